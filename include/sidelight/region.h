@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sidelight/region.h - region format 1, the memory that publishers write and collectors READ.
+ *
+ * The normative description is sidelight-region(5); this header is its C form. Everything is
+ * little-endian, every reference is an offset from the start of the region, and every part that
+ * changes while somebody may read it is made of self-verifying lines.
+ *
+ * A region, in order of offset:
+ *
+ *   0      header            4096 bytes, immutable once the region was handed to an agent
+ *   4096   hot line          one line: what is used, and in which generation
+ *   4096+  stripes           SL_SECTION_STRIPES, stride bytes each, one per writer thread
+ *   ...    schema            SL_SECTION_SCHEMA, append-only records
+ *
+ * A region of kind SL_REGION_DIRECTORY has SL_SECTION_ENTRIES in place of stripes and schema.
+ * Sections of a type that a reader does not know are skipped.
+ *
+ * This file knows no process, socket or transport. C11 and C++17.
+ */
+#ifndef SIDELIGHT_REGION_H
+#define SIDELIGHT_REGION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "sidelight: region format 1 is little-endian and is not byte-swapped on big-endian hosts"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#define SL_STATIC_ASSERT(cond, msg) static_assert(cond, msg)
+#else
+#define SL_STATIC_ASSERT(cond, msg) _Static_assert(cond, msg)
+#endif
+
+#define SL_REGION_MAGIC "SIDELGHT" /* 8 bytes, no terminating NUL */
+#define SL_REGION_VERSION 1
+#define SL_HEADER_SIZE 4096u
+#define SL_HEADER_LABELS 512u /* offset of the label bytes in the header */
+#define SL_HEADER_LABELS_MAX (4088u - SL_HEADER_LABELS)
+#define SL_REGION_SIZE_MAX (1ull << 32) /* no reader accepts more */
+
+#define SL_LINE_SIZE 64u
+#define SL_LINE_CELLS 7u /* the eighth word is the check */
+
+#define SL_NAME_MAX 255u       /* bytes of a metric name, a unit, a label key */
+#define SL_HELP_MAX 1023u      /* bytes of a help text */
+#define SL_LABEL_VALUE_MAX 1023u
+#define SL_LABELS_MAX 32u      /* labels of a metric, and of a region */
+#define SL_BUCKETS_MAX 4096u   /* buckets of a histogram */
+#define SL_STATES_MAX 64u      /* states of a state set */
+
+/*
+ * The seven constants of the check word: check = sum of cell[i] * K[i] mod 2^64. They are odd, so
+ * that no change of one cell is invisible; [7] is 0, so that the check word itself adds nothing.
+ */
+#define SL_LINE_K0 0x9e3779b97f4a7c15ull
+#define SL_LINE_K1 0xbf58476d1ce4e5b9ull
+#define SL_LINE_K2 0x94d049bb133111ebull
+#define SL_LINE_K3 0xd6e8feb86659fd93ull
+#define SL_LINE_K4 0xa0761d6478bd642full
+#define SL_LINE_K5 0xe7037ed1a0b428dbull
+#define SL_LINE_K6 0x8ebc6af09c88c6e3ull
+
+enum sl_region_kind {
+	SL_REGION_METRICS = 1,
+	SL_REGION_DIRECTORY = 2,
+};
+
+enum sl_section_type {
+	SL_SECTION_HOT = 1,     /* one line; stride 64 */
+	SL_SECTION_STRIPES = 2, /* length / stride stripes, stride a multiple of 4096 */
+	SL_SECTION_SCHEMA = 3,  /* records, 8-byte aligned; stride 8 */
+	SL_SECTION_ENTRIES = 4, /* directory entries; stride 64 */
+};
+
+struct sl_region_section {
+	uint32_t type;   /* enum sl_section_type; 0 ends the table */
+	uint32_t stride; /* bytes of one element */
+	uint64_t offset; /* from the start of the region, a multiple of 64 */
+	uint64_t length; /* bytes */
+};
+
+#define SL_SECTIONS_MAX 16u
+
+struct sl_region_header {
+	uint8_t magic[8];      /* SL_REGION_MAGIC */
+	uint16_t version;      /* SL_REGION_VERSION: a reader refuses any other */
+	uint16_t minor;        /* additions that an older reader may ignore */
+	uint32_t header_size;  /* SL_HEADER_SIZE */
+	uint64_t size;         /* bytes of the whole region, header included */
+	uint32_t kind;         /* enum sl_region_kind */
+	uint32_t pid;          /* of the publisher, in its own PID namespace */
+	uint64_t instance;     /* random, not 0: tells this region from every other */
+	uint64_t start_ns;     /* CLOCK_REALTIME at creation */
+	uint64_t start_ticks;  /* field 22 of /proc/PID/stat: with pid and boot_id, the process */
+	uint8_t boot_id[16];   /* /proc/sys/kernel/random/boot_id, binary */
+	uint32_t section_count;
+	uint32_t label_bytes;  /* used bytes from SL_HEADER_LABELS on: key NUL value NUL ... */
+	struct sl_region_section section[SL_SECTIONS_MAX];
+	uint8_t reserved[SL_HEADER_LABELS - 464];
+	uint8_t labels[SL_HEADER_LABELS_MAX];
+	uint64_t check;        /* FNV-1a 64 of bytes 0..4087 */
+};
+
+/*
+ * The hot line of a region of metrics. A writer appends the schema record and zeroes cells first,
+ * then stores here; each cell may be seen before or after the others were updated, never torn.
+ */
+enum sl_hot_cell {
+	SL_HOT_GENERATION = 0,  /* grows by one with each change of the layout; 0: nothing yet */
+	SL_HOT_SCHEMA_USED = 1, /* bytes of schema in use */
+	SL_HOT_LINES_USED = 2,  /* lines in use in each stripe */
+	SL_HOT_STRIPES_USED = 3,/* stripes ever used, the shared stripe 0 included: at least 1 */
+	SL_HOT_STATE = 4,       /* enum sl_region_state in bits 0-7; bits 8-63: threads that found
+				 * no free stripe and share stripe 0 */
+	SL_HOT_CHANGED_NS = 5,  /* CLOCK_REALTIME of the last change of this line */
+	SL_HOT_REFUSED = 6,     /* metrics refused: full, bad name, conflicting kind */
+};
+
+/* The hot line of a directory. */
+enum sl_directory_hot_cell {
+	SL_DIR_GENERATION = 0,   /* grows by one with each change of an entry */
+	SL_DIR_ENTRIES_USED = 1, /* entries ever used: a reader reads [0, used) */
+	SL_DIR_LIVE = 2,         /* entries in state live */
+	SL_DIR_REFUSED = 3,      /* publishers refused since the start */
+	SL_DIR_STATE = 4,        /* enum sl_region_state of the agent */
+	SL_DIR_CHANGED_NS = 5,
+	SL_DIR_LEASE_NS = 6,     /* a reader rereads the hot line at least this often, and stops
+				  * using what it knew when it could not: memory of a retired
+				  * entry goes away twice this time after it was retired */
+};
+
+enum sl_region_state {
+	SL_STATE_FREE = 0,    /* directory: nothing here */
+	SL_STATE_LIVE = 1,
+	SL_STATE_DEAD = 2,    /* the publisher is gone without a word; last values readable */
+	SL_STATE_CLOSED = 3,  /* the publisher said goodbye; last values readable */
+	SL_STATE_RETIRED = 4, /* directory: must not be read any more */
+};
+
+/* A directory entry: one self-verifying line. */
+enum sl_entry_cell {
+	SL_ENTRY_ID = 0,         /* given by the agent, never given twice by one agent */
+	SL_ENTRY_ADDR = 1,       /* of the region, as READs name it (0 without RDMA) */
+	SL_ENTRY_LENGTH = 2,     /* bytes */
+	SL_ENTRY_KEY = 3,        /* bits 0-31 rkey, 32-39 state, 40-47 region kind */
+	SL_ENTRY_GENERATION = 4, /* grows by one with each change of this entry */
+	SL_ENTRY_CHANGED_NS = 5, /* CLOCK_REALTIME of that change */
+	SL_ENTRY_INSTANCE = 6,   /* instance in the header of the region: proves that a READ
+				  * reached the memory that it was meant for */
+};
+
+#define SL_ENTRY_RKEY(key) ((uint32_t)(key))
+#define SL_ENTRY_STATE(key) ((uint32_t)((key) >> 32) & 0xff)
+#define SL_ENTRY_KIND(key) ((uint32_t)((key) >> 40) & 0xff)
+#define SL_ENTRY_KEY_OF(rkey, state, kind) \
+	((uint64_t)(uint32_t)(rkey) | (uint64_t)(state) << 32 | (uint64_t)(kind) << 40)
+
+enum sl_metric_kind {
+	SL_KIND_COUNTER = 1,       /* u64, sum of the stripes mod 2^64 */
+	SL_KIND_COUNTER_F64 = 2,   /* f64, sum of the stripes */
+	SL_KIND_GAUGE = 3,         /* i64, stripe 0 only */
+	SL_KIND_GAUGE_F64 = 4,     /* f64, stripe 0 only */
+	SL_KIND_HISTOGRAM_EXP = 5, /* exponential buckets, see below */
+	SL_KIND_HISTOGRAM = 6,     /* classic bounds */
+	SL_KIND_INFO = 7,          /* no cells: the labels are the value */
+	SL_KIND_STATESET = 8,      /* one cell, bit i is state i; stripe 0 only */
+};
+
+/*
+ * Cells of a histogram, all summed over the stripes:
+ *
+ *   0  sum of the observations (f64)
+ *   1  observations refused (u64): NaN, and for exponential ones those below -zero_threshold
+ *   exponential: 2 the zero bucket |x| <= zero_threshold; 3 .. cells-2 the buckets
+ *     first_bucket, first_bucket+1, ...; cells-1 observations above the last bucket.
+ *     Bucket i holds base^(i-1) < x <= base^i with base = 2^(2^-scale), as in Prometheus native
+ *     histograms (OpenTelemetry numbers the same bucket i-1).
+ *   classic: 2 .. 2+bounds the buckets, bucket i holding bound[i-1] < x <= bound[i], the last
+ *     one unbounded.
+ *
+ * The count is the sum of the buckets; it is stored nowhere and so never disagrees with them.
+ */
+#define SL_HIST_SUM 0u
+#define SL_HIST_REFUSED 1u
+#define SL_HIST_BUCKETS 2u
+
+struct sl_schema_record {
+	uint32_t length;      /* bytes of the whole record, a multiple of 8 */
+	uint16_t kind;        /* enum sl_metric_kind; a reader skips a kind it does not know */
+	uint16_t flags;       /* 0 */
+	uint32_t cell;        /* first cell; cell c is word c%7 of line c/7 of each stripe */
+	uint32_t cells;       /* number of cells */
+	uint32_t id;          /* 0, 1, 2, ... in the order of the records */
+	uint32_t generation;  /* of the layout in which it appeared */
+	uint16_t name_bytes;  /* strings follow without NUL: bounds, name, unit, help, labels, */
+	uint16_t unit_bytes;  /* states, in this order, zero padded to a multiple of 8 */
+	uint16_t help_bytes;
+	uint16_t label_bytes; /* key NUL value NUL ... sorted by key */
+	uint16_t state_bytes; /* name NUL name NUL ... */
+	uint16_t bound_count; /* f64 bounds, ascending, directly behind this structure */
+	int16_t scale;        /* -4 .. 8 */
+	uint16_t state_count;
+	int32_t first_bucket;
+	uint32_t reserved;
+	double zero_threshold;
+	uint64_t check;       /* FNV-1a 64 of the record with this field as 0 */
+};
+
+SL_STATIC_ASSERT(sizeof(struct sl_region_section) == 24, "section");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, version) == 8, "version");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, minor) == 10, "minor");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, header_size) == 12, "header_size");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, size) == 16, "size");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, kind) == 24, "kind");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, pid) == 28, "pid");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, instance) == 32, "instance");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, start_ns) == 40, "start_ns");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, start_ticks) == 48, "start_ticks");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, boot_id) == 56, "boot_id");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, section_count) == 72, "section_count");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, label_bytes) == 76, "label_bytes");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, section) == 80, "section table");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, reserved) == 464, "reserved");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, labels) == SL_HEADER_LABELS, "labels");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, check) == 4088, "header check");
+SL_STATIC_ASSERT(sizeof(struct sl_region_header) == SL_HEADER_SIZE, "header");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, kind) == 4, "kind");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, flags) == 6, "flags");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, cell) == 8, "cell");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, cells) == 12, "cells");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, id) == 16, "id");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, generation) == 20, "generation");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, name_bytes) == 24, "name_bytes");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, unit_bytes) == 26, "unit_bytes");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, help_bytes) == 28, "help_bytes");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, label_bytes) == 30, "label_bytes");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, state_bytes) == 32, "state_bytes");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, bound_count) == 34, "bound_count");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, scale) == 36, "scale");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, state_count) == 38, "state_count");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, first_bucket) == 40, "first_bucket");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, zero_threshold) == 48, "zero_threshold");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, check) == 56, "record check");
+SL_STATIC_ASSERT(sizeof(struct sl_schema_record) == 64, "record");
+
+static const uint64_t sl_line_k[8] = {
+	SL_LINE_K0, SL_LINE_K1, SL_LINE_K2, SL_LINE_K3, SL_LINE_K4, SL_LINE_K5, SL_LINE_K6, 0,
+};
+
+/* Offset of a cell from the start of its stripe, and of the check word of its line. */
+static inline uint64_t sl_cell_offset(uint32_t cell)
+{
+	return (uint64_t)(cell / SL_LINE_CELLS) * SL_LINE_SIZE + cell % SL_LINE_CELLS * 8;
+}
+
+static inline uint64_t sl_check_offset(uint64_t cell_offset)
+{
+	return cell_offset | 56;
+}
+
+/* The check word that seven cells must have. line is 8-byte aligned private memory. */
+static inline uint64_t sl_line_check(const uint64_t line[8])
+{
+	return line[0] * SL_LINE_K0 + line[1] * SL_LINE_K1 + line[2] * SL_LINE_K2 +
+	       line[3] * SL_LINE_K3 + line[4] * SL_LINE_K4 + line[5] * SL_LINE_K5 +
+	       line[6] * SL_LINE_K6;
+}
+
+/*
+ * FNV-1a, 64 bits (draft-eastlake-fnv-17): the checksum of headers and schema records. Start with
+ * SL_FNV_BASIS; feed parts in order.
+ */
+#define SL_FNV_BASIS 0xcbf29ce484222325ull
+
+static inline uint64_t sl_fnv1a(uint64_t hash, const void *data, size_t bytes)
+{
+	const uint8_t *p = (const uint8_t *)data;
+
+	while (bytes--)
+		hash = (hash ^ *p++) * 0x100000001b3ull;
+	return hash;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sidelight/sidelight.h - publish metrics in memory that a collector reads without you.
+ *
+ *	struct sl_publisher *p = sl_publisher_open(&(struct sl_publisher_opts){
+ *		.sz = sizeof(struct sl_publisher_opts), .service = "shop", .pod = "shop-0" });
+ *	struct sl_counter requests = sl_counter_create(p, &(struct sl_metric_opts){
+ *		.sz = sizeof(struct sl_metric_opts), .name = "http_requests_total" });
+ *	...
+ *	sl_counter_inc(requests);
+ *
+ * Rules that hold everywhere:
+ *  - An update takes no lock, makes no system call and allocates nothing (a thread's first update
+ *    of a publisher claims a stripe and may do all three). Updates may be made from any thread
+ *    and, but for those marked otherwise, from signal handlers.
+ *  - A handle is a small value. One that was refused, and one of all zeroes, does nothing; the
+ *    refusal is counted, logged once through the callback and seen by the collector, so that an
+ *    application needs no check. sl_..._valid() asks.
+ *  - Creating a metric of the same name, labels and kind again gives the same metric.
+ *  - Nothing here prints, exits, blocks on the agent or raises a signal.
+ *  - After fork() the child publishes in a region of its own, counting from 0.
+ *
+ * C11 and C++17. Link with -lsidelight (pkg-config sidelight).
+ */
+#ifndef SIDELIGHT_SIDELIGHT_H
+#define SIDELIGHT_SIDELIGHT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sidelight/region.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SL_API __attribute__((visibility("default")))
+
+#define SL_VERSION_MAJOR 0
+#define SL_VERSION_MINOR 1
+#define SL_VERSION_PATCH 0
+
+/* The version of the library that was loaded, "0.1.0". Static storage. */
+SL_API const char *sl_version(void);
+
+/* ---- logging ------------------------------------------------------------------------------ */
+
+enum sl_log_level { SL_LOG_ERROR = 0, SL_LOG_WARN, SL_LOG_INFO, SL_LOG_DEBUG };
+
+/*
+ * Called with one line, without a newline, from any thread. By default nothing is called: the
+ * library owns neither stdout nor stderr. NULL switches off again. Thread-safe.
+ */
+typedef void (*sl_log_fn)(enum sl_log_level level, const char *line, void *arg);
+SL_API void sl_set_log(sl_log_fn fn, void *arg);
+
+/* ---- publisher ---------------------------------------------------------------------------- */
+
+struct sl_label {
+	const char *key;   /* [a-zA-Z_][a-zA-Z0-9_]*, at most SL_NAME_MAX bytes, not "__..." */
+	const char *value; /* UTF-8, at most SL_LABEL_VALUE_MAX bytes */
+};
+
+/* Flags of a publisher. */
+#define SL_PUBLISHER_DETACHED 1u /* never look for an agent; see sl_publisher_fd() */
+
+/* Zero means the default. sz makes the structure extensible: set it to its sizeof. */
+struct sl_publisher_opts {
+	size_t sz;
+	const char *service;             /* label "service"; default: the program's name */
+	const char *pod;                 /* label "pod"; default: $POD_NAME, or the host's name */
+	const char *kube_namespace;      /* label "namespace"; default: $POD_NAMESPACE, or none */
+	const struct sl_label *labels;   /* further ones, copied */
+	size_t label_count;
+	const char *socket;              /* the agent's; default $SIDELIGHT_SOCKET, or
+					  * /run/sidelight/agent.sock */
+	uint32_t max_cells;              /* default 1792; a counter or gauge takes 1 */
+	uint32_t max_threads;            /* threads that count without atomic adds; default
+					  * 2 x CPUs, between 8 and 64. More than 1024: 1024 */
+	uint32_t schema_bytes;           /* for names, help, labels; default 96 a cell */
+	uint32_t flags;                  /* SL_PUBLISHER_... */
+};
+
+struct sl_publisher;
+
+/*
+ * Makes a region (a sealed memfd) and, unless detached, a thread that hands it to the agent now
+ * and again after every restart of the agent. Returns NULL with errno: EINVAL (labels too long or
+ * ill-formed, sizes over the limits), ENOMEM, EMFILE, ENFILE, ENOSPC (over 15 publishers in this
+ * process). A NULL publisher may be given to every function: the metrics are then refused.
+ */
+SL_API struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts);
+
+/*
+ * Says goodbye to the agent and releases everything; NULL is nothing. The handles of this
+ * publisher must no longer be used, as with fclose(); the caller sees to it that no thread does.
+ */
+SL_API void sl_publisher_close(struct sl_publisher *p);
+
+/* True while an agent holds the region. Thread-safe. */
+SL_API bool sl_publisher_attached(const struct sl_publisher *p);
+
+/* The region's memfd, owned by the publisher; -1 for NULL. Changes in the child after fork(). */
+SL_API int sl_publisher_fd(const struct sl_publisher *p);
+
+struct sl_publisher_stats {
+	size_t sz;              /* in: sizeof */
+	uint32_t metrics;       /* created */
+	uint32_t refused;       /* refused */
+	uint32_t cells_used, cells_max;
+	uint32_t stripes_used, stripes_max;
+	uint32_t threads_sharing; /* threads beyond max_threads: exact, but with atomic adds */
+	uint32_t attaches;      /* times that an agent admitted the region */
+};
+
+/* Returns 0, or -EINVAL for NULL or an sz that is too small. Thread-safe. */
+SL_API int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *stats);
+
+/* ---- metrics ------------------------------------------------------------------------------ */
+
+struct sl_metric_opts {
+	size_t sz;
+	const char *name; /* [a-zA-Z_:][a-zA-Z0-9_:]*; base units, "_total" for counters */
+	const char *help;
+	const char *unit; /* "seconds", "bytes", ...: by convention also the end of the name */
+	const struct sl_label *labels;
+	size_t label_count;
+
+	/* sl_histogram_create(): exponential buckets of factor 2^(2^-scale) */
+	int scale;        /* -4 .. 8; 0 is factor 2; default (use_scale false): 3, factor 1.09 */
+	bool use_scale;
+	double min;       /* observations up to here fall into the zero bucket; default 1e-9 */
+	double max;       /* above: one overflow bucket; default 1e9 / 2^scale-limited */
+
+	/* sl_histogram_create_classic(): ascending upper bounds, without +Inf */
+	const double *bounds;
+	size_t bound_count;
+
+	/* sl_stateset_create() */
+	const char *const *states;
+	size_t state_count;
+};
+
+/* Handles: what they hold is private. */
+struct sl_counter { uint32_t offset; uint16_t slot; uint16_t lane; };
+struct sl_counter_f64 { uint32_t offset; uint16_t slot; uint16_t lane; };
+struct sl_gauge { uint32_t offset; uint16_t slot; uint16_t lane; };
+struct sl_gauge_f64 { uint32_t offset; uint16_t slot; uint16_t lane; };
+struct sl_stateset { uint32_t offset; uint16_t slot; uint16_t lane; };
+struct sl_histogram {
+	uint32_t offset; uint16_t slot; uint16_t lane;
+	const struct sl__buckets *buckets;
+};
+
+/*
+ * Each creates a metric or finds the one that is there. Thread-safe; not for signal handlers.
+ * Refused (a handle that does nothing): name or label ill-formed, no room left for cells or
+ * schema, the same name and labels with another kind or other buckets, p is NULL.
+ */
+SL_API struct sl_counter sl_counter_create(struct sl_publisher *p, const struct sl_metric_opts *o);
+SL_API struct sl_counter_f64 sl_counter_f64_create(struct sl_publisher *p,
+						   const struct sl_metric_opts *o);
+SL_API struct sl_gauge sl_gauge_create(struct sl_publisher *p, const struct sl_metric_opts *o);
+SL_API struct sl_gauge_f64 sl_gauge_f64_create(struct sl_publisher *p,
+					       const struct sl_metric_opts *o);
+SL_API struct sl_histogram sl_histogram_create(struct sl_publisher *p,
+					       const struct sl_metric_opts *o);
+SL_API struct sl_histogram sl_histogram_create_classic(struct sl_publisher *p,
+						       const struct sl_metric_opts *o);
+SL_API struct sl_stateset sl_stateset_create(struct sl_publisher *p,
+					     const struct sl_metric_opts *o);
+/* An info metric is its labels: returns 0, or -errno as counted. */
+SL_API int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o);
+
+/* The slot of a handle that does nothing. */
+#define SL_SLOT_NONE 0u
+#define SL_SLOTS 16u
+
+static inline bool sl_counter_valid(struct sl_counter c) { return c.slot != SL_SLOT_NONE; }
+static inline bool sl_counter_f64_valid(struct sl_counter_f64 c) { return c.slot != SL_SLOT_NONE; }
+static inline bool sl_gauge_valid(struct sl_gauge g) { return g.slot != SL_SLOT_NONE; }
+static inline bool sl_gauge_f64_valid(struct sl_gauge_f64 g) { return g.slot != SL_SLOT_NONE; }
+static inline bool sl_stateset_valid(struct sl_stateset s) { return s.slot != SL_SLOT_NONE; }
+static inline bool sl_histogram_valid(struct sl_histogram h) { return h.slot != SL_SLOT_NONE; }
+
+/* ---- updates ------------------------------------------------------------------------------ */
+
+/*
+ * Per thread and slot: the address of the stripe that this thread owns, plus 1; or a value with
+ * bit 0 clear, when it owns none (yet, or ever: the slow path decides). Private to the library.
+ */
+struct sl__thread {
+	uintptr_t stripe[SL_SLOTS];
+};
+extern SL_API __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));
+
+SL_API void sl__counter_add_slow(struct sl_counter c, uint64_t n);
+
+/*
+ * Adds to a word that only this thread writes. One instruction on x86-64, so that a signal
+ * handler of the same thread may count too; elsewhere an atomic add, for the same reason.
+ */
+static inline void sl__add(uint64_t *word, uint64_t n)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("addq %1, %0" : "+m"(*word) : "er"(n) : "cc");
+#else
+	__atomic_fetch_add(word, n, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Adds n. Exact under any number of threads; async-signal-safe after the thread's first update. */
+static inline void sl_counter_add(struct sl_counter c, uint64_t n)
+{
+	uintptr_t stripe = sl__thread.stripe[c.slot];
+	uintptr_t cell = stripe - 1 + c.offset;
+
+	if (__builtin_expect(!(stripe & 1), 0)) {
+		sl__counter_add_slow(c, n);
+		return;
+	}
+	sl__add((uint64_t *)cell, n);
+	sl__add((uint64_t *)(cell | 56), n * sl_line_k[c.lane]);
+}
+
+static inline void sl_counter_inc(struct sl_counter c)
+{
+	sl_counter_add(c, 1);
+}
+
+/* counters[i] += n[i] for count of them: the same, in one call. Thread-safe. */
+SL_API void sl_counter_add_batch(const struct sl_counter *counters, const uint64_t *n,
+				 size_t count);
+
+/* Adds v >= 0; a negative, infinite or NaN v is dropped and counted as refused. */
+SL_API void sl_counter_f64_add(struct sl_counter_f64 c, double v);
+
+/* Gauges: the last set wins, adds are exact. Any number of threads. */
+SL_API void sl_gauge_set(struct sl_gauge g, int64_t v);
+SL_API void sl_gauge_add(struct sl_gauge g, int64_t v);
+SL_API void sl_gauge_set_batch(const struct sl_gauge *gauges, const int64_t *v, size_t count);
+SL_API void sl_gauge_f64_set(struct sl_gauge_f64 g, double v);
+SL_API void sl_gauge_f64_add(struct sl_gauge_f64 g, double v);
+SL_API void sl_gauge_f64_set_batch(const struct sl_gauge_f64 *gauges, const double *v,
+				   size_t count);
+
+/* Observes v, in the metric's unit. A refused observation (NaN, negative) is counted as such. */
+SL_API void sl_histogram_observe(struct sl_histogram h, double v);
+
+/* Switches one state, by its index, on or off; out of range: nothing. */
+SL_API void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on);
+
+/* ---- reading back, in the same process ----------------------------------------------------- */
+
+/* Sums over all stripes: what a collector would show. Not fast; thread-safe; 0 if not valid. */
+SL_API uint64_t sl_counter_value(struct sl_counter c);
+SL_API double sl_counter_f64_value(struct sl_counter_f64 c);
+SL_API int64_t sl_gauge_value(struct sl_gauge g);
+SL_API double sl_gauge_f64_value(struct sl_gauge_f64 g);
+SL_API uint64_t sl_histogram_count(struct sl_histogram h);
+SL_API double sl_histogram_sum(struct sl_histogram h);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

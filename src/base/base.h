@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * base.h - what every daemon and command needs and no metric: log lines, settings from the
+ * command line and from YAML, time, sizes. Knows nothing of regions, fabrics or HTTP.
+ */
+#ifndef SL_BASE_BASE_H
+#define SL_BASE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit codes of every subcommand. */
+#define SL_EXIT_OK 0
+#define SL_EXIT_FAILURE 1 /* it was asked rightly, and could not */
+#define SL_EXIT_USAGE 2   /* it was asked wrongly: unknown option, bad value */
+
+/* ---- log: "LEVEL component: message key=value ..." on stderr, one write(2) a line -------------- */
+
+enum sl_level { SL_ERROR = 0, SL_WARN, SL_INFO, SL_DEBUG };
+extern enum sl_level sl_log_level; /* default SL_INFO */
+void sl_logf(enum sl_level level, const char *component, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* At most one line a second from this place; says how many were left out. */
+#define sl_log_limited(level, component, ...)                                                      \
+	do {                                                                                       \
+		static struct sl_log_limit limit_;                                                 \
+		if (sl_log_allow(&limit_))                                                         \
+			sl_logf(level, component, __VA_ARGS__);                                    \
+	} while (0)
+struct sl_log_limit {
+	uint64_t last_ns;
+	uint64_t suppressed;
+};
+bool sl_log_allow(struct sl_log_limit *limit);
+
+/* ---- time ------------------------------------------------------------------------------------- */
+
+uint64_t sl_now_ns(void);      /* CLOCK_MONOTONIC */
+uint64_t sl_realtime_ns(void); /* CLOCK_REALTIME */
+
+/* ---- parsing: 0, or -EINVAL / -ERANGE ------------------------------------------------------------ */
+
+int sl_parse_duration(const char *s, uint64_t *ns); /* "250us" "1ms" "1.5s" "2m" "1h", "0" */
+int sl_parse_size(const char *s, uint64_t *bytes);  /* "4096" "64K" "16M" "1G", binary */
+int sl_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out);
+/* "HOST:PORT", ":PORT", "[V6]:PORT"; HOST may be empty. Buffers are host[256]. */
+int sl_parse_address(const char *s, char *host, size_t host_bytes, uint16_t *port);
+
+/* ---- options: one table for getopt_long, --config YAML, --help ------------------------------------ */
+
+enum sl_option_type {
+	SL_OPT_FLAG,     /* bool */
+	SL_OPT_STRING,   /* const char * (owned by the table's arena) */
+	SL_OPT_LIST,     /* struct sl_strings: repeatable, YAML sequence */
+	SL_OPT_U32,
+	SL_OPT_U64,
+	SL_OPT_I32,
+	SL_OPT_F64,
+	SL_OPT_DURATION, /* uint64_t nanoseconds */
+	SL_OPT_SIZE,     /* uint64_t bytes */
+};
+
+struct sl_strings {
+	const char **v;
+	size_t n;
+};
+
+struct sl_option {
+	const char *name;     /* long option, and the key in YAML */
+	char letter;          /* or 0 */
+	enum sl_option_type type;
+	void *to;             /* holds the default at the start */
+	const char *argument; /* metavariable in --help: "PATH" */
+	const char *help;
+	double min, max;      /* numbers; both 0: unchecked */
+};
+
+struct sl_command {
+	const char *name;        /* "agent" */
+	const char *synopsis;    /* "[OPTION]... FILE" */
+	const char *summary;     /* one line */
+	int (*run)(const struct sl_command *self, int argc, char **argv);
+};
+
+/*
+ * Parses argv[1..] by the table (ended by a zero name), then --config's file for what the command
+ * line did not say. --help (prints, returns SL_HELP_SHOWN) and --config are added by itself.
+ * Returns the index of the first operand, or SL_HELP_SHOWN, or SL_USAGE_ERROR after one clear
+ * line on stderr. Unknown keys in the file are errors with their line.
+ */
+#define SL_HELP_SHOWN -1
+#define SL_USAGE_ERROR -2
+int sl_options_parse(const struct sl_command *cmd, const struct sl_option *table, int argc,
+		     char **argv);
+/* One line on stderr, "sidelight NAME: ...", and returns SL_EXIT_USAGE. */
+int sl_usage(const struct sl_command *cmd, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ---- stopping: SIGTERM and SIGINT as a file descriptor ------------------------------------------- */
+
+/* Blocks both signals in this and all later threads; poll the descriptor. -errno on failure. */
+int sl_stop_fd(void);
+/* Waits until either comes or timeout_ms went by (-1: for ever). True if asked to stop. */
+bool sl_stop_wait(int fd, int timeout_ms);
+/* "ready KEY=VALUE ...": one line on stdout, flushed; also sd_notify(READY=1). */
+void sl_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

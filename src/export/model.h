@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model.h - what the exposition needs to know of samples, and no more: a source is walked family
+ * by family and series by series. Who fills it is none of its business.
+ */
+#ifndef SL_EXPORT_MODEL_H
+#define SL_EXPORT_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum sl_family_type {
+	SL_FAMILY_COUNTER = 1,
+	SL_FAMILY_GAUGE,
+	SL_FAMILY_HISTOGRAM,    /* classic and exponential alike: see the series */
+	SL_FAMILY_INFO,
+	SL_FAMILY_STATESET,
+};
+
+struct sl_family {
+	const char *name;       /* without "_total"/"_info": the OpenMetrics family name */
+	const char *help;       /* "" if none; not escaped */
+	const char *unit;       /* "" if none */
+	enum sl_family_type type;
+	uint64_t series;        /* number, for sizing only */
+};
+
+enum sl_value_type { SL_VALUE_U64 = 1, SL_VALUE_I64, SL_VALUE_F64 };
+
+struct sl_series {
+	/*
+	 * The labels as they stand between the braces, escaped: k1="v1",k2="v2" (the escapes \\ \"
+	 * \n are the same in text 0.0.4 and OpenMetrics), label_bytes long, "" if none. The same
+	 * labels unescaped for protobuf, in the same order. Valid until the next series call.
+	 */
+	const char *label_text;
+	size_t label_bytes;
+	const char *const *label_keys;
+	const char *const *label_values;
+	size_t label_count;
+
+	enum sl_value_type value_type;
+	union {
+		uint64_t u64;
+		int64_t i64;
+		double f64;
+	} value;                /* counter, gauge; stateset: u64 bit mask */
+
+	/* histogram */
+	double sum;
+	bool exponential;
+	const uint64_t *buckets;  /* not cumulative */
+	size_t bucket_count;      /* classic: bound_count + 1 */
+	const double *bounds;     /* classic: bound_count ascending upper bounds */
+	size_t bound_count;
+	int scale;                /* exponential: Prometheus schema */
+	int32_t first_bucket;     /* index of buckets[1]; buckets[0] is the zero bucket, the last
+				   * one is for observations above all others */
+	double zero_threshold;
+
+	/* stateset */
+	const char *const *states;
+	size_t state_count;
+
+	uint64_t created_ns;      /* CLOCK_REALTIME start of counter or histogram, 0 unknown */
+};
+
+/* A consistent walk; any number at the same time, from any thread. */
+struct sl_source {
+	void *ctx;
+	/* NULL with errno when out of memory. */
+	void *(*begin)(void *ctx);
+	/* 1: out is filled; 0: no more. Families come sorted by name, each once. */
+	int (*next_family)(void *walk, struct sl_family *out);
+	/* 1: out is filled; 0: no more in this family. */
+	int (*next_series)(void *walk, struct sl_series *out);
+	void (*end)(void *walk);
+};
+
+enum sl_format { SL_FORMAT_TEXT = 0, SL_FORMAT_OPENMETRICS, SL_FORMAT_PROTOBUF };
+
+/* Picks by an HTTP Accept header (NULL: text), with q-values, as Prometheus sends them. */
+enum sl_format sl_format_negotiate(const char *accept);
+const char *sl_format_content_type(enum sl_format format);
+
+/*
+ * Renders a source piece by piece in bounded memory. Not thread-safe, one a request.
+ * NULL with errno.
+ */
+struct sl_render;
+struct sl_render *sl_render_new(const struct sl_source *source, enum sl_format format);
+/* Fills buf with up to max >= 1 bytes; 0 at the end, -errno on failure. */
+ssize_t sl_render_read(struct sl_render *r, char *buf, size_t max);
+void sl_render_free(struct sl_render *r);
+
+#endif

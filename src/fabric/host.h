@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host.h - the passive side of verbs, used by the agent: registers memory for remote reading and
+ * accepts collectors' connections over librdmacm. It is never involved in a READ.
+ *
+ * The private data of an accepted connection is struct sl_host_hello: where the directory is.
+ * Single-threaded: the agent's loop polls sl_host_fd() and calls sl_host_dispatch().
+ */
+#ifndef SL_FABRIC_HOST_H
+#define SL_FABRIC_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SL_VERBS_PORT 7475
+
+struct sl_host;
+
+struct sl_host_opts {
+	const char *device;   /* ibv device name; NULL: the one that the address routes to */
+	const char *address;  /* to listen on; NULL: the device's */
+	uint16_t port;        /* 0: SL_VERBS_PORT */
+	int gid_index;        /* -1: chosen by the address */
+	int ib_port;          /* 0: 1 */
+	uint32_t max_queues;  /* queue pairs at most; 0: 64. More are rejected and counted */
+};
+
+/* Private data of RDMA-CM accept, little-endian, 48 bytes (CM allows 196 for RC). */
+struct sl_host_hello {
+	uint32_t magic;           /* "SLH1" */
+	uint32_t version;         /* 1 */
+	uint64_t agent_instance;
+	uint64_t directory_addr;
+	uint64_t directory_length;
+	uint32_t directory_rkey;
+	uint32_t reserved[3];
+};
+
+struct sl_host_key {
+	uint64_t addr;
+	uint32_t rkey;
+	void *mr; /* provider's own */
+};
+
+/* NULL with errno and one line in error (ENODEV no such device, EADDRINUSE, EOPNOTSUPP, ...). */
+struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_t error_bytes);
+void sl_host_close(struct sl_host *h);
+
+/* REMOTE_READ only. map must be writable (registration fails with EFAULT otherwise). 0 or -errno */
+int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key);
+void sl_host_unregister(struct sl_host *h, struct sl_host_key *key);
+
+/* Call once before the first dispatch. */
+void sl_host_set_directory(struct sl_host *h, const struct sl_host_key *key, uint64_t length,
+			   uint64_t agent_instance);
+
+int sl_host_fd(const struct sl_host *h);   /* poll for reading */
+void sl_host_dispatch(struct sl_host *h);  /* never blocks */
+
+struct sl_host_queue {
+	uint32_t qp_num;
+	char peer[64];       /* address:port */
+	char state[16];      /* "RTS", "ERR", ... */
+	uint64_t connected_ns;
+};
+/* The queue pairs in use, up to max; returns the number there are. */
+size_t sl_host_queues(const struct sl_host *h, struct sl_host_queue *out, size_t max);
+
+struct sl_host_stats {
+	uint64_t accepted, rejected, disconnected, registered_regions, registered_bytes;
+	char device[64], gid[48], address[64];
+	int gid_index, ib_port;
+	uint16_t port;
+};
+void sl_host_stats(const struct sl_host *h, struct sl_host_stats *out);
+
+#endif

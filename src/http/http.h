@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http.h - a small HTTP/1.1 server over libmicrohttpd, for the agent's REST and for the
+ * collector's exposition, API and page. Limits are fixed at start: connections, request body
+ * (64 KiB by default), time-out. gzip when the client accepts it and the answer is compressible.
+ */
+#ifndef SL_HTTP_HTTP_H
+#define SL_HTTP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct sl_http;
+struct sl_http_request;
+
+/*
+ * A handler answers by exactly one of the sl_http_reply functions and returns. Runs on a server
+ * thread, several at a time.
+ */
+typedef void (*sl_http_handler)(struct sl_http_request *req, void *arg);
+
+struct sl_http_opts {
+	const char *listen;        /* "127.0.0.1:9464", "[::1]:0", ":9464" */
+	unsigned int max_connections; /* 0: 256 */
+	size_t max_body;           /* 0: 64 KiB; more is answered 413 */
+	unsigned int timeout_s;    /* of an idle connection, 0: 30 */
+	unsigned int threads;      /* 0: 2 */
+	bool no_gzip;
+};
+
+/* NULL with errno and one line in error (port in use, bad address). Routes come before start. */
+struct sl_http *sl_http_new(const struct sl_http_opts *opts, char *error, size_t error_bytes);
+/*
+ * path: exact ("/health"), or with one trailing variable ("/rdma/qp/{}", "/rdma/qp/{}/connect").
+ * methods that a path does not have are answered 405 with Allow; unknown paths 404.
+ */
+int sl_http_route(struct sl_http *h, const char *method, const char *path, sl_http_handler fn,
+		  void *arg);
+int sl_http_start(struct sl_http *h, char *error, size_t error_bytes);
+void sl_http_free(struct sl_http *h); /* stops: no handler runs after it returned */
+const char *sl_http_address(const struct sl_http *h); /* "127.0.0.1:9464", the real port */
+
+const char *sl_http_method(const struct sl_http_request *req);
+const char *sl_http_path(const struct sl_http_request *req);
+const char *sl_http_variable(const struct sl_http_request *req); /* what {} matched, or "" */
+const char *sl_http_header(const struct sl_http_request *req, const char *name); /* or NULL */
+const char *sl_http_query(const struct sl_http_request *req, const char *key);   /* or NULL */
+const void *sl_http_body(const struct sl_http_request *req, size_t *bytes);
+
+/* Copies body. extra_headers: "Name: value\n..." or NULL. */
+void sl_http_reply(struct sl_http_request *req, int status, const char *content_type,
+		   const void *body, size_t bytes);
+/* body lives for ever (embedded files). etag may be NULL; If-None-Match is answered 304. */
+void sl_http_reply_static(struct sl_http_request *req, int status, const char *content_type,
+			  const void *body, size_t bytes, const char *etag);
+/* {"error": text} */
+void sl_http_reply_error(struct sl_http_request *req, int status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Takes the jansson value over. */
+struct json_t;
+void sl_http_reply_json(struct sl_http_request *req, int status, struct json_t *json);
+/*
+ * Streams: read fills up to max bytes (0: the end, < 0: break the connection off); done is called
+ * exactly once, also when the client went away. Memory: one buffer of 32 KiB a request.
+ */
+void sl_http_reply_stream(struct sl_http_request *req, int status, const char *content_type,
+			  ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
+			  void *arg);
+
+struct sl_http_stats {
+	uint64_t requests, bytes, errors_4xx, errors_5xx, refused_connections;
+	uint32_t connections;
+};
+void sl_http_stats(const struct sl_http *h, struct sl_http_stats *out);
+
+#endif

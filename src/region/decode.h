@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * decode.h - region format 1 as a reader sees it: bytes that somebody else may be writing, in a
+ * layout that somebody hostile may have made up. Everything here works on private copies and
+ * never follows an offset before it was checked. It knows no transport and no metrics system.
+ *
+ * How a reader goes about it:
+ *   sl_region_info_parse()  once, on a copy of the header
+ *   sl_hot_parse()          each round, on a copy of the hot line
+ *   sl_schema_append()      when the hot line says that there is more schema
+ *   sl_values_update()      each round, on copies of the lines in use
+ */
+#ifndef SL_REGION_DECODE_H
+#define SL_REGION_DECODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sidelight/region.h>
+
+/* Why a region, or a part of it, was not believed. Names by sl_fault_name(), for counters. */
+enum sl_fault {
+	SL_FAULT_NONE = 0,
+	SL_FAULT_MAGIC,
+	SL_FAULT_VERSION,
+	SL_FAULT_CHECK,     /* checksum of header or record */
+	SL_FAULT_SIZE,      /* sizes that contradict each other or the mapping */
+	SL_FAULT_SECTION,   /* missing, overlapping, misaligned, out of bounds */
+	SL_FAULT_LABEL,     /* ill-formed labels */
+	SL_FAULT_HOT,       /* hot line verified, but says what can't be */
+	SL_FAULT_RECORD,    /* schema record ill-formed */
+	SL_FAULT_CELLS,     /* cells out of bounds or overlapping */
+	SL_FAULT_UNSETTLED, /* a check word that never came right */
+	SL_FAULT_COUNT
+};
+const char *sl_fault_name(enum sl_fault fault); /* "magic", "version", ... static storage */
+
+struct sl_text_label {
+	const char *key;   /* NUL-terminated, valid by the rules of sidelight.h */
+	const char *value; /* NUL-terminated, valid UTF-8 */
+};
+
+/* What the header says, checked and copied. */
+struct sl_region_info {
+	uint64_t size;
+	uint32_t kind;
+	uint32_t pid;
+	uint64_t instance;
+	uint64_t start_ns;
+	uint64_t start_ticks;
+	uint8_t boot_id[16];
+	uint64_t hot;            /* offset of the hot line */
+	uint64_t stripes;        /* offset */
+	uint32_t stripe_stride;  /* bytes */
+	uint32_t max_stripes;
+	uint32_t max_lines;      /* in a stripe: stride / 64 */
+	uint64_t schema;         /* offset */
+	uint64_t schema_bytes;
+	uint64_t entries;        /* directory: offset */
+	uint32_t max_entries;
+	uint32_t label_count;
+	struct sl_text_label labels[SL_LABELS_MAX]; /* point into label_text */
+	char label_text[SL_HEADER_LABELS_MAX + 1];
+};
+
+/*
+ * Parses a private copy of a header. actual_size is what the memory really has (fstat, or the
+ * directory entry); pass it so that a header that claims more is refused. Pure.
+ */
+enum sl_fault sl_region_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
+				   struct sl_region_info *info);
+
+struct sl_hot {
+	uint64_t generation;
+	uint64_t schema_used;
+	uint32_t lines_used;
+	uint32_t stripes_used;
+	uint32_t state;
+	uint64_t threads_sharing;
+	uint64_t changed_ns;
+	uint64_t refused;
+};
+/* UNSETTLED: read it again. HOT: it lies; the region is to be dropped. Pure. */
+enum sl_fault sl_hot_parse(const uint64_t line[8], const struct sl_region_info *info,
+			   struct sl_hot *hot);
+
+struct sl_directory_hot {
+	uint64_t generation;
+	uint32_t entries_used;
+	uint32_t live;
+	uint64_t refused;
+	uint32_t state;
+	uint64_t changed_ns;
+	uint64_t lease_ns;
+};
+enum sl_fault sl_directory_hot_parse(const uint64_t line[8], const struct sl_region_info *info,
+				     struct sl_directory_hot *hot);
+
+struct sl_entry {
+	uint64_t id, addr, length;
+	uint32_t rkey, state, kind;
+	uint64_t generation, changed_ns, instance;
+};
+enum sl_fault sl_entry_parse(const uint64_t line[8], struct sl_entry *entry);
+
+/* ---- schema --------------------------------------------------------------------------------- */
+
+struct sl_metric {
+	uint32_t id;
+	enum sl_metric_kind kind;
+	uint32_t cell, cells;
+	const char *name, *unit, *help; /* NUL-terminated, "" if none; name valid by the rules */
+	uint32_t label_count;
+	const struct sl_text_label *labels;  /* sorted by key */
+	uint32_t bound_count;
+	const double *bounds;           /* classic histogram */
+	uint32_t state_count;
+	const char *const *states;      /* state set */
+	int scale;                      /* exponential histogram */
+	int32_t first_bucket;
+	uint32_t bucket_count;          /* of either: without sum and refused */
+	double zero_threshold;
+};
+
+/* Parsed schema: grows by appending, never changes what it has; free with sl_schema_free(). */
+struct sl_schema {
+	struct sl_metric **metrics;     /* by position; each its own allocation, stable */
+	size_t count;
+	uint64_t parsed;                /* bytes of the section that were consumed */
+	uint64_t cells;                 /* one more than the highest cell in use */
+	size_t bytes;                   /* memory held */
+	size_t skipped;                 /* records of a kind not known here */
+};
+void sl_schema_init(struct sl_schema *schema);
+void sl_schema_free(struct sl_schema *schema);
+
+/*
+ * Appends the records in bytes[0, length), a private copy of the section from schema->parsed on.
+ * On a fault nothing of the faulty record is taken, what came before stays, and parsed tells
+ * where it stopped. CHECK may mean that the copy was torn: copy again before giving up.
+ */
+enum sl_fault sl_schema_append(struct sl_schema *schema, const struct sl_region_info *info,
+			       const void *bytes, size_t length);
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+/*
+ * The last good lines of every stripe in use, and the sums over the stripes. Single writer; see
+ * collect for how others get to see it.
+ */
+struct sl_values {
+	uint32_t lines, stripes;  /* capacity in use */
+	uint64_t *line;           /* [stripe][line][8], last good copies */
+	uint64_t unsettled;       /* lines that did not verify, since the start */
+};
+void sl_values_init(struct sl_values *v);
+void sl_values_free(struct sl_values *v);
+/* Grows to lines x stripes, keeping what is there; new lines are 0. 0 or -ENOMEM. */
+int sl_values_resize(struct sl_values *v, uint32_t lines, uint32_t stripes);
+
+/*
+ * Takes copies of count lines of a stripe from first on. Lines that verify replace the last good
+ * ones; for one that does not, its bit is set in retry[] (index relative to first; may be NULL)
+ * and the last good line stays. Returns the number of lines that did not verify.
+ */
+uint32_t sl_values_update(struct sl_values *v, uint32_t stripe, uint32_t first,
+			  const uint64_t (*lines)[8], uint32_t count, uint64_t *retry);
+
+/* Reads one cell summed as its kind demands. cell must be below lines * 7. */
+uint64_t sl_values_u64(const struct sl_values *v, uint32_t cell);     /* sum mod 2^64 */
+double sl_values_f64(const struct sl_values *v, uint32_t cell);       /* sum of doubles */
+uint64_t sl_values_shared(const struct sl_values *v, uint32_t cell);  /* stripe 0's word */
+
+/*
+ * The value of every cell of every metric of a schema, as one flat array indexed by cell: u64
+ * sums, f64 sums as bits, gauges as words of stripe 0. out has schema->cells entries.
+ */
+void sl_values_flatten(const struct sl_values *v, const struct sl_schema *schema, uint64_t *out);
+
+/* ---- writers' side helpers, shared by the agent and by tests ---------------------------------- */
+
+/*
+ * Recomputes the check word of every line in use of a region that no longer has a writer, so that
+ * a writer killed between its two stores leaves a line that verifies. map is the agent's own
+ * writable mapping of info->size bytes. Returns the number of lines repaired.
+ */
+uint64_t sl_region_repair(void *map, const struct sl_region_info *info);
+
+/* Copies with 8-byte relaxed loads: no torn cells where the reader shares memory. */
+void sl_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words);
+
+#endif
