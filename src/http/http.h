@@ -49,7 +49,13 @@ const char *sl_http_header(const struct sl_http_request *req, const char *name);
 const char *sl_http_query(const struct sl_http_request *req, const char *key);   /* or NULL */
 const void *sl_http_body(const struct sl_http_request *req, size_t *bytes);
 
-/* Copies body. extra_headers: "Name: value\n..." or NULL. */
+/*
+ * Adds a header to the answer that is about to be given (Content-Security-Policy, Cache-Control);
+ * call it before the reply. Both strings are copied. 0, -EINVAL or -ENOMEM.
+ */
+int sl_http_add_header(struct sl_http_request *req, const char *name, const char *value);
+
+/* Copies body. */
 void sl_http_reply(struct sl_http_request *req, int status, const char *content_type,
 		   const void *body, size_t bytes);
 /* body lives for ever (embedded files). etag may be NULL; If-None-Match is answered 304. */
