@@ -61,6 +61,8 @@ struct sl_fabric_stats {
  * without verbs).
  */
 struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts *opts);
+/* Why the last sl_fabric_open() of this thread failed: one line, static storage. */
+const char *sl_fabric_error(void);
 void sl_fabric_close(struct sl_fabric *f);
 const char *sl_fabric_name(const struct sl_fabric *f);   /* "shm" or "verbs" */
 const char *sl_fabric_target(const struct sl_fabric *f);

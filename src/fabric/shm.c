@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shm.c - the provider for a host on the same machine: the consumer's side of
+ * sidelight/attach.h. Regions come as read-only memfds over the agent's unix socket; a READ is a
+ * copy and completes at once.
+ *
+ * The agent is not trusted further than the kernel vouches for it. The size of a mapping is what
+ * fstat says, and a descriptor whose memory could shrink (a SIGBUS for whoever reads it) is
+ * refused: seals can't be taken off again, memfd_create(2).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sidelight/attach.h>
+
+#include "fabric/provider.h"
+
+#define MAP_TIMEOUT_MS	200	 /* how long an agent may take to hand a region over */
+#define HANGUP_CHECK_NS 2000000u /* how often the socket is looked at while up */
+
+/* What sl_remote.local points to. */
+struct mapping {
+	const uint64_t *memory; /* NULL: nothing */
+	size_t bytes;
+	uint64_t epoch; /* of the connection that it came over */
+};
+
+struct shm {
+	struct sl_fabric base;
+	struct mapping directory;
+	struct sockaddr_un address;
+	socklen_t address_bytes;
+	int sock; /* -1 while down */
+	uint32_t serial;
+	uint64_t deadline_ns; /* connecting: for the WELCOME */
+	uint64_t check_ns;    /* up: when to look for a hang-up again */
+};
+
+/* An answer of the agent: the payload by type, and the descriptor that came with it or -1. */
+struct answer {
+	struct sl_msg msg;
+	union {
+		struct sl_msg_welcome welcome;
+		struct sl_msg_region region;
+		struct sl_msg_refused refused;
+		uint8_t bytes[SL_MSG_MAX - sizeof(struct sl_msg)];
+	} u;
+	int fd;
+};
+
+static struct shm *of(struct sl_fabric *f)
+{
+	return (struct shm *)f;
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Maps what the agent sent, after what it must be was checked. 0 or -errno. */
+static int mapping_make(struct sl_fabric *f, struct mapping *m, int fd, uint64_t size,
+			uint64_t epoch)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+	void *memory;
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK)) {
+		sl_fabric_failed(f,
+				 "%s: the agent sent memory that is not sealed against shrinking",
+				 f->target);
+		return -EINVAL;
+	}
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (size < SL_HEADER_SIZE || size > SL_REGION_SIZE_MAX || (uint64_t)st.st_size < size) {
+		sl_fabric_failed(f, "%s: the agent announced %llu bytes and sent %llu", f->target,
+				 (unsigned long long)size, (unsigned long long)st.st_size);
+		return -EINVAL;
+	}
+	memory = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED) {
+		sl_fabric_failed(f, "%s: mmap: %s", f->target, strerror(errno));
+		return -errno;
+	}
+	*m = (struct mapping){.memory = memory, .bytes = size, .epoch = epoch};
+	return 0;
+}
+
+static void mapping_drop(struct mapping *m)
+{
+	if (m->memory)
+		munmap((void *)m->memory, m->bytes);
+	*m = (struct mapping){0};
+}
+
+/*
+ * Copies by 8-byte loads that are not torn, so that a cell is always a value that was stored; which
+ * cells belong together is for the line's check to say. The loads pair with the publisher's
+ * stores, and with nothing else: no order is promised.
+ */
+static void copy_words(uint64_t *to, const uint64_t *from, size_t words)
+{
+	for (; words >= 8; words -= 8, to += 8, from += 8) {
+#pragma GCC unroll 8
+		for (int i = 0; i < 8; i++)
+			to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+	}
+	while (words--)
+		*to++ = __atomic_load_n(from++, __ATOMIC_RELAXED);
+}
+
+/* ---- the socket ----------------------------------------------------------------------------- */
+
+static void hang_up(struct shm *s, uint64_t now_ns)
+{
+	if (s->sock >= 0)
+		close(s->sock);
+	s->sock = -1;
+	mapping_drop(&s->directory);
+	sl_fabric_went_down(&s->base, now_ns);
+}
+
+static int ask(struct shm *s, enum sl_msg_type type, const void *payload, uint32_t length)
+{
+	struct sl_msg msg = {
+		.magic = SL_MSG_MAGIC,
+		.type = type,
+		.length = length,
+		.serial = ++s->serial,
+	};
+	struct iovec iov[2] = {
+		{.iov_base = &msg, .iov_len = sizeof(msg)},
+		{.iov_base = (void *)payload, .iov_len = length},
+	};
+	struct msghdr header = {.msg_iov = iov, .msg_iovlen = length ? 2 : 1};
+
+	return sendmsg(s->sock, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* Keeps the first descriptor that came, closes any further one. */
+static int take_descriptor(struct msghdr *header)
+{
+	int fd = -1, more;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		size_t count;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < count; i++) {
+			memcpy(&more, CMSG_DATA(c) + i * sizeof(int), sizeof(more));
+			if (fd < 0)
+				fd = more;
+			else
+				close(more);
+		}
+	}
+	return fd;
+}
+
+/*
+ * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not
+ * an answer to the last question. On 0 the caller owns a->fd.
+ */
+static int receive(struct shm *s, struct answer *a)
+{
+	union {
+		char bytes[CMSG_SPACE(4 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov[2] = {
+		{.iov_base = &a->msg, .iov_len = sizeof(a->msg)},
+		{.iov_base = &a->u, .iov_len = sizeof(a->u)},
+	};
+	struct msghdr header = {
+		.msg_iov = iov,
+		.msg_iovlen = 2,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t got;
+
+	a->fd = -1;
+	do {
+		got = recvmsg(s->sock, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return errno == EAGAIN ? -EAGAIN : -ENOTCONN;
+	a->fd = take_descriptor(&header);
+	if (got == 0 && a->fd < 0)
+		return -ENOTCONN;
+	if ((size_t)got < sizeof(a->msg) || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
+	    a->msg.magic != SL_MSG_MAGIC || a->msg.length != (size_t)got - sizeof(a->msg) ||
+	    a->msg.serial != s->serial) {
+		if (a->fd >= 0)
+			close(a->fd);
+		a->fd = -1;
+		return -EPROTO;
+	}
+	return 0;
+}
+
+static void release(struct answer *a)
+{
+	if (a->fd >= 0)
+		close(a->fd);
+}
+
+/* A refusal as a negative errno, with its reason kept for the human. */
+static int refusal(struct sl_fabric *f, struct answer *a)
+{
+	int error;
+
+	if (a->msg.length < offsetof(struct sl_msg_refused, reason) + 1)
+		return -EPROTO;
+	a->u.bytes[a->msg.length - 1] = '\0';
+	error = a->u.refused.error;
+	for (char *c = a->u.refused.reason; *c; c++)
+		if (*c < ' ' || *c == 127)
+			*c = '?';
+	sl_fabric_failed(f, "%s: refused: %s", f->target, a->u.refused.reason);
+	return error > 0 && error < 4096 ? -error : -EPROTO;
+}
+
+/* ---- connecting ----------------------------------------------------------------------------- */
+
+static void start(struct shm *s, uint64_t now_ns)
+{
+	struct sl_fabric *f = &s->base;
+	int err;
+
+	s->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (s->sock < 0) {
+		sl_fabric_failed(f, "%s: socket: %s", f->target, strerror(errno));
+		hang_up(s, now_ns);
+		return;
+	}
+	/* On a unix socket this either succeeds at once or fails, EAGAIN for a full backlog. */
+	if (connect(s->sock, (struct sockaddr *)&s->address, s->address_bytes) < 0) {
+		sl_fabric_failed(f, "%s: %s", f->target, strerror(errno));
+		hang_up(s, now_ns);
+		return;
+	}
+	err = ask(s, SL_MSG_SUBSCRIBE, NULL, 0);
+	if (err) {
+		sl_fabric_failed(f, "%s: %s", f->target, strerror(-err));
+		hang_up(s, now_ns);
+		return;
+	}
+	s->deadline_ns = now_ns + (uint64_t)f->opts.connect_timeout_ms * 1000000u;
+	f->state = SL_FABRIC_CONNECTING;
+}
+
+static void welcome(struct shm *s, uint64_t now_ns)
+{
+	struct sl_fabric *f = &s->base;
+	struct answer a;
+	bool up = false;
+	int err = receive(s, &a);
+
+	if (err == -EAGAIN) {
+		if (now_ns < s->deadline_ns)
+			return;
+		sl_fabric_failed(f, "%s: the agent did not answer", f->target);
+		hang_up(s, now_ns);
+		return;
+	}
+	if (err) {
+		sl_fabric_failed(f, "%s: %s", f->target,
+				 err == -ENOTCONN ? "the agent hung up" : "not an agent's answer");
+		hang_up(s, now_ns);
+		return;
+	}
+	if (a.msg.type == SL_MSG_REFUSED) {
+		refusal(f, &a);
+	} else if (a.msg.type != SL_MSG_WELCOME || a.msg.length != sizeof(a.u.welcome) ||
+		   a.fd < 0) {
+		sl_fabric_failed(f, "%s: not an agent's answer", f->target);
+	} else {
+		up = !mapping_make(f, &s->directory, a.fd, a.u.welcome.size, f->epoch + 1);
+	}
+	release(&a);
+	if (!up) {
+		hang_up(s, now_ns);
+		return;
+	}
+	s->check_ns = now_ns + HANGUP_CHECK_NS;
+	sl_fabric_went_up(
+		f, &(struct sl_remote){.length = s->directory.bytes, .local = &s->directory});
+}
+
+/* Nobody asked anything, so that whatever arrives is the end: a hang-up, or a lie. */
+static void look_for_hangup(struct shm *s, uint64_t now_ns)
+{
+	struct answer a;
+	int err;
+
+	if (now_ns < s->check_ns)
+		return;
+	s->check_ns = now_ns + HANGUP_CHECK_NS;
+	err = receive(s, &a);
+	if (err == -EAGAIN)
+		return;
+	release(&a);
+	sl_fabric_failed(&s->base, "%s: %s", s->base.target,
+			 err == -ENOTCONN ? "the agent hung up"
+					  : "the agent sent what nobody asked");
+	hang_up(s, now_ns);
+}
+
+static void shm_drive(struct sl_fabric *f, uint64_t now_ns)
+{
+	struct shm *s = of(f);
+
+	switch (f->state) {
+	case SL_FABRIC_DOWN:
+		if (now_ns >= f->retry_ns)
+			start(s, now_ns);
+		break;
+	case SL_FABRIC_CONNECTING:
+		welcome(s, now_ns);
+		break;
+	case SL_FABRIC_UP:
+		look_for_hangup(s, now_ns);
+		break;
+	}
+}
+
+/* ---- regions -------------------------------------------------------------------------------- */
+
+/* Waits for the answer to the last question, but never longer than MAP_TIMEOUT_MS. */
+static int await(struct shm *s, struct answer *a)
+{
+	uint64_t deadline = monotonic_ns() + MAP_TIMEOUT_MS * 1000000ull;
+
+	for (;;) {
+		struct pollfd p = {.fd = s->sock, .events = POLLIN};
+		uint64_t now;
+		int err = receive(s, a);
+
+		if (err != -EAGAIN)
+			return err;
+		now = monotonic_ns();
+		if (now >= deadline)
+			return -ETIMEDOUT;
+		poll(&p, 1, (int)((deadline - now) / 1000000u) + 1);
+	}
+}
+
+/*
+ * Synchronous, as an agent answers within microseconds. One that does not is hung up on: a late
+ * answer then can't be taken for that to another question.
+ */
+static int shm_map(struct sl_fabric *f, struct sl_remote *remote)
+{
+	struct shm *s = of(f);
+	struct sl_msg_id id = {.id = remote->id};
+	struct mapping *m;
+	struct answer a;
+	int err;
+
+	if (remote->id == 0 || remote->local)
+		return -EINVAL;
+	err = ask(s, SL_MSG_OPEN, &id, sizeof(id));
+	if (!err)
+		err = await(s, &a);
+	if (err) {
+		sl_fabric_failed(f, "%s: region %llu: %s", f->target,
+				 (unsigned long long)remote->id,
+				 err == -ETIMEDOUT  ? "the agent did not answer"
+				 : err == -ENOTCONN ? "the agent hung up"
+						    : "not an agent's answer");
+		hang_up(s, monotonic_ns());
+		return -ENOTCONN;
+	}
+	if (a.msg.type == SL_MSG_REFUSED) {
+		err = refusal(f, &a);
+	} else if (a.msg.type != SL_MSG_REGION || a.msg.length != sizeof(a.u.region) || a.fd < 0 ||
+		   a.u.region.id != remote->id) {
+		err = -EPROTO;
+	} else if (a.u.region.size != remote->length) {
+		sl_fabric_failed(
+			f, "%s: region %llu: the directory says %llu bytes, the agent %llu",
+			f->target, (unsigned long long)remote->id,
+			(unsigned long long)remote->length, (unsigned long long)a.u.region.size);
+		err = -EINVAL;
+	} else {
+		m = malloc(sizeof(*m));
+		err = m ? mapping_make(f, m, a.fd, remote->length, f->epoch) : -ENOMEM;
+		if (!err)
+			remote->local = m;
+		else
+			free(m);
+	}
+	release(&a);
+	if (err == -EPROTO) {
+		sl_fabric_failed(f, "%s: region %llu: not an agent's answer", f->target,
+				 (unsigned long long)remote->id);
+		hang_up(s, monotonic_ns());
+		return -ENOTCONN;
+	}
+	return err;
+}
+
+static void shm_unmap(struct sl_fabric *f, struct sl_remote *remote)
+{
+	struct mapping *m = remote->local;
+
+	if (!m || m == &of(f)->directory)
+		return;
+	mapping_drop(m);
+	free(m);
+	remote->local = NULL;
+}
+
+static uint32_t shm_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct sl_read *r = &reads[i];
+		const struct mapping *m = r->remote->local;
+		const uint8_t *from;
+
+		if (!m || m->epoch != f->epoch) {
+			sl_fabric_finish(f, r, -EACCES);
+			continue;
+		}
+		if (r->offset > m->bytes || r->length > m->bytes - r->offset) {
+			sl_fabric_finish(f, r, -ERANGE);
+			continue;
+		}
+		from = (const uint8_t *)m->memory + r->offset;
+		if (((uintptr_t)from | (uintptr_t)r->to | r->length) & 7)
+			memcpy(r->to, from, r->length);
+		else
+			copy_words(r->to, (const uint64_t *)from, r->length / 8);
+		f->stats.work_requests++;
+		sl_fabric_finish(f, r, 0);
+	}
+	f->stats.doorbells++;
+	return count;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static const char *path_of(const char *target)
+{
+	if (!strncmp(target, "unix:", 5))
+		return target + 5;
+	return target[0] == '/' ? target : NULL;
+}
+
+static bool shm_takes(const char *target)
+{
+	return path_of(target) != NULL;
+}
+
+static int shm_init(struct sl_fabric *f, const char *target)
+{
+	struct shm *s = of(f);
+	const char *path = path_of(target);
+	size_t length = strlen(path);
+
+	s->sock = -1;
+	if (!length || length >= sizeof(s->address.sun_path)) {
+		sl_fabric_failed(f, "'%s': a socket's path has 1 to %zu bytes", target,
+				 sizeof(s->address.sun_path) - 1);
+		return -EINVAL;
+	}
+	s->address.sun_family = AF_UNIX;
+	memcpy(s->address.sun_path, path, length + 1);
+	s->address_bytes = sizeof(s->address);
+	return 0;
+}
+
+static void shm_fini(struct sl_fabric *f)
+{
+	struct shm *s = of(f);
+
+	mapping_drop(&s->directory);
+	if (s->sock >= 0)
+		close(s->sock);
+}
+
+const struct sl_fabric_ops sl_provider_shm = {
+	.name = "shm",
+	.takes = shm_takes,
+	.bytes = sizeof(struct shm),
+	.open = shm_init,
+	.close = shm_fini,
+	.drive = shm_drive,
+	.map = shm_map,
+	.unmap = shm_unmap,
+	.post = shm_post,
+};
