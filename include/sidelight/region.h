@@ -55,6 +55,10 @@ extern "C" {
 /*
  * The seven constants of the check word: check = sum of cell[i] * K[i] mod 2^64. They are odd, so
  * that no change of one cell is invisible; [7] is 0, so that the check word itself adds nothing.
+ *
+ * Adding n to a cell and n * K[i] to the check word leaves a line that verifies again, so changes
+ * made that way are seen one by one. Cells that must be seen together (a directory entry) are all
+ * stored first, and then the check word by one store.
  */
 #define SL_LINE_K0 0x9e3779b97f4a7c15ull
 #define SL_LINE_K1 0xbf58476d1ce4e5b9ull
@@ -161,9 +165,9 @@ enum sl_entry_cell {
 
 enum sl_metric_kind {
 	SL_KIND_COUNTER = 1,       /* u64, sum of the stripes mod 2^64 */
-	SL_KIND_COUNTER_F64 = 2,   /* f64, sum of the stripes */
+	SL_KIND_COUNTER_F64 = 2,   /* f64, sum of the stripes; see sl_cell_of_f64() */
 	SL_KIND_GAUGE = 3,         /* i64, stripe 0 only */
-	SL_KIND_GAUGE_F64 = 4,     /* f64, stripe 0 only */
+	SL_KIND_GAUGE_F64 = 4,     /* f64, stripe 0 only; see sl_cell_of_f64() */
 	SL_KIND_HISTOGRAM_EXP = 5, /* exponential buckets, see below */
 	SL_KIND_HISTOGRAM = 6,     /* classic bounds */
 	SL_KIND_INFO = 7,          /* no cells: the labels are the value */
@@ -173,7 +177,7 @@ enum sl_metric_kind {
 /*
  * Cells of a histogram, all summed over the stripes:
  *
- *   0  sum of the observations (f64)
+ *   0  sum of the observations (f64, see sl_cell_of_f64())
  *   1  observations refused (u64): NaN, and for exponential ones those below -zero_threshold
  *   exponential: 2 the zero bucket |x| <= zero_threshold; 3 .. cells-2 the buckets
  *     first_bucket, first_bucket+1, ...; cells-1 observations above the last bucket.
@@ -188,11 +192,20 @@ enum sl_metric_kind {
 #define SL_HIST_REFUSED 1u
 #define SL_HIST_BUCKETS 2u
 
+/*
+ * What a reader insists on (sidelight-region(5) has it all):
+ *  - cells ascend: the first cell of a record is not below the end of any record before it;
+ *  - name: [a-zA-Z_:][a-zA-Z0-9_:]*; unit: [a-zA-Z0-9_:]*; help, label values and state names:
+ *    UTF-8 without NUL; label keys: [a-zA-Z_][a-zA-Z0-9_]*, not "__...", ascending, each once;
+ *    no label "le" on a histogram, no label named as the metric on a state set;
+ *  - no two records of the same name and labels.
+ */
 struct sl_schema_record {
 	uint32_t length;      /* bytes of the whole record, a multiple of 8 */
 	uint16_t kind;        /* enum sl_metric_kind; a reader skips a kind it does not know */
 	uint16_t flags;       /* 0 */
-	uint32_t cell;        /* first cell; cell c is word c%7 of line c/7 of each stripe */
+	uint32_t cell;        /* first cell; cell c is word c%7 of line c/7 of each stripe.
+			       * 0 cells: not looked at */
 	uint32_t cells;       /* number of cells */
 	uint32_t id;          /* 0, 1, 2, ... in the order of the records */
 	uint32_t generation;  /* of the layout in which it appeared */
@@ -268,6 +281,30 @@ static inline uint64_t sl_line_check(const uint64_t line[8])
 	return line[0] * SL_LINE_K0 + line[1] * SL_LINE_K1 + line[2] * SL_LINE_K2 +
 	       line[3] * SL_LINE_K3 + line[4] * SL_LINE_K4 + line[5] * SL_LINE_K5 +
 	       line[6] * SL_LINE_K6;
+}
+
+/*
+ * A cell of type f64 holds the IEEE 754 bits b of the value as b ^ (b >> 32), which is its own
+ * inverse and leaves 0 as 0. Why: a product carries upwards only, so the difference of two doubles
+ * like 17.0 and 300.0, whose lower 48 bits are equal, would be guarded by no more than the upper
+ * 16 bits of the check word (tried: of 9.3 million byte-wise tears of cell and check 12 passed;
+ * folded, none of 17 million). Integers need no such thing: they differ in their lower bits.
+ */
+static inline uint64_t sl_cell_of_f64(double value)
+{
+	uint64_t bits;
+
+	__builtin_memcpy(&bits, &value, 8);
+	return bits ^ bits >> 32;
+}
+
+static inline double sl_f64_of_cell(uint64_t cell)
+{
+	double value;
+
+	cell ^= cell >> 32;
+	__builtin_memcpy(&value, &cell, 8);
+	return value;
 }
 
 /*

@@ -170,11 +170,12 @@ uint32_t sl_values_update(struct sl_values *v, uint32_t stripe, uint32_t first,
 /* Reads one cell summed as its kind demands. cell must be below lines * 7. */
 uint64_t sl_values_u64(const struct sl_values *v, uint32_t cell);     /* sum mod 2^64 */
 double sl_values_f64(const struct sl_values *v, uint32_t cell);       /* sum of doubles */
-uint64_t sl_values_shared(const struct sl_values *v, uint32_t cell);  /* stripe 0's word */
+uint64_t sl_values_shared(const struct sl_values *v, uint32_t cell);  /* stripe 0's word, as is */
 
 /*
  * The value of every cell of every metric of a schema, as one flat array indexed by cell: u64
- * sums, f64 sums as bits, gauges as words of stripe 0. out has schema->cells entries.
+ * sums, f64 sums as IEEE 754 bits (unfolded), gauges as words of stripe 0, those of type f64
+ * likewise as IEEE 754 bits. out has schema->cells entries. Cells that v does not hold are 0.
  */
 void sl_values_flatten(const struct sl_values *v, const struct sl_schema *schema, uint64_t *out);
 
