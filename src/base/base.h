@@ -98,6 +98,9 @@ int sl_options_parse(const struct sl_command *cmd, const struct sl_option *table
 int sl_usage(const struct sl_command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Letters to change, add or leave out to make b of a; 64 if either is longer than that. */
+unsigned sl_edit_distance(const char *a, const char *b);
+
 /* ---- stopping: SIGTERM and SIGINT as a file descriptor ------------------------------------------- */
 
 /* Blocks both signals in this and all later threads; poll the descriptor. -errno on failure. */

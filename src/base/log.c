@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * log.c - one line, one write(2), so that lines of several threads and processes never mix.
+ * Text that came from a stranger can't forge a second line: control characters become '?'.
+ */
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+enum sl_level sl_log_level = SL_INFO;
+
+/* Set by sl_log_allow() for the line that follows it on the same thread. */
+static _Thread_local uint64_t left_out;
+
+void sl_logf(enum sl_level level, const char *component, const char *fmt, ...)
+{
+	static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
+	static const char cut[] = "...";
+	char line[2048];
+	const size_t room = sizeof(line) - sizeof(cut) - 1; /* for the cut mark and the newline */
+	uint64_t missing = left_out;
+	int saved = errno;
+	size_t n;
+	va_list ap;
+	int r;
+
+	left_out = 0;
+	if (level > sl_log_level || level < SL_ERROR || level > SL_DEBUG)
+		return;
+	r = snprintf(line, room, "%s %s: ", names[level], component);
+	n = r < 0 ? 0 : (size_t)r < room ? (size_t)r : room - 1;
+	errno = saved; /* %m */
+	va_start(ap, fmt);
+	r = vsnprintf(line + n, room - n, fmt, ap);
+	va_end(ap);
+	if (r > 0 && (size_t)r >= room - n) {
+		n = room - 1;
+		memcpy(line + n, cut, sizeof(cut) - 1);
+		n += sizeof(cut) - 1;
+	} else if (r > 0) {
+		n += (size_t)r;
+		if (missing) {
+			r = snprintf(line + n, room - n, " left_out=%llu",
+				     (unsigned long long)missing);
+			if (r > 0 && (size_t)r < room - n)
+				n += (size_t)r;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+	line[n++] = '\n';
+	/* A log that can't be written has nobody to tell. */
+	if (write(STDERR_FILENO, line, n) < 0) {
+	}
+	errno = saved;
+}
+
+bool sl_log_allow(struct sl_log_limit *limit)
+{
+	uint64_t now = sl_now_ns();
+	uint64_t last = __atomic_load_n(&limit->last_ns, __ATOMIC_RELAXED);
+
+	/* Whoever moves last_ns on has the line; the others are counted. No order is needed:
+	 * a count that slips into the next second's line is still said. */
+	if ((last && now - last < 1000000000u) ||
+	    !__atomic_compare_exchange_n(&limit->last_ns, &last, now, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED)) {
+		__atomic_add_fetch(&limit->suppressed, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	left_out = __atomic_exchange_n(&limit->suppressed, 0, __ATOMIC_RELAXED);
+	return true;
+}

@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options.c - one table makes the command line, the YAML file and --help, so the three can't
+ * disagree. The command line wins over the file; the file over the defaults.
+ */
+#include "base/base.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yaml.h>
+
+#define FIRST_LONG 256 /* getopt's value of table[i] is FIRST_LONG + i: above every letter */
+
+struct parser {
+	const struct sl_command *cmd;
+	const struct sl_option *table;
+	size_t count;
+	bool *given;	    /* by the command line, or by an earlier key of the file */
+	const char *config; /* path, or NULL */
+	const char *where;  /* "--period" or "FILE:LINE: period", for messages */
+};
+
+/* ---- the arena: strings and lists live as long as the process, as argv does ------------------- */
+
+struct block {
+	struct block *next;
+	max_align_t data[];
+};
+static struct block *arena; /* options are parsed at the start, by one thread */
+
+static void *keep(size_t bytes)
+{
+	struct block *b = malloc(sizeof(*b) + bytes);
+
+	if (!b)
+		return NULL;
+	b->next = arena;
+	arena = b;
+	return b->data;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 0))) static int vusage(const struct sl_command *cmd,
+							const char *fmt, va_list ap)
+{
+	char line[1024];
+
+	vsnprintf(line, sizeof(line), fmt, ap);
+	for (char *p = line; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	fprintf(stderr, "sidelight %s: %s\n", cmd->name, line);
+	return SL_EXIT_USAGE;
+}
+
+int sl_usage(const struct sl_command *cmd, const char *fmt, ...)
+{
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	r = vusage(cmd, fmt, ap);
+	va_end(ap);
+	return r;
+}
+
+__attribute__((format(printf, 2, 3))) static int wrong(const struct parser *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vusage(p->cmd, fmt, ap);
+	va_end(ap);
+	return SL_USAGE_ERROR;
+}
+
+/* ---- one value -------------------------------------------------------------------------------- */
+
+static int f64(const char *s, double *out)
+{
+	char *end;
+	double v;
+
+	/* strtod takes leading blanks, hexadecimal and words; a setting does not. */
+	if (!*s || s[strspn(s, "0123456789.eE+-")])
+		return -EINVAL;
+	errno = 0;
+	v = strtod(s, &end);
+	if (*end || end == s)
+		return -EINVAL;
+	if (errno == ERANGE)
+		return -ERANGE;
+	*out = v;
+	return 0;
+}
+
+static int flag(const char *s, bool *out)
+{
+	static const char *const yes[] = {"true", "yes", "on", "1"};
+	static const char *const no[] = {"false", "no", "off", "0"};
+
+	for (size_t i = 0; i < 4; i++) {
+		if (!strcasecmp(s, yes[i]) || !strcasecmp(s, no[i])) {
+			*out = !strcasecmp(s, yes[i]);
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static int append(struct sl_strings *list, const char *s)
+{
+	/* Grown at every power of two; the arena keeps the smaller ones too. */
+	if (!(list->n & (list->n - 1))) {
+		const char **v = keep((list->n ? 2 * list->n : 1) * sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		if (list->n)
+			memcpy(v, list->v, list->n * sizeof(*v));
+		list->v = v;
+	}
+	list->v[list->n++] = s;
+	return 0;
+}
+
+/* "500us", not 500000: as somebody would have written it. */
+static void print_duration(char *out, size_t bytes, uint64_t ns)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {{"h", 3600000000000}, {"m", 60000000000}, {"s", 1000000000},
+		     {"ms", 1000000},	   {"us", 1000},       {"ns", 1}};
+
+	if (!ns) {
+		snprintf(out, bytes, "0");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (ns % units[i].ns)
+			continue;
+		snprintf(out, bytes, "%llu%s", (unsigned long long)(ns / units[i].ns),
+			 units[i].name);
+		return;
+	}
+}
+
+static void print_size(char *out, size_t bytes, uint64_t v)
+{
+	static const char letters[] = "TGMK";
+
+	for (unsigned i = 0; i < 4; i++) {
+		unsigned shift = 10 * (4 - i);
+
+		if (v && !(v & ((UINT64_C(1) << shift) - 1))) {
+			snprintf(out, bytes, "%llu%c", (unsigned long long)(v >> shift),
+				 letters[i]);
+			return;
+		}
+	}
+	snprintf(out, bytes, "%llu", (unsigned long long)v);
+}
+
+static void print_number(char *out, size_t bytes, const struct sl_option *o, double v)
+{
+	if (o->type == SL_OPT_DURATION)
+		print_duration(out, bytes, (uint64_t)v);
+	else if (o->type == SL_OPT_SIZE)
+		print_size(out, bytes, (uint64_t)v);
+	else
+		snprintf(out, bytes, "%.15g", v);
+}
+
+static const char *kind_of_value(enum sl_option_type type)
+{
+	switch (type) {
+	case SL_OPT_FLAG:
+		return "true or false";
+	case SL_OPT_U32:
+	case SL_OPT_U64:
+		return "a whole number";
+	case SL_OPT_I32:
+		return "a whole number, perhaps negative";
+	case SL_OPT_F64:
+		return "a number";
+	case SL_OPT_DURATION:
+		return "a duration such as 500us, 1ms, 1.5s, 2m";
+	case SL_OPT_SIZE:
+		return "a size such as 4096, 64K, 16M, 1G";
+	case SL_OPT_STRING:
+	case SL_OPT_LIST:
+		break;
+	}
+	return "text";
+}
+
+static int set(const struct parser *p, const struct sl_option *o, const char *s)
+{
+	uint64_t u = 0;
+	double d = 0;
+	bool b = false, negative;
+	int err = 0;
+
+	switch (o->type) {
+	case SL_OPT_FLAG:
+		err = flag(s, &b);
+		break;
+	case SL_OPT_STRING:
+		*(const char **)o->to = s;
+		return 0;
+	case SL_OPT_LIST:
+		if (append(o->to, s))
+			return wrong(p, "%s: out of memory", p->where);
+		return 0;
+	case SL_OPT_U32:
+		err = sl_parse_u64(s, 0, UINT32_MAX, &u);
+		d = (double)u;
+		break;
+	case SL_OPT_U64:
+		err = sl_parse_u64(s, 0, UINT64_MAX, &u);
+		d = (double)u;
+		break;
+	case SL_OPT_I32:
+		negative = *s == '-';
+		err = sl_parse_u64(s + negative, 0, (uint64_t)INT32_MAX + negative, &u);
+		d = negative ? -(double)u : (double)u;
+		break;
+	case SL_OPT_F64:
+		err = f64(s, &d);
+		break;
+	case SL_OPT_DURATION:
+		err = sl_parse_duration(s, &u);
+		d = (double)u;
+		break;
+	case SL_OPT_SIZE:
+		err = sl_parse_size(s, &u);
+		d = (double)u;
+		break;
+	}
+	if (err == -EINVAL)
+		return wrong(p, "%s: '%s' is not %s", p->where, s, kind_of_value(o->type));
+	if (err || ((o->min != 0 || o->max != 0) && (d < o->min || d > o->max))) {
+		char min[32], max[32];
+
+		if (o->min == 0 && o->max == 0)
+			return wrong(p, "%s: '%s' is too large", p->where, s);
+		print_number(min, sizeof(min), o, o->min);
+		print_number(max, sizeof(max), o, o->max);
+		return wrong(p, "%s: '%s' is not within %s to %s", p->where, s, min, max);
+	}
+	switch (o->type) {
+	case SL_OPT_FLAG:
+		*(bool *)o->to = b;
+		break;
+	case SL_OPT_U32:
+		*(uint32_t *)o->to = (uint32_t)u;
+		break;
+	case SL_OPT_I32:
+		*(int32_t *)o->to = (int32_t)d;
+		break;
+	case SL_OPT_F64:
+		*(double *)o->to = d;
+		break;
+	default:
+		*(uint64_t *)o->to = u;
+		break;
+	}
+	return 0;
+}
+
+/* ---- near matches: "did you mean" -------------------------------------------------------------- */
+
+unsigned sl_edit_distance(const char *a, const char *b)
+{
+	unsigned row[65];
+	size_t n = strlen(b);
+
+	if (n >= sizeof(row) / sizeof(row[0]) || strlen(a) > 64)
+		return 64;
+	for (size_t j = 0; j <= n; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 0; a[i]; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = (unsigned)i + 1;
+		for (size_t j = 0; j < n; j++) {
+			unsigned change = diagonal + (a[i] != b[j]);
+			unsigned shorter = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+
+			diagonal = row[j + 1];
+			row[j + 1] = change < shorter ? change : shorter;
+		}
+	}
+	return row[n];
+}
+
+static const char *nearest(const struct parser *p, const char *name)
+{
+	size_t n = strlen(name);
+	const char *best = NULL;
+	unsigned least = n < 4 ? 2 : 4; /* a distance below this is near */
+
+	for (size_t i = 0; i < p->count; i++) {
+		unsigned d = sl_edit_distance(name, p->table[i].name);
+
+		if (n >= 3 && !strncmp(name, p->table[i].name, n))
+			d = 0;
+		if (d < least) {
+			least = d;
+			best = p->table[i].name;
+		}
+	}
+	return best;
+}
+
+/* ---- --help ----------------------------------------------------------------------------------- */
+
+static void default_of(const struct sl_option *o, char *out, size_t bytes)
+{
+	const struct sl_strings *list;
+
+	*out = 0;
+	switch (o->type) {
+	case SL_OPT_FLAG:
+		if (*(const bool *)o->to)
+			snprintf(out, bytes, "on; --%s=no", o->name);
+		break;
+	case SL_OPT_STRING:
+		if (*(const char *const *)o->to)
+			snprintf(out, bytes, "%s", *(const char *const *)o->to);
+		break;
+	case SL_OPT_LIST:
+		list = o->to;
+		if (list->n)
+			snprintf(out, bytes, "%s%s", list->v[0], list->n > 1 ? ", ..." : "");
+		break;
+	case SL_OPT_U32:
+		if (*(const uint32_t *)o->to)
+			snprintf(out, bytes, "%u", *(const uint32_t *)o->to);
+		break;
+	case SL_OPT_U64:
+		if (*(const uint64_t *)o->to)
+			snprintf(out, bytes, "%llu", (unsigned long long)*(const uint64_t *)o->to);
+		break;
+	case SL_OPT_I32:
+		if (*(const int32_t *)o->to)
+			snprintf(out, bytes, "%d", *(const int32_t *)o->to);
+		break;
+	case SL_OPT_F64:
+		if (*(const double *)o->to != 0)
+			snprintf(out, bytes, "%g", *(const double *)o->to);
+		break;
+	case SL_OPT_DURATION:
+		if (*(const uint64_t *)o->to)
+			print_duration(out, bytes, *(const uint64_t *)o->to);
+		break;
+	case SL_OPT_SIZE:
+		if (*(const uint64_t *)o->to)
+			print_size(out, bytes, *(const uint64_t *)o->to);
+		break;
+	}
+}
+
+static int left_side(const struct sl_option *o, char *out, size_t bytes)
+{
+	char letter[] = "    ";
+	const char *argument = o->argument ? o->argument : "VALUE";
+
+	if (o->letter) {
+		letter[0] = '-';
+		letter[1] = o->letter;
+		letter[2] = ',';
+	}
+	if (o->type == SL_OPT_FLAG)
+		return snprintf(out, bytes, "  %s--%s", letter, o->name);
+	return snprintf(out, bytes, "  %s--%s %s", letter, o->name, argument);
+}
+
+/* Prints words from column on, broken before column 80 and indented to column again. */
+static void wrapped(const char *text, int column)
+{
+	int at = column;
+
+	while (*text) {
+		int n = (int)strcspn(text, " ");
+
+		if (at > column && at + 1 + n > 79) {
+			printf("\n%*s", column, "");
+			at = column;
+		} else if (at > column) {
+			putchar(' ');
+			at++;
+		}
+		printf("%.*s", n, text);
+		at += n;
+		text += n;
+		text += strspn(text, " ");
+	}
+	putchar('\n');
+}
+
+static void help(const struct parser *p)
+{
+	static const struct sl_option own[] = {
+		{.name = "config",
+		 .type = SL_OPT_STRING,
+		 .argument = "FILE",
+		 .help = "read settings from this YAML file, whose keys are the names above; "
+			 "the command line wins"},
+		{.name = "help", .letter = 'h', .type = SL_OPT_FLAG, .help = "show this"},
+	};
+	char left[128], text[1024], value[256];
+	int column = 0;
+
+	for (size_t i = 0; i < p->count + 2; i++) {
+		const struct sl_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
+		int n = left_side(o, left, sizeof(left));
+
+		if (n > column && n <= 34)
+			column = n;
+	}
+	column += 2;
+	printf("Usage: sidelight %s %s\n\n%s\n\nOptions:\n", p->cmd->name, p->cmd->synopsis,
+	       p->cmd->summary);
+	for (size_t i = 0; i < p->count + 2; i++) {
+		const struct sl_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
+		int n = left_side(o, left, sizeof(left));
+
+		if (n + 2 > column)
+			printf("%s\n%*s", left, column, "");
+		else
+			printf("%-*s", column, left);
+		value[0] = 0;
+		if (i < p->count && !strcasestr(o->help, "default"))
+			default_of(o, value, sizeof(value));
+		if (value[0])
+			snprintf(text, sizeof(text), "%s (default %s)", o->help, value);
+		else
+			snprintf(text, sizeof(text), "%s", o->help);
+		wrapped(text, column);
+	}
+	printf("\nThe manual: man sidelight-%s\n", p->cmd->name);
+	fflush(stdout);
+}
+
+/* ---- the file --------------------------------------------------------------------------------- */
+
+static const char *kind_of_node(const yaml_node_t *n)
+{
+	return n->type == YAML_MAPPING_NODE    ? "a mapping"
+	       : n->type == YAML_SEQUENCE_NODE ? "a list"
+					       : "a single value";
+}
+
+static int set_node(struct parser *p, const struct sl_option *o, const yaml_node_t *n)
+{
+	const char *text;
+	char *copy;
+
+	if (n->type != YAML_SCALAR_NODE)
+		return wrong(p, "%s: expected %s, found %s", p->where, kind_of_value(o->type),
+			     kind_of_node(n));
+	text = (const char *)n->data.scalar.value;
+	if (strlen(text) != n->data.scalar.length)
+		return wrong(p, "%s: holds a NUL character", p->where);
+	if (n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+	    (!*text || !strcmp(text, "~") || !strcmp(text, "null")))
+		return wrong(p, "%s: has no value", p->where);
+	copy = keep(n->data.scalar.length + 1);
+	if (!copy)
+		return wrong(p, "%s: out of memory", p->where);
+	memcpy(copy, text, n->data.scalar.length + 1);
+	return set(p, o, copy);
+}
+
+static int set_pair(struct parser *p, yaml_document_t *doc, const yaml_node_pair_t *pair,
+		    bool *seen)
+{
+	const yaml_node_t *key = yaml_document_get_node(doc, pair->key);
+	const yaml_node_t *value = yaml_document_get_node(doc, pair->value);
+	char where[512];
+	const char *name;
+	size_t line, i;
+	int err;
+
+	if (!key || !value)
+		return wrong(p, "%s: damaged", p->config);
+	line = key->start_mark.line + 1;
+	if (key->type != YAML_SCALAR_NODE)
+		return wrong(p, "%s:%zu: a key must be a name, not %s", p->config, line,
+			     kind_of_node(key));
+	name = (const char *)key->data.scalar.value;
+	for (i = 0; i < p->count && strcmp(name, p->table[i].name); i++)
+		;
+	if (i == p->count) {
+		const char *near = nearest(p, name);
+
+		if (near)
+			return wrong(p, "%s:%zu: unknown key '%s'; did you mean '%s'?", p->config,
+				     line, name, near);
+		return wrong(p, "%s:%zu: unknown key '%s'; see 'sidelight %s --help'", p->config,
+			     line, name, p->cmd->name);
+	}
+	if (seen[i])
+		return wrong(p, "%s:%zu: '%s' is given twice", p->config, line, name);
+	seen[i] = true;
+	snprintf(where, sizeof(where), "%s:%zu: %s", p->config, line, name);
+	p->where = where;
+	if (p->given[i]) {
+		err = 0; /* the command line has said it */
+	} else if (p->table[i].type == SL_OPT_LIST) {
+		*(struct sl_strings *)p->table[i].to = (struct sl_strings){0};
+		err = 0;
+		if (value->type == YAML_SEQUENCE_NODE)
+			for (const yaml_node_item_t *item = value->data.sequence.items.start;
+			     !err && item < value->data.sequence.items.top; item++)
+				err = set_node(p, &p->table[i], yaml_document_get_node(doc, *item));
+		else
+			err = set_node(p, &p->table[i], value);
+	} else {
+		err = set_node(p, &p->table[i], value);
+	}
+	p->where = NULL;
+	return err;
+}
+
+static int set_document(struct parser *p, yaml_document_t *doc)
+{
+	const yaml_node_t *root = yaml_document_get_root_node(doc);
+	bool *seen;
+	int err = 0;
+
+	if (!root || (root->type == YAML_SCALAR_NODE && !root->data.scalar.length))
+		return 0; /* an empty file, or comments only */
+	if (root->type != YAML_MAPPING_NODE)
+		return wrong(p, "%s:%zu: expected 'key: value' lines, found %s", p->config,
+			     root->start_mark.line + 1, kind_of_node(root));
+	seen = calloc(p->count + 1, sizeof(*seen));
+	if (!seen)
+		return wrong(p, "out of memory");
+	for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+	     !err && pair < root->data.mapping.pairs.top; pair++)
+		err = set_pair(p, doc, pair, seen);
+	free(seen);
+	return err;
+}
+
+static int read_config(struct parser *p)
+{
+	FILE *f = fopen(p->config, "re");
+	yaml_document_t doc;
+	yaml_parser_t yaml;
+	int err;
+
+	if (!f)
+		return wrong(p, "--config: can't open %s: %s", p->config, strerror(errno));
+	if (!yaml_parser_initialize(&yaml)) {
+		err = wrong(p, "out of memory");
+		goto close;
+	}
+	yaml_parser_set_input_file(&yaml, f);
+	if (!yaml_parser_load(&yaml, &doc)) {
+		if (yaml.error == YAML_READER_ERROR)
+			err = wrong(p, "%s: can't be read as YAML: %s", p->config,
+				    yaml.problem ? yaml.problem : "damaged");
+		else
+			err = wrong(p, "%s:%zu: not YAML: %s%s%s", p->config,
+				    yaml.problem_mark.line + 1,
+				    yaml.problem ? yaml.problem : "damaged",
+				    yaml.context ? " " : "", yaml.context ? yaml.context : "");
+		goto delete_parser;
+	}
+	err = set_document(p, &doc);
+	yaml_document_delete(&doc);
+	if (!err) {
+		if (!yaml_parser_load(&yaml, &doc)) {
+			err = wrong(p, "%s:%zu: not YAML: %s", p->config,
+				    yaml.problem_mark.line + 1,
+				    yaml.problem ? yaml.problem : "damaged");
+		} else {
+			if (yaml_document_get_root_node(&doc))
+				err = wrong(p, "%s: holds a second document; only one is read",
+					    p->config);
+			yaml_document_delete(&doc);
+		}
+	}
+delete_parser:
+	yaml_parser_delete(&yaml);
+close:
+	fclose(f);
+	return err;
+}
+
+/* ---- the command line ------------------------------------------------------------------------- */
+
+static int unknown_option(const struct parser *p, const char *arg)
+{
+	char name[128];
+	const char *near;
+
+	snprintf(name, sizeof(name), "%s", arg + 2);
+	name[strcspn(name, "=")] = 0;
+	near = nearest(p, name);
+	if (near && strcmp(near, name))
+		return wrong(p, "unknown option --%s; did you mean --%s?", name, near);
+	return wrong(p, "unknown option --%s; see 'sidelight %s --help'", name, p->cmd->name);
+}
+
+static int command_line(struct parser *p, int argc, char **argv, const struct option *longs,
+			const char *shorts)
+{
+	const int config = FIRST_LONG + (int)p->count, show_help = config + 1;
+	int c, err;
+
+	opterr = 0;
+	optind = 0; /* glibc: start over */
+	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		const struct sl_option *o = NULL;
+		char where[160];
+
+		if (c == 'h' || c == show_help) {
+			help(p);
+			return SL_HELP_SHOWN;
+		}
+		if (c == config) {
+			p->config = optarg;
+			continue;
+		}
+		if (c == '?' || c == ':') {
+			if (c == '?' && optopt > 0 && optopt < FIRST_LONG)
+				return wrong(p, "unknown option -%c; see 'sidelight %s --help'",
+					     optopt, p->cmd->name);
+			if (c == '?' && !optopt)
+				return unknown_option(p, argv[optind - 1]);
+			if (c == '?')
+				return wrong(p, "--help takes no value");
+			if (optopt >= FIRST_LONG && optopt < config)
+				return wrong(p, "--%s needs %s", p->table[optopt - FIRST_LONG].name,
+					     kind_of_value(p->table[optopt - FIRST_LONG].type));
+			return wrong(p, "%s needs a value", argv[argc - 1]);
+		}
+		if (c >= FIRST_LONG && c < config)
+			o = &p->table[c - FIRST_LONG];
+		for (size_t i = 0; !o && i < p->count; i++)
+			if (p->table[i].letter == c)
+				o = &p->table[i];
+		if (!o)
+			return wrong(p, "unknown option -%c", c);
+		if (o->type == SL_OPT_LIST && !p->given[o - p->table])
+			*(struct sl_strings *)o->to = (struct sl_strings){0};
+		p->given[o - p->table] = true;
+		snprintf(where, sizeof(where), "--%s", o->name);
+		p->where = where;
+		err = set(p, o, o->type == SL_OPT_FLAG && !optarg ? "true" : optarg);
+		p->where = NULL;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int sl_options_parse(const struct sl_command *cmd, const struct sl_option *table, int argc,
+		     char **argv)
+{
+	struct parser p = {.cmd = cmd, .table = table};
+	struct option *longs;
+	char *shorts, *s;
+	int err;
+
+	while (table[p.count].name)
+		p.count++;
+	longs = calloc(p.count + 3, sizeof(*longs));
+	shorts = malloc(2 * p.count + 4);
+	p.given = calloc(p.count + 1, sizeof(*p.given));
+	if (!longs || !shorts || !p.given) {
+		err = wrong(&p, "out of memory");
+		goto out;
+	}
+	s = shorts;
+	*s++ = ':'; /* tells a missing value from an unknown option */
+	for (size_t i = 0; i < p.count; i++) {
+		bool is_flag = table[i].type == SL_OPT_FLAG;
+
+		longs[i] = (struct option){.name = table[i].name,
+					   .has_arg = is_flag ? optional_argument
+							      : required_argument,
+					   .val = FIRST_LONG + (int)i};
+		if (table[i].letter) {
+			*s++ = table[i].letter;
+			if (!is_flag)
+				*s++ = ':';
+		}
+	}
+	*s++ = 'h';
+	*s = 0;
+	longs[p.count] = (struct option){
+		.name = "config", .has_arg = required_argument, .val = FIRST_LONG + (int)p.count};
+	longs[p.count + 1] = (struct option){.name = "help", .val = FIRST_LONG + (int)p.count + 1};
+	err = command_line(&p, argc, argv, longs, shorts);
+	if (!err && p.config)
+		err = read_config(&p);
+out:
+	free(p.given);
+	free(shorts);
+	free(longs);
+	return err ? err : optind;
+}

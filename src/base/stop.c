@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stop.c - SIGTERM and SIGINT as a descriptor that stays readable once either came: any number
+ * of threads may poll it, and none takes the news away from the others.
+ */
+#include "base/base.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/signalfd.h>
+#if HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+int sl_stop_fd(void)
+{
+	sigset_t set;
+	int err, fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	err = pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (err)
+		return -err;
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+bool sl_stop_wait(int fd, int timeout_ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	uint64_t end = sl_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000u;
+	int left = timeout_ms;
+
+	for (;;) {
+		int r = poll(&p, 1, left);
+		uint64_t now;
+
+		if (r > 0)
+			return true;
+		if (r == 0)
+			return false;
+		if (errno != EINTR)
+			return true; /* nothing to wait on any more: better to stop than to spin */
+		now = sl_now_ns();
+		if (timeout_ms > 0)
+			left = now >= end ? 0 : (int)((end - now + 999999u) / 1000000u);
+	}
+}
+
+void sl_ready(const char *fmt, ...)
+{
+	va_list ap;
+
+	flockfile(stdout);
+	fputs("ready ", stdout);
+	va_start(ap, fmt);
+	vfprintf(stdout, fmt, ap);
+	va_end(ap);
+	fputc('\n', stdout);
+	fflush(stdout);
+	funlockfile(stdout);
+#if HAVE_SYSTEMD
+	sd_notify(0, "READY=1");
+#endif
+}

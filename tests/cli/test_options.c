@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One table serves the command line, the YAML file and --help; what is wrong gets one clear line. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+static struct {
+	bool json, colour;
+	const char *socket;
+	struct sl_strings agents;
+	uint32_t workers;
+	uint64_t seed, period, memory;
+	int32_t gid;
+	double rate;
+} v;
+
+static const struct sl_option table[] = {
+	{"json", 'j', SL_OPT_FLAG, &v.json, NULL, "print JSON", 0, 0},
+	{"colour", 0, SL_OPT_FLAG, &v.colour, NULL, "with colours", 0, 0},
+	{"socket", 's', SL_OPT_STRING, &v.socket, "PATH", "where the agent listens", 0, 0},
+	{"agent", 'a', SL_OPT_LIST, &v.agents, "ADDRESS", "an agent; may be repeated", 0, 0},
+	{"workers", 'w', SL_OPT_U32, &v.workers, "N", "threads", 1, 64},
+	{"seed", 0, SL_OPT_U64, &v.seed, "N", "of the random numbers", 0, 0},
+	{"gid", 0, SL_OPT_I32, &v.gid, "N", "index", -1, 255},
+	{"rate", 0, SL_OPT_F64, &v.rate, "HZ", "how often", 0, 1000},
+	{"period", 0, SL_OPT_DURATION, &v.period, "DURATION",
+	 "how long between two rounds, which is a text long enough to be broken somewhere", 1000,
+	 1e12},
+	{"memory", 0, SL_OPT_SIZE, &v.memory, "SIZE", "at most", 0, 0},
+	{0},
+};
+
+static const struct sl_command cmd = {"test", "[OPTION]... FILE", "Does nothing.", NULL};
+static char said[8192]; /* what the last call printed on stderr and stdout */
+static char path[] = "/tmp/sl-options-XXXXXX";
+
+/* Runs the parser with the words of line, with stdout and stderr in said. */
+static int run(const char *line)
+{
+	static char words[1024];
+	static char *argv[64];
+	char out[] = "/tmp/sl-said-XXXXXX";
+	int argc = 0, fd = mkstemp(out), old[2], r;
+	ssize_t n;
+
+	v = (typeof(v)){.colour = true,
+			.socket = "/default",
+			.workers = 2,
+			.gid = -1,
+			.period = 1000000,
+			.memory = 16 << 20,
+			.rate = 1.5};
+	snprintf(words, sizeof(words), "test %s", line);
+	for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
+		argv[argc++] = w;
+	argv[argc] = NULL;
+	assert_true(fd >= 0);
+	fflush(NULL);
+	for (int i = 0; i < 2; i++) {
+		old[i] = dup(i + 1);
+		dup2(fd, i + 1);
+	}
+	r = sl_options_parse(&cmd, table, argc, argv);
+	fflush(NULL);
+	for (int i = 0; i < 2; i++) {
+		dup2(old[i], i + 1);
+		close(old[i]);
+	}
+	n = pread(fd, said, sizeof(said) - 1, 0);
+	said[n > 0 ? n : 0] = 0;
+	close(fd);
+	unlink(out);
+	return r;
+}
+
+static void config(const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CREAT, 0600);
+
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+static int run_with_config(const char *line, const char *text)
+{
+	char full[512];
+
+	config(text);
+	snprintf(full, sizeof(full), "--config %s %s", path, line);
+	return run(full);
+}
+
+static void every_type_from_the_command_line(void **state)
+{
+	(void)state;
+	assert_int_equal(run("-j --colour=no -s /x --agent one -a two --workers 64 "
+			     "--seed 18446744073709551615 --gid -1 --rate 2.5e2 --period 500us "
+			     "--memory=64K file"),
+			 20);
+	assert_string_equal(said, "");
+	assert_true(v.json && !v.colour);
+	assert_string_equal(v.socket, "/x");
+	assert_int_equal(v.agents.n, 2);
+	assert_string_equal(v.agents.v[0], "one");
+	assert_string_equal(v.agents.v[1], "two");
+	assert_int_equal(v.workers, 64);
+	assert_true(v.seed == UINT64_MAX);
+	assert_int_equal(v.gid, -1);
+	assert_true(v.rate == 250);
+	assert_int_equal(v.period, 500000);
+	assert_int_equal(v.memory, 65536);
+}
+
+static void operands_may_stand_before_options(void **state)
+{
+	(void)state;
+	assert_int_equal(run("metrics --workers 3 more"), 3);
+	assert_int_equal(v.workers, 3);
+	assert_int_equal(run("-- --workers"), 2);
+	assert_int_equal(v.workers, 2);
+}
+
+static void bad_command_lines_get_one_clear_line(void **state)
+{
+	static const struct {
+		const char *line, *said;
+	} t[] = {
+		{"--wrokers 3", "unknown option --wrokers; did you mean --workers?"},
+		{"--zzzzzzzzz=3", "unknown option --zzzzzzzzz; see 'sidelight test --help'"},
+		{"-x", "unknown option -x; see 'sidelight test --help'"},
+		{"-jx", "unknown option -x; see 'sidelight test --help'"},
+		{"--workers", "--workers needs a whole number"},
+		{"-w", "-w needs a value"},
+		{"--workers 0", "--workers: '0' is not within 1 to 64"},
+		{"--workers 65", "--workers: '65' is not within 1 to 64"},
+		{"--workers 99999999999999999999", "--workers: '99999999999999999999' is not "
+						   "within 1 to 64"},
+		{"--workers -1", "--workers: '-1' is not a whole number"},
+		{"--workers 3x", "--workers: '3x' is not a whole number"},
+		{"--seed 18446744073709551616", "--seed: '18446744073709551616' is too large"},
+		{"--gid -2", "--gid: '-2' is not within -1 to 255"},
+		{"--gid --2", "--gid: '--2' is not a whole number, perhaps negative"},
+		{"--rate nan", "--rate: 'nan' is not a number"},
+		{"--rate 0x10", "--rate: '0x10' is not a number"},
+		{"--rate 1001", "--rate: '1001' is not within 0 to 1000"},
+		{"--period 1", "--period: '1' is not a duration such as 500us, 1ms, 1.5s, 2m"},
+		{"--period 1ns", "--period: '1ns' is not within 1us to 1000s"},
+		{"--memory 1.5G", "--memory: '1.5G' is not a size such as 4096, 64K, 16M, 1G"},
+		{"--json=perhaps", "--json: 'perhaps' is not true or false"},
+		{"--config /nonexistent/x", "--config: can't open /nonexistent/x: No such file or "
+					    "directory"},
+		{"--config", "--config needs a value"},
+		{"--help=x", "--help takes no value"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		char expect[256];
+
+		snprintf(expect, sizeof(expect), "sidelight test: %s\n", t[i].said);
+		assert_int_equal(run(t[i].line), SL_USAGE_ERROR);
+		assert_string_equal(said, expect);
+	}
+}
+
+static void every_type_from_the_file(void **state)
+{
+	(void)state;
+	assert_int_equal(run_with_config("", "# settings\n"
+					     "json: true\ncolour: off\nsocket: \"/y\"\n"
+					     "agent: [one, two]\nworkers: 7\nseed: 9\n"
+					     "gid: 3\nrate: 0.5\nperiod: 2ms\nmemory: 1G\n"),
+			 3);
+	assert_string_equal(said, "");
+	assert_true(v.json && !v.colour);
+	assert_string_equal(v.socket, "/y");
+	assert_int_equal(v.agents.n, 2);
+	assert_string_equal(v.agents.v[1], "two");
+	assert_int_equal(v.workers, 7);
+	assert_int_equal(v.gid, 3);
+	assert_true(v.rate == 0.5);
+	assert_int_equal(v.period, 2000000);
+	assert_int_equal(v.memory, 1 << 30);
+	assert_int_equal(run_with_config("", "agent: one\n"), 3);
+	assert_int_equal(v.agents.n, 1);
+	assert_int_equal(run_with_config("", "# nothing\n"), 3);
+	assert_int_equal(run_with_config("", ""), 3);
+	assert_int_equal(v.workers, 2);
+}
+
+static void the_command_line_wins_over_the_file(void **state)
+{
+	(void)state;
+	assert_int_equal(run_with_config("--workers 3 --agent cli --json=no",
+					 "workers: 7\nagent: [file, file2]\njson: yes\nseed: 5\n"),
+			 8);
+	assert_int_equal(v.workers, 3);
+	assert_int_equal(v.agents.n, 1);
+	assert_string_equal(v.agents.v[0], "cli");
+	assert_false(v.json);
+	assert_int_equal(v.seed, 5);
+}
+
+static void bad_files_get_one_line_with_the_place(void **state)
+{
+	static const struct {
+		const char *text, *said;
+	} t[] = {
+		{"workers: 3\nwrokers: 4\n", ":2: unknown key 'wrokers'; did you mean 'workers'?"},
+		{"\n\nzzzzzzzzz: 4\n", ":3: unknown key 'zzzzzzzzz'; see 'sidelight test --help'"},
+		{"config: x\n", ":1: unknown key 'config'; see 'sidelight test --help'"},
+		{"workers: many\n", ":1: workers: 'many' is not a whole number"},
+		{"workers: 65\n", ":1: workers: '65' is not within 1 to 64"},
+		{"workers: [1]\n", ":1: workers: expected a whole number, found a list"},
+		{"period: {a: 1}\n", ":1: period: expected a duration such as 500us, 1ms, 1.5s, "
+				     "2m, found a mapping"},
+		{"agent: [[x]]\n", ":1: agent: expected text, found a list"},
+		{"socket:\n", ":1: socket: has no value"},
+		{"socket: ~\n", ":1: socket: has no value"},
+		{"workers: 1\nworkers: 2\n", ":2: 'workers' is given twice"},
+		{"- a\n- b\n", ":1: expected 'key: value' lines, found a list"},
+		{"just text\n", ":1: expected 'key: value' lines, found a single value"},
+		{"[a]: b\n", ":1: a key must be a name, not a list"},
+		{"workers: 1\n---\nworkers: 2\n", ": holds a second document; only one is read"},
+		{"socket: \"a\\0b\"\n", ":1: socket: holds a NUL character"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		char expect[256];
+
+		snprintf(expect, sizeof(expect), "sidelight test: %s%s\n", path, t[i].said);
+		assert_int_equal(run_with_config("", t[i].text), SL_USAGE_ERROR);
+		assert_string_equal(said, expect);
+	}
+	assert_int_equal(run_with_config("", "a: [1\nb: 2\n"), SL_USAGE_ERROR);
+	assert_non_null(strstr(said, ":2: not YAML: "));
+	assert_int_equal(run_with_config("", "a: \xff\xfe\n"), SL_USAGE_ERROR);
+	assert_non_null(strstr(said, "can't be read as YAML"));
+}
+
+static void help_is_aligned_and_names_the_defaults(void **state)
+{
+	static const char expect[] =
+		"Usage: sidelight test [OPTION]... FILE\n\n"
+		"Does nothing.\n\n"
+		"Options:\n"
+		"  -j, --json             print JSON\n"
+		"      --colour           with colours (default on; --colour=no)\n"
+		"  -s, --socket PATH      where the agent listens (default /default)\n"
+		"  -a, --agent ADDRESS    an agent; may be repeated\n"
+		"  -w, --workers N        threads (default 2)\n"
+		"      --seed N           of the random numbers\n"
+		"      --gid N            index (default -1)\n"
+		"      --rate HZ          how often (default 1.5)\n"
+		"      --period DURATION  how long between two rounds, which is a text long\n"
+		"                         enough to be broken somewhere (default 1ms)\n"
+		"      --memory SIZE      at most (default 16M)\n"
+		"      --config FILE      read settings from this YAML file, whose keys are the\n"
+		"                         names above; the command line wins\n"
+		"  -h, --help             show this\n"
+		"\nThe manual: man sidelight-test\n";
+
+	(void)state;
+	assert_int_equal(run("--help"), SL_HELP_SHOWN);
+	assert_string_equal(said, expect);
+}
+
+static int remove_config(void **state)
+{
+	(void)state;
+	unlink(path);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_type_from_the_command_line),
+		cmocka_unit_test(operands_may_stand_before_options),
+		cmocka_unit_test(bad_command_lines_get_one_clear_line),
+		cmocka_unit_test(every_type_from_the_file),
+		cmocka_unit_test(the_command_line_wins_over_the_file),
+		cmocka_unit_test(bad_files_get_one_line_with_the_place),
+		cmocka_unit_test(help_is_aligned_and_names_the_defaults),
+	};
+	int fd = mkstemp(path);
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	return cmocka_run_group_tests(tests, NULL, remove_config);
+}
