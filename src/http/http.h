@@ -17,15 +17,19 @@ struct sl_http_request;
 
 /*
  * A handler answers by exactly one of the sl_http_reply functions and returns. Runs on a server
- * thread, several at a time.
+ * thread, several at a time; it must not wait, as other connections share the thread. A handler
+ * of GET answers HEAD as well.
  */
 typedef void (*sl_http_handler)(struct sl_http_request *req, void *arg);
 
 struct sl_http_opts {
-	const char *listen;        /* "127.0.0.1:9464", "[::1]:0", ":9464" */
-	unsigned int max_connections; /* 0: 256 */
+	const char *listen;        /* "127.0.0.1:9464", "[::1]:0"; ":9464" is loopback; port 0
+				    * takes a free one */
+	unsigned int max_connections; /* 0: 256; more are closed at once, and counted */
 	size_t max_body;           /* 0: 64 KiB; more is answered 413 */
-	unsigned int timeout_s;    /* of an idle connection, 0: 30 */
+	unsigned int timeout_s;    /* of an idle connection, 0: 30; a request must be complete
+				    * after twice, an answer be taken after ten times as much,
+				    * however busy the client keeps the connection */
 	unsigned int threads;      /* 0: 2 */
 	bool no_gzip;
 };
@@ -51,14 +55,18 @@ const void *sl_http_body(const struct sl_http_request *req, size_t *bytes);
 
 /*
  * Adds a header to the answer that is about to be given (Content-Security-Policy, Cache-Control);
- * call it before the reply. Both strings are copied. 0, -EINVAL or -ENOMEM.
+ * call it before the reply. Both strings are copied. 0, -ENOMEM, -ENOSPC (over 16), or -EINVAL
+ * for a name or value that does not belong into a header.
  */
 int sl_http_add_header(struct sl_http_request *req, const char *name, const char *value);
 
 /* Copies body. */
 void sl_http_reply(struct sl_http_request *req, int status, const char *content_type,
 		   const void *body, size_t bytes);
-/* body lives for ever (embedded files). etag may be NULL; If-None-Match is answered 304. */
+/*
+ * body lives for ever (embedded files). etag is the opaque part, without quotes, or NULL;
+ * If-None-Match is answered 304. Cache-Control is no-cache, if none was added.
+ */
 void sl_http_reply_static(struct sl_http_request *req, int status, const char *content_type,
 			  const void *body, size_t bytes, const char *etag);
 /* {"error": text} */
@@ -69,7 +77,8 @@ struct json_t;
 void sl_http_reply_json(struct sl_http_request *req, int status, struct json_t *json);
 /*
  * Streams: read fills up to max bytes (0: the end, < 0: break the connection off); done is called
- * exactly once, also when the client went away. Memory: one buffer of 32 KiB a request.
+ * exactly once, also when the client went away, and may be NULL. Memory a request: 64 KiB, and
+ * 300 KiB more when the client has it compressed. read runs on a server thread and must not wait.
  */
 void sl_http_reply_stream(struct sl_http_request *req, int status, const char *content_type,
 			  ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
