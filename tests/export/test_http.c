@@ -508,6 +508,7 @@ static void an_etag_saves_the_body(void **state)
 
 	(void)state;
 	assert_string_equal(find_header(&a, "ETag"), "\"v1\"");
+	assert_string_equal(find_header(&a, "Cache-Control"), "no-cache");
 	expect(a, 200, NULL);
 	a = get(h, "/page", "Accept-Encoding: gzip\r\n");
 	assert_string_equal(find_header(&a, "ETag"), "\"v1-gz\"");
