@@ -475,8 +475,8 @@ void sl_http_reply_static(struct sl_http_request *req, int status, const char *c
 	if (etag) {
 		snprintf(tag, sizeof(tag), "\"%s%s\"", etag, packed ? "-gz" : "");
 		sl_http_add_header(req, "ETag", tag);
-		sl_http_add_header(req, "Cache-Control",
-				   "no-cache"); /* ask each time, by the tag */
+		if (!has_header(req, "Cache-Control"))
+			sl_http_add_header(req, "Cache-Control", "no-cache");
 		if (etag_matches(sl_http_header(req, "If-None-Match"), etag)) {
 			answer_with(req, 304, NULL, empty_response());
 			return;
