@@ -32,6 +32,7 @@ enum sl_fault {
 	SL_FAULT_RECORD,    /* schema record ill-formed */
 	SL_FAULT_CELLS,     /* cells out of bounds or overlapping */
 	SL_FAULT_UNSETTLED, /* a check word that never came right */
+	SL_FAULT_MEMORY,    /* this side had none left: nobody's lie, try again later */
 	SL_FAULT_COUNT
 };
 const char *sl_fault_name(enum sl_fault fault); /* "magic", "version", ... static storage */
@@ -85,6 +86,12 @@ struct sl_hot {
 enum sl_fault sl_hot_parse(const uint64_t line[8], const struct sl_region_info *info,
 			   struct sl_hot *hot);
 
+/*
+ * Generation, schema and lines and stripes in use only ever grow: HOT if one of them went back
+ * from one verified hot line to a later one of the same region. Pure.
+ */
+enum sl_fault sl_hot_follows(const struct sl_hot *before, const struct sl_hot *now);
+
 struct sl_directory_hot {
 	uint64_t generation;
 	uint32_t entries_used;
@@ -131,14 +138,25 @@ struct sl_schema {
 	uint64_t cells;                 /* one more than the highest cell in use */
 	size_t bytes;                   /* memory held */
 	size_t skipped;                 /* records of a kind not known here */
+
+	/* private to schema.c and values.c */
+	uint64_t key[2];                /* random: of the hash table */
+	size_t capacity;
+	struct sl_schema_slot *slots;   /* finds name and labels again */
+	size_t slot_count;
+	struct sl_special *specials;    /* cells that are no sums of u64 */
+	size_t special_count, special_capacity;
 };
 void sl_schema_init(struct sl_schema *schema);
 void sl_schema_free(struct sl_schema *schema);
 
 /*
- * Appends the records in bytes[0, length), a private copy of the section from schema->parsed on.
- * On a fault nothing of the faulty record is taken, what came before stays, and parsed tells
- * where it stopped. CHECK may mean that the copy was torn: copy again before giving up.
+ * Appends the records in bytes[0, length), a private copy of the section from schema->parsed to
+ * the hot line's schema_used. On a fault nothing of the faulty record is taken, what came before
+ * stays, and parsed tells where it stopped. CHECK: no whole record with a right checksum is
+ * there, which a torn or early copy looks like too: copy again before giving up. LABEL, RECORD,
+ * CELLS: the checksum is right and the record lies; copying again changes nothing. MEMORY: none
+ * here, for this record.
  */
 enum sl_fault sl_schema_append(struct sl_schema *schema, const struct sl_region_info *info,
 			       const void *bytes, size_t length);
@@ -152,17 +170,24 @@ enum sl_fault sl_schema_append(struct sl_schema *schema, const struct sl_region_
 struct sl_values {
 	uint32_t lines, stripes;  /* capacity in use */
 	uint64_t *line;           /* [stripe][line][8], last good copies */
-	uint64_t unsettled;       /* lines that did not verify, since the start */
+	uint64_t unsettled;       /* lines that did not verify, since the start: each try */
+	uint64_t *sum;            /* [line][8], words summed over the stripes mod 2^64; NULL when
+				   * there is one stripe only */
+	void *memory;             /* holds both */
 };
 void sl_values_init(struct sl_values *v);
 void sl_values_free(struct sl_values *v);
-/* Grows to lines x stripes, keeping what is there; new lines are 0. 0 or -ENOMEM. */
+/*
+ * Grows to at least lines x stripes, keeping what is there; new lines are 0. Never shrinks. 0, or
+ * -ENOMEM with v as it was.
+ */
 int sl_values_resize(struct sl_values *v, uint32_t lines, uint32_t stripes);
 
 /*
  * Takes copies of count lines of a stripe from first on. Lines that verify replace the last good
- * ones; for one that does not, its bit is set in retry[] (index relative to first; may be NULL)
- * and the last good line stays. Returns the number of lines that did not verify.
+ * ones; for one that does not, the last good line stays. retry[] (may be NULL) is overwritten, in
+ * (count + 63) / 64 words: bit i is set if line first + i did not verify. Lines outside of v are
+ * left out. Returns the number of lines that did not verify.
  */
 uint32_t sl_values_update(struct sl_values *v, uint32_t stripe, uint32_t first,
 			  const uint64_t (*lines)[8], uint32_t count, uint64_t *retry);
@@ -188,7 +213,11 @@ void sl_values_flatten(const struct sl_values *v, const struct sl_schema *schema
  */
 uint64_t sl_region_repair(void *map, const struct sl_region_info *info);
 
-/* Copies with 8-byte relaxed loads: no torn cells where the reader shares memory. */
+/*
+ * Copies shared memory by loads of at least 8 bytes each: no torn cells where the reader shares
+ * memory. Whole lines are copied by the widest loads that the CPU has, so that most lines arrive
+ * untorn and verify at the first try; none of that is relied on. from is 8-byte aligned.
+ */
 void sl_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words);
 
 #endif

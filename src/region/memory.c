@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* memory.c - what touches shared memory itself: copying out of it, and repair. */
+#include "region/decode.h"
+
+void sl_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words)
+{
+	for (size_t i = 0; i < words; i++)
+		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}
+
+/* True if the check word had to be changed. The memory may still be mapped by others. */
+static bool repair_line(uint64_t *line)
+{
+	uint64_t copy[8], check;
+
+	sl_copy_words(copy, line, 8);
+	check = sl_line_check(copy);
+	if (check == copy[7])
+		return false;
+	__atomic_store_n(&line[7], check, __ATOMIC_RELAXED);
+	return true;
+}
+
+uint64_t sl_region_repair(void *map, const struct sl_region_info *info)
+{
+	uint64_t *hot = (uint64_t *)((char *)map + info->hot), used[8], lines, stripes;
+	uint64_t repaired = repair_line(hot);
+
+	if (info->kind != SL_REGION_METRICS)
+		return repaired;
+	/* What the hot line says is not trusted further than the header allows. */
+	sl_copy_words(used, hot, 8);
+	lines = used[SL_HOT_LINES_USED];
+	if (lines > info->max_lines)
+		lines = info->max_lines;
+	stripes = used[SL_HOT_STRIPES_USED];
+	if (stripes > info->max_stripes)
+		stripes = info->max_stripes;
+	for (uint64_t s = 0; s < stripes; s++) {
+		char *stripe = (char *)map + info->stripes + s * info->stripe_stride;
+
+		for (uint64_t l = 0; l < lines; l++)
+			repaired += repair_line((uint64_t *)(stripe + l * SL_LINE_SIZE));
+	}
+	return repaired;
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/* parse.c - the parts of a region that have a fixed size: header, hot lines, directory entries. */
+#include <string.h>
+
+#include "region/decode.h"
+#include "region/text.h"
+
+const char *sl_fault_name(enum sl_fault fault)
+{
+	static const char *const names[SL_FAULT_COUNT] = {
+		[SL_FAULT_NONE] = "none",	    [SL_FAULT_MAGIC] = "magic",
+		[SL_FAULT_VERSION] = "version",	    [SL_FAULT_CHECK] = "check",
+		[SL_FAULT_SIZE] = "size",	    [SL_FAULT_SECTION] = "section",
+		[SL_FAULT_LABEL] = "label",	    [SL_FAULT_HOT] = "hot",
+		[SL_FAULT_RECORD] = "record",	    [SL_FAULT_CELLS] = "cells",
+		[SL_FAULT_UNSETTLED] = "unsettled", [SL_FAULT_MEMORY] = "memory",
+	};
+
+	return (unsigned int)fault < SL_FAULT_COUNT ? names[fault] : "unknown";
+}
+
+/*
+ * Every section lies inside the region, behind the header and apart from the others, also one of
+ * a type that is not known here: what overlaps could be written under two meanings.
+ */
+static bool sections_apart(const struct sl_region_header *h)
+{
+	for (uint32_t i = 0; i < h->section_count; i++) {
+		const struct sl_region_section *a = &h->section[i];
+
+		if (!a->type || a->offset % SL_LINE_SIZE || a->offset < SL_HEADER_SIZE ||
+		    a->offset > h->size || a->length > h->size - a->offset)
+			return false;
+		for (uint32_t j = 0; j < i; j++) {
+			const struct sl_region_section *b = &h->section[j];
+
+			if (a->offset < b->offset + b->length && b->offset < a->offset + a->length)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Takes over one section; false if it is ill-formed for its type or there was one before. */
+static bool section_take(const struct sl_region_section *s, struct sl_region_info *info)
+{
+	switch (s->type) {
+	case SL_SECTION_HOT:
+		if (info->hot || s->stride != SL_LINE_SIZE || s->length != SL_LINE_SIZE)
+			return false;
+		info->hot = s->offset;
+		return true;
+	case SL_SECTION_STRIPES:
+		if (info->stripes || !s->stride || s->stride % 4096 || !s->length ||
+		    s->length % s->stride)
+			return false;
+		info->stripes = s->offset;
+		info->stripe_stride = s->stride;
+		info->max_stripes = (uint32_t)(s->length / s->stride);
+		info->max_lines = s->stride / SL_LINE_SIZE;
+		return true;
+	case SL_SECTION_SCHEMA:
+		if (info->schema || s->stride != 8 || s->length % 8)
+			return false;
+		info->schema = s->offset;
+		info->schema_bytes = s->length;
+		return true;
+	case SL_SECTION_ENTRIES:
+		if (info->entries || s->stride != SL_LINE_SIZE || !s->length ||
+		    s->length % SL_LINE_SIZE)
+			return false;
+		info->entries = s->offset;
+		info->max_entries = (uint32_t)(s->length / SL_LINE_SIZE);
+		return true;
+	default:
+		return true;
+	}
+}
+
+enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t actual_size,
+				   struct sl_region_info *info)
+{
+	memset(info, 0, sizeof(*info));
+	if (memcmp(h->magic, SL_REGION_MAGIC, sizeof(h->magic)))
+		return SL_FAULT_MAGIC;
+	if (h->version != SL_REGION_VERSION)
+		return SL_FAULT_VERSION;
+	if (h->check != sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check)))
+		return SL_FAULT_CHECK;
+	if (h->kind != SL_REGION_METRICS && h->kind != SL_REGION_DIRECTORY)
+		return SL_FAULT_VERSION;
+	if (!h->instance)
+		return SL_FAULT_MAGIC;
+	if (h->header_size != SL_HEADER_SIZE || h->size < SL_HEADER_SIZE + SL_LINE_SIZE ||
+	    h->size > SL_REGION_SIZE_MAX || h->size > actual_size)
+		return SL_FAULT_SIZE;
+	if (h->section_count > SL_SECTIONS_MAX || !sections_apart(h))
+		return SL_FAULT_SECTION;
+	for (uint32_t i = 0; i < h->section_count; i++)
+		if (!section_take(&h->section[i], info))
+			return SL_FAULT_SECTION;
+	if (!info->hot)
+		return SL_FAULT_SECTION;
+	if (h->kind == SL_REGION_METRICS ? !info->stripes || !info->schema || info->entries
+					 : !info->entries || info->stripes || info->schema)
+		return SL_FAULT_SECTION;
+	if (h->label_bytes > SL_HEADER_LABELS_MAX)
+		return SL_FAULT_LABEL;
+	memcpy(info->label_text, h->labels, h->label_bytes);
+	if (!sl_text_labels(info->label_text, h->label_bytes, false, info->labels,
+			    &info->label_count)) {
+		info->label_count = 0;
+		return SL_FAULT_LABEL;
+	}
+	info->size = h->size;
+	info->kind = h->kind;
+	info->pid = h->pid;
+	info->instance = h->instance;
+	info->start_ns = h->start_ns;
+	info->start_ticks = h->start_ticks;
+	memcpy(info->boot_id, h->boot_id, sizeof(info->boot_id));
+	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_hot_parse(const uint64_t line[8], const struct sl_region_info *info,
+			   struct sl_hot *hot)
+{
+	uint32_t state = line[SL_HOT_STATE] & 0xff;
+
+	if (line[7] != sl_line_check(line))
+		return SL_FAULT_UNSETTLED;
+	/*
+	 * A hot line is changed cell by cell, each change verifying by itself: what one cell says
+	 * is no promise about another, so that each is held against the header only.
+	 */
+	if (line[SL_HOT_SCHEMA_USED] > info->schema_bytes || line[SL_HOT_SCHEMA_USED] % 8 ||
+	    line[SL_HOT_LINES_USED] > info->max_lines ||
+	    line[SL_HOT_STRIPES_USED] > info->max_stripes || state > SL_STATE_CLOSED)
+		return SL_FAULT_HOT;
+	*hot = (struct sl_hot){
+		.generation = line[SL_HOT_GENERATION],
+		.schema_used = line[SL_HOT_SCHEMA_USED],
+		.lines_used = (uint32_t)line[SL_HOT_LINES_USED],
+		.stripes_used = (uint32_t)line[SL_HOT_STRIPES_USED],
+		.state = state,
+		.threads_sharing = line[SL_HOT_STATE] >> 8,
+		.changed_ns = line[SL_HOT_CHANGED_NS],
+		.refused = line[SL_HOT_REFUSED],
+	};
+	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_hot_follows(const struct sl_hot *before, const struct sl_hot *now)
+{
+	if (now->generation < before->generation || now->schema_used < before->schema_used ||
+	    now->lines_used < before->lines_used || now->stripes_used < before->stripes_used)
+		return SL_FAULT_HOT;
+	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_directory_hot_parse(const uint64_t line[8], const struct sl_region_info *info,
+				     struct sl_directory_hot *hot)
+{
+	if (line[7] != sl_line_check(line))
+		return SL_FAULT_UNSETTLED;
+	if (line[SL_DIR_ENTRIES_USED] > info->max_entries ||
+	    line[SL_DIR_LIVE] > info->max_entries || line[SL_DIR_STATE] > SL_STATE_CLOSED)
+		return SL_FAULT_HOT;
+	*hot = (struct sl_directory_hot){
+		.generation = line[SL_DIR_GENERATION],
+		.entries_used = (uint32_t)line[SL_DIR_ENTRIES_USED],
+		.live = (uint32_t)line[SL_DIR_LIVE],
+		.refused = line[SL_DIR_REFUSED],
+		.state = (uint32_t)line[SL_DIR_STATE],
+		.changed_ns = line[SL_DIR_CHANGED_NS],
+		.lease_ns = line[SL_DIR_LEASE_NS],
+	};
+	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_entry_parse(const uint64_t line[8], struct sl_entry *entry)
+{
+	uint64_t key = line[SL_ENTRY_KEY], addr = line[SL_ENTRY_ADDR];
+	uint64_t length = line[SL_ENTRY_LENGTH];
+	uint32_t state = SL_ENTRY_STATE(key), kind = SL_ENTRY_KIND(key);
+
+	if (line[7] != sl_line_check(line))
+		return SL_FAULT_UNSETTLED;
+	if (state > SL_STATE_RETIRED || key >> 48)
+		return SL_FAULT_HOT;
+	if (state != SL_STATE_FREE) {
+		if (!line[SL_ENTRY_ID] || !line[SL_ENTRY_INSTANCE] ||
+		    (kind != SL_REGION_METRICS && kind != SL_REGION_DIRECTORY))
+			return SL_FAULT_HOT;
+		if (length < SL_HEADER_SIZE + SL_LINE_SIZE || length > SL_REGION_SIZE_MAX ||
+		    addr + length < addr)
+			return SL_FAULT_SIZE;
+	}
+	*entry = (struct sl_entry){
+		.id = line[SL_ENTRY_ID],
+		.addr = addr,
+		.length = length,
+		.rkey = SL_ENTRY_RKEY(key),
+		.state = state,
+		.kind = kind,
+		.generation = line[SL_ENTRY_GENERATION],
+		.changed_ns = line[SL_ENTRY_CHANGED_NS],
+		.instance = line[SL_ENTRY_INSTANCE],
+	};
+	return SL_FAULT_NONE;
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * schema.c - the append-only records that say what the cells mean. A record is believed in two
+ * steps: its checksum says that the copy is whole, then its content is held against the rules of
+ * sidelight-region(5). Memory held is at most a small multiple of the bytes of the records.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "region/decode.h"
+#include "region/schema.h"
+#include "region/text.h"
+
+#define FIRST_BUCKET_MAX (1 << 20) /* of either sign; doubles reach 1075 << 8 */
+
+struct sl_schema_slot {
+	uint64_t hash;
+	size_t metric; /* position + 1; 0: free */
+};
+
+/* A record taken apart; points into the caller's copy. */
+struct parts {
+	struct sl_schema_record r;
+	const char *name, *unit, *help, *label_text, *state_text;
+	const uint8_t *bounds;
+	struct sl_text_label labels[SL_LABELS_MAX];
+	uint32_t label_count;
+};
+
+void sl_schema_init(struct sl_schema *schema)
+{
+	memset(schema, 0, sizeof(*schema));
+}
+
+void sl_schema_free(struct sl_schema *schema)
+{
+	for (size_t i = 0; i < schema->count; i++)
+		free(schema->metrics[i]);
+	free(schema->metrics);
+	free(schema->slots);
+	free(schema->specials);
+	sl_schema_init(schema);
+}
+
+/* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): a publisher can't aim at one hash slot ------- */
+
+static uint64_t rotl(uint64_t x, int n)
+{
+	return x << n | x >> (64 - n);
+}
+
+static void sip_round(uint64_t v[4])
+{
+	v[0] += v[1], v[1] = rotl(v[1], 13) ^ v[0], v[0] = rotl(v[0], 32);
+	v[2] += v[3], v[3] = rotl(v[3], 16) ^ v[2];
+	v[0] += v[3], v[3] = rotl(v[3], 21) ^ v[0];
+	v[2] += v[1], v[1] = rotl(v[1], 17) ^ v[2], v[2] = rotl(v[2], 32);
+}
+
+static uint64_t sip13(uint64_t k0, uint64_t k1, const void *data, size_t bytes)
+{
+	uint64_t v[4] = {k0 ^ 0x736f6d6570736575ull, k1 ^ 0x646f72616e646f6dull,
+			 k0 ^ 0x6c7967656e657261ull, k1 ^ 0x7465646279746573ull};
+	const uint8_t *p = data;
+	uint64_t m;
+
+	for (size_t left = bytes;; left -= 8, p += 8) {
+		bool last = left < 8;
+
+		m = last ? (uint64_t)bytes << 56 : 0;
+		memcpy(&m, p, last ? left : 8);
+		v[3] ^= m;
+		sip_round(v);
+		v[0] ^= m;
+		if (last)
+			break;
+	}
+	v[2] ^= 0xff;
+	sip_round(v);
+	sip_round(v);
+	sip_round(v);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+static uint64_t hash_of(const struct sl_schema *s, const struct parts *p)
+{
+	uint64_t h = sip13(s->key[0], s->key[1], p->name, p->r.name_bytes);
+
+	return sip13(s->key[0] ^ h, s->key[1], p->label_text, p->r.label_bytes);
+}
+
+static bool same_series(const struct sl_metric *m, const struct parts *p)
+{
+	if (strlen(m->name) != p->r.name_bytes || memcmp(m->name, p->name, p->r.name_bytes) ||
+	    m->label_count != p->label_count)
+		return false;
+	for (uint32_t i = 0; i < m->label_count; i++)
+		if (strcmp(m->labels[i].key, p->labels[i].key) ||
+		    strcmp(m->labels[i].value, p->labels[i].value))
+			return false;
+	return true;
+}
+
+/* ---- the rules -------------------------------------------------------------------------------- */
+
+static bool bounds_ascend(const struct parts *p)
+{
+	double before = -INFINITY;
+
+	for (uint32_t i = 0; i < p->r.bound_count; i++) {
+		double b;
+
+		memcpy(&b, p->bounds + i * sizeof(b), sizeof(b));
+		if (!(b > before) || !isfinite(b))
+			return false;
+		before = b;
+	}
+	return true;
+}
+
+/* Fills at[] with where each state name starts in state_text. */
+static bool states_split(const struct parts *p, uint16_t at[SL_STATES_MAX])
+{
+	const char *s = p->state_text, *end = s + p->r.state_bytes;
+
+	if (!p->r.state_count || p->r.state_count > SL_STATES_MAX)
+		return false;
+	for (uint32_t i = 0; i < p->r.state_count; i++) {
+		const char *stop = s < end ? memchr(s, 0, (size_t)(end - s)) : NULL;
+
+		if (!stop || stop == s || stop - s > SL_NAME_MAX ||
+		    !sl_text_utf8(s, (size_t)(stop - s)))
+			return false;
+		for (uint32_t j = 0; j < i; j++)
+			if (!strcmp(p->state_text + at[j], s))
+				return false;
+		at[i] = (uint16_t)(s - p->state_text);
+		s = stop + 1;
+	}
+	return s == end;
+}
+
+static bool has_label(const struct parts *p, const char *key, size_t bytes)
+{
+	for (uint32_t i = 0; i < p->label_count; i++)
+		if (strlen(p->labels[i].key) == bytes && !memcmp(p->labels[i].key, key, bytes))
+			return true;
+	return false;
+}
+
+/* What only one kind asks for, or forbids. */
+static enum sl_fault check_kind(const struct parts *p, uint16_t state_at[SL_STATES_MAX])
+{
+	const struct sl_schema_record *r = &p->r;
+	bool classic = r->kind == SL_KIND_HISTOGRAM, states = r->kind == SL_KIND_STATESET;
+	uint32_t buckets = r->cells - SL_HIST_BUCKETS; /* histograms */
+
+	if ((r->bound_count && !classic) || ((r->state_count || r->state_bytes) && !states))
+		return SL_FAULT_RECORD;
+	switch ((enum sl_metric_kind)r->kind) {
+	case SL_KIND_COUNTER:
+	case SL_KIND_COUNTER_F64:
+	case SL_KIND_GAUGE:
+	case SL_KIND_GAUGE_F64:
+		return r->cells == 1 ? SL_FAULT_NONE : SL_FAULT_RECORD;
+	case SL_KIND_INFO:
+		return r->cells == 0 ? SL_FAULT_NONE : SL_FAULT_RECORD;
+	case SL_KIND_STATESET:
+		/* The exposition puts the state in a label that is named as the metric. */
+		if (r->cells != 1 || memchr(p->name, ':', r->name_bytes) ||
+		    !states_split(p, state_at))
+			return SL_FAULT_RECORD;
+		return has_label(p, p->name, r->name_bytes) ? SL_FAULT_LABEL : SL_FAULT_NONE;
+	case SL_KIND_HISTOGRAM_EXP:
+		if (r->cells < SL_HIST_BUCKETS + 3 || buckets > SL_BUCKETS_MAX || r->scale < -4 ||
+		    r->scale > 8 || r->first_bucket < -FIRST_BUCKET_MAX ||
+		    r->first_bucket > FIRST_BUCKET_MAX || !(r->zero_threshold >= 0) ||
+		    !isfinite(r->zero_threshold))
+			return SL_FAULT_RECORD;
+		break;
+	case SL_KIND_HISTOGRAM:
+		if (r->cells != SL_HIST_BUCKETS + 1 + r->bound_count || buckets > SL_BUCKETS_MAX ||
+		    !bounds_ascend(p))
+			return SL_FAULT_RECORD;
+		break;
+	}
+	return has_label(p, "le", 2) ? SL_FAULT_LABEL : SL_FAULT_NONE;
+}
+
+/* Takes a record apart whose checksum was right. */
+static enum sl_fault take_apart(const uint8_t *bytes, struct parts *p)
+{
+	const struct sl_schema_record *r = &p->r;
+	uint64_t text = (uint64_t)r->name_bytes + r->unit_bytes + r->help_bytes + r->label_bytes +
+			r->state_bytes;
+	uint64_t whole = sizeof(*r) + 8ull * r->bound_count + text;
+
+	if (((whole + 7) & ~7ull) != r->length)
+		return SL_FAULT_RECORD;
+	p->bounds = bytes + sizeof(*r);
+	p->name = (const char *)p->bounds + 8ull * r->bound_count;
+	p->unit = p->name + r->name_bytes;
+	p->help = p->unit + r->unit_bytes;
+	p->label_text = p->help + r->help_bytes;
+	p->state_text = p->label_text + r->label_bytes;
+	if (!sl_text_metric_name(p->name, r->name_bytes) || !sl_text_unit(p->unit, r->unit_bytes) ||
+	    r->help_bytes > SL_HELP_MAX || !sl_text_utf8(p->help, r->help_bytes))
+		return SL_FAULT_RECORD;
+	if (!sl_text_labels(p->label_text, r->label_bytes, true, p->labels, &p->label_count))
+		return SL_FAULT_LABEL;
+	return SL_FAULT_NONE;
+}
+
+static bool kind_known(uint16_t kind)
+{
+	return kind >= SL_KIND_COUNTER && kind <= SL_KIND_STATESET;
+}
+
+/* ---- growth ----------------------------------------------------------------------------------- */
+
+/* Room for one more of everything; false: out of memory, nothing is lost. */
+static bool make_room(struct sl_schema *s)
+{
+	if (s->count == s->capacity) {
+		size_t capacity = s->capacity ? s->capacity * 2 : 16;
+		struct sl_metric **metrics = realloc(s->metrics, capacity * sizeof(*metrics));
+
+		if (!metrics)
+			return false;
+		s->bytes += (capacity - s->capacity) * sizeof(*metrics);
+		s->metrics = metrics;
+		s->capacity = capacity;
+	}
+	if (s->special_count == s->special_capacity) {
+		size_t capacity = s->special_capacity ? s->special_capacity * 2 : 16;
+		struct sl_special *specials = realloc(s->specials, capacity * sizeof(*specials));
+
+		if (!specials)
+			return false;
+		s->bytes += (capacity - s->special_capacity) * sizeof(*specials);
+		s->specials = specials;
+		s->special_capacity = capacity;
+	}
+	if (s->count * 2 >= s->slot_count) {
+		size_t count = s->slot_count ? s->slot_count * 2 : 32;
+		struct sl_schema_slot *slots = calloc(count, sizeof(*slots));
+
+		if (!slots)
+			return false;
+		for (size_t i = 0; i < s->slot_count; i++) {
+			size_t at = s->slots[i].hash & (count - 1);
+
+			if (!s->slots[i].metric)
+				continue;
+			while (slots[at].metric)
+				at = (at + 1) & (count - 1);
+			slots[at] = s->slots[i];
+		}
+		s->bytes += (count - s->slot_count) * sizeof(*slots);
+		free(s->slots);
+		s->slots = slots;
+		s->slot_count = count;
+	}
+	return true;
+}
+
+/* The slot for these parts; NULL if there is such a metric. There is always a free one. */
+static struct sl_schema_slot *find_slot(struct sl_schema *s, const struct parts *p, uint64_t hash)
+{
+	for (size_t at = hash & (s->slot_count - 1);; at = (at + 1) & (s->slot_count - 1)) {
+		struct sl_schema_slot *slot = &s->slots[at];
+
+		if (!slot->metric)
+			return slot;
+		if (slot->hash == hash && same_series(s->metrics[slot->metric - 1], p))
+			return NULL;
+	}
+}
+
+static char *put_text(char **to, const char *from, size_t bytes)
+{
+	char *start = *to;
+
+	memcpy(start, from, bytes);
+	start[bytes] = 0;
+	*to += bytes + 1;
+	return start;
+}
+
+/* One allocation: the structure, its arrays, its strings. */
+static struct sl_metric *new_metric(const struct parts *p, const uint16_t state_at[SL_STATES_MAX],
+				    size_t *bytes)
+{
+	const struct sl_schema_record *r = &p->r;
+	size_t labels = p->label_count * sizeof(struct sl_text_label);
+	size_t bounds = r->bound_count * sizeof(double);
+	size_t states = r->state_count * sizeof(char *);
+	size_t text = (size_t)r->name_bytes + r->unit_bytes + r->help_bytes + r->label_bytes +
+		      r->state_bytes + 5;
+	size_t size = sizeof(struct sl_metric) + labels + bounds + states + text;
+	struct sl_metric *m = malloc(size);
+	struct sl_text_label *label;
+	const char **state;
+	char *to, *start;
+
+	if (!m)
+		return NULL;
+	label = (struct sl_text_label *)(m + 1);
+	state = (const char **)((char *)label + labels + bounds);
+	to = (char *)state + states;
+	*m = (struct sl_metric){
+		.id = r->id,
+		.kind = (enum sl_metric_kind)r->kind,
+		.cell = r->cells ? r->cell : 0,
+		.cells = r->cells,
+		.label_count = p->label_count,
+		.labels = label,
+		.bound_count = r->bound_count,
+		.bounds = (const double *)((char *)label + labels),
+		.state_count = r->state_count,
+		.states = state,
+	};
+	if (r->kind == SL_KIND_HISTOGRAM || r->kind == SL_KIND_HISTOGRAM_EXP)
+		m->bucket_count = r->cells - SL_HIST_BUCKETS;
+	if (r->kind == SL_KIND_HISTOGRAM_EXP) {
+		m->scale = r->scale;
+		m->first_bucket = r->first_bucket;
+		m->zero_threshold = r->zero_threshold;
+	}
+	memcpy((char *)label + labels, p->bounds, bounds);
+	m->name = put_text(&to, p->name, r->name_bytes);
+	m->unit = put_text(&to, p->unit, r->unit_bytes);
+	m->help = put_text(&to, p->help, r->help_bytes);
+	start = put_text(&to, p->label_text, r->label_bytes);
+	for (uint32_t i = 0; i < p->label_count; i++)
+		label[i] = (struct sl_text_label){
+			start + (p->labels[i].key - p->label_text),
+			start + (p->labels[i].value - p->label_text),
+		};
+	start = put_text(&to, p->state_text, r->state_bytes);
+	for (uint32_t i = 0; i < r->state_count; i++)
+		state[i] = start + state_at[i];
+	*bytes = size;
+	return m;
+}
+
+static void add_special(struct sl_schema *s, const struct sl_metric *m)
+{
+	bool shared = m->kind == SL_KIND_GAUGE || m->kind == SL_KIND_GAUGE_F64 ||
+		      m->kind == SL_KIND_STATESET;
+	bool f64 = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
+		   m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
+
+	/* Of a histogram only its first cell, the sum, is a double. */
+	if (shared || f64)
+		s->specials[s->special_count++] = (struct sl_special){m->cell, f64, shared};
+}
+
+static enum sl_fault append_one(struct sl_schema *s, const struct sl_region_info *info,
+				const uint8_t *bytes, const struct sl_schema_record *r)
+{
+	struct parts p = {.r = *r};
+	uint16_t state_at[SL_STATES_MAX];
+	struct sl_schema_slot *slot;
+	struct sl_metric *m;
+	enum sl_fault fault;
+	uint64_t end = s->cells, hash;
+	size_t size;
+
+	if (r->id != s->count + s->skipped)
+		return SL_FAULT_RECORD;
+	if (r->cells) {
+		end = (uint64_t)r->cell + r->cells;
+		if (r->cell < s->cells || end > (uint64_t)info->max_lines * SL_LINE_CELLS)
+			return SL_FAULT_CELLS;
+	}
+	if (!kind_known(r->kind)) {
+		s->skipped++;
+		s->cells = end;
+		return SL_FAULT_NONE;
+	}
+	fault = take_apart(bytes, &p);
+	if (!fault)
+		fault = check_kind(&p, state_at);
+	if (fault)
+		return fault;
+	if (!make_room(s))
+		return SL_FAULT_MEMORY;
+	hash = hash_of(s, &p);
+	slot = find_slot(s, &p, hash);
+	if (!slot)
+		return SL_FAULT_RECORD;
+	m = new_metric(&p, state_at, &size);
+	if (!m)
+		return SL_FAULT_MEMORY;
+	s->metrics[s->count++] = m;
+	*slot = (struct sl_schema_slot){hash, s->count};
+	add_special(s, m);
+	s->cells = end;
+	s->bytes += size;
+	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_schema_append(struct sl_schema *schema, const struct sl_region_info *info,
+			       const void *bytes, size_t length)
+{
+	const uint8_t *p = bytes;
+
+	if (schema->parsed > info->schema_bytes || length > info->schema_bytes - schema->parsed)
+		return SL_FAULT_SIZE;
+	if (!schema->parsed && length &&
+	    getrandom(schema->key, sizeof(schema->key), GRND_NONBLOCK) < 0)
+		schema->key[0] = (uintptr_t)schema * SL_LINE_K0; /* early boot: better than none */
+	while (length) {
+		struct sl_schema_record r;
+		enum sl_fault fault;
+		uint64_t check;
+
+		if (length < sizeof(r))
+			return SL_FAULT_CHECK;
+		memcpy(&r, p, sizeof(r));
+		if (r.length < sizeof(r) || r.length % 8 || r.length > length)
+			return SL_FAULT_CHECK;
+		check = r.check;
+		r.check = 0;
+		if (sl_fnv1a(sl_fnv1a(SL_FNV_BASIS, &r, sizeof(r)), p + sizeof(r),
+			     r.length - sizeof(r)) != check)
+			return SL_FAULT_CHECK;
+		fault = append_one(schema, info, p, &r);
+		if (fault)
+			return fault;
+		schema->parsed += r.length;
+		p += r.length;
+		length -= r.length;
+	}
+	return SL_FAULT_NONE;
+}

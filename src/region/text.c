@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "region/text.h"
+
+enum { ALPHA = 1, DIGIT = 2, COLON = 4 };
+
+static unsigned int class_of(char c)
+{
+	if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_')
+		return ALPHA;
+	if (c >= '0' && c <= '9')
+		return DIGIT;
+	return c == ':' ? COLON : 0;
+}
+
+static bool all_of(const char *s, size_t bytes, unsigned int classes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (!(class_of(s[i]) & classes))
+			return false;
+	return true;
+}
+
+bool sl_text_metric_name(const char *s, size_t bytes)
+{
+	return bytes && bytes <= SL_NAME_MAX && class_of(s[0]) != DIGIT &&
+	       all_of(s, bytes, ALPHA | DIGIT | COLON);
+}
+
+bool sl_text_unit(const char *s, size_t bytes)
+{
+	return bytes <= SL_NAME_MAX && all_of(s, bytes, ALPHA | DIGIT | COLON);
+}
+
+bool sl_text_label_key(const char *s, size_t bytes)
+{
+	return bytes && bytes <= SL_NAME_MAX && class_of(s[0]) == ALPHA &&
+	       all_of(s, bytes, ALPHA | DIGIT) && !(bytes >= 2 && s[0] == '_' && s[1] == '_');
+}
+
+/* The well-formed byte sequences of The Unicode Standard, table 3-7: no surrogates, no overlongs. */
+bool sl_text_utf8(const char *s, size_t bytes)
+{
+	const unsigned char *p = (const unsigned char *)s, *end = p + bytes;
+
+	while (p < end) {
+		unsigned char c = *p++, low = 0x80, high = 0xbf;
+		unsigned int more;
+
+		if (c < 0x80) {
+			if (!c)
+				return false;
+			continue;
+		}
+		if (c >= 0xc2 && c <= 0xdf) {
+			more = 1;
+		} else if ((c & 0xf0) == 0xe0) {
+			more = 2;
+			if (c == 0xe0)
+				low = 0xa0;
+			else if (c == 0xed)
+				high = 0x9f;
+		} else if (c >= 0xf0 && c <= 0xf4) {
+			more = 3;
+			if (c == 0xf0)
+				low = 0x90;
+			else if (c == 0xf4)
+				high = 0x8f;
+		} else {
+			return false;
+		}
+		if ((size_t)(end - p) < more || *p < low || *p > high)
+			return false;
+		for (p++; --more; p++)
+			if ((*p & 0xc0) != 0x80)
+				return false;
+	}
+	return true;
+}
+
+bool sl_text_labels(const char *text, size_t bytes, bool sorted,
+		    struct sl_text_label labels[SL_LABELS_MAX], uint32_t *count)
+{
+	const char *p = text, *end = text + bytes;
+	uint32_t n = 0;
+
+	while (p < end) {
+		const char *key = p, *value, *stop;
+
+		if (n == SL_LABELS_MAX)
+			return false;
+		value = memchr(key, 0, (size_t)(end - key));
+		if (!value++ || !sl_text_label_key(key, (size_t)(value - 1 - key)))
+			return false;
+		stop = memchr(value, 0, (size_t)(end - value));
+		if (!stop || stop - value > SL_LABEL_VALUE_MAX ||
+		    !sl_text_utf8(value, (size_t)(stop - value)))
+			return false;
+		for (uint32_t i = sorted && n ? n - 1 : 0; i < n; i++) {
+			int order = strcmp(labels[i].key, key);
+
+			if (sorted ? order >= 0 : !order)
+				return false;
+		}
+		labels[n++] = (struct sl_text_label){key, value};
+		p = stop + 1;
+	}
+	*count = n;
+	return true;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.h - the rules for names, labels and UTF-8 (sidelight-region(5)), private to src/region. */
+#ifndef SL_REGION_TEXT_H
+#define SL_REGION_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "region/decode.h"
+
+bool sl_text_utf8(const char *s, size_t bytes);       /* valid UTF-8 without NUL */
+bool sl_text_metric_name(const char *s, size_t bytes); /* [a-zA-Z_:][a-zA-Z0-9_:]* */
+bool sl_text_unit(const char *s, size_t bytes);       /* [a-zA-Z0-9_:]* */
+bool sl_text_label_key(const char *s, size_t bytes);  /* [a-zA-Z_][a-zA-Z0-9_]*, not "__..." */
+
+/*
+ * Splits text[0, bytes), "key NUL value NUL ...", into at most SL_LABELS_MAX labels that point
+ * into it. False if any rule is broken: an end missing, a key or value ill-formed or too long, a
+ * key twice, or (sorted) keys that do not ascend.
+ */
+bool sl_text_labels(const char *text, size_t bytes, bool sorted,
+		    struct sl_text_label labels[SL_LABELS_MAX], uint32_t *count);
+
+#endif
