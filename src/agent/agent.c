@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+/* agent.c - the loop, its timers, and who may have how much. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+#define MS 1000000ull
+
+/* ---- timers --------------------------------------------------------------------------------------- */
+
+void timer_start(struct timer_queue *q, struct timer *t, uint64_t now)
+{
+	timer_stop(t);
+	t->due = now + q->delay;
+	t->in = q;
+	TAILQ_INSERT_TAIL(&q->head, t, link);
+}
+
+void timer_stop(struct timer *t)
+{
+	if (!t->in)
+		return;
+	TAILQ_REMOVE(&t->in->head, t, link);
+	t->in = NULL;
+}
+
+void agent_expire(struct sl_agent *a, uint64_t now)
+{
+	for (int i = 0; i < TIMER_COUNT; i++) {
+		struct timer_queue *q = &a->timers[i];
+		struct timer *t;
+
+		while ((t = TAILQ_FIRST(&q->head)) && t->due <= now) {
+			timer_stop(t);
+			q->fn(a, t);
+		}
+	}
+}
+
+uint64_t agent_next_due(const struct sl_agent *a)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (int i = 0; i < TIMER_COUNT; i++) {
+		const struct timer *t = TAILQ_FIRST(&a->timers[i].head);
+
+		if (t && t->due < due)
+			due = t->due;
+	}
+	return due;
+}
+
+static void on_silent(struct sl_agent *a, struct timer *t)
+{
+	conn_drop(a, (struct conn *)((char *)t - offsetof(struct conn, timer)), DROP_SILENT);
+}
+
+static void on_blocked(struct sl_agent *a, struct timer *t)
+{
+	conn_drop(a, (struct conn *)((char *)t - offsetof(struct conn, timer)), DROP_SLOW);
+}
+
+static void init_timers(struct sl_agent *a)
+{
+	static const struct {
+		uint64_t delay;
+		void (*fn)(struct sl_agent *, struct timer *);
+	} all[TIMER_COUNT] = {
+		[TIMER_ORPHAN] = {50 * MS, region_timer_orphan},
+		[TIMER_RESTORED] = {3000 * MS, region_timer_orphan},
+		[TIMER_GRACE] = {0, region_timer_grace},
+		[TIMER_QUARANTINE] = {0, region_timer_quarantine},
+		[TIMER_SILENT] = {10000 * MS, on_silent},
+		[TIMER_BLOCKED] = {5000 * MS, on_blocked},
+		[TIMER_IDLE] = {0, rest_timer_idle},
+		[TIMER_SETTLE] = {0, rdma_timer_settle},
+		[TIMER_RELEASE] = {0, rdma_timer_release},
+	};
+
+	for (int i = 0; i < TIMER_COUNT; i++) {
+		a->timers[i].delay = all[i].delay;
+		a->timers[i].fn = all[i].fn;
+		TAILQ_INIT(&a->timers[i].head);
+	}
+	a->timers[TIMER_GRACE].delay = a->o.grace_ns;
+	a->timers[TIMER_QUARANTINE].delay = 2 * a->o.lease_ns;
+	a->timers[TIMER_RELEASE].delay = 2 * a->o.lease_ns;
+	a->timers[TIMER_IDLE].delay = a->o.rest_idle_ns;
+	a->timers[TIMER_SETTLE].delay = a->o.rdma_settle_ns;
+}
+
+static void arm(struct sl_agent *a)
+{
+	uint64_t due = agent_next_due(a);
+	struct itimerspec when = {0};
+
+	if (due == a->timer_due)
+		return;
+	a->timer_due = due;
+	if (due != UINT64_MAX) {
+		when.it_value.tv_sec = (time_t)(due / 1000000000);
+		when.it_value.tv_nsec = (long)(due % 1000000000);
+		if (!due)
+			when.it_value.tv_nsec = 1;
+	}
+	timerfd_settime(a->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+void agent_wake(struct sl_agent *a)
+{
+	const uint64_t one = 1;
+
+	if (a->wake_fd >= 0)
+		(void)!write(a->wake_fd, &one, sizeof(one));
+}
+
+/* ---- who has how much ----------------------------------------------------------------------------- */
+
+struct uid_count *uid_find(struct sl_agent *a, uid_t uid, bool make)
+{
+	struct uid_count **bucket = &a->uids[uid % (sizeof(a->uids) / sizeof(*a->uids))], *u;
+
+	for (u = *bucket; u; u = u->next)
+		if (u->uid == uid)
+			return u;
+	if (!make)
+		return NULL;
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return NULL;
+	u->uid = uid;
+	u->next = *bucket;
+	*bucket = u;
+	return u;
+}
+
+void uid_drop(struct sl_agent *a, struct uid_count *u)
+{
+	struct uid_count **at = &a->uids[u->uid % (sizeof(a->uids) / sizeof(*a->uids))];
+
+	if (u->regions || u->conns)
+		return;
+	while (*at != u)
+		at = &(*at)->next;
+	*at = u->next;
+	free(u);
+}
+
+bool uid_trusted(const struct sl_agent *a, uid_t uid)
+{
+	return uid == 0 || uid == a->uid;
+}
+
+/* ---- making and unmaking ---------------------------------------------------------------------------- */
+
+/* What the events of a batch may still have named goes here at its end. */
+void agent_bury(struct sl_agent *a)
+{
+	struct conn *c;
+	struct peer *p;
+
+	while ((c = TAILQ_FIRST(&a->graveyard))) {
+		TAILQ_REMOVE(&a->graveyard, c, link);
+		conn_free(c);
+	}
+	while ((p = TAILQ_FIRST(&a->peer_graveyard))) {
+		TAILQ_REMOVE(&a->peer_graveyard, p, grave);
+		free(p);
+	}
+}
+
+static void defaults(struct sl_agent_opts *o)
+{
+	if (!o->socket || !*o->socket)
+		o->socket = getenv(SL_SOCKET_ENV);
+	if (!o->socket || !*o->socket)
+		o->socket = SL_SOCKET_DEFAULT;
+	if (o->publish_socket && !*o->publish_socket)
+		o->publish_socket = NULL;
+	if (!o->socket_mode)
+		o->socket_mode = 0666;
+	if (!o->grace_ns && !o->grace_zero)
+		o->grace_ns = 30000 * MS;
+	if (!o->lease_ns)
+		o->lease_ns = 1000 * MS;
+	if (!o->max_regions)
+		o->max_regions = 4096;
+	if (!o->max_region_size)
+		o->max_region_size = 16u << 20;
+	if (o->max_region_size > SL_REGION_SIZE_MAX)
+		o->max_region_size = SL_REGION_SIZE_MAX;
+	if (!o->max_memory)
+		o->max_memory = 1u << 30;
+	if (!o->rest_idle_ns)
+		o->rest_idle_ns = 300000 * MS;
+	if (!o->rdma_settle_ns)
+		o->rdma_settle_ns = 2000 * MS;
+	if (!o->rdma_port)
+		o->rdma_port = SL_VERBS_PORT;
+}
+
+/* All but sockets, so that tests and fuzzers can talk to it by function calls. */
+int agent_init(struct sl_agent *a, const struct sl_agent_opts *opts, char *error, size_t bytes)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+	uint32_t buckets = 64;
+	int err = -ENOMEM;
+
+	memset(a, 0, sizeof(*a));
+	a->o = *opts;
+	defaults(&a->o);
+	a->listen_fd = a->publish_fd = a->epoll_fd = a->timer_fd = a->wake_fd = a->spare_fd = -1;
+	a->dir.fd = -1;
+	a->timer_due = UINT64_MAX;
+	a->uid = geteuid();
+	a->started_ns = sl_realtime_ns();
+	TAILQ_INIT(&a->conns);
+	TAILQ_INIT(&a->graveyard);
+	TAILQ_INIT(&a->peer_graveyard);
+	init_timers(a);
+	a->conn_max = a->o.max_regions + 256;
+	pthread_mutex_init(&a->lock, NULL);
+
+	while (buckets < a->o.max_regions)
+		buckets *= 2;
+	a->hash_mask = buckets - 1;
+	if (gethostname(host, sizeof(host) - 1))
+		strcpy(host, "localhost");
+	a->host = strdup(a->o.host && *a->o.host ? a->o.host : host);
+	a->socket = strdup(a->o.socket);
+	a->publish_socket = a->o.publish_socket ? strdup(a->o.publish_socket) : NULL;
+	a->slots = calloc(a->o.max_regions, sizeof(*a->slots));
+	a->by_id = calloc(buckets, sizeof(*a->by_id));
+	a->by_instance = calloc(buckets, sizeof(*a->by_instance));
+	a->consumers = calloc(a->o.consumer_count + 1, sizeof(*a->consumers));
+	if (!a->host || !a->socket || !a->slots || !a->by_id || !a->by_instance || !a->consumers ||
+	    (a->o.publish_socket && !a->publish_socket)) {
+		snprintf(error, bytes, "out of memory");
+		goto err;
+	}
+	for (size_t i = 0; i < a->o.consumer_count; i++)
+		a->consumers[i] = a->o.consumers[i];
+	err = directory_init(a, error, bytes);
+	if (err)
+		goto err;
+	return 0;
+err:
+	agent_fini(a);
+	return err;
+}
+
+void agent_fini(struct sl_agent *a)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&a->conns)))
+		conn_close(a, c);
+	for (uint32_t i = 0; a->slots && i < a->o.max_regions; i++)
+		if (a->slots[i])
+			region_free(a, a->slots[i]);
+	agent_bury(a);
+	rdma_fini(a);
+	directory_fini(a);
+	pthread_mutex_destroy(&a->lock);
+	free(a->consumers);
+	free(a->by_instance);
+	free(a->by_id);
+	free(a->slots);
+	free(a->publish_socket);
+	free(a->socket);
+	free(a->host);
+}
+
+static int add(struct sl_agent *a, int fd, struct source *s, enum source_kind kind)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
+
+	s->kind = kind;
+	return fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -1 : 0;
+}
+
+struct sl_agent *sl_agent_new(const struct sl_agent_opts *opts, char *error, size_t bytes)
+{
+	struct sl_agent *a = malloc(sizeof(*a));
+	struct rlimit files;
+	int err;
+
+	if (!a) {
+		snprintf(error, bytes, "out of memory");
+		errno = ENOMEM;
+		return NULL;
+	}
+	/* Every connection is two descriptors, every region one. */
+	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < files.rlim_max) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	err = agent_init(a, opts, error, bytes);
+	if (err) {
+		free(a);
+		errno = -err;
+		return NULL;
+	}
+	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	a->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (a->epoll_fd < 0 || add(a, a->timer_fd, &a->timer_source, SOURCE_TIMER) ||
+	    add(a, a->wake_fd, &a->wake_source, SOURCE_WAKE)) {
+		err = -errno;
+		snprintf(error, bytes, "epoll: %s", strerror(errno));
+		goto err;
+	}
+	a->spare_fd = dup(a->wake_fd);
+	err = a->listen_fd = agent_listen(a->socket, a->o.socket_mode, &a->socket_dev[0],
+					  &a->socket_ino[0], error, bytes);
+	if (err < 0)
+		goto err;
+	if (a->publish_socket) {
+		err = a->publish_fd = agent_listen(a->publish_socket, a->o.socket_mode,
+						   &a->socket_dev[1], &a->socket_ino[1], error,
+						   bytes);
+		if (err < 0)
+			goto err;
+	}
+	err = rdma_init(a, error, bytes);
+	if (err)
+		goto err;
+	store_restore(a);
+	if (add(a, a->listen_fd, &a->listen_source, SOURCE_LISTEN) ||
+	    (a->publish_fd >= 0 && add(a, a->publish_fd, &a->publish_source, SOURCE_LISTEN))) {
+		err = -errno;
+		snprintf(error, bytes, "epoll: %s", strerror(errno));
+		goto err;
+	}
+	return a;
+err:
+	sl_agent_free(a);
+	errno = -err;
+	return NULL;
+}
+
+void sl_agent_free(struct sl_agent *a)
+{
+	if (!a)
+		return;
+	agent_unlisten(a->publish_fd, a->publish_socket, a->socket_dev[1], a->socket_ino[1]);
+	agent_unlisten(a->listen_fd, a->socket, a->socket_dev[0], a->socket_ino[0]);
+	agent_fini(a);
+	if (a->spare_fd >= 0)
+		close(a->spare_fd);
+	if (a->wake_fd >= 0)
+		close(a->wake_fd);
+	if (a->timer_fd >= 0)
+		close(a->timer_fd);
+	if (a->epoll_fd >= 0)
+		close(a->epoll_fd);
+	free(a);
+}
+
+const char *sl_agent_socket(const struct sl_agent *a)
+{
+	return a->socket;
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------- */
+
+int sl_agent_run(struct sl_agent *a, int stop_fd)
+{
+	struct epoll_event events[64];
+	bool stop = false;
+	uint64_t drain;
+
+	if (add(a, stop_fd, &a->stop_source, SOURCE_STOP))
+		return -errno;
+	while (!stop) {
+		int n;
+
+		pthread_mutex_lock(&a->lock);
+		arm(a);
+		pthread_mutex_unlock(&a->lock);
+		n = epoll_wait(a->epoll_fd, events, 64, -1);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		pthread_mutex_lock(&a->lock);
+		for (int i = 0; i < n; i++) {
+			struct source *s = events[i].data.ptr;
+
+			switch (s->kind) {
+			case SOURCE_LISTEN:
+				conn_accept(a,
+					    s == &a->publish_source ? a->publish_fd : a->listen_fd,
+					    s == &a->publish_source);
+				break;
+			case SOURCE_CONN:
+				conn_event(a, (struct conn *)s, events[i].events);
+				break;
+			case SOURCE_PEER:
+				peer_event(a, (struct peer *)s);
+				break;
+			case SOURCE_TIMER:
+				(void)!read(a->timer_fd, &drain, sizeof(drain));
+				a->timer_due = UINT64_MAX;
+				break;
+			case SOURCE_WAKE:
+				(void)!read(a->wake_fd, &drain, sizeof(drain));
+				break;
+			case SOURCE_STOP:
+				stop = true;
+				break;
+			case SOURCE_HOST:
+				rdma_event(a);
+				break;
+			}
+		}
+		agent_expire(a, sl_now_ns());
+		agent_bury(a);
+		pthread_mutex_unlock(&a->lock);
+	}
+	epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, stop_fd, NULL);
+	return 0;
+}

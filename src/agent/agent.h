@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent.h - the agent of a host: admits publishers over a unix socket, owns the directory, watches
+ * for death, keeps last words, registers memory for remote reading. It knows no metrics but its
+ * own, no analysis, and never waits for anybody.
+ */
+#ifndef SL_AGENT_AGENT_H
+#define SL_AGENT_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SL_AGENT_REST_DEFAULT "127.0.0.1:5000"
+
+struct sl_agent;
+
+struct sl_agent_opts {
+	const char *socket;         /* NULL: $SIDELIGHT_SOCKET, or SL_SOCKET_DEFAULT */
+	const char *publish_socket; /* a second one, on which nobody can subscribe: for pods */
+	uint32_t socket_mode;       /* permission bits; 0: 0666 */
+	const uint32_t *consumers;  /* uids that may SUBSCRIBE and ask for STATUS, besides root */
+	size_t consumer_count;      /* and the agent's own */
+	const char *host;           /* label host of the directory; NULL: gethostname() */
+
+	uint64_t grace_ns;          /* how long last words stay readable */
+	bool grace_zero;            /* take grace_ns as it is, also 0; else 0: 30 s */
+	uint64_t lease_ns;          /* 0: 1 s */
+	uint32_t max_regions;       /* 0: 4096 */
+	uint64_t max_region_size;   /* 0: 16 MiB */
+	uint64_t max_memory;        /* 0: 1 GiB; regions of every state, until freed */
+	uint32_t max_regions_per_uid; /* 0: half of max_regions, but for root and the agent's uid */
+
+	const char *rest;           /* "HOST:PORT"; NULL: no REST */
+	bool rest_optional;         /* a port in use is a warning */
+	const char *rest_token_file;
+	uint64_t rest_idle_ns;      /* a microservice that posts nothing is closed; 0: 5 min */
+
+	bool rdma;
+	const char *rdma_device;    /* NULL or "": by address */
+	const char *rdma_address;
+	uint16_t rdma_port;
+	int rdma_gid;               /* -1: by address */
+	int rdma_ib_port;
+	uint32_t rdma_queues;
+	uint64_t rdma_settle_ns;    /* regions this old are registered together; 0: 2 s */
+};
+
+/*
+ * Binds the socket and makes the directory; nobody is admitted yet. NULL with errno and one line
+ * in error: EADDRINUSE (another agent answers on the socket), EINVAL (bad option), ...
+ */
+struct sl_agent *sl_agent_new(const struct sl_agent_opts *opts, char *error, size_t error_bytes);
+
+/* Serves until stop_fd is readable. 0 or -errno. */
+int sl_agent_run(struct sl_agent *a, int stop_fd);
+
+/* Marks the directory closed, removes the socket's file and releases everything. */
+void sl_agent_free(struct sl_agent *a);
+
+const char *sl_agent_socket(const struct sl_agent *a);
+const char *sl_agent_rest(const struct sl_agent *a); /* real address, or NULL */
+const char *sl_agent_rdma(const struct sl_agent *a); /* "DEVICE:PORT", or NULL */
+
+/*
+ * Asks the agent that serves the socket for its STATUS. Returns JSON text to be freed, or NULL
+ * with errno and one line in error.
+ */
+char *sl_agent_ask_status(const char *socket, char *error, size_t error_bytes);
+
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/* build.c - regions that the agent makes itself: the directory, and those that REST writes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+static void boot_id(uint8_t out[16])
+{
+	char text[64] = "";
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	unsigned int digits = 0;
+
+	memset(out, 0, 16);
+	if (fd < 0)
+		return;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = 0;
+	close(fd);
+	for (const char *p = text; *p && digits < 32; p++) {
+		unsigned int v;
+
+		if (*p >= '0' && *p <= '9')
+			v = (unsigned int)(*p - '0');
+		else if (*p >= 'a' && *p <= 'f')
+			v = (unsigned int)(*p - 'a') + 10;
+		else
+			continue;
+		out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | v);
+		digits++;
+	}
+}
+
+/*
+ * A line that only the agent writes. Cells first, check last: a reader that comes in between sees
+ * a check that does not hold and reads again (pairs with sl_entry_parse() of the collector).
+ */
+void line_store(uint64_t *to, const uint64_t cells[7])
+{
+	uint64_t line[8];
+
+	memcpy(line, cells, 56);
+	for (int i = 0; i < 7; i++)
+		__atomic_store_n(&to[i], line[i], __ATOMIC_RELAXED);
+	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
+}
+
+/* One cell of a line that others may add to at the same time: additions commute. */
+void line_set(uint64_t *line, unsigned int cell, uint64_t v)
+{
+	uint64_t delta = v - __atomic_load_n(&line[cell], __ATOMIC_RELAXED);
+
+	__atomic_fetch_add(&line[cell], delta, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&line[7], delta * sl_line_k[cell], __ATOMIC_RELAXED);
+}
+
+/*
+ * The mode of a memfd is 0777 by birth, and /proc/PID/fd/N opens anew by the mode of the inode: a
+ * consumer could turn its read-only descriptor into a writable one. 0444 forbids it to everybody
+ * but the owner and root. Fails when the memfd is another user's and we are not root; then it is
+ * the publisher's to do (libsidelight does).
+ */
+int reopen_read_only(int fd)
+{
+	char path[32];
+	int ro;
+
+	(void)!fchmod(fd, 0444);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	ro = open(path, O_RDONLY | O_CLOEXEC);
+	return ro < 0 ? -errno : ro;
+}
+
+int build_region(const struct build *b, const char *name, int *out_fd, void **out_map,
+		 uint64_t *instance)
+{
+	struct sl_region_header *h;
+	size_t used = 0;
+	void *map;
+	int fd, err;
+
+	for (size_t i = 0; i < b->label_count; i++)
+		used += strlen(b->labels[i].key) + strlen(b->labels[i].value) + 2;
+	if (used > SL_HEADER_LABELS_MAX || b->section_count > SL_SECTIONS_MAX)
+		return -E2BIG;
+
+	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	/* Allocated now, so that a machine without memory says so here and not by SIGBUS. */
+	err = posix_fallocate(fd, 0, (off_t)b->size);
+	if (err) {
+		err = -err;
+		goto err_fd;
+	}
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		err = -errno;
+		goto err_fd;
+	}
+	map = mmap(NULL, b->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED) {
+		err = -errno;
+		goto err_fd;
+	}
+
+	h = map;
+	memcpy(h->magic, SL_REGION_MAGIC, 8);
+	h->version = SL_REGION_VERSION;
+	h->header_size = SL_HEADER_SIZE;
+	h->size = b->size;
+	h->kind = b->kind;
+	h->pid = b->pid;
+	h->start_ticks = b->start_ticks;
+	h->start_ns = sl_realtime_ns();
+	boot_id(h->boot_id);
+	do {
+		if (getrandom(&h->instance, sizeof(h->instance), 0) != sizeof(h->instance)) {
+			err = -errno;
+			goto err_map;
+		}
+	} while (!h->instance);
+	h->section_count = b->section_count;
+	memcpy(h->section, b->section, b->section_count * sizeof(*b->section));
+	used = 0;
+	for (size_t i = 0; i < b->label_count; i++) {
+		size_t k = strlen(b->labels[i].key) + 1, v = strlen(b->labels[i].value) + 1;
+
+		memcpy(h->labels + used, b->labels[i].key, k);
+		memcpy(h->labels + used + k, b->labels[i].value, v);
+		used += k + v;
+	}
+	h->label_bytes = (uint32_t)used;
+	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
+
+	*out_fd = fd;
+	*out_map = map;
+	*instance = h->instance;
+	return 0;
+
+err_map:
+	munmap(map, b->size);
+err_fd:
+	close(fd);
+	return err;
+}

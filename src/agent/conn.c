@@ -1,0 +1,589 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * conn.c - the protocol of sidelight/attach.h, one connection at a time.
+ *
+ * Clients may be hostile: nothing here waits, memory a connection is fixed, and a client that does
+ * not take its answers is not asked for more questions until it did, and dropped if it never does.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+#define PACKETS_A_TURN	16 /* then the others have theirs */
+#define REGIONS_A_CONN	64 /* libsidelight makes at most 15 a process */
+#define REFUSALS_A_CONN 32
+#define FDS_MAX		253 /* SCM_MAX_FD: more never come in one packet */
+
+const char *const drop_names[DROP_COUNT] = {
+	[DROP_MALFORMED] = "malformed", [DROP_SILENT] = "silent", [DROP_SLOW] = "slow",
+	[DROP_REFUSED] = "refused",	[DROP_CROWD] = "crowd",	  [DROP_ERROR] = "error",
+};
+
+static void watch(struct sl_agent *a, struct conn *c)
+{
+	uint32_t events = EPOLLRDHUP | (c->out_count ? EPOLLOUT : EPOLLIN);
+	struct epoll_event ev = {.events = events, .data.ptr = &c->source};
+
+	if (c->fd < 0 || a->epoll_fd < 0 || events == c->events)
+		return;
+	epoll_ctl(a->epoll_fd, c->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, c->fd, &ev);
+	c->events = events;
+}
+
+struct conn *conn_new(struct sl_agent *a, int fd, struct peer *peer, bool publish_only)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	struct uid_count *u;
+
+	if (!c)
+		return NULL;
+	c->source.kind = SOURCE_CONN;
+	c->fd = fd;
+	c->peer = peer;
+	c->publish_only = publish_only;
+	u = uid_find(a, peer->uid, true);
+	if (!u) {
+		free(c);
+		return NULL;
+	}
+	u->conns++;
+	peer->conn = c;
+	a->conn_count++;
+	a->n.connections++;
+	TAILQ_INSERT_TAIL(&a->conns, c, link);
+	timer_start(&a->timers[TIMER_SILENT], &c->timer, sl_now_ns());
+	watch(a, c);
+	return c;
+}
+
+/* Its regions are orphans from here on; the memory stays until no event can name it any more. */
+void conn_close(struct sl_agent *a, struct conn *c)
+{
+	struct region *r, *next;
+	struct uid_count *u;
+
+	if (c->gone)
+		return;
+	c->gone = true;
+	timer_stop(&c->timer);
+	for (unsigned int i = 0; i < c->out_count; i++) {
+		if (c->out[i]->fd >= 0)
+			close(c->out[i]->fd);
+		free(c->out[i]);
+	}
+	c->out_count = 0;
+	if (c->fd >= 0) {
+		close(c->fd); /* epoll forgets it by itself: the agent never dups it */
+		c->fd = -1;
+	}
+	TAILQ_REMOVE(&a->conns, c, link);
+	TAILQ_INSERT_TAIL(&a->graveyard, c, link);
+	a->conn_count--;
+	if (c->role == ROLE_CONSUMER)
+		a->consumer_conns--;
+	u = uid_find(a, c->peer->uid, false);
+	if (u) {
+		u->conns--;
+		uid_drop(a, u);
+	}
+	c->peer->conn = NULL;
+	for (r = TAILQ_FIRST(&c->peer->regions); r; r = next) {
+		next = TAILQ_NEXT(r, peer_link);
+		if (r->conn == c)
+			region_lost(a, r);
+	}
+	peer_put(a, c->peer);
+	c->peer = NULL;
+}
+
+void conn_free(struct conn *c)
+{
+	free(c);
+}
+
+void conn_drop(struct sl_agent *a, struct conn *c, enum drop why)
+{
+	if (c->gone)
+		return;
+	a->n.dropped[why]++;
+	sl_log_limited(SL_WARN, LOG, "connection dropped cause=%s pid=%d uid=%d", drop_names[why],
+		       (int)c->peer->pid, (int)c->peer->uid);
+	conn_close(a, c);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+/* 0: sent; -EAGAIN: the socket is full; else -errno. */
+static int send_packet(int sock, const void *data, size_t bytes, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct iovec iov = {.iov_base = (void *)data, .iov_len = bytes};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		struct cmsghdr *cm;
+
+		msg.msg_control = control.buf;
+		msg.msg_controllen = sizeof(control.buf);
+		cm = CMSG_FIRSTHDR(&msg);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(cm), &fd, sizeof(int));
+	}
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		return 0;
+	/* ETOOMANYREFS: descriptors in flight are limited; they leave as the peer takes them. */
+	return errno == EWOULDBLOCK || errno == ETOOMANYREFS ? -EAGAIN : -errno;
+}
+
+static void flush(struct sl_agent *a, struct conn *c)
+{
+	unsigned int sent = 0;
+	int err = 0;
+
+	while (sent < c->out_count) {
+		struct packet *p = c->out[sent];
+
+		err = send_packet(c->fd, p->data, p->bytes, p->fd);
+		if (err)
+			break;
+		if (p->fd >= 0)
+			close(p->fd);
+		free(p);
+		sent++;
+	}
+	if (sent) {
+		c->out_count -= sent;
+		memmove(c->out, c->out + sent, c->out_count * sizeof(*c->out));
+		if (c->out_count)
+			timer_start(&a->timers[TIMER_BLOCKED], &c->timer, sl_now_ns());
+		else
+			timer_stop(&c->timer);
+	}
+	if (err && err != -EAGAIN) {
+		conn_drop(a, c, DROP_ERROR);
+		return;
+	}
+	if (!c->out_count && c->hang_up) {
+		conn_close(a, c);
+		return;
+	}
+	watch(a, c);
+}
+
+/* fd stays the caller's. */
+static void reply(struct sl_agent *a, struct conn *c, uint16_t type, uint32_t serial,
+		  const void *payload, size_t bytes, int fd)
+{
+	struct sl_msg msg = {
+		.magic = SL_MSG_MAGIC, .type = type, .length = (uint32_t)bytes, .serial = serial};
+	struct packet *p;
+
+	if (c->gone)
+		return;
+	p = calloc(1, sizeof(*p));
+	if (!p || c->out_count == OUT_MAX || bytes > sizeof(p->data) - sizeof(msg))
+		goto err;
+	memcpy(p->data, &msg, sizeof(msg));
+	memcpy(p->data + sizeof(msg), payload, bytes);
+	p->bytes = sizeof(msg) + bytes;
+	p->fd = -1;
+	if (c->fd >= 0 && !c->out_count) {
+		int err = send_packet(c->fd, p->data, p->bytes, fd);
+
+		if (err != -EAGAIN) {
+			free(p);
+			if (err)
+				conn_drop(a, c, DROP_ERROR);
+			else if (c->hang_up)
+				conn_close(a, c);
+			return;
+		}
+	}
+	if (fd >= 0) {
+		p->fd = dup(fd);
+		if (p->fd < 0)
+			goto err;
+	}
+	c->out[c->out_count++] = p;
+	if (c->out_count == 1)
+		timer_start(&a->timers[TIMER_BLOCKED], &c->timer, sl_now_ns());
+	watch(a, c);
+	return;
+err:
+	free(p);
+	conn_drop(a, c, DROP_SLOW);
+}
+
+static void refuse(struct sl_agent *a, struct conn *c, uint32_t serial, enum refusal cause,
+		   int error, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+static void refuse(struct sl_agent *a, struct conn *c, uint32_t serial, enum refusal cause,
+		   int error, const char *fmt, ...)
+{
+	struct sl_msg_refused no = {.error = error};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(no.reason, sizeof(no.reason), fmt, ap);
+	va_end(ap);
+	refused_count(a, cause);
+	sl_log_limited(SL_WARN, LOG, "refused cause=%s pid=%d uid=%d: %s", refusal_names[cause],
+		       (int)c->peer->pid, (int)c->peer->uid, no.reason);
+	if (cause == REFUSED_MALFORMED) {
+		a->n.dropped[DROP_MALFORMED]++;
+		c->hang_up = true;
+	} else if (cause != REFUSED_ABSENT && ++c->refusals >= REFUSALS_A_CONN) {
+		a->n.dropped[DROP_REFUSED]++;
+		c->hang_up = true;
+	}
+	reply(a, c, SL_MSG_REFUSED, serial, &no, sizeof(no), -1);
+}
+
+/* ---- questions ------------------------------------------------------------------------------------ */
+
+static void on_publish(struct sl_agent *a, struct conn *c, uint32_t serial,
+		       const struct sl_msg_publish *say, int fd)
+{
+	struct sl_msg_admitted yes = {.agent_instance = a->dir.instance};
+	struct refused why;
+	struct region *r;
+
+	if (fd < 0) {
+		refuse(a, c, serial, REFUSED_MALFORMED, EBADMSG,
+		       "PUBLISH came without a descriptor");
+		return;
+	}
+	if (c->regions >= REGIONS_A_CONN) {
+		refuse(a, c, serial, REFUSED_QUOTA, EDQUOT, "at most %d regions a connection",
+		       REGIONS_A_CONN);
+		return;
+	}
+	if (region_admit(a, fd, say, c, c->peer, &r, &why)) {
+		if (!c->gone)
+			refuse(a, c, serial, why.cause, why.error, "%s", why.reason);
+		return;
+	}
+	yes.id = r->id;
+	reply(a, c, SL_MSG_ADMITTED, serial, &yes, sizeof(yes), -1);
+}
+
+static void on_close(struct sl_agent *a, struct conn *c, const struct sl_msg_id *say)
+{
+	struct region *r = region_by_instance(a, say->id);
+
+	/* Unknown is no offence: it may have been refused. Another's is none of its business. */
+	if (r && r->conn == c)
+		region_closed(a, r);
+}
+
+static bool may_consume(struct sl_agent *a, struct conn *c, uint32_t serial)
+{
+	if (!c->publish_only && uid_trusted(a, c->peer->uid))
+		return true;
+	for (size_t i = 0; !c->publish_only && i < a->o.consumer_count; i++)
+		if (a->consumers[i] == c->peer->uid)
+			return true;
+	c->hang_up = true;
+	refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
+	       c->publish_only ? "this socket is for publishers only"
+			       : "uid %d may not read regions: start the agent with --consumer-uid",
+	       (int)c->peer->uid);
+	return false;
+}
+
+static void on_subscribe(struct sl_agent *a, struct conn *c, uint32_t serial)
+{
+	struct sl_msg_welcome w = {.agent_instance = a->dir.instance, .size = a->dir.size};
+
+	a->n.subscribed++;
+	reply(a, c, SL_MSG_WELCOME, serial, &w, sizeof(w), a->dir.fd);
+}
+
+static void on_open(struct sl_agent *a, struct conn *c, uint32_t serial,
+		    const struct sl_msg_id *say)
+{
+	struct region *r = region_by_id(a, say->id);
+	struct sl_msg_region is;
+
+	if (!r || r->state == SL_STATE_RETIRED) {
+		refuse(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has the id %llu",
+		       (unsigned long long)say->id);
+		return;
+	}
+	is = (struct sl_msg_region){
+		.id = r->id, .instance = r->info->instance, .size = r->info->size};
+	a->n.opened++;
+	reply(a, c, SL_MSG_REGION, serial, &is, sizeof(is), r->fd);
+}
+
+static void on_status(struct sl_agent *a, struct conn *c, uint32_t serial)
+{
+	struct sl_msg_status is = {0};
+	size_t bytes;
+	int fd = status_memfd(a, &bytes);
+
+	a->n.status++;
+	c->hang_up = true; /* one question, one answer */
+	if (fd < 0) {
+		refuse(a, c, serial, REFUSED_SYSTEM, -fd, "cannot write the status: %s",
+		       strerror(-fd));
+		return;
+	}
+	is.bytes = bytes;
+	reply(a, c, SL_MSG_STATUS_IS, serial, &is, sizeof(is), fd);
+	close(fd);
+}
+
+/* Bytes of payload that a type must have; -1: not a question. */
+static int payload_of(uint16_t type)
+{
+	switch (type) {
+	case SL_MSG_PUBLISH:
+		return sizeof(struct sl_msg_publish);
+	case SL_MSG_CLOSE:
+	case SL_MSG_OPEN:
+		return sizeof(struct sl_msg_id);
+	case SL_MSG_SUBSCRIBE:
+	case SL_MSG_STATUS:
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+static enum role role_of(uint16_t type)
+{
+	switch (type) {
+	case SL_MSG_PUBLISH:
+	case SL_MSG_CLOSE:
+		return ROLE_PUBLISHER;
+	case SL_MSG_SUBSCRIBE:
+	case SL_MSG_OPEN:
+		return ROLE_CONSUMER;
+	default:
+		return ROLE_STATUS;
+	}
+}
+
+void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t bytes, int fd,
+		 bool extra)
+{
+	union {
+		struct sl_msg_publish publish;
+		struct sl_msg_id id;
+	} payload = {0};
+	struct sl_msg msg = {0};
+	enum role role;
+	int want;
+
+	a->n.packets++;
+	if (bytes >= sizeof(msg))
+		memcpy(&msg, data, sizeof(msg));
+	if (bytes < sizeof(msg) || bytes > SL_MSG_MAX || msg.magic != SL_MSG_MAGIC ||
+	    msg.length != bytes - sizeof(msg)) {
+		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
+		       "a packet of %zu bytes is not \"SLM1\" with its length", bytes);
+		goto out;
+	}
+	want = payload_of(msg.type);
+	if (want < 0 || msg.length != (uint32_t)want) {
+		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
+		       "message type %u with %u bytes is not understood", msg.type, msg.length);
+		goto out;
+	}
+	if (extra || (fd >= 0 && msg.type != SL_MSG_PUBLISH)) {
+		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
+		       "one descriptor with PUBLISH, none with anything else");
+		goto out;
+	}
+	role = role_of(msg.type);
+	if (c->role == ROLE_NEW ? (msg.type == SL_MSG_CLOSE || msg.type == SL_MSG_OPEN)
+				: (role != c->role || msg.type == SL_MSG_SUBSCRIBE)) {
+		refuse(a, c, msg.serial, REFUSED_MALFORMED, EPROTO,
+		       "message type %u does not belong into this connection", msg.type);
+		goto out;
+	}
+	memcpy(&payload, (const char *)data + sizeof(msg), (size_t)want);
+
+	if (c->role == ROLE_NEW) {
+		if (role != ROLE_PUBLISHER && !may_consume(a, c, msg.serial))
+			goto out;
+		timer_stop(&c->timer);
+		c->role = role;
+		if (role == ROLE_CONSUMER)
+			a->consumer_conns++;
+	}
+	switch (msg.type) {
+	case SL_MSG_PUBLISH:
+		on_publish(a, c, msg.serial, &payload.publish, fd);
+		break;
+	case SL_MSG_CLOSE:
+		on_close(a, c, &payload.id);
+		break;
+	case SL_MSG_SUBSCRIBE:
+		on_subscribe(a, c, msg.serial);
+		break;
+	case SL_MSG_OPEN:
+		on_open(a, c, msg.serial, &payload.id);
+		break;
+	case SL_MSG_STATUS:
+		on_status(a, c, msg.serial);
+		break;
+	}
+out:
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------------ */
+
+/* 1: a packet was handled; 0: nothing there; -1: the peer has hung up, or the socket failed. */
+static int receive(struct sl_agent *a, struct conn *c)
+{
+	_Alignas(8) char data[SL_MSG_MAX + 1];
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int) * FDS_MAX)];
+	} control;
+	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.buf,
+			     .msg_controllen = sizeof(control.buf)};
+	bool extra = false;
+	int first = -1;
+	ssize_t n;
+
+	n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&msg); cm; cm = CMSG_NXTHDR(&msg, cm)) {
+		size_t count;
+
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
+			if (first < 0) {
+				first = fd;
+			} else {
+				close(fd);
+				a->n.extra_fds++;
+				extra = true;
+			}
+		}
+	}
+	if (msg.msg_flags & MSG_CTRUNC) /* our own table of descriptors is full */
+		extra = true;
+	if (n == 0) { /* the end; an empty packet, which nobody should send, looks the same */
+		if (first >= 0)
+			close(first);
+		return -1;
+	}
+	conn_packet(a, c, data, (size_t)n, first, extra);
+	return 1;
+}
+
+void conn_drain(struct sl_agent *a, struct conn *c)
+{
+	int got = 1;
+
+	/* What a socket can hold is bounded, but a flood is refilled while we read. */
+	for (int i = 0; i < 1024 && got > 0 && !c->gone && !c->out_count; i++)
+		got = receive(a, c);
+	if (got < 0 && !c->gone)
+		conn_close(a, c);
+}
+
+void conn_event(struct sl_agent *a, struct conn *c, uint32_t events)
+{
+	int got = 1;
+
+	if (c->gone)
+		return;
+	if (c->out_count) {
+		flush(a, c);
+		/* Nobody will take these answers any more. */
+		if (!c->gone && c->out_count && events & (EPOLLHUP | EPOLLERR))
+			conn_close(a, c);
+		if (c->gone || c->out_count)
+			return;
+	}
+	for (int i = 0; i < PACKETS_A_TURN && got > 0 && !c->gone && !c->out_count; i++)
+		got = receive(a, c);
+	if (got < 0 && !c->gone)
+		conn_close(a, c);
+}
+
+static void turn_away(struct sl_agent *a, int fd, const char *why)
+{
+	struct {
+		struct sl_msg msg;
+		struct sl_msg_refused no;
+	} packet = {
+		.msg = {.magic = SL_MSG_MAGIC,
+			.type = SL_MSG_REFUSED,
+			.length = sizeof(struct sl_msg_refused)},
+		.no = {.error = EUSERS},
+	};
+
+	snprintf(packet.no.reason, sizeof(packet.no.reason), "%s", why);
+	send_packet(fd, &packet, sizeof(packet), -1);
+	close(fd);
+	a->n.connections++;
+	a->n.dropped[DROP_CROWD]++;
+	sl_log_limited(SL_WARN, LOG, "connection turned away: %s", why);
+}
+
+void conn_accept(struct sl_agent *a, int listen_fd, bool publish_only)
+{
+	for (int i = 0; i < PACKETS_A_TURN; i++) {
+		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct peer *peer;
+		struct uid_count *u;
+
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && a->spare_fd >= 0) {
+			/* Without the spare one the listening socket would wake us for ever. */
+			close(a->spare_fd);
+			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			if (fd >= 0)
+				turn_away(a, fd, "no descriptor left: raise LimitNOFILE");
+			a->spare_fd = dup(a->epoll_fd);
+			return;
+		}
+		if (fd < 0)
+			return;
+		peer = peer_new(a, fd);
+		if (!peer) {
+			close(fd);
+			return;
+		}
+		u = uid_find(a, peer->uid, false);
+		if (a->conn_count >= a->conn_max) {
+			turn_away(a, fd, "too many connections: raise --max-regions");
+			peer_put(a, peer);
+		} else if (u && !uid_trusted(a, peer->uid) && u->conns >= a->conn_max / 2) {
+			turn_away(a, fd, "too many connections of this uid");
+			peer_put(a, peer);
+		} else if (!conn_new(a, fd, peer, publish_only)) {
+			close(fd);
+			peer_put(a, peer);
+		}
+	}
+}

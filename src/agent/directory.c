@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * directory.c - the region that tells collectors what there is to read.
+ *
+ * An entry is one self-verifying line, so a one-sided reader sees an entry of before or of after a
+ * change, or notices that it saw neither. The entry is written first, the hot line's generation
+ * after it: who sees the new generation and rereads the entries, sees the change (x86 keeps
+ * stores in order; elsewhere the release store of the check does. An RDMA READ that overtakes
+ * finds a generation that it already knows and comes back when it grows).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+int directory_init(struct sl_agent *a, char *error, size_t bytes)
+{
+	struct directory *d = &a->dir;
+	struct sl_region_section section[2] = {
+		{.type = SL_SECTION_HOT, .stride = 64, .offset = 4096, .length = 64},
+		{.type = SL_SECTION_ENTRIES,
+		 .stride = 64,
+		 .offset = 4160,
+		 .length = (uint64_t)a->o.max_regions * SL_LINE_SIZE},
+	};
+	struct sl_text_label labels[] = {
+		{"host", a->host},
+		{"version", SL_VERSION_STRING},
+	};
+	struct build b = {
+		.kind = SL_REGION_DIRECTORY,
+		.section = section,
+		.section_count = 2,
+		.labels = labels,
+		.label_count = 2,
+		.pid = (uint32_t)getpid(),
+		.start_ticks = process_start_ticks(getpid()),
+	};
+	int fd, err;
+
+	b.size = (section[1].offset + section[1].length + 4095) & ~4095ull;
+	err = build_region(&b, "sidelight-directory", &fd, &d->map, &d->instance);
+	if (err) {
+		snprintf(error, bytes, "cannot make the directory of %llu bytes: %s",
+			 (unsigned long long)b.size, strerror(-err));
+		return err;
+	}
+	d->size = b.size;
+	d->fd = reopen_read_only(fd);
+	close(fd);
+	if (d->fd < 0) {
+		err = d->fd;
+		snprintf(error, bytes,
+			 "cannot open the directory read-only (is /proc mounted?): %s",
+			 strerror(-err));
+		munmap(d->map, d->size);
+		d->map = NULL;
+		return err;
+	}
+	d->entry = (void *)((char *)d->map + section[1].offset);
+	d->hot[SL_DIR_GENERATION] = 1;
+	d->hot[SL_DIR_STATE] = SL_STATE_LIVE;
+	d->hot[SL_DIR_LEASE_NS] = a->o.lease_ns;
+	d->hot[SL_DIR_CHANGED_NS] = sl_realtime_ns();
+	line_store((uint64_t *)((char *)d->map + 4096), d->hot);
+	return 0;
+}
+
+/* The directory stays in the collectors' mappings; it says that there is nobody any more. */
+void directory_fini(struct sl_agent *a)
+{
+	struct directory *d = &a->dir;
+
+	if (!d->map)
+		return;
+	d->hot[SL_DIR_STATE] = SL_STATE_CLOSED;
+	directory_hot(a);
+	munmap(d->map, d->size);
+	d->map = NULL;
+	close(d->fd);
+	d->fd = -1;
+}
+
+void directory_hot(struct sl_agent *a)
+{
+	struct directory *d = &a->dir;
+	uint64_t refused = 0;
+
+	for (int i = 0; i < REFUSED_ABSENT; i++)
+		refused += a->n.refused[i];
+	d->hot[SL_DIR_LIVE] = a->live_count;
+	d->hot[SL_DIR_REFUSED] = refused;
+	d->hot[SL_DIR_CHANGED_NS] = sl_realtime_ns();
+	line_store((uint64_t *)((char *)d->map + 4096), d->hot);
+}
+
+/* Generation and time of the entry are set here: nobody can forget them. */
+void directory_set(struct sl_agent *a, uint32_t slot, const uint64_t cells[7])
+{
+	struct directory *d = &a->dir;
+	uint64_t line[7];
+
+	memcpy(line, cells, sizeof(line));
+	line[SL_ENTRY_GENERATION] = d->entry[slot][SL_ENTRY_GENERATION] + 1;
+	line[SL_ENTRY_CHANGED_NS] = sl_realtime_ns();
+	line_store(d->entry[slot], line);
+	if (d->hot[SL_DIR_ENTRIES_USED] <= slot)
+		d->hot[SL_DIR_ENTRIES_USED] = slot + 1;
+	d->hot[SL_DIR_GENERATION]++;
+	directory_hot(a);
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/* listen.c - the file of the unix socket: taken over from a dead agent, never from a live one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+/* 1: an agent answers on it; 0: nobody does, or nothing is there; -errno. */
+static int answers(const struct sockaddr_un *addr)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)))
+		err = errno;
+	close(fd);
+	if (err == ECONNREFUSED || err == ENOENT)
+		return 0;
+	/* EAGAIN: its backlog is full, but it is there. EPROTOTYPE: another kind of server. */
+	return err == 0 || err == EAGAIN || err == EPROTOTYPE ? 1 : -err;
+}
+
+/*
+ * Two agents that start at the same time must not both find the file stale: the check and the
+ * bind happen under a lock on the directory that holds it, which leaves no file behind.
+ */
+static int lock_folder(const char *path, char *error, size_t bytes)
+{
+	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	const char *folder;
+	int fd, err;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	folder = dirname(copy);
+	if (mkdir(folder, 0755) && errno != EEXIST && errno != EROFS && errno != EACCES &&
+	    errno != EPERM) {
+		err = errno;
+		snprintf(error, bytes, "cannot make %s for the socket: %s", folder, strerror(err));
+		return -err;
+	}
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || flock(fd, LOCK_EX)) {
+		err = errno;
+		snprintf(error, bytes, "cannot use %s for the socket: %s", folder, strerror(err));
+		if (fd >= 0)
+			close(fd);
+		return -err;
+	}
+	return fd;
+}
+
+int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, char *error,
+		 size_t bytes)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct stat st;
+	int lock, fd, err;
+
+	if (strlen(path) >= sizeof(addr.sun_path)) {
+		snprintf(error, bytes, "socket path longer than %zu bytes: %s",
+			 sizeof(addr.sun_path) - 1, path);
+		return -ENAMETOOLONG;
+	}
+	strcpy(addr.sun_path, path);
+	lock = lock_folder(path, error, bytes);
+	if (lock < 0)
+		return lock;
+
+	if (!lstat(path, &st)) {
+		if (!S_ISSOCK(st.st_mode)) {
+			snprintf(error, bytes, "%s exists and is no socket: not touched", path);
+			err = -EEXIST;
+			goto err_lock;
+		}
+		err = answers(&addr);
+		if (err > 0) {
+			snprintf(error, bytes,
+				 "another agent answers on %s: stop it, or choose another --socket",
+				 path);
+			err = -EADDRINUSE;
+			goto err_lock;
+		}
+		if (err < 0) {
+			snprintf(error, bytes, "cannot tell whether %s is in use: %s", path,
+				 strerror(-err));
+			goto err_lock;
+		}
+		if (unlink(path) && errno != ENOENT) {
+			err = -errno;
+			snprintf(error, bytes, "cannot replace the stale socket %s: %s", path,
+				 strerror(-err));
+			goto err_lock;
+		}
+	}
+
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0) {
+		err = -errno;
+		snprintf(error, bytes, "socket: %s", strerror(-err));
+		goto err_lock;
+	}
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+		err = -errno;
+		snprintf(error, bytes, "cannot bind %s: %s", path, strerror(-err));
+		goto err_fd;
+	}
+	if (chmod(path, mode) || lstat(path, &st) || listen(fd, 1024)) {
+		err = -errno;
+		snprintf(error, bytes, "cannot listen on %s: %s", path, strerror(-err));
+		unlink(path);
+		goto err_fd;
+	}
+	*dev = st.st_dev;
+	*ino = st.st_ino;
+	close(lock);
+	return fd;
+
+err_fd:
+	close(fd);
+err_lock:
+	close(lock);
+	return err;
+}
+
+/* The file may be another agent's by now: only our own is removed. */
+void agent_unlisten(int fd, const char *path, dev_t dev, ino_t ino)
+{
+	struct stat st;
+
+	if (fd < 0)
+		return;
+	if (!lstat(path, &st) && st.st_dev == dev && st.st_ino == ino)
+		unlink(path);
+	close(fd);
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * peer.c - the process at the other end of a connection, and whether it lives.
+ *
+ * A hang-up says that the connection is gone. Only a process that is gone, too, has stopped
+ * writing its region, and only then may the agent recompute check words: a repair under a writer
+ * between its two stores would leave that line wrong for ever. A pidfd tells the two apart. It
+ * becomes readable a few microseconds after the hang-up, as the kernel closes files before it
+ * notifies of the exit.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+/* Field 22 of /proc/PID/stat, counted behind the last ')': the name may hold anything. */
+uint64_t process_start_ticks(pid_t pid)
+{
+	char path[32], text[1024], *p, *save = NULL;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	p = strrchr(text, ')');
+	if (!p)
+		return 0;
+	p = strtok_r(p + 1, " ", &save);
+	for (int field = 3; p && field < 22; field++)
+		p = strtok_r(NULL, " ", &save);
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+static void watch(struct sl_agent *a, struct peer *p)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &p->source};
+
+	p->known = p->pidfd >= 0;
+	if (p->known && a->epoll_fd >= 0 && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev)) {
+		close(p->pidfd);
+		p->pidfd = -1;
+		p->known = false;
+	}
+}
+
+static struct peer *peer_make(void)
+{
+	struct peer *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->source.kind = SOURCE_PEER;
+	p->refs = 1;
+	p->pidfd = -1;
+	p->uid = (uid_t)-1;
+	p->gid = (gid_t)-1;
+	TAILQ_INIT(&p->regions);
+	return p;
+}
+
+/* socket -1: nobody knows whom (tests). NULL: out of memory. */
+struct peer *peer_new(struct sl_agent *a, int sock)
+{
+	struct peer *p = peer_make();
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (!p || sock < 0)
+		return p;
+	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
+		p->pid = cred.pid;
+		p->uid = cred.uid;
+		p->gid = cred.gid;
+	}
+	len = sizeof(p->pidfd);
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
+		/*
+		 * An older kernel: by number. If the connection still stands once the pidfd is
+		 * open, the number was not given to somebody else in between.
+		 */
+		struct pollfd still = {.fd = sock, .events = POLLRDHUP};
+
+		p->pidfd = p->pid > 0 ? (int)syscall(SYS_pidfd_open, p->pid, 0) : -1;
+		if (p->pidfd >= 0 && poll(&still, 1, 0) > 0 &&
+		    still.revents & (POLLRDHUP | POLLHUP)) {
+			close(p->pidfd);
+			p->pidfd = -1;
+		}
+	}
+	if (p->pid > 0)
+		p->start_ticks = process_start_ticks(p->pid);
+	watch(a, p);
+	return p;
+}
+
+/* A process known from before the agent was restarted: dead unless it is still the same. */
+struct peer *peer_of_pid(struct sl_agent *a, pid_t pid, uint64_t start_ticks)
+{
+	struct peer *p = peer_make();
+
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	p->start_ticks = start_ticks;
+	if (pid <= 0)
+		return p;
+	p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p->pidfd < 0 || process_start_ticks(pid) != start_ticks) {
+		if (p->pidfd >= 0)
+			close(p->pidfd);
+		p->pidfd = -1;
+		p->known = p->dead = true;
+		return p;
+	}
+	watch(a, p);
+	return p;
+}
+
+static void forget_pidfd(struct sl_agent *a, struct peer *p)
+{
+	if (p->pidfd < 0)
+		return;
+	if (a->epoll_fd >= 0)
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
+	close(p->pidfd);
+	p->pidfd = -1;
+}
+
+void peer_put(struct sl_agent *a, struct peer *p)
+{
+	if (!p || --p->refs)
+		return;
+	forget_pidfd(a, p);
+	p->source.kind = SOURCE_PEER;
+	TAILQ_INSERT_TAIL(&a->peer_graveyard, p, grave);
+}
+
+bool peer_check(struct sl_agent *a, struct peer *p)
+{
+	if (!p->known)
+		return true; /* the hang-up is all that we will ever know */
+	if (!p->dead && p->pidfd >= 0 && readable(p->pidfd)) {
+		p->dead = true;
+		forget_pidfd(a, p);
+	}
+	return p->dead;
+}
+
+/* The process is gone. What it said last may still wait in the socket: a goodbye, for example. */
+void peer_event(struct sl_agent *a, struct peer *p)
+{
+	struct region *r, *next;
+
+	if (!p->refs || !peer_check(a, p))
+		return;
+	p->refs++;
+	if (p->conn)
+		conn_drain(a, p->conn);
+	if (p->conn) /* a child of the process holds the socket open */
+		conn_close(a, p->conn);
+	for (r = TAILQ_FIRST(&p->regions); r; r = next) {
+		next = TAILQ_NEXT(r, peer_link);
+		region_dead(a, r);
+	}
+	peer_put(a, p);
+}

@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * region.c - the life of a region: admitted, live, dead or closed, retired, freed.
+ *
+ *	           CLOSE                grace               2 x lease
+ *	  live ------------> closed ------------> retired ------------> free, slot reusable
+ *	   |   ^                                  ^
+ *	   |   '------- PUBLISH again ------.     |
+ *	   '-- hang-up --> orphan --> dead -'-----'
+ *
+ * Nothing that the publisher can still change is trusted: the header was copied and checked once,
+ * sizes come from the sealed descriptor, and what the agent writes it writes by its own copy.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+#define TMPFS_MAGIC_ 0x01021994
+
+const char *const refusal_names[REFUSED_COUNT] = {
+	[REFUSED_MALFORMED] = "malformed",
+	[REFUSED_PERMISSION] = "permission",
+	[REFUSED_DESCRIPTOR] = "descriptor",
+	[REFUSED_SEALS] = "seals",
+	[REFUSED_SIZE] = "size",
+	[REFUSED_HEADER] = "header",
+	[REFUSED_INSTANCE] = "instance",
+	[REFUSED_REGIONS] = "regions",
+	[REFUSED_MEMORY] = "memory",
+	[REFUSED_QUOTA] = "quota",
+	[REFUSED_SYSTEM] = "system",
+	[REFUSED_ABSENT] = "absent",
+};
+
+void refused_count(struct sl_agent *a, enum refusal cause)
+{
+	a->n.refused[cause]++;
+	if (cause != REFUSED_ABSENT && a->dir.map)
+		directory_hot(a);
+}
+
+static int no(struct refused *why, enum refusal cause, int error, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+static int no(struct refused *why, enum refusal cause, int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	why->cause = cause;
+	why->error = error;
+	va_start(ap, fmt);
+	vsnprintf(why->reason, sizeof(why->reason), fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+/* ---- finding -------------------------------------------------------------------------------------- */
+
+static uint32_t hash(const struct sl_agent *a, uint64_t v)
+{
+	return (uint32_t)((v * SL_LINE_K0) >> 32) & a->hash_mask;
+}
+
+struct region *region_by_id(struct sl_agent *a, uint64_t id)
+{
+	struct region *r = a->by_id[hash(a, id)];
+
+	while (r && r->id != id)
+		r = r->next_id;
+	return r;
+}
+
+struct region *region_by_instance(struct sl_agent *a, uint64_t instance)
+{
+	struct region *r = a->by_instance[hash(a, instance)];
+
+	while (r && r->info->instance != instance)
+		r = r->next_instance;
+	return r;
+}
+
+static void unhash_instance(struct sl_agent *a, struct region *r)
+{
+	struct region **at = &a->by_instance[hash(a, r->info->instance)];
+
+	while (*at && *at != r)
+		at = &(*at)->next_instance;
+	if (*at)
+		*at = r->next_instance;
+}
+
+static void unhash_id(struct sl_agent *a, struct region *r)
+{
+	struct region **at = &a->by_id[hash(a, r->id)];
+
+	while (*at && *at != r)
+		at = &(*at)->next_id;
+	if (*at)
+		*at = r->next_id;
+}
+
+const char *region_label(const struct region *r, const char *key)
+{
+	for (uint32_t i = 0; i < r->info->label_count; i++)
+		if (!strcmp(r->info->labels[i].key, key))
+			return r->info->labels[i].value;
+	return "";
+}
+
+/* ---- the entry ------------------------------------------------------------------------------------ */
+
+void region_publish(struct sl_agent *a, struct region *r)
+{
+	uint64_t addr = 0;
+	uint32_t rkey = 0;
+	uint64_t cells[7] = {0};
+
+	rdma_where(a, r, &addr, &rkey);
+	cells[SL_ENTRY_ID] = r->id;
+	cells[SL_ENTRY_ADDR] = addr;
+	cells[SL_ENTRY_LENGTH] = r->info->size;
+	cells[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(rkey, r->state, r->info->kind);
+	cells[SL_ENTRY_INSTANCE] = r->info->instance;
+	directory_set(a, r->slot, cells);
+}
+
+static void set_state(struct sl_agent *a, struct region *r, enum sl_region_state state)
+{
+	if (r->state == SL_STATE_LIVE)
+		a->live_count--;
+	if (state == SL_STATE_LIVE)
+		a->live_count++;
+	r->state = state;
+	r->changed_ns = sl_realtime_ns();
+	region_publish(a, r);
+}
+
+/* The state in the region's own hot line, for those who only have the region. */
+static void set_hot_state(struct region *r, enum sl_region_state state)
+{
+	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot);
+	uint64_t was = __atomic_load_n(&hot[SL_HOT_STATE], __ATOMIC_RELAXED);
+
+	if ((was & 0xff) != state)
+		line_set(hot, SL_HOT_STATE, (was & ~0xffull) | state);
+}
+
+/* ---- admission ------------------------------------------------------------------------------------ */
+
+/*
+ * The order matters: F_GET_SEALS fails on everything but memory files, so that nothing which a
+ * hostile file system could delay (fstat, read, mmap) is tried on a file of such a one.
+ */
+static int check_descriptor(struct sl_agent *a, int fd, const struct sl_msg_publish *say,
+			    struct stat *st, struct refused *why)
+{
+	const int need = F_SEAL_SHRINK | F_SEAL_GROW,
+		  bad = F_SEAL_WRITE | 0x0010 /* FUTURE_WRITE */;
+	int seals = fcntl(fd, F_GET_SEALS);
+	int flags = fcntl(fd, F_GETFL);
+	struct statfs fs;
+
+	if (seals < 0)
+		return no(why, REFUSED_DESCRIPTOR, EINVAL,
+			  "the descriptor is not a memfd: make it by memfd_create()");
+	if ((seals & need) != need)
+		return no(
+			why, REFUSED_SEALS, EPERM,
+			"the memfd is not sealed: add F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL");
+	if (!(seals & F_SEAL_SEAL))
+		return no(why, REFUSED_SEALS, EPERM, "the memfd lacks F_SEAL_SEAL");
+	if (seals & bad)
+		return no(why, REFUSED_SEALS, EPERM,
+			  "the memfd is sealed against writing: the agent must map it writable");
+	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
+		return no(why, REFUSED_DESCRIPTOR, EACCES, "the memfd is not open for writing");
+	if (fstatfs(fd, &fs) || fs.f_type != TMPFS_MAGIC_)
+		return no(why, REFUSED_DESCRIPTOR, EINVAL, "the memfd has huge pages");
+	if (fstat(fd, st) || !S_ISREG(st->st_mode))
+		return no(why, REFUSED_DESCRIPTOR, EINVAL, "the descriptor is no file");
+	if (st->st_size < 0 || (uint64_t)st->st_size != say->size)
+		return no(why, REFUSED_SIZE, EBADMSG,
+			  "the memfd has %lld bytes, the message says %" PRIu64,
+			  (long long)st->st_size, say->size);
+	if (say->size > a->o.max_region_size)
+		return no(why, REFUSED_SIZE, E2BIG,
+			  "%" PRIu64 " bytes: at most %" PRIu64 " a region (--max-region-size)",
+			  say->size, a->o.max_region_size);
+	if (say->size < SL_HEADER_SIZE + SL_LINE_SIZE)
+		return no(why, REFUSED_SIZE, EBADMSG, "%" PRIu64 " bytes hold no region",
+			  say->size);
+	return 0;
+}
+
+static int check_header(const void *map, const struct sl_msg_publish *say,
+			struct sl_region_info *info, struct refused *why)
+{
+	_Alignas(64) struct sl_region_header copy;
+	enum sl_fault fault;
+
+	memcpy(&copy, map, sizeof(copy)); /* the publisher may write while we look */
+	fault = sl_region_info_parse(&copy, say->size, info);
+	if (fault)
+		return no(why, REFUSED_HEADER, EBADMSG, "the region's header is not believed: %s",
+			  sl_fault_name(fault));
+	if (info->kind != SL_REGION_METRICS)
+		return no(why, REFUSED_HEADER, EBADMSG, "regions of kind %u are not taken",
+			  info->kind);
+	if (info->size != say->size)
+		return no(why, REFUSED_SIZE, EBADMSG,
+			  "the header says %" PRIu64 " bytes, the memfd has %" PRIu64, info->size,
+			  say->size);
+	if (info->instance != say->instance)
+		return no(why, REFUSED_INSTANCE, EBADMSG,
+			  "the instance in the message is not the header's");
+	return 0;
+}
+
+/* Room for one more? If last words stand in the way, the oldest of them go early. */
+static int check_room(struct sl_agent *a, uint64_t size, uid_t uid, bool own, struct refused *why)
+{
+	struct uid_count *u = uid_find(a, uid, false);
+	bool slots = a->region_count >= a->o.max_regions;
+	uint32_t most = a->o.max_regions_per_uid;
+	struct timer *t;
+
+	if (own)
+		most = 0;
+	else if (!most && !uid_trusted(a, uid))
+		most = a->o.max_regions / 2 ? a->o.max_regions / 2 : 1;
+	if (most && u && u->regions >= most)
+		return no(why, REFUSED_QUOTA, EDQUOT,
+			  "uid %d has %u regions already (--max-regions-per-uid)", (int)uid,
+			  u->regions);
+	if (!own && u && !uid_trusted(a, uid) && u->bytes + size > a->o.max_memory / 2)
+		return no(why, REFUSED_QUOTA, EDQUOT, "uid %d uses half of --max-memory already",
+			  (int)uid);
+	if (!slots && a->memory + size <= a->o.max_memory)
+		return 0;
+	t = TAILQ_FIRST(&a->timers[TIMER_GRACE].head);
+	if (t) {
+		struct region *r = (struct region *)((char *)t - offsetof(struct region, timer));
+
+		a->n.evicted++;
+		region_retire(a, r);
+	}
+	if (slots)
+		return no(why, REFUSED_REGIONS, ENOSPC,
+			  "all %u regions are in use: raise --max-regions or shorten --grace",
+			  a->o.max_regions);
+	return no(why, REFUSED_MEMORY, ENOSPC,
+		  "%" PRIu64 " of %" PRIu64
+		  " bytes are in use: raise --max-memory or shorten --grace",
+		  a->memory, a->o.max_memory);
+}
+
+/* The same region again: after a lost connection, or after a restart of the agent. */
+static int reattach(struct sl_agent *a, struct region *r, const struct stat *st, struct conn *conn,
+		    struct peer *peer, struct refused *why)
+{
+	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->uid == peer->uid;
+
+	if (r->conn && r->conn != conn && same && r->conn->fd >= 0) {
+		/* Its hang-up may stand behind this packet in the same batch of events. */
+		struct pollfd p = {.fd = r->conn->fd, .events = POLLRDHUP};
+
+		if (poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) {
+			struct conn *old = r->conn;
+
+			conn_drain(a, old);
+			if (!old->gone)
+				conn_close(a, old);
+			if (region_by_instance(a, r->info->instance) != r)
+				return no(why, REFUSED_INSTANCE, EAGAIN, "try again");
+		}
+	}
+	if (!same || r->proxy || r->self)
+		return no(why, REFUSED_INSTANCE, EEXIST,
+			  "this instance belongs to another region: choose it at random");
+	if (r->conn == conn)
+		return 0; /* asked twice */
+	if (r->conn)
+		return no(why, REFUSED_INSTANCE, EEXIST,
+			  "this region is published by a live connection already");
+	if (r->state == SL_STATE_CLOSED)
+		return no(why, REFUSED_INSTANCE, ESTALE, "this region was closed");
+
+	timer_stop(&r->timer);
+	TAILQ_REMOVE(&r->peer->regions, r, peer_link);
+	peer_put(a, r->peer);
+	r->peer = peer;
+	peer->refs++;
+	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
+	r->pid = peer->pid;
+	r->conn = conn;
+	conn->regions++;
+	r->orphan = false;
+	a->n.reattached++;
+	if (r->state != SL_STATE_LIVE) {
+		if (!r->unrepaired)
+			set_hot_state(r, SL_STATE_LIVE);
+		r->unrepaired = false;
+		set_state(a, r, SL_STATE_LIVE);
+	}
+	return 0;
+}
+
+int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, struct conn *conn,
+		 struct peer *peer, struct region **out, struct refused *why)
+{
+	struct region *r;
+	struct uid_count *u;
+	struct stat st;
+	int err;
+
+	if (check_descriptor(a, fd, say, &st, why))
+		return -1;
+	r = region_by_instance(a, say->instance);
+	if (r) {
+		if (!conn)
+			return no(why, REFUSED_INSTANCE, EEXIST, "known already");
+		*out = r;
+		return reattach(a, r, &st, conn, peer, why);
+	}
+	if (check_room(a, say->size, peer->uid, !conn, why))
+		return -1;
+
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return no(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
+	r->fd = -1;
+	r->map = MAP_FAILED;
+	r->info = malloc(sizeof(*r->info));
+	u = uid_find(a, peer->uid, true);
+	if (!r->info || !u) {
+		no(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
+		goto err;
+	}
+	r->fd = reopen_read_only(fd);
+	if (r->fd < 0) {
+		err = -r->fd;
+		if (err == EMFILE || err == ENFILE)
+			no(why, REFUSED_SYSTEM, err, "no descriptor left: raise LimitNOFILE");
+		else
+			no(why, REFUSED_DESCRIPTOR, err,
+			   "cannot reopen the memfd read-only: %s (its mode must allow reading)",
+			   strerror(err));
+		goto err;
+	}
+	r->map = rdma_map(a, fd, say->size);
+	if (r->map == MAP_FAILED) {
+		no(why, REFUSED_SYSTEM, errno, "cannot map the region: %s", strerror(errno));
+		goto err;
+	}
+	if (check_header(r->map, say, r->info, why))
+		goto err;
+
+	for (; a->slot_free_hint < a->o.max_regions && a->slots[a->slot_free_hint];)
+		a->slot_free_hint++;
+	r->slot = a->slot_free_hint;
+	r->id = a->last_id + 1;
+	err = rdma_add(a, r);
+	if (err) {
+		no(why, REFUSED_SYSTEM, -err, "cannot register the region: %s", strerror(-err));
+		goto err;
+	}
+
+	/* Nothing fails from here on. */
+	a->last_id++;
+	a->slots[r->slot] = r;
+	a->region_count++;
+	a->memory += say->size;
+	u->regions++;
+	u->bytes += say->size;
+	r->dev = st.st_dev;
+	r->ino = st.st_ino;
+	r->uid = peer->uid;
+	r->pid = peer->pid;
+	r->admitted_ns = sl_realtime_ns();
+	r->peer = peer;
+	peer->refs++;
+	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
+	r->conn = conn;
+	if (conn)
+		conn->regions++;
+	r->next_id = a->by_id[hash(a, r->id)];
+	a->by_id[hash(a, r->id)] = r;
+	r->next_instance = a->by_instance[hash(a, say->instance)];
+	a->by_instance[hash(a, say->instance)] = r;
+	a->n.admitted++;
+	set_state(a, r, SL_STATE_LIVE);
+	store_add(a, r, fd);
+	sl_logf(SL_DEBUG, LOG, "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
+		r->id, (int)r->pid, (int)r->uid, r->info->size, region_label(r, "service"));
+	*out = r;
+	return 0;
+
+err:
+	if (r->map != MAP_FAILED)
+		rdma_unmap(a, r->map, say->size);
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r->info);
+	free(r);
+	return -1;
+}
+
+/* ---- the end --------------------------------------------------------------------------------------- */
+
+static void leave_conn(struct region *r)
+{
+	if (r->conn)
+		r->conn->regions--;
+	r->conn = NULL;
+}
+
+static void start_grace(struct sl_agent *a, struct region *r)
+{
+	r->orphan = false;
+	timer_start(&a->timers[TIMER_GRACE], &r->timer, sl_now_ns());
+}
+
+void region_lost(struct sl_agent *a, struct region *r)
+{
+	leave_conn(r);
+	if (r->state != SL_STATE_LIVE)
+		return;
+	a->n.lost_connections++;
+	if (peer_check(a, r->peer)) {
+		region_dead(a, r);
+		return;
+	}
+	r->orphan = true;
+	timer_start(&a->timers[TIMER_ORPHAN], &r->timer, sl_now_ns());
+}
+
+/*
+ * Known from before a restart of the agent. A publisher that lives comes back within a second;
+ * one that does not is treated as one whose connection was lost.
+ */
+void region_restored(struct sl_agent *a, struct region *r)
+{
+	const uint64_t *hot = (const uint64_t *)((char *)r->map + r->info->hot);
+	uint64_t line[8];
+	struct sl_hot is;
+
+	sl_copy_words(line, hot, 8);
+	if (!sl_hot_parse(line, r->info, &is) && is.state == SL_STATE_CLOSED) {
+		region_closed(a, r);
+	} else if (r->peer->known && peer_check(a, r->peer)) {
+		region_dead(a, r);
+	} else {
+		r->orphan = true;
+		timer_start(&a->timers[TIMER_RESTORED], &r->timer, sl_now_ns());
+	}
+}
+
+/* No writer any more: from here on the memory is the agent's alone. */
+void region_dead(struct sl_agent *a, struct region *r)
+{
+	uint64_t repaired;
+
+	leave_conn(r);
+	if (r->state != SL_STATE_LIVE && !r->unrepaired)
+		return;
+	repaired = sl_region_repair(r->map, r->info);
+	a->n.lines_repaired += repaired;
+	set_hot_state(r, SL_STATE_DEAD);
+	if (r->unrepaired) { /* was marked dead when its connection was lost; time runs */
+		r->unrepaired = false;
+		region_publish(a, r);
+		return;
+	}
+	a->n.dead++;
+	set_state(a, r, SL_STATE_DEAD);
+	start_grace(a, r);
+	sl_logf(SL_INFO, LOG, "dead id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
+		r->id, (int)r->pid, region_label(r, "service"), region_label(r, "pod"), repaired);
+}
+
+/* After CLOSE the publisher does not touch the region any more, says sidelight-attach(7). */
+void region_closed(struct sl_agent *a, struct region *r)
+{
+	leave_conn(r);
+	if (r->state != SL_STATE_LIVE)
+		return;
+	a->n.closed++;
+	set_hot_state(r, SL_STATE_CLOSED);
+	set_state(a, r, SL_STATE_CLOSED);
+	start_grace(a, r);
+	sl_logf(SL_DEBUG, LOG, "closed id=%" PRIu64 " pid=%d service=%s", r->id, (int)r->pid,
+		region_label(r, "service"));
+}
+
+/*
+ * The process of an orphan lives: the connection was lost by accident (an application that closes
+ * all descriptors, a client that we dropped). It is dead to readers until it comes back, and its
+ * memory is not touched, because it may be writing.
+ */
+void region_timer_orphan(struct sl_agent *a, struct timer *t)
+{
+	struct region *r = (struct region *)((char *)t - offsetof(struct region, timer));
+
+	if (peer_check(a, r->peer)) {
+		region_dead(a, r);
+		return;
+	}
+	a->n.dead++;
+	r->unrepaired = true;
+	set_state(a, r, SL_STATE_DEAD);
+	start_grace(a, r);
+	sl_logf(SL_INFO, LOG,
+		"lost id=%" PRIu64 " pid=%d service=%s: connection gone, process lives", r->id,
+		(int)r->pid, region_label(r, "service"));
+}
+
+void region_timer_grace(struct sl_agent *a, struct timer *t)
+{
+	a->n.expired++;
+	region_retire(a, (struct region *)((char *)t - offsetof(struct region, timer)));
+}
+
+/* Readers see it within a lease, and stop. Its instance may come again, as a new region. */
+void region_retire(struct sl_agent *a, struct region *r)
+{
+	leave_conn(r);
+	unhash_instance(a, r);
+	set_state(a, r, SL_STATE_RETIRED);
+	timer_start(&a->timers[TIMER_QUARANTINE], &r->timer, sl_now_ns());
+	store_remove(a, r);
+}
+
+void region_timer_quarantine(struct sl_agent *a, struct timer *t)
+{
+	region_free(a, (struct region *)((char *)t - offsetof(struct region, timer)));
+}
+
+void region_free(struct sl_agent *a, struct region *r)
+{
+	const uint64_t nothing[7] = {0};
+	struct uid_count *u = uid_find(a, r->uid, false);
+
+	timer_stop(&r->timer);
+	timer_stop(&r->settle);
+	leave_conn(r);
+	if (r->state == SL_STATE_LIVE)
+		a->live_count--;
+	if (r->state != SL_STATE_RETIRED)
+		unhash_instance(a, r);
+	unhash_id(a, r);
+	directory_set(a, r->slot, nothing);
+	a->slots[r->slot] = NULL;
+	if (r->slot < a->slot_free_hint)
+		a->slot_free_hint = r->slot;
+	a->region_count--;
+	a->memory -= r->info->size;
+	a->n.freed++;
+	if (u) {
+		u->regions--;
+		u->bytes -= r->info->size;
+		uid_drop(a, u);
+	}
+	TAILQ_REMOVE(&r->peer->regions, r, peer_link);
+	peer_put(a, r->peer);
+	rdma_remove(a, r);
+	rdma_unmap(a, r->map, r->info->size);
+	close(r->fd);
+	free(r->info);
+	free(r);
+}

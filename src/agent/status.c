@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/* status.c - what the agent is doing, as JSON: over the unix socket, and for those who ask. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+static json_t *number(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+const char *state_name(enum sl_region_state state)
+{
+	static const char *const names[] = {"free", "live", "dead", "closed", "retired"};
+
+	return state < sizeof(names) / sizeof(*names) ? names[state] : "?";
+}
+
+json_t *region_json(const struct sl_agent *a, const struct region *r)
+{
+	json_t *labels = json_object();
+	uint64_t addr;
+	uint32_t rkey;
+	char hex[24];
+	json_t *j;
+
+	for (uint32_t i = 0; i < r->info->label_count; i++)
+		json_object_set_new(labels, r->info->labels[i].key,
+				    json_string(r->info->labels[i].value));
+	snprintf(hex, sizeof(hex), "%016" PRIx64, r->info->instance);
+	rdma_where(a, r, &addr, &rkey);
+	j = json_pack("{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o}", "id", (json_int_t)r->id,
+		      "instance", hex, "state", state_name(r->state), "bytes",
+		      (json_int_t)r->info->size, "pid", (int)r->pid, "uid", (int)r->uid, "slot",
+		      (int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
+		      (json_int_t)r->changed_ns, "connected", r->conn != NULL, "labels", labels);
+	if (a->rdma) {
+		json_object_set_new(j, "address", number(addr));
+		json_object_set_new(j, "rkey", number(rkey));
+	}
+	return j;
+}
+
+static json_t *counters_json(const struct sl_agent *a)
+{
+	const struct counters *n = &a->n;
+	json_t *refused = json_object(), *dropped = json_object();
+
+	for (int i = 0; i < REFUSED_COUNT; i++)
+		json_object_set_new(refused, refusal_names[i], number(n->refused[i]));
+	for (int i = 0; i < DROP_COUNT; i++)
+		json_object_set_new(dropped, drop_names[i], number(n->dropped[i]));
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o}",
+			 "connections", (json_int_t)n->connections, "packets",
+			 (json_int_t)n->packets, "admitted", (json_int_t)n->admitted, "reattached",
+			 (json_int_t)n->reattached, "restored", (json_int_t)n->restored, "dead",
+			 (json_int_t)n->dead, "closed", (json_int_t)n->closed, "expired",
+			 (json_int_t)n->expired, "evicted", (json_int_t)n->evicted, "freed",
+			 (json_int_t)n->freed, "lines_repaired", (json_int_t)n->lines_repaired,
+			 "lost_connections", (json_int_t)n->lost_connections, "extra_descriptors",
+			 (json_int_t)n->extra_fds, "subscribed", (json_int_t)n->subscribed,
+			 "opened", (json_int_t)n->opened, "refused", refused, "dropped", dropped);
+}
+
+json_t *status_json(const struct sl_agent *a)
+{
+	json_t *regions = json_array(), *j;
+	char hex[24];
+
+	for (uint32_t i = 0; i < a->o.max_regions; i++)
+		if (a->slots[i])
+			json_array_append_new(regions, region_json(a, a->slots[i]));
+	snprintf(hex, sizeof(hex), "%016" PRIx64, a->dir.instance);
+	j = json_pack("{s:s,s:s,s:i,s:s,s:s,s:I,s:I,s:I,s:o,s:o}", "version", SL_VERSION_STRING,
+		      "host", a->host, "pid", (int)getpid(), "socket", a->socket, "instance", hex,
+		      "started_ns", (json_int_t)a->started_ns, "grace_ns",
+		      (json_int_t)a->o.grace_ns, "lease_ns", (json_int_t)a->o.lease_ns, "counters",
+		      counters_json(a), "regions", regions);
+	if (!j)
+		return NULL;
+	json_object_set_new(j, "use",
+			    json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}", "regions",
+				      "used", (json_int_t)a->region_count, "max",
+				      (json_int_t)a->o.max_regions, "memory", "used",
+				      (json_int_t)a->memory, "max", (json_int_t)a->o.max_memory,
+				      "connections", "used", (json_int_t)a->conn_count, "max",
+				      (json_int_t)a->conn_max, "live", (json_int_t)a->live_count,
+				      "consumers", (json_int_t)a->consumer_conns));
+	return j;
+}
+
+static int dump_to(const char *text, size_t bytes, void *arg)
+{
+	int fd = *(int *)arg;
+
+	while (bytes) {
+		ssize_t n = write(fd, text, bytes);
+
+		if (n <= 0)
+			return -1;
+		text += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+int status_memfd(struct sl_agent *a, size_t *bytes)
+{
+	json_t *j = status_json(a);
+	struct stat st;
+	int fd, ro;
+
+	if (!j)
+		return -ENOMEM;
+	fd = memfd_create("sidelight-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0) {
+		ro = -errno;
+		json_decref(j);
+		return ro;
+	}
+	ro = json_dump_callback(j, dump_to, &fd, JSON_COMPACT) ? -EIO : 0;
+	json_decref(j);
+	if (!ro && fstat(fd, &st))
+		ro = -errno;
+	if (!ro && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
+		ro = -errno;
+	if (!ro) {
+		*bytes = (size_t)st.st_size;
+		ro = reopen_read_only(fd);
+	}
+	close(fd);
+	return ro;
+}
+
+/* ---- the asking side ------------------------------------------------------------------------------ */
+
+/* Receives one packet within two seconds; *fd is what came with it, or -1. Bytes or -errno. */
+static ssize_t answer(int sock, void *buf, size_t bytes, int *fd)
+{
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = {.iov_base = buf, .iov_len = bytes};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.buf,
+			     .msg_controllen = sizeof(control.buf)};
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	struct cmsghdr *cm;
+	ssize_t n;
+
+	*fd = -1;
+	n = poll(&p, 1, 2000);
+	if (n <= 0)
+		return n ? -errno : -ETIMEDOUT;
+	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return -errno;
+	cm = CMSG_FIRSTHDR(&msg);
+	if (cm && cm->cmsg_type == SCM_RIGHTS)
+		memcpy(fd, CMSG_DATA(cm), sizeof(int));
+	return n;
+}
+
+char *sl_agent_ask_status(const char *path, char *error, size_t bytes)
+{
+	struct {
+		struct sl_msg msg;
+		union {
+			struct sl_msg_status is;
+			struct sl_msg_refused no;
+		};
+	} packet = {.msg = {.magic = SL_MSG_MAGIC, .type = SL_MSG_STATUS, .serial = 1}};
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	char *text = NULL;
+	int sock, fd = -1, err;
+	ssize_t n;
+
+	if (strlen(path) >= sizeof(addr.sun_path)) {
+		snprintf(error, bytes, "socket path too long: %s", path);
+		errno = ENAMETOOLONG;
+		return NULL;
+	}
+	strcpy(addr.sun_path, path);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0 || connect(sock, (struct sockaddr *)&addr, sizeof(addr)) ||
+	    send(sock, &packet.msg, sizeof(packet.msg), MSG_NOSIGNAL) < 0) {
+		err = errno;
+		snprintf(error, bytes, "no agent answers on %s: %s", path, strerror(err));
+		goto out;
+	}
+	memset(&packet, 0, sizeof(packet));
+	n = answer(sock, &packet, sizeof(packet), &fd);
+	err = n < 0 ? (int)-n : EBADMSG;
+	if (n >= (ssize_t)sizeof(packet.msg) && packet.msg.type == SL_MSG_REFUSED) {
+		err = packet.no.error;
+		packet.no.reason[sizeof(packet.no.reason) - 1] = 0;
+		snprintf(error, bytes, "%s refused: %s", path, packet.no.reason);
+		goto out;
+	}
+	if (n < (ssize_t)(sizeof(packet.msg) + sizeof(packet.is)) ||
+	    packet.msg.magic != SL_MSG_MAGIC || packet.msg.type != SL_MSG_STATUS_IS || fd < 0 ||
+	    packet.is.bytes > 1u << 30) {
+		snprintf(error, bytes, "%s does not answer like an agent: %s", path, strerror(err));
+		goto out;
+	}
+	err = ENOMEM;
+	text = malloc(packet.is.bytes + 1);
+	if (text) {
+		n = pread(fd, text, packet.is.bytes, 0);
+		text[n > 0 ? n : 0] = 0;
+	} else {
+		snprintf(error, bytes, "out of memory");
+	}
+out:
+	if (fd >= 0)
+		close(fd);
+	if (sock >= 0)
+		close(sock);
+	errno = err;
+	return text;
+}

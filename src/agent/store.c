@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * store.c - systemd's file descriptor store (sd_pid_notify_with_fds(3)): it keeps the memfds while
+ * the agent is down, so that last words survive a restart, too. The name of a descriptor says all
+ * that can't be read from the region: the process, as seen from here.
+ *
+ *	sl-INSTANCE-PID-STARTTICKS   (hexadecimal, decimal, decimal)
+ *
+ * Publishers that live hand their region over again by themselves; they need none of this.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+#if HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+
+static void name_of(const struct region *r, char *name, size_t bytes)
+{
+	snprintf(name, bytes, "sl-%016" PRIx64 "-%d-%" PRIu64, r->info->instance, (int)r->peer->pid,
+		 r->peer->start_ticks);
+}
+
+void store_add(struct sl_agent *a, struct region *r, int fd)
+{
+	char name[80], state[128];
+
+	if (a->epoll_fd < 0 || r->proxy || r->self || !getenv("NOTIFY_SOCKET"))
+		return;
+	name_of(r, name, sizeof(name));
+	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", name);
+	r->stored = sd_pid_notify_with_fds(0, 0, state, &fd, 1) > 0;
+	snprintf(r->stored_name, sizeof(r->stored_name), "%s", name);
+}
+
+void store_remove(struct sl_agent *a, struct region *r)
+{
+	(void)a;
+	if (!r->stored)
+		return;
+	sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", r->stored_name);
+	r->stored = false;
+}
+
+/* One descriptor of an earlier agent. It is believed no more than one from a publisher. */
+static void restore(struct sl_agent *a, int fd, const char *name)
+{
+	struct sl_msg_publish say = {0};
+	struct refused why;
+	struct region *r;
+	struct peer *peer;
+	struct stat st;
+	uint64_t ticks;
+	int pid;
+
+	if (sscanf(name, "sl-%" SCNx64 "-%d-%" SCNu64, &say.instance, &pid, &ticks) != 3 ||
+	    fstat(fd, &st))
+		return;
+	say.size = (uint64_t)st.st_size;
+	peer = peer_of_pid(a, pid, ticks);
+	if (!peer)
+		return;
+	peer->uid = st.st_uid;
+	if (region_admit(a, fd, &say, NULL, peer, &r, &why)) {
+		sl_logf(SL_WARN, LOG, "not restored name=%s: %s", name, why.reason);
+		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	} else {
+		a->n.admitted--;
+		a->n.restored++;
+		r->stored = true;
+		snprintf(r->stored_name, sizeof(r->stored_name), "%s", name);
+		region_restored(a, r);
+	}
+	peer_put(a, peer);
+}
+
+void store_restore(struct sl_agent *a)
+{
+	char **names = NULL;
+	int n = sd_listen_fds_with_names(1, &names);
+
+	for (int i = 0; i < n; i++) {
+		restore(a, SD_LISTEN_FDS_START + i, names ? names[i] : "");
+		close(SD_LISTEN_FDS_START + i);
+		if (names)
+			free(names[i]);
+	}
+	free(names);
+	if (n > 0)
+		sl_logf(SL_INFO, LOG, "restored regions=%" PRIu64, a->n.restored);
+}
+
+#else
+
+void store_add(struct sl_agent *a, struct region *r, int fd)
+{
+	(void)a;
+	(void)r;
+	(void)fd;
+}
+
+void store_remove(struct sl_agent *a, struct region *r)
+{
+	(void)a;
+	(void)r;
+}
+
+void store_restore(struct sl_agent *a)
+{
+	(void)a;
+}
+
+#endif
