@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The agent's socket, and the thread that watches it. The first attempt is made by
+ * sl_publisher_open() itself: connect and PUBLISH need nobody at the other end to be awake, so
+ * that a process which exits at once has been seen. Everything later is the thread's, which
+ * sleeps without a timeout while a connection stands.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define STACK_BYTES	 (128 * 1024)
+#define RETRY_MIN_MS	 250
+#define RETRY_MAX_MS	 500
+#define RETRY_REFUSED_MS 30000
+
+static void close_socket(struct sl_publisher *p)
+{
+	sl__fd_close(&p->sock);
+	/* Alone: see sl_publisher_attached(). */
+	atomic_store_explicit(&p->attached, false, memory_order_relaxed);
+}
+
+static int send_message(int sock, enum sl_msg_type type, uint32_t serial, const void *payload,
+			uint32_t length, int fd)
+{
+	struct sl_msg head = {SL_MSG_MAGIC, (uint16_t)type, 0, length, serial};
+	struct iovec parts[2] = {{&head, sizeof(head)}, {(void *)payload, length}};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.bytes = {0}};
+	struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2};
+
+	if (fd >= 0) {
+		m.msg_control = control.bytes;
+		m.msg_controllen = sizeof(control.bytes);
+		CMSG_FIRSTHDR(&m)->cmsg_level = SOL_SOCKET;
+		CMSG_FIRSTHDR(&m)->cmsg_type = SCM_RIGHTS;
+		CMSG_FIRSTHDR(&m)->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &fd, sizeof(fd));
+	}
+	return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+/* One attempt, which never waits. Under the lock. */
+static int attach_once(struct sl_publisher *p)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct sl_msg_publish publish = {p->instance, p->size};
+	int error;
+
+	if (!sl__fd_ours(&p->memfd))
+		return -EBADF;
+	error = sl__fd_take(&p->sock,
+			    socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (error)
+		return error;
+	memcpy(to.sun_path, p->socket, strlen(p->socket) + 1);
+	if (connect(p->sock.fd, (struct sockaddr *)&to, sizeof(to)))
+		error = -errno;
+	else
+		error = send_message(p->sock.fd, SL_MSG_PUBLISH, ++p->serial, &publish,
+				     sizeof(publish), p->memfd.fd);
+	if (error)
+		close_socket(p);
+	return error;
+}
+
+/* Something came, or the agent went. Returns how long to wait before the next attempt. */
+static int receive(struct sl_publisher *p, int sock)
+{
+	union {
+		struct sl_msg head;
+		uint8_t bytes[SL_MSG_MAX];
+	} m;
+	struct sl_msg_refused refused;
+	struct sl__guard guard;
+	bool first, was;
+	ssize_t n;
+
+	/* No room for control data: descriptors that somebody sends are dropped by the kernel. */
+	n = recv(sock, &m, sizeof(m), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -1;
+	if (n >= (ssize_t)sizeof(m.head) && m.head.magic == SL_MSG_MAGIC &&
+	    m.head.length == (size_t)n - sizeof(m.head)) {
+		if (m.head.type == SL_MSG_ADMITTED) {
+			atomic_fetch_add_explicit(&p->attaches, 1, memory_order_relaxed);
+			atomic_store_explicit(&p->attached, true, memory_order_relaxed);
+			sl__log(SL_LOG_INFO, "sidelight: attached to the agent socket=%s",
+				p->socket);
+			return -1;
+		}
+		if (m.head.type == SL_MSG_REFUSED && m.head.length >= sizeof(refused)) {
+			memcpy(&refused, m.bytes + sizeof(m.head), sizeof(refused));
+			refused.reason[sizeof(refused.reason) - 1] = '\0';
+			sl__lock(&guard);
+			first = !(p->logged & SL__LOGGED_AGENT);
+			p->logged |= SL__LOGGED_AGENT;
+			close_socket(p);
+			sl__unlock(&guard);
+			if (first)
+				sl__log(SL_LOG_WARN,
+					"sidelight: the agent refused the region, next try in "
+					"%d s socket=%s error=%d reason=\"%s\"",
+					RETRY_REFUSED_MS / 1000, p->socket, refused.error,
+					refused.reason);
+			return RETRY_REFUSED_MS;
+		}
+		return -1; /* a message of a later version */
+	}
+	sl__lock(&guard);
+	was = atomic_load_explicit(&p->attached, memory_order_relaxed);
+	close_socket(p);
+	sl__unlock(&guard);
+	if (was)
+		sl__log(SL_LOG_INFO, "sidelight: the agent went away, counting on socket=%s",
+			p->socket);
+	return RETRY_MIN_MS;
+}
+
+static void *attach_thread(void *arg)
+{
+	struct sl_publisher *p = arg;
+	int delay = p->sock.fd >= 0 ? -1 : RETRY_MIN_MS;
+	struct sl__guard guard;
+
+	pthread_setname_np(pthread_self(), "sidelight");
+	for (;;) {
+		struct pollfd fds[2] = {{.fd = p->wake[0].fd, .events = POLLIN},
+					{.fd = p->sock.fd, .events = POLLIN}};
+		int n = poll(fds, 2, delay);
+
+		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
+			break;
+		if (n > 0 && fds[0].revents)
+			break; /* asked to end, or the descriptor is no longer ours */
+		if (n > 0 && fds[1].revents) {
+			if (fds[1].revents & POLLNVAL)
+				break;
+			delay = receive(p, fds[1].fd);
+			continue;
+		}
+		if (p->sock.fd >= 0)
+			continue;
+		sl__lock(&guard);
+		if (!attach_once(p))
+			delay = -1;
+		else
+			delay = delay < RETRY_MAX_MS ? delay + RETRY_MIN_MS / 2 : RETRY_MAX_MS;
+		sl__unlock(&guard);
+	}
+	return NULL;
+}
+
+/*
+ * Under the lock, all signals blocked: the thread inherits that and so never runs a handler of
+ * the application. No thread to be had: the region is as good, only an agent that comes later is
+ * missed.
+ */
+int sl__attach_start(struct sl_publisher *p)
+{
+	pthread_attr_t attr;
+	int error, ends[2];
+
+	if (p->flags & SL_PUBLISHER_DETACHED)
+		return 0;
+	attach_once(p);
+	if (pipe2(ends, O_CLOEXEC))
+		return -errno;
+	error = sl__fd_take(&p->wake[0], ends[0]);
+	if (error)
+		close(ends[1]);
+	else
+		error = sl__fd_take(&p->wake[1], ends[1]);
+	if (error) {
+		sl__fd_close(&p->wake[0]);
+		return error;
+	}
+	error = -pthread_attr_init(&attr);
+	if (!error) {
+		pthread_attr_setstacksize(&attr, STACK_BYTES);
+		error = pthread_create(&p->thread, &attr, attach_thread, p);
+		pthread_attr_destroy(&attr);
+		if (error == EINVAL) /* thread-local storage larger than this stack */
+			error = pthread_create(&p->thread, NULL, attach_thread, p);
+	}
+	p->have_thread = !error;
+	return error < 0 ? error : -error;
+}
+
+/*
+ * Ends the thread, then says goodbye. False if the thread can't be told, since the application
+ * closed the pipe behind our back: it sleeps on, and the publisher must stay in memory for it.
+ */
+bool sl__attach_stop(struct sl_publisher *p)
+{
+	struct sl_msg_id bye = {p->instance};
+	struct sl__guard guard;
+	bool ended = true;
+
+	if (p->have_thread) {
+		sl__lock(&guard);
+		ended = sl__fd_ours(&p->wake[1]);
+		sl__fd_close(&p->wake[1]);
+		sl__unlock(&guard);
+		if (ended)
+			pthread_join(p->thread, NULL);
+		else
+			pthread_detach(p->thread);
+		p->have_thread = false;
+	}
+	sl__lock(&guard);
+	if (p->sock.fd >= 0)
+		send_message(p->sock.fd, SL_MSG_CLOSE, ++p->serial, &bye, sizeof(bye), -1);
+	close_socket(p);
+	sl__fd_close(&p->wake[0]);
+	sl__fd_close(&p->wake[1]);
+	sl__unlock(&guard);
+	return ended;
+}
+
+/* In the child of fork(): the connection and the thread are the parent's. */
+void sl__attach_forked(struct sl_publisher *p)
+{
+	close_socket(p);
+	sl__fd_close(&p->wake[0]);
+	sl__fd_close(&p->wake[1]);
+	p->have_thread = false;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h - what the parts of libsidelight share. Knows the region format and the attach
+ * protocol; knows nothing of the agent's or the collector's insides.
+ *
+ *   publisher.c  the region's life: made, grown, inherited by a forked child, closed
+ *   thread.c     which thread owns which stripe
+ *   attach.c     the agent's socket, and the thread that watches it
+ *   metric.c     creation: checks, schema records, cells
+ *   update.c     counters, gauges, state sets; reading back
+ *   histogram.c  histograms; bucket.h finds the bucket
+ *   log.c        the application's callback
+ *
+ * Locking: one mutex for everything that is not an update (sl__lock). It is held with all signals
+ * blocked and cancellation disabled, so that neither a signal handler that makes its thread's
+ * first update nor a fork() in any thread can find it held by a thread that will never let go.
+ * Nothing that blocks is done under it, and no callback of the application.
+ */
+#ifndef SL_LIB_INTERNAL_H
+#define SL_LIB_INTERNAL_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include <sidelight/attach.h>
+#include <sidelight/region.h>
+#include <sidelight/sidelight.h>
+
+#define SL__PAGE 4096u
+#define SL__HIDDEN __attribute__((visibility("hidden")))
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* Why a metric or an observation was refused; each is logged once a publisher. */
+enum sl__refusal {
+	SL__REFUSED_OPTS = 1,
+	SL__REFUSED_NAME,
+	SL__REFUSED_LABEL,
+	SL__REFUSED_TEXT,
+	SL__REFUSED_SHAPE,
+	SL__REFUSED_CONFLICT,
+	SL__REFUSED_CELLS,
+	SL__REFUSED_SCHEMA,
+	SL__REFUSED_MEMORY,
+	SL__REFUSED_COUNT
+};
+
+struct sl__metric;
+struct sl__family;
+
+/*
+ * A descriptor that we own, by what it refers to: an application that closes every descriptor
+ * that it does not know (as daemons do) must not make us write to, pass on or close one of its
+ * own that came to have the same number.
+ */
+struct sl__fd {
+	int fd; /* -1: none */
+	dev_t dev;
+	ino_t ino;
+};
+#define SL__FD_NONE ((struct sl__fd){.fd = -1})
+
+struct sl_publisher {
+	unsigned int slot;
+	uint32_t flags;
+
+	/* The region. Offsets are from base; all of this changes under the lock only. */
+	struct sl__fd memfd;
+	uint8_t *base;
+	size_t size;
+	size_t reserved; /* bytes of address space at base, a power of two */
+	uint64_t instance;
+	uint32_t stripe_offset, stride, stripe_count, max_cells;
+	uint32_t schema_offset, schema_bytes;
+	uint32_t label_bytes;
+	uint8_t *labels; /* as in the header, private copy: a forked child needs it again */
+
+	uint32_t cells_used, lines_used, schema_used, generation, metric_count;
+	uint32_t stripe_pages;     /* allocated in each stripe in use */
+	uint32_t schema_pages;     /* allocated of the schema */
+	_Atomic uint32_t stripes_used;
+	uint32_t *free_stripes;    /* given back by threads that ended: a stack */
+	uint32_t free_count;
+	_Atomic uint32_t refused;
+	_Atomic uint32_t sharing;
+	uint32_t logged;           /* bits: enum sl__refusal, and the ones below */
+#define SL__LOGGED_STRIPE (1u << 16)
+#define SL__LOGGED_FD (1u << 17)
+#define SL__LOGGED_AGENT (1u << 18)
+#define SL__LOGGED_THREAD (1u << 19)
+	bool orphan;               /* forked: the region at base is the parent's */
+	uint64_t revive_after_ns;  /* when that failed: not before this time again */
+
+	struct sl__metric **metrics; /* hash table, chained */
+	struct sl__family **families;
+	struct sl__metric *first, **last; /* in the order of their records */
+	uint32_t buckets;                 /* of both tables, a power of two */
+
+	/* The agent. The descriptors change under the lock only. */
+	char *socket;
+	struct sl__fd sock;
+	struct sl__fd wake[2]; /* a pipe: the thread ends when its other end was closed */
+	pthread_t thread;
+	bool have_thread;
+	uint32_t serial;
+	_Atomic bool attached;
+	_Atomic uint32_t attaches;
+};
+
+/*
+ * What an update needs to know of a publisher, in static memory: a stray update after the close
+ * finds zeroes here and not freed memory.
+ */
+struct sl__slot {
+	_Atomic uintptr_t shared;     /* address of stripe 0; 0: none, or a forked child's first */
+	_Atomic uint32_t free;        /* stripes that nobody owns */
+	_Atomic(struct sl_publisher *) publisher; /* changes under the lock */
+};
+extern SL__HIDDEN struct sl__slot sl__slots[SL_SLOTS];
+
+struct sl__guard {
+	sigset_t signals;
+	int cancel;
+};
+SL__HIDDEN void sl__lock(struct sl__guard *guard);
+SL__HIDDEN void sl__unlock(const struct sl__guard *guard);
+
+/* publisher.c; all under the lock */
+SL__HIDDEN int sl__region_make(struct sl_publisher *p);
+SL__HIDDEN int sl__allocate(struct sl_publisher *p, uint64_t offset, uint64_t bytes);
+SL__HIDDEN void sl__hot_change(struct sl_publisher *p);
+SL__HIDDEN int sl__revive(struct sl_publisher *p);
+SL__HIDDEN int sl__fd_take(struct sl__fd *to, int fd);
+SL__HIDDEN bool sl__fd_ours(const struct sl__fd *fd);
+SL__HIDDEN void sl__fd_close(struct sl__fd *fd);
+SL__HIDDEN uint64_t sl__realtime_ns(void);
+SL__HIDDEN uint64_t sl__monotonic_ns(void);
+
+/* Any thread, no lock: one hot cell grows by n. */
+SL__HIDDEN void sl__hot_add(struct sl_publisher *p, enum sl_hot_cell cell, uint64_t n);
+
+/* thread.c */
+SL__HIDDEN int sl__thread_key(void);
+SL__HIDDEN uintptr_t sl__stripe_claim(unsigned int slot); /* takes the lock */
+SL__HIDDEN void sl__stripes_forget(unsigned int slot);    /* under the lock */
+SL__HIDDEN void sl__threads_forked(void);
+
+/* The parts of a handle. */
+static inline unsigned int sl__slot_of(uint64_t bits)
+{
+	return bits >> 32 < SL_SLOTS ? (unsigned int)(bits >> 32) : SL_SLOT_NONE;
+}
+
+/* Address of stripe 0 of a slot, 0 for a handle that does nothing. Takes the lock if it must. */
+SL__HIDDEN uintptr_t sl__shared_slow(unsigned int slot);
+static inline uintptr_t sl__shared(unsigned int slot)
+{
+	/* Relaxed: whoever has a handle was handed it after the store in sl_publisher_open(). */
+	uintptr_t shared = atomic_load_explicit(&sl__slots[slot].shared, memory_order_relaxed);
+
+	return likely(shared) ? shared : sl__shared_slow(slot);
+}
+
+/* Where the stripes in use are, for reading back; no stripes for a handle that does nothing. */
+struct sl__view {
+	uintptr_t shared;
+	uint32_t stride, stripes;
+};
+SL__HIDDEN struct sl__view sl__view(unsigned int slot);
+SL__HIDDEN uint64_t sl__read_u64(unsigned int slot, uint32_t offset);
+SL__HIDDEN double sl__read_f64(unsigned int slot, uint32_t offset);
+
+/* attach.c */
+SL__HIDDEN int sl__attach_start(struct sl_publisher *p); /* under the lock */
+SL__HIDDEN bool sl__attach_stop(struct sl_publisher *p); /* not under the lock */
+SL__HIDDEN void sl__attach_forked(struct sl_publisher *p);
+
+/* metric.c */
+SL__HIDDEN void sl__metrics_free(struct sl_publisher *p);
+SL__HIDDEN void sl__metrics_rewrite(struct sl_publisher *p);
+SL__HIDDEN int sl__labels_encode(const struct sl_label *labels, size_t count, bool histogram,
+				 uint8_t **bytes, uint32_t *length);
+SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
+
+struct sl__shape {
+	uint32_t cells;
+	int scale;
+	int32_t first_bucket;
+	double zero_threshold;
+	const double *bounds;
+	uint32_t bound_count;
+	const char *const *states;
+	uint32_t state_count;
+};
+/* A new handle; bits is 0 and error the reason if it was refused. */
+struct sl__handle {
+	uint64_t bits;
+	const struct sl__buckets *buckets;
+	int error;
+};
+SL__HIDDEN struct sl__handle sl__metric_create(struct sl_publisher *p, enum sl_metric_kind kind,
+					       const struct sl_metric_opts *opts);
+
+/* histogram.c */
+SL__HIDDEN int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shape);
+SL__HIDDEN int sl__shape_classic(const struct sl_metric_opts *o, struct sl__shape *shape);
+SL__HIDDEN const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape);
+SL__HIDDEN void sl__buckets_put(const struct sl__buckets *b);
+
+/* log.c */
+SL__HIDDEN void sl__log(enum sl_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ---- the words of a line -------------------------------------------------------------------- */
+
+static inline uint64_t sl__k(uintptr_t cell)
+{
+	return *(const uint64_t *)((const char *)sl_line_k + (cell & 56));
+}
+
+/*
+ * Adds to a cell that several threads write: the cell, then the check word of its line. Relaxed
+ * read-modify-writes: both are sums, so that the order of their terms does not matter; what a
+ * reader pairs with is the equation between the words, not an order of stores.
+ */
+static inline void sl__shared_add(uintptr_t cell, uint64_t n)
+{
+	__atomic_fetch_add((uint64_t *)cell, n, __ATOMIC_RELAXED);
+	__atomic_fetch_add((uint64_t *)(cell | 56), n * sl__k(cell), __ATOMIC_RELAXED);
+}
+
+/*
+ * Sets such a cell. The exchange yields exactly the value that this store replaced, so that every
+ * writer adds the difference that it made and the check comes right when all have.
+ */
+static inline void sl__shared_set(uintptr_t cell, uint64_t v)
+{
+	uint64_t old = __atomic_exchange_n((uint64_t *)cell, v, __ATOMIC_RELAXED);
+
+	__atomic_fetch_add((uint64_t *)(cell | 56), (v - old) * sl__k(cell), __ATOMIC_RELAXED);
+}
+
+/* f64 sums, see below. */
+static inline uint64_t sl__bits(double v)
+{
+	uint64_t bits;
+
+	__builtin_memcpy(&bits, &v, sizeof(bits));
+	return bits;
+}
+
+static inline double sl__double(uint64_t bits)
+{
+	double v;
+
+	__builtin_memcpy(&v, &bits, sizeof(v));
+	return v;
+}
+
+/* A sum of doubles in a cell that several threads write: what was replaced is known exactly. */
+static inline void sl__shared_add_f64(uintptr_t cell, double v)
+{
+	uint64_t old = __atomic_load_n((uint64_t *)cell, __ATOMIC_RELAXED), sum;
+
+	do
+		sum = sl__bits(sl__double(old) + v);
+	while (!__atomic_compare_exchange_n((uint64_t *)cell, &old, sum, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED));
+	__atomic_fetch_add((uint64_t *)(cell | 56), (sum - old) * sl__k(cell), __ATOMIC_RELAXED);
+}
+
+/*
+ * The same in a cell that only this thread writes. There is no add of doubles to memory, so that
+ * a signal handler of this thread could come between load and store: an exchange that fails if
+ * one did. Without lock: one instruction, which no handler of this thread can divide, and no
+ * other thread writes here.
+ */
+static inline void sl__own_add_f64(uintptr_t cell, double v)
+{
+	uint64_t old = *(volatile uint64_t *)cell, sum;
+
+#if defined(__x86_64__)
+	bool done;
+
+	do {
+		sum = sl__bits(sl__double(old) + v);
+		__asm__ volatile("cmpxchgq %3, %1"
+				 : "=@ccz"(done), "+m"(*(uint64_t *)cell), "+a"(old)
+				 : "r"(sum)
+				 : "memory");
+	} while (unlikely(!done));
+#else
+	do
+		sum = sl__bits(sl__double(old) + v);
+	while (!__atomic_compare_exchange_n((uint64_t *)cell, &old, sum, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED));
+#endif
+	sl__add((uint64_t *)(cell | 56), (sum - old) * sl__k(cell));
+}
+
+#endif

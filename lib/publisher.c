@@ -1,0 +1,709 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A region's life: made, grown, inherited by a forked child, closed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+#define CELLS_DEFAULT	1792u
+#define CELLS_MAX	(1u << 24)
+#define THREADS_MAX	1024u
+#define SCHEMA_PER_CELL 96u
+
+struct sl__slot sl__slots[SL_SLOTS];
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int once_error;
+
+/* ---- the lock, and fork ---------------------------------------------------------------------- */
+
+void sl__lock(struct sl__guard *guard)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &guard->signals);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard->cancel);
+	pthread_mutex_lock(&mutex);
+}
+
+void sl__unlock(const struct sl__guard *guard)
+{
+	pthread_mutex_unlock(&mutex);
+	pthread_setcancelstate(guard->cancel, NULL);
+	pthread_sigmask(SIG_SETMASK, &guard->signals, NULL);
+}
+
+/*
+ * fork() happens under the lock, so that the child finds everything in order, and with signals
+ * blocked, so that no handler of the child counts into the parent's stripe before fork_child()
+ * took it away.
+ */
+static struct sl__guard fork_guard;
+
+static void fork_prepare(void)
+{
+	struct sl__guard guard;
+
+	sl__lock(&guard);
+	fork_guard = guard;
+}
+
+static void fork_parent(void)
+{
+	struct sl__guard guard = fork_guard;
+
+	sl__unlock(&guard);
+}
+
+/*
+ * A child that goes on to exec must pay next to nothing: descriptors are closed (a socket that
+ * stays open here would hide the parent's death from the agent), the rest is left for the first
+ * use, see sl__revive().
+ */
+static void fork_child(void)
+{
+	struct sl__guard guard = fork_guard;
+
+	sl__threads_forked();
+	for (unsigned int slot = 1; slot < SL_SLOTS; slot++) {
+		struct sl_publisher *p = sl__slots[slot].publisher;
+
+		if (!p)
+			continue;
+		sl__slots[slot].shared = 0;
+		sl__slots[slot].free = 0;
+		sl__attach_forked(p);
+		sl__fd_close(&p->memfd);
+		p->orphan = true;
+		p->revive_after_ns = 0;
+	}
+	pthread_mutex_init(&mutex, NULL);
+	pthread_mutex_lock(&mutex);
+	sl__unlock(&guard);
+}
+
+static void initialise(void)
+{
+	once_error = sl__thread_key();
+	if (!once_error)
+		once_error = -pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* ---- small things ------------------------------------------------------------------------------ */
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t sl__realtime_ns(void)
+{
+	return now_ns(CLOCK_REALTIME);
+}
+
+uint64_t sl__monotonic_ns(void)
+{
+	return now_ns(CLOCK_MONOTONIC);
+}
+
+/*
+ * Takes a new descriptor into our hands, away from 0, 1 and 2, which a daemon may have closed and
+ * will use again. Returns 0 or -errno; fd < 0 is the failure of the call that made it.
+ */
+int sl__fd_take(struct sl__fd *to, int fd)
+{
+	int error = errno, up = fd;
+	struct stat st;
+
+	*to = SL__FD_NONE;
+	if (fd < 0)
+		return -error;
+	to->fd = fd; /* a child of fork() must find it in any case */
+	if (fd <= 2) {
+		up = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		error = errno;
+		close(fd);
+		*to = SL__FD_NONE;
+		if (up < 0)
+			return -error;
+	}
+	if (fstat(up, &st)) {
+		error = errno;
+		close(up);
+		*to = SL__FD_NONE;
+		return -error;
+	}
+	*to = (struct sl__fd){up, st.st_dev, st.st_ino};
+	return 0;
+}
+
+bool sl__fd_ours(const struct sl__fd *fd)
+{
+	struct stat st;
+
+	return fd->fd >= 0 && !fstat(fd->fd, &st) && st.st_dev == fd->dev && st.st_ino == fd->ino;
+}
+
+void sl__fd_close(struct sl__fd *fd)
+{
+	if (sl__fd_ours(fd))
+		close(fd->fd);
+	*fd = SL__FD_NONE;
+}
+
+static size_t slurp(const char *path, char *to, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	n = read(fd, to, size - 1);
+	close(fd);
+	to[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* Field 22 of /proc/self/stat; the second field, the program's name, may hold anything. */
+static uint64_t start_ticks(void)
+{
+	char text[1024], *s;
+	int field = 3;
+
+	if (!slurp("/proc/self/stat", text, sizeof(text)))
+		return 0;
+	s = strrchr(text, ')');
+	for (s = s ? s + 1 : NULL; s && field < 22; field++)
+		s = strchr(s + 1, ' ');
+	return s ? strtoull(s, NULL, 10) : 0;
+}
+
+static void boot_id(uint8_t id[16])
+{
+	char text[64];
+	int digits = 0;
+
+	memset(id, 0, 16);
+	slurp("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+	for (const char *s = text; *s && digits < 32; s++) {
+		int v = *s >= '0' && *s <= '9'	 ? *s - '0'
+			: *s >= 'a' && *s <= 'f' ? *s - 'a' + 10
+						 : -1;
+
+		if (v < 0)
+			continue;
+		id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | v);
+		digits++;
+	}
+}
+
+static uint64_t random_instance(void)
+{
+	uint64_t id = 0;
+
+	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id) || !id) {
+		id = now_ns(CLOCK_REALTIME) ^ now_ns(CLOCK_MONOTONIC) << 20;
+		id = sl_fnv1a(SL_FNV_BASIS, &id, sizeof(id)) + (uint64_t)getpid();
+	}
+	return id ? id : 1;
+}
+
+/* ---- address space ----------------------------------------------------------------------------- */
+
+/*
+ * The addresses of a closed region stay ours for ever, backed by nothing, so that a stray update
+ * of a thread that was not stopped in time hits memory and not a signal. They are used again by
+ * the next region of the same size class; at most 15 of each class can ever exist.
+ */
+#define CLASSES 33
+static struct {
+	void *at[SL_SLOTS];
+	unsigned int count;
+} spare[CLASSES];
+
+static unsigned int class_of(size_t size)
+{
+	return (unsigned int)(64 - __builtin_clzll((unsigned long long)size - 1));
+}
+
+static void *address_take(size_t size, size_t *reserved)
+{
+	unsigned int class = class_of(size);
+
+	*reserved = (size_t)1 << class;
+	if (spare[class].count)
+		return spare[class].at[--spare[class].count];
+	return mmap(NULL, *reserved, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+static void address_give(void *at, size_t reserved)
+{
+	unsigned int class = class_of(reserved);
+
+	/* Replaces the pages of the region in one step: there is no moment without memory. */
+	if (mmap(at, reserved, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return; /* the region stays mapped: a leak, and no fault */
+	spare[class].at[spare[class].count++] = at;
+}
+
+/* ---- region -------------------------------------------------------------------------------------- */
+
+/*
+ * Gets memory for a part of the region. A page of a memfd that is first touched when memory has
+ * run out is a SIGBUS; one that is asked for beforehand is an error here.
+ */
+int sl__allocate(struct sl_publisher *p, uint64_t offset, uint64_t bytes)
+{
+	int r;
+
+	if (!sl__fd_ours(&p->memfd))
+		return -EBADF;
+	do
+		r = fallocate(p->memfd.fd, 0, (off_t)offset, (off_t)bytes);
+	while (r && errno == EINTR);
+	return r ? -errno : 0;
+}
+
+void sl__hot_add(struct sl_publisher *p, enum sl_hot_cell cell, uint64_t n)
+{
+	if (p->base && !p->orphan)
+		sl__shared_add((uintptr_t)p->base + SL_HEADER_SIZE + cell * 8, n);
+}
+
+/*
+ * Says in the hot line what the region now holds. The cells are stored in the order in which they
+ * may be believed (cells and records before the count that covers them), and the check word once,
+ * behind them: a reader that saw only some of them has a line that does not verify. A writer that
+ * dies in between leaves a prefix of them, which the agent's repair makes a valid line.
+ */
+void sl__hot_change(struct sl_publisher *p)
+{
+	uint64_t *line = (uint64_t *)(p->base + SL_HEADER_SIZE);
+	const uint64_t now[] = {
+		[SL_HOT_GENERATION] = ++p->generation,
+		[SL_HOT_SCHEMA_USED] = p->schema_used,
+		[SL_HOT_LINES_USED] = p->lines_used,
+		[SL_HOT_STRIPES_USED] = atomic_load(&p->stripes_used),
+		[SL_HOT_CHANGED_NS] = sl__realtime_ns(),
+	};
+	static const uint8_t order[] = {SL_HOT_LINES_USED, SL_HOT_STRIPES_USED, SL_HOT_SCHEMA_USED,
+					SL_HOT_GENERATION, SL_HOT_CHANGED_NS};
+	uint64_t sum = 0;
+
+	/* Pairs with the reader's copy of the schema, made after its copy of the hot line. */
+	atomic_thread_fence(memory_order_release);
+	for (size_t i = 0; i < sizeof(order); i++) {
+		uint64_t *cell = &line[order[i]];
+
+		/* Only this thread, which holds the lock, writes these; release as above. */
+		sum += (now[order[i]] - *cell) * sl__k((uintptr_t)cell);
+		__atomic_store_n(cell, now[order[i]], __ATOMIC_RELEASE);
+	}
+	/* An addition: refusals are counted in this line at the same time, without the lock. */
+	__atomic_fetch_add(&line[7], sum, __ATOMIC_RELEASE);
+}
+
+static void header_write(const struct sl_publisher *p)
+{
+	struct sl_region_header *h = (struct sl_region_header *)p->base;
+
+	memcpy(h->magic, SL_REGION_MAGIC, sizeof(h->magic));
+	h->version = SL_REGION_VERSION;
+	h->header_size = SL_HEADER_SIZE;
+	h->size = p->size;
+	h->kind = SL_REGION_METRICS;
+	h->pid = (uint32_t)getpid();
+	h->instance = p->instance;
+	h->start_ns = sl__realtime_ns();
+	h->start_ticks = start_ticks();
+	boot_id(h->boot_id);
+	h->section_count = 3;
+	h->section[0] = (struct sl_region_section){SL_SECTION_HOT, SL_LINE_SIZE, SL_HEADER_SIZE,
+						   SL_LINE_SIZE};
+	h->section[1] = (struct sl_region_section){SL_SECTION_STRIPES, p->stride, p->stripe_offset,
+						   (uint64_t)p->stride * p->stripe_count};
+	h->section[2] = (struct sl_region_section){SL_SECTION_SCHEMA, 8, p->schema_offset,
+						   p->schema_bytes};
+	h->label_bytes = p->label_bytes;
+	memcpy(h->labels, p->labels, p->label_bytes);
+	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
+}
+
+/* Makes the memfd and maps it. On failure p is as before. Used again by a forked child. */
+int sl__region_make(struct sl_publisher *p)
+{
+	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	struct rlimit limit;
+	struct sl__fd memfd;
+	size_t reserved;
+	int error, fd;
+	void *at;
+
+	/* Over this limit ftruncate() raises SIGXFSZ, which telemetry must not. */
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < p->size)
+		return -ENOMEM;
+	fd = memfd_create("sidelight", flags | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		fd = memfd_create("sidelight", flags);
+	error = sl__fd_take(&memfd, fd);
+	if (error)
+		return error;
+	p->memfd = memfd;
+	fd = memfd.fd;
+	if (fchmod(fd, 0600) || ftruncate(fd, (off_t)p->size) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		error = -errno;
+		goto err_fd;
+	}
+	p->stripe_pages = (p->lines_used * SL_LINE_SIZE + SL__PAGE - 1) / SL__PAGE;
+	if (!p->stripe_pages)
+		p->stripe_pages = 1;
+	p->schema_pages = (p->schema_used + SL__PAGE - 1) / SL__PAGE;
+	error = sl__allocate(p, 0, p->stripe_offset + (uint64_t)p->stripe_pages * SL__PAGE);
+	if (!error && p->schema_pages)
+		error = sl__allocate(p, p->schema_offset, (uint64_t)p->schema_pages * SL__PAGE);
+	if (error)
+		goto err_fd;
+	at = address_take(p->size, &reserved);
+	if (at == MAP_FAILED) {
+		error = -errno;
+		goto err_fd;
+	}
+	if (mmap(at, p->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+	    MAP_FAILED) {
+		error = -errno;
+		goto err_address;
+	}
+	p->base = at;
+	p->reserved = reserved;
+	p->instance = random_instance();
+	p->generation = 0;
+	atomic_store(&p->stripes_used, 1);
+	p->free_count = 0;
+	header_write(p);
+	return 0;
+
+err_address:
+	address_give(at, reserved);
+err_fd:
+	sl__fd_close(&p->memfd);
+	return error;
+}
+
+/* Starts publishing in the region just made. */
+static void region_start(struct sl_publisher *p)
+{
+	struct sl__slot *slot = &sl__slots[p->slot];
+
+	sl__shared_add((uintptr_t)p->base + SL_HEADER_SIZE + SL_HOT_STATE * 8, SL_STATE_LIVE);
+	sl__hot_change(p);
+	atomic_store(&slot->free, 0);
+	atomic_store(&slot->shared, (uintptr_t)p->base + p->stripe_offset);
+}
+
+/* The first use in a forked child: the same metrics, from 0, in a region of the child's own. */
+int sl__revive(struct sl_publisher *p)
+{
+	uint8_t *base = p->base;
+	size_t reserved = p->reserved;
+	int error;
+
+	if (p->revive_after_ns && sl__monotonic_ns() < p->revive_after_ns)
+		return -ENOMEM;
+	error = sl__region_make(p);
+	if (error) {
+		p->revive_after_ns = sl__monotonic_ns() + 1000000000u;
+		return error;
+	}
+	address_give(base, reserved);
+	p->orphan = false;
+	p->logged = 0;
+	atomic_store(&p->refused, 0);
+	atomic_store(&p->sharing, 0);
+	atomic_store(&p->attaches, 0);
+	sl__metrics_rewrite(p);
+	region_start(p);
+	sl__attach_start(p);
+	return 0;
+}
+
+uintptr_t sl__shared_slow(unsigned int slot)
+{
+	struct sl_publisher *p;
+	struct sl__guard guard;
+
+	if (slot == SL_SLOT_NONE || slot >= SL_SLOTS)
+		return 0;
+	sl__lock(&guard);
+	p = sl__slots[slot].publisher;
+	if (p && p->orphan)
+		sl__revive(p);
+	sl__unlock(&guard);
+	return sl__slots[slot].shared;
+}
+
+struct sl__view sl__view(unsigned int slot)
+{
+	struct sl__view view = {0};
+	struct sl_publisher *p;
+	struct sl__guard guard;
+
+	if (slot == SL_SLOT_NONE || slot >= SL_SLOTS)
+		return view;
+	sl__lock(&guard);
+	p = sl__slots[slot].publisher;
+	if (p && !(p->orphan && sl__revive(p)))
+		view = (struct sl__view){(uintptr_t)p->base + p->stripe_offset, p->stride,
+					 atomic_load(&p->stripes_used)};
+	sl__unlock(&guard);
+	return view;
+}
+
+/* ---- open and close ------------------------------------------------------------------------------- */
+
+static const char *env(const char *name)
+{
+	const char *v = secure_getenv(name);
+
+	return v && *v ? v : NULL;
+}
+
+static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o)
+{
+	struct sl_label labels[SL_LABELS_MAX];
+	char host[256] = "";
+	size_t count = 0;
+	int error;
+
+	if (o->label_count > SL_LABELS_MAX - 3 || (o->label_count && !o->labels))
+		return -EINVAL;
+	for (size_t i = 0; i < o->label_count; i++) {
+		const char *key = o->labels[i].key;
+
+		if (!key || !strcmp(key, "service") || !strcmp(key, "pod") ||
+		    !strcmp(key, "namespace"))
+			return -EINVAL;
+		labels[count++] = o->labels[i];
+	}
+	labels[count].key = "service";
+	labels[count++].value = o->service && *o->service ? o->service
+							  : program_invocation_short_name;
+	labels[count].key = "pod";
+	labels[count].value = o->pod && *o->pod ? o->pod : env("POD_NAME");
+	if (!labels[count].value) {
+		gethostname(host, sizeof(host) - 1);
+		labels[count].value = host;
+	}
+	count++;
+	labels[count].key = "namespace";
+	labels[count].value = o->kube_namespace && *o->kube_namespace ? o->kube_namespace
+								      : env("POD_NAMESPACE");
+	if (labels[count].value)
+		count++;
+	error = sl__labels_encode(labels, count, false, &p->labels, &p->label_bytes);
+	if (!error && p->label_bytes > SL_HEADER_LABELS_MAX)
+		error = -EINVAL;
+	return error;
+}
+
+/* Where everything lies. All sums in 64 bits, then held against the limit. */
+static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
+{
+	uint32_t cells = o->max_cells ? o->max_cells : CELLS_DEFAULT;
+	uint64_t schema, stride, size;
+	uint32_t threads = o->max_threads;
+
+	if (!threads) {
+		long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+		threads = cpus > 32 ? 64 : cpus < 4 ? 8 : (uint32_t)cpus * 2;
+	}
+	if (threads > THREADS_MAX)
+		threads = THREADS_MAX;
+	if (cells > CELLS_MAX)
+		return -EINVAL;
+	schema = o->schema_bytes ? o->schema_bytes : (uint64_t)cells * SCHEMA_PER_CELL;
+	schema = (schema + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
+	stride = (uint64_t)(cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS * SL_LINE_SIZE;
+	stride = (stride + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
+	p->stripe_offset = SL_HEADER_SIZE + SL__PAGE; /* the hot line has its page for itself */
+	size = p->stripe_offset + stride * (threads + 1);
+	if (size + schema > SL_REGION_SIZE_MAX)
+		return -EINVAL;
+	p->stride = (uint32_t)stride;
+	p->stripe_count = threads + 1;
+	p->schema_offset = (uint32_t)size;
+	p->schema_bytes = (uint32_t)schema;
+	p->size = size + schema;
+	p->max_cells = cells;
+	return 0;
+}
+
+static void publisher_free(struct sl_publisher *p)
+{
+	sl__metrics_free(p);
+	free(p->free_stripes);
+	free(p->socket);
+	free(p->labels);
+	free(p);
+}
+
+struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
+{
+	struct sl_publisher_opts o = {0};
+	struct sl__guard guard;
+	struct sl_publisher *p;
+	const char *path;
+	int error;
+
+	if (opts) {
+		size_t sz = opts->sz;
+
+		if (sz < sizeof(size_t)) {
+			errno = EINVAL;
+			return NULL;
+		}
+		/* A newer application's option that this library does not have must be unset. */
+		for (size_t i = sizeof(o); i < sz; i++) {
+			if (((const uint8_t *)opts)[i]) {
+				errno = EINVAL;
+				return NULL;
+			}
+		}
+		memcpy(&o, opts, sz < sizeof(o) ? sz : sizeof(o));
+	}
+	if (o.flags & ~SL_PUBLISHER_DETACHED) {
+		errno = EINVAL;
+		return NULL;
+	}
+	pthread_once(&once, initialise);
+	if (once_error) {
+		errno = -once_error;
+		return NULL;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->memfd = p->sock = p->wake[0] = p->wake[1] = SL__FD_NONE;
+	p->last = &p->first;
+	p->flags = o.flags;
+	error = take_labels(p, &o);
+	if (!error)
+		error = take_sizes(p, &o);
+	if (error)
+		goto err_free;
+	path = o.socket && *o.socket ? o.socket : env(SL_SOCKET_ENV);
+	if (!path)
+		path = SL_SOCKET_DEFAULT;
+	if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+		error = -EINVAL;
+		goto err_free;
+	}
+	p->socket = strdup(path);
+	p->free_stripes = calloc(p->stripe_count, sizeof(*p->free_stripes));
+	if (!p->socket || !p->free_stripes) {
+		error = -ENOMEM;
+		goto err_free;
+	}
+
+	sl__lock(&guard);
+	for (p->slot = 1; p->slot < SL_SLOTS && sl__slots[p->slot].publisher; p->slot++)
+		;
+	error = p->slot == SL_SLOTS ? -ENOSPC : sl__region_make(p);
+	if (!error) {
+		sl__slots[p->slot].publisher = p;
+		region_start(p);
+		sl__attach_start(p);
+	}
+	sl__unlock(&guard);
+	if (error)
+		goto err_free;
+	return p;
+
+err_free:
+	publisher_free(p);
+	errno = -error;
+	return NULL;
+}
+
+void sl_publisher_close(struct sl_publisher *p)
+{
+	struct sl__guard guard;
+	bool ended = true;
+
+	if (!p)
+		return;
+	if (!p->orphan) {
+		sl__shared_add((uintptr_t)p->base + SL_HEADER_SIZE + SL_HOT_STATE * 8,
+			       (uint64_t)SL_STATE_CLOSED - SL_STATE_LIVE);
+		ended = sl__attach_stop(p);
+	}
+	sl__lock(&guard);
+	sl__stripes_forget(p->slot);
+	atomic_store(&sl__slots[p->slot].shared, 0);
+	atomic_store(&sl__slots[p->slot].free, 0);
+	sl__fd_close(&p->memfd);
+	address_give(p->base, p->reserved);
+	atomic_store(&sl__slots[p->slot].publisher, NULL);
+	sl__unlock(&guard);
+	if (ended)
+		publisher_free(p);
+}
+
+/* ---- questions --------------------------------------------------------------------------------------- */
+
+bool sl_publisher_attached(const struct sl_publisher *p)
+{
+	/* Says nothing about any other memory: relaxed. */
+	return p && atomic_load_explicit(&p->attached, memory_order_relaxed);
+}
+
+int sl_publisher_fd(const struct sl_publisher *p)
+{
+	if (!p)
+		return -1;
+	sl__shared(p->slot); /* in a forked child this may be the first use */
+	return p->memfd.fd;
+}
+
+int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *stats)
+{
+	struct sl_publisher_stats now = {0};
+	struct sl__guard guard;
+
+	if (!p || !stats || stats->sz < offsetof(struct sl_publisher_stats, refused))
+		return -EINVAL;
+	sl__lock(&guard);
+	now.sz = stats->sz;
+	now.metrics = p->metric_count;
+	now.refused = atomic_load(&p->refused);
+	now.cells_used = p->cells_used;
+	now.cells_max = p->max_cells;
+	now.stripes_used = p->orphan ? 1 : atomic_load(&p->stripes_used);
+	now.stripes_max = p->stripe_count;
+	now.threads_sharing = atomic_load(&p->sharing);
+	now.attaches = atomic_load(&p->attaches);
+	sl__unlock(&guard);
+	memcpy(stats, &now, stats->sz < sizeof(now) ? stats->sz : sizeof(now));
+	return 0;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which thread owns which stripe. */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+__thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));
+
+/* What the library alone needs to know of a thread. In TLS, so that nothing is allocated. */
+struct owner {
+	struct owner *next, **previous;
+	struct sl__thread *public;
+	uint32_t stripe[SL_SLOTS]; /* index of the stripe that it owns; 0: none */
+	uint16_t sharing;	   /* bit of a slot: was counted as a thread that shares */
+	bool listed;
+	bool ended; /* its destructor ran: what it still counts goes to the shared stripe */
+};
+static __thread struct owner self __attribute__((tls_model("initial-exec")));
+static struct owner *owners; /* threads that own a stripe; under the lock */
+static pthread_key_t key;
+
+static void unlist(struct owner *o)
+{
+	if (!o->listed)
+		return;
+	*o->previous = o->next;
+	if (o->next)
+		o->next->previous = o->previous;
+	o->listed = false;
+}
+
+/*
+ * A thread ends: its stripes, with what they hold, go to whoever needs one next. The next owner
+ * takes the lock after this thread released it, and so sees all of its plain stores.
+ */
+static void thread_ends(void *unused)
+{
+	struct sl__guard guard;
+
+	(void)unused;
+	sl__lock(&guard);
+	self.ended = true;
+	for (unsigned int slot = 1; slot < SL_SLOTS; slot++) {
+		struct sl_publisher *p = sl__slots[slot].publisher;
+
+		sl__thread.stripe[slot] = 0;
+		if (!self.stripe[slot])
+			continue;
+		p->free_stripes[p->free_count++] = self.stripe[slot];
+		atomic_fetch_add_explicit(&sl__slots[slot].free, 1, memory_order_relaxed);
+		self.stripe[slot] = 0;
+	}
+	unlist(&self);
+	sl__unlock(&guard);
+}
+
+int sl__thread_key(void)
+{
+	return -pthread_key_create(&key, thread_ends);
+}
+
+/* The publisher of this slot goes away: no thread may find its stripe in its TLS again. */
+void sl__stripes_forget(unsigned int slot)
+{
+	for (struct owner *o = owners; o; o = o->next) {
+		o->stripe[slot] = 0;
+		o->sharing &= ~(1u << slot);
+		__atomic_store_n(&o->public->stripe[slot], 0, __ATOMIC_RELAXED);
+	}
+}
+
+/* In the child: only this thread came along, and every stripe that it owned is the parent's. */
+void sl__threads_forked(void)
+{
+	memset(&sl__thread, 0, sizeof(sl__thread));
+	memset(self.stripe, 0, sizeof(self.stripe));
+	self.sharing = 0;
+	owners = NULL;
+	self.listed = false;
+}
+
+static uint32_t take_stripe(struct sl_publisher *p)
+{
+	uint32_t index;
+
+	if (p->free_count) {
+		atomic_fetch_sub_explicit(&sl__slots[p->slot].free, 1, memory_order_relaxed);
+		return p->free_stripes[--p->free_count];
+	}
+	index = atomic_load_explicit(&p->stripes_used, memory_order_relaxed);
+	if (index == p->stripe_count)
+		return 0;
+	if (sl__allocate(p, p->stripe_offset + (uint64_t)index * p->stride,
+			 (uint64_t)p->stripe_pages * SL__PAGE))
+		return 0;
+	/* Pairs with the acquire in readers of this process, which then find its pages. */
+	atomic_store_explicit(&p->stripes_used, index + 1, memory_order_release);
+	sl__hot_change(p);
+	return index;
+}
+
+/*
+ * The stripe of this thread, claimed if there is one to be had; else 0, and the caller adds to
+ * the shared stripe.
+ */
+uintptr_t sl__stripe_claim(unsigned int slot)
+{
+	uint16_t bit = (uint16_t)(1u << slot);
+	struct sl_publisher *p;
+	struct sl__guard guard;
+	uintptr_t stripe = 0;
+	uint32_t index;
+
+	if (self.ended)
+		return 0;
+	/* A thread that shares asks again when another one has ended. A hint, hence relaxed. */
+	if ((self.sharing & bit) &&
+	    !atomic_load_explicit(&sl__slots[slot].free, memory_order_relaxed))
+		return 0;
+	sl__lock(&guard);
+	stripe = sl__thread.stripe[slot]; /* a signal handler was here first */
+	p = atomic_load_explicit(&sl__slots[slot].publisher, memory_order_relaxed);
+	if (stripe || !p || (p->orphan && sl__revive(p)))
+		goto out;
+	index = pthread_setspecific(key, &self) ? 0 : take_stripe(p);
+	/* On the list even without a stripe: sl__stripes_forget() resets the sharing bit. */
+	if (!self.listed) {
+		self.public = &sl__thread;
+		self.previous = &owners;
+		self.next = owners;
+		if (owners)
+			owners->previous = &self.next;
+		owners = &self;
+		self.listed = true;
+	}
+	if (index) {
+		self.stripe[slot] = index;
+		stripe = (uintptr_t)p->base + p->stripe_offset + (uintptr_t)index * p->stride;
+		sl__thread.stripe[slot] = stripe;
+	} else if (!(self.sharing & bit)) {
+		self.sharing |= bit;
+		atomic_fetch_add_explicit(&p->sharing, 1, memory_order_relaxed);
+		sl__hot_add(p, SL_HOT_STATE, 1u << 8);
+	}
+out:
+	sl__unlock(&guard);
+	return stripe;
+}

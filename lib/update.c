@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Counters, gauges and state sets: updates that are not in the header, and reading back. */
+#include <math.h>
+
+#include "internal.h"
+
+/* ---- counters ------------------------------------------------------------------------------------ */
+
+/* The first update of a thread, one of a thread beyond the stripes, or a handle of nothing. */
+void sl__counter_add_slow(struct sl_counter c, uint64_t n)
+{
+	unsigned int slot = sl__slot_of(c.bits);
+	uintptr_t stripe;
+
+	if (slot == SL_SLOT_NONE)
+		return;
+	stripe = sl__stripe_claim(slot);
+	if (stripe) {
+		sl_counter_add(c, n);
+		return;
+	}
+	stripe = sl__shared(slot);
+	if (stripe)
+		sl__shared_add(stripe + (uint32_t)c.bits, n);
+}
+
+void sl_counter_add_batch(const struct sl_counter *counters, const uint64_t *n, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		sl_counter_add(counters[i], n[i]);
+}
+
+static void refuse_observation(unsigned int slot)
+{
+	struct sl_publisher *p = sl__slots[slot].publisher;
+
+	if (!p)
+		return;
+	atomic_fetch_add_explicit(&p->refused, 1, memory_order_relaxed);
+	sl__hot_add(p, SL_HOT_REFUSED, 1);
+}
+
+void sl_counter_f64_add(struct sl_counter_f64 c, double v)
+{
+	unsigned int slot = sl__slot_of(c.bits);
+	uintptr_t stripe;
+
+	if (slot == SL_SLOT_NONE)
+		return;
+	if (unlikely(!(v >= 0) || isinf(v))) {
+		refuse_observation(slot);
+		return;
+	}
+	stripe = sl__thread.stripe[slot];
+	if (unlikely(!stripe))
+		stripe = sl__stripe_claim(slot);
+	if (likely(stripe)) {
+		sl__own_add_f64(stripe + (uint32_t)c.bits, v);
+		return;
+	}
+	stripe = sl__shared(slot);
+	if (stripe)
+		sl__shared_add_f64(stripe + (uint32_t)c.bits, v);
+}
+
+/* ---- gauges and state sets: stripe 0 --------------------------------------------------------------- */
+
+void sl_gauge_set(struct sl_gauge g, int64_t v)
+{
+	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
+
+	if (likely(shared))
+		sl__shared_set(shared + (uint32_t)g.bits, (uint64_t)v);
+}
+
+void sl_gauge_add(struct sl_gauge g, int64_t v)
+{
+	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
+
+	if (likely(shared))
+		sl__shared_add(shared + (uint32_t)g.bits, (uint64_t)v);
+}
+
+void sl_gauge_set_batch(const struct sl_gauge *gauges, const int64_t *v, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		sl_gauge_set(gauges[i], v[i]);
+}
+
+void sl_gauge_f64_set(struct sl_gauge_f64 g, double v)
+{
+	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
+
+	if (likely(shared))
+		sl__shared_set(shared + (uint32_t)g.bits, sl__bits(v));
+}
+
+void sl_gauge_f64_add(struct sl_gauge_f64 g, double v)
+{
+	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
+
+	if (likely(shared))
+		sl__shared_add_f64(shared + (uint32_t)g.bits, v);
+}
+
+void sl_gauge_f64_set_batch(const struct sl_gauge_f64 *gauges, const double *v, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		sl_gauge_f64_set(gauges[i], v[i]);
+}
+
+void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on)
+{
+	uintptr_t shared = sl__shared(sl__slot_of(s.bits)), cell = shared + (uint32_t)s.bits;
+	uint64_t bit, old;
+
+	if (unlikely(!shared || state >= SL_STATES_MAX))
+		return;
+	bit = 1ull << state;
+	if (on) {
+		old = __atomic_fetch_or((uint64_t *)cell, bit, __ATOMIC_RELAXED);
+		bit = ~old & bit;
+	} else {
+		old = __atomic_fetch_and((uint64_t *)cell, ~bit, __ATOMIC_RELAXED);
+		bit = -(old & bit);
+	}
+	/* The difference that this one made, as in sl__shared_set(). */
+	if (bit)
+		__atomic_fetch_add((uint64_t *)(cell | 56), bit * sl__k(cell), __ATOMIC_RELAXED);
+}
+
+/* ---- reading back ------------------------------------------------------------------------------------ */
+
+uint64_t sl__read_u64(unsigned int slot, uint32_t offset)
+{
+	struct sl__view view = sl__view(slot);
+	uint64_t sum = 0;
+
+	/* Relaxed: a cell is a whole word at any time, and its sum means what it says. */
+	for (uint32_t i = 0; i < view.stripes; i++)
+		sum += __atomic_load_n(
+			(uint64_t *)(view.shared + (uintptr_t)i * view.stride + offset),
+			__ATOMIC_RELAXED);
+	return sum;
+}
+
+double sl__read_f64(unsigned int slot, uint32_t offset)
+{
+	struct sl__view view = sl__view(slot);
+	double sum = 0;
+
+	for (uint32_t i = 0; i < view.stripes; i++)
+		sum += sl__double(__atomic_load_n(
+			(uint64_t *)(view.shared + (uintptr_t)i * view.stride + offset),
+			__ATOMIC_RELAXED));
+	return sum;
+}
+
+uint64_t sl_counter_value(struct sl_counter c)
+{
+	return sl__read_u64(sl__slot_of(c.bits), (uint32_t)c.bits);
+}
+
+double sl_counter_f64_value(struct sl_counter_f64 c)
+{
+	return sl__read_f64(sl__slot_of(c.bits), (uint32_t)c.bits);
+}
+
+/* Gauges are in stripe 0 alone; the other stripes hold 0 there. */
+int64_t sl_gauge_value(struct sl_gauge g)
+{
+	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
+
+	return shared ? (int64_t)__atomic_load_n((uint64_t *)(shared + (uint32_t)g.bits),
+						 __ATOMIC_RELAXED)
+		      : 0;
+}
+
+double sl_gauge_f64_value(struct sl_gauge_f64 g)
+{
+	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
+
+	return shared ? sl__double(__atomic_load_n((uint64_t *)(shared + (uint32_t)g.bits),
+						   __ATOMIC_RELAXED))
+		      : 0;
+}
