@@ -214,9 +214,8 @@ void sl_values_flatten(const struct sl_values *v, const struct sl_schema *schema
 uint64_t sl_region_repair(void *map, const struct sl_region_info *info);
 
 /*
- * Copies shared memory by loads of at least 8 bytes each: no torn cells where the reader shares
- * memory. Whole lines are copied by the widest loads that the CPU has, so that most lines arrive
- * untorn and verify at the first try; none of that is relied on. from is 8-byte aligned.
+ * Copies with 8-byte relaxed loads: no torn cells where the reader shares memory. (Tried under a
+ * writer at full speed: one 64-byte load a line leaves the share of unsettled lines as it is.)
  */
 void sl_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words);
 

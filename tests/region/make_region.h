@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * make_region.h - a writer of regions and directories in plain memory, for tests and corpora. It
+ * is written from sidelight-region(5) and shares no code with libsidelight or the decoder.
+ */
+#ifndef TESTS_REGION_MAKE_REGION_H
+#define TESTS_REGION_MAKE_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sidelight/region.h>
+
+struct make {
+	uint8_t *mem; /* 4096-byte aligned */
+	size_t size;
+	struct sl_region_header *header;
+	uint64_t *hot;
+	uint8_t *stripes;
+	uint32_t stride, max_stripes;
+	uint8_t *schema;
+	uint64_t schema_bytes;
+	uint64_t (*entries)[8];
+	uint32_t max_entries;
+	uint32_t next_cell, next_id;
+};
+
+struct make_metric {
+	uint16_t kind;
+	const char *name, *unit, *help;   /* NULL: none */
+	const char *labels[2 * 40];       /* key, value, ..., NULL */
+	const double *bounds;
+	uint16_t bound_count;
+	const char *states[SL_STATES_MAX + 1]; /* ..., NULL */
+	uint32_t buckets;                 /* exponential: ordinary buckets */
+	int16_t scale;
+	int32_t first_bucket;
+	double zero_threshold;
+};
+
+/* A region of metrics: live, stripes of lines, labels "key\0value\0...". */
+void make_metrics(struct make *m, uint32_t lines, uint32_t stripes, size_t schema_bytes,
+		  const char *labels, size_t label_bytes);
+void make_directory(struct make *m, uint32_t entries);
+void make_free(struct make *m);
+
+/* The header's check after a change. */
+void make_header_check(struct make *m);
+/* Stores a cell of a line and its check. */
+void make_set(uint64_t *line, unsigned int cell, uint64_t value);
+void make_check(uint64_t *line);
+
+/*
+ * Writes a record to out (room for 128 KiB) and returns its length; the caller may spoil it and
+ * then make_record_check() it.
+ */
+size_t make_record(const struct make *m, const struct make_metric *metric, uint8_t *out);
+void make_record_check(uint8_t *record);
+/* Appends a record to the schema and raises the hot line. */
+void make_append(struct make *m, const uint8_t *record);
+/* The two together; returns the first cell. */
+uint32_t make_metric(struct make *m, const struct make_metric *metric);
+
+uint64_t *make_line(const struct make *m, uint32_t stripe, uint32_t line);
+void make_cell_set(struct make *m, uint32_t stripe, uint32_t cell, uint64_t value);
+void make_cell_add(struct make *m, uint32_t stripe, uint32_t cell, uint64_t n);
+uint64_t make_cell(const struct make *m, uint32_t stripe, uint32_t cell);
+
+/* A directory entry as an agent writes it, and the hot line with it. */
+void make_entry(struct make *m, uint32_t index, uint64_t id, uint64_t addr, uint64_t length,
+		uint32_t rkey, uint32_t state, uint32_t kind, uint64_t instance);
+
+/* Small, fast and repeatable: xorshift64*. */
+struct rng {
+	uint64_t s;
+};
+static inline uint64_t rng_next(struct rng *r)
+{
+	r->s ^= r->s >> 12;
+	r->s ^= r->s << 25;
+	r->s ^= r->s >> 27;
+	return r->s * 0x2545f4914f6cdd1dull;
+}
+static inline uint64_t rng_below(struct rng *r, uint64_t n) { return rng_next(r) % n; }
+
+#endif
