@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page_assets.h - what web/embed.py generates. */
+#ifndef SL_COLLECT_PAGE_ASSETS_H
+#define SL_COLLECT_PAGE_ASSETS_H
+
+#include <stddef.h>
+
+struct sl_asset {
+	const char *path;         /* "/app.js" */
+	const char *content_type;
+	const char *etag;         /* with its quotes: of the content */
+	const unsigned char *body;
+	size_t bytes;
+};
+
+extern const struct sl_asset sl_assets[];
+extern const size_t sl_asset_count;
+
+#endif

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the files of the page into one C file: embed.py ROOT OUT FILE...
+
+The address of a file is its path below ROOT; index.html is "/".
+"""
+import hashlib
+import os
+import sys
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+def main(root, out, *files):
+    arrays, table = [], []
+    for i, name in enumerate(sorted(files)):
+        with open(name, "rb") as f:
+            body = f.read()
+        path = os.path.relpath(name, root)
+        address = "/" if path == "index.html" else "/" + path
+        etag = hashlib.sha256(body).hexdigest()[:16]
+        rows = [",".join(map(str, body[at:at + 32])) for at in range(0, len(body), 32)]
+        arrays.append("static const unsigned char asset_%d[] = {\n%s\n};\n" % (i, ",\n".join(rows)))
+        table.append('\t{"%s", "%s", "\\"%s\\"", asset_%d, sizeof(asset_%d)},\n' % (
+            address, TYPES[os.path.splitext(name)[1]], etag, i, i))
+    with open(out, "w", encoding="ascii") as f:
+        f.write('/* Made by web/embed.py. */\n#include "collect/page_assets.h"\n\n')
+        f.write("\n".join(arrays))
+        f.write("\nconst struct sl_asset sl_assets[] = {\n%s};\n" % "".join(table))
+        f.write("const size_t sl_asset_count = sizeof(sl_assets) / sizeof(*sl_assets);\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

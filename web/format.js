@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// format.js - numbers, units and times as people read them.
+
+const SI = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""],
+            [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
+const IEC = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const THIN = "\u202f";
+
+// What JSON can't hold travels as a string.
+export function toNumber(v) {
+	if (typeof v === "number")
+		return v;
+	if (v === "+Inf")
+		return Infinity;
+	if (v === "-Inf")
+		return -Infinity;
+	return NaN;
+}
+
+function digits(v, n = 4) {
+	const magnitude = Math.floor(Math.log10(Math.abs(v))) + 1;
+	return v.toFixed(Math.max(0, Math.min(n - magnitude, n - 1)));
+}
+
+export function grouped(v) {
+	return Math.round(v).toLocaleString("en-US").replaceAll(",", THIN);
+}
+
+// Four significant digits and an SI prefix; small whole numbers as they are.
+export function number(v, small = false) {
+	if (Number.isNaN(v))
+		return "NaN";
+	if (!Number.isFinite(v))
+		return v > 0 ? "+∞" : "−∞";
+	if (v === 0)
+		return "0";
+	const sign = v < 0 ? "−" : "", a = Math.abs(v);
+	if (Number.isInteger(v) && a < 1e6)
+		return sign + grouped(a);
+	if (a < 1 && !small)
+		return sign + (a < 1e-4 ? a.toExponential(2) : String(Number(a.toPrecision(3))));
+	for (const [factor, prefix] of SI)
+		if (a >= factor * 0.99995)
+			return sign + digits(a / factor) + (prefix ? THIN + prefix : "");
+	return sign + a.toExponential(2);
+}
+
+export function bytes(v) {
+	if (!Number.isFinite(v))
+		return number(v);
+	const sign = v < 0 ? "−" : "";
+	let a = Math.abs(v), i = 0;
+	while (a >= 1023.95 && i < IEC.length - 1)
+		a /= 1024, i++;
+	return sign + (i || !Number.isInteger(a) ? digits(a || 0.001, 3) : a) + THIN + IEC[i];
+}
+
+// A measured time, in seconds: 12.3 µs, 4.56 ms, 7.8 s.
+export function seconds(v) {
+	if (!Number.isFinite(v))
+		return number(v);
+	if (v === 0)
+		return "0" + THIN + "s";
+	const sign = v < 0 ? "−" : "", a = Math.abs(v);
+	if (a >= 0.9995)
+		return sign + (a >= 9999.5 ? number(Math.round(a)) : digits(a, 3)) + THIN + "s";
+	for (const [factor, unit] of [[1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]])
+		if (a >= factor * 0.9995)
+			return sign + digits(a / factor, 3) + THIN + unit;
+	return sign + a.toExponential(1) + THIN + "s";
+}
+
+// An age or a time up: 8 s, 4 m 05 s, 3 h 12 m, 2 d 4 h.
+export function age(v) {
+	if (v === null || v === undefined || !Number.isFinite(v))
+		return "–";
+	if (v < 1)
+		return v < 0.0995 ? Math.round(v * 1000) + THIN + "ms" : v.toFixed(1) + THIN + "s";
+	const s = Math.floor(v), two = (n) => String(n).padStart(2, "0");
+	if (s < 60)
+		return s + THIN + "s";
+	if (s < 3600)
+		return `${Math.floor(s / 60)}${THIN}m ${two(s % 60)}${THIN}s`;
+	if (s < 86400)
+		return `${Math.floor(s / 3600)}${THIN}h ${two(Math.floor(s % 3600 / 60))}${THIN}m`;
+	return `${Math.floor(s / 86400)}${THIN}d ${Math.floor(s % 86400 / 3600)}${THIN}h`;
+}
+
+// The unit that a metric declares, or that its name ends in.
+export function unitOf(metric) {
+	if (metric.unit)
+		return metric.unit;
+	const m = /_(seconds|bytes|ratio|celsius|volts|amperes|joules|meters|grams|hertz)(_total)?$/
+		.exec(metric.name);
+	return m ? m[1] : "";
+}
+
+const SHORT = {celsius: "°C", volts: "V", amperes: "A", joules: "J", meters: "m", grams: "g",
+               hertz: "Hz"};
+
+export function withUnit(v, unit) {
+	switch (unit) {
+	case "seconds":
+		return seconds(v);
+	case "bytes":
+		return bytes(v);
+	case "ratio":
+		return Number.isFinite(v) ? number(v * 100) + THIN + "%" : number(v);
+	case "":
+		return number(v);
+	}
+	return number(v) + THIN + (SHORT[unit] || unit);
+}
+
+// A rate of change: per second of the unit.
+export function rate(v, unit) {
+	if (v === null || v === undefined || Number.isNaN(v))
+		return "–";
+	if (unit === "seconds")
+		return number(v) + THIN + "s/s";
+	return (unit === "bytes" ? bytes(v) : number(v)) + "/s";
+}
+
+const pad = (n, width = 2) => String(n).padStart(width, "0");
+
+// Local time of day; ms when asked.
+export function clock(epoch, ms = true) {
+	const d = new Date(epoch * 1000);
+	return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}` +
+		(ms ? "." + pad(d.getMilliseconds(), 3) : "");
+}
+
+export function dateTime(epoch) {
+	if (!epoch)
+		return "–";
+	const d = new Date(epoch * 1000);
+	return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock(epoch, false)}`;
+}
+
+export function labelText(labels, without = []) {
+	return Object.entries(labels).filter(([k]) => !without.includes(k))
+		.map(([k, v]) => `${k}="${v}"`).join(" ");
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// plot.js - lines over time, and bars of a histogram, drawn by uPlot (the global of that name).
+import {clock, number, rate, seconds, withUnit} from "./format.js";
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const FONT = "11px system-ui, sans-serif";
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+export const COLORS = 8;
+export const color = (slot) => css(`--s${slot % COLORS}`);
+
+function axisStyle() {
+	return {
+		stroke: css("--muted"), font: FONT,
+		grid: {stroke: css("--grid"), width: 1},
+		ticks: {stroke: css("--grid"), width: 1, size: 4},
+	};
+}
+
+// The rate of a running total, over equal intervals that lie at multiples of their width since the
+// epoch: between the last points at or before both ends. A total that went back leaves a gap.
+export function rates(t, v, width) {
+	const outT = [], outV = [];
+	let slot = NaN, lastT = NaN, lastV = NaN;
+	for (let i = 0; i < t.length; i++) {
+		const here = Math.floor(t[i] / width);
+		if (i && here !== slot && t[i - 1] > lastT) {
+			const d = v[i - 1] - lastV;
+			outT.push(t[i - 1]);
+			outV.push(d >= 0 ? d / (t[i - 1] - lastT) : null);
+			lastT = t[i - 1];
+			lastV = v[i - 1];
+		} else if (!i) {
+			lastT = t[0];
+			lastV = v[0];
+		}
+		slot = here;
+	}
+	return [outT, outV];
+}
+
+export class TimePlot {
+	constructor(root, {onZoom, onCursor}) {
+		this.root = root;
+		this.onZoom = onZoom;
+		this.onCursor = onCursor;
+		this.lines = [];
+		this.key = "";
+		this.plot = null;
+		this.range = [0, 1];
+		this.zoomed = false;
+		new ResizeObserver(() => this.resize()).observe(root);
+		dark.addEventListener("change", () => this.rebuild());
+	}
+
+	// lines: {key, slot, unit, rate, dash, floor, t, v}; from, to: what to show, in seconds.
+	draw(lines, from, to) {
+		const key = lines.map((l) => [l.key, l.slot, l.unit, l.rate].join()).join(";");
+		this.lines = lines;
+		if (!this.zoomed)
+			this.range = [from, to];
+		this.data = lines.length > 1 ?
+			uPlot.join(lines.map((l) => [l.t, l.v]), lines.map((l) => l.v.map(() => 1))) :
+			lines.length ? [lines[0].t, lines[0].v] : [[]];
+		if (key !== this.key || !this.plot) {
+			this.key = key;
+			this.rebuild();
+		} else {
+			this.plot.setData(this.data, false);
+			this.plot.setScale("x", {min: this.range[0], max: this.range[1]});
+		}
+	}
+
+	unzoom() {
+		this.zoomed = false;
+	}
+
+	size() {
+		return {width: Math.max(120, this.root.clientWidth), height: Math.max(80, this.root.clientHeight)};
+	}
+
+	resize() {
+		if (this.plot && this.root.clientWidth)
+			this.plot.setSize(this.size());
+	}
+
+	destroy() {
+		this.plot?.destroy();
+		this.plot = null;
+		this.key = "";
+		this.zoomed = false;
+	}
+
+	rebuild() {
+		this.plot?.destroy();
+		this.plot = null;
+		if (!this.lines.length || !this.root.clientWidth)
+			return;
+		const scaleOf = (l) => (l.rate ? "rate " : "") + l.unit;
+		const scales = [...new Set(this.lines.map(scaleOf))];
+		const axes = [{
+			...axisStyle(), space: 90, size: 26,
+			values: (u, splits, axis, space, incr) => splits.map((s) => clock(s, incr < 1)),
+		}];
+		const scaleOpts = {x: {time: true, auto: false}};
+		scales.forEach((scale, i) => {
+			const line = this.lines.find((l) => scaleOf(l) === scale);
+			const floor = this.lines.filter((l) => scaleOf(l) === scale).every((l) => l.floor);
+			scaleOpts[scale] = {
+				range: (u, min, max) => this.span(min, max, floor),
+			};
+			if (i > 1)
+				return;
+			axes.push({
+				...axisStyle(), scale, side: i ? 1 : 3, space: 34,
+				size: (u, values) => Math.max(44, ...(values || []).map((s) => s.length * 6.4 + 14)),
+				grid: i ? {show: false} : axisStyle().grid,
+				values: (u, splits) => splits.map((s) => line.rate ? rate(s, line.unit) :
+				                                  withUnit(s, line.unit)),
+			});
+		});
+		this.plot = new uPlot({
+			...this.size(),
+			padding: [10, scales.length > 1 ? 0 : 14, 0, 0],
+			ms: 1e-3,
+			legend: {show: false},
+			cursor: {
+				y: false, drag: {x: true, y: false, setScale: false},
+				points: {size: 6, fill: (u, i) => color(this.lines[i - 1].slot)},
+			},
+			scales: scaleOpts,
+			axes,
+			series: [{}, ...this.lines.map((l) => ({
+				label: l.key, scale: scaleOf(l), stroke: color(l.slot), width: 1.5,
+				dash: l.dash, spanGaps: true, points: {show: false},
+			}))],
+			hooks: {
+				setCursor: [(u) => this.onCursor(u.cursor.idx, u.cursor.idxs)],
+				setSelect: [(u) => {
+					if (u.select.width < 4)
+						return;
+					this.zoomed = true;
+					this.range = [u.posToVal(u.select.left, "x"),
+					              u.posToVal(u.select.left + u.select.width, "x")];
+					u.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
+					u.setScale("x", {min: this.range[0], max: this.range[1]});
+					this.onZoom();
+				}],
+			},
+		}, this.data, this.root);
+		this.plot.setScale("x", {min: this.range[0], max: this.range[1]});
+	}
+
+	// The span of an axis: a tenth of air, and 0 at the bottom where nothing can lie below it.
+	span(min, max, floor) {
+		if (min === null || max === null || !Number.isFinite(min) || !Number.isFinite(max))
+			return [0, 1];
+		if (floor && min >= 0 && (this.lines.every((l) => l.rate) || min < 0.5 * max))
+			return [0, max > 0 ? max * 1.1 : 1];
+		const air = max > min ? 0.1 * (max - min) : Math.abs(max) * 0.05 || 1;
+		return [min - air, max + air];
+	}
+
+	// Value of a line at a place of the joined data: the nearest at or before it.
+	valueAt(line, index) {
+		const column = this.data?.[line + 1];
+		for (let i = index; column && i >= 0 && i > index - 200; i--)
+			if (column[i] !== null && column[i] !== undefined)
+				return column[i];
+		return null;
+	}
+}
+
+// Bars over a logarithmic axis of times. sets: [{slot, counts}], drawn over one another as shares.
+export class LatencyPlot {
+	constructor(root) {
+		this.root = root;
+		this.plot = null;
+		this.key = "";
+		new ResizeObserver(() => this.plot && root.clientWidth && this.plot.setSize(this.size()))
+			.observe(root);
+		dark.addEventListener("change", () => {
+			this.key = "";
+		});
+	}
+
+	size() {
+		return {width: Math.max(120, this.root.clientWidth), height: Math.max(80, this.root.clientHeight)};
+	}
+
+	destroy() {
+		this.plot?.destroy();
+		this.plot = null;
+		this.key = "";
+	}
+
+	draw(bounds, sets) {
+		let first = bounds.length, last = -1;
+		for (const s of sets)
+			s.counts.forEach((n, i) => {
+				if (n > 0) {
+					first = Math.min(first, i);
+					last = Math.max(last, i);
+				}
+			});
+		if (last < 0) {
+			this.destroy();
+			return false;
+		}
+		first = Math.max(0, Math.floor(first / 4) * 4 - 4);
+		last = Math.min(bounds.length - 1, Math.ceil((last + 1) / 4) * 4 + 4);
+		const x = [], columns = sets.map(() => []);
+		for (let i = first; i <= last; i++) {
+			x.push(i);
+			sets.forEach((s, k) => {
+				const total = s.counts.reduce((a, b) => a + b, 0) || 1;
+				columns[k].push(s.counts[i] / total);
+			});
+		}
+		const data = [x, ...columns], key = [first, last, sets.map((s) => s.slot)].join();
+		if (key === this.key && this.plot) {
+			this.plot.setData(data);
+			return true;
+		}
+		this.destroy();
+		this.key = key;
+		const bars = uPlot.paths.bars({size: [0.92, 40], align: -1});
+		this.plot = new uPlot({
+			...this.size(),
+			padding: [10, 14, 0, 0],
+			legend: {show: false},
+			cursor: {y: false, drag: {x: false, y: false}, points: {show: false}},
+			scales: {x: {time: false, range: () => [first - 1, last + 0.5]},
+			         y: {range: (u, min, max) => [0, (max || 1) * 1.1]}},
+			axes: [
+				{...axisStyle(), size: 26, space: 60,
+				 splits: () => x.filter((i) => i % 4 === 0),
+				 filter: (u, splits) => {
+					 const every = Math.max(1, Math.ceil(splits.length * 70 / u.bbox.width * devicePixelRatio));
+					 return splits.map((s, i) => i % every ? null : s);
+				 },
+				 values: (u, splits) => splits.map((i) => i === null ? "" : seconds(bounds[i]))},
+				{...axisStyle(), size: 50, space: 34,
+				 values: (u, splits) => splits.map((s) => number(s * 100) + "\u202f%")},
+			],
+			series: [{}, ...sets.map((s) => ({
+				paths: bars, stroke: color(s.slot), fill: color(s.slot) + (s.light ? "40" : "b0"),
+				width: 0, points: {show: false},
+			}))],
+		}, data, this.root);
+		return true;
+	}
+}
+
+// A line of 60 s beside a number.
+export function sparkline(canvas, values, stroke) {
+	const ratio = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
+	if (!w || !h)
+		return;
+	if (canvas.width !== Math.round(w * ratio)) {
+		canvas.width = Math.round(w * ratio);
+		canvas.height = Math.round(h * ratio);
+	}
+	const c = canvas.getContext("2d"), n = values.length;
+	c.setTransform(ratio, 0, 0, ratio, 0, 0);
+	c.clearRect(0, 0, w, h);
+	let min = Infinity, max = -Infinity, seen = 0;
+	for (const v of values) {
+		if (v === null || !Number.isFinite(v))
+			continue;
+		min = Math.min(min, v);
+		max = Math.max(max, v);
+		seen++;
+	}
+	if (seen < 2)
+		return;
+	c.strokeStyle = stroke;
+	c.lineWidth = 1.25;
+	c.lineJoin = "round";
+	c.beginPath();
+	let open = false;
+	for (let i = 0; i < n; i++) {
+		const v = values[i];
+		if (v === null || !Number.isFinite(v)) {
+			open = false;
+			continue;
+		}
+		const x = w - 1 - (n - 1 - i) * (w - 2) / 59;
+		const y = max > min ? h - 2 - (v - min) / (max - min) * (h - 4) : h / 2;
+		if (open)
+			c.lineTo(x, y);
+		else
+			c.moveTo(x, y);
+		open = true;
+	}
+	c.stroke();
+}

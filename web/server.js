@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// server.js - talks to the collector: one question after the other, on time, and again after a
+// failure. Nothing is asked while nobody looks.
+
+const TIMEOUT_MS = 4000;
+const RETRY_MS = [500, 1000, 2000, 4000, 5000];
+
+export class Problem extends Error {
+	constructor(message, status) {
+		super(message);
+		this.status = status; // of HTTP; 0: the server can't be reached
+	}
+}
+
+export async function get(path, params = {}) {
+	const query = new URLSearchParams(
+		Object.entries(params).filter(([, v]) => v !== "" && v !== undefined && v !== null));
+	let response;
+	try {
+		response = await fetch(`api/v1/${path}${query.size ? "?" + query : ""}`, {
+			signal: AbortSignal.timeout(TIMEOUT_MS), cache: "no-store",
+		});
+	} catch (e) {
+		throw new Problem(e.name === "TimeoutError" ? "no answer within 4 s" :
+		                  "no connection", 0);
+	}
+	let body;
+	try {
+		body = await response.json();
+	} catch {
+		throw new Problem(`HTTP ${response.status}, and no JSON`, response.ok ? 0 : response.status);
+	}
+	if (!response.ok)
+		throw new Problem(body.error || `HTTP ${response.status}`, response.status);
+	return body;
+}
+
+// Whether the collector answers; the page shows it and all pollers wait by it.
+export const link = {
+	up: true, failures: 0, retryAt: 0, message: "", since: 0, listeners: [],
+
+	ok() {
+		if (!this.up) {
+			this.up = true;
+			this.tell();
+		}
+		this.failures = 0;
+	},
+	failed(message) {
+		if (this.up)
+			this.since = Date.now();
+		this.up = false;
+		this.message = message;
+		this.retryAt = Date.now() + RETRY_MS[Math.min(this.failures, RETRY_MS.length - 1)];
+		this.failures++;
+		this.tell();
+	},
+	retryNow() {
+		this.retryAt = 0;
+		for (const p of pollers)
+			p.soon();
+	},
+	tell() {
+		for (const fn of this.listeners)
+			fn(this);
+	},
+};
+
+const pollers = [];
+
+// Calls ask() every period() ms, counted from the start of the last one; never two at a time.
+export class Poller {
+	constructor(ask, period) {
+		this.ask = ask;
+		this.period = period;
+		this.timer = 0;
+		this.busy = false;
+		this.again = false;
+		pollers.push(this);
+	}
+
+	soon() {
+		if (this.busy)
+			this.again = true;
+		else
+			this.schedule(0);
+	}
+
+	schedule(ms) {
+		clearTimeout(this.timer);
+		if (!document.hidden)
+			this.timer = setTimeout(() => this.run(), ms);
+	}
+
+	async run() {
+		const start = performance.now();
+		if (this.busy)
+			return;
+		if (!link.up && Date.now() < link.retryAt) {
+			this.schedule(link.retryAt - Date.now());
+			return;
+		}
+		this.busy = true;
+		try {
+			await this.ask();
+		} catch (e) {
+			if (!(e instanceof Problem))
+				console.error(e);
+			else if (!e.status)
+				link.failed(e.message);
+		}
+		this.busy = false;
+		const again = this.again;
+		this.again = false;
+		const left = this.period() - (performance.now() - start);
+		this.schedule(again ? 0 : Math.max(20, left, link.up ? 0 : link.retryAt - Date.now()));
+	}
+}
+
+document.addEventListener("visibilitychange", () => {
+	for (const p of pollers) {
+		if (document.hidden)
+			clearTimeout(p.timer);
+		else
+			p.soon();
+	}
+});
