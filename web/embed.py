@@ -26,7 +26,7 @@ def main(root, out, *files):
         etag = hashlib.sha256(body).hexdigest()[:16]
         rows = [",".join(map(str, body[at:at + 32])) for at in range(0, len(body), 32)]
         arrays.append("static const unsigned char asset_%d[] = {\n%s\n};\n" % (i, ",\n".join(rows)))
-        table.append('\t{"%s", "%s", "\\"%s\\"", asset_%d, sizeof(asset_%d)},\n' % (
+        table.append('\t{"%s", "%s", "%s", asset_%d, sizeof(asset_%d)},\n' % (
             address, TYPES[os.path.splitext(name)[1]], etag, i, i))
     with open(out, "w", encoding="ascii") as f:
         f.write('/* Made by web/embed.py. */\n#include "collect/page_assets.h"\n\n')

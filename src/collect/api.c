@@ -21,18 +21,18 @@
 #include "http/http.h"
 #include "collect/page.h"
 
-#define ANSWER_MAX ((size_t)8 << 20)
+#define ANSWER_MAX	((size_t)8 << 20)
 #define OUTSTANDING_MAX ((size_t)64 << 20)
-#define ANSWER_SPARE ((size_t)4096) /* kept for what closes an answer that was cut short */
+#define ANSWER_SPARE	((size_t)4096) /* kept for what closes an answer that was cut short */
 
-#define LIMIT_DEFAULT 500
-#define LIMIT_MAX 10000
-#define SERIES_MAX 32
-#define POINTS_DEFAULT 1000
-#define POINTS_MAX 10000
-#define RAW_POINTS_MAX 262144 /* of one series, before decimation: 4 MiB */
+#define LIMIT_DEFAULT	500
+#define LIMIT_MAX	10000
+#define SERIES_MAX	32
+#define POINTS_DEFAULT	1000
+#define POINTS_MAX	10000
+#define RAW_POINTS_MAX	262144 /* of one series, before decimation: 4 MiB */
 #define LAST_DEFAULT_NS 10000000000ull
-#define LAST_MAX_NS 86400000000000ull
+#define LAST_MAX_NS	86400000000000ull
 
 /* ---- state of the process: when it began to answer, and the rates ---------------------------- */
 
@@ -244,14 +244,14 @@ static void status_worker(const struct sl_worker_view *w, void *arg)
 	struct status_walk *walk = arg;
 	struct sl_json *j = walk->j;
 	struct sums base, now = {
-		.at_ns = walk->now_ns,
-		.rounds = w->rounds,
-		.missed = w->missed_deadlines,
-		.reads = w->reads,
-		.bytes = w->bytes,
-		.samples = w->samples,
-		.busy_ns = w->busy_ns,
-	};
+				  .at_ns = walk->now_ns,
+				  .rounds = w->rounds,
+				  .missed = w->missed_deadlines,
+				  .reads = w->reads,
+				  .bytes = w->bytes,
+				  .samples = w->samples,
+				  .busy_ns = w->busy_ns,
+			  };
 	uint64_t ns;
 
 	rate_base(w->worker, &now, w->elapsed_ns, &base);
@@ -724,8 +724,8 @@ struct metrics_walk {
 	struct noted {
 		uint64_t instance, metrics;
 		uint32_t found; /* terms that the region's own labels match */
-		bool used;      /* one of its metrics is in the answer */
-	} *region;
+		bool used;	/* one of its metrics is in the answer */
+	} * region;
 	size_t regions, capacity, at;
 };
 
@@ -921,8 +921,8 @@ static void get_metrics(struct sl_http_request *req, void *arg)
 			walk.kind);
 		return;
 	}
-	walk.pod_is_instance =
-		walk.pod && !sl_instance_parse(walk.pod, strlen(walk.pod), &walk.pod_instance);
+	walk.pod_is_instance = walk.pod &&
+			       !sl_instance_parse(walk.pod, strlen(walk.pod), &walk.pod_instance);
 	metrics_answer(req, arg, &walk);
 	free(walk.region);
 }
@@ -1214,8 +1214,8 @@ int sl_api_register(struct sl_http *http, struct sl_collector *c)
 		const char *path;
 		sl_http_handler handler;
 	} routes[] = {
-		{"/api/v1/status", get_status},   {"/api/v1/hosts", get_hosts},
-		{"/api/v1/pods", get_pods},       {"/api/v1/metrics", get_metrics},
+		{"/api/v1/status", get_status},	  {"/api/v1/hosts", get_hosts},
+		{"/api/v1/pods", get_pods},	  {"/api/v1/metrics", get_metrics},
 		{"/api/v1/history", get_history}, {"/api/v1/buckets", get_buckets},
 		{"/api/v1/latency", get_latency},
 	};

@@ -10,8 +10,8 @@
  * Nothing but what this server itself delivers, and no script or style written into the document:
  * what a label says can't become code, and the page works where there is no way out.
  */
-#define POLICY                                                                                     \
-	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "               \
+#define POLICY                                                                      \
+	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " \
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 static void get_asset(struct sl_http_request *req, void *arg)
@@ -23,8 +23,7 @@ static void get_asset(struct sl_http_request *req, void *arg)
 	sl_http_add_header(req, "Referrer-Policy", "no-referrer");
 	/* Kept by the browser, and asked for anew each time: an upgrade shows at once. */
 	sl_http_add_header(req, "Cache-Control", "no-cache");
-	sl_http_reply_static(req, 200, asset->content_type, asset->body, asset->bytes,
-			     asset->etag);
+	sl_http_reply_static(req, 200, asset->content_type, asset->body, asset->bytes, asset->etag);
 }
 
 int sl_page_register(struct sl_http *http)

@@ -8,7 +8,7 @@
 struct sl_asset {
 	const char *path;         /* "/app.js" */
 	const char *content_type;
-	const char *etag;         /* with its quotes: of the content */
+	const char *etag;         /* of the content, without quotes */
 	const unsigned char *body;
 	size_t bytes;
 };
