@@ -73,7 +73,7 @@ struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts
 	f->finished = calloc(SL_READS_MAX, sizeof(*f->finished));
 	if (!f->finished)
 		goto err_target;
-	f->buffer = mmap(NULL, f->opts.buffer_bytes, PROT_READ | PROT_WRITE,
+	f->buffer = mmap(NULL, f->opts.buffer_bytes + SL_BUFFER_TAIL, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (f->buffer == MAP_FAILED)
 		goto err_finished;
@@ -84,7 +84,7 @@ struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts
 
 err_buffer:
 	memcpy(open_error, f->stats.last_error, sizeof(open_error));
-	munmap(f->buffer, f->opts.buffer_bytes);
+	munmap(f->buffer, f->opts.buffer_bytes + SL_BUFFER_TAIL);
 err_finished:
 	free(f->finished);
 err_target:
@@ -107,7 +107,7 @@ void sl_fabric_close(struct sl_fabric *f)
 	if (!f)
 		return;
 	f->ops->close(f);
-	munmap(f->buffer, f->opts.buffer_bytes);
+	munmap(f->buffer, f->opts.buffer_bytes + SL_BUFFER_TAIL);
 	free(f->finished);
 	free(f->target);
 	free(f);

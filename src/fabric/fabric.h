@@ -69,8 +69,9 @@ const char *sl_fabric_target(const struct sl_fabric *f);
 
 /*
  * Moves the connection on: connects, notices a hang-up, backs off (50 ms doubling to 1 s, reset by
- * success). Never blocks longer than a few microseconds; call it once a round. A new connection
- * after a loss raises the epoch: everything known of the host's memory is then void.
+ * success). Never waits; a step of connecting over verbs costs some hundred microseconds in the
+ * driver, anything else next to nothing. Call it once a round. A new connection after a loss
+ * raises the epoch: everything known of the host's memory is then void.
  */
 enum sl_fabric_state sl_fabric_drive(struct sl_fabric *f, uint64_t now_ns, uint64_t *epoch);
 
@@ -90,15 +91,17 @@ void *sl_fabric_buffer(struct sl_fabric *f, size_t *bytes);
 /*
  * Posts up to count READs as one chain with one doorbell, in which contiguous ones (same rkey,
  * adjacent in the host's memory and at the landing) travel as one work request. Returns how many
- * were taken (fewer when the queue is full: poll, then post the rest) or -ENOTCONN. reads[] must
- * stay until completed.
+ * were taken (fewer when the queue is full: poll, then post the rest) or -ENOTCONN. reads[] and
+ * what they point to must stay until completed. Small gaps between READs of one region are read
+ * along where that is cheaper, so that reads[] is best sorted by remote and offset.
  */
 int sl_fabric_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count);
 
 /*
  * Collects completions without blocking: fills done[] with up to max finished READs, status set.
- * READs older than timeout_ns complete with -ETIMEDOUT and the connection is reset. Returns the
- * number, >= 0.
+ * READs older than timeout_ns (0: never) complete with -ETIMEDOUT and the connection is reset,
+ * as it is after any other failure; READs that were not at fault then complete with -ENOTCONN.
+ * Returns the number, >= 0.
  */
 int sl_fabric_poll(struct sl_fabric *f, struct sl_read **done, uint32_t max, uint64_t now_ns,
 		   uint64_t timeout_ns);

@@ -5,10 +5,15 @@
  *
  * The private data of an accepted connection is struct sl_host_hello: where the directory is.
  * Single-threaded: the agent's loop polls sl_host_fd() and calls sl_host_dispatch().
+ *
+ * A collector that goes away says so, also when it is killed (its kernel does). One whose machine
+ * or link is gone can't, and a queue pair that only answers never notices: hence a probe of
+ * every connection each keepalive_ms, a WRITE of no bytes, after whose failure it is freed.
  */
 #ifndef SL_FABRIC_HOST_H
 #define SL_FABRIC_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +28,7 @@ struct sl_host_opts {
 	int gid_index;        /* -1: chosen by the address */
 	int ib_port;          /* 0: 1 */
 	uint32_t max_queues;  /* queue pairs at most; 0: 64. More are rejected and counted */
+	uint32_t keepalive_ms; /* how often a silent collector is probed for being there; 0: 5000 */
 };
 
 /* Private data of RDMA-CM accept, little-endian, 48 bytes (CM allows 196 for RC). */
@@ -44,6 +50,7 @@ struct sl_host_key {
 
 /* NULL with errno and one line in error (ENODEV no such device, EADDRINUSE, EOPNOTSUPP, ...). */
 struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_t error_bytes);
+/* Ends every connection. Unregister all memory first. NULL is nothing. */
 void sl_host_close(struct sl_host *h);
 
 /* REMOTE_READ only. map must be writable (registration fails with EFAULT otherwise). 0 or -errno */
@@ -68,6 +75,7 @@ size_t sl_host_queues(const struct sl_host *h, struct sl_host_queue *out, size_t
 
 struct sl_host_stats {
 	uint64_t accepted, rejected, disconnected, registered_regions, registered_bytes;
+	bool lost; /* the device is gone: unregister all, close, and open again when it is back */
 	char device[64], gid[48], address[64];
 	int gid_index, ib_port;
 	uint16_t port;

@@ -14,6 +14,9 @@
 /* READs posted and not yet handed back by poll, at most: bounds every provider's tables. */
 #define SL_READS_MAX 4096u
 
+/* Bytes behind the end of the landing buffer that are the provider's own. */
+#define SL_BUFFER_TAIL 4096u
+
 #define SL_BACKOFF_MIN_NS 50000000ull
 #define SL_BACKOFF_MAX_NS 1000000000ull
 
@@ -49,7 +52,7 @@ struct sl_fabric {
 	uint64_t epoch;
 	uint64_t retry_ns, backoff_ns;
 	struct sl_remote directory;
-	uint8_t *buffer;            /* opts.buffer_bytes, page-aligned, zeroed */
+	uint8_t *buffer;            /* opts.buffer_bytes and the tail, page-aligned, zeroed */
 	uint32_t outstanding;       /* taken by post, not yet handed out by poll */
 	struct sl_read **finished;  /* ring of SL_READS_MAX */
 	uint32_t finished_head, finished_count;

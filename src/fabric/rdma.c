@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#if HAVE_VERBS
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/rdma.h"
+
+#define GIDS_MAX 1024
+
+int sl_rdma_find(const char *name, char *error, size_t error_bytes)
+{
+	struct ibv_device **list;
+	char names[128] = "";
+	int count, err = -ENODEV;
+
+	list = ibv_get_device_list(&count);
+	if (!list || !count) {
+		if (name)
+			snprintf(error, error_bytes,
+				 "no RDMA device '%s': this machine has no RDMA device at all",
+				 name);
+		else
+			snprintf(error, error_bytes, "this machine has no RDMA device");
+		if (list)
+			ibv_free_device_list(list);
+		return -ENODEV;
+	}
+	for (int i = 0; i < count; i++) {
+		const char *have = ibv_get_device_name(list[i]);
+		size_t used = strlen(names);
+
+		if (!name || !strcmp(have, name))
+			err = 0;
+		snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", have);
+	}
+	ibv_free_device_list(list);
+	if (err)
+		snprintf(error, error_bytes, "no RDMA device '%s' (there is: %s)", name, names);
+	return err;
+}
+
+static bool is_v4(const union ibv_gid *gid)
+{
+	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw);
+}
+
+static bool is_link_local(const union ibv_gid *gid)
+{
+	return IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid->raw);
+}
+
+static void gid_to_address(const struct ibv_gid_entry *e, struct sockaddr_storage *address)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)address;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
+
+	memset(address, 0, sizeof(*address));
+	if (is_v4(&e->gid)) {
+		v4->sin_family = AF_INET;
+		memcpy(&v4->sin_addr, e->gid.raw + 12, 4);
+		return;
+	}
+	v6->sin6_family = AF_INET6;
+	memcpy(&v6->sin6_addr, e->gid.raw, 16);
+	if (is_link_local(&e->gid))
+		v6->sin6_scope_id = e->ndev_ifindex;
+}
+
+/* How well a GID serves when none was asked for; 0: not at all. */
+static int rank(const struct ibv_gid_entry *e, int family)
+{
+	if (e->gid_type != IBV_GID_TYPE_ROCE_V2)
+		return 0;
+	if (family != AF_UNSPEC && (family == AF_INET) != is_v4(&e->gid))
+		return 0;
+	return is_v4(&e->gid) ? 3 : is_link_local(&e->gid) ? 1 : 2;
+}
+
+static struct ibv_context *open_device(const char *name, char *error, size_t error_bytes)
+{
+	struct ibv_context *verbs = NULL;
+	struct ibv_device **list;
+	int count;
+
+	if (sl_rdma_find(name, error, error_bytes))
+		return NULL;
+	list = ibv_get_device_list(&count);
+	for (int i = 0; list && i < count && !verbs; i++)
+		if (!name || !strcmp(ibv_get_device_name(list[i]), name))
+			verbs = ibv_open_device(list[i]);
+	if (list)
+		ibv_free_device_list(list);
+	if (!verbs)
+		snprintf(error, error_bytes, "%s: can't be opened: %s", name ? name : "RDMA device",
+			 strerror(errno));
+	return verbs;
+}
+
+int sl_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
+			struct sockaddr_storage *address, int *found, char *error,
+			size_t error_bytes)
+{
+	struct ibv_context *verbs = open_device(name, error, error_bytes);
+	struct ibv_gid_entry *table, *best = NULL;
+	const char *device;
+	ssize_t count;
+	int err = 0;
+
+	if (!verbs)
+		return -ENODEV;
+	device = ibv_get_device_name(verbs->device);
+	table = calloc(GIDS_MAX, sizeof(*table));
+	count = table ? ibv_query_gid_table(verbs, table, GIDS_MAX, 0) : -ENOMEM;
+	for (ssize_t i = 0; i < count; i++) {
+		struct ibv_gid_entry *e = &table[i];
+
+		if ((int)e->port_num != ib_port)
+			continue;
+		if (gid_index >= 0 ? (int)e->gid_index == gid_index
+				   : rank(e, family) > (best ? rank(best, family) : 0))
+			best = e;
+	}
+	if (count < 0) {
+		snprintf(error, error_bytes, "%s: its GIDs can't be read: %s", device,
+			 strerror((int)-count));
+		err = (int)count;
+	} else if (!best && gid_index >= 0) {
+		snprintf(error, error_bytes, "%s has no GID %d on port %d", device, gid_index,
+			 ib_port);
+		err = -ENODEV;
+	} else if (!best) {
+		snprintf(error, error_bytes,
+			 "%s has no RoCEv2 GID on port %d (has its network device an address?)",
+			 device, ib_port);
+		err = -EADDRNOTAVAIL;
+	} else if (best->gid_type == IBV_GID_TYPE_IB) {
+		snprintf(error, error_bytes,
+			 "GID %d of %s is InfiniBand's and stands for no IP address", gid_index,
+			 device);
+		err = -EINVAL;
+	} else if (family != AF_UNSPEC && (family == AF_INET) != is_v4(&best->gid)) {
+		snprintf(error, error_bytes, "GID %d of %s is of another address family", gid_index,
+			 device);
+		err = -EINVAL;
+	} else {
+		gid_to_address(best, address);
+		if (found)
+			*found = (int)best->gid_index;
+	}
+	free(table);
+	ibv_close_device(verbs);
+	return err;
+}
+
+int sl_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr *address,
+		   union ibv_gid *gid)
+{
+	struct ibv_gid_entry *table = calloc(GIDS_MAX, sizeof(*table));
+	ssize_t count = table ? ibv_query_gid_table(verbs, table, GIDS_MAX, 0) : 0;
+	int index = -1;
+
+	for (ssize_t i = 0; i < count; i++) {
+		struct sockaddr_storage s;
+
+		if ((int)table[i].port_num != ib_port || table[i].gid_type != IBV_GID_TYPE_ROCE_V2)
+			continue;
+		gid_to_address(&table[i], &s);
+		if (s.ss_family != address->sa_family)
+			continue;
+		if (s.ss_family == AF_INET
+			    ? ((struct sockaddr_in *)&s)->sin_addr.s_addr !=
+				      ((const struct sockaddr_in *)address)->sin_addr.s_addr
+			    : memcmp(&((struct sockaddr_in6 *)&s)->sin6_addr,
+				     &((const struct sockaddr_in6 *)address)->sin6_addr, 16))
+			continue;
+		index = (int)table[i].gid_index;
+		*gid = table[i].gid;
+		break;
+	}
+	free(table);
+	return index;
+}
+
+const char *sl_rdma_address(const struct sockaddr *address, char *to, size_t bytes)
+{
+	char ip[INET6_ADDRSTRLEN] = "?";
+
+	if (address->sa_family == AF_INET) {
+		const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+
+		inet_ntop(AF_INET, &v4->sin_addr, ip, sizeof(ip));
+		snprintf(to, bytes, "%s:%u", ip, ntohs(v4->sin_port));
+	} else if (address->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+
+		inet_ntop(AF_INET6, &v6->sin6_addr, ip, sizeof(ip));
+		snprintf(to, bytes, "[%s]:%u", ip, ntohs(v6->sin6_port));
+	} else {
+		snprintf(to, bytes, "?");
+	}
+	return to;
+}
+#else
+typedef int sl_rdma_is_empty;
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rdma.h - what both sides of verbs share: finding devices and the addresses of their GIDs, and
+ * the private data that CM packets carry. Included by src/fabric/ alone, and only with HAVE_VERBS.
+ *
+ * With RDMA-CM one chooses a GID by binding to the address that it stands for: a RoCEv2 GID is an
+ * IPv6 address, or an IPv4 one mapped (IBTA annex A17.4.2; RFC 4291, 2.5.5.2).
+ */
+#ifndef SL_FABRIC_RDMA_H
+#define SL_FABRIC_RDMA_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* Private data of the collector's request: so that a stranger's connection is refused. */
+#define SL_VERBS_REQUEST_MAGIC 0x31434c53u /* "SLC1" */
+struct sl_verbs_request {
+	uint32_t magic;
+	uint32_t version;
+};
+
+/* Private data of the host's rejection. */
+#define SL_VERBS_REFUSAL_MAGIC 0x31524c53u /* "SLR1" */
+struct sl_verbs_refusal {
+	uint32_t magic;
+	int32_t error; /* a positive errno: ENOSPC no queue pair left, EPROTO not understood */
+};
+
+#define SL_VERBS_HELLO_MAGIC 0x31484c53u /* "SLH1" */
+#define SL_VERBS_VERSION 1u
+
+/*
+ * How long a queue pair waits for an acknowledgement: 4.096 us * 2^13 = 34 ms, and up to four
+ * times that by the specification; 7 retries. RDMA-CM's own choice, half a second and more, would
+ * let one lost packet outlast a collector's READ timeout.
+ */
+#define SL_VERBS_ACK_TIMEOUT 13
+#define SL_VERBS_RETRIES 7
+
+/*
+ * 0 if the device is there (name NULL: any device), else -ENODEV or what libibverbs said, and one
+ * line in error.
+ */
+int sl_rdma_find(const char *name, char *error, size_t error_bytes);
+
+/*
+ * The address of a GID of a device. gid_index -1: the first RoCEv2 one, IPv4 before IPv6 before
+ * link-local; family AF_UNSPEC or what it must be. found (may be NULL) gets the index. name NULL:
+ * the only device, or the first. 0, or -errno and one line in error.
+ */
+int sl_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
+			struct sockaddr_storage *address, int *found, char *error,
+			size_t error_bytes);
+
+/* The index of the GID that stands for an address, or -1. */
+int sl_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr *address,
+		   union ibv_gid *gid);
+
+/* "10.0.0.1:7475", "[fe80::1]:7475". Returns to. */
+const char *sl_rdma_address(const struct sockaddr *address, char *to, size_t bytes);
+
+#endif
