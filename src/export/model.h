@@ -72,9 +72,17 @@ struct sl_source {
 	void *ctx;
 	/* NULL with errno when out of memory. */
 	void *(*begin)(void *ctx);
-	/* 1: out is filled; 0: no more. Families come sorted by name, each once. */
+	/*
+	 * 1: out is filled; 0: no more; < 0: -errno, the body is broken off. Families come sorted by
+	 * name (strcmp). One name may come once a type, one after the other: see names.c for how
+	 * they are then told apart. Strings are valid until the next call of next_family.
+	 */
 	int (*next_family)(void *walk, struct sl_family *out);
-	/* 1: out is filled; 0: no more in this family. */
+	/*
+	 * 1: out is filled; 0: no more in this family; < 0: -errno. out is not cleared between calls:
+	 * fields that the family's type does not have need not be set. Series that are left over
+	 * when next_family is called are skipped.
+	 */
 	int (*next_series)(void *walk, struct sl_series *out);
 	void (*end)(void *walk);
 };
@@ -91,7 +99,15 @@ const char *sl_format_content_type(enum sl_format format);
  */
 struct sl_render;
 struct sl_render *sl_render_new(const struct sl_source *source, enum sl_format format);
-/* Fills buf with up to max >= 1 bytes; 0 at the end, -errno on failure. */
+/*
+ * Adds OpenMetrics' "_created" samples. Off by default: Prometheus 2.x takes each for a series of
+ * its own. Call before the first read.
+ */
+void sl_render_created(struct sl_render *r, bool on);
+/*
+ * Fills buf with up to max >= 1 bytes; 0 at the end, -errno on failure. The walk begins with the
+ * first call and ends with sl_render_free(): free it soon.
+ */
 ssize_t sl_render_read(struct sl_render *r, char *buf, size_t max);
 void sl_render_free(struct sl_render *r);
 

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * bounds.c - the "le" bounds of a histogram. Exponential ones get a set that depends on nothing but
+ * the metric's parameters: a set that followed the observations would differ between pods and
+ * over time, and sum by (le) would add up what does not belong together.
+ *
+ * The set: the zero threshold; every bound of the finest coarser scale that leaves at most
+ * SL_TEXT_BOUNDS_MAX; the upper end of the last bucket. All of them are bounds of real buckets, so
+ * that each number is exact, and halving the scale merges buckets two by two: nothing is estimated.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/number.h"
+#include "export/render.h"
+
+/* The upper end of bucket index i: 2^(i * 2^-scale). */
+static double bucket_end(int64_t i, int scale)
+{
+	if (scale <= 0)
+		return ldexp(1, i > 2000 ? 2000 : i < -2000 ? -2000 : (int)(i << -scale));
+	/* whole octaves apart, so that powers of two are exact */
+	return ldexp((double)exp2l((long double)(i & ((1 << scale) - 1)) / (1 << scale)),
+		     (int)(i >> scale));
+}
+
+static bool add(struct sl_render *r, double bound, size_t bucket)
+{
+	struct sl_bounds *b = &r->bounds;
+	size_t room = b->room;
+
+	if (b->count && !(bound > b->bound[b->count - 1]))
+		return true;
+	if (b->count == b->room) {
+		if (!sl_render_grow(r, &b->bound, &room, b->count + 1, sizeof(*b->bound)))
+			return false;
+		room = b->room;
+		if (!sl_render_grow(r, &b->bucket, &room, b->count + 1, sizeof(*b->bucket)))
+			return false;
+		b->room = room;
+	}
+	b->bound[b->count] = bound;
+	b->bucket[b->count++] = (uint32_t)bucket;
+	return true;
+}
+
+static bool make_exponential(struct sl_render *r)
+{
+	const struct sl_series *s = &r->series;
+	int64_t first = s->first_bucket, last, step = 1, end;
+
+	if (!s->bucket_count)
+		return true;
+	if (!add(r, s->zero_threshold > 0 && isfinite(s->zero_threshold) ? s->zero_threshold : 0,
+		 0))
+		return false;
+	if (s->bucket_count < 3)
+		return true;
+	last = first + (int64_t)s->bucket_count - 3; /* buckets[bucket_count - 2] */
+	while ((last - first) / step >= SL_TEXT_BOUNDS_MAX - 2)
+		step *= 2;
+	for (end = first + (-first & (step - 1)); end <= last; end += step) {
+		double bound = bucket_end(end, s->scale);
+
+		if (isfinite(bound) && !add(r, bound, (size_t)(end - first) + 1))
+			return false;
+	}
+	if (isfinite(bucket_end(last, s->scale)))
+		return add(r, bucket_end(last, s->scale), (size_t)(last - first) + 1);
+	return true;
+}
+
+static bool make_classic(struct sl_render *r)
+{
+	const struct sl_series *s = &r->series;
+
+	for (size_t i = 0; i < s->bound_count && i < s->bucket_count; i++)
+		if (isfinite(s->bounds[i]) && !add(r, s->bounds[i], i))
+			return false;
+	return true;
+}
+
+static bool same(const struct sl_bounds *b, const struct sl_series *s)
+{
+	if (!b->valid || b->exponential != s->exponential || b->bucket_count != s->bucket_count)
+		return false;
+	if (s->exponential)
+		return b->scale == s->scale && b->first_bucket == s->first_bucket &&
+		       b->zero_threshold == s->zero_threshold;
+	/* the common case: finite, ascending, taken over as they are */
+	return b->count == s->bound_count &&
+	       !memcmp(b->bound, s->bounds, s->bound_count * sizeof(*s->bounds));
+}
+
+bool sl_bounds_make(struct sl_render *r)
+{
+	struct sl_bounds *b = &r->bounds;
+	const struct sl_series *s = &r->series;
+	char *p;
+
+	if (same(b, s))
+		return true;
+	b->count = 0;
+	b->valid = false;
+	if (!(s->exponential ? make_exponential(r) : make_classic(r)))
+		return false;
+	free(b->text_at);
+	free(b->text);
+	b->text_at = malloc((b->count + 1) * sizeof(*b->text_at));
+	b->text = malloc(b->count * (SL_NUMBER_MAX + sizeof("le=\"\"} ")) + 1);
+	if (!b->text_at || !b->text) {
+		r->error = -ENOMEM;
+		return false;
+	}
+	p = b->text;
+	for (size_t i = 0; i < b->count; i++) {
+		b->text_at[i] = (uint32_t)(p - b->text);
+		memcpy(p, "le=\"", 4);
+		p = sl_put_bound(p + 4, b->bound[i], r->format == SL_FORMAT_OPENMETRICS);
+		memcpy(p, "\"} ", 3);
+		p += 3;
+	}
+	b->text_at[b->count] = (uint32_t)(p - b->text);
+	b->exponential = s->exponential;
+	b->scale = s->scale;
+	b->first_bucket = s->first_bucket;
+	b->bucket_count = s->bucket_count;
+	b->zero_threshold = s->zero_threshold;
+	b->valid = true;
+	return true;
+}

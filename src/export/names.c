@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * names.c - keeps families apart. A counter "a" has samples "a_total", a histogram "a_bucket": a
+ * family of such a name would be taken for theirs (OpenMetrics 1.0, "Suffixes": a family's name
+ * must not result in a clash of sample names). It gets its type behind its name: "a_total_gauge".
+ *
+ * Families come sorted, so a name can only clash with one that is a beginning of it, or with one
+ * that was lengthened: what must be remembered is a handful, however many families there are.
+ */
+#include <string.h>
+
+#include "export/render.h"
+
+static const char *const type_names[] = {
+	[SL_FAMILY_COUNTER] = "_counter",     [SL_FAMILY_GAUGE] = "_gauge",
+	[SL_FAMILY_HISTOGRAM] = "_histogram", [SL_FAMILY_INFO] = "_info",
+	[SL_FAMILY_STATESET] = "_stateset",
+};
+
+/* What is behind the family's name in the names of its samples, in any format. */
+static bool is_sample_suffix(enum sl_family_type type, const char *suffix)
+{
+	static const char *const counter[] = {"_total", "_created", NULL};
+	static const char *const histogram[] = {"_bucket", "_count", "_sum", "_created", NULL};
+	static const char *const info[] = {"_info", NULL};
+	static const char *const none[] = {NULL};
+	const char *const *s = type == SL_FAMILY_COUNTER     ? counter
+			       : type == SL_FAMILY_HISTOGRAM ? histogram
+			       : type == SL_FAMILY_INFO	     ? info
+							     : none;
+
+	for (; *s; s++)
+		if (!strcmp(*s, suffix))
+			return true;
+	return false;
+}
+
+static bool clashes(const struct sl_render *r)
+{
+	for (size_t i = 0; i < r->reserved_count; i++) {
+		const struct sl_reserved *other = &r->reserved[i];
+		size_t n = strlen(other->name);
+
+		if (!strncmp(r->name, other->name, n) &&
+		    (!r->name[n] || is_sample_suffix(other->type, r->name + n)))
+			return true;
+	}
+	return false;
+}
+
+bool sl_names_take(struct sl_render *r)
+{
+	const char *name = r->family.name, *type = type_names[r->family.type];
+	size_t n = strlen(name), kept = 0;
+	struct sl_reserved *own;
+
+	if (n > SL_SHOWN_NAME_MAX)
+		return false;
+	/* Behind us is what is neither a beginning of this name nor sorts after it. */
+	for (size_t i = 0; i < r->reserved_count; i++) {
+		const struct sl_reserved *other = &r->reserved[i];
+
+		if (strcmp(other->name, name) >= 0 ||
+		    !strncmp(other->name, name, strlen(other->name))) {
+			if (kept != i)
+				r->reserved[kept] = *other;
+			kept++;
+		}
+	}
+	r->reserved_count = kept;
+	memcpy(r->name, name, n + 1);
+	r->name_bytes = n;
+	while (r->reserved_count && clashes(r)) {
+		if (n + strlen(type) > SL_SHOWN_NAME_MAX)
+			return false;
+		strcpy(r->name + n, type);
+		n += strlen(type);
+		r->name_bytes = n;
+	}
+	if (!sl_render_grow(r, &r->reserved, &r->reserved_room, kept + 1, sizeof(*r->reserved)))
+		return false;
+	own = &r->reserved[r->reserved_count++];
+	own->type = r->family.type;
+	memcpy(own->name, r->name, n + 1);
+	return true;
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * render.c - walks a source and hands out the text of it piece by piece. What is held at any time
+ * is one line of text, or one protobuf message; never the body.
+ */
+#include "export/render.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *sl_format_content_type(enum sl_format format)
+{
+	switch (format) {
+	case SL_FORMAT_OPENMETRICS:
+		return "application/openmetrics-text; version=1.0.0; charset=utf-8";
+	case SL_FORMAT_PROTOBUF:
+		return "application/vnd.google.protobuf; "
+		       "proto=io.prometheus.client.MetricFamily; encoding=delimited";
+	case SL_FORMAT_TEXT:
+		break;
+	}
+	return "text/plain; version=0.0.4; charset=utf-8";
+}
+
+struct sl_render *sl_render_new(const struct sl_source *source, enum sl_format format)
+{
+	struct sl_render *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->source = *source;
+	r->format = format;
+	return r;
+}
+
+void sl_render_created(struct sl_render *r, bool on)
+{
+	r->created = on;
+}
+
+void sl_render_free(struct sl_render *r)
+{
+	if (!r)
+		return;
+	if (r->walk)
+		r->source.end(r->walk);
+	free(r->reserved);
+	free(r->labels);
+	free(r->keys);
+	free(r->key_text);
+	free(r->spill);
+	free(r->bounds.bound);
+	free(r->bounds.bucket);
+	free(r->bounds.text_at);
+	free(r->bounds.text);
+	free(r->message);
+	free(r->delta);
+	free(r);
+}
+
+bool sl_render_grow(struct sl_render *r, void *p, size_t *room, size_t count, size_t size)
+{
+	void **array = p;
+	size_t n = *room ? *room : 16;
+	void *grown;
+
+	if (count <= *room)
+		return true;
+	while (n < count)
+		n *= 2;
+	grown = realloc(*array, n * size);
+	if (!grown) {
+		r->error = -ENOMEM;
+		return false;
+	}
+	*array = grown;
+	*room = n;
+	return true;
+}
+
+/* The caller's buffer is too small: the spill, which is empty whenever a piece is begun. */
+char *sl_render_room_slow(struct sl_render *r, size_t n)
+{
+	if (!sl_render_grow(r, &r->spill, &r->spill_room, n < 4096 ? 4096 : n, 1))
+		return NULL;
+	return r->spill;
+}
+
+static void drain(struct sl_render *r)
+{
+	size_t n = r->spill_bytes - r->spill_at, room = (size_t)(r->end - r->out);
+
+	if (n > room)
+		n = room;
+	if (!n)
+		return;
+	memcpy(r->out, r->spill + r->spill_at, n);
+	r->out += n;
+	r->spill_at += n;
+	if (r->spill_at == r->spill_bytes)
+		r->spill_at = r->spill_bytes = 0;
+}
+
+void sl_render_took_slow(struct sl_render *r, char *to)
+{
+	r->spill_at = 0;
+	r->spill_bytes = (size_t)(to - r->spill);
+	drain(r);
+}
+
+ssize_t sl_render_read(struct sl_render *r, char *buf, size_t max)
+{
+	if (!max)
+		return -EINVAL;
+	r->out = buf;
+	r->end = buf + max;
+	drain(r);
+	if (r->phase == SL_PHASE_START && !r->error) {
+		r->walk = r->source.begin(r->source.ctx);
+		if (!r->walk)
+			r->error = errno ? -errno : -ENOMEM;
+		r->phase = SL_PHASE_FAMILY;
+	}
+	/* An error shows when it is met; what was rendered before it is of no use to anybody. */
+	while (r->out < r->end && !r->error && r->phase != SL_PHASE_END) {
+		if (r->format == SL_FORMAT_PROTOBUF)
+			sl_protobuf_step(r);
+		else
+			sl_text_step(r);
+	}
+	if (r->error)
+		return r->error;
+	return r->out - buf;
+}
+
+/* ---- labels that must not be there ------------------------------------------------------------ */
+
+static char *put_escaped(char *p, const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '\\' || *s == '"' || *s == '\n')
+			*p++ = '\\';
+		*p++ = *s == '\n' ? 'n' : *s;
+	}
+	return p;
+}
+
+/* Rebuilds the labels of r->series with label i as exported_KEY. */
+static bool rename_label(struct sl_render *r, size_t i)
+{
+	struct sl_series *s = &r->series;
+	size_t bytes = strlen(s->label_keys[i]) + sizeof("exported_"), text = 0;
+	char *p;
+
+	for (size_t j = 0; j < s->label_count; j++)
+		text += strlen(s->label_keys[j]) + 2 * strlen(s->label_values[j]) + 16;
+	free(r->key_text);
+	r->key_text = malloc(bytes);
+	if (!r->key_text) {
+		r->error = -ENOMEM;
+		return false;
+	}
+	strcpy(r->key_text, "exported_");
+	strcat(r->key_text, s->label_keys[i]);
+	if (!sl_render_grow(r, &r->keys, &r->keys_room, s->label_count, sizeof(*r->keys)) ||
+	    !sl_render_grow(r, &r->labels, &r->labels_room, text, 1))
+		return false;
+	p = r->labels;
+	for (size_t j = 0; j < s->label_count; j++) {
+		r->keys[j] = j == i ? r->key_text : s->label_keys[j];
+		if (j)
+			*p++ = ',';
+		p = stpcpy(p, r->keys[j]);
+		*p++ = '=';
+		*p++ = '"';
+		p = put_escaped(p, s->label_values[j]);
+		*p++ = '"';
+	}
+	s->label_keys = r->keys;
+	s->label_text = r->labels;
+	s->label_bytes = (size_t)(p - r->labels);
+	return true;
+}
+
+int sl_render_next_series(struct sl_render *r, const char *reserved_label)
+{
+	int more = r->source.next_series(r->walk, &r->series);
+
+	if (more < 0)
+		r->error = more;
+	if (more <= 0)
+		return 0;
+	for (size_t i = 0; i < r->series.label_count; i++)
+		if (!strcmp(r->series.label_keys[i], reserved_label))
+			return rename_label(r, i);
+	return 1;
+}
+
+const char *sl_render_state_label(struct sl_render *r, char buf[SL_SHOWN_NAME_MAX + 1])
+{
+	memcpy(buf, r->name, r->name_bytes + 1);
+	for (char *c = buf; (c = strchr(c, ':'));)
+		*c = '_';
+	return buf;
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * text.c - Prometheus text format 0.0.4 and OpenMetrics 1.0, which differ in the names of
+ * families, in UNIT, in the escapes of HELP, in the types and in "# EOF".
+ */
+#include <string.h>
+
+#include "export/number.h"
+#include "export/render.h"
+
+static inline char *put(char *p, const char *s, size_t n)
+{
+	memcpy(p, s, n);
+	return p + n;
+}
+
+static inline char *puts_(char *p, const char *s)
+{
+	return put(p, s, strlen(s));
+}
+
+static char *put_u64_value(char *p, uint64_t v)
+{
+	p = sl_put_u64(p, v);
+	*p++ = '\n';
+	return p;
+}
+
+/* ---- family ----------------------------------------------------------------------------------- */
+
+static const char *sample_suffix(enum sl_family_type type)
+{
+	return type == SL_FAMILY_COUNTER ? "_total" : type == SL_FAMILY_INFO ? "_info" : "";
+}
+
+static const char *type_word(enum sl_family_type type, bool openmetrics)
+{
+	switch (type) {
+	case SL_FAMILY_COUNTER:
+		return "counter";
+	case SL_FAMILY_HISTOGRAM:
+		return "histogram";
+	case SL_FAMILY_INFO:
+		return openmetrics ? "info" : "gauge";
+	case SL_FAMILY_STATESET:
+		return openmetrics ? "stateset" : "gauge";
+	case SL_FAMILY_GAUGE:
+		break;
+	}
+	return "gauge";
+}
+
+/* HELP may hold anything but a bare newline or backslash; OpenMetrics wants '"' escaped too. */
+static char *put_help(char *p, const char *s, bool openmetrics)
+{
+	for (; *s; s++) {
+		if (*s == '\\' || *s == '\n' || (openmetrics && *s == '"'))
+			*p++ = '\\';
+		*p++ = *s == '\n' ? 'n' : *s;
+	}
+	return p;
+}
+
+/* OpenMetrics: the unit must end the name, behind "_"; info and state sets have none. */
+static bool unit_shows(const struct sl_render *r, size_t unit_bytes)
+{
+	const char *end = r->name + r->name_bytes;
+
+	return unit_bytes && unit_bytes < r->name_bytes && end[-(ptrdiff_t)unit_bytes - 1] == '_' &&
+	       !memcmp(end - unit_bytes, r->family.unit, unit_bytes) &&
+	       r->family.type != SL_FAMILY_INFO && r->family.type != SL_FAMILY_STATESET;
+}
+
+static void begin_family(struct sl_render *r)
+{
+	bool openmetrics = r->format == SL_FORMAT_OPENMETRICS;
+	const char *suffix = sample_suffix(r->family.type);
+	/* 0.0.4 describes the samples, OpenMetrics the family */
+	const char *shown = openmetrics ? "" : suffix;
+	size_t help = strlen(r->family.help), unit = strlen(r->family.unit);
+	char *p = sl_render_room(r, 3 * (sizeof(r->prefix) + 16) + 2 * help + unit);
+
+	if (!p)
+		return;
+	if (help) {
+		p = put(puts_(p, "# HELP "), r->name, r->name_bytes);
+		p = puts_(p, shown);
+		*p++ = ' ';
+		p = put_help(p, r->family.help, openmetrics);
+		*p++ = '\n';
+	}
+	p = put(puts_(p, "# TYPE "), r->name, r->name_bytes);
+	p = puts_(p, shown);
+	*p++ = ' ';
+	p = puts_(p, type_word(r->family.type, openmetrics));
+	*p++ = '\n';
+	if (openmetrics && unit_shows(r, unit)) {
+		p = put(puts_(p, "# UNIT "), r->name, r->name_bytes);
+		*p++ = ' ';
+		p = put(p, r->family.unit, unit);
+		*p++ = '\n';
+	}
+	sl_render_took(r, p);
+	p = put(r->prefix, r->name, r->name_bytes);
+	if (r->family.type != SL_FAMILY_HISTOGRAM)
+		p = puts_(p, suffix);
+	r->prefix_bytes = (size_t)(p - r->prefix);
+	r->phase = SL_PHASE_SERIES;
+}
+
+/* ---- samples ---------------------------------------------------------------------------------- */
+
+static inline char *put_value(char *p, const struct sl_series *s)
+{
+	if (s->value_type == SL_VALUE_U64)
+		p = sl_put_u64(p, s->value.u64);
+	else if (s->value_type == SL_VALUE_I64)
+		p = sl_put_i64(p, s->value.i64);
+	else
+		p = sl_put_f64(p, s->value.f64);
+	*p++ = '\n';
+	return p;
+}
+
+/* Prefix, suffix and labels, and the blank before the value. */
+static inline char *put_name(char *p, const struct sl_render *r, const char *suffix,
+			     size_t suffix_bytes)
+{
+	p = put(p, r->prefix, r->prefix_bytes);
+	p = put(p, suffix, suffix_bytes);
+	if (r->series.label_bytes) {
+		*p++ = '{';
+		p = put(p, r->series.label_text, r->series.label_bytes);
+		*p++ = '}';
+	}
+	*p++ = ' ';
+	return p;
+}
+
+/* Bytes of a line without what its caller adds: name, suffix, labels, value. */
+static inline size_t line_room(const struct sl_render *r)
+{
+	return r->prefix_bytes + r->series.label_bytes + 16 + SL_NUMBER_MAX;
+}
+
+/* Counters, gauges and info: a line each, as many as the buffer takes. */
+static void scalars(struct sl_render *r)
+{
+	char *p;
+
+	do {
+		if (!sl_render_next_series(r, "")) {
+			r->phase = SL_PHASE_FAMILY;
+			return;
+		}
+		p = sl_render_room(r, line_room(r));
+		if (!p)
+			return;
+		p = put_name(p, r, "", 0);
+		if (r->family.type == SL_FAMILY_INFO)
+			p = put(p, "1\n", 2);
+		else
+			p = put_value(p, &r->series);
+		sl_render_took(r, p);
+		if (r->created && r->family.type == SL_FAMILY_COUNTER) {
+			r->phase = SL_PHASE_LINES;
+			return;
+		}
+	} while (r->out < r->end);
+}
+
+/* The start of a counter or histogram, in seconds, exact: a double would not hold nanoseconds. */
+static void created_line(struct sl_render *r)
+{
+	uint64_t ns = r->series.created_ns, fraction = ns % 1000000000u;
+	size_t suffix = r->family.type == SL_FAMILY_COUNTER ? strlen("_total") : 0;
+	char *p;
+
+	r->phase = SL_PHASE_SERIES;
+	if (!r->created || !ns || r->format != SL_FORMAT_OPENMETRICS)
+		return;
+	p = sl_render_room(r, line_room(r));
+	if (!p)
+		return;
+	r->prefix_bytes -= suffix;
+	p = put_name(p, r, "_created", 8);
+	r->prefix_bytes += suffix;
+	p = sl_put_u64(p, ns / 1000000000u);
+	*p++ = '.';
+	for (uint64_t unit = 100000000u; unit && (fraction || unit == 100000000u); unit /= 10) {
+		*p++ = (char)('0' + fraction / unit);
+		fraction %= unit;
+	}
+	*p++ = '\n';
+	sl_render_took(r, p);
+}
+
+/* A line of a histogram: buckets, +Inf, sum, count, created. */
+static void histogram_line(struct sl_render *r)
+{
+	const struct sl_series *s = &r->series;
+	struct sl_bounds *b = &r->bounds;
+	const char *le = "le=\"+Inf\"} ";
+	size_t le_bytes = 11, upto = s->bucket_count;
+	char *p;
+
+	if (r->line > b->count + 2) {
+		created_line(r);
+		return;
+	}
+	p = sl_render_room(r, line_room(r) + SL_NUMBER_MAX);
+	if (!p)
+		return;
+	if (r->line <= b->count) {
+		if (r->line < b->count) {
+			le = b->text + b->text_at[r->line];
+			le_bytes = b->text_at[r->line + 1] - b->text_at[r->line];
+			upto = b->bucket[r->line] + 1;
+		}
+		while (r->bucket < upto)
+			r->cumulative += s->buckets[r->bucket++];
+		p = put(p, r->prefix, r->prefix_bytes);
+		p = put(p, "_bucket{", 8);
+		if (s->label_bytes) {
+			p = put(p, s->label_text, s->label_bytes);
+			*p++ = ',';
+		}
+		p = put(p, le, le_bytes);
+		p = put_u64_value(p, r->cumulative);
+	} else if (r->line == b->count + 1) {
+		p = put_name(p, r, "_sum", 4);
+		p = sl_put_f64(p, s->sum);
+		*p++ = '\n';
+	} else {
+		p = put_name(p, r, "_count", 6);
+		p = put_u64_value(p, r->cumulative);
+	}
+	sl_render_took(r, p);
+	r->line++;
+}
+
+/* A line of a state set: its labels, and the state as one more, named as the family. */
+static void state_line(struct sl_render *r)
+{
+	const struct sl_series *s = &r->series;
+	const char *state, *label;
+	char buf[SL_SHOWN_NAME_MAX + 1], *p;
+
+	if (r->line >= s->state_count || r->line >= 64) {
+		r->phase = SL_PHASE_SERIES;
+		return;
+	}
+	state = s->states[r->line];
+	label = sl_render_state_label(r, buf);
+	p = sl_render_room(r, line_room(r) + r->name_bytes + 2 * strlen(state) + 8);
+	if (!p)
+		return;
+	p = put(p, r->prefix, r->prefix_bytes);
+	*p++ = '{';
+	if (s->label_bytes) {
+		p = put(p, s->label_text, s->label_bytes);
+		*p++ = ',';
+	}
+	p = puts_(p, label);
+	*p++ = '=';
+	*p++ = '"';
+	p = put_help(p, state, true); /* the same escapes */
+	p = put(p, "\"} 0\n", 5);
+	if (s->value.u64 >> r->line & 1)
+		p[-2] = '1';
+	sl_render_took(r, p);
+	r->line++;
+}
+
+static void begin_series(struct sl_render *r)
+{
+	char buf[SL_SHOWN_NAME_MAX + 1];
+	bool histogram = r->family.type == SL_FAMILY_HISTOGRAM;
+
+	if (!histogram && r->family.type != SL_FAMILY_STATESET) {
+		scalars(r);
+		return;
+	}
+	if (!sl_render_next_series(r, histogram ? "le" : sl_render_state_label(r, buf))) {
+		r->phase = SL_PHASE_FAMILY;
+		return;
+	}
+	if (histogram && !sl_bounds_make(r))
+		return;
+	r->line = 0;
+	r->bucket = 0;
+	r->cumulative = 0;
+	r->phase = SL_PHASE_LINES;
+}
+
+static void next_family(struct sl_render *r)
+{
+	int more = r->source.next_family(r->walk, &r->family);
+	char *p;
+
+	if (more < 0)
+		r->error = more;
+	else if (more && sl_names_take(r))
+		begin_family(r);
+	if (more)
+		return;
+	r->phase = SL_PHASE_END;
+	if (r->format == SL_FORMAT_OPENMETRICS) {
+		p = sl_render_room(r, 6);
+		if (p)
+			sl_render_took(r, put(p, "# EOF\n", 6));
+	}
+}
+
+void sl_text_step(struct sl_render *r)
+{
+	if (r->phase == SL_PHASE_FAMILY)
+		next_family(r);
+	else if (r->phase == SL_PHASE_SERIES)
+		begin_series(r);
+	else if (r->family.type == SL_FAMILY_HISTOGRAM)
+		histogram_line(r);
+	else if (r->family.type == SL_FAMILY_STATESET)
+		state_line(r);
+	else
+		created_line(r);
+}
