@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -82,7 +83,7 @@ static void init_timers(struct sl_agent *a)
 		[TIMER_QUARANTINE] = {0, region_timer_quarantine},
 		[TIMER_SILENT] = {10000 * MS, on_silent},
 		[TIMER_BLOCKED] = {5000 * MS, on_blocked},
-		[TIMER_IDLE] = {0, rest_timer_idle},
+		[TIMER_IDLE] = {0, proxy_timer_idle},
 		[TIMER_SETTLE] = {0, rdma_timer_settle},
 		[TIMER_RELEASE] = {0, rdma_timer_release},
 	};
@@ -228,10 +229,13 @@ int agent_init(struct sl_agent *a, const struct sl_agent_opts *opts, char *error
 	TAILQ_INIT(&a->graveyard);
 	TAILQ_INIT(&a->peer_graveyard);
 	init_timers(a);
+	if (getrandom(&a->proxy_seed, sizeof(a->proxy_seed), GRND_NONBLOCK) < 0)
+		a->proxy_seed = SL_FNV_BASIS;
 	a->conn_max = a->o.max_regions + 256;
 	pthread_mutex_init(&a->lock, NULL);
 
-	while (buckets < a->o.max_regions)
+	a->slot_count = a->o.max_regions + 1;
+	while (buckets < a->slot_count)
 		buckets *= 2;
 	a->hash_mask = buckets - 1;
 	if (gethostname(host, sizeof(host) - 1))
@@ -239,7 +243,7 @@ int agent_init(struct sl_agent *a, const struct sl_agent_opts *opts, char *error
 	a->host = strdup(a->o.host && *a->o.host ? a->o.host : host);
 	a->socket = strdup(a->o.socket);
 	a->publish_socket = a->o.publish_socket ? strdup(a->o.publish_socket) : NULL;
-	a->slots = calloc(a->o.max_regions, sizeof(*a->slots));
+	a->slots = calloc(a->slot_count, sizeof(*a->slots));
 	a->by_id = calloc(buckets, sizeof(*a->by_id));
 	a->by_instance = calloc(buckets, sizeof(*a->by_instance));
 	a->consumers = calloc(a->o.consumer_count + 1, sizeof(*a->consumers));
@@ -265,7 +269,8 @@ void agent_fini(struct sl_agent *a)
 
 	while ((c = TAILQ_FIRST(&a->conns)))
 		conn_close(a, c);
-	for (uint32_t i = 0; a->slots && i < a->o.max_regions; i++)
+	self_fini(a);
+	for (uint32_t i = 0; a->slots && i < a->slot_count; i++)
 		if (a->slots[i])
 			region_free(a, a->slots[i]);
 	agent_bury(a);
@@ -335,6 +340,9 @@ struct sl_agent *sl_agent_new(const struct sl_agent_opts *opts, char *error, siz
 	err = rdma_init(a, error, bytes);
 	if (err)
 		goto err;
+	err = self_init(a, error, bytes);
+	if (err)
+		goto err;
 	store_restore(a);
 	if (add(a, a->listen_fd, &a->listen_source, SOURCE_LISTEN) ||
 	    (a->publish_fd >= 0 && add(a, a->publish_fd, &a->publish_source, SOURCE_LISTEN))) {
@@ -342,6 +350,9 @@ struct sl_agent *sl_agent_new(const struct sl_agent_opts *opts, char *error, siz
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
 		goto err;
 	}
+	err = rest_init(a, error, bytes);
+	if (err)
+		goto err;
 	return a;
 err:
 	sl_agent_free(a);
@@ -353,6 +364,7 @@ void sl_agent_free(struct sl_agent *a)
 {
 	if (!a)
 		return;
+	rest_fini(a); /* first: its handlers use all the rest */
 	agent_unlisten(a->publish_fd, a->publish_socket, a->socket_dev[1], a->socket_ino[1]);
 	agent_unlisten(a->listen_fd, a->socket, a->socket_dev[0], a->socket_ino[0]);
 	agent_fini(a);
@@ -424,6 +436,7 @@ int sl_agent_run(struct sl_agent *a, int stop_fd)
 		}
 		agent_expire(a, sl_now_ns());
 		agent_bury(a);
+		self_sync(a);
 		pthread_mutex_unlock(&a->lock);
 	}
 	epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, stop_fd, NULL);

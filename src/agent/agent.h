@@ -58,6 +58,12 @@ int sl_agent_run(struct sl_agent *a, int stop_fd);
 /* Marks the directory closed, removes the socket's file and releases everything. */
 void sl_agent_free(struct sl_agent *a);
 
+/*
+ * Is "ADDRESS:PORT" fit for REST: 1 loopback, 0 reachable from elsewhere, -EACCES that and no
+ * token, -EINVAL ill-formed; with one line in error.
+ */
+int sl_agent_rest_check(const char *listen, bool has_token, char *error, size_t error_bytes);
+
 const char *sl_agent_socket(const struct sl_agent *a);
 const char *sl_agent_rest(const struct sl_agent *a); /* real address, or NULL */
 const char *sl_agent_rdma(const struct sl_agent *a); /* "DEVICE:PORT", or NULL */

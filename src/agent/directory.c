@@ -24,7 +24,7 @@ int directory_init(struct sl_agent *a, char *error, size_t bytes)
 		{.type = SL_SECTION_ENTRIES,
 		 .stride = 64,
 		 .offset = 4160,
-		 .length = (uint64_t)a->o.max_regions * SL_LINE_SIZE},
+		 .length = (uint64_t)a->slot_count * SL_LINE_SIZE},
 	};
 	struct sl_text_label labels[] = {
 		{"host", a->host},
@@ -91,7 +91,7 @@ void directory_hot(struct sl_agent *a)
 
 	for (int i = 0; i < REFUSED_ABSENT; i++)
 		refused += a->n.refused[i];
-	d->hot[SL_DIR_LIVE] = a->live_count;
+	d->hot[SL_DIR_LIVE] = a->state_count[SL_STATE_LIVE];
 	d->hot[SL_DIR_REFUSED] = refused;
 	d->hot[SL_DIR_CHANGED_NS] = sl_realtime_ns();
 	line_store((uint64_t *)((char *)d->map + 4096), d->hot);

@@ -99,6 +99,14 @@ struct counters {
 	uint64_t promotions, promoted_regions, breakups, registration_failures;
 };
 
+struct counter_info {
+	const char *name;
+	size_t offset; /* in struct counters */
+	const char *help;
+};
+#define COUNTERS 24
+extern const struct counter_info counter_table[COUNTERS]; /* self.c */
+
 /* ---- peers, connections, regions ----------------------------------------------------------------- */
 
 enum source_kind { SOURCE_LISTEN, SOURCE_CONN, SOURCE_PEER, SOURCE_TIMER, SOURCE_WAKE, SOURCE_STOP,
@@ -224,11 +232,15 @@ struct sl_agent {
 	uint32_t slot_free_hint;
 	struct region **by_id, **by_instance;
 	uint32_t hash_mask;
-	uint32_t region_count, live_count;
+	uint32_t slot_count; /* max_regions, and one of our own */
+	uint32_t region_count, state_count[SL_STATE_RETIRED + 1];
 	uint64_t memory;
 	uint64_t last_id;
 	struct counters n;
 
+	struct proxy *proxies[256]; /* by microservice */
+	uint32_t proxy_count;
+	uint64_t proxy_seed;
 	struct rdma *rdma;
 	struct rest *rest;
 	struct self *self;
@@ -287,6 +299,7 @@ struct region *region_by_instance(struct sl_agent *a, uint64_t instance);
 void region_lost(struct sl_agent *a, struct region *r);   /* its connection is gone */
 void region_restored(struct sl_agent *a, struct region *r); /* out of systemd's store */
 void region_dead(struct sl_agent *a, struct region *r);
+void region_revive(struct sl_agent *a, struct region *r); /* closed by idleness, and back */
 void region_closed(struct sl_agent *a, struct region *r);
 void region_retire(struct sl_agent *a, struct region *r);
 void region_free(struct sl_agent *a, struct region *r);
@@ -302,8 +315,20 @@ void store_add(struct sl_agent *a, struct region *r, int fd);
 void store_remove(struct sl_agent *a, struct region *r);
 void store_restore(struct sl_agent *a);
 
+/* proxy.c: more in proxy.h */
+void proxy_timer_idle(struct sl_agent *a, struct timer *t);
+void proxy_revived(struct region *r);
+void proxy_retire(struct sl_agent *a, struct region *r);
+void proxy_free(struct sl_agent *a, struct region *r);
+
+/* self.c */
+int self_init(struct sl_agent *a, char *error, size_t bytes);
+void self_sync(struct sl_agent *a);
+void self_fini(struct sl_agent *a);
+
 /* rest.c */
-void rest_timer_idle(struct sl_agent *a, struct timer *t);
+int rest_init(struct sl_agent *a, char *error, size_t bytes);
+void rest_fini(struct sl_agent *a); /* without the lock: waits for handlers */
 
 /* status.c: all with the lock held */
 struct json_t;
@@ -318,6 +343,10 @@ int rdma_init(struct sl_agent *a, char *error, size_t bytes);
 void rdma_fini(struct sl_agent *a);
 void *rdma_map(struct sl_agent *a, int fd, uint64_t size); /* MAP_FAILED with errno */
 void rdma_unmap(struct sl_agent *a, void *map, uint64_t size);
+struct json_t *rdma_queues_json(const struct sl_agent *a, int64_t number); /* -1: all */
+struct json_t *rdma_connect_json(const struct sl_agent *a);
+struct json_t *rdma_directory_json(const struct sl_agent *a);
+size_t rdma_queue_count(const struct sl_agent *a);
 int rdma_add(struct sl_agent *a, struct region *r);
 void rdma_remove(struct sl_agent *a, struct region *r);
 void rdma_event(struct sl_agent *a);

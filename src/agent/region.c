@@ -136,10 +136,9 @@ void region_publish(struct sl_agent *a, struct region *r)
 
 static void set_state(struct sl_agent *a, struct region *r, enum sl_region_state state)
 {
-	if (r->state == SL_STATE_LIVE)
-		a->live_count--;
-	if (state == SL_STATE_LIVE)
-		a->live_count++;
+	if (r->state != SL_STATE_FREE)
+		a->state_count[r->state]--;
+	a->state_count[state]++;
 	r->state = state;
 	r->changed_ns = sl_realtime_ns();
 	region_publish(a, r);
@@ -230,7 +229,7 @@ static int check_header(const void *map, const struct sl_msg_publish *say,
 static int check_room(struct sl_agent *a, uint64_t size, uid_t uid, bool own, struct refused *why)
 {
 	struct uid_count *u = uid_find(a, uid, false);
-	bool slots = a->region_count >= a->o.max_regions;
+	bool slots = a->region_count >= a->o.max_regions + (a->self ? 1 : 0);
 	uint32_t most = a->o.max_regions_per_uid;
 	struct timer *t;
 
@@ -365,7 +364,7 @@ int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, s
 	if (check_header(r->map, say, r->info, why))
 		goto err;
 
-	for (; a->slot_free_hint < a->o.max_regions && a->slots[a->slot_free_hint];)
+	for (; a->slot_free_hint < a->slot_count && a->slots[a->slot_free_hint];)
 		a->slot_free_hint++;
 	r->slot = a->slot_free_hint;
 	r->id = a->last_id + 1;
@@ -502,6 +501,14 @@ void region_closed(struct sl_agent *a, struct region *r)
 		region_label(r, "service"));
 }
 
+void region_revive(struct sl_agent *a, struct region *r)
+{
+	timer_stop(&r->timer);
+	proxy_revived(r);
+	a->n.reattached++;
+	set_state(a, r, SL_STATE_LIVE);
+}
+
 /*
  * The process of an orphan lives: the connection was lost by accident (an application that closes
  * all descriptors, a client that we dropped). It is dead to readers until it comes back, and its
@@ -535,6 +542,8 @@ void region_retire(struct sl_agent *a, struct region *r)
 {
 	leave_conn(r);
 	unhash_instance(a, r);
+	if (r->proxy)
+		proxy_retire(a, r);
 	set_state(a, r, SL_STATE_RETIRED);
 	timer_start(&a->timers[TIMER_QUARANTINE], &r->timer, sl_now_ns());
 	store_remove(a, r);
@@ -553,8 +562,7 @@ void region_free(struct sl_agent *a, struct region *r)
 	timer_stop(&r->timer);
 	timer_stop(&r->settle);
 	leave_conn(r);
-	if (r->state == SL_STATE_LIVE)
-		a->live_count--;
+	a->state_count[r->state]--;
 	if (r->state != SL_STATE_RETIRED)
 		unhash_instance(a, r);
 	unhash_id(a, r);
@@ -563,7 +571,8 @@ void region_free(struct sl_agent *a, struct region *r)
 	if (r->slot < a->slot_free_hint)
 		a->slot_free_hint = r->slot;
 	a->region_count--;
-	a->memory -= r->info->size;
+	if (!r->self)
+		a->memory -= r->info->size;
 	a->n.freed++;
 	if (u) {
 		u->regions--;
@@ -572,6 +581,8 @@ void region_free(struct sl_agent *a, struct region *r)
 	}
 	TAILQ_REMOVE(&r->peer->regions, r, peer_link);
 	peer_put(a, r->peer);
+	if (r->proxy)
+		proxy_free(a, r);
 	rdma_remove(a, r);
 	rdma_unmap(a, r->map, r->info->size);
 	close(r->fd);

@@ -46,6 +46,10 @@ json_t *region_json(const struct sl_agent *a, const struct region *r)
 		      (json_int_t)r->info->size, "pid", (int)r->pid, "uid", (int)r->uid, "slot",
 		      (int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
 		      (json_int_t)r->changed_ns, "connected", r->conn != NULL, "labels", labels);
+	json_object_set_new(j, "by",
+			    json_string(r->self	   ? "agent"
+					: r->proxy ? "rest"
+						   : "publisher"));
 	if (a->rdma) {
 		json_object_set_new(j, "address", number(addr));
 		json_object_set_new(j, "rkey", number(rkey));
@@ -56,22 +60,19 @@ json_t *region_json(const struct sl_agent *a, const struct region *r)
 static json_t *counters_json(const struct sl_agent *a)
 {
 	const struct counters *n = &a->n;
-	json_t *refused = json_object(), *dropped = json_object();
+	json_t *refused = json_object(), *dropped = json_object(), *j = json_object();
 
+	for (int i = 0; i < COUNTERS; i++)
+		json_object_set_new(
+			j, counter_table[i].name,
+			number(*(const uint64_t *)((const char *)n + counter_table[i].offset)));
 	for (int i = 0; i < REFUSED_COUNT; i++)
 		json_object_set_new(refused, refusal_names[i], number(n->refused[i]));
 	for (int i = 0; i < DROP_COUNT; i++)
 		json_object_set_new(dropped, drop_names[i], number(n->dropped[i]));
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o}",
-			 "connections", (json_int_t)n->connections, "packets",
-			 (json_int_t)n->packets, "admitted", (json_int_t)n->admitted, "reattached",
-			 (json_int_t)n->reattached, "restored", (json_int_t)n->restored, "dead",
-			 (json_int_t)n->dead, "closed", (json_int_t)n->closed, "expired",
-			 (json_int_t)n->expired, "evicted", (json_int_t)n->evicted, "freed",
-			 (json_int_t)n->freed, "lines_repaired", (json_int_t)n->lines_repaired,
-			 "lost_connections", (json_int_t)n->lost_connections, "extra_descriptors",
-			 (json_int_t)n->extra_fds, "subscribed", (json_int_t)n->subscribed,
-			 "opened", (json_int_t)n->opened, "refused", refused, "dropped", dropped);
+	json_object_set_new(j, "refused", refused);
+	json_object_set_new(j, "dropped", dropped);
+	return j;
 }
 
 json_t *status_json(const struct sl_agent *a)
@@ -79,7 +80,7 @@ json_t *status_json(const struct sl_agent *a)
 	json_t *regions = json_array(), *j;
 	char hex[24];
 
-	for (uint32_t i = 0; i < a->o.max_regions; i++)
+	for (uint32_t i = 0; i < a->slot_count; i++)
 		if (a->slots[i])
 			json_array_append_new(regions, region_json(a, a->slots[i]));
 	snprintf(hex, sizeof(hex), "%016" PRIx64, a->dir.instance);
@@ -90,14 +91,19 @@ json_t *status_json(const struct sl_agent *a)
 		      counters_json(a), "regions", regions);
 	if (!j)
 		return NULL;
-	json_object_set_new(j, "use",
-			    json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}", "regions",
-				      "used", (json_int_t)a->region_count, "max",
-				      (json_int_t)a->o.max_regions, "memory", "used",
-				      (json_int_t)a->memory, "max", (json_int_t)a->o.max_memory,
-				      "connections", "used", (json_int_t)a->conn_count, "max",
-				      (json_int_t)a->conn_max, "live", (json_int_t)a->live_count,
-				      "consumers", (json_int_t)a->consumer_conns));
+	if (a->rest)
+		json_object_set_new(j, "rest", json_string(sl_agent_rest(a)));
+	if (a->rdma)
+		json_object_set_new(j, "rdma", json_string(sl_agent_rdma(a)));
+	json_object_set_new(
+		j, "use",
+		json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}", "regions", "used",
+			  (json_int_t)(a->region_count - (a->self ? 1 : 0)), "max",
+			  (json_int_t)a->o.max_regions, "memory", "used", (json_int_t)a->memory,
+			  "max", (json_int_t)a->o.max_memory, "connections", "used",
+			  (json_int_t)a->conn_count, "max", (json_int_t)a->conn_max, "live",
+			  (json_int_t)(a->state_count[SL_STATE_LIVE] - (a->self ? 1 : 0)),
+			  "consumers", (json_int_t)a->consumer_conns));
 	return j;
 }
 

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+/* proxy.c - see proxy.h. Writes region format 1 by sidelight-region(5); all with the lock held. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/proxy.h"
+
+#define HOT		4096u
+#define STRIPES		8192u
+#define SCHEMA_A_METRIC 256u /* bytes of schema for one metric, on average */
+
+struct known {		 /* a metric of the region */
+	uint64_t hash;	 /* of name and labels */
+	uint32_t record; /* its offset in the schema */
+	uint32_t cell;
+};
+
+struct proxy {
+	char *microservice;
+	uint64_t hash;
+	struct region *region;
+	struct known *known;
+	uint32_t count, max;
+	uint64_t schema, schema_bytes, schema_used; /* of the region */
+	uint64_t hot[7];
+	struct timer idle;
+	struct proxy *next;
+};
+
+static struct proxy **bucket(struct sl_agent *a, uint64_t h)
+{
+	return &a->proxies[h % (sizeof(a->proxies) / sizeof(*a->proxies))];
+}
+
+static struct proxy *find(struct sl_agent *a, const char *microservice, uint64_t h)
+{
+	struct proxy *p = *bucket(a, h);
+
+	while (p && (p->hash != h || strcmp(p->microservice, microservice)))
+		p = p->next;
+	return p;
+}
+
+static void touch(struct sl_agent *a, struct proxy *p)
+{
+	timer_start(&a->timers[TIMER_IDLE], &p->idle, sl_now_ns());
+}
+
+static uint64_t *at(const struct region *r, uint64_t offset)
+{
+	return (uint64_t *)((char *)r->map + offset);
+}
+
+static void publish_hot(struct region *r)
+{
+	struct proxy *p = r->proxy;
+
+	p->hot[SL_HOT_CHANGED_NS] = sl_realtime_ns();
+	line_store(at(r, HOT), p->hot);
+}
+
+/* The region's memory is the agent's own; it is admitted like anybody else's. */
+static int make_region(struct sl_agent *a, const char *microservice, uint32_t metrics,
+		       const struct proxy_label *labels, size_t count, struct region **out,
+		       struct refused *why)
+{
+	uint64_t stripe = ((metrics + SL_LINE_CELLS - 1) / SL_LINE_CELLS * SL_LINE_SIZE + 4095) &
+			  ~4095ull;
+	uint64_t schema = ((uint64_t)metrics * SCHEMA_A_METRIC + 4095) & ~4095ull;
+	struct sl_region_section section[3] = {
+		{.type = SL_SECTION_HOT, .stride = 64, .offset = HOT, .length = 64},
+		{.type = SL_SECTION_STRIPES,
+		 .stride = (uint32_t)stripe,
+		 .offset = STRIPES,
+		 .length = stripe},
+		{.type = SL_SECTION_SCHEMA,
+		 .stride = 8,
+		 .offset = STRIPES + stripe,
+		 .length = schema},
+	};
+	struct sl_text_label all[SL_LABELS_MAX] = {
+		{"service", microservice},
+		{"pod", a->host},
+	};
+	struct build b = {
+		.kind = SL_REGION_METRICS,
+		.size = STRIPES + stripe + schema,
+		.section = section,
+		.section_count = 3,
+		.labels = all,
+		.label_count = 2,
+		.pid = (uint32_t)getpid(),
+		.start_ticks = process_start_ticks(getpid()),
+	};
+	struct sl_msg_publish say = {.size = b.size};
+	struct peer *peer;
+	void *map;
+	int fd, err;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t j = 0;
+
+		while (j < b.label_count && strcmp(all[j].key, labels[i].key))
+			j++;
+		if (j == SL_LABELS_MAX) {
+			why->cause = REFUSED_HEADER;
+			why->error = EINVAL;
+			snprintf(why->reason, sizeof(why->reason), "more than %u labels",
+				 SL_LABELS_MAX);
+			return -1;
+		}
+		all[j] = (struct sl_text_label){labels[i].key, labels[i].value};
+		if (j == b.label_count)
+			b.label_count++;
+	}
+	err = build_region(&b, "sidelight-rest", &fd, &map, &say.instance);
+	if (err) {
+		why->cause = REFUSED_SYSTEM;
+		why->error = -err;
+		snprintf(why->reason, sizeof(why->reason), "cannot make a region of %llu bytes: %s",
+			 (unsigned long long)b.size, strerror(-err));
+		return -1;
+	}
+	munmap(map, b.size); /* admission maps it again, where it belongs */
+	peer = peer_new(a, -1);
+	if (peer) {
+		peer->uid = a->uid;
+		peer->pid = getpid();
+		err = region_admit(a, fd, &say, NULL, peer, out, why);
+		peer_put(a, peer);
+	} else {
+		why->cause = REFUSED_SYSTEM;
+		why->error = ENOMEM;
+		snprintf(why->reason, sizeof(why->reason), "out of memory");
+		err = -1;
+	}
+	close(fd);
+	return err;
+}
+
+/* Names its owner, so that the labels of two microservices can't make one series of theirs. */
+int proxy_open(struct sl_agent *a, const char *microservice, uint32_t metrics,
+	       const struct proxy_label *labels, size_t count, struct region **out, bool *created,
+	       struct refused *why)
+{
+	uint64_t h = sl_fnv1a(a->proxy_seed, microservice, strlen(microservice));
+	struct proxy *p = find(a, microservice, h);
+	uint32_t most = a->o.max_regions / 2 < PROXIES_MAX ? a->o.max_regions / 2 : PROXIES_MAX;
+	struct region *r;
+
+	*created = false;
+	if (p) {
+		*out = p->region;
+		if (p->region->state == SL_STATE_CLOSED)
+			region_revive(a, p->region);
+		touch(a, p);
+		return 0;
+	}
+	if (a->proxy_count >= (most ? most : 1)) {
+		why->cause = REFUSED_QUOTA;
+		why->error = EDQUOT;
+		snprintf(why->reason, sizeof(why->reason), "%u microservices post already",
+			 a->proxy_count);
+		return -1;
+	}
+	if (!metrics)
+		metrics = PROXY_METRICS;
+	p = calloc(1, sizeof(*p));
+	if (p) {
+		p->microservice = strdup(microservice);
+		p->known = calloc(metrics, sizeof(*p->known));
+	}
+	if (!p || !p->microservice || !p->known) {
+		why->cause = REFUSED_SYSTEM;
+		why->error = ENOMEM;
+		snprintf(why->reason, sizeof(why->reason), "out of memory");
+		goto err;
+	}
+	if (make_region(a, microservice, metrics, labels, count, &r, why))
+		goto err;
+	p->hash = h;
+	p->max = metrics;
+	p->region = r;
+	p->schema = r->info->schema;
+	p->schema_bytes = r->info->schema_bytes;
+	p->hot[SL_HOT_GENERATION] = 1;
+	p->hot[SL_HOT_STRIPES_USED] = 1;
+	p->hot[SL_HOT_STATE] = SL_STATE_LIVE;
+	p->next = *bucket(a, h);
+	*bucket(a, h) = p;
+	a->proxy_count++;
+	r->proxy = p;
+	publish_hot(r);
+	touch(a, p);
+	*out = r;
+	*created = true;
+	return 0;
+err:
+	if (p) {
+		free(p->known);
+		free(p->microservice);
+		free(p);
+	}
+	return -1;
+}
+
+void proxy_timer_idle(struct sl_agent *a, struct timer *t)
+{
+	struct proxy *p = (struct proxy *)((char *)t - offsetof(struct proxy, idle));
+
+	a->n.rest_expired++;
+	p->hot[SL_HOT_STATE] = SL_STATE_CLOSED;
+	region_closed(a, p->region);
+}
+
+void proxy_revived(struct region *r)
+{
+	r->proxy->hot[SL_HOT_STATE] = SL_STATE_LIVE;
+	publish_hot(r);
+}
+
+/* The microservice may come back while its old region waits for its readers: as a new one. */
+void proxy_retire(struct sl_agent *a, struct region *r)
+{
+	struct proxy *p = r->proxy, **link = bucket(a, p->hash);
+
+	timer_stop(&p->idle);
+	while (*link && *link != p)
+		link = &(*link)->next;
+	if (*link) {
+		*link = p->next;
+		a->proxy_count--;
+	}
+}
+
+void proxy_free(struct sl_agent *a, struct region *r)
+{
+	struct proxy *p = r->proxy;
+
+	proxy_retire(a, r);
+	free(p->known);
+	free(p->microservice);
+	free(p);
+	r->proxy = NULL;
+}
+
+const char *proxy_microservice(const struct region *r)
+{
+	return r->proxy->microservice;
+}
+
+/* ---- metrics --------------------------------------------------------------------------------------- */
+
+static char *put(char *to, const char *s, size_t bytes)
+{
+	memcpy(to, s, bytes);
+	return to + bytes;
+}
+
+/* Writes a record where nobody looks yet, and only then says in the hot line that it is there. */
+static int append(struct region *r, const struct proxy_metric *m, uint64_t h, uint32_t *cell)
+{
+	struct proxy *p = r->proxy;
+	size_t name = strlen(m->name), unit = strlen(m->unit), help = strlen(m->help), labels = 0;
+	struct sl_schema_record *rec;
+	size_t length;
+	char *s;
+
+	for (size_t i = 0; i < m->label_count; i++)
+		labels += strlen(m->labels[i].key) + strlen(m->labels[i].value) + 2;
+	length = (sizeof(*rec) + name + unit + help + labels + 7) & ~(size_t)7;
+	if (p->count == p->max || labels > UINT16_MAX || length > p->schema_bytes - p->schema_used)
+		return -ENOSPC;
+
+	rec = (struct sl_schema_record *)at(r, p->schema + p->schema_used);
+	rec->length = (uint32_t)length;
+	rec->kind = (uint16_t)m->kind;
+	rec->cell = p->count;
+	rec->cells = 1;
+	rec->id = p->count;
+	rec->generation = (uint32_t)p->hot[SL_HOT_GENERATION] + 1;
+	rec->name_bytes = (uint16_t)name;
+	rec->unit_bytes = (uint16_t)unit;
+	rec->help_bytes = (uint16_t)help;
+	rec->label_bytes = (uint16_t)labels;
+	s = put((char *)(rec + 1), m->name, name);
+	s = put(s, m->unit, unit);
+	s = put(s, m->help, help);
+	for (size_t i = 0; i < m->label_count; i++) {
+		s = put(s, m->labels[i].key, strlen(m->labels[i].key) + 1);
+		s = put(s, m->labels[i].value, strlen(m->labels[i].value) + 1);
+	}
+	rec->check = sl_fnv1a(SL_FNV_BASIS, rec, length); /* itself is still 0 */
+
+	/* Record before hot line: pairs with the reader, who takes the hot line first. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	p->known[p->count] = (struct known){h, (uint32_t)p->schema_used, p->count};
+	*cell = p->count++;
+	p->schema_used += length;
+	p->hot[SL_HOT_SCHEMA_USED] = p->schema_used;
+	p->hot[SL_HOT_LINES_USED] = *cell / SL_LINE_CELLS + 1;
+	p->hot[SL_HOT_GENERATION]++;
+	publish_hot(r);
+	return 0;
+}
+
+/* Only we write the record, so that it may be compared with in place. */
+static bool same(const struct region *r, const struct known *k, const struct proxy_metric *m)
+{
+	const struct sl_schema_record *rec =
+		(const struct sl_schema_record *)at(r, r->proxy->schema + k->record);
+	const char *s = (const char *)(rec + 1);
+	size_t left = rec->label_bytes;
+
+	if (rec->name_bytes != strlen(m->name) || memcmp(s, m->name, rec->name_bytes))
+		return false;
+	s += rec->name_bytes + rec->unit_bytes + rec->help_bytes;
+	for (size_t i = 0; i < m->label_count; i++) {
+		size_t key = strlen(m->labels[i].key) + 1, value = strlen(m->labels[i].value) + 1;
+
+		if (left < key + value || memcmp(s, m->labels[i].key, key) ||
+		    memcmp(s + key, m->labels[i].value, value))
+			return false;
+		s += key + value;
+		left -= key + value;
+	}
+	return !left;
+}
+
+int proxy_metric(struct sl_agent *a, struct region *r, const struct proxy_metric *m, uint32_t *cell,
+		 bool *created)
+{
+	struct proxy *p = r->proxy;
+	uint64_t h = sl_fnv1a(a->proxy_seed, m->name, strlen(m->name) + 1);
+
+	for (size_t i = 0; i < m->label_count; i++) {
+		h = sl_fnv1a(h, m->labels[i].key, strlen(m->labels[i].key) + 1);
+		h = sl_fnv1a(h, m->labels[i].value, strlen(m->labels[i].value) + 1);
+	}
+	*created = false;
+	for (uint32_t i = 0; i < p->count; i++) {
+		const struct sl_schema_record *rec;
+
+		if (p->known[i].hash != h || !same(r, &p->known[i], m))
+			continue;
+		rec = (const struct sl_schema_record *)at(r, p->schema + p->known[i].record);
+		*cell = p->known[i].cell;
+		return rec->kind == m->kind ? 0 : -EEXIST;
+	}
+	*created = true;
+	if (!append(r, m, h, cell))
+		return 0;
+	p->hot[SL_HOT_REFUSED]++;
+	publish_hot(r);
+	return -ENOSPC;
+}
+
+static uint64_t *line_of(const struct region *r, uint32_t cell)
+{
+	return at(r, r->info->stripes + (uint64_t)(cell / SL_LINE_CELLS) * SL_LINE_SIZE);
+}
+
+double proxy_get(const struct region *r, uint32_t cell)
+{
+	return sl_f64_of_cell(line_of(r, cell)[cell % SL_LINE_CELLS]);
+}
+
+void proxy_set(struct region *r, uint32_t cell, double value)
+{
+	line_set(line_of(r, cell), cell % SL_LINE_CELLS, sl_cell_of_f64(value));
+}

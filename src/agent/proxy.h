@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * proxy.h - regions that the agent writes on behalf of microservices that post by REST.
+ *
+ * Each microservice has a region of its own, so that it can expire by itself and nobody's metrics
+ * stand beside another's. They are not written by libsidelight: its handles have a slot in every
+ * thread, of which a process has 15, and stripes for threads, of which there is one here. A value
+ * is stored in stripe 0 with the lock held. Values are f64: exact for integers up to 2^53.
+ */
+#ifndef SL_AGENT_PROXY_H
+#define SL_AGENT_PROXY_H
+
+#include "agent/internal.h"
+
+#define PROXY_METRICS 448u       /* a stripe of one page */
+#define PROXY_METRICS_MAX 65536u
+#define PROXY_ID_MAX 255u
+#define PROXIES_MAX 1024u        /* or half of --max-regions */
+
+struct proxy_label {
+	const char *key, *value;
+};
+
+struct proxy_metric { /* what is asked for; strings as they came */
+	const char *name, *help, *unit;
+	enum sl_metric_kind kind; /* SL_KIND_COUNTER_F64 or SL_KIND_GAUGE_F64 */
+	const struct proxy_label *labels; /* sorted by key, each once */
+	size_t label_count;
+};
+
+/*
+ * The region of a microservice, which is made if there is none: 0, or -1 with why. labels may add
+ * to the region's; metrics 0 means PROXY_METRICS. created tells which it was.
+ */
+int proxy_open(struct sl_agent *a, const char *microservice, uint32_t metrics,
+	       const struct proxy_label *labels, size_t label_count, struct region **out,
+	       bool *created, struct refused *why);
+
+/*
+ * Its cell for the metric, which is made if there is none: 0, -EEXIST (another kind), -ENOSPC.
+ */
+int proxy_metric(struct sl_agent *a, struct region *r, const struct proxy_metric *m, uint32_t *cell,
+		 bool *created);
+double proxy_get(const struct region *r, uint32_t cell);
+void proxy_set(struct region *r, uint32_t cell, double value);
+const char *proxy_microservice(const struct region *r);
+
+#endif

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * self.c - the agent's own metrics, published like anybody's: a region by libsidelight, admitted
+ * through the same checks. What is counted is counted in struct counters; here the differences
+ * are carried over at the end of a batch of events.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sidelight/sidelight.h>
+
+#include "agent/internal.h"
+
+#define PREFIX	      "sidelight_agent_"
+#define OFFSET(field) offsetof(struct counters, field)
+
+const struct counter_info counter_table[COUNTERS] = {
+	{"connections", OFFSET(connections), "Connections to the unix socket"},
+	{"packets", OFFSET(packets), "Packets that came over them"},
+	{"admitted", OFFSET(admitted), "Regions admitted"},
+	{"reattached", OFFSET(reattached), "Regions handed over again by their publisher"},
+	{"restored", OFFSET(restored), "Regions that systemd kept over a restart"},
+	{"dead", OFFSET(dead), "Regions whose publisher was gone without a goodbye"},
+	{"closed", OFFSET(closed), "Regions whose publisher said goodbye"},
+	{"expired", OFFSET(expired), "Regions whose last words were kept for the time of grace"},
+	{"evicted", OFFSET(evicted), "Regions whose last words went early, for want of room"},
+	{"freed", OFFSET(freed), "Regions whose memory was given back"},
+	{"lines_repaired", OFFSET(lines_repaired), "Lines left half-written by a dead publisher"},
+	{"lost_connections", OFFSET(lost_connections), "Publishers' connections that broke off"},
+	{"extra_descriptors", OFFSET(extra_fds), "Descriptors that nobody asked for, closed"},
+	{"subscribed", OFFSET(subscribed), "Consumers that were given the directory"},
+	{"opened", OFFSET(opened), "Regions given to consumers"},
+	{"status_requests", OFFSET(status), "Questions for the status"},
+	{"rest_requests", OFFSET(rest_requests), "REST requests"},
+	{"rest_errors", OFFSET(rest_errors), "REST requests answered by an error"},
+	{"rest_updates", OFFSET(rest_updates), "Values posted by REST"},
+	{"rest_expired", OFFSET(rest_expired), "Microservices that stopped posting"},
+	{"promotions", OFFSET(promotions),
+	 "Times that neighbouring regions were registered as one"},
+	{"promoted_regions", OFFSET(promoted_regions), "Regions that this was done to"},
+	{"breakups", OFFSET(breakups), "Times that such a registration was taken apart"},
+	{"registration_failures", OFFSET(registration_failures),
+	 "Memory registrations that failed"},
+};
+
+enum {
+	G_LIVE,
+	G_DEAD,
+	G_CLOSED,
+	G_RETIRED,
+	G_MEMORY,
+	G_CONNECTIONS,
+	G_CONSUMERS,
+	G_REGIONS_MAX,
+	G_MEMORY_MAX,
+	G_QUEUES,
+	G_REST_SERVICES,
+	GAUGES
+};
+
+struct self {
+	struct sl_publisher *publisher;
+	struct region *region;
+	struct counters sent;
+	struct sl_counter counter[COUNTERS], refused[REFUSED_COUNT], dropped[DROP_COUNT];
+	struct sl_gauge gauge[GAUGES];
+};
+
+static struct sl_counter counter(struct self *s, const char *name, const char *help,
+				 const char *cause)
+{
+	struct sl_label label = {"cause", cause};
+	char full[128];
+
+	snprintf(full, sizeof(full), PREFIX "%s_total", name);
+	return sl_counter_create(s->publisher,
+				 &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
+							  .name = full,
+							  .help = help,
+							  .labels = &label,
+							  .label_count = cause ? 1 : 0});
+}
+
+static struct sl_gauge gauge(struct self *s, const char *name, const char *help, const char *unit,
+			     const char *state)
+{
+	struct sl_label label = {"state", state};
+	char full[128];
+
+	snprintf(full, sizeof(full), PREFIX "%s", name);
+	return sl_gauge_create(s->publisher,
+			       &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
+							.name = full,
+							.help = help,
+							.unit = unit,
+							.labels = &label,
+							.label_count = state ? 1 : 0});
+}
+
+static void make_metrics(struct self *s)
+{
+	static const char regions[] = "Regions in the directory";
+
+	for (int i = 0; i < COUNTERS; i++)
+		s->counter[i] = counter(s, counter_table[i].name, counter_table[i].help, NULL);
+	for (int i = 0; i < REFUSED_COUNT; i++)
+		s->refused[i] = counter(s, "refused", "Refusals", refusal_names[i]);
+	for (int i = 0; i < DROP_COUNT; i++)
+		s->dropped[i] = counter(s, "dropped", "Connections dropped", drop_names[i]);
+	s->gauge[G_LIVE] = gauge(s, "regions", regions, NULL, "live");
+	s->gauge[G_DEAD] = gauge(s, "regions", regions, NULL, "dead");
+	s->gauge[G_CLOSED] = gauge(s, "regions", regions, NULL, "closed");
+	s->gauge[G_RETIRED] = gauge(s, "regions", regions, NULL, "retired");
+	s->gauge[G_REGIONS_MAX] = gauge(s, "regions_max", "Limit of regions", NULL, NULL);
+	s->gauge[G_MEMORY] = gauge(s, "memory_bytes", "Memory of all regions", "bytes", NULL);
+	s->gauge[G_MEMORY_MAX] = gauge(s, "memory_max_bytes", "Limit of that", "bytes", NULL);
+	s->gauge[G_CONNECTIONS] = gauge(s, "open_connections", "Connections to the unix socket",
+					NULL, NULL);
+	s->gauge[G_CONSUMERS] = gauge(s, "consumers", "Local collectors connected", NULL, NULL);
+	s->gauge[G_QUEUES] = gauge(s, "queue_pairs", "Queue pairs of remote collectors", NULL,
+				   NULL);
+	s->gauge[G_REST_SERVICES] = gauge(s, "rest_microservices",
+					  "Microservices that post by REST", NULL, NULL);
+}
+
+int self_init(struct sl_agent *a, char *error, size_t bytes)
+{
+	struct sl_publisher_opts o = {
+		.sz = sizeof(o),
+		.service = "sidelight-agent",
+		.pod = a->host,
+		.max_threads = 1,
+		.max_cells = 128,
+		.schema_bytes = 32768,
+		.flags = SL_PUBLISHER_DETACHED,
+	};
+	struct sl_msg_publish say = {0};
+	struct sl_region_header header;
+	struct refused why = {0};
+	struct self *s = calloc(1, sizeof(*s));
+	struct peer *peer;
+	int fd;
+
+	if (!s)
+		goto err_memory;
+	s->publisher = sl_publisher_open(&o);
+	fd = sl_publisher_fd(s->publisher);
+	if (fd < 0 || pread(fd, &header, sizeof(header), 0) != sizeof(header)) {
+		snprintf(error, bytes, "cannot publish own metrics: %s", strerror(errno));
+		goto err;
+	}
+	say.instance = header.instance;
+	say.size = header.size;
+	peer = peer_new(a, -1);
+	if (!peer)
+		goto err_memory;
+	peer->uid = a->uid;
+	peer->pid = getpid();
+	if (region_admit(a, fd, &say, NULL, peer, &s->region, &why)) {
+		peer_put(a, peer);
+		snprintf(error, bytes, "cannot admit own metrics: %s", why.reason);
+		errno = why.error;
+		goto err;
+	}
+	peer_put(a, peer);
+	s->region->self = true;
+	a->n.admitted--; /* of others */
+	a->memory -= say.size;
+	make_metrics(s);
+	a->self = s;
+	self_sync(a);
+	return 0;
+
+err_memory:
+	snprintf(error, bytes, "out of memory");
+	errno = ENOMEM;
+err:
+	if (s)
+		sl_publisher_close(s->publisher);
+	free(s);
+	return -errno;
+}
+
+/* With the lock held. */
+void self_sync(struct sl_agent *a)
+{
+	struct self *s = a->self;
+	int64_t gauges[GAUGES] = {0};
+
+	if (!s)
+		return;
+	for (int i = 0; i < COUNTERS; i++) {
+		const size_t at = counter_table[i].offset;
+		uint64_t now = *(uint64_t *)((char *)&a->n + at);
+		uint64_t was = *(uint64_t *)((char *)&s->sent + at);
+
+		if (now != was)
+			sl_counter_add(s->counter[i], now - was);
+	}
+	for (int i = 0; i < REFUSED_COUNT; i++)
+		if (a->n.refused[i] != s->sent.refused[i])
+			sl_counter_add(s->refused[i], a->n.refused[i] - s->sent.refused[i]);
+	for (int i = 0; i < DROP_COUNT; i++)
+		if (a->n.dropped[i] != s->sent.dropped[i])
+			sl_counter_add(s->dropped[i], a->n.dropped[i] - s->sent.dropped[i]);
+	s->sent = a->n;
+
+	gauges[G_LIVE] = a->state_count[SL_STATE_LIVE];
+	gauges[G_DEAD] = a->state_count[SL_STATE_DEAD];
+	gauges[G_CLOSED] = a->state_count[SL_STATE_CLOSED];
+	gauges[G_RETIRED] = a->state_count[SL_STATE_RETIRED];
+	gauges[G_MEMORY] = (int64_t)a->memory;
+	gauges[G_CONNECTIONS] = a->conn_count;
+	gauges[G_CONSUMERS] = a->consumer_conns;
+	gauges[G_REGIONS_MAX] = a->o.max_regions;
+	gauges[G_MEMORY_MAX] = (int64_t)a->o.max_memory;
+	gauges[G_QUEUES] = (int64_t)rdma_queue_count(a);
+	gauges[G_REST_SERVICES] = a->proxy_count;
+	for (int i = 0; i < GAUGES; i++)
+		sl_gauge_set(s->gauge[i], gauges[i]);
+}
+
+void self_fini(struct sl_agent *a)
+{
+	struct self *s = a->self;
+
+	if (!s)
+		return;
+	a->self = NULL;
+	region_free(a, s->region);
+	sl_publisher_close(s->publisher);
+	free(s);
+}
