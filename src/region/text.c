@@ -91,8 +91,9 @@ bool sl_text_labels(const char *text, size_t bytes, bool sorted,
 		if (n == SL_LABELS_MAX)
 			return false;
 		value = memchr(key, 0, (size_t)(end - key));
-		if (!value++ || !sl_text_label_key(key, (size_t)(value - 1 - key)))
+		if (!value || !sl_text_label_key(key, (size_t)(value - key)))
 			return false;
+		value++;
 		stop = memchr(value, 0, (size_t)(end - value));
 		if (!stop || stop - value > SL_LABEL_VALUE_MAX ||
 		    !sl_text_utf8(value, (size_t)(stop - value)))

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exercise.h"
+
+#define must(cond)                                                                         \
+	do {                                                                               \
+		if (!(cond)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond); \
+			abort();                                                           \
+		}                                                                          \
+	} while (0)
+
+/* A copy that ends where its allocation ends, so that one byte too far is seen. */
+static void *exact_copy(const void *from, size_t bytes)
+{
+	void *copy = malloc(bytes ? bytes : 1);
+
+	must(copy);
+	memcpy(copy, from, bytes);
+	return copy;
+}
+
+static void check_text(const char *s, size_t max)
+{
+	must(strlen(s) <= max);
+}
+
+static void check_info(const struct sl_region_info *info, size_t size)
+{
+	must(info->size <= size && info->hot >= SL_HEADER_SIZE && info->hot + 64 <= info->size);
+	must(info->label_count <= SL_LABELS_MAX);
+	for (uint32_t i = 0; i < info->label_count; i++) {
+		check_text(info->labels[i].key, SL_NAME_MAX);
+		check_text(info->labels[i].value, SL_LABEL_VALUE_MAX);
+	}
+	if (info->kind == SL_REGION_METRICS) {
+		must(info->stripes + (uint64_t)info->stripe_stride * info->max_stripes <=
+		     info->size);
+		must(info->schema + info->schema_bytes <= info->size);
+		must((uint64_t)info->max_lines * 64 == info->stripe_stride);
+	} else {
+		must(info->entries + (uint64_t)info->max_entries * 64 <= info->size);
+	}
+}
+
+static void check_metric(const struct sl_metric *m, const struct sl_region_info *info,
+			 uint64_t *cells)
+{
+	check_text(m->name, SL_NAME_MAX);
+	check_text(m->unit, SL_NAME_MAX);
+	check_text(m->help, SL_HELP_MAX);
+	must(*m->name);
+	must(m->label_count <= SL_LABELS_MAX);
+	for (uint32_t i = 0; i < m->label_count; i++) {
+		check_text(m->labels[i].key, SL_NAME_MAX);
+		check_text(m->labels[i].value, SL_LABEL_VALUE_MAX);
+		must(!i || strcmp(m->labels[i - 1].key, m->labels[i].key) < 0);
+	}
+	must(m->bound_count < SL_BUCKETS_MAX && m->bucket_count <= SL_BUCKETS_MAX);
+	for (uint32_t i = 0; i < m->bound_count; i++)
+		must(isfinite(m->bounds[i]) && (!i || m->bounds[i - 1] < m->bounds[i]));
+	must(m->state_count <= SL_STATES_MAX);
+	for (uint32_t i = 0; i < m->state_count; i++)
+		check_text(m->states[i], SL_NAME_MAX);
+	if (m->cells) {
+		must(m->cell >= *cells);
+		*cells = (uint64_t)m->cell + m->cells;
+		must(*cells <= (uint64_t)info->max_lines * SL_LINE_CELLS);
+	}
+	if (m->bucket_count)
+		must(m->bucket_count + SL_HIST_BUCKETS == m->cells);
+}
+
+static enum sl_fault read_schema(const uint8_t *data, const struct sl_region_info *info,
+				 const struct sl_hot *hot, struct sl_schema *schema)
+{
+	enum sl_fault fault = SL_FAULT_NONE;
+	uint64_t cells = 0;
+
+	/* In two pieces that end wherever; what is cut off comes with the second. */
+	for (int piece = 1; piece <= 2; piece++) {
+		uint64_t end = piece == 1 ? hot->schema_used / 16 * 8 : hot->schema_used;
+		void *copy;
+
+		if (end < schema->parsed)
+			continue;
+		copy = exact_copy(data + info->schema + schema->parsed, end - schema->parsed);
+		fault = sl_schema_append(schema, info, copy, end - schema->parsed);
+		free(copy);
+		if (fault && fault != SL_FAULT_CHECK)
+			break;
+	}
+	must(schema->parsed <= hot->schema_used);
+	must(fault || schema->parsed == hot->schema_used);
+	for (size_t i = 0; i < schema->count; i++)
+		check_metric(schema->metrics[i], info, &cells);
+	must(schema->cells >= cells);
+	/* Memory held is bounded by what the publisher itself paid. */
+	must(schema->bytes <= 8 * schema->parsed + 8192);
+	return fault;
+}
+
+static void read_values(const uint8_t *data, const struct sl_region_info *info,
+			const struct sl_hot *hot, const struct sl_schema *schema)
+{
+	size_t bytes = (size_t)hot->lines_used * 64;
+	struct sl_values v;
+	uint64_t *out, *retry;
+
+	sl_values_init(&v);
+	must(!sl_values_resize(&v, hot->lines_used, hot->stripes_used));
+	retry = calloc(hot->lines_used / 64 + 1, 8);
+	out = calloc(schema->cells + 1, 8);
+	must(retry && out);
+	out[schema->cells] = 0x5a5a;
+	for (uint32_t s = 0; s < hot->stripes_used; s++) {
+		const uint8_t *at = data + info->stripes + (uint64_t)s * info->stripe_stride;
+		uint64_t(*copy)[8] = exact_copy(at, bytes);
+		uint32_t failed = sl_values_update(&v, s, 0, (const uint64_t(*)[8])copy,
+						   hot->lines_used, retry),
+			 bits = 0;
+
+		for (uint32_t l = 0; l < hot->lines_used; l++) {
+			bool bad = sl_line_check(copy[l]) != copy[l][7];
+			const uint64_t *good = v.line + ((size_t)s * v.lines + l) * 8;
+
+			must(bad == (retry[l / 64] >> l % 64 & 1));
+			must(sl_line_check(good) == good[7]);
+			bits += bad;
+		}
+		must(bits == failed);
+		free(copy);
+	}
+	sl_values_flatten(&v, schema, out);
+	must(out[schema->cells] == 0x5a5a);
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct sl_metric *m = schema->metrics[i];
+
+		if (m->kind == SL_KIND_COUNTER && m->cell < (uint64_t)v.lines * 7 && v.stripes)
+			must(out[m->cell] == sl_values_u64(&v, m->cell));
+	}
+	free(out);
+	free(retry);
+	sl_values_free(&v);
+}
+
+static void repair(const uint8_t *data, size_t size, const struct sl_region_info *info)
+{
+	uint8_t *map = exact_copy(data, size);
+	struct sl_hot hot;
+
+	sl_region_repair(map, info);
+	must(sl_region_repair(map, info) == 0);
+	if (info->kind == SL_REGION_METRICS)
+		must(sl_hot_parse((uint64_t *)(map + info->hot), info, &hot) != SL_FAULT_UNSETTLED);
+	free(map);
+}
+
+static enum sl_fault read_directory(const uint8_t *data, const struct sl_region_info *info)
+{
+	struct sl_directory_hot hot;
+	uint64_t line[8];
+	enum sl_fault fault, first;
+
+	memcpy(line, data + info->hot, 64);
+	first = sl_directory_hot_parse(line, info, &hot);
+	if (first)
+		return first;
+	must(hot.entries_used <= info->max_entries);
+	for (uint32_t i = 0; i < hot.entries_used; i++) {
+		struct sl_entry e;
+
+		memcpy(line, data + info->entries + (uint64_t)i * 64, 64);
+		fault = sl_entry_parse(line, &e);
+		if (!fault && e.state != SL_STATE_FREE)
+			must(e.length >= SL_HEADER_SIZE && e.length <= SL_REGION_SIZE_MAX &&
+			     e.addr + e.length >= e.addr && e.instance && e.id);
+		if (!first)
+			first = fault;
+	}
+	return first;
+}
+
+enum sl_fault exercise_region(const uint8_t *data, size_t size)
+{
+	struct sl_region_header *header;
+	struct sl_region_info *info;
+	struct sl_schema schema;
+	enum sl_fault fault;
+	uint64_t line[8];
+	struct sl_hot hot;
+
+	if (size < SL_HEADER_SIZE)
+		return SL_FAULT_SIZE;
+	header = exact_copy(data, SL_HEADER_SIZE);
+	info = malloc(sizeof(*info));
+	must(info);
+	fault = sl_region_info_parse(header, size, info);
+	free(header);
+	if (fault)
+		goto out;
+	check_info(info, size);
+	repair(data, size, info);
+	if (info->kind == SL_REGION_DIRECTORY) {
+		fault = read_directory(data, info);
+		goto out;
+	}
+	memcpy(line, data + info->hot, 64);
+	fault = sl_hot_parse(line, info, &hot);
+	if (fault)
+		goto out;
+	sl_schema_init(&schema);
+	fault = read_schema(data, info, &hot, &schema);
+	read_values(data, info, &hot, &schema);
+	sl_schema_free(&schema);
+out:
+	free(info);
+	return fault;
+}
+
+void exercise_fix_checks(uint8_t *data, size_t size)
+{
+	struct sl_region_header h;
+	uint64_t line[8], check;
+
+	if (size < SL_HEADER_SIZE)
+		return;
+	check = sl_fnv1a(SL_FNV_BASIS, data, 4088);
+	memcpy(data + 4088, &check, 8);
+	memcpy(&h, data, sizeof(h));
+	for (uint32_t i = 0; i < SL_SECTIONS_MAX; i++) {
+		const struct sl_region_section *s = &h.section[i];
+
+		if (s->offset < SL_HEADER_SIZE || s->offset > size || s->length > size - s->offset)
+			continue;
+		if (s->type == SL_SECTION_HOT || s->type == SL_SECTION_ENTRIES)
+			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
+				memcpy(line, data + s->offset + at, 64);
+				check = sl_line_check(line);
+				memcpy(data + s->offset + at + 56, &check, 8);
+			}
+		if (s->type != SL_SECTION_SCHEMA)
+			continue;
+		for (uint64_t at = 0; at + sizeof(struct sl_schema_record) <= s->length;) {
+			uint8_t *r = data + s->offset + at;
+			uint32_t length;
+
+			memcpy(&length, r, 4);
+			if (length < sizeof(struct sl_schema_record) || length % 8 ||
+			    length > s->length - at)
+				break;
+			memset(r + 56, 0, 8);
+			check = sl_fnv1a(SL_FNV_BASIS, r, length);
+			memcpy(r + 56, &check, 8);
+			at += length;
+		}
+	}
+}
