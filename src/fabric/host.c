@@ -501,6 +501,8 @@ void sl_host_close(struct sl_host *h)
 	ibv_dealloc_pd(h->pd);
 	rdma_destroy_id(h->listener);
 	rdma_destroy_event_channel(h->channel);
+	if (h->stats.lost)
+		sl_rdma_forget_lost();
 	close(h->timer);
 	close(h->epoll);
 	free(h);

@@ -185,6 +185,14 @@ int sl_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr
 	return index;
 }
 
+void sl_rdma_forget_lost(void)
+{
+	struct ibv_context **devices = rdma_get_devices(NULL);
+
+	if (devices)
+		rdma_free_devices(devices);
+}
+
 const char *sl_rdma_address(const struct sockaddr *address, char *to, size_t bytes)
 {
 	char ip[INET6_ADDRSTRLEN] = "?";

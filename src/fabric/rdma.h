@@ -59,6 +59,13 @@ int sl_rdma_gid_address(const char *name, int ib_port, int gid_index, int family
 int sl_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr *address,
 		   union ibv_gid *gid);
 
+/*
+ * After a device went away and everything on it was destroyed: makes librdmacm close it too, which
+ * it does only when it looks at the list of devices again. A driver that can't take its users'
+ * resources away (rxe) waits for that. Where it was the last device, librdmacm keeps it for good.
+ */
+void sl_rdma_forget_lost(void);
+
 /* "10.0.0.1:7475", "[fe80::1]:7475". Returns to. */
 const char *sl_rdma_address(const struct sockaddr *address, char *to, size_t bytes);
 

@@ -229,8 +229,10 @@ static int refusal(struct sl_fabric *f, struct answer *a)
 {
 	int error;
 
-	if (a->msg.length < offsetof(struct sl_msg_refused, reason) + 1)
+	if (a->msg.length < offsetof(struct sl_msg_refused, reason) + 1) {
+		sl_fabric_failed(f, "%s: not an agent's answer", f->target);
 		return -EPROTO;
+	}
 	a->u.bytes[a->msg.length - 1] = '\0';
 	error = a->u.refused.error;
 	for (char *c = a->u.refused.reason; *c; c++)

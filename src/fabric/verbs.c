@@ -462,6 +462,7 @@ static bool cm_event(struct verbs *v, uint64_t now_ns)
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		give_up(v, now_ns, "the RDMA device is gone");
+		sl_rdma_forget_lost();
 		break;
 	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing that a READ would not notice */
 		return true;
