@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_collector.h - stands in for the collector at link time: what the introspection of collect.h
+ * shows is what a test put in. Not locked: change it only while nobody asks.
+ */
+#ifndef FAKE_COLLECTOR_H
+#define FAKE_COLLECTOR_H
+
+#include "collect/collect.h"
+
+struct fake_metric {
+	struct sl_metric metric;
+	const uint64_t *value;
+	const struct sl_point *points;
+	size_t point_count;
+};
+
+struct fake_region {
+	struct sl_region_view view;
+	struct sl_region_info info;
+	struct fake_metric *metrics;
+	size_t metric_count;
+};
+
+struct sl_collector {
+	bool ready;
+	struct sl_host_view *hosts;
+	size_t host_count;
+	struct fake_region *regions;
+	size_t region_count;
+	struct sl_worker_view *workers;
+	size_t worker_count;
+	struct sl_collector_totals totals;
+};
+
+#endif
