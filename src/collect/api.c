@@ -669,7 +669,7 @@ static void quantile_json(struct sl_json *j, const char *key, double v)
 
 static void value_json(struct sl_json *j, const struct sl_metric *m, const uint64_t *value)
 {
-	const uint64_t *buckets = value + SL_HIST_BUCKETS;
+	const uint64_t *buckets;
 
 	switch (m->kind) {
 	case SL_KIND_COUNTER:
@@ -685,6 +685,7 @@ static void value_json(struct sl_json *j, const struct sl_metric *m, const uint6
 		break;
 	case SL_KIND_HISTOGRAM_EXP:
 	case SL_KIND_HISTOGRAM:
+		buckets = value + SL_HIST_BUCKETS;
 		sl_json_ku64(j, "value", bucket_count(m, buckets));
 		sl_json_kbegin(j, "histogram", '{');
 		sl_json_kbool(j, "exponential", m->kind == SL_KIND_HISTOGRAM_EXP);

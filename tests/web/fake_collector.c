@@ -24,10 +24,8 @@ void sl_collector_regions(struct sl_collector *c, void (*fn)(const struct sl_reg
 			  void *arg)
 {
 	assert(!depth++);
-	for (size_t i = 0; i < c->region_count; i++) {
-		c->regions[i].view.info = &c->regions[i].info;
+	for (size_t i = 0; i < c->region_count; i++)
 		fn(&c->regions[i].view, arg);
-	}
 	depth--;
 }
 

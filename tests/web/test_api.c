@@ -187,6 +187,8 @@ static void fill_collector(void)
 	points[2345].value = 1e9;
 	regions[0].metrics = cart_metrics;
 	regions[0].metric_count = sizeof(cart_metrics) / sizeof(*cart_metrics);
+	for (int i = 0; i < 5; i++)
+		regions[i].view.info = &regions[i].info;
 	for (int i = 1; i < 5; i++) {
 		regions[i].metrics = mail_metrics;
 		regions[i].metric_count = i != 3;
