@@ -1,7 +1,400 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/render.h"
+/*
+ * protobuf.c - io.prometheus.client.MetricFamily, delimited: each message behind its length. As
+ * that stands in front, a large family comes in several messages of the same name, which readers
+ * take for what it is: a renderer would otherwise have to hold the family.
+ *
+ * The schema is tests/export/metrics.proto. Histograms with exponential buckets are native ones.
+ * The field numbers and the sparse form (spans of buckets, differences of counts) are those of
+ * Prometheus' client model.
+ */
 #include <errno.h>
+#include <string.h>
+
+#include "export/render.h"
+
+#define HEAD_ROOM 10 /* for the length of a message, which is known last */
+
+enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
+#define TAG(field, wire) ((unsigned char)((field) << 3 | (wire)))
+
+/* Room for n more bytes of the message. */
+static bool reserve(struct sl_render *r, size_t n)
+{
+	size_t need = r->message_bytes + n;
+
+	return need <= r->message_room ||
+	       sl_render_grow(r, &r->message, &r->message_room, need < 4096 ? 4096 : need, 1);
+}
+
+/* These append to the message; their caller has reserved room. */
+
+static inline void byte(struct sl_render *r, unsigned char b)
+{
+	r->message[r->message_bytes++] = b;
+}
+
+static inline void varint(struct sl_render *r, uint64_t v)
+{
+	while (v >= 0x80) {
+		byte(r, (unsigned char)(v | 0x80));
+		v >>= 7;
+	}
+	byte(r, (unsigned char)v);
+}
+
+static inline uint64_t zigzag(int64_t v)
+{
+	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
+}
+
+static inline void fixed64(struct sl_render *r, double v)
+{
+	memcpy(r->message + r->message_bytes, &v, 8);
+	r->message_bytes += 8;
+}
+
+static inline void bytes(struct sl_render *r, unsigned char tag, const char *s, size_t n)
+{
+	byte(r, tag);
+	varint(r, n);
+	memcpy(r->message + r->message_bytes, s, n);
+	r->message_bytes += n;
+}
+
+static inline size_t varint_bytes(uint64_t v)
+{
+	return 1 + (63u - (unsigned int)__builtin_clzll(v | 1)) / 7;
+}
+
+/*
+ * A message within: its length is put in front when it is known, into room that was left for it by
+ * a guess. Returns how long the length was.
+ */
+static size_t begin(struct sl_render *r, unsigned char tag, size_t guess)
+{
+	byte(r, tag);
+	r->message_bytes += guess;
+	return r->message_bytes;
+}
+
+static size_t end(struct sl_render *r, size_t start, size_t guess)
+{
+	size_t n = r->message_bytes - start, length = varint_bytes(n);
+
+	if (length != guess)
+		memmove(r->message + start - guess + length, r->message + start, n);
+	r->message_bytes = start - guess;
+	varint(r, n);
+	r->message_bytes += n;
+	return length;
+}
+
+/* ---- histograms ------------------------------------------------------------------------------- */
+
+static void created(struct sl_render *r, unsigned char tag)
+{
+	uint64_t s = r->series.created_ns / 1000000000u, ns = r->series.created_ns % 1000000000u;
+
+	if (!r->series.created_ns)
+		return;
+	byte(r, tag);
+	varint(r, 1 + varint_bytes(s) + (ns ? 1 + varint_bytes(ns) : 0));
+	byte(r, TAG(1, VARINT));
+	varint(r, s);
+	if (ns) {
+		byte(r, TAG(2, VARINT));
+		varint(r, ns);
+	}
+}
+
+static bool is_native(const struct sl_series *s)
+{
+	int64_t last = (int64_t)s->first_bucket + (int64_t)s->bucket_count;
+
+	/* a schema below -4 does not exist; indices are 32 bits wide */
+	return s->exponential && s->bucket_count && s->scale >= -4 && s->scale < 32 &&
+	       s->first_bucket > -(1 << 30) && last < 1 << 30;
+}
+
+struct span {
+	int64_t offset; /* from the end of the span before; of the first: the index itself */
+	uint64_t length;
+};
+
+/*
+ * The buckets that hold something, in spans of neighbours. A gap of up to two empty ones costs less
+ * as zeroes than as another span. The overflow goes to the first index above all others: that it
+ * is above is all that is known.
+ */
+static bool native_histogram(struct sl_render *r)
+{
+	const struct sl_series *s = &r->series;
+	int merge = s->scale > 8 ? s->scale - 8 : 0; /* schemas end at 8: 2^merge buckets are one */
+	size_t n = s->bucket_count, deltas = 0, spans = 0, delta_bytes = 0;
+	uint64_t total = s->buckets[0], before = 0, count;
+	int64_t next = 0, at;
+	struct span *span;
+
+	if (!sl_render_grow(r, &r->delta, &r->delta_room, 5 * n + 2, sizeof(*r->delta)))
+		return false;
+	span = (struct span *)(r->delta + 3 * n);
+	for (size_t i = 1; i < n;) {
+		at = ((s->first_bucket + (int64_t)i - 2) >> merge) + 1;
+		for (count = 0; i < n && ((s->first_bucket + (int64_t)i - 2) >> merge) + 1 == at;
+		     i++)
+			count += s->buckets[i];
+		if (!count)
+			continue;
+		total += count;
+		if (!spans || at - next > 2) {
+			span[spans++] = (struct span){.offset = at - next};
+			next = at;
+		}
+		for (; next < at; next++, before = 0) {
+			r->delta[deltas++] = (int64_t)-before;
+			span[spans - 1].length++;
+		}
+		r->delta[deltas++] = (int64_t)(count - before);
+		span[spans - 1].length++;
+		before = count;
+		next = at + 1;
+	}
+	if (!spans) /* or a histogram without observations would not look native */
+		span[spans++] = (struct span){.offset = 0};
+	for (size_t i = 0; i < deltas; i++)
+		delta_bytes += varint_bytes(zigzag(r->delta[i]));
+	if (!reserve(r, 96 + 24 * spans + delta_bytes))
+		return false;
+	byte(r, TAG(1, VARINT));
+	varint(r, total);
+	byte(r, TAG(2, FIXED64));
+	fixed64(r, s->sum);
+	byte(r, TAG(5, VARINT));
+	varint(r, zigzag(s->scale - merge));
+	byte(r, TAG(6, FIXED64));
+	fixed64(r, s->zero_threshold);
+	byte(r, TAG(7, VARINT));
+	varint(r, s->buckets[0]);
+	for (size_t i = 0; i < spans; i++) {
+		byte(r, TAG(12, BYTES));
+		varint(r, 2 + varint_bytes(zigzag(span[i].offset)) + varint_bytes(span[i].length));
+		byte(r, TAG(1, VARINT));
+		varint(r, zigzag(span[i].offset));
+		byte(r, TAG(2, VARINT));
+		varint(r, span[i].length);
+	}
+	if (deltas) {
+		byte(r, TAG(13, BYTES)); /* packed */
+		varint(r, delta_bytes);
+		for (size_t i = 0; i < deltas; i++)
+			varint(r, zigzag(r->delta[i]));
+	}
+	return true;
+}
+
+/* Cumulative, without the last bucket: a reader adds +Inf by the count. */
+static bool classic_histogram(struct sl_render *r)
+{
+	const struct sl_series *s = &r->series;
+	struct sl_bounds *b = &r->bounds;
+	uint64_t cumulative = 0;
+	size_t added = 0;
+
+	if (!sl_bounds_make(r) || !reserve(r, 64 + 24 * b->count))
+		return false;
+	for (size_t i = 0; i < b->count; i++) {
+		while (added <= b->bucket[i])
+			cumulative += s->buckets[added++];
+		byte(r, TAG(3, BYTES));
+		varint(r, 1 + varint_bytes(cumulative) + 9);
+		byte(r, TAG(1, VARINT));
+		varint(r, cumulative);
+		byte(r, TAG(2, FIXED64));
+		fixed64(r, b->bound[i]);
+	}
+	while (added < s->bucket_count)
+		cumulative += s->buckets[added++];
+	byte(r, TAG(1, VARINT));
+	varint(r, cumulative);
+	byte(r, TAG(2, FIXED64));
+	fixed64(r, s->sum);
+	return true;
+}
+
+static bool histogram(struct sl_render *r)
+{
+	size_t start;
+
+	if (!reserve(r, 16))
+		return false;
+	start = begin(r, TAG(7, BYTES), 2);
+	if (!(is_native(&r->series) ? native_histogram(r) : classic_histogram(r)))
+		return false;
+	created(r, TAG(15, BYTES));
+	end(r, start, 2);
+	return true;
+}
+
+/* ---- metrics ---------------------------------------------------------------------------------- */
+
+static bool label(struct sl_render *r, const char *key, const char *value)
+{
+	size_t k = strlen(key), v = strlen(value);
+
+	if (!reserve(r, k + v + 32))
+		return false;
+	byte(r, TAG(1, BYTES));
+	varint(r, 2 + varint_bytes(k) + k + varint_bytes(v) + v);
+	bytes(r, TAG(1, BYTES), key, k);
+	bytes(r, TAG(2, BYTES), value, v);
+	return true;
+}
+
+static void gauge(struct sl_render *r, double v)
+{
+	byte(r, TAG(2, BYTES));
+	byte(r, 9);
+	byte(r, TAG(1, FIXED64));
+	fixed64(r, v);
+}
+
+static void counter(struct sl_render *r, double v)
+{
+	size_t start = begin(r, TAG(3, BYTES), 1);
+
+	byte(r, TAG(1, FIXED64));
+	fixed64(r, v);
+	created(r, TAG(3, BYTES));
+	end(r, start, 1);
+}
+
+static double value_of(const struct sl_series *s)
+{
+	return s->value_type == SL_VALUE_U64   ? (double)s->value.u64
+	       : s->value_type == SL_VALUE_I64 ? (double)s->value.i64
+					       : s->value.f64;
+}
+
+/* One Metric; state is the index of a state set's, or -1. */
+static bool metric(struct sl_render *r, int state, const char *state_label)
+{
+	const struct sl_series *s = &r->series;
+	size_t start;
+
+	if (!reserve(r, 64))
+		return false;
+	start = begin(r, TAG(4, BYTES), r->length_bytes);
+	for (size_t i = 0; i < s->label_count; i++)
+		if (!label(r, s->label_keys[i], s->label_values[i]))
+			return false;
+	if (state >= 0 && !label(r, state_label, s->states[state]))
+		return false;
+	if (!reserve(r, 64))
+		return false;
+	switch (r->family.type) {
+	case SL_FAMILY_COUNTER:
+		counter(r, value_of(s));
+		break;
+	case SL_FAMILY_HISTOGRAM:
+		if (!histogram(r))
+			return false;
+		break;
+	case SL_FAMILY_INFO:
+		gauge(r, 1);
+		break;
+	case SL_FAMILY_STATESET:
+		gauge(r, (double)(s->value.u64 >> state & 1));
+		break;
+	case SL_FAMILY_GAUGE:
+		gauge(r, value_of(s));
+		break;
+	}
+	r->length_bytes = end(r, start, r->length_bytes);
+	return true;
+}
+
+/* ---- families --------------------------------------------------------------------------------- */
+
+static void begin_family(struct sl_render *r)
+{
+	enum sl_family_type type = r->family.type;
+	const char *suffix = type == SL_FAMILY_COUNTER ? "_total"
+			     : type == SL_FAMILY_INFO  ? "_info"
+						       : "";
+	size_t help = strlen(r->family.help), n = strlen(suffix);
+
+	r->message_bytes = HEAD_ROOM;
+	r->length_bytes = 1;
+	if (!reserve(r, sizeof(r->name) + help + 64))
+		return;
+	byte(r, TAG(1, BYTES));
+	varint(r, r->name_bytes + n);
+	memcpy(r->message + r->message_bytes, r->name, r->name_bytes);
+	r->message_bytes += r->name_bytes;
+	memcpy(r->message + r->message_bytes, suffix, n);
+	r->message_bytes += n;
+	if (help)
+		bytes(r, TAG(2, BYTES), r->family.help, help);
+	byte(r, TAG(3, VARINT));
+	byte(r, type == SL_FAMILY_COUNTER ? 0 : type == SL_FAMILY_HISTOGRAM ? 4 : 1);
+	r->message_head = r->message_bytes;
+	r->phase = SL_PHASE_SERIES;
+}
+
+/* Hands the message out, and begins another one with the same head. */
+static void flush(struct sl_render *r)
+{
+	size_t n = r->message_bytes - HEAD_ROOM, length = varint_bytes(n);
+
+	if (r->message_bytes == r->message_head)
+		return; /* no metric in it */
+	r->message_bytes = HEAD_ROOM - length;
+	varint(r, n);
+	r->message_bytes = r->message_head;
+	sl_render_pend(r, r->message + HEAD_ROOM - length, length + n);
+}
+
+static void next_series(struct sl_render *r)
+{
+	char buf[SL_SHOWN_NAME_MAX + 1];
+	const char *reserved = "";
+	size_t states;
+
+	if (r->family.type == SL_FAMILY_HISTOGRAM)
+		reserved = "le"; /* for the same labels as in the text formats */
+	else if (r->family.type == SL_FAMILY_STATESET)
+		reserved = sl_render_state_label(r, buf);
+	while (r->message_bytes < SL_PROTOBUF_MESSAGE) {
+		if (!sl_render_next_series(r, reserved)) {
+			r->phase = SL_PHASE_FAMILY;
+			break;
+		}
+		if (r->family.type == SL_FAMILY_STATESET) {
+			states = r->series.state_count < 64 ? r->series.state_count : 64;
+			for (size_t i = 0; i < states; i++)
+				if (!metric(r, (int)i, reserved))
+					return;
+		} else if (!metric(r, -1, NULL)) {
+			return;
+		}
+	}
+	flush(r);
+}
+
 void sl_protobuf_step(struct sl_render *r)
 {
-	r->error = -ENOSYS;
+	int more;
+
+	if (r->phase != SL_PHASE_FAMILY) {
+		next_series(r);
+		return;
+	}
+	more = r->source.next_family(r->walk, &r->family);
+	if (more < 0)
+		r->error = more;
+	else if (!more)
+		r->phase = SL_PHASE_END;
+	else if (sl_names_take(r))
+		begin_family(r);
 }

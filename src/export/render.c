@@ -89,24 +89,28 @@ char *sl_render_room_slow(struct sl_render *r, size_t n)
 
 static void drain(struct sl_render *r)
 {
-	size_t n = r->spill_bytes - r->spill_at, room = (size_t)(r->end - r->out);
+	size_t n = r->pending_bytes, room = (size_t)(r->end - r->out);
 
 	if (n > room)
 		n = room;
 	if (!n)
 		return;
-	memcpy(r->out, r->spill + r->spill_at, n);
+	memcpy(r->out, r->pending, n);
 	r->out += n;
-	r->spill_at += n;
-	if (r->spill_at == r->spill_bytes)
-		r->spill_at = r->spill_bytes = 0;
+	r->pending += n;
+	r->pending_bytes -= n;
+}
+
+void sl_render_pend(struct sl_render *r, const void *bytes, size_t n)
+{
+	r->pending = bytes;
+	r->pending_bytes = n;
+	drain(r);
 }
 
 void sl_render_took_slow(struct sl_render *r, char *to)
 {
-	r->spill_at = 0;
-	r->spill_bytes = (size_t)(to - r->spill);
-	drain(r);
+	sl_render_pend(r, r->spill, (size_t)(to - r->spill));
 }
 
 ssize_t sl_render_read(struct sl_render *r, char *buf, size_t max)

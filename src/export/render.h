@@ -65,7 +65,9 @@ struct sl_render {
 	char *out, *end;
 	bool spilling;        /* the last room given was the spill's */
 	char *spill;
-	size_t spill_room, spill_at, spill_bytes;
+	size_t spill_room;
+	const char *pending;  /* in spill or message: goes out before anything else does */
+	size_t pending_bytes;
 
 	/* text: name, suffix and brace of the family's samples */
 	char prefix[SL_SHOWN_NAME_MAX + 16];
@@ -77,7 +79,9 @@ struct sl_render {
 
 	/* protobuf: the message of this family so far, with room for its length in front */
 	unsigned char *message;
-	size_t message_bytes, message_room, message_head;
+	size_t message_bytes, message_room;
+	size_t message_head;  /* its end without any metric */
+	size_t length_bytes;  /* of the last metric's length, a good guess for the next one */
 	int64_t *delta;
 	size_t delta_room;
 };
@@ -92,6 +96,9 @@ static inline char *sl_render_room(struct sl_render *r, size_t n)
 		return r->out;
 	return sl_render_room_slow(r, n);
 }
+
+/* Bytes that stay where they are until they went out. Only while none are pending. */
+void sl_render_pend(struct sl_render *r, const void *bytes, size_t n);
 
 void sl_render_took_slow(struct sl_render *r, char *to);
 
