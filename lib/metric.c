@@ -58,6 +58,28 @@ static bool name_valid(const char *s, bool colon)
 	return true;
 }
 
+static bool unit_valid(const char *s, size_t *length)
+{
+	size_t n = 0;
+
+	for (; s[n]; n++)
+		if (n == SL_NAME_MAX || !(name_first(s[n], true) || (s[n] >= '0' && s[n] <= '9')))
+			return false;
+	*length = n;
+	return true;
+}
+
+/* The exposition puts the state in a label that is named as the metric. */
+static bool stateset_name_valid(const struct sl_metric_opts *o)
+{
+	if (strchr(o->name, ':'))
+		return false;
+	for (size_t i = 0; i < o->label_count && o->labels; i++)
+		if (o->labels[i].key && !strcmp(o->labels[i].key, o->name))
+			return false;
+	return true;
+}
+
 /* UTF-8 as in RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool sl__utf8(const char *text, size_t max, size_t *length)
 {
@@ -456,8 +478,9 @@ struct sl__handle sl__metric_create(struct sl_publisher *p, enum sl_metric_kind 
 		goto refused;
 	refusal = SL__REFUSED_TEXT;
 	if ((o.help && !sl__utf8(o.help, SL_HELP_MAX, &help)) ||
-	    (o.unit && *o.unit &&
-	     (!name_valid(o.unit, true) || !sl__utf8(o.unit, SL_NAME_MAX, &unit))))
+	    (o.unit && !unit_valid(o.unit, &unit)))
+		goto refused;
+	if (kind == SL_KIND_STATESET && !stateset_name_valid(&o))
 		goto refused;
 	refusal = shape_of(kind, &o, &shape, &state_bytes);
 	if (refusal)

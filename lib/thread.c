@@ -7,6 +7,8 @@
 
 __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));
 
+__thread bool sl__f64_busy __attribute__((tls_model("initial-exec")));
+
 /* What the library alone needs to know of a thread. In TLS, so that nothing is allocated. */
 struct owner {
 	struct owner *next, **previous;

@@ -54,10 +54,8 @@ void sl_counter_f64_add(struct sl_counter_f64 c, double v)
 	stripe = sl__thread.stripe[slot];
 	if (unlikely(!stripe))
 		stripe = sl__stripe_claim(slot);
-	if (likely(stripe)) {
-		sl__own_add_f64(stripe + (uint32_t)c.bits, v);
+	if (likely(stripe) && likely(sl__own_add_f64(stripe + (uint32_t)c.bits, v)))
 		return;
-	}
 	stripe = sl__shared(slot);
 	if (stripe)
 		sl__shared_add_f64(stripe + (uint32_t)c.bits, v);
@@ -92,7 +90,7 @@ void sl_gauge_f64_set(struct sl_gauge_f64 g, double v)
 	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
 
 	if (likely(shared))
-		sl__shared_set(shared + (uint32_t)g.bits, sl__bits(v));
+		sl__shared_set(shared + (uint32_t)g.bits, sl_cell_of_f64(v));
 }
 
 void sl_gauge_f64_add(struct sl_gauge_f64 g, double v)
@@ -150,7 +148,7 @@ double sl__read_f64(unsigned int slot, uint32_t offset)
 	double sum = 0;
 
 	for (uint32_t i = 0; i < view.stripes; i++)
-		sum += sl__double(__atomic_load_n(
+		sum += sl_f64_of_cell(__atomic_load_n(
 			(uint64_t *)(view.shared + (uintptr_t)i * view.stride + offset),
 			__ATOMIC_RELAXED));
 	return sum;
@@ -180,7 +178,7 @@ double sl_gauge_f64_value(struct sl_gauge_f64 g)
 {
 	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
 
-	return shared ? sl__double(__atomic_load_n((uint64_t *)(shared + (uint32_t)g.bits),
-						   __ATOMIC_RELAXED))
+	return shared ? sl_f64_of_cell(__atomic_load_n((uint64_t *)(shared + (uint32_t)g.bits),
+						       __ATOMIC_RELAXED))
 		      : 0;
 }

@@ -127,11 +127,15 @@ struct sl_metric_opts {
 	const struct sl_label *labels;
 	size_t label_count;
 
-	/* sl_histogram_create(): exponential buckets of factor 2^(2^-scale) */
+	/*
+	 * sl_histogram_create(): exponential buckets of factor 2^(2^-scale), as many as lie between
+	 * min and max and at most 4096 (refused); the defaults take 323 cells. min and max are
+	 * normal numbers > 0.
+	 */
 	int scale;        /* -4 .. 8; 0 is factor 2; default (use_scale false): 3, factor 1.09 */
 	bool use_scale;
-	double min;       /* observations up to here fall into the zero bucket; default 1e-9 */
-	double max;       /* above: one overflow bucket; default 1e9 / 2^scale-limited */
+	double min;       /* observations up to here fall into the zero bucket; default 1e-6 */
+	double max;       /* above its bucket: one overflow bucket; default 1e6 */
 
 	/* sl_histogram_create_classic(): ascending upper bounds, without +Inf */
 	const double *bounds;
@@ -157,7 +161,8 @@ struct sl_histogram { uint64_t bits; const struct sl__buckets *buckets; };
 /*
  * Each creates a metric or finds the one that is there. Thread-safe; not for signal handlers.
  * Refused (a handle that does nothing): name or label ill-formed, no room left for cells or
- * schema, the same name and labels with another kind or other buckets, p is NULL.
+ * schema, the same name with another kind, the same name and labels with other buckets or states,
+ * a label "le" on a histogram, p is NULL.
  */
 SL_API struct sl_counter sl_counter_create(struct sl_publisher *p, const struct sl_metric_opts *o);
 SL_API struct sl_counter_f64 sl_counter_f64_create(struct sl_publisher *p,
@@ -211,6 +216,20 @@ static inline void sl__add(uint64_t *word, uint64_t n)
 #endif
 }
 
+/*
+ * The same for a check word, which is added to again and again when one metric is updated in a
+ * row: recent Intel cores forward a store to the load of an xadd (without lock) in no time, but
+ * take five cycles for an add of a register to memory. It is a word no other thread writes, too.
+ */
+static inline void sl__add_check(uint64_t *word, uint64_t n)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("xaddq %1, %0" : "+m"(*word), "+r"(n) : : "cc");
+#else
+	__atomic_fetch_add(word, n, __ATOMIC_RELAXED);
+#endif
+}
+
 /* Adds n. Exact under any number of threads; async-signal-safe after the thread's first update. */
 static inline void sl_counter_add(struct sl_counter c, uint64_t n)
 {
@@ -221,10 +240,10 @@ static inline void sl_counter_add(struct sl_counter c, uint64_t n)
 		sl__counter_add_slow(c, n);
 		return;
 	}
-	/* Lines are 64 bytes and so are the offsets' bits 3-5 the index of the cell's constant. */
+	/* Lines are 64 bytes, so bits 3-5 of an offset are the index of the cell's constant. */
 	sl__add((uint64_t *)cell, n);
-	sl__add((uint64_t *)(cell | 56),
-		n * *(const uint64_t *)((const char *)sl_line_k + (c.bits & 56)));
+	sl__add_check((uint64_t *)(cell | 56),
+		      n * *(const uint64_t *)((const char *)sl_line_k + (c.bits & 56)));
 }
 
 static inline void sl_counter_inc(struct sl_counter c)
@@ -236,10 +255,13 @@ static inline void sl_counter_inc(struct sl_counter c)
 SL_API void sl_counter_add_batch(const struct sl_counter *counters, const uint64_t *n,
 				 size_t count);
 
-/* Adds v >= 0; a negative, infinite or NaN v is dropped and counted as refused. */
+/*
+ * Adds v >= 0; a negative, infinite or NaN v is dropped and counted as refused. Exact but for the
+ * rounding of doubles; async-signal-safe as sl_counter_add().
+ */
 SL_API void sl_counter_f64_add(struct sl_counter_f64 c, double v);
 
-/* Gauges: the last set wins, adds are exact. Any number of threads. */
+/* Gauges: the last set wins, adds are exact. Any number of threads; async-signal-safe. */
 SL_API void sl_gauge_set(struct sl_gauge g, int64_t v);
 SL_API void sl_gauge_add(struct sl_gauge g, int64_t v);
 SL_API void sl_gauge_set_batch(const struct sl_gauge *gauges, const int64_t *v, size_t count);
@@ -248,7 +270,10 @@ SL_API void sl_gauge_f64_add(struct sl_gauge_f64 g, double v);
 SL_API void sl_gauge_f64_set_batch(const struct sl_gauge_f64 *gauges, const double *v,
 				   size_t count);
 
-/* Observes v, in the metric's unit. A refused observation (NaN, negative) is counted as such. */
+/*
+ * Observes v, in the metric's unit. Refused and counted as such, in a cell of the metric: NaN, and
+ * by an exponential histogram those below -min. Any thread; async-signal-safe as the counters.
+ */
 SL_API void sl_histogram_observe(struct sl_histogram h, double v);
 
 /* Switches one state, by its index, on or off; out of range: nothing. */
