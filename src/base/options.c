@@ -445,7 +445,8 @@ static void help(const struct parser *p)
 			snprintf(text, sizeof(text), "%s", o->help);
 		wrapped(text, column);
 	}
-	printf("\nThe manual: man sidelight-%s\n", p->cmd->name);
+	/* "generate metrics" is in the manual of generate. */
+	printf("\nThe manual: man sidelight-%.*s\n", (int)strcspn(p->cmd->name, " "), p->cmd->name);
 	fflush(stdout);
 }
 

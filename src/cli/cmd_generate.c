@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_generate.c - load whose outcome is known: 'sidelight generate WHAT'. Each kind of load is a
+ * command of its own with its own options, in a generate_WHAT.c.
+ */
+#include "cli/generate.h"
+
+#include <string.h>
+
+static const struct sl_command *const kinds[] = {&sl_generate_metrics};
+#define KINDS (sizeof(kinds) / sizeof(*kinds))
+
+/* "metrics" of "generate metrics" */
+static const char *what(const struct sl_command *kind)
+{
+	return strchr(kind->name, ' ') + 1;
+}
+
+static int run(const struct sl_command *self, int argc, char **argv)
+{
+	if (argc < 2)
+		return sl_usage(self, "what? One of: metrics; see 'sidelight generate --help'");
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		printf("Usage: sidelight generate %s\n\n%s\n\nWhat:\n", self->synopsis,
+		       self->summary);
+		for (size_t i = 0; i < KINDS; i++)
+			printf("  %-10s %s\n", what(kinds[i]), kinds[i]->summary);
+		puts("\n'sidelight generate WHAT --help' lists the options.\n"
+		     "The manual: man sidelight-generate");
+		return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	}
+	for (size_t i = 0; i < KINDS; i++)
+		if (!strcmp(argv[1], what(kinds[i])))
+			return kinds[i]->run(kinds[i], argc - 1, argv + 1);
+	return sl_usage(self, "can't generate '%s'; see 'sidelight generate --help'", argv[1]);
+}
+
+const struct sl_command sl_cmd_generate = {
+	.name = "generate",
+	.synopsis = "WHAT [OPTION]...",
+	.summary = "Make load whose totals are known, and print what a collector must then show.",
+	.run = run,
+};
