@@ -58,11 +58,11 @@ struct process {
 	pid_t pid;
 	bool gone;
 	_Atomic char step; /* the last one told */
-	char error[200];   /* written before FAILED */
+	char error[400];   /* written before FAILED */
 };
 
 struct shared {
-	atomic_bool stop;
+	atomic_bool *stop;
 	struct process *process;    /* [processes] */
 	struct thread_total *total; /* [pods * threads] */
 	void *memory;
@@ -77,14 +77,16 @@ static uint32_t processes(const struct settings *s)
 static int share(const struct settings *s, struct shared *sh)
 {
 	size_t list = (processes(s) * sizeof(struct process) + 63) & ~(size_t)63;
+	const size_t line = 64; /* stop, alone in its cache line */
 
-	sh->bytes = list + (size_t)s->pods * s->threads * sizeof(struct thread_total);
+	sh->bytes = line + list + (size_t)s->pods * s->threads * sizeof(struct thread_total);
 	sh->memory = mmap(NULL, sh->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 			  0);
 	if (sh->memory == MAP_FAILED)
 		return -errno;
-	sh->process = sh->memory;
-	sh->total = (void *)((char *)sh->memory + list);
+	sh->stop = sh->memory;
+	sh->process = (void *)((char *)sh->memory + line);
+	sh->total = (void *)((char *)sh->memory + line + list);
 	return 0;
 }
 
@@ -223,7 +225,7 @@ static void as_fast_as_possible(struct worker *w)
 	for (uint64_t u = 0; u < w->s->updates;) {
 		uint64_t n = w->s->updates - u < block ? w->s->updates - u : block;
 
-		if (atomic_load_explicit(&w->sh->stop, memory_order_relaxed))
+		if (atomic_load_explicit(w->sh->stop, memory_order_relaxed))
 			return;
 		for (uint64_t i = 0; i < n; i++)
 			pass(w, 0, m);
@@ -239,7 +241,7 @@ static void at_a_rate(struct worker *w)
 	const unsigned __int128 all = (unsigned __int128)m * w->s->updates;
 	unsigned __int128 made = 0;
 
-	while (made < all && !atomic_load_explicit(&w->sh->stop, memory_order_relaxed)) {
+	while (made < all && !atomic_load_explicit(w->sh->stop, memory_order_relaxed)) {
 		uint64_t elapsed = sl_now_ns() - start, until;
 		unsigned __int128 due = (unsigned __int128)elapsed * rate / 1000000000u;
 		struct timespec ts;
@@ -252,7 +254,7 @@ static void at_a_rate(struct worker *w)
 
 			pass(w, at, at + n);
 			made += n;
-			if (atomic_load_explicit(&w->sh->stop, memory_order_relaxed))
+			if (atomic_load_explicit(w->sh->stop, memory_order_relaxed))
 				break;
 		}
 		tell(w);
@@ -368,12 +370,26 @@ static void count(struct child *c, const struct pod *pods, uint32_t first, uint3
 	}
 	pthread_attr_destroy(&attr);
 	if (err) {
-		atomic_store(&c->sh->stop, true);
+		atomic_store(c->sh->stop, true);
 		failed(c, "can't start thread %zu of this process: %s", started + 1, strerror(err));
 	}
 	for (size_t i = 0; i < started; i++)
 		pthread_join(workers[i].thread, NULL);
 	free(workers);
+}
+
+/* What the library said last, so that a failure can name its cause. */
+static char library_said[160];
+static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void hear(enum sl_log_level level, const char *line, void *arg)
+{
+	(void)arg;
+	if (level > SL_LOG_WARN)
+		return;
+	pthread_mutex_lock(&library_lock);
+	snprintf(library_said, sizeof(library_said), ": %s", line);
+	pthread_mutex_unlock(&library_lock);
 }
 
 /* Never returns. Leaves without sl_publisher_close(): a pod that ends is to be seen as ended, and
@@ -391,15 +407,17 @@ static void child(struct child *c, uint32_t index)
 
 	if (!pods)
 		failed(c, "out of memory");
+	sl_set_log(hear, NULL);
 	for (uint32_t i = 0; i < n; i++)
 		if (!pod_open(s, &pods[i], first + i, error, sizeof(error)))
 			failed(c, "%s", error);
 	while (s->wait && !all_attached(pods, n, &missing)) {
-		if (sl_now_ns() >= end)
-			failed(c,
-			       "pod %s was not admitted within the time of --wait; does an agent "
-			       "listen at the socket, and has it room?",
-			       missing->name);
+		if (sl_now_ns() >= end) {
+			pthread_mutex_lock(&library_lock);
+			failed(c, "pod %s was not admitted within the time of --wait%s",
+			       missing->name,
+			       *library_said ? library_said : "; is there an agent at the socket?");
+		}
 		if (told_to_leave(c, 2))
 			_exit(SL_EXIT_OK);
 	}
@@ -516,7 +534,7 @@ static int wait_for(struct parent *p, enum step step, bool or_stopped)
 			return complain(p, "read", errno), -1;
 		if (!stopped && fds[1].revents) {
 			stopped = true;
-			atomic_store(&p->sh.stop, true);
+			atomic_store(p->sh.stop, true);
 			if (or_stopped)
 				return 1;
 		}
