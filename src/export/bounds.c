@@ -16,14 +16,18 @@
 #include "export/number.h"
 #include "export/render.h"
 
-/* The upper end of bucket index i: 2^(i * 2^-scale). */
+/* The upper end of bucket index i: 2^(i * 2^-scale). Any scale and index: they are a stranger's. */
 static double bucket_end(int64_t i, int scale)
 {
-	if (scale <= 0)
-		return ldexp(1, i > 2000 ? 2000 : i < -2000 ? -2000 : (int)(i << -scale));
-	/* whole octaves apart, so that powers of two are exact */
-	return ldexp((double)exp2l((long double)(i & ((1 << scale) - 1)) / (1 << scale)),
-		     (int)(i >> scale));
+	int64_t e;
+
+	if (scale > 20)
+		return exp2(ldexp((double)i, -scale));
+	if (scale > 0) /* whole octaves apart, so that powers of two are exact */
+		return ldexp((double)exp2l((long double)(i & ((1 << scale) - 1)) / (1 << scale)),
+			     (int)(i >> scale));
+	e = i * (scale < -12 ? 4096 : 1 << -scale);
+	return ldexp(1, e > 5000 ? 5000 : e < -5000 ? -5000 : (int)e);
 }
 
 static bool add(struct sl_render *r, double bound, size_t bucket)
