@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * shop - a small REST service that publishes its metrics with libsidelight.
+ *
+ *	shop [--listen ADDR:PORT] [--threads N] [--pod NAME] [--service NAME] [--socket PATH]
+ *
+ *	GET  /products       all products          GET /products/N  one of them
+ *	POST /orders         body: product=N       GET /healthz     am I alive?
+ *
+ * Everything about metrics is between the two lines of equals signs, and then the calls of
+ * sl_... in handle() and respond(). Nothing of it can fail, block or slow down a request: without
+ * an agent the service runs as well, and is seen as soon as one comes.
+ *
+ *	cc -O2 -o shop shop.c $(pkg-config --cflags --libs sidelight) -pthread
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sidelight/sidelight.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static const struct {
+	const char *name;
+	double price;
+	int stock;
+} catalogue[] = {
+	{"lamp", 49.90, 1000},
+	{"chair", 119.00, 400},
+	{"table", 349.00, 120},
+	{"shelf", 89.50, 300},
+};
+static _Atomic int stock[COUNT(catalogue)];
+
+/* ============================================================================================== */
+
+enum route { ROUTE_PRODUCTS, ROUTE_PRODUCT, ROUTE_ORDERS, ROUTE_HEALTH, ROUTE_OTHER, ROUTES };
+static const char *const route_names[ROUTES] = {"/products", "/products/N", "/orders", "/healthz",
+						"other"};
+static const int codes[] = {200, 201, 400, 404, 405, 409};
+static const char *const code_names[] = {"200", "201", "400", "404", "405", "409"};
+
+static struct sl_counter requests[ROUTES][COUNT(codes)];
+static struct sl_histogram duration[ROUTES];
+static struct sl_gauge in_flight, connections, left[COUNT(catalogue)];
+static struct sl_counter bytes_sent;
+static struct sl_counter_f64 revenue;
+static struct sl_stateset phase;
+enum { PHASE_STARTING, PHASE_SERVING, PHASE_STOPPING };
+
+/* The fields that are not named are 0, which means the default. */
+#define METRIC(...) (&(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts), __VA_ARGS__})
+
+static void create_metrics(struct sl_publisher *p)
+{
+	static const char *const phases[] = {"starting", "serving", "stopping"};
+
+	/* One counter for each route and code: made once, here, and not looked up again. */
+	for (size_t r = 0; r < ROUTES; r++) {
+		for (size_t c = 0; c < COUNT(codes); c++) {
+			struct sl_label labels[] = {{"route", route_names[r]},
+						    {"code", code_names[c]}};
+
+			requests[r][c] = sl_counter_create(
+				p, METRIC(.name = "http_requests_total",
+					  .help = "Requests answered, by route and status.",
+					  .labels = labels, .label_count = COUNT(labels)));
+		}
+		duration[r] = sl_histogram_create(
+			p, METRIC(.name = "http_request_duration_seconds",
+				  .help = "From the last byte of a request to the answer.",
+				  .unit = "seconds",
+				  .labels = &(struct sl_label){"route", route_names[r]},
+				  .label_count = 1, .min = 1e-6, .max = 10));
+	}
+	in_flight = sl_gauge_create(p, METRIC(.name = "http_requests_in_flight",
+					      .help = "Requests that are being answered."));
+	connections = sl_gauge_create(
+		p, METRIC(.name = "http_connections", .help = "Connections that are open."));
+	bytes_sent = sl_counter_create(p, METRIC(.name = "http_response_bytes_total",
+						 .help = "Bytes of answers, headers included.",
+						 .unit = "bytes"));
+	revenue = sl_counter_f64_create(
+		p, METRIC(.name = "shop_revenue_euros_total", .help = "Sum of all orders."));
+	for (size_t i = 0; i < COUNT(catalogue); i++)
+		left[i] = sl_gauge_create(
+			p, METRIC(.name = "shop_stock", .help = "Pieces left.",
+				  .labels = &(struct sl_label){"product", catalogue[i].name},
+				  .label_count = 1));
+	phase = sl_stateset_create(p, METRIC(.name = "shop_phase", .help = "What the service does.",
+					     .states = phases, .state_count = COUNT(phases)));
+	sl_info_create(p,
+		       METRIC(.name = "build_info", .help = "The program.",
+			      .labels = &(struct sl_label){"version", "1.4.2"}, .label_count = 1));
+}
+
+/* What the library has to say, which is little: it never prints by itself. */
+static void log_line(enum sl_log_level level, const char *line, void *arg)
+{
+	(void)arg;
+	if (level <= SL_LOG_WARN)
+		fprintf(stderr, "%s\n", line);
+}
+
+/* ============================================================================================== */
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- the service -------------------------------------------------------------------------------- */
+
+struct connection {
+	int fd;
+	size_t filled;
+	char buffer[8192];
+};
+
+struct answer {
+	enum route route;
+	int code;
+	char body[1024];
+};
+
+static int product_number(const char *s)
+{
+	char *end;
+	long n = strtol(s, &end, 10);
+
+	return end != s && (*end == '\0' || *end == '&') && n >= 0 && n < (long)COUNT(catalogue)
+		       ? (int)n
+		       : -1;
+}
+
+static void order(struct answer *a, const char *body)
+{
+	const char *s = strstr(body, "product=");
+	int n = s ? product_number(s + strlen("product=")) : -1, have;
+
+	a->code = 400;
+	strcpy(a->body, "{\"error\":\"body must be product=N\"}\n");
+	if (n < 0)
+		return;
+	have = stock[n];
+	while (have > 0 && !__atomic_compare_exchange_n((int *)&stock[n], &have, have - 1, false,
+							__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	if (have <= 0) {
+		/* A van comes at once: a shop whose demo ends after 1820 orders is a dull one. */
+		stock[n] = catalogue[n].stock;
+		sl_gauge_set(left[n], catalogue[n].stock);
+		a->code = 409;
+		strcpy(a->body, "{\"error\":\"sold out, try again\"}\n");
+		return;
+	}
+	sl_gauge_add(left[n], -1);
+	sl_counter_f64_add(revenue, catalogue[n].price);
+	a->code = 201;
+	snprintf(a->body, sizeof(a->body), "{\"ordered\":\"%s\",\"left\":%d}\n", catalogue[n].name,
+		 have - 1);
+}
+
+static void answer(struct answer *a, const char *method, const char *path, const char *body)
+{
+	bool get = !strcmp(method, "GET");
+	size_t at = 0;
+	int n;
+
+	a->code = 200;
+	a->body[0] = '\0';
+	if (!strcmp(path, "/products")) {
+		a->route = ROUTE_PRODUCTS;
+		for (size_t i = 0; i < COUNT(catalogue); i++)
+			at += (size_t)snprintf(a->body + at, sizeof(a->body) - at,
+					       "%c{\"id\":%zu,\"name\":\"%s\",\"price\":%.2f}",
+					       i ? ',' : '[', i, catalogue[i].name,
+					       catalogue[i].price);
+		strcat(a->body, "]\n");
+	} else if (!strncmp(path, "/products/", 10)) {
+		a->route = ROUTE_PRODUCT;
+		n = product_number(path + 10);
+		if (n < 0) {
+			a->code = 404;
+			strcpy(a->body, "{\"error\":\"no such product\"}\n");
+		} else {
+			snprintf(a->body, sizeof(a->body), "{\"name\":\"%s\",\"stock\":%d}\n",
+				 catalogue[n].name, stock[n]);
+		}
+	} else if (!strcmp(path, "/orders")) {
+		a->route = ROUTE_ORDERS;
+		if (strcmp(method, "POST")) {
+			a->code = 405;
+			return;
+		}
+		order(a, body);
+		return;
+	} else if (!strcmp(path, "/healthz")) {
+		a->route = ROUTE_HEALTH;
+		strcpy(a->body, "{\"status\":\"ok\"}\n");
+	} else {
+		a->route = ROUTE_OTHER;
+		a->code = 404;
+		strcpy(a->body, "{\"error\":\"not found\"}\n");
+	}
+	if (!get)
+		a->code = 405;
+}
+
+/* Answers one request; false if the connection is to be closed. */
+static bool respond(struct connection *c, char *method, char *path, char *body)
+{
+	char text[2048];
+	struct answer a;
+	double start = now();
+	size_t code = 0;
+	int n;
+
+	sl_gauge_add(in_flight, 1);
+	answer(&a, method, path, body);
+	n = snprintf(
+		text, sizeof(text),
+		"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+		a.code, a.code < 300 ? "OK" : "No", strlen(a.body), a.body);
+	if (send(c->fd, text, (size_t)n, MSG_NOSIGNAL) != n)
+		n = 0;
+	while (code < COUNT(codes) - 1 && codes[code] != a.code)
+		code++;
+	sl_counter_inc(requests[a.route][code]);
+	sl_counter_add(bytes_sent, (uint64_t)n);
+	sl_histogram_observe(duration[a.route], now() - start);
+	sl_gauge_add(in_flight, -1);
+	return n > 0;
+}
+
+/* Takes whole requests out of the buffer and answers them; false: close. */
+static bool handle(struct connection *c)
+{
+	for (;;) {
+		char *head_end, *method, *path, *s;
+		size_t head, length = 0, rest;
+		char kept;
+
+		c->buffer[c->filled] = '\0';
+		head_end = strstr(c->buffer, "\r\n\r\n");
+		if (!head_end)
+			return c->filled < sizeof(c->buffer) - 1;
+		head = (size_t)(head_end - c->buffer) + 4;
+		*head_end = '\0';
+		s = strcasestr(c->buffer, "\r\nContent-Length:");
+		if (s)
+			length = strtoul(s + strlen("\r\nContent-Length:"), NULL, 10);
+		*head_end = '\r';
+		if (length >= sizeof(c->buffer) - head)
+			return false;
+		if (c->filled < head + length)
+			return true;
+		method = c->buffer;
+		path = strchr(method, ' ');
+		s = path && path < head_end ? strchr(path + 1, ' ') : NULL;
+		if (!s || s > head_end)
+			return false;
+		*path++ = *s = '\0';
+		kept = c->buffer[head + length];
+		c->buffer[head + length] = '\0';
+		if (!respond(c, method, path, c->buffer + head))
+			return false;
+		c->buffer[head + length] = kept;
+		rest = c->filled - head - length;
+		memmove(c->buffer, c->buffer + head + length, rest);
+		c->filled = rest;
+	}
+}
+
+static void accept_one(int epoll, int listener)
+{
+	int one = 1, fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct connection *c = fd < 0 ? NULL : malloc(sizeof(*c));
+
+	if (!c) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	c->fd = fd;
+	c->filled = 0;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd,
+		      &(struct epoll_event){.events = EPOLLIN, .data.ptr = c})) {
+		close(fd);
+		free(c);
+		return;
+	}
+	sl_gauge_add(connections, 1);
+}
+
+static void readable(struct connection *c)
+{
+	ssize_t n = recv(c->fd, c->buffer + c->filled, sizeof(c->buffer) - 1 - c->filled, 0);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0) {
+		c->filled += (size_t)n;
+		if (handle(c))
+			return;
+	}
+	sl_gauge_add(connections, -1);
+	close(c->fd);
+	free(c);
+}
+
+struct shared {
+	int listener, stop;
+};
+
+/* Each worker has an epoll of its own, and all of them wait at the one listener. */
+static void *worker(void *arg)
+{
+	const struct shared *shared = arg;
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event events[64];
+
+	epoll_ctl(epoll, EPOLL_CTL_ADD, shared->listener,
+		  &(struct epoll_event){.events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = NULL});
+	epoll_ctl(epoll, EPOLL_CTL_ADD, shared->stop,
+		  &(struct epoll_event){.events = EPOLLIN, .data.ptr = (void *)shared});
+	for (;;) {
+		int n = epoll_wait(epoll, events, COUNT(events), -1);
+
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.ptr == shared) {
+				close(epoll);
+				return NULL;
+			}
+			if (!events[i].data.ptr)
+				accept_one(epoll, shared->listener);
+			else
+				readable(events[i].data.ptr);
+		}
+	}
+}
+
+static int listen_at(const char *where, struct sockaddr_in *at)
+{
+	const char *colon = strrchr(where, ':');
+	socklen_t length = sizeof(*at);
+	char host[64] = "";
+	int fd, one = 1;
+	char *end;
+	long port;
+
+	if (!colon || (size_t)(colon - where) >= sizeof(host))
+		return -1;
+	memcpy(host, where, (size_t)(colon - where));
+	port = strtol(colon + 1, &end, 10);
+	memset(at, 0, sizeof(*at));
+	at->sin_family = AF_INET;
+	at->sin_port = htons((uint16_t)port);
+	if (end == colon + 1 || *end || port < 0 || port > 65535 ||
+	    inet_pton(AF_INET, *host ? host : "0.0.0.0", &at->sin_addr) != 1)
+		return -1;
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (fd < 0 || bind(fd, (struct sockaddr *)at, sizeof(*at)) || listen(fd, 512) ||
+	    getsockname(fd, (struct sockaddr *)at, &length)) {
+		fprintf(stderr, "shop: can't listen at %s: %s\n", where, strerror(errno));
+		exit(1);
+	}
+	return fd;
+}
+
+static void usage(FILE *to)
+{
+	fprintf(to,
+		"usage: shop [--listen ADDR:PORT] [--threads N] [--pod NAME] [--service NAME]\n"
+		"            [--socket PATH]\n"
+		"A small REST service whose metrics libsidelight publishes.\n"
+		"  --listen   where to serve HTTP (127.0.0.1:8080; port 0: any)\n"
+		"  --threads  worker threads (2)\n"
+		"  --pod      label \"pod\" of all metrics (the host's name)\n"
+		"  --service  label \"service\" (shop)\n"
+		"  --socket   the agent's socket ($SIDELIGHT_SOCKET, /run/sidelight/agent.sock)\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"listen", 1, NULL, 'l'},
+						{"threads", 1, NULL, 't'},
+						{"pod", 1, NULL, 'p'},
+						{"service", 1, NULL, 'n'},
+						{"socket", 1, NULL, 's'},
+						{"help", 0, NULL, 'h'},
+						{0}};
+	struct sl_publisher_opts opts = {.sz = sizeof(opts), .service = "shop"};
+	const char *where = "127.0.0.1:8080";
+	struct shared shared;
+	struct sl_publisher *publisher;
+	struct sockaddr_in at;
+	pthread_t threads[64];
+	int option, signal_number;
+	char host[INET_ADDRSTRLEN];
+	sigset_t stop_signals;
+	long count = 2;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'l':
+			where = optarg;
+			break;
+		case 't':
+			count = strtol(optarg, NULL, 10);
+			break;
+		case 'p':
+			opts.pod = optarg;
+			break;
+		case 'n':
+			opts.service = optarg;
+			break;
+		case 's':
+			opts.socket = optarg;
+			break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind < argc || count < 1 || count > (long)COUNT(threads)) {
+		usage(stderr);
+		return 2;
+	}
+	sigemptyset(&stop_signals);
+	sigaddset(&stop_signals, SIGTERM);
+	sigaddset(&stop_signals, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &stop_signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+
+	shared.listener = listen_at(where, &at);
+	shared.stop = eventfd(0, EFD_CLOEXEC);
+	if (shared.listener < 0 || shared.stop < 0) {
+		fprintf(stderr, "shop: %s is no ADDR:PORT\n", where);
+		return 2;
+	}
+
+	/* If this fails, publisher is NULL, and the metrics do nothing: the shop opens anyway. */
+	sl_set_log(log_line, NULL);
+	publisher = sl_publisher_open(&opts);
+	create_metrics(publisher);
+	sl_stateset_set(phase, PHASE_STARTING, true);
+	for (size_t i = 0; i < COUNT(catalogue); i++) {
+		stock[i] = catalogue[i].stock;
+		sl_gauge_set(left[i], catalogue[i].stock);
+	}
+
+	for (long i = 0; i < count; i++) {
+		if (pthread_create(&threads[i], NULL, worker, &shared)) {
+			fprintf(stderr, "shop: can't start thread %ld\n", i);
+			return 1;
+		}
+	}
+	sl_stateset_set(phase, PHASE_STARTING, false);
+	sl_stateset_set(phase, PHASE_SERVING, true);
+	inet_ntop(AF_INET, &at.sin_addr, host, sizeof(host));
+	printf("ready http://%s:%d\n", host, ntohs(at.sin_port));
+	fflush(stdout);
+
+	sigwait(&stop_signals, &signal_number);
+	sl_stateset_set(phase, PHASE_SERVING, false);
+	sl_stateset_set(phase, PHASE_STOPPING, true);
+	if (eventfd_write(shared.stop, 1))
+		return 1;
+	for (long i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	sl_publisher_close(publisher);
+	return 0;
+}
