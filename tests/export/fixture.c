@@ -181,7 +181,7 @@ static const char *const modes[] = {"idle", "busy", "on \"fire\"\\\n"};
 static const struct fixture_series state[] = {
 	{.s = {U64(2), .states = modes, .state_count = 3}, .labels = {{"unit", "a"}}},
 	{.s = {U64(5), .states = modes, .state_count = 3},
-	 .labels = {{"app:mode", "can't be"}, {"app_mode", "taken"}}},
+	 .labels = {{"app_mode", "taken"}, {"z", ""}}},
 };
 
 static const struct fixture_family families[] = {

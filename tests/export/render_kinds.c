@@ -2,12 +2,34 @@
 /*
  * render_kinds FORMAT [MAX [created]] - the golden source on stdout, read by MAX bytes at a time.
  * FORMAT is text, openmetrics or protobuf.
+ * render_kinds numbers COUNT - so many random doubles, their bits and their text.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/number.h"
 #include "fixture.h"
+
+static int numbers(unsigned long count)
+{
+	uint64_t x = 0x9e3779b97f4a7c15u;
+	char buf[SL_NUMBER_MAX + 1];
+	double v;
+
+	for (; count; count--) {
+		uint64_t bits;
+
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		bits = count % 3 ? x : x & ~0ull << x % 53; /* some with few bits */
+		memcpy(&v, &bits, 8);
+		*sl_put_f64(buf, v) = '\0';
+		printf("%016llx %s\n", (unsigned long long)bits, buf);
+	}
+	return 0;
+}
 
 int main(int argc, char **argv)
 {
@@ -19,6 +41,10 @@ int main(int argc, char **argv)
 
 	if (argc < 2 || !buf)
 		return 2;
+	if (!strcmp(argv[1], "numbers")) {
+		free(buf);
+		return numbers(argc > 2 ? strtoul(argv[2], NULL, 10) : 1000);
+	}
 	r = sl_render_new(&source, !strcmp(argv[1], "protobuf")	     ? SL_FORMAT_PROTOBUF
 				   : !strcmp(argv[1], "openmetrics") ? SL_FORMAT_OPENMETRICS
 								     : SL_FORMAT_TEXT);
