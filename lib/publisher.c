@@ -370,7 +370,11 @@ int sl__region_make(struct sl_publisher *p)
 		return error;
 	p->memfd = memfd;
 	fd = memfd.fd;
-	if (fchmod(fd, 0600) || ftruncate(fd, (off_t)p->size) ||
+	/*
+	 * 0444: whoever is given a descriptor may open the file anew by /proc with the rights of
+	 * its mode. An agent of another user must, read-only; nobody may for writing.
+	 */
+	if (fchmod(fd, 0444) || ftruncate(fd, (off_t)p->size) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
 		error = -errno;
 		goto err_fd;

@@ -86,6 +86,7 @@ static void init_timers(struct sl_agent *a)
 		[TIMER_IDLE] = {0, proxy_timer_idle},
 		[TIMER_SETTLE] = {0, rdma_timer_settle},
 		[TIMER_RELEASE] = {0, rdma_timer_release},
+		[TIMER_REOPEN] = {1000 * MS, rdma_timer_reopen},
 	};
 
 	for (int i = 0; i < TIMER_COUNT; i++) {
@@ -434,7 +435,7 @@ int sl_agent_run(struct sl_agent *a, int stop_fd)
 				break;
 			}
 		}
-		agent_expire(a, sl_now_ns());
+		agent_expire(a, agent_now(a));
 		agent_bury(a);
 		self_sync(a);
 		pthread_mutex_unlock(&a->lock);

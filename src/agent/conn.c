@@ -60,7 +60,7 @@ struct conn *conn_new(struct sl_agent *a, int fd, struct peer *peer, bool publis
 	a->conn_count++;
 	a->n.connections++;
 	TAILQ_INSERT_TAIL(&a->conns, c, link);
-	timer_start(&a->timers[TIMER_SILENT], &c->timer, sl_now_ns());
+	timer_start(&a->timers[TIMER_SILENT], &c->timer, agent_now(a));
 	watch(a, c);
 	return c;
 }
@@ -169,7 +169,7 @@ static void flush(struct sl_agent *a, struct conn *c)
 		c->out_count -= sent;
 		memmove(c->out, c->out + sent, c->out_count * sizeof(*c->out));
 		if (c->out_count)
-			timer_start(&a->timers[TIMER_BLOCKED], &c->timer, sl_now_ns());
+			timer_start(&a->timers[TIMER_BLOCKED], &c->timer, agent_now(a));
 		else
 			timer_stop(&c->timer);
 	}
@@ -220,7 +220,7 @@ static void reply(struct sl_agent *a, struct conn *c, uint16_t type, uint32_t se
 	}
 	c->out[c->out_count++] = p;
 	if (c->out_count == 1)
-		timer_start(&a->timers[TIMER_BLOCKED], &c->timer, sl_now_ns());
+		timer_start(&a->timers[TIMER_BLOCKED], &c->timer, agent_now(a));
 	watch(a, c);
 	return;
 err:

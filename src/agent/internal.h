@@ -53,6 +53,7 @@ enum {
 	TIMER_IDLE,       /* REST publisher that posts nothing */
 	TIMER_SETTLE,     /* registered on its own, long enough to be registered with others */
 	TIMER_RELEASE,    /* a registration that was replaced */
+	TIMER_REOPEN,     /* the RDMA device is gone */
 	TIMER_COUNT,
 };
 
@@ -218,6 +219,7 @@ struct sl_agent {
 	dev_t socket_dev[2];
 	ino_t socket_ino[2];
 	uint64_t timer_due;
+	uint64_t clock_ahead; /* tests let time go by */
 	uint64_t started_ns;
 	bool offline; /* no sockets: conn_send() keeps answers in the connection (tests, fuzzing) */
 
@@ -253,6 +255,10 @@ void agent_wake(struct sl_agent *a); /* another thread changed a deadline */
 struct uid_count *uid_find(struct sl_agent *a, uid_t uid, bool make);
 void uid_drop(struct sl_agent *a, struct uid_count *u);
 bool uid_trusted(const struct sl_agent *a, uid_t uid);
+static inline uint64_t agent_now(const struct sl_agent *a)
+{
+	return sl_now_ns() + a->clock_ahead;
+}
 void agent_expire(struct sl_agent *a, uint64_t now);
 uint64_t agent_next_due(const struct sl_agent *a);
 void agent_bury(struct sl_agent *a);
@@ -352,6 +358,9 @@ void rdma_remove(struct sl_agent *a, struct region *r);
 void rdma_event(struct sl_agent *a);
 void rdma_timer_settle(struct sl_agent *a, struct timer *t);
 void rdma_timer_release(struct sl_agent *a, struct timer *t);
+void rdma_timer_reopen(struct sl_agent *a, struct timer *t);
+void rdma_retire(struct sl_agent *a, struct region *r);
+uint32_t rdma_mr_count(const struct sl_agent *a);
 void rdma_where(const struct sl_agent *a, const struct region *r, uint64_t *addr, uint32_t *rkey);
 
 /* directory.c */

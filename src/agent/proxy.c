@@ -47,7 +47,7 @@ static struct proxy *find(struct sl_agent *a, const char *microservice, uint64_t
 
 static void touch(struct sl_agent *a, struct proxy *p)
 {
-	timer_start(&a->timers[TIMER_IDLE], &p->idle, sl_now_ns());
+	timer_start(&a->timers[TIMER_IDLE], &p->idle, agent_now(a));
 }
 
 static uint64_t *at(const struct region *r, uint64_t offset)

@@ -160,7 +160,7 @@ static void set_hot_state(struct region *r, enum sl_region_state state)
  * The order matters: F_GET_SEALS fails on everything but memory files, so that nothing which a
  * hostile file system could delay (fstat, read, mmap) is tried on a file of such a one.
  */
-static int check_descriptor(struct sl_agent *a, int fd, const struct sl_msg_publish *say,
+static int check_descriptor(struct sl_agent *a, int fd, const struct sl_msg_publish *say, bool own,
 			    struct stat *st, struct refused *why)
 {
 	const int need = F_SEAL_SHRINK | F_SEAL_GROW,
@@ -191,7 +191,7 @@ static int check_descriptor(struct sl_agent *a, int fd, const struct sl_msg_publ
 		return no(why, REFUSED_SIZE, EBADMSG,
 			  "the memfd has %lld bytes, the message says %" PRIu64,
 			  (long long)st->st_size, say->size);
-	if (say->size > a->o.max_region_size)
+	if (say->size > a->o.max_region_size && !own)
 		return no(why, REFUSED_SIZE, E2BIG,
 			  "%" PRIu64 " bytes: at most %" PRIu64 " a region (--max-region-size)",
 			  say->size, a->o.max_region_size);
@@ -319,10 +319,11 @@ int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, s
 {
 	struct region *r;
 	struct uid_count *u;
+	bool own = !conn && peer->pid == getpid(); /* made by the agent itself */
 	struct stat st;
 	int err;
 
-	if (check_descriptor(a, fd, say, &st, why))
+	if (check_descriptor(a, fd, say, own, &st, why))
 		return -1;
 	r = region_by_instance(a, say->instance);
 	if (r) {
@@ -331,7 +332,7 @@ int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, s
 		*out = r;
 		return reattach(a, r, &st, conn, peer, why);
 	}
-	if (check_room(a, say->size, peer->uid, !conn, why))
+	if (check_room(a, say->size, peer->uid, own, why))
 		return -1;
 
 	r = calloc(1, sizeof(*r));
@@ -398,7 +399,8 @@ int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, s
 	a->by_instance[hash(a, say->instance)] = r;
 	a->n.admitted++;
 	set_state(a, r, SL_STATE_LIVE);
-	store_add(a, r, fd);
+	if (conn)
+		store_add(a, r, fd);
 	sl_logf(SL_DEBUG, LOG, "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
 		r->id, (int)r->pid, (int)r->uid, r->info->size, region_label(r, "service"));
 	*out = r;
@@ -426,7 +428,7 @@ static void leave_conn(struct region *r)
 static void start_grace(struct sl_agent *a, struct region *r)
 {
 	r->orphan = false;
-	timer_start(&a->timers[TIMER_GRACE], &r->timer, sl_now_ns());
+	timer_start(&a->timers[TIMER_GRACE], &r->timer, agent_now(a));
 }
 
 void region_lost(struct sl_agent *a, struct region *r)
@@ -440,7 +442,7 @@ void region_lost(struct sl_agent *a, struct region *r)
 		return;
 	}
 	r->orphan = true;
-	timer_start(&a->timers[TIMER_ORPHAN], &r->timer, sl_now_ns());
+	timer_start(&a->timers[TIMER_ORPHAN], &r->timer, agent_now(a));
 }
 
 /*
@@ -460,7 +462,7 @@ void region_restored(struct sl_agent *a, struct region *r)
 		region_dead(a, r);
 	} else {
 		r->orphan = true;
-		timer_start(&a->timers[TIMER_RESTORED], &r->timer, sl_now_ns());
+		timer_start(&a->timers[TIMER_RESTORED], &r->timer, agent_now(a));
 	}
 }
 
@@ -545,7 +547,8 @@ void region_retire(struct sl_agent *a, struct region *r)
 	if (r->proxy)
 		proxy_retire(a, r);
 	set_state(a, r, SL_STATE_RETIRED);
-	timer_start(&a->timers[TIMER_QUARANTINE], &r->timer, sl_now_ns());
+	rdma_retire(a, r);
+	timer_start(&a->timers[TIMER_QUARANTINE], &r->timer, agent_now(a));
 	store_remove(a, r);
 }
 

@@ -535,12 +535,15 @@ static void get_metrics(struct sl_agent *a, const struct rest_request *q, struct
 
 static void get_health(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
 {
+	uint32_t own; /* the agent's own region is not counted */
+
 	(void)q;
 	pthread_mutex_lock(&a->lock);
-	reply->json = json_pack("{s:s,s:s,s:s,s:i,s:i,s:b}", "status", "ok", "version",
-				SL_VERSION_STRING, "host", a->host, "regions", (int)a->region_count,
-				"live", (int)a->state_count[SL_STATE_LIVE], "rdma",
-				a->rdma != NULL);
+	own = a->self ? 1 : 0;
+	reply->json =
+		json_pack("{s:s,s:s,s:s,s:i,s:i,s:b}", "status", "ok", "version", SL_VERSION_STRING,
+			  "host", a->host, "regions", (int)(a->region_count - own), "live",
+			  (int)(a->state_count[SL_STATE_LIVE] - own), "rdma", a->rdma != NULL);
 	pthread_mutex_unlock(&a->lock);
 	reply->status = 200;
 }

@@ -31,7 +31,7 @@ void store_add(struct sl_agent *a, struct region *r, int fd)
 {
 	char name[80], state[128];
 
-	if (a->epoll_fd < 0 || r->proxy || r->self || !getenv("NOTIFY_SOCKET"))
+	if (a->epoll_fd < 0 || !getenv("NOTIFY_SOCKET"))
 		return;
 	name_of(r, name, sizeof(name));
 	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", name);

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * counter SOCKET THREADS - counts "ticks_total" from so many threads until a line comes on stdin,
+ * prints how often each counted in all, waits for another line, and says goodbye.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sidelight/sidelight.h>
+
+static atomic_bool stop;
+static struct sl_counter ticks;
+
+static void *count(void *arg)
+{
+	unsigned long n = 0;
+
+	(void)arg;
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		sl_counter_inc(ticks);
+		n++;
+	}
+	return (void *)n;
+}
+
+int main(int argc, char **argv)
+{
+	struct sl_publisher *p;
+	pthread_t thread[64];
+	unsigned long sum = 0;
+	int n = argc > 2 ? atoi(argv[2]) : 1;
+	char line[16];
+
+	p = sl_publisher_open(&(struct sl_publisher_opts){ .sz = sizeof(struct sl_publisher_opts),
+							   .socket = argv[1],
+							   .service = "counter",
+							   .max_cells = 64 });
+	ticks = sl_counter_create(p, &(struct sl_metric_opts){ .sz = sizeof(struct sl_metric_opts),
+							       .name = "ticks_total" });
+	if (!sl_counter_valid(ticks) || n > 64)
+		return 1;
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&thread[i], NULL, count, NULL))
+			return 1;
+	puts("counting");
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		return 1;
+	stop = true;
+	for (int i = 0; i < n; i++) {
+		void *result;
+
+		pthread_join(thread[i], &result);
+		sum += (unsigned long)result;
+	}
+	printf("%lu\n", sum);
+	fflush(stdout);
+	if (fgets(line, sizeof(line), stdin))
+		sl_publisher_close(p);
+	return 0;
+}
