@@ -970,6 +970,11 @@ int main(int argc, char **argv)
 		T(a_device_that_vanishes_is_survived),
 	};
 
+	if (argc > 1 && !strcmp(argv[1], "--list")) {
+		for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+			puts(tests[i].name);
+		return 0;
+	}
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	device = getenv("RDMA_DEVICE");

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the scripts that tests/guest/run runs inside of a guest; see run --help.
+
+checks=0 failed=0
+
+# check NAME COMMAND...: runs it, shows its output if it failed, and counts.
+check() {
+	local name=$1 log=/tmp/check.log
+	shift
+	checks=$((checks + 1))
+	if "$@" > $log 2>&1; then
+		echo "ok   $name"
+	else
+		failed=$((failed + 1))
+		echo "FAIL $name (${*@Q}: $?)"
+		tail -n 40 $log | sed 's/^/     | /'
+	fi
+	grep '^=' $log
+}
+
+# Ends the script: 0 if every check passed, and there were some.
+finish() {
+	echo "$checks checks, $failed failed"
+	[ $failed = 0 ] && [ $checks -gt 0 ]
+	exit
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for() {
+	local end=$(($(date +%s%N) + $1 * 1000000000))
+	shift
+	until "$@"; do
+		[ "$(date +%s%N)" -lt $end ] || return 1
+		sleep 0.05
+	done
+}
+
+# hot FILE...: copies programs from 9p, which is slow, to memory, and puts them on the PATH.
+hot() {
+	mkdir -p /tmp/hot
+	cp "$@" /tmp/hot/
+	PATH=/tmp/hot:$PATH
+}
+
+# Two guests: say that one came to a point, and wait until the other one did.
+tell() { echo "${*:2}" > "$OUT/$1.part" && mv "$OUT/$1.part" "$OUT/$1"; }
+heard() { [ -e "$OUT/$1" ]; }
+hear() { wait_for "${2:-60}" heard "$1" && cat "$OUT/$1"; }
+
+# What this guest's kernel holds for RDMA but for its own (the CM's queue pair, without a process).
+rdma_left() {
+	rdma resource show qp | grep -c 'pid ' || true
+	rdma resource show mr | grep -c 'pid ' || true
+}
