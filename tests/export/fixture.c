@@ -205,3 +205,73 @@ static const struct fixture_family families[] = {
 
 struct fixture fixture_kinds = {.families = families,
 				.count = sizeof(families) / sizeof(*families)};
+
+/* ---- the source that Prometheus scrapes -------------------------------------------------------- */
+
+static const struct fixture_series shop_requests[] = {
+	{.s = {U64(123456789)}, .labels = {{"code", "200"}, {"path", "/cart"}}},
+	{.s = {U64(9007199254740993u)}, .labels = {{"code", "500"}, {"path", "/\xc3\xa9\"\\\n"}}},
+};
+static const struct fixture_series shop_cpu[] = {
+	{.s = {F64(0.1)}, .labels = {{"mode", "user"}}},
+	{.s = {F64(12345.678901)}, .labels = {{"mode", "system"}}},
+};
+static const struct fixture_series shop_queue[] = {
+	{.s = {I64(-5)}, .labels = {{"queue", "in"}}},
+	{.s = {I64(1ll << 40)}, .labels = {{"queue", "out"}}},
+};
+static const struct fixture_series shop_load[] = {
+	{.s = {F64(NAN)}, .labels = {{"cpu", "0"}}},
+	{.s = {F64(INFINITY)}, .labels = {{"cpu", "1"}}},
+	{.s = {F64(-INFINITY)}, .labels = {{"cpu", "2"}}},
+	{.s = {F64(1e-300)}, .labels = {{"cpu", "3"}}},
+};
+/* Scale 3, from 2^-10 to 2^10: a latency that has two humps, and a few beyond all buckets. */
+static const uint64_t shop_exponential[162] = {
+	[0] = 3,   [40] = 10, [41] = 25, [42] = 40, [43] = 20, [44] = 5,
+	[100] = 1, [101] = 7, [102] = 2, [160] = 1, [161] = 4,
+};
+static const uint64_t shop_nothing[162];
+static const struct fixture_series shop_latency[] = {
+	{.s = {.sum = 1234.5,
+	       .exponential = true,
+	       .buckets = shop_exponential,
+	       .bucket_count = 162,
+	       .scale = 3,
+	       .first_bucket = -79,
+	       .zero_threshold = 0x1p-10},
+	 .labels = {{"path", "/cart"}}},
+	{.s = {.exponential = true,
+	       .buckets = shop_nothing,
+	       .bucket_count = 162,
+	       .scale = 3,
+	       .first_bucket = -79,
+	       .zero_threshold = 0x1p-10},
+	 .labels = {{"path", "/none"}}},
+};
+static const struct fixture_series shop_sizes[] = {
+	{.s = {.sum = 53.75,
+	       .buckets = classic_a,
+	       .bucket_count = 6,
+	       .bounds = bounds,
+	       .bound_count = 5}},
+};
+static const char *const shop_states[] = {"starting", "up", "draining"};
+static const struct fixture_series shop_state[] = {
+	{.s = {U64(2), .states = shop_states, .state_count = 3}},
+};
+
+static const struct fixture_family shop_families[] = {
+	FAMILY("shop_build", "Build", "", SL_FAMILY_INFO, build),
+	FAMILY("shop_cpu_seconds", "CPU time", "seconds", SL_FAMILY_COUNTER, shop_cpu),
+	FAMILY("shop_latency_seconds", "Time to answer", "seconds", SL_FAMILY_HISTOGRAM,
+	       shop_latency),
+	FAMILY("shop_load", "Load", "", SL_FAMILY_GAUGE, shop_load),
+	FAMILY("shop_queue", "Waiting", "", SL_FAMILY_GAUGE, shop_queue),
+	FAMILY("shop_requests", "Requests served", "", SL_FAMILY_COUNTER, shop_requests),
+	FAMILY("shop_size_bytes", "Sizes", "bytes", SL_FAMILY_HISTOGRAM, shop_sizes),
+	FAMILY("shop_state", "What it is at", "", SL_FAMILY_STATESET, shop_state),
+};
+
+struct fixture fixture_shop = {.families = shop_families,
+			       .count = sizeof(shop_families) / sizeof(*shop_families)};

@@ -34,6 +34,8 @@ struct sl_source fixture_source(struct fixture *f);
 
 /* Every kind, every escape, numbers at their limits, names that clash. */
 extern struct fixture fixture_kinds;
+/* Names as promtool likes them, for the real Prometheus. */
+extern struct fixture fixture_shop;
 
 #define FAMILY(name_, help_, unit_, type_, array)                                                  \
 	{                                                                                          \
