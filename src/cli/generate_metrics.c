@@ -833,6 +833,6 @@ unmap:
 const struct sl_command sl_generate_metrics = {
 	.name = "generate metrics",
 	.synopsis = "[OPTION]...",
-	.summary = "Pods that update their metrics exactly so often.",
+	.summary = "pods that update their metrics exactly so often",
 	.run = run,
 };

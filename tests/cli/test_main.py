@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The front door: --help, --version, help CMD, and one clear line with exit 2 for what is wrong."""
+import re
+import subprocess
+import sys
+
+sidelight = sys.argv[1]
+
+
+def run(*args):
+    p = subprocess.run([sidelight, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                       timeout=60)
+    return p.returncode, p.stdout, p.stderr
+
+
+def expect(condition, what):
+    if not condition:
+        print(f'FAILED: {what}')
+        sys.exit(1)
+
+
+code, out, err = run('--help')
+expect(code == 0 and not err and out.startswith('Usage: sidelight COMMAND'), (code, out, err))
+expect(run('help') == run('-h') == run('--help'), 'help, -h and --help are the same')
+commands = re.findall(r'^  ([a-z]+) +\S', out, re.M)
+expect({'agent', 'collect', 'demo', 'dump', 'generate'} <= set(commands), f'commands: {commands}')
+
+code, out, err = run('--version')
+expect(code == 0 and re.match(r'sidelight \d+\.\d+\.\d+ ', out), (code, out, err))
+
+for command in commands:
+    if command == 'help':
+        continue
+    code, out, err = run(command, '--help')
+    expect(code == 0 and not err and out.startswith(f'Usage: sidelight {command}'),
+           f'{command} --help: {code} {err}')
+    expect(all(len(line) <= 80 for line in out.split('\n')), f'{command} --help: a line over 80')
+    expect(run('help', command) == (code, out, err), f'help {command} is {command} --help')
+    code, out, err = run(command, '--no-such-option')
+    expect(code == 2 and not out and err.count('\n') == 1 and err.startswith('sidelight '),
+           f'{command} --no-such-option: {code} {out} {err}')
+
+for args, said in (
+        ((), 'no command given'),
+        (('colect',), "did you mean 'collect'?"),
+        (('gen',), "did you mean 'generate'?"),
+        (('zzzzzz',), "unknown command 'zzzzzz'"),
+        (('--colour',), "unknown option '--colour'"),
+        (('help', 'agnet'), "did you mean 'agent'?"),
+        (('generate',), 'what?'),
+        (('generate', 'nothing'), "can't generate 'nothing'"),
+        (('generate', 'metrics', '--kinds', 'counter,gague'), "'gague' is none of"),
+        (('generate', 'metrics', '--pods-per-process', '16'), 'not within 1 to 15'),
+        (('generate', 'metrics', 'more'), "unexpected 'more'")):
+    code, out, err = run(*args)
+    expect(code == 2 and not out and err.count('\n') == 1 and said in err,
+           f'{args}: {code} {out} {err}')
