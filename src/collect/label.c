@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/* label.c - see label.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/label.h"
+
+/* What a value needs when \ " and newline are escaped, as both text formats want it. */
+static size_t escaped_length(const char *s)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += *s == '\\' || *s == '"' || *s == '\n' ? 2 : 1;
+	return n;
+}
+
+static char *escape(char *p, const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '\\' || *s == '"') {
+			*p++ = '\\';
+			*p++ = *s;
+		} else if (*s == '\n') {
+			*p++ = '\\';
+			*p++ = 'n';
+		} else {
+			*p++ = *s;
+		}
+	}
+	return p;
+}
+
+struct sl_label_set *sl_label_set_new(const struct sl_text_label *labels, uint32_t count)
+{
+	size_t arrays = 2 * (size_t)count * sizeof(char *), strings = 0, text = 1, bytes;
+	struct sl_label_set *set;
+	const char **keys, **values;
+	char *at, *out;
+
+	for (uint32_t i = 0; i < count; i++) {
+		strings += strlen(labels[i].key) + strlen(labels[i].value) + 2;
+		text += strlen(labels[i].key) + escaped_length(labels[i].value) + 4;
+	}
+	bytes = sizeof(*set) + arrays + strings + text;
+	set = malloc(bytes);
+	if (!set)
+		return NULL;
+	keys = (const char **)(set + 1);
+	values = keys + count;
+	at = (char *)(values + count);
+	out = at + strings;
+	*set = (struct sl_label_set){
+		.count = count, .text = out, .keys = keys, .values = values, .bytes = bytes};
+	for (uint32_t i = 0; i < count; i++) {
+		size_t k = strlen(labels[i].key), v = strlen(labels[i].value);
+
+		keys[i] = memcpy(at, labels[i].key, k + 1);
+		at += k + 1;
+		values[i] = memcpy(at, labels[i].value, v + 1);
+		at += v + 1;
+		if (i)
+			*out++ = ',';
+		memcpy(out, labels[i].key, k);
+		out += k;
+		*out++ = '=';
+		*out++ = '"';
+		out = escape(out, labels[i].value);
+		*out++ = '"';
+	}
+	*out = '\0';
+	set->text_bytes = (uint32_t)(out - set->text);
+	set->hash = sl_fnv1a(SL_FNV_BASIS, set->text, set->text_bytes);
+	return set;
+}
+
+struct sl_label_set *sl_label_set_without(const struct sl_label_set *from, const char *key)
+{
+	struct sl_text_label *labels = malloc((from->count + 1) * sizeof(*labels));
+	struct sl_label_set *set;
+	uint32_t n = 0;
+
+	if (!labels)
+		return NULL;
+	for (uint32_t i = 0; i < from->count; i++)
+		if (strcmp(from->keys[i], key))
+			labels[n++] = (struct sl_text_label){from->keys[i], from->values[i]};
+	set = sl_label_set_new(labels, n);
+	free(labels);
+	return set;
+}
+
+const char *sl_label_get(const struct sl_label_set *set, const char *key)
+{
+	for (uint32_t i = 0; set && i < set->count; i++)
+		if (!strcmp(set->keys[i], key))
+			return set->values[i];
+	return NULL;
+}
