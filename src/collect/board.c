@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * board.c - the values of a region as a worker leaves them and anybody reads them.
+ *
+ * A sequence count guards a board (the worker is its only writer and never waits): odd while a
+ * round is written, and a reader that saw it odd or changed reads again. Every word is loaded and
+ * stored with relaxed order in between, so there is no data race in the language's sense either.
+ */
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/internal.h"
+
+struct board *board_new(struct layout *layout, struct worker *w, uint64_t seed)
+{
+	size_t bytes = sizeof(struct board) + layout->cells * sizeof(uint64_t);
+	size_t rows = SL_COLUMN_ROWS * (layout->columns + (size_t)1) * 8;
+	struct sl_collector *c = w->c;
+	struct board *b = calloc(1, bytes);
+
+	if (!b)
+		return NULL;
+	ref_get(&layout->refs);
+	b->refs = 1;
+	b->layout = layout;
+	b->bytes = bytes;
+	/* The first chunk is cut short by chance: otherwise all regions would pack in one round. */
+	b->target = 1 + (uint32_t)((seed ^ seed >> 32) % SL_COLUMN_ROWS);
+	if (w->ring.word && layout->columns) {
+		if (ADD(w->row_bytes, rows) + rows <= w->row_limit)
+			b->row_ns = malloc(rows);
+		if (b->row_ns) {
+			b->row = (uint64_t *)(b->row_ns + SL_COLUMN_ROWS);
+			b->row_bytes = rows;
+			b->worker = w;
+		} else {
+			SUB(w->row_bytes, rows);
+			ADD(c->refused_history, 1);
+		}
+	}
+	ADD(c->memory, bytes);
+	return b;
+}
+
+void board_put(struct board *b, struct sl_collector *c)
+{
+	if (!b || !ref_put(&b->refs))
+		return;
+	if (b->row_ns)
+		SUB(b->worker->row_bytes, b->row_bytes);
+	SUB(c->memory, b->bytes);
+	free(b->row_ns);
+	layout_put(b->layout);
+	free(b);
+}
+
+static uint64_t count_of(const struct sl_metric *m, const uint64_t *cell)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
+		sum += cell[i];
+	return sum;
+}
+
+static bool is_histogram(const struct sl_metric *m)
+{
+	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
+}
+
+static uint64_t history_value(const struct column *col, const uint64_t *cell)
+{
+	const struct sl_metric *m = &col->def->metric;
+
+	if (is_histogram(m))
+		return count_of(m, cell + col->cell);
+	return m->kind == SL_KIND_INFO || !m->cells ? 0 : cell[col->cell];
+}
+
+double history_double(const struct sl_metric *m, uint64_t word)
+{
+	double d;
+
+	switch (m->kind) {
+	case SL_KIND_COUNTER_F64:
+	case SL_KIND_GAUGE_F64:
+		memcpy(&d, &word, 8);
+		return d;
+	case SL_KIND_GAUGE:
+		return (double)(int64_t)word;
+	default:
+		return (double)word;
+	}
+}
+
+uint64_t board_flush(const struct board *b, struct worker *w, uint64_t instance)
+{
+	if (!b->row_ns || !b->rows)
+		return b->chunk;
+	return sl_ring_append(&w->ring, instance, b->chunk, b->row_ns, b->row, b->layout->columns,
+			      b->layout->f64, b->rows, b->layout->columns);
+}
+
+void board_publish(struct board *b, const uint64_t *cell, int64_t real_ns, struct worker *w,
+		   uint64_t instance)
+{
+	const struct layout *l = b->layout;
+	uint32_t rows = b->rows;
+	uint64_t chunk = b->chunk, *row;
+
+	/* Packing takes microseconds: readers shall not wait for it. */
+	if (b->row_ns && rows >= b->target) {
+		chunk = sl_ring_append(&w->ring, instance, chunk, b->row_ns, b->row, l->columns,
+				       l->f64, rows, l->columns);
+		rows = 0;
+		b->target = SL_COLUMN_ROWS;
+	}
+	/* Pairs with board_begin(): who sees what follows sees the odd count. */
+	SET(b->seq, b->seq + 1);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	for (uint32_t i = 0; i < l->cells; i++)
+		SET(b->cell[i], cell[i]);
+	if (b->row_ns) {
+		row = b->row + (size_t)rows * l->columns;
+		SET(b->row_ns[rows], real_ns);
+		if (l->scalar)
+			for (uint32_t i = 0; i < l->columns; i++)
+				SET(row[i], cell[i]);
+		else
+			for (uint32_t i = 0; i < l->columns; i++)
+				SET(row[i], history_value(&l->column[i], cell));
+		rows++;
+	}
+	SET(b->chunk, chunk);
+	SET(b->rows, rows);
+	/* Pairs with the acquire of board_begin(): who sees the even count sees all before. */
+	__atomic_store_n(&b->seq, b->seq + 1, __ATOMIC_RELEASE);
+}
+
+uint64_t board_begin(const struct board *b)
+{
+	uint64_t seq;
+
+	for (unsigned int i = 0; (seq = __atomic_load_n(&b->seq, __ATOMIC_ACQUIRE)) & 1; i++)
+		if (i % 64 == 63)
+			sched_yield(); /* the worker lost its CPU in the middle */
+	return seq;
+}
+
+bool board_retry(const struct board *b, uint64_t seq)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return GET(b->seq) != seq;
+}
+
+void board_read(const struct board *b, uint32_t first, uint32_t count, uint64_t *out)
+{
+	uint64_t seq;
+
+	do {
+		seq = board_begin(b);
+		for (uint32_t i = 0; i < count; i++)
+			out[i] = GET(b->cell[first + i]);
+	} while (board_retry(b, seq));
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* collector.c - the whole: options, memory, threads. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "collect/internal.h"
+
+#define STALE_PERIODS	   5u
+#define STALE_MIN_NS	   2000000000u
+#define READ_TIMEOUT_NS	   500000000u
+#define MAX_REGIONS	   65536u
+#define MAX_SERIES	   4194304u
+#define HISTORY_MIN_WORKER (256u << 10)
+
+static void defaults(struct sl_collector_opts *o)
+{
+	if (!o->workers)
+		o->workers = 1;
+	if (!o->queues)
+		o->queues = 1;
+	if (o->queues > o->workers)
+		o->queues = o->workers;
+	if (!o->read_timeout_ns)
+		o->read_timeout_ns = READ_TIMEOUT_NS;
+	if (!o->stale_ns) {
+		o->stale_ns = STALE_PERIODS * o->period_ns;
+		o->stale_ns = o->stale_ns > STALE_MIN_NS ? o->stale_ns : STALE_MIN_NS;
+	}
+	if (!o->max_regions)
+		o->max_regions = MAX_REGIONS;
+	if (!o->max_series)
+		o->max_series = MAX_SERIES;
+}
+
+/* The CPUs that worker 0, 1, ... are pinned to; -1 for none. */
+static int cpu_of(const struct sl_collector_opts *o, unsigned int worker)
+{
+	unsigned int n = worker;
+	cpu_set_t set;
+
+	if (o->cpu_count)
+		return o->cpus[worker % o->cpu_count];
+	if (!o->pin || sched_getaffinity(0, sizeof(set), &set))
+		return -1;
+	n %= (unsigned int)CPU_COUNT(&set);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET((size_t)cpu, &set) && !n--)
+			return cpu;
+	return -1;
+}
+
+static int make_worker(struct sl_collector *c, unsigned int i, char *error, size_t error_bytes)
+{
+	struct worker *w = &c->worker[i];
+	size_t share = c->opts.history_bytes / c->opts.workers;
+	unsigned int links = 0;
+	int err;
+
+	w->c = c;
+	w->number = i;
+	w->cpu = cpu_of(&c->opts, i);
+	c->workers++;
+	if (share) {
+		/* Rows that are not packed yet take their part of what was allowed. */
+		w->row_limit = share / 4;
+		err = sl_ring_init(&w->ring, share - w->row_limit, c->opts.history_ns);
+		if (err) {
+			snprintf(error, error_bytes, "history of %zu bytes for %u workers: %s",
+				 c->opts.history_bytes, c->opts.workers,
+				 err == -EINVAL ? "too small" : strerror(-err));
+			return err;
+		}
+	}
+	/* Queue q of host h goes to worker (h + q) % workers: neighbours go to different ones. */
+	for (size_t h = 0; h < c->hosts; h++)
+		for (unsigned int q = 0; q < c->opts.queues; q++)
+			links += (h + q) % c->opts.workers == i;
+	w->link = calloc(links + 1, sizeof(*w->link));
+	if (!w->link)
+		return -ENOMEM;
+	for (size_t h = 0; h < c->hosts; h++)
+		for (unsigned int q = 0; q < c->opts.queues; q++) {
+			if ((h + q) % c->opts.workers != i)
+				continue;
+			err = link_init(&w->link[w->links], w, &c->host[h], q, error, error_bytes);
+			w->links++;
+			if (err)
+				return err;
+		}
+	return 0;
+}
+
+struct sl_collector *sl_collector_new(const struct sl_collector_opts *opts, char *error,
+				      size_t error_bytes)
+{
+	struct sl_collector *c = calloc(1, sizeof(*c));
+	int err = -ENOMEM;
+
+	snprintf(error, error_bytes, "out of memory");
+	if (!c) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	c->opts = *opts;
+	defaults(&c->opts);
+	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pthread_mutex_init(&c->index_lock, NULL);
+	if (c->wake_fd < 0) {
+		err = -errno;
+		snprintf(error, error_bytes, "eventfd: %s", strerror(errno));
+		goto fail;
+	}
+	if (getrandom(&c->seed, sizeof(c->seed), 0) != sizeof(c->seed))
+		c->seed = sl_realtime_ns();
+	c->host = calloc(opts->agent_count + 1, sizeof(*c->host));
+	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
+	if (!c->host || !c->worker || defs_init(&c->defs) || retired_init(c))
+		goto fail;
+	for (; c->hosts < opts->agent_count; c->hosts++)
+		if (host_init(&c->host[c->hosts], c, opts->agents[c->hosts], c->opts.queues))
+			goto fail;
+	for (unsigned int i = 0; i < c->opts.workers; i++) {
+		err = make_worker(c, i, error, error_bytes);
+		if (err)
+			goto fail;
+	}
+	return c;
+fail:
+	sl_collector_free(c);
+	errno = -err;
+	return NULL;
+}
+
+int sl_collector_start(struct sl_collector *c)
+{
+	int err = pthread_create(&c->control, NULL, control_main, c);
+
+	if (err)
+		return -err;
+	c->running = true;
+	for (unsigned int i = 0; i < c->workers; i++) {
+		err = pthread_create(&c->worker[i].thread, NULL, worker_main, &c->worker[i]);
+		if (err)
+			return -err; /* sl_collector_free() stops those that run */
+		c->worker[i].started = true;
+	}
+	return 0;
+}
+
+void sl_collector_free(struct sl_collector *c)
+{
+	if (!c)
+		return;
+	SET(c->stop, true);
+	for (unsigned int i = 0; i < c->workers; i++)
+		if (c->worker[i].started)
+			pthread_join(c->worker[i].thread, NULL);
+	if (c->running) {
+		control_wake(c);
+		pthread_join(c->control, NULL);
+	}
+	index_put(c->index);
+	for (size_t i = 0; i < c->regions; i++)
+		region_put(c->region[i]);
+	retired_free(c);
+	for (unsigned int i = 0; i < c->workers; i++) {
+		struct worker *w = &c->worker[i];
+
+		for (unsigned int k = 0; k < w->links; k++)
+			link_free(&w->link[k]);
+	}
+	for (unsigned int i = 0; i < c->workers; i++) {
+		free(c->worker[i].link);
+		free(c->worker[i].flat);
+		sl_ring_free(&c->worker[i].ring);
+	}
+	for (size_t i = 0; i < c->hosts; i++)
+		host_free(&c->host[i]);
+	defs_free(&c->defs);
+	free(c->region);
+	free(c->worker);
+	free(c->host);
+	if (c->wake_fd >= 0)
+		close(c->wake_fd);
+	pthread_mutex_destroy(&c->index_lock);
+	free(c);
+}
+
+bool sl_collector_ready(const struct sl_collector *c)
+{
+	for (unsigned int i = 0; i < c->workers; i++)
+		for (unsigned int k = 0; k < c->worker[i].links; k++) {
+			const struct link *l = &c->worker[i].link[k];
+
+			if (!GET(l->tried) && !GET(l->settled))
+				return false;
+		}
+	/* What they found is in the index. */
+	return GET(c->index_builds) && !GET(c->dirty) && !GET(c->box);
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * control.c - the thread beside the workers: takes their mail, makes layouts of schemas, keeps the
+ * list of regions and makes a new index when something changed, ten times a second at most.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "collect/internal.h"
+
+#define INDEX_NS 100000000u  /* between two indexes, at least */
+#define TRIM_NS	 1000000000u /* between two looks for memory to give back */
+
+void control_wake(struct sl_collector *c)
+{
+	uint64_t one = 1;
+	ssize_t n = write(c->wake_fd, &one, sizeof(one));
+
+	(void)n; /* a full counter wakes as well */
+}
+
+static bool list(struct sl_collector *c, struct region *r)
+{
+	size_t n = c->region_capacity ? c->region_capacity * 2 : 256;
+	struct region **to;
+
+	if (c->regions == c->region_capacity) {
+		to = realloc(c->region, n * sizeof(*to));
+		if (!to)
+			return false;
+		c->region = to;
+		c->region_capacity = n;
+	}
+	ref_get(&r->refs);
+	r->listed = true;
+	r->list_index = c->regions;
+	c->region[c->regions++] = r;
+	return true;
+}
+
+static void unlist(struct sl_collector *c, struct region *r)
+{
+	struct region *last = c->region[--c->regions];
+
+	c->region[r->list_index] = last;
+	last->list_index = r->list_index;
+	r->listed = false;
+	region_put(r);
+}
+
+/* The region's memory that the worker handed over is control's until built is set. */
+static void build(struct sl_collector *c, struct region *r)
+{
+	struct built *built = &r->reply;
+	struct layout *layout;
+
+	*built = (struct built){.fault = SL_FAULT_NONE};
+	layout = layout_new(c, r, r->schema_bytes, r->schema_length, r->schema_generation,
+			    &built->fault);
+	free(r->schema_bytes);
+	r->schema_bytes = NULL;
+	if (layout) {
+		built->board = board_new(layout, r->worker, r->instance ^ c->seed);
+		layout_put(layout);
+	}
+	if (built->board) {
+		ref_get(&built->board->refs);
+		board_put(r->pending, c);
+		r->pending = built->board;
+	}
+	/* Pairs with install(): the worker sees the board as it was made. */
+	__atomic_store_n(&r->built, built, __ATOMIC_RELEASE);
+}
+
+static void gone(struct sl_collector *c, struct region *r)
+{
+	if (c->opts.sum_processes)
+		retire_region(c, r);
+	board_put(r->shown, c);
+	board_put(r->pending, c);
+	r->shown = r->pending = NULL;
+	SUB(c->series_count, r->series);
+	r->series = 0;
+	if (r->listed)
+		unlist(c, r);
+}
+
+static void open_letter(struct sl_collector *c, struct region *r)
+{
+	unsigned int mail = __atomic_exchange_n(&r->mail, 0, __ATOMIC_ACQ_REL);
+
+	if (mail & MAIL_NEW && !r->listed && !list(c, r))
+		sl_log_limited(SL_ERROR, "collect", "out of memory: a region is not listed");
+	if (mail & MAIL_SCHEMA)
+		build(c, r);
+	if (mail & MAIL_BOARD && r->pending) {
+		board_put(r->shown, c);
+		r->shown = r->pending;
+		r->pending = NULL;
+	}
+	if (mail & MAIL_GONE)
+		gone(c, r);
+	if (mail & ~(unsigned int)MAIL_SCHEMA)
+		SET(c->dirty, true);
+}
+
+static void open_box(struct sl_collector *c)
+{
+	struct region *r = __atomic_exchange_n(&c->box, NULL, __ATOMIC_ACQUIRE), *turned = NULL;
+
+	/* The stack has the newest on top; the oldest comes first. */
+	while (r) {
+		struct region *next = r->box_next;
+
+		r->box_next = turned;
+		turned = r;
+		r = next;
+	}
+	while (turned) {
+		struct region *next = turned->box_next;
+
+		open_letter(c, turned);
+		region_put(turned);
+		turned = next;
+	}
+}
+
+/* Also once at the start, for the collector's own series. */
+static void renew_index(struct sl_collector *c)
+{
+	struct index *x = index_new(c), *old;
+
+	if (!x) {
+		sl_log_limited(SL_ERROR, "collect", "out of memory: the index stays as it was");
+		return;
+	}
+	pthread_mutex_lock(&c->index_lock);
+	old = c->index;
+	c->index = x;
+	pthread_mutex_unlock(&c->index_lock);
+	SET(c->index_builds, c->index_builds + 1);
+	SET(c->dirty, false);
+	index_put(old);
+}
+
+void *control_main(void *arg)
+{
+	struct sl_collector *c = arg;
+	uint64_t next_ns = 0, trim_ns = 0, count;
+
+	pthread_setname_np(pthread_self(), "control");
+	SET(c->dirty, true);
+	while (!GET(c->stop)) {
+		uint64_t now = sl_now_ns();
+		int wait = 1000;
+
+		open_box(c);
+		if (c->dirty && now >= next_ns) {
+			renew_index(c);
+			/* A large index must not keep a core busy with making it anew. */
+			next_ns = sl_now_ns();
+			next_ns += INDEX_NS > 9 * (next_ns - now) ? INDEX_NS : 9 * (next_ns - now);
+		}
+		if (now >= trim_ns) {
+			for (unsigned int i = 0; i < c->workers; i++)
+				if (c->worker[i].ring.word)
+					sl_ring_trim(&c->worker[i].ring);
+			trim_ns = now + TRIM_NS;
+		}
+		if (c->dirty)
+			wait = now < next_ns ? (int)((next_ns - now) / 1000000u) + 1 : 1;
+		if (poll(&(struct pollfd){.fd = c->wake_fd, .events = POLLIN}, 1, wait) > 0) {
+			ssize_t n = read(c->wake_fd, &count, sizeof(count));
+
+			(void)n;
+		}
+	}
+	open_box(c);
+	return NULL;
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * history.c - see history.h. The protocol between the writer and the readers of a ring:
+ *
+ *   writer: tail moves past what is about to be overwritten; fence; the words
+ *   reader: the words; fence; tail: if it is beyond the chunk, the words are worth nothing
+ *
+ * All words are stored and loaded one by one with relaxed order: a reader may see any mixture, and
+ * everything that it takes out of them is checked against bounds before it is used.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "collect/history.h"
+
+#define HEAD_WORDS (sizeof(struct sl_chunk_head) / 8)
+_Static_assert(sizeof(struct sl_chunk_head) == 48, "chunk head");
+
+/* A chunk: head, bytes of each column as u16 (times first), columns. */
+#define CHUNK_BYTES                     \
+	(sizeof(struct sl_chunk_head) + \
+	 (SL_CHUNK_COLUMNS + 1) * (2 + SL_COLUMN_MAX(SL_COLUMN_ROWS)) + 8)
+_Static_assert(SL_COLUMN_MAX(SL_COLUMN_ROWS) <= UINT16_MAX, "a column's length is 16 bits");
+
+#define RING_MIN (64u << 10)
+#define TRIM_MIN (4u << 20) /* bytes of a ring below which trimming is not worth it */
+
+int sl_ring_init(struct sl_ring *r, size_t bytes, uint64_t max_ns)
+{
+	*r = (struct sl_ring){.max_ns = max_ns};
+	if (bytes < RING_MIN)
+		return -EINVAL;
+	r->words = bytes / RING_MIN * (RING_MIN / 8); /* whole pages, of any usual size */
+	r->scratch = malloc(CHUNK_BYTES);
+	r->word = mmap(NULL, r->words * 8, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (r->word == MAP_FAILED)
+		r->word = NULL;
+	if (!r->scratch || !r->word) {
+		sl_ring_free(r);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void sl_ring_free(struct sl_ring *r)
+{
+	if (r->word)
+		munmap(r->word, r->words * 8);
+	free(r->scratch);
+	*r = (struct sl_ring){0};
+}
+
+static uint64_t load(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static void store(uint64_t *p, uint64_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+
+uint64_t sl_ring_bytes(const struct sl_ring *r)
+{
+	uint64_t tail = load(&r->tail);
+
+	return (load(&r->head) - tail) * 8;
+}
+
+static void get_words(const struct sl_ring *r, uint64_t at, uint64_t *to, size_t n)
+{
+	uint64_t place = at % r->words;
+
+	while (n--) {
+		*to++ = load(&r->word[place]);
+		if (++place == r->words)
+			place = 0;
+	}
+}
+
+static void put_words(struct sl_ring *r, uint64_t at, const uint64_t *from, size_t n)
+{
+	uint64_t place = at % r->words;
+
+	while (n--) {
+		store(&r->word[place], *from++);
+		if (++place == r->words)
+			place = 0;
+	}
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+static void drop_oldest(struct sl_ring *r, const struct sl_chunk_head *head, uint64_t *counter)
+{
+	store(counter, *counter + 1);
+	store(&r->points, r->points - (uint64_t)head->rows * head->columns);
+	store(&r->tail, r->tail + head->words);
+}
+
+static void oldest(const struct sl_ring *r, struct sl_chunk_head *head)
+{
+	uint64_t words[HEAD_WORDS];
+
+	get_words(r, r->tail, words, HEAD_WORDS);
+	memcpy(head, words, sizeof(*head));
+}
+
+void sl_ring_expire(struct sl_ring *r, int64_t now_ns)
+{
+	struct sl_chunk_head head;
+
+	while (r->max_ns && r->tail != r->head) {
+		oldest(r, &head);
+		if (head.to_ns >= now_ns - (int64_t)r->max_ns)
+			break;
+		drop_oldest(r, &head, &r->expired_chunks);
+	}
+}
+
+static bool append_chunk(struct sl_ring *r, const struct sl_chunk_head *head)
+{
+	struct sl_chunk_head old;
+
+	if (head->words > r->words / 4)
+		return false;
+	sl_ring_expire(r, head->to_ns);
+	while (r->head + head->words - r->tail > r->words) {
+		oldest(r, &old);
+		drop_oldest(r, &old, &r->dropped_chunks);
+	}
+	/* Pairs with the fence of sl_ring_read(): who sees a word of this chunk in the place of
+	 * another sees that tail has moved past the other. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	put_words(r, r->head, r->scratch, head->words);
+	store(&r->head, r->head + head->words);
+	store(&r->chunks, r->chunks + 1);
+	store(&r->points, r->points + (uint64_t)head->rows * head->columns);
+	return true;
+}
+
+#define TOGETHER 8u /* columns that share a cache line of a row */
+
+uint64_t sl_ring_append(struct sl_ring *r, uint64_t owner, uint64_t prev, const int64_t *ns,
+			const uint64_t *v, size_t stride, const bool *f64, unsigned int rows,
+			uint32_t columns)
+{
+	for (uint32_t first = 0; rows && first < columns; first += SL_CHUNK_COLUMNS) {
+		uint32_t n = columns - first < SL_CHUNK_COLUMNS ? columns - first
+								: SL_CHUNK_COLUMNS;
+		uint16_t *lengths =
+			(uint16_t *)((uint8_t *)r->scratch + sizeof(struct sl_chunk_head));
+		uint8_t *start = (uint8_t *)(lengths + n + 1), *p = start;
+		uint64_t column[TOGETHER][SL_COLUMN_ROWS];
+		struct sl_chunk_head head = {
+			.rows = rows,
+			.first = first,
+			.columns = n,
+			.prev = prev,
+			.owner = owner,
+			.from_ns = ns[0],
+			.to_ns = ns[rows - 1],
+		};
+		size_t bytes;
+
+		for (unsigned int i = 0; i < rows; i++)
+			column[0][i] = (uint64_t)ns[i];
+		lengths[0] = (uint16_t)sl_column_pack(p, column[0], rows, false);
+		p += lengths[0];
+		for (uint32_t c = 0; c < n; c += TOGETHER) {
+			uint32_t some = n - c < TOGETHER ? n - c : TOGETHER;
+
+			for (unsigned int i = 0; i < rows; i++)
+				for (uint32_t k = 0; k < some; k++)
+					column[k][i] = v[i * stride + first + c + k];
+			for (uint32_t k = 0; k < some; k++) {
+				lengths[1 + c + k] = (uint16_t)sl_column_pack(p, column[k], rows,
+									      f64[first + c + k]);
+				p += lengths[1 + c + k];
+			}
+		}
+		bytes = (size_t)(p - (uint8_t *)r->scratch);
+		memset(p, 0, -bytes & 7);
+		head.words = (uint32_t)((bytes + 7) / 8);
+		memcpy(r->scratch, &head, sizeof(head));
+		if (append_chunk(r, &head))
+			prev = r->head - head.words + 1;
+	}
+	return prev;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------- */
+
+static void get_bytes(const struct sl_ring *r, uint64_t chunk_at, size_t offset, uint8_t *to,
+		      size_t n)
+{
+	uint64_t at = chunk_at + offset / 8, word;
+	size_t skip = offset % 8;
+
+	while (n) {
+		size_t some = 8 - skip < n ? 8 - skip : n;
+
+		get_words(r, at++, &word, 1);
+		memcpy(to, (uint8_t *)&word + skip, some);
+		to += some;
+		n -= some;
+		skip = 0;
+	}
+}
+
+unsigned int sl_ring_read(const struct sl_ring *r, uint64_t owner, uint64_t chunk, uint32_t column,
+			  int64_t ns[SL_COLUMN_ROWS], uint64_t v[SL_COLUMN_ROWS], uint64_t *prev)
+{
+	uint64_t at = chunk - 1, times[SL_COLUMN_ROWS];
+	uint8_t packed[2][SL_COLUMN_MAX(SL_COLUMN_ROWS)];
+	uint64_t words[HEAD_WORDS];
+	uint16_t lengths[SL_CHUNK_COLUMNS + 1];
+	struct sl_chunk_head head;
+	size_t offset, mine;
+	bool here, good = false;
+
+	*prev = 0;
+	if (!chunk || !r->word || at < load(&r->tail))
+		return 0;
+	get_words(r, at, words, HEAD_WORDS);
+	memcpy(&head, words, sizeof(head));
+	/* Nothing of the head can be relied on before tail was looked at again; but nothing bad
+	 * comes of it either: reads wrap around inside of the ring. */
+	here = head.owner == owner && head.rows && head.rows <= SL_COLUMN_ROWS &&
+	       head.columns <= SL_CHUNK_COLUMNS && head.words <= r->words;
+	if (here && column >= head.first && column - head.first < head.columns) {
+		mine = column - head.first + 1;
+		get_bytes(r, at, sizeof(head), (uint8_t *)lengths, (mine + 1) * 2);
+		offset = sizeof(head) + (head.columns + 1) * 2;
+		good = lengths[0] <= sizeof(packed[0]) && lengths[mine] <= sizeof(packed[1]);
+		if (good) {
+			get_bytes(r, at, offset, packed[0], lengths[0]);
+			for (size_t i = 0; i < mine; i++)
+				offset += lengths[i];
+			get_bytes(r, at, offset, packed[1], lengths[mine]);
+		}
+	}
+	/* Pairs with the fence of append_chunk(). */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!here || at < load(&r->tail))
+		return 0;
+	*prev = head.prev;
+	if (!good || !sl_column_unpack(times, head.rows, packed[0], lengths[0]) ||
+	    !sl_column_unpack(v, head.rows, packed[1], lengths[mine]))
+		return 0;
+	memcpy(ns, times, head.rows * sizeof(*ns));
+	return head.rows;
+}
+
+/* ---- giving memory back ------------------------------------------------------------------------ */
+
+void sl_ring_trim(struct sl_ring *r)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE) / 8;
+	uint64_t tail = load(&r->tail), head = load(&r->head), from = r->released, to;
+
+	/*
+	 * The memory of [from, to) is written again when head comes round, a quarter of the ring
+	 * later at the earliest: the writer can't get there while this runs.
+	 */
+	if (r->words * 8 < TRIM_MIN)
+		return;
+	if (from + r->words < head + r->words / 4)
+		from = head + r->words / 4 - r->words;
+	from = (from + page - 1) / page * page;
+	to = tail / page * page;
+	while (from < to) {
+		uint64_t place = from % r->words, n = to - from;
+
+		if (n > r->words - place)
+			n = r->words - place;
+		madvise(&r->word[place], n * 8, MADV_DONTNEED);
+		from += n;
+	}
+	r->released = to > r->released ? to : r->released;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * host.c - what the links to one host share: its name, when it was last read, and, if there are
+ * several links, which of them reads which region.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/internal.h"
+
+/* An instance belongs to one link from its appearance to its end, also across reconnects. */
+struct home {
+	uint64_t instance; /* 0: free */
+	uint64_t since_ns;
+	uint32_t link;
+	bool taken; /* that link has seen it */
+};
+
+/* A region that its link never came to see had gone before it looked. */
+#define FORGET_NS 10000000000u
+
+struct old_name {
+	struct old_name *next;
+	char name[];
+};
+
+int host_init(struct host *h, struct sl_collector *c, const char *target, unsigned int links)
+{
+	h->c = c;
+	h->target = target;
+	h->links = links;
+	h->link = calloc(links, sizeof(*h->link));
+	h->load = calloc(links, sizeof(*h->load));
+	if (!h->link || !h->load)
+		return -ENOMEM;
+	pthread_mutex_init(&h->lock, NULL);
+	return 0;
+}
+
+void host_free(struct host *h)
+{
+	struct old_name *n = h->retired_names;
+
+	if (!h->link)
+		return;
+	while (n) {
+		struct old_name *next = n->next;
+
+		free(n);
+		n = next;
+	}
+	free(h->link);
+	free(h->load);
+	free(h->home);
+	pthread_mutex_destroy(&h->lock);
+}
+
+/* Linear probing; at most half full. */
+static struct home *find(struct host *h, uint64_t instance)
+{
+	size_t i = (instance ^ h->c->seed) * SL_LINE_K0 >> 20;
+
+	for (i %= h->home_capacity; h->home[i].instance; i = (i + 1) % h->home_capacity)
+		if (h->home[i].instance == instance)
+			break;
+	return &h->home[i];
+}
+
+static bool grow(struct host *h)
+{
+	size_t n = h->home_capacity, capacity = n ? n * 2 : 64;
+	struct home *old = h->home, *to = calloc(capacity, sizeof(*to));
+	uint64_t now = sl_now_ns();
+
+	if (!to)
+		return false;
+	h->home = to;
+	h->home_capacity = capacity;
+	for (size_t i = 0; i < n; i++) {
+		if (!old[i].instance)
+			continue;
+		if (old[i].taken || now - old[i].since_ns < FORGET_NS) {
+			*find(h, old[i].instance) = old[i];
+		} else {
+			h->load[old[i].link]--;
+			h->homes--;
+		}
+	}
+	free(old);
+	return true;
+}
+
+bool host_claim(struct host *h, struct link *l, uint64_t instance)
+{
+	struct home *home;
+	bool mine = false;
+
+	if (h->links == 1)
+		return true;
+	pthread_mutex_lock(&h->lock);
+	if (h->homes * 2 < h->home_capacity || grow(h)) {
+		home = find(h, instance);
+		if (!home->instance) {
+			uint32_t least = 0;
+
+			for (uint32_t i = 1; i < h->links; i++)
+				least = h->load[i] < h->load[least] ? i : least;
+			*home = (struct home){
+				.instance = instance, .link = least, .since_ns = sl_now_ns()};
+			h->load[least]++;
+			h->homes++;
+		}
+		mine = home->link == l->queue;
+		home->taken = home->taken || mine;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return mine;
+}
+
+void host_release(struct host *h, struct link *l, uint64_t instance)
+{
+	struct home *home, *next, moved;
+
+	if (h->links == 1)
+		return;
+	pthread_mutex_lock(&h->lock);
+	home = h->home_capacity ? find(h, instance) : NULL;
+	if (home && home->instance == instance && home->link == l->queue) {
+		h->load[l->queue]--;
+		h->homes--;
+		home->instance = 0;
+		/* What follows in the chain must not lie behind a hole. */
+		for (next = home;;) {
+			next = next + 1 == h->home + h->home_capacity ? h->home : next + 1;
+			if (!next->instance)
+				break;
+			moved = *next;
+			next->instance = 0;
+			*find(h, moved.instance) = moved;
+		}
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+void host_set_name(struct host *h, const char *name)
+{
+	struct old_name *n;
+
+	pthread_mutex_lock(&h->lock);
+	if (strcmp(name, host_name(h))) {
+		n = malloc(sizeof(*n) + strlen(name) + 1);
+		if (n) {
+			strcpy(n->name, name);
+			n->next = h->retired_names;
+			h->retired_names = n;
+			__atomic_store_n(&h->hostname, n->name, __ATOMIC_RELEASE);
+		}
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+const char *host_name(const struct host *h)
+{
+	const char *name = __atomic_load_n(&h->hostname, __ATOMIC_ACQUIRE);
+
+	return name ? name : "";
+}

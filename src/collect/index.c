@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * index.c - all series of all regions by family, sorted by name, as the exposition walks them. An
+ * index is made by the control thread and never changes; who walks it holds a reference, and with
+ * it all boards, layouts and regions that it names.
+ *
+ * What can't stand beside each other in one exposition is decided by age: the region that was seen
+ * first keeps its series, the other's are left out and counted.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/internal.h"
+
+/* ---- references ---------------------------------------------------------------------------------- */
+
+static void retired_put(struct retired *t, struct sl_collector *c)
+{
+	if (!t || !ref_put(&t->refs))
+		return;
+	SUB(c->memory, t->bytes);
+	def_put(c, t->def);
+	free(t->labels);
+	free(t);
+}
+
+struct index *index_get(struct sl_collector *c)
+{
+	struct index *x;
+
+	pthread_mutex_lock(&c->index_lock);
+	x = c->index;
+	if (x)
+		ref_get(&x->refs);
+	pthread_mutex_unlock(&c->index_lock);
+	return x;
+}
+
+void index_put(struct index *x)
+{
+	if (!x || !ref_put(&x->refs))
+		return;
+	for (size_t i = 0; i < x->regions; i++) {
+		board_put(x->board[i], x->c);
+		region_put(x->region[i]);
+	}
+	for (size_t i = 0; i < x->retireds; i++)
+		retired_put(x->retired[i], x->c);
+	SUB(x->c->memory, x->bytes);
+	free(x->family);
+	free(x->item);
+	free(x->region);
+	free(x->board);
+	free(x->by_instance);
+	free(x->retired);
+	free(x);
+}
+
+/* ---- which regions ---------------------------------------------------------------------------------- */
+
+static int by_age(const void *a, const void *b)
+{
+	const struct region *x = *(struct region *const *)a, *y = *(struct region *const *)b;
+
+	return x->age < y->age ? -1 : x->age > y->age;
+}
+
+static int by_instance(const void *a, const void *b, void *regions)
+{
+	struct region *const *region = regions;
+	uint64_t x = region[*(const uint32_t *)a]->instance;
+	uint64_t y = region[*(const uint32_t *)b]->instance;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool take_regions(struct index *x, struct sl_collector *c)
+{
+	size_t n = c->regions;
+
+	x->region = calloc(n + 1, sizeof(*x->region));
+	x->board = calloc(n + 1, sizeof(*x->board));
+	x->by_instance = calloc(n + 1, sizeof(*x->by_instance));
+	if (!x->region || !x->board || !x->by_instance)
+		return false;
+	if (n)
+		memcpy(x->region, c->region, n * sizeof(*x->region));
+	qsort(x->region, n, sizeof(*x->region), by_age);
+	for (size_t i = 0; i < n; i++) {
+		x->by_instance[i] = (uint32_t)i;
+		ref_get(&x->region[i]->refs);
+		x->board[i] = x->region[i]->shown;
+		if (x->board[i])
+			ref_get(&x->board[i]->refs);
+	}
+	x->regions = n;
+	qsort_r(x->by_instance, n, sizeof(*x->by_instance), by_instance, x->region);
+	return true;
+}
+
+ssize_t index_find(const struct index *x, uint64_t instance)
+{
+	size_t low = 0, high = x->regions;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (x->region[x->by_instance[middle]]->instance < instance)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == x->regions || x->region[x->by_instance[low]]->instance != instance)
+		return -1;
+	return x->by_instance[low];
+}
+
+bool region_visible(const struct region *r, uint64_t now_ns)
+{
+	uint64_t fresh = GET(r->fresh_ns), host = GET(r->host->fresh_ns);
+	uint32_t step = GET(r->step);
+
+	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
+		return false;
+	/* Last words don't change: they are as fresh as the directory that still has them. */
+	if (step == STEP_FINAL && host > fresh)
+		fresh = host;
+	return now_ns < fresh + r->c->opts.stale_ns;
+}
+
+/* ---- families ------------------------------------------------------------------------------------------ */
+
+struct maker {
+	struct sl_collector *c;
+	struct index *x;
+	size_t capacity;
+	uint64_t kind, name, duplicate, sum;
+};
+
+static struct index_family *family_of(struct maker *m, struct def *def)
+{
+	struct family_name *name = def->family;
+	struct index *x = m->x;
+	struct index_family *to;
+
+	if (name->build == m->c->build)
+		return name->place == SIZE_MAX ? NULL : &x->family[name->place];
+	name->build = m->c->build;
+	name->place = SIZE_MAX;
+	if (self_has(name->name))
+		return NULL; /* nobody else speaks for the collector */
+	if (x->families == m->capacity) {
+		size_t n = m->capacity ? m->capacity * 2 : 64;
+
+		to = realloc(x->family, n * sizeof(*to));
+		if (!to) {
+			name->build = 0;
+			return NULL;
+		}
+		x->family = to;
+		m->capacity = n;
+	}
+	name->place = x->families++;
+	x->family[name->place] = (struct index_family){
+		.f = {.name = name->name,
+		      .help = def->metric.help,
+		      .unit = def->metric.unit,
+		      .type = def->type},
+		.def = def,
+	};
+	return &x->family[name->place];
+}
+
+static bool fits(const struct index_family *f, const struct def *def)
+{
+	return f && f->f.type == def->type;
+}
+
+static void count_items(struct maker *m)
+{
+	struct index *x = m->x;
+
+	for (size_t i = 0; i < x->regions; i++) {
+		const struct layout *l = x->board[i] ? x->board[i]->layout : NULL;
+
+		for (uint32_t k = 0; l && k < l->columns; k++) {
+			struct index_family *f = family_of(m, l->column[k].def);
+
+			if (fits(f, l->column[k].def))
+				f->items++;
+			else
+				m->kind++;
+		}
+	}
+	for (size_t i = 0; i < x->retireds; i++) {
+		struct index_family *f = family_of(m, x->retired[i]->def);
+
+		if (fits(f, x->retired[i]->def))
+			f->items++;
+	}
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct index_family *)a)->f.name,
+		      ((const struct index_family *)b)->f.name);
+}
+
+static struct index_family *find_family(struct index *x, const char *name, size_t bytes)
+{
+	size_t low = 0, high = x->families;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const char *s = x->family[middle].f.name;
+		int order = strncmp(s, name, bytes);
+
+		if (!order && !s[bytes])
+			return &x->family[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+/*
+ * A histogram h exposes h_count: a gauge of that name can't stand beside it. Likewise for the
+ * samples of the other types.
+ */
+static bool name_taken(struct index *x, const struct index_family *f)
+{
+	static const struct {
+		const char *suffix;
+		enum sl_family_type type;
+	} made[] = {
+		{"_bucket", SL_FAMILY_HISTOGRAM}, {"_count", SL_FAMILY_HISTOGRAM},
+		{"_sum", SL_FAMILY_HISTOGRAM},	  {"_total", SL_FAMILY_COUNTER},
+		{"_info", SL_FAMILY_INFO},	  {"_created", SL_FAMILY_HISTOGRAM},
+		{"_created", SL_FAMILY_COUNTER},
+	};
+	size_t n = strlen(f->f.name);
+
+	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+		size_t s = strlen(made[i].suffix);
+		const struct index_family *other;
+
+		if (n <= s || strcmp(f->f.name + n - s, made[i].suffix))
+			continue;
+		other = find_family(x, f->f.name, n - s);
+		if (other && other->f.type == made[i].type)
+			return true;
+	}
+	return false;
+}
+
+static void place_families(struct maker *m)
+{
+	struct index *x = m->x;
+	size_t at = 0, n = 0;
+	bool *left_out = calloc(x->families + 1, sizeof(bool));
+
+	qsort(x->family, x->families, sizeof(*x->family), by_name);
+	for (size_t i = 0; left_out && i < x->families; i++)
+		left_out[i] = name_taken(x, &x->family[i]);
+	for (size_t i = 0; i < x->families; i++) {
+		struct index_family f = x->family[i];
+
+		if (left_out && left_out[i]) {
+			m->name += f.items;
+			f.def->family->place = SIZE_MAX;
+			continue;
+		}
+		f.first = at;
+		at += f.items;
+		f.items = 0;
+		f.def->family->place = n;
+		x->family[n++] = f;
+	}
+	x->families = n;
+	free(left_out);
+}
+
+static void add_item(struct maker *m, struct def *def, uint32_t source, uint32_t column)
+{
+	size_t place = def->family->place;
+	struct index_family *f = place == SIZE_MAX ? NULL : &m->x->family[place];
+
+	if (fits(f, def))
+		m->x->item[f->first + f->items++] = (struct item){source, column};
+}
+
+static void place_items(struct maker *m)
+{
+	struct index *x = m->x;
+
+	for (size_t i = 0; i < x->regions; i++) {
+		const struct layout *l = x->board[i] ? x->board[i]->layout : NULL;
+
+		for (uint32_t k = 0; l && k < l->columns; k++)
+			add_item(m, l->column[k].def, (uint32_t)i, k);
+	}
+	for (size_t i = 0; i < x->retireds; i++)
+		add_item(m, x->retired[i]->def, (uint32_t)i | ITEM_RETIRED, 0);
+}
+
+/* ---- series with the same labels ------------------------------------------------------------------------- */
+
+static const struct def *def_of(const struct index *x, const struct item *i)
+{
+	if (i->source & ITEM_RETIRED)
+		return x->retired[i->source & ~ITEM_RETIRED]->def;
+	return x->board[i->source]->layout->column[i->column & ~ITEM_MORE].def;
+}
+
+static const struct sl_label_set *labels_of(const struct index *x, const struct item *i)
+{
+	const struct region *r;
+
+	if (i->source & ITEM_RETIRED)
+		return x->retired[i->source & ~ITEM_RETIRED]->labels;
+	r = x->region[i->source];
+	return r->c->opts.sum_processes ? r->group : r->labels;
+}
+
+/* Equal for series of the same labels, which then come in the order of their regions' age. */
+static int by_labels(const void *a, const void *b, void *index)
+{
+	const struct index *x = index;
+	const struct item *p = a, *q = b;
+	const struct sl_label_set *lp = labels_of(x, p), *lq = labels_of(x, q);
+	const struct sl_label_set *op = def_of(x, p)->labels, *oq = def_of(x, q)->labels;
+	int order;
+
+	if (lp->hash != lq->hash)
+		return lp->hash < lq->hash ? -1 : 1;
+	if (op->hash != oq->hash)
+		return op->hash < oq->hash ? -1 : 1;
+	order = strcmp(lp->text, lq->text);
+	return order ? order : strcmp(op->text, oq->text);
+}
+
+static int by_labels_and_age(const void *a, const void *b, void *index)
+{
+	const struct item *p = a, *q = b;
+	int order = by_labels(a, b, index);
+
+	if (order)
+		return order;
+	return p->source < q->source ? -1 : p->source > q->source;
+}
+
+/* Can the cells of both be added up? */
+static bool same_shape(const struct sl_metric *a, const struct sl_metric *b)
+{
+	return a->kind == b->kind && a->cells == b->cells && a->scale == b->scale &&
+	       a->first_bucket == b->first_bucket && a->bound_count == b->bound_count &&
+	       a->zero_threshold == b->zero_threshold &&
+	       (!a->bound_count || !memcmp(a->bounds, b->bounds, a->bound_count * sizeof(double)));
+}
+
+/* Marks what follows an item of the same labels, or leaves it out. */
+static void group(struct maker *m, struct index_family *f)
+{
+	struct index *x = m->x;
+	struct item *item = x->item + f->first, *head = NULL;
+	size_t n = 0;
+
+	qsort_r(item, f->items, sizeof(*item), by_labels_and_age, x);
+	for (size_t i = 0; i < f->items; i++) {
+		struct item now = item[i];
+
+		if (!head || by_labels(head, &now, x)) {
+			item[n] = now;
+			head = &item[n++];
+			f->f.series++;
+		} else if (!m->c->opts.sum_processes) {
+			m->duplicate++;
+		} else if (same_shape(&def_of(x, head)->metric, &def_of(x, &now)->metric)) {
+			now.column |= ITEM_MORE;
+			item[n++] = now;
+		} else {
+			m->sum++;
+		}
+	}
+	f->items = n;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Two regions with the same labels are the exception (two publishers in one process). */
+static bool any_twins(const struct index *x)
+{
+	uint64_t *hash = malloc((x->regions + 1) * sizeof(*hash));
+	bool any = false;
+
+	if (!hash)
+		return true;
+	for (size_t i = 0; i < x->regions; i++)
+		hash[i] = x->region[i]->labels->hash;
+	qsort(hash, x->regions, sizeof(*hash), by_hash);
+	for (size_t i = 1; i < x->regions && !any; i++)
+		any = hash[i] == hash[i - 1];
+	free(hash);
+	return any;
+}
+
+/* ---- retired ------------------------------------------------------------------------------------------------ */
+
+/* Sums that outlive their processes are bounded like everything else. */
+#define RETIRED_BUCKETS	  4096u
+#define RETIRED_CELLS_MAX (4u << 20)
+
+static struct retired **retired_place(struct sl_collector *c, const struct def *def,
+				      const struct sl_label_set *labels)
+{
+	uint64_t h = (labels->hash ^ def->labels->hash * SL_LINE_K2 ^ c->seed) * SL_LINE_K0;
+	struct retired **at = &c->retired_bucket[(h >> 32) % RETIRED_BUCKETS];
+
+	while (*at &&
+	       ((*at)->def->family != def->family || strcmp((*at)->labels->text, labels->text) ||
+		strcmp((*at)->def->labels->text, def->labels->text) ||
+		!same_shape(&(*at)->def->metric, &def->metric)))
+		at = &(*at)->next;
+	return at;
+}
+
+void sum_cells(const struct sl_metric *m, uint64_t *to, const uint64_t *from)
+{
+	double a, b;
+
+	for (uint32_t i = 0; i < m->cells; i++) {
+		bool f64 = m->kind == SL_KIND_COUNTER_F64 ||
+			   ((m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP) &&
+			    i == SL_HIST_SUM);
+
+		if (f64) {
+			memcpy(&a, &to[i], 8);
+			memcpy(&b, &from[i], 8);
+			a += b;
+			memcpy(&to[i], &a, 8);
+		} else {
+			to[i] += from[i];
+		}
+	}
+}
+
+/* A new object for each change: the index that is in use keeps the old one. */
+static void retire(struct sl_collector *c, struct region *r, struct def *def, const uint64_t *cell)
+{
+	struct retired **at = retired_place(c, def, r->group), *old = *at, *t;
+	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
+
+	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
+		ADD(c->retired_lost, 1);
+		return;
+	}
+	t = calloc(1, bytes);
+	if (t)
+		t->labels = sl_label_set_without(r->group, "");
+	if (!t || !t->labels) {
+		free(t);
+		ADD(c->retired_lost, 1);
+		return;
+	}
+	t->refs = 1;
+	t->def = old ? old->def : def;
+	def_ref(c, t->def);
+	t->bytes = bytes + t->labels->bytes;
+	ADD(c->memory, t->bytes);
+	memcpy(t->cell, cell, def->metric.cells * sizeof(uint64_t));
+	if (old) {
+		sum_cells(&def->metric, t->cell, old->cell);
+		t->next = old->next;
+		*at = t;
+		retired_put(old, c);
+		return;
+	}
+	t->next = NULL;
+	*at = t;
+	c->retireds++;
+	c->retired_cells += def->metric.cells;
+}
+
+void retire_region(struct sl_collector *c, struct region *r)
+{
+	struct board *b = r->shown;
+	uint64_t *cell;
+
+	if (!b || !r->group || !c->retired_bucket)
+		return;
+	cell = malloc((b->layout->cells + (size_t)1) * sizeof(*cell));
+	if (!cell) {
+		ADD(c->retired_lost, b->layout->columns);
+		return;
+	}
+	board_read(b, 0, b->layout->cells, cell);
+	for (uint32_t i = 0; i < b->layout->columns; i++) {
+		struct column *col = &b->layout->column[i];
+
+		if (col->def->type == SL_FAMILY_COUNTER || col->def->type == SL_FAMILY_HISTOGRAM)
+			retire(c, r, col->def, cell + col->cell);
+	}
+	free(cell);
+}
+
+void retired_free(struct sl_collector *c)
+{
+	for (size_t i = 0; c->retired_bucket && i < RETIRED_BUCKETS; i++)
+		for (struct retired *t = c->retired_bucket[i], *next; t; t = next) {
+			next = t->next;
+			retired_put(t, c);
+		}
+	free(c->retired_bucket);
+	c->retired_bucket = NULL;
+}
+
+int retired_init(struct sl_collector *c)
+{
+	c->retired_bucket = calloc(RETIRED_BUCKETS, sizeof(*c->retired_bucket));
+	return c->retired_bucket ? 0 : -ENOMEM;
+}
+
+static bool take_retired(struct index *x, struct sl_collector *c)
+{
+	if (!c->retireds)
+		return true;
+	x->retired = calloc(c->retireds, sizeof(*x->retired));
+	if (!x->retired)
+		return false;
+	for (size_t i = 0; i < RETIRED_BUCKETS; i++)
+		for (struct retired *t = c->retired_bucket[i]; t; t = t->next) {
+			ref_get(&t->refs);
+			x->retired[x->retireds++] = t;
+		}
+	return true;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------- */
+
+struct index *index_new(struct sl_collector *c)
+{
+	struct index *x = calloc(1, sizeof(*x));
+	struct maker m = {.c = c, .x = x};
+	bool twins;
+
+	if (!x)
+		return NULL;
+	x->refs = 1;
+	x->c = c;
+	c->build++;
+	if (!take_regions(x, c) || !take_retired(x, c))
+		goto fail;
+	count_items(&m);
+	for (size_t i = 0; i < x->families; i++)
+		x->items += x->family[i].items; /* at most */
+	place_families(&m);
+	x->item = malloc((x->items + 1) * sizeof(*x->item));
+	if (!x->item)
+		goto fail;
+	place_items(&m);
+	twins = c->opts.sum_processes || any_twins(x);
+	for (size_t i = 0; i < x->families; i++) {
+		if (twins)
+			group(&m, &x->family[i]);
+		else
+			x->family[i].f.series = x->family[i].items;
+		x->series += x->family[i].f.series;
+	}
+	x->bytes = sizeof(*x) + m.capacity * sizeof(*x->family) + x->items * sizeof(*x->item) +
+		   x->regions * (sizeof(*x->region) + sizeof(*x->board) + sizeof(uint32_t)) +
+		   x->retireds * sizeof(*x->retired);
+	ADD(c->memory, x->bytes);
+	SET(c->conflicts_kind, m.kind);
+	SET(c->conflicts_name, m.name);
+	SET(c->conflicts_duplicate, m.duplicate);
+	SET(c->conflicts_sum, m.sum);
+	return x;
+fail:
+	index_put(x);
+	return NULL;
+}

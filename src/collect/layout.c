@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * layout.c - a schema becomes a layout: what each metric is called in the exposition, and where its
+ * cells are. Definitions are shared by all regions that have the same, so that 256 replicas of a
+ * service hold one copy of every name, help text and label.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/internal.h"
+
+#define FIRST_BUCKETS 256u
+
+int defs_init(struct defs *d)
+{
+	d->bucket = calloc(FIRST_BUCKETS, sizeof(*d->bucket));
+	d->family_bucket = calloc(FIRST_BUCKETS, sizeof(*d->family_bucket));
+	if (!d->bucket || !d->family_bucket) {
+		free(d->bucket);
+		free(d->family_bucket);
+		return -ENOMEM;
+	}
+	d->buckets = d->family_buckets = FIRST_BUCKETS;
+	pthread_mutex_init(&d->lock, NULL);
+	return 0;
+}
+
+void defs_free(struct defs *d)
+{
+	if (!d->bucket)
+		return;
+	free(d->bucket);
+	free(d->family_bucket);
+	pthread_mutex_destroy(&d->lock);
+}
+
+/* ---- families ---------------------------------------------------------------------------------- */
+
+/*
+ * The hash of texts is FNV-1a behind a secret start, so that who chooses names does not choose the
+ * chain that they fall into.
+ */
+static uint64_t text_hash(const struct sl_collector *c, uint64_t hash, const char *s)
+{
+	hash = sl_fnv1a(hash ^ c->seed, s, strlen(s) + 1);
+	return hash ^ hash >> 29;
+}
+
+static bool ends_with(const char *s, size_t n, const char *end)
+{
+	size_t e = strlen(end);
+
+	return n > e && !memcmp(s + n - e, end, e);
+}
+
+static size_t family_length(const struct sl_metric *m)
+{
+	size_t n = strlen(m->name);
+
+	if ((m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64) &&
+	    ends_with(m->name, n, "_total"))
+		return n - 6;
+	if (m->kind == SL_KIND_INFO && ends_with(m->name, n, "_info"))
+		return n - 5;
+	return n;
+}
+
+static void grow_families(struct defs *d)
+{
+	size_t n = d->family_buckets * 4;
+	struct family_name **to = calloc(n, sizeof(*to));
+
+	if (!to)
+		return; /* longer chains, nothing worse */
+	for (size_t i = 0; i < d->family_buckets; i++)
+		for (struct family_name *f = d->family_bucket[i], *next; f; f = next) {
+			uint64_t h = sl_fnv1a(SL_FNV_BASIS, f->name, f->name_bytes) % n;
+
+			next = f->next;
+			f->next = to[h];
+			to[h] = f;
+		}
+	free(d->family_bucket);
+	d->family_bucket = to;
+	d->family_buckets = n;
+}
+
+static struct family_name *family_get(struct sl_collector *c, const char *name, size_t bytes)
+{
+	struct defs *d = &c->defs;
+	uint64_t hash = sl_fnv1a(SL_FNV_BASIS, name, bytes);
+	struct family_name *f;
+
+	for (f = d->family_bucket[hash % d->family_buckets]; f; f = f->next)
+		if (f->name_bytes == bytes && !memcmp(f->name, name, bytes)) {
+			f->refs++;
+			return f;
+		}
+	if (d->family_count >= d->family_buckets)
+		grow_families(d);
+	f = calloc(1, sizeof(*f) + bytes + 1);
+	if (!f)
+		return NULL;
+	f->refs = 1;
+	f->name_bytes = bytes;
+	memcpy(f->name, name, bytes);
+	f->next = d->family_bucket[hash % d->family_buckets];
+	d->family_bucket[hash % d->family_buckets] = f;
+	d->family_count++;
+	ADD(c->memory, sizeof(*f) + bytes + 1);
+	return f;
+}
+
+static void family_put(struct sl_collector *c, struct family_name *f)
+{
+	struct defs *d = &c->defs;
+	struct family_name **at;
+
+	if (--f->refs)
+		return;
+	at = &d->family_bucket[sl_fnv1a(SL_FNV_BASIS, f->name, f->name_bytes) % d->family_buckets];
+	while (*at != f)
+		at = &(*at)->next;
+	*at = f->next;
+	d->family_count--;
+	SUB(c->memory, sizeof(*f) + f->name_bytes + 1);
+	free(f);
+}
+
+/* ---- definitions ------------------------------------------------------------------------------- */
+
+static enum sl_family_type type_of(enum sl_metric_kind kind)
+{
+	switch (kind) {
+	case SL_KIND_COUNTER:
+	case SL_KIND_COUNTER_F64:
+		return SL_FAMILY_COUNTER;
+	case SL_KIND_GAUGE:
+	case SL_KIND_GAUGE_F64:
+		return SL_FAMILY_GAUGE;
+	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_HISTOGRAM:
+		return SL_FAMILY_HISTOGRAM;
+	case SL_KIND_INFO:
+		return SL_FAMILY_INFO;
+	case SL_KIND_STATESET:
+		return SL_FAMILY_STATESET;
+	}
+	return SL_FAMILY_GAUGE;
+}
+
+static uint64_t def_hash(const struct sl_collector *c, const struct sl_metric *m)
+{
+	uint64_t numbers[6] = {m->kind,
+			       m->cells,
+			       m->label_count,
+			       (uint64_t)m->scale,
+			       (uint64_t)m->first_bucket,
+			       m->state_count};
+	uint64_t h = text_hash(c, sl_fnv1a(SL_FNV_BASIS, numbers, sizeof(numbers)), m->name);
+
+	h = text_hash(c, text_hash(c, h, m->unit), m->help);
+	for (uint32_t i = 0; i < m->label_count; i++)
+		h = text_hash(c, text_hash(c, h, m->labels[i].key), m->labels[i].value);
+	for (uint32_t i = 0; i < m->state_count; i++)
+		h = text_hash(c, h, m->states[i]);
+	return sl_fnv1a(h, m->bounds, m->bound_count * sizeof(double));
+}
+
+static bool same_def(const struct sl_metric *a, const struct sl_metric *b)
+{
+	if (a->kind != b->kind || a->cells != b->cells || a->label_count != b->label_count ||
+	    a->bound_count != b->bound_count || a->state_count != b->state_count ||
+	    a->scale != b->scale || a->first_bucket != b->first_bucket ||
+	    a->bucket_count != b->bucket_count ||
+	    memcmp(&a->zero_threshold, &b->zero_threshold, sizeof(double)) ||
+	    strcmp(a->name, b->name) || strcmp(a->unit, b->unit) || strcmp(a->help, b->help))
+		return false;
+	for (uint32_t i = 0; i < a->label_count; i++)
+		if (strcmp(a->labels[i].key, b->labels[i].key) ||
+		    strcmp(a->labels[i].value, b->labels[i].value))
+			return false;
+	for (uint32_t i = 0; i < a->state_count; i++)
+		if (strcmp(a->states[i], b->states[i]))
+			return false;
+	return !a->bound_count || !memcmp(a->bounds, b->bounds, a->bound_count * sizeof(double));
+}
+
+static char *keep(char **at, const char *s)
+{
+	size_t n = strlen(s) + 1;
+	char *to = memcpy(*at, s, n);
+
+	*at += n;
+	return to;
+}
+
+/* One allocation: the definition, its arrays, its strings; and a label set. */
+static struct def *def_new(struct sl_collector *c, const struct sl_metric *m, uint64_t hash)
+{
+	size_t bytes = sizeof(struct def), strings;
+	struct sl_text_label *labels;
+	const char **states;
+	struct def *d;
+	double *bounds;
+	char *at;
+
+	strings = strlen(m->name) + strlen(m->unit) + strlen(m->help) + 3;
+	for (uint32_t i = 0; i < m->state_count; i++)
+		strings += strlen(m->states[i]) + 1;
+	bytes += m->bound_count * sizeof(double) + m->label_count * sizeof(*labels) +
+		 m->state_count * sizeof(char *) + strings;
+	d = calloc(1, bytes);
+	if (!d)
+		return NULL;
+	d->labels = sl_label_set_new(m->labels, m->label_count);
+	d->family = d->labels ? family_get(c, m->name, family_length(m)) : NULL;
+	if (!d->family) {
+		free(d->labels);
+		free(d);
+		return NULL;
+	}
+	d->refs = 1;
+	d->hash = hash;
+	d->type = type_of(m->kind);
+	d->metric = *m;
+	d->metric.id = d->metric.cell = 0;
+	bounds = (double *)(d + 1);
+	labels = (struct sl_text_label *)(bounds + m->bound_count);
+	states = (const char **)(labels + m->label_count);
+	at = (char *)(states + m->state_count);
+	if (m->bound_count)
+		memcpy(bounds, m->bounds, m->bound_count * sizeof(double));
+	for (uint32_t i = 0; i < m->label_count; i++)
+		labels[i] = (struct sl_text_label){d->labels->keys[i], d->labels->values[i]};
+	for (uint32_t i = 0; i < m->state_count; i++)
+		states[i] = keep(&at, m->states[i]);
+	d->metric.bounds = bounds;
+	d->metric.labels = labels;
+	d->metric.states = states;
+	d->metric.name = keep(&at, m->name);
+	d->metric.unit = keep(&at, m->unit);
+	d->metric.help = keep(&at, m->help);
+	d->bytes = bytes + d->labels->bytes;
+	ADD(c->memory, d->bytes);
+	return d;
+}
+
+static void grow_defs(struct defs *d)
+{
+	size_t n = d->buckets * 4;
+	struct def **to = calloc(n, sizeof(*to));
+
+	if (!to)
+		return;
+	for (size_t i = 0; i < d->buckets; i++)
+		for (struct def *x = d->bucket[i], *next; x; x = next) {
+			next = x->next;
+			x->next = to[x->hash % n];
+			to[x->hash % n] = x;
+		}
+	free(d->bucket);
+	d->bucket = to;
+	d->buckets = n;
+}
+
+/* Under the lock. */
+static struct def *def_get(struct sl_collector *c, const struct sl_metric *m)
+{
+	struct defs *t = &c->defs;
+	uint64_t hash = def_hash(c, m);
+	struct def *d;
+
+	for (d = t->bucket[hash % t->buckets]; d; d = d->next)
+		if (d->hash == hash && same_def(&d->metric, m)) {
+			d->refs++;
+			return d;
+		}
+	if (t->count >= t->buckets)
+		grow_defs(t);
+	d = def_new(c, m, hash);
+	if (!d)
+		return NULL;
+	d->next = t->bucket[hash % t->buckets];
+	t->bucket[hash % t->buckets] = d;
+	t->count++;
+	return d;
+}
+
+static void def_put_locked(struct sl_collector *c, struct def *d)
+{
+	struct def **at;
+
+	if (--d->refs)
+		return;
+	at = &c->defs.bucket[d->hash % c->defs.buckets];
+	while (*at != d)
+		at = &(*at)->next;
+	*at = d->next;
+	c->defs.count--;
+	family_put(c, d->family);
+	SUB(c->memory, d->bytes);
+	free(d->labels);
+	free(d);
+}
+
+void def_ref(struct sl_collector *c, struct def *d)
+{
+	pthread_mutex_lock(&c->defs.lock);
+	d->refs++;
+	pthread_mutex_unlock(&c->defs.lock);
+}
+
+void def_put(struct sl_collector *c, struct def *d)
+{
+	pthread_mutex_lock(&c->defs.lock);
+	def_put_locked(c, d);
+	pthread_mutex_unlock(&c->defs.lock);
+}
+
+/* ---- layouts ----------------------------------------------------------------------------------- */
+
+/*
+ * A metric's label that is named as one of the region's is exposed as exported_NAME, as Prometheus
+ * does with what a target says about labels of its own. False if out of memory; *held is to be
+ * freed.
+ */
+static bool rename_labels(const struct region *r, struct sl_metric *m, void **held)
+{
+	struct sl_text_label *labels;
+	size_t bytes = 0;
+	bool any = false;
+	char *at;
+
+	*held = NULL;
+	for (uint32_t i = 0; i < m->label_count; i++) {
+		any |= sl_label_get(r->labels, m->labels[i].key) != NULL;
+		bytes += sizeof(*labels) + strlen(m->labels[i].key) + 1;
+	}
+	if (!any)
+		return true;
+	/* exported_ may have to be said more than once, if a label is already named so. */
+	bytes += (size_t)m->label_count * 9 * (SL_LABELS_MAX + r->labels->count + 1);
+	labels = *held = malloc(bytes);
+	if (!labels)
+		return false;
+	at = (char *)(labels + m->label_count);
+	memcpy(labels, m->labels, m->label_count * sizeof(*labels));
+	for (uint32_t i = 0; i < m->label_count; i++) {
+		size_t n = strlen(labels[i].key) + 1;
+		bool done = false;
+
+		if (!sl_label_get(r->labels, labels[i].key))
+			continue;
+		for (uint32_t prefixes = 1; !done; prefixes++) {
+			char *to = at;
+
+			for (uint32_t k = 0; k < prefixes; k++, to += 9)
+				memcpy(to, "exported_", 9);
+			memcpy(to, m->labels[i].key, n);
+			done = !sl_label_get(r->labels, at);
+			for (uint32_t k = 0; k < m->label_count; k++)
+				done = done && (k == i || strcmp(labels[k].key, at));
+			if (done) {
+				labels[i].key = at;
+				at = to + n;
+			}
+		}
+	}
+	m->labels = labels;
+	return true;
+}
+
+static bool takes_cells(const struct sl_metric *m)
+{
+	return m->kind != SL_KIND_INFO && m->cells;
+}
+
+static bool is_f64(enum sl_metric_kind kind)
+{
+	return kind == SL_KIND_COUNTER_F64 || kind == SL_KIND_GAUGE_F64;
+}
+
+static void fill(struct layout *l, const struct sl_metric *m, struct def *def)
+{
+	struct special s = {.cell = m->cell};
+	uint32_t i = l->columns++;
+
+	l->column[i] = (struct column){.def = def, .cell = m->cell};
+	l->f64[i] = is_f64(m->kind);
+	l->scalar = l->scalar && m->cells == 1 && m->cell == i;
+	switch (m->kind) {
+	case SL_KIND_COUNTER:
+	case SL_KIND_INFO:
+		return;
+	case SL_KIND_COUNTER_F64:
+	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_HISTOGRAM: /* the first cell is the sum */
+		s.f64 = true;
+		break;
+	case SL_KIND_GAUGE_F64:
+		s.f64 = true;
+		s.shared = true;
+		break;
+	case SL_KIND_GAUGE:
+	case SL_KIND_STATESET:
+		s.shared = true;
+		break;
+	}
+	if (takes_cells(m))
+		l->special[l->specials++] = s;
+}
+
+/* Takes room for series from max_series; returns how many there was room for. */
+static uint32_t take_series(struct sl_collector *c, uint32_t wanted)
+{
+	uint64_t have = GET(c->series_count), n;
+
+	do {
+		n = have < c->opts.max_series ? c->opts.max_series - have : 0;
+		n = n < wanted ? n : wanted;
+	} while (!__atomic_compare_exchange_n(&c->series_count, &have, have + n, true,
+					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return (uint32_t)n;
+}
+
+static struct layout *layout_alloc(struct sl_collector *c, uint32_t columns)
+{
+	size_t bytes = sizeof(struct layout) +
+		       columns * (sizeof(struct column) + sizeof(struct special) + sizeof(bool));
+	struct layout *l = calloc(1, bytes);
+
+	if (!l)
+		return NULL;
+	l->refs = 1;
+	l->c = c;
+	l->bytes = bytes;
+	l->scalar = true;
+	l->column = (struct column *)(l + 1);
+	l->special = (struct special *)(l->column + columns);
+	l->f64 = (bool *)(l->special + columns);
+	ADD(c->memory, bytes);
+	return l;
+}
+
+struct layout *layout_new(struct sl_collector *c, struct region *r, const void *schema,
+			  size_t bytes, uint64_t generation, enum sl_fault *fault)
+{
+	struct layout *l = NULL;
+	struct sl_schema s;
+	uint32_t n, wanted;
+
+	sl_schema_init(&s);
+	*fault = sl_schema_append(&s, r->info, schema, bytes);
+	if (*fault != SL_FAULT_NONE)
+		goto out;
+	wanted = (uint32_t)s.count;
+	if (wanted > r->series)
+		r->series += take_series(c, wanted - r->series);
+	n = wanted < r->series ? wanted : r->series;
+	l = layout_alloc(c, n);
+	if (!l)
+		goto out;
+	l->generation = generation;
+	l->refused = wanted - n;
+	l->cells = (uint32_t)s.cells;
+	l->lines = (uint32_t)((s.cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS);
+	pthread_mutex_lock(&c->defs.lock);
+	for (uint32_t i = 0; i < n; i++) {
+		struct sl_metric m = *s.metrics[i];
+		struct def *def = NULL;
+		void *held;
+
+		if (rename_labels(r, &m, &held))
+			def = def_get(c, &m);
+		free(held);
+		if (!def)
+			break;
+		fill(l, &m, def);
+	}
+	pthread_mutex_unlock(&c->defs.lock);
+	if (l->columns < n) {
+		layout_put(l);
+		l = NULL;
+	} else if (l->refused) {
+		sl_log_limited(SL_WARN, "collect",
+			       "series refused count=%u max_series=%zu: raise "
+			       "--max-series",
+			       l->refused, c->opts.max_series);
+	}
+out:
+	sl_schema_free(&s);
+	return l;
+}
+
+void layout_put(struct layout *l)
+{
+	struct sl_collector *c;
+
+	if (!l || !ref_put(&l->refs))
+		return;
+	c = l->c;
+	pthread_mutex_lock(&c->defs.lock);
+	for (uint32_t i = 0; i < l->columns; i++)
+		def_put_locked(c, l->column[i].def);
+	pthread_mutex_unlock(&c->defs.lock);
+	SUB(c->memory, l->bytes);
+	free(l);
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/* region.c - what a region is while the collector knows it; how it is read is link.c's. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/internal.h"
+
+struct region *region_new(struct link *l, uint64_t instance, uint64_t age)
+{
+	struct region *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->refs = 1;
+	r->c = l->c;
+	r->host = l->host;
+	r->worker = l->worker;
+	r->instance = instance;
+	r->age = age;
+	sl_plan_init(&r->plan);
+	sl_values_init(&r->values);
+	ADD(r->c->memory, sizeof(*r));
+	return r;
+}
+
+static size_t info_bytes(const struct sl_region_info *info)
+{
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < info->label_count; i++) {
+		const char *end = info->labels[i].value + strlen(info->labels[i].value) + 1;
+
+		if ((size_t)(end - info->label_text) > used)
+			used = (size_t)(end - info->label_text);
+	}
+	return offsetof(struct sl_region_info, label_text) + used + 1;
+}
+
+void region_put(struct region *r)
+{
+	size_t bytes = sizeof(*r);
+
+	if (!r || !ref_put(&r->refs))
+		return;
+	if (r->built)
+		board_put(r->built->board, r->c);
+	board_put(r->board, r->c);
+	board_put(r->pending, r->c);
+	board_put(r->shown, r->c);
+	sl_plan_free(&r->plan);
+	if (r->values.memory)
+		SUB(r->c->memory, r->values_bytes);
+	sl_values_free(&r->values);
+	free(r->schema_bytes);
+	bytes += r->info ? info_bytes(r->info) : 0;
+	bytes += r->labels ? r->labels->bytes : 0;
+	bytes += r->group ? r->group->bytes : 0;
+	SUB(r->c->memory, bytes);
+	free(r->info);
+	free(r->labels);
+	free(r->group);
+	free(r);
+}
+
+/* Called by the worker; pairs with the acquire of control, which then sees what it is about. */
+void region_mail(struct region *r, enum mail mail)
+{
+	struct sl_collector *c = r->c;
+	struct region *head;
+
+	if (__atomic_fetch_or(&r->mail, (unsigned int)mail, __ATOMIC_ACQ_REL))
+		return; /* is in the box already */
+	ref_get(&r->refs);
+	head = __atomic_load_n(&c->box, __ATOMIC_RELAXED);
+	do {
+		r->box_next = head;
+	} while (!__atomic_compare_exchange_n(&c->box, &head, r, true, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
+	if (!head)
+		control_wake(c);
+}
+
+static int label_count(const struct sl_region_info *info, const char *key)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < info->label_count; i++)
+		n += !strcmp(info->labels[i].key, key);
+	return n;
+}
+
+/* Labels of the header, then host and process, which nobody may claim for himself. */
+static int make_labels(struct region *r, const char *hostname)
+{
+	struct sl_text_label labels[SL_LABELS_MAX + 2];
+	char process[16], *renamed[SL_LABELS_MAX] = {NULL};
+	uint32_t n = 0, renames = 0;
+	int err = -ENOMEM;
+
+	for (; n < r->info->label_count; n++) {
+		labels[n] = r->info->labels[n];
+		if (strcmp(labels[n].key, "host") && strcmp(labels[n].key, "process"))
+			continue;
+		if (asprintf(&renamed[renames], "exported_%s", labels[n].key) < 0) {
+			renamed[renames] = NULL;
+			goto out;
+		}
+		/* Who has a label of that name too gets one more prefix, and that is enough: a
+		 * header can't hold both of them without being refused for its length. */
+		if (label_count(r->info, renamed[renames])) {
+			char *twice;
+
+			if (asprintf(&twice, "exported_%s", renamed[renames]) < 0)
+				goto out;
+			free(renamed[renames]);
+			renamed[renames] = twice;
+		}
+		labels[n].key = renamed[renames++];
+	}
+	if (*hostname)
+		labels[n++] = (struct sl_text_label){"host", hostname};
+	snprintf(process, sizeof(process), "%u", r->info->pid);
+	labels[n++] = (struct sl_text_label){"process", process};
+	r->labels = sl_label_set_new(labels, n);
+	r->group = sl_label_set_new(labels, n - 1);
+	if (r->labels && r->group)
+		err = 0;
+out:
+	while (renames--)
+		free(renamed[renames]);
+	return err;
+}
+
+/* Keeps no more of the label bytes than there are: they are most of the structure. */
+static struct sl_region_info *info_copy(const struct sl_region_info *from)
+{
+	size_t bytes = info_bytes(from);
+	struct sl_region_info *to = malloc(bytes);
+
+	if (!to)
+		return NULL;
+	memcpy(to, from, bytes - 1);
+	((char *)to)[bytes - 1] = '\0';
+	for (uint32_t i = 0; i < from->label_count; i++) {
+		to->labels[i].key = (char *)to + (from->labels[i].key - (const char *)from);
+		to->labels[i].value = (char *)to + (from->labels[i].value - (const char *)from);
+	}
+	return to;
+}
+
+static int adopt(struct region *r, const struct sl_region_info *info, const char *hostname)
+{
+	r->info = info_copy(info);
+	if (!r->info || make_labels(r, hostname)) {
+		free(r->info);
+		free(r->labels);
+		free(r->group);
+		r->info = NULL;
+		r->labels = r->group = NULL;
+		return -ENOMEM;
+	}
+	ADD(r->c->memory, info_bytes(r->info) + r->labels->bytes + r->group->bytes);
+	return 0;
+}
+
+enum sl_fault region_identify(struct region *r, const struct sl_region_header *copy,
+			      const char *hostname)
+{
+	struct sl_region_info *info = malloc(sizeof(*info));
+	enum sl_fault fault = SL_FAULT_MEMORY;
+
+	if (!info)
+		return fault;
+	fault = sl_region_info_parse(copy, r->remote.length, info);
+	if (!fault && info->kind != SL_REGION_METRICS)
+		fault = SL_FAULT_SECTION;
+	if (!fault && info->instance != r->instance)
+		fault = SL_FAULT_COUNT; /* not this region at all */
+	if (!fault && !r->info && adopt(r, info, hostname))
+		fault = SL_FAULT_MEMORY;
+	else if (!fault &&
+		 (r->info->hot != info->hot || r->info->stripes != info->stripes ||
+		  r->info->stripe_stride != info->stripe_stride ||
+		  r->info->schema != info->schema || r->info->size != info->size ||
+		  r->info->max_stripes != info->max_stripes || r->info->start_ns != info->start_ns))
+		fault = SL_FAULT_CHECK; /* the header of an instance never changes */
+	free(info);
+	return fault;
+}
+
+int region_anonymous(struct region *r)
+{
+	struct sl_region_info *info;
+	int err;
+
+	if (r->info)
+		return 0;
+	info = calloc(1, sizeof(*info));
+	if (!info)
+		return -ENOMEM;
+	info->instance = r->instance;
+	info->size = r->remote.length;
+	info->kind = SL_REGION_METRICS;
+	err = adopt(r, info, host_name(r->host));
+	free(info);
+	return err;
+}
+
+void region_flatten(const struct region *r, const struct layout *layout, uint64_t *out)
+{
+	const struct sl_values *v = &r->values;
+	const uint64_t *line = v->sum ? v->sum : v->line;
+	uint32_t cells = v->stripes ? v->lines * SL_LINE_CELLS : 0, at = 0;
+
+	if (cells > layout->cells)
+		cells = layout->cells;
+	for (; at + SL_LINE_CELLS <= cells; at += SL_LINE_CELLS, line += 8)
+		memcpy(out + at, line, SL_LINE_CELLS * 8);
+	if (at < cells)
+		memcpy(out + at, line, (cells - at) * 8);
+	if (cells < layout->cells)
+		memset(out + cells, 0, (layout->cells - cells) * 8);
+	for (uint32_t i = 0; i < layout->specials; i++) {
+		const struct special *s = &layout->special[i];
+		uint64_t word;
+		double d;
+
+		if (s->cell >= cells)
+			continue;
+		if (s->shared) {
+			word = sl_values_shared(v, s->cell);
+			out[s->cell] = s->f64 ? word ^ word >> 32 : word;
+		} else {
+			d = sl_values_f64(v, s->cell);
+			memcpy(&out[s->cell], &d, 8);
+		}
+	}
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * source.c - the walk of the exposition: an index's families and the collector's own, merged by
+ * name. Labels were rendered when layouts were made, so that a series costs a copy at most.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/internal.h"
+
+enum { HIDDEN, SHOWN, SHOWN_DEAD };
+
+struct walk {
+	struct index *x;
+	struct self *self;
+	size_t next_family, next_self;
+	bool in_self;
+	const struct index_family *family;
+	size_t at, end; /* items */
+	bool sums;
+	uint8_t *seen; /* by region */
+	/* Text of the last series: region's labels, then the metric's. */
+	const struct sl_label_set *prefix; /* what stands at the start of text, or NULL */
+	char *text;
+	size_t text_room;
+	const char **keys, **values;
+	size_t label_room;
+	uint64_t *cell, *more;
+	size_t cell_room, more_room;
+};
+
+static void walk_end(void *arg)
+{
+	struct walk *w = arg;
+
+	if (!w)
+		return;
+	self_end(w->self);
+	index_put(w->x);
+	free(w->seen);
+	free(w->text);
+	free(w->keys);
+	free(w->values);
+	free(w->cell);
+	free(w->more);
+	free(w);
+}
+
+static void *walk_begin(void *ctx)
+{
+	struct sl_collector *c = ctx;
+	struct walk *w = calloc(1, sizeof(*w));
+	uint64_t now = sl_now_ns();
+
+	if (!w)
+		return NULL;
+	w->sums = c->opts.sum_processes;
+	w->x = index_get(c);
+	w->self = self_begin(c, w->x);
+	w->seen = malloc((w->x ? w->x->regions : 0) + 1);
+	if (!w->self || !w->seen) {
+		walk_end(w);
+		errno = ENOMEM;
+		return NULL;
+	}
+	for (size_t i = 0; w->x && i < w->x->regions; i++) {
+		const struct region *r = w->x->region[i];
+
+		/* What has just expired is part of a sum until the next index has it otherwise. */
+		w->seen[i] = region_visible(r, now) || (w->sums && GET(r->step) == STEP_GONE)
+				     ? GET(r->state) == SL_STATE_LIVE ? SHOWN : SHOWN_DEAD
+				     : HIDDEN;
+	}
+	return w;
+}
+
+static bool shown(const struct walk *w, const struct item *i)
+{
+	return i->source & ITEM_RETIRED || w->seen[i->source] != HIDDEN;
+}
+
+/* At the first series that is shown, from w->at on. */
+static bool any_left(struct walk *w)
+{
+	while (w->at < w->end && !shown(w, &w->x->item[w->at]))
+		w->at++;
+	return w->at < w->end;
+}
+
+static int walk_family(void *arg, struct sl_family *out)
+{
+	struct walk *w = arg;
+	size_t families = w->x ? w->x->families : 0;
+	struct sl_family own;
+
+	for (;;) {
+		bool have = w->next_family < families, have_self = w->next_self < self_families();
+		const struct index_family *f = have ? &w->x->family[w->next_family] : NULL;
+
+		if (!have && !have_self)
+			return 0;
+		if (have_self)
+			self_family(w->next_self, &own);
+		if (have_self && (!have || strcmp(own.name, f->f.name) < 0)) {
+			self_enter(w->self, w->next_self++);
+			w->in_self = true;
+			*out = own;
+			return 1;
+		}
+		w->next_family++;
+		w->in_self = false;
+		w->family = f;
+		w->at = f->first;
+		w->end = f->first + f->items;
+		if (!any_left(w))
+			continue;
+		*out = f->f;
+		return 1;
+	}
+}
+
+/* ---- labels ------------------------------------------------------------------------------------------ */
+
+static void *grown(void *at, size_t *have, size_t want, size_t size)
+{
+	size_t n = *have ? *have : 64;
+	void *to;
+
+	if (want <= *have && at)
+		return at;
+	while (n < want)
+		n *= 2;
+	to = realloc(at, n * size);
+	if (to)
+		*have = n;
+	return to;
+}
+
+/* Makes p point to room for want elements; false if out of memory, with p as it was. */
+#define ROOM(p, have, want)                                           \
+	({                                                            \
+		void *to_ = grown((p), (have), (want), sizeof(*(p))); \
+		if (to_)                                              \
+			(p) = to_;                                    \
+		to_ != NULL;                                          \
+	})
+
+/* Room for what both label sets need; what stands there already stays. */
+static bool label_room(struct walk *w, size_t bytes, size_t labels)
+{
+	size_t have = w->label_room;
+
+	return ROOM(w->text, &w->text_room, bytes) && ROOM(w->keys, &have, labels) &&
+	       ROOM(w->values, &w->label_room, labels);
+}
+
+static bool label(struct walk *w, const struct sl_label_set *prefix, const struct sl_label_set *own,
+		  struct sl_series *out)
+{
+	size_t n = prefix->text_bytes;
+
+	out->label_text = prefix->text;
+	out->label_bytes = n;
+	out->label_keys = prefix->keys;
+	out->label_values = prefix->values;
+	out->label_count = prefix->count;
+	if (!own->count)
+		return true;
+	if (!label_room(w, n + 1 + own->text_bytes, prefix->count + own->count))
+		return false;
+	if (w->prefix != prefix) {
+		memcpy(w->text, prefix->text, n);
+		memcpy(w->keys, prefix->keys, prefix->count * sizeof(*w->keys));
+		memcpy(w->values, prefix->values, prefix->count * sizeof(*w->values));
+		w->prefix = prefix;
+	}
+	if (prefix->count)
+		w->text[n++] = ',';
+	memcpy(w->text + n, own->text, own->text_bytes);
+	for (uint32_t i = 0; i < own->count; i++) {
+		w->keys[prefix->count + i] = own->keys[i];
+		w->values[prefix->count + i] = own->values[i];
+	}
+	out->label_text = w->text;
+	out->label_bytes = n + own->text_bytes;
+	out->label_keys = w->keys;
+	out->label_values = w->values;
+	out->label_count = prefix->count + own->count;
+	return true;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------- */
+
+/* The cells of one item, as they were together, in to. */
+static void get(const struct walk *w, const struct item *i, uint64_t *to)
+{
+	const struct board *b;
+	const struct column *col;
+
+	if (i->source & ITEM_RETIRED) {
+		const struct retired *t = w->x->retired[i->source & ~ITEM_RETIRED];
+
+		memcpy(to, t->cell, t->def->metric.cells * sizeof(*to));
+		return;
+	}
+	b = w->x->board[i->source];
+	col = &b->layout->column[i->column & ~ITEM_MORE];
+	/* One word is never torn: no need to look at the sequence. */
+	if (col->def->metric.cells == 1)
+		to[0] = GET(b->cell[col->cell]);
+	else
+		board_read(b, col->cell, col->def->metric.cells, to);
+}
+
+static void sum_gauge(const struct sl_metric *m, uint64_t *to, uint64_t from)
+{
+	double a, b;
+
+	if (m->kind == SL_KIND_GAUGE_F64) {
+		memcpy(&a, to, 8);
+		memcpy(&b, &from, 8);
+		a += b;
+		memcpy(to, &a, 8);
+	} else if (m->kind == SL_KIND_STATESET) {
+		*to |= from;
+	} else {
+		*to += from;
+	}
+}
+
+/*
+ * Adds the further members of a series up. Counters of the dead count; their gauges do only if
+ * nobody is left alive.
+ */
+static void add_members(struct walk *w, const struct sl_metric *m, enum sl_family_type type,
+			const struct item *head)
+{
+	bool counts = type == SL_FAMILY_COUNTER || type == SL_FAMILY_HISTOGRAM, alive;
+
+	alive = !(head->source & ITEM_RETIRED) && w->seen[head->source] == SHOWN;
+	for (; w->at < w->end && w->x->item[w->at].column & ITEM_MORE; w->at++) {
+		const struct item *i = &w->x->item[w->at];
+		bool lives;
+
+		if (!shown(w, i) || !m->cells)
+			continue;
+		get(w, i, w->more);
+		if (counts) {
+			sum_cells(m, w->cell, w->more);
+			continue;
+		}
+		lives = w->seen[i->source] == SHOWN;
+		if (lives && !alive)
+			w->cell[0] = w->more[0];
+		else if (lives || !alive)
+			sum_gauge(m, w->cell, w->more[0]);
+		alive = alive || lives;
+	}
+}
+
+static void set_value(const struct sl_metric *m, const uint64_t *cell, struct sl_series *out)
+{
+	switch (m->kind) {
+	case SL_KIND_COUNTER:
+	case SL_KIND_STATESET:
+		out->value_type = SL_VALUE_U64;
+		out->value.u64 = cell[0];
+		out->states = m->states;
+		out->state_count = m->state_count;
+		break;
+	case SL_KIND_GAUGE:
+		out->value_type = SL_VALUE_I64;
+		out->value.i64 = (int64_t)cell[0];
+		break;
+	case SL_KIND_COUNTER_F64:
+	case SL_KIND_GAUGE_F64:
+		out->value_type = SL_VALUE_F64;
+		memcpy(&out->value.f64, &cell[0], 8);
+		break;
+	case SL_KIND_HISTOGRAM:
+	case SL_KIND_HISTOGRAM_EXP:
+		out->value_type = SL_VALUE_U64;
+		memcpy(&out->sum, &cell[SL_HIST_SUM], 8);
+		out->exponential = m->kind == SL_KIND_HISTOGRAM_EXP;
+		out->buckets = cell + SL_HIST_BUCKETS;
+		out->bucket_count = m->cells - SL_HIST_BUCKETS;
+		out->bounds = m->bounds;
+		out->bound_count = m->bound_count;
+		out->scale = m->scale;
+		out->first_bucket = m->first_bucket;
+		out->zero_threshold = m->zero_threshold;
+		break;
+	case SL_KIND_INFO:
+		out->value_type = SL_VALUE_U64;
+		out->value.u64 = 1;
+		break;
+	}
+}
+
+/* Of a series that several items make up, the first that is shown stands for all. */
+static const struct item *first_shown(struct walk *w)
+{
+	while (w->at < w->end) {
+		const struct item *i = &w->x->item[w->at++];
+
+		if (shown(w, i))
+			return i;
+	}
+	return NULL;
+}
+
+static int walk_series(void *arg, struct sl_series *out)
+{
+	struct walk *w = arg;
+	const struct sl_label_set *prefix;
+	const struct sl_metric *m;
+	const struct item *i;
+	const struct def *def;
+
+	if (w->in_self)
+		return self_next(w->self, out);
+	i = first_shown(w);
+	if (!i)
+		return 0;
+	if (i->source & ITEM_RETIRED) {
+		const struct retired *t = w->x->retired[i->source & ~ITEM_RETIRED];
+
+		def = t->def;
+		prefix = t->labels;
+		out->created_ns = 0;
+	} else {
+		const struct region *r = w->x->region[i->source];
+
+		def = w->x->board[i->source]->layout->column[i->column & ~ITEM_MORE].def;
+		prefix = w->sums ? r->group : r->labels;
+		out->created_ns = w->sums ? 0 : r->info->start_ns; /* a sum has no start */
+	}
+	m = &def->metric;
+	if (!ROOM(w->cell, &w->cell_room, m->cells) ||
+	    (w->sums && !ROOM(w->more, &w->more_room, m->cells)) ||
+	    !label(w, prefix, def->labels, out))
+		return -ENOMEM;
+	if (m->cells)
+		get(w, i, w->cell);
+	if (w->sums)
+		add_members(w, m, def->type, i);
+	set_value(m, w->cell, out);
+	return 1;
+}
+
+struct sl_source sl_collector_source(struct sl_collector *c)
+{
+	return (struct sl_source){
+		.ctx = c,
+		.begin = walk_begin,
+		.next_family = walk_family,
+		.next_series = walk_series,
+		.end = walk_end,
+	};
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * worker.c - a thread that starts a round on each of its links at absolute deadlines and turns them
+ * in between. A host that is slow keeps its READs; the round of the others does not wait for it.
+ */
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "base/base.h"
+#include "collect/internal.h"
+
+#define SPIN_NS	       30000u  /* completions come within microseconds: wait awake */
+#define NAP_NS	       50000u  /* ... or with naps, if they don't */
+#define URGENT_NAP_NS  500000u /* control makes a layout in less */
+#define CONNECT_NAP_NS 5000000u
+#define IDLE_NAP_NS    100000000u /* also the longest that stopping takes */
+#define STALLED_NS     1000000u	  /* READs on the way, and none came for so long */
+
+/* Bucket i holds up to 2^(i/4) microseconds. */
+unsigned int latency_bucket(uint64_t ns)
+{
+	/* 2^(1/4), 2^(2/4), 2^(3/4), as fractions of 2^16. */
+	static const uint32_t quarter[3] = {77936, 92682, 110218};
+	unsigned int octave, i = 0;
+	uint64_t top;
+
+	if (ns <= 1000)
+		return 0;
+	if (ns > 1000ull << 23)
+		return SL_LATENCY_BUCKETS - 1;
+	octave = 63 - (unsigned int)__builtin_clzll((ns - 1) / 1000 ? (ns - 1) / 1000 : 1);
+	top = 1000ull << octave;
+	while (i < 3 && ns > top * quarter[i] >> 16)
+		i++;
+	i += octave * 4 + 1;
+	return i < SL_LATENCY_BUCKETS ? i : SL_LATENCY_BUCKETS - 1;
+}
+
+double latency_bound(unsigned int bucket)
+{
+	return exp2(bucket / 4.0) * 1e-6;
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static void sleep_until(uint64_t ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u),
+			     .tv_nsec = (long)(ns % 1000000000u)};
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+
+static void prepare(struct worker *w)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "worker-%u", w->number);
+	pthread_setname_np(pthread_self(), name);
+	/* The kernel may be 50 us late on purpose otherwise, for the sake of batteries. */
+	prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
+	if (w->cpu >= 0) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET((size_t)w->cpu, &set);
+		if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set)) {
+			sl_logf(SL_WARN, "collect", "can't pin worker=%u cpu=%d: it runs anywhere",
+				w->number, w->cpu);
+			SET(w->cpu, -1);
+		}
+	}
+}
+
+static bool stalled(const struct link *l, uint64_t now_ns)
+{
+	return now_ns - l->progress_ns > STALLED_NS;
+}
+
+/* Busy: the next round starts when the last one is done, but for hosts that are stuck. */
+static bool all_done(const struct worker *w, uint64_t now_ns)
+{
+	for (unsigned int i = 0; i < w->links; i++)
+		if (w->link[i].active && !stalled(&w->link[i], now_ns))
+			return false;
+	return true;
+}
+
+/* Returns true if there was something to start. */
+static bool start_round(struct worker *w, uint64_t now_ns)
+{
+	bool late = false, any = false;
+
+	for (unsigned int i = 0; i < w->links; i++) {
+		struct link *l = &w->link[i];
+
+		if (l->active) {
+			BUMP(l->skipped, 1);
+			/* The worker is to blame if completions were there to be taken. */
+			late |= !stalled(l, now_ns);
+			continue;
+		}
+		link_start_round(l, now_ns);
+		any |= l->active;
+	}
+	if (late)
+		BUMP(w->missed, 1);
+	if (any)
+		BUMP(w->rounds, 1);
+	return any;
+}
+
+static uint64_t nap(const struct worker *w, uint64_t now_ns, uint64_t worked_ns)
+{
+	uint64_t n = IDLE_NAP_NS;
+
+	for (unsigned int i = 0; i < w->links; i++) {
+		const struct link *l = &w->link[i];
+
+		if (l->ops_live || l->active) {
+			if (now_ns - worked_ns < SPIN_NS)
+				return 0;
+			n = n < NAP_NS ? n : NAP_NS;
+		}
+		if (l->urgents)
+			n = n < URGENT_NAP_NS ? n : URGENT_NAP_NS;
+		if (l->state != SL_FABRIC_UP)
+			n = n < CONNECT_NAP_NS ? n : CONNECT_NAP_NS;
+	}
+	return n;
+}
+
+void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t period = w->c->opts.period_ns, deadline, now, worked, wait;
+
+	prepare(w);
+	deadline = worked = sl_now_ns();
+	SET(w->start_ns, deadline);
+	while (!GET(w->c->stop)) {
+		bool work = false;
+
+		now = sl_now_ns();
+		if (period ? now >= deadline : all_done(w, now)) {
+			if (period) {
+				uint64_t lost = (now - deadline) / period;
+
+				if (lost && GET(w->rounds))
+					BUMP(w->missed, lost);
+				deadline += (lost + 1) * period;
+			}
+			work = start_round(w, now);
+		}
+		for (unsigned int i = 0; i < w->links; i++)
+			work |= link_turn(&w->link[i], now);
+		if (work) {
+			worked = sl_now_ns();
+			BUMP(w->busy_ns, worked - now);
+			continue;
+		}
+		if (w->ring.word)
+			sl_ring_expire(&w->ring, (int64_t)sl_realtime_ns());
+		wait = nap(w, now, worked);
+		if (!wait)
+			relax();
+		else if (period && now + wait > deadline)
+			sleep_until(deadline);
+		else
+			sleep_until(now + wait);
+	}
+	return NULL;
+}
