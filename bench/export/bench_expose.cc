@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench_expose.cc - what a scrape of 100,000 series costs, beside prometheus-cpp with the same
+// series in the same run. One JSON object a line on stdout; see README.md.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <prometheus/counter.h>
+#include <prometheus/exposer.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+extern "C" {
+#include "export/serve.h"
+}
+
+namespace
+{
+
+constexpr size_t kFamilies = 100; // half of them counters, half gauges
+size_t series_each = 1000;
+unsigned int rounds = 7;
+
+uint64_t rng = 88172645463325252u;
+uint64_t random_u64()
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return rng;
+}
+
+// ---- the series -----------------------------------------------------------------------------------
+
+struct Series {
+	std::string text; // as the collector keeps it: written once, when the series appears
+	std::vector<std::string> values;
+	std::vector<const char *> value;
+	uint64_t u64;
+	double f64;
+};
+
+struct Family {
+	std::string name, help;
+	bool counter;
+	std::vector<Series> series;
+};
+
+std::vector<Family> families;
+const char *const keys[] = {"service", "pod", "namespace", "host", "process", "code"};
+
+struct Walk {
+	size_t family = 0, series = 0;
+};
+
+void *walk_begin(void *)
+{
+	return new Walk;
+}
+
+void walk_end(void *walk)
+{
+	delete static_cast<Walk *>(walk);
+}
+
+int walk_family(void *walk, struct sl_family *out)
+{
+	Walk *w = static_cast<Walk *>(walk);
+
+	if (w->family == families.size())
+		return 0;
+	const Family &f = families[w->family++];
+	w->series = 0;
+	out->name = f.name.c_str();
+	out->help = f.help.c_str();
+	out->unit = "";
+	out->type = f.counter ? SL_FAMILY_COUNTER : SL_FAMILY_GAUGE;
+	out->series = f.series.size();
+	return 1;
+}
+
+int walk_series(void *walk, struct sl_series *out)
+{
+	Walk *w = static_cast<Walk *>(walk);
+	const Family &f = families[w->family - 1];
+
+	if (w->series == f.series.size())
+		return 0;
+	const Series &s = f.series[w->series++];
+	out->label_text = s.text.data();
+	out->label_bytes = s.text.size();
+	out->label_keys = keys;
+	out->label_values = s.value.data();
+	out->label_count = 6;
+	if (f.counter) {
+		out->value_type = SL_VALUE_U64;
+		out->value.u64 = s.u64;
+	} else {
+		out->value_type = SL_VALUE_F64;
+		out->value.f64 = s.f64;
+	}
+	out->created_ns = 0;
+	return 1;
+}
+
+const struct sl_source source = {nullptr, walk_begin, walk_family, walk_series, walk_end};
+
+// The same in both. Counters are integers, gauges have all of a double's digits.
+std::shared_ptr<prometheus::Registry> make_series()
+{
+	auto registry = std::make_shared<prometheus::Registry>();
+
+	for (size_t i = 0; i < kFamilies; i++) {
+		char name[32];
+		Family f;
+
+		snprintf(name, sizeof(name), "bench_family_%03zu", i);
+		f.name = name;
+		f.help = "A family of the benchmark";
+		f.counter = i % 2 == 0;
+		auto *c = f.counter ? &prometheus::BuildCounter()
+					       .Name(f.name + "_total")
+					       .Help(f.help)
+					       .Register(*registry)
+				    : nullptr;
+		auto *g = f.counter ? nullptr
+				    : &prometheus::BuildGauge().Name(f.name).Help(f.help).Register(
+					      *registry);
+		for (size_t j = 0; j < series_each; j++) {
+			Series s;
+			std::string n = std::to_string(j);
+			std::map<std::string, std::string> labels;
+
+			s.values = {
+				"shop", "shop-" + n, "default", "node-1", std::to_string(1000 + j),
+				"200"};
+			for (size_t k = 0; k < 6; k++) {
+				s.text += std::string(k ? "," : "") + keys[k] + "=\"" +
+					  s.values[k] + "\"";
+				labels[keys[k]] = s.values[k];
+			}
+			s.u64 = random_u64() >> (random_u64() % 40 + 11);
+			s.f64 = static_cast<double>(random_u64() >> 11) * 0x1p-53;
+			if (c)
+				c->Add(labels).Increment(static_cast<double>(s.u64));
+			else
+				g->Add(labels).Set(s.f64);
+			f.series.push_back(std::move(s));
+		}
+		for (Series &s : f.series)
+			for (const std::string &v : s.values)
+				s.value.push_back(v.c_str());
+		families.push_back(std::move(f));
+	}
+	return registry;
+}
+
+// ---- measuring ------------------------------------------------------------------------------------
+
+double now()
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+struct Result {
+	double ns; // a series, the best of the rounds
+	size_t bytes;
+};
+
+// The best round: what disturbs a machine only ever adds. Both sides are taken in turn.
+void measure(const std::function<size_t()> &ours, const std::function<size_t()> &peer, Result *a,
+	     Result *b)
+{
+	double total = static_cast<double>(kFamilies * series_each);
+
+	*a = *b = {1e300, 0};
+	for (unsigned int i = 0; i < rounds; i++) {
+		double t0 = now();
+		a->bytes = ours();
+		double t1 = now();
+		if (peer)
+			b->bytes = peer();
+		double t2 = now();
+		a->ns = std::min(a->ns, 1e9 * (t1 - t0) / total);
+		b->ns = std::min(b->ns, 1e9 * (t2 - t1) / total);
+	}
+}
+
+void report(const char *name, const Result &a, const char *peer, const Result &b,
+	    const char *conditions)
+{
+	printf("{\"name\":\"%s\",\"value\":%.1f,\"unit\":\"ns/series\",", name, a.ns);
+	if (peer)
+		printf("\"peer\":\"%s\",\"peer_value\":%.1f,\"ratio\":%.2f,", peer, b.ns,
+		       b.ns / a.ns);
+	else
+		printf("\"peer\":null,\"peer_value\":null,\"ratio\":null,");
+	printf("\"conditions\":\"%zu series, 6 labels, %zu bytes%s%s\"}\n", kFamilies * series_each,
+	       a.bytes, *conditions ? ", " : "", conditions);
+	fflush(stdout);
+}
+
+size_t render(enum sl_format format)
+{
+	static char buf[32768]; // as the server reads it
+	struct sl_render *r = sl_render_new(&source, format);
+	size_t bytes = 0;
+	ssize_t n;
+
+	while ((n = sl_render_read(r, buf, sizeof(buf))) > 0)
+		bytes += static_cast<size_t>(n);
+	sl_render_free(r);
+	return n ? 0 : bytes;
+}
+
+// A scrape over loopback: the bytes of the answer, headers included.
+size_t scrape(uint16_t port, const char *headers)
+{
+	static char buf[1 << 18];
+	struct sockaddr_in to = {};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	std::string request =
+		std::string("GET /metrics HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n") +
+		headers + "\r\n";
+	size_t bytes = 0;
+	ssize_t n;
+
+	to.sin_family = AF_INET;
+	to.sin_port = htons(port);
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (connect(fd, reinterpret_cast<struct sockaddr *>(&to), sizeof(to)) ||
+	    send(fd, request.data(), request.size(), 0) < 0) {
+		perror("scrape");
+		exit(1);
+	}
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+		bytes += static_cast<size_t>(n);
+	close(fd);
+	return bytes;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		series_each = std::max(1ul, strtoul(argv[1], nullptr, 10) / kFamilies);
+	if (argc > 2)
+		rounds = static_cast<unsigned int>(std::max(1ul, strtoul(argv[2], nullptr, 10)));
+
+	auto registry = make_series();
+	prometheus::TextSerializer serializer;
+	Result a, b;
+
+	auto peer_text = [&] { return serializer.Serialize(registry->Collect()).size(); };
+	measure([] { return render(SL_FORMAT_TEXT); }, peer_text, &a, &b);
+	report("expose.text.100k", a, "prometheus-cpp TextSerializer", b,
+	       "walk of the source and Collect() included");
+	measure([] { return render(SL_FORMAT_OPENMETRICS); }, nullptr, &a, &b);
+	report("expose.openmetrics.100k", a, nullptr, b, "");
+	measure([] { return render(SL_FORMAT_PROTOBUF); }, nullptr, &a, &b);
+	report("expose.protobuf.100k", a, nullptr, b, "");
+
+	char error[256];
+	struct sl_http_opts opts = {};
+	opts.listen = "127.0.0.1:0";
+	struct sl_http *h = sl_http_new(&opts, error, sizeof(error));
+	if (!h || sl_export_route(h, "/metrics", &source) ||
+	    sl_http_start(h, error, sizeof(error))) {
+		fprintf(stderr, "%s\n", error);
+		return 1;
+	}
+	uint16_t port = static_cast<uint16_t>(atoi(strrchr(sl_http_address(h), ':') + 1));
+	prometheus::Exposer exposer("127.0.0.1:0", 2);
+	exposer.RegisterCollectable(registry);
+	uint16_t peer_port = static_cast<uint16_t>(exposer.GetListeningPorts()[0]);
+	for (const char *encoding : {"", "Accept-Encoding: gzip\r\n"}) {
+		measure([&] { return scrape(port, encoding); },
+			[&] { return scrape(peer_port, encoding); }, &a, &b);
+		report(*encoding ? "expose.http.gzip.100k" : "expose.http.100k", a,
+		       "prometheus-cpp Exposer", b, "whole scrape over loopback");
+	}
+	sl_http_free(h);
+	return 0;
+}
