@@ -240,8 +240,12 @@ class Agent:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.stop()
+    def __exit__(self, error, *_):
+        died = self.p.poll()
+        log = self.logged()
+        code = self.stop()
+        # A sanitizer's complaint, or a leak that it finds at the end, is an exit code.
+        assert error or (died is None and code == 0), (died, code, log)
 
     def fds(self):
         return len(os.listdir(f'/proc/{self.p.pid}/fd'))

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fuzz_attach.c - packets of several clients to the agent's socket, with memfds, hang-ups and time
+ * in between. The input is a list of commands:
+ *
+ *	'P' client, flags, length, bytes   a packet as it is; flags & 1: with a memfd
+ *	'R' client, sections, bytes...     PUBLISH of a region whose header is right but for some
+ *	                                   bytes, which are exchanged: offset (2), value (1)
+ *	'O' client, slot                   OPEN of the region there
+ *	'H' client                         hangs up
+ *	'T' n                              n * 100 ms go by
+ *	'W' slot, offset (2), value        a publisher writes into its region, also when admitted
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+#define CLIENTS 4
+#define SIZE	16384u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct input {
+	const uint8_t *p, *end;
+};
+
+static uint8_t take(struct input *in)
+{
+	return in->p < in->end ? *in->p++ : 0;
+}
+
+static struct conn *client(struct sl_agent *a, struct conn **conns, unsigned int i)
+{
+	i %= CLIENTS;
+	if (!conns[i]) {
+		struct peer *p = peer_new(a, -1);
+
+		p->uid = i ? 0 : 1000;
+		conns[i] = conn_new(a, -1, p, false);
+	}
+	return conns[i];
+}
+
+/* What the agent answers is thrown away; a connection that it ended is ours no longer. */
+static void after(struct sl_agent *a, struct conn **conns)
+{
+	for (int i = 0; i < CLIENTS; i++) {
+		struct conn *c = conns[i];
+
+		if (!c)
+			continue;
+		for (unsigned int k = 0; !c->gone && k < c->out_count; k++) {
+			if (c->out[k]->fd >= 0)
+				close(c->out[k]->fd);
+			free(c->out[k]);
+		}
+		if (!c->gone) {
+			c->out_count = 0;
+			if (c->role != ROLE_NEW)
+				timer_stop(&c->timer);
+			if (c->hang_up)
+				conn_close(a, c);
+		}
+		if (c->gone)
+			conns[i] = NULL;
+	}
+	agent_bury(a);
+}
+
+static void header(struct sl_region_header *h, uint64_t instance)
+{
+	static const char labels[] = "pod\0p\0service\0s";
+
+	memcpy(h->magic, SL_REGION_MAGIC, 8);
+	h->version = SL_REGION_VERSION;
+	h->header_size = SL_HEADER_SIZE;
+	h->size = SIZE;
+	h->kind = SL_REGION_METRICS;
+	h->instance = instance;
+	h->section_count = 3;
+	h->section[0] = (struct sl_region_section){ SL_SECTION_HOT, 64, 4096, 64 };
+	h->section[1] = (struct sl_region_section){ SL_SECTION_STRIPES, 4096, 8192, 4096 };
+	h->section[2] = (struct sl_region_section){ SL_SECTION_SCHEMA, 8, 12288, 4096 };
+	h->label_bytes = sizeof(labels);
+	memcpy(h->labels, labels, sizeof(labels));
+}
+
+static void publish(struct sl_agent *a, struct conn *c, struct input *in)
+{
+	struct {
+		struct sl_msg msg;
+		struct sl_msg_publish say;
+	} packet = { .msg = { SL_MSG_MAGIC, SL_MSG_PUBLISH, 0, sizeof(packet.say), 1 } };
+	struct sl_region_header *h;
+	uint8_t changes = take(in);
+	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, SIZE)) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	packet.say.instance = take(in) % 8u + 1u;
+	packet.say.size = SIZE;
+	h = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (h != MAP_FAILED) {
+		header(h, packet.say.instance);
+		for (int i = 0; i < changes % 16; i++) {
+			unsigned int at = take(in) | take(in) << 8;
+
+			((uint8_t *)h)[at % SIZE] = take(in);
+		}
+		h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
+		munmap(h, SIZE);
+	}
+	if (!(changes & 128))
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	conn_packet(a, c, &packet, sizeof(packet), fd, false);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct sl_agent_opts o = {
+		.socket = "/nowhere", .host = "fuzz", .max_regions = 4, .max_region_size = SIZE * 2,
+		.max_memory = SIZE * 3, .grace_ns = 1000000000, .lease_ns = 100000000,
+	};
+	_Alignas(8) uint8_t packet[SL_MSG_MAX + 1];
+	struct input in = { data, data + size };
+	struct conn *conns[CLIENTS] = { 0 };
+	struct sl_agent a;
+	char error[256];
+	int steps = 0;
+
+	sl_log_level = SL_ERROR;
+	if (agent_init(&a, &o, error, sizeof(error)))
+		return 0;
+	while (in.p < in.end && steps++ < 64) {
+		switch (take(&in)) {
+		case 'P': {
+			struct conn *c = client(&a, conns, take(&in));
+			uint8_t flags = take(&in);
+			size_t n = take(&in) | (size_t)(flags >> 4) << 8;
+			int fd = -1;
+
+			if (n > (size_t)(in.end - in.p))
+				n = (size_t)(in.end - in.p);
+			memcpy(packet, in.p, n);
+			in.p += n;
+			if (flags & 1) {
+				fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+				if (fd >= 0 && n && write(fd, packet, n) < 0)
+					n = 0;
+			}
+			conn_packet(&a, c, packet, n, fd, flags & 2);
+			break;
+		}
+		case 'R':
+			publish(&a, client(&a, conns, take(&in)), &in);
+			break;
+		case 'O': {
+			struct conn *c = client(&a, conns, take(&in));
+			struct region *r = a.slots[take(&in) % a.slot_count];
+			struct {
+				struct sl_msg msg;
+				struct sl_msg_id id;
+			} ask = { { SL_MSG_MAGIC, SL_MSG_OPEN, 0, 8, 2 }, { r ? r->id : 99 } };
+			struct sl_msg subscribe = { SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 1 };
+
+			if (c->role == ROLE_NEW)
+				conn_packet(&a, c, &subscribe, sizeof(subscribe), -1, false);
+			if (!c->gone && !c->hang_up)
+				conn_packet(&a, c, &ask, sizeof(ask), -1, false);
+			break;
+		}
+		case 'H':
+			conn_close(&a, client(&a, conns, take(&in)));
+			break;
+		case 'T':
+			a.clock_ahead += take(&in) * 100000000ull;
+			agent_expire(&a, agent_now(&a));
+			break;
+		case 'W': {
+			struct region *r = a.slots[take(&in) % a.slot_count];
+			unsigned int at = take(&in) | take(&in) << 8;
+
+			if (r)
+				((uint8_t *)r->map)[at % r->info->size] = take(&in);
+			break;
+		}
+		}
+		after(&a, conns);
+	}
+	/* What must hold whatever was said. */
+	for (uint32_t i = 0; i < a.slot_count; i++) {
+		uint64_t line[8];
+		struct sl_entry e;
+
+		sl_copy_words(line, a.dir.entry[i], 8);
+		if (sl_entry_parse(line, &e) || (e.state != SL_STATE_FREE) != (a.slots[i] != NULL))
+			abort();
+	}
+	if (a.memory > a.o.max_memory || a.region_count > a.o.max_regions)
+		abort();
+	agent_fini(&a);
+	return 0;
+}

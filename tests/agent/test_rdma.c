@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What is registered, for how long, and together with what. The device is a list: it knows what
+ * is registered now, so that a key which a reader may still use can be looked up. (Real devices
+ * are in tests/guest.)
+ */
+#include "fixture.h"
+
+/* ---- a device ------------------------------------------------------------------------------------- */
+
+struct sl_host {
+	bool lost;
+};
+
+static struct {
+	uintptr_t from, to;
+	uint32_t rkey; /* 0: free */
+} memory[4096];
+static uint32_t last_rkey, registered, most_registered, fail_after = UINT32_MAX;
+static struct sl_host device;
+static bool plugged = true;
+
+struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_t bytes)
+{
+	(void)opts;
+	if (!plugged) {
+		snprintf(error, bytes, "no such device");
+		errno = ENODEV;
+		return NULL;
+	}
+	device.lost = false;
+	return &device;
+}
+
+void sl_host_close(struct sl_host *h)
+{
+	(void)h;
+	assert_int_equal(registered, 0);
+}
+
+int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+{
+	(void)h;
+	assert_int_equal((uintptr_t)map % 4096, 0);
+	if (!fail_after)
+		return -ENOMEM;
+	fail_after--;
+	for (size_t i = 0; i < 4096; i++) {
+		if (memory[i].rkey)
+			continue;
+		memory[i].from = (uintptr_t)map;
+		memory[i].to = (uintptr_t)map + bytes;
+		memory[i].rkey = ++last_rkey;
+		key->addr = (uintptr_t)map;
+		key->rkey = last_rkey;
+		key->mr = &memory[i];
+		if (++registered > most_registered)
+			most_registered = registered;
+		/* As the device does: all of it must be there. */
+		for (size_t at = 0; at < bytes; at += 4096)
+			((volatile char *)map)[at];
+		return 0;
+	}
+	return -ENOMEM;
+}
+
+void sl_host_unregister(struct sl_host *h, struct sl_host_key *key)
+{
+	(void)h;
+	if (!key->mr)
+		return;
+	for (size_t i = 0; i < 4096; i++)
+		if (memory[i].rkey == key->rkey)
+			memory[i].rkey = 0;
+	registered--;
+	memset(key, 0, sizeof(*key));
+}
+
+void sl_host_set_directory(struct sl_host *h, const struct sl_host_key *key, uint64_t length,
+			   uint64_t agent_instance)
+{
+	(void)h;
+	assert_non_null(key->mr);
+	assert_true(length && agent_instance);
+}
+
+int sl_host_fd(const struct sl_host *h)
+{
+	(void)h;
+	return -1;
+}
+
+void sl_host_dispatch(struct sl_host *h)
+{
+	(void)h;
+}
+
+size_t sl_host_queues(const struct sl_host *h, struct sl_host_queue *out, size_t max)
+{
+	(void)h;
+	if (max)
+		out[0] = (struct sl_host_queue){ .qp_num = 17, .peer = "10.0.0.2:1", .state = "RTS" };
+	return 1;
+}
+
+void sl_host_stats(const struct sl_host *h, struct sl_host_stats *out)
+{
+	*out = (struct sl_host_stats){ .device = "fake0", .address = "10.0.0.1", .port = 7475,
+				       .lost = h->lost };
+}
+
+static bool readable(uint64_t addr, uint64_t length, uint32_t rkey)
+{
+	for (size_t i = 0; i < 4096; i++)
+		if (memory[i].rkey == rkey)
+			return memory[i].from <= addr && addr + length <= memory[i].to;
+	return false;
+}
+
+/* ---- a collector: knows what it saw within two leases ------------------------------------------------ */
+
+#define LEASE (100 * MS)
+
+struct seen {
+	uint64_t addr, length, until;
+	uint32_t rkey;
+};
+static struct seen seen[65536];
+static size_t seen_count;
+
+static void look(struct sl_agent *a)
+{
+	uint64_t now = agent_now(a);
+	size_t kept = 0;
+
+	for (uint32_t i = 0; i < a->slot_count; i++) {
+		struct sl_entry e = entry_of(a, i);
+
+		if (e.state == SL_STATE_FREE || e.state == SL_STATE_RETIRED || !e.addr)
+			continue;
+		assert_true(seen_count < 65536);
+		/* A lease to notice and one to finish, less what the test itself takes. */
+		seen[seen_count++] = (struct seen){ e.addr, e.length, now + 2 * LEASE - 20 * MS,
+						    e.rkey };
+	}
+	for (size_t i = 0; i < seen_count; i++) {
+		if (seen[i].until < now)
+			continue;
+		if (!readable(seen[i].addr, seen[i].length, seen[i].rkey))
+			fail_msg("rkey %u was seen and is gone", seen[i].rkey);
+		seen[kept++] = seen[i];
+	}
+	seen_count = kept;
+}
+
+static struct sl_agent_opts opts(void)
+{
+	memset(memory, 0, sizeof(memory));
+	registered = most_registered = 0;
+	seen_count = 0;
+	fail_after = UINT32_MAX;
+	return (struct sl_agent_opts){ .max_regions = 128, .grace_ns = 300 * MS,
+				       .lease_ns = LEASE, .rdma = true,
+				       .rdma_settle_ns = 500 * MS };
+}
+
+static void up(struct sl_agent *a, struct sl_agent_opts o)
+{
+	char error[256];
+
+	agent_up(a, o);
+	if (rdma_init(a, error, sizeof(error)))
+		fail_msg("%s", error);
+}
+
+static void neighbours_share_a_registration_once_they_settled(void **state)
+{
+	struct fake f[20];
+	struct sl_agent a;
+	uint32_t rkey;
+
+	(void)state;
+	up(&a, opts());
+	for (uint64_t i = 0; i < 16; i++) {
+		f[i] = fake_make(1 + i, 1, SEALED);
+		admitted(&a, conn_up(&a), &f[i]);
+		if (i)
+			assert_int_equal(entry_of(&a, (uint32_t)i).addr,
+					 entry_of(&a, (uint32_t)i - 1).addr + f[0].size);
+	}
+	assert_int_equal(rdma_mr_count(&a), 16);
+	look(&a);
+	for (int i = 0; i < 12; i++) {
+		pass(&a, 50 * MS);
+		look(&a);
+	}
+	rkey = entry_of(&a, 0).rkey;
+	for (uint32_t i = 0; i < 16; i++)
+		assert_int_equal(entry_of(&a, i).rkey, rkey);
+	for (int i = 0; i < 5; i++) {
+		pass(&a, 50 * MS);
+		look(&a);
+	}
+	assert_int_equal(rdma_mr_count(&a), 1); /* those before are gone */
+	assert_true(a.n.promoted_regions <= 16 * 5);
+
+	/* The seventeenth finds the group full. */
+	f[16] = fake_make(50, 1, SEALED);
+	admitted(&a, conn_up(&a), &f[16]);
+	pass(&a, 501 * MS);
+	assert_int_equal(entry_of(&a, 0).rkey, rkey);
+	assert_int_not_equal(entry_of(&a, 16).rkey, rkey);
+	agent_fini(&a);
+	assert_int_equal(registered, 0);
+	for (int i = 0; i < 17; i++)
+		fake_free(&f[i]);
+}
+
+static void a_group_breaks_up_when_a_member_goes(void **state)
+{
+	struct fake f[8];
+	struct conn *c[8];
+	struct sl_agent a;
+	uint32_t rkey, left, right;
+
+	(void)state;
+	up(&a, opts());
+	for (uint64_t i = 0; i < 8; i++) {
+		f[i] = fake_make(1 + i, 1, SEALED);
+		c[i] = conn_up(&a);
+		admitted(&a, c[i], &f[i]);
+	}
+	pass(&a, 501 * MS);
+	pass(&a, 201 * MS);
+	rkey = entry_of(&a, 3).rkey;
+	assert_int_equal(rdma_mr_count(&a), 1);
+	conn_close(&a, c[3]);
+	look(&a);
+	assert_int_equal(entry_of(&a, 4).rkey, rkey); /* last words are read by it */
+	pass(&a, 301 * MS);
+	assert_int_equal(entry_of(&a, 3).state, SL_STATE_RETIRED);
+	look(&a);
+	left = entry_of(&a, 0).rkey;
+	right = entry_of(&a, 4).rkey;
+	assert_int_not_equal(left, rkey);
+	assert_int_not_equal(right, rkey);
+	assert_int_not_equal(left, right);
+	for (uint32_t i = 0; i < 8; i++)
+		if (i != 3)
+			assert_int_equal(entry_of(&a, i).rkey, i < 3 ? left : right);
+	assert_true(readable(entry_of(&a, 3).addr, f[3].size, rkey)); /* readers are under way */
+	pass(&a, 150 * MS);
+	look(&a);
+	assert_int_equal(rdma_mr_count(&a), 3);
+	pass(&a, 60 * MS);
+	look(&a);
+	assert_int_equal(rdma_mr_count(&a), 2);
+	assert_int_equal(a.n.breakups, 1);
+	assert_int_equal(entry_of(&a, 3).state, SL_STATE_FREE);
+	agent_fini(&a);
+	for (int i = 0; i < 8; i++)
+		fake_free(&f[i]);
+}
+
+static void no_key_goes_while_a_reader_may_use_it(void **state)
+{
+	struct fake f[96];
+	struct conn *c[96] = { 0 };
+	struct sl_agent a;
+	uint64_t instance = 1, rounds = 3000;
+
+	(void)state;
+	srand(7);
+	up(&a, opts());
+	for (uint64_t n = 0; n < rounds; n++) {
+		int i = rand() % 96;
+
+		if (!c[i]) {
+			f[i] = fake_make(instance++, 1 + (uint32_t)rand() % 3, SEALED);
+			c[i] = conn_up(&a);
+			if (publish(&a, c[i], &f[i]).type != SL_MSG_ADMITTED) {
+				conn_close(&a, c[i]);
+				fake_free(&f[i]);
+				c[i] = NULL;
+			}
+		} else if (rand() % 3 == 0) {
+			conn_close(&a, c[i]);
+			fake_free(&f[i]);
+			c[i] = NULL;
+		}
+		/* The device refuses now and then. */
+		fail_after = rand() % 10 ? UINT32_MAX : (uint32_t)rand() % 3;
+		pass(&a, (uint64_t)(rand() % 40) * MS);
+		look(&a);
+		fail_after = UINT32_MAX;
+	}
+	assert_true(a.n.promotions > 100);
+	assert_true(a.n.breakups > 100);
+	assert_true(a.n.registration_failures > 5);
+	for (int i = 0; i < 96; i++)
+		if (c[i]) {
+			conn_close(&a, c[i]);
+			fake_free(&f[i]);
+		}
+	for (int i = 0; i < 4; i++)
+		pass(&a, 301 * MS);
+	assert_int_equal(a.region_count, 0);
+	assert_int_equal(rdma_mr_count(&a), 0);
+	assert_int_equal(registered, 1); /* the directory */
+	agent_fini(&a);
+	assert_int_equal(registered, 0);
+}
+
+static void regions_outlive_their_device(void **state)
+{
+	struct fake f = fake_make(1, 1, SEALED), g = fake_make(2, 1, SEALED);
+	struct sl_agent a;
+
+	(void)state;
+	up(&a, opts());
+	admitted(&a, conn_up(&a), &f);
+	assert_true(readable(entry_of(&a, 0).addr, f.size, entry_of(&a, 0).rkey));
+	device.lost = true;
+	plugged = false;
+	rdma_event(&a);
+	assert_int_equal(registered, 0);
+	assert_int_equal(entry_of(&a, 0).addr, 0);
+	assert_int_equal(entry_of(&a, 0).state, SL_STATE_LIVE);
+	admitted(&a, conn_up(&a), &g); /* local consumers have it at once */
+	pass(&a, 1001 * MS);
+	assert_int_equal(entry_of(&a, 0).addr, 0);
+	plugged = true;
+	pass(&a, 1001 * MS);
+	assert_true(readable(entry_of(&a, 0).addr, f.size, entry_of(&a, 0).rkey));
+	assert_true(readable(entry_of(&a, 1).addr, g.size, entry_of(&a, 1).rkey));
+	agent_fini(&a);
+	fake_free(&f);
+	fake_free(&g);
+}
+
+static void a_region_that_cannot_be_registered_is_refused(void **state)
+{
+	struct fake f = fake_make(1, 1, SEALED);
+	struct sl_agent a;
+
+	(void)state;
+	up(&a, opts());
+	fail_after = 0;
+	refused(&a, conn_up(&a), &f, ENOMEM, REFUSED_SYSTEM);
+	assert_int_equal(a.region_count, 0);
+	fail_after = UINT32_MAX;
+	admitted(&a, conn_up(&a), &f);
+	agent_fini(&a);
+	fake_free(&f);
+}
+
+static void no_such_device_is_one_clear_line(void **state)
+{
+	char error[256] = "";
+	struct sl_agent a;
+
+	(void)state;
+	plugged = false;
+	agent_up(&a, opts());
+	assert_int_equal(rdma_init(&a, error, sizeof(error)), -ENODEV);
+	assert_string_equal(error, "no such device");
+	plugged = true;
+	agent_fini(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(neighbours_share_a_registration_once_they_settled),
+		cmocka_unit_test(a_group_breaks_up_when_a_member_goes),
+		cmocka_unit_test(no_key_goes_while_a_reader_may_use_it),
+		cmocka_unit_test(regions_outlive_their_device),
+		cmocka_unit_test(a_region_that_cannot_be_registered_is_refused),
+		cmocka_unit_test(no_such_device_is_one_clear_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
