@@ -194,6 +194,42 @@ function observe(m, pod, now) {
 	return k;
 }
 
+// What history knows of the last 60 s of a series that just came into sight.
+let seeding = false;
+
+async function seedSparks() {
+	const {first, count} = metricList.range(), ids = [];
+	for (let i = first; i < first + count && ids.length < 32; i++) {
+		const m = metrics.items[i], k = m && known.get(m.id);
+		if (k && !k.seeded && m.kind !== "info") {
+			k.seeded = true;
+			ids.push(m.id);
+		}
+	}
+	if (!ids.length || seeding)
+		return;
+	seeding = true;
+	try {
+		const a = await get("history", {series: ids.join(), last: SPARK + 1 + "s", points: 2 * SPARK + 8});
+		for (const s of a.series) {
+			const k = known.get(s.id), at = new Map();
+			if (s.error || !k)
+				continue;
+			const running = s.kind === "counter" || s.kind === "histogram";
+			const v = s.v.map(toNumber), [t, y] = running ? rates(s.t, v, 1) : [s.t, v];
+			t.forEach((x, i) => at.set(Math.floor(x), y[i]));
+			k.spark = Array.from({length: SPARK}, (_, i) =>
+				k.spark[k.spark.length - SPARK + i] ?? at.get(k.second - SPARK + 1 + i) ?? null);
+		}
+		metricList.draw();
+	} catch (e) {
+		if (!(e instanceof Problem))
+			throw e;
+	} finally {
+		seeding = false;
+	}
+}
+
 function forget(now) {
 	if (known.size < 2000)
 		return;
@@ -279,6 +315,8 @@ function fillMetric(row, index) {
 	put(c.value, valueText(m));
 	title(c.value, valueTip(m));
 	c.value.dataset.value = m.value;
+	c.value.classList.toggle("light", m.kind !== "counter" && m.kind !== "gauge");
+	row.classList.toggle("still", m.kind === "info");
 	sparkline(c.spark, k?.spark || [], slot >= 0 ? color(slot) : lineColor);
 	return true;
 }
@@ -290,7 +328,11 @@ function readColors() {
 
 const metricList = new List($("metrics"), {
 	make: makeMetric, fill: fillMetric,
-	pick: (index) => metrics.items[index] && togglePlot(metrics.items[index].id),
+	pick: (index) => {
+		const m = metrics.items[index];
+		if (m && (m.kind !== "info" || state.series.includes(m.id)))
+			togglePlot(m.id);
+	},
 	moved: () => metricPoller.soon(),
 });
 
@@ -325,6 +367,9 @@ async function askMetrics() {
 	forget(a.time);
 	metricList.resize(a.matching);
 	drawMetricsNote();
+	const now = metricList.range();
+	if (now.first === first) // not while the list is being moved
+		seedSparks();
 }
 
 function askMetricsAnew() {
@@ -338,8 +383,8 @@ function askMetricsAnew() {
 
 function drawMetricsNote() {
 	const filtered = state.q || state.kind || state.pod;
-	put($("metrics-note"), metrics.error ? "" : filtered ? `${number(metrics.matching)} match` :
-		metrics.matching ? `${number(metrics.matching)} metrics` : "");
+	put($("metrics-note"), metrics.error || !metrics.matching ? "" : filtered ?
+		`${number(metrics.matching)} match` : state.series.length ? "" : "Pick a metric to plot it");
 	const chip = $("pod-filter");
 	chip.hidden = !state.pod;
 	if (state.pod) {
@@ -801,8 +846,7 @@ function drawPlot() {
 	note.hidden = any;
 	if (!any)
 		put(note, a.missing || a.series.every((s) => s.error) ? "These series are gone: their pods have expired." :
-			recorded ? "Waiting for a second point …" :
-			"No history in this window: the host is not being read, or the collector runs without history.");
+			recorded ? "Waiting for a second point …" : whyNoHistory());
 	const to = a.to || Date.now() / 1000;
 	timePlot.draw(lines.filter((l) => l.t.length), to - state.window, to);
 	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
@@ -810,6 +854,15 @@ function drawPlot() {
 	    (decimated ? `, ${number(drawn)} drawn: lowest and highest of each step` : ", all drawn") +
 	    (timePlot.zoomed ? " · zoomed: Resume goes on" : "") : "");
 	drawLegend();
+}
+
+function whyNoHistory() {
+	const pods = state.series.map((id) => known.get(id)?.pod).filter(Boolean);
+	const ended = pods.filter((p) => p.state !== "live");
+	if (ended.length && ended.length === pods.length)
+		return `${podName(ended[0])} is ${ended[0].state}` + (ended[0].last_read ?
+			`, and was last read at ${clock(ended[0].last_read, false)}.` : ".");
+	return "No history in this window: the collector runs without, or its memory is used up.";
 }
 
 function drawLegend(cursor) {
@@ -820,12 +873,14 @@ function drawLegend(cursor) {
 		let item = root.children[i];
 		if (!item) {
 			item = el("li");
-			item.parts = {mark: el("i"), name: el("span", "name"), pod: el("span", "pod"), value: el("span", "num"),
-			              remove: el("button", "remove", "✕")};
+			item.parts = {mark: el("i"), name: el("span", "name"), pod: el("span", "pod"), labels: el("span", "labels"),
+			              value: el("span", "num"), remove: el("button", "remove", "✕")};
 			item.parts.remove.type = "button";
 			item.parts.remove.addEventListener("click", () => togglePlot(item.dataset.id));
 			const text = el("span", "what");
-			text.append(item.parts.name, item.parts.pod);
+			const second = el("span", "second");
+			second.append(item.parts.pod, item.parts.labels);
+			text.append(item.parts.name, second);
 			item.append(item.parts.mark, text, item.parts.value, item.parts.remove);
 			root.append(item);
 		}
@@ -833,7 +888,8 @@ function drawLegend(cursor) {
 		item.dataset.id = id;
 		p.mark.style.background = color(slots.get(id));
 		const labels = meta ? labelText(meta.labels) : "";
-		put(p.name, meta ? meta.name + (labels ? ` ${labels}` : "") : id);
+		put(p.name, meta ? meta.name : id);
+		put(p.labels, labels);
 		title(item, meta ? `${meta.name}{${labels}}\n${meta.help}` : id);
 		put(p.pod, k?.gone ? "expired" : k?.pod ? podName(k.pod) + (k.pod.state === "live" ? "" : ` · ${k.pod.state}`) : "");
 		p.pod.dataset.state = k?.gone ? "dead" : k?.pod?.state || "";
@@ -843,7 +899,7 @@ function drawLegend(cursor) {
 			const v = cursor === null || cursor === undefined ? lastOf(l.v) : plot.valueAt(n, cursor);
 			const text = v === null ? "–" : l.rate ? rate(v, l.unit) : withUnit(v, l.unit);
 			return l.part ? `${l.part} ${text}` : text;
-		}).join("  "));
+		}).join("\n"));
 	});
 	const any = state.series.some((id) => known.get(id)?.meta?.kind === "histogram");
 	$("histogram-modes").hidden = !any;

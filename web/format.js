@@ -37,6 +37,8 @@ export function number(v, small = false) {
 	const sign = v < 0 ? "−" : "", a = Math.abs(v);
 	if (Number.isInteger(v) && a < 1e6)
 		return sign + grouped(a);
+	if (a >= 999.95 && a < 1e6)
+		return sign + grouped(a);
 	if (a < 1 && !small)
 		return sign + (a < 1e-4 ? a.toExponential(2) : String(Number(a.toPrecision(3))));
 	for (const [factor, prefix] of SI)
@@ -120,6 +122,9 @@ export function rate(v, unit) {
 		return number(v) + THIN + "s/s";
 	return (unit === "bytes" ? bytes(v) : number(v)) + "/s";
 }
+
+// Without the noughts that a round number ends in: for axes.
+export const trimmed = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 
 const pad = (n, width = 2) => String(n).padStart(width, "0");
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // plot.js - lines over time, and bars of a histogram, drawn by uPlot (the global of that name).
-import {clock, number, rate, seconds, withUnit} from "./format.js";
+import {clock, number, rate, seconds, trimmed, withUnit} from "./format.js";
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const FONT = "11px system-ui, sans-serif";
+// Steps of an axis of bytes: powers of two.
+const BINARY = Array.from({length: 61}, (_, i) => 2 ** (i - 10));
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 export const COLORS = 8;
@@ -115,13 +117,14 @@ export class TimePlot {
 				...axisStyle(), scale, side: i ? 1 : 3, space: 34,
 				size: (u, values) => Math.max(44, ...(values || []).map((s) => s.length * 6.4 + 14)),
 				grid: i ? {show: false} : axisStyle().grid,
-				values: (u, splits) => splits.map((s) => line.rate ? rate(s, line.unit) :
-				                                  withUnit(s, line.unit)),
+				values: (u, splits) => splits.map((s) => trimmed(line.rate ? rate(s, line.unit) :
+				                                                  withUnit(s, line.unit))),
+				...(line.unit === "bytes" ? {incrs: BINARY} : {}),
 			});
 		});
 		this.plot = new uPlot({
 			...this.size(),
-			padding: [10, scales.length > 1 ? 0 : 14, 0, 0],
+			padding: [10, scales.length > 1 ? 0 : 32, 0, 0],
 			ms: 1e-3,
 			legend: {show: false},
 			cursor: {
@@ -227,7 +230,7 @@ export class LatencyPlot {
 		const bars = uPlot.paths.bars({size: [0.92, 40], align: -1});
 		this.plot = new uPlot({
 			...this.size(),
-			padding: [10, 14, 0, 0],
+			padding: [10, 24, 0, 0],
 			legend: {show: false},
 			cursor: {y: false, drag: {x: false, y: false}, points: {show: false}},
 			scales: {x: {time: false, range: () => [first - 1, last + 0.5]},
@@ -239,7 +242,7 @@ export class LatencyPlot {
 					 const every = Math.max(1, Math.ceil(splits.length * 70 / u.bbox.width * devicePixelRatio));
 					 return splits.map((s, i) => i % every ? null : s);
 				 },
-				 values: (u, splits) => splits.map((i) => i === null ? "" : seconds(bounds[i]))},
+				 values: (u, splits) => splits.map((i) => i === null ? "" : trimmed(seconds(bounds[i])))},
 				{...axisStyle(), size: 50, space: 34,
 				 values: (u, splits) => splits.map((s) => number(s * 100) + "\u202f%")},
 			],
