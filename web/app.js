@@ -28,6 +28,12 @@ function title(e, text) {
 		e.title = text;
 }
 
+// What a screen reader says of a row.
+function label(e, text) {
+	if (e.getAttribute("aria-label") !== text)
+		e.setAttribute("aria-label", text);
+}
+
 // ---- state, and the address ------------------------------------------------------------------
 
 const TABS = ["metrics", "pods", "hosts", "reads"];
@@ -306,7 +312,7 @@ function fillMetric(row, index) {
 	put(c.metric, m.name);
 	put(c.labels, labelText(m.labels));
 	title(c.name, `${m.name}{${labelText(m.labels).replaceAll('" ', '", ')}}` + (m.help ? `\n${m.help}` : ""));
-	put(c.pod, podName(pod));
+	put(c.pod, podName(pod) + (pod && pod.state !== "live" ? ` · ${pod.state}` : ""));
 	title(c.pod, pod ? `${pod.service} ${pod.pod} on ${pod.host}, pid ${pod.pid}, ${pod.state}` : "");
 	c.pod.dataset.state = pod?.state || "";
 	put(c.kind, m.kind);
@@ -315,6 +321,7 @@ function fillMetric(row, index) {
 	put(c.value, valueText(m));
 	title(c.value, valueTip(m));
 	c.value.dataset.value = m.value;
+	label(row, `${m.name} ${labelText(m.labels)}, ${c.pod.textContent}, ${c.value.textContent}`);
 	c.value.classList.toggle("light", m.kind !== "counter" && m.kind !== "gauge");
 	row.classList.toggle("still", m.kind === "info");
 	sparkline(c.spark, k?.spark || [], slot >= 0 ? color(slot) : lineColor);
@@ -486,6 +493,7 @@ function fillPod(row, index) {
 	put(c.metrics, number(p.metrics));
 	title(c.metrics, `${p.series} series, ${bytes(p.bytes)}; ${p.refused} metrics refused`);
 	put(c.unsettled, number(p.unsettled));
+	label(row, `${p.state} ${podName(p)} on ${p.host}, pid ${p.pid}, ${c.up.textContent}, ${p.metrics} metrics`);
 	title(c.unsettled, `lines caught in the middle of an update, in ${p.rounds} rounds: read again, never shown`);
 	return true;
 }

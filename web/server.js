@@ -47,6 +47,8 @@ export const link = {
 		this.failures = 0;
 	},
 	failed(message) {
+		if (!this.up && Date.now() < this.retryAt)
+			return; // another question, that was under way too
 		if (this.up)
 			this.since = Date.now();
 		this.up = false;
