@@ -244,6 +244,9 @@ function forget(now) {
 			known.delete(id);
 }
 
+// What an agent publishes of itself; listed behind all others.
+const isAgent = (pod) => pod?.service === "sidelight-agent";
+
 function podName(pod) {
 	if (!pod)
 		return "";
@@ -371,6 +374,8 @@ async function askMetrics() {
 		observe(m, a.pods[m.id.split("/")[0]], a.time);
 	});
 	metrics.matching = a.matching;
+	if (!a.offset)
+		metrics.onlyAgents = a.metrics.length > 0 && isAgent(a.pods[a.metrics[0].id.split("/")[0]]);
 	forget(a.time);
 	metricList.resize(a.matching);
 	drawMetricsNote();
@@ -398,9 +403,9 @@ function drawMetricsNote() {
 		const pod = metrics.pods[state.pod.padStart(16, "0")];
 		put(chip, `Pod ${podName(pod) || state.pod} ✕`);
 	}
-	const empty = $("metrics-empty");
-	empty.hidden = !metrics.loaded || metrics.matching > 0;
-	$("metrics").hidden = !empty.hidden;
+	const empty = $("metrics-empty"), alone = !filtered && metrics.matching > 0 && metrics.onlyAgents;
+	empty.hidden = !metrics.loaded || metrics.matching > 0 && !alone;
+	$("metrics").hidden = !empty.hidden && !alone;
 	if (empty.hidden)
 		return;
 	if (metrics.error)
@@ -438,7 +443,7 @@ function emptyState(root, headline, text, action, code) {
 // Why there is no pod: no agent, or an agent without pods.
 function nothingYet(root) {
 	const t = status?.totals;
-	if (t && !t.hosts_up) {
+	if (t && !t.hosts_up && !metrics.onlyAgents) {
 		const tried = hostList.map((h) => `${h.target}: ${h.last_error || h.condition}`).join("\n");
 		emptyState(root, "No agent reached", "The collector keeps trying, at least once a second. Is " +
 			"sidelight agent running there, and may this user open its socket?", null,
@@ -524,6 +529,7 @@ async function askPods() {
 	}
 	link.ok();
 	pods.items = a.pods.sort((x, y) => ATTENTION[x.state] - ATTENTION[y.state] ||
+		isAgent(x) - isAgent(y) ||
 		x.service.localeCompare(y.service) || x.pod.localeCompare(y.pod, "en", {numeric: true}) ||
 		x.pid - y.pid);
 	pods.matching = a.matching;
@@ -532,9 +538,10 @@ async function askPods() {
 	put($("pods-note"), !a.matching ? "" : a.matching > a.pods.length ?
 		`${number(a.pods.length)} of ${number(a.matching)}: search to see others` :
 		`${number(a.matching)} ${a.matching === 1 ? "pod" : "pods"}`);
-	const empty = $("pods-empty");
-	empty.hidden = a.matching > 0;
-	$("pods").hidden = !empty.hidden;
+	const empty = $("pods-empty"), alone = !state.pq && !state.podState && a.matching > 0 &&
+		a.pods.every(isAgent);
+	empty.hidden = a.matching > 0 && !alone;
+	$("pods").hidden = !empty.hidden && !alone;
 	if (error)
 		emptyState(empty, "That search can’t be answered", error);
 	else if (!empty.hidden && (state.pq || state.podState))

@@ -25,6 +25,7 @@
 #define OUTSTANDING_MAX ((size_t)64 << 20)
 #define ANSWER_SPARE	((size_t)4096) /* kept for what closes an answer that was cut short */
 
+#define AGENT_SERVICE	"sidelight-agent" /* label "service" of an agent's own region */
 #define LIMIT_DEFAULT	500
 #define LIMIT_MAX	10000
 #define SERIES_MAX	32
@@ -725,6 +726,7 @@ struct metrics_walk {
 	struct noted {
 		uint64_t instance, metrics;
 		uint32_t found; /* terms that the region's own labels match */
+		bool agent;	/* what an agent says of itself: comes last */
 		bool used;	/* one of its metrics is in the answer */
 	} * region;
 	size_t regions, capacity, at;
@@ -764,6 +766,7 @@ static void note_region(const struct sl_region_view *r, void *arg)
 		.instance = r->info->instance,
 		.metrics = r->metrics,
 		.found = region_terms(walk->terms, r),
+		.agent = !strcmp(label_of(r->info, "service"), AGENT_SERVICE),
 	};
 }
 
@@ -861,9 +864,11 @@ static void metrics_answer(struct sl_http_request *req, struct sl_collector *c,
 	sl_json_ktime(j, "time", (int64_t)sl_realtime_ns());
 	sl_json_kbegin(j, "metrics", '[');
 	sl_collector_regions(c, note_region, walk);
-	for (walk->at = 0; walk->at < walk->regions; walk->at++) {
-		const struct noted *region = &walk->region[walk->at];
+	for (size_t i = 0; i < 2 * walk->regions; i++) {
+		const struct noted *region = &walk->region[walk->at = i % walk->regions];
 
+		if (region->agent != (i >= walk->regions))
+			continue;
 		/* Without a filter the number is known: only what is shown has to be looked at. */
 		if (all && (walk->given >= walk->limit || walk->truncated ||
 			    walk->matching + region->metrics <= walk->offset))
