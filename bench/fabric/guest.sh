@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# Inside of a guest: perftest and ours in turn, three times, the median of each. One JSON a line.
+. "$SOURCE/tests/guest/lib.sh"
+hot "$BUILD/bench/fabric/bench_read" /usr/bin/ib_read_bw /usr/bin/ib_read_lat
+
+depth=128 seconds=3 rounds=${ROUNDS:-3} port=19000
+common="soft-RoCE (rxe) in one guest, qemu tcg, 2 CPUs, over loopback"
+mkdir -p "$OUT/results"
+results=$OUT/results/fabric.jsonl
+
+# perftest PROGRAM OPTION...: server and client; the client's line of figures.
+perftest() {
+	local program=$1 try
+	shift
+	port=$((port + 1))
+	$program -d "$RDMA_DEVICE" -x "$GID_INDEX" -p $port "$@" > /tmp/server.log 2>&1 &
+	for try in 1 2 3 4 5 6 7 8 9 10; do
+		sleep 0.3
+		if $program -d "$RDMA_DEVICE" -x "$GID_INDEX" -p $port "$@" "$ADDRESS" \
+			> /tmp/client.log 2>&1; then
+			break
+		fi
+	done
+	wait $!
+	grep -A1 '#bytes' /tmp/client.log | tail -1
+}
+
+median() { sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+
+# result NAME VALUE UNIT PEER PEER_VALUE CONDITIONS
+result() {
+	awk -v n="$1" -v v="$2" -v u="$3" -v p="$4" -v q="$5" -v c="$6" 'BEGIN {
+		printf "{\"name\":\"%s\",\"value\":%s,\"unit\":\"%s\",\"peer\":\"%s\",", n, v, u, p
+		printf "\"peer_value\":%s,\"ratio\":%.3f,\"conditions\":\"%s\"}\n", q, v / q, c
+	}' | tee -a "$results"
+}
+
+bench_read host &
+host=$!
+sleep 1
+: > /tmp/bw; : > /tmp/rate; : > /tmp/pages; : > /tmp/lat; : > /tmp/ours
+for round in $(seq "$rounds"); do
+	# ib_read_bw's last column is millions of messages a second.
+	perftest ib_read_bw -s 4096 -t $depth -D $seconds | awk '{ print $5 * 1000000 }' >> /tmp/bw
+	bench_read rate $seconds $depth >> /tmp/rate
+	bench_read pages $seconds $depth >> /tmp/pages
+	# t_typical is the median; then the average, the deviation and the 99th percentile.
+	perftest ib_read_lat -s 4096 -n 5000 | awk '{ print $5, $8 }' >> /tmp/lat
+	bench_read latency 5000 4096 >> /tmp/ours
+done
+kill $host
+
+peer=$(median < /tmp/bw)
+result read.verbs.4k "$(median < /tmp/rate)" "READs/s" "ib_read_bw" "$peer" \
+	"4 KiB each, queue depth $depth on both sides, $common"
+result read.verbs.coalesced "$(median < /tmp/pages)" "pages/s" "ib_read_bw" "$peer" \
+	"4 KiB pages that are neighbours, 256 a post, merged into READs of up to 256 KiB, $common"
+result read.latency "$(cut -d' ' -f1 /tmp/ours | median)" us "ib_read_lat t_typical" \
+	"$(cut -d' ' -f1 /tmp/lat | median)" "median of a round of one 4 KiB READ, $common"
+result read.latency.p99 "$(cut -d' ' -f2 /tmp/ours | median)" us "ib_read_lat 99%" \
+	"$(cut -d' ' -f2 /tmp/lat | median)" "99th percentile of such a round, $common"
