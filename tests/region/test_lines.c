@@ -336,6 +336,16 @@ struct tally {
 	uint64_t undetected, back, apart;
 };
 
+/* What there is to say of a tear that should not have come through. */
+static void describe(const struct line *l, const uint64_t *now, unsigned int cell)
+{
+	fprintf(stderr, "test_lines: %s line %u of stripe %u, cell %u is torn:\n",
+		type_name[l->type], l->number, l->stripe, cell);
+	for (unsigned int i = 0; i < 8; i++)
+		fprintf(stderr, "  %016llx before %016llx\n", (unsigned long long)now[i],
+			(unsigned long long)l->last[i]);
+}
+
 /* What a believed line says is true, as far as can be told without its check. */
 static void judge(const struct setup *s, struct line *l, const uint64_t *now, struct tally *t)
 {
@@ -344,6 +354,8 @@ static void judge(const struct setup *s, struct line *l, const uint64_t *now, st
 	t->changed[l->type]++;
 	for (unsigned int i = 0; i < CELLS; i++) {
 		if (!valid(l->type, now[i])) {
+			if (s->scheme->expect_sound)
+				describe(l, now, i);
 			t->undetected++;
 			return; /* not kept: it would be blamed again as going back */
 		}
