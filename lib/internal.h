@@ -226,14 +226,31 @@ static inline uint64_t sl__k(uintptr_t cell)
 }
 
 /*
- * Adds to a cell that several threads write: the cell, then the check word of its line. Relaxed
- * read-modify-writes: both are sums, so that the order of their terms does not matter; what a
- * reader pairs with is the equation between the words, not an order of stores.
+ * Adds to a cell of the hot line, which several threads write: the cell, then the check word of
+ * its line. Relaxed read-modify-writes: both are sums, so that the order of their terms does not
+ * matter; what a reader pairs with is the equation between the words, not an order of stores.
  */
-static inline void sl__shared_add(uintptr_t cell, uint64_t n)
+static inline void sl__plain_add(uintptr_t cell, uint64_t n)
 {
 	__atomic_fetch_add((uint64_t *)cell, n, __ATOMIC_RELAXED);
 	__atomic_fetch_add((uint64_t *)(cell | 56), n * sl__k(cell), __ATOMIC_RELAXED);
+}
+
+/* A cell of stripe 0 was changed: its line is a mixed one (region.h). Relaxed, as above. */
+static inline void sl__shared_changed(uintptr_t cell, uint64_t old, uint64_t now)
+{
+	uint32_t i = cell / 8 % 8;
+
+	__atomic_fetch_add((uint64_t *)(cell | 56), sl_cell_mix(now, i) - sl_cell_mix(old, i),
+			   __ATOMIC_RELAXED);
+}
+
+/* Adds to a cell of stripe 0, which several threads write. */
+static inline void sl__shared_add(uintptr_t cell, uint64_t n)
+{
+	uint64_t old = __atomic_fetch_add((uint64_t *)cell, n, __ATOMIC_RELAXED);
+
+	sl__shared_changed(cell, old, old + n);
 }
 
 /*
@@ -244,7 +261,7 @@ static inline void sl__shared_set(uintptr_t cell, uint64_t v)
 {
 	uint64_t old = __atomic_exchange_n((uint64_t *)cell, v, __ATOMIC_RELAXED);
 
-	__atomic_fetch_add((uint64_t *)(cell | 56), (v - old) * sl__k(cell), __ATOMIC_RELAXED);
+	sl__shared_changed(cell, old, v);
 }
 
 /* A sum of doubles in a cell that several threads write: what was replaced is known exactly. */
@@ -256,7 +273,7 @@ static inline void sl__shared_add_f64(uintptr_t cell, double v)
 		sum = sl_cell_of_f64(sl_f64_of_cell(old) + v);
 	while (!__atomic_compare_exchange_n((uint64_t *)cell, &old, sum, true, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED));
-	__atomic_fetch_add((uint64_t *)(cell | 56), (sum - old) * sl__k(cell), __ATOMIC_RELAXED);
+	sl__shared_changed(cell, old, sum);
 }
 
 /*

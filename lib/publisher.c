@@ -287,7 +287,7 @@ int sl__allocate(struct sl_publisher *p, uint64_t offset, uint64_t bytes)
 void sl__hot_add(struct sl_publisher *p, enum sl_hot_cell cell, uint64_t n)
 {
 	if (p->base && !p->orphan)
-		sl__shared_add((uintptr_t)p->base + SL_HEADER_SIZE + cell * 8, n);
+		sl__plain_add((uintptr_t)p->base + SL_HEADER_SIZE + cell * 8, n);
 }
 
 /*
@@ -419,7 +419,7 @@ static void region_start(struct sl_publisher *p)
 {
 	struct sl__slot *slot = &sl__slots[p->slot];
 
-	sl__shared_add((uintptr_t)p->base + SL_HEADER_SIZE + SL_HOT_STATE * 8, SL_STATE_LIVE);
+	sl__plain_add((uintptr_t)p->base + SL_HEADER_SIZE + SL_HOT_STATE * 8, SL_STATE_LIVE);
 	sl__hot_change(p);
 	atomic_store(&slot->free, 0);
 	atomic_store(&slot->shared, (uintptr_t)p->base + p->stripe_offset);
@@ -658,7 +658,7 @@ void sl_publisher_close(struct sl_publisher *p)
 	if (!p)
 		return;
 	if (!p->orphan) {
-		sl__shared_add((uintptr_t)p->base + SL_HEADER_SIZE + SL_HOT_STATE * 8,
+		sl__plain_add((uintptr_t)p->base + SL_HEADER_SIZE + SL_HOT_STATE * 8,
 			       (uint64_t)SL_STATE_CLOSED - SL_STATE_LIVE);
 		ended = sl__attach_stop(p);
 	}

@@ -110,21 +110,21 @@ void sl_gauge_f64_set_batch(const struct sl_gauge_f64 *gauges, const double *v, 
 void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on)
 {
 	uintptr_t shared = sl__shared(sl__slot_of(s.bits)), cell = shared + (uint32_t)s.bits;
-	uint64_t bit, old;
+	uint64_t bit, old, now;
 
 	if (unlikely(!shared || state >= SL_STATES_MAX))
 		return;
 	bit = 1ull << state;
 	if (on) {
 		old = __atomic_fetch_or((uint64_t *)cell, bit, __ATOMIC_RELAXED);
-		bit = ~old & bit;
+		now = old | bit;
 	} else {
 		old = __atomic_fetch_and((uint64_t *)cell, ~bit, __ATOMIC_RELAXED);
-		bit = -(old & bit);
+		now = old & ~bit;
 	}
 	/* The difference that this one made, as in sl__shared_set(). */
-	if (bit)
-		__atomic_fetch_add((uint64_t *)(cell | 56), bit * sl__k(cell), __ATOMIC_RELAXED);
+	if (now != old)
+		sl__shared_changed(cell, old, now);
 }
 
 /* ---- reading back ------------------------------------------------------------------------------------ */

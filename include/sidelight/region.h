@@ -53,12 +53,20 @@ extern "C" {
 #define SL_STATES_MAX 64u      /* states of a state set */
 
 /*
- * The seven constants of the check word: check = sum of cell[i] * K[i] mod 2^64. They are odd, so
- * that no change of one cell is invisible; [7] is 0, so that the check word itself adds nothing.
+ * The seven constants of the check word, K[0] .. K[6]. They are odd, so that no change of one cell
+ * is invisible; [7] is 0, so that the check word itself adds nothing. There are two kinds of lines:
  *
- * Adding n to a cell and n * K[i] to the check word leaves a line that verifies again, so changes
- * made that way are seen one by one. Cells that must be seen together (a directory entry) are all
- * stored first, and then the check word by one store.
+ *   plain   check = sum of cell[i] * K[i] mod 2^64: the hot line, directory entries, and the
+ *           stripes from 1 on. Adding n to a cell and n * K[i] to the check word leaves a line
+ *           that verifies again, without knowing what was there: one instruction each.
+ *   mixed   check = sum of sl_cell_mix(cell[i], i) mod 2^64: stripe 0, where every update is a
+ *           read-modify-write that knows old and new anyway, and adds mix(new) - mix(old).
+ *
+ * Why two: a product carries upwards only, so that bytes torn off the top of a cell are guarded by
+ * the top of the check word alone. Counters change at their bottom; gauges change everywhere.
+ *
+ * Either way updates commute, and each is seen by itself. Cells that must be seen together (a
+ * directory entry) are all stored first, and then the check word by one store.
  */
 #define SL_LINE_K0 0x9e3779b97f4a7c15ull
 #define SL_LINE_K1 0xbf58476d1ce4e5b9ull
@@ -275,7 +283,7 @@ static inline uint64_t sl_check_offset(uint64_t cell_offset)
 	return cell_offset | 56;
 }
 
-/* The check word that seven cells must have. line is 8-byte aligned private memory. */
+/* The check word of a plain line. line is 8-byte aligned private memory. */
 static inline uint64_t sl_line_check(const uint64_t line[8])
 {
 	return line[0] * SL_LINE_K0 + line[1] * SL_LINE_K1 + line[2] * SL_LINE_K2 +
@@ -284,11 +292,45 @@ static inline uint64_t sl_line_check(const uint64_t line[8])
 }
 
 /*
+ * What cell i adds to the check word of a mixed line: the upper half of the 128-bit product with
+ * K[i], xor the lower. 0 for 0. Whatever byte of the cell is torn changes all of it.
+ */
+static inline uint64_t sl_cell_mix(uint64_t cell, uint32_t i)
+{
+	uint64_t k = sl_line_k[i];
+#ifdef __SIZEOF_INT128__
+	__extension__ unsigned __int128 product = (unsigned __int128)cell * k;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+#else
+	uint64_t a = cell >> 32, b = (uint32_t)cell, c = k >> 32, d = (uint32_t)k;
+	uint64_t low = b * d, one = a * d + (low >> 32), two = b * c + (uint32_t)one;
+
+	return cell * k ^ (a * c + (one >> 32) + (two >> 32));
+#endif
+}
+
+/* The check word of a mixed line. */
+static inline uint64_t sl_mixed_check(const uint64_t line[8])
+{
+	uint64_t check = 0;
+
+	for (uint32_t i = 0; i < SL_LINE_CELLS; i++)
+		check += sl_cell_mix(line[i], i);
+	return check;
+}
+
+/* The check word of a line of this stripe. */
+static inline uint64_t sl_stripe_check(uint32_t stripe, const uint64_t line[8])
+{
+	return stripe ? sl_line_check(line) : sl_mixed_check(line);
+}
+
+/*
  * A cell of type f64 holds the IEEE 754 bits b of the value as b ^ (b >> 32), which is its own
- * inverse and leaves 0 as 0. Why: a product carries upwards only, so the difference of two doubles
- * like 17.0 and 300.0, whose lower 48 bits are equal, would be guarded by no more than the upper
- * 16 bits of the check word (tried: of 9.3 million byte-wise tears of cell and check 12 passed;
- * folded, none of 17 million). Integers need no such thing: they differ in their lower bits.
+ * inverse and leaves 0 as 0. Why: in a plain line the difference of two doubles like 17.0 and
+ * 300.0, whose lower 48 bits are equal, would be guarded by no more than the upper 16 bits of the
+ * check word. Integers need no such thing: they differ in their lower bits.
  */
 static inline uint64_t sl_cell_of_f64(double value)
 {

@@ -371,5 +371,10 @@ double proxy_get(const struct region *r, uint32_t cell)
 
 void proxy_set(struct region *r, uint32_t cell, double value)
 {
-	line_set(line_of(r, cell), cell % SL_LINE_CELLS, sl_cell_of_f64(value));
+	uint64_t *line = line_of(r, cell), now = sl_cell_of_f64(value);
+	uint32_t i = cell % SL_LINE_CELLS;
+	uint64_t old = __atomic_exchange_n(&line[i], now, __ATOMIC_RELAXED);
+
+	/* Stripe 0: a mixed line. */
+	__atomic_fetch_add(&line[7], sl_cell_mix(now, i) - sl_cell_mix(old, i), __ATOMIC_RELAXED);
 }

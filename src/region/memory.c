@@ -9,12 +9,12 @@ void sl_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words)
 }
 
 /* True if the check word had to be changed. The memory may still be mapped by others. */
-static bool repair_line(uint64_t *line)
+static bool repair_line(uint64_t *line, bool mixed)
 {
 	uint64_t copy[8], check;
 
 	sl_copy_words(copy, line, 8);
-	check = sl_line_check(copy);
+	check = mixed ? sl_mixed_check(copy) : sl_line_check(copy);
 	if (check == copy[7])
 		return false;
 	__atomic_store_n(&line[7], check, __ATOMIC_RELAXED);
@@ -24,7 +24,7 @@ static bool repair_line(uint64_t *line)
 uint64_t sl_region_repair(void *map, const struct sl_region_info *info)
 {
 	uint64_t *hot = (uint64_t *)((char *)map + info->hot), used[8], lines, stripes;
-	uint64_t repaired = repair_line(hot);
+	uint64_t repaired = repair_line(hot, false);
 
 	if (info->kind != SL_REGION_METRICS)
 		return repaired;
@@ -40,7 +40,7 @@ uint64_t sl_region_repair(void *map, const struct sl_region_info *info)
 		char *stripe = (char *)map + info->stripes + s * info->stripe_stride;
 
 		for (uint64_t l = 0; l < lines; l++)
-			repaired += repair_line((uint64_t *)(stripe + l * SL_LINE_SIZE));
+			repaired += repair_line((uint64_t *)(stripe + l * SL_LINE_SIZE), !s);
 	}
 	return repaired;
 }

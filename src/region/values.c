@@ -85,7 +85,7 @@ uint32_t sl_values_update(struct sl_values *v, uint32_t stripe, uint32_t first,
 
 		if (now[7] == good[7] && same_line(now, good))
 			continue;
-		if (now[7] != sl_line_check(now)) {
+		if (now[7] != (stripe ? sl_line_check(now) : sl_mixed_check(now))) {
 			failed++;
 			if (retry)
 				retry[i / 64] |= 1ull << i % 64;

@@ -126,11 +126,11 @@ static void read_values(const uint8_t *data, const struct sl_region_info *info,
 			 bits = 0;
 
 		for (uint32_t l = 0; l < hot->lines_used; l++) {
-			bool bad = sl_line_check(copy[l]) != copy[l][7];
+			bool bad = sl_stripe_check(s, copy[l]) != copy[l][7];
 			const uint64_t *good = v.line + ((size_t)s * v.lines + l) * 8;
 
 			must(bad == (retry[l / 64] >> l % 64 & 1));
-			must(sl_line_check(good) == good[7]);
+			must(sl_stripe_check(s, good) == good[7]);
 			bits += bad;
 		}
 		must(bits == failed);

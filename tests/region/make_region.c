@@ -99,6 +99,19 @@ void make_set(uint64_t *line, unsigned int cell, uint64_t value)
 	line[cell] = value;
 }
 
+static uint64_t mixed(uint64_t cell, unsigned int i)
+{
+	unsigned __int128 product = (unsigned __int128)cell * sl_line_k[i];
+
+	return (uint64_t)(product >> 64) ^ (uint64_t)product;
+}
+
+void make_set_mixed(uint64_t *line, unsigned int cell, uint64_t value)
+{
+	line[7] += mixed(value, cell) - mixed(line[cell], cell);
+	line[cell] = value;
+}
+
 static uint16_t put(uint8_t **to, const char *s)
 {
 	size_t n = s ? strlen(s) : 0;
@@ -209,7 +222,12 @@ uint64_t *make_line(const struct make *m, uint32_t stripe, uint32_t line)
 
 void make_cell_set(struct make *m, uint32_t stripe, uint32_t cell, uint64_t value)
 {
-	make_set(make_line(m, stripe, cell / 7), cell % 7, value);
+	uint64_t *line = make_line(m, stripe, cell / 7);
+
+	if (stripe)
+		make_set(line, cell % 7, value);
+	else
+		make_set_mixed(line, cell % 7, value);
 }
 
 void make_cell_add(struct make *m, uint32_t stripe, uint32_t cell, uint64_t n)

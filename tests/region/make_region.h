@@ -50,6 +50,8 @@ void make_header_check(struct make *m);
 /* Stores a cell of a line and its check. */
 void make_set(uint64_t *line, unsigned int cell, uint64_t value);
 void make_check(uint64_t *line);
+/* The same in a line of stripe 0, which is mixed. */
+void make_set_mixed(uint64_t *line, unsigned int cell, uint64_t value);
 
 /*
  * Writes a record to out (room for 128 KiB) and returns its length; the caller may spoil it and

@@ -823,6 +823,8 @@ static void values_are_summed_as_their_kind_demands(void **state)
 
 static void unsettled_line_keeps_the_last_good_one(void **state)
 {
+	static void (*const set_of[])(uint64_t *, unsigned int, uint64_t) = {make_set_mixed,
+									     make_set};
 	struct sl_values v;
 	uint64_t lines[130][8], retry[3];
 
@@ -832,13 +834,13 @@ static void unsettled_line_keeps_the_last_good_one(void **state)
 		assert_int_equal(sl_values_resize(&v, 140, stripes), 0);
 		memset(lines, 0, sizeof(lines));
 		for (int i = 0; i < 130; i++)
-			make_set(lines[i], i % 7, 1000 + i);
+			set_of[stripes - 1](lines[i], i % 7, 1000 + i);
 		assert_int_equal(sl_values_update(&v, stripes - 1, 5, (const uint64_t(*)[8])lines,
 						  130, retry),
 				 0);
 		assert_int_equal(retry[0] | retry[1] | retry[2], 0);
 		for (int i = 0; i < 130; i++)
-			make_set(lines[i], i % 7, 2000 + i);
+			set_of[stripes - 1](lines[i], i % 7, 2000 + i);
 		lines[0][7]++;	     /* check word */
 		lines[64][5] ^= 256; /* a cell */
 		lines[129][0] ^= 1ull << 63;
@@ -869,7 +871,7 @@ static void unsettled_line_keeps_the_last_good_one(void **state)
 	/* Out of bounds is left out. */
 	assert_int_equal(sl_values_update(&v, 2, 0, (const uint64_t(*)[8])lines, 1, NULL), 0);
 	assert_int_equal(sl_values_update(&v, 0, 140, (const uint64_t(*)[8])lines, 1, NULL), 0);
-	assert_int_equal(sl_values_update(&v, 0, 100, (const uint64_t(*)[8])lines, 130, retry), 0);
+	assert_int_equal(sl_values_update(&v, 1, 100, (const uint64_t(*)[8])lines, 130, retry), 0);
 	sl_values_free(&v);
 }
 
@@ -904,7 +906,7 @@ static void values_grow_and_keep_what_they_have(void **state)
 		for (uint32_t s = 0; s < v.stripes; s++)
 			for (uint32_t l = 0; l < v.lines; l++) {
 				memset(line, 0, sizeof(line));
-				make_set(line[0], 0, 1 + s + 100 * l);
+				(s ? make_set : make_set_mixed)(line[0], 0, 1 + s + 100 * l);
 				sl_values_update(&v, s, l, (const uint64_t(*)[8])line, 1, NULL);
 			}
 		for (uint32_t l = 0; l < v.lines; l++)
@@ -940,7 +942,7 @@ static void repair_makes_every_line_in_use_verify(void **state)
 	assert_int_equal(sl_region_repair(m.mem, &info), 3);
 	expect(SL_FAULT_NONE, sl_hot_parse(m.hot, &info, &hot));
 	assert_int_equal(make_line(&m, 0, 0)[3], 5); /* the values stay */
-	assert_true(make_line(&m, 0, 0)[7] == sl_line_check(make_line(&m, 0, 0)));
+	assert_true(make_line(&m, 0, 0)[7] == sl_mixed_check(make_line(&m, 0, 0)));
 	assert_true(make_line(&m, 2, 99)[7] == sl_line_check(make_line(&m, 2, 99)));
 	assert_true(make_line(&m, 3, 0)[7] != sl_line_check(make_line(&m, 3, 0)));
 	assert_int_equal(sl_region_repair(m.mem, &info), 0);
@@ -954,6 +956,34 @@ static void repair_makes_every_line_in_use_verify(void **state)
 	m.hot[0]++;
 	assert_int_equal(sl_region_repair(m.mem, &info), 1);
 	make_free(&m);
+}
+
+static void mixed_lines_are_another_kind(void **state)
+{
+	struct rng r = {7};
+	uint64_t line[8];
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		uint64_t check = 0;
+
+		for (uint32_t c = 0; c < 7; c++) {
+			uint64_t a, b, k = sl_line_k[c], low, one, two;
+
+			line[c] = rng_next(&r) >> rng_below(&r, 64);
+			/* By hand, in halves. */
+			a = line[c] >> 32, b = (uint32_t)line[c];
+			low = b * (uint32_t)k;
+			one = a * (uint32_t)k + (low >> 32);
+			two = b * (k >> 32) + (uint32_t)one;
+			check += (line[c] * k) ^ (a * (k >> 32) + (one >> 32) + (two >> 32));
+		}
+		assert_true(sl_mixed_check(line) == check);
+		assert_true(sl_stripe_check(0, line) == check);
+		assert_true(sl_stripe_check(1, line) == sl_line_check(line));
+		assert_true(sl_line_check(line) != check);
+	}
+	assert_int_equal(sl_cell_mix(0, 3), 0);
 }
 
 static void f64_cells_fold_and_unfold(void **state)
@@ -999,6 +1029,7 @@ int main(void)
 		cmocka_unit_test(unsettled_line_keeps_the_last_good_one),
 		cmocka_unit_test(values_grow_and_keep_what_they_have),
 		cmocka_unit_test(repair_makes_every_line_in_use_verify),
+		cmocka_unit_test(mixed_lines_are_another_kind),
 		cmocka_unit_test(f64_cells_fold_and_unfold),
 		cmocka_unit_test(every_fault_was_reached_and_has_a_name),
 	};
