@@ -78,13 +78,13 @@ def last_words_expire_exactly():
     grace, lease = 0.8, 0.2
     with Agent('--grace', '800ms', '--lease', '200ms') as agent:
         c, p, r = Consumer(agent.socket), Client(agent.socket), Region()
-        r.line(8192, (1234, 0, 0, 0, 0, 0, 0))
+        r.line(8192, (1234, 0, 0, 0, 0, 0, 0), mixed=True)
         id, _ = p.publish(r)
         p.close()
         start = time.monotonic()
         wait_for(lambda: c.entry(r.instance)['state'] == DEAD)
         view = c.open(id)
-        assert view.line(8192)[0] == 1234
+        assert view.line(8192, mixed=True)[0] == 1234
         view.close()
         wait_for(lambda: c.entry(r.instance)['state'] == RETIRED)
         retired = time.monotonic() - start
@@ -558,7 +558,7 @@ def rest_publishes_for_those_who_cannot_link():
         assert code == 201, got
         c = Consumer(agent.socket)
         view = c.open(next(e['id'] for e in c.entries()))
-        assert view.line(8192)[:2] == tuple(
+        assert view.line(8192, mixed=True)[:2] == tuple(
             (b ^ b >> 32) for b in struct.unpack('<2Q', struct.pack('<2d', 7, -2.5)))
         view.close()
         code, layout = ask(agent, 'GET', '/metrics')
