@@ -443,6 +443,7 @@ function emptyState(root, headline, text, action, code) {
 // Why there is no pod: no agent, or an agent without pods.
 function nothingYet(root) {
 	const t = status?.totals;
+	const socket = hostList.find((h) => h.fabric === "shm")?.target || "/run/sidelight/agent.sock";
 	if (t && !t.hosts_up && !metrics.onlyAgents) {
 		const tried = hostList.map((h) => `${h.target}: ${h.last_error || h.condition}`).join("\n");
 		emptyState(root, "No agent reached", "The collector keeps trying, at least once a second. Is " +
@@ -451,7 +452,8 @@ function nothingYet(root) {
 	} else {
 		emptyState(root, "No pods yet", "The agent is reached, but nothing publishes through it. A program " +
 			"linked with libsidelight appears here by itself within a second. To see something now:", null,
-			"sidelight generate metrics --pods 4 --metrics 16 --threads 1 --updates 100000000 --rate 100000\n\n" +
+			`sidelight generate metrics --socket ${socket} --pods 4 --metrics 16 \\\n` +
+			"                           --threads 1 --updates 100000 --rate 1000\n\n" +
 			"cc app.c $(pkg-config --cflags --libs sidelight)");
 	}
 }
@@ -584,7 +586,8 @@ function fillTable(table, rows) {
 const num = (text, tip) => ({text, tip, num: true});
 
 async function askHosts() {
-	const needed = state.tab === "hosts" || (status && !status.totals.hosts_up);
+	const needed = state.tab === "hosts" || status && !status.totals.hosts_up ||
+		!$("metrics-empty").hidden || !$("pods-empty").hidden;
 	if (!needed)
 		return;
 	const a = await get("hosts");
@@ -639,7 +642,9 @@ async function askReads() {
 	if (recent.some((n) => n > 0))
 		sets.push({slot: 0, counts: recent});
 	$("latency").hidden = false;
-	const drawn = reads.plot.draw(a.bounds_seconds, sets);
+	const marks = [["p50", of(a).p50_seconds], ["p90", of(a).p90_seconds], ["p99", of(a).p99_seconds],
+	               ["p99.9", of(a).p999_seconds]].filter(([, v]) => v !== null);
+	const drawn = reads.plot.draw(a.bounds_seconds, sets, marks);
 	$("latency").hidden = !drawn;
 	$("latency-empty").hidden = drawn;
 	if (!drawn)
@@ -649,7 +654,7 @@ async function askReads() {
 		return;
 	fillTable($("workers"), [...status.workers.map((w) => [w, a.workers[w.worker]]),
 	                         [status.totals, a.total, true]].map(([w, l, total]) => [
-		{text: total ? "All" : String(w.worker), kind: total ? "strong" : ""},
+		{text: total ? "All" : String(w.worker)},
 		num(total ? "" : w.cpu === null ? "any" : String(w.cpu)),
 		num(number(total ? w.pods : w.regions)),
 		num(rate(w.rounds_per_second, ""), `${w.rounds} since the start`),
@@ -737,16 +742,19 @@ function setPaused(on) {
 async function askSelected() {
 	if (!state.series.length)
 		return;
-	const a = await get("metrics", {series: state.series.join(","), limit: COLORS});
+	const asked = state.series;
+	const a = await get("metrics", {series: asked.join(), limit: COLORS});
 	link.ok();
 	const there = new Set();
 	for (const m of a.metrics) {
 		observe(m, a.pods[m.id.split("/")[0]], a.time);
 		there.add(m.id);
 	}
-	for (const id of state.series) {
+	for (const id of asked) {
 		const k = known.get(id);
-		if (!there.has(id))
+		if (k?.gone && there.has(id))
+			k.gone = false;
+		else if (!there.has(id))
 			known.set(id, {spark: [], ...k, gone: true, seen: a.time});
 	}
 	drawLegend();

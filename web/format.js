@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // format.js - numbers, units and times as people read them.
 
-const SI = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""],
+const SI = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""],
             [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
 const IEC = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const THIN = "\u202f";
@@ -18,6 +18,7 @@ export function toNumber(v) {
 }
 
 function digits(v, n = 4) {
+	v = Number(v.toPrecision(n)); // 99.96 has three digits before the point at n = 3
 	const magnitude = Math.floor(Math.log10(Math.abs(v))) + 1;
 	return v.toFixed(Math.max(0, Math.min(n - magnitude, n - 1)));
 }
@@ -120,7 +121,9 @@ export function rate(v, unit) {
 		return "–";
 	if (unit === "seconds")
 		return number(v) + THIN + "s/s";
-	return (unit === "bytes" ? bytes(v) : number(v)) + "/s";
+	if (unit === "bytes")
+		return bytes(v) + "/s";
+	return (v !== 0 && Math.abs(v) >= 1 && Math.abs(v) < 999.5 ? digits(v, 3) : number(v)) + "/s";
 }
 
 // Without the noughts that a round number ends in: for axes.

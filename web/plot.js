@@ -197,7 +197,9 @@ export class LatencyPlot {
 		this.key = "";
 	}
 
-	draw(bounds, sets) {
+	// marks: [[name, seconds]]
+	draw(bounds, sets, marks) {
+		this.marks = marks;
 		let first = bounds.length, last = -1;
 		for (const s of sets)
 			s.counts.forEach((n, i) => {
@@ -246,12 +248,39 @@ export class LatencyPlot {
 				{...axisStyle(), size: 50, space: 34,
 				 values: (u, splits) => splits.map((s) => number(s * 100) + "\u202f%")},
 			],
+			hooks: {draw: [(u) => this.drawMarks(u, bounds)]},
 			series: [{}, ...sets.map((s) => ({
 				paths: bars, stroke: color(s.slot), fill: color(s.slot) + (s.light ? "40" : "b0"),
 				width: 0, points: {show: false},
 			}))],
 		}, data, this.root);
 		return true;
+	}
+
+	// A dashed line at each quantile, with its name, which gives way to the one before.
+	drawMarks(u, bounds) {
+		const c = u.ctx, ratio = devicePixelRatio || 1;
+		let free = -Infinity;
+		c.save();
+		c.font = `${11 * ratio}px system-ui, sans-serif`;
+		c.fillStyle = c.strokeStyle = css("--text");
+		c.lineWidth = ratio;
+		c.setLineDash([3 * ratio, 3 * ratio]);
+		for (const [name, v] of this.marks) {
+			const x = Math.round(u.valToPos(4 * Math.log2(v / bounds[0]), "x", true)) + 0.5;
+			if (x < u.bbox.left || x > u.bbox.left + u.bbox.width)
+				continue;
+			c.globalAlpha = 0.55;
+			c.beginPath();
+			c.moveTo(x, u.bbox.top);
+			c.lineTo(x, u.bbox.top + u.bbox.height);
+			c.stroke();
+			c.globalAlpha = 1;
+			const text = `${name} ${seconds(v)}`, at = Math.max(x + 4 * ratio, free);
+			c.fillText(text, at, u.bbox.top + 11 * ratio);
+			free = at + c.measureText(text).width + 10 * ratio;
+		}
+		c.restore();
 	}
 }
 
