@@ -145,6 +145,9 @@ static int send_packet(int sock, const void *data, size_t bytes, int fd)
 	}
 	if (sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
+	/* Nobody takes the answer, but a goodbye may still wait to be read: the end follows it. */
+	if (errno == EPIPE || errno == ECONNRESET)
+		return 0;
 	/* ETOOMANYREFS: descriptors in flight are limited; they leave as the peer takes them. */
 	return errno == EWOULDBLOCK || errno == ETOOMANYREFS ? -EAGAIN : -errno;
 }
@@ -468,6 +471,12 @@ static int receive(struct sl_agent *a, struct conn *c)
 	ssize_t n;
 
 	n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	/*
+	 * A peer that closes without having read its answer resets the connection. The error is
+	 * reported once and before what it had sent, which may be a goodbye.
+	 */
+	if (n < 0 && errno == ECONNRESET)
+		return 1;
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
 	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&msg); cm; cm = CMSG_NXTHDR(&msg, cm)) {
@@ -542,9 +551,13 @@ static void turn_away(struct sl_agent *a, int fd, const char *why)
 			.length = sizeof(struct sl_msg_refused)},
 		.no = {.error = EUSERS},
 	};
+	char drain[64];
 
 	snprintf(packet.no.reason, sizeof(packet.no.reason), "%s", why);
 	send_packet(fd, &packet, sizeof(packet), -1);
+	/* What was not read would reset the connection, and hide the answer from the client. */
+	for (int i = 0; i < 4 && recv(fd, drain, sizeof(drain), MSG_DONTWAIT) > 0; i++)
+		;
 	close(fd);
 	a->n.connections++;
 	a->n.dropped[DROP_CROWD]++;

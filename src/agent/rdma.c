@@ -421,7 +421,7 @@ static int device_open(struct sl_agent *a, char *error, size_t bytes)
 		goto err;
 	}
 	sl_host_stats(d->host, &s);
-	snprintf(d->where, sizeof(d->where), "%s/%s:%u", s.device, s.address, s.port);
+	snprintf(d->where, sizeof(d->where), "%s/%s", s.device, s.address);
 	return 0;
 err:
 	sl_host_close(d->host);

@@ -93,8 +93,11 @@ json_t *status_json(const struct sl_agent *a)
 		return NULL;
 	if (a->rest)
 		json_object_set_new(j, "rest", json_string(sl_agent_rest(a)));
-	if (a->rdma)
+	if (a->rdma) {
 		json_object_set_new(j, "rdma", json_string(sl_agent_rdma(a)));
+		json_object_set_new(j, "queue_pairs", number(rdma_queue_count(a)));
+		json_object_set_new(j, "memory_regions", number(rdma_mr_count(a)));
+	}
 	json_object_set_new(
 		j, "use",
 		json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}", "regions", "used",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * counter SOCKET THREADS - counts "ticks_total" from so many threads until a line comes on stdin,
- * prints how often each counted in all, waits for another line, and says goodbye.
+ * counter SOCKET THREADS [MICROSECONDS] - counts "ticks_total" from so many threads, as fast as it
+ * goes or with pauses, until a line comes on stdin, prints how often each counted in all, waits for another line, and says goodbye.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,6 +13,7 @@
 
 static atomic_bool stop;
 static struct sl_counter ticks;
+static useconds_t pause_us;
 
 static void *count(void *arg)
 {
@@ -22,6 +23,8 @@ static void *count(void *arg)
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
 		sl_counter_inc(ticks);
 		n++;
+		if (pause_us)
+			usleep(pause_us);
 	}
 	return (void *)n;
 }
@@ -34,6 +37,8 @@ int main(int argc, char **argv)
 	int n = argc > 2 ? atoi(argv[2]) : 1;
 	char line[16];
 
+	if (argc > 3)
+		pause_us = (useconds_t)atoi(argv[3]);
 	p = sl_publisher_open(&(struct sl_publisher_opts){ .sz = sizeof(struct sl_publisher_opts),
 							   .socket = argv[1],
 							   .service = "counter",

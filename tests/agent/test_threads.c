@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The loop, REST handlers, publishers and a consumer at the same time, in one process: made to be
+ * run under a thread sanitizer.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+
+#include <sidelight/sidelight.h>
+
+#include "agent/rest.h"
+#include "fixture.h"
+
+#define POSTS 200
+
+static struct sl_agent *agent;
+static int stop_fd;
+static char folder[] = "/tmp/sl-test-XXXXXX", path[64];
+
+static void *loop(void *arg)
+{
+	(void)arg;
+	return (void *)(intptr_t)sl_agent_run(agent, stop_fd);
+}
+
+static void request(const char *method, const char *where, const char *body, int status)
+{
+	struct rest_request q = { .method = method, .path = where, .variable = "", .body = body,
+				  .bytes = strlen(body), .content_type = "application/json" };
+	struct rest_reply reply;
+
+	rest_handle(agent, &q, &reply);
+	assert_int_equal(reply.status >= 400, status >= 400);
+	if (reply.layout) {
+		char text[4096];
+
+		while (layout_read(reply.layout, text, sizeof(text)) > 0)
+			;
+		layout_done(reply.layout);
+	}
+	json_decref(reply.json);
+}
+
+static void *post(void *arg)
+{
+	char body[256];
+
+	for (int i = 0; i < POSTS; i++) {
+		snprintf(body, sizeof(body),
+			 "{\"microservice_id\":\"m%d\",\"name\":\"n%d_total\",\"type\":\"counter\","
+			 "\"add\":1}",
+			 i % 4, i % 7);
+		request("POST", "/metrics", body, 200);
+		if (i % 16 == (int)(intptr_t)arg)
+			request("GET", "/metrics", "", 200);
+		request("GET", i & 1 ? "/health" : "/rdma/mrs", "", 200);
+		request("POST", "/metrics", "{", 400);
+	}
+	return NULL;
+}
+
+static void *publishing(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 30; i++) {
+		struct sl_publisher *p = sl_publisher_open(
+			&(struct sl_publisher_opts){ .sz = sizeof(struct sl_publisher_opts),
+						     .socket = path, .service = "thread",
+						     .max_cells = 64 });
+		struct sl_counter c = sl_counter_create(
+			p, &(struct sl_metric_opts){ .sz = sizeof(struct sl_metric_opts),
+						     .name = "x_total" });
+
+		sl_counter_inc(c);
+		sl_publisher_close(p);
+	}
+	return NULL;
+}
+
+static void *asking(void *arg)
+{
+	char error[256], *text;
+
+	(void)arg;
+	for (int i = 0; i < 30; i++) {
+		text = sl_agent_ask_status(path, error, sizeof(error));
+		assert_non_null(text);
+		free(text);
+	}
+	return NULL;
+}
+
+static void everybody_at_once(void **state)
+{
+	struct sl_agent_opts o = { .socket = path, .host = "threads", .grace_ns = 20 * MS,
+				   .lease_ns = 5 * MS, .rest_idle_ns = 30 * MS };
+	pthread_t t[8];
+	const uint64_t one = 1;
+	char error[256];
+	void *result;
+	int n = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/s", folder);
+	sl_log_level = SL_ERROR;
+	stop_fd = eventfd(0, EFD_CLOEXEC);
+	agent = sl_agent_new(&o, error, sizeof(error));
+	if (!agent)
+		fail_msg("%s", error);
+	pthread_create(&t[n++], NULL, loop, NULL);
+	for (intptr_t i = 0; i < 3; i++)
+		pthread_create(&t[n++], NULL, post, (void *)i);
+	pthread_create(&t[n++], NULL, publishing, NULL);
+	pthread_create(&t[n++], NULL, publishing, NULL);
+	pthread_create(&t[n++], NULL, asking, NULL);
+	for (int i = 1; i < n; i++)
+		pthread_join(t[i], NULL);
+	usleep(200000); /* idle, grace and lease go by */
+	pthread_mutex_lock(&agent->lock);
+	assert_int_equal(agent->n.rest_updates, 3 * POSTS);
+	if (agent->n.closed - agent->n.rest_expired != 60)
+		for (int i = 0; i < COUNTERS; i++)
+			print_message("%s %lu\n", counter_table[i].name,
+				      *(uint64_t *)((char *)&agent->n + counter_table[i].offset));
+	assert_int_equal(agent->n.closed - agent->n.rest_expired, 60);
+	assert_int_equal(agent->proxy_count, 0);
+	pthread_mutex_unlock(&agent->lock);
+	assert_int_equal(write(stop_fd, &one, sizeof(one)), sizeof(one));
+	pthread_join(t[0], &result);
+	assert_null(result);
+	sl_agent_free(agent);
+	close(stop_fd);
+	assert_int_equal(rmdir(folder), 0); /* the socket's file is gone */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(everybody_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
