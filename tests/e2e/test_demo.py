@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""'sidelight demo' shows a page and live values, survives the death of its parts, and leaves no
+process and no file behind."""
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+
+from harness import Part, check, get, series, skip, total, until, workdir
+
+sidelight, examples = sys.argv[1], sys.argv[2]
+d = workdir()
+if not shutil.which('wrk'):
+    skip('wrk is not installed')
+
+
+def descendants(pid):
+    found, queue = [], [pid]
+    while queue:
+        parent = queue.pop()
+        try:
+            with open(f'/proc/{parent}/task/{parent}/children') as f:
+                children = [int(c) for c in f.read().split()]
+        except OSError:
+            continue
+        found += children
+        queue += children
+    return found
+
+
+def alive(pids):
+    left = []
+    for pid in pids:
+        try:
+            with open(f'/proc/{pid}/stat') as f:
+                if f.read().rpartition(')')[2].split()[0] != 'Z':
+                    left.append(pid)
+        except OSError:
+            pass
+    return left
+
+
+def start(*options):
+    tmp = tempfile.mkdtemp(dir=d)
+    return Part(sidelight, 'demo', '--examples', examples, *options, env={'TMPDIR': tmp}), tmp
+
+
+# Both ports are in use: others are taken.
+taken = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
+used = [s.getsockname()[1] for s in taken]
+demo, tmp = start('--listen', f'127.0.0.1:{used[0]}', '--shop-listen', f'127.0.0.1:{used[1]}',
+                  '--period', '5ms')
+ready = demo.ready(60)
+for port in used:
+    check(f':{port}' not in ready['metrics'] + ready['shop'], 'a port in use was taken', demo)
+    check(f'127.0.0.1:{port} is in use' in demo.stdout(), 'nobody was told', demo)
+check('<html' in get(ready['page']).lower(), 'no page', demo)
+check(get(ready['metrics']).startswith('#'), 'no exposition', demo)
+
+
+def served():
+    return total(get(ready['metrics']), 'http_requests_total', route='/products', code='200')
+
+
+before = served()
+check(until(lambda: served() > before > 0), 'the load does not move the shop', demo)
+check('http_requests_total{' in demo.stdout(), 'no sample line was shown', demo)
+
+# A service is killed: it is told, and a new one comes.
+os.kill(int(ready['shop_pid']), signal.SIGKILL)
+check(until(lambda: any('shop (pid' in e and 'killed by signal 9' in e for e in demo.err)),
+      'the death of the shop is not told', demo)
+check(total(get(ready['metrics']), 'http_requests_total', route='/products') > 0,
+      'the last words of the shop are gone', demo)
+check(until(lambda: any(o.startswith('shop runs again') for o in demo.out), 30),
+      'the shop was not started again', demo)
+check(until(lambda: len({labels['process'] for name, labels, _ in series(get(ready['metrics']))
+                         if name == 'http_requests_total'}) == 2),
+      'old and new shop are not both seen', demo)
+parts = descendants(demo.pid)
+check(len(parts) >= 6, f'agent, collector, shop, queue with workers: {parts}', demo)
+check(demo.stop(signal.SIGINT) == 0, 'Ctrl-C is a clean end', demo)
+check(not alive(parts), f'left running: {alive(parts)}', demo)
+check(not os.listdir(tmp), f'left in TMPDIR: {os.listdir(tmp)}', demo)
+
+# By itself, after --duration.
+demo, tmp = start('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0', '--duration', '500ms',
+                  '--load', '0')
+check(demo.wait() == 0 and not os.listdir(tmp), 'a bounded demo', demo)
+
+# Killed outright, it takes its parts along.
+demo, tmp = start('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0')
+demo.ready(60)
+parts = descendants(demo.pid)
+demo.stop(signal.SIGKILL)
+check(until(lambda: not alive(parts)), f'parts outlive a killed demo: {alive(parts)}', demo)
