@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""4 threads make 100 million increments each of one counter, while agent and collector are killed
+and started again and again: the sum that a collector shows in the end is exactly 400 million, and
+what it shows on the way never goes back."""
+import signal
+import sys
+import time
+
+from harness import agent, check, collector, generate, get, report, series, until, workdir
+
+sidelight = sys.argv[1]
+d = workdir()
+THREADS, UPDATES = 4, 100_000_000
+WANTED = THREADS * UPDATES
+
+a = agent(sidelight, d)
+c, url = collector(sidelight, d, '--period', '1ms')
+# Slow enough to be at it while the others die: about 4 seconds.
+g = generate(sidelight, d, '--metrics', '1', '--threads', str(THREADS), '--updates', str(UPDATES),
+             '--rate', str(UPDATES // 4), '--hold', '1h', '--service', 'kills')
+g.ready()
+seen, kills = [], {'agent': 0, 'collector': 0}
+
+
+def value():
+    """What the collector shows now, or None while it doesn't know the series."""
+    try:
+        found = [v for n, labels, v in series(get(url)) if n == 'generated_updates_total'
+                 and labels['service'] == 'kills']
+    except OSError:
+        return None
+    check(len(found) <= 1, f'one process gave several series: {found}', c)
+    return found[0] if found else None
+
+
+def look():
+    v = value()
+    if v is not None:
+        check(not seen or v >= seen[-1], f'the counter went back: {seen[-1:]} -> {v}', a, c)
+        seen.append(v)
+    return v
+
+
+start = time.monotonic()
+while not g.out and time.monotonic() - start < 120:
+    time.sleep(0.15)
+    look()
+    if sum(kills.values()) % 2:
+        c.stop(signal.SIGKILL)
+        c, url = collector(sidelight, d, '--period', '1ms')
+        kills['collector'] += 1
+    else:
+        a.stop(signal.SIGKILL)
+        time.sleep(0.1)
+        a = agent(sidelight, d)
+        kills['agent'] += 1
+    # Both find each other again within the second that is promised, and a little.
+    until(lambda: look() is not None, 10)
+r = report(g, 120)
+check(r['complete'] and r['grand_total'] == WANTED, f'the generator was stopped: {r}', g)
+check(min(kills.values()) >= 2, f'nobody was killed in between: {kills}', g)
+check(until(lambda: look() == WANTED, 20), f'{seen[-1:]} is shown instead of {WANTED}', a, c, g)
+check(any(0 < v < WANTED for v in seen), 'nothing was seen on the way')
+print(f'{WANTED:,} increments, {kills["agent"]} agents and {kills["collector"]} collectors killed, '
+      f'{len(seen)} readings')
+g.stop()
