@@ -138,6 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sl_log_level = SL_ERROR;
 	if (agent_init(&a, &o, error, sizeof(error)))
 		return 0;
+	a.clock = 1;
 	while (in.p < in.end && steps++ < 64) {
 		switch (take(&in)) {
 		case 'P': {
@@ -180,7 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			conn_close(&a, client(&a, conns, take(&in)));
 			break;
 		case 'T':
-			a.clock_ahead += take(&in) * 100000000ull;
+			a.clock += take(&in) * 100000000ull;
 			agent_expire(&a, agent_now(&a));
 			break;
 		case 'W': {

@@ -275,6 +275,7 @@ void agent_fini(struct sl_agent *a)
 		if (a->slots[i])
 			region_free(a, a->slots[i]);
 	agent_bury(a);
+	closer_fini(a);
 	rdma_fini(a);
 	directory_fini(a);
 	pthread_mutex_destroy(&a->lock);

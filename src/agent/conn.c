@@ -21,7 +21,6 @@
 #define PACKETS_A_TURN	16 /* then the others have theirs */
 #define REGIONS_A_CONN	64 /* libsidelight makes at most 15 a process */
 #define REFUSALS_A_CONN 32
-#define FDS_MAX		253 /* SCM_MAX_FD: more never come in one packet */
 
 const char *const drop_names[DROP_COUNT] = {
 	[DROP_MALFORMED] = "malformed", [DROP_SILENT] = "silent", [DROP_SLOW] = "slow",
@@ -407,6 +406,11 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 		       "message type %u with %u bytes is not understood", msg.type, msg.length);
 		goto out;
 	}
+	if (extra && fd < 0 && msg.type == SL_MSG_PUBLISH) {
+		refuse(a, c, msg.serial, REFUSED_SYSTEM, EMFILE,
+		       "the agent has no descriptor left: raise LimitNOFILE");
+		goto out;
+	}
 	if (extra || (fd >= 0 && msg.type != SL_MSG_PUBLISH)) {
 		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
 		       "one descriptor with PUBLISH, none with anything else");
@@ -448,7 +452,7 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 	}
 out:
 	if (fd >= 0)
-		close(fd);
+		closer_close(a, fd);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------------ */
@@ -459,15 +463,20 @@ static int receive(struct sl_agent *a, struct conn *c)
 	_Alignas(8) char data[SL_MSG_MAX + 1];
 	union {
 		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int) * FDS_MAX)];
+		char buf[CMSG_SPACE(sizeof(int))];
 	} control;
 	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
+	/*
+	 * Room for one descriptor, not a byte more: the kernel drops what there is no room for, and
+	 * says so.
+	 */
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
 			     .msg_control = control.buf,
-			     .msg_controllen = sizeof(control.buf)};
+			     .msg_controllen = closer_ready(a) ? CMSG_LEN(sizeof(int)) : 0};
+	struct cmsghdr *cm;
 	bool extra = false;
-	int first = -1;
+	int fd = -1;
 	ssize_t n;
 
 	n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
@@ -479,33 +488,20 @@ static int receive(struct sl_agent *a, struct conn *c)
 		return 1;
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&msg); cm; cm = CMSG_NXTHDR(&msg, cm)) {
-		size_t count;
-
-		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
-			continue;
-		count = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
-			if (first < 0) {
-				first = fd;
-			} else {
-				close(fd);
-				a->n.extra_fds++;
-				extra = true;
-			}
-		}
-	}
-	if (msg.msg_flags & MSG_CTRUNC) /* our own table of descriptors is full */
+	cm = msg.msg_controllen ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS &&
+	    cm->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(cm), sizeof(int));
+	if (msg.msg_flags & MSG_CTRUNC) { /* also when our own table of descriptors is full */
+		a->n.extra_fds++;
 		extra = true;
+	}
 	if (n == 0) { /* the end; an empty packet, which nobody should send, looks the same */
-		if (first >= 0)
-			close(first);
+		if (fd >= 0)
+			closer_close(a, fd);
 		return -1;
 	}
-	conn_packet(a, c, data, (size_t)n, first, extra);
+	conn_packet(a, c, data, (size_t)n, fd, extra);
 	return 1;
 }
 

@@ -203,6 +203,7 @@ struct directory {
 	struct sl_host_key key;
 };
 
+struct closer;
 struct rest;
 struct self;
 struct rdma;
@@ -219,7 +220,7 @@ struct sl_agent {
 	dev_t socket_dev[2];
 	ino_t socket_ino[2];
 	uint64_t timer_due;
-	uint64_t clock_ahead; /* tests let time go by */
+	uint64_t clock; /* tests: the time, which goes by when they say so */
 	uint64_t started_ns;
 	bool offline; /* no sockets: conn_send() keeps answers in the connection (tests, fuzzing) */
 
@@ -240,6 +241,8 @@ struct sl_agent {
 	uint64_t last_id;
 	struct counters n;
 
+	struct closer *closer;
+	pthread_t closer_thread;
 	struct proxy *proxies[256]; /* by microservice */
 	uint32_t proxy_count;
 	uint64_t proxy_seed;
@@ -257,7 +260,7 @@ void uid_drop(struct sl_agent *a, struct uid_count *u);
 bool uid_trusted(const struct sl_agent *a, uid_t uid);
 static inline uint64_t agent_now(const struct sl_agent *a)
 {
-	return sl_now_ns() + a->clock_ahead;
+	return a->clock ? a->clock : sl_now_ns();
 }
 void agent_expire(struct sl_agent *a, uint64_t now);
 uint64_t agent_next_due(const struct sl_agent *a);
@@ -288,6 +291,11 @@ void conn_drain(struct sl_agent *a, struct conn *c);
 /* One packet. Takes the descriptor (-1: none); extra says that more came than one. */
 void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t bytes, int fd,
 		 bool extra);
+
+/* closer.c */
+bool closer_ready(struct sl_agent *a);
+void closer_close(struct sl_agent *a, int fd);
+void closer_fini(struct sl_agent *a);
 
 /* region.c */
 struct refused {

@@ -485,8 +485,9 @@ void region_dead(struct sl_agent *a, struct region *r)
 	a->n.dead++;
 	set_state(a, r, SL_STATE_DEAD);
 	start_grace(a, r);
-	sl_logf(SL_INFO, LOG, "dead id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
-		r->id, (int)r->pid, region_label(r, "service"), region_label(r, "pod"), repaired);
+	sl_log_limited(SL_INFO, LOG,
+		       "dead id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64, r->id,
+		       (int)r->pid, region_label(r, "service"), region_label(r, "pod"), repaired);
 }
 
 /* After CLOSE the publisher does not touch the region any more, says sidelight-attach(7). */

@@ -346,6 +346,10 @@ static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e
 	if (!readable)
 		return true;
 	if (r) {
+		/* The agent may have registered it anew, together with its neighbours: the old
+		 * key is good for two leases from then on. */
+		r->remote.addr = e->addr;
+		r->remote.rkey = e->rkey;
 		set_state(l, r, e);
 		return true;
 	}

@@ -285,6 +285,45 @@ def hundreds_of_pods_come_and_go():
         assert n['dead'] + n['closed'] == pods * rounds, n
 
 
+def defect_5_a_collector_restart_needs_no_agent_restart():
+    with Agent() as agent:
+        client, r = Client(agent.socket), Region()
+        id, _ = client.publish(r)
+        Consumer(agent.socket).close()
+        fds = agent.fds()
+        for i in range(100):
+            pid = os.fork()
+            if not pid:  # killed in the middle of it
+                c = Consumer(agent.socket)
+                c.open(id)
+                c.send(OPEN, struct.pack('<Q', id))
+                os.kill(os.getpid(), signal.SIGKILL)
+            os.waitpid(pid, 0)
+        c = Consumer(agent.socket)
+        assert c.entry(r.instance)['state'] == LIVE
+        assert c.open(id).instance == r.instance
+        c.close()
+        wait_for(lambda: agent.fds() == fds)
+        assert agent.status()['use']['consumers'] == 0
+
+
+def a_descriptor_that_takes_for_ever_to_close_delays_nobody():
+    """Any descriptor may come; those that are no memory are closed by a thread of their own."""
+    with Agent() as agent:
+        before = agent.fds()
+        for i in range(300):
+            s = Client(agent.socket)
+            fd = os.open('/', os.O_RDONLY) if i % 2 else os.open('/dev/null', os.O_RDWR)
+            try:
+                s.ask(PUBLISH, struct.pack('<QQ', 1, 4096), [fd])
+                raise AssertionError('admitted')
+            except Refused as e:
+                assert e.error == 22, e
+            os.close(fd)
+            s.close()
+        wait_for(lambda: agent.fds() <= before)
+
+
 def bounds_are_kept_and_said():
     with Agent('--max-regions', '2', '--max-region-size', '16K', '--max-memory', '1M') as agent:
         keep = []

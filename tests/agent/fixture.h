@@ -102,6 +102,7 @@ static inline void agent_up(struct sl_agent *a, struct sl_agent_opts o)
 	sl_log_level = SL_ERROR;
 	if (agent_init(a, &o, error, sizeof(error)))
 		fail_msg("%s", error);
+	a->clock = 1000 * MS;
 }
 
 static inline struct conn *conn_as(struct sl_agent *a, uid_t uid)
@@ -225,7 +226,7 @@ static inline struct sl_directory_hot dir_hot(struct sl_agent *a)
 /* So much time goes by. */
 static inline void pass(struct sl_agent *a, uint64_t ns)
 {
-	a->clock_ahead += ns;
+	a->clock += ns;
 	agent_expire(a, agent_now(a));
 	agent_bury(a);
 }

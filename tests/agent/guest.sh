@@ -7,7 +7,7 @@ S=/tmp/agent.sock
 
 agent() {
 	sidelight agent --socket $S --no-rest --rdma $RDMA_DEVICE --gid $GID_INDEX \
-		--rdma-settle 300ms --grace 1s --lease 200ms > /tmp/agent.out 2>> /tmp/agent.err &
+		--rdma-settle 4s --grace 1s --lease 200ms > /tmp/agent.out 2>> /tmp/agent.err &
 	AGENT=$!
 	wait_for 10 grep -q ^ready /tmp/agent.out
 }
@@ -42,10 +42,21 @@ sidelight collect --agent $ADDRESS --listen 127.0.0.1:9464 --period 20ms > /tmp/
 COLLECT=$!
 check collector-is-ready wait_for 10 grep -q ^ready /tmp/collect.out
 check every-pod-is-read wait_for 15 has_growing 8
+check each-has-a-key-of-its-own test "$(keys)" = 8
 check neighbours-share-keys wait_for 10 few_keys
 check and-are-read-on wait_for 10 has_growing 8
+sleep 1
 by_cause
 check no-key-went-under-a-reader test "$(errors)" = 0
+
+kill -9 $COLLECT
+collector() {
+	sidelight collect --agent $ADDRESS --listen 127.0.0.1:9464 --period 20ms > /tmp/collect.out 2> /tmp/collect.err &
+	COLLECT=$!
+	wait_for 10 grep -q ^ready /tmp/collect.out
+}
+check defect-5-a-collector-that-was-killed-comes-back-to-the-same-agent collector
+check and-reads-every-pod wait_for 15 has_growing 8
 
 kill -9 ${PIDS[3]}
 check a-death-is-shown wait_for 5 sh -c 'sidelight agent --status --socket /tmp/agent.sock | grep -q " dead "'

@@ -139,9 +139,9 @@ static void look(struct sl_agent *a)
 		if (e.state == SL_STATE_FREE || e.state == SL_STATE_RETIRED || !e.addr)
 			continue;
 		assert_true(seen_count < 65536);
-		/* A lease to notice and one to finish, less what the test itself takes. */
-		seen[seen_count++] = (struct seen){ e.addr, e.length, now + 2 * LEASE - 20 * MS,
-						    e.rkey };
+		/* A lease to notice, and one to finish. */
+		seen[seen_count++] =
+			(struct seen){ e.addr, e.length, now + 2 * LEASE - 1, e.rkey };
 	}
 	for (size_t i = 0; i < seen_count; i++) {
 		if (seen[i].until < now)

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * closer.c - closes descriptors whose closing may take for ever.
+ *
+ * A client may send whatever descriptor it likes, and close() asks the file system behind it: a
+ * hostile one (FUSE needs no privilege) or one that hangs (NFS) need not answer. Memory files
+ * have nobody to ask; all others are closed by a thread which may hang and delay nobody. While
+ * its queue is full no descriptors are taken from sockets; the kernel then drops them by itself,
+ * without asking anybody.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+
+#define QUEUE 64u
+
+struct closer {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	int queue[QUEUE];
+	unsigned int count;
+	bool busy, stop, abandoned;
+};
+
+static void *work(void *arg)
+{
+	struct closer *c = arg;
+	bool abandoned;
+
+	pthread_mutex_lock(&c->lock);
+	while (!c->stop) {
+		int fd;
+
+		if (!c->count) {
+			pthread_cond_wait(&c->wake, &c->lock);
+			continue;
+		}
+		fd = c->queue[--c->count];
+		c->busy = true;
+		pthread_mutex_unlock(&c->lock);
+		close(fd);
+		pthread_mutex_lock(&c->lock);
+		c->busy = false;
+	}
+	abandoned = c->abandoned;
+	pthread_mutex_unlock(&c->lock);
+	if (abandoned)
+		free(c);
+	return NULL;
+}
+
+static bool start(struct sl_agent *a)
+{
+	struct closer *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return false;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->wake, NULL);
+	if (pthread_create(&a->closer_thread, NULL, work, c)) {
+		free(c);
+		return false;
+	}
+	a->closer = c;
+	return true;
+}
+
+/* May another descriptor be taken from a socket? */
+bool closer_ready(struct sl_agent *a)
+{
+	bool ready;
+
+	if (!a->closer)
+		return true;
+	pthread_mutex_lock(&a->closer->lock);
+	ready = a->closer->count < QUEUE;
+	pthread_mutex_unlock(&a->closer->lock);
+	return ready;
+}
+
+void closer_close(struct sl_agent *a, int fd)
+{
+	struct closer *c;
+
+	/* F_GET_SEALS is answered by the kernel, of memory files alone. */
+	if (fcntl(fd, F_GET_SEALS) >= 0 || a->epoll_fd < 0 || (!a->closer && !start(a))) {
+		close(fd);
+		return;
+	}
+	c = a->closer;
+	pthread_mutex_lock(&c->lock);
+	if (c->count < QUEUE) {
+		c->queue[c->count++] = fd;
+		fd = -1;
+	}
+	pthread_cond_signal(&c->wake);
+	pthread_mutex_unlock(&c->lock);
+	if (fd >= 0) /* can't be: closer_ready() was asked */
+		close(fd);
+}
+
+void closer_fini(struct sl_agent *a)
+{
+	struct closer *c = a->closer;
+	bool hangs;
+
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	hangs = c->abandoned = c->busy;
+	c->stop = true;
+	c->count = 0; /* the end of the process closes what is left */
+	pthread_cond_signal(&c->wake);
+	pthread_mutex_unlock(&c->lock);
+	if (hangs) {
+		pthread_detach(a->closer_thread); /* and frees what is its own, one day */
+	} else {
+		pthread_join(a->closer_thread, NULL);
+		pthread_cond_destroy(&c->wake);
+		pthread_mutex_destroy(&c->lock);
+		free(c);
+	}
+	a->closer = NULL;
+}
