@@ -484,10 +484,11 @@ struct layout *layout_new(struct sl_collector *c, struct region *r, const void *
 	if (l->columns < n) {
 		layout_put(l);
 		l = NULL;
-	} else if (l->refused) {
+	} else if (l->refused > r->series_refused) {
+		ADD(c->refused_series, l->refused - r->series_refused);
+		r->series_refused = l->refused;
 		sl_log_limited(SL_WARN, "collect",
-			       "series refused count=%u max_series=%zu: raise "
-			       "--max-series",
+			       "series refused count=%u max_series=%zu: raise --max-series",
 			       l->refused, c->opts.max_series);
 	}
 out:

@@ -16,23 +16,24 @@
 #include "base/base.h"
 #include "collect/internal.h"
 
-#define POLL_BATCH     64u
-#define TRIES	       4u	     /* READs of a line that does not settle, in one round */
-#define DRIVE_NS       5000000u	     /* between two looks at the connection within a round */
-#define STATS_NS       100000000u    /* between two snapshots of the fabric's counters */
-#define RETRY_MIN_NS   50000000u     /* bring-up that failed for no fault of the region */
-#define DROPPED_MIN_NS 5000000000u   /* a hostile region is looked at again */
-#define DROPPED_MAX_NS 300000000000u /* ... ever more seldom */
-#define SCHEMA_MIN_NS  5000000u	     /* between two readings of a region's schema */
-#define SCHEMA_MAX_NS  1000000000u   /* ... if its layout never rests */
-#define AGAIN_NS       1000000000u   /* entries that there was no room for are tried again */
-#define SCHEMA_TRIES   5u
-#define SCHEMA_PIECE   65536u
-#define HOT_MAX_NS     5000000000u  /* a hot line that does not settle for so long never will */
-#define ORPHAN_NS      10000000000u /* a region that did not come back after an agent's restart */
-#define FINAL_PASSES   20u	    /* tries to read all of a dead region */
-#define MAPS_A_TURN    4u
-#define HEADER_READ    (SL_HEADER_SIZE + SL_LINE_SIZE)
+#define POLL_BATCH	   64u
+#define TRIES		   4u	      /* READs of a line that does not settle, in one round */
+#define DRIVE_NS	   5000000u   /* between two looks at the connection within a round */
+#define STATS_NS	   100000000u /* between two snapshots of the fabric's counters */
+#define DIRECTORY_RETRY_NS 1000000u  /* after a directory's hot line that did not settle, or lied */
+#define RETRY_MIN_NS	   50000000u /* bring-up that failed for no fault of the region */
+#define DROPPED_MIN_NS	   5000000000u	 /* a hostile region is looked at again */
+#define DROPPED_MAX_NS	   300000000000u /* ... ever more seldom */
+#define SCHEMA_MIN_NS	   5000000u	 /* between two readings of a region's schema */
+#define SCHEMA_MAX_NS	   1000000000u	 /* ... if its layout never rests */
+#define AGAIN_NS	   1000000000u	 /* entries that there was no room for are tried again */
+#define SCHEMA_TRIES	   5u
+#define SCHEMA_PIECE	   65536u
+#define HOT_MAX_NS	   5000000000u /* a hot line that does not settle for so long never will */
+#define ORPHAN_NS	   10000000000u /* a region that did not come back after an agent's restart */
+#define FINAL_PASSES	   20u		/* tries to read all of a dead region */
+#define MAPS_A_TURN	   4u
+#define HEADER_READ	   (SL_HEADER_SIZE + SL_LINE_SIZE)
 
 /* ---- making and freeing -------------------------------------------------------------------------- */
 
@@ -847,6 +848,7 @@ static void complete(struct link *l, struct sl_read *read, uint64_t now_ns, int6
 	struct region *r = op->region;
 	struct worker *w = l->worker;
 	struct sl_directory_hot hot;
+	enum sl_fault fault;
 	bool again = false;
 	uint64_t took;
 
@@ -863,10 +865,15 @@ static void complete(struct link *l, struct sl_read *read, uint64_t now_ns, int6
 			take_directory_header(l, read, now_ns);
 			break;
 		case OP_DIR_HOT:
-			if (!sl_directory_hot_parse(read->to, l->dir, &hot))
+			fault = sl_directory_hot_parse(read->to, l->dir, &hot);
+			if (!fault)
 				directory_hot(l, &hot, now_ns);
 			else
 				again = post_again(l, op);
+			if (fault && !again) {
+				BUMP(w->faults[fault], 1);
+				l->dir_retry_ns = now_ns + DIRECTORY_RETRY_NS;
+			}
 			break;
 		case OP_ENTRIES:
 			again = !take_entries(l, op, read, now_ns) && post_again(l, op);
@@ -896,7 +903,7 @@ static void complete(struct link *l, struct sl_read *read, uint64_t now_ns, int6
 		break;
 	case OP_ENTRIES:
 		l->entries_out--;
-		if (l->entries_active && !l->entries_out && l->entries_next >= l->dir_used)
+		if (l->entries_active && !l->entries_out && l->entries_next >= l->entries_end)
 			entries_done(l, now_ns);
 		break;
 	case OP_SCHEMA:
@@ -1163,18 +1170,18 @@ static void read_entries(struct link *l, uint64_t now_ns)
 			return;
 		l->entries_active = true;
 		l->entries_next = 0;
+		l->entries_end = l->dir_used; /* it may grow meanwhile */
 		l->entries_unsettled = 0;
 		l->entries_generation = l->dir_wanted;
 		l->again_ns = 0;
 		l->entries_start_ns = now_ns;
-		if (!l->dir_used)
+		if (!l->entries_end)
 			entries_done(l, now_ns);
 	}
-	while (l->entries_active && l->entries_next < l->dir_used && l->entries_next < l->slots) {
-		uint32_t n = l->dir_used - l->entries_next;
+	while (l->entries_active && l->entries_next < l->entries_end) {
+		uint32_t n = l->entries_end - l->entries_next;
 		struct op *op;
 
-		n = n < l->slots - l->entries_next ? n : l->slots - l->entries_next;
 		n = n < ENTRIES_A_READ ? n : ENTRIES_A_READ;
 		op = new_op(l, OP_ENTRIES, NULL, dir,
 			    l->dir->entries + (uint64_t)l->entries_next * SL_LINE_SIZE,

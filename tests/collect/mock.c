@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+/* mock.c - see mock.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "fabric/fabric.h"
+#include "region/decode.h"
+
+#include "mock.h"
+
+#define READS 4096u
+
+struct sl_fabric {
+	struct mock_host *host;
+	struct sl_remote directory;
+	uint64_t seen; /* host's epoch that this connection has */
+	uint64_t epoch;
+	enum sl_fabric_state state;
+	struct sl_fabric_stats stats;
+	struct sl_read *read[READS]; /* taken, not completed */
+	uint64_t posted_ns[READS];
+	uint32_t count;
+	uint8_t *buffer;
+	size_t bytes;
+};
+
+static struct mock_host *hosts[MOCK_HOSTS];
+
+struct mock_host *mock_host(const char *target, uint32_t entries)
+{
+	struct mock_host *h = calloc(1, sizeof(*h));
+	int i = 0;
+
+	while (hosts[i])
+		i++;
+	hosts[i] = h;
+	snprintf(h->target, sizeof(h->target), "%s", target);
+	pthread_mutex_init(&h->lock, NULL);
+	make_directory(&h->directory, entries);
+	h->up = true;
+	h->epoch = 1;
+	h->rng = 1;
+	return h;
+}
+
+void mock_put(struct mock_host *h, uint32_t index, uint64_t id, const void *memory, uint64_t bytes,
+	      uint32_t state, uint64_t instance)
+{
+	uint64_t live = 0;
+
+	pthread_mutex_lock(&h->lock);
+	if (memory)
+		h->region[id] = (struct mock_region){.memory = memory, .bytes = bytes};
+	make_entry(&h->directory, index, id, 0, bytes, 0, state, SL_REGION_METRICS, instance);
+	for (uint32_t i = 0; i < h->directory.max_entries; i++)
+		live += SL_ENTRY_STATE(h->directory.entries[i][SL_ENTRY_KEY]) == SL_STATE_LIVE;
+	make_set(h->directory.hot, SL_DIR_LIVE, live);
+	pthread_mutex_unlock(&h->lock);
+}
+
+void mock_restart(struct mock_host *h)
+{
+	uint32_t entries = h->directory.max_entries;
+
+	pthread_mutex_lock(&h->lock);
+	make_free(&h->directory);
+	make_directory(&h->directory, entries);
+	memset(h->region, 0, sizeof(h->region));
+	h->epoch++;
+	pthread_mutex_unlock(&h->lock);
+}
+
+void mock_set(struct mock_host *h, bool up)
+{
+	pthread_mutex_lock(&h->lock);
+	h->epoch += up && !h->up;
+	h->up = up;
+	pthread_mutex_unlock(&h->lock);
+}
+
+void mock_reset(void)
+{
+	for (int i = 0; i < MOCK_HOSTS; i++) {
+		if (!hosts[i])
+			continue;
+		make_free(&hosts[i]->directory);
+		pthread_mutex_destroy(&hosts[i]->lock);
+		free(hosts[i]);
+		hosts[i] = NULL;
+	}
+}
+
+static uint64_t any(struct mock_host *h)
+{
+	h->rng ^= h->rng << 13;
+	h->rng ^= h->rng >> 7;
+	h->rng ^= h->rng << 17;
+	return h->rng;
+}
+
+/* ---- fabric.h --------------------------------------------------------------------------------- */
+
+struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts *opts)
+{
+	struct sl_fabric *f;
+
+	for (int i = 0; i < MOCK_HOSTS; i++) {
+		if (!hosts[i] || strcmp(hosts[i]->target, target))
+			continue;
+		f = calloc(1, sizeof(*f));
+		f->host = hosts[i];
+		f->bytes = opts->buffer_bytes ? opts->buffer_bytes : 4u << 20;
+		f->buffer = aligned_alloc(64, f->bytes);
+		return f;
+	}
+	errno = EINVAL;
+	return NULL;
+}
+
+const char *sl_fabric_error(void)
+{
+	return "no such mock";
+}
+
+void sl_fabric_close(struct sl_fabric *f)
+{
+	if (!f)
+		return;
+	free(f->buffer);
+	free(f);
+}
+
+const char *sl_fabric_name(const struct sl_fabric *f)
+{
+	(void)f;
+	return "mock";
+}
+
+const char *sl_fabric_target(const struct sl_fabric *f)
+{
+	return f->host->target;
+}
+
+enum sl_fabric_state sl_fabric_drive(struct sl_fabric *f, uint64_t now_ns, uint64_t *epoch)
+{
+	struct mock_host *h = f->host;
+
+	(void)now_ns;
+	pthread_mutex_lock(&h->lock);
+	if (!h->up) {
+		f->state = SL_FABRIC_DOWN;
+	} else if (f->state != SL_FABRIC_UP || f->seen != h->epoch) {
+		f->state = SL_FABRIC_UP;
+		f->seen = h->epoch;
+		f->epoch++;
+		f->stats.connects++;
+		f->directory = (struct sl_remote){.length = h->directory.size};
+	}
+	pthread_mutex_unlock(&h->lock);
+	*epoch = f->epoch;
+	return f->state;
+}
+
+const struct sl_remote *sl_fabric_directory(struct sl_fabric *f)
+{
+	return f->state == SL_FABRIC_UP ? &f->directory : NULL;
+}
+
+int sl_fabric_map(struct sl_fabric *f, struct sl_remote *remote)
+{
+	struct mock_host *h = f->host;
+	int err = 0;
+
+	pthread_mutex_lock(&h->lock);
+	__atomic_fetch_add(&h->maps, 1, __ATOMIC_RELAXED);
+	if (!h->region[remote->id].memory || h->region[remote->id].no_map)
+		err = -ENOENT;
+	else
+		remote->local = &h->region[remote->id];
+	pthread_mutex_unlock(&h->lock);
+	return err;
+}
+
+void sl_fabric_unmap(struct sl_fabric *f, struct sl_remote *remote)
+{
+	pthread_mutex_lock(&f->host->lock);
+	__atomic_fetch_add(&f->host->unmaps, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&f->host->lock);
+	remote->local = NULL;
+}
+
+void *sl_fabric_buffer(struct sl_fabric *f, size_t *bytes)
+{
+	*bytes = f->bytes;
+	return f->buffer;
+}
+
+int sl_fabric_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count)
+{
+	uint32_t n = 0;
+
+	if (f->state != SL_FABRIC_UP)
+		return -ENOTCONN;
+	for (; n < count && f->count < 128; n++) {
+		f->posted_ns[f->count] = sl_now_ns();
+		f->read[f->count++] = &reads[n];
+		f->stats.reads++;
+	}
+	return (int)n;
+}
+
+/* Copies words by relaxed loads; some lines come half from before and half from after a change. */
+static int copy(struct sl_fabric *f, struct sl_read *r)
+{
+	struct mock_host *h = f->host;
+	const uint8_t *from = NULL;
+	uint64_t bytes = 0;
+
+	if (r->remote->id == 0) {
+		from = h->directory.mem;
+		bytes = h->directory.size;
+		__atomic_fetch_add(&h->directory_reads, 1, __ATOMIC_RELAXED);
+	} else if (h->region[r->remote->id].memory) {
+		from = h->region[r->remote->id].memory;
+		bytes = h->region[r->remote->id].bytes;
+		__atomic_fetch_add(&h->region[r->remote->id].reads, 1, __ATOMIC_RELAXED);
+	}
+	if (!from)
+		return -EACCES;
+	if (r->offset + r->length > bytes || r->offset + r->length > r->remote->length)
+		return -ERANGE;
+	sl_copy_words(r->to, (const volatile uint64_t *)(from + r->offset), r->length / 8);
+	/* Headers don't change, so that they can't be torn. */
+	for (uint32_t at = 0; h->tear && r->offset && at < r->length; at += 64)
+		if (any(h) % 100 < h->tear)
+			((uint64_t *)((uint8_t *)r->to + at))[any(h) % 7] ^= 1ull << any(h) % 64;
+	return 0;
+}
+
+int sl_fabric_poll(struct sl_fabric *f, struct sl_read **done, uint32_t max, uint64_t now_ns,
+		   uint64_t timeout_ns)
+{
+	struct mock_host *h = f->host;
+	bool lost = false;
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&h->lock);
+	lost = f->count && (f->state != SL_FABRIC_UP || !h->up || f->seen != h->epoch);
+	for (uint32_t i = 0; i < f->count && timeout_ns; i++)
+		lost |= now_ns > f->posted_ns[i] + timeout_ns;
+	if (f->count && h->fail && any(h) % 100 < h->fail) {
+		h->epoch++; /* a timeout resets the connection, with all that is on the way */
+		lost = true;
+	}
+	while (n < max && f->count && (lost || !h->hold)) {
+		uint32_t i = h->shuffle ? (uint32_t)(any(h) % f->count) : 0;
+		struct sl_read *r = f->read[i];
+
+		memmove(&f->read[i], &f->read[i + 1], (f->count - i - 1) * sizeof(*f->read));
+		memmove(&f->posted_ns[i], &f->posted_ns[i + 1],
+			(f->count - i - 1) * sizeof(*f->posted_ns));
+		f->count--;
+		if (lost)
+			memset(r->to, 0xee, r->length); /* who looks at it now is wrong */
+		r->status = lost ? -ETIMEDOUT : copy(f, r);
+		f->stats.errors_timeout += lost;
+		done[n++] = r;
+		if (!lost && h->shuffle && any(h) % 4 == 0)
+			break;
+	}
+	if (lost && !f->count && f->seen == h->epoch && h->up)
+		h->epoch++;
+	pthread_mutex_unlock(&h->lock);
+	return (int)n;
+}
+
+uint32_t sl_fabric_outstanding(const struct sl_fabric *f)
+{
+	return f->count;
+}
+
+void sl_fabric_stats(const struct sl_fabric *f, struct sl_fabric_stats *out)
+{
+	*out = f->stats;
+}

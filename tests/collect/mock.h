@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mock.h - a fabric whose hosts are memory of the test: READs may be held back, come out of order,
+ * torn, or not at all. It stands in for src/fabric/fabric.c at link time.
+ */
+#ifndef TESTS_COLLECT_MOCK_H
+#define TESTS_COLLECT_MOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../region/make_region.h"
+
+#define MOCK_REGIONS 4096
+#define MOCK_HOSTS   8
+
+struct mock_region {
+	const void *memory; /* NULL: no such id */
+	uint64_t bytes;
+	bool no_map;        /* mapping fails */
+	uint64_t reads;
+};
+
+struct mock_host {
+	char target[64];
+	pthread_mutex_t lock;
+	/* Under the lock. */
+	struct make directory;
+	struct mock_region region[MOCK_REGIONS]; /* by id */
+	bool up;
+	uint64_t epoch;
+	bool hold;         /* READs are taken and do not come back */
+	bool shuffle;      /* they come back in any order */
+	unsigned int tear; /* so many of 100 copies of a line are torn */
+	unsigned int fail; /* so many of 100 READs time out, and the connection with them */
+	uint64_t directory_reads, maps, unmaps;
+	uint64_t rng;
+};
+
+/* Makes a host with a directory for so many entries; it is up. Before the collector is. */
+struct mock_host *mock_host(const char *target, uint32_t entries);
+/* Puts a region at entry index with id; the directory's generation moves. */
+void mock_put(struct mock_host *h, uint32_t index, uint64_t id, const void *memory, uint64_t bytes,
+	      uint32_t state, uint64_t instance);
+/* A new agent: all entries are gone. */
+void mock_restart(struct mock_host *h);
+void mock_set(struct mock_host *h, bool up);
+void mock_reset(void); /* frees all hosts */
+
+#endif

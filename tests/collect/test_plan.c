@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_plan.c - every line in use is read once, nothing outside is read, and READs are few. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "collect/plan.h"
+
+static void any_plan(void **state)
+{
+	uint32_t s = 1;
+
+	(void)state;
+	for (int round = 0; round < 3000; round++) {
+		struct sl_region_info info = {0};
+		uint32_t lines, stripes, max_lines;
+		uint64_t end, bytes = 0;
+		uint8_t *seen, hot = 0;
+		struct sl_plan p;
+
+		s = s * 1664525 + 1013904223;
+		max_lines = 64 * (1 + (s >> 20) % 40);
+		info.stripe_stride = max_lines * SL_LINE_SIZE;
+		info.max_stripes = 1 + (s >> 8) % 20;
+		info.hot = 4096;
+		info.stripes = 4160 + (s >> 4) % 3 * 4032;
+		if (s % 5 == 0)
+			info.hot = info.stripes + (uint64_t)info.stripe_stride * info.max_stripes;
+		info.max_lines = max_lines;
+		lines = (s >> 12) % (max_lines + 1);
+		stripes = (s >> 16) % (info.max_stripes + 1);
+		seen = calloc(max_lines * info.max_stripes, 1);
+		sl_plan_init(&p);
+		assert_int_equal(sl_plan_make(&p, &info, lines, stripes), 0);
+		end = 0;
+		for (uint32_t i = 0; i < p.reads; i++) {
+			const struct sl_plan_read *r = &p.read[i];
+
+			assert_true(r->offset >= end && r->length <= SL_PLAN_READ_MAX);
+			assert_int_equal(r->offset % SL_LINE_SIZE, 0);
+			/* Neighbours that could travel together do. */
+			if (i && r->offset - end <= SL_PLAN_GAP)
+				assert_true(p.read[i - 1].length + SL_PLAN_GAP + SL_LINE_SIZE >
+					    SL_PLAN_READ_MAX);
+			end = r->offset + r->length;
+			bytes += r->length;
+			for (uint32_t k = 0; k < r->pieces; k++) {
+				const struct sl_piece *q = &p.piece[r->piece + k];
+
+				assert_true(q->at + q->count * SL_LINE_SIZE <= r->length);
+				if (q->stripe == SL_PIECE_HOT) {
+					assert_int_equal(r->offset + q->at, info.hot);
+					hot++;
+					continue;
+				}
+				assert_true(q->stripe < stripes && q->first + q->count <= lines);
+				assert_int_equal(r->offset + q->at,
+						 info.stripes +
+							 (uint64_t)q->stripe * info.stripe_stride +
+							 q->first * SL_LINE_SIZE);
+				for (uint32_t n = 0; n < q->count; n++)
+					seen[q->stripe * max_lines + q->first + n]++;
+			}
+		}
+		assert_int_equal(hot, 1);
+		assert_int_equal(bytes, p.bytes);
+		for (uint32_t n = 0; n < max_lines * info.max_stripes; n++)
+			assert_int_equal(seen[n], n / max_lines < stripes && n % max_lines < lines);
+		sl_plan_free(&p);
+		free(seen);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(any_plan)};
+
+	return cmocka_run_group_tests_name("every-line-in-use-is-read-once", tests, NULL, NULL);
+}
