@@ -81,6 +81,9 @@ int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shap
 	/* The first bucket is the one of the numbers right above min, which min itself may end. */
 	first = bucket_of(nextafter(min, INFINITY), SCALE_MAX - scale);
 	last = bucket_of(max, SCALE_MAX - scale);
+	/* A bucket up to 2^1024 would take infinity, which counts as above the last one. */
+	if (last >= 1024 * 256 >> (SCALE_MAX - scale))
+		return SL__REFUSED_SHAPE;
 	if (last - first + 1 > (int32_t)SL_BUCKETS_MAX - 2) /* zero and overflow are two more */
 		return SL__REFUSED_SHAPE;
 	shape->scale = scale;

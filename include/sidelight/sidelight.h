@@ -130,7 +130,7 @@ struct sl_metric_opts {
 	/*
 	 * sl_histogram_create(): exponential buckets of factor 2^(2^-scale), as many as lie between
 	 * min and max and at most 4096 (refused); the defaults take 323 cells. min and max are
-	 * normal numbers > 0.
+	 * normal numbers > 0, and max in a bucket that ends below 2^1024.
 	 */
 	int scale;        /* -4 .. 8; 0 is factor 2; default (use_scale false): 3, factor 1.09 */
 	bool use_scale;
