@@ -219,8 +219,18 @@ bool sl__attach_stop(struct sl_publisher *p)
 		p->have_thread = false;
 	}
 	sl__lock(&guard);
-	if (p->sock.fd >= 0)
+	if (sl__fd_ours(&p->sock)) {
+		char ignored;
+
 		send_message(p->sock.fd, SL_MSG_CLOSE, ++p->serial, &bye, sizeof(bye), -1);
+		/*
+		 * A socket that is closed with an unread message in it is a connection reset at
+		 * the other end, which would come before our CLOSE.
+		 */
+		shutdown(p->sock.fd, SHUT_RD);
+		while (recv(p->sock.fd, &ignored, 1, MSG_DONTWAIT) > 0)
+			;
+	}
 	close_socket(p);
 	sl__fd_close(&p->wake[0]);
 	sl__fd_close(&p->wake[1]);

@@ -128,6 +128,7 @@ extern SL__HIDDEN struct sl__slot sl__slots[SL_SLOTS];
 struct sl__guard {
 	sigset_t signals;
 	int cancel;
+	int error; /* errno, which an update in a signal handler must not change */
 };
 SL__HIDDEN void sl__lock(struct sl__guard *guard);
 SL__HIDDEN void sl__unlock(const struct sl__guard *guard);

@@ -35,6 +35,7 @@ void sl__lock(struct sl__guard *guard)
 {
 	sigset_t all;
 
+	guard->error = errno;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &guard->signals);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard->cancel);
@@ -46,6 +47,7 @@ void sl__unlock(const struct sl__guard *guard)
 	pthread_mutex_unlock(&mutex);
 	pthread_setcancelstate(guard->cancel, NULL);
 	pthread_sigmask(SIG_SETMASK, &guard->signals, NULL);
+	errno = guard->error;
 }
 
 /*

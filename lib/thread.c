@@ -14,7 +14,7 @@ struct owner {
 	struct owner *next, **previous;
 	struct sl__thread *public;
 	uint32_t stripe[SL_SLOTS]; /* index of the stripe that it owns; 0: none */
-	uint16_t sharing;	   /* bit of a slot: was counted as a thread that shares */
+	_Atomic uint16_t sharing;  /* bit of a slot: was counted as a thread that shares */
 	bool listed;
 	bool ended; /* its destructor ran: what it still counts goes to the shared stripe */
 };
@@ -67,7 +67,7 @@ void sl__stripes_forget(unsigned int slot)
 {
 	for (struct owner *o = owners; o; o = o->next) {
 		o->stripe[slot] = 0;
-		o->sharing &= ~(1u << slot);
+		atomic_fetch_and(&o->sharing, (uint16_t) ~(1u << slot));
 		__atomic_store_n(&o->public->stripe[slot], 0, __ATOMIC_RELAXED);
 	}
 }
@@ -117,7 +117,7 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	if (self.ended)
 		return 0;
 	/* A thread that shares asks again when another one has ended. A hint, hence relaxed. */
-	if ((self.sharing & bit) &&
+	if ((atomic_load_explicit(&self.sharing, memory_order_relaxed) & bit) &&
 	    !atomic_load_explicit(&sl__slots[slot].free, memory_order_relaxed))
 		return 0;
 	sl__lock(&guard);
@@ -141,7 +141,7 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 		stripe = (uintptr_t)p->base + p->stripe_offset + (uintptr_t)index * p->stride;
 		sl__thread.stripe[slot] = stripe;
 	} else if (!(self.sharing & bit)) {
-		self.sharing |= bit;
+		atomic_fetch_or(&self.sharing, bit);
 		atomic_fetch_add_explicit(&p->sharing, 1, memory_order_relaxed);
 		sl__hot_add(p, SL_HOT_STATE, 1u << 8);
 	}
