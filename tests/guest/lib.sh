@@ -45,7 +45,7 @@ hot() {
 # Two guests: say that one came to a point, and wait until the other one did.
 tell() { echo "${*:2}" > "$OUT/$1.part" && mv "$OUT/$1.part" "$OUT/$1"; }
 heard() { [ -e "$OUT/$1" ]; }
-hear() { wait_for "${2:-60}" heard "$1" && cat "$OUT/$1"; }
+hear() { wait_for "${2:-120}" heard "$1" && cat "$OUT/$1"; }
 
 # What this guest's kernel holds for RDMA but for its own (the CM's queue pair, without a process).
 rdma_left() {
