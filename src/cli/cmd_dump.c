@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cmd_dump.c - sidelight dump: where regions come from, and what becomes of them. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <sidelight/attach.h>
+
+#include "base/base.h"
+#include "cli/dump.h"
+
+#define ANSWER_MS 5000
+
+static struct {
+	bool json, raw_lines, check, all;
+	const char *socket;
+	uint64_t id;
+} settings;
+
+static int dump_main(const struct sl_command *self, int argc, char **argv);
+
+const struct sl_command sl_cmd_dump = {
+	.name = "dump",
+	.synopsis = "[OPTION]... FILE|PID|--socket PATH [--id N|--all]",
+	.summary = "show a region or the directory: header, schema, values, lines",
+	.run = dump_main,
+};
+
+static int failed(const char *source, const char *what)
+{
+	fprintf(stderr, "sidelight dump: %s: %s\n", source, what);
+	return SL_EXIT_FAILURE;
+}
+
+/* Takes fd over. The directory's snapshot is handed back if keep is not NULL. */
+static int dump_one(const char *source, int fd, struct dump *keep)
+{
+	struct dump *d = keep ? keep : calloc(1, sizeof(*d));
+	bool good;
+
+	if (!d) {
+		close(fd);
+		return failed(source, strerror(ENOMEM));
+	}
+	good = dump_read(d, source, fd);
+	close(fd);
+	if (settings.check)
+		dump_print_check(d);
+	else if (settings.json)
+		dump_print_json(d, settings.raw_lines);
+	else
+		dump_print_text(d, settings.raw_lines);
+	/* Standard output has it all; this says why the exit status is what it is. */
+	if (!good && !settings.check && d->error)
+		failed(source, strerror(d->error));
+	else if (!good && !settings.check)
+		fprintf(stderr, "sidelight dump: %s: %s: %s\n", source, d->part,
+			sl_fault_name(d->fault));
+	if (!keep) {
+		dump_free(d);
+		free(d);
+	}
+	return good ? SL_EXIT_OK : SL_EXIT_FAILURE;
+}
+
+/* ---- a file -------------------------------------------------------------------------------------- */
+
+static int dump_file(const char *path)
+{
+	/* Not waiting for a FIFO's other end. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0)
+		return failed(path, strerror(errno));
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+		close(fd);
+		return failed(path, "is no regular file");
+	}
+	return dump_one(path, fd, NULL);
+}
+
+/* ---- a process: every memfd of its that holds a region --------------------------------------------- */
+
+static int dump_process(const char *pid)
+{
+	char path[64], target[256], source[64];
+	int status = SL_EXIT_OK;
+	unsigned int found = 0;
+	struct dirent *e;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/fd", pid);
+	dir = opendir(path);
+	if (!dir)
+		return failed(pid, errno == ENOENT ? "there is no such process" : strerror(errno));
+	while ((e = readdir(dir))) {
+		uint8_t magic[8];
+		ssize_t n;
+		int fd;
+
+		if (!isdigit((unsigned char)e->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/fd/%.20s", pid, e->d_name);
+		n = readlink(path, target, sizeof(target) - 1);
+		if (n < 0)
+			continue;
+		target[n] = 0;
+		if (strncmp(target, "/memfd:", 7))
+			continue;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0) {
+			status = failed(path, strerror(errno));
+			continue;
+		}
+		if (pread(fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
+		    memcmp(magic, SL_REGION_MAGIC, sizeof(magic))) {
+			close(fd);
+			continue;
+		}
+		snprintf(source, sizeof(source), "pid %.20s fd %.20s", pid, e->d_name);
+		if (found++ && !settings.json && !settings.check)
+			putchar('\n');
+		if (dump_one(source, fd, NULL))
+			status = SL_EXIT_FAILURE;
+	}
+	closedir(dir);
+	if (!found && !status)
+		return failed(pid, "holds no region");
+	return status;
+}
+
+/* ---- an agent -------------------------------------------------------------------------------------- */
+
+static int agent_connect(const char *path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int s;
+
+	if (strlen(path) >= sizeof(to.sun_path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	strcpy(to.sun_path, path);
+	s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (s >= 0 && connect(s, (struct sockaddr *)&to, sizeof(to))) {
+		int error = errno;
+
+		close(s);
+		errno = error;
+		return -1;
+	}
+	return s;
+}
+
+/*
+ * Asks, and waits for the answer of the type wanted, which comes with a descriptor. Returns it, or
+ * -1 with one line in why.
+ */
+static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, uint16_t wanted,
+		     char *why, size_t why_bytes)
+{
+	static uint32_t serial;
+	struct {
+		struct sl_msg msg;
+		char payload[SL_MSG_MAX - sizeof(struct sl_msg)];
+	} packet = {.msg = {SL_MSG_MAGIC, type, 0, bytes, ++serial}};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = {&packet, sizeof(packet.msg) + bytes};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct pollfd p = {.fd = s, .events = POLLIN};
+	struct cmsghdr *c;
+	ssize_t n;
+	int fd = -1;
+
+	if (bytes)
+		memcpy(packet.payload, payload, bytes);
+	if (sendmsg(s, &m, MSG_NOSIGNAL) < 0) {
+		snprintf(why, why_bytes, "%s", strerror(errno));
+		return -1;
+	}
+	if (poll(&p, 1, ANSWER_MS) != 1) {
+		snprintf(why, why_bytes, "no answer within %d s", ANSWER_MS / 1000);
+		return -1;
+	}
+	iov.iov_len = sizeof(packet);
+	m.msg_control = control.bytes;
+	m.msg_controllen = sizeof(control.bytes);
+	n = recvmsg(s, &m, MSG_CMSG_CLOEXEC);
+	if (n < 0) {
+		snprintf(why, why_bytes, "%s", strerror(errno));
+		return -1;
+	}
+	for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		    c->cmsg_len == CMSG_LEN(sizeof(int)))
+			memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	if (n < (ssize_t)sizeof(packet.msg) || packet.msg.magic != SL_MSG_MAGIC ||
+	    (size_t)n != sizeof(packet.msg) + packet.msg.length || packet.msg.serial != serial) {
+		snprintf(why, why_bytes, n ? "the answer is malformed" : "it hung up");
+	} else if (packet.msg.type == SL_MSG_REFUSED &&
+		   packet.msg.length == sizeof(struct sl_msg_refused)) {
+		struct sl_msg_refused *r = (struct sl_msg_refused *)packet.payload;
+
+		r->reason[sizeof(r->reason) - 1] = 0;
+		snprintf(why, why_bytes, "refused: %s", r->reason);
+	} else if (packet.msg.type != wanted || fd < 0) {
+		snprintf(why, why_bytes, "the answer is of type %u", packet.msg.type);
+	} else {
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static int dump_id(int s, const char *path, uint64_t id)
+{
+	struct sl_msg_id ask = {id};
+	char why[320], source[64];
+	int fd = agent_ask(s, SL_MSG_OPEN, &ask, sizeof(ask), SL_MSG_REGION, why, sizeof(why));
+
+	snprintf(source, sizeof(source), "id %" PRIu64, id);
+	if (fd < 0) {
+		fprintf(stderr, "sidelight dump: %s: %s: %s\n", path, source, why);
+		return SL_EXIT_FAILURE;
+	}
+	return dump_one(source, fd, NULL);
+}
+
+static int dump_agent(const char *path)
+{
+	struct dump *directory = NULL;
+	int s = agent_connect(path), fd, status;
+	char why[320];
+
+	if (s < 0)
+		return failed(path, strerror(errno));
+	status = SL_EXIT_FAILURE;
+	fd = agent_ask(s, SL_MSG_SUBSCRIBE, NULL, 0, SL_MSG_WELCOME, why, sizeof(why));
+	if (fd < 0) {
+		failed(path, why);
+		goto out;
+	}
+	if (settings.id) {
+		close(fd);
+		status = dump_id(s, path, settings.id);
+		goto out;
+	}
+	directory = calloc(1, sizeof(*directory));
+	if (!directory) {
+		close(fd);
+		failed(path, strerror(ENOMEM));
+		goto out;
+	}
+	status = dump_one("directory", fd, directory);
+	for (uint32_t i = 0;
+	     settings.all && directory->entries && i < directory->directory.entries_used; i++) {
+		const struct sl_entry *e = &directory->entries[i];
+
+		if (directory->entry_faults[i] || e->state == SL_STATE_FREE ||
+		    e->state == SL_STATE_RETIRED)
+			continue;
+		if (!settings.json && !settings.check)
+			putchar('\n');
+		if (dump_id(s, path, e->id))
+			status = SL_EXIT_FAILURE;
+	}
+	dump_free(directory);
+out:
+	free(directory);
+	close(s);
+	return status;
+}
+
+/* ---- the command line ------------------------------------------------------------------------------- */
+
+static bool all_digits(const char *s)
+{
+	return *s && strspn(s, "0123456789") == strlen(s);
+}
+
+static int dump_main(const struct sl_command *self, int argc, char **argv)
+{
+	const struct sl_option table[] = {
+		{.name = "json",
+		 .letter = 'j',
+		 .type = SL_OPT_FLAG,
+		 .to = &settings.json,
+		 .help = "one JSON object a line, one line a region"},
+		{.name = "raw-lines",
+		 .letter = 'r',
+		 .type = SL_OPT_FLAG,
+		 .to = &settings.raw_lines,
+		 .help = "also every line, with its check"},
+		{.name = "check",
+		 .letter = 'c',
+		 .type = SL_OPT_FLAG,
+		 .to = &settings.check,
+		 .help = "show nothing: say whether it is well-formed, exit 1 if not"},
+		{.name = "socket",
+		 .letter = 's',
+		 .type = SL_OPT_STRING,
+		 .to = &settings.socket,
+		 .argument = "PATH",
+		 .help = "ask the agent there, for its directory if neither --id nor --all is given"},
+		{.name = "id",
+		 .letter = 'i',
+		 .type = SL_OPT_U64,
+		 .to = &settings.id,
+		 .argument = "N",
+		 .help = "the region of this directory entry",
+		 .min = 1,
+		 .max = 9e18},
+		{.name = "all",
+		 .letter = 'a',
+		 .type = SL_OPT_FLAG,
+		 .to = &settings.all,
+		 .help = "the directory and every region in it"},
+		{0},
+	};
+	int arg = sl_options_parse(self, table, argc, argv), status;
+	bool agent;
+
+	if (arg == SL_HELP_SHOWN)
+		return SL_EXIT_OK;
+	if (arg < 0)
+		return SL_EXIT_USAGE;
+	agent = settings.socket || settings.id || settings.all;
+	if (settings.id && settings.all)
+		return sl_usage(self, "--id and --all exclude each other");
+	if (settings.check && (settings.json || settings.raw_lines))
+		return sl_usage(self, "--check shows nothing: no --json, no --raw-lines");
+	if (agent ? arg < argc : arg + 1 != argc)
+		return sl_usage(self, agent ? "a file or process, or an agent, but not both"
+					    : "one FILE, one PID, or --socket PATH: what is to be "
+					      "shown?");
+	if (agent) {
+		const char *path = settings.socket ? settings.socket : getenv(SL_SOCKET_ENV);
+
+		status = dump_agent(path && *path ? path : SL_SOCKET_DEFAULT);
+	} else if (all_digits(argv[arg])) {
+		status = dump_process(argv[arg]);
+	} else {
+		status = dump_file(argv[arg]);
+	}
+	if (fflush(stdout) || ferror(stdout))
+		return failed("standard output", strerror(errno));
+	return status;
+}
