@@ -51,6 +51,8 @@ format: ## bring every .c file into the house's format
 install: all ## install; DESTDIR and PREFIX are heeded
 	@meson configure $(BUILD) --prefix $(PREFIX) >/dev/null
 	@DESTDIR=$(abspath $(DESTDIR)) meson install -C $(BUILD) >$(BUILD)/install.log || { cat $(BUILD)/install.log; exit 1; }
+	@test -n "$(DESTDIR)" || test "$$(id -u)" != 0 || ldconfig
+	@echo "installed: $(DESTDIR)$(PREFIX)/bin/sidelight and what belongs to it"
 
 clean: ## remove everything that was built
 	rm -rf $(BUILD) build-check
