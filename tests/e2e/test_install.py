@@ -42,12 +42,14 @@ with open(f'{d}/t.c', 'w') as f:
     f.write('''#include <sidelight/sidelight.h>
 int main(void)
 {
-	struct sl_publisher_opts opts = { sizeof(struct sl_publisher_opts) };
-	struct sl_metric_opts metric = { sizeof(struct sl_metric_opts) };
+	static struct sl_publisher_opts opts;
+	static struct sl_metric_opts metric;
 	struct sl_publisher *p;
 	struct sl_counter c;
 	uint64_t v;
 
+	opts.sz = sizeof(opts);
+	metric.sz = sizeof(metric);
 	opts.flags = SL_PUBLISHER_DETACHED;
 	metric.name = "x_total";
 	p = sl_publisher_open(&opts);
