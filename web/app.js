@@ -3,8 +3,8 @@
 import {Poller, Problem, get, link} from "./server.js";
 import {List} from "./list.js";
 import {COLORS, LatencyPlot, TimePlot, color, rates, sparkline} from "./plot.js";
-import {age, bytes, clock, dateTime, labelText, number, rate, seconds, toNumber, unitOf,
-        withUnit} from "./format.js";
+import {age, bytes, clock, dateTime, labelText, number, rate, seconds, toNumber, trimmed,
+        unitOf, withUnit} from "./format.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -224,8 +224,10 @@ async function seedSparks() {
 			const running = s.kind === "counter" || s.kind === "histogram";
 			const v = s.v.map(toNumber), [t, y] = running ? rates(s.t, v, 1) : [s.t, v];
 			t.forEach((x, i) => at.set(Math.floor(x), y[i]));
-			k.spark = Array.from({length: SPARK}, (_, i) =>
+			const spark = Array.from({length: SPARK}, (_, i) =>
 				k.spark[k.spark.length - SPARK + i] ?? at.get(k.second - SPARK + 1 + i) ?? null);
+			// The second in which both begin belongs to neither.
+			k.spark = spark.map((y, i) => y ?? spark[i - 1] ?? null);
 		}
 		metricList.draw();
 	} catch (e) {
@@ -284,6 +286,9 @@ function makeMetric() {
 		kind: el("span", "kind"), spark: el("canvas", "spark"), rate: el("span", "num rate"),
 		value: el("span", "num value"),
 	};
+	row.cells.podName = el("span");
+	row.cells.pid = el("span", "pid");
+	row.cells.pod.append(row.cells.podName, row.cells.pid);
 	row.cells.metric = el("b");
 	row.cells.labels = el("span", "labels");
 	row.cells.name.append(row.cells.metric, row.cells.labels);
@@ -298,7 +303,7 @@ function makeMetric() {
 function fillMetric(row, index) {
 	const m = metrics.items[index], c = row.cells;
 	if (!m) {
-		for (const key of ["metric", "labels", "pod", "kind", "rate", "value"])
+		for (const key of ["metric", "labels", "podName", "pid", "kind", "rate", "value"])
 			put(c[key], "");
 		c.spark.getContext("2d").clearRect(0, 0, c.spark.width, c.spark.height);
 		row.removeAttribute("data-id");
@@ -315,7 +320,8 @@ function fillMetric(row, index) {
 	put(c.metric, m.name);
 	put(c.labels, labelText(m.labels));
 	title(c.name, `${m.name}{${labelText(m.labels).replaceAll('" ', '", ')}}` + (m.help ? `\n${m.help}` : ""));
-	put(c.pod, podName(pod) + (pod && pod.state !== "live" ? ` · ${pod.state}` : ""));
+	put(c.podName, podName(pod) + (pod && pod.state !== "live" ? ` · ${pod.state}` : ""));
+	put(c.pid, pod ? String(pod.pid) : "");
 	title(c.pod, pod ? `${pod.service} ${pod.pod} on ${pod.host}, pid ${pod.pid}, ${pod.state}` : "");
 	c.pod.dataset.state = pod?.state || "";
 	put(c.kind, m.kind);
@@ -324,10 +330,10 @@ function fillMetric(row, index) {
 	put(c.value, valueText(m));
 	title(c.value, valueTip(m));
 	c.value.dataset.value = m.value;
-	label(row, `${m.name} ${labelText(m.labels)}, ${c.pod.textContent}, ${c.value.textContent}`);
+	label(row, `${m.name} ${labelText(m.labels)}, ${c.podName.textContent}, ${c.value.textContent}`);
 	c.value.classList.toggle("light", m.kind !== "counter" && m.kind !== "gauge");
 	row.classList.toggle("still", m.kind === "info");
-	sparkline(c.spark, k?.spark || [], slot >= 0 ? color(slot) : lineColor);
+	sparkline(c.spark, k?.spark || [], slot >= 0 ? color(slot) : lineColor, running);
 	return true;
 }
 
@@ -662,7 +668,7 @@ async function askReads() {
 		num(rate(w.reads_per_second, ""), `${w.reads} since the start`),
 		num(rate(w.bytes_per_second, "bytes"), `${w.bytes} bytes since the start`),
 		num(rate(w.samples_per_second, ""), `${w.samples} values since the start`),
-		num(total ? "" : withUnit(Math.round(w.busy_ratio * 1000) / 1000, "ratio")),
+		num(total ? "" : (100 * w.busy_ratio).toFixed(1) + "\u202f%", "of one CPU"),
 		num(l ? q(l.p50_seconds) : "–"), num(l ? q(l.p90_seconds) : "–"),
 		num(l ? q(l.p99_seconds) : "–"), num(l ? q(l.p999_seconds) : "–"),
 		num(number(w.read_errors)),
@@ -833,11 +839,25 @@ async function askHistory() {
 	drawPlot();
 }
 
+// Over how long a rate is formed: as short as the picture shows, but over eight events or more.
+function rateStep(s) {
+	let changes = 0;
+	for (let i = 1; i < s.v.length; i++)
+		changes += s.v[i] !== s.v[i - 1];
+	const total = s.v.length ? s.v[s.v.length - 1] - s.v[0] : 0;
+	// Of what was decimated not every change is seen; a whole number can't hide more than its rise.
+	let events = s.decimated ? Infinity : changes;
+	if (Number.isInteger(total) && total >= 0)
+		events = Math.min(events, total);
+	return state.window / ([250, 125, 50].find((n) => events >= 8 * n) ?? 25);
+}
+
 function drawPlot() {
 	const a = lastHistory, lines = [];
 	if (!a)
 		return;
 	let recorded = 0, drawn = 0, decimated = false;
+	const steps = new Set();
 	for (const s of a.series) {
 		const slot = slots.get(s.id);
 		if (s.error || slot === undefined)
@@ -857,7 +877,9 @@ function drawPlot() {
 		}
 		const running = s.kind === "counter" || s.kind === "histogram";
 		if (running && state.mode === "rate") {
-			const [t, v] = rates(s.t, s.v, state.window / 250);
+			const step = rateStep(s);
+			steps.add(step);
+			const [t, v] = rates(s.t, s.v, step);
 			lines.push({key: s.id, id: s.id, slot, unit: s.kind === "counter" ? unit : "", rate: true,
 			            floor: true, t, v});
 		} else {
@@ -874,7 +896,8 @@ function drawPlot() {
 	timePlot.draw(lines.filter((l) => l.t.length), to - state.window, to);
 	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
 	put($("plot-status"), any ? `${number(recorded)} values recorded` +
-	    (decimated ? `, ${number(drawn)} drawn: lowest and highest of each step` : ", all drawn") +
+	    (decimated ? `, ${number(drawn)} used: lowest and highest of each step` : ", all used") +
+	    (steps.size ? `; rates over ${[...steps].sort((x, y) => x - y).map((x) => trimmed(seconds(x))).join(", ")}` : "") +
 	    (timePlot.zoomed ? " · zoomed: Resume goes on" : "") : "");
 	drawLegend();
 }
@@ -914,7 +937,7 @@ function drawLegend(cursor) {
 		put(p.name, meta ? meta.name : id);
 		put(p.labels, labels);
 		title(item, meta ? `${meta.name}{${labels}}\n${meta.help}` : id);
-		put(p.pod, k?.gone ? "expired" : k?.pod ? podName(k.pod) + (k.pod.state === "live" ? "" : ` · ${k.pod.state}`) : "");
+		put(p.pod, k?.gone ? "expired" : k?.pod ? `${podName(k.pod)} ${k.pod.pid}` + (k.pod.state === "live" ? "" : ` · ${k.pod.state}`) : "");
 		p.pod.dataset.state = k?.gone ? "dead" : k?.pod?.state || "";
 		p.remove.setAttribute("aria-label", `Take ${meta?.name || id} off the plot`);
 		const lines = plot.lines.map((l, n) => [l, n]).filter(([l]) => l.id === id);

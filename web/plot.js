@@ -264,6 +264,8 @@ export class LatencyPlot {
 		c.save();
 		c.font = `${11 * ratio}px system-ui, sans-serif`;
 		c.fillStyle = c.strokeStyle = css("--text");
+		c.textAlign = "left";
+		c.textBaseline = "top";
 		c.lineWidth = ratio;
 		c.setLineDash([3 * ratio, 3 * ratio]);
 		for (const [name, v] of this.marks) {
@@ -277,7 +279,7 @@ export class LatencyPlot {
 			c.stroke();
 			c.globalAlpha = 1;
 			const text = `${name} ${seconds(v)}`, at = Math.max(x + 4 * ratio, free);
-			c.fillText(text, at, u.bbox.top + 11 * ratio);
+			c.fillText(text, at, u.bbox.top + 2 * ratio);
 			free = at + c.measureText(text).width + 10 * ratio;
 		}
 		c.restore();
@@ -285,7 +287,7 @@ export class LatencyPlot {
 }
 
 // A line of 60 s beside a number.
-export function sparkline(canvas, values, stroke) {
+export function sparkline(canvas, values, stroke, fromZero) {
 	const ratio = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
 	if (!w || !h)
 		return;
@@ -306,6 +308,8 @@ export function sparkline(canvas, values, stroke) {
 	}
 	if (seen < 2)
 		return;
+	if (fromZero)
+		min = Math.min(0, min);
 	c.strokeStyle = stroke;
 	c.lineWidth = 1.25;
 	c.lineJoin = "round";
