@@ -188,10 +188,12 @@ function observe(m, pod, now) {
 		k.rate = fresh && v >= k.v ? (v - k.v) / (at - k.at) : NaN;
 		const point = running ? k.rate : v, slot = Math.floor(at);
 		if (slot > k.second) {
+			const y = Number.isNaN(point) ? null : point;
+			// A second without an answer of its own is one of what the next one tells.
 			for (let gap = k.second + 1; k.second && gap < slot && gap > slot - SPARK; gap++)
-				k.spark.push(null);
-			k.spark.push(Number.isNaN(point) ? null : point);
-			k.spark.splice(0, k.spark.length - SPARK);
+				k.spark.push(slot - k.second <= 3 ? y : null);
+			k.spark.push(y);
+			k.spark.splice(0, Math.max(0, k.spark.length - SPARK));
 			k.second = slot;
 		}
 		k.v = v;
@@ -925,7 +927,7 @@ function drawLegend(cursor) {
 			item.parts.remove.addEventListener("click", () => togglePlot(item.dataset.id));
 			const text = el("span", "what");
 			const second = el("span", "second");
-			second.append(item.parts.pod, item.parts.labels);
+			second.append(item.parts.labels, item.parts.pod);
 			text.append(item.parts.name, second);
 			item.append(item.parts.mark, text, item.parts.value, item.parts.remove);
 			root.append(item);

@@ -55,7 +55,7 @@ export function bytes(v) {
 	let a = Math.abs(v), i = 0;
 	while (a >= 1023.95 && i < IEC.length - 1)
 		a /= 1024, i++;
-	return sign + (i || !Number.isInteger(a) ? digits(a || 0.001, 3) : a) + THIN + IEC[i];
+	return sign + (i || a > 0 && a < 99.5 && !Number.isInteger(a) ? digits(a, 3) : Math.round(a)) + THIN + IEC[i];
 }
 
 // A measured time, in seconds: 12.3 µs, 4.56 ms, 7.8 s.
