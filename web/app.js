@@ -841,7 +841,7 @@ async function askHistory() {
 	drawPlot();
 }
 
-// Over how long a rate is formed: as short as the picture shows, but over eight events or more.
+// Over how long a rate is formed: as short as the picture shows, but over sixteen events or more.
 function rateStep(s) {
 	let changes = 0;
 	for (let i = 1; i < s.v.length; i++)
@@ -851,7 +851,7 @@ function rateStep(s) {
 	let events = s.decimated ? Infinity : changes;
 	if (Number.isInteger(total) && total >= 0)
 		events = Math.min(events, total);
-	return state.window / ([250, 125, 50].find((n) => events >= 8 * n) ?? 25);
+	return state.window / ([250, 125, 50].find((n) => events >= 16 * n) ?? 25);
 }
 
 function drawPlot() {

@@ -248,6 +248,7 @@ class Browser:
              "--disable-component-update", "--disable-sync", "--disable-default-apps",
              "--disable-extensions", "--disable-domain-reliability", "--metrics-recording-only",
              "--disable-dev-shm-usage", "--disable-features=Translate,OptimizationHints,MediaRouter",
+             "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
              "--force-color-profile=srgb", "--hide-scrollbars", "--user-data-dir=" + profile,
              "--remote-debugging-address=127.0.0.1", "--remote-debugging-port=0", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
