@@ -277,7 +277,9 @@ def hundreds_of_pods_come_and_go():
         print(f'{pods} pods, {rounds} rounds: fds {fds} -> {agent.fds()}, '
               f'RSS {rss >> 10} -> {agent.rss() >> 10} KiB')
         assert agent.fds() == fds
-        assert agent.rss() < rss + (1 << 20)
+        with open(Agent.exe, 'rb') as f:
+            sanitized = b'__asan_init' in f.read()  # keeps what was freed, on purpose
+        assert agent.rss() < rss + (1 << 20) or sanitized
         s = agent.status()
         assert s['use']['regions']['used'] == 0 and s['use']['memory']['used'] == 0
         n = s['counters']
@@ -407,6 +409,28 @@ def wrong_options_are_usage_errors():
             text = fails(1, '--socket', d + '/s', '--rest', f'127.0.0.1:{port}')
             assert str(port) in text, text
         assert not os.path.exists(d + '/s')
+
+
+def a_default_that_is_taken_is_a_warning():
+    with socket.socket() as s:
+        try:
+            s.bind(('127.0.0.1', 5000))
+            s.listen()
+        except OSError:
+            pass  # somebody else has it: as good
+        folder = tempfile.mkdtemp(prefix='sl-agent-')
+        with open(folder + '/log', 'wb') as log:
+            p = subprocess.Popen([Agent.exe, 'agent', '--socket', folder + '/s'],
+                                 stdout=subprocess.PIPE, stderr=log, text=True)
+        ready = p.stdout.readline()
+        p.terminate()
+        assert p.wait(10) == 0
+        p.stdout.close()
+        with open(folder + '/log') as log:
+            text = log.read()
+        assert ready.startswith('ready ') and 'rest=' not in ready, ready
+        assert 'WARN' in text and '--rest' in text, text
+        shutil.rmtree(folder)
 
 
 def settings_come_from_a_file():
