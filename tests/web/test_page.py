@@ -59,6 +59,12 @@ class Test:
         self.pages.append(page)
         return page
 
+    def until(self, page, condition, what):
+        end = time.monotonic() + 15
+        while not condition():
+            check(time.monotonic() < end, "not within 15 s:", what)
+            page.pump(0.1)
+
     # ---- steps, in order
 
     def without_an_agent_the_page_says_which_one_is_missing(self):
@@ -72,7 +78,8 @@ class Test:
     def without_pods_the_page_says_how_to_make_one(self):
         self.system.start_agent()
         page = self.page
-        page.wait("document.querySelector('#health').textContent === 'healthy'", 15)
+        # On a busy machine rounds may be late, which is no matter here.
+        page.wait("['healthy', 'late'].includes(document.querySelector('#health').textContent)")
         page.wait("document.querySelector('#metrics-empty').textContent.includes('No pods yet')")
         self.shot(page, "no-pods")
 
@@ -99,8 +106,12 @@ class Test:
             self.cart.tell("observe", 0.001 * (i + 1))
         self.cart.tell("observe", 50)
         self.cart.tell("add", 2**63)
-        time.sleep(0.5)
-        m = metric(self.system, "test_requests_total")
+        until = time.monotonic() + 10
+        while True:
+            m = metric(self.system, "test_requests_total")
+            if m["value"] >= 2**63 or time.monotonic() > until:
+                break
+            time.sleep(0.05)
         check(m["value"] == 66666 + 2**63 and m["kind"] == "counter", m)
         check(m["labels"] == {"code": "200"} and m["help"] == "Requests that the test made.", m)
         check(metric(self.system, "test_queue_depth")["value"] == -42)
@@ -127,7 +138,7 @@ class Test:
         check(hosts["hosts"][0]["target"] == self.system.socket, hosts)
         status, s = self.system.get("status")
         check(s["totals"]["pods_live"] >= 1 and s["totals"]["rounds"] > 10, s)
-        check(s["workers"][0]["rounds_per_second"] > 20, s)
+        check(s["workers"][0]["rounds_per_second"] > 5, s)
         status, latency = self.system.get("latency")
         check(latency["total"]["count"] > 0 and latency["total"]["p50_seconds"] > 0, latency)
 
@@ -136,8 +147,10 @@ class Test:
         before = time.time()
         for v in range(20):
             self.cart.tell("set", v)
-            time.sleep(0.03)
-        time.sleep(0.2)
+            until = time.monotonic() + 10
+            while metric(self.system, "test_queue_depth")["value"] != v:
+                check(time.monotonic() < until, "the collector never saw", v)
+                time.sleep(0.005)
         status, h = self.system.get(f"history?series={pod['id']}&last=30s&points=10000")
         s = h["series"][0]
         check(status == 200 and s["recorded"] == len(s["t"]) == len(s["v"]), s)
@@ -179,8 +192,7 @@ class Test:
         page.pump(1.2)
         check(sum("/history" in r for r in page.requests) == asked, "asked while paused")
         page.run("document.querySelector('#pause').click()")
-        page.pump(1.2)
-        check(sum("/history" in r for r in page.requests) > asked + 2, "did not go on")
+        self.until(page, lambda: sum("/history" in r for r in page.requests) > asked + 2, "going on")
 
     def quantiles_of_a_histogram_are_drawn_over_time(self):
         page = self.page
@@ -332,8 +344,7 @@ class Test:
         page.pump(1.6)
         check(len(page.requests) == asked, page.requests[asked:])
         page.run("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
-        page.pump(1.2)
-        check(len(page.requests) > asked, "did not go on")
+        self.until(page, lambda: len(page.requests) > asked, "going on")
 
     def bad_questions_get_4xx_with_the_reason(self):
         for path, code in (("metrics?limit=x", 400), ("metrics?kind=y", 400), ("history", 400),
