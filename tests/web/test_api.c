@@ -776,8 +776,7 @@ static void the_page_is_embedded_and_knows_no_outside(void **state)
 		assert_non_null(strstr(r.text, "Content-Security-Policy: default-src 'none'"));
 		assert_non_null(strstr(r.text, "X-Content-Type-Options: nosniff"));
 		if (!strstr(files[i], "vendor") && !strstr(files[i], "svg"))
-			assert_null(strstr(r.body, "http://"));
-		assert_null(strstr(r.body, "https://www"));
+			assert_null(strstr(r.body, "://"));
 		tag = strstr(r.text, "ETag: \"");
 		assert_non_null(tag);
 		assert_int_equal(sscanf(tag, "ETag: %63s", etag), 1);

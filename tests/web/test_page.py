@@ -287,11 +287,16 @@ class Test:
         page.run("document.activeElement.blur()")
         page.key("/", code="Slash")
         check(page.run("document.activeElement.id") == "q", "/ did not go to the search")
-        page.call("Input.insertText", text="cart-0 test_load")
-        page.wait(f"{ROWS}.length === 1")
+        page.call("Input.insertText", text="cart-0 test_l")
+        page.wait(f"{ROWS}.length === 2")
         page.key("ArrowDown")
         check(page.run("document.activeElement.id") == "metrics")
-        page.key("Home")
+        active = ("document.getElementById(document.querySelector('#metrics')"
+                  ".getAttribute('aria-activedescendant'))?.dataset.index")
+        for key, index in (("Home", "0"), ("ArrowDown", "1"), ("ArrowUp", "0"), ("End", "1"),
+                           ("PageUp", "0")):
+            page.key(key)
+            check(page.run(active) == index, key, page.run(active))
         page.key("Enter")
         page.wait("document.querySelectorAll('#legend li').length === 1")
         check(page.run(f"{ROWS}[0].getAttribute('aria-selected')") == "true")
