@@ -10,11 +10,23 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/internal.h"
+
+static enum sl_fault check(const struct directory *d)
+{
+	struct sl_region_info *info = malloc(sizeof(*info));
+	enum sl_fault fault = SL_FAULT_MEMORY;
+
+	if (info)
+		fault = sl_region_info_parse(d->map, d->size, info);
+	free(info);
+	return fault;
+}
 
 int directory_init(struct sl_agent *a, char *error, size_t bytes)
 {
@@ -39,6 +51,7 @@ int directory_init(struct sl_agent *a, char *error, size_t bytes)
 		.pid = (uint32_t)getpid(),
 		.start_ticks = process_start_ticks(getpid()),
 	};
+	enum sl_fault fault;
 	int fd, err;
 
 	b.size = (section[1].offset + section[1].length + 4095) & ~4095ull;
@@ -49,6 +62,15 @@ int directory_init(struct sl_agent *a, char *error, size_t bytes)
 		return err;
 	}
 	d->size = b.size;
+	/* What a collector would not believe (a host name of no UTF-8) is said now, and here. */
+	fault = check(d);
+	if (fault) {
+		snprintf(error, bytes, "no collector would take this directory: %s (--host '%s')",
+			 sl_fault_name(fault), a->host);
+		err = -EINVAL;
+		close(fd);
+		goto err;
+	}
 	d->fd = reopen_read_only(fd);
 	close(fd);
 	if (d->fd < 0) {
@@ -56,9 +78,7 @@ int directory_init(struct sl_agent *a, char *error, size_t bytes)
 		snprintf(error, bytes,
 			 "cannot open the directory read-only (is /proc mounted?): %s",
 			 strerror(-err));
-		munmap(d->map, d->size);
-		d->map = NULL;
-		return err;
+		goto err;
 	}
 	d->entry = (void *)((char *)d->map + section[1].offset);
 	d->hot[SL_DIR_GENERATION] = 1;
@@ -67,6 +87,11 @@ int directory_init(struct sl_agent *a, char *error, size_t bytes)
 	d->hot[SL_DIR_CHANGED_NS] = sl_realtime_ns();
 	line_store((uint64_t *)((char *)d->map + 4096), d->hot);
 	return 0;
+
+err:
+	munmap(d->map, d->size);
+	d->map = NULL;
+	return err;
 }
 
 /* The directory stays in the collectors' mappings; it says that there is nobody any more. */

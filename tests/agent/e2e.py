@@ -382,7 +382,8 @@ def a_stale_socket_is_replaced_and_a_clean_stop_leaves_nothing():
 
 def wrong_options_are_usage_errors():
     def fails(code, *args):
-        p = subprocess.run([Agent.exe, 'agent', *args], capture_output=True, text=True, timeout=10)
+        p = subprocess.run([Agent.exe, 'agent', *args], capture_output=True, text=True, timeout=10,
+                           errors='replace')
         assert p.returncode == code, (args, p)
         assert p.stdout == '' and p.stderr.strip(), (args, p)
         return p.stderr
@@ -400,6 +401,8 @@ def wrong_options_are_usage_errors():
     with tempfile.TemporaryDirectory() as d:
         fails(1, '--no-rest', '--socket', d + '/' + 'x' * 200)
         fails(1, '--status', '--socket', d + '/none')
+        fails(1, '--no-rest', '--socket', d + '/s', '--host', b'h\xff')
+        fails(1, '--no-rest', '--socket', d + '/s', '--host', 'h' * 2000)
         text = fails(1, '--no-rest', '--socket', d + '/s', '--rdma', 'no_such_device')
         assert 'no_such_device' in text or 'without RDMA' in text, text
         with socket.socket() as s:
@@ -828,6 +831,8 @@ def defect_9_memory_is_private_and_read_only_and_rest_is_local():
             pass
         assert not os.fstat(fd).st_mode & 0o222
         os.close(fd)
+    with Agent('--rest', ':0') as agent:  # no address is loopback, not everything
+        assert agent.rest.startswith('127.0.0.1:')
 
 
 def defect_10_long_names_are_refused_and_labels_units_help_kept():

@@ -7,7 +7,7 @@ S=/tmp/agent.sock
 
 agent() {
 	sidelight agent --socket $S --no-rest --rdma $RDMA_DEVICE --gid $GID_INDEX \
-		--rdma-settle 6s --grace 1s --lease 200ms > /tmp/agent.out 2>> /tmp/agent.err &
+		--rdma-settle 8s --grace 1s --lease 200ms > /tmp/agent.out 2>> /tmp/agent.err &
 	AGENT=$!
 	wait_for 10 grep -q ^ready /tmp/agent.out
 }
@@ -42,9 +42,9 @@ done
 sidelight collect --agent $ADDRESS --listen 127.0.0.1:9464 --period 20ms > /tmp/collect.out 2> /tmp/collect.err &
 COLLECT=$!
 check collector-is-ready wait_for 10 grep -q ^ready /tmp/collect.out
-check every-pod-is-read wait_for 15 has_growing 8
 before=$(promotions)
-check neighbours-share-keys wait_for 15 few_keys
+check every-pod-is-read wait_for 15 has_growing 8
+check neighbours-share-keys wait_for 20 few_keys
 echo "= $before promotions before, $(promotions) after the collector came"
 check while-they-were-read test "$(promotions)" -gt "$before"
 check and-are-read-on wait_for 10 has_growing 8
