@@ -82,9 +82,9 @@ static void header(struct sl_region_header *h, uint64_t instance)
 	h->kind = SL_REGION_METRICS;
 	h->instance = instance;
 	h->section_count = 3;
-	h->section[0] = (struct sl_region_section){ SL_SECTION_HOT, 64, 4096, 64 };
-	h->section[1] = (struct sl_region_section){ SL_SECTION_STRIPES, 4096, 8192, 4096 };
-	h->section[2] = (struct sl_region_section){ SL_SECTION_SCHEMA, 8, 12288, 4096 };
+	h->section[0] = (struct sl_region_section){SL_SECTION_HOT, 64, 4096, 64};
+	h->section[1] = (struct sl_region_section){SL_SECTION_STRIPES, 4096, 8192, 4096};
+	h->section[2] = (struct sl_region_section){SL_SECTION_SCHEMA, 8, 12288, 4096};
 	h->label_bytes = sizeof(labels);
 	memcpy(h->labels, labels, sizeof(labels));
 }
@@ -94,7 +94,7 @@ static void publish(struct sl_agent *a, struct conn *c, struct input *in)
 	struct {
 		struct sl_msg msg;
 		struct sl_msg_publish say;
-	} packet = { .msg = { SL_MSG_MAGIC, SL_MSG_PUBLISH, 0, sizeof(packet.say), 1 } };
+	} packet = {.msg = {SL_MSG_MAGIC, SL_MSG_PUBLISH, 0, sizeof(packet.say), 1}};
 	struct sl_region_header *h;
 	uint8_t changes = take(in);
 	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -125,12 +125,17 @@ static void publish(struct sl_agent *a, struct conn *c, struct input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct sl_agent_opts o = {
-		.socket = "/nowhere", .host = "fuzz", .max_regions = 4, .max_region_size = SIZE * 2,
-		.max_memory = SIZE * 3, .grace_ns = 1000000000, .lease_ns = 100000000,
+		.socket = "/nowhere",
+		.host = "fuzz",
+		.max_regions = 4,
+		.max_region_size = SIZE * 2,
+		.max_memory = SIZE * 3,
+		.grace_ns = 1000000000,
+		.lease_ns = 100000000,
 	};
 	_Alignas(8) uint8_t packet[SL_MSG_MAX + 1];
-	struct input in = { data, data + size };
-	struct conn *conns[CLIENTS] = { 0 };
+	struct input in = {data, data + size};
+	struct conn *conns[CLIENTS] = {0};
 	struct sl_agent a;
 	char error[256];
 	int steps = 0;
@@ -168,8 +173,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			struct {
 				struct sl_msg msg;
 				struct sl_msg_id id;
-			} ask = { { SL_MSG_MAGIC, SL_MSG_OPEN, 0, 8, 2 }, { r ? r->id : 99 } };
-			struct sl_msg subscribe = { SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 1 };
+			} ask = {{SL_MSG_MAGIC, SL_MSG_OPEN, 0, 8, 2}, {r ? r->id : 99}};
+			struct sl_msg subscribe = {SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 1};
 
 			if (c->role == ROLE_NEW)
 				conn_packet(&a, c, &subscribe, sizeof(subscribe), -1, false);

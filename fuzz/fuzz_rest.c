@@ -29,7 +29,7 @@ static const char *next_line(const char **p, const char *end, char *out, size_t 
 static void one(struct sl_agent *a, const char **p, const char *end)
 {
 	char head[512], flags[8], method[16] = "GET", path[400] = "/";
-	struct rest_request q = { .method = method, .path = path, .variable = "" };
+	struct rest_request q = {.method = method, .path = path, .variable = ""};
 	struct rest_reply reply;
 	const char *body;
 
@@ -69,8 +69,12 @@ static void one(struct sl_agent *a, const char **p, const char *end)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct sl_agent_opts o = {
-		.socket = "/nowhere", .host = "fuzz", .max_regions = 8, .max_memory = 4u << 20,
-		.grace_ns = 1000000000, .lease_ns = 100000000,
+		.socket = "/nowhere",
+		.host = "fuzz",
+		.max_regions = 8,
+		.max_memory = 4u << 20,
+		.grace_ns = 1000000000,
+		.lease_ns = 100000000,
 	};
 	const char *p = (const char *)data, *end = p + size;
 	struct sl_agent a;

@@ -325,7 +325,6 @@ static void post_metrics(struct sl_agent *a, const struct rest_request *q, struc
 		"offset", (json_int_t)(r->info->stripes + sl_cell_offset(cell)), "value",
 		proxy_get(r, cell), "created", new_metric);
 	pthread_mutex_unlock(&a->lock);
-	agent_wake(a);
 out:
 	json_decref(j);
 }
@@ -671,7 +670,6 @@ static void post_mrs(struct sl_agent *a, const struct rest_request *q, struct re
 		json_object_set_new(reply->json, "created", json_boolean(created));
 	}
 	pthread_mutex_unlock(&a->lock);
-	agent_wake(a);
 out:
 	json_decref(j);
 }
@@ -778,6 +776,8 @@ static void answer(struct sl_agent *a, const struct route *route, const struct r
 	if (reply->status >= 400)
 		a->n.rest_errors++;
 	pthread_mutex_unlock(&a->lock);
+	if (!strcmp(q->method, "POST"))
+		agent_wake(a); /* it may have started a timer, also when it was refused */
 }
 
 /* {} stands for one or more characters but '/'. */

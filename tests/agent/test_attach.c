@@ -10,7 +10,7 @@ static void a_region_is_admitted_and_named(void **state)
 	uint64_t id;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	id = admitted(&a, conn_up(&a), &f);
 	e = entry_of(&a, 0);
 	assert_int_equal(e.id, id);
@@ -35,7 +35,7 @@ static void the_directory_is_a_region(void **state)
 	struct fake f = fake_make(12, 1, SEALED);
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ .lease_ns = 7 * MS });
+	agent_up(&a, (struct sl_agent_opts){.lease_ns = 7 * MS});
 	memcpy(&copy, a.dir.map, sizeof(copy));
 	assert_int_equal(sl_region_info_parse(&copy, a.dir.size, &info), SL_FAULT_NONE);
 	assert_int_equal(info.kind, SL_REGION_DIRECTORY);
@@ -62,7 +62,7 @@ static void nobody_writes_what_the_agent_hands_out(void **state)
 	uint64_t id;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	id = admitted(&a, conn_up(&a), &f);
 	c = conn_up(&a);
 	say(&a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
@@ -75,7 +75,7 @@ static void nobody_writes_what_the_agent_hands_out(void **state)
 	assert_int_equal(fstat(h.fd, &st), 0);
 	assert_int_equal(st.st_mode & 0222, 0); /* or /proc/self/fd would give it back */
 	close(h.fd);
-	say(&a, c, SL_MSG_OPEN, &(struct sl_msg_id){ id }, 8, -1);
+	say(&a, c, SL_MSG_OPEN, &(struct sl_msg_id){id}, 8, -1);
 	h = hear(c);
 	assert_int_equal(h.type, SL_MSG_REGION);
 	assert_int_equal(h.region.id, id);
@@ -85,7 +85,7 @@ static void nobody_writes_what_the_agent_hands_out(void **state)
 	assert_int_equal(fstat(h.fd, &st), 0);
 	assert_int_equal(st.st_mode & 0222, 0);
 	close(h.fd);
-	say(&a, c, SL_MSG_OPEN, &(struct sl_msg_id){ id + 1 }, 8, -1);
+	say(&a, c, SL_MSG_OPEN, &(struct sl_msg_id){id + 1}, 8, -1);
 	h = hear(c);
 	assert_int_equal(h.type, SL_MSG_REFUSED);
 	assert_int_equal(h.refused.error, ENOENT);
@@ -99,17 +99,17 @@ static void memory_that_could_shrink_is_refused(void **state)
 		int seals, error;
 		enum refusal cause;
 	} all[] = {
-		{ 0, EPERM, REFUSED_SEALS },
-		{ F_SEAL_SHRINK, EPERM, REFUSED_SEALS },
-		{ F_SEAL_GROW, EPERM, REFUSED_SEALS },
-		{ F_SEAL_SHRINK | F_SEAL_GROW, EPERM, REFUSED_SEALS },
-		{ SEALED | 0x0010 /* F_SEAL_FUTURE_WRITE */, EPERM, REFUSED_SEALS },
+		{0, EPERM, REFUSED_SEALS},
+		{F_SEAL_SHRINK, EPERM, REFUSED_SEALS},
+		{F_SEAL_GROW, EPERM, REFUSED_SEALS},
+		{F_SEAL_SHRINK | F_SEAL_GROW, EPERM, REFUSED_SEALS},
+		{SEALED | 0x0010 /* F_SEAL_FUTURE_WRITE */, EPERM, REFUSED_SEALS},
 	};
 	struct sl_agent a;
 	struct fake f;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		f = fake_make(20 + i, 1, all[i].seals);
 		refused(&a, conn_up(&a), &f, all[i].error, all[i].cause);
@@ -129,7 +129,7 @@ static void what_is_no_memfd_is_refused(void **state)
 	char path[32];
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	bad.fd = open("/dev/null", O_RDWR);
 	refused(&a, conn_up(&a), &bad, EINVAL, REFUSED_DESCRIPTOR);
 	close(bad.fd);
@@ -152,7 +152,7 @@ static void sizes_that_lie_are_refused(void **state)
 	struct sl_agent a;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ .max_region_size = 20480 });
+	agent_up(&a, (struct sl_agent_opts){.max_region_size = 20480});
 	lie = f;
 	lie.size += 4096; /* the message says more than there is */
 	refused(&a, conn_up(&a), &lie, EBADMSG, REFUSED_SIZE);
@@ -178,7 +178,7 @@ static void headers_that_lie_are_refused(void **state)
 	struct sl_agent a;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	for (int i = 0; i < 10; i++) {
 		struct fake f = fake_make(50 + (uint64_t)i, 1, SEALED);
 		struct sl_region_header *h = f.map;
@@ -233,13 +233,13 @@ static void headers_that_lie_are_refused(void **state)
 
 static void nonsense_ends_the_connection(void **state)
 {
-	_Alignas(8) char packet[SL_MSG_MAX + 1] = { 0 };
+	_Alignas(8) char packet[SL_MSG_MAX + 1] = {0};
 	struct sl_msg *m = (struct sl_msg *)packet;
 	struct sl_agent a;
 	int fds;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	fds = fds_open();
 	for (int i = 0; i < 14; i++) {
 		struct conn *c = conn_up(&a);
@@ -249,7 +249,7 @@ static void nonsense_ends_the_connection(void **state)
 		struct heard h;
 
 		memset(packet, 0, sizeof(packet));
-		*m = (struct sl_msg){ SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 5 };
+		*m = (struct sl_msg){SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 5};
 		switch (i) {
 		case 0:
 			m->magic++;
@@ -333,13 +333,13 @@ static void publishers_cannot_see_each_other(void **state)
 	uint64_t id;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	c = conn_as(&a, 1000);
 	id = admitted(&a, c, &f);
 	d = conn_as(&a, 1001);
 	admitted(&a, d, &g);
 
-	say(&a, d, SL_MSG_OPEN, &(struct sl_msg_id){ id }, 8, -1); /* on a publisher's connection */
+	say(&a, d, SL_MSG_OPEN, &(struct sl_msg_id){id}, 8, -1); /* on a publisher's connection */
 	h = hear(d);
 	assert_int_equal(h.type, SL_MSG_REFUSED);
 	assert_int_equal(h.fd, -1);
@@ -365,11 +365,11 @@ static void publishers_cannot_see_each_other(void **state)
 	assert_int_equal(h.refused.error, EPERM);
 
 	d = conn_as(&a, 1001); /* nor can it close or take over another's */
-	say(&a, d, SL_MSG_PUBLISH, &(struct sl_msg_publish){ 70, f.size }, 16, g.fd);
+	say(&a, d, SL_MSG_PUBLISH, &(struct sl_msg_publish){70, f.size}, 16, g.fd);
 	h = hear(d);
 	assert_int_equal(h.type, SL_MSG_REFUSED);
 	assert_int_equal(h.refused.error, EEXIST);
-	say(&a, d, SL_MSG_CLOSE, &(struct sl_msg_id){ 70 }, 8, -1);
+	say(&a, d, SL_MSG_CLOSE, &(struct sl_msg_id){70}, 8, -1);
 	if (!d->hang_up)
 		assert_int_equal(hear(d).type, 0);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_LIVE);
@@ -386,7 +386,7 @@ static void a_uid_that_is_named_may_consume(void **state)
 	struct heard h;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ .consumers = &uid, .consumer_count = 1 });
+	agent_up(&a, (struct sl_agent_opts){.consumers = &uid, .consumer_count = 1});
 	c = conn_as(&a, 1001);
 	say(&a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
 	h = hear(c);
@@ -412,7 +412,7 @@ static void last_words_verify_after_a_death_in_mid_update(void **state)
 	line[2] = 41;
 	line[7] = sl_line_check(line);
 	line[2]++; /* the second store never came */
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	c = conn_up(&a);
 	admitted(&a, c, &f);
 	assert_int_not_equal(line[7], sl_line_check(line));
@@ -435,10 +435,10 @@ static void a_goodbye_is_no_death(void **state)
 	struct conn *c;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	c = conn_up(&a);
 	admitted(&a, c, &f);
-	say(&a, c, SL_MSG_CLOSE, &(struct sl_msg_id){ 81 }, 8, -1);
+	say(&a, c, SL_MSG_CLOSE, &(struct sl_msg_id){81}, 8, -1);
 	conn_close(&a, c);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_CLOSED);
 	assert_int_equal(a.n.closed, 1);
@@ -457,7 +457,7 @@ static void a_slot_is_reused_only_after_quarantine_and_by_a_new_generation(void 
 	struct conn *c, *d;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ .grace_ns = 1000 * MS, .lease_ns = 100 * MS });
+	agent_up(&a, (struct sl_agent_opts){.grace_ns = 1000 * MS, .lease_ns = 100 * MS});
 	c = conn_up(&a);
 	admitted(&a, c, &f);
 	conn_close(&a, c);
@@ -506,7 +506,7 @@ static void a_publisher_that_comes_back_is_the_same_region(void **state)
 	uint64_t id;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	c = conn_up(&a);
 	id = admitted(&a, c, &f);
 	assert_int_equal(admitted(&a, c, &f), id); /* asked twice */
@@ -538,7 +538,7 @@ static void a_full_agent_says_so_and_makes_room_of_last_words(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 4; i++)
 		f[i] = fake_make(110 + i, 1, SEALED);
-	agent_up(&a, (struct sl_agent_opts){ .max_regions = 2 });
+	agent_up(&a, (struct sl_agent_opts){.max_regions = 2});
 	c = conn_up(&a);
 	admitted(&a, c, &f[0]);
 	admitted(&a, conn_up(&a), &f[1]);
@@ -552,7 +552,7 @@ static void a_full_agent_says_so_and_makes_room_of_last_words(void **state)
 	admitted(&a, conn_up(&a), &f[2]); /* ... after the quarantine */
 	agent_fini(&a);
 
-	agent_up(&a, (struct sl_agent_opts){ .max_memory = f[0].size * 2 });
+	agent_up(&a, (struct sl_agent_opts){.max_memory = f[0].size * 2});
 	admitted(&a, conn_up(&a), &f[0]);
 	admitted(&a, conn_up(&a), &f[1]);
 	refused(&a, conn_up(&a), &f[2], ENOSPC, REFUSED_MEMORY);
@@ -570,14 +570,14 @@ static void one_user_cannot_take_it_all(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 4; i++)
 		f[i] = fake_make(120 + i, 1, SEALED);
-	agent_up(&a, (struct sl_agent_opts){ .max_regions = 4 });
+	agent_up(&a, (struct sl_agent_opts){.max_regions = 4});
 	admitted(&a, conn_as(&a, 1000), &f[0]);
 	admitted(&a, conn_as(&a, 1000), &f[1]);
 	refused(&a, conn_as(&a, 1000), &f[2], EDQUOT, REFUSED_QUOTA);
 	admitted(&a, conn_as(&a, 1001), &f[2]);
 	admitted(&a, conn_as(&a, 0), &f[3]);
 	agent_fini(&a);
-	agent_up(&a, (struct sl_agent_opts){ .max_regions_per_uid = 1 });
+	agent_up(&a, (struct sl_agent_opts){.max_regions_per_uid = 1});
 	admitted(&a, conn_as(&a, 0), &f[0]);
 	refused(&a, conn_as(&a, 0), &f[1], EDQUOT, REFUSED_QUOTA);
 	agent_fini(&a);
@@ -592,7 +592,7 @@ static void one_connection_cannot_take_it_all(void **state)
 	struct fake f[65];
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	c = conn_up(&a);
 	for (uint64_t i = 0; i < 65; i++) {
 		f[i] = fake_make(200 + i, 1, SEALED);
@@ -616,7 +616,7 @@ static void who_says_nothing_is_dropped(void **state)
 	struct sl_agent a;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	conn_up(&a);
 	pass(&a, 9900 * MS);
 	assert_int_equal(a.conn_count, 1);
@@ -632,7 +632,7 @@ static void who_takes_no_answers_is_dropped(void **state)
 	struct conn *c;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	c = conn_up(&a);
 	say(&a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
 	assert_int_equal(c->out_count, 1);
@@ -651,7 +651,7 @@ static void the_status_is_json(void **state)
 	char text[8192];
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	admitted(&a, conn_up(&a), &f);
 	c = conn_up(&a);
 	say(&a, c, SL_MSG_STATUS, "", 0, -1);
@@ -675,7 +675,7 @@ static void a_region_that_turns_hostile_harms_itself_only(void **state)
 	struct conn *c;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ 0 });
+	agent_up(&a, (struct sl_agent_opts){0});
 	c = conn_up(&a);
 	admitted(&a, c, &f);
 	admitted(&a, conn_up(&a), &g);
@@ -698,7 +698,7 @@ static void nothing_is_left(void **state)
 	int before = fds_open();
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){ .max_regions = 300 });
+	agent_up(&a, (struct sl_agent_opts){.max_regions = 300});
 	for (uint64_t round = 0; round < 20; round++) {
 		for (uint64_t i = 0; i < 100; i++) {
 			struct fake f = fake_make(1000 + round * 1000 + i, 1, SEALED);
@@ -706,7 +706,7 @@ static void nothing_is_left(void **state)
 
 			admitted(&a, c, &f);
 			if (i & 1)
-				say(&a, c, SL_MSG_CLOSE, &(struct sl_msg_id){ f.instance }, 8, -1);
+				say(&a, c, SL_MSG_CLOSE, &(struct sl_msg_id){f.instance}, 8, -1);
 			conn_close(&a, c);
 			fake_free(&f);
 		}

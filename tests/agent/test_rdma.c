@@ -99,14 +99,14 @@ size_t sl_host_queues(const struct sl_host *h, struct sl_host_queue *out, size_t
 {
 	(void)h;
 	if (max)
-		out[0] = (struct sl_host_queue){ .qp_num = 17, .peer = "10.0.0.2:1", .state = "RTS" };
+		out[0] = (struct sl_host_queue){.qp_num = 17, .peer = "10.0.0.2:1", .state = "RTS"};
 	return 1;
 }
 
 void sl_host_stats(const struct sl_host *h, struct sl_host_stats *out)
 {
-	*out = (struct sl_host_stats){ .device = "fake0", .address = "10.0.0.1", .port = 7475,
-				       .lost = h->lost };
+	*out = (struct sl_host_stats){
+		.device = "fake0", .address = "10.0.0.1", .port = 7475, .lost = h->lost};
 }
 
 static bool readable(uint64_t addr, uint64_t length, uint32_t rkey)
@@ -140,8 +140,7 @@ static void look(struct sl_agent *a)
 			continue;
 		assert_true(seen_count < 65536);
 		/* A lease to notice, and one to finish. */
-		seen[seen_count++] =
-			(struct seen){ e.addr, e.length, now + 2 * LEASE - 1, e.rkey };
+		seen[seen_count++] = (struct seen){e.addr, e.length, now + 2 * LEASE - 1, e.rkey};
 	}
 	for (size_t i = 0; i < seen_count; i++) {
 		if (seen[i].until < now)
@@ -159,9 +158,11 @@ static struct sl_agent_opts opts(void)
 	registered = most_registered = 0;
 	seen_count = 0;
 	fail_after = UINT32_MAX;
-	return (struct sl_agent_opts){ .max_regions = 128, .grace_ns = 300 * MS,
-				       .lease_ns = LEASE, .rdma = true,
-				       .rdma_settle_ns = 500 * MS };
+	return (struct sl_agent_opts){.max_regions = 128,
+				      .grace_ns = 300 * MS,
+				      .lease_ns = LEASE,
+				      .rdma = true,
+				      .rdma_settle_ns = 500 * MS};
 }
 
 static void up(struct sl_agent *a, struct sl_agent_opts o)
@@ -265,7 +266,7 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 static void no_key_goes_while_a_reader_may_use_it(void **state)
 {
 	struct fake f[96];
-	struct conn *c[96] = { 0 };
+	struct conn *c[96] = {0};
 	struct sl_agent a;
 	uint64_t instance = 1, rounds = 3000;
 

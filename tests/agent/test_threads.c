@@ -26,8 +26,12 @@ static void *loop(void *arg)
 
 static void request(const char *method, const char *where, const char *body, int status)
 {
-	struct rest_request q = { .method = method, .path = where, .variable = "", .body = body,
-				  .bytes = strlen(body), .content_type = "application/json" };
+	struct rest_request q = {.method = method,
+				 .path = where,
+				 .variable = "",
+				 .body = body,
+				 .bytes = strlen(body),
+				 .content_type = "application/json"};
 	struct rest_reply reply;
 
 	rest_handle(agent, &q, &reply);
@@ -65,12 +69,13 @@ static void *publishing(void *arg)
 	(void)arg;
 	for (int i = 0; i < 30; i++) {
 		struct sl_publisher *p = sl_publisher_open(
-			&(struct sl_publisher_opts){ .sz = sizeof(struct sl_publisher_opts),
-						     .socket = path, .service = "thread",
-						     .max_cells = 64 });
+			&(struct sl_publisher_opts){.sz = sizeof(struct sl_publisher_opts),
+						    .socket = path,
+						    .service = "thread",
+						    .max_cells = 64});
 		struct sl_counter c = sl_counter_create(
-			p, &(struct sl_metric_opts){ .sz = sizeof(struct sl_metric_opts),
-						     .name = "x_total" });
+			p, &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
+						    .name = "x_total"});
 
 		sl_counter_inc(c);
 		sl_publisher_close(p);
@@ -93,8 +98,11 @@ static void *asking(void *arg)
 
 static void everybody_at_once(void **state)
 {
-	struct sl_agent_opts o = { .socket = path, .host = "threads", .grace_ns = 20 * MS,
-				   .lease_ns = 5 * MS, .rest_idle_ns = 30 * MS };
+	struct sl_agent_opts o = {.socket = path,
+				  .host = "threads",
+				  .grace_ns = 20 * MS,
+				  .lease_ns = 5 * MS,
+				  .rest_idle_ns = 30 * MS};
 	pthread_t t[8];
 	const uint64_t one = 1;
 	char error[256];
