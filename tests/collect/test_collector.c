@@ -223,7 +223,7 @@ static void sums_are_exact(void **state)
 }
 
 /* Defects 1 and 2 of the original: many pods over one queue, completions in any order. */
-static void every_value_reaches_its_own_pod(void **state)
+static void defect_2_completions_in_any_order_reach_their_own_pod(void **state)
 {
 	enum { PODS = 100, METRICS = 40 };
 	static struct pod pod[PODS];
@@ -270,7 +270,7 @@ static void every_value_reaches_its_own_pod(void **state)
 }
 
 /* Defect 3: a READ that times out must not shift what comes after. Defect 5: nor need a restart. */
-static void a_timeout_shifts_no_value(void **state)
+static void defect_3_a_timeout_shifts_no_value(void **state)
 {
 	enum { PODS = 30 };
 	static struct pod pod[PODS];
@@ -404,7 +404,7 @@ static void a_slow_host_delays_nobody(void **state)
 }
 
 /* Defect 6, and what a restart of the agent is. */
-static void pods_and_metrics_that_come_later_are_seen(void **state)
+static void defect_6_pods_and_metrics_that_come_later_are_seen(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct sl_point points[4000];
@@ -878,11 +878,11 @@ int main(int argc, char **argv)
 {
 	static const struct CMUnitTest all[] = {
 		TEST(sums_are_exact),
-		TEST(every_value_reaches_its_own_pod),
-		TEST(a_timeout_shifts_no_value),
+		TEST(defect_2_completions_in_any_order_reach_their_own_pod),
+		TEST(defect_3_a_timeout_shifts_no_value),
 		TEST(torn_lines_are_never_shown),
 		TEST(a_slow_host_delays_nobody),
-		TEST(pods_and_metrics_that_come_later_are_seen),
+		TEST(defect_6_pods_and_metrics_that_come_later_are_seen),
 		TEST(the_dead_keep_their_last_words_and_expire_exactly),
 		TEST(a_hostile_region_costs_only_its_owner),
 		TEST(a_layout_that_never_rests_delays_nobody),

@@ -1,0 +1,392 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""sidelight collect as a process, beside real agents and publishers: e2e.py SIDELIGHT COUNTER TEST"""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'agent'))
+from sl import Agent, Client, Region, wait_for  # noqa: E402
+
+SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
+EXE, COUNTER = sys.argv[1], sys.argv[2]
+Agent.exe = EXE
+
+
+class Collector:
+    def __init__(self, agents, *args, period='2ms'):
+        self.log = tempfile.TemporaryFile('w+')
+        command = [EXE, 'collect', '--listen', '127.0.0.1:0', '--period', period]
+        for a in agents:
+            command += ['--agent', a.socket if isinstance(a, Agent) else a]
+        self.p = subprocess.Popen(command + list(args), stdout=subprocess.PIPE, stderr=self.log,
+                                  text=True)
+        self.ready = self.p.stdout.readline()
+        assert self.ready.startswith('ready listen='), (self.ready, self.logged())
+        self.address = re.search('listen=([^ ]+)', self.ready)[1]
+
+    def logged(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def get(self, path):
+        with urllib.request.urlopen(f'http://{self.address}{path}', timeout=10) as r:
+            return r.read().decode()
+
+    def series(self):
+        """{'name{labels}': value} of what is exposed."""
+        out = {}
+        for line in self.get('/metrics').splitlines():
+            if line and line[0] != '#':
+                name, value = line.rsplit(' ', 1)
+                assert name not in out, name
+                out[name] = float(value)
+        return out
+
+    def find(self, name, *parts):
+        return {k: v for k, v in self.series().items()
+                if re.split('[{ ]', k)[0] == name and all(p in k for p in parts)}
+
+    def total(self, name, *parts):
+        return sum(self.find(name, *parts).values())
+
+    def kill(self):
+        self.p.kill()
+        self.p.wait()
+
+    def stop(self):
+        if self.p.poll() is None:
+            self.p.terminate()
+        code = self.p.wait(20)
+        self.p.stdout.close()
+        return code
+
+    def fds(self):
+        return len(os.listdir(f'/proc/{self.p.pid}/fd'))
+
+    def maps(self):
+        with open(f'/proc/{self.p.pid}/maps') as f:
+            return sum('memfd:' in line for line in f)
+
+    def rss(self):
+        with open(f'/proc/{self.p.pid}/statm') as f:
+            return int(f.read().split()[1]) * os.sysconf('SC_PAGESIZE')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, error, *_):
+        died = self.p.poll()
+        code = self.stop()
+        log = self.logged()
+        if error:
+            print(log, file=sys.stderr)
+        assert error or (died is None and code == 0), (died, code, log)
+
+
+def counter(agent, threads):
+    p = subprocess.Popen([COUNTER, agent.socket, str(threads)], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True, bufsize=1)
+    assert p.stdout.readline() == 'counting\n'
+    return p
+
+
+def generate(agent, *args):
+    return subprocess.Popen([EXE, 'generate', 'metrics', '--socket', agent.socket, '--json', *args],
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def run(*args, timeout=30):
+    return subprocess.run([EXE, 'collect', *args], capture_output=True, text=True, timeout=timeout)
+
+
+# ---- tests --------------------------------------------------------------------------------------
+
+
+def no_increment_is_lost_across_kills_of_collector_and_agent():
+    first = Agent()
+    p = counter(first, 4)
+    c = Collector([first])
+    wait_for(lambda: c.total('ticks_total') > 0)
+    for _ in range(3):
+        seen = c.total('ticks_total')
+        c.kill()
+        c = Collector([first])
+        wait_for(lambda: c.total('ticks_total') > seen)
+    first.kill()
+    time.sleep(0.3)
+    with Agent(folder=first.folder), c:
+        # Nothing else is restarted: the publisher attaches again, and the collector finds it.
+        seen = wait_for(lambda: c.total('ticks_total'))
+        wait_for(lambda: c.total('ticks_total') > seen)
+        p.stdin.write('\n')
+        want = int(p.stdout.readline())
+        wait_for(lambda: c.total('ticks_total') == want)
+        print(f'{want} increments')
+        p.stdin.write('\n')
+        p.wait()
+        wait_for(lambda: c.total('sidelight_region_state', 'state="closed"', 'service="counter"'))
+        assert c.total('ticks_total') == want
+    first.stop()
+
+
+def exact_while_four_threads_count():
+    with Agent() as agent, Collector([agent], period='1ms') as c:
+        g = generate(agent, '--pods', '3', '--metrics', '20', '--threads', '4', '--updates',
+                     '200000', '--hold', '20s')
+        last = {}
+        while True:
+            now = c.find('generated_updates_total')
+            for k, v in last.items():
+                assert now.get(k, v) >= v, (k, v, now[k])  # never back
+            last.update(now)
+            if len(now) == 60 and all(v == 800000 for v in now.values()):
+                break
+            assert g.poll() is None
+            time.sleep(0.01)
+        g.terminate()
+        g.wait()
+
+
+def new_pods_and_metrics_appear_without_restart():
+    with Agent() as agent, Collector([agent]) as c:
+        assert not c.find('ticks_total')
+        p = [counter(agent, 1) for _ in range(5)]
+        wait_for(lambda: len(c.find('ticks_total')) == 5)
+        g = generate(agent, '--pods', '2', '--metrics', '10', '--updates', '10', '--hold', '30s')
+        wait_for(lambda: c.total('sidelight_collector_regions', 'live') == 8)
+        for q in p:
+            q.kill()
+            q.wait()
+        g.terminate()
+        g.wait()
+
+
+def a_dead_pod_is_marked_at_once_and_expires_exactly():
+    with Agent('--grace', '1s', '--lease', '200ms') as agent, Collector([agent]) as c:
+        p = counter(agent, 1)
+        wait_for(lambda: c.find('ticks_total'))
+        time.sleep(0.1)
+        start = time.monotonic()
+        p.kill()
+        p.wait()
+        wait_for(lambda: c.find('sidelight_region_up', 'service="counter"', 'host=') and
+                 c.total('sidelight_region_up', 'service="counter"') == 0, every=0.002)
+        marked = time.monotonic() - start
+        assert c.find('ticks_total'), 'last words'
+        wait_for(lambda: not c.find('ticks_total'), every=0.002)
+        gone = time.monotonic() - start
+        print(f'marked after {marked * 1000:.1f} ms, gone after {gone:.3f} s')
+        assert marked < 0.5 and 0.99 < gone < 2, (marked, gone)
+        wait_for(lambda: c.total('sidelight_collector_expired_regions_total') == 1)
+
+
+def hostile_regions_are_dropped_while_others_go_on():
+    with Agent() as agent, Collector([agent]) as c:
+        good = counter(agent, 1)
+        wait_for(lambda: c.find('ticks_total'))
+        client, evil = Client(agent.socket), []
+        for i in range(4):
+            r = Region(labels=(('service', 'evil'), ('n', str(i))))
+            client.publish(r)
+            evil.append(r)
+        wait_for(lambda: len(c.find('sidelight_region_up', 'service="evil"')) == 4)
+        evil[0].line(4096, (2, 1 << 40, 1, 1, 1, 0, 0))        # schema beyond the region
+        evil[1].line(4096, (2, 0, 1 << 40, 1, 1, 0, 0))        # lines beyond the stripe
+        evil[2].map[12288:12288 + 512] = os.urandom(512)       # a schema of garbage
+        evil[2].line(4096, (2, 512, 1, 1, 1, 0, 0))
+        evil[3].map[4096:8192] = os.urandom(4096)              # a hot line that never settles
+        wait_for(lambda: c.total('sidelight_collector_regions', 'dropped') == 4, seconds=20)
+        rounds = c.total('sidelight_collector_rounds_total')
+        before = c.total('ticks_total')
+        wait_for(lambda: c.total('ticks_total') > before)
+        wait_for(lambda: c.total('sidelight_collector_rounds_total') > rounds + 20)
+        faults = c.total('sidelight_collector_region_faults_total')
+        assert faults >= 4, faults
+        good.kill()
+        good.wait()
+        for r in evil:
+            r.close()
+
+
+def a_stopped_agent_delays_no_other_host():
+    agents = [Agent() for _ in range(4)]
+    pods = [counter(a, 1) for a in agents]
+    agents[0].p.send_signal(signal.SIGSTOP)  # before it was ever reached: never says welcome
+    try:
+        with Collector(agents, period='5ms') as c:
+            wait_for(lambda: len(c.find('ticks_total')) == 3)
+            agents[1].p.send_signal(signal.SIGSTOP)
+            r0, t0 = c.total('sidelight_collector_rounds_total'), time.monotonic()
+            v0 = c.find('ticks_total')
+            time.sleep(2)
+            r1, t1 = c.total('sidelight_collector_rounds_total'), time.monotonic()
+            rate = (r1 - r0) / (t1 - t0)
+            print(f'{rate:.0f} rounds/s of 200')
+            assert rate > 60, rate  # of 200; the machine may be busy with other things
+            v1 = c.find('ticks_total')
+            assert all(v1[k] > v0[k] for k in v0), (v0, v1)
+            assert c.total('sidelight_host_up') == 3
+            agents[0].p.send_signal(signal.SIGCONT)
+            wait_for(lambda: c.total('sidelight_host_up') == 4)
+            wait_for(lambda: len(c.find('ticks_total')) == 4)
+    finally:
+        for a in agents:
+            a.p.send_signal(signal.SIGCONT)
+        for p in pods:
+            p.kill()
+            p.wait()
+        for a in agents:
+            a.stop()
+
+
+def pods_come_and_go_and_nothing_stays():
+    """1,000 pods, many times; the soak test raises the scale."""
+    turns = max(int(10 * SCALE), 3)
+    with Agent('--grace', '200ms', '--lease', '100ms', '--max-memory', '4G') as agent, \
+            Collector([agent], '--history', '8M', '--sum-processes', period='5ms') as c:
+        def idle():
+            return c.total('sidelight_collector_regions') == 1 and c.maps() == 2
+        base = None
+        for turn in range(turns + 2):
+            g = generate(agent, '--pods', '100', '--metrics', '8', '--updates', '10',
+                         '--pods-per-process', '15')
+            assert g.wait(60) == 0
+            if turn == 1:
+                wait_for(idle, seconds=30)
+                time.sleep(0.5)  # the last index that knew them is replaced
+                base = c.rss(), c.fds(), c.maps(), c.total('sidelight_collector_memory_bytes',
+                                                           'state')
+        wait_for(idle, seconds=30)
+        time.sleep(0.5)
+        after = c.rss(), c.fds(), c.maps(), c.total('sidelight_collector_memory_bytes', 'state')
+        print(f'{turns * 100} pods: rss {base[0] >> 10} -> {after[0] >> 10} KiB, descriptors '
+              f'{base[1]} -> {after[1]}, memory of state {base[3]:.0f} -> {after[3]:.0f}')
+        assert after[1] <= base[1] + 1, (base, after)  # a connection that is being closed
+        assert after[2] == base[2], (base, after)
+        assert after[3] < base[3] + 20000, (base, after)
+        if 'SL_RSS_UNCHECKED' not in os.environ:  # sanitizers keep what was freed
+            assert after[0] < base[0] + (4 << 20), (base, after)
+
+
+def defect_4_a_pod_of_many_pages_is_read_like_any_other():
+    with Agent() as agent, Collector([agent]) as c:
+        g = generate(agent, '--pods', '2', '--metrics', '700', '--threads', '2', '--updates', '50',
+                     '--hold', '30s')
+        wait_for(lambda: sum(v == 100 for k, v in c.series().items()
+                             if k.startswith('generate')) == 1400, seconds=30)
+        g.terminate()
+        g.wait()
+
+
+def defect_5_a_collector_restart_needs_nothing_else():
+    with Agent() as agent:
+        p = counter(agent, 1)
+        for i in range(10):
+            c = Collector([agent])
+            wait_for(lambda: c.total('ticks_total') > 0)
+            c.kill() if i % 2 else c.stop()
+        # Two at a time neither disturb each other.
+        with Collector([agent]) as a, Collector([agent]) as b:
+            wait_for(lambda: a.total('ticks_total') > 0 and b.total('ticks_total') > 0)
+        p.kill()
+        p.wait()
+
+
+def history_goes_on_after_an_agents_restart():
+    first = Agent()
+    p = counter(first, 1)
+    with Collector([first], '--history', '4M') as c:
+        wait_for(lambda: c.find('ticks_total'))
+        time.sleep(0.5)
+        seen = c.total('sidelight_collector_history_points')
+        assert seen > 0
+        first.kill()
+        with Agent(folder=first.folder):
+            wait_for(lambda: c.total('sidelight_host_up') == 1 and
+                     c.total('sidelight_host_connects_total') >= 2)
+            wait_for(lambda: c.total('sidelight_collector_history_points') > seen)
+            v = c.total('ticks_total')
+            wait_for(lambda: c.total('ticks_total') > v)
+            # The agent's own region is another one; the counter's is the same.
+            assert c.total('sidelight_collector_expired_regions_total') == 0
+            assert len(c.find('ticks_total')) == 1
+    p.kill()
+    p.wait()
+    first.stop()
+
+
+def modes_print_what_they_should():
+    with Agent() as agent:
+        p = counter(agent, 1)
+        r = run('--agent', agent.socket, '--mode', 'setup')
+        assert r.returncode == 0 and 'service=counter' in r.stdout, r
+        j = json.loads(run('--agent', agent.socket, '--mode', 'setup', '--json').stdout)
+        assert j['hosts'][0]['condition'] == 'up' and len(j['regions']) == 2, j
+        csv = agent.folder + '/stats.csv'
+        r = run('--agent', agent.socket, '--mode', 'read_loop', '--period', '1ms', '--workers', '2',
+                '--queues', '2', '--duration', '2500ms', '--stats-csv', csv)
+        lines = r.stdout.splitlines()
+        assert r.returncode == 0 and re.match(r'[\d.]+ scrapes/s  \(0: ', lines[1]), r
+        assert lines[-1].startswith('total: '), r
+        rows = open(csv).read().splitlines()
+        assert rows[0].startswith('worker,time_s,scrapes,rate_hz') and len(rows) == 3, rows
+        assert [row.split(',')[0] for row in rows[1:]] == ['0', '1']
+        r = run('--agent', agent.socket, '--mode', 'read_loop', '--period', '0', '--json',
+                '--duration', '1200ms')
+        last = json.loads(r.stdout.splitlines()[-1])['total']
+        assert last['rounds'] > 100 and last['samples'] > 0, r
+        config = agent.folder + '/collect.yaml'
+        with open(config, 'w') as f:
+            f.write(f'agent: [{agent.socket}]\nmode: setup\njson: true\n')
+        assert json.loads(run('--config', config).stdout)['hosts'][0]['condition'] == 'up'
+        p.kill()
+        p.wait()
+
+
+def what_is_wrong_is_said_in_one_line():
+    def wrong(code, what, *args):
+        r = run(*args)
+        assert r.returncode == code and what in r.stderr and r.stderr.count('\n') == 1, (args, r)
+    with Agent() as agent, Collector([agent]) as c:
+        here = ['--agent', agent.socket]
+        wrong(1, 'in use', *here, '--listen', c.address)
+        wrong(2, 'period', *here, '--period', '1 parsec')
+        wrong(2, 'agent')
+        wrong(2, 'mode', *here, '--mode', 'sideways')
+        wrong(2, 'cpus', *here, '--cpus', '0-')
+        wrong(2, 'workers', *here, '--workers', '0')
+        wrong(2, 'bogus', *here, '--bogus')
+        wrong(2, 'history', *here, '--history', '1K')
+        wrong(1, 'stats', *here, '--mode', 'read_loop', '--stats-csv', '/nonexistent/stats.csv')
+        r = run('--agent', '127.0.0.1:7475', '--dev', 'nosuch0', '--mode', 'setup', '--duration',
+                '2s')
+        assert r.returncode == 1 and ('nosuch0' in r.stderr + r.stdout), r
+        r = run('--agent', agent.folder + '/nothing.sock', '--mode', 'setup', '--duration', '500ms')
+        assert r.returncode == 1 and 'No such file' in r.stdout, r
+
+
+def an_absent_agent_is_waited_for():
+    with tempfile.TemporaryDirectory(prefix='sl-collect-') as folder:
+        with Collector([folder + '/agent.sock']) as c:
+            assert c.total('sidelight_host_up') == 0
+            assert c.get('/-/healthy') == 'ok\n' and c.get('/-/ready') == 'ready\n'
+            with Agent(folder=folder) as agent:
+                p = counter(agent, 1)
+                wait_for(lambda: c.find('ticks_total'))
+                p.kill()
+                p.wait()
+            # Gone for good: its series leave when they are stale, and the host is down.
+            wait_for(lambda: c.total('sidelight_host_up') == 0 and not c.find('ticks_total'))
+
+
+globals()[sys.argv[3]]()
