@@ -28,7 +28,7 @@ ready() {
 		grep -q '^ready' "$dir/$1" && return
 		sleep 0.1
 	done
-	cat "$dir/$1" >&2
+	cat "$dir/$1" "$dir/log" >&2
 	echo "bench/export: sidelight $1 does not get ready" >&2
 	exit 1
 }

@@ -16,16 +16,19 @@
 #include "export/number.h"
 #include "export/render.h"
 
+static const double roots[256] = {
+#include "roots.inc"
+};
+
 /* The upper end of bucket index i: 2^(i * 2^-scale). Any scale and index: they are a stranger's. */
 static double bucket_end(int64_t i, int scale)
 {
 	int64_t e;
 
-	if (scale > 20)
-		return exp2(ldexp((double)i, -scale));
-	if (scale > 0) /* whole octaves apart, so that powers of two are exact */
-		return ldexp((double)exp2l((long double)(i & ((1 << scale) - 1)) / (1 << scale)),
-			     (int)(i >> scale));
+	if (scale > 8)
+		return exp2(ldexp((double)i, -scale)); /* no such schema */
+	if (scale > 0)
+		return ldexp(roots[(i & ((1 << scale) - 1)) << (8 - scale)], (int)(i >> scale));
 	e = i * (scale < -12 ? 4096 : 1 << -scale);
 	return ldexp(1, e > 5000 ? 5000 : e < -5000 ? -5000 : (int)e);
 }

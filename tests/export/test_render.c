@@ -522,7 +522,7 @@ static void doubles_are_shortest_and_exact(void **state)
 {
 	static const double scale[] = {1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e9};
 	const char *factor = getenv("SL_TEST_SCALE");
-	long count = (long)(300000 * (factor ? atof(factor) : 1));
+	long count = (long)(100000 * (factor ? atof(factor) : 1));
 	uint64_t bits;
 	double v;
 
