@@ -677,6 +677,33 @@ static void names_that_would_break_the_exposition_are_refused(void **state)
 	}
 }
 
+static void cells_of_two_metrics_never_overlap(void **state)
+{
+	static const struct make_metric first = {.kind = SL_KIND_HISTOGRAM, .name = "h"},
+					second = {.kind = SL_KIND_COUNTER, .name = "c"};
+
+	(void)state;
+	/* A histogram without bounds has cells 2, 3 and 4 here; 0 is one below all. */
+	for (uint32_t cell = 0; cell <= 7; cell++) {
+		struct sl_region_info info;
+		struct sl_schema s;
+		struct make m;
+
+		make_metrics(&m, 64, 1, 4096, NULL, 0);
+		expect(SL_FAULT_NONE, parse(&m, &info));
+		sl_schema_init(&s);
+		m.next_cell = 2;
+		make_metric(&m, &first);
+		m.next_cell = cell;
+		make_metric(&m, &second);
+		expect(cell < 5 ? SL_FAULT_CELLS : SL_FAULT_NONE, append(&s, &info, &m));
+		assert_int_equal(s.count, cell < 5 ? 1 : 2);
+		assert_int_equal(s.cells, cell < 5 ? 5 : cell + 1);
+		sl_schema_free(&s);
+		make_free(&m);
+	}
+}
+
 static void torn_copy_of_the_schema_is_told_from_a_lie(void **state)
 {
 	struct sl_region_info info;
@@ -1023,6 +1050,7 @@ int main(void)
 		cmocka_unit_test(schema_says_what_was_written),
 		cmocka_unit_test(record_that_lies_is_refused_with_its_cause),
 		cmocka_unit_test(names_that_would_break_the_exposition_are_refused),
+		cmocka_unit_test(cells_of_two_metrics_never_overlap),
 		cmocka_unit_test(torn_copy_of_the_schema_is_told_from_a_lie),
 		cmocka_unit_test(schema_that_runs_out_of_memory_goes_on_later),
 		cmocka_unit_test(values_are_summed_as_their_kind_demands),

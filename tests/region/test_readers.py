@@ -73,7 +73,71 @@ def counting(before, after):
             assert a['value'] >= b['value'], (b, a)
 
 
+def through_an_agent():
+    """Directory, one region by its id, all of them; what is not there, and what is no agent."""
+    with tempfile.TemporaryDirectory() as tmp:
+        socket = os.path.join(tmp, 'agent.sock')
+        agent = subprocess.Popen([SIDELIGHT, 'agent', '--socket', socket, '--rest', '127.0.0.1:0'],
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        publisher = subprocess.Popen([PUBLISH, socket], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True)
+        try:
+            assert agent.stdout.readline().startswith('ready')
+            fd = publisher.stdout.readline().split()[1]
+            mine = json.loads(output(SIDELIGHT, 'dump', '--json',
+                                     f'/proc/{publisher.pid}/fd/{fd}'))
+            end = time.monotonic() + 20
+            while True:
+                directory = json.loads(output(SIDELIGHT, 'dump', '--json', '--socket', socket))
+                entry = [e for e in directory['entries'] if e['instance'] == mine['instance']]
+                if entry:
+                    break
+                assert time.monotonic() < end, directory
+                time.sleep(0.05)
+            assert directory['kind'] == 'directory' and entry[0]['state'] == 'live'
+            assert 'host' in directory['labels']
+            ident = str(entry[0]['id'])
+            for args in (['--id', ident], ['--all']):
+                lines = output(SIDELIGHT, 'dump', '--json', '--socket', socket, *args)
+                found = [r for r in map(json.loads, lines.splitlines())
+                         if r['source'] == f'id {ident}']
+                assert len(found) == 1 and found[0]['metrics'] == mine['metrics'], found
+            checks = output(SIDELIGHT, 'dump', '--check', '--socket', socket, '--all').decode()
+            assert checks.startswith('directory: ok') and f'id {ident}: ok' in checks, checks
+            output(SIDELIGHT, 'dump', '--socket', socket, '--id', '4711', status=1)
+            output(SIDELIGHT, 'dump', '--socket', os.path.join(tmp, 'none'), status=1)
+            # The second reader reads directories as well, given the agent's memfd.
+            memfds = [f'/proc/{agent.pid}/fd/{f}' for f in os.listdir(f'/proc/{agent.pid}/fd')]
+            for path in memfds:
+                if 'memfd' not in os.readlink(path):
+                    continue
+                r = json.loads(output(sys.executable, READER, path))
+                if r['instance'] == directory['instance']:
+                    assert [e['id'] for e in r['entries']] == \
+                        [e['id'] for e in directory['entries']]
+                    assert r['hot']['lease_ns'] == directory['hot']['lease_ns']
+                    break
+            else:
+                raise AssertionError('the agent has no directory')
+        finally:
+            for p in (publisher, agent):
+                p.kill()
+                p.wait()
+
+
+def usage():
+    for args in ([], ['a', 'b'], ['--id', '1', '--all'], ['--check', '--json', 'x'],
+                 ['--socket', 's', 'file'], ['--id', '0'], ['--nonsense']):
+        r = subprocess.run([SIDELIGHT, 'dump', *args], capture_output=True)
+        assert r.returncode == 2 and r.stderr.count(b'\n') == 1 and not r.stdout, (args, r)
+    for args in (['/nonexistent'], ['/'], ['/dev/null'], ['99999999']):
+        r = subprocess.run([SIDELIGHT, 'dump', *args], capture_output=True)
+        assert r.returncode == 1 and r.stderr.count(b'\n') == 1 and not r.stdout, (args, r)
+
+
 def main():
+    usage()
+    through_an_agent()
     p = subprocess.Popen([PUBLISH], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         word, fd = p.stdout.readline().split()
