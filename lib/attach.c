@@ -135,6 +135,15 @@ static void *attach_thread(void *arg)
 
 	pthread_setname_np(pthread_self(), "sidelight");
 	for (;;) {
+		/* Numbers that the application took over are neither waited for nor read. */
+		if (!sl__fd_ours(&p->wake[0]))
+			break;
+		if (p->sock.fd >= 0 && !sl__fd_ours(&p->sock)) {
+			sl__lock(&guard);
+			close_socket(p);
+			sl__unlock(&guard);
+			delay = RETRY_MAX_MS;
+		}
 		struct pollfd fds[2] = {{.fd = p->wake[0].fd, .events = POLLIN},
 					{.fd = p->sock.fd, .events = POLLIN}};
 		int n = poll(fds, 2, delay);
@@ -142,11 +151,10 @@ static void *attach_thread(void *arg)
 		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			break;
 		if (n > 0 && fds[0].revents)
-			break; /* asked to end, or the descriptor is no longer ours */
+			break; /* asked to end, or closed behind our back */
 		if (n > 0 && fds[1].revents) {
-			if (fds[1].revents & POLLNVAL)
-				break;
-			delay = receive(p, fds[1].fd);
+			if (sl__fd_ours(&p->sock))
+				delay = receive(p, fds[1].fd);
 			continue;
 		}
 		if (p->sock.fd >= 0)
