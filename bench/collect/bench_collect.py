@@ -161,7 +161,7 @@ def hostcpu():
     seconds = 30
     with Stage(16, '--updates', '0', '--hold', '10m') as s:
         p = s.start('collect', '--agent', s.socket, '--mode', 'read_loop', '--json', '--period',
-                    '1ms', '--duration', f'{seconds + 4}s')
+                    '1ms', '--duration', f'{seconds + 4}s', cpus=CPUS[:1], first=real_time())
         time.sleep(2)
         watched = [s.agent.pid, s.pods.pid] + s.children(s.pods.pid)
         before = {pid: ticks(pid) for pid in watched}

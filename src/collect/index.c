@@ -124,8 +124,12 @@ bool region_visible(const struct region *r, uint64_t now_ns)
 
 	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
 		return false;
-	/* Last words don't change: they are as fresh as the directory that still has them. */
-	if (step == STEP_FINAL && host > fresh)
+	/*
+	 * Last words don't change: they are as fresh as the directory that still has them, or that
+	 * of an agent which was restarted and may get them back.
+	 */
+	if (host > fresh &&
+	    (step == STEP_FINAL || (step == STEP_UNBOUND && GET(r->state) != SL_STATE_LIVE)))
 		fresh = host;
 	return now_ns < fresh + r->c->opts.stale_ns;
 }

@@ -304,7 +304,7 @@ struct link {
 	struct sl_region_info *dir;
 	bool dir_known, dir_busy, dir_moved;
 	uint64_t dir_retry_ns, dir_ok_ns, dir_lease_ns, dir_generation, dir_wanted;
-	uint64_t entries_generation, again_ns;
+	uint64_t entries_generation, again_ns, orphans_ns;
 	uint32_t dir_used, entries_next, entries_end, entries_out, entries_unsettled;
 	uint64_t entries_at_ns, entries_start_ns;
 	bool entries_active;

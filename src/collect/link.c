@@ -32,6 +32,7 @@
 #define HOT_MAX_NS	   5000000000u /* a hot line that does not settle for so long never will */
 #define ORPHAN_NS	   10000000000u /* a region that did not come back after an agent's restart */
 #define FINAL_PASSES	   20u		/* tries to read all of a dead region */
+#define SETTLE_NS	   2000000000u /* the start is over, whatever a region still wants */
 #define MAPS_A_TURN	   4u
 #define HEADER_READ	   (SL_HEADER_SIZE + SL_LINE_SIZE)
 
@@ -357,6 +358,11 @@ static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e
 	if (!host_claim(l->host, l, e->instance))
 		return true;
 	r = find(l, e->instance);
+	if (r && r->step == STEP_UNBOUND && r->ops) {
+		l->again_ns = now_ns +
+			      DIRECTORY_RETRY_NS; /* READs of where it was are on the way */
+		return false;
+	}
 	if (r && r->step != STEP_UNBOUND) {
 		/* A live publisher takes its place back from its own last words; otherwise two
 		 * entries claim one instance, and the first one is believed. */
@@ -367,6 +373,10 @@ static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e
 			return false;
 		}
 		unbind(l, r, now_ns);
+		if (r->ops) {
+			l->again_ns = now_ns + DIRECTORY_RETRY_NS;
+			return false;
+		}
 	}
 	if (!r) {
 		r = add_region(l, e->instance);
@@ -414,6 +424,9 @@ static void forget_directory(struct link *l)
 /* Regions that the new agent does not know: their publishers ended while there was none. */
 static void expire_orphans(struct link *l, uint64_t now_ns)
 {
+	if (now_ns < l->orphans_ns)
+		return;
+	l->orphans_ns = now_ns + ORPHAN_NS / 10;
 	for (uint32_t i = 0; i < l->regions; i++) {
 		struct region *r = l->region[i];
 
@@ -447,7 +460,6 @@ static void entries_done(struct link *l, uint64_t now_ns)
 	l->dir_moved = l->dir_generation != l->dir_wanted;
 	/* A directory that moves in every round must not take all the time there is. */
 	l->entries_at_ns = now_ns + 4 * (now_ns - l->entries_start_ns);
-	expire_orphans(l, now_ns);
 }
 
 /* ---- READs -------------------------------------------------------------------------------------------- */
@@ -1000,7 +1012,8 @@ static void read_schema(struct link *l, struct region *r, uint64_t now_ns)
 			return;
 		}
 	}
-	while (r->schema_step == SCHEMA_READING && r->schema_posted < r->schema_length) {
+	while (r->schema_step == SCHEMA_READING && !r->schema_failed &&
+	       r->schema_posted < r->schema_length) {
 		uint32_t left = r->schema_length - r->schema_posted;
 		uint32_t n = left < SCHEMA_PIECE ? left : SCHEMA_PIECE;
 		struct op *op = new_op(l, OP_SCHEMA, r, &r->remote,
@@ -1062,6 +1075,15 @@ static bool urgent_step(struct link *l, struct region *r, uint64_t now_ns, unsig
 		if (r->anonymous) {
 			renew(l, r);
 			return false;
+		}
+		if (r->schema_step == SCHEMA_BUILDING) {
+			struct built *built = __atomic_exchange_n(&r->built, NULL,
+								  __ATOMIC_ACQUIRE);
+
+			if (!built)
+				return true;
+			board_put(built->board, r->c);
+			r->schema_step = SCHEMA_IDLE;
 		}
 		r->hot = (struct sl_hot){0};
 		r->schema_seen = 0;
@@ -1199,6 +1221,7 @@ void link_start_round(struct link *l, uint64_t now_ns)
 	l->drive_ns = 0;
 	if (l->state != SL_FABRIC_UP)
 		return;
+	expire_orphans(l, now_ns);
 	sweep(l);
 	l->active = true;
 	l->cursor = 0;
@@ -1229,14 +1252,15 @@ static void advance_round(struct link *l, uint64_t now_ns)
 	}
 }
 
-static void finish_round(struct link *l)
+static void finish_round(struct link *l, uint64_t now_ns)
 {
 	if (!l->active || l->gated || l->cursor < l->regions || l->dir_busy || l->passes ||
 	    l->entries_active)
 		return;
 	l->active = false;
 	BUMP(l->rounds, 1);
-	if (!l->urgents && l->dir_ok_ns && !l->dir_moved)
+	/* All that was there at first was read, or does not let itself be read. */
+	if (l->dir_ok_ns && !l->dir_moved && (!l->urgents || now_ns - l->up_ns > SETTLE_NS))
 		SET(l->settled, true);
 }
 
@@ -1292,6 +1316,7 @@ static void drive(struct link *l, uint64_t now_ns)
 	l->drive_ns = now_ns + DRIVE_NS;
 	if (epoch != l->epoch || (before == SL_FABRIC_UP && state != SL_FABRIC_UP)) {
 		l->epoch = epoch;
+		l->up_ns = now_ns;
 		lost(l, now_ns);
 		cancel_unposted(l, now_ns);
 	}
@@ -1328,7 +1353,7 @@ bool link_turn(struct link *l, uint64_t now_ns)
 		post(l, now_ns);
 		if (l->op_posted + l->reposts != before)
 			n = 1;
-		finish_round(l);
+		finish_round(l, now_ns);
 	}
 	if (n > 0)
 		l->progress_ns = now_ns;

@@ -91,7 +91,10 @@ static int label_count(const struct sl_region_info *info, const char *key)
 	return n;
 }
 
-/* Labels of the header, then host and process, which nobody may claim for himself. */
+/*
+ * Labels of the header, then host and process. Nobody may claim these for himself, nor what tells
+ * regions apart in the collector's own series.
+ */
 static int make_labels(struct region *r, const char *hostname)
 {
 	struct sl_text_label labels[SL_LABELS_MAX + 2];
@@ -101,7 +104,8 @@ static int make_labels(struct region *r, const char *hostname)
 
 	for (; n < r->info->label_count; n++) {
 		labels[n] = r->info->labels[n];
-		if (strcmp(labels[n].key, "host") && strcmp(labels[n].key, "process"))
+		if (strcmp(labels[n].key, "host") && strcmp(labels[n].key, "process") &&
+		    strcmp(labels[n].key, "instance_id"))
 			continue;
 		if (asprintf(&renamed[renames], "exported_%s", labels[n].key) < 0) {
 			renamed[renames] = NULL;

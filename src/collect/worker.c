@@ -123,7 +123,7 @@ static bool start_round(struct worker *w, uint64_t now_ns)
 
 static uint64_t nap(const struct worker *w, uint64_t now_ns, uint64_t worked_ns)
 {
-	uint64_t n = IDLE_NAP_NS;
+	uint64_t n = IDLE_NAP_NS, wait;
 
 	for (unsigned int i = 0; i < w->links; i++) {
 		const struct link *l = &w->link[i];
@@ -131,7 +131,9 @@ static uint64_t nap(const struct worker *w, uint64_t now_ns, uint64_t worked_ns)
 		if (l->ops_live || l->active) {
 			if (now_ns - worked_ns < SPIN_NS)
 				return 0;
-			n = n < NAP_NS ? n : NAP_NS;
+			/* Nothing for long: somebody is stuck. */
+			wait = now_ns - worked_ns < STALLED_NS ? NAP_NS : 10 * NAP_NS;
+			n = n < wait ? n : wait;
 		}
 		if (l->urgents)
 			n = n < URGENT_NAP_NS ? n : URGENT_NAP_NS;
