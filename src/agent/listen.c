@@ -38,20 +38,16 @@ static int lock_folder(const char *path, char *error, size_t bytes)
 {
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	const char *folder;
-	int fd, err;
+	int fd, err, made;
 
 	snprintf(copy, sizeof(copy), "%s", path);
 	folder = dirname(copy);
-	if (mkdir(folder, 0755) && errno != EEXIST && errno != EROFS && errno != EACCES &&
-	    errno != EPERM) {
-		err = errno;
-		snprintf(error, bytes, "cannot make %s for the socket: %s", folder, strerror(err));
-		return -err;
-	}
+	made = mkdir(folder, 0755) ? errno : 0;
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || flock(fd, LOCK_EX)) {
-		err = errno;
-		snprintf(error, bytes, "cannot use %s for the socket: %s", folder, strerror(err));
+		err = fd < 0 && errno == ENOENT && made ? made : errno;
+		snprintf(error, bytes, "cannot use the folder %s: %s; choose another --socket",
+			 folder, strerror(err));
 		if (fd >= 0)
 			close(fd);
 		return -err;

@@ -291,7 +291,6 @@ def defect_5_a_collector_restart_needs_no_agent_restart():
     with Agent() as agent:
         client, r = Client(agent.socket), Region()
         id, _ = client.publish(r)
-        Consumer(agent.socket).close()
         fds = agent.fds()
         for i in range(100):
             pid = os.fork()
@@ -305,7 +304,7 @@ def defect_5_a_collector_restart_needs_no_agent_restart():
         assert c.entry(r.instance)['state'] == LIVE
         assert c.open(id).instance == r.instance
         c.close()
-        wait_for(lambda: agent.fds() == fds)
+        wait_for(lambda: agent.fds() <= fds)
         assert agent.status()['use']['consumers'] == 0
 
 

@@ -7,7 +7,7 @@ S=/tmp/agent.sock
 
 agent() {
 	sidelight agent --socket $S --no-rest --rdma $RDMA_DEVICE --gid $GID_INDEX \
-		--rdma-settle 8s --grace 1s --lease 200ms > /tmp/agent.out 2>> /tmp/agent.err &
+		--rdma-settle 4s --grace 1s --lease 200ms > /tmp/agent.out 2>> /tmp/agent.err &
 	AGENT=$!
 	wait_for 10 grep -q ^ready /tmp/agent.out
 }
@@ -34,14 +34,14 @@ errors() { collected | awk '/^sidelight_collector_read_errors_total/ { n += $2 }
 
 check agent-is-ready agent
 cat /tmp/agent.out
+sidelight collect --agent $ADDRESS --listen 127.0.0.1:9464 --period 20ms > /tmp/collect.out 2> /tmp/collect.err &
+COLLECT=$!
+check collector-is-ready wait_for 10 grep -q ^ready /tmp/collect.out
 PIDS=()
 for i in 1 2 3 4 5 6 7 8; do
 	sleep 1000 | agent_counter $S 1 10000 > /dev/null &
 	PIDS+=($!)
 done
-sidelight collect --agent $ADDRESS --listen 127.0.0.1:9464 --period 20ms > /tmp/collect.out 2> /tmp/collect.err &
-COLLECT=$!
-check collector-is-ready wait_for 10 grep -q ^ready /tmp/collect.out
 before=$(promotions)
 check every-pod-is-read wait_for 15 has_growing 8
 check neighbours-share-keys wait_for 20 few_keys
