@@ -105,7 +105,8 @@ int sl_terms_parse(const char *q, struct sl_terms *out)
 		}
 		out->text[n++] = *q;
 	}
-	out->text[n] = '\0';
+	if (inside)
+		out->text[n] = '\0';
 	return 0;
 }
 
@@ -169,7 +170,8 @@ static size_t rank_bucket(const uint64_t *buckets, size_t count, double total, d
 			continue;
 		last = i;
 		if (below + (double)buckets[i] >= rank) {
-			*within = (rank - below) / (double)buckets[i];
+			/* Beyond 2^53 the sum was rounded: never out of the bucket for that. */
+			*within = fmin((rank - below) / (double)buckets[i], 1);
 			return i;
 		}
 		below += (double)buckets[i];

@@ -127,6 +127,9 @@ static void too_many_or_too_long_search_terms_are_refused(void **state)
 		memset(text, 'x', n);
 		text[n] = '\0';
 		assert_int_equal(sl_terms_parse(text, &t), n < sizeof(t.text) ? 0 : -E2BIG);
+		/* The end lies behind a blank: nothing is written behind the buffer. */
+		strcpy(text + n, " ");
+		assert_int_equal(sl_terms_parse(text, &t), n < sizeof(t.text) ? 0 : -E2BIG);
 	}
 }
 
@@ -191,9 +194,12 @@ static void buckets_that_overflow_64_bits_still_have_quantiles(void **state)
 {
 	static const uint64_t buckets[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 0};
 	static const double bounds[] = {1, 2, 3};
+	static const uint64_t rounded[] = {UINT64_MAX, 3000, 0, 0};
 
 	(void)state;
 	near(sl_quantile_classic(buckets, bounds, 3, 0.5), 1.5);
+	/* 2^64 + 3000 is rounded to 2^64 + 4096. */
+	assert_true(sl_quantile_classic(rounded, bounds, 3, 1) <= 2);
 }
 
 static void latency_buckets_are_quarter_powers_of_two(void **state)
