@@ -402,6 +402,34 @@ static void a_signal_handler_counts_exactly(void **state)
 	counts_in_handlers_are_exact(8, true);
 }
 
+/* Nothing but sums of doubles, so that handlers come between their load and their store. */
+static void a_sum_interrupted_by_the_same_sum_loses_nothing(void **state)
+{
+	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+	struct itimerspec fast = {{0, 20000}, {0, 20000}};
+	uint64_t n = (uint64_t)(1e8 * (TEST_SANITIZED ? 0.02 : 1));
+	struct reader r;
+	timer_t timer;
+
+	(void)state;
+	open_with(8);
+	handled = 0;
+	sigaction(SIGUSR1, &act, &old);
+	sl_counter_f64_add(sum, 1);
+	assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	assert_int_equal(timer_settime(timer, 0, &fast, NULL), 0);
+	for (uint64_t i = 1; i < n; i++)
+		sl_counter_f64_add(sum, 1);
+	timer_delete(timer);
+	signal(SIGUSR1, SIG_IGN);
+	sigaction(SIGUSR1, &old, NULL);
+	look(&r);
+	assert_true(reader_f64(&r, "sum") == (double)(n + handled));
+	reader_close(&r);
+	sl_publisher_close(publisher);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +442,7 @@ int main(void)
 		cmocka_unit_test(publishers_come_and_go_beside_each_other),
 		cmocka_unit_test(metrics_are_made_once_by_many_threads),
 		cmocka_unit_test(a_signal_handler_counts_exactly),
+		cmocka_unit_test(a_sum_interrupted_by_the_same_sum_loses_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
