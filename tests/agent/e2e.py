@@ -276,7 +276,7 @@ def hundreds_of_pods_come_and_go():
         time.sleep(0.1)
         print(f'{pods} pods, {rounds} rounds: fds {fds} -> {agent.fds()}, '
               f'RSS {rss >> 10} -> {agent.rss() >> 10} KiB')
-        assert agent.fds() == fds
+        wait_for(lambda: agent.fds() <= fds)
         with open(Agent.exe, 'rb') as f:
             sanitized = b'__asan_init' in f.read()  # keeps what was freed, on purpose
         assert agent.rss() < rss + (1 << 20) or sanitized
