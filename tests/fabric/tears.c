@@ -191,6 +191,7 @@ struct view {
 	enum { COUNTERS, GAUGES } kind;
 	uint64_t offset;      /* of the first line in the region */
 	unsigned int writers; /* that update a line in turn */
+	uint32_t stripe;      /* says what kind of lines these are */
 	uint64_t last[LINES][SL_LINE_CELLS];
 };
 
@@ -215,7 +216,7 @@ static bool possible(const struct view *v, const uint64_t *n)
 static bool judge(struct view *v, uint32_t index, const uint64_t *line)
 {
 	uint64_t n[SL_LINE_CELLS];
-	bool good = sl_line_check(line) == line[7], whole;
+	bool good = sl_stripe_check(v->stripe, line) == line[7], whole;
 
 	for (unsigned int i = 0; i < SL_LINE_CELLS; i++)
 		n[i] = line[i] * inverse;
@@ -348,7 +349,7 @@ int main(int argc, char **argv)
 	const char *device = getenv("RDMA_DEVICE"), *address = getenv("ADDRESS");
 	uint64_t lines = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000, start, end;
 	struct sl_fabric_opts opts = {.device = device, .gid_index = -1};
-	static struct view own = {.kind = COUNTERS, .writers = 1};
+	static struct view own = {.kind = COUNTERS, .writers = 1, .stripe = 1};
 	static struct view both[2] = {
 		{.kind = COUNTERS, .writers = 2},
 		{.kind = GAUGES},
