@@ -1233,12 +1233,26 @@ void link_start_round(struct link *l, uint64_t now_ns)
 		l->cursor = UINT32_MAX; /* nothing else to do in this round */
 }
 
+/* A pass that was half posted is not continued: the round would wait for the rest for ever. */
+static void cut_short(struct link *l, struct region *r)
+{
+	if (!r->pass || r->pass_read >= r->plan.reads)
+		return;
+	r->failed = true;
+	if (!r->plan_ops) {
+		r->pass = false;
+		l->passes--;
+	}
+}
+
 static void advance_round(struct link *l, uint64_t now_ns)
 {
 	if (!l->active || l->gated)
 		return;
-	if (l->cursor < l->regions && !lease_holds(l, now_ns))
+	if (l->cursor < l->regions && !lease_holds(l, now_ns)) {
+		cut_short(l, l->region[l->cursor]);
 		l->cursor = UINT32_MAX;
+	}
 	while (l->cursor < l->regions) {
 		struct region *r = l->region[l->cursor];
 

@@ -82,7 +82,7 @@ def fail(why, *parts):
     print(f'FAILED: {why}')
     for p in parts:
         print(f'--- {p}: exit {p.p.poll()}')
-        print('\n'.join(p.out[-30:] + p.err[-30:]))
+        print('\n'.join(line[:300] for line in p.out[-30:] + p.err[-30:]))
     sys.stdout.flush()
     sys.exit(1)
 
