@@ -267,7 +267,8 @@ static void place_families(struct maker *m)
 	size_t at = 0, n = 0;
 	bool *left_out = calloc(x->families + 1, sizeof(bool));
 
-	qsort(x->family, x->families, sizeof(*x->family), by_name);
+	if (x->families) /* qsort(NULL, 0) is undefined, too */
+		qsort(x->family, x->families, sizeof(*x->family), by_name);
 	for (size_t i = 0; left_out && i < x->families; i++)
 		left_out[i] = name_taken(x, &x->family[i]);
 	for (size_t i = 0; i < x->families; i++) {
