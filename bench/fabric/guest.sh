@@ -15,10 +15,10 @@ perftest() {
 	local program=$1 try
 	shift
 	port=$((port + 1))
-	$program -d "$RDMA_DEVICE" -x "$GID_INDEX" -p $port "$@" > /tmp/server.log 2>&1 &
+	timeout 60 $program -d "$RDMA_DEVICE" -x "$GID_INDEX" -p $port "$@" > /tmp/server.log 2>&1 &
 	for try in 1 2 3 4 5 6 7 8 9 10; do
 		sleep 0.3
-		if $program -d "$RDMA_DEVICE" -x "$GID_INDEX" -p $port "$@" "$ADDRESS" \
+		if timeout 60 $program -d "$RDMA_DEVICE" -x "$GID_INDEX" -p $port "$@" "$ADDRESS" \
 			> /tmp/client.log 2>&1; then
 			break
 		fi

@@ -423,13 +423,13 @@ int main(int argc, char **argv)
 		s->read.to = (uint8_t *)sl_fabric_buffer(f, NULL) + i * LINES * SL_LINE_SIZE;
 	}
 	start = now_ns();
-	observe(f, &own, 1, lines / 2);
+	observe(f, &own, 1, lines / 10 * 7);
 	bad |= report("a stripe of one writer", &before, start);
 
 	atomic_store(&shared->phase, SHARED_STRIPE);
 	before = tally;
 	start = now_ns();
-	observe(f, both, 2, lines - lines / 2);
+	observe(f, both, 2, lines - lines / 10 * 7);
 	bad |= report("a stripe that two writers share", &before, start);
 
 	/* Quiet: every line verifies, and not one update is missing. */

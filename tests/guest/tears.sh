@@ -5,5 +5,5 @@ hot "$BUILD/tests/fabric/tears"
 
 echo "cpu $SL_GUEST_CPU"
 lines=$(awk "BEGIN { printf \"%d\", ${LINES_READ:-10000000} * $SL_TEST_SCALE }")
-check "$lines-lines-and-none-torn-unnoticed" timeout 200 tears "$lines"
+check "$lines-lines-and-none-torn-unnoticed" tears "$lines"
 finish
