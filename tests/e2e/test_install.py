@@ -4,6 +4,7 @@
 programs link, shared and static, and manual pages for every command."""
 import glob
 import os
+import re
 import subprocess
 import sys
 
@@ -30,8 +31,9 @@ def only(pattern):
 run('meson', 'install', '-C', build, '--no-rebuild', '--destdir', root)
 sidelight = only('/**/bin/sidelight')
 check(run(sidelight, '--version').startswith('sidelight '), 'the program does not run')
-for command in ('agent', 'demo', 'generate'):
-    only(f'/**/man1/sidelight-{command}.1')
+for command in re.findall(r'^  ([a-z]+) +\S', run(sidelight, '--help'), re.M):
+    if command != 'help':
+        only(f'/**/man1/sidelight-{command}.1')
 unit = only('/**/sidelight-agent.service')
 with open(unit) as f:
     check(f'ExecStart={sidelight.removeprefix(root)} agent' in f.read(), 'the unit starts another program')
