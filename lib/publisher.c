@@ -661,7 +661,7 @@ void sl_publisher_close(struct sl_publisher *p)
 		return;
 	if (!p->orphan) {
 		sl__plain_add((uintptr_t)p->base + SL_HEADER_SIZE + SL_HOT_STATE * 8,
-			       (uint64_t)SL_STATE_CLOSED - SL_STATE_LIVE);
+			      (uint64_t)SL_STATE_CLOSED - SL_STATE_LIVE);
 		ended = sl__attach_stop(p);
 	}
 	sl__lock(&guard);

@@ -21,9 +21,9 @@
 #include "fabric/fabric.h"
 #include "fabric/host.h"
 
-#define PORT 18111
+#define PORT  18111
 #define BYTES (16u << 20)
-#define PAGE 4096u
+#define PAGE  4096u
 #define BATCH 512u
 
 static uint64_t now_ns(void)
@@ -43,7 +43,9 @@ static void die(const char *what)
 static void host(void)
 {
 	struct sl_host_opts opts = {
-		.device = getenv("RDMA_DEVICE"), .port = PORT, .gid_index = -1,
+		.device = getenv("RDMA_DEVICE"),
+		.port = PORT,
+		.gid_index = -1,
 	};
 	struct sl_host_key key;
 	char error[256] = "";
@@ -55,7 +57,7 @@ static void host(void)
 		die(error);
 	sl_host_set_directory(h, &key, BYTES, 1);
 	for (;;) {
-		struct pollfd p = { .fd = sl_host_fd(h), .events = POLLIN };
+		struct pollfd p = {.fd = sl_host_fd(h), .events = POLLIN};
 
 		poll(&p, 1, -1);
 		sl_host_dispatch(h);
@@ -65,7 +67,9 @@ static void host(void)
 static struct sl_fabric *connect_host(uint32_t depth)
 {
 	struct sl_fabric_opts opts = {
-		.device = getenv("RDMA_DEVICE"), .gid_index = -1, .queue_depth = depth,
+		.device = getenv("RDMA_DEVICE"),
+		.gid_index = -1,
+		.queue_depth = depth,
 	};
 	uint64_t end = now_ns() + 10000000000ull;
 	char target[64];
@@ -108,7 +112,8 @@ static double rate(double seconds, uint32_t depth, bool neighbours)
 				for (uint32_t i = 0; i < batch; i++, page++)
 					r[i] = (struct sl_read){
 						.remote = sl_fabric_directory(f),
-						.offset = page * PAGE % BYTES, .length = PAGE,
+						.offset = page * PAGE % BYTES,
+						.length = PAGE,
 						.to = buffer + (next + i) * PAGE,
 					};
 				if (sl_fabric_post(f, r, batch) != (int)batch)
@@ -126,7 +131,8 @@ static double rate(double seconds, uint32_t depth, bool neighbours)
 			for (uint32_t i = 0; i < room; i++, page += 2)
 				r[i] = (struct sl_read){
 					.remote = sl_fabric_directory(f),
-					.offset = page * PAGE % BYTES, .length = PAGE,
+					.offset = page * PAGE % BYTES,
+					.length = PAGE,
 					.to = buffer + (next + i) * PAGE,
 				};
 			n = sl_fabric_post(f, r, room);
@@ -160,8 +166,9 @@ static void latency(uint32_t count, uint32_t bytes)
 	double *us = calloc(count, sizeof(*us));
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct sl_read r = { .remote = sl_fabric_directory(f), .length = bytes,
-				     .to = sl_fabric_buffer(f, NULL) };
+		struct sl_read r = {.remote = sl_fabric_directory(f),
+				    .length = bytes,
+				    .to = sl_fabric_buffer(f, NULL)};
 		uint64_t start = now_ns();
 		struct sl_read *done;
 

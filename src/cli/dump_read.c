@@ -10,7 +10,7 @@
 #include "cli/dump.h"
 
 /* Times that a part is read before it is called unsettled; from the third on 50 us apart. */
-#define TRIES 2000
+#define TRIES		   2000
 #define TRIES_OF_ALL_LINES 20000 /* so that a file of nothing but bad lines takes a second */
 
 /* All of it, or false with d->error. */
