@@ -38,7 +38,7 @@ wait_for() {
 # hot FILE...: copies programs from 9p, which is slow, to memory, and puts them on the PATH.
 hot() {
 	mkdir -p /tmp/hot
-	cp "$@" /tmp/hot/
+	cp "$@" /tmp/hot/ || { echo "FAIL: not built"; exit 1; }
 	PATH=/tmp/hot:$PATH
 }
 
