@@ -538,11 +538,15 @@ static void *busy(void *arg)
 
 static void fork_at_any_moment_deadlocks_nobody(void **state)
 {
-	int rounds = TEST_SANITIZED ? 40 : 300;
+	int rounds = 300;
 	pthread_t threads[3];
 	int status;
 
 	(void)state;
+	/* ASan of clang 14 does not hold its own allocator's locks over a fork(): a child then waits
+	 * for them in any malloc(), that of pthread_create() included. */
+	if (TEST_SANITIZED)
+		skip();
 	unlink(path);
 	busy_publisher = sl_publisher_open(PUBLISHER(.socket = path));
 	busy_counter = sl_counter_create(busy_publisher, METRIC(.name = "c"));
