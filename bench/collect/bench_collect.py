@@ -4,12 +4,14 @@
 object a line. See README.md."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 EXE = sys.argv[1]
 PODS, METRICS = 256, 64
@@ -52,6 +54,8 @@ class Stage:
     def wait(stream):
         line = stream.readline()
         assert line.startswith('ready'), line
+        port = re.search(r'listen=\S*:(\d+)', line)
+        return port and port[1]
 
     def children(self, pid):
         with open(f'/proc/{pid}/task/{pid}/children') as f:
@@ -80,6 +84,20 @@ def real_time():
     return []
 
 
+def scraped(port):
+    """The sum of all counters, by name."""
+    with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=30) as r:
+        return sum(float(line.rsplit(b' ', 1)[1]) for line in r
+                   if line.startswith(b'generated_updates_total'))
+
+
+def updates(port, counters, seconds=2):
+    """What the generator really gets done, updates of a counter a second."""
+    first, start = scraped(port), time.monotonic()
+    time.sleep(seconds)
+    return (scraped(port) - first) / (time.monotonic() - start) / counters
+
+
 def rate():
     seconds, first = 3, real_time()
     with Stage(PODS, '--updates', '4000000000', '--rate', '64000') as s:
@@ -100,16 +118,20 @@ def rate():
 
         best, hz = None, 500
         while hz <= 16000:
-            got = attempt(hz)
-            if got[1] >= 0.01:
-                got = attempt(hz)  # once more: one preemption shall not decide
-            if got[1] >= 0.01:
+            for _ in range(3):  # what else the machine does for a moment shall not decide
+                got = attempt(hz)
+                if got[1] < 0.01:
+                    break
+            else:
                 break
             best = got, hz
             hz = int(hz * 1.25)
         got, hz = best or ((0, 1, 0, 0, 0), 0)
+        p = s.start('collect', '--agent', s.socket, '--listen', '127.0.0.1:0', '--period', '10ms',
+                    cpus=CPUS[:1])
+        each = updates(s.wait(p.stdout), PODS * METRICS)
         say('collect.shm.256x64', round(got[0], 1), 'Hz',
-            f'{PODS} pods x {METRICS} counters, each updated about 1000 times a second, 2 stripes '
+            f'{PODS} pods x {METRICS} counters, each updated {each:.0f} times a second, 2 stripes '
             f'read each; history on; one core{" (SCHED_FIFO)" if first else ""}; highest of '
             f'500 Hz x 1.25^n with < 1 % of deadlines missed: at {hz} Hz {got[1] * 100:.2f} % '
             f'missed, {got[2] * 100:.0f} % busy, {got[3]} lines unsettled in {got[4]} rounds; peer '
@@ -129,12 +151,13 @@ def memory():
     def run(s, seconds, *args):
         p = s.start('collect', '--agent', s.socket, '--listen', '127.0.0.1:0', '--period', '10ms',
                     *args)
-        s.wait(p.stdout)
+        port = s.wait(p.stdout)
         time.sleep(seconds)
         used = own_memory(p.pid)
+        each = updates(port, PODS * METRICS / 2)
         p.terminate()
         p.communicate()
-        return used
+        return used, each
 
     without, having = ['--history', '0'], ['--history', '512M', '--history-time', '10s']
     with Stage(0) as s:
@@ -142,12 +165,12 @@ def memory():
     with Stage(PODS, '--updates', '4000000000', '--rate', '64000', '--kinds', 'counter,gauge') as s:
         full = run(s, 4, *without), run(s, 16, *having)
     n = PODS * METRICS
-    how = f'{PODS} pods x {METRICS} counters and gauges updated about 1,000 times a second, read at ' \
+    how = f'{PODS} pods x {METRICS} counters and gauges, updated {full[1][1]:.0f} times a second, read at ' \
           f'100 Hz; resident memory of the process without what it '\
           f'maps of the pods, less the same with no pods'
-    say('collect.memory', round((full[1] - empty[1]) / n, 1), 'bytes a series',
+    say('collect.memory', round((full[1][0] - empty[1][0]) / n, 1), 'bytes a series',
         how + '; 10 s of history')
-    say('collect.memory.nohistory', round((full[0] - empty[0]) / n, 1), 'bytes a series',
+    say('collect.memory.nohistory', round((full[0][0] - empty[0][0]) / n, 1), 'bytes a series',
         how + '; no history')
 
 

@@ -48,6 +48,8 @@ struct region;
 struct link;
 struct host;
 struct worker;
+struct home;
+struct old_name;
 
 /* ---- layout.c: what a schema means ------------------------------------------------------------ */
 
@@ -238,7 +240,6 @@ struct region {
 
 	/* The stack. */
 	unsigned int mail;
-	bool in_box;
 	struct region *box_next;
 
 	/* Control's. */
@@ -361,7 +362,7 @@ struct host {
 	struct home *home;
 	size_t homes, home_capacity;
 	uint32_t *load;
-	void *retired_names;
+	struct old_name *retired_names;
 };
 
 int host_init(struct host *h, struct sl_collector *c, const char *target, unsigned int links);
