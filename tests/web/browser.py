@@ -251,7 +251,8 @@ class Browser:
              "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
              "--force-color-profile=srgb", "--hide-scrollbars", "--user-data-dir=" + profile,
              "--remote-debugging-address=127.0.0.1", "--remote-debugging-port=0", "about:blank"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True,
+            env={**os.environ, "TMPDIR": self.folder})  # it leaves some of what it puts there
         try:
             self._connect(profile, start_timeout)
         except BaseException:
