@@ -204,10 +204,12 @@ def hostile_clients_stop_nobody():
                         s.send(struct.pack('<IHHII', MAGIC, rnd.randrange(40), 0, 0, 1))
                     elif kind == 4:
                         fd = os.memfd_create('junk')
-                        os.write(fd, rnd.randbytes(8192))
-                        socket.send_fds(s, [struct.pack('<IHHIIQQ', MAGIC, PUBLISH, 0, 16, 1, 1,
-                                                        8192)], [fd])
-                        os.close(fd)
+                        try:
+                            os.write(fd, rnd.randbytes(8192))
+                            socket.send_fds(s, [struct.pack('<IHHIIQQ', MAGIC, PUBLISH, 0, 16, 1,
+                                                            1, 8192)], [fd])
+                        finally:
+                            os.close(fd)
                     else:
                         s.send(struct.pack('<IHHIIQ', MAGIC, OPEN, 0, 8, 1, rnd.randrange(9)))
                     sent += 1

@@ -565,16 +565,17 @@ static void a_full_agent_says_so_and_makes_room_of_last_words(void **state)
 static void one_user_cannot_take_it_all(void **state)
 {
 	struct fake f[4];
+	uid_t user = geteuid() + 1000, other = user + 1; /* the agent's own uid is trusted */
 	struct sl_agent a;
 
 	(void)state;
 	for (uint64_t i = 0; i < 4; i++)
 		f[i] = fake_make(120 + i, 1, SEALED);
 	agent_up(&a, (struct sl_agent_opts){.max_regions = 4});
-	admitted(&a, conn_as(&a, 1000), &f[0]);
-	admitted(&a, conn_as(&a, 1000), &f[1]);
-	refused(&a, conn_as(&a, 1000), &f[2], EDQUOT, REFUSED_QUOTA);
-	admitted(&a, conn_as(&a, 1001), &f[2]);
+	admitted(&a, conn_as(&a, user), &f[0]);
+	admitted(&a, conn_as(&a, user), &f[1]);
+	refused(&a, conn_as(&a, user), &f[2], EDQUOT, REFUSED_QUOTA);
+	admitted(&a, conn_as(&a, other), &f[2]);
 	admitted(&a, conn_as(&a, 0), &f[3]);
 	agent_fini(&a);
 	agent_up(&a, (struct sl_agent_opts){.max_regions_per_uid = 1});

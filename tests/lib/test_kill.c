@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 
 #include <sidelight/sidelight.h>
 
+#include "../child_fd.h"
 #include "reader.h"
 
 /* What a writer tells about itself, in memory that it shares with the test. */
@@ -92,13 +94,11 @@ static void check_dead(int fd)
 
 static int wait_for_fd(pid_t pid)
 {
-	char name[64];
 	int fd, at;
 
 	while ((at = __atomic_load_n(&progress->fd, __ATOMIC_ACQUIRE)) < 0)
 		usleep(20);
-	snprintf(name, sizeof(name), "/proc/%d/fd/%d", pid, at);
-	fd = open(name, O_RDWR | O_CLOEXEC);
+	fd = child_fd(pid, at);
 	assert_true(fd >= 0);
 	return fd;
 }
@@ -144,6 +144,7 @@ static void register_under_trace(int kind)
 	}
 	sl_counter_add(c, 5);
 	progress->fd = sl_publisher_fd(p);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves no stopped child */
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	raise(SIGSTOP);
 	if (kind == 0)
@@ -164,7 +165,6 @@ static void step_through(int kind)
 	struct reader live;
 	int status, fd;
 	uint8_t *copy;
-	char name[64];
 	pid_t pid;
 
 	*progress = (struct progress){.fd = -1};
@@ -173,8 +173,7 @@ static void step_through(int kind)
 		register_under_trace(kind);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
-	snprintf(name, sizeof(name), "/proc/%d/fd/%d", pid, progress->fd);
-	fd = open(name, O_RDWR | O_CLOEXEC);
+	fd = child_fd(pid, progress->fd);
 	assert_true(fd >= 0);
 	assert_int_equal(reader_open(&live, fd), SL_FAULT_NONE);
 	assert_int_equal(reader_round(&live), SL_FAULT_NONE);

@@ -22,6 +22,7 @@
 
 #include <sidelight/sidelight.h>
 
+#include "../child_fd.h"
 #include "region/decode.h"
 
 #define STEPS_MAX 400000
@@ -200,7 +201,6 @@ static void kill_at(enum what what, unsigned int nth)
 	struct sl_hot hot;
 	struct stat st;
 	double value, sum;
-	char path[64];
 	uint8_t *map;
 	int status, fd;
 	pid_t pid;
@@ -222,10 +222,9 @@ static void kill_at(enum what what, unsigned int nth)
 	}
 	if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGSTOP)
 		FAIL("the child did not stop: %x", status);
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, atomic_load(&a->fd));
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = child_fd(pid, atomic_load(&a->fd));
 	if (fd < 0 || fstat(fd, &st))
-		FAIL("%s: %s", path, strerror(errno));
+		FAIL("the child's region: %s", strerror(errno));
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		FAIL("mmap: %s", strerror(errno));
