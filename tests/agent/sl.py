@@ -5,6 +5,7 @@ import fcntl
 import json
 import mmap
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -13,6 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
+
+# An ordinary user has 1,024 descriptors, and may have more.
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
 
 MAGIC = 0x314d4c53
 PUBLISH, ADMITTED, REFUSED, CLOSE = 1, 2, 3, 4
