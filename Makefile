@@ -26,11 +26,11 @@ demo: ## install what is missing, build, and show it all at work until Ctrl-C
 	@$(BUILD)/sidelight demo $(DEMO_ARGS)
 
 check: ## install what tests need, build, run every test
-	$(setup) build test
+	$(setup) build demo test
 	@scripts/check
 
 soak: ## the same for longer: 10 minutes a fuzzer, bigger proofs
-	$(setup) build test
+	$(setup) build demo test
 	@scripts/check --soak
 
 bench: ## measure beside the peers; writes build/bench.jsonl

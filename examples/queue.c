@@ -2,7 +2,7 @@
 /*
  * queue - a job queue with prefork workers, each of which is a publisher of its own.
  *
- *	queue [--workers N] [--rate JOBS] [--jobs N] [--pod NAME] [--service NAME] [--socket PATH]
+ *	queue [--workers N] [--rate JOBS] [--jobs N]
  *
  * The parent opens the publisher and creates the metrics, and then forks: that is all. A forked
  * child counts from 0 in memory of its own; the collector shows a series for each process (label
@@ -122,26 +122,26 @@ static void start_worker(const int queue[2], const sigset_t *unblocked)
 	sl_gauge_add(workers, 1);
 }
 
-static void usage(FILE *to)
+static int usage(FILE *to, int code)
 {
-	fprintf(to,
-		"usage: queue [--workers N] [--rate JOBS] [--jobs N] [--pod NAME] [--service NAME]\n"
-		"             [--socket PATH]\n"
-		"A job queue with prefork workers whose metrics libsidelight publishes.\n"
-		"  --workers  worker processes (2)\n"
-		"  --rate     jobs a second (200)\n"
-		"  --jobs     end after so many (0: on SIGTERM)\n"
-		"  --pod      label \"pod\" of all metrics (the host's name)\n"
-		"  --service  label \"service\" (queue)\n"
-		"  --socket   the agent's socket ($SIDELIGHT_SOCKET, /run/sidelight/agent.sock)\n");
+	fputs("usage: queue [--workers N] [--rate JOBS] [--jobs N]\n"
+	      "A job queue with prefork workers whose metrics libsidelight publishes.\n"
+	      "  --workers  worker processes (2)\n"
+	      "  --rate     jobs a second (200)\n"
+	      "  --jobs     end after so many (0: on SIGTERM)\n"
+	      "The library takes the agent's socket from $SIDELIGHT_SOCKET and the label \"pod\" from\n"
+	      "$POD_NAME, if they are set.\n",
+	      to);
+	return code;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"workers", 1, NULL, 'w'}, {"rate", 1, NULL, 'r'},
-						{"jobs", 1, NULL, 'j'},	   {"pod", 1, NULL, 'p'},
-						{"service", 1, NULL, 'n'}, {"socket", 1, NULL, 's'},
-						{"help", 0, NULL, 'h'},	   {0}};
+	static const struct option options[] = {{"workers", 1, NULL, 'w'},
+						{"rate", 1, NULL, 'r'},
+						{"jobs", 1, NULL, 'j'},
+						{"help", 0, NULL, 'h'},
+						{0}};
 	struct sl_publisher_opts opts = {.sz = sizeof(opts), .service = "queue"};
 	long count = 2, rate = 200, jobs = 0, sent = 0;
 	struct sl_publisher *publisher;
@@ -151,37 +151,17 @@ int main(int argc, char **argv)
 	double next;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 'w':
+		if (option == 'w')
 			count = strtol(optarg, NULL, 10);
-			break;
-		case 'r':
+		else if (option == 'r')
 			rate = strtol(optarg, NULL, 10);
-			break;
-		case 'j':
+		else if (option == 'j')
 			jobs = strtol(optarg, NULL, 10);
-			break;
-		case 'p':
-			opts.pod = optarg;
-			break;
-		case 'n':
-			opts.service = optarg;
-			break;
-		case 's':
-			opts.socket = optarg;
-			break;
-		case 'h':
-			usage(stdout);
-			return 0;
-		default:
-			usage(stderr);
-			return 2;
-		}
+		else
+			return option == 'h' ? usage(stdout, 0) : usage(stderr, 2);
 	}
-	if (optind < argc || count < 1 || count > 256 || rate < 1 || rate > 1000000 || jobs < 0) {
-		usage(stderr);
-		return 2;
-	}
+	if (optind < argc || count < 1 || count > 256 || rate < 1 || rate > 1000000 || jobs < 0)
+		return usage(stderr, 2);
 	sigemptyset(&handled);
 	sigaddset(&handled, SIGTERM);
 	sigaddset(&handled, SIGINT);

@@ -2,14 +2,18 @@
 /*
  * shop - a small REST service that publishes its metrics with libsidelight.
  *
- *	shop [--listen ADDR:PORT] [--threads N] [--pod NAME] [--service NAME] [--socket PATH]
+ *	shop [--listen ADDR:PORT] [--threads N] [--faults]
  *
  *	GET  /products       all products          GET /products/N  one of them
  *	POST /orders         body: product=N       GET /healthz     am I alive?
+ *	POST /fault?kind=KIND&seconds=N            with --faults, from this machine: something breaks
  *
- * Everything about metrics is between the two lines of equals signs, and then the calls of
- * sl_... in handle() and respond(). Nothing of it can fail, block or slow down a request: without
- * an agent the service runs as well, and is seen as soon as one comes.
+ * Everything about metrics and spans is between the two lines of equals signs, and then the calls
+ * of sl_... in handle(), respond() and order(). Nothing of it can fail, block or slow down a
+ * request: without an agent the service runs as well, and is seen as soon as one comes.
+ *
+ * The other way round, log_level() asks what a collector's analysis thinks of this process: while it
+ * is not itself, requests are logged.
  *
  *	cc -O2 -o shop shop.c $(pkg-config --cflags --libs sidelight) -pthread
  */
@@ -22,6 +26,7 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +38,7 @@
 #include <unistd.h>
 
 #include <sidelight/sidelight.h>
+#include <sidelight/span.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -53,15 +59,19 @@ static _Atomic int stock[COUNT(catalogue)];
 enum route { ROUTE_PRODUCTS, ROUTE_PRODUCT, ROUTE_ORDERS, ROUTE_HEALTH, ROUTE_OTHER, ROUTES };
 static const char *const route_names[ROUTES] = {"/products", "/products/N", "/orders", "/healthz",
 						"other"};
-static const int codes[] = {200, 201, 400, 404, 405, 409};
-static const char *const code_names[] = {"200", "201", "400", "404", "405", "409"};
+static const int codes[] = {200, 201, 400, 404, 405, 409, 500};
+static const char *const code_names[] = {"200", "201", "400", "404", "405", "409", "500"};
 
 static struct sl_counter requests[ROUTES][COUNT(codes)];
 static struct sl_histogram duration[ROUTES];
-static struct sl_gauge in_flight, connections, left[COUNT(catalogue)];
+static struct sl_histogram database;
+static struct sl_gauge in_flight, connections, cached, left[COUNT(catalogue)];
 static struct sl_counter bytes_sent;
-static struct sl_counter_f64 revenue;
+static struct sl_counter_f64 revenue, cpu;
+static struct sl_publisher *publisher;
 static struct sl_stateset phase;
+static struct sl_span_name served[ROUTES], taking, asking;
+static struct sl_span_key status_code, product;
 enum { PHASE_STARTING, PHASE_SERVING, PHASE_STOPPING };
 
 /* The fields that are not named are 0, which means the default. */
@@ -103,6 +113,21 @@ static void create_metrics(struct sl_publisher *p)
 			p, METRIC(.name = "shop_stock", .help = "Pieces left.",
 				  .labels = &(struct sl_label){"product", catalogue[i].name},
 				  .label_count = 1));
+	database = sl_histogram_create(p, METRIC(.name = "shop_database_duration_seconds",
+						 .help = "What the database takes to answer.",
+						 .unit = "seconds", .min = 1e-7, .max = 10));
+	cpu = sl_counter_f64_create(p, METRIC(.name = "shop_cpu_seconds_total",
+					      .help = "CPU that answering requests took.",
+					      .unit = "seconds"));
+	cached = sl_gauge_create(p, METRIC(.name = "shop_cache_bytes",
+					   .help = "Answers that are kept.", .unit = "bytes"));
+	/* Spans: one a request, named by its route, and one for what an order does to the stock. */
+	for (size_t r = 0; r < ROUTES; r++)
+		served[r] = sl_span_name_create(p, route_names[r]);
+	taking = sl_span_name_create(p, "take from stock");
+	asking = sl_span_name_create(p, "ask the database");
+	status_code = sl_span_key_create(p, "http.response.status_code");
+	product = sl_span_key_create(p, "shop.product");
 	phase = sl_stateset_create(p, METRIC(.name = "shop_phase", .help = "What the service does.",
 					     .states = phases, .state_count = COUNT(phases)));
 	sl_info_create(p,
@@ -126,6 +151,121 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- faults ------------------------------------------------------------------------------------- */
+
+enum fault { FAULT_NONE, FAULT_CPU, FAULT_SLOW, FAULT_ERRORS, FAULT_LEAK, FAULTS };
+static const char *const fault_names[FAULTS] = {"none", "cpu", "slow", "errors", "leak"};
+static bool faults_allowed;
+static _Atomic int fault_kind;
+static _Atomic double fault_end;
+
+#define LEAK_BYTES ((size_t)32 << 10) /* a request */
+#define LEAK_MAX   ((size_t)256 << 20)
+struct leak {
+	struct leak *next;
+};
+static pthread_mutex_t leak_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct leak *leaked;
+static _Atomic size_t leaked_bytes;
+
+static enum fault fault(void)
+{
+	return fault_kind && now() < fault_end ? (enum fault)fault_kind : FAULT_NONE;
+}
+
+static void burn(double seconds)
+{
+	struct timespec t;
+	double end;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	end = (double)t.tv_sec + (double)t.tv_nsec * 1e-9 + seconds;
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	while ((double)t.tv_sec + (double)t.tv_nsec * 1e-9 < end);
+}
+
+/* An answer is kept that nobody will ask for; when the fault is over all of them go. */
+static void leak(bool more)
+{
+	struct leak *l;
+
+	pthread_mutex_lock(&leak_lock);
+	l = more && leaked_bytes < LEAK_MAX ? malloc(LEAK_BYTES) : NULL;
+	if (l) {
+		memset(l, 1, LEAK_BYTES);
+		l->next = leaked;
+		leaked = l;
+		leaked_bytes += LEAK_BYTES;
+	}
+	while (!more && (l = leaked)) {
+		leaked = l->next;
+		free(l);
+		leaked_bytes -= LEAK_BYTES;
+	}
+	pthread_mutex_unlock(&leak_lock);
+}
+
+static bool from_this_machine(int fd)
+{
+	struct sockaddr_in peer;
+	socklen_t length = sizeof(peer);
+
+	return !getpeername(fd, (struct sockaddr *)&peer, &length) && peer.sin_family == AF_INET &&
+	       ntohl(peer.sin_addr.s_addr) >> 24 == 127;
+}
+
+/* "kind=KIND&seconds=N": 200, or what is wrong with it. */
+static int inject(const char *query)
+{
+	const char *kind = strstr(query, "kind="), *seconds = strstr(query, "seconds=");
+	char *end = NULL;
+	long n = seconds ? strtol(seconds + strlen("seconds="), &end, 10) : 10;
+
+	if (!kind || n < 1 || n > 3600 || (end && *end && *end != '&'))
+		return 400;
+	kind += strlen("kind=");
+	for (int i = 0; i < FAULTS; i++) {
+		size_t length = strlen(fault_names[i]);
+
+		if (strncmp(kind, fault_names[i], length) || (kind[length] && kind[length] != '&'))
+			continue;
+		fault_end = now() + (double)n;
+		fault_kind = i;
+		return 200;
+	}
+	return 400;
+}
+
+/* ---- what analysis thinks of us ------------------------------------------------------------------ */
+
+/* True while requests are to be logged. One load, but for when it changes. */
+static bool log_level(void)
+{
+	static _Atomic bool debug;
+	bool alarmed = sl_publisher_alarmed(publisher);
+	struct sl_publisher_verdict v = {.sz = sizeof(v)};
+
+	if (alarmed != debug && atomic_exchange(&debug, alarmed) != alarmed) {
+		sl_publisher_verdict(publisher, &v);
+		fprintf(stderr, "shop: log level is now %s (score %.1f)\n",
+			alarmed ? "debug" : "info", v.score);
+	}
+	return alarmed;
+}
+
+/* A few lines a second say as much as all of them. */
+static void log_request(const char *method, const char *path, int code, double seconds)
+{
+	static _Atomic double next;
+	double at = now();
+
+	if (at < next)
+		return;
+	next = at + 0.2;
+	fprintf(stderr, "shop: debug %s %.100s %d %.6f s\n", method, path, code, seconds);
 }
 
 /* ---- the service -------------------------------------------------------------------------------- */
@@ -152,20 +292,25 @@ static int product_number(const char *s)
 		       : -1;
 }
 
-static void order(struct answer *a, const char *body)
+static void order(struct answer *a, const char *body, const struct sl_trace_context *parent)
 {
 	const char *s = strstr(body, "product=");
 	int n = s ? product_number(s + strlen("product=")) : -1, have;
+	struct sl_span span;
 
 	a->code = 400;
 	strcpy(a->body, "{\"error\":\"body must be product=N\"}\n");
 	if (n < 0)
 		return;
+	sl_span_start(&span, taking, SL_SPAN_INTERNAL, parent);
+	sl_span_set_string(&span, product, catalogue[n].name);
 	have = stock[n];
 	while (have > 0 && !__atomic_compare_exchange_n((int *)&stock[n], &have, have - 1, false,
 							__ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	if (have <= 0) {
+		sl_span_set_status(&span, SL_SPAN_ERROR, "sold out");
+		sl_span_end(&span);
 		/* A van comes at once: a shop whose demo ends after 1820 orders is a dull one. */
 		stock[n] = catalogue[n].stock;
 		sl_gauge_set(left[n], catalogue[n].stock);
@@ -173,6 +318,7 @@ static void order(struct answer *a, const char *body)
 		strcpy(a->body, "{\"error\":\"sold out, try again\"}\n");
 		return;
 	}
+	sl_span_end(&span);
 	sl_gauge_add(left[n], -1);
 	sl_counter_f64_add(revenue, catalogue[n].price);
 	a->code = 201;
@@ -180,7 +326,8 @@ static void order(struct answer *a, const char *body)
 		 have - 1);
 }
 
-static void answer(struct answer *a, const char *method, const char *path, const char *body)
+static void answer(struct answer *a, const char *method, const char *path, const char *body,
+		   const struct sl_trace_context *parent)
 {
 	bool get = !strcmp(method, "GET");
 	size_t at = 0;
@@ -188,16 +335,14 @@ static void answer(struct answer *a, const char *method, const char *path, const
 
 	a->code = 200;
 	a->body[0] = '\0';
-	if (!strcmp(path, "/products")) {
-		a->route = ROUTE_PRODUCTS;
+	if (a->route == ROUTE_PRODUCTS) {
 		for (size_t i = 0; i < COUNT(catalogue); i++)
 			at += (size_t)snprintf(a->body + at, sizeof(a->body) - at,
 					       "%c{\"id\":%zu,\"name\":\"%s\",\"price\":%.2f}",
 					       i ? ',' : '[', i, catalogue[i].name,
 					       catalogue[i].price);
 		strcat(a->body, "]\n");
-	} else if (!strncmp(path, "/products/", 10)) {
-		a->route = ROUTE_PRODUCT;
+	} else if (a->route == ROUTE_PRODUCT) {
 		n = product_number(path + 10);
 		if (n < 0) {
 			a->code = 404;
@@ -206,19 +351,16 @@ static void answer(struct answer *a, const char *method, const char *path, const
 			snprintf(a->body, sizeof(a->body), "{\"name\":\"%s\",\"stock\":%d}\n",
 				 catalogue[n].name, stock[n]);
 		}
-	} else if (!strcmp(path, "/orders")) {
-		a->route = ROUTE_ORDERS;
+	} else if (a->route == ROUTE_ORDERS) {
 		if (strcmp(method, "POST")) {
 			a->code = 405;
 			return;
 		}
-		order(a, body);
+		order(a, body, parent);
 		return;
-	} else if (!strcmp(path, "/healthz")) {
-		a->route = ROUTE_HEALTH;
+	} else if (a->route == ROUTE_HEALTH) {
 		strcpy(a->body, "{\"status\":\"ok\"}\n");
 	} else {
-		a->route = ROUTE_OTHER;
 		a->code = 404;
 		strcpy(a->body, "{\"error\":\"not found\"}\n");
 	}
@@ -226,29 +368,116 @@ static void answer(struct answer *a, const char *method, const char *path, const
 		a->code = 405;
 }
 
-/* Answers one request; false if the connection is to be closed. */
-static bool respond(struct connection *c, char *method, char *path, char *body)
+static enum route route_of(const char *path)
+{
+	return !strcmp(path, "/products")	  ? ROUTE_PRODUCTS
+	       : !strncmp(path, "/products/", 10) ? ROUTE_PRODUCT
+	       : !strcmp(path, "/orders")	  ? ROUTE_ORDERS
+	       : !strcmp(path, "/healthz")	  ? ROUTE_HEALTH
+						  : ROUTE_OTHER;
+}
+
+/* The dependency: it looks something up, and is as slow as its fault makes it. */
+static void ask_database(const struct sl_trace_context *parent)
+{
+	struct sl_span span;
+	double start = now();
+
+	sl_span_start(&span, asking, SL_SPAN_CLIENT, parent);
+	if (fault() == FAULT_SLOW)
+		usleep(20000);
+	sl_histogram_observe(database, now() - start);
+	sl_span_end(&span);
+}
+
+/* The last answer of each route is kept, and what leaks. */
+static void keep_answer(const struct answer *a)
+{
+	static _Atomic size_t kept[ROUTES];
+	size_t sum = leaked_bytes;
+
+	kept[a->route] = strlen(a->body);
+	for (size_t r = 0; r < ROUTES; r++)
+		sum += kept[r];
+	sl_gauge_set(cached, (int64_t)sum);
+}
+
+static int send_answer(const struct connection *c, const struct answer *a)
 {
 	char text[2048];
-	struct answer a;
-	double start = now();
+	int n = snprintf(
+		text, sizeof(text),
+		"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+		a->code, a->code < 300 ? "OK" : "No", strlen(a->body), a->body);
+
+	return send(c->fd, text, (size_t)n, MSG_NOSIGNAL) == n ? n : 0;
+}
+
+/* What breaks does so while the answer is made. */
+static void break_answer(struct answer *a)
+{
+	switch (fault()) {
+	case FAULT_CPU:
+		burn(0.002);
+		break;
+	case FAULT_ERRORS:
+		if (a->route != ROUTE_HEALTH && a->code < 300) {
+			a->code = 500;
+			strcpy(a->body, "{\"error\":\"out of order\"}\n");
+		}
+		break;
+	case FAULT_LEAK:
+		leak(true);
+		break;
+	default:
+		if (leaked_bytes)
+			leak(false);
+	}
+}
+
+/* Answers one request; false if the connection is to be closed. */
+static bool respond(struct connection *c, char *method, char *path, char *body,
+		    const struct sl_trace_context *caller)
+{
+	struct answer a = {.route = route_of(path)};
+	struct timespec before, after;
+	struct sl_span span;
+	double start = now(), took;
 	size_t code = 0;
 	int n;
 
+	/* Not a request of the service: what is seen of a fault is what it does. */
+	if (faults_allowed && !strncmp(path, "/fault?", 7)) {
+		a.code = strcmp(method, "POST")	    ? 405
+			 : from_this_machine(c->fd) ? inject(path + 7)
+						    : 403;
+		return send_answer(c, &a) > 0;
+	}
 	sl_gauge_add(in_flight, 1);
-	answer(&a, method, path, body);
-	n = snprintf(
-		text, sizeof(text),
-		"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-		a.code, a.code < 300 ? "OK" : "No", strlen(a.body), a.body);
-	if (send(c->fd, text, (size_t)n, MSG_NOSIGNAL) != n)
-		n = 0;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+	sl_span_start(&span, served[a.route], SL_SPAN_SERVER, caller);
+	answer(&a, method, path, body, &span.context);
+	if (a.route == ROUTE_PRODUCT || a.route == ROUTE_ORDERS)
+		ask_database(&span.context);
+	break_answer(&a);
+	keep_answer(&a);
+	n = send_answer(c, &a);
 	while (code < COUNT(codes) - 1 && codes[code] != a.code)
 		code++;
 	sl_counter_inc(requests[a.route][code]);
 	sl_counter_add(bytes_sent, (uint64_t)n);
-	sl_histogram_observe(duration[a.route], now() - start);
+	took = now() - start;
+	sl_histogram_observe(duration[a.route], took);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+	sl_counter_f64_add(cpu, (double)(after.tv_sec - before.tv_sec) +
+					(double)(after.tv_nsec - before.tv_nsec) * 1e-9);
+	sl_span_set_i64(&span, status_code, a.code);
+	if (a.code >= 500)
+		sl_span_set_status(&span, SL_SPAN_ERROR, NULL);
+	sl_span_end(&span);
 	sl_gauge_add(in_flight, -1);
+	if (log_level())
+		log_request(method, path, a.code, took);
 	return n > 0;
 }
 
@@ -256,7 +485,8 @@ static bool respond(struct connection *c, char *method, char *path, char *body)
 static bool handle(struct connection *c)
 {
 	for (;;) {
-		char *head_end, *method, *path, *s;
+		char *head_end, *method, *path, *s, *trace;
+		struct sl_trace_context caller = {0};
 		size_t head, length = 0, rest;
 		char kept;
 
@@ -269,6 +499,13 @@ static bool handle(struct connection *c)
 		s = strcasestr(c->buffer, "\r\nContent-Length:");
 		if (s)
 			length = strtoul(s + strlen("\r\nContent-Length:"), NULL, 10);
+		/* Whose trace this is part of, if the caller says so. */
+		trace = strcasestr(c->buffer, "\r\ntraceparent:");
+		if (trace) {
+			trace += strlen("\r\ntraceparent:");
+			trace += strspn(trace, " ");
+			sl_traceparent_parse(trace, strcspn(trace, "\r "), &caller);
+		}
 		*head_end = '\r';
 		if (length >= sizeof(c->buffer) - head)
 			return false;
@@ -282,7 +519,7 @@ static bool handle(struct connection *c)
 		*path++ = *s = '\0';
 		kept = c->buffer[head + length];
 		c->buffer[head + length] = '\0';
-		if (!respond(c, method, path, c->buffer + head))
+		if (!respond(c, method, path, c->buffer + head, &caller))
 			return false;
 		c->buffer[head + length] = kept;
 		rest = c->filled - head - length;
@@ -389,32 +626,35 @@ static int listen_at(const char *where, struct sockaddr_in *at)
 	return fd;
 }
 
-static void usage(FILE *to)
+static int usage(FILE *to, int code)
 {
-	fprintf(to,
-		"usage: shop [--listen ADDR:PORT] [--threads N] [--pod NAME] [--service NAME]\n"
-		"            [--socket PATH]\n"
-		"A small REST service whose metrics libsidelight publishes.\n"
-		"  --listen   where to serve HTTP (127.0.0.1:8080; port 0: any)\n"
-		"  --threads  worker threads (2)\n"
-		"  --pod      label \"pod\" of all metrics (the host's name)\n"
-		"  --service  label \"service\" (shop)\n"
-		"  --socket   the agent's socket ($SIDELIGHT_SOCKET, /run/sidelight/agent.sock)\n");
+	fputs("usage: shop [--listen ADDR:PORT] [--threads N] [--faults]\n"
+	      "A small REST service whose metrics libsidelight publishes.\n"
+	      "  --listen   where to serve HTTP (127.0.0.1:8080; port 0: any)\n"
+	      "  --threads  worker threads (2)\n"
+	      "  --faults   let POST /fault?kind=KIND&seconds=N, from this machine, break something:\n"
+	      "             cpu, slow, errors, leak; none ends it\n"
+	      "The library takes the agent's socket from $SIDELIGHT_SOCKET and the label \"pod\" from\n"
+	      "$POD_NAME, if they are set.\n",
+	      to);
+	return code;
 }
 
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"listen", 1, NULL, 'l'},
 						{"threads", 1, NULL, 't'},
-						{"pod", 1, NULL, 'p'},
-						{"service", 1, NULL, 'n'},
-						{"socket", 1, NULL, 's'},
+						{"faults", 0, NULL, 'f'},
 						{"help", 0, NULL, 'h'},
 						{0}};
-	struct sl_publisher_opts opts = {.sz = sizeof(opts), .service = "shop"};
+	struct sl_publisher_opts opts = {
+		.sz = sizeof(opts),
+		.service = "shop",
+		.span_bytes = SL_SPAN_BYTES,
+		.flags = SL_PUBLISHER_EDGE, /* who calls us publishes no spans here */
+	};
 	const char *where = "127.0.0.1:8080";
 	struct shared shared;
-	struct sl_publisher *publisher;
 	struct sockaddr_in at;
 	pthread_t threads[64];
 	int option, signal_number;
@@ -423,34 +663,17 @@ int main(int argc, char **argv)
 	long count = 2;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 'l':
+		if (option == 'l')
 			where = optarg;
-			break;
-		case 't':
+		else if (option == 't')
 			count = strtol(optarg, NULL, 10);
-			break;
-		case 'p':
-			opts.pod = optarg;
-			break;
-		case 'n':
-			opts.service = optarg;
-			break;
-		case 's':
-			opts.socket = optarg;
-			break;
-		case 'h':
-			usage(stdout);
-			return 0;
-		default:
-			usage(stderr);
-			return 2;
-		}
+		else if (option == 'f')
+			faults_allowed = true;
+		else
+			return option == 'h' ? usage(stdout, 0) : usage(stderr, 2);
 	}
-	if (optind < argc || count < 1 || count > (long)COUNT(threads)) {
-		usage(stderr);
-		return 2;
-	}
+	if (optind < argc || count < 1 || count > (long)COUNT(threads))
+		return usage(stderr, 2);
 	sigemptyset(&stop_signals);
 	sigaddset(&stop_signals, SIGTERM);
 	sigaddset(&stop_signals, SIGINT);

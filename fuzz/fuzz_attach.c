@@ -7,6 +7,8 @@
  *	'R' client, sections, bytes...     PUBLISH of a region whose header is right but for some
  *	                                   bytes, which are exchanged: offset (2), value (1)
  *	'O' client, slot                   OPEN of the region there
+ *	'V' client, slot, flags, words...  VERDICT on the region there, by a consumer
+ *	'B' slot, offset, value            a collector writes into the board, and says so
  *	'H' client                         hangs up
  *	'T' n                              n * 100 ms go by
  *	'W' slot, offset (2), value        a publisher writes into its region, also when admitted
@@ -143,6 +145,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sl_log_level = SL_ERROR;
 	if (agent_init(&a, &o, error, sizeof(error)))
 		return 0;
+	if (board_init(&a)) {
+		agent_fini(&a);
+		return 0;
+	}
 	a.clock = 1;
 	while (in.p < in.end && steps++ < 64) {
 		switch (take(&in)) {
@@ -182,6 +188,40 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				conn_packet(&a, c, &ask, sizeof(ask), -1, false);
 			break;
 		}
+		case 'V': {
+			struct conn *c = client(&a, conns, take(&in));
+			struct region *r = a.slots[take(&in) % a.slot_count];
+			struct {
+				struct sl_msg msg;
+				struct sl_msg_verdict v;
+			} ask = {{SL_MSG_MAGIC, SL_MSG_VERDICT, 0, sizeof(ask.v), 3},
+				 {.instance = r ? r->info->instance : 99, .score = take(&in)}};
+			struct sl_msg subscribe = {SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 1};
+
+			ask.v.flags = take(&in);
+			ask.v.ttl_ns = take(&in) * 1000000ull;
+			if (c->role == ROLE_NEW)
+				conn_packet(&a, c, &subscribe, sizeof(subscribe), -1, false);
+			if (!c->gone && !c->hang_up)
+				conn_packet(&a, c, &ask, sizeof(ask), -1, false);
+			break;
+		}
+		case 'B': {
+			uint32_t entry = take(&in);
+			uint64_t *line = a.board + 8 * (entry % a.slot_count);
+			struct region *r = a.slots[entry % a.slot_count];
+			struct sl_msg_verdict v = {.instance = r ? r->info->instance : 1,
+						   .ttl_ns = 1000000};
+			uint8_t at = take(&in), value = take(&in);
+
+			memcpy(line, &v, sizeof(v));
+			line[7] = sl_line_check(line);
+			((uint8_t *)line)[at % 64] ^= value;
+			if (at & 64)
+				line[7] = sl_line_check(line);
+			board_notice(&a, entry);
+			break;
+		}
 		case 'H':
 			conn_close(&a, client(&a, conns, take(&in)));
 			break;
@@ -211,6 +251,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (a.memory > a.o.max_memory || a.region_count > a.o.max_regions)
 		abort();
+	board_fini(&a);
 	agent_fini(&a);
 	return 0;
 }

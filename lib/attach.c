@@ -82,6 +82,7 @@ static int receive(struct sl_publisher *p, int sock)
 		uint8_t bytes[SL_MSG_MAX];
 	} m;
 	struct sl_msg_refused refused;
+	struct sl_msg_verdict verdict;
 	struct sl__guard guard;
 	bool first, was;
 	ssize_t n;
@@ -97,6 +98,11 @@ static int receive(struct sl_publisher *p, int sock)
 			atomic_store_explicit(&p->attached, true, memory_order_relaxed);
 			sl__log(SL_LOG_INFO, "sidelight: attached to the agent socket=%s",
 				p->socket);
+			return -1;
+		}
+		if (m.head.type == SL_MSG_VERDICT && m.head.length == sizeof(verdict)) {
+			memcpy(&verdict, m.bytes + sizeof(m.head), sizeof(verdict));
+			sl__verdict_take(p, &verdict);
 			return -1;
 		}
 		if (m.head.type == SL_MSG_REFUSED && m.head.length >= sizeof(refused)) {
@@ -146,8 +152,12 @@ static void *attach_thread(void *arg)
 		}
 		struct pollfd fds[2] = {{.fd = p->wake[0].fd, .events = POLLIN},
 					{.fd = p->sock.fd, .events = POLLIN}};
-		int n = poll(fds, 2, delay);
+		/* A verdict that nobody renews ends while we wait for something else. */
+		int left = sl__verdict_left_ms(p);
+		int wait = left >= 0 && (delay < 0 || left < delay) ? left : delay;
+		int n = poll(fds, 2, wait);
 
+		sl__verdict_expire(p);
 		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			break;
 		if (n > 0 && fds[0].revents)
@@ -159,6 +169,10 @@ static void *attach_thread(void *arg)
 		}
 		if (p->sock.fd >= 0)
 			continue;
+		if (n <= 0 && wait != delay) {
+			delay -= wait; /* it was for the verdict */
+			continue;
+		}
 		sl__lock(&guard);
 		if (!attach_once(p))
 			delay = -1;
@@ -166,6 +180,7 @@ static void *attach_thread(void *arg)
 			delay = delay < RETRY_MAX_MS ? delay + RETRY_MIN_MS / 2 : RETRY_MAX_MS;
 		sl__unlock(&guard);
 	}
+	sl__verdict_forget(p); /* from here on nobody would end it */
 	return NULL;
 }
 
@@ -253,4 +268,6 @@ void sl__attach_forked(struct sl_publisher *p)
 	sl__fd_close(&p->wake[0]);
 	sl__fd_close(&p->wake[1]);
 	p->have_thread = false;
+	/* The verdict is on the parent, whose thread may have been writing it. */
+	memset(&p->verdict, 0, sizeof(p->verdict));
 }

@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes boundaries.h: the bucket boundaries 2^(i/256), 0 <= i < 256, as mantissas.
+"""Writes boundaries.h: the bucket boundaries 2^(i/256), 0 <= i < 256, as what to add to a double.
 
 A double x in [1, 2) is <= 2^(i/256) if and only if its 52 mantissa bits are <= those of the
 largest double that is <= 2^(i/256), since 2^(i/256) is irrational for 0 < i < 256. That double
 is floor(2^(52 + i/256)), computed here in integers alone: the 256th root of 2^(52*256 + i) is
 eight square roots, and floor(sqrt(floor(x))) = floor(sqrt(x)).
+
+The first 9 bits of the mantissa are the slot of x. A slot is narrower than the narrowest bucket,
+and so has at most one boundary inside. The number of a bucket shall be in bits 44 and up, as the
+exponent is in bits 52 and up, 256 buckets each: so the slot, in bits 43 and up, is taken away,
+the first bucket of the slot is put in its place, and to the 43 bits below it is added what makes
+them carry into bit 44 if and only if they are above the boundary.
 """
 from math import isqrt
 
@@ -18,21 +24,19 @@ def boundary(i):
 
 
 bounds = [boundary(i) for i in range(256)] + [1 << 52]
-# Slots of 2^-9 are narrower than the narrowest bucket: a slot has at most one boundary inside.
 slots = []
 for slot in range(512):
     first = slot << 43
-    index = next(i for i in range(257) if first <= bounds[i])
     last = first + (1 << 43) - 1
+    index = next(i for i in range(257) if first <= bounds[i])
     assert last <= bounds[min(index + 1, 256)]
-    slots.append(index)
+    inside = min(bounds[index], last) - first
+    slots.append((index << 44) + ((1 << 44) - 1 - inside) - first)
+assert all(0 <= s < 1 << 64 for s in slots)
 
 print("/* SPDX-License-Identifier: Apache-2.0 */")
 print("/* Made by boundaries.py, which says what this is. */")
-print("static const uint64_t boundaries[257] = {")
-for i in range(0, 257, 4):
-    print("\t" + " ".join("0x%013xull," % b for b in bounds[i:i + 4]))
-print("};\n\nstatic const uint16_t first_of_slot[512] = {")
-for i in range(0, 512, 16):
-    print("\t" + " ".join("%d," % b for b in slots[i:i + 16]))
+print("static const uint64_t to_bucket[512] = {")
+for i in range(0, 512, 4):
+    print("\t" + " ".join("0x%014xull," % s for s in slots[i:i + 4]))
 print("};")

@@ -27,31 +27,27 @@
 struct sl__buckets {
 	struct sl__buckets *next; /* while unused */
 	uint32_t room;		  /* bounds that fit */
+	uint32_t cell;		  /* the first: the sum */
+	double threshold;	  /* up to here the slow way: the zero bucket; classic: infinity */
+	uint64_t bias;		  /* added to position(): makes the first bucket 0 */
+	int32_t shift;		  /* of that, 52 - scale; -1: classic */
 	uint32_t count;		  /* bounds; exponential: buckets without zero and overflow */
-	int32_t shift;		  /* 8 - scale; -1: classic */
-	int32_t bias;		  /* added to bucket_at_8(): makes the first bucket 0 */
-	double threshold;	  /* exponential: up to here into the zero bucket */
 	double bounds[];	  /* classic */
 };
 static struct sl__buckets *unused; /* under the lock */
 
 /*
- * The number of the bucket of x at scale 8, for a normal x > 0: 256 times the exponent, which is
- * left biased by 1023, and what the mantissa says: the slot of its first 9 bits has at most one
- * boundary inside.
+ * The number of the bucket of x at scale 8, for a normal x > 0, in bits 44 and up: 256 times the
+ * exponent, which is left biased by 1023, and what the mantissa says.
  */
 #define EXPONENT_BIAS (1023 * 256)
 
-static inline int32_t bucket_at_8(double x)
+static inline uint64_t position(double x)
 {
-	uint64_t bits, mantissa;
-	uint32_t index;
+	uint64_t bits;
 
 	memcpy(&bits, &x, sizeof(bits));
-	mantissa = bits & ((1ull << 52) - 1);
-	index = first_of_slot[mantissa >> 43];
-	index += mantissa > boundaries[index];
-	return (int32_t)((uint32_t)(bits >> 52) * 256 + index);
+	return bits + to_bucket[bits >> 43 & 511];
 }
 
 /*
@@ -60,13 +56,16 @@ static inline int32_t bucket_at_8(double x)
  */
 static inline int32_t bucket_of(double x, int shift)
 {
-	return (bucket_at_8(x) - EXPONENT_BIAS + (1 << shift) - 1) >> shift;
+	return ((int32_t)(position(x) >> 44) - EXPONENT_BIAS + (1 << shift) - 1) >> shift;
 }
 
-/* offset = line * 64 + word * 8 with line = cell / 7: eight bytes for each cell and each line. */
-static inline uintptr_t cell_at(uintptr_t stripe, uint32_t cell)
+/*
+ * offset = line * 64 + word * 8 with line = cell / 7: eight bytes for each cell and each line.
+ * Dividing by 2^32 / 7, rounded up, is exact for any cell below 2^32 / 3.
+ */
+static inline uintptr_t cell_at(uintptr_t stripe, uint64_t cell)
 {
-	return stripe + (cell + cell / SL_LINE_CELLS) * (uintptr_t)8;
+	return stripe + (uintptr_t)(cell + (cell * 0x24924925 >> 32)) * 8;
 }
 
 int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shape)
@@ -107,7 +106,7 @@ int sl__shape_classic(const struct sl_metric_opts *o, struct sl__shape *shape)
 }
 
 /* Under the lock. NULL: no memory. */
-const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape)
+const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape, uint32_t cell)
 {
 	struct sl__buckets **at, *b;
 	uint32_t room = 16;
@@ -126,16 +125,19 @@ const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape)
 		b->room = room;
 	}
 	b->next = NULL;
-	b->threshold = shape->zero_threshold;
+	b->cell = cell;
 	if (shape->bound_count) {
+		b->threshold = INFINITY;
 		b->shift = -1;
 		b->count = shape->bound_count;
 		memcpy(b->bounds, shape->bounds, shape->bound_count * sizeof(double));
 	} else {
-		b->shift = SCALE_MAX - shape->scale;
+		int32_t group = 1 << (SCALE_MAX - shape->scale);
+
+		b->threshold = shape->zero_threshold;
+		b->shift = 44 + SCALE_MAX - shape->scale;
 		b->count = shape->cells - SL_HIST_BUCKETS - 2;
-		b->bias = (1 << b->shift) - 1 - EXPONENT_BIAS -
-			  shape->first_bucket * (1 << b->shift);
+		b->bias = (uint64_t)(group - 1 - EXPONENT_BIAS - shape->first_bucket * group) << 44;
 	}
 	return b;
 }
@@ -150,7 +152,7 @@ void sl__buckets_put(const struct sl__buckets *buckets)
 	unused = b;
 }
 
-static __attribute__((noinline)) uint32_t cell_classic(const struct sl__buckets *b, double v)
+static uint32_t cell_classic(const struct sl__buckets *b, double v)
 {
 	uint32_t low = 0, high = b->count;
 
@@ -167,18 +169,23 @@ static __attribute__((noinline)) uint32_t cell_classic(const struct sl__buckets 
 	return SL_HIST_BUCKETS + low;
 }
 
-/* The cell of the histogram that v counts in; SL_HIST_REFUSED for what it does not take. */
-static inline uint32_t cell_of(const struct sl__buckets *b, double v)
+/* The cell of an exponential histogram that v > threshold counts in. */
+static inline uint32_t cell_above(const struct sl__buckets *b, double v)
 {
-	uint32_t index;
+	/* Infinity's exponent is 1024, above every bucket. */
+	uint64_t index = (position(v) + b->bias) >> b->shift;
 
-	if (unlikely(b->shift < 0))
+	return SL_HIST_BUCKETS + 1 + (index < b->count ? (uint32_t)index : b->count);
+}
+
+/* The cell of the histogram that v counts in; SL_HIST_REFUSED for what it does not take. */
+static uint32_t cell_of(const struct sl__buckets *b, double v)
+{
+	if (b->shift < 0)
 		return cell_classic(b, v);
-	if (unlikely(!(v > b->threshold)))
-		return v >= -b->threshold ? SL_HIST_BUCKETS : SL_HIST_REFUSED;
-	/* Not below 0, as v > threshold; infinity's exponent is 1024, above every bucket. */
-	index = (uint32_t)((bucket_at_8(v) + b->bias) >> b->shift);
-	return SL_HIST_BUCKETS + 1 + (index < b->count ? index : b->count);
+	if (v > b->threshold)
+		return cell_above(b, v);
+	return v >= -b->threshold ? SL_HIST_BUCKETS : SL_HIST_REFUSED;
 }
 
 static __attribute__((noinline)) void sum_shared(unsigned int slot, uint32_t cell, double v)
@@ -189,60 +196,67 @@ static __attribute__((noinline)) void sum_shared(unsigned int slot, uint32_t cel
 		sl__shared_add_f64(cell_at(shared, cell), v);
 }
 
+/* Without a stripe, in a classic histogram, or up to the zero threshold. */
 static __attribute__((noinline)) void observe_slow(struct sl_histogram h, double v)
 {
 	unsigned int slot = sl__slot_of(h.bits);
+	uint32_t cell, index;
 	uintptr_t stripe;
-	uint32_t index;
 
 	if (slot == SL_SLOT_NONE)
 		return;
-	if (sl__stripe_claim(slot)) {
-		sl_histogram_observe(h, v);
+	cell = h.buckets->cell;
+	index = cell_of(h.buckets, v);
+	stripe = sl__own_stripe(slot);
+	if (!stripe)
+		stripe = sl__stripe_claim(slot);
+	if (stripe) {
+		sl__own_add(cell_at(stripe, cell + index), 1);
+		if (index != SL_HIST_REFUSED && !sl__own_add_f64(cell_at(stripe, cell), v))
+			sum_shared(slot, cell, v);
 		return;
 	}
 	stripe = sl__shared(slot);
 	if (!stripe)
 		return;
-	index = cell_of(h.buckets, v);
-	sl__shared_add(cell_at(stripe, (uint32_t)h.bits + index), 1);
+	sl__shared_add(cell_at(stripe, cell + index), 1);
 	if (index != SL_HIST_REFUSED)
-		sum_shared(slot, (uint32_t)h.bits, v);
+		sum_shared(slot, cell, v);
 }
 
 void sl_histogram_observe(struct sl_histogram h, double v)
 {
-	uintptr_t stripe = sl__thread.stripe[h.bits >> 32];
-	uint32_t cell = (uint32_t)h.bits, index;
+	uintptr_t base = sl__thread.base[h.bits >> 32], stripe = base + (uintptr_t)h.bits;
+	const struct sl__buckets *b = h.buckets;
 
-	if (unlikely(!stripe)) {
+	if (unlikely(!base) || unlikely(!(v > b->threshold))) {
 		observe_slow(h, v);
 		return;
 	}
-	index = cell_of(h.buckets, v);
-	sl__own_add(cell_at(stripe, cell + index), 1);
-	if (likely(index != SL_HIST_REFUSED) &&
-	    unlikely(!sl__own_add_f64(cell_at(stripe, cell), v)))
-		sum_shared(sl__slot_of(h.bits), cell, v);
+	sl__own_add(cell_at(stripe, b->cell + cell_above(b, v)), 1);
+	if (unlikely(!sl__own_add_f64(cell_at(stripe, b->cell), v)))
+		sum_shared(sl__slot_of(h.bits), b->cell, v);
 }
 
 /* ---- reading back ------------------------------------------------------------------------------- */
 
 uint64_t sl_histogram_count(struct sl_histogram h)
 {
-	uint32_t cells, cell = (uint32_t)h.bits;
 	uint64_t sum = 0;
+	uint32_t cells;
 
 	if (!sl__slot_of(h.bits))
 		return 0;
 	cells = h.buckets->count + (h.buckets->shift < 0 ? 1 : 2);
 	for (uint32_t i = 0; i < cells; i++)
 		sum += sl__read_u64(sl__slot_of(h.bits),
-				    (uint32_t)sl_cell_offset(cell + SL_HIST_BUCKETS + i));
+				    (uint32_t)cell_at(0, h.buckets->cell + SL_HIST_BUCKETS + i));
 	return sum;
 }
 
 double sl_histogram_sum(struct sl_histogram h)
 {
-	return sl__read_f64(sl__slot_of(h.bits), (uint32_t)sl_cell_offset((uint32_t)h.bits));
+	if (!sl__slot_of(h.bits))
+		return 0;
+	return sl__read_f64(sl__slot_of(h.bits), (uint32_t)cell_at(0, h.buckets->cell));
 }

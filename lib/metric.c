@@ -37,6 +37,8 @@ static const struct {
 	[SL__REFUSED_CELLS] = {"no cells left, raise max_cells", ENOSPC},
 	[SL__REFUSED_SCHEMA] = {"no room left for names, raise schema_bytes", ENOSPC},
 	[SL__REFUSED_MEMORY] = {"no memory", ENOMEM},
+	[SL__REFUSED_SPANS] = {"a span of a publisher without room for any, set span_bytes",
+			       EINVAL},
 };
 
 /* ---- text -------------------------------------------------------------------------------------- */
@@ -153,6 +155,12 @@ int sl__labels_encode(const struct sl_label *labels, size_t count, bool histogra
 
 /* ---- shapes --------------------------------------------------------------------------------------- */
 
+/* A string of spans, which has names of its own: none of it is a metric's. */
+static bool is_string(uint32_t kind)
+{
+	return kind == SL_KIND_STRING;
+}
+
 static bool is_histogram(enum sl_metric_kind kind)
 {
 	return kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP;
@@ -162,7 +170,7 @@ static int shape_of(enum sl_metric_kind kind, const struct sl_metric_opts *o,
 		    struct sl__shape *shape, uint32_t *state_bytes)
 {
 	*state_bytes = 0;
-	shape->cells = 1;
+	shape->cells = !is_string(kind);
 	switch (kind) {
 	case SL_KIND_HISTOGRAM_EXP:
 		return sl__shape_exponential(o, shape);
@@ -261,10 +269,44 @@ void sl__metrics_rewrite(struct sl_publisher *p)
 
 /* ---- creation --------------------------------------------------------------------------------------- */
 
+/* Where a metric of this many cells goes: the first of them. */
+static uint32_t place(const struct sl_publisher *p, uint32_t cells)
+{
+	uint32_t i = p->block_used;
+
+	if (cells != 1 || i == SL__BLOCK)
+		return p->cells_end;
+	return p->block + i % SL__BLOCK_LINES * SL_LINE_CELLS + i / SL__BLOCK_LINES;
+}
+
+/* Lines that a stripe has in use once it is there. */
+static uint32_t lines_with(const struct sl_publisher *p, uint32_t cells)
+{
+	uint32_t lines = (place(p, cells) + cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
+
+	return cells && lines > p->lines_used ? lines : p->lines_used;
+}
+
+static void take_place(struct sl_publisher *p, uint32_t cells)
+{
+	p->lines_used = lines_with(p, cells);
+	p->cells_used += cells;
+	if (cells != 1) {
+		p->cells_end += cells;
+		return;
+	}
+	if (p->block_used == SL__BLOCK) {
+		p->block = p->cells_end;
+		p->block_used = 0;
+		p->cells_end += SL__BLOCK;
+	}
+	p->block_used++;
+}
+
 /* Memory for the cells in every stripe in use, and for the record. */
 static int reserve(struct sl_publisher *p, uint32_t cells, uint32_t record)
 {
-	uint32_t lines = (p->cells_used + cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
+	uint32_t lines = lines_with(p, cells);
 	uint32_t pages = (lines * SL_LINE_SIZE + SL__PAGE - 1) / SL__PAGE;
 	uint32_t schema = (p->schema_used + record + SL__PAGE - 1) / SL__PAGE;
 	uint32_t stripes = atomic_load(&p->stripes_used);
@@ -341,7 +383,8 @@ static struct sl__metric *metric_make(enum sl_metric_kind kind, const struct sl_
 
 static bool same_metric(const struct sl__metric *a, const struct sl__metric *b)
 {
-	return a->hash == b->hash && a->record.name_bytes == b->record.name_bytes &&
+	return a->hash == b->hash && is_string(a->record.kind) == is_string(b->record.kind) &&
+	       a->record.name_bytes == b->record.name_bytes &&
 	       a->record.label_bytes == b->record.label_bytes &&
 	       !memcmp(text_at(a, a->name_at), text_at(b, b->name_at), a->record.name_bytes) &&
 	       !memcmp(text_at(a, a->labels_at), text_at(b, b->labels_at), a->record.label_bytes);
@@ -388,7 +431,8 @@ static int metric_add(struct sl_publisher *p, struct sl__metric *m, const struct
 		*out = old;
 		return -1;
 	}
-	for (family = p->families[name_hash & (p->buckets - 1)]; family; family = family->next)
+	family = is_string(m->record.kind) ? NULL : p->families[name_hash & (p->buckets - 1)];
+	for (; family; family = family->next)
 		if (family->hash == name_hash && !strncmp(family->name, name, name_bytes) &&
 		    !family->name[name_bytes])
 			break;
@@ -401,7 +445,7 @@ static int metric_add(struct sl_publisher *p, struct sl__metric *m, const struct
 	if (m->record.length > p->schema_bytes - p->schema_used)
 		goto err;
 	refusal = SL__REFUSED_MEMORY;
-	if (!family) {
+	if (!family && !is_string(m->record.kind)) {
 		new_family = malloc(sizeof(*new_family) + name_bytes + 1);
 		if (!new_family)
 			goto err;
@@ -410,24 +454,24 @@ static int metric_add(struct sl_publisher *p, struct sl__metric *m, const struct
 		*(char *)mempcpy(new_family->name, name, name_bytes) = '\0';
 	}
 	if (is_histogram(m->record.kind)) {
-		m->buckets = sl__buckets_get(shape);
+		m->buckets = sl__buckets_get(shape, place(p, m->record.cells));
 		if (!m->buckets)
 			goto err;
 	}
 	if (reserve(p, m->record.cells, m->record.length))
 		goto err;
 
-	m->record.cell = p->cells_used;
+	m->record.cell = place(p, m->record.cells);
 	m->record.id = p->metric_count;
 	m->record.generation = p->generation + 1;
 	m->record.check = 0;
 	m->record.check = sl_fnv1a(SL_FNV_BASIS, &m->record, m->record.length);
 	memcpy(p->base + p->schema_offset + p->schema_used, &m->record, m->record.length);
 
-	p->cells_used += m->record.cells;
-	p->lines_used = (p->cells_used + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
+	take_place(p, m->record.cells);
 	p->schema_used += m->record.length;
 	p->metric_count++;
+	p->string_count += is_string(m->record.kind);
 	sl__hot_change(p);
 
 	m->next = p->metrics[m->hash & (p->buckets - 1)];
@@ -456,7 +500,7 @@ struct sl__handle sl__metric_create(struct sl_publisher *p, enum sl_metric_kind 
 	struct sl__metric *m = NULL;
 	struct sl_metric_opts o = {0};
 	uint32_t label_bytes, state_bytes;
-	size_t unit = 0, help = 0;
+	size_t unit = 0, help = 0, unused;
 	uint8_t *labels = NULL;
 	struct sl__guard guard;
 	int refusal, error;
@@ -473,8 +517,12 @@ struct sl__handle sl__metric_create(struct sl_publisher *p, enum sl_metric_kind 
 		if (((const uint8_t *)opts)[i])
 			goto refused;
 	memcpy(&o, opts, opts->sz < sizeof(o) ? opts->sz : sizeof(o));
+	refusal = SL__REFUSED_SPANS;
+	if (is_string(kind) && !p->span_lines)
+		goto refused;
 	refusal = SL__REFUSED_NAME;
-	if (!name_valid(o.name, true))
+	if (is_string(kind) ? !o.name || !*o.name || !sl__utf8(o.name, SL_NAME_MAX, &unused)
+			    : !name_valid(o.name, true))
 		goto refused;
 	refusal = SL__REFUSED_TEXT;
 	if ((o.help && !sl__utf8(o.help, SL_HELP_MAX, &help)) ||
@@ -502,9 +550,11 @@ struct sl__handle sl__metric_create(struct sl_publisher *p, enum sl_metric_kind 
 	} else {
 		refusal = metric_add(p, m, &shape, &m);
 		if (refusal < 0) {
-			handle.bits = (uint64_t)p->slot << 32 |
-				      (is_histogram(kind) ? m->record.cell
-							  : sl_cell_offset(m->record.cell));
+			handle.bits = (uint64_t)p->slot << 32;
+			if (is_string(kind))
+				handle.bits |= m->record.id;
+			else if (!is_histogram(kind))
+				handle.bits |= sl_cell_offset(m->record.cell);
 			handle.buckets = m->buckets;
 		}
 	}
@@ -561,4 +611,11 @@ struct sl_histogram sl_histogram_create_classic(struct sl_publisher *p,
 int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o)
 {
 	return sl__metric_create(p, SL_KIND_INFO, o).error;
+}
+
+uint64_t sl__string_create(struct sl_publisher *p, const char *text)
+{
+	struct sl_metric_opts o = {.sz = sizeof(o), .name = text};
+
+	return sl__metric_create(p, (enum sl_metric_kind)SL_KIND_STRING, &o).bits;
 }

@@ -13,12 +13,13 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "span.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-#define CELLS_DEFAULT	1792u
+#define CELLS_DEFAULT	1764u /* with a block more they fill 256 lines, 4 pages */
 #define CELLS_MAX	(1u << 24)
 #define THREADS_MAX	1024u
 #define SCHEMA_PER_CELL 96u
@@ -89,6 +90,8 @@ static void fork_child(void)
 			continue;
 		sl__slots[slot].shared = 0;
 		sl__slots[slot].free = 0;
+		sl__slots[slot].epoch++;
+		sl__slots[slot].rings = NULL;
 		sl__attach_forked(p);
 		sl__fd_close(&p->memfd);
 		p->orphan = true;
@@ -346,6 +349,10 @@ static void header_write(const struct sl_publisher *p)
 						   (uint64_t)p->stride * p->stripe_count};
 	h->section[2] = (struct sl_region_section){SL_SECTION_SCHEMA, 8, p->schema_offset,
 						   p->schema_bytes};
+	if (p->span_lines)
+		h->section[h->section_count++] = (struct sl_region_section){
+			SL_SECTION_SPANS, (uint32_t)SL_SPAN_STRIDE(p->span_lines), p->span_offset,
+			sl__rings_bytes(p->span_lines, p->stripe_count)};
 	h->label_bytes = p->label_bytes;
 	memcpy(h->labels, p->labels, p->label_bytes);
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
@@ -356,8 +363,9 @@ int sl__region_make(struct sl_publisher *p)
 {
 	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	struct rlimit limit;
+	size_t reserved, old_reserved = p->reserved;
+	uint8_t *old = p->base;
 	struct sl__fd memfd;
-	size_t reserved;
 	int error, fd;
 	void *at;
 
@@ -402,6 +410,9 @@ int sl__region_make(struct sl_publisher *p)
 	}
 	p->base = at;
 	p->reserved = reserved;
+	error = sl__rings_make(p);
+	if (error)
+		goto err_base;
 	p->instance = random_instance();
 	p->generation = 0;
 	atomic_store(&p->stripes_used, 1);
@@ -409,6 +420,9 @@ int sl__region_make(struct sl_publisher *p)
 	header_write(p);
 	return 0;
 
+err_base:
+	p->base = old;
+	p->reserved = old_reserved;
 err_address:
 	address_give(at, reserved);
 err_fd:
@@ -424,6 +438,8 @@ static void region_start(struct sl_publisher *p)
 	sl__plain_add((uintptr_t)p->base + SL_HEADER_SIZE + SL_HOT_STATE * 8, SL_STATE_LIVE);
 	sl__hot_change(p);
 	atomic_store(&slot->free, 0);
+	atomic_store(&slot->edge, p->flags & SL_PUBLISHER_EDGE);
+	atomic_store(&slot->rings, p->rings);
 	atomic_store(&slot->shared, (uintptr_t)p->base + p->stripe_offset);
 }
 
@@ -536,8 +552,8 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 {
 	uint32_t cells = o->max_cells ? o->max_cells : CELLS_DEFAULT;
+	uint32_t threads = o->max_threads, lines;
 	uint64_t schema, stride, size;
-	uint32_t threads = o->max_threads;
 
 	if (!threads) {
 		long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -550,17 +566,28 @@ static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 		return -EINVAL;
 	schema = o->schema_bytes ? o->schema_bytes : (uint64_t)cells * SCHEMA_PER_CELL;
 	schema = (schema + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
-	stride = (uint64_t)(cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS * SL_LINE_SIZE;
+	/* All but one cell of a block may be free when a metric of many cells comes. */
+	lines = (cells + SL__BLOCK - 1 + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
+	stride = (uint64_t)lines * SL_LINE_SIZE;
 	stride = (stride + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
 	p->stripe_offset = SL_HEADER_SIZE + SL__PAGE; /* the hot line has its page for itself */
 	size = p->stripe_offset + stride * (threads + 1);
-	if (size + schema > SL_REGION_SIZE_MAX)
+	if (o->span_bytes) {
+		lines = SL_SPAN_RING_MIN;
+		if (o->span_bytes > SL_SPAN_RING_MAX * (uint64_t)SL_LINE_SIZE)
+			return -EINVAL;
+		while (lines * SL_LINE_SIZE < o->span_bytes)
+			lines *= 2;
+		p->span_lines = lines;
+		p->span_offset = size + schema;
+	}
+	if (size + schema + sl__rings_bytes(p->span_lines, threads + 1) > SL_REGION_SIZE_MAX)
 		return -EINVAL;
 	p->stride = (uint32_t)stride;
 	p->stripe_count = threads + 1;
 	p->schema_offset = (uint32_t)size;
 	p->schema_bytes = (uint32_t)schema;
-	p->size = size + schema;
+	p->size = size + schema + sl__rings_bytes(p->span_lines, threads + 1);
 	p->max_cells = cells;
 	return 0;
 }
@@ -568,6 +595,7 @@ static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 static void publisher_free(struct sl_publisher *p)
 {
 	sl__metrics_free(p);
+	sl__rings_free(p);
 	free(p->free_stripes);
 	free(p->socket);
 	free(p->labels);
@@ -598,7 +626,7 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 		}
 		memcpy(&o, opts, sz < sizeof(o) ? sz : sizeof(o));
 	}
-	if (o.flags & ~SL_PUBLISHER_DETACHED) {
+	if (o.flags & ~(SL_PUBLISHER_DETACHED | SL_PUBLISHER_EDGE)) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -612,12 +640,15 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 		return NULL;
 	p->memfd = p->sock = p->wake[0] = p->wake[1] = SL__FD_NONE;
 	p->last = &p->first;
+	p->block_used = SL__BLOCK; /* none yet */
 	p->flags = o.flags;
 	error = take_labels(p, &o);
 	if (!error)
 		error = take_sizes(p, &o);
 	if (error)
 		goto err_free;
+	if (p->span_lines)
+		sl__clock_start();
 	path = o.socket && *o.socket ? o.socket : env(SL_SOCKET_ENV);
 	if (!path)
 		path = SL_SOCKET_DEFAULT;
@@ -668,6 +699,8 @@ void sl_publisher_close(struct sl_publisher *p)
 	sl__stripes_forget(p->slot);
 	atomic_store(&sl__slots[p->slot].shared, 0);
 	atomic_store(&sl__slots[p->slot].free, 0);
+	atomic_store(&sl__slots[p->slot].rings, NULL);
+	atomic_fetch_add(&sl__slots[p->slot].epoch, 1);
 	sl__fd_close(&p->memfd);
 	address_give(p->base, p->reserved);
 	atomic_store(&sl__slots[p->slot].publisher, NULL);
@@ -701,7 +734,7 @@ int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *
 		return -EINVAL;
 	sl__lock(&guard);
 	now.sz = stats->sz;
-	now.metrics = p->metric_count;
+	now.metrics = p->metric_count - p->string_count;
 	now.refused = atomic_load(&p->refused);
 	now.cells_used = p->cells_used;
 	now.cells_max = p->max_cells;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "span.h"
 
 __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));
 
@@ -46,7 +47,7 @@ static void thread_ends(void *unused)
 	for (unsigned int slot = 1; slot < SL_SLOTS; slot++) {
 		struct sl_publisher *p = sl__slots[slot].publisher;
 
-		sl__thread.stripe[slot] = 0;
+		sl__thread.base[slot] = 0;
 		if (!self.stripe[slot])
 			continue;
 		p->free_stripes[p->free_count++] = self.stripe[slot];
@@ -68,7 +69,7 @@ void sl__stripes_forget(unsigned int slot)
 	for (struct owner *o = owners; o; o = o->next) {
 		o->stripe[slot] = 0;
 		atomic_fetch_and(&o->sharing, (uint16_t) ~(1u << slot));
-		__atomic_store_n(&o->public->stripe[slot], 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&o->public->base[slot], 0, __ATOMIC_RELAXED);
 	}
 }
 
@@ -77,9 +78,15 @@ void sl__threads_forked(void)
 {
 	memset(&sl__thread, 0, sizeof(sl__thread));
 	memset(self.stripe, 0, sizeof(self.stripe));
+	sl__spans_forked();
 	self.sharing = 0;
 	owners = NULL;
 	self.listed = false;
+}
+
+uint32_t sl__stripe_index(unsigned int slot)
+{
+	return self.stripe[slot];
 }
 
 static uint32_t take_stripe(struct sl_publisher *p)
@@ -121,11 +128,13 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	    !atomic_load_explicit(&sl__slots[slot].free, memory_order_relaxed))
 		return 0;
 	sl__lock(&guard);
-	stripe = sl__thread.stripe[slot]; /* a signal handler was here first */
 	p = atomic_load_explicit(&sl__slots[slot].publisher, memory_order_relaxed);
-	if (stripe || !p || (p->orphan && sl__revive(p)))
+	if (!p || (p->orphan && sl__revive(p)))
 		goto out;
-	index = pthread_setspecific(key, &self) ? 0 : take_stripe(p);
+	/* It may own one: a signal handler was here first, or its base happens to be 0. */
+	index = self.stripe[slot];
+	if (!index)
+		index = pthread_setspecific(key, &self) ? 0 : take_stripe(p);
 	/* On the list even without a stripe: sl__stripes_forget() resets the sharing bit. */
 	if (!self.listed) {
 		self.public = &sl__thread;
@@ -138,8 +147,9 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	}
 	if (index) {
 		self.stripe[slot] = index;
+		sl__span_thread_reset(slot);
 		stripe = (uintptr_t)p->base + p->stripe_offset + (uintptr_t)index * p->stride;
-		sl__thread.stripe[slot] = stripe;
+		sl__thread.base[slot] = stripe - (uintptr_t)((uint64_t)slot << 32);
 	} else if (!(self.sharing & bit)) {
 		atomic_fetch_or(&self.sharing, bit);
 		atomic_fetch_add_explicit(&p->sharing, 1, memory_order_relaxed);

@@ -16,7 +16,7 @@ void sl__counter_add_slow(struct sl_counter c, uint64_t n)
 		return;
 	stripe = sl__stripe_claim(slot);
 	if (stripe) {
-		sl_counter_add(c, n);
+		sl__own_add(stripe + (uint32_t)c.bits, n);
 		return;
 	}
 	stripe = sl__shared(slot);
@@ -51,7 +51,7 @@ void sl_counter_f64_add(struct sl_counter_f64 c, double v)
 		refuse_observation(slot);
 		return;
 	}
-	stripe = sl__thread.stripe[slot];
+	stripe = sl__own_stripe(slot);
 	if (unlikely(!stripe))
 		stripe = sl__stripe_claim(slot);
 	if (likely(stripe) && likely(sl__own_add_f64(stripe + (uint32_t)c.bits, v)))

@@ -1,48 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // app.js - the page: what is shown is in the address behind "#", what is known comes by polling.
+import * as anomalies from "./anomalies.js";
+import {$, el, emptyState, fillTable, label, num, put, title} from "./dom.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {List} from "./list.js";
 import {COLORS, LatencyPlot, TimePlot, color, rates, sparkline} from "./plot.js";
 import {age, bytes, clock, dateTime, labelText, number, rate, seconds, toNumber, trimmed,
         unitOf, withUnit} from "./format.js";
-
-const $ = (id) => document.getElementById(id);
-
-function el(tag, className, text) {
-	const e = document.createElement(tag);
-	if (className)
-		e.className = className;
-	if (text !== undefined)
-		e.textContent = text;
-	return e;
-}
-
-// Writes only what is new: the browser then has nothing to lay out again.
-function put(e, text) {
-	if (e.textContent !== text)
-		e.textContent = text;
-}
-
-function title(e, text) {
-	if (e.title !== text)
-		e.title = text;
-}
-
-// What a screen reader says of a row.
-function label(e, text) {
-	if (e.getAttribute("aria-label") !== text)
-		e.setAttribute("aria-label", text);
-}
+import * as traces from "./traces.js";
 
 // ---- state, and the address ------------------------------------------------------------------
 
-const TABS = ["metrics", "pods", "hosts", "reads"];
+const TABS = ["metrics", "pods", "anomalies", "traces", "hosts", "reads"];
 const WINDOWS = [1, 10, 60];
 
 const state = {
 	tab: "metrics", q: "", kind: "", pod: "", pq: "", podState: "",
 	series: [],         // ids on the plot, at most COLORS
 	window: 10, mode: "rate", histogram: "quantiles", paused: false,
+	anomaly: "",        // instance of the pod whose score is shown
+	trace: "",          // id of the trace whose spans are shown
 };
 
 function readHash() {
@@ -54,6 +31,8 @@ function readHash() {
 	state.pod = /^[0-9a-f]{1,16}$/i.test(p.get("pod") || "") ? p.get("pod") : "";
 	state.pq = (p.get("pq") || "").slice(0, 200);
 	state.podState = one("state", ["live", "dead", "closed", "stale", "dropped"], "");
+	state.anomaly = /^[0-9a-f]{16}$/.test(p.get("anomaly") || "") ? p.get("anomaly") : "";
+	state.trace = /^[0-9a-f]{32}$/.test(p.get("trace") || "") ? p.get("trace") : "";
 	state.window = Number(one("window", WINDOWS.map(String), "10"));
 	state.mode = one("mode", ["rate", "raw"], "rate");
 	state.histogram = one("histogram", ["quantiles", "count"], "quantiles");
@@ -73,6 +52,8 @@ function writeHash() {
 	add("pod", state.pod, "");
 	add("pq", state.pq, "");
 	add("state", state.podState, "");
+	add("anomaly", state.anomaly, "");
+	add("trace", state.trace, "");
 	add("window", state.window, 10);
 	add("mode", state.mode, "rate");
 	add("histogram", state.histogram, "quantiles");
@@ -432,22 +413,6 @@ function drawMetricsNote() {
 
 // ---- empty states -----------------------------------------------------------------------------------
 
-function emptyState(root, headline, text, action, code) {
-	const key = [headline, text, code].join("\n");
-	if (root.dataset.key === key)
-		return;
-	root.dataset.key = key;
-	root.replaceChildren(el("h2", "", headline), el("p", "", text));
-	if (code)
-		root.append(el("pre", "", code));
-	if (action) {
-		const b = el("button", "", action[0]);
-		b.type = "button";
-		b.addEventListener("click", action[1]);
-		root.append(b);
-	}
-}
-
 // Why there is no pod: no agent, or an agent without pods.
 function nothingYet(root) {
 	const t = status?.totals;
@@ -469,6 +434,8 @@ function nothingYet(root) {
 // ---- pods ----------------------------------------------------------------------------------------------
 
 const pods = {items: [], matching: 0, loaded: false};
+// One that lives and is not as usual is what people came for.
+const isAnomalous = (p) => p.state === "live" && anomalies.anomalous.has(p.instance);
 const ATTENTION = {dead: 0, dropped: 1, stale: 2, live: 3, closed: 4, retired: 5};
 
 function makePod() {
@@ -490,12 +457,15 @@ function fillPod(row, index) {
 		return false;
 	row.dataset.instance = p.instance;
 	row.dataset.state = p.state;
-	put(c.badge, p.state);
-	c.badge.className = `badge ${p.state}`;
-	title(c.badge, p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
+	const found = isAnomalous(p) ? anomalies.anomalous.get(p.instance) : null;
+	row.dataset.anomalous = !!found;
+	put(c.badge, found ? "anomalous" : p.state);
+	c.badge.className = `badge ${found ? "bad" : p.state}`;
+	title(c.badge, found ? `since ${clock(found.begin, false)}: ${anomalies.blameText(found.blame)}` :
+		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
 	put(c.name, podName(p));
 	title(c.name, `${p.service} ${p.pod}, instance ${p.instance}: show its metrics`);
-	const labels = p.fault ? `fault: ${p.fault}` : labelText(p.labels, ["service", "pod"]);
+	const labels = p.fault ? `fault: ${p.fault}` : found ? anomalies.blameText(found.blame) : labelText(p.labels, ["service", "pod"]);
 	put(c.labels, labels);
 	title(c.labels, labelText(p.labels));
 	put(c.host, p.host || p.target);
@@ -508,7 +478,7 @@ function fillPod(row, index) {
 	put(c.metrics, number(p.metrics));
 	title(c.metrics, `${p.series} series, ${bytes(p.bytes)}; ${p.refused} metrics refused`);
 	put(c.unsettled, number(p.unsettled));
-	label(row, `${p.state} ${podName(p)} on ${p.host}, pid ${p.pid}, ${c.up.textContent}, ${p.metrics} metrics`);
+	label(row, `${c.badge.textContent} ${podName(p)} on ${p.host}, pid ${p.pid}, ${c.up.textContent}, ${p.metrics} metrics`);
 	title(c.unsettled, `lines caught in the middle of an update, in ${p.rounds} rounds: read again, never shown`);
 	return true;
 }
@@ -516,14 +486,18 @@ function fillPod(row, index) {
 const podList = new List($("pods"), {
 	make: makePod, fill: fillPod,
 	pick: (index) => {
-		state.pod = pods.items[index].instance;
-		state.q = state.kind = "";
-		metrics.pods[state.pod] = pods.items[index];
-		state.tab = "metrics";
-		showState();
-		askMetricsAnew();
+		metrics.pods[pods.items[index].instance] = pods.items[index];
+		showMetricsOf(pods.items[index].instance);
 	},
 });
+
+function showMetricsOf(instance) {
+	state.pod = instance;
+	state.q = state.kind = "";
+	state.tab = "metrics";
+	showState();
+	askMetricsAnew();
+}
 
 async function askPods() {
 	if (state.tab !== "pods")
@@ -538,7 +512,7 @@ async function askPods() {
 		a = {pods: [], matching: 0, time: 0};
 	}
 	link.ok();
-	pods.items = a.pods.sort((x, y) => ATTENTION[x.state] - ATTENTION[y.state] ||
+	pods.items = a.pods.sort((x, y) => isAnomalous(y) - isAnomalous(x) || ATTENTION[x.state] - ATTENTION[y.state] ||
 		isAgent(x) - isAgent(y) ||
 		x.service.localeCompare(y.service) || x.pod.localeCompare(y.pod, "en", {numeric: true}) ||
 		x.pid - y.pid);
@@ -566,32 +540,6 @@ async function askPods() {
 }
 
 // ---- hosts, READs ------------------------------------------------------------------------------------------
-
-function fillTable(table, rows) {
-	const body = table.tBodies[0];
-	while (body.rows.length > rows.length)
-		body.deleteRow(-1);
-	rows.forEach((cells, i) => {
-		const row = body.rows[i] || body.insertRow();
-		cells.forEach((cell, k) => {
-			const td = row.cells[k] || row.insertCell();
-			if (cell.num)
-				td.className = "num";
-			if (cell.badge) {
-				const badge = td.firstElementChild || td.appendChild(el("span"));
-				badge.className = `badge ${cell.badge}`;
-				put(badge, cell.text);
-			} else {
-				put(td, cell.text);
-			}
-			title(td, cell.tip || "");
-			if (cell.kind !== undefined)
-				td.className = cell.kind;
-		});
-	});
-}
-
-const num = (text, tip) => ({text, tip, num: true});
 
 async function askHosts() {
 	const needed = state.tab === "hosts" || status && !status.totals.hosts_up ||
@@ -989,6 +937,8 @@ function openTab(tab) {
 	podList.draw();
 	for (const p of [metricPoller, podPoller, hostPoller, readPoller])
 		p.soon();
+	anomalies.soon();
+	traces.soon();
 }
 
 $("tabs").addEventListener("click", (e) => {
@@ -1000,7 +950,8 @@ $("tabs").addEventListener("keydown", (e) => {
 	const step = {ArrowRight: 1, ArrowLeft: -1}[e.key];
 	if (!step)
 		return;
-	openTab(TABS[(TABS.indexOf(state.tab) + step + TABS.length) % TABS.length]);
+	const there = TABS.filter((tab) => !$(`tab-${tab}`).hidden);
+	openTab(there[(there.indexOf(state.tab) + step + there.length) % there.length]);
 	$(`tab-${state.tab}`).focus();
 	e.preventDefault();
 });
@@ -1121,6 +1072,8 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 	drawLegend();
 });
 
+traces.start({state, picked: writeHash});
+anomalies.start({state, podName, changed: () => podList.draw(), picked: writeHash, showMetrics: showMetricsOf});
 readColors();
 applyHash();
 for (const p of [statusPoller, hostPoller, readPoller])

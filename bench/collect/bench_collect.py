@@ -30,11 +30,12 @@ def say(name, value, unit, conditions, peer=None, peer_value=None):
 class Stage:
     """An agent, and pods that a generator updates; on all CPUs but the first."""
 
-    def __init__(self, pods, *generate):
+    def __init__(self, pods, *generate, rest=False):
         self.folder = tempfile.mkdtemp(prefix='sl-bench-')
         self.socket = self.folder + '/agent.sock'
         self.running = []
-        self.agent = self.start('agent', '--socket', self.socket, '--no-rest')
+        self.agent = self.start('agent', '--socket', self.socket,
+                                *(['--rest', '127.0.0.1:0'] if rest else ['--no-rest']))
         self.wait(self.agent.stdout)
         self.pods = None
         if pods:
@@ -174,28 +175,47 @@ def memory():
         how + '; no history')
 
 
-def ticks(pid):
-    with open(f'/proc/{pid}/stat') as f:
-        fields = f.read().rsplit(')', 1)[1].split()
-    return int(fields[11]) + int(fields[12])
+def spent(pids):
+    """{pid: (ticks, ns on a CPU, times woken)} over all threads."""
+    out = {}
+    for pid in pids:
+        with open(f'/proc/{pid}/stat') as f:
+            fields = f.read().rsplit(')', 1)[1].split()
+        ns = woken = 0
+        for task in os.listdir(f'/proc/{pid}/task'):
+            with open(f'/proc/{pid}/task/{task}/schedstat') as f:
+                ns += int(f.read().split()[0])
+            with open(f'/proc/{pid}/task/{task}/status') as f:
+                woken += int(re.search(r'^voluntary_ctxt_switches:\s*(\d+)', f.read(), re.M)[1])
+        out[pid] = (int(fields[11]) + int(fields[12]), ns, woken)
+    return out
+
+
+def spent_in(seconds, pids):
+    """What all of them spent: (ticks, ns, times woken)."""
+    before = spent(pids)
+    time.sleep(seconds)
+    after = spent(pids)
+    return [sum(after[p][i] - before[p][i] for p in pids) for i in range(3)]
 
 
 def hostcpu():
     seconds = 30
-    with Stage(16, '--updates', '0', '--hold', '10m') as s:
+    with Stage(16, '--updates', '0', '--hold', '10m', rest=True) as s:
+        watched = [s.agent.pid, s.pods.pid] + s.children(s.pods.pid)
+        time.sleep(2)
+        alone = spent_in(seconds, watched)
         p = s.start('collect', '--agent', s.socket, '--mode', 'read_loop', '--json', '--period',
                     '1ms', '--duration', f'{seconds + 4}s', cpus=CPUS[:1], first=real_time())
         time.sleep(2)
-        watched = [s.agent.pid, s.pods.pid] + s.children(s.pods.pid)
-        before = {pid: ticks(pid) for pid in watched}
-        time.sleep(seconds)
-        spent = {pid: ticks(pid) - before[pid] for pid in watched}
+        read = spent_in(seconds, watched)
         out, _ = p.communicate(timeout=60)
         t = json.loads(out.splitlines()[-1])['total']
-        say('collect.hostcpu', sum(spent.values()), 'ticks',
-            f'agent ({spent[s.agent.pid]}) and {len(watched) - 1} processes of 16 idle pods, '
-            f'{seconds} s, read {t["rounds"] / t["seconds"]:.0f} times a second over shm; a tick is '
-            f'{1000 // os.sysconf("SC_CLK_TCK")} ms')
+        say('collect.hostcpu', read[0], 'ticks',
+            f'agent and {len(watched) - 1} processes of 16 idle pods, {seconds} s, read '
+            f'{t["rounds"] / t["seconds"]:.0f} times a second over shm; a tick is '
+            f'{1000 // os.sysconf("SC_CLK_TCK")} ms; on a CPU {read[1]} ns, woken {read[2]} times; '
+            f'in {seconds} s without a collector {alone[0]} ticks, {alone[1]} ns, {alone[2]} times')
 
 
 FIGURES = {'rate': rate, 'memory': memory, 'hostcpu': hostcpu}

@@ -9,12 +9,17 @@
  * A publisher may send further PUBLISH packets for further regions. The hang-up of a publisher's
  * connection is its death, unless CLOSE came first.
  *
+ * VERDICT goes the other way: a consumer says what it thinks of a region, and the agent hands it on
+ * to the region's publisher. Neither answers. A consumer over RDMA writes the same into the agent's
+ * board, struct sl_board_line.
+ *
  * Answers carry the serial of the question. A packet that can't be understood is answered by
  * REFUSED and the connection is closed.
  */
 #ifndef SIDELIGHT_ATTACH_H
 #define SIDELIGHT_ATTACH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <sidelight/region.h>
@@ -38,6 +43,7 @@ enum sl_msg_type {
 	SL_MSG_WELCOME = 17,  /* sl_msg_welcome + the directory's memfd, read-only */
 	SL_MSG_OPEN = 18,     /* sl_msg_id (entry id) */
 	SL_MSG_REGION = 19,   /* sl_msg_region + the region's memfd, read-only */
+	SL_MSG_VERDICT = 20,  /* sl_msg_verdict: consumer to agent, agent to publisher; no answer */
 	SL_MSG_STATUS = 32,   /* no payload */
 	SL_MSG_STATUS_IS = 33,/* sl_msg_status + a memfd that holds JSON, read-only */
 };
@@ -85,12 +91,44 @@ struct sl_msg_status {
 	uint64_t bytes; /* of JSON */
 };
 
+#define SL_VERDICT_ANOMALOUS 1u
+#define SL_VERDICT_FLAGS 1u             /* all that there are */
+#define SL_VERDICT_TTL_MAX 3600000000000ull
+
+/* What analysis says of a region: to be renewed before it expires, or it is known no more. */
+struct sl_msg_verdict {
+	uint64_t instance;    /* of the region */
+	uint64_t flags;       /* SL_VERDICT_... */
+	uint64_t ttl_ns;      /* how long it holds: 1 .. SL_VERDICT_TTL_MAX */
+	int64_t time_ns;      /* CLOCK_REALTIME where it was come to */
+	double score;         /* >= 0, finite; 1 is the threshold */
+	uint64_t reserved[2]; /* 0; not looked at */
+};
+
+/*
+ * A line of the board: one for each entry of the directory, at the entry's index. An ordinary line
+ * (region.h), so that one that was torn, or that two wrote at once, is not believed.
+ */
+struct sl_board_line {
+	struct sl_msg_verdict verdict;
+	uint64_t check; /* sl_line_check() of the seven words before */
+};
+
+/* Does what came from elsewhere hold? */
+static inline bool sl_verdict_sound(const struct sl_msg_verdict *v)
+{
+	return v->instance && !(v->flags & ~(uint64_t)SL_VERDICT_FLAGS) && v->ttl_ns &&
+	       v->ttl_ns <= SL_VERDICT_TTL_MAX && v->score >= 0 && v->score <= 1e300;
+}
+
 SL_STATIC_ASSERT(sizeof(struct sl_msg) == 16, "sl_msg");
 SL_STATIC_ASSERT(sizeof(struct sl_msg_publish) == 16, "sl_msg_publish");
 SL_STATIC_ASSERT(sizeof(struct sl_msg_admitted) == 16, "sl_msg_admitted");
 SL_STATIC_ASSERT(sizeof(struct sl_msg_refused) == 256, "sl_msg_refused");
 SL_STATIC_ASSERT(sizeof(struct sl_msg_welcome) == 16, "sl_msg_welcome");
 SL_STATIC_ASSERT(sizeof(struct sl_msg_region) == 24, "sl_msg_region");
+SL_STATIC_ASSERT(sizeof(struct sl_msg_verdict) == 56, "sl_msg_verdict");
+SL_STATIC_ASSERT(sizeof(struct sl_board_line) == 64, "sl_board_line");
 
 #ifdef __cplusplus
 }

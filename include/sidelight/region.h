@@ -12,6 +12,7 @@
  *   4096   hot line          one line: what is used, and in which generation
  *   4096+  stripes           SL_SECTION_STRIPES, stride bytes each, one per writer thread
  *   ...    schema            SL_SECTION_SCHEMA, append-only records
+ *   ...    spans             SL_SECTION_SPANS, optional: one ring per stripe
  *
  * A region of kind SL_REGION_DIRECTORY has SL_SECTION_ENTRIES in place of stripes and schema.
  * Sections of a type that a reader does not know are skipped.
@@ -54,15 +55,17 @@ extern "C" {
 
 /*
  * The seven constants of the check word, K[0] .. K[6]. They are odd, so that no change of one cell
- * is invisible; [7] is 0, so that the check word itself adds nothing. There are two kinds of lines:
+ * is invisible; [7] is 0, so that the check word itself adds nothing. There are three kinds of lines:
  *
  *   plain   check = sum of cell[i] * K[i] mod 2^64: the hot line, directory entries, and the
  *           stripes from 1 on. Adding n to a cell and n * K[i] to the check word leaves a line
  *           that verifies again, without knowing what was there: one instruction each.
  *   mixed   check = sum of sl_cell_mix(cell[i], i) mod 2^64: stripe 0, where every update is a
  *           read-modify-write that knows old and new anyway, and adds mix(new) - mix(old).
+ *   sealed  check = sl_sealed_check(): the rings of spans, whose lines are written as a whole. It
+ *           costs the writer four multiplications in place of seven.
  *
- * Why two: a product carries upwards only, so that bytes torn off the top of a cell are guarded by
+ * Why the first two: a product carries upwards only, so that bytes torn off the top of a cell are guarded by
  * the top of the check word alone. Counters change at their bottom; gauges change everywhere.
  *
  * Either way updates commute, and each is seen by itself. Cells that must be seen together (a
@@ -86,6 +89,7 @@ enum sl_section_type {
 	SL_SECTION_STRIPES = 2, /* length / stride stripes, stride a multiple of 4096 */
 	SL_SECTION_SCHEMA = 3,  /* records, 8-byte aligned; stride 8 */
 	SL_SECTION_ENTRIES = 4, /* directory entries; stride 64 */
+	SL_SECTION_SPANS = 5,   /* heads and rings of spans, see enum sl_span_head_cell */
 };
 
 struct sl_region_section {
@@ -183,6 +187,12 @@ enum sl_metric_kind {
 };
 
 /*
+ * A record of this kind is no metric but a string, the name of the record: UTF-8, 1 to SL_NAME_MAX
+ * bytes. Spans refer to it by the record's id, as their name or as the key of an attribute.
+ */
+#define SL_KIND_STRING 16u
+
+/*
  * Cells of a histogram, all summed over the stripes:
  *
  *   0  sum of the observations (f64, see sl_cell_of_f64())
@@ -202,7 +212,7 @@ enum sl_metric_kind {
 
 /*
  * What a reader insists on (sidelight-region(5) has it all):
- *  - cells ascend: the first cell of a record is not below the end of any record before it;
+ *  - the cells of two records never overlap, whatever their kinds; they come in any order;
  *  - name: [a-zA-Z_:][a-zA-Z0-9_:]*; unit: [a-zA-Z0-9_:]*; help, label values and state names:
  *    UTF-8 without NUL; label keys: [a-zA-Z_][a-zA-Z0-9_]*, not "__...", ascending, each once;
  *    no label "le" on a histogram, no label named as the metric on a state set;
@@ -230,6 +240,143 @@ struct sl_schema_record {
 	double zero_threshold;
 	uint64_t check;       /* FNV-1a 64 of the record with this field as 0 */
 };
+
+/*
+ * Spans. A section of type SL_SECTION_SPANS holds, for each stripe, a head line and a ring:
+ *
+ *   heads   max_stripes plain lines (enum sl_span_head_cell), padded to a multiple of 4096
+ *   rings   stride bytes each; of a ring of S span lines, a power of two:
+ *             roots   S / 4 lines   one for each root of a trace
+ *             index   S / 8 lines   which lines belong to which trace
+ *             spans   S lines       the spans themselves
+ *
+ * so that the stride is 88 * S. Line n of each part lies in place n modulo its number of lines,
+ * and is overwritten by a later one when the ring has gone round. All lines of the rings are
+ * sealed lines, and cell 0 of each has its own number in bits 16-63: a READ that brings lines of
+ * different age brings lines that say so. A line that never held anything is 0, and
+ * does not verify.
+ *
+ * A span takes 2 to SL_SPAN_LINES_MAX lines in a row, all of them whole or not believed:
+ *
+ *   line 0   SL_SPAN_TAG(number, lines, 0), trace id (upper, lower), span id, parent's span id or
+ *            0, start (ns since 1970), duration (ns)
+ *   line i   SL_SPAN_TAG(number + i, lines, i), six words of a stream: a word of SL_SPAN_META_...,
+ *            then for each attribute a word of SL_SPAN_ATTR_... and its value
+ *
+ * The index makes one entry out of spans of one trace that follow each other in the ring, so that
+ * whoever wants one trace reads an entry (9 to 64 bytes) per run and then just these lines.
+ */
+#define SL_SPAN_RING_MIN 512u       /* S */
+#define SL_SPAN_RING_MAX (1u << 22)
+#define SL_SPAN_STRIDE(s) (88ull * (s))
+#define SL_SPAN_ROOTS(s) ((s) / 4)
+#define SL_SPAN_INDEX(s) ((s) / 8)
+#define SL_SPAN_ROOTS_AT(s) 0ull    /* offsets in a ring */
+#define SL_SPAN_INDEX_AT(s) (16ull * (s))
+#define SL_SPAN_LINES_AT(s) (24ull * (s))
+#define SL_SPAN_HEADS_BYTES(rings) (((rings) * 64ull + 4095) & ~4095ull)
+
+#define SL_SPAN_LINES_MAX 8u        /* of a span */
+#define SL_SPAN_WORDS_MAX 41u       /* of its attributes */
+#define SL_SPAN_STRING_MAX 128u     /* bytes of a string value; longer ones are cut */
+
+/* Each cell grows; the number of the next line is how many there were. */
+enum sl_span_head_cell {
+	SL_SPAN_HEAD_LINES = 0,   /* number of the next span line */
+	SL_SPAN_HEAD_ROOTS = 1,   /* number of the next root line */
+	SL_SPAN_HEAD_INDEX = 2,   /* number of the next index line; the last one may still grow */
+	SL_SPAN_HEAD_SPANS = 3,   /* spans written */
+	SL_SPAN_HEAD_DROPPED = 4, /* attributes for which a span had no room */
+	SL_SPAN_HEAD_CUT = 5,     /* string values that were cut */
+};
+
+#define SL_SPAN_TAG(number, lines, i) ((uint64_t)(number) << 16 | (lines) << 8 | (i))
+#define SL_SPAN_TAG_ROOT(number) ((uint64_t)(number) << 16 | 0xff00u)
+#define SL_SPAN_TAG_INDEX(number) ((uint64_t)(number) << 16 | 0xfe00u)
+#define SL_SPAN_TAG_NUMBER(tag) ((uint64_t)(tag) >> 16)
+#define SL_SPAN_TAG_LINES(tag) ((uint32_t)(tag) >> 8 & 0xff)
+#define SL_SPAN_TAG_LINE(tag) ((uint32_t)(tag) & 0xff)
+
+/* A root line: the tag, trace id (upper, lower), start, duration, meta word, span id. */
+enum sl_span_root_cell {
+	SL_SPAN_ROOT_TAG = 0,
+	SL_SPAN_ROOT_TRACE_HI = 1,
+	SL_SPAN_ROOT_TRACE_LO = 2,
+	SL_SPAN_ROOT_START = 3,
+	SL_SPAN_ROOT_DURATION = 4,
+	SL_SPAN_ROOT_META = 5,
+	SL_SPAN_ROOT_SPAN = 6,
+};
+
+/*
+ * The meta word: bits 0-31 id of the name's schema record, 32-35 enum sl_span_kind, 36-39 enum
+ * sl_span_status, 40-47 trace flags (W3C), 48 the parent is in another process, 56-63 number of
+ * attributes (of a root line: 0).
+ */
+#define SL_SPAN_META(name, kind, status, flags, remote, attrs)                       \
+	((uint64_t)(uint32_t)(name) | (uint64_t)(kind) << 32 | (uint64_t)(status) << 36 | \
+	 (uint64_t)(flags) << 40 | (uint64_t)(remote) << 48 | (uint64_t)(attrs) << 56)
+#define SL_SPAN_META_NAME(m) ((uint32_t)(m))
+#define SL_SPAN_META_KIND(m) ((uint32_t)((m) >> 32) & 15)
+#define SL_SPAN_META_STATUS(m) ((uint32_t)((m) >> 36) & 15)
+#define SL_SPAN_META_FLAGS(m) ((uint32_t)((m) >> 40) & 255)
+#define SL_SPAN_META_REMOTE(m) ((uint32_t)((m) >> 48) & 1)
+#define SL_SPAN_META_ATTRS(m) ((uint32_t)((m) >> 56))
+
+/*
+ * An attribute: bits 0-31 id of the key's schema record, 32-39 enum sl_span_type, 40-47 bytes of
+ * a string, bit 48 it was cut. Its value follows in one word, that of a string in as many as it
+ * needs, padded with 0.
+ */
+#define SL_SPAN_ATTR(key, type, bytes, cut)                                    \
+	((uint64_t)(uint32_t)(key) | (uint64_t)(type) << 32 | (uint64_t)(bytes) << 40 | \
+	 (uint64_t)(cut) << 48)
+#define SL_SPAN_ATTR_KEY(a) ((uint32_t)(a))
+#define SL_SPAN_ATTR_TYPE(a) ((uint32_t)((a) >> 32) & 255)
+#define SL_SPAN_ATTR_BYTES(a) ((uint32_t)((a) >> 40) & 255)
+#define SL_SPAN_ATTR_CUT(a) ((uint32_t)((a) >> 48) & 1)
+
+enum sl_span_type {
+	SL_SPAN_TYPE_STRING = 1,
+	SL_SPAN_TYPE_I64 = 2,
+	SL_SPAN_TYPE_F64 = 3,     /* plain IEEE 754 */
+	SL_SPAN_TYPE_BOOL = 4,    /* 0 or 1 */
+	SL_SPAN_TYPE_MESSAGE = 5, /* a string: what the status has to say; the key is 0 */
+};
+
+/* As in OpenTelemetry. */
+enum sl_span_kind {
+	SL_SPAN_INTERNAL = 0,
+	SL_SPAN_SERVER = 1,
+	SL_SPAN_CLIENT = 2,
+	SL_SPAN_PRODUCER = 3,
+	SL_SPAN_CONSUMER = 4,
+};
+
+enum sl_span_status {
+	SL_SPAN_UNSET = 0,
+	SL_SPAN_OK = 1,
+	SL_SPAN_ERROR = 2,
+};
+
+/*
+ * An index line: the tag, and up to six entries; 0 is none. Bits 0-31 number of the first line
+ * modulo 2^32, 32-39 lines (1-255), 40 a span among them has status error, 41-63 sl_span_hash().
+ */
+#define SL_SPAN_ENTRIES 6u
+#define SL_SPAN_ENTRY(first, lines, error, hash)                           \
+	((uint64_t)(uint32_t)(first) | (uint64_t)(lines) << 32 | (uint64_t)(error) << 40 | \
+	 (uint64_t)(hash) << 41)
+#define SL_SPAN_ENTRY_FIRST(e) ((uint32_t)(e))
+#define SL_SPAN_ENTRY_LINES(e) ((uint32_t)((e) >> 32) & 255)
+#define SL_SPAN_ENTRY_ERROR(e) ((uint32_t)((e) >> 40) & 1)
+#define SL_SPAN_ENTRY_HASH(e) ((uint32_t)((e) >> 41))
+
+/* 23 bits of a trace id, whichever half of it is the random one. */
+static inline uint32_t sl_span_hash(uint64_t trace_hi, uint64_t trace_lo)
+{
+	return (uint32_t)((trace_hi ^ trace_lo) * SL_LINE_K0 >> 41);
+}
 
 SL_STATIC_ASSERT(sizeof(struct sl_region_section) == 24, "section");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, version) == 8, "version");
@@ -318,6 +465,35 @@ static inline uint64_t sl_mixed_check(const uint64_t line[8])
 	for (uint32_t i = 0; i < SL_LINE_CELLS; i++)
 		check += sl_cell_mix(line[i], i);
 	return check;
+}
+
+/*
+ * The check word of a sealed line: pairs of cells, each made different by a constant, multiplied to
+ * 128 bits, and the halves xored (the mixing step of wyhash by Wang Yi, public domain). No cell is
+ * added to by itself here, so that a factor need not be known when the other one changes.
+ */
+static inline uint64_t sl_seal_pair(uint64_t a, uint64_t b, uint64_t k, uint64_t l)
+{
+	a ^= k;
+	b ^= l;
+#ifdef __SIZEOF_INT128__
+	__extension__ unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+#else
+	uint64_t c = a >> 32, d = (uint32_t)a, e = b >> 32, f = (uint32_t)b;
+	uint64_t low = d * f, one = c * f + (low >> 32), two = d * e + (uint32_t)one;
+
+	return a * b ^ (c * e + (one >> 32) + (two >> 32));
+#endif
+}
+
+static inline uint64_t sl_sealed_check(const uint64_t line[8])
+{
+	return sl_seal_pair(line[0], line[1], SL_LINE_K0, SL_LINE_K1) +
+	       sl_seal_pair(line[2], line[3], SL_LINE_K2, SL_LINE_K3) +
+	       sl_seal_pair(line[4], line[5], SL_LINE_K4, SL_LINE_K5) +
+	       sl_seal_pair(line[6], 0, SL_LINE_K6, SL_LINE_K0);
 }
 
 /* The check word of a line of this stripe. */

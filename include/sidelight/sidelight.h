@@ -64,6 +64,8 @@ struct sl_label {
 
 /* Flags of a publisher. */
 #define SL_PUBLISHER_DETACHED 1u /* never look for an agent; see sl_publisher_fd() */
+#define SL_PUBLISHER_EDGE 2u     /* callers of this service publish no spans to sidelight: a span
+				  * with a remote parent counts as the root of its trace */
 
 /* Zero means the default. sz makes the structure extensible: set it to its sizeof. */
 struct sl_publisher_opts {
@@ -75,11 +77,15 @@ struct sl_publisher_opts {
 	size_t label_count;
 	const char *socket;              /* the agent's; default $SIDELIGHT_SOCKET, or
 					  * /run/sidelight/agent.sock */
-	uint32_t max_cells;              /* default 1792; a counter or gauge takes 1 */
+	uint32_t max_cells;              /* default 1764; a counter or gauge takes 1 */
 	uint32_t max_threads;            /* threads that count without atomic adds; default
 					  * 2 x CPUs, between 8 and 64. More than 1024: 1024 */
 	uint32_t schema_bytes;           /* for names, help, labels; default 96 a cell */
 	uint32_t flags;                  /* SL_PUBLISHER_... */
+	uint32_t span_bytes;             /* for the spans of one thread, see span.h: SL_SPAN_BYTES,
+					  * or what suits; rounded up to a power of two, 32 KiB
+					  * to 256 MiB, of which a region takes 1.4 times as much
+					  * a thread. 0: no spans */
 };
 
 struct sl_publisher;
@@ -117,6 +123,38 @@ struct sl_publisher_stats {
 /* Returns 0, or -EINVAL for NULL or an sz that is too small. Thread-safe. */
 SL_API int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *stats);
 
+/* ---- what analysis says of this process ---------------------------------------------------- */
+
+/*
+ * The verdict of a collector that analyses this publisher's metrics (sidelight collect --analyse),
+ * which the agent hands on: so that a service can raise its log level, or take a profile, while it
+ * is not itself. It holds until the collector's --verdict-ttl has passed without news.
+ */
+struct sl_publisher_verdict {
+	size_t sz;         /* in: sizeof */
+	bool known;        /* false: nobody analyses, or it said nothing for too long */
+	bool anomalous;    /* false unless known, as score and time are 0 */
+	double score;      /* >= 0; 1 is the threshold */
+	uint64_t sequence; /* grows with each change of known and anomalous */
+	int64_t time_ns;   /* CLOCK_REALTIME of the collector when it came to it */
+};
+
+/*
+ * Returns 0, or -EINVAL for NULL or an sz that is too small. Thread-safe, async-signal-safe, no
+ * system call. In the child of fork() nothing is known until its own region is analysed.
+ */
+SL_API int sl_publisher_verdict(const struct sl_publisher *p,
+				struct sl_publisher_verdict *verdict);
+
+/*
+ * Is it anomalous? One load, for use on every request: any thread, async-signal-safe. False for
+ * NULL. (The first word of a publisher is this one; the rest of it is the library's.)
+ */
+static inline bool sl_publisher_alarmed(const struct sl_publisher *p)
+{
+	return p && __atomic_load_n((const uint32_t *)p, __ATOMIC_RELAXED);
+}
+
 /* ---- metrics ------------------------------------------------------------------------------ */
 
 struct sl_metric_opts {
@@ -147,9 +185,10 @@ struct sl_metric_opts {
 };
 
 /*
- * Handles: what they hold is private. Bits 0-31 are the offset of the first cell from the start
- * of a stripe, bits 32-63 the publisher's place in struct sl__thread. One word, so that a compiler
- * loads it with one instruction (of two or four fields gcc makes a vector that it takes apart). A histogram has the first cell's number in place of its offset.
+ * Handles: what they hold is private. Bits 0-31 are the offset of the cell from the start of a
+ * stripe, bits 32-63 the publisher's place in struct sl__thread. One word, so that a compiler
+ * loads it with one instruction (of two or four fields gcc makes a vector that it takes apart). A
+ * histogram has offset 0; its buckets say where its cells are.
  */
 struct sl_counter { uint64_t bits; };
 struct sl_counter_f64 { uint64_t bits; };
@@ -193,11 +232,12 @@ static inline bool sl_histogram_valid(struct sl_histogram h) { return h.bits >> 
 /* ---- updates ------------------------------------------------------------------------------ */
 
 /*
- * Per thread and slot: the address of the stripe that this thread owns, or 0 when it owns none
+ * Per thread and slot: what makes an address in the stripe that this thread owns when the bits of
+ * a handle are added, slot and all: the address of the stripe minus (slot << 32). 0 if it owns none
  * (yet, or ever: the slow path decides). Private to the library.
  */
 struct sl__thread {
-	uintptr_t stripe[SL_SLOTS];
+	uintptr_t base[SL_SLOTS];
 };
 extern SL_API __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));
 
@@ -233,10 +273,10 @@ static inline void sl__add_check(uint64_t *word, uint64_t n)
 /* Adds n. Exact under any number of threads; async-signal-safe after the thread's first update. */
 static inline void sl_counter_add(struct sl_counter c, uint64_t n)
 {
-	uintptr_t stripe = sl__thread.stripe[c.bits >> 32];
-	uintptr_t cell = stripe + (uint32_t)c.bits;
+	uintptr_t base = sl__thread.base[c.bits >> 32];
+	uintptr_t cell = base + (uintptr_t)c.bits;
 
-	if (__builtin_expect(!stripe, 0)) {
+	if (__builtin_expect(!base, 0)) {
 		sl__counter_add_slow(c, n);
 		return;
 	}

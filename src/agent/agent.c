@@ -2,6 +2,7 @@
 /* agent.c - the loop, its timers, and who may have how much. */
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -388,6 +389,17 @@ const char *sl_agent_socket(const struct sl_agent *a)
 
 /* ---- the loop --------------------------------------------------------------------------------------- */
 
+/* The allocator keeps what many regions have left in pieces: it is asked for it now and then. */
+static void give_back(struct sl_agent *a)
+{
+	uint64_t freed = a->n.freed - a->trimmed;
+
+	if (freed < 64 || freed < a->region_count)
+		return;
+	malloc_trim(0);
+	a->trimmed = a->n.freed;
+}
+
 int sl_agent_run(struct sl_agent *a, int stop_fd)
 {
 	struct epoll_event events[64];
@@ -438,6 +450,7 @@ int sl_agent_run(struct sl_agent *a, int stop_fd)
 		}
 		agent_expire(a, agent_now(a));
 		agent_bury(a);
+		give_back(a);
 		self_sync(a);
 		pthread_mutex_unlock(&a->lock);
 	}

@@ -230,6 +230,20 @@ err:
 	conn_drop(a, c, DROP_SLOW);
 }
 
+int conn_tell(struct conn *c, uint16_t type, const void *payload, size_t bytes)
+{
+	struct {
+		struct sl_msg msg;
+		uint8_t payload[sizeof(struct sl_msg_verdict)];
+	} p = {.msg = {.magic = SL_MSG_MAGIC, .type = type, .length = (uint32_t)bytes}};
+
+	if (c->gone || c->fd < 0 || c->hang_up || c->out_count || bytes > sizeof(p.payload))
+		return -EAGAIN;
+	memcpy(p.payload, payload, bytes);
+	/* An error of the socket is seen by whoever reads it. */
+	return send_packet(c->fd, &p, sizeof(p.msg) + bytes, -1);
+}
+
 static void refuse(struct sl_agent *a, struct conn *c, uint32_t serial, enum refusal cause,
 		   int error, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 static void refuse(struct sl_agent *a, struct conn *c, uint32_t serial, enum refusal cause,
@@ -358,6 +372,8 @@ static int payload_of(uint16_t type)
 	case SL_MSG_CLOSE:
 	case SL_MSG_OPEN:
 		return sizeof(struct sl_msg_id);
+	case SL_MSG_VERDICT:
+		return sizeof(struct sl_msg_verdict);
 	case SL_MSG_SUBSCRIBE:
 	case SL_MSG_STATUS:
 		return 0;
@@ -374,6 +390,7 @@ static enum role role_of(uint16_t type)
 		return ROLE_PUBLISHER;
 	case SL_MSG_SUBSCRIBE:
 	case SL_MSG_OPEN:
+	case SL_MSG_VERDICT:
 		return ROLE_CONSUMER;
 	default:
 		return ROLE_STATUS;
@@ -386,6 +403,7 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 	union {
 		struct sl_msg_publish publish;
 		struct sl_msg_id id;
+		struct sl_msg_verdict verdict;
 	} payload = {0};
 	struct sl_msg msg = {0};
 	enum role role;
@@ -417,13 +435,19 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 		goto out;
 	}
 	role = role_of(msg.type);
-	if (c->role == ROLE_NEW ? (msg.type == SL_MSG_CLOSE || msg.type == SL_MSG_OPEN)
+	if (c->role == ROLE_NEW ? (msg.type == SL_MSG_CLOSE || msg.type == SL_MSG_OPEN ||
+				   msg.type == SL_MSG_VERDICT)
 				: (role != c->role || msg.type == SL_MSG_SUBSCRIBE)) {
 		refuse(a, c, msg.serial, REFUSED_MALFORMED, EPROTO,
 		       "message type %u does not belong into this connection", msg.type);
 		goto out;
 	}
 	memcpy(&payload, (const char *)data + sizeof(msg), (size_t)want);
+	if (msg.type == SL_MSG_VERDICT && !sl_verdict_sound(&payload.verdict)) {
+		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
+		       "a VERDICT with flags, a time to live or a score that can't be");
+		goto out;
+	}
 
 	if (c->role == ROLE_NEW) {
 		if (role != ROLE_PUBLISHER && !may_consume(a, c, msg.serial))
@@ -445,6 +469,9 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 		break;
 	case SL_MSG_OPEN:
 		on_open(a, c, msg.serial, &payload.id);
+		break;
+	case SL_MSG_VERDICT:
+		verdict_take(a, &payload.verdict);
 		break;
 	case SL_MSG_STATUS:
 		on_status(a, c, msg.serial);

@@ -98,6 +98,7 @@ struct counters {
 	uint64_t subscribed, opened, status;
 	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
 	uint64_t promotions, promoted_regions, breakups, registration_failures;
+	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
 };
 
 struct counter_info {
@@ -105,7 +106,7 @@ struct counter_info {
 	size_t offset; /* in struct counters */
 	const char *help;
 };
-#define COUNTERS 24
+#define COUNTERS 28
 extern const struct counter_info counter_table[COUNTERS]; /* self.c */
 
 /* ---- peers, connections, regions ----------------------------------------------------------------- */
@@ -182,6 +183,8 @@ struct region {
 	struct mr *mr;
 	struct timer timer;   /* ORPHAN, GRACE or QUARANTINE */
 	struct timer settle;  /* SETTLE */
+	struct sl_msg_verdict verdict; /* the last one, and when it came; 0: none yet */
+	uint64_t verdict_ns;
 	TAILQ_ENTRY(region) peer_link;
 	struct region *next_id, *next_instance; /* hash chains */
 };
@@ -239,8 +242,10 @@ struct sl_agent {
 	uint32_t region_count, state_count[SL_STATE_RETIRED + 1];
 	uint64_t memory;
 	uint64_t last_id;
+	uint64_t trimmed; /* n.freed when the allocator last gave back what it held */
 	struct counters n;
 
+	uint64_t *board; /* of verdicts, lines by slot; NULL: without --rdma */
 	struct closer *closer;
 	pthread_t closer_thread;
 	struct proxy *proxies[256]; /* by microservice */
@@ -291,6 +296,17 @@ void conn_drain(struct sl_agent *a, struct conn *c);
 /* One packet. Takes the descriptor (-1: none); extra says that more came than one. */
 void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t bytes, int fd,
 		 bool extra);
+
+/* Says what nobody asked, if it can go out at once; else -errno. */
+int conn_tell(struct conn *c, uint16_t type, const void *payload, size_t bytes);
+
+/* verdict.c */
+void verdict_take(struct sl_agent *a, const struct sl_msg_verdict *v); /* a sound one */
+const struct sl_msg_verdict *verdict_of(const struct sl_agent *a, const struct region *r);
+size_t board_bytes(const struct sl_agent *a);
+int board_init(struct sl_agent *a);
+void board_fini(struct sl_agent *a);
+void board_notice(void *arg, uint32_t entry); /* somebody wrote this line, and says so */
 
 /* closer.c */
 bool closer_ready(struct sl_agent *a);
@@ -346,7 +362,6 @@ void rest_fini(struct sl_agent *a); /* without the lock: waits for handlers */
 
 /* status.c: all with the lock held */
 struct json_t;
-const char *state_name(enum sl_region_state state);
 struct json_t *region_json(const struct sl_agent *a, const struct region *r);
 struct json_t *status_json(const struct sl_agent *a);
 /* The status in a sealed memfd (read-only), or -errno. */

@@ -53,6 +53,7 @@ struct rdma {
 	struct source source;
 	struct sl_host *host; /* NULL: the device is gone */
 	struct sl_host_opts opts;
+	struct sl_host_key board;
 	char *arena;
 	uint64_t arena_bytes;
 	TAILQ_HEAD(block_list, block) blocks;
@@ -413,16 +414,25 @@ static int device_open(struct sl_agent *a, char *error, size_t bytes)
 			 strerror(-err));
 		goto err;
 	}
+	err = sl_host_register_board(d->host, a->board, board_bytes(a), &d->board, board_notice, a);
+	if (err) {
+		snprintf(error, bytes, "cannot register the board of verdicts: %s", strerror(-err));
+		goto err_directory;
+	}
 	sl_host_set_directory(d->host, &a->dir.key, a->dir.size, a->dir.instance);
 	if (a->epoll_fd >= 0 && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, sl_host_fd(d->host), &ev)) {
 		err = -errno;
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
-		sl_host_unregister(d->host, &a->dir.key);
-		goto err;
+		goto err_board;
 	}
 	sl_host_stats(d->host, &s);
 	snprintf(d->where, sizeof(d->where), "%s/%s", s.device, s.address);
 	return 0;
+
+err_board:
+	sl_host_unregister(d->host, &d->board);
+err_directory:
+	sl_host_unregister(d->host, &a->dir.key);
 err:
 	sl_host_close(d->host);
 	d->host = NULL;
@@ -441,6 +451,7 @@ static void device_close(struct sl_agent *a)
 			a->slots[i]->mr = NULL;
 	while ((m = TAILQ_FIRST(&d->mrs)))
 		mr_free(d, m);
+	sl_host_unregister(d->host, &d->board);
 	sl_host_unregister(d->host, &a->dir.key);
 	if (a->epoll_fd >= 0)
 		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, sl_host_fd(d->host), NULL);
@@ -526,9 +537,13 @@ int rdma_init(struct sl_agent *a, char *error, size_t bytes)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (d->arena == MAP_FAILED)
 		goto err_free;
+	err = board_init(a);
+	if (err)
+		goto err_arena;
+	err = -ENOMEM;
 	all = block_new(d->arena, d->arena_bytes);
 	if (!all)
-		goto err_arena;
+		goto err_board;
 	TAILQ_INSERT_HEAD(&d->blocks, all, link);
 	a->rdma = d;
 	err = device_open(a, error, bytes);
@@ -536,6 +551,8 @@ int rdma_init(struct sl_agent *a, char *error, size_t bytes)
 		rdma_fini(a);
 	return err;
 
+err_board:
+	board_fini(a);
 err_arena:
 	munmap(d->arena, d->arena_bytes);
 err_free:
@@ -558,6 +575,7 @@ void rdma_fini(struct sl_agent *a)
 		TAILQ_REMOVE(&d->blocks, b, link);
 		free(b);
 	}
+	board_fini(a);
 	munmap(d->arena, d->arena_bytes);
 	free(d);
 	a->rdma = NULL;

@@ -45,6 +45,12 @@ const struct counter_info counter_table[COUNTERS] = {
 	{"breakups", OFFSET(breakups), "Times that such a registration was taken apart"},
 	{"registration_failures", OFFSET(registration_failures),
 	 "Memory registrations that failed"},
+	{"verdicts", OFFSET(verdicts), "Verdicts of collectors handed on to publishers"},
+	{"verdicts_unknown", OFFSET(verdicts_unknown), "... on regions that are not there"},
+	{"verdicts_refused", OFFSET(verdicts_refused),
+	 "... written by RDMA, whose line did not hold"},
+	{"verdicts_lost", OFFSET(verdicts_lost),
+	 "... whose publisher was not there, did not take them, or was told just before"},
 };
 
 enum {

@@ -21,15 +21,9 @@ static json_t *number(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-const char *state_name(enum sl_region_state state)
-{
-	static const char *const names[] = {"free", "live", "dead", "closed", "retired"};
-
-	return state < sizeof(names) / sizeof(*names) ? names[state] : "?";
-}
-
 json_t *region_json(const struct sl_agent *a, const struct region *r)
 {
+	const struct sl_msg_verdict *verdict = verdict_of(a, r);
 	json_t *labels = json_object();
 	uint64_t addr;
 	uint32_t rkey;
@@ -42,7 +36,7 @@ json_t *region_json(const struct sl_agent *a, const struct region *r)
 	snprintf(hex, sizeof(hex), "%016" PRIx64, r->info->instance);
 	rdma_where(a, r, &addr, &rkey);
 	j = json_pack("{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o}", "id", (json_int_t)r->id,
-		      "instance", hex, "state", state_name(r->state), "bytes",
+		      "instance", hex, "state", sl_state_name(r->state), "bytes",
 		      (json_int_t)r->info->size, "pid", (int)r->pid, "uid", (int)r->uid, "slot",
 		      (int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
 		      (json_int_t)r->changed_ns, "connected", r->conn != NULL, "labels", labels);
@@ -50,6 +44,12 @@ json_t *region_json(const struct sl_agent *a, const struct region *r)
 			    json_string(r->self	   ? "agent"
 					: r->proxy ? "rest"
 						   : "publisher"));
+	if (verdict)
+		json_object_set_new(j, "verdict",
+				    json_pack("{s:b,s:f,s:I}", "anomalous",
+					      (int)(verdict->flags & SL_VERDICT_ANOMALOUS), "score",
+					      verdict->score, "time_ns",
+					      (json_int_t)verdict->time_ns));
 	if (a->rdma) {
 		json_object_set_new(j, "address", number(addr));
 		json_object_set_new(j, "rkey", number(rkey));

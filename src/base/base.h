@@ -6,6 +6,7 @@
 #ifndef SL_BASE_BASE_H
 #define SL_BASE_BASE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +43,7 @@ uint64_t sl_realtime_ns(void); /* CLOCK_REALTIME */
 
 /* ---- parsing: 0, or -EINVAL / -ERANGE ------------------------------------------------------------ */
 
+void sl_print_duration(char *out, size_t bytes, uint64_t ns); /* "500us", as one would write it */
 int sl_parse_duration(const char *s, uint64_t *ns); /* "250us" "1ms" "1.5s" "2m" "1h", "0" */
 int sl_parse_size(const char *s, uint64_t *bytes);  /* "4096" "64K" "16M" "1G", binary */
 int sl_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out);
@@ -94,18 +96,29 @@ struct sl_command {
 #define SL_USAGE_ERROR -2
 int sl_options_parse(const struct sl_command *cmd, const struct sl_option *table, int argc,
 		     char **argv);
+/*
+ * The same for a command that takes no operands. True: go on. False: return *code, as there was help
+ * to show, or something wrong that was said.
+ */
+bool sl_options_only(const struct sl_command *cmd, const struct sl_option *table, int argc,
+		     char **argv, int *code);
 /* One line on stderr, "sidelight NAME: ...", and returns SL_EXIT_USAGE. */
 int sl_usage(const struct sl_command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Letters to change, add or leave out to make b of a; 64 if either is longer than that. */
-unsigned sl_edit_distance(const char *a, const char *b);
+/*
+ * Looks for the word that was meant: true if candidate is nearer to word than what was seen before,
+ * whose distance is in *least; that starts with SL_NOT_NEAR. The beginning of a word is nearest.
+ */
+#define SL_NOT_NEAR UINT_MAX
+bool sl_nearer(const char *word, const char *candidate, unsigned *least);
 
-/* ---- stopping: SIGTERM and SIGINT as a file descriptor ------------------------------------------- */
+/* ---- stopping: SIGTERM, SIGINT and SIGHUP as a file descriptor ----------------------------------- */
 
-/* Blocks both signals in this and all later threads; poll the descriptor. -errno on failure. */
+/* Blocks the signals (SIGHUP unless it is ignored, as by nohup) in this and all later threads; poll
+ * the descriptor. -errno on failure. */
 int sl_stop_fd(void);
-/* Waits until either comes or timeout_ms went by (-1: for ever). True if asked to stop. */
+/* Waits until one comes or timeout_ms went by (-1: for ever). True if asked to stop. */
 bool sl_stop_wait(int fd, int timeout_ms);
 /* "ready KEY=VALUE ...": one line on stdout, flushed; also sd_notify(READY=1). */
 void sl_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

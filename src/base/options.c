@@ -129,8 +129,7 @@ static int append(struct sl_strings *list, const char *s)
 	return 0;
 }
 
-/* "500us", not 500000: as somebody would have written it. */
-static void print_duration(char *out, size_t bytes, uint64_t ns)
+void sl_print_duration(char *out, size_t bytes, uint64_t ns)
 {
 	static const struct {
 		const char *name;
@@ -170,7 +169,7 @@ static void print_size(char *out, size_t bytes, uint64_t v)
 static void print_number(char *out, size_t bytes, const struct sl_option *o, double v)
 {
 	if (o->type == SL_OPT_DURATION)
-		print_duration(out, bytes, (uint64_t)v);
+		sl_print_duration(out, bytes, (uint64_t)v);
 	else if (o->type == SL_OPT_SIZE)
 		print_size(out, bytes, (uint64_t)v);
 	else
@@ -276,7 +275,8 @@ static int set(const struct parser *p, const struct sl_option *o, const char *s)
 
 /* ---- near matches: "did you mean" -------------------------------------------------------------- */
 
-unsigned sl_edit_distance(const char *a, const char *b)
+/* Letters to change, add or leave out to make b of a; 64 if either is longer than that. */
+static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned row[65];
 	size_t n = strlen(b);
@@ -300,22 +300,28 @@ unsigned sl_edit_distance(const char *a, const char *b)
 	return row[n];
 }
 
+bool sl_nearer(const char *word, const char *candidate, unsigned *least)
+{
+	size_t n = strlen(word);
+	unsigned d = edit_distance(word, candidate);
+
+	if (n >= 2 && !strncmp(word, candidate, n))
+		d = 0;
+	/* Two letters that changed places are two changes; with more wrong it is another word. */
+	if (d > (n < 5 ? n / 2 : 3) || d >= *least)
+		return false;
+	*least = d;
+	return true;
+}
+
 static const char *nearest(const struct parser *p, const char *name)
 {
-	size_t n = strlen(name);
+	unsigned least = SL_NOT_NEAR;
 	const char *best = NULL;
-	unsigned least = n < 4 ? 2 : 4; /* a distance below this is near */
 
-	for (size_t i = 0; i < p->count; i++) {
-		unsigned d = sl_edit_distance(name, p->table[i].name);
-
-		if (n >= 3 && !strncmp(name, p->table[i].name, n))
-			d = 0;
-		if (d < least) {
-			least = d;
+	for (size_t i = 0; i < p->count; i++)
+		if (sl_nearer(name, p->table[i].name, &least))
 			best = p->table[i].name;
-		}
-	}
 	return best;
 }
 
@@ -358,7 +364,7 @@ static void default_of(const struct sl_option *o, char *out, size_t bytes)
 		break;
 	case SL_OPT_DURATION:
 		if (*(const uint64_t *)o->to)
-			print_duration(out, bytes, *(const uint64_t *)o->to);
+			sl_print_duration(out, bytes, *(const uint64_t *)o->to);
 		break;
 	case SL_OPT_SIZE:
 		if (*(const uint64_t *)o->to)
@@ -711,4 +717,16 @@ out:
 	free(shorts);
 	free(longs);
 	return err ? err : optind;
+}
+
+bool sl_options_only(const struct sl_command *cmd, const struct sl_option *table, int argc,
+		     char **argv, int *code)
+{
+	int first = sl_options_parse(cmd, table, argc, argv);
+
+	if (first < 0)
+		*code = first == SL_HELP_SHOWN ? SL_EXIT_OK : SL_EXIT_USAGE;
+	else if (first < argc)
+		*code = sl_usage(cmd, "unexpected argument '%s'", argv[first]);
+	return first == argc;
 }

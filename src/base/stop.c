@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stop.c - SIGTERM and SIGINT as a descriptor that stays readable once either came: any number
+ * stop.c - SIGTERM, SIGINT and SIGHUP as a descriptor that stays readable once one came: any number
  * of threads may poll it, and none takes the news away from the others.
  */
 #include "base/base.h"
@@ -16,12 +16,16 @@
 
 int sl_stop_fd(void)
 {
+	struct sigaction hup;
 	sigset_t set;
 	int err, fd;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	/* The terminal is closed; to whom nohup said that this is nothing, it is nothing. */
+	if (!sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
+		sigaddset(&set, SIGHUP);
 	err = pthread_sigmask(SIG_BLOCK, &set, NULL);
 	if (err)
 		return -err;

@@ -11,14 +11,14 @@
 #include <sidelight/attach.h>
 
 #include "agent/agent.h"
-#include "base/base.h"
+#include "cli/common.h"
 
 static int agent_main(const struct sl_command *self, int argc, char **argv);
 
 const struct sl_command sl_cmd_agent = {
 	.name = "agent",
 	.synopsis = "[OPTION]...",
-	.summary = "admit publishers, keep the directory, register memory",
+	.summary = "Admit publishers, keep the directory, register memory",
 	.run = agent_main,
 };
 
@@ -62,17 +62,6 @@ static void age_text(uint64_t since_ns, char *out, size_t max)
 		snprintf(out, max, "%" PRIu64 "h", s / 3600);
 	else
 		snprintf(out, max, "%" PRIu64 "d", s / 86400);
-}
-
-/* Labels are strangers' text: nothing of it may steer a terminal. */
-static void print_safe(const char *s, int width)
-{
-	int n = 0;
-
-	for (; *s; s++, n++)
-		putchar((unsigned char)*s < 32 || *s == 127 ? '?' : *s);
-	for (; n < width; n++)
-		putchar(' ');
 }
 
 static void print_counts(const char *title, const json_t *counts)
@@ -134,9 +123,9 @@ static void print_status(const json_t *j)
 		size_text((uint64_t)integer(r, "bytes"), b, sizeof(b));
 		printf("%6lld  %-8s %5s %8s %7lld  ", (long long)integer(r, "id"), text(r, "state"),
 		       a, b, (long long)integer(r, "pid"));
-		print_safe(text(labels, "service"), 24);
+		sl_print_safe(text(labels, "service"), 24);
 		putchar(' ');
-		print_safe(text(labels, "pod"), 0);
+		sl_print_safe(text(labels, "pod"), 0);
 		putchar('\n');
 	}
 }
@@ -319,20 +308,7 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 		 .help = "port of RDMA-CM",
 		 .min = 1,
 		 .max = 65535},
-		{.name = "gid",
-		 .type = SL_OPT_I32,
-		 .to = &o.rdma_gid,
-		 .argument = "INDEX",
-		 .help = "GID index; -1: by address",
-		 .min = -1,
-		 .max = 255},
-		{.name = "ib-port",
-		 .type = SL_OPT_I32,
-		 .to = &o.rdma_ib_port,
-		 .argument = "N",
-		 .help = "port of the device",
-		 .min = 1,
-		 .max = 255},
+		SL_OPTIONS_RDMA_PORT(&o.rdma_gid, &o.rdma_ib_port, "by address"),
 		{.name = "queues",
 		 .type = SL_OPT_U32,
 		 .to = &o.rdma_queues,
@@ -356,14 +332,10 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 		{0},
 	};
 	char error[256], *end;
-	int arg = sl_options_parse(self, table, argc, argv), err;
+	int err;
 
-	if (arg == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
-	if (arg < 0)
-		return SL_EXIT_USAGE;
-	if (arg < argc)
-		return sl_usage(self, "unexpected argument '%s'", argv[arg]);
+	if (!sl_options_only(self, table, argc, argv, &err))
+		return err;
 	if (as_json && !status)
 		return sl_usage(self, "--json needs --status");
 	if (status)

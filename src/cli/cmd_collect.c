@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cmd_collect.c - sidelight collect: reads hosts, and shows what it reads in one of three ways. */
 #include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
-#include "base/base.h"
+#include "cli/collect_modes.h"
+#include "cli/common.h"
 #include "collect/api.h"
 #include "collect/collect.h"
+#include "collect/live.h"
+#include "collect/trace.h"
 #include "export/serve.h"
 #include "http/http.h"
 
 #define DEFAULT_LISTEN	"127.0.0.1:9464"
 #define DEFAULT_HISTORY ((uint64_t)256 << 20)
-#define CSV_NS		10000000000u /* a row a worker and so long */
-#define SETUP_NS	10000000000u /* how long mode setup waits for hosts */
+#define WORKERS_MAX	1024u
 
 static int collect_main(const struct sl_command *self, int argc, char **argv);
 
 const struct sl_command sl_cmd_collect = {
 	.name = "collect",
 	.synopsis = "--agent TARGET [OPTION]...",
-	.summary = "read hosts one-sided; serve Prometheus, history and the page",
+	.summary = "Read hosts one-sided; serve Prometheus, history and the page",
 	.run = collect_main,
 };
 
@@ -38,327 +37,12 @@ struct settings {
 	int32_t gid, ib_port;
 	bool pin, as_json;
 	struct sl_collector_opts c;
+	bool live;
+	struct sl_live_opts l;
+	struct sl_tracer_opts t;
+	double trace_budget;
+	uint64_t trace_memory;
 };
-
-/* ---- what the workers did ------------------------------------------------------------------------------ */
-
-#define WORKERS_MAX 1024u
-
-struct sample {
-	uint64_t ns;
-	unsigned int workers;
-	struct sl_worker_view w[];
-};
-
-static void take_worker(const struct sl_worker_view *v, void *arg)
-{
-	struct sample *s = arg;
-
-	if (v->worker < s->workers)
-		s->w[v->worker] = *v;
-}
-
-static struct sample *sample_new(unsigned int workers)
-{
-	struct sample *s = calloc(1, sizeof(*s) + workers * sizeof(s->w[0]));
-
-	if (s)
-		s->workers = workers;
-	return s;
-}
-
-static void sample_take(struct sample *s, struct sl_collector *c)
-{
-	s->ns = sl_now_ns();
-	sl_collector_workers(c, take_worker, s);
-}
-
-static double rate(uint64_t now, uint64_t before, uint64_t ns)
-{
-	return ns ? (double)(now - before) * 1e9 / (double)ns : 0;
-}
-
-static double rounds_a_second(const struct sample *now, const struct sample *before)
-{
-	double sum = 0;
-
-	for (unsigned int i = 0; i < now->workers; i++)
-		sum += rate(now->w[i].rounds, before->w[i].rounds, now->ns - before->ns);
-	return sum;
-}
-
-static uint64_t total(const struct sample *s, size_t offset)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < s->workers; i++)
-		sum += *(const uint64_t *)((const char *)&s->w[i] + offset);
-	return sum;
-}
-
-#define TOTAL(s, field) total((s), offsetof(struct sl_worker_view, field))
-
-/* The same shape for the lines of read_loop and for its end. */
-static json_t *rates_json(const struct sample *now, const struct sample *before)
-{
-	uint64_t ns = now->ns - before->ns;
-	json_t *workers = json_array();
-
-	for (unsigned int i = 0; i < now->workers; i++)
-		json_array_append_new(workers,
-				      json_real(rate(now->w[i].rounds, before->w[i].rounds, ns)));
-	return json_pack(
-		"{s:f, s:f, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "seconds", (double)ns * 1e-9,
-		"scrapes_per_second", rounds_a_second(now, before), "workers", workers, "rounds",
-		(json_int_t)(TOTAL(now, rounds) - TOTAL(before, rounds)), "missed_deadlines",
-		(json_int_t)(TOTAL(now, missed_deadlines) - TOTAL(before, missed_deadlines)),
-		"samples", (json_int_t)(TOTAL(now, samples) - TOTAL(before, samples)), "reads",
-		(json_int_t)(TOTAL(now, reads) - TOTAL(before, reads)), "bytes",
-		(json_int_t)(TOTAL(now, bytes) - TOTAL(before, bytes)), "unsettled",
-		(json_int_t)(TOTAL(now, unsettled) - TOTAL(before, unsettled)), "busy_seconds",
-		(double)(TOTAL(now, busy_ns) - TOTAL(before, busy_ns)) * 1e-9);
-}
-
-static void print_json(json_t *j)
-{
-	json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-	putchar('\n');
-	fflush(stdout);
-	json_decref(j);
-}
-
-static void print_rates(const struct sample *now, const struct sample *before)
-{
-	uint64_t ns = now->ns - before->ns;
-	uint64_t missed = TOTAL(now, missed_deadlines) - TOTAL(before, missed_deadlines);
-
-	printf("%.1f scrapes/s", rounds_a_second(now, before));
-	if (now->workers > 1)
-		for (unsigned int i = 0; i < now->workers; i++)
-			printf("%s%u: %.1f%s", i ? ", " : "  (", i,
-			       rate(now->w[i].rounds, before->w[i].rounds, ns),
-			       i + 1 == now->workers ? ")" : "");
-	printf("  %.0f values/s  %.1f MB/s  %.0f %% busy",
-	       rate(TOTAL(now, samples), TOTAL(before, samples), ns),
-	       rate(TOTAL(now, bytes), TOTAL(before, bytes), ns) / 1e6,
-	       rate(TOTAL(now, busy_ns), TOTAL(before, busy_ns), ns) / 1e7);
-	if (missed)
-		printf("  %" PRIu64 " deadlines missed", missed);
-	putchar('\n');
-	fflush(stdout);
-}
-
-/* ---- CSV ------------------------------------------------------------------------------------------------- */
-
-static FILE *csv_open(const char *path)
-{
-	FILE *f = path ? fopen(path, "we") : NULL;
-
-	if (f)
-		fputs("worker,time_s,scrapes,rate_hz,missed_deadlines,values,reads,bytes,unsettled,"
-		      "busy_s\n",
-		      f);
-	return f;
-}
-
-static void csv_rows(FILE *f, const struct sample *now, const struct sample *before, uint64_t start)
-{
-	for (unsigned int i = 0; f && i < now->workers; i++) {
-		const struct sl_worker_view *a = &now->w[i], *b = &before->w[i];
-
-		fprintf(f,
-			"%u,%.3f,%" PRIu64 ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-			",%" PRIu64 ",%.3f\n",
-			i, (double)(now->ns - start) * 1e-9, a->rounds - b->rounds,
-			rate(a->rounds, b->rounds, now->ns - before->ns),
-			a->missed_deadlines - b->missed_deadlines, a->samples - b->samples,
-			a->reads - b->reads, a->bytes - b->bytes, a->unsettled - b->unsettled,
-			(double)(a->busy_ns - b->busy_ns) * 1e-9);
-	}
-}
-
-/* ---- mode setup -------------------------------------------------------------------------------------------- */
-
-static const char *condition_name(enum sl_host_condition condition)
-{
-	switch (condition) {
-	case SL_HOST_CONNECTING:
-		return "connecting";
-	case SL_HOST_UP:
-		return "up";
-	case SL_HOST_STALE:
-		return "stale";
-	}
-	return "";
-}
-
-static const char *state_name(uint32_t state)
-{
-	static const char *const names[] = {"free", "live", "dead", "closed", "retired"};
-
-	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
-}
-
-static void collect_host(const struct sl_host_view *v, void *arg)
-{
-	json_array_append_new(
-		arg, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s}", "target", v->target, "fabric",
-			       v->fabric, "host", v->hostname, "condition",
-			       condition_name(v->condition), "regions", (int)v->regions, "error",
-			       v->condition == SL_HOST_UP ? "" : v->stats.last_error));
-}
-
-static void collect_region(const struct sl_region_view *v, void *arg)
-{
-	json_t *labels = json_object();
-	char instance[20];
-
-	for (uint32_t i = 0; i < v->info->label_count; i++)
-		json_object_set_new(labels, v->info->labels[i].key,
-				    json_string(v->info->labels[i].value));
-	snprintf(instance, sizeof(instance), "%016" PRIx64, v->info->instance);
-	json_array_append_new(
-		arg, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s}", "target", v->target,
-			       "host", v->hostname, "instance", instance, "state",
-			       state_name(v->state), "process", (json_int_t)v->info->pid, "metrics",
-			       (json_int_t)v->metrics, "labels", labels, "fault", v->fault));
-}
-
-static const char *string(const json_t *j, const char *key)
-{
-	return json_string_value(json_object_get(j, key));
-}
-
-/* What comes from a region is a stranger's: nothing of it may steer a terminal. */
-static void print_safe(const char *s)
-{
-	for (; *s; s++)
-		putchar((unsigned char)*s < 32 || *s == 127 ? '?' : *s);
-}
-
-static void print_found(const json_t *j)
-{
-	const json_t *hosts = json_object_get(j, "hosts"), *regions = json_object_get(j, "regions");
-	const json_t *h, *r, *v;
-	const char *key;
-	size_t i;
-
-	json_array_foreach(hosts, i, h)
-	{
-		printf("host %s (%s, %s): %s, %lld regions%s%s\n",
-		       *string(h, "host") ? string(h, "host") : "?", string(h, "target"),
-		       string(h, "fabric"), string(h, "condition"),
-		       (long long)json_integer_value(json_object_get(h, "regions")),
-		       *string(h, "error") ? ": " : "", string(h, "error"));
-	}
-	json_array_foreach(regions, i, r)
-	{
-		printf("region %s %s: %lld metrics", string(r, "instance"), string(r, "state"),
-		       (long long)json_integer_value(json_object_get(r, "metrics")));
-		json_object_foreach(json_object_get(r, "labels"), key, v)
-		{
-			printf(" %s=", key);
-			print_safe(json_string_value(v));
-		}
-		printf(" process=%lld%s%s\n",
-		       (long long)json_integer_value(json_object_get(r, "process")),
-		       *string(r, "fault") ? " dropped: " : "", string(r, "fault"));
-	}
-}
-
-static int mode_setup(struct settings *s, struct sl_collector *c, int stop)
-{
-	uint64_t end = sl_now_ns() + (s->duration_ns ? s->duration_ns : SETUP_NS);
-	json_t *hosts = json_array(), *regions = json_array(), *all;
-	struct sl_collector_totals t;
-	bool asked = false;
-
-	do {
-		asked = sl_stop_wait(stop, 20);
-		sl_collector_totals(c, &t);
-	} while (!asked && sl_now_ns() < end && !(sl_collector_ready(c) && t.hosts_up == t.hosts));
-	sl_collector_totals(c, &t);
-	sl_collector_hosts(c, collect_host, hosts);
-	sl_collector_regions(c, collect_region, regions);
-	all = json_pack("{s:o, s:o, s:I}", "hosts", hosts, "regions", regions, "series",
-			(json_int_t)t.series);
-	if (s->as_json) {
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else {
-		print_found(all);
-	}
-	json_decref(all);
-	fflush(stdout);
-	return t.hosts_up == t.hosts ? SL_EXIT_OK : SL_EXIT_FAILURE;
-}
-
-/* ---- the other modes: until stopped ----------------------------------------------------------------------------- */
-
-static int run_until(struct settings *s, struct sl_collector *c, int stop, bool print)
-{
-	uint64_t start = sl_now_ns(), end = s->duration_ns ? start + s->duration_ns : UINT64_MAX;
-	struct sample *first = sample_new(s->workers), *before = sample_new(s->workers);
-	struct sample *now = sample_new(s->workers), *row = sample_new(s->workers), *swap;
-	uint64_t tick = start + 1000000000u, csv_at = start + CSV_NS, wake, at;
-	FILE *csv = csv_open(s->csv);
-	int code = SL_EXIT_FAILURE;
-	bool asked = false;
-
-	if (s->csv && !csv) {
-		sl_logf(SL_ERROR, "collect", "%s: %s", s->csv, strerror(errno));
-		goto out;
-	}
-	if (!first || !before || !now || !row)
-		goto out;
-	sample_take(first, c);
-	sample_take(before, c);
-	sample_take(row, c);
-	while (!asked && sl_now_ns() < end) {
-		at = sl_now_ns();
-		wake = tick < end ? tick : end;
-		asked = sl_stop_wait(stop, wake > at ? (int)((wake - at + 999999) / 1000000) : 0);
-		at = sl_now_ns();
-		if (at >= tick) {
-			sample_take(now, c);
-			if (print && s->as_json)
-				print_json(rates_json(now, before));
-			else if (print)
-				print_rates(now, before);
-			swap = before;
-			before = now;
-			now = swap;
-			tick += (at - tick) / 1000000000u * 1000000000u + 1000000000u;
-		}
-		if (csv && at >= csv_at) {
-			sample_take(now, c);
-			csv_rows(csv, now, row, start);
-			swap = row;
-			row = now;
-			now = swap;
-			csv_at += CSV_NS;
-		}
-	}
-	sample_take(now, c);
-	csv_rows(csv, now, row, start);
-	if (print && s->as_json)
-		print_json(json_pack("{s:o}", "total", rates_json(now, first)));
-	else if (print) {
-		printf("total: ");
-		print_rates(now, first);
-	}
-	code = SL_EXIT_OK;
-out:
-	if (csv && fclose(csv)) {
-		sl_logf(SL_ERROR, "collect", "%s: %s", s->csv, strerror(errno));
-		code = SL_EXIT_FAILURE;
-	}
-	free(first);
-	free(before);
-	free(now);
-	free(row);
-	return code;
-}
 
 static void healthy(struct sl_http_request *req, void *arg)
 {
@@ -375,7 +59,7 @@ static void ready(struct sl_http_request *req, void *arg)
 			      "not all hosts were tried yet\n", 29);
 }
 
-static struct sl_http *serve(struct settings *s, struct sl_collector *c,
+static struct sl_http *serve(struct settings *s, struct sl_collector *c, struct sl_tracer *tracer,
 			     const struct sl_source *source)
 {
 	struct sl_http_opts o = {.listen = s->listen, .max_connections = s->connections};
@@ -395,6 +79,8 @@ static struct sl_http *serve(struct settings *s, struct sl_collector *c,
 		err = sl_export_route(h, "/metrics", source);
 	if (!err)
 		err = sl_api_register(h, c);
+	if (!err && tracer)
+		err = sl_api_traces(h, tracer);
 	if (err)
 		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
 	else
@@ -410,7 +96,7 @@ static struct sl_http *serve(struct settings *s, struct sl_collector *c,
 /* Ready means that a scrape shows what there is: hosts that can be reached were read. */
 static bool wait_ready(struct sl_collector *c, int stop)
 {
-	uint64_t end = sl_now_ns() + SETUP_NS;
+	uint64_t end = sl_now_ns() + COLLECT_SETUP_NS;
 
 	while (!sl_collector_ready(c) && sl_now_ns() < end)
 		if (sl_stop_wait(stop, 5))
@@ -422,8 +108,11 @@ static int run(struct settings *s)
 {
 	bool prometheus = !strcmp(s->mode, "prometheus"), setup = !strcmp(s->mode, "setup");
 	struct sl_http *http = NULL;
+	struct sl_live *live = NULL;
+	struct sl_tracer *tracer = NULL;
 	struct sl_collector *c;
 	struct sl_source source;
+	const struct collect_mode m = {s->workers, s->duration_ns, s->csv, s->as_json};
 	int code = SL_EXIT_FAILURE, stop, err;
 	char error[256];
 
@@ -432,24 +121,47 @@ static int run(struct settings *s)
 		sl_logf(SL_ERROR, "collect", "signals: %s", strerror(-stop));
 		return SL_EXIT_FAILURE;
 	}
+	if (s->live) {
+		live = sl_live_new(&s->l, error, sizeof(error));
+		if (!live) {
+			sl_logf(SL_ERROR, "collect", "%s", error);
+			goto out_stop;
+		}
+	}
 	c = sl_collector_new(&s->c, error, sizeof(error));
 	if (!c) {
 		sl_logf(SL_ERROR, "collect", "%s", error);
-		goto out_stop;
+		if (errno == EINVAL) /* an agent by an address that is none */
+			code = SL_EXIT_USAGE;
+		goto out_live;
+	}
+	err = live ? sl_live_start(live, c) : 0;
+	if (err) {
+		sl_logf(SL_ERROR, "collect", "analysis: %s", strerror(-err));
+		goto out_collector;
+	}
+	if (prometheus && s->trace_budget > 0) {
+		tracer = sl_tracer_new(c, &s->t, error, sizeof(error));
+		if (!tracer) {
+			sl_logf(SL_ERROR, "collect", "traces: %s", error);
+			goto out_collector;
+		}
 	}
 	source = sl_collector_source(c);
 	if (prometheus) {
-		http = serve(s, c, &source);
+		http = serve(s, c, tracer, &source);
 		if (!http)
 			goto out_collector;
 	}
 	err = sl_collector_start(c);
+	if (!err && tracer)
+		err = sl_tracer_start(tracer);
 	if (err) {
 		sl_logf(SL_ERROR, "collect", "threads: %s", strerror(-err));
 		goto out_http;
 	}
 	if (setup) {
-		code = mode_setup(s, c, stop);
+		code = collect_setup(&m, c, stop);
 	} else if (!wait_ready(c, stop)) {
 		code = SL_EXIT_OK;
 	} else {
@@ -457,12 +169,18 @@ static int run(struct settings *s)
 			sl_ready("listen=%s agents=%zu", sl_http_address(http), s->c.agent_count);
 		else if (!s->as_json)
 			sl_ready("agents=%zu", s->c.agent_count);
-		code = run_until(s, c, stop, !prometheus);
+		code = collect_until(&m, c, stop, !prometheus);
 	}
 out_http:
 	sl_http_free(http);
 out_collector:
+	sl_live_stop(live);
+	sl_tracer_stop(tracer);
 	sl_collector_free(c);
+	sl_tracer_free(tracer);
+out_live:
+	if (sl_live_free(live))
+		code = SL_EXIT_FAILURE;
 out_stop:
 	close(stop);
 	return code;
@@ -511,7 +229,17 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		.max_regions = 65536,
 		.max_series = 4194304,
 		.connections = 256,
+		.trace_budget = 0.15,
+		.trace_memory = 16u << 20,
+		.t.policy.slow_factor = 5,
 		.c = {.period_ns = 10000000},
+		.l = {.analysis = {.false_alarms = 1,
+				   .warm_up_ns = 60000000000,
+				   .every_ns = 100000000,
+				   .step_ns = 1000000000},
+		      .verdict_ttl_ns = 30000000000,
+		      .sample_every_ns = 30000000000,
+		      .sample_around_ns = 5000000000},
 	};
 	const struct sl_option table[] = {
 		{.name = "agent",
@@ -570,20 +298,7 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		 .to = &s.c.fabric.device,
 		 .argument = "DEVICE",
 		 .help = "RDMA device (default: by route)"},
-		{.name = "gid",
-		 .type = SL_OPT_I32,
-		 .to = &s.gid,
-		 .argument = "INDEX",
-		 .help = "GID index; -1: by route",
-		 .min = -1,
-		 .max = 255},
-		{.name = "ib-port",
-		 .type = SL_OPT_I32,
-		 .to = &s.ib_port,
-		 .argument = "N",
-		 .help = "port of the device",
-		 .min = 1,
-		 .max = 255},
+		SL_OPTIONS_RDMA_PORT(&s.gid, &s.ib_port, "by route"),
 		{.name = "depth",
 		 .type = SL_OPT_U32,
 		 .to = &s.depth,
@@ -635,10 +350,121 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		 .help = "HTTP connections at most",
 		 .min = 1,
 		 .max = 65536},
+		{.name = "analyse",
+		 .type = SL_OPT_FLAG,
+		 .to = &s.l.analyse,
+		 .help = "find out which pods are not as they usually are"},
+		{.name = "detector",
+		 .type = SL_OPT_STRING,
+		 .to = &s.l.analysis.detector,
+		 .argument = "NAME",
+		 .help = "... by this one (default: combined)"},
+		{.name = "shadow",
+		 .type = SL_OPT_STRING,
+		 .to = &s.l.analysis.shadow,
+		 .argument = "NAME",
+		 .help = "... and try this one, which causes nothing"},
+		{.name = "false-alarms",
+		 .type = SL_OPT_F64,
+		 .to = &s.l.analysis.false_alarms,
+		 .argument = "N",
+		 .help = "an hour and pod that are fine",
+		 .min = 1e-6,
+		 .max = 1000},
+		{.name = "warm-up",
+		 .type = SL_OPT_DURATION,
+		 .to = &s.l.analysis.warm_up_ns,
+		 .argument = "DURATION",
+		 .help = "a new pod is only learned for so long"},
+		{.name = "analyse-every",
+		 .type = SL_OPT_DURATION,
+		 .to = &s.l.analysis.every_ns,
+		 .argument = "DURATION",
+		 .help = "look at each pod once in so long"},
+		{.name = "analyse-step",
+		 .type = SL_OPT_DURATION,
+		 .to = &s.l.analysis.step_ns,
+		 .argument = "DURATION",
+		 .help = "learn what is usual in steps of so long"},
+		{.name = "model",
+		 .type = SL_OPT_STRING,
+		 .to = &s.l.analysis.model,
+		 .argument = "FILE",
+		 .help = "start with what was learned before; keep it there at the end"},
+		{.name = "record",
+		 .type = SL_OPT_STRING,
+		 .to = &s.l.analysis.record,
+		 .argument = "DIR",
+		 .help = "write the rows that are analysed there, for sidelight replay"},
+		{.name = "remote-write",
+		 .type = SL_OPT_STRING,
+		 .to = &s.l.remote_write,
+		 .argument = "URL",
+		 .help = "send samples there by Prometheus' remote write"},
+		{.name = "sample-every",
+		 .type = SL_OPT_DURATION,
+		 .to = &s.l.sample_every_ns,
+		 .argument = "DURATION",
+		 .help = "... one a series in so long, and all around anomalies; 0: all"},
+		{.name = "sample-around",
+		 .type = SL_OPT_DURATION,
+		 .to = &s.l.sample_around_ns,
+		 .argument = "DURATION",
+		 .help = "... so long before and after an anomaly"},
+		{.name = "alert",
+		 .type = SL_OPT_STRING,
+		 .to = &s.l.alert,
+		 .argument = "URL",
+		 .help = "tell an Alertmanager of anomalies: http://HOST:9093/api/v2/alerts"},
+		{.name = "webhook",
+		 .type = SL_OPT_STRING,
+		 .to = &s.l.webhook,
+		 .argument = "URL",
+		 .help = "POST a JSON object there when an anomaly begins, and when it ends"},
+		{.name = "link",
+		 .type = SL_OPT_STRING,
+		 .to = &s.l.link,
+		 .argument = "URL",
+		 .help = "... in which people find this page at URL"},
+		{.name = "verdict-ttl",
+		 .type = SL_OPT_DURATION,
+		 .to = &s.l.verdict_ttl_ns,
+		 .argument = "DURATION",
+		 .help = "tell pods what is thought of them, for so long; 0: tell them nothing",
+		 .max = 3600e9},
 		{.name = "sum-processes",
 		 .type = SL_OPT_FLAG,
 		 .to = &s.c.sum_processes,
 		 .help = "add up series that differ by process only"},
+		{.name = "trace-budget",
+		 .type = SL_OPT_F64,
+		 .to = &s.trace_budget,
+		 .argument = "SHARE",
+		 .help = "keep at most this share of traces; 0: read no traces",
+		 .max = 1},
+		{.name = "trace-slow",
+		 .type = SL_OPT_F64,
+		 .to = &s.t.policy.slow_factor,
+		 .argument = "FACTOR",
+		 .help = "... those slower than so many medians of their root, and errors",
+		 .min = 1,
+		 .max = 1e6},
+		{.name = "trace-head",
+		 .type = SL_OPT_F64,
+		 .to = &s.t.policy.head,
+		 .argument = "SHARE",
+		 .help = "... and this share of traces whatever they are",
+		 .max = 1},
+		{.name = "otlp",
+		 .type = SL_OPT_STRING,
+		 .to = &s.t.otlp,
+		 .argument = "URL",
+		 .help = "send kept traces there by OTLP/HTTP"},
+		{.name = "trace-memory",
+		 .type = SL_OPT_SIZE,
+		 .to = &s.trace_memory,
+		 .argument = "BYTES",
+		 .help = "hold kept traces in so much memory, the newest ones"},
 		{.name = "duration",
 		 .letter = 'd',
 		 .type = SL_OPT_DURATION,
@@ -657,19 +483,19 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		{0},
 	};
 	static int cpus[WORKERS_MAX];
-	int arg = sl_options_parse(self, table, argc, argv);
+	char host[256];
+	uint16_t port;
+	int code;
 
-	if (arg == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
-	if (arg < 0)
-		return SL_EXIT_USAGE;
-	if (arg < argc)
-		return sl_usage(self, "unexpected argument '%s'", argv[arg]);
+	if (!sl_options_only(self, table, argc, argv, &code))
+		return code;
 	if (strcmp(s.mode, "prometheus") && strcmp(s.mode, "read_loop") && strcmp(s.mode, "setup"))
 		return sl_usage(self, "--mode '%s' is none of prometheus, read_loop, setup",
 				s.mode);
 	if (!s.agents.n)
 		return sl_usage(self, "no --agent: which host is to be read?");
+	if (sl_parse_address(s.listen, host, sizeof(host), &port))
+		return sl_usage(self, "--listen '%s' is no ADDR:PORT", s.listen);
 	if (s.as_json && !strcmp(s.mode, "prometheus"))
 		return sl_usage(self, "--json is for --mode setup and read_loop");
 	if (s.c.period_ns && s.c.period_ns < 10000)
@@ -678,6 +504,25 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		return sl_usage(self, "--cpus '%s' is no list such as 0,2-5", s.cpus);
 	if (s.history_bytes && s.history_bytes / s.workers < 1u << 20)
 		return sl_usage(self, "--history is 0 or 1M a worker at least");
+	if (!s.l.analyse && (s.l.analysis.detector || s.l.analysis.shadow || s.l.analysis.model ||
+			     s.l.analysis.record))
+		return sl_usage(self, "--detector, --shadow, --model and --record need --analyse");
+	if (s.l.verdict_ttl_ns && s.l.verdict_ttl_ns < 3000000000)
+		return sl_usage(self, "--verdict-ttl is 0 (tell pods nothing) or 3s at least");
+	if (!s.l.analyse && (s.l.alert || s.l.webhook))
+		return sl_usage(self, "--alert and --webhook need --analyse");
+	if (s.l.analysis.every_ns < 1000000 || s.l.analysis.step_ns < s.l.analysis.every_ns)
+		return sl_usage(self,
+				"--analyse-every is 1ms at least, and --analyse-step no less");
+	if (s.t.otlp && !(s.trace_budget > 0))
+		return sl_usage(self, "--otlp needs a --trace-budget");
+	if (s.l.remote_write && !s.history_bytes)
+		return sl_usage(self, "--remote-write needs --history, of which samples are taken");
+	s.l.analysis.workers = s.workers;
+	s.l.period_ns = s.c.period_ns;
+	s.live = s.l.analyse || s.l.remote_write;
+	s.t.policy.budget = s.trace_budget;
+	s.t.memory = (size_t)s.trace_memory;
 	s.c.agents = s.agents.v;
 	s.c.agent_count = s.agents.n;
 	s.c.workers = s.workers;

@@ -38,6 +38,6 @@ static int run(const struct sl_command *self, int argc, char **argv)
 const struct sl_command sl_cmd_generate = {
 	.name = "generate",
 	.synopsis = "WHAT [OPTION]...",
-	.summary = "make load whose totals are known, and print what a collector must show",
+	.summary = "Make load whose totals are known, and print what a collector must show",
 	.run = run,
 };

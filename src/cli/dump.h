@@ -5,11 +5,12 @@
  *   cmd_dump.c    the command line; where regions come from: files, processes, an agent
  *   dump_read.c   a snapshot of one region
  *   dump_print.c  a snapshot as text and as JSON
+ *   dump_spans.c  its rings of spans, read and printed
  */
 #ifndef SL_CLI_DUMP_H
 #define SL_CLI_DUMP_H
 
-#include "region/decode.h"
+#include "region/spans.h"
 
 /*
  * One region, read through a file descriptor by pread(2): a file that shrinks under the reader is
@@ -36,11 +37,34 @@ struct dump {
 	uint64_t unsettled;          /* lines that never verified */
 	uint64_t retries;            /* that others took */
 
+	struct dump_ring *ring;      /* of stripes in use, if it has spans */
+	uint32_t rings;
+
 	struct sl_directory_hot directory;
 	struct sl_entry *entries;    /* directory.entries_used of them */
 	uint64_t (*entry_lines)[8];
 	enum sl_fault *entry_faults;
 };
+
+/* A ring of spans, as read once. */
+struct dump_ring {
+	struct sl_span_head head;
+	bool settled;                /* the head */
+	uint64_t first;              /* number of the first line that was read */
+	uint32_t lines, roots;       /* read, from the last ones back */
+	uint64_t (*line)[8], (*root)[8];
+};
+
+/* dump_spans.c */
+bool dump_spans_read(struct dump *d);
+void dump_spans_free(struct dump *d);
+void dump_spans_text(const struct dump *d);
+void dump_spans_json(const struct dump *d);
+/* dump_print.c: a string, quoted and escaped; a number, shortest. */
+void dump_json_string(const char *s);
+void dump_json_f64(double value);
+/* dump_read.c: all of it, or false with d->error. */
+bool dump_read_at(struct dump *d, void *to, uint64_t bytes, uint64_t at);
 
 /* Reads all of it. False if something is not as it should be: see fault, or error. */
 bool dump_read(struct dump *d, const char *source, int fd);

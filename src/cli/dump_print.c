@@ -19,7 +19,6 @@ static const char *const kind_names[] = {
 	[SL_KIND_INFO] = "info",
 	[SL_KIND_STATESET] = "stateset",
 };
-static const char *const state_names[] = {"free", "live", "dead", "closed", "retired"};
 static const char *const section_names[] = {NULL, "hot", "stripes", "schema", "entries"};
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
@@ -246,7 +245,7 @@ static void text_directory(const struct dump *d, bool raw_lines)
 
 	printf("hot         generation %" PRIu64 ", %" PRIu32 " entries used, %" PRIu32 " live, "
 	       "%" PRIu64 " refused, %s, lease %" PRIu64 " ms, changed ",
-	       h->generation, h->entries_used, h->live, h->refused, state_names[h->state],
+	       h->generation, h->entries_used, h->live, h->refused, sl_state_name(h->state),
 	       h->lease_ns / 1000000);
 	put_time(h->changed_ns);
 	puts("\nentries");
@@ -261,7 +260,7 @@ static void text_directory(const struct dump *d, bool raw_lines)
 			printf("  %5" PRIu32 " id %" PRIu64 " %s instance %016" PRIx64
 			       " length %" PRIu64 " addr %#" PRIx64 " rkey %#" PRIx32
 			       " generation %" PRIu64 "\n",
-			       i, e->id, state_names[e->state], e->instance, e->length, e->addr,
+			       i, e->id, sl_state_name(e->state), e->instance, e->length, e->addr,
 			       e->rkey, e->generation);
 		if (raw_lines) {
 			fputs("       ", stdout);
@@ -277,8 +276,8 @@ static void text_metrics(const struct dump *d, bool raw_lines)
 	printf("hot         generation %" PRIu64 ", %" PRIu64 " bytes of schema, %" PRIu32
 	       " lines in each of %" PRIu32 " stripes, %s, %" PRIu64 " threads sharing, %" PRIu64
 	       " metrics refused, changed ",
-	       h->generation, h->schema_used, h->lines_used, h->stripes_used, state_names[h->state],
-	       h->threads_sharing, h->refused);
+	       h->generation, h->schema_used, h->lines_used, h->stripes_used,
+	       sl_state_name(h->state), h->threads_sharing, h->refused);
 	put_time(h->changed_ns);
 	printf("\nlines       %" PRIu64 " unsettled, %" PRIu64 " read again\n", d->unsettled,
 	       d->retries);
@@ -288,6 +287,7 @@ static void text_metrics(const struct dump *d, bool raw_lines)
 	putchar('\n');
 	for (size_t i = 0; d->flat && i < d->schema.count; i++)
 		text_metric(d, d->schema.metrics[i]);
+	dump_spans_text(d);
 	if (!raw_lines || !d->raw)
 		return;
 	puts("raw lines: stripe, line, seven cells, check");
@@ -319,6 +319,16 @@ void dump_print_text(const struct dump *d, bool raw_lines)
 			text_metrics(d, raw_lines);
 	}
 	text_fault(d);
+}
+
+void dump_json_string(const char *s)
+{
+	put_string(s);
+}
+
+void dump_json_f64(double value)
+{
+	put_f64(value, true);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------ */
@@ -445,7 +455,7 @@ static void json_directory(const struct dump *d, bool raw_lines)
 	printf(",\"hot\":{\"generation\":%" PRIu64 ",\"entries_used\":%" PRIu32 ",\"live\":%" PRIu32
 	       ",\"refused\":%" PRIu64 ",\"state\":\"%s\",\"changed_ns\":%" PRIu64
 	       ",\"lease_ns\":%" PRIu64 "},\"entries\":[",
-	       h->generation, h->entries_used, h->live, h->refused, state_names[h->state],
+	       h->generation, h->entries_used, h->live, h->refused, sl_state_name(h->state),
 	       h->changed_ns, h->lease_ns);
 	for (uint32_t i = 0; d->entries && i < h->entries_used; i++) {
 		const struct sl_entry *e = &d->entries[i];
@@ -459,7 +469,7 @@ static void json_directory(const struct dump *d, bool raw_lines)
 			       ",\"instance\":\"%016" PRIx64 "\",\"length\":%" PRIu64
 			       ",\"addr\":%" PRIu64 ",\"rkey\":%" PRIu32 ",\"generation\":%" PRIu64
 			       ",\"changed_ns\":%" PRIu64,
-			       e->id, state_names[e->state], e->kind, e->instance, e->length,
+			       e->id, sl_state_name(e->state), e->kind, e->instance, e->length,
 			       e->addr, e->rkey, e->generation, e->changed_ns);
 		if (raw_lines) {
 			fputs(",\"words\":", stdout);
@@ -479,14 +489,16 @@ static void json_metrics(const struct dump *d, bool raw_lines)
 	       ",\"state\":\"%s\",\"threads_sharing\":%" PRIu64 ",\"changed_ns\":%" PRIu64
 	       ",\"refused\":%" PRIu64 "},\"unsettled\":%" PRIu64 ",\"read_again\":%" PRIu64
 	       ",\"skipped\":%zu,\"metrics\":[",
-	       h->generation, h->schema_used, h->lines_used, h->stripes_used, state_names[h->state],
-	       h->threads_sharing, h->changed_ns, h->refused, d->unsettled, d->retries,
-	       d->schema.skipped);
+	       h->generation, h->schema_used, h->lines_used, h->stripes_used,
+	       sl_state_name(h->state), h->threads_sharing, h->changed_ns, h->refused, d->unsettled,
+	       d->retries, d->schema.skipped);
 	for (size_t i = 0; d->flat && i < d->schema.count; i++) {
 		fputs(i ? "," : "", stdout);
 		json_metric(d, d->schema.metrics[i]);
 	}
 	putchar(']');
+	if (d->info.spans)
+		dump_spans_json(d);
 	if (!raw_lines || !d->raw)
 		return;
 	fputs(",\"lines\":[", stdout);

@@ -13,8 +13,7 @@
 #define TRIES		   2000
 #define TRIES_OF_ALL_LINES 20000 /* so that a file of nothing but bad lines takes a second */
 
-/* All of it, or false with d->error. */
-static bool read_at(struct dump *d, void *to, uint64_t bytes, uint64_t at)
+bool dump_read_at(struct dump *d, void *to, uint64_t bytes, uint64_t at)
 {
 	uint8_t *p = to;
 
@@ -62,7 +61,7 @@ static bool read_header(struct dump *d)
 	d->file_size = (uint64_t)st.st_size;
 	if (d->file_size < sizeof(d->header))
 		return refuse(d, SL_FAULT_SIZE, "header", 0);
-	if (!read_at(d, &d->header, sizeof(d->header), 0))
+	if (!dump_read_at(d, &d->header, sizeof(d->header), 0))
 		return false;
 	fault = sl_region_info_parse(&d->header, d->file_size, &d->info);
 	return fault ? refuse(d, fault, "header", 0) : true;
@@ -74,7 +73,7 @@ static bool read_hot(struct dump *d)
 
 	for (unsigned int try = 0; try < TRIES; try++) {
 		pause_briefly(try);
-		if (!read_at(d, d->hot_line, 64, d->info.hot))
+		if (!dump_read_at(d, d->hot_line, 64, d->info.hot))
 			return false;
 		fault = d->info.kind == SL_REGION_METRICS
 				? sl_hot_parse(d->hot_line, &d->info, &d->hot)
@@ -96,7 +95,7 @@ static bool read_schema(struct dump *d)
 		pause_briefly(try);
 		if (!copy)
 			return refuse(d, SL_FAULT_MEMORY, "schema", d->info.schema + at);
-		if (!read_at(d, copy, bytes, d->info.schema + at)) {
+		if (!dump_read_at(d, copy, bytes, d->info.schema + at)) {
 			free(copy);
 			return false;
 		}
@@ -122,7 +121,7 @@ static bool read_values(struct dump *d)
 		uint64_t base = d->info.stripes + (uint64_t)s * d->info.stripe_stride;
 		uint64_t(*raw)[8] = d->raw + (size_t)s * lines;
 
-		if (!read_at(d, raw, (uint64_t)lines * SL_LINE_SIZE, base))
+		if (!dump_read_at(d, raw, (uint64_t)lines * SL_LINE_SIZE, base))
 			return false;
 		for (uint32_t l = 0; l < lines; l++) {
 			bool *settled = &d->settled[(size_t)s * lines + l];
@@ -131,7 +130,7 @@ static bool read_values(struct dump *d)
 				if (try && d->retries >= TRIES_OF_ALL_LINES)
 					break;
 				pause_briefly(try);
-				if (try && !read_at(d, raw[l], SL_LINE_SIZE, base + l * 64ull))
+				if (try && !dump_read_at(d, raw[l], SL_LINE_SIZE, base + l * 64ull))
 					return false;
 				d->retries += try > 0;
 				*settled = !sl_values_update(
@@ -164,7 +163,7 @@ static bool read_entries(struct dump *d)
 			if (try && d->retries >= TRIES_OF_ALL_LINES)
 				break;
 			pause_briefly(try);
-			if (!read_at(d, d->entry_lines[i], SL_LINE_SIZE, at))
+			if (!dump_read_at(d, d->entry_lines[i], SL_LINE_SIZE, at))
 				return false;
 			d->retries += try > 0;
 			fault = sl_entry_parse(d->entry_lines[i], &d->entries[i]);
@@ -191,11 +190,12 @@ bool dump_read(struct dump *d, const char *source, int fd)
 		return read_entries(d);
 	/* Values also if the schema ends in a lie: what came before it is good. */
 	read_schema(d);
-	return !d->error && read_values(d) && !d->fault;
+	return !d->error && read_values(d) && dump_spans_read(d) && !d->fault;
 }
 
 void dump_free(struct dump *d)
 {
+	dump_spans_free(d);
 	free(d->entry_faults);
 	free(d->entry_lines);
 	free(d->entries);

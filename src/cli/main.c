@@ -1,20 +1,17 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* main.c - picks the subcommand. Each is a cmd_*.c that defines one struct sl_command. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 
-/* Weak, so that a build without one of them still links. */
-#define COMMAND(name) extern const struct sl_command sl_cmd_##name __attribute__((weak))
-COMMAND(agent);
-COMMAND(collect);
-COMMAND(demo);
-COMMAND(dump);
-COMMAND(generate);
+extern const struct sl_command sl_cmd_agent, sl_cmd_collect, sl_cmd_demo, sl_cmd_dump,
+	sl_cmd_generate, sl_cmd_replay;
 
+/* In the order of --help: what runs on the observed machine, what reads it, what looks and tries. */
 static const struct sl_command *const commands[] = {
-	&sl_cmd_agent, &sl_cmd_collect, &sl_cmd_demo, &sl_cmd_dump, &sl_cmd_generate,
+	&sl_cmd_agent,	  &sl_cmd_collect, &sl_cmd_dump,
+	&sl_cmd_generate, &sl_cmd_replay,  &sl_cmd_demo,
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -23,13 +20,13 @@ static int show_help(void)
 	puts("Usage: sidelight COMMAND [OPTION]...\n\n"
 	     "Telemetry that costs the observed machine no CPU.\n\nCommands:");
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (commands[i])
-			printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
-	puts("  help       show the help of a command\n\n"
+		printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	puts("  help       Show the options of a command\n\n"
 	     "Options:\n"
 	     "  -h, --help     show this\n"
 	     "  -V, --version  show the version\n\n"
-	     "'sidelight COMMAND --help' lists a command's options; 'man sidelight' is the manual.");
+	     "'sidelight COMMAND --help' lists a command's options.\n"
+	     "The manual: man sidelight");
 	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }
 
@@ -42,36 +39,48 @@ static int show_version(void)
 static const struct sl_command *find(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (commands[i] && !strcmp(name, commands[i]->name))
+		if (!strcmp(name, commands[i]->name))
 			return commands[i];
 	return NULL;
 }
 
 static int unknown(const char *name)
 {
-	const char *what = *name == '-' ? "option" : "command";
-	const char *near = NULL;
-	unsigned least = 4;
+	static const char *const others[] = {"help", "--help", "--version"};
+	const char *what = *name == '-' ? "option" : "command", *near = NULL;
+	unsigned least = SL_NOT_NEAR;
 
-	for (size_t i = 0; i < COMMANDS; i++) {
-		unsigned d;
-
-		if (!commands[i])
-			continue;
-		d = sl_edit_distance(name, commands[i]->name);
-		if (strlen(name) >= 2 && !strncmp(name, commands[i]->name, strlen(name)))
-			d = 0;
-		if (d < least && d < strlen(name)) {
-			least = d;
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (sl_nearer(name, commands[i]->name, &least))
 			near = commands[i]->name;
-		}
-	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (sl_nearer(name, others[i], &least))
+			near = others[i];
+	fprintf(stderr, "sidelight: unknown %s '%s'; ", what, name);
 	if (near)
-		fprintf(stderr, "sidelight: unknown %s '%s'; did you mean '%s'?\n", what, name,
-			near);
+		fprintf(stderr, "did you mean '%s'?\n", near);
 	else
-		fprintf(stderr, "sidelight: unknown %s '%s'; see 'sidelight --help'\n", what, name);
+		fputs("see 'sidelight --help'\n", stderr);
 	return SL_EXIT_USAGE;
+}
+
+/* "help generate metrics" is "generate metrics --help". */
+static int help_of(int argc, char **argv)
+{
+	static char help_option[] = "--help";
+	const struct sl_command *cmd = find(argv[0]);
+	char *args[8];
+	int n = 0;
+
+	if (!cmd)
+		return !strcmp(argv[0], "help") ? show_help() : unknown(argv[0]);
+	while (n < argc && n < 6) {
+		args[n] = argv[n];
+		n++;
+	}
+	args[n++] = help_option;
+	args[n] = NULL;
+	return cmd->run(cmd, n, args);
 }
 
 int main(int argc, char **argv)
@@ -86,15 +95,8 @@ int main(int argc, char **argv)
 		return show_help();
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
 		return show_version();
-	if (!strcmp(argv[1], "help")) {
-		char help_option[] = "--help";
-		char *help_argv[] = {argv[2], help_option, NULL};
-
-		if (argc == 2)
-			return show_help();
-		cmd = find(argv[2]);
-		return cmd ? cmd->run(cmd, 2, help_argv) : unknown(argv[2]);
-	}
+	if (!strcmp(argv[1], "help"))
+		return argc == 2 ? show_help() : help_of(argc - 2, argv + 2);
 	cmd = find(argv[1]);
 	return cmd ? cmd->run(cmd, argc - 1, argv + 1) : unknown(argv[1]);
 }

@@ -93,11 +93,16 @@ void sl_api_send(struct sl_http_request *req, struct sl_api_answer *a)
 	answer_free(a);
 }
 
-/* An answer about series of which there is none is no answer. */
-void sl_api_not_found(struct sl_http_request *req, struct sl_api_answer *a)
+void sl_api_drop(struct sl_api_answer *a)
 {
 	answer_settle(a);
 	answer_free(a);
+}
+
+/* An answer about series of which there is none is no answer. */
+void sl_api_not_found(struct sl_http_request *req, struct sl_api_answer *a)
+{
+	sl_api_drop(a);
 	sl_http_reply_error(req, 404, "no such series: %.200s", sl_http_query(req, "series"));
 }
 
@@ -137,27 +142,39 @@ bool sl_api_param_terms(struct sl_http_request *req, struct sl_terms *terms)
 	return false;
 }
 
+struct series_list {
+	struct sl_series_id *ids;
+	int n; /* or -errno */
+	char bad[40];
+};
+
+static bool add_series(void *arg, const char *key, const char *value)
+{
+	struct series_list *l = arg;
+	int n;
+
+	if (strcmp(key, "series") || !*value)
+		return true;
+	n = sl_series_ids_parse(value, l->ids + l->n, SL_API_SERIES_MAX - l->n, l->bad);
+	l->n = n < 0 ? n : l->n + n;
+	return n >= 0;
+}
+
 int sl_api_param_series(struct sl_http_request *req, struct sl_series_id ids[SL_API_SERIES_MAX],
 			bool needed)
 {
-	const char *s = sl_http_query(req, "series");
-	char bad[40] = "";
-	int n;
+	struct series_list l = {.ids = ids};
 
-	if (!s || !*s) {
-		if (!needed)
-			return 0;
+	sl_http_query_each(req, add_series, &l);
+	if (!l.n && needed)
 		sl_http_reply_error(req, 400,
 				    "series is missing: series=INSTANCE/METRIC[,INSTANCE/METRIC]..."
 				    " as /api/v1/metrics gives them");
-		return -1;
-	}
-	n = sl_series_ids_parse(s, ids, SL_API_SERIES_MAX, bad);
-	if (n == -E2BIG)
+	else if (l.n == -E2BIG)
 		sl_http_reply_error(req, 400, "series: at most %d at a time", SL_API_SERIES_MAX);
-	else if (n < 0)
-		sl_http_reply_error(req, 400, "series=%s: not INSTANCE/METRIC", bad);
-	return n < 0 ? -1 : n;
+	else if (l.n < 0)
+		sl_http_reply_error(req, 400, "series=%s: not INSTANCE/METRIC", l.bad);
+	return l.n < 0 || (!l.n && needed) ? -1 : l.n;
 }
 
 /* ---- pieces of JSON ---------------------------------------------------------------------------------- */
@@ -213,19 +230,24 @@ void sl_api_instance(struct sl_json *j, uint64_t instance)
 	sl_json_kstring(j, "instance", text);
 }
 
+const char *sl_host_condition_name(enum sl_host_condition condition)
+{
+	switch (condition) {
+	case SL_HOST_CONNECTING:
+		return "connecting";
+	case SL_HOST_UP:
+		return "up";
+	case SL_HOST_STALE:
+		return "stale";
+	}
+	return "unknown";
+}
+
 const char *sl_api_state_name(const struct sl_region_view *r)
 {
 	if (r->fault && *r->fault)
 		return "dropped";
-	switch (r->state) {
-	case SL_STATE_DEAD:
-		return "dead";
-	case SL_STATE_CLOSED:
-		return "closed";
-	case SL_STATE_LIVE:
-		return r->stale ? "stale" : "live";
-	}
-	return "retired";
+	return r->state == SL_STATE_LIVE && r->stale ? "stale" : sl_state_name(r->state);
 }
 
 uint32_t sl_api_region_terms(const struct sl_terms *t, const struct sl_region_view *r)
@@ -239,22 +261,84 @@ uint32_t sl_api_region_terms(const struct sl_terms *t, const struct sl_region_vi
 
 /* ------------------------------------------------------------------------------------------------------ */
 
+static const struct {
+	const char *path;
+	sl_http_handler handler;
+} routes[] = {
+	{"/api/v1/status", sl_api_get_status},	 {"/api/v1/hosts", sl_api_get_hosts},
+	{"/api/v1/pods", sl_api_get_pods},	 {"/api/v1/metrics", sl_api_get_metrics},
+	{"/api/v1/history", sl_api_get_history}, {"/api/v1/buckets", sl_api_get_buckets},
+	{"/api/v1/latency", sl_api_get_latency}, {"/api/v1/anomalies", sl_api_get_anomalies},
+	{"/api/v1/scores", sl_api_get_scores},
+};
+
+#define PARAMETERS_MAX 16
+
+struct parameters {
+	const char *key[PARAMETERS_MAX];
+	size_t n;
+	const char *twice; /* given again */
+};
+
+static bool add_parameter(void *arg, const char *key, const char *value)
+{
+	struct parameters *p = arg;
+
+	(void)value;
+	if (!strcmp(key, "series"))
+		return true;
+	for (size_t i = 0; i < p->n && !p->twice; i++)
+		if (!strcmp(p->key[i], key))
+			p->twice = key;
+	if (p->n < PARAMETERS_MAX)
+		p->key[p->n] = key;
+	return ++p->n <= PARAMETERS_MAX && !p->twice;
+}
+
+/* A parameter given twice is a mistake of which no part shall be answered silently. */
+static void answer(struct sl_http_request *req, void *collector)
+{
+	struct parameters p = {.n = 0};
+
+	sl_http_query_each(req, add_parameter, &p);
+	if (p.twice || p.n > PARAMETERS_MAX) {
+		if (p.twice)
+			sl_http_reply_error(req, 400, "%.40s: given more than once", p.twice);
+		else
+			sl_http_reply_error(req, 400, "more than %d parameters", PARAMETERS_MAX);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++)
+		if (!strcmp(routes[i].path, sl_http_path(req))) {
+			routes[i].handler(req, collector);
+			return;
+		}
+	sl_http_reply_error(req, 404, "no such path: %.200s", sl_http_path(req));
+}
+
+/* These answer as Kubernetes wants it, also when they are asked wrongly. */
+static const struct {
+	const char *path;
+	sl_http_handler handler;
+} external[] = {
+	{"/apis", sl_api_get_apis},
+	{"/apis/external.metrics.k8s.io", sl_api_get_external_group},
+	{"/apis/external.metrics.k8s.io/v1beta1", sl_api_get_external},
+	{"/apis/external.metrics.k8s.io/v1beta1/namespaces/{*}", sl_api_get_external_values},
+};
+
 int sl_api_register(struct sl_http *http, struct sl_collector *c)
 {
-	static const struct {
-		const char *path;
-		sl_http_handler handler;
-	} routes[] = {
-		{"/api/v1/status", sl_api_get_status},	 {"/api/v1/hosts", sl_api_get_hosts},
-		{"/api/v1/pods", sl_api_get_pods},	 {"/api/v1/metrics", sl_api_get_metrics},
-		{"/api/v1/history", sl_api_get_history}, {"/api/v1/buckets", sl_api_get_buckets},
-		{"/api/v1/latency", sl_api_get_latency},
-	};
 	int err;
 
 	sl_api_status_begin();
 	for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++) {
-		err = sl_http_route(http, "GET", routes[i].path, routes[i].handler, c);
+		err = sl_http_route(http, "GET", routes[i].path, answer, c);
+		if (err)
+			return err;
+	}
+	for (size_t i = 0; i < sizeof(external) / sizeof(*external); i++) {
+		err = sl_http_route(http, "GET", external[i].path, external[i].handler, c);
 		if (err)
 			return err;
 	}

@@ -8,11 +8,14 @@
 
 struct sl_http;
 struct sl_collector;
+struct sl_tracer;
 
 /*
  * Adds the routes under /api/v1/ and those of the page, "/" among them. Before sl_http_start(). c
  * must outlive the server. One collector a process: rates are kept per process. 0 or -errno.
  */
 int sl_api_register(struct sl_http *http, struct sl_collector *c);
+/* Those of traces, in the same way. */
+int sl_api_traces(struct sl_http *http, struct sl_tracer *t);
 
 #endif

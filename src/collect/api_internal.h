@@ -25,6 +25,7 @@ struct sl_api_answer {
 struct sl_api_answer *sl_api_answer(struct sl_http_request *req);
 /* Each of these takes the answer over. */
 void sl_api_send(struct sl_http_request *req, struct sl_api_answer *a); /* 503 if it overflowed */
+void sl_api_drop(struct sl_api_answer *a); /* nothing is sent */
 void sl_api_not_found(struct sl_http_request *req, struct sl_api_answer *a); /* of parameter series */
 /* True while there is room for another item; takes the one after mark back if there is not. */
 bool sl_api_fits(struct sl_json *j, struct sl_json_mark mark);
@@ -45,6 +46,7 @@ void sl_api_age(struct sl_json *j, const char *key, uint64_t then_ns, uint64_t n
 void sl_api_quantile(struct sl_json *j, const char *key, double v); /* null for NaN */
 void sl_api_labels(struct sl_json *j, const struct sl_text_label *labels, uint32_t count);
 void sl_api_instance(struct sl_json *j, uint64_t instance);
+void sl_api_verdict(struct sl_json *j, const struct sl_pod_verdict *v); /* "verdict": {...} */
 
 /* ---- regions -------------------------------------------------------------------------------------- */
 
@@ -61,6 +63,12 @@ void sl_api_get_status(struct sl_http_request *req, void *arg);
 void sl_api_get_hosts(struct sl_http_request *req, void *arg);
 void sl_api_get_latency(struct sl_http_request *req, void *arg);
 void sl_api_get_pods(struct sl_http_request *req, void *arg);
+void sl_api_get_anomalies(struct sl_http_request *req, void *arg);
+void sl_api_get_scores(struct sl_http_request *req, void *arg);
+void sl_api_get_apis(struct sl_http_request *req, void *arg);
+void sl_api_get_external_group(struct sl_http_request *req, void *arg);
+void sl_api_get_external(struct sl_http_request *req, void *arg);
+void sl_api_get_external_values(struct sl_http_request *req, void *arg);
 void sl_api_get_metrics(struct sl_http_request *req, void *arg);
 void sl_api_get_history(struct sl_http_request *req, void *arg);
 void sl_api_get_buckets(struct sl_http_request *req, void *arg);

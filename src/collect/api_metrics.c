@@ -19,26 +19,6 @@
 
 /* ---- metrics --------------------------------------------------------------------------------------- */
 
-static const char *kind_name(enum sl_metric_kind kind)
-{
-	switch (kind) {
-	case SL_KIND_COUNTER:
-	case SL_KIND_COUNTER_F64:
-		return "counter";
-	case SL_KIND_GAUGE:
-	case SL_KIND_GAUGE_F64:
-		return "gauge";
-	case SL_KIND_HISTOGRAM_EXP:
-	case SL_KIND_HISTOGRAM:
-		return "histogram";
-	case SL_KIND_INFO:
-		return "info";
-	case SL_KIND_STATESET:
-		return "stateset";
-	}
-	return "unknown";
-}
-
 static const char *const kind_names[] = {"counter", "gauge", "histogram", "info", "stateset"};
 
 static double as_f64(uint64_t bits)
@@ -176,7 +156,7 @@ static bool wanted_metric(const struct metrics_walk *walk, const struct sl_metri
 
 	for (int i = 0; i < walk->id_count && !found; i++)
 		found = walk->ids[i].instance == region->instance && walk->ids[i].metric == m->id;
-	if (!found || (walk->kind && strcmp(walk->kind, kind_name(m->kind))))
+	if (!found || (walk->kind && strcmp(walk->kind, sl_kind_name(m->kind))))
 		return false;
 	return region->found == all ||
 	       (region->found | sl_terms_in_text(walk->terms, m->name) |
@@ -200,7 +180,7 @@ static void metric_json(const struct sl_metric *m, const uint64_t *value, void *
 	sl_json_begin(j, '{');
 	sl_json_kstring(j, "id", id);
 	sl_json_kstring(j, "name", m->name);
-	sl_json_kstring(j, "kind", kind_name(m->kind));
+	sl_json_kstring(j, "kind", sl_kind_name(m->kind));
 	sl_json_kstring(j, "unit", m->unit);
 	sl_json_kstring(j, "help", m->help);
 	sl_api_labels(j, m->labels, m->label_count);
@@ -366,7 +346,7 @@ static void describe_json(const struct sl_metric *m, const uint64_t *value, void
 
 	(void)value;
 	sl_json_kstring(j, "name", m->name);
-	sl_json_kstring(j, "kind", kind_name(m->kind));
+	sl_json_kstring(j, "kind", sl_kind_name(m->kind));
 	sl_json_kstring(j, "unit", m->unit);
 	sl_api_labels(j, m->labels, m->label_count);
 }

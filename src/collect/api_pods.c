@@ -16,6 +16,7 @@ struct list_walk {
 	bool truncated;
 	const struct sl_terms *terms;
 	const char *state;
+	struct sl_verdicts *verdicts; /* NULL: nothing is analysed */
 };
 
 static const char *const state_names[] = {"live", "dead", "closed", "stale", "dropped", "retired"};
@@ -24,6 +25,7 @@ static void pod_json(const struct sl_region_view *r, void *arg)
 {
 	struct list_walk *walk = arg;
 	struct sl_json *j = walk->j;
+	struct sl_pod_verdict verdict;
 	struct sl_json_mark mark;
 	const char *state = sl_api_state_name(r);
 
@@ -56,6 +58,8 @@ static void pod_json(const struct sl_region_view *r, void *arg)
 	sl_json_ku64(j, "rounds", r->rounds);
 	sl_json_ku64(j, "bytes", r->info->size);
 	sl_json_kstring(j, "fault", r->fault ? r->fault : "");
+	if (walk->verdicts && sl_verdicts_pod(walk->verdicts, r->info->instance, &verdict))
+		sl_api_verdict(j, &verdict);
 	sl_json_end(j, '}');
 	walk->truncated = !sl_api_fits(j, mark);
 	if (!walk->truncated)
@@ -71,6 +75,7 @@ void sl_api_get_pods(struct sl_http_request *req, void *arg)
 		.terms = &terms,
 		.state = sl_http_query(req, "state"),
 	};
+	struct sl_analysis_view view;
 	struct sl_api_answer *a;
 	bool known = false;
 
@@ -89,6 +94,8 @@ void sl_api_get_pods(struct sl_http_request *req, void *arg)
 				    walk.state);
 		return;
 	}
+	if (sl_collector_analysis(arg, &view))
+		walk.verdicts = view.verdicts;
 	a = sl_api_answer(req);
 	if (!a)
 		return;

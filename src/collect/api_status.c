@@ -234,19 +234,6 @@ struct hosts_walk {
 	bool truncated;
 };
 
-static const char *condition_name(enum sl_host_condition condition)
-{
-	switch (condition) {
-	case SL_HOST_CONNECTING:
-		return "connecting";
-	case SL_HOST_UP:
-		return "up";
-	case SL_HOST_STALE:
-		return "stale";
-	}
-	return "unknown";
-}
-
 static void host_json(const struct sl_host_view *h, void *arg)
 {
 	struct hosts_walk *walk = arg;
@@ -259,7 +246,7 @@ static void host_json(const struct sl_host_view *h, void *arg)
 	sl_json_kstring(j, "target", h->target ? h->target : "");
 	sl_json_kstring(j, "fabric", h->fabric ? h->fabric : "");
 	sl_json_kstring(j, "hostname", h->hostname ? h->hostname : "");
-	sl_json_kstring(j, "condition", condition_name(h->condition));
+	sl_json_kstring(j, "condition", sl_host_condition_name(h->condition));
 	sl_api_time(j, "last_read", h->last_read_ns);
 	sl_api_age(j, "age_seconds", h->last_read_ns, walk->now_ns);
 	sl_json_ku64(j, "pods", h->regions);

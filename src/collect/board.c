@@ -70,7 +70,7 @@ static bool is_histogram(const struct sl_metric *m)
 	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
 }
 
-static uint64_t history_value(const struct column *col, const uint64_t *cell)
+uint64_t history_word(const struct column *col, const uint64_t *cell)
 {
 	const struct sl_metric *m = &col->def->metric;
 
@@ -127,10 +127,10 @@ void board_publish(struct board *b, const uint64_t *cell, int64_t real_ns, struc
 		SET(b->row_ns[rows], real_ns);
 		if (l->scalar)
 			for (uint32_t i = 0; i < l->columns; i++)
-				SET(row[i], cell[i]);
+				SET(row[i], cell[l->column[i].cell]);
 		else
 			for (uint32_t i = 0; i < l->columns; i++)
-				SET(row[i], history_value(&l->column[i], cell));
+				SET(row[i], history_word(&l->column[i], cell));
 		rows++;
 	}
 	SET(b->chunk, chunk);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "act/verdict.h"
 #include "export/model.h"
 #include "fabric/fabric.h"
 #include "region/decode.h"
@@ -29,6 +30,8 @@ struct sl_collector_opts {
 	unsigned int queues;         /* connections a host, at most one a worker; 0: 1 */
 	uint64_t stale_ns;           /* a host not read for so long is stale; 0: max(5 periods, 2 s) */
 	uint64_t read_timeout_ns;    /* 0: 500 ms */
+	uint64_t dropped_ns;         /* a region that lied is looked at again after so long, then twice
+				      * that, ...; 0: 5 s */
 	size_t history_bytes;        /* over all; 0: no history */
 	uint64_t history_ns;         /* keep at most so long; 0: as memory allows */
 	size_t max_regions;          /* 0: 65536 */
@@ -51,6 +54,7 @@ struct sl_source sl_collector_source(struct sl_collector *c);
 /* ---- introspection: callbacks get values that are valid during the call ---------------------- */
 
 enum sl_host_condition { SL_HOST_CONNECTING, SL_HOST_UP, SL_HOST_STALE };
+const char *sl_host_condition_name(enum sl_host_condition condition); /* "connecting", ... */
 
 struct sl_host_view {
 	const char *target, *fabric, *hostname;
@@ -90,6 +94,98 @@ struct sl_point {
  */
 ssize_t sl_collector_history(struct sl_collector *c, uint64_t instance, uint32_t metric,
 			     int64_t from_ns, struct sl_point *out, size_t max);
+/* The same of what is from from_ns to to_ns, both included. */
+ssize_t sl_collector_history_between(struct sl_collector *c, uint64_t instance, uint32_t metric,
+				     int64_t from_ns, int64_t to_ns, struct sl_point *out,
+				     size_t max);
+
+/* ---- taps: values while they are fresh ---------------------------------------------------------- */
+
+#define SL_TAPS_MAX 4u
+
+struct layout;
+
+/* One pass over a region. All of it is valid during the call only. */
+struct sl_tap_row {
+	uint64_t instance;
+	const struct sl_region_info *info;
+	const char *hostname;
+	unsigned int worker;        /* who calls: 0 .. workers - 1; a region keeps its worker */
+	uint32_t state;             /* enum sl_region_state: may be dead, whose values are the last */
+	uint64_t layout;            /* generation: while it and columns stay, column i is one metric */
+	const struct layout *shape; /* for sl_tap_metric() */
+	uint32_t columns;
+	/*
+	 * By column: counters and gauges as they are, histograms their count, state sets their bits,
+	 * infos 0; NaN for what did not settle in this pass.
+	 */
+	const double *value;
+	const uint64_t *cell;       /* of all columns: for sl_tap_cells() */
+	int64_t ns;                 /* CLOCK_REALTIME of the READs */
+	void **own;                 /* the tap's, kept with the region; NULL at first */
+};
+
+/* The metric of a column, as it is exposed. Valid until the call of the tap returns. */
+const struct sl_metric *sl_tap_metric(const struct sl_tap_row *row, uint32_t column);
+/* Its cells, as sl_values_flatten() has them: sl_tap_metric()->cells. */
+const uint64_t *sl_tap_cells(const struct sl_tap_row *row, uint32_t column);
+
+struct sl_tap {
+	/*
+	 * After each pass in which the region was read, by the region's worker: calls for one region
+	 * never overlap, those of different workers do. It must not block, nor call sl_collector_free();
+	 * what it takes is taken from the round.
+	 */
+	void (*row)(void *arg, const struct sl_tap_row *row);
+	/* The region is gone (expired, or the collector ends) and *own was not NULL. NULL: not told. */
+	void (*gone)(void *arg, uint64_t instance, void *own);
+	void *arg;
+};
+
+/*
+ * Before sl_collector_start(). 0, -ENOSPC (SL_TAPS_MAX are there), -EBUSY (it was started). A row
+ * for which there was no memory is left out and counted (sidelight_collector_refused_total, cause tap_rows).
+ */
+int sl_collector_tap(struct sl_collector *c, const struct sl_tap *tap);
+
+/* ---- analysis: live.h --------------------------------------------------------------------------- */
+
+struct sl_scale; /* act/scale.h */
+
+struct sl_analysis_view {
+	struct sl_verdicts *verdicts;
+	const char *detector, *shadow; /* shadow: NULL if there is none */
+	double false_alarms;           /* an hour and pod */
+	uint64_t warming;              /* pods in their warm-up */
+	struct sl_scale *scale;
+};
+/* False: nothing is analysed. */
+bool sl_collector_analysis(struct sl_collector *c, struct sl_analysis_view *out);
+
+/* ---- other memory of a region ------------------------------------------------------------------- */
+
+/* Bytes of one fetch, at most. */
+#define SL_FETCH_MAX 65536u
+
+/*
+ * What came of a fetch. status 0: bytes points to length of them, as they were READ at ns
+ * (CLOCK_REALTIME) in any order and granularity: valid during the call, and hostile until their
+ * check words were looked at. Otherwise bytes is NULL and status is -ENOENT (the region is gone),
+ * -EAGAIN (it can't be read at present: its host is not reached, it was dropped), -ERANGE (outside
+ * of it), -ETIMEDOUT, -ENOTCONN, -EACCES, -EIO (the READ failed) or -ECANCELED (the collector ends).
+ * Called by the worker that reads the region, by that which frees the collector at the end: it
+ * must not block and not call sl_collector_free(); it may fetch again.
+ */
+typedef void sl_fetch_fn(void *arg, int status, const void *bytes, uint32_t length, int64_t ns);
+
+/*
+ * READs length (1 .. SL_FETCH_MAX) bytes at offset of the region with this instance, once, beside the
+ * rounds: within 100 ms, or by the next round if that is sooner. Fetches of one region are started in
+ * the order in which they were asked for. Any thread. 0, and fn is called exactly once; or -ENOENT,
+ * -ERANGE, -ENOMEM, and it is not.
+ */
+int sl_collector_fetch(struct sl_collector *c, uint64_t instance, uint64_t offset, uint32_t length,
+		       sl_fetch_fn *fn, void *arg);
 
 /* READ latency: counts in exponential buckets, bucket i holding up to 2^(i/4) microseconds. */
 #define SL_LATENCY_BUCKETS 96

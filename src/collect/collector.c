@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/link.h"
 
 #define STALE_PERIODS	   5u
 #define STALE_MIN_NS	   2000000000u
 #define READ_TIMEOUT_NS	   500000000u
+#define DROPPED_NS	   5000000000u
 #define MAX_REGIONS	   65536u
 #define MAX_SERIES	   4194304u
 #define HISTORY_MIN_WORKER (256u << 10)
@@ -33,6 +34,8 @@ static void defaults(struct sl_collector_opts *o)
 		o->stale_ns = STALE_PERIODS * o->period_ns;
 		o->stale_ns = o->stale_ns > STALE_MIN_NS ? o->stale_ns : STALE_MIN_NS;
 	}
+	if (!o->dropped_ns)
+		o->dropped_ns = DROPPED_NS;
 	if (!o->max_regions)
 		o->max_regions = MAX_REGIONS;
 	if (!o->max_series)
@@ -166,7 +169,9 @@ void sl_collector_free(struct sl_collector *c)
 		control_wake(c);
 		pthread_join(c->control, NULL);
 	}
+	/* Who is told below that his fetch was cancelled may ask again: there is nothing any more. */
 	index_put(c->index);
+	c->index = NULL;
 	for (size_t i = 0; i < c->regions; i++)
 		region_put(c->region[i]);
 	retired_free(c);
@@ -179,6 +184,7 @@ void sl_collector_free(struct sl_collector *c)
 	for (unsigned int i = 0; i < c->workers; i++) {
 		free(c->worker[i].link);
 		free(c->worker[i].flat);
+		free(c->worker[i].row);
 		sl_ring_free(&c->worker[i].ring);
 	}
 	for (size_t i = 0; i < c->hosts; i++)

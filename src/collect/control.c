@@ -4,6 +4,7 @@
  * list of regions and makes a new index when something changed, ten times a second at most.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -14,6 +15,7 @@
 
 #define INDEX_NS 100000000u  /* between two indexes, at least */
 #define TRIM_NS	 1000000000u /* between two looks for memory to give back */
+#define DEPARTED 64	     /* regions that are gone: worth to ask the allocator for theirs */
 
 void control_wake(struct sl_collector *c)
 {
@@ -85,6 +87,7 @@ static void gone(struct sl_collector *c, struct region *r)
 	r->shown = r->pending = NULL;
 	SUB(c->series_count, r->series);
 	r->series = 0;
+	c->departed++;
 	if (r->listed)
 		unlist(c, r);
 }
@@ -169,6 +172,10 @@ void *control_main(void *arg)
 			for (unsigned int i = 0; i < c->workers; i++)
 				if (c->worker[i].ring.word)
 					sl_ring_trim(&c->worker[i].ring);
+			if (c->departed >= DEPARTED && c->departed >= c->regions) {
+				malloc_trim(0);
+				c->departed = 0;
+			}
 			trim_ns = now + TRIM_NS;
 		}
 		if (c->dirty)

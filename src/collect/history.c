@@ -256,6 +256,24 @@ unsigned int sl_ring_read(const struct sl_ring *r, uint64_t owner, uint64_t chun
 	return head.rows;
 }
 
+bool sl_ring_after(const struct sl_ring *r, uint64_t owner, uint64_t chunk, int64_t to_ns,
+		   uint64_t *prev)
+{
+	uint64_t at = chunk - 1, words[HEAD_WORDS];
+	struct sl_chunk_head head;
+
+	if (!chunk || !r->word || at < load(&r->tail))
+		return false;
+	get_words(r, at, words, HEAD_WORDS);
+	memcpy(&head, words, sizeof(head));
+	/* Pairs with the fence of append_chunk(). */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (at < load(&r->tail) || head.owner != owner || head.from_ns <= to_ns)
+		return false;
+	*prev = head.prev;
+	return true;
+}
+
 /* ---- giving memory back ------------------------------------------------------------------------ */
 
 void sl_ring_trim(struct sl_ring *r)

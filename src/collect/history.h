@@ -72,4 +72,11 @@ void sl_ring_trim(struct sl_ring *r);
 unsigned int sl_ring_read(const struct sl_ring *r, uint64_t owner, uint64_t chunk, uint32_t column,
 			  int64_t ns[SL_COLUMN_ROWS], uint64_t v[SL_COLUMN_ROWS], uint64_t *prev);
 
+/*
+ * True if all of the chunk at position chunk - 1 is later than to_ns, which costs less to find out
+ * than to read it; *prev is the chunk before, as with sl_ring_read().
+ */
+bool sl_ring_after(const struct sl_ring *r, uint64_t owner, uint64_t chunk, int64_t to_ns,
+		   uint64_t *prev);
+
 #endif

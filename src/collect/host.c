@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/link.h"
 
 /* An instance belongs to one link from its appearance to its end, also across reconnects. */
 struct home {
@@ -19,7 +19,9 @@ struct home {
 };
 
 /* A region that its link never came to see had gone before it looked. */
-#define FORGET_NS 10000000000u
+#define FORGET_NS   10000000000u
+
+#define RENAMES_MAX 64u
 
 struct old_name {
 	struct old_name *next;
@@ -92,13 +94,13 @@ static bool grow(struct host *h)
 	return true;
 }
 
-bool host_claim(struct host *h, struct link *l, uint64_t instance)
+int host_claim(struct host *h, struct link *l, uint64_t instance)
 {
 	struct home *home;
-	bool mine = false;
+	int mine = -ENOMEM;
 
 	if (h->links == 1)
-		return true;
+		return 1;
 	pthread_mutex_lock(&h->lock);
 	if (h->homes * 2 < h->home_capacity || grow(h)) {
 		home = find(h, instance);
@@ -131,6 +133,7 @@ void host_release(struct host *h, struct link *l, uint64_t instance)
 		h->load[l->queue]--;
 		h->homes--;
 		home->instance = 0;
+		ADD(h->releases, 1);
 		/* What follows in the chain must not lie behind a hole. */
 		for (next = home;;) {
 			next = next + 1 == h->home + h->home_capacity ? h->home : next + 1;
@@ -149,10 +152,12 @@ void host_set_name(struct host *h, const char *name)
 	struct old_name *n;
 
 	pthread_mutex_lock(&h->lock);
-	if (strcmp(name, host_name(h))) {
+	/* Who is looking at an old one is not known, so that none is freed: that must have an end. */
+	if (strcmp(name, host_name(h)) && h->renames < RENAMES_MAX) {
 		n = malloc(sizeof(*n) + strlen(name) + 1);
 		if (n) {
 			strcpy(n->name, name);
+			h->renames++;
 			n->next = h->retired_names;
 			h->retired_names = n;
 			__atomic_store_n(&h->hostname, n->name, __ATOMIC_RELEASE);

@@ -192,10 +192,12 @@ static void count_items(struct maker *m)
 		for (uint32_t k = 0; l && k < l->columns; k++) {
 			struct index_family *f = family_of(m, l->column[k].def);
 
-			if (fits(f, l->column[k].def))
-				f->items++;
-			else
+			if (!fits(f, l->column[k].def))
 				m->kind++;
+			else if (l->column[k].twin)
+				m->duplicate++;
+			else
+				f->items++;
 		}
 	}
 	for (size_t i = 0; i < x->retireds; i++) {
@@ -306,7 +308,8 @@ static void place_items(struct maker *m)
 		const struct layout *l = x->board[i] ? x->board[i]->layout : NULL;
 
 		for (uint32_t k = 0; l && k < l->columns; k++)
-			add_item(m, l->column[k].def, (uint32_t)i, k);
+			if (!l->column[k].twin)
+				add_item(m, l->column[k].def, (uint32_t)i, k);
 	}
 	for (size_t i = 0; i < x->retireds; i++)
 		add_item(m, x->retired[i]->def, (uint32_t)i | ITEM_RETIRED, 0);
@@ -511,7 +514,8 @@ void retire_region(struct sl_collector *c, struct region *r)
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
 		struct column *col = &b->layout->column[i];
 
-		if (col->def->type == SL_FAMILY_COUNTER || col->def->type == SL_FAMILY_HISTOGRAM)
+		if (!col->twin &&
+		    (col->def->type == SL_FAMILY_COUNTER || col->def->type == SL_FAMILY_HISTOGRAM))
 			retire(c, r, col->def, cell + col->cell);
 	}
 	free(cell);

@@ -14,6 +14,8 @@
  * stack. From control to worker goes a struct built, by one atomic pointer. To everybody else go
  * boards: what a round read, under a sequence count.
  *
+ * What the files of a link share (link.c, directory.c, reads.c, ...) is in link.h.
+ *
  * A layout, a board's shape and an index never change after they were made.
  */
 #ifndef SL_COLLECT_INTERNAL_H
@@ -44,6 +46,8 @@ static inline bool ref_put(unsigned int *refs)
 	return __atomic_fetch_sub(refs, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
+struct sl_live;
+struct sl_tracer;
 struct region;
 struct link;
 struct host;
@@ -91,6 +95,7 @@ void def_put(struct sl_collector *c, struct def *d);
 struct column {
 	struct def *def;
 	uint32_t cell;
+	bool twin; /* exposed it would be the series that an earlier column is already */
 };
 
 /* A cell that is no sum of u64. */
@@ -107,7 +112,7 @@ struct layout {
 	uint32_t cells, lines;
 	uint64_t generation;
 	uint32_t refused;    /* metrics that max_series left no room for */
-	bool scalar;         /* column i is cell i */
+	bool scalar;         /* each column is one cell */
 	struct column *column;
 	bool *f64;           /* by column, for the history */
 	struct special *special;
@@ -152,7 +157,8 @@ void board_read(const struct board *b, uint32_t first, uint32_t count, uint64_t 
 /* A sequence of loads that belong together: begin, loads, again if retry. */
 uint64_t board_begin(const struct board *b);
 bool board_retry(const struct board *b, uint64_t seq);
-/* What a word of a history column means. */
+/* What the history keeps of a column, of the cells of its layout; and what that word means. */
+uint64_t history_word(const struct column *col, const uint64_t *cell);
 double history_double(const struct sl_metric *m, uint64_t word);
 
 /* ---- region.c: one region, from its entry to its end ------------------------------------------- */
@@ -187,6 +193,7 @@ struct region {
 	unsigned int refs;
 	struct sl_collector *c;
 	struct host *host;
+	struct link *link;
 	struct worker *worker;
 	uint64_t instance;
 	uint64_t age; /* order of appearance */
@@ -207,7 +214,7 @@ struct region {
 
 	/* The worker's. */
 	struct region *hash_next;
-	uint32_t entry; /* index in the directory */
+	uint32_t entry; /* index in the directory; looked at by tell.c */
 	uint64_t entry_id;
 	struct sl_remote remote;
 	bool mapped, urgent, gone;
@@ -225,6 +232,17 @@ struct region {
 	struct sl_hot hot;
 	uint64_t hot_ok_ns;
 	struct board *board;
+	bool board_new;   /* no pass was made for it yet */
+	uint64_t board_ns; /* when it took its place */
+	uint32_t held;    /* passes that were not published: see unseen */
+	/*
+	 * Bit i is line i: unsettled in this pass in some stripe; not settled in all stripes in any
+	 * pass since the board is there. A board is held back while there are such lines.
+	 */
+	uint64_t *stale, *unseen;
+	size_t mark_words;
+	bool any_stale, any_unseen;
+	void *tap_own[SL_TAPS_MAX];
 	uint64_t since_ns, retry_ns, backoff_ns;
 	enum schema_step schema_step;
 	uint64_t schema_at_ns, schema_pause_ns; /* not before; how long between two */
@@ -261,92 +279,6 @@ int region_anonymous(struct region *r);
 /* The sums over all stripes, by cell. */
 void region_flatten(const struct region *r, const struct layout *layout, uint64_t *out);
 
-/* ---- link.c: one connection of a worker to a host ------------------------------------------------ */
-
-enum op_kind {
-	OP_DIR_HEADER,
-	OP_DIR_HOT,
-	OP_ENTRIES,
-	OP_HEADER,
-	OP_SCHEMA,
-	OP_PLAN,
-};
-
-struct op {
-	struct region *region;
-	uint64_t posted_ns, epoch;
-	uint32_t index; /* of an entry, a READ of the plan, a byte of the schema */
-	uint32_t low, high; /* OP_PLAN: bytes of the plan's READ that this one asks for */
-	uint8_t kind, tries;
-};
-
-#define LINK_OPS 512u
-#define ENTRIES_A_READ 256u
-
-/* What the link knows of an entry of the directory. */
-struct slot {
-	uint64_t line[8]; /* as last applied */
-	struct region *region;
-	uint64_t id;
-	bool refused; /* was counted */
-};
-
-struct link {
-	struct sl_collector *c;
-	struct host *host;
-	struct worker *worker;
-	unsigned int queue; /* number among the host's */
-	struct sl_fabric *fabric;
-	enum sl_fabric_state state;
-	uint64_t epoch, drive_ns, up_ns;
-	bool tried, settled; /* settled: everything found at first was read */
-
-	/* Directory. */
-	struct sl_region_info *dir;
-	bool dir_known, dir_busy, dir_moved;
-	uint64_t dir_retry_ns, dir_ok_ns, dir_lease_ns, dir_generation, dir_wanted;
-	uint64_t entries_generation, again_ns, orphans_ns;
-	uint32_t dir_used, entries_next, entries_end, entries_out, entries_unsettled;
-	uint64_t entries_at_ns, entries_start_ns;
-	bool entries_active;
-	struct slot *slot;
-	uint32_t slots;
-
-	/* Regions. */
-	struct region **region;
-	uint32_t regions, region_capacity;
-	struct region **bucket;
-	uint32_t buckets;
-	struct region **urgent;
-	uint32_t urgents, urgent_capacity;
-
-	/* The round. */
-	bool active, gated;
-	uint32_t cursor, passes;
-	uint64_t progress_ns;
-
-	/* READs. */
-	struct sl_read *read;
-	struct op *op;
-	uint32_t op_head, op_posted, ops_live;
-	uint32_t repost[LINK_OPS], reposts;
-	uint8_t *landing;
-	size_t landing_bytes, landing_used;
-
-	/* Seen by others. */
-	uint64_t rounds, skipped, region_count, duplicates;
-	pthread_mutex_t stats_lock;
-	struct sl_fabric_stats stats;
-	uint64_t stats_ns;
-};
-
-int link_init(struct link *l, struct worker *w, struct host *h, unsigned int queue, char *error,
-	      size_t error_bytes);
-void link_free(struct link *l);
-/* One turn: connection, completions, next READs. True if anything was done. */
-bool link_turn(struct link *l, uint64_t now_ns);
-void link_start_round(struct link *l, uint64_t now_ns);
-
 /* ---- host.c ------------------------------------------------------------------------------------- */
 
 struct host {
@@ -361,14 +293,19 @@ struct host {
 	pthread_mutex_t lock;
 	struct home *home;
 	size_t homes, home_capacity;
+	uint64_t releases; /* homes given up: whose instance may have come back in another entry */
 	uint32_t *load;
 	struct old_name *retired_names;
+	unsigned int renames;
 };
 
 int host_init(struct host *h, struct sl_collector *c, const char *target, unsigned int links);
 void host_free(struct host *h);
-/* True if this link is to have the region: the least loaded one gets it, and keeps it. */
-bool host_claim(struct host *h, struct link *l, uint64_t instance);
+/*
+ * 1 if this link is to have the region, 0 if another one is, -ENOMEM: the least loaded one gets it,
+ * and keeps it until it gives it up.
+ */
+int host_claim(struct host *h, struct link *l, uint64_t instance);
 void host_release(struct host *h, struct link *l, uint64_t instance);
 void host_set_name(struct host *h, const char *name);
 const char *host_name(const struct host *h);
@@ -388,9 +325,11 @@ struct worker {
 	uint64_t row_bytes, row_limit; /* open chunks: in use, at most */
 	uint64_t *flat;
 	size_t flat_cells;
+	double *row; /* for taps */
+	size_t row_columns;
 	/* Seen by others; written by the worker alone. */
 	uint64_t rounds, missed, reads, bytes, lines, unsettled, samples, busy_ns, start_ns;
-	uint64_t wrong_instance, map_errors;
+	uint64_t wrong_instance, map_errors, rows_lost;
 	uint64_t faults[SL_FAULT_COUNT], read_errors, latency[SL_LATENCY_BUCKETS], latency_sum_ns;
 };
 
@@ -466,6 +405,8 @@ size_t self_families(void);
 void self_family(size_t i, struct sl_family *out);
 bool self_has(const char *name);
 struct self *self_begin(struct sl_collector *c, struct index *x);
+/* Families of what is not asked for are left out. */
+bool self_there(const struct self *s, size_t family);
 void self_enter(struct self *s, size_t family);
 int self_next(struct self *s, struct sl_series *out);
 void self_end(struct self *s);
@@ -480,13 +421,17 @@ struct sl_collector {
 	unsigned int workers;
 	uint64_t seed; /* of hash tables */
 	bool stop, running;
+	struct sl_tracer *tracer; /* NULL: none; set likewise */
+	struct sl_live *live; /* NULL: none; set before the threads start */
+	struct sl_tap tap[SL_TAPS_MAX];
+	unsigned int taps;
 	pthread_t control;
 	int wake_fd;
 	struct region *box; /* mail */
 
 	/* Control's. */
 	struct region **region;
-	size_t regions, region_capacity;
+	size_t regions, region_capacity, departed;
 	bool dirty;
 	uint64_t build;
 	struct retired **retired_bucket;

@@ -390,7 +390,7 @@ static void fill(struct layout *l, const struct sl_metric *m, struct def *def)
 
 	l->column[i] = (struct column){.def = def, .cell = m->cell};
 	l->f64[i] = is_f64(m->kind);
-	l->scalar = l->scalar && m->cells == 1 && m->cell == i;
+	l->scalar = l->scalar && m->cells == 1;
 	switch (m->kind) {
 	case SL_KIND_COUNTER:
 	case SL_KIND_INFO:
@@ -445,6 +445,63 @@ static struct layout *layout_alloc(struct sl_collector *c, uint32_t columns)
 	return l;
 }
 
+/* Has it a suffix that its family's name has not? */
+static bool is_suffixed(const struct column *col)
+{
+	return col->def->metric.name[col->def->family->name_bytes] != '\0';
+}
+
+static int by_series(const void *a, const void *b)
+{
+	const struct column *p = *(const struct column *const *)a;
+	const struct column *q = *(const struct column *const *)b;
+	int order;
+
+	if (p->def->family != q->def->family)
+		return p->def->family < q->def->family ? -1 : 1;
+	if (p->def->type != q->def->type)
+		return p->def->type < q->def->type ? -1 : 1;
+	order = strcmp(p->def->labels->text, q->def->labels->text);
+	if (order)
+		return order;
+	return p < q ? -1 : p > q;
+}
+
+/*
+ * Counters "x" and "x_total" are two metrics of a region and one series of an exposition, which
+ * adds the suffix where it is missing: the first one is it. Likewise "x" and "x_info". False if
+ * out of memory.
+ */
+static bool find_twins(struct layout *l)
+{
+	uint32_t suffixed = 0, plain = 0, n = 0;
+	struct column **v;
+
+	for (uint32_t i = 0; i < l->columns; i++) {
+		const struct column *col = &l->column[i];
+		bool may = col->def->type == SL_FAMILY_COUNTER || col->def->type == SL_FAMILY_INFO;
+
+		suffixed += may && is_suffixed(col);
+		plain += may && !is_suffixed(col);
+	}
+	if (!suffixed || !plain)
+		return true;
+	v = malloc((suffixed + plain) * sizeof(*v));
+	if (!v)
+		return false;
+	for (uint32_t i = 0; i < l->columns; i++)
+		if (l->column[i].def->type == SL_FAMILY_COUNTER ||
+		    l->column[i].def->type == SL_FAMILY_INFO)
+			v[n++] = &l->column[i];
+	qsort(v, n, sizeof(*v), by_series);
+	for (uint32_t i = 1; i < n; i++)
+		v[i]->twin = v[i]->def->family == v[i - 1]->def->family &&
+			     v[i]->def->type == v[i - 1]->def->type &&
+			     !strcmp(v[i]->def->labels->text, v[i - 1]->def->labels->text);
+	free(v);
+	return true;
+}
+
 struct layout *layout_new(struct sl_collector *c, struct region *r, const void *schema,
 			  size_t bytes, uint64_t generation, enum sl_fault *fault)
 {
@@ -481,7 +538,7 @@ struct layout *layout_new(struct sl_collector *c, struct region *r, const void *
 		fill(l, &m, def);
 	}
 	pthread_mutex_unlock(&c->defs.lock);
-	if (l->columns < n) {
+	if (l->columns < n || !find_twins(l)) {
 		layout_put(l);
 		l = NULL;
 	} else if (l->refused > r->series_refused) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/internal.h"
+#include "collect/link.h"
 
 struct region *region_new(struct link *l, uint64_t instance, uint64_t age)
 {
@@ -16,6 +16,7 @@ struct region *region_new(struct link *l, uint64_t instance, uint64_t age)
 	r->refs = 1;
 	r->c = l->c;
 	r->host = l->host;
+	r->link = l;
 	r->worker = l->worker;
 	r->instance = instance;
 	r->age = age;
@@ -53,6 +54,8 @@ void region_put(struct region *r)
 	if (r->values.memory)
 		SUB(r->c->memory, r->values_bytes);
 	sl_values_free(&r->values);
+	SUB(r->c->memory, 2 * r->mark_words * sizeof(*r->stale));
+	free(r->stale);
 	free(r->schema_bytes);
 	bytes += r->info ? info_bytes(r->info) : 0;
 	bytes += r->labels ? r->labels->bytes : 0;

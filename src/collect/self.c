@@ -8,25 +8,12 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
-
-#define BUCKETS_SHOWN 24u /* of READ latency: one an octave, 1 us to 8 s */
-
-struct self {
-	struct sl_collector *c;
-	const struct index *x;
-	struct sl_collector_totals totals;
-	uint64_t now_ns;
-	size_t family, at;
-	struct sl_label_set *labels; /* of the last series */
-	uint64_t bucket[BUCKETS_SHOWN + 1];
-	double bound[BUCKETS_SHOWN];
-};
+#include "collect/self.h"
 
 /* ---- making a series ---------------------------------------------------------------------------------- */
 
-static bool with_labels(struct self *s, struct sl_series *out, const struct sl_text_label *labels,
-			uint32_t n)
+bool self_labels(struct self *s, struct sl_series *out, const struct sl_text_label *labels,
+		 uint32_t n)
 {
 	free(s->labels);
 	s->labels = sl_label_set_new(labels, n);
@@ -40,31 +27,30 @@ static bool with_labels(struct self *s, struct sl_series *out, const struct sl_t
 	return true;
 }
 
-static bool one_label(struct self *s, struct sl_series *out, const char *key, const char *value)
+bool self_label(struct self *s, struct sl_series *out, const char *key, const char *value)
 {
 	struct sl_text_label label = {key, value};
 
-	return with_labels(s, out, &label, 1);
+	return self_labels(s, out, &label, 1);
 }
 
-static bool u64(struct sl_series *out, uint64_t v)
+bool self_u64(struct sl_series *out, uint64_t v)
 {
 	out->value_type = SL_VALUE_U64;
 	out->value.u64 = v;
 	return true;
 }
 
-static bool f64(struct sl_series *out, double v)
+bool self_f64(struct sl_series *out, double v)
 {
 	out->value_type = SL_VALUE_F64;
 	out->value.f64 = v;
 	return true;
 }
 
-/* A family without labels has one series. */
-static bool single(struct self *s, struct sl_series *out, uint64_t v)
+bool self_single(struct self *s, struct sl_series *out, uint64_t v)
 {
-	return s->at == 0 && with_labels(s, out, NULL, 0) && u64(out, v);
+	return s->at == 0 && self_labels(s, out, NULL, 0) && self_u64(out, v);
 }
 
 /* ---- workers -------------------------------------------------------------------------------------------- */
@@ -81,7 +67,7 @@ static struct worker *worker_at(struct self *s, struct sl_series *out, const cha
 	w = &s->c->worker[s->at];
 	snprintf(number, sizeof(number), "%u", w->number);
 	labels[0].value = number;
-	return with_labels(s, out, labels, key ? 2 : 1) ? w : NULL;
+	return self_labels(s, out, labels, key ? 2 : 1) ? w : NULL;
 }
 
 #define WORKER_COUNTER(name, expression)                          \
@@ -91,14 +77,14 @@ static struct worker *worker_at(struct self *s, struct sl_series *out, const cha
 		return w && (expression);                         \
 	}
 
-WORKER_COUNTER(rounds, u64(out, GET(w->rounds)))
-WORKER_COUNTER(missed, u64(out, GET(w->missed)))
-WORKER_COUNTER(reads, u64(out, GET(w->reads)))
-WORKER_COUNTER(read_bytes, u64(out, GET(w->bytes)))
-WORKER_COUNTER(lines, u64(out, GET(w->lines)))
-WORKER_COUNTER(unsettled, u64(out, GET(w->unsettled)))
-WORKER_COUNTER(samples, u64(out, GET(w->samples)))
-WORKER_COUNTER(busy, f64(out, (double)GET(w->busy_ns) * 1e-9))
+WORKER_COUNTER(rounds, self_u64(out, GET(w->rounds)))
+WORKER_COUNTER(missed, self_u64(out, GET(w->missed)))
+WORKER_COUNTER(reads, self_u64(out, GET(w->reads)))
+WORKER_COUNTER(read_bytes, self_u64(out, GET(w->bytes)))
+WORKER_COUNTER(lines, self_u64(out, GET(w->lines)))
+WORKER_COUNTER(unsettled, self_u64(out, GET(w->unsettled)))
+WORKER_COUNTER(samples, self_u64(out, GET(w->samples)))
+WORKER_COUNTER(busy, self_f64(out, (double)GET(w->busy_ns) * 1e-9))
 
 static bool latency(struct self *s, struct sl_series *out)
 {
@@ -188,8 +174,8 @@ static uint64_t e_map(struct self *s)
 static bool by_cause(struct self *s, struct sl_series *out, const char *key,
 		     const struct cause *cause, size_t n)
 {
-	return s->at < n && one_label(s, out, key, cause[s->at].name) &&
-	       u64(out, cause[s->at].value(s));
+	return s->at < n && self_label(s, out, key, cause[s->at].name) &&
+	       self_u64(out, cause[s->at].value(s));
 }
 
 static bool read_errors(struct self *s, struct sl_series *out)
@@ -211,7 +197,7 @@ static bool faults(struct self *s, struct sl_series *out)
 		return false;
 	for (unsigned int i = 0; i < s->c->workers; i++)
 		sum += GET(s->c->worker[i].faults[fault]);
-	return one_label(s, out, "cause", sl_fault_name(fault)) && u64(out, sum);
+	return self_label(s, out, "cause", sl_fault_name(fault)) && self_u64(out, sum);
 }
 
 static uint64_t c_kind(struct self *s)
@@ -272,6 +258,15 @@ static uint64_t r_duplicate(struct self *s)
 	return sum;
 }
 
+static uint64_t r_tap_rows(struct self *s)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < s->c->workers; i++)
+		sum += GET(s->c->worker[i].rows_lost);
+	return sum;
+}
+
 static bool refused(struct self *s, struct sl_series *out)
 {
 	static const struct cause causes[] = {
@@ -280,6 +275,7 @@ static bool refused(struct self *s, struct sl_series *out)
 		{"history", r_history},
 		{"retired_sums", r_sums},
 		{"duplicate_instance", r_duplicate},
+		{"tap_rows", r_tap_rows},
 	};
 
 	return by_cause(s, out, "cause", causes, sizeof(causes) / sizeof(causes[0]));
@@ -317,25 +313,25 @@ static bool regions(struct self *s, struct sl_series *out)
 
 static bool series(struct self *s, struct sl_series *out)
 {
-	return single(s, out, s->totals.series);
+	return self_single(s, out, s->totals.series);
 }
 
 static bool expired(struct self *s, struct sl_series *out)
 {
-	return single(s, out, s->totals.expired);
+	return self_single(s, out, s->totals.expired);
 }
 
 static bool memory(struct self *s, struct sl_series *out)
 {
 	if (s->at > 1)
 		return false;
-	return one_label(s, out, "part", s->at ? "history" : "state") &&
-	       u64(out, s->at ? s->totals.history_bytes : s->totals.memory_bytes);
+	return self_label(s, out, "part", s->at ? "history" : "state") &&
+	       self_u64(out, s->at ? s->totals.history_bytes : s->totals.memory_bytes);
 }
 
 static bool history_points(struct self *s, struct sl_series *out)
 {
-	return single(s, out, s->totals.history_points);
+	return self_single(s, out, s->totals.history_points);
 }
 
 static uint64_t h_full(struct self *s)
@@ -365,12 +361,12 @@ static bool history_dropped(struct self *s, struct sl_series *out)
 
 static bool stale_hosts(struct self *s, struct sl_series *out)
 {
-	return single(s, out, s->totals.hosts_stale);
+	return self_single(s, out, s->totals.hosts_stale);
 }
 
 static bool build_info(struct self *s, struct sl_series *out)
 {
-	return s->at == 0 && one_label(s, out, "version", SL_VERSION_STRING) && u64(out, 1);
+	return s->at == 0 && self_label(s, out, "version", SL_VERSION_STRING) && self_u64(out, 1);
 }
 
 /* ---- hosts --------------------------------------------------------------------------------------------------- */
@@ -386,7 +382,7 @@ static struct host *host_at(struct self *s, struct sl_series *out)
 	labels[0] = (struct sl_text_label){"host", host_name(h)};
 	labels[1] = (struct sl_text_label){"target", h->target};
 	labels[2] = (struct sl_text_label){"fabric", h->fabric};
-	return with_labels(s, out, labels, 3) ? h : NULL;
+	return self_labels(s, out, labels, 3) ? h : NULL;
 }
 
 static uint64_t host_sum(const struct host *h, size_t offset)
@@ -417,50 +413,40 @@ static uint64_t host_fabric_sum(const struct host *h, size_t offset)
 		return h && (expression);                       \
 	}
 
-HOST_SERIES(host_up, u64(out, host_condition(h, s->now_ns) == SL_HOST_UP))
-HOST_SERIES(host_last_read, f64(out, (double)GET(h->last_read_ns) * 1e-9))
-HOST_SERIES(host_rounds, u64(out, host_sum(h, offsetof(struct link, rounds))))
-HOST_SERIES(host_skipped, u64(out, host_sum(h, offsetof(struct link, skipped))))
-HOST_SERIES(host_connects, u64(out, host_fabric_sum(h, offsetof(struct sl_fabric_stats, connects))))
+HOST_SERIES(host_up, self_u64(out, host_condition(h, s->now_ns) == SL_HOST_UP))
+HOST_SERIES(host_last_read, self_f64(out, (double)GET(h->last_read_ns) * 1e-9))
+HOST_SERIES(host_rounds, self_u64(out, host_sum(h, offsetof(struct link, rounds))))
+HOST_SERIES(host_skipped, self_u64(out, host_sum(h, offsetof(struct link, skipped))))
+HOST_SERIES(host_connects,
+	    self_u64(out, host_fabric_sum(h, offsetof(struct sl_fabric_stats, connects))))
 HOST_SERIES(host_disconnects,
-	    u64(out, host_fabric_sum(h, offsetof(struct sl_fabric_stats, disconnects))))
+	    self_u64(out, host_fabric_sum(h, offsetof(struct sl_fabric_stats, disconnects))))
 
 /* ---- regions -------------------------------------------------------------------------------------------------- */
 
-static struct region *region_at(struct self *s, struct sl_series *out)
+/* Two regions of one process are told apart by their instance only. */
+const struct region *self_region(struct self *s, struct sl_series *out)
 {
+	struct sl_text_label labels[SL_LABELS_MAX + 3];
 	const struct region *r;
+	char instance[20];
+	uint32_t n = 0;
 
 	if (!s->x || s->at >= s->x->regions)
 		return NULL;
 	r = s->x->region[s->at];
-	out->label_text = r->labels->text;
-	out->label_bytes = r->labels->text_bytes;
-	out->label_keys = r->labels->keys;
-	out->label_values = r->labels->values;
-	out->label_count = r->labels->count;
-	return s->x->region[s->at];
-}
-
-/* Two regions of one process are told apart by their instance only. */
-static bool region_labels(struct self *s, struct sl_series *out, const struct region *r)
-{
-	struct sl_text_label labels[SL_LABELS_MAX + 3];
-	char instance[20];
-	uint32_t n = 0;
-
 	for (; n < r->labels->count; n++)
 		labels[n] = (struct sl_text_label){r->labels->keys[n], r->labels->values[n]};
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)r->instance);
 	labels[n++] = (struct sl_text_label){"instance_id", instance};
-	return with_labels(s, out, labels, n);
+	return self_labels(s, out, labels, n) ? r : NULL;
 }
 
-#define REGION_SERIES(name, expression)                               \
-	static bool name(struct self *s, struct sl_series *out)       \
-	{                                                             \
-		struct region *r = region_at(s, out);                 \
-		return r && region_labels(s, out, r) && (expression); \
+#define REGION_SERIES(name, expression)                         \
+	static bool name(struct self *s, struct sl_series *out) \
+	{                                                       \
+		const struct region *r = self_region(s, out);   \
+		return r && (expression);                       \
 	}
 
 static const char *const region_states[] = {"live", "dead", "closed", "stale", "dropped"};
@@ -479,14 +465,14 @@ static bool stateset(struct sl_series *out, uint64_t bits)
 {
 	out->states = region_states;
 	out->state_count = sizeof(region_states) / sizeof(region_states[0]);
-	return u64(out, bits);
+	return self_u64(out, bits);
 }
 
-REGION_SERIES(region_up, u64(out, state_bits(r, s->now_ns) == 1))
+REGION_SERIES(region_up, self_u64(out, state_bits(r, s->now_ns) == 1))
 REGION_SERIES(region_state, stateset(out, state_bits(r, s->now_ns)))
-REGION_SERIES(region_unsettled, u64(out, GET(r->unsettled)))
-REGION_SERIES(region_refused, u64(out, GET(r->refused)))
-REGION_SERIES(region_sharing, u64(out, GET(r->sharing)))
+REGION_SERIES(region_unsettled, self_u64(out, GET(r->unsettled)))
+REGION_SERIES(region_refused, self_u64(out, GET(r->refused)))
+REGION_SERIES(region_sharing, self_u64(out, GET(r->sharing)))
 
 /* ---- the table, sorted by name ---------------------------------------------------------------------------------- */
 
@@ -496,6 +482,27 @@ static const struct family {
 	const char *unit, *help;
 	bool (*series)(struct self *s, struct sl_series *out);
 } table[] = {
+	{"sidelight_analysis_busy_seconds", SL_FAMILY_COUNTER, "seconds",
+	 "Time that workers spent on analysis, as part of what they are busy.", self_analysis_busy},
+	{"sidelight_analysis_lost", SL_FAMILY_COUNTER, "",
+	 "What analysis had to leave out, by cause.", self_analysis_lost},
+	{"sidelight_analysis_pods", SL_FAMILY_GAUGE, "", "Pods that are analysed, by state.",
+	 self_analysis_pods},
+	{"sidelight_analysis_rows", SL_FAMILY_COUNTER, "", "Rows of pods that were scored.",
+	 self_analysis_rows},
+	{"sidelight_analysis_told", SL_FAMILY_COUNTER, "",
+	 "Verdicts that were sent back to the hosts of their pods.", self_analysis_told},
+	{"sidelight_anomalies", SL_FAMILY_COUNTER, "", "Anomalies of a pod.", self_anomalies},
+	{"sidelight_anomalous", SL_FAMILY_GAUGE, "", "1 while a pod is within an anomaly.",
+	 self_anomalous},
+	{"sidelight_anomaly_budget_used_ratio", SL_FAMILY_GAUGE, "ratio",
+	 "Anomalies of the last hour over what --false-alarms allows.", self_budget_used},
+	{"sidelight_anomaly_drift", SL_FAMILY_GAUGE, "",
+	 "1 while a pod's scores are not what was learned: its model no longer fits.", self_drift},
+	{"sidelight_anomaly_score", SL_FAMILY_GAUGE, "",
+	 "How unusual a pod is; 1 is the threshold, for all pods.", self_score},
+	{"sidelight_anomaly_shadow_alarms", SL_FAMILY_COUNTER, "",
+	 "Rows that the detector of --shadow would have called anomalous.", self_shadow_alarms},
 	{"sidelight_build", SL_FAMILY_INFO, "", "Version of this collector.", build_info},
 	{"sidelight_collector_busy_seconds", SL_FAMILY_COUNTER, "seconds",
 	 "Time that a worker spent on reading and decoding, waiting left out.", busy},
@@ -545,6 +552,14 @@ static const struct family {
 	{"sidelight_host_skipped_rounds", SL_FAMILY_COUNTER, "",
 	 "Rounds that a host missed because its READs were still on the way.", host_skipped},
 	{"sidelight_host_up", SL_FAMILY_GAUGE, "", "1 if a host is read, 0 if it is not.", host_up},
+	{"sidelight_push_dropped", SL_FAMILY_COUNTER, "",
+	 "Samples or alerts that a receiver did not get, by cause.", self_push_dropped},
+	{"sidelight_push_errors", SL_FAMILY_COUNTER, "",
+	 "Tries that failed and are made again, by cause.", self_push_errors},
+	{"sidelight_push_sent", SL_FAMILY_COUNTER, "",
+	 "Samples or alerts that a receiver has taken.", self_push_sent},
+	{"sidelight_push_waiting_bytes", SL_FAMILY_GAUGE, "bytes",
+	 "What waits to be sent to a receiver.", self_push_waiting},
 	{"sidelight_region_metrics_refused", SL_FAMILY_GAUGE, "",
 	 "Metrics that the publisher's library refused: full, bad name, conflicting kind.",
 	 region_refused},
@@ -556,6 +571,36 @@ static const struct family {
 	{"sidelight_region_up", SL_FAMILY_GAUGE, "",
 	 "1 if a region's publisher lives and is read, 0 if it is dead, closed, stale or dropped.",
 	 region_up},
+	{"sidelight_sampling_left_out", SL_FAMILY_COUNTER, "",
+	 "Samples that were to be sent and could not be, by cause.", self_sampling_left_out},
+	{"sidelight_sampling_lost_seconds", SL_FAMILY_COUNTER, "seconds",
+	 "Time around anomalies whose samples were not sent, by cause.", self_sampling_lost},
+	{"sidelight_sampling_samples", SL_FAMILY_COUNTER, "",
+	 "Samples chosen to be sent by remote write.", self_sampling_samples},
+	{"sidelight_scaling_anomalous_ratio", SL_FAMILY_GAUGE, "ratio",
+	 "Share of a workload's pods that are within an anomaly.", self_scaling_anomalous},
+	{"sidelight_scaling_pressure", SL_FAMILY_GAUGE, "",
+	 "Mean score of a workload's pods, smoothed; 1 is the threshold.", self_scaling_pressure},
+	{"sidelight_trace_exported_spans", SL_FAMILY_COUNTER, "",
+	 "Spans that were to be sent by OTLP, by what became of them.", self_trace_export},
+	{"sidelight_trace_kept", SL_FAMILY_COUNTER, "", "Traces kept, by reason.", self_trace_kept},
+	{"sidelight_trace_lost", SL_FAMILY_COUNTER, "",
+	 "What could not be had of traces, by cause: lines of 64 bytes; of memory, traces.",
+	 self_trace_lost},
+	{"sidelight_trace_over_budget", SL_FAMILY_COUNTER, "",
+	 "Traces that were worth keeping, had the budget allowed it, by reason.",
+	 self_trace_over_budget},
+	{"sidelight_trace_published_bytes", SL_FAMILY_COUNTER, "bytes",
+	 "Bytes of spans that publishers wrote: what exporting all of them would move.",
+	 self_trace_published},
+	{"sidelight_trace_published_spans", SL_FAMILY_COUNTER, "", "Spans that publishers wrote.",
+	 self_trace_spans},
+	{"sidelight_trace_read_bytes", SL_FAMILY_COUNTER, "bytes",
+	 "Bytes read for traces, by part.", self_trace_read},
+	{"sidelight_trace_read_spans", SL_FAMILY_COUNTER, "", "Spans of kept traces.",
+	 self_trace_spans_read},
+	{"sidelight_trace_roots", SL_FAMILY_COUNTER, "", "Traces looked at, by their roots.",
+	 self_trace_roots},
 };
 
 size_t self_families(void)
@@ -572,6 +617,15 @@ void self_family(size_t i, struct sl_family *out)
 		.type = table[i].type,
 		.series = 1,
 	};
+}
+
+bool self_there(const struct self *s, size_t family)
+{
+	const char *name = table[family].name;
+
+	if (!strncmp(name, "sidelight_trace_", 16))
+		return s->c->tracer != NULL;
+	return self_live_there(s->c, name);
 }
 
 /* Also what they would expose under: nobody shall pass for one of them. */
@@ -598,6 +652,8 @@ struct self *self_begin(struct sl_collector *c, struct index *x)
 	s->x = x;
 	s->now_ns = sl_now_ns();
 	sl_collector_totals(c, &s->totals);
+	if (c->tracer)
+		sl_tracer_stats(c->tracer, &s->trace);
 	return s;
 }
 
@@ -620,6 +676,7 @@ void self_end(struct self *s)
 {
 	if (!s)
 		return;
+	self_live_end(s);
 	free(s->labels);
 	free(s);
 }

@@ -96,9 +96,12 @@ static int walk_family(void *arg, struct sl_family *out)
 	struct sl_family own;
 
 	for (;;) {
-		bool have = w->next_family < families, have_self = w->next_self < self_families();
+		bool have = w->next_family < families, have_self;
 		const struct index_family *f = have ? &w->x->family[w->next_family] : NULL;
 
+		while (w->next_self < self_families() && !self_there(w->self, w->next_self))
+			w->next_self++;
+		have_self = w->next_self < self_families();
 		if (!have && !have_self)
 			return 0;
 		if (have_self)
@@ -319,6 +322,7 @@ static int walk_series(void *arg, struct sl_series *out)
 	const struct item *i;
 	const struct def *def;
 
+	out->exemplar_trace = NULL;
 	if (w->in_self)
 		return self_next(w->self, out);
 	i = first_shown(w);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/link.h"
 
 /* ---- hosts ------------------------------------------------------------------------------------------- */
 
@@ -151,7 +151,7 @@ out:
 struct taker {
 	struct sl_point *out;
 	size_t room; /* free at the start of out[] */
-	int64_t from_ns;
+	int64_t from_ns, to_ns;
 	const struct sl_metric *metric;
 };
 
@@ -161,6 +161,8 @@ static bool take(struct taker *t, const int64_t *ns, const uint64_t *v, unsigned
 	while (n--) {
 		if (ns[n] < t->from_ns || !t->room)
 			return false;
+		if (ns[n] > t->to_ns)
+			continue;
 		t->out[--t->room] = (struct sl_point){ns[n], history_double(t->metric, v[n])};
 	}
 	return t->room > 0;
@@ -187,13 +189,14 @@ static unsigned int open_rows(const struct board *b, uint32_t column, int64_t *n
 	return n;
 }
 
-ssize_t sl_collector_history(struct sl_collector *c, uint64_t instance, uint32_t metric,
-			     int64_t from_ns, struct sl_point *out, size_t max)
+ssize_t sl_collector_history_between(struct sl_collector *c, uint64_t instance, uint32_t metric,
+				     int64_t from_ns, int64_t to_ns, struct sl_point *out,
+				     size_t max)
 {
 	struct index *x = index_get(c);
 	const struct region *r;
 	const struct board *b = find_board(x, instance, &r);
-	struct taker t = {.out = out, .room = max, .from_ns = from_ns};
+	struct taker t = {.out = out, .room = max, .from_ns = from_ns, .to_ns = to_ns};
 	int64_t ns[SL_COLUMN_ROWS];
 	uint64_t v[SL_COLUMN_ROWS], chunk, prev;
 	unsigned int n;
@@ -212,6 +215,8 @@ ssize_t sl_collector_history(struct sl_collector *c, uint64_t instance, uint32_t
 	if (b->row_ns && max) {
 		n = open_rows(b, metric, ns, v, &chunk);
 		for (more = take(&t, ns, v, n); more && chunk; chunk = prev) {
+			if (sl_ring_after(&r->worker->ring, instance, chunk, to_ns, &prev))
+				continue;
 			n = sl_ring_read(&r->worker->ring, instance, chunk, metric, ns, v, &prev);
 			/* Chunks of other columns come in between. */
 			if (n && ns[n - 1] < t.from_ns)
@@ -222,6 +227,12 @@ ssize_t sl_collector_history(struct sl_collector *c, uint64_t instance, uint32_t
 	memmove(out, out + t.room, (max - t.room) * sizeof(*out));
 	index_put(x);
 	return (ssize_t)(max - t.room);
+}
+
+ssize_t sl_collector_history(struct sl_collector *c, uint64_t instance, uint32_t metric,
+			     int64_t from_ns, struct sl_point *out, size_t max)
+{
+	return sl_collector_history_between(c, instance, metric, from_ns, INT64_MAX, out, max);
 }
 
 /* ---- workers and totals ----------------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/link.h"
 
 #define SPIN_NS	       30000u  /* completions come within microseconds: wait awake */
 #define NAP_NS	       50000u  /* ... or with naps, if they don't */
@@ -135,8 +135,12 @@ static uint64_t nap(const struct worker *w, uint64_t now_ns, uint64_t worked_ns)
 			wait = now_ns - worked_ns < STALLED_NS ? NAP_NS : 10 * NAP_NS;
 			n = n < wait ? n : wait;
 		}
-		if (l->urgents)
-			n = n < URGENT_NAP_NS ? n : URGENT_NAP_NS;
+		if (l->urgents || l->fetch) {
+			wait = l->fetch || l->urgent_ns < now_ns + URGENT_NAP_NS
+				       ? URGENT_NAP_NS
+				       : l->urgent_ns - now_ns;
+			n = n < wait ? n : wait;
+		}
 		if (l->state != SL_FABRIC_UP)
 			n = n < CONNECT_NAP_NS ? n : CONNECT_NAP_NS;
 	}

@@ -125,7 +125,7 @@ bool sl_bounds_make(struct sl_render *r)
 	for (size_t i = 0; i < b->count; i++) {
 		b->text_at[i] = (uint32_t)(p - b->text);
 		memcpy(p, "le=\"", 4);
-		p = sl_put_bound(p + 4, b->bound[i], r->format == SL_FORMAT_OPENMETRICS);
+		p = sl_print_bound(p + 4, b->bound[i], r->format == SL_FORMAT_OPENMETRICS);
 		memcpy(p, "\"} ", 3);
 		p += 3;
 	}

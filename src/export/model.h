@@ -64,6 +64,13 @@ struct sl_series {
 	const char *const *states;
 	size_t state_count;
 
+	/*
+	 * Counters: the trace that is an example of what was counted last, as a label set of
+	 * OpenMetrics ("trace_id"), or NULL. Its value is 1.
+	 */
+	const char *exemplar_trace; /* hex */
+	uint64_t exemplar_ns;       /* CLOCK_REALTIME */
+
 	uint64_t created_ns;      /* CLOCK_REALTIME start of counter or histogram, 0 unknown */
 };
 

@@ -68,7 +68,7 @@ static inline void put_digits(char *end, uint64_t v)
 		end[-1] = (char)('0' + v);
 }
 
-char *sl_put_u64(char *p, uint64_t v)
+char *sl_print_u64(char *p, uint64_t v)
 {
 	unsigned int n = digits_of(v);
 
@@ -76,12 +76,12 @@ char *sl_put_u64(char *p, uint64_t v)
 	return p + n;
 }
 
-char *sl_put_i64(char *p, int64_t v)
+char *sl_print_i64(char *p, int64_t v)
 {
 	if (v >= 0)
-		return sl_put_u64(p, (uint64_t)v);
+		return sl_print_u64(p, (uint64_t)v);
 	*p++ = '-';
-	return sl_put_u64(p, -(uint64_t)v);
+	return sl_print_u64(p, -(uint64_t)v);
 }
 
 /* ---- shortest decimals ------------------------------------------------------------------------ */
@@ -201,7 +201,7 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 		first = first < 0 ? -first : first;
 		if (first < 10)
 			*p++ = '0'; /* two digits at least, as printf and Go have it */
-		return sl_put_u64(p, (uint64_t)first);
+		return sl_print_u64(p, (uint64_t)first);
 	}
 	if (e >= 0) { /* ddd000 */
 		memcpy(p, text, (size_t)n);
@@ -233,7 +233,7 @@ static char *put_special(char *p, double v)
 	return p + (isnan(v) ? 3 : 4);
 }
 
-char *sl_put_f64(char *p, double v)
+char *sl_print_f64(char *p, double v)
 {
 	int64_t whole;
 
@@ -242,12 +242,12 @@ char *sl_put_f64(char *p, double v)
 	if (v > -0x1p53 && v < 0x1p53) {
 		whole = (int64_t)v;
 		if ((double)whole == v && (whole || !signbit(v)))
-			return sl_put_i64(p, whole);
+			return sl_print_i64(p, whole);
 	}
 	return put_shortest(p, v, -5, 17, false);
 }
 
-char *sl_put_bound(char *p, double v, bool point)
+char *sl_print_bound(char *p, double v, bool point)
 {
 	if (!isfinite(v))
 		return put_special(p, v);

@@ -12,17 +12,17 @@
 #define SL_NUMBER_MAX 32
 
 /* Each returns the end of what it wrote. */
-char *sl_put_u64(char *p, uint64_t v);
-char *sl_put_i64(char *p, int64_t v);
+char *sl_print_u64(char *p, uint64_t v);
+char *sl_print_i64(char *p, int64_t v);
 
 /* A sample's value: "42", "0.1", "1.5e-09", "1e+300", "NaN", "+Inf", "-Inf". */
-char *sl_put_f64(char *p, double v);
+char *sl_print_f64(char *p, double v);
 
 /*
  * The bound of a bucket, as Go prints it, since "le" is compared as a string: exponents from 1e+06
  * and below 0.0001 on. With point there is always a "." or an exponent: OpenMetrics wants "1.0".
  */
-char *sl_put_bound(char *p, double v, bool point);
+char *sl_print_bound(char *p, double v, bool point);
 
 /* The shortest decimal that reads back as v > 0, finite: v is digits * 10^exponent. */
 uint64_t sl_shortest(double v, int *exponent);

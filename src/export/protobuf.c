@@ -92,11 +92,11 @@ static size_t end(struct sl_render *r, size_t start, size_t guess)
 
 /* ---- histograms ------------------------------------------------------------------------------- */
 
-static void created(struct sl_render *r, unsigned char tag)
+static void timestamp(struct sl_render *r, unsigned char tag, uint64_t at)
 {
-	uint64_t s = r->series.created_ns / 1000000000u, ns = r->series.created_ns % 1000000000u;
+	uint64_t s = at / 1000000000u, ns = at % 1000000000u;
 
-	if (!r->series.created_ns)
+	if (!at)
 		return;
 	byte(r, tag);
 	varint(r, 1 + varint_bytes(s) + (ns ? 1 + varint_bytes(ns) : 0));
@@ -106,6 +106,11 @@ static void created(struct sl_render *r, unsigned char tag)
 		byte(r, TAG(2, VARINT));
 		varint(r, ns);
 	}
+}
+
+static void created(struct sl_render *r, unsigned char tag)
+{
+	timestamp(r, tag, r->series.created_ns);
 }
 
 static bool is_native(const struct sl_series *s)
@@ -259,14 +264,39 @@ static void gauge(struct sl_render *r, double v)
 	fixed64(r, v);
 }
 
-static void counter(struct sl_render *r, double v)
+#define EXEMPLAR_MAX 128u /* its label set, as OpenMetrics bounds it */
+
+/* The trace that is an example of what was counted. */
+static bool exemplar(struct sl_render *r)
+{
+	const char *trace = r->series.exemplar_trace;
+	size_t start;
+
+	if (!trace || strlen(trace) > EXEMPLAR_MAX)
+		return true;
+	if (!reserve(r, EXEMPLAR_MAX + 128))
+		return false;
+	start = begin(r, TAG(2, BYTES), 1);
+	if (!label(r, "trace_id", trace))
+		return false;
+	byte(r, TAG(2, FIXED64));
+	fixed64(r, 1);
+	timestamp(r, TAG(3, BYTES), r->series.exemplar_ns);
+	end(r, start, 1);
+	return true;
+}
+
+static bool counter(struct sl_render *r, double v)
 {
 	size_t start = begin(r, TAG(3, BYTES), 1);
 
 	byte(r, TAG(1, FIXED64));
 	fixed64(r, v);
+	if (!exemplar(r) || !reserve(r, 64))
+		return false;
 	created(r, TAG(3, BYTES));
 	end(r, start, 1);
+	return true;
 }
 
 static double value_of(const struct sl_series *s)
@@ -294,7 +324,8 @@ static bool metric(struct sl_render *r, int state, const char *state_label)
 		return false;
 	switch (r->family.type) {
 	case SL_FAMILY_COUNTER:
-		counter(r, value_of(s));
+		if (!counter(r, value_of(s)))
+			return false;
 		break;
 	case SL_FAMILY_HISTOGRAM:
 		if (!histogram(r))

@@ -195,7 +195,7 @@ int sl_render_next_series(struct sl_render *r, const char *reserved_label)
 		r->error = more;
 	if (more <= 0)
 		return 0;
-	for (size_t i = 0; i < r->series.label_count; i++)
+	for (size_t i = 0; *reserved_label && i < r->series.label_count; i++)
 		if (!strcmp(r->series.label_keys[i], reserved_label))
 			return rename_label(r, i);
 	return 1;

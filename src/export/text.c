@@ -21,7 +21,7 @@ static inline char *puts_(char *p, const char *s)
 
 static char *put_u64_value(char *p, uint64_t v)
 {
-	p = sl_put_u64(p, v);
+	p = sl_print_u64(p, v);
 	*p++ = '\n';
 	return p;
 }
@@ -113,11 +113,41 @@ static void begin_family(struct sl_render *r)
 static inline char *put_value(char *p, const struct sl_series *s)
 {
 	if (s->value_type == SL_VALUE_U64)
-		p = sl_put_u64(p, s->value.u64);
+		p = sl_print_u64(p, s->value.u64);
 	else if (s->value_type == SL_VALUE_I64)
-		p = sl_put_i64(p, s->value.i64);
+		p = sl_print_i64(p, s->value.i64);
 	else
-		p = sl_put_f64(p, s->value.f64);
+		p = sl_print_f64(p, s->value.f64);
+	*p++ = '\n';
+	return p;
+}
+
+/* Seconds, exact: a double would not hold nanoseconds. */
+static char *put_time(char *p, uint64_t ns)
+{
+	uint64_t fraction = ns % 1000000000u;
+
+	p = sl_print_u64(p, ns / 1000000000u);
+	*p++ = '.';
+	for (uint64_t unit = 100000000u; unit && (fraction || unit == 100000000u); unit /= 10) {
+		*p++ = (char)('0' + fraction / unit);
+		fraction %= unit;
+	}
+	return p;
+}
+
+#define EXEMPLAR_MAX 128u /* its label set, as the standard bounds it */
+
+/* Over the end of the line: " # {trace_id="..."} 1 TIME". */
+static char *put_exemplar(char *p, const struct sl_series *s)
+{
+	size_t n = strlen(s->exemplar_trace);
+
+	if (n + strlen("trace_id") > EXEMPLAR_MAX)
+		return p;
+	p = puts_(p - 1, " # {trace_id=\"");
+	p = puts_(put(p, s->exemplar_trace, n), "\"} 1 ");
+	p = put_time(p, s->exemplar_ns);
 	*p++ = '\n';
 	return p;
 }
@@ -140,7 +170,8 @@ static inline char *put_name(char *p, const struct sl_render *r, const char *suf
 /* Bytes of a line without what its caller adds: name, suffix, labels, value. */
 static inline size_t line_room(const struct sl_render *r)
 {
-	return r->prefix_bytes + r->series.label_bytes + 16 + SL_NUMBER_MAX;
+	return r->prefix_bytes + r->series.label_bytes + 16 + SL_NUMBER_MAX +
+	       (r->series.exemplar_trace ? EXEMPLAR_MAX + 64 : 0);
 }
 
 /* Counters, gauges and info: a line each, as many as the buffer takes. */
@@ -161,6 +192,9 @@ static void scalars(struct sl_render *r)
 			p = put(p, "1\n", 2);
 		else
 			p = put_value(p, &r->series);
+		if (r->series.exemplar_trace && r->format == SL_FORMAT_OPENMETRICS &&
+		    r->family.type == SL_FAMILY_COUNTER)
+			p = put_exemplar(p, &r->series);
 		sl_render_took(r, p);
 		if (r->created && r->family.type == SL_FAMILY_COUNTER) {
 			r->phase = SL_PHASE_LINES;
@@ -169,10 +203,10 @@ static void scalars(struct sl_render *r)
 	} while (r->out < r->end);
 }
 
-/* The start of a counter or histogram, in seconds, exact: a double would not hold nanoseconds. */
+/* The start of a counter or histogram. */
 static void created_line(struct sl_render *r)
 {
-	uint64_t ns = r->series.created_ns, fraction = ns % 1000000000u;
+	uint64_t ns = r->series.created_ns;
 	size_t suffix = r->family.type == SL_FAMILY_COUNTER ? strlen("_total") : 0;
 	char *p;
 
@@ -185,12 +219,7 @@ static void created_line(struct sl_render *r)
 	r->prefix_bytes -= suffix;
 	p = put_name(p, r, "_created", 8);
 	r->prefix_bytes += suffix;
-	p = sl_put_u64(p, ns / 1000000000u);
-	*p++ = '.';
-	for (uint64_t unit = 100000000u; unit && (fraction || unit == 100000000u); unit /= 10) {
-		*p++ = (char)('0' + fraction / unit);
-		fraction %= unit;
-	}
+	p = put_time(p, ns);
 	*p++ = '\n';
 	sl_render_took(r, p);
 }
@@ -229,7 +258,7 @@ static void histogram_line(struct sl_render *r)
 		p = put_u64_value(p, r->cumulative);
 	} else if (r->line == b->count + 1) {
 		p = put_name(p, r, "_sum", 4);
-		p = sl_put_f64(p, s->sum);
+		p = sl_print_f64(p, s->sum);
 		*p++ = '\n';
 	} else {
 		p = put_name(p, r, "_count", 6);

@@ -62,6 +62,12 @@ struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts
 		f->opts.connect_timeout_ms = DEFAULT_CONNECT_MS;
 	if (!f->opts.buffer_bytes)
 		f->opts.buffer_bytes = DEFAULT_BUFFER;
+	if (f->opts.notify) { /* a line a request: places are a power of two */
+		size_t lines = (size_t)f->opts.queue_depth * 2 * 64;
+
+		if (f->opts.buffer_bytes < lines)
+			f->opts.buffer_bytes = lines;
+	}
 	if (!f->opts.ib_port)
 		f->opts.ib_port = 1;
 	f->backoff_ns = SL_BACKOFF_MIN_NS;
@@ -209,6 +215,20 @@ int sl_fabric_poll(struct sl_fabric *f, struct sl_read **done, uint32_t max, uin
 	}
 	f->outstanding -= n;
 	return (int)n;
+}
+
+int sl_fabric_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
+{
+	int err;
+
+	if (f->state != SL_FABRIC_UP)
+		return -ENOTCONN;
+	if (!f->opts.notify || !f->ops->notify)
+		return -EOPNOTSUPP;
+	err = f->ops->notify(f, entry, verdict);
+	if (!err)
+		f->stats.notices++;
+	return err;
 }
 
 uint32_t sl_fabric_outstanding(const struct sl_fabric *f)

@@ -31,6 +31,7 @@ struct sl_fabric_opts {
 	uint32_t queue_depth;     /* outstanding work requests, 0: 128 */
 	uint32_t connect_timeout_ms; /* 0: 2000 */
 	size_t buffer_bytes;      /* registered landing memory, 0: 4 MiB */
+	bool notify;              /* for sl_fabric_notify(), and not for READs */
 };
 
 struct sl_read {
@@ -53,6 +54,7 @@ struct sl_fabric_stats {
 	uint64_t errors_timeout, errors_access, errors_other, wrong_id;
 	uint64_t connects, disconnects;
 	char last_error[160];
+	uint64_t notices;
 };
 
 /*
@@ -105,6 +107,16 @@ int sl_fabric_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count);
  */
 int sl_fabric_poll(struct sl_fabric *f, struct sl_read **done, uint32_t max, uint64_t now_ns,
 		   uint64_t timeout_ns);
+/*
+ * Tells the host what is thought of one of its regions; entry is the region's index in the
+ * directory. One-sided over verbs: a WRITE into the host's board. On a connection that was opened
+ * with notify, so that a host that does not listen holds up no READ. 0, or -errno: -ENOTCONN,
+ * -EAGAIN too many are on the way (as when the host does not listen; it connects anew), -EOPNOTSUPP.
+ * That it arrived is not told: say it again when it matters.
+ */
+struct sl_msg_verdict;
+int sl_fabric_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict);
+
 uint32_t sl_fabric_outstanding(const struct sl_fabric *f);
 
 void sl_fabric_stats(const struct sl_fabric *f, struct sl_fabric_stats *out);

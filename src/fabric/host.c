@@ -20,7 +20,9 @@
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
 #define BACKLOG		     64
-#define EVENTS_A_DISPATCH    64 /* so that a flood of connections can't hold the agent's loop */
+#define NOTIFIERS_MAX	     16u /* of the queue pairs */
+#define NOTICES_OUT	     64u /* that one of them may make before we have looked */
+#define EVENTS_A_DISPATCH    64	 /* so that a flood of connections can't hold the agent's loop */
 
 _Static_assert(sizeof(struct sl_host_hello) == 48, "hello");
 
@@ -30,6 +32,8 @@ struct conn {
 	uint64_t serial;
 	uint64_t connected_ns; /* 0: not yet established */
 	bool probing;	       /* a probe is on its way */
+	bool notifies;
+	uint32_t taken; /* its receives that are to be posted again */
 };
 
 struct sl_host {
@@ -38,6 +42,11 @@ struct sl_host {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq; /* of all connections: holds nothing but ends of probes */
 	struct ibv_device_attr device;
+	struct ibv_comp_channel *bell; /* with the board: rings when there are notices */
+	struct ibv_cq *notices;
+	uint32_t notifiers;
+	void (*notice)(void *arg, uint32_t entry);
+	void *notice_arg;
 	int epoll, timer;
 	struct conn *conns;
 	uint32_t conn_count, max_queues, keepalive_ms;
@@ -286,6 +295,7 @@ static void drop(struct sl_host *h, struct conn *c)
 		at = &(*at)->next;
 	*at = c->next;
 	h->conn_count--;
+	h->notifiers -= c->notifies;
 	if (c->connected_ns)
 		h->stats.disconnected++;
 	rdma_disconnect(c->id); /* answers a DREQ, or sends one */
@@ -305,6 +315,17 @@ static void reject(struct sl_host *h, struct rdma_cm_id *id, int error)
 	rdma_destroy_id(id);
 }
 
+/* A notice carries its data in the board: the receive that it uses up needs no memory. */
+static int post_receives(struct ibv_qp *qp, uint32_t count)
+{
+	struct ibv_recv_wr wr = {0}, *bad;
+	int err = 0;
+
+	while (count-- && !err)
+		err = ibv_post_recv(qp, &wr, &bad);
+	return -err;
+}
+
 /* A collector asks to connect. request is a copy of its private data. */
 static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
 			    const struct sl_verbs_request *request, uint8_t reads_wanted)
@@ -322,6 +343,7 @@ static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
 	};
 	struct ibv_qp_attr access = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
 	uint8_t timeout = SL_VERBS_ACK_TIMEOUT;
+	bool notifies = request->flags & SL_VERBS_NOTIFY;
 	struct conn *c;
 
 	if (request->magic != SL_VERBS_REQUEST_MAGIC || request->version != SL_VERBS_VERSION) {
@@ -332,7 +354,11 @@ static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
 		reject(h, id, EAGAIN);
 		return;
 	}
-	if (h->conn_count >= h->max_queues) {
+	if (notifies && !h->notices) {
+		reject(h, id, EOPNOTSUPP);
+		return;
+	}
+	if (h->conn_count >= h->max_queues || (notifies && h->notifiers >= NOTIFIERS_MAX)) {
 		reject(h, id, ENOSPC);
 		return;
 	}
@@ -342,7 +368,18 @@ static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
 		return;
 	}
 	rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
+	if (notifies) {
+		attr.recv_cq = h->notices;
+		attr.cap.max_recv_wr = NOTICES_OUT;
+		access.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	}
 	if (rdma_create_qp(id, h->pd, &attr)) {
+		free(c);
+		reject(h, id, ENOMEM);
+		return;
+	}
+	if (notifies && post_receives(id->qp, NOTICES_OUT)) {
+		rdma_destroy_qp(id);
 		free(c);
 		reject(h, id, ENOMEM);
 		return;
@@ -359,13 +396,16 @@ static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
 		return;
 	}
 	/*
-	 * RDMA-CM lets every queue pair be written through; this one is for READs. The rights of
-	 * a READ need both the queue pair's and the memory region's (IBTA 10.6.3).
+	 * RDMA-CM lets every queue pair be read and written through; this one is for READs, or
+	 * for notices. Each right needs both the queue pair's and the memory region's (IBTA
+	 * 10.6.3).
 	 */
 	ibv_modify_qp(id->qp, &access, IBV_QP_ACCESS_FLAGS);
 
 	c->id = id;
 	c->serial = ++h->serial;
+	c->notifies = notifies;
+	h->notifiers += notifies;
 	c->next = h->conns;
 	id->context = c;
 	h->conns = c;
@@ -445,6 +485,41 @@ static void probes(struct sl_host *h)
 		probe(c);
 }
 
+/*
+ * All that is there, which the receives bound; only then they are posted again, so that no flood
+ * keeps us here. A collector that is faster than us waits at its end.
+ */
+static void notices(struct sl_host *h)
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *context;
+
+	if (ibv_get_cq_event(h->bell, &cq, &context))
+		return;
+	ibv_ack_cq_events(cq, 1);
+	ibv_req_notify_cq(h->notices, 0); /* before looking: what comes after it rings again */
+	while (ibv_poll_cq(h->notices, 1, &wc) > 0) {
+		struct conn *c = h->conns;
+
+		while (c && c->id->qp->qp_num != wc.qp_num)
+			c = c->next;
+		/* Of one that is gone, or its end, which the probe or CM tells. */
+		if (!c || !c->notifies || wc.status != IBV_WC_SUCCESS)
+			continue;
+		c->taken++;
+		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
+			continue; /* a SEND: nobody asked for it */
+		h->stats.notices++;
+		h->notice(h->notice_arg, ntohl(wc.imm_data));
+	}
+	for (struct conn *c = h->conns; c; c = c->next) {
+		if (c->taken)
+			post_receives(c->id->qp, c->taken);
+		c->taken = 0;
+	}
+}
+
 static void async_events(struct sl_host *h)
 {
 	struct ibv_async_event event;
@@ -453,7 +528,7 @@ static void async_events(struct sl_host *h)
 		enum ibv_event_type type = event.event_type;
 
 		ibv_ack_async_event(&event);
-		if (type == IBV_EVENT_DEVICE_FATAL)
+		if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR)
 			h->stats.lost = true;
 	}
 	/* A device that is gone would make the descriptor readable for ever. */
@@ -471,9 +546,9 @@ int sl_host_fd(const struct sl_host *h)
 void sl_host_dispatch(struct sl_host *h)
 {
 	struct rdma_cm_event *event;
-	struct epoll_event ready[3];
+	struct epoll_event ready[4];
 	uint64_t ticks;
-	int count = epoll_wait(h->epoll, ready, 3, 0);
+	int count = epoll_wait(h->epoll, ready, 4, 0);
 
 	for (int i = 0; i < count; i++) {
 		if (ready[i].data.fd == h->timer) {
@@ -485,6 +560,8 @@ void sl_host_dispatch(struct sl_host *h)
 					break;
 				cm_event(h, event);
 			}
+		} else if (h->bell && ready[i].data.fd == h->bell->fd) {
+			notices(h);
 		} else {
 			async_events(h);
 		}
@@ -497,6 +574,10 @@ void sl_host_close(struct sl_host *h)
 		return;
 	while (h->conns)
 		drop(h, h->conns);
+	if (h->notices)
+		ibv_destroy_cq(h->notices);
+	if (h->bell)
+		ibv_destroy_comp_channel(h->bell);
 	ibv_destroy_cq(h->cq);
 	ibv_dealloc_pd(h->pd);
 	rdma_destroy_id(h->listener);
@@ -510,9 +591,10 @@ void sl_host_close(struct sl_host *h)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+static int add_memory(struct sl_host *h, void *map, size_t bytes, int access,
+		      struct sl_host_key *key)
 {
-	struct ibv_mr *mr = ibv_reg_mr(h->pd, map, bytes, IBV_ACCESS_REMOTE_READ);
+	struct ibv_mr *mr = ibv_reg_mr(h->pd, map, bytes, access);
 
 	if (!mr)
 		return -errno;
@@ -520,6 +602,60 @@ int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_
 	h->stats.registered_regions++;
 	h->stats.registered_bytes += bytes;
 	return 0;
+}
+
+int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+{
+	return add_memory(h, map, bytes, IBV_ACCESS_REMOTE_READ, key);
+}
+
+int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key,
+			   void (*notice)(void *arg, uint32_t entry), void *arg)
+{
+	/* Twice what can be on the way: those of a queue pair that went may still lie there. */
+	int room = (int)(NOTIFIERS_MAX * NOTICES_OUT * 2), err;
+
+	/* Who may write must be able to write here (ibv_reg_mr(3)). */
+	err = add_memory(h, map, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, key);
+	if (err)
+		return err;
+	if (room > h->device.max_cqe)
+		room = h->device.max_cqe;
+	h->bell = ibv_create_comp_channel(h->listener->verbs);
+	if (!h->bell)
+		goto err_memory;
+	h->notices = ibv_create_cq(h->listener->verbs, room, NULL, h->bell, 0);
+	if (!h->notices)
+		goto err_bell;
+	err = set_nonblocking(h->bell->fd);
+	if (!err)
+		err = watch(h, h->bell->fd);
+	if (!err)
+		err = -ibv_req_notify_cq(h->notices, 0);
+	if (err) {
+		errno = -err;
+		goto err_notices;
+	}
+	h->notice = notice;
+	h->notice_arg = arg;
+	h->hello.board_addr = key->addr;
+	h->hello.board_rkey = key->rkey;
+	return 0;
+
+err_notices:
+	err = errno;
+	ibv_destroy_cq(h->notices);
+	h->notices = NULL;
+	errno = err;
+err_bell:
+	err = errno;
+	ibv_destroy_comp_channel(h->bell);
+	h->bell = NULL;
+	errno = err;
+err_memory:
+	err = errno;
+	sl_host_unregister(h, key);
+	return -err;
 }
 
 void sl_host_unregister(struct sl_host *h, struct sl_host_key *key)
@@ -537,14 +673,12 @@ void sl_host_unregister(struct sl_host *h, struct sl_host_key *key)
 void sl_host_set_directory(struct sl_host *h, const struct sl_host_key *key, uint64_t length,
 			   uint64_t agent_instance)
 {
-	h->hello = (struct sl_host_hello){
-		.magic = SL_VERBS_HELLO_MAGIC,
-		.version = SL_VERBS_VERSION,
-		.agent_instance = agent_instance,
-		.directory_addr = key->addr,
-		.directory_length = length,
-		.directory_rkey = key->rkey,
-	};
+	h->hello.magic = SL_VERBS_HELLO_MAGIC;
+	h->hello.version = SL_VERBS_VERSION;
+	h->hello.agent_instance = agent_instance;
+	h->hello.directory_addr = key->addr;
+	h->hello.directory_length = length;
+	h->hello.directory_rkey = key->rkey;
 }
 
 /* ---- looking at it -------------------------------------------------------------------------- */
@@ -605,6 +739,13 @@ void sl_host_close(struct sl_host *h)
 int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
 {
 	(void)h, (void)map, (void)bytes, (void)key;
+	return -EOPNOTSUPP;
+}
+
+int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key,
+			   void (*notice)(void *arg, uint32_t entry), void *arg)
+{
+	(void)h, (void)map, (void)bytes, (void)key, (void)notice, (void)arg;
 	return -EOPNOTSUPP;
 }
 

@@ -9,6 +9,10 @@
  * A collector that goes away says so, also when it is killed (its kernel does). One whose machine
  * or link is gone can't, and a queue pair that only answers never notices: hence a probe of
  * every connection each keepalive_ms, a WRITE of no bytes, after whose failure it is freed.
+ *
+ * Two kinds of connections. Those of readers may READ and nothing else. Those that asked to notify
+ * may WRITE, and of all memory only the board is registered for that: one WRITE with immediate data
+ * a notice, so that this side sleeps until there is one.
  */
 #ifndef SL_FABRIC_HOST_H
 #define SL_FABRIC_HOST_H
@@ -39,7 +43,8 @@ struct sl_host_hello {
 	uint64_t directory_addr;
 	uint64_t directory_length;
 	uint32_t directory_rkey;
-	uint32_t reserved[3];
+	uint32_t board_rkey; /* 0: no board */
+	uint64_t board_addr; /* struct sl_board_line for each entry of the directory */
 };
 
 struct sl_host_key {
@@ -56,6 +61,13 @@ void sl_host_close(struct sl_host *h);
 /* REMOTE_READ only. map must be writable (registration fails with EFAULT otherwise). 0 or -errno */
 int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key);
 void sl_host_unregister(struct sl_host *h, struct sl_host_key *key);
+
+/*
+ * The same for REMOTE_WRITE, at most once a host: the memory that collectors may notify us by. notice
+ * is called by sl_host_dispatch() with the immediate data of each, which may be anything.
+ */
+int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key,
+			   void (*notice)(void *arg, uint32_t entry), void *arg);
 
 /* Call once before the first dispatch. */
 void sl_host_set_directory(struct sl_host *h, const struct sl_host_key *key, uint64_t length,
@@ -75,6 +87,7 @@ size_t sl_host_queues(const struct sl_host *h, struct sl_host_queue *out, size_t
 
 struct sl_host_stats {
 	uint64_t accepted, rejected, disconnected, registered_regions, registered_bytes;
+	uint64_t notices;
 	bool lost; /* the device is gone: unregister all, close, and open again when it is back */
 	char device[64], gid[48], address[64];
 	int gid_index, ib_port;

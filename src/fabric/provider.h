@@ -42,6 +42,8 @@ struct sl_fabric_ops {
 	uint32_t (*post)(struct sl_fabric *f, struct sl_read *reads, uint32_t count);
 	/* Finishes what has completed, and what is older than timeout_ns. NULL: nothing to do. */
 	void (*poll)(struct sl_fabric *f, uint64_t now_ns, uint64_t timeout_ns);
+	/* Called while up, on a connection with opts.notify. As sl_fabric_notify(). */
+	int (*notify)(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict);
 };
 
 struct sl_fabric {

@@ -20,13 +20,16 @@
 struct sl_verbs_request {
 	uint32_t magic;
 	uint32_t version;
+	uint32_t flags; /* CM pads private data with zeroes: one that says nothing reads */
 };
+#define SL_VERBS_NOTIFY 1u /* to WRITE into the board, and to READ nothing */
 
 /* Private data of the host's rejection. */
 #define SL_VERBS_REFUSAL_MAGIC 0x31524c53u /* "SLR1" */
 struct sl_verbs_refusal {
 	uint32_t magic;
-	int32_t error; /* a positive errno: ENOSPC no queue pair left, EPROTO not understood */
+	int32_t error; /* a positive errno: ENOSPC no queue pair left, EPROTO not understood,
+			* EOPNOTSUPP no board */
 };
 
 #define SL_VERBS_HELLO_MAGIC 0x31484c53u /* "SLH1" */

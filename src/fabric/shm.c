@@ -460,6 +460,20 @@ static uint32_t shm_post(struct sl_fabric *f, struct sl_read *reads, uint32_t co
 	return count;
 }
 
+/* No answer: what the agent made of it is its own to count. */
+static int shm_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
+{
+	struct shm *s = of(f);
+	int err = ask(s, SL_MSG_VERDICT, verdict, sizeof(*verdict));
+
+	(void)entry;
+	if (!err || err == -EAGAIN)
+		return err;
+	sl_fabric_failed(f, "%s: %s", f->target, strerror(-err));
+	hang_up(s, monotonic_ns());
+	return -ENOTCONN;
+}
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static const char *path_of(const char *target)
@@ -511,4 +525,5 @@ const struct sl_fabric_ops sl_provider_shm = {
 	.map = shm_map,
 	.unmap = shm_unmap,
 	.post = shm_post,
+	.notify = shm_notify,
 };

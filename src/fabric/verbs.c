@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * verbs.c - the provider for a host over RDMA: the active side of a reliable connection, which
- * READs and does nothing else.
+ * READs and does nothing else, or notifies and does nothing else.
  *
  * Accounting of work requests. A send queue of a reliable connection completes in the order of
  * posting, and a request without IBV_SEND_SIGNALED that succeeded makes no completion
@@ -33,6 +33,7 @@ static bool verbs_takes(const char *target)
 #include <stdlib.h>
 #include <time.h>
 
+#include <sidelight/attach.h>
 #include <sidelight/region.h>
 
 #include "fabric/host.h"
@@ -44,6 +45,7 @@ static bool verbs_takes(const char *target)
 #define MERGE_BYTES_MAX	       (256u << 10) /* of one work request */
 #define GAP_MAX		       512u	    /* bytes between two READs worth reading for nothing */
 #define COMPLETIONS_A_POLL     32
+#define NOTICE_TIMEOUT_NS      1000000000u
 
 _Static_assert(GAP_MAX <= SL_BUFFER_TAIL, "the sink");
 
@@ -86,7 +88,9 @@ struct verbs {
 	uint32_t reads_head, reads_count;
 	struct ibv_send_wr *chain; /* scratch of post: opts.queue_depth */
 	struct ibv_sge *sge;	   /* SGES_MAX for each */
-	uint8_t *sink;		   /* where the bytes of a gap land: in the buffer's tail */
+	uint64_t board_addr;	   /* of the host; notices go there */
+	uint32_t board_rkey;
+	uint8_t *sink; /* where the bytes of a gap land: in the buffer's tail */
 };
 
 static struct verbs *of(struct sl_fabric *f)
@@ -277,9 +281,10 @@ static void look_up(struct verbs *v, uint64_t now_ns)
 
 static void request_connection(struct verbs *v, uint64_t now_ns)
 {
-	static const struct sl_verbs_request hello = {
+	const struct sl_verbs_request hello = {
 		.magic = SL_VERBS_REQUEST_MAGIC,
 		.version = SL_VERBS_VERSION,
+		.flags = v->base.opts.notify ? SL_VERBS_NOTIFY : 0,
 	};
 	struct rdma_conn_param param = {
 		.private_data = &hello,
@@ -371,6 +376,12 @@ static void established(struct verbs *v, uint64_t now_ns, const struct sl_host_h
 		give_up(v, now_ns, "what answers there is no sidelight agent of this version");
 		return;
 	}
+	if (v->base.opts.notify && (!hello->board_addr || !hello->board_rkey)) {
+		give_up(v, now_ns, "the agent there takes no verdicts");
+		return;
+	}
+	v->board_addr = hello->board_addr;
+	v->board_rkey = hello->board_rkey;
 	/* Not before: a host that is away costs no registration at every attempt. */
 	v->mr = ibv_reg_mr(v->pd, v->base.buffer, v->base.opts.buffer_bytes + SL_BUFFER_TAIL,
 			   IBV_ACCESS_LOCAL_WRITE);
@@ -394,6 +405,8 @@ static void rejected(struct verbs *v, uint64_t now_ns, int reason,
 	/* Reasons of IBTA 12.6.7.2; a CM answers 8 for a port that nobody listens on. */
 	if (refusal->magic == SL_VERBS_REFUSAL_MAGIC && refusal->error == ENOSPC)
 		snprintf(why, sizeof(why), "refused: the agent's queue pairs are used up");
+	else if (refusal->magic == SL_VERBS_REFUSAL_MAGIC && refusal->error == EOPNOTSUPP)
+		snprintf(why, sizeof(why), "the agent there takes no verdicts");
 	else if (refusal->magic == SL_VERBS_REFUSAL_MAGIC)
 		snprintf(why, sizeof(why), "refused by the agent: %s", strerror(refusal->error));
 	else if (reason == 8)
@@ -470,6 +483,8 @@ static bool cm_event(struct verbs *v, uint64_t now_ns)
 	return v->id != NULL;
 }
 
+static void verbs_poll(struct sl_fabric *f, uint64_t now_ns, uint64_t timeout_ns);
+
 static void verbs_drive(struct sl_fabric *f, uint64_t now_ns)
 {
 	struct verbs *v = of(f);
@@ -482,6 +497,11 @@ static void verbs_drive(struct sl_fabric *f, uint64_t now_ns)
 	if (v->broken) {
 		reset(v, now_ns, 0);
 		return;
+	}
+	if (f->opts.notify) { /* of which nobody awaits the end */
+		verbs_poll(f, now_ns, NOTICE_TIMEOUT_NS);
+		if (f->state != SL_FABRIC_UP && !v->id)
+			return;
 	}
 	if (now_ns < v->check_ns)
 		return;
@@ -637,6 +657,50 @@ static uint32_t verbs_post(struct sl_fabric *f, struct sl_read *reads, uint32_t 
 	return taken;
 }
 
+/*
+ * A WRITE with immediate data: what is written is there before the host hears of it (IBTA 9.4.2),
+ * and the host's receives bound how many it has not heard yet. The line lies in the buffer, where no
+ * READ lands on such a connection, at the place of its request.
+ */
+static int verbs_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
+{
+	struct verbs *v = of(f);
+	struct sl_board_line *line = (struct sl_board_line *)f->buffer + (v->tail & v->mask);
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)line, .length = sizeof(*line), .lkey = v->mr->lkey};
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = (uint64_t)v->generation << 32 | v->tail,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+			.send_flags = IBV_SEND_SIGNALED,
+			.imm_data = htonl(entry),
+			.wr.rdma.remote_addr = v->board_addr + entry * sizeof(*line),
+			.wr.rdma.rkey = v->board_rkey,
+		};
+	uint64_t cell[8] = {0};
+	int err;
+
+	if (v->broken)
+		return -ENOTCONN;
+	if (v->tail - v->head == v->depth)
+		return -EAGAIN;
+	memcpy(cell, verdict, sizeof(*verdict));
+	cell[7] = sl_line_check(cell);
+	memcpy(line, cell, sizeof(*line));
+	err = ibv_post_send(v->id->qp, &wr, &bad);
+	if (err) {
+		sl_fabric_failed(f, "%s: ibv_post_send: %s", f->target, strerror(err));
+		v->broken = true;
+		return -ENOTCONN;
+	}
+	v->requests[v->tail++ & v->mask] = (struct request){.posted_ns = monotonic_ns()};
+	f->stats.doorbells++;
+	f->stats.work_requests++;
+	return 0;
+}
+
 static int status_of(enum ibv_wc_status status)
 {
 	switch (status) {
@@ -669,7 +733,10 @@ static bool completed(struct verbs *v, const struct ibv_wc *wc)
 	}
 	while (v->head != number)
 		finish_oldest(v, 0);
-	if (status) {
+	if (status && !v->requests[number & v->mask].reads) {
+		sl_fabric_failed(f, "%s: WRITE of a verdict: %s", f->target,
+				 ibv_wc_status_str(wc->status));
+	} else if (status) {
 		const struct request *r = &v->requests[number & v->mask];
 		const struct sl_read *first = v->reads[v->reads_head];
 
@@ -710,7 +777,7 @@ static void verbs_poll(struct sl_fabric *f, uint64_t now_ns, uint64_t timeout_ns
 		return;
 	oldest = v->requests[v->head & v->mask].posted_ns;
 	if (now_ns > oldest && now_ns - oldest >= timeout_ns) {
-		sl_fabric_failed(f, "%s: a READ got no answer for %llu ms", f->target,
+		sl_fabric_failed(f, "%s: a request got no answer for %llu ms", f->target,
 				 (unsigned long long)((now_ns - oldest) / 1000000u));
 		reset(v, now_ns, timeout_ns);
 	}
@@ -855,4 +922,5 @@ const struct sl_fabric_ops sl_provider_verbs = {
 	.unmap = verbs_unmap,
 	.post = verbs_post,
 	.poll = verbs_poll,
+	.notify = verbs_notify,
 };

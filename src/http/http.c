@@ -41,6 +41,7 @@ struct route {
 	const char *method;
 	char *before; /* up to the variable, or all */
 	char *after;  /* behind it; NULL: no variable */
+	bool rest;    /* the variable is all that follows */
 	sl_http_handler fn;
 	void *arg;
 };
@@ -216,12 +217,13 @@ static const struct packed *packed_get(struct sl_http *h, const void *body, size
 int sl_http_route(struct sl_http *h, const char *method, const char *path, sl_http_handler fn,
 		  void *arg)
 {
-	const char *variable = strstr(path, "{}");
+	const char *rest = strstr(path, "{*}"), *variable = rest ? rest : strstr(path, "{}");
 	struct route *r = &h->routes[h->route_count];
 
 	if (h->daemon)
 		return -EBUSY;
-	if (*path != '/' || !fn || (variable && strstr(variable + 2, "{}")))
+	if (*path != '/' || !fn || (rest && (rest[3] || strstr(path, "{}"))) ||
+	    (variable && strstr(variable + 2, "{}")))
 		return -EINVAL;
 	if (h->route_count == MAX_ROUTES)
 		return -ENOSPC;
@@ -229,7 +231,8 @@ int sl_http_route(struct sl_http *h, const char *method, const char *path, sl_ht
 	r->fn = fn;
 	r->arg = arg;
 	r->before = variable ? strndup(path, (size_t)(variable - path)) : strdup(path);
-	r->after = variable ? strdup(variable + 2) : NULL;
+	r->after = variable ? strdup(variable + (rest ? 3 : 2)) : NULL;
+	r->rest = rest;
 	if (!r->before || (variable && !r->after)) {
 		free(r->before);
 		free(r->after);
@@ -255,7 +258,7 @@ static bool route_matches(const struct route *r, const char *path, const char **
 		return false;
 	*variable = path + before;
 	*bytes = length - before - after;
-	return !memchr(*variable, '/', *bytes);
+	return r->rest || !memchr(*variable, '/', *bytes);
 }
 
 static const struct route *route_find(struct sl_http_request *req)
@@ -328,6 +331,27 @@ const char *sl_http_header(const struct sl_http_request *req, const char *name)
 const char *sl_http_query(const struct sl_http_request *req, const char *key)
 {
 	return MHD_lookup_connection_value(req->connection, MHD_GET_ARGUMENT_KIND, key);
+}
+
+struct each {
+	bool (*fn)(void *arg, const char *key, const char *value);
+	void *arg;
+};
+
+static enum MHD_Result each_parameter(void *arg, enum MHD_ValueKind kind, const char *key,
+				      const char *value)
+{
+	const struct each *e = arg;
+
+	(void)kind;
+	return e->fn(e->arg, key, value ? value : "") ? MHD_YES : MHD_NO;
+}
+
+void sl_http_query_each(const struct sl_http_request *req,
+			bool (*fn)(void *arg, const char *key, const char *value), void *arg)
+{
+	MHD_get_connection_values(req->connection, MHD_GET_ARGUMENT_KIND, each_parameter,
+				  &(struct each){fn, arg});
 }
 
 const void *sl_http_body(const struct sl_http_request *req, size_t *bytes)
@@ -759,6 +783,8 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 		c->fd = info->connect_fd;
 		c->deadline_ns = sl_now_ns() + 2ull * h->opts.timeout_s * 1000000000u;
 		pthread_mutex_lock(&h->lock);
+		if (!h->connections)
+			pthread_cond_signal(&h->wake);
 		c->next = h->connections;
 		c->link = &h->connections;
 		if (c->next)
@@ -813,7 +839,11 @@ static void *reap(void *arg)
 		for (struct connection *c = h->connections; c; c = c->next)
 			if (!c->shut && now > c->deadline_ns)
 				c->shut = !shutdown(c->fd, SHUT_RDWR) || errno == ENOTCONN;
-		pthread_cond_timedwait(&h->wake, &h->lock, &t);
+		/* Without connections there is nothing to wake for: a daemon at rest shall be at rest. */
+		if (h->connections)
+			pthread_cond_timedwait(&h->wake, &h->lock, &t);
+		else
+			pthread_cond_wait(&h->wake, &h->lock);
 	}
 	pthread_mutex_unlock(&h->lock);
 	return NULL;

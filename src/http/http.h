@@ -37,7 +37,8 @@ struct sl_http_opts {
 /* NULL with errno and one line in error (port in use, bad address). Routes come before start. */
 struct sl_http *sl_http_new(const struct sl_http_opts *opts, char *error, size_t error_bytes);
 /*
- * path: exact ("/health"), or with one trailing variable ("/rdma/qp/{}", "/rdma/qp/{}/connect").
+ * path: exact ("/health"), or with one trailing variable ("/rdma/qp/{}", "/rdma/qp/{}/connect"), or
+ * with all that follows as the variable ("/apis/{*}").
  * methods that a path does not have are answered 405 with Allow; unknown paths 404.
  */
 int sl_http_route(struct sl_http *h, const char *method, const char *path, sl_http_handler fn,
@@ -50,7 +51,11 @@ const char *sl_http_method(const struct sl_http_request *req);
 const char *sl_http_path(const struct sl_http_request *req);
 const char *sl_http_variable(const struct sl_http_request *req); /* what {} matched, or "" */
 const char *sl_http_header(const struct sl_http_request *req, const char *name); /* or NULL */
-const char *sl_http_query(const struct sl_http_request *req, const char *key);   /* or NULL */
+/* The value of a parameter, the first one if it was given several times; or NULL. */
+const char *sl_http_query(const struct sl_http_request *req, const char *key);
+/* Calls fn for each parameter in the order in which they were given, until it returns false. */
+void sl_http_query_each(const struct sl_http_request *req,
+			bool (*fn)(void *arg, const char *key, const char *value), void *arg);
 const void *sl_http_body(const struct sl_http_request *req, size_t *bytes);
 
 /*

@@ -36,6 +36,8 @@ enum sl_fault {
 	SL_FAULT_COUNT
 };
 const char *sl_fault_name(enum sl_fault fault); /* "magic", "version", ... static storage */
+const char *sl_state_name(uint32_t state);      /* of enum sl_region_state: "live", ... or "unknown" */
+const char *sl_kind_name(enum sl_metric_kind kind); /* "counter", whether of u64 or f64, ... */
 
 struct sl_text_label {
 	const char *key;   /* NUL-terminated, valid by the rules of sidelight.h */
@@ -60,6 +62,9 @@ struct sl_region_info {
 	uint64_t schema_bytes;
 	uint64_t entries;        /* directory: offset */
 	uint32_t max_entries;
+	uint64_t spans;          /* offset of the section; 0: none. See spans.h */
+	uint64_t span_bytes;
+	uint32_t span_lines;     /* of a ring; there is one for each of max_stripes */
 	uint32_t label_count;
 	struct sl_text_label labels[SL_LABELS_MAX]; /* point into label_text */
 	char label_text[SL_HEADER_LABELS_MAX + 1];
@@ -137,13 +142,19 @@ struct sl_schema {
 	uint64_t parsed;                /* bytes of the section that were consumed */
 	uint64_t cells;                 /* one more than the highest cell in use */
 	size_t bytes;                   /* memory held */
+	bool strings_only;              /* set after init: whatever else there is counts as skipped */
 	size_t skipped;                 /* records of a kind not known here */
+	char **strings;                 /* names and keys of spans, in the order of their ids */
+	uint32_t *string_ids;
+	size_t string_count, string_capacity;
 
 	/* private to schema.c and values.c */
 	uint64_t key[2];                /* random: of the hash table */
 	size_t capacity;
 	struct sl_schema_slot *slots;   /* finds name and labels again */
 	size_t slot_count;
+	uint64_t *taken;                /* bit c is set if cell c belongs to a record */
+	size_t taken_words;
 	struct sl_special *specials;    /* cells that are no sums of u64 */
 	size_t special_count, special_capacity;
 };
@@ -160,6 +171,9 @@ void sl_schema_free(struct sl_schema *schema);
  */
 enum sl_fault sl_schema_append(struct sl_schema *schema, const struct sl_region_info *info,
 			       const void *bytes, size_t length);
+
+/* The string with this id, which spans refer to; NULL if there is none. Pure. */
+const char *sl_schema_string(const struct sl_schema *schema, uint32_t id);
 
 /* ---- values --------------------------------------------------------------------------------- */
 

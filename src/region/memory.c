@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* memory.c - what touches shared memory itself: copying out of it, and repair. */
-#include "region/decode.h"
+#include "region/spans.h"
 
 void sl_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words)
 {
@@ -42,5 +42,12 @@ uint64_t sl_region_repair(void *map, const struct sl_region_info *info)
 		for (uint64_t l = 0; l < lines; l++)
 			repaired += repair_line((uint64_t *)(stripe + l * SL_LINE_SIZE), !s);
 	}
+	/*
+	 * The heads of rings, but nothing in a ring: half a span must not come to verify. Rings
+	 * are not used before their stripes are.
+	 */
+	for (uint64_t s = 0; info->spans && s < stripes; s++)
+		repaired += repair_line(
+			(uint64_t *)((char *)map + sl_span_head_at(info, (uint32_t)s)), false);
 	return repaired;
 }

@@ -72,6 +72,15 @@ static bool section_take(const struct sl_region_section *s, struct sl_region_inf
 		info->entries = s->offset;
 		info->max_entries = (uint32_t)(s->length / SL_LINE_SIZE);
 		return true;
+	case SL_SECTION_SPANS:
+		if (info->spans || s->stride % SL_SPAN_STRIDE(1))
+			return false;
+		info->spans = s->offset;
+		info->span_lines = s->stride / (uint32_t)SL_SPAN_STRIDE(1);
+		info->span_bytes = s->length;
+		return info->span_lines >= SL_SPAN_RING_MIN &&
+		       info->span_lines <= SL_SPAN_RING_MAX &&
+		       !(info->span_lines & (info->span_lines - 1));
 	default:
 		return true;
 	}
@@ -103,6 +112,12 @@ enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t ac
 		return SL_FAULT_SECTION;
 	if (h->kind == SL_REGION_METRICS ? !info->stripes || !info->schema || info->entries
 					 : !info->entries || info->stripes || info->schema)
+		return SL_FAULT_SECTION;
+	/* One ring a stripe; the stripes may stand behind the spans in the table. */
+	if (info->spans &&
+	    (!info->stripes ||
+	     info->span_bytes != SL_SPAN_HEADS_BYTES(info->max_stripes) +
+					 info->max_stripes * SL_SPAN_STRIDE(info->span_lines)))
 		return SL_FAULT_SECTION;
 	if (h->label_bytes > SL_HEADER_LABELS_MAX)
 		return SL_FAULT_LABEL;

@@ -2,7 +2,8 @@
 /*
  * schema.c - the append-only records that say what the cells mean. A record is believed in two
  * steps: its checksum says that the copy is whole, then its content is held against the rules of
- * sidelight-region(5). Memory held is at most a small multiple of the bytes of the records.
+ * sidelight-region(5). Memory held is at most a small multiple of the bytes of the records, and one
+ * bit for each cell of a stripe.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -41,6 +42,11 @@ void sl_schema_free(struct sl_schema *schema)
 	free(schema->metrics);
 	free(schema->slots);
 	free(schema->specials);
+	free(schema->taken);
+	for (size_t i = 0; i < schema->string_count; i++)
+		free(schema->strings[i]);
+	free(schema->strings);
+	free(schema->string_ids);
 	sl_schema_init(schema);
 }
 
@@ -220,6 +226,55 @@ static bool kind_known(uint16_t kind)
 
 /* ---- growth ----------------------------------------------------------------------------------- */
 
+/* Bits for the cells below end; false: out of memory, nothing is lost. */
+static bool make_cells(struct sl_schema *s, uint64_t end)
+{
+	size_t words = s->taken_words ? s->taken_words : 8;
+	uint64_t *taken;
+
+	while (words * 64 < end)
+		words *= 2;
+	if (words == s->taken_words)
+		return true;
+	taken = realloc(s->taken, words * sizeof(*taken));
+	if (!taken)
+		return false;
+	memset(taken + s->taken_words, 0, (words - s->taken_words) * sizeof(*taken));
+	s->bytes += (words - s->taken_words) * sizeof(*taken);
+	s->taken = taken;
+	s->taken_words = words;
+	return true;
+}
+
+/* Bits first to end, exclusive, of the word that starts with bit at. */
+static uint64_t bits_of(uint64_t at, uint64_t first, uint64_t end)
+{
+	uint64_t mask = ~0ull;
+
+	if (first > at)
+		mask <<= first - at;
+	if (end < at + 64)
+		mask &= ~0ull >> (at + 64 - end);
+	return mask;
+}
+
+/* Is one of the cells first to end, exclusive, that of a record before? There is at least one. */
+static bool cells_taken(const struct sl_schema *s, uint64_t first, uint64_t end)
+{
+	for (uint64_t at = first & ~63ull; at < end && at / 64 < s->taken_words; at += 64)
+		if (s->taken[at / 64] & bits_of(at, first, end))
+			return true;
+	return false;
+}
+
+static void cells_take(struct sl_schema *s, uint64_t first, uint64_t end)
+{
+	for (uint64_t at = first & ~63ull; at < end; at += 64)
+		s->taken[at / 64] |= bits_of(at, first, end);
+	if (end > s->cells)
+		s->cells = end;
+}
+
 /* Room for one more of everything; false: out of memory, nothing is lost. */
 static bool make_room(struct sl_schema *s)
 {
@@ -358,6 +413,70 @@ static void add_special(struct sl_schema *s, const struct sl_metric *m)
 		s->specials[s->special_count++] = (struct sl_special){m->cell, f64, shared};
 }
 
+/* ---- strings of spans ------------------------------------------------------------------------- */
+
+static bool make_string_room(struct sl_schema *s)
+{
+	size_t capacity = s->string_capacity ? s->string_capacity * 2 : 16;
+	uint32_t *ids;
+	char **strings;
+
+	if (s->string_count < s->string_capacity)
+		return true;
+	strings = realloc(s->strings, capacity * sizeof(*strings));
+	if (!strings)
+		return false;
+	s->strings = strings;
+	ids = realloc(s->string_ids, capacity * sizeof(*ids));
+	if (!ids)
+		return false;
+	s->string_ids = ids;
+	s->bytes += (capacity - s->string_capacity) * (sizeof(*strings) + sizeof(*ids));
+	s->string_capacity = capacity;
+	return true;
+}
+
+static enum sl_fault append_string(struct sl_schema *s, const uint8_t *bytes,
+				   const struct sl_schema_record *r)
+{
+	const char *text = (const char *)bytes + sizeof(*r);
+	char *copy;
+
+	if (r->cells || r->unit_bytes || r->help_bytes || r->label_bytes || r->state_bytes ||
+	    r->bound_count || r->state_count || !r->name_bytes || r->name_bytes > SL_NAME_MAX ||
+	    ((sizeof(*r) + r->name_bytes + 7) & ~7ull) != r->length ||
+	    !sl_text_utf8(text, r->name_bytes))
+		return SL_FAULT_RECORD;
+	if (!make_string_room(s))
+		return SL_FAULT_MEMORY;
+	copy = malloc((size_t)r->name_bytes + 1);
+	if (!copy)
+		return SL_FAULT_MEMORY;
+	memcpy(copy, text, r->name_bytes);
+	copy[r->name_bytes] = 0;
+	s->strings[s->string_count] = copy;
+	s->string_ids[s->string_count++] = r->id;
+	s->bytes += (size_t)r->name_bytes + 1;
+	return SL_FAULT_NONE;
+}
+
+const char *sl_schema_string(const struct sl_schema *schema, uint32_t id)
+{
+	size_t low = 0, high = schema->string_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (schema->string_ids[middle] == id)
+			return schema->strings[middle];
+		if (schema->string_ids[middle] < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
 static enum sl_fault append_one(struct sl_schema *s, const struct sl_region_info *info,
 				const uint8_t *bytes, const struct sl_schema_record *r)
 {
@@ -366,19 +485,26 @@ static enum sl_fault append_one(struct sl_schema *s, const struct sl_region_info
 	struct sl_schema_slot *slot;
 	struct sl_metric *m;
 	enum sl_fault fault;
-	uint64_t end = s->cells, hash;
+	uint64_t first = r->cell, end = first + r->cells, hash;
 	size_t size;
 
-	if (r->id != s->count + s->skipped)
+	if (r->id != s->count + s->skipped + s->string_count)
 		return SL_FAULT_RECORD;
-	if (r->cells) {
-		end = (uint64_t)r->cell + r->cells;
-		if (r->cell < s->cells || end > (uint64_t)info->max_lines * SL_LINE_CELLS)
-			return SL_FAULT_CELLS;
-	}
-	if (!kind_known(r->kind)) {
+	if (r->kind == SL_KIND_STRING)
+		return append_string(s, bytes, r);
+	if (s->strings_only) {
 		s->skipped++;
-		s->cells = end;
+		return SL_FAULT_NONE;
+	}
+	if (r->cells &&
+	    (end > (uint64_t)info->max_lines * SL_LINE_CELLS || cells_taken(s, first, end)))
+		return SL_FAULT_CELLS;
+	if (!kind_known(r->kind)) {
+		if (r->cells && !make_cells(s, end))
+			return SL_FAULT_MEMORY;
+		if (r->cells)
+			cells_take(s, first, end);
+		s->skipped++;
 		return SL_FAULT_NONE;
 	}
 	fault = take_apart(bytes, &p);
@@ -386,7 +512,7 @@ static enum sl_fault append_one(struct sl_schema *s, const struct sl_region_info
 		fault = check_kind(&p, state_at);
 	if (fault)
 		return fault;
-	if (!make_room(s))
+	if (!make_room(s) || (r->cells && !make_cells(s, end)))
 		return SL_FAULT_MEMORY;
 	hash = hash_of(s, &p);
 	slot = find_slot(s, &p, hash);
@@ -398,7 +524,8 @@ static enum sl_fault append_one(struct sl_schema *s, const struct sl_region_info
 	s->metrics[s->count++] = m;
 	*slot = (struct sl_schema_slot){hash, s->count};
 	add_special(s, m);
-	s->cells = end;
+	if (r->cells)
+		cells_take(s, first, end);
 	s->bytes += size;
 	return SL_FAULT_NONE;
 }

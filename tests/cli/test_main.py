@@ -26,6 +26,13 @@ expect(run('help') == run('-h') == run('--help'), 'help, -h and --help are the s
 commands = re.findall(r'^  ([a-z]+) +\S', out, re.M)
 expect({'agent', 'collect', 'demo', 'dump', 'generate'} <= set(commands), f'commands: {commands}')
 
+for summary in re.findall(r'^  [a-z]+ +(\S.*)', out, re.M):
+    expect(summary[0].isupper() and summary[-1] != '.', f'the summary "{summary}"')
+expect(run('help', 'help') == run('help'), 'help help')
+code, out, err = run('help', 'generate', 'metrics')
+expect((code, out, err) == run('generate', 'metrics', '--help') and 'generate metrics' in out,
+       f'help generate metrics: {code} {out} {err}')
+
 code, out, err = run('--version')
 expect(code == 0 and re.match(r'sidelight \d+\.\d+\.\d+ ', out), (code, out, err))
 
@@ -48,11 +55,15 @@ for args, said in (
         (('zzzzzz',), "unknown command 'zzzzzz'"),
         (('--colour',), "unknown option '--colour'"),
         (('help', 'agnet'), "did you mean 'agent'?"),
+        (('version',), "did you mean '--version'?"),
+        (('halp',), "did you mean 'help'?"),
+        (('--hlep',), "did you mean '--help'?"),
+        (('top',), "unknown command 'top'; see"),
         (('generate',), 'what?'),
         (('generate', 'nothing'), "can't generate 'nothing'"),
         (('generate', 'metrics', '--kinds', 'counter,gague'), "'gague' is none of"),
         (('generate', 'metrics', '--pods-per-process', '16'), 'not within 1 to 15'),
-        (('generate', 'metrics', 'more'), "unexpected 'more'")):
+        (('generate', 'metrics', 'more'), "unexpected argument 'more'")):
     code, out, err = run(*args)
     expect(code == 2 and not out and err.count('\n') == 1 and said in err,
            f'{args}: {code} {out} {err}')

@@ -161,11 +161,26 @@ static void addresses(void **state)
 
 static void near_matches(void **state)
 {
+	unsigned least = SL_NOT_NEAR;
+	char endless[300];
+
 	(void)state;
-	assert_int_equal(sl_edit_distance("", ""), 0);
-	assert_int_equal(sl_edit_distance("collect", "colect"), 1);
-	assert_int_equal(sl_edit_distance("kitten", "sitting"), 3);
-	assert_int_equal(sl_edit_distance("", "abc"), 3);
+	memset(endless, 'a', sizeof(endless) - 1);
+	endless[sizeof(endless) - 1] = 0;
+	assert_false(sl_nearer("help", "demo", &least)); /* three of four letters */
+	assert_false(sl_nearer("zzzzzz", "agent", &least));
+	assert_false(sl_nearer(endless, "agent", &least));
+	assert_false(sl_nearer("", "agent", &least));
+	assert_false(sl_nearer("a", "agent", &least)); /* of one letter much begins */
+	assert_int_equal(least, SL_NOT_NEAR);
+	assert_true(sl_nearer("kitten", "sitting", &least));
+	assert_int_equal(least, 3);
+	assert_true(sl_nearer("kitten", "mitten", &least));
+	assert_false(sl_nearer("kitten", "bitten", &least)); /* no nearer */
+	assert_true(sl_nearer("kitten", "kittens", &least)); /* begins with it */
+	assert_int_equal(least, 0);
+	least = SL_NOT_NEAR;
+	assert_true(sl_nearer("agnet", "agent", &least));
 }
 
 int main(void)

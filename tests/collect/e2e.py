@@ -311,9 +311,8 @@ def history_goes_on_after_an_agents_restart():
     p = counter(first, 1)
     with Collector([first], '--history', '4M') as c:
         wait_for(lambda: c.find('ticks_total'))
-        time.sleep(0.5)
+        wait_for(lambda: c.total('sidelight_collector_history_points') > 0)
         seen = c.total('sidelight_collector_history_points')
-        assert seen > 0
         first.kill()
         with Agent(folder=first.folder):
             wait_for(lambda: c.total('sidelight_host_up') == 1 and
@@ -327,6 +326,36 @@ def history_goes_on_after_an_agents_restart():
     p.kill()
     p.wait()
     first.stop()
+
+
+def being_read_wakes_nobody():
+    """A reader costs those who are read nothing: they sleep through it."""
+    def woken(pids):
+        n = 0
+        for pid in pids:
+            for task in os.listdir(f'/proc/{pid}/task'):
+                with open(f'/proc/{pid}/task/{task}/status') as f:
+                    n += int(re.search(r'^voluntary_ctxt_switches:\s*(\d+)', f.read(), re.M)[1])
+        return n
+
+    with Agent('--rest', '127.0.0.1:0') as agent:
+        g = generate(agent, '--pods', '4', '--updates', '0', '--hold', '1h')
+        with Collector([agent], period='1ms') as c:
+            wait_for(lambda: len(c.find('sidelight_region_up')) == 5)
+            with open(f'/proc/{g.pid}/task/{g.pid}/children') as f:
+                pids = [agent.p.pid, g.pid] + [int(x) for x in f.read().split()]
+            assert len(pids) == 6
+            for _ in range(10):  # what they did before may have an end of its own
+                rounds, before = c.total('sidelight_collector_rounds_total'), woken(pids)
+                time.sleep(1)
+                if woken(pids) == before:
+                    break
+            else:
+                assert False, 'still woken'
+            assert c.total('sidelight_collector_rounds_total') > rounds
+        g.terminate()
+        g.communicate()
+        assert g.returncode == 0
 
 
 def modes_print_what_they_should():
@@ -367,6 +396,11 @@ def what_is_wrong_is_said_in_one_line():
         wrong(2, 'period', *here, '--period', '1 parsec')
         wrong(2, 'agent')
         wrong(2, 'mode', *here, '--mode', 'sideways')
+        wrong(2, 'listen', *here, '--listen', '127.0.0.1:99999')
+        wrong(2, 'HOST', '--agent', '10.0.0.1:99999', '--mode', 'setup')
+        wrong(2, 'HOST', '--agent', '', '--mode', 'setup')
+        wrong(1, 'written', *here, '--mode', 'read_loop', '--duration', '100ms', '--stats-csv',
+              '/dev/full')
         wrong(2, 'cpus', *here, '--cpus', '0-')
         wrong(2, 'workers', *here, '--workers', '0')
         wrong(2, 'bogus', *here, '--bogus')

@@ -20,6 +20,7 @@ struct sl_fabric {
 	uint64_t epoch;
 	enum sl_fabric_state state;
 	struct sl_fabric_stats stats;
+	uint64_t asked_ns;	     /* when the directory was, which it has answered */
 	struct sl_read *read[READS]; /* taken, not completed */
 	uint64_t posted_ns[READS];
 	uint32_t count;
@@ -101,6 +102,11 @@ static uint64_t any(struct mock_host *h)
 	return h->rng;
 }
 
+static uint64_t hot_offset(const struct mock_host *h)
+{
+	return (uint64_t)((const uint8_t *)h->directory.hot - h->directory.mem);
+}
+
 /* ---- fabric.h --------------------------------------------------------------------------------- */
 
 struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts *opts)
@@ -123,6 +129,12 @@ struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts
 const char *sl_fabric_error(void)
 {
 	return "no such mock";
+}
+
+int sl_fabric_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
+{
+	(void)f, (void)entry, (void)verdict;
+	return -EOPNOTSUPP;
 }
 
 void sl_fabric_close(struct sl_fabric *f)
@@ -206,6 +218,10 @@ int sl_fabric_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count)
 		return -ENOTCONN;
 	for (; n < count && f->count < 128; n++) {
 		f->posted_ns[f->count] = sl_now_ns();
+		if (reads[n].remote->id &&
+		    f->posted_ns[f->count] >
+			    f->asked_ns + 2 * f->host->directory.hot[SL_DIR_LEASE_NS])
+			__atomic_fetch_add(&f->host->late_reads, 1, __ATOMIC_RELAXED);
 		f->read[f->count++] = &reads[n];
 		f->stats.reads++;
 	}
@@ -227,6 +243,8 @@ static int copy(struct sl_fabric *f, struct sl_read *r)
 		from = h->region[r->remote->id].memory;
 		bytes = h->region[r->remote->id].bytes;
 		__atomic_fetch_add(&h->region[r->remote->id].reads, 1, __ATOMIC_RELAXED);
+		if (h->hold_at && h->region[1].reads == h->hold_at)
+			__atomic_store_n(&h->hold, true, __ATOMIC_RELAXED);
 	}
 	if (!from)
 		return -EACCES;
@@ -270,6 +288,7 @@ int sl_fabric_poll(struct sl_fabric *f, struct sl_read **done, uint32_t max, uin
 	while (n < max && f->count && (lost || !h->hold)) {
 		uint32_t i = h->shuffle ? (uint32_t)(any(h) % f->count) : 0;
 		struct sl_read *r = f->read[i];
+		uint64_t asked_ns = f->posted_ns[i];
 
 		memmove(&f->read[i], &f->read[i + 1], (f->count - i - 1) * sizeof(*f->read));
 		memmove(&f->posted_ns[i], &f->posted_ns[i + 1],
@@ -278,6 +297,8 @@ int sl_fabric_poll(struct sl_fabric *f, struct sl_read **done, uint32_t max, uin
 		if (lost)
 			mislead(h, r);
 		r->status = lost ? -ETIMEDOUT : copy(f, r);
+		if (!r->status && !r->remote->id && r->offset == hot_offset(h))
+			f->asked_ns = asked_ns;
 		f->stats.errors_timeout += lost;
 		done[n++] = r;
 		if (!lost && h->shuffle && any(h) % 4 == 0)

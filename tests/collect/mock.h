@@ -31,10 +31,14 @@ struct mock_host {
 	bool up;
 	uint64_t epoch;
 	bool hold;         /* READs are taken and do not come back */
+	uint64_t hold_at;  /* hold is set at this READ of region 1; 0: not */
 	bool shuffle;      /* they come back in any order */
 	unsigned int tear; /* so many of 100 copies of a line are torn */
 	unsigned int fail; /* so many of 100 READs time out, and the connection with them */
 	uint64_t directory_reads, maps, unmaps;
+	/* READs of regions posted more than two leases after the last READ of the directory's hot line
+	 * that was answered had been posted. */
+	uint64_t late_reads;
 	uint64_t rng;
 };
 

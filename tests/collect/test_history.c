@@ -52,6 +52,10 @@ static void the_oldest_goes_first_and_memory_is_bounded(void **state)
 		found += n > 0;
 	}
 	assert_true(found > 3 && found < 300);
+	assert_true(sl_ring_after(&r, 42, chunk, 298999, &prev) && prev && prev < chunk);
+	assert_false(sl_ring_after(&r, 42, chunk, 299000, &prev));
+	assert_false(sl_ring_after(&r, 43, chunk, 0, &prev));
+	assert_false(sl_ring_after(&r, 42, 1, -1, &prev)); /* gone */
 	assert_int_equal(sl_ring_read(&r, 43, chunk, 1200, got_ns, got, &prev), 0);
 	assert_int_equal(sl_ring_read(&r, 42, 1, 0, got_ns, got, &prev), 0);
 	sl_ring_free(&r);

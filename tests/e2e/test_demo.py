@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """'sidelight demo' shows a page and live values, survives the death of its parts, and leaves no
-process and no file behind."""
+process and no file behind, also when it is killed."""
 import os
+import re
 import shutil
 import signal
 import socket
 import sys
 import tempfile
+import threading
+import time
 
 from harness import Part, check, get, series, skip, total, until, workdir
 
@@ -43,57 +46,113 @@ def alive(pids):
     return left
 
 
-def start(*options):
-    tmp = tempfile.mkdtemp(dir=d)
+def start(*options, tmp=None):
+    tmp = tmp or tempfile.mkdtemp(dir=d)
     return Part(sidelight, 'demo', '--examples', examples, *options, env={'TMPDIR': tmp}), tmp
 
 
-# Both ports are in use: others are taken.
-taken = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
-used = [s.getsockname()[1] for s in taken]
-demo, tmp = start('--listen', f'127.0.0.1:{used[0]}', '--shop-listen', f'127.0.0.1:{used[1]}',
-                  '--period', '5ms')
-ready = demo.ready(60)
-for port in used:
-    check(f':{port}' not in ready['metrics'] + ready['shop'], 'a port in use was taken', demo)
-    check(f'127.0.0.1:{port} is in use' in demo.stdout(), 'nobody was told', demo)
-check('<html' in get(ready['page']).lower(), 'no page', demo)
-check(get(ready['metrics']).startswith('#'), 'no exposition', demo)
+def stall(demo, end):
+    """Stops the collector for half of the time."""
+    while not end.is_set():
+        for pid in descendants(demo.pid):
+            try:
+                with open(f'/proc/{pid}/cmdline') as f:
+                    if f.read().split('\0')[1:2] != ['collect']:
+                        continue
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(0.03)
+                os.kill(pid, signal.SIGCONT)
+            except OSError:
+                pass
+        time.sleep(0.03)
 
 
-def served():
-    return total(get(ready['metrics']), 'http_requests_total', route='/products', code='200')
+def works_and_leaves_nothing_behind():
+    # Both ports are in use: others are taken.
+    taken = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
+    used = [s.getsockname()[1] for s in taken]
+    demo, tmp = start('--listen', f'127.0.0.1:{used[0]}', '--shop-listen', f'127.0.0.1:{used[1]}',
+                      '--period', '5ms')
+    ready = demo.ready(60)
+    for port in used:
+        check(f':{port}' not in ready['metrics'] + ready['shop'], 'a port in use was taken', demo)
+        check(f'127.0.0.1:{port} is in use' in demo.stdout(), 'nobody was told', demo)
+    check('<html' in get(ready['page']).lower(), 'no page', demo)
+    check(get(ready['metrics']).startswith('#'), 'no exposition', demo)
+
+    def served():
+        return total(get(ready['metrics']), 'http_requests_total', route='/products', code='200')
+
+    before = served()
+    check(until(lambda: served() > before > 0), 'the load does not move the shop', demo)
+    check('http_requests_total{' in demo.stdout(), 'no sample line was shown', demo)
+
+    # A service is killed: it is told, and a new one comes.
+    os.kill(int(ready['shop_pid']), signal.SIGKILL)
+    check(until(lambda: any('shop (pid' in e and 'killed by signal 9' in e for e in demo.err)),
+          'the death of the shop is not told', demo)
+    check(total(get(ready['metrics']), 'http_requests_total', route='/products') > 0,
+          'the last words of the shop are gone', demo)
+    check(until(lambda: any(o.startswith('shop runs again') for o in demo.out), 30),
+          'the shop was not started again', demo)
+    check(until(lambda: len({labels['process'] for name, labels, _ in series(get(ready['metrics']))
+                             if name == 'http_requests_total'}) == 2),
+          'old and new shop are not both seen', demo)
+    parts = descendants(demo.pid)
+    check(len(parts) >= 6, f'agent, collector, shop, queue with workers: {parts}', demo)
+    check(demo.stop(signal.SIGINT) == 0, 'Ctrl-C is a clean end', demo)
+    check(not alive(parts), f'left running: {alive(parts)}', demo)
+    check(not os.listdir(tmp), f'left in TMPDIR: {os.listdir(tmp)}', demo)
+
+    # By itself, after --duration.
+    demo, tmp = start('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0', '--duration',
+                      '500ms', '--load', '0')
+    check(demo.wait() == 0 and not os.listdir(tmp), 'a bounded demo', demo)
 
 
-before = served()
-check(until(lambda: served() > before > 0), 'the load does not move the shop', demo)
-check('http_requests_total{' in demo.stdout(), 'no sample line was shown', demo)
+def killed_leaves_nothing_for_long():
+    # Killed outright, it takes its parts along, and the next one clears up after it: after the dead
+    # only, not after one that runs, nor a folder that no demo has locked.
+    anywhere = ('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0', '--period', '10ms')
+    killed, tmp = start(*anywhere)
+    killed.ready(60)
+    parts = descendants(killed.pid)
+    killed.stop(signal.SIGKILL)
+    check(until(lambda: not alive(parts)), f'parts outlive a killed demo: {alive(parts)}', killed)
+    dead = os.listdir(tmp)
+    check(len(dead) == 1, f'a killed demo cannot clear up: {dead}', killed)
+    os.mkdir(os.path.join(tmp, 'sidelight-demo-foreign'))
+    runs, _ = start(*anywhere, '--load', '0', tmp=tmp)
+    runs.ready(60)
+    mine = set(os.listdir(tmp)) - {'sidelight-demo-foreign'}
+    check(len(mine) == 1 and mine.isdisjoint(dead) and dead[0] in runs.stdout(),
+          f'the next demo left {os.listdir(tmp)}', runs)
+    third, _ = start(*anywhere, '--load', '0', '--duration', '300ms', tmp=tmp)
+    check(third.wait() == 0, 'another demo beside it', third)
+    check(set(os.listdir(tmp)) == mine | {'sidelight-demo-foreign'},
+          f'it took the folder of one that runs: {os.listdir(tmp)}', runs, third)
+    check(runs.stop(signal.SIGHUP) == 0, 'a closed terminal is a clean end', runs)
+    check(os.listdir(tmp) == ['sidelight-demo-foreign'], f'left: {os.listdir(tmp)}', runs)
 
-# A service is killed: it is told, and a new one comes.
-os.kill(int(ready['shop_pid']), signal.SIGKILL)
-check(until(lambda: any('shop (pid' in e and 'killed by signal 9' in e for e in demo.err)),
-      'the death of the shop is not told', demo)
-check(total(get(ready['metrics']), 'http_requests_total', route='/products') > 0,
-      'the last words of the shop are gone', demo)
-check(until(lambda: any(o.startswith('shop runs again') for o in demo.out), 30),
-      'the shop was not started again', demo)
-check(until(lambda: len({labels['process'] for name, labels, _ in series(get(ready['metrics']))
-                         if name == 'http_requests_total'}) == 2),
-      'old and new shop are not both seen', demo)
-parts = descendants(demo.pid)
-check(len(parts) >= 6, f'agent, collector, shop, queue with workers: {parts}', demo)
-check(demo.stop(signal.SIGINT) == 0, 'Ctrl-C is a clean end', demo)
-check(not alive(parts), f'left running: {alive(parts)}', demo)
-check(not os.listdir(tmp), f'left in TMPDIR: {os.listdir(tmp)}', demo)
 
-# By itself, after --duration.
-demo, tmp = start('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0', '--duration', '500ms',
-                  '--load', '0')
-check(demo.wait() == 0 and not os.listdir(tmp), 'a bounded demo', demo)
+def reads_as_often_as_the_machine_can():
+    # Its period is one that the machine keeps. This one keeps none.
+    demo, tmp = start('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0', '--load', '0')
+    end = threading.Event()
+    thread = threading.Thread(target=stall, args=(demo, end))
+    thread.start()
+    try:
+        demo.ready(60)
+    finally:
+        end.set()
+        thread.join()
+    for ms in (1, 2, 5, 10):
+        check(re.search(rf'^period {ms} ms: [1-9][0-9.]* % of the deadlines', demo.stdout(), re.M),
+              f'a period of {ms} ms was not judged', demo)
+    best = re.search(r'too busy to keep any of these; (\d+) ms did best', demo.stdout())
+    check(best and f'reads it every {best[1]} ms' in demo.stdout(), 'the best was not taken', demo)
+    check(demo.stop() == 0 and not os.listdir(tmp), 'a clean end', demo)
 
-# Killed outright, it takes its parts along.
-demo, tmp = start('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0')
-demo.ready(60)
-parts = descendants(demo.pid)
-demo.stop(signal.SIGKILL)
-check(until(lambda: not alive(parts)), f'parts outlive a killed demo: {alive(parts)}', demo)
+
+{f.__name__: f for f in (works_and_leaves_nothing_behind, killed_leaves_nothing_for_long,
+                           reads_as_often_as_the_machine_can)}[sys.argv[3]]()

@@ -5,6 +5,7 @@ programs link, shared and static, and manual pages for every command."""
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -31,12 +32,60 @@ def only(pattern):
 run('meson', 'install', '-C', build, '--no-rebuild', '--destdir', root)
 sidelight = only('/**/bin/sidelight')
 check(run(sidelight, '--version').startswith('sidelight '), 'the program does not run')
+with open(only('/**/man1/sidelight.1')) as f:
+    manual = f.read()
 for command in re.findall(r'^  ([a-z]+) +\S', run(sidelight, '--help'), re.M):
+    check(f'.It Cm {command}\n' in manual, f'sidelight(1) leaves {command} out')
     if command != 'help':
         only(f'/**/man1/sidelight-{command}.1')
 unit = only('/**/sidelight-agent.service')
 with open(unit) as f:
     check(f'ExecStart={sidelight.removeprefix(root)} agent' in f.read(), 'the unit starts another program')
+
+# systemd takes the units as they are, but for the place of the program.
+units = []
+for name in ('agent', 'collect'):
+    with open(only(f'/**/sidelight-{name}.service')) as f:
+        text = re.sub(r'^ExecStart=\S+', f'ExecStart={sidelight}', f.read(), flags=re.M)
+    units.append(f'{d}/sidelight-{name}.service')
+    with open(units[-1], 'w') as f:
+        f.write(text)
+if shutil.which('systemd-analyze'):
+    p = subprocess.run(['systemd-analyze', 'verify', '--man=no', *units], text=True, timeout=60,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if 'initialize manager' in p.stdout:
+        print(f'SKIP: systemd-analyze cannot run here: {p.stdout.strip()}')
+    else:
+        said = [line for line in p.stdout.split('\n') if 'sidelight' in line]
+        check(not said, '\n'.join(said))
+else:
+    print('SKIP: no systemd-analyze to look at the units')
+
+# The examples of settings are accepted, also with all that is commented out.
+for name, args in (('agent', ['--status']), ('collect', ['--mode', 'setup', '--duration', '10ms'])):
+    with open(only(f'/**/examples/{name}.yaml')) as f:
+        text = f.read().replace('/run/sidelight/', f'{d}/')
+    for settings in (text, re.sub(r'^# ([a-z-]+: [^ ]+( +#.*)?)$', r'\1', text, flags=re.M)):
+        with open(f'{d}/{name}.yaml', 'w') as f:
+            f.write(settings)
+        p = subprocess.run([sidelight, name, '--config', f'{d}/{name}.yaml', *args], text=True,
+                           stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        check(p.returncode == 1 and 'No such file' in p.stdout + p.stderr,
+              f'{name}.yaml: exit {p.returncode} {p.stdout} {p.stderr}')
+
+# The container installs what the program is linked with.
+with open(os.path.join(os.path.dirname(__file__), '../../deploy/Containerfile')) as f:
+    contained = set(f.read().split('FROM')[-1].split())
+linked = re.findall(r'\(NEEDED\).*\[(.*)\]', run('readelf', '-d', sidelight))
+check('libjansson.so.4' in linked, f'linked with {linked}')
+if shutil.which('dpkg-query'):
+    places = dict(re.findall(r'^\s*(\S+) => \S*(/[^/]+/[^/\s]+) ', run('ldd', sidelight), re.M))
+    for library in sorted(places.keys() & set(linked)):  # not by its whole path: /lib is a link
+        package = run('dpkg-query', '-S', '*' + places[library]).split(':')[0]
+        check(package in contained | {'libc6'}, f'deploy/Containerfile lacks {package} ({library})')
+else:
+    print('SKIP: no dpkg to ask what the container needs')
+
 run(f'{only("/**/libexec/sidelight")}/shop', '--help',
     LD_LIBRARY_PATH=os.path.dirname(only('/**/libsidelight.so')))
 

@@ -133,9 +133,11 @@ def openmetrics(body):
             if m[1] == 'HELP':
                 need(re.fullmatch(r'(?:[^\n"\\]|\\[n"\\])*', m[3]), 'escape:', line)
             continue
+        need(current and current.kind, 'no TYPE before:', line)
+        if current.kind == 'counter':  # an exemplar
+            line = re.sub(r' # \{trace_id="[0-9a-f]{32}"\} \d+(\.\d+)? \d+\.\d+$', '', line)
         name, labels, value, timestamp = sample(line)
         need(timestamp is None, 'a timestamp:', line)
-        need(current and current.kind, 'no TYPE before:', line)
         suffix = name[len(current.name):]
         need(name.startswith(current.name) and suffix in SUFFIXES[current.kind],
              'not of', current.name, current.kind, ':', line)

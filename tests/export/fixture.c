@@ -103,7 +103,9 @@ static const struct fixture_series requests[] = {
 	{.s = {U64(0), .created_ns = CREATED}, .labels = {{"code", "200"}, {"path", "/"}}},
 	{.s = {U64(18446744073709551615u), .created_ns = 1700000000000000000ull},
 	 .labels = {{"code", "500"}, {"path", "C:\\DIR\n\"x\" \xc3\xa9"}}},
-	{.s = {U64(9007199254740993)}, .labels = {{"code", ""}}},
+	{.s = {U64(9007199254740993), .exemplar_trace = "4bf92f3577b34da6a3ce929d0e0e4736",
+	       .exemplar_ns = 1700000000050000000ull},
+	 .labels = {{"code", ""}}},
 };
 static const struct fixture_series seconds[] = {
 	{.s = {F64(1234.5)}},

@@ -74,13 +74,16 @@ class Prometheus:
                     {'job_name': name, 'metrics_path': path,
                      'static_configs': [{'targets': [address]}]}
                     for name, (address, path) in jobs.items()]}, f)
-        cmd = ['prometheus', '--config.file=' + config,
-               '--storage.tsdb.path=' + os.path.join(self.folder, 'data'),
-               f'--web.listen-address=127.0.0.1:{self.port}', '--log.level=warn']
+        cmd = self.command()
         if native:
             cmd.append('--enable-feature=native-histograms')
         self.log = open(os.path.join(self.folder, 'log'), 'w+')
         self.process = subprocess.Popen(cmd, stdout=self.log, stderr=self.log, cwd=self.folder)
+
+    def command(self):
+        return ['prometheus', '--config.file=' + os.path.join(self.folder, 'prometheus.yml'),
+                '--storage.tsdb.path=' + os.path.join(self.folder, 'data'),
+                f'--web.listen-address=127.0.0.1:{self.port}', '--log.level=warn']
 
     def __enter__(self):
         try:

@@ -25,7 +25,7 @@ static int numbers(unsigned long count)
 		x ^= x << 17;
 		bits = count % 3 ? x : x & ~0ull << x % 53; /* some with few bits */
 		memcpy(&v, &bits, 8);
-		*sl_put_f64(buf, v) = '\0';
+		*sl_print_f64(buf, v) = '\0';
 		printf("%016llx %s\n", (unsigned long long)bits, buf);
 	}
 	return 0;

@@ -141,7 +141,10 @@ static struct sl_http *serve(const struct sl_http_opts *opts)
 	assert_int_equal(sl_http_route(h, "GET", "/nothing", on_nothing, NULL), 0);
 	assert_int_equal(sl_http_route(h, "GET", "/twice", on_twice, NULL), 0);
 	assert_int_equal(sl_http_route(h, "GET", "relative", on_hello, NULL), -EINVAL);
+	assert_int_equal(sl_http_route(h, "GET", "/rest/{*}", on_variable, kind_one), 0);
 	assert_int_equal(sl_http_route(h, "GET", "/{}/{}", on_hello, NULL), -EINVAL);
+	assert_int_equal(sl_http_route(h, "GET", "/{}/{*}", on_hello, NULL), -EINVAL);
+	assert_int_equal(sl_http_route(h, "GET", "/{*}/a", on_hello, NULL), -EINVAL);
 	if (sl_http_start(h, error, sizeof(error)))
 		fail_msg("%s", error);
 	return h;
@@ -349,6 +352,10 @@ static void routes_and_errors(void **state)
 	assert_string_equal(find_header(&a, "X-Kind"), "two");
 	expect(a, 200, NULL);
 
+	a = get(h, "/rest/1/2", "");
+	expect(a, 200,
+	       "{\"variable\":\"1/2\",\"who\":\"\",\"q\":\"\",\"path\":\"/rest/1/2\",\"method\":\"GET\"}");
+
 	expect(get(h, "/missing", ""), 404, "{\"error\":\"no such path: /missing\"}");
 	expect(get(h, "/qp/", ""), 404, NULL);	  /* an empty variable */
 	expect(get(h, "/qp/1/2", ""), 404, NULL); /* one segment only */
@@ -365,7 +372,7 @@ static void routes_and_errors(void **state)
 	expect(get(h, "/hello", ""), 200, "hello\n"); /* and lives on */
 
 	sl_http_stats(h, &stats);
-	assert_int_equal(stats.requests, 13);
+	assert_int_equal(stats.requests, 14);
 	assert_int_equal(stats.errors_4xx, 6);
 	assert_int_equal(stats.errors_5xx, 1);
 	sl_http_free(h);

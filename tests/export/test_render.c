@@ -419,7 +419,7 @@ static const char *f64(double v)
 	static char buf[SL_NUMBER_MAX + 1];
 
 	memset(buf, '!', sizeof(buf));
-	*sl_put_f64(buf, v) = '\0';
+	*sl_print_f64(buf, v) = '\0';
 	assert_true(strlen(buf) <= SL_NUMBER_MAX);
 	return buf;
 }
@@ -428,7 +428,7 @@ static const char *bound(double v, bool point)
 {
 	static char buf[SL_NUMBER_MAX + 1];
 
-	*sl_put_bound(buf, v, point) = '\0';
+	*sl_print_bound(buf, v, point) = '\0';
 	return buf;
 }
 
@@ -480,14 +480,14 @@ static void numbers_read_well(void **state)
 	}
 	for (int i = 0; i < 20; i++, p *= 10) {
 		for (uint64_t v = p - 1; v != p + 2; v++) {
-			*sl_put_u64(buf, v) = '\0';
+			*sl_print_u64(buf, v) = '\0';
 			snprintf(should, sizeof(should), "%llu", (unsigned long long)v);
 			assert_string_equal(buf, should);
 		}
 	}
-	*sl_put_u64(buf, UINT64_MAX) = '\0';
+	*sl_print_u64(buf, UINT64_MAX) = '\0';
 	assert_string_equal(buf, "18446744073709551615");
-	*sl_put_i64(buf, INT64_MIN) = '\0';
+	*sl_print_i64(buf, INT64_MIN) = '\0';
 	assert_string_equal(buf, "-9223372036854775808");
 }
 

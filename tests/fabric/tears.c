@@ -33,6 +33,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/host.h"
+#include "region/decode.h"
 
 #define PORT	17999
 #define LINES	64u /* of counters, and as many of gauges */
@@ -70,8 +71,8 @@ static void die(const char *what)
 
 /* ---- the observed process -------------------------------------------------------------------- */
 
-static struct sl_counter counters[CELLS];
-static struct sl_gauge gauges[CELLS];
+static struct sl_counter counters[CELLS]; /* [cell] */
+static struct sl_gauge gauges[CELLS];	  /* [cell - CELLS] */
 static struct shared *shared;
 
 /* Owns a stripe, as it counts first. */
@@ -123,6 +124,44 @@ static void *shared_writer(void *arg)
 	return NULL;
 }
 
+/* The library gives cells in its own order; the writers go through them as they lie in memory. */
+static void make_metrics(struct sl_publisher *p, const uint8_t *map, uint64_t bytes)
+{
+	static struct sl_counter counter[CELLS];
+	static struct sl_gauge gauge[CELLS];
+	static struct sl_region_info info;
+	struct sl_metric_opts mo = {.sz = sizeof(mo)};
+	struct sl_schema schema;
+	struct sl_hot hot;
+	char name[32];
+
+	mo.name = name;
+	for (uint32_t i = 0; i < 2 * CELLS; i++) {
+		snprintf(name, sizeof(name), i < CELLS ? "c%u_total" : "g%u", i);
+		if (i < CELLS)
+			counter[i] = sl_counter_create(p, &mo);
+		else
+			gauge[i - CELLS] = sl_gauge_create(p, &mo);
+	}
+	sl_schema_init(&schema);
+	if (sl_region_info_parse((const struct sl_region_header *)map, bytes, &info) ||
+	    sl_hot_parse((const uint64_t *)(map + info.hot), &info, &hot) ||
+	    sl_schema_append(&schema, &info, map + info.schema, hot.schema_used) ||
+	    schema.count != 2 * CELLS)
+		die("the library's region does not decode");
+	for (uint32_t i = 0; i < 2 * CELLS; i++) {
+		uint32_t cell = schema.metrics[i]->cell;
+
+		if (i < CELLS ? cell >= CELLS : cell < CELLS || cell >= 2 * CELLS)
+			die("counters and gauges share lines");
+		if (i < CELLS)
+			counters[cell] = counter[i];
+		else
+			gauges[cell - CELLS] = gauge[i - CELLS];
+	}
+	sl_schema_free(&schema);
+}
+
 static void observed(int control, const char *device)
 {
 	struct sl_publisher_opts po = {
@@ -136,33 +175,18 @@ static void observed(int control, const char *device)
 	struct sl_publisher *p = sl_publisher_open(&po);
 	struct sl_host_key key;
 	struct sl_host *h;
-	char error[256] = "", name[32];
+	char error[256] = "";
 	pthread_t thread;
 	off_t bytes;
 	void *map;
 	int fd = sl_publisher_fd(p);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (uint32_t i = 0; i < CELLS; i++) {
-		struct sl_metric_opts mo = {.sz = sizeof(mo), .name = name};
-
-		snprintf(name, sizeof(name), "c%u_total", i);
-		counters[i] = sl_counter_create(p, &mo);
-		if (!sl_counter_valid(counters[i]))
-			die(name);
-	}
-	for (uint32_t i = 0; i < CELLS; i++) {
-		struct sl_metric_opts mo = {.sz = sizeof(mo), .name = name};
-
-		snprintf(name, sizeof(name), "g%u", i);
-		gauges[i] = sl_gauge_create(p, &mo);
-		if (!sl_gauge_valid(gauges[i]))
-			die(name);
-	}
 	bytes = lseek(fd, 0, SEEK_END);
 	map = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		die("mmap");
+	make_metrics(p, map, (uint64_t)bytes);
 	h = sl_host_open(&ho, error, sizeof(error));
 	if (!h || sl_host_register(h, map, (size_t)bytes, &key))
 		die(error);

@@ -3,19 +3,21 @@
 
 checks=0 failed=0
 
-# check NAME COMMAND...: runs it, shows its output if it failed, and counts.
+# check NAME COMMAND...: runs it, shows its output if it failed, and counts. What it skips (a line
+# 'SKIP: reason') is said to the outside.
 check() {
-	local name=$1 log=/tmp/check.log
+	local name=$1 log=/tmp/check.log code=0
 	shift
 	checks=$((checks + 1))
-	if "$@" > $log 2>&1; then
+	"$@" > $log 2>&1 || code=$?
+	if [ $code = 0 ]; then
 		echo "ok   $name"
 	else
 		failed=$((failed + 1))
-		echo "FAIL $name (${*@Q}: $?)"
+		echo "FAIL $name (${*@Q}: $code)"
 		tail -n 40 $log | sed 's/^/     | /'
 	fi
-	grep '^=' $log
+	sed -n "s/^SKIP: */SKIP: $name: /p; /^=/p" $log
 }
 
 # Ends the script: 0 if every check passed, and there were some.

@@ -545,8 +545,11 @@ static void fork_at_any_moment_deadlocks_nobody(void **state)
 	(void)state;
 	/* ASan of clang 14 does not hold its own allocator's locks over a fork(): a child then waits
 	 * for them in any malloc(), that of pthread_create() included. */
-	if (TEST_SANITIZED)
+	if (TEST_SANITIZED) {
+		print_message(
+			"SKIP: a sanitizer's allocator does not hold its locks over fork()\n");
 		skip();
+	}
 	unlink(path);
 	busy_publisher = sl_publisher_open(PUBLISHER(.socket = path));
 	busy_counter = sl_counter_create(busy_publisher, METRIC(.name = "c"));

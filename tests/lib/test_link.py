@@ -162,10 +162,11 @@ class Link(unittest.TestCase):
     def flags(self, *more):
         return run('pkg-config', '--cflags', '--libs', *more, 'sidelight', env=self.env).split()
 
-    def test_exports_what_the_header_declares_and_no_more(self):
-        with open(os.path.join(SOURCE, 'include/sidelight/sidelight.h')) as f:
-            header = f.read()
-        declared = set(re.findall(r'\bSL_API\b[^;{]*?\b(sl_\w+)\s*\(', header))
+    def test_exports_what_the_headers_declare_and_no_more(self):
+        declared = set()
+        for header in ('sidelight.h', 'span.h'):
+            with open(os.path.join(SOURCE, 'include/sidelight', header)) as f:
+                declared |= set(re.findall(r'\bSL_API\b[^;{]*?\b(sl_\w+)\s*\(', f.read()))
         declared.add('sl__thread')
         with open(os.path.join(SOURCE, 'lib/libsidelight.map')) as f:
             mapped = set(re.findall(r'\b(sl_\w+);', f.read()))

@@ -386,6 +386,97 @@ static void every_cell_that_was_asked_for_can_be_used(void **state)
 	}
 }
 
+/* Counters and histograms in any order: also the last cell is there, and in one piece. */
+static void no_cell_is_lost_between_metrics_of_different_sizes(void **state)
+{
+	static double bounds[SL_BUCKETS_MAX];
+	uint64_t x = 88172645463325252ull;
+
+	(void)state;
+	for (size_t i = 0; i < SL_BUCKETS_MAX; i++)
+		bounds[i] = (double)i;
+	for (int round = 0; round < 300; round++) {
+		uint32_t cells = 1 + (uint32_t)round * 7 % 900, left = cells, n = 0;
+		struct sl_publisher *p =
+			sl_publisher_open(PUBLISHER(.max_cells = cells, .max_threads = 1,
+						    .flags = SL_PUBLISHER_DETACHED));
+		struct sl_histogram h;
+		struct reader r;
+
+		while (left) {
+			char name[16];
+			uint32_t size = 1;
+
+			x ^= x << 13, x ^= x >> 7, x ^= x << 17; /* xorshift, Marsaglia 2003 */
+			snprintf(name, sizeof(name), "m%u", n++);
+			if (left >= 4 && x % 8 == 0)
+				size = x % 64 == 0 ? left
+						   : 4 + (uint32_t)(x / 64 % (left - 3)) % 40;
+			if (size > 1) {
+				h = sl_histogram_create_classic(p, METRIC(.name = name,
+									  .bounds = bounds,
+									  .bound_count = size - 3));
+				assert_true(sl_histogram_valid(h));
+				for (uint32_t b = 0; b < size - 2; b++)
+					sl_histogram_observe(h, b);
+			} else {
+				struct sl_counter c = sl_counter_create(p, METRIC(.name = name));
+
+				assert_true(sl_counter_valid(c));
+				sl_counter_add(c, n);
+			}
+			left -= size;
+		}
+		assert_false(sl_gauge_valid(sl_gauge_create(p, METRIC(.name = "more"))));
+		look(&r, p); /* and no two overlap: that is a fault */
+		assert_int_equal(r.schema.count, n);
+		for (uint32_t i = 0; i < n; i++) {
+			const struct sl_metric *m = r.schema.metrics[i];
+
+			if (m->cells == 1)
+				assert_int_equal(sl_values_u64(&r.values, m->cell), i + 1);
+			for (uint32_t b = 2; b < m->cells; b++)
+				assert_int_equal(sl_values_u64(&r.values, m->cell + b), 1);
+		}
+		reader_close(&r);
+		sl_publisher_close(p);
+	}
+}
+
+/* What makes updates in turn fast, and what it may cost the reader: four lines. */
+static void metrics_that_follow_each_other_lie_in_different_lines(void **state)
+{
+	struct sl_publisher *p = open_plain();
+	uint64_t line[4] = {0};
+	struct reader r;
+
+	(void)state;
+	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), SL_FAULT_NONE);
+	for (uint32_t i = 0; i < 300; i++) {
+		struct sl_counter c;
+		char name[16];
+		uint32_t dense;
+
+		if (i % 90 == 45) { /* what lies between does not matter */
+			snprintf(name, sizeof(name), "h%u", i);
+			sl_histogram_create_classic(
+				p, METRIC(.name = name, .bounds = (double[]){1}, .bound_count = 1));
+		}
+		snprintf(name, sizeof(name), "m%u", i);
+		c = sl_counter_create(p, METRIC(.name = name));
+		assert_true(sl_counter_valid(c));
+		line[i % 4] = (uint32_t)c.bits / SL_LINE_SIZE;
+		/* In a block of 28; two blocks may meet in a line. */
+		for (uint32_t k = 1; k < 3 && k <= i % 28; k++)
+			assert_true(line[i % 4] != line[(i - k) % 4]);
+		assert_int_equal(reader_round(&r), SL_FAULT_NONE);
+		dense = (i + 1 + 4 * ((i + 45) / 90) + 6) / 7;
+		assert_in_range(r.hot.lines_used, dense, dense + 4);
+	}
+	reader_close(&r);
+	sl_publisher_close(p);
+}
+
 static void batches_are_the_sum_of_their_parts(void **state)
 {
 	struct sl_publisher *p = open_plain();
@@ -469,7 +560,7 @@ static void what_cannot_be_opened_says_why(void **state)
 	FAILS(EINVAL, .service = big);
 	FAILS(EINVAL, .service = "\xff");
 	FAILS(EINVAL, .socket = text);
-	FAILS(EINVAL, .flags = 2);
+	FAILS(EINVAL, .flags = 1u << 31);
 	FAILS(EINVAL, .max_cells = UINT32_MAX);
 	FAILS(EINVAL, .schema_bytes = UINT32_MAX);
 	FAILS(EINVAL, .max_cells = 1u << 24, .max_threads = 1024);
@@ -572,6 +663,8 @@ int main(void)
 		cmocka_unit_test(a_refusal_is_counted_logged_once_and_harmless),
 		cmocka_unit_test(a_refused_observation_is_counted),
 		cmocka_unit_test(every_cell_that_was_asked_for_can_be_used),
+		cmocka_unit_test(no_cell_is_lost_between_metrics_of_different_sizes),
+		cmocka_unit_test(metrics_that_follow_each_other_lie_in_different_lines),
 		cmocka_unit_test(batches_are_the_sum_of_their_parts),
 		cmocka_unit_test(options_of_another_version_are_told_apart),
 		cmocka_unit_test(what_cannot_be_opened_says_why),

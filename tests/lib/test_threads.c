@@ -197,19 +197,77 @@ static void a_thread_that_shares_takes_a_stripe_that_became_free(void **state)
 	pthread_barrier_init(&meet, NULL, 2);
 	pthread_create(&a, NULL, hold_a_stripe, NULL);
 	pthread_barrier_wait(&meet);
-	assert_true(sl__thread.stripe[counter.bits >> 32] == 0);
+	assert_true(sl__thread.base[counter.bits >> 32] == 0);
 	sl_counter_inc(counter);
-	assert_true(sl__thread.stripe[counter.bits >> 32] == 0);
+	assert_true(sl__thread.base[counter.bits >> 32] == 0);
 	pthread_barrier_wait(&meet);
 	pthread_join(a, NULL);
 	sl_counter_inc(counter);
-	assert_true(sl__thread.stripe[counter.bits >> 32] != 0);
+	assert_true(sl__thread.base[counter.bits >> 32] != 0);
 	sl_publisher_stats(publisher, &stats);
 	sharing = stats.threads_sharing;
 	assert_int_equal(sharing, 1);
 	assert_int_equal(read_u64(sl_publisher_fd(publisher), "counter"), 3);
 	pthread_barrier_destroy(&meet);
 	sl_publisher_close(publisher);
+}
+
+/* A base is an address less the slot, and could be 0: that costs time, not a stripe each time. */
+static void a_base_of_zero_is_no_other_stripe(void **state)
+{
+	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+
+	(void)state;
+	open_with(4);
+	sl_counter_inc(counter);
+	for (int i = 0; i < 10; i++) {
+		sl__thread.base[counter.bits >> 32] = 0;
+		sl_counter_inc(counter);
+	}
+	sl_publisher_stats(publisher, &stats);
+	assert_int_equal(stats.stripes_used, 2);
+	assert_int_equal(stats.threads_sharing, 0);
+	assert_int_equal(read_u64(sl_publisher_fd(publisher), "counter"), 11);
+	sl_publisher_close(publisher);
+}
+
+static void every_publisher_of_a_process_counts_its_own(void **state)
+{
+	struct sl_publisher *p[SL_SLOTS - 1];
+	struct sl_counter c[SL_SLOTS - 1];
+	struct sl_counter_f64 f[SL_SLOTS - 1];
+	struct sl_histogram h[SL_SLOTS - 1];
+
+	(void)state;
+	for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
+		p[i] = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED));
+		assert_non_null(p[i]);
+		for (int k = 0; k < i; k++) /* other cells in each */
+			sl_gauge_create(p[i], METRIC(.name = (char[]){(char)('A' + k), 0}));
+		c[i] = sl_counter_create(p[i], METRIC(.name = "c"));
+		f[i] = sl_counter_f64_create(p[i], METRIC(.name = "f"));
+		h[i] = sl_histogram_create(p[i], METRIC(.name = "h"));
+	}
+	for (int round = 0; round < 10; round++)
+		for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
+			sl_counter_add(c[i], (uint64_t)i + 1);
+			sl_counter_f64_add(f[i], i + .5);
+			sl_histogram_observe(h[i], i + 1);
+		}
+	for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
+		struct reader r;
+
+		assert_int_equal(reader_open(&r, sl_publisher_fd(p[i])), SL_FAULT_NONE);
+		assert_int_equal(reader_round(&r), SL_FAULT_NONE);
+		assert_int_equal(r.unsettled, 0);
+		assert_int_equal(r.hot.stripes_used, 2);
+		assert_int_equal(reader_u64(&r, "c"), 10 * (i + 1));
+		assert_true(reader_f64(&r, "f") == 10 * (i + .5));
+		assert_true(reader_f64(&r, "h") == 10 * (i + 1));
+		assert_int_equal(sl_histogram_count(h[i]), 10);
+		reader_close(&r);
+		sl_publisher_close(p[i]);
+	}
 }
 
 /* A destructor of the application that runs before ours, after it, and in a later round. */
@@ -438,6 +496,8 @@ int main(void)
 		cmocka_unit_test(threads_beyond_the_stripes_count_exactly),
 		cmocka_unit_test(a_stripe_is_inherited_with_what_it_holds),
 		cmocka_unit_test(a_thread_that_shares_takes_a_stripe_that_became_free),
+		cmocka_unit_test(a_base_of_zero_is_no_other_stripe),
+		cmocka_unit_test(every_publisher_of_a_process_counts_its_own),
 		cmocka_unit_test(what_destructors_count_is_not_lost),
 		cmocka_unit_test(publishers_come_and_go_beside_each_other),
 		cmocka_unit_test(metrics_are_made_once_by_many_threads),

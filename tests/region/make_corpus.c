@@ -51,7 +51,7 @@ static void one_metric(const char *name, const struct make_metric *metric)
 
 	make_metrics(&m, 64, 1, 4096, "pod\0shop-0\0service\0shop", 24);
 	cell = make_metric(&m, metric);
-	for (uint32_t c = cell; c < m.next_cell; c++)
+	for (uint32_t c = cell; c < m.cells; c++)
 		make_cell_set(&m, 0, c, c % 3 ? c : sl_cell_of_f64(c * 1.5));
 	save_small(&m, name);
 	make_free(&m);
@@ -97,8 +97,11 @@ int main(int argc, char **argv)
 
 	make_metrics(&m, 64, 2, 4096, NULL, 0);
 	make_metric(&m, &counter);
+	m.next_cell = 14; /* out of order, as the library gives them out */
 	make_metric(&m, &f64);
+	m.next_cell = 7;
 	make_metric(&m, &states);
+	m.next_cell = 28;
 	make_metric(&m, &exponential);
 	make_cell_set(&m, 1, 0, 5);
 	save_small(&m, "two-stripes");

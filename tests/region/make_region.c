@@ -200,7 +200,9 @@ void make_append(struct make *m, const uint8_t *record)
 	m->next_id++;
 	if (r.cells)
 		m->next_cell = r.cell + r.cells;
-	make_set(m->hot, SL_HOT_LINES_USED, (m->next_cell + 6) / 7);
+	if (m->next_cell > m->cells)
+		m->cells = m->next_cell;
+	make_set(m->hot, SL_HOT_LINES_USED, (m->cells + 6) / 7);
 	make_set(m->hot, SL_HOT_SCHEMA_USED, used + r.length);
 	make_set(m->hot, SL_HOT_GENERATION, m->hot[SL_HOT_GENERATION] + 1);
 }

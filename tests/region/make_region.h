@@ -23,7 +23,8 @@ struct make {
 	uint64_t schema_bytes;
 	uint64_t (*entries)[8];
 	uint32_t max_entries;
-	uint32_t next_cell, next_id;
+	uint32_t next_cell, next_id; /* of the next record; next_cell may be set to any */
+	uint32_t cells;              /* one more than the highest cell in use */
 };
 
 struct make_metric {

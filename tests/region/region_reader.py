@@ -14,7 +14,8 @@ import time
 MASK = (1 << 64) - 1
 K = (0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xd6e8feb86659fd93,
      0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3)
-HOT, STRIPES, SCHEMA, ENTRIES = 1, 2, 3, 4
+HOT, STRIPES, SCHEMA, ENTRIES, SPANS = 1, 2, 3, 4, 5
+STRING = 16
 METRICS, DIRECTORY = 1, 2
 (COUNTER, COUNTER_F64, GAUGE, GAUGE_F64, HISTOGRAM_EXP, HISTOGRAM, INFO, STATESET) = range(1, 9)
 KINDS = {COUNTER: 'counter', COUNTER_F64: 'counter_f64', GAUGE: 'gauge', GAUGE_F64: 'gauge_f64',
@@ -48,6 +49,16 @@ def mixed(cells):
 
 
 assert plain(range(1, 8)) == 0xaa87591af3b8cdd6 and mixed(range(1, 8)) == 0xaa87591af3b8cddc
+
+
+def sealed(cells):
+    def pair(a, b):
+        return ((a * b) & MASK) ^ ((a * b) >> 64)
+    return (sum(pair(cells[i] ^ K[i], cells[i + 1] ^ K[i + 1]) for i in (0, 2, 4)) +
+            pair(cells[6] ^ K[6], K[0])) & MASK
+
+
+assert sealed(range(1, 8)) == 0x308358a406848306
 
 
 def unfold(cell):
@@ -100,11 +111,19 @@ class Region:
                  'a section is out of bounds')
             need(all(offset >= e or offset + length <= s for s, e in taken), 'sections overlap')
             taken.append((offset, offset + length))
-            if kind <= ENTRIES:
+            if kind <= SPANS:
                 need(kind not in self.sections, 'a section is there twice')
                 self.sections[kind] = (stride, offset, length)
         want = {HOT, STRIPES, SCHEMA} if self.kind == METRICS else {HOT, ENTRIES}
-        need(set(self.sections) == want, 'sections')
+        need(set(self.sections) - {SPANS} == want, 'sections')
+        if SPANS in self.sections:
+            stride, _, length = self.sections[SPANS]
+            self.span_lines, rest = divmod(stride, 88)
+            self.rings = self.sections[STRIPES][2] // self.sections[STRIPES][0]
+            self.heads = (self.rings * 64 + 4095) // 4096 * 4096
+            need(self.kind == METRICS and not rest and 512 <= self.span_lines <= 4194304 and
+                 not self.span_lines & (self.span_lines - 1) and
+                 length == self.heads + self.rings * stride, 'spans')
 
     def read(self, offset, length):
         self.file.seek(offset)
@@ -133,7 +152,7 @@ class Region:
     def records(self, used):
         offset, length = self.sections[SCHEMA][1:]
         need(used <= length and used % 8 == 0, 'schema in use')
-        data, at, out, end = self.read(offset, used), 0, [], 0
+        data, at, out, taken = self.read(offset, used), 0, [], set()
         while at < used:
             need(used - at >= 64, 'a record is cut off')
             size, = struct.unpack_from('<I', data, at)
@@ -144,18 +163,87 @@ class Region:
             r = self.record(record)
             need(r['id'] == len(out), 'id of a record')
             if r['cells']:
-                need(r['cell'] >= end, 'cells overlap')
-                end = r['cell'] + r['cells']
-                need(end <= self.sections[STRIPES][0] // 64 * 7, 'cells are out of bounds')
+                cells = range(r['cell'], r['cell'] + r['cells'])
+                need(cells.stop <= self.sections[STRIPES][0] // 64 * 7, 'cells are out of bounds')
+                need(taken.isdisjoint(cells), 'cells overlap')
+                taken.update(cells)
             out.append(r)
             at += size
+        self.strings = {r['id']: r['name'] for r in out if r['kind'] == STRING}
         return [r for r in out if r['kind'] in KINDS]
+
+    def ring_lines(self, ring, at, places, end):
+        """{number: cells} of the lines that verify, of the last ones before end."""
+        offset = self.sections[SPANS][1] + self.heads + ring * self.sections[SPANS][0] + at
+        out = {}
+        for n in range(max(0, end - places), end):
+            cells = self.line(offset + n % places * 64, sealed, 3)
+            if cells and cells[0] >> 16 == n:
+                out[n] = cells
+        return out
+
+    def spans(self, rings):
+        """Every span that is to be believed, and what heads, roots and index say."""
+        out, size = [], self.span_lines
+        for ring in range(rings):
+            head = self.line(self.sections[SPANS][1] + 64 * ring, plain)
+            need(head, 'a head never verified')
+            lines = self.ring_lines(ring, 24 * size, size, head[0])
+            spans = []
+            for n, cells in lines.items():
+                place, count = cells[0] & 255, cells[0] >> 8 & 255
+                own = [lines.get(n + i) for i in range(count)]
+                if place or count < 2 or count > 8 or None in own:
+                    continue
+                if any(c[0] & 0xffff != count << 8 | i for i, c in enumerate(own)):
+                    continue
+                spans.append(self.span(n, cells, [w for c in own[1:] for w in c[1:]]))
+            roots = self.ring_lines(ring, 0, size // 4, head[1])
+            index = self.ring_lines(ring, 16 * size, size // 8, head[2])
+            out.append({
+                'spans_written': head[3], 'dropped': head[4], 'cut': head[5], 'spans': spans,
+                'roots': [f'{c[1]:016x}{c[2]:016x}' for c in roots.values()
+                          if c[0] & 0xffff == 0xff00],
+                'entries': [[e & 0xffffffff, e >> 32 & 255, e >> 40 & 1, e >> 41]
+                            for c in index.values() for e in c[1:]
+                            if c[0] & 0xffff == 0xfe00 and e]})
+        return out
+
+    def span(self, number, first, words):
+        meta, at, attributes, message = words[0], 1, {}, ''
+        for _ in range(meta >> 56):
+            word, at = words[at], at + 1
+            key, kind, length = word & 0xffffffff, word >> 32 & 255, word >> 40 & 255
+            if kind in (1, 5):
+                need(length <= 128, 'bytes of a string')
+                count = (length + 7) // 8
+                raw = struct.pack(f'<{count}Q', *words[at:at + count])[:length]
+                value, at = raw.decode('utf-8', 'replace'), at + count
+            else:
+                need(kind in (2, 3, 4), 'type of an attribute')
+                raw, at = struct.pack('<Q', words[at]), at + 1
+                value = bool(raw[0]) if kind == 4 else struct.unpack('<q' if kind == 2 else '<d',
+                                                                     raw)[0]
+            if kind == 5:
+                message = value
+            else:
+                attributes[self.strings[key]] = value
+        return {'number': number, 'trace_id': f'{first[1]:016x}{first[2]:016x}',
+                'span_id': f'{first[3]:016x}', 'parent_id': f'{first[4]:016x}' if first[4] else '',
+                'start_ns': first[5], 'duration_ns': first[6],
+                'name': self.strings[meta & 0xffffffff],
+                'kind': ('internal', 'server', 'client', 'producer', 'consumer')[meta >> 32 & 15],
+                'status': ('unset', 'ok', 'error')[meta >> 36 & 15], 'flags': meta >> 40 & 255,
+                'remote': bool(meta >> 48 & 1), 'message': message, 'attributes': attributes}
 
     @staticmethod
     def record(record):
         (_, kind, _, cell, cells, ident, _, name, unit, help_, label, state, bounds, scale,
          states, first, _, threshold) = struct.unpack_from('<IHHIIIIHHHHHHhHiId', record)
         r = {'id': ident, 'kind': kind, 'cell': cell, 'cells': cells}
+        if kind == STRING:
+            need(not cells and 0 < name < 256, 'a string')
+            r['name'] = text(record[64:64 + name])
         if kind not in KINDS:
             return r
         at = 64 + 8 * bounds
@@ -263,6 +351,8 @@ def read(path):
                   'stripes_used': hot[3], 'state': STATES[hot[4] & 255],
                   'threads_sharing': hot[4] >> 8, 'refused': hot[6]}
     out['unsettled'] = region.unsettled
+    if SPANS in region.sections:
+        out['rings'] = region.spans(hot[3])
     out['metrics'] = [metric(r, stripes) for r in records]
     return out
 

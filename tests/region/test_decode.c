@@ -2,6 +2,7 @@
 /* What a reader believes of a region, and what it refuses and why: every fault is reached. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -437,7 +438,7 @@ static void schema_says_what_was_written(void **state)
 	expect(SL_FAULT_NONE, append(&s, &info, &m));
 	assert_int_equal(s.count, KINDS);
 	assert_int_equal(s.parsed, m.hot[SL_HOT_SCHEMA_USED]);
-	assert_int_equal(s.cells, m.next_cell);
+	assert_int_equal(s.cells, m.cells);
 	assert_int_equal(s.skipped, 0);
 	for (size_t i = 0; i < KINDS; i++) {
 		const struct make_metric *w = &of_every_kind[i];
@@ -683,8 +684,9 @@ static void cells_of_two_metrics_never_overlap(void **state)
 					second = {.kind = SL_KIND_COUNTER, .name = "c"};
 
 	(void)state;
-	/* A histogram without bounds has cells 2, 3 and 4 here; 0 is one below all. */
+	/* A histogram without bounds has cells 2, 3 and 4 here. */
 	for (uint32_t cell = 0; cell <= 7; cell++) {
+		bool over = cell >= 2 && cell < 5;
 		struct sl_region_info info;
 		struct sl_schema s;
 		struct make m;
@@ -696,12 +698,69 @@ static void cells_of_two_metrics_never_overlap(void **state)
 		make_metric(&m, &first);
 		m.next_cell = cell;
 		make_metric(&m, &second);
-		expect(cell < 5 ? SL_FAULT_CELLS : SL_FAULT_NONE, append(&s, &info, &m));
-		assert_int_equal(s.count, cell < 5 ? 1 : 2);
+		expect(over ? SL_FAULT_CELLS : SL_FAULT_NONE, append(&s, &info, &m));
+		assert_int_equal(s.count, over ? 1 : 2);
 		assert_int_equal(s.cells, cell < 5 ? 5 : cell + 1);
 		sl_schema_free(&s);
 		make_free(&m);
 	}
+}
+
+/* Records of a kind that is not known, too: who knows it would write there. */
+static void in_whatever_order_cells_come_an_overlap_is_found(void **state)
+{
+	enum { CELLS = 5 * 64 * 7 };
+	static uint8_t record[1 << 12];
+	struct rng rng = {20261121};
+	unsigned int met[2] = {0};
+
+	(void)state;
+	for (int round = 0; round < 200; round++) {
+		struct sl_schema_record *r = (struct sl_schema_record *)record;
+		struct make_metric metric = {.kind = SL_KIND_COUNTER};
+		struct sl_region_info info;
+		bool taken[CELLS] = {false};
+		uint64_t highest = 0;
+		size_t known = 0;
+		struct sl_schema s;
+		struct make m;
+
+		make_metrics(&m, CELLS / 7, 1, 1 << 16, NULL, 0);
+		expect(SL_FAULT_NONE, parse(&m, &info));
+		sl_schema_init(&s);
+		for (int i = 0; i < 60; i++) {
+			char name[16];
+			bool over = false;
+
+			snprintf(name, sizeof(name), "c%d", i);
+			metric.name = name;
+			make_record(&m, &metric, record);
+			if (rng_below(&rng, 2)) {
+				r->kind = 1000;
+				r->cells = 1 + (uint32_t)rng_below(&rng, i % 8 ? 70 : 300);
+			}
+			r->cell = (uint32_t)rng_below(&rng, CELLS + 1 - r->cells);
+			make_record_check(record);
+			for (uint32_t c = 0; c < r->cells; c++)
+				over |= taken[r->cell + c];
+			met[over]++;
+			expect(over ? SL_FAULT_CELLS : SL_FAULT_NONE,
+			       sl_schema_append(&s, &info, record, r->length));
+			if (over) {
+				assert_true(s.count == known && s.cells == highest);
+				continue;
+			}
+			m.next_id++;
+			known += r->kind == SL_KIND_COUNTER;
+			memset(taken + r->cell, true, r->cells);
+			if (r->cell + r->cells > highest)
+				highest = r->cell + r->cells;
+			assert_true(s.count == known && s.cells == highest);
+		}
+		sl_schema_free(&s);
+		make_free(&m);
+	}
+	assert_true(met[0] > 1000 && met[1] > 1000);
 }
 
 static void torn_copy_of_the_schema_is_told_from_a_lie(void **state)
@@ -1051,6 +1110,7 @@ int main(void)
 		cmocka_unit_test(record_that_lies_is_refused_with_its_cause),
 		cmocka_unit_test(names_that_would_break_the_exposition_are_refused),
 		cmocka_unit_test(cells_of_two_metrics_never_overlap),
+		cmocka_unit_test(in_whatever_order_cells_come_an_overlap_is_found),
 		cmocka_unit_test(torn_copy_of_the_schema_is_told_from_a_lie),
 		cmocka_unit_test(schema_that_runs_out_of_memory_goes_on_later),
 		cmocka_unit_test(values_are_summed_as_their_kind_demands),

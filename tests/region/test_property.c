@@ -123,28 +123,51 @@ static void same_metric(const struct sl_metric *m, const struct written *w, uint
 	}
 }
 
+static bool taken[320 * 7]; /* cells of the region that is being made */
+
+static bool are_free(uint32_t first, uint32_t cells)
+{
+	while (cells && !taken[first])
+		first++, cells--;
+	return !cells;
+}
+
+/* Any place that is free, most often right behind the last one. False: no room left. */
+static bool random_place(struct rng *r, struct make *m, uint32_t cells)
+{
+	uint32_t all = m->stride / 64 * 7;
+
+	for (int i = 0; i < 20; i++) {
+		uint32_t first = i || !rng_below(r, 3) ? (uint32_t)rng_below(r, all) : m->next_cell;
+
+		if (first + cells <= all && are_free(first, cells)) {
+			m->next_cell = first;
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Fills a region; count metrics of it in written[]. */
 static unsigned int random_region(struct rng *r, struct make *m, struct sl_schema *schema,
 				  const struct sl_region_info *info)
 {
 	unsigned int count = (unsigned int)rng_below(r, METRICS_MAX), n = 0;
 
+	memset(taken, 0, sizeof(taken));
 	for (; n < count; n++) {
 		static uint8_t record[8192];
-		uint32_t end = m->next_cell;
 		size_t length;
 
 		random_metric(r, &written[n], n);
-		if (rng_below(r, 20) == 0 && written[n].cells)
-			m->next_cell += (uint32_t)rng_below(r, 10); /* a gap is allowed */
+		if (written[n].cells && !random_place(r, m, written[n].cells))
+			break;
 		written[n].cell = m->next_cell;
 		length = make_record(m, &written[n].m, record);
-		if (length > m->schema_bytes - m->hot[SL_HOT_SCHEMA_USED] ||
-		    (uint64_t)m->next_cell + written[n].cells > m->stride / 64 * 7) {
-			m->next_cell = end;
+		if (length > m->schema_bytes - m->hot[SL_HOT_SCHEMA_USED])
 			break;
-		}
 		make_append(m, record);
+		memset(taken + written[n].cell, true, written[n].cells);
 		if (schema && rng_below(r, 4) == 0)
 			assert_int_equal(
 				SL_FAULT_NONE,
@@ -152,7 +175,7 @@ static unsigned int random_region(struct rng *r, struct make *m, struct sl_schem
 						 m->hot[SL_HOT_SCHEMA_USED] - schema->parsed));
 	}
 	for (uint32_t s = 0; s < m->max_stripes; s++)
-		for (uint32_t c = 0; c < m->next_cell; c++)
+		for (uint32_t c = 0; c < m->cells; c++)
 			if (rng_below(r, 3))
 				make_cell_set(m, s, c, rng_next(r));
 	return n;
@@ -237,9 +260,9 @@ static void region_decodes_to_what_was_written(void **state)
 				}
 			sl_values_flatten(&v, &schema, out);
 			compare_values(&m, &schema, out);
-			for (uint32_t i = 0; i < 20 && m.next_cell; i++)
+			for (uint32_t i = 0; i < 20 && m.cells; i++)
 				make_cell_add(&m, (uint32_t)rng_below(&r, m.max_stripes),
-					      (uint32_t)rng_below(&r, m.next_cell), rng_next(&r));
+					      (uint32_t)rng_below(&r, m.cells), rng_next(&r));
 		}
 		free(out);
 		sl_values_free(&v);

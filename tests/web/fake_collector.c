@@ -84,3 +84,13 @@ void sl_collector_totals(struct sl_collector *c, struct sl_collector_totals *out
 {
 	*out = c->totals;
 }
+
+bool sl_collector_analysis(struct sl_collector *c, struct sl_analysis_view *out)
+{
+	*out = (struct sl_analysis_view){.verdicts = c->verdicts,
+					 .detector = "combined",
+					 .false_alarms = 1,
+					 .warming = 2,
+					 .scale = c->scale};
+	return c->verdicts != NULL;
+}

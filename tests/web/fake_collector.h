@@ -31,6 +31,8 @@ struct sl_collector {
 	struct sl_worker_view *workers;
 	size_t worker_count;
 	struct sl_collector_totals totals;
+	struct sl_verdicts *verdicts;
+	struct sl_scale *scale;
 };
 
 #endif

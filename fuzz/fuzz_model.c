@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fuzz_model.c - models of pipelines that anybody may have written. The first byte picks the
+ * detector; the checksum is made right, so that the fields behind it are reached. What was loaded
+ * must score and learn, and what it then saves must load again.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "analyse/pipeline.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#define HEADER 24u
+
+static void seal(uint8_t *model, size_t bytes)
+{
+	uint32_t crc = htole32((uint32_t)crc32_z(0, model + HEADER, bytes - HEADER));
+	uint64_t length = htole64(bytes - HEADER);
+
+	memcpy(model + 12, &crc, sizeof(crc));
+	memcpy(model + 16, &length, sizeof(length));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static const struct sl_column columns[] = {{"a", false}, {"b", true}, {"c", false}};
+	struct sl_pipeline_opts o = {.sz = sizeof(o), .columns = 16, .seed = 1};
+	struct sl_pipeline *p;
+	uint8_t *model;
+
+	if (bytes < 1)
+		return 0;
+	o.detector = sl_detector_at(data[0]);
+	if (!o.detector)
+		o.detector = sl_detector_at(0);
+	data++;
+	bytes--;
+	p = sl_pipeline_create(&o);
+	model = malloc(bytes + 1);
+	if (!p || !model)
+		abort();
+	memcpy(model, data, bytes);
+	sl_pipeline_load(p, model, bytes);
+	if (bytes > HEADER) {
+		seal(model, bytes);
+		if (!sl_pipeline_load(p, model, bytes)) {
+			int64_t n = (int64_t)sl_pipeline_save_bytes(p);
+			uint8_t *again = malloc((size_t)n);
+
+			if (!again || sl_pipeline_save(p, again, (size_t)n) != n ||
+			    sl_pipeline_load(p, again, (size_t)n))
+				abort();
+			free(again);
+		}
+	}
+	sl_pipeline_columns(p, columns, 3);
+	for (uint64_t i = 1; i < 60; i++) {
+		double values[3] = {(double)(i % 7), (double)(i * i), i == 50 ? 1e9 : 3};
+		struct sl_verdict v;
+
+		if (sl_pipeline_push(p, i * 1000000000, values, &v) || !(v.score >= 0))
+			abort();
+	}
+	free(model);
+	sl_pipeline_free(p);
+	return 0;
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A saved sketch of any kind, as a file or another host could have it. Each input is loaded as it
+ * is, and once more with length and checksum made right, so that what lies behind them is reached.
+ */
+#include "../tests/sketch/exercise.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t *fixed;
+
+	exercise_sketch(data, size);
+	if (size < SL_SKETCH_FRAME)
+		return 0;
+	fixed = malloc(size);
+	must(fixed);
+	memcpy(fixed, data, size);
+	for (int i = 0; i < 8; i++)
+		fixed[8 + i] = (uint8_t)((uint64_t)size >> 8 * i);
+	sl_wire_seal(fixed, size);
+	exercise_sketch(fixed, size);
+	free(fixed);
+	return 0;
+}

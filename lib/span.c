@@ -1,0 +1,678 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Spans, and the rings that they are written into.
+ *
+ * A thread writes into the ring of its stripe, which nobody else does: plain stores, no atomic.
+ * A signal handler that ends a span while its thread is writing one finds `busy` set, and writes
+ * into ring 0, as do threads that own no stripe. There a writer takes the numbers of its lines by
+ * an atomic add, so that no two have the same; should one be so slow that the ring went round
+ * meanwhile, the line that both write holds words of both and does not verify, or it holds the
+ * older one: a reader finds that out either way, and counts it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "span.h"
+
+struct span_thread {
+	struct sl__ring *ring[SL_SLOTS]; /* holds while sl__thread.base[] is set */
+	uint64_t random[4];		 /* all 0: to be seeded */
+	volatile bool busy;
+};
+static __thread struct span_thread self __attribute__((tls_model("initial-exec")));
+
+SL_STATIC_ASSERT(sizeof(struct sl_trace_context) == 32, "context");
+SL_STATIC_ASSERT(1 + SL_SPAN_WORDS_MAX == 6 * (SL_SPAN_LINES_MAX - 1), "words fill their lines");
+
+/* ---- ids ---------------------------------------------------------------------------------------- */
+
+static uint64_t rotate(uint64_t x, int k)
+{
+	return x << k | x >> (64 - k);
+}
+
+/* xoshiro256++ 1.0 by D. Blackman and S. Vigna, https://prng.di.unimi.it/ (public domain). */
+static inline uint64_t xoshiro(uint64_t s[4])
+{
+	uint64_t result = rotate(s[0] + s[3], 23) + s[0], t = s[1] << 17;
+
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = rotate(s[3], 45);
+	return result;
+}
+
+/* splitmix64, from the same place: spreads what little there is. */
+static uint64_t splitmix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15ull;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+static __attribute__((noinline, cold)) void seed(uint64_t s[4])
+{
+	uint64_t x;
+
+	/* Two threads or processes of the same state would give out the same ids. */
+	if (getrandom(s, 4 * sizeof(*s), GRND_NONBLOCK) == 4 * (ssize_t)sizeof(*s) &&
+	    (s[0] | s[1] | s[2] | s[3]))
+		return;
+	x = sl__realtime_ns() ^ splitmix((uintptr_t)s) ^ splitmix((uint64_t)getpid() << 32) ^
+	    sl__ticks();
+	for (int i = 0; i < 4; i++)
+		s[i] = x = splitmix(x);
+	s[0] |= 1;
+}
+
+/*
+ * In a handler that came into the middle of xoshiro(): numbers of a process-wide sequence, whose
+ * start is random. Not predictable enough for a secret, different enough for an id.
+ */
+static __attribute__((noinline, cold)) uint64_t handler_id(void)
+{
+	static _Atomic uint64_t counter, start;
+	uint64_t none = 0, s[4] = {0};
+
+	if (!atomic_load(&start)) {
+		seed(s);
+		atomic_compare_exchange_strong(&start, &none, s[0] | 1);
+	}
+	return splitmix(atomic_load(&start) + splitmix(atomic_fetch_add(&counter, 1)));
+}
+
+/* Fills the ids of a span; trace too if it is the root of one. */
+static inline void ids(struct sl_span *span, bool root)
+{
+	struct sl_trace_context *c = &span->context;
+
+	if (unlikely(self.busy)) {
+		c->span_id = handler_id() | 1;
+		if (root) {
+			c->trace_hi = handler_id();
+			c->trace_lo = handler_id() | 1;
+		}
+		return;
+	}
+	self.busy = true;
+	atomic_signal_fence(memory_order_seq_cst); /* pairs with a handler of this very thread */
+	if (unlikely(!(self.random[0] | self.random[1] | self.random[2] | self.random[3])))
+		seed(self.random);
+	c->span_id = xoshiro(self.random);
+	c->span_id += !c->span_id;
+	if (root) {
+		c->trace_hi = xoshiro(self.random);
+		c->trace_lo = xoshiro(self.random);
+		c->trace_lo += !c->trace_lo;
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	self.busy = false;
+}
+
+/* ---- time ---------------------------------------------------------------------------------------- */
+
+static inline uint64_t now(uint32_t clock)
+{
+	return likely(clock == SL__CLOCK_TSC) ? sl__ticks() : sl__realtime_ns();
+}
+
+struct scale {
+	uint64_t ticks, ns, mult;
+};
+
+/* The rate that holds; calibrates if it is time. at: ticks now. */
+static inline struct scale scale_now(uint64_t at)
+{
+	for (;;) {
+		/* Pairs with the release in calibrate(). */
+		uint32_t turn = atomic_load_explicit(&sl__clock_state.turn, memory_order_acquire);
+		const struct sl__rate *r = &sl__clock_state.rate[turn % 8];
+		struct scale s = {
+			__atomic_load_n(&r->ticks, __ATOMIC_RELAXED),
+			__atomic_load_n(&r->ns, __ATOMIC_RELAXED),
+			__atomic_load_n(&r->mult, __ATOMIC_RELAXED),
+		};
+		uint64_t refresh = __atomic_load_n(&r->refresh, __ATOMIC_RELAXED);
+
+		if (unlikely(at - s.ticks > refresh && (int64_t)(at - s.ticks) > 0)) {
+			sl__clock_refresh();
+			if (atomic_load_explicit(&sl__clock_state.turn, memory_order_relaxed) !=
+			    turn)
+				continue;
+		}
+		/* Seven calibrations later this one's place is written anew: seven seconds. */
+		atomic_thread_fence(memory_order_acquire);
+		if (likely(atomic_load_explicit(&sl__clock_state.turn, memory_order_relaxed) -
+				   turn <
+			   7))
+			return s;
+	}
+}
+
+static inline uint64_t scaled(uint64_t ticks, uint64_t mult)
+{
+	__extension__ unsigned __int128 product = (unsigned __int128)ticks * mult;
+
+	return (uint64_t)(product >> 32);
+}
+
+static inline uint64_t to_ns(const struct scale *s, uint64_t ticks)
+{
+	/* Before the calibration, too: it may have happened while the span was open. */
+	return (int64_t)(ticks - s->ticks) >= 0 ? s->ns + scaled(ticks - s->ticks, s->mult)
+						: s->ns - scaled(s->ticks - ticks, s->mult);
+}
+
+/* ---- start and attributes ------------------------------------------------------------------------- */
+
+void sl_span_start(struct sl_span *span, struct sl_span_name name, enum sl_span_kind kind,
+		   const struct sl_trace_context *parent)
+{
+	unsigned int slot = sl__slot_of(name.bits);
+	bool root = !parent || !sl_trace_context_valid(parent);
+
+	span->slot = 0;
+	span->words = span->dropped = span->cut = span->set = 0;
+	if (unlikely(slot == SL_SLOT_NONE)) {
+		/* The trace goes past it. */
+		span->context = root ? (struct sl_trace_context){0} : *parent;
+		return;
+	}
+	if (root) {
+		span->context = (struct sl_trace_context){.flags = SL_TRACE_SAMPLED};
+		span->parent_id = 0;
+		span->remote = 0;
+	} else {
+		span->parent_id = parent->span_id;
+		span->remote = parent->remote != 0;
+		span->context.trace_hi = parent->trace_hi;
+		span->context.trace_lo = parent->trace_lo;
+		span->context.flags = parent->flags;
+		span->context.remote = 0;
+		memset(span->context.reserved, 0, sizeof(span->context.reserved));
+	}
+	ids(span, root);
+	span->slot = slot;
+	/* A span that is open across a fork or a close is not written: relaxed, nothing else. */
+	span->epoch = atomic_load_explicit(&sl__slots[slot].epoch, memory_order_relaxed);
+	span->stream[0] = SL_SPAN_META(name.bits, kind & 15, SL_SPAN_UNSET, span->context.flags,
+				       span->remote, 0);
+	span->clock = (uint8_t)atomic_load_explicit(&sl__clock_state.source, memory_order_relaxed);
+	span->start = now(span->clock);
+}
+
+/* Room for an attribute of n words behind its first; NULL if there is none. */
+static inline uint64_t *attribute(struct sl_span *span, uint32_t n)
+{
+	uint64_t *at = span->stream + 1 + span->words;
+
+	if (unlikely(span->words + 1 + n > SL_SPAN_WORDS_MAX)) {
+		span->dropped += span->dropped < 255;
+		return NULL;
+	}
+	span->words = (uint8_t)(span->words + 1 + n);
+	span->stream[0] += 1ull << 56;
+	return at;
+}
+
+/* A key of this span's own publisher: another one's id means another string there. */
+static inline bool usable(const struct sl_span *span, struct sl_span_key key)
+{
+	return likely(span->slot && span->slot == key.bits >> 32);
+}
+
+static inline void set_word(struct sl_span *span, struct sl_span_key key, enum sl_span_type type,
+			    uint64_t value)
+{
+	uint64_t *at;
+
+	if (!usable(span, key) || !(at = attribute(span, 1)))
+		return;
+	at[0] = SL_SPAN_ATTR(key.bits, type, 0, 0);
+	at[1] = value;
+}
+
+void sl_span_set_i64(struct sl_span *span, struct sl_span_key key, int64_t value)
+{
+	set_word(span, key, SL_SPAN_TYPE_I64, (uint64_t)value);
+}
+
+void sl_span_set_f64(struct sl_span *span, struct sl_span_key key, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	set_word(span, key, SL_SPAN_TYPE_F64, bits);
+}
+
+void sl_span_set_bool(struct sl_span *span, struct sl_span_key key, bool value)
+{
+	set_word(span, key, SL_SPAN_TYPE_BOOL, value);
+}
+
+/*
+ * 1 to 7 bytes as a word, by loads within them. A memcpy() into a word of zeroes is a store that
+ * the load at the end of the span, of the whole word, would have to wait for.
+ */
+static inline uint64_t last_word(const char *from, size_t bytes)
+{
+	uint32_t low = 0, high = 0;
+
+	if (bytes >= 4) {
+		memcpy(&low, from, 4);
+		memcpy(&high, from + bytes - 4, 4);
+		return low | (uint64_t)high << (bytes - 4) * 8;
+	}
+	if (bytes == 1)
+		return (uint8_t)*from;
+	memcpy(&low, from, 2);
+	memcpy(&high, from + bytes - 2, 2);
+	return low | (uint64_t)high << (bytes - 2) * 8;
+}
+
+static void set_string(struct sl_span *span, uint32_t key, enum sl_span_type type,
+		       const char *value, size_t bytes)
+{
+	bool cut = bytes > SL_SPAN_STRING_MAX;
+	uint64_t *at;
+
+	if (cut) {
+		/* Not within a character: bytes of UTF-8 behind the first are 10xxxxxx. */
+		bytes = SL_SPAN_STRING_MAX;
+		while (bytes && (value[bytes] & 0xc0) == 0x80)
+			bytes--;
+	}
+	at = attribute(span, (uint32_t)(bytes + 7) / 8);
+	if (!at)
+		return;
+	span->cut += cut && span->cut < 255;
+	*at++ = SL_SPAN_ATTR(key, type, bytes, cut);
+	for (; bytes >= 8; bytes -= 8, value += 8)
+		memcpy(at++, value, 8);
+	if (bytes)
+		*at = last_word(value, bytes);
+}
+
+void sl_span_set_text(struct sl_span *span, struct sl_span_key key, const char *value, size_t bytes)
+{
+	if (usable(span, key) && (value || !bytes))
+		set_string(span, (uint32_t)key.bits, SL_SPAN_TYPE_STRING, value, bytes);
+}
+
+void sl_span_set_status(struct sl_span *span, enum sl_span_status status, const char *message)
+{
+	if (!span->slot)
+		return;
+	span->stream[0] = (span->stream[0] & ~(15ull << 36)) | (uint64_t)(status & 15) << 36;
+	if (message && *message)
+		set_string(span, 0, SL_SPAN_TYPE_MESSAGE, message,
+			   strnlen(message, SL_SPAN_STRING_MAX + 1));
+}
+
+#define SET_START 1u
+#define SET_END	  2u
+
+void sl_span_set_start(struct sl_span *span, uint64_t ns)
+{
+	if (!span->slot)
+		return;
+	if (!(span->set & SET_START) && span->clock == SL__CLOCK_TSC)
+		span->clock = SL__CLOCK_REALTIME; /* and so the end, unless it is set as well */
+	span->start = ns;
+	span->set |= SET_START;
+}
+
+void sl_span_set_end(struct sl_span *span, uint64_t ns)
+{
+	if (!span->slot)
+		return;
+	span->end = ns;
+	span->set |= SET_END;
+}
+
+/* ---- end ------------------------------------------------------------------------------------------ */
+
+/*
+ * Relaxed stores: nothing orders them for a reader who sees memory over a network; the check does.
+ * They are atomic for the sake of ring 0, where a writer that was overtaken may be at the same
+ * line as another.
+ */
+static inline void put(uint64_t *to, uint64_t v)
+{
+	__atomic_store_n(to, v, __ATOMIC_RELAXED);
+}
+
+static inline void put_line(uint64_t *to, uint64_t tag, uint64_t a, uint64_t b, uint64_t c,
+			    uint64_t d, uint64_t e, uint64_t f)
+{
+	put(to + 0, tag);
+	put(to + 1, a);
+	put(to + 2, b);
+	put(to + 3, c);
+	put(to + 4, d);
+	put(to + 5, e);
+	put(to + 6, f);
+	put(to + 7, sl_sealed_check((const uint64_t[]){tag, a, b, c, d, e, f, 0}));
+}
+
+static inline uint64_t *ring_line(const struct sl__ring *r, uint64_t at, uint64_t place)
+{
+	return (uint64_t *)(r->base + at + place * SL_LINE_SIZE);
+}
+
+static inline void put_span(const struct sl__ring *r, const struct sl_span *s, uint64_t number,
+			    uint32_t lines, uint64_t start, uint64_t duration)
+{
+	uint64_t at = SL_SPAN_LINES_AT(r->mask + 1ull);
+	const uint64_t *w = s->stream;
+
+	put_line(ring_line(r, at, number & r->mask), SL_SPAN_TAG(number, lines, 0),
+		 s->context.trace_hi, s->context.trace_lo, s->context.span_id, s->parent_id, start,
+		 duration);
+	for (uint32_t i = 1; i < lines; i++, w += 6)
+		put_line(ring_line(r, at, (number + i) & r->mask),
+			 SL_SPAN_TAG(number + i, lines, i), w[0], w[1], w[2], w[3], w[4], w[5]);
+}
+
+static void put_root(const struct sl__ring *r, const struct sl_span *s, uint64_t number,
+		     uint64_t start, uint64_t duration)
+{
+	put_line(ring_line(r, SL_SPAN_ROOTS_AT(0), number & r->mask >> 2), SL_SPAN_TAG_ROOT(number),
+		 s->context.trace_hi, s->context.trace_lo, start, duration,
+		 s->stream[0] & ~(0xffull << 56), s->context.span_id);
+}
+
+static inline uint64_t *index_line(const struct sl__ring *r, uint64_t number)
+{
+	return ring_line(r, SL_SPAN_INDEX_AT(r->mask + 1ull), number & r->mask >> 3);
+}
+
+/* What the pair of cells that the last entry is one of adds to the check of its line. */
+static inline uint64_t open_pair(const struct sl__ring *r)
+{
+	static const uint64_t k[8] = {SL_LINE_K0, SL_LINE_K1, SL_LINE_K2, SL_LINE_K3,
+				      SL_LINE_K4, SL_LINE_K5, SL_LINE_K6, SL_LINE_K0};
+	uint32_t i = r->open & ~1u;
+
+	return sl_seal_pair(r->open_cells[i], r->open_cells[i + 1], k[i], k[i + 1]);
+}
+
+/* True if this span is to be in the journal of roots. */
+static inline bool is_root(const struct sl_span *s)
+{
+	return !s->parent_id || (s->remote && sl__slots[s->slot].edge);
+}
+
+/*
+ * The ring of this thread. The index: if the span before was of the same trace, its entry grows;
+ * else a new entry; a new line when the last one is full. A reader who sees cell and check of
+ * different times does not believe the line, and comes again.
+ */
+static inline __attribute__((always_inline)) void write_own(struct sl__ring *r,
+							    const struct sl_span *s, uint32_t lines,
+							    uint64_t start, uint64_t duration)
+{
+	uint64_t hash = sl_span_hash(s->context.trace_hi, s->context.trace_lo), entry, check;
+	bool error = SL_SPAN_META_STATUS(s->stream[0]) == SL_SPAN_ERROR, root = is_root(s),
+	     opened = false;
+
+	put_span(r, s, r->lines, lines, start, duration);
+	if (unlikely(root))
+		put_root(r, s, r->roots++, start, duration);
+
+	entry = r->entry;
+	if (likely(r->open && SL_SPAN_ENTRY_HASH(entry) == hash &&
+		   SL_SPAN_ENTRY_LINES(entry) + lines <= 255)) {
+		entry = (entry + ((uint64_t)lines << 32)) | (uint64_t)error << 40;
+	} else {
+		entry = SL_SPAN_ENTRY(r->lines, lines, error, hash);
+		if (!r->open || r->open == SL_SPAN_ENTRIES) {
+			memset(r->open_cells, 0, sizeof(r->open_cells));
+			r->open_cells[0] = SL_SPAN_TAG_INDEX(r->index);
+			r->open_line = index_line(r, r->index++);
+			for (int i = 0; i < 7; i++)
+				put(r->open_line + i, r->open_cells[i]);
+			r->open = 0;
+			opened = true;
+		}
+		r->open++;
+		r->open_rest = sl_sealed_check(r->open_cells) - open_pair(r);
+	}
+	r->entry = r->open_cells[r->open] = entry;
+	put(r->open_line + r->open, entry);
+	put(r->open_line + 7, r->open_rest + open_pair(r));
+
+	/* The head last: a reader who sees it can expect the lines to be there, though not know. */
+	check = r->head_check + lines * SL_LINE_K0 + SL_LINE_K3;
+	r->lines += lines;
+	r->spans++;
+	atomic_thread_fence(memory_order_release);
+	if (unlikely(root | s->dropped | s->cut | opened)) {
+		r->dropped += s->dropped;
+		r->cut += s->cut;
+		check += root * SL_LINE_K1 + opened * SL_LINE_K2 + s->dropped * SL_LINE_K4 +
+			 s->cut * SL_LINE_K5;
+		put(r->head + SL_SPAN_HEAD_ROOTS, r->roots);
+		put(r->head + SL_SPAN_HEAD_INDEX, r->index);
+		put(r->head + SL_SPAN_HEAD_DROPPED, r->dropped);
+		put(r->head + SL_SPAN_HEAD_CUT, r->cut);
+	}
+	put(r->head + SL_SPAN_HEAD_LINES, r->lines);
+	put(r->head + SL_SPAN_HEAD_SPANS, r->spans);
+	put(r->head + 7, check);
+	r->head_check = check;
+}
+
+static uint64_t take(uint64_t *next, uint32_t n)
+{
+	/* Relaxed: the numbers differ, which is all that is asked of them. */
+	return __atomic_fetch_add(next, n, __ATOMIC_RELAXED);
+}
+
+static void head_add(struct sl__ring *r, enum sl_span_head_cell cell, uint64_t n)
+{
+	if (n)
+		sl__plain_add((uintptr_t)(r->head + cell), n);
+}
+
+/*
+ * Ring 0. Each span has an index line for itself: to let the last entry grow would take a lock.
+ * The head goes ahead of the lines: a reader waits for those that it does not find.
+ */
+static void write_shared(struct sl__ring *r, const struct sl_span *s, uint32_t lines,
+			 uint64_t start, uint64_t duration)
+{
+	uint64_t hash = sl_span_hash(s->context.trace_hi, s->context.trace_lo);
+	bool error = SL_SPAN_META_STATUS(s->stream[0]) == SL_SPAN_ERROR, root = is_root(s);
+	uint64_t number = take(&r->lines, lines), index = take(&r->index, 1);
+
+	head_add(r, SL_SPAN_HEAD_LINES, lines);
+	head_add(r, SL_SPAN_HEAD_INDEX, 1);
+	head_add(r, SL_SPAN_HEAD_ROOTS, root);
+	head_add(r, SL_SPAN_HEAD_SPANS, 1);
+	head_add(r, SL_SPAN_HEAD_DROPPED, s->dropped);
+	head_add(r, SL_SPAN_HEAD_CUT, s->cut);
+	put_span(r, s, number, lines, start, duration);
+	put_line(index_line(r, index), SL_SPAN_TAG_INDEX(index),
+		 SL_SPAN_ENTRY(number, lines, error, hash), 0, 0, 0, 0, 0);
+	if (root)
+		put_root(r, s, take(&r->roots, 1), start, duration);
+}
+
+/* A thread's first span of a publisher: its ring, or NULL, and then ring 0 it is. */
+static __attribute__((noinline, cold)) struct sl__ring *claim(unsigned int slot)
+{
+	struct sl__ring *ring = NULL;
+	struct sl_publisher *p;
+	struct sl__guard guard;
+	uint32_t index;
+
+	if (!sl__thread.base[slot] && !sl__stripe_claim(slot))
+		return NULL;
+	sl__lock(&guard);
+	p = atomic_load_explicit(&sl__slots[slot].publisher, memory_order_relaxed);
+	if (!p || p->orphan || !p->rings)
+		goto out;
+	index = sl__stripe_index(slot);
+	if (!index || index >= p->stripe_count)
+		goto out;
+	ring = &p->rings[index];
+	if (!ring->ready) {
+		/* Once, not at every span: without memory this thread stays with ring 0. */
+		if (sl__allocate(p, (uint64_t)(ring->base - p->base),
+				 SL_SPAN_STRIDE(p->span_lines))) {
+			ring = &p->rings[0];
+		} else {
+			ring->ready = true;
+		}
+	}
+	self.ring[slot] = ring;
+out:
+	sl__unlock(&guard);
+	return ring;
+}
+
+static __attribute__((noinline)) void write_slow(const struct sl_span *s, unsigned int slot,
+						 uint32_t lines, uint64_t start, uint64_t duration)
+{
+	struct sl__ring *ring = NULL, *shared;
+
+	if (!self.busy) {
+		ring = sl__thread.base[slot] ? self.ring[slot] : NULL;
+		if (!ring)
+			ring = claim(slot);
+	}
+	if (!sl__shared(slot)) /* a forked child whose region could not be made, or closed */
+		return;
+	/* Acquire: pairs with the store when the rings were made. */
+	shared = atomic_load_explicit(&sl__slots[slot].rings, memory_order_acquire);
+	if (!shared)
+		return;
+	if (!ring || ring == shared) {
+		write_shared(shared, s, lines, start, duration);
+		return;
+	}
+	self.busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	write_own(ring, s, lines, start, duration);
+	atomic_signal_fence(memory_order_seq_cst);
+	self.busy = false;
+}
+
+void sl_span_end(struct sl_span *s)
+{
+	unsigned int slot = s->slot;
+	uint64_t start = s->start, end;
+	struct sl__ring *ring;
+	uint32_t lines;
+
+	if (unlikely(slot == SL_SLOT_NONE || slot >= SL_SLOTS))
+		return;
+	if (unlikely(s->epoch !=
+		     atomic_load_explicit(&sl__slots[slot].epoch, memory_order_relaxed))) {
+		s->slot = SL_SLOT_NONE;
+		return;
+	}
+	if (likely(s->clock == SL__CLOCK_TSC)) {
+		struct scale scale;
+
+		end = sl__ticks();
+		scale = scale_now(end);
+		start = to_ns(&scale, start);
+		end = to_ns(&scale, end);
+	} else {
+		end = sl__realtime_ns();
+		sl__clock_refresh(); /* perhaps the TSC can be used from now on */
+	}
+	if (unlikely(s->set & SET_END))
+		end = s->end;
+	end = end > start ? end - start : 0; /* no clock is sure not to go back */
+
+	lines = 1 + (1 + s->words + 5u) / 6;
+	/* What the last line has left, at most this much: cheaper than to look. */
+	for (uint32_t i = 0; i < 5; i++)
+		s->stream[1u + s->words + i] = 0;
+
+	ring = self.ring[slot];
+	if (likely(ring && sl__thread.base[slot] && !self.busy && ring->own)) {
+		self.busy = true;
+		atomic_signal_fence(memory_order_seq_cst); /* as in ids() */
+		write_own(ring, s, lines, start, end);
+		atomic_signal_fence(memory_order_seq_cst);
+		self.busy = false;
+	} else {
+		write_slow(s, slot, lines, start, end);
+	}
+	s->slot = SL_SLOT_NONE;
+}
+
+/* ---- rings ----------------------------------------------------------------------------------------- */
+
+uint64_t sl__rings_bytes(uint32_t span_lines, uint32_t rings)
+{
+	return span_lines ? SL_SPAN_HEADS_BYTES(rings) + rings * SL_SPAN_STRIDE(span_lines) : 0;
+}
+
+int sl__rings_make(struct sl_publisher *p)
+{
+	struct sl__ring *rings = p->rings;
+	uint64_t heads = SL_SPAN_HEADS_BYTES(p->stripe_count);
+	int error;
+
+	if (!p->span_lines)
+		return 0;
+	/* The heads, and ring 0, which any thread may need at any time. */
+	error = sl__allocate(p, p->span_offset, heads + SL_SPAN_STRIDE(p->span_lines));
+	if (error)
+		return error;
+	if (!rings) {
+		rings = calloc(p->stripe_count, sizeof(*rings));
+		if (!rings)
+			return -ENOMEM;
+		p->rings = rings;
+	}
+	for (uint32_t i = 0; i < p->stripe_count; i++)
+		rings[i] = (struct sl__ring){
+			.head = (uint64_t *)(p->base + p->span_offset + i * (size_t)SL_LINE_SIZE),
+			.base = p->base + p->span_offset + heads +
+				i * (size_t)SL_SPAN_STRIDE(p->span_lines),
+			.mask = p->span_lines - 1,
+			.ready = !i,
+			.own = i != 0,
+		};
+	return 0;
+}
+
+void sl__rings_free(struct sl_publisher *p)
+{
+	free(p->rings);
+	p->rings = NULL;
+}
+
+void sl__span_thread_reset(unsigned int slot)
+{
+	self.ring[slot] = NULL;
+}
+
+void sl__spans_forked(void)
+{
+	memset(&self, 0, sizeof(self));
+}
+
+/* ---- names and keys ---------------------------------------------------------------------------------- */
+
+struct sl_span_name sl_span_name_create(struct sl_publisher *p, const char *name)
+{
+	return (struct sl_span_name){sl__string_create(p, name)};
+}
+
+struct sl_span_key sl_span_key_create(struct sl_publisher *p, const char *key)
+{
+	return (struct sl_span_key){sl__string_create(p, key)};
+}

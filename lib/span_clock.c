@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Time at the price of reading a register.
+ *
+ * clock_gettime() takes 15 to 25 ns, twice a span, most of it to turn the TSC into nanoseconds
+ * under a sequence lock. Here a span keeps the ticks of its start and end, and its end turns them
+ * into nanoseconds by a rate that is measured once a second, by whichever span ends first then,
+ * against the kernel's clocks.
+ *
+ * The TSC is believed if the processor calls it invariant (CPUID 80000007H, EDX bit 8: Intel SDM
+ * vol. 3B, 18.17.1), which says nothing about several sockets, and the kernel, which checks
+ * that, uses it as its own clock source (or kvm-clock, which is the same). If two calibrations in a
+ * row disagree by more than 1/1000 (a guest that moved to another host), it is not believed again.
+ *
+ * The error of a time: half of what the two readings of a calibration lie apart (here 25 ns), and
+ * what the kernel's clock was slewed since, at most a second ago: below 1 us when NTP keeps the
+ * time, 500 us when it corrects at its full rate of 500 ppm. A step of the clock is seen within a
+ * second. The error of a duration: one reading (10 ns), and the same share of it.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "span.h"
+
+#define FIRST_NS   10000000u   /* apart: 50 ns of error are 5 ppm */
+#define REFRESH_NS 1000000000u /* 0.05 ppm */
+
+struct sl__clock_state sl__clock_state;
+
+/* Of the last calibration, and who is at it; by the holder of the flag alone. */
+static struct {
+	_Atomic uint32_t busy;
+	bool trusted;
+	unsigned int doubts;
+	uint64_t ticks, monotonic;
+} last;
+
+struct sample {
+	uint64_t monotonic_ticks, monotonic, realtime_ticks, realtime;
+};
+
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Both clocks between readings of the TSC: of a few tries the one that nothing came into. */
+static struct sample take_sample(void)
+{
+	struct sample best = {0};
+	uint64_t narrowest = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t a = sl__ticks(), m = read_clock(CLOCK_MONOTONIC), b = sl__ticks(),
+			 r = read_clock(CLOCK_REALTIME), c = sl__ticks();
+
+		if (c - a >= narrowest)
+			continue;
+		narrowest = c - a;
+		best = (struct sample){a + (b - a) / 2, m, b + (c - b) / 2, r};
+	}
+	return best;
+}
+
+static void put(uint64_t *to, uint64_t v)
+{
+	__atomic_store_n(to, v, __ATOMIC_RELAXED);
+}
+
+static void calibrate(void)
+{
+	uint32_t turn = atomic_load_explicit(&sl__clock_state.turn, memory_order_relaxed);
+	const struct sl__rate *before = &sl__clock_state.rate[turn % 8];
+	struct sl__rate *next = &sl__clock_state.rate[(turn + 1) % 8];
+	struct sample s = take_sample();
+	uint64_t ticks = s.monotonic_ticks - last.ticks, ns = s.monotonic - last.monotonic, mult;
+
+	if (ns < FIRST_NS || !ticks || ticks >> 60)
+		return;
+	mult = (uint64_t)(((unsigned __int128)ns << 32) / ticks);
+	if (turn && (mult > before->mult + before->mult / 1000 ||
+		     mult < before->mult - before->mult / 1000)) {
+		if (++last.doubts == 2) {
+			last.trusted = false;
+			atomic_store_explicit(&sl__clock_state.source, SL__CLOCK_REALTIME,
+					      memory_order_relaxed);
+		}
+	} else {
+		last.doubts = 0;
+	}
+	if (!mult)
+		return;
+	last.ticks = s.monotonic_ticks;
+	last.monotonic = s.monotonic;
+	put(&next->ticks, s.realtime_ticks);
+	put(&next->ns, s.realtime);
+	put(&next->mult, mult);
+	put(&next->refresh, (uint64_t)(((unsigned __int128)REFRESH_NS << 32) / mult));
+	/* Pairs with the acquire in ticks_to_ns(): the rate before its turn. */
+	atomic_store_explicit(&sl__clock_state.turn, turn + 1, memory_order_release);
+	if (last.trusted)
+		atomic_store_explicit(&sl__clock_state.source, SL__CLOCK_TSC, memory_order_relaxed);
+}
+
+void sl__clock_refresh(void)
+{
+	/* Acquire and release: what the last holder left in `last` is seen. A handler that finds
+	 * its own thread at it goes on with the old rate. */
+	if (atomic_exchange_explicit(&last.busy, 1, memory_order_acquire))
+		return;
+	if (last.trusted)
+		calibrate();
+	atomic_store_explicit(&last.busy, 0, memory_order_release);
+}
+
+#if defined(__x86_64__)
+static bool trustworthy(void)
+{
+	static const char path[] =
+		"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+	unsigned int a, b, c, d;
+	char name[32] = "";
+	int fd;
+
+	if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & 1u << 8))
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, name, sizeof(name) - 1) < 0)
+		*name = 0;
+	close(fd);
+	return !strcmp(name, "tsc\n") || !strcmp(name, "kvm-clock\n");
+}
+#else
+static bool trustworthy(void)
+{
+	return false;
+}
+#endif
+
+void sl__clock_start(void)
+{
+	struct sample s;
+
+	if (!trustworthy() || atomic_exchange_explicit(&last.busy, 1, memory_order_acquire))
+		return;
+	if (!last.trusted && !last.doubts) {
+		s = take_sample();
+		last.ticks = s.monotonic_ticks;
+		last.monotonic = s.monotonic;
+		last.trusted = true;
+	}
+	atomic_store_explicit(&last.busy, 0, memory_order_release);
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * verdict.c - what analysis says of this process, as the agent hands it on. The publisher's thread
+ * writes, which is the one that reads the agent's socket; anybody reads, without a lock or a system
+ * call, signal handlers included.
+ *
+ * Two copies, of which one is whole at any time. A reader that finds the count unchanged after it
+ * read was not overtaken twice; the thread writes a few times a second at most, so it hardly ever
+ * tries again. Each word is stored with release after the count of the copy before and before its
+ * own, and loaded with acquire between the two loads of the count: pairs of one word.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { WORD_STATE, WORD_SCORE, WORD_TIME, WORD_SEQUENCE, WORD_UNTIL };
+#define KNOWN	  1u
+#define ANOMALOUS 2u
+
+_Static_assert(offsetof(struct sl_publisher, verdict.alarmed) == 0, "sl_publisher_alarmed()");
+
+static void write_copy(struct sl__verdict *v, const uint64_t word[SL__VERDICT_WORDS])
+{
+	uint64_t n = atomic_load_explicit(&v->written, memory_order_relaxed) + 1;
+
+	for (int i = 0; i < SL__VERDICT_WORDS; i++)
+		atomic_store_explicit(&v->copy[n & 1][i], word[i], memory_order_release);
+	atomic_store_explicit(&v->written, n, memory_order_release);
+	/* Alone: whoever looks at it looks at nothing else. */
+	atomic_store_explicit(&v->alarmed, !!(word[WORD_STATE] & ANOMALOUS), memory_order_relaxed);
+}
+
+static void read_copy(const struct sl__verdict *v, uint64_t word[SL__VERDICT_WORDS])
+{
+	uint64_t n;
+
+	do {
+		n = atomic_load_explicit(&v->written, memory_order_acquire);
+		for (int i = 0; i < SL__VERDICT_WORDS; i++)
+			word[i] = atomic_load_explicit(&v->copy[n & 1][i], memory_order_acquire);
+	} while (atomic_load_explicit(&v->written, memory_order_relaxed) != n);
+}
+
+static void change(struct sl__verdict *v, uint64_t state, uint64_t score, uint64_t time,
+		   uint64_t until)
+{
+	uint64_t word[SL__VERDICT_WORDS];
+
+	read_copy(v, word);
+	word[WORD_SEQUENCE] += word[WORD_STATE] != state;
+	word[WORD_STATE] = state;
+	word[WORD_SCORE] = score;
+	word[WORD_TIME] = time;
+	word[WORD_UNTIL] = until;
+	write_copy(v, word);
+}
+
+void sl__verdict_take(struct sl_publisher *p, const struct sl_msg_verdict *say)
+{
+	uint64_t score;
+
+	/* Of another publisher of this process, or of an agent that means something else. */
+	if (say->instance != p->instance || !sl_verdict_sound(say))
+		return;
+	memcpy(&score, &say->score, sizeof(score));
+	change(&p->verdict, KNOWN | (say->flags & SL_VERDICT_ANOMALOUS ? ANOMALOUS : 0), score,
+	       (uint64_t)say->time_ns, sl__monotonic_ns() + say->ttl_ns);
+}
+
+int sl__verdict_left_ms(const struct sl_publisher *p)
+{
+	uint64_t word[SL__VERDICT_WORDS], now;
+
+	read_copy(&p->verdict, word);
+	if (!(word[WORD_STATE] & KNOWN))
+		return -1;
+	now = sl__monotonic_ns();
+	/* One more: poll() may return within the millisecond before. */
+	return word[WORD_UNTIL] <= now ? 0 : (int)((word[WORD_UNTIL] - now) / 1000000 + 1);
+}
+
+void sl__verdict_expire(struct sl_publisher *p)
+{
+	if (!sl__verdict_left_ms(p))
+		sl__verdict_forget(p);
+}
+
+void sl__verdict_forget(struct sl_publisher *p)
+{
+	uint64_t word[SL__VERDICT_WORDS];
+
+	read_copy(&p->verdict, word);
+	if (word[WORD_STATE] & KNOWN)
+		change(&p->verdict, 0, 0, 0, 0);
+}
+
+int sl_publisher_verdict(const struct sl_publisher *p, struct sl_publisher_verdict *verdict)
+{
+	struct sl_publisher_verdict now = {0};
+	uint64_t word[SL__VERDICT_WORDS];
+
+	if (!p || !verdict || verdict->sz < offsetof(struct sl_publisher_verdict, time_ns))
+		return -EINVAL;
+	read_copy(&p->verdict, word);
+	now.sz = verdict->sz;
+	now.sequence = word[WORD_SEQUENCE];
+	/* The thread may not have come to it yet. */
+	if (word[WORD_STATE] & KNOWN && sl__monotonic_ns() < word[WORD_UNTIL]) {
+		now.known = true;
+		now.anomalous = word[WORD_STATE] & ANOMALOUS;
+		memcpy(&now.score, &word[WORD_SCORE], sizeof(now.score));
+		now.time_ns = (int64_t)word[WORD_TIME];
+	}
+	memcpy(verdict, &now, verdict->sz < sizeof(now) ? verdict->sz : sizeof(now));
+	return 0;
+}

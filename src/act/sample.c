@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "act/sample.h"
+
+#include <string.h>
+
+void sl_sample_init(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t from_ns,
+		    uint64_t seed)
+{
+	int64_t every = (int64_t)o->every_ns, phase;
+
+	*p = (struct sl_sample_pod){.cursor_ns = from_ns, .tick_ns = INT64_MAX};
+	if (!every)
+		return;
+	/* Ticks are at whole multiples of every_ns plus the pod's phase, also after a restart. */
+	phase = (int64_t)((seed ^ seed >> 32) % o->every_ns);
+	p->tick_ns = (from_ns - phase) / every * every + phase;
+	while (p->tick_ns <= from_ns)
+		p->tick_ns += every;
+}
+
+/* Adds [from, to] to the sorted spans; what overlaps or touches becomes one. */
+static void add_full(struct sl_sample_pod *p, int64_t from, int64_t to)
+{
+	uint32_t i = 0, n;
+
+	while (i < p->fulls && p->full[i].to_ns < from)
+		i++;
+	for (n = i; n < p->fulls && p->full[n].from_ns <= to; n++) {
+		from = p->full[n].from_ns < from ? p->full[n].from_ns : from;
+		to = p->full[n].to_ns > to ? p->full[n].to_ns : to;
+	}
+	if (n == i && p->fulls == SL_SAMPLE_FULL_MAX) {
+		/* No room: rather send what is between two than leave one out. */
+		if (i < p->fulls) {
+			p->full[i].from_ns = from;
+		} else {
+			p->full[i - 1].to_ns = to;
+		}
+		return;
+	}
+	memmove(&p->full[i + 1], &p->full[n], (p->fulls - n) * sizeof(p->full[0]));
+	p->fulls = p->fulls - (n - i) + 1;
+	p->full[i].from_ns = from;
+	p->full[i].to_ns = to;
+}
+
+/* The one that goes on is the last; it ends here. */
+static void cut_open(struct sl_sample_pod *p, int64_t to)
+{
+	if (p->fulls && p->full[p->fulls - 1].to_ns == INT64_MAX) {
+		int64_t *end = &p->full[p->fulls - 1].to_ns;
+
+		*end = to > p->full[p->fulls - 1].from_ns ? to : p->full[p->fulls - 1].from_ns;
+	}
+}
+
+void sl_sample_anomaly(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t begin_ns,
+		       int64_t end_ns)
+{
+	int64_t from = begin_ns - (int64_t)o->around_ns;
+	int64_t to = end_ns ? end_ns + (int64_t)o->around_ns : INT64_MAX;
+	bool open = p->fulls && p->full[p->fulls - 1].to_ns == INT64_MAX;
+
+	if (!o->every_ns)
+		return; /* all of it goes out anyway */
+	if (open && !end_ns)
+		return; /* was said before */
+	if (end_ns)
+		cut_open(p, to);
+	if (from < p->cursor_ns) {
+		/* What an open span has sent on the way is not missing. */
+		if (!open)
+			p->clipped_ns += (uint64_t)((to < p->cursor_ns ? to : p->cursor_ns) - from);
+		from = p->cursor_ns;
+	}
+	if (from < to)
+		add_full(p, from, to);
+}
+
+bool sl_sample_next(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t now_ns,
+		    uint64_t most_ns, struct sl_sample_span *out)
+{
+	int64_t horizon = now_ns - (int64_t)(o->every_ns ? o->around_ns + o->late_ns : 0), to;
+
+	while (p->fulls && p->full[0].to_ns <= p->cursor_ns) {
+		p->fulls--;
+		memmove(&p->full[0], &p->full[1], p->fulls * sizeof(p->full[0]));
+	}
+	if (p->cursor_ns >= horizon)
+		return false;
+	/* Within a span at full resolution, or all of it: as much of it as is decided. */
+	if (!o->every_ns || (p->fulls && p->full[0].from_ns <= p->cursor_ns)) {
+		to = p->fulls && p->full[0].to_ns < horizon ? p->full[0].to_ns : horizon;
+		if ((uint64_t)(to - p->cursor_ns) > most_ns)
+			to = p->cursor_ns + (int64_t)most_ns;
+		*out = (struct sl_sample_span){p->cursor_ns, to, false};
+		p->cursor_ns = to;
+		if (p->tick_ns <= to)
+			p->tick_ns += ((to - p->tick_ns) / (int64_t)o->every_ns + 1) *
+				      (int64_t)o->every_ns;
+		return true;
+	}
+	/* A tick before the next span: the newest sample up to it. */
+	to = p->fulls ? p->full[0].from_ns : INT64_MAX;
+	if (p->tick_ns <= horizon && p->tick_ns <= to) {
+		*out = (struct sl_sample_span){p->cursor_ns, p->tick_ns, true};
+		p->cursor_ns = p->tick_ns;
+		p->tick_ns += (int64_t)o->every_ns;
+		return true;
+	}
+	if (to > horizon)
+		return false; /* the span before the tick stays open: it may give its newest sample */
+	p->cursor_ns = to;
+	return sl_sample_next(p, o, now_ns, most_ns, out);
+}
+
+uint64_t sl_sample_skip(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t to_ns)
+{
+	int64_t from = p->cursor_ns;
+
+	if (to_ns <= from)
+		return 0;
+	p->cursor_ns = to_ns;
+	if (o->every_ns && p->tick_ns <= to_ns)
+		p->tick_ns += ((to_ns - p->tick_ns) / (int64_t)o->every_ns + 1) *
+			      (int64_t)o->every_ns;
+	return (uint64_t)(to_ns - from);
+}

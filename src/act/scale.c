@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "act/scale.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRESH_NS 10000000000ll
+
+struct entry {
+	struct sl_workload w;
+	double sum;
+	bool begun; /* pressure has a value to go on from */
+};
+
+struct sl_scale {
+	uint64_t tau_ns;
+	size_t max, used;
+	struct entry *entry;
+	int64_t now_ns;
+	pthread_mutex_t lock; /* of what follows */
+	struct sl_workload *shown;
+	size_t shows;
+	uint64_t refused;
+};
+
+struct sl_scale *sl_scale_new(uint64_t tau_ns, size_t max)
+{
+	struct sl_scale *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->tau_ns = tau_ns ? tau_ns : 10000000000u;
+	s->max = max ? max : 1024;
+	pthread_mutex_init(&s->lock, NULL);
+	s->entry = calloc(s->max, sizeof(*s->entry));
+	s->shown = calloc(s->max, sizeof(*s->shown));
+	if (!s->entry || !s->shown) {
+		sl_scale_free(s);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return s;
+}
+
+void sl_scale_free(struct sl_scale *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_destroy(&s->lock);
+	free(s->entry);
+	free(s->shown);
+	free(s);
+}
+
+void sl_scale_begin(struct sl_scale *s, int64_t now_ns)
+{
+	s->now_ns = now_ns;
+	for (size_t i = 0; i < s->used; i++) {
+		s->entry[i].w.pods = s->entry[i].w.anomalous = 0;
+		s->entry[i].sum = 0;
+	}
+}
+
+static struct entry *find(struct sl_scale *s, const struct sl_pod_name *n)
+{
+	struct entry *e;
+
+	for (size_t i = 0; i < s->used; i++)
+		if (!strcmp(s->entry[i].w.service, n->service) &&
+		    !strcmp(s->entry[i].w.kube_namespace, n->kube_namespace))
+			return &s->entry[i];
+	if (s->used == s->max)
+		return NULL;
+	e = &s->entry[s->used++];
+	*e = (struct entry){.begun = false};
+	strcpy(e->w.service, n->service);
+	strcpy(e->w.kube_namespace, n->kube_namespace);
+	return e;
+}
+
+void sl_scale_pod(struct sl_scale *s, const struct sl_pod_verdict *v)
+{
+	struct entry *e;
+
+	if (!v->ns || s->now_ns - v->ns > FRESH_NS)
+		return;
+	e = find(s, &v->name);
+	if (!e) {
+		pthread_mutex_lock(&s->lock);
+		s->refused++;
+		pthread_mutex_unlock(&s->lock);
+		return;
+	}
+	e->w.pods++;
+	e->w.anomalous += v->anomalous;
+	e->sum += fmin(v->recent, SL_PRESSURE_MAX);
+}
+
+void sl_scale_end(struct sl_scale *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->used; i++) {
+		struct entry *e = &s->entry[i];
+		double mean, part;
+
+		if (!e->w.pods)
+			continue; /* none left */
+		mean = e->sum / e->w.pods;
+		part = -expm1(-(double)(s->now_ns - e->w.ns) / (double)s->tau_ns);
+		e->w.pressure = e->begun ? e->w.pressure + part * (mean - e->w.pressure) : mean;
+		e->w.anomalous_ratio = (double)e->w.anomalous / e->w.pods;
+		e->w.ns = s->now_ns;
+		e->begun = true;
+		s->entry[n++] = *e;
+	}
+	s->used = n;
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < n; i++)
+		s->shown[i] = s->entry[i].w;
+	s->shows = n;
+	pthread_mutex_unlock(&s->lock);
+}
+
+size_t sl_scale_workloads(struct sl_scale *s, struct sl_workload *out, size_t max)
+{
+	size_t n;
+
+	pthread_mutex_lock(&s->lock);
+	n = s->shows;
+	memcpy(out, s->shown, (n < max ? n : max) * sizeof(*out));
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+uint64_t sl_scale_refused(struct sl_scale *s)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&s->lock);
+	n = s->refused;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * verdict.c - see verdict.h.
+ *
+ * Locks, in this order: the store's (table of pods, list of anomalies), a pod's (what is shown of
+ * it). Writers take either only if nobody has it.
+ */
+#include "act/verdict.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND_NS 1000000000ull
+#define RECENT	  3 /* steps */
+
+/* The anomaly of a pod that goes on, or its last one. */
+struct course {
+	uint64_t number; /* of the pod's anomalies; 0: none yet */
+	int64_t begin_ns, last_ns, end_ns;
+	uint64_t findings;
+	double peak, threshold;
+	uint32_t blames;
+	struct sl_blame blame[SL_BLAMES];
+};
+
+struct score {
+	int64_t step; /* ns / step_ns */
+	float score, threshold;
+};
+
+struct state {
+	struct sl_pod_verdict v;
+	struct course course;
+};
+
+struct sl_verdict_pod {
+	struct sl_verdict_pod *next; /* in the bucket */
+	struct sl_verdicts *store;
+	struct state own; /* the writer's */
+	bool gone;	  /* last word of the writer */
+
+	pthread_mutex_t lock;
+	struct state shown;
+	struct score *score; /* [SL_SCORES_KEPT], a ring */
+	uint64_t scores;     /* ever written */
+
+	/* The keeper's. */
+	uint64_t kept_number, kept_findings; /* course as it is in the list */
+	uint64_t kept_id;		     /* 0: none that goes on */
+	bool traced;			     /* ... and got a trace that was not told of */
+	int64_t trace_ns;
+	uint8_t trace[SL_TRACE_ID_BYTES];
+};
+
+struct sl_verdicts {
+	struct sl_verdicts_opts o;
+	pthread_mutex_t lock;
+	struct sl_verdict_pod **bucket;
+	size_t buckets, pods;
+	struct sl_anomaly *anomaly; /* ring by id: id i is at i % max_anomalies */
+	uint64_t last_id;
+	struct sl_verdicts_stats stats; /* what outlives pods */
+};
+
+/* ---- the store ---------------------------------------------------------------------------------- */
+
+struct sl_verdicts *sl_verdicts_new(const struct sl_verdicts_opts *opts)
+{
+	struct sl_verdicts *v = calloc(1, sizeof(*v));
+	struct sl_verdicts_opts *o;
+
+	if (!v)
+		return NULL;
+	v->o = *opts;
+	o = &v->o;
+	o->max_pods = o->max_pods ? o->max_pods : 16384;
+	o->max_anomalies = o->max_anomalies ? o->max_anomalies : 1024;
+	o->hold_ns = o->hold_ns ? o->hold_ns : 2 * SECOND_NS;
+	o->unread_ns = o->unread_ns ? o->unread_ns : 10 * SECOND_NS;
+	o->step_ns = o->step_ns ? o->step_ns : SECOND_NS / 2;
+	v->buckets = o->max_pods < 1024 ? o->max_pods : o->max_pods / 4;
+	v->bucket = calloc(v->buckets, sizeof(struct sl_verdict_pod *));
+	v->anomaly = calloc(o->max_anomalies, sizeof(*v->anomaly));
+	if (!v->bucket || !v->anomaly) {
+		free(v->bucket);
+		free(v->anomaly);
+		free(v);
+		errno = ENOMEM;
+		return NULL;
+	}
+	pthread_mutex_init(&v->lock, NULL);
+	return v;
+}
+
+static void pod_free(struct sl_verdict_pod *p)
+{
+	pthread_mutex_destroy(&p->lock);
+	free(p->score);
+	free(p);
+}
+
+void sl_verdicts_free(struct sl_verdicts *v)
+{
+	if (!v)
+		return;
+	for (size_t i = 0; i < v->buckets; i++)
+		for (struct sl_verdict_pod *p = v->bucket[i], *next; p; p = next) {
+			next = p->next;
+			pod_free(p);
+		}
+	pthread_mutex_destroy(&v->lock);
+	free(v->bucket);
+	free(v->anomaly);
+	free(v);
+}
+
+static struct sl_verdict_pod **bucket_of(struct sl_verdicts *v, uint64_t instance)
+{
+	/* Fibonacci hashing: instances are random in their upper half only. */
+	return &v->bucket[(instance * 0x9e3779b97f4a7c15ull >> 20) % v->buckets];
+}
+
+static struct sl_verdict_pod *find(struct sl_verdicts *v, uint64_t instance)
+{
+	struct sl_verdict_pod *p = *bucket_of(v, instance);
+
+	while (p && p->own.v.instance != instance)
+		p = p->next;
+	return p;
+}
+
+/* ---- writers ------------------------------------------------------------------------------------- */
+
+struct sl_verdict_pod *sl_verdicts_add(struct sl_verdicts *v, uint64_t instance,
+				       const struct sl_pod_name *name)
+{
+	struct sl_verdict_pod *p = NULL, **at = bucket_of(v, instance);
+	int err = EAGAIN;
+
+	if (pthread_mutex_trylock(&v->lock))
+		goto out;
+	err = ENOSPC;
+	if (v->pods >= v->o.max_pods) {
+		v->stats.refused_pods++;
+		goto unlock;
+	}
+	err = ENOMEM;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		goto unlock;
+	p->score = calloc(SL_SCORES_KEPT, sizeof(*p->score));
+	if (!p->score) {
+		free(p);
+		p = NULL;
+		goto unlock;
+	}
+	pthread_mutex_init(&p->lock, NULL);
+	p->store = v;
+	p->own.v.instance = instance;
+	p->own.v.name = *name;
+	p->own.v.threshold = INFINITY;
+	p->own.v.shadow_score = NAN;
+	p->shown = p->own;
+	p->next = *at;
+	*at = p;
+	v->pods++;
+unlock:
+	pthread_mutex_unlock(&v->lock);
+out:
+	if (!p)
+		errno = err;
+	return p;
+}
+
+static uint32_t take_blame(struct sl_blame to[SL_BLAMES], const struct sl_finding *f)
+{
+	uint32_t n = f->blames < SL_BLAMES ? f->blames : SL_BLAMES;
+
+	for (uint32_t i = 0; i < n; i++) {
+		size_t bytes = strnlen(f->blame[i].metric, SL_BLAME_BYTES - 1);
+
+		memcpy(to[i].metric, f->blame[i].metric, bytes);
+		to[i].metric[bytes] = '\0';
+		to[i].share = f->blame[i].share;
+		to[i].value = f->blame[i].value;
+	}
+	return n;
+}
+
+static void alarm_at(struct state *s, const struct sl_finding *f)
+{
+	struct course *c = &s->course;
+
+	if (!s->v.anomalous) {
+		*c = (struct course){.number = c->number + 1, .begin_ns = f->ns, .peak = -1};
+		s->v.anomalous = true;
+		s->v.begin_ns = f->ns;
+		s->v.anomalies++;
+	}
+	s->v.alarms++;
+	s->v.blames = take_blame(s->v.blame, f);
+	c->last_ns = f->ns;
+	c->findings++;
+	if (f->score <= c->peak)
+		return;
+	c->peak = f->score;
+	c->threshold = f->threshold;
+	c->blames = s->v.blames;
+	memcpy(c->blame, s->v.blame, sizeof(c->blame));
+}
+
+/* Under the pod's lock. */
+static void add_score(struct sl_verdict_pod *p)
+{
+	const struct sl_pod_verdict *v = &p->own.v;
+	int64_t step = v->ns / (int64_t)p->store->o.step_ns;
+	struct score *s = &p->score[(p->scores ? p->scores - 1 : 0) % SL_SCORES_KEPT];
+
+	if (!p->scores || s->step != step) {
+		s = &p->score[p->scores++ % SL_SCORES_KEPT];
+		*s = (struct score){.step = step, .score = -1};
+	}
+	s->threshold = (float)v->threshold;
+	if ((float)v->score > s->score)
+		s->score = (float)v->score;
+}
+
+static void show(struct sl_verdict_pod *p)
+{
+	if (pthread_mutex_trylock(&p->lock))
+		return; /* with the next finding */
+	p->shown = p->own;
+	add_score(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void sl_verdict_push(struct sl_verdict_pod *p, const struct sl_finding *f)
+{
+	struct state *s = &p->own;
+
+	s->v.ns = f->ns;
+	s->v.score = f->score;
+	s->v.threshold = f->threshold;
+	s->v.drift = f->drift;
+	s->v.shadow_anomalous = f->shadow_anomalous;
+	s->v.shadow_score = f->shadow_score;
+	s->v.findings++;
+	s->v.shadow_alarms += f->shadow_anomalous;
+	/* What comes after a gap begins anew, even if it is the very next finding. */
+	if (s->v.anomalous && f->ns - s->course.last_ns > (int64_t)p->store->o.hold_ns) {
+		s->v.anomalous = false;
+		s->course.end_ns = f->ns;
+	}
+	if (f->anomalous)
+		alarm_at(s, f);
+	show(p);
+}
+
+void sl_verdict_gone(struct sl_verdict_pod *p)
+{
+	/* Pairs with the acquire of sl_verdicts_keep(): own is not touched any more. */
+	__atomic_store_n(&p->gone, true, __ATOMIC_RELEASE);
+}
+
+/* ---- the keeper ------------------------------------------------------------------------------------ */
+
+static struct sl_anomaly *by_id(struct sl_verdicts *v, uint64_t id)
+{
+	struct sl_anomaly *a = &v->anomaly[id % v->o.max_anomalies];
+
+	return id && a->id == id ? a : NULL;
+}
+
+static struct sl_anomaly *begin(struct sl_verdicts *v, struct sl_verdict_pod *p,
+				const struct state *s)
+{
+	uint64_t id = ++v->last_id;
+	struct sl_anomaly *a = &v->anomaly[id % v->o.max_anomalies];
+
+	v->stats.forgotten += a->id != 0;
+	v->stats.anomalies++;
+	*a = (struct sl_anomaly){.id = id, .instance = s->v.instance, .name = s->v.name};
+	p->kept_id = id;
+	p->kept_number = s->course.number;
+	p->kept_findings = 0;
+	return a;
+}
+
+static void take_course(struct sl_anomaly *a, const struct course *c)
+{
+	a->begin_ns = c->begin_ns;
+	a->last_ns = c->last_ns;
+	a->findings = c->findings;
+	a->peak = c->peak;
+	a->threshold = c->threshold;
+	a->blames = c->blames;
+	memcpy(a->blame, c->blame, sizeof(a->blame));
+}
+
+typedef void (*changed_fn)(const struct sl_anomaly *a, void *arg);
+
+/* An anomaly's end, or one that fell out of the list while it went on. */
+static void end(struct sl_verdicts *v, struct sl_verdict_pod *p, int64_t ns, bool unread,
+		changed_fn changed, void *arg)
+{
+	struct sl_anomaly *a = by_id(v, p->kept_id);
+
+	p->kept_id = 0;
+	if (!a)
+		return;
+	a->end_ns = ns;
+	a->unread = unread;
+	changed(a, arg);
+}
+
+static void keep_pod(struct sl_verdicts *v, struct sl_verdict_pod *p, const struct state *s,
+		     bool gone, int64_t now_ns, changed_fn changed, void *arg)
+{
+	const struct course *c = &s->course;
+	bool unread = gone || now_ns - s->v.ns > (int64_t)v->o.unread_ns;
+	struct sl_anomaly *a;
+
+	if (p->kept_id && p->kept_number != c->number) /* another one has begun meanwhile */
+		end(v, p, c->begin_ns, false, changed, arg);
+	if (c->number > p->kept_number + 1)
+		v->stats.missed += c->number - p->kept_number - 1;
+	if (c->number != p->kept_number ||
+	    (!p->kept_id && c->findings > p->kept_findings && s->v.anomalous && !unread))
+		begin(v, p, s);
+	a = by_id(v, p->kept_id);
+	if (a && (c->findings != p->kept_findings || p->traced)) {
+		take_course(a, c);
+		p->kept_findings = c->findings;
+		p->traced = false;
+		changed(a, arg);
+	}
+	if (p->kept_id && !s->v.anomalous)
+		end(v, p, c->end_ns, false, changed, arg);
+	else if (p->kept_id && unread)
+		end(v, p, now_ns, true, changed, arg);
+}
+
+void sl_verdicts_keep(struct sl_verdicts *v, int64_t now_ns, changed_fn changed, void *arg)
+{
+	pthread_mutex_lock(&v->lock);
+	for (size_t i = 0; i < v->buckets; i++) {
+		struct sl_verdict_pod **at = &v->bucket[i], *p;
+
+		while ((p = *at)) {
+			bool gone = __atomic_load_n(&p->gone, __ATOMIC_ACQUIRE);
+			struct state s;
+
+			if (gone)
+				p->shown = p->own; /* what could not be shown then */
+			pthread_mutex_lock(&p->lock);
+			s = p->shown;
+			pthread_mutex_unlock(&p->lock);
+			keep_pod(v, p, &s, gone, now_ns, changed, arg);
+			if (!gone) {
+				at = &p->next;
+				continue;
+			}
+			v->stats.findings += s.v.findings;
+			v->stats.alarms += s.v.alarms;
+			v->stats.shadow_alarms += s.v.shadow_alarms;
+			*at = p->next;
+			v->pods--;
+			pod_free(p);
+		}
+	}
+	pthread_mutex_unlock(&v->lock);
+}
+
+void sl_verdicts_traced(struct sl_verdicts *v, uint64_t instance, int64_t now_ns,
+			const uint8_t trace[SL_TRACE_ID_BYTES])
+{
+	struct sl_verdict_pod *p;
+	struct sl_anomaly *a;
+
+	pthread_mutex_lock(&v->lock);
+	p = find(v, instance);
+	a = p ? by_id(v, p->kept_id) : NULL;
+	if (p) {
+		p->trace_ns = now_ns;
+		memcpy(p->trace, trace, SL_TRACE_ID_BYTES);
+	}
+	if (a && !a->has_trace) {
+		a->has_trace = p->traced = true;
+		memcpy(a->trace, trace, SL_TRACE_ID_BYTES);
+	}
+	pthread_mutex_unlock(&v->lock);
+}
+
+/* ---- readers --------------------------------------------------------------------------------------- */
+
+/* Under the store's lock. */
+static void look(struct sl_verdict_pod *p, struct sl_pod_verdict *out)
+{
+	pthread_mutex_lock(&p->lock);
+	*out = p->shown.v;
+	out->recent = out->score;
+	for (uint64_t i = p->scores; i && i + RECENT > p->scores; i--) {
+		const struct score *s = &p->score[(i - 1) % SL_SCORES_KEPT];
+
+		if (s->step > out->ns / (int64_t)p->store->o.step_ns - RECENT &&
+		    (double)s->score > out->recent)
+			out->recent = (double)s->score;
+	}
+	pthread_mutex_unlock(&p->lock);
+	out->trace_ns = p->trace_ns;
+	memcpy(out->trace, p->trace, sizeof(out->trace));
+}
+
+bool sl_verdicts_pod(struct sl_verdicts *v, uint64_t instance, struct sl_pod_verdict *out)
+{
+	struct sl_verdict_pod *p;
+
+	pthread_mutex_lock(&v->lock);
+	p = find(v, instance);
+	if (p)
+		look(p, out);
+	pthread_mutex_unlock(&v->lock);
+	return p != NULL;
+}
+
+void sl_verdicts_pods(struct sl_verdicts *v, void (*fn)(const struct sl_pod_verdict *, void *),
+		      void *arg)
+{
+	struct sl_pod_verdict pod;
+
+	pthread_mutex_lock(&v->lock);
+	for (size_t i = 0; i < v->buckets; i++)
+		for (struct sl_verdict_pod *p = v->bucket[i]; p; p = p->next) {
+			look(p, &pod);
+			fn(&pod, arg);
+		}
+	pthread_mutex_unlock(&v->lock);
+}
+
+size_t sl_verdicts_anomalies(struct sl_verdicts *v, uint64_t after, struct sl_anomaly *out,
+			     size_t max)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&v->lock);
+	for (uint64_t id = v->last_id; id > after && n < max; id--) {
+		const struct sl_anomaly *a = by_id(v, id);
+
+		if (!a)
+			break;
+		out[n++] = *a;
+	}
+	pthread_mutex_unlock(&v->lock);
+	return n;
+}
+
+uint64_t sl_verdicts_begun(struct sl_verdicts *v, int64_t since_ns)
+{
+	uint64_t n = 0;
+
+	pthread_mutex_lock(&v->lock);
+	for (uint64_t id = v->last_id; id; id--) {
+		const struct sl_anomaly *a = by_id(v, id);
+
+		if (!a)
+			break;
+		n += a->begin_ns >= since_ns;
+	}
+	pthread_mutex_unlock(&v->lock);
+	return n;
+}
+
+size_t sl_verdicts_scores(struct sl_verdicts *v, uint64_t instance, int64_t *ns, float *score,
+			  float *threshold)
+{
+	struct sl_verdict_pod *p;
+	size_t n = 0;
+
+	pthread_mutex_lock(&v->lock);
+	p = find(v, instance);
+	if (p) {
+		uint64_t first;
+
+		pthread_mutex_lock(&p->lock);
+		first = p->scores > SL_SCORES_KEPT ? p->scores - SL_SCORES_KEPT : 0;
+		for (uint64_t i = first; i < p->scores; i++, n++) {
+			const struct score *s = &p->score[i % SL_SCORES_KEPT];
+
+			ns[n] = s->step * (int64_t)v->o.step_ns;
+			score[n] = s->score;
+			threshold[n] = s->threshold;
+		}
+		pthread_mutex_unlock(&p->lock);
+	}
+	pthread_mutex_unlock(&v->lock);
+	return n;
+}
+
+static void add_up(const struct sl_pod_verdict *p, void *arg)
+{
+	struct sl_verdicts_stats *s = arg;
+
+	s->pods++;
+	s->anomalous += p->anomalous;
+	s->drifting += p->drift;
+	s->shadow_anomalous += p->shadow_anomalous;
+	s->findings += p->findings;
+	s->alarms += p->alarms;
+	s->shadow_alarms += p->shadow_alarms;
+}
+
+void sl_verdicts_stats(struct sl_verdicts *v, struct sl_verdicts_stats *out)
+{
+	struct sl_verdicts_stats now = {0};
+
+	sl_verdicts_pods(v, add_up, &now);
+	pthread_mutex_lock(&v->lock);
+	*out = v->stats;
+	pthread_mutex_unlock(&v->lock);
+	out->pods = now.pods;
+	out->anomalous = now.anomalous;
+	out->drifting = now.drifting;
+	out->shadow_anomalous = now.shadow_anomalous;
+	out->findings += now.findings;
+	out->alarms += now.alarms;
+	out->shadow_alarms += now.shadow_alarms;
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rest_fields.c - what is asked for out of a body, or what is wrong with it in words. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/rest.h"
+
+void rest_fail(struct rest_reply *reply, int status, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	reply->status = status;
+	reply->json = json_pack("{s:s}", "error", text);
+	if (reply->json)
+		return;
+	/* What it cites is no UTF-8, or was cut within a character. */
+	for (char *p = text; *p; p++)
+		if (*p & 0x80)
+			*p = '?';
+	reply->json = json_pack("{s:s}", "error", text);
+}
+
+void rest_fail_refused(struct rest_reply *reply, const struct refused *why)
+{
+	int status = 500;
+
+	if (why->cause == REFUSED_REGIONS || why->cause == REFUSED_MEMORY ||
+	    why->cause == REFUSED_QUOTA || why->cause == REFUSED_SYSTEM)
+		status = 507;
+	else if (why->cause == REFUSED_HEADER || why->cause == REFUSED_SIZE)
+		status = 400;
+	rest_fail(reply, status, "%s", why->reason);
+}
+
+json_t *rest_object(const struct rest_request *q, struct rest_reply *reply)
+{
+	json_error_t err;
+	json_t *j = json_loadb(q->body ? q->body : "", q->bytes, JSON_REJECT_DUPLICATES, &err);
+
+	if (!j) {
+		rest_fail(reply, 400, "the body is no JSON: %s (line %d, column %d)", err.text,
+			  err.line, err.column);
+		return NULL;
+	}
+	if (!json_is_object(j)) {
+		rest_fail(reply, 400, "the body must be a JSON object");
+		json_decref(j);
+		return NULL;
+	}
+	return j;
+}
+
+const char *rest_text(const json_t *j, const char *key, size_t max, bool need,
+		      struct rest_reply *reply)
+{
+	const json_t *v = json_object_get(j, key);
+
+	if (!v && !need)
+		return "";
+	if (!json_is_string(v) || (need && !json_string_length(v))) {
+		rest_fail(reply, 400, "\"%s\" must be a string%s", key,
+			  need ? " that is not empty" : "");
+		return NULL;
+	}
+	if (json_string_length(v) > max) {
+		rest_fail(reply, 400, "\"%s\" is %zu bytes long, at most %zu are allowed", key,
+			  json_string_length(v), max);
+		return NULL;
+	}
+	return json_string_value(v);
+}
+
+bool rest_name_ok(const char *s, bool colon)
+{
+	for (const char *p = s; *p; p++) {
+		bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' ||
+			      (colon && *p == ':');
+
+		if (!letter && (p == s || *p < '0' || *p > '9'))
+			return false;
+	}
+	return *s != 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(((const struct proxy_label *)a)->key, ((const struct proxy_label *)b)->key);
+}
+
+bool rest_labels(const json_t *j, struct proxy_label out[SL_LABELS_MAX], size_t *count,
+		 struct rest_reply *reply)
+{
+	json_t *labels = json_object_get(j, "labels"), *v;
+	const char *key;
+
+	*count = 0;
+	if (!labels || json_is_null(labels))
+		return true;
+	if (!json_is_object(labels)) {
+		rest_fail(reply, 400, "\"labels\" must be an object of strings");
+		return false;
+	}
+	json_object_foreach(labels, key, v)
+	{
+		if (*count == SL_LABELS_MAX) {
+			rest_fail(reply, 400, "more than %u labels", SL_LABELS_MAX);
+			return false;
+		}
+		if (strlen(key) > SL_NAME_MAX || !rest_name_ok(key, false) ||
+		    !strncmp(key, "__", 2)) {
+			rest_fail(
+				reply, 400,
+				"label key \"%.64s\" is not [a-zA-Z_][a-zA-Z0-9_]*, at most %u bytes, "
+				"not \"__...\"",
+				key, SL_NAME_MAX);
+			return false;
+		}
+		if (!json_is_string(v) || json_string_length(v) > SL_LABEL_VALUE_MAX) {
+			rest_fail(reply, 400,
+				  "label \"%.64s\" must be a string of at most %u bytes", key,
+				  SL_LABEL_VALUE_MAX);
+			return false;
+		}
+		out[(*count)++] = (struct proxy_label){key, json_string_value(v)};
+	}
+	qsort(out, *count, sizeof(*out), by_key);
+	return true;
+}
+
+bool rest_fields_known(json_t *j, const char *const *known, struct rest_reply *reply)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach(j, key, v)
+	{
+		size_t i = 0;
+
+		while (known[i] && strcmp(key, known[i]))
+			i++;
+		if (!known[i]) {
+			rest_fail(reply, 400, "field \"%.64s\" is not known here", key);
+			return false;
+		}
+	}
+	return true;
+}

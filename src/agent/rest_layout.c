@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rest_layout.c - GET /metrics: which region holds which metric where. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/rest.h"
+
+/*
+ * Of thousands of regions, so that it is written region by region: the lock is held while one is
+ * copied, and what is decoded is the copy.
+ */
+struct layout {
+	struct sl_agent *a;
+	uint32_t slot;
+	enum { LAYOUT_OPEN, LAYOUT_REGIONS, LAYOUT_END } at;
+	bool first;
+	char *text; /* of one region */
+	size_t bytes, sent;
+};
+
+struct copied {
+	json_t *json;
+	struct sl_region_info info;
+	struct sl_hot hot;
+	void *schema;
+	const char *fault;
+};
+
+/* With the lock held. False: out of memory. */
+static bool copy_region(const struct sl_agent *a, const struct region *r, struct copied *c)
+{
+	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	uint64_t line[8];
+
+	memset(&c->hot, 0, sizeof(c->hot));
+	c->info = *r->info;
+	for (uint32_t i = 0; i < c->info.label_count; i++) { /* they point into label_text */
+		c->info.labels[i].key = c->info.label_text +
+					(r->info->labels[i].key - r->info->label_text);
+		c->info.labels[i].value = c->info.label_text +
+					  (r->info->labels[i].value - r->info->label_text);
+	}
+	c->json = region_json(a, r);
+	if (r->proxy)
+		json_object_set_new(c->json, "microservice_id", json_string(proxy_microservice(r)));
+	for (int i = 0; i < 100 && fault == SL_FAULT_UNSETTLED; i++) {
+		sl_copy_words(line, (const uint64_t *)((const char *)r->map + r->info->hot), 8);
+		fault = sl_hot_parse(line, r->info, &c->hot);
+	}
+	c->fault = fault ? sl_fault_name(fault) : NULL;
+	c->schema = malloc(c->hot.schema_used + 1);
+	if (!c->schema)
+		return false;
+	memcpy(c->schema, (const char *)r->map + r->info->schema, c->hot.schema_used);
+	return true;
+}
+
+static json_t *metrics_json(const struct copied *c, const char **fault)
+{
+	json_t *all = json_array();
+	struct sl_schema schema;
+	enum sl_fault f;
+
+	sl_schema_init(&schema);
+	f = sl_schema_append(&schema, &c->info, c->schema, c->hot.schema_used);
+	if (f)
+		*fault = sl_fault_name(f);
+	for (size_t i = 0; i < schema.count; i++) {
+		const struct sl_metric *m = schema.metrics[i];
+		json_t *labels = json_object(), *j;
+
+		for (uint32_t l = 0; l < m->label_count; l++)
+			json_object_set_new(labels, m->labels[l].key,
+					    json_string(m->labels[l].value));
+		j = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:s,s:s,s:o}", "name", m->name, "type",
+			      sl_kind_name(m->kind), "kind", (int)m->kind, "cell", (int)m->cell,
+			      "cells", (int)m->cells, "offset",
+			      (json_int_t)(c->info.stripes + sl_cell_offset(m->cell)), "unit",
+			      m->unit, "help", m->help, "labels", labels);
+		json_array_append_new(all, j ? j : json_null());
+	}
+	sl_schema_free(&schema);
+	return all;
+}
+
+/* The next region's text: 1, 0 at the end, or -ENOMEM. */
+static int layout_next(struct layout *l)
+{
+	struct sl_agent *a = l->a;
+	struct copied *c = calloc(1, sizeof(*c));
+	struct region *r = NULL;
+	int result = 0;
+
+	if (!c)
+		return -ENOMEM;
+	pthread_mutex_lock(&a->lock);
+	for (; l->slot < a->slot_count; l->slot++)
+		if ((r = a->slots[l->slot]) && r->state != SL_STATE_RETIRED)
+			break;
+	if (l->slot < a->slot_count) {
+		l->slot++;
+		result = copy_region(a, r, c) ? 1 : -ENOMEM;
+	}
+	pthread_mutex_unlock(&a->lock);
+	if (result > 0) {
+		json_t *stripes =
+			json_pack("{s:I,s:I,s:i,s:i}", "offset", (json_int_t)c->info.stripes,
+				  "stride", (json_int_t)c->info.stripe_stride, "max",
+				  (int)c->info.max_stripes, "used", (int)c->hot.stripes_used);
+
+		json_object_set_new(c->json, "stripes", stripes);
+		json_object_set_new(c->json, "generation",
+				    json_integer((json_int_t)c->hot.generation));
+		json_object_set_new(c->json, "metrics", metrics_json(c, &c->fault));
+		if (c->fault)
+			json_object_set_new(c->json, "fault", json_string(c->fault));
+		free(l->text);
+		l->text = json_dumps(c->json, JSON_COMPACT);
+		l->bytes = l->text ? strlen(l->text) : 0;
+		l->sent = 0;
+		if (!l->text)
+			result = -ENOMEM;
+	}
+	json_decref(c->json);
+	free(c->schema);
+	free(c);
+	return result;
+}
+
+ssize_t layout_read(void *arg, char *buf, size_t max)
+{
+	struct layout *l = arg;
+	size_t n = 0;
+	int more;
+
+	if (l->at == LAYOUT_OPEN && max >= 32) {
+		n = (size_t)snprintf(buf, max, "{\"regions\":[");
+		l->at = LAYOUT_REGIONS;
+	}
+	while (n < max && l->at == LAYOUT_REGIONS) {
+		size_t part = l->bytes - l->sent;
+
+		if (!part) {
+			if (n + 8 > max) /* room for a comma, or the end */
+				return (ssize_t)n;
+			more = layout_next(l);
+			if (more < 0)
+				return more; /* an answer that breaks off is seen to */
+			if (more) {
+				if (!l->first)
+					buf[n++] = ',';
+				l->first = false;
+			} else {
+				memcpy(buf + n, "]}\n", 3);
+				n += 3;
+				l->at = LAYOUT_END;
+			}
+			continue;
+		}
+		if (part > max - n)
+			part = max - n;
+		memcpy(buf + n, l->text + l->sent, part);
+		l->sent += part;
+		n += part;
+	}
+	return (ssize_t)n;
+}
+
+void layout_done(void *arg)
+{
+	struct layout *l = arg;
+
+	free(l->text);
+	free(l);
+}
+
+void rest_get_metrics(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+{
+	struct layout *l = calloc(1, sizeof(*l));
+
+	(void)q;
+	if (!l) {
+		rest_fail(reply, 500, "out of memory");
+		return;
+	}
+	l->a = a;
+	l->first = true;
+	reply->status = 200;
+	reply->layout = l;
+}

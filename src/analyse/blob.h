@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * blob.h - models as bytes: little-endian fields one after the other, written and read with bounds.
+ * A reader that ran over its end, or a writer over its buffer, stays failed; look once, at the end.
+ */
+#ifndef SL_ANALYSE_BLOB_H
+#define SL_ANALYSE_BLOB_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct sl_blob {
+	uint8_t *at;     /* NULL: only counts */
+	size_t used, bytes;
+	bool failed;
+};
+
+static inline void *sl_blob_take(struct sl_blob *b, size_t n)
+{
+	void *p = NULL;
+
+	if (b->failed || n > b->bytes - b->used) {
+		b->failed = true;
+		return NULL;
+	}
+	if (b->at)
+		p = b->at + b->used;
+	b->used += n;
+	return p;
+}
+
+static inline void sl_blob_put(struct sl_blob *b, const void *from, size_t n)
+{
+	void *p = sl_blob_take(b, n);
+
+	if (p && n)
+		memcpy(p, from, n);
+}
+
+static inline void sl_blob_put_u32(struct sl_blob *b, uint32_t v)
+{
+	v = htole32(v);
+	sl_blob_put(b, &v, sizeof(v));
+}
+
+static inline void sl_blob_put_u64(struct sl_blob *b, uint64_t v)
+{
+	v = htole64(v);
+	sl_blob_put(b, &v, sizeof(v));
+}
+
+static inline void sl_blob_put_f32(struct sl_blob *b, float f)
+{
+	uint32_t v;
+
+	memcpy(&v, &f, sizeof(v));
+	sl_blob_put_u32(b, v);
+}
+
+static inline void sl_blob_put_f64(struct sl_blob *b, double f)
+{
+	uint64_t v;
+
+	memcpy(&v, &f, sizeof(v));
+	sl_blob_put_u64(b, v);
+}
+
+static inline uint32_t sl_blob_u32(struct sl_blob *b)
+{
+	const void *p = sl_blob_take(b, 4);
+	uint32_t v = 0;
+
+	if (p)
+		memcpy(&v, p, 4);
+	return le32toh(v);
+}
+
+static inline uint64_t sl_blob_u64(struct sl_blob *b)
+{
+	const void *p = sl_blob_take(b, 8);
+	uint64_t v = 0;
+
+	if (p)
+		memcpy(&v, p, 8);
+	return le64toh(v);
+}
+
+/* A finite number within [min, max], or the blob has failed. */
+static inline float sl_blob_f32(struct sl_blob *b, float min, float max)
+{
+	uint32_t v = sl_blob_u32(b);
+	float f;
+
+	memcpy(&f, &v, sizeof(f));
+	if (f >= min && f <= max)
+		return f;
+	b->failed = true;
+	return min;
+}
+
+static inline double sl_blob_f64(struct sl_blob *b, double min, double max)
+{
+	uint64_t v = sl_blob_u64(b);
+	double f;
+
+	memcpy(&f, &v, sizeof(f));
+	if (f >= min && f <= max)
+		return f;
+	b->failed = true;
+	return min;
+}
+
+#endif

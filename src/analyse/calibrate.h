@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * calibrate.h - from a score to a decision, without labels: the user says how many false alarms an
+ * hour are fine, and the threshold follows. Knows no detector and no clock: it counts steps.
+ *
+ * Peaks over threshold (A. Siffer, P.-A. Fouque, A. Termier, C. Largouet, "Anomaly detection in
+ * streams with extreme value theory", KDD 2017; J. Pickands, Ann. Stat. 3, 1975): what exceeds a high
+ * quantile t follows a generalised Pareto distribution, so the score that is exceeded with
+ * probability q is
+ *
+ *	threshold = t + sigma / gamma * ((q n / N)^-gamma - 1)
+ *
+ * with n scores seen, N of them above t. gamma and sigma come from probability-weighted moments of
+ * the last SL_PEAKS excesses (J. R. M. Hosking, J. R. Wallis, Technometrics 29, 1987), which need no
+ * iteration and hold for few values; gamma is kept within [-1, 0.5], where they do. With q n >= N
+ * the threshold lies among the scores seen, and their quantile is taken.
+ *
+ * One score a step is counted, the largest of its rows: rows of one step depend on each other, and
+ * an alarm is one however many rows it has.
+ *
+ * Drift: a one-sided CUSUM (E. S. Page, Biometrika 41, 1954) over "above the 90th percentile of what
+ * was learned": S = max(0, S + [above] - 0.25), alarm at S > 8. At the 10 % that are usual, S falls
+ * by 0.15 a step; an alarm means that a quarter or more of the scores stayed above for long, so
+ * the model no longer fits and should be trained again.
+ */
+#ifndef SL_ANALYSE_CALIBRATE_H
+#define SL_ANALYSE_CALIBRATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyse/blob.h"
+
+#define SL_SCORES 512u /* scores that the quantiles are of */
+#define SL_PEAKS 128u
+
+struct sl_calibration {
+	double q;	   /* false alarms a step */
+	uint64_t n, peaks; /* scores learned, those of them above t */
+	double t, sigma, gamma, threshold;
+	double median, q90;
+	double drift; /* S */
+	uint64_t random;
+	uint32_t kept, excess_n, excess_at;
+	float scores[SL_SCORES]; /* a uniform sample of what was learned (reservoir) */
+	float excess[SL_PEAKS];
+};
+
+/* q: the share of steps that may raise a false alarm, (0, 0.5]. -EINVAL. */
+int sl_calibration_init(struct sl_calibration *c, double q, uint64_t seed);
+/* The largest score of a step that is taken as normal. */
+void sl_calibration_learn(struct sl_calibration *c, double score);
+/*
+ * The same where scores above the threshold are kept out: their absence would lower the threshold,
+ * which would keep out more. So for each score learned one from the fitted tail beyond the threshold
+ * is learned with probability q / (1 - q), as often as normal steps get there.
+ */
+void sl_calibration_learn_gated(struct sl_calibration *c, double score);
+/* Another budget for the same scores. -EINVAL. */
+int sl_calibration_budget(struct sl_calibration *c, double q);
+/* Any step's largest score, for drift. True while drift is on. */
+bool sl_calibration_watch(struct sl_calibration *c, double score);
+/* +INFINITY until enough is known (32 scores). */
+double sl_calibration_threshold(const struct sl_calibration *c);
+/*
+ * The probability that a normal step scores as much, 1 .. 1e-12: empirical below t, from the fitted
+ * tail above.
+ */
+double sl_calibration_p(const struct sl_calibration *c, double score);
+
+void sl_calibration_save(const struct sl_calibration *c, struct sl_blob *to);
+/* Keeps q. -EINVAL for what can't have been saved. */
+int sl_calibration_load(struct sl_calibration *c, struct sl_blob *from);
+void sl_calibration_merge(struct sl_calibration *c, const struct sl_calibration *from);
+
+#endif

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * det_autoencoder.c - an autoencoder d - h - b - h - d, trained online on normal rows; the score is
+ * the root mean square of what it fails to reproduce (M. Sakurada, T. Yairi, "Anomaly detection
+ * using autoencoders with nonlinear dimensionality reduction", MLSDA 2014).
+ *
+ * Layers are affine, with tanh but for the last one; weights start by X. Glorot, Y. Bengio (AISTATS
+ * 2010) from the seed. Training is by Adam (D. Kingma, J. Ba, ICLR 2015) with one step a row and a
+ * replay of earlier rows out of a reservoir, so that some hundred rows are enough. z enters within
+ * +-5. What is missing enters as 0 and is neither scored nor learned.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyse/detector.h"
+
+#define LAYERS	   4u
+#define HIDDEN	   16u
+#define NECK	   6u
+#define RATE	   2e-3f
+#define BETA1	   0.9f
+#define BETA2	   0.999f
+#define EPS	   1e-8f
+#define CLIP	   5.0f
+#define REHEARSED  128u /* rows of the reservoir */
+#define REHEARSALS 4u	/* of them a row learned */
+#define WEIGHT_MAX 1e4f
+
+struct autoencoder {
+	uint32_t dims, n[LAYERS + 1], weights;
+	uint64_t seen, steps, random;
+	uint32_t kept;
+	float *w, *m, *v, *g; /* parameters, Adam's moments, gradient */
+	float *a[LAYERS + 1]; /* activations */
+	float *d[LAYERS + 1]; /* their gradients */
+	float *mask, *rows;   /* mask: dims; rows: REHEARSED x dims, NaN where missing */
+};
+
+static uint64_t next(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15; /* splitmix64 */
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+static void *create(const struct sl_detector_opts *opts)
+{
+	uint32_t d = opts->dims, n[LAYERS + 1] = {d, HIDDEN, NECK, HIDDEN, d}, weights = 0,
+		 units = 0;
+	struct autoencoder *s;
+	float *at;
+
+	for (uint32_t i = 0; i < LAYERS; i++)
+		weights += n[i + 1] * (n[i] + 1);
+	for (uint32_t i = 0; i <= LAYERS; i++)
+		units += n[i];
+	s = calloc(1, sizeof(*s) + (4 * (size_t)weights + 2 * units + d + (size_t)REHEARSED * d) *
+					   sizeof(float));
+	if (!s)
+		return NULL;
+	memcpy(s->n, n, sizeof(n));
+	s->dims = d;
+	s->weights = weights;
+	s->random = opts->seed ^ 0x5eed;
+	at = (float *)(s + 1);
+	s->w = at, at += weights;
+	s->m = at, at += weights;
+	s->v = at, at += weights;
+	s->g = at, at += weights;
+	for (uint32_t i = 0; i <= LAYERS; i++) {
+		s->a[i] = at, at += n[i];
+		s->d[i] = at, at += n[i];
+	}
+	s->mask = at, at += d;
+	s->rows = at;
+	at = s->w;
+	for (uint32_t i = 0; i < LAYERS; i++) {
+		float r = sqrtf(6.0f / (n[i] + n[i + 1]));
+
+		for (uint32_t k = 0; k < n[i] * n[i + 1]; k++)
+			*at++ = r * (2 * (float)(next(&s->random) >> 40) / (1 << 24) - 1);
+		at += n[i + 1]; /* biases: 0 */
+	}
+	return s;
+}
+
+/* Layer i: n[i] inputs; weights are stored input by input, so that the loop runs over outputs. */
+static void forward(struct autoencoder *s, const float *x)
+{
+	const float *w = s->w;
+
+	for (uint32_t c = 0; c < s->dims; c++) {
+		bool there = x[c] == x[c];
+
+		s->mask[c] = there ? 1 : 0;
+		s->a[0][c] = there ? fminf(fmaxf(x[c], -CLIP), CLIP) : 0;
+	}
+	for (uint32_t i = 0; i < LAYERS; i++) {
+		uint32_t in = s->n[i], out = s->n[i + 1];
+		const float *bias = w + in * out;
+		float *restrict to = s->a[i + 1];
+
+		memcpy(to, bias, out * sizeof(float));
+		for (uint32_t k = 0; k < in; k++) {
+			const float *restrict row = w + k * out;
+			float x_k = s->a[i][k];
+
+			for (uint32_t j = 0; j < out; j++)
+				to[j] += x_k * row[j];
+		}
+		if (i + 1 < LAYERS)
+			for (uint32_t j = 0; j < out; j++)
+				to[j] = tanhf(to[j]);
+		w += (in + 1) * out;
+	}
+}
+
+static void train(struct autoencoder *s, const float *x)
+{
+	const float *w = s->w + s->weights;
+	float *g = s->g + s->weights, there = 0, c1, c2;
+
+	forward(s, x);
+	for (uint32_t c = 0; c < s->dims; c++)
+		there += s->mask[c];
+	if (there == 0)
+		return;
+	for (uint32_t c = 0; c < s->dims; c++)
+		s->d[LAYERS][c] = 2 * (s->a[LAYERS][c] - s->a[0][c]) * s->mask[c] / there;
+	for (uint32_t i = LAYERS; i-- > 0;) {
+		uint32_t in = s->n[i], out = s->n[i + 1];
+		const float *restrict delta = s->d[i + 1];
+
+		w -= (in + 1) * out;
+		g -= (in + 1) * out;
+		for (uint32_t k = 0; k < in; k++) {
+			float back = 0, a = s->a[i][k];
+
+			for (uint32_t j = 0; j < out; j++) {
+				g[k * out + j] = a * delta[j];
+				back += w[k * out + j] * delta[j];
+			}
+			s->d[i][k] = back * (1 - a * a); /* tanh' ; of the input it is not used */
+		}
+		memcpy(g + in * out, delta, out * sizeof(float));
+	}
+	s->steps++;
+	c1 = 1 / (1 - powf(BETA1, (float)(s->steps < 100000 ? s->steps : 100000)));
+	c2 = 1 / (1 - powf(BETA2, (float)(s->steps < 100000 ? s->steps : 100000)));
+	for (uint32_t k = 0; k < s->weights; k++) {
+		s->m[k] = BETA1 * s->m[k] + (1 - BETA1) * s->g[k];
+		s->v[k] = BETA2 * s->v[k] + (1 - BETA2) * s->g[k] * s->g[k];
+		s->w[k] -= RATE * s->m[k] * c1 / (sqrtf(s->v[k] * c2) + EPS);
+	}
+}
+
+static float score(void *state, const struct sl_row *row, float *blame)
+{
+	struct autoencoder *s = state;
+	float sum = 0, there = 0;
+
+	memset(blame, 0, s->dims * sizeof(float));
+	if (!s->steps)
+		return 0;
+	forward(s, row->z);
+	for (uint32_t c = 0; c < s->dims; c++) {
+		/* Against what it was, not what entered: a far outlier counts as far. */
+		float e = s->mask[c] > 0 ? row->z[c] - s->a[LAYERS][c] : 0;
+
+		blame[c] = e * e;
+		sum += blame[c];
+		there += s->mask[c];
+	}
+	return there > 0 ? sqrtf(sum / there) : 0;
+}
+
+static void learn(void *state, const struct sl_row *row)
+{
+	struct autoencoder *s = state;
+	uint64_t i;
+
+	train(s, row->z);
+	for (uint32_t k = 0; k < REHEARSALS && s->kept; k++)
+		train(s, s->rows + (next(&s->random) % s->kept) * s->dims);
+	s->seen++;
+	if (s->kept < REHEARSED)
+		i = s->kept++;
+	else
+		i = next(&s->random) % s->seen;
+	if (i < REHEARSED)
+		memcpy(s->rows + i * s->dims, row->z, s->dims * sizeof(float));
+}
+
+static void save(const void *state, struct sl_blob *to)
+{
+	const struct autoencoder *s = state;
+
+	sl_blob_put_u64(to, s->steps);
+	sl_blob_put_u64(to, s->seen);
+	for (uint32_t k = 0; k < s->weights; k++)
+		sl_blob_put_f32(to, s->w[k]);
+}
+
+static int load(void *state, struct sl_blob *from)
+{
+	struct autoencoder *s = state;
+
+	s->steps = sl_blob_u64(from);
+	s->seen = sl_blob_u64(from);
+	s->kept = 0;
+	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
+		s->w[k] = sl_blob_f32(from, -WEIGHT_MAX, WEIGHT_MAX);
+	memset(s->m, 0, s->weights * sizeof(float));
+	memset(s->v, 0, s->weights * sizeof(float));
+	if (from->failed)
+		return -EINVAL;
+	return 0;
+}
+
+/*
+ * The mean of the weights, by rows seen (B. McMahan et al., "Communication-efficient learning of
+ * deep networks from decentralized data", AISTATS 2017): both must have begun from the same seed.
+ */
+static int merge(void *state, const void *other)
+{
+	struct autoencoder *s = state;
+	const struct autoencoder *o = other;
+	double a = (double)s->seen, b = (double)o->seen;
+
+	if (s->weights != o->weights)
+		return -EINVAL;
+	if (a + b == 0)
+		return 0;
+	for (uint32_t k = 0; k < s->weights; k++)
+		s->w[k] = (float)((a * s->w[k] + b * o->w[k]) / (a + b));
+	s->steps = s->steps > o->steps ? s->steps : o->steps;
+	s->seen += o->seen;
+	return 0;
+}
+
+const struct sl_detector_ops sl_detector_autoencoder = {
+	.name = "autoencoder",
+	.summary = "what a small network, trained on normal rows, fails to reproduce",
+	.create = create,
+	.destroy = free,
+	.score = score,
+	.learn = learn,
+	.save = save,
+	.load = load,
+	.merge = merge,
+};

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * det_combined.c - our own: how surprising the moves of all metrics are together.
+ *
+ *	score = sum over metrics j of s_j / sum over metrics k of r_jk^2 * min(1, s_k / s_j)
+ *	s_j   = log(1 + max(0, |move_j| - 1))
+ *
+ * A move is already in units that heavy tails widen (normalise.h); the logarithm takes it for the
+ * exponent of a power law, where -log p grows with log x, so one metric that explodes does not drown
+ * five that all move. Summing -log p over metrics is R. A. Fisher's method (Statistical Methods for
+ * Research Workers, 1925), which holds for independent ones. Those that say the same thing twice
+ * count once between them: a metric shares its weight with those that it is correlated with in
+ * normal times (r, of moves) as far as they are surprised now, too. Without the last, this would be
+ * the effective number of metrics (J. Cheverud, Heredity 87, 2001); with it, a metric that leaves
+ * those that it usually goes with counts in full. What other pods show as well is taken off by
+ * fleet.h.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyse/detector.h"
+
+#define EASY   1.0f    /* usual moves that are no surprise */
+#define CLIP   4.0f    /* so that a correlation is not that of two outliers */
+#define MEMORY 2000.0f /* rows that correlations remember */
+#define STILL  1e-6f   /* of variance: never moved */
+
+struct combined {
+	uint32_t dims;
+	float n;
+	float *inv_sd, *x, *s; /* dims; s: surprises of the row being scored */
+	float *cov, *r2;       /* dims x dims, symmetric */
+};
+
+/* r^2. Those that never moved have the same past, and so are one. */
+static void derive(struct combined *s)
+{
+	uint32_t d = s->dims;
+
+	for (uint32_t c = 0; c < d; c++) {
+		float var = s->cov[(size_t)c * d + c];
+
+		s->inv_sd[c] = var > STILL ? 1 / sqrtf(var) : 0;
+	}
+	for (uint32_t i = 0; i < d; i++) {
+		const float *cov = s->cov + (size_t)i * d;
+		float *r2 = s->r2 + (size_t)i * d, inv = s->inv_sd[i];
+
+		for (uint32_t j = 0; j < d; j++) {
+			float r = cov[j] * inv * s->inv_sd[j];
+
+			r2[j] = r * r;
+		}
+		for (uint32_t j = 0; j < d && inv == 0; j++)
+			r2[j] = s->inv_sd[j] == 0 ? 1 : 0;
+		r2[i] = 1;
+	}
+}
+
+/* Sum over k of r2[k] * min(s[k], mine). In a fixed order of lanes: the same bits everywhere. */
+static float shared(const float *r2, const float *s, float mine, uint32_t dims)
+{
+	float lane[SL_ROW_LANES] = {0}, sum = 0;
+
+	for (uint32_t c = 0; c < dims; c += SL_ROW_LANES)
+		for (uint32_t l = 0; l < SL_ROW_LANES; l++)
+			lane[l] += r2[c + l] * (s[c + l] < mine ? s[c + l] : mine);
+	for (uint32_t l = 0; l < SL_ROW_LANES; l++)
+		sum += lane[l];
+	return sum;
+}
+
+static void *create(const struct sl_detector_opts *opts)
+{
+	size_t d = opts->dims;
+	struct combined *s;
+
+	if (!d || d % SL_ROW_LANES || d > SL_ROW_MAX) {
+		errno = EINVAL;
+		return NULL;
+	}
+	s = calloc(1, sizeof(*s) + d * (2 * d + 3) * sizeof(float));
+	if (!s)
+		return NULL;
+	s->dims = opts->dims;
+	s->inv_sd = (float *)(s + 1);
+	s->x = s->inv_sd + d;
+	s->s = s->x + d;
+	s->cov = s->s + d;
+	s->r2 = s->cov + d * d;
+	derive(s);
+	return s;
+}
+
+static float score(void *state, const struct sl_row *row, float *blame)
+{
+	struct combined *s = state;
+	float sum = 0;
+
+	for (uint32_t c = 0; c < row->dims; c++) {
+		float over = fabsf(row->move[c]) - EASY;
+
+		s->s[c] = over > 0 ? over : 0;
+	}
+	for (uint32_t c = 0; c < row->dims; c++)
+		if (s->s[c] > 0)
+			s->s[c] = log1pf(s->s[c]);
+	for (uint32_t c = 0; c < row->dims; c++) {
+		float mine = s->s[c];
+
+		blame[c] = 0;
+		if (mine > 0)
+			blame[c] = mine * mine /
+				   shared(s->r2 + (size_t)c * row->dims, s->s, mine, row->dims);
+		sum += blame[c];
+	}
+	return sum;
+}
+
+static void learn(void *state, const struct sl_row *row)
+{
+	struct combined *s = state;
+	float *x = s->x, rate;
+
+	for (uint32_t c = 0; c < s->dims; c++) {
+		float m = fminf(fmaxf(row->move[c], -CLIP), CLIP);
+
+		x[c] = row->move[c] == row->move[c] ? m : 0;
+	}
+	if (s->n < MEMORY)
+		s->n += 1;
+	rate = 1 / s->n;
+	for (uint32_t i = 0; i < s->dims; i++) {
+		float *to = s->cov + (size_t)i * s->dims, xi = x[i];
+
+		for (uint32_t j = 0; j < s->dims; j++)
+			to[j] += rate * (xi * x[j] - to[j]);
+	}
+	derive(s);
+}
+
+static void save(const void *state, struct sl_blob *to)
+{
+	const struct combined *s = state;
+
+	sl_blob_put_f32(to, s->n);
+	for (uint32_t i = 0; i < s->dims; i++)
+		for (uint32_t j = 0; j <= i; j++)
+			sl_blob_put_f32(to, s->cov[(size_t)i * s->dims + j]);
+}
+
+static int load(void *state, struct sl_blob *from)
+{
+	struct combined *s = state;
+
+	s->n = sl_blob_f32(from, 0, MEMORY);
+	for (uint32_t i = 0; i < s->dims; i++)
+		for (uint32_t j = 0; j <= i && !from->failed; j++) {
+			float v = sl_blob_f32(from, j == i ? 0 : -CLIP * CLIP, CLIP * CLIP);
+
+			s->cov[(size_t)i * s->dims + j] = s->cov[(size_t)j * s->dims + i] = v;
+		}
+	if (from->failed)
+		return -EINVAL;
+	derive(s);
+	return 0;
+}
+
+static int merge(void *state, const void *other)
+{
+	struct combined *s = state;
+	const struct combined *o = other;
+	float n = s->n + o->n;
+
+	if (s->dims != o->dims)
+		return -EINVAL;
+	if (n <= 0)
+		return 0;
+	for (size_t i = 0; i < (size_t)s->dims * s->dims; i++)
+		s->cov[i] = (s->n * s->cov[i] + o->n * o->cov[i]) / n;
+	s->n = fminf(n, MEMORY);
+	derive(s);
+	return 0;
+}
+
+const struct sl_detector_ops sl_detector_combined = {
+	.name = "combined",
+	.summary = "surprise of all metrics' moves together; the default",
+	.comparable = true,
+	.create = create,
+	.destroy = free,
+	.score = score,
+	.learn = learn,
+	.save = save,
+	.load = load,
+	.merge = merge,
+};

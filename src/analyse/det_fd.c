@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * det_fd.c - MicroView's FDSketch: how much of a row lies outside of the directions that normal rows
+ * take. y = z / |z|, residual r = y - V V^T y with V the first k directions of a Frequent Directions
+ * sketch of l rows (H. Huang, S. Kasiviswanathan, "Streaming anomaly detection using randomized
+ * matrix sketching", VLDB 2015; sketch/fd.h); the score is |r|, within 0..1, and a metric's share is
+ * its part of r^2. A missing metric counts as its mean.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyse/detector.h"
+#include "sketch/fd.h"
+
+struct fd {
+	uint32_t dims, k;
+	struct sl_fd *sketch;
+	float *y, *r;
+};
+
+static void destroy(void *state)
+{
+	struct fd *s = state;
+
+	if (s)
+		sl_fd_free(s->sketch);
+	free(s);
+}
+
+static void *create(const struct sl_detector_opts *opts)
+{
+	uint32_t root = (uint32_t)sqrt(opts->dims), l = opts->l ? opts->l : root;
+	struct fd *s = calloc(1, sizeof(*s) + 2 * opts->dims * sizeof(float));
+
+	if (!s)
+		return NULL;
+	s->dims = opts->dims;
+	s->k = opts->k ? opts->k : root;
+	s->y = (float *)(s + 1);
+	s->r = s->y + opts->dims;
+	if (s->k > l) {
+		free(s);
+		errno = EINVAL;
+		return NULL;
+	}
+	s->sketch = sl_fd_new(l, opts->dims, SL_FD_FAST);
+	if (!s->sketch) {
+		destroy(s);
+		return NULL;
+	}
+	return s;
+}
+
+static void unit(struct fd *s, const struct sl_row *row)
+{
+	float sum = 0, scale;
+
+	for (uint32_t c = 0; c < s->dims; c++) {
+		s->y[c] = row->z[c] == row->z[c] ? row->z[c] : 0;
+		sum += s->y[c] * s->y[c];
+	}
+	scale = sum > 0 ? 1 / sqrtf(sum) : 0;
+	for (uint32_t c = 0; c < s->dims; c++)
+		s->y[c] *= scale;
+}
+
+static float score(void *state, const struct sl_row *row, float *blame)
+{
+	struct fd *s = state;
+	double norm;
+
+	unit(s, row);
+	if (!sl_fd_rank(s->sketch)) {
+		memset(blame, 0, s->dims * sizeof(float));
+		return 0;
+	}
+	norm = sl_fd_residual(s->sketch, s->k, s->y, s->r);
+	for (uint32_t c = 0; c < s->dims; c++)
+		blame[c] = s->r[c] * s->r[c];
+	return (float)norm;
+}
+
+static void learn(void *state, const struct sl_row *row)
+{
+	struct fd *s = state;
+
+	unit(s, row);
+	sl_fd_update(s->sketch, s->y);
+}
+
+static void save(const void *state, struct sl_blob *to)
+{
+	const struct fd *s = state;
+	size_t n = sl_fd_save_bytes(s->sketch);
+	void *p;
+
+	sl_blob_put_u32(to, (uint32_t)n);
+	p = sl_blob_take(to, n);
+	if (p)
+		sl_fd_save(s->sketch, p, n);
+}
+
+static int load(void *state, struct sl_blob *from)
+{
+	struct fd *s = state;
+	uint32_t n = sl_blob_u32(from);
+	const void *p = sl_blob_take(from, n);
+	struct sl_fd *sketch;
+	int err;
+
+	if (from->failed)
+		return -EINVAL;
+	err = sl_fd_load(&sketch, p, n);
+	if (err)
+		return err;
+	if (sl_fd_rows(sketch) != sl_fd_rows(s->sketch) || sl_fd_dims(sketch) != s->dims) {
+		sl_fd_free(sketch);
+		return -EINVAL;
+	}
+	sl_fd_free(s->sketch);
+	s->sketch = sketch;
+	return 0;
+}
+
+static int merge(void *state, const void *other)
+{
+	struct fd *s = state;
+	const struct fd *o = other;
+
+	return sl_fd_merge(s->sketch, o->sketch);
+}
+
+const struct sl_detector_ops sl_detector_fd = {
+	.name = "fd",
+	.summary = "residual outside of the directions of a Frequent Directions sketch",
+	.create = create,
+	.destroy = destroy,
+	.score = score,
+	.learn = learn,
+	.save = save,
+	.load = load,
+	.merge = merge,
+};

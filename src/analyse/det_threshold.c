@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * det_threshold.c - MicroView's threshold detector: how far metrics lie outside of 3 deviations.
+ * Its verdict "some |z| > 3" is a score above 0, and the score is the largest |z|.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyse/detector.h"
+
+struct threshold {
+	float limit;
+};
+
+static void *create(const struct sl_detector_opts *opts)
+{
+	struct threshold *t = malloc(sizeof(*t));
+
+	if (t)
+		t->limit = opts->limit > 0 ? (float)opts->limit : 3;
+	return t;
+}
+
+static float score(void *state, const struct sl_row *row, float *blame)
+{
+	const struct threshold *t = state;
+	float most = 0;
+
+	for (uint32_t c = 0; c < row->dims; c++) {
+		float over = fabsf(row->z[c]) - t->limit;
+
+		blame[c] = over > 0 ? over : 0;
+		most = blame[c] > most ? blame[c] : most;
+	}
+	return most > 0 ? most + t->limit : 0;
+}
+
+const struct sl_detector_ops sl_detector_threshold = {
+	.name = "threshold",
+	.summary = "the largest |z|, if above 3 deviations",
+	.create = create,
+	.destroy = free,
+	.score = score,
+};

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detector.h - what a detector is: a row of normalised metrics in, a score and the share of each
+ * metric in it out. A new one is one file and one line of the table in detector.c. May not know
+ * sockets, clocks, files, pods or thresholds: it says how unusual a row is in its own units, and
+ * calibrate.h makes a decision of it.
+ */
+#ifndef SL_ANALYSE_DETECTOR_H
+#define SL_ANALYSE_DETECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyse/blob.h"
+
+/* Rows are padded with NaN to a multiple of this, so that loops have no tail. */
+#define SL_ROW_LANES 16u
+#define SL_ROW_MAX 1024u /* columns of one pod */
+
+struct sl_row {
+	uint32_t dims;     /* a multiple of SL_ROW_LANES */
+	const float *z;    /* (value - location) / scale of the long run; NaN: missing */
+	const float *move; /* how far from its recent levels, in its usual moves; NaN: missing */
+};
+
+/* 0 or NULL: the default of the detector. */
+struct sl_detector_opts {
+	uint32_t dims;  /* of all rows to come; a multiple of SL_ROW_LANES */
+	uint64_t seed;  /* of what is random in it: equal seeds, equal results */
+	uint32_t l, k;  /* fd: rows of the sketch, directions of the basis; default floor(sqrt(dims)) */
+	double limit;   /* threshold: counts as unusual above; default 3 */
+};
+
+/*
+ * State is made at creation and fixed in size. One state is used by one thread at a time. score()
+ * is called once for each row, in order: it changes nothing learned, but may advance running sums
+ * and scratch memory. A score is >= 0, finite, and 0 if nothing is known yet.
+ */
+struct sl_detector_ops {
+	const char *name;    /* "fd" */
+	const char *summary; /* one line */
+	/*
+	 * True if its scores mean the same for every pod, because they are sums of what is already
+	 * in units of each metric's own spread: pods then share one threshold (fleet.h).
+	 */
+	bool comparable;
+	/* NULL: errno EINVAL or ENOMEM. */
+	void *(*create)(const struct sl_detector_opts *opts);
+	void (*destroy)(void *state);
+	/* blame[dims] >= 0: each metric's share, in any unit. */
+	float (*score)(void *state, const struct sl_row *row, float *blame);
+	/* This row is taken as normal. NULL: nothing is learned. */
+	void (*learn)(void *state, const struct sl_row *row);
+	/* Of what was learned; NULL if nothing is. load: -EINVAL for what can't have been saved. */
+	void (*save)(const void *state, struct sl_blob *to);
+	int (*load)(void *state, struct sl_blob *from);
+	/* Adds what another learned. -EINVAL: of another shape. */
+	int (*merge)(void *state, const void *other);
+};
+
+extern const struct sl_detector_ops sl_detector_threshold, sl_detector_mad, sl_detector_ewma,
+	sl_detector_cusum, sl_detector_fd, sl_detector_autoencoder, sl_detector_combined;
+
+/* NULL: there is none of the name. */
+const struct sl_detector_ops *sl_detector_find(const char *name);
+/* The i-th of the table; NULL after the last. */
+const struct sl_detector_ops *sl_detector_at(unsigned int i);
+
+#endif

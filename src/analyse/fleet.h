@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fleet.h - all pods at one moment: what they share is nobody's fault. Load that rises, a node that
+ * is busy and a slow dependency move the same metric of many pods; the culprit is who moves more
+ * than the others. So pods compete for each metric's surprise: with c what metric m adds to a pod's
+ * score, and a the mean of what it adds to the other pods',
+ *
+ *	c' = c * c / (c + SL_FLEET_RIVALRY * a)
+ *
+ * which leaves c as it is if nobody else shows it, and takes most of it if all do: explaining away,
+ * as between causes of one effect (J. Pearl, Probabilistic Reasoning in Intelligent Systems, 1988).
+ * Metrics are the same by name. The score of a pod is the sum of its c'.
+ *
+ * Pods whose detector is comparable share one calibration: the pooled tail has as many times more
+ * scores as there are pods, and no pod with a quiet past gets a threshold that its first day of work
+ * exceeds. Others keep their own thresholds, and nothing is taken off: their shares have no unit.
+ *
+ * One thread; a live collector has one fleet a worker.
+ */
+#ifndef SL_ANALYSE_FLEET_H
+#define SL_ANALYSE_FLEET_H
+
+#include "analyse/pipeline.h"
+
+#define SL_FLEET_MIN	4u /* with fewer pods nothing is common */
+#define SL_FLEET_RIVALRY 3.0f
+
+struct sl_fleet;
+
+/* q: false alarms a step and pod. NULL: errno. */
+struct sl_fleet *sl_fleet_create(double q, uint64_t seed);
+void sl_fleet_free(struct sl_fleet *f);
+/* Before its first row; undone by sl_pipeline_share(p, NULL). */
+void sl_fleet_join(struct sl_fleet *f, struct sl_pipeline *p);
+/*
+ * The scored rows of one moment, one a pod: verdicts are completed and settled. Pods without a row
+ * are left out. -ENOMEM: settled, but without looking across.
+ */
+int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct sl_verdict *verdicts,
+		   uint32_t n);
+const struct sl_calibration *sl_fleet_calibration(const struct sl_fleet *f);
+
+#endif

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+/* normalise.c - see normalise.h. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyse/detector.h"
+#include "analyse/normalise.h"
+
+#define WINSOR	   4.0f	    /* deviations */
+#define FIRST	   16.0f    /* values that are taken as they are: no spread is known before */
+#define N_MAX	   20000.0f /* values that location and spread remember */
+#define BINS_MAX   8192u    /* counts, before they are halved */
+#define REL_SPREAD 2e-3f    /* no spread is smaller than this of the location: rounding, jitter */
+#define NORMAL_99  2.576f   /* |x| of a standard normal exceeds this with probability 0.01 */
+#define TINY	   1e-30f
+
+int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims)
+{
+	size_t d = dims, floats = d * (11 + 2 * SL_SLOW + SL_BINS / 2 + 1);
+	float *at;
+
+	memset(n, 0, sizeof(*n));
+	if (!dims || dims % SL_ROW_LANES || dims > SL_ROW_MAX)
+		return -EINVAL;
+	n->block = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);
+	if (!n->block)
+		return -ENOMEM;
+	memset(n->block, 0, floats * sizeof(float));
+	n->dims = dims;
+	at = n->block;
+	n->mean = at, at += d;
+	n->m2 = at, at += d;
+	n->n = at, at += d;
+	n->tail = at, at += d;
+	n->still = (uint32_t *)at, at += d;
+	n->bins = (uint16_t *)at, at += d * SL_BINS / 2;
+	n->sum = at, at += d;
+	n->sum_n = at, at += d;
+	n->fast = at, at += d;
+	n->slow = at, at += d;
+	n->inv_sd = at, at += d;
+	n->inv_move = at, at += d;
+	n->ring = at, at += d * SL_SLOW;
+	n->sorted = at, at += d * SL_SLOW;
+	n->base = (int16_t *)at;
+	n->ring_n = (uint8_t *)(n->base + d);
+	n->ring_at = n->ring_n + d;
+	for (uint32_t c = 0; c < dims; c++)
+		sl_normaliser_forget(n, c);
+	return 0;
+}
+
+void sl_normaliser_free(struct sl_normaliser *n)
+{
+	free(n->block);
+	memset(n, 0, sizeof(*n));
+}
+
+void sl_normaliser_forget(struct sl_normaliser *n, uint32_t c)
+{
+	n->mean[c] = n->m2[c] = n->n[c] = n->tail[c] = 0;
+	n->still[c] = 0;
+	n->base[c] = 0;
+	memset(n->bins + (size_t)c * SL_BINS, 0, SL_BINS * sizeof(*n->bins));
+	n->sum[c] = n->sum_n[c] = 0;
+	n->fast[c] = n->slow[c] = NAN;
+	n->ring_n[c] = n->ring_at[c] = 0;
+	n->inv_sd[c] = n->inv_move[c] = 0;
+}
+
+void sl_normaliser_jump(struct sl_normaliser *n)
+{
+	for (uint32_t c = 0; c < n->dims; c++) {
+		n->sum[c] = n->sum_n[c] = 0;
+		n->fast[c] = n->slow[c] = NAN;
+		n->ring_n[c] = n->ring_at[c] = 0;
+	}
+}
+
+void sl_normalise(const struct sl_normaliser *n, const float *x, float *z, float *move)
+{
+	const float *mean = n->mean, *inv_sd = n->inv_sd, *inv_move = n->inv_move;
+	const float *fast = n->fast, *slow = n->slow;
+
+	/* Selects instead of branches, so that the compiler makes vectors of it. */
+	for (uint32_t c = 0; c < n->dims; c++) {
+		float s = (x[c] - mean[c]) * inv_sd[c];
+		float f = x[c] - fast[c], w = x[c] - slow[c];
+		float af = fabsf(f), aw = fabsf(w), m = af < aw ? f : w;
+
+		m = f * w > 0 ? m * inv_move[c] : 0 * (f + w);
+		s = s > SL_FAR ? SL_FAR : s;
+		z[c] = s < -SL_FAR ? -SL_FAR : s;
+		m = m > SL_FAR ? SL_FAR : m;
+		move[c] = m < -SL_FAR ? -SL_FAR : m;
+	}
+	for (uint32_t c = 0; c < n->dims; c++) {
+		/* Without a usual move, any is SL_UNSEEN. */
+		if (inv_move[c] == 0 && fabsf(x[c] - fast[c]) > REL_SPREAD * fabsf(fast[c]) + TINY)
+			move[c] = x[c] > fast[c] ? SL_UNSEEN : -SL_UNSEEN;
+		if (inv_sd[c] == 0 && fabsf(x[c] - mean[c]) > REL_SPREAD * fabsf(mean[c]) + TINY &&
+		    n->n[c] >= FIRST)
+			z[c] = x[c] > mean[c] ? SL_UNSEEN : -SL_UNSEEN;
+	}
+}
+
+void sl_normaliser_add(struct sl_normaliser *n, const float *x)
+{
+	float *sum = n->sum, *sum_n = n->sum_n;
+
+	for (uint32_t c = 0; c < n->dims; c++) {
+		bool there = x[c] == x[c];
+
+		sum[c] += there ? x[c] : 0;
+		sum_n[c] += there ? 1 : 0;
+	}
+}
+
+/* Four bins an octave: the exponent and two bits of the mantissa of a positive number. */
+static int bin_of(float d)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &d, sizeof(bits));
+	return (int)(bits >> 21);
+}
+
+/* The upper end of a bin, so that what is usual is within it. */
+static float end_of(int bin)
+{
+	uint32_t bits = (uint32_t)(bin + 1) << 21;
+	float d;
+
+	memcpy(&d, &bits, sizeof(d));
+	return d;
+}
+
+static uint32_t in_bins(const struct sl_normaliser *n, uint32_t c)
+{
+	const uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < SL_BINS; i++)
+		sum += bins[i];
+	return sum;
+}
+
+static void find_tail(struct sl_normaliser *n, uint32_t c)
+{
+	const uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+	uint32_t moved = in_bins(n, c), above = 0, i = SL_BINS;
+	float low = fmaxf(REL_SPREAD * fabsf(n->mean[c]), TINY);
+
+	/* What hundredth of all counts lies above; none of them: it never moved so much. */
+	while (i > 0 && above + bins[i - 1] <= (moved + n->still[c]) / 100)
+		above += bins[--i];
+	n->tail[c] = i ? end_of(n->base[c] + (int)i - 1) : 0;
+	/* inv_move 0 says that it never moved at all. */
+	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(n->tail[c], NORMAL_99 * low) : 0;
+}
+
+static void count_move(struct sl_normaliser *n, uint32_t c, float d, float low)
+{
+	uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+	int i;
+
+	if (d <= fmaxf(low, TINY)) {
+		n->still[c]++;
+	} else {
+		if (!in_bins(n, c))
+			n->base[c] = (int16_t)(bin_of(d) - (int)SL_BINS / 2);
+		i = bin_of(d) - n->base[c];
+		i = i < 0 ? 0 : i >= (int)SL_BINS ? (int)SL_BINS - 1 : i;
+		bins[i]++;
+	}
+	if (in_bins(n, c) + n->still[c] >= BINS_MAX) {
+		for (uint32_t k = 0; k < SL_BINS; k++)
+			bins[k] /= 2;
+		n->still[c] /= 2;
+	}
+	find_tail(n, c);
+}
+
+static void learn_column(struct sl_normaliser *n, uint32_t c, float x)
+{
+	float sd, low = REL_SPREAD * fabsf(n->mean[c]), d, y = x;
+
+	/* Location and spread. */
+	sd = n->n[c] > 1 ? sqrtf(n->m2[c] / n->n[c]) : 0;
+	if (n->n[c] >= FIRST && sd > 0) {
+		d = WINSOR * fmaxf(sd, low);
+		y = fminf(fmaxf(x, n->mean[c] - d), n->mean[c] + d);
+	}
+	if (n->n[c] >= N_MAX)
+		n->m2[c] *= (N_MAX - 1) / N_MAX;
+	else
+		n->n[c] += 1;
+	d = y - n->mean[c];
+	n->mean[c] += d / n->n[c];
+	n->m2[c] += d * (y - n->mean[c]);
+	sd = sqrtf(n->m2[c] / n->n[c]);
+	low = REL_SPREAD * fabsf(n->mean[c]);
+	n->inv_sd[c] = n->n[c] >= FIRST && sd > TINY ? 1 / fmaxf(sd, low) : 0;
+
+	d = fabsf(x - n->fast[c]);
+	if (d >= 0)
+		count_move(n, c, d, low);
+}
+
+static float median(const float *sorted, uint32_t n)
+{
+	return n % 2 ? sorted[n / 2] : 0.5f * (sorted[n / 2 - 1] + sorted[n / 2]);
+}
+
+static void baseline_column(struct sl_normaliser *n, uint32_t c, float x)
+{
+	float *sorted = n->sorted + (size_t)c * SL_SLOW, last[SL_FAST];
+	uint32_t count = n->ring_n[c], at = n->ring_at[c], i, k;
+
+	/* Sorted by one removal and one insertion. */
+	if (count == SL_SLOW) {
+		float old = n->ring[(size_t)at * n->dims + c];
+
+		for (i = 0; i < count - 1 && sorted[i] != old; i++)
+			;
+		memmove(sorted + i, sorted + i + 1, (count - 1 - i) * sizeof(float));
+		count--;
+	}
+	for (i = count; i > 0 && sorted[i - 1] > x; i--)
+		sorted[i] = sorted[i - 1];
+	sorted[i] = x;
+	count++;
+	n->ring[(size_t)at * n->dims + c] = x;
+	n->ring_at[c] = (uint8_t)((at + 1) % SL_SLOW);
+	n->ring_n[c] = (uint8_t)count;
+	/* One value is no level yet. */
+	if (count < 2)
+		return;
+	k = count < SL_FAST ? count : SL_FAST;
+	for (i = 0; i < k; i++) {
+		float v = n->ring[(size_t)((at + SL_SLOW - i) % SL_SLOW) * n->dims + c];
+		uint32_t j = i;
+
+		for (; j > 0 && last[j - 1] > v; j--)
+			last[j] = last[j - 1];
+		last[j] = v;
+	}
+	n->fast[c] = median(last, k);
+	n->slow[c] = median(sorted, count);
+}
+
+void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool follow)
+{
+	for (uint32_t c = 0; c < n->dims; c++) {
+		float x;
+
+		if (n->sum_n[c] == 0)
+			continue;
+		x = n->sum[c] / n->sum_n[c];
+		n->sum[c] = n->sum_n[c] = 0;
+		if (!isfinite(x))
+			continue;
+		if (learn)
+			learn_column(n, c, x);
+		if (follow)
+			baseline_column(n, c, x);
+	}
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------ */
+
+#define LARGE 1e37f
+
+void sl_normaliser_save_column(const struct sl_normaliser *n, uint32_t c, struct sl_blob *to)
+{
+	const uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+
+	sl_blob_put_f32(to, n->mean[c]);
+	sl_blob_put_f32(to, n->m2[c]);
+	sl_blob_put_f32(to, n->n[c]);
+	sl_blob_put_u32(to, n->still[c]);
+	sl_blob_put_u32(to, (uint32_t)(n->base[c] + INT16_MAX));
+	for (uint32_t i = 0; i < SL_BINS; i += 2)
+		sl_blob_put_u32(to, bins[i] | (uint32_t)bins[i + 1] << 16);
+}
+
+/* What follows from the rest. */
+static void derive(struct sl_normaliser *n, uint32_t c)
+{
+	float low = REL_SPREAD * fabsf(n->mean[c]), sd = 0;
+
+	if (n->n[c] >= FIRST)
+		sd = sqrtf(n->m2[c] / n->n[c]);
+	n->inv_sd[c] = sd > TINY ? 1 / fmaxf(sd, low) : 0;
+	find_tail(n, c);
+}
+
+void sl_normaliser_load_column(struct sl_normaliser *n, uint32_t c, struct sl_blob *from)
+{
+	uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+	uint32_t base;
+
+	sl_normaliser_forget(n, c);
+	n->mean[c] = sl_blob_f32(from, -LARGE, LARGE);
+	n->m2[c] = sl_blob_f32(from, 0, LARGE);
+	n->n[c] = sl_blob_f32(from, 0, N_MAX);
+	n->still[c] = sl_blob_u32(from);
+	base = sl_blob_u32(from);
+	for (uint32_t i = 0; i < SL_BINS; i += 2) {
+		uint32_t two = sl_blob_u32(from);
+
+		bins[i] = (uint16_t)two;
+		bins[i + 1] = (uint16_t)(two >> 16);
+	}
+	/* Bins are those of finite floats. */
+	if (base < INT16_MAX || base > INT16_MAX + 1019 - SL_BINS || n->still[c] > BINS_MAX ||
+	    in_bins(n, c) > BINS_MAX)
+		from->failed = true;
+	if (from->failed) {
+		sl_normaliser_forget(n, c);
+		return;
+	}
+	n->base[c] = (int16_t)((int)base - INT16_MAX);
+	derive(n, c);
+}
+
+/* Chan, Golub, LeVeque 1983 for mean and m2; counts add up. */
+void sl_normaliser_merge_column(struct sl_normaliser *n, uint32_t c, const struct sl_normaliser *m,
+				uint32_t d)
+{
+	float a = n->n[c], b = m->n[d], delta = m->mean[d] - n->mean[c];
+	const uint16_t *theirs = m->bins + (size_t)d * SL_BINS;
+	uint16_t *mine = n->bins + (size_t)c * SL_BINS;
+
+	if (b > 0) {
+		n->mean[c] += delta * b / (a + b);
+		n->m2[c] += m->m2[d] + delta * delta * a * b / (a + b);
+		n->n[c] = a + b;
+		if (n->n[c] > N_MAX) {
+			n->m2[c] *= N_MAX / n->n[c];
+			n->n[c] = N_MAX;
+		}
+	}
+	if (!in_bins(n, c))
+		n->base[c] = m->base[d];
+	for (uint32_t i = 0; i < SL_BINS; i++) {
+		int k = m->base[d] + (int)i - n->base[c];
+
+		k = k < 0 ? 0 : k >= (int)SL_BINS ? (int)SL_BINS - 1 : k;
+		mine[k] = (uint16_t)(mine[k] + theirs[i]);
+	}
+	n->still[c] += m->still[d];
+	while (in_bins(n, c) + n->still[c] >= BINS_MAX) {
+		for (uint32_t i = 0; i < SL_BINS; i++)
+			mine[i] /= 2;
+		n->still[c] /= 2;
+	}
+	derive(n, c);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * normalise.h - values of any unit to rows that detectors can compare: each column learns its own
+ * location, spread and usual move, online, and robustly against what is not normal.
+ *
+ * z = (x - location) / spread: mean and deviation of the long run, by Welford's recurrence
+ * (B. P. Welford, Technometrics 4, 1962) on values that are winsorised at 4 deviations (P. J. Huber,
+ * Ann. Math. Stat. 35, 1964), so that one outlier moves them little.
+ *
+ * move: the smaller of the distances from the fast and the slow baseline (medians of the last
+ * SL_FAST and SL_SLOW steps), and 0 if they lie on opposite sides; in units of the column's usual
+ * move, that is the 99th percentile of |x - fast baseline| over 2.576, so 1 for a normal
+ * distribution's deviation, but heavy tails widen it. A change that lasts is a move until the fast
+ * baseline has followed (which a pipeline puts off while it finds the pod anomalous); the way back is
+ * none, because the slow baseline is still there. The
+ * percentile comes from a histogram of SL_BINS bins, four an octave (as HDR histograms and DDSketch
+ * have them: C. Masson, J. Rim, H. Lee, VLDB 2019), so it is right to 13 % over 24 octaves; all
+ * counts are halved when they reach 8192, which makes it forget.
+ *
+ * A column that never changed has no usual move: its first change counts as SL_UNSEEN and no more,
+ * since nothing is known about how large a change is large.
+ *
+ * Baselines take one value a step: the mean of the rows within it. All arrays are one column a lane.
+ */
+#ifndef SL_ANALYSE_NORMALISE_H
+#define SL_ANALYSE_NORMALISE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyse/blob.h"
+
+#define SL_FAST 3u
+#define SL_SLOW 40u
+#define SL_UNSEEN 5.0f
+#define SL_BINS 96u
+#define SL_FAR 1000.0f /* no z and no move is further out */
+
+struct sl_normaliser {
+	uint32_t dims; /* a multiple of SL_ROW_LANES */
+	float *mean, *m2, *n;            /* Welford: n is capped, which makes it forget */
+	float *tail;                     /* the 99th percentile of |x - fast| */
+	uint16_t *bins;                  /* dims rows of SL_BINS: counts of |x - fast| */
+	uint32_t *still;                 /* of those too small for a bin */
+	int16_t *base;                   /* of the first bin; meaningless without any count in bins */
+	float *sum, *sum_n;              /* of the step under way */
+	float *fast, *slow;              /* baselines; NaN: not known */
+	float *ring;                     /* SL_SLOW rows: the last steps */
+	float *sorted;                   /* dims rows of SL_SLOW: each column's steps, sorted */
+	uint8_t *ring_n, *ring_at;
+	float *inv_sd, *inv_move;        /* derived */
+	float *block;                    /* all of the above is in it */
+};
+
+/* -ENOMEM, -EINVAL. */
+int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims);
+void sl_normaliser_free(struct sl_normaliser *n);
+/* Column c belongs to another series from now on: all it learned is forgotten. */
+void sl_normaliser_forget(struct sl_normaliser *n, uint32_t c);
+/* The recent levels of all columns are forgotten: time has jumped. What was learned stays. */
+void sl_normaliser_jump(struct sl_normaliser *n);
+/* x, z, move: dims. NaN in, NaN out. */
+void sl_normalise(const struct sl_normaliser *n, const float *x, float *z, float *move);
+/* Adds a row to the step under way. */
+void sl_normaliser_add(struct sl_normaliser *n, const float *x);
+/*
+ * Ends the step: its means enter the baselines, if follow, and location, spread and usual move, if
+ * learn.
+ */
+void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool follow);
+
+void sl_normaliser_save_column(const struct sl_normaliser *n, uint32_t c, struct sl_blob *to);
+void sl_normaliser_load_column(struct sl_normaliser *n, uint32_t c, struct sl_blob *from);
+void sl_normaliser_merge_column(struct sl_normaliser *n, uint32_t c, const struct sl_normaliser *m,
+				uint32_t d);
+
+#endif

@@ -1,0 +1,681 @@
+// SPDX-License-Identifier: Apache-2.0
+/* pipeline.c - see pipeline.h. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "analyse/normalise.h"
+#include "analyse/pipeline.h"
+
+#define LARGE	      1e15 /* beyond, squares of floats overflow */
+#define GAP_STEPS     10u  /* without a row: recent levels are old */
+#define THRESHOLD_MIN 1e-3f
+#define MARGIN	      0.02 /* of the way from the median: scores in lumps are not above their own lump */
+#define HOUR_NS	      3600000000000.0
+#define LATE	      10u /* steps: a score is learned when nothing was found for so long */
+
+struct slot {
+	uint64_t key;  /* of the name; 0: free */
+	uint64_t seen; /* layout in which it was used last */
+	double last;   /* a counter's value before; NaN: none */
+	float rate;
+	bool counter;
+};
+
+struct sl_pipeline {
+	struct sl_pipeline_opts opts;
+	uint32_t dims, used; /* used: columns of the layout */
+	uint64_t layout, step, last_ns, random;
+	double q;
+	bool begun, step_anomalous, step_scored;
+	uint64_t held; /* steps since the baselines stopped following */
+	enum sl_learning learning;
+	float step_score, step_shadow;
+	float late_score[LATE], late_shadow[LATE]; /* a ring: scores still to be learned */
+	uint32_t late_at, late_n;
+	struct sl_normaliser normaliser;
+	struct sl_calibration own, shadow_calibration, *calibration;
+	void *detector, *shadow;
+	struct slot *slots;  /* dims */
+	uint32_t *slot_of;   /* column -> slot, or SL_NOBODY */
+	uint32_t *column_of; /* slot -> column, or SL_NOBODY */
+	float *x, *z, *move, *blame,
+		*scratch; /* dims each; the row, and that of the step's last row */
+	float *last_z, *last_move;
+	float *floats;
+	struct sl_pipeline_stats stats;
+};
+
+static uint64_t next(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15; /* splitmix64 */
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+/* FNV-1a, 64 bits: G. Fowler, L. C. Noll, K.-P. Vo. Never 0. */
+static uint64_t key_of(const char *name)
+{
+	uint64_t h = 0xcbf29ce484222325;
+
+	for (; *name; name++)
+		h = (h ^ (uint8_t)*name) * 0x100000001b3;
+	return h ? h : 1;
+}
+
+void sl_pipeline_free(struct sl_pipeline *p)
+{
+	if (!p)
+		return;
+	if (p->shadow)
+		p->opts.shadow->destroy(p->shadow);
+	if (p->detector)
+		p->opts.detector->destroy(p->detector);
+	sl_normaliser_free(&p->normaliser);
+	free(p->floats);
+	free(p->slot_of);
+	free(p->column_of);
+	free(p->slots);
+	free(p);
+}
+
+static void *new_detector(const struct sl_pipeline *p, const struct sl_detector_ops *ops)
+{
+	struct sl_detector_opts o = p->opts.detail;
+
+	o.dims = p->dims;
+	o.seed = p->opts.seed;
+	return ops->create(&o);
+}
+
+struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
+{
+	struct sl_pipeline *p = calloc(1, sizeof(*p));
+	struct sl_pipeline_opts *o;
+	int err = EINVAL;
+
+	if (!p)
+		return NULL;
+	o = &p->opts;
+	if (opts)
+		memcpy(o, opts, opts->sz < sizeof(*o) ? opts->sz : sizeof(*o));
+	if (!o->columns)
+		o->columns = 64;
+	if (!o->step_ns)
+		o->step_ns = 1000000000;
+	if (!o->hold_ns)
+		o->hold_ns = 120000000000;
+	if (o->false_alarms == 0)
+		o->false_alarms = 1;
+	if (o->eta == 0)
+		o->eta = 0.05;
+	if (!o->detector)
+		o->detector = &sl_detector_combined;
+	p->dims = (o->columns + SL_ROW_LANES - 1) / SL_ROW_LANES * SL_ROW_LANES;
+	p->q = o->false_alarms * (double)o->step_ns / HOUR_NS;
+	/* More alarms than this are no alarms. */
+	if (p->q > 0.5)
+		p->q = 0.5;
+	if (o->columns > SL_ROW_MAX || !(o->eta >= 0 && o->eta <= 1) ||
+	    sl_calibration_init(&p->own, p->q, o->seed) ||
+	    sl_calibration_init(&p->shadow_calibration, p->q, o->seed))
+		goto fail;
+	p->calibration = &p->own;
+	p->random = o->seed;
+	err = ENOMEM;
+	p->floats = aligned_alloc(64, 7 * (size_t)p->dims * sizeof(float));
+	p->slot_of = calloc(p->dims, sizeof(*p->slot_of));
+	p->column_of = calloc(p->dims, sizeof(*p->column_of));
+	p->slots = calloc(p->dims, sizeof(*p->slots));
+	if (!p->floats || !p->slot_of || !p->column_of || !p->slots ||
+	    sl_normaliser_init(&p->normaliser, p->dims))
+		goto fail;
+	p->x = p->floats;
+	p->z = p->x + p->dims;
+	p->move = p->z + p->dims;
+	p->blame = p->move + p->dims;
+	p->scratch = p->blame + p->dims;
+	p->last_z = p->scratch + p->dims;
+	p->last_move = p->last_z + p->dims;
+	for (uint32_t i = 0; i < 7 * p->dims; i++)
+		p->floats[i] = NAN;
+	for (uint32_t i = 0; i < p->dims; i++)
+		p->slot_of[i] = p->column_of[i] = SL_NOBODY;
+	p->detector = new_detector(p, o->detector);
+	if (!p->detector) {
+		err = errno;
+		goto fail;
+	}
+	if (o->shadow) {
+		p->shadow = new_detector(p, o->shadow);
+		if (!p->shadow) {
+			err = errno;
+			goto fail;
+		}
+	}
+	return p;
+fail:
+	sl_pipeline_free(p);
+	errno = err;
+	return NULL;
+}
+
+/* ---- columns ---------------------------------------------------------------------------------- */
+
+static void place(struct sl_pipeline *p, uint32_t c, uint32_t s, bool counter)
+{
+	struct slot *slot = &p->slots[s];
+
+	if (slot->counter != counter)
+		sl_normaliser_forget(&p->normaliser, s);
+	slot->counter = counter;
+	slot->seen = p->layout;
+	slot->last = slot->rate = NAN;
+	p->slot_of[c] = s;
+	p->column_of[s] = c;
+}
+
+/* A free place, or that of the series that is gone for longest; SL_NOBODY: all are in use. */
+static uint32_t new_place(const struct sl_pipeline *p)
+{
+	uint32_t oldest = SL_NOBODY;
+
+	for (uint32_t s = 0; s < p->dims; s++) {
+		if (!p->slots[s].key)
+			return s;
+		if (p->slots[s].seen < p->layout &&
+		    (oldest == SL_NOBODY || p->slots[s].seen < p->slots[oldest].seen))
+			oldest = s;
+	}
+	return oldest;
+}
+
+uint32_t sl_pipeline_columns(struct sl_pipeline *p, const struct sl_column *columns, uint32_t n)
+{
+	uint32_t refused = n > p->dims ? n - p->dims : 0;
+
+	p->layout++;
+	p->used = n - refused;
+	for (uint32_t s = 0; s < p->dims; s++) {
+		p->column_of[s] = SL_NOBODY;
+		p->x[s] = NAN;
+	}
+	/* Those known first, so that no new one takes their place. */
+	for (uint32_t c = 0; c < p->used; c++) {
+		uint64_t key = key_of(columns[c].name);
+
+		p->slot_of[c] = SL_NOBODY;
+		for (uint32_t s = 0; s < p->dims; s++)
+			if (p->slots[s].key == key && p->slots[s].seen < p->layout)
+				place(p, c, s, columns[c].counter);
+	}
+	for (uint32_t c = 0; c < p->used; c++) {
+		uint64_t key = key_of(columns[c].name);
+		bool twice = false;
+		uint32_t s;
+
+		if (p->slot_of[c] != SL_NOBODY)
+			continue;
+		for (s = 0; s < p->dims; s++)
+			twice |= p->slots[s].key == key;
+		s = twice ? SL_NOBODY : new_place(p);
+		if (s == SL_NOBODY) {
+			refused++;
+			continue;
+		}
+		p->stats.forgotten += p->slots[s].key != 0;
+		sl_normaliser_forget(&p->normaliser, s);
+		p->slots[s].key = key;
+		place(p, c, s, columns[c].counter);
+	}
+	p->stats.refused += refused;
+	return refused;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+static float rate_of(struct sl_pipeline *p, struct slot *s, double value, double seconds)
+{
+	double before = s->last, rate, a;
+
+	s->last = value;
+	if (isnan(before) || !(seconds > 0))
+		return NAN;
+	if (value < before) {
+		/* It began anew; what it had counted meanwhile is unknown. */
+		p->stats.resets++;
+		s->rate = NAN;
+		return NAN;
+	}
+	rate = (value - before) / seconds;
+	if (p->opts.rate_ns && !isnan(s->rate)) {
+		a = -expm1(-seconds * 1e9 / (double)p->opts.rate_ns);
+		rate = s->rate + a * (rate - s->rate);
+	}
+	s->rate = (float)rate;
+	return s->rate;
+}
+
+static void gather(struct sl_pipeline *p, const double *values, double seconds)
+{
+	for (uint32_t c = 0; c < p->used; c++) {
+		uint32_t s = p->slot_of[c];
+		double v = values[c];
+
+		if (s == SL_NOBODY)
+			continue;
+		if (!(fabs(v) < LARGE)) {
+			p->stats.missing++;
+			p->x[s] = NAN;
+		} else if (p->slots[s].counter) {
+			p->x[s] = rate_of(p, &p->slots[s], v, seconds);
+		} else {
+			p->x[s] = (float)v;
+		}
+	}
+}
+
+static void learn_scores(struct sl_pipeline *p, float score, float shadow)
+{
+	void (*learn)(struct sl_calibration * c, double score) =
+		p->learning == SL_LEARN_GATED ? sl_calibration_learn_gated : sl_calibration_learn;
+
+	learn(p->calibration, score);
+	if (p->calibration != &p->own)
+		learn(&p->own, score); /* drift is the pod's own */
+	if (p->shadow)
+		learn(&p->shadow_calibration, shadow);
+}
+
+/*
+ * A fault that begins below the threshold must not lift it out of its own way: scores are learned
+ * late, and those of the last steps before an anomaly not at all.
+ */
+static void learn_scores_late(struct sl_pipeline *p)
+{
+	uint32_t i = p->late_at;
+
+	if (p->late_n == LATE)
+		learn_scores(p, p->late_score[i], p->late_shadow[i]);
+	else
+		p->late_n++;
+	p->late_score[i] = p->step_score;
+	p->late_shadow[i] = p->step_shadow;
+	p->late_at = (i + 1) % LATE;
+}
+
+static void end_step(struct sl_pipeline *p)
+{
+	struct sl_row row = {p->dims, p->last_z, p->last_move};
+	bool learn = p->learning == SL_LEARN_ALL, hold;
+
+	if (!p->step_scored)
+		return;
+	if (p->learning == SL_LEARN_SCORES)
+		learn_scores(p, p->step_score, p->step_shadow);
+	/*
+	 * What is not normal is no baseline either, or every fault would be over in two steps; for a
+	 * while. The baselines need SL_FAST - 1 steps to follow by themselves.
+	 */
+	hold = p->learning == SL_LEARN_GATED && p->step_anomalous &&
+	       (p->held + SL_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
+	p->held = p->step_anomalous ? p->held + hold : 0;
+	if (p->step_anomalous)
+		p->late_n = 0;
+	if (p->learning == SL_LEARN_GATED)
+		learn = !p->step_anomalous ||
+			(!hold && (double)(next(&p->random) >> 11) * 0x1p-53 < p->opts.eta);
+	if (learn) {
+		p->stats.learned++;
+		if (p->opts.detector->learn)
+			p->opts.detector->learn(p->detector, &row);
+		if (p->shadow && p->opts.shadow->learn)
+			p->opts.shadow->learn(p->shadow, &row);
+		/* Scores of a detector that knows nothing say nothing of its threshold. */
+		if (p->stats.learned > SL_SLOW) {
+			if (p->learning == SL_LEARN_GATED && !p->step_anomalous)
+				learn_scores_late(p);
+			else
+				learn_scores(p, p->step_score, p->step_shadow);
+		}
+	}
+	sl_normaliser_step(&p->normaliser, learn, !hold);
+	p->stats.steps++;
+	p->step_scored = p->step_anomalous = false;
+	p->step_score = p->step_shadow = 0;
+}
+
+/* The largest shares first; there are few, so the top is kept by insertion. */
+void sl_pipeline_blame(const struct sl_pipeline *p, struct sl_verdict *v)
+{
+	float sum = 0, least = 0;
+
+	v->blamed = 0;
+	for (uint32_t s = 0; s < p->dims; s++) {
+		float share = p->blame[s];
+		uint32_t i;
+
+		if (!(share > 0) || p->column_of[s] == SL_NOBODY)
+			continue;
+		sum += share;
+		if (v->blamed == SL_BLAMED && share <= least)
+			continue;
+		i = v->blamed < SL_BLAMED ? v->blamed++ : SL_BLAMED - 1;
+		for (; i > 0 && v->blame[i - 1].share < share; i--)
+			v->blame[i] = v->blame[i - 1];
+		v->blame[i].column = p->column_of[s];
+		v->blame[i].share = share;
+		least = v->blame[v->blamed - 1].share;
+	}
+	for (uint32_t i = 0; i < v->blamed; i++)
+		v->blame[i].share /= sum;
+}
+
+int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values,
+		      struct sl_verdict *v)
+{
+	struct sl_row row = {p->dims, p->z, p->move};
+	uint64_t step = t_ns / p->opts.step_ns;
+
+	memset(v, 0, sizeof(*v));
+	v->t_ns = t_ns;
+	v->threshold = INFINITY;
+	if (p->begun && t_ns <= p->last_ns) {
+		p->stats.backwards++;
+		return -EINVAL;
+	}
+	if (p->begun && step != p->step) {
+		end_step(p);
+		if (step - p->step > GAP_STEPS) {
+			p->stats.jumps++;
+			sl_normaliser_jump(&p->normaliser);
+		}
+	}
+	gather(p, values, p->begun ? (double)(t_ns - p->last_ns) * 1e-9 : 0);
+	p->step = step;
+	p->last_ns = t_ns;
+	p->begun = true;
+	p->stats.rows++;
+	sl_normalise(&p->normaliser, p->x, p->z, p->move);
+	v->raw = p->opts.detector->score(p->detector, &row, p->blame);
+	if (v->raw > 0)
+		sl_pipeline_blame(p, v);
+	if (p->shadow)
+		v->shadow_score = p->opts.shadow->score(p->shadow, &row, p->scratch);
+	sl_normaliser_add(&p->normaliser, p->x);
+	memcpy(p->last_z, p->z, p->dims * sizeof(float));
+	memcpy(p->last_move, p->move, p->dims * sizeof(float));
+	return 0;
+}
+
+/*
+ * In thresholds: linear for what has a unit of its own, else by the logarithm of the tail's
+ * probability, which is 1 at the budget; there the raw score only breaks ties beyond 1e-12.
+ */
+static float in_thresholds(const struct sl_calibration *c, bool comparable, float raw)
+{
+	double threshold = fmax(sl_calibration_threshold(c), THRESHOLD_MIN), p;
+
+	if (isinf(threshold))
+		return 0;
+	raw = (float)fmax(raw - MARGIN * fmax(threshold - c->median, 0), 0);
+	if (comparable)
+		return (float)(raw / threshold);
+	p = log(sl_calibration_p(c, raw)) / log(c->q);
+	if (raw <= threshold)
+		return (float)fmin(p, 1);
+	return (float)(fmax(p, 1) + 1e-3 * log(raw / threshold));
+}
+
+void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
+{
+
+	float excess = fmaxf(v->raw - v->common, 0);
+
+	v->threshold = (float)sl_calibration_threshold(p->calibration);
+	/* A pod that knows nothing of itself can't be judged by what others know. */
+	v->known = !isinf(v->threshold) && !isinf(sl_calibration_threshold(&p->own));
+	v->score = !v->known ? 0
+			     : in_thresholds(p->calibration, p->opts.detector->comparable, excess);
+	v->anomalous = v->score > 1;
+	v->drift = sl_calibration_watch(&p->own, excess);
+	if (p->shadow) {
+		float raw = v->shadow_score;
+
+		v->shadow_score = in_thresholds(&p->shadow_calibration, p->opts.shadow->comparable,
+						raw);
+		v->shadow_anomalous = v->shadow_score > 1;
+		p->step_shadow = fmaxf(p->step_shadow, raw);
+	}
+	p->stats.anomalous += v->anomalous;
+	p->step_anomalous |= v->anomalous;
+	p->step_score = fmaxf(p->step_score, excess);
+	p->step_scored = true;
+}
+
+int sl_pipeline_push(struct sl_pipeline *p, uint64_t t_ns, const double *values,
+		     struct sl_verdict *v)
+{
+	int err = sl_pipeline_score(p, t_ns, values, v);
+
+	if (!err)
+		sl_pipeline_settle(p, v);
+	return err;
+}
+
+void sl_pipeline_learning(struct sl_pipeline *p, enum sl_learning how)
+{
+	p->learning = how;
+}
+
+void sl_pipeline_rewind(struct sl_pipeline *p)
+{
+	end_step(p);
+	sl_normaliser_jump(&p->normaliser);
+	for (uint32_t s = 0; s < p->dims; s++)
+		p->slots[s].last = p->slots[s].rate = NAN;
+	p->begun = false;
+	p->held = 0;
+	p->late_n = 0;
+}
+
+void sl_pipeline_recalibrate(struct sl_pipeline *p)
+{
+	sl_calibration_init(p->calibration, p->q, p->opts.seed);
+	sl_calibration_init(&p->own, p->q, p->opts.seed);
+	sl_calibration_init(&p->shadow_calibration, p->q, p->opts.seed);
+	p->learning = SL_LEARN_SCORES;
+}
+
+void sl_pipeline_share(struct sl_pipeline *p, struct sl_calibration *shared)
+{
+	p->calibration = shared ? shared : &p->own;
+}
+
+uint32_t sl_pipeline_dims(const struct sl_pipeline *p)
+{
+	return p->dims;
+}
+
+uint64_t sl_pipeline_key(const struct sl_pipeline *p, uint32_t i)
+{
+	return p->slots[i].key;
+}
+
+float *sl_pipeline_shares(struct sl_pipeline *p)
+{
+	return p->blame;
+}
+
+void sl_pipeline_stats(const struct sl_pipeline *p, struct sl_pipeline_stats *stats)
+{
+	*stats = p->stats;
+}
+
+double sl_pipeline_budget(const struct sl_pipeline *p)
+{
+	return p->q;
+}
+
+const struct sl_detector_ops *sl_pipeline_detector(const struct sl_pipeline *p)
+{
+	return p->opts.detector;
+}
+
+/* ---- models ----------------------------------------------------------------------------------- */
+
+#define HEADER (8 + 4 + 4 + 8) /* magic, version, CRC-32 of what follows the header, its length */
+
+static void save_body(const struct sl_pipeline *p, struct sl_blob *b)
+{
+	char name[16] = {0};
+
+	strncpy(name, p->opts.detector->name, sizeof(name) - 1);
+	sl_blob_put(b, name, sizeof(name));
+	sl_blob_put_u32(b, p->dims);
+	sl_blob_put_u64(b, p->opts.step_ns);
+	sl_blob_put_u64(b, p->stats.learned);
+	for (uint32_t s = 0; s < p->dims; s++) {
+		sl_blob_put_u64(b, p->slots[s].key);
+		sl_blob_put_u32(b, p->slots[s].counter);
+		sl_normaliser_save_column(&p->normaliser, s, b);
+	}
+	sl_calibration_save(p->calibration, b);
+	if (p->opts.detector->save)
+		p->opts.detector->save(p->detector, b);
+}
+
+size_t sl_pipeline_save_bytes(const struct sl_pipeline *p)
+{
+	struct sl_blob b = {.bytes = SIZE_MAX};
+
+	save_body(p, &b);
+	return HEADER + b.used;
+}
+
+int64_t sl_pipeline_save(const struct sl_pipeline *p, void *buf, size_t bytes)
+{
+	struct sl_blob b = {.at = buf, .bytes = bytes}, head;
+
+	if (!sl_blob_take(&b, HEADER))
+		return -ENOSPC;
+	save_body(p, &b);
+	if (b.failed)
+		return -ENOSPC;
+	head = (struct sl_blob){.at = buf, .bytes = HEADER};
+	sl_blob_put_u64(&head, SL_MODEL_MAGIC);
+	sl_blob_put_u32(&head, SL_MODEL_VERSION);
+	sl_blob_put_u32(&head, (uint32_t)crc32_z(0, (uint8_t *)buf + HEADER, b.used - HEADER));
+	sl_blob_put_u64(&head, b.used - HEADER);
+	return (int64_t)b.used;
+}
+
+static void reset_detector(struct sl_pipeline *p)
+{
+	void *fresh = new_detector(p, p->opts.detector);
+
+	/* Without memory the half-loaded one stays: its fields were checked, so it is safe. */
+	if (!fresh)
+		return;
+	p->opts.detector->destroy(p->detector);
+	p->detector = fresh;
+}
+
+static void reset(struct sl_pipeline *p)
+{
+	for (uint32_t s = 0; s < p->dims; s++) {
+		sl_normaliser_forget(&p->normaliser, s);
+		memset(&p->slots[s], 0, sizeof(p->slots[s]));
+		p->slots[s].last = NAN;
+		p->column_of[s] = SL_NOBODY;
+		p->slot_of[s] = SL_NOBODY;
+	}
+	p->used = 0;
+	p->layout = 0;
+	p->begun = false;
+	p->step_scored = false;
+	sl_calibration_init(&p->own, p->q, p->opts.seed);
+	memset(&p->stats, 0, sizeof(p->stats));
+	reset_detector(p);
+}
+
+int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
+{
+	struct sl_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
+	char name[16] = {0};
+	const void *at;
+	uint64_t magic = sl_blob_u64(&b), length, learned;
+	uint32_t version = sl_blob_u32(&b), crc = sl_blob_u32(&b), dims;
+	int err = -EINVAL;
+
+	length = sl_blob_u64(&b);
+	if (b.failed || magic != SL_MODEL_MAGIC)
+		return -EINVAL;
+	if (version != SL_MODEL_VERSION)
+		return -EPROTONOSUPPORT;
+	if (length != bytes - b.used ||
+	    crc != (uint32_t)crc32_z(0, (const uint8_t *)buf + HEADER, length))
+		return -EINVAL;
+	reset(p);
+	at = sl_blob_take(&b, sizeof(name));
+	if (at)
+		memcpy(name, at, sizeof(name) - 1);
+	dims = sl_blob_u32(&b);
+	if (b.failed || strcmp(name, p->opts.detector->name) || dims != p->dims ||
+	    sl_blob_u64(&b) != p->opts.step_ns)
+		goto bad;
+	learned = sl_blob_u64(&b);
+	for (uint32_t s = 0; s < dims && !b.failed; s++) {
+		p->slots[s].key = sl_blob_u64(&b);
+		p->slots[s].counter = sl_blob_u32(&b);
+		sl_normaliser_load_column(&p->normaliser, s, &b);
+	}
+	if (b.failed)
+		goto bad;
+	err = sl_calibration_load(&p->own, &b);
+	if (!err && p->opts.detector->load)
+		err = p->opts.detector->load(p->detector, &b);
+	if (!err && (b.failed || b.used != b.bytes))
+		err = -EINVAL;
+	if (err)
+		goto bad;
+	/* A fleet that knows nothing yet begins with what the model knows. */
+	if (p->calibration != &p->own && !p->calibration->n) {
+		double q = p->calibration->q;
+
+		*p->calibration = p->own;
+		sl_calibration_budget(p->calibration, q);
+	}
+	p->stats.learned = learned;
+	return 0;
+bad:
+	reset(p);
+	return err;
+}
+
+int sl_pipeline_merge(struct sl_pipeline *p, const struct sl_pipeline *other)
+{
+	int err;
+
+	if (p == other || p->dims != other->dims || p->opts.detector != other->opts.detector ||
+	    p->opts.step_ns != other->opts.step_ns)
+		return -EINVAL;
+	for (uint32_t s = 0; s < p->dims; s++)
+		if (p->slots[s].key != other->slots[s].key ||
+		    p->slots[s].counter != other->slots[s].counter)
+			return -EINVAL;
+	if (p->opts.detector->merge) {
+		err = p->opts.detector->merge(p->detector, other->detector);
+		if (err)
+			return err;
+	}
+	for (uint32_t s = 0; s < p->dims; s++)
+		if (p->slots[s].key)
+			sl_normaliser_merge_column(&p->normaliser, s, &other->normaliser, s);
+	sl_calibration_merge(p->calibration, other->calibration);
+	p->stats.learned += other->stats.learned;
+	return 0;
+}

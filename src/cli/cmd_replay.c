@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cmd_replay.c - sidelight replay: the collector's pipelines over recorded data. What it writes
+ * depends on the data and the options alone.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/fleet.h"
+#include "base/base.h"
+#include "cli/replay.h"
+
+#define RANGES_MAX 64u
+#define WARM_STEPS 40 /* before what is scored: recent levels are known from its first row on */
+
+struct range {
+	int64_t from, to; /* unix ns */
+};
+
+#define SECOND	  ((int64_t)1000000000)
+#define RANGE_MAX 9000000000u /* s: 64 bits of ns end in the year 2262 */
+
+static struct {
+	struct sl_strings train, score;
+	const char *verdicts, *traces, *keep, *detector, *shadow;
+	double budget, false_alarms, eta;
+	uint64_t seed;
+	bool no_latency, frozen;
+	uint32_t l, k;
+} settings;
+
+struct replay {
+	struct replay_data data;
+	struct sl_fleet *fleet;
+	struct sl_pipeline **pods; /* NULL: without values */
+	uint64_t *at;		   /* next row of each pod */
+	/* One moment: */
+	struct sl_pipeline **moving;
+	struct sl_verdict *verdicts;
+	uint32_t *who;
+	int64_t *when;
+	uint64_t step; /* of the moment before */
+	/* Of the rows scored: */
+	uint64_t rows, flagged, shadow_flagged, both;
+	int64_t *drift_at; /* of each pod, when drift was first on; 0: never */
+	/* All: */
+	struct replay_verdict *all;
+	size_t n_all, room_all;
+};
+
+static int replay_main(const struct sl_command *self, int argc, char **argv);
+
+const struct sl_command sl_cmd_replay = {
+	.name = "replay",
+	.synopsis = "[OPTION]... DIR",
+	.summary = "Run the pipelines over recorded data: verdicts, and which traces to keep",
+	.run = replay_main,
+};
+
+static int failed(const char *what, const char *why)
+{
+	fprintf(stderr, "sidelight replay: %s: %s\n", what, why);
+	return -1;
+}
+
+/* "FROM:TO", unix seconds, both included; either may be empty. */
+static int parse_range(const char *s, struct range *r)
+{
+	const char *colon = strchr(s, ':');
+	char from[32];
+	uint64_t v;
+
+	r->from = 0;
+	r->to = INT64_MAX;
+	if (!colon || colon - s >= (ptrdiff_t)sizeof(from))
+		return -EINVAL;
+	memcpy(from, s, (size_t)(colon - s));
+	from[colon - s] = 0;
+	if (*from) {
+		if (sl_parse_u64(from, 0, RANGE_MAX, &v))
+			return -EINVAL;
+		r->from = (int64_t)v * SECOND;
+	}
+	if (colon[1]) {
+		if (sl_parse_u64(colon + 1, 0, RANGE_MAX, &v))
+			return -EINVAL;
+		r->to = (int64_t)v * SECOND + SECOND - 1;
+	}
+	return r->from <= r->to ? 0 : -EINVAL;
+}
+
+static int create_pods(struct replay *r)
+{
+	struct sl_pipeline_opts o = {
+		.sz = sizeof(o),
+		/* Rows of less than a second apart are steps of a second, as they are live. */
+		.step_ns = (uint64_t)(r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
+		.rate_ns = r->data.step_ns < SECOND ? (uint64_t)SECOND : 0,
+		.false_alarms = settings.false_alarms,
+		.eta = settings.eta,
+		.seed = settings.seed,
+		.detector = sl_detector_find(settings.detector),
+		.shadow = settings.shadow ? sl_detector_find(settings.shadow) : NULL,
+		.detail = {.l = settings.l, .k = settings.k},
+	};
+	uint32_t n = r->data.n_pods;
+
+	r->pods = calloc(n, sizeof(*r->pods));
+	r->at = calloc(n, sizeof(*r->at));
+	r->moving = calloc(n, sizeof(*r->moving));
+	r->verdicts = calloc(n, sizeof(*r->verdicts));
+	r->who = calloc(n, sizeof(*r->who));
+	r->when = calloc(n, sizeof(*r->when));
+	r->drift_at = calloc(n, sizeof(*r->drift_at));
+	if (!r->drift_at || !r->pods || !r->at || !r->moving || !r->verdicts || !r->who || !r->when)
+		return failed("pipelines", strerror(ENOMEM));
+	for (uint32_t i = 0; i < n; i++) {
+		struct replay_pod *pod = &r->data.pods[i];
+
+		if (!pod->rows)
+			continue;
+		o.columns = pod->n_columns;
+		r->pods[i] = sl_pipeline_create(&o);
+		if (!r->pods[i])
+			return failed(pod->name, errno == EINVAL
+							 ? "the detector refuses its options"
+							 : strerror(errno));
+		r->data.losses.columns_refused += sl_pipeline_columns(r->pods[i], pod->columns,
+								      pod->n_columns);
+		if (!r->fleet) {
+			r->fleet = sl_fleet_create(sl_pipeline_budget(r->pods[i]), settings.seed);
+			if (!r->fleet)
+				return failed("fleet", strerror(errno));
+		}
+		sl_fleet_join(r->fleet, r->pods[i]);
+	}
+	return 0;
+}
+
+/* The rows at the earliest time that any pod has, up to range.to; 0: there is none. */
+static uint32_t next_moment(struct replay *r, const struct range *range, int64_t *t)
+{
+	int64_t first = INT64_MAX;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->data.n_pods; i++) {
+		const struct replay_pod *p = &r->data.pods[i];
+
+		if (r->pods[i] && r->at[i] < p->rows && p->t[r->at[i]] < first)
+			first = p->t[r->at[i]];
+	}
+	if (first == INT64_MAX || first > range->to)
+		return 0;
+	*t = first;
+	for (uint32_t i = 0; i < r->data.n_pods; i++) {
+		const struct replay_pod *p = &r->data.pods[i];
+
+		if (r->pods[i] && r->at[i] < p->rows &&
+		    p->t[r->at[i]] <= first + r->data.step_ns / 2 && p->t[r->at[i]] <= range->to)
+			r->who[n++] = i;
+	}
+	return n;
+}
+
+static int keep_verdict(struct replay *r, uint32_t pod, int64_t t, const struct sl_verdict *v)
+{
+	if (r->n_all == r->room_all) {
+		size_t room = r->room_all ? 2 * r->room_all : 4096;
+		void *more = realloc(r->all, room * sizeof(*r->all));
+
+		if (!more)
+			return failed("verdicts", strerror(ENOMEM));
+		r->all = more;
+		r->room_all = room;
+	}
+	r->all[r->n_all++] = (struct replay_verdict){t, pod, v->score, v->anomalous};
+	return 0;
+}
+
+static void write_verdict(FILE *out, const struct replay_pod *pod, int64_t t,
+			  const struct sl_verdict *v)
+{
+	fprintf(out, "%" PRId64, t / SECOND);
+	if (t % SECOND)
+		fprintf(out, ".%06" PRId64, t % SECOND / 1000);
+	fprintf(out, ",%s,%.6g,%d", pod->name, (double)v->score, v->anomalous);
+	for (uint32_t i = 0; i < 3; i++)
+		fprintf(out, ",%s", i < v->blamed ? pod->columns[v->blame[i].column].name : "");
+	putc('\n', out);
+}
+
+static void count(struct replay *r, uint32_t k)
+{
+	const struct sl_verdict *v = &r->verdicts[k];
+
+	r->rows++;
+	r->flagged += v->anomalous;
+	r->shadow_flagged += v->shadow_anomalous;
+	r->both += v->anomalous && v->shadow_anomalous;
+	if (v->drift && !r->drift_at[r->who[k]])
+		r->drift_at[r->who[k]] = r->when[k];
+}
+
+/*
+ * Rows within the range, and before it those that make recent levels known, which are neither
+ * written nor learned.
+ */
+static int run(struct replay *r, const struct range *range, enum sl_learning learning, FILE *out,
+	       bool keep)
+{
+	int64_t warm = range->from -
+		       WARM_STEPS * (r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
+		t, t0 = INT64_MAX;
+	uint32_t n;
+
+	r->rows = r->flagged = r->shadow_flagged = r->both = 0;
+	memset(r->drift_at, 0, r->data.n_pods * sizeof(*r->drift_at));
+	for (uint32_t i = 0; i < r->data.n_pods; i++) {
+		const struct replay_pod *p = &r->data.pods[i];
+
+		if (!r->pods[i])
+			continue;
+		for (r->at[i] = 0; r->at[i] < p->rows && p->t[r->at[i]] < warm;)
+			r->at[i]++;
+		sl_pipeline_rewind(r->pods[i]);
+		if (learning == SL_LEARN_SCORES)
+			sl_pipeline_recalibrate(r->pods[i]);
+	}
+	r->step = 0;
+	while ((n = next_moment(r, range, &t))) {
+		bool within = t >= range->from;
+		uint32_t moving = 0;
+		uint64_t step;
+
+		/* Rows come a second early or late: the step is the nearest one, each once. */
+		if (t0 == INT64_MAX)
+			t0 = t;
+		step = 1 + (uint64_t)((t - t0 + r->data.step_ns / 2) / r->data.step_ns);
+		if (step <= r->step)
+			step = r->step + 1;
+		r->step = step;
+		for (uint32_t k = 0; k < n; k++) {
+			uint32_t i = r->who[k];
+			const struct replay_pod *p = &r->data.pods[i];
+			uint64_t row = r->at[i]++;
+
+			sl_pipeline_learning(r->pods[i], within ? learning : SL_LEARN_NONE);
+			if (sl_pipeline_score(r->pods[i], step * (uint64_t)r->data.step_ns,
+					      p->values + row * p->n_columns, &r->verdicts[moving]))
+				continue; /* counted by the pipeline */
+			r->moving[moving] = r->pods[i];
+			r->when[moving] = p->t[row];
+			r->who[moving++] = i;
+		}
+		sl_fleet_judge(r->fleet, r->moving, r->verdicts, moving);
+		for (uint32_t k = 0; k < moving && within; k++) {
+			const struct replay_pod *p = &r->data.pods[r->who[k]];
+
+			count(r, k);
+			if (out)
+				write_verdict(out, p, r->when[k], &r->verdicts[k]);
+			if (keep && keep_verdict(r, r->who[k], r->when[k], &r->verdicts[k]))
+				return -1;
+		}
+	}
+	for (uint32_t i = 0; i < r->data.n_pods; i++)
+		if (r->pods[i])
+			sl_pipeline_rewind(r->pods[i]); /* its last step counts, too */
+	return 0;
+}
+
+static int train(struct replay *r)
+{
+	struct range ranges[RANGES_MAX];
+	uint32_t untrained = 0;
+
+	for (size_t i = 0; i < settings.train.n; i++)
+		parse_range(settings.train.v[i], &ranges[i]); /* was checked */
+	for (size_t i = 0; i < settings.train.n; i++)
+		if (run(r, &ranges[i], SL_LEARN_ALL, NULL, false))
+			return -1;
+	for (size_t i = 0; i < settings.train.n; i++)
+		if (run(r, &ranges[i], SL_LEARN_SCORES, NULL, false))
+			return -1;
+	for (uint32_t i = 0; i < r->data.n_pods; i++) {
+		struct sl_pipeline_stats s;
+
+		if (!r->pods[i])
+			continue;
+		sl_pipeline_stats(r->pods[i], &s);
+		if (s.learned)
+			continue;
+		untrained++;
+		fprintf(stderr, "sidelight replay: %s: no row in the ranges of --train\n",
+			r->data.pods[i].name);
+	}
+	if (settings.train.n && untrained == r->data.n_pods - r->data.losses.files_empty)
+		return failed("--train", "no pod has a row there");
+	return 0;
+}
+
+static FILE *open_out(const char *path)
+{
+	FILE *f = !strcmp(path, "-") ? stdout : fopen(path, "we");
+
+	if (!f)
+		failed(path, strerror(errno));
+	return f;
+}
+
+/* -1 if not all of it could be written. */
+static int close_out(FILE *f, const char *path)
+{
+	bool bad = ferror(f) || fflush(f);
+
+	if (f != stdout)
+		bad |= fclose(f) != 0;
+	return bad ? failed(path, "could not write all of it") : 0;
+}
+
+static void say_losses(const struct replay *r)
+{
+	const struct replay_losses *l = &r->data.losses;
+	const struct {
+		uint64_t n;
+		const char *what;
+	} losses[] = {
+		{l->files_empty, "files without values"},
+		{l->rows_malformed, "rows malformed"},
+		{l->values_malformed, "values malformed"},
+		{l->values_missing, "values missing"},
+		{l->rows_backwards, "rows whose time went backwards"},
+		{l->clocks_repaired, "clocks repaired"},
+		{l->columns_refused, "columns refused"},
+	};
+
+	for (size_t i = 0; i < sizeof(losses) / sizeof(*losses); i++)
+		if (losses[i].n)
+			fprintf(stderr, "sidelight replay: %" PRIu64 " %s\n", losses[i].n,
+				losses[i].what);
+}
+
+static void say_findings(const struct replay *r)
+{
+	uint32_t drifted = 0, first = 0;
+
+	if (settings.shadow)
+		fprintf(stderr,
+			"sidelight replay: of %" PRIu64 " rows %s flagged %" PRIu64
+			", its shadow %s %" PRIu64 ", both %" PRIu64 "\n",
+			r->rows, settings.detector, r->flagged, settings.shadow, r->shadow_flagged,
+			r->both);
+	for (uint32_t i = 0; i < r->data.n_pods; i++) {
+		if (!r->drift_at[i])
+			continue;
+		if (!drifted++ || r->drift_at[i] < r->drift_at[first])
+			first = i;
+	}
+	if (drifted)
+		fprintf(stderr,
+			"sidelight replay: drift: %u of %u pods left what was learned for long, %s first, "
+			"at %" PRId64 "; train again\n",
+			drifted, r->data.n_pods, r->data.pods[first].name,
+			(int64_t)(r->drift_at[first] / SECOND));
+}
+
+static int replay(struct replay *r, const char *folder)
+{
+	struct range score = {0, INT64_MAX};
+	char path[4096];
+	const char *traces = settings.traces;
+	FILE *out = NULL;
+	int err;
+
+	if (!traces) {
+		if (snprintf(path, sizeof(path), "%s/traces.csv", folder) >= (int)sizeof(path))
+			return failed(folder, strerror(ENAMETOOLONG));
+		traces = path;
+	}
+	if (replay_load(&r->data, folder) || create_pods(r) || train(r))
+		return -1;
+	if (settings.score.n)
+		parse_range(settings.score.v[0], &score);
+	if (settings.verdicts) {
+		out = open_out(settings.verdicts);
+		if (!out)
+			return -1;
+		fputs("unix_s,pod,score,anomalous,blame1,blame2,blame3\n", out);
+	}
+	err = run(r, &score, settings.frozen ? SL_LEARN_NONE : SL_LEARN_GATED, out,
+		  settings.keep != NULL);
+	if (out && close_out(out, settings.verdicts))
+		err = -1;
+	if (!err && settings.keep) {
+		out = open_out(settings.keep);
+		if (!out)
+			return -1;
+		err = replay_traces(&r->data, traces, r->all, r->n_all, settings.budget,
+				    !settings.no_latency, settings.seed, out);
+		if (close_out(out, settings.keep))
+			err = -1;
+	}
+	say_findings(r);
+	say_losses(r);
+	return err;
+}
+
+static int replay_main(const struct sl_command *self, int argc, char **argv)
+{
+	const struct sl_option table[] = {
+		{.name = "train",
+		 .type = SL_OPT_LIST,
+		 .to = &settings.train,
+		 .argument = "FROM:TO",
+		 .help = "learn from these unix seconds, taken as free of faults; repeatable"},
+		{.name = "score",
+		 .type = SL_OPT_LIST,
+		 .to = &settings.score,
+		 .argument = "FROM:TO",
+		 .help = "score these unix seconds (default: all)"},
+		{.name = "verdicts",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.verdicts,
+		 .argument = "FILE",
+		 .help = "write a verdict for each row, as CSV; - is standard output"},
+		{.name = "traces",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.traces,
+		 .argument = "FILE",
+		 .help = "the traces to decide on (default: DIR/traces.csv)"},
+		{.name = "keep",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.keep,
+		 .argument = "FILE",
+		 .help = "write which traces to keep, as CSV; - is standard output"},
+		{.name = "budget",
+		 .type = SL_OPT_F64,
+		 .to = &settings.budget,
+		 .argument = "SHARE",
+		 .help = "keep at most this share of the traces",
+		 .min = 0,
+		 .max = 1},
+		{.name = "no-latency",
+		 .type = SL_OPT_FLAG,
+		 .to = &settings.no_latency,
+		 .help = "keep traces because of verdicts alone, not of their own latency"},
+		{.name = "detector",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.detector,
+		 .argument = "NAME",
+		 .help = "combined, fd, threshold, mad, ewma, cusum or autoencoder"},
+		{.name = "shadow",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.shadow,
+		 .argument = "NAME",
+		 .help = "another detector, which scores without acting"},
+		{.name = "false-alarms",
+		 .type = SL_OPT_F64,
+		 .to = &settings.false_alarms,
+		 .argument = "N",
+		 .help = "that you accept an hour and pod",
+		 .min = 1e-6,
+		 .max = 3600},
+		{.name = "fd-rows",
+		 .type = SL_OPT_U32,
+		 .to = &settings.l,
+		 .argument = "L",
+		 .help = "rows of the sketch of fd (default: the root of the columns)",
+		 .min = 1,
+		 .max = 256},
+		{.name = "fd-basis",
+		 .type = SL_OPT_U32,
+		 .to = &settings.k,
+		 .argument = "K",
+		 .help = "directions of fd that count as normal (default: the root of the columns)",
+		 .min = 1,
+		 .max = 256},
+		{.name = "frozen",
+		 .type = SL_OPT_FLAG,
+		 .to = &settings.frozen,
+		 .help = "learn nothing while scoring"},
+		{.name = "seed",
+		 .type = SL_OPT_U64,
+		 .to = &settings.seed,
+		 .argument = "N",
+		 .help = "of what is random"},
+		{0},
+	};
+	struct replay r = {0};
+	int operand, err;
+
+	settings.detector = "combined";
+	settings.false_alarms = 1;
+	settings.eta = 0.05;
+	settings.budget = 0.2;
+	settings.seed = 1;
+	operand = sl_options_parse(self, table, argc, argv);
+	if (operand == SL_HELP_SHOWN)
+		return SL_EXIT_OK;
+	if (operand < 0)
+		return SL_EXIT_USAGE;
+	if (operand != argc - 1)
+		return sl_usage(self, operand == argc ? "no folder given" : "one folder, please");
+	if (settings.train.n > RANGES_MAX)
+		return sl_usage(self, "--train: at most %u ranges", RANGES_MAX);
+	if (settings.score.n > 1)
+		return sl_usage(self, "--score: one range, please");
+	for (size_t i = 0; i < settings.train.n + settings.score.n; i++) {
+		bool last = i == settings.train.n;
+		const char *s = last ? settings.score.v[0] : settings.train.v[i];
+		struct range range;
+
+		if (parse_range(s, &range))
+			return sl_usage(self, "--%s: '%s' is not FROM:TO in unix seconds",
+					last ? "score" : "train", s);
+	}
+	if (!sl_detector_find(settings.detector))
+		return sl_usage(self, "--detector: there is no '%s'", settings.detector);
+	if (settings.shadow && !sl_detector_find(settings.shadow))
+		return sl_usage(self, "--shadow: there is no '%s'", settings.shadow);
+	if (!settings.verdicts && !settings.keep)
+		return sl_usage(self, "nothing to write: give --verdicts or --keep");
+	err = replay(&r, argv[operand]);
+	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
+		sl_pipeline_free(r.pods[i]);
+	sl_fleet_free(r.fleet);
+	free(r.pods);
+	free(r.at);
+	free(r.moving);
+	free(r.verdicts);
+	free(r.who);
+	free(r.when);
+	free(r.drift_at);
+	free(r.all);
+	replay_free(&r.data);
+	return err ? SL_EXIT_FAILURE : SL_EXIT_OK;
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+/* collect_modes.c - see collect_modes.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "cli/collect_modes.h"
+#include "cli/common.h"
+
+#define CSV_NS 10000000000u /* a row a worker and so long */
+
+/* ---- what the workers did ------------------------------------------------------------------------------ */
+
+struct sample {
+	uint64_t ns;
+	unsigned int workers;
+	struct sl_worker_view w[];
+};
+
+static void take_worker(const struct sl_worker_view *v, void *arg)
+{
+	struct sample *s = arg;
+
+	if (v->worker < s->workers)
+		s->w[v->worker] = *v;
+}
+
+static struct sample *sample_new(unsigned int workers)
+{
+	struct sample *s = calloc(1, sizeof(*s) + workers * sizeof(s->w[0]));
+
+	if (s)
+		s->workers = workers;
+	return s;
+}
+
+static void sample_take(struct sample *s, struct sl_collector *c)
+{
+	s->ns = sl_now_ns();
+	sl_collector_workers(c, take_worker, s);
+}
+
+static double rate(uint64_t now, uint64_t before, uint64_t ns)
+{
+	return ns ? (double)(now - before) * 1e9 / (double)ns : 0;
+}
+
+static double rounds_a_second(const struct sample *now, const struct sample *before)
+{
+	double sum = 0;
+
+	for (unsigned int i = 0; i < now->workers; i++)
+		sum += rate(now->w[i].rounds, before->w[i].rounds, now->ns - before->ns);
+	return sum;
+}
+
+static uint64_t total(const struct sample *s, size_t offset)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < s->workers; i++)
+		sum += *(const uint64_t *)((const char *)&s->w[i] + offset);
+	return sum;
+}
+
+#define TOTAL(s, field) total((s), offsetof(struct sl_worker_view, field))
+
+/* The same shape for the lines of read_loop and for its end. */
+static json_t *rates_json(const struct sample *now, const struct sample *before)
+{
+	uint64_t ns = now->ns - before->ns;
+	json_t *workers = json_array();
+
+	for (unsigned int i = 0; i < now->workers; i++)
+		json_array_append_new(workers,
+				      json_real(rate(now->w[i].rounds, before->w[i].rounds, ns)));
+	return json_pack(
+		"{s:f, s:f, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "seconds", (double)ns * 1e-9,
+		"scrapes_per_second", rounds_a_second(now, before), "workers", workers, "rounds",
+		(json_int_t)(TOTAL(now, rounds) - TOTAL(before, rounds)), "missed_deadlines",
+		(json_int_t)(TOTAL(now, missed_deadlines) - TOTAL(before, missed_deadlines)),
+		"samples", (json_int_t)(TOTAL(now, samples) - TOTAL(before, samples)), "reads",
+		(json_int_t)(TOTAL(now, reads) - TOTAL(before, reads)), "bytes",
+		(json_int_t)(TOTAL(now, bytes) - TOTAL(before, bytes)), "unsettled",
+		(json_int_t)(TOTAL(now, unsettled) - TOTAL(before, unsettled)), "busy_seconds",
+		(double)(TOTAL(now, busy_ns) - TOTAL(before, busy_ns)) * 1e-9);
+}
+
+static void print_json(json_t *j)
+{
+	json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+	putchar('\n');
+	fflush(stdout);
+	json_decref(j);
+}
+
+static void print_rates(const struct sample *now, const struct sample *before)
+{
+	uint64_t ns = now->ns - before->ns;
+	uint64_t missed = TOTAL(now, missed_deadlines) - TOTAL(before, missed_deadlines);
+
+	printf("%.1f scrapes/s", rounds_a_second(now, before));
+	if (now->workers > 1)
+		for (unsigned int i = 0; i < now->workers; i++)
+			printf("%s%u: %.1f%s", i ? ", " : "  (", i,
+			       rate(now->w[i].rounds, before->w[i].rounds, ns),
+			       i + 1 == now->workers ? ")" : "");
+	printf("  %.0f values/s  %.1f MB/s  %.0f %% busy",
+	       rate(TOTAL(now, samples), TOTAL(before, samples), ns),
+	       rate(TOTAL(now, bytes), TOTAL(before, bytes), ns) / 1e6,
+	       rate(TOTAL(now, busy_ns), TOTAL(before, busy_ns), ns) / 1e7);
+	if (missed)
+		printf("  %" PRIu64 " deadlines missed", missed);
+	putchar('\n');
+	fflush(stdout);
+}
+
+/* ---- CSV ------------------------------------------------------------------------------------------------- */
+
+static FILE *csv_open(const char *path)
+{
+	FILE *f = path ? fopen(path, "we") : NULL;
+
+	if (f)
+		fputs("worker,time_s,scrapes,rate_hz,missed_deadlines,values,reads,bytes,unsettled,"
+		      "busy_s\n",
+		      f);
+	return f;
+}
+
+static void csv_rows(FILE *f, const struct sample *now, const struct sample *before, uint64_t start)
+{
+	for (unsigned int i = 0; f && i < now->workers; i++) {
+		const struct sl_worker_view *a = &now->w[i], *b = &before->w[i];
+
+		fprintf(f,
+			"%u,%.3f,%" PRIu64 ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+			",%" PRIu64 ",%.3f\n",
+			i, (double)(now->ns - start) * 1e-9, a->rounds - b->rounds,
+			rate(a->rounds, b->rounds, now->ns - before->ns),
+			a->missed_deadlines - b->missed_deadlines, a->samples - b->samples,
+			a->reads - b->reads, a->bytes - b->bytes, a->unsettled - b->unsettled,
+			(double)(a->busy_ns - b->busy_ns) * 1e-9);
+	}
+	if (f)
+		fflush(f); /* who follows it sees it, and a kill loses none of it */
+}
+
+/* ---- mode setup -------------------------------------------------------------------------------------------- */
+
+static void collect_host(const struct sl_host_view *v, void *arg)
+{
+	json_array_append_new(
+		arg, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s}", "target", v->target, "fabric",
+			       v->fabric, "host", v->hostname, "condition",
+			       sl_host_condition_name(v->condition), "regions", (int)v->regions,
+			       "error", v->condition == SL_HOST_UP ? "" : v->stats.last_error));
+}
+
+static void collect_region(const struct sl_region_view *v, void *arg)
+{
+	json_t *labels = json_object();
+	char instance[20];
+
+	for (uint32_t i = 0; i < v->info->label_count; i++)
+		json_object_set_new(labels, v->info->labels[i].key,
+				    json_string(v->info->labels[i].value));
+	snprintf(instance, sizeof(instance), "%016" PRIx64, v->info->instance);
+	json_array_append_new(arg,
+			      json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s}", "target",
+					v->target, "host", v->hostname, "instance", instance,
+					"state", sl_state_name(v->state), "process",
+					(json_int_t)v->info->pid, "metrics", (json_int_t)v->metrics,
+					"labels", labels, "fault", v->fault));
+}
+
+static const char *string(const json_t *j, const char *key)
+{
+	return json_string_value(json_object_get(j, key));
+}
+
+static void print_found(const json_t *j)
+{
+	const json_t *hosts = json_object_get(j, "hosts"), *regions = json_object_get(j, "regions");
+	const json_t *h, *r, *v;
+	const char *key;
+	size_t i;
+
+	json_array_foreach(hosts, i, h)
+	{
+		printf("host %s (%s, %s): %s, %lld regions%s%s\n",
+		       *string(h, "host") ? string(h, "host") : "?", string(h, "target"),
+		       string(h, "fabric"), string(h, "condition"),
+		       (long long)json_integer_value(json_object_get(h, "regions")),
+		       *string(h, "error") ? ": " : "", string(h, "error"));
+	}
+	json_array_foreach(regions, i, r)
+	{
+		printf("region %s %s: %lld metrics", string(r, "instance"), string(r, "state"),
+		       (long long)json_integer_value(json_object_get(r, "metrics")));
+		json_object_foreach(json_object_get(r, "labels"), key, v)
+		{
+			printf(" %s=", key);
+			sl_print_safe(json_string_value(v), 0);
+		}
+		printf(" process=%lld%s%s\n",
+		       (long long)json_integer_value(json_object_get(r, "process")),
+		       *string(r, "fault") ? " dropped: " : "", string(r, "fault"));
+	}
+}
+
+int collect_setup(const struct collect_mode *m, struct sl_collector *c, int stop)
+{
+	uint64_t end = sl_now_ns() + (m->duration_ns ? m->duration_ns : COLLECT_SETUP_NS);
+	json_t *hosts = json_array(), *regions = json_array(), *all;
+	struct sl_collector_totals t;
+	bool asked = false;
+
+	do {
+		asked = sl_stop_wait(stop, 20);
+		sl_collector_totals(c, &t);
+	} while (!asked && sl_now_ns() < end && !(sl_collector_ready(c) && t.hosts_up == t.hosts));
+	sl_collector_totals(c, &t);
+	sl_collector_hosts(c, collect_host, hosts);
+	sl_collector_regions(c, collect_region, regions);
+	all = json_pack("{s:o, s:o, s:I}", "hosts", hosts, "regions", regions, "series",
+			(json_int_t)t.series);
+	if (m->as_json) {
+		json_dumpf(all, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		print_found(all);
+	}
+	json_decref(all);
+	fflush(stdout);
+	return t.hosts_up == t.hosts ? SL_EXIT_OK : SL_EXIT_FAILURE;
+}
+
+/* ---- the other modes: until stopped ----------------------------------------------------------------------------- */
+
+int collect_until(const struct collect_mode *m, struct sl_collector *c, int stop, bool print)
+{
+	uint64_t start = sl_now_ns(), end = m->duration_ns ? start + m->duration_ns : UINT64_MAX;
+	struct sample *first = sample_new(m->workers), *before = sample_new(m->workers);
+	struct sample *now = sample_new(m->workers), *row = sample_new(m->workers), *swap;
+	uint64_t tick = start + 1000000000u, csv_at = start + CSV_NS, wake, at;
+	FILE *csv = csv_open(m->csv);
+	int code = SL_EXIT_FAILURE;
+	bool asked = false;
+
+	if (m->csv && !csv) {
+		sl_logf(SL_ERROR, "collect", "%s: %s", m->csv, strerror(errno));
+		goto out;
+	}
+	if (!first || !before || !now || !row)
+		goto out;
+	sample_take(first, c);
+	sample_take(before, c);
+	sample_take(row, c);
+	while (!asked && sl_now_ns() < end) {
+		at = sl_now_ns();
+		wake = tick < end ? tick : end;
+		asked = sl_stop_wait(stop, wake > at ? (int)((wake - at + 999999) / 1000000) : 0);
+		at = sl_now_ns();
+		if (at >= tick) {
+			sample_take(now, c);
+			if (print && m->as_json)
+				print_json(rates_json(now, before));
+			else if (print)
+				print_rates(now, before);
+			swap = before;
+			before = now;
+			now = swap;
+			tick += (at - tick) / 1000000000u * 1000000000u + 1000000000u;
+		}
+		if (csv && at >= csv_at) {
+			sample_take(now, c);
+			csv_rows(csv, now, row, start);
+			swap = row;
+			row = now;
+			now = swap;
+			csv_at += CSV_NS;
+		}
+	}
+	sample_take(now, c);
+	csv_rows(csv, now, row, start);
+	if (print && m->as_json)
+		print_json(json_pack("{s:o}", "total", rates_json(now, first)));
+	else if (print) {
+		printf("total: ");
+		print_rates(now, first);
+	}
+	code = SL_EXIT_OK;
+out:
+	if (csv && (ferror(csv) | fclose(csv))) {
+		sl_logf(SL_ERROR, "collect", "%s: cannot be written", m->csv);
+		code = SL_EXIT_FAILURE;
+	}
+	free(first);
+	free(before);
+	free(now);
+	free(row);
+	return code;
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * replay_traces.c - which recorded traces would have been kept: traces.csv, one row a trace, with
+ * the columns trace_id, start_unix_ns, end_unix_ns, root_pod and pods (joined by |), in any order
+ * and among others. Whether and when there are traces is no signal: only what each one is.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/keep.h"
+#include "cli/replay.h"
+
+#define HELD_ROWS 2 /* a verdict counts this long: the fast baseline has followed then */
+
+struct trace {
+	const char *id, *visited;  /* pods, joined by | */
+	uint64_t start, end, pods; /* ns; hash */
+	uint32_t root;		   /* pod, or UINT32_MAX */
+	size_t line;
+	float score, others;
+	enum sl_keep_reason reason;
+};
+
+struct traces {
+	char *text;
+	struct trace *v;
+	size_t n;
+	uint64_t malformed, strangers;
+};
+
+enum { ID, START, END, ROOT, PODS, FIELDS };
+static const char *const names[FIELDS] = {"trace_id", "start_unix_ns", "end_unix_ns", "root_pod",
+					  "pods"};
+
+static int failed(const char *path, const char *what)
+{
+	fprintf(stderr, "sidelight replay: %s: %s\n", path, what);
+	return -1;
+}
+
+/* Splits at commas; false unless there are n fields. */
+static bool split(char *line, char **fields, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		char *stop = strchrnul(line, ',');
+
+		fields[i] = line;
+		if ((*stop == 0) != (i + 1 == n))
+			return false;
+		*stop = 0;
+		line = stop + 1;
+	}
+	return true;
+}
+
+static bool number(const char *s, uint64_t *v)
+{
+	char *end;
+
+	errno = 0;
+	*v = strtoull(s, &end, 10);
+	return *s >= '0' && *s <= '9' && !*end && !errno;
+}
+
+/* Of the set: the same whatever the order (a sum of hashes; sets have no pod twice). */
+static uint64_t hash_pods(const char *s)
+{
+	uint64_t sum = 0, h = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (;; s++) {
+		if (*s == '|' || !*s) {
+			sum += h ^ h >> 29;
+			h = 0xcbf29ce484222325;
+			if (!*s)
+				return sum;
+			continue;
+		}
+		h = (h ^ (uint8_t)*s) * 0x100000001b3;
+	}
+}
+
+static uint32_t pod_of(const struct replay_data *d, const char *name, size_t bytes)
+{
+	uint32_t low = 0, high = d->n_pods;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+		int c = strncmp(d->pods[mid].name, name, bytes);
+
+		if (!c && d->pods[mid].name[bytes])
+			c = 1;
+
+		if (!c)
+			return mid;
+		if (c < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return UINT32_MAX;
+}
+
+static int load(struct traces *t, const struct replay_data *d, const char *path)
+{
+	char *at, *end, *line, **fields;
+	uint32_t n = 1, where[FIELDS];
+	size_t bytes, lines = 1;
+
+	t->text = replay_slurp(path, &bytes);
+	if (!t->text)
+		return failed(path, strerror(errno));
+	at = t->text;
+	end = at + bytes;
+	for (char *c = at; c < end; c++)
+		lines += *c == '\n';
+	line = replay_line(&at, end);
+	for (const char *c = line; c && *c; c++)
+		n += *c == ',';
+	fields = calloc(n, sizeof(*fields));
+	t->v = calloc(lines, sizeof(*t->v));
+	if (!fields || !t->v) {
+		free(fields);
+		return failed(path, strerror(ENOMEM));
+	}
+	if (!line || !split(line, fields, n))
+		n = 0;
+	for (int f = 0; f < FIELDS; f++) {
+		for (where[f] = 0; where[f] < n && strcmp(fields[where[f]], names[f]); where[f]++)
+			;
+		if (where[f] == n) {
+			fprintf(stderr, "sidelight replay: %s: no column '%s'\n", path, names[f]);
+			free(fields);
+			return -1;
+		}
+	}
+	for (size_t k = 0; (line = replay_line(&at, end)); k++) {
+		struct trace *v = &t->v[t->n];
+
+		if (!*line)
+			continue;
+		if (!split(line, fields, n) || !number(fields[where[START]], &v->start) ||
+		    !number(fields[where[END]], &v->end) || v->end < v->start ||
+		    !*fields[where[ID]]) {
+			t->malformed++;
+			continue;
+		}
+		v->id = fields[where[ID]];
+		v->line = k;
+		v->visited = fields[where[PODS]];
+		v->pods = hash_pods(v->visited);
+		v->root = pod_of(d, fields[where[ROOT]], strlen(fields[where[ROOT]]));
+		t->strangers += v->root == UINT32_MAX;
+		t->n++;
+	}
+	free(fields);
+	return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct trace *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->line > y->line) - (x->line < y->line);
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct trace *x = a, *y = b;
+
+	if (x->end != y->end)
+		return x->end < y->end ? -1 : 1;
+	return (x->line > y->line) - (x->line < y->line);
+}
+
+static int by_line(const void *a, const void *b)
+{
+	const struct trace *x = a, *y = b;
+
+	return (x->line > y->line) - (x->line < y->line);
+}
+
+/* The last scores of a pod. */
+struct recent {
+	float score[HELD_ROWS];
+	int64_t at[HELD_ROWS];
+	uint32_t next;
+};
+
+static float largest(const struct recent *r, int64_t since)
+{
+	float most = 0;
+
+	for (uint32_t i = 0; i < HELD_ROWS; i++)
+		if (r->at[i] >= since && r->score[i] > most)
+			most = r->score[i];
+	return most;
+}
+
+/* The largest score of the last HELD_ROWS rows that were there when the trace began. */
+static int look_up_scores(const struct replay_data *d, struct traces *t,
+			  const struct replay_verdict *verdicts, size_t n)
+{
+	struct recent *recent = calloc(d->n_pods, sizeof(*recent));
+	int64_t old = d->step_ns * (HELD_ROWS + 1);
+	size_t k = 0;
+
+	if (!recent)
+		return -1;
+	qsort(t->v, t->n, sizeof(*t->v), by_start);
+	for (size_t i = 0; i < t->n; i++) {
+		struct trace *v = &t->v[i];
+		int64_t start = v->start < INT64_MAX ? (int64_t)v->start : INT64_MAX;
+
+		for (; k < n && verdicts[k].unix_ns <= start; k++) {
+			struct recent *r = &recent[verdicts[k].pod];
+			uint32_t at = r->next++ % HELD_ROWS;
+
+			r->score[at] = verdicts[k].score;
+			r->at[at] = verdicts[k].unix_ns;
+		}
+		if (v->root != UINT32_MAX)
+			v->score = largest(&recent[v->root], start - old);
+		for (const char *p = v->visited; *p;) {
+			size_t bytes = strcspn(p, "|");
+			uint32_t pod = pod_of(d, p, bytes);
+			float s = pod == UINT32_MAX ? 0 : largest(&recent[pod], start - old);
+
+			v->others = s > v->others ? s : v->others;
+			p += bytes + (p[bytes] == '|');
+		}
+	}
+	free(recent);
+	return 0;
+}
+
+int replay_traces(const struct replay_data *d, const char *path,
+		  const struct replay_verdict *verdicts, size_t n, double budget, bool latency,
+		  uint64_t seed, FILE *out)
+{
+	static const char *const reasons[] = {"", "verdict", "latency"};
+	struct sl_keep_opts o = {.budget = budget, .latency = latency, .seed = seed};
+	struct sl_keeper *keeper = NULL;
+	struct traces t = {0};
+	int err = -1;
+
+	if (load(&t, d, path))
+		goto out;
+	if (look_up_scores(d, &t, verdicts, n)) {
+		failed(path, strerror(ENOMEM));
+		goto out;
+	}
+	/* The budget is that of the recording; half of it may be spent before its time. */
+	o.at_most = (uint64_t)(budget * (double)t.n);
+	o.burst = o.at_most / 2;
+	if (!o.at_most)
+		o.budget = 0;
+	keeper = sl_keeper_create(&o);
+	if (!keeper) {
+		failed(path, strerror(errno));
+		goto out;
+	}
+	if (latency)
+		qsort(t.v, t.n, sizeof(*t.v), by_end);
+	for (size_t i = 0; i < t.n; i++) {
+		struct trace *v = &t.v[i];
+		struct sl_keep_trace k = {v->pods, v->end - v->start, v->score, v->others};
+
+		v->reason = sl_keeper_decide(keeper, &k);
+	}
+	qsort(t.v, t.n, sizeof(*t.v), by_line);
+	fputs("trace_id,kept,reason\n", out);
+	for (size_t i = 0; i < t.n; i++)
+		fprintf(out, "%s,%d,%s\n", t.v[i].id, t.v[i].reason != SL_KEEP_NOT,
+			reasons[t.v[i].reason]);
+	if (t.malformed)
+		fprintf(stderr, "sidelight replay: %" PRIu64 " rows of traces malformed\n",
+			t.malformed);
+	if (t.strangers)
+		fprintf(stderr, "sidelight replay: %" PRIu64 " traces of pods without metrics\n",
+			t.strangers);
+	if (sl_keeper_unjudged(keeper))
+		fprintf(stderr, "sidelight replay: %" PRIu64 " traces of too many sets of pods\n",
+			sl_keeper_unjudged(keeper));
+	err = 0;
+out:
+	sl_keeper_free(keeper);
+	free(t.text);
+	free(t.v);
+	return err;
+}

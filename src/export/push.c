@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+/* push.c - see push.h. One lock guards the queue; it is never held while the network is used. */
+#include "export/push.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <curl/curl.h>
+
+#include "base/base.h"
+
+#define SECOND_NS	1000000000u
+#define ANSWER_KEPT	128u	   /* bytes of an answer that go into the log */
+#define ANSWER_MAX	(1u << 20) /* a receiver that says more is cut off */
+#define RETRY_AFTER_MAX 3600u
+
+struct body {
+	struct body *next;
+	void *data;
+	size_t bytes;
+	uint64_t items, since_ns;
+};
+
+struct sl_push {
+	struct sl_push_opts o;
+	char *url;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	struct body *first, **last;
+	struct sl_push_stats stats;
+	bool stop;
+	uint64_t stop_ns; /* when stop was said: no try goes on after this */
+
+	/* The thread's own. */
+	CURL *curl;
+	struct curl_slist *headers;
+	char answer[ANSWER_KEPT + 1];
+	size_t answer_bytes;
+	uint64_t retry_after_ns;
+};
+
+/* ---- one try ---------------------------------------------------------------------------------- */
+
+static size_t on_answer(char *data, size_t size, size_t n, void *arg)
+{
+	struct sl_push *p = arg;
+	size_t at = p->answer_bytes < ANSWER_KEPT ? p->answer_bytes : ANSWER_KEPT;
+	size_t some = size * n < ANSWER_KEPT - at ? size * n : ANSWER_KEPT - at;
+
+	/* It is a stranger's: nothing of it may steer a terminal. */
+	for (size_t i = 0; i < some; i++)
+		p->answer[p->answer_bytes + i] = data[i] < 32 || data[i] > 126 ? ' ' : data[i];
+	p->answer_bytes += size * n;
+	if (p->answer_bytes > ANSWER_MAX)
+		return 0;
+	return size * n;
+}
+
+/* Called about once a second, and whenever bytes come or go. */
+static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	struct sl_push *p = arg;
+	bool over;
+
+	(void)a, (void)b, (void)c, (void)d;
+	pthread_mutex_lock(&p->lock);
+	over = p->stop && sl_now_ns() >= p->stop_ns;
+	pthread_mutex_unlock(&p->lock);
+	return over;
+}
+
+enum outcome { DONE, AGAIN, NEVER };
+
+static enum outcome try(struct sl_push *p, const struct body *b, char *why, size_t why_bytes,
+			uint64_t *cause)
+{
+	curl_off_t retry_after = 0;
+	long status = 0;
+	CURLcode code;
+
+	p->answer_bytes = 0;
+	p->answer[0] = '\0';
+	p->retry_after_ns = 0;
+	*cause = offsetof(struct sl_push_stats, errors_connect);
+	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDS, b->data);
+	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)b->bytes);
+	code = curl_easy_perform(p->curl);
+	curl_easy_getinfo(p->curl, CURLINFO_RESPONSE_CODE, &status);
+	/* An answer that was cut off for its length, or broke off, has a status all the same. */
+	if (code == CURLE_OPERATION_TIMEDOUT)
+		*cause = offsetof(struct sl_push_stats, errors_timeout);
+	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status)) {
+		snprintf(why, why_bytes, "%s", curl_easy_strerror(code));
+		return AGAIN;
+	}
+	if (status >= 200 && status < 300)
+		return DONE;
+	snprintf(why, why_bytes, "HTTP %ld %.100s", status, p->answer);
+	if (status != 429 && (status < 500 || status > 599))
+		return NEVER;
+	*cause = offsetof(struct sl_push_stats, errors_status);
+	if (!curl_easy_getinfo(p->curl, CURLINFO_RETRY_AFTER, &retry_after) && retry_after > 0)
+		p->retry_after_ns = (uint64_t)(retry_after < RETRY_AFTER_MAX ? retry_after
+									     : RETRY_AFTER_MAX) *
+				    SECOND_NS;
+	return AGAIN;
+}
+
+/* ---- the queue --------------------------------------------------------------------------------- */
+
+static void body_free(struct body *b)
+{
+	free(b->data);
+	free(b);
+}
+
+/* Under the lock. */
+static void take_first(struct sl_push *p, uint64_t *counter)
+{
+	struct body *b = p->first;
+
+	p->first = b->next;
+	if (!p->first)
+		p->last = &p->first;
+	p->stats.waiting--;
+	p->stats.waiting_bytes -= b->bytes;
+	*counter += b->items;
+	body_free(b);
+}
+
+/* Under the lock. */
+static void wait_until(struct sl_push *p, uint64_t ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
+
+	pthread_cond_timedwait(&p->wake, &p->lock, &t);
+}
+
+/* Under the lock. False when the thread is to end. */
+static bool next_body(struct sl_push *p)
+{
+	while (!p->first && !p->stop)
+		pthread_cond_wait(&p->wake, &p->lock);
+	return p->first && !(p->stop && sl_now_ns() >= p->stop_ns);
+}
+
+static void *push_main(void *arg)
+{
+	struct sl_push *p = arg;
+	uint64_t pause = p->o.pause_min_ns, cause, now, until;
+	char why[160];
+
+	pthread_mutex_lock(&p->lock);
+	while (next_body(p)) {
+		struct body *b = p->first; /* stays: only this thread takes bodies out */
+		enum outcome outcome;
+
+		if (sl_now_ns() - b->since_ns > p->o.max_age_ns) {
+			take_first(p, &p->stats.dropped_old);
+			continue;
+		}
+		pthread_mutex_unlock(&p->lock);
+		outcome = try(p, b, why, sizeof(why), &cause);
+		pthread_mutex_lock(&p->lock);
+		if (outcome == DONE) {
+			p->stats.sent++;
+			p->stats.sent_bytes += b->bytes;
+			take_first(p, &p->stats.sent_items);
+			pause = p->o.pause_min_ns;
+			continue;
+		}
+		snprintf(p->stats.last_error, sizeof(p->stats.last_error), "%s", why);
+		if (outcome == NEVER) {
+			sl_log_limited(SL_WARN, p->o.name, "refused for good url=%s error=%s",
+				       p->url, why);
+			take_first(p, &p->stats.dropped_refused);
+			continue;
+		}
+		++*(uint64_t *)((char *)&p->stats + cause);
+		p->stats.retries++;
+		sl_log_limited(SL_WARN, p->o.name, "will be tried again url=%s error=%s", p->url,
+			       why);
+		now = sl_now_ns();
+		until = p->retry_after_ns > pause ? p->retry_after_ns : pause;
+		until = now + (until < p->o.pause_max_ns ? until : p->o.pause_max_ns);
+		pause = pause * 2 < p->o.pause_max_ns ? pause * 2 : p->o.pause_max_ns;
+		while (!p->stop && sl_now_ns() < until)
+			wait_until(p, until);
+		/* At the end there is no time for long pauses, but no reason to be wild either. */
+		for (until = now + p->o.pause_min_ns; p->stop && sl_now_ns() < until;)
+			wait_until(p, until);
+	}
+	while (p->first)
+		take_first(p, &p->stats.dropped_stopping);
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+int sl_push_send(struct sl_push *p, void *body, size_t bytes, uint64_t items)
+{
+	struct body *b = malloc(sizeof(*b));
+	int err = 0;
+
+	pthread_mutex_lock(&p->lock);
+	if (!b || !body || p->stats.waiting >= p->o.max_bodies ||
+	    bytes > p->o.max_bytes - p->stats.waiting_bytes) {
+		p->stats.dropped_full += items;
+		err = -ENOSPC;
+	} else {
+		*b = (struct body){
+			.data = body, .bytes = bytes, .items = items, .since_ns = sl_now_ns()};
+		*p->last = b;
+		p->last = &b->next;
+		p->stats.waiting++;
+		p->stats.waiting_bytes += bytes;
+		pthread_cond_signal(&p->wake);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (err) {
+		free(body);
+		free(b);
+	}
+	return err;
+}
+
+bool sl_push_busy(struct sl_push *p)
+{
+	bool busy;
+
+	pthread_mutex_lock(&p->lock);
+	busy = p->stats.waiting > p->o.max_bodies / 2 ||
+	       p->stats.waiting_bytes > p->o.max_bytes / 2;
+	pthread_mutex_unlock(&p->lock);
+	return busy;
+}
+
+void sl_push_stats(struct sl_push *p, struct sl_push_stats *out)
+{
+	pthread_mutex_lock(&p->lock);
+	*out = p->stats;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- start and end ------------------------------------------------------------------------------ */
+
+static void curl_start(void)
+{
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static bool add_header(struct sl_push *p, const char *header)
+{
+	struct curl_slist *to = curl_slist_append(p->headers, header);
+
+	if (to)
+		p->headers = to;
+	return to != NULL;
+}
+
+static int prepare(struct sl_push *p)
+{
+	char type[128];
+	bool good;
+
+	snprintf(type, sizeof(type), "Content-Type: %s", p->o.content_type);
+	/* "Expect:" without a value: a receiver that ignores it would cost a second each. */
+	good = add_header(p, type) && add_header(p, "Expect:");
+	for (const char *const *h = p->o.headers; h && *h; h++)
+		good = good && add_header(p, *h);
+	p->curl = curl_easy_init();
+	if (!good || !p->curl)
+		return -ENOMEM;
+	curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1l);
+	curl_easy_setopt(p->curl, CURLOPT_POST, 1l);
+	curl_easy_setopt(p->curl, CURLOPT_HTTPHEADER, p->headers);
+	curl_easy_setopt(p->curl, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
+	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION, 0l);
+	curl_easy_setopt(p->curl, CURLOPT_TIMEOUT_MS, (long)(p->o.timeout_ns / 1000000u));
+	curl_easy_setopt(p->curl, CURLOPT_WRITEFUNCTION, on_answer);
+	curl_easy_setopt(p->curl, CURLOPT_WRITEDATA, p);
+	curl_easy_setopt(p->curl, CURLOPT_NOPROGRESS, 0l);
+	curl_easy_setopt(p->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(p->curl, CURLOPT_XFERINFODATA, p);
+	if (curl_easy_setopt(p->curl, CURLOPT_PROTOCOLS_STR, "http,https") ||
+	    curl_easy_setopt(p->curl, CURLOPT_URL, p->url))
+		return -EINVAL;
+	return 0;
+}
+
+/* What libcurl would only say at the first try. */
+static bool url_good(const char *url)
+{
+	CURLU *u = curl_url();
+	char *scheme = NULL;
+	bool good;
+
+	good = u && !curl_url_set(u, CURLUPART_URL, url, 0) &&
+	       !curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) &&
+	       (!strcmp(scheme, "http") || !strcmp(scheme, "https"));
+	curl_free(scheme);
+	curl_url_cleanup(u);
+	return good;
+}
+
+static void release(struct sl_push *p)
+{
+	curl_easy_cleanup(p->curl);
+	curl_slist_free_all(p->headers);
+	pthread_cond_destroy(&p->wake);
+	pthread_mutex_destroy(&p->lock);
+	free(p->url);
+	free(p);
+}
+
+static void init_lock(struct sl_push *p)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->wake, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+struct sl_push *sl_push_new(const struct sl_push_opts *opts, char *error, size_t error_bytes)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct sl_push *p = calloc(1, sizeof(*p));
+	struct sl_push_opts *o;
+	int err = -ENOMEM;
+
+	pthread_once(&once, curl_start);
+	if (!p)
+		goto fail;
+	init_lock(p);
+	p->o = *opts;
+	o = &p->o;
+	o->max_bytes = o->max_bytes ? o->max_bytes : (size_t)32 << 20;
+	o->max_bodies = o->max_bodies ? o->max_bodies : 4096;
+	o->timeout_ns = o->timeout_ns ? o->timeout_ns : 10ull * SECOND_NS;
+	o->pause_min_ns = o->pause_min_ns ? o->pause_min_ns : SECOND_NS / 10;
+	o->pause_max_ns = o->pause_max_ns ? o->pause_max_ns : 30ull * SECOND_NS;
+	o->max_age_ns = o->max_age_ns ? o->max_age_ns : 600ull * SECOND_NS;
+	p->last = &p->first;
+	p->url = strdup(opts->url);
+	if (!p->url)
+		goto fail;
+	err = url_good(p->url) ? prepare(p) : -EINVAL;
+	if (!err)
+		err = -pthread_create(&p->thread, NULL, push_main, p);
+	if (!err) {
+		pthread_setname_np(p->thread, "push");
+		return p;
+	}
+fail:
+	snprintf(error, error_bytes, "%s: %s", opts->url,
+		 err == -EINVAL ? "no URL of http or https" : strerror(-err));
+	if (p)
+		release(p);
+	errno = -err;
+	return NULL;
+}
+
+void sl_push_free(struct sl_push *p, uint64_t linger_ns)
+{
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->stop = true;
+	p->stop_ns = sl_now_ns() + linger_ns;
+	pthread_cond_broadcast(&p->wake);
+	pthread_mutex_unlock(&p->lock);
+	pthread_join(p->thread, NULL);
+	release(p);
+}

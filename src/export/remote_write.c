@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * remote_write.c - see remote_write.h. The messages (prompb/remote.proto, prompb/types.proto):
+ *
+ *	WriteRequest { repeated TimeSeries timeseries = 1; }
+ *	TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2; }
+ *	Label        { string name = 1; string value = 2; }
+ *	Sample       { double value = 1; int64 timestamp = 2; }
+ */
+#include "export/remote_write.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <snappy-c.h>
+
+#include "base/base.h"
+
+#define LABELS_MAX  128u
+#define SAMPLE_MAX  22u			  /* tag, length, tag, 8, tag, 10 */
+#define REQUEST_MAX (4u << 20)		  /* before snappy: receivers have bounds of their own */
+#define POINTS_MAX  10000u		  /* of one series in one message */
+#define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
+
+struct sl_remote_write {
+	struct sl_push *push;
+	size_t batch_samples;
+	/* The request under way. */
+	uint8_t *at;
+	size_t bytes, room;
+	uint64_t samples;
+	/* Written by the one thread, looked at by any. */
+	uint64_t taken, same_ms, dropped_memory;
+};
+
+/* ---- protobuf ------------------------------------------------------------------------------------ */
+
+static size_t varint_bytes(uint64_t v)
+{
+	return 1 + (63u - (unsigned int)__builtin_clzll(v | 1)) / 7;
+}
+
+static uint8_t *varint(uint8_t *p, uint64_t v)
+{
+	while (v >= 0x80) {
+		*p++ = (uint8_t)(v | 0x80);
+		v >>= 7;
+	}
+	*p++ = (uint8_t)v;
+	return p;
+}
+
+static size_t string_bytes(size_t n)
+{
+	return 1 + varint_bytes(n) + n;
+}
+
+struct label {
+	const char *name, *value, *more; /* the value is both, one behind the other */
+};
+
+static size_t label_message(const struct label *l)
+{
+	return string_bytes(strlen(l->name)) + string_bytes(strlen(l->value) + strlen(l->more));
+}
+
+static uint8_t *put_label(uint8_t *p, const struct label *l)
+{
+	size_t name = strlen(l->name), value = strlen(l->value), more = strlen(l->more);
+
+	*p++ = 1 << 3 | 2;
+	p = varint(p, label_message(l));
+	*p++ = 1 << 3 | 2;
+	p = varint(p, name);
+	p = (uint8_t *)mempcpy(p, l->name, name);
+	*p++ = 2 << 3 | 2;
+	p = varint(p, value + more);
+	p = (uint8_t *)mempcpy(p, l->value, value);
+	return (uint8_t *)mempcpy(p, l->more, more);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct label *)a)->name, ((const struct label *)b)->name);
+}
+
+struct sl_remote_series *sl_remote_series_new(const char *name, const char *suffix,
+					      const struct sl_text_label *labels, size_t count)
+{
+	struct label sorted[LABELS_MAX] = {{"__name__", name, suffix}};
+	struct sl_remote_series *s;
+	size_t n = 1, bytes = 0;
+	uint8_t *p;
+
+	for (size_t i = 0; i < count && n < LABELS_MAX; i++)
+		if (*labels[i].value)
+			sorted[n++] = (struct label){labels[i].key, labels[i].value, ""};
+	qsort(sorted, n, sizeof(*sorted), by_name);
+	for (size_t i = 0; i < n; i++)
+		bytes += string_bytes(label_message(&sorted[i]));
+	s = malloc(sizeof(*s) + bytes);
+	if (!s)
+		return NULL;
+	s->last_ms = INT64_MIN;
+	s->label_bytes = (uint32_t)bytes;
+	p = s->labels;
+	for (size_t i = 0; i < n; i++)
+		p = put_label(p, &sorted[i]);
+	return s;
+}
+
+static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, 8);
+	*p++ = 2 << 3 | 2;
+	*p++ = (uint8_t)(9 + 1 + varint_bytes((uint64_t)ms));
+	*p++ = 1 << 3 | 1;
+	for (int i = 0; i < 8; i++)
+		*p++ = (uint8_t)(bits >> 8 * i);
+	*p++ = 2 << 3 | 0;
+	return varint(p, (uint64_t)ms);
+}
+
+/* ---- requests -------------------------------------------------------------------------------------- */
+
+static void add(uint64_t *counter, uint64_t n)
+{
+	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
+void sl_remote_write_flush(struct sl_remote_write *w)
+{
+	size_t room = snappy_max_compressed_length(w->bytes);
+	char *body;
+
+	if (!w->samples)
+		return;
+	body = malloc(room);
+	if (body && snappy_compress((const char *)w->at, w->bytes, body, &room) == SNAPPY_OK) {
+		sl_push_send(w->push, body, room, w->samples);
+	} else {
+		free(body);
+		add(&w->dropped_memory, w->samples);
+	}
+	w->bytes = 0;
+	w->samples = 0;
+}
+
+static bool reserve(struct sl_remote_write *w, size_t n)
+{
+	size_t room = w->room ? w->room : 65536;
+	uint8_t *to;
+
+	if (w->bytes && w->bytes + n > REQUEST_MAX)
+		sl_remote_write_flush(w);
+	if (w->bytes + n <= w->room)
+		return true;
+	while (room < w->bytes + n)
+		room *= 2;
+	to = realloc(w->at, room);
+	if (!to)
+		return false;
+	w->at = to;
+	w->room = room;
+	return true;
+}
+
+/* At most POINTS_MAX, all of them later than the series' last. */
+static void put(struct sl_remote_write *w, struct sl_remote_series *s,
+		const struct sl_remote_point *point, size_t n)
+{
+	size_t inner = s->label_bytes, taken = 0;
+	int64_t last = s->last_ms;
+	uint8_t *p;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t ms = point[i].ns / 1000000;
+
+		if (ms <= last)
+			continue;
+		last = ms;
+		inner += string_bytes(9 + 1 + varint_bytes((uint64_t)ms));
+		taken++;
+	}
+	add(&w->same_ms, n - taken);
+	if (!taken)
+		return;
+	if (!reserve(w, string_bytes(inner))) {
+		add(&w->dropped_memory, taken);
+		return;
+	}
+	p = w->at + w->bytes;
+	*p++ = 1 << 3 | 2;
+	p = varint(p, inner);
+	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
+	for (size_t i = 0; i < n; i++) {
+		int64_t ms = point[i].ns / 1000000;
+
+		if (ms <= s->last_ms)
+			continue;
+		s->last_ms = ms;
+		p = put_sample(p, ms, point[i].value);
+	}
+	w->bytes = (size_t)(p - w->at);
+	w->samples += taken;
+	add(&w->taken, taken);
+	if (w->samples >= w->batch_samples)
+		sl_remote_write_flush(w);
+}
+
+void sl_remote_write_points(struct sl_remote_write *w, struct sl_remote_series *s,
+			    const struct sl_remote_point *p, size_t n)
+{
+	for (; n > POINTS_MAX; n -= POINTS_MAX, p += POINTS_MAX)
+		put(w, s, p, POINTS_MAX);
+	put(w, s, p, n);
+}
+
+void sl_remote_write_end(struct sl_remote_write *w, struct sl_remote_series *s, int64_t ns)
+{
+	struct sl_remote_point p = {.ns = ns};
+	uint64_t bits = STALE_NAN;
+
+	if (s->last_ms == INT64_MIN)
+		return; /* nobody knows of it */
+	if (ns / 1000000 <= s->last_ms)
+		p.ns = (s->last_ms + 1) * 1000000;
+	memcpy(&p.value, &bits, 8);
+	put(w, s, &p, 1);
+}
+
+/* ---- start and end ---------------------------------------------------------------------------------- */
+
+struct sl_remote_write *sl_remote_write_new(const struct sl_remote_write_opts *opts, char *error,
+					    size_t error_bytes)
+{
+	static const char *const headers[] = {"Content-Encoding: snappy",
+					      "X-Prometheus-Remote-Write-Version: 0.1.0", NULL};
+	struct sl_push_opts push = {
+		.url = opts->url,
+		.name = "remote-write",
+		.content_type = "application/x-protobuf",
+		.headers = headers,
+		.max_bytes = opts->max_bytes,
+		.max_age_ns = opts->max_age_ns,
+	};
+	struct sl_remote_write *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->batch_samples = opts->batch_samples ? opts->batch_samples : 10000;
+	w->push = sl_push_new(&push, error, error_bytes);
+	if (!w->push) {
+		int err = errno;
+
+		free(w);
+		errno = err;
+		return NULL;
+	}
+	return w;
+}
+
+bool sl_remote_write_busy(struct sl_remote_write *w)
+{
+	return sl_push_busy(w->push);
+}
+
+void sl_remote_write_stats(struct sl_remote_write *w, struct sl_remote_write_stats *out)
+{
+	*out = (struct sl_remote_write_stats){
+		.samples = __atomic_load_n(&w->taken, __ATOMIC_RELAXED),
+		.same_ms = __atomic_load_n(&w->same_ms, __ATOMIC_RELAXED),
+		.dropped_memory = __atomic_load_n(&w->dropped_memory, __ATOMIC_RELAXED),
+	};
+	sl_push_stats(w->push, &out->push);
+}
+
+void sl_remote_write_free(struct sl_remote_write *w, uint64_t linger_ns)
+{
+	if (!w)
+		return;
+	sl_remote_write_flush(w);
+	sl_push_free(w->push, linger_ns);
+	free(w->at);
+	free(w);
+}

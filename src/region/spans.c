@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+/* spans.c - rings of spans: nothing is believed before its line verified and has the right number. */
+#include <string.h>
+
+#include "region/spans.h"
+#include "region/text.h"
+
+#define NUMBER_MAX (1ull << 48)
+
+/* ---- places ------------------------------------------------------------------------------------- */
+
+uint64_t sl_span_head_at(const struct sl_region_info *info, uint32_t ring)
+{
+	return info->spans + ring * (uint64_t)SL_LINE_SIZE;
+}
+
+static uint64_t ring_at(const struct sl_region_info *info, uint32_t ring)
+{
+	return info->spans + SL_SPAN_HEADS_BYTES(info->max_stripes) +
+	       ring * SL_SPAN_STRIDE(info->span_lines);
+}
+
+uint64_t sl_span_root_at(const struct sl_region_info *info, uint32_t ring, uint64_t number)
+{
+	return ring_at(info, ring) + SL_SPAN_ROOTS_AT(info->span_lines) +
+	       number % SL_SPAN_ROOTS(info->span_lines) * SL_LINE_SIZE;
+}
+
+uint64_t sl_span_index_at(const struct sl_region_info *info, uint32_t ring, uint64_t number)
+{
+	return ring_at(info, ring) + SL_SPAN_INDEX_AT(info->span_lines) +
+	       number % SL_SPAN_INDEX(info->span_lines) * SL_LINE_SIZE;
+}
+
+uint64_t sl_span_line_at(const struct sl_region_info *info, uint32_t ring, uint64_t number)
+{
+	return ring_at(info, ring) + SL_SPAN_LINES_AT(info->span_lines) +
+	       number % info->span_lines * SL_LINE_SIZE;
+}
+
+/* ---- heads --------------------------------------------------------------------------------------- */
+
+enum sl_fault sl_span_head_parse(const uint64_t line[8], struct sl_span_head *head)
+{
+	if (line[7] != sl_line_check(line))
+		return SL_FAULT_UNSETTLED;
+	if (line[SL_SPAN_HEAD_LINES] >= NUMBER_MAX || line[SL_SPAN_HEAD_ROOTS] >= NUMBER_MAX ||
+	    line[SL_SPAN_HEAD_INDEX] >= NUMBER_MAX)
+		return SL_FAULT_HOT;
+	*head = (struct sl_span_head){
+		.lines = line[SL_SPAN_HEAD_LINES],
+		.roots = line[SL_SPAN_HEAD_ROOTS],
+		.index = line[SL_SPAN_HEAD_INDEX],
+		.spans = line[SL_SPAN_HEAD_SPANS],
+		.dropped = line[SL_SPAN_HEAD_DROPPED],
+		.cut = line[SL_SPAN_HEAD_CUT],
+	};
+	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_span_head_follows(const struct sl_span_head *before,
+				   const struct sl_span_head *now)
+{
+	if (now->lines < before->lines || now->roots < before->roots ||
+	    now->index < before->index || now->spans < before->spans ||
+	    now->dropped < before->dropped || now->cut < before->cut)
+		return SL_FAULT_HOT;
+	return SL_FAULT_NONE;
+}
+
+/* ---- lines --------------------------------------------------------------------------------------- */
+
+/* Holds a line against the number that it should have. */
+static enum sl_span_line look(const uint64_t line[8], uint64_t number)
+{
+	uint64_t any = 0;
+
+	if (line[7] != sl_sealed_check(line)) {
+		for (int i = 0; i < 8; i++)
+			any |= line[i];
+		return any ? SL_SPAN_LINE_UNSETTLED : SL_SPAN_LINE_EARLY;
+	}
+	if (SL_SPAN_TAG_NUMBER(line[0]) == number)
+		return SL_SPAN_LINE_GOOD;
+	return SL_SPAN_TAG_NUMBER(line[0]) < number ? SL_SPAN_LINE_EARLY : SL_SPAN_LINE_LATE;
+}
+
+/* Values that enums of this format have; what comes later may have more. */
+static bool meta_known(uint64_t meta)
+{
+	return SL_SPAN_META_KIND(meta) <= SL_SPAN_CONSUMER &&
+	       SL_SPAN_META_STATUS(meta) <= SL_SPAN_ERROR;
+}
+
+enum sl_span_line sl_span_root_parse(const uint64_t line[8], uint64_t number,
+				     struct sl_span_root *root)
+{
+	enum sl_span_line state = look(line, number);
+	uint64_t meta = line[SL_SPAN_ROOT_META];
+
+	if (state)
+		return state;
+	if (line[SL_SPAN_ROOT_TAG] != SL_SPAN_TAG_ROOT(number) || !meta_known(meta) ||
+	    !(line[SL_SPAN_ROOT_TRACE_HI] | line[SL_SPAN_ROOT_TRACE_LO]) ||
+	    !line[SL_SPAN_ROOT_SPAN])
+		return SL_SPAN_LINE_LIE;
+	*root = (struct sl_span_root){
+		.trace_hi = line[SL_SPAN_ROOT_TRACE_HI],
+		.trace_lo = line[SL_SPAN_ROOT_TRACE_LO],
+		.span_id = line[SL_SPAN_ROOT_SPAN],
+		.start_ns = line[SL_SPAN_ROOT_START],
+		.duration_ns = line[SL_SPAN_ROOT_DURATION],
+		.name = SL_SPAN_META_NAME(meta),
+		.kind = SL_SPAN_META_KIND(meta),
+		.status = SL_SPAN_META_STATUS(meta),
+		.flags = SL_SPAN_META_FLAGS(meta),
+		.remote = SL_SPAN_META_REMOTE(meta),
+	};
+	return SL_SPAN_LINE_GOOD;
+}
+
+enum sl_span_line sl_span_index_parse(const uint64_t line[8], uint64_t number,
+				      uint64_t entries[SL_SPAN_ENTRIES], uint32_t *count)
+{
+	enum sl_span_line state = look(line, number);
+
+	*count = 0;
+	if (state)
+		return state;
+	if (line[0] != SL_SPAN_TAG_INDEX(number))
+		return SL_SPAN_LINE_LIE;
+	for (uint32_t i = 0; i < SL_SPAN_ENTRIES; i++)
+		if (SL_SPAN_ENTRY_LINES(line[1 + i]))
+			entries[(*count)++] = line[1 + i];
+	return SL_SPAN_LINE_GOOD;
+}
+
+uint64_t sl_span_entry_number(uint64_t entry, uint64_t head_lines)
+{
+	uint64_t number = (head_lines & ~0xffffffffull) | SL_SPAN_ENTRY_FIRST(entry);
+
+	if (number < head_lines)
+		return number;
+	return number >> 32 ? number - (1ull << 32) : UINT64_MAX;
+}
+
+/* ---- spans --------------------------------------------------------------------------------------- */
+
+/* A string of the stream, made printable: a publisher may put any bytes there. */
+static const char *take_string(struct sl_span_data *data, size_t *used, const uint64_t *words,
+			       uint32_t bytes)
+{
+	char *to = data->text + *used;
+
+	memcpy(to, words, bytes);
+	to[bytes] = 0;
+	if (!sl_text_utf8(to, bytes))
+		for (uint32_t i = 0; i < bytes; i++)
+			if (!to[i] || to[i] & 0x80)
+				to[i] = '?';
+	*used += bytes + 1;
+	return to;
+}
+
+/* Takes the attributes apart. False if they are not what the meta word says. */
+static bool take_attrs(struct sl_span_data *data, const uint64_t *words, uint32_t count,
+		       uint32_t attrs)
+{
+	uint32_t at = 0;
+	size_t used = 0;
+
+	data->attr_count = 0;
+	data->message = "";
+	for (uint32_t i = 0; i < attrs; i++) {
+		struct sl_span_attr a;
+		uint64_t head;
+		uint32_t bytes, n;
+
+		if (at >= count)
+			return false;
+		head = words[at++];
+		bytes = SL_SPAN_ATTR_BYTES(head);
+		a = (struct sl_span_attr){
+			.key = SL_SPAN_ATTR_KEY(head),
+			.type = (enum sl_span_type)SL_SPAN_ATTR_TYPE(head),
+			.cut = SL_SPAN_ATTR_CUT(head),
+		};
+		switch (SL_SPAN_ATTR_TYPE(head)) {
+		case SL_SPAN_TYPE_STRING:
+		case SL_SPAN_TYPE_MESSAGE:
+			n = (bytes + 7) / 8;
+			if (bytes > SL_SPAN_STRING_MAX || n > count - at)
+				return false;
+			a.string = take_string(data, &used, words + at, bytes);
+			break;
+		case SL_SPAN_TYPE_I64:
+		case SL_SPAN_TYPE_F64:
+		case SL_SPAN_TYPE_BOOL:
+			n = 1;
+			if (at == count)
+				return false;
+			memcpy(&a.i64, words + at, 8);
+			if (a.type == SL_SPAN_TYPE_BOOL)
+				a.boolean = words[at] != 0;
+			break;
+		default:
+			return false;
+		}
+		at += n;
+		if (a.type == SL_SPAN_TYPE_MESSAGE) {
+			data->message = a.string;
+			continue;
+		}
+		/* Of two with one key the later one holds. */
+		for (uint32_t k = 0; k <= data->attr_count; k++) {
+			if (k == data->attr_count)
+				data->attr_count++;
+			else if (data->attrs[k].key != a.key)
+				continue;
+			data->attrs[k] = a;
+			break;
+		}
+	}
+	return true;
+}
+
+enum sl_span_line sl_span_parse(const uint64_t (*lines)[8], uint32_t count, uint64_t number,
+				struct sl_span_data *data, uint32_t *lines_used)
+{
+	uint64_t words[6 * (SL_SPAN_LINES_MAX - 1)], meta;
+	enum sl_span_line state;
+	uint32_t n;
+
+	*lines_used = 1;
+	if (!count)
+		return SL_SPAN_LINE_SHORT;
+	state = look(lines[0], number);
+	if (state)
+		return state;
+	n = SL_SPAN_TAG_LINES(lines[0][0]);
+	if (n < 2 || n > SL_SPAN_LINES_MAX || SL_SPAN_TAG_LINE(lines[0][0]) >= n)
+		return SL_SPAN_LINE_LIE;
+	if (SL_SPAN_TAG_LINE(lines[0][0]))
+		return SL_SPAN_LINE_INSIDE;
+	if (n > count)
+		return SL_SPAN_LINE_SHORT;
+	for (uint32_t i = 1; i < n; i++) {
+		state = look(lines[i], number + i);
+		if (state)
+			return state;
+		if (lines[i][0] != SL_SPAN_TAG(number + i, n, i))
+			return SL_SPAN_LINE_LIE;
+		memcpy(words + (size_t)(i - 1) * 6, &lines[i][1], 48);
+	}
+	meta = words[0];
+	if (!meta_known(meta) || !(lines[0][1] | lines[0][2]) || !lines[0][3])
+		return SL_SPAN_LINE_LIE;
+	*lines_used = n;
+	if (!data)
+		return SL_SPAN_LINE_GOOD;
+	data->trace_hi = lines[0][1];
+	data->trace_lo = lines[0][2];
+	data->span_id = lines[0][3];
+	data->parent_id = lines[0][4];
+	data->start_ns = lines[0][5];
+	data->duration_ns = lines[0][6];
+	data->name = SL_SPAN_META_NAME(meta);
+	data->kind = SL_SPAN_META_KIND(meta);
+	data->status = SL_SPAN_META_STATUS(meta);
+	data->flags = SL_SPAN_META_FLAGS(meta);
+	data->remote = SL_SPAN_META_REMOTE(meta);
+	return take_attrs(data, words + 1, (n - 1) * 6 - 1, SL_SPAN_META_ATTRS(meta))
+		       ? SL_SPAN_LINE_GOOD
+		       : SL_SPAN_LINE_LIE;
+}

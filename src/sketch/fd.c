@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sketch/fd.h"
+#include "sketch/wire.h"
+
+/*
+ * Rows 0..rank-1 are directions, unit vectors with their weight in sigma[]; rows l..l+fresh-1 came
+ * since, as they are. Rows between are zeroes with weight 0.
+ */
+struct sl_fd {
+	uint32_t l, d, stride; /* stride: floats a row, a multiple of 16; the rest are zeroes */
+	uint32_t room, fresh;  /* rows that may come, and came, since the last factorisation */
+	uint32_t rank, flags;
+	uint64_t count;
+	double shrunk, energy; /* energy: without the fresh rows */
+	void (*compress)(struct sl_fd *fd);
+	double (*residual)(const struct sl_fd *fd, uint32_t k, const float *row, float *out);
+	double *sigma;	/* l + room: of fresh rows 1 */
+	double *gram;	/* (l + room) rows of SL_EIGEN_STRIDE(l + room) */
+	double *value;	/* l + room eigenvalues */
+	double *work;	/* of sl_eigen() */
+	double *turned; /* l rows of stride: new directions before they are rounded */
+	float *row;	/* (l + room) rows of stride */
+};
+
+/* Directions weaker than this share of the strongest eigenvalue are rounding. */
+#define FLOOR	   1e-12
+
+#define SL_W	   2
+#define SL_NAME(x) x##_portable
+#define SL_TARGET
+#include "sketch/fd_kernels.h"
+#undef SL_W
+#undef SL_NAME
+#undef SL_TARGET
+
+#ifdef SL_HAVE_X86_LEVELS
+#define SL_W	   4
+#define SL_NAME(x) x##_avx2
+#define SL_TARGET  SL_TARGET_AVX2
+#include "sketch/fd_kernels.h"
+#undef SL_W
+#undef SL_NAME
+#undef SL_TARGET
+
+#define SL_W	   8
+#define SL_NAME(x) x##_avx512
+#define SL_TARGET  SL_TARGET_AVX512
+#include "sketch/fd_kernels.h"
+#undef SL_W
+#undef SL_NAME
+#undef SL_TARGET
+#endif
+
+int sl_fd_set_level(struct sl_fd *fd, enum sl_vector_level level)
+{
+	if ((int)level < 0 || level > sl_vector_best())
+		return -EINVAL;
+	fd->compress = compress_portable;
+	fd->residual = residual_portable;
+#ifdef SL_HAVE_X86_LEVELS
+	if (level == SL_VECTOR_AVX2) {
+		fd->compress = compress_avx2;
+		fd->residual = residual_avx2;
+	} else if (level == SL_VECTOR_AVX512) {
+		fd->compress = compress_avx512;
+		fd->residual = residual_avx512;
+	}
+#endif
+	return 0;
+}
+
+struct sl_fd *sl_fd_new(uint32_t rows_l, uint32_t dims_d, unsigned int flags)
+{
+	const uint32_t stride = (dims_d + 15) / 16 * 16, room = flags & SL_FD_PLAIN ? 1 : rows_l;
+	const size_t n = (size_t)rows_l + room, gram = n * SL_EIGEN_STRIDE(n);
+	struct sl_fd *fd;
+	size_t doubles;
+	double *at;
+
+	if (!rows_l || rows_l > SL_FD_ROWS_MAX || !dims_d || dims_d > SL_FD_DIMS_MAX ||
+	    flags & ~(unsigned int)SL_FD_PLAIN) {
+		errno = EINVAL;
+		return NULL;
+	}
+	fd = malloc(sizeof(*fd));
+	if (!fd)
+		return NULL;
+	*fd = (struct sl_fd){
+		.l = rows_l, .d = dims_d, .stride = stride, .room = room, .flags = flags};
+	doubles = SL_EIGEN_STRIDE(n) * 2 + gram + SL_EIGEN_WORK(n) + (size_t)rows_l * stride +
+		  n * stride / 2;
+	at = aligned_alloc(64, doubles * sizeof(double));
+	if (!at) {
+		free(fd);
+		errno = ENOMEM;
+		return NULL;
+	}
+	memset(at, 0, doubles * sizeof(double));
+	fd->sigma = at;
+	fd->value = fd->sigma + SL_EIGEN_STRIDE(n);
+	fd->gram = fd->value + SL_EIGEN_STRIDE(n);
+	fd->work = fd->gram + gram;
+	fd->turned = fd->work + SL_EIGEN_WORK(n);
+	fd->row = (float *)(fd->turned + (size_t)rows_l * stride);
+	sl_fd_clear(fd);
+	sl_fd_set_level(fd, sl_vector_best());
+	return fd;
+}
+
+void sl_fd_free(struct sl_fd *fd)
+{
+	if (fd)
+		free(fd->sigma);
+	free(fd);
+}
+
+void sl_fd_clear(struct sl_fd *fd)
+{
+	memset(fd->row, 0, ((size_t)fd->l + fd->room) * fd->stride * sizeof(float));
+	for (uint32_t i = 0; i < fd->l + fd->room; i++)
+		fd->sigma[i] = i < fd->l ? 0 : 1;
+	fd->rank = fd->fresh = 0;
+	fd->count = 0;
+	fd->shrunk = fd->energy = 0;
+}
+
+uint32_t sl_fd_rows(const struct sl_fd *fd)
+{
+	return fd->l;
+}
+
+uint32_t sl_fd_dims(const struct sl_fd *fd)
+{
+	return fd->d;
+}
+
+uint32_t sl_fd_rank(const struct sl_fd *fd)
+{
+	return fd->rank;
+}
+
+double sl_fd_sigma(const struct sl_fd *fd, uint32_t i)
+{
+	return i < fd->rank ? fd->sigma[i] : 0;
+}
+
+double sl_fd_shrunk(const struct sl_fd *fd)
+{
+	return fd->shrunk;
+}
+
+uint64_t sl_fd_count(const struct sl_fd *fd)
+{
+	return fd->count;
+}
+
+double sl_fd_energy(const struct sl_fd *fd)
+{
+	double energy = fd->energy;
+
+	for (uint32_t i = fd->l; i < fd->l + fd->fresh; i++)
+		for (uint32_t c = 0; c < fd->d; c++) {
+			double x = (double)fd->row[(size_t)i * fd->stride + c];
+
+			energy += x * x * fd->sigma[i] * fd->sigma[i];
+		}
+	return energy;
+}
+
+void sl_fd_compress(struct sl_fd *fd)
+{
+	fd->compress(fd);
+}
+
+int sl_fd_update(struct sl_fd *fd, const float *row)
+{
+	const float limit = SL_FD_LIMIT;
+	float *to = fd->row + (size_t)(fd->l + fd->fresh) * fd->stride;
+	uint32_t top, bad = 0;
+
+	/* As integers the magnitudes of floats are in order, infinities and NaN at the end. */
+	memcpy(&top, &limit, 4);
+	for (uint32_t i = 0; i < fd->d; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, row + i, 4);
+		bad |= (bits & 0x7fffffffu) > top;
+	}
+	if (bad)
+		return -EINVAL;
+	memcpy(to, row, fd->d * sizeof(float));
+	fd->sigma[fd->l + fd->fresh] = 1;
+	fd->count++;
+	if (++fd->fresh == fd->room)
+		fd->compress(fd);
+	return 0;
+}
+
+uint32_t sl_fd_basis(const struct sl_fd *fd, uint32_t k, float *out)
+{
+	if (k > fd->rank)
+		k = fd->rank;
+	for (uint32_t i = 0; i < k; i++)
+		memcpy(out + (size_t)i * fd->d, fd->row + (size_t)i * fd->stride,
+		       fd->d * sizeof(float));
+	return k;
+}
+
+double sl_fd_residual(const struct sl_fd *fd, uint32_t k, const float *row, float *residual_out)
+{
+	return fd->residual(fd, k, row, residual_out);
+}
+
+int sl_fd_decay(struct sl_fd *fd, double factor)
+{
+	if (!(factor > 0 && factor <= 1))
+		return -EINVAL;
+	for (uint32_t i = 0; i < fd->l + fd->fresh; i++)
+		fd->sigma[i] *= factor;
+	fd->energy *= factor * factor;
+	fd->shrunk *= factor * factor;
+	return 0;
+}
+
+/* A row of any weight, as they are within. */
+static void append(struct sl_fd *fd, const float *row, double weight)
+{
+	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
+	fd->sigma[fd->l + fd->fresh] = weight;
+	if (++fd->fresh == fd->room)
+		fd->compress(fd);
+}
+
+int sl_fd_merge(struct sl_fd *into, const struct sl_fd *from)
+{
+	double energy;
+
+	if (into == from || into->d != from->d)
+		return -EINVAL;
+	energy = sl_fd_energy(into) + sl_fd_energy(from);
+	for (uint32_t i = 0; i < from->l + from->fresh; i++)
+		if (i < from->rank || i >= from->l)
+			append(into, from->row + (size_t)i * from->stride, from->sigma[i]);
+	into->compress(into);
+	into->energy = energy;
+	into->shrunk += from->shrunk;
+	into->count += from->count;
+	return 0;
+}
+
+size_t sl_fd_save_bytes(const struct sl_fd *fd)
+{
+	const size_t kept = (size_t)fd->rank + fd->fresh;
+
+	return SL_SKETCH_FRAME + 5 * 4 + 3 * 8 + kept * 8 + kept * fd->d * 4;
+}
+
+int64_t sl_fd_save(const struct sl_fd *fd, void *buf, size_t bytes)
+{
+	struct sl_wire w;
+	int rc = sl_wire_begin(&w, buf, bytes, sl_fd_save_bytes(fd), SL_SKETCH_FD);
+
+	if (rc)
+		return rc;
+	sl_put_u32(&w, fd->l);
+	sl_put_u32(&w, fd->d);
+	sl_put_u32(&w, fd->flags);
+	sl_put_u32(&w, fd->rank);
+	sl_put_u32(&w, fd->fresh);
+	sl_put_u64(&w, fd->count);
+	sl_put_f64(&w, fd->shrunk);
+	sl_put_f64(&w, fd->energy);
+	for (uint32_t i = 0; i < fd->l + fd->fresh; i++) {
+		if (i >= fd->rank && i < fd->l)
+			continue;
+		sl_put_f64(&w, fd->sigma[i]);
+		for (uint32_t c = 0; c < fd->d; c++)
+			sl_put_f32(&w, fd->row[(size_t)i * fd->stride + c]);
+	}
+	return sl_wire_end(&w, buf);
+}
+
+/* Unit vectors at right angles, up to what rounding does to the weakest of them. */
+static bool orthonormal(const struct sl_fd *fd)
+{
+	double product[SL_FD_ROWS_MAX];
+
+	for (uint32_t i = 0; i < fd->rank; i++) {
+		dots_portable(product, fd->row + (size_t)i * fd->stride, fd->row, i + 1,
+			      fd->stride);
+		for (uint32_t j = 0; j <= i; j++)
+			if (!(fabs(product[j] - (i == j)) < 0.01))
+				return false;
+	}
+	return true;
+}
+
+int sl_fd_load(struct sl_fd **out, const void *buf, size_t bytes)
+{
+	const double most = 1e60; /* no weight that a stream of this universe would reach */
+	uint32_t l, d, flags, rank, fresh;
+	struct sl_wire_in r;
+	struct sl_fd *fd;
+	int rc = sl_wire_open(&r, buf, bytes, SL_SKETCH_FD);
+
+	if (rc)
+		return rc;
+	l = sl_take_u32(&r);
+	d = sl_take_u32(&r);
+	flags = sl_take_u32(&r);
+	rank = sl_take_u32(&r);
+	fresh = sl_take_u32(&r);
+	if (rank > l || rank > d || fresh >= (flags & SL_FD_PLAIN ? 1 : l))
+		return -EINVAL;
+	fd = sl_fd_new(l, d, flags);
+	if (!fd)
+		return -errno;
+	fd->rank = rank;
+	fd->fresh = fresh;
+	if (bytes != sl_fd_save_bytes(fd))
+		goto refuse;
+	fd->count = sl_take_u64(&r);
+	fd->shrunk = sl_take_f64(&r);
+	fd->energy = sl_take_f64(&r);
+	if (!(fd->shrunk >= 0 && fd->shrunk <= most * most && fd->energy >= 0 &&
+	      fd->energy <= most * most))
+		goto refuse;
+	for (uint32_t i = 0; i < l + fresh; i++) {
+		if (i >= rank && i < l)
+			continue;
+		fd->sigma[i] = sl_take_f64(&r);
+		if (!(fd->sigma[i] > 0 && fd->sigma[i] <= most) ||
+		    (i && i < rank && fd->sigma[i] > fd->sigma[i - 1] * 1.001))
+			goto refuse;
+		for (uint32_t c = 0; c < d; c++) {
+			float x = sl_take_f32(&r);
+
+			if (!(fabsf(x) <= SL_FD_LIMIT))
+				goto refuse;
+			fd->row[(size_t)i * fd->stride + c] = x;
+		}
+	}
+	if (!sl_wire_done(&r) || !orthonormal(fd))
+		goto refuse;
+	*out = fd;
+	return 0;
+
+refuse:
+	sl_fd_free(fd);
+	return -EINVAL;
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sketch/hash.h"
+#include "sketch/hll.h"
+#include "sketch/wire.h"
+
+struct sl_hll {
+	uint32_t p;
+	uint64_t seed;
+	uint8_t reg
+		[]; /* 2^p: one more than the leading zeroes after the index, at most; 0: none yet */
+};
+
+struct sl_hll *sl_hll_new(uint32_t p, uint64_t seed)
+{
+	struct sl_hll *h;
+
+	if (p < SL_HLL_MIN || p > SL_HLL_MAX) {
+		errno = EINVAL;
+		return NULL;
+	}
+	h = calloc(1, sizeof(*h) + ((size_t)1 << p));
+	if (!h)
+		return NULL;
+	h->p = p;
+	h->seed = seed;
+	return h;
+}
+
+void sl_hll_free(struct sl_hll *h)
+{
+	free(h);
+}
+
+void sl_hll_clear(struct sl_hll *h)
+{
+	memset(h->reg, 0, (size_t)1 << h->p);
+}
+
+static inline void add(struct sl_hll *h, uint64_t hash)
+{
+	const size_t at = hash >> (64 - h->p);
+	/* A one behind the last bit of the rest bounds the count. */
+	const uint64_t rest = hash << h->p | (uint64_t)1 << (h->p - 1);
+	const uint8_t rho = (uint8_t)(__builtin_clzll(rest) + 1);
+
+	if (rho > h->reg[at])
+		h->reg[at] = rho;
+}
+
+void sl_hll_add(struct sl_hll *h, const void *key, size_t bytes)
+{
+	add(h, sl_hash_bytes(key, bytes, h->seed));
+}
+
+void sl_hll_add_u64(struct sl_hll *h, uint64_t key)
+{
+	add(h, sl_hash_u64(key, h->seed));
+}
+
+/* Ertl, algorithm 6: sigma for registers that saw nothing, tau for those that are full. */
+static double sigma(double x)
+{
+	double y = 1, z = x, before;
+
+	if (x == 1)
+		return INFINITY;
+	do {
+		x *= x;
+		before = z;
+		z += x * y;
+		y += y;
+	} while (z != before);
+	return z;
+}
+
+static double tau(double x)
+{
+	double y = 1, z = 1 - x, before;
+
+	if (x == 0 || x == 1)
+		return 0;
+	do {
+		x = sqrt(x);
+		before = z;
+		y *= 0.5;
+		z -= (1 - x) * (1 - x) * y;
+	} while (z != before);
+	return z / 3;
+}
+
+double sl_hll_estimate(const struct sl_hll *h)
+{
+	const uint32_t q = 64 - h->p;
+	const size_t m = (size_t)1 << h->p;
+	uint32_t count[66] = {0};
+	double z;
+
+	for (size_t i = 0; i < m; i++)
+		count[h->reg[i]]++;
+	z = (double)m * tau(1 - (double)count[q + 1] / (double)m);
+	for (uint32_t k = q; k >= 1; k--)
+		z = 0.5 * (z + count[k]);
+	z += (double)m * sigma((double)count[0] / (double)m);
+	return fmin((double)m * (double)m / (2 * M_LN2 * z), 0x1p64);
+}
+
+double sl_hll_error(const struct sl_hll *h)
+{
+	return 1.04 / sqrt((double)((size_t)1 << h->p));
+}
+
+int sl_hll_merge(struct sl_hll *into, const struct sl_hll *from)
+{
+	typedef uint8_t v16 __attribute__((vector_size(16)));
+	const size_t m = (size_t)1 << into->p;
+
+	if (into->p != from->p || into->seed != from->seed)
+		return -EINVAL;
+	for (size_t i = 0; i < m; i += 16) { /* SL_HLL_MIN: m is a multiple of 16 */
+		v16 a, b, less;
+
+		memcpy(&a, into->reg + i, 16);
+		memcpy(&b, from->reg + i, 16);
+		less = (v16)(a < b);
+		a = (a & ~less) | (b & less);
+		memcpy(into->reg + i, &a, 16);
+	}
+	return 0;
+}
+
+size_t sl_hll_save_bytes(const struct sl_hll *h)
+{
+	return SL_SKETCH_FRAME + 4 + 8 + ((size_t)1 << h->p);
+}
+
+int64_t sl_hll_save(const struct sl_hll *h, void *buf, size_t bytes)
+{
+	struct sl_wire w;
+	int rc = sl_wire_begin(&w, buf, bytes, sl_hll_save_bytes(h), SL_SKETCH_HLL);
+
+	if (rc)
+		return rc;
+	sl_put_u32(&w, h->p);
+	sl_put_u64(&w, h->seed);
+	sl_put_bytes(&w, h->reg, (size_t)1 << h->p);
+	return sl_wire_end(&w, buf);
+}
+
+int sl_hll_load(struct sl_hll **out, const void *buf, size_t bytes)
+{
+	struct sl_wire_in r;
+	struct sl_hll *h;
+	uint32_t p;
+	int rc = sl_wire_open(&r, buf, bytes, SL_SKETCH_HLL);
+
+	if (rc)
+		return rc;
+	p = sl_take_u32(&r);
+	if (p < SL_HLL_MIN || p > SL_HLL_MAX || bytes != SL_SKETCH_FRAME + 4 + 8 + ((size_t)1 << p))
+		return -EINVAL;
+	h = sl_hll_new(p, sl_take_u64(&r));
+	if (!h)
+		return -errno;
+	sl_take_bytes(&r, h->reg, (size_t)1 << p);
+	for (size_t i = 0; i < (size_t)1 << p; i++)
+		if (h->reg[i] > 64 - p + 1) {
+			sl_hll_free(h);
+			return -EINVAL;
+		}
+	*out = h;
+	return 0;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * pod.c - pod SOCKET NAME: a service with steady noise in its metrics, until stdin says otherwise.
+ * A line "fault" makes it slow and full of errors, "fine" ends that, the end of stdin ends it.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sidelight/sidelight.h>
+
+static uint64_t state = 88172645463325252ull;
+
+/* 0 .. 1, the same in each run */
+static double chance(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (double)(state >> 11) * 0x1p-53;
+}
+
+#define METRIC(...) (&(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts), __VA_ARGS__})
+
+int main(int argc, char **argv)
+{
+	struct sl_publisher_opts opts = {
+		.sz = sizeof(opts),
+		.service = "shop",
+		.pod = argc > 2 ? argv[2] : "shop-0",
+		.kube_namespace = "default",
+		.socket = argc > 1 ? argv[1] : NULL,
+	};
+	struct sl_publisher *p = sl_publisher_open(&opts);
+	struct sl_counter requests, errors, cpu;
+	struct sl_histogram latency;
+	struct sl_gauge queue;
+	bool fault = false;
+	char line[64];
+
+	if (!p)
+		return 1;
+	for (const char *c = opts.pod; *c; c++)
+		state = state * 31 + (uint64_t)*c;
+	requests = sl_counter_create(p, METRIC(.name = "shop_requests_total"));
+	errors = sl_counter_create(p, METRIC(.name = "shop_errors_total"));
+	cpu = sl_counter_create(p, METRIC(.name = "shop_cpu_microseconds_total"));
+	queue = sl_gauge_create(p, METRIC(.name = "shop_queue"));
+	latency = sl_histogram_create(p, METRIC(.name = "shop_latency_seconds", .unit = "seconds",
+						.scale = 3, .use_scale = true, .min = 1e-6,
+						.max = 100));
+	for (;;) {
+		struct pollfd in = {.fd = 0, .events = POLLIN};
+		int n = 5 + (int)(6 * chance());
+
+		if (poll(&in, 1, 10) > 0) {
+			if (!fgets(line, sizeof(line), stdin))
+				break;
+			fault = !strcmp(line, "fault\n");
+			printf("done\n");
+			fflush(stdout);
+		}
+		sl_counter_add(requests, (uint64_t)n);
+		sl_counter_add(cpu, (uint64_t)(n * (fault ? 400 : 100) * (0.8 + 0.4 * chance())));
+		sl_gauge_set(queue, (int64_t)((fault ? 60 : 6) * (0.5 + chance())));
+		for (int i = 0; i < n; i++) {
+			double seconds = 0.01 * (0.5 + chance()) * (fault ? 20 : 1);
+
+			sl_histogram_observe(latency, seconds);
+			sl_counter_add(errors, chance() < (fault ? 0.5 : 0.02));
+		}
+	}
+	sl_publisher_close(p);
+	return 0;
+}

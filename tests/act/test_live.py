@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_live.py SIDELIGHT POD [SCREENSHOT-FOLDER] - a pod gets ill, and everybody hears of it: the
+page, the API, an Alertmanager, a webhook, Prometheus' series, the external metrics API. What was
+learned outlives the collector. The steps build on one another; the first that fails ends the test.
+"""
+import http.server
+import json
+import os
+import sys
+import threading
+import traceback
+import urllib.error
+
+import live
+from live import System
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'web'))
+from browser import Browser, NoBrowser  # noqa: E402
+
+BASE = 'apis/external.metrics.k8s.io/v1beta1/namespaces/default/'
+
+
+class Receiver:
+    """Keeps what is POSTed, by path."""
+
+    def __init__(self):
+        self.got = {}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(handler):
+                body = handler.rfile.read(int(handler.headers['Content-Length']))
+                self.got.setdefault(handler.path, []).append(json.loads(body))
+                handler.send_response(200)
+                handler.send_header('Content-Length', '0')
+                handler.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f'http://127.0.0.1:{self.server.server_port}'
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def check(condition, *what):
+    if not condition:
+        raise AssertionError(' '.join(map(str, what)))
+
+
+class Test:
+    def __init__(self, system, receiver, browser, shots):
+        self.s, self.r, self.browser, self.shots = system, receiver, browser, shots
+        self.model = os.path.join(system.folder, 'model')
+        self.recording = os.path.join(system.folder, 'recording')
+        self.page = None
+
+    def collect(self):
+        self.s.collect('--model', self.model, '--record', self.recording, '--alert', self.r.url + '/api/v2/alerts',
+                       '--webhook', self.r.url + '/hook', '--link', 'http://page.example',
+                       '--shadow', 'mad')
+
+    def shot(self, name):
+        if self.shots and self.page:
+            self.page.screenshot(os.path.join(self.shots, name + '.png'))
+
+    def without_analysis_there_is_no_tab_and_no_series(self):
+        self.s.collector = live.p.Daemon(live.SIDELIGHT, 'collect', '--agent', self.s.socket,
+                                         '--listen', '127.0.0.1:0')
+        check(self.s.api('anomalies')['analysis'] is None)
+        try:
+            self.s.get(BASE + 'sidelight_scaling_pressure')
+            check(False, 'answered')
+        except urllib.error.HTTPError as e:
+            check(e.code == 404, e.code)
+            e.close()
+        check('sidelight_analysis' not in self.s.get('metrics').decode())
+        check('sidelight_scaling' not in self.s.get('metrics').decode())
+
+    def a_pod_is_learned(self):
+        self.collect()
+        if self.browser:
+            self.page = self.browser.page(f"http://{self.s.collector.ready['listen']}/#tab=pods")
+            self.page.wait("!document.querySelector('#tab-anomalies').hidden", 15)
+        self.s.learned()
+        check(not self.r.got, self.r.got)
+        check(self.s.metric('sidelight_anomalous') and
+              not any(self.s.metric('sidelight_anomalous').values()))
+
+    def an_ill_pod_is_marked_with_what_is_to_blame(self):
+        row = "document.querySelector('#pods .row[data-anomalous=\"true\"]')?.textContent || ''"
+
+        def marked():
+            self.page.pump(0.1)
+            return self.page.run(row)
+        if self.page:
+            text = self.s.sicken(marked, 'the page marks the pod')
+            check('anomalous' in text and 'shop-0' in text and 'shop_' in text, text)
+            self.shot('pods-anomalous')
+        else:
+            self.s.sicken(lambda: self.s.api('anomalies')['anomalies'], 'an anomaly')
+        a = self.s.eventually(lambda: self.s.api('anomalies')['anomalies'], 'an anomaly')[0]
+        check(a['pod'] == 'shop-0' and a['service'] == 'shop' and a['host'] == 'node-1', a)
+        check(a['blame'] and a['blame'][0]['metric'].startswith('shop_'), a)
+        check(a['peak'] > 1, a)
+        self.instance = a['instance']
+
+    def receivers_hear_of_it(self):
+        alerts = self.s.eventually(lambda: self.r.got.get('/api/v2/alerts'), 'an alert')[0]
+        check(alerts[0]['labels']['pod'] == 'shop-0' and
+              alerts[0]['labels']['namespace'] == 'default' and
+              alerts[0]['labels']['instance_id'] == self.instance, alerts)
+        check(alerts[0]['startsAt'] < alerts[0]['endsAt'], alerts)
+        check(alerts[0]['annotations']['blame'].startswith('shop_'), alerts)
+        check(alerts[0]['generatorURL'].startswith('http://page.example/#'), alerts)
+        event = self.s.eventually(lambda: self.r.got.get('/hook'), 'an event')[0]
+        check(event['event'] == 'anomaly.begin' and event['labels'] == alerts[0]['labels'], event)
+
+    def series_and_signals_tell_of_it(self):
+        m = self.s.metric
+        check(sum(m('sidelight_anomalies_total').values()) >= 1, m('sidelight_anomalies_total'))
+        check(list(m('sidelight_anomaly_score'))[0].startswith('{'), m('sidelight_anomaly_score'))
+        check(m('sidelight_anomaly_budget_used_ratio')[''] > 0)
+        check(m('sidelight_analysis_busy_seconds_total')[''] > 0)
+        self.s.eventually(lambda: m('sidelight_push_sent_total').get('{to="webhook"}', 0) >= 1,
+                          'what was sent is counted')
+        name = 'sidelight_scaling_pressure'
+        key = '{namespace="default",service="shop"}'
+        self.s.eventually(lambda: m(name).get(key, 0) > 0.01, 'pressure')
+        answer = json.loads(self.s.get(BASE + name + '?labelSelector=service%3Dshop'))
+        check(answer['items'][0]['metricLabels']['service'] == 'shop', answer)
+        check(answer['items'][0]['value'].rstrip('m').isdigit(), answer)
+
+    def the_end_is_told_too(self):
+        self.s.pod.tell('fine')
+        self.s.eventually(lambda: all(a['end'] for a in self.s.api('anomalies')['anomalies']),
+                          'the end', live.HOLD)
+        self.s.eventually(lambda: self.r.got['/hook'][-1]['event'] == 'anomaly.end', 'its event')
+        if not self.page:
+            return
+        self.page.run("document.querySelector('#tab-anomalies').click()")
+        self.page.wait("document.querySelector('#anomalies tbody tr')?.textContent.includes('over')", 15)
+        self.page.run("document.querySelector('#anomalies tbody tr').click()")
+        self.page.wait("Number(document.querySelector('#scores').dataset.points) > 10 && "
+                       "Number(document.querySelector('#scores').dataset.highest) > 1", 15)
+        self.page.wait("document.querySelectorAll('#scores canvas').length > 0", 15)
+        self.shot('anomalies')
+        check(f'anomaly={self.instance}' in self.page.run('location.hash'))
+        self.page.run("document.querySelector('#score-metrics').click()")
+        self.page.wait("!document.querySelector('#view-metrics').hidden && "
+                       "!document.querySelector('#pod-filter').hidden", 15)
+
+    def what_was_learned_outlives_the_collector(self):
+        self.collect()  # stops the one before, which writes the model
+
+        def there():
+            return [x['verdict'] for x in self.s.api('pods?q=shop-0')['pods'] if 'verdict' in x]
+        self.s.eventually(there, 'the pod')
+        check(self.s.api('anomalies')['analysis']['learning'] == 0)  # no warm-up
+        self.s.eventually(lambda: not there()[0]['learning'], 'its threshold')
+
+    def what_was_recorded_is_replayed(self):
+        check(self.s.collector.stop() == 0)
+        self.s.collector = None
+        files = sorted(os.listdir(os.path.join(self.recording, 'metrics')))
+        # the second collector left the first one's file alone
+        check(len(files) == 2 and 'shop-0.csv' in files, files)
+        with open(os.path.join(self.recording, 'metrics', 'shop-0.csv')) as f:
+            lines = f.read().splitlines()
+        names = lines[0].split(',')
+        check(names[0] == 'TimeStamp' and 'shop_latency_seconds_p90' in names, names)
+        check({len(x.split(',')) for x in lines} == {len(names)}, lines[0])
+        result = live.subprocess.run([live.SIDELIGHT, 'replay', self.recording, '--verdicts', '-'],
+                                     capture_output=True, text=True, timeout=60)
+        check(result.returncode == 0, result.stderr)
+        rows = [x.split(',') for x in result.stdout.splitlines()]
+        check(rows[0][:4] == ['unix_s', 'pod', 'score', 'anomalous'], rows[0])
+        check(sum(r[1] == 'shop-0' for r in rows if len(r) > 1) >= len(lines) - 2, len(rows), len(lines))
+
+    def a_broken_model_is_said_in_one_line(self):
+        with open(self.model, 'r+b') as f:
+            f.truncate(os.path.getsize(self.model) - 5)
+        result = live.subprocess.run(
+            [live.SIDELIGHT, 'collect', '--agent', self.s.socket, '--listen', '127.0.0.1:0',
+             '--analyse', '--model', self.model], capture_output=True, text=True, timeout=60)
+        check(result.returncode == 1 and self.model in result.stderr and
+              len(result.stderr.splitlines()) == 1, result)
+
+
+def main():
+    receiver, browser = Receiver(), None
+    shots = sys.argv[1] if len(sys.argv) > 1 else None
+    try:
+        try:
+            browser = Browser().__enter__()
+        except NoBrowser as e:
+            print('SKIP: the page:', e)
+        with System() as system:
+            test = Test(system, receiver, browser, shots)
+            for name, step in list(vars(Test).items()):
+                if name.startswith('_') or name in ('collect', 'shot'):
+                    continue
+                print(name.replace('_', ' '), flush=True)
+                try:
+                    step(test)
+                except BaseException:
+                    test.shot('failed')
+                    print('console:', test.page and test.page.problems)
+                    raise
+            if test.page:
+                check(not test.page.problems, test.page.problems)
+        return 0
+    except Exception:
+        traceback.print_exc()
+        return 1
+    finally:
+        if browser:
+            browser.__exit__(None, None, None)
+        receiver.stop()
+
+
+sys.exit(main())

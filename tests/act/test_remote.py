@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_remote.py SIDELIGHT POD - what a receiver gets of the samples of a live pod: the real
+Prometheus, and one that answers with errors, hangs and resets."""
+import http.server
+import json
+import socket
+import struct
+import threading
+import time
+import unittest
+
+from live import System, p
+
+
+class RemotePrometheus(p.Prometheus):
+    def __init__(self):
+        super().__init__({})
+
+    def command(self):
+        return super().command() + ['--web.enable-remote-write-receiver']
+
+
+class Remote(unittest.TestCase):
+    def test_prometheus_gets_a_baseline_and_all_around_an_anomaly(self):
+        if not p.available():
+            p.skip('no prometheus: install the package prometheus')
+        with RemotePrometheus() as prometheus, System() as s:
+            s.collect('--remote-write', prometheus.base + '/api/v1/write', '--sample-every', '4s',
+                      '--sample-around', '2s')
+            s.learned()
+            time.sleep(5)  # a stretch with the baseline alone
+            a = s.fault(2)
+            self.assertEqual(a['pod'], 'shop-0')
+            self.assertTrue(a['blame'][0]['metric'].startswith('shop_'), a)
+
+            def samples(name, begin, end):
+                # a matrix selector gives the samples as they were sent
+                window = max(1, int((end - begin) * 1000))
+                result = json.loads(prometheus.get(
+                    '/api/v1/query', query=f'{name}{{pod="shop-0"}}[{window}ms]', time=end))
+                result = result['data']['result']
+                return [float(t) for t, _ in result[0]['values']] if result else []
+
+            begin, last = a['begin'], a['last']
+            s.eventually(lambda: samples('shop_requests_total', last + 1, last + 2),
+                         'the samples after the anomaly arrive')
+            for name in ('shop_requests_total', 'shop_queue', 'shop_latency_seconds_count'):
+                before = samples(name, begin - 1.9, begin)
+                within = samples(name, begin, last)
+                self.assertGreater(len(before), 30, name)  # 10 ms a round, and rounds may be late
+                self.assertGreater(len(within), 10 * (last - begin), name)
+                # out of history they come as they were read: in order and each once
+                self.assertEqual(before, sorted(set(before)))
+            far = samples('shop_requests_total', begin - 6.5, begin - 2.5)
+            self.assertTrue(1 <= len(far) <= 3, far)
+            labels = prometheus.api('/series', **{'match[]': 'shop_requests_total'})[0]
+            self.assertEqual({k: labels[k] for k in ('pod', 'service', 'namespace', 'host')},
+                             {'pod': 'shop-0', 'service': 'shop', 'namespace': 'default',
+                              'host': 'node-1'})
+            lost = s.metric('sidelight_push_dropped_total')
+            self.assertEqual(set(lost.values()), {0.0}, lost)
+
+    def test_a_hostile_receiver_holds_nothing_up_and_what_is_lost_is_counted(self):
+        class Hostile(http.server.BaseHTTPRequestHandler):
+            protocol_version = 'HTTP/1.1'
+            count = 0
+
+            def do_POST(self):
+                Hostile.count += 1
+                what = Hostile.count % 5
+                if what == 1:
+                    self.send_error(500)
+                elif what == 2:  # reset
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                                               struct.pack('ii', 1, 0))
+                    self.connection.close()
+                    self.close_connection = True
+                elif what == 3:
+                    self.rfile.read(int(self.headers['Content-Length']))
+                    self.send_error(400)
+                elif what == 4:
+                    self.wfile.write(b'\0\1\2 no HTTP')
+                    self.close_connection = True
+                else:
+                    held.wait(3)
+                    self.close_connection = True
+
+            def log_message(self, *_):
+                pass
+
+            def handle(self):
+                try:
+                    super().handle()
+                except (OSError, ValueError):
+                    pass
+
+        held = threading.Event()
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Hostile)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with System() as s:
+                s.collect('--remote-write', f'http://127.0.0.1:{server.server_port}/w',
+                          '--sample-every', '0')
+                s.eventually(lambda: s.metric('sidelight_collector_rounds_total'), 'rounds')
+                s.eventually(lambda: sum(s.metric(
+                    'sidelight_push_dropped_total').values()) > 0,
+                    'what is refused is counted')
+                s.eventually(lambda: sum(s.metric(
+                    'sidelight_push_errors_total').values()) > 2, 'errors are counted')
+                status = s.api('status')
+                rounds = status['totals']['rounds']
+                s.eventually(lambda: s.api('status')['totals']['rounds'] > rounds + 50,
+                             'rounds go on')
+        finally:
+            held.set()
+            server.shutdown()
+            server.server_close()
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is written for a remote receiver is byte for byte what the protocol wants. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <snappy-c.h>
+
+#include "base/base.h"
+#include "export/remote_write.h"
+#include "receiver.h"
+
+#define MS 1000000ll
+
+static struct sl_remote_write *writer(struct receiver *r, size_t batch)
+{
+	struct sl_remote_write_opts o = {.url = receiver_url(r), .batch_samples = batch};
+	char error[128] = "";
+	struct sl_remote_write *w = sl_remote_write_new(&o, error, sizeof(error));
+
+	if (!w)
+		fail_msg("%s", error);
+	return w;
+}
+
+static char *unpacked(struct receiver *r, size_t i, size_t *n)
+{
+	const char *body;
+	size_t bytes;
+	char *out;
+
+	receiver_request(r, i, &body, &bytes);
+	assert_int_equal(snappy_uncompressed_length(body, bytes, n), SNAPPY_OK);
+	out = malloc(*n + 1);
+	assert_int_equal(snappy_uncompress(body, bytes, out, n), SNAPPY_OK);
+	return out;
+}
+
+static void a_request_is_as_the_protocol_says(void **state)
+{
+	static const struct sl_text_label labels[] = {
+		{"zone", "eu"}, {"empty", ""}, {"Zed", "\xc3\xa9"}};
+	static const uint8_t want[] = {
+		0x0a,
+		67,
+		/* labels sorted by name: "Zed" before "__name__" before "zone" */
+		0x0a,
+		9,
+		0x0a,
+		3,
+		'Z',
+		'e',
+		'd',
+		0x12,
+		2,
+		0xc3,
+		0xa9,
+		0x0a,
+		19,
+		0x0a,
+		8,
+		'_',
+		'_',
+		'n',
+		'a',
+		'm',
+		'e',
+		'_',
+		'_',
+		0x12,
+		7,
+		'a',
+		'_',
+		't',
+		'o',
+		't',
+		'a',
+		'l',
+		0x0a,
+		10,
+		0x0a,
+		4,
+		'z',
+		'o',
+		'n',
+		'e',
+		0x12,
+		2,
+		'e',
+		'u',
+		/* 1.5 at 300 ms */
+		0x12,
+		12,
+		0x09,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0xf8,
+		0x3f,
+		0x10,
+		0xac,
+		0x02,
+		/* stale at 301 */
+		0x12,
+		12,
+		0x09,
+		2,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0xf0,
+		0x7f,
+		0x10,
+		0xad,
+		0x02,
+	};
+	struct sl_remote_series *s = sl_remote_series_new("a", "_total", labels, 3);
+	struct sl_remote_point p = {300 * MS, 1.5};
+	struct receiver *r = receiver_new("");
+	struct sl_remote_write *w = writer(r, 0);
+	uint8_t split[sizeof(want) + 64];
+	size_t n, labels_end = 2 + 11 + 21 + 12;
+	const char *head;
+	char *got;
+
+	(void)state;
+	sl_remote_write_points(w, s, &p, 1);
+	sl_remote_write_flush(w);
+	sl_remote_write_end(w, s, 300 * MS);
+	sl_remote_write_free(w, 10000 * (uint64_t)MS);
+	assert_int_equal(receiver_requests(r), 2);
+	head = receiver_request(r, 0, NULL, NULL);
+	assert_non_null(strstr(head, "Content-Encoding: snappy\r\n"));
+	assert_non_null(strstr(head, "Content-Type: application/x-protobuf\r\n"));
+	assert_non_null(strstr(head, "X-Prometheus-Remote-Write-Version: 0.1.0\r\n"));
+	memcpy(split, want, labels_end);
+	split[1] = (uint8_t)(labels_end - 2 + 14);
+	memcpy(split + labels_end, want + labels_end, 14);
+	got = unpacked(r, 0, &n);
+	assert_int_equal(n, labels_end + 14);
+	assert_memory_equal(got, split, n);
+	free(got);
+	memcpy(split + labels_end, want + labels_end + 14, 14);
+	got = unpacked(r, 1, &n);
+	assert_int_equal(n, labels_end + 14);
+	assert_memory_equal(got, split, n);
+	free(got);
+	free(s);
+	receiver_free(r);
+}
+
+static void one_sample_a_millisecond_and_never_backwards(void **state)
+{
+	struct sl_remote_series *s = sl_remote_series_new("a", "", NULL, 0);
+	struct sl_remote_point p[] = {{5 * MS, 1}, {5 * MS + 9, 2}, {6 * MS, 3}, {4 * MS, 4}};
+	struct receiver *r = receiver_new("");
+	struct sl_remote_write *w = writer(r, 0);
+	struct sl_remote_write_stats stats;
+
+	(void)state;
+	sl_remote_write_end(w, s, 4 * MS); /* of a series that nobody has seen */
+	sl_remote_write_points(w, s, p, 4);
+	sl_remote_write_points(w, s, p + 2, 1);
+	sl_remote_write_stats(w, &stats);
+	assert_int_equal(stats.samples, 2);
+	assert_int_equal(stats.same_ms, 3);
+	sl_remote_write_free(w, 10000 * (uint64_t)MS);
+	assert_int_equal(receiver_requests(r), 1);
+	free(s);
+	receiver_free(r);
+}
+
+static void requests_are_bounded_and_nothing_is_lost_between(void **state)
+{
+	struct sl_remote_series *s = sl_remote_series_new("a", "", NULL, 0);
+	struct sl_remote_point *p = calloc(25000, sizeof(*p));
+	struct receiver *r = receiver_new("");
+	struct sl_remote_write *w = writer(r, 1000);
+	struct sl_remote_write_stats stats;
+	size_t n, sum = 0;
+
+	(void)state;
+	for (int i = 0; i < 25000; i++)
+		p[i] = (struct sl_remote_point){(1000 + i) * MS, i};
+	for (int i = 0; i < 25000; i += 500)
+		sl_remote_write_points(w, s, p + i, 500);
+	sl_remote_write_points(w, s, p, 25000); /* all of it has been */
+	sl_remote_write_stats(w, &stats);
+	assert_int_equal(stats.samples, 25000);
+	assert_int_equal(stats.same_ms, 25000);
+	sl_remote_write_free(w, 10000 * (uint64_t)MS);
+	assert_int_equal(receiver_requests(r), 25);
+	for (size_t i = 0; i < 25; i++) {
+		free(unpacked(r, i, &n));
+		sum += n;
+	}
+	assert_true(sum > 25000 * 14);
+	free(p);
+	free(s);
+	receiver_free(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_is_as_the_protocol_says),
+		cmocka_unit_test(one_sample_a_millisecond_and_never_backwards),
+		cmocka_unit_test(requests_are_bounded_and_nothing_is_lost_between),
+	};
+
+	sl_log_level = SL_ERROR;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,687 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_pipeline.c - a pod's rows to verdicts: what comes and goes, what is missing, models. */
+#include <errno.h>
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyse/fleet.h"
+#include "analyse/keep.h"
+#include "noise.h"
+
+#define N    12u
+#define STEP 1000000000ull
+
+static const struct sl_column columns[N] = {
+	{"cpu", false}, {"memory", false}, {"requests", true},	{"errors", true},
+	{"p50", false}, {"p99", false},	   {"constant", false}, {"zero", false},
+	{"rx", true},	{"tx", true},	   {"threads", false},	{"queue", false},
+};
+
+static double false_alarms = 3.6; /* an hour: one in a thousand steps */
+static uint64_t hold_ns;	  /* default */
+
+struct pod {
+	struct sl_pipeline *p;
+	uint64_t t, seed;
+	double values[N];
+};
+
+static struct sl_pipeline *create(const struct sl_detector_ops *ops)
+{
+	struct sl_pipeline_opts o = {.sz = sizeof(o),
+				     .columns = 16,
+				     .false_alarms = false_alarms,
+				     .hold_ns = hold_ns,
+				     .seed = 1,
+				     .detector = ops};
+	struct sl_pipeline *p = sl_pipeline_create(&o);
+
+	assert_non_null(p);
+	assert_int_equal(sl_pipeline_columns(p, columns, N), 0);
+	return p;
+}
+
+static void move_on(struct pod *d)
+{
+	double load = 100 + 5 * noise_normal(&d->seed);
+
+	d->t += STEP;
+	d->values[0] = load / 2 + noise_normal(&d->seed);
+	d->values[1] = 4e8 + 1e6 * noise_normal(&d->seed);
+	d->values[2] += floor(load);
+	d->values[3] += noise_uniform(&d->seed) < 0.1;
+	d->values[4] = 0.01 + 0.001 * noise_normal(&d->seed);
+	d->values[5] = 0.05 * pow(noise_uniform(&d->seed), -0.3);
+	d->values[6] = 42;
+	d->values[7] = 0;
+	d->values[8] += 1000 * load;
+	d->values[9] += 3000 * load + 100 * noise_uniform(&d->seed);
+	d->values[10] = 8 + floor(3 * noise_uniform(&d->seed));
+	d->values[11] = noise_uniform(&d->seed) < 0.2;
+}
+
+static struct sl_verdict push(struct pod *d)
+{
+	struct sl_verdict v;
+
+	move_on(d);
+	assert_int_equal(sl_pipeline_push(d->p, d->t, d->values, &v), 0);
+	assert_true(v.score >= 0 && isfinite(v.score));
+	return v;
+}
+
+static struct pod trained(const struct sl_detector_ops *ops, int steps)
+{
+	struct pod d = {.p = create(ops), .t = STEP, .seed = 1};
+
+	sl_pipeline_learning(d.p, SL_LEARN_ALL);
+	for (int i = 0; i < steps; i++)
+		push(&d);
+	sl_pipeline_learning(d.p, SL_LEARN_GATED);
+	return d;
+}
+
+static void a_fault_is_flagged_and_its_metric_blamed(void **state)
+{
+	struct pod d = trained(NULL, 600);
+	struct sl_verdict v;
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		push(&d);
+	move_on(&d);
+	d.values[0] = 400;
+	d.values[4] = 0.5;
+	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+	assert_true(v.known && v.anomalous && v.score > 1);
+	assert_true(v.blamed >= 2);
+	assert_true(v.blame[0].column == 0 || v.blame[0].column == 4);
+	assert_true(v.blame[1].column == 0 || v.blame[1].column == 4);
+	assert_true(v.blame[0].share >= v.blame[1].share && v.blame[0].share <= 1);
+	sl_pipeline_free(d.p);
+}
+
+/* One in a hundred steps; the 15 % error of 1500 scores, and that learning goes on, allow for 2. */
+static void false_alarms_stay_about_the_budget(void **state)
+{
+	(void)state;
+	for (unsigned int k = 0; sl_detector_at(k); k++) {
+		unsigned int alarms = 0;
+		struct pod d;
+
+		false_alarms = 36;
+		d = trained(sl_detector_at(k), 1500);
+		false_alarms = 3.6;
+		for (int i = 0; i < 10000; i++)
+			alarms += push(&d).anomalous;
+		if (alarms > 200 || alarms < 25)
+			fail_msg("%s: %u of 10000", sl_detector_at(k)->name, alarms);
+		sl_pipeline_free(d.p);
+	}
+}
+
+static void a_fault_is_one_for_as_long_as_it_lasts(void **state)
+{
+	struct pod d = trained(NULL, 600);
+	struct sl_verdict v = {0};
+
+	(void)state;
+	for (int i = 0; i < 50; i++)
+		push(&d);
+	for (int i = 0; i < 100; i++) {
+		move_on(&d);
+		d.values[1] = 6e8;
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_true(v.anomalous);
+	}
+	for (int i = 0; i < 8; i++)
+		assert_false(push(&d).anomalous);
+	sl_pipeline_free(d.p);
+}
+
+static void what_stays_becomes_normal_and_the_way_back_is_no_second_alarm(void **state)
+{
+	struct sl_verdict v = {0};
+	struct pod d;
+	int last = 0;
+
+	(void)state;
+	hold_ns = 10 * STEP;
+	d = trained(NULL, 600);
+	hold_ns = 0;
+	for (int i = 0; i < 50; i++)
+		push(&d);
+	for (int i = 0; i < 18; i++) {
+		move_on(&d);
+		d.values[1] = 6e8;
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		if (v.anomalous)
+			last = i;
+	}
+	assert_int_equal(last, 9);
+	for (int i = 0; i < 8; i++)
+		assert_false(push(&d).anomalous);
+	sl_pipeline_free(d.p);
+}
+
+static void what_was_constant_and_changes_counts_once_and_boundedly(void **state)
+{
+	struct pod d = trained(NULL, 300);
+	struct sl_verdict small, large;
+
+	(void)state;
+	push(&d);
+	move_on(&d);
+	d.values[6] = 43;
+	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &small), 0);
+	for (int i = 0; i < 100; i++)
+		push(&d);
+	sl_pipeline_free(d.p);
+	d = trained(NULL, 300);
+	push(&d);
+	move_on(&d);
+	d.values[6] = 1e12;
+	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &large), 0);
+	assert_true(small.raw > 0 && small.raw < 3 && large.raw == small.raw);
+	sl_pipeline_free(d.p);
+}
+
+/* One value that is a thousand times too large, among what was to be normal. */
+static void one_outlier_in_training_blinds_nobody(void **state)
+{
+	static const struct sl_detector_ops *const levels[] = {&sl_detector_threshold,
+							       &sl_detector_ewma};
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		struct pod d = trained(levels[k], 300);
+		struct sl_verdict v;
+
+		sl_pipeline_learning(d.p, SL_LEARN_ALL);
+		move_on(&d);
+		d.values[0] *= 1000;
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		for (int i = 0; i < 300; i++)
+			push(&d);
+		move_on(&d);
+		d.values[0] += 60; /* 20 deviations */
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_true(v.raw > 5 && v.blame[0].column == 0);
+		sl_pipeline_free(d.p);
+	}
+}
+
+static void nan_infinity_and_nonsense_are_missing_and_counted(void **state)
+{
+	static const double odd[] = {NAN, INFINITY, -INFINITY, 1e300, -1e300, 1e15};
+
+	(void)state;
+	for (unsigned int k = 0; sl_detector_at(k); k++) {
+		struct pod d = trained(sl_detector_at(k), 200);
+		struct sl_pipeline_stats s;
+		struct sl_verdict v;
+
+		for (int i = 0; i < 300; i++) {
+			move_on(&d);
+			for (uint32_t c = 0; c < N; c++)
+				if (i % 3 == 0 || noise_u64(&d.seed) % 2)
+					d.values[c] = odd[noise_u64(&d.seed) % 6];
+			assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+			assert_true(v.score >= 0 && isfinite(v.score) && isfinite(v.raw));
+			for (uint32_t c = 0; c < N; c++)
+				if (!isfinite(d.values[c]) || fabs(d.values[c]) > 1e14)
+					d.values[c] = 1;
+		}
+		sl_pipeline_stats(d.p, &s);
+		assert_true(s.missing > 1000);
+		sl_pipeline_free(d.p);
+	}
+}
+
+static void a_counter_that_begins_anew_is_no_anomaly(void **state)
+{
+	struct pod d = trained(NULL, 600);
+	struct sl_pipeline_stats s;
+
+	(void)state;
+	for (int i = 0; i < 50; i++)
+		push(&d);
+	for (uint32_t c = 0; c < N; c++)
+		if (columns[c].counter)
+			d.values[c] = 0;
+	for (int i = 0; i < 20; i++)
+		assert_false(push(&d).anomalous);
+	sl_pipeline_stats(d.p, &s);
+	assert_true(s.resets >= 3);
+	sl_pipeline_free(d.p);
+}
+
+static void time_that_does_not_advance_is_refused_and_counted(void **state)
+{
+	struct pod d = trained(NULL, 100);
+	struct sl_pipeline_stats s;
+	struct sl_verdict v;
+
+	(void)state;
+	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), -EINVAL);
+	assert_int_equal(sl_pipeline_push(d.p, d.t - STEP, d.values, &v), -EINVAL);
+	assert_false(v.known || v.anomalous);
+	d.t += 1000 * STEP;
+	push(&d);
+	sl_pipeline_stats(d.p, &s);
+	assert_int_equal(s.backwards, 2);
+	assert_int_equal(s.jumps, 1);
+	sl_pipeline_free(d.p);
+}
+
+static void series_come_and_go_and_are_known_again(void **state)
+{
+	struct pod d = trained(NULL, 600);
+	struct sl_column fewer[N + 8], more[40];
+	struct sl_pipeline_stats s;
+	struct sl_verdict v;
+	double values[40];
+	char names[40][16];
+
+	(void)state;
+	/* In another order, without the first: the same values are still normal. */
+	for (uint32_t c = 1; c < N; c++)
+		fewer[N - 1 - c] = columns[c];
+	assert_int_equal(sl_pipeline_columns(d.p, fewer, N - 1), 0);
+	for (int i = 0; i < 30; i++) {
+		move_on(&d);
+		for (uint32_t c = 1; c < N; c++)
+			values[N - 1 - c] = d.values[c];
+		assert_int_equal(sl_pipeline_push(d.p, d.t, values, &v), 0);
+		assert_false(v.anomalous);
+	}
+	/* It comes back: no stranger, so a fault in it is seen at once after two steps. */
+	assert_int_equal(sl_pipeline_columns(d.p, columns, N), 0);
+	for (int i = 0; i < 3; i++)
+		push(&d);
+	move_on(&d);
+	d.values[0] = 400;
+	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+	assert_true(v.anomalous && v.blame[0].column == 0);
+	/* More than there is room for: refused and counted, and nothing breaks. */
+	for (int i = 0; i < 40; i++) {
+		snprintf(names[i], sizeof(names[i]), "new%d", i);
+		more[i] = (struct sl_column){names[i], i % 2};
+		values[i] = i;
+	}
+	assert_int_equal(sl_pipeline_columns(d.p, more, 40), 40 - 16);
+	for (int i = 0; i < 50; i++) {
+		d.t += STEP;
+		assert_int_equal(sl_pipeline_push(d.p, d.t, values, &v), 0);
+	}
+	more[1].name = more[0].name;
+	assert_int_equal(sl_pipeline_columns(d.p, more, 2), 1); /* one name twice */
+	sl_pipeline_stats(d.p, &s);
+	assert_int_equal(s.refused, 25);
+	assert_int_equal(s.forgotten, N);
+	sl_pipeline_free(d.p);
+}
+
+static void a_shadow_scores_and_does_not_act(void **state)
+{
+	struct sl_pipeline_opts o = {.sz = sizeof(o),
+				     .columns = 16,
+				     .false_alarms = 3.6,
+				     .seed = 1,
+				     .shadow = &sl_detector_mad};
+	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1}, s = {.t = STEP, .seed = 1};
+	bool seen = false;
+
+	(void)state;
+	s.p = sl_pipeline_create(&o);
+	assert_non_null(s.p);
+	sl_pipeline_columns(s.p, columns, N);
+	for (int i = 0; i < 1000; i++) {
+		struct sl_verdict a, b;
+
+		move_on(&d);
+		move_on(&s);
+		if (i > 900 && i % 10 == 0)
+			d.values[1] = s.values[1] = 9e8;
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &a), 0);
+		assert_int_equal(sl_pipeline_push(s.p, s.t, s.values, &b), 0);
+		assert_true(a.score == b.score && a.anomalous == b.anomalous);
+		seen |= b.shadow_anomalous;
+	}
+	assert_true(seen);
+	sl_pipeline_free(d.p);
+	sl_pipeline_free(s.p);
+}
+
+static void rows_of_one_step_are_learned_once(void **state)
+{
+	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1};
+	struct sl_pipeline_stats s;
+	struct sl_verdict v;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		move_on(&d);
+		for (int k = 0; k < 10; k++)
+			assert_int_equal(
+				sl_pipeline_push(d.p, d.t + (uint64_t)k * STEP / 10, d.values, &v),
+				0);
+	}
+	sl_pipeline_stats(d.p, &s);
+	assert_int_equal(s.rows, 1000);
+	assert_int_equal(s.steps, 99);
+	sl_pipeline_free(d.p);
+}
+
+static void nothing_allocates_once_it_runs(void **state)
+{
+	struct pod d = trained(NULL, 300);
+	struct mallinfo2 before = mallinfo2(), after;
+
+	(void)state;
+	for (int i = 0; i < 2000; i++)
+		push(&d);
+	after = mallinfo2();
+	assert_int_equal(before.uordblks, after.uordblks);
+	sl_pipeline_free(d.p);
+}
+
+/* ---- models ----------------------------------------------------------------------------------- */
+
+static void *saved(const struct sl_pipeline *p, size_t *bytes)
+{
+	void *buf;
+
+	*bytes = sl_pipeline_save_bytes(p);
+	buf = malloc(*bytes);
+	assert_non_null(buf);
+	assert_int_equal(sl_pipeline_save(p, buf, *bytes - 1), -ENOSPC);
+	assert_int_equal(sl_pipeline_save(p, buf, *bytes), *bytes);
+	return buf;
+}
+
+static void a_loaded_model_scores_as_the_one_saved(void **state)
+{
+	(void)state;
+	for (unsigned int k = 0; sl_detector_at(k); k++) {
+		const struct sl_detector_ops *ops = sl_detector_at(k);
+		struct pod a = trained(ops, 600), b = {.p = create(ops)};
+		struct sl_verdict v, w;
+		size_t bytes;
+		void *buf;
+
+		sl_pipeline_rewind(a.p);
+		buf = saved(a.p, &bytes);
+		assert_int_equal(sl_pipeline_load(b.p, buf, bytes), 0);
+		assert_int_equal(sl_pipeline_columns(b.p, columns, N), 0);
+		sl_pipeline_learning(a.p, SL_LEARN_NONE);
+		sl_pipeline_learning(b.p, SL_LEARN_NONE);
+		for (int i = 0; i < 100; i++) {
+			move_on(&a);
+			if (i % 7 == 0)
+				a.values[0] *= 3;
+			assert_int_equal(sl_pipeline_push(a.p, a.t, a.values, &v), 0);
+			assert_int_equal(sl_pipeline_push(b.p, a.t, a.values, &w), 0);
+			/* ewma and cusum have running sums, which a model does not keep. */
+			if (ops->learn)
+				assert_true(v.score == w.score && v.anomalous == w.anomalous);
+		}
+		free(buf);
+		sl_pipeline_free(a.p);
+		sl_pipeline_free(b.p);
+	}
+}
+
+static void an_empty_fleet_begins_with_the_models_threshold(void **state)
+{
+	struct sl_fleet *f = sl_fleet_create(0.001, 1);
+	struct pod a = trained(NULL, 600), b = {.p = create(NULL)};
+	struct sl_verdict v;
+	size_t bytes;
+	void *buf = saved(a.p, &bytes);
+
+	(void)state;
+	sl_fleet_join(f, b.p);
+	assert_int_equal(sl_pipeline_load(b.p, buf, bytes), 0);
+	assert_false(isinf(sl_calibration_threshold(sl_fleet_calibration(f))));
+	sl_pipeline_columns(b.p, columns, N);
+	move_on(&a);
+	assert_int_equal(sl_pipeline_push(b.p, a.t, a.values, &v), 0);
+	assert_true(v.known);
+	/* It is still the fleet's threshold that counts, and another model does not replace it. */
+	sl_pipeline_recalibrate(b.p);
+	assert_int_equal(sl_fleet_calibration(f)->n, 0);
+	free(buf);
+	sl_pipeline_free(a.p);
+	sl_pipeline_free(b.p);
+	sl_fleet_free(f);
+}
+
+static void a_damaged_model_is_refused_and_the_pipeline_goes_on(void **state)
+{
+	(void)state;
+	for (unsigned int k = 0; sl_detector_at(k); k++) {
+		const struct sl_detector_ops *ops = sl_detector_at(k);
+		struct pod a = trained(ops, 200), b = {.p = create(ops), .t = STEP, .seed = 1};
+		size_t bytes;
+		uint8_t *buf;
+
+		buf = saved(a.p, &bytes);
+		for (size_t n = 0; n < bytes; n += 1 + bytes / 97)
+			assert_int_equal(sl_pipeline_load(b.p, buf, n), -EINVAL);
+		for (size_t i = 24; i < bytes; i += 1 + bytes / 97) {
+			buf[i] ^= 1;
+			assert_int_equal(sl_pipeline_load(b.p, buf, bytes), -EINVAL);
+			buf[i] ^= 1;
+		}
+		buf[8]++;
+		assert_int_equal(sl_pipeline_load(b.p, buf, bytes), -EPROTONOSUPPORT);
+		sl_pipeline_columns(b.p, columns, N);
+		for (int i = 0; i < 100; i++)
+			push(&b);
+		free(buf);
+		sl_pipeline_free(a.p);
+		sl_pipeline_free(b.p);
+	}
+}
+
+static void a_model_of_another_detector_is_refused(void **state)
+{
+	struct pod a = trained(&sl_detector_fd, 100), b = {.p = create(NULL)};
+	size_t bytes;
+	void *buf = saved(a.p, &bytes);
+
+	(void)state;
+	assert_int_equal(sl_pipeline_load(b.p, buf, bytes), -EINVAL);
+	assert_int_equal(sl_pipeline_merge(b.p, a.p), -EINVAL);
+	free(buf);
+	sl_pipeline_free(a.p);
+	sl_pipeline_free(b.p);
+}
+
+/* A host that was only ever quiet learns from one that was busy what busy looks like. */
+static void merged_models_know_both_hosts(void **state)
+{
+	struct pod quiet = {.p = create(NULL), .t = STEP, .seed = 5}, busy = trained(NULL, 600);
+	struct sl_verdict v, w;
+
+	(void)state;
+	sl_pipeline_learning(quiet.p, SL_LEARN_ALL);
+	for (int i = 0; i < 600; i++) {
+		move_on(&quiet);
+		for (uint32_t c = 0; c < N; c++)
+			if (!columns[c].counter)
+				quiet.values[c] = 1;
+		assert_int_equal(sl_pipeline_push(quiet.p, quiet.t, quiet.values, &v), 0);
+	}
+	assert_int_equal(sl_pipeline_merge(quiet.p, busy.p), 0);
+	sl_pipeline_rewind(quiet.p);
+	sl_pipeline_rewind(busy.p);
+	for (int i = 0; i < 20; i++) {
+		v = push(&busy);
+		assert_int_equal(sl_pipeline_push(quiet.p, busy.t, busy.values, &w), 0);
+		assert_true(w.raw < 5);
+	}
+	sl_pipeline_free(quiet.p);
+	sl_pipeline_free(busy.p);
+}
+
+/* ---- across pods ------------------------------------------------------------------------------- */
+
+#define PODS 8u
+
+static void what_all_pods_do_is_nobodys_fault(void **state)
+{
+	struct sl_fleet *f = sl_fleet_create(0.001, 1);
+	struct sl_pipeline *pods[PODS];
+	struct sl_verdict v[PODS];
+	struct pod d[PODS];
+
+	(void)state;
+	for (uint32_t i = 0; i < PODS; i++) {
+		d[i] = (struct pod){.p = create(NULL), .t = STEP, .seed = 100 + i};
+		pods[i] = d[i].p;
+		sl_fleet_join(f, pods[i]);
+		sl_pipeline_learning(pods[i], SL_LEARN_ALL);
+	}
+	for (int step = 0; step < 620; step++) {
+		for (uint32_t i = 0; i < PODS; i++) {
+			move_on(&d[i]);
+			if (step == 600)
+				d[i].values[0] = 150; /* all busy */
+			if (step == 610)
+				d[i].values[0] = i == 3 ? 150 : 50; /* one busy */
+			assert_int_equal(sl_pipeline_score(pods[i], d[i].t, d[i].values, &v[i]), 0);
+		}
+		assert_int_equal(sl_fleet_judge(f, pods, v, PODS), 0);
+		for (uint32_t i = 0; i < PODS; i++) {
+			if (step == 600)
+				assert_true(v[i].common > v[i].raw / 2);
+			if (step == 610)
+				assert_true(v[i].anomalous == (i == 3));
+		}
+	}
+	for (uint32_t i = 0; i < PODS; i++)
+		sl_pipeline_free(pods[i]);
+	sl_fleet_free(f);
+}
+
+/* ---- traces ------------------------------------------------------------------------------------ */
+
+static void slow_traces_are_kept_within_the_budget(void **state)
+{
+	struct sl_keep_opts o = {.budget = 0.15, .latency = true, .burst = 1200, .seed = 1};
+	struct sl_keeper *k = sl_keeper_create(&o);
+	uint64_t seed = 1, kept = 0, slow = 0, slow_kept = 0, n = 20000;
+
+	(void)state;
+	for (uint64_t i = 0; i < n; i++) {
+		struct sl_keep_trace t = {.pods = 1 + noise_u64(&seed) % 20};
+		/* A fault that lasts, before much is known, and short ones. */
+		bool is_slow = i >= 800 && i < 2000 ? i % 10 : i > 2000 && i % 1000 >= 950;
+		enum sl_keep_reason r;
+
+		/* Sets differ by factors; noise of a third. */
+		t.duration = (uint64_t)(1e6 * (double)t.pods * exp(0.3 * noise_normal(&seed)));
+		if (is_slow)
+			t.duration *= 12;
+		r = sl_keeper_decide(k, &t);
+		kept += r != SL_KEEP_NOT;
+		slow += is_slow;
+		slow_kept += is_slow && r == SL_KEEP_LATENCY;
+	}
+	assert_true(kept <= n * 15 / 100 + o.burst);
+	assert_true(slow_kept * 100 >= slow * 99);
+	sl_keeper_free(k);
+}
+
+static void verdicts_alone_keep_no_more_than_the_budget(void **state)
+{
+	struct sl_keep_opts o = {.budget = 0.2, .burst = 10, .at_most = 2000, .seed = 1};
+	struct sl_keeper *k = sl_keeper_create(&o);
+	uint64_t seed = 1, kept = 0;
+
+	(void)state;
+	for (int i = 0; i < 10000; i++) {
+		struct sl_keep_trace t = {1, 1000, (float)(3 * noise_uniform(&seed)), 0};
+		enum sl_keep_reason r = sl_keeper_decide(k, &t);
+
+		assert_true(r != SL_KEEP_LATENCY);
+		assert_true(r == SL_KEEP_NOT || t.score > 1);
+		kept += r != SL_KEEP_NOT;
+	}
+	assert_true(kept <= 2000 && kept > 1000);
+	sl_keeper_free(k);
+	o.budget = 2;
+	assert_null(sl_keeper_create(&o));
+}
+
+/* The root pod looks well: what it calls does not. Half of the budget is for such traces. */
+static void other_pods_verdicts_fill_half_of_the_budget(void **state)
+{
+	struct sl_keep_opts o = {.budget = 0.2, .seed = 1};
+	struct sl_keeper *k = sl_keeper_create(&o);
+	uint64_t kept = 0;
+
+	(void)state;
+	for (int i = 0; i < 10000; i++) {
+		struct sl_keep_trace t = {1, 1000, 0, 2};
+
+		kept += sl_keeper_decide(k, &t) == SL_KEEP_VERDICT;
+	}
+	assert_true(kept > 900 && kept <= 1000);
+	sl_keeper_free(k);
+}
+
+static void sets_beyond_the_bound_are_counted(void **state)
+{
+	struct sl_keep_opts o = {.budget = 0.15, .latency = true, .seed = 1};
+	struct sl_keeper *k = sl_keeper_create(&o);
+
+	(void)state;
+	for (uint64_t i = 0; i < SL_KEEP_SETS + 100; i++) {
+		struct sl_keep_trace t = {.pods = i * 0x9e3779b97f4a7c15, .duration = 1000};
+
+		sl_keeper_decide(k, &t);
+	}
+	assert_int_equal(sl_keeper_unjudged(k), 100);
+	sl_keeper_free(k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_fault_is_flagged_and_its_metric_blamed),
+		cmocka_unit_test(false_alarms_stay_about_the_budget),
+		cmocka_unit_test(a_fault_is_one_for_as_long_as_it_lasts),
+		cmocka_unit_test(what_stays_becomes_normal_and_the_way_back_is_no_second_alarm),
+		cmocka_unit_test(what_was_constant_and_changes_counts_once_and_boundedly),
+		cmocka_unit_test(one_outlier_in_training_blinds_nobody),
+		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),
+		cmocka_unit_test(a_counter_that_begins_anew_is_no_anomaly),
+		cmocka_unit_test(time_that_does_not_advance_is_refused_and_counted),
+		cmocka_unit_test(series_come_and_go_and_are_known_again),
+		cmocka_unit_test(a_shadow_scores_and_does_not_act),
+		cmocka_unit_test(rows_of_one_step_are_learned_once),
+		cmocka_unit_test(nothing_allocates_once_it_runs),
+		cmocka_unit_test(a_loaded_model_scores_as_the_one_saved),
+		cmocka_unit_test(an_empty_fleet_begins_with_the_models_threshold),
+		cmocka_unit_test(a_damaged_model_is_refused_and_the_pipeline_goes_on),
+		cmocka_unit_test(a_model_of_another_detector_is_refused),
+		cmocka_unit_test(merged_models_know_both_hosts),
+		cmocka_unit_test(what_all_pods_do_is_nobodys_fault),
+		cmocka_unit_test(slow_traces_are_kept_within_the_budget),
+		cmocka_unit_test(verdicts_alone_keep_no_more_than_the_budget),
+		cmocka_unit_test(other_pods_verdicts_fill_half_of_the_budget),
+		cmocka_unit_test(sets_beyond_the_bound_are_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""sidelight replay over days that are made here: its contract, and what is wrong is said."""
+import csv
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+EXE = sys.argv[1]
+STEP, PODS, ROWS = 60, 6, 700
+T0 = 1700000000
+TRAIN = f'{T0 + 300 * STEP}:{T0 + ROWS * STEP}'
+SCORE = f'{T0}:{T0 + 299 * STEP + STEP // 2}'
+FAULTS = [(100, 2), (150, 4), (200, 0)]  # row, pod
+NAMES = ['cpu', 'memory', 'requests', 'latency', 'errors', 'threads']
+folder = tempfile.mkdtemp(prefix='sl-replay-')
+
+
+def expect(good, what):
+    if not good:
+        print('FAILED:', what)
+        shutil.rmtree(folder, ignore_errors=True)
+        sys.exit(1)
+
+
+def make(name, change=None):
+    """A day of PODS pods; change(pod, lines) may spoil a file."""
+    rnd = random.Random(7)
+    day = os.path.join(folder, name)
+    os.makedirs(os.path.join(day, 'metrics'))
+    for p in range(PODS):
+        lines = ['TimeStamp,' + ','.join(NAMES)]
+        for r in range(ROWS):
+            row = [50 + 5 * rnd.gauss(0, 1), 4e8 + 1e6 * rnd.gauss(0, 1), 20 + 3 * rnd.gauss(0, 1),
+                   0.1 + 0.01 * rnd.gauss(0, 1), float(rnd.random() < 0.1), 8]
+            if any(at <= r < at + 3 and pod == p for at, pod in FAULTS):
+                row[0] += 300
+                row[3] += 2
+            lines.append(f'{T0 + r * STEP + rnd.randrange(2)},' + ','.join(map(repr, row)))
+        if change:
+            lines = change(p, lines)
+        with open(os.path.join(day, 'metrics', f'pod{p}.csv'), 'w') as f:
+            f.write('\n'.join(lines) + '\n')
+    # The truth is there, and unreadable as a file: whoever opens it fails.
+    os.mkdir(os.path.join(day, 'faults.csv'))
+    return day
+
+
+def replay(day, *args, code=0):
+    p = subprocess.run([EXE, 'replay', day, *args], capture_output=True, text=True, timeout=60)
+    expect(p.returncode == code, f'{args}: exit {p.returncode}, not {code}: {p.stderr}')
+    return p
+
+
+def verdicts(day, *args):
+    p = replay(day, '--train', TRAIN, '--score', SCORE, '--verdicts', '-', *args)
+    lines = p.stdout.splitlines()
+    expect(lines[0] == 'unix_s,pod,score,anomalous,blame1,blame2,blame3', lines[0])
+    return list(csv.DictReader(lines)), p
+
+
+def faults_are_flagged_and_blamed(day):
+    for detector in ('combined', 'threshold', 'mad', 'autoencoder'):
+        rows, _ = verdicts(day, '--detector', detector)
+        expect(len(rows) == PODS * 300, f'{len(rows)} rows')
+        for at, pod in FAULTS:
+            window = [r for r in rows if 0 <= int(r['unix_s']) - T0 - at * STEP < 3 * STEP]
+            # Across pods, scores of the others are rough.
+            if detector != 'combined':
+                window = [r for r in window if r['pod'] == f'pod{pod}']
+            worst = max(window, key=lambda r: float(r['score']))
+            expect(worst['pod'] == f'pod{pod}' and worst['anomalous'] == '1', f'{detector}: {worst}')
+            expect(worst['blame1'] in ('cpu', 'latency'), f'{detector}: {worst}')
+        quiet = [r for r in rows if not any(
+            0 <= int(r['unix_s']) - T0 - at * STEP < 10 * STEP for at, _ in FAULTS)]
+        share = sum(r['anomalous'] == '1' for r in quiet) / len(quiet)
+        # One an hour and pod is one row in 60; each pod's threshold comes from 400 rows.
+        expect(share < 0.06, f'{detector}: {share:.3f} of the quiet rows')
+
+
+def equal_options_give_equal_bytes(day):
+    for detector in ('combined', 'autoencoder', 'fd'):
+        a = verdicts(day, '--detector', detector, '--seed', '3')[1].stdout
+        expect(a == verdicts(day, '--detector', detector, '--seed', '3')[1].stdout, detector)
+
+
+def ranges_may_be_several(day):
+    half = T0 + 500 * STEP
+    p = replay(day, '--train', f'{T0 + 300 * STEP}:{half}', '--train', f'{half + 1}:', '--score',
+               SCORE, '--verdicts', '-')
+    expect(len(p.stdout.splitlines()) == PODS * 300 + 1, 'rows')
+
+
+def traces_are_kept_within_the_budget(day):
+    rnd = random.Random(5)
+    path = os.path.join(day, 'traces.csv')
+    slow = set()
+    with open(path, 'w') as f:
+        f.write('trace_id,start_unix_ns,end_unix_ns,root_operation,root_pod,spans,pods\n')
+        for i in range(6000):
+            start = T0 * 10**9 + i * 3 * 10**9
+            at = i * 3 // STEP
+            faulty = any(a <= at < a + 3 for a, _ in FAULTS)
+            ms = rnd.lognormvariate(3, 0.3) * (15 if faulty and i % 2 else 1)
+            if faulty and i % 2:
+                slow.add(f't{i}')
+            f.write(f't{i},{start},{start + int(ms * 1e6)},op,pod{i % 2 * 2},9,pod0|pod2\n')
+        f.write('bad,12,11,op,pod0,9,pod0\nworse\n')
+    kept = {}
+    for args in ((), ('--no-latency',)):
+        p = replay(day, '--train', TRAIN, '--score', SCORE, '--traces', path, '--keep', '-',
+                   '--budget', '0.05', *args)
+        rows = list(csv.DictReader(p.stdout.splitlines()))
+        expect(list(rows[0]) == ['trace_id', 'kept', 'reason'] and len(rows) == 6000, rows[0])
+        kept[args] = {r['trace_id']: r['reason'] for r in rows if r['kept'] == '1'}
+        expect(len(kept[args]) <= 300, f'{len(kept[args])} kept')
+        expect('2 rows of traces malformed' in p.stderr, p.stderr)
+    expect(slow <= set(kept[()]), 'slow traces are missing')
+    expect(set(kept[('--no-latency',)].values()) <= {'verdict'}, 'latency was to be ignored')
+
+
+def a_shadow_and_drift_are_reported(day):
+    plain = verdicts(day)[1].stdout
+    p = verdicts(day, '--shadow', 'mad')[1]
+    expect(p.stdout == plain, 'a shadow must not act')
+    said = [x for x in p.stderr.splitlines() if 'its shadow mad' in x]
+    expect(len(said) == 1 and 'of 1800 rows combined flagged' in said[0] and
+           ', both 0' not in said[0], p.stderr)
+    expect('drift' not in p.stderr, p.stderr)
+
+    def restless(pod, lines):
+        """Noise that doubles for two hours, of one pod: seldom an alarm, but not what it was."""
+        if pod == 4:
+            for i in range(120, 240):
+                v = lines[i].split(',')
+                v[1:5] = [repr(m + 2.5 * (float(x) - m))
+                          for x, m in zip(v[1:5], (50, 4e8, 20, 0.1))]
+                lines[i] = ','.join(v)
+        return lines
+
+    p = verdicts(make('drift', restless), '--frozen')[1]
+    expect('drift: 1 of 6 pods' in p.stderr and 'pod4 first' in p.stderr, p.stderr)
+
+
+def spoil(p, lines):
+    if p == 0:
+        lines[10] = 'garbage'
+        lines[11] += ',1'
+        lines[12] = lines[12].replace(',', ',x', 1)
+        lines[13] = lines[13].split(',')[0] + ',,,,,,'
+    if p == 1:
+        lines = lines[:1]
+    if p == 2:
+        lines[20], lines[21] = lines[21], lines[20]
+        del lines[30:35]
+    if p == 3:
+        lines = ['']
+    return lines
+
+
+def what_is_wrong_is_counted_and_said():
+    day = make('spoilt', spoil)
+    rows, p = verdicts(day)
+    for what in ('2 files without values', '2 rows malformed', '1 values malformed',
+                 '6 values missing', '1 rows whose time went backwards'):
+        expect(what in p.stderr, f'{what}: {p.stderr}')
+    expect({r['pod'] for r in rows} == {'pod0', 'pod2', 'pod4', 'pod5'}, 'pods')
+
+
+def a_broken_clock_is_repaired_and_said():
+    def jump(p, lines):
+        if p == 3:
+            for i in range(1, len(lines)):
+                t, rest = lines[i].split(',', 1)
+                lines[i] = f'{int(t) + 200000000 - (i % 50 == 0) * 90000},{rest}'
+        return lines
+
+    day = make('clock', jump)
+    rows, p = verdicts(day)
+    expect('pod3: its clock is broken' in p.stderr and '1 clocks repaired' in p.stderr, p.stderr)
+    expect(sum(r['pod'] == 'pod3' for r in rows) == 300, 'rows of pod3')
+
+
+def a_pod_without_rows_to_train_is_said(day):
+    def late(p, lines):
+        return lines[:250] if p == 5 else lines
+
+    short = make('short', late)
+    rows, p = verdicts(short)
+    expect('pod5: no row in the ranges of --train' in p.stderr, p.stderr)
+    first = [r for r in rows if r['pod'] == 'pod5'][:70]
+    expect(all(r['score'] == '0' and r['anomalous'] == '0' for r in first), 'it knows nothing yet')
+    p = replay(day, '--train', '1:2', '--verdicts', '-', code=1)
+    expect('--train: no pod has a row there' in p.stderr, p.stderr)
+
+
+def bad_options_are_said_in_one_line(day):
+    for args in (('--train', 'x:y', '--verdicts', '-'), ('--train', '5:4', '--verdicts', '-'),
+                 ('--verdicts', '-', '--detector', 'magic'), (), ('--verdicts', '-', 'two'),
+                 ('--verdicts', '-', '--score', '1:2', '--score', '3:4')):
+        p = replay(day, *args, code=2)
+        expect(len(p.stderr.splitlines()) == 1, p.stderr)
+    p = replay(os.path.join(folder, 'none'), '--verdicts', '-', code=1)
+    expect(len(p.stderr.splitlines()) == 1, p.stderr)
+    p = replay(day, '--verdicts', '/dev/full', code=1)
+    expect('/dev/full' in p.stderr, p.stderr)
+    p = replay(day, '--keep', '-', '--traces', os.path.join(day, 'metrics', 'pod0.csv'), code=1)
+    expect("no column 'trace_id'" in p.stderr, p.stderr)
+
+
+def rows_of_a_tenth_of_a_second_and_counters_are_read():
+    """A counter that only ever grows is no anomaly; that its rate doubles is one, of its name."""
+    day = os.path.join(folder, 'fast')
+    os.makedirs(os.path.join(day, 'metrics'))
+    rnd = random.Random(3)
+    for pod in range(2):
+        count = 0
+        with open(os.path.join(day, 'metrics', f'p{pod}.csv'), 'w') as f:
+            f.write('TimeStamp,cpu,requests_total{code="200"},flat\n')
+            for i in range(6000):
+                count += 10 + rnd.randrange(5) + (30 if pod == 1 and 5500 <= i < 5530 else 0)
+                f.write(f'{T0 + i / 10:.3f},{50 + rnd.gauss(0, 1):.3f},{count},1\n')
+    p = replay(day, '--train', f'{T0}:{T0 + 400}', '--score', f'{T0 + 401}:', '--verdicts', '-',
+               '--false-alarms', '60')
+    rows = list(csv.DictReader(p.stdout.splitlines()))
+    expect(rows[2]['unix_s'] == f'{T0 + 401}.100000' and len(rows) == 2 * 1990, f'{len(rows)} rows')
+    worst = max(rows, key=lambda r: float(r['score']))
+    at = float(worst['unix_s']) - T0
+    expect(worst['pod'] == 'p1' and 550 <= at < 554 and worst['anomalous'] == '1' and
+           worst['blame1'] == 'requests_total{code="200"}', worst)
+
+
+def main():
+    rows_of_a_tenth_of_a_second_and_counters_are_read()
+    day = make('day')
+    faults_are_flagged_and_blamed(day)
+    equal_options_give_equal_bytes(day)
+    ranges_may_be_several(day)
+    traces_are_kept_within_the_budget(day)
+    a_shadow_and_drift_are_reported(day)
+    what_is_wrong_is_counted_and_said()
+    a_broken_clock_is_repaired_and_said()
+    a_pod_without_rows_to_train_is_said(day)
+    bad_options_are_said_in_one_line(day)
+
+
+try:
+    main()
+finally:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The agent between a collector and a publisher: what is handed on, and what never is. */
+#include "../agent/fixture.h"
+
+#include <sys/socket.h>
+
+/* A sound one, but for what is said otherwise. */
+#pragma GCC diagnostic ignored "-Woverride-init"
+#define VERDICT(...)                                                                          \
+	(struct sl_msg_verdict)                                                               \
+	{                                                                                     \
+		.instance = 70, .ttl_ns = 1000 * MS, .score = 2.5, .time_ns = 99, __VA_ARGS__ \
+	}
+
+struct scene {
+	struct sl_agent a;
+	struct fake region;
+	struct conn *publisher, *collector;
+	int told; /* the publisher's end of its connection */
+};
+
+static void up(struct scene *s)
+{
+	int ends[2];
+
+	agent_up(&s->a, (struct sl_agent_opts){0});
+	assert_int_equal(board_init(&s->a), 0);
+	s->region = fake_make(70, 1, SEALED);
+	s->publisher = conn_as(&s->a, 1000);
+	admitted(&s->a, s->publisher, &s->region);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
+	s->publisher->fd = ends[0];
+	s->told = ends[1];
+	s->collector = conn_up(&s->a);
+	say(&s->a, s->collector, SL_MSG_SUBSCRIBE, "", 0, -1);
+	close(hear(s->collector).fd);
+}
+
+static void down(struct scene *s)
+{
+	board_fini(&s->a);
+	agent_fini(&s->a);
+	fake_free(&s->region);
+	close(s->told);
+}
+
+static void later(struct scene *s)
+{
+	s->a.clock += 20 * MS;
+	agent_expire(&s->a, agent_now(&s->a));
+}
+
+/* Was the publisher told, and of what? */
+static bool told(struct scene *s, struct sl_msg_verdict *v)
+{
+	struct {
+		struct sl_msg msg;
+		struct sl_msg_verdict v;
+	} p;
+	ssize_t n = recv(s->told, &p, sizeof(p), MSG_TRUNC);
+
+	if (n < 0)
+		return false;
+	assert_int_equal(n, sizeof(p));
+	assert_int_equal(p.msg.magic, SL_MSG_MAGIC);
+	assert_int_equal(p.msg.type, SL_MSG_VERDICT);
+	assert_int_equal(p.msg.length, sizeof(p.v));
+	*v = p.v;
+	return true;
+}
+
+static void send_verdict(struct scene *s, struct sl_msg_verdict v)
+{
+	later(s);
+	say(&s->a, s->collector, SL_MSG_VERDICT, &v, sizeof(v), -1);
+}
+
+static void a_verdict_reaches_its_publisher_and_nobody_answers(void **state)
+{
+	struct sl_msg_verdict v;
+	struct scene s = {0};
+
+	(void)state;
+	up(&s);
+	send_verdict(&s, VERDICT(.flags = SL_VERDICT_ANOMALOUS));
+	assert_true(told(&s, &v));
+	assert_int_equal(v.instance, 70);
+	assert_int_equal(v.flags, SL_VERDICT_ANOMALOUS);
+	assert_int_equal(v.ttl_ns, 1000 * MS);
+	assert_int_equal(v.time_ns, 99);
+	assert_true(v.score == 2.5);
+	assert_false(told(&s, &v));
+	assert_int_equal(hear(s.collector).type, 0);
+	assert_int_equal(s.a.n.verdicts, 1);
+	down(&s);
+}
+
+static void only_an_admitted_consumer_may_say_it(void **state)
+{
+	struct sl_msg_verdict v = VERDICT(.flags = 0);
+	struct scene s = {0};
+	struct conn *c;
+
+	(void)state;
+	up(&s);
+	c = conn_up(&s.a); /* that has not subscribed */
+	say(&s.a, c, SL_MSG_VERDICT, &v, sizeof(v), -1);
+	assert_int_equal(hear(c).refused.error, EPROTO);
+	assert_true(c->hang_up);
+
+	c = conn_as(&s.a, 1001); /* a publisher, about another */
+	s.region.instance = 70;
+	struct fake other = fake_make(71, 1, SEALED);
+	admitted(&s.a, c, &other);
+	say(&s.a, c, SL_MSG_VERDICT, &v, sizeof(v), -1);
+	assert_int_equal(hear(c).refused.error, EPROTO);
+	fake_free(&other);
+
+	c = conn_as(&s.a, 1002); /* one that may not subscribe */
+	say(&s.a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
+	assert_int_equal(hear(c).refused.error, EPERM);
+	say(&s.a, c, SL_MSG_VERDICT, &v, sizeof(v), -1);
+	assert_false(told(&s, &v));
+	assert_int_equal(s.a.n.verdicts, 0);
+	down(&s);
+}
+
+static void what_cannot_be_ends_the_connection(void **state)
+{
+	const struct sl_msg_verdict lies[] = {
+		VERDICT(.flags = 2),
+		VERDICT(.ttl_ns = 0),
+		VERDICT(.score = -1),
+		VERDICT(.ttl_ns = SL_VERDICT_TTL_MAX + 1),
+		VERDICT(.score = __builtin_nan("")),
+		VERDICT(.score = __builtin_inf()),
+		VERDICT(.instance = 0),
+	};
+	struct sl_msg_verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		struct scene s = {0};
+
+		up(&s);
+		send_verdict(&s, lies[i]);
+		assert_int_equal(hear(s.collector).refused.error, EBADMSG);
+		assert_true(s.collector->hang_up);
+		assert_false(told(&s, &v));
+		down(&s);
+	}
+}
+
+static void what_cannot_be_handed_on_is_counted(void **state)
+{
+	struct sl_msg_verdict v;
+	struct scene s = {0};
+	uint64_t sent = 0;
+
+	(void)state;
+	up(&s);
+	send_verdict(&s, VERDICT(.instance = 12345));
+	assert_int_equal(s.a.n.verdicts_unknown, 1);
+
+	send_verdict(&s, VERDICT(.flags = 0));
+	say(&s.a, s.collector, SL_MSG_VERDICT, &VERDICT(.flags = 1), sizeof(v), -1); /* at once */
+	assert_int_equal(s.a.n.verdicts_lost, 1);
+	assert_true(told(&s, &v));
+	assert_int_equal(v.flags, 0);
+	assert_false(told(&s, &v));
+
+	/* A publisher that takes nothing is not dropped for it, nor is anything kept for it. */
+	while (s.a.n.verdicts_lost == 1 && sent++ < 100000)
+		send_verdict(&s, VERDICT(.flags = 1));
+	assert_int_equal(s.a.n.verdicts_lost, 2);
+	assert_false(s.publisher->gone);
+	assert_int_equal(s.publisher->out_count, 0);
+	while (told(&s, &v))
+		;
+	send_verdict(&s, VERDICT(.flags = 0));
+	assert_true(told(&s, &v));
+
+	conn_close(&s.a, s.publisher);
+	later(&s);
+	send_verdict(&s, VERDICT(.flags = 1));
+	assert_int_equal(s.a.n.verdicts_unknown + s.a.n.verdicts_lost, 4);
+	down(&s);
+}
+
+static void the_status_shows_it_until_it_expires(void **state)
+{
+	struct scene s = {0};
+	struct region *r;
+
+	(void)state;
+	up(&s);
+	r = region_by_instance(&s.a, 70);
+	assert_null(verdict_of(&s.a, r));
+	send_verdict(&s, VERDICT(.flags = 1));
+	assert_int_equal(verdict_of(&s.a, r)->flags, 1);
+	s.a.clock += 999 * MS;
+	assert_non_null(verdict_of(&s.a, r));
+	s.a.clock += 1 * MS;
+	assert_null(verdict_of(&s.a, r));
+	down(&s);
+}
+
+static void write_board(struct scene *s, uint32_t entry, struct sl_msg_verdict v)
+{
+	uint64_t *line = s->a.board + 8 * (size_t)entry;
+
+	later(s);
+	memcpy(line, &v, sizeof(v));
+	line[7] = sl_line_check(line);
+}
+
+static void a_line_of_the_board_is_believed_only_if_it_holds(void **state)
+{
+	struct sl_msg_verdict v;
+	struct scene s = {0};
+
+	(void)state;
+	up(&s);
+	write_board(&s, 3, VERDICT(.flags = 1));
+	board_notice(&s.a, 3);
+	assert_true(told(&s, &v));
+	assert_int_equal(v.flags, 1);
+
+	for (int i = 0; i < 64; i++) { /* any byte of it torn */
+		write_board(&s, 3, VERDICT(.flags = 1));
+		((uint8_t *)(s.a.board + 24))[i] ^= 0x40;
+		board_notice(&s.a, 3);
+	}
+	assert_int_equal(s.a.n.verdicts_refused, 64);
+	write_board(&s, 3, VERDICT(.score = __builtin_nan("")));
+	board_notice(&s.a, 3);
+	board_notice(&s.a, s.a.slot_count); /* outside of it */
+	board_notice(&s.a, UINT32_MAX);
+	board_notice(&s.a, 4); /* never written */
+	assert_int_equal(s.a.n.verdicts_refused, 68);
+	assert_false(told(&s, &v));
+	down(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_verdict_reaches_its_publisher_and_nobody_answers),
+		cmocka_unit_test(only_an_admitted_consumer_may_say_it),
+		cmocka_unit_test(what_cannot_be_ends_the_connection),
+		cmocka_unit_test(what_cannot_be_handed_on_is_counted),
+		cmocka_unit_test(the_status_shows_it_until_it_expires),
+		cmocka_unit_test(a_line_of_the_board_is_believed_only_if_it_holds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

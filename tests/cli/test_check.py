@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""'make check' counts every skip, also that of one part of a program, with its reason: in a small
+project of its own, scripts/check builds and runs tests that pass, fail and skip in each way."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+check = sys.argv[1]
+
+PROGRAM = r'''
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void runs(void **state) { (void)state; }
+static void fails(void **state) { (void)state; fail(); }
+static void says_why(void **state) { (void)state; puts("SKIP: no moon"); skip(); }
+static void returns(void **state) { (void)state; print_message("SKIP: no sun\n"); }
+static void says_nothing(void **state) { (void)state; skip(); }
+static void leaves(void **state) { (void)state; puts("SKIP: no stars"); fflush(stdout); exit(77); }
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest mixed[] = {cmocka_unit_test(runs), cmocka_unit_test(says_why),
+					   cmocka_unit_test(returns)};
+	const struct CMUnitTest none[] = {cmocka_unit_test(says_why)};
+	const struct CMUnitTest silent[] = {cmocka_unit_test(runs), cmocka_unit_test(says_nothing)};
+	const struct CMUnitTest broken[] = {cmocka_unit_test(says_why), cmocka_unit_test(fails)};
+	const struct CMUnitTest whole[] = {cmocka_unit_test(leaves)};
+
+	if (argc < 2 || !strcmp(argv[1], "mixed"))
+		return cmocka_run_group_tests(mixed, NULL, NULL);
+	if (!strcmp(argv[1], "none"))
+		return cmocka_run_group_tests(none, NULL, NULL);
+	if (!strcmp(argv[1], "silent"))
+		return cmocka_run_group_tests(silent, NULL, NULL);
+	if (!strcmp(argv[1], "whole"))
+		return cmocka_run_group_tests(whole, NULL, NULL);
+	return cmocka_run_group_tests(broken, NULL, NULL);
+}
+'''
+MESON = '''
+project('small', 'c')
+p = executable('p', 'p.c', dependencies: dependency('cmocka'))
+foreach n : ['mixed', 'none', 'silent', 'broken', 'whole']
+  test(n, p, args: [n], suite: ['unit'])
+endforeach
+sh = find_program('sh')
+test('script', sh, args: ['-c', 'echo "[0] SKIP: one: no wind"; echo "SKIP: no rain"'],
+  suite: ['e2e'])
+test('absent', sh, args: ['-c', 'echo "SKIP: no sea"; exit 77'], suite: ['e2e'])
+test('mute', sh, args: ['-c', 'exit 77'], suite: ['e2e'])
+'''
+WANTED = {
+    ('mixed', 'pass', ''), ('mixed/says_why', 'skip', 'no moon'), ('mixed/returns', 'skip', 'no sun'),
+    ('none/says_why', 'skip', 'no moon'),
+    ('silent', 'pass', ''), ('silent/says_nothing', 'fail', ''),
+    ('broken', 'fail', ''), ('broken/says_why', 'skip', 'no moon'),
+    ('whole/leaves', 'skip', 'no stars'),
+    ('script', 'pass', ''), ('script', 'skip', 'one: no wind'), ('script', 'skip', 'no rain'),
+    ('absent', 'skip', 'no sea'),
+    ('mute', 'fail', ''),
+}
+
+d = tempfile.mkdtemp(prefix='check-')
+try:
+    os.mkdir(os.path.join(d, 'scripts'))
+    mine = shutil.copy(check, os.path.join(d, 'scripts'))
+    for name, text in (('p.c', PROGRAM), ('meson.build', MESON)):
+        with open(os.path.join(d, name), 'w') as f:
+            f.write(text)
+    # The meson that runs this test has settings of its own in the environment.
+    env = {k: v for k, v in os.environ.items() if not k.startswith('MESON_')}
+    p = subprocess.run([mine, '--only', 'native'], stdin=subprocess.DEVNULL, capture_output=True,
+                       text=True, timeout=120, env=env)
+    with open(os.path.join(d, 'build-check', 'results.json')) as f:
+        found = {(r['name'], r['result'], r['reason']) for r in json.load(f)
+                 if r['step'] == 'native'}
+finally:
+    shutil.rmtree(d)
+
+text = '\n'.join('  | ' + line for line in (p.stdout + p.stderr).splitlines())
+for what, difference in (('missing', WANTED - found), ('too much', found - WANTED)):
+    if difference:
+        print(f'FAILED: {what}: {sorted(difference)}\n{text}')
+        sys.exit(1)
+passed, failed, skipped = (sum(w[1] == r for w in WANTED) for r in ('pass', 'fail', 'skip'))
+passed += 1  # the build
+last = p.stdout.rstrip().split('\n')[-1]
+if p.returncode != 1 or last != f'{passed} passed, {failed} failed, {skipped} skipped':
+    print(f'FAILED: exit {p.returncode}, "{last}"\n{text}')
+    sys.exit(1)
+for name, result, reason in WANTED:
+    if result == 'skip' and not re.search(rf'^SKIPPED native: {name}: {reason}', p.stdout, re.M):
+        print(f'FAILED: the reason of {name} is not shown\n{text}')
+        sys.exit(1)

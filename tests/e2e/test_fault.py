@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_fault.py SIDELIGHT EXAMPLES KIND... - a service that breaks is found by its own metrics, is
+told of it and told again when it is over: from the injection to its log level. The first kind is
+injected by 'sidelight demo --fault', the others by hand, as its banner says."""
+import json
+import shutil
+import sys
+import tempfile
+import time
+import urllib.request
+
+from harness import Part, check, get, skip, until, workdir
+
+sidelight, examples, *kinds = sys.argv[1:]
+# What may be blamed: metrics that the fault moves itself.
+BLAME = {
+    'cpu': ('shop_cpu_seconds', 'http_request_duration_seconds'),
+    'slow': ('shop_database_duration_seconds', 'http_request_duration_seconds',
+             'http_requests_in_flight'),
+    'errors': ('http_requests_total', 'http_response_bytes'),
+    'leak': ('shop_cache_bytes', 'shop_cpu_seconds', 'http_request_duration_seconds'),
+}
+
+if not shutil.which('wrk'):
+    skip('wrk is not installed')
+demo = Part(sidelight, 'demo', '--examples', examples, '--listen', '127.0.0.1:0', '--shop-listen',
+            '127.0.0.1:0', '--period', '10ms', '--warm-up', '20s', '--fault', f'{kinds[0]}@3',
+            env={'TMPDIR': tempfile.mkdtemp(dir=workdir())})
+ready = demo.ready(90)
+
+
+def api(path):
+    return json.loads(get(ready['page'] + 'api/v1/' + path))
+
+
+def logged():
+    """Lines that the shop wrote."""
+    with open(ready['shop_log']) as f:
+        return f.read()
+
+
+def anomalies(above):
+    return [a for a in api('anomalies')['anomalies'] if a['pod'] == 'shop-0' and a['id'] > above]
+
+
+def inject(kind):
+    query = f"{ready['shop']}/fault?kind={kind}&seconds=3"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(query, method='POST'), timeout=20) as answer:
+        check(answer.status == 200, f'{kind} was not taken', demo)
+
+
+above, told, over = 0, 0, 0
+for i, kind in enumerate(kinds):
+    if i:
+        inject(kind)
+    else:
+        check(until(lambda: any(o.startswith(f'fault {kind}: injected') for o in demo.out), 90),
+              'no fault was injected', demo)
+    begin = time.time()
+    found = until(lambda: anomalies(above), 8)
+    # Little was learned, and faults before this one were learned from, too: it may take another.
+    for _ in range(2):
+        if not found:
+            inject(kind)
+            begin = time.time()
+            found = until(lambda: anomalies(above), 8)
+    check(found, f'{kind} was not found', demo)
+    # Detected by what the fault does, in the anomaly that it began or joined.
+    names = until(lambda: [b['metric'] for a in anomalies(above) for b in a['blame']
+                           if b['metric'].startswith(BLAME[kind])], 10)
+    check(names, f'{kind}: blamed {anomalies(above)}', demo)
+    print(f'{kind}: {names[0]}, {time.time() - begin:.2f} s')
+    # The service hears of it, and acts.
+    check(until(lambda: logged().count('log level is now debug') > told, 20),
+          f'{kind}: the shop was not told', demo)
+    told = logged().count('log level is now debug')
+    check(until(lambda: 'shop: debug ' in logged()), 'nothing was logged', demo)
+    # Samples from before the fault are there, at the resolution of the rounds (10 ms; some are late).
+    history = api(f"history?series={found[0]['instance']}/0&last=60s&points=10000")['series'][0]
+    check(sum(begin - 2 < t < begin - 1 for t in history['t']) > 20,
+          f'{kind}: the second before it is gone', demo)
+    # It ends, and the service hears of that, too. If the machine itself is no longer as it was when
+    # the demo learned, that becomes normal after two minutes.
+    check(until(lambda: time.time() > begin + 4 and all(a['end'] for a in anomalies(0)), 300),
+          f'{kind}: does not end', demo)
+    check(until(lambda: logged().count('log level is now info') ==
+                logged().count('log level is now debug'), 40),
+          f'{kind}: the shop was not told that it is over: {logged()[-600:]}', demo)
+    above = max(a['id'] for a in anomalies(0))
+    told = logged().count('log level is now debug')
+check(any(o.startswith(f'fault {kinds[0]}: found') for o in demo.out), 'it is not printed', demo)
+check(demo.stop() == 0, 'the demo ends cleanly', demo)

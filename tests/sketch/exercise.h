@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exercise.h - loads bytes as a sketch of every kind and, if one is taken, uses all of it: what is
+ * saved again are the same bytes, and no query or update does harm. For tests and fuzz_sketch.
+ */
+#ifndef SL_TESTS_SKETCH_EXERCISE_H
+#define SL_TESTS_SKETCH_EXERCISE_H
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sketch/count_min.h"
+#include "sketch/count_sketch.h"
+#include "sketch/ddsketch.h"
+#include "sketch/fd.h"
+#include "sketch/hll.h"
+#include "sketch/kll.h"
+#include "sketch/space_saving.h"
+#include "sketch/wire.h"
+
+static inline void must(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+/*
+ * static void *KIND_saved(s, *bytes), checked against a buffer that is too small, and
+ * static struct sl_KIND *KIND_taken(data, size): NULL, or a sketch that saves as these bytes.
+ */
+#define EXERCISE_FRAME(kind)                                                                       \
+	static inline void *kind##_saved(const struct sl_##kind *s, size_t *bytes)                 \
+	{                                                                                          \
+		void *buf;                                                                         \
+                                                                                                   \
+		*bytes = sl_##kind##_save_bytes(s);                                                \
+		buf = malloc(*bytes);                                                              \
+		must(buf && sl_##kind##_save(s, buf, *bytes - 1) == -ENOSPC);                      \
+		must(sl_##kind##_save(s, buf, *bytes) == (int64_t)*bytes);                         \
+		return buf;                                                                        \
+	}                                                                                          \
+                                                                                                   \
+	static inline struct sl_##kind *kind##_taken(const void *data, size_t size)                \
+	{                                                                                          \
+		struct sl_##kind *s = NULL;                                                        \
+		int rc = sl_##kind##_load(&s, data, size);                                         \
+		size_t bytes;                                                                      \
+		void *again;                                                                       \
+                                                                                                   \
+		must(rc == 0 || rc == -EINVAL || rc == -EPROTONOSUPPORT || rc == -ENOMEM);         \
+		must(!rc == (s != NULL));                                                          \
+		if (!s)                                                                            \
+			return NULL;                                                               \
+		again = kind##_saved(s, &bytes);                                                   \
+		must(bytes == size && !memcmp(again, data, size));                                 \
+		free(again);                                                                       \
+		return s;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	/* Saved and loaded again. */                                                              \
+	static inline struct sl_##kind *kind##_copy(const struct sl_##kind *s)                     \
+	{                                                                                          \
+		size_t bytes;                                                                      \
+		void *buf = kind##_saved(s, &bytes);                                               \
+		struct sl_##kind *copy = kind##_taken(buf, bytes);                                 \
+                                                                                                   \
+		must(copy);                                                                        \
+		free(buf);                                                                         \
+		return copy;                                                                       \
+	}                                                                                          \
+                                                                                                   \
+	static inline bool kind##_same(const struct sl_##kind *a, const struct sl_##kind *b)       \
+	{                                                                                          \
+		size_t an, bn;                                                                     \
+		void *as = kind##_saved(a, &an), *bs = kind##_saved(b, &bn);                       \
+		bool same = an == bn && !memcmp(as, bs, an);                                       \
+                                                                                                   \
+		free(as);                                                                          \
+		free(bs);                                                                          \
+		return same;                                                                       \
+	}
+
+EXERCISE_FRAME(fd)
+EXERCISE_FRAME(ddsketch)
+EXERCISE_FRAME(kll)
+EXERCISE_FRAME(hll)
+EXERCISE_FRAME(count_min)
+EXERCISE_FRAME(count_sketch)
+EXERCISE_FRAME(space_saving)
+
+static inline void exercise_fd(const void *data, size_t size)
+{
+	struct sl_fd *s = fd_taken(data, size), *other;
+	float *row;
+	uint32_t d;
+
+	if (!s)
+		return;
+	other = fd_copy(s);
+	d = sl_fd_dims(s);
+	row = calloc((size_t)d * 2, sizeof(*row));
+	for (uint32_t i = 0; i < 2 * sl_fd_rows(s) + 3 && i < 40; i++) {
+		row[i * 7 % d] += (float)i - 3;
+		must(sl_fd_update(s, row) == 0);
+	}
+	must(isfinite(sl_fd_residual(s, 3, row, row + d)));
+	must(sl_fd_merge(s, other) == 0);
+	must(sl_fd_decay(s, 0.5) == 0);
+	sl_fd_compress(s);
+	must(sl_fd_rank(s) <= sl_fd_rows(s));
+	must(isfinite(sl_fd_residual(s, sl_fd_rows(s), row, row + d)));
+	must(isfinite(sl_fd_shrunk(s)) && isfinite(sl_fd_energy(s)));
+	sl_fd_free(other);
+	other = fd_copy(s);
+	sl_fd_free(other);
+	sl_fd_clear(s);
+	must(sl_fd_rank(s) == 0);
+	sl_fd_free(s);
+	free(row);
+}
+
+static inline void exercise_ddsketch(const void *data, size_t size)
+{
+	struct sl_ddsketch *s = ddsketch_taken(data, size), *other;
+	int rc;
+
+	if (!s)
+		return;
+	other = ddsketch_copy(s);
+	for (int i = -320; i < 310; i += 9) {
+		rc = sl_ddsketch_add(s, (i & 1 ? 1 : -1) * pow(10, i), 1);
+		must(rc == 0 || rc == -EINVAL || rc == -EOVERFLOW);
+	}
+	rc = sl_ddsketch_merge(s, other);
+	must(rc == 0 || rc == -EOVERFLOW);
+	if (sl_ddsketch_count(s)) {
+		double before = sl_ddsketch_quantile(s, 0);
+
+		for (double q = 0; q <= 1; q += 0.125) {
+			double x = sl_ddsketch_quantile(s, q);
+
+			must(x >= before);
+			before = x;
+		}
+		must(isfinite(before));
+	}
+	must(sl_ddsketch_exact_from(s) >= 0);
+	sl_ddsketch_free(other);
+	sl_ddsketch_free(ddsketch_copy(s));
+	sl_ddsketch_clear(s);
+	must(sl_ddsketch_count(s) == 0);
+	sl_ddsketch_free(s);
+}
+
+static inline void exercise_kll(const void *data, size_t size)
+{
+	struct sl_kll *s = kll_taken(data, size), *other;
+	int rc;
+
+	if (!s)
+		return;
+	other = kll_copy(s);
+	for (int i = 0; i < 300; i++) {
+		rc = sl_kll_add(s, i * 0.37);
+		must(rc == 0 || rc == -EOVERFLOW);
+	}
+	rc = sl_kll_merge(s, other);
+	must(rc == 0 || rc == -EOVERFLOW);
+	if (sl_kll_count(s)) {
+		double before = sl_kll_quantile(s, 0);
+
+		for (double q = 0; q <= 1; q += 0.125) {
+			double x = sl_kll_quantile(s, q);
+
+			must(x >= before);
+			before = x;
+		}
+	}
+	must(sl_kll_rank(s, 17) <= (double)sl_kll_count(s));
+	must(sl_kll_error(s, 0.01) >= 0);
+	sl_kll_free(other);
+	sl_kll_free(kll_copy(s));
+	sl_kll_clear(s);
+	must(isnan(sl_kll_quantile(s, 0.5)));
+	sl_kll_free(s);
+}
+
+static inline void exercise_hll(const void *data, size_t size)
+{
+	struct sl_hll *s = hll_taken(data, size), *other;
+
+	if (!s)
+		return;
+	other = hll_copy(s);
+	for (uint64_t i = 0; i < 50; i++)
+		sl_hll_add_u64(s, i);
+	must(sl_hll_estimate(s) >= 0 && isfinite(sl_hll_estimate(s)));
+	must(sl_hll_merge(other, s) == 0);
+	must(hll_same(s, other)); /* what it has, and more, is the union */
+	sl_hll_free(other);
+	sl_hll_clear(s);
+	must(sl_hll_estimate(s) == 0);
+	sl_hll_free(s);
+}
+
+static inline void exercise_count_min(const void *data, size_t size)
+{
+	struct sl_count_min *s = count_min_taken(data, size), *other;
+	int rc;
+
+	if (!s)
+		return;
+	other = count_min_copy(s);
+	for (uint64_t i = 0; i < 20; i++) {
+		uint64_t was = sl_count_min_estimate_u64(s, i);
+
+		rc = sl_count_min_add_u64(s, i, i);
+		must(rc == 0 || rc == -EOVERFLOW);
+		must(rc || sl_count_min_estimate_u64(s, i) >= was + i);
+	}
+	rc = sl_count_min_merge(s, other);
+	must(rc == 0 || rc == -EOVERFLOW);
+	must(sl_count_min_estimate(s, "key", 3) <= sl_count_min_total(s));
+	sl_count_min_free(other);
+	sl_count_min_free(count_min_copy(s));
+	sl_count_min_free(s);
+}
+
+static inline void exercise_count_sketch(const void *data, size_t size)
+{
+	struct sl_count_sketch *s = count_sketch_taken(data, size), *other;
+
+	if (!s)
+		return;
+	other = count_sketch_copy(s);
+	sl_count_sketch_add(s, "key", 3, INT64_MIN);
+	sl_count_sketch_add_u64(s, 3, INT64_MAX);
+	must(sl_count_sketch_merge(s, other) == 0);
+	must(sl_count_sketch_f2(s) >= 0 && isfinite(sl_count_sketch_error(s)));
+	sl_count_sketch_estimate_u64(s, 7);
+	sl_count_sketch_free(other);
+	sl_count_sketch_free(s);
+}
+
+static inline void exercise_space_saving(const void *data, size_t size)
+{
+	struct sl_space_saving *s = space_saving_taken(data, size), *other;
+	struct sl_space_saving_item top[8];
+	uint8_t key[SL_SPACE_SAVING_KEY_MAX] = {0};
+	uint32_t n;
+	int rc;
+
+	if (!s)
+		return;
+	other = space_saving_copy(s);
+	for (int i = 0; i < 300; i++) {
+		key[0] = (uint8_t)(i * 7 % 40);
+		rc = sl_space_saving_add(s, key, (uint64_t)i % 5);
+		must(rc == 0 || rc == -EOVERFLOW);
+	}
+	rc = sl_space_saving_merge(s, other);
+	must(rc == 0 || rc == -EOVERFLOW);
+	n = sl_space_saving_top(s, top, 8);
+	for (uint32_t i = 0; i < n; i++) {
+		struct sl_space_saving_item found;
+
+		must(sl_space_saving_find(s, top[i].key, &found) == 0);
+		must(found.count == top[i].count && found.error < found.count);
+		must(i == 0 || top[i].count <= top[i - 1].count);
+	}
+	must(sl_space_saving_floor(s) <= sl_space_saving_total(s));
+	sl_space_saving_free(other);
+	sl_space_saving_free(space_saving_copy(s));
+	sl_space_saving_clear(s);
+	must(sl_space_saving_top(s, top, 8) == 0);
+	sl_space_saving_free(s);
+}
+
+static inline void exercise_sketch(const void *data, size_t size)
+{
+	exercise_fd(data, size);
+	exercise_ddsketch(data, size);
+	exercise_kll(data, size);
+	exercise_hll(data, size);
+	exercise_count_min(data, size);
+	exercise_count_sketch(data, size);
+	exercise_space_saving(data, size);
+}
+
+/*
+ * A good frame, cut short at every byte, with every bit turned, and with bytes changed and the
+ * checksum made right: the first two are refused, the third does no harm.
+ */
+static inline void exercise_damage(const uint8_t *good, size_t n, void (*use)(const void *, size_t),
+				   bool (*taken)(const void *, size_t))
+{
+	uint8_t *bad = malloc(n + 1), *cut;
+
+	must(bad && taken(good, n));
+	for (size_t i = 0; i < n; i++) {
+		cut = malloc(i ? i : 1);
+		memcpy(cut, good, i);
+		must(!taken(cut, i));
+		if (i >= SL_SKETCH_FRAME) {
+			sl_wire_seal(cut, i);
+			must(!taken(cut, i));
+			cut[8] = (uint8_t)i; /* and the length says so */
+			cut[9] = (uint8_t)(i >> 8);
+			cut[10] = (uint8_t)(i >> 16);
+			sl_wire_seal(cut, i);
+			must(!taken(cut, i));
+		}
+		free(cut);
+		for (int bit = 0; bit < 8; bit++) {
+			memcpy(bad, good, n);
+			bad[i] ^= (uint8_t)(1 << bit);
+			must(!taken(bad, n));
+			if (i >= n - 8)
+				continue;
+			sl_wire_seal(bad, n);
+			if (i < 16)
+				must(!taken(bad, n));
+			else
+				use(bad, n);
+		}
+		if (i >= 16 && i < n - 8)
+			for (int v = 0; v < 256; v += 51) {
+				memcpy(bad, good, n);
+				bad[i] = (uint8_t)v;
+				sl_wire_seal(bad, n);
+				use(bad, n);
+			}
+	}
+	memcpy(bad, good, n);
+	bad[n] = 0;
+	must(!taken(bad, n + 1));
+	free(bad);
+}
+
+#endif

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * make_corpus.c write|check DIR - small sketches of every kind, which are fuzz/corpus/sketch: written
+ * anew, or compared with what is there. They are made by arithmetic alone that IEEE 754 fixes, so
+ * that every machine and compiler has to come to the same bytes, and a change of the format shows.
+ */
+#include <stdio.h>
+
+#include "exercise.h"
+#include "streams.h"
+
+static const char *dir;
+static bool check;
+static int different;
+
+static void compared(const char *name, const char *path, const void *buf, size_t bytes)
+{
+	uint8_t *there = malloc(bytes + 1);
+	FILE *f = fopen(path, "rb");
+
+	must(there != NULL);
+	if (!f || fread(there, 1, bytes + 1, f) != bytes || memcmp(there, buf, bytes)) {
+		fprintf(stderr, "%s: other bytes than in %s\n", name, path);
+		different++;
+	}
+	if (f)
+		fclose(f);
+	free(there);
+}
+
+static void written(const char *name, void *buf, size_t bytes)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	if (check) {
+		compared(name, path, buf, bytes);
+	} else {
+		f = fopen(path, "wb");
+		must(f && fwrite(buf, 1, bytes, f) == bytes && !fclose(f));
+	}
+	free(buf);
+}
+
+/* Of whole numbers and halves: no library function that machines round in their own ways. */
+static double any(uint64_t *seed)
+{
+	return (double)(int64_t)(rnd(seed) % 2000001) / 1024 - 976;
+}
+
+#define WRITE(kind, name, s)                           \
+	do {                                           \
+		size_t bytes_;                         \
+		void *buf_ = kind##_saved(s, &bytes_); \
+		written(name, buf_, bytes_);           \
+		sl_##kind##_free(s);                   \
+	} while (0)
+
+int main(int argc, char **argv)
+{
+	struct sl_fd *fd = sl_fd_new(3, 4, SL_FD_FAST), *plain = sl_fd_new(2, 9, SL_FD_PLAIN);
+	struct sl_ddsketch *dd = sl_ddsketch_new(0.05, 64, SL_DDSKETCH_SIGNED);
+	struct sl_ddsketch *collapsed = sl_ddsketch_new(0.01, 16, SL_DDSKETCH_LOG);
+	struct sl_kll *kll = sl_kll_new(8, 1), *empty = sl_kll_new(9, 2);
+	struct sl_hll *hll = sl_hll_new(4, 1);
+	struct sl_count_min *cm = sl_count_min_new(8, 2, 0, 1);
+	struct sl_count_min *careful = sl_count_min_new(4, 3, SL_COUNT_MIN_CONSERVATIVE, 1);
+	struct sl_count_sketch *cs = sl_count_sketch_new(4, 3, 1);
+	struct sl_space_saving *full = sl_space_saving_new(4, 3, 1);
+	struct sl_space_saving *room = sl_space_saving_new(9, 8, 1);
+	uint64_t seed = 1;
+
+	if (argc != 3)
+		return 2;
+	check = !strcmp(argv[1], "check");
+	dir = argv[2];
+	for (uint64_t i = 0; i < 200; i++) {
+		uint64_t key = i * i % 7;
+		float row[9];
+
+		for (int c = 0; c < 9; c++)
+			row[c] = (float)any(&seed);
+		if (i < 11) {
+			sl_fd_update(fd, row);
+			sl_fd_update(plain, row);
+		}
+		sl_ddsketch_add(dd, any(&seed), 1);
+		sl_ddsketch_add(collapsed, 3 << i % 9, 1);
+		sl_kll_add(kll, any(&seed));
+		sl_hll_add_u64(hll, i);
+		sl_count_min_add_u64(cm, key, i);
+		sl_count_min_add_u64(careful, key, i);
+		sl_count_sketch_add_u64(cs, key, -(int64_t)i);
+		sl_space_saving_add(full, &key, i);
+		sl_space_saving_add(room, &key, i);
+	}
+	WRITE(fd, "fd", fd);
+	WRITE(fd, "fd-plain", plain);
+	WRITE(ddsketch, "ddsketch-signed", dd);
+	WRITE(ddsketch, "ddsketch-collapsed", collapsed);
+	WRITE(kll, "kll", kll);
+	WRITE(kll, "kll-empty", empty);
+	WRITE(hll, "hll", hll);
+	WRITE(count_min, "count-min", cm);
+	WRITE(count_min, "count-min-conservative", careful);
+	WRITE(count_sketch, "count-sketch", cs);
+	WRITE(space_saving, "space-saving-full", full);
+	WRITE(space_saving, "space-saving-room", room);
+	return different != 0;
+}

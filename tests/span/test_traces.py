@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Slow and failed traces of three services are kept whole, fetched after the fact, and the rest is
+never moved. The collector is killed in between and finds them again in the rings."""
+import json
+import os
+import signal
+import sys
+import urllib.error
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e'))
+from harness import Part, agent, check, collector, get, total, until, workdir  # noqa: E402
+
+sidelight, traffic = sys.argv[1:]
+d = workdir()
+TRACES = 2000  # the first one that is slow and fails would be number 4849
+
+a = agent(sidelight, d)
+c, url = collector(sidelight, d)
+api = url.replace('/metrics', '/api/v1/traces')
+
+
+def api_get(path='', **kw):
+    return json.loads(get(api + path, **kw))
+
+
+def refused(path):
+    try:
+        get(api + path)
+    except urllib.error.HTTPError as e:
+        return e.code
+    return 200
+
+
+check(api_get()['traces'] == [], 'traces before there are any', c)
+t = Part(traffic, f'{d}/agent.sock', str(TRACES), '2000')
+made = t.ready()
+slow, failed = int(made['slow']), int(made['failed'])
+
+
+def listed():
+    found = api_get('?limit=10000')
+    return found if found['roots'] == TRACES and len(found['traces']) >= slow + failed else None
+
+
+found = until(listed)
+check(found, f'not all traces were seen: {api_get("?limit=3")}', c, t)
+by_reason = {}
+for trace in found['traces']:
+    by_reason.setdefault(trace['reason'], []).append(trace)
+    check(trace['reason'] in ('slow', 'error'), f'kept without a reason: {trace}')
+check(len(by_reason['error']) == failed and len(by_reason['slow']) == slow,
+      f'slow {slow} failed {failed}, kept { {k: len(v) for k, v in by_reason.items()} }', c)
+check(len({trace['trace_id'] for trace in found['traces']}) == len(found['traces']), 'one twice')
+
+
+def whole(trace_id):
+    one = api_get('/' + trace_id)
+    return one if len(one['spans']) == 6 else None
+
+
+for trace in found['traces']:
+    one = until(lambda: whole(trace['trace_id']))
+    check(one, f'not whole: {api_get("/" + trace["trace_id"])}', c)
+    check(one['pods'] == 3 and one['orphans'] == 0 and one['lost_lines'] == 0, str(one))
+    spans = {s['name']: s for s in one['spans']}
+    check(sorted(s['service'] for s in one['spans']) == ['cart', 'cart', 'db', 'db', 'db', 'front'],
+          str(one))
+    check(spans['GET /cart']['parent_id'] == '' and one['root'] == 'GET /cart', str(one))
+    check(spans['cart.get']['parent_id'] == spans['GET /cart']['span_id'], str(one))
+    check(spans['call db']['parent_id'] == spans['cart.get']['span_id'], str(one))
+    check(spans['db.query']['parent_id'] == spans['call db']['span_id'], str(one))
+    check(spans['row']['parent_id'] == spans['db.query']['span_id'], str(one))
+    check(spans['db.query']['attributes'] ==
+          {'db.statement': 'SELECT * FROM carts WHERE id = ?', 'db.ratio': 0.25}, str(one))
+    i = spans['cart.get']['attributes']['items']
+    check((i % 97 == 96) == (spans['db.query']['status'] == 'error') == one['error'], str(one))
+    check(i % 50 == 49 or i % 97 == 96, str(one))
+    check((i % 50 == 49) == (abs(one['duration_seconds'] - 0.03) < 1e-9), str(one))
+    check(spans['db.query']['message'] == ('deadlock' if one['error'] else ''), str(one))
+
+# Most of what was published was never moved, and all of it is counted.
+text = get(url)
+check(total(text, 'sidelight_trace_published_spans_total') == int(made['spans']), 'spans', c)
+published = total(text, 'sidelight_trace_published_bytes_total')
+moved = total(text, 'sidelight_trace_read_bytes_total')
+print(f'{moved:.0f} of {published:.0f} bytes moved: '
+      + ', '.join(f'{p} {total(text, "sidelight_trace_read_bytes_total", part=p):.0f}'
+                  for p in ('heads', 'roots', 'index', 'spans', 'schema')))
+check(0 < moved - total(text, 'sidelight_trace_read_bytes_total', part='heads') < published / 2,
+      f'{moved} of {published} bytes', c)
+check(total(text, 'sidelight_trace_lost_total') == 0, 'something was lost', c)
+check(refused('/0') == 400 and refused('/' + 'f' * 32) == 404 and refused('/' + 'F' * 32) == 400,
+      'odd ids')
+
+# Another collector finds what is still in the rings, and so does one after the pods died.
+c.stop(signal.SIGKILL)
+t.stop(signal.SIGKILL)
+c, url = collector(sidelight, d)
+api = url.replace('/metrics', '/api/v1/traces')
+last = until(lambda: next((x for x in api_get('?limit=10000')['traces']
+                           if x['trace_id'] == made['slow_id'] and x['spans_read'] == 6), None))
+check(last, 'the last slow trace was not found after a restart', c)
+check(c.stop() == 0 and a.stop() == 0, 'exit codes', a, c)
+print(f'{len(found["traces"])} traces kept of {TRACES}')
