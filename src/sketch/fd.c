@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -29,7 +30,14 @@ struct sl_fd {
 };
 
 /* Directions weaker than this share of the strongest eigenvalue are rounding. */
-#define FLOOR	   1e-12
+#define FLOOR 1e-12
+
+/*
+ * No stream of this universe comes to such a weight, or its square to such an energy, but merging
+ * what was forged would. They stay there: what is saved can always be loaded.
+ */
+#define WEIGHT_MAX 1e60
+#define ENERGY_MAX (WEIGHT_MAX * WEIGHT_MAX)
 
 #define SL_W	   2
 #define SL_NAME(x) x##_portable
@@ -248,8 +256,8 @@ int sl_fd_merge(struct sl_fd *into, const struct sl_fd *from)
 		if (i < from->rank || i >= from->l)
 			append(into, from->row + (size_t)i * from->stride, from->sigma[i]);
 	into->compress(into);
-	into->energy = energy;
-	into->shrunk += from->shrunk;
+	into->energy = fmin(energy, ENERGY_MAX);
+	into->shrunk = fmin(into->shrunk + from->shrunk, ENERGY_MAX);
 	into->count += from->count;
 	return 0;
 }
@@ -303,7 +311,6 @@ static bool orthonormal(const struct sl_fd *fd)
 
 int sl_fd_load(struct sl_fd **out, const void *buf, size_t bytes)
 {
-	const double most = 1e60; /* no weight that a stream of this universe would reach */
 	uint32_t l, d, flags, rank, fresh;
 	struct sl_wire_in r;
 	struct sl_fd *fd;
@@ -328,15 +335,16 @@ int sl_fd_load(struct sl_fd **out, const void *buf, size_t bytes)
 	fd->count = sl_take_u64(&r);
 	fd->shrunk = sl_take_f64(&r);
 	fd->energy = sl_take_f64(&r);
-	if (!(fd->shrunk >= 0 && fd->shrunk <= most * most && fd->energy >= 0 &&
-	      fd->energy <= most * most))
+	if (!(fd->shrunk >= 0 && fd->shrunk <= ENERGY_MAX && fd->energy >= 0 &&
+	      fd->energy <= ENERGY_MAX))
 		goto refuse;
 	for (uint32_t i = 0; i < l + fresh; i++) {
 		if (i >= rank && i < l)
 			continue;
 		fd->sigma[i] = sl_take_f64(&r);
-		if (!(fd->sigma[i] > 0 && fd->sigma[i] <= most) ||
-		    (i && i < rank && fd->sigma[i] > fd->sigma[i - 1] * 1.001))
+		/* Falling, up to rounding; forgetting takes weights down to 0. */
+		if (!(fd->sigma[i] >= 0 && fd->sigma[i] <= WEIGHT_MAX) ||
+		    (i && i < rank && fd->sigma[i] > fd->sigma[i - 1] * 1.001 + DBL_MIN))
 			goto refuse;
 		for (uint32_t c = 0; c < d; c++) {
 			float x = sl_take_f32(&r);

@@ -138,7 +138,7 @@ static SL_TARGET void SL_NAME(compress)(struct sl_fd *fd)
 			SL_ADD_MUL(sum, x, x);
 		}
 		SL_SUM(rounded, sum);
-		fd->sigma[i] = sqrt((fd->value[i] - delta) / rounded);
+		fd->sigma[i] = fmin(sqrt((fd->value[i] - delta) / rounded), WEIGHT_MAX);
 	}
 	for (uint32_t i = rank; i < fd->l; i++) {
 		memset(fd->row + i * stride, 0, stride * sizeof(float));
@@ -146,7 +146,8 @@ static SL_TARGET void SL_NAME(compress)(struct sl_fd *fd)
 	}
 	fd->rank = rank;
 	fd->fresh = 0;
-	fd->shrunk += lost;
+	fd->shrunk = fmin(fd->shrunk + lost, ENERGY_MAX);
+	fd->energy = fmin(fd->energy, ENERGY_MAX);
 }
 
 static SL_TARGET double SL_NAME(residual)(const struct sl_fd *fd, uint32_t k, const float *row,

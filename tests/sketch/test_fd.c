@@ -561,6 +561,45 @@ static void directions_have_to_be_at_right_angles(void **state)
 	sl_fd_free(fd);
 }
 
+/* Weights at the ends of what is taken: forged ones that grow by merging, own ones that fade away. */
+static void the_heaviest_and_the_faintest_can_be_saved_too(void **state)
+{
+	/* Within the frame: 5 u32, count, shrunk, energy, then the first weight. */
+	enum { ENERGY = 16 + 5 * 4 + 8 + 8, WEIGHT = ENERGY + 8 };
+	struct sl_fd *fd = sl_fd_new(2, 4, SL_FD_FAST), *heavy = NULL;
+	const float row[4] = {SL_FD_LIMIT, 1, 2, 3};
+	const double weight = 1e60, energy = weight * weight;
+	uint8_t *buf;
+	size_t n;
+
+	(void)state;
+	sl_fd_update(fd, row); /* one row, not yet factorised: its weight is free */
+	buf = fd_saved(fd, &n);
+	memcpy(buf + WEIGHT, &weight, 8);
+	memcpy(buf + ENERGY, &energy, 8);
+	sl_wire_seal(buf, n);
+	assert_int_equal(sl_fd_load(&heavy, buf, n), 0);
+	exercise_fd(buf, n);
+	for (int i = 0; i < 3; i++) {
+		struct sl_fd *twin = fd_copy(heavy);
+
+		assert_int_equal(sl_fd_merge(heavy, twin), 0);
+		assert_int_equal(sl_fd_rank(heavy), 1);
+		assert_true(sl_fd_sigma(heavy, 0) <= weight && sl_fd_energy(heavy) <= energy);
+		sl_fd_free(twin);
+	}
+	free(buf);
+	sl_fd_free(heavy);
+
+	sl_fd_compress(fd);
+	for (int i = 0; i < 200; i++) {
+		sl_fd_decay(fd, 1e-3);
+		sl_fd_free(fd_copy(fd));
+	}
+	assert_true(sl_fd_sigma(fd, 0) == 0);
+	sl_fd_free(fd);
+}
+
 static void what_is_dropped_for_weakness_is_in_the_bound(void **state)
 {
 	struct sl_fd *fd = sl_fd_new(4, 4, SL_FD_FAST);
@@ -708,6 +747,7 @@ int main(void)
 		cmocka_unit_test(what_is_saved_goes_on_as_if_it_had_not_been),
 		cmocka_unit_test(damaged_bytes_are_refused_and_forged_ones_do_no_harm),
 		cmocka_unit_test(directions_have_to_be_at_right_angles),
+		cmocka_unit_test(the_heaviest_and_the_faintest_can_be_saved_too),
 		cmocka_unit_test(what_is_dropped_for_weakness_is_in_the_bound),
 		cmocka_unit_test(forgetting_weighs_rows_as_said),
 	};
