@@ -11,11 +11,11 @@ _sidelight()
 	elif [[ $COMP_CWORD -eq 2 && $command == help ]]; then
 		help=$(sidelight --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 		mapfile -t COMPREPLY < <(compgen -W "$help" -- "$current")
-	elif [[ $COMP_CWORD -eq 2 && $command == generate && $current != -* ]]; then
-		help=$(sidelight generate --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
+	elif [[ $COMP_CWORD -eq 2 && $command =~ ^(generate|tcp)$ && $current != -* ]]; then
+		help=$(sidelight "$command" --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 		mapfile -t COMPREPLY < <(compgen -W "$help" -- "$current")
 	elif [[ $current == -* ]]; then
-		[[ $command == generate ]] && command="generate ${COMP_WORDS[2]-}"
+		[[ $command =~ ^(generate|tcp)$ ]] && command="$command ${COMP_WORDS[2]-}"
 		# The command is one word or two on purpose.
 		help=$(sidelight $command --help 2>/dev/null | grep -o -- '^ *\(-.,\)\? *--[a-z0-9-]*' |
 			grep -o -- '--[a-z0-9-]*')

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp.h - what the verbs of 'sidelight tcp' share: options, output, the screen. */
+#ifndef SL_CLI_TCP_H
+#define SL_CLI_TCP_H
+
+#include <stdio.h>
+
+#include "base/base.h"
+#include "source/tcp/tcp.h"
+
+/* A verb is a command of its own, named "tcp VERB", in a tcp_VERB.c; cmd_tcp.c has the list. */
+
+/* What the options below set, with its defaults. */
+extern struct tcp_common {
+	bool json, csv;
+	uint64_t interval_ns; /* between two outputs */
+	uint64_t duration_ns; /* 0: until interrupted */
+	const char *output;   /* a file in place of standard output */
+	uint32_t flows;       /* room in the table */
+	struct sl_tcp_wanted wanted;
+} tcp_common;
+
+/* Rows of a table of options: how it is shown, and which flows. */
+#define TCP_OPTIONS_SHOW                                                                           \
+	{.name = "json",                                                                           \
+	 .letter = 'j',                                                                            \
+	 .type = SL_OPT_FLAG,                                                                      \
+	 .to = &tcp_common.json,                                                                   \
+	 .help = "print JSON, an object a line"},                                                  \
+		{.name = "csv",                                                                    \
+		 .type = SL_OPT_FLAG,                                                              \
+		 .to = &tcp_common.csv,                                                            \
+		 .help = "print CSV (RFC 4180) with a line of names"},                             \
+		{.name = "interval",                                                               \
+		 .letter = 'i',                                                                    \
+		 .type = SL_OPT_DURATION,                                                          \
+		 .to = &tcp_common.interval_ns,                                                    \
+		 .argument = "TIME",                                                               \
+		 .help = "between two outputs",                                                    \
+		 .min = 1e6,                                                                       \
+		 .max = 3.6e12},                                                                   \
+		{.name = "duration",                                                               \
+		 .letter = 'd',                                                                    \
+		 .type = SL_OPT_DURATION,                                                          \
+		 .to = &tcp_common.duration_ns,                                                    \
+		 .argument = "TIME",                                                               \
+		 .help = "end after that; 0: when interrupted"},                                   \
+		{.name = "output",                                                                 \
+		 .letter = 'o',                                                                    \
+		 .type = SL_OPT_STRING,                                                            \
+		 .to = &tcp_common.output,                                                         \
+		 .argument = "FILE",                                                               \
+		 .help = "write to FILE"}
+
+#define TCP_OPTIONS_WANTED                                                                         \
+	{.name = "port",                                                                           \
+	 .letter = 'p',                                                                            \
+	 .type = SL_OPT_LIST,                                                                      \
+	 .to = &tcp_common.wanted.ports,                                                           \
+	 .argument = "N[-M]",                                                                      \
+	 .help = "flows with this local or remote port; may be repeated"},                         \
+		{.name = "cidr",                                                                   \
+		 .type = SL_OPT_LIST,                                                              \
+		 .to = &tcp_common.wanted.cidrs,                                                   \
+		 .argument = "PREFIX",                                                             \
+		 .help = "flows to this address or prefix; may be repeated"},                      \
+		{.name = "cgroup",                                                                 \
+		 .type = SL_OPT_LIST,                                                              \
+		 .to = &tcp_common.wanted.cgroups,                                                 \
+		 .argument = "PATH|ID",                                                            \
+		 .help = "flows of sockets made in this cgroup; may be repeated"},                 \
+		{.name = "netns",                                                                  \
+		 .type = SL_OPT_STRING,                                                            \
+		 .to = &tcp_common.wanted.netns,                                                   \
+		 .argument = "PATH|INODE",                                                         \
+		 .help = "flows of this network namespace"},                                       \
+		{.name = "pid",                                                                    \
+		 .type = SL_OPT_U32,                                                               \
+		 .to = &tcp_common.wanted.pid,                                                     \
+		 .argument = "PID",                                                                \
+		 .help = "flows of this process"},                                                 \
+		{.name = "sample",                                                                 \
+		 .type = SL_OPT_U32,                                                               \
+		 .to = &tcp_common.wanted.sample,                                                  \
+		 .argument = "N",                                                                  \
+		 .help = "one flow in 2^N, the same at both ends",                                 \
+		 .max = 20},                                                                       \
+		{.name = "flows",                                                                  \
+		 .type = SL_OPT_U32,                                                               \
+		 .to = &tcp_common.flows,                                                          \
+		 .argument = "N",                                                                  \
+		 .help = "room for so many connections",                                           \
+		 .min = 64,                                                                        \
+		 .max = 1 << 20}
+
+/* tcp_common as options of sl_tcp_open(). */
+struct sl_tcp_options tcp_options(void);
+
+/* "sidelight tcp VERB: what" on stderr; SL_EXIT_FAILURE. */
+int tcp_failed(const struct sl_command *cmd, const char *what);
+
+/* The file of --output, or standard output; NULL after one line on stderr. */
+FILE *tcp_output(const struct sl_command *cmd);
+/* Flushes and closes what tcp_output() gave: SL_EXIT_OK, or SL_EXIT_FAILURE after a line on stderr. */
+int tcp_output_end(const struct sl_command *cmd, FILE *out);
+
+/*
+ * A table of text that is drawn again and again in place where out is a terminal, cut to its size;
+ * else one under the other. Between begin and end, print lines with tcp_screen_line().
+ */
+struct tcp_screen {
+	FILE *out;
+	bool terminal;
+	unsigned int rows, columns, used;
+};
+void tcp_screen_open(struct tcp_screen *screen, FILE *out);
+void tcp_screen_begin(struct tcp_screen *screen);
+/* One line without its newline; left out below the last row. Text of strangers must be safe already. */
+void tcp_screen_line(struct tcp_screen *screen, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void tcp_screen_end(struct tcp_screen *screen);
+
+/*
+ * Calls show() at the end of each interval until the duration is over or a signal came; the last
+ * time with last true. show() returns 0 to go on, or an exit code. Returns that,
+ * or SL_EXIT_OK.
+ */
+int tcp_repeat(const struct sl_command *cmd, int (*show)(void *context, bool last), void *context);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * common.bpf.h - what every object in this folder shares: the filter, the flow key, the state of a
+ * socket. Each object declares these maps; user space makes those of flow.bpf.c the ones that
+ * all use, by name (tcp.h, sl_tcp_share()).
+ *
+ * Who else wants to keep something per socket makes its own SK_STORAGE map: it is then paid for only
+ * where it is used. flow_of() says whether a socket is one of those that are looked at.
+ */
+#ifndef SL_TCP_BPF_COMMON_H
+#define SL_TCP_BPF_COMMON_H
+
+#include "kernel.h"
+#include "shared.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+/* The settings: one element, mapped by user space, which changes it while programs run. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sl_tcp_filter);
+} tcp_filter SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1024);
+	__type(key, struct sl_cidr_key);
+	__type(value, u8);
+} tcp_cidrs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, u8);
+} tcp_cgroups SEC(".maps");
+
+/*
+ * State of a socket that is looked at. Written under the socket's lock, by the programs of
+ * flow.bpf.c; other objects read it. It goes with the socket.
+ */
+struct sl_sock {
+	u64 id;         /* of the flow: never given twice; 0: this socket is not looked at */
+	u32 slot;       /* in the flow table */
+	u32 generation; /* of the filter by which that was decided */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct sl_sock);
+} tcp_socks SEC(".maps");
+
+/* NULL: not looked at. About 40 ns. sk is a trusted pointer: a tracepoint's own argument. */
+static __always_inline struct sl_sock *flow_of(void *sk)
+{
+	struct sl_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
+
+	return s && s->id ? s : NULL;
+}
+
+static __always_inline const struct tcp_sock *tcp_of(const void *sk)
+{
+	return sk;
+}
+
+static __always_inline void key_v4(u8 to[16], __be32 address)
+{
+	*(u64 *)to = 0;
+	*(u32 *)(to + 8) = bpf_htonl(0xffff);
+	*(u32 *)(to + 12) = address;
+}
+
+/* True for IPv4 addresses, mapped ones among them. */
+static __always_inline bool is_mapped(const u8 a[16])
+{
+	return !*(const u64 *)a && *(const u32 *)(a + 8) == bpf_htonl(0xffff);
+}
+
+/* The key of a TCP socket of AF_INET or AF_INET6; false for any other. */
+static __always_inline bool flow_key(const struct sock *sk, struct sl_flow_key *key)
+{
+	const struct sock_common *c = &sk->__sk_common;
+	u16 family = BPF_CORE_READ(c, skc_family);
+
+	key->pad = 0;
+	key->pad2 = 0;
+	key->mapped = 0;
+	key->family = (u8)family;
+	if (family == AF_INET) {
+		key_v4(key->local, BPF_CORE_READ(c, skc_rcv_saddr));
+		key_v4(key->remote, BPF_CORE_READ(c, skc_daddr));
+	} else if (family == AF_INET6) {
+		BPF_CORE_READ_INTO(&key->local, c, skc_v6_rcv_saddr);
+		BPF_CORE_READ_INTO(&key->remote, c, skc_v6_daddr);
+		if (is_mapped(key->remote)) {
+			key->family = AF_INET;
+			key->mapped = 1;
+		}
+	} else {
+		return false;
+	}
+	key->local_port = BPF_CORE_READ(c, skc_num);
+	key->remote_port = bpf_ntohs(BPF_CORE_READ(c, skc_dport));
+	key->netns = BPF_CORE_READ(c, skc_net.net, ns.inum);
+	key->cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	return true;
+}
+
+/* The same for both directions, so that both ends of a connection sample the same ones. */
+static __always_inline u32 flow_hash(const struct sl_flow_key *key)
+{
+	const u64 *l = (const u64 *)key->local, *r = (const u64 *)key->remote;
+	u64 h = ((l[0] ^ r[0]) * 0x9e3779b97f4a7c15ull) ^ ((l[1] + r[1]) * 0xbf58476d1ce4e5b9ull);
+
+	h ^= ((u64)(key->local_port ^ key->remote_port) << 32 |
+	      (u32)(key->local_port + key->remote_port)) * 0x94d049bb133111ebull;
+	h ^= h >> 31;
+	h *= 0xd6e8feb86659fd93ull;
+	return (u32)(h >> 32);
+}
+
+static __always_inline bool port_wanted(const struct sl_tcp_filter *f, u16 port)
+{
+	return f->ports[port >> 6 & (SL_TCP_PORT_WORDS - 1)] >> (port & 63) & 1;
+}
+
+static __always_inline const struct sl_tcp_filter *filter_now(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&tcp_filter, &zero);
+}
+
+/* Everything but the pid, which is known in the context of a process only. */
+static __always_inline bool flow_wanted(const struct sl_tcp_filter *f, const struct sl_flow_key *key)
+{
+	if (f->netns && f->netns != key->netns)
+		return false;
+	if (f->by_port && !port_wanted(f, key->local_port) && !port_wanted(f, key->remote_port))
+		return false;
+	if (f->sample_mask && (flow_hash(key) & f->sample_mask))
+		return false;
+	if (f->by_cgroup && !bpf_map_lookup_elem(&tcp_cgroups, &key->cgroup))
+		return false;
+	if (f->by_cidr) {
+		struct sl_cidr_key k = {.prefix = 128};
+
+		__builtin_memcpy(k.address, key->remote, 16);
+		if (!bpf_map_lookup_elem(&tcp_cidrs, &k))
+			return false;
+	}
+	return true;
+}
+
+#endif

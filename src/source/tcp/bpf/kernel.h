@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * kernel.h - the few kernel types that the programs look into, with only the fields that they use.
+ * CO-RE finds where each lies in the running kernel, so that no vmlinux.h is needed to build: the
+ * machine that builds may have no BTF. A field that some kernel lacks is read behind
+ * bpf_core_field_exists(); one whose type changed (bit field or not) by BPF_CORE_READ_BITFIELD_PROBED.
+ */
+#ifndef SL_TCP_BPF_KERNEL_H
+#define SL_TCP_BPF_KERNEL_H
+
+#include <linux/bpf.h>
+#include <linux/in6.h>
+#include <linux/tcp.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+
+/* include/net/tcp_states.h */
+enum {
+	TCP_ESTABLISHED = 1,
+	TCP_SYN_SENT,
+	TCP_SYN_RECV,
+	TCP_FIN_WAIT1,
+	TCP_FIN_WAIT2,
+	TCP_TIME_WAIT,
+	TCP_CLOSE,
+	TCP_CLOSE_WAIT,
+	TCP_LAST_ACK,
+	TCP_LISTEN,
+	TCP_CLOSING,
+	TCP_NEW_SYN_RECV,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct atomic_t___sl {
+	int counter;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+	int level;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct qspinlock___sl {
+	u8 locked;
+};
+
+typedef struct {
+	struct {
+		struct {
+			struct {
+				u32 val;
+			} raw_lock;
+		} rlock;
+	} slock;
+	int owned;
+} socket_lock_t;
+
+struct sk_buff_head {
+	u32 qlen;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct atomic_t___sl sk_drops;
+	socket_lock_t sk_lock;
+	int sk_wmem_queued;
+	int sk_sndbuf;
+	int sk_rcvbuf;
+	u32 sk_ack_backlog;
+	u32 sk_max_ack_backlog;
+	int sk_err;
+	u16 sk_protocol;
+	u8 sk_shutdown;
+	unsigned long sk_pacing_rate;
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct inet_sock {
+	struct sock sk;
+	__be16 inet_sport;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	u32 icsk_rto;
+	u8 icsk_ca_state : 5;
+	u8 icsk_retransmits;
+	u8 icsk_pending;
+	u8 icsk_backoff;
+};
+
+struct minmax_sample {
+	u32 t;
+	u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
+struct tcp_options_received {
+	u32 rcv_tsecr;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 snd_wnd, mss_cache, snd_cwnd, snd_ssthresh, prr_out, lost_out, sacked_out, retrans_out;
+	u32 copied_seq, rcv_nxt, snd_nxt, snd_una, write_seq, tlp_high_seq;
+	u32 lost, packets_out, rcv_wnd, delivered, delivered_ce;
+	u32 segs_out, data_segs_out, segs_in, data_segs_in;
+	u64 bytes_sent, bytes_received, bytes_acked, bytes_retrans;
+	u32 total_retrans, dsack_dups, reord_seen, rcv_ooopack;
+	u16 total_rto;
+	u32 srtt_us, mdev_us;
+	struct minmax rtt_min;
+	u8 chrono_type : 2;
+	u32 chrono_start, chrono_stat[3];
+	u8 ecn_flags;
+	u64 tcp_mstamp;
+};
+
+struct sk_buff {
+	unsigned int len;
+	unsigned int data_len;
+	u16 transport_header;
+	u16 network_header;
+	u16 mac_header;
+	unsigned char *head;
+	unsigned char *data;
+	char cb[48];
+	struct sock *sk;
+};
+
+struct tcp_skb_cb {
+	u32 seq;
+	u32 end_seq;
+	u16 tcp_gso_segs;
+	u16 tcp_flags;
+	u8 sacked;
+	u8 ip_dsfield;
+	u32 ack_seq;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	u64 session_id;
+	u64 seq_num;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+	u32 uid;
+};
+
+#pragma clang attribute pop
+
+#endif

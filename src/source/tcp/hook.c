@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+/* hook.c - the table of boundaries, and the choice by trial. hook_try.c makes the trials. */
+#include "source/tcp/hook.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "source/tcp/hook_try.h"
+#include "source/tcp/util.h"
+
+#define TP	  SL_HOOK_TP
+#define FENTRY	  SL_HOOK_FENTRY
+#define KPROBE	  SL_HOOK_KPROBE
+#define NETFILTER SL_HOOK_NETFILTER
+
+/*
+ * Tracepoints first: they work where a kernel is locked down, and cost least. fentry where no
+ * tracepoint covers a boundary, then kprobe, then netfilter and sock_ops, which see less.
+ */
+const struct sl_hook_boundary sl_hook_table[SL_BOUNDARIES] = {
+	[SL_BOUNDARY_NIC_IN] = {"nic-in",
+				"driver to the network stack",
+				"receive latency of the MAC layer",
+				{{TP,
+				  {"napi_gro_receive_entry", "netif_receive_skb_entry",
+				   "netif_rx_entry"},
+				  NULL},
+				 {TP, {"netif_receive_skb"}, "time in GRO"}}},
+	[SL_BOUNDARY_MAC_IP] = {"mac-ip",
+				"MAC to IP, receiving",
+				"MAC and IP are one layer in receive latency",
+				{{FENTRY, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
+				 {KPROBE, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
+				 {NETFILTER,
+				  {"pre-routing"},
+				  "the check of the IP header counts as MAC; only one network "
+				  "namespace is seen"}}},
+	[SL_BOUNDARY_IP_TCP] = {"ip-tcp",
+				"IP to TCP, receiving",
+				"IP and TCP are one layer in receive latency",
+				{{FENTRY, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
+				 {KPROBE, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
+				 {NETFILTER, {"local-in"}, "only one network namespace is seen"},
+				 {TP, {"tcp_probe"}, "TCP's way to the socket counts as IP"}}},
+	[SL_BOUNDARY_TCP_APP] = {"tcp-app",
+				 "TCP to the application",
+				 "receive latency of TCP, and application latency",
+				 {{TP, {"tcp_rcv_space_adjust"}, NULL},
+				  {FENTRY, {"skb_copy_datagram_iter"}, NULL},
+				  {TP, {"sock_recv_length"}, "reads by splice"}}},
+	[SL_BOUNDARY_APP_TCP] = {"app-tcp",
+				 "application to TCP",
+				 "transmit latency of TCP",
+				 {{TP, {"tcp_sendmsg_locked"}, NULL},
+				  {FENTRY, {"tcp_sendmsg"}, NULL},
+				  {KPROBE, {"tcp_sendmsg"}, NULL}}},
+	[SL_BOUNDARY_TCP_IP] = {"tcp-ip",
+				"TCP to IP, sending",
+				"TCP and IP are one layer in transmit latency",
+				{{FENTRY, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
+				 {KPROBE, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
+				 {NETFILTER,
+				  {"local-out"},
+				  "the making of the IP header counts as TCP; only one network "
+				  "namespace is seen"}}},
+	[SL_BOUNDARY_IP_LINK] = {"ip-link",
+				 "IP to the queueing discipline",
+				 "IP and MAC are one layer in transmit latency",
+				 {{TP, {"net_dev_queue"}, NULL},
+				  {FENTRY, {"__dev_queue_xmit"}, NULL},
+				  {NETFILTER,
+				   {"post-routing"},
+				   "fragmentation and neighbour lookup count as MAC"}}},
+	[SL_BOUNDARY_LINK_NIC] = {"link-nic",
+				  "queueing discipline to the driver",
+				  "transmit latency of the MAC layer",
+				  {{TP, {"net_dev_start_xmit"}, NULL},
+				   {FENTRY, {"dev_hard_start_xmit"}, NULL},
+				   {KPROBE, {"dev_hard_start_xmit"}, NULL}}},
+	[SL_BOUNDARY_STATE] = {"state",
+			       "a connection changes its state",
+			       "everything about flows",
+			       {{TP, {"inet_sock_set_state"}, NULL},
+				{FENTRY, {"tcp_set_state"}, "connections before SYN_RECV"}}},
+	[SL_BOUNDARY_CLOSE] = {"close",
+			       "a socket goes away",
+			       "slots of sockets that end without a state are freed late",
+			       {{TP, {"tcp_destroy_sock"}, NULL},
+				{FENTRY, {"tcp_v4_destroy_sock"}, NULL}}},
+	[SL_BOUNDARY_SEGMENT] = {"segment",
+				 "a segment comes in on a connection",
+				 "statistics while a connection is open",
+				 {{TP, {"tcp_probe"}, NULL},
+				  {FENTRY, {"tcp_rcv_established"}, NULL},
+				  {KPROBE, {"tcp_rcv_established"}, NULL}}},
+	[SL_BOUNDARY_CONGESTION] = {"congestion",
+				    "the congestion state changes",
+				    "fast retransmissions and timeouts, before 6.7",
+				    {{TP, {"tcp_cong_state_set"}, NULL},
+				     {FENTRY, {"tcp_enter_recovery", "tcp_enter_loss"}, NULL}}},
+	[SL_BOUNDARY_RETRANSMIT] = {"retransmit",
+				    "a segment is sent again",
+				    "the cause of retransmissions",
+				    {{TP, {"tcp_retransmit_skb"}, NULL},
+				     {FENTRY, {"__tcp_retransmit_skb"}, NULL}}},
+	[SL_BOUNDARY_RTT] =
+		{"rtt",
+		 "a sample of the round-trip time",
+		 "number and sum of samples",
+		 {{SL_HOOK_DERIVED, {"from the smoothed RTT, segment by segment"}, NULL}}},
+	[SL_BOUNDARY_CALLS] = {"calls",
+			       "read and write calls",
+			       "number of calls; their bytes come from sequence numbers",
+			       {{TP, {"sock_recv_length", "sock_send_length"}, NULL},
+				{FENTRY, {"tcp_recvmsg", "tcp_sendmsg"}, NULL}}},
+	[SL_BOUNDARY_RESET_IN] = {"reset-in",
+				  "a reset arrives",
+				  "who reset a connection",
+				  {{TP, {"tcp_receive_reset"}, NULL}}},
+	[SL_BOUNDARY_RESET_OUT] = {"reset-out",
+				   "a reset is sent",
+				   "who reset a connection",
+				   {{TP, {"tcp_send_reset"}, NULL}}},
+	[SL_BOUNDARY_EXISTING] = {"existing",
+				  "connections that were there before",
+				  "connections made before the start",
+				  {{SL_HOOK_ITER, {"tcp"}, NULL}}},
+	[SL_BOUNDARY_SCHED] = {"sched",
+			       "a task gets and leaves a CPU",
+			       "CPU and run-queue time",
+			       {{TP, {"sched_switch", "sched_wakeup", "sched_wakeup_new"}, NULL}}},
+	[SL_BOUNDARY_EXIT] = {"exit",
+			      "a task ends",
+			      "exact times of tasks that ended",
+			      {{TP, {"sched_process_exit"}, NULL}}},
+};
+
+const char *sl_hook_type_name(enum sl_hook_type type)
+{
+	switch (type) {
+	case SL_HOOK_NONE:
+		return "none";
+	case SL_HOOK_TP:
+		return "tp_btf";
+	case SL_HOOK_FENTRY:
+		return "fentry";
+	case SL_HOOK_KPROBE:
+		return "kprobe";
+	case SL_HOOK_NETFILTER:
+		return "netfilter";
+	case SL_HOOK_SOCK_OPS:
+		return "sock_ops";
+	case SL_HOOK_CGROUP_SKB:
+		return "cgroup_skb";
+	case SL_HOOK_ITER:
+		return "iter";
+	case SL_HOOK_DERIVED:
+		return "derived";
+	}
+	return "unknown";
+}
+
+static int try_candidate(const struct sl_hook_candidate *c, int *failed)
+{
+	for (int i = 0; i < SL_HOOK_TARGETS && c->target[i]; i++) {
+		int err = hook_try(c->type, c->target[i]);
+
+		if (err) {
+			*failed = i;
+			return err;
+		}
+	}
+	return 0;
+}
+
+int sl_hooks_probe(struct sl_hooks *hooks, bool all)
+{
+	int err = hook_try_ready();
+
+	memset(hooks, 0, sizeof(*hooks));
+	for (int b = 0; b < SL_BOUNDARIES; b++) {
+		hooks->chosen[b] = -1;
+		for (int c = 0; c < SL_HOOK_CANDIDATES; c++)
+			hooks->error[b][c] = 1;
+	}
+	if (err)
+		return err;
+	for (int b = 0; b < SL_BOUNDARIES; b++) {
+		const struct sl_hook_candidate *c = sl_hook_table[b].candidate;
+
+		for (int i = 0; i < SL_HOOK_CANDIDATES && c[i].type != SL_HOOK_NONE; i++) {
+			if (hooks->chosen[b] >= 0 && !all)
+				break;
+			hooks->error[b][i] = try_candidate(&c[i], &hooks->failed[b][i]);
+			if (!hooks->error[b][i] && hooks->chosen[b] < 0)
+				hooks->chosen[b] = i;
+		}
+	}
+	return 0;
+}
+
+enum sl_hook_type sl_hook_chosen(const struct sl_hooks *hooks, enum sl_boundary boundary)
+{
+	int i = hooks->chosen[boundary];
+
+	return i < 0 ? SL_HOOK_NONE : sl_hook_table[boundary].candidate[i].type;
+}
+
+const char *sl_hook_why(enum sl_hook_type type, int error)
+{
+	bool function = type == SL_HOOK_FENTRY || type == SL_HOOK_KPROBE;
+
+	switch (-error) {
+	case 0:
+		return "works";
+	case -1:
+		return "not tried";
+	case EPERM:
+	case EACCES:
+		return function
+			       ? "not permitted: the kernel is locked down, or a capability is missing"
+			       : "not permitted: a capability is missing";
+	case ENOENT:
+		return type == SL_HOOK_TP ? "this kernel has no such tracepoint"
+		       : function ? "this kernel can't trace that function: not there, inlined, or "
+				    "built without"
+				  : "not there";
+	case ESRCH:
+		return "not in the kernel's BTF";
+	case EINVAL:
+		return "this kernel does not know that type of program";
+	case ENOTSUP:
+	case ENOSYS:
+		return "not supported by this kernel";
+	case EBUSY:
+		return "taken by another program";
+	default:
+		return strerror(-error);
+	}
+}
+
+void sl_hooks_refusal(int error, char *why, unsigned long bytes)
+{
+	char missing[64];
+
+	if (error != -EPERM)
+		snprintf(
+			why, bytes,
+			"no BTF in /sys/kernel/btf/vmlinux: the kernel needs CONFIG_DEBUG_INFO_BTF");
+	else if (*sl_capabilities_missing(missing, sizeof(missing)))
+		snprintf(why, bytes,
+			 "eBPF is not permitted: needs %s (root, or a service with these)",
+			 missing);
+	else
+		snprintf(why, bytes, "eBPF is not permitted: the kernel is locked down");
+}

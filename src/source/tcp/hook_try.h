@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hook_try.h - private to hook.c: one trial. */
+#ifndef SL_SOURCE_TCP_HOOK_TRY_H
+#define SL_SOURCE_TCP_HOOK_TRY_H
+
+#include "source/tcp/hook.h"
+
+/* 0, or why nothing can be tried: -EPERM, -ENOENT (no BTF). */
+int hook_try_ready(void);
+/* Loads and attaches an empty program, and takes both away. 0 or -errno. */
+int hook_try(enum sl_hook_type type, const char *target);
+
+#endif

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tcp.c - opens, attaches and closes the flow programs. */
+#include "source/tcp/tcp.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "source/tcp/bpf/shared.h"
+#include "source/tcp/flow.skel.h"
+#include "source/tcp/wanted.h"
+
+struct sl_tcp {
+	struct flow_bpf *flow;
+	struct sl_hooks hooks;
+	struct sl_tcp_options options;
+	struct sl_tcp_filter *filter; /* the mapping that the programs look at */
+};
+
+/* libbpf speaks on stderr unless told otherwise. */
+__attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_level level,
+							    const char *fmt, va_list ap)
+{
+	char line[512];
+	int n = vsnprintf(line, sizeof(line), fmt, ap);
+
+	if (n > 0 && n < (int)sizeof(line) && line[n - 1] == '\n')
+		line[n - 1] = 0;
+	if (level != LIBBPF_DEBUG)
+		sl_logf(SL_DEBUG, "libbpf", "%s", line);
+	return 0;
+}
+
+int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char *why, size_t bytes)
+{
+	struct sl_tcp *t = calloc(1, sizeof(*t));
+	int err;
+
+	*out = NULL;
+	snprintf(why, bytes, "out of memory");
+	if (!t)
+		return -ENOMEM;
+	memcpy(&t->options, options,
+	       options->sz < sizeof(t->options) ? options->sz : sizeof(t->options));
+	libbpf_set_print(log_libbpf);
+	err = sl_hooks_probe(&t->hooks, false);
+	if (err) {
+		sl_hooks_refusal(err, why, bytes);
+		goto fail;
+	}
+	t->flow = flow_bpf__open();
+	if (!t->flow) {
+		err = -errno;
+		goto fail;
+	}
+	err = flow_bpf__load(t->flow);
+	if (err) {
+		snprintf(why, bytes, "the kernel refuses the flow programs: %s", strerror(-err));
+		goto fail;
+	}
+	t->filter = mmap(NULL, sizeof(*t->filter), PROT_READ | PROT_WRITE, MAP_SHARED,
+			 bpf_map__fd(t->flow->maps.tcp_filter), 0);
+	if (t->filter == MAP_FAILED) {
+		err = -errno;
+		t->filter = NULL;
+		goto fail;
+	}
+	err = sl_tcp_filter(t, &t->options.wanted, why, bytes);
+	if (err)
+		goto fail;
+	*out = t;
+	return 0;
+fail:
+	sl_tcp_close(t);
+	return err;
+}
+
+const struct sl_hooks *sl_tcp_hooks(const struct sl_tcp *t)
+{
+	return &t->hooks;
+}
+
+int sl_tcp_share(const struct sl_tcp *t, struct bpf_object *object)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, object)
+	{
+		const char *name = bpf_map__name(map);
+		struct bpf_map *ours;
+		int err;
+
+		if (strncmp(name, "tcp_", 4)) /* not .rodata and the like */
+			continue;
+		ours = bpf_object__find_map_by_name(t->flow->obj, name);
+		if (!ours)
+			continue;
+		err = bpf_map__reuse_fd(map, bpf_map__fd(ours));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
+{
+	int err = flow_bpf__attach(t->flow);
+
+	if (err)
+		snprintf(why, bytes, "the flow programs can't be attached: %s", strerror(-err));
+	return err;
+}
+
+int sl_tcp_filter(struct sl_tcp *t, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+{
+	struct sl_tcp_filter *f = malloc(sizeof(*f));
+	uint32_t generation = t->filter->generation;
+	int err;
+
+	if (!f)
+		return -ENOMEM;
+	err = sl_tcp_wanted_apply(wanted, f, bpf_map__fd(t->flow->maps.tcp_cidrs),
+				  bpf_map__fd(t->flow->maps.tcp_cgroups), why, bytes);
+	if (!err) {
+		f->generation = generation;
+		memcpy(t->filter, f, sizeof(*f));
+		/* After all of the rest: a program that sees it decides by the new filter. */
+		__atomic_store_n(&t->filter->generation, generation + 1, __ATOMIC_RELEASE);
+	}
+	free(f);
+	return err;
+}
+
+void sl_tcp_close(struct sl_tcp *t)
+{
+	if (!t)
+		return;
+	if (t->filter)
+		munmap(t->filter, sizeof(*t->filter));
+	flow_bpf__destroy(t->flow);
+	free(t);
+}

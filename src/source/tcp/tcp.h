@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tcp.h - eBPF programs that keep statistics of TCP connections in memory which readers map, or READ
+ * by RDMA. Opening chooses the hooks and loads; attaching begins; closing, or the end of the
+ * process however it comes, takes everything out of the kernel: nothing is pinned.
+ *
+ * The flow programs (bpf/flow.bpf.c) are the base: they decide which sockets are looked at, and
+ * further objects (layers, CPU time) share their maps. Knows nothing of collectors.
+ *
+ * Not thread-safe: one thread uses one struct sl_tcp, but readers of the mapping.
+ */
+#ifndef SL_SOURCE_TCP_TCP_H
+#define SL_SOURCE_TCP_TCP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+#include "source/tcp/hook.h"
+
+struct bpf_object;
+struct sl_tcp;
+
+/* Which flows. Zero: all. All of what is set has to agree. */
+struct sl_tcp_wanted {
+	struct sl_strings ports;   /* "80", "8000-8080": local or remote */
+	struct sl_strings cidrs;   /* "10.0.0.0/8", "2001:db8::/32": the remote address */
+	struct sl_strings cgroups; /* paths below the unified hierarchy, or ids */
+	const char *netns;         /* path of a namespace, or its inode number; NULL: all */
+	uint32_t pid;              /* thread group id; 0: all */
+	uint32_t sample;           /* one flow in 2^sample, the same at both ends; 0 to 20 */
+};
+
+struct sl_tcp_options {
+	size_t sz;              /* sizeof(struct sl_tcp_options) */
+	uint32_t flows;         /* connections at a time; 0: 16384 */
+	uint64_t interval_ns;   /* how old published statistics may be; 0: 10 ms */
+	uint64_t quarantine_ns; /* how long the final values of a closed flow stay; 0: 5 s */
+	bool calls;             /* count read and write calls, too: one event more for each */
+	bool existing;          /* also connections made before the start */
+	struct sl_tcp_wanted wanted;
+};
+
+/*
+ * Chooses hooks, loads. 0, or -errno with one line of what to do about it in why[]: -EPERM (names the
+ * capability that is missing), -ENOENT (no BTF), -EINVAL (a filter that is none), -ENOTSUP (built
+ * without eBPF, or no hook for what is indispensable), -ENOMEM.
+ */
+int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **tcp, char *why, size_t bytes);
+
+/* The hooks that were chosen. */
+const struct sl_hooks *sl_tcp_hooks(const struct sl_tcp *tcp);
+
+/*
+ * Makes every map of object that has the name of one of the flow programs' maps the same map.
+ * Between opening and loading the object. 0 or -errno.
+ */
+int sl_tcp_share(const struct sl_tcp *tcp, struct bpf_object *object);
+
+/* Begins to count; with options.existing also takes in what is there. 0 or -errno, why as above. */
+int sl_tcp_attach(struct sl_tcp *tcp, char *why, size_t bytes);
+
+/* Changes the filter at run time. Flows that are no longer wanted are closed by and by. 0 or -errno. */
+int sl_tcp_filter(struct sl_tcp *tcp, const struct sl_tcp_wanted *wanted, char *why, size_t bytes);
+
+/*
+ * The flow table: a region of kind SL_REGION_FLOWS, see sidelight-region(5). The mapping is
+ * readable and ends with the struct; the descriptor is that of the eBPF map, to be mapped by
+ * others.
+ */
+const void *sl_tcp_region(const struct sl_tcp *tcp, size_t *bytes);
+int sl_tcp_region_fd(const struct sl_tcp *tcp);
+
+/* Detaches, unloads, frees. NULL is fine. */
+void sl_tcp_close(struct sl_tcp *tcp);
+
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/tcp/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <string.h>
+
+int sl_cgroup2_open(void)
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+	int fd = -ENOENT;
+	struct mntent *m;
+
+	if (!mounts)
+		return -errno;
+	while (fd < 0 && (m = getmntent(mounts)))
+		if (!strcmp(m->mnt_type, "cgroup2")) {
+			fd = open(m->mnt_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			if (fd < 0)
+				fd = -errno;
+		}
+	endmntent(mounts);
+	return fd;
+}
+
+/*
+ * CAP_SYS_ADMIN stands in for each, as before 5.8. CAP_NET_ADMIN is needed for maps that belong to
+ * sockets and for netfilter.
+ */
+const char *sl_capabilities_missing(char *out, size_t bytes)
+{
+	static const struct {
+		int bit;
+		const char *name;
+	} needed[] = {{CAP_BPF, "CAP_BPF"},
+		      {CAP_PERFMON, "CAP_PERFMON"},
+		      {CAP_NET_ADMIN, "CAP_NET_ADMIN"}};
+	FILE *f = fopen("/proc/self/status", "re");
+	uint64_t have = 0;
+	char line[256];
+
+	*out = 0;
+	if (!f)
+		return out; /* the kernel will say it */
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "CapEff: %" SCNx64, &have) == 1)
+			break;
+	fclose(f);
+	for (unsigned int i = 0; i < sizeof(needed) / sizeof(*needed); i++)
+		if (!(have >> needed[i].bit & 1) &&
+		    !(have >> CAP_SYS_ADMIN & 1 && needed[i].bit != CAP_NET_ADMIN))
+			snprintf(out + strlen(out), bytes - strlen(out), "%s%s", *out ? ", " : "",
+				 needed[i].name);
+	return out;
+}

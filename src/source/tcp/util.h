@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* util.h - small things that several parts of this folder ask the system for. */
+#ifndef SL_SOURCE_TCP_UTIL_H
+#define SL_SOURCE_TCP_UTIL_H
+
+#include <stddef.h>
+
+/* Descriptor of the root of the unified cgroup hierarchy (O_RDONLY | O_CLOEXEC), or -errno. */
+int sl_cgroup2_open(void);
+
+/*
+ * Names the capabilities that loading needs and this process lacks, as "CAP_BPF, CAP_PERFMON"; an
+ * empty string if it has them all.
+ */
+const char *sl_capabilities_missing(char *out, size_t bytes);
+
+#endif
