@@ -219,5 +219,6 @@ def hostcpu():
 
 
 FIGURES = {'rate': rate, 'memory': memory, 'hostcpu': hostcpu}
-for figure in sys.argv[2:] or FIGURES:
-    FIGURES[figure]()
+if __name__ == '__main__':
+    for figure in sys.argv[2:] or FIGURES:
+        FIGURES[figure]()

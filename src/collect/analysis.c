@@ -24,6 +24,7 @@
 #define FEATURES_MIN 64u
 #define FEATURES_MAX 512u	       /* a detector may need memory by their square */
 #define AGENT	     "sidelight-agent" /* its own region is not analysed */
+#define MAKING_NS    500000u /* of a round, for pods that are new: the others wait for the next */
 
 struct pod {
 	struct crew *crew;
@@ -44,6 +45,9 @@ struct crew {
 	struct sl_analysis *a;
 	struct sl_fleet *fleet;
 	int64_t moment;
+	/* Pods made in this round, and how long that took. */
+	int64_t making;
+	uint64_t made_ns;
 	/* Scored rows of the moment. */
 	struct pod **pod;
 	struct sl_pipeline **pipeline;
@@ -297,26 +301,39 @@ static void score(struct crew *w, struct pod *p, const struct sl_tap_row *row)
 
 /* ---- the tap -------------------------------------------------------------------------------------------- */
 
+static bool wants_row(void *arg, const struct sl_tap_row *row)
+{
+	const struct sl_analysis *a = arg;
+	int64_t moment = row->ns / (int64_t)a->o.every_ns;
+	const struct pod *p = *row->own;
+
+	if (p == &nobody || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
+		return false;
+	if (!p)
+		return a->crew[row->worker].making != row->ns ||
+		       a->crew[row->worker].made_ns < MAKING_NS;
+	/* Not yet, unless it was left out the last time. */
+	return p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
+}
+
 static void on_row(void *arg, const struct sl_tap_row *row)
 {
 	struct sl_analysis *a = arg;
 	struct crew *w = &a->crew[row->worker];
 	int64_t moment = row->ns / (int64_t)a->o.every_ns;
 	struct pod *p = *row->own;
-	uint64_t start;
+	uint64_t start = sl_now_ns();
 
-	if (p == &nobody || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
-		return;
-	/* Not yet, unless it was left out the last time. */
-	if (p && p->moment == moment - 1 && row->ns % (int64_t)a->o.every_ns < p->phase_ns)
-		return;
-	start = sl_now_ns();
 	if (moment != w->moment) {
 		judge(w);
 		w->moment = moment;
 	}
-	if (!p)
+	if (!p) {
+		w->made_ns = w->making == row->ns ? w->made_ns : 0;
+		w->making = row->ns;
 		*row->own = p = make_pod(w, row);
+		w->made_ns += sl_now_ns() - start;
+	}
 	if (p && p != &nobody) {
 		p->moment = moment;
 		score(w, p, row);
@@ -420,7 +437,8 @@ fail:
 
 int sl_analysis_attach(struct sl_analysis *a, struct sl_collector *c)
 {
-	return sl_collector_tap(c, &(struct sl_tap){.row = on_row, .gone = on_gone, .arg = a});
+	return sl_collector_tap(
+		c, &(struct sl_tap){.row = on_row, .wants = wants_row, .gone = on_gone, .arg = a});
 }
 
 int sl_analysis_free(struct sl_analysis *a)

@@ -137,6 +137,9 @@ struct sl_tap {
 	 * what it takes is taken from the round.
 	 */
 	void (*row)(void *arg, const struct sl_tap_row *row);
+	/* Asked before, when value and cell may be NULL: false spares the row, and its making if nobody
+	 * wants it. NULL: every row is wanted. */
+	bool (*wants)(void *arg, const struct sl_tap_row *row);
 	/* The region is gone (expired, or the collector ends) and *own was not NULL. NULL: not told. */
 	void (*gone)(void *arg, uint64_t instance, void *own);
 	void *arg;

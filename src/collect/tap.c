@@ -42,19 +42,16 @@ static bool is_stale(const struct region *r, uint32_t cell, uint32_t cells)
 	return false;
 }
 
-void tap_row(struct link *l, struct region *r, const uint64_t *cell)
+/* The values of a row: who asks for one row in ten does not pay for ten. */
+static bool make_values(const struct region *r, struct worker *w, const struct layout *shape,
+			const uint64_t *cell)
 {
-	const struct layout *shape = r->board->layout;
-	struct sl_collector *c = l->c;
-	struct worker *w = l->worker;
-	struct sl_tap_row row;
-
 	if (shape->columns > w->row_columns) {
 		double *to = realloc(w->row, shape->columns * sizeof(*to));
 
 		if (!to) {
 			BUMP(w->rows_lost, 1);
-			return;
+			return false;
 		}
 		w->row = to;
 		w->row_columns = shape->columns;
@@ -67,7 +64,15 @@ void tap_row(struct link *l, struct region *r, const uint64_t *cell)
 				    ? NAN
 				    : history_double(m, history_word(col, cell));
 	}
-	row = (struct sl_tap_row){
+	return true;
+}
+
+void tap_row(struct link *l, struct region *r, const uint64_t *cell)
+{
+	const struct layout *shape = r->board->layout;
+	struct sl_collector *c = l->c;
+	struct worker *w = l->worker;
+	struct sl_tap_row row = {
 		.instance = r->instance,
 		.info = r->info,
 		.hostname = host_name(r->host),
@@ -76,13 +81,20 @@ void tap_row(struct link *l, struct region *r, const uint64_t *cell)
 		.layout = shape->generation,
 		.shape = shape,
 		.columns = shape->columns,
-		.value = w->row,
-		.cell = cell,
 		.ns = l->real_ns,
 	};
+
 	for (unsigned int i = 0; i < c->taps; i++) {
+		const struct sl_tap *tap = &c->tap[i];
+
 		row.own = &r->tap_own[i];
-		c->tap[i].row(c->tap[i].arg, &row);
+		if (tap->wants && !tap->wants(tap->arg, &row))
+			continue;
+		if (!row.value && !make_values(r, w, shape, cell))
+			return;
+		row.value = w->row;
+		row.cell = cell;
+		tap->row(tap->arg, &row);
 	}
 }
 

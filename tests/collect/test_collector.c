@@ -1290,6 +1290,23 @@ static void take_row(void *arg, const struct sl_tap_row *row)
 	__atomic_store_n(&mine->rows, mine->rows + 1, __ATOMIC_RELEASE);
 }
 
+/* A tap that wants the rows of one pod of the two. */
+static bool wants_seven(void *arg, const struct sl_tap_row *row)
+{
+	uint64_t *wrong = arg;
+
+	*wrong += row->value || row->cell; /* nothing was made yet, as this tap is the first */
+	return row->instance == 7;
+}
+
+static void take_seven(void *arg, const struct sl_tap_row *row)
+{
+	uint64_t *wrong = arg, *rows = wrong + 1;
+
+	*wrong += row->instance != 7 || !row->value || !row->cell;
+	__atomic_store_n(rows, *rows + 1, __ATOMIC_RELEASE);
+}
+
 static void lose_row(void *arg, uint64_t instance, void *own)
 {
 	struct tapped *mine = own;
@@ -1304,6 +1321,7 @@ static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
 	static const char *const one[] = {"one"};
 	static const double bounds[] = {1, 2};
 	struct tapped t[2] = {{.instance = 7}, {.instance = 8}};
+	uint64_t picky[2] = {0}; /* wrong, rows */
 	struct mock_host *h = mock_host("one", 16);
 	struct sl_collector *c;
 	struct pod p, q;
@@ -1335,11 +1353,16 @@ static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
 							 .queues = 2},
 			     error, sizeof(error));
 	assert_non_null(c);
-	for (unsigned int i = 0; i < SL_TAPS_MAX; i++)
-		assert_int_equal(sl_collector_tap(c, &(struct sl_tap){.row = take_row,
-								      .gone = i ? NULL : lose_row,
-								      .arg = t}),
-				 0);
+	assert_int_equal(
+		sl_collector_tap(
+			c, &(struct sl_tap){.row = take_seven, .wants = wants_seven, .arg = picky}),
+		0);
+	for (unsigned int i = 1; i < SL_TAPS_MAX; i++)
+		assert_int_equal(
+			sl_collector_tap(c, &(struct sl_tap){.row = take_row,
+							     .gone = i > 1 ? NULL : lose_row,
+							     .arg = t}),
+			0);
 	assert_int_equal(sl_collector_tap(c, &(struct sl_tap){.row = take_row}), -ENOSPC);
 	assert_int_equal(sl_collector_start(c), 0);
 	assert_int_equal(sl_collector_tap(c, &(struct sl_tap){.row = take_row}), -EBUSY);
@@ -1372,6 +1395,8 @@ static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
 		assert_int_equal(t[i].wrong, 0);
 		assert_int_equal(t[i].gone, 1);
 	}
+	assert_int_equal(picky[0], 0);
+	assert_true(picky[1] > 100);
 	assert_true(t[0].metrics > 100);
 	assert_true(t[0].last[0] == 42 && t[0].last[1] == -5 && t[0].last[2] == 7);
 	assert_true(t[1].last[0] == 99);
