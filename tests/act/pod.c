@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * pod.c - pod SOCKET NAME: a service with steady noise in its metrics, until stdin says otherwise.
- * A line "fault" makes it slow and full of errors, "fine" ends that, the end of stdin ends it.
+ * A line "fault" makes it slow and full of errors, "fine" ends that, the end of stdin ends it. To
+ * each line, whatever it is, it answers "alarmed 1" or "alarmed 0": what it was told of itself.
+ * Its traces all look the same, so that nothing but a verdict tells them apart.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -10,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <sidelight/sidelight.h>
+#include <sidelight/span.h>
 
 static uint64_t state = 88172645463325252ull;
 
@@ -33,10 +35,12 @@ int main(int argc, char **argv)
 		.pod = argc > 2 ? argv[2] : "shop-0",
 		.kube_namespace = "default",
 		.socket = argc > 1 ? argv[1] : NULL,
+		.span_bytes = SL_SPAN_BYTES,
 	};
 	struct sl_publisher *p = sl_publisher_open(&opts);
 	struct sl_counter requests, errors, cpu;
 	struct sl_histogram latency;
+	struct sl_span_name request;
 	struct sl_gauge queue;
 	bool fault = false;
 	char line[64];
@@ -52,17 +56,27 @@ int main(int argc, char **argv)
 	latency = sl_histogram_create(p, METRIC(.name = "shop_latency_seconds", .unit = "seconds",
 						.scale = 3, .use_scale = true, .min = 1e-6,
 						.max = 100));
+	request = sl_span_name_create(p, "GET /");
 	for (;;) {
 		struct pollfd in = {.fd = 0, .events = POLLIN};
 		int n = 5 + (int)(6 * chance());
+		struct timespec now;
+		struct sl_span span;
+		uint64_t ns;
 
 		if (poll(&in, 1, 10) > 0) {
 			if (!fgets(line, sizeof(line), stdin))
 				break;
-			fault = !strcmp(line, "fault\n");
-			printf("done\n");
+			fault = !strcmp(line, "fault\n") || (fault && strcmp(line, "fine\n"));
+			printf("alarmed %d\n", sl_publisher_alarmed(p));
 			fflush(stdout);
 		}
+		sl_span_start(&span, request, SL_SPAN_SERVER, NULL);
+		clock_gettime(CLOCK_REALTIME, &now);
+		ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+		sl_span_set_start(&span, ns);
+		sl_span_set_end(&span, ns + 5000000);
+		sl_span_end(&span);
 		sl_counter_add(requests, (uint64_t)n);
 		sl_counter_add(cpu, (uint64_t)(n * (fault ? 400 : 100) * (0.8 + 0.4 * chance())));
 		sl_gauge_set(queue, (int64_t)((fault ? 60 : 6) * (0.5 + chance())));

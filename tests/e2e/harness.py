@@ -16,6 +16,9 @@ import time
 import urllib.request
 
 SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
+# In a guest (tests/guest) the same tests run over RDMA: the agent's device, and its address there.
+RDMA = os.environ.get('SL_TEST_RDMA')
+RDMA_ADDRESS = os.environ.get('ADDRESS')
 _children = []
 
 
@@ -151,6 +154,8 @@ def total(text, name, **labels):
 
 
 def agent(sidelight, directory, *options):
+    if RDMA:
+        options = ('--rdma', RDMA, *options)
     p = Part(sidelight, 'agent', '--socket', f'{directory}/agent.sock', '--no-rest', *options)
     p.ready()
     return p
@@ -158,8 +163,8 @@ def agent(sidelight, directory, *options):
 
 def collector(sidelight, directory, *options):
     """Returns the part and the URL of its exposition."""
-    p = Part(sidelight, 'collect', '--agent', f'{directory}/agent.sock', '--listen', '127.0.0.1:0',
-             *options)
+    p = Part(sidelight, 'collect', '--agent', RDMA_ADDRESS if RDMA else f'{directory}/agent.sock',
+             '--listen', '127.0.0.1:0', *options)
     ready = p.ready()
     address = ready.get('listen') or ready.get('address') or ready.get('http')
     check(address, 'the ready line names no address', p)

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# What is read by RDMA: lines under a writer at full speed, and spans after the fact; and what goes
+# back, a verdict as a WRITE into the agent's board. The tests in Python are those of tests/span and
+# tests/back, which run over the agent's socket elsewhere.
+. "$SOURCE/tests/guest/lib.sh"
+hot "$BUILD/tests/fabric/tears" "$BUILD/sidelight" "$BUILD/tests/span/traffic" \
+	"$BUILD/tests/act/act-pod"
+export SL_TEST_RDMA=$RDMA_DEVICE PYTHONDONTWRITEBYTECODE=1
+
+echo "cpu $SL_GUEST_CPU"
+# Ten times as many in make soak.
+lines=$(awk "BEGIN { printf \"%d\", ${LINES_READ:-4000000} * $SL_TEST_SCALE }")
+check "$lines-lines-and-none-torn-unnoticed" tears "$lines"
+check traces-are-fetched-by-rdma-while-their-services-sleep timeout 120 \
+	python3 "$SOURCE/tests/span/test_traces.py" /tmp/hot/sidelight /tmp/hot/traffic
+# It has no more to do with how the kernel copies than its first reading.
+[ "$SL_GUEST_CPU" = max ] ||
+	check a-verdict-goes-back-by-rdma-and-decides-on-traces timeout 240 \
+		python3 "$SOURCE/tests/back/test_verdict_back.py" /tmp/hot/sidelight /tmp/hot/act-pod
+check nothing-is-left-in-the-kernel test "$(rdma_left | tr '\n' ' ')" = "0 0 "
+finish
