@@ -250,7 +250,7 @@ static void baseline_column(struct sl_normaliser *n, uint32_t c, float x)
 	n->slow[c] = median(sorted, count);
 }
 
-void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool follow)
+void sl_normaliser_step(struct sl_normaliser *n, bool learn, const bool *held)
 {
 	for (uint32_t c = 0; c < n->dims; c++) {
 		float x;
@@ -263,7 +263,7 @@ void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool follow)
 			continue;
 		if (learn)
 			learn_column(n, c, x);
-		if (follow)
+		if (!held || !held[c])
 			baseline_column(n, c, x);
 	}
 }

@@ -64,10 +64,10 @@ void sl_normalise(const struct sl_normaliser *n, const float *x, float *z, float
 /* Adds a row to the step under way. */
 void sl_normaliser_add(struct sl_normaliser *n, const float *x);
 /*
- * Ends the step: its means enter the baselines, if follow, and location, spread and usual move, if
- * learn.
+ * Ends the step: its means enter the baselines, but for columns that are held (held[dims]; NULL: none
+ * is), and location, spread and usual move, if learn.
  */
-void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool follow);
+void sl_normaliser_step(struct sl_normaliser *n, bool learn, const bool *held);
 
 void sl_normaliser_save_column(const struct sl_normaliser *n, uint32_t c, struct sl_blob *to);
 void sl_normaliser_load_column(struct sl_normaliser *n, uint32_t c, struct sl_blob *from);

@@ -13,6 +13,8 @@
 #define THRESHOLD_MIN 1e-3f
 #define MARGIN	      0.02 /* of the way from the median: scores in lumps are not above their own lump */
 #define HOUR_NS	      3600000000000.0
+#define AWAY	      2.576f /* moves that are a metric's largest hundredth */
+#define BACK	      1.0f
 #define LATE	      10u /* steps: a score is learned when nothing was found for so long */
 
 struct slot {
@@ -29,7 +31,9 @@ struct sl_pipeline {
 	uint64_t layout, step, last_ns, random;
 	double q;
 	bool begun, step_anomalous, step_scored;
-	uint64_t held; /* steps since the baselines stopped following */
+	bool *held;	    /* dims: baselines that wait while the anomaly lasts */
+	uint64_t holding;   /* steps for which they did, less the normal ones since */
+	uint32_t anomalous; /* steps, one after the other */
 	enum sl_learning learning;
 	float step_score, step_shadow;
 	float late_score[LATE], late_shadow[LATE]; /* a ring: scores still to be learned */
@@ -75,6 +79,7 @@ void sl_pipeline_free(struct sl_pipeline *p)
 	if (p->detector)
 		p->opts.detector->destroy(p->detector);
 	sl_normaliser_free(&p->normaliser);
+	free(p->held);
 	free(p->floats);
 	free(p->slot_of);
 	free(p->column_of);
@@ -130,7 +135,8 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 	p->slot_of = calloc(p->dims, sizeof(*p->slot_of));
 	p->column_of = calloc(p->dims, sizeof(*p->column_of));
 	p->slots = calloc(p->dims, sizeof(*p->slots));
-	if (!p->floats || !p->slot_of || !p->column_of || !p->slots ||
+	p->held = calloc(p->dims, sizeof(*p->held));
+	if (!p->held || !p->floats || !p->slot_of || !p->column_of || !p->slots ||
 	    sl_normaliser_init(&p->normaliser, p->dims))
 		goto fail;
 	p->x = p->floats;
@@ -307,27 +313,49 @@ static void learn_scores_late(struct sl_pipeline *p)
 	p->late_at = (i + 1) % LATE;
 }
 
+/*
+ * What is not normal is no baseline either, or every fault would be over in two steps. That goes for
+ * the metrics that made the anomaly, while they are away from where they were, and for a while: the
+ * others follow, or one that always wanders would soon be far from where it was held and keep the
+ * anomaly going. The while is one for anomalies close to each other, which are no news either.
+ * The baselines need SL_FAST - 1 steps to follow by themselves.
+ */
+static bool hold(struct sl_pipeline *p)
+{
+	bool first = p->anomalous < SL_FAST, any = false;
+
+	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
+	if (p->learning != SL_LEARN_GATED || !p->step_anomalous ||
+	    (p->holding + SL_FAST - 1) * p->opts.step_ns >= p->opts.hold_ns) {
+		p->holding -= !p->step_anomalous && p->holding;
+		memset(p->held, 0, p->dims * sizeof(*p->held));
+		return false;
+	}
+	p->holding++;
+	for (uint32_t i = 0; i < p->dims; i++) {
+		float far = fabsf(p->last_move[i]);
+
+		p->held[i] = far > (p->held[i] ? BACK : AWAY) && (p->held[i] || first);
+		any |= p->held[i];
+	}
+	return any;
+}
+
 static void end_step(struct sl_pipeline *p)
 {
 	struct sl_row row = {p->dims, p->last_z, p->last_move};
-	bool learn = p->learning == SL_LEARN_ALL, hold;
+	bool learn = p->learning == SL_LEARN_ALL, held;
 
 	if (!p->step_scored)
 		return;
 	if (p->learning == SL_LEARN_SCORES)
 		learn_scores(p, p->step_score, p->step_shadow);
-	/*
-	 * What is not normal is no baseline either, or every fault would be over in two steps; for a
-	 * while. The baselines need SL_FAST - 1 steps to follow by themselves.
-	 */
-	hold = p->learning == SL_LEARN_GATED && p->step_anomalous &&
-	       (p->held + SL_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
-	p->held = p->step_anomalous ? p->held + hold : 0;
+	held = hold(p);
 	if (p->step_anomalous)
 		p->late_n = 0;
 	if (p->learning == SL_LEARN_GATED)
 		learn = !p->step_anomalous ||
-			(!hold && (double)(next(&p->random) >> 11) * 0x1p-53 < p->opts.eta);
+			(!held && (double)(next(&p->random) >> 11) * 0x1p-53 < p->opts.eta);
 	if (learn) {
 		p->stats.learned++;
 		if (p->opts.detector->learn)
@@ -342,7 +370,7 @@ static void end_step(struct sl_pipeline *p)
 				learn_scores(p, p->step_score, p->step_shadow);
 		}
 	}
-	sl_normaliser_step(&p->normaliser, learn, !hold);
+	sl_normaliser_step(&p->normaliser, learn, p->held);
 	p->stats.steps++;
 	p->step_scored = p->step_anomalous = false;
 	p->step_score = p->step_shadow = 0;
@@ -478,7 +506,8 @@ void sl_pipeline_rewind(struct sl_pipeline *p)
 	for (uint32_t s = 0; s < p->dims; s++)
 		p->slots[s].last = p->slots[s].rate = NAN;
 	p->begun = false;
-	p->held = 0;
+	memset(p->held, 0, p->dims * sizeof(*p->held));
+	p->holding = p->anomalous = 0;
 	p->late_n = 0;
 }
 
@@ -596,6 +625,8 @@ static void reset(struct sl_pipeline *p)
 	p->used = 0;
 	p->layout = 0;
 	p->begun = false;
+	memset(p->held, 0, p->dims * sizeof(*p->held));
+	p->holding = p->anomalous = 0;
 	p->step_scored = false;
 	sl_calibration_init(&p->own, p->q, p->opts.seed);
 	memset(&p->stats, 0, sizeof(p->stats));

@@ -35,7 +35,7 @@ struct sl_pipeline_opts {
 	uint64_t step_ns;    /* default 1 s */
 	uint64_t rate_ns;    /* rates of counters are smoothed over this; default 0: not */
 	double false_alarms; /* an hour, that the user accepts of this pod; default 1 */
-	uint64_t hold_ns;    /* an anomaly that lasts longer becomes normal; default 2 min */
+	uint64_t hold_ns;    /* anomalies that last longer become normal; default 2 min */
 	double eta;	     /* probability that an anomalous step is learned all the same; default 0.05 */
 	uint64_t seed;
 	const struct sl_detector_ops *detector; /* default: combined */

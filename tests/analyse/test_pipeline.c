@@ -171,6 +171,60 @@ static void what_stays_becomes_normal_and_the_way_back_is_no_second_alarm(void *
 	sl_pipeline_free(d.p);
 }
 
+/*
+ * Levels that always wander are not held where they were when another metric broke: they would keep
+ * the anomaly going by themselves.
+ */
+static void what_wanders_does_not_prolong_a_fault(void **state)
+{
+	static const unsigned int wander[] = {6, 7, 10, 11};
+	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1};
+	struct sl_verdict v = {0};
+	unsigned int late = 0;
+
+	(void)state;
+	sl_pipeline_learning(d.p, SL_LEARN_ALL);
+	for (int i = 0; i < 860; i++) {
+		bool fault = i >= 700 && i < 800;
+
+		if (i == 600)
+			sl_pipeline_learning(d.p, SL_LEARN_GATED);
+		move_on(&d);
+		for (unsigned int k = 0; k < sizeof(wander) / sizeof(*wander); k++)
+			d.values[wander[k]] = 500 + 500 * sin((0.02 + 0.003 * k) * i);
+		if (fault)
+			d.values[1] = 6e8;
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		if (i >= 700 && i < 790)
+			assert_true(v.anomalous);
+		late += i >= 805 && v.anomalous;
+	}
+	assert_true(late <= 2);
+	sl_pipeline_free(d.p);
+}
+
+/* One after the other they are no news: a short rest between them does not begin the hold anew. */
+static void anomalies_that_come_again_become_normal_too(void **state)
+{
+	unsigned int alarms = 0;
+	struct sl_verdict v = {0};
+	struct pod d;
+
+	(void)state;
+	hold_ns = 30 * STEP;
+	d = trained(NULL, 600);
+	hold_ns = 0;
+	for (int i = 0; i < 300; i++) {
+		move_on(&d);
+		if (i % 20 < 19)
+			d.values[1] = 6e8;
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		alarms += i >= 100 && v.anomalous;
+	}
+	assert_true(alarms < 60);
+	sl_pipeline_free(d.p);
+}
+
 static void what_was_constant_and_changes_counts_once_and_boundedly(void **state)
 {
 	struct pod d = trained(NULL, 300);
@@ -662,6 +716,8 @@ int main(void)
 		cmocka_unit_test(false_alarms_stay_about_the_budget),
 		cmocka_unit_test(a_fault_is_one_for_as_long_as_it_lasts),
 		cmocka_unit_test(what_stays_becomes_normal_and_the_way_back_is_no_second_alarm),
+		cmocka_unit_test(what_wanders_does_not_prolong_a_fault),
+		cmocka_unit_test(anomalies_that_come_again_become_normal_too),
 		cmocka_unit_test(what_was_constant_and_changes_counts_once_and_boundedly),
 		cmocka_unit_test(one_outlier_in_training_blinds_nobody),
 		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),

@@ -333,10 +333,13 @@ static void torn_lines_are_never_shown(void **state)
 	pod_make(&p, 7, LABELS("pod\0p"));
 	a = counter(&p, "a_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	h->tear = 20;
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
 	/* A schema that comes torn five times is left alone for 5 s; a real one never is torn. */
+	h->tear = 3;
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
 	WITHIN(30000, mentions(c, "\na_total{"));
+	pthread_mutex_lock(&h->lock);
+	h->tear = 20;
+	pthread_mutex_unlock(&h->lock);
 	end = sl_now_ns() + 1000 * MS;
 	for (uint64_t n = 1; sl_now_ns() < end; n++) {
 		double v = self_value(c, "a_total", NULL);
