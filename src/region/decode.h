@@ -65,6 +65,8 @@ struct sl_region_info {
 	uint64_t spans;          /* offset of the section; 0: none. See spans.h */
 	uint64_t span_bytes;
 	uint32_t span_lines;     /* of a ring; there is one for each of max_stripes */
+	uint64_t flows, journal; /* connections (flows.h): offsets */
+	uint32_t max_flows, journal_lines;
 	uint32_t label_count;
 	struct sl_text_label labels[SL_LABELS_MAX]; /* point into label_text */
 	char label_text[SL_HEADER_LABELS_MAX + 1];
@@ -76,6 +78,9 @@ struct sl_region_info {
  */
 enum sl_fault sl_region_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
 				   struct sl_region_info *info);
+/* The same for regions of every kind, also of connections: see flows.h. */
+enum sl_fault sl_region_header_parse(const struct sl_region_header *copy, uint64_t actual_size,
+				     struct sl_region_info *info);
 
 struct sl_hot {
 	uint64_t generation;

@@ -2,6 +2,8 @@
 /* parse.c - the parts of a region that have a fixed size: header, hot lines, directory entries. */
 #include <string.h>
 
+#include <sidelight/flow.h>
+
 #include "region/decode.h"
 #include "region/text.h"
 
@@ -81,13 +83,44 @@ static bool section_take(const struct sl_region_section *s, struct sl_region_inf
 		return info->span_lines >= SL_SPAN_RING_MIN &&
 		       info->span_lines <= SL_SPAN_RING_MAX &&
 		       !(info->span_lines & (info->span_lines - 1));
+	case SL_SECTION_FLOWS:
+		if (info->flows || s->stride != SL_FLOW_SIZE || !s->length ||
+		    s->length % SL_FLOW_SIZE || s->length / SL_FLOW_SIZE > SL_FLOWS_MAX)
+			return false;
+		info->flows = s->offset;
+		info->max_flows = (uint32_t)(s->length / SL_FLOW_SIZE);
+		return true;
+	case SL_SECTION_JOURNAL:
+		if (info->journal || s->stride != SL_LINE_SIZE || s->length < SL_LINE_SIZE ||
+		    (s->length & (s->length - 1)))
+			return false;
+		info->journal = s->offset;
+		info->journal_lines = (uint32_t)(s->length / SL_LINE_SIZE);
+		return true;
 	default:
 		return true;
 	}
 }
 
-enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t actual_size,
-				   struct sl_region_info *info)
+/* What belongs to the kind is there, and nothing that belongs to another. */
+static bool kind_complete(const struct sl_region_info *info, uint32_t kind)
+{
+	bool metrics = info->stripes && info->schema;
+
+	switch (kind) {
+	case SL_REGION_METRICS:
+		return metrics && !info->entries && !info->flows && !info->journal;
+	case SL_REGION_DIRECTORY:
+		return info->entries && !info->stripes && !info->schema && !info->flows &&
+		       !info->journal;
+	default:
+		return info->flows && info->journal && !info->entries && !info->stripes &&
+		       !info->schema;
+	}
+}
+
+enum sl_fault sl_region_header_parse(const struct sl_region_header *h, uint64_t actual_size,
+				     struct sl_region_info *info)
 {
 	memset(info, 0, sizeof(*info));
 	if (memcmp(h->magic, SL_REGION_MAGIC, sizeof(h->magic)))
@@ -96,7 +129,8 @@ enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t ac
 		return SL_FAULT_VERSION;
 	if (h->check != sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check)))
 		return SL_FAULT_CHECK;
-	if (h->kind != SL_REGION_METRICS && h->kind != SL_REGION_DIRECTORY)
+	if (h->kind != SL_REGION_METRICS && h->kind != SL_REGION_DIRECTORY &&
+	    h->kind != SL_REGION_FLOWS)
 		return SL_FAULT_VERSION;
 	if (!h->instance)
 		return SL_FAULT_MAGIC;
@@ -108,10 +142,7 @@ enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t ac
 	for (uint32_t i = 0; i < h->section_count; i++)
 		if (!section_take(&h->section[i], info))
 			return SL_FAULT_SECTION;
-	if (!info->hot)
-		return SL_FAULT_SECTION;
-	if (h->kind == SL_REGION_METRICS ? !info->stripes || !info->schema || info->entries
-					 : !info->entries || info->stripes || info->schema)
+	if (!info->hot || !kind_complete(info, h->kind))
 		return SL_FAULT_SECTION;
 	/* One ring a stripe; the stripes may stand behind the spans in the table. */
 	if (info->spans &&
@@ -135,6 +166,15 @@ enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t ac
 	info->start_ticks = h->start_ticks;
 	memcpy(info->boot_id, h->boot_id, sizeof(info->boot_id));
 	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t actual_size,
+				   struct sl_region_info *info)
+{
+	enum sl_fault fault = sl_region_header_parse(h, actual_size, info);
+
+	/* Who reads metrics never gets to see a region without stripes, and so on. */
+	return !fault && info->kind == SL_REGION_FLOWS ? SL_FAULT_VERSION : fault;
 }
 
 enum sl_fault sl_hot_parse(const uint64_t line[8], const struct sl_region_info *info,

@@ -58,7 +58,7 @@ for args, said in (
         (('version',), "did you mean '--version'?"),
         (('halp',), "did you mean 'help'?"),
         (('--hlep',), "did you mean '--help'?"),
-        (('zzzzz',), "unknown command 'top'; see"),
+        (('zzzzz',), "unknown command 'zzzzz'; see"),
         (('generate',), 'what?'),
         (('generate', 'nothing'), "can't generate 'nothing'"),
         (('generate', 'metrics', '--kinds', 'counter,gague'), "'gague' is none of"),

@@ -9,9 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "source/tcp/bpf/shared.h"
+#include "source/tcp/bpf/flow.h"
 #include "source/tcp/flow.skel.h"
+#include "source/tcp/table.h"
 #include "source/tcp/wanted.h"
 
 struct sl_tcp {
@@ -19,6 +22,10 @@ struct sl_tcp {
 	struct sl_hooks hooks;
 	struct sl_tcp_options options;
 	struct sl_tcp_filter *filter; /* the mapping that the programs look at */
+	void *table;
+	size_t table_bytes;
+	struct bpf_link *iterator;
+	bool attached;
 };
 
 /* libbpf speaks on stderr unless told otherwise. */
@@ -32,6 +39,36 @@ __attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_le
 		line[n - 1] = 0;
 	if (level != LIBBPF_DEBUG)
 		sl_logf(SL_DEBUG, "libbpf", "%s", line);
+	return 0;
+}
+
+/*
+ * Each program of flow.bpf.c has one kind of hook, a tracepoint. Those that this kernel lacks are left
+ * out, and what they give is lost; without the first two there is nothing.
+ */
+static int choose(struct sl_tcp *t, char *why, size_t bytes)
+{
+	const struct sl_hooks *h = &t->hooks;
+	bool owner = t->options.calls || t->options.wanted.pid, calls;
+
+#define TRACEPOINT(boundary) (sl_hook_chosen(h, SL_BOUNDARY_##boundary) == SL_HOOK_TP)
+	if (!TRACEPOINT(STATE) || sl_hook_chosen(h, SL_BOUNDARY_EXISTING) != SL_HOOK_ITER) {
+		snprintf(why, bytes,
+			 "this kernel lacks the tracepoint inet_sock_set_state or the "
+			 "iterator tcp; see 'sidelight tcp probe'");
+		return -ENOTSUP;
+	}
+	calls = t->options.calls && TRACEPOINT(CALLS);
+	bpf_program__set_autoload(t->flow->progs.flow_destroy, TRACEPOINT(CLOSE));
+	bpf_program__set_autoload(t->flow->progs.flow_segment, TRACEPOINT(SEGMENT));
+	bpf_program__set_autoload(t->flow->progs.flow_congestion, TRACEPOINT(CONGESTION));
+	bpf_program__set_autoload(t->flow->progs.flow_retransmit, TRACEPOINT(RETRANSMIT));
+	bpf_program__set_autoload(t->flow->progs.flow_reset_in, TRACEPOINT(RESET_IN));
+	bpf_program__set_autoload(t->flow->progs.flow_reset_out, TRACEPOINT(RESET_OUT));
+	bpf_program__set_autoload(t->flow->progs.flow_send, calls);
+	bpf_program__set_autoload(t->flow->progs.flow_receive, calls);
+	bpf_program__set_autoload(t->flow->progs.flow_owner, owner && TRACEPOINT(TCP_APP));
+#undef TRACEPOINT
 	return 0;
 }
 
@@ -57,6 +94,10 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 		err = -errno;
 		goto fail;
 	}
+	err = table_size(t->flow, &t->options);
+	err = err ? err : choose(t, why, bytes);
+	if (err)
+		goto fail;
 	err = flow_bpf__load(t->flow);
 	if (err) {
 		snprintf(why, bytes, "the kernel refuses the flow programs: %s", strerror(-err));
@@ -69,7 +110,8 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 		t->filter = NULL;
 		goto fail;
 	}
-	err = sl_tcp_filter(t, &t->options.wanted, why, bytes);
+	err = table_map(t->flow, &t->table, &t->table_bytes);
+	err = err ? err : sl_tcp_filter(t, &t->options.wanted, why, bytes);
 	if (err)
 		goto fail;
 	*out = t;
@@ -106,12 +148,35 @@ int sl_tcp_share(const struct sl_tcp *t, struct bpf_object *object)
 	return 0;
 }
 
+/* Runs the iterator over all sockets. It starts the timer, too, the first time. */
+static int iterate(struct sl_tcp *t)
+{
+	int fd = bpf_iter_create(bpf_link__fd(t->iterator));
+	char nothing[64];
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	do
+		n = read(fd, nothing, sizeof(nothing));
+	while (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)));
+	n = n < 0 ? -errno : 0;
+	close(fd);
+	return (int)n;
+}
+
 int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
 {
-	int err = flow_bpf__attach(t->flow);
+	int err;
 
+	bpf_program__set_autoattach(t->flow->progs.flow_existing, false);
+	t->iterator = bpf_program__attach_iter(t->flow->progs.flow_existing, NULL);
+	err = t->iterator ? flow_bpf__attach(t->flow) : -errno;
+	/* After the hooks: what is made meanwhile is seen by one of the two, by both at most. */
+	err = err ? err : iterate(t);
 	if (err)
 		snprintf(why, bytes, "the flow programs can't be attached: %s", strerror(-err));
+	t->attached = !err;
 	return err;
 }
 
@@ -132,13 +197,29 @@ int sl_tcp_filter(struct sl_tcp *t, const struct sl_tcp_wanted *wanted, char *wh
 		__atomic_store_n(&t->filter->generation, generation + 1, __ATOMIC_RELEASE);
 	}
 	free(f);
+	if (!err && t->attached)
+		err = iterate(t);
 	return err;
+}
+
+const void *sl_tcp_region(const struct sl_tcp *t, size_t *bytes)
+{
+	*bytes = t->table_bytes;
+	return t->table;
+}
+
+int sl_tcp_region_fd(const struct sl_tcp *t)
+{
+	return bpf_map__fd(t->flow->maps.tcp_flows);
 }
 
 void sl_tcp_close(struct sl_tcp *t)
 {
 	if (!t)
 		return;
+	bpf_link__destroy(t->iterator);
+	if (t->table)
+		munmap(t->table, t->table_bytes);
 	if (t->filter)
 		munmap(t->filter, sizeof(*t->filter));
 	flow_bpf__destroy(t->flow);

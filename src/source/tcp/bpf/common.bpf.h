@@ -43,13 +43,17 @@ struct {
 } tcp_cgroups SEC(".maps");
 
 /*
- * State of a socket that is looked at. Written under the socket's lock, by the programs of
- * flow.bpf.c; other objects read it. It goes with the socket.
+ * What is kept with a socket, and goes with it. Written under the socket's lock, by the programs of
+ * flow.bpf.c; other objects read it. A connection that is being made has one already, without an id.
  */
 struct sl_sock {
-	u64 id;         /* of the flow: never given twice; 0: this socket is not looked at */
-	u32 slot;       /* in the flow table */
-	u32 generation; /* of the filter by which that was decided */
+	u64 id;     /* of the flow: never given twice; 0: this socket is not looked at */
+	u32 slot;   /* in the flow table: below settings.slots. Arrays may be indexed by it */
+	u32 pid;    /* thread group that connects; 0: unknown */
+	u64 syn_ns; /* when it began to connect; 0: it did not */
+	u32 syn_retrans;
+	u32 pad;
+	char comm[16];
 };
 
 struct {

@@ -8,6 +8,9 @@
 #ifndef SL_TCP_BPF_KERNEL_H
 #define SL_TCP_BPF_KERNEL_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include <linux/bpf.h>
 #include <linux/in6.h>
 #include <linux/tcp.h>
@@ -18,10 +21,6 @@ typedef __u32 u32;
 typedef __u64 u64;
 typedef __s32 s32;
 typedef __s64 s64;
-typedef _Bool bool;
-#define true 1
-#define false 0
-#define NULL ((void *)0)
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -42,6 +41,13 @@ enum {
 	TCP_CLOSING,
 	TCP_NEW_SYN_RECV,
 };
+
+/* include/uapi/linux/tcp.h and include/net/inet_connection_sock.h */
+#define CA_RECOVERY 3
+#define CA_LOSS 4
+#define TIMER_LOSS_PROBE 5 /* ICSK_TIME_LOSS_PROBE */
+#define ECN_OK 1	   /* TCP_ECN_OK, of ecn_flags */
+#define SOCK_DONE_BIT 1	   /* enum sock_flags: a FIN came */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -69,6 +75,7 @@ struct sock_common {
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
 	possible_net_t skc_net;
+	unsigned long skc_flags;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };
@@ -86,15 +93,11 @@ struct sock_cgroup_data {
 	struct cgroup *cgroup;
 };
 
-struct qspinlock___sl {
-	u8 locked;
-};
-
 typedef struct {
 	struct {
 		struct {
 			struct {
-				u32 val;
+				struct atomic_t___sl val;
 			} raw_lock;
 		} rlock;
 	} slock;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tcp_flows.c - 'sidelight tcp flows': the statistics of every connection, as they change. */
+#include "cli/tcp_flows.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int flows_main(const struct sl_command *self, int argc, char **argv);
+
+const struct sl_command sl_tcp_flows = {
+	.name = "tcp flows",
+	.synopsis = "[OPTION]...",
+	.summary = "Show each connection with its statistics",
+	.run = flows_main,
+};
+
+static struct {
+	bool closed, calls, only_new;
+	uint64_t publish_ns;
+} settings;
+
+static const struct sl_option table[] = {
+	TCP_OPTIONS_SHOW,
+	TCP_OPTIONS_WANTED,
+	{.name = "closed",
+	 .type = SL_OPT_FLAG,
+	 .to = &settings.closed,
+	 .help = "only flows that ended, each once, with its final values"},
+	{.name = "new",
+	 .type = SL_OPT_FLAG,
+	 .to = &settings.only_new,
+	 .help = "leave out connections that were there before"},
+	{.name = "calls",
+	 .type = SL_OPT_FLAG,
+	 .to = &settings.calls,
+	 .help = "count read and write calls, and whose they are"},
+	{.name = "publish",
+	 .type = SL_OPT_DURATION,
+	 .to = &settings.publish_ns,
+	 .argument = "TIME",
+	 .help = "how old statistics in the table may be",
+	 .min = 1e6,
+	 .max = 1e9},
+	{0},
+};
+
+struct last {
+	uint64_t id, sent, received;
+	uint32_t retrans;
+	bool shown; /* as closed */
+};
+
+struct view {
+	const void *map;
+	struct sl_flows_info info;
+	struct last *last;     /* a slot each */
+	struct flow_row *rows; /* likewise */
+	FILE *out;
+	struct tcp_screen screen;
+	uint64_t then_ns, unsettled;
+	const struct sl_command *cmd;
+};
+
+/* What it did since the last look; all of it, for one that is new. */
+static void since(const struct sl_flow *f, struct last *l, struct flow_row *row)
+{
+	bool same = l->id == f->id, known = same || f->flags & SL_FLOW_OLDER;
+
+	if (!same)
+		*l = (struct last){f->id, known ? f->bytes_sent : 0, known ? f->bytes_received : 0,
+				   known ? f->retrans : 0, false};
+	row->flow = *f;
+	row->sent = f->bytes_sent - l->sent;
+	row->received = f->bytes_received - l->received;
+	row->retrans = f->retrans - l->retrans;
+	*l = (struct last){f->id, f->bytes_sent, f->bytes_received, f->retrans,
+			   f->state == SL_STATE_CLOSED};
+}
+
+/* Open flows, and closed ones that were not shown as such. */
+static size_t look(struct view *v, const struct sl_flows_hot *hot)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < hot->used; i++) {
+		struct last *l = &v->last[i];
+		struct sl_flow f;
+
+		if (sl_flow_read(v->map, &v->info, i, &f)) {
+			v->unsettled++;
+			continue;
+		}
+		if (f.state == SL_STATE_FREE || (l->id == f.id && l->shown) ||
+		    (settings.closed && f.state != SL_STATE_CLOSED))
+			continue;
+		since(&f, l, &v->rows[count++]);
+	}
+	return count;
+}
+
+static void hot_json(FILE *out, const struct view *v, const struct sl_flows_hot *hot)
+{
+	fprintf(out,
+		"{\"table\":{\"open\":%u,\"quarantined\":%u,\"refused\":%" PRIu64
+		",\"slots\":%u,\"journal\":%" PRIu64 ",\"rounds\":%" PRIu64
+		",\"unsettled\":%" PRIu64 "}}\n",
+		hot->open, hot->quarantined, hot->refused, v->info.slots, hot->journal, hot->round,
+		v->unsettled);
+}
+
+static int show(void *context, bool last)
+{
+	struct view *v = context;
+	uint64_t now = sl_now_ns();
+	struct sl_flows_hot hot;
+	size_t count;
+
+	if (sl_flows_hot_read(v->map, &v->info, &hot))
+		return tcp_failed(v->cmd, "the table does not verify");
+	count = look(v, &hot);
+	if (tcp_common.json) {
+		for (size_t i = 0; i < count; i++)
+			flow_print_json(v->out, &v->rows[i].flow);
+		if (last)
+			hot_json(v->out, v, &hot);
+	} else if (tcp_common.csv) {
+		for (size_t i = 0; i < count; i++)
+			flow_print_csv(v->out, &v->rows[i].flow);
+	} else {
+		flow_print_screen(&v->screen, v->rows, count, &hot, now - v->then_ns);
+	}
+	v->then_ns = now;
+	fflush(v->out);
+	return ferror(v->out) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+}
+
+static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
+{
+	struct view v = {.out = out, .then_ns = sl_now_ns(), .cmd = self};
+	int code = SL_EXIT_FAILURE;
+	size_t bytes;
+
+	v.map = sl_tcp_region(tcp, &bytes);
+	if (sl_flows_info_parse(v.map, bytes, &v.info))
+		return tcp_failed(self, "the table has no header that is right");
+	v.last = calloc(v.info.slots, sizeof(*v.last));
+	v.rows = calloc(v.info.slots, sizeof(*v.rows));
+	if (!v.last || !v.rows) {
+		tcp_failed(self, strerror(ENOMEM));
+		goto out;
+	}
+	tcp_screen_open(&v.screen, out);
+	if (tcp_common.csv)
+		flow_print_csv_head(out);
+	if (!v.screen.terminal)
+		fprintf(stderr, "ready slots=%u\n", v.info.slots);
+	code = tcp_repeat(self, show, &v);
+out:
+	free(v.rows);
+	free(v.last);
+	return code;
+}
+
+static int flows_main(const struct sl_command *self, int argc, char **argv)
+{
+	struct sl_tcp_options options;
+	struct sl_tcp *tcp;
+	char why[256];
+	int code, end;
+	FILE *out;
+
+	if (!sl_options_only(self, table, argc, argv, &code))
+		return code;
+	if (tcp_common.json && tcp_common.csv)
+		return sl_usage(self, "--json and --csv exclude each other");
+	options = tcp_options();
+	options.existing = !settings.only_new;
+	options.calls = settings.calls;
+	options.interval_ns = settings.publish_ns;
+	/* A closed flow is looked at once at least before its slot is another's. */
+	options.quarantine_ns = tcp_common.interval_ns > 1000000000 ? 3 * tcp_common.interval_ns
+								    : 0;
+	out = tcp_output(self);
+	if (!out)
+		return SL_EXIT_FAILURE;
+	code = sl_tcp_open(&options, &tcp, why, sizeof(why));
+	if (!code)
+		code = sl_tcp_attach(tcp, why, sizeof(why));
+	if (code) {
+		code = code == -EINVAL ? sl_usage(self, "%s", why) : tcp_failed(self, why);
+	} else {
+		code = watch(self, tcp, out);
+	}
+	sl_tcp_close(tcp);
+	end = tcp_output_end(self, out);
+	return code ? code : end;
+}

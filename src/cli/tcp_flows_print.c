@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/tcp_flows.h"
+
+/* Every number of a flow, once: JSON and CSV have the same names in the same order. */
+struct number {
+	const char *name;
+	size_t offset, bytes;
+};
+#define NUMBER(field)                                                                         \
+	{                                                                                     \
+#field, offsetof(struct sl_flow, field), sizeof(((struct sl_flow *)0)->field) \
+	}
+static const struct number numbers[] = {
+	NUMBER(id),
+	NUMBER(netns),
+	NUMBER(pid),
+	NUMBER(cgroup),
+	NUMBER(open_ns),
+	NUMBER(closed_ns),
+	NUMBER(handshake_us),
+	NUMBER(bytes_sent),
+	NUMBER(bytes_acked),
+	NUMBER(bytes_received),
+	NUMBER(bytes_retrans),
+	NUMBER(read_bytes),
+	NUMBER(write_bytes),
+	NUMBER(flight),
+	NUMBER(rcv_wnd),
+	NUMBER(snd_wnd),
+	NUMBER(cwnd),
+	NUMBER(ssthresh),
+	NUMBER(mss),
+	NUMBER(queue),
+	NUMBER(queue_max),
+	NUMBER(wmem),
+	NUMBER(srtt_us),
+	NUMBER(mdev_us),
+	NUMBER(rtt_min_us),
+	NUMBER(rto_us),
+	NUMBER(rtt_count),
+	NUMBER(rtt_sum_us),
+	NUMBER(retrans),
+	NUMBER(lost),
+	NUMBER(fast),
+	NUMBER(timeouts),
+	NUMBER(re_fast),
+	NUMBER(re_rto),
+	NUMBER(re_tlp),
+	NUMBER(re_syn),
+	NUMBER(dsack),
+	NUMBER(ooo),
+	NUMBER(reorder),
+	NUMBER(zero_in),
+	NUMBER(zero_out),
+	NUMBER(delivered),
+	NUMBER(delivered_ce),
+	NUMBER(ce_in),
+	NUMBER(pacing_kib),
+	NUMBER(reads),
+	NUMBER(writes),
+	NUMBER(segs_out),
+	NUMBER(data_segs_out),
+	NUMBER(segs_in),
+	NUMBER(data_segs_in),
+	NUMBER(busy_us),
+	NUMBER(rwnd_us),
+	NUMBER(sndbuf_us),
+	NUMBER(backlog),
+	NUMBER(backlog_max),
+	NUMBER(drops),
+	NUMBER(rcvbuf),
+	NUMBER(sndbuf),
+};
+#define NUMBERS (sizeof(numbers) / sizeof(*numbers))
+
+static const struct {
+	const char *name;
+	uint32_t flag;
+} flags[] = {
+	{"older", SL_FLOW_OLDER},	{"active", SL_FLOW_ACTIVE},
+	{"mapped", SL_FLOW_MAPPED},	{"listener", SL_FLOW_LISTENER},
+	{"reset_in", SL_FLOW_RESET_IN}, {"reset_out", SL_FLOW_RESET_OUT},
+	{"ecn", SL_FLOW_ECN},		{"unwanted", SL_FLOW_UNWANTED},
+};
+#define FLAGS (sizeof(flags) / sizeof(*flags))
+
+static uint64_t value(const struct sl_flow *f, const struct number *n)
+{
+	const char *at = (const char *)f + n->offset;
+
+	return n->bytes == 8 ? *(const uint64_t *)at : *(const uint32_t *)at;
+}
+
+/* What a task calls itself is a stranger's text: nothing of it goes anywhere as it is. */
+static void safe_comm(const struct sl_flow *f, char out[17])
+{
+	snprintf(out, 17, "%s", f->comm);
+	for (char *p = out; *p; p++)
+		if (*p < 32 || *p > 126 || *p == '"' || *p == '\\' || *p == ',')
+			*p = '?';
+}
+
+void flow_print_json(FILE *out, const struct sl_flow *f)
+{
+	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
+
+	safe_comm(f, comm);
+	fprintf(out,
+		"{\"local\":\"%s\",\"local_port\":%u,\"remote\":\"%s\",\"remote_port\":%u,"
+		"\"family\":%u,\"state\":\"%s\",\"closed\":%s,\"comm\":\"%s\",\"duration_ns\":%" PRIu64
+		",\"flags\":[",
+		sl_flow_address(f->local, local), f->local_port, sl_flow_address(f->remote, remote),
+		f->remote_port, f->family, sl_tcp_state_name(f->tcp_state),
+		f->state == SL_STATE_CLOSED ? "true" : "false", comm, sl_flow_duration(f));
+	for (size_t i = 0, n = 0; i < FLAGS; i++)
+		if (f->flags & flags[i].flag)
+			fprintf(out, "%s\"%s\"", n++ ? "," : "", flags[i].name);
+	fputc(']', out);
+	for (size_t i = 0; i < NUMBERS; i++)
+		fprintf(out, ",\"%s\":%" PRIu64, numbers[i].name, value(f, &numbers[i]));
+	fputs("}\n", out);
+}
+
+void flow_print_csv_head(FILE *out)
+{
+	fputs("local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,flags",
+	      out);
+	for (size_t i = 0; i < NUMBERS; i++)
+		fprintf(out, ",%s", numbers[i].name);
+	fputc('\n', out);
+}
+
+void flow_print_csv(FILE *out, const struct sl_flow *f)
+{
+	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
+
+	safe_comm(f, comm);
+	fprintf(out, "%s,%u,%s,%u,%u,%s,%d,%s,%" PRIu64 ",", sl_flow_address(f->local, local),
+		f->local_port, sl_flow_address(f->remote, remote), f->remote_port, f->family,
+		sl_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED, comm,
+		sl_flow_duration(f));
+	for (size_t i = 0, n = 0; i < FLAGS; i++)
+		if (f->flags & flags[i].flag)
+			fprintf(out, "%s%s", n++ ? " " : "", flags[i].name);
+	for (size_t i = 0; i < NUMBERS; i++)
+		fprintf(out, ",%" PRIu64, value(f, &numbers[i]));
+	fputc('\n', out);
+}
+
+static int busiest(const void *a, const void *b)
+{
+	const struct flow_row *x = a, *y = b;
+	uint64_t m = x->sent + x->received, n = y->sent + y->received;
+
+	if (m != n)
+		return m < n ? 1 : -1;
+	return x->flow.id < y->flow.id ? 1 : -1;
+}
+
+/* "12.3M": three digits and a binary prefix. */
+static const char *short_number(char out[16], double n)
+{
+	static const char prefixes[] = " KMGT";
+	int i = 0;
+
+	while (n >= 1000 && i < 4) {
+		n /= 1024;
+		i++;
+	}
+	snprintf(out, 16, i && n < 100 ? "%.1f%c" : "%.0f%c", n, prefixes[i]);
+	if (!i)
+		out[strlen(out) - 1] = 0;
+	return out;
+}
+
+void flow_print_screen(struct tcp_screen *s, struct flow_row *rows, size_t count,
+		       const struct sl_flows_hot *hot, uint64_t ns)
+{
+	char a[INET6_ADDRSTRLEN], from[64], to[64], sent[16], received[16], cwnd[16];
+	double seconds = (double)ns / 1e9;
+
+	qsort(rows, count, sizeof(*rows), busiest);
+	tcp_screen_begin(s);
+	tcp_screen_line(s, "%u open, %u closed of late, %" PRIu64 " refused", hot->open,
+			hot->quarantined, hot->refused);
+	tcp_screen_line(s, "%-28s %-28s %-11s %8s %8s %8s %6s %6s %6s", "LOCAL", "REMOTE", "STATE",
+			"SENT/s", "RECVD/s", "RTT us", "CWND", "QUEUE", "RETR");
+	for (size_t i = 0; i < count; i++) {
+		const struct sl_flow *f = &rows[i].flow;
+
+		snprintf(from, sizeof(from), "%s:%u", sl_flow_address(f->local, a), f->local_port);
+		snprintf(to, sizeof(to), "%s:%u", sl_flow_address(f->remote, a), f->remote_port);
+		short_number(sent, (double)rows[i].sent / seconds);
+		short_number(received, (double)rows[i].received / seconds);
+		short_number(cwnd, f->queue);
+		tcp_screen_line(s, "%-28s %-28s %-11s %8s %8s %8u %6u %6s %6u", from, to,
+				f->state == SL_STATE_CLOSED ? "closed"
+							    : sl_tcp_state_name(f->tcp_state),
+				sent, received, f->srtt_us, f->cwnd, cwnd, rows[i].retrans);
+	}
+	tcp_screen_end(s);
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/* flows.c - the table of TCP connections: header, hot line, slots, journal. */
+#include "region/flows.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+enum sl_fault sl_flows_info_parse(const struct sl_region_header *h, uint64_t actual_size,
+				  struct sl_flows_info *flows)
+{
+	struct sl_region_info info;
+	enum sl_fault fault = sl_region_header_parse(h, actual_size, &info);
+
+	memset(flows, 0, sizeof(*flows));
+	if (fault)
+		return fault;
+	if (info.kind != SL_REGION_FLOWS)
+		return SL_FAULT_VERSION;
+	flows->size = info.size;
+	flows->instance = info.instance;
+	flows->start_ns = info.start_ns;
+	memcpy(flows->boot_id, info.boot_id, sizeof(flows->boot_id));
+	flows->hot = info.hot;
+	flows->flows = info.flows;
+	flows->slots = info.max_flows;
+	flows->journal = info.journal;
+	flows->journal_lines = info.journal_lines;
+	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_flows_hot_parse(const uint64_t line[8], const struct sl_flows_info *info,
+				 struct sl_flows_hot *hot)
+{
+	if (line[7] != sl_folded_check(line))
+		return SL_FAULT_UNSETTLED;
+	if (line[SL_FLOWS_USED] > info->slots)
+		return SL_FAULT_HOT;
+	*hot = (struct sl_flows_hot){
+		.round = line[SL_FLOWS_ROUND],
+		.used = (uint32_t)line[SL_FLOWS_USED],
+		.open = SL_FLOW_LOW(line[SL_FLOWS_OPEN]),
+		.quarantined = SL_FLOW_HIGH(line[SL_FLOWS_OPEN]),
+		.refused = line[SL_FLOWS_REFUSED],
+		.journal = line[SL_FLOWS_JOURNAL],
+		.changed_ns = line[SL_FLOWS_CHANGED_NS],
+		.quarantine_ns = line[SL_FLOWS_QUARANTINE_NS],
+	};
+	return SL_FAULT_NONE;
+}
+
+/* Of a slot that verified: taken apart. */
+static void unpack(const uint64_t *c, struct sl_flow *f)
+{
+#define LOW(cell)  SL_FLOW_LOW(c[cell])
+#define HIGH(cell) SL_FLOW_HIGH(c[cell])
+	*f = (struct sl_flow){
+		.id = c[SL_FLOW_ID],
+		.cgroup = c[SL_FLOW_CGROUP],
+		.open_ns = c[SL_FLOW_OPEN_NS],
+		.closed_ns = c[SL_FLOW_CLOSED_NS],
+		.changed_ns = c[SL_FLOW_CHANGED_NS],
+		.generation = HIGH(SL_FLOW_TAG),
+		.number = LOW(SL_FLOW_TAG),
+		.state = SL_FLOW_STATE(c[SL_FLOW_WORD]),
+		.tcp_state = SL_FLOW_TCP_STATE(c[SL_FLOW_WORD]),
+		.family = SL_FLOW_FAMILY(c[SL_FLOW_WORD]),
+		.local_port = (uint16_t)SL_FLOW_LOCAL_PORT(c[SL_FLOW_WORD]),
+		.remote_port = (uint16_t)SL_FLOW_REMOTE_PORT(c[SL_FLOW_WORD]),
+		.netns = LOW(SL_FLOW_NETNS_PID),
+		.pid = HIGH(SL_FLOW_NETNS_PID),
+		.handshake_us = LOW(SL_FLOW_HANDSHAKE_FLAGS),
+		.flags = HIGH(SL_FLOW_HANDSHAKE_FLAGS),
+		.bytes_sent = c[SL_FLOW_BYTES_SENT],
+		.bytes_acked = c[SL_FLOW_BYTES_ACKED],
+		.bytes_received = c[SL_FLOW_BYTES_RECEIVED],
+		.bytes_retrans = c[SL_FLOW_BYTES_RETRANS],
+		.read_bytes = c[SL_FLOW_READ_BYTES],
+		.write_bytes = c[SL_FLOW_WRITE_BYTES],
+		.flight = LOW(SL_FLOW_FLIGHT_LOST),
+		.lost = HIGH(SL_FLOW_FLIGHT_LOST),
+		.rcv_wnd = LOW(SL_FLOW_WINDOWS),
+		.snd_wnd = HIGH(SL_FLOW_WINDOWS),
+		.cwnd = LOW(SL_FLOW_CWND),
+		.ssthresh = HIGH(SL_FLOW_CWND),
+		.mss = LOW(SL_FLOW_MSS_QUEUE),
+		.queue = HIGH(SL_FLOW_MSS_QUEUE),
+		.queue_max = LOW(SL_FLOW_QUEUE_MAX),
+		.wmem = HIGH(SL_FLOW_QUEUE_MAX),
+		.srtt_us = LOW(SL_FLOW_SRTT),
+		.mdev_us = HIGH(SL_FLOW_SRTT),
+		.rtt_count = c[SL_FLOW_RTT_COUNT],
+		.rtt_sum_us = c[SL_FLOW_RTT_SUM],
+		.rtt_min_us = LOW(SL_FLOW_RTT_MIN_RTO),
+		.rto_us = HIGH(SL_FLOW_RTT_MIN_RTO),
+		.retrans = LOW(SL_FLOW_RETRANS_DSACK),
+		.dsack = HIGH(SL_FLOW_RETRANS_DSACK),
+		.fast = LOW(SL_FLOW_FAST_TIMEOUTS),
+		.timeouts = HIGH(SL_FLOW_FAST_TIMEOUTS),
+		.ooo = LOW(SL_FLOW_REORDERED),
+		.reorder = HIGH(SL_FLOW_REORDERED),
+		.re_fast = LOW(SL_FLOW_RE_FAST_RTO),
+		.re_rto = HIGH(SL_FLOW_RE_FAST_RTO),
+		.re_tlp = LOW(SL_FLOW_RE_TLP_SYN),
+		.re_syn = HIGH(SL_FLOW_RE_TLP_SYN),
+		.zero_in = LOW(SL_FLOW_ZERO_WINDOWS),
+		.zero_out = HIGH(SL_FLOW_ZERO_WINDOWS),
+		.delivered = LOW(SL_FLOW_DELIVERED),
+		.delivered_ce = HIGH(SL_FLOW_DELIVERED),
+		.ce_in = LOW(SL_FLOW_CE_PACING),
+		.pacing_kib = HIGH(SL_FLOW_CE_PACING),
+		.reads = LOW(SL_FLOW_CALLS),
+		.writes = HIGH(SL_FLOW_CALLS),
+		.segs_out = LOW(SL_FLOW_SEGS_OUT),
+		.data_segs_out = HIGH(SL_FLOW_SEGS_OUT),
+		.segs_in = LOW(SL_FLOW_SEGS_IN),
+		.data_segs_in = HIGH(SL_FLOW_SEGS_IN),
+		.busy_us = c[SL_FLOW_BUSY_US],
+		.rwnd_us = c[SL_FLOW_RWND_US],
+		.sndbuf_us = c[SL_FLOW_SNDBUF_US],
+		.backlog = LOW(SL_FLOW_BACKLOG),
+		.backlog_max = HIGH(SL_FLOW_BACKLOG),
+		.drops = LOW(SL_FLOW_DROPS),
+		.rcvbuf = LOW(SL_FLOW_BUFFERS),
+		.sndbuf = HIGH(SL_FLOW_BUFFERS),
+	};
+#undef LOW
+#undef HIGH
+	memcpy(f->local, &c[SL_FLOW_LOCAL], 16);
+	memcpy(f->remote, &c[SL_FLOW_REMOTE], 16);
+	memcpy(f->comm, &c[SL_FLOW_COMM], 16);
+	f->comm[16] = 0;
+}
+
+enum sl_fault sl_flow_parse(const uint64_t slot[64], struct sl_flow *flow)
+{
+	uint32_t state = SL_FLOW_STATE(slot[SL_FLOW_WORD]);
+	bool empty = true;
+
+	for (uint32_t i = 0; i < 64 && empty; i++)
+		empty = !slot[i];
+	if (empty) { /* never used */
+		memset(flow, 0, sizeof(*flow));
+		return SL_FAULT_NONE;
+	}
+	for (uint32_t line = 0; line < SL_FLOW_LINES; line++) {
+		const uint64_t *l = slot + line * 8;
+
+		if (l[7] != sl_folded_check(l) || l[0] != slot[0])
+			return SL_FAULT_UNSETTLED;
+	}
+	unpack(slot, flow);
+	if (state == SL_STATE_FREE)
+		return SL_FAULT_NONE;
+	if (state != SL_STATE_LIVE && state != SL_STATE_CLOSED)
+		return SL_FAULT_HOT;
+	if (!flow->id || (flow->family != 4 && flow->family != 6) ||
+	    (state == SL_STATE_CLOSED) != (flow->closed_ns != 0))
+		return SL_FAULT_HOT;
+	return SL_FAULT_NONE;
+}
+
+#define TRIES 100 /* the writer is done with a slot within a microsecond */
+
+enum sl_fault sl_flow_read(const void *map, const struct sl_flows_info *info, uint32_t slot,
+			   struct sl_flow *flow)
+{
+	const char *from = (const char *)map + info->flows + (uint64_t)slot * SL_FLOW_SIZE;
+	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	uint64_t copy[64];
+
+	for (int i = 0; i < TRIES && fault == SL_FAULT_UNSETTLED; i++) {
+		sl_copy_words(copy, (const volatile uint64_t *)from, 64);
+		fault = sl_flow_parse(copy, flow);
+	}
+	return fault;
+}
+
+enum sl_fault sl_flows_hot_read(const void *map, const struct sl_flows_info *info,
+				struct sl_flows_hot *hot)
+{
+	const char *from = (const char *)map + info->hot;
+	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	uint64_t copy[8];
+
+	for (int i = 0; i < TRIES && fault == SL_FAULT_UNSETTLED; i++) {
+		sl_copy_words(copy, (const volatile uint64_t *)from, 8);
+		fault = sl_flows_hot_parse(copy, info, hot);
+	}
+	return fault;
+}
+
+uint64_t sl_flow_duration(const struct sl_flow *f)
+{
+	uint64_t end = f->closed_ns ? f->closed_ns : f->changed_ns;
+
+	return end > f->open_ns ? end - f->open_ns : 0;
+}
+
+const char *sl_tcp_state_name(uint32_t state)
+{
+	/* include/net/tcp_states.h */
+	static const char *const names[] = {
+		"unknown",   "ESTABLISHED", "SYN_SENT",	  "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2",
+		"TIME_WAIT", "CLOSE",	    "CLOSE_WAIT", "LAST_ACK", "LISTEN",	   "CLOSING",
+	};
+
+	return state < sizeof(names) / sizeof(*names) ? names[state] : "unknown";
+}
+
+const char *sl_flow_address(const uint8_t a[16], char *out)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (!memcmp(a, mapped, sizeof(mapped)))
+		return inet_ntop(AF_INET, a + 12, out, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, a, out, INET6_ADDRSTRLEN);
+}
+
+enum sl_fault sl_flow_event_parse(const uint64_t line[8], uint64_t number, struct sl_flow_record *r)
+{
+	uint64_t word = line[SL_JOURNAL_WORD], tag = line[SL_JOURNAL_TAG];
+
+	if (line[7] != sl_folded_check(line))
+		return SL_FAULT_UNSETTLED;
+	if (tag >> 8 != number)
+		return SL_FAULT_CHECK;
+	*r = (struct sl_flow_record){
+		.number = number,
+		.event = (enum sl_flow_event)(tag & 255),
+		.id = line[SL_JOURNAL_ID],
+		.ns = line[SL_JOURNAL_NS],
+		.slot = SL_FLOW_LOW(line[SL_JOURNAL_SLOT]),
+		.generation = SL_FLOW_HIGH(line[SL_JOURNAL_SLOT]),
+		.tcp_state = SL_FLOW_TCP_STATE(word),
+		.family = SL_FLOW_FAMILY(word),
+		.local_port = (uint16_t)SL_FLOW_LOCAL_PORT(word),
+		.remote_port = (uint16_t)SL_FLOW_REMOTE_PORT(word),
+		.sent = line[SL_JOURNAL_SENT],
+		.received = line[SL_JOURNAL_RECEIVED],
+	};
+	return r->event == SL_FLOW_EVENT_OPEN || r->event == SL_FLOW_EVENT_CLOSE ? SL_FAULT_NONE
+										 : SL_FAULT_HOT;
+}

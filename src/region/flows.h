@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * flows.h - a region of kind SL_REGION_FLOWS as a reader sees it: private copies in, checked values
+ * out. Knows no transport, and nothing of eBPF.
+ *
+ * How a reader goes about it:
+ *   sl_flows_info_parse()   once, on a copy of the header
+ *   sl_flows_hot_parse()    each round, on a copy of the hot line
+ *   sl_flow_parse()         on a copy of each slot in use; UNSETTLED: copy that one again
+ *   sl_flow_event_parse()   on copies of the journal's lines, to see what came and went
+ */
+#ifndef SL_REGION_FLOWS_H
+#define SL_REGION_FLOWS_H
+
+#include <sidelight/flow.h>
+
+#include "region/decode.h"
+
+struct sl_flows_info {
+	uint64_t size, instance, start_ns;
+	uint64_t hot, flows, journal; /* offsets */
+	uint32_t slots, journal_lines;
+	uint8_t boot_id[16];
+};
+/* Parses a private copy of a header; actual_size as of sl_region_info_parse(). Pure. */
+enum sl_fault sl_flows_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
+				  struct sl_flows_info *info);
+
+struct sl_flows_hot {
+	uint64_t round, refused, journal, changed_ns, quarantine_ns;
+	uint32_t used, open, quarantined;
+};
+/* UNSETTLED: read it again. HOT: it lies. Pure. */
+enum sl_fault sl_flows_hot_parse(const uint64_t line[8], const struct sl_flows_info *info,
+				 struct sl_flows_hot *hot);
+
+/* One snapshot of a flow. Times are CLOCK_MONOTONIC in ns; see sidelight/flow.h for each value. */
+struct sl_flow {
+	uint64_t id, cgroup, open_ns, closed_ns, changed_ns;
+	uint32_t generation, number; /* of the slot, of the snapshot */
+	uint32_t state;              /* enum sl_region_state */
+	uint32_t tcp_state, family, flags, netns, pid;
+	uint8_t local[16], remote[16];
+	uint16_t local_port, remote_port;
+	char comm[17];
+	uint32_t handshake_us;
+	uint64_t bytes_sent, bytes_acked, bytes_received, bytes_retrans, read_bytes, write_bytes;
+	uint32_t flight, lost, rcv_wnd, snd_wnd, cwnd, ssthresh, mss, queue, queue_max, wmem;
+	uint32_t srtt_us, mdev_us, rtt_min_us, rto_us;
+	uint64_t rtt_count, rtt_sum_us;
+	uint32_t retrans, dsack, fast, timeouts, ooo, reorder;
+	uint32_t re_fast, re_rto, re_tlp, re_syn, zero_in, zero_out;
+	uint32_t delivered, delivered_ce, ce_in, pacing_kib, reads, writes;
+	uint32_t segs_out, data_segs_out, segs_in, data_segs_in;
+	uint64_t busy_us, rwnd_us, sndbuf_us;
+	uint32_t backlog, backlog_max, drops, rcvbuf, sndbuf;
+};
+/*
+ * Parses a private copy of a slot. UNSETTLED: its lines do not verify or are of different snapshots:
+ * copy it again. HOT: they verify and say what can't be. state FREE: nothing here. Pure.
+ */
+enum sl_fault sl_flow_parse(const uint64_t slot[64], struct sl_flow *flow);
+
+/*
+ * The same out of shared memory: copies and parses, a few times while it does not settle. map has
+ * info->size bytes; slot is below info->slots.
+ */
+enum sl_fault sl_flow_read(const void *map, const struct sl_flows_info *info, uint32_t slot,
+			   struct sl_flow *flow);
+enum sl_fault sl_flows_hot_read(const void *map, const struct sl_flows_info *info,
+				struct sl_flows_hot *hot);
+
+/* Nanoseconds that a flow has been open, or was: up to changed_ns or closed_ns. */
+uint64_t sl_flow_duration(const struct sl_flow *flow);
+const char *sl_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
+/* "192.0.2.1", "2001:db8::1" of 16 bytes, IPv4 if mapped. out has INET6_ADDRSTRLEN bytes. */
+const char *sl_flow_address(const uint8_t address[16], char *out);
+
+struct sl_flow_record {
+	uint64_t number, id, ns, sent, received;
+	enum sl_flow_event event;
+	uint32_t slot, generation, tcp_state, family;
+	uint16_t local_port, remote_port;
+};
+/* number: of the line that is expected there. CHECK: another one is there, overwritten or not yet
+ * written. UNSETTLED: read it again. Pure. */
+enum sl_fault sl_flow_event_parse(const uint64_t line[8], uint64_t number,
+				  struct sl_flow_record *record);
+
+#endif
