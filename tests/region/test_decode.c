@@ -180,7 +180,7 @@ static void header_says_what_was_written(void **state)
 	X(SL_FAULT_NONE, h->label_bytes = 0)                                                   \
 	X(SL_FAULT_NONE, h->size -= 64 + (h->section[2].length -= 64, 0))                      \
 	X(SL_FAULT_NONE,                                                                       \
-	  (h->section_count = 4, h->section[3] = (struct sl_region_section){7, 1, 4160, 1}))
+	  (h->section_count = 4, h->section[3] = (struct sl_region_section){77, 1, 4160, 1}))
 
 static void too_many_labels(struct sl_region_header *h)
 {
