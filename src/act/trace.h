@@ -22,7 +22,8 @@
  * budget * window is saved. Errors and slow ones may overdraw it by half of that, as faults come in
  * bursts; the others leave a share of what came in during the window: doubtful ones a tenth,
  * verdicts a quarter, head sampling and verdicts on other pods half. A hundredth of the budget is
- * the verdicts' own, so that no flood of errors takes all of it. So of any n traces in a row at most budget * (n + 1.5 window) are kept, and from the start at most budget * (n + window / 2).
+ * the verdicts' own, so that no flood of errors takes all of it. So of any n traces in a row at
+ * most budget * (n + 1.5 window) are kept, from the start at most budget * (n + window / 2).
  * If their number is known beforehand (total), at most budget * total are, in any case.
  *
  * At the start the account is empty: errors are kept at once, slow ones from the fourth trace of

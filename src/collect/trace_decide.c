@@ -5,8 +5,8 @@
 #include "base/base.h"
 #include "collect/trace_internal.h"
 
-#define HELD_NS	    2000000000u	 /* how long a verdict counts: two steps, as in a replay */
-#define PARTIES	    64u		 /* services of a trace; of one with more the route is not known */
+#define HELD_NS 2000000000u /* how long a verdict counts: two steps, as in a replay */
+#define PARTIES 64u	    /* services of a trace; of one with more the route is not known */
 
 /* ---- verdicts ---------------------------------------------------------------------------------------- */
 

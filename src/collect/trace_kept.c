@@ -14,7 +14,7 @@
 
 #define OPEN_MAX  4096u	       /* kept traces that are still waited for */
 #define SPANS_MAX 10000u       /* of a trace */
-#define ASKED_MAX (64u << 20) /* bytes of spans that are on the way */
+#define ASKED_MAX (64u << 20)  /* bytes of spans that are on the way */
 #define BEFORE_NS 60000000000u /* runs are looked for of a trace whose root is not known */
 #define LATE_NS	  10000000000u /* after that nobody looks for more of a trace */
 

@@ -8,7 +8,7 @@
 
 #define RINGS_MAX 1024u /* whose heads come with one fetch */
 
-_Static_assert(RINGS_MAX * SL_LINE_SIZE <= SL_FETCH_MAX, "the heads are one fetch");
+_Static_assert(RINGS_MAX *SL_LINE_SIZE <= SL_FETCH_MAX, "the heads are one fetch");
 
 void trace_pod_put(struct trace_pod *p)
 {

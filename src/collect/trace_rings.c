@@ -11,8 +11,8 @@
 /* ---- heads ------------------------------------------------------------------------------------------- */
 
 /* New lines of roots or index, in one piece of the ring. */
-static void ask_lines(struct sl_tracer *t, struct trace_pod *p, uint32_t ring,
-		      enum trace_want want, uint64_t from, uint64_t end)
+static void ask_lines(struct sl_tracer *t, struct trace_pod *p, uint32_t ring, enum trace_want want,
+		      uint64_t from, uint64_t end)
 {
 	uint32_t places = want == TRACE_WANT_ROOTS ? SL_SPAN_ROOTS(p->info->span_lines)
 						   : SL_SPAN_INDEX(p->info->span_lines);
