@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include <jansson.h>
+
 #include "base/base.h"
 #include "source/tcp/tcp.h"
 
@@ -126,5 +128,17 @@ void tcp_screen_end(struct tcp_screen *screen);
  * or SL_EXIT_OK.
  */
 int tcp_repeat(const struct sl_command *cmd, int (*show)(void *context, bool last), void *context);
+
+/* Text of a stranger: in out, nothing of it steers a terminal. */
+void tcp_safe(char *out, size_t bytes, const char *text);
+/* "7.05ms": three digits. */
+void tcp_short_time(char out[16], uint64_t ns);
+/* In quotes, for CSV. */
+void tcp_csv_text(FILE *out, const char *text);
+/* Text of a stranger in a JSON object; "?" if it is no UTF-8. */
+void tcp_json_text(json_t *o, const char *key, const char *text);
+/* The names and ids of a container that are known. */
+struct sl_cgroup_identity;
+void tcp_json_identity(json_t *o, const struct sl_cgroup_identity *who);
 
 #endif

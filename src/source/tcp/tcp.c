@@ -15,6 +15,7 @@
 #include "source/tcp/bpf/flow.h"
 #include "source/tcp/flow.skel.h"
 #include "source/tcp/table.h"
+#include "source/tcp/util.h"
 #include "source/tcp/wanted.h"
 
 struct sl_tcp {
@@ -27,20 +28,6 @@ struct sl_tcp {
 	struct bpf_link *iterator;
 	bool attached;
 };
-
-/* libbpf speaks on stderr unless told otherwise. */
-__attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_level level,
-							    const char *fmt, va_list ap)
-{
-	char line[512];
-	int n = vsnprintf(line, sizeof(line), fmt, ap);
-
-	if (n > 0 && n < (int)sizeof(line) && line[n - 1] == '\n')
-		line[n - 1] = 0;
-	if (level != LIBBPF_DEBUG)
-		sl_logf(SL_DEBUG, "libbpf", "%s", line);
-	return 0;
-}
 
 /*
  * Each program of flow.bpf.c has one kind of hook, a tracepoint. Those that this kernel lacks are left
@@ -83,7 +70,7 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 		return -ENOMEM;
 	memcpy(&t->options, options,
 	       options->sz < sizeof(t->options) ? options->sz : sizeof(t->options));
-	libbpf_set_print(log_libbpf);
+	sl_tcp_libbpf_log();
 	err = sl_hooks_probe(&t->hooks, false);
 	if (err) {
 		sl_hooks_refusal(err, why, bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "source/tcp/util.h"
 
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,6 +9,26 @@
 #include <mntent.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/base.h"
+
+__attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_level level,
+							    const char *fmt, va_list ap)
+{
+	char line[512];
+	int n = vsnprintf(line, sizeof(line), fmt, ap);
+
+	if (n > 0 && n < (int)sizeof(line) && line[n - 1] == '\n')
+		line[n - 1] = 0;
+	if (level != LIBBPF_DEBUG)
+		sl_logf(SL_DEBUG, "libbpf", "%s", line);
+	return 0;
+}
+
+void sl_tcp_libbpf_log(void)
+{
+	libbpf_set_print(log_libbpf);
+}
 
 int sl_cgroup2_open(void)
 {

@@ -14,4 +14,7 @@ int sl_cgroup2_open(void);
  */
 const char *sl_capabilities_missing(char *out, size_t bytes);
 
+/* libbpf speaks on stderr unless told otherwise: from here on, what it says is a line of level debug. */
+void sl_tcp_libbpf_log(void);
+
 #endif

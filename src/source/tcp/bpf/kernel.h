@@ -84,9 +84,46 @@ struct kernfs_node {
 	u64 id;
 };
 
+struct cgroup_root {
+	int hierarchy_id; /* 0: the unified one */
+};
+
 struct cgroup {
 	struct kernfs_node *kn;
 	int level;
+	struct cgroup_root *root;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+	struct cgroup *dfl_cgrp;
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+	u64 nr_migrations;
+};
+
+struct sched_info {
+	unsigned long pcount;
+	unsigned long long run_delay;
+};
+
+struct task_struct {
+	unsigned int flags;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	int pid;
+	int tgid;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	u64 start_boottime;
+	char comm[16];
+	struct css_set *cgroups;
 };
 
 struct sock_cgroup_data {
@@ -202,6 +239,11 @@ struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
 	u32 uid;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 #pragma clang attribute pop

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * cpu.bpf.c - scheduler time by task and by cgroup, out of the scheduler's own accounts.
+ *
+ * The kernel keeps for every task what /proc/PID/schedstat prints (task_struct.se, .sched_info). So
+ * nothing is timed here: at each switch, what these accounts grew by since they were last looked at is
+ * added to the task's slot and to its cgroup's. An event that is missed is made up for by the next, and
+ * the sums are those of the kernel to the nanosecond.
+ *
+ * At sched_switch the accounts of prev are settled but for nothing (kernel/sched/core.c, __schedule():
+ * update_curr() and *switch_count come before the tracepoint, and its last sched_info_arrive() was when
+ * it got the CPU). A task that never leaves its CPU is looked at on ticks, by sched_stat_runtime.
+ *
+ * Nothing is allocated under the run queue's lock, where waking kswapd would be a deadlock: storage and
+ * slots come at fork, or from the iterator for tasks that were there before.
+ */
+#include "cpu_shared.h"
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "line.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define TASK_DEAD     0x80 /* include/linux/sched.h */
+#define PF_EXITING    0x4
+#define TICK_NS	      1000000 /* a task that keeps its CPU is looked at once it ran for that long */
+#define QUARANTINE_NS 1000000000ull /* far longer than a task takes from cgroup_exit() to its end */
+#define MAX_CPUS      1024
+
+/* Set before loading. The skeleton names the types, too. */
+const volatile __u32 cpus = 1, max_tasks = 1, max_cgroups = 1;
+const volatile __u32 hierarchy_id; /* whose cgroups: 0: the unified one; else of version 1 */
+const volatile __u32 subsystem;	   /* index in css_set.subsys of that hierarchy's controller */
+
+struct sl_cpu_losses losses;
+__u32 next_task,
+	next_cgroup = 1; /* slots that were never used; cgroup 0 holds what found no slot */
+
+enum { NEW = 0, CLAIMED, READY };
+
+struct state {
+	u32 state;
+	u32 slot;
+	u32 cgroup_slot;
+	u32 cgroup_generation;
+	const void *css_set; /* of cgroup_slot */
+	u64 cgroup_id;
+	u64 run, wait, waits, voluntary, involuntary, migrations; /* as last seen */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct state);
+} states SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sl_cpu_task);
+} tasks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sl_cpu_cgroup);
+} cgroups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sl_cpu_usage);
+} usage SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH); /* preallocated: inserted to under the run queue's lock */
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, u32);
+} cgroup_slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__uint(value_size, sizeof(u32));
+} free_tasks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__uint(value_size, sizeof(u32));
+} free_cgroups SEC(".maps");
+
+/* What a task's accounts grew by. */
+struct grown {
+	u64 run, wait, waits, voluntary, involuntary, migrations;
+	u32 bucket; /* of the one wait; SL_CPU_BUCKETS: not known */
+};
+
+/* ---- arithmetic ----------------------------------------------------------------------------------- */
+
+/* Hides from the compiler what the verifier can't know: that a quotient is small. */
+#define bound(v) asm volatile("" : "+r"(v))
+
+static __always_inline void lost(u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
+
+/* floor(2 * log2(ns)), from SL_CPU_BUCKET_LOW on. */
+static __always_inline u32 bucket(u64 ns)
+{
+	u32 e = 0, i;
+	u64 v = ns;
+
+	if (v < 1ull << (SL_CPU_BUCKET_LOW / 2))
+		return 0;
+	if (v >> 32) {
+		e += 32;
+		v >>= 32;
+	}
+	if (v >> 16) {
+		e += 16;
+		v >>= 16;
+	}
+	if (v >> 8) {
+		e += 8;
+		v >>= 8;
+	}
+	if (v >> 4) {
+		e += 4;
+		v >>= 4;
+	}
+	if (v >> 2) {
+		e += 2;
+		v >>= 2;
+	}
+	e += v >> 1;
+	/* The upper half octave begins at 2^0.5 = 0xb504f333 / 2^31. */
+	v = e >= 31 ? ns >> (e - 31) : ns << (31 - e);
+	i = 2 * e + (v >= 0xb504f334) - SL_CPU_BUCKET_LOW;
+	return i < SL_CPU_BUCKETS ? i : SL_CPU_BUCKETS - 1;
+}
+
+static __always_inline void add_usage(struct sl_cpu_usage *u, const struct grown *g)
+{
+	u32 line, cell;
+
+	line_add(u->cell, SL_CPU_RUN_NS, g->run);
+	line_add(u->cell, SL_CPU_VOLUNTARY, g->voluntary);
+	line_add(u->cell, SL_CPU_INVOLUNTARY, g->involuntary);
+	line_add(u->cell, SL_CPU_MIGRATIONS, g->migrations);
+	if (!g->waits && !g->wait)
+		return;
+	line_add(u->cell, SL_CPU_WAIT_NS, g->wait);
+	line_add(u->cell, SL_CPU_WAITS, g->waits);
+	line = g->bucket / 7;
+	cell = g->bucket % 7;
+	bound(line);
+	bound(cell);
+	if (line < SL_CPU_WAIT_LINES && cell < 7)
+		line_add(u->wait[line], cell, 1);
+	else
+		line_add(u->cell, SL_CPU_UNPLACED, g->waits);
+}
+
+/* ---- cgroups -------------------------------------------------------------------------------------- */
+
+static __always_inline struct cgroup *cgroup_of(struct css_set *set)
+{
+	struct cgroup_subsys_state *css = NULL;
+
+	if (!hierarchy_id)
+		return BPF_CORE_READ(set, dfl_cgrp);
+	bpf_probe_read_kernel(&css, sizeof(css),
+			      (char *)set + bpf_core_field_offset(struct css_set, subsys) +
+				      (subsystem & 31) * sizeof(css));
+	return BPF_CORE_READ(css, cgroup);
+}
+
+static __always_inline void zero(struct sl_cpu_usage *u)
+{
+	for (u32 i = 0; i < SL_CPU_LINE; i++)
+		u->cell[i] = 0;
+	for (u32 i = 0; i < SL_CPU_WAIT_LINES; i++)
+		for (u32 j = 0; j < SL_CPU_LINE; j++)
+			u->wait[i][j] = 0;
+}
+
+static __always_inline u64 generation(u64 before, enum sl_cpu_slot_state state)
+{
+	return state == SL_CPU_FREE ? ((before >> 2) + 1) << 2 : (before & ~3ull) | state;
+}
+
+/* A slot that was never used, or that is free for long enough that no CPU can still be at it. */
+static __always_inline u32 take_cgroup_slot(u64 now)
+{
+	u32 slot = SL_CPU_NO_SLOT;
+	u64 *line;
+
+	if (next_cgroup < max_cgroups) {
+		slot = __sync_fetch_and_add(&next_cgroup, 1);
+		if (slot < max_cgroups)
+			return slot;
+	}
+	if (bpf_map_pop_elem(&free_cgroups, &slot))
+		return 0;
+	line = bpf_map_lookup_elem(&cgroups, &slot);
+	if (line && now - line[SL_CPU_CGROUP_GONE_NS] >= QUARANTINE_NS)
+		return slot;
+	bpf_map_push_elem(&free_cgroups, &slot, 0);
+	return 0;
+}
+
+/*
+ * The slot of a cgroup; one is taken if it has none, unless the task that asks is on its way out, by
+ * when the cgroup may be gone already. 0: none.
+ */
+static __noinline u32 cgroup_slot(u64 id, bool exiting)
+{
+	u32 *have = bpf_map_lookup_elem(&cgroup_slots, &id), slot;
+	u64 *line, now = bpf_ktime_get_ns();
+
+	if (have)
+		return *have;
+	if (exiting)
+		return 0;
+	slot = take_cgroup_slot(now);
+	line = bpf_map_lookup_elem(&cgroups, &slot);
+	if (!slot || !line) {
+		lost(&losses.cgroups_refused);
+		return 0;
+	}
+	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_FREE));
+	for (u32 i = 0; i < cpus && i < MAX_CPUS; i++) {
+		u32 at = slot * cpus + i;
+		struct sl_cpu_usage *u = bpf_map_lookup_elem(&usage, &at);
+
+		if (u)
+			zero(u);
+	}
+	line_set(line, SL_CPU_CGROUP_ID, id);
+	line_set(line, SL_CPU_CGROUP_SEEN_NS, now);
+	line_set(line, SL_CPU_CGROUP_GONE_NS, 0);
+	line_set(line, SL_CPU_CGROUP_ENDED, 0);
+	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_LIVE));
+	if (!bpf_map_update_elem(&cgroup_slots, &id, &slot, BPF_NOEXIST))
+		return slot;
+	/* Another CPU was first. */
+	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_FREE));
+	bpf_map_push_elem(&free_cgroups, &slot, 0);
+	have = bpf_map_lookup_elem(&cgroup_slots, &id);
+	return have ? *have : 0;
+}
+
+SEC("tp_btf/cgroup_rmdir")
+int BPF_PROG(on_cgroup_rmdir, struct cgroup *gone)
+{
+	u64 id = gone->kn->id, *line;
+	u32 *have, slot;
+
+	if (gone->root->hierarchy_id != (int)hierarchy_id)
+		return 0;
+	have = bpf_map_lookup_elem(&cgroup_slots, &id);
+	if (!have)
+		return 0;
+	slot = *have;
+	line = bpf_map_lookup_elem(&cgroups, &slot);
+	if (!line || bpf_map_delete_elem(&cgroup_slots, &id))
+		return 0;
+	line_set(line, SL_CPU_CGROUP_GONE_NS, bpf_ktime_get_ns());
+	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_ENDED));
+	bpf_map_push_elem(&free_cgroups, &slot, 0);
+	return 0;
+}
+
+/* ---- tasks ---------------------------------------------------------------------------------------- */
+
+static __always_inline struct sl_cpu_task *slot_of(const struct state *st)
+{
+	return st->slot == SL_CPU_NO_SLOT ? NULL : bpf_map_lookup_elem(&tasks, &st->slot);
+}
+
+/* Where a task's time goes: its cgroup's slot, looked up again only when its css_set changed. */
+static __always_inline void find_cgroup(struct task_struct *t, struct state *st)
+{
+	bool exiting = t->flags & PF_EXITING;
+	struct css_set *now = t->cgroups;
+	struct sl_cpu_task *slot;
+	u64 *line;
+
+	if (st->css_set == now) {
+		if (!exiting)
+			return;
+		line = bpf_map_lookup_elem(&cgroups, &st->cgroup_slot);
+		if (!line || line[SL_CPU_CGROUP_GENERATION] >> 2 != st->cgroup_generation)
+			st->cgroup_slot = 0;
+		return;
+	}
+	st->css_set = now;
+	st->cgroup_id = BPF_CORE_READ(cgroup_of(now), kn, id);
+	st->cgroup_slot = cgroup_slot(st->cgroup_id, exiting);
+	line = bpf_map_lookup_elem(&cgroups, &st->cgroup_slot);
+	if (line)
+		st->cgroup_generation = line[SL_CPU_CGROUP_GENERATION] >> 2;
+	slot = slot_of(st);
+	if (slot)
+		line_set(slot->who, SL_CPU_TASK_CGROUP, st->cgroup_id);
+}
+
+static __always_inline void account(struct task_struct *t, struct state *st)
+{
+	u64 run = t->se.sum_exec_runtime, wait = t->sched_info.run_delay,
+	    waits = t->sched_info.pcount, voluntary = t->nvcsw, involuntary = t->nivcsw,
+	    migrations = t->se.nr_migrations;
+	struct grown g = {
+		.run = run - st->run,
+		.wait = wait - st->wait,
+		.waits = waits - st->waits,
+		.voluntary = voluntary - st->voluntary,
+		.involuntary = involuntary - st->involuntary,
+		.migrations = migrations - st->migrations,
+	};
+	struct sl_cpu_task *slot = slot_of(st);
+	struct sl_cpu_usage *u;
+	u32 at;
+
+	g.bucket = g.waits == 1 ? bucket(g.wait) : SL_CPU_BUCKETS;
+	st->run = run;
+	st->wait = wait;
+	st->waits = waits;
+	st->voluntary = voluntary;
+	st->involuntary = involuntary;
+	st->migrations = migrations;
+	find_cgroup(t, st);
+	if (slot)
+		add_usage(&slot->usage, &g);
+	at = st->cgroup_slot * cpus + bpf_get_smp_processor_id();
+	u = bpf_map_lookup_elem(&usage, &at);
+	if (u)
+		add_usage(u, &g);
+}
+
+static __always_inline void name(struct sl_cpu_task *slot, const char *comm)
+{
+	u64 v[2] = {};
+
+	bpf_probe_read_kernel(v, sizeof(v), comm);
+	line_set(slot->who, SL_CPU_TASK_COMM, v[0]);
+	line_set(slot->who, SL_CPU_TASK_COMM + 1, v[1]);
+}
+
+static __always_inline u32 take_task_slot(void)
+{
+	u32 slot;
+
+	if (next_task < max_tasks) {
+		slot = __sync_fetch_and_add(&next_task, 1);
+		if (slot < max_tasks)
+			return slot;
+	}
+	if (!bpf_map_pop_elem(&free_tasks, &slot))
+		return slot;
+	lost(&losses.tasks_refused);
+	return SL_CPU_NO_SLOT;
+}
+
+/* A task that is not known yet: born now, or there before. Two may come at once: the iterator, and fork. */
+static __always_inline void admit(struct task_struct *t, bool born)
+{
+	struct state *st = bpf_task_storage_get(&states, t, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct sl_cpu_task *slot;
+
+	if (!st) {
+		lost(&losses.untracked);
+		return;
+	}
+	if (__sync_val_compare_and_swap(&st->state, NEW, CLAIMED) != NEW)
+		return;
+	st->slot = take_task_slot();
+	slot = slot_of(st);
+	if (slot) {
+		u64 *who = slot->who;
+
+		line_set(who, SL_CPU_TASK_GENERATION, generation(who[0], SL_CPU_FREE));
+		zero(&slot->usage);
+		line_set(who, SL_CPU_TASK_PIDS, (u64)(u32)t->tgid << 32 | (u32)t->pid);
+		line_set(who, SL_CPU_TASK_START_NS, born ? t->start_boottime : 0);
+		line_set(who, SL_CPU_TASK_CGROUP, 0);
+		line_set(who, SL_CPU_TASK_ENDED_NS, 0);
+		name(slot, t->comm);
+		line_set(who, SL_CPU_TASK_GENERATION, generation(who[0], SL_CPU_LIVE));
+	}
+	if (!born) {
+		st->run = t->se.sum_exec_runtime;
+		st->wait = t->sched_info.run_delay;
+		st->waits = t->sched_info.pcount;
+		st->voluntary = t->nvcsw;
+		st->involuntary = t->nivcsw;
+		st->migrations = t->se.nr_migrations;
+	}
+	/* Pairs with the look of account()'s callers: what is above is there before READY is. */
+	__sync_lock_test_and_set(&st->state, READY);
+}
+
+SEC("iter/task")
+int on_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *t = ctx->task;
+
+	if (t && t->pid && !(t->flags & PF_EXITING))
+		admit(t, false);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	admit(child, true);
+	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *t, const char *comm)
+{
+	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);
+	struct sl_cpu_task *slot;
+
+	if (!st || st->state != READY)
+		return 0;
+	slot = slot_of(st);
+	if (slot)
+		name(slot, comm);
+	return 0;
+}
+
+SEC("tp_btf/sched_stat_runtime")
+int BPF_PROG(on_runtime, struct task_struct *t)
+{
+	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);
+
+	if (st && st->state == READY && t->se.sum_exec_runtime - st->run >= TICK_NS)
+		account(t, st);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	struct sl_cpu_task *slot;
+	struct state *st;
+	u64 *line;
+
+	if (!prev->pid) /* idle */
+		return 0;
+	st = bpf_task_storage_get(&states, prev, NULL, 0);
+	if (!st || st->state != READY) {
+		lost(&losses.untracked);
+		return 0;
+	}
+	account(prev, st);
+	if (!(prev_state & TASK_DEAD))
+		return 0;
+	line = bpf_map_lookup_elem(&cgroups, &st->cgroup_slot);
+	if (line)
+		line_add_atomic(line, SL_CPU_CGROUP_ENDED, 1);
+	slot = slot_of(st);
+	if (!slot)
+		return 0;
+	line_set(slot->who, SL_CPU_TASK_ENDED_NS, bpf_ktime_get_ns());
+	line_set(slot->who, SL_CPU_TASK_GENERATION, generation(slot->who[0], SL_CPU_ENDED));
+	bpf_map_push_elem(&free_tasks, &st->slot, 0);
+	st->slot = SL_CPU_NO_SLOT;
+	return 0;
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cgroup.c - from a cgroup's id to its path, and a bounded memory of who was who. */
+#include "source/tcp/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "source/tcp/cgroup_internal.h"
+
+#define HANDLE_KERNFS 0xfe /* FILEID_KERNFS, include/linux/exportfs.h: 8 bytes, the id */
+#define MAX	      4096u
+#define SECOND	      1000000000ull
+#define DEPTH	      32    /* of a walk: deeper is nobody's container */
+#define WALK_MOST     65536 /* folders of a walk */
+
+struct known {
+	struct sl_cgroup_identity i;
+	uint64_t asked_ns, looked_ns, seen_ns;
+	bool used;
+};
+
+struct sl_cgroups {
+	struct sl_cgroup_hierarchy hierarchy;
+	char *host;
+	int root;	 /* of the hierarchy, or -1 */
+	bool no_handles; /* open_by_handle_at() is refused */
+	uint32_t max, n;
+	uint64_t dead_ns, fresh_ns, walked_ns;
+	struct known *known;
+	struct known nobody;
+};
+
+/* ---- the hierarchy -------------------------------------------------------------------------------- */
+
+static char *slurp(const char *path)
+{
+	size_t n = 0, room = 0;
+	char *text = NULL, *grown;
+	FILE *f = fopen(path, "re");
+
+	if (!f)
+		return NULL;
+	do {
+		room += 65536;
+		grown = realloc(text, room + 1);
+		if (!grown)
+			break;
+		text = grown;
+		n += fread(text + n, 1, room - n, f);
+	} while (n == room && room < (8u << 20));
+	fclose(f);
+	if (text)
+		text[n] = 0;
+	return text;
+}
+
+/* "\040" of mountinfo. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s; s++) {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
+		    s[3] >= '0' && s[3] <= '7') {
+			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 3;
+		} else {
+			*to++ = *s;
+		}
+	}
+	*to = 0;
+}
+
+/* word is one of a list with commas. */
+static bool listed(const char *list, size_t bytes, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *s = list; s < list + bytes; s += strcspn(s, ",") + 1) {
+		size_t left = (size_t)(list + bytes - s), here = strcspn(s, ",");
+
+		if ((here < left ? here : left) == n && !memcmp(s, word, n))
+			return true;
+	}
+	return false;
+}
+
+/* Where the unified hierarchy (controller NULL) or a controller's is mounted. proc(5), mountinfo. */
+static bool mounted(const char *mounts, const char *controller, char *root, size_t bytes)
+{
+	for (const char *line = mounts; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		size_t n = strcspn(line, "\n");
+		const char *dash = memmem(line, n, " - ", 3);
+		char type[32], point[256], options[256] = "";
+
+		if (!dash || sscanf(line, "%*s %*s %*s %*s %255s", point) != 1 ||
+		    sscanf(dash + 3, "%31s %*s %255s", type, options) < 1)
+			continue;
+		if (controller ? strcmp(type, "cgroup") ||
+					 !listed(options, strlen(options), controller)
+			       : strcmp(type, "cgroup2") != 0)
+			continue;
+		unescape(point);
+		snprintf(root, bytes, "%s", point);
+		return true;
+	}
+	return false;
+}
+
+/* "4:memory:/path" of cgroups(7). 0: it is not there. */
+static uint32_t number_of(const char *cgroup, const char *controller)
+{
+	for (const char *line = cgroup; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		char *end;
+		unsigned long number = strtoul(line, &end, 10);
+
+		if (*end == ':' && listed(end + 1, strcspn(end + 1, ":\n"), controller))
+			return (uint32_t)number;
+	}
+	return 0;
+}
+
+static bool version_1(struct sl_cgroup_hierarchy *out, const char *controller, const char *mounts,
+		      const char *cgroup)
+{
+	uint32_t number = number_of(cgroup, controller);
+
+	if (!number || !mounted(mounts, controller, out->root, sizeof(out->root)))
+		return false;
+	out->number = number;
+	snprintf(out->controller, sizeof(out->controller), "%s", controller);
+	return true;
+}
+
+static int choose(struct sl_cgroup_hierarchy *out, const char *forced, const char *mounts,
+		  const char *cgroup)
+{
+	static const char *const controllers[] = {"memory", "cpu", "pids"};
+
+	if (forced && strcmp(forced, "unified") != 0)
+		return version_1(out, forced, mounts, cgroup) ? 0 : -ENOENT;
+	for (size_t i = 0; !forced && i < sizeof(controllers) / sizeof(*controllers); i++)
+		if (version_1(out, controllers[i], mounts, cgroup))
+			return 0;
+	memset(out, 0, sizeof(*out));
+	return mounted(mounts, NULL, out->root, sizeof(out->root)) || !forced ? 0 : -ENOENT;
+}
+
+int sl_cgroup_hierarchy(struct sl_cgroup_hierarchy *out, const char *controller, const char *mounts,
+			const char *cgroup)
+{
+	char *m = mounts ? NULL : slurp("/proc/self/mountinfo"),
+	     *g = cgroup ? NULL : slurp("/proc/self/cgroup");
+	int e;
+
+	memset(out, 0, sizeof(*out));
+	e = choose(out, controller, mounts ? mounts : m ? m : "", cgroup ? cgroup : g ? g : "");
+	free(g);
+	free(m);
+	return e;
+}
+
+/* ---- ids and paths -------------------------------------------------------------------------------- */
+
+union handle {
+	struct file_handle h;
+	char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+};
+
+static uint64_t id_at(int dir, const char *name, int flags)
+{
+	union handle u = {.h.handle_bytes = MAX_HANDLE_SZ};
+	uint64_t id;
+	int mount;
+
+	if (name_to_handle_at(dir, name, &u.h, &mount, flags))
+		return 0;
+	if (u.h.handle_type != HANDLE_KERNFS || u.h.handle_bytes != sizeof(id)) {
+		errno = EINVAL;
+		return 0;
+	}
+	memcpy(&id, u.h.f_handle, sizeof(id));
+	return id;
+}
+
+uint64_t sl_cgroup_id(const char *folder)
+{
+	return id_at(AT_FDCWD, folder, 0);
+}
+
+/* Path below the root of the hierarchy. 0, -ENOENT: gone, -EPERM: not for us, or another error. */
+static int path_of(const struct sl_cgroups *c, uint64_t id, char *out, size_t bytes)
+{
+	union handle u = {.h.handle_bytes = sizeof(id), .h.handle_type = HANDLE_KERNFS};
+	size_t root = strlen(c->hierarchy.root);
+	char link[64], path[4096];
+	ssize_t n;
+	int fd;
+
+	memcpy(u.h.f_handle, &id, sizeof(id));
+	fd = open_by_handle_at(c->root, &u.h, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+	if (fd < 0)
+		return errno == ESTALE ? -ENOENT : -errno;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	close(fd);
+	if (n < 0)
+		return -errno;
+	path[n] = 0;
+	if (strstr(path, " (deleted)"))
+		return -ENOENT;
+	/* "//" is before what another mount namespace hides; the rest is good. */
+	if (!strncmp(path, c->hierarchy.root, root))
+		snprintf(out, bytes, "%s", path[root] ? path + root : "/");
+	else
+		snprintf(out, bytes, "%s", path);
+	return 0;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------- */
+
+static struct known *find(struct sl_cgroups *c, uint64_t id)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->known[i].i.id == id)
+			return &c->known[i];
+	return NULL;
+}
+
+/* A place for one more: a new one, one that died long ago, or the one least asked for. */
+static struct known *make_room(struct sl_cgroups *c, uint64_t now)
+{
+	struct known *oldest = c->known;
+
+	if (c->n < c->max)
+		return &c->known[c->n++];
+	for (uint32_t i = 0; i < c->n; i++) {
+		struct known *k = &c->known[i];
+
+		if (k->i.dead && now - k->seen_ns > c->dead_ns)
+			return k;
+		if (k->asked_ns < oldest->asked_ns)
+			oldest = k;
+	}
+	return oldest;
+}
+
+static void learn(struct sl_cgroups *c, struct known *k, uint64_t id, const char *path,
+		  uint64_t now)
+{
+	/* A path that is known stays, and its names are read again only where they were not there:
+	 * runtimes write some files after the container has started. */
+	sl_cgroup_parse(path, &k->i);
+	k->i.id = id;
+	sl_cgroup_runtime_names(c->host, &k->i);
+	k->looked_ns = k->seen_ns = now;
+}
+
+static void learn_new(struct sl_cgroups *c, uint64_t id, const char *path, uint64_t now)
+{
+	struct known *k = find(c, id);
+
+	if (!k) {
+		k = make_room(c, now);
+		memset(k, 0, sizeof(*k));
+		k->asked_ns = now;
+	}
+	learn(c, k, id, path, now);
+}
+
+/* Without open_by_handle_at(): all there are. Those that are not found are dead. */
+static void walk(struct sl_cgroups *c, int dir, char *path, size_t n, int depth, int *left,
+		 uint64_t now)
+{
+	uint64_t id = id_at(dir, "", AT_EMPTY_PATH);
+	DIR *d = fdopendir(dir);
+	struct dirent *e;
+
+	if (!d) {
+		close(dir);
+		return;
+	}
+	if (id)
+		learn_new(c, id, n ? path : "/", now);
+	while (depth < DEPTH && (e = readdir(d))) {
+		size_t bytes = strlen(e->d_name);
+		int sub;
+
+		if (e->d_type != DT_DIR || e->d_name[0] == '.' ||
+		    n + bytes + 2 > SL_CGROUP_PATH_BYTES || --*left < 0)
+			continue;
+		sub = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (sub < 0)
+			continue;
+		snprintf(path + n, SL_CGROUP_PATH_BYTES - n, "/%s", e->d_name);
+		walk(c, sub, path, n + bytes + 1, depth + 1, left, now);
+		path[n] = 0;
+	}
+	closedir(d);
+}
+
+static void walk_all(struct sl_cgroups *c, uint64_t now)
+{
+	char path[SL_CGROUP_PATH_BYTES] = "";
+	int left = WALK_MOST, dir;
+
+	if (c->walked_ns && now - c->walked_ns < SECOND)
+		return;
+	c->walked_ns = now;
+	dir = openat(c->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0)
+		walk(c, dir, path, 0, 0, &left, now);
+}
+
+static void look_up(struct sl_cgroups *c, uint64_t id, uint64_t now)
+{
+	struct known *k = find(c, id);
+	char path[4096];
+	int e = -ENOENT;
+
+	if (c->root >= 0 && !c->no_handles) {
+		e = path_of(c, id, path, sizeof(path));
+		if (e == -EPERM || e == -EOPNOTSUPP || e == -EINVAL)
+			c->no_handles = true;
+		else if (!e)
+			learn_new(c, id, path, now);
+	}
+	if (c->root >= 0 && c->no_handles) {
+		walk_all(c, now);
+		k = find(c, id);
+		e = k && k->seen_ns == c->walked_ns ? 0 : -ENOENT;
+	}
+	if (e == -ENOENT && k) {
+		k->i.dead = true;
+		k->looked_ns = now;
+	}
+}
+
+const struct sl_cgroup_identity *sl_cgroups_find(struct sl_cgroups *c, uint64_t id, uint64_t now)
+{
+	struct known *k = find(c, id);
+
+	if (k && k->i.dead && now - k->seen_ns > c->dead_ns) {
+		*k = c->known[--c->n];
+		k = NULL;
+	}
+	if (id && (!k || (!k->i.dead && now - k->looked_ns >= c->fresh_ns)))
+		look_up(c, id, now);
+	k = find(c, id);
+	if (!k) {
+		memset(&c->nobody, 0, sizeof(c->nobody));
+		c->nobody.i.id = id;
+		return &c->nobody.i;
+	}
+	k->asked_ns = now;
+	return &k->i;
+}
+
+struct sl_cgroups *sl_cgroups_open(const struct sl_cgroups_opts *opts)
+{
+	struct sl_cgroups_opts o = {.sz = sizeof(o)};
+	struct sl_cgroups *c = calloc(1, sizeof(*c));
+
+	memcpy(&o, opts, opts->sz < sizeof(o) ? opts->sz : sizeof(o));
+	if (!c)
+		return NULL;
+	c->root = -1;
+	c->max = o.max ? o.max : MAX;
+	c->dead_ns = o.dead_ns ? o.dead_ns : 600 * SECOND;
+	c->fresh_ns = o.fresh_ns ? o.fresh_ns : 10 * SECOND;
+	c->host = strdup(o.host ? o.host : "");
+	c->known = calloc(c->max, sizeof(*c->known));
+	if (!c->host || !c->known) {
+		sl_cgroups_close(c);
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (o.hierarchy)
+		c->hierarchy = *o.hierarchy;
+	else
+		sl_cgroup_hierarchy(&c->hierarchy, NULL, NULL, NULL);
+	/* Without a mounted hierarchy ids stay ids. */
+	if (c->hierarchy.root[0])
+		c->root = open(c->hierarchy.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return c;
+}
+
+void sl_cgroups_close(struct sl_cgroups *c)
+{
+	if (!c)
+		return;
+	if (c->root >= 0)
+		close(c->root);
+	free(c->known);
+	free(c->host);
+	free(c);
+}
+
+const struct sl_cgroup_hierarchy *sl_cgroups_hierarchy(const struct sl_cgroups *c)
+{
+	return &c->hierarchy;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cgroup_internal.h - between cgroup.c, which finds paths, and cgroup_runtime.c, which finds names. */
+#ifndef SL_SOURCE_TCP_CGROUP_INTERNAL_H
+#define SL_SOURCE_TCP_CGROUP_INTERNAL_H
+
+#include "source/tcp/cgroup.h"
+
+/* Adds the names that the runtimes' files below host have for i's ids. What they do not say stays. */
+void sl_cgroup_runtime_names(const char *host, struct sl_cgroup_identity *i);
+
+#endif

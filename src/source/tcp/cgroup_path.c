@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cgroup_path.c - what the path of a cgroup tells by itself. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "source/tcp/cgroup.h"
+
+/* One component of a path, or what a colon divides one into. */
+struct part {
+	const char *s;
+	size_t n;
+};
+
+static bool is(struct part p, const char *s)
+{
+	return p.n == strlen(s) && !memcmp(p.s, s, p.n);
+}
+
+static bool skip(struct part *p, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	if (p->n <= n || memcmp(p->s, prefix, n))
+		return false;
+	p->s += n;
+	p->n -= n;
+	return true;
+}
+
+static bool cut(struct part *p, const char *suffix)
+{
+	size_t n = strlen(suffix);
+
+	if (p->n <= n || memcmp(p->s + p->n - n, suffix, n))
+		return false;
+	p->n -= n;
+	return true;
+}
+
+/* Text of a stranger: printable ASCII, and UTF-8 above it; "\x2d" of systemd is a '-'. */
+static void copy(char *out, size_t bytes, struct part p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p.n && n + 1 < bytes; i++) {
+		unsigned char c = (unsigned char)p.s[i];
+
+		if (c == '\\' && i + 3 < p.n && p.s[i + 1] == 'x' &&
+		    isxdigit((unsigned char)p.s[i + 2]) && isxdigit((unsigned char)p.s[i + 3])) {
+			char hex[3] = {p.s[i + 2], p.s[i + 3], 0};
+			unsigned int v = 0;
+
+			sscanf(hex, "%x", &v);
+			c = (unsigned char)v;
+			i += 3;
+		}
+		out[n++] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+	}
+	out[n] = 0;
+}
+
+static bool all_hex(struct part p)
+{
+	for (size_t i = 0; i < p.n; i++)
+		if (!isdigit((unsigned char)p.s[i]) && (p.s[i] < 'a' || p.s[i] > 'f'))
+			return false;
+	return p.n > 0;
+}
+
+/* What runtimes make of 32 random bytes; ECS appends "-NUMBER" to the id of its task. */
+static bool is_container_id(struct part p)
+{
+	struct part head = {p.s, 32};
+
+	if (p.n == 64)
+		return all_hex(p);
+	if (p.n < 34 || p.n > 43 || p.s[32] != '-' || !all_hex(head))
+		return false;
+	for (size_t i = 33; i < p.n; i++)
+		if (!isdigit((unsigned char)p.s[i]))
+			return false;
+	return true;
+}
+
+/* A UID with dashes, with the underscores that systemd's slices have in their place, or the 32 digits of
+ * a static pod. */
+static bool take_pod(struct part p, struct sl_cgroup_identity *out)
+{
+	if (p.n == 36) {
+		for (size_t i = 0; i < 36; i++) {
+			bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+			if (dash ? p.s[i] != '-' && p.s[i] != '_'
+				 : !isxdigit((unsigned char)p.s[i]))
+				return false;
+		}
+	} else if (p.n != 32 || !all_hex(p)) {
+		return false;
+	}
+	copy(out->pod_uid, sizeof(out->pod_uid), p);
+	for (char *c = out->pod_uid; *c; c++)
+		if (*c == '_')
+			*c = '-';
+	return true;
+}
+
+/* "pod<UID>", "kubepods-burstable-pod<UID>.slice", "kubelet-kubepods-pod<UID>.slice" of kind. */
+static bool pod_slice(struct part p, struct sl_cgroup_identity *out)
+{
+	cut(&p, ".slice");
+	for (size_t i = 0; i + 3 < p.n; i++) {
+		struct part rest = {p.s + i, p.n - i};
+
+		if ((!i || p.s[i - 1] == '-') && skip(&rest, "pod") && take_pod(rest, out))
+			return true;
+	}
+	return false;
+}
+
+static const struct scope {
+	const char *prefix, *runtime;
+	bool helper;
+} scopes[] = {
+	/* The longer first. */
+	{"cri-containerd-", "containerd", false},
+	{"docker-", "docker", false},
+	{"nerdctl-", "containerd", false},
+	{"crio-conmon-", "cri-o", true},
+	{"crio-", "cri-o", false},
+	{"libpod-conmon-", "podman", true},
+	{"libpod-payload-", "podman", false},
+	{"libpod-", "podman", false},
+	{"runc-", "runc", false},
+};
+
+static void set_runtime(struct sl_cgroup_identity *out, const char *name)
+{
+	snprintf(out->runtime, sizeof(out->runtime), "%s", name);
+}
+
+static void take_container(struct sl_cgroup_identity *out, struct part id, const char *runtime,
+			   bool helper)
+{
+	if (runtime)
+		set_runtime(out, runtime);
+	copy(out->container_id, sizeof(out->container_id), id);
+	out->container[0] = out->service[0] = 0; /* of what it runs within */
+	out->helper = helper;
+}
+
+static bool container_scope(struct part p, struct sl_cgroup_identity *out)
+{
+	cut(&p, ".scope");
+	for (size_t i = 0; i < sizeof(scopes) / sizeof(*scopes); i++) {
+		struct part id = p;
+
+		if (!skip(&id, scopes[i].prefix))
+			continue;
+		if (!is_container_id(id))
+			return false;
+		take_container(out, id, scopes[i].runtime, scopes[i].helper);
+		return true;
+	}
+	return false;
+}
+
+/* The folder above a bare id tells whose it is. */
+static const char *runtime_of_folder(struct part above)
+{
+	return is(above, "docker")				    ? "docker"
+	       : is(above, "cri-containerd") || is(above, "k8s.io") ? "containerd"
+	       : is(above, "crio")				    ? "cri-o"
+	       : is(above, "libpod_parent")			    ? "podman"
+								    : NULL;
+}
+
+/* Containers that have a name for an id. */
+static bool named_container(struct part p, struct part above, struct sl_cgroup_identity *out)
+{
+	struct part name = p;
+	const char *runtime = NULL;
+
+	if (skip(&name, "lxc.payload.") || skip(&name, "lxc.monitor.") || is(above, "lxc"))
+		runtime = "lxc";
+	else if ((skip(&name, "machine-") && cut(&name, ".scope")) ||
+		 (skip(&name, "systemd-nspawn@") && cut(&name, ".service")))
+		runtime = "nspawn";
+	if (!runtime)
+		return false;
+	set_runtime(out, runtime);
+	copy(out->container, sizeof(out->container), name);
+	out->container_id[0] = out->service[0] = 0;
+	out->helper = p.n > 12 && !memcmp(p.s, "lxc.monitor.", 12);
+	return true;
+}
+
+static void take(struct part p, struct part above, struct sl_cgroup_identity *out)
+{
+	struct part name = p;
+
+	if (pod_slice(p, out) || container_scope(p, out) || named_container(p, above, out))
+		return;
+	if (is_container_id(p)) {
+		take_container(out, p, runtime_of_folder(above), false);
+		return;
+	}
+	if (cut(&name, ".service") || cut(&name, ".scope")) {
+		/* Within a container, it is one of its own. */
+		if (out->container_id[0] || out->container[0])
+			return;
+		set_runtime(out, "systemd");
+		copy(out->service, sizeof(out->service), name);
+	}
+}
+
+void sl_cgroup_parse(const char *path, struct sl_cgroup_identity *out)
+{
+	struct part above = {"", 0}, all = {path, strlen(path)};
+	const char *s = path;
+
+	memset(out, 0, sizeof(*out));
+	if (all.n >= sizeof(out->path)) {
+		all.s += all.n - sizeof(out->path) + 1;
+		all.n = sizeof(out->path) - 1;
+	}
+	for (size_t i = 0; i < all.n; i++)
+		out->path[i] = (unsigned char)all.s[i] < 0x20 || all.s[i] == 0x7f ? '?' : all.s[i];
+	while (*s) {
+		/* A colon: what containerd makes of a systemd path that it takes for a cgroupfs one,
+		 * "SLICE:cri-containerd:ID". */
+		struct part p = {s, strcspn(s, "/:")};
+
+		if (p.n) {
+			take(p, above, out);
+			above = p;
+		}
+		s += p.n + (s[p.n] != 0);
+	}
+}
+
+/* ---- names --------------------------------------------------------------------------------------- */
+
+/* k8s.io/apimachinery/pkg/util/rand: letters and digits that make no words. */
+static bool is_random(struct part p)
+{
+	for (size_t i = 0; i < p.n; i++)
+		if (!strchr("bcdfghjklmnpqrstvwxz2456789", p.s[i]))
+			return false;
+	return p.n > 0;
+}
+
+static struct part last_word(struct part p)
+{
+	size_t n = 0;
+
+	while (n < p.n && p.s[p.n - n - 1] != '-')
+		n++;
+	return (struct part){p.s + p.n - n, n};
+}
+
+void sl_cgroup_workload(const char *pod, char *out, size_t bytes)
+{
+	struct part p = {pod, strlen(pod)}, last = last_word(p);
+	bool ordinal = last.n > 0 && last.n <= 5;
+
+	for (size_t i = 0; i < last.n; i++)
+		ordinal = ordinal && isdigit((unsigned char)last.s[i]);
+	if (last.n + 1 >= p.n) { /* one word */
+		copy(out, bytes, p);
+		return;
+	}
+	if (last.n == 5 && is_random(last)) {
+		p.n -= 6;
+		last = last_word(p);
+		if (last.n >= 7 && last.n <= 10 && last.n + 1 < p.n && is_random(last))
+			p.n -= last.n + 1;
+	} else if (ordinal) {
+		p.n -= last.n + 1;
+	}
+	copy(out, bytes, p);
+}
+
+void sl_cgroup_title(const struct sl_cgroup_identity *i, char *out, size_t bytes)
+{
+	if (i->pod[0])
+		snprintf(out, bytes, "%s%s%s%s%s", i->kube_namespace,
+			 i->kube_namespace[0] ? "/" : "", i->pod, i->container[0] ? "/" : "",
+			 i->container);
+	else if (i->container[0])
+		snprintf(out, bytes, "%s", i->container);
+	else if (i->container_id[0])
+		snprintf(out, bytes, "%s%s%.12s", i->runtime, i->runtime[0] ? ":" : "",
+			 i->container_id);
+	else if (i->service[0])
+		snprintf(out, bytes, "%s", i->service);
+	else if (i->path[0])
+		snprintf(out, bytes, "%s", i->path);
+	else
+		snprintf(out, bytes, "cgroup %llu", (unsigned long long)i->id);
+}
+
+bool sl_cgroup_matches(const struct sl_cgroup_identity *i, const char *text)
+{
+	char both[2 * SL_CGROUP_NAME_BYTES];
+	size_t n = strlen(text);
+
+	if (!n)
+		return false;
+	snprintf(both, sizeof(both), "%s/%s", i->kube_namespace, i->pod);
+	return !strcmp(text, i->container) || !strcmp(text, i->pod) || !strcmp(text, i->service) ||
+	       !strcmp(text, i->path) || (i->pod[0] && !strcmp(text, both)) ||
+	       !strcmp(text, i->pod_uid) || (n >= 12 && !strncmp(text, i->container_id, n));
+}
