@@ -1,30 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace.c - which traces are worth keeping. */
+/* trace.c - see trace.h. */
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "act/trace.h"
 
-#define OCTAVES	     48u /* 1 ns to 78 h */
-#define STEPS	     8u	 /* an octave */
-#define BUCKETS	     (OCTAVES * STEPS)
-#define SLOW_LEARNED 50u
-#define LEARN_ALL    20u /* of a name: below, its median is too young to refuse any */
-#define HALVE_AT     4096u
+#define STEPS	   16u /* an octave */
+#define FIRST	   10u /* octave: what is below 1 us counts as that */
+#define OCTAVES	   37u /* up to 39 hours */
+#define BINS	   (OCTAVES * STEPS)
+#define HALVE_AT   16384u
+#define KNOWN	   3u  /* traces before a median means anything */
+#define LEARN_ALL  20u /* below, a median is too young to refuse any */
+#define SLOW_LEARN 0.02
+#define DOUBT	   0.8 /* of slow_factor */
+#define BUCKETS	   1024u
+#define YOUNG_PART 8u /* one route in so many may be young, however many are not */
+#define RECENT	   1024u
+#define WINDOW	   10000u
 
-struct name {
-	struct name *next;
-	uint64_t hash;
-	uint32_t total;
-	uint16_t count[BUCKETS];
-	char text[];
+/* Of what came in during the window, what a reason leaves to stronger ones. */
+#define DOUBT_LEAVES   0.1
+#define VERDICT_LEAVES 0.25
+#define WEAK_LEAVES    0.5
+#define VERDICTS_OWN   0.01 /* of the budget: no flood of others takes it */
+
+struct route {
+	struct route *next;	     /* in the bucket */
+	struct route *older, *newer; /* in the list */
+	bool known;		     /* which list that is */
+	uint64_t key;
+	uint32_t n;
+	uint16_t bins[BINS];
+};
+
+/* By when they were seen last. */
+struct list {
+	struct route *oldest, *newest;
+	size_t n;
 };
 
 struct sl_trace_policy {
 	struct sl_trace_policy_opts o;
-	double tokens;
-	struct name *bucket[1024];
-	struct name *rest; /* of names beyond max_names */
+	uint64_t at_most;	/* kept ones in all */
+	double burst, most;	/* overdraft; savings */
+	double balance, income; /* income: of the window at most */
+	double due;		/* of what is left, to verdicts alone */
+	struct route *bucket[BUCKETS];
+	struct list young, known;
+	float *recent, least; /* scores, of at_start; their quantile */
+	uint32_t recents;
+	uint64_t kept;
 	struct sl_trace_policy_stats stats;
 };
 
@@ -35,190 +63,345 @@ const char *sl_trace_reason_name(enum sl_trace_reason reason)
 	return (unsigned int)reason < SL_TRACE_REASONS ? names[reason] : "";
 }
 
+static bool is_share(double x)
+{
+	return x >= 0 && x <= 1; /* NaN is none */
+}
+
 struct sl_trace_policy *sl_trace_policy_new(const struct sl_trace_policy_opts *opts)
 {
-	struct sl_trace_policy *p = calloc(1, sizeof(*p));
+	struct sl_trace_policy *p;
 
+	if (!is_share(opts->budget) || !is_share(opts->head) || !(opts->slow_factor >= 0)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
-	if (opts)
-		p->o = *opts;
+	p->o = *opts;
 	if (!(p->o.slow_factor > 0))
 		p->o.slow_factor = 5;
-	if (!p->o.learn)
-		p->o.learn = 20;
-	if (!(p->o.budget > 0))
-		p->o.budget = 0.15;
-	if (!(p->o.burst > 0))
-		p->o.burst = 200;
-	if (!p->o.max_names)
-		p->o.max_names = 4096;
-	p->tokens = p->o.burst;
+	if (!p->o.window)
+		p->o.window = p->o.total ? p->o.total : WINDOW;
+	if (!p->o.max_routes)
+		p->o.max_routes = 4096;
+	p->at_most = p->o.total ? (uint64_t)(p->o.budget * (double)p->o.total) : UINT64_MAX;
+	p->most = p->o.budget * (double)p->o.window;
+	p->burst = p->most / 2;
+	if (p->o.at_start) {
+		p->recent = calloc(RECENT, sizeof(*p->recent));
+		if (!p->recent) {
+			free(p);
+			return NULL;
+		}
+	}
 	return p;
+}
+
+static void free_list(struct list *l)
+{
+	while (l->oldest) {
+		struct route *r = l->oldest;
+
+		l->oldest = r->newer;
+		free(r);
+	}
 }
 
 void sl_trace_policy_free(struct sl_trace_policy *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < 1024; i++) {
-		while (p->bucket[i]) {
-			struct name *n = p->bucket[i];
-
-			p->bucket[i] = n->next;
-			free(n);
-		}
-	}
-	free(p->rest);
+	free_list(&p->young);
+	free_list(&p->known);
+	free(p->recent);
 	free(p);
+}
+
+/* ---- keys ---------------------------------------------------------------------------------------- */
+
+/* The finaliser of splitmix64 (Steele, Lea, Flood 2014): each bit depends on all. */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+uint64_t sl_trace_key(const char *text, size_t bytes)
+{
+	uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
+
+	for (size_t i = 0; i < bytes; i++)
+		h = (h ^ (uint8_t)text[i]) * 0x100000001b3ull;
+	h = mix(h);
+	return h ? h : 1;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+uint64_t sl_trace_route(uint64_t root, uint64_t *keys, size_t n)
+{
+	uint64_t h = root;
+
+	if (n)
+		qsort(keys, n, sizeof(*keys), by_value);
+	for (size_t i = 0; i < n; i++)
+		if (!i || keys[i] != keys[i - 1])
+			h = mix(h + 0x9e3779b97f4a7c15ull) ^ keys[i];
+	h = mix(h + 0x9e3779b97f4a7c15ull);
+	return h ? h : 1;
+}
+
+/* Of the same ids the same choice, for each salt another one: from 0 to 1. */
+static double chance(uint64_t id, uint64_t salt)
+{
+	return (double)(mix(id + salt * 0x9e3779b97f4a7c15ull) >> 11) * 0x1p-53;
+}
+
+/* ---- routes -------------------------------------------------------------------------------------- */
+
+static struct route **place_of(struct sl_trace_policy *p, uint64_t key)
+{
+	struct route **at = &p->bucket[mix(key) % BUCKETS];
+
+	while (*at && (*at)->key != key)
+		at = &(*at)->next;
+	return at;
+}
+
+static void unlink_route(struct sl_trace_policy *p, struct route *r)
+{
+	struct list *l = r->known ? &p->known : &p->young;
+
+	*(r->older ? &r->older->newer : &l->oldest) = r->newer;
+	*(r->newer ? &r->newer->older : &l->newest) = r->older;
+	l->n--;
+}
+
+static void link_newest(struct sl_trace_policy *p, struct route *r)
+{
+	struct list *l;
+
+	r->known = r->n >= LEARN_ALL;
+	l = r->known ? &p->known : &p->young;
+	r->newer = NULL;
+	r->older = l->newest;
+	*(l->newest ? &l->newest->newer : &l->oldest) = r;
+	l->newest = r;
+	l->n++;
+}
+
+/* The route that is missed least. Room for some young ones stays: they could never grow up else. */
+static struct route *evict(struct sl_trace_policy *p)
+{
+	bool young = p->young.n > p->o.max_routes / YOUNG_PART || !p->known.n;
+	struct route *r = young ? p->young.oldest : p->known.oldest;
+
+	unlink_route(p, r);
+	*place_of(p, r->key) = r->next;
+	p->stats.routes--;
+	p->stats.evicted++;
+	return r;
+}
+
+/* NULL: no memory. */
+static struct route *route_of(struct sl_trace_policy *p, uint64_t key)
+{
+	struct route *r = *place_of(p, key);
+
+	if (r) {
+		unlink_route(p, r);
+		link_newest(p, r);
+		return r;
+	}
+	r = p->stats.routes < p->o.max_routes ? malloc(sizeof(*r)) : evict(p);
+	if (!r) {
+		p->stats.lost++;
+		return NULL;
+	}
+	*r = (struct route){.key = key};
+	*place_of(p, key) = r;
+	link_newest(p, r);
+	p->stats.routes++;
+	return r;
 }
 
 /* ---- latency ------------------------------------------------------------------------------------- */
 
-/* The position of the highest bit, and the three below it: steps that are even within an octave. */
-static uint32_t bucket_of(uint64_t ns)
+/* The octave, and the four bits below the highest: steps that are even within an octave. */
+static uint32_t bin_of(uint64_t ns)
 {
-	uint32_t octave, at;
+	uint32_t octave, bin;
 
-	if (ns < STEPS)
-		return (uint32_t)ns;
+	if (ns < 1u << FIRST)
+		return 0;
 	octave = 63 - (uint32_t)__builtin_clzll(ns);
-	at = (octave - 2) * STEPS + (uint32_t)(ns >> (octave - 3) & 7);
-	return at < BUCKETS ? at : BUCKETS - 1;
+	bin = (octave - FIRST) * STEPS + (uint32_t)(ns >> (octave - 4) & (STEPS - 1));
+	return bin < BINS - 1 ? bin : BINS - 1;
 }
 
-static uint64_t bucket_start(uint32_t at)
+/* ns; within its bin they are taken as evenly spread. */
+static double median(const struct route *r)
 {
-	if (at < STEPS)
-		return at;
-	return (uint64_t)(STEPS + at % STEPS) << (at / STEPS - 1);
+	uint32_t below = 0, i;
+	double within;
+
+	for (i = 0; i < BINS - 1 && 2 * (below + r->bins[i]) < r->n; i++)
+		below += r->bins[i];
+	within = r->bins[i] ? (0.5 * r->n - below) / r->bins[i] : 0.5;
+	return ldexp(1 + (i % STEPS + within) / STEPS, (int)(FIRST + i / STEPS));
 }
 
-static uint64_t hash_of(const char *text)
+static void learn(struct route *r, uint64_t ns)
 {
-	uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
-
-	for (; *text; text++)
-		h = (h ^ (uint8_t)*text) * 0x100000001b3ull;
-	return h ^ h >> 32;
-}
-
-static struct name *find(const struct sl_trace_policy *p, const char *text, uint64_t hash)
-{
-	for (struct name *n = p->bucket[hash % 1024]; n; n = n->next)
-		if (n->hash == hash && !strcmp(n->text, text))
-			return n;
-	return NULL;
-}
-
-/* The name's, or that of all names for which there was no room; NULL: no memory. */
-static struct name *learn_name(struct sl_trace_policy *p, const char *text)
-{
-	uint64_t hash = hash_of(text);
-	struct name *n = find(p, text, hash);
-	bool full = p->stats.names >= p->o.max_names;
-	size_t bytes = full ? 1 : strlen(text) + 1;
-
-	if (n)
-		return n;
-	if (full) {
-		p->stats.names_refused++;
-		if (p->rest)
-			return p->rest;
+	if (r->n >= HALVE_AT) {
+		r->n = 0;
+		for (uint32_t i = 0; i < BINS; i++)
+			r->n += r->bins[i] /= 2;
 	}
-	n = calloc(1, sizeof(*n) + bytes);
-	if (!n)
-		return NULL;
-	if (full) {
-		p->rest = n;
-		return n;
-	}
-	memcpy(n->text, text, bytes);
-	n->hash = hash;
-	n->next = p->bucket[hash % 1024];
-	p->bucket[hash % 1024] = n;
-	p->stats.names++;
-	return n;
+	r->bins[bin_of(ns)]++;
+	r->n++;
 }
 
-static void learn(struct name *n, uint64_t ns)
+/* How many times its median the trace lasted; 0: not known. Then it is learned. */
+static double slowness(struct sl_trace_policy *p, uint64_t key, const struct sl_trace_facts *f)
 {
-	if (n->total >= HALVE_AT) {
-		n->total = 0;
-		for (uint32_t i = 0; i < BUCKETS; i++)
-			n->total += n->count[i] /= 2;
-	}
-	n->count[bucket_of(ns)]++;
-	n->total++;
+	struct route *r = route_of(p, key);
+	double ratio = 0;
+
+	if (!r)
+		return 0;
+	if (r->n >= KNOWN)
+		ratio = (double)f->duration_ns / median(r);
+	if (r->n < LEARN_ALL || ratio <= p->o.slow_factor || chance(f->trace_lo, 1) < SLOW_LEARN)
+		learn(r, f->duration_ns);
+	return ratio;
 }
 
-static uint64_t slow_from(const struct sl_trace_policy *p, const struct name *n)
+/* ---- verdicts before the end ----------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
 {
-	uint32_t below = 0;
+	float x = *(const float *)a, y = *(const float *)b;
 
-	if (!n || n->total < p->o.learn)
-		return UINT64_MAX;
-	for (uint32_t i = 0; i < BUCKETS; i++) {
-		below += n->count[i];
-		if (2 * below >= n->total) {
-			double ns = p->o.slow_factor * (double)bucket_start(i);
-
-			return ns < 9e18 ? (uint64_t)ns : UINT64_MAX;
-		}
-	}
-	return UINT64_MAX;
+	return (x > y) - (x < y);
 }
 
-uint64_t sl_trace_slow_ns(const struct sl_trace_policy *p, const char *name)
+/* Of the scores of the last traces, the one that the budget's share of them exceeds. */
+static void remember(struct sl_trace_policy *p, float score)
 {
-	const struct name *n = find(p, name, hash_of(name));
+	float sorted[RECENT];
+	uint32_t i;
 
-	return slow_from(p, n);
+	p->recent[p->stats.seen % RECENT] = score;
+	if (p->recents < RECENT)
+		p->recents++;
+	if (p->stats.seen % 64)
+		return;
+	memcpy(sorted, p->recent, p->recents * sizeof(float));
+	qsort(sorted, p->recents, sizeof(float), by_size);
+	i = (uint32_t)((1 - p->o.budget) * p->recents);
+	/* That of the worst is kept itself: all traces of one row have the same score. */
+	p->least = sorted[i < p->recents ? i : p->recents - 1];
 }
 
 /* ---- decision -------------------------------------------------------------------------------------- */
 
+/* What has to be left after it is kept; below 0 is debt. */
+static bool room(const struct sl_trace_policy *p, double left)
+{
+	return p->kept < p->at_most && p->balance - 1 >= left;
+}
+
+static void spend(struct sl_trace_policy *p, enum sl_trace_reason reason)
+{
+	p->balance -= 1;
+	if (reason == SL_TRACE_VERDICT)
+		p->due = fmax(p->due - 1, 0);
+	p->kept++;
+	p->stats.kept[reason]++;
+}
+
+bool sl_trace_could_afford(struct sl_trace_policy *p, enum sl_trace_reason reason)
+{
+	bool could = room(p, p->due - p->burst);
+
+	p->stats.over_budget[reason] += !could;
+	return could;
+}
+
 bool sl_trace_afford(struct sl_trace_policy *p, enum sl_trace_reason reason)
 {
-	double left = reason == SL_TRACE_HEAD	   ? p->o.burst / 2
-		      : reason == SL_TRACE_VERDICT ? p->o.burst / 4
-						   : 0;
-
-	if (p->tokens - 1 < left) {
-		p->stats.over_budget[reason]++;
+	if (!sl_trace_could_afford(p, reason))
 		return false;
-	}
-	p->tokens -= 1;
-	p->stats.kept[reason]++;
+	spend(p, reason);
 	return true;
 }
 
-/* A share of ids, the same ones everywhere: the lower half of an id is random (W3C level 2). */
-static bool by_head(const struct sl_trace_policy *p, uint64_t lo)
+/* The strongest reason that there is room for; *wanted: the strongest one. */
+static enum sl_trace_reason reason_of(const struct sl_trace_policy *p,
+				      const struct sl_trace_facts *f, double slow,
+				      enum sl_trace_reason *wanted)
 {
-	return (double)(lo * 0x9e3779b97f4a7c15ull >> 11) * 0x1p-53 < p->o.head;
+	bool worst = p->o.at_start && (f->score >= (double)p->least || p->balance > 0);
+	const struct {
+		enum sl_trace_reason reason;
+		bool holds;
+		double leaves;
+	} rules[] = {
+		{SL_TRACE_ERROR, f->error, p->due - p->burst},
+		{SL_TRACE_SLOW, slow > p->o.slow_factor, p->due - p->burst},
+		{SL_TRACE_SLOW, slow > DOUBT * p->o.slow_factor, DOUBT_LEAVES * p->income},
+		{SL_TRACE_VERDICT, f->score > 1 && worst, -p->burst},
+		{SL_TRACE_VERDICT, f->score > 1 && !p->o.at_start, VERDICT_LEAVES * p->income},
+		{SL_TRACE_VERDICT, f->score > 1 && p->due >= 1, -p->burst},
+		{SL_TRACE_VERDICT, f->others > 1, WEAK_LEAVES * p->income},
+		{SL_TRACE_HEAD, chance(f->trace_lo, 0) < p->o.head, WEAK_LEAVES * p->income},
+	};
+
+	*wanted = SL_TRACE_NO;
+	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+		if (!rules[i].holds)
+			continue;
+		if (!*wanted)
+			*wanted = rules[i].reason;
+		if (room(p, rules[i].leaves))
+			return rules[i].reason;
+	}
+	return SL_TRACE_NO;
 }
 
 enum sl_trace_reason sl_trace_decide(struct sl_trace_policy *p, const struct sl_trace_facts *f)
 {
-	struct name *n = learn_name(p, f->name);
-	uint64_t slow = slow_from(p, n);
-	enum sl_trace_reason reason = f->error ? SL_TRACE_ERROR
-				      : slow != UINT64_MAX && f->duration_ns >= slow ? SL_TRACE_SLOW
-				      : f->verdict		? SL_TRACE_VERDICT
-				      : by_head(p, f->trace_lo) ? SL_TRACE_HEAD
-								: SL_TRACE_NO;
+	enum sl_trace_reason reason, wanted;
+	double slow = 0, by_root;
 
 	p->stats.seen++;
-	p->tokens = p->tokens + p->o.budget < p->o.burst ? p->tokens + p->o.budget : p->o.burst;
-	/*
-	 * After the decision: it is held against those before it. Slow ones are learned one in fifty
-	 * times: else a fault that lasts would soon be the median itself.
-	 */
-	if (n &&
-	    (f->duration_ns < slow || n->total < LEARN_ALL || p->stats.seen % SLOW_LEARNED == 0))
-		learn(n, f->duration_ns);
-	return reason && sl_trace_afford(p, reason) ? reason : SL_TRACE_NO;
+	p->balance = fmin(p->balance + p->o.budget, p->most);
+	p->income = fmin(p->income + p->o.budget, p->most);
+	p->due = fmin(p->due + VERDICTS_OWN * p->o.budget, VERDICTS_OWN * p->most);
+	if (p->o.at_start) {
+		remember(p, (float)f->score);
+	} else {
+		by_root = slowness(p, f->root, f);
+		slow = f->route ? slowness(p, f->route, f) : 0;
+		slow = slow > 0 ? slow : by_root;
+	}
+	if (f->kept)
+		return SL_TRACE_NO;
+	reason = reason_of(p, f, slow, &wanted);
+	if (reason)
+		spend(p, reason);
+	else if (wanted)
+		p->stats.over_budget[wanted]++;
+	return reason;
 }
 
 void sl_trace_policy_stats(const struct sl_trace_policy *p, struct sl_trace_policy_stats *out)

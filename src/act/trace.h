@@ -1,17 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.h - which traces are worth keeping, decided when they are over, from what their roots say:
- * name, duration, status. Pure: no clock, no memory of others, no lock; one thread at a time.
+ * trace.h - which traces are worth keeping, decided when they are over. The one policy: the live
+ * collector and `sidelight replay` both call it. Pure: no clock, no I/O, no memory of others, no
+ * lock; one thread at a time.
  *
- * The latency of each root name is learned online, as a histogram of its logarithm that forgets:
- * when it holds 4096 durations all counts are halved. A trace is slow if it took longer than
- * slow_factor times the median of its name; of slow ones, one in fifty is learned. Buckets grow by
- * 2^(1/8), so that a median is right to 9 %; the threshold takes their lower bound, so that what is
- * over it is not missed.
+ * Reasons, the strongest first:
  *
- * A budget bounds the share of traces that are kept: each trace brings `budget` tokens, each that
- * is kept takes one, and at most `burst` are saved up. Errors and slow traces may take the last
- * one; verdicts leave a quarter of the burst, head sampling half, to them.
+ *   error    the root, or a span within (sl_trace_afford()), has status error.
+ *   slow     it lasted over slow_factor times the median of its route (the root's name and the set of
+ *            services that took part), or of its root alone while the route is not known. From 4/5
+ *            of that on it is kept while there is room: medians are right to 2 % at best.
+ *   verdict  its root's pod, the one that users wait for, had a score above 1; or, while less than
+ *            half of the budget is spent, any pod that it visited.
+ *   head     a share of ids, the same ones in every collector.
+ *
+ * Medians are learned online, as histograms of logarithms with 16 steps an octave that forget (all
+ * counts are halved at 16384). Of slow traces two in a hundred are learned, chosen by their ids:
+ * else a fault that lasts would soon be the median itself.
+ *
+ * Budget. Each trace brings `budget` to an account, each that is kept takes one. Up to
+ * budget * window is saved. Errors and slow ones may overdraw it by half of that, as faults come in
+ * bursts; the others leave a share of what came in during the window: doubtful ones a tenth,
+ * verdicts a quarter, head sampling and verdicts on other pods half. A hundredth of the budget is
+ * the verdicts' own, so that no flood of errors takes all of it. So of any n traces in a row at
+ * most budget * (n + 1.5 window) are kept, from the start at most budget * (n + window / 2).
+ * If their number is known beforehand (total), at most budget * total are, in any case.
+ *
+ * At the start the account is empty: errors are kept at once, slow ones from the fourth trace of
+ * a root on, the others when they have brought their own share.
+ *
+ * Order. What is decided depends on the traces before: on their number (account) and on the medians.
+ * Nothing depends on anything else: no clock, no random state, not how facts are laid out in
+ * memory. Traces that change places within a few hundred change medians by less than a step of
+ * the histogram, so while the budget lasts the same ones are kept.
+ *
+ * Memory: max_routes histograms of 1.2 KiB. A route that is new takes the place of the young one
+ * (of fewer than 20 traces) that was not seen for longest, or, if less than an eighth are young, of
+ * the known one: names that come once do not drive out what is known of those that stay.
  */
 #ifndef SL_ACT_TRACE_H
 #define SL_ACT_TRACE_H
@@ -22,47 +47,68 @@
 
 enum sl_trace_reason {
 	SL_TRACE_NO = 0,
-	SL_TRACE_ERROR,   /* a span of it has status error */
-	SL_TRACE_SLOW,    /* for its root's name */
-	SL_TRACE_VERDICT, /* a pod that took part was anomalous */
-	SL_TRACE_HEAD,    /* by its id alone */
+	SL_TRACE_ERROR,
+	SL_TRACE_SLOW,
+	SL_TRACE_VERDICT,
+	SL_TRACE_HEAD,
 	SL_TRACE_REASONS,
 };
-const char *sl_trace_reason_name(enum sl_trace_reason reason); /* "error", ... static storage */
+const char *sl_trace_reason_name(enum sl_trace_reason reason); /* "", "error", ... static storage */
 
 struct sl_trace_policy_opts {
+	double budget;	    /* share of traces that may be kept, 0 .. 1 */
 	double slow_factor; /* 0: 5 */
-	uint32_t learn;     /* durations of a name before any is slow; 0: 20 */
-	double budget;      /* share of traces, 0 .. 1; 0: 0.15 */
-	double burst;       /* 0: 200 */
-	double head;        /* share of traces to keep whatever they are, 0 .. 1 */
-	size_t max_names;   /* 0: 4096; names beyond are taken for one */
+	double head;	    /* share of traces to keep whatever they are, 0 .. 1 */
+	uint64_t window;    /* of the account, in traces; 0: total, or 10,000 */
+	uint64_t total;	    /* of a recording: how many there are; 0: not known */
+	/*
+	 * They are decided upon when they begin, in that order: durations and errors are not known.
+	 * Verdicts may overdraw the account then, if they are among the worst `budget` of the last
+	 * 1024 traces.
+	 */
+	bool at_start;
+	size_t max_routes; /* 0: 4096 */
 };
 
 struct sl_trace_policy;
 
-struct sl_trace_policy *sl_trace_policy_new(const struct sl_trace_policy_opts *opts); /* or NULL */
-void sl_trace_policy_free(struct sl_trace_policy *p);
+/* NULL: errno EINVAL (a share is none) or ENOMEM. */
+struct sl_trace_policy *sl_trace_policy_new(const struct sl_trace_policy_opts *opts);
+void sl_trace_policy_free(struct sl_trace_policy *p); /* NULL is nothing */
+
+/* Keys: what durations compare by. Any number but 0 will do, these are hashes. */
+uint64_t sl_trace_key(const char *text, size_t bytes);
+/*
+ * The key of a root and of the set of those that took part, whatever their order. Keys that are
+ * there more than once count once; the array is sorted.
+ */
+uint64_t sl_trace_route(uint64_t root, uint64_t *keys, size_t n);
 
 struct sl_trace_facts {
-	const char *name;    /* of the service and the root span, or whatever durations compare by */
-	uint64_t trace_hi, trace_lo;
+	uint64_t root;	/* key of the root's service and name */
+	uint64_t route; /* 0: not known who took part */
+	uint64_t trace_lo; /* lower half of its id: random (W3C trace context, level 2) */
 	uint64_t duration_ns;
-	bool error, verdict;
+	bool error;
+	/* In thresholds, as far as known when it is decided; 0: no verdict. */
+	double score;  /* of the root's pod, while the trace was under way */
+	double others; /* the largest of all pods that took part */
+	bool kept;     /* it is kept already, for an error within: it is only learned from */
 };
 
 /* Learns from it, and says whether to keep it. What the budget had no room for is counted. */
 enum sl_trace_reason sl_trace_decide(struct sl_trace_policy *p, const struct sl_trace_facts *f);
 
-/* A trace is kept that was seen by an error in the midst of it alone. False: no budget. */
+/* A trace is to be kept that was seen by an error in the midst of it alone. False: no budget. */
 bool sl_trace_afford(struct sl_trace_policy *p, enum sl_trace_reason reason);
-
-/* Durations from here on are slow; UINT64_MAX: not learned yet. */
-uint64_t sl_trace_slow_ns(const struct sl_trace_policy *p, const char *name);
+/* Is it worth to find out which trace that is? False is counted, as sl_trace_afford() does. */
+bool sl_trace_could_afford(struct sl_trace_policy *p, enum sl_trace_reason reason);
 
 struct sl_trace_policy_stats {
 	uint64_t seen, kept[SL_TRACE_REASONS], over_budget[SL_TRACE_REASONS];
-	uint64_t names, names_refused;
+	uint64_t routes;  /* known now */
+	uint64_t evicted; /* routes that made place for others */
+	uint64_t lost;	  /* durations that were not learned for want of memory */
 };
 void sl_trace_policy_stats(const struct sl_trace_policy *p, struct sl_trace_policy_stats *out);
 

@@ -426,6 +426,37 @@ bool sl_verdicts_pod(struct sl_verdicts *v, uint64_t instance, struct sl_pod_ver
 	return p != NULL;
 }
 
+/* Under the store's lock. */
+static double worst(struct sl_verdict_pod *p, int64_t since_ns)
+{
+	int64_t step_ns = (int64_t)p->store->o.step_ns;
+	double most = 0;
+
+	pthread_mutex_lock(&p->lock);
+	for (uint64_t i = p->shown.v.begin_ns ? p->scores : 0; i; i--) {
+		const struct score *s = &p->score[(i - 1) % SL_SCORES_KEPT];
+
+		if (i + SL_SCORES_KEPT <= p->scores || (s->step + 1) * step_ns <= since_ns)
+			break;
+		if (s->threshold > 0 && (double)(s->score / s->threshold) > most)
+			most = (double)(s->score / s->threshold);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return most;
+}
+
+double sl_verdicts_worst(struct sl_verdicts *v, uint64_t instance, int64_t since_ns)
+{
+	struct sl_verdict_pod *p;
+	double most;
+
+	pthread_mutex_lock(&v->lock);
+	p = find(v, instance);
+	most = p ? worst(p, since_ns) : 0;
+	pthread_mutex_unlock(&v->lock);
+	return most;
+}
+
 void sl_verdicts_pods(struct sl_verdicts *v, void (*fn)(const struct sl_pod_verdict *, void *),
 		      void *arg)
 {

@@ -136,6 +136,11 @@ void sl_verdicts_traced(struct sl_verdicts *v, uint64_t instance, int64_t now_ns
 
 /* False: no such pod. */
 bool sl_verdicts_pod(struct sl_verdicts *v, uint64_t instance, struct sl_pod_verdict *out);
+/*
+ * The largest score of a pod since then, in thresholds; 0 if there is no such pod, or it never had an
+ * anomaly, as while it is learned what is usual.
+ */
+double sl_verdicts_worst(struct sl_verdicts *v, uint64_t instance, int64_t since_ns);
 /* fn must be short and must not call into v. */
 void sl_verdicts_pods(struct sl_verdicts *v, void (*fn)(const struct sl_pod_verdict *, void *),
 		      void *arg);

@@ -399,7 +399,7 @@ static int replay(struct replay *r, const char *folder)
 		if (!out)
 			return -1;
 		err = replay_traces(&r->data, traces, r->all, r->n_all, settings.budget,
-				    !settings.no_latency, settings.seed, out);
+				    !settings.no_latency, out);
 		if (close_out(out, settings.keep))
 			err = -1;
 	}

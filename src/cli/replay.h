@@ -66,6 +66,6 @@ struct replay_verdict {
  */
 int replay_traces(const struct replay_data *d, const char *path,
 		  const struct replay_verdict *verdicts, size_t n, double budget, bool latency,
-		  uint64_t seed, FILE *out);
+		  FILE *out);
 
 #endif

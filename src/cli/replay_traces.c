@@ -2,25 +2,29 @@
 /*
  * replay_traces.c - which recorded traces would have been kept: traces.csv, one row a trace, with
  * the columns trace_id, start_unix_ns, end_unix_ns, root_pod and pods (joined by |), in any order
- * and among others. Whether and when there are traces is no signal: only what each one is.
+ * and among others; root_operation is used if it is there. Whether and when there are traces is no
+ * signal: only what each one is. It is act/trace.h that decides, as it does live.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/keep.h"
+#include "act/trace.h"
 #include "cli/replay.h"
 
 #define HELD_ROWS 2 /* a verdict counts this long: the fast baseline has followed then */
 
+#define PODS_MAX  1024u /* of a trace; of one with more the route is not known */
+
 struct trace {
-	const char *id, *visited;  /* pods, joined by | */
-	uint64_t start, end, pods; /* ns; hash */
-	uint32_t root;		   /* pod, or UINT32_MAX */
+	const char *id, *visited; /* pods, joined by | */
+	uint64_t start, end;	  /* ns */
+	uint64_t root_key, route;
+	uint32_t root; /* pod, or UINT32_MAX */
 	size_t line;
 	float score, others;
-	enum sl_keep_reason reason;
+	enum sl_trace_reason reason;
 };
 
 struct traces {
@@ -30,9 +34,9 @@ struct traces {
 	uint64_t malformed, strangers;
 };
 
-enum { ID, START, END, ROOT, PODS, FIELDS };
-static const char *const names[FIELDS] = {"trace_id", "start_unix_ns", "end_unix_ns", "root_pod",
-					  "pods"};
+enum { ID, START, END, ROOT, PODS, OPERATION, FIELDS };
+static const char *const names[FIELDS] = {"trace_id", "start_unix_ns", "end_unix_ns",
+					  "root_pod", "pods",	       "root_operation"};
 
 static int failed(const char *path, const char *what)
 {
@@ -64,21 +68,19 @@ static bool number(const char *s, uint64_t *v)
 	return *s >= '0' && *s <= '9' && !*end && !errno;
 }
 
-/* Of the set: the same whatever the order (a sum of hashes; sets have no pod twice). */
-static uint64_t hash_pods(const char *s)
+/* Of the root, what is called there and the set of pods. 0: too many. */
+static uint64_t route_of(uint64_t root_key, const char *pods)
 {
-	uint64_t sum = 0, h = 0xcbf29ce484222325; /* FNV-1a */
+	uint64_t keys[PODS_MAX];
+	size_t n = 0, bytes;
 
-	for (;; s++) {
-		if (*s == '|' || !*s) {
-			sum += h ^ h >> 29;
-			h = 0xcbf29ce484222325;
-			if (!*s)
-				return sum;
-			continue;
-		}
-		h = (h ^ (uint8_t)*s) * 0x100000001b3;
+	for (; *pods; pods += bytes + (pods[bytes] == '|')) {
+		bytes = strcspn(pods, "|");
+		if (n == PODS_MAX)
+			return 0;
+		keys[n++] = sl_trace_key(pods, bytes);
 	}
+	return sl_trace_route(root_key, keys, n);
 }
 
 static uint32_t pod_of(const struct replay_data *d, const char *name, size_t bytes)
@@ -129,7 +131,7 @@ static int load(struct traces *t, const struct replay_data *d, const char *path)
 	for (int f = 0; f < FIELDS; f++) {
 		for (where[f] = 0; where[f] < n && strcmp(fields[where[f]], names[f]); where[f]++)
 			;
-		if (where[f] == n) {
+		if (where[f] == n && f != OPERATION) {
 			fprintf(stderr, "sidelight replay: %s: no column '%s'\n", path, names[f]);
 			free(fields);
 			return -1;
@@ -149,7 +151,12 @@ static int load(struct traces *t, const struct replay_data *d, const char *path)
 		v->id = fields[where[ID]];
 		v->line = k;
 		v->visited = fields[where[PODS]];
-		v->pods = hash_pods(v->visited);
+		v->root_key = sl_trace_key(fields[where[ROOT]], strlen(fields[where[ROOT]]));
+		if (where[OPERATION] < n)
+			v->root_key ^= sl_trace_key(fields[where[OPERATION]],
+						    strlen(fields[where[OPERATION]]))
+				       << 1;
+		v->route = route_of(v->root_key, v->visited);
 		v->root = pod_of(d, fields[where[ROOT]], strlen(fields[where[ROOT]]));
 		t->strangers += v->root == UINT32_MAX;
 		t->n++;
@@ -200,8 +207,8 @@ static float largest(const struct recent *r, int64_t since)
 	return most;
 }
 
-/* The largest score of the last HELD_ROWS rows that were there when the trace began. */
-static int look_up_scores(const struct replay_data *d, struct traces *t,
+/* The largest score of the last HELD_ROWS rows that were there when it was decided. */
+static int look_up_scores(const struct replay_data *d, struct traces *t, bool at_start,
 			  const struct replay_verdict *verdicts, size_t n)
 {
 	struct recent *recent = calloc(d->n_pods, sizeof(*recent));
@@ -210,24 +217,24 @@ static int look_up_scores(const struct replay_data *d, struct traces *t,
 
 	if (!recent)
 		return -1;
-	qsort(t->v, t->n, sizeof(*t->v), by_start);
 	for (size_t i = 0; i < t->n; i++) {
 		struct trace *v = &t->v[i];
-		int64_t start = v->start < INT64_MAX ? (int64_t)v->start : INT64_MAX;
+		uint64_t at = at_start ? v->start : v->end;
+		int64_t now = at < INT64_MAX ? (int64_t)at : INT64_MAX;
 
-		for (; k < n && verdicts[k].unix_ns <= start; k++) {
+		for (; k < n && verdicts[k].unix_ns <= now; k++) {
 			struct recent *r = &recent[verdicts[k].pod];
-			uint32_t at = r->next++ % HELD_ROWS;
+			uint32_t to = r->next++ % HELD_ROWS;
 
-			r->score[at] = verdicts[k].score;
-			r->at[at] = verdicts[k].unix_ns;
+			r->score[to] = verdicts[k].score;
+			r->at[to] = verdicts[k].unix_ns;
 		}
 		if (v->root != UINT32_MAX)
-			v->score = largest(&recent[v->root], start - old);
+			v->score = largest(&recent[v->root], now - old);
 		for (const char *p = v->visited; *p;) {
 			size_t bytes = strcspn(p, "|");
 			uint32_t pod = pod_of(d, p, bytes);
-			float s = pod == UINT32_MAX ? 0 : largest(&recent[pod], start - old);
+			float s = pod == UINT32_MAX ? 0 : largest(&recent[pod], now - old);
 
 			v->others = s > v->others ? s : v->others;
 			p += bytes + (p[bytes] == '|');
@@ -239,55 +246,58 @@ static int look_up_scores(const struct replay_data *d, struct traces *t,
 
 int replay_traces(const struct replay_data *d, const char *path,
 		  const struct replay_verdict *verdicts, size_t n, double budget, bool latency,
-		  uint64_t seed, FILE *out)
+		  FILE *out)
 {
-	static const char *const reasons[] = {"", "verdict", "latency"};
-	struct sl_keep_opts o = {.budget = budget, .latency = latency, .seed = seed};
-	struct sl_keeper *keeper = NULL;
+	struct sl_trace_policy_opts o = {.budget = budget, .at_start = !latency};
+	struct sl_trace_policy *policy = NULL;
+	struct sl_trace_policy_stats stats;
 	struct traces t = {0};
 	int err = -1;
 
 	if (load(&t, d, path))
 		goto out;
-	if (look_up_scores(d, &t, verdicts, n)) {
+	qsort(t.v, t.n, sizeof(*t.v), latency ? by_end : by_start);
+	if (look_up_scores(d, &t, !latency, verdicts, n)) {
 		failed(path, strerror(ENOMEM));
 		goto out;
 	}
-	/* The budget is that of the recording; half of it may be spent before its time. */
-	o.at_most = (uint64_t)(budget * (double)t.n);
-	o.burst = o.at_most / 2;
-	if (!o.at_most)
-		o.budget = 0;
-	keeper = sl_keeper_create(&o);
-	if (!keeper) {
+	o.total = t.n;
+	policy = sl_trace_policy_new(&o);
+	if (!policy) {
 		failed(path, strerror(errno));
 		goto out;
 	}
-	if (latency)
-		qsort(t.v, t.n, sizeof(*t.v), by_end);
 	for (size_t i = 0; i < t.n; i++) {
 		struct trace *v = &t.v[i];
-		struct sl_keep_trace k = {v->pods, v->end - v->start, v->score, v->others};
+		struct sl_trace_facts f = {
+			.root = v->root_key,
+			.route = v->route,
+			.trace_lo = sl_trace_key(v->id, strlen(v->id)),
+			.duration_ns = v->end - v->start,
+			.score = (double)v->score,
+			.others = (double)v->others,
+		};
 
-		v->reason = sl_keeper_decide(keeper, &k);
+		v->reason = sl_trace_decide(policy, &f);
 	}
 	qsort(t.v, t.n, sizeof(*t.v), by_line);
 	fputs("trace_id,kept,reason\n", out);
 	for (size_t i = 0; i < t.n; i++)
-		fprintf(out, "%s,%d,%s\n", t.v[i].id, t.v[i].reason != SL_KEEP_NOT,
-			reasons[t.v[i].reason]);
+		fprintf(out, "%s,%d,%s\n", t.v[i].id, t.v[i].reason != SL_TRACE_NO,
+			sl_trace_reason_name(t.v[i].reason));
 	if (t.malformed)
 		fprintf(stderr, "sidelight replay: %" PRIu64 " rows of traces malformed\n",
 			t.malformed);
 	if (t.strangers)
 		fprintf(stderr, "sidelight replay: %" PRIu64 " traces of pods without metrics\n",
 			t.strangers);
-	if (sl_keeper_unjudged(keeper))
-		fprintf(stderr, "sidelight replay: %" PRIu64 " traces of too many sets of pods\n",
-			sl_keeper_unjudged(keeper));
+	sl_trace_policy_stats(policy, &stats);
+	if (stats.evicted || stats.lost)
+		fprintf(stderr, "sidelight replay: %" PRIu64 " routes forgotten for others\n",
+			stats.evicted + stats.lost);
 	err = 0;
 out:
-	sl_keeper_free(keeper);
+	sl_trace_policy_free(policy);
 	free(t.text);
 	free(t.v);
 	return err;

@@ -49,12 +49,10 @@ struct sl_trace {
 	bool error;                 /* of any span */
 	uint32_t spans, pods;
 	uint32_t orphans;           /* spans whose parent is not among them, but for the root */
-	uint32_t lost_lines;        /* of spans that were known and could not be read */
+	uint32_t lost_lines;        /* of spans that were known and are not among these */
 	const struct sl_trace_span *first;
 };
 
-/* Was this pod anomalous at that time? Called by the tracer's thread; must be short. */
-typedef bool sl_trace_verdict_fn(void *arg, uint64_t instance, uint64_t at_ns);
 /* A trace is complete, or as complete as it will be. Called by the tracer's thread. */
 typedef void sl_trace_kept_fn(void *arg, const struct sl_trace *t);
 
@@ -64,8 +62,6 @@ struct sl_tracer_opts {
 	size_t memory;        /* of kept traces; the oldest go first; 0: 16 MiB */
 	size_t index_entries; /* runs of spans remembered, of all traces; 0: 262144 */
 	struct sl_trace_policy_opts policy;
-	sl_trace_verdict_fn *verdict; /* or NULL */
-	void *verdict_arg;
 	const char *otlp;             /* URL that kept traces are sent to, or NULL */
 	sl_trace_kept_fn *kept;       /* or NULL */
 	void *kept_arg;
@@ -96,8 +92,12 @@ struct sl_tracer_stats {
 	uint64_t spans_kept;
 	uint64_t bytes_heads, bytes_roots, bytes_index, bytes_spans, bytes_schema; /* READ */
 	uint64_t lost_roots, lost_index; /* lines, overrun before they were read */
-	uint64_t lost_overrun, lost_unsettled, lost_gone, lost_lies; /* lines of kept traces */
-	uint64_t lost_memory;       /* traces and runs for which there was none */
+	/* Lines of kept traces: overwritten before they were read; never whole; of pods that are gone; ... */
+	uint64_t lost_overrun, lost_unsettled, lost_gone;
+	uint64_t lost_lies;         /* ... nonsense, also among roots and index; ... */
+	uint64_t lost_late;         /* ... that came after their trace was closed; ... */
+	uint64_t lost_unread;       /* ... of too many spans, or for want of memory */
+	uint64_t lost_memory;       /* traces, roots and requests for which there was none */
 	uint64_t evicted;           /* kept traces that fell out of memory */
 	uint64_t held, held_bytes;  /* now */
 };

@@ -173,8 +173,10 @@ enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t ac
 {
 	enum sl_fault fault = sl_region_header_parse(h, actual_size, info);
 
-	/* Who reads metrics never gets to see a region without stripes, and so on. */
-	return !fault && info->kind == SL_REGION_FLOWS ? SL_FAULT_VERSION : fault;
+	/* Who reads metrics never gets to see a region that can't have any, whatever else it has. */
+	if ((!fault || fault == SL_FAULT_SECTION) && h->kind == SL_REGION_FLOWS)
+		return SL_FAULT_VERSION;
+	return fault;
 }
 
 enum sl_fault sl_hot_parse(const uint64_t line[8], const struct sl_region_info *info,

@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "analyse/fleet.h"
-#include "analyse/keep.h"
 #include "noise.h"
 
 #define N    12u
@@ -627,88 +626,6 @@ static void what_all_pods_do_is_nobodys_fault(void **state)
 	sl_fleet_free(f);
 }
 
-/* ---- traces ------------------------------------------------------------------------------------ */
-
-static void slow_traces_are_kept_within_the_budget(void **state)
-{
-	struct sl_keep_opts o = {.budget = 0.15, .latency = true, .burst = 1200, .seed = 1};
-	struct sl_keeper *k = sl_keeper_create(&o);
-	uint64_t seed = 1, kept = 0, slow = 0, slow_kept = 0, n = 20000;
-
-	(void)state;
-	for (uint64_t i = 0; i < n; i++) {
-		struct sl_keep_trace t = {.pods = 1 + noise_u64(&seed) % 20};
-		/* A fault that lasts, before much is known, and short ones. */
-		bool is_slow = i >= 800 && i < 2000 ? i % 10 : i > 2000 && i % 1000 >= 950;
-		enum sl_keep_reason r;
-
-		/* Sets differ by factors; noise of a third. */
-		t.duration = (uint64_t)(1e6 * (double)t.pods * exp(0.3 * noise_normal(&seed)));
-		if (is_slow)
-			t.duration *= 12;
-		r = sl_keeper_decide(k, &t);
-		kept += r != SL_KEEP_NOT;
-		slow += is_slow;
-		slow_kept += is_slow && r == SL_KEEP_LATENCY;
-	}
-	assert_true(kept <= n * 15 / 100 + o.burst);
-	assert_true(slow_kept * 100 >= slow * 99);
-	sl_keeper_free(k);
-}
-
-static void verdicts_alone_keep_no_more_than_the_budget(void **state)
-{
-	struct sl_keep_opts o = {.budget = 0.2, .burst = 10, .at_most = 2000, .seed = 1};
-	struct sl_keeper *k = sl_keeper_create(&o);
-	uint64_t seed = 1, kept = 0;
-
-	(void)state;
-	for (int i = 0; i < 10000; i++) {
-		struct sl_keep_trace t = {1, 1000, (float)(3 * noise_uniform(&seed)), 0};
-		enum sl_keep_reason r = sl_keeper_decide(k, &t);
-
-		assert_true(r != SL_KEEP_LATENCY);
-		assert_true(r == SL_KEEP_NOT || t.score > 1);
-		kept += r != SL_KEEP_NOT;
-	}
-	assert_true(kept <= 2000 && kept > 1000);
-	sl_keeper_free(k);
-	o.budget = 2;
-	assert_null(sl_keeper_create(&o));
-}
-
-/* The root pod looks well: what it calls does not. Half of the budget is for such traces. */
-static void other_pods_verdicts_fill_half_of_the_budget(void **state)
-{
-	struct sl_keep_opts o = {.budget = 0.2, .seed = 1};
-	struct sl_keeper *k = sl_keeper_create(&o);
-	uint64_t kept = 0;
-
-	(void)state;
-	for (int i = 0; i < 10000; i++) {
-		struct sl_keep_trace t = {1, 1000, 0, 2};
-
-		kept += sl_keeper_decide(k, &t) == SL_KEEP_VERDICT;
-	}
-	assert_true(kept > 900 && kept <= 1000);
-	sl_keeper_free(k);
-}
-
-static void sets_beyond_the_bound_are_counted(void **state)
-{
-	struct sl_keep_opts o = {.budget = 0.15, .latency = true, .seed = 1};
-	struct sl_keeper *k = sl_keeper_create(&o);
-
-	(void)state;
-	for (uint64_t i = 0; i < SL_KEEP_SETS + 100; i++) {
-		struct sl_keep_trace t = {.pods = i * 0x9e3779b97f4a7c15, .duration = 1000};
-
-		sl_keeper_decide(k, &t);
-	}
-	assert_int_equal(sl_keeper_unjudged(k), 100);
-	sl_keeper_free(k);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -733,10 +650,6 @@ int main(void)
 		cmocka_unit_test(a_model_of_another_detector_is_refused),
 		cmocka_unit_test(merged_models_know_both_hosts),
 		cmocka_unit_test(what_all_pods_do_is_nobodys_fault),
-		cmocka_unit_test(slow_traces_are_kept_within_the_budget),
-		cmocka_unit_test(verdicts_alone_keep_no_more_than_the_budget),
-		cmocka_unit_test(other_pods_verdicts_fill_half_of_the_budget),
-		cmocka_unit_test(sets_beyond_the_bound_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

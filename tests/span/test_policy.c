@@ -1,106 +1,363 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which traces are kept: errors and slow ones first, within the budget, and no name learns for another. */
+/* Which traces are kept: what act/trace.h promises of reasons, budget, order, start and memory. */
+#include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
+#include "../analyse/noise.h"
 #include "act/trace.h"
 
 static uint64_t ids;
 
-static enum sl_trace_reason decide(struct sl_trace_policy *p, const char *name, uint64_t ns,
-				   bool error, bool verdict)
+static struct sl_trace_policy *policy(struct sl_trace_policy_opts o)
 {
-	struct sl_trace_facts f = {.name = name,
-				   .trace_hi = 1,
-				   .trace_lo = ++ids * 0x9e3779b97f4a7c15ull,
-				   .duration_ns = ns,
-				   .error = error,
-				   .verdict = verdict};
+	struct sl_trace_policy *p = sl_trace_policy_new(&o);
+
+	assert_non_null(p);
+	return p;
+}
+
+static enum sl_trace_reason took(struct sl_trace_policy *p, uint64_t route, uint64_t ns)
+{
+	struct sl_trace_facts f = {.root = 7, .route = route, .trace_lo = ++ids, .duration_ns = ns};
 
 	return sl_trace_decide(p, &f);
 }
 
-static void slow_is_held_against_the_median_of_its_name(void **state)
+static enum sl_trace_reason scored(struct sl_trace_policy *p, double score, double others)
 {
-	struct sl_trace_policy *p = sl_trace_policy_new(NULL);
+	struct sl_trace_facts f = {.root = 7,
+				   .route = 8,
+				   .trace_lo = ++ids,
+				   .duration_ns = 1000,
+				   .score = score,
+				   .others = others};
+
+	return sl_trace_decide(p, &f);
+}
+
+/* ---- slow ---------------------------------------------------------------------------------------- */
+
+static void slow_is_held_against_the_median_of_its_route(void **state)
+{
+	struct sl_trace_policy *p = policy((struct sl_trace_policy_opts){.budget = 0.5});
 
 	(void)state;
-	/* Not before it was learned. */
-	for (int i = 0; i < 20; i++)
-		assert_int_equal(
-			decide(p, "a", i == 10 ? 900000000 : 1000000 + (uint64_t)i, false, false),
-			SL_TRACE_NO);
-	assert_int_equal(decide(p, "a", 5000000, false, false), SL_TRACE_SLOW);
-	/* At most 9 % below five medians, never above. */
-	assert_true(sl_trace_slow_ns(p, "a") <= 5000000 && sl_trace_slow_ns(p, "a") >= 4440000);
-	assert_int_equal(decide(p, "a", 4000000, false, false), SL_TRACE_NO);
-	assert_int_equal(decide(p, "b", 5000000, false, false), SL_TRACE_NO);
-	assert_true(sl_trace_slow_ns(p, "b") == UINT64_MAX);
+	/* Not before three were seen. */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(took(p, 1, i == 1 ? 900000000 : 1000000), SL_TRACE_NO);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(took(p, 1, 1000000), SL_TRACE_NO);
+	/* The median is right to 3 %, so from 5.15 medians on it is slow and below 3.85 it is not. */
+	assert_int_equal(took(p, 1, 5150000), SL_TRACE_SLOW);
+	assert_int_equal(took(p, 1, 3850000), SL_TRACE_NO);
+	/* What is slow here is not there. */
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(took(p, 2, 300000000), i < 3 ? SL_TRACE_SLOW : SL_TRACE_NO);
+	assert_int_equal(took(p, 1, 5150000), SL_TRACE_SLOW);
 	/* It forgets: what was slow becomes what is usual. */
-	for (int i = 0; i < 20000; i++)
-		decide(p, "a", 20000000, false, false);
-	assert_int_equal(decide(p, "a", 20000000, false, false), SL_TRACE_NO);
-	assert_int_equal(decide(p, "a", 101000000, false, false), SL_TRACE_SLOW);
+	for (int i = 0; i < 50000; i++)
+		took(p, 1, 20000000);
+	assert_int_equal(took(p, 1, 20000000), SL_TRACE_NO);
+	assert_int_equal(took(p, 1, 110000000), SL_TRACE_SLOW);
 	/* Whatever can be said in 64 bits. */
-	assert_int_equal(decide(p, "c", 0, false, false), SL_TRACE_NO);
-	assert_int_equal(decide(p, "c", UINT64_MAX, false, false), SL_TRACE_NO);
+	took(p, 3, 0);
+	for (int i = 0; i < 64; i++)
+		took(p, 3, 1ull << i);
+	assert_int_equal(took(p, 3, UINT64_MAX), SL_TRACE_SLOW);
 	sl_trace_policy_free(p);
 }
 
-static void the_budget_holds_and_errors_get_the_last_of_it(void **state)
+static void while_a_route_is_young_its_root_decides(void **state)
 {
-	struct sl_trace_policy *p = sl_trace_policy_new(
-		&(struct sl_trace_policy_opts){.budget = 0.1, .burst = 40, .head = 1});
-	uint64_t kept[SL_TRACE_REASONS] = {0};
+	struct sl_trace_policy *p = policy((struct sl_trace_policy_opts){.budget = 0.5});
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		took(p, 1, 1000000);
+	assert_int_equal(took(p, 2, 9000000), SL_TRACE_SLOW);
+	assert_int_equal(took(p, 3, 1000000), SL_TRACE_NO);
+	assert_int_equal(took(p, 0, 9000000), SL_TRACE_SLOW); /* nobody knows who took part */
+	sl_trace_policy_free(p);
+}
+
+static void a_route_is_a_root_and_a_set(void **state)
+{
+	uint64_t abc[] = {1, 2, 3}, cab[] = {3, 1, 2}, twins[] = {2, 3, 1, 3, 3, 2}, ab[] = {1, 2};
+	uint64_t key = sl_trace_route(9, abc, 3);
+
+	(void)state;
+	assert_true(key == sl_trace_route(9, cab, 3));
+	assert_true(key == sl_trace_route(9, twins, 6));
+	assert_true(key != sl_trace_route(8, abc, 3));
+	assert_true(key != sl_trace_route(9, ab, 2));
+	assert_true(sl_trace_route(9, NULL, 0) != sl_trace_route(8, NULL, 0));
+	assert_true(sl_trace_key("ab", 2) == sl_trace_key("abc", 2));
+	assert_true(sl_trace_key("ab", 2) != sl_trace_key("ba", 2));
+}
+
+static void slow_traces_are_kept_within_the_budget_whenever_they_come(void **state)
+{
+	struct sl_trace_policy *p =
+		policy((struct sl_trace_policy_opts){.budget = 0.15, .total = 20000});
+	uint64_t seed = 1, kept = 0, slow = 0, slow_kept = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 20000; i++) {
+		uint64_t route = 1 + noise_u64(&seed) % 20;
+		/* A fault that lasts, before much is known, and short ones. */
+		bool is_slow = i >= 800 && i < 2000 ? i % 10 : i > 2000 && i % 1000 >= 950;
+		/* Routes differ by factors; noise of a third. */
+		double ns = 1e6 * (double)route * exp(0.3 * noise_normal(&seed));
+		enum sl_trace_reason r = took(p, route, (uint64_t)(is_slow ? 12 * ns : ns));
+
+		kept += r != SL_TRACE_NO;
+		slow += is_slow;
+		slow_kept += is_slow && r == SL_TRACE_SLOW;
+	}
+	assert_true(kept <= 3000);
+	assert_true(slow_kept * 100 >= slow * 99);
+	sl_trace_policy_free(p);
+}
+
+/* ---- budget -------------------------------------------------------------------------------------- */
+
+/* Whatever wants to be kept, and in whatever order. */
+static void no_stretch_of_traces_exceeds_the_budget(void **state)
+{
+	enum { N = 40000, WINDOW = 2000 };
+	struct sl_trace_policy_opts o = {.budget = 0.1, .window = WINDOW, .head = 0.3};
+	struct sl_trace_policy *p = policy(o);
+	static uint32_t sum[N + 1];
+	struct sl_trace_policy_stats s;
+	uint64_t seed = 3;
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		/* Times of quiet, of mixed reasons, and of nothing but errors. */
+		int kind = i / 3000 % 3;
+		struct sl_trace_facts f = {
+			.root = 1,
+			.route = 1 + noise_u64(&seed) % 5,
+			.trace_lo = ++ids,
+			.duration_ns = kind && noise_uniform(&seed) < 0.3 ? 50000000 : 1000000,
+			.error = kind == 2 || (kind && noise_uniform(&seed) < 0.1),
+			.score = kind ? 2 * noise_uniform(&seed) : 0,
+		};
+
+		sum[i + 1] = sum[i] + (sl_trace_decide(p, &f) != SL_TRACE_NO);
+		assert_true(sum[i + 1] <= 0.1 * (i + 1 + WINDOW / 2.0) + 1e-6);
+	}
+	for (int n = 1; n < N; n = n * 2 + 1)
+		for (int i = n; i <= N; i++)
+			assert_true(sum[i] - sum[i - n] <= 0.1 * (n + 1.5 * WINDOW) + 1e-6);
+	assert_true(sum[N] > 0.08 * N); /* and it is used */
+	sl_trace_policy_stats(p, &s);
+	assert_int_equal(s.seen, N);
+	assert_int_equal(s.kept[SL_TRACE_ERROR] + s.kept[SL_TRACE_SLOW] + s.kept[SL_TRACE_VERDICT] +
+				 s.kept[SL_TRACE_HEAD],
+			 sum[N]);
+	assert_true(s.over_budget[SL_TRACE_ERROR] > 1000 && s.over_budget[SL_TRACE_HEAD] > 0);
+	assert_int_equal(s.kept[0] + s.over_budget[0], 0);
+	sl_trace_policy_free(p);
+}
+
+static void a_flood_of_errors_leaves_some_to_verdicts(void **state)
+{
+	struct sl_trace_policy *p =
+		policy((struct sl_trace_policy_opts){.budget = 0.1, .window = 2000});
 	struct sl_trace_policy_stats s;
 
 	(void)state;
-	/* Everything is kept by chance, until half of the burst is left. */
-	for (int i = 0; i < 20; i++)
-		assert_int_equal(decide(p, "n", 1000, false, false), SL_TRACE_HEAD);
-	for (int i = 0; i < 10000; i++)
-		kept[decide(p, "n", 1000, i % 100 == 0, i % 10 == 1)]++;
+	for (int i = 0; i < 50000; i++) {
+		struct sl_trace_facts f = {.root = 1,
+					   .route = 1,
+					   .trace_lo = ++ids,
+					   .error = i % 10 != 0,
+					   .score = i % 10 == 0 ? 2 : 0};
+
+		sl_trace_decide(p, &f);
+	}
 	sl_trace_policy_stats(p, &s);
-	assert_int_equal(kept[SL_TRACE_ERROR], 100); /* none was left out */
-	assert_true(kept[SL_TRACE_ERROR] + kept[SL_TRACE_VERDICT] + kept[SL_TRACE_HEAD] <=
-		    1000 + 40);
-	assert_true(kept[SL_TRACE_VERDICT] > 500);
-	assert_int_equal(s.seen, 10020);
-	assert_true(s.over_budget[SL_TRACE_HEAD] > 5000 && !s.over_budget[SL_TRACE_ERROR]);
+	/* A hundredth of what may be kept is theirs; what they do not need errors get. */
+	assert_true(s.kept[SL_TRACE_VERDICT] >= 45);
+	assert_true(s.kept[SL_TRACE_VERDICT] + s.kept[SL_TRACE_ERROR] >= 5000);
 	sl_trace_policy_free(p);
 }
 
-static void head_sampling_takes_its_share(void **state)
+static void of_a_recording_no_more_than_its_share_is_kept(void **state)
 {
-	struct sl_trace_policy *p = sl_trace_policy_new(
-		&(struct sl_trace_policy_opts){.budget = 1, .burst = 1e6, .head = 0.2});
+	struct sl_trace_policy *p = policy(
+		(struct sl_trace_policy_opts){.budget = 0.2, .total = 10000, .at_start = true});
+	uint64_t seed = 1, kept = 0;
+
+	(void)state;
+	for (int i = 0; i < 10000; i++) {
+		double score = 3 * noise_uniform(&seed);
+		enum sl_trace_reason r = scored(p, score, 0);
+
+		assert_true(r == SL_TRACE_NO || (r == SL_TRACE_VERDICT && score > 1));
+		kept += r != SL_TRACE_NO;
+	}
+	assert_true(kept <= 2000 && kept > 1000);
+	sl_trace_policy_free(p);
+	/* Fewer traces than one in so many. */
+	p = policy((struct sl_trace_policy_opts){.budget = 0.2, .total = 4});
+	for (int i = 0; i < 4; i++)
+		assert_false(sl_trace_afford(p, SL_TRACE_ERROR));
+	sl_trace_policy_free(p);
+}
+
+/* The root's pod looks well: what it calls does not. Half of the budget is for such traces. */
+static void verdicts_on_others_fill_half_of_the_budget(void **state)
+{
+	struct sl_trace_policy *p =
+		policy((struct sl_trace_policy_opts){.budget = 0.2, .total = 10000});
+	uint64_t kept = 0;
+
+	(void)state;
+	for (int i = 0; i < 10000; i++)
+		kept += scored(p, 0, 2) == SL_TRACE_VERDICT;
+	assert_true(kept > 900 && kept <= 1000);
+	sl_trace_policy_free(p);
+}
+
+/* ---- start --------------------------------------------------------------------------------------- */
+
+static void at_the_start_errors_are_kept_and_verdicts_bring_their_share(void **state)
+{
+	struct sl_trace_policy *p = policy((struct sl_trace_policy_opts){.budget = 0.1});
+	int first = 0;
+
+	(void)state;
+	assert_true(sl_trace_could_afford(p, SL_TRACE_ERROR));
+	assert_int_equal(sl_trace_decide(p, &(struct sl_trace_facts){.root = 1, .error = true}),
+			 SL_TRACE_ERROR);
+	sl_trace_policy_free(p);
+	p = policy((struct sl_trace_policy_opts){.budget = 0.1});
+	for (int i = 1; i <= 100 && !first; i++)
+		first = scored(p, 2, 0) == SL_TRACE_VERDICT ? i : 0;
+	assert_true(first >= 10 && first <= 20);
+	sl_trace_policy_free(p);
+	/* Nothing may be kept, or all of it. */
+	p = policy((struct sl_trace_policy_opts){.budget = 0});
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(scored(p, 2, 2) + sl_trace_afford(p, SL_TRACE_ERROR), 0);
+	sl_trace_policy_free(p);
+	errno = 0;
+	assert_null(sl_trace_policy_new(&(struct sl_trace_policy_opts){.budget = 1.1}));
+	assert_int_equal(errno, EINVAL);
+	assert_null(sl_trace_policy_new(&(struct sl_trace_policy_opts){.budget = NAN}));
+	assert_null(sl_trace_policy_new(&(struct sl_trace_policy_opts){.head = -1}));
+}
+
+static void what_is_kept_already_costs_nothing_and_is_learned(void **state)
+{
+	struct sl_trace_policy *p = policy((struct sl_trace_policy_opts){.budget = 0.5});
+	struct sl_trace_policy_stats s;
+
+	(void)state;
+	for (int i = 0; i < 50; i++)
+		sl_trace_decide(p, &(struct sl_trace_facts){.root = 1,
+							    .route = 2,
+							    .duration_ns = 1000000,
+							    .error = true,
+							    .kept = true});
+	sl_trace_policy_stats(p, &s);
+	assert_int_equal(s.kept[SL_TRACE_ERROR] + s.over_budget[SL_TRACE_ERROR], 0);
+	assert_int_equal(
+		sl_trace_decide(
+			p, &(struct sl_trace_facts){.root = 1, .route = 2, .duration_ns = 9000000}),
+		SL_TRACE_SLOW);
+	sl_trace_policy_free(p);
+}
+
+/* ---- order ---------------------------------------------------------------------------------------- */
+
+static void head_sampling_takes_the_same_ids_everywhere(void **state)
+{
+	struct sl_trace_policy_opts o = {.budget = 1, .head = 0.2};
+	struct sl_trace_policy *p = policy(o), *q = policy(o);
 	unsigned int kept = 0;
 
 	(void)state;
-	for (int i = 0; i < 100000; i++)
-		kept += decide(p, "n", 1000, false, false) == SL_TRACE_HEAD;
-	assert_true(kept > 19000 && kept < 21000);
+	for (uint64_t i = 0; i < 50000; i++) {
+		struct sl_trace_facts f = {.root = 1, .trace_lo = i * 0x9e3779b97f4a7c15ull};
+		bool in = sl_trace_decide(p, &f) == SL_TRACE_HEAD;
+
+		f.root = 1 + i % 7;
+		f.duration_ns = 1000;
+		assert_true(in == (sl_trace_decide(q, &f) == SL_TRACE_HEAD));
+		kept += in;
+	}
+	assert_true(kept > 9500 && kept < 10500);
 	sl_trace_policy_free(p);
+	sl_trace_policy_free(q);
 }
 
-static void names_are_bounded(void **state)
+/* Traces that change places with their neighbours, as they do when pods are read in turn. */
+static void neighbours_may_change_places(void **state)
 {
-	struct sl_trace_policy *p =
-		sl_trace_policy_new(&(struct sl_trace_policy_opts){.max_names = 10});
-	struct sl_trace_policy_stats s;
-	char name[16];
+	enum { N = 20000, BLOCK = 100 };
+	static struct sl_trace_facts facts[N];
+	static bool kept[2][N];
+	uint64_t seed = 5;
 
 	(void)state;
-	for (int i = 0; i < 1000; i++) {
-		snprintf(name, sizeof(name), "%d", i);
-		decide(p, name, 1000, false, false);
+	for (int i = 0; i < N; i++) {
+		double ns = 1e6 * exp(0.3 * noise_normal(&seed));
+
+		facts[i] = (struct sl_trace_facts){.root = 1 + noise_u64(&seed) % 3,
+						   .route = 4 + noise_u64(&seed) % 9,
+						   .trace_lo = noise_u64(&seed)};
+		facts[i].duration_ns = (uint64_t)(noise_u64(&seed) % 25 ? ns : 20 * ns);
+		facts[i].error = noise_u64(&seed) % 50 == 0;
+	}
+	for (int turn = 0; turn < 2; turn++) {
+		struct sl_trace_policy *p =
+			policy((struct sl_trace_policy_opts){.budget = 0.15, .total = N});
+
+		for (int i = 0; i < N; i++) {
+			int at = turn ? i / BLOCK * BLOCK + BLOCK - 1 - i % BLOCK : i;
+
+			kept[turn][at] = sl_trace_decide(p, &facts[at]) != SL_TRACE_NO;
+		}
+		sl_trace_policy_free(p);
+	}
+	/* After the first of them, of which medians are made. */
+	for (int i = 1000; i < N; i++)
+		assert_true(kept[0][i] == kept[1][i]);
+}
+
+/* ---- memory --------------------------------------------------------------------------------------- */
+
+static void names_that_come_once_drive_out_none_that_stay(void **state)
+{
+	struct sl_trace_policy *p =
+		policy((struct sl_trace_policy_opts){.budget = 0.5, .max_routes = 64});
+	struct sl_trace_policy_stats s;
+
+	(void)state;
+	for (uint64_t i = 0; i < 100; i++)
+		for (uint64_t r = 101; r <= 120; r++)
+			took(p, r, 1000000 * r);
+	for (uint64_t i = 0; i < 10000; i++) {
+		struct sl_trace_facts f = {.root = 7, .route = 1000 + i, .duration_ns = 1000000};
+
+		sl_trace_decide(p, &f);
+	}
+	for (uint64_t r = 101; r <= 120; r++) {
+		assert_int_equal(took(p, r, 3000000 * r), SL_TRACE_NO);
+		assert_int_equal(took(p, r, 6000000 * r), SL_TRACE_SLOW);
 	}
 	sl_trace_policy_stats(p, &s);
-	assert_int_equal(s.names, 10);
-	assert_int_equal(s.names_refused, 990);
+	assert_int_equal(s.routes, 64);
+	assert_int_equal(s.evicted, 20 + 1 + 10000 - 64);
 	sl_trace_policy_free(p);
 	sl_trace_policy_free(NULL);
 }
@@ -108,10 +365,19 @@ static void names_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slow_is_held_against_the_median_of_its_name),
-		cmocka_unit_test(the_budget_holds_and_errors_get_the_last_of_it),
-		cmocka_unit_test(head_sampling_takes_its_share),
-		cmocka_unit_test(names_are_bounded),
+		cmocka_unit_test(slow_is_held_against_the_median_of_its_route),
+		cmocka_unit_test(while_a_route_is_young_its_root_decides),
+		cmocka_unit_test(a_route_is_a_root_and_a_set),
+		cmocka_unit_test(slow_traces_are_kept_within_the_budget_whenever_they_come),
+		cmocka_unit_test(no_stretch_of_traces_exceeds_the_budget),
+		cmocka_unit_test(a_flood_of_errors_leaves_some_to_verdicts),
+		cmocka_unit_test(of_a_recording_no_more_than_its_share_is_kept),
+		cmocka_unit_test(verdicts_on_others_fill_half_of_the_budget),
+		cmocka_unit_test(at_the_start_errors_are_kept_and_verdicts_bring_their_share),
+		cmocka_unit_test(what_is_kept_already_costs_nothing_and_is_learned),
+		cmocka_unit_test(head_sampling_takes_the_same_ids_everywhere),
+		cmocka_unit_test(neighbours_may_change_places),
+		cmocka_unit_test(names_that_come_once_drive_out_none_that_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
