@@ -633,32 +633,51 @@ static void reset(struct sl_pipeline *p)
 	reset_detector(p);
 }
 
-int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
+/* Header and what comes first. */
+static int load_info(struct sl_blob *b, struct sl_model_info *info)
 {
-	struct sl_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
-	char name[16] = {0};
+	uint64_t magic = sl_blob_u64(b), length;
+	uint32_t version = sl_blob_u32(b), crc = sl_blob_u32(b);
 	const void *at;
-	uint64_t magic = sl_blob_u64(&b), length, learned;
-	uint32_t version = sl_blob_u32(&b), crc = sl_blob_u32(&b), dims;
-	int err = -EINVAL;
 
-	length = sl_blob_u64(&b);
-	if (b.failed || magic != SL_MODEL_MAGIC)
+	memset(info, 0, sizeof(*info));
+	length = sl_blob_u64(b);
+	if (b->failed || magic != SL_MODEL_MAGIC)
 		return -EINVAL;
 	if (version != SL_MODEL_VERSION)
 		return -EPROTONOSUPPORT;
-	if (length != bytes - b.used ||
-	    crc != (uint32_t)crc32_z(0, (const uint8_t *)buf + HEADER, length))
+	if (length != b->bytes - b->used || crc != (uint32_t)crc32_z(0, b->at + HEADER, length))
 		return -EINVAL;
-	reset(p);
-	at = sl_blob_take(&b, sizeof(name));
+	at = sl_blob_take(b, sizeof(info->detector));
 	if (at)
-		memcpy(name, at, sizeof(name) - 1);
-	dims = sl_blob_u32(&b);
-	if (b.failed || strcmp(name, p->opts.detector->name) || dims != p->dims ||
-	    sl_blob_u64(&b) != p->opts.step_ns)
+		memcpy(info->detector, at, sizeof(info->detector) - 1);
+	info->columns = sl_blob_u32(b);
+	info->step_ns = sl_blob_u64(b);
+	info->learned = sl_blob_u64(b);
+	return b->failed ? -EINVAL : 0;
+}
+
+int sl_pipeline_model_info(const void *buf, size_t bytes, struct sl_model_info *info)
+{
+	struct sl_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
+
+	return load_info(&b, info);
+}
+
+int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
+{
+	struct sl_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
+	struct sl_model_info info;
+	uint32_t dims = p->dims;
+	int err = load_info(&b, &info);
+
+	if (err)
+		return err;
+	reset(p);
+	err = -EINVAL;
+	if (strcmp(info.detector, p->opts.detector->name) || info.columns != dims ||
+	    info.step_ns != p->opts.step_ns)
 		goto bad;
-	learned = sl_blob_u64(&b);
 	for (uint32_t s = 0; s < dims && !b.failed; s++) {
 		p->slots[s].key = sl_blob_u64(&b);
 		p->slots[s].counter = sl_blob_u32(&b);
@@ -678,9 +697,11 @@ int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
 		double q = p->calibration->q;
 
 		*p->calibration = p->own;
-		sl_calibration_budget(p->calibration, q);
+		/* Of the same budget it is as it was saved, to the bit. */
+		if (q != p->own.q)
+			sl_calibration_budget(p->calibration, q);
 	}
-	p->stats.learned = learned;
+	p->stats.learned = info.learned;
 	return 0;
 bad:
 	reset(p);

@@ -149,6 +149,13 @@ int64_t sl_pipeline_save(const struct sl_pipeline *p, void *buf, size_t bytes);
  * shared, and takes over the model's if it has learned nothing yet.
  */
 int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes);
+/* What a model was made for, without loading it. 0 or as sl_pipeline_load() of what comes first in it. */
+struct sl_model_info {
+	char detector[16];
+	uint32_t columns; /* a pipeline that loads it has as many */
+	uint64_t step_ns, learned;
+};
+int sl_pipeline_model_info(const void *buf, size_t bytes, struct sl_model_info *info);
 /*
  * Adds what another learned of the same columns and detector, on another host say. -EINVAL: they
  * differ, and p is unchanged.

@@ -236,7 +236,8 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		.l = {.analysis = {.false_alarms = 1,
 				   .warm_up_ns = 60000000000,
 				   .every_ns = 100000000,
-				   .step_ns = 1000000000},
+				   .step_ns = 1000000000,
+				   .model_every_ns = 300000000000},
 		      .verdict_ttl_ns = 30000000000,
 		      .sample_every_ns = 30000000000,
 		      .sample_around_ns = 5000000000},
@@ -390,7 +391,12 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		 .type = SL_OPT_STRING,
 		 .to = &s.l.analysis.model,
 		 .argument = "FILE",
-		 .help = "start with what was learned before; keep it there at the end"},
+		 .help = "start with what was learned before, and keep it there"},
+		{.name = "model-every",
+		 .type = SL_OPT_DURATION,
+		 .to = &s.l.analysis.model_every_ns,
+		 .argument = "DURATION",
+		 .help = "... written so often and at the end; 0: at the end only"},
 		{.name = "record",
 		 .type = SL_OPT_STRING,
 		 .to = &s.l.analysis.record,
@@ -514,6 +520,8 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 	if (s.l.analysis.every_ns < 1000000 || s.l.analysis.step_ns < s.l.analysis.every_ns)
 		return sl_usage(self,
 				"--analyse-every is 1ms at least, and --analyse-step no less");
+	if (s.l.analysis.model_every_ns && s.l.analysis.model_every_ns < 1000000000)
+		return sl_usage(self, "--model-every is 0 (at the end only) or 1s at least");
 	if (s.t.otlp && !(s.trace_budget > 0))
 		return sl_usage(self, "--otlp needs a --trace-budget");
 	if (s.l.remote_write && !s.history_bytes)

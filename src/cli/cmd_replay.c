@@ -12,6 +12,7 @@
 #include "analyse/fleet.h"
 #include "base/base.h"
 #include "cli/replay.h"
+#include "collect/models.h"
 
 #define RANGES_MAX 64u
 #define WARM_STEPS 40 /* before what is scored: recent levels are known from its first row on */
@@ -25,7 +26,7 @@ struct range {
 
 static struct {
 	struct sl_strings train, score;
-	const char *verdicts, *traces, *keep, *detector, *shadow;
+	const char *verdicts, *traces, *keep, *detector, *shadow, *model, *save_model;
 	double budget, false_alarms, eta;
 	uint64_t seed;
 	bool no_latency, frozen;
@@ -34,6 +35,7 @@ static struct {
 
 struct replay {
 	struct replay_data data;
+	struct models *models; /* of --model, and those to be saved */
 	struct sl_fleet *fleet;
 	struct sl_pipeline **pods; /* NULL: without values */
 	uint64_t *at;		   /* next row of each pod */
@@ -92,6 +94,67 @@ static int parse_range(const char *s, struct range *r)
 	return r->from <= r->to ? 0 : -EINVAL;
 }
 
+/* "shop" of "shop-7d9fb8c6-x2x9z" and of "shop-0": pods of a workload are named by it. */
+static void cut_name(char *name)
+{
+	char *dash = strrchr(name, '-');
+
+	*(dash ? dash : name) = 0;
+}
+
+/*
+ * A pipeline for a pod, with what --model knows of it: of the pod itself, or of its service, as the
+ * collector saves it. NULL after a line on stderr.
+ */
+static struct sl_pipeline *create_pod(struct replay *r, struct sl_pipeline_opts *o,
+				      const struct replay_pod *pod, uint32_t *unknown)
+{
+	char names[3][256] = {""};
+	const char *known = "";
+	struct sl_model_info info;
+	struct sl_pipeline *p;
+	int err = -ENOENT;
+
+	snprintf(names[0], sizeof(names[0]), "%s", pod->name);
+	for (int i = 0; i < 3 && err == -ENOENT; i++) {
+		if (i) {
+			memcpy(names[i], names[i - 1], sizeof(names[i]));
+			cut_name(names[i]);
+		}
+		known = names[i];
+		err = models_info(r->models, known, "", &info);
+	}
+	o->columns = pod->n_columns;
+	if (!err && info.columns > o->columns && info.columns <= SL_ROW_MAX)
+		o->columns = info.columns;
+	p = sl_pipeline_create(o);
+	if (!p) {
+		failed(pod->name,
+		       errno == EINVAL ? "the detector refuses its options" : strerror(errno));
+		return NULL;
+	}
+	if (!r->fleet) {
+		r->fleet = sl_fleet_create(sl_pipeline_budget(p), settings.seed);
+		if (!r->fleet) {
+			failed("fleet", strerror(errno));
+			sl_pipeline_free(p);
+			return NULL;
+		}
+	}
+	sl_fleet_join(r->fleet, p);
+	if (!err)
+		err = models_load(r->models, known, "", p);
+	if (err && err != -ENOENT)
+		fprintf(stderr,
+			"sidelight replay: %s: its model in %s does not fit and is left out: %s\n",
+			pod->name, settings.model,
+			err == -EPROTONOSUPPORT
+				? "of another version"
+				: "damaged, or of another detector, step or columns");
+	*unknown += err != 0;
+	return p;
+}
+
 static int create_pods(struct replay *r)
 {
 	struct sl_pipeline_opts o = {
@@ -106,7 +169,7 @@ static int create_pods(struct replay *r)
 		.shadow = settings.shadow ? sl_detector_find(settings.shadow) : NULL,
 		.detail = {.l = settings.l, .k = settings.k},
 	};
-	uint32_t n = r->data.n_pods;
+	uint32_t n = r->data.n_pods, unknown = 0;
 
 	r->pods = calloc(n, sizeof(*r->pods));
 	r->at = calloc(n, sizeof(*r->at));
@@ -122,22 +185,44 @@ static int create_pods(struct replay *r)
 
 		if (!pod->rows)
 			continue;
-		o.columns = pod->n_columns;
-		r->pods[i] = sl_pipeline_create(&o);
+		r->pods[i] = create_pod(r, &o, pod, &unknown);
 		if (!r->pods[i])
-			return failed(pod->name, errno == EINVAL
-							 ? "the detector refuses its options"
-							 : strerror(errno));
+			return -1;
 		r->data.losses.columns_refused += sl_pipeline_columns(r->pods[i], pod->columns,
 								      pod->n_columns);
-		if (!r->fleet) {
-			r->fleet = sl_fleet_create(sl_pipeline_budget(r->pods[i]), settings.seed);
-			if (!r->fleet)
-				return failed("fleet", strerror(errno));
-		}
-		sl_fleet_join(r->fleet, r->pods[i]);
 	}
+	if (settings.model && unknown)
+		fprintf(stderr, "sidelight replay: %u of %u pods are not known from %s\n", unknown,
+			n - (uint32_t)r->data.losses.files_empty, settings.model);
 	return 0;
+}
+
+static int read_models(struct replay *r)
+{
+	char error[4400];
+
+	r->models = models_new();
+	if (!r->models)
+		return failed("models", strerror(ENOMEM));
+	if (!settings.model || !models_read(r->models, settings.model, error, sizeof(error)))
+		return 0;
+	fprintf(stderr, "sidelight replay: %s\n", error);
+	return -1;
+}
+
+/* All that was read, with what was learned of the pods that are here. */
+static int save_models(struct replay *r)
+{
+	int err = 0;
+
+	if (!settings.save_model)
+		return 0;
+	for (uint32_t i = 0; i < r->data.n_pods && !err; i++)
+		if (r->pods[i])
+			err = models_keep(r->models, r->data.pods[i].name, r->pods[i]);
+	if (!err)
+		err = models_write(r->models, settings.save_model);
+	return err ? failed(settings.save_model, strerror(-err)) : 0;
 }
 
 /* The rows at the earliest time that any pod has, up to range.to; 0: there is none. */
@@ -380,8 +465,11 @@ static int replay(struct replay *r, const char *folder)
 			return failed(folder, strerror(ENAMETOOLONG));
 		traces = path;
 	}
-	if (replay_load(&r->data, folder) || create_pods(r) || train(r))
+	if (read_models(r) || replay_load(&r->data, folder) || create_pods(r) || train(r))
 		return -1;
+	/* Nothing is to be scored: what was trained is wanted, and no more. */
+	if (settings.train.n && !settings.verdicts && !settings.keep)
+		return save_models(r);
 	if (settings.score.n)
 		parse_range(settings.score.v[0], &score);
 	if (settings.verdicts) {
@@ -403,6 +491,8 @@ static int replay(struct replay *r, const char *folder)
 		if (close_out(out, settings.keep))
 			err = -1;
 	}
+	if (!err)
+		err = save_models(r);
 	say_findings(r);
 	say_losses(r);
 	return err;
@@ -447,6 +537,16 @@ static int replay_main(const struct sl_command *self, int argc, char **argv)
 		 .type = SL_OPT_FLAG,
 		 .to = &settings.no_latency,
 		 .help = "keep traces because of verdicts alone, not of their own latency"},
+		{.name = "model",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.model,
+		 .argument = "FILE",
+		 .help = "begin with these models: of sidelight collect --model, or of --save-model"},
+		{.name = "save-model",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.save_model,
+		 .argument = "FILE",
+		 .help = "write what was learned, a model a pod"},
 		{.name = "detector",
 		 .type = SL_OPT_STRING,
 		 .to = &settings.detector,
@@ -521,12 +621,13 @@ static int replay_main(const struct sl_command *self, int argc, char **argv)
 		return sl_usage(self, "--detector: there is no '%s'", settings.detector);
 	if (settings.shadow && !sl_detector_find(settings.shadow))
 		return sl_usage(self, "--shadow: there is no '%s'", settings.shadow);
-	if (!settings.verdicts && !settings.keep)
-		return sl_usage(self, "nothing to write: give --verdicts or --keep");
+	if (!settings.verdicts && !settings.keep && !settings.save_model)
+		return sl_usage(self, "nothing to write: give --verdicts, --keep or --save-model");
 	err = replay(&r, argv[operand]);
 	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
 		sl_pipeline_free(r.pods[i]);
 	sl_fleet_free(r.fleet);
+	models_free(r.models);
 	free(r.pods);
 	free(r.at);
 	free(r.moving);

@@ -24,7 +24,7 @@
 #define FEATURES_MIN 64u
 #define FEATURES_MAX 512u	       /* a detector may need memory by their square */
 #define AGENT	     "sidelight-agent" /* its own region is not analysed */
-#define MAKING_NS    500000u /* of a round, for pods that are new: the others wait for the next */
+#define SPARE_NS     500000u /* of a round, for pods that are new or saved: the others wait */
 
 struct pod {
 	struct crew *crew;
@@ -35,7 +35,8 @@ struct pod {
 	int64_t moment, begin_ns;
 	int64_t phase_ns; /* of a moment: rows of one round would make it late */
 	bool warming;
-	bool recorded; /* its columns are known to the record */
+	bool recorded;	/* its columns are known to the record */
+	uint64_t asked; /* models_asked(), as it was answered */
 	uint64_t instance;
 	char name[SL_POD_LABEL_BYTES];
 	uint64_t late, missing; /* of its pipeline, as they were counted */
@@ -45,9 +46,9 @@ struct crew {
 	struct sl_analysis *a;
 	struct sl_fleet *fleet;
 	int64_t moment;
-	/* Pods made in this round, and how long that took. */
-	int64_t making;
-	uint64_t made_ns;
+	/* What pods that were made or saved took of this round. */
+	int64_t spare_round;
+	uint64_t spare_ns;
 	/* Scored rows of the moment. */
 	struct pod **pod;
 	struct sl_pipeline **pipeline;
@@ -146,9 +147,11 @@ static void pod_free(struct pod *p)
 	free(p);
 }
 
-static struct sl_pipeline *make_pipeline(const struct sl_analysis *a, uint32_t features,
+static struct sl_pipeline *make_pipeline(const struct sl_analysis *a, const struct pod *p,
 					 uint64_t instance)
 {
+	uint32_t features = p->f.count;
+	struct sl_model_info info;
 	struct sl_pipeline_opts o = {
 		.sz = sizeof(o),
 		.step_ns = a->o.step_ns,
@@ -163,21 +166,34 @@ static struct sl_pipeline *make_pipeline(const struct sl_analysis *a, uint32_t f
 	o.columns = features + features / 2;
 	o.columns = o.columns < FEATURES_MIN ? FEATURES_MIN : o.columns;
 	o.columns = o.columns > FEATURES_MAX ? FEATURES_MAX : o.columns;
+	/* Or as many as what is known of it has. */
+	if (!models_info(a->models, p->name, p->service, &info) && info.columns >= features &&
+	    info.columns <= FEATURES_MAX)
+		o.columns = info.columns;
 	return sl_pipeline_create(&o);
 }
 
 /* What a sibling has learned spares the pod its warm-up. */
 static bool warm(struct crew *w, struct pod *p)
 {
-	bool first = w->fleet && !sl_fleet_calibration(w->fleet)->n, known;
+	bool first = w->fleet && !sl_fleet_calibration(w->fleet)->n;
+	int err;
 
 	/* A fleet that knows no threshold yet takes that of the model, any other keeps its own. */
 	if (first)
 		sl_fleet_join(w->fleet, p->pipeline);
-	known = models_load(w->a->models, p->service, p->pipeline);
+	err = models_load(w->a->models, p->name, p->service, p->pipeline);
 	if (!first)
 		sl_fleet_join(w->fleet, p->pipeline);
-	return known;
+	if (err && err != -ENOENT && err != -EAGAIN)
+		sl_log_limited(SL_WARN, "analysis",
+			       "what was known of a pod does not fit and is learned anew pod=%s "
+			       "service=%s: %s",
+			       p->name, p->service,
+			       err == -EPROTONOSUPPORT
+				       ? "a model of another version"
+				       : "another detector, step or set of metrics");
+	return !err;
 }
 
 static bool make_fleet(struct crew *w, const struct sl_pipeline *p)
@@ -220,11 +236,12 @@ static struct pod *make_pod(struct crew *w, const struct sl_tap_row *row)
 	p->phase_ns = (int64_t)((row->instance * 0x9e3779b97f4a7c15ull >> 32) %
 				(a->o.every_ns - a->o.every_ns / 4));
 	copy_label(p->service, label(row->info, "service"));
-	p->pipeline = make_pipeline(a, p->f.count, row->instance);
+	copy_label(p->name, label(row->info, "pod"));
+	p->pipeline = make_pipeline(a, p, row->instance);
 	if (!p->pipeline || !make_fleet(w, p->pipeline) || !room_for(w, w->pods + 1))
 		goto refused;
 	p->instance = row->instance;
-	copy_label(p->name, label(row->info, "pod"));
+	p->asked = models_asked(a->models);
 	copy_label(name.pod, p->name);
 	copy_label(name.service, p->service);
 	copy_label(name.kube_namespace, label(row->info, "namespace"));
@@ -301,6 +318,33 @@ static void score(struct crew *w, struct pod *p, const struct sl_tap_row *row)
 
 /* ---- the tap -------------------------------------------------------------------------------------------- */
 
+/* Is there time in this round for what can wait? */
+static bool spare(const struct crew *w, int64_t round)
+{
+	return w->spare_round != round || w->spare_ns < SPARE_NS;
+}
+
+static void spend(struct crew *w, int64_t round, uint64_t since)
+{
+	w->spare_ns = sl_now_ns() - since + (w->spare_round == round ? w->spare_ns : 0);
+	w->spare_round = round;
+}
+
+/* What models are known by: that of its service is of use to its siblings. */
+static const char *model_name(const struct pod *p)
+{
+	return *p->service ? p->service : p->name;
+}
+
+static void save(struct crew *w, struct pod *p, int64_t round, uint64_t asked)
+{
+	uint64_t start = sl_now_ns();
+
+	if (p->warming || models_keep(w->a->models, model_name(p), p->pipeline) != -EAGAIN)
+		p->asked = asked;
+	spend(w, round, start);
+}
+
 static bool wants_row(void *arg, const struct sl_tap_row *row)
 {
 	const struct sl_analysis *a = arg;
@@ -310,8 +354,7 @@ static bool wants_row(void *arg, const struct sl_tap_row *row)
 	if (p == &nobody || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
 		return false;
 	if (!p)
-		return a->crew[row->worker].making != row->ns ||
-		       a->crew[row->worker].made_ns < MAKING_NS;
+		return spare(&a->crew[row->worker], row->ns);
 	/* Not yet, unless it was left out the last time. */
 	return p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
 }
@@ -322,21 +365,22 @@ static void on_row(void *arg, const struct sl_tap_row *row)
 	struct crew *w = &a->crew[row->worker];
 	int64_t moment = row->ns / (int64_t)a->o.every_ns;
 	struct pod *p = *row->own;
-	uint64_t start = sl_now_ns();
+	uint64_t start = sl_now_ns(), asked;
 
 	if (moment != w->moment) {
 		judge(w);
 		w->moment = moment;
 	}
 	if (!p) {
-		w->made_ns = w->making == row->ns ? w->made_ns : 0;
-		w->making = row->ns;
 		*row->own = p = make_pod(w, row);
-		w->made_ns += sl_now_ns() - start;
+		spend(w, row->ns, start);
 	}
 	if (p && p != &nobody) {
 		p->moment = moment;
 		score(w, p, row);
+		asked = models_asked(a->models);
+		if (p->asked != asked && spare(w, row->ns))
+			save(w, p, row->ns, asked);
 	}
 	BUMP(w->s.busy_ns, sl_now_ns() - start);
 }
@@ -364,7 +408,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 	BUMP(w->s.warming, -(uint64_t)p->warming);
 	sl_verdict_gone(p->shown);
 	if (!p->warming)
-		models_keep(a->models, p->service, p->pipeline);
+		models_keep_last(a->models, model_name(p), p->pipeline);
 	pod_free(p);
 }
 
@@ -381,6 +425,38 @@ static const struct sl_detector_ops *find(const char *name, char *error, size_t 
 	for (unsigned int i = 0; (d = sl_detector_at(i)) && n < bytes; i++)
 		n += (size_t)snprintf(error + n, bytes - n, "%s %s", i ? "," : "", d->name);
 	return NULL;
+}
+
+/* -1 after a line in error. */
+static int read_models(struct sl_analysis *a, char *error, size_t error_bytes)
+{
+	int err = models_read(a->models, a->model, error, error_bytes);
+	char *aside;
+
+	if (!err || err == -ENOENT)
+		return 0;
+	if (err != -EINVAL && err != -EPROTONOSUPPORT)
+		return -1;
+	if (asprintf(&aside, "%s.refused", a->model) < 0)
+		return -1;
+	if (rename(a->model, aside)) {
+		snprintf(error, error_bytes, "%s is damaged and can't be put aside: %s", a->model,
+			 strerror(errno));
+		free(aside);
+		return -1;
+	}
+	sl_logf(SL_WARN, "analysis", "%s; what is usual is learned anew, and the file is now %s",
+		error, aside);
+	free(aside);
+	/* What was good of it goes, too: half of a fleet that knows itself is hard to explain. */
+	models_free(a->models);
+	a->models = models_new();
+	if (!a->models) {
+		snprintf(error, error_bytes, "out of memory");
+		return -1;
+	}
+	models_refused(a->models);
+	return 0;
 }
 
 struct sl_analysis *sl_analysis_new(const struct sl_analysis_opts *opts, char *error,
@@ -417,7 +493,7 @@ struct sl_analysis *sl_analysis_new(const struct sl_analysis_opts *opts, char *e
 		a->crew[i].a = a;
 	if (o->model) {
 		a->model = strdup(o->model);
-		if (!a->model || models_read(a->models, o->model, error, error_bytes))
+		if (!a->model || read_models(a, error, error_bytes))
 			goto fail;
 	}
 	if (o->record) {
@@ -425,8 +501,14 @@ struct sl_analysis *sl_analysis_new(const struct sl_analysis_opts *opts, char *e
 		if (!a->record)
 			goto fail;
 	}
+	if (o->model && o->model_every_ns && models_start(a->models, a->model, o->model_every_ns)) {
+		snprintf(error, error_bytes, "no thread for --model-every");
+		goto fail;
+	}
 	return a;
 fail:
+	if (a->record)
+		record_free(a->record);
 	free(a->model);
 	models_free(a->models);
 	sl_verdicts_free(a->verdicts);
@@ -447,6 +529,7 @@ int sl_analysis_free(struct sl_analysis *a)
 
 	if (!a)
 		return 0;
+	models_stop(a->models);
 	if (a->model && (err = models_write(a->models, a->model)))
 		sl_logf(SL_ERROR, "analysis", "%s: what was learned is lost: %s", a->model,
 			strerror(-err));
@@ -493,6 +576,8 @@ const struct sl_analysis_opts *sl_analysis_opts(const struct sl_analysis *a)
 
 void sl_analysis_stats(const struct sl_analysis *a, struct sl_analysis_stats *out)
 {
+	struct models_stats m;
+
 	*out = (struct sl_analysis_stats){0};
 	for (unsigned int i = 0; i < a->o.workers; i++) {
 		const struct sl_analysis_stats *s = &a->crew[i].s;
@@ -508,5 +593,9 @@ void sl_analysis_stats(const struct sl_analysis *a, struct sl_analysis_stats *ou
 		out->warming += GET(s->warming);
 	}
 	out->lost_rows = a->record ? record_lost(a->record) : 0;
-	models_stats(a->models, &out->models_loaded, &out->models_refused);
+	models_stats(a->models, &m);
+	out->models_loaded = m.loaded;
+	out->models_refused = m.refused;
+	out->models_written = m.written;
+	out->models_failed = m.failed;
 }

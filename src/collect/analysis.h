@@ -26,13 +26,18 @@ struct sl_analysis_opts {
 	uint64_t every_ns;      /* 0: 100 ms */
 	uint64_t step_ns;       /* what the past is remembered in; 0: 1 s */
 	const char *model;      /* file, or NULL */
+	uint64_t model_every_ns; /* it is written so often, and at the end; 0: at the end only */
 	const char *record;     /* folder to write rows to, or NULL */
 	struct sl_verdicts_opts verdicts;
 };
 
 struct sl_analysis;
 
-/* Reads the model's file, if there is one. NULL with one line in error. */
+/*
+ * Reads the model's file, if there is one. One that is damaged or of another version is put aside
+ * (FILE.refused), said and counted, as a collector that starts anew is of more use than one that
+ * does not start. NULL with one line in error.
+ */
 struct sl_analysis *sl_analysis_new(const struct sl_analysis_opts *opts, char *error,
 				    size_t error_bytes);
 /* Before sl_collector_start(); what sl_collector_tap() returns. */
@@ -54,6 +59,7 @@ struct sl_analysis_stats {
 	uint64_t missing;            /* values that were NaN or infinite */
 	uint64_t lost_rows;          /* of the record */
 	uint64_t models_loaded, models_refused;
+	uint64_t models_written, models_failed; /* times that the file was, and could not be */
 	uint64_t warming;            /* pods in their warm-up */
 };
 void sl_analysis_stats(const struct sl_analysis *a, struct sl_analysis_stats *out);

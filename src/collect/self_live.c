@@ -87,9 +87,10 @@ bool self_analysis_told(struct self *s, struct sl_series *out)
 
 bool self_analysis_lost(struct self *s, struct sl_series *out)
 {
-	static const char *const names[] = {
-		"pods",	     "features", "late_rows", "missing_values", "models",
-		"anomalies", "changes",	 "alerts",    "recorded_rows",	"told"};
+	static const char *const names[] = {"pods",	      "features",    "late_rows",
+					    "missing_values", "models",	     "anomalies",
+					    "changes",	      "alerts",	     "recorded_rows",
+					    "told",	      "saved_models"};
 	struct sl_analysis_stats a;
 	struct sl_verdicts_stats v;
 
@@ -98,7 +99,8 @@ bool self_analysis_lost(struct self *s, struct sl_series *out)
 	return cause(s, out, "cause", names,
 		     (uint64_t[]){a.refused_pods, a.refused_features, a.late, a.missing,
 				  a.models_refused, v.missed, GET(s->c->live->lost_changes),
-				  GET(s->c->live->lost_alerts), a.lost_rows, told(s).untold},
+				  GET(s->c->live->lost_alerts), a.lost_rows, told(s).untold,
+				  a.models_failed},
 		     sizeof(names) / sizeof(*names));
 }
 

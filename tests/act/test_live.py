@@ -182,14 +182,38 @@ class Test:
         check(rows[0][:4] == ['unix_s', 'pod', 'score', 'anomalous'], rows[0])
         check(sum(r[1] == 'shop-0' for r in rows if len(r) > 1) >= len(lines) - 2, len(rows), len(lines))
 
-    def a_broken_model_is_said_in_one_line(self):
+    def a_kill_costs_what_was_learned_since_it_was_last_saved(self):
+        before = models(self.model)[0]['steps']
+        self.s.collect('--model', self.model, '--model-every', '1s')
+        # With what it learned anew, and a file of its own each time.
+        self.s.eventually(lambda: models(self.model)[0]['steps'] > before, 'the model is saved')
+        inode = os.stat(self.model).st_ino
+        self.s.eventually(lambda: os.stat(self.model).st_ino != inode, 'it is saved again')
+        self.s.collector.process.kill()
+        self.s.collector.process.wait()
+        check(models(self.model)[0]['name'] == 'shop' and models(self.model)[0]['steps'] > before)
+        self.s.collector = None
+
+    def a_broken_model_is_put_aside_and_counted(self):
         with open(self.model, 'r+b') as f:
             f.truncate(os.path.getsize(self.model) - 5)
+        self.s.collect('--model', self.model)
+        check(os.path.exists(self.model + '.refused') and not os.path.exists(self.model))
+        lost = self.s.metric('sidelight_analysis_lost_total')
+        check(lost['{cause="models"}'] == 1, lost)
+        check(self.s.collector.stop() == 0)
+        self.s.collector = None
+        # What can't be a file of models at all is a mistake of who starts it.
         result = live.subprocess.run(
             [live.SIDELIGHT, 'collect', '--agent', self.s.socket, '--listen', '127.0.0.1:0',
-             '--analyse', '--model', self.model], capture_output=True, text=True, timeout=60)
-        check(result.returncode == 1 and self.model in result.stderr and
+             '--analyse', '--model', self.s.folder], capture_output=True, text=True, timeout=60)
+        check(result.returncode == 1 and self.s.folder in result.stderr and
               len(result.stderr.splitlines()) == 1, result)
+
+
+def models(path):
+    return json.loads(live.subprocess.run([live.SIDELIGHT, 'model', '--json', path], text=True,
+                                          stdout=live.subprocess.PIPE, timeout=60, check=True).stdout)
 
 
 def main():

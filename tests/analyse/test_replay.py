@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """sidelight replay over days that are made here: its contract, and what is wrong is said."""
 import csv
+import json
 import os
 import random
 import shutil
@@ -233,6 +234,57 @@ def rows_of_a_tenth_of_a_second_and_counters_are_read():
            worst['blame1'] == 'requests_total{code="200"}', worst)
 
 
+def model(*args, code=0):
+    p = subprocess.run([EXE, 'model', *args], capture_output=True, text=True, timeout=60)
+    expect(p.returncode == code, f'model {args}: exit {p.returncode}, not {code}: {p.stderr}')
+    return p
+
+
+def what_was_learned_can_be_kept_and_merged(day):
+    at = [os.path.join(folder, f'model{i}') for i in range(5)]
+    half = T0 + 500 * STEP
+    for detector in ('combined', 'fd', 'mad'):
+        whole = verdicts(day, '--detector', detector)[1].stdout
+        p = replay(day, '--train', TRAIN, '--save-model', at[0], '--detector', detector)
+        expect(p.stdout == '', p.stdout)
+        p = replay(day, '--model', at[0], '--score', SCORE, '--verdicts', '-', '--detector', detector)
+        # To the last digit: nothing of a model is rounded on its way.
+        expect(p.stdout == whole, f'{detector}: the break shows')
+    # Two hosts that saw half of it each: together they know the faults as the whole does.
+    replay(day, '--train', f'{T0 + 300 * STEP}:{half}', '--save-model', at[1])
+    replay(day, '--train', f'{half + 1}:{T0 + ROWS * STEP}', '--save-model', at[2])
+    p = model('--merge', at[3], at[1], at[2])
+    expect('6 models, 6 of them merged' in p.stderr, p.stderr)
+    steps = [{m['name']: m['steps'] for m in json.loads(model('--json', a).stdout)} for a in at[1:4]]
+    expect(len(steps[2]) == PODS and all(steps[2][n] == steps[0][n] + steps[1][n] for n in steps[2]),
+           steps)
+    p = replay(day, '--model', at[3], '--score', SCORE, '--verdicts', '-')
+    rows = list(csv.DictReader(p.stdout.splitlines()))
+    for i, pod in FAULTS:
+        window = [r for r in rows if 0 <= int(r['unix_s']) - T0 - i * STEP < 3 * STEP]
+        worst = max(window, key=lambda r: float(r['score']))
+        expect(worst['pod'] == f'pod{pod}' and worst['anomalous'] == '1', worst)
+    # What does not go together is said, and is no model of nothing.
+    p = model('--merge', at[4], at[1], at[0], code=1)
+    expect(p.stderr.count('is of other metrics, detector or step') == PODS, p.stderr)
+    p = replay(day, '--model', at[0], '--score', SCORE, '--verdicts', '-')
+    expect(p.stderr.count('does not fit') == PODS and '6 of 6 pods are not known' in p.stderr, p.stderr)
+    with open(at[1], 'rb') as f:
+        good = f.read()
+    for bad, why in ((good[:-5], 'cut short'), (b'', 'cut short'), (good + b'x', 'cut short'),
+                     (b'SLMODLS9' + good[8:], 'another version')):
+        with open(at[4], 'wb') as f:
+            f.write(bad)
+        for p in (replay(day, '--model', at[4], '--verdicts', '-', code=1), model(at[4], code=1)):
+            expect(why in p.stderr and len(p.stderr.splitlines()) == 1, p.stderr)
+    with open(at[4], 'wb') as f:  # a bit of one model: the others are good
+        f.write(good[:200] + bytes([good[200] ^ 1]) + good[201:])
+    expect('damaged' in model(at[4]).stdout, 'a damaged model is not shown')
+    p = replay(day, '--model', at[4], '--score', SCORE, '--verdicts', '-')
+    expect('1 of 6 pods are not known' in p.stderr, p.stderr)
+    replay(day, '--model', os.path.join(folder, 'none'), '--verdicts', '-', code=1)
+
+
 def main():
     rows_of_a_tenth_of_a_second_and_counters_are_read()
     day = make('day')
@@ -245,6 +297,7 @@ def main():
     a_broken_clock_is_repaired_and_said()
     a_pod_without_rows_to_train_is_said(day)
     bad_options_are_said_in_one_line(day)
+    what_was_learned_can_be_kept_and_merged(day)
 
 
 try:

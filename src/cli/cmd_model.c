@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cmd_model.c - sidelight model: what files of models hold, and one file of several: what each of
+ * several hosts has learned of the pods of a service becomes what all of them know.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "analyse/pipeline.h"
+#include "base/base.h"
+#include "cli/common.h"
+#include "collect/models.h"
+
+static int model_main(const struct sl_command *self, int argc, char **argv);
+
+const struct sl_command sl_cmd_model = {
+	.name = "model",
+	.synopsis = "[OPTION]... FILE...",
+	.summary = "Show what was learned, and merge it across hosts",
+	.run = model_main,
+};
+
+static const char *why(int err)
+{
+	switch (err) {
+	case -EPROTONOSUPPORT:
+		return "of another version";
+	case -EINVAL:
+		return "damaged";
+	default:
+		return strerror(-err);
+	}
+}
+
+/* ---- what is in it -------------------------------------------------------------------------------- */
+
+static void list_one(void *arg, const char *name, const void *bytes, size_t length)
+{
+	struct sl_model_info info;
+	int err = sl_pipeline_model_info(bytes, length, &info);
+	json_t *o = json_pack("{s:s#, s:I}", "name", name, strlen(name), "bytes",
+			      (json_int_t)length);
+
+	if (!o) /* a stranger's text that is no UTF-8 */
+		o = json_pack("{s:s, s:I}", "name", "?", "bytes", (json_int_t)length);
+	if (err)
+		json_object_set_new(o, "error", json_string(why(err)));
+	else
+		json_object_update_new(o,
+				       json_pack("{s:s, s:I, s:f, s:I}", "detector", info.detector,
+						 "columns", (json_int_t)info.columns,
+						 "step_seconds", (double)info.step_ns * 1e-9,
+						 "steps", (json_int_t)info.learned));
+	json_array_append_new(arg, o);
+}
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static void print_table(const json_t *all)
+{
+	const json_t *o;
+	size_t i;
+
+	if (json_array_size(all))
+		printf("%-40s %-12s %8s %8s %10s %9s\n", "NAME", "DETECTOR", "COLUMNS", "STEP",
+		       "STEPS", "BYTES");
+	json_array_foreach(all, i, o)
+	{
+		sl_print_safe(text(o, "name"), 40);
+		if (*text(o, "error")) {
+			printf(" %s\n", text(o, "error"));
+			continue;
+		}
+		putchar(' ');
+		sl_print_safe(text(o, "detector"), 12);
+		printf(" %8lld %7gs %10lld %9lld\n",
+		       json_integer_value(json_object_get(o, "columns")),
+		       json_number_value(json_object_get(o, "step_seconds")),
+		       json_integer_value(json_object_get(o, "steps")),
+		       json_integer_value(json_object_get(o, "bytes")));
+	}
+}
+
+static int list(struct models *m, bool as_json)
+{
+	json_t *all = json_array();
+
+	models_each(m, list_one, all);
+	if (as_json) {
+		json_dumpf(all, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		print_table(all);
+	}
+	json_decref(all);
+	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+}
+
+/* ---- merging -------------------------------------------------------------------------------------- */
+
+struct merge {
+	struct models *to;
+	const char *path; /* that is being added */
+	uint32_t merged, added, kept_one, damaged;
+	int err;
+};
+
+/* A name as it may be shown: a file is a stranger's until it was looked at. */
+static const char *shown(const char *name, char to[128])
+{
+	size_t n = 0;
+
+	for (; name[n] && n < 127; n++)
+		to[n] = (char)((unsigned char)name[n] < 0x20 || name[n] == 0x7f ? '?' : name[n]);
+	to[n] = 0;
+	return to;
+}
+
+struct lookup {
+	const char *name;
+	void *bytes;
+	size_t length;
+};
+
+static void copy_if(void *arg, const char *name, const void *bytes, size_t length)
+{
+	struct lookup *l = arg;
+
+	if (strcmp(name, l->name))
+		return;
+	l->bytes = malloc(length + 1);
+	if (l->bytes)
+		memcpy(l->bytes, bytes, length);
+	l->length = length;
+}
+
+static struct sl_pipeline *load(const void *bytes, size_t length, const struct sl_model_info *info)
+{
+	struct sl_pipeline_opts o = {
+		.sz = sizeof(o),
+		.columns = info->columns,
+		.step_ns = info->step_ns,
+		.detector = sl_detector_find(info->detector),
+	};
+	struct sl_pipeline *p = NULL;
+
+	if (o.detector && info->columns)
+		p = sl_pipeline_create(&o);
+	if (p && sl_pipeline_load(p, bytes, length)) {
+		sl_pipeline_free(p);
+		p = NULL;
+	}
+	return p;
+}
+
+/* Both in one, to be freed; NULL: they do not go together. */
+static void *unite(const void *a, size_t a_bytes, const struct sl_model_info *a_info, const void *b,
+		   size_t b_bytes, const struct sl_model_info *b_info, size_t *bytes)
+{
+	struct sl_pipeline *p = load(a, a_bytes, a_info), *q = load(b, b_bytes, b_info);
+	void *out = NULL;
+	int64_t n;
+
+	if (p && q && !sl_pipeline_merge(p, q)) {
+		*bytes = sl_pipeline_save_bytes(p);
+		out = malloc(*bytes);
+		n = out ? sl_pipeline_save(p, out, *bytes) : -1;
+		if (n < 0) {
+			free(out);
+			out = NULL;
+		} else {
+			*bytes = (size_t)n;
+		}
+	}
+	sl_pipeline_free(p);
+	sl_pipeline_free(q);
+	return out;
+}
+
+static void add(void *arg, const char *name, const void *bytes, size_t length)
+{
+	struct merge *m = arg;
+	struct lookup there = {.name = name};
+	struct sl_model_info mine, theirs;
+	int err = sl_pipeline_model_info(bytes, length, &theirs);
+	char safe[128];
+	void *both;
+	size_t n;
+
+	if (err) {
+		fprintf(stderr, "sidelight model: %s: %s is left out: %s\n", m->path,
+			shown(name, safe), why(err));
+		m->damaged++;
+		return;
+	}
+	models_each(m->to, copy_if, &there);
+	if (!there.bytes) {
+		m->err = m->err ? m->err : models_put(m->to, name, bytes, length);
+		m->added++;
+		return;
+	}
+	/* What is there was looked at when it was put. */
+	sl_pipeline_model_info(there.bytes, there.length, &mine);
+	both = unite(there.bytes, there.length, &mine, bytes, length, &theirs, &n);
+	if (both) {
+		m->err = m->err ? m->err : models_put(m->to, name, both, n);
+		m->merged++;
+	} else {
+		fprintf(stderr,
+			"sidelight model: %s: %s is of other metrics, detector or step than that of the "
+			"files before; the one that learned more is taken (%" PRIu64
+			" steps of %" PRIu64 " and %" PRIu64 ")\n",
+			m->path, shown(name, safe),
+			mine.learned > theirs.learned ? mine.learned : theirs.learned, mine.learned,
+			theirs.learned);
+		if (theirs.learned > mine.learned)
+			m->err = m->err ? m->err : models_put(m->to, name, bytes, length);
+		m->kept_one++;
+	}
+	free(both);
+	free(there.bytes);
+}
+
+static int merge(struct models **files, char **names, int n, const char *out)
+{
+	struct merge m = {.to = models_new()};
+	int err = m.to ? 0 : -ENOMEM;
+
+	for (int i = 0; i < n && !err; i++) {
+		m.path = names[i];
+		models_each(files[i], add, &m);
+		err = m.err;
+	}
+	if (!err)
+		err = models_write(m.to, out);
+	models_free(m.to);
+	if (err) {
+		fprintf(stderr, "sidelight model: %s: %s\n", out, strerror(-err));
+		return SL_EXIT_FAILURE;
+	}
+	fprintf(stderr, "sidelight model: %u models, %u of them merged\n", m.added, m.merged);
+	return m.damaged || m.kept_one ? SL_EXIT_FAILURE : SL_EXIT_OK;
+}
+
+static int model_main(const struct sl_command *self, int argc, char **argv)
+{
+	const char *out = NULL;
+	bool as_json = false;
+	const struct sl_option table[] = {
+		{.name = "merge",
+		 .letter = 'm',
+		 .type = SL_OPT_STRING,
+		 .to = &out,
+		 .argument = "OUT",
+		 .help = "write there what all FILEs know; OUT may be one of them"},
+		{.name = "json",
+		 .letter = 'j',
+		 .type = SL_OPT_FLAG,
+		 .to = &as_json,
+		 .help = "print JSON"},
+		{0},
+	};
+	struct models **file;
+	char error[4400];
+	int n, first, code = SL_EXIT_FAILURE;
+
+	first = sl_options_parse(self, table, argc, argv);
+	if (first == SL_HELP_SHOWN)
+		return SL_EXIT_OK;
+	if (first < 0)
+		return SL_EXIT_USAGE;
+	n = argc - first;
+	if (!n)
+		return sl_usage(self, "no file given");
+	if (!out && n > 1)
+		return sl_usage(self, "one file, or --merge OUT");
+	file = calloc((size_t)n, sizeof(struct models *));
+	if (!file)
+		return SL_EXIT_FAILURE;
+	for (int i = 0; i < n; i++) {
+		file[i] = models_new();
+		if (!file[i])
+			goto out;
+		if (models_read(file[i], argv[first + i], error, sizeof(error))) {
+			fprintf(stderr, "sidelight model: %s\n", error);
+			goto out;
+		}
+	}
+	code = out ? merge(file, argv + first, n, out) : list(file[0], as_json);
+out:
+	for (int i = 0; i < n; i++)
+		models_free(file[i]);
+	free(file);
+	return code;
+}
