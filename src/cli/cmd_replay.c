@@ -26,7 +26,8 @@ struct range {
 
 static struct {
 	struct sl_strings train, score;
-	const char *verdicts, *traces, *keep, *detector, *shadow, *model, *save_model;
+	const char *verdicts, *traces, *keep, *sample, *detector, *shadow, *model, *save_model;
+	uint64_t sample_every_ns, sample_around_ns;
 	double budget, false_alarms, eta;
 	uint64_t seed;
 	bool no_latency, frozen;
@@ -37,8 +38,9 @@ struct replay {
 	struct replay_data data;
 	struct models *models; /* of --model, and those to be saved */
 	struct sl_fleet *fleet;
-	struct sl_pipeline **pods; /* NULL: without values */
-	uint64_t *at;		   /* next row of each pod */
+	struct replay_sampler *sampler; /* while rows are scored, if samples are asked for */
+	struct sl_pipeline **pods;	/* NULL: without values */
+	uint64_t *at;			/* next row of each pod */
 	/* One moment: */
 	struct sl_pipeline **moving;
 	struct sl_verdict *verdicts;
@@ -265,12 +267,17 @@ static int keep_verdict(struct replay *r, uint32_t pod, int64_t t, const struct 
 	return 0;
 }
 
+void replay_print_time(FILE *out, int64_t ns)
+{
+	fprintf(out, "%" PRId64, ns / SECOND);
+	if (ns % SECOND)
+		fprintf(out, ".%06" PRId64, ns % SECOND / 1000);
+}
+
 static void write_verdict(FILE *out, const struct replay_pod *pod, int64_t t,
 			  const struct sl_verdict *v)
 {
-	fprintf(out, "%" PRId64, t / SECOND);
-	if (t % SECOND)
-		fprintf(out, ".%06" PRId64, t % SECOND / 1000);
+	replay_print_time(out, t);
 	fprintf(out, ",%s,%.6g,%d", pod->name, (double)v->score, v->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
 		fprintf(out, ",%s", i < v->blamed ? pod->columns[v->blame[i].column].name : "");
@@ -349,7 +356,12 @@ static int run(struct replay *r, const struct range *range, enum sl_learning lea
 				write_verdict(out, p, r->when[k], &r->verdicts[k]);
 			if (keep && keep_verdict(r, r->who[k], r->when[k], &r->verdicts[k]))
 				return -1;
+			if (r->sampler && replay_sampler_row(r->sampler, r->who[k],
+							     r->at[r->who[k]] - 1, &r->verdicts[k]))
+				return failed("samples", strerror(ENOMEM));
 		}
+		if (r->sampler)
+			replay_sampler_moment(r->sampler);
 	}
 	for (uint32_t i = 0; i < r->data.n_pods; i++)
 		if (r->pods[i])
@@ -452,9 +464,36 @@ static void say_findings(const struct replay *r)
 			(int64_t)(r->drift_at[first] / SECOND));
 }
 
+static int score(struct replay *r, const struct range *range, FILE *out)
+{
+	enum sl_learning learning = settings.frozen ? SL_LEARN_NONE : SL_LEARN_GATED;
+	FILE *sample = NULL;
+	int err;
+
+	if (settings.sample) {
+		sample = open_out(settings.sample);
+		if (!sample)
+			return -1;
+		r->sampler = replay_sampler_new(&r->data, settings.sample_every_ns,
+						settings.sample_around_ns, sample);
+		if (!r->sampler) {
+			close_out(sample, settings.sample);
+			return failed("samples", strerror(errno));
+		}
+	}
+	err = run(r, range, learning, out, settings.keep != NULL);
+	if (!r->sampler)
+		return err;
+	if (!err)
+		replay_sampler_end(r->sampler);
+	replay_sampler_free(r->sampler);
+	r->sampler = NULL;
+	return close_out(sample, settings.sample) ? -1 : err;
+}
+
 static int replay(struct replay *r, const char *folder)
 {
-	struct range score = {0, INT64_MAX};
+	struct range range = {0, INT64_MAX};
 	char path[4096];
 	const char *traces = settings.traces;
 	FILE *out = NULL;
@@ -468,18 +507,17 @@ static int replay(struct replay *r, const char *folder)
 	if (read_models(r) || replay_load(&r->data, folder) || create_pods(r) || train(r))
 		return -1;
 	/* Nothing is to be scored: what was trained is wanted, and no more. */
-	if (settings.train.n && !settings.verdicts && !settings.keep)
+	if (settings.train.n && !settings.verdicts && !settings.keep && !settings.sample)
 		return save_models(r);
 	if (settings.score.n)
-		parse_range(settings.score.v[0], &score);
+		parse_range(settings.score.v[0], &range);
 	if (settings.verdicts) {
 		out = open_out(settings.verdicts);
 		if (!out)
 			return -1;
 		fputs("unix_s,pod,score,anomalous,blame1,blame2,blame3\n", out);
 	}
-	err = run(r, &score, settings.frozen ? SL_LEARN_NONE : SL_LEARN_GATED, out,
-		  settings.keep != NULL);
+	err = score(r, &range, out);
 	if (out && close_out(out, settings.verdicts))
 		err = -1;
 	if (!err && settings.keep) {
@@ -533,6 +571,24 @@ static int replay_main(const struct sl_command *self, int argc, char **argv)
 		 .help = "keep at most this share of the traces",
 		 .min = 0,
 		 .max = 1},
+		{.name = "sample",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.sample,
+		 .argument = "FILE",
+		 .help = "write which rows would be sent to a receiver, as CSV; - is standard "
+			 "output"},
+		{.name = "sample-every",
+		 .type = SL_OPT_DURATION,
+		 .to = &settings.sample_every_ns,
+		 .argument = "DURATION",
+		 .help = "... one in so long; 0: all",
+		 .max = 86400e9},
+		{.name = "sample-around",
+		 .type = SL_OPT_DURATION,
+		 .to = &settings.sample_around_ns,
+		 .argument = "DURATION",
+		 .help = "... and all of them so long before and after an anomaly",
+		 .max = 86400e9},
 		{.name = "no-latency",
 		 .type = SL_OPT_FLAG,
 		 .to = &settings.no_latency,
@@ -596,6 +652,8 @@ static int replay_main(const struct sl_command *self, int argc, char **argv)
 	settings.false_alarms = 1;
 	settings.eta = 0.05;
 	settings.budget = 0.2;
+	settings.sample_every_ns = 1800 * (uint64_t)SECOND;
+	settings.sample_around_ns = 120 * (uint64_t)SECOND;
 	settings.seed = 1;
 	operand = sl_options_parse(self, table, argc, argv);
 	if (operand == SL_HELP_SHOWN)
@@ -621,8 +679,9 @@ static int replay_main(const struct sl_command *self, int argc, char **argv)
 		return sl_usage(self, "--detector: there is no '%s'", settings.detector);
 	if (settings.shadow && !sl_detector_find(settings.shadow))
 		return sl_usage(self, "--shadow: there is no '%s'", settings.shadow);
-	if (!settings.verdicts && !settings.keep && !settings.save_model)
-		return sl_usage(self, "nothing to write: give --verdicts, --keep or --save-model");
+	if (!settings.verdicts && !settings.keep && !settings.sample && !settings.save_model)
+		return sl_usage(self, "nothing to write: give --verdicts, --keep, --sample or "
+				      "--save-model");
 	err = replay(&r, argv[operand]);
 	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
 		sl_pipeline_free(r.pods[i]);

@@ -68,4 +68,21 @@ int replay_traces(const struct replay_data *d, const char *path,
 		  const struct replay_verdict *verdicts, size_t n, double budget, bool latency,
 		  FILE *out);
 
+/* Unix seconds, with decimals if there are any. */
+void replay_print_time(FILE *out, int64_t ns);
+
+/* Which of the rows that are scored would be sent on: replay_sample.c. */
+struct replay_sampler;
+
+/* NULL: errno ENOMEM. every_ns 0: all of them. What is to be sent is written to out, as CSV. */
+struct replay_sampler *replay_sampler_new(const struct replay_data *d, uint64_t every_ns,
+					  uint64_t around_ns, FILE *out);
+/* A row was judged. 0 or -errno. */
+int replay_sampler_row(struct replay_sampler *s, uint32_t pod, uint64_t row,
+		       const struct sl_verdict *v);
+/* ... and so were all of this moment. */
+void replay_sampler_moment(struct replay_sampler *s);
+void replay_sampler_end(struct replay_sampler *s);
+void replay_sampler_free(struct replay_sampler *s);
+
 #endif

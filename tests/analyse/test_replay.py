@@ -123,6 +123,41 @@ def traces_are_kept_within_the_budget(day):
     expect(set(kept[('--no-latency',)].values()) <= {'verdict'}, 'latency was to be ignored')
 
 
+def samples_are_a_baseline_and_all_around_anomalies(day):
+    """Every row within two of an anomalous one is sent, and else one in twenty, each once."""
+    path = os.path.join(folder, 'verdicts.csv')
+    p = replay(day, '--train', TRAIN, '--score', SCORE, '--verdicts', path, '--sample', '-',
+               '--sample-every', f'{20 * STEP}s', '--sample-around', f'{2 * STEP + STEP // 2}s',
+               '--false-alarms', '0.1')
+    expect(p.stdout.startswith('unix_s,pod,why\n'), p.stdout[:80])
+    sent = list(csv.DictReader(p.stdout.splitlines()))
+    rows = {}
+    with open(path) as f:
+        for r in csv.DictReader(f):
+            rows.setdefault(r['pod'], []).append((r['unix_s'], r['anomalous'] == '1'))
+    expect(f'{len(sent)} of {PODS * 300} rows would be sent' in p.stderr, p.stderr)
+    expect('too late' not in p.stderr, p.stderr)
+    for pod, all_ in rows.items():
+        mine = [r for r in sent if r['pod'] == pod]
+        why = {r['unix_s']: r['why'] for r in mine}
+        times = [t for t, _ in all_]
+        expect([r['unix_s'] for r in mine] == [t for t in times if t in why], f'{pod}: order')
+        wanted = {times[k] for i, (_, anomalous) in enumerate(all_) if anomalous
+                  for k in range(max(0, i - 2), min(len(all_), i + 3))}
+        around = {t for t in times if why.get(t) == 'anomaly'}
+        # Two anomalies that are two rows apart are one, with what is between them.
+        expect(wanted <= around and len(around) <= len(wanted) + 3 * len(FAULTS), f'{pod}: {around}')
+        expect(len(wanted) > 0 or pod not in {f'pod{p}' for _, p in FAULTS}, f'{pod}: not found')
+        quiet = [i for i, t in enumerate(times) if t in why]
+        gaps = [b - a for a, b in zip([-1] + quiet, quiet + [300])]
+        expect(max(gaps) <= 41, f'{pod}: a gap of {max(gaps)} rows')
+        expect(sum(w == 'baseline' for w in why.values()) <= 16, f'{pod}: too many')
+    p = replay(day, '--score', SCORE, '--sample', '-', '--sample-every', '0')
+    expect(len(p.stdout.splitlines()) == PODS * 300 + 1, 'all of them')
+    p = replay(day, '--sample', '/dev/full', code=1)
+    expect('/dev/full' in p.stderr, p.stderr)
+
+
 def a_shadow_and_drift_are_reported(day):
     plain = verdicts(day)[1].stdout
     p = verdicts(day, '--shadow', 'mad')[1]
@@ -292,6 +327,7 @@ def main():
     equal_options_give_equal_bytes(day)
     ranges_may_be_several(day)
     traces_are_kept_within_the_budget(day)
+    samples_are_a_baseline_and_all_around_anomalies(day)
     a_shadow_and_drift_are_reported(day)
     what_is_wrong_is_counted_and_said()
     a_broken_clock_is_repaired_and_said()

@@ -151,7 +151,7 @@ static void header_says_what_was_written(void **state)
 	X(SL_FAULT_SECTION, h->section[2] = h->section[0])                                     \
 	X(SL_FAULT_SECTION, h->kind = SL_REGION_DIRECTORY)                                     \
 	X(SL_FAULT_SECTION,                                                                    \
-	  (h->section_count = 4, h->section[3] = (struct sl_region_section){77, 1, 0, 1}))      \
+	  (h->section_count = 4, h->section[3] = (struct sl_region_section){77, 1, 0, 1}))     \
 	X(SL_FAULT_SECTION,                                                                    \
 	  (h->section_count = 4, h->section[3] = h->section[1], h->section[3].offset += 8192,  \
 	   h->section[3].length = 8192, h->section[1].length = 8192))                          \
