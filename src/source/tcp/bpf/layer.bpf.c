@@ -1,0 +1,1130 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * layer.bpf.c - the time that each layer of the stack takes, per segment, and per request of a server.
+ *
+ * A segment that comes in is stamped by its skb's address in a table (layer_in) until TCP knows its
+ * sequence numbers; from there on a ring per socket remembers (end of the segment, times), and what
+ * the application copied (copied_seq) takes entries out. So GRO, coalescing in the receive queue and
+ * partial reads change nothing: an entry is one skb as the stack saw it, and is over when its last byte
+ * was copied. Going out, a ring of send calls by sequence number is looked up by the first byte of
+ * the segment, which is stamped by (socket, sequence number) from IP on: TSO, and the clone that TCP
+ * makes of each skb, change nothing either.
+ *
+ * What is written under the socket's lock: the state of a socket but for requests that wait for the
+ * driver. The driver's side (net_dev_start_xmit) may run anywhere, and takes a request out by
+ * compare-and-swap.
+ */
+#include "common.bpf.h"
+#include "layer_shared.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define IN_BITS	 14 /* places of the table of incoming skbs */
+#define OUT_BITS 12 /* ... of outgoing segments */
+#define RING	 16 /* segments to be read, and send calls to be transmitted, of a socket */
+#define REQUESTS 4  /* responses of a socket that wait for the driver */
+#define NO_SLOT	 0xffffffffu
+#define SHORT_MAX \
+	10000000000ull /* 10 s: no stretch inside of the stack without a queue lasts longer */
+
+#define TH_FIN 1
+#define TH_SYN 2
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct inet_bind_bucket___sl {
+	signed char fastreuse;
+};
+struct inet_connection_sock___sl {
+	struct inet_bind_bucket___sl *icsk_bind_hash;
+};
+struct tcp_sock___sl {
+	struct inet_connection_sock___sl inet_conn;
+};
+struct iov_iter {
+	u64 count;
+};
+struct msghdr {
+	struct iov_iter msg_iter;
+};
+struct list_head {
+	struct list_head *next;
+};
+struct bpf_nf_ctx {
+	struct sk_buff *skb;
+};
+#pragma clang attribute pop
+
+/* A segment that came in. Times are ktime in ns, 0: not known. */
+struct segment {
+	u64 nic, ip, tcp;
+	u32 end, length, ack, pad;
+};
+
+struct send {
+	u64 time;
+	u32 seq, end; /* of what this call wrote, or wanted to */
+};
+
+struct request {
+	u32 active; /* 1: waits for the driver */
+	u32 seq, length, response, pipelined, pad;
+	struct segment in; /* the one that brought the last byte; .end 0 with .length 0: unknown */
+	u64 copied, sent, ip, queued;
+};
+
+struct layer_sock {
+	u32 flow, group; /* slots */
+	u32 generation;	 /* of the filter */
+	u8 wanted, role, closed, pad;
+	u32 read_head, read_tail, send_head, send_tail, request_head;
+	u32 base;   /* up to here what was read belongs to requests that were answered */
+	u32 copied; /* the application has read up to here */
+	u32 pad2;
+	u64 copied_time;
+	struct segment last; /* the segment that holds the byte before copied */
+	struct segment read[RING];
+	struct send send[RING];
+	struct request request[REQUESTS];
+	struct sl_flow_key key;
+};
+
+struct in_stamp {
+	u64 skb, nic, ip, tcp;
+};
+
+struct out_stamp {
+	u64 sk;
+	u32 seq;
+	u32 request; /* index + 1 */
+	u64 sent, ip, queued;
+	u32 length, ack;
+	u64 done;
+};
+
+struct group_key {
+	u8 remote[16];
+	u64 cgroup;
+	u16 port;
+	u8 role, family;
+	u32 netns;
+};
+
+struct slot {
+	u64 word[SL_SLOT_WORDS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct layer_sock);
+} layer_socks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << IN_BITS);
+	__type(key, u32);
+	__type(value, struct in_stamp);
+} layer_in SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << OUT_BITS);
+	__type(key, u32);
+	__type(value, struct out_stamp);
+} layer_out SEC(".maps");
+
+/* Read by user space, or one-sided: slots of self-verifying lines. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct slot);
+} layer_flows SEC(".maps");
+
+/* Slot 0 takes the flows that found no room for their group. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct slot);
+} layer_groups SEC(".maps");
+
+/* Free slots: the one that was freed first is reused first, so that a closed flow is seen for long. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__uint(value_size, sizeof(u32));
+} layer_free_flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__uint(value_size, sizeof(u32));
+} layer_free_groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct group_key);
+	__type(value, u32);
+} layer_group_of SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SL_CAUSES);
+	__type(key, u32);
+	__type(value, u64);
+} layer_causes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} layer_records SEC(".maps");
+
+/* Bit i: records of enum sl_record_kind i are wanted. Changed at run time. */
+__u32 trace_kinds;
+
+/*
+ * The lower half of an address, as a number to calculate with. The verifier lets nobody calculate with
+ * a pointer to a kernel object, but whoever may see addresses may copy half of one.
+ */
+static __always_inline u32 low(const void *p)
+{
+	u32 half;
+
+	asm("%0 = %1" : "=w"(half) : "w"((u32)(u64)p));
+	return half;
+}
+
+/* ---- slots ---------------------------------------------------------------------------------- */
+
+/* sidelight/region.h: SL_LINE_K0 .. K6, and 0 for the check word itself. */
+static const u64 line_k[8] = {
+	0x9e3779b97f4a7c15ull, 0xbf58476d1ce4e5b9ull, 0x94d049bb133111ebull, 0xd6e8feb86659fd93ull,
+	0xa0761d6478bd642full, 0xe7037ed1a0b428dbull, 0x8ebc6af09c88c6e3ull, 0};
+
+/* Two contexts may add to one line: both additions are atomic, and commute. */
+static __always_inline void word_add(struct slot *s, u32 i, u64 n)
+{
+	u32 check = i | 7;
+	u64 k = line_k[i & 7];
+
+	if (check >= SL_SLOT_WORDS || i >= SL_SLOT_WORDS)
+		return;
+	__sync_fetch_and_add(&s->word[i], n);
+	__sync_fetch_and_add(&s->word[check], n * k);
+}
+
+static __always_inline void count_slots(const struct layer_sock *st, u32 count)
+{
+	u32 flow = st->flow, group = st->group;
+	struct slot *s = bpf_map_lookup_elem(&layer_flows, &flow);
+
+	if (s)
+		word_add(s, SL_SLOT_COUNTS + count, 1);
+	s = bpf_map_lookup_elem(&layer_groups, &group);
+	if (s)
+		word_add(s, SL_SLOT_COUNTS + count, 1);
+}
+
+static __always_inline void cause_only(u32 cause)
+{
+	u64 *n = bpf_map_lookup_elem(&layer_causes, &cause);
+
+	if (n)
+		(*n)++;
+}
+
+static __always_inline void cause(const struct layer_sock *st, u32 why)
+{
+	cause_only(why);
+	count_slots(st, SL_COUNT_UNATTRIBUTED);
+}
+
+/* The cell in which x ns are counted: see SL_LAYER_CELLS. sqrt(2) is irrational: no ties. */
+static __always_inline u32 bucket_cell(u64 x)
+{
+	u32 e = 0, i;
+	u64 m = x;
+
+	if (x <= 64)
+		return SL_LAYER_ZERO;
+	if (m >> 32) {
+		e += 32;
+		m >>= 32;
+	}
+	if (m >> 16) {
+		e += 16;
+		m >>= 16;
+	}
+	if (m >> 8) {
+		e += 8;
+		m >>= 8;
+	}
+	if (m >> 4) {
+		e += 4;
+		m >>= 4;
+	}
+	if (m >> 2) {
+		e += 2;
+		m >>= 2;
+	}
+	e += (u32)(m >> 1);
+	m = x << (63 - e);
+	i = 2 * e + (m == 1ull << 63 ? 0 : m <= 0xb504f333f9de6484ull ? 1 : 2);
+	if (i >= SL_LAYER_FIRST + SL_LAYER_BUCKET_COUNT)
+		return SL_LAYER_OVER;
+	return SL_LAYER_BUCKETS + i - SL_LAYER_FIRST;
+}
+
+static __always_inline u32 cell_word(u32 layer, u32 cell)
+{
+	return SL_SLOT_HISTOGRAMS + layer * 64 + cell / 7 * 8 + cell % 7;
+}
+
+static __noinline int observe(u32 flow, u32 group, u32 layer, u64 ns)
+{
+	u32 word = cell_word(layer, bucket_cell(ns)), sum = cell_word(layer, SL_LAYER_SUM);
+	struct slot *s = bpf_map_lookup_elem(&layer_flows, &flow);
+
+	if (s) {
+		word_add(s, word, 1);
+		word_add(s, sum, ns);
+	}
+	s = bpf_map_lookup_elem(&layer_groups, &group);
+	if (s) {
+		word_add(s, word, 1);
+		word_add(s, sum, ns);
+	}
+	return 0;
+}
+
+/*
+ * What lies between two boundaries of one host is never negative, as all are of one clock, and the
+ * stretches without a queue are short: anything else is a stamp of something else.
+ */
+static __always_inline bool span(const struct layer_sock *st, u32 layer, u64 from, u64 to)
+{
+	if (to < from || (layer != SL_LAYER_TCP_IN && layer != SL_LAYER_APP &&
+			  layer != SL_LAYER_TCP_OUT && to - from > SHORT_MAX)) {
+		cause(st, SL_CAUSE_REFUSED);
+		return false;
+	}
+	observe(st->flow, st->group, layer, to - from);
+	return true;
+}
+
+/* A free slot becomes this flow's: a new generation, and nothing of the old one. */
+static __noinline u32 flow_slot(const struct layer_sock *st)
+{
+	const u64 *local = (const u64 *)st->key.local, *remote = (const u64 *)st->key.remote;
+	u64 generation, check, w[14];
+	struct slot *s;
+	u32 i, index;
+
+	if (bpf_map_pop_elem(&layer_free_flows, &index)) {
+		cause_only(SL_CAUSE_FLOWS_FULL);
+		return NO_SLOT;
+	}
+	s = bpf_map_lookup_elem(&layer_flows, &index);
+	if (!s)
+		return NO_SLOT;
+	generation = (s->word[SL_SLOT_STATE] >> 16) + 1;
+	s->word[SL_SLOT_STATE] = generation
+				 << 16; /* free: who reads now, sees that it is no more */
+	s->word[7] = (generation << 16) * line_k[0];
+	for (i = 1; i < SL_SLOT_WORDS; i++)
+		if (i != 7)
+			*(volatile u64 *)&s->word[i] = 0; /* no memset() here */
+	w[0] = generation << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
+	w[1] = local[0];
+	w[2] = local[1];
+	w[3] = remote[0];
+	w[4] = remote[1];
+	w[5] = st->key.local_port | (u64)st->key.remote_port << 16 | (u64)st->key.family << 32 |
+	       (u64)st->key.mapped << 40;
+	w[6] = st->key.cgroup;
+	s->word[8] = bpf_ktime_get_ns();
+	s->word[10] = st->key.netns;
+	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
+	check = 0;
+	for (i = 0; i < 7; i++) {
+		s->word[i] = w[i];
+		check += w[i] * line_k[i];
+	}
+	s->word[7] = check;
+	return index;
+}
+
+/* The slot of the flow's group; 0 if there is no room for one more. */
+static __noinline u32 group_slot(const struct layer_sock *st)
+{
+	const u64 *remote = (const u64 *)st->key.remote;
+	struct group_key key = {};
+	u32 *found, index, i;
+	u64 check, w[7];
+	struct slot *s;
+
+	__builtin_memcpy(key.remote, st->key.remote, 16);
+	key.cgroup = st->key.cgroup;
+	key.port = st->role == SL_ROLE_CLIENT ? st->key.remote_port : st->key.local_port;
+	key.role = st->role;
+	key.family = st->key.family;
+	key.netns = st->key.netns;
+	found = bpf_map_lookup_elem(&layer_group_of, &key);
+	if (found)
+		return *found;
+	if (bpf_map_pop_elem(&layer_free_groups, &index)) {
+		cause_only(SL_CAUSE_GROUPS_FULL);
+		return 0;
+	}
+	if (bpf_map_update_elem(&layer_group_of, &key, &index, BPF_NOEXIST)) {
+		bpf_map_push_elem(&layer_free_groups, &index, 0);
+		found = bpf_map_lookup_elem(&layer_group_of, &key);
+		return found ? *found : 0; /* another CPU was quicker */
+	}
+	s = bpf_map_lookup_elem(&layer_groups, &index);
+	if (!s)
+		return 0;
+	w[0] = 1 << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
+	w[1] = 0;
+	w[2] = 0;
+	w[3] = remote[0];
+	w[4] = remote[1];
+	w[5] = key.port | (u64)key.family << 32;
+	w[6] = key.cgroup;
+	s->word[8] = bpf_ktime_get_ns();
+	s->word[10] = key.netns;
+	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
+	check = 0;
+	for (i = 0; i < 7; i++) {
+		s->word[i] = w[i];
+		check += w[i] * line_k[i];
+	}
+	s->word[7] = check;
+	return index;
+}
+
+/* ---- sockets -------------------------------------------------------------------------------- */
+
+/*
+ * Who connected, for a socket that was there before: connect() without bind() makes a bucket of ports
+ * for itself alone, with fastreuse -1 (inet_hash_connect()); who was accepted is in the listener's.
+ */
+static __always_inline u8 role_of(const struct sock *sk)
+{
+	const struct inet_connection_sock___sl *icsk = (const void *)sk;
+	struct inet_bind_bucket___sl *bucket = BPF_CORE_READ(icsk, icsk_bind_hash);
+
+	if (!bucket)
+		return SL_ROLE_UNKNOWN;
+	return BPF_CORE_READ(bucket, fastreuse) == -1 ? SL_ROLE_CLIENT : SL_ROLE_SERVER;
+}
+
+static __noinline int decide(struct layer_sock *st, const struct sl_tcp_filter *f)
+{
+	if (!st || !f)
+		return 0;
+	st->generation = f->generation;
+	st->wanted = flow_wanted(f, &st->key);
+	if (!st->wanted || st->flow != NO_SLOT || st->closed)
+		return 0;
+	st->flow = flow_slot(st);
+	st->group = group_slot(st);
+	return 0;
+}
+
+/* Under the socket's lock. NULL: not looked at. role: SL_ROLE_UNKNOWN: find out. */
+static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
+{
+	struct layer_sock *st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
+	const struct sl_tcp_filter *f = filter_now();
+	struct tcp_sock *tp;
+
+	if (!f)
+		return NULL;
+	if (!st) {
+		tp = bpf_skc_to_tcp_sock(sk);
+		if (!tp)
+			return NULL;
+		st = bpf_sk_storage_get(&layer_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+		if (!st) {
+			cause_only(SL_CAUSE_NO_STATE);
+			return NULL;
+		}
+		st->flow = NO_SLOT;
+		if (!flow_key(sk, &st->key)) {
+			st->closed = 1;
+			return NULL;
+		}
+		st->role = role ? role : role_of(sk);
+		st->base = st->copied = tp->copied_seq;
+		decide(st, f);
+	} else if (st->generation != f->generation) {
+		decide(st, f);
+	}
+	return st->wanted ? st : NULL;
+}
+
+/* For what follows: no more than a look. */
+static __always_inline struct layer_sock *state_of(struct sock *sk)
+{
+	struct layer_sock *st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
+
+	return st && st->wanted ? st : NULL;
+}
+
+/* ---- in ------------------------------------------------------------------------------------- */
+
+static __always_inline struct in_stamp *in_place(const void *skb)
+{
+	u32 i = (low(skb) >> 6) * 0x9e3779b1u >> (32 - IN_BITS);
+
+	return bpf_map_lookup_elem(&layer_in, &i);
+}
+
+/* The driver hands a packet over: whatever was known of this address is of a packet before. */
+static __always_inline int nic_in(const void *skb)
+{
+	struct in_stamp *e = in_place(skb);
+
+	if (e) {
+		e->skb = (u64)skb;
+		e->nic = bpf_ktime_get_ns();
+		e->ip = 0;
+		e->tcp = 0;
+	}
+	return 0;
+}
+
+static __always_inline int mac_ip(const void *skb)
+{
+	struct in_stamp *e = in_place(skb);
+
+	if (e && e->skb == (u64)skb)
+		e->ip = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int ip_tcp(const void *skb)
+{
+	struct in_stamp *e = in_place(skb);
+
+	if (e && e->skb == (u64)skb)
+		e->tcp = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?tp_btf/napi_gro_receive_entry") int BPF_PROG(nic_gro, struct sk_buff *skb)
+{
+	return nic_in(skb);
+}
+
+SEC("?tp_btf/napi_gro_frags_entry") int BPF_PROG(nic_frags, struct sk_buff *skb)
+{
+	return nic_in(skb);
+}
+
+SEC("?tp_btf/netif_receive_skb_entry") int BPF_PROG(nic_receive, struct sk_buff *skb)
+{
+	return nic_in(skb);
+}
+
+SEC("?tp_btf/netif_receive_skb_list_entry") int BPF_PROG(nic_list, struct sk_buff *skb)
+{
+	return nic_in(skb);
+}
+
+SEC("?tp_btf/netif_rx_entry") int BPF_PROG(nic_rx, struct sk_buff *skb)
+{
+	return nic_in(skb);
+}
+
+/* Right before the protocol's own function, in every network namespace. */
+SEC("?tp_btf/netif_receive_skb") int BPF_PROG(ip_tp, struct sk_buff *skb)
+{
+	return mac_ip(skb);
+}
+
+SEC("?fentry/ip_rcv") int BPF_PROG(ip_rcv_v4, struct sk_buff *skb)
+{
+	return mac_ip(skb);
+}
+
+SEC("?fentry/ipv6_rcv") int BPF_PROG(ip_rcv_v6, struct sk_buff *skb)
+{
+	return mac_ip(skb);
+}
+
+/* skb->list is the first member: the address of an element is that of its skb. */
+static __always_inline int mac_ip_list(struct list_head *head)
+{
+	struct list_head *p = head->next;
+
+	for (int i = 0; i < 64 && p && p != head; i++) {
+		mac_ip(p);
+		p = p->next;
+	}
+	return 0;
+}
+
+SEC("?fentry/ip_list_rcv") int BPF_PROG(ip_list_v4, struct list_head *head)
+{
+	return mac_ip_list(head);
+}
+
+SEC("?fentry/ipv6_list_rcv") int BPF_PROG(ip_list_v6, struct list_head *head)
+{
+	return mac_ip_list(head);
+}
+
+SEC("?fentry/tcp_v4_rcv") int BPF_PROG(tcp_rcv_v4, struct sk_buff *skb)
+{
+	return ip_tcp(skb);
+}
+
+SEC("?fentry/tcp_v6_rcv") int BPF_PROG(tcp_rcv_v6, struct sk_buff *skb)
+{
+	return ip_tcp(skb);
+}
+
+/*
+ * Where functions can't be traced: the filter of the root cgroup, which TCP runs once it has found
+ * the socket, in every network namespace. Everything passes it.
+ */
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
+
+SEC("?cgroup_skb/ingress") int tcp_cgroup(struct __sk_buff *ctx)
+{
+	if (bpf_cast_to_kern_ctx)
+		ip_tcp(bpf_cast_to_kern_ctx(ctx));
+	return 1;
+}
+
+/* A segment reaches an established connection; rcv_nxt is still that of before. */
+SEC("?tp_btf/tcp_probe") int BPF_PROG(segment_in, struct sock *sk, struct sk_buff *skb)
+{
+	struct {
+		u32 seq, end;
+	} c;
+	struct tcp_skb_cb *cb = (void *)__builtin_preserve_access_index(&skb->cb);
+	struct segment *at;
+	struct in_stamp *e;
+	struct layer_sock *st;
+	struct tcp_sock *tp;
+	u32 newest;
+	u8 flags = 0;
+
+	if (bpf_probe_read_kernel(&c, sizeof(c), cb))
+		return 0;
+	if (c.seq == c.end)
+		return 0;
+	bpf_probe_read_kernel(&flags, 1, (void *)cb + bpf_core_field_offset(cb->tcp_flags));
+	c.end -= (flags & TH_FIN) + !!(flags & TH_SYN);
+	if (c.seq == c.end)
+		return 0;
+	st = state_make(sk, SL_ROLE_UNKNOWN);
+	tp = bpf_skc_to_tcp_sock(sk);
+	e = in_place(skb);
+	if (!st || !tp || !e)
+		return 0;
+	count_slots(st, SL_COUNT_IN);
+	if ((s32)(c.end - tp->rcv_nxt) <= 0) {
+		cause(st, SL_CAUSE_DUPLICATE);
+		return 0;
+	}
+	if ((s32)(c.seq - tp->rcv_nxt) > 0) {
+		cause(st, SL_CAUSE_OUT_OF_ORDER);
+		return 0;
+	}
+	/* What was remembered beyond rcv_nxt was not taken after all. */
+	for (int i = 0; i < 4 && st->read_head != st->read_tail; i++) {
+		newest = st->read_head - 1;
+		if ((s32)(st->read[newest % RING].end - tp->rcv_nxt) <= 0)
+			break;
+		st->read_head = newest;
+		cause(st, SL_CAUSE_DISCARDED);
+	}
+	if (st->read_head - st->read_tail >= RING) {
+		cause(st, SL_CAUSE_READ_RING);
+		return 0;
+	}
+	at = &st->read[st->read_head % RING];
+	at->nic = at->ip = at->tcp = 0;
+	if (e->skb == (u64)skb) {
+		at->nic = e->nic;
+		at->ip = e->ip;
+		at->tcp = e->tcp;
+	}
+	at->end = c.end;
+	at->length = c.end - c.seq;
+	at->ack = 0;
+	bpf_probe_read_kernel(&at->ack, 4, (void *)cb + bpf_core_field_offset(cb->ack_seq));
+	st->read_head++;
+	if (!at->nic)
+		cause(st, SL_CAUSE_NO_NIC);
+	else if (!at->ip)
+		cause(st, SL_CAUSE_NO_IP);
+	else if (!span(st, SL_LAYER_MAC_IN, at->nic, at->ip))
+		at->nic = 0;
+	if (!at->tcp)
+		cause(st, SL_CAUSE_NO_TCP);
+	else if (at->ip && !span(st, SL_LAYER_IP_IN, at->ip, at->tcp))
+		at->ip = 0;
+	return 0;
+}
+
+static __always_inline void record_key(struct sl_layer_record *r, const struct layer_sock *st)
+{
+	__builtin_memcpy(&r->key, &st->key, sizeof(r->key));
+	r->role = st->role;
+}
+
+static __noinline int record_in(const struct layer_sock *st, const struct segment *g, u64 now)
+{
+	struct sl_layer_record *r;
+
+	if (!st || !g)
+		return 0;
+	r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
+	if (!r) {
+		cause_only(SL_CAUSE_TRACE_DROPPED);
+		return 0;
+	}
+	__builtin_memset(r, 0, sizeof(*r));
+	record_key(r, st);
+	r->kind = SL_RECORD_IN;
+	r->seq = g->end - g->length;
+	r->length = g->length;
+	r->response_seq = g->ack;
+	r->nic_in = g->nic;
+	r->ip_in = g->ip;
+	r->tcp_in = g->tcp;
+	r->copied = now;
+	bpf_ringbuf_submit(r, 0);
+	return 0;
+}
+
+/* The application has copied bytes, up to copied_seq. */
+SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
+{
+	struct layer_sock *st = state_of(sk);
+	struct tcp_sock *tp;
+	u32 upto;
+	u64 now;
+
+	if (!st)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	upto = tp->copied_seq;
+	if (upto == st->copied) /* a look (MSG_PEEK), or nothing */
+		return 0;
+	now = bpf_ktime_get_ns();
+	st->copied = upto;
+	st->copied_time = now;
+	st->last.length = 0;
+	for (int i = 0; i < RING && st->read_tail != st->read_head; i++) {
+		struct segment *g = &st->read[st->read_tail % RING];
+
+		if ((s32)(g->end - upto) > 0) {
+			/* Partly read: it holds the last byte that was, if it begins before it. */
+			if ((s32)(g->end - g->length - upto) < 0)
+				__builtin_memcpy(&st->last, g, sizeof(*g));
+			break;
+		}
+		if (g->tcp)
+			span(st, SL_LAYER_TCP_IN, g->tcp, now);
+		if (trace_kinds & 1 << SL_RECORD_IN)
+			record_in(st, g, now);
+		if (g->end == upto)
+			__builtin_memcpy(&st->last, g, sizeof(*g));
+		st->read_tail++;
+	}
+	return 0;
+}
+
+/* ---- out ------------------------------------------------------------------------------------ */
+
+/* The application writes: what it read since its last answer is a request, this its response. */
+static __always_inline int sending(struct sock *sk, u32 bytes)
+{
+	struct layer_sock *st = state_of(sk);
+	struct tcp_sock *tp;
+	struct send *s;
+	u32 seq;
+	u64 now;
+
+	if (!st)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	now = bpf_ktime_get_ns();
+	seq = tp->write_seq;
+	s = &st->send[(st->send_head - 1) % RING];
+	if (st->send_head == st->send_tail || s->seq != seq) {
+		if (st->send_head - st->send_tail >= RING)
+			st->send_tail++;
+		s = &st->send[st->send_head % RING];
+		s->time = now;
+		s->seq = seq;
+		s->end = seq + bytes;
+		st->send_head++;
+	}
+	if (st->copied != st->base) {
+		struct request *r = &st->request[st->request_head % REQUESTS];
+
+		if (st->role == SL_ROLE_CLIENT) {
+			st->base = st->copied;
+			return 0;
+		}
+		count_slots(st, SL_COUNT_REQUESTS);
+		if (__sync_lock_test_and_set(&r->active, 0)) {
+			cause_only(SL_CAUSE_REQ_PENDING);
+			count_slots(st, SL_COUNT_INCOMPLETE);
+		}
+		__builtin_memcpy(&r->in, &st->last, sizeof(r->in));
+		r->seq = st->base;
+		r->length = st->copied - st->base;
+		r->response = seq;
+		r->pipelined = tp->rcv_nxt != st->copied;
+		r->copied = st->copied_time;
+		r->sent = now;
+		r->ip = r->queued = 0;
+		r->active = 1;
+		st->request_head++;
+		st->base = st->copied;
+		if (r->pipelined)
+			count_slots(st, SL_COUNT_PIPELINED);
+		span(st, SL_LAYER_APP, r->copied, now);
+	}
+	return 0;
+}
+
+SEC("?tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(send_tp, struct sock *sk, struct msghdr *msg, struct sk_buff *skb, int goal)
+{
+	return sending(sk, (u32)msg->msg_iter.count);
+}
+
+SEC("?fentry/tcp_sendmsg_locked")
+int BPF_PROG(send_locked, struct sock *sk, struct msghdr *msg, u64 size)
+{
+	return sending(sk, (u32)size);
+}
+
+/* Before 6.5, sendfile() and splice() come in here. */
+SEC("?fentry/do_tcp_sendpages")
+int BPF_PROG(send_pages, struct sock *sk, void *page, int offset, u64 size)
+{
+	return sending(sk, (u32)size);
+}
+
+struct header {
+	u32 seq, ack, length;
+};
+
+/* The TCP header of a segment on its way out. false: no data in it. */
+static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
+{
+	struct {
+		__be16 source, dest;
+		__be32 seq, ack;
+		u8 offset, flags;
+	} t;
+	unsigned char *head = skb->head;
+	u32 at = skb->transport_header, before = (u32)(head + at - skb->data);
+
+	if (at == 0xffff || bpf_probe_read_kernel(&t, sizeof(t), head + at))
+		return false;
+	before += (t.offset >> 4) * 4;
+	if (skb->len <= before || t.flags & TH_SYN)
+		return false;
+	h->seq = bpf_ntohl(t.seq);
+	h->ack = bpf_ntohl(t.ack);
+	h->length = skb->len - before;
+	return true;
+}
+
+static __always_inline struct out_stamp *out_place(const void *sk, u32 seq)
+{
+	u32 i = ((low(sk) >> 6) ^ seq) * 0x9e3779b1u >> (32 - OUT_BITS);
+
+	return bpf_map_lookup_elem(&layer_out, &i);
+}
+
+/* TCP gives a segment to IP. */
+static __always_inline int tcp_ip(struct sk_buff *skb, const void *sk)
+{
+	struct out_stamp *e;
+	struct header h;
+
+	if (!sk || !header_of(skb, &h))
+		return 0;
+	e = out_place(sk, h.seq);
+	if (e) {
+		e->sk = (u64)sk;
+		e->seq = h.seq;
+		e->request = 0;
+		e->ip = bpf_ktime_get_ns();
+		e->queued = 0;
+		e->done = 0;
+	}
+	return 0;
+}
+
+SEC("?fentry/__ip_queue_xmit") int BPF_PROG(xmit_v4, struct sock *sk, struct sk_buff *skb)
+{
+	return tcp_ip(skb, sk);
+}
+
+SEC("?fentry/inet6_csk_xmit") int BPF_PROG(xmit_v6, struct sock *sk, struct sk_buff *skb)
+{
+	return tcp_ip(skb, sk);
+}
+
+/* LOCAL_OUT, of the network namespaces that it was attached in. */
+SEC("?netfilter") int xmit_nf(struct bpf_nf_ctx *ctx)
+{
+	struct sk_buff *skb = ctx->skb;
+	struct sock *sk = skb->sk;
+
+	if (sk && sk->sk_protocol == IPPROTO_TCP)
+		tcp_ip(skb, sk);
+	return 1; /* NF_ACCEPT */
+}
+
+/* The first queue that a segment comes to; a bridge or a tunnel may have it queued again. */
+SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
+{
+	struct sock *sk = skb->sk;
+	struct layer_sock *st;
+	struct out_stamp *e;
+	struct header h;
+	struct send *s;
+	u64 now, sent = 0;
+	u32 index = 0;
+
+	if (!sk)
+		return 0;
+	st = state_of(sk);
+	if (!st || !header_of(skb, &h))
+		return 0;
+	e = out_place(sk, h.seq);
+	if (!e)
+		return 0;
+	if (e->sk != (u64)sk || e->seq != h.seq) {
+		e->sk = (u64)sk;
+		e->seq = h.seq;
+		e->ip = 0;
+		e->queued = 0;
+		e->done = 0;
+	} else if (e->queued) {
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	e->request = 0;
+	e->length = h.length;
+	e->ack = h.ack;
+	count_slots(st, SL_COUNT_OUT);
+	if ((s32)(h.seq - BPF_CORE_READ((struct tcp_sock *)sk, snd_nxt)) < 0) {
+		cause(st, SL_CAUSE_RETRANSMIT);
+		e->queued = now;
+		e->done = 1; /* nothing is measured, and nobody is to wonder */
+		for (u32 i = 0; i < REQUESTS; i++) {
+			struct request *r = &st->request[i];
+
+			if (r->response - h.seq < h.length &&
+			    __sync_lock_test_and_set(&r->active, 0)) {
+				cause_only(SL_CAUSE_REQ_RETRANSMIT);
+				count_slots(st, SL_COUNT_INCOMPLETE);
+			}
+		}
+		return 0;
+	}
+	for (int i = 0; i < RING && st->send_head - st->send_tail > 1; i++) {
+		if ((s32)(st->send[(st->send_tail + 1) % RING].seq - h.seq) > 0)
+			break;
+		st->send_tail++;
+	}
+	if (st->send_head != st->send_tail) {
+		s = &st->send[st->send_tail % RING];
+		if ((s32)(s->seq - h.seq) > 0)
+			cause(st, SL_CAUSE_SEND_RING);
+		else if ((s32)(s->end - h.seq) <= 0)
+			cause(st, SL_CAUSE_NO_SEND);
+		else
+			sent = s->time;
+	} else {
+		cause(st, SL_CAUSE_NO_SEND);
+	}
+	if (!e->ip) {
+		cause(st, SL_CAUSE_NO_OUT_IP);
+	} else {
+		if (sent)
+			span(st, SL_LAYER_TCP_OUT, sent, e->ip);
+		span(st, SL_LAYER_IP_OUT, e->ip, now);
+	}
+	for (u32 i = 0; i < REQUESTS; i++) {
+		struct request *r = &st->request[i];
+
+		if (r->active && r->response - h.seq < h.length) {
+			r->ip = e->ip;
+			r->queued = now;
+			index = i +
+				1; /* of several in one segment, the last one; the others: below */
+		}
+	}
+	e->request = index;
+	e->sent = sent;
+	e->queued = now;
+	return 0;
+}
+
+static __noinline int record_out(const struct layer_sock *st, const struct out_stamp *e, u64 now)
+{
+	struct sl_layer_record *r;
+
+	if (!st || !e)
+		return 0;
+	r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
+	if (!r) {
+		cause_only(SL_CAUSE_TRACE_DROPPED);
+		return 0;
+	}
+	__builtin_memset(r, 0, sizeof(*r));
+	record_key(r, st);
+	r->kind = SL_RECORD_OUT;
+	r->seq = e->seq;
+	r->length = e->length;
+	r->response_seq = e->ack;
+	r->sent = e->sent;
+	r->ip_out = e->ip;
+	r->queued = e->queued;
+	r->nic_out = now;
+	bpf_ringbuf_submit(r, 0);
+	return 0;
+}
+
+/* A response has left: the request is over. */
+static __noinline int finish(struct layer_sock *st, struct request *q, u64 now)
+{
+	struct sl_layer_record *r;
+	bool in, out;
+
+	if (!st || !q)
+		return 0;
+	if (!__sync_lock_test_and_set(&q->active, 0))
+		return 0;
+	in = q->in.length && q->in.nic && q->in.ip && q->in.tcp;
+	out = q->ip && q->queued;
+	if (in && out && now >= q->in.nic) {
+		count_slots(st, SL_COUNT_COMPLETE);
+		observe(st->flow, st->group, SL_LAYER_TOTAL, now - q->in.nic);
+	} else {
+		count_slots(st, SL_COUNT_INCOMPLETE);
+		cause_only(in ? SL_CAUSE_REQ_OUT : SL_CAUSE_REQ_IN);
+	}
+	if (!(trace_kinds & 1 << SL_RECORD_REQUEST))
+		return 0;
+	r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
+	if (!r) {
+		cause_only(SL_CAUSE_TRACE_DROPPED);
+		return 0;
+	}
+	__builtin_memset(r, 0, sizeof(*r));
+	record_key(r, st);
+	r->kind = SL_RECORD_REQUEST;
+	r->pipelined = (u8)q->pipelined;
+	r->seq = q->seq;
+	r->length = q->length;
+	r->response_seq = q->response;
+	if (q->in.length) {
+		r->nic_in = q->in.nic;
+		r->ip_in = q->in.ip;
+		r->tcp_in = q->in.tcp;
+	}
+	r->copied = q->copied;
+	r->sent = q->sent;
+	r->ip_out = q->ip;
+	r->queued = q->queued;
+	r->nic_out = now;
+	bpf_ringbuf_submit(r, 0);
+	return 0;
+}
+
+/* The driver gets the packet. Segments that a queue cut out of a bigger one: the first counts. */
+SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
+{
+	struct sock *sk = skb->sk;
+	struct layer_sock *st;
+	struct out_stamp *e;
+	struct header h;
+	u64 now;
+
+	if (!sk)
+		return 0;
+	st = state_of(sk);
+	if (!st || !header_of(skb, &h))
+		return 0;
+	e = out_place(sk, h.seq);
+	if (!e || e->sk != (u64)sk || e->seq != h.seq || !e->queued)
+		return 0;
+	if (__sync_lock_test_and_set(&e->done, 1))
+		return 0;
+	now = bpf_ktime_get_ns();
+	span(st, SL_LAYER_MAC_OUT, e->queued, now);
+	if (trace_kinds & 1 << SL_RECORD_OUT)
+		record_out(st, e, now);
+	if (e->request) {
+		for (u32 i = 0; i < REQUESTS; i++) {
+			struct request *r = &st->request[i];
+
+			if (r->queued == e->queued && r->response - h.seq < e->length)
+				finish(st, r, now);
+		}
+	}
+	return 0;
+}
+
+/* ---- the life of a connection --------------------------------------------------------------- */
+
+SEC("?tp_btf/inet_sock_set_state")
+int BPF_PROG(state_changed, struct sock *sk, int old, int now)
+{
+	if (now != TCP_ESTABLISHED || sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	state_make(sk, old == TCP_SYN_SENT ? SL_ROLE_CLIENT : SL_ROLE_SERVER);
+	return 0;
+}
+
+SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
+{
+	struct layer_sock *st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
+	struct slot *s;
+	u32 flow;
+
+	if (!st || st->closed)
+		return 0;
+	st->closed = 1;
+	for (u32 i = 0; i < REQUESTS; i++) {
+		if (__sync_lock_test_and_set(&st->request[i].active, 0)) {
+			cause_only(SL_CAUSE_REQ_CLOSED);
+			count_slots(st, SL_COUNT_INCOMPLETE);
+		}
+	}
+	flow = st->flow;
+	st->flow = NO_SLOT;
+	s = bpf_map_lookup_elem(&layer_flows, &flow);
+	if (s) {
+		word_add(s, SL_SLOT_END, bpf_ktime_get_ns());
+		word_add(s, SL_SLOT_STATE, SL_SLOT_CLOSED - SL_SLOT_OPEN);
+		bpf_map_push_elem(&layer_free_flows, &flow, 0);
+	}
+	return 0;
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+/* layer.c - opens the layer programs with the hooks that the kernel allows; records. */
+#include "source/tcp/layer.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "source/tcp/layer.skel.h"
+#include "source/tcp/layer_internal.h"
+#include "source/tcp/util.h"
+#include "source/tcp/wanted.h"
+
+/* Newer than the headers of some distributions; the numbers are the kernel's interface. */
+#define PROG_TYPE_NETFILTER 32
+#define ATTACH_NETFILTER    45
+
+/* Which programs make up a hook that was chosen. What they need beyond the trial is as old as BTF. */
+static const struct {
+	enum sl_boundary boundary;
+	enum sl_hook_type type;
+	const char *program[5];
+} uses[] = {
+	{SL_BOUNDARY_NIC_IN,
+	 SL_HOOK_TP,
+	 {"nic_gro", "nic_frags", "nic_receive", "nic_list", "nic_rx"}},
+	{SL_BOUNDARY_MAC_IP,
+	 SL_HOOK_FENTRY,
+	 {"ip_rcv_v4", "ip_rcv_v6", "ip_list_v4", "ip_list_v6"}},
+	{SL_BOUNDARY_MAC_IP, SL_HOOK_TP, {"ip_tp"}},
+	{SL_BOUNDARY_IP_TCP, SL_HOOK_FENTRY, {"tcp_rcv_v4", "tcp_rcv_v6"}},
+	{SL_BOUNDARY_IP_TCP, SL_HOOK_CGROUP_SKB, {"tcp_cgroup"}},
+	{SL_BOUNDARY_SEGMENT, SL_HOOK_TP, {"segment_in"}},
+	{SL_BOUNDARY_TCP_APP, SL_HOOK_TP, {"copied"}},
+	{SL_BOUNDARY_APP_TCP, SL_HOOK_TP, {"send_tp"}},
+	{SL_BOUNDARY_APP_TCP, SL_HOOK_FENTRY, {"send_locked", "send_pages"}},
+	{SL_BOUNDARY_TCP_IP, SL_HOOK_FENTRY, {"xmit_v4", "xmit_v6"}},
+	{SL_BOUNDARY_TCP_IP, SL_HOOK_NETFILTER, {"xmit_nf"}},
+	{SL_BOUNDARY_IP_LINK, SL_HOOK_TP, {"queued"}},
+	{SL_BOUNDARY_LINK_NIC, SL_HOOK_TP, {"nic_out"}},
+	{SL_BOUNDARY_STATE, SL_HOOK_TP, {"state_changed"}},
+	{SL_BOUNDARY_CLOSE, SL_HOOK_TP, {"closed"}},
+};
+#define USES (sizeof(uses) / sizeof(*uses))
+
+/* Without these nothing is measured; each of the others costs one layer. */
+static const enum sl_boundary needed[] = {SL_BOUNDARY_SEGMENT, SL_BOUNDARY_TCP_APP,
+					  SL_BOUNDARY_STATE, SL_BOUNDARY_CLOSE};
+
+/* The next best of each boundary whose choice is of a type to be avoided. */
+static void avoid(struct sl_hooks *h, uint32_t types)
+{
+	for (int b = 0; b < SL_BOUNDARIES; b++) {
+		const struct sl_hook_candidate *c = sl_hook_table[b].candidate;
+		int i = h->chosen[b];
+
+		while (i >= 0 && (h->error[b][i] || types >> c[i].type & 1)) {
+			if (++i == SL_HOOK_CANDIDATES || c[i].type == SL_HOOK_NONE)
+				i = -1;
+		}
+		h->chosen[b] = i;
+	}
+}
+
+static bool in_use(const struct sl_layers *l, const char *program)
+{
+	for (size_t i = 0; i < USES; i++) {
+		if (sl_hook_chosen(&l->hooks, uses[i].boundary) != uses[i].type)
+			continue;
+		for (int p = 0; p < 5 && uses[i].program[p]; p++)
+			if (!strcmp(uses[i].program[p], program))
+				return true;
+	}
+	return false;
+}
+
+static int choose(struct sl_layers *l, char *why, size_t bytes)
+{
+	struct bpf_program *program;
+
+	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
+		const struct sl_hook_boundary *b = &sl_hook_table[needed[i]];
+
+		if (sl_hook_chosen(&l->hooks, needed[i]) != SL_HOOK_TP) {
+			snprintf(why, bytes, "this kernel has no hook for %s (%s)", b->name,
+				 b->between);
+			return -ENOTSUP;
+		}
+	}
+	bpf_object__for_each_program(program, l->skel->obj)
+	{
+		const char *name = bpf_program__name(program);
+		bool on = in_use(l, name);
+
+		/* Gone with sendpage in 6.5; a kernel with neither does not miss it. */
+		if (!strcmp(name, "send_pages"))
+			on = on &&
+			     libbpf_find_vmlinux_btf_id("do_tcp_sendpages", BPF_TRACE_FENTRY) > 0;
+		bpf_program__set_autoload(program, on);
+	}
+	bpf_program__set_autoattach(l->skel->progs.tcp_cgroup, false);
+	bpf_program__set_autoattach(l->skel->progs.xmit_nf, false);
+	/* This libbpf may not know the type by its section. */
+	bpf_program__set_type(l->skel->progs.xmit_nf, (enum bpf_prog_type)PROG_TYPE_NETFILTER);
+	bpf_program__set_expected_attach_type(l->skel->progs.xmit_nf,
+					      (enum bpf_attach_type)ATTACH_NETFILTER);
+	return 0;
+}
+
+static int size_maps(struct sl_layers *l)
+{
+	int err = bpf_map__set_max_entries(l->skel->maps.layer_flows, l->slots[SL_LAYER_FLOWS]);
+
+	err = err
+		      ?: bpf_map__set_max_entries(l->skel->maps.layer_free_flows,
+						  l->slots[SL_LAYER_FLOWS]);
+	err = err
+		      ?: bpf_map__set_max_entries(l->skel->maps.layer_groups,
+						  l->slots[SL_LAYER_GROUPS]);
+	err = err
+		      ?: bpf_map__set_max_entries(l->skel->maps.layer_free_groups,
+						  l->slots[SL_LAYER_GROUPS]);
+	return err
+		       ?: bpf_map__set_max_entries(l->skel->maps.layer_group_of,
+						   l->slots[SL_LAYER_GROUPS]);
+}
+
+static int fill_free(const struct bpf_map *queue, uint32_t first, uint32_t end)
+{
+	for (uint32_t i = first; i < end; i++) {
+		if (bpf_map_update_elem(bpf_map__fd(queue), NULL, &i, 0))
+			return -errno;
+	}
+	return 0;
+}
+
+static int map_slots(struct sl_layers *l, enum sl_layer_table table, const struct bpf_map *map)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = (size_t)l->slots[table] * SL_SLOT_WORDS * 8;
+
+	bytes = (bytes + page - 1) / page * page;
+	l->words[table] = mmap(NULL, bytes, PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
+	if (l->words[table] == MAP_FAILED) {
+		l->words[table] = NULL;
+		return -errno;
+	}
+	l->mapped[table] = bytes;
+	return 0;
+}
+
+static int map_filter(struct sl_layers *l, const struct sl_tcp_wanted *wanted, char *why,
+		      size_t bytes)
+{
+	int fd = bpf_map__fd(l->skel->maps.tcp_filter), err;
+
+	l->filter = mmap(NULL, sizeof(*l->filter), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (l->filter == MAP_FAILED) {
+		l->filter = NULL;
+		return -errno;
+	}
+	err = sl_tcp_wanted_apply(wanted, l->filter, bpf_map__fd(l->skel->maps.tcp_cidrs),
+				  bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
+	if (!err)
+		__atomic_store_n(&l->filter->generation, 1, __ATOMIC_RELEASE);
+	return err;
+}
+
+static int attach(struct sl_layers *l)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts);
+	int err = layer_bpf__attach(l->skel), cgroup;
+
+	if (err)
+		return err;
+	if (sl_hook_chosen(&l->hooks, SL_BOUNDARY_IP_TCP) == SL_HOOK_CGROUP_SKB) {
+		cgroup = sl_cgroup2_open();
+		if (cgroup < 0)
+			return cgroup;
+		l->cgroup_link = bpf_link_create(bpf_program__fd(l->skel->progs.tcp_cgroup), cgroup,
+						 BPF_CGROUP_INET_INGRESS, &opts);
+		err = l->cgroup_link < 0 ? -errno : 0;
+		close(cgroup);
+		if (err)
+			return err;
+	}
+	return sl_layers_namespaces(l);
+}
+
+int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **out, char *why,
+		   size_t bytes)
+{
+	struct sl_layers *l = calloc(1, sizeof(*l));
+	int err;
+
+	*out = NULL;
+	snprintf(why, bytes, "out of memory");
+	if (!l)
+		return -ENOMEM;
+	l->cgroup_link = -1;
+	l->slots[SL_LAYER_FLOWS] = options->flows ? options->flows : 4096;
+	l->slots[SL_LAYER_GROUPS] = (options->groups ? options->groups : 1024) + 1;
+	sl_tcp_libbpf_log();
+	err = sl_hooks_probe(&l->hooks, options->avoid != 0);
+	if (err) {
+		sl_hooks_refusal(err, why, bytes);
+		goto fail;
+	}
+	avoid(&l->hooks, options->avoid);
+	l->skel = layer_bpf__open();
+	if (!l->skel) {
+		err = -errno;
+		goto fail;
+	}
+	err = choose(l, why, bytes);
+	if (err)
+		goto fail;
+	err = size_maps(l) ?: layer_bpf__load(l->skel);
+	if (err) {
+		snprintf(why, bytes, "the kernel refuses the layer programs: %s", strerror(-err));
+		goto fail;
+	}
+	err = map_filter(l, &options->wanted, why, bytes);
+	if (err)
+		goto fail;
+	err = fill_free(l->skel->maps.layer_free_flows, 0, l->slots[SL_LAYER_FLOWS])
+		      ?: fill_free(l->skel->maps.layer_free_groups, 1, l->slots[SL_LAYER_GROUPS])
+		      ?: map_slots(l, SL_LAYER_FLOWS, l->skel->maps.layer_flows)
+		      ?: map_slots(l, SL_LAYER_GROUPS, l->skel->maps.layer_groups);
+	err = err ?: attach(l);
+	if (err) {
+		snprintf(why, bytes, "the layer programs can't be attached: %s", strerror(-err));
+		goto fail;
+	}
+	*out = l;
+	return 0;
+fail:
+	sl_layers_close(l);
+	return err;
+}
+
+const struct sl_hooks *sl_layers_hooks(const struct sl_layers *l)
+{
+	return &l->hooks;
+}
+
+void sl_layers_close(struct sl_layers *l)
+{
+	if (!l)
+		return;
+	ring_buffer__free(l->ring);
+	layer_namespaces_end(l);
+	if (l->cgroup_link >= 0)
+		close(l->cgroup_link);
+	for (int t = 0; t < 2; t++)
+		if (l->words[t])
+			munmap((void *)l->words[t], l->mapped[t]);
+	if (l->filter)
+		munmap(l->filter, sizeof(*l->filter));
+	layer_bpf__destroy(l->skel);
+	free(l);
+}
+
+/* ---- records -------------------------------------------------------------------------------- */
+
+static int one_record(void *context, void *data, size_t bytes)
+{
+	struct sl_layers *l = context;
+
+	if (bytes >= sizeof(struct sl_layer_record))
+		l->record(l->record_context, data);
+	return 0;
+}
+
+int sl_layers_trace(struct sl_layers *l, uint32_t kinds,
+		    void (*record)(void *context, const struct sl_layer_record *r), void *context)
+{
+	l->record = record;
+	l->record_context = context;
+	if (!l->ring && kinds) {
+		l->ring = ring_buffer__new(bpf_map__fd(l->skel->maps.layer_records), one_record, l,
+					   NULL);
+		if (!l->ring)
+			return -errno;
+	}
+	__atomic_store_n(&l->skel->bss->trace_kinds, kinds, __ATOMIC_RELAXED);
+	return 0;
+}
+
+int sl_layers_poll(struct sl_layers *l, int timeout_ms)
+{
+	int n = l->ring ? ring_buffer__poll(l->ring, timeout_ms) : 0;
+
+	return n == -EINTR ? 0 : n;
+}
+
+int sl_layers_causes(const struct sl_layers *l, uint64_t out[SL_CAUSES])
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *each;
+
+	if (cpus < 0)
+		return cpus;
+	each = calloc((size_t)cpus, sizeof(*each));
+	if (!each)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < SL_CAUSES; i++) {
+		out[i] = 0;
+		if (bpf_map_lookup_elem(bpf_map__fd(l->skel->maps.layer_causes), &i, each)) {
+			free(each);
+			return -errno;
+		}
+		for (int c = 0; c < cpus; c++)
+			out[i] += each[c];
+	}
+	free(each);
+	return 0;
+}
+
+int layer_netfilter_fd(const struct sl_layers *l)
+{
+	if (sl_hook_chosen(&l->hooks, SL_BOUNDARY_TCP_IP) != SL_HOOK_NETFILTER)
+		return -1;
+	return bpf_program__fd(l->skel->progs.xmit_nf);
+}

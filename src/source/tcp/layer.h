@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layer.h - the time that each layer of the stack takes for TCP segments, and for requests of servers
+ * from driver to driver, by eBPF (bpf/layer.bpf.c). Histograms lie in the kernel's memory, per flow and
+ * per group (remote address, port of the service, cgroup): who wants them per remote, per port or per
+ * container adds groups up. Nothing is pinned: all of it ends with the process.
+ *
+ * Not thread-safe: one thread uses one struct sl_layers.
+ */
+#ifndef SL_SOURCE_TCP_LAYER_H
+#define SL_SOURCE_TCP_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "source/tcp/bpf/layer_shared.h"
+#include "source/tcp/tcp.h"
+
+struct sl_layers;
+
+struct sl_layers_options {
+	size_t sz;
+	uint32_t flows;	 /* flows with histograms of their own at a time; 0: 4096, of 4.2 KiB each */
+	uint32_t groups; /* 0: 1024 */
+	struct sl_tcp_wanted wanted;
+	uint32_t avoid; /* bit i: don't use hooks of enum sl_hook_type i; for tests of what comes next */
+};
+
+/*
+ * Chooses hooks, loads and attaches. 0, or -errno with one line in why[], as sl_tcp_open().
+ * What a boundary that has no hook costs shows as a cause: see sl_layers_causes().
+ */
+int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **layers, char *why,
+		   size_t bytes);
+void sl_layers_close(struct sl_layers *layers); /* NULL is fine */
+
+/* The hooks in use. */
+const struct sl_hooks *sl_layers_hooks(const struct sl_layers *layers);
+
+/*
+ * Looks for network namespaces that came or went, where the hook between TCP and IP is one of a namespace
+ * (netfilter). Call it now and then, once a second; costs a walk through /proc. 0 or -errno.
+ */
+int sl_layers_namespaces(struct sl_layers *layers);
+
+/* A slot, copied and checked. */
+struct sl_layer_view {
+	uint64_t generation;
+	enum sl_slot_state state;
+	enum sl_role role;
+	uint8_t local[16], remote[16];	  /* as in struct sl_flow_key; of groups: remote only */
+	uint16_t local_port, remote_port; /* of groups: local_port is that of the service */
+	uint8_t family;
+	uint32_t netns;
+	uint64_t cgroup;
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end 0: open */
+	uint64_t count[7]; /* enum sl_slot_count */
+	uint64_t cell[SL_LAYERS][SL_LAYER_CELLS];
+};
+
+enum sl_layer_table { SL_LAYER_FLOWS, SL_LAYER_GROUPS };
+uint32_t sl_layers_slots(const struct sl_layers *layers, enum sl_layer_table table);
+/*
+ * 1: filled in; 0: the slot holds nothing; -EAGAIN: it was given to another flow meanwhile, or did not settle.
+ * Group 0 holds all flows that found no room for a group of theirs.
+ */
+int sl_layers_slot(const struct sl_layers *layers, enum sl_layer_table table, uint32_t index,
+		   struct sl_layer_view *view);
+/* Adds what was counted in from to to; its key stays. */
+void sl_layer_add(struct sl_layer_view *to, const struct sl_layer_view *from);
+
+/* Observations of a histogram; its quantile q (0 to 1) in ns, NAN if empty, INFINITY above the last. */
+uint64_t sl_layer_count(const uint64_t cell[SL_LAYER_CELLS]);
+double sl_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q);
+
+/* How often each cause was met since the start. 0 or -errno. */
+int sl_layers_causes(const struct sl_layers *layers, uint64_t out[SL_CAUSES]);
+
+const char *sl_layer_name(int layer);	     /* "mac_in" */
+const char *sl_layer_cause_name(int cause);  /* "no_nic" */
+const char *sl_layer_cause_text(int cause);  /* "in: no time of the driver" */
+
+/*
+ * Records, from now on, of the kinds whose bit is set (1 << enum sl_record_kind); 0: none more.
+ * sl_layers_poll() hands over what is there, at most timeout_ms later; less than 0: -errno.
+ */
+int sl_layers_trace(struct sl_layers *layers, uint32_t kinds,
+		    void (*record)(void *context, const struct sl_layer_record *r), void *context);
+int sl_layers_poll(struct sl_layers *layers, int timeout_ms);
+
+#endif

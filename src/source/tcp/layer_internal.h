@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layer_internal.h - private to layer*.c. */
+#ifndef SL_SOURCE_TCP_LAYER_INTERNAL_H
+#define SL_SOURCE_TCP_LAYER_INTERNAL_H
+
+#include "source/tcp/layer.h"
+
+struct layer_bpf;
+struct ring_buffer;
+
+#define LAYER_NAMESPACES 256
+
+struct layer_namespace {
+	uint64_t inode;
+	int link[2]; /* IPv4, IPv6; -1: none */
+	bool seen;   /* by the walk that goes on */
+};
+
+struct sl_layers {
+	struct layer_bpf *skel;
+	struct sl_hooks hooks;
+	struct sl_tcp_filter *filter; /* mapped */
+	uint32_t slots[2];	      /* by enum sl_layer_table */
+	const uint64_t *words[2];     /* mapped */
+	size_t mapped[2];
+	int cgroup_link;
+	struct ring_buffer *ring;
+	void (*record)(void *context, const struct sl_layer_record *r);
+	void *record_context;
+	struct layer_namespace namespaces[LAYER_NAMESPACES];
+	unsigned int namespace_count;
+};
+
+/* Descriptor of the netfilter program; -1: that hook is not used. */
+int layer_netfilter_fd(const struct sl_layers *l);
+void layer_namespaces_end(struct sl_layers *l);
+
+#endif
