@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int flows_main(const struct sl_command *self, int argc, char **argv);
 
@@ -19,7 +20,7 @@ const struct sl_command sl_tcp_flows = {
 static struct {
 	bool closed, calls, only_new;
 	uint64_t publish_ns;
-} settings;
+} settings = {.publish_ns = 10000000};
 
 static const struct sl_option table[] = {
 	TCP_OPTIONS_SHOW,
@@ -59,7 +60,7 @@ struct view {
 	struct flow_row *rows; /* likewise */
 	FILE *out;
 	struct tcp_screen screen;
-	uint64_t then_ns, unsettled;
+	uint64_t then_ns, publish_ns, unsettled;
 	const struct sl_command *cmd;
 };
 
@@ -113,18 +114,20 @@ static void hot_json(FILE *out, const struct view *v, const struct sl_flows_hot 
 static int show(void *context, bool last)
 {
 	struct view *v = context;
-	uint64_t now = sl_now_ns();
 	struct sl_flows_hot hot;
+	uint64_t now;
 	size_t count;
 
+	if (last) /* what happened up to now has yet to be published */
+		usleep((useconds_t)(2 * v->publish_ns / 1000));
+	now = sl_now_ns();
 	if (sl_flows_hot_read(v->map, &v->info, &hot))
 		return tcp_failed(v->cmd, "the table does not verify");
 	count = look(v, &hot);
 	if (tcp_common.json) {
 		for (size_t i = 0; i < count; i++)
 			flow_print_json(v->out, &v->rows[i].flow);
-		if (last)
-			hot_json(v->out, v, &hot);
+		hot_json(v->out, v, &hot);
 	} else if (tcp_common.csv) {
 		for (size_t i = 0; i < count; i++)
 			flow_print_csv(v->out, &v->rows[i].flow);
@@ -138,7 +141,9 @@ static int show(void *context, bool last)
 
 static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
 {
-	struct view v = {.out = out, .then_ns = sl_now_ns(), .cmd = self};
+	struct view v = {
+		.out = out, .then_ns = sl_now_ns(), .publish_ns = settings.publish_ns, .cmd = self};
+
 	int code = SL_EXIT_FAILURE;
 	size_t bytes;
 

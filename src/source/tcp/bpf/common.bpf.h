@@ -54,6 +54,7 @@ struct sl_sock {
 	u32 syn_retrans;
 	u32 pad;
 	char comm[16];
+	u64 ended; /* id of the flow that this socket was last */
 };
 
 struct {

@@ -5,8 +5,8 @@
  * Most statistics are kept by the kernel in its struct tcp_sock. So the programs that run for each
  * segment do little: they account what the kernel keeps nowhere (samples of the RTT, causes,
  * zero windows) in a private array, and put the flow on a list. A timer takes the list, copies each
- * flow's statistics into the table, and lets go of a flow when nothing is in flight, unsent
- * or unread any more, its socket is unlocked, and no segment came meanwhile: then what the table
+ * flow's statistics into the table, and lets go of a flow when nothing is in flight, unsent,
+ * unread or to be acknowledged any more, its socket is unlocked, and no segment came meanwhile: then what the table
  * says is final. Nothing happens, nothing runs.
  *
  *   writes                          is written by
@@ -303,7 +303,8 @@ static __noinline int collect(const struct tcp_sock *tp, struct flow_state *st, 
 	cells[SL_FLOW_RWND_US] = rwnd;
 	cells[SL_FLOW_SNDBUF_US] = sndbuf;
 	/* Nothing to wait for: what comes next comes with an event. */
-	return !unread && !unsent && state == TCP_ESTABLISHED && !(u32)cells[SL_FLOW_FLIGHT_LOST];
+	return !unread && !unsent && state == TCP_ESTABLISHED && !(u32)cells[SL_FLOW_FLIGHT_LOST] &&
+	       !(BPF_CORE_READ(icsk, icsk_ack.pending) & ACK_SCHEDULED);
 }
 
 /* ---- what the kernel keeps nowhere: at each segment, under the socket's lock ----------------------- */
@@ -363,6 +364,7 @@ static __always_inline bool slot_take(u32 *slot)
 			return true;
 	}
 	__sync_fetch_and_add(&refused, 1);
+	wake(); /* so that it is told */
 	return false;
 }
 
@@ -440,6 +442,7 @@ static __always_inline void flow_close(struct sock *sk, struct sl_sock *s, struc
 	st->flags |= flags;
 	st->closed_ns = now;
 	collect(tp, st, st->final, now, old);
+	s->ended = s->id;
 	s->id = 0;
 	WRITE(st->due, 0);
 	/* Pairs with the timer's look at it: who sees it sees final[]. */
@@ -612,10 +615,15 @@ int BPF_PROG(flow_reset_out, struct sock *sk)
 
 	if (!sk) /* a segment for nobody */
 		return 0;
-	st = state_of(sk, &s);
-	/* On a listener or a socket in TIME_WAIT it concerns a segment, not the flow. */
-	if (st && !(st->flags & SL_FLOW_LISTENER))
-		st->flags |= SL_FLOW_RESET_OUT;
+	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
+	st = s && (s->id || s->ended) ? state_at(s->slot) : NULL;
+	/* On a listener it concerns a segment, not the flow. */
+	if (!st || st->id != (s->id ? s->id : s->ended) || st->flags & SL_FLOW_LISTENER)
+		return 0;
+	st->flags |= SL_FLOW_RESET_OUT;
+	/* Who aborts closes first and resets then; the timer has not been there yet. */
+	if (!s->id)
+		st->final[SL_FLOW_HANDSHAKE_FLAGS] |= (u64)SL_FLOW_RESET_OUT << 32;
 	return 0;
 }
 

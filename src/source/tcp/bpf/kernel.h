@@ -46,6 +46,7 @@ enum {
 #define CA_RECOVERY 3
 #define CA_LOSS 4
 #define TIMER_LOSS_PROBE 5 /* ICSK_TIME_LOSS_PROBE */
+#define ACK_SCHEDULED 1	   /* ICSK_ACK_SCHED, of icsk_ack.pending */
 #define ECN_OK 1	   /* TCP_ECN_OK, of ecn_flags */
 #define SOCK_DONE_BIT 1	   /* enum sock_flags: a FIN came */
 
@@ -173,6 +174,9 @@ struct inet_connection_sock {
 	u8 icsk_retransmits;
 	u8 icsk_pending;
 	u8 icsk_backoff;
+	struct {
+		u8 pending;
+	} icsk_ack;
 };
 
 struct minmax_sample {

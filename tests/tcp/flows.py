@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of 'sidelight tcp' share: the flows as they are printed, and TCP_INFO to hold them
+against. Standard library only; runs on this machine and in a guest with another kernel."""
+import ctypes
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
+from harness import Part, fail, skip  # noqa: E402,F401
+
+EXE = None  # set by the test
+libc = ctypes.CDLL(None, use_errno=True)
+
+# include/uapi/linux/tcp.h, struct tcp_info: name, and its format. Grown over time; what a kernel does
+# not fill in is left out.
+TCP_INFO = [('state', 'B'), ('ca_state', 'B'), ('retransmits', 'B'), ('probes', 'B'),
+            ('backoff', 'B'), ('options', 'B'), ('wscale', 'B'), ('app_limited', 'B')]
+TCP_INFO += [(n, 'I') for n in (
+    'rto ato snd_mss rcv_mss unacked sacked lost retrans fackets last_data_sent last_ack_sent '
+    'last_data_recv last_ack_recv pmtu rcv_ssthresh rtt rttvar snd_ssthresh snd_cwnd advmss '
+    'reordering rcv_rtt rcv_space total_retrans').split()]
+TCP_INFO += [(n, 'Q') for n in 'pacing_rate max_pacing_rate bytes_acked bytes_received'.split()]
+TCP_INFO += [(n, 'I') for n in 'segs_out segs_in notsent_bytes min_rtt data_segs_in data_segs_out'.split()]
+TCP_INFO += [(n, 'Q') for n in
+             'delivery_rate busy_time rwnd_limited sndbuf_limited'.split()]
+TCP_INFO += [('delivered', 'I'), ('delivered_ce', 'I'), ('bytes_sent', 'Q'), ('bytes_retrans', 'Q'),
+             ('dsack_dups', 'I'), ('reord_seen', 'I'), ('rcv_ooopack', 'I'), ('snd_wnd', 'I'),
+             ('rcv_wnd', 'I'), ('rehash', 'I'), ('total_rto', 'H'), ('total_rto_recoveries', 'H'),
+             ('total_rto_time', 'I')]
+
+# Ours and the kernel's name for the same.
+SAME = {
+    'flight': 'unacked', 'rcv_wnd': 'rcv_wnd', 'snd_wnd': 'snd_wnd', 'cwnd': 'snd_cwnd',
+    'ssthresh': 'snd_ssthresh', 'mss': 'snd_mss', 'retrans': 'total_retrans',
+    'bytes_sent': 'bytes_sent', 'bytes_acked': 'bytes_acked', 'bytes_received': 'bytes_received',
+    'bytes_retrans': 'bytes_retrans', 'queue': 'notsent_bytes', 'srtt_us': 'rtt',
+    'mdev_us': 'rttvar', 'rtt_min_us': 'min_rtt', 'rto_us': 'rto', 'dsack': 'dsack_dups',
+    'ooo': 'rcv_ooopack', 'reorder': 'reord_seen', 'delivered': 'delivered',
+    'delivered_ce': 'delivered_ce', 'segs_out': 'segs_out', 'segs_in': 'segs_in',
+    'data_segs_out': 'data_segs_out', 'data_segs_in': 'data_segs_in', 'busy_us': 'busy_time',
+    'rwnd_us': 'rwnd_limited', 'sndbuf_us': 'sndbuf_limited', 'timeouts': 'total_rto',
+}
+
+
+def tcp_info(sock):
+    raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 512)
+    at, info = 0, {}
+    for name, fmt in TCP_INFO:
+        size = struct.calcsize(fmt)
+        at = (at + size - 1) // size * size
+        if at + size > len(raw):
+            break
+        info[name] = struct.unpack_from('=' + fmt, raw, at)[0]
+        at += size
+    return info
+
+
+def settle(condition, seconds, what, part=None):
+    """Waits until condition() returns something true, and returns that."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        got = condition()
+        if got:
+            return got
+        if part and part.p.poll() is not None:
+            break
+        time.sleep(0.05)
+    fail(f'{what}: not within {seconds} s', *([part] if part else []))
+
+
+class Flows:
+    """'sidelight tcp flows --json' in the background: the last of each flow."""
+
+    def __init__(self, *args, exe=None):
+        self.part = Part(exe or EXE, 'tcp', 'flows', '--json', '-i', '50ms',
+                         '--netns', f'/proc/{os.getpid()}/ns/net', *args)
+        self.part.ready()
+        self.seen, self.table, self.at = {}, None, 0
+
+    def update(self):
+        lines = self.part.out
+        while self.at < len(lines):
+            row = json.loads(lines[self.at])
+            self.at += 1
+            if 'table' in row:
+                self.table = row['table']
+            else:
+                self.seen[row['id']] = row
+
+    def of(self, local, remote, closed=None):
+        """The flow between two (address, port), or None."""
+        self.update()
+        for f in reversed(list(self.seen.values())):
+            if (f['local'], f['local_port'], f['remote'], f['remote_port']) == (*local, *remote) and \
+                    (closed is None or f['closed'] == closed):
+                return f
+        return None
+
+    def end(self):
+        """Stops it; every flow by its id, and what the table says of itself."""
+        code = self.part.stop()
+        if code:
+            fail(f'{self.part} ended with {code}', self.part)
+        self.update()
+        return self.seen, self.table
+
+
+def name_of(sock):
+    """(address, port) as it is printed, of both ends: mapped addresses as IPv4."""
+    def plain(a):
+        return (a[0][7:] if a[0].startswith('::ffff:') else a[0], a[1])
+    return plain(sock.getsockname()), plain(sock.getpeername())
+
+
+def differences(flow, sock):
+    """What the flow and TCP_INFO do not agree upon, as text."""
+    info, bad = tcp_info(sock), []
+    for ours, theirs in SAME.items():
+        if theirs in info and flow[ours] != info[theirs]:
+            bad.append(f'{ours} is {flow[ours]}, TCP_INFO says {info[theirs]}')
+    return bad
+
+
+def same_as_tcp_info(flows, sock, seconds=20):
+    """Waits until every statistic is what TCP_INFO says; returns the flow."""
+    ends = name_of(sock)
+    bad = ['there is no such flow']
+
+    def agrees():
+        nonlocal bad
+        f = flows.of(*ends)
+        bad = differences(f, sock) if f else ['there is no such flow']
+        return f if not bad else None
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        f = agrees()
+        if f:
+            return f
+        time.sleep(0.05)
+    fail(f'{ends}: ' + '; '.join(bad), flows.part)
+
+
+def pair(family=socket.AF_INET, address='127.0.0.1', client_family=None, sndbuf=None, rcvbuf=None):
+    """A connection over loopback: (client, server)."""
+    listener = socket.socket(family)
+    if family == socket.AF_INET6:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    if rcvbuf:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+    listener.bind((address, 0))
+    listener.listen()
+    client = socket.socket(client_family or family)
+    if sndbuf:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sndbuf)
+    to = '::1' if client.family == socket.AF_INET6 else '127.0.0.1'
+    client.connect((to, listener.getsockname()[1]))
+    server = listener.accept()[0]
+    listener.close()
+    return client, server
+
+
+def receive(sock, n):
+    while n:
+        got = len(sock.recv(min(n, 1 << 16)))
+        if not got:
+            fail('the connection ended early')
+        n -= got
+
+
+def held(pid):
+    """(kind, id) of the eBPF programs, maps and links that a process holds."""
+    found = set()
+    for fd in os.listdir(f'/proc/{pid}/fdinfo'):
+        with open(f'/proc/{pid}/fdinfo/{fd}') as f:
+            for line in f:
+                key, _, value = line.partition(':')
+                if key in ('prog_id', 'map_id', 'link_id'):
+                    found.add((key[:-3], int(value)))
+    return found
+
+
+def still_there(objects):
+    """Those of them that the kernel still has."""
+    return {(kind, n) for kind, n in objects
+            if not subprocess.run(['bpftool', kind, 'show', 'id', str(n)], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL).returncode}
+
+
+def own_network():
+    """A network namespace of this test's own, whose flows are nobody else's."""
+    if libc.unshare(0x40000000):  # CLONE_NEWNET
+        skip(f'no network namespace of its own: {os.strerror(ctypes.get_errno())}')
+    subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
+
+
+def needs_bpf():
+    """Skips, loudly, where eBPF can't be tried."""
+    p = subprocess.run([EXE, 'tcp', 'probe', '--json'], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True)
+    if p.returncode:
+        skip(p.stderr.strip())
+    return json.loads(p.stdout)
+
+
+def without_capabilities():
+    """For preexec_fn: an ordinary user."""
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+

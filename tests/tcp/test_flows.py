@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each statistic of a flow is what the kernel says of that socket itself (TCP_INFO), and what the
+applications know: IPv4, IPv6 and mapped, opened from here and from there, new and old."""
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import flows
+from flows import Flows, fail, needs_bpf, pair, receive, same_as_tcp_info, settle
+
+flows.EXE = sys.argv[1]
+CASES = []
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+def talk(client, server, rounds, out, back):
+    """Requests and responses; returns the bytes each way."""
+    for _ in range(rounds):
+        client.sendall(b'q' * out)
+        receive(server, out)
+        server.sendall(b'r' * back)
+        receive(client, back)
+    return rounds * out, rounds * back
+
+
+def check(name, got, expected):
+    if got != expected:
+        fail(f'{name} is {got}, not {expected}')
+
+
+def both_ends(watch, client, server, sent, back, older=False):
+    for sock, wrote, read in ((client, sent, back), (server, back, sent)):
+        f = same_as_tcp_info(watch, sock)
+        check('write_bytes', f['write_bytes'], wrote)
+        check('read_bytes', f['read_bytes'], read)
+        check('older', 'older' in f['flags'], older)
+        check('active', 'active' in f['flags'], sock is client and not older)
+        if not older:
+            if not f['rtt_count']:
+                fail(f'no sample of the RTT: {f}')
+            mean = f['rtt_sum_us'] / f['rtt_count']
+            if not f['rtt_min_us'] <= mean:
+                fail(f'the mean RTT is {mean}, below the smallest: {f}')
+
+
+@case
+def every_statistic_is_what_tcp_info_says_for_each_family():
+    watch = Flows('--new')
+    for family, to, mapped, printed in ((socket.AF_INET, None, False, 4),
+                                        (socket.AF_INET6, None, False, 6),
+                                        (socket.AF_INET6, socket.AF_INET, True, 4)):
+        client, server = pair(family, '127.0.0.1' if family == socket.AF_INET else '::',
+                              client_family=to)
+        sent, back = talk(client, server, 50, 128, 3000)
+        both_ends(watch, client, server, sent, back)
+        f = watch.of(*flows.name_of(server))
+        check('family', f['family'], printed)
+        check('mapped', 'mapped' in f['flags'], mapped)
+        check('pid', watch.of(*flows.name_of(client))['pid'], os.getpid())
+        if to is None:
+            ends = flows.name_of(client)
+            client.close()
+            server.close()
+            f = settle(lambda: watch.of(*ends, closed=True), 20, 'the flow closes', watch.part)
+            check('final write_bytes', f['write_bytes'], sent)
+            check('final read_bytes', f['read_bytes'], back)
+    watch.end()
+
+
+@case
+def bulk_data_that_fills_the_window_is_right_to_the_byte():
+    """A reader that does not read: the window closes, the queue fills; then it reads on."""
+    watch = Flows('--new')
+    client, server = pair(sndbuf=1 << 20, rcvbuf=1 << 16)
+    client.setblocking(False)
+    sent = 0
+    try:
+        while True:
+            sent += client.send(b'x' * 65536)
+    except BlockingIOError:
+        pass
+    f = settle(lambda: (lambda f: f if f and f['queue'] and f['zero_in'] else None)(
+        watch.of(*flows.name_of(client))), 20, 'the window closes', watch.part)
+    check('write_bytes', f['write_bytes'], sent)
+    if f['queue_max'] < f['queue']:
+        fail(f'the longest queue is shorter than this one: {f}')
+    longest = f['queue']
+    unread = settle(lambda: (lambda f: f if f and f['zero_out'] else None)(
+        watch.of(*flows.name_of(server))), 20, 'our window closes', watch.part)
+    check('read_bytes', unread['read_bytes'], 0)
+    receive(server, sent)
+    both_ends(watch, client, server, sent, 0)
+    f = watch.of(*flows.name_of(client))
+    if not f['busy_us']:
+        fail(f'it had data to send, which shows nowhere: {f}')
+    if f['queue_max'] < longest:
+        fail(f'the longest queue was {longest}: {f}')
+    watch.end()
+
+
+@case
+def connections_made_before_the_start_are_marked_and_right():
+    client, server = pair()
+    sent, back = talk(client, server, 20, 100, 200)
+    watch = Flows()
+    settle(lambda: watch.of(*flows.name_of(client)), 20, 'old flows show up', watch.part)
+    more = talk(client, server, 20, 100, 200)
+    both_ends(watch, client, server, sent + more[0], back + more[1], older=True)
+    watch.end()
+    watch = Flows('--new')
+    client.sendall(b'x')
+    receive(server, 1)
+    new = pair()
+    settle(lambda: watch.of(*flows.name_of(new[0])), 20, 'a new flow shows up', watch.part)
+    if watch.of(*flows.name_of(client)):
+        fail('--new shows an old one')
+    watch.end()
+
+
+@case
+def what_reset_a_connection_is_known():
+    watch = Flows('--new')
+    client, server = pair()
+    ends = flows.name_of(client), flows.name_of(server)
+    # SO_LINGER of 0: a reset in place of a FIN
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
+    client.close()
+    f = settle(lambda: watch.of(*ends[1], closed=True), 20, 'it is reset', watch.part)
+    check('reset_in', 'reset_in' in f['flags'], True)
+    f = settle(lambda: watch.of(*ends[0], closed=True), 20, 'it resets', watch.part)
+    check('reset_out', 'reset_out' in f['flags'], True)
+    check('reset_in', 'reset_in' in f['flags'], False)
+    watch.end()
+
+
+@case
+def an_accept_queue_that_overflows_shows_at_its_listener():
+    watch = Flows('--new')
+    listener = socket.socket()
+    listener.bind(('127.0.0.1', 0))
+    listener.listen(1)
+    port = listener.getsockname()[1]
+    clients = []
+    for _ in range(6):
+        c = socket.socket()
+        c.setblocking(False)
+        c.connect_ex(('127.0.0.1', port))
+        clients.append(c)
+    f = settle(lambda: (lambda f: f if f and f['drops'] else None)(
+        watch.of(('127.0.0.1', port), ('0.0.0.0', 0))), 20, 'refusals show', watch.part)
+    check('listener', 'listener' in f['flags'], True)
+    check('backlog', (f['backlog'], f['backlog_max']), (2, 1))  # the kernel takes one more
+    watch.end()
+
+
+@case
+def calls_are_counted_and_their_process_is_known():
+    boundary = {b['boundary']: b for b in PROBE['boundaries']}['calls']
+    if boundary['used'] != 'tp_btf':
+        print('SKIP: calls: ' + boundary['candidates'][0].get('why', 'no tracepoint'))
+        return
+    watch = Flows('--new', '--calls')
+    client, server = pair()
+    talk(client, server, 25, 10, 10)
+    f = settle(lambda: (lambda f: f if f and f['writes'] == 25 else None)(
+        watch.of(*flows.name_of(server))), 20, '25 writes', watch.part)
+    check('reads', f['reads'], 25)
+    check('pid', f['pid'], os.getpid())
+    watch.end()
+
+
+@case
+def filters_leave_out_what_is_not_wanted():
+    wanted, other = pair(), pair()
+    port = wanted[1].getsockname()[1]
+    for args in (('-p', port), ('--cidr', '127.0.0.0/8', '-p', f'{port}-{port}')):
+        watch = Flows(*args)
+        settle(lambda: watch.of(*flows.name_of(wanted[0])), 20, 'the wanted flow', watch.part)
+        seen, _ = watch.end()
+        ports = {p for f in seen.values() for p in (f['local_port'], f['remote_port'])}
+        if port not in ports or other[1].getsockname()[1] in ports:
+            fail(f'{args}: {ports}')
+    for args in (('--cidr', '192.0.2.0/24'), ('--cidr', '2001:db8::/32'), ('--cgroup', '999999999'), ('--pid', '1', '--new')):
+        watch = Flows(*args)
+        talk(*wanted, 3, 10, 10)
+        more = pair()
+        talk(*more, 3, 10, 10)
+        seen, table = watch.end()
+        check(f'flows of {args}', [f for f in seen.values() if f['local'] == '127.0.0.1'], [])
+        check(f'refused by {args}', table['refused'], 0)
+    watch = Flows('--pid', os.getpid(), '--new')
+    mine = pair()
+    talk(*mine, 3, 10, 10)
+    for sock in mine:
+        f = settle(lambda: watch.of(*flows.name_of(sock)), 20, 'a flow of ours', watch.part)
+        check('pid', f['pid'], os.getpid())
+    watch.end()
+    # One in four, and the same at both ends.
+    watch = Flows('--new', '--sample', '2')
+    many = [pair() for _ in range(120)]
+    seen = settle(lambda: (watch.update(), watch.seen)[1], 20, 'some flow', watch.part)
+    seen, _ = watch.end()
+    ends = {(f['local_port'], f['remote_port']) for f in seen.values() if f['remote_port']}
+    check('sampled at one end only', {e for e in ends if e[::-1] not in ends}, set())
+    if not 0 < len(ends) < 160:
+        fail(f'{len(ends)} of 240 ends were sampled by one in four')
+    del many
+
+
+@case
+def a_full_table_counts_what_it_refuses():
+    watch = Flows('--new', '--flows', '64')
+    # Listeners, which are closed again, and both ends of a connection: 150 ask for one of 64 slots.
+    many = [pair() for _ in range(50)]
+    settle(lambda: (watch.update(), watch.table and len(watch.seen) + watch.table['refused'] == 150)[1],
+           20, 'all are accounted for', watch.part)
+    seen, table = watch.end()
+    check('flows', len(seen), 64)
+    check('slots', table['slots'], 64)
+    check('slots in use', table['open'] + table['quarantined'], 64)
+    del many
+
+
+@case
+def no_permission_names_the_capability_that_is_missing():
+    for verb in ('flows', 'probe'):
+        p = subprocess.run([flows.EXE, 'tcp', verb], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True, preexec_fn=flows.without_capabilities)
+        if p.returncode != 1 or p.stdout or p.stderr.count('\n') != 1:
+            fail(f'{verb}: {p.returncode} {p.stdout} {p.stderr}')
+        for capability in ('CAP_BPF', 'CAP_PERFMON', 'CAP_NET_ADMIN'):
+            if capability not in p.stderr:
+                fail(f'{verb} does not name {capability}: {p.stderr}')
+
+
+@case
+def a_filter_that_is_none_is_refused_in_one_line():
+    for args in (('-p', '0'), ('-p', '70000'), ('-p', '9-1'), ('--cidr', '10.0.0.0/33'),
+                 ('--cidr', 'here'), ('--cgroup', '/no/such'), ('--netns', '/no/such'),
+                 ('--sample', '21'), ('--json', '--csv')):
+        p = subprocess.run([flows.EXE, 'tcp', 'flows', *args], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+        if p.returncode != 2 or p.stdout or p.stderr.count('\n') != 1:
+            fail(f'{args}: {p.returncode} {p.stdout} {p.stderr}')
+
+
+@case
+def killed_while_attached_leaves_nothing_loaded():
+    watch = Flows('--new', '--calls')
+    held = flows.held(watch.part.pid)
+    if {kind for kind, _ in held} != {'prog', 'map', 'link'}:
+        fail(f'it holds {held}')
+    if flows.still_there(held) != held:
+        fail('what it holds is not there')
+    watch.part.p.kill()
+    watch.part.wait()
+    settle(lambda: not flows.still_there(held), 20, 'everything is unloaded')
+
+
+@case
+def csv_has_the_same_names_and_values():
+    client, server = pair()
+    p = subprocess.run([flows.EXE, 'tcp', 'flows', '--csv', '-d', '100ms', '-i', '100ms', '-p',
+                        str(server.getsockname()[1])], stdout=subprocess.PIPE, text=True)
+    head, *rows = [line.split(',') for line in p.stdout.splitlines()]
+    check('columns', {len(r) for r in rows}, {len(head)})
+    check('rows', len(rows), 2)
+    check('ports', {r[head.index('local_port')] for r in rows},
+          {str(s.getsockname()[1]) for s in (client, server)})
+
+
+PROBE = needs_bpf()
+flows.own_network()
+only = sys.argv[2:]
+for c in CASES:
+    if only and c.__name__ not in only:
+        continue
+    start = time.monotonic()
+    c()
+    print(f'ok   {c.__name__.replace("_", "-")} ({time.monotonic() - start:.1f} s)', flush=True)
