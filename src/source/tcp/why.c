@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/tcp/why.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define IDLE_SHARE	0.01 /* busy for less, and no byte: idle */
+#define INFLATED	2.0  /* mean RTT over the smallest: a queue has built up */
+#define INFLATED_US	1000 /* and by that much: below, it is the host's own jitter */
+#define INFINITE_SSTHRESH 0x7fffffffu /* net/tcp.h, TCP_INFINITE_SSTHRESH */
+
+static const char *const names[SL_WHY_LIMITS] = {
+	[SL_WHY_IDLE] = "idle",
+	[SL_WHY_APPLICATION] = "application",
+	[SL_WHY_PEER] = "peer",
+	[SL_WHY_PEER_WINDOW] = "peer-window",
+	[SL_WHY_PEER_NOT_READING] = "peer-not-reading",
+	[SL_WHY_NOT_READING] = "not-reading",
+	[SL_WHY_SEND_BUFFER] = "send-buffer",
+	[SL_WHY_LOSS_TIMEOUT] = "loss-timeout",
+	[SL_WHY_LOSS_FAST] = "loss-fast",
+	[SL_WHY_ECN] = "ecn",
+	[SL_WHY_BUFFERBLOAT] = "bufferbloat",
+	[SL_WHY_SLOW_START] = "slow-start",
+	[SL_WHY_PATH] = "path",
+	[SL_WHY_ACCEPT_QUEUE] = "accept-queue",
+	[SL_WHY_ACCEPTING] = "accepting",
+	[SL_WHY_RESET] = "reset",
+};
+
+const char *sl_why_name(enum sl_why_limit limit)
+{
+	return limit < SL_WHY_LIMITS ? names[limit] : "unknown";
+}
+
+static uint64_t grown(uint64_t before, uint64_t now)
+{
+	return now > before ? now - before : 0;
+}
+
+/* What happened between the snapshots. */
+struct change {
+	const struct sl_flow *now;
+	double us; /* of the interval; at least 1 */
+	double busy, rwnd, sndbuf, cwnd, idle; /* shares of it */
+	uint64_t acked, received, unread;
+	uint64_t retrans, timeouts, fast, zero_in, zero_out, marked, drops;
+	double rtt_us; /* mean of its samples, or the smoothed one */
+};
+
+static double share_of(double part, double whole)
+{
+	return part <= 0 ? 0 : part >= whole ? 1 : part / whole;
+}
+
+static void compare(const struct sl_flow *before, const struct sl_flow *now, struct change *c)
+{
+	static const struct sl_flow nothing;
+	const struct sl_flow *b = before ? before : &nothing;
+	uint64_t from = before ? before->changed_ns : now->open_ns, samples, sum;
+	double busy, rwnd, sndbuf;
+
+	memset(c, 0, sizeof(*c));
+	c->now = now;
+	c->us = (double)grown(from, now->changed_ns) / 1000;
+	if (c->us < 1)
+		c->us = 1;
+	busy = (double)grown(b->busy_us, now->busy_us);
+	rwnd = (double)grown(b->rwnd_us, now->rwnd_us);
+	sndbuf = (double)grown(b->sndbuf_us, now->sndbuf_us);
+	/* The chronograph has the kernel's ticks: its sum may be a tick more than the interval. */
+	if (busy > c->us)
+		c->us = busy;
+	c->busy = share_of(busy, c->us);
+	c->rwnd = share_of(rwnd, c->us);
+	c->sndbuf = share_of(sndbuf, c->us);
+	c->cwnd = share_of(busy - rwnd - sndbuf, c->us);
+	c->idle = 1 - c->busy;
+	c->acked = grown(b->bytes_acked, now->bytes_acked);
+	c->received = grown(b->bytes_received, now->bytes_received);
+	c->unread = grown(now->read_bytes, now->bytes_received);
+	c->retrans = grown(b->retrans, now->retrans);
+	c->timeouts = grown(b->timeouts, now->timeouts);
+	c->fast = grown(b->fast, now->fast);
+	c->zero_in = grown(b->zero_in, now->zero_in);
+	c->zero_out = grown(b->zero_out, now->zero_out);
+	c->marked = grown(b->delivered_ce, now->delivered_ce);
+	c->drops = grown(b->drops, now->drops);
+	samples = grown(b->rtt_count, now->rtt_count);
+	sum = grown(b->rtt_sum_us, now->rtt_sum_us);
+	c->rtt_us = samples ? (double)sum / (double)samples : now->srtt_us;
+}
+
+/* ---- which ---------------------------------------------------------------------------------------- */
+
+/*
+ * Busy, and neither the peer's window nor the send buffer by the chronograph. That is the congestion
+ * window, if there was something to send beyond it. But the chronograph also runs while all that
+ * was written waits for its acknowledgement (a request, or what Nagle's algorithm keeps), and it
+ * takes a full send buffer for one only if nothing at all is left to send in it.
+ */
+static enum sl_why_limit of_the_rest(const struct change *c, double *share)
+{
+	const struct sl_flow *f = c->now;
+	bool open = f->flight < f->cwnd, full = f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf;
+
+	*share = c->cwnd;
+	if (c->timeouts)
+		return SL_WHY_LOSS_TIMEOUT;
+	if (c->fast || c->retrans)
+		return SL_WHY_LOSS_FAST;
+	if (open && full) {
+		*share = c->cwnd + c->sndbuf;
+		return SL_WHY_SEND_BUFFER;
+	}
+	if (open && f->queue < f->mss) {
+		*share = c->cwnd + c->idle;
+		return SL_WHY_APPLICATION;
+	}
+	if (c->marked)
+		return SL_WHY_ECN;
+	if (f->rtt_min_us && c->rtt_us >= INFLATED * f->rtt_min_us &&
+	    c->rtt_us >= f->rtt_min_us + INFLATED_US)
+		return SL_WHY_BUFFERBLOAT;
+	if (f->ssthresh >= INFINITE_SSTHRESH || f->cwnd < f->ssthresh)
+		return SL_WHY_SLOW_START;
+	return SL_WHY_PATH;
+}
+
+static enum sl_why_limit of_peer(const struct change *c)
+{
+	return c->zero_in || !c->now->snd_wnd ? SL_WHY_PEER_NOT_READING : SL_WHY_PEER_WINDOW;
+}
+
+/* It receives, or is about to: the window that it offers says whether it keeps up. */
+static bool closed_to_peer(const struct change *c)
+{
+	const struct sl_flow *f = c->now;
+
+	return c->unread && (c->zero_out || f->rcv_wnd < (f->mss ? f->mss : 1));
+}
+
+static enum sl_why_limit decide(const struct change *c, double *share)
+{
+	const struct sl_flow *f = c->now;
+
+	*share = 1;
+	if (f->flags & SL_FLOW_LISTENER) {
+		bool full = c->drops || (f->backlog_max && f->backlog > f->backlog_max);
+
+		return full ? SL_WHY_ACCEPT_QUEUE : SL_WHY_ACCEPTING;
+	}
+	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
+		return SL_WHY_RESET;
+	/* Most of what is there to say of the side that sends little is on the other side. */
+	if (closed_to_peer(c) && c->received >= c->acked)
+		return SL_WHY_NOT_READING;
+	if (c->rwnd >= c->idle && c->rwnd >= c->sndbuf && c->rwnd >= c->cwnd && c->rwnd > 0) {
+		*share = c->rwnd;
+		return of_peer(c);
+	}
+	if (c->sndbuf >= c->idle && c->sndbuf >= c->cwnd && c->sndbuf > 0) {
+		*share = c->sndbuf;
+		return SL_WHY_SEND_BUFFER;
+	}
+	if (c->cwnd >= c->idle && c->cwnd > 0)
+		return of_the_rest(c, share);
+	*share = c->idle;
+	if (c->busy < IDLE_SHARE && !c->acked && !c->received)
+		return SL_WHY_IDLE;
+	return c->received > c->acked ? SL_WHY_PEER : SL_WHY_APPLICATION;
+}
+
+/* ---- in words ---------------------------------------------------------------------------------- */
+
+static void number(struct sl_why *w, const char *name, double value, const char *unit)
+{
+	if (w->n < SL_WHY_NUMBERS)
+		w->number[w->n++] = (struct sl_why_number){name, unit, value};
+}
+
+static void shares(struct sl_why *w, const struct change *c)
+{
+	number(w, "nothing-to-send", 100 * c->idle, "percent");
+	number(w, "peer-window-limited", 100 * c->rwnd, "percent");
+	number(w, "send-buffer-limited", 100 * c->sndbuf, "percent");
+	number(w, "congestion-window-limited", 100 * c->cwnd, "percent");
+}
+
+static void path(struct sl_why *w, const struct change *c)
+{
+	const struct sl_flow *f = c->now;
+
+	number(w, "congestion-window", (double)f->cwnd * f->mss, "bytes");
+	number(w, "in-flight", (double)f->flight * f->mss, "bytes");
+	number(w, "unsent", f->queue, "bytes");
+	number(w, "rtt-mean", c->rtt_us, "us");
+	number(w, "rtt-min", f->rtt_min_us, "us");
+}
+
+static void loss(struct sl_why *w, const struct change *c)
+{
+	number(w, "segments-sent-again", (double)c->retrans, "");
+	number(w, "recoveries", (double)c->fast, "");
+	number(w, "timeouts", (double)c->timeouts, "");
+}
+
+static void receiving(struct sl_why *w, const struct change *c)
+{
+	number(w, "unread", (double)c->unread, "bytes");
+	number(w, "receive-window", c->now->rcv_wnd, "bytes");
+	number(w, "windows-closed-here", (double)c->zero_out, "");
+	number(w, "receive-buffer", c->now->rcvbuf, "bytes");
+}
+
+#define SAY(...) snprintf(w->sentence, sizeof(w->sentence), __VA_ARGS__)
+
+static void say_window(struct sl_why *w, const struct change *c, double percent)
+{
+	const struct sl_flow *f = c->now;
+
+	shares(w, c);
+	switch (w->limit) {
+	case SL_WHY_PEER_NOT_READING:
+		SAY("The peer's application does not read: its receive window %s, and held the "
+		    "sender back for %.0f%% of the time.",
+		    f->snd_wnd ? "was closed again and again" : "is closed", percent);
+		number(w, "windows-closed-by-peer", (double)c->zero_in, "");
+		break;
+	case SL_WHY_PEER_WINDOW:
+		SAY("The peer's receive window of %u bytes holds the sender back for %.0f%% of the "
+		    "time: a larger receive buffer there would help.",
+		    f->snd_wnd, percent);
+		break;
+	default:
+		SAY("The send buffer of %u bytes is full for %.0f%% of the time while the network "
+		    "could take more: a larger SO_SNDBUF would help.",
+		    f->sndbuf, percent);
+		number(w, "send-buffer", f->sndbuf, "bytes");
+	}
+	number(w, "peer-window", f->snd_wnd, "bytes");
+	path(w, c);
+}
+
+static void say_congestion(struct sl_why *w, const struct change *c, double percent)
+{
+	shares(w, c);
+	switch (w->limit) {
+	case SL_WHY_LOSS_TIMEOUT:
+		SAY("Losses that only timeouts repaired: %llu timeout%s; the congestion window held "
+		    "the sender back for %.0f%% of the time.",
+		    (unsigned long long)c->timeouts, c->timeouts == 1 ? "" : "s", percent);
+		break;
+	case SL_WHY_LOSS_FAST:
+		SAY("Losses keep the congestion window small: %llu segment%s sent again; it held the "
+		    "sender back for %.0f%% of the time.",
+		    (unsigned long long)c->retrans, c->retrans == 1 ? "" : "s", percent);
+		break;
+	case SL_WHY_ECN:
+		SAY("The network marks congestion (ECN): %llu segment%s marked; the congestion window "
+		    "held the sender back for %.0f%% of the time.",
+		    (unsigned long long)c->marked, c->marked == 1 ? "" : "s", percent);
+		number(w, "segments-marked", (double)c->marked, "");
+		break;
+	case SL_WHY_BUFFERBLOAT:
+		SAY("A queue on the path: the RTT is %.3g ms where %.3g ms are possible, and the path "
+		    "is full for %.0f%% of the time.",
+		    c->rtt_us / 1000, c->now->rtt_min_us / 1000.0, percent);
+		break;
+	case SL_WHY_SLOW_START:
+		SAY("The congestion window is still growing (slow start), and held the sender back "
+		    "for %.0f%% of the time.",
+		    percent);
+		break;
+	default:
+		SAY("The path is full for %.0f%% of the time, without loss and without a queue that "
+		    "has grown.",
+		    percent);
+	}
+	path(w, c);
+	loss(w, c);
+}
+
+static void say_application(struct sl_why *w, const struct change *c, double percent)
+{
+	const struct sl_flow *f = c->now;
+
+	switch (w->limit) {
+	case SL_WHY_NOT_READING:
+		SAY("The application here does not read: %llu bytes lie unread, and its receive window "
+		    "is %u bytes.",
+		    (unsigned long long)c->unread, f->rcv_wnd);
+		receiving(w, c);
+		break;
+	case SL_WHY_PEER:
+		SAY("The peer sends, and what arrives is read: what holds this flow back is known at "
+		    "the other end.");
+		receiving(w, c);
+		break;
+	case SL_WHY_ACCEPT_QUEUE:
+		SAY("The application accepts too slowly: %u connections wait in a queue for %u, and "
+		    "%llu were refused.",
+		    f->backlog, f->backlog_max, (unsigned long long)c->drops);
+		break;
+	case SL_WHY_ACCEPTING:
+		SAY("It accepts as fast as connections come: %u wait in a queue for %u.", f->backlog,
+		    f->backlog_max);
+		break;
+	case SL_WHY_RESET:
+		SAY("The connection was reset %s.",
+		    f->flags & SL_FLOW_RESET_IN ? "by the peer" : "from here");
+		break;
+	case SL_WHY_IDLE:
+		SAY("Nothing was sent or received: both applications are silent.");
+		break;
+	default:
+		SAY("The application here has nothing more to send for %.0f%% of the time; the network "
+		    "would take more.",
+		    percent);
+		shares(w, c);
+		path(w, c);
+		loss(w, c); /* what there is of it is not what counts, but may be what hurts */
+	}
+	if (f->flags & SL_FLOW_LISTENER) {
+		number(w, "refused", (double)c->drops, "");
+		number(w, "accept-queue", f->backlog, "");
+		number(w, "accept-queue-bound", f->backlog_max, "");
+	}
+}
+
+void sl_why(const struct sl_flow *before, const struct sl_flow *now, struct sl_why *w)
+{
+	struct change c;
+
+	memset(w, 0, sizeof(*w));
+	compare(before, now, &c);
+	w->interval_ns = (uint64_t)(c.us * 1000);
+	w->bytes_per_s = (double)(c.acked + c.received) / c.us * 1e6;
+	w->limit = decide(&c, &w->share);
+	switch (w->limit) {
+	case SL_WHY_PEER_NOT_READING:
+	case SL_WHY_PEER_WINDOW:
+	case SL_WHY_SEND_BUFFER:
+		say_window(w, &c, 100 * w->share);
+		break;
+	case SL_WHY_LOSS_TIMEOUT:
+	case SL_WHY_LOSS_FAST:
+	case SL_WHY_ECN:
+	case SL_WHY_BUFFERBLOAT:
+	case SL_WHY_SLOW_START:
+	case SL_WHY_PATH:
+		say_congestion(w, &c, 100 * w->share);
+		break;
+	default:
+		say_application(w, &c, 100 * w->share);
+	}
+	number(w, "throughput", w->bytes_per_s, "bytes/s");
+}

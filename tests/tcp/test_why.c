@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What holds a connection back is named rightly: for made-up snapshots of each class, and for real
+ * connections that are really held back by it, out of the table that the kernel keeps.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "source/tcp/tcp.h"
+#include "source/tcp/why.h"
+
+#define PATIENCE 30000000000ull
+
+/* ---- made up ------------------------------------------------------------------------------------ */
+
+/* Ten seconds in the life of a flow at 1 ms, after a first second. */
+static struct sl_flow first(void)
+{
+	return (struct sl_flow){
+		.id = 1,
+		.state = SL_STATE_LIVE,
+		.open_ns = 1000000000,
+		.changed_ns = 2000000000,
+		.bytes_acked = 1000,
+		.bytes_received = 1000,
+		.read_bytes = 1000,
+		.busy_us = 1000000,
+		.mss = 1448,
+		.cwnd = 10,
+		.flight = 10,
+		.ssthresh = 5,
+		.snd_wnd = 65536,
+		.rcv_wnd = 65536,
+		.rtt_min_us = 1000,
+		.srtt_us = 1100,
+		.rtt_count = 10,
+		.rtt_sum_us = 11000,
+		.timeouts = 3,
+		.fast = 3,
+		.retrans = 9,
+		.zero_in = 2,
+		.zero_out = 2,
+		.drops = 1,
+	};
+}
+
+static struct sl_flow later(void)
+{
+	struct sl_flow f = first();
+
+	f.changed_ns += 10000000000;
+	f.bytes_acked += 10000000;
+	f.busy_us += 9000000;
+	f.rtt_count += 100;
+	f.rtt_sum_us += 110000;
+	return f;
+}
+
+static void assert_why(const struct sl_flow *now, enum sl_why_limit limit, double share)
+{
+	struct sl_flow before = first();
+	struct sl_why w;
+
+	sl_why(&before, now, &w);
+	if (w.limit != limit)
+		fail_msg("%s in place of %s: %s", sl_why_name(w.limit), sl_why_name(limit),
+			 w.sentence);
+	if (w.share < share - 1e-9 || w.share > share + 1e-9)
+		fail_msg("%s: %g in place of %g", sl_why_name(limit), w.share, share);
+	assert_true(strlen(w.sentence) > 20 && strlen(w.sentence) < sizeof(w.sentence) - 1);
+	assert_true(w.n > 0 && w.n <= SL_WHY_NUMBERS);
+}
+
+static void each_class_is_told_from_the_others(void **state)
+{
+	struct sl_flow f = later();
+
+	(void)state;
+	assert_why(&f, SL_WHY_PATH, 0.9);
+	f.flight = 1; /* a request that waits for its acknowledgement */
+	assert_why(&f, SL_WHY_APPLICATION, 1);
+	f.queue = 1447; /* Nagle */
+	assert_why(&f, SL_WHY_APPLICATION, 1);
+	f.wmem = 8192;
+	f.sndbuf = 12288;
+	assert_why(&f, SL_WHY_SEND_BUFFER, 0.9);
+	f.flight = 10;
+	assert_why(&f, SL_WHY_PATH, 0.9);
+	f.wmem = f.queue = f.sndbuf = 0;
+	f.cwnd = 4;
+	assert_why(&f, SL_WHY_SLOW_START, 0.9);
+	f.cwnd = 10;
+	f.ssthresh = 0x7fffffff; /* none yet */
+	assert_why(&f, SL_WHY_SLOW_START, 0.9);
+	f.rtt_sum_us += 100 * 999; /* 2.099 ms, over twice and over 1 ms more */
+	assert_why(&f, SL_WHY_BUFFERBLOAT, 0.9);
+	f.rtt_min_us = 50;
+	f.rtt_sum_us = first().rtt_sum_us + 100 * 1049; /* not by 1 ms */
+	f.ssthresh = 5;
+	assert_why(&f, SL_WHY_PATH, 0.9);
+	f.delivered_ce = 1;
+	assert_why(&f, SL_WHY_ECN, 0.9);
+	f.retrans++;
+	assert_why(&f, SL_WHY_LOSS_FAST, 0.9);
+	f.timeouts++;
+	assert_why(&f, SL_WHY_LOSS_TIMEOUT, 0.9);
+	f.sndbuf_us += 5000000;
+	assert_why(&f, SL_WHY_SEND_BUFFER, 0.5);
+	f.sndbuf_us = 4000000;
+	f.rwnd_us = 4500000;
+	assert_why(&f, SL_WHY_PEER_WINDOW, 0.45);
+	f.zero_in++;
+	assert_why(&f, SL_WHY_PEER_NOT_READING, 0.45);
+	f.zero_in--;
+	f.snd_wnd = 0;
+	assert_why(&f, SL_WHY_PEER_NOT_READING, 0.45);
+	f.busy_us = first().busy_us + 1000000;
+	f.rwnd_us = f.sndbuf_us = 0;
+	assert_why(&f, SL_WHY_APPLICATION, 0.9);
+	f.bytes_received += 20000000;
+	f.read_bytes += 20000000;
+	assert_why(&f, SL_WHY_PEER, 0.9);
+	f.zero_out++; /* but all is read by now */
+	assert_why(&f, SL_WHY_PEER, 0.9);
+	f.read_bytes -= 100000;
+	assert_why(&f, SL_WHY_NOT_READING, 1);
+	f.flags = SL_FLOW_RESET_IN;
+	assert_why(&f, SL_WHY_RESET, 1);
+	f = first();
+	f.changed_ns += 10000000000;
+	assert_why(&f, SL_WHY_IDLE, 1);
+	f.flags = SL_FLOW_LISTENER;
+	assert_why(&f, SL_WHY_ACCEPTING, 1);
+	f.drops++;
+	assert_why(&f, SL_WHY_ACCEPT_QUEUE, 1);
+}
+
+static void snapshots_that_make_no_sense_do_no_harm(void **state)
+{
+	struct sl_flow f = first(), wild;
+	struct sl_why w;
+
+	(void)state;
+	assert_why(&f, SL_WHY_IDLE, 1); /* no time between them */
+	sl_why(NULL, &f, &w);		/* all its life: one second, busy */
+	assert_int_equal(w.limit, SL_WHY_LOSS_TIMEOUT);
+	assert_true(w.share == 1 && w.interval_ns == 1000000000);
+	memset(&wild, 0xff, sizeof(wild));
+	sl_why(&f, &wild, &w);
+	assert_true(w.share >= 0 && w.share <= 1);
+	sl_why(&wild, &f, &w);
+	assert_int_equal(w.limit, SL_WHY_IDLE);
+	memset(&wild, 0, sizeof(wild));
+	sl_why(NULL, &wild, &w);
+	assert_int_equal(w.limit, SL_WHY_IDLE);
+	for (int i = 0; i < SL_WHY_LIMITS; i++)
+		assert_non_null(sl_why_name((enum sl_why_limit)i));
+	assert_string_equal(sl_why_name(SL_WHY_LIMITS), "unknown");
+}
+
+/* ---- real ------------------------------------------------------------------------------------------ */
+
+static struct sl_tcp *tcp;
+static const void *map;
+static struct sl_flows_info info;
+static char why_not[256];
+
+static void pause_ms(int ms)
+{
+	struct timespec t = {.tv_nsec = ms * 1000000};
+
+	nanosleep(&t, NULL);
+}
+
+/* A network namespace of its own, so that nobody else's packets are held up. */
+static int set_up(void **state)
+{
+	struct sl_tcp_options o = {.sz = sizeof(o), .flows = 256, .interval_ns = 2000000};
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	size_t bytes;
+	int s;
+
+	(void)state;
+	if (unshare(CLONE_NEWNET)) {
+		snprintf(why_not, sizeof(why_not), "no network namespace: %s", strerror(errno));
+		return 0;
+	}
+	s = socket(AF_INET, SOCK_DGRAM, 0);
+	if (s < 0 || ioctl(s, SIOCSIFFLAGS, &lo))
+		return -1;
+	close(s);
+	if (sl_tcp_open(&o, &tcp, why_not, sizeof(why_not)))
+		return 0;
+	if (sl_tcp_attach(tcp, why_not, sizeof(why_not)))
+		return -1;
+	map = sl_tcp_region(tcp, &bytes);
+	return sl_flows_info_parse(map, bytes, &info) ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	sl_tcp_close(tcp);
+	return 0;
+}
+
+static void need_kernel(void)
+{
+	if (map)
+		return;
+	printf("SKIP: %s\n", why_not);
+	skip();
+}
+
+static bool find(uint16_t local, uint16_t remote, struct sl_flow *f)
+{
+	struct sl_flows_hot hot;
+
+	if (sl_flows_hot_read(map, &info, &hot))
+		return false;
+	for (uint32_t i = 0; i < hot.used; i++)
+		if (!sl_flow_read(map, &info, i, f) && f->state != SL_STATE_FREE &&
+		    f->local_port == local && f->remote_port == remote)
+			return true;
+	return false;
+}
+
+/* One connection over loopback, and threads that send and receive as they are told. */
+struct pair {
+	int listener, client, server;
+	uint16_t client_port, server_port;
+	pthread_t sender, receiver;
+	atomic_bool stop;
+	int send_every_ms, receive_every_ms; /* 0: all the time, -1: never */
+};
+
+static uint16_t port_of(int fd)
+{
+	struct sockaddr_in a;
+	socklen_t n = sizeof(a);
+
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+	return ntohs(a.sin_port);
+}
+
+static void *send_all(void *arg)
+{
+	static char block[65536];
+	struct pair *p = arg;
+
+	while (!p->stop) {
+		ssize_t n = send(p->client, block, p->send_every_ms ? 100 : sizeof(block),
+				 MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN)
+			break;
+		if (p->send_every_ms)
+			pause_ms(p->send_every_ms);
+	}
+	return NULL;
+}
+
+static void *receive_all(void *arg)
+{
+	static char block[1 << 20];
+	struct pair *p = arg;
+
+	while (!p->stop) {
+		ssize_t n = p->receive_every_ms < 0 ? 1 : recv(p->server, block, sizeof(block), 0);
+
+		if (!n || (n < 0 && errno != EAGAIN))
+			break;
+		if (p->receive_every_ms)
+			pause_ms(p->receive_every_ms < 0 ? 10 : p->receive_every_ms);
+	}
+	return NULL;
+}
+
+static void connect_pair(struct pair *p, int sndbuf, int rcvbuf)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct timeval t = {.tv_usec = 50000}; /* so that threads see that they should stop */
+	socklen_t n = sizeof(a);
+
+	p->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (rcvbuf)
+		setsockopt(p->listener, SOL_SOCKET, SO_RCVBUF, &rcvbuf, sizeof(rcvbuf));
+	assert_int_equal(bind(p->listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(p->listener, 4), 0);
+	getsockname(p->listener, (struct sockaddr *)&a, &n);
+	p->client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (sndbuf)
+		setsockopt(p->client, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
+	assert_int_equal(connect(p->client, (struct sockaddr *)&a, sizeof(a)), 0);
+	p->server = accept(p->listener, NULL, NULL);
+	assert_true(p->server >= 0);
+	setsockopt(p->client, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
+	setsockopt(p->server, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
+	p->client_port = port_of(p->client);
+	p->server_port = port_of(p->server);
+	assert_int_equal(pthread_create(&p->sender, NULL, send_all, p), 0);
+	assert_int_equal(pthread_create(&p->receiver, NULL, receive_all, p), 0);
+}
+
+static void close_pair(struct pair *p)
+{
+	struct linger now = {.l_onoff = 1};
+
+	p->stop = true;
+	shutdown(p->client, SHUT_RDWR);
+	pthread_join(p->sender, NULL);
+	pthread_join(p->receiver, NULL);
+	setsockopt(p->client, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(p->client);
+	close(p->server);
+	close(p->listener);
+}
+
+/* Looks at 100 ms and more at a time until that is what is said of one. */
+static void wait_for(uint16_t local, uint16_t remote, enum sl_why_limit limit)
+{
+	uint64_t start = sl_now_ns();
+	struct sl_flow before, now;
+	struct sl_why w = {0};
+
+	while (!find(local, remote, &before) || before.state != SL_STATE_LIVE) {
+		assert_true(sl_now_ns() - start < PATIENCE);
+		pause_ms(5);
+	}
+	for (;;) {
+		pause_ms(100);
+		if (find(local, remote, &now)) {
+			sl_why(&before, &now, &w);
+			if (w.limit == limit)
+				break;
+			before = now;
+		}
+		if (sl_now_ns() - start > PATIENCE)
+			fail_msg("%s in place of %s: %s", sl_why_name(w.limit), sl_why_name(limit),
+				 w.sentence);
+	}
+	print_message("           %s\n", w.sentence);
+	assert_true(w.share > 0 && w.share <= 1);
+}
+
+static void a_reader_that_does_not_read(void **state)
+{
+	struct pair p = {.receive_every_ms = -1};
+
+	(void)state;
+	need_kernel();
+	connect_pair(&p, 0, 0);
+	wait_for(p.client_port, p.server_port, SL_WHY_PEER_NOT_READING);
+	wait_for(p.server_port, p.client_port, SL_WHY_NOT_READING);
+	close_pair(&p);
+}
+
+static void a_sender_with_little_to_send(void **state)
+{
+	struct pair p = {.send_every_ms = 10};
+
+	(void)state;
+	need_kernel();
+	connect_pair(&p, 0, 0);
+	wait_for(p.client_port, p.server_port, SL_WHY_APPLICATION);
+	wait_for(p.server_port, p.client_port, SL_WHY_PEER);
+	close_pair(&p);
+}
+
+static void nobody_who_sends(void **state)
+{
+	struct pair p = {.send_every_ms = 60000, .receive_every_ms = 0};
+	struct sl_flow before, now;
+	struct sl_why w;
+
+	(void)state;
+	need_kernel();
+	p.stop = true; /* the threads end at once */
+	connect_pair(&p, 0, 0);
+	while (!find(p.client_port, p.server_port, &before))
+		pause_ms(5);
+	pause_ms(50);
+	assert_true(find(p.client_port, p.server_port, &now));
+	sl_why(&before, &now, &w);
+	assert_int_equal(w.limit, SL_WHY_IDLE);
+	close_pair(&p);
+}
+
+/* Slows loopback of this namespace down, with a queue of so many bytes. False: it can't. */
+static bool slow_down(const char *tbf, const char *netem)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line),
+		 "PATH=$PATH:/usr/sbin:/sbin; tc qdisc replace dev lo root %s 2>/dev/null || "
+		 "tc qdisc replace dev lo root %s 2>/dev/null",
+		 tbf, netem);
+	return !system(line);
+}
+
+static void need_queue(bool there)
+{
+	need_kernel();
+	if (there)
+		return;
+	puts("SKIP: no qdisc tbf or netem");
+	skip();
+}
+
+static void full_speed(void)
+{
+	if (system("PATH=$PATH:/usr/sbin:/sbin; tc qdisc del dev lo root 2>/dev/null"))
+		print_message("           no qdisc was there\n");
+}
+
+static void a_small_send_buffer(void **state)
+{
+	struct pair p = {0};
+
+	(void)state;
+	need_queue(slow_down("tbf rate 100mbit burst 128kb latency 500ms", "netem delay 5ms"));
+	connect_pair(&p, 8192, 0);
+	wait_for(p.client_port, p.server_port, SL_WHY_SEND_BUFFER);
+	close_pair(&p);
+	full_speed();
+}
+
+static void a_small_receive_window(void **state)
+{
+	struct pair p = {0};
+
+	(void)state;
+	need_queue(slow_down("tbf rate 100mbit burst 128kb latency 500ms", "netem delay 5ms"));
+	connect_pair(&p, 0, 200000);
+	wait_for(p.client_port, p.server_port, SL_WHY_PEER_WINDOW);
+	close_pair(&p);
+	full_speed();
+}
+
+static void a_queue_on_the_path(void **state)
+{
+	struct pair p = {0};
+
+	(void)state;
+	need_queue(slow_down("tbf rate 50mbit burst 128kb limit 50000000",
+			     "netem rate 50mbit limit 100000"));
+	connect_pair(&p, 0, 0);
+	wait_for(p.client_port, p.server_port, SL_WHY_BUFFERBLOAT);
+	close_pair(&p);
+	full_speed();
+}
+
+/* A filter on the socket drops after IP, where a network would: all, or one segment in so many. */
+static void drop(int fd, uint32_t one_in)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0xffffffffu / one_in, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0xffffffff),
+	};
+	struct sock_fprog p = {.len = sizeof(code) / sizeof(*code), .filter = code};
+
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &p, sizeof(p)), 0);
+}
+
+static void losses_that_are_repaired_fast_and_late(void **state)
+{
+	struct pair p = {0};
+
+	(void)state;
+	need_kernel();
+	connect_pair(&p, 0, 0);
+	drop(p.server, 200);
+	wait_for(p.client_port, p.server_port, SL_WHY_LOSS_FAST);
+	drop(p.server, 1);
+	wait_for(p.client_port, p.server_port, SL_WHY_LOSS_TIMEOUT);
+	close_pair(&p);
+}
+
+static void a_listener_that_does_not_accept(void **state)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd[8];
+	socklen_t n = sizeof(a);
+
+	(void)state;
+	need_kernel();
+	assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	getsockname(listener, (struct sockaddr *)&a, &n);
+	for (size_t i = 0; i < 8; i++) {
+		fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		connect(fd[i], (struct sockaddr *)&a, sizeof(a));
+	}
+	wait_for(ntohs(a.sin_port), 0, SL_WHY_ACCEPT_QUEUE);
+	for (size_t i = 0; i < 8; i++)
+		close(fd[i]);
+	close(listener);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_class_is_told_from_the_others),
+		cmocka_unit_test(snapshots_that_make_no_sense_do_no_harm),
+		cmocka_unit_test(a_reader_that_does_not_read),
+		cmocka_unit_test(a_sender_with_little_to_send),
+		cmocka_unit_test(nobody_who_sends),
+		cmocka_unit_test(a_small_send_buffer),
+		cmocka_unit_test(a_small_receive_window),
+		cmocka_unit_test(a_queue_on_the_path),
+		cmocka_unit_test(losses_that_are_repaired_fast_and_late),
+		cmocka_unit_test(a_listener_that_does_not_accept),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
