@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IDLE_SHARE	0.01 /* busy for less, and no byte: idle */
-#define INFLATED	2.0  /* mean RTT over the smallest: a queue has built up */
-#define INFLATED_US	1000 /* and by that much: below, it is the host's own jitter */
+#define IDLE_SHARE	  0.01	      /* busy for less, and no byte: idle */
+#define INFLATED	  2.0	      /* mean RTT over the smallest: a queue has built up */
+#define INFLATED_US	  1000	      /* and by that much: below, it is the host's own jitter */
 #define INFINITE_SSTHRESH 0x7fffffffu /* net/tcp.h, TCP_INFINITE_SSTHRESH */
 
 static const char *const names[SL_WHY_LIMITS] = {
@@ -41,7 +41,7 @@ static uint64_t grown(uint64_t before, uint64_t now)
 /* What happened between the snapshots. */
 struct change {
 	const struct sl_flow *now;
-	double us; /* of the interval; at least 1 */
+	double us;			       /* of the interval; at least 1 */
 	double busy, rwnd, sndbuf, cwnd, idle; /* shares of it */
 	uint64_t acked, received, unread;
 	uint64_t retrans, timeouts, fast, zero_in, zero_out, marked, drops;
@@ -303,8 +303,8 @@ static void say_application(struct sl_why *w, const struct change *c, double per
 		    f->backlog, f->backlog_max, (unsigned long long)c->drops);
 		break;
 	case SL_WHY_ACCEPTING:
-		SAY("It accepts as fast as connections come: %u wait in a queue for %u.", f->backlog,
-		    f->backlog_max);
+		SAY("It accepts as fast as connections come: %u wait in a queue for %u.",
+		    f->backlog, f->backlog_max);
 		break;
 	case SL_WHY_RESET:
 		SAY("The connection was reset %s.",
