@@ -292,6 +292,8 @@ static int run(struct view *v)
 	if (!v->out)
 		return SL_EXIT_FAILURE;
 	tcp_screen_open(&v->screen, v->out);
+	if (!v->screen.terminal)
+		fprintf(stderr, "ready slots=%u\n", slots);
 	v->last_ns = sl_now_ns();
 	code = tcp_repeat(v->cmd, show, v);
 	return tcp_output_end(v->cmd, v->out) || code ? SL_EXIT_FAILURE : SL_EXIT_OK;
@@ -308,6 +310,8 @@ static int cpu_main(const struct sl_command *self, int argc, char **argv)
 
 	if (!sl_options_only(self, table, argc, argv, &code))
 		return code;
+	if (tcp_common.json && tcp_common.csv)
+		return sl_usage(self, "--json and --csv exclude each other");
 	v.by_task = !strcmp(settings.by, "task");
 	if (!v.by_task && strcmp(settings.by, "container") != 0)
 		return sl_usage(self, "--by %s: it is task or container", settings.by);

@@ -81,7 +81,7 @@ struct look {
 	const void *map;
 	struct sl_flows_info info;
 	struct sl_cgroups *who;
-	struct sl_cpu *cpu;    /* NULL: not to be had */
+	struct sl_cpu *cpu;	/* NULL: not to be had */
 	struct sl_flow *before; /* a slot each */
 	struct finding *found;
 	size_t n;
@@ -127,8 +127,8 @@ static bool matches(const struct look *l, const struct whom *w, const struct sl_
 static int worst_first(const void *a, const void *b)
 {
 	static const bool fine[SL_WHY_LIMITS] = {
-		[SL_WHY_IDLE] = true,	   [SL_WHY_APPLICATION] = true, [SL_WHY_PEER] = true,
-		[SL_WHY_SLOW_START] = true, [SL_WHY_PATH] = true,	  [SL_WHY_ACCEPTING] = true,
+		[SL_WHY_IDLE] = true,	    [SL_WHY_APPLICATION] = true, [SL_WHY_PEER] = true,
+		[SL_WHY_SLOW_START] = true, [SL_WHY_PATH] = true,	 [SL_WHY_ACCEPTING] = true,
 	};
 	const struct sl_why *x = &((const struct finding *)a)->why,
 			    *y = &((const struct finding *)b)->why;
@@ -288,8 +288,9 @@ static void print_summary(const struct look *l, FILE *out)
 
 	for (size_t i = 0; i < l->n; i++)
 		count[l->found[i].why.limit]++;
-	fprintf(out, tcp_common.json ? "{\"summary\":{\"connections\":%zu,\"limits\":{"
-				     : "%zu connections: ",
+	fprintf(out,
+		tcp_common.json ? "{\"summary\":{\"connections\":%zu,\"limits\":{"
+				: "%zu connections: ",
 		l->n);
 	for (int i = 0; i < SL_WHY_LIMITS; i++) {
 		if (!count[i])
@@ -365,7 +366,8 @@ static int look(struct look *l, struct sl_tcp *tcp, const struct whom *w)
 
 static int why_main(const struct sl_command *self, int argc, char **argv)
 {
-	struct sl_cgroup_hierarchy unified; /* sockets are of its cgroups, whatever else is mounted */
+	struct sl_cgroup_hierarchy
+		unified; /* sockets are of its cgroups, whatever else is mounted */
 	struct sl_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &unified};
 	struct sl_cpu_opts cpu = {.sz = sizeof(cpu)};
 	struct look l = {.cmd = self};

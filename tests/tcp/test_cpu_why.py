@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""'sidelight tcp cpu' and 'tcp why' say what is so, take what is wrong for what it is, and leave nothing
+in the kernel."""
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+import threading
+
+import flows
+from flows import Part, fail, held, needs_bpf, pair, settle, still_there, without_capabilities
+
+flows.EXE = EXE = sys.argv[1]
+CASES = []
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+def run(*args, code=0, **kw):
+    p = subprocess.run([EXE, 'tcp', *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                       errors='replace', **kw)
+    if p.returncode != code:
+        fail(f'{args}: exit {p.returncode} in place of {code}: {p.stdout[-300:]}{p.stderr[-300:]}')
+    return p
+
+
+class Worker:
+    """A process that calls itself something, and works when it gets a line."""
+
+    def __init__(self, name=b'worker'):
+        self.p = subprocess.Popen(
+            [sys.executable, '-c', 'import sys,ctypes\n'
+             f'ctypes.CDLL(None).prctl(15, {name!r})\n'
+             'print(flush=True)\n'
+             'for line in sys.stdin:\n'
+             '    sum(range(1000000))\n'
+             '    print(flush=True)\n'],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.p.stdout.readline()
+
+    def work(self):
+        self.p.stdin.write('\n')
+        self.p.stdin.flush()
+        self.p.stdout.readline()
+
+    def schedstat(self):
+        """Of a process that sleeps: run, wait, waits."""
+        def asleep():
+            with open(f'/proc/{self.p.pid}/stat', errors='replace') as f:
+                if f.read().rpartition(') ')[2][0] != 'S':
+                    return None
+            with open(f'/proc/{self.p.pid}/schedstat') as f:
+                return f.read().split()
+        return [int(v) for v in settle(lambda: asleep() if asleep() == asleep() else None, 20,
+                                       'the worker sleeps')]
+
+    def end(self):
+        self.p.stdin.close()
+        self.p.wait()
+
+
+@case
+def a_task_is_shown_with_its_schedstat_and_a_safe_name():
+    name = b'\x1b[2J"x,\xff'
+    watch = Part(EXE, 'tcp', 'cpu', '--json', '--total', '-i', '50ms')
+    watch.ready()
+    w = Worker(name)
+    w.work()
+    want = w.schedstat()
+
+    def row():
+        found = None
+        for line in list(watch.out):
+            r = json.loads(line)
+            found = r if r['tid'] == w.p.pid else found
+        return found and [found['run_ns'], found['wait_ns'], found['waits']] == want and found
+    r = settle(row, 20, f'a row that says {want}', watch)
+    if r['pid'] != w.p.pid or r['older'] or r['ended'] or not r['command'] or \
+            sum(r['wait_buckets']) + r['unplaced'] != r['waits']:
+        fail(f'{r}')
+    w.end()
+    settle(lambda: any(json.loads(line)['tid'] == w.p.pid and json.loads(line)['ended']
+                       for line in list(watch.out)), 20, 'the end is seen', watch)
+    objects = held(watch.pid)
+    if len(objects) < 10 or not still_there(objects):
+        fail(f'it holds {objects}', watch)
+    watch.stop(signal.SIGKILL)
+    settle(lambda: not still_there(objects), 20, 'all that it had loaded is gone')
+
+
+@case
+def the_screen_and_csv_show_the_same_of_one_process():
+    w = Worker(b'\x1b[2J"x,')
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            w.work()
+    t = threading.Thread(target=busy)
+    t.start()
+    args = ('cpu', '--pid', str(w.p.pid), '-d', '300ms', '-i', '300ms')
+    text = run(*args).stdout
+    rows = list(csv.DictReader(io.StringIO(run(*args, '--csv').stdout)))
+    stop.set()
+    t.join()
+    if '\x1b' in text or '?[2J"x,' not in text or str(w.p.pid) not in text:
+        fail(f'the screen: {text!r}')
+    if not rows or rows[0]['command'] != '?[2J"x,' or int(rows[0]['run_ns']) <= 0:
+        fail(f'CSV: {rows}')
+    w.end()
+
+
+@case
+def containers_are_shown_and_a_full_table_is_said():
+    mine = [json.loads(line) for line in
+            run('cpu', '--by', 'container', '--json', '-d', '200ms').stdout.splitlines()]
+    if not mine or any('pid' in r or 'ended_tasks' not in r for r in mine):
+        fail(f'{mine}')
+    if run('cpu', '--of', 'nobody-is-called-that', '-d', '100ms', '--json').stdout:
+        fail('somebody is called that')
+    watch = Part(EXE, 'tcp', 'cpu', '--tasks', '1', '-i', '50ms')
+    watch.ready()
+    settle(lambda: subprocess.run(['true']) and
+           any('tasks_refused=' in line for line in watch.err), 20, 'that it is full', watch)
+    if watch.stop():
+        fail('it failed', watch)
+
+
+@case
+def wrong_questions_get_one_line():
+    for args in (('cpu', '--by', 'colour'), ('cpu', '--hierarchy', 'nope'), ('cpu', 'x'),
+                 ('cpu', '--json', '--csv'), ('why',), ('why', ''), ('why', 'a', 'b'),
+                 ('why', '--duration', '1us', 'x')):
+        p = run(*args, code=2)
+        if p.stderr.count('\n') != 1 or p.stdout:
+            fail(f'{args}: {p.stdout}{p.stderr}')
+    for who in ('[2001:db8::1]:9', '999999999', 'nobody', 'a:b'):
+        p = run('why', '-d', '100ms', who, code=1)
+        if p.stderr.count('\n') != 1 or 'no connection of' not in p.stderr:
+            fail(f'{who}: {p.stderr}')
+    for args in (('cpu', '-d', '100ms'), ('why', ':80')):
+        p = run(*args, code=1, preexec_fn=without_capabilities)
+        if 'CAP_BPF' not in p.stderr:
+            fail(f'{args}: {p.stderr}')
+    run('cpu', '-d', '100ms', '-o', '/nowhere/at/all', code=1)
+
+
+@case
+def why_a_flow_is_slow_is_one_sentence():
+    client, server = pair()
+    client.setblocking(False)
+    try:
+        while True:
+            client.send(b'x' * 65536)
+    except BlockingIOError:
+        pass
+    port = server.getsockname()[1]
+    seen = [json.loads(line) for line in run('why', '--json', '-d', '300ms', f':{port}').stdout.splitlines()]
+    summary, rows = seen[-1]['summary'], {r['local_port']: r for r in seen[:-1]}
+    sender, receiver = rows[client.getsockname()[1]], rows[port]
+    if summary != {'connections': 2, 'limits': {'peer-not-reading': 1, 'not-reading': 1}}:
+        fail(f'{seen}')
+    if sender['limit'] != 'peer-not-reading' or sender['numbers']['peer-window']['value'] != 0 or \
+            sender['share'] < 0.5:
+        fail(f'{sender}')
+    if receiver['limit'] != 'not-reading' or receiver['numbers']['unread']['value'] < 65536:
+        fail(f'{receiver}')
+    text = run('why', '-d', '100ms', '%s:%d' % client.getsockname()).stdout
+    if 'does not read' not in text or 'peer-window' not in text or '2 connections' not in text:
+        fail(text)
+    client.close()
+    server.close()
+
+
+needs_bpf()
+for f in CASES:
+    f()
+    print(f'ok   {f.__name__}', flush=True)
