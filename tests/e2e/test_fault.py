@@ -44,6 +44,15 @@ def anomalies(above):
     return [a for a in api('anomalies')['anomalies'] if a['pod'] == 'shop-0' and a['id'] > above]
 
 
+def traces_of_verdict(since):
+    """Kept traces of the shop that are there because of its verdict alone, with their spans."""
+    for t in api('traces?limit=1000')['traces']:
+        if t['reason'] == 'verdict' and t['service'] == 'shop' and t['start'] > since:
+            spans = api('traces/' + t['trace_id'])['spans']
+            if spans and all(s['service'] == 'shop' and s['duration_seconds'] >= 0 for s in spans):
+                yield t, spans
+
+
 def inject(kind):
     query = f"{ready['shop']}/fault?kind={kind}&seconds=3"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -81,6 +90,14 @@ for i, kind in enumerate(kinds):
     history = api(f"history?series={found[0]['instance']}/0&last=60s&points=10000")['series'][0]
     check(sum(begin - 2 < t < begin - 1 for t in history['t']) > 20,
           f'{kind}: the second before it is gone', demo)
+    # Traces are kept because of the verdict, also of requests that were neither slow nor failed.
+    if kind == 'slow':
+        kept = until(lambda: next(traces_of_verdict(begin - 1), None), 30)
+        check(kept, f"{kind}: no trace was kept for it: {api('traces?limit=20')}", demo)
+        print(f"{kind}: trace {kept[0]['trace_id']} of {kept[0]['root']}, {len(kept[1])} spans")
+        # The anomaly names one that can be looked at, be it slow or not.
+        named = until(lambda: next((a['trace'] for a in anomalies(above) if a.get('trace')), None), 30)
+        check(named and api('traces/' + named)['spans'], f'{kind}: its trace {named}', demo)
     # It ends, and the service hears of that, too. If the machine itself is no longer as it was when
     # the demo learned, that becomes normal after two minutes.
     check(until(lambda: time.time() > begin + 4 and all(a['end'] for a in anomalies(0)), 300),

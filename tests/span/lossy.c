@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * lossy SOCKET burst TRACES          a ring that holds 512 lines, and far more written to it at once:
+ *                                    roots that failed, with two children each, of two lines a span
+ * lossy SOCKET child NAME TRACEPARENT  a pod of that name, with one span of that trace
+ * lossy SOCKET root                  a root that ends, and fails, when SIGUSR1 comes
+ *
+ * Says "ready", with the traceparent of its last span, and holds still until it is killed.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sidelight/span.h>
+
+static struct sl_publisher *open_pod(const char *name, const char *socket)
+{
+	struct sl_publisher_opts o = {
+		.sz = sizeof(o),
+		.service = name,
+		.pod = name,
+		.socket = socket,
+		.max_threads = 2,
+		.span_bytes = 512 * SL_LINE_SIZE,
+	};
+
+	return sl_publisher_open(&o);
+}
+
+static void ready(const struct sl_span *s)
+{
+	char header[SL_TRACEPARENT_LENGTH + 1];
+
+	sl_traceparent_format(&s->context, header);
+	printf("ready traceparent=%s\n", header);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 2 ? argv[2] : "";
+	struct sl_publisher *p = open_pod(argc > 3 ? argv[3] : "front", argc > 1 ? argv[1] : "");
+	struct sl_span_name name = sl_span_name_create(p, "work");
+	struct sl_span span, child;
+	sigset_t signals;
+	int got;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	if (!p)
+		return 1;
+	if (!strcmp(what, "burst") && argc > 3) {
+		/* Not before it is being read: a line for the test, which then says go. */
+		printf("ready\n");
+		fflush(stdout);
+		sigwait(&signals, &got);
+		for (unsigned long n = strtoul(argv[3], NULL, 10); n; n--) {
+			sl_span_start(&span, name, SL_SPAN_SERVER, NULL);
+			for (int i = 0; i < 2; i++) {
+				sl_span_start(&child, name, SL_SPAN_INTERNAL, &span.context);
+				sl_span_end(&child);
+			}
+			sl_span_set_status(&span, SL_SPAN_ERROR, NULL);
+			sl_span_end(&span);
+		}
+	} else if (!strcmp(what, "child") && argc > 4) {
+		struct sl_trace_context c;
+
+		if (sl_traceparent_parse(argv[4], strlen(argv[4]), &c))
+			return 2;
+		sl_span_start(&span, name, SL_SPAN_SERVER, &c);
+		sl_span_end(&span);
+		ready(&span);
+	} else if (!strcmp(what, "root")) {
+		sl_span_start(&span, name, SL_SPAN_SERVER, NULL);
+		ready(&span);
+		sigwait(&signals, &got);
+		sl_span_set_status(&span, SL_SPAN_ERROR, NULL);
+		sl_span_end(&span);
+	} else {
+		return 2;
+	}
+	for (;;)
+		pause();
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What can't be had of a trace is counted, line by line: a ring that a fast writer overran, a pod that
+died before its spans were fetched, spans that came when their trace was closed."""
+import json
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e'))
+from harness import Part, agent, check, collector, get, total, until, workdir  # noqa: E402
+
+sidelight, lossy = sys.argv[1:]
+d = workdir()
+LINES = 2         # of a span without attributes
+BURST = 20000     # its ring has room for 128 roots, and for the spans of 85 traces
+
+a = agent(sidelight, d, '--grace', '1s')
+c, url = collector(sidelight, d, '--trace-budget', '1')
+
+
+def api(path):
+    return json.loads(get(url.replace('/metrics', '/api/v1/' + path)))
+
+
+def metrics(name, **labels):
+    return total(get(url), 'sidelight_trace_' + name, **labels)
+
+
+def lost(cause):
+    return metrics('lost_total', cause=cause)
+
+
+# A pod that died. Its spans were known by their index, but not wanted yet.
+root = Part(lossy, f'{d}/agent.sock', 'root')
+at_root = root.ready()['traceparent']
+db = Part(lossy, f'{d}/agent.sock', 'child', 'db', at_root)
+disk = Part(lossy, f'{d}/agent.sock', 'child', 'disk', db.ready()['traceparent'])
+disk.ready()
+check(until(lambda: metrics('published_spans_total') == 2 and
+            metrics('read_bytes_total', part='index') >= 2 * 64), 'the index was not read', c)
+db.stop(signal.SIGKILL)
+check(until(lambda: not api('pods?q=db')['pods']), 'db does not expire', a, c)
+root.p.send_signal(signal.SIGUSR1)
+trace_id = at_root.split('-')[1]
+
+
+def kept():
+    found = [t for t in api('traces')['traces'] if t['trace_id'] == trace_id]
+    return found[0] if found and found[0]['spans_read'] == 2 else None
+
+
+found = until(kept)
+check(found, f'the trace of a dead pod was not kept: {api("traces")}', c)
+one = api('traces/' + trace_id)
+check(sorted(s['service'] for s in one['spans']) == ['disk', 'front'], str(one))
+# disk's parent was in db: the gap is there to be seen.
+check(one['reason'] == 'error' and one['lost_lines'] == LINES and one['orphans'] == 1, str(one))
+check(lost('pod_gone') == LINES, f'{lost("pod_gone")} lines of the dead', c)
+
+# A span that comes when the trace is closed: it was not waited for, and is counted.
+late = None
+
+
+def came_late():
+    global late
+    if late:
+        late.stop(signal.SIGKILL)
+    late = Part(lossy, f'{d}/agent.sock', 'child', 'late', at_root)
+    late.ready()
+    return until(lambda: lost('late') > 0, 2)
+
+
+check(until(came_late), f'nothing came too late: {api("traces/" + trace_id)}', c)
+one = api('traces/' + trace_id)
+check(one['lost_lines'] == LINES + lost('late'), str(one))
+check(lost('late') == LINES, f'{lost("late")} lines late', c)
+for p in (root, disk, late):
+    p.stop(signal.SIGKILL)
+
+# A ring that is overrun many times between two looks at it.
+roots, spans = metrics('roots_total'), metrics('published_spans_total')
+burst = Part(lossy, f'{d}/agent.sock', 'burst', str(BURST))
+burst.ready()
+check(until(lambda: api('pods?q=front')['pods']), 'the pod does not appear', c)
+burst.p.send_signal(signal.SIGUSR1)
+check(until(lambda: metrics('published_spans_total') == spans + 3 * BURST), 'spans are missing', c)
+# Each root was either seen or is lost, and no root is both.
+check(until(lambda: metrics('roots_total') - roots + lost('roots_overrun') == BURST),
+      f'{metrics("roots_total") - roots} roots, {lost("roots_overrun")} lost', c)
+check(lost('roots_overrun') > BURST / 2, 'the ring was not overrun: is it the machine?', c)
+
+
+def settled():
+    """Every trace has all its lines, here or among the lost."""
+    traces = [t for t in api('traces?limit=10000')['traces'] if t['trace_id'] != trace_id]
+    whole = [t for t in traces if t['spans_read'] * LINES + t['lost_lines'] == 3 * LINES]
+    return traces if len(whole) == len(traces) == metrics('roots_total') - roots else None
+
+
+traces = until(settled)
+check(traces, f'{api("traces?limit=3")}, unread {lost("unread")}', c)
+overrun = sum(t['lost_lines'] for t in traces)
+# More is lost: of spans with an error whose trace nobody can tell any more.
+check(0 < overrun <= lost('overrun'), f'{lost("overrun")} lines counted, {overrun} of traces', c)
+check(all(lost(w) == 0 for w in ('unsettled', 'lies', 'unread', 'memory', 'evicted')), get(url), c)
+print(f'{len(traces)} of {BURST} roots seen, {overrun} lines of their spans overrun')
+check(c.stop() == 0 and a.stop() == 0, 'exit codes', a, c)
