@@ -1,657 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * http.c - the server of http.h over libmicrohttpd: an epoll thread pool that parses and sends,
- * and here the routes, the limits, the encodings and what an answer must carry.
+ * and here the limits and the life of connections; route.c and reply.c do the rest.
  *
  * Who may close what: libmicrohttpd's threads own their sockets. The reaper thread only shuts one
  * down, under the lock that connection_event() takes before the socket is closed, so that it never
  * meets a descriptor that already belongs to somebody else.
  */
-#include "http/http.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
-#include <jansson.h>
-#include <microhttpd.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "base/base.h"
+#include "http/internal.h"
 
-#define MAX_ROUTES	  64
-#define MAX_HEADERS	  16
 #define CONNECTION_MEMORY (64u * 1024) /* libmicrohttpd sends chunks of half of it */
-#define STREAM_BUFFER	  (32u * 1024)
-#define GZIP_WORTHWHILE	  1024u /* below, the answer fits into one packet either way */
-#define GZIP_LEVEL	  1	/* exposition repeats itself: 2 % worse than level 6, 3 x faster */
 #define REAPER_TICK_MS	  250
 
-struct route {
-	const char *method;
-	char *before; /* up to the variable, or all */
-	char *after;  /* behind it; NULL: no variable */
-	bool rest;    /* the variable is all that follows */
-	sl_http_handler fn;
-	void *arg;
-};
-
-/* One TCP connection; in sl_http.connections while it lives. */
-struct connection {
-	struct connection *next, **link;
-	int fd;
-	uint64_t deadline_ns; /* under sl_http.lock */
-	bool shut;
-};
-
-/* An embedded file, compressed once. */
-struct packed {
-	struct packed *next;
-	const void *body;
-	size_t bytes;
-	unsigned char *gz; /* NULL: does not get smaller */
-	size_t gz_bytes;
-};
-
-struct sl_http {
-	struct MHD_Daemon *daemon;
-	int listen_fd;
-	char address[INET6_ADDRSTRLEN + 16];
-	struct sl_http_opts opts;
-	struct route routes[MAX_ROUTES];
-	size_t route_count;
-
-	pthread_mutex_t lock; /* connections, packed, stopping */
-	pthread_cond_t wake;
-	pthread_t reaper;
-	bool reaper_runs, stopping;
-	struct connection *connections;
-	struct packed *packed;
-
-	_Atomic uint64_t requests, bytes, errors_4xx, errors_5xx, refused_connections;
-	_Atomic uint32_t open;
-};
-
-struct header {
-	char *name, *value;
-};
-
-struct sl_http_request {
-	struct sl_http *http;
-	struct MHD_Connection *connection;
-	const char *method, *path;
-	char *variable;
-	bool seen;	/* the first call of answer() was made */
-	bool bad_uri;	/* holds a NUL */
-	bool too_large; /* body over the limit */
-	unsigned char *body;
-	size_t body_bytes, body_room, discarded;
-	struct header headers[MAX_HEADERS];
-	size_t header_count;
-	struct MHD_Response *response;
-	unsigned int status;
-};
-
-static struct MHD_Response *empty_response(void)
-{
-	static char nothing[1];
-
-	return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
-}
-
-/* ---- compression ------------------------------------------------------------------------------ */
-
-static bool compressible(const char *type)
-{
-	static const char *const part[] = {
-		"text/",       "json",	     "javascript", "xml",
-		"openmetrics", "vnd.google", "manifest",   "font/ttf",
-	};
-
-	for (size_t i = 0; type && i < sizeof(part) / sizeof(*part); i++)
-		if (strstr(type, part[i]))
-			return true;
-	return false;
-}
-
-/* RFC 9110, 12.5.3: the codings by name and by "*", each with a weight; 0 means "not this". */
-static bool accepts_gzip(const char *accept)
-{
-	double named = -1, any = -1;
-
-	while (accept && *accept) {
-		size_t item = strcspn(accept, ",");
-		const char *end = accept + item;
-		const char *p = accept + strspn(accept, " \t");
-		size_t name = strcspn(p, ",; \t");
-		double q = 1;
-
-		for (const char *s = p + name;
-		     s < end && (s = memchr(s, ';', (size_t)(end - s)));) {
-			s++;
-			s += strspn(s, " \t");
-			if ((*s == 'q' || *s == 'Q') && s[1] == '=')
-				q = strtod(s + 2, NULL);
-		}
-		if ((name == 4 && !strncasecmp(p, "gzip", 4)) ||
-		    (name == 6 && !strncasecmp(p, "x-gzip", 6)))
-			named = q;
-		else if (name == 1 && *p == '*')
-			any = q;
-		accept = *end ? end + 1 : end;
-	}
-	return named >= 0 ? named > 0 : any > 0;
-}
-
-/* Whether the answer to req is to be compressed; says in any case that it depends. */
-static bool wants_gzip(struct sl_http_request *req, const char *type)
-{
-	if (req->http->opts.no_gzip || !compressible(type))
-		return false;
-	sl_http_add_header(req, "Vary", "Accept-Encoding");
-	return accepts_gzip(sl_http_header(req, "Accept-Encoding"));
-}
-
-/* Returns a malloc'd gzip member, or NULL when there is no memory or no gain. */
-static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *out_bytes)
-{
-	z_stream z = {0};
-	unsigned char *out;
-	int e;
-
-	if (bytes > UINT32_MAX / 2 ||
-	    deflateInit2(&z, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-		return NULL;
-	out = malloc(bytes);
-	if (out) {
-		z.next_in = (unsigned char *)(uintptr_t)body;
-		z.avail_in = (uInt)bytes;
-		z.next_out = out;
-		z.avail_out = (uInt)bytes; /* if it does not fit, it is not worth it */
-		e = deflate(&z, Z_FINISH);
-		if (e != Z_STREAM_END) {
-			free(out);
-			out = NULL;
-		}
-		*out_bytes = z.total_out;
-	}
-	deflateEnd(&z);
-	return out;
-}
-
-/* Compresses an embedded file at its first use. The result lives as long as the server. */
-static const struct packed *packed_get(struct sl_http *h, const void *body, size_t bytes)
-{
-	struct packed *p;
-
-	pthread_mutex_lock(&h->lock);
-	for (p = h->packed; p; p = p->next)
-		if (p->body == body && p->bytes == bytes)
-			break;
-	if (!p) {
-		p = calloc(1, sizeof(*p));
-		if (p) {
-			p->body = body;
-			p->bytes = bytes;
-			p->gz = gzip(body, bytes, 9, &p->gz_bytes);
-			p->next = h->packed;
-			h->packed = p;
-		}
-	}
-	pthread_mutex_unlock(&h->lock);
-	return p && p->gz ? p : NULL;
-}
-
-/* ---- routes ----------------------------------------------------------------------------------- */
-
-int sl_http_route(struct sl_http *h, const char *method, const char *path, sl_http_handler fn,
-		  void *arg)
-{
-	const char *rest = strstr(path, "{*}"), *variable = rest ? rest : strstr(path, "{}");
-	struct route *r = &h->routes[h->route_count];
-
-	if (h->daemon)
-		return -EBUSY;
-	if (*path != '/' || !fn || (rest && (rest[3] || strstr(path, "{}"))) ||
-	    (variable && strstr(variable + 2, "{}")))
-		return -EINVAL;
-	if (h->route_count == MAX_ROUTES)
-		return -ENOSPC;
-	r->method = method;
-	r->fn = fn;
-	r->arg = arg;
-	r->before = variable ? strndup(path, (size_t)(variable - path)) : strdup(path);
-	r->after = variable ? strdup(variable + (rest ? 3 : 2)) : NULL;
-	r->rest = rest;
-	if (!r->before || (variable && !r->after)) {
-		free(r->before);
-		free(r->after);
-		return -ENOMEM;
-	}
-	h->route_count++;
-	return 0;
-}
-
-/* Whether path is this route's; where its variable is, if it has one. One segment, not empty. */
-static bool route_matches(const struct route *r, const char *path, const char **variable,
-			  size_t *bytes)
-{
-	size_t before = strlen(r->before), length = strlen(path), after;
-
-	*variable = "";
-	*bytes = 0;
-	if (!r->after)
-		return !strcmp(r->before, path);
-	after = strlen(r->after);
-	if (length <= before + after || memcmp(path, r->before, before) ||
-	    memcmp(path + length - after, r->after, after))
-		return false;
-	*variable = path + before;
-	*bytes = length - before - after;
-	return r->rest || !memchr(*variable, '/', *bytes);
-}
-
-static const struct route *route_find(struct sl_http_request *req)
-{
-	struct sl_http *h = req->http;
-	const struct route *found = NULL;
-	const char *method = req->method, *variable, *value = NULL;
-	size_t bytes, value_bytes = 0;
-	char allow[128] = "";
-	bool exact = false;
-
-	if (!strcmp(method, "HEAD"))
-		method = "GET"; /* libmicrohttpd leaves the body out */
-	for (size_t i = 0; i < h->route_count; i++) {
-		const struct route *r = &h->routes[i];
-
-		if (!route_matches(r, req->path, &variable, &bytes))
-			continue;
-		if (!strcmp(r->method, method) && (!found || (!r->after && !exact))) {
-			found = r;
-			exact = !r->after; /* "/a/b" goes before "/a/{}" */
-			value = variable;
-			value_bytes = bytes;
-		}
-		if (!strstr(allow, r->method)) {
-			size_t used = strlen(allow);
-
-			snprintf(allow + used, sizeof(allow) - used, "%s%s%s", used ? ", " : "",
-				 r->method, !strcmp(r->method, "GET") ? ", HEAD" : "");
-		}
-	}
-	if (found) {
-		req->variable = strndup(value, value_bytes);
-		if (!req->variable) {
-			sl_http_reply_error(req, 503, "out of memory");
-			return NULL;
-		}
-	} else if (*allow) {
-		sl_http_add_header(req, "Allow", allow);
-		sl_http_reply_error(req, 405, "%s does not take %s, but %s", req->path, req->method,
-				    allow);
-	} else {
-		sl_http_reply_error(req, 404, "no such path: %s", req->path);
-	}
-	return found;
-}
-
-/* ---- the request ------------------------------------------------------------------------------ */
-
-const char *sl_http_method(const struct sl_http_request *req)
-{
-	return req->method;
-}
-
-const char *sl_http_path(const struct sl_http_request *req)
-{
-	return req->path;
-}
-
-const char *sl_http_variable(const struct sl_http_request *req)
-{
-	return req->variable ? req->variable : "";
-}
-
-const char *sl_http_header(const struct sl_http_request *req, const char *name)
-{
-	return MHD_lookup_connection_value(req->connection, MHD_HEADER_KIND, name);
-}
-
-const char *sl_http_query(const struct sl_http_request *req, const char *key)
-{
-	return MHD_lookup_connection_value(req->connection, MHD_GET_ARGUMENT_KIND, key);
-}
-
-struct each {
-	bool (*fn)(void *arg, const char *key, const char *value);
-	void *arg;
-};
-
-static enum MHD_Result each_parameter(void *arg, enum MHD_ValueKind kind, const char *key,
-				      const char *value)
-{
-	const struct each *e = arg;
-
-	(void)kind;
-	return e->fn(e->arg, key, value ? value : "") ? MHD_YES : MHD_NO;
-}
-
-void sl_http_query_each(const struct sl_http_request *req,
-			bool (*fn)(void *arg, const char *key, const char *value), void *arg)
-{
-	MHD_get_connection_values(req->connection, MHD_GET_ARGUMENT_KIND, each_parameter,
-				  &(struct each){fn, arg});
-}
-
-const void *sl_http_body(const struct sl_http_request *req, size_t *bytes)
-{
-	*bytes = req->body_bytes;
-	return req->body ? (const void *)req->body : "";
-}
-
-static bool body_append(struct sl_http_request *req, const char *data, size_t bytes)
-{
-	size_t max = req->http->opts.max_body, room = req->body_room;
-	unsigned char *grown;
-
-	if (req->too_large || bytes > max - req->body_bytes) {
-		/* Read to the end, so that the client sees the 413; but not for ever. */
-		req->too_large = true;
-		req->discarded += bytes;
-		return req->discarded <= 16 * max;
-	}
-	if (room - req->body_bytes < bytes) {
-		room = room ? room : 1024;
-		while (room < req->body_bytes + bytes)
-			room *= 2;
-		grown = realloc(req->body, room);
-		if (!grown)
-			return false;
-		req->body = grown;
-		req->body_room = room;
-	}
-	memcpy(req->body + req->body_bytes, data, bytes);
-	req->body_bytes += bytes;
-	return true;
-}
-
-/* ---- the answer ------------------------------------------------------------------------------- */
-
-int sl_http_add_header(struct sl_http_request *req, const char *name, const char *value)
-{
-	struct header *h = &req->headers[req->header_count];
-
-	if (!*name || strpbrk(name, " \t\r\n:") || strpbrk(value, "\r\n"))
-		return -EINVAL;
-	if (req->header_count == MAX_HEADERS)
-		return -ENOSPC;
-	h->name = strdup(name);
-	h->value = strdup(value);
-	if (!h->name || !h->value) {
-		free(h->name);
-		free(h->value);
-		return -ENOMEM;
-	}
-	req->header_count++;
-	return 0;
-}
-
-static bool has_header(const struct sl_http_request *req, const char *name)
-{
-	for (size_t i = 0; i < req->header_count; i++)
-		if (!strcasecmp(req->headers[i].name, name))
-			return true;
-	return false;
-}
-
-/* Takes response over; a second answer to the same request is thrown away. */
-static void answer_with(struct sl_http_request *req, int status, const char *content_type,
-			struct MHD_Response *response)
-{
-	if (!response)
-		return; /* out of memory: the connection is closed by answer() */
-	if (req->response) {
-		MHD_destroy_response(response);
-		return;
-	}
-	if (content_type)
-		MHD_add_response_header(response, "Content-Type", content_type);
-	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-	for (size_t i = 0; i < req->header_count; i++)
-		MHD_add_response_header(response, req->headers[i].name, req->headers[i].value);
-	req->response = response;
-	req->status = (unsigned int)status;
-}
-
-static void count_bytes(struct sl_http_request *req, size_t bytes)
-{
-	if (!req->response && strcmp(req->method, "HEAD"))
-		atomic_fetch_add_explicit(&req->http->bytes, bytes, memory_order_relaxed);
-}
-
-void sl_http_reply(struct sl_http_request *req, int status, const char *content_type,
-		   const void *body, size_t bytes)
-{
-	struct MHD_Response *response;
-	unsigned char *gz = NULL;
-	size_t gz_bytes = 0;
-
-	if (bytes >= GZIP_WORTHWHILE && wants_gzip(req, content_type))
-		gz = gzip(body, bytes, GZIP_LEVEL, &gz_bytes);
-	if (gz) {
-		response = MHD_create_response_from_buffer(gz_bytes, gz, MHD_RESPMEM_MUST_FREE);
-		if (!response)
-			free(gz);
-		else
-			MHD_add_response_header(response, "Content-Encoding", "gzip");
-	} else {
-		gz_bytes = bytes;
-		response = MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)body,
-							   MHD_RESPMEM_MUST_COPY);
-	}
-	count_bytes(req, gz_bytes);
-	answer_with(req, status, content_type, response);
-}
-
-/* RFC 9110, 13.1.2: weak comparison against a list of entity tags, or "*". */
-static bool etag_matches(const char *list, const char *etag)
-{
-	size_t length = strlen(etag);
-
-	while (list && *list) {
-		list += strspn(list, " \t,");
-		if (*list == '*')
-			return true;
-		if (!strncmp(list, "W/", 2))
-			list += 2;
-		if (*list != '"')
-			return false;
-		list++;
-		if (!strncmp(list, etag, length) &&
-		    (list[length] == '"' || !strncmp(list + length, "-gz\"", 4)))
-			return true;
-		list += strcspn(list, "\"");
-		list += *list == '"';
-	}
-	return false;
-}
-
-void sl_http_reply_static(struct sl_http_request *req, int status, const char *content_type,
-			  const void *body, size_t bytes, const char *etag)
-{
-	const struct packed *packed = NULL;
-	struct MHD_Response *response;
-	char tag[256];
-
-	if (bytes >= GZIP_WORTHWHILE && wants_gzip(req, content_type))
-		packed = packed_get(req->http, body, bytes);
-	if (etag) {
-		snprintf(tag, sizeof(tag), "\"%s%s\"", etag, packed ? "-gz" : "");
-		sl_http_add_header(req, "ETag", tag);
-		if (!has_header(req, "Cache-Control"))
-			sl_http_add_header(req, "Cache-Control", "no-cache");
-		if (etag_matches(sl_http_header(req, "If-None-Match"), etag)) {
-			answer_with(req, 304, NULL, empty_response());
-			return;
-		}
-	}
-	if (packed) {
-		body = packed->gz;
-		bytes = packed->gz_bytes;
-	}
-	response = MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)body,
-						   MHD_RESPMEM_PERSISTENT);
-	if (response && packed)
-		MHD_add_response_header(response, "Content-Encoding", "gzip");
-	count_bytes(req, bytes);
-	answer_with(req, status, content_type, response);
-}
-
-void sl_http_reply_json(struct sl_http_request *req, int status, struct json_t *json)
-{
-	char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-
-	json_decref(json);
-	if (!text) {
-		static const char failed[] =
-			"{\"error\":\"the answer could not be written as JSON\"}";
-
-		sl_http_reply(req, 500, "application/json", failed, sizeof(failed) - 1);
-		return;
-	}
-	sl_http_reply(req, status, "application/json", text, strlen(text));
-	free(text);
-}
-
-void sl_http_reply_error(struct sl_http_request *req, int status, const char *fmt, ...)
-{
-	char text[512];
-	json_t *value;
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	value = json_string(text);
-	if (!value) { /* not UTF-8: a path can be anything */
-		for (char *c = text; *c; c++)
-			if ((unsigned char)*c >= 0x80)
-				*c = '?';
-		value = json_string(text);
-	}
-	sl_http_reply_json(req, status, json_pack("{s:o}", "error", value));
-}
-
-/* ---- streaming -------------------------------------------------------------------------------- */
-
-struct stream {
-	struct sl_http *http;
-	ssize_t (*read)(void *arg, char *buf, size_t max);
-	void (*done)(void *arg);
-	void *arg;
-	bool gzip, ended, finished;
-	z_stream z;
-	unsigned char *in; /* gzip: what read gave */
-};
-
-static ssize_t stream_read_gzip(struct stream *s, char *buf, size_t max)
-{
-	s->z.next_out = (unsigned char *)buf;
-	s->z.avail_out = (uInt)max;
-	while (s->z.avail_out == max) {
-		int e;
-
-		if (s->finished)
-			return 0;
-		if (!s->z.avail_in && !s->ended) {
-			ssize_t n = s->read(s->arg, (char *)s->in, STREAM_BUFFER);
-
-			if (n < 0)
-				return n;
-			s->ended = n == 0;
-			s->z.next_in = s->in;
-			s->z.avail_in = (uInt)n;
-		}
-		e = deflate(&s->z, s->ended ? Z_FINISH : Z_NO_FLUSH);
-		if (e == Z_STREAM_END)
-			s->finished = true;
-		else if (e != Z_OK && e != Z_BUF_ERROR)
-			return -EIO;
-	}
-	return (ssize_t)(max - s->z.avail_out);
-}
-
-static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
-{
-	struct stream *s = arg;
-	ssize_t n;
-
-	(void)pos;
-	if (max > STREAM_BUFFER)
-		max = STREAM_BUFFER;
-	n = s->gzip ? stream_read_gzip(s, buf, max) : s->read(s->arg, buf, max);
-	if (n == 0)
-		return MHD_CONTENT_READER_END_OF_STREAM;
-	if (n < 0)
-		return MHD_CONTENT_READER_END_WITH_ERROR;
-	atomic_fetch_add_explicit(&s->http->bytes, (uint64_t)n, memory_order_relaxed);
-	return n;
-}
-
-static void stream_free(void *arg)
-{
-	struct stream *s = arg;
-
-	if (s->gzip)
-		deflateEnd(&s->z);
-	free(s->in);
-	if (s->done)
-		s->done(s->arg);
-	free(s);
-}
-
-void sl_http_reply_stream(struct sl_http_request *req, int status, const char *content_type,
-			  ssize_t (*read)(void *arg, char *buf, size_t max),
-			  void (*done)(void *arg), void *arg)
-{
-	struct stream *s = calloc(1, sizeof(*s));
-	struct MHD_Response *response;
-
-	if (!s) {
-		if (done)
-			done(arg);
-		return;
-	}
-	s->http = req->http;
-	s->read = read;
-	s->done = done;
-	s->arg = arg;
-	if (wants_gzip(req, content_type)) {
-		s->in = malloc(STREAM_BUFFER);
-		s->gzip = s->in && deflateInit2(&s->z, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8,
-						Z_DEFAULT_STRATEGY) == Z_OK;
-	}
-	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BUFFER, stream_read,
-						     s, stream_free);
-	if (!response)
-		stream_free(s);
-	else if (s->gzip)
-		MHD_add_response_header(response, "Content-Encoding", "gzip");
-	answer_with(req, status, content_type, response);
-}
-
-/* ---- what libmicrohttpd calls ------------------------------------------------------------------- */
+/* ---- what libmicrohttpd calls --------------------------------------------------------------- */
 
 static void set_deadline(struct sl_http_request *req, unsigned int timeouts)
 {
@@ -678,6 +51,32 @@ static void *request_line(void *arg, const char *uri, struct MHD_Connection *con
 	req->connection = connection;
 	req->bad_uri = strstr(uri, "%00") != NULL; /* would end the decoded path early */
 	return req;
+}
+
+static bool body_append(struct sl_http_request *req, const char *data, size_t bytes)
+{
+	size_t max = req->http->opts.max_body, room = req->body_room;
+	unsigned char *grown;
+
+	if (req->too_large || bytes > max - req->body_bytes) {
+		/* Read to the end, so that the client sees the 413; but not for ever. */
+		req->too_large = true;
+		req->discarded += bytes;
+		return req->discarded <= 16 * max;
+	}
+	if (room - req->body_bytes < bytes) {
+		room = room ? room : 1024;
+		while (room < req->body_bytes + bytes)
+			room *= 2;
+		grown = realloc(req->body, room);
+		if (!grown)
+			return false;
+		req->body = grown;
+		req->body_room = room;
+	}
+	memcpy(req->body + req->body_bytes, data, bytes);
+	req->body_bytes += bytes;
+	return true;
 }
 
 static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, const char *url,
@@ -716,7 +115,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 	} else if (req->bad_uri) {
 		sl_http_reply_error(req, 400, "the path holds a NUL");
 	} else {
-		route = route_find(req);
+		route = sl_http_route_find(req);
 		if (route)
 			route->fn(req, route->arg);
 		if (route && !req->response)
@@ -849,7 +248,7 @@ static void *reap(void *arg)
 	return NULL;
 }
 
-/* ---- start and stop --------------------------------------------------------------------------- */
+/* ---- start and stop ------------------------------------------------------------------------- */
 
 static void fail(char *error, size_t bytes, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -1032,8 +431,6 @@ void sl_http_stats(const struct sl_http *h, struct sl_http_stats *out)
 
 void sl_http_free(struct sl_http *h)
 {
-	struct packed *p;
-
 	if (!h)
 		return;
 	if (h->daemon)
@@ -1047,15 +444,8 @@ void sl_http_free(struct sl_http *h)
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->reaper, NULL);
 	}
-	while ((p = h->packed)) {
-		h->packed = p->next;
-		free(p->gz);
-		free(p);
-	}
-	for (size_t i = 0; i < h->route_count; i++) {
-		free(h->routes[i].before);
-		free(h->routes[i].after);
-	}
+	sl_http_packed_free(h);
+	sl_http_routes_free(h);
 	pthread_cond_destroy(&h->wake);
 	pthread_mutex_destroy(&h->lock);
 	free(h);

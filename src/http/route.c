@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * route.c - which handler a request is for, and what a handler can ask of its request.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/internal.h"
+
+int sl_http_route(struct sl_http *h, const char *method, const char *path, sl_http_handler fn,
+		  void *arg)
+{
+	const char *rest = strstr(path, "{*}"), *variable = rest ? rest : strstr(path, "{}");
+	struct route *r = &h->routes[h->route_count];
+
+	if (h->daemon)
+		return -EBUSY;
+	if (*path != '/' || !fn || (rest && (rest[3] || strstr(path, "{}"))) ||
+	    (variable && strstr(variable + 2, "{}")))
+		return -EINVAL;
+	if (h->route_count == SL_HTTP_ROUTES)
+		return -ENOSPC;
+	r->method = method;
+	r->fn = fn;
+	r->arg = arg;
+	r->before = variable ? strndup(path, (size_t)(variable - path)) : strdup(path);
+	r->after = variable ? strdup(variable + (rest ? 3 : 2)) : NULL;
+	r->rest = rest;
+	if (!r->before || (variable && !r->after)) {
+		free(r->before);
+		free(r->after);
+		return -ENOMEM;
+	}
+	h->route_count++;
+	return 0;
+}
+
+/* Whether path is this route's; where its variable is, if it has one. One segment, not empty. */
+static bool route_matches(const struct route *r, const char *path, const char **variable,
+			  size_t *bytes)
+{
+	size_t before = strlen(r->before), length = strlen(path), after;
+
+	*variable = "";
+	*bytes = 0;
+	if (!r->after)
+		return !strcmp(r->before, path);
+	after = strlen(r->after);
+	if (length <= before + after || memcmp(path, r->before, before) ||
+	    memcmp(path + length - after, r->after, after))
+		return false;
+	*variable = path + before;
+	*bytes = length - before - after;
+	return r->rest || !memchr(*variable, '/', *bytes);
+}
+
+const struct route *sl_http_route_find(struct sl_http_request *req)
+{
+	struct sl_http *h = req->http;
+	const struct route *found = NULL;
+	const char *method = req->method, *variable, *value = NULL;
+	size_t bytes, value_bytes = 0;
+	char allow[128] = "";
+	bool exact = false;
+
+	if (!strcmp(method, "HEAD"))
+		method = "GET"; /* libmicrohttpd leaves the body out */
+	for (size_t i = 0; i < h->route_count; i++) {
+		const struct route *r = &h->routes[i];
+
+		if (!route_matches(r, req->path, &variable, &bytes))
+			continue;
+		if (!strcmp(r->method, method) && (!found || (!r->after && !exact))) {
+			found = r;
+			exact = !r->after; /* "/a/b" goes before "/a/{}" */
+			value = variable;
+			value_bytes = bytes;
+		}
+		if (!strstr(allow, r->method)) {
+			size_t used = strlen(allow);
+
+			snprintf(allow + used, sizeof(allow) - used, "%s%s%s", used ? ", " : "",
+				 r->method, !strcmp(r->method, "GET") ? ", HEAD" : "");
+		}
+	}
+	if (found) {
+		req->variable = strndup(value, value_bytes);
+		if (!req->variable) {
+			sl_http_reply_error(req, 503, "out of memory");
+			return NULL;
+		}
+	} else if (*allow) {
+		sl_http_add_header(req, "Allow", allow);
+		sl_http_reply_error(req, 405, "%s does not take %s, but %s", req->path, req->method,
+				    allow);
+	} else {
+		sl_http_reply_error(req, 404, "no such path: %s", req->path);
+	}
+	return found;
+}
+
+void sl_http_routes_free(struct sl_http *h)
+{
+	for (size_t i = 0; i < h->route_count; i++) {
+		free(h->routes[i].before);
+		free(h->routes[i].after);
+	}
+}
+
+const char *sl_http_method(const struct sl_http_request *req)
+{
+	return req->method;
+}
+
+const char *sl_http_path(const struct sl_http_request *req)
+{
+	return req->path;
+}
+
+const char *sl_http_variable(const struct sl_http_request *req)
+{
+	return req->variable ? req->variable : "";
+}
+
+const char *sl_http_header(const struct sl_http_request *req, const char *name)
+{
+	return MHD_lookup_connection_value(req->connection, MHD_HEADER_KIND, name);
+}
+
+const char *sl_http_query(const struct sl_http_request *req, const char *key)
+{
+	return MHD_lookup_connection_value(req->connection, MHD_GET_ARGUMENT_KIND, key);
+}
+
+struct each {
+	bool (*fn)(void *arg, const char *key, const char *value);
+	void *arg;
+};
+
+static enum MHD_Result each_parameter(void *arg, enum MHD_ValueKind kind, const char *key,
+				      const char *value)
+{
+	const struct each *e = arg;
+
+	(void)kind;
+	return e->fn(e->arg, key, value ? value : "") ? MHD_YES : MHD_NO;
+}
+
+void sl_http_query_each(const struct sl_http_request *req,
+			bool (*fn)(void *arg, const char *key, const char *value), void *arg)
+{
+	MHD_get_connection_values(req->connection, MHD_GET_ARGUMENT_KIND, each_parameter,
+				  &(struct each){fn, arg});
+}
+
+const void *sl_http_body(const struct sl_http_request *req, size_t *bytes)
+{
+	*bytes = req->body_bytes;
+	return req->body ? (const void *)req->body : "";
+}
