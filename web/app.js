@@ -4,64 +4,13 @@ import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, fillTable, label, num, put, title} from "./dom.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {List} from "./list.js";
-import {COLORS, LatencyPlot, TimePlot, color, rates, sparkline} from "./plot.js";
-import {age, bytes, clock, dateTime, labelText, number, rate, seconds, toNumber, trimmed,
-        unitOf, withUnit} from "./format.js";
+import {color, rates, sparkline} from "./plot.js";
+import {age, bytes, clock, dateTime, labelText, number, rate, toNumber, unitOf,
+        withUnit} from "./format.js";
+import * as reads from "./reads.js";
+import * as series from "./series.js";
+import {TABS, readHash, state, writeHash} from "./state.js";
 import * as traces from "./traces.js";
-
-// ---- state, and the address ------------------------------------------------------------------
-
-const TABS = ["metrics", "pods", "anomalies", "traces", "hosts", "reads"];
-const WINDOWS = [1, 10, 60];
-
-const state = {
-	tab: "metrics", q: "", kind: "", pod: "", pq: "", podState: "",
-	series: [],         // ids on the plot, at most COLORS
-	window: 10, mode: "rate", histogram: "quantiles", paused: false,
-	anomaly: "",        // instance of the pod whose score is shown
-	trace: "",          // id of the trace whose spans are shown
-};
-
-function readHash() {
-	const p = new URLSearchParams(location.hash.slice(1));
-	const one = (key, allowed, otherwise) => allowed.includes(p.get(key)) ? p.get(key) : otherwise;
-	state.tab = one("tab", TABS, "metrics");
-	state.q = (p.get("q") || "").slice(0, 200);
-	state.kind = one("kind", ["counter", "gauge", "histogram", "stateset", "info"], "");
-	state.pod = /^[0-9a-f]{1,16}$/i.test(p.get("pod") || "") ? p.get("pod") : "";
-	state.pq = (p.get("pq") || "").slice(0, 200);
-	state.podState = one("state", ["live", "dead", "closed", "stale", "dropped"], "");
-	state.anomaly = /^[0-9a-f]{16}$/.test(p.get("anomaly") || "") ? p.get("anomaly") : "";
-	state.trace = /^[0-9a-f]{32}$/.test(p.get("trace") || "") ? p.get("trace") : "";
-	state.window = Number(one("window", WINDOWS.map(String), "10"));
-	state.mode = one("mode", ["rate", "raw"], "rate");
-	state.histogram = one("histogram", ["quantiles", "count"], "quantiles");
-	state.series = [...new Set((p.get("series") || "").split(",")
-		.filter((id) => /^[0-9a-f]{16}\/\d{1,10}$/.test(id)))].slice(0, COLORS);
-}
-
-function writeHash() {
-	const p = new URLSearchParams();
-	const add = (key, value, otherwise) => {
-		if (value !== otherwise)
-			p.set(key, value);
-	};
-	add("tab", state.tab, "metrics");
-	add("q", state.q, "");
-	add("kind", state.kind, "");
-	add("pod", state.pod, "");
-	add("pq", state.pq, "");
-	add("state", state.podState, "");
-	add("anomaly", state.anomaly, "");
-	add("trace", state.trace, "");
-	add("window", state.window, 10);
-	add("mode", state.mode, "rate");
-	add("histogram", state.histogram, "quantiles");
-	add("series", state.series.join(","), "");
-	const hash = p.toString().replaceAll("%2F", "/").replaceAll("%2C", ",");
-	if (location.hash.slice(1) !== hash)
-		history.replaceState(null, "", hash ? "#" + hash : location.pathname + location.search);
-}
 
 // ---- header ------------------------------------------------------------------------------------
 
@@ -294,7 +243,7 @@ function fillMetric(row, index) {
 		c.mark.style.background = "";
 		return false;
 	}
-	const k = known.get(m.id), pod = k?.pod, slot = slotOf(m.id);
+	const k = known.get(m.id), pod = k?.pod, slot = series.slotOf(m.id);
 	row.dataset.id = m.id;
 	row.classList.toggle("picked", slot >= 0);
 	row.classList.toggle("gone", !!pod && pod.state !== "live");
@@ -330,7 +279,7 @@ const metricList = new List($("metrics"), {
 	pick: (index) => {
 		const m = metrics.items[index];
 		if (m && (m.kind !== "info" || state.series.includes(m.id)))
-			togglePlot(m.id);
+			series.togglePlot(m.id);
 	},
 	moved: () => metricPoller.soon(),
 });
@@ -539,7 +488,7 @@ async function askPods() {
 		nothingYet(empty);
 }
 
-// ---- hosts, READs ------------------------------------------------------------------------------------------
+// ---- hosts ------------------------------------------------------------------------------------------------
 
 async function askHosts() {
 	const needed = state.tab === "hosts" || status && !status.totals.hosts_up ||
@@ -573,341 +522,6 @@ async function askHosts() {
 		drawMetricsNote();
 }
 
-const reads = {plot: null, past: [], workers: 0};
-
-async function askReads() {
-	if (state.tab !== "reads")
-		return;
-	const a = await get("latency");
-	link.ok();
-	const picked = $("reads-worker");
-	if (reads.workers !== a.workers.length) {
-		reads.workers = a.workers.length;
-		const was = picked.value;
-		picked.replaceChildren(new Option("All workers", ""),
-		                       ...a.workers.map((w) => new Option(`Worker ${w.worker}`, w.worker)));
-		picked.value = was;
-	}
-	reads.past = reads.past.filter((p) => a.time - p.time < 11);
-	reads.past.push(a);
-	const of = (x) => picked.value === "" ? x.total : x.workers[picked.value] || x.total;
-	const all = of(a).counts, then = of(reads.past[0]).counts;
-	const recent = reads.past.length > 1 ? all.map((n, i) => Math.max(0, n - then[i])) : all.map(() => 0);
-	reads.plot ??= new LatencyPlot($("latency"));
-	const sets = [{slot: 7, light: true, counts: all}];
-	if (recent.some((n) => n > 0))
-		sets.push({slot: 0, counts: recent});
-	$("latency").hidden = false;
-	const marks = [["p50", of(a).p50_seconds], ["p90", of(a).p90_seconds], ["p99", of(a).p99_seconds],
-	               ["p99.9", of(a).p999_seconds]].filter(([, v]) => v !== null);
-	const drawn = reads.plot.draw(a.bounds_seconds, sets, marks);
-	$("latency").hidden = !drawn;
-	$("latency-empty").hidden = drawn;
-	if (!drawn)
-		emptyState($("latency-empty"), "No READ yet", "As soon as a host is reached its READs are timed here.");
-	const q = (v) => v === null ? "–" : seconds(v);
-	if (!status)
-		return;
-	fillTable($("workers"), [...status.workers.map((w) => [w, a.workers[w.worker]]),
-	                         [status.totals, a.total, true]].map(([w, l, total]) => [
-		{text: total ? "All" : String(w.worker)},
-		num(total ? "" : w.cpu === null ? "any" : String(w.cpu)),
-		num(number(total ? w.pods : w.regions)),
-		num(rate(w.rounds_per_second, ""), `${w.rounds} since the start`),
-		num(number(w.missed_deadlines), `${rate(w.missed_per_second, "")} now`),
-		num(rate(w.reads_per_second, ""), `${w.reads} since the start`),
-		num(rate(w.bytes_per_second, "bytes"), `${w.bytes} bytes since the start`),
-		num(rate(w.samples_per_second, ""), `${w.samples} values since the start`),
-		num(total ? "" : (100 * w.busy_ratio).toFixed(1) + "\u202f%", "of one CPU"),
-		num(l ? q(l.p50_seconds) : "–"), num(l ? q(l.p90_seconds) : "–"),
-		num(l ? q(l.p99_seconds) : "–"), num(l ? q(l.p999_seconds) : "–"),
-		num(number(w.read_errors)),
-		num(number(w.unsettled), `of ${w.lines} lines`),
-	]));
-	const faults = Object.entries(status.totals.faults);
-	put($("faults"), faults.length ? "Faults in what was read: " +
-	    faults.map(([k, v]) => `${k} ${number(v)}`).join(", ") + "." : "No fault in anything that was read.");
-}
-
-// ---- the plot -------------------------------------------------------------------------------------------------
-
-const slots = new Map(); // id -> colour
-const histograms = new Map(); // id -> {snapshots, points} of quantiles
-let lastHistory = null;
-const QUANTILES = [["p50", 0.5, undefined], ["p90", 0.9, [6, 3]], ["p99", 0.99, [2, 3]]];
-
-const slotOf = (id) => state.series.includes(id) ? slots.get(id) ?? -1 : -1;
-
-function giveSlots() {
-	for (const id of slots.keys())
-		if (!state.series.includes(id))
-			slots.delete(id);
-	for (const id of state.series) {
-		if (slots.has(id))
-			continue;
-		const used = new Set(slots.values());
-		let slot = 0;
-		while (used.has(slot))
-			slot++;
-		slots.set(id, slot);
-	}
-	for (const id of histograms.keys())
-		if (!state.series.includes(id))
-			histograms.delete(id);
-}
-
-function togglePlot(id) {
-	if (state.series.includes(id))
-		state.series = state.series.filter((s) => s !== id);
-	else
-		state.series = [...state.series, id].slice(-COLORS);
-	plotChanged();
-}
-
-function plotChanged() {
-	giveSlots();
-	writeHash();
-	$("plots").hidden = !state.series.length;
-	if (!state.series.length) {
-		timePlot.destroy();
-		lastHistory = null;
-		setPaused(false);
-	}
-	drawLegend();
-	metricList.draw();
-	selectedPoller.soon();
-	historyPoller.soon();
-}
-
-const timePlot = new TimePlot($("plot"), {
-	onZoom: () => setPaused(true),
-	onCursor: (index) => drawLegend(index),
-});
-
-function setPaused(on) {
-	if (state.paused && !on)
-		timePlot.unzoom();
-	state.paused = on;
-	$("pause").setAttribute("aria-pressed", on);
-	put($("pause"), on ? "Resume" : "Pause");
-	if (!on)
-		historyPoller.soon();
-}
-
-// What is known of the series picked, also when the list shows others.
-async function askSelected() {
-	if (!state.series.length)
-		return;
-	const asked = state.series;
-	const a = await get("metrics", {series: asked.join(), limit: COLORS});
-	link.ok();
-	const there = new Set();
-	for (const m of a.metrics) {
-		observe(m, a.pods[m.id.split("/")[0]], a.time);
-		there.add(m.id);
-	}
-	for (const id of asked) {
-		const k = known.get(id);
-		if (k?.gone && there.has(id))
-			k.gone = false;
-		else if (!there.has(id))
-			known.set(id, {spark: [], ...k, gone: true, seen: a.time});
-	}
-	drawLegend();
-}
-
-function quantile(buckets, total, exponential, q) {
-	const rank = q * total;
-	let below = 0;
-	for (const [low, high, n] of buckets) {
-		if (below + n >= rank && n) {
-			const part = (rank - below) / n;
-			if (!Number.isFinite(high))
-				return low;
-			if (!Number.isFinite(low))
-				return high;
-			return exponential && low > 0 ? low * Math.pow(high / low, part) : low + (high - low) * part;
-		}
-		below += n;
-	}
-	return null;
-}
-
-// Quantiles of what was observed in the last step, from what two answers differ by.
-function trackHistogram(s, time) {
-	let h = histograms.get(s.id);
-	if (!h)
-		histograms.set(s.id, h = {snapshots: [], t: [], v: QUANTILES.map(() => [])});
-	const now = new Map(s.buckets.map(([low, high, n]) => [String(high), [toNumber(low), toNumber(high), n]]));
-	h.snapshots.push({time, now});
-	const step = Math.max(0.5, state.window / 30);
-	while (h.snapshots.length > 2 && time - h.snapshots[1].time >= step)
-		h.snapshots.shift();
-	if (h.snapshots.length < 2)
-		return;
-	const then = h.snapshots[0].now;
-	const fresh = [...now].map(([key, [low, high, n]]) => [low, high, n - (then.get(key)?.[2] || 0)])
-		.filter((b) => b[2] > 0).sort((a, b) => a[1] - b[1]);
-	const total = fresh.reduce((sum, b) => sum + b[2], 0);
-	h.t.push(time);
-	QUANTILES.forEach(([, q], i) => h.v[i].push(total ? quantile(fresh, total, s.histogram.exponential, q) : null));
-	while (h.t.length && h.t[0] < time - 61) {
-		h.t.shift();
-		h.v.forEach((v) => v.shift());
-	}
-}
-
-const isQuantiles = (meta) => meta?.kind === "histogram" && state.histogram === "quantiles";
-
-async function askHistory() {
-	if (!state.series.length || state.paused)
-		return;
-	const width = Math.max(200, Math.min(2000, Math.round($("plot").clientWidth * 1.5)));
-	const asked = state.series.join(), wanted = state.series.filter((id) => isQuantiles(known.get(id)?.meta));
-	let a;
-	try {
-		const [h, b] = await Promise.all([
-			// A rate needs what was before the first point.
-			get("history", {series: asked, points: width, last: Math.ceil(state.window * 1050) + "ms"}),
-			wanted.length ? get("buckets", {series: wanted.join()}) : null,
-		]);
-		a = h;
-		for (const s of b?.series || [])
-			if (s.buckets)
-				trackHistogram(s, b.time);
-	} catch (e) {
-		if (!(e instanceof Problem) || !e.status)
-			throw e;
-		a = {series: [], from: 0, to: 0, missing: e.message};
-	}
-	link.ok();
-	if (asked !== state.series.join() || state.paused)
-		return;
-	for (const s of a.series)
-		s.v = (s.v || []).map(toNumber);
-	lastHistory = a;
-	drawPlot();
-}
-
-// Over how long a rate is formed: as short as the picture shows, but over sixteen events or more.
-function rateStep(s) {
-	let changes = 0;
-	for (let i = 1; i < s.v.length; i++)
-		changes += s.v[i] !== s.v[i - 1];
-	const total = s.v.length ? s.v[s.v.length - 1] - s.v[0] : 0;
-	// Of what was decimated not every change is seen; a whole number can't hide more than its rise.
-	let events = s.decimated ? Infinity : changes;
-	if (Number.isInteger(total) && total >= 0)
-		events = Math.min(events, total);
-	return state.window / ([250, 125, 50].find((n) => events >= 16 * n) ?? 25);
-}
-
-function drawPlot() {
-	const a = lastHistory, lines = [];
-	if (!a)
-		return;
-	let recorded = 0, drawn = 0, decimated = false;
-	const steps = new Set();
-	for (const s of a.series) {
-		const slot = slots.get(s.id);
-		if (s.error || slot === undefined)
-			continue;
-		recorded += s.recorded;
-		drawn += s.points;
-		decimated ||= s.decimated;
-		const meta = {name: s.name, kind: s.kind, unit: s.unit}, unit = unitOf(meta);
-		if (isQuantiles(meta)) {
-			const h = histograms.get(s.id);
-			QUANTILES.forEach(([name, , dash], i) => {
-				if (h?.t.length)
-					lines.push({key: `${s.id} ${name}`, id: s.id, part: name, slot, unit, dash, rate: false,
-					            floor: true, t: h.t.slice(), v: h.v[i].slice()});
-			});
-			continue;
-		}
-		const running = s.kind === "counter" || s.kind === "histogram";
-		if (running && state.mode === "rate") {
-			const step = rateStep(s);
-			steps.add(step);
-			const [t, v] = rates(s.t, s.v, step);
-			lines.push({key: s.id, id: s.id, slot, unit: s.kind === "counter" ? unit : "", rate: true,
-			            floor: true, t, v});
-		} else {
-			lines.push({key: s.id, id: s.id, slot, unit: s.kind === "histogram" ? "" : unit, rate: false,
-			            floor: running, t: s.t, v: s.v.map((v) => Number.isFinite(v) ? v : null)});
-		}
-	}
-	const note = $("plot-empty"), any = lines.some((l) => l.t.length > 0);
-	note.hidden = any;
-	if (!any)
-		put(note, a.missing || a.series.every((s) => s.error) ? "These series are gone: their pods have expired." :
-			recorded ? "Waiting for a second point …" : whyNoHistory());
-	const to = a.to || Date.now() / 1000;
-	timePlot.draw(lines.filter((l) => l.t.length), to - state.window, to);
-	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
-	put($("plot-status"), any ? `${number(recorded)} values recorded` +
-	    (decimated ? `, ${number(drawn)} used: lowest and highest of each step` : ", all used") +
-	    (steps.size ? `; rates over ${[...steps].sort((x, y) => x - y).map((x) => trimmed(seconds(x))).join(", ")}` : "") +
-	    (timePlot.zoomed ? " · zoomed: Resume goes on" : "") : "");
-	drawLegend();
-}
-
-function whyNoHistory() {
-	const pods = state.series.map((id) => known.get(id)?.pod).filter(Boolean);
-	const ended = pods.filter((p) => p.state !== "live");
-	if (ended.length && ended.length === pods.length)
-		return `${podName(ended[0])} is ${ended[0].state}` + (ended[0].last_read ?
-			`, and was last read at ${clock(ended[0].last_read, false)}.` : ".");
-	return "No history in this window: the collector runs without, or its memory is used up.";
-}
-
-function drawLegend(cursor) {
-	const root = $("legend"), plot = timePlot;
-	while (root.children.length > state.series.length)
-		root.lastChild.remove();
-	state.series.forEach((id, i) => {
-		let item = root.children[i];
-		if (!item) {
-			item = el("li");
-			item.parts = {mark: el("i"), name: el("span", "name"), pod: el("span", "pod"), labels: el("span", "labels"),
-			              value: el("span", "num"), remove: el("button", "remove", "✕")};
-			item.parts.remove.type = "button";
-			item.parts.remove.addEventListener("click", () => togglePlot(item.dataset.id));
-			const text = el("span", "what");
-			const second = el("span", "second");
-			second.append(item.parts.labels, item.parts.pod);
-			text.append(item.parts.name, second);
-			item.append(item.parts.mark, text, item.parts.value, item.parts.remove);
-			root.append(item);
-		}
-		const k = known.get(id), meta = k?.meta, p = item.parts;
-		item.dataset.id = id;
-		p.mark.style.background = color(slots.get(id));
-		const labels = meta ? labelText(meta.labels) : "";
-		put(p.name, meta ? meta.name : id);
-		put(p.labels, labels);
-		title(item, meta ? `${meta.name}{${labels}}\n${meta.help}` : id);
-		put(p.pod, k?.gone ? "expired" : k?.pod ? `${podName(k.pod)} ${k.pod.pid}` + (k.pod.state === "live" ? "" : ` · ${k.pod.state}`) : "");
-		p.pod.dataset.state = k?.gone ? "dead" : k?.pod?.state || "";
-		p.remove.setAttribute("aria-label", `Take ${meta?.name || id} off the plot`);
-		const lines = plot.lines.map((l, n) => [l, n]).filter(([l]) => l.id === id);
-		put(p.value, lines.map(([l, n]) => {
-			const v = cursor === null || cursor === undefined ? lastOf(l.v) : plot.valueAt(n, cursor);
-			const text = v === null ? "–" : l.rate ? rate(v, l.unit) : withUnit(v, l.unit);
-			return l.part ? `${l.part} ${text}` : text;
-		}).join("\n"));
-	});
-	const any = state.series.some((id) => known.get(id)?.meta?.kind === "histogram");
-	$("histogram-modes").hidden = !any;
-}
-
-function lastOf(v) {
-	for (let i = v.length - 1; i >= 0; i--)
-		if (v[i] !== null)
-			return v[i];
-	return null;
-}
-
 // ---- controls ----------------------------------------------------------------------------------------------------
 
 function showState() {
@@ -935,8 +549,9 @@ function openTab(tab) {
 	writeHash();
 	metricList.draw();
 	podList.draw();
-	for (const p of [metricPoller, podPoller, hostPoller, readPoller])
+	for (const p of [metricPoller, podPoller, hostPoller])
 		p.soon();
+	reads.soon();
 	anomalies.soon();
 	traces.soon();
 }
@@ -991,12 +606,11 @@ $("pod-filter").addEventListener("click", () => {
 	askMetricsAnew();
 });
 $("away-retry").addEventListener("click", () => link.retryNow());
-$("pause").addEventListener("click", () => setPaused(!state.paused));
+$("pause").addEventListener("click", () => series.setPaused(!state.paused));
 $("clear").addEventListener("click", () => {
 	state.series = [];
-	plotChanged();
+	series.plotChanged();
 });
-$("reads-worker").addEventListener("change", () => readPoller.soon());
 
 function control(root, key, name, then) {
 	$(root).addEventListener("click", (e) => {
@@ -1004,17 +618,17 @@ function control(root, key, name, then) {
 		if (!b)
 			return;
 		state[key] = key === "window" ? Number(b.dataset[name]) : b.dataset[name];
-		timePlot.unzoom();
-		setPaused(false);
+		series.timePlot.unzoom();
+		series.setPaused(false);
 		showState();
 		writeHash();
 		then();
 	});
 }
 
-control("windows", "window", "window", () => historyPoller.soon());
-control("modes", "mode", "mode", drawPlot);
-control("histogram-modes", "histogram", "histogram", () => historyPoller.soon());
+control("windows", "window", "window", () => series.historyPoller.soon());
+control("modes", "mode", "mode", series.drawPlot);
+control("histogram-modes", "histogram", "histogram", () => series.historyPoller.soon());
 
 document.addEventListener("keydown", (e) => {
 	if (e.target.closest("input, select, textarea") || e.ctrlKey || e.metaKey || e.altKey) {
@@ -1030,7 +644,7 @@ document.addEventListener("keydown", (e) => {
 		box.select();
 		e.preventDefault();
 	} else if (e.key === "p" && state.series.length) {
-		setPaused(!state.paused);
+		series.setPaused(!state.paused);
 	}
 });
 
@@ -1050,14 +664,11 @@ const statusPoller = new Poller(askStatus, SECOND);
 const metricPoller = new Poller(askMetrics, SECOND);
 const podPoller = new Poller(askPods, SECOND);
 const hostPoller = new Poller(askHosts, SECOND);
-const readPoller = new Poller(askReads, SECOND);
-const selectedPoller = new Poller(askSelected, SECOND);
-const historyPoller = new Poller(askHistory, () => state.window > 10 ? 500 : 200);
 
 function applyHash() {
 	readHash();
 	showState();
-	plotChanged();
+	series.plotChanged();
 	metrics.stamp++;
 	metricPoller.soon();
 	podPoller.soon();
@@ -1069,12 +680,14 @@ addEventListener("hashchange", applyHash);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 	readColors();
 	metricList.draw();
-	drawLegend();
+	series.drawLegend();
 });
 
 traces.start({state, picked: writeHash});
 anomalies.start({state, podName, changed: () => podList.draw(), picked: writeHash, showMetrics: showMetricsOf});
+series.start({known, observe, podName, drawMetrics: () => metricList.draw()});
+reads.start({get status() { return status; }});
 readColors();
 applyHash();
-for (const p of [statusPoller, hostPoller, readPoller])
+for (const p of [statusPoller, hostPoller])
 	p.soon();
