@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fixture.h - what the tests of the collector share: pods that a test makes, a collector that reads
+ * them over mock.c, and what it then shows.
+ */
+#ifndef SL_TESTS_COLLECT_FIXTURE_H
+#define SL_TESTS_COLLECT_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "collect/collect.h"
+
+#include "mock.h"
+
+#define MS	   1000000ull
+#define GET(x)	   __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define TEST(name) cmocka_unit_test_setup(name, reset)
+
+struct pod {
+	struct make m;
+	uint64_t instance;
+};
+
+#define LABELS(s) s, sizeof(s) /* keys and values, each with its NUL */
+
+/* How much longera slow machine that is busy with other things may take. */
+#define PATIENCE 10
+
+#define WITHIN(ms, condition)                                                                \
+	do {                                                                                 \
+		uint64_t end_ = sl_now_ns() + PATIENCE * (ms)*MS;                            \
+		while (!(condition)) {                                                       \
+			if (sl_now_ns() > end_) {                                            \
+				char *text_ = scrape(c);                                     \
+				fputs(text_, stderr);                                        \
+				free(text_);                                                 \
+				fail_msg("not within %llu ms: %s", (unsigned long long)(ms), \
+					 #condition);                                        \
+			}                                                                    \
+			usleep(2000);                                                        \
+		}                                                                            \
+	} while (0)
+
+void pod_make(struct pod *p, uint64_t instance, const char *labels, size_t bytes);
+uint32_t counter(struct pod *p, const char *name, const char *key, const char *value);
+uint32_t metric_of(struct pod *p, uint16_t kind, const char *name);
+/* An entry of the directory. */
+void put(struct mock_host *h, uint32_t index, uint64_t id, struct pod *p, uint32_t state);
+/* A cell's value. */
+void set(struct mock_host *h, struct pod *p, uint32_t stripe, uint32_t cell, uint64_t v);
+/* A collector that runs; of host "one", unless agents are given. */
+struct sl_collector *start(struct sl_collector_opts *o);
+/* An exposition, malloc'd. */
+char *scrape(struct sl_collector *c);
+/* Is there this line in an exposition? */
+bool has(struct sl_collector *c, const char *line);
+bool mentions(struct sl_collector *c, const char *what);
+/* The sum of a self metric's series, or -1 if there is none. */
+double self_value(struct sl_collector *c, const char *name, const char *labels);
+/* What see_worker() was shown of each worker. */
+extern __thread struct sl_worker_view seen[16];
+void see_worker(const struct sl_worker_view *v, void *arg);
+uint64_t rounds_of(struct sl_collector *c, unsigned int worker);
+/* Before each test: no hosts. */
+int reset(void **state);
+/* READs of a region so far. */
+uint64_t reads_of(struct mock_host *h, uint64_t id);
+/* From now on until it is left alone. */
+uint64_t reads_until_rest(struct mock_host *h, uint64_t id, uint64_t before);
+
+/* The tests of each file, up to one without a name. */
+extern const struct CMUnitTest values_tests[], hostile_tests[], lives_tests[];
+
+#endif

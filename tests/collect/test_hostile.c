@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * test_hostile.c - the collector against hosts of the test's own making: what comes in disorder, torn, lying or not at all.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+/* Defects 1 and 2 of the original: many pods over one queue, completions in any order. */
+static void defect_2_completions_in_any_order_reach_their_own_pod(void **state)
+{
+	enum { PODS = 100, METRICS = 40 };
+	static struct pod pod[PODS];
+	struct mock_host *h = mock_host("one", 128);
+	struct sl_collector *c;
+	char name[64], line[256];
+	uint64_t rounds;
+
+	(void)state;
+	h->shuffle = true;
+	for (unsigned int i = 0; i < PODS; i++) {
+		char labels[] = "pod\0p-000";
+
+		snprintf(labels + 4, 6, "p-%03u", i);
+		pod_make(&pod[i], 1000 + i, labels, sizeof(labels));
+		for (unsigned int k = 0; k < METRICS; k++) {
+			snprintf(name, sizeof(name), "m%02u_total", k);
+			make_cell_set(&pod[i].m, 1, counter(&pod[i], name, NULL, NULL),
+				      i * 1000 + k);
+		}
+		put(h, i, i + 1, &pod[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct sl_collector_opts){.period_ns = 2 * MS});
+	WITHIN(20000, sl_collector_ready(c));
+	for (int turn = 0; turn < 10; turn++) {
+		char *text = scrape(c);
+
+		for (unsigned int i = 0; i < PODS; i++)
+			for (unsigned int k = 0; k < METRICS; k++) {
+				snprintf(line, sizeof(line),
+					 "\nm%02u_total{pod=\"p-%03u\",host=\"node-1\",process="
+					 "\"4711\"} %u\n",
+					 k, i, i * 1000 + k);
+				if (!strstr(text, line))
+					fail_msg("missing: %s", line);
+			}
+		free(text);
+		rounds = rounds_of(c, 0);
+		WITHIN(5000, rounds_of(c, 0) > rounds);
+	}
+	sl_collector_free(c);
+	for (unsigned int i = 0; i < PODS; i++)
+		make_free(&pod[i].m);
+}
+
+/* Defect 3: a READ that times out must not shift what comes after. Defect 5: nor need a restart. */
+static void defect_3_a_timeout_shifts_no_value(void **state)
+{
+	enum { PODS = 30 };
+	static struct pod pod[PODS];
+	struct mock_host *h = mock_host("one", 64);
+	uint64_t deadline = sl_now_ns() + 1500 * MS;
+	struct sl_collector *c;
+	char line[256];
+	double connects;
+
+	(void)state;
+	for (unsigned int i = 0; i < PODS; i++) {
+		char labels[] = "pod\0p-000";
+
+		snprintf(labels + 4, 6, "p-%03u", i);
+		pod_make(&pod[i], 1000 + i, labels, sizeof(labels));
+		make_cell_set(&pod[i].m, 1, counter(&pod[i], "id_total", NULL, NULL), 5000 + i);
+		put(h, i, i + 1, &pod[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	WITHIN(5000, sl_collector_ready(c));
+	pthread_mutex_lock(&h->lock);
+	h->fail = 2;
+	h->shuffle = true;
+	pthread_mutex_unlock(&h->lock);
+	while (sl_now_ns() < deadline) {
+		char *text = scrape(c);
+
+		for (unsigned int i = 0; i < PODS; i++) {
+			char *at;
+
+			snprintf(line, sizeof(line), "\nid_total{pod=\"p-%03u\",", i);
+			at = strstr(text, line);
+			if (at)
+				assert_int_equal(strtoul(strchr(at, '}') + 2, NULL, 10), 5000 + i);
+		}
+		free(text);
+	}
+	pthread_mutex_lock(&h->lock);
+	h->fail = 0;
+	pthread_mutex_unlock(&h->lock);
+	WITHIN(5000, has(c, "id_total{pod=\"p-029\",host=\"node-1\",process=\"4711\"} 5029"));
+	WITHIN(3000, self_value(c, "sidelight_collector_read_errors_total", "timeout") > 0);
+	connects = self_value(c, "sidelight_host_connects_total", NULL);
+	assert_true(connects > 1);
+	sl_collector_free(c);
+	for (unsigned int i = 0; i < PODS; i++)
+		make_free(&pod[i].m);
+}
+
+static void torn_lines_are_never_shown(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	uint64_t last = 0, end;
+	struct sl_collector *c;
+	struct pod p;
+	uint32_t a;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	a = counter(&p, "a_total", NULL, NULL);
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	/*
+	 * One in two looks at header or schema meets a torn line. One that comes torn five times is
+	 * left alone for ever longer; a real one never is torn.
+	 */
+	h->tear = 1;
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	WITHIN(30000, mentions(c, "\na_total{"));
+	pthread_mutex_lock(&h->lock);
+	h->tear = 20;
+	pthread_mutex_unlock(&h->lock);
+	end = sl_now_ns() + 1000 * MS;
+	for (uint64_t n = 1; sl_now_ns() < end; n++) {
+		double v = self_value(c, "a_total", NULL);
+
+		assert_true(v >= (double)last && v < (double)n);
+		last = (uint64_t)v;
+		set(h, &p, 1, a, n);
+	}
+	pthread_mutex_lock(&h->lock);
+	h->tear = 95; /* hardly a line comes through: kept as they were, and counted */
+	pthread_mutex_unlock(&h->lock);
+	WITHIN(3000, self_value(c, "sidelight_collector_unsettled_lines_total", NULL) > 10);
+	pthread_mutex_lock(&h->lock);
+	h->tear = 0;
+	pthread_mutex_unlock(&h->lock);
+	sl_collector_free(c);
+	make_free(&p.m);
+}
+
+static void a_hostile_region_costs_only_its_owner(void **state)
+{
+	enum { EVIL = 6 };
+	struct mock_host *h = mock_host("one", 16);
+	struct sl_collector_totals t;
+	struct sl_collector *c;
+	struct pod p, e[EVIL];
+	uint8_t record[1024];
+	uint64_t rng = 99, maps;
+	uint32_t a;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0good"));
+	a = counter(&p, "a_total", NULL, NULL);
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	for (unsigned int i = 0; i < EVIL; i++) {
+		pod_make(&e[i], 100 + i, LABELS("pod\0evil"));
+		counter(&e[i], "evil_total", NULL, NULL);
+	}
+	for (size_t i = 0; i < e[0].m.size; i++) /* garbage */
+		e[0].m.mem[i] =
+			(uint8_t)(rng = rng * 6364136223846793005ull + 1442695040888963407ull);
+	make_set(e[1].m.hot, SL_HOT_LINES_USED, 1ull << 40);
+	make_set(e[2].m.hot, SL_HOT_SCHEMA_USED, e[2].m.schema_bytes + 8);
+	e[3].m.header->section[1].offset = 1ull << 60;
+	make_header_check(&e[3].m);
+	make_record(&e[4].m, &(struct make_metric){.kind = SL_KIND_COUNTER, .name = "b_total"},
+		    record);
+	((struct sl_schema_record *)record)->cell = 0xfffffff0;
+	make_record_check(record);
+	make_append(&e[4].m, record);
+	memset(e[5].m.hot, 0xab, 64); /* never settles */
+	for (unsigned int i = 0; i < EVIL; i++)
+		put(h, i + 1, i + 2, &e[i], SL_STATE_LIVE);
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	WITHIN(9000, (sl_collector_totals(c, &t), t.dropped == EVIL));
+	assert_false(mentions(c, "\nevil_total"));
+	set(h, &p, 0, a, 12);
+	WITHIN(1000, has(c, "a_total{pod=\"good\",host=\"node-1\",process=\"4711\"} 12"));
+	assert_true(self_value(c, "sidelight_collector_region_faults_total", NULL) >= EVIL);
+	assert_true(self_value(c, "sidelight_collector_region_faults_total", "\"magic\"") >= 1);
+	assert_true(self_value(c, "sidelight_collector_region_faults_total", "\"unsettled\"") >= 1);
+	/* Those that were dropped first are being looked at again by now. */
+	WITHIN(1000, mentions(c, "sidelight_collector_regions{state=\"dropped\"} 6"));
+	pthread_mutex_lock(&h->lock);
+	maps = h->maps;
+	pthread_mutex_unlock(&h->lock);
+	usleep(500000);
+	pthread_mutex_lock(&h->lock);
+	assert_true(h->maps - maps <= EVIL); /* looked at again seldom, not at full rate */
+	pthread_mutex_unlock(&h->lock);
+	sl_collector_free(c);
+	make_free(&p.m);
+	for (unsigned int i = 0; i < EVIL; i++)
+		make_free(&e[i].m);
+}
+
+static void a_layout_that_never_rests_delays_nobody(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	struct sl_collector *c;
+	struct pod p, e;
+	uint32_t a, b;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0good"));
+	a = counter(&p, "a_total", NULL, NULL);
+	pod_make(&e, 8, LABELS("pod\0evil"));
+	b = counter(&e, "b_total", NULL, NULL);
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	put(h, 1, 2, &e, SL_STATE_LIVE);
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	WITHIN(3000, sl_collector_ready(c));
+	for (unsigned int i = 1; i <= 500; i++) {
+		pthread_mutex_lock(&h->lock);
+		make_set(e.m.hot, SL_HOT_GENERATION, e.m.hot[SL_HOT_GENERATION] + 1);
+		make_cell_set(&e.m, 1, b, i);
+		make_cell_set(&p.m, 1, a, i);
+		pthread_mutex_unlock(&h->lock);
+		usleep(1000);
+	}
+	WITHIN(500, has(c, "a_total{pod=\"good\",host=\"node-1\",process=\"4711\"} 500"));
+	WITHIN(3000, has(c, "b_total{pod=\"evil\",host=\"node-1\",process=\"4711\"} 500"));
+	sl_collector_free(c);
+	make_free(&p.m);
+	make_free(&e.m);
+}
+
+static void a_lying_schema_is_looked_at_ever_more_seldom(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	struct sl_collector_totals t;
+	struct sl_collector *c;
+	struct pod p;
+	uint8_t record[1024];
+	uint64_t maps;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0evil"));
+	make_record(&p.m, &(struct make_metric){.kind = SL_KIND_COUNTER, .name = "b_total"},
+		    record);
+	record[sizeof(struct sl_schema_record)] = '!'; /* of the name */
+	make_record_check(record);
+	make_append(&p.m, record);
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct sl_collector_opts){.period_ns = MS, .dropped_ns = 100 * MS});
+	WITHIN(3000, (sl_collector_totals(c, &t), t.dropped == 1));
+	usleep(2500000);
+	/* At the start, and after 100, 300, 700, 1,500 ms; never more seldom would be 15 times. */
+	maps = GET(h->maps);
+	assert_in_range(maps, 2, 7);
+	sl_collector_free(c);
+	make_free(&p.m);
+}
+
+static void a_directory_that_is_none_does_not_keep_the_others_waiting(void **state)
+{
+	static const char *const both[] = {"one", "two"};
+	struct mock_host *h = mock_host("one", 16), *g = mock_host("two", 16);
+	struct sl_collector *c;
+	struct pod p;
+
+	(void)state;
+	h->directory.header->magic[0] ^= 1;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	counter(&p, "a_total", NULL, NULL);
+	put(g, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct sl_collector_opts){.agents = both, .agent_count = 2, .period_ns = MS});
+	WITHIN(3000, sl_collector_ready(c));
+	assert_true(mentions(c, "\na_total{"));
+	sl_collector_free(c);
+	make_free(&p.m);
+}
+
+static void a_board_is_not_shown_before_its_lines_were_seen(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	struct sl_collector *c;
+	struct pod p, q;
+	uint32_t a, b;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	a = counter(&p, "a_total", NULL, NULL);
+	for (unsigned int i = 0; i < SL_LINE_CELLS; i++) {
+		char name[] = "more0_total";
+
+		name[4] = (char)('0' + i);
+		b = counter(&p, name, NULL, NULL);
+	}
+	make_cell_set(&p.m, 1, a, 40);
+	make_cell_set(&p.m, 2, a, 2);
+	make_cell_set(&p.m, 1, b, 9);
+	make_line(&p.m, 1, b / SL_LINE_CELLS)[7] ^= 1; /* being written, for long */
+	pod_make(&q, 8, LABELS("pod\0q"));
+	counter(&q, "b_total", NULL, NULL);
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	put(h, 1, 2, &q, SL_STATE_LIVE);
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	WITHIN(3000, mentions(c, "\nb_total{"));
+	WITHIN(3000, self_value(c, "sidelight_region_unsettled_lines_total", "\"p\"") > 20);
+	assert_false(mentions(c, "\nmore6_total{"));
+	pthread_mutex_lock(&h->lock);
+	make_line(&p.m, 1, b / SL_LINE_CELLS)[7] ^= 1;
+	pthread_mutex_unlock(&h->lock);
+	WITHIN(3000, mentions(c, "\nmore6_total{"));
+	assert_true(self_value(c, "more6_total", NULL) == 9);
+	assert_true(self_value(c, "a_total", NULL) == 42);
+	/* From then on the last good values stand, and a line that never comes hides nothing. */
+	pthread_mutex_lock(&h->lock);
+	make_line(&p.m, 1, b / SL_LINE_CELLS)[7] ^= 1;
+	pthread_mutex_unlock(&h->lock);
+	set(h, &p, 2, a, 3);
+	WITHIN(3000, self_value(c, "a_total", NULL) == 43);
+	assert_true(self_value(c, "more6_total", NULL) == 9);
+	sl_collector_free(c);
+	/* Last words are shown as they are. */
+	put(h, 0, 1, &p, SL_STATE_DEAD);
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	WITHIN(3000, self_value(c, "a_total", NULL) == 43);
+	sl_collector_free(c);
+	make_free(&p.m);
+	make_free(&q.m);
+}
+
+const struct CMUnitTest hostile_tests[] = {
+	TEST(defect_2_completions_in_any_order_reach_their_own_pod),
+	TEST(defect_3_a_timeout_shifts_no_value),
+	TEST(torn_lines_are_never_shown),
+	TEST(a_hostile_region_costs_only_its_owner),
+	TEST(a_layout_that_never_rests_delays_nobody),
+	TEST(a_lying_schema_is_looked_at_ever_more_seldom),
+	TEST(a_directory_that_is_none_does_not_keep_the_others_waiting),
+	TEST(a_board_is_not_shown_before_its_lines_were_seen),
+	{0},
+};

@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * test_values.c - the collector against hosts of the test's own making: what is read comes out: exact sums, names, conflicts, bounds, taps and fetches.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static void sums_are_exact(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	struct sl_collector *c;
+	struct pod p;
+	uint32_t a, b, g, f;
+	double d = 2.5;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("service\0shop\0pod\0shop-\"0\"\\\n"));
+	a = counter(&p, "a_total", "path", "/\"x\"\\\n");
+	b = counter(&p, "b_total", NULL, NULL);
+	g = metric_of(&p, SL_KIND_GAUGE, "level");
+	f = metric_of(&p, SL_KIND_COUNTER_F64, "spent_seconds_total");
+	make_cell_set(&p.m, 0, a, 1);
+	make_cell_set(&p.m, 1, a, 20);
+	make_cell_set(&p.m, 2, a, 300);
+	make_cell_set(&p.m, 1, b, UINT64_MAX); /* wraps */
+	make_cell_set(&p.m, 2, b, 6);
+	make_cell_set(&p.m, 0, g, (uint64_t)-5);
+	make_cell_set(&p.m, 0, f, sl_cell_of_f64(d));
+	make_cell_set(&p.m, 1, f, sl_cell_of_f64(d));
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	WITHIN(3000, sl_collector_ready(c));
+#define REGION "service=\"shop\",pod=\"shop-\\\"0\\\"\\\\\\n\",host=\"node-1\",process=\"4711\""
+	assert_true(has(c, "a_total{" REGION ",path=\"/\\\"x\\\"\\\\\\n\"} 321"));
+	assert_true(has(c, "b_total{" REGION "} 5"));
+	assert_true(has(c, "level{" REGION "} -5"));
+	assert_true(has(c, "spent_seconds_total{" REGION "} 5"));
+	set(h, &p, 1, a, 21);
+	WITHIN(3000, has(c, "a_total{" REGION ",path=\"/\\\"x\\\"\\\\\\n\"} 322"));
+	sl_collector_free(c);
+	make_free(&p.m);
+}
+
+/*
+ * As promtool reads text 0.0.4: a family's TYPE comes once, its samples follow it and no other's,
+ * and no series comes twice. Returns the number of samples.
+ */
+static size_t well_formed(struct sl_collector *c)
+{
+	static char *known[65536];
+	char *text = scrape(c), *line, *rest = text, family[256] = "", type[32] = "";
+	size_t families = 0, samples = 0, n;
+
+	while ((line = strsep(&rest, "\n")) && *line) {
+		if (!strncmp(line, "# TYPE ", 7)) {
+			assert_int_equal(sscanf(line, "# TYPE %255s %31s", family, type), 2);
+			for (size_t i = 0; i < families; i++)
+				if (!strcmp(known[i], family))
+					fail_msg("TYPE twice: %s", line);
+			known[families++] = strdup(family);
+		}
+		if (*line == '#')
+			continue;
+		n = strlen(family);
+		if (strncmp(line, family, n))
+			fail_msg("%s is no sample of %s", line, family);
+		line += n;
+		if (!strcmp(type, "histogram"))
+			line += !strncmp(line, "_bucket", 7)  ? 7
+				: !strncmp(line, "_count", 6) ? 6
+				: !strncmp(line, "_sum", 4)   ? 4
+							      : 0;
+		if (*line != '{' && *line != ' ')
+			fail_msg("%s%s is no sample of a %s %s", family, line, type, family);
+		samples++;
+	}
+	while (families)
+		free(known[--families]);
+	free(text);
+	/* Series: the text once more, line against line of the same beginning. */
+	text = rest = scrape(c);
+	while ((line = strsep(&rest, "\n")) && *line) {
+		char *value = strrchr(line, ' '), *again;
+
+		if (*line == '#' || !rest)
+			continue;
+		n = (size_t)(value - line) + 1;
+		for (again = rest; again && !strncmp(again, line, 4); again = strchr(again, '\n')) {
+			again += *again == '\n';
+			if (!strncmp(again, line, n))
+				fail_msg("twice: %s", line);
+		}
+	}
+	free(text);
+	return samples;
+}
+
+/* Whatever is called alike, of whatever type, in whatever order it comes and goes. */
+static void clash(bool sums)
+{
+	static const char *const names[] = {
+		"x",
+		"x_total",
+		"x_total_total",
+		"x_info",
+		"x_count",
+		"x_sum",
+		"x_bucket",
+		"x_created",
+		"x_gauge",
+		"x_total_gauge",
+		"x_info_info",
+		"sidelight_collector_rounds_total",
+		"sidelight_collector_read_latency_seconds_count",
+		"sidelight_region_state",
+	};
+	static const uint16_t kinds[] = {SL_KIND_COUNTER, SL_KIND_GAUGE, SL_KIND_HISTOGRAM,
+					 SL_KIND_INFO, SL_KIND_STATESET};
+	enum { KINDS = 5, NAMES = sizeof(names) / sizeof(names[0]) };
+	static const double bounds[] = {1, 2};
+	struct mock_host *h = mock_host("one", 64);
+	static struct pod pod[KINDS];
+	struct sl_collector *c;
+	struct rng rng = {77};
+
+	/* Each kind of each name, one pod a kind. */
+	for (unsigned int k = 0; k < KINDS; k++) {
+		pod_make(&pod[k], 100 + k, LABELS("pod\0p"));
+		pod[k].m.header->pid = 100 + k;
+		make_header_check(&pod[k].m);
+		for (unsigned int i = 0; i < NAMES; i++)
+			make_metric(&pod[k].m,
+				    &(struct make_metric){
+					    .kind = kinds[k],
+					    .name = names[i],
+					    .bounds = kinds[k] == SL_KIND_HISTOGRAM ? bounds : NULL,
+					    .bound_count = kinds[k] == SL_KIND_HISTOGRAM ? 2 : 0,
+					    .states = {kinds[k] == SL_KIND_STATESET ? "on" : NULL},
+				    });
+	}
+	c = start(&(struct sl_collector_opts){.period_ns = MS, .sum_processes = sums});
+	WITHIN(3000, sl_collector_ready(c));
+	for (uint64_t id = 1; id < 16; id++) {
+		unsigned int k = (unsigned int)rng_below(&rng, KINDS);
+		struct sl_collector_totals t;
+		uint64_t live = 0;
+
+		put(h, k, id * 10 + k, &pod[k],
+		    id > 4 && rng_below(&rng, 3) == 0 ? SL_STATE_RETIRED : SL_STATE_LIVE);
+		for (unsigned int i = 0; i < KINDS; i++)
+			live += SL_ENTRY_STATE(h->directory.entries[i][SL_ENTRY_KEY]) ==
+				SL_STATE_LIVE;
+		WITHIN(3000, (sl_collector_totals(c, &t), t.regions == live));
+		for (unsigned int i = 0; i < 15; i++) {
+			well_formed(c);
+			usleep(10000);
+		}
+	}
+	for (unsigned int k = 0; k < KINDS; k++)
+		put(h, 10 + k, 200 + k, &pod[k], SL_STATE_LIVE);
+	WITHIN(3000, self_value(c, "sidelight_collector_conflicts", "\"kind\"") > 10);
+	well_formed(c);
+	/* Nobody speaks for the collector. */
+	assert_false(mentions(c, "sidelight_collector_rounds_total{pod"));
+	assert_false(mentions(c, "sidelight_collector_read_latency_seconds_count{pod"));
+	assert_false(mentions(c, "sidelight_region_state{sidelight"));
+	sl_collector_free(c);
+	for (unsigned int k = 0; k < KINDS; k++)
+		make_free(&pod[k].m);
+}
+
+static void names_that_clash_leave_the_exposition_well_formed(void **state)
+{
+	(void)state;
+	clash(false);
+	mock_reset();
+	clash(true);
+}
+
+static void conflicts_are_left_out_and_counted(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	static const double bounds[] = {1, 2};
+	struct sl_collector *c;
+	struct pod p, q;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p\0host\0mine\0process\0mine"));
+	pod_make(&q, 8, LABELS("pod\0q"));
+	counter(&p, "x_total", "pod", "inner");
+	metric_of(&q, SL_KIND_GAUGE, "x");	 /* another kind than p's family x */
+	metric_of(&q, SL_KIND_GAUGE, "h_count"); /* a sample of p's histogram */
+	counter(&q, "sidelight_collector_rounds_total", NULL, NULL);
+	make_metric(&p.m, &(struct make_metric){.kind = SL_KIND_HISTOGRAM,
+						.name = "h",
+						.bounds = bounds,
+						.bound_count = 2});
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	WITHIN(3000, sl_collector_ready(c));
+	put(h, 1, 2, &q, SL_STATE_LIVE);
+	WITHIN(3000, self_value(c, "sidelight_collector_conflicts", NULL) >= 3);
+	assert_true(has(c, "x_total{pod=\"p\",exported_host=\"mine\",exported_process=\"mine\","
+			   "host=\"node-1\",process=\"4711\",exported_pod=\"inner\"} 0"));
+	assert_false(mentions(c, "\nx{"));
+	assert_false(mentions(c, "\nh_count{pod=\"q\""));
+	assert_true(mentions(c, "\nh_count{pod=\"p\""));
+	assert_false(mentions(c, "sidelight_collector_rounds_total{pod"));
+	sl_collector_free(c);
+	make_free(&p.m);
+	make_free(&q.m);
+}
+
+static void processes_add_up_and_the_expired_stay_in_the_sum(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	static const double bounds[] = {1, 2};
+	struct sl_collector *c;
+	struct pod p[3];
+	uint32_t a[3], g[3], x[3];
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		pod_make(&p[i], 7 + i, LABELS("pod\0p"));
+		p[i].m.header->pid = 100 + i;
+		make_header_check(&p[i].m);
+		a[i] = counter(&p[i], "a_total", "k", "v");
+		g[i] = metric_of(&p[i], SL_KIND_GAUGE, "level");
+		x[i] = make_metric(&p[i].m, &(struct make_metric){.kind = SL_KIND_HISTOGRAM,
+								  .name = "h",
+								  .bounds = bounds,
+								  .bound_count = 2});
+		make_cell_set(&p[i].m, 1, a[i], 10u + i);
+		make_cell_set(&p[i].m, 0, g[i], 100);
+		make_cell_set(&p[i].m, 1, x[i], sl_cell_of_f64(1.5));
+		make_cell_set(&p[i].m, 1, x[i] + 3, 1);
+		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct sl_collector_opts){.period_ns = MS, .sum_processes = true});
+	WITHIN(3000, sl_collector_ready(c));
+	assert_true(has(c, "a_total{pod=\"p\",host=\"node-1\",k=\"v\"} 33"));
+	assert_true(has(c, "level{pod=\"p\",host=\"node-1\"} 300"));
+	assert_true(has(c, "h_sum{pod=\"p\",host=\"node-1\"} 4.5"));
+	assert_true(has(c, "h_count{pod=\"p\",host=\"node-1\"} 3"));
+	for (unsigned int i = 0; i < 3; i++) {
+		set(h, &p[i], 2, a[i], 100);
+		put(h, i, i + 1, &p[i], SL_STATE_DEAD);
+		WITHIN(1000, self_value(c, "sidelight_collector_regions", "dead") == 1);
+		/* The gauges of the dead count no more, unless nobody is left. */
+		if (i < 2)
+			WITHIN(1000, self_value(c, "level", NULL) == 200 - 100.0 * i);
+		put(h, i, i + 1, &p[i], SL_STATE_RETIRED);
+		WITHIN(1000, self_value(c, "sidelight_collector_regions", "dead") == 0);
+		/* At no time does the sum go back. */
+		for (int k = 0; k < 50; k++) {
+			assert_true(self_value(c, "a_total", NULL) >= 33 + 100.0 * (i + 1));
+			usleep(4000);
+		}
+	}
+	assert_true(has(c, "a_total{pod=\"p\",host=\"node-1\",k=\"v\"} 333"));
+	assert_true(has(c, "h_sum{pod=\"p\",host=\"node-1\"} 4.5"));
+	assert_true(has(c, "h_bucket{pod=\"p\",host=\"node-1\",le=\"2\"} 3"));
+	assert_false(mentions(c, "\nlevel{"));
+	sl_collector_free(c);
+	for (unsigned int i = 0; i < 3; i++)
+		make_free(&p[i].m);
+}
+
+static void bounds_are_kept_and_counted(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	struct sl_collector *c;
+	struct pod p[4];
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		pod_make(&p[i], 7 + i, LABELS("pod\0p"));
+		p[i].m.header->pid = 100 + i;
+		make_header_check(&p[i].m);
+		counter(&p[i], "a_total", NULL, NULL);
+		counter(&p[i], "b_total", NULL, NULL);
+		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct sl_collector_opts){.period_ns = MS, .max_regions = 3, .max_series = 5});
+	WITHIN(3000, sl_collector_ready(c));
+	WITHIN(1000, self_value(c, "sidelight_collector_refused_total", "max_series") == 1);
+	WITHIN(1000, self_value(c, "sidelight_collector_refused_total", "max_regions") == 1);
+	WITHIN(1000, self_value(c, "sidelight_collector_series", NULL) == 5);
+	/* What was refused comes in as soon as there is room. */
+	put(h, 0, 1, &p[0], SL_STATE_RETIRED);
+	WITHIN(4000, mentions(c, "\na_total{pod=\"p\",host=\"node-1\",process=\"103\"}"));
+	assert_true(self_value(c, "sidelight_collector_refused_total", "max_regions") == 1);
+	sl_collector_free(c);
+	for (unsigned int i = 0; i < 4; i++)
+		make_free(&p[i].m);
+}
+
+static void series_that_were_refused_come_when_there_is_room(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	struct sl_collector *c;
+	struct pod p, q;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	pod_make(&q, 8, LABELS("pod\0q"));
+	for (unsigned int i = 0; i < 3; i++) {
+		char name[] = "m0_total";
+
+		name[1] = (char)('0' + i);
+		counter(&p, name, NULL, NULL);
+		make_cell_set(&q.m, 1, counter(&q, name, NULL, NULL), 70 + i);
+	}
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct sl_collector_opts){.period_ns = MS, .max_series = 4});
+	WITHIN(3000, sl_collector_ready(c));
+	put(h, 1, 2, &q, SL_STATE_LIVE);
+	WITHIN(3000, self_value(c, "m0_total", "\"q\"") == 70);
+	assert_false(mentions(c, "\nm2_total{pod=\"q\""));
+	put(h, 0, 1, &p, SL_STATE_RETIRED);
+	WITHIN(3000, self_value(c, "m2_total", "\"q\"") == 72);
+	WITHIN(3000, self_value(c, "sidelight_collector_refused_total", "max_series") == 2);
+	sl_collector_free(c);
+	make_free(&p.m);
+	make_free(&q.m);
+}
+
+struct tapped {
+	uint64_t instance, rows, gone, wrong, stale, metrics, last_ns;
+	double last[3];
+	uint32_t state;
+};
+
+static void take_row(void *arg, const struct sl_tap_row *row)
+{
+	struct tapped *t = arg, *mine = NULL;
+
+	for (int i = 0; i < 2; i++)
+		mine = t[i].instance == row->instance ? &t[i] : mine;
+	if (!mine)
+		return;
+	if (!*row->own)
+		*row->own = mine;
+	if (*row->own != mine || row->ns < (int64_t)mine->last_ns || !row->layout)
+		mine->wrong++;
+	mine->last_ns = (uint64_t)row->ns;
+	mine->state = row->state;
+	for (uint32_t i = 0; i < row->columns && i < 3; i++) {
+		if (isnan(row->value[i]))
+			__atomic_fetch_add(&mine->stale, 1, __ATOMIC_RELAXED);
+		else
+			mine->last[i] = row->value[i];
+	}
+	if (row->columns == 3) {
+		mine->wrong += strcmp(sl_tap_metric(row, 0)->name, "a_total") ||
+			       strcmp(sl_tap_metric(row, 1)->name, "level") ||
+			       strcmp(sl_tap_metric(row, 2)->name, "h");
+		mine->metrics++;
+	}
+	__atomic_store_n(&mine->rows, mine->rows + 1, __ATOMIC_RELEASE);
+}
+
+/* A tap that wants the rows of one pod of the two. */
+static bool wants_seven(void *arg, const struct sl_tap_row *row)
+{
+	uint64_t *wrong = arg;
+
+	*wrong += row->value || row->cell; /* nothing was made yet, as this tap is the first */
+	return row->instance == 7;
+}
+
+static void take_seven(void *arg, const struct sl_tap_row *row)
+{
+	uint64_t *wrong = arg, *rows = wrong + 1;
+
+	*wrong += row->instance != 7 || !row->value || !row->cell;
+	__atomic_store_n(rows, *rows + 1, __ATOMIC_RELEASE);
+}
+
+static void lose_row(void *arg, uint64_t instance, void *own)
+{
+	struct tapped *mine = own;
+
+	(void)arg;
+	mine->wrong += mine->instance != instance;
+	__atomic_store_n(&mine->gone, mine->gone + 1, __ATOMIC_RELEASE);
+}
+
+static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
+{
+	static const char *const one[] = {"one"};
+	static const double bounds[] = {1, 2};
+	struct tapped t[2] = {{.instance = 7}, {.instance = 8}};
+	uint64_t picky[2] = {0}; /* wrong, rows */
+	struct mock_host *h = mock_host("one", 16);
+	struct sl_collector *c;
+	struct pod p, q;
+	char error[128];
+	uint32_t a, g, x;
+	uint64_t rows, stale;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	a = counter(&p, "a_total", NULL, NULL);
+	g = metric_of(&p, SL_KIND_GAUGE, "level");
+	x = make_metric(&p.m, &(struct make_metric){.kind = SL_KIND_HISTOGRAM,
+						    .name = "h",
+						    .bounds = bounds,
+						    .bound_count = 2});
+	make_cell_set(&p.m, 1, a, 40);
+	make_cell_set(&p.m, 2, a, 2);
+	make_cell_set(&p.m, 0, g, (uint64_t)-5);
+	make_cell_set(&p.m, 1, x + 2, 3);
+	make_cell_set(&p.m, 2, x + 4, 4);
+	pod_make(&q, 8, LABELS("pod\0q"));
+	counter(&q, "a_total", NULL, NULL);
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	put(h, 1, 2, &q, SL_STATE_LIVE);
+	c = sl_collector_new(&(struct sl_collector_opts){.agents = one,
+							 .agent_count = 1,
+							 .period_ns = MS,
+							 .workers = 2,
+							 .queues = 2},
+			     error, sizeof(error));
+	assert_non_null(c);
+	assert_int_equal(
+		sl_collector_tap(
+			c, &(struct sl_tap){.row = take_seven, .wants = wants_seven, .arg = picky}),
+		0);
+	for (unsigned int i = 1; i < SL_TAPS_MAX; i++)
+		assert_int_equal(
+			sl_collector_tap(c, &(struct sl_tap){.row = take_row,
+							     .gone = i > 1 ? NULL : lose_row,
+							     .arg = t}),
+			0);
+	assert_int_equal(sl_collector_tap(c, &(struct sl_tap){.row = take_row}), -ENOSPC);
+	assert_int_equal(sl_collector_start(c), 0);
+	assert_int_equal(sl_collector_tap(c, &(struct sl_tap){.row = take_row}), -EBUSY);
+	for (int i = 0; i < 2; i++)
+		WITHIN(3000, __atomic_load_n(&t[i].rows, __ATOMIC_ACQUIRE) > 100);
+
+	/* A line that never verifies: its columns are NaN, the others go on. */
+	pthread_mutex_lock(&h->lock);
+	make_line(&p.m, 1, a / SL_LINE_CELLS)[7] ^= 1;
+	pthread_mutex_unlock(&h->lock);
+	WITHIN(3000, GET(t[0].stale) > 100);
+	set(h, &q, 1, 0, 99);
+	WITHIN(3000, self_value(c, "a_total", "\"q\"") == 99);
+	pthread_mutex_lock(&h->lock);
+	make_line(&p.m, 1, a / SL_LINE_CELLS)[7] ^= 1;
+	pthread_mutex_unlock(&h->lock);
+	rows = GET(t[0].rows);
+	WITHIN(3000, GET(t[0].rows) > rows + 20);
+	stale = GET(t[0].stale);
+	rows = GET(t[0].rows);
+	WITHIN(3000, GET(t[0].rows) > rows + 20);
+	assert_int_equal(GET(t[0].stale), stale);
+	assert_int_equal(GET(t[1].stale), 0);
+
+	put(h, 1, 2, &q, SL_STATE_RETIRED);
+	WITHIN(3000, __atomic_load_n(&t[1].gone, __ATOMIC_ACQUIRE) == 1);
+	assert_int_equal(GET(t[0].gone), 0);
+	sl_collector_free(c);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(t[i].wrong, 0);
+		assert_int_equal(t[i].gone, 1);
+	}
+	assert_int_equal(picky[0], 0);
+	assert_true(picky[1] > 100);
+	assert_true(t[0].metrics > 100);
+	assert_true(t[0].last[0] == 42 && t[0].last[1] == -5 && t[0].last[2] == 7);
+	assert_true(t[1].last[0] == 99);
+	make_free(&p.m);
+	make_free(&q.m);
+}
+
+struct fetched {
+	unsigned int calls, good;
+	int status;		    /* of the last call */
+	uint64_t expect;	    /* every word of what comes */
+	struct sl_collector *again; /* fetch once more from the callback */
+};
+
+static void take_fetched(void *arg, int status, const void *bytes, uint32_t length, int64_t ns)
+{
+	struct fetched *f = arg;
+	struct sl_collector *c = f->again;
+	const uint64_t *word = bytes;
+	bool good = !status && ns > 0;
+
+	for (uint32_t i = 0; good && i < length / 8; i++)
+		good = word[i] == f->expect;
+	f->again = NULL;
+	if (c && sl_collector_fetch(c, 1000, 4096, 64, take_fetched, f))
+		good = false;
+	__atomic_store_n(&f->status, status, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&f->good, good, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&f->calls, 1, __ATOMIC_RELEASE);
+}
+
+static unsigned int calls(const struct fetched *f)
+{
+	return __atomic_load_n(&f->calls, __ATOMIC_ACQUIRE);
+}
+
+static void what_is_fetched_comes_from_the_right_region_exactly_once(void **state)
+{
+	enum { PODS = 8, EACH = 200 };
+	struct mock_host *h = mock_host("one", 16);
+	static struct pod pod[PODS];
+	struct fetched f[PODS] = {0}, last = {0}, held[2] = {0};
+	struct sl_collector *c;
+	uint64_t offset;
+
+	(void)state;
+	for (unsigned int i = 0; i < PODS; i++) {
+		pod_make(&pod[i], 1000 + i, LABELS("pod\0p"));
+		counter(&pod[i], "a_total", NULL, NULL);
+		/* Behind the schema in use: nobody else reads it. */
+		offset = pod[i].m.size - 8192;
+		for (uint64_t *w = (uint64_t *)(pod[i].m.mem + offset); offset < pod[i].m.size;
+		     offset += 8)
+			*w++ = f[i].expect = 0x1111111111111111u * (i + 1);
+		put(h, i, i + 1, &pod[i], SL_STATE_LIVE);
+	}
+	offset = pod[0].m.size - 8192;
+	h->shuffle = true;
+	c = start(&(struct sl_collector_opts){.period_ns = MS,
+					      .stale_ns = 200 * MS,
+					      .read_timeout_ns = 60000 * MS,
+					      .workers = 2,
+					      .queues = 2});
+	WITHIN(5000, sl_collector_ready(c));
+	for (unsigned int k = 0; k < EACH; k++)
+		for (unsigned int i = 0; i < PODS; i++)
+			assert_int_equal(sl_collector_fetch(c, 1000 + i, offset + k % 64 * 64,
+							    64 + k % 8 * 512, take_fetched, &f[i]),
+					 0);
+	for (unsigned int i = 0; i < PODS; i++) {
+		WITHIN(5000, calls(&f[i]) == EACH);
+		assert_int_equal(f[i].good, EACH);
+	}
+	/* The rounds went on, and their values are theirs. */
+	assert_true(self_value(c, "a_total", NULL) == 0);
+
+	assert_int_equal(sl_collector_fetch(c, 5, 0, 64, take_fetched, &last), -ENOENT);
+	assert_int_equal(sl_collector_fetch(c, 1000, 0, 0, take_fetched, &last), -ERANGE);
+	assert_int_equal(sl_collector_fetch(c, 1000, 0, SL_FETCH_MAX + 1, take_fetched, &last),
+			 -ERANGE);
+	assert_int_equal(calls(&last), 0);
+	assert_int_equal(sl_collector_fetch(c, 1000, pod[0].m.size - 32, 64, take_fetched, &last),
+			 0);
+	WITHIN(1000, calls(&last) == 1);
+	assert_int_equal(last.status, -ERANGE);
+	assert_int_equal(sl_collector_fetch(c, 1000, UINT64_MAX - 31, 64, take_fetched, &last), 0);
+	WITHIN(1000, calls(&last) == 2);
+	assert_int_equal(last.status, -ERANGE);
+	last.again = c; /* from the callback, too */
+	assert_int_equal(sl_collector_fetch(c, 1000, 4096, 64, take_fetched, &last), 0);
+	WITHIN(1000, calls(&last) == 4);
+	assert_int_equal(last.status, 0);
+
+	/* Of a host that is away, nothing; of one that hangs, nothing until the end. */
+	mock_set(h, false);
+	WITHIN(1000,
+	       mentions(c, "sidelight_host_up{host=\"node-1\",target=\"one\",fabric=\"mock\"} 0"));
+	assert_int_equal(sl_collector_fetch(c, 1000, 4096, 64, take_fetched, &last), 0);
+	WITHIN(1000, calls(&last) == 5);
+	assert_int_equal(last.status, -EAGAIN);
+	mock_set(h, true);
+	WITHIN(2000, has(c, "a_total{pod=\"p\",host=\"node-1\",process=\"4711\"} 0"));
+	pthread_mutex_lock(&h->lock);
+	h->hold = true;
+	pthread_mutex_unlock(&h->lock);
+	for (unsigned int i = 0; i < 100; i++)
+		assert_int_equal(
+			sl_collector_fetch(c, 1000 + i % 2, 4096, 64, take_fetched, &held[i % 2]),
+			0);
+	usleep(20000);
+	assert_int_equal(calls(&held[0]) + calls(&held[1]), 0);
+	held[0].again = c; /* in vain */
+	sl_collector_free(c);
+	assert_int_equal(calls(&held[0]) + calls(&held[1]), 100);
+	assert_int_equal(held[0].status, -ECANCELED);
+	for (unsigned int i = 0; i < PODS; i++)
+		make_free(&pod[i].m);
+}
+
+const struct CMUnitTest values_tests[] = {
+	TEST(sums_are_exact),
+	TEST(names_that_clash_leave_the_exposition_well_formed),
+	TEST(conflicts_are_left_out_and_counted),
+	TEST(processes_add_up_and_the_expired_stay_in_the_sum),
+	TEST(bounds_are_kept_and_counted),
+	TEST(series_that_were_refused_come_when_there_is_room),
+	TEST(what_is_fetched_comes_from_the_right_region_exactly_once),
+	TEST(a_tap_gets_each_pass_and_nan_for_what_did_not_settle),
+	{0},
+};
