@@ -83,7 +83,7 @@ class Region:
 class Client:
     def __init__(self, path):
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.s.settimeout(10)
+        self.s.settimeout(60)
         self.s.connect(path)
         self.serial = 0
 
@@ -267,8 +267,11 @@ class Agent:
         return json.loads(out.stdout)
 
 
+PATIENCE = 6  # how much longer a slow machine that is busy with other things may take
+
+
 def wait_for(what, seconds=10, every=0.001):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * PATIENCE
     while True:
         value = what()
         if value:

@@ -47,7 +47,7 @@ class Part:
         for line in stream:
             lines.append(line.rstrip('\n'))
 
-    def ready(self, seconds=30):
+    def ready(self, seconds=120):
         """Waits for the line 'ready ...' and returns its key=value pairs."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -59,7 +59,7 @@ class Part:
             time.sleep(0.01)
         fail(f'{self} was not ready', self)
 
-    def wait(self, seconds=60):
+    def wait(self, seconds=120):
         try:
             code = self.p.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -68,7 +68,7 @@ class Part:
             r.join(5)
         return code
 
-    def stop(self, sig=signal.SIGTERM, seconds=20):
+    def stop(self, sig=signal.SIGTERM, seconds=60):
         """Sends the signal; returns the exit code."""
         if self.p.poll() is None:
             self.p.send_signal(sig)
@@ -115,7 +115,7 @@ def _cleanup():
             p.wait()
 
 
-def until(condition, seconds=20, every=0.05):
+def until(condition, seconds=60, every=0.05):
     """The first true value of condition(), or its last false one."""
     end = time.monotonic() + seconds
     while True:
@@ -125,7 +125,7 @@ def until(condition, seconds=20, every=0.05):
         time.sleep(every)
 
 
-def get(url, accept=None, seconds=20):
+def get(url, accept=None, seconds=60):
     request = urllib.request.Request(url, headers={'Accept': accept} if accept else {})
     # No proxy, whatever the environment says: these are addresses of this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -176,7 +176,7 @@ def generate(sidelight, directory, *options):
                 *options)
 
 
-def report(part, seconds=60):
+def report(part, seconds=120):
     """The report of a generator, which may still be holding its pods."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and not part.out:

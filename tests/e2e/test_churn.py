@@ -36,15 +36,15 @@ def mappings(part):
 def at_rest(allowed):
     """What both hold once all pods are gone: nothing of them is mapped any more, and the allocator
     has given back what was theirs (asked for once in so many departures, and once a second)."""
-    check(until(lambda: mappings(a) == rest_a and mappings(c) == rest_c, 20),
+    check(until(lambda: mappings(a) == rest_a and mappings(c) == rest_c, 90),
           f'mapped regions: agent {mappings(a)} of {rest_a}, collector {mappings(c)} of {rest_c}',
           a, c)
-    check(until(lambda: descriptors(a) <= fds_a, 10), f'agent: {descriptors(a)} descriptors, '
+    check(until(lambda: descriptors(a) <= fds_a, 60), f'agent: {descriptors(a)} descriptors, '
           f'{fds_a} before', a)
-    check(until(lambda: descriptors(c) <= fds_c, 10), f'collector: {descriptors(c)} descriptors, '
+    check(until(lambda: descriptors(c) <= fds_c, 60), f'collector: {descriptors(c)} descriptors, '
           f'{fds_c} before', c)
     for name, part, most in zip(('agent', 'collector'), (a, c), allowed):
-        check(until(lambda: resident(part) <= most, 20),
+        check(until(lambda: resident(part) <= most, 90),
               f'{name}: {resident(part)} KiB, {most} are allowed', a, c)
     return resident(a), resident(c)
 
@@ -70,7 +70,7 @@ for i in range(ROUNDS):
             text = get(url)
             return total(text, 'generated_updates_total', service=f'round{i}') == wanted
 
-        if not until(whole, 20):
+        if not until(whole, 90):
             print('\n'.join(line for line in text.split('\n') if line.startswith('sidelight_') and
                             '_bucket' not in line and not line.endswith(' 0')))
             shown = total(text, 'generated_updates_total', service=f'round{i}')

@@ -27,7 +27,7 @@ if not shutil.which('wrk'):
 demo = Part(sidelight, 'demo', '--examples', examples, '--listen', '127.0.0.1:0', '--shop-listen',
             '127.0.0.1:0', '--period', '10ms', '--warm-up', '20s', '--fault', f'{kinds[0]}@3',
             env={'TMPDIR': tempfile.mkdtemp(dir=workdir())})
-ready = demo.ready(90)
+ready = demo.ready(180)
 
 
 def api(path):
@@ -65,16 +65,16 @@ for i, kind in enumerate(kinds):
     if i:
         inject(kind)
     else:
-        check(until(lambda: any(o.startswith(f'fault {kind}: injected') for o in demo.out), 90),
+        check(until(lambda: any(o.startswith(f'fault {kind}: injected') for o in demo.out), 300),
               'no fault was injected', demo)
     begin = time.time()
-    found = until(lambda: anomalies(above), 8)
+    found = until(lambda: anomalies(above), 15)
     # Little was learned, and faults before this one were learned from, too: it may take another.
     for _ in range(2):
         if not found:
             inject(kind)
             begin = time.time()
-            found = until(lambda: anomalies(above), 8)
+            found = until(lambda: anomalies(above), 15)
     check(found, f'{kind} was not found', demo)
     # Detected by what the fault does, in the anomaly that it began or joined.
     names = until(lambda: [b['metric'] for a in anomalies(above) for b in a['blame']

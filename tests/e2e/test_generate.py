@@ -88,7 +88,7 @@ def alive(pid):
         return False
 
 
-check(until(lambda: not any(map(alive, pids)), 5), 'pods outlive a killed generator')
+check(until(lambda: not any(map(alive, pids)), 60), 'pods outlive a killed generator')
 
 # No agent: one line, exit 1.
 p = subprocess.run([sidelight, 'generate', 'metrics', '--socket', f'{d}/none', '--wait', '300ms'],

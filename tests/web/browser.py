@@ -137,7 +137,7 @@ class Page:
         self.serial += 1
         serial = self.serial
         self.ws.send(json.dumps({"id": serial, "method": method, "params": params}))
-        until = time.monotonic() + 30
+        until = time.monotonic() + 90
         while time.monotonic() < until:
             text = self.ws.receive(until - time.monotonic())
             if text is None:
@@ -159,7 +159,7 @@ class Page:
             raise BrowserError(details.get("exception", {}).get("description", details["text"]))
         return result["result"].get("value")
 
-    def wait(self, expression, timeout=15.0, what=None):
+    def wait(self, expression, timeout=60.0, what=None):
         """Waits until the expression is true, and returns its value."""
         until = time.monotonic() + timeout
         while True:
@@ -283,7 +283,7 @@ class Browser:
     def _call(self, method, **params):
         self.serial += 1
         self.ws.send(json.dumps({"id": self.serial, "method": method, "params": params}))
-        until = time.monotonic() + 30
+        until = time.monotonic() + 90
         while time.monotonic() < until:
             text = self.ws.receive(until - time.monotonic())
             message = json.loads(text) if text else {}

@@ -77,11 +77,11 @@ class System:
             return
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise RuntimeError("did not stop within 10 s of SIGTERM") from None
+            raise RuntimeError("did not stop within 60 s of SIGTERM") from None
 
     def pod(self, service, pod):
         p = Pod(self.publisher, self.socket, service, pod)
@@ -91,7 +91,7 @@ class System:
     def get(self, path):
         """Status and JSON of an answer of the API."""
         try:
-            with urllib.request.urlopen(self.url + "api/v1/" + path, timeout=10) as r:
+            with urllib.request.urlopen(self.url + "api/v1/" + path, timeout=60) as r:
                 return r.status, json.load(r)
         except urllib.error.HTTPError as e:
             with e:

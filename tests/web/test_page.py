@@ -60,9 +60,9 @@ class Test:
         return page
 
     def until(self, page, condition, what):
-        end = time.monotonic() + 15
+        end = time.monotonic() + 60
         while not condition():
-            check(time.monotonic() < end, "not within 15 s:", what)
+            check(time.monotonic() < end, "not within 60 s:", what)
             page.pump(0.1)
 
     # ---- steps, in order
@@ -106,7 +106,7 @@ class Test:
             self.cart.tell("observe", 0.001 * (i + 1))
         self.cart.tell("observe", 50)
         self.cart.tell("add", 2**63)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while True:
             m = metric(self.system, "test_requests_total")
             if m["value"] >= 2**63 or time.monotonic() > until:
@@ -138,7 +138,7 @@ class Test:
         check(hosts["hosts"][0]["target"] == self.system.socket, hosts)
         status, s = self.system.get("status")
         check(s["totals"]["pods_live"] >= 1 and s["totals"]["rounds"] > 10, s)
-        check(s["workers"][0]["rounds_per_second"] > 5, s)
+        check(s["workers"][0]["rounds_per_second"] > 1, s)
         status, latency = self.system.get("latency")
         check(latency["total"]["count"] > 0 and latency["total"]["p50_seconds"] > 0, latency)
 
@@ -147,7 +147,7 @@ class Test:
         before = time.time()
         for v in range(20):
             self.cart.tell("set", v)
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while metric(self.system, "test_queue_depth")["value"] != v:
                 check(time.monotonic() < until, "the collector never saw", v)
                 time.sleep(0.005)
@@ -268,7 +268,7 @@ class Test:
     def ten_thousand_series_scroll_and_are_searched(self):
         page = self.page
         self.cart.tell("many", 10000)
-        page.wait("document.querySelector('#metrics').getAttribute('aria-rowcount') > 10000", 20)
+        page.wait("document.querySelector('#metrics').getAttribute('aria-rowcount') > 10000")
         check(page.run("document.querySelectorAll('#metrics .row').length") < 100, "too many rows")
         page.run("(() => { const l = document.querySelector('#metrics'); l.scrollTop = 150000; })()")
         page.wait(f"{ROWS}.filter((r) => r.cells.metric.textContent === 'test_many_total').length > 10")
