@@ -60,6 +60,11 @@ test('script', sh, args: ['-c', 'echo "[0] SKIP: one: no wind"; echo "SKIP: no r
   suite: ['e2e'])
 test('absent', sh, args: ['-c', 'echo "SKIP: no sea"; exit 77'], suite: ['e2e'])
 test('mute', sh, args: ['-c', 'exit 77'], suite: ['e2e'])
+test('leaves_a_process', sh, args: ['-c', 'setsid sleep 300 & exit 0'], suite: ['e2e'])
+test('leaves_a_file', sh, args: ['-c', 'touch $TMPDIR/file'], suite: ['e2e'])
+test('late', sh, args: ['-c', 'sleep 300'], suite: ['e2e'], timeout: 1)
+test('talks', sh, args: ['-c', 'yes'], suite: ['e2e'])
+test('crashes', sh, args: ['-c', 'kill -SEGV $$'], suite: ['e2e'], is_parallel: false)
 '''
 WANTED = {
     ('mixed', 'pass', ''), ('mixed/says_why', 'skip', 'no moon'), ('mixed/returns', 'skip', 'no sun'),
@@ -70,7 +75,10 @@ WANTED = {
     ('script', 'pass', ''), ('script', 'skip', 'one: no wind'), ('script', 'skip', 'no rain'),
     ('absent', 'skip', 'no sea'),
     ('mute', 'fail', ''),
+    ('leaves_a_process', 'pass', ''), ('leaves_a_file', 'pass', ''),
+    ('late', 'fail', ''), ('talks', 'fail', ''), ('crashes', 'fail', ''),
 }
+LEFT = {'native-leaves_a_process', 'native-leaves_a_file'}
 
 d = tempfile.mkdtemp(prefix='check-')
 try:
@@ -84,8 +92,9 @@ try:
     p = subprocess.run([mine, '--only', 'native'], stdin=subprocess.DEVNULL, capture_output=True,
                        text=True, timeout=120, env=env)
     with open(os.path.join(d, 'build-check', 'results.json')) as f:
-        found = {(r['name'], r['result'], r['reason']) for r in json.load(f)
-                 if r['step'] == 'native'}
+        all_results = json.load(f)
+    found = {(r['name'], r['result'], r['reason']) for r in all_results if r['step'] == 'native'}
+    left = {r['name'] for r in all_results if r['step'] == 'leftover' and r['result'] == 'fail'}
 finally:
     shutil.rmtree(d)
 
@@ -95,10 +104,21 @@ for what, difference in (('missing', WANTED - found), ('too much', found - WANTE
         print(f'FAILED: {what}: {sorted(difference)}\n{text}')
         sys.exit(1)
 passed, failed, skipped = (sum(w[1] == r for w in WANTED) for r in ('pass', 'fail', 'skip'))
+if left != LEFT:
+    print(f'FAILED: leftovers of {left}\n{text}')
+    sys.exit(1)
 passed += 1  # the build
+failed += len(LEFT)
 last = p.stdout.rstrip().split('\n')[-1]
 if p.returncode != 1 or last != f'{passed} passed, {failed} failed, {skipped} skipped':
     print(f'FAILED: exit {p.returncode}, "{last}"\n{text}')
+    sys.exit(1)
+# The names of all failures are the last lines but one, whatever else there is to say.
+names = [name for name, result, _ in WANTED if result == 'fail'] + list(LEFT)
+end = p.stdout.rstrip().split('\n')[-2 - len(names):-2]
+if sorted(m.group(1) for m in (re.match(r'FAILED \w+: (\S+): ', e) for e in end) if m) != \
+        sorted(names):
+    print(f'FAILED: the failures are not named at the end: {end}\n{text}')
     sys.exit(1)
 for name, result, reason in WANTED:
     if result == 'skip' and not re.search(rf'^SKIPPED native: {name}: {reason}', p.stdout, re.M):
