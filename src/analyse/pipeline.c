@@ -30,7 +30,7 @@ struct sl_pipeline {
 	uint32_t dims, used; /* used: columns of the layout */
 	uint64_t layout, step, last_ns, random;
 	double q;
-	bool begun, step_anomalous, step_scored;
+	bool begun, step_anomalous, step_scored, drift;
 	bool *held;	    /* dims: baselines that wait while the anomaly lasts */
 	uint64_t holding;   /* steps for which they did, less the normal ones since */
 	uint32_t anomalous; /* steps, one after the other */
@@ -348,6 +348,8 @@ static void end_step(struct sl_pipeline *p)
 
 	if (!p->step_scored)
 		return;
+	/* By step, as its scores are learned: rows of one step are high together, or not at all. */
+	p->drift = sl_calibration_watch(&p->own, p->step_score);
 	if (p->learning == SL_LEARN_SCORES)
 		learn_scores(p, p->step_score, p->step_shadow);
 	held = hold(p);
@@ -469,7 +471,7 @@ void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
 	v->score = !v->known ? 0
 			     : in_thresholds(p->calibration, p->opts.detector->comparable, excess);
 	v->anomalous = v->score > 1;
-	v->drift = sl_calibration_watch(&p->own, excess);
+	v->drift = p->drift;
 	if (p->shadow) {
 		float raw = v->shadow_score;
 
@@ -627,7 +629,7 @@ static void reset(struct sl_pipeline *p)
 	p->begun = false;
 	memset(p->held, 0, p->dims * sizeof(*p->held));
 	p->holding = p->anomalous = 0;
-	p->step_scored = false;
+	p->step_scored = p->drift = false;
 	sl_calibration_init(&p->own, p->q, p->opts.seed);
 	memset(&p->stats, 0, sizeof(p->stats));
 	reset_detector(p);

@@ -55,7 +55,7 @@ struct sl_verdict {
 	float score;	/* comparable across pods and detectors: 1 is the threshold */
 	float threshold; /* in the detector's unit; INFINITY while nothing is known */
 	bool anomalous;	/* score > 1 */
-	bool drift;	/* the model no longer fits: train it again */
+	bool drift;	/* up to the step before, the model no longer fits: train it again */
 	bool known;	/* false: nothing learned yet, score is 0 */
 	bool shadow_anomalous;
 	float shadow_score;

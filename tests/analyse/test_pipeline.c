@@ -87,6 +87,32 @@ static struct pod trained(const struct sl_detector_ops *ops, int steps)
 	return d;
 }
 
+/* Twenty rows in two bad seconds are two scores that were not usual, and no drift. */
+static void rows_of_one_step_are_one_sign_of_drift(void **state)
+{
+	struct pod d = trained(NULL, 600);
+	struct sl_verdict v;
+	bool drift = false;
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		push(&d);
+	for (int step = 0; step < 30; step++) {
+		move_on(&d);
+		for (int i = 0; i < 10; i++) {
+			d.values[4] = 0.5 + 0.01 * i;
+			assert_int_equal(sl_pipeline_push(d.p, d.t + (uint64_t)i * (STEP / 10),
+							  d.values, &v),
+					 0);
+			drift |= v.drift;
+		}
+		if (step == 2)
+			assert_false(drift);
+	}
+	assert_true(drift);
+	sl_pipeline_free(d.p);
+}
+
 static void a_fault_is_flagged_and_its_metric_blamed(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -649,6 +675,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_model_is_refused_and_the_pipeline_goes_on),
 		cmocka_unit_test(a_model_of_another_detector_is_refused),
 		cmocka_unit_test(merged_models_know_both_hosts),
+		cmocka_unit_test(rows_of_one_step_are_one_sign_of_drift),
 		cmocka_unit_test(what_all_pods_do_is_nobodys_fault),
 	};
 
