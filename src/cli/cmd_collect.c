@@ -407,6 +407,10 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		 .to = &s.l.remote_write,
 		 .argument = "URL",
 		 .help = "send samples there by Prometheus' remote write"},
+		{.name = "remote-native",
+		 .type = SL_OPT_FLAG,
+		 .to = &s.l.native_histograms,
+		 .help = "... which takes native histograms; else exponential ones go without buckets"},
 		{.name = "sample-every",
 		 .type = SL_OPT_DURATION,
 		 .to = &s.l.sample_every_ns,
@@ -524,6 +528,8 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		return sl_usage(self, "--model-every is 0 (at the end only) or 1s at least");
 	if (s.t.otlp && !(s.trace_budget > 0))
 		return sl_usage(self, "--otlp needs a --trace-budget");
+	if (s.l.native_histograms && !s.l.remote_write)
+		return sl_usage(self, "--remote-native needs --remote-write");
 	if (s.l.remote_write && !s.history_bytes)
 		return sl_usage(self, "--remote-write needs --history, of which samples are taken");
 	s.l.analysis.workers = s.workers;

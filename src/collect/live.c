@@ -212,7 +212,8 @@ int sl_live_start(struct sl_live *l, struct sl_collector *c)
 	if (l->analysis)
 		err = sl_analysis_attach(l->analysis, c);
 	if (!err && l->writer) {
-		l->sender = sender_new(c, l->writer, &sample, l->o.period_ns);
+		l->sender = sender_new(c, l->writer, &sample, l->o.period_ns,
+				       l->o.native_histograms);
 		err = l->sender ? 0 : -ENOMEM;
 	}
 	if (!err && l->analysis && l->o.verdict_ttl_ns) {

@@ -22,6 +22,7 @@ struct sl_live_opts {
 	struct sl_analysis_opts analysis;
 	uint64_t period_ns;       /* of the collector's rounds */
 	const char *remote_write; /* URL, or NULL */
+	bool native_histograms;   /* it takes them */
 	uint64_t sample_every_ns; /* 0: all samples */
 	uint64_t sample_around_ns;
 	const char *alert, *webhook; /* URLs, or NULL */

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "collect/internal.h"
+#include "collect/sender_hist.h"
 
 #define POINTS	  16384u	 /* of one series at a time */
 #define LOOK_NS	  500000000u	 /* between two looks at who is there */
@@ -21,6 +22,9 @@ struct pod {
 	uint64_t layout;
 	uint32_t columns;
 	struct sl_remote_series **series; /* [columns]; NULL: not sent */
+	struct sender_hists *hists;
+	int64_t hists_ns, hists_sent_ns; /* they are due; of what was sent last */
+	bool anomalous;
 	/* The span under way: columns before `column` are sent. */
 	struct sl_sample_span span;
 	uint32_t column;
@@ -31,6 +35,7 @@ struct sender {
 	struct sl_collector *c;
 	struct sl_remote_write *w;
 	struct sl_sample_opts o;
+	bool native;
 	uint64_t most_ns; /* of time that POINTS of a series surely hold */
 	struct pod *bucket[BUCKETS];
 	size_t turn; /* the next bucket */
@@ -41,7 +46,7 @@ struct sender {
 };
 
 struct sender *sender_new(struct sl_collector *c, struct sl_remote_write *w,
-			  const struct sl_sample_opts *opts, uint64_t period_ns)
+			  const struct sl_sample_opts *opts, uint64_t period_ns, bool native)
 {
 	struct sender *s = calloc(1, sizeof(*s));
 
@@ -50,6 +55,7 @@ struct sender *sender_new(struct sl_collector *c, struct sl_remote_write *w,
 	s->c = c;
 	s->w = w;
 	s->o = *opts;
+	s->native = native;
 	/* Busy rounds come within tens of microseconds. */
 	s->most_ns = POINTS / 2 * (period_ns ? period_ns : 20000);
 	if (s->most_ns > 60 * SECOND_NS)
@@ -87,32 +93,12 @@ static const char *suffix_of(const struct def *d)
 	}
 }
 
-static struct sl_remote_series *make_series(const struct region *r, const struct def *d)
-{
-	const struct sl_label_set *sets[] = {r->labels, d->labels};
-	struct sl_text_label label[2 * SL_LABELS_MAX + 8];
-	size_t n = 0;
-
-	for (int k = 0; k < 2; k++)
-		for (uint32_t i = 0; i < sets[k]->count && n < sizeof(label) / sizeof(*label); i++)
-			label[n++] = (struct sl_text_label){sets[k]->keys[i], sets[k]->values[i]};
-	return sl_remote_series_new(d->family->name, suffix_of(d), label, n);
-}
-
-/* A series that was there before goes on where it was. */
-static void take_over(struct sl_remote_series *to, const struct pod *p, uint32_t column)
-{
-	const struct sl_remote_series *from = column < p->columns ? p->series[column] : NULL;
-
-	if (from && from->label_bytes == to->label_bytes &&
-	    !memcmp(from->labels, to->labels, to->label_bytes))
-		to->last_ms = from->last_ms;
-}
-
-static bool renew_series(struct pod *p, const struct region *r, const struct board *b)
+static bool renew_series(const struct sender *s, struct pod *p, const struct region *r,
+			 const struct board *b)
 {
 	const struct layout *l = b->layout;
 	struct sl_remote_series **series;
+	struct sender_hists *hists;
 
 	if (p->series && p->layout == l->generation && p->columns == l->columns)
 		return true;
@@ -124,13 +110,20 @@ static bool renew_series(struct pod *p, const struct region *r, const struct boa
 
 		if (d->type == SL_FAMILY_STATESET || l->column[i].twin)
 			continue;
-		series[i] = make_series(r, d);
+		series[i] = sender_series(r, d, suffix_of(d), NULL, NULL);
 		if (!series[i]) {
 			free_series(series, i);
 			return false;
 		}
-		take_over(series[i], p, i);
+		sender_series_follow(series[i], i < p->columns ? p->series[i] : NULL);
 	}
+	hists = sender_hists_new(r, l, p->hists, s->native);
+	if (!hists) {
+		free_series(series, l->columns);
+		return false;
+	}
+	sender_hists_free(p->hists);
+	p->hists = hists;
 	free_series(p->series, p->columns);
 	p->series = series;
 	p->columns = l->columns;
@@ -149,10 +142,27 @@ static struct pod **place_of(struct sender *s, uint64_t instance)
 	return at;
 }
 
+/* Spread over every_ns, as the samples of different pods are; an anomaly's at once. */
+static void send_hists(struct sender *s, struct pod *p, const struct region *r,
+		       const struct board *b, int64_t now)
+{
+	int64_t ns = (int64_t)GET(r->last_read_ns), every = (int64_t)s->o.every_ns;
+
+	/* What is dead is read no more, and its last words are due all the same. */
+	if (sl_remote_write_busy(s->w) || ns <= p->hists_sent_ns ||
+	    (now < p->hists_ns && !p->anomalous))
+		return;
+	p->hists_sent_ns = ns;
+	sender_hists_send(p->hists, s->w, b, ns);
+	if (every)
+		p->hists_ns = now - now % every + every + (int64_t)(p->instance % s->o.every_ns);
+}
+
 static void look(struct sender *s)
 {
 	struct index *x = index_get(s->c);
 	int64_t now = (int64_t)sl_realtime_ns();
+	uint64_t now_ns = sl_now_ns();
 
 	s->looks++;
 	for (size_t i = 0; x && i < x->regions; i++) {
@@ -175,8 +185,10 @@ static void look(struct sender *s)
 			BUMP(s->s.pods, 1);
 		}
 		p->seen = s->looks;
-		if (!renew_series(p, r, x->board[i]))
+		if (!renew_series(s, p, r, x->board[i]))
 			BUMP(s->s.refused_pods, 1);
+		else if (region_visible(r, now_ns))
+			send_hists(s, p, r, x->board[i], now);
 	}
 	index_put(x);
 }
@@ -184,6 +196,7 @@ static void look(struct sender *s)
 static void pod_free(struct sender *s, struct pod *p)
 {
 	free_series(p->series, p->columns);
+	sender_hists_free(p->hists);
 	free(p);
 	BUMP(s->s.pods, -1ull);
 }
@@ -196,6 +209,7 @@ static void pod_end(struct sender *s, struct pod *p)
 	for (uint32_t i = 0; i < p->columns; i++)
 		if (p->series[i])
 			sl_remote_write_end(s->w, p->series[i], now);
+	sender_hists_end(p->hists, s->w, now);
 	pod_free(s, p);
 }
 
@@ -206,6 +220,7 @@ void sender_anomaly(struct sender *s, const struct sl_anomaly *a)
 
 	if (!p)
 		return;
+	p->anomalous = !a->end_ns;
 	before = p->plan.clipped_ns;
 	sl_sample_anomaly(&p->plan, &s->o, a->begin_ns, a->end_ns ? a->last_ns : 0);
 	BUMP(s->s.late_ns, p->plan.clipped_ns - before);

@@ -3,8 +3,10 @@
  * sender.h - samples out of history to remote write, as many as act/sample.h says. One thread; what
  * takes long is done in slices, so that whoever else has that thread gets his turn.
  *
- * Counters, gauges, infos (as 1) and the counts of histograms are sent, as history has no more;
- * buckets and state sets are for scrapes.
+ * Counters, gauges, infos (as 1) and the counts of histograms are sent out of history. Of histograms
+ * history has no more: their sums and buckets are sent as they are at the moment, one every so
+ * often, and every second or so while their pod is within an anomaly. Exponential ones go as native
+ * histograms if the receiver takes them, classic ones as series by "le". State sets are for scrapes.
  */
 #ifndef SL_COLLECT_SENDER_H
 #define SL_COLLECT_SENDER_H
@@ -27,7 +29,7 @@ struct sender_stats {
 
 /* NULL: ENOMEM. w is used by the sender's thread from now on, and not freed. */
 struct sender *sender_new(struct sl_collector *c, struct sl_remote_write *w,
-			  const struct sl_sample_opts *opts, uint64_t period_ns);
+			  const struct sl_sample_opts *opts, uint64_t period_ns, bool native);
 /* Something about an anomaly changed. */
 void sender_anomaly(struct sender *s, const struct sl_anomaly *a);
 /* Works for slice_ns at most. True if there is more to do at once. */

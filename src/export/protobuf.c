@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "export/render.h"
+#include "export/varint.h"
 
 #define HEAD_ROOM 10 /* for the length of a message, which is known last */
 
@@ -43,11 +44,6 @@ static inline void varint(struct sl_render *r, uint64_t v)
 	byte(r, (unsigned char)v);
 }
 
-static inline uint64_t zigzag(int64_t v)
-{
-	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
-}
-
 static inline void fixed64(struct sl_render *r, double v)
 {
 	memcpy(r->message + r->message_bytes, &v, 8);
@@ -60,11 +56,6 @@ static inline void bytes(struct sl_render *r, unsigned char tag, const char *s, 
 	varint(r, n);
 	memcpy(r->message + r->message_bytes, s, n);
 	r->message_bytes += n;
-}
-
-static inline size_t varint_bytes(uint64_t v)
-{
-	return 1 + (63u - (unsigned int)__builtin_clzll(v | 1)) / 7;
 }
 
 /*
@@ -80,7 +71,7 @@ static size_t begin(struct sl_render *r, unsigned char tag, size_t guess)
 
 static size_t end(struct sl_render *r, size_t start, size_t guess)
 {
-	size_t n = r->message_bytes - start, length = varint_bytes(n);
+	size_t n = r->message_bytes - start, length = sl_varint_bytes(n);
 
 	if (length != guess)
 		memmove(r->message + start - guess + length, r->message + start, n);
@@ -99,7 +90,7 @@ static void timestamp(struct sl_render *r, unsigned char tag, uint64_t at)
 	if (!at)
 		return;
 	byte(r, tag);
-	varint(r, 1 + varint_bytes(s) + (ns ? 1 + varint_bytes(ns) : 0));
+	varint(r, 1 + sl_varint_bytes(s) + (ns ? 1 + sl_varint_bytes(ns) : 0));
 	byte(r, TAG(1, VARINT));
 	varint(r, s);
 	if (ns) {
@@ -113,88 +104,33 @@ static void created(struct sl_render *r, unsigned char tag)
 	timestamp(r, tag, r->series.created_ns);
 }
 
-static bool is_native(const struct sl_series *s)
+static struct sl_native_buckets buckets_of(const struct sl_series *s)
 {
-	int64_t last = (int64_t)s->first_bucket + (int64_t)s->bucket_count;
-
-	/* a schema below -4 does not exist; indices are 32 bits wide */
-	return s->exponential && s->bucket_count && s->scale >= -4 && s->scale < 32 &&
-	       s->first_bucket > -(1 << 30) && last < 1 << 30;
+	return (struct sl_native_buckets){s->buckets,	   s->bucket_count,   s->scale,
+					  s->first_bucket, s->zero_threshold, s->sum};
 }
 
-struct span {
-	int64_t offset; /* from the end of the span before; of the first: the index itself */
-	uint64_t length;
-};
+static bool is_native(const struct sl_series *s)
+{
+	struct sl_native_buckets b = buckets_of(s);
 
-/*
- * The buckets that hold something, in spans of neighbours. A gap of up to two empty ones costs less
- * as zeroes than as another span. The overflow goes to the first index above all others: that it
- * is above is all that is known.
- */
+	return s->exponential && sl_native_fits(&b);
+}
+
 static bool native_histogram(struct sl_render *r)
 {
-	const struct sl_series *s = &r->series;
-	int merge = s->scale > 8 ? s->scale - 8 : 0; /* schemas end at 8: 2^merge buckets are one */
-	size_t n = s->bucket_count, deltas = 0, spans = 0, delta_bytes = 0;
-	uint64_t total = s->buckets[0], before = 0, count;
-	int64_t next = 0, at;
-	struct span *span;
+	static const struct sl_native_fields fields = {1, 2, 5, 6, 7, 12, 13};
+	struct sl_native_buckets b = buckets_of(&r->series);
+	uint8_t *p;
 
-	if (!sl_render_grow(r, &r->delta, &r->delta_room, 5 * n + 2, sizeof(*r->delta)))
+	if (!sl_native_make(&r->native, &b)) {
+		r->error = -ENOMEM;
 		return false;
-	span = (struct span *)(r->delta + 3 * n);
-	for (size_t i = 1; i < n;) {
-		at = ((s->first_bucket + (int64_t)i - 2) >> merge) + 1;
-		for (count = 0; i < n && ((s->first_bucket + (int64_t)i - 2) >> merge) + 1 == at;
-		     i++)
-			count += s->buckets[i];
-		if (!count)
-			continue;
-		total += count;
-		if (!spans || at - next > 2) {
-			span[spans++] = (struct span){.offset = at - next};
-			next = at;
-		}
-		for (; next < at; next++, before = 0) {
-			r->delta[deltas++] = (int64_t)-before;
-			span[spans - 1].length++;
-		}
-		r->delta[deltas++] = (int64_t)(count - before);
-		span[spans - 1].length++;
-		before = count;
-		next = at + 1;
 	}
-	if (!spans) /* or a histogram without observations would not look native */
-		span[spans++] = (struct span){.offset = 0};
-	for (size_t i = 0; i < deltas; i++)
-		delta_bytes += varint_bytes(zigzag(r->delta[i]));
-	if (!reserve(r, 96 + 24 * spans + delta_bytes))
+	if (!reserve(r, sl_native_bytes(&r->native)))
 		return false;
-	byte(r, TAG(1, VARINT));
-	varint(r, total);
-	byte(r, TAG(2, FIXED64));
-	fixed64(r, s->sum);
-	byte(r, TAG(5, VARINT));
-	varint(r, zigzag(s->scale - merge));
-	byte(r, TAG(6, FIXED64));
-	fixed64(r, s->zero_threshold);
-	byte(r, TAG(7, VARINT));
-	varint(r, s->buckets[0]);
-	for (size_t i = 0; i < spans; i++) {
-		byte(r, TAG(12, BYTES));
-		varint(r, 2 + varint_bytes(zigzag(span[i].offset)) + varint_bytes(span[i].length));
-		byte(r, TAG(1, VARINT));
-		varint(r, zigzag(span[i].offset));
-		byte(r, TAG(2, VARINT));
-		varint(r, span[i].length);
-	}
-	if (deltas) {
-		byte(r, TAG(13, BYTES)); /* packed */
-		varint(r, delta_bytes);
-		for (size_t i = 0; i < deltas; i++)
-			varint(r, zigzag(r->delta[i]));
-	}
+	p = (uint8_t *)r->message + r->message_bytes;
+	r->message_bytes += (size_t)(sl_native_put(p, &r->native, &fields) - p);
 	return true;
 }
 
@@ -212,7 +148,7 @@ static bool classic_histogram(struct sl_render *r)
 		while (added <= b->bucket[i])
 			cumulative += s->buckets[added++];
 		byte(r, TAG(3, BYTES));
-		varint(r, 1 + varint_bytes(cumulative) + 9);
+		varint(r, 1 + sl_varint_bytes(cumulative) + 9);
 		byte(r, TAG(1, VARINT));
 		varint(r, cumulative);
 		byte(r, TAG(2, FIXED64));
@@ -250,7 +186,7 @@ static bool label(struct sl_render *r, const char *key, const char *value)
 	if (!reserve(r, k + v + 32))
 		return false;
 	byte(r, TAG(1, BYTES));
-	varint(r, 2 + varint_bytes(k) + k + varint_bytes(v) + v);
+	varint(r, 2 + sl_varint_bytes(k) + k + sl_varint_bytes(v) + v);
 	bytes(r, TAG(1, BYTES), key, k);
 	bytes(r, TAG(2, BYTES), value, v);
 	return true;
@@ -376,7 +312,7 @@ static void begin_family(struct sl_render *r)
 /* Hands the message out, and begins another one with the same head. */
 static void flush(struct sl_render *r)
 {
-	size_t n = r->message_bytes - HEAD_ROOM, length = varint_bytes(n);
+	size_t n = r->message_bytes - HEAD_ROOM, length = sl_varint_bytes(n);
 
 	if (r->message_bytes == r->message_head)
 		return; /* no metric in it */

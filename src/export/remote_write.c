@@ -3,9 +3,15 @@
  * remote_write.c - see remote_write.h. The messages (prompb/remote.proto, prompb/types.proto):
  *
  *	WriteRequest { repeated TimeSeries timeseries = 1; }
- *	TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2; }
+ *	TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2;
+ *		       repeated Histogram histograms = 4; }
  *	Label        { string name = 1; string value = 2; }
  *	Sample       { double value = 1; int64 timestamp = 2; }
+ *	Histogram    { uint64 count_int = 1; double sum = 3; sint32 schema = 4;
+ *		       double zero_threshold = 5; uint64 zero_count_int = 6;
+ *		       repeated BucketSpan positive_spans = 11;
+ *		       repeated sint64 positive_deltas = 12; int64 timestamp = 15; }
+ *	BucketSpan   { sint32 offset = 1; uint32 length = 2; }
  */
 #include "export/remote_write.h"
 
@@ -17,6 +23,7 @@
 #include <snappy-c.h>
 
 #include "base/base.h"
+#include "export/varint.h"
 
 #define LABELS_MAX  128u
 #define SAMPLE_MAX  22u			  /* tag, length, tag, 8, tag, 10 */
@@ -37,24 +44,9 @@ struct sl_remote_write {
 
 /* ---- protobuf ------------------------------------------------------------------------------------ */
 
-static size_t varint_bytes(uint64_t v)
-{
-	return 1 + (63u - (unsigned int)__builtin_clzll(v | 1)) / 7;
-}
-
-static uint8_t *varint(uint8_t *p, uint64_t v)
-{
-	while (v >= 0x80) {
-		*p++ = (uint8_t)(v | 0x80);
-		v >>= 7;
-	}
-	*p++ = (uint8_t)v;
-	return p;
-}
-
 static size_t string_bytes(size_t n)
 {
-	return 1 + varint_bytes(n) + n;
+	return 1 + sl_varint_bytes(n) + n;
 }
 
 struct label {
@@ -71,12 +63,12 @@ static uint8_t *put_label(uint8_t *p, const struct label *l)
 	size_t name = strlen(l->name), value = strlen(l->value), more = strlen(l->more);
 
 	*p++ = 1 << 3 | 2;
-	p = varint(p, label_message(l));
+	p = sl_varint_put(p, label_message(l));
 	*p++ = 1 << 3 | 2;
-	p = varint(p, name);
+	p = sl_varint_put(p, name);
 	p = (uint8_t *)mempcpy(p, l->name, name);
 	*p++ = 2 << 3 | 2;
-	p = varint(p, value + more);
+	p = sl_varint_put(p, value + more);
 	p = (uint8_t *)mempcpy(p, l->value, value);
 	return (uint8_t *)mempcpy(p, l->more, more);
 }
@@ -117,12 +109,12 @@ static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
 
 	memcpy(&bits, &value, 8);
 	*p++ = 2 << 3 | 2;
-	*p++ = (uint8_t)(9 + 1 + varint_bytes((uint64_t)ms));
+	*p++ = (uint8_t)(9 + 1 + sl_varint_bytes((uint64_t)ms));
 	*p++ = 1 << 3 | 1;
 	for (int i = 0; i < 8; i++)
 		*p++ = (uint8_t)(bits >> 8 * i);
 	*p++ = 2 << 3 | 0;
-	return varint(p, (uint64_t)ms);
+	return sl_varint_put(p, (uint64_t)ms);
 }
 
 /* ---- requests -------------------------------------------------------------------------------------- */
@@ -169,11 +161,23 @@ static bool reserve(struct sl_remote_write *w, size_t n)
 	return true;
 }
 
+/* The request goes up to end now, by n samples of a series. */
+static void taken(struct sl_remote_write *w, struct sl_remote_series *s, const uint8_t *end,
+		  int64_t last_ms, size_t n)
+{
+	s->last_ms = last_ms;
+	w->bytes = (size_t)(end - w->at);
+	w->samples += n;
+	add(&w->taken, n);
+	if (w->samples >= w->batch_samples)
+		sl_remote_write_flush(w);
+}
+
 /* At most POINTS_MAX, all of them later than the series' last. */
 static void put(struct sl_remote_write *w, struct sl_remote_series *s,
 		const struct sl_remote_point *point, size_t n)
 {
-	size_t inner = s->label_bytes, taken = 0;
+	size_t inner = s->label_bytes, n_taken = 0;
 	int64_t last = s->last_ms;
 	uint8_t *p;
 
@@ -183,19 +187,19 @@ static void put(struct sl_remote_write *w, struct sl_remote_series *s,
 		if (ms <= last)
 			continue;
 		last = ms;
-		inner += string_bytes(9 + 1 + varint_bytes((uint64_t)ms));
-		taken++;
+		inner += string_bytes(9 + 1 + sl_varint_bytes((uint64_t)ms));
+		n_taken++;
 	}
-	add(&w->same_ms, n - taken);
-	if (!taken)
+	add(&w->same_ms, n - n_taken);
+	if (!n_taken)
 		return;
 	if (!reserve(w, string_bytes(inner))) {
-		add(&w->dropped_memory, taken);
+		add(&w->dropped_memory, n_taken);
 		return;
 	}
 	p = w->at + w->bytes;
 	*p++ = 1 << 3 | 2;
-	p = varint(p, inner);
+	p = sl_varint_put(p, inner);
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	for (size_t i = 0; i < n; i++) {
 		int64_t ms = point[i].ns / 1000000;
@@ -205,11 +209,40 @@ static void put(struct sl_remote_write *w, struct sl_remote_series *s,
 		s->last_ms = ms;
 		p = put_sample(p, ms, point[i].value);
 	}
-	w->bytes = (size_t)(p - w->at);
-	w->samples += taken;
-	add(&w->taken, taken);
-	if (w->samples >= w->batch_samples)
-		sl_remote_write_flush(w);
+	taken(w, s, p, last, n_taken);
+}
+
+/* Lengths stand in front of what they are of: it is made behind the room for them, and moved up. */
+void sl_remote_write_native(struct sl_remote_write *w, struct sl_remote_series *s, int64_t ns,
+			    const struct sl_native *n)
+{
+	static const struct sl_native_fields fields = {1, 3, 4, 5, 6, 11, 12};
+	size_t most = sl_native_bytes(n) + 32, bytes, inner;
+	int64_t ms = ns / 1000000;
+	uint8_t *p, *at, *end;
+
+	if (ms <= s->last_ms) {
+		add(&w->same_ms, 1);
+		return;
+	}
+	if (!reserve(w, string_bytes(s->label_bytes + most) + most)) {
+		add(&w->dropped_memory, 1);
+		return;
+	}
+	p = w->at + w->bytes;
+	at = p + string_bytes(s->label_bytes + most);
+	end = sl_native_put(at, n, &fields);
+	*end++ = 15 << 3 | 0;
+	end = sl_varint_put(end, (uint64_t)ms);
+	bytes = (size_t)(end - at);
+	inner = s->label_bytes + string_bytes(bytes);
+	*p++ = 1 << 3 | 2;
+	p = sl_varint_put(p, inner);
+	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
+	*p++ = 4 << 3 | 2;
+	p = sl_varint_put(p, bytes);
+	memmove(p, at, bytes);
+	taken(w, s, p + bytes, ms, 1);
 }
 
 void sl_remote_write_points(struct sl_remote_write *w, struct sl_remote_series *s,

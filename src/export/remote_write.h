@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/native.h"
 #include "export/push.h"
 #include "region/decode.h"
 
@@ -59,6 +60,9 @@ struct sl_remote_write *sl_remote_write_new(const struct sl_remote_write_opts *o
 /* By one thread, as the following. n points by rising time. Never waits. */
 void sl_remote_write_points(struct sl_remote_write *w, struct sl_remote_series *s,
 			    const struct sl_remote_point *p, size_t n);
+/* A native histogram (Prometheus 2.40 on takes them), at ns; its series has no other points. */
+void sl_remote_write_native(struct sl_remote_write *w, struct sl_remote_series *s, int64_t ns,
+			    const struct sl_native *n);
 /* The series ends: the marker of staleness, at ns. */
 void sl_remote_write_end(struct sl_remote_write *w, struct sl_remote_series *s, int64_t ns);
 /* Sends what is there, however little. */

@@ -55,7 +55,7 @@ void sl_render_free(struct sl_render *r)
 	free(r->bounds.text_at);
 	free(r->bounds.text);
 	free(r->message);
-	free(r->delta);
+	sl_native_free(&r->native);
 	free(r);
 }
 

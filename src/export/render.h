@@ -4,6 +4,7 @@
 #define SL_EXPORT_RENDER_H
 
 #include "export/model.h"
+#include "export/native.h"
 
 /* Finite "le" of an exponential histogram in the text formats: see docs/exposition.md. */
 #define SL_TEXT_BOUNDS_MAX 64
@@ -82,8 +83,7 @@ struct sl_render {
 	size_t message_bytes, message_room;
 	size_t message_head;  /* its end without any metric */
 	size_t length_bytes;  /* of the last metric's length, a good guess for the next one */
-	int64_t *delta;
-	size_t delta_room;
+	struct sl_native native;
 };
 
 /* Room for n bytes, or NULL with r->error set. Then sl_render_took() what was used of it. */

@@ -39,7 +39,8 @@ int main(int argc, char **argv)
 	};
 	struct sl_publisher *p = sl_publisher_open(&opts);
 	struct sl_counter requests, errors, cpu;
-	struct sl_histogram latency;
+	static const double bounds[] = {5.5, 7.5, 9.5};
+	struct sl_histogram latency, batch;
 	struct sl_span_name request;
 	struct sl_gauge queue;
 	bool fault = false;
@@ -56,6 +57,8 @@ int main(int argc, char **argv)
 	latency = sl_histogram_create(p, METRIC(.name = "shop_latency_seconds", .unit = "seconds",
 						.scale = 3, .use_scale = true, .min = 1e-6,
 						.max = 100));
+	batch = sl_histogram_create_classic(
+		p, METRIC(.name = "shop_batch", .bounds = bounds, .bound_count = 3));
 	request = sl_span_name_create(p, "GET /");
 	for (;;) {
 		struct pollfd in = {.fd = 0, .events = POLLIN};
@@ -78,6 +81,7 @@ int main(int argc, char **argv)
 		sl_span_set_end(&span, ns + 5000000);
 		sl_span_end(&span);
 		sl_counter_add(requests, (uint64_t)n);
+		sl_histogram_observe(batch, n);
 		sl_counter_add(cpu, (uint64_t)(n * (fault ? 400 : 100) * (0.8 + 0.4 * chance())));
 		sl_gauge_set(queue, (int64_t)((fault ? 60 : 6) * (0.5 + chance())));
 		for (int i = 0; i < n; i++) {

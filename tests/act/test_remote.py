@@ -15,7 +15,7 @@ from live import System, p
 
 class RemotePrometheus(p.Prometheus):
     def __init__(self):
-        super().__init__({})
+        super().__init__({}, native=True)
 
     def command(self):
         return super().command() + ['--web.enable-remote-write-receiver']
@@ -60,6 +60,46 @@ class Remote(unittest.TestCase):
                               'host': 'node-1'})
             lost = s.metric('sidelight_push_dropped_total')
             self.assertEqual(set(lost.values()), {0.0}, lost)
+
+    def test_prometheus_gets_histograms_as_they_are(self):
+        """After the death of the pod nothing moves: what Prometheus has is what is exposed."""
+        if not p.available():
+            p.skip('no prometheus: install the package prometheus')
+        with RemotePrometheus() as prometheus, System() as s:
+            s.collect('--remote-write', prometheus.base + '/api/v1/write', '--remote-native',
+                      '--sample-every', '1s')
+            s.eventually(lambda: sum(s.metric('shop_batch_count').values()) > 100, 'observations')
+            s.pod.process.kill()
+            key = 'pod="shop-0"'
+
+            def exposed(name, **more):
+                return [v for k, v in s.metric(name).items()
+                        if key in k and all(f'{a}="{b}"' in k for a, b in more.items())]
+            n = exposed('shop_batch_count')[0]
+
+            def there():
+                got = prometheus.query('histogram_count(shop_latency_seconds{pod="shop-0"})')
+                return got and got[0][1] == exposed('shop_latency_seconds_count')[0]
+            s.eventually(there, 'the last words arrive')
+            n = exposed('shop_batch_count')[0]
+            for le in ('5.5', '7.5', '9.5', '+Inf'):
+                self.assertEqual(prometheus.scalar(f'shop_batch_bucket{{pod="shop-0",le="{le}"}}'),
+                                 exposed('shop_batch_bucket', le=le)[0], le)
+            self.assertEqual(exposed('shop_batch_bucket', le='+Inf'), [n])
+            for name in ('shop_batch_sum', 'shop_latency_seconds_sum'):
+                self.assertEqual(prometheus.scalar(name + '{pod="shop-0"}'), exposed(name)[0], name)
+            # The buckets: of each bound of the text form, as many observations are below it.
+            h = prometheus.query('shop_latency_seconds{pod="shop-0"}')[0][1]
+            self.assertEqual(float(h['sum']), exposed('shop_latency_seconds_sum')[0])
+            for labels, below in s.metric('shop_latency_seconds_bucket').items():
+                le = float(labels.split('le="')[1].split('"')[0])
+                if key in labels and le != float('inf'):
+                    self.assertEqual(sum(float(c) for _, _, high, c in h['buckets']
+                                         if float(high) <= le * (1 + 1e-9)), below, le)
+            # 5 to 15 ms is what a pod observes that is fine
+            low, high = (prometheus.scalar(f'histogram_quantile({q}, shop_latency_seconds'
+                                           '{pod="shop-0"})') for q in (0.01, 0.99))
+            self.assertTrue(0.0045 < low < 0.0055 and 0.014 < high < 0.017, (low, high))
 
     def test_a_hostile_receiver_holds_nothing_up_and_what_is_lost_is_counted(self):
         class Hostile(http.server.BaseHTTPRequestHandler):

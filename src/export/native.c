@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/varint.h"
+
+enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
+#define TAG(field, wire) ((uint8_t)((field) << 3 | (wire)))
+
+bool sl_native_fits(const struct sl_native_buckets *b)
+{
+	int64_t last = (int64_t)b->first_bucket + (int64_t)b->count;
+
+	/* a schema below -4 does not exist; indices are 32 bits wide */
+	return b->count && b->scale >= -4 && b->scale < 32 && b->first_bucket > -(1 << 30) &&
+	       last < 1 << 30;
+}
+
+static bool reserve(struct sl_native *n, size_t buckets)
+{
+	size_t room = 3 * buckets + 2; /* a gap of two has two more */
+	int64_t *delta;
+	struct sl_native_span *span;
+
+	if (n->delta && room <= n->room)
+		return true;
+	delta = realloc(n->delta, room * sizeof(*delta));
+	if (!delta)
+		return false;
+	n->delta = delta;
+	span = realloc(n->span, room * sizeof(*span));
+	if (!span)
+		return false;
+	n->span = span;
+	n->room = room;
+	return true;
+}
+
+/*
+ * The buckets that hold something, in spans of neighbours. A gap of up to two empty ones costs less
+ * as zeroes than as another span. The overflow goes to the first index above all others: that it
+ * is above is all that is known.
+ */
+bool sl_native_make(struct sl_native *n, const struct sl_native_buckets *b)
+{
+	int merge = b->scale > 8 ? b->scale - 8 : 0; /* schemas end at 8: 2^merge buckets are one */
+	uint64_t before = 0, count;
+	int64_t next = 0, at;
+
+	if (!reserve(n, b->count))
+		return false;
+	n->schema = b->scale - merge;
+	n->sum = b->sum;
+	n->zero_threshold = b->zero_threshold;
+	n->count = n->zero_count = b->bucket[0];
+	n->spans = n->deltas = n->delta_bytes = 0;
+	for (size_t i = 1; i < b->count;) {
+		at = ((b->first_bucket + (int64_t)i - 2) >> merge) + 1;
+		for (count = 0;
+		     i < b->count && ((b->first_bucket + (int64_t)i - 2) >> merge) + 1 == at; i++)
+			count += b->bucket[i];
+		if (!count)
+			continue;
+		n->count += count;
+		if (!n->spans || at - next > 2) {
+			n->span[n->spans++] = (struct sl_native_span){.offset = at - next};
+			next = at;
+		}
+		for (; next < at; next++, before = 0) {
+			n->delta[n->deltas++] = (int64_t)-before;
+			n->span[n->spans - 1].length++;
+		}
+		n->delta[n->deltas++] = (int64_t)(count - before);
+		n->span[n->spans - 1].length++;
+		before = count;
+		next = at + 1;
+	}
+	if (!n->spans) /* or a histogram without observations would not look native */
+		n->span[n->spans++] = (struct sl_native_span){.offset = 0};
+	for (size_t i = 0; i < n->deltas; i++)
+		n->delta_bytes += sl_varint_bytes(sl_zigzag(n->delta[i]));
+	return true;
+}
+
+void sl_native_free(struct sl_native *n)
+{
+	free(n->span);
+	free(n->delta);
+	memset(n, 0, sizeof(*n));
+}
+
+size_t sl_native_bytes(const struct sl_native *n)
+{
+	return 96 + 24 * n->spans + n->delta_bytes;
+}
+
+static uint8_t *put_f64(uint8_t *p, uint8_t field, double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, 8);
+	*p++ = TAG(field, FIXED64);
+	for (int i = 0; i < 8; i++)
+		*p++ = (uint8_t)(bits >> 8 * i);
+	return p;
+}
+
+static uint8_t *put_u64(uint8_t *p, uint8_t field, uint64_t v)
+{
+	*p++ = TAG(field, VARINT);
+	return sl_varint_put(p, v);
+}
+
+uint8_t *sl_native_put(uint8_t *p, const struct sl_native *n, const struct sl_native_fields *f)
+{
+	p = put_u64(p, f->count, n->count);
+	p = put_f64(p, f->sum, n->sum);
+	p = put_u64(p, f->schema, sl_zigzag(n->schema));
+	p = put_f64(p, f->zero_threshold, n->zero_threshold);
+	p = put_u64(p, f->zero_count, n->zero_count);
+	for (size_t i = 0; i < n->spans; i++) {
+		const struct sl_native_span *s = &n->span[i];
+
+		*p++ = TAG(f->span, BYTES);
+		p = sl_varint_put(p, 2 + sl_varint_bytes(sl_zigzag(s->offset)) +
+					     sl_varint_bytes(s->length));
+		p = put_u64(p, 1, sl_zigzag(s->offset));
+		p = put_u64(p, 2, s->length);
+	}
+	if (!n->deltas)
+		return p;
+	*p++ = TAG(f->delta, BYTES); /* packed */
+	p = sl_varint_put(p, n->delta_bytes);
+	for (size_t i = 0; i < n->deltas; i++)
+		p = sl_varint_put(p, sl_zigzag(n->delta[i]));
+	return p;
+}
