@@ -18,7 +18,7 @@
 
 struct span_thread {
 	struct sl__ring *ring[SL_SLOTS]; /* holds while sl__thread.base[] is set */
-	uint64_t random[4];		 /* all 0: to be seeded */
+	uint64_t id, id_step;		 /* of the ids; no step: to be seeded */
 	volatile bool busy;
 };
 static __thread struct span_thread self __attribute__((tls_model("initial-exec")));
@@ -28,91 +28,57 @@ SL_STATIC_ASSERT(1 + SL_SPAN_WORDS_MAX == 6 * (SL_SPAN_LINES_MAX - 1), "words fi
 
 /* ---- ids ---------------------------------------------------------------------------------------- */
 
-static uint64_t rotate(uint64_t x, int k)
+/* The finalizer of splitmix64, https://prng.di.unimi.it/splitmix64.c (public domain): a bijection. */
+static inline uint64_t spread(uint64_t x)
 {
-	return x << k | x >> (64 - k);
-}
-
-/* xoshiro256++ 1.0 by D. Blackman and S. Vigna, https://prng.di.unimi.it/ (public domain). */
-static inline uint64_t xoshiro(uint64_t s[4])
-{
-	uint64_t result = rotate(s[0] + s[3], 23) + s[0], t = s[1] << 17;
-
-	s[2] ^= s[0];
-	s[3] ^= s[1];
-	s[1] ^= s[2];
-	s[0] ^= s[3];
-	s[2] ^= t;
-	s[3] = rotate(s[3], 45);
-	return result;
-}
-
-/* splitmix64, from the same place: spreads what little there is. */
-static uint64_t splitmix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15ull;
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
 	return x ^ x >> 31;
 }
 
-static __attribute__((noinline, cold)) void seed(uint64_t s[4])
+/* Two threads or processes of the same start and step would give out the same ids. */
+static __attribute__((noinline, cold)) void seed(void)
 {
-	uint64_t x;
+	uint64_t s[2], step;
 
-	/* Two threads or processes of the same state would give out the same ids. */
-	if (getrandom(s, 4 * sizeof(*s), GRND_NONBLOCK) == 4 * (ssize_t)sizeof(*s) &&
-	    (s[0] | s[1] | s[2] | s[3]))
-		return;
-	x = sl__realtime_ns() ^ splitmix((uintptr_t)s) ^ splitmix((uint64_t)getpid() << 32) ^
-	    sl__ticks();
-	for (int i = 0; i < 4; i++)
-		s[i] = x = splitmix(x);
-	s[0] |= 1;
+	if (getrandom(s, sizeof(s), GRND_NONBLOCK) != sizeof(s)) {
+		s[0] = spread(sl__realtime_ns() ^ spread((uintptr_t)&self) ^ sl__ticks());
+		s[1] = spread(s[0] + ((uint64_t)getpid() << 32) + sl__realtime_ns());
+	}
+	/* Of too regular a step the numbers are alike: mixGamma() of the paper. */
+	step = s[1] | 1;
+	if (__builtin_popcountll(step ^ step >> 1) < 24)
+		step ^= 0xaaaaaaaaaaaaaaaaull;
+	__atomic_store_n(&self.id, s[0], __ATOMIC_RELAXED);
+	__atomic_store_n(&self.id_step, step, __ATOMIC_RELAXED);
+}
+
+/* Of a word that is this thread's: one instruction, which no signal handler comes into. */
+static inline uint64_t fetch_add_own(uint64_t *word, uint64_t n)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("xaddq %1, %0" : "+m"(*word), "+r"(n) : : "cc");
+	return n;
+#else
+	return __atomic_fetch_add(word, n, __ATOMIC_RELAXED);
+#endif
 }
 
 /*
- * In a handler that came into the middle of xoshiro(): numbers of a process-wide sequence, whose
- * start is random. Not predictable enough for a secret, different enough for an id.
+ * G. L. Steele, D. Lea, C. H. Flood: Fast splittable pseudorandom number generators, OOPSLA 2014:
+ * a sum of equal steps, spread, so that a thread gives out no id twice, and every thread has a
+ * step of its own. Different enough for ids; nothing is kept secret by them. n: of how many.
  */
-static __attribute__((noinline, cold)) uint64_t handler_id(void)
+static inline uint64_t next_ids(unsigned int n)
 {
-	static _Atomic uint64_t counter, start;
-	uint64_t none = 0, s[4] = {0};
-
-	if (!atomic_load(&start)) {
-		seed(s);
-		atomic_compare_exchange_strong(&start, &none, s[0] | 1);
-	}
-	return splitmix(atomic_load(&start) + splitmix(atomic_fetch_add(&counter, 1)));
+	return fetch_add_own(&self.id, n * self.id_step);
 }
 
-/* Fills the ids of a span; trace too if it is the root of one. */
-static inline void ids(struct sl_span *span, bool root)
+static inline uint64_t to_id(uint64_t at)
 {
-	struct sl_trace_context *c = &span->context;
+	uint64_t id = spread(at);
 
-	if (unlikely(self.busy)) {
-		c->span_id = handler_id() | 1;
-		if (root) {
-			c->trace_hi = handler_id();
-			c->trace_lo = handler_id() | 1;
-		}
-		return;
-	}
-	self.busy = true;
-	atomic_signal_fence(memory_order_seq_cst); /* pairs with a handler of this very thread */
-	if (unlikely(!(self.random[0] | self.random[1] | self.random[2] | self.random[3])))
-		seed(self.random);
-	c->span_id = xoshiro(self.random);
-	c->span_id += !c->span_id;
-	if (root) {
-		c->trace_hi = xoshiro(self.random);
-		c->trace_lo = xoshiro(self.random);
-		c->trace_lo += !c->trace_lo;
-	}
-	atomic_signal_fence(memory_order_seq_cst);
-	self.busy = false;
+	return likely(id) ? id : 1;
 }
 
 /* ---- time ---------------------------------------------------------------------------------------- */
@@ -155,56 +121,82 @@ static inline struct scale scale_now(uint64_t at)
 	}
 }
 
-static inline uint64_t scaled(uint64_t ticks, uint64_t mult)
-{
-	__extension__ unsigned __int128 product = (unsigned __int128)ticks * mult;
-
-	return (uint64_t)(product >> 32);
-}
-
 static inline uint64_t to_ns(const struct scale *s, uint64_t ticks)
 {
 	/* Before the calibration, too: it may have happened while the span was open. */
-	return (int64_t)(ticks - s->ticks) >= 0 ? s->ns + scaled(ticks - s->ticks, s->mult)
-						: s->ns - scaled(s->ticks - ticks, s->mult);
+	__extension__ __int128 product = (__int128)(int64_t)(ticks - s->ticks) * (int64_t)s->mult;
+
+	return s->ns + (uint64_t)(product >> 32);
 }
 
 /* ---- start and attributes ------------------------------------------------------------------------- */
 
+/* All of it that does not hang on the parent. */
+static inline __attribute__((always_inline)) void begin(struct sl_span *span,
+							struct sl_span_name name,
+							enum sl_span_kind kind, unsigned int slot,
+							uint32_t clock)
+{
+	span->slot = slot;
+	/* A span that is open across a fork or a close is not written: relaxed, nothing else. */
+	span->epoch = atomic_load_explicit(&sl__slots[slot].epoch, memory_order_relaxed);
+	span->clock = (uint8_t)clock;
+	span->words = span->dropped = span->cut = span->set = 0;
+	span->stream[0] = SL_SPAN_META(name.bits, kind & 15, SL_SPAN_UNSET, span->context.flags,
+				       span->remote, 0);
+	span->start = now(clock);
+}
+
+static __attribute__((noinline)) void start_slow(struct sl_span *span, struct sl_span_name name,
+						 enum sl_span_kind kind,
+						 const struct sl_trace_context *parent)
+{
+	unsigned int slot = sl__slot_of(name.bits);
+	bool root = !parent || !sl_trace_context_valid(parent);
+	struct sl_trace_context context = root ? (struct sl_trace_context){0} : *parent;
+	uint64_t at;
+
+	span->parent_id = context.span_id;
+	span->remote = context.remote != 0;
+	if (unlikely(slot == SL_SLOT_NONE)) {
+		span->context = context; /* the trace goes past it */
+		span->slot = 0;
+		span->words = span->dropped = span->cut = span->set = 0;
+		return;
+	}
+	if (unlikely(!self.id_step))
+		seed();
+	at = next_ids(3);
+	span->context = (struct sl_trace_context){
+		.trace_hi = root ? to_id(at + self.id_step) : context.trace_hi,
+		.trace_lo = root ? to_id(at + 2 * self.id_step) : context.trace_lo,
+		.span_id = to_id(at),
+		.flags = root ? SL_TRACE_SAMPLED : context.flags,
+	};
+	begin(span, name, kind, slot,
+	      atomic_load_explicit(&sl__clock_state.source, memory_order_relaxed));
+}
+
+/* The usual one here, without a call in it: that alone saves a dozen stores to the stack. */
 void sl_span_start(struct sl_span *span, struct sl_span_name name, enum sl_span_kind kind,
 		   const struct sl_trace_context *parent)
 {
 	unsigned int slot = sl__slot_of(name.bits);
-	bool root = !parent || !sl_trace_context_valid(parent);
 
-	span->slot = 0;
-	span->words = span->dropped = span->cut = span->set = 0;
-	if (unlikely(slot == SL_SLOT_NONE)) {
-		/* The trace goes past it. */
-		span->context = root ? (struct sl_trace_context){0} : *parent;
+	if (unlikely(slot == SL_SLOT_NONE || !parent || !sl_trace_context_valid(parent) ||
+		     !self.id_step ||
+		     atomic_load_explicit(&sl__clock_state.source, memory_order_relaxed) !=
+			     SL__CLOCK_TSC)) {
+		start_slow(span, name, kind, parent);
 		return;
 	}
-	if (root) {
-		span->context = (struct sl_trace_context){.flags = SL_TRACE_SAMPLED};
-		span->parent_id = 0;
-		span->remote = 0;
-	} else {
-		span->parent_id = parent->span_id;
-		span->remote = parent->remote != 0;
-		span->context.trace_hi = parent->trace_hi;
-		span->context.trace_lo = parent->trace_lo;
-		span->context.flags = parent->flags;
-		span->context.remote = 0;
-		memset(span->context.reserved, 0, sizeof(span->context.reserved));
-	}
-	ids(span, root);
-	span->slot = slot;
-	/* A span that is open across a fork or a close is not written: relaxed, nothing else. */
-	span->epoch = atomic_load_explicit(&sl__slots[slot].epoch, memory_order_relaxed);
-	span->stream[0] = SL_SPAN_META(name.bits, kind & 15, SL_SPAN_UNSET, span->context.flags,
-				       span->remote, 0);
-	span->clock = (uint8_t)atomic_load_explicit(&sl__clock_state.source, memory_order_relaxed);
-	span->start = now(span->clock);
+	span->parent_id = parent->span_id;
+	span->remote = parent->remote != 0;
+	span->context = (struct sl_trace_context){.trace_hi = parent->trace_hi,
+						  .trace_lo = parent->trace_lo,
+						  .span_id = to_id(next_ids(1)),
+						  .flags = parent->flags};
+	begin(span, name, kind, slot, SL__CLOCK_TSC);
 }
 
 /* Room for an attribute of n words behind its first; NULL if there is none. */
@@ -279,10 +271,10 @@ static inline uint64_t last_word(const char *from, size_t bytes)
 static void set_string(struct sl_span *span, uint32_t key, enum sl_span_type type,
 		       const char *value, size_t bytes)
 {
-	bool cut = bytes > SL_SPAN_STRING_MAX;
+	bool cut = unlikely(bytes > SL_SPAN_STRING_MAX);
 	uint64_t *at;
 
-	if (cut) {
+	if (unlikely(cut)) {
 		/* Not within a character: bytes of UTF-8 behind the first are 10xxxxxx. */
 		bytes = SL_SPAN_STRING_MAX;
 		while (bytes && (value[bytes] & 0xc0) == 0x80)
@@ -291,7 +283,8 @@ static void set_string(struct sl_span *span, uint32_t key, enum sl_span_type typ
 	at = attribute(span, (uint32_t)(bytes + 7) / 8);
 	if (!at)
 		return;
-	span->cut += cut && span->cut < 255;
+	if (unlikely(cut))
+		span->cut += span->cut < 255;
 	*at++ = SL_SPAN_ATTR(key, type, bytes, cut);
 	for (; bytes >= 8; bytes -= 8, value += 8)
 		memcpy(at++, value, 8);
@@ -394,13 +387,37 @@ static inline uint64_t *index_line(const struct sl__ring *r, uint64_t number)
 }
 
 /* What the pair of cells that the last entry is one of adds to the check of its line. */
-static inline uint64_t open_pair(const struct sl__ring *r)
+static inline uint64_t open_pair(const struct sl__ring *r, uint64_t entry)
+{
+	return sl_seal_pair(entry, r->open_other, r->open_k, r->open_other_k);
+}
+
+/* A new entry, which is to be stored: in the line that is open, or in a new one (true). */
+static inline __attribute__((always_inline)) bool open_entry(struct sl__ring *r, uint64_t entry)
 {
 	static const uint64_t k[8] = {SL_LINE_K0, SL_LINE_K1, SL_LINE_K2, SL_LINE_K3,
 				      SL_LINE_K4, SL_LINE_K5, SL_LINE_K6, SL_LINE_K0};
-	uint32_t i = r->open & ~1u;
+	bool opened = !r->open || r->open == SL_SPAN_ENTRIES;
+	uint32_t other;
 
-	return sl_seal_pair(r->open_cells[i], r->open_cells[i + 1], k[i], k[i + 1]);
+	if (opened) {
+		memset(r->open_cells, 0, sizeof(r->open_cells));
+		r->open_cells[0] = SL_SPAN_TAG_INDEX(r->index);
+		r->open_line = index_line(r, r->index++);
+		for (int i = 0; i < 7; i++)
+			put(r->open_line + i, r->open_cells[i]);
+		r->open = 0;
+	} else {
+		r->open_cells[r->open] = r->entry;
+	}
+	r->open++;
+	other = r->open ^ 1;
+	r->open_k = k[r->open];
+	r->open_other_k = k[other];
+	r->open_other = r->open_cells[other];
+	r->open_cells[r->open] = entry;
+	r->open_rest = sl_sealed_check(r->open_cells) - open_pair(r, entry);
+	return opened;
 }
 
 /* True if this span is to be in the journal of roots. */
@@ -432,21 +449,11 @@ static inline __attribute__((always_inline)) void write_own(struct sl__ring *r,
 		entry = (entry + ((uint64_t)lines << 32)) | (uint64_t)error << 40;
 	} else {
 		entry = SL_SPAN_ENTRY(r->lines, lines, error, hash);
-		if (!r->open || r->open == SL_SPAN_ENTRIES) {
-			memset(r->open_cells, 0, sizeof(r->open_cells));
-			r->open_cells[0] = SL_SPAN_TAG_INDEX(r->index);
-			r->open_line = index_line(r, r->index++);
-			for (int i = 0; i < 7; i++)
-				put(r->open_line + i, r->open_cells[i]);
-			r->open = 0;
-			opened = true;
-		}
-		r->open++;
-		r->open_rest = sl_sealed_check(r->open_cells) - open_pair(r);
+		opened = open_entry(r, entry);
 	}
-	r->entry = r->open_cells[r->open] = entry;
+	r->entry = entry;
 	put(r->open_line + r->open, entry);
-	put(r->open_line + 7, r->open_rest + open_pair(r));
+	put(r->open_line + 7, r->open_rest + open_pair(r, entry));
 
 	/* The head last: a reader who sees it can expect the lines to be there, though not know. */
 	check = r->head_check + lines * SL_LINE_K0 + SL_LINE_K3;

@@ -30,9 +30,10 @@ struct sl__ring {
 	bool own;            /* not ring 0 */
 	uint32_t open;       /* entries in the index line that still grows; 0: none does */
 	uint64_t *open_line;
-	uint64_t open_cells[8]; /* what it holds */
-	uint64_t open_rest;     /* its check, without the pair of the last entry */
-	uint64_t entry;         /* the last one */
+	uint64_t entry;         /* the last one in it */
+	uint64_t open_other, open_k, open_other_k; /* the other cell of its pair, their constants */
+	uint64_t open_rest;     /* the line's check, without that pair */
+	uint64_t open_cells[8]; /* what it holds, but for the last entry, which may have grown */
 };
 
 /* publisher.c; all under the lock. 0 or -errno. */
