@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "analyse/calibrate.h"
+#include "analyse/random.h"
 
 #define ENOUGH	      32u
 #define PEAK_SHARE    0.05 /* of the scores lie above t */
@@ -14,16 +15,6 @@
 #define DRIFT_ALARM   8.0
 #define P_MIN	      1e-12
 #define SCORE_MAX     1e30f
-
-/* splitmix64: G. Steele, D. Lea, C. Flood, OOPSLA 2014. */
-static uint64_t next(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
 
 static int by_size(const void *a, const void *b)
 {
@@ -115,12 +106,18 @@ int sl_calibration_budget(struct sl_calibration *c, double q)
 	return 0;
 }
 
+/* A uniform sample, which forgets as that of the scores does. */
 static void add_excess(struct sl_calibration *c, float e)
 {
-	c->excess[c->excess_at] = e;
-	c->excess_at = (c->excess_at + 1) % SL_PEAKS;
-	if (c->excess_n < SL_PEAKS)
-		c->excess_n++;
+	if (c->excess_n < SL_PEAKS) {
+		c->excess[c->excess_n++] = e;
+	} else {
+		uint64_t of = c->peaks < 8 * SL_PEAKS ? c->peaks : 8 * SL_PEAKS;
+		uint64_t i = sl_random_next(&c->random) % of;
+
+		if (i < SL_PEAKS)
+			c->excess[i] = e;
+	}
 }
 
 void sl_calibration_learn(struct sl_calibration *c, double score)
@@ -134,7 +131,7 @@ void sl_calibration_learn(struct sl_calibration *c, double score)
 	} else {
 		/* Vitter's algorithm R, but never rarer than 1 in 8 SL_SCORES: old scores go. */
 		uint64_t of = c->n < 8 * SL_SCORES ? c->n : 8 * SL_SCORES;
-		uint64_t i = next(&c->random) % of;
+		uint64_t i = sl_random_next(&c->random) % of;
 
 		if (i < SL_SCORES)
 			c->scores[i] = (float)score;
@@ -146,7 +143,7 @@ void sl_calibration_learn(struct sl_calibration *c, double score)
 		memcpy(sorted, c->scores, c->kept * sizeof(float));
 		qsort(sorted, c->kept, sizeof(float), by_size);
 		c->t = quantile(sorted, c->kept, 1 - PEAK_SHARE);
-		c->peaks = c->excess_n = c->excess_at = 0;
+		c->peaks = c->excess_n = 0;
 		for (uint32_t i = 0; i < c->kept; i++)
 			if (c->scores[i] > c->t) {
 				c->peaks++;
@@ -168,10 +165,10 @@ void sl_calibration_learn_gated(struct sl_calibration *c, double score)
 
 	sl_calibration_learn(c, score);
 	if (isinf(c->threshold) || score > c->threshold ||
-	    (double)(next(&c->random) >> 11) * 0x1p-53 >= c->q / (1 - c->q))
+	    sl_random_uniform(&c->random) >= c->q / (1 - c->q))
 		return;
 	share = (double)c->peaks / (double)c->n;
-	u = ((double)(next(&c->random) >> 11) + 1) * 0x1p-53 * c->q;
+	u = (1 - sl_random_uniform(&c->random)) * c->q; /* not 0 */
 	sl_calibration_learn(c, u < share ? c->t + tail_at(c, u / share) : c->threshold);
 }
 
@@ -230,7 +227,6 @@ void sl_calibration_save(const struct sl_calibration *c, struct sl_blob *to)
 	for (uint32_t i = 0; i < c->kept; i++)
 		sl_blob_put_f32(to, c->scores[i]);
 	sl_blob_put_u32(to, c->excess_n);
-	sl_blob_put_u32(to, c->excess_at);
 	for (uint32_t i = 0; i < c->excess_n; i++)
 		sl_blob_put_f32(to, c->excess[i]);
 }
@@ -258,9 +254,7 @@ int sl_calibration_load(struct sl_calibration *c, struct sl_blob *from)
 	for (uint32_t i = 0; i < c->kept; i++)
 		c->scores[i] = sl_blob_f32(from, 0, SCORE_MAX);
 	c->excess_n = sl_blob_u32(from);
-	c->excess_at = sl_blob_u32(from);
-	if (from->failed || c->excess_n > SL_PEAKS || c->excess_at >= SL_PEAKS ||
-	    c->excess_n > c->peaks)
+	if (from->failed || c->excess_n > SL_PEAKS || c->excess_n > c->peaks)
 		goto bad;
 	for (uint32_t i = 0; i < c->excess_n; i++)
 		c->excess[i] = sl_blob_f32(from, 0, SCORE_MAX);

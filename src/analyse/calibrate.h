@@ -11,7 +11,7 @@
  *	threshold = t + sigma / gamma * ((q n / N)^-gamma - 1)
  *
  * with n scores seen, N of them above t. gamma and sigma come from probability-weighted moments of
- * the last SL_PEAKS excesses (J. R. M. Hosking, J. R. Wallis, Technometrics 29, 1987), which need no
+ * SL_PEAKS of the excesses (J. R. M. Hosking, J. R. Wallis, Technometrics 29, 1987), which need no
  * iteration and hold for few values; gamma is kept within [-1, 0.5], where they do. With q n >= N
  * the threshold lies among the scores seen, and their quantile is taken.
  *
@@ -41,9 +41,9 @@ struct sl_calibration {
 	double median, q90;
 	double drift; /* S */
 	uint64_t random;
-	uint32_t kept, excess_n, excess_at;
+	uint32_t kept, excess_n;
 	float scores[SL_SCORES]; /* a uniform sample of what was learned (reservoir) */
-	float excess[SL_PEAKS];
+	float excess[SL_PEAKS]; /* and of those above t, how far */
 };
 
 /* q: the share of steps that may raise a false alarm, (0, 0.5]. -EINVAL. */

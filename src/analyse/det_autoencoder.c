@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "analyse/detector.h"
+#include "analyse/random.h"
 
 #define LAYERS	   4u
 #define HIDDEN	   16u
@@ -36,15 +37,6 @@ struct autoencoder {
 	float *d[LAYERS + 1]; /* their gradients */
 	float *mask, *rows;   /* mask: dims; rows: REHEARSED x dims, NaN where missing */
 };
-
-static uint64_t next(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15; /* splitmix64 */
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
 
 static void *create(const struct sl_detector_opts *opts)
 {
@@ -81,7 +73,7 @@ static void *create(const struct sl_detector_opts *opts)
 		float r = sqrtf(6.0f / (n[i] + n[i + 1]));
 
 		for (uint32_t k = 0; k < n[i] * n[i + 1]; k++)
-			*at++ = r * (2 * (float)(next(&s->random) >> 40) / (1 << 24) - 1);
+			*at++ = r * (2 * (float)(sl_random_next(&s->random) >> 40) / (1 << 24) - 1);
 		at += n[i + 1]; /* biases: 0 */
 	}
 	return s;
@@ -184,12 +176,12 @@ static void learn(void *state, const struct sl_row *row)
 
 	train(s, row->z);
 	for (uint32_t k = 0; k < REHEARSALS && s->kept; k++)
-		train(s, s->rows + (next(&s->random) % s->kept) * s->dims);
+		train(s, s->rows + (sl_random_next(&s->random) % s->kept) * s->dims);
 	s->seen++;
 	if (s->kept < REHEARSED)
 		i = s->kept++;
 	else
-		i = next(&s->random) % s->seen;
+		i = sl_random_next(&s->random) % s->seen;
 	if (i < REHEARSED)
 		memcpy(s->rows + i * s->dims, row->z, s->dims * sizeof(float));
 }
@@ -245,7 +237,6 @@ const struct sl_detector_ops sl_detector_autoencoder = {
 	.name = "autoencoder",
 	.summary = "what a small network, trained on normal rows, fails to reproduce",
 	.create = create,
-	.destroy = free,
 	.score = score,
 	.learn = learn,
 	.save = save,

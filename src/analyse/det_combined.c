@@ -2,18 +2,24 @@
 /*
  * det_combined.c - our own: how surprising the moves of all metrics are together.
  *
- *	score = sum over metrics j of s_j / sum over metrics k of r_jk^2 * min(1, s_k / s_j)
- *	s_j   = log(1 + max(0, |move_j| - 1))
+ *	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
+ *	s_j   = log(max(1, |move_j|)) + 0.7 max(0, -log(10 p_j))
  *
- * A move is already in units that heavy tails widen (normalise.h); the logarithm takes it for the
- * exponent of a power law, where -log p grows with log x, so one metric that explodes does not drown
- * five that all move. Summing -log p over metrics is R. A. Fisher's method (Statistical Methods for
- * Research Workers, 1925), which holds for independent ones. Those that say the same thing twice
- * count once between them: a metric shares its weight with those that it is correlated with in
- * normal times (r, of moves) as far as they are surprised now, too. Without the last, this would be
- * the effective number of metrics (J. Cheverud, Heredity 87, 2001); with it, a metric that leaves
- * those that it usually goes with counts in full. What other pods show as well is taken off by
- * fleet.h.
+ * The two terms estimate the same: how improbable it is that the metric moves so far, less what is
+ * usual. The first takes moves to have power-law tails from their 99th percentile on, as metrics of
+ * services do, where -log p grows with log move; it knows how far a move goes beyond what was seen,
+ * and takes a metric with two levels by surprise each time. The second counts how often it moved as
+ * far (normalise.h); it knows that, and little of how far. Their sum is a logarithmic opinion pool
+ * (C. Genest, J. Zidek, Statistical Science 1, 1986).
+ *
+ * Summing -log p over metrics is R. A. Fisher's method (Statistical Methods for Research Workers,
+ * 1925), leaving out those that are no surprise (truncated: D. Zaykin et al., Genetic Epidemiology 22,
+ * 2002), which holds for independent ones. Those that say the same thing twice count once between
+ * them: a metric shares its weight with those that it is correlated with in normal times (r, of
+ * moves) as far as they are surprised now, too. |r| and not its square, which would do for normal
+ * distributions (J. Cheverud, Heredity 87, 2001): what is far out goes together more than what is
+ * usual. A metric that leaves those that it usually goes with counts in full. What other pods show as
+ * well is taken off by fleet.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -21,19 +27,20 @@
 
 #include "analyse/detector.h"
 
-#define EASY   1.0f    /* usual moves that are no surprise */
-#define CLIP   4.0f    /* so that a correlation is not that of two outliers */
-#define MEMORY 2000.0f /* rows that correlations remember */
-#define STILL  1e-6f   /* of variance: never moved */
+#define USUAL  2.302585f /* log 10: the surprise of what one step in ten does */
+#define WEIGHT 0.7f	 /* of the second estimate */
+#define CLIP   4.0f	 /* so that a correlation is not that of two outliers */
+#define MEMORY 2000.0f	 /* rows that correlations remember */
+#define STILL  1e-6f	 /* of variance: never moved */
 
 struct combined {
 	uint32_t dims;
 	float n;
-	float *inv_sd, *x, *s; /* dims; s: surprises of the row being scored */
-	float *cov, *r2;       /* dims x dims, symmetric */
+	float *inv_sd, *x, *s; /* dims; x: scratch; s: surprises of the row being scored */
+	float *cov, *r;	       /* dims x dims, symmetric */
 };
 
-/* r^2. Those that never moved have the same past, and so are one. */
+/* |r|. Those that never moved have the same past, and so are one. */
 static void derive(struct combined *s)
 {
 	uint32_t d = s->dims;
@@ -45,27 +52,24 @@ static void derive(struct combined *s)
 	}
 	for (uint32_t i = 0; i < d; i++) {
 		const float *cov = s->cov + (size_t)i * d;
-		float *r2 = s->r2 + (size_t)i * d, inv = s->inv_sd[i];
+		float *r = s->r + (size_t)i * d, inv = s->inv_sd[i];
 
-		for (uint32_t j = 0; j < d; j++) {
-			float r = cov[j] * inv * s->inv_sd[j];
-
-			r2[j] = r * r;
-		}
+		for (uint32_t j = 0; j < d; j++)
+			r[j] = fabsf(cov[j] * inv * s->inv_sd[j]);
 		for (uint32_t j = 0; j < d && inv == 0; j++)
-			r2[j] = s->inv_sd[j] == 0 ? 1 : 0;
-		r2[i] = 1;
+			r[j] = s->inv_sd[j] == 0 ? 1 : 0;
+		r[i] = 1;
 	}
 }
 
-/* Sum over k of r2[k] * min(s[k], mine). In a fixed order of lanes: the same bits everywhere. */
-static float shared(const float *r2, const float *s, float mine, uint32_t dims)
+/* Sum over k of r[k] * min(s[k], mine). In a fixed order of lanes: the same bits everywhere. */
+static float shared(const float *r, const float *s, float mine, uint32_t dims)
 {
 	float lane[SL_ROW_LANES] = {0}, sum = 0;
 
 	for (uint32_t c = 0; c < dims; c += SL_ROW_LANES)
 		for (uint32_t l = 0; l < SL_ROW_LANES; l++)
-			lane[l] += r2[c + l] * (s[c + l] < mine ? s[c + l] : mine);
+			lane[l] += r[c + l] * (s[c + l] < mine ? s[c + l] : mine);
 	for (uint32_t l = 0; l < SL_ROW_LANES; l++)
 		sum += lane[l];
 	return sum;
@@ -88,7 +92,7 @@ static void *create(const struct sl_detector_opts *opts)
 	s->x = s->inv_sd + d;
 	s->s = s->x + d;
 	s->cov = s->s + d;
-	s->r2 = s->cov + d * d;
+	s->r = s->cov + d * d;
 	derive(s);
 	return s;
 }
@@ -99,20 +103,21 @@ static float score(void *state, const struct sl_row *row, float *blame)
 	float sum = 0;
 
 	for (uint32_t c = 0; c < row->dims; c++) {
-		float over = fabsf(row->move[c]) - EASY;
+		float far = fabsf(row->move[c]), counted = row->surprise[c] - USUAL;
 
-		s->s[c] = over > 0 ? over : 0;
+		s->s[c] = counted > 0 ? WEIGHT * counted : 0;
+		s->x[c] = far > 1 ? far : 1;
 	}
 	for (uint32_t c = 0; c < row->dims; c++)
-		if (s->s[c] > 0)
-			s->s[c] = log1pf(s->s[c]);
+		if (s->x[c] > 1)
+			s->s[c] += logf(s->x[c]);
 	for (uint32_t c = 0; c < row->dims; c++) {
 		float mine = s->s[c];
 
 		blame[c] = 0;
 		if (mine > 0)
 			blame[c] = mine * mine /
-				   shared(s->r2 + (size_t)c * row->dims, s->s, mine, row->dims);
+				   shared(s->r + (size_t)c * row->dims, s->s, mine, row->dims);
 		sum += blame[c];
 	}
 	return sum;
@@ -189,7 +194,6 @@ const struct sl_detector_ops sl_detector_combined = {
 	.summary = "surprise of all metrics' moves together; the default",
 	.comparable = true,
 	.create = create,
-	.destroy = free,
 	.score = score,
 	.learn = learn,
 	.save = save,

@@ -91,7 +91,6 @@ const struct sl_detector_ops sl_detector_mad = {
 	.name = "mad",
 	.summary = "the largest distance from the recent medians, in usual moves",
 	.create = chart_create,
-	.destroy = free,
 	.score = mad_score,
 };
 
@@ -99,7 +98,6 @@ const struct sl_detector_ops sl_detector_ewma = {
 	.name = "ewma",
 	.summary = "control chart of exponentially weighted means",
 	.create = chart_create,
-	.destroy = free,
 	.score = ewma_score,
 };
 
@@ -107,6 +105,5 @@ const struct sl_detector_ops sl_detector_cusum = {
 	.name = "cusum",
 	.summary = "cumulative sums of what exceeds one deviation",
 	.create = chart_create,
-	.destroy = free,
 	.score = cusum_score,
 };

@@ -40,6 +40,5 @@ const struct sl_detector_ops sl_detector_threshold = {
 	.name = "threshold",
 	.summary = "the largest |z|, if above 3 deviations",
 	.create = create,
-	.destroy = free,
 	.score = score,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* detector.c - the table of detectors. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyse/detector.h"
@@ -9,6 +10,14 @@ static const struct sl_detector_ops *const table[] = {
 	&sl_detector_ewma,     &sl_detector_cusum, &sl_detector_autoencoder,
 };
 #define DETECTORS (sizeof(table) / sizeof(*table))
+
+void sl_detector_destroy(const struct sl_detector_ops *ops, void *state)
+{
+	if (state && ops->destroy)
+		ops->destroy(state);
+	else
+		free(state);
+}
 
 const struct sl_detector_ops *sl_detector_at(unsigned int i)
 {

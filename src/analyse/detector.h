@@ -22,6 +22,8 @@ struct sl_row {
 	uint32_t dims;     /* a multiple of SL_ROW_LANES */
 	const float *z;    /* (value - location) / scale of the long run; NaN: missing */
 	const float *move; /* how far from its recent levels, in its usual moves; NaN: missing */
+	/* -log of the probability of moving so far, by its own past; 0: more than 1 in 10, or missing */
+	const float *surprise;
 };
 
 /* 0 or NULL: the default of the detector. */
@@ -47,7 +49,7 @@ struct sl_detector_ops {
 	bool comparable;
 	/* NULL: errno EINVAL or ENOMEM. */
 	void *(*create)(const struct sl_detector_opts *opts);
-	void (*destroy)(void *state);
+	void (*destroy)(void *state); /* NULL: free() */
 	/* blame[dims] >= 0: each metric's share, in any unit. */
 	float (*score)(void *state, const struct sl_row *row, float *blame);
 	/* This row is taken as normal. NULL: nothing is learned. */
@@ -62,6 +64,7 @@ struct sl_detector_ops {
 extern const struct sl_detector_ops sl_detector_threshold, sl_detector_mad, sl_detector_ewma,
 	sl_detector_cusum, sl_detector_fd, sl_detector_autoencoder, sl_detector_combined;
 
+void sl_detector_destroy(const struct sl_detector_ops *ops, void *state); /* NULL is fine */
 /* NULL: there is none of the name. */
 const struct sl_detector_ops *sl_detector_find(const char *name);
 /* The i-th of the table; NULL after the last. */

@@ -13,11 +13,13 @@
 #define BINS_MAX   8192u    /* counts, before they are halved */
 #define REL_SPREAD 2e-3f    /* no spread is smaller than this of the location: rounding, jitter */
 #define NORMAL_99  2.576f   /* |x| of a standard normal exceeds this with probability 0.01 */
+#define RARE	   10u	    /* one in so many steps: less is no surprise */
+#define UNSEEN	   5.0f	    /* a z that is the first of its column */
 #define TINY	   1e-30f
 
 int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims)
 {
-	size_t d = dims, floats = d * (11 + 2 * SL_SLOW + SL_BINS / 2 + 1);
+	size_t d = dims, floats = d * (14 + 2 * SL_SLOW + SL_BINS / 2 + 1);
 	float *at;
 
 	memset(n, 0, sizeof(*n));
@@ -32,7 +34,10 @@ int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims)
 	n->mean = at, at += d;
 	n->m2 = at, at += d;
 	n->n = at, at += d;
-	n->tail = at, at += d;
+	n->easy = at, at += d;
+	n->certain = at, at += d;
+	n->distance = at, at += d;
+	n->peak = at, at += d;
 	n->still = (uint32_t *)at, at += d;
 	n->bins = (uint16_t *)at, at += d * SL_BINS / 2;
 	n->sum = at, at += d;
@@ -59,7 +64,11 @@ void sl_normaliser_free(struct sl_normaliser *n)
 
 void sl_normaliser_forget(struct sl_normaliser *n, uint32_t c)
 {
-	n->mean[c] = n->m2[c] = n->n[c] = n->tail[c] = 0;
+	n->mean[c] = n->m2[c] = n->n[c] = 0;
+	n->easy[c] = TINY;
+	n->certain[c] = logf(2);
+	n->distance[c] = NAN;
+	n->peak[c] = -1; /* none */
 	n->still[c] = 0;
 	n->base[c] = 0;
 	memset(n->bins + (size_t)c * SL_BINS, 0, SL_BINS * sizeof(*n->bins));
@@ -73,47 +82,10 @@ void sl_normaliser_jump(struct sl_normaliser *n)
 {
 	for (uint32_t c = 0; c < n->dims; c++) {
 		n->sum[c] = n->sum_n[c] = 0;
+		n->distance[c] = NAN;
+		n->peak[c] = -1; /* none */
 		n->fast[c] = n->slow[c] = NAN;
 		n->ring_n[c] = n->ring_at[c] = 0;
-	}
-}
-
-void sl_normalise(const struct sl_normaliser *n, const float *x, float *z, float *move)
-{
-	const float *mean = n->mean, *inv_sd = n->inv_sd, *inv_move = n->inv_move;
-	const float *fast = n->fast, *slow = n->slow;
-
-	/* Selects instead of branches, so that the compiler makes vectors of it. */
-	for (uint32_t c = 0; c < n->dims; c++) {
-		float s = (x[c] - mean[c]) * inv_sd[c];
-		float f = x[c] - fast[c], w = x[c] - slow[c];
-		float af = fabsf(f), aw = fabsf(w), m = af < aw ? f : w;
-
-		m = f * w > 0 ? m * inv_move[c] : 0 * (f + w);
-		s = s > SL_FAR ? SL_FAR : s;
-		z[c] = s < -SL_FAR ? -SL_FAR : s;
-		m = m > SL_FAR ? SL_FAR : m;
-		move[c] = m < -SL_FAR ? -SL_FAR : m;
-	}
-	for (uint32_t c = 0; c < n->dims; c++) {
-		/* Without a usual move, any is SL_UNSEEN. */
-		if (inv_move[c] == 0 && fabsf(x[c] - fast[c]) > REL_SPREAD * fabsf(fast[c]) + TINY)
-			move[c] = x[c] > fast[c] ? SL_UNSEEN : -SL_UNSEEN;
-		if (inv_sd[c] == 0 && fabsf(x[c] - mean[c]) > REL_SPREAD * fabsf(mean[c]) + TINY &&
-		    n->n[c] >= FIRST)
-			z[c] = x[c] > mean[c] ? SL_UNSEEN : -SL_UNSEEN;
-	}
-}
-
-void sl_normaliser_add(struct sl_normaliser *n, const float *x)
-{
-	float *sum = n->sum, *sum_n = n->sum_n;
-
-	for (uint32_t c = 0; c < n->dims; c++) {
-		bool there = x[c] == x[c];
-
-		sum[c] += there ? x[c] : 0;
-		sum_n[c] += there ? 1 : 0;
 	}
 }
 
@@ -126,14 +98,20 @@ static int bin_of(float d)
 	return (int)(bits >> 21);
 }
 
-/* The upper end of a bin, so that what is usual is within it. */
-static float end_of(int bin)
+/* The lower end of a bin. */
+static float begin_of(int bin)
 {
-	uint32_t bits = (uint32_t)(bin + 1) << 21;
+	uint32_t bits = (uint32_t)bin << 21;
 	float d;
 
 	memcpy(&d, &bits, sizeof(d));
 	return d;
+}
+
+/* What is smaller is no move: rounding, jitter. */
+static float resolution(const struct sl_normaliser *n, uint32_t c)
+{
+	return fmaxf(REL_SPREAD * fabsf(n->mean[c]), TINY);
 }
 
 static uint32_t in_bins(const struct sl_normaliser *n, uint32_t c)
@@ -146,26 +124,116 @@ static uint32_t in_bins(const struct sl_normaliser *n, uint32_t c)
 	return sum;
 }
 
-static void find_tail(struct sl_normaliser *n, uint32_t c)
+/* -log p of a distance, larger than the resolution. */
+static float surprise_of(const struct sl_normaliser *n, uint32_t c, float d)
 {
 	const uint16_t *bins = n->bins + (size_t)c * SL_BINS;
-	uint32_t moved = in_bins(n, c), above = 0, i = SL_BINS;
-	float low = fmaxf(REL_SPREAD * fabsf(n->mean[c]), TINY);
+	int at = bin_of(d) - n->base[c], top = (int)SL_BINS - 1;
+	float certain = n->certain[c], begin, end, alike, largest;
+	uint16_t above = 0; /* all counts are fewer than BINS_MAX */
 
-	/* What hundredth of all counts lies above; none of them: it never moved so much. */
-	while (i > 0 && above + bins[i - 1] <= (moved + n->still[c]) / 100)
-		above += bins[--i];
-	n->tail[c] = i ? end_of(n->base[c] + (int)i - 1) : 0;
-	/* inv_move 0 says that it never moved at all. */
-	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(n->tail[c], NORMAL_99 * low) : 0;
+	at = at < 0 ? 0 : at < top ? at : top;
+	for (int i = at + 1; i <= top; i++)
+		above = (uint16_t)(above + bins[i]);
+	alike = bins[at];
+	if (n->again && alike > 0) {
+		/* It does not count for itself. */
+		alike -= 1;
+		certain = logf(expf(certain) - 1);
+	}
+	end = begin_of(n->base[c] + at + 1);
+	if (above || (alike > 0 && d < end)) {
+		/* Those of its own bin lie evenly in it. */
+		begin = begin_of(n->base[c] + at);
+		alike *= d > begin ? fmaxf(end - d, 0) / (end - begin) : 1;
+		return certain - logf(1 + (float)above + alike);
+	}
+	top = alike > 0 ? at : at - 1;
+	while (top >= 0 && !bins[top])
+		top--;
+	/* Without another move: in units of what is none. */
+	largest = top < 0 ? resolution(n, c) : begin_of(n->base[c] + top + 1);
+	return largest > TINY ? certain + logf(fminf(d / largest, SL_FAR)) : certain;
 }
 
-static void count_move(struct sl_normaliser *n, uint32_t c, float d, float low)
+void sl_normalise(struct sl_normaliser *n, const float *x, float *restrict z, float *restrict move,
+		  float *restrict surprise)
+{
+	const float *mean = n->mean, *inv_sd = n->inv_sd, *inv_move = n->inv_move;
+	const float *fast = n->fast, *slow = n->slow, *easy = n->easy;
+	float *restrict distance = n->distance;
+
+	/* Selects instead of branches, so that the compiler makes vectors of it. */
+	for (uint32_t c = 0; c < n->dims; c++) {
+		float s = (x[c] - mean[c]) * inv_sd[c];
+		float f = x[c] - fast[c], w = x[c] - slow[c];
+		float af = fabsf(f), aw = fabsf(w), m = af < aw ? f : w;
+
+		m = f * w > 0 ? m : 0 * (f + w);
+		distance[c] = fabsf(m);
+		m *= inv_move[c];
+		s = s > SL_FAR ? SL_FAR : s;
+		z[c] = s < -SL_FAR ? -SL_FAR : s;
+		m = m > SL_FAR ? SL_FAR : m;
+		move[c] = m < -SL_FAR ? -SL_FAR : m;
+	}
+	memset(surprise, 0, n->dims * sizeof(float));
+	for (uint32_t c = 0; c < n->dims; c++) {
+		if (inv_sd[c] == 0 && fabsf(x[c] - mean[c]) > resolution(n, c) && n->n[c] >= FIRST)
+			z[c] = x[c] > mean[c] ? UNSEEN : -UNSEEN;
+		if (!(distance[c] > easy[c]))
+			continue;
+		surprise[c] = surprise_of(n, c, distance[c]);
+		if (inv_move[c] == 0) {
+			float m = NORMAL_99 / 100 * (float)(n->still[c] + 2);
+
+			move[c] = x[c] > fast[c] ? m : -m;
+		}
+	}
+}
+
+void sl_normaliser_add(struct sl_normaliser *n, const float *x)
+{
+	float *restrict sum = n->sum, *restrict sum_n = n->sum_n, *restrict peak = n->peak;
+	const float *distance = n->distance;
+
+	for (uint32_t c = 0; c < n->dims; c++) {
+		bool there = x[c] == x[c];
+
+		peak[c] = distance[c] > peak[c] ? distance[c] : peak[c];
+		sum[c] += there ? x[c] : 0;
+		sum_n[c] += there ? 1 : 0;
+	}
+}
+
+/* The lower end of the highest bins that hold at most so many counts; 0: all of them do. */
+static float tail_of(const struct sl_normaliser *n, uint32_t c, uint32_t most)
+{
+	const uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+	uint32_t above = 0, i = SL_BINS;
+
+	while (i > 0 && above + bins[i - 1] <= most)
+		above += bins[--i];
+	return i ? begin_of(n->base[c] + (int)i) : 0;
+}
+
+static void find_tails(struct sl_normaliser *n, uint32_t c)
+{
+	uint32_t moved = in_bins(n, c), all = moved + n->still[c];
+	float low = resolution(n, c);
+
+	/* inv_move 0 says that it never moved at all. */
+	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, all / 100), NORMAL_99 * low) : 0;
+	n->easy[c] = moved ? fmaxf(tail_of(n, c, all / RARE), low) : low;
+	n->certain[c] = logf(2 + (float)all);
+}
+
+static void count_move(struct sl_normaliser *n, uint32_t c, float d)
 {
 	uint16_t *bins = n->bins + (size_t)c * SL_BINS;
 	int i;
 
-	if (d <= fmaxf(low, TINY)) {
+	if (d <= resolution(n, c)) {
 		n->still[c]++;
 	} else {
 		if (!in_bins(n, c))
@@ -179,7 +247,7 @@ static void count_move(struct sl_normaliser *n, uint32_t c, float d, float low)
 			bins[k] /= 2;
 		n->still[c] /= 2;
 	}
-	find_tail(n, c);
+	find_tails(n, c);
 }
 
 static void learn_column(struct sl_normaliser *n, uint32_t c, float x)
@@ -202,10 +270,6 @@ static void learn_column(struct sl_normaliser *n, uint32_t c, float x)
 	sd = sqrtf(n->m2[c] / n->n[c]);
 	low = REL_SPREAD * fabsf(n->mean[c]);
 	n->inv_sd[c] = n->n[c] >= FIRST && sd > TINY ? 1 / fmaxf(sd, low) : 0;
-
-	d = fabsf(x - n->fast[c]);
-	if (d >= 0)
-		count_move(n, c, d, low);
 }
 
 static float median(const float *sorted, uint32_t n)
@@ -250,7 +314,7 @@ static void baseline_column(struct sl_normaliser *n, uint32_t c, float x)
 	n->slow[c] = median(sorted, count);
 }
 
-void sl_normaliser_step(struct sl_normaliser *n, bool learn, const bool *held)
+void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool count, const bool *held)
 {
 	for (uint32_t c = 0; c < n->dims; c++) {
 		float x;
@@ -263,6 +327,9 @@ void sl_normaliser_step(struct sl_normaliser *n, bool learn, const bool *held)
 			continue;
 		if (learn)
 			learn_column(n, c, x);
+		if (count && n->peak[c] >= 0)
+			count_move(n, c, n->peak[c]);
+		n->peak[c] = -1;
 		if (!held || !held[c])
 			baseline_column(n, c, x);
 	}
@@ -293,7 +360,7 @@ static void derive(struct sl_normaliser *n, uint32_t c)
 	if (n->n[c] >= FIRST)
 		sd = sqrtf(n->m2[c] / n->n[c]);
 	n->inv_sd[c] = sd > TINY ? 1 / fmaxf(sd, low) : 0;
-	find_tail(n, c);
+	find_tails(n, c);
 }
 
 void sl_normaliser_load_column(struct sl_normaliser *n, uint32_t c, struct sl_blob *from)

@@ -9,16 +9,23 @@
  *
  * move: the smaller of the distances from the fast and the slow baseline (medians of the last
  * SL_FAST and SL_SLOW steps), and 0 if they lie on opposite sides; in units of the column's usual
- * move, that is the 99th percentile of |x - fast baseline| over 2.576, so 1 for a normal
- * distribution's deviation, but heavy tails widen it. A change that lasts is a move until the fast
- * baseline has followed (which a pipeline puts off while it finds the pod anomalous); the way back is
- * none, because the slow baseline is still there. The
- * percentile comes from a histogram of SL_BINS bins, four an octave (as HDR histograms and DDSketch
- * have them: C. Masson, J. Rim, H. Lee, VLDB 2019), so it is right to 13 % over 24 octaves; all
- * counts are halved when they reach 8192, which makes it forget.
+ * move, that is the 99th percentile of these distances over 2.576, so 1 for a normal distribution's
+ * deviation, but heavy tails widen it. A change that lasts is a move until the fast baseline has
+ * followed (which a pipeline puts off while it finds the pod anomalous); the way back is none,
+ * because the slow baseline is still there.
  *
- * A column that never changed has no usual move: its first change counts as SL_UNSEEN and no more,
- * since nothing is known about how large a change is large.
+ * surprise: -log p, with p the probability that a step moves as far. By the rule of succession
+ * (P.-S. Laplace, 1774) p = (1 + steps that moved as far) / (2 + steps). Further than any step did,
+ * the tail is a power law of index 1 from the largest on: p / (distance / largest). The same rule
+ * covers a column that never moved: its first move has 1 / (2 + steps), and how large it is counts
+ * in units of what is taken as no move at all, if there is such a unit (a column that was always 0
+ * has none). As a move it counts what has this probability on a power law through the 99th
+ * percentile.
+ *
+ * Distances are counted in a histogram of SL_BINS bins, four an octave (as HDR histograms and
+ * DDSketch have them: C. Masson, J. Rim, H. Lee, VLDB 2019), so they are right to 13 % over 24
+ * octaves; all counts are halved when they reach 8192, which makes it forget. Of the rows of a step
+ * the largest distance counts, so a probability is one of a step, as thresholds are.
  *
  * Baselines take one value a step: the mean of the rows within it. All arrays are one column a lane.
  */
@@ -32,15 +39,17 @@
 
 #define SL_FAST 3u
 #define SL_SLOW 40u
-#define SL_UNSEEN 5.0f
 #define SL_BINS 96u
 #define SL_FAR 1000.0f /* no z and no move is further out */
 
 struct sl_normaliser {
 	uint32_t dims; /* a multiple of SL_ROW_LANES */
+	bool again;    /* the rows to come were learned before: none counts for itself */
 	float *mean, *m2, *n;            /* Welford: n is capped, which makes it forget */
-	float *tail;                     /* the 99th percentile of |x - fast| */
-	uint16_t *bins;                  /* dims rows of SL_BINS: counts of |x - fast| */
+	float *easy;                     /* no distance up to here is a surprise */
+	float *certain;                  /* log(2 + steps): none is larger within what was seen */
+	float *distance, *peak;          /* from the baselines: the last row's; the step's largest */
+	uint16_t *bins;                  /* dims rows of SL_BINS: counts of distances */
 	uint32_t *still;                 /* of those too small for a bin */
 	int16_t *base;                   /* of the first bin; meaningless without any count in bins */
 	float *sum, *sum_n;              /* of the step under way */
@@ -59,15 +68,15 @@ void sl_normaliser_free(struct sl_normaliser *n);
 void sl_normaliser_forget(struct sl_normaliser *n, uint32_t c);
 /* The recent levels of all columns are forgotten: time has jumped. What was learned stays. */
 void sl_normaliser_jump(struct sl_normaliser *n);
-/* x, z, move: dims. NaN in, NaN out. */
-void sl_normalise(const struct sl_normaliser *n, const float *x, float *z, float *move);
-/* Adds a row to the step under way. */
+/* x, z, move, surprise: dims. NaN in, NaN out; as a surprise 0. */
+void sl_normalise(struct sl_normaliser *n, const float *x, float *z, float *move, float *surprise);
+/* Adds the row that was normalised last to the step under way. */
 void sl_normaliser_add(struct sl_normaliser *n, const float *x);
 /*
  * Ends the step: its means enter the baselines, but for columns that are held (held[dims]; NULL: none
- * is), and location, spread and usual move, if learn.
+ * is), location and spread learn, if learn, and its distances are counted, if count.
  */
-void sl_normaliser_step(struct sl_normaliser *n, bool learn, const bool *held);
+void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool count, const bool *held);
 
 void sl_normaliser_save_column(const struct sl_normaliser *n, uint32_t c, struct sl_blob *to);
 void sl_normaliser_load_column(struct sl_normaliser *n, uint32_t c, struct sl_blob *from);

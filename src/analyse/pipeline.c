@@ -7,6 +7,7 @@
 
 #include "analyse/normalise.h"
 #include "analyse/pipeline.h"
+#include "analyse/random.h"
 
 #define LARGE	      1e15 /* beyond, squares of floats overflow */
 #define GAP_STEPS     10u  /* without a row: recent levels are old */
@@ -44,21 +45,12 @@ struct sl_pipeline {
 	struct slot *slots;  /* dims */
 	uint32_t *slot_of;   /* column -> slot, or SL_NOBODY */
 	uint32_t *column_of; /* slot -> column, or SL_NOBODY */
-	float *x, *z, *move, *blame,
+	float *x, *z, *move, *surprise, *blame,
 		*scratch; /* dims each; the row, and that of the step's last row */
-	float *last_z, *last_move;
+	float *last_z, *last_move, *last_surprise;
 	float *floats;
 	struct sl_pipeline_stats stats;
 };
-
-static uint64_t next(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15; /* splitmix64 */
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
 
 /* FNV-1a, 64 bits: G. Fowler, L. C. Noll, K.-P. Vo. Never 0. */
 static uint64_t key_of(const char *name)
@@ -74,10 +66,8 @@ void sl_pipeline_free(struct sl_pipeline *p)
 {
 	if (!p)
 		return;
-	if (p->shadow)
-		p->opts.shadow->destroy(p->shadow);
-	if (p->detector)
-		p->opts.detector->destroy(p->detector);
+	sl_detector_destroy(p->opts.shadow, p->shadow);
+	sl_detector_destroy(p->opts.detector, p->detector);
 	sl_normaliser_free(&p->normaliser);
 	free(p->held);
 	free(p->floats);
@@ -131,7 +121,7 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 	p->calibration = &p->own;
 	p->random = o->seed;
 	err = ENOMEM;
-	p->floats = aligned_alloc(64, 7 * (size_t)p->dims * sizeof(float));
+	p->floats = aligned_alloc(64, 9 * (size_t)p->dims * sizeof(float));
 	p->slot_of = calloc(p->dims, sizeof(*p->slot_of));
 	p->column_of = calloc(p->dims, sizeof(*p->column_of));
 	p->slots = calloc(p->dims, sizeof(*p->slots));
@@ -142,11 +132,13 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 	p->x = p->floats;
 	p->z = p->x + p->dims;
 	p->move = p->z + p->dims;
-	p->blame = p->move + p->dims;
+	p->surprise = p->move + p->dims;
+	p->blame = p->surprise + p->dims;
 	p->scratch = p->blame + p->dims;
 	p->last_z = p->scratch + p->dims;
 	p->last_move = p->last_z + p->dims;
-	for (uint32_t i = 0; i < 7 * p->dims; i++)
+	p->last_surprise = p->last_move + p->dims;
+	for (uint32_t i = 0; i < 9 * p->dims; i++)
 		p->floats[i] = NAN;
 	for (uint32_t i = 0; i < p->dims; i++)
 		p->slot_of[i] = p->column_of[i] = SL_NOBODY;
@@ -343,8 +335,8 @@ static bool hold(struct sl_pipeline *p)
 
 static void end_step(struct sl_pipeline *p)
 {
-	struct sl_row row = {p->dims, p->last_z, p->last_move};
-	bool learn = p->learning == SL_LEARN_ALL, held;
+	struct sl_row row = {p->dims, p->last_z, p->last_move, p->last_surprise};
+	bool learn = p->learning == SL_LEARN_ALL, held, count;
 
 	if (!p->step_scored)
 		return;
@@ -357,7 +349,7 @@ static void end_step(struct sl_pipeline *p)
 		p->late_n = 0;
 	if (p->learning == SL_LEARN_GATED)
 		learn = !p->step_anomalous ||
-			(!held && (double)(next(&p->random) >> 11) * 0x1p-53 < p->opts.eta);
+			(!held && sl_random_uniform(&p->random) < p->opts.eta);
 	if (learn) {
 		p->stats.learned++;
 		if (p->opts.detector->learn)
@@ -372,7 +364,13 @@ static void end_step(struct sl_pipeline *p)
 				learn_scores(p, p->step_score, p->step_shadow);
 		}
 	}
-	sl_normaliser_step(&p->normaliser, learn, p->held);
+	/*
+	 * How far metrics move is counted of the first step of an anomaly, too, or what comes again and
+	 * again would surprise for ever; of the first alone, as those of one anomaly depend on each
+	 * other (runs declustering: S. Coles, Statistical Modeling of Extreme Values, 2001, 5.3.2).
+	 */
+	count = learn || (p->learning == SL_LEARN_GATED && p->anomalous == 1);
+	sl_normaliser_step(&p->normaliser, learn, count, p->held);
 	p->stats.steps++;
 	p->step_scored = p->step_anomalous = false;
 	p->step_score = p->step_shadow = 0;
@@ -407,7 +405,7 @@ void sl_pipeline_blame(const struct sl_pipeline *p, struct sl_verdict *v)
 int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values,
 		      struct sl_verdict *v)
 {
-	struct sl_row row = {p->dims, p->z, p->move};
+	struct sl_row row = {p->dims, p->z, p->move, p->surprise};
 	uint64_t step = t_ns / p->opts.step_ns;
 
 	memset(v, 0, sizeof(*v));
@@ -429,7 +427,8 @@ int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values
 	p->last_ns = t_ns;
 	p->begun = true;
 	p->stats.rows++;
-	sl_normalise(&p->normaliser, p->x, p->z, p->move);
+	p->normaliser.again = p->learning == SL_LEARN_SCORES;
+	sl_normalise(&p->normaliser, p->x, p->z, p->move, p->surprise);
 	v->raw = p->opts.detector->score(p->detector, &row, p->blame);
 	if (v->raw > 0)
 		sl_pipeline_blame(p, v);
@@ -438,6 +437,7 @@ int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values
 	sl_normaliser_add(&p->normaliser, p->x);
 	memcpy(p->last_z, p->z, p->dims * sizeof(float));
 	memcpy(p->last_move, p->move, p->dims * sizeof(float));
+	memcpy(p->last_surprise, p->surprise, p->dims * sizeof(float));
 	return 0;
 }
 
@@ -611,7 +611,7 @@ static void reset_detector(struct sl_pipeline *p)
 	/* Without memory the half-loaded one stays: its fields were checked, so it is safe. */
 	if (!fresh)
 		return;
-	p->opts.detector->destroy(p->detector);
+	sl_detector_destroy(p->opts.detector, p->detector);
 	p->detector = fresh;
 }
 

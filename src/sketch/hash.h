@@ -26,10 +26,12 @@ static inline uint64_t sl_hash_u64(uint64_t key, uint64_t seed)
 	return XXH3_64bits_withSeed(&bytes, sizeof(bytes), seed);
 }
 
+#define SL_HASH_STEP 0x9e3779b97f4a7c15u /* 2^64 over the golden ratio */
+
 /* The n-th number of the sequence of a seed: splitmix64 (G. L. Steele et al., OOPSLA 2014). */
 static inline uint64_t sl_hash_nth(uint64_t seed, uint64_t n)
 {
-	uint64_t z = seed + (n + 1) * 0x9e3779b97f4a7c15u;
+	uint64_t z = seed + (n + 1) * SL_HASH_STEP;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;

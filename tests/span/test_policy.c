@@ -109,7 +109,7 @@ static void slow_traces_are_kept_within_the_budget_whenever_they_come(void **sta
 
 	(void)state;
 	for (uint64_t i = 0; i < 20000; i++) {
-		uint64_t route = 1 + noise_u64(&seed) % 20;
+		uint64_t route = 1 + sl_random_next(&seed) % 20;
 		/* A fault that lasts, before much is known, and short ones. */
 		bool is_slow = i >= 800 && i < 2000 ? i % 10 : i > 2000 && i % 1000 >= 950;
 		/* Routes differ by factors; noise of a third. */
@@ -143,7 +143,7 @@ static void no_stretch_of_traces_exceeds_the_budget(void **state)
 		int kind = i / 3000 % 3;
 		struct sl_trace_facts f = {
 			.root = 1,
-			.route = 1 + noise_u64(&seed) % 5,
+			.route = 1 + sl_random_next(&seed) % 5,
 			.trace_lo = ++ids,
 			.duration_ns = kind && noise_uniform(&seed) < 0.3 ? 50000000 : 1000000,
 			.error = kind == 2 || (kind && noise_uniform(&seed) < 0.1),
@@ -312,11 +312,11 @@ static void neighbours_may_change_places(void **state)
 	for (int i = 0; i < N; i++) {
 		double ns = 1e6 * exp(0.3 * noise_normal(&seed));
 
-		facts[i] = (struct sl_trace_facts){.root = 1 + noise_u64(&seed) % 3,
-						   .route = 4 + noise_u64(&seed) % 9,
-						   .trace_lo = noise_u64(&seed)};
-		facts[i].duration_ns = (uint64_t)(noise_u64(&seed) % 25 ? ns : 20 * ns);
-		facts[i].error = noise_u64(&seed) % 50 == 0;
+		facts[i] = (struct sl_trace_facts){.root = 1 + sl_random_next(&seed) % 3,
+						   .route = 4 + sl_random_next(&seed) % 9,
+						   .trace_lo = sl_random_next(&seed)};
+		facts[i].duration_ns = (uint64_t)(sl_random_next(&seed) % 25 ? ns : 20 * ns);
+		facts[i].error = sl_random_next(&seed) % 50 == 0;
 	}
 	for (int turn = 0; turn < 2; turn++) {
 		struct sl_trace_policy *p =

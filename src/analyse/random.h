@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * random.h - random numbers whose state is saved with a model, so that equal seeds give equal
+ * results: splitmix64, by the sequence that hash.h has.
+ */
+#ifndef SL_ANALYSE_RANDOM_H
+#define SL_ANALYSE_RANDOM_H
+
+#include "sketch/hash.h"
+
+static inline uint64_t sl_random_next(uint64_t *state)
+{
+	uint64_t v = sl_hash_nth(*state, 0);
+
+	*state += SL_HASH_STEP;
+	return v;
+}
+
+/* [0, 1) */
+static inline double sl_random_uniform(uint64_t *state)
+{
+	return (double)(sl_random_next(state) >> 11) * 0x1p-53;
+}
+
+#endif
