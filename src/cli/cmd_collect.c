@@ -470,6 +470,11 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		 .to = &s.t.otlp,
 		 .argument = "URL",
 		 .help = "send kept traces there by OTLP/HTTP"},
+		{.name = "otlp-sent",
+		 .type = SL_OPT_STRING,
+		 .to = &s.t.otlp_sent,
+		 .argument = "FILE",
+		 .help = "... and none twice: which ones were sent is kept there"},
 		{.name = "trace-memory",
 		 .type = SL_OPT_SIZE,
 		 .to = &s.trace_memory,
@@ -526,6 +531,8 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 				"--analyse-every is 1ms at least, and --analyse-step no less");
 	if (s.l.analysis.model_every_ns && s.l.analysis.model_every_ns < 1000000000)
 		return sl_usage(self, "--model-every is 0 (at the end only) or 1s at least");
+	if (s.t.otlp_sent && !s.t.otlp)
+		return sl_usage(self, "--otlp-sent needs --otlp");
 	if (s.t.otlp && !(s.trace_budget > 0))
 		return sl_usage(self, "--otlp needs a --trace-budget");
 	if (s.l.native_histograms && !s.l.remote_write)

@@ -66,6 +66,8 @@ void self_live_end(struct self *s);
 /* ---- self_trace.c ------------------------------------------------------------------------------ */
 
 bool self_trace_export(struct self *s, struct sl_series *out);
+bool self_trace_export_known(struct self *s, struct sl_series *out);
+bool self_trace_export_retries(struct self *s, struct sl_series *out);
 bool self_trace_kept(struct self *s, struct sl_series *out);
 bool self_trace_lost(struct self *s, struct sl_series *out);
 bool self_trace_over_budget(struct self *s, struct sl_series *out);

@@ -52,14 +52,30 @@ bool self_trace_over_budget(struct self *s, struct sl_series *out)
 
 bool self_trace_export(struct self *s, struct sl_series *out)
 {
-	static const char *const names[] = {"sent", "full", "refused", "old", "stopping", "memory"};
+	static const char *const names[] = {"sent", "full",	"refused", "partial",
+					    "old",  "stopping", "memory"};
 	struct sl_otlp_stats o;
 
 	return sl_tracer_export_stats(s->c->tracer, &o) &&
 	       part(s, out, "outcome", names,
 		    (uint64_t[]){o.push.sent_items, o.push.dropped_full, o.push.dropped_refused,
-				 o.push.dropped_old, o.push.dropped_stopping, o.dropped_memory},
-		    6);
+				 o.push.dropped_partial, o.push.dropped_old,
+				 o.push.dropped_stopping, o.dropped_memory},
+		    7);
+}
+
+bool self_trace_export_known(struct self *s, struct sl_series *out)
+{
+	struct sl_otlp_stats o;
+
+	return sl_tracer_export_stats(s->c->tracer, &o) && self_single(s, out, o.known);
+}
+
+bool self_trace_export_retries(struct self *s, struct sl_series *out)
+{
+	struct sl_otlp_stats o;
+
+	return sl_tracer_export_stats(s->c->tracer, &o) && self_single(s, out, o.push.retries);
 }
 
 bool self_trace_roots(struct self *s, struct sl_series *out)

@@ -149,8 +149,11 @@ struct sl_tracer *sl_tracer_new(struct sl_collector *c, const struct sl_tracer_o
 	t->pending = malloc(TRACE_PENDING * sizeof(*t->pending));
 	if (!t->policy || !t->run || !t->pending)
 		goto fail;
+	t->since_ns = sl_realtime_ns();
 	if (t->o.otlp) {
-		t->otlp = sl_otlp_new(&(struct sl_otlp_opts){.url = t->o.otlp}, error, error_bytes);
+		t->otlp = sl_otlp_new(
+			&(struct sl_otlp_opts){.url = t->o.otlp, .sent = t->o.otlp_sent}, error,
+			error_bytes);
 		if (!t->otlp)
 			goto fail;
 	}

@@ -63,6 +63,7 @@ struct sl_tracer_opts {
 	size_t index_entries; /* runs of spans remembered, of all traces; 0: 262144 */
 	struct sl_trace_policy_opts policy;
 	const char *otlp;             /* URL that kept traces are sent to, or NULL */
+	const char *otlp_sent;        /* file of which traces were sent, or NULL: sent.h */
 	sl_trace_kept_fn *kept;       /* or NULL */
 	void *kept_arg;
 };

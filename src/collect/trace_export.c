@@ -5,7 +5,7 @@
 
 #include "collect/trace_export.h"
 
-#define RESOURCE 4u
+#define RESOURCE 5u
 
 static struct sl_otlp_attr text(const char *key, const char *value)
 {
@@ -37,11 +37,11 @@ static void take_attr(struct sl_otlp_attr *to, const struct sl_trace_attr *a)
 /* The spans of the instance of this one, which is the first; room for all of the trace's. */
 static void export_pod(struct sl_otlp *o, const struct sl_trace *t,
 		       const struct sl_trace_span *first, struct sl_otlp_span *out,
-		       struct sl_otlp_attr *attr)
+		       struct sl_otlp_attr *attr, bool maybe_again)
 {
 	struct sl_otlp_attr resource[RESOURCE];
+	size_t n = 0, count = 4;
 	char instance[20];
-	size_t n = 0;
 
 	for (const struct sl_trace_span *s = first; s; s = s->next) {
 		if (s->instance != first->instance)
@@ -70,7 +70,11 @@ static void export_pod(struct sl_otlp *o, const struct sl_trace *t,
 	resource[1] = text("service.instance.id", instance);
 	resource[2] = text("k8s.pod.name", first->pod);
 	resource[3] = text("sidelight.trace.reason", sl_trace_reason_name(t->reason));
-	sl_otlp_spans(o, resource, RESOURCE, out, n);
+	if (maybe_again)
+		resource[count++] = (struct sl_otlp_attr){.key = "sidelight.trace.maybe_again",
+							  .type = SL_OTLP_BOOL,
+							  .boolean = true};
+	sl_otlp_spans(o, resource, count, out, n);
 }
 
 static bool first_of_pod(const struct sl_trace *t, const struct sl_trace_span *s)
@@ -81,13 +85,16 @@ static bool first_of_pod(const struct sl_trace *t, const struct sl_trace_span *s
 	return true;
 }
 
-bool trace_export(struct sl_otlp *o, const struct sl_trace *t)
+bool trace_export(struct sl_otlp *o, const struct sl_trace *t, uint64_t since_ns)
 {
+	bool maybe_again = t->start_ns < since_ns && !sl_otlp_certain(o);
 	struct sl_otlp_attr *attrs;
 	struct sl_otlp_span *out;
 	size_t spans = 0, attr_count = 0;
 	bool whole;
 
+	if (sl_otlp_known(o, t->trace_hi, t->trace_lo))
+		return true;
 	for (const struct sl_trace_span *s = t->first; s; s = s->next) {
 		spans++;
 		attr_count += s->attr_count;
@@ -96,7 +103,7 @@ bool trace_export(struct sl_otlp *o, const struct sl_trace *t)
 	attrs = malloc((attr_count + 1) * sizeof(*attrs));
 	for (const struct sl_trace_span *s = t->first; out && attrs && s; s = s->next)
 		if (first_of_pod(t, s))
-			export_pod(o, t, s, out, attrs);
+			export_pod(o, t, s, out, attrs, maybe_again);
 	whole = out && attrs;
 	free(out);
 	free(attrs);

@@ -195,6 +195,7 @@ struct sl_tracer {
 	struct sl_trace_policy *policy;
 	uint64_t policy_lost; /* of its stats, that were counted */
 	struct sl_otlp *otlp; /* or NULL */
+	uint64_t since_ns;    /* when it was made, by CLOCK_REALTIME */
 	pthread_t thread;
 	bool running;
 	bool judged; /* there are verdicts to ask for */

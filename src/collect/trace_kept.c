@@ -501,7 +501,7 @@ static void close_trace(struct sl_tracer *t, struct trace_kept *k)
 	trace_kept_tidy(t, k);
 	if (t->judged)
 		trace_tell_verdicts(t, &k->t, k->since_ns);
-	if (t->otlp && !trace_export(t->otlp, &k->t))
+	if (t->otlp && !trace_export(t->otlp, &k->t, t->since_ns))
 		t->stats.lost_memory++;
 	if (t->o.kept)
 		t->o.kept(t->o.kept_arg, &k->t);

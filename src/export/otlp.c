@@ -16,6 +16,9 @@
  *	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
  *	           double double_value = 4; }
  *
+ *	ExportTraceServiceResponse { ExportTracePartialSuccess partial_success = 1; }
+ *	ExportTracePartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
+ *
  * Written from the end to the start, so that the length of a message is known when its turn comes.
  * Two requests, one behind the other, are one request: that is how a batch is made.
  */
@@ -25,9 +28,11 @@
 
 #include "base/base.h"
 #include "export/otlp.h"
+#include "export/sent.h"
 
 struct sl_otlp {
 	struct sl_push *push;
+	struct sl_sent *sent; /* or NULL */
 	size_t batch_bytes;
 	/* The request under way. */
 	uint8_t *batch;
@@ -37,7 +42,7 @@ struct sl_otlp {
 	uint8_t *buffer;
 	size_t size;
 	/* Written by the one thread, looked at by any. */
-	uint64_t spans, dropped_memory;
+	uint64_t spans, dropped_memory, known;
 };
 
 /* ---- protobuf, backwards ---------------------------------------------------------------------------- */
@@ -256,6 +261,122 @@ void sl_otlp_spans(struct sl_otlp *o, const struct sl_otlp_attr *resource, size_
 	o->items += n;
 }
 
+/* ---- answers ----------------------------------------------------------------------------------------- */
+
+struct reader {
+	const uint8_t *at, *end;
+};
+
+struct field {
+	uint64_t number, value;
+	enum wire wire;
+	struct reader in; /* of LENGTH */
+};
+
+static bool read_varint(struct reader *r, uint64_t *value)
+{
+	*value = 0;
+	for (unsigned int shift = 0; r->at < r->end && shift < 64; shift += 7) {
+		*value |= (uint64_t)(*r->at & 0x7f) << shift;
+		if (!(*r->at++ & 0x80))
+			return true;
+	}
+	return false;
+}
+
+/* The next field. What is cut off ends where it was cut; false: no more, or no protobuf. */
+static bool read_field(struct reader *r, struct field *f)
+{
+	uint64_t key, left;
+
+	if (!read_varint(r, &key))
+		return false;
+	f->number = key >> 3;
+	f->wire = key & 7;
+	if (f->wire == VARINT)
+		return read_varint(r, &f->value);
+	if (f->wire == FIXED64 || f->wire == FIXED32)
+		f->value = f->wire == FIXED64 ? 8 : 4;
+	else if (f->wire != LENGTH || !read_varint(r, &f->value))
+		return false;
+	left = (uint64_t)(r->end - r->at);
+	f->in = (struct reader){r->at, r->at + (f->value < left ? f->value : left)};
+	r->at = f->in.end;
+	return true;
+}
+
+static bool read_message(struct reader *r, uint64_t number, struct reader *in)
+{
+	struct field f;
+
+	while (read_field(r, &f)) {
+		if (f.number != number || f.wire != LENGTH)
+			continue;
+		*in = f.in;
+		return true;
+	}
+	return false;
+}
+
+/* The receiver has these traces: to be known by whoever comes after us. Ours, so it is sound. */
+static void remember(struct sl_otlp *o, struct reader request)
+{
+	struct reader resource, scope, span, id;
+	uint64_t trace[2], last[2] = {0, 0};
+
+	while (read_message(&request, 1, &resource))
+		while (read_message(&resource, 2, &scope))
+			while (read_message(&scope, 2, &span)) {
+				if (!read_message(&span, 1, &id) || id.end - id.at != 16)
+					continue;
+				memcpy(trace, id.at, 16);
+				if (!memcmp(trace, last, 16))
+					continue;
+				memcpy(last, trace, 16);
+				if (!sl_sent_add(o->sent, __builtin_bswap64(trace[0]),
+						 __builtin_bswap64(trace[1])))
+					sl_log_limited(SL_WARN, "otlp",
+						       "cannot write which traces were sent: after "
+						       "a restart they may be sent again");
+			}
+}
+
+/* https://opentelemetry.io/docs/specs/otlp/#partial-success */
+static uint64_t taken(void *arg, const void *body, size_t bytes, const void *answer,
+		      size_t answer_bytes, char *why, size_t why_bytes)
+{
+	struct reader r = {answer, (const uint8_t *)answer + answer_bytes}, partial;
+	struct sl_otlp *o = arg;
+	uint64_t rejected = 0;
+	struct field f;
+
+	if (o->sent)
+		remember(o, (struct reader){body, (const uint8_t *)body + bytes});
+	if (!read_message(&r, 1, &partial))
+		return 0;
+	while (read_field(&partial, &f)) {
+		if (f.number == 1 && f.wire == VARINT)
+			rejected = f.value <= INT64_MAX ? f.value : 0;
+		else if (f.number == 2 && f.wire == LENGTH)
+			snprintf(why, why_bytes, "%.*s", (int)(f.in.end - f.in.at),
+				 (const char *)f.in.at);
+	}
+	return rejected;
+}
+
+bool sl_otlp_known(struct sl_otlp *o, uint64_t trace_hi, uint64_t trace_lo)
+{
+	bool known = o->sent && sl_sent_has(o->sent, trace_hi, trace_lo);
+
+	add(&o->known, known);
+	return known;
+}
+
+bool sl_otlp_certain(const struct sl_otlp *o)
+{
+	return o->sent && sl_sent_old(o->sent);
+}
+
 /* ---- the whole ----------------------------------------------------------------------------------------- */
 
 struct sl_otlp *sl_otlp_new(const struct sl_otlp_opts *opts, char *error, size_t error_bytes)
@@ -273,6 +394,11 @@ struct sl_otlp *sl_otlp_new(const struct sl_otlp_opts *opts, char *error, size_t
 		goto fail;
 	}
 	snprintf(url, n, "%s%s", opts->url, path ? "" : "/v1/traces");
+	if (opts->sent) {
+		o->sent = sl_sent_open(opts->sent, error, error_bytes);
+		if (!o->sent)
+			goto fail;
+	}
 	o->batch_bytes = opts->batch_bytes ? opts->batch_bytes : 512u << 10;
 	o->push = sl_push_new(
 		&(struct sl_push_opts){
@@ -281,6 +407,9 @@ struct sl_otlp *sl_otlp_new(const struct sl_otlp_opts *opts, char *error, size_t
 			.content_type = "application/x-protobuf",
 			.max_bytes = opts->max_bytes,
 			.max_age_ns = opts->max_age_ns,
+			.unavailable_only = true, /* "MUST NOT be retried": all other 5xx */
+			.taken = taken,
+			.taken_arg = o,
 		},
 		error, error_bytes);
 	if (!o->push)
@@ -290,6 +419,8 @@ struct sl_otlp *sl_otlp_new(const struct sl_otlp_opts *opts, char *error, size_t
 fail:
 	saved = errno;
 	free(url);
+	if (o)
+		sl_sent_close(o->sent);
 	free(o);
 	errno = saved;
 	return NULL;
@@ -298,6 +429,7 @@ fail:
 void sl_otlp_stats(struct sl_otlp *o, struct sl_otlp_stats *out)
 {
 	out->spans = __atomic_load_n(&o->spans, __ATOMIC_RELAXED);
+	out->known = __atomic_load_n(&o->known, __ATOMIC_RELAXED);
 	out->dropped_memory = __atomic_load_n(&o->dropped_memory, __ATOMIC_RELAXED);
 	sl_push_stats(o->push, &out->push);
 }
@@ -308,6 +440,7 @@ void sl_otlp_free(struct sl_otlp *o, uint64_t linger_ns)
 		return;
 	sl_otlp_flush(o);
 	sl_push_free(o->push, linger_ns);
+	sl_sent_close(o->sent);
 	free(o->batch);
 	free(o->buffer);
 	free(o);

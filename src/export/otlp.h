@@ -2,7 +2,7 @@
 /*
  * otlp.h - spans to a receiver of OTLP/HTTP 1.x in protobuf
  * (https://opentelemetry.io/docs/specs/otlp/): by push.h, so that whoever has spans never waits,
- * and what a receiver does not take is counted. Knows spans, and not where they are from.
+ * and what a receiver does not take, wholly or in part, is counted. Knows spans, and not where they are from.
  */
 #ifndef SL_EXPORT_OTLP_H
 #define SL_EXPORT_OTLP_H
@@ -43,11 +43,13 @@ struct sl_otlp_opts {
 	size_t max_bytes;   /* that wait; 0: 32 MiB */
 	size_t batch_bytes; /* of a request; 0: 512 KiB */
 	uint64_t max_age_ns; /* 0: 10 minutes */
+	const char *sent;    /* a file of which traces were sent (sent.h), or NULL */
 };
 
 struct sl_otlp_stats {
 	uint64_t spans;          /* taken */
 	uint64_t dropped_memory; /* spans */
+	uint64_t known;          /* traces that the receiver has already */
 	struct sl_push_stats push; /* items are spans */
 };
 
@@ -61,6 +63,13 @@ struct sl_otlp *sl_otlp_new(const struct sl_otlp_opts *opts, char *error, size_t
  */
 void sl_otlp_spans(struct sl_otlp *o, const struct sl_otlp_attr *resource, size_t resource_count,
 		   const struct sl_otlp_span *spans, size_t n);
+/*
+ * Did the receiver take this trace already, from us or from a process before us? By the one thread,
+ * and counted: what is known need not be given again.
+ */
+bool sl_otlp_known(struct sl_otlp *o, uint64_t trace_hi, uint64_t trace_lo);
+/* May a trace from before our start be told from one that was sent? Not without an earlier file. */
+bool sl_otlp_certain(const struct sl_otlp *o);
 /* Sends what is there, however little. */
 void sl_otlp_flush(struct sl_otlp *o);
 /* Any thread. */

@@ -14,7 +14,7 @@
 #include "base/base.h"
 
 #define SECOND_NS	1000000000u
-#define ANSWER_KEPT	128u	   /* bytes of an answer that go into the log */
+#define ANSWER_SHOWN	100u	   /* bytes of an answer that go into the log */
 #define ANSWER_MAX	(1u << 20) /* a receiver that says more is cut off */
 #define RETRY_AFTER_MAX 3600u
 
@@ -39,7 +39,7 @@ struct sl_push {
 	/* The thread's own. */
 	CURL *curl;
 	struct curl_slist *headers;
-	char answer[ANSWER_KEPT + 1];
+	char answer[SL_PUSH_ANSWER];
 	size_t answer_bytes;
 	uint64_t retry_after_ns;
 };
@@ -49,16 +49,27 @@ struct sl_push {
 static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 {
 	struct sl_push *p = arg;
-	size_t at = p->answer_bytes < ANSWER_KEPT ? p->answer_bytes : ANSWER_KEPT;
-	size_t some = size * n < ANSWER_KEPT - at ? size * n : ANSWER_KEPT - at;
+	size_t at = p->answer_bytes < SL_PUSH_ANSWER ? p->answer_bytes : SL_PUSH_ANSWER;
+	size_t some = size * n < SL_PUSH_ANSWER - at ? size * n : SL_PUSH_ANSWER - at;
 
-	/* It is a stranger's: nothing of it may steer a terminal. */
-	for (size_t i = 0; i < some; i++)
-		p->answer[p->answer_bytes + i] = data[i] < 32 || data[i] > 126 ? ' ' : data[i];
+	memcpy(p->answer + at, data, some);
 	p->answer_bytes += size * n;
 	if (p->answer_bytes > ANSWER_MAX)
 		return 0;
 	return size * n;
+}
+
+/* Text of a stranger's: nothing of it may steer a terminal. */
+static void clean(char *text)
+{
+	for (; *text; text++)
+		if (*text < 32 || *text > 126)
+			*text = ' ';
+}
+
+static size_t answer_kept(const struct sl_push *p)
+{
+	return p->answer_bytes < SL_PUSH_ANSWER ? p->answer_bytes : SL_PUSH_ANSWER;
 }
 
 /* Called about once a second, and whenever bytes come or go. */
@@ -74,6 +85,32 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 	return over;
 }
 
+/* May the same body get another answer? */
+static bool may_pass(const struct sl_push *p, long status)
+{
+	if (p->o.unavailable_only)
+		return status == 429 || (status >= 502 && status <= 504);
+	return status == 429 || (status >= 500 && status <= 599);
+}
+
+/* What the receiver left out of a body that it took. */
+static uint64_t left_out(struct sl_push *p, const struct body *b)
+{
+	char why[160] = "";
+	uint64_t n;
+
+	if (!p->o.taken)
+		return 0;
+	n = p->o.taken(p->o.taken_arg, b->data, b->bytes, p->answer, answer_kept(p), why,
+		       sizeof(why));
+	n = n < b->items ? n : b->items;
+	clean(why);
+	if (n || *why)
+		sl_log_limited(SL_WARN, p->o.name, "taken in part url=%s left_out=%llu error=%s",
+			       p->url, (unsigned long long)n, why);
+	return n;
+}
+
 enum outcome { DONE, AGAIN, NEVER };
 
 static enum outcome try(struct sl_push *p, const struct body *b, char *why, size_t why_bytes,
@@ -83,8 +120,9 @@ static enum outcome try(struct sl_push *p, const struct body *b, char *why, size
 	long status = 0;
 	CURLcode code;
 
+	int shown;
+
 	p->answer_bytes = 0;
-	p->answer[0] = '\0';
 	p->retry_after_ns = 0;
 	*cause = offsetof(struct sl_push_stats, errors_connect);
 	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDS, b->data);
@@ -100,8 +138,10 @@ static enum outcome try(struct sl_push *p, const struct body *b, char *why, size
 	}
 	if (status >= 200 && status < 300)
 		return DONE;
-	snprintf(why, why_bytes, "HTTP %ld %.100s", status, p->answer);
-	if (status != 429 && (status < 500 || status > 599))
+	shown = (int)(p->answer_bytes < ANSWER_SHOWN ? p->answer_bytes : ANSWER_SHOWN);
+	snprintf(why, why_bytes, "HTTP %ld %.*s", status, shown, p->answer);
+	clean(why);
+	if (!may_pass(p, status))
 		return NEVER;
 	*cause = offsetof(struct sl_push_stats, errors_status);
 	if (!curl_easy_getinfo(p->curl, CURLINFO_RETRY_AFTER, &retry_after) && retry_after > 0)
@@ -159,6 +199,7 @@ static void *push_main(void *arg)
 	while (next_body(p)) {
 		struct body *b = p->first; /* stays: only this thread takes bodies out */
 		enum outcome outcome;
+		uint64_t out = 0;
 
 		if (sl_now_ns() - b->since_ns > p->o.max_age_ns) {
 			take_first(p, &p->stats.dropped_old);
@@ -166,10 +207,14 @@ static void *push_main(void *arg)
 		}
 		pthread_mutex_unlock(&p->lock);
 		outcome = try(p, b, why, sizeof(why), &cause);
+		if (outcome == DONE)
+			out = left_out(p, b);
 		pthread_mutex_lock(&p->lock);
 		if (outcome == DONE) {
 			p->stats.sent++;
 			p->stats.sent_bytes += b->bytes;
+			p->stats.dropped_partial += out;
+			b->items -= out;
 			take_first(p, &p->stats.sent_items);
 			pause = p->o.pause_min_ns;
 			continue;

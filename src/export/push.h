@@ -5,7 +5,7 @@
  * what a receiver that is down, slow or hostile does to the queue is counted. Knows nothing of
  * what is in a body.
  *
- * By answer: 2xx is done; 429, 5xx, time-outs and broken connections are tried again with a
+ * By answer: 2xx is done; 429, 5xx (or some of them), time-outs and broken connections are tried again with a
  * doubling pause (Retry-After is honoured, up to the longest pause) until a body is too old; any
  * other answer drops the body, as trying again would not change it. Redirects are not followed.
  */
@@ -18,6 +18,15 @@
 
 struct sl_push;
 
+/*
+ * A body was taken (2xx); answer: what the receiver said to that, cut off at SL_PUSH_ANSWER bytes.
+ * It is a stranger's. Returns how many of the body's items it left out after all; of these, or as
+ * a warning of the receiver's, a line in why. By push's thread, not under its lock.
+ */
+typedef uint64_t sl_push_taken_fn(void *arg, const void *body, size_t bytes, const void *answer,
+				  size_t answer_bytes, char *why, size_t why_bytes);
+#define SL_PUSH_ANSWER 1024u
+
 struct sl_push_opts {
 	const char *url;	    /* http:// or https:// */
 	const char *name;	    /* of the component in log lines: "remote-write"; a literal */
@@ -29,6 +38,9 @@ struct sl_push_opts {
 	uint64_t pause_min_ns;	    /* before the first further try; 0: 100 ms */
 	uint64_t pause_max_ns;	    /* 0: 30 s */
 	uint64_t max_age_ns;	    /* a body older than this is dropped; 0: 10 minutes */
+	bool unavailable_only;	    /* of 5xx only 502, 503 and 504 are tried again */
+	sl_push_taken_fn *taken;    /* NULL: all that is taken is taken whole */
+	void *taken_arg;
 };
 
 /* Counts of bodies, and of what the caller said is in them. */
@@ -37,6 +49,7 @@ struct sl_push_stats {
 	uint64_t retries;
 	uint64_t dropped_full;	   /* items, as the following: the queue had no room */
 	uint64_t dropped_refused;  /* the receiver answered that it will never take it */
+	uint64_t dropped_partial;  /* of bodies that it took: sl_push_taken_fn */
 	uint64_t dropped_old;	   /* max_age_ns */
 	uint64_t dropped_stopping; /* left in the queue at the end */
 	uint64_t errors_connect;   /* tries: no connection, broken connection */

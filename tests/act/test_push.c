@@ -136,6 +136,41 @@ static void what_never_will_pass_is_dropped_and_counted(void **state)
 	receiver_free(r);
 }
 
+static uint64_t two_of_ten(void *arg, const void *body, size_t bytes, const void *answer,
+			   size_t answer_bytes, char *why, size_t why_bytes)
+{
+	assert_string_equal(arg, "arg");
+	assert_int_equal(bytes, 4);
+	assert_memory_equal(body, "good", 4);
+	assert_int_equal(answer_bytes, 2);
+	assert_memory_equal(answer, "ok", 2);
+	snprintf(why, why_bytes, "a reason");
+	return 2;
+}
+
+static void a_server_error_need_not_pass_and_what_is_taken_in_part_is_counted(void **state)
+{
+	struct receiver *r = receiver_new("eluo");
+	struct sl_push *p = pusher(r, (struct sl_push_opts){.unavailable_only = true,
+							    .taken = two_of_ten,
+							    .taken_arg = "arg"});
+	struct sl_push_stats s;
+
+	(void)state;
+	say(p, "bad"); /* 500, and never again; 429 and 503 are tried again */
+	say(p, "good");
+	s = settle(p);
+	assert_int_equal(s.dropped_refused, 10);
+	assert_int_equal(s.errors_status, 2);
+	assert_int_equal(s.retries, 2);
+	assert_int_equal(s.sent, 1);
+	assert_int_equal(s.sent_items, 8);
+	assert_int_equal(s.dropped_partial, 2);
+	assert_int_equal(receiver_requests(r), 4);
+	sl_push_free(p, 0);
+	receiver_free(r);
+}
+
 static void retry_after_is_honoured_within_bounds(void **state)
 {
 	struct receiver *r = receiver_new("l");
@@ -239,6 +274,7 @@ int main(void)
 		cmocka_unit_test(bodies_arrive_once_and_in_order),
 		cmocka_unit_test(what_may_pass_is_tried_again_and_order_stays),
 		cmocka_unit_test(what_never_will_pass_is_dropped_and_counted),
+		cmocka_unit_test(a_server_error_need_not_pass_and_what_is_taken_in_part_is_counted),
 		cmocka_unit_test(retry_after_is_honoured_within_bounds),
 		cmocka_unit_test(a_full_queue_drops_counts_and_never_waits),
 		cmocka_unit_test(what_is_too_old_is_dropped),

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Kept traces go to a receiver of OTLP/HTTP, written here from the protocol's definition, which is
-down at first, then refuses twice, and then gets every span of every kept trace exactly once."""
+down at first, then refuses twice, and then gets every span of every kept trace exactly once, also
+after the collector was killed and found them all again; one that can't know says so. Spans that the
+receiver says to have left out are counted as that."""
 import http.server
 import json
 import os
+import signal
 import struct
 import sys
 import threading
@@ -15,6 +18,10 @@ from harness import Part, agent, check, collector, get, total, until, workdir  #
 sidelight, traffic = sys.argv[1:]
 d = workdir()
 spans, refusals, lock = [], [503, 429], threading.Lock()
+# ExportTraceServiceResponse: 4 spans were left out, and why; then nothing, and a warning alone.
+WHY = b'too old\x1b[2J'
+answers = [bytes([0x0a, 4 + len(WHY), 0x08, 4, 0x12, len(WHY)]) + WHY, b'',
+           bytes([0x0a, 2 + len(WHY), 0x12, len(WHY)]) + WHY]
 
 
 def fields(data):
@@ -83,13 +90,16 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers['Content-Length']))
         with lock:
             code = refusals.pop(0) if refusals else 200
+            answer = answers.pop(0) if answers and code == 200 else b''
             if code == 200:
                 assert self.path == '/v1/traces', self.path
                 assert self.headers['Content-Type'] == 'application/x-protobuf'
                 take(body)
         self.send_response(code)
-        self.send_header('Content-Length', '0')
+        self.send_header('Content-Type', 'application/x-protobuf')
+        self.send_header('Content-Length', str(len(answer)))
         self.end_headers()
+        self.wfile.write(answer)
 
     def log_message(self, *args):
         pass
@@ -101,7 +111,7 @@ server.server_bind()
 receiver = f'http://127.0.0.1:{server.server_address[1]}'
 
 a = agent(sidelight, d)
-c, url = collector(sidelight, d, '--otlp', receiver)
+c, url = collector(sidelight, d, '--otlp', receiver, '--otlp-sent', f'{d}/sent')
 t = Part(traffic, f'{d}/agent.sock', '1000', '2000')
 made = t.ready()
 kept = int(made['slow']) + int(made['failed'])
@@ -133,13 +143,47 @@ for trace in json.loads(get(api))['traces']:
               g['resource']['sidelight.trace.reason'] == trace['reason'], f'{s} {g}')
         check(g['flags'] & 0xff == 1 and
               bool(g['flags'] & 0x200) == (s['kind'] == 'server' and s['parent_id'] != ''), f'{g}')
+        check('sidelight.trace.maybe_again' not in g['resource'], f'{g}')
 check(len(spans) == 6 * kept, 'a span came twice')
+
+
+def outcome(name):
+    return total(get(url), 'sidelight_trace_exported_spans_total', outcome=name)
+
+
+check(until(lambda: outcome('sent') == 6 * kept - 4), f'{outcome("sent")} are counted as sent', c)
 text = get(url)
-check(until(lambda: total(get(url), 'sidelight_trace_exported_spans_total', outcome='sent')
-            == 6 * kept), 'not all are counted as sent', c)
-check(total(text, 'sidelight_trace_exported_spans_total')
-      == total(text, 'sidelight_trace_exported_spans_total', outcome='sent'), 'some were dropped', c)
+check(outcome('partial') == 4, 'what the receiver left out is not counted', c)
+check(total(text, 'sidelight_trace_exported_spans_total') == 6 * kept, 'some were dropped', c)
+check(total(text, 'sidelight_trace_export_retries_total') >= 2, 'retries are not counted', c)
+check(any('taken in part' in line and 'left_out=4' in line and 'too old' in line for line in c.err)
+      and not any('\x1b' in line for line in c.err), 'the receiver was not heard', c)
+
+# Another collector on the same file waits for nobody; after it was killed, its successor knows.
+other = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
+             receiver, '--otlp-sent', f'{d}/sent')
+check(other.wait() == 1 and any('another collector has it' in line for line in other.err),
+      'a file for two', other)
+c.stop(signal.SIGKILL)
+spans.clear()
+c, url = collector(sidelight, d, '--otlp', receiver, '--otlp-sent', f'{d}/sent')
+check(until(lambda: total(get(url), 'sidelight_trace_export_known_total') == kept),
+      'the traces that were sent are not known', c)
+check(not spans and not total(get(url), 'sidelight_trace_exported_spans_total'),
+      f'{len(spans)} spans were sent again', c)
+check(c.stop() == 0, 'exit code', c)
+
+# Without its file it can't know, and says so.
+c, url = collector(sidelight, d, '--otlp', receiver)
+check(until(arrived, 60), f'{len(spans)} spans of {6 * kept} arrived', c)
+check(all(s['resource'].get('sidelight.trace.maybe_again') is True for s in spans),
+      'it does not say that they may have been sent before', c)
 t.stop()
 check(c.stop() == 0 and a.stop() == 0, 'exit codes', a, c)
+with open(f'{d}/sent', 'r+b') as f:
+    f.truncate(1000)
+bad = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
+           receiver, '--otlp-sent', f'{d}/sent')
+check(bad.wait() == 1 and any('no list of traces' in line for line in bad.err), 'half a file', bad)
 server.shutdown()
 print(f'{len(spans)} spans of {kept} traces')

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * sent.c - see sent.h. A head of 64 bytes, then sets of 16 ids; an id's set is by its low word, which
+ * W3C asks to be random. In a set the ids lie in the order in which they came, from the place that
+ * is next on: that place is not stored, a reader takes the first one that is free, or the first.
+ */
+#include "export/sent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SETS 4096u
+#define WAYS 16u
+#define HEAD 64u
+
+static const char magic[HEAD] = "sidelight traces sent 1\n";
+
+struct id {
+	uint64_t hi, lo;
+};
+
+struct sl_sent {
+	int fd;
+	bool old;
+	pthread_mutex_t lock;
+	uint8_t next[SETS];
+	struct id id[SETS][WAYS];
+};
+
+_Static_assert(sizeof(struct id) == 16, "what the file holds");
+
+/* 0, or -errno. The size says whether it was just made; what is in between is not ours. */
+static int load(struct sl_sent *s)
+{
+	char head[HEAD];
+	struct stat st;
+
+	if (fstat(s->fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if (!st.st_size) {
+		if (pwrite(s->fd, magic, HEAD, 0) != (ssize_t)HEAD ||
+		    ftruncate(s->fd, (off_t)(HEAD + sizeof(s->id))))
+			return errno ? -errno : -ENOSPC;
+		return 0;
+	}
+	if (st.st_size != (off_t)(HEAD + sizeof(s->id)) ||
+	    pread(s->fd, head, HEAD, 0) != (ssize_t)HEAD || memcmp(head, magic, HEAD) ||
+	    pread(s->fd, s->id, sizeof(s->id), HEAD) != (ssize_t)sizeof(s->id))
+		return -EINVAL;
+	s->old = true;
+	for (uint32_t i = 0; i < SETS; i++) {
+		while (s->next[i] < WAYS && (s->id[i][s->next[i]].hi | s->id[i][s->next[i]].lo))
+			s->next[i]++;
+		s->next[i] %= WAYS;
+	}
+	return 0;
+}
+
+struct sl_sent *sl_sent_open(const char *path, char *error, size_t error_bytes)
+{
+	struct sl_sent *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s) {
+		snprintf(error, error_bytes, "out of memory");
+		errno = ENOMEM;
+		return NULL;
+	}
+	s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	err = s->fd < 0 ? -errno : 0;
+	if (!err && flock(s->fd, LOCK_EX | LOCK_NB))
+		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (!err)
+		err = load(s);
+	if (!err) {
+		pthread_mutex_init(&s->lock, NULL);
+		return s;
+	}
+	snprintf(error, error_bytes, "%s: %s", path,
+		 err == -EBUSY	  ? "another collector has it"
+		 : err == -EINVAL ? "no list of traces that were sent; move it away"
+				  : strerror(-err));
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s);
+	errno = -err;
+	return NULL;
+}
+
+bool sl_sent_old(const struct sl_sent *s)
+{
+	return s->old;
+}
+
+/* Under the lock. The place of an id, or WAYS. */
+static uint32_t place(const struct sl_sent *s, uint32_t set, uint64_t hi, uint64_t lo)
+{
+	uint32_t i = 0;
+
+	while (i < WAYS && (s->id[set][i].hi != hi || s->id[set][i].lo != lo))
+		i++;
+	return i;
+}
+
+bool sl_sent_has(struct sl_sent *s, uint64_t hi, uint64_t lo)
+{
+	bool has;
+
+	pthread_mutex_lock(&s->lock);
+	has = (hi | lo) && place(s, (uint32_t)(lo % SETS), hi, lo) < WAYS;
+	pthread_mutex_unlock(&s->lock);
+	return has;
+}
+
+bool sl_sent_add(struct sl_sent *s, uint64_t hi, uint64_t lo)
+{
+	uint32_t set = (uint32_t)(lo % SETS), at;
+	bool written = true;
+
+	pthread_mutex_lock(&s->lock);
+	if ((hi | lo) && place(s, set, hi, lo) == WAYS) {
+		at = s->next[set];
+		s->next[set] = (uint8_t)((at + 1) % WAYS);
+		s->id[set][at] = (struct id){hi, lo};
+		written = pwrite(s->fd, &s->id[set][at], sizeof(struct id),
+				 (off_t)(HEAD + (set * WAYS + at) * sizeof(struct id))) ==
+			  (ssize_t)sizeof(struct id);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return written;
+}
+
+void sl_sent_close(struct sl_sent *s)
+{
+	if (!s)
+		return;
+	close(s->fd);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
