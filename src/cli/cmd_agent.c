@@ -13,6 +13,23 @@
 #include "agent/agent.h"
 #include "cli/common.h"
 
+#define RDMA_PORT      7475u
+#define RDMA_QUEUES    64u
+#define RDMA_SETTLE_NS 2000000000ull
+
+/* The first option that says how RDMA is to be, where none is wished; or NULL. */
+static const char *rdma_for_nothing(const struct sl_agent_opts *o, uint32_t port)
+{
+	return o->rdma_device			     ? NULL
+	       : o->rdma_address		     ? "--rdma-address"
+	       : port != RDMA_PORT		     ? "--rdma-port"
+	       : o->rdma_gid != -1		     ? "--gid"
+	       : o->rdma_ib_port != 1		     ? "--ib-port"
+	       : o->rdma_queues != RDMA_QUEUES	     ? "--queues"
+	       : o->rdma_settle_ns != RDMA_SETTLE_NS ? "--rdma-settle"
+						     : NULL;
+}
+
 static int agent_main(const struct sl_command *self, int argc, char **argv);
 
 const struct sl_command sl_cmd_agent = {
@@ -204,13 +221,13 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 		.rest_idle_ns = 300000000000ull,
 		.rdma_gid = -1,
 		.rdma_ib_port = 1,
-		.rdma_queues = 64,
-		.rdma_settle_ns = 2000000000ull,
+		.rdma_queues = RDMA_QUEUES,
+		.rdma_settle_ns = RDMA_SETTLE_NS,
 	};
 	const char *mode = "0666", *rest = NULL;
 	bool status = false, as_json = false, no_rest = false;
 	struct sl_strings uids = {0};
-	uint32_t port = 7475, *consumers = NULL;
+	uint32_t port = RDMA_PORT, *consumers = NULL;
 	const struct sl_option table[] = {
 		{.name = "socket",
 		 .type = SL_OPT_STRING,
@@ -351,6 +368,8 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 				: !o.max_region_size ? "--max-region-size"
 				: !o.lease_ns	     ? "--lease"
 						     : "--rest-idle");
+	if (rdma_for_nothing(&o, port))
+		return sl_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(&o, port));
 	if (no_rest && rest)
 		return sl_usage(self, "--rest and --no-rest exclude each other");
 	o.rest = no_rest ? NULL : rest ? rest : SL_AGENT_REST_DEFAULT;

@@ -216,6 +216,15 @@ static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
 	return *count ? 0 : -EINVAL;
 }
 
+/* Is any of these hosts not on this machine? (fabric.h: what is no path is a host.) */
+static bool any_over_rdma(const struct sl_strings *agents)
+{
+	for (size_t i = 0; i < agents->n; i++)
+		if (!strchr(agents->v[i], '/'))
+			return true;
+	return false;
+}
+
 static int collect_main(const struct sl_command *self, int argc, char **argv)
 {
 	struct settings s = {
@@ -511,6 +520,12 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		return sl_usage(self, "no --agent: which host is to be read?");
 	if (sl_parse_address(s.listen, host, sizeof(host), &port))
 		return sl_usage(self, "--listen '%s' is no ADDR:PORT", s.listen);
+	if (s.queues > s.workers)
+		return sl_usage(self, "--queues %u needs as many --workers, of which there %s %u",
+				s.queues, s.workers == 1 ? "is" : "are", s.workers);
+	if ((s.c.fabric.device || s.gid != -1 || s.ib_port != 1) && !any_over_rdma(&s.agents))
+		return sl_usage(
+			self, "--dev, --gid and --ib-port need an --agent over RDMA, HOST[:PORT]");
 	if (s.as_json && !strcmp(s.mode, "prometheus"))
 		return sl_usage(self, "--json is for --mode setup and read_loop");
 	if (s.c.period_ns && s.c.period_ns < 10000)

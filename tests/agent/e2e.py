@@ -373,6 +373,9 @@ def wrong_options_are_usage_errors():
     fails(2, '--rest', 'nonsense')
     fails(2, '--rest', ':1', '--no-rest')
     fails(2, '--consumer-uid', 'root')
+    for option, value in (('--queues', '8'), ('--gid', '1'), ('--rdma-port', '7'), ('--ib-port', '2'),
+                          ('--rdma-settle', '1s'), ('--rdma-address', '127.0.0.1')):
+        assert f'{option} needs --rdma' in fails(2, option, value), option
     with tempfile.TemporaryDirectory() as d:
         fails(1, '--no-rest', '--socket', d + '/' + 'x' * 200)
         fails(1, '--status', '--socket', d + '/none')

@@ -404,6 +404,8 @@ def what_is_wrong_is_said_in_one_line():
               '/dev/full')
         wrong(2, 'cpus', *here, '--cpus', '0-')
         wrong(2, 'workers', *here, '--workers', '0')
+        wrong(2, '--workers', *here, '--queues', '2')
+        wrong(2, '--dev', *here, '--dev', 'rxe0')
         wrong(2, 'bogus', *here, '--bogus')
         wrong(2, 'history', *here, '--history', '1K')
         wrong(1, 'stats', *here, '--mode', 'read_loop', '--stats-csv', '/nonexistent/stats.csv')
