@@ -70,15 +70,17 @@ def settle(condition, seconds, what, part=None):
         if part and part.p.poll() is not None:
             break
         time.sleep(0.05)
+    what = what() if callable(what) else what
     fail(f'{what}: not within {seconds} s', *([part] if part else []))
 
 
 class Flows:
     """'sidelight tcp flows --json' in the background: the last of each flow."""
 
-    def __init__(self, *args, exe=None):
-        self.part = Part(exe or EXE, 'tcp', 'flows', '--json', '-i', '50ms',
-                         '--netns', f'/proc/{os.getpid()}/ns/net', *args)
+    def __init__(self, *args, netns=True):
+        """netns: only flows of this process' network namespace."""
+        own = ('--netns', f'/proc/{os.getpid()}/ns/net') if netns else ()
+        self.part = Part(EXE, 'tcp', 'flows', '--json', '-i', '50ms', *own, *args)
         self.part.ready()
         self.seen, self.table, self.at = {}, None, 0
 

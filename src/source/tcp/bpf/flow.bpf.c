@@ -33,6 +33,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct sl_flow_settings settings = {.slots = 64};
 
+/* How far a flow is. Once it is closed, final[] is valid, and the timer no longer looks at the socket. */
+enum closed {
+	OPEN = 0,
+	ENDED = 1,     /* nothing more will change; the timer publishes that */
+	PUBLISHED = 2, /* in quarantine */
+	READING = 3,   /* TCP is done, but the application has not read all of it */
+};
+
 struct flow_state {
 	u64 id;
 	const struct tcp_sock *sk; /* read by the timer, behind .closed */
@@ -40,7 +48,7 @@ struct flow_state {
 	u32 queued;		   /* it is on the list */
 	u32 events;		   /* grows with each segment */
 	u32 seen;		   /* by the timer */
-	u32 closed;		   /* final[] is valid; 2: and published */
+	u32 closed;		   /* enum closed */
 	u32 announced;		   /* its opening is in the journal */
 	u32 flags;
 	u64 open_ns, closed_ns, due, wait;
@@ -262,7 +270,7 @@ static __noinline int collect(const struct tcp_sock *tp, struct flow_state *st, 
 		unread = 0;
 	cells[SL_FLOW_BYTES_RECEIVED] = received;
 	fin = BPF_CORE_READ(sk, __sk_common.skc_flags) >> SOCK_DONE_BIT & 1;
-	cells[SL_FLOW_READ_BYTES] = received - unread - (fin && !unread ? 1 : 0);
+	cells[SL_FLOW_READ_BYTES] = received - unread - (fin && !unread);
 
 	if (unsent > READ(st->queue_max))
 		WRITE(st->queue_max, unsent);
@@ -423,30 +431,60 @@ static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
 			st->handshake_us = srtt >> 3;
 		account_rtt(st, srtt, st->mdev, st->delivered, st->retrans);
 	}
-	__sync_lock_test_and_set(&st->closed, 0);
+	__sync_lock_test_and_set(&st->closed, OPEN);
 	s->slot = slot;
 	s->id = st->id;
 	touch(st, slot);
 }
 
-/* sk is locked. old: the state that it comes from. */
+/*
+ * What the application has read of a connection that TCP is done with. tcp_disconnect() resets all
+ * numbers, which bytes_received tells: then what was read before stands. True if some is unread.
+ */
+static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
+{
+	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	u64 received = cells[SL_FLOW_BYTES_RECEIVED];
+	u32 unread = BPF_CORE_READ(tp, rcv_nxt) - BPF_CORE_READ(tp, copied_seq);
+	u32 fin = BPF_CORE_READ(sk, __sk_common.skc_flags) >> SOCK_DONE_BIT & 1;
+
+	if (BPF_CORE_READ(tp, bytes_received) != received || (s32)unread < 0)
+		return false;
+	cells[SL_FLOW_READ_BYTES] = received - unread - (fin && !unread);
+	return unread > fin;
+}
+
+/*
+ * sk is locked. old: the state that it comes from; last: the socket goes away. If TCP is done while the
+ * application has still to read, the flow ends when it has: when it closes the socket, that is.
+ */
 static __always_inline void flow_close(struct sock *sk, struct sl_sock *s, struct flow_state *st,
-				       u32 old, u32 flags)
+				       u32 old, u32 flags, bool last)
 {
 	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
 	u64 now = bpf_ktime_get_ns();
+	u32 closed = ENDED;
 
-	if (!(st->flags & SL_FLOW_LISTENER))
-		account_rtt(st, BPF_CORE_READ(tp, srtt_us), BPF_CORE_READ(tp, mdev_us),
-			    BPF_CORE_READ(tp, delivered), BPF_CORE_READ(tp, total_retrans));
-	st->flags |= flags;
-	st->closed_ns = now;
-	collect(tp, st, st->final, now, old);
-	s->ended = s->id;
-	s->id = 0;
+	if (st->closed == READING) {
+		read_on(tp, st->final);
+	} else {
+		if (!(st->flags & SL_FLOW_LISTENER))
+			account_rtt(st, BPF_CORE_READ(tp, srtt_us), BPF_CORE_READ(tp, mdev_us),
+				    BPF_CORE_READ(tp, delivered), BPF_CORE_READ(tp, total_retrans));
+		st->flags |= flags;
+		st->closed_ns = now;
+		collect(tp, st, st->final, now, old);
+		if (!last && !(st->flags & SL_FLOW_LISTENER) && read_on(tp, st->final) &&
+		    !(BPF_CORE_READ(sk, __sk_common.skc_flags) & 1 << SOCK_DEAD_BIT))
+			closed = READING;
+	}
+	if (closed == ENDED) {
+		s->ended = s->id;
+		s->id = 0;
+	}
 	WRITE(st->due, 0);
 	/* Pairs with the timer's look at it: who sees it sees final[]. */
-	__sync_lock_test_and_set(&st->closed, 1);
+	__sync_lock_test_and_set(&st->closed, closed);
 	st->wait = 1; /* sooner than planned */
 	touch(st, s->slot);
 }
@@ -481,14 +519,21 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 	if (new != TCP_SYN_SENT &&new != TCP_ESTABLISHED &&new != TCP_LISTEN) {
 		st = state_of(sk, &s);
 		if (st && new == TCP_CLOSE)
-			flow_close(sk, s, st, old, 0);
+			flow_close(sk, s, st, old, 0, st->closed == READING);
 		else if (st)
 			touch(st, s->slot);
 		return 0;
 	}
 	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s || s->id)
+	if (!s)
 		return 0;
+	if (s->id) {
+		/* Connected or listening anew, while the flow before had something to be read. */
+		st = new == TCP_ESTABLISHED ? NULL : state_at(s->slot);
+		if (!st)
+			return 0;
+		flow_close(sk, s, st, old, 0, true);
+	}
 	if (new == TCP_ESTABLISHED) {
 		open_if_wanted(sk, s, 0);
 		return 0;
@@ -513,7 +558,7 @@ int BPF_PROG(flow_destroy, struct sock *sk)
 	struct flow_state *st = state_of(sk, &s);
 
 	if (st)
-		flow_close(sk, s, st, 0, 0);
+		flow_close(sk, s, st, 0, 0, true);
 	return 0;
 }
 
@@ -764,18 +809,24 @@ static __always_inline void list_again(struct flow_state *st, u32 slot, struct r
 	list_put(slot);
 }
 
+static __always_inline void announce(struct flow_state *st, u32 slot, const u64 *cells)
+{
+	if (st->announced)
+		return;
+	st->announced = 1;
+	opened++;
+	journal(st, slot, SL_FLOW_EVENT_OPEN, st->open_ns, cells);
+}
+
 static __always_inline void settle_closed(struct flow_state *st, u32 slot, struct round *r)
 {
 	u32 at = (u32)quarantine_head & settings.ring_mask;
 	struct quarantined *q = bpf_map_lookup_elem(&tcp_quarantine, &at);
 
 	publish(slot, st, st->final);
-	if (!st->announced) {
-		journal(st, slot, SL_FLOW_EVENT_OPEN, st->open_ns, st->final);
-		opened++;
-	}
+	announce(st, slot, st->final);
 	journal(st, slot, SL_FLOW_EVENT_CLOSE, st->closed_ns, st->final);
-	WRITE(st->closed, 2);
+	WRITE(st->closed, PUBLISHED);
 	__sync_lock_test_and_set(&st->queued, 0);
 	opened--;
 	if (q) {
@@ -785,9 +836,40 @@ static __always_inline void settle_closed(struct flow_state *st, u32 slot, struc
 	}
 }
 
+/* When to look again at a flow that has not settled. changed: something came since the last look. */
+static __always_inline void look_later(struct flow_state *st, u32 slot, bool changed,
+				       struct round *r)
+{
+	if (st->flags & SL_FLOW_LISTENER)
+		st->wait = LISTENER_WAIT;
+	else if (changed)
+		st->wait = 0;
+	else if (!st->wait)
+		st->wait = settings.interval_ns;
+	else if (st->wait < WAIT_MOST * settings.interval_ns)
+		st->wait *= 2;
+	WRITE(st->due, st->wait ? r->now + st->wait : 0);
+	list_again(st, slot, r);
+}
+
+/* TCP is done with it; the application may be reading. It is shown as live, in state CLOSE. */
+static __noinline int look_at_reading(u32 slot, struct flow_state *st, u64 *cells, u64 now)
+{
+	if (!st || !cells)
+		return 0;
+	__builtin_memcpy(cells, st->final, sizeof(st->final));
+	read_on(READ(st->sk), cells);
+	cells[SL_FLOW_WORD] = (cells[SL_FLOW_WORD] & ~255ull) | SL_STATE_LIVE;
+	cells[SL_FLOW_CLOSED_NS] = 0;
+	cells[SL_FLOW_CHANGED_NS] = now;
+	if (READ(st->closed) == READING)
+		publish(slot, st, cells);
+	return 0;
+}
+
 static long look_at(u32 i, struct round *r)
 {
-	u32 at = (u32)list_tail & settings.ring_mask, zero = 0, slot, events;
+	u32 at = (u32)list_tail & settings.ring_mask, zero = 0, slot, events, closed;
 	u32 *place = bpf_map_lookup_elem(&tcp_dirty, &at);
 	u64 *cells = bpf_map_lookup_elem(&tcp_scratch, &zero);
 	const struct tcp_sock *tp;
@@ -807,11 +889,13 @@ static long look_at(u32 i, struct round *r)
 	st = state_at(slot);
 	if (!st)
 		return 0;
-	if (READ(st->closed)) {
-		if (st->closed == 1)
-			settle_closed(st, slot, r);
-		else
-			__sync_lock_test_and_set(&st->queued, 0);
+	closed = READ(st->closed);
+	if (closed == ENDED) {
+		settle_closed(st, slot, r);
+		return 0;
+	}
+	if (closed == PUBLISHED) {
+		__sync_lock_test_and_set(&st->queued, 0);
 		return 0;
 	}
 	if (READ(st->due) > r->now) {
@@ -819,6 +903,13 @@ static long look_at(u32 i, struct round *r)
 		return 0;
 	}
 	events = READ(st->events);
+	if (closed == READING) {
+		look_at_reading(slot, st, cells, r->now);
+		announce(st, slot, cells);
+		look_later(st, slot, events != st->seen, r);
+		st->seen = events;
+		return 0;
+	}
 	tp = READ(st->sk);
 	busy = locked(tp);
 	done = collect(tp, st, cells, r->now, 0);
@@ -829,11 +920,7 @@ static long look_at(u32 i, struct round *r)
 		return 0;
 	}
 	publish(slot, st, cells);
-	if (!st->announced) {
-		st->announced = 1;
-		opened++;
-		journal(st, slot, SL_FLOW_EVENT_OPEN, st->open_ns, cells);
-	}
+	announce(st, slot, cells);
 	if (done && !busy && events == READ(st->events)) {
 		__sync_lock_test_and_set(&st->queued, 0);
 		if (events == READ(st->events) && !READ(st->closed))
@@ -841,17 +928,8 @@ static long look_at(u32 i, struct round *r)
 		if (__sync_lock_test_and_set(&st->queued, 1))
 			return 0; /* the event has put it there */
 	}
-	if (st->flags & SL_FLOW_LISTENER)
-		st->wait = LISTENER_WAIT;
-	else if (busy || events != st->seen)
-		st->wait = 0;
-	else if (!st->wait)
-		st->wait = settings.interval_ns;
-	else if (st->wait < WAIT_MOST * settings.interval_ns)
-		st->wait *= 2;
+	look_later(st, slot, busy || events != st->seen, r);
 	st->seen = events;
-	WRITE(st->due, st->wait ? r->now + st->wait : 0);
-	list_again(st, slot, r);
 	return 0;
 }
 
@@ -975,7 +1053,7 @@ int flow_existing(struct bpf_iter__tcp *ctx)
 	if (s && s->id) {
 		st = state_at(s->slot);
 		if (!wanted && st)
-			flow_close(sk, s, st, 0, SL_FLOW_UNWANTED);
+			flow_close(sk, s, st, 0, SL_FLOW_UNWANTED, true);
 		return 0;
 	}
 	if (!wanted || !take_existing)

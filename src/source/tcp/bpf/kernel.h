@@ -48,6 +48,7 @@ enum {
 #define TIMER_LOSS_PROBE 5 /* ICSK_TIME_LOSS_PROBE */
 #define ACK_SCHEDULED 1	   /* ICSK_ACK_SCHED, of icsk_ack.pending */
 #define ECN_OK 1	   /* TCP_ECN_OK, of ecn_flags */
+#define SOCK_DEAD_BIT 0	   /* enum sock_flags: no process has it any more */
 #define SOCK_DONE_BIT 1	   /* enum sock_flags: a FIN came */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A link that loses: bytes and retransmissions are those of iperf3 and of nstat, to the digit.
+
+Three namespaces in a row, the queue in the middle: netem where the kernel has it (loss, delay,
+reordering), else a token bucket that is too small."""
+import json
+import os
+import subprocess
+import sys
+
+import flows
+from flows import Part, fail, needs_bpf, settle, skip
+
+flows.EXE = sys.argv[1]
+AMOUNT = sys.argv[2] if len(sys.argv) > 2 else '30M'
+NAMES = [f'sl-tcp-{os.getpid()}-{n}' for n in 'arb']
+COOKIE = 37  # what iperf3 sends first on each stream
+
+
+def run(*argv, **kw):
+    return subprocess.run([str(a) for a in argv], check=True, stdout=subprocess.PIPE, text=True,
+                          **kw).stdout
+
+
+def inside(name, *argv):
+    return run('ip', 'netns', 'exec', name, *argv)
+
+
+def build():
+    a, r, b = NAMES
+    for name in NAMES:
+        run('ip', 'netns', 'add', name)
+        inside(name, 'ip', 'link', 'set', 'lo', 'up')
+    for end, subnet in ((a, 1), (b, 2)):
+        run('ip', 'link', 'add', 'eth0', 'netns', end, 'type', 'veth', 'peer', 'name',
+            f'to{subnet}', 'netns', r)
+        for name, dev, host in ((end, 'eth0', 2), (r, f'to{subnet}', 1)):
+            inside(name, 'ip', 'addr', 'add', f'10.99.{subnet}.{host}/24', 'dev', dev)
+            inside(name, 'ip', 'link', 'set', dev, 'up')
+        inside(end, 'ip', 'route', 'add', 'default', 'via', f'10.99.{subnet}.1')
+    inside(r, 'sysctl', '-qw', 'net.ipv4.ip_forward=1')
+
+
+def impair(*what):
+    return subprocess.run(['ip', 'netns', 'exec', NAMES[1], 'tc', 'qdisc', 'replace', 'dev', 'to2',
+                           'root', *what], stderr=subprocess.PIPE, text=True).returncode == 0
+
+
+def nstat(name):
+    out = json.loads(inside(name, 'nstat', '-a', '-s', '-z', '-j'))
+    return next(iter(out.values())) if 'kernel' in out else out
+
+
+def transfer(label):
+    """One iperf3 through the link; what it, nstat and we say of it has to be the same."""
+    before = nstat(NAMES[0])
+    # Both ends, by their ports, and nothing else on this machine.
+    watch = flows.Flows('--new', '-p', PORT, '--closed', netns=False)
+    server = Part('ip', 'netns', 'exec', NAMES[2], 'iperf3', '-s', '-1', '-p', PORT)
+    settle(lambda: 'LISTEN' in inside(NAMES[2], 'ss', '-ltn'), 20, 'iperf3 listens', server)
+    told = json.loads(inside(NAMES[0], 'iperf3', '-c', '10.99.2.2', '-p', PORT, '-n', AMOUNT, '-J'))
+    server.wait()
+    # Two connections, two ends each, and the listener.
+    settle(lambda: (watch.update(), sum(f['remote_port'] != 0 for f in watch.seen.values()) == 4)[1],
+           30, 'all are closed', watch.part)
+    seen, _ = watch.end()
+    after = nstat(NAMES[0])
+    ours = [f for f in seen.values() if f['local'] == '10.99.1.2']
+    data = max(ours, key=lambda f: f['bytes_sent'])
+    peer = next(f for f in seen.values() if f['remote_port'] == data['local_port'])
+    stream = told['end']['streams'][0]
+    grown = {k: after[k] - before.get(k, 0) for k in after}
+    both = lambda name: sum(f[name] for f in ours)  # noqa: E731
+
+    def same(what, got, expected):
+        if got != expected:
+            fail(f'{label}: {what} is {got}, not {expected}: {data}')
+    same('bytes written', data['write_bytes'], stream['sender']['bytes'] + COOKIE)
+    same('bytes read by the peer', peer['read_bytes'], stream['receiver']['bytes'] + COOKIE)
+    same('retransmissions by iperf3', data['retrans'], stream['sender']['retransmits'])
+    same('retransmissions by nstat', both('retrans'), grown['TcpRetransSegs'])
+    same('fast ones by nstat', both('re_fast'), grown['TcpExtTCPFastRetrans'])
+    same('recoveries by nstat', both('fast'),
+         grown['TcpExtTCPSackRecovery'] + grown['TcpExtTCPRenoRecovery'])
+    timeouts = ('TCPTimeouts', 'TCPSackRecoveryFail', 'TCPRenoRecoveryFail', 'TCPSackFailures',
+                'TCPRenoFailures', 'TCPLossFailures')
+    same('timeouts by nstat', both('timeouts'), sum(grown['TcpExt' + t] for t in timeouts))
+    same('the causes, added up', sum(both(c) for c in ('re_fast', 're_rto', 're_tlp', 're_syn')),
+         both('retrans'))
+    same('spurious ones by nstat', both('dsack'),
+         grown['TcpExtTCPDSACKRecv'] + grown['TcpExtTCPDSACKOfoRecv'])
+    if peer['ooo'] == 0 and data['retrans']:
+        fail(f'{label}: it lost some, and nothing came out of order: {peer}')
+    mean = data['rtt_sum_us'] / data['rtt_count']
+    print(f"ok   {label}: {data['write_bytes']} bytes, {data['retrans']} segments again "
+          f"({data['re_fast']} fast, {data['re_rto']} after {data['timeouts']} timeouts, "
+          f"{data['re_tlp']} by probe, {data['dsack']} spurious), {data['rtt_count']} samples of the "
+          f"RTT, mean {mean:.0f} us, smallest {data['rtt_min_us']} us", flush=True)
+    return data, stream
+
+
+needs_bpf()
+for tool in ('iperf3', 'nstat', 'tc', 'ss'):
+    if subprocess.run(['which', tool], stdout=subprocess.DEVNULL).returncode:
+        skip(f'{tool} is not installed')
+PORT = 5201
+try:
+    build()
+    data, _ = transfer('a clean link')
+    if data['retrans']:
+        print(f"note: a clean link lost {data['retrans']}")
+    if impair('netem', 'delay', '20ms', 'loss', '2%'):
+        data, stream = transfer('loss of 2 % and 20 ms')
+        if data['rtt_min_us'] < 20000 or data['rtt_sum_us'] / data['rtt_count'] < 20000:
+            fail(f'the RTT is below the delay: {data}')
+        # What iperf3 saw of the smoothed RTT lies where the samples do.
+        impair('netem', 'delay', '10ms', 'reorder', '25%', '50%')
+        data, _ = transfer('reordering')
+        if not data['reorder']:
+            fail(f'reordering that shows nowhere: {data}')
+        impair('netem', 'loss', '25%', 'delay', '2ms')
+        AMOUNT = '300K'
+        data, _ = transfer('loss of 25 %')
+        if not data['timeouts'] or not data['re_rto']:
+            fail(f'no timeout at a loss of 25 %: {data}')
+    else:
+        print('SKIP: netem: this kernel has none; a token bucket that is too small loses instead')
+        if not impair('tbf', 'rate', '300mbit', 'burst', '20kb', 'limit', '40kb'):
+            skip('neither netem nor tbf in this kernel')
+        data, _ = transfer('a queue that is too short')
+        if not data['retrans'] or not data['re_fast']:
+            fail(f'nothing was lost: {data}')
+finally:
+    for n in NAMES:
+        subprocess.run(['ip', 'netns', 'del', n], stderr=subprocess.DEVNULL)
