@@ -14,6 +14,7 @@ from flows import Part, fail, needs_bpf, settle, skip
 flows.EXE = sys.argv[1]
 AMOUNT = sys.argv[2] if len(sys.argv) > 2 else '30M'
 NAMES = [f'sl-tcp-{os.getpid()}-{n}' for n in 'arb']
+CLEAN = 'a clean link'
 COOKIE = 37  # what iperf3 sends first on each stream
 
 
@@ -74,11 +75,14 @@ def transfer(label):
 
     def same(what, got, expected):
         if got != expected:
-            fail(f'{label}: {what} is {got}, not {expected}: {data}')
+            changed = {k: v for k, v in grown.items() if v and k.startswith('TcpExt')}
+            fail(f'{label}: {what} is {got}, not {expected}: {data}; nstat: {changed}')
     same('bytes written', data['write_bytes'], stream['sender']['bytes'] + COOKIE)
     same('bytes read by the peer', peer['read_bytes'], stream['receiver']['bytes'] + COOKIE)
-    same('retransmissions by iperf3', data['retrans'], stream['sender']['retransmits'])
     same('retransmissions by nstat', both('retrans'), grown['TcpRetransSegs'])
+    # iperf3 looks when it has written all; what is in the queue then may be lost still.
+    if not 0 <= data['retrans'] - stream['sender']['retransmits'] <= data['retrans'] / 20 + 100:
+        fail(f"{label}: {data['retrans']} segments again, iperf3 says {stream['sender']['retransmits']}")
     same('fast ones by nstat', both('re_fast'), grown['TcpExtTCPFastRetrans'])
     same('recoveries by nstat', both('fast'),
          grown['TcpExtTCPSackRecovery'] + grown['TcpExtTCPRenoRecovery'])
@@ -87,9 +91,8 @@ def transfer(label):
     same('timeouts by nstat', both('timeouts'), sum(grown['TcpExt' + t] for t in timeouts))
     same('the causes, added up', sum(both(c) for c in ('re_fast', 're_rto', 're_tlp', 're_syn')),
          both('retrans'))
-    same('spurious ones by nstat', both('dsack'),
-         grown['TcpExtTCPDSACKRecv'] + grown['TcpExtTCPDSACKOfoRecv'])
-    if peer['ooo'] == 0 and data['retrans']:
+    same('spurious ones by nstat', both('dsack'), grown['TcpExtTCPDSACKRecvSegs'])
+    if peer['ooo'] == 0 and data['re_fast'] and label != CLEAN:
         fail(f'{label}: it lost some, and nothing came out of order: {peer}')
     mean = data['rtt_sum_us'] / data['rtt_count']
     print(f"ok   {label}: {data['write_bytes']} bytes, {data['retrans']} segments again "
@@ -106,9 +109,7 @@ for tool in ('iperf3', 'nstat', 'tc', 'ss'):
 PORT = 5201
 try:
     build()
-    data, _ = transfer('a clean link')
-    if data['retrans']:
-        print(f"note: a clean link lost {data['retrans']}")
+    data, _ = transfer(CLEAN)
     if impair('netem', 'delay', '20ms', 'loss', '2%'):
         data, stream = transfer('loss of 2 % and 20 ms')
         if data['rtt_min_us'] < 20000 or data['rtt_sum_us'] / data['rtt_count'] < 20000:

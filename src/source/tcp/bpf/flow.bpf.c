@@ -59,6 +59,7 @@ struct flow_state {
 	u64 family;
 	u64 rtt_count, rtt_sum;
 	u32 srtt, mdev, delivered, retrans; /* as they were at the last segment */
+	u32 caused;			    /* of total_retrans: those whose cause is known */
 	u32 queue_max, fast, loss, state;
 	u32 re_fast, re_rto, re_tlp, re_syn;
 	u32 zero_in, zero_out, ce_in, zero;
@@ -327,11 +328,15 @@ static __noinline int collect(const struct tcp_sock *tp, struct flow_state *st, 
 static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mdev, u32 delivered,
 					u32 retrans)
 {
-	u32 before = st->srtt;
+	u32 before = st->srtt, sample;
 
 	if (srtt != before) {
+		sample = before ? srtt - before + (before >> 3) : srtt >> 3;
+		/* Several at once, as after a half close: no sample is negative. */
+		if ((s32)sample < 0)
+			sample = srtt >> 3;
 		st->rtt_count++;
-		st->rtt_sum += before ? srtt - before + (before >> 3) : srtt >> 3;
+		st->rtt_sum += sample;
 		st->srtt = srtt;
 	} else if (srtt && (mdev != st->mdev ||
 			    (mdev < 4 && delivered != st->delivered && retrans == st->retrans))) {
@@ -343,11 +348,31 @@ static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mde
 	st->retrans = retrans;
 }
 
+/*
+ * Segments that were sent again since the last look, by what the state says now. total_retrans is what
+ * counts: the tracepoint does not show every one of them, and shows buffers, not segments.
+ */
+static __always_inline void account_cause(struct flow_state *st, u32 total, bool probe)
+{
+	u32 more = total - st->caused;
+
+	if (!more)
+		return;
+	st->caused = total;
+	if (st->state == CA_LOSS)
+		st->re_rto += more;
+	else if (probe && st->state != CA_RECOVERY)
+		st->re_tlp += more;
+	else
+		st->re_fast += more;
+}
+
 static __always_inline void account(struct flow_state *st, const struct tcp_sock *tp)
 {
 	u32 unsent = tp->write_seq - tp->snd_nxt, zero;
 
 	account_rtt(st, tp->srtt_us, tp->mdev_us, tp->delivered, tp->total_retrans);
+	account_cause(st, tp->total_retrans, false);
 	if ((s32)unsent > 0 && unsent > st->queue_max)
 		st->queue_max = unsent;
 	zero = !tp->snd_wnd | (!tp->rcv_wnd) << 1;
@@ -417,7 +442,7 @@ static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
 	st->srtt = flags & SL_FLOW_OLDER ? srtt : 0;
 	st->mdev = BPF_CORE_READ(tp, mdev_us);
 	st->delivered = BPF_CORE_READ(tp, delivered);
-	st->retrans = BPF_CORE_READ(tp, total_retrans);
+	st->retrans = st->caused = BPF_CORE_READ(tp, total_retrans);
 	st->queue_max = st->fast = st->loss = st->state = 0;
 	st->re_fast = st->re_rto = st->re_tlp = 0;
 	st->re_syn = s->syn_retrans;
@@ -596,6 +621,7 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 
 	if (!st)
 		return 0;
+	account_cause(st, BPF_CORE_READ((const struct tcp_sock *)sk, total_retrans), false);
 	if (state == CA_RECOVERY && st->state != CA_RECOVERY)
 		st->fast++;
 	if (state == CA_LOSS)
@@ -605,17 +631,12 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 	return 0;
 }
 
-/*
- * One buffer, which may hold several segments: they are counted as total_retrans counts them, which
- * comes after the tracepoint or before, by kernel.
- */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(flow_retransmit, struct sock *sk, struct sk_buff *skb)
 {
 	struct sl_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
 	const struct tcp_sock *tp;
 	struct flow_state *st;
-	u32 segments;
 
 	if (!s)
 		return 0;
@@ -627,16 +648,8 @@ int BPF_PROG(flow_retransmit, struct sock *sk, struct sk_buff *skb)
 	st = state_at(s->slot);
 	if (!st || !tp)
 		return 0;
-	segments = BPF_CORE_READ((const struct tcp_skb_cb *)skb->cb, tcp_gso_segs);
-	if (!segments)
-		segments = 1;
-	if (BPF_CORE_READ(&tp->inet_conn, icsk_pending) == TIMER_LOSS_PROBE &&
-	    st->state != CA_LOSS && st->state != CA_RECOVERY)
-		st->re_tlp += segments;
-	else if (st->state == CA_LOSS)
-		st->re_rto += segments;
-	else
-		st->re_fast += segments;
+	account_cause(st, tp->total_retrans,
+		      BPF_CORE_READ(&tp->inet_conn, icsk_pending) == TIMER_LOSS_PROBE);
 	touch(st, s->slot);
 	return 0;
 }
