@@ -4,3 +4,4 @@
 set -eu
 here="$(dirname "$0")"
 python3 "$here/bench_row.py" "$1/sidelight"
+python3 "$here/bench_page.py" "$1/sidelight" "$1/tests/act/act-pod"

@@ -110,6 +110,20 @@ class Test:
         check(a['peak'] > 1, a)
         self.instance = a['instance']
 
+    def its_trace_and_the_time_before_are_there(self):
+        a = self.s.eventually(lambda: [x for x in self.s.api('anomalies')['anomalies'] if x.get('trace')],
+                              'a trace is kept because of it')[0]
+        history = self.s.api(f'history?series={self.instance}/0&last=60s&points=10000')['series'][0]
+        n = sum(a['begin'] - 3 < t < a['begin'] for t in history['t'])
+        check(n > 100, n, 'samples of the 3 s before it')  # 10 ms a round, and rounds may be late
+        if not self.page:
+            return
+        self.page.run("document.querySelector('#tab-anomalies').click()")
+        self.page.wait("[...document.querySelectorAll('#anomalies tbody tr')].some((r) => "
+                       f"r.textContent.includes('shop_') && r.textContent.includes('{a['trace'][:8]}'))",
+                       live.LIMIT)
+        self.page.run("document.querySelector('#tab-pods').click()")
+
     def receivers_hear_of_it(self):
         alerts = self.s.eventually(lambda: self.r.got.get('/api/v2/alerts'), 'an alert')[0]
         check(alerts[0]['labels']['pod'] == 'shop-0' and
