@@ -174,6 +174,46 @@ static json_t *alert_json(const struct sl_alerts *s, const struct sl_anomaly *a,
 	return o;
 }
 
+/*
+ * The same in the form of Alertmanager's webhooks, version 4
+ * (prometheus.io/docs/alerting/latest/configuration/#webhook_config), so that what takes those takes
+ * these: a group of one alert.
+ */
+static void put_version_4(json_t *o, const struct sl_alerts *s, const struct sl_anomaly *a)
+{
+	const char *status = a->end_ns ? "resolved" : "firing";
+	json_t *alert = json_object(), *alerts = json_array(), *group = json_object();
+	char key[64];
+
+	snprintf(key, sizeof(key), "%016llx", (unsigned long long)a->instance);
+	put(alert, "status", status);
+	json_object_set_new(alert, "labels", labels(a));
+	json_object_set_new(alert, "annotations", annotations(s, a));
+	put_time(alert, "startsAt", a->begin_ns);
+	if (a->end_ns)
+		put_time(alert, "endsAt", a->end_ns);
+	else
+		put(alert, "endsAt", "0001-01-01T00:00:00Z"); /* Go's zero time: not known */
+	put(alert, "generatorURL", "");
+	put_link(alert, "generatorURL", s, a);
+	put(alert, "fingerprint", key);
+	json_array_append_new(alerts, alert);
+	put(group, "alertname", NAME);
+	put(group, "instance_id", key);
+
+	put(o, "version", "4");
+	snprintf(key, sizeof(key), "{}:{instance_id=\"%016llx\"}", (unsigned long long)a->instance);
+	put(o, "groupKey", key);
+	json_object_set_new(o, "truncatedAlerts", json_integer(0));
+	put(o, "status", status);
+	put(o, "receiver", "sidelight");
+	json_object_set_new(o, "groupLabels", group);
+	json_object_set_new(o, "commonLabels", labels(a));
+	json_object_set_new(o, "commonAnnotations", annotations(s, a));
+	put(o, "externalURL", s->link ? s->link : "");
+	json_object_set_new(o, "alerts", alerts);
+}
+
 static json_t *event_json(const struct sl_alerts *s, const struct sl_anomaly *a)
 {
 	json_t *o = json_object(), *blame = json_array();
@@ -200,6 +240,7 @@ static json_t *event_json(const struct sl_alerts *s, const struct sl_anomaly *a)
 	json_object_set_new(o, "blame", blame);
 	put_trace(o, a);
 	put_link(o, "page", s, a);
+	put_version_4(o, s, a);
 	return o;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * alert.h - anomalies as others are told of them: in the form of Prometheus' Alertmanager (POST
- * /api/v2/alerts, an array of alerts), and as one JSON object an event for a webhook. Pure: makes
- * text, says when it is due, and sends nothing.
+ * /api/v2/alerts, an array of alerts), and as one JSON object an event for a webhook, which is of the
+ * form of Alertmanager's own webhooks, too. Pure: makes text, says when it is due, and sends nothing.
  *
- * An alert is sent when an anomaly begins, when a trace is kept because of it, again every `again_ns` while it goes on, with an endsAt
- * four times as far ahead (as Prometheus does, so that a lost message neither ends it nor keeps it
- * up for ever), and once more with its end. Labels say whose it is, and stay as they are as long as
+ * An alert is sent when an anomaly begins, when a trace is kept because of it, again every `again_ns`
+ * while it goes on, with an endsAt four times as far ahead (as Prometheus does, so that a lost
+ * message neither ends it nor keeps it up for ever), and once more with its end. Labels say whose it is, and stay as they are as long as
  * it lasts, since they are what an Alertmanager knows it by; what changes is in annotations. A
  * webhook is told of begin and end only.
  */

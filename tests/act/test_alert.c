@@ -132,6 +132,38 @@ static void alertmanager_hears_begin_again_and_end(void **state)
 	sl_alerts_free(s);
 }
 
+/* prometheus.io/docs/alerting/latest/configuration/#webhook_config */
+static void expect_version_4(const json_t *e, const char *status)
+{
+	static const char *const strings[] = {"groupKey", "receiver", "externalURL"};
+	static const char *const alert_strings[] = {"startsAt", "endsAt", "generatorURL",
+						    "fingerprint"};
+	static const char *const maps[] = {"groupLabels", "commonLabels", "commonAnnotations"};
+	const json_t *alert = json_array_get(json_object_get(e, "alerts"), 0), *label;
+	const char *key;
+
+	assert_string_equal(at(e, NULL, "version"), "4");
+	assert_string_equal(at(e, NULL, "status"), status);
+	assert_true(json_is_integer(json_object_get(e, "truncatedAlerts")));
+	assert_int_equal(json_array_size(json_object_get(e, "alerts")), 1);
+	assert_string_equal(at(alert, NULL, "status"), status);
+	for (size_t i = 0; i < 3; i++)
+		assert_true(json_is_string(json_object_get(e, strings[i])));
+	for (size_t i = 0; i < 4; i++)
+		assert_true(json_is_string(json_object_get(alert, alert_strings[i])));
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(json_object_size(json_object_get(e, maps[i])) > 0);
+		json_object_foreach(json_object_get(e, maps[i]), key, label)
+			assert_true(json_is_string(label));
+	}
+	/* What the group is known by are labels of its alert. */
+	json_object_foreach(json_object_get(e, "groupLabels"), key, label) assert_true(
+		json_equal(label, json_object_get(json_object_get(alert, "labels"), key)));
+	assert_true(
+		json_equal(json_object_get(e, "commonLabels"), json_object_get(alert, "labels")));
+	assert_string_equal(at(alert, "annotations", "blame"), "latency_p90{path=\"/\"}");
+}
+
 static void a_webhook_hears_each_begin_and_end_once(void **state)
 {
 	struct heard h = {.n = 0};
@@ -152,6 +184,9 @@ static void a_webhook_hears_each_begin_and_end_once(void **state)
 	sl_alerts_take(s, &a, &out);
 	assert_int_equal(h.n, 2);
 	assert_string_equal(at(h.events[1], NULL, "event"), "anomaly.end");
+	expect_version_4(h.events[0], "firing");
+	expect_version_4(h.events[1], "resolved");
+	assert_string_equal(at(h.events[0], NULL, "groupKey"), at(h.events[1], NULL, "groupKey"));
 	assert_true(json_is_true(json_object_get(h.events[1], "unread")));
 	sl_alerts_turn(s, T + 601 * S, &out);
 	/* Over before anybody looked: both are told. */

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_deploy.py SIDELIGHT POD DEPLOY-FOLDER - the dashboard and the alert rules that are shipped
+speak of series and labels that there are: the real Prometheus scrapes a live collector and answers
+every expression of them."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import live  # takes the first two arguments
+from live import System, p
+
+DEPLOY = sys.argv.pop(1)
+RULES = os.path.join(DEPLOY, 'rules.yml')
+
+
+def dashboard():
+    """[(panel, expression, legend)]"""
+    with open(os.path.join(DEPLOY, 'grafana', 'sidelight.json')) as f:
+        board = json.load(f)
+    found = [(x['title'], t['expr'], t['legendFormat'])
+             for x in board['panels'] for t in x.get('targets', [])]
+    for v in board['templating']['list']:
+        name = re.fullmatch(r'label_values\((\w+), (\w+)\)', str(v['query']))
+        if name:
+            found.append((v['name'], name[1], '{{%s}}' % name[2]))
+    return board, found
+
+
+def rules():
+    """[(alert, expression, text of its annotations)]; the house's own layout, as tests need no YAML."""
+    with open(RULES) as f:
+        text = f.read()
+    found = []
+    for part in re.split(r'^      - alert: ', text, flags=re.M)[1:]:
+        expr = re.search(r'^        expr: (?:>-\n)?((?:.|\n)*?)^        (?:for|labels|annotations):',
+                         part, re.M)[1]
+        found.append((part.split('\n')[0], ' '.join(expr.split()), part.split('annotations:')[1]))
+    return found
+
+
+class Deploy(unittest.TestCase):
+    def test_rules_are_well_formed(self):
+        if not shutil.which('promtool'):
+            self.skipTest('no promtool')
+        r = subprocess.run(['promtool', 'check', 'rules', RULES], capture_output=True, text=True,
+                           timeout=60)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        self.assertIn(f'{len(rules())} rules found', r.stdout)
+
+    def test_every_panel_has_a_place_and_no_two_the_same(self):
+        board, _ = dashboard()
+        taken = {}
+        for x in board['panels']:
+            g = x['gridPos']
+            self.assertLessEqual(g['x'] + g['w'], 24, x['title'])
+            for cell in ((a, b) for a in range(g['x'], g['x'] + g['w'])
+                         for b in range(g['y'], g['y'] + g['h'])):
+                self.assertNotIn(cell, taken, (x['title'], taken.get(cell)))
+                taken[cell] = x['title']
+        self.assertEqual(len({x['id'] for x in board['panels']}), len(board['panels']))
+
+    def test_every_expression_is_of_series_that_there_are(self):
+        with System() as s:
+            s.collect('--webhook', 'http://127.0.0.1:9/')  # nobody is told anything in this test
+            address = s.collector.ready['listen']
+            with p.Prometheus({'sidelight': (address, '/metrics')}) as prometheus:
+                prometheus.scraped(['sidelight'])
+                prometheus.eventually(lambda: prometheus.query('sidelight_scaling_pressure'), 'pods')
+                prometheus.eventually(lambda: prometheus.query('rate(sidelight_trace_roots_total[1m])'),
+                                      'two scrapes')
+                names = set(prometheus.api('/label/__name__/values'))
+                for where, expr, text in dashboard()[1] + rules():
+                    self.one(prometheus, names, where, expr.replace('$service', '.*'), text)
+
+    def one(self, prometheus, names, where, expr, text):
+        used = set(re.findall(r'\bsidelight_\w+', expr))
+        self.assertTrue(used, where)
+        self.assertLessEqual(used, names, where)
+        # as it stands, and what it looks at while all is well
+        prometheus.query(expr)
+        found = prometheus.query(re.sub(r' (==|>) [0-9.]+$', '', expr))
+        self.assertTrue(found, (where, expr))
+        have = set.union(*(set(labels) for labels, _ in found))
+        wanted = set(re.findall(r'\{\{ ?(?:\$labels\.)?(\w+)', text)) - {'value'}
+        self.assertLessEqual(wanted, have, (where, expr))
+        for keys in re.findall(r'\bby \(([^)]*)\)', expr):
+            labels = {k for name in used for of, _ in prometheus.query(name) for k in of}
+            self.assertLessEqual(set(keys.split(', ')), labels, (where, expr))
+
+
+if __name__ == '__main__':
+    if not p.available():
+        p.skip('no prometheus: install the package prometheus')
+    unittest.main(verbosity=2)
