@@ -59,6 +59,26 @@ static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
 	push(l->alert, json, bytes, count);
 }
 
+/* For who has nothing but the log; not more than a line a second of each kind. */
+static void say(struct sl_live *l, const struct sl_anomaly *a)
+{
+	const struct sl_pod_name *n = &a->name;
+
+	if (a->id > l->said_id) {
+		l->said_id = a->id;
+		sl_log_limited(SL_INFO, "analysis",
+			       "not as usual: pod=%s service=%s host=%s score=%.3g blame=%s",
+			       n->pod, n->service, n->host, a->peak,
+			       a->blames ? a->blame[0].metric : "");
+	}
+	if (a->end_ns)
+		sl_log_limited(SL_INFO, "analysis",
+			       "%s: pod=%s service=%s host=%s seconds=%.1f peak=%.3g blame=%s",
+			       a->unread ? "not read any more" : "as usual again", n->pod,
+			       n->service, n->host, (double)(a->last_ns - a->begin_ns) * 1e-9,
+			       a->peak, a->blames ? a->blame[0].metric : "");
+}
+
 static void keep(struct sl_live *l)
 {
 	struct sl_alerts_out out = {.webhook = l->webhook ? on_webhook : NULL,
@@ -70,6 +90,7 @@ static void keep(struct sl_live *l)
 	for (size_t i = 0; i < l->changes; i++) {
 		const struct sl_anomaly *a = &l->change[i];
 
+		say(l, a);
 		if (l->sender)
 			sender_anomaly(l->sender, a);
 		sl_alerts_take(l->alerts, a, &out);

@@ -30,6 +30,7 @@ struct sl_live {
 	/* The thread's own. */
 	struct sl_anomaly *change;
 	size_t changes, change_room;
+	uint64_t said_id; /* of anomalies, up to it they were logged */
 	/* Looked at by others. */
 	uint64_t lost_changes, lost_alerts;
 };
