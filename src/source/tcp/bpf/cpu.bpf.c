@@ -21,6 +21,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bucket.h"
 #include "line.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -118,38 +119,13 @@ static __always_inline void lost(u64 *counter)
 	__sync_fetch_and_add(counter, 1);
 }
 
-/* floor(2 * log2(ns)), from SL_CPU_BUCKET_LOW on. */
 static __always_inline u32 bucket(u64 ns)
 {
-	u32 e = 0, i;
-	u64 v = ns;
+	u32 i = ns ? bucket_scale_1(ns) : 0;
 
-	if (v < 1ull << (SL_CPU_BUCKET_LOW / 2))
+	if (i < SL_CPU_BUCKET_FIRST)
 		return 0;
-	if (v >> 32) {
-		e += 32;
-		v >>= 32;
-	}
-	if (v >> 16) {
-		e += 16;
-		v >>= 16;
-	}
-	if (v >> 8) {
-		e += 8;
-		v >>= 8;
-	}
-	if (v >> 4) {
-		e += 4;
-		v >>= 4;
-	}
-	if (v >> 2) {
-		e += 2;
-		v >>= 2;
-	}
-	e += v >> 1;
-	/* The upper half octave begins at 2^0.5 = 0xb504f333 / 2^31. */
-	v = e >= 31 ? ns >> (e - 31) : ns << (31 - e);
-	i = 2 * e + (v >= 0xb504f334) - SL_CPU_BUCKET_LOW;
+	i -= SL_CPU_BUCKET_FIRST;
 	return i < SL_CPU_BUCKETS ? i : SL_CPU_BUCKETS - 1;
 }
 

@@ -21,12 +21,12 @@
 #define SL_CPU_LINE 8 /* words: seven cells and the check */
 
 /*
- * Time in the run queue, exponential with base 2^(1/2) (scale 1 of OpenTelemetry): bucket i counts the
- * waits of [2^(i / 2), 2^((i + 1) / 2)) ns, counted from SL_CPU_BUCKET_LOW; the first and the last also
- * hold what lies beyond.
+ * Time in the run queue: a histogram of scale 1 as in bucket.h. Bucket i holds the waits above
+ * 2^((i + FIRST - 1) / 2) ns and not above 2^((i + FIRST) / 2) ns; the first and the last also hold what
+ * lies beyond.
  */
-#define SL_CPU_BUCKETS	  56 /* eight lines of seven */
-#define SL_CPU_BUCKET_LOW 16 /* the first bucket begins at 2^(16 / 2) = 256 ns, the last ends at 2^36 */
+#define SL_CPU_BUCKETS	    56 /* eight lines of seven */
+#define SL_CPU_BUCKET_FIRST 17 /* above 2^8 ns; the last ends at 2^36 */
 #define SL_CPU_WAIT_LINES (SL_CPU_BUCKETS / 7)
 
 enum sl_cpu_slot_state {

@@ -14,6 +14,7 @@
  * driver. The driver's side (net_dev_start_xmit) may run anywhere, and takes a request out by
  * compare-and-swap.
  */
+#include "bucket.h"
 #include "common.bpf.h"
 #include "layer_shared.h"
 
@@ -244,37 +245,14 @@ static __always_inline void cause(const struct layer_sock *st, u32 why)
 	count_slots(st, SL_COUNT_UNATTRIBUTED);
 }
 
-/* The cell in which x ns are counted: see SL_LAYER_CELLS. sqrt(2) is irrational: no ties. */
+/* The cell in which x ns are counted: see SL_LAYER_CELLS. */
 static __always_inline u32 bucket_cell(u64 x)
 {
-	u32 e = 0, i;
-	u64 m = x;
+	u32 i;
 
 	if (x <= 64)
 		return SL_LAYER_ZERO;
-	if (m >> 32) {
-		e += 32;
-		m >>= 32;
-	}
-	if (m >> 16) {
-		e += 16;
-		m >>= 16;
-	}
-	if (m >> 8) {
-		e += 8;
-		m >>= 8;
-	}
-	if (m >> 4) {
-		e += 4;
-		m >>= 4;
-	}
-	if (m >> 2) {
-		e += 2;
-		m >>= 2;
-	}
-	e += (u32)(m >> 1);
-	m = x << (63 - e);
-	i = 2 * e + (m == 1ull << 63 ? 0 : m <= 0xb504f333f9de6484ull ? 1 : 2);
+	i = bucket_scale_1(x);
 	if (i >= SL_LAYER_FIRST + SL_LAYER_BUCKET_COUNT)
 		return SL_LAYER_OVER;
 	return SL_LAYER_BUCKETS + i - SL_LAYER_FIRST;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* bucket.h - where a number belongs in an exponential histogram, as programs in the kernel count. */
+#ifndef SL_TCP_BPF_BUCKET_H
+#define SL_TCP_BPF_BUCKET_H
+
+#include "kernel.h"
+
+/*
+ * Scale 1, numbered as SL_KIND_HISTOGRAM_EXP and Prometheus' native histograms do: bucket i holds what
+ * is above 2^((i - 1) / 2) and not above 2^(i / 2). x is at least 1. sqrt(2) is irrational: no ties.
+ */
+static __always_inline u32 bucket_scale_1(u64 x)
+{
+	u32 e = 0;
+	u64 m = x;
+
+	if (m >> 32) {
+		e += 32;
+		m >>= 32;
+	}
+	if (m >> 16) {
+		e += 16;
+		m >>= 16;
+	}
+	if (m >> 8) {
+		e += 8;
+		m >>= 8;
+	}
+	if (m >> 4) {
+		e += 4;
+		m >>= 4;
+	}
+	if (m >> 2) {
+		e += 2;
+		m >>= 2;
+	}
+	e += (u32)(m >> 1);
+	m = x << (63 - e);
+	return 2 * e + (m == 1ull << 63 ? 0 : m <= 0xb504f333f9de6484ull ? 1 : 2);
+}
+
+#endif
