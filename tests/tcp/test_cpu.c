@@ -113,6 +113,7 @@ static struct worker start_worker(void)
 	if (!w.pid) {
 		pthread_t thread[THREADS];
 
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
 		close(go[1]);
 		worker_go = go[0];
 		worker_done = done[1];
@@ -394,6 +395,7 @@ static void a_task_that_never_sleeps_is_seen_while_it_runs(void **state)
 	assert_int_equal(pipe(go), 0);
 	pid = fork();
 	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pin(1);
 		if (sched_setscheduler(0, SCHED_FIFO, &one) || write(go[1], "x", 1) != 1)
 			_exit(1);

@@ -170,6 +170,11 @@ static void snapshots_that_make_no_sense_do_no_harm(void **state)
 	memset(&wild, 0xff, sizeof(wild));
 	sl_why(&f, &wild, &w);
 	assert_true(w.share >= 0 && w.share <= 1);
+	wild.flags = 0; /* its parts are more than the whole */
+	sl_why(&f, &wild, &w);
+	assert_true(w.n > 4);
+	for (uint32_t i = 0; i < w.n; i++)
+		assert_true(w.number[i].value >= 0);
 	sl_why(&wild, &f, &w);
 	assert_int_equal(w.limit, SL_WHY_IDLE);
 	memset(&wild, 0, sizeof(wild));
