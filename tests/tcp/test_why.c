@@ -57,6 +57,7 @@ static struct sl_flow first(void)
 		.srtt_us = 1100,
 		.rtt_count = 10,
 		.rtt_sum_us = 11000,
+		.rto_us = 200000,
 		.timeouts = 3,
 		.fast = 3,
 		.retrans = 9,
@@ -131,6 +132,17 @@ static void each_class_is_told_from_the_others(void **state)
 	f.sndbuf_us = 4000000;
 	f.rwnd_us = 4500000;
 	assert_why(&f, SL_WHY_PEER_WINDOW, 0.45);
+	f.bytes_acked = first().bytes_acked + 65535; /* not even one window, in ten seconds */
+	assert_why(&f, SL_WHY_LOSS_TIMEOUT, 0.9);
+	f.bytes_acked++;
+	assert_why(&f, SL_WHY_PEER_WINDOW, 0.45);
+	f.timeouts = first().timeouts;
+	f.bytes_acked = first().bytes_acked;
+	assert_why(&f, SL_WHY_LOSS_TIMEOUT, 0.9);
+	f.rto_us = 11000000; /* it may still come */
+	assert_why(&f, SL_WHY_PEER_WINDOW, 0.45);
+	f.rto_us = 200000;
+	f.bytes_acked = later().bytes_acked;
 	f.zero_in++;
 	assert_why(&f, SL_WHY_PEER_NOT_READING, 0.45);
 	f.zero_in--;
@@ -351,7 +363,8 @@ static void wait_for(uint16_t local, uint16_t remote, enum sl_why_limit limit)
 	struct sl_why w = {0};
 
 	while (!find(local, remote, &before) || before.state != SL_STATE_LIVE) {
-		assert_true(sl_now_ns() - start < PATIENCE);
+		if (sl_now_ns() - start > PATIENCE)
+			fail_msg("no flow %u > %u", local, remote);
 		pause_ms(5);
 	}
 	for (;;) {

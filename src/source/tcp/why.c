@@ -140,6 +140,19 @@ static bool closed_to_peer(const struct change *c)
 	return c->unread && (c->zero_out || f->rcv_wnd < (f->mss ? f->mss : 1));
 }
 
+/*
+ * A window that is the limit is filled and emptied again and again. The chronograph of a flow whose
+ * window is full when all of it is lost goes on to blame the window: so if less than one was
+ * acknowledged, and timeouts came, or nothing did, it is the losses.
+ */
+static bool stalled(const struct change *c)
+{
+	const struct sl_flow *f = c->now;
+
+	return f->flight && f->snd_wnd && c->acked < f->snd_wnd && c->busy >= c->idle &&
+	       (c->timeouts || (!c->acked && c->us > 2.0 * f->srtt_us && c->us > f->rto_us));
+}
+
 static enum sl_why_limit decide(const struct change *c, double *share)
 {
 	const struct sl_flow *f = c->now;
@@ -155,6 +168,10 @@ static enum sl_why_limit decide(const struct change *c, double *share)
 	/* Most of what is there to say of the side that sends little is on the other side. */
 	if (closed_to_peer(c) && c->received >= c->acked)
 		return SL_WHY_NOT_READING;
+	if (stalled(c)) {
+		*share = c->busy;
+		return SL_WHY_LOSS_TIMEOUT;
+	}
 	if (c->rwnd >= c->idle && c->rwnd >= c->sndbuf && c->rwnd >= c->cwnd && c->rwnd > 0) {
 		*share = c->rwnd;
 		return of_peer(c);
@@ -247,9 +264,14 @@ static void say_congestion(struct sl_why *w, const struct change *c, double perc
 	shares(w, c);
 	switch (w->limit) {
 	case SL_WHY_LOSS_TIMEOUT:
-		SAY("Losses that only timeouts repaired: %llu timeout%s; the congestion window held "
-		    "the sender back for %.0f%% of the time.",
-		    (unsigned long long)c->timeouts, c->timeouts == 1 ? "" : "s", percent);
+		if (c->acked)
+			SAY("Losses that only timeouts repaired, %llu of them; they held the sender "
+			    "back for %.0f%% of the time.",
+			    (unsigned long long)c->timeouts, percent);
+		else
+			SAY("Nothing of what was sent is acknowledged: it is lost on the way, or the peer "
+			    "is gone; %llu timeout%s.",
+			    (unsigned long long)c->timeouts, c->timeouts == 1 ? "" : "s");
 		break;
 	case SL_WHY_LOSS_FAST:
 		SAY("Losses keep the congestion window small: %llu segment%s sent again; it held the "
