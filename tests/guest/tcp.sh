@@ -2,12 +2,14 @@
 # The eBPF programs on a second kernel (Debian's 6.1), which also allows fentry and kprobes, has netem, and
 # lacks some tracepoints: every test of tests/tcp that loads some runs here, too.
 . "$SOURCE/tests/guest/lib.sh"
-hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_why"
+hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_layer" \
+	"$BUILD/tests/tcp/tcp_test_why"
 cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/e2e" /tmp/
 uname -r
 
 check hooks-are-chosen-by-trial sidelight tcp probe
 check scheduler-time-is-what-the-kernel-accounts-for tcp_test_cpu
+check layers-and-requests-are-timed-as-server-and-wire-saw-them tcp_test_layer
 check why-a-connection-is-slow-is-told tcp_test_why
 for t in "flows" "many 500" "loss 2M"; do
 	set -- $t

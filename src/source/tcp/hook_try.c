@@ -144,7 +144,10 @@ static int by_netfilter(const char *target)
 		return prog;
 	attr.prog_fd = (uint32_t)prog;
 	attr.priority = 300;
-	link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	/* Of each priority there is one program: another process may have come first. */
+	do {
+		link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	} while (link < 0 && errno == EBUSY && attr.priority++ < 400);
 	return done(prog, link < 0 ? -errno : link);
 }
 

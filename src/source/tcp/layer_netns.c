@@ -40,8 +40,12 @@ static int link_here(int prog, uint32_t family)
 		.hooknum = NF_LOCAL_OUT,
 		.priority = PRIORITY,
 	};
-	int fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	int fd;
 
+	/* Of each priority there is one program in a namespace: another of us may be there already. */
+	do {
+		fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	} while (fd < 0 && errno == EBUSY && attr.priority++ < PRIORITY + 100);
 	return fd < 0 ? -1 : fd;
 }
 
