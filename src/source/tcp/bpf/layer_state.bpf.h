@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * layer_state.bpf.h - of layer.bpf.c: what is kept of a socket and of segments on their way, and the slots
+ * in which histograms are counted.
+ */
+#ifndef SL_TCP_BPF_LAYER_STATE_H
+#define SL_TCP_BPF_LAYER_STATE_H
+
+#include "bucket.h"
+#include "common.bpf.h"
+#include "layer_shared.h"
+
+#define IN_BITS	 14 /* places of the table of incoming skbs */
+#define OUT_BITS 12 /* ... of outgoing segments */
+#define RING	 16 /* segments to be read, and send calls to be transmitted, of a socket */
+#define REQUESTS 4  /* responses of a socket that wait for the driver */
+#define NO_SLOT	 0xffffffffu
+/* 10 s: no stretch inside of the stack without a queue lasts longer. */
+#define SHORT_MAX 10000000000ull
+
+#define TH_FIN 1
+#define TH_SYN 2
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct inet_bind_bucket___sl {
+	signed char fastreuse;
+};
+struct inet_connection_sock___sl {
+	struct inet_bind_bucket___sl *icsk_bind_hash;
+};
+struct tcp_sock___sl {
+	struct inet_connection_sock___sl inet_conn;
+};
+struct iov_iter {
+	u64 count;
+};
+struct msghdr {
+	struct iov_iter msg_iter;
+};
+struct list_head {
+	struct list_head *next;
+};
+struct bpf_nf_ctx {
+	struct sk_buff *skb;
+};
+#pragma clang attribute pop
+
+/* A segment that came in. Times are ktime in ns, 0: not known. */
+struct segment {
+	u64 nic, ip, tcp;
+	u32 end, length, ack, pad;
+};
+
+struct send {
+	u64 time;
+	u32 seq, end; /* of what this call wrote, or wanted to */
+};
+
+struct request {
+	u32 active; /* 1: waits for the driver */
+	u32 seq, length, response, pipelined, pad;
+	struct segment in; /* the one that brought the last byte; .end 0 with .length 0: unknown */
+	u64 copied, sent, ip, queued;
+};
+
+struct layer_sock {
+	u32 flow, group; /* slots */
+	u32 generation;	 /* of the filter */
+	u8 wanted, role, closed, pad;
+	u32 read_head, read_tail, send_head, send_tail, request_head;
+	u32 base;   /* up to here what was read belongs to requests that were answered */
+	u32 copied; /* the application has read up to here */
+	u32 pad2;
+	u64 copied_time;
+	struct segment last; /* the segment that holds the byte before copied */
+	struct segment read[RING];
+	struct send send[RING];
+	struct request request[REQUESTS];
+	struct sl_flow_key key;
+};
+
+struct in_stamp {
+	u64 skb, nic, ip, tcp;
+};
+
+struct out_stamp {
+	u64 sk;
+	u32 seq;
+	u32 request; /* index + 1 */
+	u64 sent, ip, queued;
+	u32 length, ack;
+	u64 done;
+};
+
+struct group_key {
+	u8 remote[16];
+	u64 cgroup;
+	u16 port;
+	u8 role, family;
+	u32 netns;
+};
+
+struct slot {
+	u64 word[SL_SLOT_WORDS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct layer_sock);
+} layer_socks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << IN_BITS);
+	__type(key, u32);
+	__type(value, struct in_stamp);
+} layer_in SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << OUT_BITS);
+	__type(key, u32);
+	__type(value, struct out_stamp);
+} layer_out SEC(".maps");
+
+/* Read by user space, or one-sided: slots of self-verifying lines. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct slot);
+} layer_flows SEC(".maps");
+
+/* Slot 0 takes the flows that found no room for their group. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct slot);
+} layer_groups SEC(".maps");
+
+/* Free slots: the one that was freed first is reused first, so that a closed flow is seen for long. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__uint(value_size, sizeof(u32));
+} layer_free_flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__uint(value_size, sizeof(u32));
+} layer_free_groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct group_key);
+	__type(value, u32);
+} layer_group_of SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SL_CAUSES);
+	__type(key, u32);
+	__type(value, u64);
+} layer_causes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} layer_records SEC(".maps");
+
+/* Bit i: records of enum sl_record_kind i are wanted. Changed at run time. */
+__u32 trace_kinds;
+
+/*
+ * The lower half of an address, as a number to calculate with. The verifier lets nobody calculate with
+ * a pointer to a kernel object, but whoever may see addresses may copy half of one.
+ */
+static __always_inline u32 low(const void *p)
+{
+	u32 half;
+
+	asm("%0 = %1" : "=w"(half) : "w"((u32)(u64)p));
+	return half;
+}
+
+/* ---- slots ---------------------------------------------------------------------------------- */
+
+/* sidelight/region.h: SL_LINE_K0 .. K6, and 0 for the check word itself. */
+static const u64 line_k[8] = {
+	0x9e3779b97f4a7c15ull, 0xbf58476d1ce4e5b9ull, 0x94d049bb133111ebull, 0xd6e8feb86659fd93ull,
+	0xa0761d6478bd642full, 0xe7037ed1a0b428dbull, 0x8ebc6af09c88c6e3ull, 0};
+
+/* Two contexts may add to one line: both additions are atomic, and commute. */
+static __always_inline void word_add(struct slot *s, u32 i, u64 n)
+{
+	u32 check = i | 7;
+	u64 k = line_k[i & 7];
+
+	if (check >= SL_SLOT_WORDS || i >= SL_SLOT_WORDS)
+		return;
+	__sync_fetch_and_add(&s->word[i], n);
+	__sync_fetch_and_add(&s->word[check], n * k);
+}
+
+/* The same for a line that is written under the socket's lock only: no need to be atomic. */
+static __always_inline void word_add_alone(struct slot *s, u32 i, u64 n)
+{
+	u32 check = i | 7;
+	u64 k = line_k[i & 7];
+
+	if (check >= SL_SLOT_WORDS || i >= SL_SLOT_WORDS)
+		return;
+	*(volatile u64 *)&s->word[i] += n;
+	*(volatile u64 *)&s->word[check] += n * k;
+}
+
+static __always_inline void count_slots(const struct layer_sock *st, u32 count)
+{
+	u32 flow = st->flow, group = st->group;
+	struct slot *s = bpf_map_lookup_elem(&layer_flows, &flow);
+
+	if (s)
+		word_add(s, SL_SLOT_COUNTS + count, 1);
+	s = bpf_map_lookup_elem(&layer_groups, &group);
+	if (s)
+		word_add(s, SL_SLOT_COUNTS + count, 1);
+}
+
+static __always_inline void cause_only(u32 cause)
+{
+	u64 *n = bpf_map_lookup_elem(&layer_causes, &cause);
+
+	if (n)
+		(*n)++;
+}
+
+static __always_inline void cause(const struct layer_sock *st, u32 why)
+{
+	cause_only(why);
+	count_slots(st, SL_COUNT_UNATTRIBUTED);
+}
+
+/* The cell in which x ns are counted: see SL_LAYER_CELLS. */
+static __always_inline u32 bucket_cell(u64 x)
+{
+	u32 i;
+
+	if (x <= 64)
+		return SL_LAYER_ZERO;
+	i = bucket_scale_1(x);
+	if (i >= SL_LAYER_FIRST + SL_LAYER_BUCKET_COUNT)
+		return SL_LAYER_OVER;
+	return SL_LAYER_BUCKETS + i - SL_LAYER_FIRST;
+}
+
+static __always_inline u32 cell_word(u32 layer, u32 cell)
+{
+	return SL_SLOT_HISTOGRAMS + layer * 64 + cell / 7 * 8 + cell % 7;
+}
+
+static __noinline int observe(u32 flow, u32 group, u32 layer, u64 ns)
+{
+	u32 word = cell_word(layer, bucket_cell(ns)), sum = cell_word(layer, SL_LAYER_SUM);
+	struct slot *s = bpf_map_lookup_elem(&layer_flows, &flow);
+
+	if (s && layer <= SL_LAYER_APP) {
+		word_add_alone(s, word, 1);
+		word_add_alone(s, sum, ns);
+	} else if (s) {
+		word_add(s, word, 1);
+		word_add(s, sum, ns);
+	}
+	s = bpf_map_lookup_elem(&layer_groups, &group);
+	if (s) {
+		word_add(s, word, 1);
+		word_add(s, sum, ns);
+	}
+	return 0;
+}
+
+/*
+ * What lies between two boundaries of one host is never negative, as all are of one clock, and the
+ * stretches without a queue are short: anything else is a stamp of something else.
+ */
+static __always_inline bool span(const struct layer_sock *st, u32 layer, u64 from, u64 to)
+{
+	if (to < from || (layer != SL_LAYER_TCP_IN && layer != SL_LAYER_APP &&
+			  layer != SL_LAYER_TCP_OUT && to - from > SHORT_MAX)) {
+		cause(st, SL_CAUSE_REFUSED);
+		return false;
+	}
+	observe(st->flow, st->group, layer, to - from);
+	return true;
+}
+
+/* A free slot becomes this flow's: a new generation, and nothing of the old one. */
+static __noinline u32 flow_slot(const struct layer_sock *st)
+{
+	const u64 *local = (const u64 *)st->key.local, *remote = (const u64 *)st->key.remote;
+	u64 generation, check, w[14];
+	struct slot *s;
+	u32 i, index;
+
+	if (bpf_map_pop_elem(&layer_free_flows, &index)) {
+		cause_only(SL_CAUSE_FLOWS_FULL);
+		return NO_SLOT;
+	}
+	s = bpf_map_lookup_elem(&layer_flows, &index);
+	if (!s)
+		return NO_SLOT;
+	generation = (s->word[SL_SLOT_STATE] >> 16) + 1;
+	s->word[SL_SLOT_STATE] = generation
+				 << 16; /* free: who reads now, sees that it is no more */
+	s->word[7] = (generation << 16) * line_k[0];
+	for (i = 1; i < SL_SLOT_WORDS; i++)
+		if (i != 7)
+			*(volatile u64 *)&s->word[i] = 0; /* no memset() here */
+	w[0] = generation << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
+	w[1] = local[0];
+	w[2] = local[1];
+	w[3] = remote[0];
+	w[4] = remote[1];
+	w[5] = st->key.local_port | (u64)st->key.remote_port << 16 | (u64)st->key.family << 32 |
+	       (u64)st->key.mapped << 40;
+	w[6] = st->key.cgroup;
+	s->word[8] = bpf_ktime_get_ns();
+	s->word[10] = st->key.netns;
+	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
+	check = 0;
+	for (i = 0; i < 7; i++) {
+		s->word[i] = w[i];
+		check += w[i] * line_k[i];
+	}
+	s->word[7] = check;
+	return index;
+}
+
+/* The slot of the flow's group; 0 if there is no room for one more. */
+static __noinline u32 group_slot(const struct layer_sock *st)
+{
+	const u64 *remote = (const u64 *)st->key.remote;
+	struct group_key key = {};
+	u32 *found, index, i;
+	u64 check, w[7];
+	struct slot *s;
+
+	__builtin_memcpy(key.remote, st->key.remote, 16);
+	key.cgroup = st->key.cgroup;
+	key.port = st->role == SL_ROLE_CLIENT ? st->key.remote_port : st->key.local_port;
+	key.role = st->role;
+	key.family = st->key.family;
+	key.netns = st->key.netns;
+	found = bpf_map_lookup_elem(&layer_group_of, &key);
+	if (found)
+		return *found;
+	if (bpf_map_pop_elem(&layer_free_groups, &index)) {
+		cause_only(SL_CAUSE_GROUPS_FULL);
+		return 0;
+	}
+	if (bpf_map_update_elem(&layer_group_of, &key, &index, BPF_NOEXIST)) {
+		bpf_map_push_elem(&layer_free_groups, &index, 0);
+		found = bpf_map_lookup_elem(&layer_group_of, &key);
+		return found ? *found : 0; /* another CPU was quicker */
+	}
+	s = bpf_map_lookup_elem(&layer_groups, &index);
+	if (!s)
+		return 0;
+	w[0] = 1 << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
+	w[1] = 0;
+	w[2] = 0;
+	w[3] = remote[0];
+	w[4] = remote[1];
+	w[5] = key.port | (u64)key.family << 32;
+	w[6] = key.cgroup;
+	s->word[8] = bpf_ktime_get_ns();
+	s->word[10] = key.netns;
+	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
+	check = 0;
+	for (i = 0; i < 7; i++) {
+		s->word[i] = w[i];
+		check += w[i] * line_k[i];
+	}
+	s->word[7] = check;
+	return index;
+}
+
+/* ---- sockets -------------------------------------------------------------------------------- */
+
+/*
+ * Who connected, for a socket that was there before: connect() without bind() makes a bucket of ports
+ * for itself alone, with fastreuse -1 (inet_hash_connect()); who was accepted is in the listener's.
+ */
+static __always_inline u8 role_of(const struct sock *sk)
+{
+	const struct inet_connection_sock___sl *icsk = (const void *)sk;
+	struct inet_bind_bucket___sl *bucket = BPF_CORE_READ(icsk, icsk_bind_hash);
+
+	if (!bucket)
+		return SL_ROLE_UNKNOWN;
+	return BPF_CORE_READ(bucket, fastreuse) == -1 ? SL_ROLE_CLIENT : SL_ROLE_SERVER;
+}
+
+static __noinline int decide(struct layer_sock *st, const struct sl_tcp_filter *f)
+{
+	if (!st || !f)
+		return 0;
+	st->generation = f->generation;
+	st->wanted = flow_wanted(f, &st->key);
+	if (!st->wanted || st->flow != NO_SLOT || st->closed)
+		return 0;
+	st->flow = flow_slot(st);
+	st->group = group_slot(st);
+	return 0;
+}
+
+/* Under the socket's lock. NULL: not looked at. role: SL_ROLE_UNKNOWN: find out. */
+static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
+{
+	struct layer_sock *st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
+	const struct sl_tcp_filter *f = filter_now();
+	struct tcp_sock *tp;
+
+	if (!f)
+		return NULL;
+	if (!st) {
+		tp = bpf_skc_to_tcp_sock(sk);
+		if (!tp)
+			return NULL;
+		st = bpf_sk_storage_get(&layer_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+		if (!st) {
+			cause_only(SL_CAUSE_NO_STATE);
+			return NULL;
+		}
+		st->flow = NO_SLOT;
+		if (!flow_key(sk, &st->key)) {
+			st->closed = 1;
+			return NULL;
+		}
+		st->role = role ? role : role_of(sk);
+		st->base = st->copied = tp->copied_seq;
+		decide(st, f);
+	} else if (st->generation != f->generation) {
+		decide(st, f);
+	}
+	return st->wanted ? st : NULL;
+}
+
+/* For what follows: no more than a look. */
+static __always_inline struct layer_sock *state_of(struct sock *sk)
+{
+	struct layer_sock *st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
+
+	return st && st->wanted ? st : NULL;
+}
+
+#endif
