@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exercise.h"
+#include "region/flows.h"
 
 #define must(cond)                                                                         \
 	do {                                                                               \
@@ -191,6 +192,41 @@ static enum sl_fault read_directory(const uint8_t *data, const struct sl_region_
 	return first;
 }
 
+/* A table of connections: every slot, and every line of the journal under every number. */
+static enum sl_fault read_flows(const uint8_t *data, const struct sl_region_header *header,
+				size_t size)
+{
+	struct sl_flow_record record;
+	struct sl_flows_info info;
+	struct sl_flows_hot hot;
+	char text[64];
+	enum sl_fault fault = sl_flows_info_parse(header, size, &info);
+	uint64_t slot[64];
+	struct sl_flow f;
+
+	if (fault)
+		return fault;
+	must(info.hot + 64 <= info.size && info.size <= size);
+	must(info.flows + (uint64_t)info.slots * SL_FLOW_SIZE <= info.size);
+	must(info.journal + (uint64_t)info.journal_lines * 64 <= info.size);
+	memcpy(slot, data + info.hot, 64);
+	fault = sl_flows_hot_parse(slot, &info, &hot);
+	must(fault || hot.used <= info.slots);
+	for (uint32_t i = 0; i < info.slots; i++) {
+		memcpy(slot, data + info.flows + (uint64_t)i * SL_FLOW_SIZE, sizeof(slot));
+		if (sl_flow_parse(slot, &f) || f.state == SL_STATE_FREE)
+			continue;
+		must(f.id && (f.family == 4 || f.family == 6) && strlen(f.comm) <= 16);
+		must(sl_flow_address(f.local, text) && sl_flow_address(f.remote, text));
+		must(*sl_tcp_state_name(f.tcp_state) && (sl_flow_duration(&f), true));
+	}
+	for (uint32_t i = 0; i < info.journal_lines; i++) {
+		memcpy(slot, data + info.journal + (uint64_t)i * 64, 64);
+		sl_flow_event_parse(slot, slot[0] >> 8, &record);
+	}
+	return fault;
+}
+
 enum sl_fault exercise_region(const uint8_t *data, size_t size)
 {
 	struct sl_region_header *header;
@@ -206,6 +242,12 @@ enum sl_fault exercise_region(const uint8_t *data, size_t size)
 	info = malloc(sizeof(*info));
 	must(info);
 	fault = sl_region_info_parse(header, size, info);
+	if (header->kind == SL_REGION_FLOWS) {
+		must(fault);
+		fault = read_flows(data, header, size);
+		free(header);
+		goto out;
+	}
 	free(header);
 	if (fault)
 		goto out;
@@ -247,6 +289,13 @@ void exercise_fix_checks(uint8_t *data, size_t size)
 			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
 				memcpy(line, data + s->offset + at, 64);
 				check = sl_line_check(line);
+				memcpy(data + s->offset + at + 56, &check, 8);
+			}
+		if (s->type == SL_SECTION_FLOWS || s->type == SL_SECTION_JOURNAL ||
+		    (h.kind == SL_REGION_FLOWS && s->type == SL_SECTION_HOT))
+			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
+				memcpy(line, data + s->offset + at, 64);
+				check = sl_folded_check(line);
 				memcpy(data + s->offset + at + 56, &check, 8);
 			}
 		if (s->type != SL_SECTION_SCHEMA)

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A table of connections: what was written is read, and what is torn, mixed or a lie is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "region/flows.h"
+
+#define SLOTS	   4u
+#define LINES	   64u
+#define FLOWS_AT   (SL_HEADER_SIZE + 512)
+#define JOURNAL_AT (FLOWS_AT + SLOTS * SL_FLOW_SIZE)
+#define SIZE	   (JOURNAL_AT + LINES * 64)
+
+static void header_check(struct sl_region_header *h)
+{
+	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
+}
+
+static void make_header(struct sl_region_header *h)
+{
+	const struct sl_region_section sections[] = {
+		{SL_SECTION_HOT, 64, SL_HEADER_SIZE, 64},
+		{SL_SECTION_FLOWS, SL_FLOW_SIZE, FLOWS_AT, SLOTS * SL_FLOW_SIZE},
+		{SL_SECTION_JOURNAL, 64, JOURNAL_AT, LINES * 64},
+	};
+
+	memset(h, 0, sizeof(*h));
+	memcpy(h->magic, SL_REGION_MAGIC, 8);
+	h->version = SL_REGION_VERSION;
+	h->header_size = SL_HEADER_SIZE;
+	h->size = SIZE;
+	h->kind = SL_REGION_FLOWS;
+	h->instance = 7;
+	h->section_count = 3;
+	memcpy(h->section, sections, sizeof(sections));
+	header_check(h);
+}
+
+static void seal(uint64_t slot[64], uint64_t tag)
+{
+	for (int l = 0; l < 8; l++) {
+		slot[l * 8] = tag;
+		slot[l * 8 + 7] = sl_folded_check(slot + l * 8);
+	}
+}
+
+/* Every cell another number, those that have to be sound but these. */
+static void make_slot(uint64_t slot[64], uint64_t tag)
+{
+	for (uint64_t i = 0; i < 64; i++)
+		slot[i] = (i + 1) * 0x0101010101010101ull;
+	slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_LIVE, 1, 4, 80, 40000);
+	slot[SL_FLOW_CLOSED_NS] = 0;
+	seal(slot, tag);
+}
+
+static void header_says_where_everything_is(void **state)
+{
+	struct sl_region_header h;
+	struct sl_flows_info info;
+	struct sl_region_info other;
+
+	(void)state;
+	make_header(&h);
+	assert_int_equal(sl_flows_info_parse(&h, SIZE, &info), SL_FAULT_NONE);
+	assert_int_equal(info.slots, SLOTS);
+	assert_int_equal(info.journal_lines, LINES);
+	assert_int_equal(info.flows, FLOWS_AT);
+	assert_int_equal(info.journal, JOURNAL_AT);
+	/* Who reads metrics does not take it for any. */
+	assert_int_equal(sl_region_info_parse(&h, SIZE, &other), SL_FAULT_VERSION);
+	assert_int_equal(sl_flows_info_parse(&h, SIZE - 1, &info), SL_FAULT_SIZE);
+}
+
+static void header_that_lies_is_refused(void **state)
+{
+	struct sl_region_header h;
+	struct sl_flows_info info;
+
+	(void)state;
+#define LIE(fault, lie)                                                        \
+	do {                                                                   \
+		make_header(&h);                                               \
+		lie;                                                           \
+		header_check(&h);                                              \
+		assert_int_equal(sl_flows_info_parse(&h, SIZE, &info), fault); \
+	} while (0)
+	LIE(SL_FAULT_SECTION, h.section[1].stride = 256);
+	LIE(SL_FAULT_SECTION, h.section[1].length = 0);
+	LIE(SL_FAULT_SECTION, h.section[1].length -= 64);
+	LIE(SL_FAULT_SECTION, h.section[1].length += SL_FLOW_SIZE);
+	LIE(SL_FAULT_SECTION, h.section[1].type = 99);
+	LIE(SL_FAULT_SECTION, h.section[2].stride = 512);
+	LIE(SL_FAULT_SECTION, h.section[2].length -= 64);
+	LIE(SL_FAULT_SECTION, h.section[2].length = 0);
+	LIE(SL_FAULT_SECTION, h.section[2].type = SL_SECTION_FLOWS);
+	LIE(SL_FAULT_SECTION, h.section_count = 2);
+	LIE(SL_FAULT_SECTION, h.section[2].type = SL_SECTION_ENTRIES);
+	LIE(SL_FAULT_SECTION, h.kind = SL_REGION_METRICS);
+	LIE(SL_FAULT_SECTION, h.kind = SL_REGION_DIRECTORY);
+	LIE(SL_FAULT_VERSION, h.kind = 4);
+#undef LIE
+}
+
+static void every_cell_is_read_from_its_place(void **state)
+{
+	uint64_t slot[64];
+	struct sl_flow f;
+
+	(void)state;
+	make_slot(slot, 5ull << 32 | 9);
+	assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_NONE);
+	assert_int_equal(f.generation, 5);
+	assert_int_equal(f.number, 9);
+	assert_int_equal(f.state, SL_STATE_LIVE);
+	assert_int_equal(f.tcp_state, 1);
+	assert_int_equal(f.local_port, 80);
+	assert_int_equal(f.remote_port, 40000);
+	assert_int_equal(f.id, slot[1]);
+	assert_memory_equal(f.local, &slot[9], 16);
+	assert_memory_equal(f.remote, &slot[11], 16);
+	/* One of each line, both halves of those that are shared. */
+	assert_int_equal(f.netns, (uint32_t)slot[3]);
+	assert_int_equal(f.pid, slot[3] >> 32);
+	assert_int_equal(f.handshake_us, (uint32_t)slot[14]);
+	assert_int_equal(f.flags, slot[14] >> 32);
+	assert_int_equal(f.write_bytes, slot[22]);
+	assert_int_equal(f.rcv_wnd, (uint32_t)slot[26]);
+	assert_int_equal(f.snd_wnd, slot[26] >> 32);
+	assert_int_equal(f.rtt_sum_us, slot[34]);
+	assert_int_equal(f.re_tlp, (uint32_t)slot[42]);
+	assert_int_equal(f.sndbuf_us, slot[53]);
+	assert_int_equal(f.drops, (uint32_t)slot[59]);
+}
+
+static void no_byte_of_a_slot_may_be_another(void **state)
+{
+	uint64_t slot[64];
+	struct sl_flow f;
+
+	(void)state;
+	make_slot(slot, 5ull << 32 | 9);
+	for (size_t i = 0; i < sizeof(slot); i++) {
+		((uint8_t *)slot)[i] ^= 0x40;
+		assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_UNSETTLED);
+		((uint8_t *)slot)[i] ^= 0x40;
+	}
+	assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_NONE);
+}
+
+static void lines_of_two_snapshots_are_none(void **state)
+{
+	uint64_t slot[64], next[64];
+	struct sl_flow f;
+
+	(void)state;
+	for (int l = 0; l < 8; l++) {
+		make_slot(slot, 5ull << 32 | 9);
+		make_slot(next, 5ull << 32 | 10);
+		memcpy(slot + l * 8, next + l * 8, 64);
+		assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_UNSETTLED);
+	}
+}
+
+static void slot_that_says_what_cannot_be_is_refused(void **state)
+{
+	uint64_t slot[64];
+	struct sl_flow f;
+
+	(void)state;
+#define LIE(fault, lie)                                           \
+	do {                                                      \
+		make_slot(slot, 1);                               \
+		lie;                                              \
+		seal(slot, 1);                                    \
+		assert_int_equal(sl_flow_parse(slot, &f), fault); \
+	} while (0)
+	LIE(SL_FAULT_HOT, slot[SL_FLOW_ID] = 0);
+	LIE(SL_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_LIVE, 1, 5, 1, 1));
+	LIE(SL_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_DEAD, 1, 4, 1, 1));
+	LIE(SL_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_CLOSED, 1, 4, 1, 1));
+	LIE(SL_FAULT_HOT, slot[SL_FLOW_CLOSED_NS] = 1);
+	/* A free slot holds nothing that could lie. */
+	LIE(SL_FAULT_NONE, slot[SL_FLOW_WORD] = 0);
+	assert_int_equal(f.state, SL_STATE_FREE);
+#undef LIE
+	memset(slot, 0, sizeof(slot));
+	assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_NONE);
+	assert_int_equal(f.state, SL_STATE_FREE);
+}
+
+static void hot_line_and_journal_are_held_against_the_header(void **state)
+{
+	uint64_t line[8] = {1, SLOTS, 3ull << 32 | 2, 4, 5, 6, 7};
+	struct sl_flows_info info = {.slots = SLOTS, .journal_lines = LINES};
+	struct sl_flow_record r;
+	struct sl_flows_hot hot;
+
+	(void)state;
+	line[7] = sl_folded_check(line);
+	assert_int_equal(sl_flows_hot_parse(line, &info, &hot), SL_FAULT_NONE);
+	assert_int_equal(hot.open, 2);
+	assert_int_equal(hot.quarantined, 3);
+	line[7]++;
+	assert_int_equal(sl_flows_hot_parse(line, &info, &hot), SL_FAULT_UNSETTLED);
+	line[SL_FLOWS_USED] = SLOTS + 1;
+	line[7] = sl_folded_check(line);
+	assert_int_equal(sl_flows_hot_parse(line, &info, &hot), SL_FAULT_HOT);
+
+	memset(line, 0, sizeof(line));
+	line[SL_JOURNAL_TAG] = 70 << 8 | SL_FLOW_EVENT_CLOSE;
+	line[SL_JOURNAL_SENT] = 11;
+	line[7] = sl_folded_check(line);
+	assert_int_equal(sl_flow_event_parse(line, 70, &r), SL_FAULT_NONE);
+	assert_int_equal(r.event, SL_FLOW_EVENT_CLOSE);
+	assert_int_equal(r.sent, 11);
+	/* The ring went round: another line is there. */
+	assert_int_equal(sl_flow_event_parse(line, 70 - LINES, &r), SL_FAULT_CHECK);
+	line[SL_JOURNAL_TAG] = 70 << 8 | 9;
+	assert_int_equal(sl_flow_event_parse(line, 70, &r), SL_FAULT_UNSETTLED);
+	line[7] = sl_folded_check(line);
+	assert_int_equal(sl_flow_event_parse(line, 70, &r), SL_FAULT_HOT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(header_says_where_everything_is),
+		cmocka_unit_test(header_that_lies_is_refused),
+		cmocka_unit_test(every_cell_is_read_from_its_place),
+		cmocka_unit_test(no_byte_of_a_slot_may_be_another),
+		cmocka_unit_test(lines_of_two_snapshots_are_none),
+		cmocka_unit_test(slot_that_says_what_cannot_be_is_refused),
+		cmocka_unit_test(hot_line_and_journal_are_held_against_the_header),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
