@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sidelight/flow.h>
+
 #include "make_region.h"
 
 static const char *dir;
@@ -57,6 +59,35 @@ static void one_metric(const char *name, const struct make_metric *metric)
 	make_free(&m);
 }
 
+/* A table of connections: one slot, one line of the journal. */
+static void flows(void)
+{
+	static _Alignas(64) uint8_t mem[SL_HEADER_SIZE + 64 + SL_FLOW_SIZE + 64];
+	struct make m = {.mem = mem, .header = (struct sl_region_header *)mem};
+	uint64_t *line = (uint64_t *)(mem + SL_HEADER_SIZE);
+
+	*m.header = (struct sl_region_header){
+		.version = SL_REGION_VERSION,
+		.header_size = SL_HEADER_SIZE,
+		.size = sizeof(mem),
+		.kind = SL_REGION_FLOWS,
+		.instance = 7,
+		.section_count = 3,
+		.section = {{SL_SECTION_HOT, 64, SL_HEADER_SIZE, 64},
+			    {SL_SECTION_FLOWS, SL_FLOW_SIZE, SL_HEADER_SIZE + 64, SL_FLOW_SIZE},
+			    {SL_SECTION_JOURNAL, 64, SL_HEADER_SIZE + 64 + SL_FLOW_SIZE, 64}},
+	};
+	memcpy(m.header->magic, SL_REGION_MAGIC, sizeof(m.header->magic));
+	make_header_check(&m);
+	line[SL_FLOWS_USED] = 1;
+	line[8 + SL_FLOW_ID] = 1;
+	line[8 + SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_LIVE, 1, 4, 80, 40000);
+	line[72 + SL_JOURNAL_TAG] = SL_FLOW_EVENT_OPEN;
+	for (uint32_t l = 0; l < 10; l++)
+		line[l * 8 + 7] = sl_folded_check(line + (size_t)l * 8);
+	save("region", "flows", mem, sizeof(mem));
+}
+
 int main(int argc, char **argv)
 {
 	static const double bounds[] = {0.1, 1, 10};
@@ -107,6 +138,7 @@ int main(int argc, char **argv)
 	save_small(&m, "two-stripes");
 	make_free(&m);
 
+	flows();
 	make_directory(&m, 4);
 	save("directory", "empty", m.hot, 128);
 	for (uint32_t i = 0; i < 4; i++)
