@@ -19,7 +19,7 @@ const struct sl_command sl_tcp_flows = {
 
 static struct {
 	bool closed, calls, only_new;
-	uint64_t publish_ns;
+	uint64_t publish_ns, quarantine_ns;
 } settings = {.publish_ns = 10000000};
 
 static const struct sl_option table[] = {
@@ -44,6 +44,12 @@ static const struct sl_option table[] = {
 	 .help = "how old statistics in the table may be",
 	 .min = 1e6,
 	 .max = 1e9},
+	{.name = "quarantine",
+	 .type = SL_OPT_DURATION,
+	 .to = &settings.quarantine_ns,
+	 .argument = "TIME",
+	 .help = "how long a closed flow keeps its slot; 0: 5 s or 3 intervals",
+	 .max = 3.6e12},
 	{0},
 };
 
@@ -185,8 +191,9 @@ static int flows_main(const struct sl_command *self, int argc, char **argv)
 	options.calls = settings.calls;
 	options.interval_ns = settings.publish_ns;
 	/* A closed flow is looked at once at least before its slot is another's. */
-	options.quarantine_ns = tcp_common.interval_ns > 1000000000 ? 3 * tcp_common.interval_ns
-								    : 0;
+	options.quarantine_ns = settings.quarantine_ns;
+	if (!settings.quarantine_ns && tcp_common.interval_ns > 1000000000)
+		options.quarantine_ns = 3 * tcp_common.interval_ns;
 	out = tcp_output(self);
 	if (!out)
 		return SL_EXIT_FAILURE;

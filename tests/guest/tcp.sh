@@ -11,7 +11,7 @@ check hooks-are-chosen-by-trial sidelight tcp probe
 check scheduler-time-is-what-the-kernel-accounts-for tcp_test_cpu
 check layers-and-requests-are-timed-as-server-and-wire-saw-them tcp_test_layer
 check why-a-connection-is-slow-is-told tcp_test_why
-for t in "flows" "many 500" "loss 2M"; do
+for t in flows rtt "many 500" "loss 2M"; do
 	set -- $t
 	check "tcp-$1" /usr/bin/python3 "/tmp/tcp/test_$1.py" /tmp/hot/sidelight "${@:2}"
 	grep '^ok' /tmp/check.log | sed 's/^/     | /'

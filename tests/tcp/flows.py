@@ -80,7 +80,9 @@ class Flows:
     def __init__(self, *args, netns=True):
         """netns: only flows of this process' network namespace."""
         own = ('--netns', f'/proc/{os.getpid()}/ns/net') if netns else ()
-        self.part = Part(EXE, 'tcp', 'flows', '--json', '-i', '50ms', *own, *args)
+        # A machine that emulates another may not run for seconds; what ended must still be there.
+        self.part = Part(EXE, 'tcp', 'flows', '--json', '-i', '50ms', '--quarantine', '60s', *own,
+                         *args)
         self.part.ready()
         self.seen, self.table, self.at = {}, None, 0
 
