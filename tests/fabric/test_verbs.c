@@ -610,8 +610,8 @@ static void a_host_that_comes_back_is_found_again(void **state)
 	for (int again = 0; again < 3; again++) {
 		host_kill(&h);
 		start = now_ns();
-		assert_true(await_state(f, SL_FABRIC_DOWN, 2000, &epoch));
-		assert_true(now_ns() - start < 1000000000u);
+		assert_true(await_state(f, SL_FABRIC_DOWN, 20000, &epoch));
+		assert_true(now_ns() - start < 10000000000u);
 		host_start(&h, port, 0);
 		come_up(f, &epoch);
 		assert_int_equal(epoch, again + 2);
