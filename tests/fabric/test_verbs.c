@@ -246,7 +246,7 @@ static void come_up(struct sl_fabric *f, uint64_t *epoch)
 {
 	struct sl_fabric_stats s;
 
-	if (await_state(f, SL_FABRIC_UP, 5000, epoch))
+	if (await_state(f, SL_FABRIC_UP, 30000, epoch))
 		return;
 	sl_fabric_stats(f, &s);
 	fail_msg("not connected: %s", s.last_error);
@@ -945,7 +945,7 @@ static void a_device_that_vanishes_is_survived(void **state)
 	f = open_fabric(&h, 0);
 	come_up(f, &epoch);
 	assert_int_equal(system("rdma link delete rxe0 &"), 0);
-	assert_true(await_state(f, SL_FABRIC_DOWN, 5000, &epoch));
+	assert_true(await_state(f, SL_FABRIC_DOWN, 30000, &epoch));
 	for (int i = 0; i < 1000 && !lost; i++) {
 		lost = host_look(&h).lost;
 		pause_us(1000);

@@ -4,7 +4,7 @@
 hot "$BUILD/tests/fabric/test_verbs"
 
 for name in $(test_verbs --list); do
-	check "$name" timeout 60 test_verbs "$name"
+	check "$name" timeout 120 test_verbs "$name"
 done
 check nothing-is-left-in-the-kernel test "$(rdma_left | tr '\n' ' ')" = "0 0 "
 finish
