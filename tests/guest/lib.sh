@@ -27,9 +27,10 @@ finish() {
 	exit
 }
 
-# wait_for SECONDS COMMAND...: until it succeeds.
+# wait_for SECONDS COMMAND...: until it succeeds. On a machine that is slow, or busy with other things,
+# three times as long.
 wait_for() {
-	local end=$(($(date +%s%N) + $1 * 1000000000))
+	local end=$(($(date +%s%N) + $1 * 3000000000))
 	shift
 	until "$@"; do
 		[ "$(date +%s%N)" -lt $end ] || return 1
