@@ -33,10 +33,10 @@ struct pod {
 	struct sl_features f;
 	char service[SL_POD_LABEL_BYTES];
 	int64_t moment, begin_ns;
-	int64_t phase_ns; /* of a moment: rows of one round would make it late */
-	bool warming;
-	bool recorded;	/* its columns are known to the record */
-	uint64_t asked; /* models_asked(), as it was answered */
+	int64_t phase_ns;    /* of a moment: rows of one round would make it late */
+	bool warming, known; /* known: it has a threshold */
+	bool recorded;	     /* its columns are known to the record */
+	uint64_t asked;	     /* models_asked(), as it was answered */
 	uint64_t instance;
 	char name[SL_POD_LABEL_BYTES];
 	uint64_t late, missing; /* of its pipeline, as they were counted */
@@ -95,6 +95,7 @@ static void push(struct pod *p, const struct sl_verdict *v)
 		f.blame[f.blames].share = (double)v->blame[i].share;
 		f.blame[f.blames++].value = p->f.shown[c];
 	}
+	p->known = v->known;
 	sl_verdict_push(p->shown, &f);
 }
 
@@ -298,7 +299,8 @@ static void score(struct crew *w, struct pod *p, const struct sl_tap_row *row)
 	sl_features_take(&p->f, row);
 	if (w->a->record)
 		keep_row(w, p, row->ns);
-	if (p->warming && (uint64_t)(row->ns - p->begin_ns) > w->a->o.warm_up_ns) {
+	/* Who has no threshold yet is not warm, however long that takes. */
+	if (p->warming && p->known && (uint64_t)(row->ns - p->begin_ns) > w->a->o.warm_up_ns) {
 		p->warming = false;
 		sl_pipeline_learning(p->pipeline, SL_LEARN_GATED);
 		BUMP(w->s.warming, -1ull);

@@ -22,7 +22,7 @@ struct sl_analysis_opts {
 	const char *detector;   /* NULL: the default */
 	const char *shadow;     /* NULL: none */
 	double false_alarms;    /* an hour and pod; 0: 1 */
-	uint64_t warm_up_ns;    /* of a pod that no model is known of; 0: 60 s */
+	uint64_t warm_up_ns;    /* of a pod that no model is known of, at least; 0: 60 s */
 	uint64_t every_ns;      /* 0: 100 ms */
 	uint64_t step_ns;       /* what the past is remembered in; 0: 1 s */
 	const char *model;      /* file, or NULL */
