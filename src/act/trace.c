@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "act/trace.h"
+#include "sketch/hash.h"
 
 #define STEPS	   16u /* an octave */
 #define FIRST	   10u /* octave: what is below 1 us counts as that */
@@ -121,21 +122,10 @@ void sl_trace_policy_free(struct sl_trace_policy *p)
 
 /* ---- keys ---------------------------------------------------------------------------------------- */
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014): each bit depends on all. */
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return x ^ x >> 31;
-}
-
 uint64_t sl_trace_key(const char *text, size_t bytes)
 {
-	uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
+	uint64_t h = sl_hash_bytes(text, bytes, 0);
 
-	for (size_t i = 0; i < bytes; i++)
-		h = (h ^ (uint8_t)text[i]) * 0x100000001b3ull;
-	h = mix(h);
 	return h ? h : 1;
 }
 
@@ -154,22 +144,22 @@ uint64_t sl_trace_route(uint64_t root, uint64_t *keys, size_t n)
 		qsort(keys, n, sizeof(*keys), by_value);
 	for (size_t i = 0; i < n; i++)
 		if (!i || keys[i] != keys[i - 1])
-			h = mix(h + 0x9e3779b97f4a7c15ull) ^ keys[i];
-	h = mix(h + 0x9e3779b97f4a7c15ull);
+			h = sl_hash_nth(h, 0) ^ keys[i];
+	h = sl_hash_nth(h, 0);
 	return h ? h : 1;
 }
 
 /* Of the same ids the same choice, for each salt another one: from 0 to 1. */
 static double chance(uint64_t id, uint64_t salt)
 {
-	return (double)(mix(id + salt * 0x9e3779b97f4a7c15ull) >> 11) * 0x1p-53;
+	return (double)(sl_hash_nth(id, salt) >> 11) * 0x1p-53;
 }
 
 /* ---- routes -------------------------------------------------------------------------------------- */
 
 static struct route **place_of(struct sl_trace_policy *p, uint64_t key)
 {
-	struct route **at = &p->bucket[mix(key) % BUCKETS];
+	struct route **at = &p->bucket[sl_hash_nth(key, 0) % BUCKETS];
 
 	while (*at && (*at)->key != key)
 		at = &(*at)->next;

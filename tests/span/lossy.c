@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * lossy SOCKET burst TRACES          a ring that holds 512 lines, and far more written to it at once:
- *                                    roots that failed, with two children each, of two lines a span
+ *                                    30 quick roots, and when SIGUSR1 comes, TRACES that
+ *                                    take a second, with two children each, of two lines a span
  * lossy SOCKET child NAME TRACEPARENT  a pod of that name, with one span of that trace
  * lossy SOCKET root                  a root that ends, and fails, when SIGUSR1 comes
  *
@@ -12,9 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sidelight/span.h>
+
+#define QUICK 30 /* that a slow one is held against */
 
 static struct sl_publisher *open_pod(const char *name, const char *socket)
 {
@@ -39,10 +43,20 @@ static void ready(const struct sl_span *s)
 	fflush(stdout);
 }
 
+static void set_duration(struct sl_span *s, uint64_t ns)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	sl_span_set_start(s, (uint64_t)t.tv_sec * 1000000000u);
+	sl_span_set_end(s, (uint64_t)t.tv_sec * 1000000000u + ns);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[2] : "";
-	struct sl_publisher *p = open_pod(argc > 3 ? argv[3] : "front", argc > 1 ? argv[1] : "");
+	struct sl_publisher *p = open_pod(strcmp(what, "child") || argc < 4 ? what : argv[3],
+					  argc > 1 ? argv[1] : "");
 	struct sl_span_name name = sl_span_name_create(p, "work");
 	struct sl_span span, child;
 	sigset_t signals;
@@ -54,17 +68,26 @@ int main(int argc, char **argv)
 	if (!p)
 		return 1;
 	if (!strcmp(what, "burst") && argc > 3) {
-		/* Not before it is being read: a line for the test, which then says go. */
-		printf("ready\n");
-		fflush(stdout);
+		struct sl_span_key key;
+
+		/* Not before it is being read, and with a key that nobody has read then. */
+		for (int i = 0; i < QUICK; i++) {
+			sl_span_start(&span, name, SL_SPAN_SERVER, NULL);
+			set_duration(&span, 1000000);
+			sl_span_end(&span);
+		}
+		ready(&span);
 		sigwait(&signals, &got);
+		key = sl_span_key_create(p, "key");
 		for (unsigned long n = strtoul(argv[3], NULL, 10); n; n--) {
 			sl_span_start(&span, name, SL_SPAN_SERVER, NULL);
 			for (int i = 0; i < 2; i++) {
 				sl_span_start(&child, name, SL_SPAN_INTERNAL, &span.context);
+				sl_span_set_i64(&child, key, i);
 				sl_span_end(&child);
 			}
-			sl_span_set_status(&span, SL_SPAN_ERROR, NULL);
+			sl_span_set_i64(&span, key, (int64_t)n);
+			set_duration(&span, 1000000000);
 			sl_span_end(&span);
 		}
 	} else if (!strcmp(what, "child") && argc > 4) {
