@@ -377,9 +377,38 @@ static void writers_keeper_and_readers_together(void **state)
 	sl_verdicts_free(sh.v);
 }
 
+static void the_worst_score_is_that_of_the_time_asked_for(void **state)
+{
+	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = S});
+	struct sl_verdict_pod *p = sl_verdicts_add(v, 1, &cart);
+	struct sl_finding learning = {.ns = T, .score = 90, .threshold = INFINITY};
+
+	(void)state;
+	assert_true(sl_verdicts_worst(v, 1, 0) == 0 && sl_verdicts_worst(v, 2, 0) == 0);
+	sl_verdict_push(p, &learning);
+	assert_true(sl_verdicts_worst(v, 1, 0) == 0);
+	/* High, but never an anomaly: it may be learning. */
+	sl_verdict_push(p, &(struct sl_finding){.ns = T + S, .score = 90, .threshold = 10});
+	assert_true(sl_verdicts_worst(v, 1, 0) == 0);
+	push(p, T + 10 * S, 40, "cpu");
+	push(p, T + 20 * S, 20, "cpu");
+	push(p, T + 30 * S, 5, NULL);
+	assert_true(fabs(sl_verdicts_worst(v, 1, T + 5 * S) - 4) < 1e-6);
+	assert_true(fabs(sl_verdicts_worst(v, 1, T + 15 * S) - 2) < 1e-6);
+	assert_true(fabs(sl_verdicts_worst(v, 1, T + 25 * S) - 0.5) < 1e-6);
+	assert_true(sl_verdicts_worst(v, 1, T + 35 * S) == 0);
+	/* As far back as scores are kept, and no further. */
+	for (int i = 0; i < 2 * (int)SL_SCORES_KEPT; i++)
+		push(p, T + 40 * S + i * S, 1, NULL);
+	assert_true(fabs(sl_verdicts_worst(v, 1, 0) - 0.1) < 1e-6);
+	sl_verdict_gone(p);
+	sl_verdicts_free(v);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_worst_score_is_that_of_the_time_asked_for),
 		cmocka_unit_test(a_swinging_score_makes_one_interval),
 		cmocka_unit_test(what_began_and_ended_between_two_looks_is_told_or_counted),
 		cmocka_unit_test(an_anomaly_of_a_pod_that_is_not_read_ends_and_may_come_back),

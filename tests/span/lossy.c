@@ -5,6 +5,7 @@
  *                                    take a second, with two children each, of two lines a span
  * lossy SOCKET child NAME TRACEPARENT  a pod of that name, with one span of that trace
  * lossy SOCKET root                  a root that ends, and fails, when SIGUSR1 comes
+ * lossy SOCKET liar                  a head that claims more spans than it has lines
  *
  * Says "ready", with the traceparent of its last span, and holds still until it is killed.
  */
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 #include <sidelight/span.h>
+
+#include "rings.h"
 
 #define QUICK 30 /* that a slow one is held against */
 
@@ -50,6 +53,31 @@ static void set_duration(struct sl_span *s, uint64_t ns)
 	clock_gettime(CLOCK_REALTIME, &t);
 	sl_span_set_start(s, (uint64_t)t.tv_sec * 1000000000u);
 	sl_span_set_end(s, (uint64_t)t.tv_sec * 1000000000u + ns);
+}
+
+/* Finds its own region, as only a hostile program would. */
+static int lie(void)
+{
+	char path[64];
+	struct reader r;
+	uint64_t *head;
+	int fd;
+
+	for (fd = 3; fd < 64; fd++) {
+		char target[64] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "memfd:") &&
+		    !reader_open(&r, fd))
+			break;
+	}
+	if (fd == 64)
+		return -1;
+	head = (uint64_t *)(r.map + sl_span_head_at(&r.info, 1));
+	head[SL_SPAN_HEAD_LINES] = 1ull << 40;
+	head[SL_SPAN_HEAD_SPANS] = 1ull << 60;
+	head[7] = sl_line_check(head);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -104,6 +132,12 @@ int main(int argc, char **argv)
 		sigwait(&signals, &got);
 		sl_span_set_status(&span, SL_SPAN_ERROR, NULL);
 		sl_span_end(&span);
+	} else if (!strcmp(what, "liar")) {
+		sl_span_start(&span, name, SL_SPAN_SERVER, NULL);
+		sl_span_end(&span);
+		if (lie())
+			return 3;
+		ready(&span);
 	} else {
 		return 2;
 	}

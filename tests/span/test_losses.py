@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What can't be had of a trace is counted, line by line: a ring that a fast writer overran, a pod that
-died before its spans were fetched, spans that came when their trace was closed."""
+"""What can't be had of a trace is counted, line by line: a pod that died before its spans were fetched,
+spans that came when their trace was closed, a ring that a fast writer overran, a head that lies."""
 import json
 import os
 import signal
@@ -108,5 +108,11 @@ check(traces, f'{api("traces?limit=3")}, unread {lost("unread")}', c)
 overrun = sum(t['lost_lines'] for t in traces)
 check(0 < overrun == lost('overrun'), f'{lost("overrun")} lines counted, {overrun} of traces', c)
 check(all(lost(w) == 0 for w in ('unsettled', 'lies', 'unread', 'memory', 'evicted')), get(url), c)
+# One who lies about what he wrote is not read any more, and his numbers go into no sum.
+published = metrics('published_spans_total')
+liar = Part(lossy, f'{d}/agent.sock', 'liar')
+liar.ready()
+check(until(lambda: lost('lies') == 1), 'the lie was not noticed', c)
+check(published <= metrics('published_spans_total') <= published + 1, 'the lie was added up', c)
 print(f'{len(traces)} of {BURST} roots seen, {overrun} lines of their spans overrun')
 check(c.stop() == 0 and a.stop() == 0, 'exit codes', a, c)
