@@ -450,6 +450,8 @@ static int layers_main(const struct sl_command *self, int argc, char **argv)
 
 	if (!sl_options_only(self, table, argc, argv, &code))
 		return code;
+	if (tcp_common.json && tcp_common.csv)
+		return sl_usage(self, "--json or --csv, not both");
 	for (int i = 0; i < BYS; i++)
 		if (!strcmp(settings.by, by_names[i]))
 			view.by = (enum by)i;
@@ -467,6 +469,9 @@ static int layers_main(const struct sl_command *self, int argc, char **argv)
 			: tcp_failed(self, strerror(errno));
 	if (!code) {
 		tcp_screen_open(&view.screen, view.out);
+		if (!view.screen.terminal)
+			fprintf(stderr, "ready slots=%u\n",
+				sl_layers_slots(view.layers, SL_LAYER_FLOWS));
 		view.last_ns = sl_now_ns();
 		code = tcp_repeat(self, show, &view);
 	}

@@ -276,6 +276,8 @@ static int trace_main(const struct sl_command *self, int argc, char **argv)
 	t.microbpf = !strcmp(settings.format, "microbpf");
 	if (!t.microbpf && strcmp(settings.format, "text"))
 		return sl_usage(self, "--format text or microbpf, not '%s'", settings.format);
+	if (tcp_common.json + tcp_common.csv + t.microbpf > 1)
+		return sl_usage(self, "--json, --csv or --format microbpf: one of them");
 	if (settings.segments)
 		which |= 1 << SL_RECORD_IN | 1 << SL_RECORD_OUT;
 	t.out = tcp_output(self);
@@ -288,6 +290,9 @@ static int trace_main(const struct sl_command *self, int argc, char **argv)
 			code = tcp_failed(self, strerror(-err));
 		} else {
 			head(&t);
+			if (!isatty(fileno(t.out)))
+				fprintf(stderr, "ready slots=%u\n",
+					sl_layers_slots(layers, SL_LAYER_FLOWS));
 			code = follow(self, layers, &t);
 		}
 	}

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""'sidelight tcp layers' and 'tcp trace' say the same of the same requests in every format, take what is
+wrong for what it is, and leave nothing in the kernel."""
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+
+import flows
+from flows import Part, fail, held, needs_bpf, receive, settle, still_there, without_capabilities
+
+flows.EXE = EXE = sys.argv[1]
+REQUESTS, LENGTH, REPLY = 20, 100, 300
+LAYERS = 'mac_in ip_in tcp_in app tcp_out ip_out mac_out'.split()
+CASES = []
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+def ask():
+    """Requests and responses over loopback; the port of the server, and the client's."""
+    client, server = flows.pair()
+    for _ in range(REQUESTS):
+        client.sendall(b'q' * LENGTH)
+        receive(server, LENGTH)
+        server.sendall(b'a' * REPLY)
+        receive(client, REPLY)
+    ports = server.getsockname()[1], client.getsockname()[1]
+    client.close()
+    server.close()
+    return ports
+
+
+def trace(*args):
+    """What 'tcp trace' prints of ask(), and the ports."""
+    part = Part(EXE, 'tcp', 'trace', *args)
+    part.ready()
+    ports = ask()
+    settle(lambda: sum(str(ports[0]) in line for line in list(part.out)) >= REQUESTS, 20,
+           'the requests', part)
+    if part.stop():
+        fail('it failed', part)
+    return [line for line in part.out if str(ports[0]) in line], ports
+
+
+@case
+def a_request_is_the_sum_of_its_layers_in_json():
+    lines, (server, client) = trace('--json')
+    rows = [r for r in map(json.loads, lines) if r['local_port'] == server and r['remote_port'] == client]
+    if len(rows) != REQUESTS:
+        fail(f'{len(rows)} records of {REQUESTS} requests: {lines[:3]}')
+    for i, r in enumerate(rows):
+        if r['record'] != 'request' or r['role'] != 'server' or r['length'] != LENGTH or r['pipelined']:
+            fail(f'{r}')
+        if min(r[name] for name in LAYERS) < 0 or sum(r[name] for name in LAYERS) != r['total']:
+            fail(f'its parts are not the whole: {r}')
+        if i and (r['seq'] - rows[0]['seq']) % 2**32 != i * LENGTH or \
+                (r['response_seq'] - rows[0]['response_seq']) % 2**32 != i * REPLY:
+            fail(f'request {i}: {r}')
+
+
+@case
+def the_original_tools_lines():
+    lines, (server, client) = trace('--format', 'microbpf', '--segments', '-p', '1-65535')
+    here, there = f'127.0.0.1:{server}', f'127.0.0.1:{client}'
+    of = {}
+    for line in lines:
+        of.setdefault(line[0], []).append(line.split())
+    mine = [w for w in of['5'] if w[1:4] == [here, '->', there]]
+    if len(mine) != REQUESTS or len([w for w in of['4'] if w[1:4] == [there, '->', here]]) != REQUESTS:
+        fail(f'{of}')
+    for w in mine:  # whole microseconds: each part loses less than one
+        total, parts = int(w[6]), [int(n) for n in w[7:]]
+        if len(parts) != 7 or not 0 <= total - sum(parts) <= 7:
+            fail(f'{w}')
+    if len([w for w in of['1'] if w[1] == here and w[5] == there]) != REQUESTS or \
+            len([w for w in of['2'] if w[1] == there and w[3] == here]) != REQUESTS:
+        fail(f'segments: {of}')
+
+
+@case
+def csv_has_a_line_of_names():
+    lines, (server, _) = trace('--csv')
+    names = 'record,time_ns,role,local,remote,seq,length,response_seq,pipelined,' + \
+        ','.join(f'{name}_ns' for name in LAYERS) + ',total_ns'
+    for r in csv.DictReader(io.StringIO('\n'.join([names, *lines]))):
+        if sum(int(r[f'{name}_ns']) for name in LAYERS) != int(r['total_ns']):
+            fail(f'{r}')
+
+
+@case
+def every_way_to_add_up_counts_the_same_requests():
+    for by in ('flow', 'remote', 'container'):
+        part = Part(EXE, 'tcp', 'layers', '--json', '--by', by, '-i', '50ms')
+        part.ready()
+        server, _ = ask()
+
+        def row():
+            """Of those rows that ask() is in, the last; others may be at work here, too."""
+            for line in reversed(list(part.out)):
+                r = json.loads(line)
+                if r['row'] == by and r['role'] == 'server' and r['complete'] >= REQUESTS and \
+                        (by != 'flow' or r['local_port'] == server) and \
+                        (by != 'remote' or r['name'] == '127.0.0.1'):
+                    return r
+            return None
+        r = settle(row, 20, f'a row by {by}', part)
+        if by == 'flow' and (r['requests'], r['complete'], r['unattributed']) != (REQUESTS, REQUESTS, 0):
+            fail(f'{r}')
+        for name in [*LAYERS, 'total']:
+            h = r['layers'][name]
+            if h['count'] != h['zero'] + h['over'] + sum(h['buckets'].values()) or h['count'] < REQUESTS:
+                fail(f'{by}: {name}: {h}')
+        objects = held(part.pid)
+        if len(objects) < 10 or not still_there(objects):
+            fail(f'it holds {objects}', part)
+        part.stop(signal.SIGKILL)
+        settle(lambda: not still_there(objects), 20, 'all that it had loaded is gone')
+
+
+@case
+def wrong_questions_get_one_line():
+    def run(*args, code, **kw):
+        p = subprocess.run([EXE, 'tcp', *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           timeout=60, **kw)
+        if p.returncode != code or p.stderr.count('\n') != 1 or p.stdout:
+            fail(f'{args}: {p.returncode}: {p.stdout}{p.stderr}')
+        return p.stderr
+    for args in (('layers', '--by', 'colour'), ('layers', 'x'), ('layers', '--json', '--csv'),
+                 ('trace', '--format', 'xml'), ('trace', '--json', '--csv')):
+        run(*args, code=2)
+    for verb in ('layers', 'trace'):
+        run(verb, '-p', 'http', '-d', '10ms', code=1)
+        run(verb, '-d', '10ms', '-o', '/nowhere/at/all', code=1)
+        if 'CAP_BPF' not in run(verb, '-d', '10ms', code=1, preexec_fn=without_capabilities):
+            fail('which capability?')
+
+
+needs_bpf()
+for f in CASES:
+    f()
+    print(f'ok   {f.__name__}', flush=True)
