@@ -46,10 +46,11 @@ uint64_t random_u64()
 
 // ---- the series -----------------------------------------------------------------------------------
 
+// As the collector keeps them: text is written once, when the series appears, one behind the other.
 struct Series {
-	std::string text; // as the collector keeps it: written once, when the series appears
-	std::vector<std::string> values;
-	std::vector<const char *> value;
+	const char *text;
+	size_t text_bytes;
+	const char *value[6];
 	uint64_t u64;
 	double f64;
 };
@@ -58,6 +59,7 @@ struct Family {
 	std::string name, help;
 	bool counter;
 	std::vector<Series> series;
+	std::string text, values;
 };
 
 std::vector<Family> families;
@@ -101,10 +103,10 @@ int walk_series(void *walk, struct sl_series *out)
 	if (w->series == f.series.size())
 		return 0;
 	const Series &s = f.series[w->series++];
-	out->label_text = s.text.data();
-	out->label_bytes = s.text.size();
+	out->label_text = s.text;
+	out->label_bytes = s.text_bytes;
 	out->label_keys = keys;
-	out->label_values = s.value.data();
+	out->label_values = s.value;
 	out->label_count = 6;
 	if (f.counter) {
 		out->value_type = SL_VALUE_U64;
@@ -119,12 +121,19 @@ int walk_series(void *walk, struct sl_series *out)
 
 const struct sl_source source = {nullptr, walk_begin, walk_family, walk_series, walk_end};
 
-// The same in both. Counters are integers, gauges have all of a double's digits.
-std::shared_ptr<prometheus::Registry> make_series()
+std::vector<std::string> label_values(size_t j)
 {
-	auto registry = std::make_shared<prometheus::Registry>();
+	std::string n = std::to_string(j);
 
+	return {"shop", "shop-" + n, "default", "node-1", std::to_string(1000 + j), "200"};
+}
+
+// Counters are integers, gauges have all of a double's digits.
+void make_families()
+{
+	families.reserve(kFamilies); // none moves: series point into its text
 	for (size_t i = 0; i < kFamilies; i++) {
+		std::vector<size_t> at;
 		char name[32];
 		Family f;
 
@@ -132,6 +141,39 @@ std::shared_ptr<prometheus::Registry> make_series()
 		f.name = name;
 		f.help = "A family of the benchmark";
 		f.counter = i % 2 == 0;
+		for (size_t j = 0; j < series_each; j++) {
+			std::vector<std::string> values = label_values(j);
+			Series s = {};
+			size_t start = f.text.size();
+
+			for (size_t k = 0; k < 6; k++) {
+				f.text += std::string(k ? "," : "") + keys[k] + "=\"" + values[k] + "\"";
+				at.push_back(f.values.size());
+				f.values += values[k] + '\0';
+			}
+			s.text_bytes = f.text.size() - start;
+			s.u64 = random_u64() >> (random_u64() % 40 + 11);
+			s.f64 = static_cast<double>(random_u64() >> 11) * 0x1p-53;
+			f.series.push_back(s);
+		}
+		families.push_back(std::move(f));
+		const char *text = families.back().text.data();
+		for (size_t j = 0; j < series_each; j++) {
+			Series &s = families.back().series[j];
+			s.text = text;
+			text += s.text_bytes;
+			for (size_t k = 0; k < 6; k++)
+				s.value[k] = families.back().values.data() + at[6 * j + k];
+		}
+	}
+}
+
+// The same series, as the peer keeps them.
+std::shared_ptr<prometheus::Registry> make_registry()
+{
+	auto registry = std::make_shared<prometheus::Registry>();
+
+	for (const Family &f : families) {
 		auto *c = f.counter ? &prometheus::BuildCounter()
 					       .Name(f.name + "_total")
 					       .Help(f.help)
@@ -140,31 +182,16 @@ std::shared_ptr<prometheus::Registry> make_series()
 		auto *g = f.counter ? nullptr
 				    : &prometheus::BuildGauge().Name(f.name).Help(f.help).Register(
 					      *registry);
-		for (size_t j = 0; j < series_each; j++) {
-			Series s;
-			std::string n = std::to_string(j);
+		for (const Series &s : f.series) {
 			std::map<std::string, std::string> labels;
 
-			s.values = {
-				"shop", "shop-" + n, "default", "node-1", std::to_string(1000 + j),
-				"200"};
-			for (size_t k = 0; k < 6; k++) {
-				s.text += std::string(k ? "," : "") + keys[k] + "=\"" +
-					  s.values[k] + "\"";
-				labels[keys[k]] = s.values[k];
-			}
-			s.u64 = random_u64() >> (random_u64() % 40 + 11);
-			s.f64 = static_cast<double>(random_u64() >> 11) * 0x1p-53;
+			for (size_t k = 0; k < 6; k++)
+				labels[keys[k]] = s.value[k];
 			if (c)
 				c->Add(labels).Increment(static_cast<double>(s.u64));
 			else
 				g->Add(labels).Set(s.f64);
-			f.series.push_back(std::move(s));
 		}
-		for (Series &s : f.series)
-			for (const std::string &v : s.values)
-				s.value.push_back(v.c_str());
-		families.push_back(std::move(f));
 	}
 	return registry;
 }
@@ -302,7 +329,8 @@ int main(int argc, char **argv)
 			return 2;
 	}
 
-	auto registry = make_series();
+	make_families();
+	auto registry = make_registry();
 	prometheus::TextSerializer serializer;
 	Result a, b;
 
