@@ -147,7 +147,8 @@ void make_families()
 			size_t start = f.text.size();
 
 			for (size_t k = 0; k < 6; k++) {
-				f.text += std::string(k ? "," : "") + keys[k] + "=\"" + values[k] + "\"";
+				f.text += std::string(k ? "," : "") + keys[k] + "=\"" + values[k] +
+					  "\"";
 				at.push_back(f.values.size());
 				f.values += values[k] + '\0';
 			}
@@ -207,7 +208,8 @@ double now(clockid_t clock)
 }
 
 struct Result {
-	double ns, cold; // a series, the median of the rounds; cold: right after the other side's turn
+	double ns,
+		cold; // a series, the median of the rounds; cold: right after the other side's turn
 	size_t bytes;
 };
 
