@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Writers that die anywhere: by SIGKILL at random moments, 10,000 times, and at every single
+ * Writers that die anywhere: by SIGKILL at random moments, 4,000 times, and at every single
  * instruction of the registration of a metric, by ptrace. Whatever is in the region then must
  * decode; after the repair that the agent makes, every line must verify and the last value be
  * right to one update.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include <sidelight/sidelight.h>
 
-#include "../child_fd.h"
-#include "reader.h"
+#include "victim.h"
 
 /* What a writer tells about itself, in memory that it shares with the test. */
 struct progress {
@@ -40,9 +31,8 @@ static void write_until_killed(void)
 	struct sl_gauge g = sl_gauge_create(p, METRIC(.name = "g"));
 	char name[32];
 
-	alarm(10); /* whoever should kill us */
 	progress->metrics = 3;
-	__atomic_store_n(&progress->fd, sl_publisher_fd(p), __ATOMIC_RELEASE);
+	victim_ready(&progress->fd, sl_publisher_fd(p));
 	for (uint64_t i = 0;; i++) {
 		progress->updates = i + 1; /* begun */
 		sl_counter_inc(c);
@@ -92,40 +82,16 @@ static void check_dead(int fd)
 	reader_close(&r);
 }
 
-static int wait_for_fd(pid_t pid)
+static void reset(void)
 {
-	int fd, at;
-
-	while ((at = __atomic_load_n(&progress->fd, __ATOMIC_ACQUIRE)) < 0)
-		usleep(20);
-	fd = child_fd(pid, at);
-	assert_true(fd >= 0);
-	return fd;
+	*progress = (struct progress){0};
 }
 
 static void a_writer_killed_at_any_time_leaves_a_readable_region(void **state)
 {
-	int rounds = (int)(10000 * (TEST_SANITIZED ? 0.02 : 1) * test_scale());
-	unsigned int seed = (unsigned int)time(NULL);
-
 	(void)state;
-	print_message("seed %u, %d writers\n", seed, rounds);
-	for (int i = 0; i < rounds; i++) {
-		struct timespec nap = {0, (long)(rand_r(&seed) % 400) * 1000};
-		pid_t pid;
-		int fd;
-
-		*progress = (struct progress){.fd = -1};
-		pid = fork();
-		if (!pid)
-			write_until_killed();
-		fd = wait_for_fd(pid);
-		nanosleep(&nap, NULL);
-		kill(pid, SIGKILL);
-		assert_int_equal(waitpid(pid, NULL, 0), pid);
-		check_dead(fd);
-		close(fd);
-	}
+	victims_killed(&progress->fd, (int)(4000 * (TEST_SANITIZED ? 0.02 : 1) * test_scale()),
+		       reset, write_until_killed, check_dead);
 }
 
 /* ---- every instruction ----------------------------------------------------------------------------- */
@@ -144,9 +110,7 @@ static void register_under_trace(int kind)
 	}
 	sl_counter_add(c, 5);
 	progress->fd = sl_publisher_fd(p);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves no stopped child */
-	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-	raise(SIGSTOP);
+	victim_traced();
 	if (kind == 0)
 		sl_counter_inc(sl_counter_create(p, METRIC(.name = "new_total", .help = "Help.",
 							   .labels = &(struct sl_label){"k", "v"},
@@ -155,98 +119,90 @@ static void register_under_trace(int kind)
 		sl_histogram_observe(
 			sl_histogram_create(p, METRIC(.name = "new_total", .min = 1, .max = 8)),
 			2.5);
-	raise(SIGSTOP);
-	_exit(0);
+	victim_over();
+}
+
+/* What is seen of a registration, step by step. */
+static struct {
+	struct reader live;
+	uint8_t *copy; /* what an agent would repair, had the writer died here: what is in use */
+	uint64_t unsettled, before, after, generation;
+} seen;
+
+static void begin(int fd)
+{
+	memset(&seen, 0, sizeof(seen));
+	assert_int_equal(reader_open(&seen.live, fd), SL_FAULT_NONE);
+	assert_int_equal(reader_round(&seen.live), SL_FAULT_NONE);
+	assert_int_equal(seen.live.schema.count, 446);
+	seen.copy = mmap(NULL, seen.live.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1, 0);
+	assert_ptr_not_equal(seen.copy, MAP_FAILED);
+}
+
+static void if_it_had_died_here(const struct reader *live)
+{
+	struct reader dead = {.map = seen.copy, .size = live->size, .info = live->info};
+	struct sl_hot hot;
+	uint64_t line[8];
+
+	memcpy(dead.map, live->map, live->info.stripes + 8192);
+	memcpy(dead.map + live->info.stripes + live->info.stripe_stride,
+	       live->map + live->info.stripes + live->info.stripe_stride, 8192);
+	memcpy(dead.map + live->info.schema, live->map + live->info.schema,
+	       live->hot.schema_used + 1024);
+	sl_schema_init(&dead.schema);
+	sl_values_init(&dead.values);
+	sl_region_repair(dead.map, &dead.info);
+	memcpy(line, dead.map + dead.info.hot, 64);
+	assert_int_equal(sl_hot_parse(line, &dead.info, &hot), SL_FAULT_NONE);
+	assert_int_equal(reader_round(&dead), SL_FAULT_NONE);
+	assert_int_equal(dead.unsettled, 0);
+	assert_true(dead.schema.count == 446 || dead.schema.count == 447);
+	assert_int_equal(reader_u64(&dead, "c"), 5);
+	sl_schema_free(&dead.schema);
+	sl_values_free(&dead.values);
+}
+
+/* A live reader: the old layout or the new one, or a line to be read again. */
+static void look(uint64_t step)
+{
+	struct reader *live = &seen.live;
+	enum sl_fault fault;
+	struct sl_hot hot;
+	uint64_t line[8];
+
+	memcpy(line, live->map + live->info.hot, 64);
+	fault = sl_hot_parse(line, &live->info, &hot);
+	if (fault == SL_FAULT_UNSETTLED) {
+		seen.unsettled++;
+	} else {
+		assert_int_equal(fault, SL_FAULT_NONE);
+		assert_true(hot.generation >= seen.generation);
+		seen.generation = hot.generation;
+	}
+	assert_true(reader_round(live) == SL_FAULT_NONE || fault == SL_FAULT_UNSETTLED);
+	assert_true(live->schema.count == 446 || live->schema.count == 447);
+	assert_int_equal(reader_u64(live, "c"), 5);
+	if (live->schema.count == 446)
+		seen.before++;
+	else
+		seen.after++;
+	if (fault == SL_FAULT_UNSETTLED || live->unsettled || step % 64 == 0)
+		if_it_had_died_here(live);
 }
 
 static void step_through(int kind)
 {
-	uint64_t steps = 0, unsettled = 0, before = 0, after = 0, generation = 0;
-	struct reader live;
-	int status, fd;
-	uint8_t *copy;
-	pid_t pid;
+	uint64_t steps = victim_stepped(&progress->fd, register_under_trace, kind, begin, look);
 
-	*progress = (struct progress){.fd = -1};
-	pid = fork();
-	if (!pid)
-		register_under_trace(kind);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
-	fd = child_fd(pid, progress->fd);
-	assert_true(fd >= 0);
-	assert_int_equal(reader_open(&live, fd), SL_FAULT_NONE);
-	assert_int_equal(reader_round(&live), SL_FAULT_NONE);
-	assert_int_equal(live.schema.count, 446);
-	/* What an agent would repair, had the writer died here: a copy of what is in use. */
-	copy = mmap(NULL, live.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(copy, MAP_FAILED);
-
-	for (;; steps++) {
-		enum sl_fault fault;
-		struct sl_hot hot, repaired_hot;
-		uint64_t line[8];
-
-		assert_true(steps < 2000000);
-		assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
-		assert_int_equal(waitpid(pid, &status, 0), pid);
-		assert_true(WIFSTOPPED(status));
-		if (WSTOPSIG(status) == SIGSTOP)
-			break;
-		assert_int_equal(WSTOPSIG(status), SIGTRAP);
-
-		/* A live reader: the old layout or the new one, or a line to be read again. */
-		memcpy(line, live.map + live.info.hot, 64);
-		fault = sl_hot_parse(line, &live.info, &hot);
-		if (fault == SL_FAULT_UNSETTLED) {
-			unsettled++;
-		} else {
-			assert_int_equal(fault, SL_FAULT_NONE);
-			assert_true(hot.generation >= generation);
-			generation = hot.generation;
-		}
-		assert_int_equal(
-			reader_round(&live) == SL_FAULT_NONE || fault == SL_FAULT_UNSETTLED, true);
-		assert_true(live.schema.count == 446 || live.schema.count == 447);
-		assert_int_equal(reader_u64(&live, "c"), 5);
-		if (live.schema.count == 446)
-			before++;
-		else
-			after++;
-
-		/* And if it had died here. */
-		if (fault == SL_FAULT_UNSETTLED || live.unsettled || steps % 64 == 0) {
-			struct reader dead = {.map = copy, .size = live.size, .info = live.info};
-
-			memcpy(copy, live.map, live.info.stripes + 8192);
-			memcpy(copy + live.info.stripes + live.info.stripe_stride,
-			       live.map + live.info.stripes + live.info.stripe_stride, 8192);
-			memcpy(copy + live.info.schema, live.map + live.info.schema,
-			       live.hot.schema_used + 1024);
-			sl_schema_init(&dead.schema);
-			sl_values_init(&dead.values);
-			sl_region_repair(copy, &dead.info);
-			memcpy(line, copy + dead.info.hot, 64);
-			assert_int_equal(sl_hot_parse(line, &dead.info, &repaired_hot),
-					 SL_FAULT_NONE);
-			assert_int_equal(reader_round(&dead), SL_FAULT_NONE);
-			assert_int_equal(dead.unsettled, 0);
-			assert_true(dead.schema.count == 446 || dead.schema.count == 447);
-			assert_int_equal(reader_u64(&dead, "c"), 5);
-			sl_schema_free(&dead.schema);
-			sl_values_free(&dead.values);
-		}
-	}
 	print_message("%llu instructions, %llu of them with the hot line in between\n",
-		      (unsigned long long)steps, (unsigned long long)unsettled);
-	assert_true(before > 100 && after > 10 && unsettled > 0);
-	assert_int_equal(reader_round(&live), SL_FAULT_NONE);
-	assert_int_equal(live.unsettled, 0);
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	munmap(copy, live.size);
-	reader_close(&live);
-	close(fd);
+		      (unsigned long long)steps, (unsigned long long)seen.unsettled);
+	assert_true(seen.before > 100 && seen.after > 10 && seen.unsettled > 0);
+	assert_int_equal(reader_round(&seen.live), SL_FAULT_NONE);
+	assert_int_equal(seen.live.unsettled, 0);
+	munmap(seen.copy, seen.live.size);
+	reader_close(&seen.live);
 }
 
 static void a_metric_is_registered_safely_at_every_instruction(void **state)
@@ -267,8 +223,8 @@ int main(void)
 		cmocka_unit_test(a_writer_killed_at_any_time_leaves_a_readable_region),
 	};
 
-	progress = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (progress == MAP_FAILED)
+	progress = victim_memory();
+	if (!progress)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
