@@ -34,6 +34,13 @@ static void take_attr(struct sl_otlp_attr *to, const struct sl_trace_attr *a)
 	}
 }
 
+/* A publisher may claim any duration; a sum that wraps would end before it begins. */
+static uint64_t end_of(const struct sl_trace_span *s)
+{
+	return s->duration_ns < UINT64_MAX - s->start_ns ? s->start_ns + s->duration_ns
+							 : UINT64_MAX;
+}
+
 /* The spans of the instance of this one, which is the first; room for all of the trace's. */
 static void export_pod(struct sl_otlp *o, const struct sl_trace *t,
 		       const struct sl_trace_span *first, struct sl_otlp_span *out,
@@ -52,7 +59,7 @@ static void export_pod(struct sl_otlp *o, const struct sl_trace *t,
 			.span_id = s->span_id,
 			.parent_id = s->parent_id,
 			.start_ns = s->start_ns,
-			.end_ns = s->start_ns + s->duration_ns,
+			.end_ns = end_of(s),
 			.kind = s->kind + 1, /* where 0 is "unspecified" */
 			.status = s->status,
 			.flags = s->flags | SL_OTLP_HAS_REMOTE |
