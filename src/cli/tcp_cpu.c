@@ -233,7 +233,9 @@ static void say_losses(struct view *v)
 {
 	struct sl_cpu_losses l = sl_cpu_losses(v->cpu);
 
-	if (memcmp(&l, &v->said, sizeof(l)))
+	/* untracked: made up for, unless the task ended before the next look. */
+	if (l.tasks_refused != v->said.tasks_refused ||
+	    l.cgroups_refused != v->said.cgroups_refused)
 		sl_logf(SL_WARN, "cpu",
 			"lost: tasks_refused=%llu (see --tasks) cgroups_refused=%llu (see --cgroups) "
 			"untracked=%llu",
@@ -249,6 +251,8 @@ static int show(void *context, bool last)
 	bool text = !tcp_common.json && !tcp_common.csv;
 
 	(void)last;
+	if (sl_cpu_refresh(v->cpu))
+		sl_log_limited(SL_WARN, "cpu", "tasks could not be walked: %s", strerror(errno));
 	v->n = 0;
 	for (uint32_t i = 0; i < slots; i++)
 		if (look_at(v, i, now))

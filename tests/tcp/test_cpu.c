@@ -247,8 +247,9 @@ static struct oracle oracle_of(pid_t pid, pid_t tid)
 }
 
 /* The thread's place in the table, or -1. */
-static int64_t slot_of(const struct sl_cpu *c, pid_t tid, struct sl_cpu_row *row)
+static int64_t slot_of(struct sl_cpu *c, pid_t tid, struct sl_cpu_row *row)
 {
+	assert_int_equal(sl_cpu_refresh(c), 0);
 	for (uint32_t i = 0; i < sl_cpu_task_slots(c); i++)
 		if (sl_cpu_task(c, i, row) == 1 && row->pid == (uint32_t)tid && !row->ended)
 			return i;

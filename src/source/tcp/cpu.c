@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -27,6 +28,7 @@
 struct sl_cpu {
 	struct cpu_bpf *bpf;
 	uint32_t cpus, tasks, cgroups;
+	uint64_t untracked; /* when the tasks were walked for the last time */
 	const struct sl_cpu_task *task;
 	const struct sl_cpu_cgroup *cgroup;
 	const struct sl_cpu_usage *usage;
@@ -103,6 +105,7 @@ static void choose(struct cpu_bpf *bpf)
 		enum sl_boundary boundary;
 	} optional[] = {{bpf->progs.on_runtime, SL_BOUNDARY_TICK},
 			{bpf->progs.on_rename, SL_BOUNDARY_RENAME},
+			{bpf->progs.on_free, SL_BOUNDARY_TASK_FREE},
 			{bpf->progs.on_cgroup_rmdir, SL_BOUNDARY_CGROUP_GONE}};
 
 	for (size_t i = 0; i < sizeof(optional) / sizeof(*optional); i++) {
@@ -142,11 +145,14 @@ static int start(struct sl_cpu *c, const struct sl_cpu_opts *o, const char **wha
 {
 	struct cpu_bpf *bpf = c->bpf;
 	int e, cpus = libbpf_num_possible_cpus();
+	struct timespec now;
 
 	*what = "counting CPUs";
 	if (cpus < 0)
 		return cpus;
 	c->cpus = (uint32_t)cpus;
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	bpf->rodata->opened_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	bpf->rodata->hierarchy_id = o->hierarchy;
 	if (o->hierarchy) {
 		*what = "finding the number of the cgroup controller";
@@ -253,6 +259,16 @@ struct sl_cpu_losses sl_cpu_losses(const struct sl_cpu *c)
 	};
 
 	return out;
+}
+
+int sl_cpu_refresh(struct sl_cpu *c)
+{
+	uint64_t untracked = sl_cpu_losses(c).untracked;
+
+	if (untracked == c->untracked)
+		return 0;
+	c->untracked = untracked;
+	return take_in(c->bpf);
 }
 
 /* A copy that verifies, or false: the writer is an addition ahead of its check. */

@@ -60,6 +60,13 @@ int sl_cpu_cgroup(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row)
 
 struct sl_cpu_losses sl_cpu_losses(const struct sl_cpu *c);
 
+/*
+ * Takes in tasks whose fork was missed, if there are any: the kernel may leave out calls of a tracepoint
+ * while another process attaches to it. They lose nothing but their time in a cgroup that they
+ * have left. Once an interval will do. 0 or -errno.
+ */
+int sl_cpu_refresh(struct sl_cpu *c);
+
 /* a - b, of the same slot and generation. */
 void sl_cpu_numbers_sub(struct sl_cpu_numbers *a, const struct sl_cpu_numbers *b);
 /* The wait in ns that a share q of the waits did not exceed: the middle of its bucket, at most 2^(1/4)

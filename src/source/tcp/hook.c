@@ -137,6 +137,10 @@ const struct sl_hook_boundary sl_hook_table[SL_BOUNDARIES] = {
 				"a task changes its name",
 				"tasks keep the name of what forked them",
 				{{TP, {"task_rename"}, NULL}}},
+	[SL_BOUNDARY_TASK_FREE] = {"task-free",
+				   "what is left of a task goes",
+				   "places of tasks whose last switch was missed",
+				   {{TP, {"sched_process_free"}, NULL}}},
 	[SL_BOUNDARY_CGROUP_GONE] =
 		{"cgroup-gone",
 		 "a cgroup is removed",

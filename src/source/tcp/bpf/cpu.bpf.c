@@ -34,6 +34,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before loading. The skeleton names the types, too. */
 const volatile __u32 cpus = 1, max_tasks = 1, max_cgroups = 1;
+const volatile __u64 opened_ns;	   /* CLOCK_BOOTTIME: who is younger is counted from its birth */
 const volatile __u32 hierarchy_id; /* whose cgroups: 0: the unified one; else of version 1 */
 const volatile __u32 subsystem;	   /* index in css_set.subsys of that hierarchy's controller */
 
@@ -41,7 +42,7 @@ struct sl_cpu_losses losses;
 __u32 next_task,
 	next_cgroup = 1; /* slots that were never used; cgroup 0 holds what found no slot */
 
-enum { NEW = 0, CLAIMED, READY };
+enum { NEW = 0, CLAIMED, READY, OVER };
 
 struct state {
 	u32 state;
@@ -352,9 +353,13 @@ static __always_inline u32 take_task_slot(void)
 	return SL_CPU_NO_SLOT;
 }
 
-/* A task that is not known yet: born now, or there before. Two may come at once: the iterator, and fork. */
-static __always_inline void admit(struct task_struct *t, bool born)
+/*
+ * A task that is not known yet: born now, or there before, or missed at its fork (the kernel may leave out
+ * calls while another process attaches to a tracepoint). Two may come at once: the iterator, and fork.
+ */
+static __always_inline void admit(struct task_struct *t)
 {
+	bool born = t->start_boottime >= opened_ns;
 	struct state *st = bpf_task_storage_get(&states, t, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct sl_cpu_task *slot;
 
@@ -396,14 +401,14 @@ int on_task(struct bpf_iter__task *ctx)
 	struct task_struct *t = ctx->task;
 
 	if (t && t->pid && !(t->flags & PF_EXITING))
-		admit(t, false);
+		admit(t);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	admit(child, true);
+	admit(child);
 	return 0;
 }
 
@@ -431,13 +436,28 @@ int BPF_PROG(on_runtime, struct task_struct *t)
 	return 0;
 }
 
+/* Its last values stay in the slot, until that is another's. */
+static __always_inline void end(struct state *st)
+{
+	u64 *line = bpf_map_lookup_elem(&cgroups, &st->cgroup_slot);
+	struct sl_cpu_task *slot = slot_of(st);
+
+	if (__sync_val_compare_and_swap(&st->state, READY, OVER) != READY)
+		return;
+	if (line)
+		line_add_atomic(line, SL_CPU_CGROUP_ENDED, 1);
+	if (!slot)
+		return;
+	line_set(slot->who, SL_CPU_TASK_ENDED_NS, bpf_ktime_get_ns());
+	line_set(slot->who, SL_CPU_TASK_GENERATION, generation(slot->who[0], SL_CPU_ENDED));
+	bpf_map_push_elem(&free_tasks, &st->slot, 0);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	struct sl_cpu_task *slot;
 	struct state *st;
-	u64 *line;
 
 	if (!prev->pid) /* idle */
 		return 0;
@@ -447,17 +467,18 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	}
 	account(prev, st);
-	if (!(prev_state & TASK_DEAD))
-		return 0;
-	line = bpf_map_lookup_elem(&cgroups, &st->cgroup_slot);
-	if (line)
-		line_add_atomic(line, SL_CPU_CGROUP_ENDED, 1);
-	slot = slot_of(st);
-	if (!slot)
-		return 0;
-	line_set(slot->who, SL_CPU_TASK_ENDED_NS, bpf_ktime_get_ns());
-	line_set(slot->who, SL_CPU_TASK_GENERATION, generation(slot->who[0], SL_CPU_ENDED));
-	bpf_map_push_elem(&free_tasks, &st->slot, 0);
-	st->slot = SL_CPU_NO_SLOT;
+	if (prev_state & TASK_DEAD)
+		end(st);
+	return 0;
+}
+
+/* Should its last switch have been missed: after that, and before its storage goes. */
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(on_free, struct task_struct *t)
+{
+	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);
+
+	if (st && st->state == READY)
+		end(st);
 	return 0;
 }
