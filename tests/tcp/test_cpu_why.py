@@ -139,7 +139,7 @@ def wrong_questions_get_one_line():
         p = run(*args, code=2)
         if p.stderr.count('\n') != 1 or p.stdout:
             fail(f'{args}: {p.stdout}{p.stderr}')
-    for who in ('[2001:db8::1]:9', '999999999', 'nobody', 'a:b'):
+    for who in ('[2001:db8::1]:9', 'a:b'):
         p = run('why', '-d', '100ms', who, code=1)
         if p.stderr.count('\n') != 1 or 'no connection of' not in p.stderr:
             fail(f'{who}: {p.stderr}')

@@ -163,6 +163,11 @@ static void each_class_is_told_from_the_others(void **state)
 	f = first();
 	f.changed_ns += 10000000000;
 	assert_why(&f, SL_WHY_IDLE, 1);
+	f.queue = 1;
+	f.snd_wnd = 1447;
+	assert_why(&f, SL_WHY_PEER_NOT_READING, 1);
+	f.snd_wnd++;
+	assert_why(&f, SL_WHY_IDLE, 1);
 	f.flags = SL_FLOW_LISTENER;
 	assert_why(&f, SL_WHY_ACCEPTING, 1);
 	f.drops++;

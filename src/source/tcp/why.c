@@ -183,8 +183,11 @@ static enum sl_why_limit decide(const struct change *c, double *share)
 	if (c->cwnd >= c->idle && c->cwnd > 0)
 		return of_the_rest(c, share);
 	*share = c->idle;
-	if (c->busy < IDLE_SHARE && !c->acked && !c->received)
-		return SL_WHY_IDLE;
+	if (c->busy < IDLE_SHARE && !c->acked && !c->received) {
+		/* Statistics of a flow in which nothing happens may be older than the interval. */
+		*share = 1;
+		return f->queue && f->snd_wnd < f->mss ? SL_WHY_PEER_NOT_READING : SL_WHY_IDLE;
+	}
 	return c->received > c->acked ? SL_WHY_PEER : SL_WHY_APPLICATION;
 }
 
