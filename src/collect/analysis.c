@@ -9,10 +9,12 @@
 #include "collect/analysis.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyse/fleet.h"
 #include "base/base.h"
@@ -429,6 +431,19 @@ static const struct sl_detector_ops *find(const char *name, char *error, size_t 
 	return NULL;
 }
 
+/* What can't be saved is better known at the start than after five minutes, or a day. */
+static int look_at_folder(const char *path, char *error, size_t error_bytes)
+{
+	char *copy = strdup(path);
+	int err = !copy ? ENOMEM : access(dirname(copy), W_OK | X_OK) ? errno : 0;
+
+	if (err)
+		snprintf(error, error_bytes, "%s: no file can be written there: %s", path,
+			 strerror(err));
+	free(copy);
+	return err ? -1 : 0;
+}
+
 /* -1 after a line in error. */
 static int read_models(struct sl_analysis *a, char *error, size_t error_bytes)
 {
@@ -495,7 +510,8 @@ struct sl_analysis *sl_analysis_new(const struct sl_analysis_opts *opts, char *e
 		a->crew[i].a = a;
 	if (o->model) {
 		a->model = strdup(o->model);
-		if (!a->model || read_models(a, error, error_bytes))
+		if (!a->model || look_at_folder(o->model, error, error_bytes) ||
+		    read_models(a, error, error_bytes))
 			goto fail;
 	}
 	if (o->record) {

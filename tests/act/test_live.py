@@ -224,11 +224,12 @@ class Test:
         check(self.s.collector.stop() == 0)
         self.s.collector = None
         # What can't be a file of models at all is a mistake of who starts it.
-        result = live.subprocess.run(
-            [live.SIDELIGHT, 'collect', '--agent', self.s.socket, '--listen', '127.0.0.1:0',
-             '--analyse', '--model', self.s.folder], capture_output=True, text=True, timeout=60)
-        check(result.returncode == 1 and self.s.folder in result.stderr and
-              len(result.stderr.splitlines()) == 1, result)
+        for path in (self.s.folder, os.path.join(self.s.folder, 'none', 'model')):
+            result = live.subprocess.run(
+                [live.SIDELIGHT, 'collect', '--agent', self.s.socket, '--listen', '127.0.0.1:0',
+                 '--analyse', '--model', path], capture_output=True, text=True, timeout=60)
+            check(result.returncode == 1 and path in result.stderr and
+                  len(result.stderr.splitlines()) == 1, result)
 
 
 def models(path):
