@@ -33,9 +33,9 @@ def build():
         run('ip', 'netns', 'add', name)
         inside(name, 'ip', 'link', 'set', 'lo', 'up')
     for end, subnet in ((a, 1), (b, 2)):
-        run('ip', 'link', 'add', 'eth0', 'netns', end, 'type', 'veth', 'peer', 'name',
+        run('ip', 'link', 'add', 'sl0', 'netns', end, 'type', 'veth', 'peer', 'name',
             f'to{subnet}', 'netns', r)
-        for name, dev, host in ((end, 'eth0', 2), (r, f'to{subnet}', 1)):
+        for name, dev, host in ((end, 'sl0', 2), (r, f'to{subnet}', 1)):
             inside(name, 'ip', 'addr', 'add', f'10.99.{subnet}.{host}/24', 'dev', dev)
             inside(name, 'ip', 'link', 'set', dev, 'up')
         inside(end, 'ip', 'route', 'add', 'default', 'via', f'10.99.{subnet}.1')
