@@ -3,13 +3,14 @@
 # lacks some tracepoints: every test of tests/tcp that loads some runs here, too.
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_layer" \
-	"$BUILD/tests/tcp/tcp_test_why"
+	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_why"
 cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/e2e" /tmp/
 uname -r
 
 check hooks-are-chosen-by-trial sidelight tcp probe
 check scheduler-time-is-what-the-kernel-accounts-for tcp_test_cpu
 check layers-and-requests-are-timed-as-server-and-wire-saw-them tcp_test_layer
+check the-table-of-flows-is-filtered-at-run-time-and-mapped-by-others tcp_test_table
 check why-a-connection-is-slow-is-told tcp_test_why
 for t in flows rtt "many 500" "loss 2M"; do
 	set -- $t

@@ -82,6 +82,8 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 		goto fail;
 	}
 	err = table_size(t->flow, &t->options);
+	if (err == -EINVAL)
+		snprintf(why, bytes, "no table holds %u flows", t->options.flows);
 	err = err ? err : choose(t, why, bytes);
 	if (err)
 		goto fail;

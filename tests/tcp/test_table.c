@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The table through the interface of tcp.h: filters changed while it runs, who else may map it and how, and
+ * nothing left of what could not be opened.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "region/flows.h"
+#include "source/tcp/tcp.h"
+
+#define PATIENCE 20000000000ull
+
+static struct sl_tcp *tcp;
+static const void *map;
+static size_t bytes;
+static struct sl_flows_info info;
+
+static struct sl_tcp_options defaults(void)
+{
+	return (struct sl_tcp_options){
+		.sz = sizeof(struct sl_tcp_options), .flows = 256, .existing = true};
+}
+
+static int setup(void **state)
+{
+	struct sl_tcp_options options = defaults();
+	char why[256];
+	int err;
+
+	(void)state;
+	err = sl_tcp_open(&options, &tcp, why, sizeof(why));
+	err = err ? err : sl_tcp_attach(tcp, why, sizeof(why));
+	if (err) {
+		fprintf(stderr, "%s\n", why);
+		return err;
+	}
+	map = sl_tcp_region(tcp, &bytes);
+	return sl_flows_info_parse(map, bytes, &info);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	sl_tcp_close(tcp);
+	return 0;
+}
+
+/* A connection over loopback; returns the port of the server. */
+static uint16_t connection(int fd[2])
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t length = sizeof(a);
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &length), 0);
+	fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd[0], (struct sockaddr *)&a, sizeof(a)), 0);
+	fd[1] = accept(listener, NULL, NULL);
+	assert_true(fd[1] >= 0);
+	close(listener);
+	return ntohs(a.sin_port);
+}
+
+/* The newest flow of that remote port, in that state or in any if it is 0, in this memory. */
+static bool find(const void *at, uint16_t port, uint32_t state, struct sl_flow *found)
+{
+	struct sl_flows_hot hot;
+	struct sl_flow f;
+
+	found->id = 0;
+	if (sl_flows_hot_read(at, &info, &hot))
+		return false;
+	for (uint32_t i = 0; i < hot.used; i++)
+		if (!sl_flow_read(at, &info, i, &f) && f.state != SL_STATE_FREE &&
+		    f.remote_port == port && (!state || f.state == state) && f.id > found->id)
+			*found = f;
+	return found->id;
+}
+
+static void await(uint16_t port, uint32_t state, struct sl_flow *f)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+	uint64_t end = sl_now_ns() + PATIENCE;
+
+	while (!find(map, port, state, f)) {
+		assert_true(sl_now_ns() < end);
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
+{
+	const char *other = "1";
+	struct sl_tcp_wanted none = {.ports = {&other, 1}}, all = {0};
+	struct sl_flow f;
+	char why[256];
+	uint16_t port;
+	uint64_t id;
+	int fd[2];
+
+	(void)state;
+	port = connection(fd);
+	await(port, SL_STATE_LIVE, &f);
+	assert_false(f.flags & SL_FLOW_OLDER);
+	id = f.id;
+	assert_int_equal(sl_tcp_filter(tcp, &none, why, sizeof(why)), 0);
+	await(port, SL_STATE_CLOSED, &f);
+	assert_int_equal(f.id, id);
+	assert_true(f.flags & SL_FLOW_UNWANTED);
+	assert_int_equal(f.tcp_state, 7); /* shown as CLOSE */
+	/* Wanted again: another flow, which was there before. */
+	assert_int_equal(sl_tcp_filter(tcp, &all, why, sizeof(why)), 0);
+	await(port, SL_STATE_LIVE, &f);
+	assert_true(f.id > id);
+	assert_true(f.flags & SL_FLOW_OLDER);
+	/* One that is wrong changes nothing. */
+	other = "70000";
+	assert_int_equal(sl_tcp_filter(tcp, &none, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "70000"));
+	assert_int_equal(write(fd[0], "abc", 3), 3);
+	id = f.id;
+	for (uint64_t end = sl_now_ns() + PATIENCE; f.bytes_sent != 3 || f.id != id;) {
+		assert_true(sl_now_ns() < end);
+		await(port, SL_STATE_LIVE, &f);
+	}
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void others_map_the_same_memory_read_only(void **state)
+{
+	struct sl_flow ours, theirs;
+	void *second;
+	int fd[2];
+	uint16_t port;
+
+	(void)state;
+	second = mmap(NULL, bytes, PROT_READ, MAP_SHARED, sl_tcp_region_fd(tcp), 0);
+	assert_ptr_not_equal(second, MAP_FAILED);
+	port = connection(fd);
+	await(port, SL_STATE_LIVE, &ours);
+	assert_true(find(second, port, SL_STATE_LIVE, &theirs));
+	assert_int_equal(theirs.id, ours.id);
+	munmap(second, bytes);
+	close(fd[0]);
+	close(fd[1]);
+	await(port, SL_STATE_CLOSED, &ours);
+}
+
+/* What two tables say of a flow is the same: they share nothing. */
+static void two_tables_do_not_disturb_each_other(void **state)
+{
+	struct sl_tcp_options options = defaults();
+	struct sl_tcp *second;
+	struct sl_flow f, g;
+	const void *at;
+	uint16_t port;
+	char why[256];
+	size_t size;
+	int fd[2];
+
+	(void)state;
+	assert_int_equal(sl_tcp_open(&options, &second, why, sizeof(why)), 0);
+	assert_int_equal(sl_tcp_attach(second, why, sizeof(why)), 0);
+	at = sl_tcp_region(second, &size);
+	port = connection(fd);
+	assert_int_equal(write(fd[0], "0123456789", 10), 10);
+	await(port, SL_STATE_LIVE, &f);
+	for (uint64_t end = sl_now_ns() + PATIENCE; sl_now_ns() < end;)
+		if (find(at, port, SL_STATE_LIVE, &g) && find(map, port, SL_STATE_LIVE, &f) &&
+		    f.bytes_acked == 11 && g.bytes_acked == 11) /* with the SYN */
+			break;
+	assert_int_equal(f.bytes_acked, 11);
+	assert_int_equal(g.bytes_acked, 11);
+	sl_tcp_close(second);
+	close(fd[0]);
+	close(fd[1]);
+	await(port, SL_STATE_CLOSED, &f);
+}
+
+static void what_cannot_be_is_refused_with_a_line(void **state)
+{
+	struct sl_tcp_options options = defaults();
+	struct sl_tcp *none;
+	char why[256];
+
+	(void)state;
+	options.flows = SL_FLOWS_MAX + 1;
+	assert_true(sl_tcp_open(&options, &none, why, sizeof(why)) < 0);
+	assert_null(none);
+	assert_non_null(strstr(why, "1048577"));
+	options = defaults();
+	options.wanted.netns = "/no/such";
+	assert_int_equal(sl_tcp_open(&options, &none, why, sizeof(why)), -EINVAL);
+	assert_null(none);
+	assert_non_null(strstr(why, "/no/such"));
+	sl_tcp_close(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_filter_changed_at_run_time_takes_and_lets_go,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(others_map_the_same_memory_read_only, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(two_tables_do_not_disturb_each_other, setup,
+						teardown),
+		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
+	};
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	struct sl_hooks hooks;
+	char why[256];
+	int err = sl_hooks_probe(&hooks, false), fd;
+
+	if (err) {
+		sl_hooks_refusal(err, why, sizeof(why));
+		printf("SKIP: %s\n", why);
+		return 77;
+	}
+	if (unshare(CLONE_NEWNET)) {
+		printf("SKIP: no network namespace of its own: %s\n", strerror(errno));
+		return 77;
+	}
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo))
+		return 1;
+	close(fd);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
