@@ -41,7 +41,9 @@ def death_is_seen_at_once():
         for _ in range(20):
             p = counter(agent)
             e = the_entry(c, LIVE)
-            time.sleep(0.01)
+            view = c.open(e['id'])
+            wait_for(lambda: total(view).get('ticks_total'))
+            view.close()
             start = time.monotonic()
             p.kill()
             wait_for(lambda: c.entry(e['instance'])['state'] == DEAD, every=0.0001)

@@ -359,7 +359,8 @@ void sl_why(const struct sl_flow *before, const struct sl_flow *now, struct sl_w
 
 	memset(w, 0, sizeof(*w));
 	compare(before, now, &c);
-	w->interval_ns = (uint64_t)(c.us * 1000);
+	/* Snapshots that make no sense may name any time. */
+	w->interval_ns = c.us < 1e15 ? (uint64_t)(c.us * 1000) : UINT64_MAX;
 	w->bytes_per_s = (double)(c.acked + c.received) / c.us * 1e6;
 	w->limit = decide(&c, &w->share);
 	switch (w->limit) {
