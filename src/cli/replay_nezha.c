@@ -325,7 +325,8 @@ int replay_load(struct replay_data *d, const char *folder)
 	}
 	closedir(dir);
 	dir = NULL;
-	qsort(d->pods, d->n_pods, sizeof(*d->pods), by_name);
+	if (d->n_pods)
+		qsort(d->pods, d->n_pods, sizeof(*d->pods), by_name);
 	repair_clocks(d);
 	for (uint32_t i = 0; i < d->n_pods; i++)
 		drop_backwards(&d->pods[i], &d->losses);
