@@ -92,7 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			for (uint64_t k = 0; k < p->rows; k++) {
 				must(!k || p->t[k] > p->t[k - 1]);
 				if (n < 64)
-					verdicts[n++] = (struct replay_verdict){p->t[k], i, 2, true};
+					verdicts[n++] = (struct replay_verdict){p->t[k], i, 2,
+										true};
 			}
 		}
 		replay_traces(&d, at("traces.csv"), verdicts, n, 0.2, true, nowhere);
