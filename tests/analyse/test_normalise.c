@@ -141,6 +141,25 @@ static void rows_of_a_step_count_once(void **state)
 	assert_true(f->surprise[0] == 0);
 }
 
+/* A threshold is learned of rows that were learned before: each is scored as if it had not been. */
+static void a_row_does_not_count_for_itself(void **state)
+{
+	struct fixture *f = *state;
+	float fresh;
+
+	for (int i = 0; i < 102; i++)
+		step(f, 50);
+	row(f, 60);
+	fresh = f->surprise[0];
+	sl_normaliser_step(&f->n, true, true, NULL);
+	f->n.again = true;
+	row(f, 60);
+	NEAR(f->surprise[0], fresh);
+	f->n.again = false;
+	row(f, 60);
+	assert_true(f->surprise[0] < fresh - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +171,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_metric_of_two_levels_surprises_by_how_often_it_leaps, make, drop),
 		cmocka_unit_test_setup_teardown(rows_of_a_step_count_once, make, drop),
+		cmocka_unit_test_setup_teardown(a_row_does_not_count_for_itself, make, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
