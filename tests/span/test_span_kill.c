@@ -83,7 +83,7 @@ static void a_writer_killed_at_any_time_leaves_its_spans(void **state)
 
 /* ---- every instruction ----------------------------------------------------------------------------- */
 
-#define BEFORE	300u /* spans: the ring of 512 lines has gone round */
+#define BEFORE	301u /* spans: the ring of 512 lines has gone round, an index line has one entry */
 #define STEPPED 8u   /* of which one in six opens an index line */
 
 static void write_under_trace(int kind)
@@ -185,6 +185,7 @@ static void look(uint64_t step)
 
 static void a_span_is_written_safely_at_every_instruction(void **state)
 {
+	struct sl_span_head head;
 	uint64_t steps;
 
 	(void)state;
@@ -197,6 +198,9 @@ static void a_span_is_written_safely_at_every_instruction(void **state)
 		print_message("%llu instructions, after %llu of them something did not hold\n",
 			      (unsigned long long)steps, (unsigned long long)seen.torn);
 		assert_true(seen.torn > 10 && seen.spans == BEFORE + STEPPED);
+		/* Nothing stays in between. */
+		assert_true(ring_head(&seen.live, 1, copy_in_order, &head));
+		assert_int_equal(bad_index_lines(&seen.live, &head), 0);
 		free(seen.copy);
 		reader_close(&seen.live);
 	}
