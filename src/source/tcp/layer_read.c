@@ -140,7 +140,7 @@ static const struct {
 	[SL_CAUSE_NO_SEND] = {"no_send", "out: the send call was not seen"},
 	[SL_CAUSE_SEND_RING] = {"send_ring", "out: too many send calls wait"},
 	[SL_CAUSE_NO_OUT_IP] = {"no_out_ip", "out: IP's turn was not seen"},
-	[SL_CAUSE_NO_QUEUE] = {"no_queue", "out: the queue was not seen"},
+	[SL_CAUSE_NO_DRIVER] = {"no_driver", "out: did not get to the driver, or too late"},
 	[SL_CAUSE_RETRANSMIT] = {"retransmit", "out: sent again"},
 	[SL_CAUSE_REFUSED] = {"refused", "negative, or longer than is believed"},
 	[SL_CAUSE_REQ_IN] = {"request_in", "request: its last segment lacks a time"},

@@ -399,6 +399,19 @@ static __always_inline struct out_stamp *out_place(const void *sk, u32 seq)
 	return bpf_map_lookup_elem(&layer_out, &i);
 }
 
+/* The place becomes this segment's. Whose it was may wait for the driver still, or was dropped there. */
+static __always_inline void out_take(struct out_stamp *e, const void *sk, u32 seq, u64 ip)
+{
+	if (e->queued && !e->done)
+		cause_only(SL_CAUSE_NO_DRIVER);
+	e->sk = (u64)sk;
+	e->seq = seq;
+	e->request = 0;
+	e->ip = ip;
+	e->queued = 0;
+	e->done = 0;
+}
+
 /* TCP gives a segment to IP. */
 static __always_inline int tcp_ip(struct sk_buff *skb, const void *sk)
 {
@@ -408,14 +421,8 @@ static __always_inline int tcp_ip(struct sk_buff *skb, const void *sk)
 	if (!sk || !header_of(skb, &h))
 		return 0;
 	e = out_place(sk, h.seq);
-	if (e) {
-		e->sk = (u64)sk;
-		e->seq = h.seq;
-		e->request = 0;
-		e->ip = bpf_ktime_get_ns();
-		e->queued = 0;
-		e->done = 0;
-	}
+	if (e)
+		out_take(e, sk, h.seq, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -460,11 +467,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	if (!e)
 		return 0;
 	if (e->sk != (u64)sk || e->seq != h.seq) {
-		e->sk = (u64)sk;
-		e->seq = h.seq;
-		e->ip = 0;
-		e->queued = 0;
-		e->done = 0;
+		out_take(e, sk, h.seq, 0);
 	} else if (e->queued) {
 		return 0;
 	}

@@ -86,7 +86,7 @@ enum sl_layer_cause {
 	SL_CAUSE_NO_SEND,	/* segment out: the send call was not seen */
 	SL_CAUSE_SEND_RING,	/* more send calls wait to be transmitted than are remembered */
 	SL_CAUSE_NO_OUT_IP,	/* segment out: no time of IP (another network namespace?) */
-	SL_CAUSE_NO_QUEUE,	/* segment out: the driver got what was not seen queued */
+	SL_CAUSE_NO_DRIVER,	/* segment out: its place was needed before the driver got it */
 	SL_CAUSE_RETRANSMIT,	/* segment out: sent again */
 	SL_CAUSE_REFUSED,	/* negative, or longer than is believed */
 	SL_CAUSE_REQ_IN,	/* request: its last segment lacks a time */

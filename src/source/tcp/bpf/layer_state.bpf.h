@@ -11,7 +11,7 @@
 #include "layer_shared.h"
 
 #define IN_BITS	 14 /* places of the table of incoming skbs */
-#define OUT_BITS 12 /* ... of outgoing segments */
+#define OUT_BITS 14 /* ... of outgoing segments */
 #define RING	 16 /* segments to be read, and send calls to be transmitted, of a socket */
 #define REQUESTS 4  /* responses of a socket that wait for the driver */
 #define NO_SLOT	 0xffffffffu
