@@ -3,14 +3,11 @@
  * det_combined.c - our own: how surprising the moves of all metrics are together.
  *
  *	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
- *	s_j   = log(max(1, |move_j|)) + 0.7 max(0, -log(10 p_j))
+ *	s_j   = log(max(1, |move_j|))
  *
- * The two terms estimate the same: how improbable it is that the metric moves so far, less what is
- * usual. The first takes moves to have power-law tails from their 99th percentile on, as metrics of
- * services do, where -log p grows with log move; it knows how far a move goes beyond what was seen,
- * and takes a metric with two levels by surprise each time. The second counts how often it moved as
- * far (normalise.h); it knows that, and little of how far. Their sum is a logarithmic opinion pool
- * (C. Genest, J. Zidek, Statistical Science 1, 1986).
+ * A move is already in units that heavy tails widen (normalise.h); the logarithm takes it for the
+ * exponent of a power law, where -log p grows with log x, so one metric that explodes does not drown
+ * five that all move.
  *
  * Summing -log p over metrics is R. A. Fisher's method (Statistical Methods for Research Workers,
  * 1925), leaving out those that are no surprise (truncated: D. Zaykin et al., Genetic Epidemiology 22,
@@ -27,16 +24,14 @@
 
 #include "analyse/detector.h"
 
-#define USUAL  2.302585f /* log 10: the surprise of what one step in ten does */
-#define WEIGHT 0.7f	 /* of the second estimate */
-#define CLIP   4.0f	 /* so that a correlation is not that of two outliers */
-#define MEMORY 2000.0f	 /* rows that correlations remember */
-#define STILL  1e-6f	 /* of variance: never moved */
+#define CLIP   4.0f    /* so that a correlation is not that of two outliers */
+#define MEMORY 2000.0f /* rows that correlations remember */
+#define STILL  1e-6f   /* of variance: never moved */
 
 struct combined {
 	uint32_t dims;
 	float n;
-	float *inv_sd, *x, *s; /* dims; x: scratch; s: surprises of the row being scored */
+	float *inv_sd, *x, *s; /* dims; s: surprises of the row being scored */
 	float *cov, *r;	       /* dims x dims, symmetric */
 };
 
@@ -103,14 +98,12 @@ static float score(void *state, const struct sl_row *row, float *blame)
 	float sum = 0;
 
 	for (uint32_t c = 0; c < row->dims; c++) {
-		float far = fabsf(row->move[c]), counted = row->surprise[c] - USUAL;
+		float far = fabsf(row->move[c]);
 
-		s->s[c] = counted > 0 ? WEIGHT * counted : 0;
-		s->x[c] = far > 1 ? far : 1;
+		s->s[c] = far > 1 ? far : 1;
 	}
 	for (uint32_t c = 0; c < row->dims; c++)
-		if (s->x[c] > 1)
-			s->s[c] += logf(s->x[c]);
+		s->s[c] = s->s[c] > 1 ? logf(s->s[c]) : 0;
 	for (uint32_t c = 0; c < row->dims; c++) {
 		float mine = s->s[c];
 

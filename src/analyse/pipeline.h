@@ -6,7 +6,7 @@
  * rows, so a recorded day gives the same verdicts as the live one.
  *
  * One pipeline is used by one thread at a time. After creation nothing allocates; memory is about
- * 4 KiB + 420 bytes a column and what the detector takes (combined: 4 columns^2 bytes).
+ * 4 KiB + 440 bytes a column and what the detector takes (combined: 4 columns^2 bytes).
  *
  * Rows belong to steps of step_ns: each row is scored, against what was learned up to the step
  * before; the step as a whole is learned, once, when the next one begins. Rows of one step depend on
