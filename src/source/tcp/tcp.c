@@ -59,6 +59,15 @@ static int choose(struct sl_tcp *t, char *why, size_t bytes)
 	return 0;
 }
 
+static int check_wanted(const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+{
+	struct sl_tcp_filter *scratch = malloc(sizeof(*scratch));
+	int err = scratch ? sl_tcp_wanted_parse(wanted, scratch, why, bytes) : -ENOMEM;
+
+	free(scratch);
+	return err;
+}
+
 int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char *why, size_t bytes)
 {
 	struct sl_tcp *t = calloc(1, sizeof(*t));
@@ -71,6 +80,10 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 	memcpy(&t->options, options,
 	       options->sz < sizeof(t->options) ? options->sz : sizeof(t->options));
 	sl_tcp_libbpf_log();
+	/* What is asked wrongly is said first. */
+	err = check_wanted(&t->options.wanted, why, bytes);
+	if (err)
+		goto fail;
 	err = sl_hooks_probe(&t->hooks, false);
 	if (err) {
 		sl_hooks_refusal(err, why, bytes);

@@ -111,10 +111,9 @@ static void empty(int fd, void *next)
 		;
 }
 
-int sl_tcp_wanted_apply(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, int cidrs_fd,
-			int cgroups_fd, char *why, size_t bytes)
+int sl_tcp_wanted_parse(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, char *why,
+			size_t bytes)
 {
-	const uint8_t one = 1;
 	struct sl_cidr_key cidr;
 	uint64_t cgroup;
 
@@ -137,6 +136,22 @@ int sl_tcp_wanted_apply(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, 
 			return wrong(why, bytes, "cgroup here", w->cgroups.v[i]);
 	if (w->netns && parse_netns(w->netns, &f->netns))
 		return wrong(why, bytes, "network namespace", w->netns);
+	f->by_port = w->ports.n > 0;
+	f->by_cidr = w->cidrs.n > 0;
+	f->by_cgroup = w->cgroups.n > 0;
+	return 0;
+}
+
+int sl_tcp_wanted_apply(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, int cidrs_fd,
+			int cgroups_fd, char *why, size_t bytes)
+{
+	int err = sl_tcp_wanted_parse(w, f, why, bytes);
+	const uint8_t one = 1;
+	struct sl_cidr_key cidr;
+	uint64_t cgroup;
+
+	if (err)
+		return err;
 	/* All of it is good: only now does something change. */
 	empty(cidrs_fd, &cidr);
 	empty(cgroups_fd, &cgroup);
@@ -148,8 +163,5 @@ int sl_tcp_wanted_apply(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, 
 		if (parse_cgroup(w->cgroups.v[i], &cgroup) ||
 		    bpf_map_update_elem(cgroups_fd, &cgroup, &one, BPF_ANY))
 			return wrong(why, bytes, "cgroup that has room", w->cgroups.v[i]);
-	f->by_port = w->ports.n > 0;
-	f->by_cidr = w->cidrs.n > 0;
-	f->by_cgroup = w->cgroups.n > 0;
 	return 0;
 }

@@ -6,6 +6,9 @@
 #include "source/tcp/bpf/shared.h"
 #include "source/tcp/tcp.h"
 
+/* Fills filter, all but .generation; needs no map. 0, or -EINVAL with a line in why[]. */
+int sl_tcp_wanted_parse(const struct sl_tcp_wanted *wanted, struct sl_tcp_filter *filter, char *why,
+			size_t bytes);
 /*
  * Fills filter (all but .generation) and the two maps, whose former entries go. 0, -EINVAL with a line
  * in why[], or -errno of a map.
