@@ -11,6 +11,8 @@ from flows import Flows, fail, needs_bpf, pair, receive, same_as_tcp_info, skip
 flows.EXE = sys.argv[1]
 FUNCTION = 'tcp_ack_update_rtt'
 needs_bpf()
+if os.uname().machine != 'x86_64':
+    skip('the arguments are read from the registers of x86-64')
 TRACING = next((d for d in ('/sys/kernel/tracing', '/sys/kernel/debug/tracing')
                 if os.path.exists(d + '/kprobe_events')), None)
 if not TRACING:
@@ -29,7 +31,11 @@ flows.own_network()
 event = f'sl{os.getpid()}'
 # (sk, flag, seq_rtt_us, sack_rtt_us, ...): the RTT of what was acknowledged in order or, failing that,
 # by SACK; negative if there is none.
-write('kprobe_events', f'p:{event}/rtt {FUNCTION} sk=$arg1:x64 seq=$arg3:s64 sack=$arg4:s64\n', 'a')
+try:
+    write('kprobe_events', f'p:{event}/rtt {FUNCTION} sk=%di:x64 seq=%dx:s64 sack=%cx:s64\n', 'a')
+except OSError as e:
+    with open(f'{TRACING}/error_log') as f:
+        fail(f'no kprobe: {e}: {f.read()}')
 try:
     write('trace', '')
     write(f'events/{event}/enable', '1')

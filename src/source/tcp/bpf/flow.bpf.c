@@ -622,8 +622,8 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 	if (!st)
 		return 0;
 	account_cause(st, BPF_CORE_READ((const struct tcp_sock *)sk, total_retrans), false);
-	if (state == CA_RECOVERY && st->state != CA_RECOVERY)
-		st->fast++;
+	if (state == CA_RECOVERY)
+		st->fast++; /* set by tcp_enter_recovery() alone */
 	if (state == CA_LOSS)
 		st->loss++; /* each timeout sets it again */
 	st->state = state;
