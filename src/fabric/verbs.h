@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs.h - what verbs.c, which reads and notifies, and verbs_connect.c, which brings a connection up
+ * and down, share. Included by these two alone, and only with HAVE_VERBS.
+ */
+#ifndef SL_FABRIC_VERBS_H
+#define SL_FABRIC_VERBS_H
+
+#include <netdb.h>
+#include <time.h>
+
+#include "fabric/provider.h"
+#include "fabric/rdma.h"
+
+#define SGES_MAX 16u /* landings of one work request */
+
+enum phase { PHASE_NAME, PHASE_ADDRESS, PHASE_ROUTE, PHASE_CONNECT };
+
+/* A host name being looked up by another thread, getaddrinfo_a(3). */
+struct lookup {
+	struct gaicb request;
+	struct gaicb *list[1];
+	struct addrinfo hints;
+	char host[256];
+};
+
+struct request {
+	uint32_t reads; /* that it carries */
+	uint64_t posted_ns;
+};
+
+struct verbs {
+	struct sl_fabric base;
+	char host[256], service[8], *device;
+	struct sockaddr_storage to, from; /* from.ss_family AF_UNSPEC: as the route says */
+	struct lookup *lookup;
+	enum phase phase;
+	uint64_t deadline_ns, check_ns;
+
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_cq *cq;
+	bool broken; /* posting failed: to be reset by the next drive or poll */
+
+	uint32_t generation; /* of the queue pair, in the upper half of its wr_ids */
+	uint32_t depth, signal_every, sges, message_max;
+	uint32_t head, tail;	  /* numbers of requests outstanding: [head, tail) */
+	struct request *requests; /* by number & mask: numbers run on through 2^32 */
+	uint32_t mask;
+	struct sl_read **reads; /* those of the requests, in order; ring of SL_READS_MAX */
+	uint32_t reads_head, reads_count;
+	struct ibv_send_wr *chain; /* scratch of post: opts.queue_depth */
+	struct ibv_sge *sge;	   /* SGES_MAX for each */
+	uint64_t board_addr;	   /* of the host; notices go there */
+	uint32_t board_rkey;
+	uint8_t *sink; /* where the bytes of a gap land: in the buffer's tail */
+};
+
+static inline struct verbs *of(struct sl_fabric *f)
+{
+	return (struct verbs *)f;
+}
+
+static inline uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* verbs.c: the oldest request ends, and its READs. */
+void sl_verbs_finish_oldest(struct verbs *v, int status);
+
+/* verbs_connect.c. Begins to connect. */
+void sl_verbs_start(struct verbs *v, uint64_t now_ns);
+/* Goes on with that, and looks now and then whether the connection is still there. */
+void sl_verbs_events(struct verbs *v, uint64_t now_ns);
+/* In the reverse order of set-up; what was not set up is NULL. */
+void sl_verbs_tear_down(struct verbs *v);
+/*
+ * Tears down and ends all requests: READs that waited for longer than timeout_ns (0: none) timed
+ * out, the others lost their connection.
+ */
+void sl_verbs_reset(struct verbs *v, uint64_t now_ns, uint64_t timeout_ns);
+
+#endif
