@@ -66,7 +66,8 @@ struct view {
 	struct flow_row *rows; /* likewise */
 	FILE *out;
 	struct tcp_screen screen;
-	uint64_t then_ns, publish_ns, unsettled;
+	uint64_t then_ns, publish_ns, unsettled, missed;
+	struct sl_tcp *tcp;
 	const struct sl_command *cmd;
 };
 
@@ -112,9 +113,9 @@ static void hot_json(FILE *out, const struct view *v, const struct sl_flows_hot 
 	fprintf(out,
 		"{\"table\":{\"open\":%u,\"quarantined\":%u,\"refused\":%" PRIu64
 		",\"slots\":%u,\"journal\":%" PRIu64 ",\"rounds\":%" PRIu64
-		",\"unsettled\":%" PRIu64 "}}\n",
+		",\"unsettled\":%" PRIu64 ",\"missed\":%" PRIu64 "}}\n",
 		hot->open, hot->quarantined, hot->refused, v->info.slots, hot->journal, hot->round,
-		v->unsettled);
+		v->unsettled, v->missed);
 }
 
 static int show(void *context, bool last)
@@ -124,6 +125,10 @@ static int show(void *context, bool last)
 	uint64_t now;
 	size_t count;
 
+	int err = sl_tcp_catch_up(v->tcp, &v->missed);
+
+	if (err)
+		return tcp_failed(v->cmd, strerror(-err));
 	if (last) /* what happened up to now has yet to be published */
 		usleep((useconds_t)(2 * v->publish_ns / 1000));
 	now = sl_now_ns();
@@ -148,7 +153,7 @@ static int show(void *context, bool last)
 static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
 {
 	struct view v = {
-		.out = out, .then_ns = sl_now_ns(), .publish_ns = settings.publish_ns, .cmd = self};
+		.out = out, .then_ns = sl_now_ns(), .publish_ns = settings.publish_ns, .cmd = self, .tcp = tcp};
 
 	int code = SL_EXIT_FAILURE;
 	size_t bytes;

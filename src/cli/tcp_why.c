@@ -356,6 +356,9 @@ static int look(struct look *l, struct sl_tcp *tcp, const struct whom *w)
 	start = sl_now_ns();
 	/* The table is a moment behind: what was there before is in it by then. */
 	sl_stop_wait(stop, 50);
+	code = sl_tcp_catch_up(tcp, NULL);
+	if (code)
+		return tcp_failed(l->cmd, strerror(-code));
 	code = first_look(l);
 	if (!code) {
 		sl_stop_wait(stop, (int)(settings.duration_ns / 1000000));

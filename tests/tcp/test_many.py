@@ -47,7 +47,13 @@ for i in range(COUNT):
     c.close()
 server.join()
 listener.close()
-settle(lambda: (watch.update(), len(watch.seen) == 2 * COUNT + 1)[1], 60,
+def all_seen():
+    """But those whose opening the kernel left out, which it counts: see sl_tcp_catch_up()."""
+    watch.update()
+    return watch.table and len(watch.seen) >= 2 * COUNT + 1 - watch.table['missed']
+
+
+settle(all_seen, 60,
        lambda: f'{len(watch.seen)} of {2 * COUNT + 1}', watch.part)
 seen, table = watch.end()
 ends = {}
@@ -58,17 +64,21 @@ for f in seen.values():
     if key in ends:
         fail(f'{key} is there twice')
     ends[key] = f
+left_out = []
 for p, size in sizes.items():
     for key, wrote, read in (((p, port), size, 2 * size), ((port, p), 2 * size, size)):
         f = ends.get(key)
         if not f:
-            fail(f'{key} was never seen')
+            left_out.append(key)
+            continue
         if (f['write_bytes'], f['read_bytes'], f['closed'], f['state']) != (wrote, read, True, 'CLOSE'):
             fail(f'{key}: not {wrote} and {read}: {f}')
         if not f['handshake_us'] or not f['rtt_count']:
             fail(f'{key} has no handshake: {f}')
 if table['refused'] or table['open']:
     fail(f'{table}')
-if table['journal'] != 2 * (2 * COUNT + 1):
+if len(left_out) > table['missed']:
+    fail(f'{len(left_out)} were never seen: {left_out[:5]}')
+if table['journal'] != 2 * (2 * COUNT + 1 - len(left_out)):
     fail(f'the journal has {table["journal"]} lines, not an opening and a closing for each')
 print(f'ok   {COUNT} connections, both ends, to the byte; {table}')

@@ -102,6 +102,7 @@ static void await(uint16_t port, uint32_t state, struct sl_flow *f)
 
 	while (!find(map, port, state, f)) {
 		assert_true(sl_now_ns() < end);
+		assert_int_equal(sl_tcp_catch_up(tcp, NULL), 0);
 		nanosleep(&pause, NULL);
 	}
 }

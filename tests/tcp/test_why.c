@@ -260,6 +260,7 @@ static bool find(uint16_t local, uint16_t remote, struct sl_flow *f)
 {
 	struct sl_flows_hot hot;
 
+	assert_int_equal(sl_tcp_catch_up(tcp, NULL), 0);
 	if (sl_flows_hot_read(map, &info, &hot))
 		return false;
 	for (uint32_t i = 0; i < hot.used; i++)
@@ -422,8 +423,10 @@ static void nobody_who_sends(void **state)
 	need_kernel();
 	p.stop = true; /* the threads end at once */
 	connect_pair(&p, 0, 0);
-	while (!find(p.client_port, p.server_port, &before))
+	for (uint64_t end = sl_now_ns() + PATIENCE; !find(p.client_port, p.server_port, &before);) {
+		assert_true(sl_now_ns() < end);
 		pause_ms(5);
+	}
 	pause_ms(50);
 	assert_true(find(p.client_port, p.server_port, &now));
 	sl_why(&before, &now, &w);

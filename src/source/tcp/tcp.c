@@ -27,6 +27,7 @@ struct sl_tcp {
 	size_t table_bytes;
 	struct bpf_link *iterator;
 	bool attached;
+	uint64_t missed; /* calls that the kernel left out, when it was last looked at */
 };
 
 /*
@@ -179,6 +180,34 @@ int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
 	if (err)
 		snprintf(why, bytes, "the flow programs can't be attached: %s", strerror(-err));
 	t->attached = !err;
+	return err;
+}
+
+int sl_tcp_catch_up(struct sl_tcp *t, uint64_t *missed)
+{
+	uint64_t sum = t->flow->bss->unopened;
+	struct bpf_program *program;
+	int err = 0;
+
+	bpf_object__for_each_program(program, t->flow->obj)
+	{
+		struct bpf_prog_info info = {0};
+		uint32_t n = sizeof(info);
+		int fd = bpf_program__fd(program);
+
+		if (fd < 0) /* not loaded */
+			continue;
+		if (bpf_obj_get_info_by_fd(fd, &info, &n))
+			return -errno;
+		sum += info.recursion_misses;
+	}
+	if (sum != t->missed && t->attached)
+		err = iterate(t);
+	/* Tried again the next time if it failed. */
+	if (!err)
+		t->missed = sum;
+	if (missed)
+		*missed = sum;
 	return err;
 }
 

@@ -127,6 +127,7 @@ struct {
 
 /* Written by many CPUs. */
 __u64 list_head, next_id, fresh, refused;
+__u64 unopened; /* sockets that the kernel had no memory for at the moment; see sl_tcp_catch_up() */
 __u32 armed; /* 0: the timer sleeps; 1: it comes within an interval; 2: later */
 __u32 kicks; /* a flow on the list has to be looked at sooner than was planned */
 /* The timer's own. */
@@ -385,6 +386,9 @@ static __always_inline void account(struct flow_state *st, const struct tcp_sock
 	}
 }
 
+/* Also connections that were there before. */
+const volatile bool take_existing = true;
+
 /* ---- opening and closing --------------------------------------------------------------------------- */
 
 static __always_inline bool slot_take(u32 *slot)
@@ -533,6 +537,25 @@ static __always_inline void open_if_wanted(struct sock *sk, struct sl_sock *s, u
 		flow_open(sk, s, &key, flags);
 }
 
+/*
+ * A connection whose establishment was left out (see sl_tcp_catch_up()) is found by the next change of
+ * its state. One that the filter does not want comes here at each.
+ */
+static __always_inline struct flow_state *open_late(struct sock *sk, int old, struct sl_sock **of)
+{
+	struct sl_sock *s;
+
+	if (!take_existing || old == TCP_CLOSE || old == TCP_SYN_SENT || old == TCP_SYN_RECV ||
+	    old == TCP_NEW_SYN_RECV || old == TCP_LISTEN)
+		return NULL;
+	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!s || s->id || s->ended)
+		return NULL;
+	open_if_wanted(sk, s, SL_FLOW_OLDER);
+	*of = s;
+	return s->id ? state_at(s->slot) : NULL;
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 {
@@ -543,6 +566,8 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 		return 0;
 	if (new != TCP_SYN_SENT &&new != TCP_ESTABLISHED &&new != TCP_LISTEN) {
 		st = state_of(sk, &s);
+		if (!st)
+			st = open_late(sk, old, &s);
 		if (st && new == TCP_CLOSE)
 			flow_close(sk, s, st, old, 0, st->closed == READING);
 		else if (st)
@@ -550,8 +575,10 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 		return 0;
 	}
 	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s)
+	if (!s) {
+		__sync_fetch_and_add(&unopened, 1);
 		return 0;
+	}
 	if (s->id) {
 		/* Connected or listening anew, while the flow before had something to be read. */
 		st = new == TCP_ESTABLISHED ? NULL : state_at(s->slot);
@@ -1019,8 +1046,6 @@ static int tick(void *map, u32 *key, struct ticker *ticker)
 }
 
 /* ---- what was there before ------------------------------------------------------------------------------ */
-
-const volatile bool take_existing = true;
 
 /*
  * Run at the start and after each change of the filter: opens what is wanted and not looked at, closes
