@@ -152,8 +152,11 @@ static int show(void *context, bool last)
 
 static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
 {
-	struct view v = {
-		.out = out, .then_ns = sl_now_ns(), .publish_ns = settings.publish_ns, .cmd = self, .tcp = tcp};
+	struct view v = {.out = out,
+			 .then_ns = sl_now_ns(),
+			 .publish_ns = settings.publish_ns,
+			 .cmd = self,
+			 .tcp = tcp};
 
 	int code = SL_EXIT_FAILURE;
 	size_t bytes;

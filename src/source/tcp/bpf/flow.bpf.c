@@ -128,8 +128,8 @@ struct {
 /* Written by many CPUs. */
 __u64 list_head, next_id, fresh, refused;
 __u64 unopened; /* sockets that the kernel had no memory for at the moment; see sl_tcp_catch_up() */
-__u32 armed; /* 0: the timer sleeps; 1: it comes within an interval; 2: later */
-__u32 kicks; /* a flow on the list has to be looked at sooner than was planned */
+__u32 armed;	/* 0: the timer sleeps; 1: it comes within an interval; 2: later */
+__u32 kicks;	/* a flow on the list has to be looked at sooner than was planned */
 /* The timer's own. */
 __u64 list_tail, quarantine_head, quarantine_tail, journal_next, rounds, opened, used;
 bool timer_ready;
