@@ -259,7 +259,8 @@ static int show(void *context, bool last)
 			return tcp_failed(v->cmd, strerror(ENOMEM));
 	if (!settings.total)
 		v->last_ns = now;
-	qsort(v->rows, v->n, sizeof(*v->rows), busiest_first);
+	if (v->n)
+		qsort(v->rows, v->n, sizeof(*v->rows), busiest_first);
 	if (text) {
 		tcp_screen_begin(&v->screen);
 		tcp_screen_line(&v->screen, "%s%6s %6s %8s %9s %9s %8s %8s %6s   %s",

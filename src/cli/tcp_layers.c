@@ -350,7 +350,8 @@ static int screen(struct view *view, const uint64_t *causes, double seconds)
 			sub(v, b);
 		shown.n += weight(v) != 0;
 	}
-	qsort(shown.v, shown.n, sizeof(*shown.v), busiest_first);
+	if (shown.n)
+		qsort(shown.v, shown.n, sizeof(*shown.v), busiest_first);
 	tcp_screen_begin(&view->screen);
 	tcp_screen_line(&view->screen, "%-*s %-7s %9s %7s %8s %8s %8s %8s %8s %8s %8s %8s %8s",
 			view->by == BY_FLOW ? 44 : 24, by_names[view->by], "role", "req/s",
