@@ -31,7 +31,7 @@
 struct combined {
 	uint32_t dims;
 	float n;
-	float *inv_sd, *x, *s; /* dims; s: surprises of the row being scored */
+	float *inv_sd, *x, *s; /* dims; s: of the row being scored */
 	float *cov, *r;	       /* dims x dims, symmetric */
 };
 
@@ -62,8 +62,9 @@ static float shared(const float *r, const float *s, float mine, uint32_t dims)
 {
 	float lane[SL_ROW_LANES] = {0}, sum = 0;
 
-	for (uint32_t c = 0; c < dims; c += SL_ROW_LANES)
-		for (uint32_t l = 0; l < SL_ROW_LANES; l++)
+	/* size_t, which can't wrap around, or the compiler makes no vectors of it. */
+	for (size_t c = 0; c < dims; c += SL_ROW_LANES)
+		for (size_t l = 0; l < SL_ROW_LANES; l++)
 			lane[l] += r[c + l] * (s[c + l] < mine ? s[c + l] : mine);
 	for (uint32_t l = 0; l < SL_ROW_LANES; l++)
 		sum += lane[l];

@@ -22,8 +22,6 @@ struct sl_row {
 	uint32_t dims;     /* a multiple of SL_ROW_LANES */
 	const float *z;    /* (value - location) / scale of the long run; NaN: missing */
 	const float *move; /* how far from its recent levels, in its usual moves; NaN: missing */
-	/* -log of the probability of moving so far, by its own past; 0: more than 1 in 10, or missing */
-	const float *surprise;
 };
 
 /* 0 or NULL: the default of the detector. */

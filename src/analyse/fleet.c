@@ -78,21 +78,22 @@ static int grow(struct sl_fleet *f)
 
 static int sum_up(struct sl_fleet *f, struct sl_pipeline *p)
 {
+	uint32_t dims = sl_pipeline_dims(p);
 	const float *shares = sl_pipeline_shares(p);
+	const uint64_t *keys = sl_pipeline_keys(p);
 
-	for (uint32_t c = 0; c < sl_pipeline_dims(p); c++) {
-		uint64_t key = sl_pipeline_key(p, c);
+	for (uint32_t c = 0; c < dims; c++) {
 		struct metric *m;
 
-		if (!(shares[c] > 0) || !key)
+		if (!(shares[c] > 0) || !keys[c])
 			continue;
 		if (2 * (f->used + 1) > f->room && grow(f))
 			return -ENOMEM;
-		m = find(f->metrics, f->room, key);
+		m = find(f->metrics, f->room, keys[c]);
 		f->used += !m->key;
 		if (m->round != f->round)
 			m->sum = 0;
-		m->key = key;
+		m->key = keys[c];
 		m->round = f->round;
 		m->sum += shares[c];
 	}
@@ -101,21 +102,21 @@ static int sum_up(struct sl_fleet *f, struct sl_pipeline *p)
 
 static void compete(struct sl_fleet *f, struct sl_pipeline *p, struct sl_verdict *v, uint32_t pods)
 {
+	const uint64_t *keys = sl_pipeline_keys(p);
 	float *shares = sl_pipeline_shares(p), sum = 0;
+	uint32_t dims = sl_pipeline_dims(p);
 
-	for (uint32_t c = 0; c < sl_pipeline_dims(p); c++) {
-		uint64_t key = sl_pipeline_key(p, c);
+	for (uint32_t c = 0; c < dims; c++) {
 		float mine = shares[c], others;
 
-		if (!(mine > 0) || !key)
+		if (!(mine > 0) || !keys[c])
 			continue;
-		others = find(f->metrics, f->room, key)->sum - mine;
+		others = find(f->metrics, f->room, keys[c])->sum - mine;
 		others = others > 0 ? others / (float)(pods - 1) : 0;
 		shares[c] = mine * mine / (mine + SL_FLEET_RIVALRY * others);
 		sum += shares[c];
 	}
 	v->common = v->raw > sum ? v->raw - sum : 0;
-	sl_pipeline_blame(p, v);
 }
 
 int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct sl_verdict *verdicts,

@@ -13,13 +13,12 @@
 #define BINS_MAX   8192u    /* counts, before they are halved */
 #define REL_SPREAD 2e-3f    /* no spread is smaller than this of the location: rounding, jitter */
 #define NORMAL_99  2.576f   /* |x| of a standard normal exceeds this with probability 0.01 */
-#define RARE	   10u	    /* one in so many steps: less is no surprise */
 #define UNSEEN	   5.0f	    /* a z that is the first of its column */
 #define TINY	   1e-30f
 
 int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims)
 {
-	size_t d = dims, floats = d * (14 + 2 * SL_SLOW + SL_BINS / 2 + 1);
+	size_t d = dims, floats = d * (12 + 2 * SL_SLOW + SL_BINS / 2 + 1);
 	float *at;
 
 	memset(n, 0, sizeof(*n));
@@ -34,8 +33,6 @@ int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims)
 	n->mean = at, at += d;
 	n->m2 = at, at += d;
 	n->n = at, at += d;
-	n->easy = at, at += d;
-	n->certain = at, at += d;
 	n->distance = at, at += d;
 	n->peak = at, at += d;
 	n->still = (uint32_t *)at, at += d;
@@ -65,8 +62,6 @@ void sl_normaliser_free(struct sl_normaliser *n)
 void sl_normaliser_forget(struct sl_normaliser *n, uint32_t c)
 {
 	n->mean[c] = n->m2[c] = n->n[c] = 0;
-	n->easy[c] = TINY;
-	n->certain[c] = logf(2);
 	n->distance[c] = NAN;
 	n->peak[c] = -1; /* none */
 	n->still[c] = 0;
@@ -124,43 +119,10 @@ static uint32_t in_bins(const struct sl_normaliser *n, uint32_t c)
 	return sum;
 }
 
-/* -log p of a distance, larger than the resolution. */
-static float surprise_of(const struct sl_normaliser *n, uint32_t c, float d)
-{
-	const uint16_t *bins = n->bins + (size_t)c * SL_BINS;
-	int at = bin_of(d) - n->base[c], top = (int)SL_BINS - 1;
-	float certain = n->certain[c], begin, end, alike, largest;
-	uint16_t above = 0; /* all counts are fewer than BINS_MAX */
-
-	at = at < 0 ? 0 : at < top ? at : top;
-	for (int i = at + 1; i <= top; i++)
-		above = (uint16_t)(above + bins[i]);
-	alike = bins[at];
-	if (n->again && alike > 0) {
-		/* It does not count for itself. */
-		alike -= 1;
-		certain = logf(expf(certain) - 1);
-	}
-	end = begin_of(n->base[c] + at + 1);
-	if (above || (alike > 0 && d < end)) {
-		/* Those of its own bin lie evenly in it. */
-		begin = begin_of(n->base[c] + at);
-		alike *= d > begin ? fmaxf(end - d, 0) / (end - begin) : 1;
-		return certain - logf(1 + (float)above + alike);
-	}
-	top = alike > 0 ? at : at - 1;
-	while (top >= 0 && !bins[top])
-		top--;
-	/* Without another move: in units of what is none. */
-	largest = top < 0 ? resolution(n, c) : begin_of(n->base[c] + top + 1);
-	return largest > TINY ? certain + logf(fminf(d / largest, SL_FAR)) : certain;
-}
-
-void sl_normalise(struct sl_normaliser *n, const float *x, float *restrict z, float *restrict move,
-		  float *restrict surprise)
+void sl_normalise(struct sl_normaliser *n, const float *x, float *restrict z, float *restrict move)
 {
 	const float *mean = n->mean, *inv_sd = n->inv_sd, *inv_move = n->inv_move;
-	const float *fast = n->fast, *slow = n->slow, *easy = n->easy;
+	const float *fast = n->fast, *slow = n->slow;
 	float *restrict distance = n->distance;
 
 	/* Selects instead of branches, so that the compiler makes vectors of it. */
@@ -177,14 +139,12 @@ void sl_normalise(struct sl_normaliser *n, const float *x, float *restrict z, fl
 		m = m > SL_FAR ? SL_FAR : m;
 		move[c] = m < -SL_FAR ? -SL_FAR : m;
 	}
-	memset(surprise, 0, n->dims * sizeof(float));
+	/* What never varied has no unit; it leaves its only value all the same. */
 	for (uint32_t c = 0; c < n->dims; c++) {
 		if (inv_sd[c] == 0 && fabsf(x[c] - mean[c]) > resolution(n, c) && n->n[c] >= FIRST)
 			z[c] = x[c] > mean[c] ? UNSEEN : -UNSEEN;
-		if (!(distance[c] > easy[c]))
-			continue;
-		surprise[c] = surprise_of(n, c, distance[c]);
-		if (inv_move[c] == 0) {
+		/* Before a step was counted nothing is known of what is no move, either. */
+		if (inv_move[c] == 0 && distance[c] > (n->still[c] ? resolution(n, c) : TINY)) {
 			float m = NORMAL_99 / 100 * (float)(n->still[c] + 2);
 
 			move[c] = x[c] > fast[c] ? m : -m;
@@ -217,15 +177,13 @@ static float tail_of(const struct sl_normaliser *n, uint32_t c, uint32_t most)
 	return i ? begin_of(n->base[c] + (int)i) : 0;
 }
 
-static void find_tails(struct sl_normaliser *n, uint32_t c)
+static void find_unit(struct sl_normaliser *n, uint32_t c)
 {
 	uint32_t moved = in_bins(n, c), all = moved + n->still[c];
-	float low = resolution(n, c);
+	float low = NORMAL_99 * resolution(n, c);
 
-	/* inv_move 0 says that it never moved at all. */
-	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, all / 100), NORMAL_99 * low) : 0;
-	n->easy[c] = moved ? fmaxf(tail_of(n, c, all / RARE), low) : low;
-	n->certain[c] = logf(2 + (float)all);
+	/* 0 says that it never moved at all. */
+	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, all / 100), low) : 0;
 }
 
 static void count_move(struct sl_normaliser *n, uint32_t c, float d)
@@ -247,7 +205,7 @@ static void count_move(struct sl_normaliser *n, uint32_t c, float d)
 			bins[k] /= 2;
 		n->still[c] /= 2;
 	}
-	find_tails(n, c);
+	find_unit(n, c);
 }
 
 static void learn_column(struct sl_normaliser *n, uint32_t c, float x)
@@ -360,7 +318,7 @@ static void derive(struct sl_normaliser *n, uint32_t c)
 	if (n->n[c] >= FIRST)
 		sd = sqrtf(n->m2[c] / n->n[c]);
 	n->inv_sd[c] = sd > TINY ? 1 / fmaxf(sd, low) : 0;
-	find_tails(n, c);
+	find_unit(n, c);
 }
 
 void sl_normaliser_load_column(struct sl_normaliser *n, uint32_t c, struct sl_blob *from)

@@ -14,13 +14,9 @@
  * followed (which a pipeline puts off while it finds the pod anomalous); the way back is none,
  * because the slow baseline is still there.
  *
- * surprise: -log p, with p the probability that a step moves as far. By the rule of succession
- * (P.-S. Laplace, 1774) p = (1 + steps that moved as far) / (2 + steps). Further than any step did,
- * the tail is a power law of index 1 from the largest on: p / (distance / largest). The same rule
- * covers a column that never moved: its first move has 1 / (2 + steps), and how large it is counts
- * in units of what is taken as no move at all, if there is such a unit (a column that was always 0
- * has none). As a move it counts what has this probability on a power law through the 99th
- * percentile.
+ * A column that never moved has no usual move. By the rule of succession (P.-S. Laplace, 1774) its first
+ * one has the probability 1 / (2 + steps), and counts what has this probability on a power law of index
+ * 1 through the 99th percentile, however large it is: 2.576 (2 + steps) / 100.
  *
  * Distances are counted in a histogram of SL_BINS bins, four an octave (as HDR histograms and
  * DDSketch have them: C. Masson, J. Rim, H. Lee, VLDB 2019), so they are right to 13 % over 24
@@ -44,10 +40,7 @@
 
 struct sl_normaliser {
 	uint32_t dims; /* a multiple of SL_ROW_LANES */
-	bool again;    /* the rows to come were learned before: none counts for itself */
 	float *mean, *m2, *n;            /* Welford: n is capped, which makes it forget */
-	float *easy;                     /* no distance up to here is a surprise */
-	float *certain;                  /* log(2 + steps): none is larger within what was seen */
 	float *distance, *peak;          /* from the baselines: the last row's; the step's largest */
 	uint16_t *bins;                  /* dims rows of SL_BINS: counts of distances */
 	uint32_t *still;                 /* of those too small for a bin */
@@ -68,8 +61,8 @@ void sl_normaliser_free(struct sl_normaliser *n);
 void sl_normaliser_forget(struct sl_normaliser *n, uint32_t c);
 /* The recent levels of all columns are forgotten: time has jumped. What was learned stays. */
 void sl_normaliser_jump(struct sl_normaliser *n);
-/* x, z, move, surprise: dims. NaN in, NaN out; as a surprise 0. */
-void sl_normalise(struct sl_normaliser *n, const float *x, float *z, float *move, float *surprise);
+/* x, z, move: dims. NaN in, NaN out. */
+void sl_normalise(struct sl_normaliser *n, const float *x, float *z, float *move);
 /* Adds the row that was normalised last to the step under way. */
 void sl_normaliser_add(struct sl_normaliser *n, const float *x);
 /*

@@ -19,7 +19,6 @@
 #define LATE	      10u /* steps: a score is learned when nothing was found for so long */
 
 struct slot {
-	uint64_t key;  /* of the name; 0: free */
 	uint64_t seen; /* layout in which it was used last */
 	double last;   /* a counter's value before; NaN: none */
 	float rate;
@@ -42,12 +41,11 @@ struct sl_pipeline {
 	struct sl_normaliser normaliser;
 	struct sl_calibration own, shadow_calibration, *calibration;
 	void *detector, *shadow;
-	struct slot *slots;  /* dims */
-	uint32_t *slot_of;   /* column -> slot, or SL_NOBODY */
-	uint32_t *column_of; /* slot -> column, or SL_NOBODY */
-	float *x, *z, *move, *surprise, *blame,
-		*scratch; /* dims each; the row, and that of the step's last row */
-	float *last_z, *last_move, *last_surprise;
+	struct slot *slots;		       /* dims */
+	uint64_t *keys;			       /* dims: of names; 0: a free slot */
+	uint32_t *slot_of;		       /* column -> slot, or SL_NOBODY */
+	uint32_t *column_of;		       /* slot -> column, or SL_NOBODY */
+	float *x, *z, *move, *blame, *scratch; /* dims each, of the last row */
 	float *floats;
 	struct sl_pipeline_stats stats;
 };
@@ -73,6 +71,7 @@ void sl_pipeline_free(struct sl_pipeline *p)
 	free(p->floats);
 	free(p->slot_of);
 	free(p->column_of);
+	free(p->keys);
 	free(p->slots);
 	free(p);
 }
@@ -121,24 +120,21 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 	p->calibration = &p->own;
 	p->random = o->seed;
 	err = ENOMEM;
-	p->floats = aligned_alloc(64, 9 * (size_t)p->dims * sizeof(float));
+	p->floats = aligned_alloc(64, 5 * (size_t)p->dims * sizeof(float));
 	p->slot_of = calloc(p->dims, sizeof(*p->slot_of));
 	p->column_of = calloc(p->dims, sizeof(*p->column_of));
 	p->slots = calloc(p->dims, sizeof(*p->slots));
+	p->keys = calloc(p->dims, sizeof(*p->keys));
 	p->held = calloc(p->dims, sizeof(*p->held));
-	if (!p->held || !p->floats || !p->slot_of || !p->column_of || !p->slots ||
+	if (!p->held || !p->floats || !p->slot_of || !p->column_of || !p->slots || !p->keys ||
 	    sl_normaliser_init(&p->normaliser, p->dims))
 		goto fail;
 	p->x = p->floats;
 	p->z = p->x + p->dims;
 	p->move = p->z + p->dims;
-	p->surprise = p->move + p->dims;
-	p->blame = p->surprise + p->dims;
+	p->blame = p->move + p->dims;
 	p->scratch = p->blame + p->dims;
-	p->last_z = p->scratch + p->dims;
-	p->last_move = p->last_z + p->dims;
-	p->last_surprise = p->last_move + p->dims;
-	for (uint32_t i = 0; i < 9 * p->dims; i++)
+	for (uint32_t i = 0; i < 5 * p->dims; i++)
 		p->floats[i] = NAN;
 	for (uint32_t i = 0; i < p->dims; i++)
 		p->slot_of[i] = p->column_of[i] = SL_NOBODY;
@@ -182,7 +178,7 @@ static uint32_t new_place(const struct sl_pipeline *p)
 	uint32_t oldest = SL_NOBODY;
 
 	for (uint32_t s = 0; s < p->dims; s++) {
-		if (!p->slots[s].key)
+		if (!p->keys[s])
 			return s;
 		if (p->slots[s].seen < p->layout &&
 		    (oldest == SL_NOBODY || p->slots[s].seen < p->slots[oldest].seen))
@@ -207,7 +203,7 @@ uint32_t sl_pipeline_columns(struct sl_pipeline *p, const struct sl_column *colu
 
 		p->slot_of[c] = SL_NOBODY;
 		for (uint32_t s = 0; s < p->dims; s++)
-			if (p->slots[s].key == key && p->slots[s].seen < p->layout)
+			if (p->keys[s] == key && p->slots[s].seen < p->layout)
 				place(p, c, s, columns[c].counter);
 	}
 	for (uint32_t c = 0; c < p->used; c++) {
@@ -218,15 +214,15 @@ uint32_t sl_pipeline_columns(struct sl_pipeline *p, const struct sl_column *colu
 		if (p->slot_of[c] != SL_NOBODY)
 			continue;
 		for (s = 0; s < p->dims; s++)
-			twice |= p->slots[s].key == key;
+			twice |= p->keys[s] == key;
 		s = twice ? SL_NOBODY : new_place(p);
 		if (s == SL_NOBODY) {
 			refused++;
 			continue;
 		}
-		p->stats.forgotten += p->slots[s].key != 0;
+		p->stats.forgotten += p->keys[s] != 0;
 		sl_normaliser_forget(&p->normaliser, s);
-		p->slots[s].key = key;
+		p->keys[s] = key;
 		place(p, c, s, columns[c].counter);
 	}
 	p->stats.refused += refused;
@@ -235,9 +231,11 @@ uint32_t sl_pipeline_columns(struct sl_pipeline *p, const struct sl_column *colu
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-static float rate_of(struct sl_pipeline *p, struct slot *s, double value, double seconds)
+/* fresh: what a rate of this moment weighs among those of rate_ns. */
+static float rate_of(struct sl_pipeline *p, struct slot *s, double value, double seconds,
+		     double fresh)
 {
-	double before = s->last, rate, a;
+	double before = s->last, rate;
 
 	s->last = value;
 	if (isnan(before) || !(seconds > 0))
@@ -249,16 +247,16 @@ static float rate_of(struct sl_pipeline *p, struct slot *s, double value, double
 		return NAN;
 	}
 	rate = (value - before) / seconds;
-	if (p->opts.rate_ns && !isnan(s->rate)) {
-		a = -expm1(-seconds * 1e9 / (double)p->opts.rate_ns);
-		rate = s->rate + a * (rate - s->rate);
-	}
+	if (p->opts.rate_ns && !isnan(s->rate))
+		rate = s->rate + fresh * (rate - s->rate);
 	s->rate = (float)rate;
 	return s->rate;
 }
 
 static void gather(struct sl_pipeline *p, const double *values, double seconds)
 {
+	double fresh = p->opts.rate_ns ? -expm1(-seconds * 1e9 / (double)p->opts.rate_ns) : 1;
+
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint32_t s = p->slot_of[c];
 		double v = values[c];
@@ -269,7 +267,7 @@ static void gather(struct sl_pipeline *p, const double *values, double seconds)
 			p->stats.missing++;
 			p->x[s] = NAN;
 		} else if (p->slots[s].counter) {
-			p->x[s] = rate_of(p, &p->slots[s], v, seconds);
+			p->x[s] = rate_of(p, &p->slots[s], v, seconds, fresh);
 		} else {
 			p->x[s] = (float)v;
 		}
@@ -325,7 +323,7 @@ static bool hold(struct sl_pipeline *p)
 	}
 	p->holding++;
 	for (uint32_t i = 0; i < p->dims; i++) {
-		float far = fabsf(p->last_move[i]);
+		float far = fabsf(p->move[i]);
 
 		p->held[i] = far > (p->held[i] ? BACK : AWAY) && (p->held[i] || first);
 		any |= p->held[i];
@@ -335,7 +333,7 @@ static bool hold(struct sl_pipeline *p)
 
 static void end_step(struct sl_pipeline *p)
 {
-	struct sl_row row = {p->dims, p->last_z, p->last_move, p->last_surprise};
+	struct sl_row row = {p->dims, p->z, p->move};
 	bool learn = p->learning == SL_LEARN_ALL, held, count;
 
 	if (!p->step_scored)
@@ -366,7 +364,7 @@ static void end_step(struct sl_pipeline *p)
 	}
 	/*
 	 * How far metrics move is counted of the first step of an anomaly, too, or what comes again and
-	 * again would surprise for ever; of the first alone, as those of one anomaly depend on each
+	 * again would be news for ever; of the first alone, as those of one anomaly depend on each
 	 * other (runs declustering: S. Coles, Statistical Modeling of Extreme Values, 2001, 5.3.2).
 	 */
 	count = learn || (p->learning == SL_LEARN_GATED && p->anomalous == 1);
@@ -376,8 +374,60 @@ static void end_step(struct sl_pipeline *p)
 	p->step_score = p->step_shadow = 0;
 }
 
+int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values,
+		      struct sl_verdict *v)
+{
+	struct sl_row row = {p->dims, p->z, p->move};
+	uint64_t step = t_ns / p->opts.step_ns;
+
+	memset(v, 0, sizeof(*v));
+	v->t_ns = t_ns;
+	v->threshold = INFINITY;
+	if (p->begun && t_ns <= p->last_ns) {
+		p->stats.backwards++;
+		return -EINVAL;
+	}
+	if (p->begun && step != p->step) {
+		end_step(p);
+		if (step - p->step > GAP_STEPS) {
+			p->stats.jumps++;
+			sl_normaliser_jump(&p->normaliser);
+		}
+	}
+	gather(p, values, p->begun ? (double)(t_ns - p->last_ns) * 1e-9 : 0);
+	p->step = step;
+	p->last_ns = t_ns;
+	p->begun = true;
+	p->stats.rows++;
+	sl_normalise(&p->normaliser, p->x, p->z, p->move);
+	v->raw = p->opts.detector->score(p->detector, &row, p->blame);
+	if (p->shadow)
+		v->shadow_score = p->opts.shadow->score(p->shadow, &row, p->scratch);
+	sl_normaliser_add(&p->normaliser, p->x);
+	return 0;
+}
+
+/*
+ * In thresholds: linear for what has a unit of its own, else by the logarithm of the tail's
+ * probability, which is 1 at the budget; there the raw score only breaks ties beyond 1e-12.
+ */
+static float in_thresholds(const struct sl_calibration *c, bool comparable, float raw)
+{
+	double threshold = fmax(sl_calibration_threshold(c), THRESHOLD_MIN), p;
+
+	if (isinf(threshold))
+		return 0;
+	raw = (float)fmax(raw - MARGIN * fmax(threshold - c->median, 0), 0);
+	if (comparable)
+		return (float)(raw / threshold);
+	p = log(sl_calibration_p(c, raw)) / log(c->q);
+	if (raw <= threshold)
+		return (float)fmin(p, 1);
+	return (float)(fmax(p, 1) + 1e-3 * log(raw / threshold));
+}
+
 /* The largest shares first; there are few, so the top is kept by insertion. */
-void sl_pipeline_blame(const struct sl_pipeline *p, struct sl_verdict *v)
+static void rank_blame(const struct sl_pipeline *p, struct sl_verdict *v)
 {
 	float sum = 0, least = 0;
 
@@ -402,69 +452,12 @@ void sl_pipeline_blame(const struct sl_pipeline *p, struct sl_verdict *v)
 		v->blame[i].share /= sum;
 }
 
-int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values,
-		      struct sl_verdict *v)
-{
-	struct sl_row row = {p->dims, p->z, p->move, p->surprise};
-	uint64_t step = t_ns / p->opts.step_ns;
-
-	memset(v, 0, sizeof(*v));
-	v->t_ns = t_ns;
-	v->threshold = INFINITY;
-	if (p->begun && t_ns <= p->last_ns) {
-		p->stats.backwards++;
-		return -EINVAL;
-	}
-	if (p->begun && step != p->step) {
-		end_step(p);
-		if (step - p->step > GAP_STEPS) {
-			p->stats.jumps++;
-			sl_normaliser_jump(&p->normaliser);
-		}
-	}
-	gather(p, values, p->begun ? (double)(t_ns - p->last_ns) * 1e-9 : 0);
-	p->step = step;
-	p->last_ns = t_ns;
-	p->begun = true;
-	p->stats.rows++;
-	p->normaliser.again = p->learning == SL_LEARN_SCORES;
-	sl_normalise(&p->normaliser, p->x, p->z, p->move, p->surprise);
-	v->raw = p->opts.detector->score(p->detector, &row, p->blame);
-	if (v->raw > 0)
-		sl_pipeline_blame(p, v);
-	if (p->shadow)
-		v->shadow_score = p->opts.shadow->score(p->shadow, &row, p->scratch);
-	sl_normaliser_add(&p->normaliser, p->x);
-	memcpy(p->last_z, p->z, p->dims * sizeof(float));
-	memcpy(p->last_move, p->move, p->dims * sizeof(float));
-	memcpy(p->last_surprise, p->surprise, p->dims * sizeof(float));
-	return 0;
-}
-
-/*
- * In thresholds: linear for what has a unit of its own, else by the logarithm of the tail's
- * probability, which is 1 at the budget; there the raw score only breaks ties beyond 1e-12.
- */
-static float in_thresholds(const struct sl_calibration *c, bool comparable, float raw)
-{
-	double threshold = fmax(sl_calibration_threshold(c), THRESHOLD_MIN), p;
-
-	if (isinf(threshold))
-		return 0;
-	raw = (float)fmax(raw - MARGIN * fmax(threshold - c->median, 0), 0);
-	if (comparable)
-		return (float)(raw / threshold);
-	p = log(sl_calibration_p(c, raw)) / log(c->q);
-	if (raw <= threshold)
-		return (float)fmin(p, 1);
-	return (float)(fmax(p, 1) + 1e-3 * log(raw / threshold));
-}
-
 void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
 {
-
 	float excess = fmaxf(v->raw - v->common, 0);
 
+	if (v->raw > 0)
+		rank_blame(p, v);
 	v->threshold = (float)sl_calibration_threshold(p->calibration);
 	/* A pod that knows nothing of itself can't be judged by what others know. */
 	v->known = !isinf(v->threshold) && !isinf(sl_calibration_threshold(&p->own));
@@ -531,9 +524,9 @@ uint32_t sl_pipeline_dims(const struct sl_pipeline *p)
 	return p->dims;
 }
 
-uint64_t sl_pipeline_key(const struct sl_pipeline *p, uint32_t i)
+const uint64_t *sl_pipeline_keys(const struct sl_pipeline *p)
 {
-	return p->slots[i].key;
+	return p->keys;
 }
 
 float *sl_pipeline_shares(struct sl_pipeline *p)
@@ -570,7 +563,7 @@ static void save_body(const struct sl_pipeline *p, struct sl_blob *b)
 	sl_blob_put_u64(b, p->opts.step_ns);
 	sl_blob_put_u64(b, p->stats.learned);
 	for (uint32_t s = 0; s < p->dims; s++) {
-		sl_blob_put_u64(b, p->slots[s].key);
+		sl_blob_put_u64(b, p->keys[s]);
 		sl_blob_put_u32(b, p->slots[s].counter);
 		sl_normaliser_save_column(&p->normaliser, s, b);
 	}
@@ -620,6 +613,7 @@ static void reset(struct sl_pipeline *p)
 	for (uint32_t s = 0; s < p->dims; s++) {
 		sl_normaliser_forget(&p->normaliser, s);
 		memset(&p->slots[s], 0, sizeof(p->slots[s]));
+		p->keys[s] = 0;
 		p->slots[s].last = NAN;
 		p->column_of[s] = SL_NOBODY;
 		p->slot_of[s] = SL_NOBODY;
@@ -681,7 +675,7 @@ int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
 	    info.step_ns != p->opts.step_ns)
 		goto bad;
 	for (uint32_t s = 0; s < dims && !b.failed; s++) {
-		p->slots[s].key = sl_blob_u64(&b);
+		p->keys[s] = sl_blob_u64(&b);
 		p->slots[s].counter = sl_blob_u32(&b);
 		sl_normaliser_load_column(&p->normaliser, s, &b);
 	}
@@ -718,8 +712,7 @@ int sl_pipeline_merge(struct sl_pipeline *p, const struct sl_pipeline *other)
 	    p->opts.step_ns != other->opts.step_ns)
 		return -EINVAL;
 	for (uint32_t s = 0; s < p->dims; s++)
-		if (p->slots[s].key != other->slots[s].key ||
-		    p->slots[s].counter != other->slots[s].counter)
+		if (p->keys[s] != other->keys[s] || p->slots[s].counter != other->slots[s].counter)
 			return -EINVAL;
 	if (p->opts.detector->merge) {
 		err = p->opts.detector->merge(p->detector, other->detector);
@@ -727,7 +720,7 @@ int sl_pipeline_merge(struct sl_pipeline *p, const struct sl_pipeline *other)
 			return err;
 	}
 	for (uint32_t s = 0; s < p->dims; s++)
-		if (p->slots[s].key)
+		if (p->keys[s])
 			sl_normaliser_merge_column(&p->normaliser, s, &other->normaliser, s);
 	sl_calibration_merge(p->calibration, other->calibration);
 	p->stats.learned += other->stats.learned;

@@ -95,21 +95,20 @@ uint32_t sl_pipeline_columns(struct sl_pipeline *p, const struct sl_column *colu
  */
 int sl_pipeline_push(struct sl_pipeline *p, uint64_t t_ns, const double *values,
 		     struct sl_verdict *v);
-/* The first half of it: raw score and blame. */
+/* The first half of it: the raw score, and the shares of it. */
 int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values,
 		      struct sl_verdict *v);
-/* The second half: v->common is known by now. */
+/* The second half: v->common is known by now, and blame is ranked by the shares. */
 void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v);
 
 /*
  * What each metric adds to the raw score just scored: keys of names (0: no metric) and shares >= 0,
- * sl_pipeline_dims() each, for fleet.h, which may lower shares in place and then has
- * sl_pipeline_blame() rank them anew. Valid until the next row.
+ * sl_pipeline_dims() each, for fleet.h, which may lower shares in place before it settles. Valid until
+ * the next row.
  */
 uint32_t sl_pipeline_dims(const struct sl_pipeline *p);
-uint64_t sl_pipeline_key(const struct sl_pipeline *p, uint32_t i);
+const uint64_t *sl_pipeline_keys(const struct sl_pipeline *p);
 float *sl_pipeline_shares(struct sl_pipeline *p);
-void sl_pipeline_blame(const struct sl_pipeline *p, struct sl_verdict *v);
 
 enum sl_learning {
 	SL_LEARN_GATED = 0, /* steps judged normal, and others after hold_ns with probability eta */

@@ -15,16 +15,8 @@
 
 struct rows {
 	uint64_t seed;
-	float z[DIMS], move[DIMS], surprise[DIMS];
+	float z[DIMS], move[DIMS];
 };
-
-/* A normal distribution's: -log p is about half the square. */
-static struct sl_row row_of(const float *z, const float *move, float *surprise)
-{
-	for (uint32_t c = 0; c < DIMS; c++)
-		surprise[c] = fabsf(move[c]) > 1.6f ? move[c] * move[c] / 2 : 0;
-	return (struct sl_row){DIMS, z, move, surprise};
-}
 
 /* Eleven metrics that follow three causes, one constant, four missing. */
 static struct sl_row normal_row(struct rows *r)
@@ -40,7 +32,7 @@ static struct sl_row normal_row(struct rows *r)
 		if (c >= 12)
 			r->z[c] = r->move[c] = NAN;
 	}
-	return row_of(r->z, r->move, r->surprise);
+	return (struct sl_row){DIMS, r->z, r->move};
 }
 
 static void *trained(const struct sl_detector_ops *ops, uint64_t seed, unsigned int rows)
@@ -71,14 +63,13 @@ static void scores_are_finite_and_not_negative_whatever_comes(void **state)
 		float blame[DIMS];
 
 		for (int i = 0; i < 500; i++) {
-			struct sl_row row;
+			struct sl_row row = {DIMS, r.z, r.move};
 			float s;
 
 			for (uint32_t c = 0; c < DIMS; c++) {
 				r.z[c] = odd[sl_random_next(&r.seed) % 6];
 				r.move[c] = odd[sl_random_next(&r.seed) % 6];
 			}
-			row = row_of(r.z, r.move, r.surprise);
 			s = ops->score(d, &row, blame);
 			assert_true(s >= 0 && isfinite(s));
 			for (uint32_t c = 0; c < DIMS; c++)
@@ -111,7 +102,6 @@ static void a_fault_scores_more_than_normal_rows_and_is_blamed(void **state)
 			struct sl_row row = normal_row(&r);
 
 			r.z[4] = r.move[4] = 12;
-			r.surprise[4] = 72;
 			s = ops->score(d, &row, blame);
 		}
 		for (uint32_t c = 1; c < DIMS; c++)
@@ -183,8 +173,7 @@ static void combined_counts_copies_once(void **state)
 	struct sl_detector_opts o = {.dims = DIMS, .seed = 1};
 	void *d = ops->create(&o);
 	float z[DIMS], copies, alone, blame[DIMS];
-	float surprise[DIMS];
-	struct sl_row row;
+	struct sl_row row = {DIMS, z, z};
 	uint64_t seed = 8;
 
 	(void)state;
@@ -193,16 +182,13 @@ static void combined_counts_copies_once(void **state)
 
 		for (uint32_t c = 0; c < DIMS; c++)
 			z[c] = c < 8 ? x : (float)noise_normal(&seed);
-		row = row_of(z, z, surprise);
 		ops->learn(d, &row);
 	}
 	for (uint32_t c = 0; c < DIMS; c++)
 		z[c] = c < 8 ? 10 : 0;
-	row = row_of(z, z, surprise);
 	copies = ops->score(d, &row, blame);
 	for (uint32_t c = 0; c < DIMS; c++)
 		z[c] = c == 9 ? 10 : 0;
-	row = row_of(z, z, surprise);
 	alone = ops->score(d, &row, blame);
 	assert_true(copies < 1.3f * alone && copies > 0.7f * alone);
 	sl_detector_destroy(ops, d);
