@@ -26,6 +26,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+#define ABORT_WAIT    500000000 /* ns for a reset after closing; the socket may be another's by then */
 #define POPS_MAX      1024 /* flows looked at in one round of the timer: about half a millisecond */
 #define WAIT_MOST     64 /* intervals at which an unfinished flow that does nothing is looked at */
 #define LISTENER_WAIT 1000000000ull
@@ -706,7 +707,7 @@ int BPF_PROG(flow_reset_out, struct sock *sk)
 	if (!st || st->id != (s->id ? s->id : s->ended) || st->flags & SL_FLOW_LISTENER)
 		return 0;
 	st->flags |= SL_FLOW_RESET_OUT;
-	/* Who aborts closes first and resets then; the timer has not been there yet. */
+	/* Who aborts closes first and resets then; the timer waits for that. */
 	if (!s->id)
 		st->final[SL_FLOW_HANDSHAKE_FLAGS] |= (u64)SL_FLOW_RESET_OUT << 32;
 	return 0;
@@ -931,7 +932,11 @@ static long look_at(u32 i, struct round *r)
 		return 0;
 	closed = READ(st->closed);
 	if (closed == ENDED) {
-		settle_closed(st, slot, r);
+		/* Who aborts closes first and resets then, all under the socket's lock. */
+		if ((s64)(r->now - READ(st->closed_ns)) < ABORT_WAIT && locked(READ(st->sk)))
+			list_again(st, slot, r);
+		else
+			settle_closed(st, slot, r);
 		return 0;
 	}
 	if (closed == PUBLISHED) {
