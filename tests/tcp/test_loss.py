@@ -23,8 +23,13 @@ def run(*argv, **kw):
                           **kw).stdout
 
 
+def within(name):
+    """Not 'ip netns exec', which fails where / is no mount point, as in a chroot."""
+    return 'nsenter', f'--net=/run/netns/{name}'
+
+
 def inside(name, *argv):
-    return run('ip', 'netns', 'exec', name, *argv)
+    return run(*within(name), *argv)
 
 
 def build():
@@ -43,8 +48,8 @@ def build():
 
 
 def impair(*what):
-    return subprocess.run(['ip', 'netns', 'exec', NAMES[1], 'tc', 'qdisc', 'replace', 'dev', 'to2',
-                           'root', *what], stderr=subprocess.PIPE, text=True).returncode == 0
+    return subprocess.run([*within(NAMES[1]), 'tc', 'qdisc', 'replace', 'dev', 'to2', 'root',
+                           *what], stderr=subprocess.PIPE, text=True).returncode == 0
 
 
 def nstat(name):
@@ -57,7 +62,7 @@ def transfer(label):
     before = nstat(NAMES[0])
     # Both ends, by their ports, and nothing else on this machine.
     watch = flows.Flows('--new', '-p', PORT, '--closed', netns=False)
-    server = Part('ip', 'netns', 'exec', NAMES[2], 'iperf3', '-s', '-1', '-p', PORT)
+    server = Part(*within(NAMES[2]), 'iperf3', '-s', '-1', '-p', PORT)
     settle(lambda: 'LISTEN' in inside(NAMES[2], 'ss', '-ltn'), 20, 'iperf3 listens', server)
     told = json.loads(inside(NAMES[0], 'iperf3', '-c', '10.99.2.2', '-p', PORT, '-n', AMOUNT, '-J'))
     server.wait()
