@@ -40,6 +40,7 @@ host() {
 
 	hear collected > /dev/null
 	check one-queue-pair-for-one-collector wait_for 30 queue_pairs_are 1
+	tell counted
 
 	hear collector-killed > /dev/null
 	check a-killed-collector-leaves-no-queue-pair wait_for 30 queue_pairs_are 0
@@ -124,6 +125,7 @@ collector() {
 	check every-value-is-exact wait_for 40 exact
 	check what-counts-is-seen-counting wait_for 60 moves
 	tell collected
+	hear counted > /dev/null
 
 	for again in 1 2 3; do
 		kill -9 $collector
