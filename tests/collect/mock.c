@@ -212,15 +212,17 @@ void *sl_fabric_buffer(struct sl_fabric *f, size_t *bytes)
 
 int sl_fabric_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count)
 {
+	uint64_t lease_ns;
 	uint32_t n = 0;
 
 	if (f->state != SL_FABRIC_UP)
 		return -ENOTCONN;
+	pthread_mutex_lock(&f->host->lock);
+	lease_ns = f->host->directory.hot[SL_DIR_LEASE_NS];
+	pthread_mutex_unlock(&f->host->lock);
 	for (; n < count && f->count < 128; n++) {
 		f->posted_ns[f->count] = sl_now_ns();
-		if (reads[n].remote->id &&
-		    f->posted_ns[f->count] >
-			    f->asked_ns + 2 * f->host->directory.hot[SL_DIR_LEASE_NS])
+		if (reads[n].remote->id && f->posted_ns[f->count] > f->asked_ns + 2 * lease_ns)
 			__atomic_fetch_add(&f->host->late_reads, 1, __ATOMIC_RELAXED);
 		f->read[f->count++] = &reads[n];
 		f->stats.reads++;
