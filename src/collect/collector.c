@@ -165,6 +165,8 @@ void sl_collector_free(struct sl_collector *c)
 	for (unsigned int i = 0; i < c->workers; i++)
 		if (c->worker[i].started)
 			pthread_join(c->worker[i].thread, NULL);
+	/* Not before: what a worker mails last holds regions, and control has to take it. */
+	SET(c->over, true);
 	if (c->running) {
 		control_wake(c);
 		pthread_join(c->control, NULL);

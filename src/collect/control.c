@@ -157,7 +157,7 @@ void *control_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "control");
 	SET(c->dirty, true);
-	while (!GET(c->stop)) {
+	while (!GET(c->over)) {
 		uint64_t now = sl_now_ns();
 		int wait = 1000;
 

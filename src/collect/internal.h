@@ -421,6 +421,7 @@ struct sl_collector {
 	unsigned int workers;
 	uint64_t seed; /* of hash tables */
 	bool stop, running;
+	bool over; /* no worker runs any more: control reads what they wrote, and ends */
 	struct sl_tracer *tracer; /* NULL: none; set likewise */
 	struct sl_live *live; /* NULL: none; set before the threads start */
 	struct sl_tap tap[SL_TAPS_MAX];
