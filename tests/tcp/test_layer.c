@@ -377,10 +377,19 @@ static void whole(const struct sl_layer_record *r)
 	const uint64_t at[] = {r->nic_in, r->ip_in,  r->tcp_in, r->copied,
 			       r->sent,	  r->ip_out, r->queued, r->nic_out};
 
-	for (int i = 0; i < 8; i++) {
-		assert_true(at[i] != 0);
-		assert_true(!i || at[i] >= at[i - 1]);
-	}
+	for (int i = 0; i < 8; i++)
+		if (!at[i] || (i && at[i] < at[i - 1])) {
+			uint64_t causes[SL_CAUSES];
+
+			for (int k = 0; k < 8; k++)
+				print_message("time %d: %llu\n", k, (unsigned long long)at[k]);
+			causes_since(causes);
+			for (int k = 0; k < SL_CAUSES; k++)
+				if (causes[k])
+					print_message("%s: %llu\n", sl_layer_cause_name(k),
+						      (unsigned long long)causes[k]);
+			fail_msg("boundary %d of a request was not seen, or is out of order", i);
+		}
 }
 
 static void one_by_one(const char *address)
