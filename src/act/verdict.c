@@ -49,8 +49,9 @@ struct sl_verdict_pod {
 
 	/* The keeper's. */
 	uint64_t kept_number, kept_findings; /* course as it is in the list */
-	uint64_t kept_id;		     /* 0: none that goes on */
-	bool traced;			     /* ... and got a trace that was not told of */
+	/* The one that goes on, as it was told last: the list may have no room for it. */
+	struct sl_anomaly on; /* id 0: none */
+	bool traced;	      /* ... and it got a trace that was not told of */
 	int64_t trace_ns;
 	uint8_t trace[SL_TRACE_ID_BYTES];
 };
@@ -274,19 +275,17 @@ static struct sl_anomaly *by_id(struct sl_verdicts *v, uint64_t id)
 	return id && a->id == id ? a : NULL;
 }
 
-static struct sl_anomaly *begin(struct sl_verdicts *v, struct sl_verdict_pod *p,
-				const struct state *s)
+static void begin(struct sl_verdicts *v, struct sl_verdict_pod *p, const struct state *s)
 {
 	uint64_t id = ++v->last_id;
 	struct sl_anomaly *a = &v->anomaly[id % v->o.max_anomalies];
 
 	v->stats.forgotten += a->id != 0;
 	v->stats.anomalies++;
-	*a = (struct sl_anomaly){.id = id, .instance = s->v.instance, .name = s->v.name};
-	p->kept_id = id;
+	p->on = (struct sl_anomaly){.id = id, .instance = s->v.instance, .name = s->v.name};
+	*a = p->on;
 	p->kept_number = s->course.number;
 	p->kept_findings = 0;
-	return a;
 }
 
 static void take_course(struct sl_anomaly *a, const struct course *c)
@@ -302,18 +301,23 @@ static void take_course(struct sl_anomaly *a, const struct course *c)
 
 typedef void (*changed_fn)(const struct sl_anomaly *a, void *arg);
 
-/* An anomaly's end, or one that fell out of the list while it went on. */
+/* Who acts on anomalies hears of each beginning, change and end, also of what the list forgot. */
+static void tell(struct sl_verdicts *v, const struct sl_anomaly *on, changed_fn changed, void *arg)
+{
+	struct sl_anomaly *a = by_id(v, on->id);
+
+	if (a)
+		*a = *on;
+	changed(on, arg);
+}
+
 static void end(struct sl_verdicts *v, struct sl_verdict_pod *p, int64_t ns, bool unread,
 		changed_fn changed, void *arg)
 {
-	struct sl_anomaly *a = by_id(v, p->kept_id);
-
-	p->kept_id = 0;
-	if (!a)
-		return;
-	a->end_ns = ns;
-	a->unread = unread;
-	changed(a, arg);
+	p->on.end_ns = ns;
+	p->on.unread = unread;
+	tell(v, &p->on, changed, arg);
+	p->on.id = 0;
 }
 
 static void keep_pod(struct sl_verdicts *v, struct sl_verdict_pod *p, const struct state *s,
@@ -321,25 +325,23 @@ static void keep_pod(struct sl_verdicts *v, struct sl_verdict_pod *p, const stru
 {
 	const struct course *c = &s->course;
 	bool unread = gone || now_ns - s->v.ns > (int64_t)v->o.unread_ns;
-	struct sl_anomaly *a;
 
-	if (p->kept_id && p->kept_number != c->number) /* another one has begun meanwhile */
+	if (p->on.id && p->kept_number != c->number) /* another one has begun meanwhile */
 		end(v, p, c->begin_ns, false, changed, arg);
 	if (c->number > p->kept_number + 1)
 		v->stats.missed += c->number - p->kept_number - 1;
 	if (c->number != p->kept_number ||
-	    (!p->kept_id && c->findings > p->kept_findings && s->v.anomalous && !unread))
+	    (!p->on.id && c->findings > p->kept_findings && s->v.anomalous && !unread))
 		begin(v, p, s);
-	a = by_id(v, p->kept_id);
-	if (a && (c->findings != p->kept_findings || p->traced)) {
-		take_course(a, c);
+	if (p->on.id && (c->findings != p->kept_findings || p->traced)) {
+		take_course(&p->on, c);
 		p->kept_findings = c->findings;
 		p->traced = false;
-		changed(a, arg);
+		tell(v, &p->on, changed, arg);
 	}
-	if (p->kept_id && !s->v.anomalous)
+	if (p->on.id && !s->v.anomalous)
 		end(v, p, c->end_ns, false, changed, arg);
-	else if (p->kept_id && unread)
+	else if (p->on.id && unread)
 		end(v, p, now_ns, true, changed, arg);
 }
 
@@ -382,14 +384,16 @@ void sl_verdicts_traced(struct sl_verdicts *v, uint64_t instance, int64_t now_ns
 
 	pthread_mutex_lock(&v->lock);
 	p = find(v, instance);
-	a = p ? by_id(v, p->kept_id) : NULL;
 	if (p) {
 		p->trace_ns = now_ns;
 		memcpy(p->trace, trace, SL_TRACE_ID_BYTES);
 	}
-	if (a && !a->has_trace) {
-		a->has_trace = p->traced = true;
-		memcpy(a->trace, trace, SL_TRACE_ID_BYTES);
+	if (p && p->on.id && !p->on.has_trace) {
+		p->on.has_trace = p->traced = true;
+		memcpy(p->on.trace, trace, SL_TRACE_ID_BYTES);
+		a = by_id(v, p->on.id);
+		if (a)
+			*a = p->on;
 	}
 	pthread_mutex_unlock(&v->lock);
 }

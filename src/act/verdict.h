@@ -119,7 +119,8 @@ void sl_verdict_gone(struct sl_verdict_pod *pod);
 /* ---- the keeper -------------------------------------------------------------------------------- */
 
 /*
- * What changed since the last call: each anomaly that began, goes on with new findings, or ended.
+ * What changed since the last call: each anomaly that began, goes on with new findings, or ended,
+ * also if the list forgot it meanwhile.
  * changed must be short and must not call into v.
  */
 void sl_verdicts_keep(struct sl_verdicts *v, int64_t now_ns,

@@ -195,7 +195,7 @@ static void memory_is_bounded_and_what_falls_out_is_counted(void **state)
 	sl_verdicts_free(v);
 }
 
-static void an_anomaly_forgotten_while_it_goes_on_does_no_harm(void **state)
+static void an_anomaly_forgotten_while_it_goes_on_is_told_of_to_its_end(void **state)
 {
 	struct sl_verdicts *v =
 		sl_verdicts_new(&(struct sl_verdicts_opts){.max_anomalies = 1, .hold_ns = S});
@@ -212,11 +212,27 @@ static void an_anomaly_forgotten_while_it_goes_on_does_no_harm(void **state)
 	sl_verdicts_traced(v, 2, T, trace);
 	assert_int_equal(sl_verdicts_anomalies(v, 0, &a, 1), 1);
 	assert_true(a.has_trace && a.trace[0] == 1);
-	assert_int_equal(keep(v, T).n, 1); /* which is told */
+	s = keep(v, T);
+	assert_int_equal(s.n, 2);
+	assert_true(s.a[0].has_trace && s.a[1].has_trace);
+	push(p, T + S, 30, "cart_a");
+	push(q, T + S, 30, "cart_a");
+	assert_int_equal(keep(v, T + S).n, 2);
 	push(p, T + 5 * S, 1, NULL);
 	push(q, T + 5 * S, 1, NULL);
 	s = keep(v, T + 5 * S);
-	assert_int_equal(s.n, 1);
+	assert_int_equal(s.n, 2);
+	assert_int_equal(s.a[0].instance + s.a[1].instance, 3);
+	assert_int_equal(s.a[0].id + s.a[1].id, 3);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(s.a[i].begin_ns, T);
+		assert_int_equal(s.a[i].last_ns, T + S);
+		assert_int_equal(s.a[i].end_ns, T + 5 * S);
+		assert_int_equal(s.a[i].findings, 2);
+		assert_true(s.a[i].peak == 30 && s.a[i].has_trace);
+	}
+	assert_int_equal(sl_verdicts_anomalies(v, 0, &a, 1), 1);
+	assert_int_equal(a.end_ns, T + 5 * S);
 	assert_int_equal(keep(v, T + 6 * S).n, 0);
 	sl_verdicts_free(v);
 }
@@ -413,7 +429,7 @@ int main(void)
 		cmocka_unit_test(what_began_and_ended_between_two_looks_is_told_or_counted),
 		cmocka_unit_test(an_anomaly_of_a_pod_that_is_not_read_ends_and_may_come_back),
 		cmocka_unit_test(memory_is_bounded_and_what_falls_out_is_counted),
-		cmocka_unit_test(an_anomaly_forgotten_while_it_goes_on_does_no_harm),
+		cmocka_unit_test(an_anomaly_forgotten_while_it_goes_on_is_told_of_to_its_end),
 		cmocka_unit_test(a_kept_trace_is_a_change_of_its_anomaly_once),
 		cmocka_unit_test(the_course_keeps_the_highest_score_of_each_step),
 		cmocka_unit_test(writers_keeper_and_readers_together),
