@@ -378,7 +378,12 @@ static inline uint32_t sl_span_hash(uint64_t trace_hi, uint64_t trace_lo)
 	return (uint32_t)((trace_hi ^ trace_lo) * SL_LINE_K0 >> 41);
 }
 
+SL_STATIC_ASSERT(offsetof(struct sl_region_section, type) == 0, "section type");
+SL_STATIC_ASSERT(offsetof(struct sl_region_section, stride) == 4, "section stride");
+SL_STATIC_ASSERT(offsetof(struct sl_region_section, offset) == 8, "section offset");
+SL_STATIC_ASSERT(offsetof(struct sl_region_section, length) == 16, "section length");
 SL_STATIC_ASSERT(sizeof(struct sl_region_section) == 24, "section");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, magic) == 0, "magic");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, version) == 8, "version");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, minor) == 10, "minor");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, header_size) == 12, "header_size");
@@ -396,6 +401,7 @@ SL_STATIC_ASSERT(offsetof(struct sl_region_header, reserved) == 464, "reserved")
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, labels) == SL_HEADER_LABELS, "labels");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, check) == 4088, "header check");
 SL_STATIC_ASSERT(sizeof(struct sl_region_header) == SL_HEADER_SIZE, "header");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, length) == 0, "length");
 SL_STATIC_ASSERT(offsetof(struct sl_schema_record, kind) == 4, "kind");
 SL_STATIC_ASSERT(offsetof(struct sl_schema_record, flags) == 6, "flags");
 SL_STATIC_ASSERT(offsetof(struct sl_schema_record, cell) == 8, "cell");
@@ -411,6 +417,7 @@ SL_STATIC_ASSERT(offsetof(struct sl_schema_record, bound_count) == 34, "bound_co
 SL_STATIC_ASSERT(offsetof(struct sl_schema_record, scale) == 36, "scale");
 SL_STATIC_ASSERT(offsetof(struct sl_schema_record, state_count) == 38, "state_count");
 SL_STATIC_ASSERT(offsetof(struct sl_schema_record, first_bucket) == 40, "first_bucket");
+SL_STATIC_ASSERT(offsetof(struct sl_schema_record, reserved) == 44, "record reserved");
 SL_STATIC_ASSERT(offsetof(struct sl_schema_record, zero_threshold) == 48, "zero_threshold");
 SL_STATIC_ASSERT(offsetof(struct sl_schema_record, check) == 56, "record check");
 SL_STATIC_ASSERT(sizeof(struct sl_schema_record) == 64, "record");

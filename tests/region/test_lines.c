@@ -18,8 +18,7 @@
  *
  * test_lines            the proof: SL_TEST_SCALE x 10^9 lines through libsidelight
  * test_lines broken     the proof of the proof: with a check that is left out, or with constants
- *                       that are all 1, it must fail; and tears pass where gauges are kept in
- *                       plain lines, or doubles unfolded
+ *                       that are all 1, it must fail
  */
 #include <fcntl.h>
 #include <math.h>
@@ -38,15 +37,14 @@
 
 #include <sidelight/sidelight.h>
 
-#include "make_region.h"
+#include "lines_copy.h"
 #include "region/decode.h"
 
-#define CELLS	  SL_LINE_CELLS
-#define LINES_MAX 16
-#define UNIT	  ((1ull << 32) + 1)
-#define ROUNDS	  4 /* through a line before a writer goes to the next one */
+#define CELLS  SL_LINE_CELLS
+#define UNIT   ((1ull << 32) + 1)
+#define PLANS  24
+#define ROUNDS 4 /* through a line before a writer goes to the next one */
 
-enum type { COUNTER, COUNTER_F64, GAUGE, GAUGE_F64, TYPES };
 static const char *const type_name[] = {"counter", "counter_f64", "gauge", "gauge_f64"};
 
 /* Lines in a stripe: two of counters, and one of each other type, in this order. */
@@ -253,101 +251,6 @@ static void *write_lines(void *arg)
 					update(w, line, i, random = random * 5 + 1 + random / 64);
 		}
 	return NULL;
-}
-
-/* ---- the copier ------------------------------------------------------------------------------------ */
-
-struct line {
-	const volatile uint8_t *at;
-	unsigned int stripe, number;
-	enum type type;
-	uint64_t last[8]; /* last one that was believed */
-};
-
-struct plan {
-	uint8_t bytes; /* of a step; 0: each step says */
-	uint16_t steps;
-	uint16_t step[LINES_MAX * 64]; /* where, in the block; bits 12-15: bytes, if mixed */
-};
-
-#define PLANS 24
-
-static void shuffle(struct rng *r, uint16_t *v, size_t n)
-{
-	for (size_t i = n; i > 1; i--) {
-		size_t j = rng_below(r, i);
-		uint16_t t = v[i - 1];
-
-		v[i - 1] = v[j];
-		v[j] = t;
-	}
-}
-
-/* Orders: lines one after the other, cells in any order within; or everything in any order. */
-static void make_plan(struct rng *r, struct plan *p, unsigned int lines)
-{
-	static const uint8_t sizes[] = {8, 8, 8, 8, 8, 4, 4, 2, 1, 1, 0, 0};
-	bool everything = rng_below(r, 2);
-	size_t line_start = 0;
-
-	p->bytes = sizes[rng_below(r, sizeof(sizes))];
-	p->steps = 0;
-	for (unsigned int line = 0; line < lines; line++) {
-		for (unsigned int at = 0; at < 64;) {
-			unsigned int bytes = p->bytes ? p->bytes : 1u << rng_below(r, 4);
-
-			while (at % bytes)
-				bytes /= 2;
-			p->step[p->steps++] = (uint16_t)(line * 64 + at) |
-					      (uint16_t)(p->bytes ? 0 : bytes << 12);
-			at += bytes;
-		}
-		if (!everything)
-			shuffle(r, p->step + line_start, p->steps - line_start);
-		line_start = p->steps;
-	}
-	if (everything)
-		shuffle(r, p->step, p->steps);
-}
-
-#define COPY(type)                                                                            \
-	for (unsigned int i = 0; i < p->steps; i++) {                                         \
-		unsigned int to = p->step[i];                                                 \
-		*(type *)(block + to) = *(const volatile type *)(line[to / 64].at + to % 64); \
-	}                                                                                     \
-	break
-
-static void copy_block(const struct plan *p, const struct line *line, uint8_t *block)
-{
-	switch (p->bytes) {
-	case 8:
-		COPY(uint64_t);
-	case 4:
-		COPY(uint32_t);
-	case 2:
-		COPY(uint16_t);
-	case 1:
-		COPY(uint8_t);
-	default:
-		for (unsigned int i = 0; i < p->steps; i++) {
-			unsigned int to = p->step[i] & 0xfff;
-			const volatile uint8_t *from = line[to / 64].at + to % 64;
-
-			switch (p->step[i] >> 12) {
-			case 8:
-				*(uint64_t *)(block + to) = *(const volatile uint64_t *)from;
-				break;
-			case 4:
-				*(uint32_t *)(block + to) = *(const volatile uint32_t *)from;
-				break;
-			case 2:
-				*(uint16_t *)(block + to) = *(const volatile uint16_t *)from;
-				break;
-			default:
-				block[to] = *from;
-			}
-		}
-	}
 }
 
 /* ---- the reader ------------------------------------------------------------------------------------- */
@@ -703,80 +606,6 @@ static void prove(const struct scheme *scheme, uint64_t count)
 		fail("%s: %llu tears came through", scheme->name, (unsigned long long)wrong);
 }
 
-/* ---- why lines are as they are: not a matter of luck with threads, so without them ----------- */
-
-static uint64_t torn_between(struct rng *r, uint64_t a, uint64_t b)
-{
-	/* Any bytes of either, or the upper ones of one and the lower ones of the other. */
-	uint64_t mask = 0, random = rng_next(r), bytes = random >> 8 & 255;
-
-	if (random & 1)
-		bytes = 255u << (bytes & 7);
-	for (int i = 0; i < 8; i++)
-		mask |= (bytes >> i & 1) * (0xffull << 8 * i);
-	return random & 2 ? (a & mask) | (b & ~mask) : (b & mask) | (a & ~mask);
-}
-
-/* Tears of both cell and check between two values; returns how many pass. */
-static uint64_t tears_that_pass(bool mixed, bool fold, uint64_t (*value)(struct rng *),
-				uint64_t count)
-{
-	struct rng r = {99};
-	uint64_t passed = 0;
-
-	for (uint64_t i = 0; i < count; i++) {
-		uint32_t lane = (uint32_t)rng_below(&r, CELLS);
-		uint64_t v[3], check[3];
-
-		for (int n = 0; n < 2; n++) {
-			v[n] = value(&r);
-			if (fold)
-				v[n] ^= v[n] >> 32;
-		}
-		v[2] = torn_between(&r, v[0], v[1]);
-		for (int n = 0; n < 3; n++)
-			check[n] = mixed ? sl_cell_mix(v[n], lane) : v[n] * sl_line_k[lane];
-		passed += v[2] != v[0] && v[2] != v[1] &&
-			  torn_between(&r, check[0], check[1]) == check[2];
-	}
-	return passed;
-}
-
-static uint64_t any_word(struct rng *r)
-{
-	return rng_next(r);
-}
-
-static uint64_t whole_double(struct rng *r)
-{
-	double x = (double)rng_below(r, 1000);
-	uint64_t bits;
-
-	memcpy(&bits, &x, 8);
-	return bits;
-}
-
-static void prove_guards(void)
-{
-	const uint64_t n = 20000000;
-	uint64_t plain = tears_that_pass(false, false, any_word, n);
-	uint64_t mixed = tears_that_pass(true, false, any_word, n);
-	uint64_t doubles = tears_that_pass(true, true, whole_double, n);
-	uint64_t unfolded = tears_that_pass(false, false, whole_double, n);
-	uint64_t folded = tears_that_pass(false, true, whole_double, n);
-
-	printf("byte-wise tears of both cell and check that pass, of 20,000,000:\n"
-	       "  words of any value: %llu in plain lines, %llu in mixed ones\n"
-	       "  whole doubles in mixed lines: %llu\n"
-	       "  whole doubles in plain lines: %llu, folded %llu\n",
-	       (unsigned long long)plain, (unsigned long long)mixed, (unsigned long long)doubles,
-	       (unsigned long long)unfolded, (unsigned long long)folded);
-	if (!plain || mixed || doubles)
-		fail("mixing is not what keeps gauges whole");
-	if (!unfolded || folded * 4 > unfolded)
-		fail("folding does not help doubles in plain lines");
-}
-
 int main(int argc, char **argv)
 {
 	static const struct scheme sound = {"libsidelight", true, sl_line_k, true, true, true},
@@ -788,7 +617,6 @@ int main(int argc, char **argv)
 	double times = scale ? strtod(scale, NULL) : 1;
 
 	if (argc > 1 && !strcmp(argv[1], "broken")) {
-		prove_guards();
 		prove(&own, 4000000);
 		prove(&all_ones, 4000000);
 		prove(&unchecked, 4000000);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lines_copy.h - copies of lines that others write to, in any order and any granularity: worse than
+ * any READ may be.
+ */
+#ifndef SL_TESTS_LINES_COPY_H
+#define SL_TESTS_LINES_COPY_H
+
+#include <stdint.h>
+
+#include "make_region.h"
+
+#define LINES_MAX 16
+
+enum type { COUNTER, COUNTER_F64, GAUGE, GAUGE_F64, TYPES };
+
+struct line {
+	const volatile uint8_t *at;
+	unsigned int stripe, number;
+	enum type type;
+	uint64_t last[8]; /* last one that was believed */
+};
+
+struct plan {
+	uint8_t bytes; /* of a step; 0: each step says */
+	uint16_t steps;
+	uint16_t step[LINES_MAX * 64]; /* where, in the block; bits 12-15: bytes, if mixed */
+};
+
+/* Orders: lines one after the other, cells in any order within; or everything in any order. */
+void make_plan(struct rng *r, struct plan *p, unsigned int lines);
+/* block: of 64 bytes a line, aligned to 64. */
+void copy_block(const struct plan *p, const struct line *line, uint8_t *block);
+
+#endif
