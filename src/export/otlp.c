@@ -16,9 +16,6 @@
  *	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
  *	           double double_value = 4; }
  *
- *	ExportTraceServiceResponse { ExportTracePartialSuccess partial_success = 1; }
- *	ExportTracePartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
- *
  * Written from the end to the start, so that the length of a message is known when its turn comes.
  * Two requests, one behind the other, are one request: that is how a batch is made.
  */
@@ -28,6 +25,7 @@
 
 #include "base/base.h"
 #include "export/otlp.h"
+#include "export/otlp_read.h"
 #include "export/sent.h"
 
 struct sl_otlp {
@@ -263,105 +261,25 @@ void sl_otlp_spans(struct sl_otlp *o, const struct sl_otlp_attr *resource, size_
 
 /* ---- answers ----------------------------------------------------------------------------------------- */
 
-struct reader {
-	const uint8_t *at, *end;
-};
-
-struct field {
-	uint64_t number, value;
-	enum wire wire;
-	struct reader in; /* of LENGTH */
-};
-
-static bool read_varint(struct reader *r, uint64_t *value)
+/* The receiver has this trace: to be known by whoever comes after us. */
+static void remember(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 {
-	*value = 0;
-	for (unsigned int shift = 0; r->at < r->end && shift < 64; shift += 7) {
-		*value |= (uint64_t)(*r->at & 0x7f) << shift;
-		if (!(*r->at++ & 0x80))
-			return true;
-	}
-	return false;
+	struct sl_otlp *o = arg;
+
+	if (!sl_sent_add(o->sent, trace_hi, trace_lo))
+		sl_log_limited(SL_WARN, "otlp",
+			       "cannot write which traces were sent: after a restart they may be "
+			       "sent again");
 }
 
-/* The next field. What is cut off ends where it was cut; false: no more, or no protobuf. */
-static bool read_field(struct reader *r, struct field *f)
-{
-	uint64_t key, left;
-
-	if (!read_varint(r, &key))
-		return false;
-	f->number = key >> 3;
-	f->wire = key & 7;
-	if (f->wire == VARINT)
-		return read_varint(r, &f->value);
-	if (f->wire == FIXED64 || f->wire == FIXED32)
-		f->value = f->wire == FIXED64 ? 8 : 4;
-	else if (f->wire != LENGTH || !read_varint(r, &f->value))
-		return false;
-	left = (uint64_t)(r->end - r->at);
-	f->in = (struct reader){r->at, r->at + (f->value < left ? f->value : left)};
-	r->at = f->in.end;
-	return true;
-}
-
-static bool read_message(struct reader *r, uint64_t number, struct reader *in)
-{
-	struct field f;
-
-	while (read_field(r, &f)) {
-		if (f.number != number || f.wire != LENGTH)
-			continue;
-		*in = f.in;
-		return true;
-	}
-	return false;
-}
-
-/* The receiver has these traces: to be known by whoever comes after us. Ours, so it is sound. */
-static void remember(struct sl_otlp *o, struct reader request)
-{
-	struct reader resource, scope, span, id;
-	uint64_t trace[2], last[2] = {0, 0};
-
-	while (read_message(&request, 1, &resource))
-		while (read_message(&resource, 2, &scope))
-			while (read_message(&scope, 2, &span)) {
-				if (!read_message(&span, 1, &id) || id.end - id.at != 16)
-					continue;
-				memcpy(trace, id.at, 16);
-				if (!memcmp(trace, last, 16))
-					continue;
-				memcpy(last, trace, 16);
-				if (!sl_sent_add(o->sent, __builtin_bswap64(trace[0]),
-						 __builtin_bswap64(trace[1])))
-					sl_log_limited(SL_WARN, "otlp",
-						       "cannot write which traces were sent: after "
-						       "a restart they may be sent again");
-			}
-}
-
-/* https://opentelemetry.io/docs/specs/otlp/#partial-success */
 static uint64_t taken(void *arg, const void *body, size_t bytes, const void *answer,
 		      size_t answer_bytes, char *why, size_t why_bytes)
 {
-	struct reader r = {answer, (const uint8_t *)answer + answer_bytes}, partial;
 	struct sl_otlp *o = arg;
-	uint64_t rejected = 0;
-	struct field f;
 
 	if (o->sent)
-		remember(o, (struct reader){body, (const uint8_t *)body + bytes});
-	if (!read_message(&r, 1, &partial))
-		return 0;
-	while (read_field(&partial, &f)) {
-		if (f.number == 1 && f.wire == VARINT)
-			rejected = f.value <= INT64_MAX ? f.value : 0;
-		else if (f.number == 2 && f.wire == LENGTH)
-			snprintf(why, why_bytes, "%.*s", (int)(f.in.end - f.in.at),
-				 (const char *)f.in.at);
-	}
-	return rejected;
+		sl_otlp_traces(body, bytes, remember, o);
+	return sl_otlp_left_out(answer, answer_bytes, why, why_bytes);
 }
 
 bool sl_otlp_known(struct sl_otlp *o, uint64_t trace_hi, uint64_t trace_lo)

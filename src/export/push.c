@@ -37,7 +37,8 @@ struct sl_push {
 	uint64_t stop_ns; /* when stop was said: no try goes on after this */
 
 	/* The thread's own. */
-	CURL *curl;
+	CURL *pattern; /* of each try's handle */
+	CURLSH *share; /* connections, from one to the next */
 	struct curl_slist *headers;
 	char answer[SL_PUSH_ANSWER];
 	size_t answer_bytes;
@@ -118,17 +119,26 @@ static enum outcome try(struct sl_push *p, const struct body *b, char *why, size
 {
 	curl_off_t retry_after = 0;
 	long status = 0;
-	CURLcode code;
-
+	CURLcode code = CURLE_OUT_OF_MEMORY;
 	int shown;
+	/*
+	 * A new one each time: libcurl 7.88.1, of Debian 12, would use a header of the answer before, which
+	 * it has freed, if the first one of this answer begins with a blank (headers.c, prevhead).
+	 */
+	CURL *curl = curl_easy_duphandle(p->pattern);
 
 	p->answer_bytes = 0;
 	p->retry_after_ns = 0;
 	*cause = offsetof(struct sl_push_stats, errors_connect);
-	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDS, b->data);
-	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)b->bytes);
-	code = curl_easy_perform(p->curl);
-	curl_easy_getinfo(p->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (curl) {
+		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, b->data);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)b->bytes);
+		code = curl_easy_perform(curl);
+		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+		curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
+		curl_easy_cleanup(curl);
+	}
 	/* An answer that was cut off for its length, or broke off, has a status all the same. */
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		*cause = offsetof(struct sl_push_stats, errors_timeout);
@@ -144,7 +154,7 @@ static enum outcome try(struct sl_push *p, const struct body *b, char *why, size
 	if (!may_pass(p, status))
 		return NEVER;
 	*cause = offsetof(struct sl_push_stats, errors_status);
-	if (!curl_easy_getinfo(p->curl, CURLINFO_RETRY_AFTER, &retry_after) && retry_after > 0)
+	if (retry_after > 0)
 		p->retry_after_ns = (uint64_t)(retry_after < RETRY_AFTER_MAX ? retry_after
 									     : RETRY_AFTER_MAX) *
 				    SECOND_NS;
@@ -317,22 +327,24 @@ static int prepare(struct sl_push *p)
 	good = add_header(p, type) && add_header(p, "Expect:");
 	for (const char *const *h = p->o.headers; h && *h; h++)
 		good = good && add_header(p, *h);
-	p->curl = curl_easy_init();
-	if (!good || !p->curl)
+	p->pattern = curl_easy_init();
+	p->share = curl_share_init();
+	if (!good || !p->pattern || !p->share ||
+	    curl_share_setopt(p->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT))
 		return -ENOMEM;
-	curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1l);
-	curl_easy_setopt(p->curl, CURLOPT_POST, 1l);
-	curl_easy_setopt(p->curl, CURLOPT_HTTPHEADER, p->headers);
-	curl_easy_setopt(p->curl, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
-	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION, 0l);
-	curl_easy_setopt(p->curl, CURLOPT_TIMEOUT_MS, (long)(p->o.timeout_ns / 1000000u));
-	curl_easy_setopt(p->curl, CURLOPT_WRITEFUNCTION, on_answer);
-	curl_easy_setopt(p->curl, CURLOPT_WRITEDATA, p);
-	curl_easy_setopt(p->curl, CURLOPT_NOPROGRESS, 0l);
-	curl_easy_setopt(p->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-	curl_easy_setopt(p->curl, CURLOPT_XFERINFODATA, p);
-	if (curl_easy_setopt(p->curl, CURLOPT_PROTOCOLS_STR, "http,https") ||
-	    curl_easy_setopt(p->curl, CURLOPT_URL, p->url))
+	curl_easy_setopt(p->pattern, CURLOPT_NOSIGNAL, 1l);
+	curl_easy_setopt(p->pattern, CURLOPT_POST, 1l);
+	curl_easy_setopt(p->pattern, CURLOPT_HTTPHEADER, p->headers);
+	curl_easy_setopt(p->pattern, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
+	curl_easy_setopt(p->pattern, CURLOPT_FOLLOWLOCATION, 0l);
+	curl_easy_setopt(p->pattern, CURLOPT_TIMEOUT_MS, (long)(p->o.timeout_ns / 1000000u));
+	curl_easy_setopt(p->pattern, CURLOPT_WRITEFUNCTION, on_answer);
+	curl_easy_setopt(p->pattern, CURLOPT_WRITEDATA, p);
+	curl_easy_setopt(p->pattern, CURLOPT_NOPROGRESS, 0l);
+	curl_easy_setopt(p->pattern, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(p->pattern, CURLOPT_XFERINFODATA, p);
+	if (curl_easy_setopt(p->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ||
+	    curl_easy_setopt(p->pattern, CURLOPT_URL, p->url))
 		return -EINVAL;
 	return 0;
 }
@@ -354,7 +366,8 @@ static bool url_good(const char *url)
 
 static void release(struct sl_push *p)
 {
-	curl_easy_cleanup(p->curl);
+	curl_easy_cleanup(p->pattern);
+	curl_share_cleanup(p->share);
 	curl_slist_free_all(p->headers);
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);

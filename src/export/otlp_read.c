@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * otlp_read.c - see otlp_read.h. otlp.c has the messages of a request; those of an answer
+ * (opentelemetry/proto: collector/trace/v1):
+ *
+ *	ExportTraceServiceResponse { ExportTracePartialSuccess partial_success = 1; }
+ *	ExportTracePartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/otlp_read.h"
+
+struct reader {
+	const uint8_t *at, *end;
+};
+
+struct field {
+	uint64_t number, value;
+	enum wire { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 } wire;
+	struct reader in; /* of LENGTH */
+};
+
+static bool read_varint(struct reader *r, uint64_t *value)
+{
+	*value = 0;
+	for (unsigned int shift = 0; r->at < r->end && shift < 64; shift += 7) {
+		*value |= (uint64_t)(*r->at & 0x7f) << shift;
+		if (!(*r->at++ & 0x80))
+			return true;
+	}
+	return false;
+}
+
+/* The next field. What is cut off ends where it was cut; false: no more, or no protobuf. */
+static bool read_field(struct reader *r, struct field *f)
+{
+	uint64_t key, left;
+
+	if (!read_varint(r, &key))
+		return false;
+	f->number = key >> 3;
+	f->wire = key & 7;
+	if (f->wire == VARINT)
+		return read_varint(r, &f->value);
+	if (f->wire == FIXED64 || f->wire == FIXED32)
+		f->value = f->wire == FIXED64 ? 8 : 4;
+	else if (f->wire != LENGTH || !read_varint(r, &f->value))
+		return false;
+	left = (uint64_t)(r->end - r->at);
+	f->in = (struct reader){r->at, r->at + (f->value < left ? f->value : left)};
+	r->at = f->in.end;
+	return true;
+}
+
+static bool read_message(struct reader *r, uint64_t number, struct reader *in)
+{
+	struct field f;
+
+	while (read_field(r, &f)) {
+		if (f.number != number || f.wire != LENGTH)
+			continue;
+		*in = f.in;
+		return true;
+	}
+	return false;
+}
+
+void sl_otlp_traces(const void *request, size_t bytes,
+		    void (*fn)(void *, uint64_t trace_hi, uint64_t trace_lo), void *arg)
+{
+	struct reader all = {request, (const uint8_t *)request + bytes}, resource, scope, span, id;
+	uint64_t trace[2], last[2] = {0, 0};
+
+	while (read_message(&all, 1, &resource))
+		while (read_message(&resource, 2, &scope))
+			while (read_message(&scope, 2, &span)) {
+				if (!read_message(&span, 1, &id) || id.end - id.at != 16)
+					continue;
+				memcpy(trace, id.at, 16);
+				if (!memcmp(trace, last, 16))
+					continue;
+				memcpy(last, trace, 16);
+				fn(arg, __builtin_bswap64(trace[0]), __builtin_bswap64(trace[1]));
+			}
+}
+
+/* https://opentelemetry.io/docs/specs/otlp/#partial-success */
+uint64_t sl_otlp_left_out(const void *answer, size_t bytes, char *why, size_t why_bytes)
+{
+	struct reader r = {answer, (const uint8_t *)answer + bytes}, partial;
+	uint64_t rejected = 0;
+	struct field f;
+
+	if (!read_message(&r, 1, &partial))
+		return 0;
+	while (read_field(&partial, &f)) {
+		if (f.number == 1 && f.wire == VARINT)
+			rejected = f.value <= INT64_MAX ? f.value : 0;
+		else if (f.number == 2 && f.wire == LENGTH)
+			snprintf(why, why_bytes, "%.*s", (int)(f.in.end - f.in.at),
+				 (const char *)f.in.at);
+	}
+	return rejected;
+}
