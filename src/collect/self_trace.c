@@ -20,13 +20,13 @@ bool self_trace_read(struct self *s, struct sl_series *out)
 
 bool self_trace_lost(struct self *s, struct sl_series *out)
 {
-	static const char *const names[] = {
-		"roots_overrun", "index_overrun", "overrun", "unsettled", "pod_gone",
-		"lies",		 "late",	  "unread",  "memory",	  "evicted"};
+	static const char *const names[] = {"roots_overrun", "index_overrun", "overrun",
+					    "unsettled",     "pod_gone",      "lies",
+					    "unread",	     "memory",	      "evicted"};
 	const struct sl_tracer_stats *t = &s->trace;
-	const uint64_t values[] = {
-		t->lost_roots, t->lost_index, t->lost_overrun, t->lost_unsettled, t->lost_gone,
-		t->lost_lies,  t->lost_late,  t->lost_unread,  t->lost_memory,	  t->evicted};
+	const uint64_t values[] = {t->lost_roots,     t->lost_index,  t->lost_overrun,
+				   t->lost_unsettled, t->lost_gone,   t->lost_lies,
+				   t->lost_unread,    t->lost_memory, t->evicted};
 
 	return part(s, out, "cause", names, values, sizeof(values) / sizeof(values[0]));
 }

@@ -58,6 +58,8 @@ static void tick(struct sl_tracer *t)
 
 static void take(struct sl_tracer *t, struct trace_request *r)
 {
+	struct trace_kept *kept = r->kept;
+
 	switch (r->want) {
 	case TRACE_WANT_HEADS:
 		trace_take_heads(t, r);
@@ -84,6 +86,8 @@ static void take(struct sl_tracer *t, struct trace_request *r)
 		break;
 	}
 	trace_request_free(r);
+	if (kept)
+		trace_kept_show(t, kept);
 }
 
 static void *tracer_main(void *arg)

@@ -34,6 +34,7 @@ struct sl_trace_span {
 	uint64_t start_ns, duration_ns;
 	uint32_t kind, status, flags;
 	bool remote;                /* its parent is in another process */
+	bool sent;                  /* it was handed over to be sent, if anything is */
 	const char *name, *service, *pod, *message;
 	uint32_t attr_count;
 	const struct sl_trace_attr *attrs;
@@ -53,19 +54,14 @@ struct sl_trace {
 	const struct sl_trace_span *first;
 };
 
-/* A trace is complete, or as complete as it will be. Called by the tracer's thread. */
-typedef void sl_trace_kept_fn(void *arg, const struct sl_trace *t);
-
 struct sl_tracer_opts {
 	uint64_t period_ns;   /* 0: 100 ms */
-	uint64_t linger_ns;   /* how long spans that end after their root are waited for; 0: 1 s */
+	uint64_t linger_ns;   /* before a trace is sent: for spans that end after their root; 0: 1 s */
 	size_t memory;        /* of kept traces; the oldest go first; 0: 16 MiB */
 	size_t index_entries; /* runs of spans remembered, of all traces; 0: 262144 */
 	struct sl_trace_policy_opts policy;
 	const char *otlp;             /* URL that kept traces are sent to, or NULL */
 	const char *otlp_sent;        /* file of which traces were sent, or NULL: sent.h */
-	sl_trace_kept_fn *kept;       /* or NULL */
-	void *kept_arg;
 };
 
 /* Before sl_collector_start(). NULL with one line in error. One a collector. */
@@ -96,7 +92,6 @@ struct sl_tracer_stats {
 	/* Lines of kept traces: overwritten before they were read; never whole; of pods that are gone; ... */
 	uint64_t lost_overrun, lost_unsettled, lost_gone;
 	uint64_t lost_lies;         /* ... nonsense, also among roots and index; ... */
-	uint64_t lost_late;         /* ... that came after their trace was closed; ... */
 	uint64_t lost_unread;       /* ... of too many spans, or for want of memory */
 	uint64_t lost_memory;       /* traces, roots and requests for which there was none */
 	uint64_t evicted;           /* kept traces that fell out of memory */

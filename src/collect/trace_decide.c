@@ -5,8 +5,9 @@
 #include "base/base.h"
 #include "collect/trace_internal.h"
 
-#define HELD_NS 2000000000u /* how long a verdict counts: two steps, as in a replay */
-#define PARTIES 64u	    /* services of a trace; of one with more the route is not known */
+#define HELD_NS	    2000000000u /* how long a verdict counts: two steps, as in a replay */
+#define FIRST_SPANS 64u /* of a trace that is not complete, to find out who is to be told of it */
+#define PARTIES	    64u /* services of a trace; of one with more the route is not known */
 
 /* ---- verdicts ---------------------------------------------------------------------------------------- */
 
@@ -23,6 +24,8 @@ static double score_within(const struct sl_tracer *t, uint64_t instance, uint64_
 /* Once a period and pod: who writes verdicts does not wait for those who look at them. */
 static double score_of(const struct sl_tracer *t, struct trace_pod *p)
 {
+	if (!p)
+		return 0;
 	if (t->judged && p->score_tick != t->tick) {
 		p->score = score_within(t, p->instance, HELD_NS);
 		p->score_tick = t->tick;
@@ -30,23 +33,31 @@ static double score_of(const struct sl_tracer *t, struct trace_pod *p)
 	return p->score;
 }
 
-void trace_tell_verdicts(struct sl_tracer *t, const struct sl_trace *k, uint64_t since_ns)
+bool trace_tell_verdicts(struct sl_tracer *t, const struct sl_trace *k, uint64_t since_ns,
+			 bool complete)
 {
 	uint64_t within = HELD_NS + sl_now_ns() - since_ns, last = 0;
+	uint32_t left = complete ? UINT32_MAX : FIRST_SPANS;
 	uint8_t id[SL_TRACE_ID_BYTES];
 	struct sl_analysis_view a;
+	bool told = false;
 
 	if (!sl_collector_analysis(t->c, &a))
-		return;
+		return false;
 	for (int i = 0; i < 8; i++) {
 		id[i] = (uint8_t)(k->trace_hi >> (56 - 8 * i));
 		id[8 + i] = (uint8_t)(k->trace_lo >> (56 - 8 * i));
 	}
-	for (const struct sl_trace_span *s = k->first; s; s = s->next) {
-		if (s->instance != last && score_within(t, s->instance, within) > 1)
+	for (const struct sl_trace_span *s = k->first; s && left; s = s->next, left--) {
+		if (s->instance != last &&
+		    (complete ? score_within(t, s->instance, within)
+			      : score_of(t, trace_pod_find(t, s->instance))) > 1) {
 			sl_verdicts_traced(a.verdicts, s->instance, (int64_t)sl_realtime_ns(), id);
+			told = true;
+		}
 		last = s->instance;
 	}
+	return told;
 }
 
 /* ---- who took part ------------------------------------------------------------------------------------ */

@@ -41,19 +41,35 @@ static uint64_t end_of(const struct sl_trace_span *s)
 							 : UINT64_MAX;
 }
 
-/* The spans of the instance of this one, which is the first; room for all of the trace's. */
-static void export_pod(struct sl_otlp *o, const struct sl_trace *t,
-		       const struct sl_trace_span *first, struct sl_otlp_span *out,
-		       struct sl_otlp_attr *attr, bool maybe_again)
+/* A span to send, and where it stands in the trace. */
+struct item {
+	const struct sl_trace_span *span;
+	uint32_t at;
+};
+
+static int by_pod(const void *a, const void *b)
 {
+	const struct item *x = a, *y = b;
+
+	if (x->span->instance != y->span->instance)
+		return x->span->instance < y->span->instance ? -1 : 1;
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+/* n spans of one pod. */
+static void export_pod(struct sl_otlp *o, const struct sl_trace *t, const struct item *item,
+		       size_t n, struct sl_otlp_span *out, struct sl_otlp_attr *attr,
+		       bool maybe_again)
+{
+	const struct sl_trace_span *first = item->span;
 	struct sl_otlp_attr resource[RESOURCE];
-	size_t n = 0, count = 4;
+	size_t count = 4;
 	char instance[20];
 
-	for (const struct sl_trace_span *s = first; s; s = s->next) {
-		if (s->instance != first->instance)
-			continue;
-		out[n++] = (struct sl_otlp_span){
+	for (size_t k = 0; k < n; k++) {
+		const struct sl_trace_span *s = item[k].span;
+
+		out[k] = (struct sl_otlp_span){
 			.trace_hi = t->trace_hi,
 			.trace_lo = t->trace_lo,
 			.span_id = s->span_id,
@@ -84,34 +100,39 @@ static void export_pod(struct sl_otlp *o, const struct sl_trace *t,
 	sl_otlp_spans(o, resource, count, out, n);
 }
 
-static bool first_of_pod(const struct sl_trace *t, const struct sl_trace_span *s)
-{
-	for (const struct sl_trace_span *before = t->first; before != s; before = before->next)
-		if (before->instance == s->instance)
-			return false;
-	return true;
-}
-
 bool trace_export(struct sl_otlp *o, const struct sl_trace *t, uint64_t since_ns)
 {
 	bool maybe_again = t->start_ns < since_ns && !sl_otlp_certain(o);
+	size_t n = 0, attr_count = 0, first = 0;
 	struct sl_otlp_attr *attrs;
 	struct sl_otlp_span *out;
-	size_t spans = 0, attr_count = 0;
+	struct item *item;
+	uint32_t at = 0;
 	bool whole;
 
-	if (sl_otlp_known(o, t->trace_hi, t->trace_lo))
-		return true;
 	for (const struct sl_trace_span *s = t->first; s; s = s->next) {
-		spans++;
-		attr_count += s->attr_count;
+		n += !s->sent;
+		attr_count += s->sent ? 0 : s->attr_count;
 	}
-	out = malloc((spans + 1) * sizeof(*out));
+	item = malloc((n + 1) * sizeof(*item));
+	out = malloc((n + 1) * sizeof(*out));
 	attrs = malloc((attr_count + 1) * sizeof(*attrs));
-	for (const struct sl_trace_span *s = t->first; out && attrs && s; s = s->next)
-		if (first_of_pod(t, s))
-			export_pod(o, t, s, out, attrs, maybe_again);
-	whole = out && attrs;
+	whole = item && out && attrs;
+	for (const struct sl_trace_span *s = t->first; whole && s; s = s->next) {
+		if (s->sent)
+			continue;
+		item[at] = (struct item){s, at};
+		at++;
+	}
+	if (whole && n)
+		qsort(item, n, sizeof(*item), by_pod);
+	for (size_t i = 1; whole && i <= n; i++) {
+		if (i < n && item[i].span->instance == item[first].span->instance)
+			continue;
+		export_pod(o, t, &item[first], i - first, out, attrs, maybe_again);
+		first = i;
+	}
+	free(item);
 	free(out);
 	free(attrs);
 	return whole;

@@ -7,9 +7,9 @@
 #include "export/otlp.h"
 
 /*
- * A trace that the receiver has already is not sent again. One that began before since_ns, when this
- * process started, may have been sent by the one before it: if that can't be known it says so, in
- * the attribute sidelight.trace.maybe_again of its resources. False: no memory for all of it.
+ * The spans of it that were not sent yet. A trace that began before since_ns, when this process started,
+ * may have been sent by the one before it: if that can't be known it says so, in the attribute
+ * sidelight.trace.maybe_again of its resources. False: no memory for all of it.
  */
 bool trace_export(struct sl_otlp *o, const struct sl_trace *t, uint64_t since_ns);
 

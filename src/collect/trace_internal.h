@@ -13,7 +13,9 @@
  * Every period, of each pod that has spans: the heads of its rings; by them the new lines of roots
  * and index. An index entry goes into a table by the hash of its trace. A root is decided upon one
  * period after it was read, when the index of the other pods has come too. A trace that is kept is
- * open for a while: what the table has of it is fetched, and what comes to the table later.
+ * fetched and shown at once, as far as the table has it, and is open for a while to what comes to the
+ * table later. Then it is sent. A span that comes later still opens it again, and is sent by itself:
+ * spans of a trace may come in any number of requests.
  */
 #ifndef SL_COLLECT_TRACE_INTERNAL_H
 #define SL_COLLECT_TRACE_INTERNAL_H
@@ -61,6 +63,8 @@ struct trace_pod {
 struct trace_request;
 
 void trace_pod_put(struct trace_pod *p);
+/* NULL: it is not read. */
+struct trace_pod *trace_pod_find(const struct sl_tracer *t, uint64_t instance);
 /* Finds new ones and lets go of those that are no more. */
 void trace_pods_look(struct sl_tracer *t);
 /* Asks for names that somebody misses. */
@@ -149,9 +153,12 @@ struct trace_pending {
 void trace_decide(struct sl_tracer *t, const struct trace_pending *p);
 /* A span with status error was found by itself: its trace is kept, if the budget allows. */
 void trace_found_error(struct sl_tracer *t, const struct sl_span_data *d);
-/* An anomaly gets a trace that shows it. */
-/* since_ns: when it was kept. */
-void trace_tell_verdicts(struct sl_tracer *t, const struct sl_trace *k, uint64_t since_ns);
+/*
+ * An anomaly gets a trace that shows it: that of each pod that has one of these spans. since_ns: when
+ * the trace was kept; complete: it is not called again. Under the lock. True: there was one.
+ */
+bool trace_tell_verdicts(struct sl_tracer *t, const struct sl_trace *k, uint64_t since_ns,
+			 bool complete);
 
 /* ---- trace_kept.c -------------------------------------------------------------------------------- */
 
@@ -161,8 +168,11 @@ struct trace_kept {
 	struct trace_kept *id_next;
 	struct trace_kept *older, *newer;
 	uint32_t hash, outstanding;
-	uint64_t since_ns; /* CLOCK_MONOTONIC */
+	uint64_t since_ns, close_ns; /* CLOCK_MONOTONIC */
 	bool open;
+	bool told;   /* an anomaly has got it */
+	bool closed; /* once, so that what is new is added to what was sent; or not, if ... */
+	bool known;  /* ... the receiver had it from a process before us */
 	bool untidy; /* spans came since they were put in order */
 	size_t bytes;
 	char *text; /* that t.root and t.service point to, or NULL */
@@ -176,6 +186,8 @@ void trace_keep(struct sl_tracer *t, uint64_t hi, uint64_t lo, enum sl_trace_rea
 void trace_kept_root(struct sl_tracer *t, struct trace_kept *k, const struct trace_pending *root);
 /* A run was found: it is fetched if its trace is kept, or may have to be. */
 void trace_kept_run(struct sl_tracer *t, const struct trace_run *run, bool error);
+/* Its spans came, as far as they were asked for. */
+void trace_kept_show(struct sl_tracer *t, struct trace_kept *k);
 /* True if all that can be known is known; false: to be read again. */
 bool trace_take_spans(struct sl_tracer *t, struct trace_request *r);
 /*

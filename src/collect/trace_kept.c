@@ -16,7 +16,7 @@
 #define SPANS_MAX 10000u       /* of a trace */
 #define ASKED_MAX (64u << 20)  /* bytes of spans that are on the way */
 #define BEFORE_NS 60000000000u /* runs are looked for of a trace whose root is not known */
-#define LATE_NS	  10000000000u /* after that nobody looks for more of a trace */
+#define LATE_NS	  60000000000u /* after that nobody looks for more of a trace */
 
 /* ---- the list --------------------------------------------------------------------------------------- */
 
@@ -133,12 +133,12 @@ void trace_kept_run(struct sl_tracer *t, const struct trace_run *run, bool error
 		spans_ask(t, k, run);
 		wanted = true;
 	}
-	/* Of one that was closed a moment ago? Its end did not wait for these. */
+	/* Of one that was closed? Its end did not wait for these. */
 	for (struct trace_kept *k = t->by_id[run->hash % 4096]; k; k = k->id_next) {
 		if (k->open || k->hash != run->hash)
 			continue;
 		now = now ? now : sl_now_ns();
-		if (now - k->since_ns < t->o.linger_ns + LATE_NS) {
+		if (now - k->since_ns < LATE_NS) {
 			spans_ask(t, k, run);
 			wanted = true;
 		}
@@ -169,6 +169,15 @@ static void set_root(struct sl_tracer *t, struct trace_kept *k, const struct tra
 	t->stats.held_bytes += name + service;
 }
 
+static void open_trace(struct sl_tracer *t, struct trace_kept *k)
+{
+	k->open = true;
+	k->close_ns = sl_now_ns() + t->o.linger_ns;
+	k->hash_next = t->open[k->hash % 1024];
+	t->open[k->hash % 1024] = k;
+	t->opens++;
+}
+
 void trace_keep(struct sl_tracer *t, uint64_t hi, uint64_t lo, enum sl_trace_reason reason,
 		const struct trace_pending *root)
 {
@@ -181,7 +190,6 @@ void trace_keep(struct sl_tracer *t, uint64_t hi, uint64_t lo, enum sl_trace_rea
 	k->bytes = sizeof(*k);
 	k->hash = sl_span_hash(hi, lo);
 	k->since_ns = sl_now_ns();
-	k->open = true;
 	k->t = (struct sl_trace){
 		.trace_hi = hi,
 		.trace_lo = lo,
@@ -190,9 +198,7 @@ void trace_keep(struct sl_tracer *t, uint64_t hi, uint64_t lo, enum sl_trace_rea
 		.service = "",
 		.error = reason == SL_TRACE_ERROR,
 	};
-	k->hash_next = t->open[k->hash % 1024];
-	t->open[k->hash % 1024] = k;
-	t->opens++;
+	open_trace(t, k);
 	pthread_mutex_lock(&t->lock);
 	k->id_next = t->by_id[k->hash % 4096];
 	t->by_id[k->hash % 4096] = k;
@@ -315,7 +321,10 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of spans that were read twice, as their pod was lost from sight between, one stays. */
+/*
+ * Of spans that were read twice, as their pod was lost from sight between, one stays: the one that was
+ * sent, if any was.
+ */
 static uint32_t drop_twins(struct sl_tracer *t, struct trace_kept *k, struct sl_trace_span **span,
 			   uint32_t n)
 {
@@ -325,6 +334,12 @@ static uint32_t drop_twins(struct sl_tracer *t, struct trace_kept *k, struct sl_
 		if (!left || by_start(&span[left - 1], &span[i])) {
 			span[left++] = span[i];
 			continue;
+		}
+		if (span[i]->sent) {
+			struct sl_trace_span *twin = span[left - 1];
+
+			span[left - 1] = span[i];
+			span[i] = twin;
 		}
 		k->bytes -= span[i]->bytes;
 		t->stats.held_bytes -= span[i]->bytes;
@@ -398,10 +413,12 @@ static void take_span(struct sl_tracer *t, struct trace_request *r, const struct
 	/* Of another trace with the same hash? */
 	if (d->trace_hi != k->t.trace_hi || d->trace_lo != k->t.trace_lo)
 		return;
-	if (!k->open) {
-		lost(t, k, &t->stats.lost_late, lines);
+	if (!k->open && t->opens >= OPEN_MAX) {
+		lost(t, k, &t->stats.lost_unread, lines);
 		return;
 	}
+	if (!k->open)
+		open_trace(t, k);
 	s = span_new(d, r->pod, trace_name(t, r->pod, d->name, TRACE_TRIES));
 	pthread_mutex_lock(&t->lock);
 	/* Open traces can't be evicted: they may take as much again as those that are closed. */
@@ -493,6 +510,33 @@ bool trace_take_spans(struct sl_tracer *t, struct trace_request *r)
 
 /* ---- the end ---------------------------------------------------------------------------------------- */
 
+void trace_kept_show(struct sl_tracer *t, struct trace_kept *k)
+{
+	if (!t->judged || k->told || !k->open || k->outstanding)
+		return;
+	pthread_mutex_lock(&t->lock);
+	k->told = trace_tell_verdicts(t, &k->t, k->since_ns, false);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* What is new of it, to whom kept traces are sent. Under the lock. */
+static void hand_over(struct sl_tracer *t, struct trace_kept *k)
+{
+	bool anything = false;
+
+	for (const struct sl_trace_span *s = k->t.first; s && !anything; s = s->next)
+		anything = !s->sent;
+	if (t->otlp && !k->closed)
+		k->known = sl_otlp_known(t->otlp, k->t.trace_hi, k->t.trace_lo);
+	k->closed = true;
+	if (!t->otlp || k->known || !anything)
+		return;
+	if (!trace_export(t->otlp, &k->t, t->since_ns))
+		t->stats.lost_memory++;
+	for (struct sl_trace_span *s = (struct sl_trace_span *)k->t.first; s; s = s->next)
+		s->sent = true;
+}
+
 static void close_trace(struct sl_tracer *t, struct trace_kept *k)
 {
 	t->opens--;
@@ -500,11 +544,8 @@ static void close_trace(struct sl_tracer *t, struct trace_kept *k)
 	k->open = false;
 	trace_kept_tidy(t, k);
 	if (t->judged)
-		trace_tell_verdicts(t, &k->t, k->since_ns);
-	if (t->otlp && !trace_export(t->otlp, &k->t, t->since_ns))
-		t->stats.lost_memory++;
-	if (t->o.kept)
-		t->o.kept(t->o.kept_arg, &k->t);
+		trace_tell_verdicts(t, &k->t, k->since_ns, true);
+	hand_over(t, k);
 	kept_evict(t);
 	pthread_mutex_unlock(&t->lock);
 }
@@ -515,7 +556,8 @@ void trace_close_some(struct sl_tracer *t, uint64_t now_ns)
 		struct trace_kept **at = &t->open[i], *k;
 
 		while ((k = *at)) {
-			if (k->outstanding || now_ns - k->since_ns < t->o.linger_ns) {
+			if (k->outstanding || now_ns < k->close_ns) {
+				trace_kept_show(t, k);
 				at = &k->hash_next;
 				continue;
 			}

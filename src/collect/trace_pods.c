@@ -92,6 +92,15 @@ const char *trace_name(struct sl_tracer *t, struct trace_pod *p, uint32_t id, ui
 
 /* ---- who is there ----------------------------------------------------------------------------------- */
 
+struct trace_pod *trace_pod_find(const struct sl_tracer *t, uint64_t instance)
+{
+	struct trace_pod *p = t->by_instance[instance % 1024];
+
+	while (p && p->instance != instance)
+		p = p->hash_next;
+	return p;
+}
+
 /* What a view has ends with the last label: the rest of its text may not be there. */
 static void copy_info(struct sl_region_info *to, const struct sl_region_info *from)
 {
@@ -127,12 +136,11 @@ static void take_labels(struct trace_pod *p)
 static void see_region(const struct sl_region_view *v, void *arg)
 {
 	struct sl_tracer *t = arg;
-	struct trace_pod **bucket = &t->by_instance[v->info->instance % 1024], *p = *bucket;
+	struct trace_pod **bucket = &t->by_instance[v->info->instance % 1024], *p;
 
 	if (!v->info->spans || !v->info->hot || (v->fault && *v->fault))
 		return;
-	while (p && p->instance != v->info->instance)
-		p = p->hash_next;
+	p = trace_pod_find(t, v->info->instance);
 	if (p) {
 		p->mark = t->tick;
 		return;

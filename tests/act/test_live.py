@@ -61,8 +61,9 @@ class Test:
         self.page = None
 
     def collect(self):
-        self.s.collect('--model', self.model, '--record', self.recording, '--alert', self.r.url + '/api/v2/alerts',
-                       '--webhook', self.r.url + '/hook', '--link', 'http://page.example',
+        # No trace is ever complete: what has to be known of one is known before.
+        self.s.collect('--trace-linger', '1h', '--model', self.model, '--record', self.recording,
+                       '--alert', self.r.url + '/api/v2/alerts', '--webhook', self.r.url + '/hook', '--link', 'http://page.example',
                        '--shadow', 'mad')
 
     def shot(self, name):

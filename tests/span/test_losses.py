@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What can't be had of a trace is counted, line by line: a pod that died before its spans were fetched,
-spans that came when their trace was closed, a ring that a fast writer overran, a head that lies."""
+a ring that a fast writer overran, a head that lies."""
 import json
 import os
 import signal
@@ -62,24 +62,7 @@ check(sorted(s['service'] for s in one['spans']) == ['disk', 'root'], str(one))
 check(one['reason'] == 'error' and one['lost_lines'] == LINES and one['orphans'] == 1, str(one))
 check(lost('pod_gone') == LINES, f'{lost("pod_gone")} lines of the dead', c)
 
-# A span that comes when the trace is closed: it was not waited for, and is counted.
-late = None
-
-
-def came_late():
-    global late
-    if late:
-        late.stop(signal.SIGKILL)
-    late = Part(lossy, f'{d}/agent.sock', 'child', 'late', at_root)
-    late.ready()
-    return until(lambda: lost('late') > 0, 2)
-
-
-check(until(came_late), f'nothing came too late: {api("traces/" + trace_id)}', c)
-one = api('traces/' + trace_id)
-check(one['lost_lines'] == LINES + lost('late'), str(one))
-check(lost('late') == LINES, f'{lost("late")} lines late', c)
-for p in (root, disk, late):
+for p in (root, disk):
     p.stop(signal.SIGKILL)
 
 # A ring that is overrun many times between two looks at it.

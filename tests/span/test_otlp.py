@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kept traces go to a receiver of OTLP/HTTP, written here from the protocol's definition, which is
 down at first, then refuses twice, and then gets every span of every kept trace exactly once, also
-after the collector was killed and found them all again; one that can't know says so. Spans that the
-receiver says to have left out are counted as that."""
+after the collector was killed and found them all again; one that can't know says so. A span that ends
+long after its trace was sent comes by itself. Spans that the receiver says to have left out are counted
+as that."""
 import http.server
 import json
 import os
@@ -15,7 +16,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e'))
 from harness import Part, agent, check, collector, get, total, until, workdir  # noqa: E402
 
-sidelight, traffic = sys.argv[1:]
+sidelight, traffic, lossy = sys.argv[1:]
 d = workdir()
 spans, refusals, lock = [], [503, 429], threading.Lock()
 # ExportTraceServiceResponse: 4 spans were left out, and why; then nothing, and a warning alone.
@@ -159,6 +160,30 @@ check(total(text, 'sidelight_trace_export_retries_total') >= 2, 'retries are not
 check(any('taken in part' in line and 'left_out=4' in line and 'too old' in line for line in c.err)
       and not any('\x1b' in line for line in c.err), 'the receiver was not heard', c)
 
+# One that was sent, and then goes on: what is new comes, and nothing of it twice.
+root = Part(lossy, f'{d}/agent.sock', 'root')
+context = root.ready()['traceparent']
+late_id = context.split('-')[1]
+
+
+def services():
+    with lock:
+        return sorted(s['resource']['service.name'] for s in spans if s['trace_id'] == late_id)
+
+
+root.p.send_signal(signal.SIGUSR1)
+check(until(lambda: services() == ['root']), f'the root has not arrived: {services()}', c)
+late = Part(lossy, f'{d}/agent.sock', 'child', 'late', context)
+late.ready()
+check(until(lambda: len(services()) > 1), 'what came late is not sent', c)
+one = json.loads(get(f'{api}/{late_id}'))
+check(sorted(s['service'] for s in one['spans']) == ['late', 'root'] and one['pods'] == 2 and
+      one['lost_lines'] == one['orphans'] == 0, str(one))
+check(until(lambda: outcome('sent') + outcome('partial') == 6 * kept + 2), 'not all are counted', c)
+check(services() == ['late', 'root'], f'{services()}: a span came twice', c)
+check(total(get(url), 'sidelight_trace_lost_total') == 0, 'something is lost', c)
+every = 6 * kept + 2
+
 # Another collector on the same file waits for nobody; after it was killed, its successor knows.
 other = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
              receiver, '--otlp-sent', f'{d}/sent')
@@ -167,7 +192,7 @@ check(other.wait() == 1 and any('another collector has it' in line for line in o
 c.stop(signal.SIGKILL)
 spans.clear()
 c, url = collector(sidelight, d, '--otlp', receiver, '--otlp-sent', f'{d}/sent')
-check(until(lambda: total(get(url), 'sidelight_trace_export_known_total') == kept),
+check(until(lambda: total(get(url), 'sidelight_trace_export_known_total') == kept + 1),
       'the traces that were sent are not known', c)
 check(not spans and not total(get(url), 'sidelight_trace_exported_spans_total'),
       f'{len(spans)} spans were sent again', c)
@@ -175,10 +200,11 @@ check(c.stop() == 0, 'exit code', c)
 
 # Without its file it can't know, and says so.
 c, url = collector(sidelight, d, '--otlp', receiver)
-check(until(arrived, 60), f'{len(spans)} spans of {6 * kept} arrived', c)
+check(until(lambda: len(spans) >= every, 60), f'{len(spans)} spans of {every} arrived', c)
 check(all(s['resource'].get('sidelight.trace.maybe_again') is True for s in spans),
       'it does not say that they may have been sent before', c)
-t.stop()
+for p in (t, root, late):
+    p.stop()
 check(c.stop() == 0 and a.stop() == 0, 'exit codes', a, c)
 with open(f'{d}/sent', 'r+b') as f:
     f.truncate(1000)
@@ -186,4 +212,4 @@ bad = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.
            receiver, '--otlp-sent', f'{d}/sent')
 check(bad.wait() == 1 and any('no list of traces' in line for line in bad.err), 'half a file', bad)
 server.shutdown()
-print(f'{len(spans)} spans of {kept} traces')
+print(f'{len(spans)} spans of {kept + 1} traces')
