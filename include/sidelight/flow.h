@@ -8,6 +8,10 @@
  *   4096   hot line          enum sl_flows_hot_cell, a folded line
  *   ...    flows             SL_SECTION_FLOWS: slots of SL_FLOW_SIZE bytes, eight folded lines each
  *   ...    journal           SL_SECTION_JOURNAL: a ring of folded lines, a power of two of them
+ *   ...    cgroups           SL_SECTION_CGROUPS, optional: who a cgroup id is, slots of
+ *                            SL_FLOW_CGROUP_SIZE bytes, eight folded lines each. Written by the user
+ *                            space of those programs when a connection of a cgroup turns up that it
+ *                            does not know yet; the only part that the kernel does not write
  *
  * A reader reads slots [0, SL_FLOWS_USED) and takes a slot if its eight lines verify and bear the
  * same tag: then they are one snapshot. A slot belongs to one flow from its opening to the end of
@@ -24,6 +28,7 @@
 #define SL_REGION_FLOWS 3u    /* enum sl_region_kind goes on here */
 #define SL_SECTION_FLOWS 6u   /* enum sl_section_type goes on here */
 #define SL_SECTION_JOURNAL 7u
+#define SL_SECTION_CGROUPS 8u /* optional */
 
 #define SL_FLOW_LINES 8u
 #define SL_FLOW_SIZE 512u
@@ -151,5 +156,34 @@ enum sl_flow_flag {
 };
 
 SL_STATIC_ASSERT(SL_FLOW_SIZE == SL_FLOW_LINES * SL_LINE_SIZE, "slot");
+
+/*
+ * A slot of SL_SECTION_CGROUPS: cell 0 of each line is the tag as of a flow, generation of the slot << 32 |
+ * number of the snapshot. Lines 1 to 7 hold text in cells 1 to 6, 48 bytes each, 336 in all: five strings
+ * one behind the other, each ended by NUL, empty if it is not known, in the order of enum sl_cgroup_text.
+ * Slot 0 is nobody's; its first line tells about the section.
+ */
+#define SL_FLOW_CGROUP_SIZE 512u
+#define SL_FLOW_CGROUPS_MAX (1u << 16)
+#define SL_FLOW_CGROUP_TEXT 336u
+enum sl_flow_cgroup_cell {
+	SL_FLOW_CGROUP_TAG = 0,
+	SL_FLOW_CGROUP_ID = 1,         /* as SL_FLOW_CGROUP of the flows; never 0 but in slot 0 */
+	SL_FLOW_CGROUP_STATE = 2,      /* bits 0-7 enum sl_region_state: live, or closed: it is gone; bit 8:
+					* text was cut to fit */
+	SL_FLOW_CGROUP_CHANGED_NS = 3, /* CLOCK_MONOTONIC */
+	SL_FLOW_CGROUP_USED = 4,       /* slot 0: slots ever used, this one included */
+	SL_FLOW_CGROUP_REFUSED = 5,    /* slot 0: cgroups for which there was no slot */
+};
+enum sl_cgroup_text {
+	SL_CGROUP_NAMESPACE = 0, /* of Kubernetes */
+	SL_CGROUP_POD = 1,
+	SL_CGROUP_CONTAINER = 2,
+	SL_CGROUP_SERVICE = 3,	 /* of compose or swarm, the workload of a pod, or a unit of systemd */
+	SL_CGROUP_PATH = 4,	 /* below the root of the hierarchy; cut at its front */
+	SL_CGROUP_TEXTS = 5,
+};
+#define SL_FLOW_CGROUP_CUT (1u << 8)
+SL_STATIC_ASSERT(SL_FLOW_CGROUP_TEXT == 7 * 6 * 8, "text");
 
 #endif

@@ -86,7 +86,7 @@ struct view {
 	struct sl_cpu_row *rows;
 	size_t n, room;
 	uint64_t last_ns, unsettled;
-	struct sl_cpu_losses said;
+	uint64_t said[SL_TASK_LOSSES];
 };
 
 static bool wanted(const struct view *v, const struct sl_cpu_row *r,
@@ -231,16 +231,17 @@ static void print_line(struct view *v, const struct sl_cpu_row *r, uint64_t now,
 
 static void say_losses(struct view *v)
 {
-	struct sl_cpu_losses l = sl_cpu_losses(v->cpu);
+	uint64_t l[SL_TASK_LOSSES];
 
+	sl_cpu_losses(v->cpu, l);
 	/* untracked: made up for, unless the task ended before the next look. */
-	if (l.tasks_refused != v->said.tasks_refused ||
-	    l.cgroups_refused != v->said.cgroups_refused)
+	if (l[SL_TASK_LOSS_TASKS] != v->said[SL_TASK_LOSS_TASKS] ||
+	    l[SL_TASK_LOSS_CGROUPS] != v->said[SL_TASK_LOSS_CGROUPS])
 		sl_logf(SL_WARN, "cpu",
-			"lost: tasks_refused=%llu (see --tasks) cgroups_refused=%llu (see --cgroups) "
-			"untracked=%llu",
-			l.tasks_refused, l.cgroups_refused, l.untracked);
-	v->said = l;
+			"lost: tasks_refused=%" PRIu64 " (see --tasks) cgroups_refused=%" PRIu64
+			" (see --cgroups) untracked=%" PRIu64,
+			l[SL_TASK_LOSS_TASKS], l[SL_TASK_LOSS_CGROUPS], l[SL_TASK_LOSS_UNTRACKED]);
+	memcpy(v->said, l, sizeof(l));
 }
 
 static int show(void *context, bool last)

@@ -82,6 +82,24 @@ enum sl_fault sl_region_info_parse(const struct sl_region_header *copy, uint64_t
 enum sl_fault sl_region_header_parse(const struct sl_region_header *copy, uint64_t actual_size,
 				     struct sl_region_info *info);
 
+/* A section as a header describes it, in elements of stride bytes. */
+struct sl_section {
+	uint64_t offset;
+	uint32_t stride, count;
+};
+/*
+ * Finds the section of a type in a copy of a header that sl_region_header_parse() believed. False if there
+ * is none, or more than one, or if it is not one of 1 to most elements whose stride is a multiple
+ * of unit. Pure.
+ */
+bool sl_region_section_find(const struct sl_region_header *copy, uint32_t type, uint32_t unit,
+			    uint32_t most, struct sl_section *section);
+/* The same for SL_SECTION_LOSSES (layer.h) with room for n counters in each element. */
+bool sl_region_losses_find(const struct sl_region_header *copy, uint32_t n,
+			   struct sl_section *section);
+/* Adds n counters of a private copy of one element to sum[]. UNSETTLED: copy it again; sum is as it was. */
+enum sl_fault sl_losses_add(const uint64_t *element, uint32_t n, uint64_t *sum);
+
 struct sl_hot {
 	uint64_t generation;
 	uint64_t schema_used;
@@ -237,5 +255,10 @@ uint64_t sl_region_repair(void *map, const struct sl_region_info *info);
  * writer at full speed: one 64-byte load a line leaves the share of unsettled lines as it is.)
  */
 void sl_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words);
+/*
+ * Copies plain lines out of shared memory, each again until it verifies, some thousand times at most. False:
+ * one did not. Line by line, since all of a slot that is written to all the time never verify at once.
+ */
+bool sl_copy_lines(uint64_t *to, const volatile uint64_t *from, size_t lines);
 
 #endif

@@ -5,10 +5,13 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "region/text.h"
+
 enum sl_fault sl_flows_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 				  struct sl_flows_info *flows)
 {
 	struct sl_region_info info;
+	struct sl_section section;
 	enum sl_fault fault = sl_region_header_parse(h, actual_size, &info);
 
 	memset(flows, 0, sizeof(*flows));
@@ -25,6 +28,16 @@ enum sl_fault sl_flows_info_parse(const struct sl_region_header *h, uint64_t act
 	flows->slots = info.max_flows;
 	flows->journal = info.journal;
 	flows->journal_lines = info.journal_lines;
+	for (uint32_t i = 0; i < h->section_count && !flows->cgroups; i++) {
+		if (h->section[i].type != SL_SECTION_CGROUPS)
+			continue;
+		if (!sl_region_section_find(h, SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE,
+					    SL_FLOW_CGROUPS_MAX, &section) ||
+		    section.stride != SL_FLOW_CGROUP_SIZE)
+			return SL_FAULT_SECTION;
+		flows->cgroups = section.offset;
+		flows->cgroup_slots = section.count;
+	}
 	return SL_FAULT_NONE;
 }
 
@@ -240,4 +253,126 @@ enum sl_fault sl_flow_event_parse(const uint64_t line[8], uint64_t number, struc
 	};
 	return r->event == SL_FLOW_EVENT_OPEN || r->event == SL_FLOW_EVENT_CLOSE ? SL_FAULT_NONE
 										 : SL_FAULT_HOT;
+}
+
+/* ---- who a cgroup is ------------------------------------------------------------------------------- */
+
+#define LINE_TEXT 48u /* bytes of text in a line */
+#define NAME_MOST 71u /* of a name, when they are many: what leaves the path 47 bytes */
+
+/* Text of a stranger: what is no UTF-8 goes as a whole, what could steer a terminal by itself. */
+static void make_harmless(char *s)
+{
+	if (!sl_text_utf8(s, strlen(s)))
+		for (char *c = s; *c; c++)
+			if ((unsigned char)*c >= 0x80)
+				*c = '?';
+	for (char *c = s; *c; c++) {
+		if ((unsigned char)*c < ' ' || *c == 127)
+			*c = '?';
+		/* U+0080 to U+009F, as terminals know them */
+		if ((unsigned char)c[0] == 0xc2 && (unsigned char)c[1] < 0xa0)
+			c[0] = c[1] = '?';
+	}
+}
+
+enum sl_fault sl_flow_cgroup_parse(const uint64_t slot[64], struct sl_flow_cgroup *c)
+{
+	uint64_t word = slot[SL_FLOW_CGROUP_STATE];
+	const char *at = c->text;
+	bool empty = true;
+
+	memset(c, 0, sizeof(*c));
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+		c->name[i] = c->text + SL_FLOW_CGROUP_TEXT;
+	for (uint32_t i = 0; i < 64 && empty; i++)
+		empty = !slot[i];
+	if (empty) /* never used */
+		return SL_FAULT_NONE;
+	for (uint32_t line = 0; line < SL_FLOW_LINES; line++) {
+		const uint64_t *l = slot + line * 8;
+
+		if (l[7] != sl_folded_check(l) || l[0] != slot[0])
+			return SL_FAULT_UNSETTLED;
+	}
+	c->generation = SL_FLOW_HIGH(slot[0]);
+	c->number = SL_FLOW_LOW(slot[0]);
+	c->id = slot[SL_FLOW_CGROUP_ID];
+	c->state = (uint32_t)word & 255;
+	c->cut = word & SL_FLOW_CGROUP_CUT;
+	c->changed_ns = slot[SL_FLOW_CGROUP_CHANGED_NS];
+	c->used = slot[SL_FLOW_CGROUP_USED];
+	c->refused = slot[SL_FLOW_CGROUP_REFUSED];
+	if (c->state == SL_STATE_FREE)
+		return SL_FAULT_NONE;
+	if ((c->state != SL_STATE_LIVE && c->state != SL_STATE_CLOSED) || !c->id)
+		return SL_FAULT_HOT;
+	for (uint32_t line = 1; line < SL_FLOW_LINES; line++)
+		memcpy(c->text + (line - 1) * LINE_TEXT, slot + line * 8 + 1, LINE_TEXT);
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++) {
+		size_t left = (size_t)(c->text + SL_FLOW_CGROUP_TEXT - at);
+		size_t length = strnlen(at, left);
+
+		if (length == left) /* no NUL where there has to be one */
+			return SL_FAULT_HOT;
+		c->name[i] = at;
+		make_harmless(c->text + (at - c->text));
+		at += length + 1;
+	}
+	return SL_FAULT_NONE;
+}
+
+/* As much of a text as fits, whole characters only; front: its end is kept. */
+static size_t fit(const char **text, size_t most, bool front)
+{
+	size_t length = strlen(*text);
+
+	if (length <= most)
+		return length;
+	if (front) {
+		*text += length - most;
+		while (((unsigned char)**text & 0xc0) == 0x80)
+			(*text)++;
+		return strlen(*text);
+	}
+	while (most && ((unsigned char)(*text)[most] & 0xc0) == 0x80)
+		most--;
+	return most;
+}
+
+void sl_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now_ns,
+			 const char *const name[SL_CGROUP_TEXTS])
+{
+	char text[SL_FLOW_CGROUP_TEXT] = "", *at = text;
+	uint64_t state = gone ? SL_STATE_CLOSED : SL_STATE_LIVE;
+	size_t all = 0;
+
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+		all += strlen(name[i] ? name[i] : "") + 1;
+	if (all > sizeof(text))
+		state |= SL_FLOW_CGROUP_CUT;
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++) {
+		const char *from = name[i] ? name[i] : "";
+		size_t left = sizeof(text) - (size_t)(at - text) - 1;
+		size_t most = i == SL_CGROUP_PATH || all <= sizeof(text) ? left : NAME_MOST;
+		size_t length = fit(&from, most, i == SL_CGROUP_PATH);
+
+		memcpy(at, from, length);
+		at += length;
+		*at++ = 0;
+	}
+	memset(slot, 0, SL_FLOW_CGROUP_SIZE);
+	slot[SL_FLOW_CGROUP_ID] = id;
+	slot[SL_FLOW_CGROUP_STATE] = state;
+	slot[SL_FLOW_CGROUP_CHANGED_NS] = now_ns;
+	for (uint32_t line = 1; line < SL_FLOW_LINES; line++)
+		memcpy(slot + line * 8 + 1, text + (line - 1) * LINE_TEXT, LINE_TEXT);
+}
+
+void sl_flow_cgroup_seal(uint64_t slot[64], uint32_t generation, uint32_t number)
+{
+	for (uint32_t line = 0; line < SL_FLOW_LINES; line++) {
+		slot[line * 8] = (uint64_t)generation << 32 | number;
+		slot[line * 8 + 7] = sl_folded_check(slot + line * 8);
+	}
 }

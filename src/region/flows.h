@@ -20,6 +20,8 @@ struct sl_flows_info {
 	uint64_t size, instance, start_ns;
 	uint64_t hot, flows, journal; /* offsets */
 	uint32_t slots, journal_lines;
+	uint64_t cgroups;      /* offset; 0: there is no such section */
+	uint32_t cgroup_slots; /* with slot 0, which is nobody's */
 	uint8_t boot_id[16];
 };
 /* Parses a private copy of a header; actual_size as of sl_region_info_parse(). Pure. */
@@ -75,6 +77,27 @@ uint64_t sl_flow_duration(const struct sl_flow *flow);
 const char *sl_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
 /* "192.0.2.1", "2001:db8::1" of 16 bytes, IPv4 if mapped. out has INET6_ADDRSTRLEN bytes. */
 const char *sl_flow_address(const uint8_t address[16], char *out);
+
+/* Who a cgroup is. */
+struct sl_flow_cgroup {
+	uint64_t id, changed_ns;
+	uint32_t generation, number; /* of the slot, of the snapshot */
+	uint32_t state;              /* enum sl_region_state: free, live, or closed: the cgroup is gone */
+	bool cut;                    /* a text was too long */
+	uint64_t used, refused;      /* of slot 0: slots ever used; cgroups that found none */
+	char text[SL_FLOW_CGROUP_TEXT + 1];
+	const char *name[SL_CGROUP_TEXTS]; /* in text; UTF-8, what could steer a terminal is '?' */
+};
+/* Parses a private copy of a slot of SL_SECTION_CGROUPS. Faults as of sl_flow_parse(). Pure. */
+enum sl_fault sl_flow_cgroup_parse(const uint64_t slot[64], struct sl_flow_cgroup *cgroup);
+/*
+ * The other direction, for who writes the section: all of a slot but for the tags and checks. Of what does not
+ * fit, names lose their end and the path its front. NULL is an empty text.
+ */
+void sl_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now_ns,
+			 const char *const name[SL_CGROUP_TEXTS]);
+/* Sets tag and check of all lines. */
+void sl_flow_cgroup_seal(uint64_t slot[64], uint32_t generation, uint32_t number);
 
 struct sl_flow_record {
 	uint64_t number, id, ns, sent, received;

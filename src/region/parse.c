@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <sidelight/flow.h>
+#include <sidelight/task.h>
 
 #include "region/decode.h"
 #include "region/text.h"
@@ -113,10 +114,55 @@ static bool kind_complete(const struct sl_region_info *info, uint32_t kind)
 	case SL_REGION_DIRECTORY:
 		return info->entries && !info->stripes && !info->schema && !info->flows &&
 		       !info->journal;
-	default:
+	case SL_REGION_FLOWS:
 		return info->flows && info->journal && !info->entries && !info->stripes &&
 		       !info->schema;
+	default: /* who reads that kind looks for the rest: sl_region_section_find() */
+		return !info->flows && !info->journal && !info->entries && !info->stripes &&
+		       !info->schema;
 	}
+}
+
+bool sl_region_section_find(const struct sl_region_header *h, uint32_t type, uint32_t unit,
+			    uint32_t most, struct sl_section *section)
+{
+	const struct sl_region_section *found = NULL;
+
+	for (uint32_t i = 0; i < h->section_count && i < SL_SECTIONS_MAX; i++) {
+		if (h->section[i].type != type)
+			continue;
+		if (found)
+			return false;
+		found = &h->section[i];
+	}
+	if (!found || !found->stride || found->stride % unit || !found->length ||
+	    found->length % found->stride || found->length / found->stride > most)
+		return false;
+	*section = (struct sl_section){
+		.offset = found->offset,
+		.stride = found->stride,
+		.count = (uint32_t)(found->length / found->stride),
+	};
+	return true;
+}
+
+bool sl_region_losses_find(const struct sl_region_header *h, uint32_t n, struct sl_section *section)
+{
+	uint32_t lines = (n + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
+
+	return sl_region_section_find(h, SL_SECTION_LOSSES, SL_LINE_SIZE, SL_TASK_CPUS_MAX,
+				      section) &&
+	       section->stride >= lines * SL_LINE_SIZE;
+}
+
+enum sl_fault sl_losses_add(const uint64_t *element, uint32_t n, uint64_t *sum)
+{
+	for (uint32_t i = 0; i < n; i += SL_LINE_CELLS)
+		if (element[i / 7 * 8 + 7] != sl_line_check(element + i / 7 * 8))
+			return SL_FAULT_UNSETTLED;
+	for (uint32_t i = 0; i < n; i++)
+		sum[i] += element[i / 7 * 8 + i % 7];
+	return SL_FAULT_NONE;
 }
 
 enum sl_fault sl_region_header_parse(const struct sl_region_header *h, uint64_t actual_size,
@@ -129,8 +175,7 @@ enum sl_fault sl_region_header_parse(const struct sl_region_header *h, uint64_t 
 		return SL_FAULT_VERSION;
 	if (h->check != sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check)))
 		return SL_FAULT_CHECK;
-	if (h->kind != SL_REGION_METRICS && h->kind != SL_REGION_DIRECTORY &&
-	    h->kind != SL_REGION_FLOWS)
+	if (h->kind < SL_REGION_METRICS || h->kind > SL_REGION_TASKS)
 		return SL_FAULT_VERSION;
 	if (!h->instance)
 		return SL_FAULT_MAGIC;
@@ -174,7 +219,7 @@ enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t ac
 	enum sl_fault fault = sl_region_header_parse(h, actual_size, info);
 
 	/* Who reads metrics never gets to see a region that can't have any, whatever else it has. */
-	if ((!fault || fault == SL_FAULT_SECTION) && h->kind == SL_REGION_FLOWS)
+	if ((!fault || fault == SL_FAULT_SECTION) && h->kind > SL_REGION_DIRECTORY)
 		return SL_FAULT_VERSION;
 	return fault;
 }
@@ -246,8 +291,8 @@ enum sl_fault sl_entry_parse(const uint64_t line[8], struct sl_entry *entry)
 	if (state > SL_STATE_RETIRED || key >> 48)
 		return SL_FAULT_HOT;
 	if (state != SL_STATE_FREE) {
-		if (!line[SL_ENTRY_ID] || !line[SL_ENTRY_INSTANCE] ||
-		    (kind != SL_REGION_METRICS && kind != SL_REGION_DIRECTORY))
+		/* Kinds that are not known here are for the reader to pass over, not to doubt. */
+		if (!line[SL_ENTRY_ID] || !line[SL_ENTRY_INSTANCE] || !kind)
 			return SL_FAULT_HOT;
 		if (length < SL_HEADER_SIZE + SL_LINE_SIZE || length > SL_REGION_SIZE_MAX ||
 		    addr + length < addr)

@@ -7,6 +7,8 @@
 
 #include "exercise.h"
 #include "region/flows.h"
+#include "region/layers.h"
+#include "region/tasks.h"
 
 #define must(cond)                                                                         \
 	do {                                                                               \
@@ -220,11 +222,105 @@ static enum sl_fault read_flows(const uint8_t *data, const struct sl_region_head
 		must(sl_flow_address(f.local, text) && sl_flow_address(f.remote, text));
 		must(*sl_tcp_state_name(f.tcp_state) && (sl_flow_duration(&f), true));
 	}
+	for (uint32_t i = 0; i < info.cgroup_slots; i++) {
+		struct sl_flow_cgroup who;
+
+		memcpy(slot, data + info.cgroups + (uint64_t)i * SL_FLOW_CGROUP_SIZE, sizeof(slot));
+		if (sl_flow_cgroup_parse(slot, &who))
+			continue;
+		for (int n = 0; n < SL_CGROUP_TEXTS; n++)
+			for (const char *c = who.name[n]; *c; c++)
+				must((unsigned char)*c >= ' ' && *c != 127);
+	}
 	for (uint32_t i = 0; i < info.journal_lines; i++) {
 		memcpy(slot, data + info.journal + (uint64_t)i * 64, 64);
 		sl_flow_event_parse(slot, slot[0] >> 8, &record);
 	}
 	return fault;
+}
+
+static enum sl_fault read_layers(const uint8_t *data, const struct sl_region_header *header,
+				 size_t size)
+{
+	static struct sl_layer_view v;
+	uint64_t slot[SL_SLOT_WORDS], sum[SL_CAUSES] = {0};
+	struct sl_layers_info info;
+	struct sl_layers_hot hot;
+	enum sl_fault fault = sl_layers_info_parse(header, size, &info);
+
+	if (fault)
+		return fault;
+	must(info.losses.offset + (uint64_t)info.losses.stride * info.losses.count <= info.size);
+	memcpy(slot, data + info.hot, 64);
+	fault = sl_layers_hot_parse(slot, &info, &hot);
+	must(fault || (hot.flows_used <= info.flow_slots && hot.groups_used <= info.group_slots));
+	for (uint32_t i = 0; i < info.losses.count; i++) {
+		memcpy(slot, data + info.losses.offset + (uint64_t)i * info.losses.stride, 256);
+		sl_losses_add(slot, SL_CAUSES, sum);
+	}
+	for (uint32_t i = 0; i < info.flow_slots + info.group_slots; i++) {
+		bool group = i >= info.flow_slots;
+		uint64_t at = group ? info.groups + (uint64_t)(i - info.flow_slots) * sizeof(slot)
+				    : info.flows + (uint64_t)i * sizeof(slot);
+
+		memcpy(slot, data + at, sizeof(slot));
+		if (sl_layer_parse(slot, i == info.flow_slots, &v) ||
+		    (v.state == SL_SLOT_FREE && i != info.flow_slots))
+			continue;
+		for (int l = 0; l < SL_LAYERS; l++)
+			must(!(sl_layer_quantile(v.cell[l], 0.5) < 0));
+	}
+	return fault;
+}
+
+static enum sl_fault read_tasks(const uint8_t *data, const struct sl_region_header *header,
+				size_t size)
+{
+	struct sl_tasks_info info;
+	struct sl_tasks_hot hot;
+	struct sl_cpu_row row;
+	enum sl_fault fault = sl_tasks_info_parse(header, size, &info);
+	uint64_t line[8], sum[SL_TASK_LOSSES] = {0}, *slot;
+
+	if (fault)
+		return fault;
+	must(info.losses.offset + (uint64_t)info.losses.stride * info.losses.count <= info.size);
+	must(info.cpus && info.cpus <= SL_TASK_CPUS_MAX);
+	memcpy(line, data + info.hot, 64);
+	fault = sl_tasks_hot_parse(line, &info, &hot);
+	must(fault || (hot.tasks_used <= info.task_slots && hot.cgroups_used <= info.cgroup_slots));
+	memcpy(line, data + info.losses.offset, 64);
+	sl_losses_add(line, SL_TASK_LOSSES, sum);
+	for (uint32_t i = 0; i < info.task_slots; i++) {
+		slot = exact_copy(data + info.tasks + (uint64_t)i * SL_TASK_SIZE, SL_TASK_SIZE);
+		if (!sl_task_parse(slot, &row)) {
+			must(strlen(row.comm) <= 16);
+			sl_cpu_wait_quantile(&row.n, 0.99);
+		}
+		free(slot);
+	}
+	for (uint32_t i = 0; i < info.cgroup_slots; i++) {
+		size_t bytes = (size_t)info.cpus * SL_TASK_SIZE;
+
+		slot = exact_copy(data + info.cgroups + i * bytes, bytes);
+		sl_task_cgroup_parse(slot, info.cpus, !i, &row);
+		free(slot);
+	}
+	return fault;
+}
+
+/* Kinds that the kernel writes: none of them is one of metrics. */
+static enum sl_fault read_kernel(const uint8_t *data, const struct sl_region_header *header,
+				 size_t size)
+{
+	switch (header->kind) {
+	case SL_REGION_FLOWS:
+		return read_flows(data, header, size);
+	case SL_REGION_LAYERS:
+		return read_layers(data, header, size);
+	default:
+		return read_tasks(data, header, size);
+	}
 }
 
 enum sl_fault exercise_region(const uint8_t *data, size_t size)
@@ -242,9 +338,9 @@ enum sl_fault exercise_region(const uint8_t *data, size_t size)
 	info = malloc(sizeof(*info));
 	must(info);
 	fault = sl_region_info_parse(header, size, info);
-	if (header->kind == SL_REGION_FLOWS) {
+	if (header->kind > SL_REGION_DIRECTORY) {
 		must(fault);
-		fault = read_flows(data, header, size);
+		fault = read_kernel(data, header, size);
 		free(header);
 		goto out;
 	}
@@ -285,13 +381,15 @@ void exercise_fix_checks(uint8_t *data, size_t size)
 
 		if (s->offset < SL_HEADER_SIZE || s->offset > size || s->length > size - s->offset)
 			continue;
-		if (s->type == SL_SECTION_HOT || s->type == SL_SECTION_ENTRIES)
+		if (s->type == SL_SECTION_HOT || s->type == SL_SECTION_ENTRIES ||
+		    (s->type >= SL_SECTION_LAYER_FLOWS && s->type <= SL_SECTION_LOSSES))
 			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
 				memcpy(line, data + s->offset + at, 64);
 				check = sl_line_check(line);
 				memcpy(data + s->offset + at + 56, &check, 8);
 			}
 		if (s->type == SL_SECTION_FLOWS || s->type == SL_SECTION_JOURNAL ||
+		    s->type == SL_SECTION_CGROUPS ||
 		    (h.kind == SL_REGION_FLOWS && s->type == SL_SECTION_HOT))
 			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
 				memcpy(line, data + s->offset + at, 64);

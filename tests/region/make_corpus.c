@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sidelight/flow.h>
-
+#include "exercise.h"
 #include "make_region.h"
+#include "region/flows.h"
+#include "region/layers.h"
+#include "region/tasks.h"
 
 static const char *dir;
 
@@ -59,33 +61,109 @@ static void one_metric(const char *name, const struct make_metric *metric)
 	make_free(&m);
 }
 
-/* A table of connections: one slot, one line of the journal. */
-static void flows(void)
+/* A region without the rest of struct make; sections by offset and length, elements of stride. */
+static void kernel_region(const char *name, uint32_t kind, size_t size,
+			  const struct sl_region_section *sections, uint32_t count,
+			  void (*fill)(uint64_t *words))
 {
-	static _Alignas(64) uint8_t mem[SL_HEADER_SIZE + 64 + SL_FLOW_SIZE + 64];
-	struct make m = {.mem = mem, .header = (struct sl_region_header *)mem};
-	uint64_t *line = (uint64_t *)(mem + SL_HEADER_SIZE);
+	struct make m = {.mem = calloc(1, size)};
 
+	if (!m.mem)
+		abort();
+	m.header = (struct sl_region_header *)m.mem;
 	*m.header = (struct sl_region_header){
 		.version = SL_REGION_VERSION,
 		.header_size = SL_HEADER_SIZE,
-		.size = sizeof(mem),
-		.kind = SL_REGION_FLOWS,
+		.size = size,
+		.kind = kind,
 		.instance = 7,
-		.section_count = 3,
-		.section = {{SL_SECTION_HOT, 64, SL_HEADER_SIZE, 64},
-			    {SL_SECTION_FLOWS, SL_FLOW_SIZE, SL_HEADER_SIZE + 64, SL_FLOW_SIZE},
-			    {SL_SECTION_JOURNAL, 64, SL_HEADER_SIZE + 64 + SL_FLOW_SIZE, 64}},
+		.section_count = count,
 	};
+	memcpy(m.header->section, sections, count * sizeof(*sections));
 	memcpy(m.header->magic, SL_REGION_MAGIC, sizeof(m.header->magic));
+	fill((uint64_t *)m.mem);
 	make_header_check(&m);
-	line[SL_FLOWS_USED] = 1;
-	line[8 + SL_FLOW_ID] = 1;
-	line[8 + SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_LIVE, 1, 4, 80, 40000);
-	line[72 + SL_JOURNAL_TAG] = SL_FLOW_EVENT_OPEN;
-	for (uint32_t l = 0; l < 10; l++)
-		line[l * 8 + 7] = sl_folded_check(line + (size_t)l * 8);
-	save("region", "flows", mem, sizeof(mem));
+	exercise_fix_checks(m.mem, size);
+	save("region", name, m.mem, size);
+	free(m.mem);
+}
+
+#define FLOWS_AT   (SL_HEADER_SIZE + 64)
+#define JOURNAL_AT (FLOWS_AT + SL_FLOW_SIZE)
+#define CGROUPS_AT (JOURNAL_AT + 64)
+
+static void fill_flows(uint64_t *words)
+{
+	const char *const name[SL_CGROUP_TEXTS] = {"shop", "cart-0", "cart", "cart", "/kube/cart"};
+
+	words[SL_HEADER_SIZE / 8 + SL_FLOWS_USED] = 1;
+	words[FLOWS_AT / 8 + SL_FLOW_ID] = 1;
+	words[FLOWS_AT / 8 + SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_LIVE, 1, 4, 80, 40000);
+	words[JOURNAL_AT / 8 + SL_JOURNAL_TAG] = SL_FLOW_EVENT_OPEN;
+	sl_flow_cgroup_pack(words + CGROUPS_AT / 8, 0, false, 1, name);
+	words[CGROUPS_AT / 8 + SL_FLOW_CGROUP_STATE] = 0;
+	words[CGROUPS_AT / 8 + SL_FLOW_CGROUP_USED] = 2;
+	sl_flow_cgroup_pack(words + CGROUPS_AT / 8 + 64, 77, false, 1, name);
+}
+
+/* A table of connections: one slot, one line of the journal, one cgroup. */
+static void flows(void)
+{
+	const struct sl_region_section sections[] = {
+		{SL_SECTION_HOT, 64, SL_HEADER_SIZE, 64},
+		{SL_SECTION_FLOWS, SL_FLOW_SIZE, FLOWS_AT, SL_FLOW_SIZE},
+		{SL_SECTION_JOURNAL, 64, JOURNAL_AT, 64},
+		{SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE, CGROUPS_AT, 2 * SL_FLOW_CGROUP_SIZE},
+	};
+
+	kernel_region("flows", SL_REGION_FLOWS, CGROUPS_AT + 2 * SL_FLOW_CGROUP_SIZE, sections, 4,
+		      fill_flows);
+}
+
+#define LAYER_AT(element) ((element)*SL_LAYER_SLOT_SIZE)
+
+static void fill_layers(uint64_t *words)
+{
+	words[SL_HEADER_SIZE / 8 + SL_LAYERS_FLOWS_USED] = 1;
+	words[SL_HEADER_SIZE / 8 + SL_LAYERS_GROUPS_USED] = 1;
+	words[LAYER_AT(1) / 8 + SL_CAUSE_NO_IP] = 3;
+	words[LAYER_AT(2) / 8 + SL_SLOT_STATE] = 1 << 16 | SL_ROLE_SERVER << 8 | SL_SLOT_OPEN;
+	words[LAYER_AT(2) / 8 + SL_SLOT_HISTOGRAMS + SL_LAYER_ZERO] = 5;
+}
+
+static void layers(void)
+{
+	const struct sl_region_section sections[] = {
+		{SL_SECTION_HOT, 64, SL_HEADER_SIZE, 64},
+		{SL_SECTION_LOSSES, SL_LAYER_SLOT_SIZE, LAYER_AT(1), SL_LAYER_SLOT_SIZE},
+		{SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE, LAYER_AT(2), SL_LAYER_SLOT_SIZE},
+		{SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE, LAYER_AT(3), SL_LAYER_SLOT_SIZE},
+	};
+
+	kernel_region("layers", SL_REGION_LAYERS, LAYER_AT(4), sections, 4, fill_layers);
+}
+
+#define TASK_AT(slot) ((SL_TASKS_FIRST + (slot)) * SL_TASK_SIZE)
+
+static void fill_tasks(uint64_t *words)
+{
+	words[SL_TASKS_HOT_AT / 8 + SL_TASKS_USED] = 1;
+	words[SL_TASKS_HOT_AT / 8 + SL_TASKS_CGROUPS_USED] = 1;
+	words[SL_TASKS_LOSSES_AT / 8 + SL_TASK_LOSS_TASKS] = 2;
+	words[TASK_AT(0) / 8] = 1 << 2 | SL_CPU_LIVE;
+	words[TASK_AT(0) / 8 + 8 + SL_CPU_RUN_NS] = 9;
+}
+
+static void tasks(void)
+{
+	const struct sl_region_section sections[] = {
+		{SL_SECTION_HOT, 64, SL_TASKS_HOT_AT, 64},
+		{SL_SECTION_LOSSES, 64, SL_TASKS_LOSSES_AT, 64},
+		{SL_SECTION_TASKS, SL_TASK_SIZE, TASK_AT(0), SL_TASK_SIZE},
+		{SL_SECTION_TASK_CGROUPS, 2 * SL_TASK_SIZE, TASK_AT(1), 2 * SL_TASK_SIZE},
+	};
+
+	kernel_region("tasks", SL_REGION_TASKS, TASK_AT(3), sections, 4, fill_tasks);
 }
 
 int main(int argc, char **argv)
@@ -139,6 +217,8 @@ int main(int argc, char **argv)
 	make_free(&m);
 
 	flows();
+	layers();
+	tasks();
 	make_directory(&m, 4);
 	save("directory", "empty", m.hot, 128);
 	for (uint32_t i = 0; i < 4; i++)

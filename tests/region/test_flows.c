@@ -102,7 +102,8 @@ static void header_that_lies_is_refused(void **state)
 	LIE(SL_FAULT_SECTION, h.section[2].type = SL_SECTION_ENTRIES);
 	LIE(SL_FAULT_SECTION, h.kind = SL_REGION_METRICS);
 	LIE(SL_FAULT_SECTION, h.kind = SL_REGION_DIRECTORY);
-	LIE(SL_FAULT_VERSION, h.kind = 4);
+	LIE(SL_FAULT_SECTION, h.kind = 4);
+	LIE(SL_FAULT_VERSION, h.kind = 200);
 #undef LIE
 }
 

@@ -471,7 +471,7 @@ static void a_full_table_of_tasks_loses_no_time_of_their_cgroup(void **state)
 {
 	struct sl_cpu_opts o = {.sz = sizeof(o), .tasks = 1};
 	struct sl_cpu *c = open_cpu(&o);
-	uint64_t start = sl_now_ns(), run = 0;
+	uint64_t start = sl_now_ns(), run = 0, lost[SL_TASK_LOSSES];
 	struct worker w = start_worker();
 	struct sl_cpu_row r;
 
@@ -487,7 +487,8 @@ static void a_full_table_of_tasks_loses_no_time_of_their_cgroup(void **state)
 				run += r.n.run_ns;
 	}
 	assert_int_equal(sl_cpu_task_slots(c), 1);
-	assert_true(sl_cpu_losses(c).tasks_refused >= THREADS);
+	sl_cpu_losses(c, lost);
+	assert_true(lost[SL_TASK_LOSS_TASKS] >= THREADS);
 	assert_true(sl_cpu_task(c, 1, &r) == 0);
 	sl_cpu_close(c);
 }
@@ -534,6 +535,7 @@ static int64_t cgroup_slot(const struct sl_cpu *c, uint64_t id, struct sl_cpu_ro
 
 static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 {
+	uint64_t lost[SL_TASK_LOSSES];
 	struct sl_cgroup_hierarchy h;
 	struct sl_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &h};
 	struct sl_cgroups *names;
@@ -603,7 +605,8 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 		assert_true(sl_now_ns() - start < PATIENCE);
 		assert_int_equal(sl_cpu_cgroup(c, 0, &r), 1);
 	} while (r.n.run_ns < (uint64_t)THREADS * 20000000);
-	assert_true(sl_cpu_losses(c).cgroups_refused > 0);
+	sl_cpu_losses(c, lost);
+	assert_true(lost[SL_TASK_LOSS_CGROUPS] > 0);
 	assert_int_equal(rmdir(other), 0);
 	sl_cpu_close(c);
 	sl_cgroups_close(names);

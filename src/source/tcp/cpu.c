@@ -3,7 +3,6 @@
 #include "source/tcp/cpu.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,37 +17,23 @@
 #include "source/tcp/cpu.skel.h"
 #include "source/tcp/hook.h"
 #include "source/tcp/hook_try.h"
+#include "source/tcp/region.h"
 #include "source/tcp/util.h"
-#include "sidelight/region.h"
 
 #define TASKS	(1u << 13)
 #define CGROUPS (1u << 9)
-#define TRIES	64 /* a line settles within nanoseconds; a preempted writer does not exist */
 
 struct sl_cpu {
 	struct cpu_bpf *bpf;
 	uint32_t cpus, tasks, cgroups;
 	uint64_t untracked; /* when the tasks were walked for the last time */
-	const struct sl_cpu_task *task;
-	const struct sl_cpu_cgroup *cgroup;
-	const struct sl_cpu_usage *usage;
+	void *table;
+	size_t bytes;
+	struct sl_tasks_info info;
+	uint64_t *scratch; /* a cgroup of all CPUs */
 };
 
 /* ---- opening -------------------------------------------------------------------------------------- */
-
-static void *map_of(const struct bpf_map *map)
-{
-	size_t bytes = (size_t)bpf_map__value_size(map) * bpf_map__max_entries(map);
-	void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
-
-	return at == MAP_FAILED ? NULL : at;
-}
-
-static void unmap(const void *at, const struct bpf_map *map)
-{
-	if (at)
-		munmap((void *)at, (size_t)bpf_map__value_size(map) * bpf_map__max_entries(map));
-}
 
 /* css_set.subsys is indexed by enum cgroup_subsys_id, whose values depend on the kernel's settings. */
 static int subsystem(const char *controller)
@@ -125,9 +110,10 @@ static int size(struct sl_cpu *c)
 	const struct {
 		struct bpf_map *map;
 		uint32_t entries;
-	} maps[] = {{bpf->maps.tasks, c->tasks},	  {bpf->maps.free_tasks, c->tasks},
-		    {bpf->maps.cgroups, c->cgroups},	  {bpf->maps.free_cgroups, c->cgroups},
-		    {bpf->maps.cgroup_slots, c->cgroups}, {bpf->maps.usage, c->cgroups * c->cpus}};
+	} maps[] = {{bpf->maps.task_table, SL_TASKS_FIRST + c->tasks + c->cgroups * c->cpus},
+		    {bpf->maps.free_tasks, c->tasks},
+		    {bpf->maps.free_cgroups, c->cgroups},
+		    {bpf->maps.cgroup_slots, c->cgroups}};
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(*maps); i++) {
 		int e = bpf_map__set_max_entries(maps[i].map, maps[i].entries);
@@ -141,6 +127,31 @@ static int size(struct sl_cpu *c)
 	return 0;
 }
 
+/* The map becomes a region. */
+static int make_region(struct sl_cpu *c)
+{
+	const uint64_t tasks = (uint64_t)SL_TASKS_FIRST * SL_TASK_SIZE;
+	const uint64_t cgroups = tasks + (uint64_t)c->tasks * SL_TASK_SIZE;
+	const uint64_t all = (uint64_t)c->cgroups * c->cpus * SL_TASK_SIZE;
+	const struct sl_region_section sections[] = {
+		{SL_SECTION_HOT, SL_LINE_SIZE, SL_TASKS_HOT_AT, SL_LINE_SIZE},
+		{SL_SECTION_LOSSES, SL_LINE_SIZE, SL_TASKS_LOSSES_AT, SL_LINE_SIZE},
+		{SL_SECTION_TASKS, SL_TASK_SIZE, tasks, (uint64_t)c->tasks * SL_TASK_SIZE},
+		{SL_SECTION_TASK_CGROUPS, c->cpus * SL_TASK_SIZE, cgroups, all},
+	};
+	uint64_t *hot;
+	int e = sl_tcp_region_map(bpf_map__fd(c->bpf->maps.task_table), cgroups + all,
+				  SL_REGION_TASKS, sections, sizeof(sections) / sizeof(*sections),
+				  &c->table, &c->bytes);
+
+	if (e)
+		return e;
+	hot = (uint64_t *)((char *)c->table + SL_TASKS_HOT_AT);
+	hot[SL_TASKS_CGROUPS_USED] = 1; /* slot 0 holds what finds no other */
+	hot[7] = sl_line_check(hot);
+	return sl_tasks_info_parse(c->table, c->bytes, &c->info) ? -EINVAL : 0;
+}
+
 static int start(struct sl_cpu *c, const struct sl_cpu_opts *o, const char **what)
 {
 	struct cpu_bpf *bpf = c->bpf;
@@ -151,6 +162,9 @@ static int start(struct sl_cpu *c, const struct sl_cpu_opts *o, const char **wha
 	if (cpus < 0)
 		return cpus;
 	c->cpus = (uint32_t)cpus;
+	c->scratch = calloc(c->cpus, SL_TASK_SIZE);
+	if (!c->scratch)
+		return -ENOMEM;
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	bpf->rodata->opened_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	bpf->rodata->hierarchy_id = o->hierarchy;
@@ -171,11 +185,9 @@ static int start(struct sl_cpu *c, const struct sl_cpu_opts *o, const char **wha
 	if (e)
 		return e;
 	*what = "mapping";
-	c->task = map_of(bpf->maps.tasks);
-	c->cgroup = map_of(bpf->maps.cgroups);
-	c->usage = map_of(bpf->maps.usage);
-	if (!c->task || !c->cgroup || !c->usage)
-		return -errno;
+	e = make_region(c);
+	if (e)
+		return e;
 	/* Forks first, so that no task is born between the iterator and the tracepoint. */
 	*what = "attaching";
 	bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork);
@@ -225,170 +237,109 @@ void sl_cpu_close(struct sl_cpu *c)
 	if (!c)
 		return;
 	if (c->bpf) {
-		unmap(c->usage, c->bpf->maps.usage);
-		unmap(c->cgroup, c->bpf->maps.cgroups);
-		unmap(c->task, c->bpf->maps.tasks);
+		if (c->table)
+			munmap(c->table, c->bytes);
 		cpu_bpf__destroy(c->bpf);
 	}
+	free(c->scratch);
 	free(c);
 }
 
 /* ---- reading -------------------------------------------------------------------------------------- */
 
+static struct sl_tasks_hot hot_of(const struct sl_cpu *c)
+{
+	struct sl_tasks_hot hot = {c->info.task_slots, c->info.cgroup_slots};
+	uint64_t line[SL_CPU_LINE];
+
+	if (sl_copy_lines(line, (const uint64_t *)((char *)c->table + c->info.hot), 1))
+		sl_tasks_hot_parse(line, &c->info, &hot);
+	return hot;
+}
+
 uint32_t sl_cpu_task_slots(const struct sl_cpu *c)
 {
-	uint32_t n = __atomic_load_n(&c->bpf->bss->next_task, __ATOMIC_RELAXED);
-
-	return n < c->tasks ? n : c->tasks;
+	return hot_of(c).tasks_used;
 }
 
 uint32_t sl_cpu_cgroup_slots(const struct sl_cpu *c)
 {
-	uint32_t n = __atomic_load_n(&c->bpf->data->next_cgroup, __ATOMIC_RELAXED);
-
-	return n < c->cgroups ? n : c->cgroups;
+	return hot_of(c).cgroups_used;
 }
 
-struct sl_cpu_losses sl_cpu_losses(const struct sl_cpu *c)
+void *sl_cpu_region(const struct sl_cpu *c, size_t *bytes, int *fd)
 {
-	const struct sl_cpu_losses *l = &c->bpf->bss->losses;
-	struct sl_cpu_losses out = {
-		.tasks_refused = __atomic_load_n(&l->tasks_refused, __ATOMIC_RELAXED),
-		.cgroups_refused = __atomic_load_n(&l->cgroups_refused, __ATOMIC_RELAXED),
-		.untracked = __atomic_load_n(&l->untracked, __ATOMIC_RELAXED),
-	};
+	*bytes = c->bytes;
+	*fd = bpf_map__fd(c->bpf->maps.task_table);
+	return c->table;
+}
 
-	return out;
+void sl_cpu_losses(const struct sl_cpu *c, uint64_t out[SL_TASK_LOSSES])
+{
+	uint64_t line[SL_CPU_LINE];
+
+	memset(out, 0, SL_TASK_LOSSES * sizeof(*out));
+	if (sl_copy_lines(line, (const uint64_t *)((char *)c->table + c->info.losses.offset), 1))
+		sl_losses_add(line, SL_TASK_LOSSES, out);
 }
 
 int sl_cpu_refresh(struct sl_cpu *c)
 {
-	uint64_t untracked = sl_cpu_losses(c).untracked;
+	uint64_t lost[SL_TASK_LOSSES];
 
-	if (untracked == c->untracked)
+	sl_cpu_losses(c, lost);
+	if (lost[SL_TASK_LOSS_UNTRACKED] == c->untracked)
 		return 0;
-	c->untracked = untracked;
+	c->untracked = lost[SL_TASK_LOSS_UNTRACKED];
 	return take_in(c->bpf);
 }
 
-/* A copy that verifies, or false: the writer is an addition ahead of its check. */
-static bool read_line(const void *from, uint64_t to[SL_CPU_LINE])
-{
-	const uint64_t *line = from;
-
-	for (int i = 0; i < TRIES; i++) {
-		for (int j = 0; j < SL_CPU_LINE; j++)
-			to[j] = __atomic_load_n(&line[j], __ATOMIC_ACQUIRE);
-		if (sl_line_check(to) == to[SL_LINE_CELLS])
-			return true;
-	}
-	return false;
-}
-
-static bool add_usage(const struct sl_cpu_usage *u, struct sl_cpu_numbers *n)
-{
-	uint64_t line[SL_CPU_LINE];
-
-	if (!read_line(u->cell, line))
-		return false;
-	n->run_ns += line[SL_CPU_RUN_NS];
-	n->wait_ns += line[SL_CPU_WAIT_NS];
-	n->waits += line[SL_CPU_WAITS];
-	n->voluntary += line[SL_CPU_VOLUNTARY];
-	n->involuntary += line[SL_CPU_INVOLUNTARY];
-	n->migrations += line[SL_CPU_MIGRATIONS];
-	n->unplaced += line[SL_CPU_UNPLACED];
-	for (int i = 0; i < SL_CPU_WAIT_LINES; i++) {
-		if (!read_line(u->wait[i], line))
-			return false;
-		for (int j = 0; j < 7; j++)
-			n->wait[i * 7 + j] += line[j];
-	}
-	return true;
-}
-
-/* The line that says who, before and after the others were read: 1, 0, -EAGAIN. */
-static int same_owner(const void *who, const uint64_t before[SL_CPU_LINE], bool after)
+/* The line that says who, after the others were read: is it the same one's? */
+static bool same_owner(const uint64_t *who, uint64_t before)
 {
 	uint64_t now[SL_CPU_LINE];
 
-	if (!after)
-		return (before[0] & 3) != SL_CPU_FREE;
-	return read_line(who, now) && now[0] == before[0] ? 1 : -EAGAIN;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return sl_copy_lines(now, who, 1) && now[0] == before;
 }
 
 int sl_cpu_task(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row)
 {
-	const struct sl_cpu_task *t;
-	uint64_t who[SL_CPU_LINE];
+	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.tasks) +
+			       (size_t)slot * SL_TASK_WORDS;
+	uint64_t copy[SL_TASK_WORDS];
 
 	memset(row, 0, sizeof(*row));
 	if (slot >= c->tasks)
 		return 0;
-	t = &c->task[slot];
-	if (!read_line(t->who, who))
+	if (!sl_copy_lines(copy, from, 1))
 		return -EAGAIN;
-	if (!same_owner(t->who, who, false))
+	if ((copy[0] & 3) == SL_CPU_FREE)
 		return 0;
-	if (!add_usage(&t->usage, &row->n))
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!sl_copy_lines(copy + 8, from + 8, SL_TASK_WORDS / 8 - 1) || sl_task_parse(copy, row) ||
+	    !same_owner(from, copy[0]))
 		return -EAGAIN;
-	row->generation = who[SL_CPU_TASK_GENERATION] >> 2;
-	row->ended = (who[SL_CPU_TASK_GENERATION] & 3) == SL_CPU_ENDED;
-	row->pid = (uint32_t)who[SL_CPU_TASK_PIDS];
-	row->tgid = (uint32_t)(who[SL_CPU_TASK_PIDS] >> 32);
-	row->start_ns = who[SL_CPU_TASK_START_NS];
-	row->cgroup = who[SL_CPU_TASK_CGROUP];
-	memcpy(row->comm, &who[SL_CPU_TASK_COMM], 16);
-	return same_owner(t->who, who, true);
+	return 1;
 }
 
 int sl_cpu_cgroup(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row)
 {
-	uint64_t who[SL_CPU_LINE];
+	const uint32_t words = c->cpus * SL_TASK_WORDS;
+	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.cgroups) +
+			       (size_t)slot * words;
+	uint64_t *copy = c->scratch;
 
 	memset(row, 0, sizeof(*row));
 	if (slot >= c->cgroups)
 		return 0;
-	if (!read_line(c->cgroup[slot].who, who))
+	if (!sl_copy_lines(copy, from, 1))
 		return -EAGAIN;
-	if (slot &&
-	    !same_owner(c->cgroup[slot].who, who, false)) /* slot 0 is nobody's, and always there */
+	if ((copy[0] & 3) == SL_CPU_FREE && slot) /* slot 0 is nobody's, and always there */
 		return 0;
-	for (uint32_t i = 0; i < c->cpus; i++)
-		if (!add_usage(&c->usage[slot * c->cpus + i], &row->n))
-			return -EAGAIN;
-	row->generation = who[SL_CPU_CGROUP_GENERATION] >> 2;
-	row->ended = (who[SL_CPU_CGROUP_GENERATION] & 3) == SL_CPU_ENDED;
-	row->cgroup = who[SL_CPU_CGROUP_ID];
-	row->ended_tasks = who[SL_CPU_CGROUP_ENDED];
-	return same_owner(c->cgroup[slot].who, who, true);
-}
-
-/* ---- arithmetic ----------------------------------------------------------------------------------- */
-
-void sl_cpu_numbers_sub(struct sl_cpu_numbers *a, const struct sl_cpu_numbers *b)
-{
-	const uint64_t *from = (const uint64_t *)b;
-	uint64_t *of = (uint64_t *)a;
-
-	for (size_t i = 0; i < sizeof(*a) / sizeof(*of); i++)
-		of[i] -= from[i];
-}
-
-uint64_t sl_cpu_wait_quantile(const struct sl_cpu_numbers *n, double q)
-{
-	uint64_t all = 0, seen = 0, rank;
-
-	for (int i = 0; i < SL_CPU_BUCKETS; i++)
-		all += n->wait[i];
-	if (!all)
-		return 0;
-	rank = (uint64_t)ceil(q * (double)all);
-	rank = rank < 1 ? 1 : rank > all ? all : rank;
-	for (int i = 0; i < SL_CPU_BUCKETS; i++) {
-		seen += n->wait[i];
-		if (seen >= rank) /* the geometric middle */
-			return (uint64_t)exp2((i + SL_CPU_BUCKET_FIRST) / 2.0 - 0.25);
-	}
-	return 0;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!sl_copy_lines(copy + 8, from + 8, words / 8 - 1) ||
+	    sl_task_cgroup_parse(copy, c->cpus, !slot, row) || !same_owner(from, copy[0]))
+		return -EAGAIN;
+	return 1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cpu.h - scheduler time of every task and cgroup, as the kernel accounts for it (cpu.bpf.c keeps it,
- * cpu_shared.h is the memory). Knows nothing of containers' names: that is cgroup.h.
+ * sidelight/task.h is the memory). Knows nothing of containers' names: that is cgroup.h.
  *
  * What is counted goes up from the moment of sl_cpu_open(), or from a task's birth after that. A task
  * that sleeps is exact, as /proc/PID/task/TID/schedstat says; one that runs is behind by at most 1 ms of
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "source/tcp/bpf/cpu_shared.h"
+#include "region/tasks.h"
 
 struct sl_cpu_opts {
 	size_t sz;	      /* sizeof(struct sl_cpu_opts) */
@@ -34,23 +34,6 @@ struct sl_cpu;
 struct sl_cpu *sl_cpu_open(const struct sl_cpu_opts *opts, char *why, size_t why_bytes);
 void sl_cpu_close(struct sl_cpu *c); /* NULL is fine */
 
-struct sl_cpu_numbers {
-	uint64_t run_ns, wait_ns, waits, voluntary, involuntary, migrations;
-	uint64_t unplaced; /* waits that are in no bucket */
-	uint64_t wait[SL_CPU_BUCKETS];
-};
-
-struct sl_cpu_row {
-	uint64_t generation; /* with the slot: tells this owner from the one before */
-	uint64_t cgroup;     /* id; 0: not known yet, or in slot 0 what found no slot */
-	bool ended;
-	uint32_t pid, tgid;  /* of tasks, in the first PID namespace */
-	uint64_t start_ns;   /* of tasks: CLOCK_BOOTTIME; 0: older than the start */
-	uint64_t ended_tasks; /* of cgroups */
-	char comm[17];	     /* of tasks: a stranger's text */
-	struct sl_cpu_numbers n;
-};
-
 uint32_t sl_cpu_task_slots(const struct sl_cpu *c);   /* ever used */
 uint32_t sl_cpu_cgroup_slots(const struct sl_cpu *c); /* ever used: at least 1 */
 
@@ -58,7 +41,11 @@ uint32_t sl_cpu_cgroup_slots(const struct sl_cpu *c); /* ever used: at least 1 *
 int sl_cpu_task(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row);
 int sl_cpu_cgroup(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row);
 
-struct sl_cpu_losses sl_cpu_losses(const struct sl_cpu *c);
+/* By enum sl_task_loss. */
+void sl_cpu_losses(const struct sl_cpu *c, uint64_t out[SL_TASK_LOSSES]);
+
+/* The region of kind SL_REGION_TASKS, mapped for writing, and the descriptor of its map; until the close. */
+void *sl_cpu_region(const struct sl_cpu *c, size_t *bytes, int *fd);
 
 /*
  * Takes in tasks whose fork was missed, if there are any: the kernel may leave out calls of a tracepoint
@@ -66,11 +53,5 @@ struct sl_cpu_losses sl_cpu_losses(const struct sl_cpu *c);
  * have left. Once an interval will do. 0 or -errno.
  */
 int sl_cpu_refresh(struct sl_cpu *c);
-
-/* a - b, of the same slot and generation. */
-void sl_cpu_numbers_sub(struct sl_cpu_numbers *a, const struct sl_cpu_numbers *b);
-/* The wait in ns that a share q of the waits did not exceed: the middle of its bucket, at most 2^(1/4)
- * beside the truth. 0 without waits. */
-uint64_t sl_cpu_wait_quantile(const struct sl_cpu_numbers *n, double q);
 
 #endif

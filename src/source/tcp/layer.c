@@ -13,6 +13,7 @@
 
 #include "source/tcp/layer.skel.h"
 #include "source/tcp/layer_internal.h"
+#include "source/tcp/region.h"
 #include "source/tcp/util.h"
 #include "source/tcp/wanted.h"
 
@@ -112,46 +113,52 @@ static int choose(struct sl_layers *l, char *why, size_t bytes)
 	return 0;
 }
 
-static int size_maps(struct sl_layers *l)
+static int size_maps(struct sl_layers *l, uint32_t flows, uint32_t groups)
 {
-	int err = bpf_map__set_max_entries(l->skel->maps.layer_flows, l->slots[SL_LAYER_FLOWS]);
+	struct layer_bpf *skel = l->skel;
+	const struct {
+		struct bpf_map *map;
+		uint32_t entries;
+	} maps[] = {{skel->maps.layer_table, SL_LAYERS_FIRST_ELEMENT + l->cpus + flows + groups},
+		    {skel->maps.layer_free_flows, flows},
+		    {skel->maps.layer_free_groups, groups},
+		    {skel->maps.layer_group_of, groups}};
+	int err = 0;
 
-	err = err
-		      ?: bpf_map__set_max_entries(l->skel->maps.layer_free_flows,
-						  l->slots[SL_LAYER_FLOWS]);
-	err = err
-		      ?: bpf_map__set_max_entries(l->skel->maps.layer_groups,
-						  l->slots[SL_LAYER_GROUPS]);
-	err = err
-		      ?: bpf_map__set_max_entries(l->skel->maps.layer_free_groups,
-						  l->slots[SL_LAYER_GROUPS]);
-	return err
-		       ?: bpf_map__set_max_entries(l->skel->maps.layer_group_of,
-						   l->slots[SL_LAYER_GROUPS]);
+	if (flows > SL_LAYER_SLOTS_MAX || groups > SL_LAYER_SLOTS_MAX)
+		return -EINVAL;
+	skel->rodata->cpus = l->cpus;
+	skel->rodata->flow_slots = flows;
+	skel->rodata->group_slots = groups;
+	for (size_t i = 0; i < sizeof(maps) / sizeof(*maps) && !err; i++)
+		err = bpf_map__set_max_entries(maps[i].map, maps[i].entries);
+	return err;
 }
 
-static int fill_free(const struct bpf_map *queue, uint32_t first, uint32_t end)
+/* The map becomes a region. */
+static int make_region(struct sl_layers *l)
 {
-	for (uint32_t i = first; i < end; i++) {
-		if (bpf_map_update_elem(bpf_map__fd(queue), NULL, &i, 0))
-			return -errno;
-	}
-	return 0;
-}
+	const uint64_t size = SL_LAYER_SLOT_SIZE, losses = SL_LAYERS_FIRST_ELEMENT * size;
+	const uint64_t flows = losses + l->cpus * size;
+	const uint64_t flow_bytes = l->skel->rodata->flow_slots * size;
+	const uint64_t group_bytes = l->skel->rodata->group_slots * size;
+	const struct sl_region_section sections[] = {
+		{SL_SECTION_HOT, SL_LINE_SIZE, SL_HEADER_SIZE, SL_LINE_SIZE},
+		{SL_SECTION_LOSSES, SL_LAYER_SLOT_SIZE, losses, l->cpus * size},
+		{SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE, flows, flow_bytes},
+		{SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE, flows + flow_bytes, group_bytes},
+	};
+	uint64_t *hot;
+	int err = sl_tcp_region_map(layer_table_fd(l), flows + flow_bytes + group_bytes,
+				    SL_REGION_LAYERS, sections,
+				    sizeof(sections) / sizeof(*sections), &l->table, &l->bytes);
 
-static int map_slots(struct sl_layers *l, enum sl_layer_table table, const struct bpf_map *map)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t bytes = (size_t)l->slots[table] * SL_SLOT_WORDS * 8;
-
-	bytes = (bytes + page - 1) / page * page;
-	l->words[table] = mmap(NULL, bytes, PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
-	if (l->words[table] == MAP_FAILED) {
-		l->words[table] = NULL;
-		return -errno;
-	}
-	l->mapped[table] = bytes;
-	return 0;
+	if (err)
+		return err;
+	hot = (uint64_t *)((char *)l->table + SL_HEADER_SIZE);
+	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 takes the flows that find no other */
+	hot[7] = sl_line_check(hot);
+	return sl_layers_info_parse(l->table, l->bytes, &l->info) ? -EINVAL : 0;
 }
 
 static int map_filter(struct sl_layers *l, const struct sl_tcp_wanted *wanted, char *why,
@@ -203,9 +210,11 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 	if (!l)
 		return -ENOMEM;
 	l->cgroup_link = -1;
-	l->slots[SL_LAYER_FLOWS] = options->flows ? options->flows : 4096;
-	l->slots[SL_LAYER_GROUPS] = (options->groups ? options->groups : 1024) + 1;
 	sl_tcp_libbpf_log();
+	err = libbpf_num_possible_cpus();
+	if (err < 0)
+		goto fail;
+	l->cpus = (uint32_t)err;
 	err = sl_hooks_probe(&l->hooks, options->avoid != 0);
 	if (err) {
 		sl_hooks_refusal(err, why, bytes);
@@ -220,7 +229,9 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 	err = choose(l, why, bytes);
 	if (err)
 		goto fail;
-	err = size_maps(l) ?: layer_bpf__load(l->skel);
+	err = size_maps(l, options->flows ? options->flows : 4096,
+			(options->groups ? options->groups : 1024) + 1)
+		      ?: layer_bpf__load(l->skel);
 	if (err) {
 		snprintf(why, bytes, "the kernel refuses the layer programs: %s", strerror(-err));
 		goto fail;
@@ -228,11 +239,7 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 	err = map_filter(l, &options->wanted, why, bytes);
 	if (err)
 		goto fail;
-	err = fill_free(l->skel->maps.layer_free_flows, 0, l->slots[SL_LAYER_FLOWS])
-		      ?: fill_free(l->skel->maps.layer_free_groups, 1, l->slots[SL_LAYER_GROUPS])
-		      ?: map_slots(l, SL_LAYER_FLOWS, l->skel->maps.layer_flows)
-		      ?: map_slots(l, SL_LAYER_GROUPS, l->skel->maps.layer_groups);
-	err = err ?: attach(l);
+	err = make_region(l) ?: attach(l);
 	if (err) {
 		snprintf(why, bytes, "the layer programs can't be attached: %s", strerror(-err));
 		goto fail;
@@ -257,9 +264,8 @@ void sl_layers_close(struct sl_layers *l)
 	layer_namespaces_end(l);
 	if (l->cgroup_link >= 0)
 		close(l->cgroup_link);
-	for (int t = 0; t < 2; t++)
-		if (l->words[t])
-			munmap((void *)l->words[t], l->mapped[t]);
+	if (l->table)
+		munmap(l->table, l->bytes);
 	if (l->filter)
 		munmap(l->filter, sizeof(*l->filter));
 	layer_bpf__destroy(l->skel);
@@ -299,27 +305,9 @@ int sl_layers_poll(struct sl_layers *l, int timeout_ms)
 	return n == -EINTR ? 0 : n;
 }
 
-int sl_layers_causes(const struct sl_layers *l, uint64_t out[SL_CAUSES])
+int layer_table_fd(const struct sl_layers *l)
 {
-	int cpus = libbpf_num_possible_cpus();
-	uint64_t *each;
-
-	if (cpus < 0)
-		return cpus;
-	each = calloc((size_t)cpus, sizeof(*each));
-	if (!each)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < SL_CAUSES; i++) {
-		out[i] = 0;
-		if (bpf_map_lookup_elem(bpf_map__fd(l->skel->maps.layer_causes), &i, each)) {
-			free(each);
-			return -errno;
-		}
-		for (int c = 0; c < cpus; c++)
-			out[i] += each[c];
-	}
-	free(each);
-	return 0;
+	return bpf_map__fd(l->skel->maps.layer_table);
 }
 
 int layer_netfilter_fd(const struct sl_layers *l)

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "region/layers.h"
 #include "source/tcp/bpf/layer_shared.h"
 #include "source/tcp/tcp.h"
 
@@ -44,22 +45,8 @@ const struct sl_hooks *sl_layers_hooks(const struct sl_layers *layers);
  */
 int sl_layers_namespaces(struct sl_layers *layers);
 
-/* A slot, copied and checked. */
-struct sl_layer_view {
-	uint64_t generation;
-	enum sl_slot_state state;
-	enum sl_role role;
-	uint8_t local[16], remote[16];	  /* as in struct sl_flow_key; of groups: remote only */
-	uint16_t local_port, remote_port; /* of groups: local_port is that of the service */
-	uint8_t family;
-	uint32_t netns;
-	uint64_t cgroup;
-	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end 0: open */
-	uint64_t count[7]; /* enum sl_slot_count */
-	uint64_t cell[SL_LAYERS][SL_LAYER_CELLS];
-};
-
 enum sl_layer_table { SL_LAYER_FLOWS, SL_LAYER_GROUPS };
+/* Slots ever used, of flows or groups. */
 uint32_t sl_layers_slots(const struct sl_layers *layers, enum sl_layer_table table);
 /*
  * 1: filled in; 0: the slot holds nothing; -EAGAIN: it was given to another flow meanwhile, or did not settle.
@@ -67,19 +54,11 @@ uint32_t sl_layers_slots(const struct sl_layers *layers, enum sl_layer_table tab
  */
 int sl_layers_slot(const struct sl_layers *layers, enum sl_layer_table table, uint32_t index,
 		   struct sl_layer_view *view);
-/* Adds what was counted in from to to; its key stays. */
-void sl_layer_add(struct sl_layer_view *to, const struct sl_layer_view *from);
-
-/* Observations of a histogram; its quantile q (0 to 1) in ns, NAN if empty, INFINITY above the last. */
-uint64_t sl_layer_count(const uint64_t cell[SL_LAYER_CELLS]);
-double sl_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q);
-
 /* How often each cause was met since the start. 0 or -errno. */
 int sl_layers_causes(const struct sl_layers *layers, uint64_t out[SL_CAUSES]);
 
-const char *sl_layer_name(int layer);	     /* "mac_in" */
-const char *sl_layer_cause_name(int cause);  /* "no_nic" */
-const char *sl_layer_cause_text(int cause);  /* "in: no time of the driver" */
+/* The region of kind SL_REGION_LAYERS, mapped for writing, and the descriptor of its map; until the close. */
+void *sl_layers_region(const struct sl_layers *layers, size_t *bytes, int *fd);
 
 /*
  * Records, from now on, of the kinds whose bit is set (1 << enum sl_record_kind); 0: none more.

@@ -20,9 +20,10 @@ struct sl_layers {
 	struct layer_bpf *skel;
 	struct sl_hooks hooks;
 	struct sl_tcp_filter *filter; /* mapped */
-	uint32_t slots[2];	      /* by enum sl_layer_table */
-	const uint64_t *words[2];     /* mapped */
-	size_t mapped[2];
+	uint32_t cpus;
+	void *table; /* mapped */
+	size_t bytes;
+	struct sl_layers_info info;
 	int cgroup_link;
 	struct ring_buffer *ring;
 	void (*record)(void *context, const struct sl_layer_record *r);
@@ -33,6 +34,7 @@ struct sl_layers {
 
 /* Descriptor of the netfilter program; -1: that hook is not used. */
 int layer_netfilter_fd(const struct sl_layers *l);
+int layer_table_fd(const struct sl_layers *l);
 void layer_namespaces_end(struct sl_layers *l);
 
 #endif

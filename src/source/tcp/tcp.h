@@ -39,6 +39,7 @@ struct sl_tcp_options {
 	uint64_t quarantine_ns; /* how long the final values of a closed flow stay; 0: 5 s */
 	bool calls;             /* count read and write calls, too: one event more for each */
 	bool existing;          /* also connections made before the start */
+	uint32_t cgroups;       /* say who so many cgroups are (identity.h); 0: don't */
 	struct sl_tcp_wanted wanted;
 };
 

@@ -14,8 +14,9 @@
  * Nothing is allocated under the run queue's lock, where waking kswapd would be a deadlock: storage and
  * slots come at fork, or from the iterator for tasks that were there before.
  */
-#include "cpu_shared.h"
 #include "kernel.h"
+
+#include <sidelight/task.h>
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -38,10 +39,6 @@ const volatile __u64 opened_ns;	   /* CLOCK_BOOTTIME: who is younger is counted 
 const volatile __u32 hierarchy_id; /* whose cgroups: 0: the unified one; else of version 1 */
 const volatile __u32 subsystem;	   /* index in css_set.subsys of that hierarchy's controller */
 
-struct sl_cpu_losses losses;
-__u32 next_task,
-	next_cgroup = 1; /* slots that were never used; cgroup 0 holds what found no slot */
-
 enum { NEW = 0, CLAIMED, READY, OVER };
 
 struct state {
@@ -61,29 +58,14 @@ struct {
 	__type(value, struct state);
 } states SEC(".maps");
 
+/* A region of kind SL_REGION_TASKS, in elements of a slot's size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct sl_cpu_task);
-} tasks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct sl_cpu_cgroup);
-} cgroups SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct sl_cpu_usage);
-} usage SEC(".maps");
+} task_table SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH); /* preallocated: inserted to under the run queue's lock */
@@ -115,9 +97,58 @@ struct grown {
 /* Hides from the compiler what the verifier can't know: that a quotient is small. */
 #define bound(v) asm volatile("" : "+r"(v))
 
-static __always_inline void lost(u64 *counter)
+/* The element that holds the end of the header, the hot line and the losses. */
+static __always_inline u64 *hot_line(void)
 {
-	__sync_fetch_and_add(counter, 1);
+	u32 at = SL_TASKS_FIRST - 1;
+	u64 *element = bpf_map_lookup_elem(&task_table, &at);
+
+	return element ? element + (SL_TASKS_HOT_AT - (SL_TASKS_FIRST - 1) * SL_TASK_SIZE) / 8
+		       : NULL;
+}
+
+static __always_inline struct sl_cpu_task *task_at(u32 slot)
+{
+	u32 at = SL_TASKS_FIRST + slot;
+
+	return slot < max_tasks ? bpf_map_lookup_elem(&task_table, &at) : NULL;
+}
+
+static __always_inline struct sl_cpu_usage *usage_at(u32 slot, u32 cpu)
+{
+	u32 at = SL_TASKS_FIRST + max_tasks + slot * cpus + cpu;
+	struct sl_cpu_task *of = slot < max_cgroups ? bpf_map_lookup_elem(&task_table, &at) : NULL;
+
+	return of ? &of->usage : NULL;
+}
+
+static __always_inline u64 *cgroup_at(u32 slot)
+{
+	u32 at = SL_TASKS_FIRST + max_tasks + slot * cpus;
+	struct sl_cpu_task *of = slot < max_cgroups ? bpf_map_lookup_elem(&task_table, &at) : NULL;
+
+	return of ? of->who : NULL;
+}
+
+static __always_inline void lost(enum sl_task_loss what)
+{
+	u64 *hot = hot_line();
+
+	if (hot)
+		line_add_atomic(hot + (SL_TASKS_LOSSES_AT - SL_TASKS_HOT_AT) / 8, what, 1);
+}
+
+/* A slot that was never used before; least or more: there is none. */
+static __always_inline u32 slot_new(enum sl_tasks_hot_cell used, u32 least)
+{
+	u64 *hot = hot_line();
+	u32 slot;
+
+	if (!hot || hot[used] >= least)
+		return least;
+	slot = __sync_fetch_and_add(&hot[used], 1);
+	__sync_fetch_and_add(&hot[7], line_k[used]);
+	return slot;
 }
 
 static __always_inline u32 bucket(u64 ns)
@@ -183,17 +214,15 @@ static __always_inline u64 generation(u64 before, enum sl_cpu_slot_state state)
 /* A slot that was never used, or that is free for long enough that no CPU can still be at it. */
 static __always_inline u32 take_cgroup_slot(u64 now)
 {
-	u32 slot = SL_CPU_NO_SLOT;
 	u64 *line;
+	u32 slot;
 
-	if (next_cgroup < max_cgroups) {
-		slot = __sync_fetch_and_add(&next_cgroup, 1);
-		if (slot < max_cgroups)
-			return slot;
-	}
+	slot = slot_new(SL_TASKS_CGROUPS_USED, max_cgroups);
+	if (slot < max_cgroups)
+		return slot;
 	if (bpf_map_pop_elem(&free_cgroups, &slot))
 		return 0;
-	line = bpf_map_lookup_elem(&cgroups, &slot);
+	line = cgroup_at(slot);
 	if (line && now - line[SL_CPU_CGROUP_GONE_NS] >= QUARANTINE_NS)
 		return slot;
 	bpf_map_push_elem(&free_cgroups, &slot, 0);
@@ -214,15 +243,14 @@ static __noinline u32 cgroup_slot(u64 id, bool exiting)
 	if (exiting)
 		return 0;
 	slot = take_cgroup_slot(now);
-	line = bpf_map_lookup_elem(&cgroups, &slot);
+	line = cgroup_at(slot);
 	if (!slot || !line) {
-		lost(&losses.cgroups_refused);
+		lost(SL_TASK_LOSS_CGROUPS);
 		return 0;
 	}
 	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_FREE));
 	for (u32 i = 0; i < cpus && i < MAX_CPUS; i++) {
-		u32 at = slot * cpus + i;
-		struct sl_cpu_usage *u = bpf_map_lookup_elem(&usage, &at);
+		struct sl_cpu_usage *u = usage_at(slot, i);
 
 		if (u)
 			zero(u);
@@ -253,7 +281,7 @@ int BPF_PROG(on_cgroup_rmdir, struct cgroup *gone)
 	if (!have)
 		return 0;
 	slot = *have;
-	line = bpf_map_lookup_elem(&cgroups, &slot);
+	line = cgroup_at(slot);
 	if (!line || bpf_map_delete_elem(&cgroup_slots, &id))
 		return 0;
 	line_set(line, SL_CPU_CGROUP_GONE_NS, bpf_ktime_get_ns());
@@ -266,7 +294,7 @@ int BPF_PROG(on_cgroup_rmdir, struct cgroup *gone)
 
 static __always_inline struct sl_cpu_task *slot_of(const struct state *st)
 {
-	return st->slot == SL_CPU_NO_SLOT ? NULL : bpf_map_lookup_elem(&tasks, &st->slot);
+	return st->slot == SL_CPU_NO_SLOT ? NULL : task_at(st->slot);
 }
 
 /* Where a task's time goes: its cgroup's slot, looked up again only when its css_set changed. */
@@ -280,7 +308,7 @@ static __always_inline void find_cgroup(struct task_struct *t, struct state *st)
 	if (st->css_set == now) {
 		if (!exiting)
 			return;
-		line = bpf_map_lookup_elem(&cgroups, &st->cgroup_slot);
+		line = cgroup_at(st->cgroup_slot);
 		if (!line || line[SL_CPU_CGROUP_GENERATION] >> 2 != st->cgroup_generation)
 			st->cgroup_slot = 0;
 		return;
@@ -288,7 +316,7 @@ static __always_inline void find_cgroup(struct task_struct *t, struct state *st)
 	st->css_set = now;
 	st->cgroup_id = BPF_CORE_READ(cgroup_of(now), kn, id);
 	st->cgroup_slot = cgroup_slot(st->cgroup_id, exiting);
-	line = bpf_map_lookup_elem(&cgroups, &st->cgroup_slot);
+	line = cgroup_at(st->cgroup_slot);
 	if (line)
 		st->cgroup_generation = line[SL_CPU_CGROUP_GENERATION] >> 2;
 	slot = slot_of(st);
@@ -311,7 +339,6 @@ static __always_inline void account(struct task_struct *t, struct state *st)
 	};
 	struct sl_cpu_task *slot = slot_of(st);
 	struct sl_cpu_usage *u;
-	u32 at;
 
 	g.bucket = g.waits == 1 ? bucket(g.wait) : SL_CPU_BUCKETS;
 	st->run = run;
@@ -323,8 +350,7 @@ static __always_inline void account(struct task_struct *t, struct state *st)
 	find_cgroup(t, st);
 	if (slot)
 		add_usage(&slot->usage, &g);
-	at = st->cgroup_slot * cpus + bpf_get_smp_processor_id();
-	u = bpf_map_lookup_elem(&usage, &at);
+	u = usage_at(st->cgroup_slot, bpf_get_smp_processor_id());
 	if (u)
 		add_usage(u, &g);
 }
@@ -342,14 +368,12 @@ static __always_inline u32 take_task_slot(void)
 {
 	u32 slot;
 
-	if (next_task < max_tasks) {
-		slot = __sync_fetch_and_add(&next_task, 1);
-		if (slot < max_tasks)
-			return slot;
-	}
+	slot = slot_new(SL_TASKS_USED, max_tasks);
+	if (slot < max_tasks)
+		return slot;
 	if (!bpf_map_pop_elem(&free_tasks, &slot))
 		return slot;
-	lost(&losses.tasks_refused);
+	lost(SL_TASK_LOSS_TASKS);
 	return SL_CPU_NO_SLOT;
 }
 
@@ -364,7 +388,7 @@ static __always_inline void admit(struct task_struct *t)
 	struct sl_cpu_task *slot;
 
 	if (!st) {
-		lost(&losses.untracked);
+		lost(SL_TASK_LOSS_UNTRACKED);
 		return;
 	}
 	if (__sync_val_compare_and_swap(&st->state, NEW, CLAIMED) != NEW)
@@ -439,7 +463,7 @@ int BPF_PROG(on_runtime, struct task_struct *t)
 /* Its last values stay in the slot, until that is another's. */
 static __always_inline void end(struct state *st)
 {
-	u64 *line = bpf_map_lookup_elem(&cgroups, &st->cgroup_slot);
+	u64 *line = cgroup_at(st->cgroup_slot);
 	struct sl_cpu_task *slot = slot_of(st);
 
 	if (__sync_val_compare_and_swap(&st->state, READY, OVER) != READY)
@@ -463,7 +487,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	st = bpf_task_storage_get(&states, prev, NULL, 0);
 	if (!st || st->state != READY) {
-		lost(&losses.untracked);
+		lost(SL_TASK_LOSS_UNTRACKED);
 		return 0;
 	}
 	account(prev, st);

@@ -126,8 +126,22 @@ struct {
 	__type(value, u64[64]);
 } tcp_scratch SEC(".maps");
 
+/* Cgroups whose connections were seen, so that user space is told of each once (identity.c). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, u32);
+} tcp_known SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} tcp_arrivals SEC(".maps");
+
 /* Written by many CPUs. */
 __u64 list_head, next_id, fresh, refused;
+__u64 nameless; /* cgroups that there was no room to know */
 __u64 unopened; /* sockets that the kernel had no memory for at the moment; see sl_tcp_catch_up() */
 __u32 armed;	/* 0: the timer sleeps; 1: it comes within an interval; 2: later */
 __u32 kicks;	/* a flow on the list has to be looked at sooner than was planned */
@@ -406,6 +420,22 @@ static __always_inline bool slot_take(u32 *slot)
 	return false;
 }
 
+/*
+ * The first connection of a cgroup wakes user space up, which then says in the table who that is. Should the
+ * ring be full, the next connection tries again.
+ */
+static __always_inline void tell_cgroup(u64 cgroup)
+{
+	u32 one = 1;
+
+	if (!settings.cgroups || !cgroup || bpf_map_lookup_elem(&tcp_known, &cgroup))
+		return;
+	if (bpf_map_update_elem(&tcp_known, &cgroup, &one, BPF_NOEXIST))
+		__sync_fetch_and_add(&nameless, 1);
+	else if (bpf_ringbuf_output(&tcp_arrivals, &cgroup, sizeof(cgroup), 0))
+		bpf_map_delete_elem(&tcp_known, &cgroup);
+}
+
 /* sk is locked, and s without an id. flags: how it came about. */
 static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
 				      const struct sl_flow_key *key, u32 flags)
@@ -465,6 +495,7 @@ static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
 	s->slot = slot;
 	s->id = st->id;
 	touch(st, slot);
+	tell_cgroup(key->cgroup);
 }
 
 /*

@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-/* Elements of the map tcp_flows, of SL_FLOW_SIZE bytes: header, hot line, slots, journal. */
+/* Elements of the map tcp_flows, of SL_FLOW_SIZE bytes: header, hot line, slots, journal, cgroups. */
 #define SL_FLOWS_HOT_ELEMENT 8
 #define SL_FLOWS_FIRST_ELEMENT 9
 
@@ -17,7 +17,7 @@ struct sl_flow_settings {
 	__u32 journal_mask;  /* lines, a power of two, less 1 */
 	__u32 journal_first; /* element where the journal starts */
 	__u32 tick_us;       /* 1e6 / HZ */
-	__u32 pad;
+	__u32 cgroups;       /* slots for who a cgroup is; 0: nobody wants to know */
 };
 
 #endif

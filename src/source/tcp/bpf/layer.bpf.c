@@ -664,11 +664,13 @@ SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
 	}
 	flow = st->flow;
 	st->flow = NO_SLOT;
-	s = bpf_map_lookup_elem(&layer_flows, &flow);
+	s = flow_at(flow);
 	if (s) {
 		word_add(s, SL_SLOT_END, bpf_ktime_get_ns());
 		word_add(s, SL_SLOT_STATE, SL_SLOT_CLOSED - SL_SLOT_OPEN);
+		hot_add(SL_LAYERS_CLOSED);
 		bpf_map_push_elem(&layer_free_flows, &flow, 0);
+		__sync_fetch_and_add(&waiting, 1);
 	}
 	return 0;
 }

@@ -15,6 +15,7 @@
 #define RING	 16 /* segments to be read, and send calls to be transmitted, of a socket */
 #define REQUESTS 4  /* responses of a socket that wait for the driver */
 #define NO_SLOT	 0xffffffffu
+#define KEPT	 256 /* closed flows whose slots are not another's yet, if there is room */
 /* 10 s: no stretch inside of the stack without a queue lasts longer. */
 #define SHORT_MAX 10000000000ull
 
@@ -125,23 +126,14 @@ struct {
 	__type(value, struct out_stamp);
 } layer_out SEC(".maps");
 
-/* Read by user space, or one-sided: slots of self-verifying lines. */
+/* A region of kind SL_REGION_LAYERS, in elements of a slot's size: see layer_shared.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct slot);
-} layer_flows SEC(".maps");
-
-/* Slot 0 takes the flows that found no room for their group. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct slot);
-} layer_groups SEC(".maps");
+} layer_table SEC(".maps");
 
 /* Free slots: the one that was freed first is reused first, so that a closed flow is seen for long. */
 struct {
@@ -164,16 +156,15 @@ struct {
 } layer_group_of SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SL_CAUSES);
-	__type(key, u32);
-	__type(value, u64);
-} layer_causes SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } layer_records SEC(".maps");
+
+_Static_assert(SL_CAUSES <= 4 * SL_LINE_CELLS, "cause_only() counts in four lines");
+
+/* Set before loading: CPUs, and elements of the table. */
+const volatile __u32 cpus = 1, flow_slots, group_slots;
+__s64 waiting; /* freed slots of flows that wait for another */
 
 /* Bit i: records of enum sl_record_kind i are wanted. Changed at run time. */
 __u32 trace_kinds;
@@ -221,24 +212,65 @@ static __always_inline void word_add_alone(struct slot *s, u32 i, u64 n)
 	*(volatile u64 *)&s->word[check] += n * k;
 }
 
+static __always_inline struct slot *element_at(u32 at)
+{
+	return bpf_map_lookup_elem(&layer_table, &at);
+}
+
+static __always_inline struct slot *flow_at(u32 slot)
+{
+	return slot < flow_slots ? element_at(SL_LAYERS_FIRST_ELEMENT + cpus + slot) : NULL;
+}
+
+static __always_inline struct slot *group_at(u32 slot)
+{
+	return slot < group_slots ? element_at(SL_LAYERS_FIRST_ELEMENT + cpus + flow_slots + slot) :
+				    NULL;
+}
+
+static __always_inline void hot_add(enum sl_layers_hot_cell cell)
+{
+	struct slot *s = element_at(0);
+
+	if (s)
+		word_add(s, SL_LAYERS_HOT_WORD + cell, 1);
+}
+
+/* A slot that was never used before; least or more: there is none. */
+static __always_inline u32 slot_new(enum sl_layers_hot_cell used, u32 least)
+{
+	struct slot *s = element_at(0);
+	u32 slot;
+
+	if (!s || s->word[SL_LAYERS_HOT_WORD + used] >= least)
+		return least;
+	slot = __sync_fetch_and_add(&s->word[SL_LAYERS_HOT_WORD + used], 1);
+	__sync_fetch_and_add(&s->word[SL_LAYERS_HOT_WORD + 7], line_k[used]);
+	return slot;
+}
+
 static __always_inline void count_slots(const struct layer_sock *st, u32 count)
 {
 	u32 flow = st->flow, group = st->group;
-	struct slot *s = bpf_map_lookup_elem(&layer_flows, &flow);
+	struct slot *s = flow_at(flow);
 
 	if (s)
 		word_add(s, SL_SLOT_COUNTS + count, 1);
-	s = bpf_map_lookup_elem(&layer_groups, &group);
+	s = group_at(group);
 	if (s)
 		word_add(s, SL_SLOT_COUNTS + count, 1);
 }
 
 static __always_inline void cause_only(u32 cause)
 {
-	u64 *n = bpf_map_lookup_elem(&layer_causes, &cause);
+	struct slot *own = element_at(SL_LAYERS_FIRST_ELEMENT + bpf_get_smp_processor_id());
+	u32 line = cause / SL_LINE_CELLS, cell = cause % SL_LINE_CELLS;
 
-	if (n)
-		(*n)++;
+	/* The compiler knows that these are small, the verifier does not. */
+	asm volatile("" : "+r"(line), "+r"(cell));
+	/* Of this CPU alone, but a program that interrupts this one may be at it, too. */
+	if (own)
+		word_add(own, (line & 3) * 8 + (cell & 7), 1);
 }
 
 static __always_inline void cause(const struct layer_sock *st, u32 why)
@@ -268,7 +300,7 @@ static __always_inline u32 cell_word(u32 layer, u32 cell)
 static __noinline int observe(u32 flow, u32 group, u32 layer, u64 ns)
 {
 	u32 word = cell_word(layer, bucket_cell(ns)), sum = cell_word(layer, SL_LAYER_SUM);
-	struct slot *s = bpf_map_lookup_elem(&layer_flows, &flow);
+	struct slot *s = flow_at(flow);
 
 	if (s && layer <= SL_LAYER_APP) {
 		word_add_alone(s, word, 1);
@@ -277,7 +309,7 @@ static __noinline int observe(u32 flow, u32 group, u32 layer, u64 ns)
 		word_add(s, word, 1);
 		word_add(s, sum, ns);
 	}
-	s = bpf_map_lookup_elem(&layer_groups, &group);
+	s = group_at(group);
 	if (s) {
 		word_add(s, word, 1);
 		word_add(s, sum, ns);
@@ -300,6 +332,23 @@ static __always_inline bool span(const struct layer_sock *st, u32 layer, u64 fro
 	return true;
 }
 
+/*
+ * A slot that was freed, if so many wait that the next in turn was to be seen for long; else a new one, while
+ * there are any: readers look at no more slots than are needed.
+ */
+static __always_inline bool flow_slot_take(u32 *index)
+{
+	if (waiting < KEPT) {
+		*index = slot_new(SL_LAYERS_FLOWS_USED, flow_slots);
+		if (*index < flow_slots)
+			return true;
+	}
+	if (bpf_map_pop_elem(&layer_free_flows, index))
+		return false;
+	__sync_fetch_and_add(&waiting, -1);
+	return true;
+}
+
 /* A free slot becomes this flow's: a new generation, and nothing of the old one. */
 static __noinline u32 flow_slot(const struct layer_sock *st)
 {
@@ -308,11 +357,11 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 	struct slot *s;
 	u32 i, index;
 
-	if (bpf_map_pop_elem(&layer_free_flows, &index)) {
+	if (!flow_slot_take(&index)) {
 		cause_only(SL_CAUSE_FLOWS_FULL);
 		return NO_SLOT;
 	}
-	s = bpf_map_lookup_elem(&layer_flows, &index);
+	s = flow_at(index);
 	if (!s)
 		return NO_SLOT;
 	generation = (s->word[SL_SLOT_STATE] >> 16) + 1;
@@ -339,6 +388,7 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 		check += w[i] * line_k[i];
 	}
 	s->word[7] = check;
+	hot_add(SL_LAYERS_OPENED);
 	return index;
 }
 
@@ -361,15 +411,18 @@ static __noinline u32 group_slot(const struct layer_sock *st)
 	if (found)
 		return *found;
 	if (bpf_map_pop_elem(&layer_free_groups, &index)) {
-		cause_only(SL_CAUSE_GROUPS_FULL);
-		return 0;
+		index = slot_new(SL_LAYERS_GROUPS_USED, group_slots);
+		if (index >= group_slots) {
+			cause_only(SL_CAUSE_GROUPS_FULL);
+			return 0;
+		}
 	}
 	if (bpf_map_update_elem(&layer_group_of, &key, &index, BPF_NOEXIST)) {
 		bpf_map_push_elem(&layer_free_groups, &index, 0);
 		found = bpf_map_lookup_elem(&layer_group_of, &key);
 		return found ? *found : 0; /* another CPU was quicker */
 	}
-	s = bpf_map_lookup_elem(&layer_groups, &index);
+	s = group_at(index);
 	if (!s)
 		return 0;
 	w[0] = 1 << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+/* layers.c - time by layer of the stack: header, hot line, slots; histograms; names. */
+#include "region/layers.h"
+
+#include <math.h>
+#include <string.h>
+
+enum sl_fault sl_layers_info_parse(const struct sl_region_header *h, uint64_t actual_size,
+				   struct sl_layers_info *layers)
+{
+	struct sl_section section;
+	struct sl_region_info info;
+	enum sl_fault fault = sl_region_header_parse(h, actual_size, &info);
+
+	memset(layers, 0, sizeof(*layers));
+	if (fault)
+		return fault;
+	if (info.kind != SL_REGION_LAYERS)
+		return SL_FAULT_VERSION;
+	if (!sl_region_section_find(h, SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE,
+				    SL_LAYER_SLOTS_MAX, &section) ||
+	    section.stride != SL_LAYER_SLOT_SIZE)
+		return SL_FAULT_SECTION;
+	layers->flows = section.offset;
+	layers->flow_slots = section.count;
+	if (!sl_region_section_find(h, SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE,
+				    SL_LAYER_SLOTS_MAX, &section) ||
+	    section.stride != SL_LAYER_SLOT_SIZE)
+		return SL_FAULT_SECTION;
+	layers->groups = section.offset;
+	layers->group_slots = section.count;
+	if (!sl_region_losses_find(h, SL_CAUSES, &layers->losses))
+		return SL_FAULT_SECTION;
+	layers->size = info.size;
+	layers->instance = info.instance;
+	layers->start_ns = info.start_ns;
+	memcpy(layers->boot_id, info.boot_id, sizeof(layers->boot_id));
+	layers->hot = info.hot;
+	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_layers_hot_parse(const uint64_t line[8], const struct sl_layers_info *info,
+				  struct sl_layers_hot *hot)
+{
+	uint64_t flows = line[SL_LAYERS_FLOWS_USED], groups = line[SL_LAYERS_GROUPS_USED];
+
+	if (line[7] != sl_line_check(line))
+		return SL_FAULT_UNSETTLED;
+	/* A slot is counted before it is known whether there is one more: see slot_take(). */
+	*hot = (struct sl_layers_hot){
+		.flows_used = flows < info->flow_slots ? (uint32_t)flows : info->flow_slots,
+		.groups_used = groups < info->group_slots ? (uint32_t)groups : info->group_slots,
+		.opened = line[SL_LAYERS_OPENED],
+		.closed = line[SL_LAYERS_CLOSED],
+	};
+	return SL_FAULT_NONE;
+}
+
+enum sl_fault sl_layer_generation(const uint64_t line[8], uint64_t *generation)
+{
+	*generation = line[SL_SLOT_STATE] >> 16;
+	return line[7] == sl_line_check(line) ? SL_FAULT_NONE : SL_FAULT_UNSETTLED;
+}
+
+enum sl_fault sl_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
+			     struct sl_layer_view *v)
+{
+	uint32_t state = slot[SL_SLOT_STATE] & 255, role = slot[SL_SLOT_STATE] >> 8 & 255;
+	enum sl_fault fault = sl_layer_generation(slot, &v->generation);
+
+	if (fault)
+		return fault;
+	if (state > SL_SLOT_CLOSED || role > SL_ROLE_CLIENT)
+		return SL_FAULT_HOT;
+	v->state = (enum sl_slot_state)state;
+	v->role = (enum sl_role)role;
+	if (state == SL_SLOT_FREE && !keyless)
+		return SL_FAULT_NONE;
+	for (uint32_t w = 8; w < SL_SLOT_WORDS; w += 8)
+		if (slot[w + 7] != sl_line_check(slot + w))
+			return SL_FAULT_UNSETTLED;
+	memcpy(v->local, &slot[SL_SLOT_LOCAL], 16);
+	memcpy(v->remote, &slot[SL_SLOT_REMOTE], 16);
+	v->local_port = (uint16_t)slot[SL_SLOT_PORTS];
+	v->remote_port = (uint16_t)(slot[SL_SLOT_PORTS] >> 16);
+	v->family = (uint8_t)(slot[SL_SLOT_PORTS] >> 32);
+	v->cgroup = slot[SL_SLOT_CGROUP];
+	v->start_ns = slot[SL_SLOT_START];
+	v->end_ns = slot[SL_SLOT_END];
+	v->netns = (uint32_t)slot[SL_SLOT_NETNS];
+	memcpy(v->count, slot + SL_SLOT_COUNTS, sizeof(v->count));
+	for (uint32_t i = 0; i < SL_LAYERS * 8; i++)
+		memcpy(&v->cell[i / 8][i % 8 * SL_LINE_CELLS], slot + SL_SLOT_HISTOGRAMS + i * 8,
+		       SL_LINE_CELLS * sizeof(*slot));
+	return SL_FAULT_NONE;
+}
+
+void sl_layer_add(struct sl_layer_view *to, const struct sl_layer_view *from)
+{
+	for (int i = 0; i < 7; i++)
+		to->count[i] += from->count[i];
+	for (int i = 0; i < SL_LAYERS; i++)
+		for (int c = 0; c < SL_LAYER_CELLS; c++)
+			to->cell[i][c] += from->cell[i][c];
+}
+
+uint64_t sl_layer_count(const uint64_t cell[SL_LAYER_CELLS])
+{
+	uint64_t n = 0;
+
+	for (int c = SL_LAYER_ZERO; c < SL_LAYER_CELLS; c++)
+		n += cell[c];
+	return n;
+}
+
+/*
+ * Within a bucket, values are taken to lie evenly on the logarithmic scale, as histogram_quantile()
+ * of Prometheus does for native histograms; in the zero bucket evenly from 0.
+ */
+double sl_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q)
+{
+	double rank = q * (double)sl_layer_count(cell), before = 0;
+
+	if (!sl_layer_count(cell))
+		return NAN;
+	for (int c = SL_LAYER_ZERO; c < SL_LAYER_OVER; c++) {
+		double n = (double)cell[c], part;
+		int bucket = SL_LAYER_FIRST + c - SL_LAYER_BUCKETS;
+
+		if (!cell[c] || before + n < rank) {
+			before += n;
+			continue;
+		}
+		part = rank > before ? (rank - before) / n : 0;
+		if (c == SL_LAYER_ZERO)
+			return 64 * part;
+		return exp2((bucket - 1 + part) / 2);
+	}
+	return INFINITY;
+}
+
+static const char *const layers[SL_LAYERS] = {"mac_in",	 "ip_in",  "tcp_in",  "app",
+					      "tcp_out", "ip_out", "mac_out", "total"};
+
+static const struct {
+	const char *name, *text;
+} causes[SL_CAUSES] = {
+	[SL_CAUSE_NO_NIC] = {"no_nic", "in: the driver's hand-over was not seen"},
+	[SL_CAUSE_NO_IP] = {"no_ip", "in: IP's turn was not seen"},
+	[SL_CAUSE_NO_TCP] = {"no_tcp", "in: TCP's turn was not seen"},
+	[SL_CAUSE_DUPLICATE] = {"duplicate", "in: nothing new in the segment"},
+	[SL_CAUSE_OUT_OF_ORDER] = {"out_of_order", "in: behind a hole"},
+	[SL_CAUSE_DISCARDED] = {"discarded", "in: TCP did not take the segment"},
+	[SL_CAUSE_READ_RING] = {"read_ring", "in: too many segments wait to be read"},
+	[SL_CAUSE_NO_SEND] = {"no_send", "out: the send call was not seen"},
+	[SL_CAUSE_SEND_RING] = {"send_ring", "out: too many send calls wait"},
+	[SL_CAUSE_NO_OUT_IP] = {"no_out_ip", "out: IP's turn was not seen"},
+	[SL_CAUSE_NO_DRIVER] = {"no_driver", "out: did not get to the driver, or too late"},
+	[SL_CAUSE_RETRANSMIT] = {"retransmit", "out: sent again"},
+	[SL_CAUSE_REFUSED] = {"refused", "negative, or longer than is believed"},
+	[SL_CAUSE_REQ_IN] = {"request_in", "request: its last segment lacks a time"},
+	[SL_CAUSE_REQ_OUT] = {"request_out", "request: its response lacks a time"},
+	[SL_CAUSE_REQ_RETRANSMIT] = {"request_retransmit", "request: its response was sent again"},
+	[SL_CAUSE_REQ_PENDING] = {"request_pending", "request: too many responses wait"},
+	[SL_CAUSE_REQ_CLOSED] = {"request_closed", "request: closed before its response left"},
+	[SL_CAUSE_NO_STATE] = {"no_state", "no memory for a socket"},
+	[SL_CAUSE_FLOWS_FULL] = {"flows_full", "flows without histograms of their own"},
+	[SL_CAUSE_GROUPS_FULL] = {"groups_full", "flows without a group of their own"},
+	[SL_CAUSE_TRACE_DROPPED] = {"trace_dropped", "records that found the buffer full"},
+};
+
+const char *sl_layer_name(int layer)
+{
+	return layers[layer];
+}
+
+const char *sl_layer_cause_name(int cause)
+{
+	return causes[cause].name;
+}
+
+const char *sl_layer_cause_text(int cause)
+{
+	return causes[cause].text;
+}

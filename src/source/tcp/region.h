@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* region.h - an eBPF array becomes a region that readers find their way in: sidelight-region(5). */
+#ifndef SL_SOURCE_TCP_REGION_H
+#define SL_SOURCE_TCP_REGION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sidelight/region.h>
+
+/*
+ * Maps the array behind map_fd for reading and writing, size bytes rounded up to whole pages, and writes its
+ * header. munmap() of *bytes ends it. 0 or -errno.
+ */
+int sl_tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
+		      const struct sl_region_section *sections, uint32_t count, void **map,
+		      size_t *bytes);
+
+#endif
