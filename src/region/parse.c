@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <sidelight/flow.h>
+#include <sidelight/nic.h>
 #include <sidelight/task.h>
 
 #include "region/decode.h"
@@ -175,7 +176,7 @@ enum sl_fault sl_region_header_parse(const struct sl_region_header *h, uint64_t 
 		return SL_FAULT_VERSION;
 	if (h->check != sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check)))
 		return SL_FAULT_CHECK;
-	if (h->kind < SL_REGION_METRICS || h->kind > SL_REGION_TASKS)
+	if (h->kind < SL_REGION_METRICS || h->kind > SL_REGION_NIC)
 		return SL_FAULT_VERSION;
 	if (!h->instance)
 		return SL_FAULT_MAGIC;
