@@ -8,11 +8,12 @@
 #include "base/base.h"
 
 #if HAVE_BPF
-extern const struct sl_command sl_tcp_cpu, sl_tcp_flows, sl_tcp_layers, sl_tcp_probe, sl_tcp_trace,
-	sl_tcp_why;
+extern const struct sl_command sl_tcp_cpu, sl_tcp_flows, sl_tcp_layers, sl_tcp_net, sl_tcp_probe,
+	sl_tcp_trace, sl_tcp_why;
 
 static const struct sl_command *const verbs[] = {&sl_tcp_flows, &sl_tcp_layers, &sl_tcp_trace,
-						 &sl_tcp_cpu,	&sl_tcp_why,	&sl_tcp_probe};
+						 &sl_tcp_net,	&sl_tcp_cpu,	&sl_tcp_why,
+						 &sl_tcp_probe};
 #define VERBS (sizeof(verbs) / sizeof(*verbs))
 
 /* "probe" of "tcp probe" */

@@ -72,6 +72,18 @@ static __always_inline struct sl_sock *flow_of(void *sk)
 	return s && s->id ? s : NULL;
 }
 
+/*
+ * The lower half of an address, as a number to calculate with. The verifier lets nobody calculate with
+ * a pointer to a kernel object, but whoever may see addresses may copy half of one.
+ */
+static __always_inline u32 low(const void *p)
+{
+	u32 half;
+
+	asm("%0 = %1" : "=w"(half) : "w"((u32)(u64)p));
+	return half;
+}
+
 static __always_inline const struct tcp_sock *tcp_of(const void *sk)
 {
 	return sk;

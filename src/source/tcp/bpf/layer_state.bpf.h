@@ -169,18 +169,6 @@ __s64 waiting; /* freed slots of flows that wait for another */
 /* Bit i: records of enum sl_record_kind i are wanted. Changed at run time. */
 __u32 trace_kinds;
 
-/*
- * The lower half of an address, as a number to calculate with. The verifier lets nobody calculate with
- * a pointer to a kernel object, but whoever may see addresses may copy half of one.
- */
-static __always_inline u32 low(const void *p)
-{
-	u32 half;
-
-	asm("%0 = %1" : "=w"(half) : "w"((u32)(u64)p));
-	return half;
-}
-
 /* ---- slots ---------------------------------------------------------------------------------- */
 
 /* sidelight/region.h: SL_LINE_K0 .. K6, and 0 for the check word itself. */

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * net.bpf.c - a record for each TCP segment that leaves or reaches a network device: which bytes, when.
+ *
+ * Out: net_dev_start_xmit, right before the driver gets it: TSO is still whole, unless the stack cut it.
+ * In: where the driver hands a packet over (the same hooks as the layers', layer.bpf.c), before GRO.
+ * There a packet may have its header in a page, which a program can't read: it is stamped
+ * by its address and read behind GRO (netif_receive_skb), where the header is in place. What
+ * was merged into another meanwhile has no header any more; the reader sees by the bytes that
+ * it came with that.
+ *
+ * A segment crosses many devices of a host (veth, bridge, bond): it is recorded at those that have a
+ * parent, which are hardware or a hypervisor's, or at those named. So addresses are those on the
+ * wire, and nothing is known of the socket: filters are those of addresses, ports and sampling.
+ */
+#include <sidelight/nic.h>
+
+#include "common.bpf.h"
+#include "line.h"
+#include "net_shared.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define IN_BITS	  12
+#define ETH_IP	  0x0800
+#define ETH_IPV6  0x86dd
+#define ETH_VLAN  0x8100
+#define IP_OFFSET 0x3fff /* offset, and more fragments */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct device {
+	struct device *parent;
+};
+struct net_device {
+	char name[16];
+	int ifindex;
+	possible_net_t nd_net;
+	struct device dev;
+};
+struct sk_buff___net {
+	struct net_device *dev;
+	__be16 protocol;
+	unsigned int end;
+};
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned short gso_segs;
+};
+#pragma clang attribute pop
+
+volatile const struct sl_net_settings settings;
+
+struct element {
+	u64 word[SL_NIC_WORDS];
+};
+
+/* The region: header, hot line, ring. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct element);
+} net_ring SEC(".maps");
+
+/* Packets whose header is not in place yet, by the address of their skb. */
+struct late {
+	u64 skb, time;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << IN_BITS);
+	__type(key, u32);
+	__type(value, struct late);
+} net_late SEC(".maps");
+
+struct ip4 {
+	u8 version_length, tos;
+	__be16 total, id, offset;
+	u8 ttl, protocol;
+	__be16 check;
+	__be32 source, destination;
+};
+
+struct ip6 {
+	__be32 version_flow;
+	__be16 payload;
+	u8 next, hops;
+	u8 source[16], destination[16];
+};
+
+struct tcp_header {
+	__be16 source, destination;
+	__be32 seq, ack;
+	u8 offset, flags;
+	__be16 window, check, urgent;
+	u8 option[4]; /* NOP, NOP, timestamp, 10 */
+	__be32 tsval, tsecr;
+};
+
+struct parsed {
+	u8 source[16], destination[16];
+	u32 flags, bytes;
+	u16 ip_id;
+	struct tcp_header t;
+};
+
+#define TH_FIN 1
+#define TH_SYN 2
+#define TH_RST 4
+
+static __always_inline void count(u32 cell)
+{
+	u32 at = SL_NET_HOT_ELEMENT;
+	struct element *hot = bpf_map_lookup_elem(&net_ring, &at);
+
+	if (hot)
+		line_add_atomic(hot->word, cell, 1);
+}
+
+static __always_inline bool device_wanted(const struct net_device *dev)
+{
+	char name[16] = {};
+
+	if (!settings.devices)
+		return BPF_CORE_READ(dev, dev.parent) != NULL;
+	bpf_probe_read_kernel_str(name, sizeof(name), dev->name);
+	for (u32 i = 0; i < SL_NET_DEVICES; i++) {
+		const volatile u64 *want = (const volatile u64 *)settings.device[i];
+		const u64 *have = (const u64 *)name;
+
+		if (i < settings.devices && want[0] == have[0] && want[1] == have[1])
+			return true;
+	}
+	return false;
+}
+
+enum found { OTHER, TCP, NO_HEADER };
+
+/*
+ * ip: the header of IP, of which `there` bytes lie in one piece; whole: bytes from there to the end, for what
+ * has no length of its own (BIG TCP).
+ */
+static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8 version,
+					struct parsed *p)
+{
+	u32 head, length, size = 20;
+	u8 buffer[40];
+
+	p->flags = 0;
+	p->ip_id = 0;
+	if (version == 4) {
+		struct ip4 *h = (void *)buffer;
+
+		if (there < sizeof(*h) || bpf_probe_read_kernel(h, sizeof(*h), ip))
+			return NO_HEADER;
+		if (h->version_length >> 4 != 4 || h->protocol != IPPROTO_TCP)
+			return OTHER;
+		if (h->offset & bpf_htons(IP_OFFSET)) {
+			count(SL_NIC_FRAGMENTS);
+			return OTHER;
+		}
+		head = (h->version_length & 15) * 4;
+		length = bpf_ntohs(h->total) ? bpf_ntohs(h->total) : whole;
+		p->ip_id = bpf_ntohs(h->id);
+		key_v4(p->source, h->source);
+		key_v4(p->destination, h->destination);
+	} else {
+		struct ip6 *h = (void *)buffer;
+
+		if (there < sizeof(*h) || bpf_probe_read_kernel(h, sizeof(*h), ip))
+			return NO_HEADER;
+		if (h->next != IPPROTO_TCP) {
+			/* Hop by hop, routing, fragment, destination: each begins with what is next. */
+			if ((h->next == 0 || h->next == 43 || h->next == 44 || h->next == 60) &&
+			    !bpf_probe_read_kernel(&p->t, 1, (const char *)ip + sizeof(*h)) &&
+			    *(const u8 *)&p->t == IPPROTO_TCP)
+				count(SL_NIC_FRAGMENTS);
+			return OTHER;
+		}
+		head = sizeof(*h);
+		length = h->payload ? bpf_ntohs(h->payload) + head : whole;
+		__builtin_memcpy(p->source, h->source, 16);
+		__builtin_memcpy(p->destination, h->destination, 16);
+		p->flags |= SL_NIC_V6;
+	}
+	if (head < 20 || there < head + size ||
+	    bpf_probe_read_kernel(&p->t, size, (const char *)ip + head))
+		return NO_HEADER;
+	size = (p->t.offset >> 4) * 4;
+	if (size < 20 || length < head + size)
+		return OTHER; /* TCP will not take it either */
+	p->bytes = length - head - size;
+	if (size >= 32 && there >= head + 32 &&
+	    !bpf_probe_read_kernel(&p->t.option, 12, (const char *)ip + head + 20) &&
+	    p->t.option[0] == 1 && p->t.option[1] == 1 && p->t.option[2] == 8 &&
+	    p->t.option[3] == 10)
+		p->flags |= SL_NIC_HAS_TS;
+	if (p->t.flags & TH_SYN)
+		p->flags |= SL_NIC_SYN;
+	if (p->t.flags & TH_FIN)
+		p->flags |= SL_NIC_FIN;
+	if (p->t.flags & TH_RST)
+		p->flags |= SL_NIC_RST;
+	return TCP;
+}
+
+static __always_inline bool wanted(const struct parsed *p, bool out, u32 netns)
+{
+	const struct sl_tcp_filter *f = filter_now();
+	struct sl_flow_key key = {.netns = netns};
+	u16 source = bpf_ntohs(p->t.source), destination = bpf_ntohs(p->t.destination);
+
+	if (!f)
+		return false;
+	__builtin_memcpy(key.local, out ? p->source : p->destination, 16);
+	__builtin_memcpy(key.remote, out ? p->destination : p->source, 16);
+	key.local_port = out ? source : destination;
+	key.remote_port = out ? destination : source;
+	return flow_wanted(f, &key);
+}
+
+static __noinline int record(const struct sk_buff *skb, const struct net_device *dev,
+			     const struct parsed *p, u64 time, u32 more)
+{
+	u32 at = SL_NET_HOT_ELEMENT, seq, end, flags;
+	const struct skb_shared_info *shared;
+	u32 netns, gso_size, gso_segs;
+	struct element *hot, *e;
+	u64 number, tag, *w;
+
+	if (!skb || !dev || !p)
+		return 0;
+	netns = BPF_CORE_READ(dev, nd_net.net, ns.inum);
+	if (!wanted(p, more & SL_NIC_OUT, netns))
+		return 0;
+	hot = bpf_map_lookup_elem(&net_ring, &at);
+	if (!hot)
+		return 0;
+	number = __sync_fetch_and_add(&hot->word[SL_NIC_HEAD], 1);
+	__sync_fetch_and_add(&hot->word[7], line_k[SL_NIC_HEAD]);
+	at = SL_NET_FIRST_ELEMENT + (number & settings.ring_mask);
+	e = bpf_map_lookup_elem(&net_ring, &at);
+	if (!e)
+		return 0;
+	flags = p->flags | more;
+	seq = bpf_ntohl(p->t.seq);
+	end = seq + p->bytes + !!(flags & SL_NIC_SYN) + !!(flags & SL_NIC_FIN);
+	shared = (const void *)(BPF_CORE_READ(skb, head) +
+				BPF_CORE_READ((const struct sk_buff___net *)skb, end));
+	gso_size = BPF_CORE_READ(shared, gso_size);
+	gso_segs = BPF_CORE_READ(shared, gso_segs);
+	tag = number << 8 | flags;
+	w = e->word;
+	w[SL_NIC_TAG] = tag;
+	w[SL_NIC_TIME_NS] = time;
+	w[SL_NIC_SEQ_END] = seq | (u64)end << 32;
+	w[SL_NIC_ACK] = bpf_ntohl(p->t.ack) | (u64)bpf_ntohs(p->t.window) << 32 |
+			(u64)p->ip_id << 48;
+	w[SL_NIC_TIMESTAMPS] = flags & SL_NIC_HAS_TS
+				       ? bpf_ntohl(p->t.tsval) | (u64)bpf_ntohl(p->t.tsecr) << 32
+				       : 0;
+	w[SL_NIC_PORTS] = bpf_ntohs(p->t.source) | (u64)bpf_ntohs(p->t.destination) << 16 |
+			  (u64)(gso_size & 0xffff) << 32 | (u64)(gso_segs & 0xffff) << 48;
+	w[SL_NIC_DEVICE] = netns | (u64)(u32)BPF_CORE_READ(dev, ifindex) << 32;
+	w[7] = sl_folded_check((const uint64_t *)w);
+	w[SL_NIC_TAG_AGAIN] = tag;
+	w[SL_NIC_SOURCE] = ((const u64 *)p->source)[0];
+	w[SL_NIC_SOURCE + 1] = ((const u64 *)p->source)[1];
+	w[SL_NIC_DESTINATION] = ((const u64 *)p->destination)[0];
+	w[SL_NIC_DESTINATION + 1] = ((const u64 *)p->destination)[1];
+	w[SL_NIC_BYTES] = p->bytes;
+	w[SL_NIC_RESERVED] = 0;
+	w[15] = sl_folded_check((const uint64_t *)w + 8);
+	if (more & SL_NIC_MERGED)
+		line_add_atomic(hot->word, SL_NIC_LATE, 1);
+	return 0;
+}
+
+/* ---- out ------------------------------------------------------------------------------------ */
+
+SEC("?tp_btf/net_dev_start_xmit")
+int BPF_PROG(net_out, struct sk_buff *skb, struct net_device *dev)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 at = skb->network_header, before;
+	unsigned char *head = skb->head;
+	struct parsed p = {};
+	u8 version = 0;
+
+	if (at == 0xffff || !device_wanted(dev) || bpf_probe_read_kernel(&version, 1, head + at))
+		return 0;
+	version >>= 4;
+	if (version != 4 && version != 6)
+		return 0;
+	before = (u32)(head + at - skb->data);
+	if (before > skb->len)
+		return 0;
+	switch (parse(head + at, skb->len - skb->data_len - before, skb->len - before, version,
+		      &p)) {
+	case TCP:
+		record(skb, dev, &p, now, SL_NIC_OUT);
+		break;
+	case NO_HEADER:
+		count(SL_NIC_HEADLESS);
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+/* ---- in ------------------------------------------------------------------------------------- */
+
+static __always_inline struct late *late_place(const void *skb)
+{
+	u32 i = (low(skb) >> 6) * 0x9e3779b1u >> (32 - IN_BITS);
+
+	return bpf_map_lookup_elem(&net_late, &i);
+}
+
+/* data stands at the header of IP, or at a tag of a VLAN. */
+static __always_inline enum found look(struct sk_buff *skb, struct parsed *p)
+{
+	u32 skip = 0, there = skb->len - skb->data_len;
+	struct sk_buff___net *s = (void *)skb;
+	unsigned char *data = skb->data;
+	__be16 protocol = s->protocol;
+
+	if (protocol == bpf_htons(ETH_VLAN)) {
+		if (there < 4 || bpf_probe_read_kernel(&protocol, 2, data + 2))
+			return NO_HEADER;
+		skip = 4;
+	}
+	if (protocol != bpf_htons(ETH_IP) && protocol != bpf_htons(ETH_IPV6))
+		return OTHER;
+	if (there < skip)
+		return NO_HEADER;
+	return parse(data + skip, there - skip, skb->len - skip,
+		     protocol == bpf_htons(ETH_IP) ? 4 : 6, p);
+}
+
+static __always_inline int net_in(struct sk_buff *skb)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct net_device *dev = ((struct sk_buff___net *)skb)->dev;
+	struct parsed p = {};
+	struct late *e;
+
+	if (!dev || !device_wanted(dev))
+		return 0;
+	e = late_place(skb);
+	if (!e)
+		return 0;
+	switch (look(skb, &p)) {
+	case TCP:
+		record(skb, dev, &p, now, 0);
+		/* fall through */
+	default:
+		if (e->skb == (u64)skb)
+			e->skb = 0;
+		break;
+	case NO_HEADER:
+		e->skb = (u64)skb;
+		e->time = now;
+		break;
+	}
+	return 0;
+}
+
+SEC("?tp_btf/napi_gro_receive_entry") int BPF_PROG(net_gro, struct sk_buff *skb)
+{
+	return net_in(skb);
+}
+
+SEC("?tp_btf/napi_gro_frags_entry") int BPF_PROG(net_frags, struct sk_buff *skb)
+{
+	return net_in(skb);
+}
+
+SEC("?tp_btf/netif_receive_skb_entry") int BPF_PROG(net_receive, struct sk_buff *skb)
+{
+	return net_in(skb);
+}
+
+SEC("?tp_btf/netif_receive_skb_list_entry") int BPF_PROG(net_list, struct sk_buff *skb)
+{
+	return net_in(skb);
+}
+
+SEC("?tp_btf/netif_rx_entry") int BPF_PROG(net_rx, struct sk_buff *skb)
+{
+	return net_in(skb);
+}
+
+/* Behind GRO: what had no header in place has it now. */
+SEC("?tp_btf/netif_receive_skb") int BPF_PROG(net_behind, struct sk_buff *skb)
+{
+	struct late *e = late_place(skb);
+	struct net_device *dev;
+	struct parsed p = {};
+
+	if (!e || e->skb != (u64)skb)
+		return 0;
+	e->skb = 0;
+	dev = ((struct sk_buff___net *)skb)->dev;
+	if (!dev)
+		return 0;
+	switch (look(skb, &p)) {
+	case TCP:
+		record(skb, dev, &p, e->time, SL_NIC_MERGED);
+		break;
+	case NO_HEADER:
+		count(SL_NIC_HEADLESS);
+		break;
+	default:
+		break;
+	}
+	return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* net_shared.h - what net.bpf.c and net.c agree upon, and nobody else needs. */
+#ifndef SL_TCP_BPF_NET_SHARED_H
+#define SL_TCP_BPF_NET_SHARED_H
+
+#include <linux/types.h>
+
+/* Elements of the map net_ring, of SL_NIC_SIZE bytes: header page, hot line in a page of its own, ring. */
+#define SL_NET_HOT_ELEMENT 32
+#define SL_NET_FIRST_ELEMENT 64
+
+#define SL_NET_DEVICES 8
+
+/* Set before the program is loaded. */
+struct sl_net_settings {
+	__u32 ring_mask; /* records, a power of two, less 1 */
+	__u32 devices;   /* 0: those that are hardware, or a hypervisor's: that have a parent device */
+	char device[SL_NET_DEVICES][16]; /* names; padded with 0 */
+};
+
+#endif

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/* net.c - opens the programs that record segments at network devices. */
+#include "source/tcp/net.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "source/tcp/bpf/net_shared.h"
+#include "source/tcp/bpf/shared.h"
+#include "source/tcp/net.skel.h"
+#include "source/tcp/region.h"
+#include "source/tcp/util.h"
+#include "source/tcp/wanted.h"
+
+#define RECORDS_DEFAULT 65536u
+
+struct sl_net {
+	struct net_bpf *skel;
+	struct sl_hooks hooks;
+	struct sl_tcp_filter *filter; /* mapped */
+	void *region;
+	size_t bytes;
+	struct sl_nic_info info;
+};
+
+static int settle_devices(struct sl_net_settings *s, const struct sl_net_options *o, char *why,
+			  size_t bytes)
+{
+	if (o->devices.n > SL_NET_DEVICES) {
+		snprintf(why, bytes, "%d devices at most", SL_NET_DEVICES);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < o->devices.n; i++) {
+		const char *name = o->devices.v[i];
+
+		if (!*name || strlen(name) >= sizeof(s->device[i])) {
+			snprintf(why, bytes, "'%s' is no name of a device", name);
+			return -EINVAL;
+		}
+		strcpy(s->device[i], name);
+	}
+	s->devices = (uint32_t)o->devices.n;
+	return 0;
+}
+
+static int settle(struct sl_net *n, const struct sl_net_options *o, char *why, size_t bytes)
+{
+	struct sl_net_settings *s = (struct sl_net_settings *)&n->skel->rodata->settings;
+	uint32_t records = SL_NIC_RING_MIN, want = o->records ? o->records : RECORDS_DEFAULT;
+	struct bpf_program *p;
+
+	if (o->wanted.cgroups.n || o->wanted.pid) {
+		snprintf(why, bytes,
+			 "a network device knows no processes and no cgroups: filter by "
+			 "port, address or network namespace");
+		return -EINVAL;
+	}
+	if (want > SL_NIC_RING_MAX) {
+		snprintf(why, bytes, "no ring holds %u records", want);
+		return -EINVAL;
+	}
+	if (sl_hook_chosen(&n->hooks, SL_BOUNDARY_NIC_IN) != SL_HOOK_TP ||
+	    sl_hook_chosen(&n->hooks, SL_BOUNDARY_LINK_NIC) != SL_HOOK_TP) {
+		snprintf(why, bytes,
+			 "this kernel lacks tracepoints at the network device; see "
+			 "'sidelight tcp probe'");
+		return -ENOTSUP;
+	}
+	while (records < want)
+		records *= 2;
+	s->ring_mask = records - 1;
+	bpf_object__for_each_program(p, n->skel->obj) bpf_program__set_autoload(p, true);
+	return settle_devices(s, o, why, bytes)
+		       ?: bpf_map__set_max_entries(n->skel->maps.net_ring,
+						   SL_NET_FIRST_ELEMENT + records);
+}
+
+static int map_region(struct sl_net *n)
+{
+	const struct sl_net_settings *s =
+		(const struct sl_net_settings *)&n->skel->rodata->settings;
+	uint64_t ring = ((uint64_t)s->ring_mask + 1) * SL_NIC_SIZE;
+	const struct sl_region_section sections[] = {
+		{SL_SECTION_HOT, SL_LINE_SIZE, SL_NET_HOT_ELEMENT * SL_NIC_SIZE, SL_LINE_SIZE},
+		{SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NET_FIRST_ELEMENT * SL_NIC_SIZE, ring},
+	};
+	uint64_t size = SL_NET_FIRST_ELEMENT * SL_NIC_SIZE + ring;
+	int err;
+
+	err = sl_tcp_region_map(bpf_map__fd(n->skel->maps.net_ring), size, SL_REGION_NIC, sections,
+				sizeof(sections) / sizeof(*sections), &n->region, &n->bytes);
+	if (err)
+		return err;
+	return sl_nic_info_parse(n->region, n->bytes, &n->info) ? -EPROTO : 0;
+}
+
+static int map_filter(struct sl_net *n, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+{
+	int err;
+
+	n->filter = mmap(NULL, sizeof(*n->filter), PROT_READ | PROT_WRITE, MAP_SHARED,
+			 bpf_map__fd(n->skel->maps.tcp_filter), 0);
+	if (n->filter == MAP_FAILED) {
+		n->filter = NULL;
+		return -errno;
+	}
+	err = sl_tcp_wanted_apply(wanted, n->filter, bpf_map__fd(n->skel->maps.tcp_cidrs),
+				  bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
+	return err;
+}
+
+int sl_net_open(const struct sl_net_options *options, struct sl_net **out, char *why, size_t bytes)
+{
+	struct sl_net *n = calloc(1, sizeof(*n));
+	int err;
+
+	*out = NULL;
+	snprintf(why, bytes, "out of memory");
+	if (!n)
+		return -ENOMEM;
+	sl_tcp_libbpf_log();
+	err = sl_hooks_probe(&n->hooks, false);
+	if (err) {
+		sl_hooks_refusal(err, why, bytes);
+		goto fail;
+	}
+	n->skel = net_bpf__open();
+	if (!n->skel) {
+		err = -errno;
+		goto fail;
+	}
+	err = settle(n, options, why, bytes);
+	if (err)
+		goto fail;
+	err = net_bpf__load(n->skel);
+	if (err) {
+		snprintf(why, bytes, "the kernel refuses the programs: %s", strerror(-err));
+		goto fail;
+	}
+	err = map_filter(n, &options->wanted, why, bytes);
+	if (err)
+		goto fail;
+	err = map_region(n) ?: net_bpf__attach(n->skel);
+	if (err) {
+		snprintf(why, bytes, "the programs can't be attached: %s", strerror(-err));
+		goto fail;
+	}
+	*out = n;
+	return 0;
+fail:
+	sl_net_close(n);
+	return err;
+}
+
+void sl_net_close(struct sl_net *n)
+{
+	if (!n)
+		return;
+	if (n->region)
+		munmap(n->region, n->bytes);
+	if (n->filter)
+		munmap(n->filter, sizeof(*n->filter));
+	net_bpf__destroy(n->skel);
+	free(n);
+}
+
+const void *sl_net_region(const struct sl_net *n, size_t *bytes)
+{
+	*bytes = n->bytes;
+	return n->region;
+}
+
+int sl_net_region_fd(const struct sl_net *n)
+{
+	return bpf_map__fd(n->skel->maps.net_ring);
+}
+
+const struct sl_nic_info *sl_net_info(const struct sl_net *n)
+{
+	return &n->info;
+}

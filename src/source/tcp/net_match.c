@@ -1,0 +1,669 @@
+// SPDX-License-Identifier: Apache-2.0
+/* net_match.c - matches segments that left one host with those that reached the other. */
+#include "source/tcp/net_match.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define BUCKETS 4096u
+#define GAPS	64
+#define PARTS	64   /* into which a segment that is cut on the way is told apart */
+#define AGAIN	4096 /* segments sent again that are remembered, of one direction */
+
+/* Sequence numbers are unwrapped to 64 bits, so that order is order. */
+struct out {
+	uint64_t seq, end, time, parts; /* parts: bit i: part i came */
+	uint32_t tsval;
+	uint32_t gap; /* gaps of the sender's records before it */
+	uint16_t ip_id, gso_size;
+	bool has_ts, v4;
+};
+
+/* Of a pure acknowledgement all must agree. */
+struct ack {
+	uint64_t time, ack; /* ack: unwrapped */
+	uint32_t seq, tsval, tsecr;
+	uint16_t window, ip_id;
+	uint32_t flags;
+};
+
+struct list { /* first..n of room; grows, and moves to its beginning when it does */
+	void *v;
+	size_t first, n, room;
+};
+
+struct dir {
+	struct dir *next; /* of the bucket */
+	struct sl_net_flow flow;
+	uint32_t isn[2]; /* of the connection that each side speaks of, by its SYN */
+	bool has_isn[2];
+	bool begun;
+	uint32_t bucket;
+	uint64_t touched[2]; /* when each side last spoke of it, by its clock */
+	uint64_t newest;     /* highest sequence number sent or received, unwrapped */
+	uint64_t sent_end;   /* highest sent */
+	uint64_t latest;     /* when the latest of those that came was sent */
+	struct list fresh;   /* struct out with bytes not sent before: sorted by seq, and by time */
+	struct list again;   /* struct out with bytes sent before */
+	struct list acks;    /* struct ack, sent: sorted by .ack, which only grows */
+	bool acked;
+	uint64_t newest_ack;
+	struct list in; /* struct sl_nic_record, came and not yet matched */
+	size_t held;	/* of in: may be matched */
+};
+
+struct side {
+	uint64_t from, to, last, gaps;
+	struct {
+		uint64_t from, to;
+	} gap[GAPS]; /* a ring: the oldest goes */
+};
+
+struct sl_net_match {
+	struct sl_net_match_options options;
+	struct dir *bucket[BUCKETS];
+	struct dir **dirs;
+	uint32_t n, next_index;
+	uint64_t held; /* records remembered */
+	struct side side[2];
+	uint64_t causes[SL_NET_CAUSES], sent[2];
+};
+
+static const struct {
+	const char *name, *text;
+} causes[SL_NET_CAUSES] = {
+	[SL_NET_LOST] = {"lost", "sent, and never came"},
+	[SL_NET_UNKNOWN] = {"unknown", "sent, and the other host's records have a gap there"},
+	[SL_NET_NOT_SENT] = {"not_sent", "came, and the sending was not seen"},
+	[SL_NET_AMBIGUOUS] = {"ambiguous", "came, and was sent more than once"},
+	[SL_NET_DUPLICATE] = {"duplicate", "came again"},
+	[SL_NET_MERGED] = {"merged", "came merged behind another segment"},
+	[SL_NET_ACK_UNMATCHED] = {"ack_unmatched", "acknowledgements that could not be told apart"},
+	[SL_NET_FULL] = {"full", "no room to remember them"},
+	[SL_NET_MISSED] = {"missed", "records overwritten before they were read"},
+	[SL_NET_NO_CLOCK] = {"no_clock", "matched, and the clocks' offset is not known"},
+};
+
+const char *sl_net_cause_name(int cause)
+{
+	return causes[cause].name;
+}
+
+const char *sl_net_cause_text(int cause)
+{
+	return causes[cause].text;
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+static void *push(struct sl_net_match *m, struct list *l, size_t size)
+{
+	if (m->held >= m->options.records)
+		goto full;
+	if (l->n == l->room && l->first > l->room / 2) {
+		memmove(l->v, (char *)l->v + l->first * size, (l->n - l->first) * size);
+		l->n -= l->first;
+		l->first = 0;
+	}
+	if (l->n == l->room) {
+		size_t room = l->room ? 2 * l->room : 16;
+		void *v = realloc(l->v, room * size);
+
+		if (!v)
+			goto full;
+		l->v = v;
+		l->room = room;
+	}
+	m->held++;
+	return (char *)l->v + l->n++ * size;
+full:
+	m->causes[SL_NET_FULL]++;
+	return NULL;
+}
+
+static void drop_first(struct sl_net_match *m, struct list *l, size_t n)
+{
+	l->first += n;
+	m->held -= n;
+}
+
+/* ---- flows ---------------------------------------------------------------------------------- */
+
+static uint32_t hash(const struct sl_nic_record *r, int sender)
+{
+	uint64_t h = sl_fnv1a(SL_FNV_BASIS, r->source, 16);
+
+	h = sl_fnv1a(h, r->destination, 16);
+	h = sl_fnv1a(h, &r->source_port, 2);
+	h = sl_fnv1a(h, &r->destination_port, 2);
+	return (uint32_t)(h ^ h >> 32) + (uint32_t)sender;
+}
+
+static bool same_flow(const struct sl_net_flow *f, const struct sl_nic_record *r, int sender)
+{
+	return f->sender == sender && f->source_port == r->source_port &&
+	       f->destination_port == r->destination_port && !memcmp(f->source, r->source, 16) &&
+	       !memcmp(f->destination, r->destination, 16);
+}
+
+static struct dir *dir_add(struct sl_net_match *m, const struct sl_nic_record *r, int sender)
+{
+	uint32_t bucket = hash(r, sender) % BUCKETS;
+	struct dir **b = &m->bucket[bucket], *d;
+
+	if (m->n == m->options.flows)
+		return NULL;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	d->flow.source_port = r->source_port;
+	d->flow.destination_port = r->destination_port;
+	memcpy(d->flow.source, r->source, 16);
+	memcpy(d->flow.destination, r->destination, 16);
+	d->flow.v6 = !!(r->flags & SL_NIC_V6);
+	d->flow.sender = (uint8_t)sender;
+	d->flow.index = m->next_index++;
+	d->bucket = bucket;
+	d->next = *b;
+	*b = d;
+	m->dirs[m->n++] = d;
+	return d;
+}
+
+/*
+ * The direction that a record belongs to. Ports are used again: each connection begins by a SYN, whose
+ * sequence number both sides see. One that a side knows no SYN of is the newest that has begun.
+ */
+static struct dir *dir_of(struct sl_net_match *m, int side, const struct sl_nic_record *r)
+{
+	int sender = r->flags & SL_NIC_OUT ? side : !side;
+	struct dir *d = m->bucket[hash(r, sender) % BUCKETS], *found = NULL, *current = NULL;
+
+	for (; d; d = d->next) {
+		if (!same_flow(&d->flow, r, sender))
+			continue;
+		if (r->flags & SL_NIC_SYN) {
+			bool known = d->has_isn[0] || d->has_isn[1];
+			uint32_t isn = d->has_isn[0] ? d->isn[0] : d->isn[1];
+
+			if (known && isn == r->seq) {
+				found = d;
+				break;
+			}
+		} else if (d->has_isn[side]) { /* the newest comes first */
+			found = d;
+			break;
+		} else if (!current) {
+			current = d;
+		}
+	}
+	if (!found && !(r->flags & SL_NIC_SYN))
+		found = current;
+	if (!found)
+		found = dir_add(m, r, sender);
+	if (found && r->flags & SL_NIC_SYN) {
+		found->has_isn[side] = true;
+		found->isn[side] = r->seq;
+	}
+	return found;
+}
+
+/* To the number next to the newest there was, which moves on. */
+static uint64_t unwrap(bool *begun, uint64_t *newest, uint32_t seq)
+{
+	uint64_t wide;
+
+	if (!*begun) {
+		*begun = true;
+		*newest = (1ull << 32) + seq;
+	}
+	wide = *newest + (uint64_t)(int64_t)(int32_t)(seq - (uint32_t)*newest);
+	if (wide > *newest)
+		*newest = wide;
+	return wide;
+}
+
+static uint64_t unwrap_seq(struct dir *d, uint32_t seq)
+{
+	return unwrap(&d->begun, &d->newest, seq);
+}
+
+/* ---- what was sent -------------------------------------------------------------------------- */
+
+static bool pure_ack(const struct sl_nic_record *r)
+{
+	return r->seq == r->end && !(r->flags & SL_NIC_RST);
+}
+
+static struct ack ack_of(struct dir *d, const struct sl_nic_record *r)
+{
+	return (struct ack){
+		.time = r->time_ns,
+		.ack = unwrap(&d->acked, &d->newest_ack, r->ack),
+		.seq = r->seq,
+		.tsval = r->tsval,
+		.tsecr = r->tsecr,
+		.window = r->window,
+		.ip_id = r->ip_id,
+		.flags = r->flags & SL_NIC_HAS_TS,
+	};
+}
+
+static void sent_ack(struct sl_net_match *m, struct dir *d, const struct sl_nic_record *r)
+{
+	struct ack *a = push(m, &d->acks, sizeof(*a)),
+		   *first = (struct ack *)d->acks.v + d->acks.first;
+	struct ack mine;
+
+	if (!a)
+		return;
+	mine = ack_of(d, r);
+	/* Records of two CPUs may have changed places. */
+	for (; a > first && a[-1].ack > mine.ack; a--)
+		a[0] = a[-1];
+	*a = mine;
+}
+
+static void sent(struct sl_net_match *m, int side, struct dir *d, const struct sl_nic_record *r)
+{
+	uint64_t seq;
+	struct out *o;
+
+	if (pure_ack(r)) {
+		sent_ack(m, d, r);
+		return;
+	}
+	if (r->seq == r->end)
+		return;
+	d->flow.sent++;
+	m->sent[side]++;
+	seq = unwrap_seq(d, r->seq);
+	if (seq < d->sent_end && d->again.n - d->again.first >= AGAIN) {
+		m->causes[SL_NET_FULL]++;
+		return;
+	}
+	o = push(m, seq < d->sent_end ? &d->again : &d->fresh, sizeof(*o));
+	if (!o)
+		return;
+	*o = (struct out){
+		.seq = seq,
+		.end = seq + (r->end - r->seq),
+		.time = r->time_ns,
+		.tsval = r->tsval,
+		.gap = (uint32_t)m->side[side].gaps,
+		.ip_id = r->ip_id,
+		.gso_size = r->gso_size,
+		.has_ts = !!(r->flags & SL_NIC_HAS_TS),
+		.v4 = !(r->flags & SL_NIC_V6),
+	};
+	unwrap_seq(d, r->end);
+	if (o->end > d->sent_end)
+		d->sent_end = o->end;
+}
+
+/* ---- what came ------------------------------------------------------------------------------ */
+
+static unsigned int part_of(const struct out *o, uint64_t seq)
+{
+	uint64_t size = o->gso_size ? o->gso_size : o->end - o->seq;
+	uint64_t part = (seq - o->seq) / size;
+
+	return part < PARTS ? (unsigned int)part : PARTS - 1;
+}
+
+/* Does the IP id say that this is the segment? One that was cut counts on from its own. */
+static bool same_id(const struct out *o, uint64_t seq, const struct sl_nic_record *r)
+{
+	return o->v4 && r->ip_id == (uint16_t)(o->ip_id + part_of(o, seq));
+}
+
+/* The fresh one that holds the byte, or would stand behind it. */
+static size_t fresh_at(const struct list *l, uint64_t seq)
+{
+	const struct out *v = l->v;
+	size_t a = l->first, b = l->n;
+
+	while (a < b) {
+		size_t mid = (a + b) / 2;
+
+		if (v[mid].end <= seq)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	return a;
+}
+
+struct choice {
+	struct out *one;
+	unsigned int holding, fitting,
+		same_id; /* hold the byte; with that timestamp; with that id, too */
+};
+
+static void consider(struct choice *c, struct out *o, uint64_t seq, const struct sl_nic_record *r)
+{
+	if (seq < o->seq || seq >= o->end)
+		return;
+	c->holding++;
+	if (o->has_ts && r->flags & SL_NIC_HAS_TS && o->tsval != r->tsval)
+		return;
+	c->fitting++;
+	if (same_id(o, seq, r)) {
+		if (!c->same_id++)
+			c->one = o;
+	} else if (!c->same_id) {
+		c->one = o;
+	}
+}
+
+/* All that the segment brought is there now; others that it swallowed are not timed. */
+static void came(struct sl_net_match *m, struct dir *d, struct out *first, uint64_t seq,
+		 uint64_t end)
+{
+	struct out *v = d->fresh.v;
+
+	for (uint64_t at = seq; at < end && at < first->end;
+	     at += first->gso_size ? first->gso_size : first->end - first->seq)
+		first->parts |= 1ull << part_of(first, at);
+	if (end <= first->end)
+		return;
+	for (size_t i = fresh_at(&d->fresh, first->end); i < d->fresh.n && v[i].seq < end; i++) {
+		if (!v[i].parts)
+			m->causes[SL_NET_MERGED]++;
+		v[i].parts |= 1;
+	}
+}
+
+static void match(struct sl_net_match *m, struct dir *d, const struct sl_nic_record *r)
+{
+	uint64_t seq = unwrap_seq(d, r->seq), end = seq + (r->end - r->seq);
+	struct out *fresh = d->fresh.v, *again = d->again.v, *o;
+	size_t i = fresh_at(&d->fresh, seq);
+	struct sl_net_sample s;
+	struct choice c = {0};
+
+	if (i < d->fresh.n)
+		consider(&c, &fresh[i], seq, r);
+	for (i = d->again.first; i < d->again.n; i++)
+		consider(&c, &again[i], seq, r);
+	o = c.one;
+	if (!c.fitting) {
+		m->causes[SL_NET_NOT_SENT]++;
+		return;
+	}
+	if ((c.fitting > 1 && c.same_id != 1) ||
+	    /* Sent again while nobody looked? Timestamps would tell. */
+	    (!(o->has_ts && r->flags & SL_NIC_HAS_TS) &&
+	     o->gap != (uint32_t)m->side[d->flow.sender].gaps)) {
+		for (i = d->again.first; i < d->again.n; i++)
+			if (seq >= again[i].seq && seq < again[i].end)
+				again[i].parts |= 1; /* one of them, so that none counts as lost */
+		i = fresh_at(&d->fresh, seq);
+		if (i < d->fresh.n && seq >= fresh[i].seq)
+			fresh[i].parts |= 1;
+		m->causes[SL_NET_AMBIGUOUS]++;
+		return;
+	}
+	if (o->parts >> part_of(o, seq) & 1) {
+		m->causes[SL_NET_DUPLICATE]++;
+		return;
+	}
+	came(m, d, o, seq, end);
+	s = (struct sl_net_sample){
+		.flow = &d->flow,
+		.out_ns = o->time,
+		.in_ns = r->time_ns,
+		.seq = seq,
+		.bytes = r->bytes,
+		.reordered = o->time < d->latest,
+	};
+	if (o->time > d->latest)
+		d->latest = o->time;
+	d->flow.matched++;
+	d->flow.reordered += s.reordered;
+	m->options.sample(m->options.context, &s);
+}
+
+static bool same_ack(const struct ack *a, const struct ack *b)
+{
+	return a->seq == b->seq && a->ack == b->ack && a->tsval == b->tsval &&
+	       a->tsecr == b->tsecr && a->window == b->window && a->ip_id == b->ip_id &&
+	       a->flags == b->flags;
+}
+
+static void match_ack(struct sl_net_match *m, struct dir *d, const struct sl_nic_record *r)
+{
+	struct ack want = ack_of(d, r), *v = d->acks.v;
+	size_t a = d->acks.first, b = d->acks.n, found = 0, n = 0;
+
+	while (a < b) {
+		size_t mid = (a + b) / 2;
+
+		if (v[mid].ack < want.ack)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	for (; a < d->acks.n && v[a].ack == want.ack; a++)
+		if (same_ack(&v[a], &want)) {
+			found = a;
+			n++;
+		}
+	if (n != 1) {
+		m->causes[SL_NET_ACK_UNMATCHED]++;
+		return;
+	}
+	m->options.sample(m->options.context, &(struct sl_net_sample){
+						      .flow = &d->flow,
+						      .out_ns = v[found].time,
+						      .in_ns = r->time_ns,
+						      .ack = true,
+					      });
+	/* What stands before it was overtaken or lost, and may come still: it ends with its time. */
+	v[found].flags |= SL_NIC_OUT; /* nothing is like it any more */
+	while (d->acks.first < d->acks.n && v[d->acks.first].flags & SL_NIC_OUT)
+		drop_first(m, &d->acks, 1);
+}
+
+/* ---- the outside ---------------------------------------------------------------------------- */
+
+struct sl_net_match *sl_net_match_open(const struct sl_net_match_options *options)
+{
+	struct sl_net_match *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	memcpy(&m->options, options,
+	       options->sz < sizeof(m->options) ? options->sz : sizeof(m->options));
+	if (!m->options.flows)
+		m->options.flows = 65536;
+	if (!m->options.records)
+		m->options.records = 1 << 20;
+	m->dirs = calloc(m->options.flows, sizeof(struct dir *));
+	if (!m->dirs) {
+		free(m);
+		errno = ENOMEM;
+		return NULL;
+	}
+	for (int s = 0; s < 2; s++)
+		m->side[s].to = UINT64_MAX;
+	return m;
+}
+
+static void dir_free(struct dir *d)
+{
+	free(d->fresh.v);
+	free(d->again.v);
+	free(d->acks.v);
+	free(d->in.v);
+	free(d);
+}
+
+void sl_net_match_close(struct sl_net_match *m)
+{
+	if (!m)
+		return;
+	for (uint32_t i = 0; i < m->n; i++)
+		dir_free(m->dirs[i]);
+	free(m->dirs);
+	free(m);
+}
+
+void sl_net_match_add(struct sl_net_match *m, int side, const struct sl_nic_record *r)
+{
+	struct dir *d;
+	struct sl_nic_record *in;
+
+	if (r->time_ns > m->side[side].last)
+		m->side[side].last = r->time_ns;
+	if (r->flags & SL_NIC_RST)
+		return;
+	d = dir_of(m, side, r);
+	if (!d) {
+		m->causes[SL_NET_FULL]++;
+		return;
+	}
+	d->touched[side] = r->time_ns;
+	if (r->flags & SL_NIC_OUT) {
+		sent(m, side, d, r);
+		return;
+	}
+	in = push(m, &d->in, sizeof(*in));
+	if (in)
+		*in = *r;
+}
+
+void sl_net_match_gap(struct sl_net_match *m, int side, uint64_t n, uint64_t now_ns)
+{
+	struct side *s = &m->side[side];
+
+	m->causes[SL_NET_MISSED] += n;
+	s->gap[s->gaps % GAPS].from = s->last;
+	s->gap[s->gaps % GAPS].to = now_ns;
+	s->gaps++;
+}
+
+void sl_net_match_range(struct sl_net_match *m, int side, uint64_t from, uint64_t to)
+{
+	m->side[side].from = from;
+	m->side[side].to = to;
+}
+
+void sl_net_match_hold(struct sl_net_match *m, int side)
+{
+	for (uint32_t i = 0; i < m->n; i++)
+		if (m->dirs[i]->flow.sender != side)
+			m->dirs[i]->held = m->dirs[i]->in.n - m->dirs[i]->in.first;
+}
+
+void sl_net_match_run(struct sl_net_match *m)
+{
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct dir *d = m->dirs[i];
+
+		for (; d->held; d->held--) {
+			const struct sl_nic_record *r = (struct sl_nic_record *)d->in.v +
+							d->in.first;
+
+			if (pure_ack(r))
+				match_ack(m, d, r);
+			else
+				match(m, d, r);
+			drop_first(m, &d->in, 1);
+		}
+	}
+}
+
+/* Was the receiver recording when this came, or should have? */
+static bool watched(const struct side *s, uint64_t at)
+{
+	if (at < s->from || at > s->to)
+		return false;
+	for (uint64_t i = 0; i < s->gaps && i < GAPS; i++)
+		if (at >= s->gap[i].from && at <= s->gap[i].to)
+			return false;
+	return true;
+}
+
+static void expire(struct sl_net_match *m, struct list *l, uint64_t before, const struct side *to,
+		   bool known, int64_t offset)
+{
+	const struct out *v = l->v;
+
+	for (; l->first < l->n && v[l->first].time < before; drop_first(m, l, 1)) {
+		const struct out *o = &v[l->first];
+
+		if (o->parts)
+			continue;
+		if (known && watched(to, o->time + (uint64_t)offset))
+			m->causes[SL_NET_LOST]++;
+		else
+			m->causes[SL_NET_UNKNOWN]++;
+	}
+}
+
+static bool is_empty(const struct list *l)
+{
+	return l->first == l->n;
+}
+
+/* Nothing of it for as long as what was sent is remembered: its place is another's. */
+static void drop_idle(struct sl_net_match *m, int side, uint64_t before_ns)
+{
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct dir *d = m->dirs[i], **at = &m->bucket[d->bucket];
+
+		if (d->flow.sender != side || d->touched[side] >= before_ns ||
+		    !is_empty(&d->fresh) || !is_empty(&d->again) || !is_empty(&d->acks) ||
+		    !is_empty(&d->in))
+			continue;
+		while (*at != d)
+			at = &(*at)->next;
+		*at = d->next;
+		m->dirs[i--] = m->dirs[--m->n];
+		if (m->options.gone)
+			m->options.gone(m->options.context, &d->flow);
+		dir_free(d);
+	}
+}
+
+void sl_net_match_expire(struct sl_net_match *m, int side, uint64_t before_ns, bool offset_known,
+			 int64_t offset)
+{
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct dir *d = m->dirs[i];
+		const struct ack *a = d->acks.v;
+
+		if (d->flow.sender != side)
+			continue;
+		expire(m, &d->fresh, before_ns, &m->side[!side], offset_known, offset);
+		expire(m, &d->again, before_ns, &m->side[!side], offset_known, offset);
+		while (d->acks.first < d->acks.n && a[d->acks.first].time < before_ns)
+			drop_first(m, &d->acks, 1);
+	}
+	drop_idle(m, side, before_ns);
+}
+
+const uint64_t *sl_net_match_causes(const struct sl_net_match *m)
+{
+	return m->causes;
+}
+
+void sl_net_match_sent(const struct sl_net_match *m, uint64_t sent[2])
+{
+	sent[0] = m->sent[0];
+	sent[1] = m->sent[1];
+}
+
+uint32_t sl_net_match_flows(const struct sl_net_match *m)
+{
+	return m->n;
+}
+
+struct sl_net_flow *sl_net_match_flow(const struct sl_net_match *m, uint32_t i)
+{
+	return &m->dirs[i]->flow;
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+/* net_round.c - requests through both hosts and the wire. */
+#include "source/tcp/net_round.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[SL_PARTS] = {
+	"client_tcp_out", "client_ip_out", "client_mac_out", "wire_there",     "server_mac_in",
+	"server_ip_in",	  "server_tcp_in", "server_app",     "server_tcp_out", "server_ip_out",
+	"server_mac_out", "wire_back",	   "client_mac_in",  "client_ip_in",   "client_tcp_in"};
+
+const char *sl_net_part_name(int part)
+{
+	return names[part];
+}
+
+/* By kind, connection and sequence number: what is looked for stands in one place. */
+static int compare(const struct sl_layer_record *a, const struct sl_layer_record *b)
+{
+	int c = (int)a->kind - b->kind;
+
+	c = c ? c : memcmp(a->key.local, b->key.local, 16);
+	c = c ? c : memcmp(a->key.remote, b->key.remote, 16);
+	c = c ? c : (int)a->key.local_port - b->key.local_port;
+	c = c ? c : (int)a->key.remote_port - b->key.remote_port;
+	if (c)
+		return c;
+	return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+static int order(const void *a, const void *b)
+{
+	return compare(a, b);
+}
+
+/* The peer's segment that holds a byte; NULL if there is none, or more than one. */
+static const struct sl_layer_record *holding(const struct sl_layer_record *v, size_t n,
+					     const struct sl_layer_record *server,
+					     enum sl_record_kind kind, uint32_t byte)
+{
+	struct sl_layer_record want = {.kind = (uint8_t)kind, .seq = byte};
+	size_t a = 0, b = n;
+
+	memcpy(want.key.local, server->key.remote, 16);
+	memcpy(want.key.remote, server->key.local, 16);
+	want.key.local_port = server->key.remote_port;
+	want.key.remote_port = server->key.local_port;
+	while (a < b) { /* the last that is not behind it */
+		size_t mid = (a + b) / 2;
+
+		if (compare(&v[mid], &want) <= 0)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	if (!a || byte - v[a - 1].seq >= v[a - 1].length)
+		return NULL;
+	want.seq = v[a - 1].seq;
+	if (compare(&v[a - 1], &want))
+		return NULL;
+	if (a > 1 && !compare(&v[a - 2], &want))
+		return NULL; /* another connection of the same ports, or sent again */
+	return &v[a - 1];
+}
+
+static int64_t between(uint64_t from, uint64_t to)
+{
+	return from && to ? (int64_t)(to - from) : SL_PART_NONE;
+}
+
+static bool put_together(struct sl_net_round *r, const struct sl_layer_record *q,
+			 const struct sl_layer_record *out, const struct sl_layer_record *in,
+			 const struct sl_net_stat *stat)
+{
+	const uint64_t there[] = {out->sent, out->ip_out, out->queued, out->nic_out};
+	const uint64_t server[] = {q->nic_in, q->ip_in,	 q->tcp_in, q->copied,
+				   q->sent,   q->ip_out, q->queued, q->nic_out};
+	const uint64_t back[] = {in->nic_in, in->ip_in, in->tcp_in, in->copied};
+	int64_t theta[2], bound[2];
+	bool a = r->client == 0;
+
+	r->request = q;
+	for (int i = 0; i < 3; i++) {
+		r->part[SL_PART_CLIENT_TCP_OUT + i] = between(there[i], there[i + 1]);
+		r->part[SL_PART_CLIENT_MAC_IN + i] = between(back[i], back[i + 1]);
+	}
+	for (int i = 0; i < 7; i++)
+		r->part[SL_PART_SERVER_MAC_IN + i] = between(server[i], server[i + 1]);
+	for (int i = 0; i < SL_PARTS; i++)
+		if (i != SL_PART_WIRE_THERE && i != SL_PART_WIRE_BACK && r->part[i] < 0 &&
+		    r->part[i] != SL_PART_NONE)
+			return false;
+	if (!out->nic_out || !in->nic_in || in->nic_in < out->nic_out)
+		return false;
+	r->total = between(out->sent, in->copied);
+	r->wires = (int64_t)(in->nic_in - out->nic_out) - (int64_t)(q->nic_out - q->nic_in);
+	r->part[SL_PART_WIRE_THERE] = r->part[SL_PART_WIRE_BACK] = SL_PART_NONE;
+	/* B's clock less A's, when the request came and when the response went. */
+	if (!sl_net_stat_theta(stat, (int64_t)(a ? out->nic_out : q->nic_in), &theta[0],
+			       &bound[0]) ||
+	    !sl_net_stat_theta(stat, (int64_t)(a ? in->nic_in : q->nic_out), &theta[1], &bound[1]))
+		return true;
+	r->bound = bound[0] > bound[1] ? bound[0] : bound[1];
+	r->part[SL_PART_WIRE_THERE] = (int64_t)(q->nic_in - out->nic_out) -
+				      (a ? theta[0] : -theta[0]);
+	r->part[SL_PART_WIRE_BACK] = (int64_t)(in->nic_in - q->nic_out) +
+				     (a ? theta[1] : -theta[1]);
+	return true;
+}
+
+int sl_net_rounds_find(struct sl_layer_record *records[2], const size_t n[2],
+		       const struct sl_net_stat *stat, struct sl_net_rounds *rounds)
+{
+	memset(rounds, 0, sizeof(*rounds));
+	rounds->v = calloc(n[0] + n[1] + 1, sizeof(*rounds->v));
+	if (!rounds->v)
+		return -ENOMEM;
+	for (int s = 0; s < 2; s++)
+		if (n[s])
+			qsort(records[s], n[s], sizeof(*records[s]), order);
+	for (int s = 0; s < 2; s++) {
+		for (size_t i = 0; i < n[s]; i++) {
+			const struct sl_layer_record *q = &records[s][i], *out, *in;
+			struct sl_net_round *r = &rounds->v[rounds->n];
+
+			if (q->kind != SL_RECORD_REQUEST)
+				break; /* they stand first */
+			if (!q->length || !q->nic_in || !q->nic_out || q->nic_out < q->nic_in) {
+				rounds->incomplete++;
+				continue;
+			}
+			out = holding(records[!s], n[!s], q, SL_RECORD_OUT, q->seq + q->length - 1);
+			in = holding(records[!s], n[!s], q, SL_RECORD_IN, q->response_seq);
+			r->client = !s;
+			if (!out)
+				rounds->no_request++;
+			else if (!in)
+				rounds->no_response++;
+			else if (!put_together(r, q, out, in, stat))
+				rounds->refused++;
+			else
+				rounds->n++;
+		}
+	}
+	return 0;
+}
+
+void sl_net_rounds_free(struct sl_net_rounds *rounds)
+{
+	free(rounds->v);
+	memset(rounds, 0, sizeof(*rounds));
+}

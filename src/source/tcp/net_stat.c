@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+/* net_stat.c - from matched segments to latencies. */
+#include "source/tcp/net_stat.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define WINDOW_NS   2000000000ull
+#define ROWS	    4096u
+#define ROW_BUCKETS 1024u
+#define LINES	    65536u   /* estimates of the clocks that are remembered: of a day, mostly */
+#define PAIR_NS	    10000000 /* a segment and what went the other way next: no further apart */
+
+struct kept {
+	struct sl_net_point point;
+	struct sl_net_sample sample; /* .flow is in use as long as its flow is */
+	struct sl_net_row *row;
+	uint32_t flow; /* a number for both directions */
+};
+
+/* The last segment of each direction of a connection, by its number: a table that forgets. */
+#define PAIRS 8192u
+struct pair {
+	uint32_t flow;
+	bool set[2];
+	struct sl_net_point last[2];
+};
+
+struct sl_net_stat {
+	struct sl_net_stat_options options;
+	struct sl_net_match *match;
+	struct kept *
+		kept; /* of the window that is open, and of the one before: for its estimate only */
+	size_t n, room, before;
+	int64_t window; /* where the open window begins */
+	bool begun, no_memory;
+	struct sl_net_clock clock;
+	struct sl_net_row **rows, *bucket[ROW_BUCKETS];
+	uint32_t row_count;
+	struct sl_net_row *rest;
+	struct pair *pairs;
+	struct sl_net_totals totals;
+};
+
+/* ---- histograms ----------------------------------------------------------------------------- */
+
+void sl_net_hist_add(struct sl_net_hist *h, int64_t ns)
+{
+	long i;
+
+	if (!h->count || ns < h->least)
+		h->least = ns;
+	if (!h->count || ns > h->most)
+		h->most = ns;
+	h->count++;
+	h->sum += ns;
+	if (ns < 0) {
+		h->negative++;
+		return;
+	}
+	i = ns ? (long)ceil(log2((double)ns) * 8 - 1e-9) - SL_NET_FIRST : 0;
+	h->bucket[i < 0 ? 0 : i >= SL_NET_BUCKETS ? SL_NET_BUCKETS - 1 : i]++;
+}
+
+double sl_net_hist_quantile(const struct sl_net_hist *h, double q)
+{
+	double rank = q * (double)h->count, before = (double)h->negative, v;
+
+	if (!h->count)
+		return NAN;
+	if (rank <= before && h->negative)
+		return (double)h->least * (1 - rank / before);
+	for (int i = 0; i < SL_NET_BUCKETS; i++) {
+		double n = h->bucket[i], part;
+
+		if (!h->bucket[i] || before + n < rank) {
+			before += n;
+			continue;
+		}
+		part = rank > before ? (rank - before) / n : 0;
+		v = exp2((SL_NET_FIRST + i - 1 + part) / 8);
+		return v < (double)h->least  ? (double)h->least
+		       : v > (double)h->most ? (double)h->most
+					     : v;
+	}
+	return (double)h->most;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static struct sl_net_row key_of(const struct sl_net_stat *s, const struct sl_net_flow *f)
+{
+	uint16_t a = f->sender ? f->destination_port : f->source_port;
+	uint16_t b = f->sender ? f->source_port : f->destination_port;
+	struct sl_net_row key = {.v6 = f->v6};
+
+	switch (s->options.by) {
+	case SL_NET_BY_FLOW:
+		key.port[0] = a;
+		key.port[1] = b;
+		/* fall through */
+	case SL_NET_BY_REMOTE:
+		memcpy(key.address[0], f->sender ? f->destination : f->source, 16);
+		memcpy(key.address[1], f->sender ? f->source : f->destination, 16);
+		break;
+	case SL_NET_BY_PORT: /* who connects takes a port out of the upper range */
+		key.port[0] = a < b ? a : b;
+		key.v6 = 0;
+		break;
+	default:
+		key.v6 = 0;
+	}
+	return key;
+}
+
+static bool same_key(const struct sl_net_row *a, const struct sl_net_row *b)
+{
+	return !memcmp(a->address, b->address, sizeof(a->address)) &&
+	       !memcmp(a->port, b->port, sizeof(a->port)) && a->v6 == b->v6;
+}
+
+static struct sl_net_row *row_new(struct sl_net_stat *s, const struct sl_net_row *key)
+{
+	struct sl_net_row *row = malloc(sizeof(*row));
+
+	if (!row)
+		return NULL;
+	*row = *key;
+	s->rows[s->row_count++] = row;
+	return row;
+}
+
+static struct sl_net_row *row_of(struct sl_net_stat *s, const struct sl_net_flow *f)
+{
+	struct sl_net_row key = key_of(s, f), *row, **b;
+	uint64_t h = sl_fnv1a(SL_FNV_BASIS, key.address, sizeof(key.address));
+
+	h = sl_fnv1a(h, key.port, sizeof(key.port));
+	b = &s->bucket[(h ^ h >> 32) % ROW_BUCKETS];
+	for (row = *b; row; row = row->next)
+		if (same_key(row, &key))
+			return row;
+	if (s->row_count < s->options.rows) {
+		row = row_new(s, &key);
+		if (row) {
+			row->next = *b;
+			*b = row;
+		}
+		return row;
+	}
+	if (!s->rest)
+		s->rest = row_new(s, &(struct sl_net_row){.rest = true});
+	return s->rest;
+}
+
+/* The same for both directions. */
+static uint32_t connection(const struct sl_net_flow *f)
+{
+	uint64_t h[2];
+
+	h[0] = sl_fnv1a(SL_FNV_BASIS, f->source, 16);
+	h[0] = sl_fnv1a(h[0], &f->source_port, 2);
+	h[1] = sl_fnv1a(SL_FNV_BASIS, f->destination, 16);
+	h[1] = sl_fnv1a(h[1], &f->destination_port, 2);
+	h[0] += h[1];
+	return (uint32_t)(h[0] ^ h[0] >> 32);
+}
+
+/* ---- samples -------------------------------------------------------------------------------- */
+
+static void take(void *context, const struct sl_net_sample *sample)
+{
+	struct sl_net_stat *s = context;
+	struct sl_net_flow *f = sample->flow;
+	int64_t a = (int64_t)(f->sender ? sample->in_ns : sample->out_ns);
+	int64_t b = (int64_t)(f->sender ? sample->out_ns : sample->in_ns);
+	struct kept *k;
+
+	if (s->n == s->room) {
+		size_t room = s->room ? 2 * s->room : 1024;
+		struct kept *more = realloc(s->kept, room * sizeof(*more));
+
+		if (!more) {
+			s->no_memory = true;
+			return;
+		}
+		s->kept = more;
+		s->room = room;
+	}
+	if (!f->user && !sample->ack)
+		f->user = row_of(s, f);
+	k = &s->kept[s->n++];
+	*k = (struct kept){
+		.point = {.at = a, .ahead = b - a, .backward = f->sender},
+		.sample = *sample,
+		.row = f->user,
+		.flow = connection(f),
+	};
+	if (sample->ack)
+		s->totals.acks++;
+	else
+		s->totals.matched[f->sender]++;
+}
+
+struct sl_net_stat *sl_net_stat_open(const struct sl_net_stat_options *options)
+{
+	struct sl_net_stat *s = calloc(1, sizeof(*s));
+	struct sl_net_match_options m = {.sz = sizeof(m), .sample = take, .context = s};
+
+	if (!s)
+		return NULL;
+	memcpy(&s->options, options,
+	       options->sz < sizeof(s->options) ? options->sz : sizeof(s->options));
+	if (!s->options.window_ns)
+		s->options.window_ns = WINDOW_NS;
+	if (!s->options.rows)
+		s->options.rows = ROWS;
+	m.flows = s->options.flows;
+	m.records = s->options.records;
+	s->rows = calloc(s->options.rows + 1, sizeof(struct sl_net_row *));
+	s->pairs = calloc(PAIRS, sizeof(*s->pairs));
+	s->match = sl_net_match_open(&m);
+	if (!s->rows || !s->pairs || !s->match) {
+		sl_net_stat_close(s);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return s;
+}
+
+void sl_net_stat_close(struct sl_net_stat *s)
+{
+	if (!s)
+		return;
+	sl_net_match_close(s->match);
+	sl_net_clock_free(&s->clock);
+	for (uint32_t i = 0; i < s->row_count; i++)
+		free(s->rows[i]);
+	free(s->rows);
+	free(s->pairs);
+	free(s->kept);
+	free(s);
+}
+
+struct sl_net_match *sl_net_stat_match(struct sl_net_stat *s)
+{
+	return s->match;
+}
+
+bool sl_net_stat_theta(const struct sl_net_stat *s, int64_t a_ns, int64_t *theta, int64_t *bound)
+{
+	const struct sl_net_line *line;
+
+	if (s->options.trusted) {
+		*theta = s->options.theta;
+		*bound = (int64_t)s->options.trust_ns;
+		return true;
+	}
+	line = sl_net_clock_find(&s->clock, a_ns);
+	if (line)
+		sl_net_line_at(line, a_ns, theta, bound);
+	return line;
+}
+
+/* ---- windows -------------------------------------------------------------------------------- */
+
+static void round_trip(struct sl_net_stat *s, const struct kept *k)
+{
+	struct pair *p = &s->pairs[k->flow % PAIRS];
+	const struct sl_net_point *there, *back;
+	bool way = k->point.backward;
+
+	if (p->flow != k->flow) {
+		memset(p, 0, sizeof(*p));
+		p->flow = k->flow;
+	}
+	if (p->set[!way] && k->row && k->point.at - p->last[!way].at <= PAIR_NS) {
+		there = way ? &p->last[0] : &k->point;
+		back = way ? &k->point : &p->last[1];
+		sl_net_hist_add(&k->row->round, there->ahead - back->ahead);
+		p->set[!way] = false; /* each counts once */
+		return;
+	}
+	p->set[way] = true;
+	p->last[way] = k->point;
+}
+
+static void latency(struct sl_net_stat *s, const struct kept *k)
+{
+	int way = k->point.backward;
+	struct sl_net_result r = {.sample = &k->sample, .way = way};
+	int64_t theta;
+
+	if (k->sample.ack)
+		return;
+	if (!sl_net_stat_theta(s, k->point.at, &theta, &r.bound_ns)) {
+		s->totals.causes[SL_NET_NO_CLOCK]++;
+		return;
+	}
+	r.latency_ns = way ? theta - k->point.ahead : k->point.ahead - theta;
+	if (k->row) {
+		sl_net_hist_add(&k->row->way[way], r.latency_ns);
+		k->row->bound_sum[way] += (uint64_t)r.bound_ns;
+		if ((uint64_t)r.bound_ns > k->row->bound_most[way])
+			k->row->bound_most[way] = (uint64_t)r.bound_ns;
+		k->row->reordered[way] += k->sample.reordered;
+	}
+	if (s->options.result)
+		s->options.result(s->options.context, &r);
+}
+
+static int estimate(struct sl_net_stat *s, struct sl_net_point *points, size_t before, size_t n,
+		    int64_t end)
+{
+	struct sl_net_line line;
+	size_t had;
+	int result;
+
+	if (s->options.trusted)
+		return 0;
+	s->totals.windows++;
+	if (s->clock.n > LINES) {
+		s->clock.n -= LINES / 2;
+		memmove(s->clock.lines, s->clock.lines + LINES / 2,
+			s->clock.n * sizeof(*s->clock.lines));
+	}
+	had = s->clock.n;
+	/* With the window before it is more exact, if one rate explains both. */
+	result = sl_net_line_fit(points, before + n,
+				 before ? s->window - (int64_t)s->options.window_ns : s->window,
+				 end, &line);
+	if (result == SL_NET_OK) {
+		result = sl_net_clock_append(&s->clock, &line);
+	} else if (result >= 0) {
+		/* Sorted by now: the window's own begin behind those of the one before. */
+		s->totals.stepped += before && result == SL_NET_STEPPED;
+		result = sl_net_clock_fit(&s->clock, points + before, n, s->window, end);
+	}
+	if (result < 0 || s->clock.n == had)
+		return result < 0 ? result : 0;
+	line = s->clock.lines[s->clock.n - 1];
+	s->totals.known = true;
+	sl_net_line_at(&line, line.from + (line.to - line.from) / 2, &s->totals.theta,
+		       &s->totals.bound);
+	s->totals.skew_low = line.skew_low;
+	s->totals.skew_high = line.skew_high;
+	return 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct kept *p = a, *q = b;
+
+	return p->point.at < q->point.at ? -1 : p->point.at > q->point.at;
+}
+
+/* The open window ends: kept[before..upto) belongs to it. */
+static int window(struct sl_net_stat *s, size_t upto, int64_t end)
+{
+	struct sl_net_point *points = malloc((upto + 1) * sizeof(*points));
+	int err;
+
+	if (!points)
+		return -ENOMEM;
+	for (size_t i = 0; i < upto; i++)
+		points[i] = s->kept[i].point;
+	err = upto > s->before ? estimate(s, points, s->before, upto - s->before, end - 1) : 0;
+	free(points);
+	for (size_t i = s->before; !err && i < upto; i++) {
+		latency(s, &s->kept[i]);
+		round_trip(s, &s->kept[i]);
+	}
+	return err;
+}
+
+int sl_net_stat_count(struct sl_net_stat *s, uint64_t a_ns, bool last)
+{
+	int64_t length = (int64_t)s->options.window_ns;
+	int err = s->no_memory ? -ENOMEM : 0;
+
+	if (s->n > s->before)
+		qsort(s->kept + s->before, s->n - s->before, sizeof(*s->kept), by_time);
+	while (!err && s->n > s->before) {
+		size_t upto = s->before;
+		int64_t end;
+
+		if (!s->begun || s->kept[s->before].point.at >= s->window + 2 * length) {
+			/* After silence a window begins with what comes. */
+			memmove(s->kept, s->kept + s->before,
+				(s->n - s->before) * sizeof(*s->kept));
+			s->n -= s->before;
+			upto = s->before = 0;
+			s->window = s->kept[0].point.at;
+			s->begun = true;
+		}
+		end = s->window + length;
+		if (!last && (int64_t)a_ns < end)
+			break;
+		while (upto < s->n && s->kept[upto].point.at < end)
+			upto++;
+		err = window(s, upto, end);
+		memmove(s->kept, s->kept + s->before, (s->n - s->before) * sizeof(*s->kept));
+		s->n -= s->before;
+		s->before = upto - s->before;
+		s->window = end;
+	}
+	return err;
+}
+
+/* ---- the outside ---------------------------------------------------------------------------- */
+
+const struct sl_net_row *sl_net_stat_row(const struct sl_net_stat *s, uint32_t i)
+{
+	return s->rows[i];
+}
+
+uint32_t sl_net_stat_rows(const struct sl_net_stat *s)
+{
+	return s->row_count;
+}
+
+void sl_net_stat_totals(const struct sl_net_stat *s, struct sl_net_totals *t)
+{
+	const uint64_t *causes = sl_net_match_causes(s->match);
+
+	*t = s->totals;
+	for (int i = 0; i < SL_NET_CAUSES; i++)
+		t->causes[i] += causes[i];
+	t->stepped += s->clock.stepped;
+	t->one_way += s->clock.one_way;
+	sl_net_match_sent(s->match, t->sent);
+}

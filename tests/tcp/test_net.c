@@ -1,0 +1,872 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Network latency on made-up records whose truth is known: what is matched is what was sent, what can't be
+ * is counted under its cause, and the offset of the clocks is never further from the truth than it is
+ * said to be.
+ */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "region/nic.h"
+#include "source/tcp/net_file.h"
+#include "source/tcp/net_round.h"
+#include "source/tcp/net_stat.h"
+
+#define MS 1000000ll
+#define S  1000000000ll
+
+static uint64_t seed = 1;
+
+/* xorshift64*: the same on every machine. */
+static uint64_t random_u64(void)
+{
+	seed ^= seed >> 12;
+	seed ^= seed << 25;
+	seed ^= seed >> 27;
+	return seed * 0x2545f4914f6cdd1dull;
+}
+
+static double uniform(void)
+{
+	return (double)(random_u64() >> 11) / (double)(1ull << 53);
+}
+
+/* ---- clocks --------------------------------------------------------------------------------- */
+
+/* Queueing: some packets find the way free, the others wait, a few for long. */
+static int64_t delay(int64_t least, int64_t mean)
+{
+	return least + (int64_t)(-log(1 - uniform()) * (double)mean * (random_u64() % 8 ? 1 : 10));
+}
+
+struct truth {
+	double offset, skew; /* theta(x) = offset + skew * x, x from the start */
+	int64_t start;
+};
+
+static int64_t theta(const struct truth *t, int64_t x)
+{
+	return (int64_t)llround(t->offset + t->skew * (double)(x - t->start));
+}
+
+static struct sl_net_point point(const struct truth *t, bool backward, int64_t sent, int64_t took)
+{
+	/* sent: true time on A's clock, of either end */
+	int64_t came = sent + took;
+
+	if (backward)
+		return (struct sl_net_point){came, sent + theta(t, sent) - came, true};
+	return (struct sl_net_point){sent, came + theta(t, came) - sent, false};
+}
+
+static void the_truth_is_within_the_bound_always(void **state)
+{
+	struct sl_net_point *p = calloc(4000, sizeof(*p));
+	struct sl_net_line line;
+	int64_t span = 2 * S, said, bound;
+
+	(void)state;
+	for (int round = 0; round < 400; round++) {
+		struct truth t = {
+			.offset = (uniform() - 0.5) * 1e15,
+			.skew = (uniform() - 0.5) * 400e-6,
+			.start = (int64_t)(random_u64() >> 12),
+		};
+		size_t n = 2 + random_u64() % (round % 4 ? 300 : 4000 - 2);
+		/* From equal ways to ways of which one is a hundred times the other. */
+		int64_t least[2] = {1000 + (int64_t)(random_u64() % 100000),
+				    1000 + (int64_t)(random_u64() % 10000000)};
+		int64_t quickest[2] = {INT64_MAX, INT64_MAX};
+
+		for (size_t i = 0; i < n; i++) {
+			bool back = i < 2 ? i : random_u64() & 1;
+			int64_t took = delay(least[back], 20000);
+
+			if (took < quickest[back])
+				quickest[back] = took;
+			p[i] = point(&t, back, t.start + (int64_t)(random_u64() % (uint64_t)span),
+				     took);
+		}
+		assert_int_equal(sl_net_line_fit(p, n, t.start, t.start + span, &line), SL_NET_OK);
+		assert_true(line.skew_low <= t.skew + 1e-12 && line.skew_high >= t.skew - 1e-12);
+		for (int i = 0; i <= 100; i++) {
+			int64_t x = t.start + span / 100 * i;
+
+			sl_net_line_at(&line, x, &said, &bound);
+			if (llabs(said - theta(&t, x)) > bound)
+				fail_msg("round %d: off by %lld, and said to be within %lld", round,
+					 (long long)(said - theta(&t, x)), (long long)bound);
+			/* Less than that nobody can know who does not assume equal ways. */
+			assert_true(bound * 2 + 4 >= quickest[0] + quickest[1] - span / 1000000);
+		}
+	}
+	free(p);
+}
+
+static void many_packets_make_the_bound_half_of_the_quickest_round_trip(void **state)
+{
+	const struct truth t = {.offset = 5e12, .skew = 80e-6, .start = 1234567890};
+	struct sl_net_point *p = calloc(20000, sizeof(*p));
+	struct sl_net_line line;
+	int64_t said, bound;
+
+	(void)state;
+	for (int i = 0; i < 20000; i++)
+		p[i] = point(&t, i & 1, t.start + 2 * S / 20000 * i,
+			     delay(i & 1 ? 100000 : 20000, 20000));
+	assert_int_equal(sl_net_line_fit(p, 20000, t.start, t.start + 2 * S, &line), SL_NET_OK);
+	sl_net_line_at(&line, t.start + S, &said, &bound);
+	assert_in_range(bound, 60000, 66000); /* (100 + 20) / 2 us, and a little */
+	/* The estimate itself is off by half of the difference of the ways: that is what the bound is for. */
+	assert_in_range(llabs(said - theta(&t, t.start + S)), 30000, 50000);
+	assert_true(line.skew_high - line.skew_low < 130e-6);
+	free(p);
+}
+
+static void a_clock_that_steps_is_seen_and_nothing_is_guessed(void **state)
+{
+	struct truth t = {.offset = 3e9, .skew = 20e-6, .start = 7 * S};
+	struct sl_net_point *p = calloc(4000, sizeof(*p));
+	struct sl_net_clock clock = {0};
+	int64_t step = t.start + 700 * MS, said, bound;
+	int known = 0;
+
+	(void)state;
+	for (int i = 0; i < 4000; i++) {
+		int64_t at = t.start + 2 * S / 4000 * i;
+		struct truth now = t;
+
+		if (at >= step) /* the machine slept for 50 ms */
+			now.offset -= 50e6;
+		p[i] = point(&now, i & 1, at, delay(20000, 20000));
+	}
+	assert_int_equal(sl_net_clock_fit(&clock, p, 4000, t.start, t.start + 2 * S), 0);
+	assert_true(clock.n >= 2);
+	assert_in_range(clock.stepped, 1, 2);
+	for (int i = 0; i < 2000; i++) {
+		int64_t x = t.start + MS * i;
+		const struct sl_net_line *line = sl_net_clock_find(&clock, x);
+		struct truth now = t;
+
+		if (x >= step)
+			now.offset -= 50e6;
+		if (!line)
+			continue;
+		known++;
+		sl_net_line_at(line, x, &said, &bound);
+		assert_true(llabs(said - theta(&now, x)) <= bound);
+	}
+	assert_in_range(known, 1900, 1999);
+	sl_net_clock_free(&clock);
+	free(p);
+}
+
+static void packets_one_way_only_tell_nothing(void **state)
+{
+	struct sl_net_point p[3] = {{1, 5, false}, {2, 6, false}, {3, 7, false}};
+	struct sl_net_clock clock = {0};
+	struct sl_net_line line;
+
+	(void)state;
+	assert_int_equal(sl_net_line_fit(p, 3, 0, 10, &line), SL_NET_ONE_WAY);
+	assert_int_equal(sl_net_line_fit(p, 0, 0, 10, &line), SL_NET_ONE_WAY);
+	assert_int_equal(sl_net_clock_fit(&clock, p, 3, 0, 10), 0);
+	assert_int_equal(clock.one_way, 1);
+	assert_null(sl_net_clock_find(&clock, 5));
+	sl_net_clock_free(&clock);
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+#define SAMPLES 20000
+
+static struct sl_net_sample samples[SAMPLES];
+static size_t sample_count;
+
+static void took(void *context, const struct sl_net_sample *s)
+{
+	(void)context;
+	assert_true(sample_count < SAMPLES);
+	samples[sample_count++] = *s;
+}
+
+static struct sl_net_match *matcher(void)
+{
+	struct sl_net_match_options o = {.sz = sizeof(o), .sample = took};
+	struct sl_net_match *m = sl_net_match_open(&o);
+
+	assert_non_null(m);
+	sample_count = 0;
+	return m;
+}
+
+/* From A's 10.0.0.1:1000 to B's 10.0.0.2:80, or back. */
+static struct sl_nic_record segment(int sender, bool out, uint32_t seq, uint32_t bytes,
+				    uint64_t time)
+{
+	struct sl_nic_record r = {
+		.time_ns = time,
+		.source = {[10] = 0xff, [11] = 0xff, 10, 0, 0, 1},
+		.destination = {[10] = 0xff, [11] = 0xff, 10, 0, 0, 2},
+		.source_port = 1000,
+		.destination_port = 80,
+		.flags = out ? SL_NIC_OUT : 0,
+		.seq = seq,
+		.end = seq + bytes,
+		.bytes = bytes,
+	};
+
+	if (sender) {
+		r.source[15] = 2;
+		r.destination[15] = 1;
+		r.source_port = 80;
+		r.destination_port = 1000;
+	}
+	return r;
+}
+
+static void run(struct sl_net_match *m)
+{
+	sl_net_match_hold(m, 0);
+	sl_net_match_hold(m, 1);
+	sl_net_match_run(m);
+}
+
+static void add(struct sl_net_match *m, int side, struct sl_nic_record r)
+{
+	sl_net_match_add(m, side, &r);
+}
+
+static uint64_t caused(struct sl_net_match *m, int cause)
+{
+	return sl_net_match_causes(m)[cause];
+}
+
+static void nothing_else(struct sl_net_match *m, unsigned int but)
+{
+	for (int i = 0; i < SL_NET_CAUSES; i++)
+		if (!(but >> i & 1) && caused(m, i))
+			fail_msg("%llu %s", (unsigned long long)caused(m, i), sl_net_cause_name(i));
+}
+
+static void each_segment_is_matched_over_the_end_of_the_numbers(void **state)
+{
+	struct sl_net_match *m = matcher();
+	uint32_t first = 0xffffff00u;
+
+	(void)state;
+	for (uint32_t i = 0; i < 100; i++) {
+		add(m, 0, segment(0, true, first + 100 * i, 100, 1000 + i));
+		add(m, 1, segment(0, false, first + 100 * i, 100, 500000 + i));
+	}
+	run(m);
+	assert_int_equal(sample_count, 100);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_true(samples[i].out_ns == 1000 + i && samples[i].in_ns == 500000 + i &&
+			    (uint32_t)samples[i].seq == first + 100 * i && !samples[i].reordered);
+	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	nothing_else(m, 0);
+	sl_net_match_close(m);
+}
+
+static void what_is_cut_on_the_way_is_timed_piece_by_piece_and_what_is_merged_once(void **state)
+{
+	struct sl_net_match *m = matcher();
+	struct sl_nic_record r = segment(0, true, 0, 4000, 100);
+
+	(void)state;
+	r.gso_size = 1000;
+	add(m, 0, r);
+	for (uint32_t i = 0; i < 3; i++)
+		add(m, 0, segment(0, true, 4000 + 1000 * i, 1000, 200 + i));
+	/* Pieces, out of order; then three at once; then one of the pieces again. */
+	for (uint32_t i = 0; i < 4; i++)
+		add(m, 1, segment(0, false, (i ^ 1) * 1000, 1000, 300 + i));
+	add(m, 1, segment(0, false, 4000, 3000, 400));
+	add(m, 1, segment(0, false, 2000, 1000, 500));
+	run(m);
+	assert_int_equal(sample_count, 5);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_true(samples[i].out_ns == 100 && samples[i].in_ns == 300 + i);
+	assert_true(samples[4].out_ns == 200 && samples[4].in_ns == 400);
+	assert_int_equal(caused(m, SL_NET_MERGED), 2);
+	assert_int_equal(caused(m, SL_NET_DUPLICATE), 1);
+	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	nothing_else(m, 1 << SL_NET_MERGED | 1 << SL_NET_DUPLICATE);
+	sl_net_match_close(m);
+}
+
+/* What tells two transmissions of the same bytes apart. */
+enum telling { BY_NOTHING, BY_TIMESTAMP, BY_ID };
+
+static void sent_twice(enum telling by, bool first_comes, bool second_comes)
+{
+	struct sl_net_match *m = matcher();
+
+	for (int i = 0; i < 2; i++) {
+		struct sl_nic_record r = segment(0, true, 5000, 1000, 100 + 1000 * (uint64_t)i);
+
+		r.flags |= SL_NIC_HAS_TS;
+		r.tsval = by == BY_TIMESTAMP ? 7 + (uint32_t)i : 7;
+		r.ip_id = by == BY_ID ? (uint16_t)(40 + i) : 0;
+		add(m, 0, r);
+		r.flags &= ~SL_NIC_OUT;
+		r.time_ns += 50;
+		if (i ? second_comes : first_comes)
+			add(m, 1, r);
+	}
+	run(m);
+	sl_net_match_range(m, 1, 0, 1 << 20);
+	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	if (by == BY_NOTHING) {
+		assert_int_equal(sample_count, 0);
+		assert_int_equal(caused(m, SL_NET_AMBIGUOUS), first_comes + second_comes);
+		nothing_else(m, 1 << SL_NET_AMBIGUOUS | 1 << SL_NET_LOST);
+	} else {
+		assert_int_equal(sample_count, first_comes + second_comes);
+		for (size_t i = 0; i < sample_count; i++)
+			assert_int_equal(samples[i].in_ns - samples[i].out_ns, 50);
+		assert_int_equal(caused(m, SL_NET_LOST), !first_comes + !second_comes);
+		nothing_else(m, 1 << SL_NET_LOST);
+	}
+	sl_net_match_close(m);
+}
+
+static void bytes_sent_twice_are_told_apart_or_not_at_all(void **state)
+{
+	(void)state;
+	for (int by = BY_NOTHING; by <= BY_ID; by++) {
+		sent_twice(by, true, true);
+		sent_twice(by, true, false);
+		sent_twice(by, false, true);
+	}
+}
+
+static void what_overtakes_is_matched_and_counted(void **state)
+{
+	struct sl_net_match *m = matcher();
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++)
+		add(m, 0, segment(0, true, i * 10, 10, 100 + i));
+	add(m, 1, segment(0, false, 10, 10, 201));
+	add(m, 1, segment(0, false, 20, 10, 202));
+	add(m, 1, segment(0, false, 0, 10, 203));
+	run(m);
+	assert_int_equal(sample_count, 3);
+	assert_true(!samples[0].reordered && !samples[1].reordered && samples[2].reordered);
+	assert_int_equal(samples[2].out_ns, 100);
+	assert_int_equal(sl_net_match_flow(m, 0)->reordered, 1);
+	nothing_else(m, 0);
+	sl_net_match_close(m);
+}
+
+static void what_never_came_is_lost_only_where_somebody_looked(void **state)
+{
+	struct sl_net_match *m = matcher();
+
+	(void)state;
+	/* B recorded from 1000 to 9000, and has a gap from 4000 to 5000. */
+	sl_net_match_range(m, 1, 1000, 9000);
+	add(m, 1, segment(1, true, 0, 10, 4000));
+	sl_net_match_gap(m, 1, 17, 5000);
+	for (uint32_t i = 0; i < 100; i++)
+		add(m, 0, segment(0, true, i * 10, 10, 100 * i));
+	add(m, 1, segment(0, false, 1000000, 10, 6000));
+	run(m);
+	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	assert_int_equal(caused(m, SL_NET_UNKNOWN), 10 + 9 + 11);
+	assert_int_equal(caused(m, SL_NET_LOST), 70);
+	assert_int_equal(caused(m, SL_NET_NOT_SENT), 1);
+	assert_int_equal(caused(m, SL_NET_MISSED), 17);
+	sl_net_match_close(m);
+	/* And without an offset nobody can say. */
+	m = matcher();
+	add(m, 0, segment(0, true, 0, 10, 100));
+	sl_net_match_expire(m, 0, UINT64_MAX, false, 0);
+	assert_int_equal(caused(m, SL_NET_UNKNOWN), 1);
+	sl_net_match_close(m);
+}
+
+/* Without timestamps a gap at the sender may hide that the bytes were sent again. */
+static void behind_a_gap_of_the_sender_nothing_is_sure_without_timestamps(void **state)
+{
+	(void)state;
+	for (int ts = 0; ts < 2; ts++) {
+		struct sl_net_match *m = matcher();
+		struct sl_nic_record r = segment(0, true, 0, 10, 100);
+
+		r.flags |= ts ? SL_NIC_HAS_TS : 0;
+		add(m, 0, r);
+		sl_net_match_gap(m, 0, 1, 200);
+		r.flags &= ~SL_NIC_OUT;
+		r.time_ns = 150;
+		add(m, 1, r);
+		run(m);
+		assert_int_equal(sample_count, ts);
+		assert_int_equal(caused(m, SL_NET_AMBIGUOUS), !ts);
+		sl_net_match_close(m);
+	}
+}
+
+static void ports_used_again_are_another_connection(void **state)
+{
+	struct sl_net_match *m = matcher();
+
+	(void)state;
+	for (uint32_t life = 0; life < 3; life++) {
+		uint32_t isn = 1000 + 500 * life;
+		uint64_t at = 10000 * life;
+		struct sl_nic_record r = segment(0, true, isn, 0, at);
+
+		r.flags |= SL_NIC_SYN;
+		r.end++;
+		add(m, 0, r);
+		add(m, 0, segment(0, true, isn + 1, 1000, at + 1));
+		r.flags &= ~SL_NIC_OUT;
+		r.time_ns += 40;
+		add(m, 1, r);
+		add(m, 1, segment(0, false, isn + 1, 1000, at + 41));
+	}
+	run(m);
+	assert_int_equal(sample_count, 6);
+	for (size_t i = 0; i < 6; i++)
+		assert_int_equal(samples[i].in_ns - samples[i].out_ns, 40);
+	assert_int_equal(sl_net_match_flows(m), 3);
+	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	nothing_else(m, 0);
+	assert_int_equal(sl_net_match_flows(m), 0);
+	sl_net_match_close(m);
+}
+
+static void acknowledgements_that_are_alike_are_not_matched(void **state)
+{
+	struct sl_net_match *m = matcher();
+
+	(void)state;
+	for (uint32_t i = 0; i < 10; i++) {
+		struct sl_nic_record r = segment(1, true, 77, 0, 100 + i);
+
+		r.ack = i < 5 ? 1000 * i : 9999; /* five that differ, five that do not */
+		add(m, 1, r);
+		r.flags &= ~SL_NIC_OUT;
+		r.time_ns += 1000;
+		add(m, 0, r);
+	}
+	run(m);
+	assert_int_equal(sample_count, 5);
+	for (size_t i = 0; i < 5; i++)
+		assert_true(samples[i].ack && samples[i].in_ns - samples[i].out_ns == 1000);
+	assert_int_equal(caused(m, SL_NET_ACK_UNMATCHED), 5);
+	nothing_else(m, 1 << SL_NET_ACK_UNMATCHED);
+	sl_net_match_close(m);
+}
+
+static void memory_is_bounded_and_what_does_not_fit_is_counted(void **state)
+{
+	struct sl_net_match_options o = {
+		.sz = sizeof(o), .flows = 2, .records = 100, .sample = took};
+	struct sl_net_match *m = sl_net_match_open(&o);
+
+	(void)state;
+	sample_count = 0;
+	for (uint32_t i = 0; i < 1000; i++)
+		add(m, 0, segment(0, true, i * 10, 10, i));
+	assert_int_equal(caused(m, SL_NET_FULL), 900);
+	for (uint16_t port = 1; port < 11; port++) {
+		struct sl_nic_record r = segment(0, true, 0, 10, 5);
+
+		r.destination_port = port;
+		add(m, 0, r);
+	}
+	assert_int_equal(caused(m, SL_NET_FULL), 910);
+	/* Room comes back with time. */
+	sl_net_match_expire(m, 0, 5000, true, 0);
+	add(m, 0, segment(0, true, 20000, 10, 6000));
+	assert_int_equal(caused(m, SL_NET_FULL), 910);
+	sl_net_match_close(m);
+}
+
+/* ---- both together: a connection over a network that loses, delays, reorders and repeats --------- */
+
+struct event {
+	int side;
+	struct sl_nic_record r;
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct event *p = a, *q = b;
+
+	return p->r.time_ns < q->r.time_ns ? -1 : p->r.time_ns > q->r.time_ns;
+}
+
+struct check {
+	uint64_t results, outside, wrong;
+	int64_t worst;
+	int64_t *truth; /* by sequence number / 100, of each way */
+};
+
+static void result(void *context, const struct sl_net_result *r)
+{
+	struct check *c = context;
+	int64_t truth = c->truth[2 * ((uint32_t)r->sample->seq / 100) + (uint32_t)r->way];
+	int64_t error = llabs(r->latency_ns - truth);
+
+	c->results++;
+	c->outside += error > r->bound_ns;
+	if (error > c->worst)
+		c->worst = error;
+	c->wrong += truth < 0;
+}
+
+/* B's clock runs 45 ppm fast and is an hour ahead; back takes five times as long as there. */
+static void latencies_are_right_within_their_bound_over_a_bad_network(void **state)
+{
+	enum { N = 20000 };
+	const struct truth t = {.offset = 3.6e12, .skew = 45e-6, .start = 100 * S};
+	struct event *e = calloc(8 * N, sizeof(*e));
+	struct check c = {.truth = calloc(2 * N, sizeof(int64_t))};
+	struct sl_net_stat_options o = {
+		.sz = sizeof(o), .by = SL_NET_BY_FLOW, .result = result, .context = &c};
+	struct sl_net_stat *s = sl_net_stat_open(&o);
+	struct sl_net_match *m = sl_net_stat_match(s);
+	struct sl_net_totals totals;
+	uint64_t lost = 0, twice = 0;
+	size_t n = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < N; i++) {
+		for (int way = 0; way < 2; way++) {
+			int64_t at = t.start + (int64_t)i * MS / 2;
+			int64_t delays[2] = {delay(30000, 30000), delay(150000, 30000)};
+			struct sl_nic_record out = segment(way, true, 100 * i, 100, 0);
+			int tries = 1;
+
+			out.flags |= SL_NIC_HAS_TS;
+			/* 1 of 50 is lost and sent again 3 ms later; of 1 in 50 both come. */
+			if (!(random_u64() % 25))
+				tries = 2;
+			for (int k = 0; k < tries; k++) {
+				int64_t sent = at + k * 3 * MS, came = sent + delays[way];
+				bool gone = tries == 2 && !k && random_u64() & 1;
+				struct sl_nic_record in;
+
+				out.tsval = (uint32_t)(sent / MS);
+				out.time_ns = (uint64_t)(sent + (way ? theta(&t, sent) : 0));
+				e[n++] = (struct event){way, out};
+				lost += gone;
+				twice += tries == 2 && !k && !gone;
+				if (gone)
+					continue;
+				in = out;
+				in.flags &= ~SL_NIC_OUT;
+				in.time_ns = (uint64_t)(came + (way ? 0 : theta(&t, came)));
+				e[n++] = (struct event){!way, in};
+				c.truth[2 * i + (uint32_t)way] = delays[way];
+			}
+		}
+	}
+	/* Each side's own order; put in turn by turn, as records are read from two hosts. */
+	qsort(e, n, sizeof(*e), by_time);
+	for (int side = 0; side < 2; side++)
+		for (size_t i = 0; i < n; i++)
+			if (e[i].side == side)
+				sl_net_match_add(m, side, &e[i].r);
+	run(m);
+	assert_int_equal(sl_net_stat_count(s, 0, true), 0);
+	sl_net_stat_totals(s, &totals);
+	sl_net_match_expire(m, 0, UINT64_MAX, true, totals.theta);
+	sl_net_match_expire(m, 1, UINT64_MAX, true, -totals.theta);
+	sl_net_stat_totals(s, &totals);
+	print_message("%llu latencies, worst error %.1f us, bound %.1f us, lost %llu\n",
+		      (unsigned long long)c.results, (double)c.worst / 1e3,
+		      (double)totals.bound / 1e3, (unsigned long long)lost);
+	assert_int_equal(c.outside, 0);
+	assert_int_equal(totals.causes[SL_NET_LOST], lost);
+	assert_int_equal(c.results, 2 * N + twice);
+	assert_int_equal(totals.causes[SL_NET_AMBIGUOUS] + totals.causes[SL_NET_NO_CLOCK] +
+				 totals.causes[SL_NET_NOT_SENT] + totals.stepped,
+			 0);
+	/* Both ways at once need no clock: the quickest is the sum of the quickest. */
+	assert_in_range(sl_net_stat_row(s, 0)->round.least, 178000, 190000);
+	sl_net_stat_close(s);
+	free(c.truth);
+	free(e);
+}
+
+static void clocks_that_are_trusted_and_wrong_give_negative_latencies(void **state)
+{
+	struct sl_net_stat_options o = {.sz = sizeof(o), .trusted = true, .theta = 90000};
+	struct sl_net_stat *s = sl_net_stat_open(&o);
+	struct sl_net_match *m = sl_net_stat_match(s);
+	const struct sl_net_row *r;
+
+	(void)state;
+	/* 50 us each way; B is said to be ahead by 90 us, and is not. */
+	for (uint32_t i = 0; i < 10; i++) {
+		add(m, 0, segment(0, true, 10 * i, 10, 1000000 * i));
+		add(m, 1, segment(0, false, 10 * i, 10, 1000000 * i + 50000));
+		add(m, 1, segment(1, true, 10 * i, 10, 1000000 * i + 60000));
+		add(m, 0, segment(1, false, 10 * i, 10, 1000000 * i + 110000));
+	}
+	run(m);
+	assert_int_equal(sl_net_stat_count(s, 0, true), 0);
+	assert_int_equal(sl_net_stat_rows(s), 1);
+	r = sl_net_stat_row(s, 0);
+	assert_int_equal(r->way[0].negative, 10);
+	assert_int_equal(r->way[0].least, -40000);
+	assert_int_equal(r->way[1].least, 140000);
+	assert_int_equal(r->round.least, 100000); /* right all the same */
+	assert_int_equal(r->round.count, 10);
+	sl_net_stat_close(s);
+}
+
+static void quantiles_are_within_a_bucket(void **state)
+{
+	struct sl_net_hist h = {0};
+
+	(void)state;
+	assert_true(isnan(sl_net_hist_quantile(&h, 0.5)));
+	for (int i = 1; i <= 100000; i++)
+		sl_net_hist_add(&h, 100 * i);
+	for (double q = 0.05; q < 1; q += 0.05)
+		assert_true(fabs(sl_net_hist_quantile(&h, q) / (1e7 * q) - 1) < 0.05);
+	assert_true(sl_net_hist_quantile(&h, 0) >= 100 && sl_net_hist_quantile(&h, 1) <= 1e7);
+	sl_net_hist_add(&h, -500);
+	assert_int_equal(h.negative, 1);
+	assert_int_equal(h.least, -500);
+}
+
+/* ---- whole round trips ---------------------------------------------------------------------- */
+
+static void a_request_is_followed_through_both_hosts(void **state)
+{
+	struct sl_net_stat_options o = {.sz = sizeof(o), .trusted = true, .theta = 1000000};
+	struct sl_net_stat *s = sl_net_stat_open(&o);
+	struct sl_layer_record a[4] = {{.kind = SL_RECORD_OUT}, {.kind = SL_RECORD_IN}}, b[3];
+	struct sl_layer_record *both[2] = {a, b};
+	struct sl_net_rounds rounds;
+	const struct sl_net_round *r;
+	int64_t sum = 0;
+
+	(void)state;
+	/* A asks with bytes 100..199, B answers with 500..599; B's clock is 1 ms ahead. */
+	memset(b, 0, sizeof(b));
+	memset(a[0].key.local, 1, 16);
+	memset(a[0].key.remote, 2, 16);
+	a[0].key.local_port = 1000;
+	a[0].key.remote_port = 80;
+	a[1].key = a[0].key;
+	memset(b[0].key.local, 2, 16);
+	memset(b[0].key.remote, 1, 16);
+	b[0].key.local_port = 80;
+	b[0].key.remote_port = 1000;
+	a[0].seq = 0;
+	a[0].length = 200; /* sent with what came before */
+	a[0].sent = 1000;
+	a[0].ip_out = 1010;
+	a[0].queued = 1030;
+	a[0].nic_out = 1060;
+	b[0].kind = SL_RECORD_REQUEST;
+	b[0].role = SL_ROLE_SERVER;
+	b[0].seq = 100;
+	b[0].length = 100;
+	b[0].response_seq = 500;
+	b[0].nic_in = 1000000 + 1160;
+	b[0].ip_in = b[0].nic_in + 50;
+	b[0].tcp_in = b[0].ip_in + 60;
+	b[0].copied = b[0].tcp_in + 70;
+	b[0].sent = b[0].copied + 80;
+	b[0].ip_out = b[0].sent + 90;
+	b[0].queued = b[0].ip_out + 100;
+	b[0].nic_out = b[0].queued + 110;
+	a[1].seq = 500;
+	a[1].length = 100;
+	a[1].nic_in = b[0].nic_out - 1000000 + 250;
+	a[1].ip_in = a[1].nic_in + 120;
+	a[1].tcp_in = a[1].ip_in + 130;
+	a[1].copied = a[1].tcp_in + 140;
+	/* One whose request was not seen, and one that is not complete. */
+	b[1] = b[0];
+	b[1].seq = 5000;
+	b[2] = b[0];
+	b[2].nic_in = 0;
+	assert_int_equal(sl_net_rounds_find(both, (size_t[]){2, 3}, s, &rounds), 0);
+	assert_int_equal(rounds.n, 1);
+	assert_int_equal(rounds.no_request, 1);
+	assert_int_equal(rounds.incomplete, 1);
+	r = &rounds.v[0];
+	assert_int_equal(r->client, 0);
+	assert_int_equal(r->part[SL_PART_WIRE_THERE], 100);
+	assert_int_equal(r->part[SL_PART_WIRE_BACK], 250);
+	assert_int_equal(r->wires, 350);
+	for (int p = 0; p < SL_PARTS; p++)
+		sum += r->part[p];
+	assert_int_equal(sum, r->total);
+	sl_net_rounds_free(&rounds);
+	sl_net_stat_close(s);
+}
+
+/* ---- what is read --------------------------------------------------------------------------- */
+
+static void seal(uint64_t w[SL_NIC_WORDS])
+{
+	w[SL_NIC_TAG_AGAIN] = w[SL_NIC_TAG];
+	w[7] = sl_folded_check(w);
+	w[15] = sl_folded_check(w + 8);
+}
+
+static void a_place_of_the_ring(uint64_t w[SL_NIC_WORDS], uint64_t number)
+{
+	memset(w, 0, 8 * SL_NIC_WORDS);
+	w[SL_NIC_TAG] = number << 8 | SL_NIC_OUT;
+	w[SL_NIC_TIME_NS] = 1000 + number;
+	w[SL_NIC_SEQ_END] = 100 | 200ull << 32;
+	w[SL_NIC_BYTES] = 100;
+	seal(w);
+}
+
+static void records_that_lie_or_are_torn_are_refused(void **state)
+{
+	uint64_t w[SL_NIC_WORDS], torn[SL_NIC_WORDS];
+	struct sl_nic_record r;
+
+	(void)state;
+	a_place_of_the_ring(w, 5);
+	assert_int_equal(sl_nic_record_parse(w, 5, &r), SL_FAULT_NONE);
+	assert_true(r.seq == 100 && r.end == 200 && r.bytes == 100 && r.number == 5);
+	assert_int_equal(sl_nic_record_parse(w, 6, &r), SL_FAULT_CHECK);
+	for (int i = 0; i < (int)SL_NIC_WORDS * 64; i++) { /* no bit flips unseen */
+		memcpy(torn, w, sizeof(w));
+		torn[i / 64] ^= 1ull << i % 64;
+		assert_int_equal(sl_nic_record_parse(torn, 5, &r), SL_FAULT_UNSETTLED);
+	}
+	w[SL_NIC_BYTES] = 99;
+	seal(w);
+	assert_int_equal(sl_nic_record_parse(w, 5, &r), SL_FAULT_RECORD);
+	memset(w, 0, sizeof(w)); /* never written */
+	assert_int_equal(sl_nic_record_parse(w, 0, &r), SL_FAULT_CHECK);
+}
+
+static void a_reader_that_is_too_slow_knows_what_it_missed(void **state)
+{
+	struct {
+		uint64_t hot[8];
+		uint64_t ring[64][SL_NIC_WORDS];
+	} *map = calloc(1, sizeof(*map));
+	struct sl_nic_info info = {.size = sizeof(*map), .hot = 0, .ring = 64, .records = 64};
+	struct sl_nic_record out[100];
+	uint64_t next = 0, missed = 0;
+
+	(void)state;
+	for (uint64_t n = 0; n < 200; n++)
+		a_place_of_the_ring(map->ring[n % 64], n);
+	map->hot[SL_NIC_HEAD] = 200;
+	map->hot[7] = sl_line_check(map->hot);
+	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), 64);
+	assert_int_equal(missed, 136);
+	assert_int_equal(out[0].number, 136);
+	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), 0);
+	/* A number that was given out, and is not written yet, is waited for. */
+	map->hot[SL_NIC_HEAD] = 202;
+	map->hot[7] = sl_line_check(map->hot);
+	a_place_of_the_ring(map->ring[201 % 64], 201);
+	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), 0);
+	a_place_of_the_ring(map->ring[200 % 64], 200);
+	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), 2);
+	assert_int_equal(missed, 136);
+	map->hot[7] ^= 1;
+	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), -EAGAIN);
+	free(map);
+}
+
+static void files_come_back_and_damaged_ones_are_told(void **state)
+{
+	const struct sl_nic_hot hot = {.headless = 3, .fragments = 4};
+	struct sl_layer_record layer = {.kind = SL_RECORD_REQUEST, .nic_in = 9};
+	struct sl_net_file_head head;
+	uint64_t w[SL_NIC_WORDS];
+	struct sl_net_frame f;
+	char why[128];
+	FILE *file = tmpfile();
+	long size;
+
+	(void)state;
+	setvbuf(file, NULL, _IONBF, 0); /* it is cut below */
+	a_place_of_the_ring(w, 77);
+	assert_int_equal(sl_net_file_begin(file, (const uint8_t *)"0123456789abcdef"), 0);
+	assert_int_equal(sl_net_file_segment(file, w), 0);
+	assert_int_equal(sl_net_file_gap(file, 12, 34), 0);
+	assert_int_equal(sl_net_file_layers(file, &layer), 0);
+	assert_int_equal(sl_net_file_end(file, &hot, 56), 0);
+	size = ftell(file);
+	rewind(file);
+	assert_int_equal(sl_net_file_head(file, &head, why, sizeof(why)), 0);
+	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 1);
+	assert_true(f.type == SL_NET_SEGMENT && f.segment.number == 77);
+	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 1);
+	assert_true(f.type == SL_NET_GAP && f.gap.records == 12 && f.gap.now_ns == 34);
+	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 1);
+	assert_true(f.type == SL_NET_LAYERS && f.layers.nic_in == 9);
+	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 1);
+	assert_true(f.type == SL_NET_END && f.end.headless == 3 && f.end.fragments == 4);
+	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 0);
+	/* A byte of the head, then of the record. */
+	for (int i = 0; i < 2; i++) {
+		fseek(file, i ? 120 + 8 + 20 : 20, SEEK_SET);
+		fputc(0x5a, file);
+		rewind(file);
+		if (!i) {
+			assert_int_equal(sl_net_file_head(file, &head, why, sizeof(why)), -EINVAL);
+			assert_non_null(strstr(why, "damaged"));
+		}
+	}
+	fseek(file, 120, SEEK_SET);
+	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), -EINVAL);
+	/* Cut anywhere behind the head it ends, and that is all. */
+	for (long at = size - 1; at > size - 30; at--) {
+		assert_int_equal(ftruncate(fileno(file), at), 0);
+		fseek(file, size - 32, SEEK_SET);
+		assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 0);
+	}
+	fclose(file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_truth_is_within_the_bound_always),
+		cmocka_unit_test(many_packets_make_the_bound_half_of_the_quickest_round_trip),
+		cmocka_unit_test(a_clock_that_steps_is_seen_and_nothing_is_guessed),
+		cmocka_unit_test(packets_one_way_only_tell_nothing),
+		cmocka_unit_test(each_segment_is_matched_over_the_end_of_the_numbers),
+		cmocka_unit_test(
+			what_is_cut_on_the_way_is_timed_piece_by_piece_and_what_is_merged_once),
+		cmocka_unit_test(bytes_sent_twice_are_told_apart_or_not_at_all),
+		cmocka_unit_test(what_overtakes_is_matched_and_counted),
+		cmocka_unit_test(what_never_came_is_lost_only_where_somebody_looked),
+		cmocka_unit_test(behind_a_gap_of_the_sender_nothing_is_sure_without_timestamps),
+		cmocka_unit_test(ports_used_again_are_another_connection),
+		cmocka_unit_test(acknowledgements_that_are_alike_are_not_matched),
+		cmocka_unit_test(memory_is_bounded_and_what_does_not_fit_is_counted),
+		cmocka_unit_test(latencies_are_right_within_their_bound_over_a_bad_network),
+		cmocka_unit_test(clocks_that_are_trusted_and_wrong_give_negative_latencies),
+		cmocka_unit_test(quantiles_are_within_a_bucket),
+		cmocka_unit_test(a_request_is_followed_through_both_hosts),
+		cmocka_unit_test(records_that_lie_or_are_torn_are_refused),
+		cmocka_unit_test(a_reader_that_is_too_slow_knows_what_it_missed),
+		cmocka_unit_test(files_come_back_and_damaged_ones_are_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
