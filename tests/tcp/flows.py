@@ -114,6 +114,28 @@ class Flows:
         return self.seen, self.table
 
 
+class Layers:
+    """'sidelight tcp layers --json' in the background: the last rows, and the causes."""
+
+    def __init__(self, *args):
+        self.part = Part(EXE, 'tcp', 'layers', '--json', '-i', '500ms', '--netns',
+                         f'/proc/{os.getpid()}/ns/net', *args)
+        self.part.ready()
+
+    def end(self):
+        """Stops it: [row], {cause: count}."""
+        code = self.part.stop()
+        if code:
+            fail(f'{self.part} ended with {code}', self.part)
+        last, rows = None, {}
+        for r in map(json.loads, self.part.out):
+            if r['row'] == 'causes':
+                last = r['causes']
+            else:
+                rows[r['row'], r['name'], r['role']] = r
+        return list(rows.values()), last
+
+
 def name_of(sock):
     """(address, port) as it is printed, of both ends: mapped addresses as IPv4."""
     def plain(a):
