@@ -18,7 +18,9 @@ flows="every_statistic_is_what_tcp_info_says_for_each_family
 	connections_made_before_the_start_are_marked_and_right what_reset_a_connection_is_known
 	an_accept_queue_that_overflows_shows_at_its_listener calls_are_counted_and_their_process_is_known
 	a_full_table_counts_what_it_refuses killed_while_attached_leaves_nothing_loaded"
-for t in "flows $flows" "many 500" "loss 2M"; do
+servers="nginx_and_wrk_with_100_connections redis_and_redis_benchmark_with_100_connections
+	ss_says_the_same_of_every_connection_of_a_server_at_rest"
+for t in "flows $flows" "many 500" "loss 2M" "wire" "servers $servers"; do
 	set -- $t
 	check "tcp-$1" /usr/bin/python3 "/tmp/tcp/test_$1.py" /tmp/hot/sidelight "${@:2}"
 	grep '^ok' /tmp/check.log | sed 's/^/     | /'

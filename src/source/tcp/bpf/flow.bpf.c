@@ -61,7 +61,7 @@ struct flow_state {
 	u64 rtt_count, rtt_sum;
 	u32 srtt, mdev, delivered, retrans; /* as they were at the last segment */
 	u32 caused;			    /* of total_retrans: those whose cause is known */
-	u32 queue_max, fast, loss, state;
+	u32 queue_max, fast, loss;
 	u32 re_fast, re_rto, re_tlp, re_syn;
 	u32 zero_in, zero_out, ce_in, zero;
 	u32 reads, writes;
@@ -365,22 +365,26 @@ static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mde
 }
 
 /*
- * Segments that were sent again since the last look, by what the state says now. total_retrans is what
- * counts: the tracepoint does not show every one of them, and shows buffers, not segments.
+ * Segments that were sent again since the last look, by the state that the socket is in: a timeout has
+ * set Loss before it sends, fast retransmission Recovery, and in any other a probe alone sends again
+ * (tcp_output.c, tcp_schedule_loss_probe()). total_retrans is what counts: the tracepoint does not
+ * show every one of them, and shows buffers, not segments.
  */
-static __always_inline void account_cause(struct flow_state *st, u32 total, bool probe)
+static __always_inline void account_cause(struct flow_state *st, const struct tcp_sock *tp)
 {
-	u32 more = total - st->caused;
+	const struct inet_connection_sock *icsk = &tp->inet_conn;
+	u32 total = BPF_CORE_READ(tp, total_retrans), more = total - st->caused, state;
 
 	if (!more)
 		return;
 	st->caused = total;
-	if (st->state == CA_LOSS)
+	state = BPF_CORE_READ_BITFIELD_PROBED(icsk, icsk_ca_state);
+	if (state == CA_LOSS)
 		st->re_rto += more;
-	else if (probe && st->state != CA_RECOVERY)
-		st->re_tlp += more;
-	else
+	else if (state == CA_RECOVERY)
 		st->re_fast += more;
+	else
+		st->re_tlp += more;
 }
 
 static __always_inline void account(struct flow_state *st, const struct tcp_sock *tp)
@@ -388,7 +392,7 @@ static __always_inline void account(struct flow_state *st, const struct tcp_sock
 	u32 unsent = tp->write_seq - tp->snd_nxt, zero;
 
 	account_rtt(st, tp->srtt_us, tp->mdev_us, tp->delivered, tp->total_retrans);
-	account_cause(st, tp->total_retrans, false);
+	account_cause(st, tp);
 	if ((s32)unsent > 0 && unsent > st->queue_max)
 		st->queue_max = unsent;
 	zero = !tp->snd_wnd | (!tp->rcv_wnd) << 1;
@@ -478,7 +482,7 @@ static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
 	st->mdev = BPF_CORE_READ(tp, mdev_us);
 	st->delivered = BPF_CORE_READ(tp, delivered);
 	st->retrans = st->caused = BPF_CORE_READ(tp, total_retrans);
-	st->queue_max = st->fast = st->loss = st->state = 0;
+	st->queue_max = st->fast = st->loss = 0;
 	st->re_fast = st->re_rto = st->re_tlp = 0;
 	st->re_syn = s->syn_retrans;
 	st->zero_in = st->zero_out = st->ce_in = st->zero = 0;
@@ -680,12 +684,11 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 
 	if (!st)
 		return 0;
-	account_cause(st, BPF_CORE_READ((const struct tcp_sock *)sk, total_retrans), false);
+	account_cause(st, tcp_of(sk)); /* the socket's own state is still the old one */
 	if (state == CA_RECOVERY)
 		st->fast++; /* set by tcp_enter_recovery() alone */
 	if (state == CA_LOSS)
 		st->loss++; /* each timeout sets it again */
-	st->state = state;
 	touch(st, s->slot);
 	return 0;
 }
@@ -707,8 +710,7 @@ int BPF_PROG(flow_retransmit, struct sock *sk, struct sk_buff *skb)
 	st = state_at(s->slot);
 	if (!st || !tp)
 		return 0;
-	account_cause(st, tp->total_retrans,
-		      BPF_CORE_READ(&tp->inet_conn, icsk_pending) == TIMER_LOSS_PROBE);
+	account_cause(st, tp);
 	touch(st, s->slot);
 	return 0;
 }

@@ -45,7 +45,6 @@ enum {
 /* include/uapi/linux/tcp.h and include/net/inet_connection_sock.h */
 #define CA_RECOVERY 3
 #define CA_LOSS 4
-#define TIMER_LOSS_PROBE 5 /* ICSK_TIME_LOSS_PROBE */
 #define ACK_SCHEDULED 1	   /* ICSK_ACK_SCHED, of icsk_ack.pending */
 #define ECN_OK 1	   /* TCP_ECN_OK, of ecn_flags */
 #define SOCK_DEAD_BIT 0	   /* enum sock_flags: no process has it any more */
@@ -173,7 +172,6 @@ struct inet_connection_sock {
 	u32 icsk_rto;
 	u8 icsk_ca_state : 5;
 	u8 icsk_retransmits;
-	u8 icsk_pending;
 	u8 icsk_backoff;
 	struct {
 		u8 pending;
