@@ -19,11 +19,19 @@ const struct sl_command sl_tcp_flows = {
 
 static struct {
 	bool closed, calls, only_new;
+	bool microbpf;
+	const char *format;
 	uint64_t publish_ns, quarantine_ns;
-} settings = {.publish_ns = 10000000};
+} settings = {.publish_ns = 10000000, .format = "text"};
 
 static const struct sl_option table[] = {
 	TCP_OPTIONS_SHOW,
+	{.name = "format",
+	 .letter = 'f',
+	 .type = SL_OPT_STRING,
+	 .to = &settings.format,
+	 .argument = "FORMAT",
+	 .help = "text, or microbpf: the lines of MicroBPF's tools"},
 	TCP_OPTIONS_WANTED,
 	{.name = "closed",
 	 .type = SL_OPT_FLAG,
@@ -139,6 +147,9 @@ static int show(void *context, bool last)
 		for (size_t i = 0; i < count; i++)
 			flow_print_json(v->out, &v->rows[i].flow);
 		hot_json(v->out, v, &hot);
+	} else if (settings.microbpf) {
+		for (size_t i = 0; i < count; i++)
+			flow_print_microbpf(v->out, &v->rows[i].flow);
 	} else if (tcp_common.csv) {
 		for (size_t i = 0; i < count; i++)
 			flow_print_csv(v->out, &v->rows[i].flow);
@@ -192,8 +203,11 @@ static int flows_main(const struct sl_command *self, int argc, char **argv)
 
 	if (!sl_options_only(self, table, argc, argv, &code))
 		return code;
-	if (tcp_common.json && tcp_common.csv)
-		return sl_usage(self, "--json and --csv exclude each other");
+	settings.microbpf = !strcmp(settings.format, "microbpf");
+	if (!settings.microbpf && strcmp(settings.format, "text"))
+		return sl_usage(self, "--format text or microbpf, not '%s'", settings.format);
+	if (tcp_common.json + tcp_common.csv + settings.microbpf > 1)
+		return sl_usage(self, "--json, --csv or --format microbpf: one of them");
 	options = tcp_options();
 	options.existing = !settings.only_new;
 	options.calls = settings.calls;

@@ -10,6 +10,8 @@
 void flow_print_json(FILE *out, const struct sl_flow *flow);
 void flow_print_csv_head(FILE *out);
 void flow_print_csv(FILE *out, const struct sl_flow *flow);
+/* Two lines as MicroBPF's tools print them; none for a listener. */
+void flow_print_microbpf(FILE *out, const struct sl_flow *flow);
 
 /* A flow and what it did since the last look. */
 struct flow_row {

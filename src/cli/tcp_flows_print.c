@@ -152,6 +152,40 @@ void flow_print_csv(FILE *out, const struct sl_flow *f)
 	fputc('\n', out);
 }
 
+/*
+ * The lines of the original's tools about flows, in its columns (the others: tcp_trace.c):
+ *   3 tcpack:  SRC -> DST SEQ ACK STATE (FLAGS) RTT CWND RWND RETRANS FAST TIMEOUTS ACKED RECEIVED SUM_RTT
+ *              SAMPLES PACKETS_OUT DURATION INFLIGHT, times in us, DURATION in ns; SRC is the peer
+ *   6 tcpsock: LOCAL PORT REMOTE PORT WRITTEN READ, in KiB; there without a number
+ * That prints 3 for each acknowledgement; this is a look at the flow, and has no packet's SEQ, ACK
+ * and FLAGS.
+ */
+void flow_print_microbpf(FILE *out, const struct sl_flow *f)
+{
+	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], from[64], to[64];
+	uint64_t data, acked = f->bytes_acked;
+
+	if (f->flags & SL_FLOW_LISTENER)
+		return;
+	sl_flow_address(f->local, local);
+	sl_flow_address(f->remote, remote);
+	snprintf(from, sizeof(from), "%s:%u", remote, f->remote_port);
+	snprintf(to, sizeof(to), "%s:%u", local, f->local_port);
+	/* bytes_acked counts a SYN of ours. */
+	acked -= f->flags & SL_FLOW_ACTIVE && acked;
+	data = f->bytes_sent - f->bytes_retrans;
+	fprintf(out,
+		"3 %-20s -> %-20s %-10s %-10s %-12s (%s) %-8u %-8u %-10u %-10u %-10u %-10u %-10" PRIu64
+		" %-10" PRIu64 " %-10" PRIu64 " %-10" PRIu64 " %-10u %-20" PRIu64 " %-10" PRIu64
+		"\n",
+		from, to, "-", "-", sl_tcp_state_name(f->tcp_state), "-", f->srtt_us, f->cwnd,
+		f->rcv_wnd, f->retrans, f->fast, f->timeouts, f->bytes_acked, f->bytes_received,
+		f->rtt_sum_us, f->rtt_count, f->flight, sl_flow_duration(f),
+		f->flight && data > acked ? data - acked : 0);
+	fprintf(out, "6 %-14s %-5u %-14s %-5u %-8" PRIu64 "KB %-8" PRIu64 "KB\n", local,
+		f->local_port, remote, f->remote_port, f->write_bytes / 1024, f->read_bytes / 1024);
+}
+
 static int busiest(const void *a, const void *b)
 {
 	const struct flow_row *x = a, *y = b;

@@ -119,7 +119,7 @@ static void us(FILE *out, int64_t ns, const char *end)
  *   2 tcpin:  SRC -> DST SEQ ACK ABS TOTAL MAC IP TCP
  *   4 app:    SRC -> DST SEQ ACK APP
  *   5 tcp:    SRC -> DST SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT IP_OUT MAC_OUT
- * 3 (tcpack) and 6 (tcpsock) are statistics of flows.
+ * 3 (tcpack) and 6 (tcpsock) are statistics of flows: tcp_flows_print.c.
  */
 static void print_microbpf(const struct trace *t, const struct sl_layer_record *r,
 			   const int64_t *ns)

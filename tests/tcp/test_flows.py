@@ -275,6 +275,29 @@ def csv_has_the_same_names_and_values():
           {str(s.getsockname()[1]) for s in (client, server)})
 
 
+@case
+def the_original_tools_lines_about_flows():
+    watch = Flows('--new')
+    client, server = pair()
+    talk(client, server, 30, 2000, 100)
+    f = same_as_tcp_info(watch, client)
+    port = server.getsockname()[1]
+    p = subprocess.run([flows.EXE, 'tcp', 'flows', '--format', 'microbpf', '-d', '100ms', '-i', '100ms', '-p', str(port)],
+                       stdout=subprocess.PIPE, text=True)
+    here, there = (f"{f[e]}:{f[e + '_port']}" for e in ('local', 'remote'))
+    lines = [line.split() for line in p.stdout.splitlines()]
+    check('lines', sorted(w[0] for w in lines), ['3', '3', '6', '6'])
+    ack = next(w for w in lines if w[0] == '3' and w[1] == there)
+    check('tcpack', ack[1:8], [there, '->', here, '-', '-', 'ESTABLISHED', '(-)'])
+    same = ('srtt_us', 'cwnd', 'rcv_wnd', 'retrans', 'fast', 'timeouts', 'bytes_acked', 'bytes_received')
+    check('tcpack', ack[8:16], [str(f[name]) for name in same])
+    check('in flight', (ack[18], ack[20], len(ack)), ('0', '0', 21))
+    sock = next(w for w in lines if w[0] == '6' and w[2] == str(f['local_port']))
+    check('tcpsock', sock[1:], [f['local'], str(f['local_port']), f['remote'], str(port),
+                                str(60000 // 1024), 'KB', str(3000 // 1024), 'KB'])
+    watch.end()
+
+
 PROBE = needs_bpf()
 flows.own_network()
 only = sys.argv[2:]
