@@ -84,6 +84,8 @@ class Wire:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.child = os.fork()
         if not self.child:
+            ours.close()  # so that the end of the other one is seen
+            os.close(near)
             self._far_end(theirs)
         theirs.close()
         self.socket = ours
