@@ -13,7 +13,7 @@
 #include "region/flows.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
-#include "source/tcp/why.h"
+#include "region/why.h"
 
 #define WAITING 0.2 /* of the time in the run queue: worth a word */
 

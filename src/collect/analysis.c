@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sidelight/flow.h>
+
 #include "analyse/fleet.h"
 #include "base/base.h"
 #include "collect/features.h"
@@ -26,6 +28,7 @@
 #define FEATURES_MIN 64u
 #define FEATURES_MAX 512u	       /* a detector may need memory by their square */
 #define AGENT	     "sidelight-agent" /* its own region is not analysed */
+#define TCP	     " (tcp)" /* a workload's connections are known by other features than itself */
 #define SPARE_NS     500000u /* of a round, for pods that are new or saved: the others wait */
 
 struct pod {
@@ -143,6 +146,17 @@ static const char *label(const struct sl_region_info *info, const char *key)
 	return "";
 }
 
+static void name_pod(struct pod *p, const struct sl_region_info *info)
+{
+	const char *service = label(info, "service");
+	bool tcp = info->kind == SL_REGION_FLOWS;
+
+	service = tcp && !*service ? label(info, "unit") : service;
+	copy_label(p->name, label(info, "pod"));
+	snprintf(p->service, sizeof(p->service), "%.*s%s",
+		 (int)(sizeof(p->service) - sizeof(TCP)), service, tcp ? TCP : "");
+}
+
 static void pod_free(struct pod *p)
 {
 	sl_pipeline_free(p->pipeline);
@@ -238,8 +252,7 @@ static struct pod *make_pod(struct crew *w, const struct sl_tap_row *row)
 	p->begin_ns = row->ns;
 	p->phase_ns = (int64_t)((row->instance * 0x9e3779b97f4a7c15ull >> 32) %
 				(a->o.every_ns - a->o.every_ns / 4));
-	copy_label(p->service, label(row->info, "service"));
-	copy_label(p->name, label(row->info, "pod"));
+	name_pod(p, row->info);
 	p->pipeline = make_pipeline(a, p, row->instance);
 	if (!p->pipeline || !make_fleet(w, p->pipeline) || !room_for(w, w->pods + 1))
 		goto refused;

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "collect/link.h"
+#include "collect/flows.h"
 
 #define MAPS_A_TURN 4u
 #define HEADER_READ (SL_HEADER_SIZE + SL_LINE_SIZE)
@@ -33,6 +33,10 @@ static bool take_header(struct link *l, struct op *op, struct sl_read *read, uin
 	}
 	SET(r->fault, SL_FAULT_NONE);
 	SET(r->step, STEP_BOUND);
+	if (r->kind == SL_REGION_FLOWS) {
+		flows_found(l, r, read->to, now_ns);
+		return true; /* nobody sees it but by what it adds up to */
+	}
 	r->hot_ok_ns = now_ns;
 	if (first)
 		memset(&r->hot, 0, sizeof(r->hot));
@@ -74,6 +78,7 @@ static void renew(struct link *l, struct region *old)
 	slot->region = r;
 	SET(r->entry, old->entry);
 	r->entry_id = old->entry_id;
+	r->kind = old->kind;
 	r->remote = old->remote;
 	r->backoff_ns = old->backoff_ns;
 	r->state = old->state;
@@ -141,7 +146,10 @@ static bool urgent_step(struct link *l, struct region *r, uint64_t now_ns, unsig
 		return true;
 	case STEP_FINAL:
 	case STEP_BOUND:
+		if (r->kind == SL_REGION_FLOWS)
+			return false;
 		break;
+	case STEP_MADE:
 	case STEP_UNBOUND:
 	case STEP_GONE:
 		return r->schema_step == SCHEMA_BUILDING &&

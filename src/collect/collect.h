@@ -36,6 +36,9 @@ struct sl_collector_opts {
 	uint64_t history_ns;         /* keep at most so long; 0: as memory allows */
 	size_t max_regions;          /* 0: 65536 */
 	size_t max_series;           /* 0: 4194304 */
+	uint64_t tcp_period_ns;      /* tables of connections are read once in so long; 0: 1 s */
+	size_t tcp_groups;           /* workloads with a role and a port; 0: 512 */
+	size_t tcp_flows;            /* connections, over all hosts; 0: 65536 */
 	bool sum_processes;          /* add up series with the same labels over processes */
 	struct sl_fabric_opts fabric;
 };

@@ -18,6 +18,9 @@
 #define DROPPED_NS	   5000000000u
 #define MAX_REGIONS	   65536u
 #define MAX_SERIES	   4194304u
+#define TCP_PERIOD_NS	   1000000000u
+#define TCP_GROUPS	   512u
+#define TCP_FLOWS	   65536u
 #define HISTORY_MIN_WORKER (256u << 10)
 
 static void defaults(struct sl_collector_opts *o)
@@ -40,6 +43,12 @@ static void defaults(struct sl_collector_opts *o)
 		o->max_regions = MAX_REGIONS;
 	if (!o->max_series)
 		o->max_series = MAX_SERIES;
+	if (!o->tcp_period_ns)
+		o->tcp_period_ns = TCP_PERIOD_NS;
+	if (!o->tcp_groups)
+		o->tcp_groups = TCP_GROUPS;
+	if (!o->tcp_flows)
+		o->tcp_flows = TCP_FLOWS;
 }
 
 /* The CPUs that worker 0, 1, ... are pinned to; -1 for none. */

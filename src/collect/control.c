@@ -61,8 +61,13 @@ static void build(struct sl_collector *c, struct region *r)
 	struct layout *layout;
 
 	*built = (struct built){.fault = SL_FAULT_NONE};
-	layout = layout_new(c, r, r->schema_bytes, r->schema_length, r->schema_generation,
-			    &built->fault);
+	if (r->made)
+		layout = workload_layout(c, r, (const struct workload_group *)r->schema_bytes,
+					 r->schema_length / sizeof(struct workload_group),
+					 r->schema_generation);
+	else
+		layout = layout_new(c, r, r->schema_bytes, r->schema_length, r->schema_generation,
+				    &built->fault);
 	free(r->schema_bytes);
 	r->schema_bytes = NULL;
 	if (layout) {

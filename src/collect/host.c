@@ -53,6 +53,7 @@ void host_free(struct host *h)
 		free(n);
 		n = next;
 	}
+	region_put(h->flows);
 	free(h->link);
 	free(h->load);
 	free(h->home);

@@ -120,6 +120,7 @@ ssize_t index_find(const struct index *x, uint64_t instance)
 bool region_visible(const struct region *r, uint64_t now_ns)
 {
 	uint64_t fresh = GET(r->fresh_ns), host = GET(r->host->fresh_ns);
+	uint64_t stale = r->c->opts.stale_ns, slow = 3 * r->c->opts.tcp_period_ns;
 	uint32_t step = GET(r->step);
 
 	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
@@ -131,7 +132,9 @@ bool region_visible(const struct region *r, uint64_t now_ns)
 	if (host > fresh &&
 	    (step == STEP_FINAL || (step == STEP_UNBOUND && GET(r->state) != SL_STATE_LIVE)))
 		fresh = host;
-	return now_ns < fresh + r->c->opts.stale_ns;
+	if (step == STEP_MADE && slow > stale)
+		stale = slow; /* it is not made anew in each round */
+	return now_ns < fresh + stale;
 }
 
 /* ---- families ------------------------------------------------------------------------------------------ */

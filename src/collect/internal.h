@@ -54,6 +54,7 @@ struct host;
 struct worker;
 struct home;
 struct old_name;
+struct flow_table;
 
 /* ---- layout.c: what a schema means ------------------------------------------------------------ */
 
@@ -120,11 +121,24 @@ struct layout {
 	size_t bytes;
 };
 
+/* Whose connections a metric is about: role and port of the service. */
+struct workload_group {
+	uint16_t port; /* 0: any other */
+	uint8_t role;  /* enum flow_role */
+};
+
 /*
  * Makes a layout of a whole schema. NULL with *fault set; SL_FAULT_NONE means out of memory.
  */
 struct layout *layout_new(struct sl_collector *c, struct region *r, const void *schema,
 			  size_t bytes, uint64_t generation, enum sl_fault *fault);
+/* The same of metrics, which are copied. NULL: out of memory. */
+struct layout *layout_make(struct sl_collector *c, struct region *r, struct sl_metric *const *metrics,
+			   uint32_t count, uint32_t cells, uint64_t generation);
+/* That of a workload's region: workload.c. */
+struct layout *workload_layout(struct sl_collector *c, struct region *r,
+			       const struct workload_group *group, uint32_t groups,
+			       uint64_t generation);
 void layout_put(struct layout *l);
 
 /* ---- board.c: the values of a region, for everybody ------------------------------------------- */
@@ -170,6 +184,7 @@ enum step {
 	STEP_BOUND,   /* read in every round */
 	STEP_FINAL,   /* dead and read to the end: nothing changes any more */
 	STEP_DROPPED, /* hostile or unreadable, until retry_ns */
+	STEP_MADE, /* of what was read elsewhere: workload.c */
 	STEP_GONE,
 };
 
@@ -202,6 +217,7 @@ struct region {
 	struct sl_region_info *info;
 	struct sl_label_set *labels; /* with host and process */
 	struct sl_label_set *group;  /* without process */
+	bool made;		     /* by a worker: see STEP_MADE */
 
 	/* Looked at by anybody. */
 	uint32_t state;        /* enum sl_region_state as the directory says */
@@ -214,6 +230,7 @@ struct region {
 
 	/* The worker's. */
 	struct region *hash_next;
+	uint32_t kind;	/* as its entry says */
 	uint32_t entry; /* index in the directory; looked at by tell.c */
 	uint64_t entry_id;
 	struct sl_remote remote;
@@ -243,6 +260,7 @@ struct region {
 	size_t mark_words;
 	bool any_stale, any_unseen;
 	void *tap_own[SL_TAPS_MAX];
+	struct flow_table *flows; /* NULL: not a table of connections; set before others see it */
 	uint64_t since_ns, retry_ns, backoff_ns;
 	enum schema_step schema_step;
 	uint64_t schema_at_ns, schema_pause_ns; /* not before; how long between two */
@@ -274,6 +292,8 @@ void region_mail(struct region *r, enum mail mail);
 /* Takes what a copy of the header says. */
 enum sl_fault region_identify(struct region *r, const struct sl_region_header *copy,
 			      const char *hostname);
+/* One that nobody published: labels and identity as info says, which is copied. 0 or -ENOMEM. */
+int region_made(struct region *r, const struct sl_region_info *info, const char *hostname);
 /* A region whose header is not believed still needs a face in the list. */
 int region_anonymous(struct region *r);
 /* The sums over all stripes, by cell. */
@@ -293,6 +313,7 @@ struct host {
 	pthread_mutex_t lock;
 	struct home *home;
 	size_t homes, home_capacity;
+	struct region *flows; /* its table of connections, or NULL */
 	uint64_t releases; /* homes given up: whose instance may have come back in another entry */
 	uint32_t *load;
 	struct old_name *retired_names;
@@ -448,6 +469,7 @@ struct sl_collector {
 	uint64_t expired, refused_regions, refused_series, refused_history, dropped;
 	uint64_t conflicts_kind, conflicts_name, conflicts_duplicate, conflicts_sum;
 	uint64_t retired_lost;
+	uint64_t tcp_groups, flow_slots; /* in use */
 };
 
 #endif

@@ -502,31 +502,25 @@ static bool find_twins(struct layout *l)
 	return true;
 }
 
-struct layout *layout_new(struct sl_collector *c, struct region *r, const void *schema,
-			  size_t bytes, uint64_t generation, enum sl_fault *fault)
+struct layout *layout_make(struct sl_collector *c, struct region *r, struct sl_metric *const *metrics,
+			   uint32_t wanted, uint32_t cells, uint64_t generation)
 {
-	struct layout *l = NULL;
-	struct sl_schema s;
-	uint32_t n, wanted;
+	struct layout *l;
+	uint32_t n;
 
-	sl_schema_init(&s);
-	*fault = sl_schema_append(&s, r->info, schema, bytes);
-	if (*fault != SL_FAULT_NONE)
-		goto out;
-	wanted = (uint32_t)s.count;
 	if (wanted > r->series)
 		r->series += take_series(c, wanted - r->series);
 	n = wanted < r->series ? wanted : r->series;
 	l = layout_alloc(c, n);
 	if (!l)
-		goto out;
+		return NULL;
 	l->generation = generation;
 	l->refused = wanted - n;
-	l->cells = (uint32_t)s.cells;
-	l->lines = (uint32_t)((s.cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS);
+	l->cells = cells;
+	l->lines = (cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 	pthread_mutex_lock(&c->defs.lock);
 	for (uint32_t i = 0; i < n; i++) {
-		struct sl_metric m = *s.metrics[i];
+		struct sl_metric m = *metrics[i];
 		struct def *def = NULL;
 		void *held;
 
@@ -548,7 +542,19 @@ struct layout *layout_new(struct sl_collector *c, struct region *r, const void *
 			       "series refused count=%u max_series=%zu: raise --max-series",
 			       l->refused, c->opts.max_series);
 	}
-out:
+	return l;
+}
+
+struct layout *layout_new(struct sl_collector *c, struct region *r, const void *schema,
+			  size_t bytes, uint64_t generation, enum sl_fault *fault)
+{
+	struct layout *l = NULL;
+	struct sl_schema s;
+
+	sl_schema_init(&s);
+	*fault = sl_schema_append(&s, r->info, schema, bytes);
+	if (*fault == SL_FAULT_NONE)
+		l = layout_make(c, r, s.metrics, (uint32_t)s.count, (uint32_t)s.cells, generation);
 	sl_schema_free(&s);
 	return l;
 }

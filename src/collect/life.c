@@ -79,6 +79,7 @@ void life_bind(struct link *l, struct region *r, const struct sl_entry *e, uint3
 	r->entry_id = e->id;
 	r->remote = (struct sl_remote){
 		.id = e->id, .addr = e->addr, .length = e->length, .rkey = e->rkey};
+	r->kind = e->kind;
 	r->mapped = false;
 	r->final_passes = 0;
 	r->retry_ns = 0;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/link.h"
+#include "collect/flows.h"
 
 #define DRIVE_NS  5000000u    /* between two looks at the connection within a round */
 #define STATS_NS  100000000u  /* between two snapshots of the fabric's counters */
@@ -44,6 +44,7 @@ void link_free(struct link *l)
 {
 	fetch_free(l);
 	table_free(l);
+	workloads_free(l);
 	sl_fabric_close(l->fabric);
 	reads_free(l);
 	free(l->dir);
@@ -79,12 +80,13 @@ static void advance_round(struct link *l, uint64_t now_ns)
 	while (l->cursor < l->regions) {
 		struct region *r = l->region[l->cursor];
 
-		if (r->step == STEP_BOUND && !r->gone) {
+		if (r->step == STEP_BOUND && !r->gone && r->kind != SL_REGION_FLOWS) {
 			if ((r->pass || pass_start(l, r)) && !pass_issue(l, r))
 				return;
 		}
 		/* Also what should be urgent, and there was no memory for the list. */
-		if (!r->gone && (r->schema_step != SCHEMA_IDLE || r->step == STEP_MAP ||
+		if (!r->gone && !r->made &&
+		    (r->schema_step != SCHEMA_IDLE || r->step == STEP_MAP ||
 				 (r->step == STEP_DROPPED && now_ns >= r->retry_ns)))
 			table_urgent(l, r);
 		l->cursor++;
@@ -108,7 +110,7 @@ static void lost(struct link *l, uint64_t now_ns)
 	for (uint32_t i = 0; i < l->regions; i++) {
 		struct region *r = l->region[i];
 
-		if (!r->gone && r->step != STEP_UNBOUND && r->step != STEP_GONE)
+		if (!r->gone && !r->made && r->step != STEP_UNBOUND && r->step != STEP_GONE)
 			life_unbind(l, r, now_ns);
 	}
 	directory_forget(l);
@@ -159,10 +161,12 @@ bool link_turn(struct link *l, uint64_t now_ns)
 		directory_read_entries(l, now_ns);
 		advance_round(l, now_ns);
 		bring_up(l, now_ns);
+		flows_turn(l, now_ns);
 		fetch_turn(l, now_ns);
 		any |= reads_post(l, now_ns);
 		finish_round(l, now_ns);
 	} else {
+		flows_turn(l, now_ns);
 		fetch_turn(l, now_ns);
 	}
 	if (any)

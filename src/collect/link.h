@@ -14,6 +14,8 @@
  *   fetch.c      memory of a region that somebody else asks for, once
  *   reads.c      READs: landing, posting, completing
  *
+ * and beside the rounds, by flows.h, a table of connections.
+ *
  * Who calls whom: link.c all of them; bring_up.c schema.c, pass.c and life.c; directory.c life.c
  * and table.c. Whoever wants memory of the host asks reads.c for a READ of his own kind.
  */
@@ -21,6 +23,7 @@
 #define SL_COLLECT_LINK_H
 
 #include "collect/internal.h"
+#include "region/flows.h"
 
 /* ---- READs ------------------------------------------------------------------------------------- */
 
@@ -60,6 +63,19 @@ struct slot {
 	uint64_t id;
 	bool refused; /* was counted */
 	bool foreign; /* another link's, when it was looked at */
+};
+
+/* Of tables of connections, over all that the link had. Seen by others. */
+struct flow_stats {
+	uint64_t passes, missed, unsettled, slots;
+	uint64_t opened, closed;
+	uint64_t gaps;	       /* lines of the journal that nobody read */
+	uint64_t unseen;       /* flows that came and went between two passes: bytes are known */
+	uint64_t from_journal; /* final bytes by the journal, the rest as it was seen last */
+	uint64_t lost;	       /* flows whose end nobody saw */
+	uint64_t refused;      /* slots that there is no room for, now */
+	uint64_t other;	       /* flows that went to the others */
+	uint64_t tables;       /* that stood beside another one: not read */
 };
 
 struct link {
@@ -110,6 +126,13 @@ struct link {
 	/* What others want read: pushed by any thread; queued, and how many READs it made so far. */
 	struct fetch *fetch_box, *fetch;
 	uint32_t fetches_out;
+
+	/* The table of connections, and what is made of it: flows.h. */
+	struct region *flows; /* one of region[] */
+	bool had_flows;
+	struct workload *workloads;
+	uint64_t workloads_ns;
+	struct flow_stats flow_stats;
 
 	/* Seen by others. */
 	uint64_t rounds, skipped, region_count, duplicates;
@@ -216,6 +239,8 @@ bool pass_start(struct link *l, struct region *r);
 bool pass_issue(struct link *l, struct region *r);
 /* What is on the way comes from memory that is not ours any more, or not believed. */
 void pass_abort(struct link *l, struct region *r);
+/* Values by cell of a region, for everybody. */
+void pass_show(struct link *l, struct region *r, const uint64_t *cell, uint64_t now_ns);
 /* A pass that was half posted is not continued: the round would wait for the rest for ever. */
 void pass_cut_short(struct link *l, struct region *r);
 

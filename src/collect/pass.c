@@ -213,14 +213,23 @@ static bool take_lines(struct link *l, struct region *r, struct op *op, struct s
 	return true;
 }
 
+static void show(struct link *l, struct region *r, const uint64_t *cell)
+{
+	struct board *b = r->board;
+
+	board_publish(b, cell, l->real_ns, l->worker, r->instance);
+	BUMP(l->worker->samples, b->layout->columns);
+	if (b->seq == 2)
+		region_mail(r, MAIL_BOARD);
+}
+
 static void publish(struct link *l, struct region *r, uint64_t now_ns)
 {
 	struct worker *w = l->worker;
-	struct board *b = r->board;
 
-	if (!b)
+	if (!r->board)
 		return;
-	region_flatten(r, b->layout, w->flat);
+	region_flatten(r, r->board->layout, w->flat);
 	if (l->c->taps)
 		tap_row(l, r, w->flat);
 	if (hold_back(r, now_ns)) {
@@ -230,10 +239,17 @@ static void publish(struct link *l, struct region *r, uint64_t now_ns)
 			table_urgent(l, r);
 		return;
 	}
-	board_publish(b, w->flat, l->real_ns, w, r->instance);
-	BUMP(w->samples, b->layout->columns);
-	if (b->seq == 2)
-		region_mail(r, MAIL_BOARD);
+	show(l, r, w->flat);
+}
+
+void pass_show(struct link *l, struct region *r, const uint64_t *cell, uint64_t now_ns)
+{
+	if (l->c->taps)
+		tap_row(l, r, cell);
+	show(l, r, cell);
+	BUMP(r->rounds, 1);
+	SET(r->fresh_ns, now_ns);
+	SET(r->last_read_ns, (uint64_t)l->real_ns);
 }
 
 /* Everything of the pass has come, or has failed. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/link.h"
+#include "collect/flows.h"
 
 struct region *region_new(struct link *l, uint64_t instance, uint64_t age)
 {
@@ -45,6 +45,7 @@ void region_put(struct region *r)
 
 	if (!r || !ref_put(&r->refs))
 		return;
+	flow_table_free(r->flows, r->c);
 	if (r->built)
 		board_put(r->built->board, r->c);
 	board_put(r->board, r->c);
@@ -95,7 +96,7 @@ static int label_count(const struct sl_region_info *info, const char *key)
 }
 
 /*
- * Labels of the header, then host and process. Nobody may claim these for himself, nor what tells
+ * Labels of the header, then host and, unless nobody published it, process. Nobody may claim these for himself, nor what tells
  * regions apart in the collector's own series.
  */
 static int make_labels(struct region *r, const char *hostname)
@@ -130,7 +131,7 @@ static int make_labels(struct region *r, const char *hostname)
 		labels[n++] = (struct sl_text_label){"host", hostname};
 	snprintf(process, sizeof(process), "%u", r->info->pid);
 	labels[n++] = (struct sl_text_label){"process", process};
-	r->labels = sl_label_set_new(labels, n);
+	r->labels = sl_label_set_new(labels, r->made ? n - 1 : n);
 	r->group = sl_label_set_new(labels, n - 1);
 	if (r->labels && r->group)
 		err = 0;
@@ -180,8 +181,8 @@ enum sl_fault region_identify(struct region *r, const struct sl_region_header *c
 
 	if (!info)
 		return fault;
-	fault = sl_region_info_parse(copy, r->remote.length, info);
-	if (!fault && info->kind != SL_REGION_METRICS)
+	fault = sl_region_header_parse(copy, r->remote.length, info);
+	if (!fault && info->kind != r->kind)
 		fault = SL_FAULT_SECTION;
 	if (!fault && info->instance != r->instance)
 		fault = SL_FAULT_COUNT; /* not this region at all */
@@ -191,10 +192,29 @@ enum sl_fault region_identify(struct region *r, const struct sl_region_header *c
 		 (r->info->hot != info->hot || r->info->stripes != info->stripes ||
 		  r->info->stripe_stride != info->stripe_stride ||
 		  r->info->schema != info->schema || r->info->size != info->size ||
-		  r->info->max_stripes != info->max_stripes || r->info->start_ns != info->start_ns))
+		  r->info->max_stripes != info->max_stripes ||
+		  r->info->flows != info->flows || r->info->journal != info->journal ||
+		  r->info->max_flows != info->max_flows ||
+		  r->info->journal_lines != info->journal_lines ||
+		  r->info->start_ns != info->start_ns))
 		fault = SL_FAULT_CHECK; /* the header of an instance never changes */
 	free(info);
 	return fault;
+}
+
+int region_made(struct region *r, const struct sl_region_info *info, const char *hostname)
+{
+	int err;
+
+	r->made = true;
+	err = adopt(r, info, hostname);
+	if (err)
+		return err;
+	r->state = SL_STATE_LIVE;
+	r->changed_ns = info->start_ns;
+	SET(r->step, STEP_MADE);
+	region_mail(r, MAIL_NEW | MAIL_CHANGED);
+	return 0;
 }
 
 int region_anonymous(struct region *r)

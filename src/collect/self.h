@@ -63,6 +63,13 @@ bool self_scaling_anomalous(struct self *s, struct sl_series *out);
 bool self_scaling_pressure(struct self *s, struct sl_series *out);
 void self_live_end(struct self *s);
 
+/* ---- self_tcp.c -------------------------------------------------------------------------------- */
+
+bool self_tcp_lost(struct self *s, struct sl_series *out);
+bool self_tcp_missed(struct self *s, struct sl_series *out);
+bool self_tcp_passes(struct self *s, struct sl_series *out);
+bool self_tcp_refused(struct self *s, struct sl_series *out);
+
 /* ---- self_trace.c ------------------------------------------------------------------------------ */
 
 bool self_trace_export(struct self *s, struct sl_series *out);

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "collect/link.h"
+#include "collect/flows.h"
 
 #define BUCKETS 256u
 
@@ -19,6 +19,8 @@ int table_init(struct link *l)
 
 void table_free(struct link *l)
 {
+	if (l->flows)
+		flows_gone(l, l->flows);
 	for (uint32_t i = 0; i < l->regions; i++) {
 		tap_gone(l->region[i]);
 		life_unmap(l, l->region[i]);
@@ -127,6 +129,7 @@ void table_remove(struct link *l, struct region *r)
 	if (r->gone)
 		return;
 	r->gone = true;
+	flows_gone(l, r);
 	pass_abort(l, r);
 	SET(r->step, STEP_GONE);
 	unhash(l, r);

@@ -141,7 +141,7 @@ static void say(struct tell *t, struct index *x, struct pod *p, uint64_t now_ns)
 	struct sl_fabric *f;
 	int err;
 
-	if (!r || GET(r->state) != SL_STATE_LIVE)
+	if (!r || r->made || GET(r->state) != SL_STATE_LIVE)
 		return;
 	p->host = (size_t)(r->host - t->c->host);
 	f = fabric_of(t, p->host);

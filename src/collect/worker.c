@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "collect/link.h"
+#include "collect/flows.h"
 
 #define SPIN_NS	       30000u  /* completions come within microseconds: wait awake */
 #define NAP_NS	       50000u  /* ... or with naps, if they don't */
@@ -139,6 +139,11 @@ static uint64_t nap(const struct worker *w, uint64_t now_ns, uint64_t worked_ns)
 			wait = l->fetch || l->urgent_ns < now_ns + URGENT_NAP_NS
 				       ? URGENT_NAP_NS
 				       : l->urgent_ns - now_ns;
+			n = n < wait ? n : wait;
+		}
+		wait = flows_due(l);
+		if (wait != UINT64_MAX) {
+			wait = wait > now_ns + URGENT_NAP_NS ? wait - now_ns : URGENT_NAP_NS;
 			n = n < wait ? n : wait;
 		}
 		if (l->state != SL_FABRIC_UP)

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "fabric/fabric.h"
-#include "region/decode.h"
+#include "region/flows.h"
 
 #include "mock.h"
 
@@ -47,19 +47,31 @@ struct mock_host *mock_host(const char *target, uint32_t entries)
 	return h;
 }
 
-void mock_put(struct mock_host *h, uint32_t index, uint64_t id, const void *memory, uint64_t bytes,
-	      uint32_t state, uint64_t instance)
+static void put_kind(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
+		     uint64_t bytes, uint32_t state, uint64_t instance, uint32_t kind)
 {
 	uint64_t live = 0;
 
 	pthread_mutex_lock(&h->lock);
 	if (memory)
 		h->region[id] = (struct mock_region){.memory = memory, .bytes = bytes};
-	make_entry(&h->directory, index, id, 0, bytes, 0, state, SL_REGION_METRICS, instance);
+	make_entry(&h->directory, index, id, 0, bytes, 0, state, kind, instance);
 	for (uint32_t i = 0; i < h->directory.max_entries; i++)
 		live += SL_ENTRY_STATE(h->directory.entries[i][SL_ENTRY_KEY]) == SL_STATE_LIVE;
 	make_set(h->directory.hot, SL_DIR_LIVE, live);
 	pthread_mutex_unlock(&h->lock);
+}
+
+void mock_put(struct mock_host *h, uint32_t index, uint64_t id, const void *memory, uint64_t bytes,
+	      uint32_t state, uint64_t instance)
+{
+	put_kind(h, index, id, memory, bytes, state, instance, SL_REGION_METRICS);
+}
+
+void mock_put_flows(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
+		    uint64_t bytes, uint32_t state, uint64_t instance)
+{
+	put_kind(h, index, id, memory, bytes, state, instance, SL_REGION_FLOWS);
 }
 
 void mock_restart(struct mock_host *h)

@@ -47,6 +47,9 @@ struct mock_host *mock_host(const char *target, uint32_t entries);
 /* Puts a region at entry index with id; the directory's generation moves. */
 void mock_put(struct mock_host *h, uint32_t index, uint64_t id, const void *memory, uint64_t bytes,
 	      uint32_t state, uint64_t instance);
+/* The same of a table of connections. */
+void mock_put_flows(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
+		    uint64_t bytes, uint32_t state, uint64_t instance);
 /* A new agent: all entries are gone. */
 void mock_restart(struct mock_host *h);
 void mock_set(struct mock_host *h, bool up);

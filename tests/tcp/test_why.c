@@ -29,7 +29,7 @@
 
 #include "base/base.h"
 #include "source/tcp/tcp.h"
-#include "source/tcp/why.h"
+#include "region/why.h"
 
 #define PATIENCE 30000000000ull
 

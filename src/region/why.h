@@ -11,8 +11,8 @@
  * the congestion window's, if what is in flight fills that. The rest of the interval there was nothing
  * to send. The largest share is the answer, and counters of the same interval tell its cause.
  */
-#ifndef SL_SOURCE_TCP_WHY_H
-#define SL_SOURCE_TCP_WHY_H
+#ifndef SL_REGION_WHY_H
+#define SL_REGION_WHY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "source/tcp/why.h"
+#include "region/why.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_flows.c - tables of connections: each flow is counted once, whatever becomes of its slot. */
+#include <string.h>
+
+#include "../region/make_flows.h"
+#include "fixture.h"
+
+#define SECOND 1000000000ull
+
+static const struct sl_collector_opts fast = {.period_ns = 5 * MS, .tcp_period_ns = 10 * MS};
+
+static struct sl_flow flow(uint64_t id, uint16_t port)
+{
+	return (struct sl_flow){
+		.id = id,
+		.open_ns = 100 * SECOND,
+		.changed_ns = 100 * SECOND,
+		.state = SL_STATE_LIVE,
+		.tcp_state = 1,
+		.family = 4,
+		.local_port = port,
+		.remote_port = (uint16_t)(40000 + id % 1000),
+		.handshake_us = 100,
+		.cgroup = 7,
+	};
+}
+
+static void put_flows(struct mock_host *h, uint32_t index, uint64_t id, struct make_flows *m)
+{
+	mock_put_flows(h, index, id, m->mem, m->size, SL_STATE_LIVE, m->header->instance);
+}
+
+/* One change of the table, of which a reader sees all or, torn, nothing. */
+static void change(struct mock_host *h, struct make_flows *m, uint32_t slot,
+		   const struct sl_flow *f)
+{
+	pthread_mutex_lock(&h->lock);
+	if (f)
+		make_flow(m, slot, f);
+	else
+		make_flow_free(m, slot);
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void publish(struct mock_host *h, struct make_flows *m, uint32_t used, uint64_t ns)
+{
+	pthread_mutex_lock(&h->lock);
+	make_flows_publish(m, used, ns);
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void end(struct mock_host *h, struct make_flows *m, uint32_t slot, struct sl_flow *f)
+{
+	f->state = SL_STATE_CLOSED;
+	f->tcp_state = 7;
+	f->closed_ns = f->changed_ns += SECOND;
+	pthread_mutex_lock(&h->lock);
+	make_flow(m, slot, f);
+	make_flow_event(m, SL_FLOW_EVENT_CLOSE, slot, f);
+	pthread_mutex_unlock(&h->lock);
+}
+
+#define VALUE(name, labels) self_value(c, "sidelight_tcp_" name, labels)
+#define LOST(cause)	    self_value(c, "sidelight_collector_tcp_lost_total", "cause=\"" cause "\"")
+
+static void flows_are_counted_exactly_once(void **state)
+{
+	struct sl_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct sl_flow old = flow(1, 80), f = flow(2, 443), listener = flow(3, 443);
+	struct sl_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	make_flows(&m, 8, 64, 9);
+	old.bytes_sent = 1000;
+	listener.flags = SL_FLOW_LISTENER;
+	listener.remote_port = 0;
+	make_flow(&m, 0, &old);
+	make_flows_publish(&m, 1, 200 * SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start(&o);
+	/* What was there before adds nothing but itself. */
+	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
+	assert_true(VALUE("sent_bytes_total", "port=\"80\"") == 0);
+	assert_true(VALUE("connections_opened_total", "port=\"80\"") == 0);
+	old.bytes_sent = 1500;
+	old.retrans = 3;
+	old.re_fast = 2;
+	old.re_rto = 1;
+	old.rtt_count = 10;
+	old.rtt_sum_us = 20000;
+	old.busy_us = 500000;
+	old.rwnd_us = 100000;
+	old.sndbuf_us = 150000;
+	old.changed_ns += SECOND;
+	change(h, &m, 0, &old);
+	WITHIN(3000, VALUE("sent_bytes_total", "port=\"80\"") == 500);
+	assert_true(VALUE("retransmits_total", "port=\"80\"") == 3);
+	assert_true(VALUE("retransmit_causes_total", "cause=\"fast\",port=\"80\"") == 2);
+	assert_true(VALUE("retransmit_causes_total", "cause=\"timeout\",port=\"80\"") == 1);
+	assert_true(VALUE("rtt_seconds_count", "port=\"80\"") == 10);
+	assert_true(VALUE("rtt_seconds_sum", "port=\"80\"") == 0.02);
+	assert_true(VALUE("rtt_seconds_bucket", "port=\"80\",role=\"server\",le=\"0.001953125\"") == 0);
+	assert_true(VALUE("limited_seconds_total", "limit=\"application\",port=\"80\"") == 0.5);
+	assert_true(VALUE("limited_seconds_total", "limit=\"receive_window\",port=\"80\"") == 0.1);
+	assert_true(VALUE("limited_seconds_total", "limit=\"send_buffer\",port=\"80\"") == 0.15);
+	assert_true(VALUE("limited_seconds_total", "limit=\"congestion_window\",port=\"80\"") ==
+		    0.25);
+	/* One that comes is counted from nothing on; a listener is no connection. */
+	f.open_ns = f.changed_ns = 300 * SECOND;
+	f.bytes_received = 70;
+	change(h, &m, 1, &f);
+	change(h, &m, 2, &listener);
+	publish(h, &m, 3, 300 * SECOND);
+	WITHIN(3000, VALUE("received_bytes_total", "port=\"443\"") == 70);
+	assert_true(VALUE("connections_opened_total", "port=\"443\"") == 1);
+	assert_true(VALUE("handshake_seconds_count", "port=\"443\"") == 1);
+	assert_true(VALUE("connections", "port=\"443\"") == 1);
+	listener.drops = 4;
+	change(h, &m, 2, &listener);
+	WITHIN(3000, VALUE("listen_drops_total", "port=\"443\"") == 4);
+	/* Its last values, once, though they stay in the slot. */
+	f.bytes_received = 99;
+	f.flags = SL_FLOW_RESET_IN;
+	end(h, &m, 1, &f);
+	publish(h, &m, 3, 301 * SECOND);
+	WITHIN(3000, VALUE("connections_closed_total", "port=\"443\"") == 1);
+	assert_true(VALUE("received_bytes_total", "port=\"443\"") == 99);
+	assert_true(VALUE("resets_total", "direction=\"in\",port=\"443\"") == 1);
+	assert_true(VALUE("connection_duration_seconds_sum", "port=\"443\"") == 1);
+	assert_true(VALUE("connections", "port=\"443\"") == 0);
+	/* Another one in the same slot takes nothing away. */
+	change(h, &m, 1, NULL);
+	f = flow(4, 443);
+	f.generation = 1;
+	f.bytes_received = 1;
+	change(h, &m, 1, &f);
+	WITHIN(3000, VALUE("received_bytes_total", "port=\"443\"") == 100);
+	assert_true(VALUE("connections_closed_total", "port=\"443\"") == 1);
+	assert_true(VALUE("connections_opened_total", "port=\"443\"") == 2);
+	assert_true(LOST("journal_gap") == 0 && LOST("unseen") == 0 && LOST("end") == 0);
+	sl_collector_free(c);
+	make_flows_free(&m);
+}
+
+static void what_only_the_journal_saw_of_flows_is_counted(void **state)
+{
+	struct sl_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct sl_flow f = flow(1, 80), g = flow(2, 80), l = flow(100, 80);
+	struct sl_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	make_flows(&m, 8, 16, 9);
+	make_flows_publish(&m, 0, 1 * SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start(&o);
+	WITHIN(3000, self_value(c, "sidelight_collector_tcp_passes_total", NULL) > 1);
+	f.bytes_acked = 10;
+	change(h, &m, 0, &f);
+	publish(h, &m, 1, 2 * SECOND);
+	WITHIN(3000, VALUE("acked_bytes_total", "port=\"80\"") == 10);
+	/* Its slot is another's, which has ended as well, before anybody looked. */
+	pthread_mutex_lock(&h->lock);
+	f.bytes_acked = 30;
+	f.closed_ns = 3 * SECOND;
+	make_flow_event(&m, SL_FLOW_EVENT_CLOSE, 0, &f);
+	g.bytes_acked = 500;
+	g.bytes_received = 7;
+	g.closed_ns = 4 * SECOND;
+	make_flow_event(&m, SL_FLOW_EVENT_CLOSE, 0, &g);
+	make_flow_free(&m, 0);
+	make_flows_publish(&m, 1, 4 * SECOND);
+	pthread_mutex_unlock(&h->lock);
+	WITHIN(3000, VALUE("acked_bytes_total", "port=\"80\"") == 30);
+	assert_true(VALUE("connections", "port=\"80\"") == 0);
+	assert_true(LOST("final_values") == 1);
+	WITHIN(3000, LOST("unseen") == 1);
+	WITHIN(3000, VALUE("acked_bytes_total", "unit=\"(other)\"") == 500);
+	assert_true(VALUE("received_bytes_total", "unit=\"(other)\"") == 7);
+	assert_true(VALUE("connections_closed_total", NULL) == 2);
+	/* More than the journal holds: what was overwritten is missed, and said so. */
+	pthread_mutex_lock(&h->lock);
+	for (int i = 0; i < 20; i++) {
+		l.id++;
+		l.closed_ns = 5 * SECOND;
+		l.bytes_acked = 1;
+		make_flow_event(&m, SL_FLOW_EVENT_CLOSE, 0, &l);
+	}
+	make_flows_publish(&m, 1, 5 * SECOND);
+	pthread_mutex_unlock(&h->lock);
+	WITHIN(3000, LOST("unseen") == 17);
+	assert_true(LOST("journal_gap") == 4);
+	WITHIN(3000, VALUE("acked_bytes_total", "unit=\"(other)\"") == 516);
+	sl_collector_free(c);
+	make_flows_free(&m);
+}
+
+static double faults(struct sl_collector *c, const char *cause)
+{
+	char label[64];
+
+	snprintf(label, sizeof(label), "cause=\"%s\"", cause);
+	return self_value(c, "sidelight_collector_region_faults_total", label);
+}
+
+static void a_table_of_flows_that_lies_is_dropped_with_its_cause(void **state)
+{
+	struct sl_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 8);
+	struct sl_flow f = flow(1, 80);
+	struct sl_collector *c;
+	struct make_flows m;
+	struct pod p;
+
+	(void)state;
+	o.dropped_ns = 50 * MS;
+	pod_make(&p, 5, LABELS("pod\0p"));
+	set(h, &p, 0, counter(&p, "a_total", NULL, NULL), 3);
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	make_flows(&m, 8, 16, 9);
+	make_flow(&m, 0, &f);
+	make_flows_publish(&m, 1, 1);
+	put_flows(h, 1, 2, &m);
+	c = start(&o);
+	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
+	/* More slots than it has: and right again. */
+	publish(h, &m, 9, 2);
+	WITHIN(3000, faults(c, "hot") == 1);
+	publish(h, &m, 1, 2);
+	f.bytes_sent = 5;
+	change(h, &m, 0, &f);
+	WITHIN(5000, VALUE("sent_bytes_total", "port=\"80\"") == 5);
+	/* A slot that verifies and can't be. */
+	f.family = 5;
+	change(h, &m, 0, &f);
+	WITHIN(3000, faults(c, "hot") >= 2);
+	/* An entry of one kind and a header of the other. */
+	put(h, 2, 3, &p, SL_STATE_FREE);
+	mock_put_flows(h, 3, 4, p.m.mem, p.m.size, SL_STATE_LIVE, 6);
+	WITHIN(3000, faults(c, "section") >= 1);
+	assert_true(mentions(c, "a_total{"));
+	/* A journal that goes back. */
+	f.family = 4;
+	change(h, &m, 0, &f);
+	sl_collector_free(c);
+	make_free(&p.m);
+	make_flows_free(&m);
+}
+
+static void workloads_beyond_the_bound_go_to_the_others(void **state)
+{
+	struct sl_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct sl_collector *c;
+	struct make_flows m;
+	struct sl_flow f;
+
+	(void)state;
+	o.tcp_groups = 10;
+	o.tcp_flows = 128;
+	make_flows(&m, 256, 16, 9);
+	for (uint32_t i = 0; i < 200; i++) {
+		f = flow(i + 1, (uint16_t)(1000 + i));
+		f.open_ns = 2 * SECOND; /* none is there before */
+		f.bytes_sent = 1;
+		make_flow(&m, i, &f);
+	}
+	make_flows_publish(&m, 200, SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start(&o);
+	WITHIN(3000, VALUE("sent_bytes_total", NULL) == 128);
+	assert_true(VALUE("sent_bytes_total", "port=\"1009\"") == 1);
+	assert_true(VALUE("sent_bytes_total", "port=\"1010\"") == -1);
+	assert_true(VALUE("sent_bytes_total", "port=\"other\"") == 118);
+	assert_true(LOST("groups") == 118);
+	assert_true(self_value(c, "sidelight_collector_tcp_slots_refused", NULL) == 72);
+	sl_collector_free(c);
+	make_flows_free(&m);
+}
+
+static void sums_of_flows_outlive_the_agent(void **state)
+{
+	struct sl_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct sl_flow f = flow(1, 80);
+	struct sl_collector *c;
+	struct make_flows m, n;
+
+	(void)state;
+	o.stale_ns = 100 * MS;
+	make_flows(&m, 8, 16, 9);
+	make_flows_publish(&m, 0, SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start(&o);
+	WITHIN(3000, self_value(c, "sidelight_collector_tcp_passes_total", NULL) > 0);
+	f.bytes_sent = 100;
+	change(h, &m, 0, &f);
+	publish(h, &m, 1, SECOND);
+	WITHIN(3000, VALUE("sent_bytes_total", "port=\"80\"") == 100);
+	/* It is gone: what it counted is stale and nobody's news. */
+	mock_set(h, false);
+	WITHIN(3000, !mentions(c, "sidelight_tcp_sent_bytes_total"));
+	/* Another one, with a table of its own: whoever opened since counts in whole. */
+	make_flows(&n, 8, 16, 10);
+	f = flow(1, 80);
+	f.bytes_sent = 7;
+	make_flow(&n, 0, &f);
+	f = flow(2, 80);
+	f.flags = SL_FLOW_OLDER;
+	f.bytes_sent = 1000;
+	make_flow(&n, 1, &f);
+	make_flows_publish(&n, 2, 200 * SECOND);
+	mock_restart(h);
+	put_flows(h, 0, 1, &n);
+	mock_set(h, true);
+	WITHIN(5000, VALUE("sent_bytes_total", "port=\"80\"") == 107);
+	assert_true(VALUE("connections", "port=\"80\"") == 2);
+	assert_true(VALUE("connections_opened_total", "port=\"80\"") == 2);
+	assert_true(LOST("end") == 1);
+	sl_collector_free(c);
+	make_flows_free(&m);
+	make_flows_free(&n);
+}
+
+/* ---- churn --------------------------------------------------------------------------------------- */
+
+#define SLOTS 300u
+
+static void flows_churn_torn_and_shuffled_and_the_sums_are_exact(void **state)
+{
+	struct sl_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	static struct sl_flow f[SLOTS];
+	uint64_t sent = 0, opened = 0, closed = 0, id = 0;
+	struct rng rng = {5};
+	struct sl_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	o.tcp_period_ns = 2 * MS;
+	o.tcp_groups = 2000;
+	make_flows(&m, SLOTS, 4096, 9);
+	make_flows_publish(&m, 0, 1);
+	put_flows(h, 0, 1, &m);
+	h->tear = 5;
+	h->shuffle = true;
+	c = start(&o);
+	WITHIN(5000, self_value(c, "sidelight_collector_tcp_passes_total", NULL) > 0);
+	for (int round = 0; round < 200; round++) {
+		for (int i = 0; i < 40; i++) {
+			uint32_t s = (uint32_t)rng_below(&rng, SLOTS);
+			uint64_t n = rng_below(&rng, 1000);
+
+			if (f[s].state == SL_STATE_CLOSED) {
+				change(h, &m, s, NULL);
+				f[s] = (struct sl_flow){.generation = f[s].generation + 1};
+			} else if (f[s].state == SL_STATE_FREE) {
+				uint32_t generation = f[s].generation;
+
+				f[s] = flow(++id, (uint16_t)(80 + rng_below(&rng, 5)));
+				f[s].generation = generation;
+				opened++;
+			}
+			if (f[s].state != SL_STATE_LIVE)
+				continue;
+			f[s].bytes_acked = f[s].bytes_sent += n;
+			f[s].changed_ns += MS;
+			sent += n;
+			if (rng_below(&rng, 4)) {
+				change(h, &m, s, &f[s]);
+			} else {
+				end(h, &m, s, &f[s]);
+				closed++;
+			}
+		}
+		publish(h, &m, SLOTS, 2 + (uint64_t)round);
+		usleep(1000);
+	}
+	/* acked: also of those that only the journal saw to the end. */
+	WITHIN(5000, VALUE("acked_bytes_total", NULL) == (double)sent);
+	assert_true(VALUE("connections_opened_total", NULL) == (double)opened);
+	assert_true(VALUE("connections_closed_total", NULL) == (double)closed);
+	assert_true(VALUE("connections", NULL) == (double)(opened - closed));
+	assert_true(LOST("journal_gap") == 0);
+	assert_true(LOST("end") == 0);
+	sl_collector_free(c);
+	make_flows_free(&m);
+}
+
+const struct CMUnitTest flows_tests[] = {
+	TEST(flows_are_counted_exactly_once),
+	TEST(what_only_the_journal_saw_of_flows_is_counted),
+	TEST(a_table_of_flows_that_lies_is_dropped_with_its_cause),
+	TEST(workloads_beyond_the_bound_go_to_the_others),
+	TEST(sums_of_flows_outlive_the_agent),
+	TEST(flows_churn_torn_and_shuffled_and_the_sums_are_exact),
+	{0},
+};

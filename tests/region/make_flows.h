@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * make_flows.h - a writer of tables of connections in plain memory, for tests: as sidelight-region(5)
+ * describes them, sharing no code with the eBPF programs or the decoder but struct sl_flow.
+ */
+#ifndef TESTS_REGION_MAKE_FLOWS_H
+#define TESTS_REGION_MAKE_FLOWS_H
+
+#include "region/flows.h"
+
+struct make_flows {
+	uint8_t *mem;
+	size_t size;
+	struct sl_region_header *header;
+	uint64_t *hot;
+	uint64_t (*slot)[64];
+	uint64_t (*journal)[8];
+	uint32_t slots, lines;
+	uint64_t next; /* line of the journal */
+};
+
+void make_flows(struct make_flows *m, uint32_t slots, uint32_t lines, uint64_t instance);
+void make_flows_free(struct make_flows *m);
+void make_flows_check(struct make_flows *m); /* the header's, after a change */
+/* A snapshot, whose number grows; f->generation is the caller's. */
+void make_flow(struct make_flows *m, uint32_t slot, const struct sl_flow *f);
+/* It is free: the generation grows. */
+void make_flow_free(struct make_flows *m, uint32_t slot);
+void make_flow_event(struct make_flows *m, enum sl_flow_event event, uint32_t slot,
+		     const struct sl_flow *f);
+/* The hot line, after all else. */
+void make_flows_publish(struct make_flows *m, uint32_t used, uint64_t changed_ns);
+
+#endif
