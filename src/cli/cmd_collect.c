@@ -34,6 +34,7 @@ struct settings {
 	const char *listen, *mode, *cpus, *csv;
 	uint64_t duration_ns, history_bytes, buffer_bytes;
 	uint32_t workers, queues, depth, max_regions, max_series, connections;
+	uint32_t tcp_groups, tcp_flows;
 	int32_t gid, ib_port;
 	bool pin, as_json;
 	struct sl_collector_opts c;
@@ -238,10 +239,12 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		.max_regions = 65536,
 		.max_series = 4194304,
 		.connections = 256,
+		.tcp_groups = 512,
+		.tcp_flows = 65536,
 		.trace_budget = 0.15,
 		.trace_memory = 16u << 20,
 		.t = {.policy.slow_factor = 5, .linger_ns = 1000000000},
-		.c = {.period_ns = 10000000},
+		.c = {.period_ns = 10000000, .tcp_period_ns = 1000000000},
 		.l = {.analysis = {.false_alarms = 1,
 				   .warm_up_ns = 60000000000,
 				   .every_ns = 100000000,
@@ -353,6 +356,27 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		 .argument = "N",
 		 .help = "series at most",
 		 .min = 1},
+		{.name = "tcp-period",
+		 .type = SL_OPT_DURATION,
+		 .to = &s.c.tcp_period_ns,
+		 .argument = "DURATION",
+		 .help = "read tables of connections once in so long",
+		 .min = 1e7,
+		 .max = 3.6e12},
+		{.name = "tcp-groups",
+		 .type = SL_OPT_U32,
+		 .to = &s.tcp_groups,
+		 .argument = "N",
+		 .help = "workloads with a role and a port, at most; the rest is \"other\"",
+		 .min = 1,
+		 .max = 1000000},
+		{.name = "tcp-flows",
+		 .type = SL_OPT_U32,
+		 .to = &s.tcp_flows,
+		 .argument = "N",
+		 .help = "connections at most, over all hosts; about 2 KiB each",
+		 .min = 64,
+		 .max = 1u << 24},
 		{.name = "max-connections",
 		 .type = SL_OPT_U32,
 		 .to = &s.connections,
@@ -572,6 +596,8 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 	s.c.cpus = cpus;
 	s.c.history_bytes = (size_t)s.history_bytes;
 	s.c.max_regions = s.max_regions;
+	s.c.tcp_groups = s.tcp_groups;
+	s.c.tcp_flows = s.tcp_flows;
 	s.c.max_series = s.max_series;
 	s.c.fabric.gid_index = s.gid;
 	s.c.fabric.ib_port = s.ib_port;

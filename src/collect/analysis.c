@@ -29,7 +29,7 @@
 #define FEATURES_MAX 512u	       /* a detector may need memory by their square */
 #define AGENT	     "sidelight-agent" /* its own region is not analysed */
 #define TCP	     " (tcp)" /* a workload's connections are known by other features than itself */
-#define SPARE_NS     500000u /* of a round, for pods that are new or saved: the others wait */
+#define SPARE_NS     500000u  /* of a round, for pods that are new or saved: the others wait */
 
 struct pod {
 	struct crew *crew;
@@ -153,8 +153,8 @@ static void name_pod(struct pod *p, const struct sl_region_info *info)
 
 	service = tcp && !*service ? label(info, "unit") : service;
 	copy_label(p->name, label(info, "pod"));
-	snprintf(p->service, sizeof(p->service), "%.*s%s",
-		 (int)(sizeof(p->service) - sizeof(TCP)), service, tcp ? TCP : "");
+	snprintf(p->service, sizeof(p->service), "%.*s%s", (int)(sizeof(p->service) - sizeof(TCP)),
+		 service, tcp ? TCP : "");
 }
 
 static void pod_free(struct pod *p)

@@ -216,7 +216,7 @@ bool flow_take(struct link *l, struct flow_table *t, uint32_t slot, const uint64
 	struct sl_flow before;
 	bool anew;
 
-	s->torn = false;
+	p->pass[i] = t->pass;
 	if (s->end.id && s->end.id != s->id && s->end.id != f->id) {
 		unseen(l, &s->end);
 		s->end.id = 0;
@@ -224,8 +224,7 @@ bool flow_take(struct link *l, struct flow_table *t, uint32_t slot, const uint64
 	if (words[SL_FLOW_TAG] == was[SL_FLOW_TAG] && words[SL_FLOW_ID] == was[SL_FLOW_ID] &&
 	    (!s->id || s->final || (s->workload && !s->unknown)))
 		return true; /* nothing new */
-	if (s->id && (f->state == SL_STATE_FREE || s->id != f->id) &&
-	    !leave(l, t, s, was, now_ns))
+	if (s->id && (f->state == SL_STATE_FREE || s->id != f->id) && !leave(l, t, s, was, now_ns))
 		return false;
 	if (f->state != SL_STATE_FREE) {
 		before = parsed(was);
@@ -278,16 +277,12 @@ static struct flow_orphan *find_orphan(struct flow_table *t, uint64_t id)
 	return !t->orphans ? NULL : bsearch(&key, t->orphan, t->orphans, sizeof(key), by_id);
 }
 
-void flow_torn(struct flow_table *t, uint32_t slot)
-{
-	t->page[slot / FLOW_PAGE]->seen[slot % FLOW_PAGE].torn = true;
-}
-
 static void ended(struct link *l, struct flow_table *t, const struct sl_flow_record *e,
 		  uint64_t now_ns)
 {
 	struct flow_page *p = e->slot < t->slots ? t->page[e->slot / FLOW_PAGE] : NULL;
-	struct flow_seen *s = p ? &p->seen[e->slot % FLOW_PAGE] : NULL;
+	uint32_t i = e->slot % FLOW_PAGE;
+	struct flow_seen *s = p ? &p->seen[i] : NULL;
 	struct flow_orphan *o = find_orphan(t, e->id);
 
 	if (o) {
@@ -295,12 +290,14 @@ static void ended(struct link *l, struct flow_table *t, const struct sl_flow_rec
 			end_by_journal(l, &o->seen, e, o->acked, o->received);
 		o->late = true;
 	} else if (s && s->id == e->id) {
+		if (s->end.id)
+			unseen(l, &s->end);
 		s->end = *e; /* its final values are in the slot, now or in the next pass */
-	} else if (s && s->torn) {
+	} else if (s && p->pass[i] != t->pass) {
 		/* It is that which did not settle, unless that came later still. */
 		if (s->end.id && s->end.id != s->id)
 			unseen(l, &s->end);
-		else if (s->end.id && !leave(l, t, s, p->now[e->slot % FLOW_PAGE], now_ns))
+		else if (s->end.id && !leave(l, t, s, p->now[i], now_ns))
 			BUMP(l->flow_stats.lost, 1);
 		s->end = *e;
 	} else if (s) {
@@ -318,10 +315,12 @@ void flows_settle(struct link *l, struct flow_table *t, uint64_t now_ns)
 		qsort(t->event, t->events, sizeof(*t->event), by_number);
 	/* A line that was read again because of its neighbour is there twice. */
 	for (uint32_t i = 0; i < t->events; i++)
-		if (!i || t->event[i].number != t->event[i - 1].number)
+		if (t->event[i].number < t->journal_end &&
+		    (!i || t->event[i].number != t->event[i - 1].number))
 			ended(l, t, &t->event[i], now_ns);
 	t->events = 0;
-	t->journal = t->hot.journal;
+	t->stuck = t->journal_end < t->hot.journal ? t->stuck + 1 : 0;
+	t->journal = t->journal_end;
 	/* The slot may have been read later than the hot line: one more pass may tell of its end. */
 	for (uint32_t i = 0; i < t->orphans; i++) {
 		struct flow_orphan *o = &t->orphan[i];

@@ -14,12 +14,13 @@
 
 #include "base/base.h"
 
-#define READ_MAX      65536u
-#define SLOTS_A_READ  (READ_MAX / SL_FLOW_SIZE)
-#define LINES_A_READ  (READ_MAX / SL_LINE_SIZE)
-#define READS_OUT     16u	  /* at once: most of the landing memory is the rounds' */
-#define HOT_MAX_NS    5000000000u /* a hot line that does not settle for so long never will */
-#define EXPIRE_NS     1000000000u
+#define READ_MAX       65536u
+#define SLOTS_A_READ   (READ_MAX / SL_FLOW_SIZE)
+#define LINES_A_READ   (READ_MAX / SL_LINE_SIZE)
+#define READS_OUT      16u	   /* at once: most of the landing memory is the rounds' */
+#define HOT_MAX_NS     5000000000u /* a hot line that does not settle for so long never will */
+#define STUCK_MAX      10u	   /* passes that a line of the journal may take to settle */
+#define EXPIRE_NS      1000000000u
 #define SNAPSHOT_TRIES 8
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -35,6 +36,7 @@ void flow_table_free(struct flow_table *t, struct sl_collector *c)
 		SUB(c->flow_slots, FLOW_PAGE);
 		free(t->page[i]);
 	}
+	flow_owners_free(t, c);
 	SUB(c->memory, sizeof(*t) + t->pages * sizeof(*t->page));
 	free(t->page);
 	free(t->event);
@@ -127,9 +129,10 @@ void flows_found(struct link *l, struct region *r, const struct sl_region_header
 	}
 	if (l->flows && l->flows->step == STEP_BOUND) {
 		BUMP(l->flow_stats.tables, 1);
-		sl_log_limited(SL_WARN, "collect",
-			       "a second table of connections is not read host=%s: stop one of them",
-			       l->host->target);
+		sl_log_limited(
+			SL_WARN, "collect",
+			"a second table of connections is not read host=%s: stop one of them",
+			l->host->target);
 		return;
 	}
 	if (sl_flows_info_parse(copy, r->remote.length, &info))
@@ -175,11 +178,14 @@ static bool hot_follows(const struct sl_flows_hot *before, const struct sl_flows
 	       now->journal >= before->journal;
 }
 
-static void begin_body(struct link *l, struct flow_table *t, const struct sl_flows_hot *hot)
+static void begin_body(struct link *l, struct flow_table *t, const struct sl_flows_hot *hot,
+		       uint64_t now_ns)
 {
 	uint64_t from = t->journal;
 
 	t->hot = *hot;
+	t->owner_slot = 0;
+	t->owner_slots = flow_owners_wanted(t, now_ns);
 	t->slot = 0;
 	t->slots = reserve_pages(l->c, t, hot->used);
 	SET(l->flow_stats.slots, t->slots);
@@ -194,7 +200,9 @@ static void begin_body(struct link *l, struct flow_table *t, const struct sl_flo
 		from = hot->journal - t->info.journal_lines;
 	}
 	t->journal = t->journal_asked = from;
+	t->journal_end = hot->journal;
 	t->events = 0;
+	t->pass++;
 	t->phase = FLOWS_BODY;
 }
 
@@ -225,7 +233,7 @@ static bool take_hot(struct link *l, struct op *op, struct sl_read *read, uint64
 	}
 	BUMP(l->worker->lines, 1);
 	t->hot_ok_ns = now_ns;
-	begin_body(l, t, &hot);
+	begin_body(l, t, &hot, now_ns);
 	return true;
 }
 
@@ -260,13 +268,13 @@ static bool take_slots(struct link *l, struct op *op, struct sl_read *read, uint
 	struct flow_table *t = r->flows;
 	uint32_t first = (uint32_t)((read->offset - t->info.flows) / SL_FLOW_SIZE);
 	struct again again = {0};
-	struct sl_flow f;
 
 	if (r->gone || r->step != STEP_BOUND || t->failed)
 		return true;
 	BUMP(l->worker->lines, read->length / SL_LINE_SIZE);
 	for (uint32_t i = 0; i < read->length / SL_FLOW_SIZE; i++) {
 		const uint64_t *words = (const uint64_t *)read->to + (size_t)i * FLOW_WORDS;
+		struct sl_flow f;
 		enum sl_fault fault = sl_flow_parse(words, &f);
 
 		if (fault == SL_FAULT_UNSETTLED) {
@@ -281,12 +289,38 @@ static bool take_slots(struct link *l, struct op *op, struct sl_read *read, uint
 	}
 	if (!settled(op, read, &again))
 		return false;
-	for (uint32_t i = again.low / SL_FLOW_SIZE; again.count && i < again.high / SL_FLOW_SIZE; i++)
-		if (sl_flow_parse((const uint64_t *)read->to + (size_t)i * FLOW_WORDS, &f))
-			flow_torn(t, first + i);
 	BUMP(l->flow_stats.unsettled, again.count);
 	BUMP(r->unsettled, again.count);
 	BUMP(l->worker->unsettled, again.count);
+	return true;
+}
+
+static bool take_owners(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+{
+	struct region *r = op->region;
+	struct flow_table *t = r->flows;
+	uint32_t first = (uint32_t)((read->offset - t->info.cgroups) / SL_FLOW_CGROUP_SIZE);
+	struct again again = {0};
+
+	if (r->gone || r->step != STEP_BOUND || t->failed)
+		return true;
+	BUMP(l->worker->lines, read->length / SL_LINE_SIZE);
+	for (uint32_t i = 0; i < read->length / SL_FLOW_CGROUP_SIZE; i++) {
+		enum sl_fault fault = flow_owner_take(l, t, first + i,
+						      (const uint64_t *)read->to +
+							      (size_t)i * SL_FLOW_CGROUP_SIZE / 8);
+
+		if (fault == SL_FAULT_UNSETTLED) {
+			again_at(&again, i * SL_FLOW_CGROUP_SIZE, SL_FLOW_CGROUP_SIZE);
+		} else if (fault) {
+			life_drop(l, r, fault, now_ns);
+			return true;
+		}
+	}
+	if (!settled(op, read, &again))
+		return false;
+	BUMP(l->flow_stats.unsettled, again.count);
+	t->owners_moved |= again.count > 0;
 	return true;
 }
 
@@ -337,7 +371,12 @@ static bool take_journal(struct link *l, struct op *op, struct sl_read *read, ui
 	}
 	if (!settled(op, read, &again))
 		return false;
-	BUMP(l->flow_stats.gaps, gaps + again.count);
+	BUMP(l->flow_stats.gaps, gaps);
+	number += again.low / SL_LINE_SIZE;
+	if (again.count && t->stuck < STUCK_MAX)
+		t->journal_end = number < t->journal_end ? number : t->journal_end;
+	else
+		BUMP(l->flow_stats.gaps, again.count);
 	return true;
 }
 
@@ -357,7 +396,7 @@ static void failed(struct link *l, struct op *op, int status, uint64_t now_ns)
 static bool all_asked(const struct flow_table *t)
 {
 	return t->failed || (t->phase == FLOWS_BODY && t->slot >= t->slots &&
-			     t->journal_asked == t->hot.journal);
+			     t->owner_slot >= t->owner_slots && t->journal_asked == t->hot.journal);
 }
 
 static void over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
@@ -372,6 +411,7 @@ static void over(struct link *l, struct op *op, const struct sl_read *read, uint
 
 static const struct op_kind hot_read = {.take = take_hot, .failed = failed, .over = over};
 static const struct op_kind slots_read = {.take = take_slots, .failed = failed, .over = over};
+static const struct op_kind owners_read = {.take = take_owners, .failed = failed, .over = over};
 static const struct op_kind journal_read = {.take = take_journal, .failed = failed, .over = over};
 
 static bool ask(struct link *l, struct region *r, const struct op_kind *kind, uint64_t offset,
@@ -389,6 +429,17 @@ static void ask_for_body(struct link *l, struct region *r)
 {
 	struct flow_table *t = r->flows;
 
+	/* Names come before those whose they are. */
+	while (!t->failed && t->owner_slot < t->owner_slots) {
+		uint32_t n = t->owner_slots - t->owner_slot;
+
+		n = n < SLOTS_A_READ ? n : SLOTS_A_READ;
+		if (!ask(l, r, &owners_read,
+			 t->info.cgroups + (uint64_t)t->owner_slot * SL_FLOW_CGROUP_SIZE,
+			 n * SL_FLOW_CGROUP_SIZE))
+			return;
+		t->owner_slot += n;
+	}
 	while (!t->failed && t->slot < t->slots) {
 		uint32_t n = t->slots - t->slot;
 

@@ -71,10 +71,9 @@ struct flow_seen {
 	bool counts;	/* its opening was seen: from nothing on */
 	bool final;	/* its last values are counted */
 	bool listener, unknown;
-	bool torn;	   /* the slot did not settle in this pass */
 	uint64_t since_ns; /* waits for its owner's name since then; 0: does not */
 	/*
-	 * What the journal has told of an end in this slot, that of the flow or, if it was torn, of one
+	 * What the journal has told of an end in this slot, that of the flow or, if that did not settle, of one
 	 * that came after it and may or may not be seen yet. id 0: nothing.
 	 */
 	struct sl_flow_record end;
@@ -90,6 +89,7 @@ struct flow_page {
 	uint64_t middle[FLOW_PAGE][FLOW_WORDS]; /* the next before; the worker's */
 	int64_t read_ns[FLOW_PAGE];		/* CLOCK_REALTIME at which now came to be seen */
 	uint64_t workload[FLOW_PAGE];		/* instance */
+	uint32_t pass[FLOW_PAGE];		/* in which the slot settled last; the worker's */
 	struct flow_seen seen[FLOW_PAGE];	/* the worker's */
 };
 
@@ -113,14 +113,22 @@ struct flow_table {
 	enum flow_phase phase;
 	uint64_t due_ns, hot_ok_ns;
 	bool failed;
-	uint32_t ops;
+	uint32_t ops, pass;
 	uint32_t slot, slots;		 /* of this pass: next one to ask for, and how many */
 	uint64_t journal, journal_asked; /* next line to be taken; to be asked for in this pass */
+	uint64_t journal_end;		 /* the first that did not settle in this pass */
+	uint32_t stuck;			 /* passes in a row that ended before the journal's end */
 	struct sl_flow_record *event;	 /* ends, of this pass */
 	uint32_t events, event_room;
 	struct flow_orphan *orphan;
 	uint32_t orphans, orphan_room;
 	uint32_t open; /* seen by others */
+	uint64_t (*owner)[SL_FLOW_CGROUP_SIZE / 8]; /* flow_owner.c's from here on */
+	uint32_t *owner_hash, owners, owners_used;
+	uint32_t owner_slot, owner_slots; /* of this pass: next one to ask for, and how many */
+	bool owners_moved;
+	uint64_t owners_ns;
+	struct sl_flow_cgroup found;
 	uint8_t listening[65536 / 8]; /* ports on which somebody did, a bit each */
 };
 
@@ -141,8 +149,6 @@ void flow_table_free(struct flow_table *t, struct sl_collector *c);
 /* A slot that parsed. False: out of memory. */
 bool flow_take(struct link *l, struct flow_table *t, uint32_t slot, const uint64_t *words,
 	       const struct sl_flow *f, uint64_t now_ns);
-/* One that did not settle. */
-void flow_torn(struct flow_table *t, uint32_t slot);
 /* All slots and lines of a pass were taken, but for those that did not settle. */
 void flows_settle(struct link *l, struct flow_table *t, uint64_t now_ns);
 /* The table is given up: whatever was open in it did not end as far as anybody knows. */
@@ -152,8 +158,14 @@ void flows_abandon(struct link *l, struct flow_table *t);
 
 /* Does the table tell? */
 bool flow_owners_told(const struct flow_table *t);
-/* False: not known (yet). The strings are valid until the next pass. */
-bool flow_owner_find(const struct flow_table *t, uint64_t cgroup, struct flow_owner *out);
+/* How many slots of the section, from 0 on, are to be read in this pass. */
+uint32_t flow_owners_wanted(struct flow_table *t, uint64_t now_ns);
+/* One that was. UNSETTLED: it is to be read again; otherwise it lies. */
+enum sl_fault flow_owner_take(struct link *l, struct flow_table *t, uint32_t slot,
+			      const uint64_t *words);
+/* False: not known (yet). The strings are valid until the next call. */
+bool flow_owner_find(struct flow_table *t, uint64_t cgroup, struct flow_owner *out);
+void flow_owners_free(struct flow_table *t, struct sl_collector *c);
 
 /* ---- for others, of any thread ----------------------------------------------------------------- */
 

@@ -502,8 +502,9 @@ static bool find_twins(struct layout *l)
 	return true;
 }
 
-struct layout *layout_make(struct sl_collector *c, struct region *r, struct sl_metric *const *metrics,
-			   uint32_t wanted, uint32_t cells, uint64_t generation)
+struct layout *layout_make(struct sl_collector *c, struct region *r,
+			   struct sl_metric *const *metrics, uint32_t wanted, uint32_t cells,
+			   uint64_t generation)
 {
 	struct layout *l;
 	uint32_t n;

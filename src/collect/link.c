@@ -87,7 +87,7 @@ static void advance_round(struct link *l, uint64_t now_ns)
 		/* Also what should be urgent, and there was no memory for the list. */
 		if (!r->gone && !r->made &&
 		    (r->schema_step != SCHEMA_IDLE || r->step == STEP_MAP ||
-				 (r->step == STEP_DROPPED && now_ns >= r->retry_ns)))
+		     (r->step == STEP_DROPPED && now_ns >= r->retry_ns)))
 			table_urgent(l, r);
 		l->cursor++;
 	}

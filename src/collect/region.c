@@ -192,9 +192,8 @@ enum sl_fault region_identify(struct region *r, const struct sl_region_header *c
 		 (r->info->hot != info->hot || r->info->stripes != info->stripes ||
 		  r->info->stripe_stride != info->stripe_stride ||
 		  r->info->schema != info->schema || r->info->size != info->size ||
-		  r->info->max_stripes != info->max_stripes ||
-		  r->info->flows != info->flows || r->info->journal != info->journal ||
-		  r->info->max_flows != info->max_flows ||
+		  r->info->max_stripes != info->max_stripes || r->info->flows != info->flows ||
+		  r->info->journal != info->journal || r->info->max_flows != info->max_flows ||
 		  r->info->journal_lines != info->journal_lines ||
 		  r->info->start_ns != info->start_ns))
 		fault = SL_FAULT_CHECK; /* the header of an instance never changes */

@@ -8,8 +8,9 @@ static uint64_t sum_of(const struct self *s, size_t offset)
 
 	for (size_t i = 0; i < s->c->hosts; i++)
 		for (unsigned int k = 0; k < s->c->host[i].links; k++)
-			sum += GET(*(const uint64_t *)((const char *)&s->c->host[i].link[k]->flow_stats +
-						       offset));
+			sum += GET(*(
+				const uint64_t *)((const char *)&s->c->host[i].link[k]->flow_stats +
+						  offset));
 	return sum;
 }
 

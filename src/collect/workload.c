@@ -14,8 +14,8 @@
 #include "base/base.h"
 #include "collect/flows.h"
 
-#define PORTS_MAX 16u		  /* of a workload and role: who has more is no service */
-#define IDLE_NS	  600000000000u   /* without a connection */
+#define PORTS_MAX 16u		/* of a workload and role: who has more is no service */
+#define IDLE_NS	  600000000000u /* without a connection */
 
 /* ---- the metrics of a group ---------------------------------------------------------------------- */
 
@@ -76,7 +76,8 @@ static const struct metric {
 	{SENT, SL_KIND_COUNTER, "sidelight_tcp_sent_bytes_total", "bytes",
 	 "Bytes sent over TCP, retransmissions included.", NULL, NULL},
 	{ACKED, SL_KIND_COUNTER, "sidelight_tcp_acked_bytes_total", "bytes",
-	 "Bytes that the peer has acknowledged; the SYN counts as one, as in TCP_INFO.", NULL, NULL},
+	 "Bytes that the peer has acknowledged; the SYN counts as one, as in TCP_INFO.", NULL,
+	 NULL},
 	{RECEIVED, SL_KIND_COUNTER, "sidelight_tcp_received_bytes_total", "bytes",
 	 "Bytes received over TCP, in order.", NULL, NULL},
 	{RESENT, SL_KIND_COUNTER, "sidelight_tcp_retransmitted_bytes_total", "bytes",
@@ -85,12 +86,13 @@ static const struct metric {
 	 "Segments sent, pure acknowledgements included.", NULL, NULL},
 	{SEGMENTS_IN, SL_KIND_COUNTER, "sidelight_tcp_received_segments_total", "",
 	 "Segments received, pure acknowledgements included.", NULL, NULL},
-	{RETRANSMITS, SL_KIND_COUNTER, "sidelight_tcp_retransmits_total", "", "Segments sent again.",
-	 NULL, NULL},
+	{RETRANSMITS, SL_KIND_COUNTER, "sidelight_tcp_retransmits_total", "",
+	 "Segments sent again.", NULL, NULL},
 	{RE_FAST, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
 	 "Segments sent again, by cause, of connections whose opening was seen.", "cause", "fast"},
 	{RE_TIMEOUT, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
-	 "Segments sent again, by cause, of connections whose opening was seen.", "cause", "timeout"},
+	 "Segments sent again, by cause, of connections whose opening was seen.", "cause",
+	 "timeout"},
 	{RE_PROBE, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
 	 "Segments sent again, by cause, of connections whose opening was seen.", "cause",
 	 "tail_loss_probe"},
@@ -126,8 +128,8 @@ static const struct metric {
 	 "Time of connections, by what held them back.", "limit", "application"},
 	{BY_RECEIVE_WINDOW, SL_KIND_COUNTER_F64, "sidelight_tcp_limited_seconds_total", "seconds",
 	 "Time of connections, by what held them back.", "limit", "receive_window"},
-	{BY_CONGESTION_WINDOW, SL_KIND_COUNTER_F64, "sidelight_tcp_limited_seconds_total", "seconds",
-	 "Time of connections, by what held them back.", "limit", "congestion_window"},
+	{BY_CONGESTION_WINDOW, SL_KIND_COUNTER_F64, "sidelight_tcp_limited_seconds_total",
+	 "seconds", "Time of connections, by what held them back.", "limit", "congestion_window"},
 	{BY_SEND_BUFFER, SL_KIND_COUNTER_F64, "sidelight_tcp_limited_seconds_total", "seconds",
 	 "Time of connections, by what held them back.", "limit", "send_buffer"},
 	{RTT, SL_KIND_HISTOGRAM_EXP, "sidelight_tcp_rtt_seconds", "seconds",
@@ -243,8 +245,8 @@ static void label(struct sl_region_info *info, size_t *used, const char *key, co
 		return;
 	memcpy(info->label_text + *used, key, k);
 	memcpy(info->label_text + *used + k, value, v);
-	info->labels[info->label_count++] = (struct sl_text_label){
-		info->label_text + *used, info->label_text + *used + k};
+	info->labels[info->label_count++] = (struct sl_text_label){info->label_text + *used,
+								   info->label_text + *used + k};
 	*used += k + v;
 }
 
@@ -390,8 +392,8 @@ static void workload_free(struct link *l, struct workload *w)
 {
 	for (uint32_t i = 0; i < w->groups; i++)
 		SUB(l->c->tcp_groups, w->group[i].port != 0);
-	SUB(l->c->memory, sizeof(*w) + w->room * (GROUP_CELLS * sizeof(*w->cell) +
-						  sizeof(*w->group)));
+	SUB(l->c->memory,
+	    sizeof(*w) + w->room * (GROUP_CELLS * sizeof(*w->cell) + sizeof(*w->group)));
 	region_put(w->region);
 	free(w->group);
 	free(w->cell);
@@ -405,8 +407,7 @@ void workloads_expire(struct link *l, uint64_t now_ns)
 	while ((w = *at)) {
 		if (w->flows || !w->active_ns)
 			w->active_ns = now_ns;
-		if (now_ns - w->active_ns < IDLE_NS ||
-		    w->region->schema_step != SCHEMA_IDLE) {
+		if (now_ns - w->active_ns < IDLE_NS || w->region->schema_step != SCHEMA_IDLE) {
 			at = &w->next;
 			continue;
 		}
