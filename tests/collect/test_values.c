@@ -371,7 +371,8 @@ static bool wants_seven(void *arg, const struct sl_tap_row *row)
 {
 	uint64_t *wrong = arg;
 
-	*wrong += row->value || row->cell; /* nothing was made yet, as this tap is the first */
+	/* Nothing was made yet, as this tap is the first. Each pod may have its own worker. */
+	__atomic_fetch_add(wrong, row->value || row->cell, __ATOMIC_RELAXED);
 	return row->instance == 7;
 }
 
@@ -379,7 +380,8 @@ static void take_seven(void *arg, const struct sl_tap_row *row)
 {
 	uint64_t *wrong = arg, *rows = wrong + 1;
 
-	*wrong += row->instance != 7 || !row->value || !row->cell;
+	__atomic_fetch_add(wrong, row->instance != 7 || !row->value || !row->cell,
+			   __ATOMIC_RELAXED);
 	__atomic_store_n(rows, *rows + 1, __ATOMIC_RELEASE);
 }
 
@@ -444,6 +446,7 @@ static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
 	assert_int_equal(sl_collector_tap(c, &(struct sl_tap){.row = take_row}), -EBUSY);
 	for (int i = 0; i < 2; i++)
 		WITHIN(3000, __atomic_load_n(&t[i].rows, __ATOMIC_ACQUIRE) > 100);
+	WITHIN(3000, __atomic_load_n(&picky[1], __ATOMIC_ACQUIRE) > 100); /* of one tap alone */
 
 	/* A line that never verifies: its columns are NaN, the others go on. */
 	pthread_mutex_lock(&h->lock);
@@ -472,7 +475,6 @@ static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
 		assert_int_equal(t[i].gone, 1);
 	}
 	assert_int_equal(picky[0], 0);
-	assert_true(picky[1] > 100);
 	assert_true(t[0].metrics > 100);
 	assert_true(t[0].last[0] == 42 && t[0].last[1] == -5 && t[0].last[2] == 7);
 	assert_true(t[1].last[0] == 99);
