@@ -88,6 +88,7 @@ static void init_timers(struct sl_agent *a)
 		[TIMER_SETTLE] = {0, rdma_timer_settle},
 		[TIMER_RELEASE] = {0, rdma_timer_release},
 		[TIMER_REOPEN] = {1000 * MS, rdma_timer_reopen},
+		[TIMER_TCP] = {5000 * MS, tcp_timer},
 	};
 
 	for (int i = 0; i < TIMER_COUNT; i++) {
@@ -236,7 +237,7 @@ int agent_init(struct sl_agent *a, const struct sl_agent_opts *opts, char *error
 	a->conn_max = a->o.max_regions + 256;
 	pthread_mutex_init(&a->lock, NULL);
 
-	a->slot_count = a->o.max_regions + 1;
+	a->slot_count = a->o.max_regions + 1 + (a->o.tcp ? KERNEL_REGIONS : 0);
 	while (buckets < a->slot_count)
 		buckets *= 2;
 	a->hash_mask = buckets - 1;
@@ -271,6 +272,7 @@ void agent_fini(struct sl_agent *a)
 
 	while ((c = TAILQ_FIRST(&a->conns)))
 		conn_close(a, c);
+	tcp_fini(a);
 	self_fini(a);
 	for (uint32_t i = 0; a->slots && i < a->slot_count; i++)
 		if (a->slots[i])
@@ -341,6 +343,9 @@ struct sl_agent *sl_agent_new(const struct sl_agent_opts *opts, char *error, siz
 			goto err;
 	}
 	err = rdma_init(a, error, bytes);
+	if (err)
+		goto err;
+	err = tcp_init(a, error, bytes);
 	if (err)
 		goto err;
 	err = self_init(a, error, bytes);
@@ -445,6 +450,9 @@ int sl_agent_run(struct sl_agent *a, int stop_fd)
 				break;
 			case SOURCE_HOST:
 				rdma_event(a);
+				break;
+			case SOURCE_TCP:
+				tcp_event(a);
 				break;
 			}
 		}

@@ -14,6 +14,7 @@
 #define SL_AGENT_REST_DEFAULT "127.0.0.1:5000"
 
 struct sl_agent;
+struct sl_tcp_wanted;
 
 struct sl_agent_opts {
 	const char *socket;         /* NULL: $SIDELIGHT_SOCKET, or SL_SOCKET_DEFAULT */
@@ -44,6 +45,11 @@ struct sl_agent_opts {
 	int rdma_ib_port;
 	uint32_t rdma_queues;
 	uint64_t rdma_settle_ns;    /* regions this old are registered together; 0: 2 s */
+
+	/* What the kernel knows: "flows", "layers", "cpu", separated by commas; NULL: nothing. */
+	const char *tcp;
+	uint32_t tcp_flows;         /* room for connections; 0: 16384 */
+	const struct sl_tcp_wanted *tcp_wanted; /* which of them; NULL: all */
 };
 
 /*

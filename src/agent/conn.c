@@ -339,6 +339,13 @@ static void on_open(struct sl_agent *a, struct conn *c, uint32_t serial,
 		       (unsigned long long)say->id);
 		return;
 	}
+	if (r->fd < 0) {
+		refuse(a, c, serial, REFUSED_SYSTEM, EPERM,
+		       "the kernel gives no read-only descriptor of region %llu: the agent lacks "
+		       "CAP_SYS_ADMIN (RDMA needs none)",
+		       (unsigned long long)say->id);
+		return;
+	}
 	is = (struct sl_msg_region){
 		.id = r->id, .instance = r->info->instance, .size = r->info->size};
 	a->n.opened++;

@@ -54,6 +54,7 @@ enum {
 	TIMER_SETTLE,     /* registered on its own, long enough to be registered with others */
 	TIMER_RELEASE,    /* a registration that was replaced */
 	TIMER_REOPEN,     /* the RDMA device is gone */
+	TIMER_TCP,        /* what the kernel left out; who a cgroup is */
 	TIMER_COUNT,
 };
 
@@ -99,6 +100,7 @@ struct counters {
 	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
 	uint64_t promotions, promoted_regions, breakups, registration_failures;
 	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
+	uint64_t tcp_refused, tcp_missed, tcp_cgroups_refused;
 };
 
 struct counter_info {
@@ -106,13 +108,13 @@ struct counter_info {
 	size_t offset; /* in struct counters */
 	const char *help;
 };
-#define COUNTERS 28
+#define COUNTERS 31
 extern const struct counter_info counter_table[COUNTERS]; /* self.c */
 
 /* ---- peers, connections, regions ----------------------------------------------------------------- */
 
 enum source_kind { SOURCE_LISTEN, SOURCE_CONN, SOURCE_PEER, SOURCE_TIMER, SOURCE_WAKE, SOURCE_STOP,
-		   SOURCE_HOST };
+		   SOURCE_HOST, SOURCE_TCP };
 struct source { /* what epoll's data points to */
 	enum source_kind kind;
 };
@@ -180,6 +182,7 @@ struct region {
 	struct peer *peer;
 	struct proxy *proxy; /* REST writes it */
 	bool self;           /* the agent's own metrics */
+	bool kernel;         /* an eBPF map: the agent never writes to it */
 	struct mr *mr;
 	struct timer timer;   /* ORPHAN, GRACE or QUARANTINE */
 	struct timer settle;  /* SETTLE */
@@ -238,8 +241,9 @@ struct sl_agent {
 	uint32_t slot_free_hint;
 	struct region **by_id, **by_instance;
 	uint32_t hash_mask;
-	uint32_t slot_count; /* max_regions, and one of our own */
+	uint32_t slot_count; /* max_regions, and those of our own */
 	uint32_t region_count, state_count[SL_STATE_RETIRED + 1];
+	uint32_t own_count; /* of them: the agent's own, which use up nobody's room */
 	uint64_t memory;
 	uint64_t last_id;
 	uint64_t trimmed; /* n.freed when the allocator last gave back what it held */
@@ -254,6 +258,7 @@ struct sl_agent {
 	struct rdma *rdma;
 	struct rest *rest;
 	struct self *self;
+	struct tcp *tcp; /* NULL: without --tcp */
 };
 
 /* agent.c */
@@ -324,6 +329,15 @@ struct refused {
  */
 int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, struct conn *conn,
 		 struct peer *peer, struct region **out, struct refused *why);
+/*
+ * The hook for what the kernel writes: an eBPF array in region format, of a kind beyond the directory. fd: the
+ * map's, to be mapped for writing (or RDMA can't register it); read_only: what consumers get, taken over
+ * also on failure; -1: none to be had, and local consumers are refused. It is live until region_retire(), which
+ * stops readers; fd must stay open until then only, since the mapping holds the memory.
+ */
+int region_admit_kernel(struct sl_agent *a, int fd, int read_only, uint64_t size,
+			struct region **out, struct refused *why);
+#define KERNEL_REGIONS 8u /* at most: places in the directory, of all and in quarantine */
 struct region *region_by_id(struct sl_agent *a, uint64_t id);
 struct region *region_by_instance(struct sl_agent *a, uint64_t instance);
 void region_lost(struct sl_agent *a, struct region *r);   /* its connection is gone */
@@ -350,6 +364,19 @@ void proxy_timer_idle(struct sl_agent *a, struct timer *t);
 void proxy_revived(struct region *r);
 void proxy_retire(struct sl_agent *a, struct region *r);
 void proxy_free(struct sl_agent *a, struct region *r);
+
+/* tcp.c: connections, layers and scheduler time, out of the kernel's memory */
+int tcp_init(struct sl_agent *a, char *error, size_t bytes);
+void tcp_fini(struct sl_agent *a);
+void tcp_event(struct sl_agent *a);
+void tcp_timer(struct sl_agent *a, struct timer *t);
+struct tcp_use {
+	uint64_t open, closed, identities;
+};
+void tcp_use(struct sl_agent *a, struct tcp_use *use); /* also brings a->n up to date */
+struct json_t *tcp_json(struct sl_agent *a);	       /* null without --tcp */
+/* 0, or -errno with one line in why. */
+int tcp_filter(struct sl_agent *a, const struct sl_tcp_wanted *wanted, char *why, size_t bytes);
 
 /* self.c */
 int self_init(struct sl_agent *a, char *error, size_t bytes);

@@ -225,11 +225,26 @@ static int check_header(const void *map, const struct sl_msg_publish *say,
 	return 0;
 }
 
+/* A map of our own making: no publisher can have written to it, but what is published is checked all the same. */
+static int check_kernel(const void *map, const struct sl_msg_publish *say,
+			struct sl_region_info *info, struct refused *why)
+{
+	_Alignas(64) struct sl_region_header copy;
+	enum sl_fault fault;
+
+	memcpy(&copy, map, sizeof(copy));
+	fault = sl_region_header_parse(&copy, say->size, info);
+	if (fault || info->kind <= SL_REGION_DIRECTORY || info->size != say->size)
+		return no(why, REFUSED_HEADER, EBADMSG, "the kernel's region is not believed: %s",
+			  sl_fault_name(fault ? fault : SL_FAULT_VERSION));
+	return 0;
+}
+
 /* Room for one more? If last words stand in the way, the oldest of them go early. */
 static int check_room(struct sl_agent *a, uint64_t size, uid_t uid, bool own, struct refused *why)
 {
 	struct uid_count *u = uid_find(a, uid, false);
-	bool slots = a->region_count >= a->o.max_regions + (a->self ? 1 : 0);
+	bool slots = a->region_count - a->own_count >= a->o.max_regions;
 	uint32_t most = a->o.max_regions_per_uid;
 	struct timer *t;
 
@@ -283,7 +298,7 @@ static int reattach(struct sl_agent *a, struct region *r, const struct stat *st,
 				return no(why, REFUSED_INSTANCE, EAGAIN, "try again");
 		}
 	}
-	if (!same || r->proxy || r->self)
+	if (!same || r->proxy || r->self || r->kernel)
 		return no(why, REFUSED_INSTANCE, EEXIST,
 			  "this instance belongs to another region: choose it at random");
 	if (r->conn == conn)
@@ -314,11 +329,74 @@ static int reattach(struct sl_agent *a, struct region *r, const struct stat *st,
 	return 0;
 }
 
+/*
+ * Maps and registers what r->fd and the caller's checks stand for, and makes it an entry. Takes r and its
+ * descriptor over, also on failure.
+ */
+static int take_in(struct sl_agent *a, struct region *r, int fd, const struct sl_msg_publish *say,
+		   struct peer *peer, struct refused *why)
+{
+	struct uid_count *u = uid_find(a, peer->uid, true);
+	int err;
+
+	r->map = MAP_FAILED;
+	r->info = malloc(sizeof(*r->info));
+	if (!r->info || !u) {
+		no(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
+		goto err;
+	}
+	r->map = rdma_map(a, fd, say->size);
+	if (r->map == MAP_FAILED) {
+		no(why, REFUSED_SYSTEM, errno, "cannot map the region: %s", strerror(errno));
+		goto err;
+	}
+	if (r->kernel ? check_kernel(r->map, say, r->info, why)
+		      : check_header(r->map, say, r->info, why))
+		goto err;
+
+	for (; a->slot_free_hint < a->slot_count && a->slots[a->slot_free_hint];)
+		a->slot_free_hint++;
+	r->slot = a->slot_free_hint;
+	r->id = a->last_id + 1;
+	err = rdma_add(a, r);
+	if (err) {
+		no(why, REFUSED_SYSTEM, -err, "cannot register the region: %s", strerror(-err));
+		goto err;
+	}
+
+	/* Nothing fails from here on. */
+	a->last_id++;
+	a->slots[r->slot] = r;
+	a->region_count++;
+	u->regions++;
+	u->bytes += say->size;
+	r->uid = peer->uid;
+	r->pid = peer->pid;
+	r->admitted_ns = sl_realtime_ns();
+	r->peer = peer;
+	peer->refs++;
+	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
+	r->next_id = a->by_id[hash(a, r->id)];
+	a->by_id[hash(a, r->id)] = r;
+	r->next_instance = a->by_instance[hash(a, r->info->instance)];
+	a->by_instance[hash(a, r->info->instance)] = r;
+	set_state(a, r, SL_STATE_LIVE);
+	return 0;
+
+err:
+	if (r->map != MAP_FAILED)
+		rdma_unmap(a, r->map, say->size);
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r->info);
+	free(r);
+	return -1;
+}
+
 int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, struct conn *conn,
 		 struct peer *peer, struct region **out, struct refused *why)
 {
 	struct region *r;
-	struct uid_count *u;
 	bool own = !conn && peer->pid == getpid(); /* made by the agent itself */
 	struct stat st;
 	int err;
@@ -338,82 +416,64 @@ int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, s
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return no(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
-	r->fd = -1;
-	r->map = MAP_FAILED;
-	r->info = malloc(sizeof(*r->info));
-	u = uid_find(a, peer->uid, true);
-	if (!r->info || !u) {
-		no(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
-		goto err;
-	}
 	r->fd = reopen_read_only(fd);
 	if (r->fd < 0) {
 		err = -r->fd;
+		free(r);
 		if (err == EMFILE || err == ENFILE)
-			no(why, REFUSED_SYSTEM, err, "no descriptor left: raise LimitNOFILE");
-		else
-			no(why, REFUSED_DESCRIPTOR, err,
-			   "cannot reopen the memfd read-only: %s (its mode must allow reading)",
-			   strerror(err));
-		goto err;
+			return no(why, REFUSED_SYSTEM, err,
+				  "no descriptor left: raise LimitNOFILE");
+		return no(why, REFUSED_DESCRIPTOR, err,
+			  "cannot reopen the memfd read-only: %s (its mode must allow reading)",
+			  strerror(err));
 	}
-	r->map = rdma_map(a, fd, say->size);
-	if (r->map == MAP_FAILED) {
-		no(why, REFUSED_SYSTEM, errno, "cannot map the region: %s", strerror(errno));
-		goto err;
-	}
-	if (check_header(r->map, say, r->info, why))
-		goto err;
-
-	for (; a->slot_free_hint < a->slot_count && a->slots[a->slot_free_hint];)
-		a->slot_free_hint++;
-	r->slot = a->slot_free_hint;
-	r->id = a->last_id + 1;
-	err = rdma_add(a, r);
-	if (err) {
-		no(why, REFUSED_SYSTEM, -err, "cannot register the region: %s", strerror(-err));
-		goto err;
-	}
-
-	/* Nothing fails from here on. */
-	a->last_id++;
-	a->slots[r->slot] = r;
-	a->region_count++;
+	if (take_in(a, r, fd, say, peer, why))
+		return -1;
 	a->memory += say->size;
-	u->regions++;
-	u->bytes += say->size;
+	a->n.admitted++;
 	r->dev = st.st_dev;
 	r->ino = st.st_ino;
-	r->uid = peer->uid;
-	r->pid = peer->pid;
-	r->admitted_ns = sl_realtime_ns();
-	r->peer = peer;
-	peer->refs++;
-	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
 	r->conn = conn;
 	if (conn)
 		conn->regions++;
-	r->next_id = a->by_id[hash(a, r->id)];
-	a->by_id[hash(a, r->id)] = r;
-	r->next_instance = a->by_instance[hash(a, say->instance)];
-	a->by_instance[hash(a, say->instance)] = r;
-	a->n.admitted++;
-	set_state(a, r, SL_STATE_LIVE);
 	if (conn)
 		store_add(a, r, fd);
 	sl_logf(SL_DEBUG, LOG, "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
 		r->id, (int)r->pid, (int)r->uid, r->info->size, region_label(r, "service"));
 	*out = r;
 	return 0;
+}
 
-err:
-	if (r->map != MAP_FAILED)
-		rdma_unmap(a, r->map, say->size);
-	if (r->fd >= 0)
-		close(r->fd);
-	free(r->info);
-	free(r);
-	return -1;
+int region_admit_kernel(struct sl_agent *a, int fd, int read_only, uint64_t size,
+			struct region **out, struct refused *why)
+{
+	struct sl_msg_publish say = {.size = size};
+	struct region *r = calloc(1, sizeof(*r));
+	struct peer *peer = peer_new(a, -1);
+
+	if (!r || !peer || a->region_count >= a->slot_count) {
+		no(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM, "no room for it");
+		if (read_only >= 0)
+			close(read_only);
+		free(r);
+		if (peer)
+			peer_put(a, peer);
+		return -1;
+	}
+	peer->uid = a->uid;
+	peer->pid = getpid();
+	r->fd = read_only;
+	r->kernel = true;
+	if (take_in(a, r, fd, &say, peer, why)) {
+		peer_put(a, peer);
+		return -1;
+	}
+	peer_put(a, peer);
+	a->own_count++;
+	sl_logf(SL_DEBUG, LOG, "admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u",
+		r->id, r->info->size, r->info->kind);
+	*out = r;
+	return 0;
 }
 
 /* ---- the end --------------------------------------------------------------------------------------- */
@@ -575,7 +635,9 @@ void region_free(struct sl_agent *a, struct region *r)
 	if (r->slot < a->slot_free_hint)
 		a->slot_free_hint = r->slot;
 	a->region_count--;
-	if (!r->self)
+	if (r->self || r->kernel)
+		a->own_count--;
+	else
 		a->memory -= r->info->size;
 	a->n.freed++;
 	if (u) {
@@ -589,7 +651,8 @@ void region_free(struct sl_agent *a, struct region *r)
 		proxy_free(a, r);
 	rdma_remove(a, r);
 	rdma_unmap(a, r->map, r->info->size);
-	close(r->fd);
+	if (r->fd >= 0)
+		close(r->fd);
 	free(r->info);
 	free(r);
 }

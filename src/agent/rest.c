@@ -29,7 +29,7 @@ struct bound { /* the argument of a handler */
 	const struct route *route;
 };
 
-#define ROUTES 9u
+#define ROUTES 12u
 
 struct rest {
 	struct sl_http *http;
@@ -46,7 +46,7 @@ static void get_health(struct sl_agent *a, const struct rest_request *q, struct 
 
 	(void)q;
 	pthread_mutex_lock(&a->lock);
-	own = a->self ? 1 : 0;
+	own = a->own_count;
 	reply->json =
 		json_pack("{s:s,s:s,s:s,s:i,s:i,s:b}", "status", "ok", "version", SL_VERSION_STRING,
 			  "host", a->host, "regions", (int)(a->region_count - own), "live",
@@ -152,6 +152,9 @@ static const struct route {
 	{"POST", "/rdma/qp/{}/connect", post_connect},
 	{"GET", "/rdma/mrs", get_mrs},
 	{"POST", "/rdma/mrs/create", rest_post_mrs},
+	{"GET", "/tcp", rest_get_tcp},
+	{"POST", "/tcp/filter", rest_set_tcp_filter},
+	{"PUT", "/tcp/filter", rest_set_tcp_filter},
 };
 
 /* ---- who may ask ----------------------------------------------------------------------------------------------- */
@@ -206,7 +209,7 @@ static bool allowed(const struct sl_agent *a, const struct rest_request *q,
 		    struct rest_reply *reply)
 {
 	const struct rest *rest = a->rest;
-	bool post = !strcmp(q->method, "POST");
+	bool post = strcmp(q->method, "GET");
 
 	if (rest && rest->loopback && !*rest->token && q->host && !host_is_local(q->host)) {
 		rest_fail(reply, 403, "Host is neither localhost nor an address");
@@ -242,7 +245,7 @@ static void answer(struct sl_agent *a, const struct route *route, const struct r
 	if (reply->status >= 400)
 		a->n.rest_errors++;
 	pthread_mutex_unlock(&a->lock);
-	if (!strcmp(q->method, "POST"))
+	if (strcmp(q->method, "GET"))
 		agent_wake(a); /* it may have started a timer, also when it was refused */
 }
 

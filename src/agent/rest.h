@@ -34,6 +34,9 @@ void layout_done(void *layout);
 
 void rest_get_metrics(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply);
 void rest_post_metrics(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply);
+void rest_get_tcp(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply);
+void rest_set_tcp_filter(struct sl_agent *a, const struct rest_request *q,
+			 struct rest_reply *reply);
 void rest_post_mrs(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply);
 
 /* ---- rest_fields.c ---------------------------------------------------------------------------------- */

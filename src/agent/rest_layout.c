@@ -97,7 +97,7 @@ static int layout_next(struct layout *l)
 		return -ENOMEM;
 	pthread_mutex_lock(&a->lock);
 	for (; l->slot < a->slot_count; l->slot++)
-		if ((r = a->slots[l->slot]) && r->state != SL_STATE_RETIRED)
+		if ((r = a->slots[l->slot]) && r->state != SL_STATE_RETIRED && !r->kernel)
 			break;
 	if (l->slot < a->slot_count) {
 		l->slot++;

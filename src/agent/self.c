@@ -51,6 +51,10 @@ const struct counter_info counter_table[COUNTERS] = {
 	 "... written by RDMA, whose line did not hold"},
 	{"verdicts_lost", OFFSET(verdicts_lost),
 	 "... whose publisher was not there, did not take them, or was told just before"},
+	{"tcp_refused", OFFSET(tcp_refused), "Connections for which the table had no slot"},
+	{"tcp_missed", OFFSET(tcp_missed), "Calls of the flow programs that the kernel left out"},
+	{"tcp_cgroups_refused", OFFSET(tcp_cgroups_refused),
+	 "Cgroups of connections for whose names there was no room"},
 };
 
 enum {
@@ -65,6 +69,9 @@ enum {
 	G_MEMORY_MAX,
 	G_QUEUES,
 	G_REST_SERVICES,
+	G_TCP_OPEN,
+	G_TCP_CLOSED,
+	G_TCP_IDENTITIES,
 	GAUGES
 };
 
@@ -129,6 +136,10 @@ static void make_metrics(struct self *s)
 	s->gauge[G_CONSUMERS] = gauge(s, "consumers", "Local collectors connected", NULL, NULL);
 	s->gauge[G_QUEUES] = gauge(s, "queue_pairs", "Queue pairs of remote collectors", NULL,
 				   NULL);
+	s->gauge[G_TCP_OPEN] = gauge(s, "tcp_flows", "Connections in the table", NULL, "open");
+	s->gauge[G_TCP_CLOSED] = gauge(s, "tcp_flows", "Connections in the table", NULL, "closed");
+	s->gauge[G_TCP_IDENTITIES] = gauge(
+		s, "tcp_identities", "Cgroups of connections whose names are told", NULL, NULL);
 	s->gauge[G_REST_SERVICES] = gauge(s, "rest_microservices",
 					  "Microservices that post by REST", NULL, NULL);
 }
@@ -174,6 +185,7 @@ int self_init(struct sl_agent *a, char *error, size_t bytes)
 	}
 	peer_put(a, peer);
 	s->region->self = true;
+	a->own_count++;
 	a->n.admitted--; /* of others */
 	a->memory -= say.size;
 	make_metrics(s);
@@ -196,9 +208,11 @@ void self_sync(struct sl_agent *a)
 {
 	struct self *s = a->self;
 	int64_t gauges[GAUGES] = {0};
+	struct tcp_use tcp = {0};
 
 	if (!s)
 		return;
+	tcp_use(a, &tcp);
 	for (int i = 0; i < COUNTERS; i++) {
 		const size_t at = counter_table[i].offset;
 		uint64_t now = *(uint64_t *)((char *)&a->n + at);
@@ -226,6 +240,9 @@ void self_sync(struct sl_agent *a)
 	gauges[G_MEMORY_MAX] = (int64_t)a->o.max_memory;
 	gauges[G_QUEUES] = (int64_t)rdma_queue_count(a);
 	gauges[G_REST_SERVICES] = a->proxy_count;
+	gauges[G_TCP_OPEN] = (int64_t)tcp.open;
+	gauges[G_TCP_CLOSED] = (int64_t)tcp.closed;
+	gauges[G_TCP_IDENTITIES] = (int64_t)tcp.identities;
 	for (int i = 0; i < GAUGES; i++)
 		sl_gauge_set(s->gauge[i], gauges[i]);
 }

@@ -41,9 +41,12 @@ json_t *region_json(const struct sl_agent *a, const struct region *r)
 		      (int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
 		      (json_int_t)r->changed_ns, "connected", r->conn != NULL, "labels", labels);
 	json_object_set_new(j, "by",
-			    json_string(r->self	   ? "agent"
-					: r->proxy ? "rest"
-						   : "publisher"));
+			    json_string(r->self	    ? "agent"
+					: r->kernel ? "kernel"
+					: r->proxy  ? "rest"
+						    : "publisher"));
+	if (r->kernel)
+		json_object_set_new(j, "kind", json_integer(r->info->kind));
 	if (verdict)
 		json_object_set_new(j, "verdict",
 				    json_pack("{s:b,s:f,s:I}", "anomalous",
@@ -98,15 +101,15 @@ json_t *status_json(const struct sl_agent *a)
 		json_object_set_new(j, "queue_pairs", number(rdma_queue_count(a)));
 		json_object_set_new(j, "memory_regions", number(rdma_mr_count(a)));
 	}
-	json_object_set_new(
-		j, "use",
-		json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}", "regions", "used",
-			  (json_int_t)(a->region_count - (a->self ? 1 : 0)), "max",
-			  (json_int_t)a->o.max_regions, "memory", "used", (json_int_t)a->memory,
-			  "max", (json_int_t)a->o.max_memory, "connections", "used",
-			  (json_int_t)a->conn_count, "max", (json_int_t)a->conn_max, "live",
-			  (json_int_t)(a->state_count[SL_STATE_LIVE] - (a->self ? 1 : 0)),
-			  "consumers", (json_int_t)a->consumer_conns));
+	json_object_set_new(j, "use",
+			    json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}", "regions",
+				      "used", (json_int_t)(a->region_count - a->own_count), "max",
+				      (json_int_t)a->o.max_regions, "memory", "used",
+				      (json_int_t)a->memory, "max", (json_int_t)a->o.max_memory,
+				      "connections", "used", (json_int_t)a->conn_count, "max",
+				      (json_int_t)a->conn_max, "live",
+				      (json_int_t)(a->state_count[SL_STATE_LIVE] - a->own_count),
+				      "consumers", (json_int_t)a->consumer_conns));
 	return j;
 }
 

@@ -55,6 +55,8 @@ int sl_parse_address(const char *s, char *host, size_t host_bytes, uint16_t *por
 enum sl_option_type {
 	SL_OPT_FLAG,     /* bool */
 	SL_OPT_STRING,   /* const char * (owned by the table's arena) */
+	SL_OPT_WORD,     /* const char *: "" if it is given without a value. The next word is the value
+			  * if it is no option: for commands without operands */
 	SL_OPT_LIST,     /* struct sl_strings: repeatable, YAML sequence */
 	SL_OPT_U32,
 	SL_OPT_U64,

@@ -193,6 +193,7 @@ static const char *kind_of_value(enum sl_option_type type)
 	case SL_OPT_SIZE:
 		return "a size such as 4096, 64K, 16M, 1G";
 	case SL_OPT_STRING:
+	case SL_OPT_WORD:
 	case SL_OPT_LIST:
 		break;
 	}
@@ -211,6 +212,7 @@ static int set(const struct parser *p, const struct sl_option *o, const char *s)
 		err = flag(s, &b);
 		break;
 	case SL_OPT_STRING:
+	case SL_OPT_WORD:
 		*(const char **)o->to = s;
 		return 0;
 	case SL_OPT_LIST:
@@ -338,6 +340,7 @@ static void default_of(const struct sl_option *o, char *out, size_t bytes)
 			snprintf(out, bytes, "on; --%s=no", o->name);
 		break;
 	case SL_OPT_STRING:
+	case SL_OPT_WORD:
 		if (*(const char *const *)o->to)
 			snprintf(out, bytes, "%s", *(const char *const *)o->to);
 		break;
@@ -664,7 +667,9 @@ static int command_line(struct parser *p, int argc, char **argv, const struct op
 		p->given[o - p->table] = true;
 		snprintf(where, sizeof(where), "--%s", o->name);
 		p->where = where;
-		err = set(p, o, o->type == SL_OPT_FLAG && !optarg ? "true" : optarg);
+		if (o->type == SL_OPT_WORD && !optarg && optind < argc && *argv[optind] != '-')
+			optarg = argv[optind++];
+		err = set(p, o, optarg ? optarg : o->type == SL_OPT_FLAG ? "true" : "");
 		p->where = NULL;
 		if (err)
 			return err;
@@ -692,7 +697,7 @@ int sl_options_parse(const struct sl_command *cmd, const struct sl_option *table
 	s = shorts;
 	*s++ = ':'; /* tells a missing value from an unknown option */
 	for (size_t i = 0; i < p.count; i++) {
-		bool is_flag = table[i].type == SL_OPT_FLAG;
+		bool is_flag = table[i].type == SL_OPT_FLAG || table[i].type == SL_OPT_WORD;
 
 		longs[i] = (struct option){.name = table[i].name,
 					   .has_arg = is_flag ? optional_argument

@@ -12,6 +12,7 @@
 
 #include "agent/agent.h"
 #include "cli/common.h"
+#include "cli/tcp_wanted.h"
 
 #define RDMA_PORT      7475u
 #define RDMA_QUEUES    64u
@@ -227,6 +228,7 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 	const char *mode = "0666", *rest = NULL;
 	bool status = false, as_json = false, no_rest = false;
 	struct sl_strings uids = {0};
+	struct sl_tcp_wanted wanted = {0};
 	uint32_t port = RDMA_PORT, *consumers = NULL;
 	const struct sl_option table[] = {
 		{.name = "socket",
@@ -338,6 +340,20 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 		 .to = &o.rdma_settle_ns,
 		 .argument = "DURATION",
 		 .help = "register neighbouring regions together once they are so old"},
+		{.name = "tcp",
+		 .type = SL_OPT_WORD,
+		 .to = &o.tcp,
+		 .argument = "[WHAT]",
+		 .help = "publish what the kernel knows: flows, layers, cpu, separated by commas "
+			 "(default flows)"},
+		{.name = "tcp-flows",
+		 .type = SL_OPT_U32,
+		 .to = &o.tcp_flows,
+		 .argument = "N",
+		 .help = "room for so many connections (default 16384)",
+		 .min = 64,
+		 .max = 1 << 20},
+		SL_OPTIONS_TCP_WANTED(&wanted),
 		{.name = "status",
 		 .type = SL_OPT_FLAG,
 		 .to = &status,
@@ -370,6 +386,9 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 						     : "--rest-idle");
 	if (rdma_for_nothing(&o, port))
 		return sl_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(&o, port));
+	if (!o.tcp && (o.tcp_flows || wanted.ports.n || wanted.cidrs.n || wanted.cgroups.n ||
+		       wanted.netns || wanted.pid || wanted.sample))
+		return sl_usage(self, "filters and --tcp-flows need --tcp");
 	if (no_rest && rest)
 		return sl_usage(self, "--rest and --no-rest exclude each other");
 	o.rest = no_rest ? NULL : rest ? rest : SL_AGENT_REST_DEFAULT;
@@ -394,6 +413,9 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 	}
 	o.consumers = consumers;
 	o.consumer_count = uids.n;
+	o.tcp_wanted = &wanted;
+	if (o.tcp && !*o.tcp)
+		o.tcp = "flows";
 	err = serve(&o);
 	free(consumers);
 	return err;

@@ -17,21 +17,24 @@
 #include <sidelight/attach.h>
 
 #include "base/base.h"
+#include "cli/common.h"
 #include "cli/dump.h"
+#include "cli/dump_remote.h"
 
 #define ANSWER_MS 5000
 
 static struct {
 	bool json, raw_lines, check, all;
 	const char *socket;
+	struct dump_remote_opts remote;
 	uint64_t id;
-} settings;
+} settings = {.remote = {.gid = -1, .ib_port = 1}};
 
 static int dump_main(const struct sl_command *self, int argc, char **argv);
 
 const struct sl_command sl_cmd_dump = {
 	.name = "dump",
-	.synopsis = "[OPTION]... FILE|PID|--socket PATH [--id N|--all]",
+	.synopsis = "[OPTION]... FILE|PID|--socket PATH [--id N|--all]|--agent TARGET",
 	.summary = "Show a region or the directory: header, schema, values, lines",
 	.run = dump_main,
 };
@@ -238,6 +241,19 @@ static int dump_id(int s, const char *path, uint64_t id)
 		fprintf(stderr, "sidelight dump: %s: %s: %s\n", path, source, why);
 		return SL_EXIT_FAILURE;
 	}
+	/* No memory file but a map: what the kernel writes is READ, not read(2). */
+	if (fcntl(fd, F_GET_SEALS) < 0) {
+		struct dump_remote_opts o = settings.remote;
+
+		close(fd);
+		o.target = path;
+		o.id = id;
+		o.json = settings.json;
+		if (!settings.check)
+			return dump_remote(&o);
+		printf("%s: of the kernel, not checked\n", source);
+		return SL_EXIT_OK;
+	}
 	return dump_one(source, fd, NULL);
 }
 
@@ -325,6 +341,23 @@ static int dump_main(const struct sl_command *self, int argc, char **argv)
 		 .help = "the region of this directory entry",
 		 .min = 1,
 		 .max = 9e18},
+		{.name = "agent",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.remote.target,
+		 .argument = "TARGET",
+		 .help = "READ what the kernel of an agent's host writes: HOST[:PORT] over RDMA, or the "
+			 "PATH of a socket"},
+		{.name = "kind",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.remote.kind,
+		 .argument = "KIND",
+		 .help = "with --agent: flows, layers or tasks alone"},
+		{.name = "dev",
+		 .type = SL_OPT_STRING,
+		 .to = &settings.remote.device,
+		 .argument = "DEVICE",
+		 .help = "with --agent: the RDMA device (default by route)"},
+		SL_OPTIONS_RDMA_PORT(&settings.remote.gid, &settings.remote.ib_port, "by route"),
 		{.name = "all",
 		 .letter = 'a',
 		 .type = SL_OPT_FLAG,
@@ -339,6 +372,23 @@ static int dump_main(const struct sl_command *self, int argc, char **argv)
 		return SL_EXIT_OK;
 	if (arg < 0)
 		return SL_EXIT_USAGE;
+	if (settings.remote.target) {
+		const char *kind = settings.remote.kind;
+
+		if (settings.socket || settings.all || settings.check || settings.raw_lines ||
+		    arg < argc)
+			return sl_usage(self, "--agent goes with --kind, --id and --json alone");
+		if (kind && strcmp(kind, "flows") && strcmp(kind, "layers") &&
+		    strcmp(kind, "tasks"))
+			return sl_usage(self, "--kind '%s' is none of flows, layers, tasks", kind);
+		settings.remote.id = settings.id;
+		settings.remote.json = settings.json;
+		status = dump_remote(&settings.remote);
+		return fflush(stdout) || ferror(stdout) ? failed("standard output", strerror(errno))
+							: status;
+	}
+	if (settings.remote.kind || settings.remote.device)
+		return sl_usage(self, "--kind and --dev need --agent");
 	agent = settings.socket || settings.id || settings.all;
 	if (settings.id && settings.all)
 		return sl_usage(self, "--id and --all exclude each other");

@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "base/base.h"
-#include "source/tcp/tcp.h"
+#include "cli/tcp_wanted.h"
 
 /* A verb is a command of its own, named "tcp VERB", in a tcp_VERB.c; cmd_tcp.c has the list. */
 
@@ -55,38 +55,7 @@ extern struct tcp_common {
 		 .help = "write to FILE"}
 
 #define TCP_OPTIONS_WANTED                                                                         \
-	{.name = "port",                                                                           \
-	 .letter = 'p',                                                                            \
-	 .type = SL_OPT_LIST,                                                                      \
-	 .to = &tcp_common.wanted.ports,                                                           \
-	 .argument = "N[-M]",                                                                      \
-	 .help = "flows with this local or remote port; may be repeated"},                         \
-		{.name = "cidr",                                                                   \
-		 .type = SL_OPT_LIST,                                                              \
-		 .to = &tcp_common.wanted.cidrs,                                                   \
-		 .argument = "PREFIX",                                                             \
-		 .help = "flows to this address or prefix; may be repeated"},                      \
-		{.name = "cgroup",                                                                 \
-		 .type = SL_OPT_LIST,                                                              \
-		 .to = &tcp_common.wanted.cgroups,                                                 \
-		 .argument = "PATH|ID",                                                            \
-		 .help = "flows of sockets made in this cgroup; may be repeated"},                 \
-		{.name = "netns",                                                                  \
-		 .type = SL_OPT_STRING,                                                            \
-		 .to = &tcp_common.wanted.netns,                                                   \
-		 .argument = "PATH|INODE",                                                         \
-		 .help = "flows of this network namespace"},                                       \
-		{.name = "pid",                                                                    \
-		 .type = SL_OPT_U32,                                                               \
-		 .to = &tcp_common.wanted.pid,                                                     \
-		 .argument = "PID",                                                                \
-		 .help = "flows of this process"},                                                 \
-		{.name = "sample",                                                                 \
-		 .type = SL_OPT_U32,                                                               \
-		 .to = &tcp_common.wanted.sample,                                                  \
-		 .argument = "N",                                                                  \
-		 .help = "one flow in 2^N, the same at both ends",                                 \
-		 .max = 20},                                                                       \
+	SL_OPTIONS_TCP_WANTED(&tcp_common.wanted),                                                 \
 		{.name = "flows",                                                                  \
 		 .type = SL_OPT_U32,                                                               \
 		 .to = &tcp_common.flows,                                                          \

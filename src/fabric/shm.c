@@ -6,7 +6,8 @@
  *
  * The agent is not trusted further than the kernel vouches for it. The size of a mapping is what
  * fstat says, and a descriptor whose memory could shrink (a SIGBUS for whoever reads it) is
- * refused: seals can't be taken off again, memfd_create(2).
+ * refused: seals can't be taken off again, memfd_create(2). What the kernel itself writes comes as an eBPF
+ * array that can't be mapped, only read: bpf_array.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@
 
 #include <sidelight/attach.h>
 
+#include "fabric/bpf_array.h"
 #include "fabric/provider.h"
 
 #define MAP_TIMEOUT_MS	200	 /* how long an agent may take to hand a region over */
@@ -30,7 +32,8 @@
 
 /* What sl_remote.local points to. */
 struct mapping {
-	const uint64_t *memory; /* NULL: nothing */
+	const uint64_t *memory; /* NULL: nothing, or an array */
+	struct bpf_array array; /* .scratch NULL: none */
 	size_t bytes;
 	uint64_t epoch; /* of the connection that it came over */
 };
@@ -73,6 +76,30 @@ static uint64_t monotonic_ns(void)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* What the kernel writes: never mapped, always read. */
+static int mapping_array(struct sl_fabric *f, struct mapping *m, int fd, uint64_t size,
+			 uint64_t epoch)
+{
+	struct bpf_array array;
+	int err = size < SL_HEADER_SIZE || size > SL_REGION_SIZE_MAX
+			  ? -EINVAL
+			  : bpf_array_open(&array, fd, size);
+
+	if (err) {
+		sl_fabric_failed(
+			f,
+			err == -EINVAL ? "%s: the agent sent neither memory that is sealed against "
+					 "shrinking nor an eBPF array of the size that it announced"
+			: err == -EPERM ? "%s: the kernel lets this process read no eBPF "
+					  "maps (before Linux 5.19: needs CAP_SYS_ADMIN)"
+					: "%s: an eBPF array can't be read",
+			f->target);
+		return err;
+	}
+	*m = (struct mapping){.array = array, .bytes = size, .epoch = epoch};
+	return 0;
+}
+
 /* Maps what the agent sent, after what it must be was checked. 0 or -errno. */
 static int mapping_make(struct sl_fabric *f, struct mapping *m, int fd, uint64_t size,
 			uint64_t epoch)
@@ -81,7 +108,9 @@ static int mapping_make(struct sl_fabric *f, struct mapping *m, int fd, uint64_t
 	struct stat st;
 	void *memory;
 
-	if (seals < 0 || !(seals & F_SEAL_SHRINK)) {
+	if (seals < 0)
+		return mapping_array(f, m, fd, size, epoch);
+	if (!(seals & F_SEAL_SHRINK)) {
 		sl_fabric_failed(f,
 				 "%s: the agent sent memory that is not sealed against shrinking",
 				 f->target);
@@ -107,6 +136,8 @@ static void mapping_drop(struct mapping *m)
 {
 	if (m->memory)
 		munmap((void *)m->memory, m->bytes);
+	if (m->array.scratch)
+		bpf_array_close(&m->array);
 	*m = (struct mapping){0};
 }
 
@@ -448,12 +479,17 @@ static uint32_t shm_post(struct sl_fabric *f, struct sl_read *reads, uint32_t co
 			sl_fabric_finish(f, r, -ERANGE);
 			continue;
 		}
+		f->stats.work_requests++;
+		if (m->array.scratch) {
+			sl_fabric_finish(f, r,
+					 bpf_array_read(&m->array, r->offset, r->length, r->to));
+			continue;
+		}
 		from = (const uint8_t *)m->memory + r->offset;
 		if (((uintptr_t)from | (uintptr_t)r->to | r->length) & 7)
 			memcpy(r->to, from, r->length);
 		else
 			copy_words(r->to, (const uint64_t *)from, r->length / 8);
-		f->stats.work_requests++;
 		sl_fabric_finish(f, r, 0);
 	}
 	f->stats.doorbells++;

@@ -161,21 +161,38 @@ static int make_region(struct sl_layers *l)
 	return sl_layers_info_parse(l->table, l->bytes, &l->info) ? -EINVAL : 0;
 }
 
+int sl_layers_filter(struct sl_layers *l, const struct sl_tcp_wanted *wanted, char *why,
+		     size_t bytes)
+{
+	struct sl_tcp_filter *f = malloc(sizeof(*f));
+	uint32_t generation = l->filter->generation;
+	int err;
+
+	if (!f)
+		return -ENOMEM;
+	err = sl_tcp_wanted_apply(wanted, f, bpf_map__fd(l->skel->maps.tcp_cidrs),
+				  bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
+	if (!err) {
+		f->generation = generation;
+		memcpy(l->filter, f, sizeof(*f));
+		/* After all of the rest: a program that sees it decides by the new filter. */
+		__atomic_store_n(&l->filter->generation, generation + 1, __ATOMIC_RELEASE);
+	}
+	free(f);
+	return err;
+}
+
 static int map_filter(struct sl_layers *l, const struct sl_tcp_wanted *wanted, char *why,
 		      size_t bytes)
 {
-	int fd = bpf_map__fd(l->skel->maps.tcp_filter), err;
+	int fd = bpf_map__fd(l->skel->maps.tcp_filter);
 
 	l->filter = mmap(NULL, sizeof(*l->filter), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (l->filter == MAP_FAILED) {
 		l->filter = NULL;
 		return -errno;
 	}
-	err = sl_tcp_wanted_apply(wanted, l->filter, bpf_map__fd(l->skel->maps.tcp_cidrs),
-				  bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
-	if (!err)
-		__atomic_store_n(&l->filter->generation, 1, __ATOMIC_RELEASE);
-	return err;
+	return sl_layers_filter(l, wanted, why, bytes);
 }
 
 static int attach(struct sl_layers *l)

@@ -36,6 +36,10 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **l
 		   size_t bytes);
 void sl_layers_close(struct sl_layers *layers); /* NULL is fine */
 
+/* Changes the filter at run time: flows that are looked at already stay so. 0 or -errno, why as above. */
+int sl_layers_filter(struct sl_layers *layers, const struct sl_tcp_wanted *wanted, char *why,
+		     size_t bytes);
+
 /* The hooks in use. */
 const struct sl_hooks *sl_layers_hooks(const struct sl_layers *layers);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "source/tcp/region.h"
 
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -64,4 +65,17 @@ int sl_tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
 	*map = h;
 	*bytes = size;
 	return 0;
+}
+
+int sl_tcp_region_read_only(int map_fd)
+{
+	LIBBPF_OPTS(bpf_get_fd_by_id_opts, opts, .open_flags = BPF_F_RDONLY);
+	struct bpf_map_info info = {0};
+	uint32_t bytes = sizeof(info);
+	int fd;
+
+	if (bpf_obj_get_info_by_fd(map_fd, &info, &bytes))
+		return -errno;
+	fd = bpf_map_get_fd_by_id_opts(info.id, &opts);
+	return fd < 0 ? -errno : fd;
 }

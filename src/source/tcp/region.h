@@ -16,4 +16,10 @@ int sl_tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
 		      const struct sl_region_section *sections, uint32_t count, void **map,
 		      size_t *bytes);
 
+/*
+ * Another descriptor of the map, by which nobody can write to it nor map it for writing: for consumers. Or
+ * -errno: -EPERM without CAP_SYS_ADMIN, as the kernel gives descriptors by id to nobody else.
+ */
+int sl_tcp_region_read_only(int map_fd);
+
 #endif

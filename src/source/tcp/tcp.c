@@ -14,6 +14,7 @@
 #include "source/tcp/bpf/shared.h"
 #include "source/tcp/bpf/flow.h"
 #include "source/tcp/flow.skel.h"
+#include "source/tcp/identity.h"
 #include "source/tcp/table.h"
 #include "source/tcp/util.h"
 #include "source/tcp/wanted.h"
@@ -26,6 +27,7 @@ struct sl_tcp {
 	void *table;
 	size_t table_bytes;
 	struct bpf_link *iterator;
+	struct identity *identity; /* with options.cgroups */
 	bool attached;
 	uint64_t missed; /* calls that the kernel left out, when it was last looked at */
 };
@@ -115,6 +117,8 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 	}
 	err = table_map(t->flow, &t->table, &t->table_bytes);
 	err = err ? err : sl_tcp_filter(t, &t->options.wanted, why, bytes);
+	if (!err && t->options.cgroups)
+		err = identity_open(t->flow, t->table, t->table_bytes, &t->identity);
 	if (err)
 		goto fail;
 	*out = t;
@@ -244,10 +248,21 @@ int sl_tcp_region_fd(const struct sl_tcp *t)
 	return bpf_map__fd(t->flow->maps.tcp_flows);
 }
 
+int sl_tcp_cgroups_fd(const struct sl_tcp *t)
+{
+	return t->identity ? identity_fd(t->identity) : -1;
+}
+
+uint64_t sl_tcp_cgroups_serve(struct sl_tcp *t, uint64_t now_ns)
+{
+	return t->identity ? identity_serve(t->identity, now_ns) : UINT64_MAX;
+}
+
 void sl_tcp_close(struct sl_tcp *t)
 {
 	if (!t)
 		return;
+	identity_close(t->identity);
 	bpf_link__destroy(t->iterator);
 	if (t->table)
 		munmap(t->table, t->table_bytes);

@@ -39,7 +39,8 @@ struct sl_tcp_options {
 	uint64_t quarantine_ns; /* how long the final values of a closed flow stay; 0: 5 s */
 	bool calls;             /* count read and write calls, too: one event more for each */
 	bool existing;          /* also connections made before the start */
-	uint32_t cgroups;       /* say who so many cgroups are (identity.h); 0: don't */
+	uint32_t cgroups;       /* room to say who so many cgroups are, at most SL_FLOW_CGROUPS_MAX - 1;
+				 * 0: nobody says so */
 	struct sl_tcp_wanted wanted;
 };
 
@@ -82,6 +83,15 @@ int sl_tcp_filter(struct sl_tcp *tcp, const struct sl_tcp_wanted *wanted, char *
  */
 const void *sl_tcp_region(const struct sl_tcp *tcp, size_t *bytes);
 int sl_tcp_region_fd(const struct sl_tcp *tcp);
+
+/*
+ * With options.cgroups: a descriptor that is readable when a cgroup turned up, or -1; and what to do then, and
+ * at the time that was returned before (CLOCK_MONOTONIC; UINT64_MAX: never): the section of the region
+ * is brought up to date. Nothing is done but for new cgroups: once each at once, and twice
+ * later on, as runtimes write a container's name down after they have started it.
+ */
+int sl_tcp_cgroups_fd(const struct sl_tcp *tcp);
+uint64_t sl_tcp_cgroups_serve(struct sl_tcp *tcp, uint64_t now_ns);
 
 /* Detaches, unloads, frees. NULL is fine. */
 void sl_tcp_close(struct sl_tcp *tcp);

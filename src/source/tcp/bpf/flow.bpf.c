@@ -262,8 +262,12 @@ static __noinline int collect(const struct tcp_sock *tp, struct flow_state *st, 
 	cells[SL_FLOW_BUFFERS] = pair(BPF_CORE_READ(sk, sk_rcvbuf), BPF_CORE_READ(sk, sk_sndbuf));
 	cells[SL_FLOW_BACKLOG] = pair(BPF_CORE_READ(sk, sk_ack_backlog),
 				      BPF_CORE_READ(sk, sk_max_ack_backlog));
-	if (flags & SL_FLOW_LISTENER)
+	if (flags & SL_FLOW_LISTENER) {
+		/* cells may hold the flow that was looked at before. */
+		for (u32 i = SL_FLOW_BYTES_SENT; i < SL_FLOW_BACKLOG; i++)
+			cells[i] = 0;
 		return 0;
+	}
 
 	/* Payload only: no SYN or FIN is in bytes_sent. One of ours may wait behind the unsent. */
 	sent = BPF_CORE_READ(tp, bytes_sent);

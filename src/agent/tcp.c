@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * tcp.c - connections, layers and scheduler time out of the kernel's memory (src/source/tcp): each is a region
+ * that programs in the kernel write, and an entry of the directory like any other. This process does nothing
+ * for it but to say who a new cgroup is, and to look every few seconds for what the kernel left out.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+#include "region/flows.h"
+#include "source/tcp/tcp.h"
+
+#if HAVE_BPF
+#include "source/tcp/cpu.h"
+#include "source/tcp/layer.h"
+#include "source/tcp/region.h"
+
+#define CGROUPS 1024u /* whose names there is room for: 512 bytes each */
+#define LOOK_NS 5000000000ull
+
+enum part { FLOWS, LAYERS, TASKS, PARTS };
+static const char *const part_names[PARTS] = {"flows", "layers", "cpu"};
+
+struct tcp {
+	struct source source;
+	struct timer timer;
+	struct sl_tcp *flows;
+	struct sl_layers *layers;
+	struct sl_cpu *tasks;
+	struct region *region[PARTS];
+	struct sl_flows_info info;
+	uint64_t look_ns, names_ns; /* when the kernel is looked at again, and who a cgroup is */
+	uint64_t missed;
+};
+
+/* The parts of a list of names, as bits; 0 with a line in error. */
+static unsigned int parts_of(const char *list, char *error, size_t bytes)
+{
+	unsigned int parts = 0;
+
+	while (*list) {
+		size_t n = strcspn(list, ",");
+		int i = 0;
+
+		while (i < PARTS && (strlen(part_names[i]) != n || strncmp(list, part_names[i], n)))
+			i++;
+		if (i == PARTS) {
+			snprintf(error, bytes, "--tcp: '%.*s' is none of flows, layers, cpu",
+				 (int)(n < 64 ? n : 64), list);
+			return 0;
+		}
+		parts |= 1u << i;
+		list += n + (list[n] == ',');
+	}
+	if (!parts)
+		snprintf(error, bytes, "--tcp: flows, layers or cpu, separated by commas");
+	return parts;
+}
+
+static int admit(struct sl_agent *a, enum part part, int fd, size_t size, char *error, size_t bytes)
+{
+	struct refused why = {0};
+	int read_only = sl_tcp_region_read_only(fd);
+
+	if (read_only < 0)
+		sl_logf(SL_WARN, LOG,
+			"--tcp %s: readers on this machine get no descriptor: %s (needs "
+			"CAP_SYS_ADMIN); RDMA goes on",
+			part_names[part], strerror(-read_only));
+	if (!region_admit_kernel(a, fd, read_only, size, &a->tcp->region[part], &why))
+		return 0;
+	snprintf(error, bytes, "--tcp %s: %s", part_names[part], why.reason);
+	return why.error ? -why.error : -EIO;
+}
+
+static int open_flows(struct sl_agent *a, char *error, size_t bytes)
+{
+	struct sl_tcp_options o = {
+		.sz = sizeof(o), .flows = a->o.tcp_flows, .existing = true, .cgroups = CGROUPS};
+	struct tcp *t = a->tcp;
+	const void *map;
+	size_t size;
+	int err;
+
+	if (a->o.tcp_wanted)
+		o.wanted = *a->o.tcp_wanted;
+	err = sl_tcp_open(&o, &t->flows, error, bytes);
+	if (err)
+		return err;
+	map = sl_tcp_region(t->flows, &size);
+	if (sl_flows_info_parse(map, size, &t->info)) {
+		snprintf(error, bytes, "the table of connections is none");
+		return -EIO;
+	}
+	err = admit(a, FLOWS, sl_tcp_region_fd(t->flows), size, error, bytes);
+	return err ? err : sl_tcp_attach(t->flows, error, bytes);
+}
+
+static int open_layers(struct sl_agent *a, char *error, size_t bytes)
+{
+	struct sl_layers_options o = {.sz = sizeof(o)};
+	size_t size;
+	int fd, err;
+
+	if (a->o.tcp_wanted)
+		o.wanted = *a->o.tcp_wanted;
+	err = sl_layers_open(&o, &a->tcp->layers, error, bytes);
+	if (err)
+		return err;
+	sl_layers_region(a->tcp->layers, &size, &fd);
+	return admit(a, LAYERS, fd, size, error, bytes);
+}
+
+static int open_tasks(struct sl_agent *a, char *error, size_t bytes)
+{
+	struct sl_cpu_opts o = {.sz = sizeof(o)};
+	size_t size;
+	int fd;
+
+	a->tcp->tasks = sl_cpu_open(&o, error, bytes);
+	if (!a->tcp->tasks)
+		return -errno;
+	sl_cpu_region(a->tcp->tasks, &size, &fd);
+	return admit(a, TASKS, fd, size, error, bytes);
+}
+
+static void drop(struct sl_agent *a, enum part part)
+{
+	struct tcp *t = a->tcp;
+
+	/* Readers stop, then the mapping goes, then what writes it. */
+	if (t->region[part]) {
+		region_retire(a, t->region[part]);
+		region_free(a, t->region[part]);
+	}
+	t->region[part] = NULL;
+	if (part == FLOWS) {
+		sl_tcp_close(t->flows);
+		t->flows = NULL;
+	} else if (part == LAYERS) {
+		sl_layers_close(t->layers);
+		t->layers = NULL;
+	} else {
+		sl_cpu_close(t->tasks);
+		t->tasks = NULL;
+	}
+}
+
+/* A part that this kernel has no hooks for is left out with a warning if another one works. */
+static int open_parts(struct sl_agent *a, unsigned int parts, char *error, size_t bytes)
+{
+	static int (*const open[PARTS])(struct sl_agent *, char *, size_t) = {
+		open_flows, open_layers, open_tasks};
+	unsigned int works = 0;
+	int err = 0;
+
+	for (int i = 0; i < PARTS; i++) {
+		if (!(parts & 1u << i))
+			continue;
+		err = open[i](a, error, bytes);
+		if (!err) {
+			works |= 1u << i;
+			continue;
+		}
+		drop(a, (enum part)i);
+		if (err != -ENOTSUP)
+			return err;
+		sl_logf(SL_WARN, LOG, "--tcp %s is left out: %s", part_names[i], error);
+	}
+	return works ? 0 : err;
+}
+
+/* The timer has one queue of one delay: it stands for whatever is due first. */
+static void arm(struct sl_agent *a, uint64_t now)
+{
+	struct tcp *t = a->tcp;
+	uint64_t due = t->names_ns < t->look_ns ? t->names_ns : t->look_ns;
+
+	a->timers[TIMER_TCP].delay = due > now ? due - now : 0;
+	timer_start(&a->timers[TIMER_TCP], &t->timer, now);
+}
+
+void tcp_event(struct sl_agent *a)
+{
+	uint64_t now = agent_now(a);
+
+	if (!a->tcp->flows)
+		return;
+	a->tcp->names_ns = sl_tcp_cgroups_serve(a->tcp->flows, now);
+	arm(a, now);
+}
+
+void tcp_timer(struct sl_agent *a, struct timer *timer)
+{
+	uint64_t now = agent_now(a);
+	struct tcp *t = a->tcp;
+	int err = 0;
+
+	(void)timer;
+	if (t->look_ns <= now) {
+		if (t->flows)
+			err = sl_tcp_catch_up(t->flows, &t->missed);
+		if (!err && t->layers)
+			err = sl_layers_namespaces(t->layers);
+		if (!err && t->tasks)
+			err = sl_cpu_refresh(t->tasks);
+		if (err)
+			sl_log_limited(SL_WARN, LOG, "--tcp: looking for what was missed: %s",
+				       strerror(-err));
+		t->look_ns = now + LOOK_NS;
+	}
+	if (t->flows && t->names_ns <= now)
+		t->names_ns = sl_tcp_cgroups_serve(t->flows, now);
+	arm(a, now);
+}
+
+int tcp_init(struct sl_agent *a, char *error, size_t bytes)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	unsigned int parts;
+	struct tcp *t;
+	int err;
+
+	if (!a->o.tcp)
+		return 0;
+	parts = parts_of(a->o.tcp, error, bytes);
+	if (!parts)
+		return -EINVAL;
+	t = a->tcp = calloc(1, sizeof(*t));
+	if (!t) {
+		snprintf(error, bytes, "out of memory");
+		return -ENOMEM;
+	}
+	t->source.kind = SOURCE_TCP;
+	err = open_parts(a, parts, error, bytes);
+	if (err)
+		goto fail;
+	ev.data.ptr = &t->source;
+	if (t->flows && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, sl_tcp_cgroups_fd(t->flows), &ev)) {
+		err = -errno;
+		snprintf(error, bytes, "epoll: %s", strerror(errno));
+		goto fail;
+	}
+	t->look_ns = agent_now(a) + LOOK_NS;
+	t->names_ns = t->flows ? 0 : UINT64_MAX; /* what was there before has arrived by now */
+	arm(a, agent_now(a));
+	return 0;
+fail:
+	tcp_fini(a);
+	return err;
+}
+
+void tcp_fini(struct sl_agent *a)
+{
+	if (!a->tcp)
+		return;
+	timer_stop(&a->tcp->timer);
+	if (a->tcp->flows && a->epoll_fd >= 0)
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, sl_tcp_cgroups_fd(a->tcp->flows), NULL);
+	for (int i = 0; i < PARTS; i++)
+		drop(a, (enum part)i);
+	free(a->tcp);
+	a->tcp = NULL;
+}
+
+void tcp_use(struct sl_agent *a, struct tcp_use *use)
+{
+	const struct tcp *t = a->tcp;
+	struct sl_flow_cgroup names;
+	struct sl_flows_hot hot;
+	uint64_t slot[64];
+	const char *map;
+	size_t bytes;
+
+	*use = (struct tcp_use){0};
+	if (!t || !t->flows)
+		return;
+	map = sl_tcp_region(t->flows, &bytes);
+	a->n.tcp_missed = t->missed;
+	if (!sl_flows_hot_read(map, &t->info, &hot)) {
+		use->open = hot.open;
+		use->closed = hot.quarantined;
+		a->n.tcp_refused = hot.refused;
+	}
+	/* Written by this thread alone. */
+	sl_copy_words(slot, (const uint64_t *)(map + t->info.cgroups), 64);
+	if (!sl_flow_cgroup_parse(slot, &names) && names.used) {
+		use->identities = names.used - 1;
+		a->n.tcp_cgroups_refused = names.refused;
+	}
+}
+
+json_t *tcp_json(struct sl_agent *a)
+{
+	const struct tcp *t = a->tcp;
+	json_t *parts = json_array();
+	struct tcp_use use;
+
+	if (!t) {
+		json_decref(parts);
+		return json_null();
+	}
+	for (int i = 0; i < PARTS; i++)
+		if (t->region[i])
+			json_array_append_new(
+				parts, json_pack("{s:s,s:I,s:i,s:I,s:b}", "name", part_names[i],
+						 "region", (json_int_t)t->region[i]->id, "kind",
+						 (int)t->region[i]->info->kind, "bytes",
+						 (json_int_t)t->region[i]->info->size, "local",
+						 t->region[i]->fd >= 0));
+	tcp_use(a, &use);
+	return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "parts", parts, "open",
+			 (json_int_t)use.open, "closed", (json_int_t)use.closed, "refused",
+			 (json_int_t)a->n.tcp_refused, "missed", (json_int_t)a->n.tcp_missed,
+			 "identities", (json_int_t)use.identities, "identities_refused",
+			 (json_int_t)a->n.tcp_cgroups_refused);
+}
+
+int tcp_filter(struct sl_agent *a, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+{
+	struct tcp *t = a->tcp;
+	int err = 0;
+
+	if (!t || (!t->flows && !t->layers)) {
+		snprintf(why, bytes, "this agent watches no connections: start it with --tcp");
+		return -ENOENT;
+	}
+	snprintf(why, bytes, "the filter could not be set");
+	if (t->flows)
+		err = sl_tcp_filter(t->flows, wanted, why, bytes);
+	if (!err && t->layers)
+		err = sl_layers_filter(t->layers, wanted, why, bytes);
+	return err;
+}
+#else
+int tcp_init(struct sl_agent *a, char *error, size_t bytes)
+{
+	if (!a->o.tcp)
+		return 0;
+	snprintf(error, bytes, "--tcp: built without eBPF (libbpf, clang and bpftool)");
+	return -ENOTSUP;
+}
+
+void tcp_fini(struct sl_agent *a)
+{
+	(void)a;
+}
+
+void tcp_event(struct sl_agent *a)
+{
+	(void)a;
+}
+
+void tcp_timer(struct sl_agent *a, struct timer *t)
+{
+	(void)a, (void)t;
+}
+
+void tcp_use(struct sl_agent *a, struct tcp_use *use)
+{
+	(void)a;
+	*use = (struct tcp_use){0};
+}
+
+json_t *tcp_json(struct sl_agent *a)
+{
+	(void)a;
+	return json_null();
+}
+
+int tcp_filter(struct sl_agent *a, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+{
+	(void)a, (void)wanted;
+	snprintf(why, bytes, "built without eBPF");
+	return -ENOENT;
+}
+#endif

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric/bpf_array.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE	  4096u
+#define VALUE_MAX (1u << 20)
+
+/* A number of /proc/self/fdinfo, 0 if it is not there. */
+static uint64_t field(const char *info, const char *name)
+{
+	const char *at = strstr(info, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+/*
+ * What the kernel says of a descriptor. Only the kernel makes anonymous inodes, and no file's path looks like
+ * the name of one.
+ */
+static int describe(struct bpf_array *a, int fd)
+{
+	static const char inode[] = "anon_inode:bpf-map";
+	char path[40], text[512];
+	uint64_t value, entries;
+	ssize_t n;
+	int info;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, text, sizeof(text));
+	if (n != (ssize_t)strlen(inode) || memcmp(text, inode, (size_t)n))
+		return -EINVAL;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	info = open(path, O_RDONLY | O_CLOEXEC);
+	n = info < 0 ? -1 : read(info, text, sizeof(text) - 1);
+	if (info >= 0)
+		close(info);
+	text[n > 0 ? n : 0] = 0;
+	value = field(text, "\nvalue_size:\t");
+	entries = field(text, "\nmax_entries:\t");
+	if (field(text, "\nmap_type:\t") != BPF_MAP_TYPE_ARRAY ||
+	    field(text, "\nkey_size:\t") != sizeof(uint32_t) || !value || value % 8 ||
+	    value > VALUE_MAX || !entries || entries > UINT32_MAX)
+		return -EINVAL;
+	a->value = (uint32_t)value;
+	a->entries = (uint32_t)entries;
+	return 0;
+}
+
+/* count elements from first on, which there are. */
+static int look_up(const struct bpf_array *a, uint32_t first, uint32_t count, void *to)
+{
+	uint32_t before = first - 1, last, keys[64];
+
+	while (count) {
+		uint32_t n = count < 64 ? count : 64;
+		union bpf_attr attr;
+
+		memset(&attr, 0, sizeof(attr));
+		attr.batch.in_batch = first ? (uintptr_t)&before : 0;
+		attr.batch.out_batch = (uintptr_t)&last;
+		attr.batch.keys = (uintptr_t)keys;
+		attr.batch.values = (uintptr_t)to;
+		attr.batch.count = n;
+		attr.batch.map_fd = (uint32_t)a->fd;
+		/* ENOENT: the end of the array was reached. */
+		if (syscall(SYS_bpf, BPF_MAP_LOOKUP_BATCH, &attr, sizeof(attr)) && errno != ENOENT)
+			return -errno;
+		if (attr.batch.count != n || keys[0] != first)
+			return -EIO;
+		first += n;
+		before = first - 1;
+		count -= n;
+		to = (uint8_t *)to + (uint64_t)n * a->value;
+	}
+	return 0;
+}
+
+int bpf_array_open(struct bpf_array *a, int fd, uint64_t size)
+{
+	int err;
+
+	*a = (struct bpf_array){.fd = -1};
+	err = describe(a, fd);
+	if (err)
+		return err;
+	if (size > (((uint64_t)a->value * a->entries + PAGE - 1) & ~(uint64_t)(PAGE - 1)))
+		return -EINVAL;
+	a->scratch = malloc(a->value);
+	a->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (!a->scratch || a->fd < 0) {
+		err = a->scratch ? -errno : -ENOMEM;
+		bpf_array_close(a);
+		return err;
+	}
+	err = look_up(a, 0, 1, a->scratch); /* may this process? */
+	if (err)
+		bpf_array_close(a);
+	return err;
+}
+
+void bpf_array_close(struct bpf_array *a)
+{
+	if (a->fd >= 0)
+		close(a->fd);
+	free(a->scratch);
+	*a = (struct bpf_array){.fd = -1};
+}
+
+int bpf_array_read(const struct bpf_array *a, uint64_t offset, uint64_t length, void *to)
+{
+	uint8_t *out = to;
+
+	while (length) {
+		uint64_t element = offset / a->value, within = offset % a->value, n;
+		int err = 0;
+
+		if (element >= a->entries) { /* up to the end of the page */
+			memset(out, 0, length);
+			return 0;
+		}
+		if (!within && length >= a->value) {
+			n = length / a->value;
+			if (n > a->entries - element)
+				n = a->entries - element;
+			err = look_up(a, (uint32_t)element, (uint32_t)n, out);
+			n *= a->value;
+		} else {
+			n = a->value - within;
+			if (n > length)
+				n = length;
+			err = look_up(a, (uint32_t)element, 1, a->scratch);
+			memcpy(out, a->scratch + within, n);
+		}
+		if (err)
+			return err;
+		out += n;
+		offset += n;
+		length -= n;
+	}
+	return 0;
+}

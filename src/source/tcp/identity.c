@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * identity.c - who a cgroup is, for readers that can't ask: names beside the connections, in their region.
+ *
+ * A program in the kernel tells of the first connection of a cgroup (flow.bpf.c, tell_cgroup()). It is looked up
+ * then, and again a little later. A slot is given back when it is wanted for another, and its cgroup is
+ * gone. Only this file writes the section, in one thread.
+ */
+#include "source/tcp/identity.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "region/flows.h"
+#include "source/tcp/bpf/flow.h"
+#include "source/tcp/cgroup.h"
+#include "source/tcp/flow.skel.h"
+
+#define SECOND 1000000000ull
+
+/* After the first look: names may be written down late, but not for ever. */
+static const uint64_t again[] = {2 * SECOND, 10 * SECOND};
+#define LOOKS (sizeof(again) / sizeof(*again))
+
+struct slot {
+	uint64_t id; /* 0: free */
+	uint64_t due;
+	uint32_t generation, number, looks;
+	uint64_t cells[64]; /* as they were written last */
+};
+
+struct identity {
+	struct flow_bpf *flow;
+	struct sl_cgroups *names;
+	struct ring_buffer *arrivals;
+	uint64_t (*section)[64]; /* in the region */
+	uint32_t slots, used;
+	uint64_t now, refused, swept_ns;
+	struct slot slot[];
+};
+
+/* Cells first, checks last: who reads in between finds lines that do not verify. */
+static void store(struct identity *i, uint32_t at)
+{
+	struct slot *s = &i->slot[at];
+	uint64_t *to = i->section[at];
+
+	sl_flow_cgroup_seal(s->cells, s->generation, ++s->number);
+	for (int c = 0; c < 64; c++)
+		if (c % 8 != 7)
+			__atomic_store_n(&to[c], s->cells[c], __ATOMIC_RELAXED);
+	for (int c = 7; c < 64; c += 8)
+		__atomic_store_n(&to[c], s->cells[c], __ATOMIC_RELEASE);
+}
+
+/* Slot 0 tells about the others. */
+static void tell(struct identity *i)
+{
+	uint64_t *cells = i->slot[0].cells, refused = i->refused + i->flow->bss->nameless;
+
+	if (cells[SL_FLOW_CGROUP_USED] == i->used && cells[SL_FLOW_CGROUP_REFUSED] == refused)
+		return;
+	cells[SL_FLOW_CGROUP_USED] = i->used;
+	cells[SL_FLOW_CGROUP_REFUSED] = refused;
+	cells[SL_FLOW_CGROUP_CHANGED_NS] = i->now;
+	store(i, 0);
+}
+
+/* Asks who that is, and writes it if it is news. False: the cgroup is gone. */
+static bool look(struct identity *i, uint32_t at)
+{
+	struct slot *s = &i->slot[at];
+	const struct sl_cgroup_identity *who = sl_cgroups_find(i->names, s->id, i->now);
+	const char *const name[SL_CGROUP_TEXTS] = {
+		[SL_CGROUP_NAMESPACE] = who->kube_namespace,
+		[SL_CGROUP_POD] = who->pod,
+		[SL_CGROUP_CONTAINER] = *who->container ? who->container : who->container_id,
+		[SL_CGROUP_SERVICE] = who->service,
+		[SL_CGROUP_PATH] = who->path,
+	};
+	uint64_t cells[64];
+
+	/* What was known of it stays, when nothing is any more. */
+	if (!*who->path && s->cells[SL_FLOW_CGROUP_ID] == s->id) {
+		memcpy(cells, s->cells, sizeof(cells));
+		cells[SL_FLOW_CGROUP_STATE] = (cells[SL_FLOW_CGROUP_STATE] & ~255ull) | SL_STATE_CLOSED;
+	} else {
+		sl_flow_cgroup_pack(cells, s->id, who->dead, i->now, name);
+	}
+	cells[SL_FLOW_CGROUP_CHANGED_NS] = s->cells[SL_FLOW_CGROUP_CHANGED_NS];
+	sl_flow_cgroup_seal(cells, s->generation, s->number);
+	if (memcmp(cells, s->cells, sizeof(cells))) {
+		cells[SL_FLOW_CGROUP_CHANGED_NS] = i->now;
+		memcpy(s->cells, cells, sizeof(cells));
+		store(i, at);
+	}
+	return (cells[SL_FLOW_CGROUP_STATE] & 255) == SL_STATE_LIVE;
+}
+
+/* A slot whose cgroup is gone, given back; 0: there is none. Not at the rate at which cgroups come. */
+static uint32_t sweep(struct identity *i)
+{
+	uint32_t found = 0;
+
+	if (i->swept_ns && i->now - i->swept_ns < SECOND)
+		return 0;
+	i->swept_ns = i->now;
+	for (uint32_t at = 1; at < i->used; at++) {
+		struct slot *s = &i->slot[at];
+
+		if (!s->id || look(i, at))
+			continue;
+		bpf_map_delete_elem(bpf_map__fd(i->flow->maps.tcp_known), &s->id);
+		s->id = 0;
+		found = found ? found : at;
+	}
+	return found;
+}
+
+static uint32_t take(struct identity *i)
+{
+	if (i->used < i->slots)
+		return i->used++;
+	for (uint32_t at = 1; at < i->used; at++)
+		if (!i->slot[at].id)
+			return at;
+	return sweep(i);
+}
+
+static int arrived(void *context, void *data, size_t bytes)
+{
+	struct identity *i = context;
+	struct slot *s;
+	uint32_t at;
+	uint64_t id;
+
+	if (bytes < sizeof(id))
+		return 0;
+	memcpy(&id, data, sizeof(id));
+	at = take(i);
+	if (!at) {
+		i->refused++;
+		/* Not known, so that it is told of again when there may be room. */
+		bpf_map_delete_elem(bpf_map__fd(i->flow->maps.tcp_known), &id);
+		return 0;
+	}
+	s = &i->slot[at];
+	s->id = id;
+	s->generation++;
+	s->looks = 0;
+	s->due = i->now + again[0];
+	memset(s->cells, 0, sizeof(s->cells));
+	look(i, at);
+	return 0;
+}
+
+uint64_t identity_serve(struct identity *i, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	i->now = now_ns;
+	ring_buffer__consume(i->arrivals);
+	for (uint32_t at = 1; at < i->used; at++) {
+		struct slot *s = &i->slot[at];
+
+		if (!s->id || s->looks >= LOOKS)
+			continue;
+		if (s->due <= now_ns) {
+			look(i, at);
+			if (++s->looks == LOOKS)
+				continue;
+			s->due = now_ns + again[s->looks];
+		}
+		if (s->due < next)
+			next = s->due;
+	}
+	tell(i);
+	return next;
+}
+
+int identity_fd(const struct identity *i)
+{
+	return ring_buffer__epoll_fd(i->arrivals);
+}
+
+int identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct identity **out)
+{
+	struct sl_cgroup_hierarchy unified;
+	struct sl_cgroups_opts opts = {
+		.sz = sizeof(opts), .hierarchy = &unified, .fresh_ns = SECOND};
+	struct sl_flows_info info;
+	struct identity *i;
+	int err;
+
+	if (sl_flows_info_parse(region, bytes, &info) || !info.cgroups)
+		return -EINVAL;
+	i = calloc(1, sizeof(*i) + info.cgroup_slots * sizeof(*i->slot));
+	if (!i)
+		return -ENOMEM;
+	i->flow = flow;
+	i->section = (uint64_t(*)[64])((char *)region + info.cgroups);
+	i->slots = info.cgroup_slots;
+	i->used = 1;
+	/* A socket's cgroup is one of the unified hierarchy; without one, ids have no names. */
+	err = sl_cgroup_hierarchy(&unified, "unified", NULL, NULL);
+	if (err)
+		memset(&unified, 0, sizeof(unified));
+	opts.max = i->slots > 4096 ? i->slots : 4096;
+	i->names = sl_cgroups_open(&opts);
+	i->arrivals = ring_buffer__new(bpf_map__fd(flow->maps.tcp_arrivals), arrived, i, NULL);
+	if (!i->names || !i->arrivals) {
+		err = errno ? -errno : -ENOMEM;
+		identity_close(i);
+		return err;
+	}
+	tell(i);
+	*out = i;
+	return 0;
+}
+
+void identity_close(struct identity *i)
+{
+	if (!i)
+		return;
+	ring_buffer__free(i->arrivals);
+	sl_cgroups_close(i->names);
+	free(i);
+}
