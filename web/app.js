@@ -7,6 +7,7 @@ import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
 import {age, bytes, clock, dateTime, labelText, number, rate, toNumber, unitOf,
         withUnit} from "./format.js";
+import * as flows from "./flows.js";
 import * as reads from "./reads.js";
 import * as series from "./series.js";
 import {TABS, readHash, state, writeHash} from "./state.js";
@@ -185,7 +186,7 @@ function podName(pod) {
 	if (!pod)
 		return "";
 	return pod.service && pod.pod && !pod.pod.startsWith(pod.service) ? `${pod.service}/${pod.pod}` :
-		pod.pod || pod.service || "?";
+		pod.pod || pod.service || pod.unit || "?";
 }
 
 function valueText(m) {
@@ -412,14 +413,14 @@ function fillPod(row, index) {
 	c.badge.className = `badge ${found ? "bad" : p.state}`;
 	title(c.badge, found ? `since ${clock(found.begin, false)}: ${anomalies.blameText(found.blame)}` :
 		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
-	put(c.name, podName(p));
+	put(c.name, podName(p) + (p.source === "tcp" ? " · TCP" : ""));
 	title(c.name, `${p.service} ${p.pod}, instance ${p.instance}: show its metrics`);
 	const labels = p.fault ? `fault: ${p.fault}` : found ? anomalies.blameText(found.blame) : labelText(p.labels, ["service", "pod"]);
 	put(c.labels, labels);
 	title(c.labels, labelText(p.labels));
 	put(c.host, p.host || p.target);
 	title(c.host, p.target);
-	put(c.pid, String(p.pid));
+	put(c.pid, p.pid ? String(p.pid) : "–");
 	const up = p.state === "live" || p.state === "stale";
 	put(c.up, up ? age(pods.time - p.start) : `${age(p.changed_seconds)} ago`);
 	title(c.up, `started ${dateTime(p.start)}; ${p.state} since ${dateTime(p.changed)}; last READ ` +
@@ -531,7 +532,8 @@ function showState() {
 		button.tabIndex = on ? 0 : -1;
 		$(`view-${tab}`).hidden = !on;
 	}
-	for (const [id, value] of [["q", state.q], ["kind", state.kind], ["pq", state.pq], ["state", state.podState]])
+	for (const [id, value] of [["q", state.q], ["kind", state.kind], ["pq", state.pq], ["state", state.podState],
+		["fq", state.fq], ["flow-state", state.flowState]])
 		if ($(id).value !== value)
 			$(id).value = value;
 	for (const b of document.querySelectorAll("[data-window]"))
@@ -553,6 +555,7 @@ function openTab(tab) {
 		p.soon();
 	reads.soon();
 	anomalies.soon();
+	flows.soon();
 	traces.soon();
 }
 
@@ -583,7 +586,7 @@ function typed(id, key, then) {
 	});
 	$(id).addEventListener("keydown", (e) => {
 		if (e.key === "ArrowDown") {
-			(id === "q" ? $("metrics") : $("pods")).focus();
+			$({q: "metrics", pq: "pods", fq: "flows"}[id]).focus();
 			e.preventDefault();
 		}
 	});
@@ -591,6 +594,7 @@ function typed(id, key, then) {
 
 typed("q", "q", askMetricsAnew);
 typed("pq", "pq", () => podPoller.soon());
+typed("fq", "fq", flows.soon);
 $("kind").addEventListener("change", () => {
 	state.kind = $("kind").value;
 	askMetricsAnew();
@@ -637,8 +641,8 @@ document.addEventListener("keydown", (e) => {
 		return;
 	}
 	if (e.key === "/") {
-		const box = state.tab === "pods" ? $("pq") : $("q");
-		if (state.tab !== "pods" && state.tab !== "metrics")
+		const box = $({pods: "pq", flows: "fq"}[state.tab] || "q");
+		if (!["pods", "flows", "metrics"].includes(state.tab))
 			openTab("metrics");
 		box.focus();
 		box.select();
@@ -684,6 +688,10 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 });
 
 traces.start({state, picked: writeHash});
+flows.start({state, showMetrics: showMetricsOf, picked: () => {
+	showState();
+	writeHash();
+}, get status() { return status; }});
 anomalies.start({state, podName, changed: () => podList.draw(), picked: writeHash, showMetrics: showMetricsOf});
 series.start({known, observe, podName, drawMetrics: () => metricList.draw()});
 reads.start({get status() { return status; }});

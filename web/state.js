@@ -2,7 +2,7 @@
 // state.js - what is shown: as it is in the address behind "#".
 import {COLORS} from "./plot.js";
 
-export const TABS = ["metrics", "pods", "anomalies", "traces", "hosts", "reads"];
+export const TABS = ["metrics", "pods", "flows", "anomalies", "traces", "hosts", "reads"];
 const WINDOWS = [1, 10, 60];
 
 export const state = {
@@ -10,6 +10,7 @@ export const state = {
 	series: [],         // ids on the plot, at most COLORS
 	window: 10, mode: "rate", histogram: "quantiles", paused: false,
 	anomaly: "",        // instance of the pod whose score is shown
+	fq: "", flowState: "", sort: "rate", // connections
 	trace: "",          // id of the trace whose spans are shown
 };
 
@@ -24,6 +25,9 @@ export function readHash() {
 	state.podState = one("state", ["live", "dead", "closed", "stale", "dropped"], "");
 	state.anomaly = /^[0-9a-f]{16}$/.test(p.get("anomaly") || "") ? p.get("anomaly") : "";
 	state.trace = /^[0-9a-f]{32}$/.test(p.get("trace") || "") ? p.get("trace") : "";
+	state.fq = (p.get("fq") || "").slice(0, 200);
+	state.flowState = one("flow", ["open", "closed", "listen"], "");
+	state.sort = one("sort", ["rate", "retransmits", "rtt", "bytes", "age", "limit"], "rate");
 	state.window = Number(one("window", WINDOWS.map(String), "10"));
 	state.mode = one("mode", ["rate", "raw"], "rate");
 	state.histogram = one("histogram", ["quantiles", "count"], "quantiles");
@@ -45,6 +49,9 @@ export function writeHash() {
 	add("state", state.podState, "");
 	add("anomaly", state.anomaly, "");
 	add("trace", state.trace, "");
+	add("fq", state.fq, "");
+	add("flow", state.flowState, "");
+	add("sort", state.sort, "rate");
 	add("window", state.window, 10);
 	add("mode", state.mode, "rate");
 	add("histogram", state.histogram, "quantiles");

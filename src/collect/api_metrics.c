@@ -217,6 +217,7 @@ static void metric_pod_json(const struct sl_region_view *r, void *arg)
 	sl_json_kbegin(j, instance, '{');
 	sl_json_kstring(j, "service", sl_api_label_of(r->info, "service"));
 	sl_json_kstring(j, "pod", sl_api_label_of(r->info, "pod"));
+	sl_json_kstring(j, "unit", sl_api_label_of(r->info, "unit"));
 	sl_json_kstring(j, "host", r->hostname ? r->hostname : "");
 	sl_json_ku64(j, "pid", r->info->pid);
 	sl_json_kstring(j, "state", sl_api_state_name(r));

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <sidelight/flow.h>
+
 #include "base/base.h"
 #include "collect/api_internal.h"
 
@@ -40,10 +42,13 @@ static void pod_json(const struct sl_region_view *r, void *arg)
 	sl_api_instance(j, r->info->instance);
 	sl_json_kstring(j, "service", sl_api_label_of(r->info, "service"));
 	sl_json_kstring(j, "pod", sl_api_label_of(r->info, "pod"));
+	sl_json_kstring(j, "unit", sl_api_label_of(r->info, "unit"));
 	sl_json_kstring(j, "host", r->hostname ? r->hostname : "");
 	sl_json_kstring(j, "target", r->target ? r->target : "");
 	sl_api_labels(j, r->info->labels, r->info->label_count);
 	sl_json_ku64(j, "pid", r->info->pid);
+	/* What the kernel tells of a workload's connections, or what an application publishes. */
+	sl_json_kstring(j, "source", r->info->kind == SL_REGION_FLOWS ? "tcp" : "application");
 	sl_json_kstring(j, "state", state);
 	sl_json_kbool(j, "stale", r->stale);
 	sl_api_time(j, "changed", r->changed_ns);

@@ -216,6 +216,7 @@ void sl_api_get_status(struct sl_http_request *req, void *arg)
 	sl_json_kf64(j, "samples_per_second", walk.samples);
 	sl_json_end(j, '}');
 
+	sl_api_flow_tables(j, c);
 	sl_json_kbegin(j, "memory", '{');
 	sl_json_ku64(j, "collector_bytes", t.memory_bytes);
 	sl_json_ku64(j, "history_bytes", t.history_bytes);

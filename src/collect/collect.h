@@ -87,6 +87,36 @@ int sl_collector_metrics(struct sl_collector *c, uint64_t instance,
 			 void (*fn)(const struct sl_metric *, const uint64_t *value, void *),
 			 void *arg);
 
+/* ---- connections --------------------------------------------------------------------------------- */
+
+struct sl_flow;
+
+struct sl_flow_view {
+	const char *target, *hostname;
+	bool stale;                   /* its table was not read for long */
+	uint32_t slot;
+	const struct sl_flow *now;    /* as it was read last */
+	const struct sl_flow *before; /* a second or more earlier, or NULL */
+	int64_t read_ns;              /* CLOCK_REALTIME at which now came to be seen */
+	const struct sl_region_info *workload; /* whose labels say whose it is; NULL: not known yet */
+};
+/* All connections that are open, or ended a moment ago. */
+void sl_collector_flows(struct sl_collector *c, void (*fn)(const struct sl_flow_view *, void *),
+			void *arg);
+
+/* A host's table of connections; what counts does so since the collector's start. */
+struct sl_flow_table_view {
+	const char *target, *hostname;
+	const char *fault;            /* "" or why it is not believed */
+	bool present, stale;          /* present: the host has one now */
+	uint64_t last_read_ns;        /* CLOCK_REALTIME */
+	uint32_t slots, slots_read, open;
+	uint64_t passes, missed, opened, closed, unsettled, lost, unseen, journal_gaps;
+};
+/* Of hosts that have one, or had. */
+void sl_collector_flow_tables(struct sl_collector *c,
+			      void (*fn)(const struct sl_flow_table_view *, void *), void *arg);
+
 struct sl_point {
 	int64_t ns;                 /* CLOCK_REALTIME of the READ */
 	double value;               /* histograms: their count */

@@ -166,6 +166,7 @@ static void pass_over(struct link *l, struct region *r, uint64_t now_ns)
 	t->first = false;
 	BUMP(l->flow_stats.passes, 1);
 	SET(t->open, t->hot.open);
+	SET(t->slots_read, t->slots);
 	BUMP(r->rounds, 1);
 	SET(r->fresh_ns, now_ns);
 	SET(r->last_read_ns, (uint64_t)l->real_ns);

@@ -122,7 +122,7 @@ struct flow_table {
 	uint32_t events, event_room;
 	struct flow_orphan *orphan;
 	uint32_t orphans, orphan_room;
-	uint32_t open; /* seen by others */
+	uint32_t open, slots_read; /* seen by others */
 	uint64_t (*owner)[SL_FLOW_CGROUP_SIZE / 8]; /* flow_owner.c's from here on */
 	uint32_t *owner_hash, owners, owners_used;
 	uint32_t owner_slot, owner_slots; /* of this pass: next one to ask for, and how many */

@@ -29,6 +29,20 @@ void sl_collector_regions(struct sl_collector *c, void (*fn)(const struct sl_reg
 	depth--;
 }
 
+void sl_collector_flows(struct sl_collector *c, void (*fn)(const struct sl_flow_view *, void *),
+			void *arg)
+{
+	for (size_t i = 0; i < c->flow_count; i++)
+		fn(&c->flows[i], arg);
+}
+
+void sl_collector_flow_tables(struct sl_collector *c,
+			      void (*fn)(const struct sl_flow_table_view *, void *), void *arg)
+{
+	for (size_t i = 0; i < c->table_count; i++)
+		fn(&c->tables[i], arg);
+}
+
 static struct fake_region *find(struct sl_collector *c, uint64_t instance)
 {
 	for (size_t i = 0; i < c->region_count; i++)

@@ -31,6 +31,10 @@ struct sl_collector {
 	struct sl_worker_view *workers;
 	size_t worker_count;
 	struct sl_collector_totals totals;
+	struct sl_flow_view *flows;
+	size_t flow_count;
+	struct sl_flow_table_view *tables;
+	size_t table_count;
 	struct sl_verdicts *verdicts;
 	struct sl_scale *scale;
 };

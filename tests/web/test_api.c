@@ -22,7 +22,7 @@
 #include "act/scale.h"
 #include "base/base.h"
 #include "collect/api.h"
-#include "fake_collector.h"
+#include "fake_flows.h"
 #include "http/http.h"
 
 /* ---- a collector with two hosts and four pods ---------------------------------------------------- */
@@ -215,6 +215,7 @@ static int setup(void **state)
 	(void)state;
 	fill_collector();
 	http = sl_http_new(&(struct sl_http_opts){.listen = "127.0.0.1:0"}, error, sizeof(error));
+	fake_flows(&collector, 300);
 	if (!http || sl_api_register(http, &collector) ||
 	    sl_http_start(http, error, sizeof(error))) {
 		fprintf(stderr, "%s\n", error);
@@ -1000,6 +1001,58 @@ static void many_clients_at_once_are_answered(void **state)
 		pthread_join(thread[i], NULL);
 }
 
+static void flows_come_by_what_matters_with_what_holds_them_back(void **state)
+{
+	static const char *const wrong[] = {"sort=x", "state=x",    "limit=1001",
+					    "port=0", "port=65536", "id=0"};
+	json_t *all = ask_json("/api/v1/flows", 200), *list = json_object_get(all, "flows"), *f, *s;
+	char path[64];
+
+	(void)state;
+	assert_int_equal(json_array_size(list), 100);
+	assert_true(number(all, "matching") == 304);
+	f = json_array_get(list, 0);
+	assert_true(number(f, "id") == 1 && number(f, "bytes_per_second") == 5000000);
+	assert_string_equal(string(f, "limit"), "loss-fast");
+	assert_non_null(strstr(string(f, "why"), "9 segments sent again"));
+	assert_string_equal(string(f, "pod"), "cart-0");
+	assert_string_equal(string(f, "remote"), "10.0.0.2");
+	assert_string_equal(string(f, "role"), "server");
+	assert_null(json_object_get(f, "numbers"));
+	json_decref(all);
+	/* What is asked for, in its order, and no more of it. */
+	all = ask_json("/api/v1/flows?sort=bytes&limit=3", 200);
+	list = json_object_get(all, "flows");
+	assert_int_equal(json_array_size(list), 3);
+	assert_true(number(json_array_get(list, 0), "id") == 1);
+	assert_true(number(json_array_get(list, 1), "id") == 4);
+	assert_true(number(json_array_get(list, 2), "id") == 2);
+	json_decref(all);
+	all = ask_json("/api/v1/flows?sort=rtt&limit=1&pod=cart-0&port=5432", 200);
+	f = json_array_get(json_object_get(all, "flows"), 0);
+	assert_true(number(all, "matching") == 1 && number(f, "id") == 2);
+	assert_string_equal(string(f, "role"), "client");
+	assert_string_equal(string(f, "limit"), "application");
+	json_decref(all);
+	all = ask_json("/api/v1/flows?id=1&host=node-1&remote=10.0.0.2&state=open", 200);
+	f = json_array_get(json_object_get(all, "flows"), 0);
+	assert_true(json_array_size(json_object_get(f, "numbers")) > 3);
+	json_decref(all);
+	all = ask_json("/api/v1/flows?q=cart&state=listen&limit=0", 200);
+	assert_true(number(all, "matching") == 1);
+	assert_int_equal(json_array_size(json_object_get(all, "flows")), 0);
+	json_decref(all);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		snprintf(path, sizeof(path), "/api/v1/flows?%s", wrong[i]);
+		json_decref(ask_json(path, 400));
+	}
+	s = ask_json("/api/v1/status", 200);
+	f = json_array_get(json_object_get(s, "tcp"), 0);
+	assert_string_equal(string(f, "host"), "node-1");
+	assert_true(number(f, "open") == 303 && number(f, "passes") == 7);
+	json_decref(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1013,6 +1066,7 @@ int main(void)
 		cmocka_unit_test(history_is_in_order_and_says_what_was_left_out),
 		cmocka_unit_test(history_of_what_is_gone_says_so),
 		cmocka_unit_test(buckets_have_their_bounds),
+		cmocka_unit_test(flows_come_by_what_matters_with_what_holds_them_back),
 		cmocka_unit_test(latency_is_given_by_worker_and_in_all),
 		cmocka_unit_test(bad_questions_are_answered_400_with_what_is_wrong),
 		cmocka_unit_test(answers_are_bounded_and_can_be_gone_on_with),

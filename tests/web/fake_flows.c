@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_flows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "region/flows.h"
+
+#define SECOND 1000000000ull
+
+static struct sl_region_info cart = {
+	.instance = 0x7c,
+	.kind = SL_REGION_FLOWS,
+	.label_count = 3,
+	.labels = {{"namespace", "shop"}, {"pod", "cart-0"}, {"service", "cart"}},
+};
+static struct sl_flow before[2], now[4];
+
+static void address(uint8_t to[16], uint8_t last)
+{
+	memcpy(to, (uint8_t[16]){[10] = 0xff, [11] = 0xff, [12] = 10, [15] = last}, 16);
+}
+
+static struct sl_flow flow(uint64_t id, uint16_t local, uint16_t remote)
+{
+	struct sl_flow f = {
+		.id = id,
+		.state = SL_STATE_LIVE,
+		.tcp_state = 1,
+		.family = 4,
+		.open_ns = SECOND,
+		.changed_ns = 10 * SECOND,
+		.local_port = local,
+		.remote_port = remote,
+		.mss = 1448,
+		.cwnd = 10,
+		.snd_wnd = 65536,
+		.rcv_wnd = 65536,
+		.srtt_us = 2000,
+	};
+
+	strcpy(f.comm, "cart");
+	address(f.local, 1);
+	address(f.remote, 2);
+	return f;
+}
+
+void fake_flows(struct sl_collector *c, size_t idle)
+{
+	static struct sl_flow_table_view table = {
+		.target = "/run/a.sock", .hostname = "node-1", .fault = "", .present = true,
+		.slots = 16384, .passes = 7};
+	static struct sl_flow *rest;
+
+	before[0] = now[0] = flow(1, 8080, 40001);
+	now[0].changed_ns += SECOND;
+	now[0].busy_us = 1000000;
+	now[0].bytes_acked = now[0].bytes_sent = 5000000;
+	now[0].retrans = now[0].fast = 9;
+	now[0].flight = 10;
+	before[1] = now[1] = flow(2, 40002, 5432);
+	now[1].flags = SL_FLOW_ACTIVE;
+	now[1].changed_ns += SECOND;
+	now[1].busy_us = 100000;
+	now[1].bytes_acked = now[1].bytes_sent = 1000;
+	now[1].srtt_us = 30000;
+	now[2] = flow(3, 8080, 0);
+	now[2].flags = SL_FLOW_LISTENER;
+	now[2].tcp_state = 10;
+	now[3] = flow(4, 8080, 40004);
+	now[3].state = SL_STATE_CLOSED;
+	now[3].closed_ns = 2 * SECOND;
+	now[3].bytes_received = 123456;
+	rest = calloc(idle + 1, sizeof(*rest));
+	c->flow_count = 4 + idle;
+	c->flows = calloc(c->flow_count, sizeof(*c->flows));
+	for (size_t i = 0; i < c->flow_count; i++) {
+		if (i >= 4)
+			rest[i - 4] = flow(96 + i, 9000, (uint16_t)i);
+		c->flows[i] = (struct sl_flow_view){
+			.target = "/run/a.sock",
+			.hostname = "node-1",
+			.slot = (uint32_t)i,
+			.now = i < 4 ? &now[i] : &rest[i - 4],
+			.before = i < 2 ? &before[i] : NULL,
+			.read_ns = (int64_t)sl_realtime_ns(),
+			.workload = i < 4 ? &cart : NULL,
+		};
+	}
+	table.open = (uint32_t)c->flow_count - 1;
+	c->tables = &table;
+	c->table_count = 1;
+}

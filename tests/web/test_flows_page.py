@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The view of connections in headless Chromium, over connections that are made up.
+
+usage: test_flows_page.py SERVER [SCREENSHOT]
+"""
+import subprocess
+import sys
+
+from browser import Browser, NoBrowser
+
+ROWS = "[...document.querySelectorAll('#flows tbody tr')]"
+
+
+def cell(row, column):
+    return f"{ROWS}[{row}]?.cells[{column}].textContent"
+
+
+def look(page):
+    page.wait("!document.querySelector('#tab-flows').hidden", 15, "the tab")
+    page.click("#tab-flows")
+    # By rate: the one that moves most comes first, and says what holds it back.
+    page.wait(f"{cell(0, 0)} === 'loss-fast'", 15, "the busiest first")
+    assert page.run(cell(0, 1)) == "cart-0", page.run(cell(0, 1))
+    assert page.run(cell(0, 3)) == "10.0.0.1:8080", page.run(cell(0, 3))
+    assert page.run(cell(0, 8)) == "9", page.run(cell(0, 8))
+    assert "Losses keep the congestion window small" in page.run(cell(0, 10))
+    assert page.run(f"{ROWS}.length") == 200
+    assert "of 304" in page.run("document.querySelector('#flows-note').textContent")
+    # Sorted by another column.
+    page.click("#flows th[data-sort='rtt']")
+    page.wait(f"{cell(0, 4)} === '10.0.0.2:5432'", 15, "the slowest first")
+    assert page.run("location.hash").find("sort=rtt") > 0
+    # Searched.
+    page.run("(() => { const q = document.querySelector('#fq'); q.value = 'cart-0 10.0.0.2';"
+             "q.dispatchEvent(new Event('input')); })()")
+    page.wait(f"{ROWS}.length === 4", 15, "the connections of cart-0 with 10.0.0.2")
+    page.run("(() => { const s = document.querySelector('#flow-state'); s.value = 'closed';"
+             "s.dispatchEvent(new Event('change')); })()")
+    page.wait(f"{ROWS}.length === 1 && {cell(0, 4)} === '10.0.0.2:40004'", 15, "the one that ended")
+    page.run("(() => { const q = document.querySelector('#fq'); q.value = 'nosuch';"
+             "q.dispatchEvent(new Event('input')); })()")
+    page.wait("!document.querySelector('#flows-empty').hidden", 15, "nothing matches")
+    page.click("#flows-empty button")
+    page.wait(f"{ROWS}.length === 200", 15, "all again")
+    if len(sys.argv) > 2:
+        page.screenshot(sys.argv[2])
+    # To the plots of whose it is.
+    page.run(f"{ROWS}.find((r) => r.dataset.instance).cells[1].click()")
+    page.wait("location.hash.includes('pod=000000000000007c')", 15, "its metrics")
+    problems = [p for p in page.problems if "api/v1/traces" not in p]  # it keeps none
+    assert not problems, problems
+
+
+def main():
+    try:
+        browser = Browser()
+    except NoBrowser as e:
+        print(f"SKIP: {e}")
+        return 77
+    server = subprocess.Popen([sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        address = server.stdout.readline().strip()
+        with browser:
+            look(browser.page(f"http://{address}/"))
+    finally:
+        server.stdin.close()
+        server.wait(10)
+    return server.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

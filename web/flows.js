@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// flows.js - the view of connections, as the kernels of the hosts tell: those that matter most by what
+// was picked, each with what holds it back. The tab is there once a host has told of any.
+import {$, emptyState, fillTable, num, put, title} from "./dom.js";
+import {age, bytes, grouped, number, seconds} from "./format.js";
+import {Poller, Problem, get, link} from "./server.js";
+
+const SHOWN = 200, PERIOD = () => 1000;
+const BAD = ["peer-not-reading", "not-reading", "loss-timeout", "loss-fast", "accept-queue", "reset"];
+const WARN = ["peer-window", "send-buffer", "ecn", "bufferbloat"];
+
+let app = null; // {state, picked, showMetrics, status}
+let list = [], error = "";
+
+const end = (address, port) => (address.includes(":") ? `[${address}]` : address) + `:${port}`;
+const owner = (f) => f.pod || f.container || f.service || f.unit || f.task;
+
+function drawHead() {
+	for (const th of $("flows").tHead.rows[0].cells) {
+		const on = th.dataset.sort === app.state.sort;
+		if (th.dataset.sort)
+			th.setAttribute("aria-sort", on ? "descending" : "none");
+	}
+}
+
+function draw(a) {
+	const empty = $("flows-empty"), filtered = app.state.fq || app.state.flowState;
+	drawHead();
+	fillTable($("flows"), list.map((f) => [
+		{text: f.limit, badge: f.state === "closed" ? "idle" : BAD.includes(f.limit) ? "bad" :
+			WARN.includes(f.limit) ? "warn" : "good", tip: f.why},
+		{text: owner(f), kind: "strong", tip: [f.namespace, f.pod, f.container, f.service, f.unit, f.task,
+			`pid ${f.pid}`].filter(Boolean).join(", ")},
+		{text: f.host + (f.stale ? " · stale" : "")},
+		{text: end(f.local, f.local_port), kind: "mono", tip: f.role},
+		{text: f.role === "listener" ? "listens" : end(f.remote, f.remote_port), kind: "mono", tip: f.tcp_state},
+		num(f.role === "listener" ? "–" : `${bytes(f.bytes_per_second)}/s`),
+		num(bytes(f.bytes_sent + f.bytes_received),
+		    `${grouped(f.bytes_sent)} sent, ${grouped(f.bytes_received)} received`),
+		num(f.rtt_seconds ? seconds(f.rtt_seconds) : "–", `smallest of late ${seconds(f.rtt_min_seconds)}`),
+		num(grouped(f.retransmits), `${f.timeouts} timeouts, ${f.spurious} in vain`),
+		num(age(f.duration_seconds), f.older ? "since it was first seen" : ""),
+		{text: f.why, kind: "why", tip: f.why},
+	]));
+	[...$("flows").tBodies[0].rows].forEach((row, i) => {
+		row.dataset.instance = list[i].instance || "";
+		title(row.cells[1], row.cells[1].title + (list[i].instance ? "\nclick: its plots" : ""));
+	});
+	$("flows").hidden = !list.length;
+	put($("flows-note"), error || !a.matching ? "" : a.matching > list.length ?
+		`${number(list.length)} of ${number(a.matching)}, the first by what is sorted` :
+		`${number(a.matching)} ${a.matching === 1 ? "connection" : "connections"}`);
+	empty.hidden = list.length > 0;
+	if (list.length)
+		return;
+	if (error)
+		emptyState(empty, "That search can’t be answered", error);
+	else if (filtered)
+		emptyState(empty, "Nothing matches", "No connection is like that now.", ["Clear the search", () => {
+			app.state.fq = app.state.flowState = "";
+			app.picked();
+			poller.soon();
+		}]);
+	else
+		emptyState(empty, "No connections", "An agent tells of them with --tcp.", null,
+		           "sidelight agent --tcp");
+}
+
+async function ask() {
+	const told = app.status?.tcp?.length > 0;
+	$("tab-flows").hidden = !told;
+	put($("n-flows"), told ? number(app.status.tcp.reduce((sum, t) => sum + t.open, 0)) : "");
+	if (app.state.tab !== "flows")
+		return;
+	let a = {flows: [], matching: 0};
+	error = "";
+	try {
+		a = await get("flows", {q: app.state.fq, state: app.state.flowState, sort: app.state.sort,
+		                        limit: SHOWN});
+	} catch (e) {
+		if (!(e instanceof Problem) || !e.status)
+			throw e;
+		error = e.message;
+	}
+	link.ok();
+	list = a.flows;
+	draw(a);
+}
+
+const poller = new Poller(ask, PERIOD);
+
+export function soon() {
+	poller.soon();
+}
+
+export function start(hooks) {
+	app = hooks;
+	$("flows").tHead.addEventListener("click", (e) => {
+		const sort = e.target.closest("th")?.dataset.sort;
+		if (!sort)
+			return;
+		app.state.sort = sort;
+		app.picked();
+		soon();
+	});
+	$("flows").tBodies[0].addEventListener("click", (e) => {
+		const instance = e.target.closest("tr")?.dataset.instance;
+		if (instance)
+			app.showMetrics(instance);
+	});
+	$("flow-state").addEventListener("change", () => {
+		app.state.flowState = $("flow-state").value;
+		app.picked();
+		soon();
+	});
+	soon();
+}
