@@ -28,7 +28,8 @@ struct row {
 static const char *const label_keys[5] = {"namespace", "pod", "container", "service", "unit"};
 
 enum sort { SORT_RATE, SORT_RETRANSMITS, SORT_RTT, SORT_BYTES, SORT_AGE, SORT_LIMIT, SORTS };
-static const char *const sort_names[SORTS] = {"rate", "retransmits", "rtt", "bytes", "age", "limit"};
+static const char *const sort_names[SORTS] = {"rate",  "retransmits", "rtt",
+					      "bytes", "age",	      "limit"};
 
 struct walk {
 	const char *host, *pod, *remote, *state;
@@ -56,7 +57,8 @@ static bool matches_text(const struct walk *w, const struct sl_flow_view *v)
 
 	if (!w->terms.count)
 		return true;
-	found = sl_terms_in_text(&w->terms, v->hostname) | sl_terms_in_text(&w->terms, v->now->comm) |
+	found = sl_terms_in_text(&w->terms, v->hostname) |
+		sl_terms_in_text(&w->terms, v->now->comm) |
 		sl_terms_in_text(&w->terms, sl_flow_address(v->now->local, text)) |
 		sl_terms_in_text(&w->terms, sl_flow_address(v->now->remote, text));
 	if (v->workload)
@@ -75,8 +77,7 @@ static bool matches(const struct walk *w, const struct sl_flow_view *v)
 	       (!w->port || f->local_port == w->port || f->remote_port == w->port) &&
 	       (!w->state || !strcmp(w->state, state_of(f))) &&
 	       (!w->remote || !strcmp(w->remote, sl_flow_address(f->remote, remote))) &&
-	       (!w->pod ||
-		(v->workload && !strcmp(w->pod, sl_api_label_of(v->workload, "pod")))) &&
+	       (!w->pod || (v->workload && !strcmp(w->pod, sl_api_label_of(v->workload, "pod")))) &&
 	       matches_text(w, v);
 }
 

@@ -49,9 +49,12 @@ static struct sl_flow flow(uint64_t id, uint16_t local, uint16_t remote)
 
 void fake_flows(struct sl_collector *c, size_t idle)
 {
-	static struct sl_flow_table_view table = {
-		.target = "/run/a.sock", .hostname = "node-1", .fault = "", .present = true,
-		.slots = 16384, .passes = 7};
+	static struct sl_flow_table_view table = {.target = "/run/a.sock",
+						  .hostname = "node-1",
+						  .fault = "",
+						  .present = true,
+						  .slots = 16384,
+						  .passes = 7};
 	static struct sl_flow *rest;
 
 	before[0] = now[0] = flow(1, 8080, 40001);

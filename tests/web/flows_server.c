@@ -10,8 +10,10 @@
 
 int main(void)
 {
-	static struct sl_host_view host = {
-		.target = "/run/a.sock", .fabric = "shm", .hostname = "node-1", .condition = SL_HOST_UP};
+	static struct sl_host_view host = {.target = "/run/a.sock",
+					   .fabric = "shm",
+					   .hostname = "node-1",
+					   .condition = SL_HOST_UP};
 	static struct sl_collector c = {
 		.ready = true,
 		.hosts = &host,
