@@ -127,8 +127,9 @@ int sl_nic_read(const void *map, const struct sl_nic_info *info, uint64_t *next,
 			sl_copy_words(copy, ring + place * SL_NIC_WORDS, SL_NIC_WORDS);
 			fault = sl_nic_record_parse(copy, *next, &out[n]);
 		}
-		/* Its number was given out, and its writer was stopped: it comes, unless it is too late. */
-		if (fault == SL_FAULT_CHECK && out[n].number <= *next &&
+		/* Its number was given out, and its writer was stopped at it: it comes, or is too late. */
+		if ((fault == SL_FAULT_UNSETTLED ||
+		     (fault == SL_FAULT_CHECK && out[n].number <= *next)) &&
 		    hot.head - *next < info->records / 2)
 			break;
 		if (!fault && places)
