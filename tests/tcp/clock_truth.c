@@ -23,7 +23,7 @@
 #include "base/base.h"
 #include "source/tcp/net_clock.h"
 
-#define EACH_NS  1000000 /* the best of so long is kept */
+#define EACH_NS	 1000000 /* the best of so long is kept */
 #define BURST_NS 10000000
 
 /* The memory of qemu's ivshmem device. */
