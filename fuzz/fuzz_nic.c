@@ -68,10 +68,10 @@ static void places(const uint8_t *data, size_t size)
 		w[SL_NIC_TAG_AGAIN] = w[SL_NIC_TAG];
 		w[SL_NIC_TIME_NS] = (w[SL_NIC_TIME_NS] & 0xffffffffff) + 1;
 		w[SL_NIC_BYTES] &= 0xffff;
-		w[SL_NIC_SEQ_END] = (uint32_t)w[SL_NIC_SEQ_END] |
-				    ((w[SL_NIC_SEQ_END] + w[SL_NIC_BYTES] + (w[0] >> 1 & 1) +
-				      (w[0] >> 2 & 1))
-				     << 32);
+		w[SL_NIC_SEQ_END] =
+			(uint32_t)w[SL_NIC_SEQ_END] |
+			((w[SL_NIC_SEQ_END] + w[SL_NIC_BYTES] + (w[0] >> 1 & 1) + (w[0] >> 2 & 1))
+			 << 32);
 		w[7] = sl_folded_check(w);
 		w[15] = sl_folded_check(w + 8);
 		must(!sl_nic_record_parse(w, w[0] >> 8, &r));
