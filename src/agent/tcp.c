@@ -155,8 +155,8 @@ static void drop(struct sl_agent *a, enum part part)
 /* A part that this kernel has no hooks for is left out with a warning if another one works. */
 static int open_parts(struct sl_agent *a, unsigned int parts, char *error, size_t bytes)
 {
-	static int (*const open[PARTS])(struct sl_agent *, char *, size_t) = {
-		open_flows, open_layers, open_tasks};
+	static int (*const open[PARTS])(struct sl_agent *, char *,
+					size_t) = {open_flows, open_layers, open_tasks};
 	unsigned int works = 0;
 	int err = 0;
 

@@ -31,15 +31,14 @@ static void put(json_t *o)
 }
 
 /* The line at offset, once it verifies by whatever parse says. */
-#define SETTLE(r, offset, parse)                                                      \
-	({                                                                            \
-		enum sl_fault fault_ = SL_FAULT_UNSETTLED;                            \
-		for (int i_ = 0; i_ < TRIES && fault_ == SL_FAULT_UNSETTLED; i_++) {  \
-			(r)->retries += i_ > 0;                                       \
-			fault_ = remote_read(r, offset, SL_LINE_SIZE) ? (parse)       \
-								      : SL_FAULT_MEMORY; \
-		}                                                                     \
-		fault_;                                                               \
+#define SETTLE(r, offset, parse)                                                                   \
+	({                                                                                         \
+		enum sl_fault fault_ = SL_FAULT_UNSETTLED;                                         \
+		for (int i_ = 0; i_ < TRIES && fault_ == SL_FAULT_UNSETTLED; i_++) {               \
+			(r)->retries += i_ > 0;                                                    \
+			fault_ = remote_read(r, offset, SL_LINE_SIZE) ? (parse) : SL_FAULT_MEMORY; \
+		}                                                                                  \
+		fault_;                                                                            \
 	})
 
 static bool no(struct remote *r, enum sl_fault fault, const char *part)
@@ -87,12 +86,14 @@ static bool flows_slots(struct remote *r, const struct sl_flows_info *info, uint
 		}
 		memcpy(copy, r->buffer, (size_t)n * SL_FLOW_SIZE);
 		for (uint32_t i = 0; i < n; i++) {
-			enum sl_fault fault = sl_flow_parse(copy + (size_t)i * 64, &(struct sl_flow){0});
+			enum sl_fault fault = sl_flow_parse(copy + (size_t)i * 64,
+							    &(struct sl_flow){0});
 			struct sl_flow f;
 
 			for (int t = 0; t < TRIES && fault == SL_FAULT_UNSETTLED; t++) {
 				r->retries++;
-				if (!remote_read(r, from + (uint64_t)i * SL_FLOW_SIZE, SL_FLOW_SIZE))
+				if (!remote_read(r, from + (uint64_t)i * SL_FLOW_SIZE,
+						 SL_FLOW_SIZE))
 					break;
 				memcpy(copy + (size_t)i * 64, r->buffer, SL_FLOW_SIZE);
 				fault = sl_flow_parse(copy + (size_t)i * 64, &f);
@@ -265,7 +266,7 @@ static bool losses(struct remote *r, const struct sl_section *s, uint32_t n, uin
 
 static void layer_print(const struct sl_layer_view *v, const char *table, uint32_t index, bool json)
 {
-	static const char *const counts[7] = {"requests", "complete", "pipelined", "in",
+	static const char *const counts[7] = {"requests", "complete",	  "pipelined", "in",
 					      "out",	  "unattributed", "incomplete"};
 	char local[64], remote[64];
 	json_t *o, *count, *layers, *all;

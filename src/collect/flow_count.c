@@ -83,6 +83,14 @@ static void arrive(struct link *l, struct flow_table *t, struct flow_seen *s,
 		BUMP(l->flow_stats.opened, 1);
 }
 
+/* At the least as long as it takes to read a name that comes a moment later. */
+static uint64_t owner_wait(const struct link *l)
+{
+	uint64_t passes = 3 * l->c->opts.tcp_period_ns;
+
+	return passes > OWNER_NS ? passes : OWNER_NS;
+}
+
 /*
  * Finds its owner, whose name may come later than the flow. *anew: what it did so far is counted
  * nowhere. False: out of memory.
@@ -100,7 +108,7 @@ static bool settle_owner(struct link *l, struct flow_table *t, struct flow_seen 
 		return true;
 	if (!flow_owner_find(t, f->cgroup, &who)) {
 		bool waits = s->counts && f->state == SL_STATE_LIVE && flow_owners_told(t) &&
-			     now_ns - s->since_ns < OWNER_NS;
+			     now_ns - s->since_ns < owner_wait(l);
 
 		if (old || waits)
 			return true;
@@ -178,7 +186,7 @@ static bool leave(struct link *l, struct flow_table *t, struct flow_seen *s, con
 	bool anew;
 
 	if (!s->final && !s->workload) {
-		s->since_ns = now_ns - OWNER_NS; /* waits no longer */
+		s->since_ns = now_ns - owner_wait(l); /* waits no longer */
 		if (!settle_owner(l, t, s, &f, now_ns, &anew))
 			return false;
 		workload_add(s->workload, s->group, NULL, &f);

@@ -52,6 +52,7 @@ static struct flow_table *table_new(struct sl_collector *c, const struct sl_flow
 		return NULL;
 	t->info = *info;
 	t->first = true;
+	t->naming = info->cgroups ? 2 : 0; /* how many there are, and who they are */
 	t->pages = (info->slots + FLOW_PAGE - 1) / FLOW_PAGE;
 	t->page = calloc(t->pages, sizeof(*t->page));
 	if (!t->page) {
@@ -162,6 +163,11 @@ static void pass_over(struct link *l, struct region *r, uint64_t now_ns)
 	t->phase = FLOWS_IDLE;
 	if (t->failed || r->gone || r->step != STEP_BOUND || l->flows != r)
 		return;
+	if (t->naming) {
+		t->naming--;
+		t->due_ns = now_ns;
+		return;
+	}
 	flows_settle(l, t, now_ns);
 	t->first = false;
 	BUMP(l->flow_stats.passes, 1);
@@ -187,7 +193,13 @@ static void begin_body(struct link *l, struct flow_table *t, const struct sl_flo
 	t->hot = *hot;
 	t->owner_slot = 0;
 	t->owner_slots = flow_owners_wanted(t, now_ns);
-	t->slot = 0;
+	t->slot = t->slots = t->events = 0;
+	t->pass++;
+	t->phase = FLOWS_BODY;
+	if (t->naming) {
+		t->journal_asked = hot->journal;
+		return;
+	}
 	t->slots = reserve_pages(l->c, t, hot->used);
 	SET(l->flow_stats.slots, t->slots);
 	if (t->slots < hot->used)
@@ -202,9 +214,6 @@ static void begin_body(struct link *l, struct flow_table *t, const struct sl_flo
 	}
 	t->journal = t->journal_asked = from;
 	t->journal_end = hot->journal;
-	t->events = 0;
-	t->pass++;
-	t->phase = FLOWS_BODY;
 }
 
 static bool take_hot(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)

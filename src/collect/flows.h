@@ -109,6 +109,7 @@ struct flow_table {
 	struct flow_page **page; /* seen by others; one that is there stays */
 	uint32_t pages;
 	bool first;  /* nothing was counted yet */
+	uint32_t naming; /* passes that read nothing but owners, before the first that counts */
 	bool follows; /* another table of this host was read before */
 	enum flow_phase phase;
 	uint64_t due_ns, hot_ok_ns;

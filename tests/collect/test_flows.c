@@ -326,6 +326,54 @@ static void sums_of_flows_outlive_the_agent(void **state)
 	make_flows_free(&n);
 }
 
+static void flows_are_their_owners_whose_names_come_late(void **state)
+{
+	static const char *const cart[SL_CGROUP_TEXTS] = {"shop", "cart-0", "app", "cart", "/k/1"};
+	static const char *const path[SL_CGROUP_TEXTS] = {NULL, NULL, NULL, NULL, "/user.slice"};
+	struct sl_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct sl_flow f = flow(1, 80), late = flow(2, 81), never = flow(3, 82);
+	struct sl_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	make_flows_named(&m, 8, 16, 8, 9);
+	make_flows_name(&m, 1, 7, cart);
+	make_flow(&m, 0, &f);
+	make_flows_publish(&m, 1, 200 * SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start(&o);
+	/* Known from the start, and in the labels that its pod has. */
+#define CART "namespace=\"shop\",pod=\"cart-0\",container=\"app\",service=\"cart\",host="
+	WITHIN(3000, VALUE("connections", CART) == 1);
+	assert_false(mentions(c, "(unknown)"));
+	/* What was counted before the name came is its owner's all the same. */
+	late.open_ns = late.changed_ns = 300 * SECOND;
+	late.cgroup = 70;
+	late.bytes_sent = 100;
+	change(h, &m, 1, &late);
+	publish(h, &m, 2, 300 * SECOND);
+	usleep(50000);
+	assert_true(VALUE("sent_bytes_total", "port=\"81\"") == -1);
+	pthread_mutex_lock(&h->lock);
+	make_flows_name(&m, 2, 70, path);
+	pthread_mutex_unlock(&h->lock);
+	WITHIN(3000, VALUE("sent_bytes_total", "unit=\"/user.slice\"") == 100);
+	/* One that nobody names is somebody's once it has ended. */
+	never.open_ns = never.changed_ns = 300 * SECOND;
+	never.cgroup = 71;
+	never.bytes_sent = 5;
+	change(h, &m, 2, &never);
+	publish(h, &m, 3, 300 * SECOND);
+	usleep(20000);
+	end(h, &m, 2, &never);
+	publish(h, &m, 3, 301 * SECOND);
+	WITHIN(3000, VALUE("sent_bytes_total", "unit=\"(unknown)\"") == 5);
+	assert_true(VALUE("connections_closed_total", "port=\"82\"") == 1);
+	sl_collector_free(c);
+	make_flows_free(&m);
+}
+
 /* ---- churn --------------------------------------------------------------------------------------- */
 
 #define SLOTS 300u
@@ -397,6 +445,7 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(a_table_of_flows_that_lies_is_dropped_with_its_cause),
 	TEST(workloads_beyond_the_bound_go_to_the_others),
 	TEST(sums_of_flows_outlive_the_agent),
+	TEST(flows_are_their_owners_whose_names_come_late),
 	TEST(flows_churn_torn_and_shuffled_and_the_sums_are_exact),
 	{0},
 };

@@ -16,16 +16,36 @@ void make_flows_check(struct make_flows *m)
 
 void make_flows(struct make_flows *m, uint32_t slots, uint32_t lines, uint64_t instance)
 {
+	make_flows_named(m, slots, lines, 0, instance);
+}
+
+void make_flows_name(struct make_flows *m, uint32_t slot, uint64_t id,
+		     const char *const name[SL_CGROUP_TEXTS])
+{
+	uint32_t used = (uint32_t)m->cgroup[0][SL_FLOW_CGROUP_USED];
+
+	sl_flow_cgroup_pack(m->cgroup[slot], id, false, 1, name);
+	sl_flow_cgroup_seal(m->cgroup[slot], 1, 1);
+	m->cgroup[0][SL_FLOW_CGROUP_USED] = slot >= used ? slot + 1 : used;
+	sl_flow_cgroup_seal(m->cgroup[0], 1, SL_FLOW_LOW(m->cgroup[0][0]) + 1);
+}
+
+void make_flows_named(struct make_flows *m, uint32_t slots, uint32_t lines, uint32_t cgroups,
+		      uint64_t instance)
+{
 	uint64_t journal = FLOWS_AT + (uint64_t)slots * SL_FLOW_SIZE;
+	uint64_t names = (journal + (uint64_t)lines * SL_LINE_SIZE + 511) & ~511ull;
 	const struct sl_region_section sections[] = {
 		{SL_SECTION_HOT, SL_LINE_SIZE, HOT_AT, SL_LINE_SIZE},
 		{SL_SECTION_FLOWS, SL_FLOW_SIZE, FLOWS_AT, (uint64_t)slots * SL_FLOW_SIZE},
 		{SL_SECTION_JOURNAL, SL_LINE_SIZE, journal, (uint64_t)lines * SL_LINE_SIZE},
+		{SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE, names,
+		 (uint64_t)cgroups * SL_FLOW_CGROUP_SIZE},
 	};
 	struct sl_region_header *h;
 
 	*m = (struct make_flows){.slots = slots, .lines = lines};
-	m->size = (journal + (uint64_t)lines * SL_LINE_SIZE + 4095) & ~4095ull;
+	m->size = (names + (uint64_t)cgroups * SL_FLOW_CGROUP_SIZE + 4095) & ~4095ull;
 	m->mem = aligned_alloc(4096, m->size);
 	memset(m->mem, 0, m->size);
 	m->header = h = (struct sl_region_header *)m->mem;
@@ -40,8 +60,9 @@ void make_flows(struct make_flows *m, uint32_t slots, uint32_t lines, uint64_t i
 	h->pid = 1;
 	h->start_ns = 1;
 	h->instance = instance;
-	h->section_count = sizeof(sections) / sizeof(*sections);
-	memcpy(h->section, sections, sizeof(sections));
+	h->section_count = cgroups ? 4 : 3;
+	m->cgroup = cgroups ? (uint64_t(*)[64])(m->mem + names) : NULL;
+	memcpy(h->section, sections, h->section_count * sizeof(sections[0]));
 	make_flows_check(m);
 	make_flows_publish(m, 0, 0);
 }

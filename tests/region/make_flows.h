@@ -15,11 +15,18 @@ struct make_flows {
 	uint64_t *hot;
 	uint64_t (*slot)[64];
 	uint64_t (*journal)[8];
+	uint64_t (*cgroup)[64]; /* NULL: no such section */
 	uint32_t slots, lines;
 	uint64_t next; /* line of the journal */
 };
 
 void make_flows(struct make_flows *m, uint32_t slots, uint32_t lines, uint64_t instance);
+/* With a section that tells of so many cgroups. */
+void make_flows_named(struct make_flows *m, uint32_t slots, uint32_t lines, uint32_t cgroups,
+		      uint64_t instance);
+/* Who cgroup id is; slot 1, 2, ... in any order. Slot 0 follows. */
+void make_flows_name(struct make_flows *m, uint32_t slot, uint64_t id,
+		     const char *const name[SL_CGROUP_TEXTS]);
 void make_flows_free(struct make_flows *m);
 void make_flows_check(struct make_flows *m); /* the header's, after a change */
 /* A snapshot, whose number grows; f->generation is the caller's. */

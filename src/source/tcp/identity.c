@@ -86,7 +86,8 @@ static bool look(struct identity *i, uint32_t at)
 	/* What was known of it stays, when nothing is any more. */
 	if (!*who->path && s->cells[SL_FLOW_CGROUP_ID] == s->id) {
 		memcpy(cells, s->cells, sizeof(cells));
-		cells[SL_FLOW_CGROUP_STATE] = (cells[SL_FLOW_CGROUP_STATE] & ~255ull) | SL_STATE_CLOSED;
+		cells[SL_FLOW_CGROUP_STATE] = (cells[SL_FLOW_CGROUP_STATE] & ~255ull) |
+					      SL_STATE_CLOSED;
 	} else {
 		sl_flow_cgroup_pack(cells, s->id, who->dead, i->now, name);
 	}

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_tcp.py SIDELIGHT - what two agents' kernels tell of connections is what a collector exposes: to the
+byte, once for each connection, by TCP_INFO, by iperf3's own count, and across an agent's death."""
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'tcp'))
+import flows  # noqa: E402
+from flows import Part, fail, needs_bpf, receive, settle, tcp_info  # noqa: E402
+
+flows.EXE = EXE = sys.argv[1]
+COUNT, PORT, IPERF = 100, 1500, 1501
+
+
+class Scrape:
+    """Series of one exposition."""
+
+    def __init__(self, address):
+        with urllib.request.urlopen(f'http://{address}/metrics', timeout=20) as r:
+            self.text = r.read().decode()
+
+    def sum(self, name, **labels):
+        """The sum of those with these labels; None if there is none."""
+        found = [float(line.rsplit(' ', 1)[1]) for line in self.text.split('\n')
+                 if line.startswith(name + '{') and
+                 all(f'{k}="{v}"' in line for k, v in labels.items())]
+        return sum(found) if found else None
+
+
+def api(address, path):
+    with urllib.request.urlopen(f'http://{address}/api/v1/{path}', timeout=20) as r:
+        return json.load(r)
+
+
+def agent(folder, host, port):
+    a = Part(EXE, 'agent', '--socket', f'{folder}/{host}.sock', '--host', host, '--no-rest', '--tcp',
+             '--netns', f'/proc/{os.getpid()}/ns/net', '--port', port)
+    a.ready()
+    return a
+
+
+def serve(listener, count):
+    for _ in range(count):
+        c = listener.accept()[0]
+        while c.recv(65536):
+            pass
+        c.sendall(b'x' * 10)
+        c.close()
+
+
+def requests(port, count):
+    """So many connections; returns the bytes that were sent."""
+    total = 0
+    for i in range(count):
+        c = socket.create_connection(('127.0.0.1', port))
+        c.sendall(b'q' * (i * 37 + 1))
+        total += i * 37 + 1
+        c.shutdown(socket.SHUT_WR)
+        while c.recv(4096):
+            pass
+        c.close()
+    return total
+
+
+needs_bpf()
+flows.own_network()
+with tempfile.TemporaryDirectory() as folder:
+    listener = socket.socket()
+    listener.bind(('127.0.0.1', PORT))
+    listener.listen(64)
+    first, second = agent(folder, 'one', PORT), agent(folder, 'two', IPERF)
+    collector = Part(EXE, 'collect', '--agent', f'{folder}/one.sock', '--agent', f'{folder}/two.sock',
+                     '--listen', '127.0.0.1:0', '--tcp-period', '100ms', '--period', '50ms')
+    address = collector.ready()['listen']
+    settle(lambda: len([t for t in api(address, 'status')['tcp'] if t['passes']]) == 2, 30,
+           'both tables are read', collector)
+
+    # Many that come and go.
+    server = threading.Thread(target=serve, args=(listener, COUNT))
+    server.start()
+    sent = requests(PORT, COUNT)
+    server.join()
+
+    def all_closed():
+        s = Scrape(address)
+        return s if s.sum('sidelight_tcp_connections_closed_total', host='one', port=PORT) == 2 * COUNT \
+            else None
+    s = settle(all_closed, 30, lambda: Scrape(address).text, collector)
+    for name, role, value in (('connections_opened_total', 'server', COUNT),
+                              ('connections_opened_total', 'client', COUNT),
+                              ('received_bytes_total', 'server', sent),
+                              ('received_bytes_total', 'client', 10 * COUNT),
+                              ('sent_bytes_total', 'client', sent),
+                              ('sent_bytes_total', 'server', 10 * COUNT),
+                              ('handshake_seconds_count', 'client', COUNT),
+                              ('connection_duration_seconds_count', 'server', COUNT),
+                              ('connections', 'client', 0)):
+        got = s.sum(f'sidelight_tcp_{name}', host='one', role=role, port=PORT)
+        # What the peer acknowledges includes the end of the stream, in TCP_INFO as well.
+        if got is None or not value <= got <= value + (COUNT if 'bytes' in name else 0):
+            fail(f'{name} of the {role} is {got}, not {value}', collector)
+    if s.sum('sidelight_tcp_connections_opened_total', host='two'):
+        fail('the other agent counted what is not its own', collector)
+    for cause in ('end', 'unseen', 'journal_gap', 'final_values'):
+        if s.sum('sidelight_collector_tcp_lost_total', cause=cause):
+            fail(f'lost by {cause}', collector)
+
+    # One that goes on, as TCP_INFO has it.
+    client = socket.create_connection(('127.0.0.1', PORT))
+    peer = listener.accept()[0]
+    client.sendall(b'z' * 1000000)
+    receive(peer, 1000000)
+
+    def of_it():
+        found = api(address, f'flows?host=one&state=open&port={client.getsockname()[1]}')['flows']
+        return next((f for f in found if f['role'] == 'client'), None)
+
+    def same():
+        f, info = of_it(), tcp_info(client)
+        return f and (f['bytes_sent'], f['bytes_acked'], f['segments_sent'], f['cwnd']) == \
+            (info['bytes_sent'], info['bytes_acked'], info['segs_out'], info['snd_cwnd']) and f
+    flow = settle(same, 30, lambda: f'{of_it()} is not {tcp_info(client)}', collector)
+    if not flow['why'] or flow['tcp_state'] != 'ESTABLISHED':
+        fail(f'what holds it back is not said: {flow}', collector)
+
+    # iperf3 counts for itself.
+    if shutil.which('iperf3'):
+        theirs = Part('iperf3', '-s', '-1', '-p', IPERF, '-B', '127.0.0.1', '-J')
+        settle(lambda: subprocess.run(['ss', '-Hltn', f'sport = :{IPERF}'], capture_output=True,
+                                      text=True, timeout=10).stdout, 20, 'iperf3 listens', theirs)
+        # Not at full speed: the end would find bytes on the way.
+        run = subprocess.run(['iperf3', '-c', '127.0.0.1', '-p', str(IPERF), '-n', '5M', '-b', '100M',
+                              '-J'], capture_output=True, text=True, timeout=60)
+        if run.returncode:
+            fail(f'iperf3: {run.stdout} {run.stderr}')
+        theirs.wait()
+        end = json.loads(run.stdout)['end']
+        settle(lambda: Scrape(address).sum('sidelight_tcp_connections_closed_total', host='two') == 4,
+               30, lambda: Scrape(address).text, collector)
+        s = Scrape(address)
+        data = end['sum_sent']['bytes']  # the server ends before it has looked at all of it
+        got = s.sum('sidelight_tcp_received_bytes_total', host='two', role='server')
+        # Beside the data a control connection: its parameters and results, a few KiB of JSON.
+        if not data < got < data + 16384:
+            fail(f'iperf3 sent {data} bytes, we saw {got}', collector)
+        again = s.sum('sidelight_tcp_retransmits_total', host='two', role='client')
+        if again != end['sum_sent']['retransmits']:
+            fail(f'iperf3 sent again {end["sum_sent"]["retransmits"]}, we saw {again}', collector)
+    else:
+        print('SKIP: no iperf3: its counts are held against nothing')
+
+    # The agent dies: its series are stale, the other's are not; then they go on.
+    before = Scrape(address).sum('sidelight_tcp_received_bytes_total', host='one', role='server')
+    first.p.kill()
+    settle(lambda: Scrape(address).sum('sidelight_tcp_connections', host='one') is None, 30,
+           'the series of a dead agent are stale', collector)
+    told = api(address, 'status')['tcp']
+    if any(t['host'] == 'one' and t['present'] and not t['stale'] for t in told):
+        fail(f'its table is not stale: {told}', collector)
+    if any(t['host'] == 'two' and t['stale'] for t in told):
+        fail(f'the other agent goes on: {told}', collector)
+    first = agent(folder, 'one', PORT)
+    settle(lambda: Scrape(address).sum('sidelight_tcp_connections', host='one', role='client') == 1, 60,
+           lambda: Scrape(address).text, collector)
+    server = threading.Thread(target=serve, args=(listener, 5))
+    server.start()
+    more = requests(PORT, 5)
+    server.join()
+
+    def goes_on():
+        got = Scrape(address).sum('sidelight_tcp_received_bytes_total', host='one', role='server')
+        return got is not None and before + more <= got <= before + more + 5
+    settle(goes_on, 30, lambda: f'{before} + {more}: ' + re.sub(
+        r'(?m)^(?!sidelight_tcp_received_bytes_total).*\n', '', Scrape(address).text), collector)
+    for part in (collector, first, second):
+        if part.stop():
+            fail(f'{part} failed', part)
+print('ok')
