@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_tcp_read HOST DEVICE SECONDS: READs the table of connections of an agent elsewhere, all slots in use,
+ * over and over, and takes every record apart. Prints: records a second, all records, those that did not settle
+ * at first, READs. src/cli/dump_remote.c finds the region; this is what is done with it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/dump_remote.h"
+#include "region/flows.h"
+
+static uint64_t seconds;
+
+bool dump_kernel(struct remote *r, bool json)
+{
+	uint32_t most = (uint32_t)(r->bytes / SL_FLOW_SIZE);
+	uint64_t records = 0, again = 0, start, now;
+	struct sl_flows_info info;
+	struct sl_flows_hot hot;
+	struct sl_flow flow;
+
+	(void)json;
+	if (sl_flows_info_parse(r->buffer, r->region.length, &info))
+		return false;
+	start = now = sl_now_ns();
+	while (now - start < seconds * 1000000000) {
+		if (!remote_read(r, info.hot, SL_LINE_SIZE))
+			return false;
+		if (sl_flows_hot_parse(r->buffer, &info, &hot))
+			continue;
+		for (uint32_t at = 0; at < hot.used; at += most) {
+			uint32_t n = hot.used - at < most ? hot.used - at : most;
+
+			if (!remote_read(r, info.flows + (uint64_t)at * SL_FLOW_SIZE,
+					 n * SL_FLOW_SIZE))
+				return false;
+			for (uint32_t i = 0; i < n; i++) {
+				const uint64_t *slot = (const uint64_t *)r->buffer + (size_t)i * 64;
+				enum sl_fault fault = sl_flow_parse(slot, &flow);
+
+				again += fault != SL_FAULT_NONE;
+				records += !fault && flow.state != SL_STATE_FREE;
+			}
+		}
+		now = sl_now_ns();
+	}
+	printf("%.0f %llu %llu %llu\n", (double)records * 1e9 / (double)(now - start),
+	       (unsigned long long)records, (unsigned long long)again,
+	       (unsigned long long)r->reads);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct dump_remote_opts o = {.gid = -1, .ib_port = 1, .kind = "flows"};
+
+	if (argc != 4)
+		return SL_EXIT_USAGE;
+	o.target = argv[1];
+	o.device = argv[2];
+	seconds = strtoull(argv[3], NULL, 10);
+	return dump_remote(&o);
+}

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""'sidelight agent --tcp' publishes what the kernel knows; 'sidelight dump --agent' reads it as any
+consumer does, who can't write to any of it."""
+import json
+import mmap
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import flows
+from flows import Part, differences, fail, held, libc, name_of, needs_bpf, pair, receive, settle, still_there, \
+    without_capabilities
+from harness import workdir
+
+flows.EXE = EXE = sys.argv[1]
+CASES = []
+MAGIC = 0x314d4c53  # "SLM1"
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+class Agent(Part):
+    def __init__(self, *args):
+        self.socket = f'{workdir()}/agent.sock'
+        super().__init__(EXE, 'agent', '--socket', self.socket, '--rest', '127.0.0.1:0',
+                         '--netns', f'/proc/{os.getpid()}/ns/net', *args)
+        self.rest = 'http://' + self.ready()['rest']
+
+    def dump(self, kind, *args):
+        """The region's own object, and what follows by its first key."""
+        p = subprocess.run([EXE, 'dump', '--agent', self.socket, '--kind', kind, '--json', *args],
+                           text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        if p.returncode:
+            fail(f'dump --kind {kind}: {p.stderr}', self)
+        rows = [json.loads(line) for line in p.stdout.splitlines()]
+        if 'read' not in rows[-1] or rows[-1]['read']['unsettled']:
+            fail(f'dump --kind {kind}: {rows[-1]}', self)
+        return rows[0]['region'], rows[1:-1]
+
+    def flow(self, sock):
+        ends = name_of(sock)
+        for f in self.dump('flows')[1]:
+            if 'local' in f and (f['local'], f['local_port'], f['remote'], f['remote_port']) == \
+                    (*ends[0], *ends[1]) and not f['closed']:
+                return f
+        return None
+
+    def cgroups(self):
+        return {r['cgroup']['id']: r['cgroup'] for r in self.dump('flows')[1] if 'local' not in r}
+
+    def ask(self, method, path, body=None):
+        r = urllib.request.Request(self.rest + path, None if body is None else json.dumps(body).encode(),
+                                   {'Content-Type': 'application/json'}, method=method)
+        try:
+            with urllib.request.urlopen(r, timeout=30) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as e:
+            return e.code, json.loads(e.read())
+
+    def status(self):
+        return json.loads(subprocess.run([EXE, 'agent', '--status', '--json', '--socket', self.socket],
+                                         check=True, stdout=subprocess.PIPE).stdout)
+
+
+def exchange(client, server, n=1):
+    for _ in range(n):
+        client.sendall(b'q' * 100)
+        receive(server, 100)
+        server.sendall(b'r' * 300)
+        receive(client, 300)
+
+
+@case
+def flows_layers_and_tasks_are_read_through_the_agent_and_true():
+    agent = Agent('--tcp', 'flows,layers,cpu', '--tcp-flows', '1000')
+    client, server = pair()
+    exchange(client, server, 50)
+    bad = {}
+
+    def agrees():
+        for s in (client, server):
+            f = agent.flow(s)
+            bad[s] = differences(f, s) if f else ['no flow']
+        return not any(bad.values())
+    settle(agrees, 30, lambda: str(list(bad.values())), agent)
+    if (agent.flow(client)['write_bytes'], agent.flow(client)['read_bytes']) != (5000, 15000):
+        fail(f'{agent.flow(client)}', agent)
+    region, rows = agent.dump('layers')
+    mine = [r['flow_layers'] for r in rows if 'flow_layers' in r and
+            r['flow_layers']['local_port'] == server.getsockname()[1]]
+    if len(mine) != 1 or mine[0]['count']['requests'] != 50 or region['opened'] != 2:
+        fail(f'{region}: {mine}', agent)
+    total = mine[0]['layers']['app']
+    if total['count'] != 50 or sum(total['buckets']) != 50:
+        fail(f'{total}', agent)
+    region, rows = agent.dump('tasks')
+    if region['cpus'] != os.sysconf('SC_NPROCESSORS_CONF') or region['tasks_refused']:
+        fail(f'{region}', agent)
+    worker = subprocess.Popen(['sh', '-c', 'read x; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo; read x'],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    worker.stdin.write(b'\n')
+    worker.stdin.flush()
+    worker.stdout.readline()
+    seen = {}
+
+    def same():
+        """Asleep, so that what the kernel accounts for does not change while it is read."""
+        with open(f'/proc/{worker.pid}/schedstat') as f:
+            truth = [int(v) for v in f.read().split()]
+        seen['truth'] = truth
+        seen['row'] = [r['task'] for r in agent.dump('tasks')[1]
+                       if 'task' in r and r['task']['pid'] == worker.pid and not r['task']['ended']]
+        return seen['row'] and [seen['row'][0][k] for k in ('run_ns', 'wait_ns', 'waits')] == truth
+    settle(same, 30, lambda: str(seen), agent)
+    worker.stdin.close()
+    worker.wait()
+    tcp = agent.ask('GET', '/tcp')[1]['tcp']
+    if [p['name'] for p in tcp['parts']] != ['flows', 'layers', 'cpu'] or not all(p['local'] for p in tcp['parts']):
+        fail(f'{tcp}', agent)
+    # The same by its id, as every region.
+    p = subprocess.run([EXE, 'dump', '--socket', agent.socket, '--all', '--check'], text=True,
+                       stdout=subprocess.PIPE)
+    if p.returncode or p.stdout.count('of the kernel') != 3:
+        fail(p.stdout, agent)
+    if agent.stop():
+        fail('it did not end well', agent)
+
+
+@case
+def the_filter_is_changed_by_rest_and_the_agent_counts():
+    agent = Agent('--tcp', '--tcp-flows', '64')
+    listener = socket.create_server(('127.0.0.1', 0))
+    port = listener.getsockname()[1]
+    code, answer = agent.ask('PUT', '/tcp/filter', {'ports': [str(port)]})
+    if code != 200 or answer != {'filter': {'ports': [str(port)]}}:
+        fail(f'{code} {answer}', agent)
+    other = pair()
+    client = socket.create_connection(('127.0.0.1', port))
+    settle(lambda: agent.flow(client), 20, 'the wanted flow', agent)
+    if agent.flow(other[0]):
+        fail('a flow of another port is there', agent)
+    for body, words in (({'ports': ['80x']}, "'80x' is no port"), ({'cidrs': ['10.0.0.0/99']}, '10.0.0.0/99'),
+                        ({'sample': 21}, 'sample'), ({'port': 1}, 'port'), ({'ports': 5}, 'ports'),
+                        ({'cgroups': ['/none/such']}, '/none/such'), ([], 'object')):
+        code, answer = agent.ask('POST', '/tcp/filter', body)
+        if code != 400 or words not in answer['error']:
+            fail(f'{body}: {code} {answer}', agent)
+    if not agent.flow(client):
+        fail('a filter that was refused changed something', agent)
+    agent.ask('POST', '/tcp/filter', {})
+    settle(lambda: agent.flow(other[0]), 20, 'the flow that is wanted again', agent)
+    # More than there is room for: counted, in the table as in the agent's own metrics.
+    many = [socket.create_connection(('127.0.0.1', port)) for _ in range(60)]
+    settle(lambda: agent.dump('flows')[0]['refused'], 20, 'that it is full', agent)
+    settle(lambda: agent.status()['counters']['tcp_refused'] == agent.dump('flows')[0]['refused'], 30,
+           lambda: str(agent.status()['counters']), agent)
+    del many
+    tcp = agent.ask('GET', '/tcp')[1]['tcp']
+    if not tcp['refused'] or not tcp['open']:
+        fail(f'{tcp}', agent)
+
+
+def hand_over(path, number):
+    """The descriptor of a region, as a consumer is given it."""
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(path)
+    for kind, body in ((16, b''), (18, struct.pack('<Q', number))):
+        s.send(struct.pack('<IHHII', MAGIC, kind, 0, len(body), 1) + body)
+        _, fds, _, _ = socket.recv_fds(s, 4096, 1)
+    return fds[0]
+
+
+@case
+def a_consumer_can_write_to_nothing():
+    agent = Agent('--tcp')
+    number = agent.dump('flows')[0]['id']
+    fd = hand_over(agent.socket, number)
+    if 'bpf-map' not in os.readlink(f'/proc/self/fd/{fd}'):
+        fail('no map came', agent)
+    for prot in (mmap.PROT_READ | mmap.PROT_WRITE, mmap.PROT_WRITE):
+        try:
+            mmap.mmap(fd, 4096, mmap.MAP_SHARED, prot)
+        except OSError:
+            continue
+        fail('it can be mapped for writing', agent)
+    try:
+        os.close(os.open(f'/proc/self/fd/{fd}', os.O_RDWR))
+        fail('it can be opened for writing', agent)
+    except OSError:
+        pass
+    # bpf(BPF_MAP_UPDATE_ELEM) and BPF_MAP_FREEZE by this descriptor.
+    bpf = {'x86_64': 321, 'aarch64': 280}[os.uname().machine]
+    import ctypes
+    key, value = ctypes.create_string_buffer(4), ctypes.create_string_buffer(512)
+    update = struct.pack('=IIQQQ', fd, 0, ctypes.addressof(key), ctypes.addressof(value), 0)
+    for command, attr in ((2, update), (22, struct.pack('=I', fd).ljust(64, b'\0'))):
+        if libc.syscall(bpf, command, attr, len(attr)) != -1:
+            fail(f'bpf({command}) by the consumer\'s descriptor succeeded', agent)
+    os.close(fd)
+
+
+@case
+def a_new_cgroup_is_named_beside_its_connections():
+    root = f'{workdir()}/cgroup2'
+    os.mkdir(root)
+    if libc.unshare(0x20000) or subprocess.run(['mount', '--make-rprivate', '/']).returncode or \
+            subprocess.run(['mount', '-t', 'cgroup2', 'none', root]).returncode:
+        print('     (no cgroup2 can be mounted here: names are tried where one can)')
+        return
+    name = f'sl-test-agent-{os.getpid()}'
+    folder = f'{root}/{name}.service'
+    child = None
+    os.mkdir(folder)
+    try:
+        agent = Agent('--tcp')
+        child = subprocess.Popen(
+            [sys.executable, '-c', 'import os,sys,socket\n'
+             f'open({folder!r} + "/cgroup.procs", "w").write(str(os.getpid()))\n'
+             's = socket.create_server(("127.0.0.1", 0)); c = socket.create_connection(s.getsockname())\n'
+             'print(c.getsockname()[1], flush=True); sys.stdin.read()'],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        port = int(child.stdout.readline())
+        number = os.stat(folder).st_ino
+
+        def there():
+            rows = agent.dump('flows')[1]
+            mine = [r for r in rows if r.get('local_port') == port]
+            who = [r['cgroup'] for r in rows if 'local' not in r and r['cgroup']['id'] == number]
+            return mine and mine[0]['cgroup'] == number and who and who[0]
+        who = settle(there, 30, lambda: str(agent.dump('flows')[1])[-800:], agent)
+        if not who['path'].endswith(os.path.basename(folder)) or who['service'] != name or \
+                who['state'] != 'live':
+            fail(f'{who}', agent)
+    finally:
+        if child:
+            child.kill()
+            child.wait()
+        settle(lambda: not open(f'{folder}/cgroup.procs').read(), 20, 'the cgroup is empty')
+        os.rmdir(folder)
+    # What was known of it stays, and that it is gone is told when it is looked at again.
+    gone = settle(lambda: agent.cgroups().get(number, {}).get('state') == 'closed' and agent.cgroups()[number], 40,
+                  lambda: str(agent.cgroups()), agent)
+    if gone['service'] != name:
+        fail(f'{gone}', agent)
+
+
+@case
+def killed_it_leaves_nothing_loaded():
+    agent = Agent('--tcp', 'flows,layers,cpu')
+    objects = held(agent.pid)
+    if len([o for o in objects if o[0] == 'prog']) < 10:
+        fail(f'it holds {objects}', agent)
+    agent.stop(signal.SIGKILL)
+    settle(lambda: not still_there(objects), 30, lambda: str(still_there(objects)))
+
+
+@case
+def what_it_may_not_or_can_not_do_is_said_at_the_start():
+    def refused(*args, code=1, words=(), **kw):
+        p = subprocess.run([EXE, 'agent', '--socket', f'{workdir()}/a', '--no-rest', *args], text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, **kw)
+        lines = [line for line in p.stderr.splitlines() if line]
+        if p.returncode != code or len(lines) != 1 or not all(w in lines[0] for w in words):
+            fail(f'{args}: exit {p.returncode}: {p.stderr}')
+    refused('--tcp', 'flow', words=("'flow'", 'flows, layers, cpu'))
+    refused('--tcp', 'flows', '--port', '80x', words=("'80x'",))
+    refused('--port', '80', code=2, words=('--tcp',))
+    socket_folder = workdir()
+    os.chmod(socket_folder, 0o777)
+    p = subprocess.run([EXE, 'agent', '--socket', f'{socket_folder}/b', '--no-rest', '--tcp'], text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                       preexec_fn=without_capabilities)
+    if p.returncode != 1 or 'CAP_' not in p.stderr:
+        fail(f'without capabilities: exit {p.returncode}: {p.stderr}')
+
+
+needs_bpf()
+flows.own_network()
+wanted = sys.argv[2:]
+start = time.monotonic()
+for f in CASES:
+    if wanted and f.__name__ not in wanted:
+        continue
+    begun = time.monotonic()
+    f()
+    print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
