@@ -12,11 +12,12 @@
 #include "collect/trace_export.h"
 #include "collect/trace_internal.h"
 
-#define OPEN_MAX  4096u	       /* kept traces that are still waited for */
-#define SPANS_MAX 10000u       /* of a trace */
-#define ASKED_MAX (64u << 20)  /* bytes of spans that are on the way */
-#define BEFORE_NS 60000000000u /* runs are looked for of a trace whose root is not known */
-#define LATE_NS	  60000000000u /* after that nobody looks for more of a trace */
+#define OPEN_MAX   4096u	/* kept traces that are still waited for */
+#define SPANS_MAX  10000u	/* of a trace */
+#define SPAN_LINES 2u		/* of a span, at least */
+#define ASKED_MAX  (64u << 20)	/* bytes of spans that are on the way */
+#define BEFORE_NS  60000000000u /* runs are looked for of a trace whose root is not known */
+#define LATE_NS	   60000000000u /* after that nobody looks for more of a trace */
 
 /* ---- the list --------------------------------------------------------------------------------------- */
 
@@ -537,12 +538,27 @@ static void hand_over(struct sl_tracer *t, struct trace_kept *k)
 		s->sent = true;
 }
 
+/* A root whose index was overrun: it is known, and where its span is was never. Under the lock. */
+static void miss_root(struct sl_tracer *t, struct trace_kept *k)
+{
+	const struct sl_trace_span *s = k->t.first;
+
+	while (s && s->parent_id)
+		s = s->next;
+	if (s || !k->text || k->t.lost_lines)
+		return;
+	k->t.lost_lines += SPAN_LINES;
+	t->stats.lost_overrun += SPAN_LINES;
+}
+
 static void close_trace(struct sl_tracer *t, struct trace_kept *k)
 {
 	t->opens--;
 	pthread_mutex_lock(&t->lock);
 	k->open = false;
 	trace_kept_tidy(t, k);
+	if (!k->closed)
+		miss_root(t, k);
 	if (t->judged)
 		trace_tell_verdicts(t, &k->t, k->since_ns, true);
 	hand_over(t, k);
