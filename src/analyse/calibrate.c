@@ -8,9 +8,20 @@
 #include "analyse/calibrate.h"
 #include "analyse/random.h"
 
-#define ENOUGH	      32u
-#define PEAK_SHARE    0.05 /* of the scores lie above t */
-#define PEAKS_MIN     8u   /* below, the tail is exponential */
+#define ENOUGH	   32u
+#define PEAK_SHARE 0.2	/* of the scores lie above t, */
+#define PEAK_ROOTS 3	/* or so many times their root, if that is less, */
+#define TAIL_SHARE 0.05 /* and at last no more than that */
+#define REFIT	   16u	/* by so many peaks' worth of news in one the tail is fitted anew */
+#define GAMMA_MAX  1.0
+/* What is thought of shapes before a score was seen: a normal distribution, cut off. */
+#define SHAPE_MEAN    0.2
+#define SHAPE_SD      0.2
+#define SHAPE_MIN     -0.9
+#define SHAPE_STEP    0.1
+#define SHAPES	      18u
+#define SCALES	      15u /* around what the mean says, of each shape: 5.6 deviations either way */
+#define SCALE_STEP    0.8 /* over the root of the peaks: a logarithm */
 #define DRIFT_ALLOWED 0.25
 #define DRIFT_ALARM   8.0
 #define P_MIN	      1e-12
@@ -31,61 +42,242 @@ static double quantile(const float *sorted, uint32_t n, double p)
 	return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
 }
 
-static void fit_tail(struct sl_calibration *c)
-{
-	float x[SL_PEAKS];
-	uint32_t n = c->excess_n;
-	double a0 = 0, a1 = 0;
-
-	if (!n) {
-		c->sigma = c->gamma = 0;
-		return;
-	}
-	memcpy(x, c->excess, n * sizeof(float));
-	qsort(x, n, sizeof(float), by_size);
-	for (uint32_t i = 0; i < n; i++) {
-		a0 += x[i];
-		a1 += x[i] *
-		      (1 - (i + 0.65) / n); /* E[X (1 - F(X))]; plotting position of the paper */
-	}
-	a0 /= n;
-	a1 /= n;
-	c->gamma = 0;
-	c->sigma = a0;
-	if (n >= PEAKS_MIN && a0 > 2 * a1) {
-		c->gamma = 2 - a0 / (a0 - 2 * a1);
-		c->gamma = fmin(fmax(c->gamma, -1), 0.5);
-		c->sigma = a0 * (1 - c->gamma); /* the mean is right whatever the clamp did */
-	}
-}
-
 /* How much a generalised Pareto excess is that is exceeded with probability p. */
-static double tail_at(const struct sl_calibration *c, double p)
+static double excess_at(double sigma, double gamma, double p)
 {
-	if (fabs(c->gamma) < 1e-3)
-		return -c->sigma * log(p);
-	return c->sigma / c->gamma * (pow(p, -c->gamma) - 1);
+	if (fabs(gamma) < 1e-3)
+		return -sigma * log(p);
+	return sigma / gamma * (pow(p, -gamma) - 1);
 }
 
+/* The probability that such an excess is larger than y. */
+static double beyond(double sigma, double gamma, double y)
+{
+	double x = 1 + gamma * y / sigma;
+
+	if (fabs(gamma) < 1e-3)
+		return exp(-y / sigma);
+	return x > 0 ? pow(x, -1 / gamma) : 0;
+}
+
+/* All pairs of scale and shape that are thought of, and how much is thought of each. */
+struct belief {
+	double sigma[SHAPES][SCALES], gamma[SHAPES], weight[SHAPES][SCALES];
+};
+
+/* The logarithm of their likelihood; -INFINITY if one of them can't be. */
+static double likelihood(const float *x, uint32_t n, double sigma, double gamma)
+{
+	double product = 1, sum = 0, by = gamma / sigma;
+
+	if (fabs(gamma) < 1e-3) {
+		for (uint32_t i = 0; i < n; i++)
+			sum += x[i];
+		return -(double)n * log(sigma) - sum / sigma;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		double f = 1 + by * x[i];
+
+		if (f <= 0)
+			return -INFINITY;
+		product *= f;
+		/* A logarithm now and then: the product of all would be too large. */
+		if (i % 8 == 7 || i + 1 == n) {
+			sum += log(product);
+			product = 1;
+		}
+	}
+	return -(double)n * log(sigma) - (1 + 1 / gamma) * sum;
+}
+
+static void believe(struct belief *b, const float *x, uint32_t n, double mean)
+{
+	double step = fmin(SCALE_STEP / sqrt(n), 0.5), most = -INFINITY, sum = 0;
+
+	for (uint32_t i = 0; i < SHAPES; i++) {
+		double g = b->gamma[i] = SHAPE_MIN + SHAPE_STEP * i;
+		double prior = (g - SHAPE_MEAN) / SHAPE_SD;
+
+		for (uint32_t k = 0; k < SCALES; k++) {
+			double *w = &b->weight[i][k];
+
+			b->sigma[i][k] = mean * fmax(1 - g, 0.5) *
+					 exp(step * (k - (SCALES - 1) / 2.0));
+			*w = likelihood(x, n, b->sigma[i][k], g) - prior * prior / 2;
+			most = fmax(most, *w);
+		}
+	}
+	for (uint32_t i = 0; i < SHAPES; i++)
+		for (uint32_t k = 0; k < SCALES; k++)
+			sum += b->weight[i][k] = exp(b->weight[i][k] - most);
+	for (uint32_t i = 0; i < SHAPES; i++)
+		for (uint32_t k = 0; k < SCALES; k++)
+			b->weight[i][k] /= sum;
+}
+
+/* The posterior predictive probability that the next excess is larger. */
+static double expected(const struct belief *b, double y)
+{
+	double p = 0;
+
+	for (uint32_t i = 0; i < SHAPES; i++)
+		for (uint32_t k = 0; k < SCALES; k++)
+			if (b->weight[i][k] > 1e-9)
+				p += b->weight[i][k] * beyond(b->sigma[i][k], b->gamma[i], y);
+	return p;
+}
+
+/* What it exceeds with probability p; not less, by 2^-25 of it. */
+static double expected_at(const struct belief *b, double p, double mean)
+{
+	double low = 0, high = mean;
+
+	while (expected(b, high) > p && high < SCORE_MAX)
+		low = high, high *= 2;
+	for (int i = 0; i < 25; i++) {
+		double mid = (low + high) / 2;
+
+		if (expected(b, mid) > p)
+			low = mid;
+		else
+			high = mid;
+	}
+	return high;
+}
+
+/* sigma and gamma of the tail that has the expected one's median, and its p. */
+static void fit_tail(struct sl_calibration *c, double p)
+{
+	double mean = 0, y1, y2, low = -1, high = GAMMA_MAX;
+	struct belief b;
+
+	for (uint32_t i = 0; i < c->excess_n; i++)
+		mean += c->excess[i];
+	c->sigma = c->gamma = 0;
+	if (!(mean > 0))
+		return;
+	mean /= c->excess_n;
+	believe(&b, c->excess, c->excess_n, mean);
+	y1 = expected_at(&b, 0.5, mean);
+	y2 = expected_at(&b, p, mean);
+	for (int i = 0; i < 40; i++) {
+		double g = (low + high) / 2;
+
+		if (excess_at(1, g, p) / excess_at(1, g, 0.5) < y2 / y1)
+			low = g;
+		else
+			high = g;
+	}
+	c->gamma = low;
+	c->sigma = fmin(y2 / excess_at(1, low, p), SCORE_MAX);
+}
+
+/* A uniform sample, which forgets as that of the scores does. */
+static void add_excess(struct sl_calibration *c, float e)
+{
+	if (c->excess_n < SL_PEAKS) {
+		c->excess[c->excess_n++] = e;
+	} else {
+		uint64_t of = c->peaks < 8 * SL_PEAKS ? c->peaks : 8 * SL_PEAKS;
+		uint64_t i = sl_random_next(&c->random) % of;
+
+		if (i < SL_PEAKS)
+			c->excess[i] = e;
+	}
+}
+
+static void sort_scores(const struct sl_calibration *c, float *sorted)
+{
+	memcpy(sorted, c->scores, c->kept * sizeof(float));
+	qsort(sorted, c->kept, sizeof(float), by_size);
+}
+
+/*
+ * t lies between two scores that differ, near the n-th largest, halfway where they come in lumps: as far
+ * below the first lump as that stands for. Nothing lies in a gap that is wider than the tail.
+ */
+static void choose_t(struct sl_calibration *c)
+{
+	float sorted[SL_SCORES];
+	uint32_t n = (uint32_t)fmin(c->kept * PEAK_SHARE, PEAK_ROOTS * sqrt(c->kept));
+	uint32_t up = c->kept - n, down = up;
+	float mean = 0;
+
+	sort_scores(c, sorted);
+	while (up < c->kept && sorted[up - 1] == sorted[up])
+		up++;
+	while (down > 1 && sorted[down - 1] == sorted[down])
+		down--;
+	if (c->kept - up < n / 2 && down > c->kept / 2)
+		up = down;
+	c->t = sorted[up - 1];
+	for (uint32_t i = up; i < c->kept; i++)
+		mean += (sorted[i] - sorted[up]) / (float)(c->kept - up);
+	if (up < c->kept) {
+		float gap = sorted[up] - sorted[up - 1];
+
+		c->t = sorted[up] - (mean > 0 ? fmin(gap, mean) : gap) / 2;
+	}
+	c->peaks = c->excess_n = 0;
+	for (uint32_t i = 0; i < c->kept; i++)
+		if (c->scores[i] > c->t) {
+			c->peaks++;
+			add_excess(c, (float)(c->scores[i] - c->t));
+		}
+}
+
+/*
+ * More peaks than can be kept say more of the tail if t is higher: it goes to where half of them are
+ * left.
+ */
+static void raise_t(struct sl_calibration *c)
+{
+	float sorted[SL_PEAKS], up;
+	uint32_t n = c->excess_n, i = n / 2, kept = 0;
+
+	memcpy(sorted, c->excess, n * sizeof(float));
+	qsort(sorted, n, sizeof(float), by_size);
+	while (i < n && sorted[i - 1] == sorted[i])
+		i++;
+	if (i == n)
+		return;
+	up = (sorted[i - 1] + sorted[i]) / 2;
+	for (uint32_t k = 0; k < n; k++)
+		if (c->excess[k] > up)
+			c->excess[kept++] = c->excess[k] - up;
+	c->excess_n = kept;
+	c->peaks = c->peaks * kept / n;
+	c->t += up;
+}
+
+/* Quantiles are known at once; the tail, which takes longer, when somebody asks for it. */
 static void refit(struct sl_calibration *c)
 {
 	float sorted[SL_SCORES];
-	double share;
 
-	if (c->kept < ENOUGH) {
-		c->threshold = INFINITY;
+	if (c->kept < ENOUGH)
 		return;
-	}
-	memcpy(sorted, c->scores, c->kept * sizeof(float));
-	qsort(sorted, c->kept, sizeof(float), by_size);
+	sort_scores(c, sorted);
 	c->median = quantile(sorted, c->kept, 0.5);
 	c->q90 = quantile(sorted, c->kept, 0.9);
-	fit_tail(c);
-	share = (double)c->peaks / c->n;
-	if (c->q >= share || !c->excess_n)
-		c->threshold = quantile(sorted, c->kept, 1 - c->q);
-	else
-		c->threshold = c->t + tail_at(c, c->q / share);
+	c->stale = true;
+}
+
+static void fit(struct sl_calibration *c)
+{
+	double share = (double)c->peaks / c->n;
+	float sorted[SL_SCORES];
+
+	c->stale = false;
+	if (c->excess_n && c->q < share) {
+		fit_tail(c, fmin(c->q / share, 0.1));
+		c->threshold = c->t + excess_at(c->sigma, c->gamma, c->q / share);
+		c->threshold = fmin(c->threshold, SCORE_MAX);
+		return;
+	}
+	fit_tail(c, 0.1);
+	sort_scores(c, sorted);
+	c->threshold = quantile(sorted, c->kept, 1 - c->q);
 }
 
 int sl_calibration_init(struct sl_calibration *c, double q, uint64_t seed)
@@ -106,20 +298,6 @@ int sl_calibration_budget(struct sl_calibration *c, double q)
 	return 0;
 }
 
-/* A uniform sample, which forgets as that of the scores does. */
-static void add_excess(struct sl_calibration *c, float e)
-{
-	if (c->excess_n < SL_PEAKS) {
-		c->excess[c->excess_n++] = e;
-	} else {
-		uint64_t of = c->peaks < 8 * SL_PEAKS ? c->peaks : 8 * SL_PEAKS;
-		uint64_t i = sl_random_next(&c->random) % of;
-
-		if (i < SL_PEAKS)
-			c->excess[i] = e;
-	}
-}
-
 void sl_calibration_learn(struct sl_calibration *c, double score)
 {
 	if (!(score >= 0))
@@ -136,24 +314,17 @@ void sl_calibration_learn(struct sl_calibration *c, double score)
 		if (i < SL_SCORES)
 			c->scores[i] = (float)score;
 	}
-	if (c->n == ENOUGH || c->n == 4 * ENOUGH || c->n == SL_SCORES) {
-		/* t is chosen of what is known, and again when more is. */
-		float sorted[SL_SCORES];
-
-		memcpy(sorted, c->scores, c->kept * sizeof(float));
-		qsort(sorted, c->kept, sizeof(float), by_size);
-		c->t = quantile(sorted, c->kept, 1 - PEAK_SHARE);
-		c->peaks = c->excess_n = 0;
-		for (uint32_t i = 0; i < c->kept; i++)
-			if (c->scores[i] > c->t) {
-				c->peaks++;
-				add_excess(c, (float)(c->scores[i] - c->t));
-			}
+	if (c->n <= SL_SCORES && c->n >= ENOUGH && !(c->n & (c->n - 1))) {
+		/* Of what is known, and again when twice as much is. */
+		choose_t(c);
 		refit(c);
 	} else if (c->n > ENOUGH && score > c->t) {
 		c->peaks++;
 		add_excess(c, (float)(score - c->t));
-		refit(c);
+		if (c->peaks >= 2 * SL_PEAKS && c->peaks > TAIL_SHARE * c->n)
+			raise_t(c);
+		if (c->peaks % (1 + c->peaks / REFIT) == 0)
+			refit(c);
 	} else if (c->n % 64 == 0) {
 		refit(c);
 	}
@@ -161,15 +332,18 @@ void sl_calibration_learn(struct sl_calibration *c, double score)
 
 void sl_calibration_learn_gated(struct sl_calibration *c, double score)
 {
-	double share, u;
+	double share, u, threshold;
 
 	sl_calibration_learn(c, score);
-	if (isinf(c->threshold) || score > c->threshold ||
+	threshold = sl_calibration_threshold(c);
+	if (isinf(threshold) || score > threshold ||
 	    sl_random_uniform(&c->random) >= c->q / (1 - c->q))
 		return;
 	share = (double)c->peaks / (double)c->n;
 	u = (1 - sl_random_uniform(&c->random)) * c->q; /* not 0 */
-	sl_calibration_learn(c, u < share ? c->t + tail_at(c, u / share) : c->threshold);
+	if (u < share)
+		threshold = c->t + excess_at(c->sigma, c->gamma, u / share);
+	sl_calibration_learn(c, threshold);
 }
 
 bool sl_calibration_watch(struct sl_calibration *c, double score)
@@ -182,17 +356,26 @@ bool sl_calibration_watch(struct sl_calibration *c, double score)
 	return c->drift > DRIFT_ALARM;
 }
 
-double sl_calibration_threshold(const struct sl_calibration *c)
+bool sl_calibration_known(const struct sl_calibration *c)
 {
+	return c->kept >= ENOUGH;
+}
+
+double sl_calibration_threshold(struct sl_calibration *c)
+{
+	if (c->stale)
+		fit(c);
 	return c->threshold;
 }
 
-double sl_calibration_p(const struct sl_calibration *c, double score)
+double sl_calibration_p(struct sl_calibration *c, double score)
 {
-	double share, y, p;
+	double share, p;
 
 	if (c->kept < ENOUGH)
 		return 1;
+	if (c->stale)
+		fit(c);
 	share = (double)c->peaks / c->n;
 	if (score <= c->t || !c->excess_n || c->sigma <= 0) {
 		uint32_t above = 0;
@@ -201,11 +384,7 @@ double sl_calibration_p(const struct sl_calibration *c, double score)
 			above += c->scores[i] >= score;
 		return (above + 1.0) / (c->kept + 1.0);
 	}
-	y = (score - c->t) / c->sigma;
-	if (fabs(c->gamma) < 1e-3)
-		p = exp(-y);
-	else
-		p = 1 + c->gamma * y > 0 ? pow(1 + c->gamma * y, -1 / c->gamma) : 0;
+	p = beyond(c->sigma, c->gamma, score - c->t);
 	return fmax(share * p, P_MIN);
 }
 
@@ -222,6 +401,7 @@ void sl_calibration_save(const struct sl_calibration *c, struct sl_blob *to)
 	sl_blob_put_f64(to, c->median);
 	sl_blob_put_f64(to, c->q90);
 	sl_blob_put_f64(to, isinf(c->threshold) ? -1 : c->threshold);
+	sl_blob_put_u32(to, c->stale);
 	sl_blob_put_u64(to, c->random);
 	sl_blob_put_u32(to, c->kept);
 	for (uint32_t i = 0; i < c->kept; i++)
@@ -243,10 +423,11 @@ int sl_calibration_load(struct sl_calibration *c, struct sl_blob *from)
 	c->peaks = sl_blob_u64(from);
 	c->t = sl_blob_f64(from, 0, SCORE_MAX);
 	c->sigma = sl_blob_f64(from, 0, SCORE_MAX);
-	c->gamma = sl_blob_f64(from, -1, 0.5);
+	c->gamma = sl_blob_f64(from, -1, GAMMA_MAX);
 	c->median = sl_blob_f64(from, 0, SCORE_MAX);
 	c->q90 = sl_blob_f64(from, 0, SCORE_MAX);
 	c->threshold = sl_blob_f64(from, -1, DBL_MAX);
+	c->stale = sl_blob_u32(from);
 	c->random = sl_blob_u64(from);
 	c->kept = sl_blob_u32(from);
 	if (from->failed || c->kept > SL_SCORES || c->kept > c->n || c->peaks > c->n)
@@ -261,6 +442,8 @@ int sl_calibration_load(struct sl_calibration *c, struct sl_blob *from)
 	if (from->failed)
 		goto bad;
 	/* Of another budget, or of nothing. */
+	if (c->kept < ENOUGH)
+		c->stale = false;
 	if (c->threshold < 0 || c->kept < ENOUGH)
 		c->threshold = INFINITY;
 	else if (theirs != q)

@@ -10,10 +10,21 @@
  *
  *	threshold = t + sigma / gamma * ((q n / N)^-gamma - 1)
  *
- * with n scores seen, N of them above t. gamma and sigma come from probability-weighted moments of
- * SL_PEAKS of the excesses (J. R. M. Hosking, J. R. Wallis, Technometrics 29, 1987), which need no
- * iteration and hold for few values; gamma is kept within [-1, 0.5], where they do. With q n >= N
- * the threshold lies among the scores seen, and their quantile is taken.
+ * with n scores seen, N of them above t. Of few scores no point estimate of gamma and sigma keeps a
+ * budget, however good: what is too low costs more alarms than what is too high saves. So all shapes
+ * and scales are weighed by how likely they make the excesses, times what is thought of shapes
+ * beforehand (a normal distribution, mean 0.2, deviation 0.2, as the tails of services are rather
+ * heavy; of scales nothing: Jeffreys), and the probabilities to exceed a threshold add up with these
+ * weights: the posterior predictive distribution (S. G. Coles, J. A. Tawn, Appl. Stat. 45, 1996; priors
+ * for shapes: E. S. Martins, J. R. Stedinger, Water Resour. Res. 36, 2000). The expected number of
+ * alarms is then the budget for any n, over tails as the prior has them; the threshold starts wide and
+ * comes down as more is known. sigma and gamma are those of the tail with the median and the threshold
+ * of that distribution. With q n >= N the threshold lies among the scores seen, and their quantile is
+ * taken.
+ *
+ * Above t are min(n / 5, 3 sqrt(n)) scores at first (A. Vehtari et al., "Pareto smoothed importance
+ * sampling", JMLR 25, 2024), chosen anew with each doubling up to 512; then t rises until a twentieth
+ * are.
  *
  * One score a step is counted, the largest of its rows: rows of one step depend on each other, and
  * an alarm is one however many rows it has.
@@ -32,7 +43,7 @@
 #include "analyse/blob.h"
 
 #define SL_SCORES 512u /* scores that the quantiles are of */
-#define SL_PEAKS 128u
+#define SL_PEAKS 256u
 
 struct sl_calibration {
 	double q;	   /* false alarms a step */
@@ -40,6 +51,7 @@ struct sl_calibration {
 	double t, sigma, gamma, threshold;
 	double median, q90;
 	double drift; /* S */
+	bool stale; /* of what was learned since, threshold, sigma and gamma know nothing */
 	uint64_t random;
 	uint32_t kept, excess_n;
 	float scores[SL_SCORES]; /* a uniform sample of what was learned (reservoir) */
@@ -60,13 +72,15 @@ void sl_calibration_learn_gated(struct sl_calibration *c, double score);
 int sl_calibration_budget(struct sl_calibration *c, double q);
 /* Any step's largest score, for drift. True while drift is on. */
 bool sl_calibration_watch(struct sl_calibration *c, double score);
-/* +INFINITY until enough is known (32 scores). */
-double sl_calibration_threshold(const struct sl_calibration *c);
+/* False until enough is known (32 scores). */
+bool sl_calibration_known(const struct sl_calibration *c);
+/* +INFINITY until then. */
+double sl_calibration_threshold(struct sl_calibration *c);
 /*
  * The probability that a normal step scores as much, 1 .. 1e-12: empirical below t, from the fitted
  * tail above.
  */
-double sl_calibration_p(const struct sl_calibration *c, double score);
+double sl_calibration_p(struct sl_calibration *c, double score);
 
 void sl_calibration_save(const struct sl_calibration *c, struct sl_blob *to);
 /* Keeps q. -EINVAL for what can't have been saved. */

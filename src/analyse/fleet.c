@@ -141,7 +141,7 @@ int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct s
 	return err;
 }
 
-const struct sl_calibration *sl_fleet_calibration(const struct sl_fleet *f)
+struct sl_calibration *sl_fleet_calibration(struct sl_fleet *f)
 {
 	return &f->calibration;
 }

@@ -411,7 +411,7 @@ int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values
  * In thresholds: linear for what has a unit of its own, else by the logarithm of the tail's
  * probability, which is 1 at the budget; there the raw score only breaks ties beyond 1e-12.
  */
-static float in_thresholds(const struct sl_calibration *c, bool comparable, float raw)
+static float in_thresholds(struct sl_calibration *c, bool comparable, float raw)
 {
 	double threshold = fmax(sl_calibration_threshold(c), THRESHOLD_MIN), p;
 
@@ -460,7 +460,7 @@ void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
 		rank_blame(p, v);
 	v->threshold = (float)sl_calibration_threshold(p->calibration);
 	/* A pod that knows nothing of itself can't be judged by what others know. */
-	v->known = !isinf(v->threshold) && !isinf(sl_calibration_threshold(&p->own));
+	v->known = !isinf(v->threshold) && sl_calibration_known(&p->own);
 	v->score = !v->known ? 0
 			     : in_thresholds(p->calibration, p->opts.detector->comparable, excess);
 	v->anomalous = v->score > 1;

@@ -137,7 +137,7 @@ const struct sl_detector_ops *sl_pipeline_detector(const struct sl_pipeline *p);
  * magic, version, length and CRC-32.
  */
 #define SL_MODEL_MAGIC 0x314c444f4d4c53ull /* "SLMODL1" */
-#define SL_MODEL_VERSION 2u
+#define SL_MODEL_VERSION 3u
 
 size_t sl_pipeline_save_bytes(const struct sl_pipeline *p);
 /* Returns the bytes written, or -ENOSPC. */

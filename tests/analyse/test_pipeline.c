@@ -152,6 +152,34 @@ static void false_alarms_stay_about_the_budget(void **state)
 	}
 }
 
+/* An hour after a short warm-up, at one an hour: the mean of ten pods. */
+static void a_short_warm_up_costs_no_false_alarms(void **state)
+{
+	static const int lengths[] = {80, 150, 300};
+
+	(void)state;
+	for (unsigned int k = 0; k < sizeof(lengths) / sizeof(*lengths); k++) {
+		unsigned int alarms = 0;
+
+		for (uint64_t seed = 0; seed < 10; seed++) {
+			struct pod d = {.t = STEP, .seed = 1000 * seed};
+
+			false_alarms = 1;
+			d.p = create(NULL);
+			false_alarms = 3.6;
+			sl_pipeline_learning(d.p, SL_LEARN_ALL);
+			for (int i = 0; i < lengths[k]; i++)
+				push(&d);
+			sl_pipeline_learning(d.p, SL_LEARN_GATED);
+			for (int i = 0; i < 3600; i++)
+				alarms += push(&d).anomalous;
+			sl_pipeline_free(d.p);
+		}
+		if (alarms > 15)
+			fail_msg("%d steps: %.1f an hour", lengths[k], alarms / 10.0);
+	}
+}
+
 static void a_fault_is_one_for_as_long_as_it_lasts(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -681,6 +709,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fault_is_flagged_and_its_metric_blamed),
 		cmocka_unit_test(false_alarms_stay_about_the_budget),
+		cmocka_unit_test(a_short_warm_up_costs_no_false_alarms),
 		cmocka_unit_test(a_fault_is_one_for_as_long_as_it_lasts),
 		cmocka_unit_test(what_stays_becomes_normal_and_the_way_back_is_no_second_alarm),
 		cmocka_unit_test(what_wanders_does_not_prolong_a_fault),
