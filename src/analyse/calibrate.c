@@ -8,15 +8,12 @@
 #include "analyse/calibrate.h"
 #include "analyse/random.h"
 
-#define ENOUGH	   32u
-#define PEAK_SHARE 0.2	/* of the scores lie above t, */
-#define PEAK_ROOTS 3	/* or so many times their root, if that is less, */
-#define TAIL_SHARE 0.05 /* and at last no more than that */
-#define REFIT	   16u	/* by so many peaks' worth of news in one the tail is fitted anew */
-#define GAMMA_MAX  1.0
-/* What is thought of shapes before a score was seen: a normal distribution, cut off. */
-#define SHAPE_MEAN    0.2
-#define SHAPE_SD      0.2
+#define ENOUGH	      32u
+#define PEAK_SHARE    0.2  /* of the scores lie above t, */
+#define PEAK_ROOTS    3	   /* or so many times their root, if that is less, */
+#define TAIL_SHARE    0.05 /* and at last no more than that */
+#define REFIT	      16u  /* by so many peaks' worth of news in one the tail is fitted anew */
+#define GAMMA_MAX     1.0
 #define SHAPE_MIN     -0.9
 #define SHAPE_STEP    0.1
 #define SHAPES	      18u
@@ -60,6 +57,14 @@ static double beyond(double sigma, double gamma, double y)
 	return x > 0 ? pow(x, -1 / gamma) : 0;
 }
 
+/* What is thought of gamma before a score was seen: normal distributions, cut off. */
+static const struct prior {
+	double mean, sd;
+} priors[] = {
+	[SL_TAIL_LOG_P] = {0.1, 0.2},
+	[SL_TAIL_ANY] = {0.2, 0.2},
+};
+
 /* All pairs of scale and shape that are thought of, and how much is thought of each. */
 struct belief {
 	double sigma[SHAPES][SCALES], gamma[SHAPES], weight[SHAPES][SCALES];
@@ -90,13 +95,14 @@ static double likelihood(const float *x, uint32_t n, double sigma, double gamma)
 	return -(double)n * log(sigma) - (1 + 1 / gamma) * sum;
 }
 
-static void believe(struct belief *b, const float *x, uint32_t n, double mean)
+static void believe(struct belief *b, const float *x, uint32_t n, double mean,
+		    const struct prior *of)
 {
 	double step = fmin(SCALE_STEP / sqrt(n), 0.5), most = -INFINITY, sum = 0;
 
 	for (uint32_t i = 0; i < SHAPES; i++) {
 		double g = b->gamma[i] = SHAPE_MIN + SHAPE_STEP * i;
-		double prior = (g - SHAPE_MEAN) / SHAPE_SD;
+		double prior = (g - of->mean) / of->sd;
 
 		for (uint32_t k = 0; k < SCALES; k++) {
 			double *w = &b->weight[i][k];
@@ -157,7 +163,7 @@ static void fit_tail(struct sl_calibration *c, double p)
 	if (!(mean > 0))
 		return;
 	mean /= c->excess_n;
-	believe(&b, c->excess, c->excess_n, mean);
+	believe(&b, c->excess, c->excess_n, mean, &priors[c->tail]);
 	y1 = expected_at(&b, 0.5, mean);
 	y2 = expected_at(&b, p, mean);
 	for (int i = 0; i < 40; i++) {
@@ -280,10 +286,11 @@ static void fit(struct sl_calibration *c)
 	c->threshold = quantile(sorted, c->kept, 1 - c->q);
 }
 
-int sl_calibration_init(struct sl_calibration *c, double q, uint64_t seed)
+int sl_calibration_init(struct sl_calibration *c, double q, enum sl_tail tail, uint64_t seed)
 {
 	memset(c, 0, sizeof(*c));
 	c->random = seed;
+	c->tail = tail;
 	c->threshold = INFINITY;
 	return sl_calibration_budget(c, q);
 }
@@ -413,10 +420,12 @@ void sl_calibration_save(const struct sl_calibration *c, struct sl_blob *to)
 
 int sl_calibration_load(struct sl_calibration *c, struct sl_blob *from)
 {
+	enum sl_tail tail = c->tail;
 	double q = c->q, theirs;
 
 	memset(c, 0, sizeof(*c));
 	c->q = q;
+	c->tail = tail;
 	c->threshold = INFINITY;
 	theirs = sl_blob_f64(from, 0, 0.5);
 	c->n = sl_blob_u64(from);
@@ -450,7 +459,7 @@ int sl_calibration_load(struct sl_calibration *c, struct sl_blob *from)
 		refit(c);
 	return 0;
 bad:
-	sl_calibration_init(c, q, 0);
+	sl_calibration_init(c, q, tail, 0);
 	return -EINVAL;
 }
 

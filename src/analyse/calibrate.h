@@ -13,8 +13,7 @@
  * with n scores seen, N of them above t. Of few scores no point estimate of gamma and sigma keeps a
  * budget, however good: what is too low costs more alarms than what is too high saves. So all shapes
  * and scales are weighed by how likely they make the excesses, times what is thought of shapes
- * beforehand (a normal distribution, mean 0.2, deviation 0.2, as the tails of services are rather
- * heavy; of scales nothing: Jeffreys), and the probabilities to exceed a threshold add up with these
+ * beforehand (enum sl_tail; of scales nothing: Jeffreys), and the probabilities to exceed a threshold add up with these
  * weights: the posterior predictive distribution (S. G. Coles, J. A. Tawn, Appl. Stat. 45, 1996; priors
  * for shapes: E. S. Martins, J. R. Stedinger, Water Resour. Res. 36, 2000). The expected number of
  * alarms is then the budget for any n, over tails as the prior has them; the threshold starts wide and
@@ -45,8 +44,19 @@
 #define SL_SCORES 512u /* scores that the quantiles are of */
 #define SL_PEAKS 256u
 
+/* What is thought of gamma before a score was seen. */
+enum sl_tail {
+	/*
+	 * Scores are sums of -log p, which make exponential tails, gamma = 0, if the p are right: a normal
+	 * distribution of mean 0.10 and deviation 0.122, as Martins and Stedinger have it.
+	 */
+	SL_TAIL_LOG_P,
+	SL_TAIL_ANY, /* rather heavy, as what services do is: mean and deviation 0.2 */
+};
+
 struct sl_calibration {
 	double q;	   /* false alarms a step */
+	enum sl_tail tail;
 	uint64_t n, peaks; /* scores learned, those of them above t */
 	double t, sigma, gamma, threshold;
 	double median, q90;
@@ -59,7 +69,7 @@ struct sl_calibration {
 };
 
 /* q: the share of steps that may raise a false alarm, (0, 0.5]. -EINVAL. */
-int sl_calibration_init(struct sl_calibration *c, double q, uint64_t seed);
+int sl_calibration_init(struct sl_calibration *c, double q, enum sl_tail tail, uint64_t seed);
 /* The largest score of a step that is taken as normal. */
 void sl_calibration_learn(struct sl_calibration *c, double score);
 /*

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "analyse/detector.h"
+#include "analyse/normalise.h"
 #include "analyse/random.h"
 
 #define LAYERS	   4u
@@ -186,35 +187,62 @@ static void learn(void *state, const struct sl_row *row)
 		memcpy(s->rows + i * s->dims, row->z, s->dims * sizeof(float));
 }
 
+/* Missing values of rows are out of range instead: no NaN is in a model. */
+#define MISSING	   (2 * SL_FAR)
+#define MOMENT_MAX 1e30f
+
+/* Weights, and all that the next row learned depends on: Adam's moments, the reservoir, chance. */
 static void save(const void *state, struct sl_blob *to)
 {
 	const struct autoencoder *s = state;
 
 	sl_blob_put_u64(to, s->steps);
 	sl_blob_put_u64(to, s->seen);
+	sl_blob_put_u64(to, s->random);
 	for (uint32_t k = 0; k < s->weights; k++)
 		sl_blob_put_f32(to, s->w[k]);
+	for (uint32_t k = 0; k < s->weights; k++)
+		sl_blob_put_f32(to, s->m[k]);
+	for (uint32_t k = 0; k < s->weights; k++)
+		sl_blob_put_f32(to, s->v[k]);
+	sl_blob_put_u32(to, s->kept);
+	for (size_t k = 0; k < (size_t)s->kept * s->dims; k++)
+		sl_blob_put_f32(to, s->rows[k] == s->rows[k] ? s->rows[k] : MISSING);
 }
 
 static int load(void *state, struct sl_blob *from)
 {
 	struct autoencoder *s = state;
+	uint32_t kept;
 
 	s->steps = sl_blob_u64(from);
 	s->seen = sl_blob_u64(from);
+	s->random = sl_blob_u64(from);
 	s->kept = 0;
 	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
 		s->w[k] = sl_blob_f32(from, -WEIGHT_MAX, WEIGHT_MAX);
-	memset(s->m, 0, s->weights * sizeof(float));
-	memset(s->v, 0, s->weights * sizeof(float));
+	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
+		s->m[k] = sl_blob_f32(from, -MOMENT_MAX, MOMENT_MAX);
+	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
+		s->v[k] = sl_blob_f32(from, 0, MOMENT_MAX);
+	kept = sl_blob_u32(from);
+	if (from->failed || kept > REHEARSED || kept > s->seen)
+		return -EINVAL;
+	for (size_t k = 0; k < (size_t)kept * s->dims; k++) {
+		float z = sl_blob_f32(from, -SL_FAR, MISSING);
+
+		s->rows[k] = z > SL_FAR ? NAN : z;
+	}
 	if (from->failed)
 		return -EINVAL;
+	s->kept = kept;
 	return 0;
 }
 
 /*
  * The mean of the weights, by rows seen (B. McMahan et al., "Communication-efficient learning of
- * deep networks from decentralized data", AISTATS 2017): both must have begun from the same seed.
+ * deep networks from decentralized data", AISTATS 2017): both must have begun from the same seed. Moments
+ * of Adam and the reservoir stay one's own: the next rows rehearse what this host saw.
  */
 static int merge(void *state, const void *other)
 {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "analyse/detector.h"
+#include "analyse/normalise.h"
 
 #define LAMBDA	  0.3f
 #define ALLOWANCE 1.0f
@@ -87,6 +88,49 @@ static float cusum_score(void *state, const struct sl_row *row, float *blame)
 	return most;
 }
 
+/* What a chart has added up by now, so that a restart goes on where it was. */
+static void ewma_save(const void *state, struct sl_blob *to)
+{
+	const struct chart *s = state;
+
+	for (uint32_t c = 0; c < s->dims; c++)
+		sl_blob_put_f32(to, s->up[c]);
+}
+
+static int ewma_load(void *state, struct sl_blob *from)
+{
+	struct chart *s = state;
+
+	for (uint32_t c = 0; c < s->dims; c++)
+		s->up[c] = sl_blob_f32(from, -SL_FAR, SL_FAR);
+	return from->failed ? -EINVAL : 0;
+}
+
+static void cusum_save(const void *state, struct sl_blob *to)
+{
+	const struct chart *s = state;
+
+	for (uint32_t c = 0; c < 2 * s->dims; c++)
+		sl_blob_put_f32(to, s->up[c]); /* down comes behind */
+}
+
+static int cusum_load(void *state, struct sl_blob *from)
+{
+	struct chart *s = state;
+
+	for (uint32_t c = 0; c < 2 * s->dims; c++)
+		s->up[c] = sl_blob_f32(from, 0, CUSUM_MAX);
+	return from->failed ? -EINVAL : 0;
+}
+
+/* Sums are of one pod's last rows. Another's say nothing of these. */
+static int chart_merge(void *state, const void *other)
+{
+	const struct chart *s = state, *o = other;
+
+	return s->dims == o->dims ? 0 : -EINVAL;
+}
+
 const struct sl_detector_ops sl_detector_mad = {
 	.name = "mad",
 	.summary = "the largest distance from the recent medians, in usual moves",
@@ -99,6 +143,9 @@ const struct sl_detector_ops sl_detector_ewma = {
 	.summary = "control chart of exponentially weighted means",
 	.create = chart_create,
 	.score = ewma_score,
+	.save = ewma_save,
+	.load = ewma_load,
+	.merge = chart_merge,
 };
 
 const struct sl_detector_ops sl_detector_cusum = {
@@ -106,4 +153,7 @@ const struct sl_detector_ops sl_detector_cusum = {
 	.summary = "cumulative sums of what exceeds one deviation",
 	.create = chart_create,
 	.score = cusum_score,
+	.save = cusum_save,
+	.load = cusum_load,
+	.merge = chart_merge,
 };

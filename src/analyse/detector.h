@@ -42,7 +42,8 @@ struct sl_detector_ops {
 	const char *summary; /* one line */
 	/*
 	 * True if its scores mean the same for every pod, because they are sums of what is already
-	 * in units of each metric's own spread: pods then share one threshold (fleet.h).
+	 * -log p of each metric, about: pods then share one threshold (fleet.h), and the tail is thought
+	 * to be exponential while little is known (calibrate.h).
 	 */
 	bool comparable;
 	/* NULL: errno EINVAL or ENOMEM. */

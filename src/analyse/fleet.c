@@ -23,7 +23,7 @@ struct sl_fleet *sl_fleet_create(double q, uint64_t seed)
 
 	if (!f)
 		return NULL;
-	if (sl_calibration_init(&f->calibration, q, seed)) {
+	if (sl_calibration_init(&f->calibration, q, SL_TAIL_LOG_P, seed)) {
 		free(f);
 		errno = EINVAL;
 		return NULL;

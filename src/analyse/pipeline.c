@@ -17,6 +17,8 @@
 #define AWAY	      2.576f /* moves that are a metric's largest hundredth */
 #define BACK	      1.0f
 #define LATE	      10u /* steps: a score is learned when nothing was found for so long */
+#define NEWS	      16.0 /* anomalies beyond twice the budget, after which more of them are no news */
+#define INFLUENCE     2.0 /* thresholds that an anomaly counts at most, where its score is learned */
 
 struct slot {
 	uint64_t seen; /* layout in which it was used last */
@@ -34,6 +36,7 @@ struct sl_pipeline {
 	bool *held;	    /* dims: baselines that wait while the anomaly lasts */
 	uint64_t holding;   /* steps for which they did, less the normal ones since */
 	uint32_t anomalous; /* steps, one after the other */
+	double news;	    /* anomalies beyond twice the budget: see no_news() */
 	enum sl_learning learning;
 	float step_score, step_shadow;
 	float late_score[LATE], late_shadow[LATE]; /* a ring: scores still to be learned */
@@ -76,6 +79,21 @@ void sl_pipeline_free(struct sl_pipeline *p)
 	free(p);
 }
 
+static int init_calibration(const struct sl_pipeline *p, struct sl_calibration *c,
+			    const struct sl_detector_ops *ops)
+{
+	return sl_calibration_init(c, p->q, ops->comparable ? SL_TAIL_LOG_P : SL_TAIL_ANY,
+				   p->opts.seed);
+}
+
+static int init_calibrations(struct sl_pipeline *p)
+{
+	const struct sl_detector_ops *ops = p->opts.detector, *shadow = p->opts.shadow;
+	int err = init_calibration(p, &p->own, ops);
+
+	return err ? err : init_calibration(p, &p->shadow_calibration, shadow ? shadow : ops);
+}
+
 static void *new_detector(const struct sl_pipeline *p, const struct sl_detector_ops *ops)
 {
 	struct sl_detector_opts o = p->opts.detail;
@@ -113,9 +131,7 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 	/* More alarms than this are no alarms. */
 	if (p->q > 0.5)
 		p->q = 0.5;
-	if (o->columns > SL_ROW_MAX || !(o->eta >= 0 && o->eta <= 1) ||
-	    sl_calibration_init(&p->own, p->q, o->seed) ||
-	    sl_calibration_init(&p->shadow_calibration, p->q, o->seed))
+	if (o->columns > SL_ROW_MAX || !(o->eta >= 0 && o->eta <= 1) || init_calibrations(p))
 		goto fail;
 	p->calibration = &p->own;
 	p->random = o->seed;
@@ -286,6 +302,12 @@ static void learn_scores(struct sl_pipeline *p, float score, float shadow)
 		learn(&p->shadow_calibration, shadow);
 }
 
+/* However far out an anomaly is, learning from it lifts the threshold by little. */
+static float at_most(float score, struct sl_calibration *c)
+{
+	return (float)fmin(score, INFLUENCE * sl_calibration_threshold(c));
+}
+
 /*
  * A fault that begins below the threshold must not lift it out of its own way: scores are learned
  * late, and those of the last steps before an anomaly not at all.
@@ -331,6 +353,20 @@ static bool hold(struct sl_pipeline *p)
 	return any;
 }
 
+/*
+ * Ten like faults in a row are ten faults, but what goes on like that is what the pod does. A one-sided
+ * CUSUM (Page 1954) of anomalies over twice the budget: above NEWS how far metrics move is counted of
+ * the first step of each, too; of the first alone, as those of one anomaly depend on each other (runs
+ * declustering: S. Coles, Statistical Modeling of Extreme Values, 2001, 5.3.2).
+ */
+static bool no_news(struct sl_pipeline *p)
+{
+	if (p->learning != SL_LEARN_GATED)
+		return false;
+	p->news = fmin(fmax(p->news + (p->anomalous == 1) - 2 * p->q, 0), 2 * NEWS);
+	return p->news > NEWS;
+}
+
 static void end_step(struct sl_pipeline *p)
 {
 	struct sl_row row = {p->dims, p->z, p->move};
@@ -358,16 +394,14 @@ static void end_step(struct sl_pipeline *p)
 		if (p->stats.learned > SL_SLOW) {
 			if (p->learning == SL_LEARN_GATED && !p->step_anomalous)
 				learn_scores_late(p);
+			else if (p->learning == SL_LEARN_GATED)
+				learn_scores(p, at_most(p->step_score, p->calibration),
+					     at_most(p->step_shadow, &p->shadow_calibration));
 			else
 				learn_scores(p, p->step_score, p->step_shadow);
 		}
 	}
-	/*
-	 * How far metrics move is counted of the first step of an anomaly, too, or what comes again and
-	 * again would be news for ever; of the first alone, as those of one anomaly depend on each
-	 * other (runs declustering: S. Coles, Statistical Modeling of Extreme Values, 2001, 5.3.2).
-	 */
-	count = learn || (p->learning == SL_LEARN_GATED && p->anomalous == 1);
+	count = learn || (no_news(p) && p->anomalous == 1);
 	sl_normaliser_step(&p->normaliser, learn, count, p->held);
 	p->stats.steps++;
 	p->step_scored = p->step_anomalous = false;
@@ -503,14 +537,14 @@ void sl_pipeline_rewind(struct sl_pipeline *p)
 	p->begun = false;
 	memset(p->held, 0, p->dims * sizeof(*p->held));
 	p->holding = p->anomalous = 0;
+	p->news = 0;
 	p->late_n = 0;
 }
 
 void sl_pipeline_recalibrate(struct sl_pipeline *p)
 {
-	sl_calibration_init(p->calibration, p->q, p->opts.seed);
-	sl_calibration_init(&p->own, p->q, p->opts.seed);
-	sl_calibration_init(&p->shadow_calibration, p->q, p->opts.seed);
+	init_calibration(p, p->calibration, p->opts.detector);
+	init_calibrations(p);
 	p->learning = SL_LEARN_SCORES;
 }
 
@@ -623,8 +657,9 @@ static void reset(struct sl_pipeline *p)
 	p->begun = false;
 	memset(p->held, 0, p->dims * sizeof(*p->held));
 	p->holding = p->anomalous = 0;
+	p->news = 0;
 	p->step_scored = p->drift = false;
-	sl_calibration_init(&p->own, p->q, p->opts.seed);
+	init_calibration(p, &p->own, p->opts.detector);
 	memset(&p->stats, 0, sizeof(p->stats));
 	reset_detector(p);
 }

@@ -60,7 +60,7 @@ static double alarms(enum shape shape, double q, int learned, uint64_t seeds)
 		uint64_t seed = 1000 * k;
 		struct sl_calibration c;
 
-		assert_int_equal(sl_calibration_init(&c, q, 1), 0);
+		assert_int_equal(sl_calibration_init(&c, q, SL_TAIL_ANY, 1), 0);
 		for (int i = 0; i < learned; i++)
 			sl_calibration_learn(&c, draw(shape, &seed));
 		sum += beyond(shape, sl_calibration_threshold(&c));
@@ -124,7 +124,7 @@ static void the_threshold_comes_down_as_more_is_known(void **state)
 			uint64_t random = 1000 * seed;
 			struct sl_calibration c;
 
-			sl_calibration_init(&c, q, 1);
+			sl_calibration_init(&c, q, SL_TAIL_ANY, 1);
 			for (int i = 0; i < lengths[k]; i++)
 				sl_calibration_learn(&c, draw(EXPONENTIAL, &random));
 			sum += sl_calibration_threshold(&c) / 20;
@@ -142,7 +142,7 @@ static void scores_in_lumps_keep_the_budget(void **state)
 	uint64_t seed = 1;
 
 	(void)state;
-	sl_calibration_init(&c, 1.0 / 3600, 1);
+	sl_calibration_init(&c, 1.0 / 3600, SL_TAIL_ANY, 1);
 	for (int i = 0; i < 4000; i++) {
 		double above = 0;
 
@@ -162,7 +162,7 @@ static void a_smaller_budget_has_a_higher_threshold(void **state)
 	uint64_t seed = 7;
 
 	(void)state;
-	sl_calibration_init(&c, 0.1, 1);
+	sl_calibration_init(&c, 0.1, SL_TAIL_ANY, 1);
 	for (int i = 0; i < 1000; i++)
 		sl_calibration_learn(&c, draw(EXPONENTIAL, &seed));
 	for (double q = 0.1; q > 1e-6; q /= 2) {
@@ -177,7 +177,7 @@ static void nothing_alarms_before_enough_is_known(void **state)
 	struct sl_calibration c;
 
 	(void)state;
-	sl_calibration_init(&c, 0.01, 1);
+	sl_calibration_init(&c, 0.01, SL_TAIL_ANY, 1);
 	for (int i = 0; i < 31; i++) {
 		assert_true(isinf(sl_calibration_threshold(&c)));
 		sl_calibration_learn(&c, i);
@@ -193,7 +193,7 @@ static void probabilities_fall_as_scores_rise(void **state)
 	uint64_t seed = 3;
 
 	(void)state;
-	sl_calibration_init(&c, 0.01, 1);
+	sl_calibration_init(&c, 0.01, SL_TAIL_ANY, 1);
 	for (int i = 0; i < 500; i++)
 		sl_calibration_learn(&c, draw(PARETO, &seed));
 	for (double x = 0; x < 1e6; x = x * 1.5 + 0.1) {
@@ -210,7 +210,7 @@ static void the_threshold_follows_a_change_that_lasts(void **state)
 	uint64_t seed = 5, above = 0;
 
 	(void)state;
-	sl_calibration_init(&c, 0.01, 1);
+	sl_calibration_init(&c, 0.01, SL_TAIL_ANY, 1);
 	for (int i = 0; i < 1000; i++)
 		sl_calibration_learn(&c, draw(NORMAL, &seed));
 	for (int i = 0; i < 20000; i++)
@@ -227,7 +227,7 @@ static void drift_raises_its_own_alarm_and_noise_does_not(void **state)
 	uint64_t seed = 9;
 
 	(void)state;
-	sl_calibration_init(&c, 0.001, 1);
+	sl_calibration_init(&c, 0.001, SL_TAIL_ANY, 1);
 	for (int i = 0; i < 1000; i++)
 		sl_calibration_learn(&c, draw(NORMAL, &seed));
 	for (int i = 0; i < 20000; i++)
@@ -247,15 +247,15 @@ static void hostile_scores_change_nothing(void **state)
 	struct sl_calibration c;
 
 	(void)state;
-	sl_calibration_init(&c, 0.01, 1);
+	sl_calibration_init(&c, 0.01, SL_TAIL_ANY, 1);
 	sl_calibration_learn(&c, NAN);
 	sl_calibration_learn(&c, -1);
 	assert_int_equal(c.n, 0);
 	for (int i = 0; i < 100; i++)
 		sl_calibration_learn(&c, INFINITY);
 	assert_false(isnan(sl_calibration_threshold(&c)));
-	assert_int_equal(sl_calibration_init(&c, 0, 1), -22);
-	assert_int_equal(sl_calibration_init(&c, NAN, 1), -22);
+	assert_int_equal(sl_calibration_init(&c, 0, SL_TAIL_ANY, 1), -22);
+	assert_int_equal(sl_calibration_init(&c, NAN, SL_TAIL_ANY, 1), -22);
 }
 
 int main(void)
