@@ -50,7 +50,9 @@ class System:
             assert self.collector.stop() == 0
         self.collector = p.Daemon(
             SIDELIGHT, 'collect', '--agent', self.socket, '--listen', '127.0.0.1:0', '--period',
-            '10ms', '--analyse', '--analyse-step', '200ms', '--warm-up', '10s', *options)
+            '10ms', '--analyse', '--analyse-step', '200ms', '--warm-up', '10s',
+            # Little is learned in that time: at one an hour the threshold would be wide for long.
+            '--false-alarms', '60', *options)
 
     def get(self, path):
         address = self.collector.ready['listen']

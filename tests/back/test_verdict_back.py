@@ -18,7 +18,7 @@ a = agent(sidelight, d)
 p = subprocess.Popen([pod, f'{d}/agent.sock', 'shop-0'], stdin=subprocess.PIPE,
                      stdout=subprocess.PIPE, text=True)
 c, url = collector(sidelight, d, '--period', '20ms', '--analyse', '--analyse-step', '200ms',
-                   '--warm-up', '5s', '--trace-head', '0.05')
+                   '--warm-up', '5s', '--false-alarms', '60', '--trace-head', '0.05')
 api = url.replace('/metrics', '/api/v1/')
 
 
