@@ -127,6 +127,7 @@ enum sl_layer_cause {
 	SL_CAUSE_FLOWS_FULL,	/* flows without a slot of their own; their group counts */
 	SL_CAUSE_GROUPS_FULL,	/* flows without a group */
 	SL_CAUSE_TRACE_DROPPED, /* records of requests that found the ring full */
+	SL_CAUSE_NOTES_FULL,	/* what was to be counted and found the buffer of its CPU full */
 	SL_CAUSES
 };
 

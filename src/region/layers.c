@@ -167,6 +167,7 @@ static const struct {
 	[SL_CAUSE_FLOWS_FULL] = {"flows_full", "flows without histograms of their own"},
 	[SL_CAUSE_GROUPS_FULL] = {"groups_full", "flows without a group of their own"},
 	[SL_CAUSE_TRACE_DROPPED] = {"trace_dropped", "records that found the buffer full"},
+	[SL_CAUSE_NOTES_FULL] = {"notes_full", "to be counted, and found the CPU's buffer full"},
 };
 
 const char *sl_layer_name(int layer)

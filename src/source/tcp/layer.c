@@ -120,6 +120,8 @@ static int size_maps(struct sl_layers *l, uint32_t flows, uint32_t groups)
 		struct bpf_map *map;
 		uint32_t entries;
 	} maps[] = {{skel->maps.layer_table, SL_LAYERS_FIRST_ELEMENT + l->cpus + flows + groups},
+		    {skel->maps.layer_notes, l->cpus},
+		    {skel->maps.layer_ended, flows},
 		    {skel->maps.layer_free_flows, flows},
 		    {skel->maps.layer_free_groups, groups},
 		    {skel->maps.layer_group_of, groups}};
@@ -320,6 +322,11 @@ int sl_layers_poll(struct sl_layers *l, int timeout_ms)
 	int n = l->ring ? ring_buffer__poll(l->ring, timeout_ms) : 0;
 
 	return n == -EINTR ? 0 : n;
+}
+
+bool sl_layers_settled(const struct sl_layers *l)
+{
+	return !__atomic_load_n(&l->skel->bss->count_armed, __ATOMIC_ACQUIRE);
 }
 
 int layer_table_fd(const struct sl_layers *l)

@@ -58,6 +58,12 @@ uint32_t sl_layers_slots(const struct sl_layers *layers, enum sl_layer_table tab
  */
 int sl_layers_slot(const struct sl_layers *layers, enum sl_layer_table table, uint32_t index,
 		   struct sl_layer_view *view);
+/*
+ * The programs note what is to be counted; a timer in the kernel counts it, 10 ms later at most, and
+ * closes slots within 30. True: nothing waits for that at the moment.
+ */
+bool sl_layers_settled(const struct sl_layers *layers);
+
 /* How often each cause was met since the start. 0 or -errno. */
 int sl_layers_causes(const struct sl_layers *layers, uint64_t out[SL_CAUSES]);
 

@@ -7,14 +7,14 @@
  * the application copied (copied_seq) takes entries out. So GRO, coalescing in the receive queue and
  * partial reads change nothing: an entry is one skb as the stack saw it, and is over when its last byte
  * was copied. Going out, a ring of send calls by sequence number is looked up by the first byte of
- * the segment, which is stamped by (socket, sequence number) from IP on: TSO, and the clone that TCP
- * makes of each skb, change nothing either.
+ * the segment, which is stamped by (socket, sequence number) from the queue on: TSO, and the clone
+ * that TCP makes of each skb, change nothing either. Nothing is counted here; see layer_note.bpf.h.
  *
  * What is written under the socket's lock: the state of a socket but for requests that wait for the
  * driver. The driver's side (net_dev_start_xmit) may run anywhere, and takes a request out by
  * compare-and-swap.
  */
-#include "layer_state.bpf.h"
+#include "layer_note.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -145,76 +145,99 @@ SEC("?cgroup_skb/ingress") int tcp_cgroup(struct __sk_buff *ctx)
 	return 1;
 }
 
+/* What TCP keeps in skb->cb of a segment that comes in, in one read. */
+struct taken {
+	u32 seq, length, ack;
+};
+
+static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
+{
+	struct tcp_skb_cb *cb = (void *)__builtin_preserve_access_index(&skb->cb);
+	u32 at = bpf_core_field_offset(cb->tcp_flags);
+	u8 flags, raw[sizeof(skb->cb)];
+
+	if (bpf_probe_read_kernel(raw, sizeof(raw), cb))
+		return false;
+	t->seq = *(u32 *)(raw + bpf_core_field_offset(cb->seq));
+	t->ack = *(u32 *)(raw + bpf_core_field_offset(cb->ack_seq));
+	/* A byte in some kernels, two in others: out of reach of what adapts the program to it. */
+	asm volatile("" : "+r"(at));
+	flags = raw[at & 31];
+	t->length = *(u32 *)(raw + bpf_core_field_offset(cb->end_seq)) - t->seq - (flags & TH_FIN) -
+		    !!(flags & TH_SYN);
+	return t->length;
+}
+
 /* A segment reaches an established connection; rcv_nxt is still that of before. */
 SEC("?tp_btf/tcp_probe") int BPF_PROG(segment_in, struct sock *sk, struct sk_buff *skb)
 {
-	struct {
-		u32 seq, end;
-	} c;
-	struct tcp_skb_cb *cb = (void *)__builtin_preserve_access_index(&skb->cb);
+	struct layer_sock *st;
 	struct segment *at;
 	struct in_stamp *e;
-	struct layer_sock *st;
 	struct tcp_sock *tp;
-	u32 newest;
-	u8 flags = 0;
+	u32 newest, rcv_nxt, end;
+	struct taken t;
+	struct note n;
 
-	if (bpf_probe_read_kernel(&c, sizeof(c), cb))
-		return 0;
-	if (c.seq == c.end)
-		return 0;
-	bpf_probe_read_kernel(&flags, 1, (void *)cb + bpf_core_field_offset(cb->tcp_flags));
-	c.end -= (flags & TH_FIN) + !!(flags & TH_SYN);
-	if (c.seq == c.end)
+	if (!taken_of(skb, &t))
 		return 0;
 	st = state_make(sk, SL_ROLE_UNKNOWN);
 	tp = bpf_skc_to_tcp_sock(sk);
 	e = in_place(skb);
 	if (!st || !tp || !e)
 		return 0;
-	count_slots(st, SL_COUNT_IN);
-	if ((s32)(c.end - tp->rcv_nxt) <= 0) {
-		cause(st, SL_CAUSE_DUPLICATE);
-		return 0;
+	note_begin(&n, st);
+	note_count(&n, SL_COUNT_IN);
+	rcv_nxt = tp->rcv_nxt;
+	end = t.seq + t.length;
+	if ((s32)(end - rcv_nxt) <= 0) {
+		note_cause(&n, SL_CAUSE_DUPLICATE);
+		goto out;
 	}
-	if ((s32)(c.seq - tp->rcv_nxt) > 0) {
-		cause(st, SL_CAUSE_OUT_OF_ORDER);
-		return 0;
+	if ((s32)(t.seq - rcv_nxt) > 0) {
+		note_cause(&n, SL_CAUSE_OUT_OF_ORDER);
+		goto out;
 	}
 	/* What was remembered beyond rcv_nxt was not taken after all. */
-	for (int i = 0; i < 4 && st->read_head != st->read_tail; i++) {
+	for (int i = 0; i < 4; i++) {
 		newest = st->read_head - 1;
-		if ((s32)(st->read[newest % RING].end - tp->rcv_nxt) <= 0)
+		at = &st->read[newest % RING].segment;
+		if (!at->number || at->number != newest + 1 || (s32)(at->end - rcv_nxt) <= 0)
 			break;
+		at->number = 0;
 		st->read_head = newest;
-		cause(st, SL_CAUSE_DISCARDED);
+		note_cause(&n, SL_CAUSE_DISCARDED);
 	}
-	if (st->read_head - st->read_tail >= RING) {
-		cause(st, SL_CAUSE_READ_RING);
-		return 0;
+	if (st->read_head - st->tail_seen >= RING) {
+		st->tail_seen = st->read_tail;
+		if (st->read_head - st->tail_seen >= RING) {
+			note_cause(&n, SL_CAUSE_READ_RING);
+			goto out;
+		}
 	}
-	at = &st->read[st->read_head % RING];
+	at = &st->read[st->read_head % RING].segment;
 	at->nic = at->ip = at->tcp = 0;
 	if (e->skb == (u64)skb) {
 		at->nic = e->nic;
 		at->ip = e->ip;
 		at->tcp = e->tcp;
 	}
-	at->end = c.end;
-	at->length = c.end - c.seq;
-	at->ack = 0;
-	bpf_probe_read_kernel(&at->ack, 4, (void *)cb + bpf_core_field_offset(cb->ack_seq));
-	st->read_head++;
+	at->end = end;
+	at->length = t.length;
+	at->ack = t.ack;
+	at->number = ++st->read_head;
 	if (!at->nic)
-		cause(st, SL_CAUSE_NO_NIC);
+		note_cause(&n, SL_CAUSE_NO_NIC);
 	else if (!at->ip)
-		cause(st, SL_CAUSE_NO_IP);
-	else if (!span(st, SL_LAYER_MAC_IN, at->nic, at->ip))
+		note_cause(&n, SL_CAUSE_NO_IP);
+	else if (!note_span(&n, 0, SL_LAYER_MAC_IN, at->nic, at->ip))
 		at->nic = 0;
 	if (!at->tcp)
-		cause(st, SL_CAUSE_NO_TCP);
-	else if (at->ip && !span(st, SL_LAYER_IP_IN, at->ip, at->tcp))
+		note_cause(&n, SL_CAUSE_NO_TCP);
+	else if (at->ip && !note_span(&n, 1, SL_LAYER_IP_IN, at->ip, at->tcp))
 		at->ip = 0;
+out:
+	note_put(&n);
 	return 0;
 }
 
@@ -269,17 +292,24 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 	st->copied = upto;
 	st->copied_time = now;
 	st->last.length = 0;
-	for (int i = 0; i < RING && st->read_tail != st->read_head; i++) {
-		struct segment *g = &st->read[st->read_tail % RING];
+	for (int i = 0; i < RING; i++) {
+		struct segment *g = &st->read[st->read_tail % RING].segment;
 
+		if (g->number != st->read_tail + 1)
+			break;
 		if ((s32)(g->end - upto) > 0) {
 			/* Partly read: it holds the last byte that was, if it begins before it. */
 			if ((s32)(g->end - g->length - upto) < 0)
 				__builtin_memcpy(&st->last, g, sizeof(*g));
 			break;
 		}
-		if (g->tcp)
-			span(st, SL_LAYER_TCP_IN, g->tcp, now);
+		if (g->tcp) {
+			struct note n;
+
+			note_begin(&n, st);
+			note_span(&n, 0, SL_LAYER_TCP_IN, g->tcp, now);
+			note_put(&n);
+		}
 		if (trace_kinds & 1 << SL_RECORD_IN)
 			record_in(st, g, now);
 		if (g->end == upto)
@@ -318,16 +348,19 @@ static __always_inline int sending(struct sock *sk, u32 bytes)
 		st->send_head++;
 	}
 	if (st->copied != st->base) {
-		struct request *r = &st->request[st->request_head % REQUESTS];
+		u32 at = st->request_head % REQUESTS;
+		struct request *r = &st->request[at];
+		struct note n;
 
 		if (st->role == SL_ROLE_CLIENT) {
 			st->base = st->copied;
 			return 0;
 		}
-		count_slots(st, SL_COUNT_REQUESTS);
-		if (__sync_lock_test_and_set(&r->active, 0)) {
+		note_begin(&n, st);
+		note_count(&n, SL_COUNT_REQUESTS);
+		if (st->active[at] && __sync_lock_test_and_set(&st->active[at], 0)) {
 			cause_only(SL_CAUSE_REQ_PENDING);
-			count_slots(st, SL_COUNT_INCOMPLETE);
+			note_count(&n, SL_COUNT_INCOMPLETE);
 		}
 		__builtin_memcpy(&r->in, &st->last, sizeof(r->in));
 		r->seq = st->base;
@@ -337,12 +370,13 @@ static __always_inline int sending(struct sock *sk, u32 bytes)
 		r->copied = st->copied_time;
 		r->sent = now;
 		r->ip = r->queued = 0;
-		r->active = 1;
+		WRITE(st->active[at], 1);
 		st->request_head++;
 		st->base = st->copied;
 		if (r->pipelined)
-			count_slots(st, SL_COUNT_PIPELINED);
-		span(st, SL_LAYER_APP, r->copied, now);
+			note_count(&n, SL_COUNT_PIPELINED);
+		note_span(&n, 0, SL_LAYER_APP, r->copied, now);
+		note_put(&n);
 	}
 	return 0;
 }
@@ -392,37 +426,74 @@ static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
 	return true;
 }
 
-static __always_inline struct out_stamp *out_place(const void *sk, u32 seq)
+/*
+ * Segments between queue and driver. Each socket has a stretch of the table, so that what it touches stays
+ * in the cache, and in it a segment one of OUT_WAYS places, by its sequence number.
+ */
+static __always_inline u32 out_first(const void *sk, u32 seq)
 {
-	u32 i = ((low(sk) >> 6) ^ seq) * 0x9e3779b1u >> (32 - OUT_BITS);
+	u32 stretch = (low(sk) >> 6) * 0x9e3779b1u >> (32 - OUT_BITS + OUT_STRETCH_BITS);
+	u32 way = seq * 0x9e3779b1u >> (32 - OUT_STRETCH_BITS);
 
-	return bpf_map_lookup_elem(&layer_out, &i);
+	return stretch << OUT_STRETCH_BITS | (way & ~(OUT_WAYS - 1));
 }
 
-/* The place becomes this segment's. Whose it was may wait for the driver still, or was dropped there. */
-static __always_inline void out_take(struct out_stamp *e, const void *sk, u32 seq, u64 ip)
+static __always_inline struct out_stamp *out_at(u32 place)
 {
-	if (e->queued && !e->done)
-		cause_only(SL_CAUSE_NO_DRIVER);
-	e->sk = (u64)sk;
-	e->seq = seq;
-	e->request = 0;
-	e->ip = ip;
-	e->queued = 0;
-	e->done = 0;
+	return bpf_map_lookup_elem(&layer_out, &place);
 }
 
-/* TCP gives a segment to IP. */
-static __always_inline int tcp_ip(struct sk_buff *skb, const void *sk)
+/* The place of a segment; OUT_NOTHING: it has none. */
+static __always_inline u32 out_find(const void *sk, u32 seq)
 {
-	struct out_stamp *e;
-	struct header h;
+	u32 first = out_first(sk, seq);
 
-	if (!sk || !header_of(skb, &h))
-		return 0;
-	e = out_place(sk, h.seq);
-	if (e)
-		out_take(e, sk, h.seq, bpf_ktime_get_ns());
+	for (u32 i = 0; i < OUT_WAYS; i++) {
+		struct out_stamp *e = out_at(first + i);
+
+		if (e && e->sk == (u64)sk && e->seq == seq)
+			return first + i;
+	}
+	return OUT_NOTHING;
+}
+
+/* One for a segment that has none: of the first whose segment is gone; else of the one that waits longest. */
+static __always_inline u32 out_take(const void *sk, u32 seq)
+{
+	u32 first = out_first(sk, seq), to = first;
+	u64 oldest = ~0ull;
+
+	for (u32 i = 0; i < OUT_WAYS; i++) {
+		struct out_stamp *e = out_at(first + i);
+
+		if (!e || !e->queued || e->done)
+			return first + i;
+		if (e->queued < oldest) {
+			oldest = e->queued;
+			to = first + i;
+		}
+	}
+	return to;
+}
+
+static __always_inline struct ip_stamp *ip_place(const void *sk)
+{
+	u32 i = (low(sk) >> 6) * 0x9e3779b1u >> (32 - IP_BITS);
+
+	return bpf_map_lookup_elem(&layer_ip, &i);
+}
+
+/* TCP gives a segment to IP. All that it does until a queue gets it happens at once, under its lock. */
+static __always_inline int tcp_ip(const struct sk_buff *skb, const void *sk)
+{
+	struct ip_stamp *e = sk ? ip_place(sk) : NULL;
+
+	if (e) {
+		e->sk = (u64)sk;
+		e->skb = (u64)skb;
+		e->out = OUT_NOTHING;
+		e->ns = bpf_ktime_get_ns();
+	}
 	return 0;
 }
 
@@ -452,43 +523,70 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
 	struct layer_sock *st;
+	u64 now, sent = 0, ip;
 	struct out_stamp *e;
+	struct ip_stamp *p;
 	struct header h;
 	struct send *s;
-	u64 now, sent = 0;
-	u32 index = 0;
+	u32 index = 0, place;
+	struct note n;
 
 	if (!sk)
 		return 0;
 	st = state_of(sk);
-	if (!st || !header_of(skb, &h))
+	if (!st)
 		return 0;
-	e = out_place(sk, h.seq);
+	p = ip_place(sk);
+	if (!p)
+		return 0;
+	if (p->sk != (u64)sk || p->skb != (u64)skb) {
+		p->sk = (u64)sk;
+		p->skb = (u64)skb;
+		p->ns = 0;
+	}
+	ip = p->ns;
+	p->out = OUT_NOTHING;
+	if (!header_of(skb, &h))
+		return 0;
+	place = out_find(sk, h.seq);
+	e = out_at(place);
+	/* Not given to IP anew: a bridge or a tunnel has it queued once more. */
+	if (e && e->queued >= ip)
+		return 0;
+	if (!e)
+		place = out_take(sk, h.seq);
+	e = out_at(place);
 	if (!e)
 		return 0;
-	if (e->sk != (u64)sk || e->seq != h.seq) {
-		out_take(e, sk, h.seq, 0);
-	} else if (e->queued) {
-		return 0;
-	}
-	now = bpf_ktime_get_ns();
+	p->out = place;
+	if (e->queued && !e->done) /* waits for the driver still, or was dropped there */
+		cause_only(SL_CAUSE_NO_DRIVER);
+	e->sk = (u64)sk;
+	e->seq = h.seq;
 	e->request = 0;
+	e->ip = ip;
+	e->done = 0;
+	now = bpf_ktime_get_ns();
 	e->length = h.length;
 	e->ack = h.ack;
-	count_slots(st, SL_COUNT_OUT);
+	e->flow = st->flow;
+	e->group = st->group;
+	note_begin(&n, st);
+	note_count(&n, SL_COUNT_OUT);
 	if ((s32)(h.seq - BPF_CORE_READ((struct tcp_sock *)sk, snd_nxt)) < 0) {
-		cause(st, SL_CAUSE_RETRANSMIT);
+		note_cause(&n, SL_CAUSE_RETRANSMIT);
 		e->queued = now;
 		e->done = 1; /* nothing is measured, and nobody is to wonder */
 		for (u32 i = 0; i < REQUESTS; i++) {
 			struct request *r = &st->request[i];
 
-			if (r->response - h.seq < h.length &&
-			    __sync_lock_test_and_set(&r->active, 0)) {
+			if (st->active[i] && r->response - h.seq < h.length &&
+			    __sync_lock_test_and_set(&st->active[i], 0)) {
 				cause_only(SL_CAUSE_REQ_RETRANSMIT);
-				count_slots(st, SL_COUNT_INCOMPLETE);
+				note_count(&n, SL_COUNT_INCOMPLETE);
 			}
 		}
+		note_put(&n);
 		return 0;
 	}
 	for (int i = 0; i < RING && st->send_head - st->send_tail > 1; i++) {
@@ -499,25 +597,26 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	if (st->send_head != st->send_tail) {
 		s = &st->send[st->send_tail % RING];
 		if ((s32)(s->seq - h.seq) > 0)
-			cause(st, SL_CAUSE_SEND_RING);
+			note_cause(&n, SL_CAUSE_SEND_RING);
 		else if ((s32)(s->end - h.seq) <= 0)
-			cause(st, SL_CAUSE_NO_SEND);
+			note_cause(&n, SL_CAUSE_NO_SEND);
 		else
 			sent = s->time;
 	} else {
-		cause(st, SL_CAUSE_NO_SEND);
+		note_cause(&n, SL_CAUSE_NO_SEND);
 	}
 	if (!e->ip) {
-		cause(st, SL_CAUSE_NO_OUT_IP);
+		note_cause(&n, SL_CAUSE_NO_OUT_IP);
 	} else {
 		if (sent)
-			span(st, SL_LAYER_TCP_OUT, sent, e->ip);
-		span(st, SL_LAYER_IP_OUT, e->ip, now);
+			note_span(&n, 0, SL_LAYER_TCP_OUT, sent, e->ip);
+		note_span(&n, 1, SL_LAYER_IP_OUT, e->ip, now);
 	}
+	note_put(&n);
 	for (u32 i = 0; i < REQUESTS; i++) {
 		struct request *r = &st->request[i];
 
-		if (r->active && r->response - h.seq < h.length) {
+		if (st->active[i] && r->response - h.seq < h.length) {
 			r->ip = e->ip;
 			r->queued = now;
 			index = i +
@@ -556,24 +655,29 @@ static __noinline int record_out(const struct layer_sock *st, const struct out_s
 }
 
 /* A response has left: the request is over. */
-static __noinline int finish(struct layer_sock *st, struct request *q, u64 now)
+static __noinline int finish(struct layer_sock *st, u32 index, u64 now)
 {
+	struct request *q;
 	struct sl_layer_record *r;
+	struct note n;
 	bool in, out;
 
-	if (!st || !q)
+	if (!st || index >= REQUESTS)
 		return 0;
-	if (!__sync_lock_test_and_set(&q->active, 0))
+	q = &st->request[index];
+	if (!__sync_lock_test_and_set(&st->active[index], 0))
 		return 0;
 	in = q->in.length && q->in.nic && q->in.ip && q->in.tcp;
 	out = q->ip && q->queued;
+	note_begin(&n, st);
 	if (in && out && now >= q->in.nic) {
-		count_slots(st, SL_COUNT_COMPLETE);
-		observe(st->flow, st->group, SL_LAYER_TOTAL, now - q->in.nic);
+		note_count(&n, SL_COUNT_COMPLETE);
+		note_span(&n, 0, SL_LAYER_TOTAL, q->in.nic, now);
 	} else {
-		count_slots(st, SL_COUNT_INCOMPLETE);
+		note_count(&n, SL_COUNT_INCOMPLETE);
 		cause_only(in ? SL_CAUSE_REQ_OUT : SL_CAUSE_REQ_IN);
 	}
+	note_put(&n);
 	if (!(trace_kinds & 1 << SL_RECORD_REQUEST))
 		return 0;
 	r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
@@ -602,35 +706,53 @@ static __noinline int finish(struct layer_sock *st, struct request *q, u64 now)
 	return 0;
 }
 
+/* Where the segment is that the driver gets: most often the last that its socket had queued. */
+static __always_inline u32 out_of(struct sk_buff *skb, const void *sk)
+{
+	struct ip_stamp *p = ip_place(sk);
+	struct header h;
+
+	if (p && p->sk == (u64)sk && p->skb == (u64)skb)
+		return p->out;
+	return header_of(skb, &h) ? out_find(sk, h.seq) : OUT_NOTHING;
+}
+
 /* The driver gets the packet. Segments that a queue cut out of a bigger one: the first counts. */
 SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
 	struct layer_sock *st;
 	struct out_stamp *e;
-	struct header h;
+	struct note n;
 	u64 now;
 
 	if (!sk)
 		return 0;
-	st = state_of(sk);
-	if (!st || !header_of(skb, &h))
-		return 0;
-	e = out_place(sk, h.seq);
-	if (!e || e->sk != (u64)sk || e->seq != h.seq || !e->queued)
-		return 0;
-	if (__sync_lock_test_and_set(&e->done, 1))
+	e = out_at(out_of(skb, sk));
+	if (!e || e->sk != (u64)sk || __sync_lock_test_and_set(&e->done, 1))
 		return 0;
 	now = bpf_ktime_get_ns();
-	span(st, SL_LAYER_MAC_OUT, e->queued, now);
+	/* A slot that was the flow's then is so for a round at least; see count_round(). */
+	if (now - e->queued < ROUND_NS && !e->request && !trace_kinds) {
+		note_begin_of(&n, e->flow, e->group);
+		note_span(&n, 0, SL_LAYER_MAC_OUT, e->queued, now);
+		note_put(&n);
+		return 0;
+	}
+	st = state_of(sk);
+	if (!st)
+		return 0;
+	note_begin(&n, st);
+	note_span(&n, 0, SL_LAYER_MAC_OUT, e->queued, now);
+	note_put(&n);
 	if (trace_kinds & 1 << SL_RECORD_OUT)
 		record_out(st, e, now);
 	if (e->request) {
 		for (u32 i = 0; i < REQUESTS; i++) {
 			struct request *r = &st->request[i];
 
-			if (r->queued == e->queued && r->response - h.seq < e->length)
-				finish(st, r, now);
+			if (r->queued == e->queued && r->response - e->seq < e->length)
+				finish(st, i, now);
 		}
 	}
 	return 0;
@@ -650,27 +772,22 @@ int BPF_PROG(state_changed, struct sock *sk, int old, int now)
 SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
 {
 	struct layer_sock *st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
-	struct slot *s;
+	struct note n;
 	u32 flow;
 
 	if (!st || st->closed)
 		return 0;
 	st->closed = 1;
+	note_begin(&n, st);
 	for (u32 i = 0; i < REQUESTS; i++) {
-		if (__sync_lock_test_and_set(&st->request[i].active, 0)) {
+		if (__sync_lock_test_and_set(&st->active[i], 0)) {
 			cause_only(SL_CAUSE_REQ_CLOSED);
-			count_slots(st, SL_COUNT_INCOMPLETE);
+			note_count(&n, SL_COUNT_INCOMPLETE);
 		}
 	}
+	note_put(&n);
 	flow = st->flow;
 	st->flow = NO_SLOT;
-	s = flow_at(flow);
-	if (s) {
-		word_add(s, SL_SLOT_END, bpf_ktime_get_ns());
-		word_add(s, SL_SLOT_STATE, SL_SLOT_CLOSED - SL_SLOT_OPEN);
-		hot_add(SL_LAYERS_CLOSED);
-		bpf_map_push_elem(&layer_free_flows, &flow, 0);
-		__sync_fetch_and_add(&waiting, 1);
-	}
+	flow_end(flow, bpf_ktime_get_ns());
 	return 0;
 }

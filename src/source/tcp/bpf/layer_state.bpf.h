@@ -10,17 +10,21 @@
 #include "common.bpf.h"
 #include "layer_shared.h"
 
-#define IN_BITS	 14 /* places of the table of incoming skbs */
-#define OUT_BITS 14 /* ... of outgoing segments */
-#define RING	 16 /* segments to be read, and send calls to be transmitted, of a socket */
-#define REQUESTS 4  /* responses of a socket that wait for the driver */
-#define NO_SLOT	 0xffffffffu
-#define KEPT	 256 /* closed flows whose slots are not another's yet, if there is room */
+#define IN_BITS		 14 /* places of the table of incoming skbs */
+#define OUT_BITS	 14 /* ... of outgoing segments */
+#define OUT_STRETCH_BITS 6  /* ... of which a socket has these, */
+#define OUT_WAYS	 4  /* and a segment these */
+#define OUT_NOTHING	 0xffffffffu
+#define IP_BITS		 12 /* ... of sockets that are sending */
+#define RING		 16 /* segments to be read, and send calls to be transmitted, of a socket */
+#define REQUESTS	 4  /* responses of a socket that wait for the driver */
+#define NO_SLOT		 0xffffffffu
+#define KEPT		 256 /* closed flows whose slots are not another's yet, if there is room */
 /* 10 s: no stretch inside of the stack without a queue lasts longer. */
 #define SHORT_MAX 10000000000ull
 
-#define TH_FIN 1
-#define TH_SYN 2
+#define TH_FIN	  1
+#define TH_SYN	  2
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct inet_bind_bucket___sl {
@@ -49,7 +53,8 @@ struct bpf_nf_ctx {
 /* A segment that came in. Times are ktime in ns, 0: not known. */
 struct segment {
 	u64 nic, ip, tcp;
-	u32 end, length, ack, pad;
+	u32 end, length, ack;
+	u32 number; /* in a ring: that of the segment, from 1 */
 };
 
 struct send {
@@ -58,23 +63,36 @@ struct send {
 };
 
 struct request {
-	u32 active; /* 1: waits for the driver */
-	u32 seq, length, response, pipelined, pad;
+	u32 seq, length, response, pipelined;
 	struct segment in; /* the one that brought the last byte; .end 0 with .length 0: unknown */
 	u64 copied, sent, ip, queued;
 };
 
+/*
+ * The CPU to which the driver gives a segment is often not that of the application: each writes lines of
+ * its own, and what wanders from one to the other is the segment's line alone, once. The kernel puts
+ * all of it 8 bytes behind the start of a line.
+ */
 struct layer_sock {
 	u32 flow, group; /* slots */
 	u32 generation;	 /* of the filter */
 	u8 wanted, role, closed, pad;
-	u32 read_head, read_tail, send_head, send_tail, request_head;
+	u32 pad2[10];
+	/* The receiving side's. */
+	u32 read_head; /* segments so far; the ring holds the last ones */
+	u32 tail_seen; /* read_tail, when it was last looked at */
+	u32 pad3[14];
+	struct {
+		struct segment segment;
+		u64 pad[3];
+	} read[RING];
+	/* The application's. */
+	u32 active[REQUESTS]; /* 1: waits for the driver */
+	u32 read_tail, send_head, send_tail, request_head;
 	u32 base;   /* up to here what was read belongs to requests that were answered */
 	u32 copied; /* the application has read up to here */
-	u32 pad2;
 	u64 copied_time;
 	struct segment last; /* the segment that holds the byte before copied */
-	struct segment read[RING];
 	struct send send[RING];
 	struct request request[REQUESTS];
 	struct sl_flow_key key;
@@ -84,13 +102,22 @@ struct in_stamp {
 	u64 skb, nic, ip, tcp;
 };
 
+/* What a socket gave to IP last, and where it is in the table of outgoing segments once it was queued. */
+struct ip_stamp {
+	u64 sk, skb, ns;
+	u32 out; /* OUT_NOTHING: it was not, or has no data */
+	u32 pad;
+};
+
 struct out_stamp {
 	u64 sk;
 	u32 seq;
 	u32 request; /* index + 1 */
 	u64 sent, ip, queued;
 	u32 length, ack;
-	u64 done;
+	u32 done;
+	u32 flow, group; /* those of the socket when it was queued */
+	u32 pad;
 };
 
 struct group_key {
@@ -125,6 +152,13 @@ struct {
 	__type(key, u32);
 	__type(value, struct out_stamp);
 } layer_out SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << IP_BITS);
+	__type(key, u32);
+	__type(value, struct ip_stamp);
+} layer_ip SEC(".maps");
 
 /* A region of kind SL_REGION_LAYERS, in elements of a slot's size: see layer_shared.h. */
 struct {
@@ -188,18 +222,6 @@ static __always_inline void word_add(struct slot *s, u32 i, u64 n)
 	__sync_fetch_and_add(&s->word[check], n * k);
 }
 
-/* The same for a line that is written under the socket's lock only: no need to be atomic. */
-static __always_inline void word_add_alone(struct slot *s, u32 i, u64 n)
-{
-	u32 check = i | 7;
-	u64 k = line_k[i & 7];
-
-	if (check >= SL_SLOT_WORDS || i >= SL_SLOT_WORDS)
-		return;
-	*(volatile u64 *)&s->word[i] += n;
-	*(volatile u64 *)&s->word[check] += n * k;
-}
-
 static __always_inline struct slot *element_at(u32 at)
 {
 	return bpf_map_lookup_elem(&layer_table, &at);
@@ -237,34 +259,16 @@ static __always_inline u32 slot_new(enum sl_layers_hot_cell used, u32 least)
 	return slot;
 }
 
-static __always_inline void count_slots(const struct layer_sock *st, u32 count)
-{
-	u32 flow = st->flow, group = st->group;
-	struct slot *s = flow_at(flow);
-
-	if (s)
-		word_add(s, SL_SLOT_COUNTS + count, 1);
-	s = group_at(group);
-	if (s)
-		word_add(s, SL_SLOT_COUNTS + count, 1);
-}
-
 static __always_inline void cause_only(u32 cause)
 {
 	struct slot *own = element_at(SL_LAYERS_FIRST_ELEMENT + bpf_get_smp_processor_id());
-	u32 line = cause / SL_LINE_CELLS, cell = cause % SL_LINE_CELLS;
+	u32 word = cause / SL_LINE_CELLS * 8 + cause % SL_LINE_CELLS;
 
-	/* The compiler knows that these are small, the verifier does not. */
-	asm volatile("" : "+r"(line), "+r"(cell));
+	/* The compiler knows that it is small, the verifier does not. */
+	asm volatile("" : "+r"(word));
 	/* Of this CPU alone, but a program that interrupts this one may be at it, too. */
 	if (own)
-		word_add(own, (line & 3) * 8 + (cell & 7), 1);
-}
-
-static __always_inline void cause(const struct layer_sock *st, u32 why)
-{
-	cause_only(why);
-	count_slots(st, SL_COUNT_UNATTRIBUTED);
+		word_add(own, word & 31, 1);
 }
 
 /* The cell in which x ns are counted: see SL_LAYER_CELLS. */
@@ -283,41 +287,6 @@ static __always_inline u32 bucket_cell(u64 x)
 static __always_inline u32 cell_word(u32 layer, u32 cell)
 {
 	return SL_SLOT_HISTOGRAMS + layer * 64 + cell / 7 * 8 + cell % 7;
-}
-
-static __noinline int observe(u32 flow, u32 group, u32 layer, u64 ns)
-{
-	u32 word = cell_word(layer, bucket_cell(ns)), sum = cell_word(layer, SL_LAYER_SUM);
-	struct slot *s = flow_at(flow);
-
-	if (s && layer <= SL_LAYER_APP) {
-		word_add_alone(s, word, 1);
-		word_add_alone(s, sum, ns);
-	} else if (s) {
-		word_add(s, word, 1);
-		word_add(s, sum, ns);
-	}
-	s = group_at(group);
-	if (s) {
-		word_add(s, word, 1);
-		word_add(s, sum, ns);
-	}
-	return 0;
-}
-
-/*
- * What lies between two boundaries of one host is never negative, as all are of one clock, and the
- * stretches without a queue are short: anything else is a stamp of something else.
- */
-static __always_inline bool span(const struct layer_sock *st, u32 layer, u64 from, u64 to)
-{
-	if (to < from || (layer != SL_LAYER_TCP_IN && layer != SL_LAYER_APP &&
-			  layer != SL_LAYER_TCP_OUT && to - from > SHORT_MAX)) {
-		cause(st, SL_CAUSE_REFUSED);
-		return false;
-	}
-	observe(st->flow, st->group, layer, to - from);
-	return true;
 }
 
 /*

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * layer_note.bpf.h - of layer.bpf.c: counting, later. A program that runs for a segment only notes what
+ * is to be counted, in a buffer of its CPU: 32 bytes, one line. A timer takes the notes of all CPUs every
+ * 10 ms and is the only one that adds to the histograms, so that their lines need no atomics, and do not
+ * wander between the CPUs of those who wait for the segment: that was most of what the programs cost.
+ */
+#ifndef SL_TCP_BPF_LAYER_NOTE_H
+#define SL_TCP_BPF_LAYER_NOTE_H
+
+#include "layer_state.bpf.h"
+
+#define NOTES		4096 /* of a CPU; a power of two */
+#define NOTES_SLACK	16 /* programs that may be interrupted between looking and taking a place */
+#define ROUND_NOTES	8192 /* of all CPUs in one round of the timer: about half a millisecond */
+#define ROUND_NS	10000000 /* how late a histogram may be */
+#define CLOCK_MONOTONIC 1
+
+struct note {
+	u64 what; /* bits 8 i ..: grows count i (enum sl_slot_count); 56-59, 60-63: layer + 1 of ns[] */
+	u64 ns[2];
+	u32 flow, group;
+};
+
+struct notes {
+	u64 head, pad[7];  /* of the CPU's programs, which may interrupt each other: atomic */
+	u64 tail, pad2[7]; /* of the timer */
+	struct note note[NOTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* CPUs */
+	__type(key, u32);
+	__type(value, struct notes);
+} layer_notes SEC(".maps");
+
+struct count_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct count_timer);
+} layer_timer SEC(".maps");
+
+/* A flow that is over. Its slot is free once the notes that name it are counted. */
+struct ended {
+	u64 ns;
+	u32 flow, pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1); /* flows: each is in it once at most */
+	__uint(value_size, sizeof(struct ended));
+} layer_ended SEC(".maps");
+
+/* Written by many CPUs. */
+__u32 count_armed; /* 1: the timer comes within ROUND_NS */
+__u64 ended_head;  /* flows that were put into layer_ended */
+/* The timer's own. */
+__u64 ended_tail, ended_settled;
+bool count_ready;
+
+#define READ(x)	    (*(const volatile typeof(x) *)&(x))
+#define WRITE(x, v) (*(volatile typeof(x) *)&(x) = (v))
+
+/* ---- the timer ------------------------------------------------------------------------------ */
+
+/* Nobody else writes a slot's counts and histograms: no need to be atomic. */
+static __always_inline void word_alone(struct slot *s, u32 i, u64 n)
+{
+	u32 check;
+	u64 k;
+
+	/* Verifiers forget bounds of what the compiler reads twice, and don't see that check >= i. */
+	asm volatile("" : "+r"(i));
+	check = i | 7;
+	asm volatile("" : "+r"(check));
+	if (check >= SL_SLOT_WORDS || i >= SL_SLOT_WORDS)
+		return;
+	asm volatile("" : "+r"(i));
+	k = line_k[i & 7];
+	WRITE(s->word[i], s->word[i] + n);
+	WRITE(s->word[check], s->word[check] + n * k);
+}
+
+static __always_inline void count_in(struct slot *s, u64 what, u32 a, u32 b, const struct note *n)
+{
+	if (!s)
+		return;
+	for (u32 i = 0; i < 7; i++)
+		if (what >> 8 * i & 255)
+			word_alone(s, SL_SLOT_COUNTS + i, what >> 8 * i & 255);
+	if (a) {
+		word_alone(s, a, 1);
+		word_alone(s, cell_word((what >> 56 & 15) - 1, SL_LAYER_SUM), n->ns[0]);
+	}
+	if (b) {
+		word_alone(s, b, 1);
+		word_alone(s, cell_word((what >> 60) - 1, SL_LAYER_SUM), n->ns[1]);
+	}
+}
+
+struct round {
+	struct notes *of; /* CPU that is looked at */
+	u32 left;	  /* notes that this round may still count */
+	u32 more;	  /* there is, or was, something to do */
+};
+
+static long count_one(u32 index, struct round *r)
+{
+	struct notes *of = r->of;
+	u32 a = 0, b = 0;
+	struct note *n;
+	u64 what;
+
+	if (!of)
+		return 1;
+	n = &of->note[of->tail & (NOTES - 1)];
+	what = READ(n->what); /* pairs with publish() */
+	if (!what)
+		return 1; /* somebody is about to write it, or there is none */
+	if (what >> 56 & 15)
+		a = cell_word((what >> 56 & 15) - 1, bucket_cell(n->ns[0]));
+	if (what >> 60)
+		b = cell_word((what >> 60) - 1, bucket_cell(n->ns[1]));
+	count_in(flow_at(n->flow), what, a, b, n);
+	count_in(group_at(n->group), what, a, b, n);
+	WRITE(n->what, 0);
+	WRITE(of->tail, of->tail + 1);
+	return 0;
+}
+
+static long count_cpu(u32 cpu, struct round *r)
+{
+	struct notes *of = bpf_map_lookup_elem(&layer_notes, &cpu);
+	u64 waiting;
+
+	if (!of)
+		return 1;
+	waiting = READ(of->head) - of->tail;
+	if (!waiting)
+		return 0;
+	r->more = 1;
+	if (waiting > r->left)
+		waiting = r->left;
+	r->of = of;
+	r->left -= (u32)waiting;
+	bpf_loop((u32)waiting, count_one, r, 0);
+	return 0;
+}
+
+static long anything_cpu(u32 cpu, struct round *r)
+{
+	struct notes *of = bpf_map_lookup_elem(&layer_notes, &cpu);
+
+	if (of && READ(of->head) != of->tail)
+		r->more = 1;
+	return 0;
+}
+
+static long free_flow(u32 index, void *unused)
+{
+	struct ended e;
+	struct slot *s;
+
+	if (bpf_map_pop_elem(&layer_ended, &e))
+		return 1;
+	ended_tail++;
+	s = flow_at(e.flow);
+	if (s) {
+		word_alone(s, SL_SLOT_END, e.ns);
+		word_alone(s, SL_SLOT_STATE, SL_SLOT_CLOSED - SL_SLOT_OPEN);
+		hot_add(SL_LAYERS_CLOSED);
+		bpf_map_push_elem(&layer_free_flows, &e.flow, 0);
+		__sync_fetch_and_add(&waiting, 1);
+	}
+	return 0;
+}
+
+static int count_round(void *map, u32 *key, struct count_timer *t)
+{
+	struct round r = {.left = ROUND_NOTES};
+	u64 ended = READ(ended_head);
+
+	bpf_loop(cpus, count_cpu, &r, 0);
+	/*
+	 * What ended before the round before: programs that noted something of it meanwhile, on
+	 * other CPUs, are done, and this round has counted it.
+	 */
+	bpf_loop((u32)(ended_settled - ended_tail), free_flow, NULL, 0);
+	ended_settled = ended;
+	if (r.more || ended_tail != ended) {
+		bpf_timer_start(&t->timer, r.left ? ROUND_NS : 0, 0);
+		return 0;
+	}
+	/* Pairs with the additions of note_put() and flow_end(): who saw 1 is seen here. */
+	__sync_lock_test_and_set(&count_armed, 0);
+	bpf_loop(cpus, anything_cpu, &r, 0);
+	if ((r.more || READ(ended_head) != ended) && !__sync_lock_test_and_set(&count_armed, 1))
+		bpf_timer_start(&t->timer, ROUND_NS, 0);
+	return 0;
+}
+
+static __always_inline void count_at(u64 ns)
+{
+	u32 zero = 0;
+	struct count_timer *t = bpf_map_lookup_elem(&layer_timer, &zero);
+
+	if (t)
+		bpf_timer_start(&t->timer, ns, 0);
+}
+
+static __noinline int count_wake(void)
+{
+	u32 zero = 0;
+	struct count_timer *t = bpf_map_lookup_elem(&layer_timer, &zero);
+
+	if (!t || __sync_lock_test_and_set(&count_armed, 1))
+		return 0;
+	if (!count_ready) { /* whoever armed it first is alone here */
+		bpf_timer_init(&t->timer, &layer_timer, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&t->timer, count_round);
+		count_ready = true;
+	}
+	bpf_timer_start(&t->timer, ROUND_NS, 0);
+	return 0;
+}
+
+/* ---- the programs --------------------------------------------------------------------------- */
+
+static __always_inline void note_begin_of(struct note *n, u32 flow, u32 group)
+{
+	n->what = 0;
+	n->ns[0] = n->ns[1] = 0;
+	n->flow = flow;
+	n->group = group;
+}
+
+static __always_inline void note_begin(struct note *n, const struct layer_sock *st)
+{
+	note_begin_of(n, st->flow, st->group);
+}
+
+static __always_inline void note_count(struct note *n, enum sl_slot_count count)
+{
+	n->what += 1ull << 8 * count;
+}
+
+static __always_inline void note_cause(struct note *n, enum sl_layer_cause why)
+{
+	cause_only(why);
+	note_count(n, SL_COUNT_UNATTRIBUTED);
+}
+
+/*
+ * place: 0 or 1. What lies between two boundaries of one host is never negative, as all are of one
+ * clock, and the stretches without a queue are short: anything else is a stamp of something else.
+ */
+static __always_inline bool note_span(struct note *n, u32 place, u32 layer, u64 from, u64 to)
+{
+	if (to < from ||
+	    (layer != SL_LAYER_TCP_IN && layer != SL_LAYER_APP && layer != SL_LAYER_TCP_OUT &&
+	     layer != SL_LAYER_TOTAL && to - from > SHORT_MAX)) {
+		note_cause(n, SL_CAUSE_REFUSED);
+		return false;
+	}
+	n->what |= (u64)(layer + 1) << (56 + 4 * place);
+	n->ns[place] = to - from;
+	return true;
+}
+
+/*
+ * Who sees it sees what was written before. The line was the timer's last, often on another CPU: an
+ * atomic operation would wait for it, where x86, whose stores are in order, goes on.
+ */
+static __always_inline void publish(u64 *to, u64 what)
+{
+#ifdef __TARGET_ARCH_x86
+	barrier();
+	WRITE(*to, what);
+#else
+	__sync_lock_test_and_set(to, what);
+#endif
+}
+
+static __always_inline void note_put(const struct note *n)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct notes *of = bpf_map_lookup_elem(&layer_notes, &cpu);
+	u64 used, at;
+	struct note *to;
+
+	if (!of || !n->what)
+		return;
+	used = READ(of->head) - READ(of->tail);
+	if (used >= NOTES - NOTES_SLACK) {
+		cause_only(SL_CAUSE_NOTES_FULL);
+		return;
+	}
+	at = __sync_fetch_and_add(&of->head, 1);
+	to = &of->note[at & (NOTES - 1)];
+	to->ns[0] = n->ns[0];
+	to->ns[1] = n->ns[1];
+	to->flow = n->flow;
+	to->group = n->group;
+	publish(&to->what, n->what);
+	/* The addition to head, a full barrier, pairs with count_round(), which looks there at last. */
+	if (!READ(count_armed))
+		count_wake();
+	else if (used >= NOTES / 2 && !(used & (NOTES / 8 - 1)))
+		count_at(0);
+}
+
+/* The flow is over: its slot closes, and becomes free, when what was noted of it is counted. */
+static __always_inline void flow_end(u32 flow, u64 now)
+{
+	struct ended e = {.ns = now, .flow = flow};
+
+	if (flow == NO_SLOT || bpf_map_push_elem(&layer_ended, &e, 0))
+		return;
+	__sync_fetch_and_add(&ended_head, 1);
+	if (!READ(count_armed))
+		count_wake();
+}
+
+#endif
