@@ -134,6 +134,17 @@ static bool show(struct remote *r, const struct sl_entry *e, bool json)
 	return good;
 }
 
+/* What the fabric says of its last failure says more than a number does. */
+static const char *why(struct remote *r)
+{
+	static struct sl_fabric_stats stats;
+
+	sl_fabric_stats(r->fabric, &stats);
+	if (r->error && *stats.last_error)
+		return stats.last_error;
+	return r->error ? strerror(r->error) : "not believed";
+}
+
 int dump_remote(const struct dump_remote_opts *o)
 {
 	struct sl_fabric_opts opts = {
@@ -172,7 +183,7 @@ int dump_remote(const struct dump_remote_opts *o)
 			continue;
 		shown++;
 		if (!show(&r, &e, o->json))
-			code = failed(o->target, r.error ? strerror(r.error) : "not believed");
+			code = failed(o->target, why(&r));
 	}
 	if (!code && !shown)
 		code = failed(o->target, o->id ? "no region of the kernel has that id"

@@ -241,6 +241,8 @@ static void tasks_lie_where_the_header_says(void **state)
 	LIE(SL_FAULT_SECTION, h.section[3].offset -= 64);
 	LIE(SL_FAULT_SECTION, h.section[1].type = 99);
 	LIE(SL_FAULT_SECTION, h.section[1].length = 0);
+	/* Two of a type: which one is it? */
+	LIE(SL_FAULT_SECTION, section(&h, SL_SECTION_LOSSES, 64, SL_TASKS_LOSSES_AT + 64, 64));
 	LIE(SL_FAULT_SECTION, h.section[2].type = SL_SECTION_TASK_CGROUPS);
 	LIE(SL_FAULT_SECTION, h.section[2].type = SL_SECTION_ENTRIES; h.section[2].stride = 64);
 	LIE(SL_FAULT_VERSION, h.kind = SL_REGION_LAYERS);

@@ -95,9 +95,9 @@ def flows_layers_and_tasks_are_read_through_the_agent_and_true():
     if (agent.flow(client)['write_bytes'], agent.flow(client)['read_bytes']) != (5000, 15000):
         fail(f'{agent.flow(client)}', agent)
     region, rows = agent.dump('layers')
-    mine = [r['flow_layers'] for r in rows if 'flow_layers' in r and
-            r['flow_layers']['local_port'] == server.getsockname()[1]]
-    if len(mine) != 1 or mine[0]['count']['requests'] != 50 or region['opened'] != 2:
+    mine, theirs = ([r['flow_layers'] for r in rows if 'flow_layers' in r and
+                     r['flow_layers']['local_port'] == s.getsockname()[1]] for s in (server, client))
+    if len(mine) != 1 or len(theirs) != 1 or mine[0]['count']['requests'] != 50 or region['opened'] != 2:
         fail(f'{region}: {mine}', agent)
     total = mine[0]['layers']['app']
     if total['count'] != 50 or sum(total['buckets']) != 50:
