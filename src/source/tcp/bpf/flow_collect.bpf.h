@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * flow_collect.bpf.h - of flow.bpf.c: the statistics of a flow: those that the kernel keeps, copied, and those
+ * that it keeps nowhere, accounted at each segment under the socket's lock.
+ */
+#ifndef SL_TCP_BPF_FLOW_COLLECT_H
+#define SL_TCP_BPF_FLOW_COLLECT_H
+
+#include "flow_state.bpf.h"
+
+/*
+ * Microseconds that a flow spent on a kind of its chronograph (tcp_output.c, tcp_chrono_set()); kinds
+ * are 1 busy, 2 held back by the peer's window, 3 by the send buffer, each counted apart.
+ */
+static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 kind)
+{
+	u32 ticks = kind == 1	? BPF_CORE_READ(tp, chrono_stat[0])
+		    : kind == 2 ? BPF_CORE_READ(tp, chrono_stat[1])
+				: BPF_CORE_READ(tp, chrono_stat[2]);
+
+	if (running == kind)
+		ticks += (u32)bpf_jiffies64() - BPF_CORE_READ(tp, chrono_start);
+	return (u64)ticks * settings.tick_us;
+}
+
+/*
+ * All cells of a flow but tags and checks. old: the state before a change that is under way, which tells
+ * whether a FIN of ours has a sequence number. cells may be st->final.
+ */
+static __noinline int collect(const struct tcp_sock *tp, struct flow_state *st, u64 *cells, u64 now,
+			      u32 old)
+{
+	const struct inet_connection_sock *icsk = &tp->inet_conn;
+	const struct sock *sk = &icsk->icsk_inet.sk;
+	u32 state, unsent, unread, snd_nxt, flags, running, fin, cwnd, rcv_nxt;
+	u64 sent, again, received, busy, rwnd, sndbuf;
+
+	if (!st || !cells)
+		return 0;
+	state = st->closed_ns ? TCP_CLOSE : BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (!old)
+		old = state;
+	flags = st->flags;
+	if (BPF_CORE_READ(tp, ecn_flags) & ECN_OK)
+		flags |= SL_FLOW_ECN;
+
+	cells[SL_FLOW_ID] = st->id;
+	cells[SL_FLOW_WORD] = SL_FLOW_WORD_OF(st->closed_ns ? SL_STATE_CLOSED : SL_STATE_LIVE,
+					      state, st->family, st->local_port, st->remote_port);
+	cells[SL_FLOW_NETNS_PID] = pair(st->netns, st->pid);
+	cells[SL_FLOW_CGROUP] = st->cgroup;
+	cells[SL_FLOW_OPEN_NS] = st->open_ns;
+	cells[SL_FLOW_CHANGED_NS] = now;
+	cells[SL_FLOW_LOCAL] = st->local[0];
+	cells[SL_FLOW_LOCAL + 1] = st->local[1];
+	cells[SL_FLOW_REMOTE] = st->remote[0];
+	cells[SL_FLOW_REMOTE + 1] = st->remote[1];
+	cells[SL_FLOW_CLOSED_NS] = st->closed_ns;
+	cells[SL_FLOW_HANDSHAKE_FLAGS] = pair(st->handshake_us, flags);
+	cells[SL_FLOW_COMM] = st->comm[0];
+	cells[SL_FLOW_COMM + 1] = st->comm[1];
+	cells[SL_FLOW_DROPS] = (u32)BPF_CORE_READ(sk, sk_drops.counter);
+	cells[SL_FLOW_BUFFERS] = pair(BPF_CORE_READ(sk, sk_rcvbuf), BPF_CORE_READ(sk, sk_sndbuf));
+	cells[SL_FLOW_BACKLOG] = pair(BPF_CORE_READ(sk, sk_ack_backlog),
+				      BPF_CORE_READ(sk, sk_max_ack_backlog));
+	if (flags & SL_FLOW_LISTENER) {
+		/* cells may hold the flow that was looked at before. */
+		for (u32 i = SL_FLOW_BYTES_SENT; i < SL_FLOW_BACKLOG; i++)
+			cells[i] = 0;
+		return 0;
+	}
+
+	/* Payload only: no SYN or FIN is in bytes_sent. One of ours may wait behind the unsent. */
+	sent = BPF_CORE_READ(tp, bytes_sent);
+	again = BPF_CORE_READ(tp, bytes_retrans);
+	snd_nxt = BPF_CORE_READ(tp, snd_nxt);
+	unsent = BPF_CORE_READ(tp, write_seq) - snd_nxt;
+	fin = old == TCP_FIN_WAIT1 || old == TCP_CLOSING || old == TCP_LAST_ACK;
+	if ((s32)unsent < 0)
+		unsent = 0;
+	else if (unsent && fin)
+		unsent--;
+	cells[SL_FLOW_BYTES_SENT] = sent;
+	cells[SL_FLOW_BYTES_ACKED] = BPF_CORE_READ(tp, bytes_acked);
+	cells[SL_FLOW_BYTES_RETRANS] = again;
+	cells[SL_FLOW_WRITE_BYTES] = sent - again + unsent;
+	/* bytes_received counts the peer's FIN; so does copied_seq once the application saw it. */
+	received = BPF_CORE_READ(tp, bytes_received);
+	rcv_nxt = BPF_CORE_READ(tp, rcv_nxt);
+	unread = rcv_nxt - BPF_CORE_READ(tp, copied_seq);
+	if ((s32)unread < 0)
+		unread = 0;
+	cells[SL_FLOW_BYTES_RECEIVED] = received;
+	fin = BPF_CORE_READ(sk, __sk_common.skc_flags) >> SOCK_DONE_BIT & 1;
+	cells[SL_FLOW_READ_BYTES] = received - unread - (fin && !unread);
+
+	if (unsent > READ(st->queue_max))
+		WRITE(st->queue_max, unsent);
+	cwnd = BPF_CORE_READ(tp, snd_cwnd);
+	cells[SL_FLOW_FLIGHT_LOST] = pair(BPF_CORE_READ(tp, packets_out), BPF_CORE_READ(tp, lost));
+	cells[SL_FLOW_WINDOWS] = pair(BPF_CORE_READ(tp, rcv_wnd), BPF_CORE_READ(tp, snd_wnd));
+	cells[SL_FLOW_CWND] = pair(cwnd, BPF_CORE_READ(tp, snd_ssthresh));
+	cells[SL_FLOW_MSS_QUEUE] = pair(BPF_CORE_READ(tp, mss_cache), unsent);
+	cells[SL_FLOW_QUEUE_MAX] = pair(st->queue_max, BPF_CORE_READ(sk, sk_wmem_queued));
+	cells[SL_FLOW_SRTT] = pair(BPF_CORE_READ(tp, srtt_us) >> 3,
+				   BPF_CORE_READ(tp, mdev_us) >> 2);
+	cells[SL_FLOW_RTT_COUNT] = st->rtt_count;
+	cells[SL_FLOW_RTT_SUM] = st->rtt_sum;
+	cells[SL_FLOW_RTT_MIN_RTO] = pair(BPF_CORE_READ(tp, rtt_min.s[0].v),
+					  BPF_CORE_READ(icsk, icsk_rto) * settings.tick_us);
+	cells[SL_FLOW_RETRANS_DSACK] = pair(BPF_CORE_READ(tp, total_retrans),
+					    BPF_CORE_READ(tp, dsack_dups));
+	cells[SL_FLOW_FAST_TIMEOUTS] = pair(st->fast, bpf_core_field_exists(tp->total_rto)
+							      ? BPF_CORE_READ(tp, total_rto)
+							      : st->loss);
+	cells[SL_FLOW_REORDERED] = pair(BPF_CORE_READ(tp, rcv_ooopack),
+					BPF_CORE_READ(tp, reord_seen));
+	cells[SL_FLOW_RE_FAST_RTO] = pair(st->re_fast, st->re_rto);
+	cells[SL_FLOW_RE_TLP_SYN] = pair(st->re_tlp, st->re_syn);
+	cells[SL_FLOW_ZERO_WINDOWS] = pair(st->zero_in, st->zero_out);
+	cells[SL_FLOW_DELIVERED] = pair(BPF_CORE_READ(tp, delivered),
+					BPF_CORE_READ(tp, delivered_ce));
+	cells[SL_FLOW_CE_PACING] = pair(st->ce_in, (u32)(BPF_CORE_READ(sk, sk_pacing_rate) >> 10));
+	cells[SL_FLOW_CALLS] = pair(st->reads, st->writes);
+	cells[SL_FLOW_SEGS_OUT] = pair(BPF_CORE_READ(tp, segs_out),
+				       BPF_CORE_READ(tp, data_segs_out));
+	cells[SL_FLOW_SEGS_IN] = pair(BPF_CORE_READ(tp, segs_in), BPF_CORE_READ(tp, data_segs_in));
+	running = BPF_CORE_READ_BITFIELD_PROBED(tp, chrono_type);
+	busy = chrono(tp, running, 1);
+	rwnd = chrono(tp, running, 2);
+	sndbuf = chrono(tp, running, 3);
+	cells[SL_FLOW_BUSY_US] = busy + rwnd + sndbuf;
+	cells[SL_FLOW_RWND_US] = rwnd;
+	cells[SL_FLOW_SNDBUF_US] = sndbuf;
+	/* Nothing to wait for: what comes next comes with an event. */
+	return !unread && !unsent && state == TCP_ESTABLISHED && !(u32)cells[SL_FLOW_FLIGHT_LOST] &&
+	       !(BPF_CORE_READ(icsk, icsk_ack.pending) & ACK_SCHEDULED);
+}
+
+/* ---- what the kernel keeps nowhere ---------------------------------------------------------------- */
+
+/*
+ * The kernel takes a sample m into its smoothed RTT by srtt += m - srtt / 8 (srtt is 8 times the RTT;
+ * tcp_input.c, tcp_rtt_estimator()), and at most one for each segment that comes in: so the sample
+ * is what the difference says, exactly. One that is equal to the mean leaves srtt as it is, but
+ * makes mdev smaller, by a quarter; below 4 nothing shows it but that something was
+ * delivered, and by no retransmission (Karn).
+ */
+static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mdev, u32 delivered,
+					u32 retrans)
+{
+	u32 before = st->srtt, sample;
+
+	if (srtt != before) {
+		sample = before ? srtt - before + (before >> 3) : srtt >> 3;
+		/* Several at once, as after a half close: no sample is negative. */
+		if ((s32)sample < 0)
+			sample = srtt >> 3;
+		st->rtt_count++;
+		st->rtt_sum += sample;
+		st->srtt = srtt;
+	} else if (srtt && (mdev != st->mdev ||
+			    (mdev < 4 && delivered != st->delivered && retrans == st->retrans))) {
+		st->rtt_count++;
+		st->rtt_sum += srtt >> 3;
+	}
+	st->mdev = mdev;
+	st->delivered = delivered;
+	st->retrans = retrans;
+}
+
+/*
+ * Segments that were sent again since the last look, by the state that the socket is in: a timeout has
+ * set Loss before it sends, fast retransmission Recovery, and in any other a probe alone sends again
+ * (tcp_output.c, tcp_schedule_loss_probe()). total_retrans is what counts: the tracepoint does not
+ * show every one of them, and shows buffers, not segments.
+ */
+static __always_inline void account_cause(struct flow_state *st, const struct tcp_sock *tp)
+{
+	const struct inet_connection_sock *icsk = &tp->inet_conn;
+	u32 total = BPF_CORE_READ(tp, total_retrans), more = total - st->caused, state;
+
+	if (!more)
+		return;
+	st->caused = total;
+	state = BPF_CORE_READ_BITFIELD_PROBED(icsk, icsk_ca_state);
+	if (state == CA_LOSS)
+		st->re_rto += more;
+	else if (state == CA_RECOVERY)
+		st->re_fast += more;
+	else
+		st->re_tlp += more;
+}
+
+static __always_inline void account(struct flow_state *st, const struct tcp_sock *tp)
+{
+	u32 unsent = tp->write_seq - tp->snd_nxt, zero;
+
+	account_rtt(st, tp->srtt_us, tp->mdev_us, tp->delivered, tp->total_retrans);
+	account_cause(st, tp);
+	if ((s32)unsent > 0 && unsent > st->queue_max)
+		st->queue_max = unsent;
+	zero = !tp->snd_wnd | (!tp->rcv_wnd) << 1;
+	if (zero != st->zero) {
+		u32 begun = zero & ~st->zero;
+
+		st->zero_in += begun & 1;
+		st->zero_out += begun >> 1;
+		st->zero = zero;
+	}
+}
+
+#endif

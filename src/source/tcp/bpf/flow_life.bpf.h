@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* flow_life.bpf.h - of flow.bpf.c: how a flow comes to a slot, and ends. */
+#ifndef SL_TCP_BPF_FLOW_LIFE_H
+#define SL_TCP_BPF_FLOW_LIFE_H
+
+#include "flow_collect.bpf.h"
+
+static __always_inline bool slot_take(u32 *slot)
+{
+	if (!bpf_map_pop_elem(&tcp_free, slot))
+		return true;
+	if (READ(fresh) < settings.slots) {
+		*slot = (u32)__sync_fetch_and_add(&fresh, 1);
+		if (*slot < settings.slots)
+			return true;
+	}
+	__sync_fetch_and_add(&refused, 1);
+	wake(); /* so that it is told */
+	return false;
+}
+
+/*
+ * The first connection of a cgroup wakes user space up, which then says in the table who that is. Should the
+ * ring be full, the next connection tries again.
+ */
+static __always_inline void tell_cgroup(u64 cgroup)
+{
+	u32 one = 1;
+
+	if (!settings.cgroups || !cgroup || bpf_map_lookup_elem(&tcp_known, &cgroup))
+		return;
+	if (bpf_map_update_elem(&tcp_known, &cgroup, &one, BPF_NOEXIST))
+		__sync_fetch_and_add(&nameless, 1);
+	else if (bpf_ringbuf_output(&tcp_arrivals, &cgroup, sizeof(cgroup), 0))
+		bpf_map_delete_elem(&tcp_known, &cgroup);
+}
+
+/* sk is locked, and s without an id. flags: how it came about. */
+static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
+				      const struct sl_flow_key *key, u32 flags)
+{
+	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
+	u64 now = bpf_ktime_get_ns();
+	struct flow_state *st;
+	u32 slot, srtt;
+
+	if (!slot_take(&slot))
+		return;
+	st = state_at(slot);
+	if (!st)
+		return;
+	if (key->mapped)
+		flags |= SL_FLOW_MAPPED;
+	if (s->syn_ns)
+		flags |= SL_FLOW_ACTIVE;
+	srtt = BPF_CORE_READ(tp, srtt_us);
+	st->id = __sync_fetch_and_add(&next_id, 1) + 1;
+	st->sk = tp;
+	st->closed_ns = st->due = st->wait = 0;
+	st->announced = 0;
+	st->flags = flags;
+	st->open_ns = now;
+	st->local[0] = ((const u64 *)key->local)[0];
+	st->local[1] = ((const u64 *)key->local)[1];
+	st->remote[0] = ((const u64 *)key->remote)[0];
+	st->remote[1] = ((const u64 *)key->remote)[1];
+	st->cgroup = key->cgroup;
+	st->netns = key->netns;
+	st->local_port = key->local_port;
+	st->remote_port = key->remote_port;
+	st->family = key->family == AF_INET ? 4 : 6;
+	st->pid = s->pid;
+	__builtin_memcpy(st->comm, s->comm, 16);
+	st->handshake_us = 0;
+	st->rtt_count = st->rtt_sum = 0;
+	st->srtt = flags & SL_FLOW_OLDER ? srtt : 0;
+	st->mdev = BPF_CORE_READ(tp, mdev_us);
+	st->delivered = BPF_CORE_READ(tp, delivered);
+	st->retrans = st->caused = BPF_CORE_READ(tp, total_retrans);
+	st->queue_max = st->fast = st->loss = 0;
+	st->re_fast = st->re_rto = st->re_tlp = 0;
+	st->re_syn = s->syn_retrans;
+	st->zero_in = st->zero_out = st->ce_in = st->zero = 0;
+	st->reads = st->writes = 0;
+	if (!(flags & (SL_FLOW_OLDER | SL_FLOW_LISTENER))) {
+		/* The peer's end of the handshake is the first sample. */
+		if (s->syn_ns)
+			st->handshake_us = (u32)((now - s->syn_ns) / 1000);
+		else
+			st->handshake_us = srtt >> 3;
+		account_rtt(st, srtt, st->mdev, st->delivered, st->retrans);
+	}
+	__sync_lock_test_and_set(&st->closed, OPEN);
+	s->slot = slot;
+	s->id = st->id;
+	touch(st, slot);
+	tell_cgroup(key->cgroup);
+}
+
+/*
+ * What the application has read of a connection that TCP is done with. tcp_disconnect() resets all
+ * numbers, which bytes_received tells: then what was read before stands. True if some is unread.
+ */
+static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
+{
+	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	u64 received = cells[SL_FLOW_BYTES_RECEIVED];
+	u32 unread = BPF_CORE_READ(tp, rcv_nxt) - BPF_CORE_READ(tp, copied_seq);
+	u32 fin = BPF_CORE_READ(sk, __sk_common.skc_flags) >> SOCK_DONE_BIT & 1;
+
+	if (BPF_CORE_READ(tp, bytes_received) != received || (s32)unread < 0)
+		return false;
+	cells[SL_FLOW_READ_BYTES] = received - unread - (fin && !unread);
+	return unread > fin;
+}
+
+/*
+ * sk is locked. old: the state that it comes from; last: the socket goes away. If TCP is done while the
+ * application has still to read, the flow ends when it has: when it closes the socket, that is.
+ */
+static __always_inline void flow_close(struct sock *sk, struct sl_sock *s, struct flow_state *st,
+				       u32 old, u32 flags, bool last)
+{
+	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
+	u64 now = bpf_ktime_get_ns();
+	u32 closed = ENDED;
+
+	if (st->closed == READING) {
+		read_on(tp, st->final);
+	} else {
+		if (!(st->flags & SL_FLOW_LISTENER))
+			account_rtt(st, BPF_CORE_READ(tp, srtt_us), BPF_CORE_READ(tp, mdev_us),
+				    BPF_CORE_READ(tp, delivered), BPF_CORE_READ(tp, total_retrans));
+		st->flags |= flags;
+		st->closed_ns = now;
+		collect(tp, st, st->final, now, old);
+		if (!last && !(st->flags & SL_FLOW_LISTENER) && read_on(tp, st->final) &&
+		    !(BPF_CORE_READ(sk, __sk_common.skc_flags) & 1 << SOCK_DEAD_BIT))
+			closed = READING;
+	}
+	if (closed == ENDED) {
+		s->ended = s->id;
+		s->id = 0;
+	}
+	WRITE(st->due, 0);
+	/* Pairs with the timer's look at it: who sees it sees final[]. */
+	__sync_lock_test_and_set(&st->closed, closed);
+	st->wait = 1; /* sooner than planned */
+	touch(st, s->slot);
+}
+
+static __always_inline struct flow_state *state_of(struct sock *sk, struct sl_sock **of)
+{
+	struct sl_sock *s = flow_of(sk);
+
+	if (!s)
+		return NULL;
+	*of = s;
+	return state_at(s->slot);
+}
+
+static __always_inline void open_if_wanted(struct sock *sk, struct sl_sock *s, u32 flags)
+{
+	const struct sl_tcp_filter *f = filter_now();
+	struct sl_flow_key key;
+
+	if (f && flow_key(sk, &key) && flow_wanted(f, &key) && (!f->pid || f->pid == s->pid))
+		flow_open(sk, s, &key, flags);
+}
+
+/*
+ * A connection whose establishment was left out (see sl_tcp_catch_up()) is found by the next change of
+ * its state. One that the filter does not want comes here at each.
+ */
+static __always_inline struct flow_state *open_late(struct sock *sk, int old, struct sl_sock **of)
+{
+	struct sl_sock *s;
+
+	if (!take_existing || old == TCP_CLOSE || old == TCP_SYN_SENT || old == TCP_SYN_RECV ||
+	    old == TCP_NEW_SYN_RECV || old == TCP_LISTEN)
+		return NULL;
+	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!s || s->id || s->ended)
+		return NULL;
+	open_if_wanted(sk, s, SL_FLOW_OLDER);
+	*of = s;
+	return s->id ? state_at(s->slot) : NULL;
+}
+
+#endif

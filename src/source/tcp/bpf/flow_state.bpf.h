@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * flow_state.bpf.h - of flow.bpf.c: the maps and what is kept of a flow, and the list of flows that the timer
+ * has to look at.
+ */
+#ifndef SL_TCP_BPF_FLOW_STATE_H
+#define SL_TCP_BPF_FLOW_STATE_H
+
+#include "common.bpf.h"
+
+#include <sidelight/flow.h>
+
+#include "flow.h"
+
+#define ABORT_WAIT    500000000 /* ns for a reset after closing; the socket may be another's by then */
+#define POPS_MAX      1024 /* flows looked at in one round of the timer: about half a millisecond */
+#define WAIT_MOST     64 /* intervals at which an unfinished flow that does nothing is looked at */
+#define LISTENER_WAIT 1000000000ull
+#define MONOTONIC     1 /* CLOCK_MONOTONIC */
+
+const volatile struct sl_flow_settings settings = {.slots = 64};
+
+/* How far a flow is. Once it is closed, final[] is valid, and the timer no longer looks at the socket. */
+enum closed {
+	OPEN = 0,
+	ENDED = 1,     /* nothing more will change; the timer publishes that */
+	PUBLISHED = 2, /* in quarantine */
+	READING = 3,   /* TCP is done, but the application has not read all of it */
+};
+
+struct flow_state {
+	u64 id;
+	const struct tcp_sock *sk; /* read by the timer, behind .closed */
+	u32 generation, number;	   /* of the slot, of the snapshot: the tag */
+	u32 queued;		   /* it is on the list */
+	u32 events;		   /* grows with each segment */
+	u32 seen;		   /* by the timer */
+	u32 closed;		   /* enum closed */
+	u32 announced;		   /* its opening is in the journal */
+	u32 flags;
+	u64 open_ns, closed_ns, due, wait;
+	u64 local[2], remote[2], cgroup;
+	u32 netns, pid, handshake_us;
+	u16 local_port, remote_port;
+	u64 comm[2];
+	u64 family;
+	u64 rtt_count, rtt_sum;
+	u32 srtt, mdev, delivered, retrans; /* as they were at the last segment */
+	u32 caused;			    /* of total_retrans: those whose cause is known */
+	u32 queue_max, fast, loss;
+	u32 re_fast, re_rto, re_tlp, re_syn;
+	u32 zero_in, zero_out, ce_in, zero;
+	u32 reads, writes;
+	u64 final[64];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64[64]);
+} tcp_flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct flow_state);
+} tcp_states SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} tcp_dirty SEC(".maps");
+
+struct quarantined {
+	u64 until;
+	u32 slot, pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct quarantined);
+} tcp_quarantine SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__uint(value_size, 4);
+} tcp_free SEC(".maps");
+
+struct ticker {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct ticker);
+} tcp_ticker SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64[64]);
+} tcp_scratch SEC(".maps");
+
+/* Cgroups whose connections were seen, so that user space is told of each once (identity.c). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, u32);
+} tcp_known SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} tcp_arrivals SEC(".maps");
+
+/* Written by many CPUs. */
+__u64 list_head, next_id, fresh, refused;
+__u64 nameless; /* cgroups that there was no room to know */
+__u64 unopened; /* sockets that the kernel had no memory for at the moment; see sl_tcp_catch_up() */
+__u32 armed;	/* 0: the timer sleeps; 1: it comes within an interval; 2: later */
+__u32 kicks;	/* a flow on the list has to be looked at sooner than was planned */
+/* The timer's own. */
+__u64 list_tail, quarantine_head, quarantine_tail, journal_next, rounds, opened, used;
+bool timer_ready;
+
+#define READ(x)	    (*(const volatile typeof(x) *)&(x))
+#define WRITE(x, v) (*(volatile typeof(x) *)&(x) = (v))
+
+static __always_inline struct flow_state *state_at(u32 slot)
+{
+	return bpf_map_lookup_elem(&tcp_states, &slot);
+}
+
+static __always_inline u64 pair(u32 low, u32 high)
+{
+	return (u64)high << 32 | low;
+}
+
+/* Also connections that were there before. */
+const volatile bool take_existing = true;
+
+/* ---- the list ------------------------------------------------------------------------------------ */
+
+static __always_inline void timer_in(u64 ns)
+{
+	u32 zero = 0;
+	struct ticker *t = bpf_map_lookup_elem(&tcp_ticker, &zero);
+
+	if (t)
+		bpf_timer_start(&t->timer, ns, 0);
+}
+
+static __always_inline void wake(void)
+{
+	if (READ(armed) != 1 && __sync_lock_test_and_set(&armed, 1) != 1)
+		timer_in(settings.interval_ns);
+}
+
+static __always_inline void list_put(u32 slot)
+{
+	u32 at = (u32)__sync_fetch_and_add(&list_head, 1) & settings.ring_mask;
+	u32 *place = bpf_map_lookup_elem(&tcp_dirty, &at);
+
+	if (place)
+		WRITE(*place, slot + 1); /* 0: taken and not yet written; the timer waits for it */
+}
+
+/*
+ * Something may have changed. The addition is a full barrier, which pairs with the one of the timer
+ * when it lets go of a flow: either we see queued as 0 or it sees the event.
+ */
+static __always_inline void touch(struct flow_state *st, u32 slot)
+{
+	__sync_fetch_and_add(&st->events, 1);
+	if (!READ(st->queued)) {
+		if (!__sync_lock_test_and_set(&st->queued, 1))
+			list_put(slot);
+	} else if (st->wait) {
+		WRITE(st->due, 0);
+		__sync_fetch_and_add(&kicks, 1);
+	}
+	wake();
+}
+
+#endif

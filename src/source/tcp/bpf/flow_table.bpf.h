@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* flow_table.bpf.h - of flow.bpf.c: the timer, which is the only one that writes the table. */
+#ifndef SL_TCP_BPF_FLOW_TABLE_H
+#define SL_TCP_BPF_FLOW_TABLE_H
+
+#include "flow_collect.bpf.h"
+
+static __always_inline void line_store(u64 *to, const u64 *from, u64 tag)
+{
+	u64 check = (tag ^ tag >> 32) * SL_LINE_K0;
+
+	WRITE(to[0], tag);
+#define CELL(i)                \
+	WRITE(to[i], from[i]); \
+	check += (from[i] ^ from[i] >> 32) * SL_LINE_K##i
+	CELL(1);
+	CELL(2);
+	CELL(3);
+	CELL(4);
+	CELL(5);
+	CELL(6);
+#undef CELL
+	WRITE(to[7], check);
+}
+
+static __noinline int publish(u32 slot, struct flow_state *st, const u64 *cells)
+{
+	u32 at = SL_FLOWS_FIRST_ELEMENT + slot;
+	u64 *to = bpf_map_lookup_elem(&tcp_flows, &at);
+	u64 tag;
+
+	if (!to || !st || !cells)
+		return 0;
+	tag = pair(++st->number, st->generation);
+#pragma unroll
+	for (u32 line = 0; line < SL_FLOW_LINES; line++)
+		line_store(to + line * 8, cells + line * 8, tag);
+	if (slot >= used)
+		used = slot + 1;
+	return 0;
+}
+
+static __always_inline void journal(const struct flow_state *st, u32 slot, u32 event, u64 ns,
+				    const u64 *cells)
+{
+	u64 line[8], number = journal_next++;
+	u32 place = (u32)number & settings.journal_mask;
+	u32 at = settings.journal_first + place / SL_FLOW_LINES;
+	u64 *to = bpf_map_lookup_elem(&tcp_flows, &at);
+
+	if (!to)
+		return;
+	line[SL_JOURNAL_ID] = st->id;
+	line[SL_JOURNAL_NS] = ns;
+	line[SL_JOURNAL_SLOT] = pair(slot, st->generation);
+	line[SL_JOURNAL_WORD] = cells[SL_FLOW_WORD];
+	line[SL_JOURNAL_SENT] = event == SL_FLOW_EVENT_CLOSE ? cells[SL_FLOW_BYTES_ACKED] : 0;
+	line[SL_JOURNAL_RECEIVED] = event == SL_FLOW_EVENT_CLOSE ? cells[SL_FLOW_BYTES_RECEIVED]
+								 : 0;
+	line_store(to + (place & (SL_FLOW_LINES - 1)) * 8, line, number << 8 | event);
+}
+
+/* The socket's lock, seen from outside: held by a process, or its spinlock taken. */
+static __always_inline bool locked(const struct tcp_sock *tp)
+{
+	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+
+	return BPF_CORE_READ(sk, sk_lock.owned) ||
+	       (bpf_core_field_exists(sk->sk_lock.slock.rlock.raw_lock.val.counter) &&
+		BPF_CORE_READ(sk, sk_lock.slock.rlock.raw_lock.val.counter));
+}
+
+struct round {
+	u64 now, soonest; /* when a flow on the list is due */
+	u32 left;	  /* there is more than this round could do */
+	u32 again;	  /* put on the list again */
+};
+
+static __always_inline void list_again(struct flow_state *st, u32 slot, struct round *r)
+{
+	if (st->due < r->soonest)
+		r->soonest = st->due;
+	r->again++;
+	list_put(slot);
+}
+
+static __always_inline void announce(struct flow_state *st, u32 slot, const u64 *cells)
+{
+	if (st->announced)
+		return;
+	st->announced = 1;
+	opened++;
+	journal(st, slot, SL_FLOW_EVENT_OPEN, st->open_ns, cells);
+}
+
+static __always_inline void settle_closed(struct flow_state *st, u32 slot, struct round *r)
+{
+	u32 at = (u32)quarantine_head & settings.ring_mask;
+	struct quarantined *q = bpf_map_lookup_elem(&tcp_quarantine, &at);
+
+	publish(slot, st, st->final);
+	announce(st, slot, st->final);
+	journal(st, slot, SL_FLOW_EVENT_CLOSE, st->closed_ns, st->final);
+	WRITE(st->closed, PUBLISHED);
+	__sync_lock_test_and_set(&st->queued, 0);
+	opened--;
+	if (q) {
+		q->until = r->now + settings.quarantine_ns;
+		q->slot = slot;
+		quarantine_head++;
+	}
+}
+
+/* When to look again at a flow that has not settled. changed: something came since the last look. */
+static __always_inline void look_later(struct flow_state *st, u32 slot, bool changed,
+				       struct round *r)
+{
+	if (st->flags & SL_FLOW_LISTENER)
+		st->wait = LISTENER_WAIT;
+	else if (changed)
+		st->wait = 0;
+	else if (!st->wait)
+		st->wait = settings.interval_ns;
+	else if (st->wait < WAIT_MOST * settings.interval_ns)
+		st->wait *= 2;
+	WRITE(st->due, st->wait ? r->now + st->wait : 0);
+	list_again(st, slot, r);
+}
+
+/* TCP is done with it; the application may be reading. It is shown as live, in state CLOSE. */
+static __noinline int look_at_reading(u32 slot, struct flow_state *st, u64 *cells, u64 now)
+{
+	if (!st || !cells)
+		return 0;
+	__builtin_memcpy(cells, st->final, sizeof(st->final));
+	read_on(READ(st->sk), cells);
+	cells[SL_FLOW_WORD] = (cells[SL_FLOW_WORD] & ~255ull) | SL_STATE_LIVE;
+	cells[SL_FLOW_CLOSED_NS] = 0;
+	cells[SL_FLOW_CHANGED_NS] = now;
+	if (READ(st->closed) == READING)
+		publish(slot, st, cells);
+	return 0;
+}
+
+static long look_at(u32 i, struct round *r)
+{
+	u32 at = (u32)list_tail & settings.ring_mask, zero = 0, slot, events, closed;
+	u32 *place = bpf_map_lookup_elem(&tcp_dirty, &at);
+	u64 *cells = bpf_map_lookup_elem(&tcp_scratch, &zero);
+	const struct tcp_sock *tp;
+	struct flow_state *st;
+	bool busy, done;
+
+	if (!place || !cells)
+		return 1;
+	slot = READ(*place);
+	if (!slot) { /* somebody is about to write it */
+		r->left = 1;
+		return 1;
+	}
+	WRITE(*place, 0);
+	list_tail++;
+	slot--;
+	st = state_at(slot);
+	if (!st)
+		return 0;
+	closed = READ(st->closed);
+	if (closed == ENDED) {
+		/* Who aborts closes first and resets then, all under the socket's lock. */
+		if ((s64)(r->now - READ(st->closed_ns)) < ABORT_WAIT && locked(READ(st->sk)))
+			list_again(st, slot, r);
+		else
+			settle_closed(st, slot, r);
+		return 0;
+	}
+	if (closed == PUBLISHED) {
+		__sync_lock_test_and_set(&st->queued, 0);
+		return 0;
+	}
+	if (READ(st->due) > r->now) {
+		list_again(st, slot, r);
+		return 0;
+	}
+	events = READ(st->events);
+	if (closed == READING) {
+		look_at_reading(slot, st, cells, r->now);
+		announce(st, slot, cells);
+		look_later(st, slot, events != st->seen, r);
+		st->seen = events;
+		return 0;
+	}
+	tp = READ(st->sk);
+	busy = locked(tp);
+	done = collect(tp, st, cells, r->now, 0);
+	busy |= locked(tp);
+	/* Its memory may be another's by now; whoever closed it has left the final values. */
+	if (READ(st->closed)) {
+		list_again(st, slot, r);
+		return 0;
+	}
+	publish(slot, st, cells);
+	announce(st, slot, cells);
+	if (done && !busy && events == READ(st->events)) {
+		__sync_lock_test_and_set(&st->queued, 0);
+		if (events == READ(st->events) && !READ(st->closed))
+			return 0;
+		if (__sync_lock_test_and_set(&st->queued, 1))
+			return 0; /* the event has put it there */
+	}
+	look_later(st, slot, busy || events != st->seen, r);
+	st->seen = events;
+	return 0;
+}
+
+static long free_one(u32 i, struct round *r)
+{
+	u32 at = (u32)quarantine_tail & settings.ring_mask, zero = 0;
+	struct quarantined *q = bpf_map_lookup_elem(&tcp_quarantine, &at);
+	u64 *cells = bpf_map_lookup_elem(&tcp_scratch, &zero);
+	struct flow_state *st;
+	u32 slot;
+
+	if (!q || !cells || quarantine_tail == quarantine_head || q->until > r->now)
+		return 1;
+	slot = q->slot;
+	quarantine_tail++;
+	st = state_at(slot);
+	if (!st)
+		return 0;
+	__builtin_memset(cells, 0, 512);
+	st->generation++;
+	st->number = 0;
+	publish(slot, st, cells);
+	bpf_map_push_elem(&tcp_free, &slot, 0);
+	return 0;
+}
+
+static __always_inline void hot_store(u64 now)
+{
+	u32 at = SL_FLOWS_HOT_ELEMENT;
+	u64 *to = bpf_map_lookup_elem(&tcp_flows, &at), line[8];
+
+	if (!to)
+		return;
+	line[SL_FLOWS_USED] = used;
+	line[SL_FLOWS_OPEN] = pair((u32)opened, (u32)(quarantine_head - quarantine_tail));
+	line[SL_FLOWS_REFUSED] = READ(refused);
+	line[SL_FLOWS_JOURNAL] = journal_next;
+	line[SL_FLOWS_CHANGED_NS] = now;
+	line[SL_FLOWS_QUARANTINE_NS] = settings.quarantine_ns;
+	line_store(to, line, ++rounds);
+}
+
+static int tick(void *map, u32 *key, struct ticker *ticker)
+{
+	u64 waiting = READ(list_head) - list_tail, next;
+	u32 kicked = READ(kicks), at;
+	struct round r = {.now = bpf_ktime_get_ns(), .soonest = ~0ull};
+	struct quarantined *q;
+
+	if (waiting > POPS_MAX) {
+		waiting = POPS_MAX;
+		r.left = 1;
+	}
+	bpf_loop((u32)waiting, look_at, &r, 0);
+	bpf_loop(POPS_MAX, free_one, &r, 0);
+	hot_store(r.now);
+
+	at = (u32)quarantine_tail & settings.ring_mask;
+	q = bpf_map_lookup_elem(&tcp_quarantine, &at);
+	if (q && quarantine_tail != quarantine_head && q->until < r.soonest)
+		r.soonest = q->until;
+	if (r.left || r.soonest <= r.now + settings.interval_ns) {
+		bpf_timer_start(&ticker->timer, settings.interval_ns, 0);
+		return 0;
+	}
+	next = r.soonest == ~0ull ? 0 : r.soonest - r.now;
+	/* Pairs with touch(): who put something on the list and saw 1 is seen here. */
+	__sync_lock_test_and_set(&armed, next ? 2 : 0);
+	if (kicked != READ(kicks) || READ(list_head) - list_tail > r.again)
+		wake();
+	else if (next)
+		bpf_timer_start(&ticker->timer, next, 0);
+	return 0;
+}
+
+#endif
