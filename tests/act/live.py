@@ -34,13 +34,16 @@ class Pod:
 
 
 class System:
-    """An agent and a pod; collectors by collect()."""
+    """An agent, with further options, and a pod; collectors by collect()."""
+
+    def __init__(self, *options):
+        self.options = options
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix='sl-act-')
         self.socket = os.path.join(self.folder, 'agent.sock')
         self.agent = p.Daemon(SIDELIGHT, 'agent', '--socket', self.socket, '--no-rest',
-                              '--host', 'node-1')
+                              '--host', 'node-1', *self.options)
         self.pod = Pod(self.socket, 'shop-0')
         self.collector = None
         return self
