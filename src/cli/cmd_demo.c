@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/demo.h"
+#include "source/tcp/hook.h"
 
 int demo_complain(const struct demo *d, const char *fmt, ...)
 {
@@ -150,7 +151,12 @@ static void banner(const struct demo *d)
 	       d->part[DEMO_LOAD].pid ? ", under load" : "");
 	printf("  the queue     prefork workers   (pid %d)\n", (int)d->part[DEMO_QUEUE].pid);
 	printf("  agent         pid %d, socket %s\n", (int)d->part[DEMO_AGENT].pid, d->socket);
-	printf("  collector     pid %d\n\n", (int)d->part[DEMO_COLLECT].pid);
+	printf("  collector     pid %d\n", (int)d->part[DEMO_COLLECT].pid);
+	if (*d->no_tcp)
+		printf("  connections   not shown: %s\n\n", d->no_tcp);
+	else
+		printf("  connections   the shop's, from the kernel: http://%s/#tab=flows\n\n",
+		       d->listen);
 	sample_lines(d);
 	printf("What to try, from another terminal:\n"
 	       "  kill -9 %-7d the shop dies; its last values stay, marked dead, then expire\n"
@@ -168,6 +174,26 @@ static void banner(const struct demo *d)
 		 "shop_log=%s",
 		 d->listen, d->listen, d->shop_url, (int)d->part[DEMO_SHOP].pid,
 		 (int)d->part[DEMO_AGENT].pid, d->part[DEMO_SHOP].log);
+}
+
+/* The shop's connections, where the kernel may be asked; else a line that says why not. */
+static void set_agent(struct demo *d)
+{
+	const char *port = strrchr(d->shop_listen, ':');
+	const char *const with[] = {"--tcp", "flows", "--port", port ? port + 1 : "0"};
+	bool tcp = false;
+#if HAVE_BPF
+	struct sl_hooks hooks;
+	int err = sl_hooks_probe(&hooks, false);
+
+	tcp = port && !err;
+	if (err)
+		sl_hooks_refusal(err, d->no_tcp, sizeof(d->no_tcp));
+#else
+	snprintf(d->no_tcp, sizeof(d->no_tcp), "built without eBPF");
+#endif
+	demo_part_set(d, DEMO_AGENT, "agent", d->self, "agent", "--socket", d->socket, "--no-rest",
+		      tcp ? with[0] : NULL, with[1], with[2], with[3], NULL);
 }
 
 /* ---- the command ------------------------------------------------------------------------------- */
@@ -277,8 +303,7 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 	snprintf(d.shop, sizeof(d.shop), "%s/shop", d.examples);
 	snprintf(d.queue, sizeof(d.queue), "%s/queue", d.examples);
 	set_period(&d, period ? period : 1000000);
-	demo_part_set(&d, DEMO_AGENT, "agent", d.self, "agent", "--socket", d.socket, "--no-rest",
-		      NULL);
+	set_agent(&d);
 	demo_part_set(&d, DEMO_COLLECT, "collect", d.self, "collect", "--agent", d.socket,
 		      "--listen", d.listen, "--period", d.period, "--analyse", "--analyse-step",
 		      "200ms", "--warm-up", d.warm_up, "--false-alarms", "30", "--verdict-ttl",

@@ -54,6 +54,7 @@ struct demo {
 		int64_t above; /* anomalies up to this id were there before */
 		uint64_t at_ns, next_ns;
 	} fault;
+	char no_tcp[256]; /* "": the kernel tells of connections */
 	char warm_up[32];
 	uint64_t period_ns;
 	char period[32];
