@@ -254,7 +254,7 @@ function fillMetric(row, index) {
 	put(c.labels, labelText(m.labels));
 	title(c.name, `${m.name}{${labelText(m.labels).replaceAll('" ', '", ')}}` + (m.help ? `\n${m.help}` : ""));
 	put(c.podName, podName(pod) + (pod && pod.state !== "live" ? ` · ${pod.state}` : ""));
-	put(c.pid, pod ? String(pod.pid) : "");
+	put(c.pid, pod?.pid ? String(pod.pid) : ""); // connections are no process's
 	title(c.pod, pod ? `${pod.service} ${pod.pod} on ${pod.host}, pid ${pod.pid}, ${pod.state}` : "");
 	c.pod.dataset.state = pod?.state || "";
 	put(c.kind, m.kind);

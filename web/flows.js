@@ -13,7 +13,7 @@ let app = null; // {state, picked, showMetrics, status}
 let list = [], error = "";
 
 const end = (address, port) => (address.includes(":") ? `[${address}]` : address) + `:${port}`;
-const owner = (f) => f.pod || f.container || f.service || f.unit || f.task;
+const owner = (f) => f.pod || f.container || f.service || (f.unit.length > 1 ? f.unit : f.task || f.unit);
 
 function drawHead() {
 	for (const th of $("flows").tHead.rows[0].cells) {
