@@ -50,6 +50,8 @@ struct sl_agent_opts {
 	const char *tcp;
 	uint32_t tcp_flows;         /* room for connections; 0: 16384 */
 	const struct sl_tcp_wanted *tcp_wanted; /* which of them; NULL: all */
+	const char **tcp_devices;   /* whose segments; none: those that are hardware */
+	size_t tcp_device_count;
 };
 
 /*

@@ -19,13 +19,14 @@
 #if HAVE_BPF
 #include "source/tcp/cpu.h"
 #include "source/tcp/layer.h"
+#include "source/tcp/net.h"
 #include "source/tcp/region.h"
 
 #define CGROUPS 1024u /* whose names there is room for: 512 bytes each */
 #define LOOK_NS 5000000000ull
 
-enum part { FLOWS, LAYERS, TASKS, PARTS };
-static const char *const part_names[PARTS] = {"flows", "layers", "cpu"};
+enum part { FLOWS, LAYERS, TASKS, NET, PARTS };
+static const char *const part_names[PARTS] = {"flows", "layers", "cpu", "net"};
 
 struct tcp {
 	struct source source;
@@ -33,6 +34,7 @@ struct tcp {
 	struct sl_tcp *flows;
 	struct sl_layers *layers;
 	struct sl_cpu *tasks;
+	struct sl_net *net;
 	struct region *region[PARTS];
 	struct sl_flows_info info;
 	uint64_t look_ns, names_ns; /* when the kernel is looked at again, and who a cgroup is */
@@ -51,7 +53,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 		while (i < PARTS && (strlen(part_names[i]) != n || strncmp(list, part_names[i], n)))
 			i++;
 		if (i == PARTS) {
-			snprintf(error, bytes, "--tcp: '%.*s' is none of flows, layers, cpu",
+			snprintf(error, bytes, "--tcp: '%.*s' is none of flows, layers, cpu, net",
 				 (int)(n < 64 ? n : 64), list);
 			return 0;
 		}
@@ -59,7 +61,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 		list += n + (list[n] == ',');
 	}
 	if (!parts)
-		snprintf(error, bytes, "--tcp: flows, layers or cpu, separated by commas");
+		snprintf(error, bytes, "--tcp: flows, layers, cpu or net, separated by commas");
 	return parts;
 }
 
@@ -130,6 +132,32 @@ static int open_tasks(struct sl_agent *a, char *error, size_t bytes)
 	return admit(a, TASKS, fd, size, error, bytes);
 }
 
+/* A network device knows no cgroups and no processes: it takes the rest of a filter. */
+static struct sl_tcp_wanted of_a_device(const struct sl_tcp_wanted *wanted)
+{
+	struct sl_tcp_wanted w = *wanted;
+
+	w.cgroups = (struct sl_strings){0};
+	w.pid = 0;
+	return w;
+}
+
+static int open_net(struct sl_agent *a, char *error, size_t bytes)
+{
+	struct sl_net_options o = {.sz = sizeof(o),
+				   .devices = {a->o.tcp_devices, a->o.tcp_device_count}};
+	size_t size;
+	int err;
+
+	if (a->o.tcp_wanted)
+		o.wanted = of_a_device(a->o.tcp_wanted);
+	err = sl_net_open(&o, &a->tcp->net, error, bytes);
+	if (err)
+		return err;
+	sl_net_region(a->tcp->net, &size);
+	return admit(a, NET, sl_net_region_fd(a->tcp->net), size, error, bytes);
+}
+
 static void drop(struct sl_agent *a, enum part part)
 {
 	struct tcp *t = a->tcp;
@@ -146,9 +174,12 @@ static void drop(struct sl_agent *a, enum part part)
 	} else if (part == LAYERS) {
 		sl_layers_close(t->layers);
 		t->layers = NULL;
-	} else {
+	} else if (part == TASKS) {
 		sl_cpu_close(t->tasks);
 		t->tasks = NULL;
+	} else {
+		sl_net_close(t->net);
+		t->net = NULL;
 	}
 }
 
@@ -156,7 +187,7 @@ static void drop(struct sl_agent *a, enum part part)
 static int open_parts(struct sl_agent *a, unsigned int parts, char *error, size_t bytes)
 {
 	static int (*const open[PARTS])(struct sl_agent *, char *,
-					size_t) = {open_flows, open_layers, open_tasks};
+					size_t) = {open_flows, open_layers, open_tasks, open_net};
 	unsigned int works = 0;
 	int err = 0;
 
@@ -327,7 +358,7 @@ int tcp_filter(struct sl_agent *a, const struct sl_tcp_wanted *wanted, char *why
 	struct tcp *t = a->tcp;
 	int err = 0;
 
-	if (!t || (!t->flows && !t->layers)) {
+	if (!t || (!t->flows && !t->layers && !t->net)) {
 		snprintf(why, bytes, "this agent watches no connections: start it with --tcp");
 		return -ENOENT;
 	}
@@ -336,6 +367,11 @@ int tcp_filter(struct sl_agent *a, const struct sl_tcp_wanted *wanted, char *why
 		err = sl_tcp_filter(t->flows, wanted, why, bytes);
 	if (!err && t->layers)
 		err = sl_layers_filter(t->layers, wanted, why, bytes);
+	if (!err && t->net) {
+		const struct sl_tcp_wanted w = of_a_device(wanted);
+
+		err = sl_net_filter(t->net, &w, why, bytes);
+	}
 	return err;
 }
 #else

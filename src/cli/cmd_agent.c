@@ -229,6 +229,7 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 	bool status = false, as_json = false, no_rest = false;
 	struct sl_strings uids = {0};
 	struct sl_tcp_wanted wanted = {0};
+	struct sl_strings devices = {0};
 	uint32_t port = RDMA_PORT, *consumers = NULL;
 	const struct sl_option table[] = {
 		{.name = "socket",
@@ -344,7 +345,7 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 		 .type = SL_OPT_WORD,
 		 .to = &o.tcp,
 		 .argument = "[WHAT]",
-		 .help = "publish what the kernel knows: flows, layers, cpu, separated by commas "
+		 .help = "publish what the kernel knows: flows, layers, cpu, net, separated by commas "
 			 "(default flows)"},
 		{.name = "tcp-flows",
 		 .type = SL_OPT_U32,
@@ -353,6 +354,12 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 		 .help = "room for so many connections (default 16384)",
 		 .min = 64,
 		 .max = 1 << 20},
+		{.name = "tcp-dev",
+		 .type = SL_OPT_LIST,
+		 .to = &devices,
+		 .argument = "NAME",
+		 .help = "of --tcp net: record segments at this device; repeatable (default: all that "
+			 "are hardware)"},
 		SL_OPTIONS_TCP_WANTED(&wanted),
 		{.name = "status",
 		 .type = SL_OPT_FLAG,
@@ -386,9 +393,9 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 						     : "--rest-idle");
 	if (rdma_for_nothing(&o, port))
 		return sl_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(&o, port));
-	if (!o.tcp && (o.tcp_flows || wanted.ports.n || wanted.cidrs.n || wanted.cgroups.n ||
-		       wanted.netns || wanted.pid || wanted.sample))
-		return sl_usage(self, "filters and --tcp-flows need --tcp");
+	if (!o.tcp && (o.tcp_flows || devices.n || wanted.ports.n || wanted.cidrs.n ||
+		       wanted.cgroups.n || wanted.netns || wanted.pid || wanted.sample))
+		return sl_usage(self, "filters, --tcp-flows and --tcp-dev need --tcp");
 	if (no_rest && rest)
 		return sl_usage(self, "--rest and --no-rest exclude each other");
 	o.rest = no_rest ? NULL : rest ? rest : SL_AGENT_REST_DEFAULT;
@@ -414,6 +421,8 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 	o.consumers = consumers;
 	o.consumer_count = uids.n;
 	o.tcp_wanted = &wanted;
+	o.tcp_devices = devices.v;
+	o.tcp_device_count = devices.n;
 	if (o.tcp && !*o.tcp)
 		o.tcp = "flows";
 	err = serve(&o);

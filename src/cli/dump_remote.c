@@ -110,9 +110,9 @@ static uint32_t kind_of(const char *name)
 					 : 0;
 }
 
-static bool show(struct remote *r, const struct sl_entry *e, bool json)
+/* Maps the region of an entry, and READs its header. */
+static bool take(struct remote *r, const struct sl_entry *e)
 {
-	bool good = false;
 	int err;
 
 	r->region = (struct sl_remote){
@@ -126,16 +126,31 @@ static bool show(struct remote *r, const struct sl_entry *e, bool json)
 		const struct sl_region_header *h = r->buffer;
 
 		if (h->instance == e->instance)
-			good = dump_kernel(r, json);
-		else
-			r->error = ESTALE;
+			return true;
+		r->error = ESTALE;
 	}
 	sl_fabric_unmap(r->fabric, &r->region);
-	return good;
+	return false;
+}
+
+/* Goes on from entry *at to the next of the kernel's that is in use and wanted, and what it says. */
+static bool next_entry(struct remote *r, const struct sl_region_info *info, uint32_t used,
+		       const struct dump_remote_opts *o, uint32_t kind, uint32_t *at,
+		       struct sl_entry *e)
+{
+	while (*at < used) {
+		r->region = *sl_fabric_directory(r->fabric);
+		if (entry(r, info, (*at)++, e) || e->state == SL_STATE_FREE ||
+		    e->state == SL_STATE_RETIRED || (o->id && e->id != o->id) ||
+		    e->kind <= SL_REGION_DIRECTORY || (kind && e->kind != kind))
+			continue;
+		return true;
+	}
+	return false;
 }
 
 /* What the fabric says of its last failure says more than a number does. */
-static const char *why(struct remote *r)
+static const char *reason(struct remote *r)
 {
 	static struct sl_fabric_stats stats;
 
@@ -145,52 +160,91 @@ static const char *why(struct remote *r)
 	return r->error ? strerror(r->error) : "not believed";
 }
 
-int dump_remote(const struct dump_remote_opts *o)
+static bool connect_to(struct remote *r, const struct dump_remote_opts *o,
+		       struct sl_region_info *info, uint32_t *used, char *why, size_t bytes)
 {
 	struct sl_fabric_opts opts = {
 		.device = o->device, .gid_index = o->gid, .ib_port = o->ib_port};
-	struct sl_region_info *info = malloc(sizeof(*info));
-	uint32_t wanted = o->kind ? kind_of(o->kind) : 0, used, shown = 0;
 	struct sl_fabric_stats stats;
-	struct remote r = {0};
+
+	*r = (struct remote){.fabric = sl_fabric_open(o->target, &opts)};
+	if (!r->fabric) {
+		snprintf(why, bytes, "%s", sl_fabric_error());
+		return false;
+	}
+	r->buffer = sl_fabric_buffer(r->fabric, &r->bytes);
+	if (!come_up(r->fabric)) {
+		sl_fabric_stats(r->fabric, &stats);
+		snprintf(why, bytes, "%s", *stats.last_error ? stats.last_error : "no answer");
+		return false;
+	}
+	if (!directory(r, info, used)) {
+		snprintf(why, bytes, "%s", strerror(r->error));
+		return false;
+	}
+	return true;
+}
+
+static const char none[] = "the agent publishes none of that: see 'sidelight agent --tcp'";
+
+bool remote_find(struct remote *r, const struct dump_remote_opts *o, uint32_t kind, char *why,
+		 size_t bytes)
+{
+	struct sl_region_info *info = malloc(sizeof(*info));
+	uint32_t used, at = 0;
+	bool found = false;
 	struct sl_entry e;
+
+	*r = (struct remote){0};
+	snprintf(why, bytes, "out of memory");
+	if (info && connect_to(r, o, info, &used, why, bytes)) {
+		snprintf(why, bytes, "%s", none);
+		if (next_entry(r, info, used, o, kind, &at, &e)) {
+			found = take(r, &e);
+			snprintf(why, bytes, "%s", reason(r));
+		}
+	}
+	free(info);
+	return found;
+}
+
+void remote_close(struct remote *r)
+{
+	if (r->fabric)
+		sl_fabric_close(r->fabric);
+	*r = (struct remote){0};
+}
+
+int dump_remote(const struct dump_remote_opts *o)
+{
+	struct sl_region_info *info = malloc(sizeof(*info));
+	uint32_t wanted = o->kind ? kind_of(o->kind) : 0, used, shown = 0, at = 0;
 	int code = SL_EXIT_OK;
+	struct remote r;
+	struct sl_entry e;
+	char why[256];
 
 	if (!info)
 		return failed(o->target, strerror(ENOMEM));
-	r.fabric = sl_fabric_open(o->target, &opts);
-	if (!r.fabric) {
-		free(info);
-		return failed(o->target, sl_fabric_error());
-	}
-	r.buffer = sl_fabric_buffer(r.fabric, &r.bytes);
-	if (!come_up(r.fabric)) {
-		sl_fabric_stats(r.fabric, &stats);
-		code = failed(o->target, *stats.last_error ? stats.last_error : "no answer");
-		goto out;
-	}
-	if (!directory(&r, info, &used)) {
-		code = failed(o->target, strerror(r.error));
-		goto out;
-	}
-	for (uint32_t i = 0; i < used && !code; i++) {
-		r.region = *sl_fabric_directory(r.fabric);
-		if (entry(&r, info, i, &e) || e.state == SL_STATE_FREE ||
-		    e.state == SL_STATE_RETIRED || (o->id && e.id != o->id))
-			continue;
-		if (e.kind <= SL_REGION_DIRECTORY || e.kind > SL_REGION_TASKS ||
-		    (wanted && e.kind != wanted))
+	if (!connect_to(&r, o, info, &used, why, sizeof(why)))
+		code = failed(o->target, why);
+	while (!code && next_entry(&r, info, used, o, wanted, &at, &e)) {
+		bool good;
+
+		if (e.kind > SL_REGION_TASKS) /* not known here */
 			continue;
 		shown++;
-		if (!show(&r, &e, o->json))
-			code = failed(o->target, why(&r));
+		good = take(&r, &e);
+		if (good) {
+			good = dump_kernel(&r, o->json);
+			sl_fabric_unmap(r.fabric, &r.region);
+		}
+		if (!good)
+			code = failed(o->target, reason(&r));
 	}
 	if (!code && !shown)
-		code = failed(o->target, o->id ? "no region of the kernel has that id"
-					       : "the agent publishes none of that: see 'sidelight "
-						 "agent --tcp'");
-out:
-	sl_fabric_close(r.fabric);
+		code = failed(o->target, o->id ? "no region of the kernel has that id" : none);
+	remote_close(&r);
 	free(info);
 	return code;
 }

@@ -7,6 +7,7 @@
 #define SL_CLI_DUMP_REMOTE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "fabric/fabric.h"
@@ -35,6 +36,14 @@ struct remote {
 };
 /* READs into r->buffer, at most r->bytes. False: r->error. */
 bool remote_read(struct remote *r, uint64_t offset, uint32_t length);
+
+/*
+ * Connects to an agent, waits for it for a while, and finds the region of this kind, or with this id, that is in
+ * use: it is mapped, and its header in r->buffer. False: why[] says it in a line; close it all the same.
+ */
+bool remote_find(struct remote *r, const struct dump_remote_opts *opts, uint32_t kind, char *why,
+		 size_t bytes);
+void remote_close(struct remote *r);
 
 /* Prints all of the region, whose header is in r->buffer. False: r->error, or what was said on stderr. */
 bool dump_kernel(struct remote *r, bool json);

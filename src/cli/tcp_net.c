@@ -12,7 +12,7 @@ static int net_main(const struct sl_command *self, int argc, char **argv);
 
 const struct sl_command sl_tcp_net = {
 	.name = "tcp net",
-	.synopsis = "[OPTION]... --record FILE | FILE_A FILE_B",
+	.synopsis = "[OPTION]... --record FILE | FILE_A FILE_B | --agent A --agent B",
 	.summary = "Show the latency of the network between two hosts, one way and both ways",
 	.run = net_main,
 };
@@ -64,6 +64,12 @@ static const struct sl_option table[] = {
 	 .to = &tcp_net_settings.trust,
 	 .argument = "TIME",
 	 .help = "estimate nothing: the hosts' wall clocks agree within TIME (PTP)"},
+	{.name = "agent",
+	 .letter = 'a',
+	 .type = SL_OPT_LIST,
+	 .to = &tcp_net_settings.agents,
+	 .argument = "AGENT",
+	 .help = "twice: live, out of two agents with --tcp net; a socket's path, or HOST[:PORT]"},
 	TCP_OPTIONS_SHOW,
 	TCP_OPTIONS_WANTED,
 	{0},
@@ -250,13 +256,18 @@ static int net_main(const struct sl_command *self, int argc, char **argv)
 			return sl_usage(self, "--record FILE, or two files to compare");
 		return tcp_net_record(self);
 	}
-	if (argc - first != 2)
-		return sl_usage(self, "two files, one of each host, or --record FILE");
+	if (tcp_net_settings.agents.n ? tcp_net_settings.agents.n != 2 || argc != first
+				      : argc - first != 2)
+		return sl_usage(self,
+				"two files, one of each host, or two agents, or --record FILE");
+	if (tcp_net_settings.agents.n && tcp_net_settings.trust)
+		return sl_usage(self, "--trust-clocks is for files");
 	view.out = tcp_output(self);
 	if (!view.out)
 		return SL_EXIT_FAILURE;
 	tcp_screen_open(&view.screen, view.out);
-	code = two_files(self, argv + first, &view);
+	code = tcp_net_settings.agents.n ? tcp_net_live(self, &view)
+					 : two_files(self, argv + first, &view);
 	ended = tcp_output_end(self, view.out);
 	return code ? code : ended;
 }

@@ -32,6 +32,9 @@ struct tcp_net_view {
 	bool cut; /* a file ended too early */
 	bool named; /* CSV: the line of names is out */
 };
+/* 'tcp net --agent A --agent B': until the duration is over. An exit code. */
+int tcp_net_live(const struct sl_command *self, struct tcp_net_view *view);
+
 enum sl_net_by tcp_net_by(const char *name); /* (enum sl_net_by)-1: no such thing */
 /* All rows and what could not be matched. */
 void tcp_net_show(struct tcp_net_view *view);

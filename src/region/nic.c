@@ -89,6 +89,13 @@ enum sl_fault sl_nic_record_parse(const uint64_t w[SL_NIC_WORDS], uint64_t numbe
 	return SL_FAULT_NONE;
 }
 
+bool sl_nic_comes(enum sl_fault fault, const struct sl_nic_record *r, uint64_t number,
+		  uint64_t head, const struct sl_nic_info *info)
+{
+	return (fault == SL_FAULT_UNSETTLED || (fault == SL_FAULT_CHECK && r->number <= number)) &&
+	       head - number < info->records / 2;
+}
+
 #define TRIES 100 /* the writer is done with a record within a microsecond */
 
 enum sl_fault sl_nic_hot_read(const void *map, const struct sl_nic_info *info,
@@ -127,10 +134,7 @@ int sl_nic_read(const void *map, const struct sl_nic_info *info, uint64_t *next,
 			sl_copy_words(copy, ring + place * SL_NIC_WORDS, SL_NIC_WORDS);
 			fault = sl_nic_record_parse(copy, *next, &out[n]);
 		}
-		/* Its number was given out, and its writer was stopped at it: it comes, or is too late. */
-		if ((fault == SL_FAULT_UNSETTLED ||
-		     (fault == SL_FAULT_CHECK && out[n].number <= *next)) &&
-		    hot.head - *next < info->records / 2)
+		if (sl_nic_comes(fault, &out[n], *next, hot.head, info))
 			break;
 		if (!fault && places)
 			memcpy(places[n], copy, sizeof(copy));

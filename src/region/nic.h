@@ -45,6 +45,13 @@ enum sl_fault sl_nic_record_parse(const uint64_t place[SL_NIC_WORDS], uint64_t n
 				  struct sl_nic_record *record);
 
 /*
+ * What did not parse as record number, as r, may come yet: its number was given out, and its writer was
+ * stopped at it. Not any more once half of the ring is beyond it.
+ */
+bool sl_nic_comes(enum sl_fault fault, const struct sl_nic_record *r, uint64_t number,
+		  uint64_t head, const struct sl_nic_info *info);
+
+/*
  * Reads a ring in shared memory from *next on: at most room records; *next moves on, and *missed grows by
  * those that were overwritten before they could be read, or lied. map has info->size bytes. The number of
  * records, in order of their numbers; less than 0: -EAGAIN, the hot line never settled. places: the same as they

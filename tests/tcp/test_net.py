@@ -447,6 +447,39 @@ def case_overrun():
         fail(f'{t}')
 
 
+def case_live():
+    """Two agents, read one-sided while requests go on: the same as two files say."""
+    agents = [Part(EXE, 'agent', '--socket', f'{DIR}/{end}.sock', '--no-rest', '--tcp', 'net',
+                   '--tcp-dev', 'sl0', '--netns', f'/run/netns/{name}') for end, name in zip('ab', NAMES)]
+    for a in agents:
+        a.ready()
+    live = Part(EXE, 'tcp', 'net', '--agent', f'{DIR}/a.sock', '--agent', f'{DIR}/b.sock', '--json',
+                '--segments', '-i', '200ms', '--window', '500ms')
+    live.ready()
+    r = Recording(families=(0,), requests=200, bulk=200000)
+
+    def seen():
+        return sum('"row":"segment"' in line for line in list(live.out)) > 300
+    settle(seen, 30, 'segments', live)
+    if live.stop(signal.SIGINT):
+        fail('it failed', live)
+    for a in agents:
+        if a.stop():
+            fail('an agent failed', a)
+    said = {}
+    for line in live.out:
+        s = json.loads(line)
+        if s['row'] == 'segment':
+            said[s['way'], s['seq'], s['from_port']] = s
+            if abs(s['latency_ns'] - (s['in_ns'] - s['out_ns'])) > s['bound_ns']:
+                fail(f'{s}', live)
+    told = truths(compare('--segments', *r.files))
+    both = {(way, seq, port) for way, port, _, seq, _ in told} & set(said)
+    if len(both) < 0.95 * len(told):
+        fail(f'live {len(said)} segments, {len(both)} of the {len(told)} in the files', live)
+    print(f'ok   live: {len(said)} segments, {len(both)} of {len(told)} as in files')
+
+
 needs_bpf()
 try:
     build()
@@ -457,6 +490,7 @@ try:
         case_bad_network()
     case_overrun()
     case_killed()
+    case_live()
 finally:
     for n in NAMES:
         subprocess.run(['ip', 'netns', 'del', n], stderr=subprocess.DEVNULL)

@@ -55,12 +55,6 @@ static int settle(struct sl_net *n, const struct sl_net_options *o, char *why, s
 	uint32_t records = SL_NIC_RING_MIN, want = o->records ? o->records : RECORDS_DEFAULT;
 	struct bpf_program *p;
 
-	if (o->wanted.cgroups.n || o->wanted.pid) {
-		snprintf(why, bytes,
-			 "a network device knows no processes and no cgroups: filter by "
-			 "port, address or network namespace");
-		return -EINVAL;
-	}
 	if (want > SL_NIC_RING_MAX) {
 		snprintf(why, bytes, "no ring holds %u records", want);
 		return -EINVAL;
@@ -100,19 +94,37 @@ static int map_region(struct sl_net *n)
 	return sl_nic_info_parse(n->region, n->bytes, &n->info) ? -EPROTO : 0;
 }
 
-static int map_filter(struct sl_net *n, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+int sl_net_filter(struct sl_net *n, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
 {
+	struct sl_tcp_filter *f;
 	int err;
 
+	if (wanted->cgroups.n || wanted->pid) {
+		snprintf(why, bytes,
+			 "a network device knows no processes and no cgroups: filter by "
+			 "port, address or network namespace");
+		return -EINVAL;
+	}
+	f = malloc(sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	err = sl_tcp_wanted_apply(wanted, f, bpf_map__fd(n->skel->maps.tcp_cidrs),
+				  bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
+	if (!err)
+		memcpy(n->filter, f, sizeof(*f));
+	free(f);
+	return err;
+}
+
+static int map_filter(struct sl_net *n, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+{
 	n->filter = mmap(NULL, sizeof(*n->filter), PROT_READ | PROT_WRITE, MAP_SHARED,
 			 bpf_map__fd(n->skel->maps.tcp_filter), 0);
 	if (n->filter == MAP_FAILED) {
 		n->filter = NULL;
 		return -errno;
 	}
-	err = sl_tcp_wanted_apply(wanted, n->filter, bpf_map__fd(n->skel->maps.tcp_cidrs),
-				  bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
-	return err;
+	return sl_net_filter(n, wanted, why, bytes);
 }
 
 int sl_net_open(const struct sl_net_options *options, struct sl_net **out, char *why, size_t bytes)

@@ -28,6 +28,9 @@ struct sl_net_options {
 int sl_net_open(const struct sl_net_options *options, struct sl_net **net, char *why, size_t bytes);
 void sl_net_close(struct sl_net *net); /* NULL is fine */
 
+/* Changes the filter at run time. 0 or -errno, why as above. */
+int sl_net_filter(struct sl_net *net, const struct sl_tcp_wanted *wanted, char *why, size_t bytes);
+
 /* The region, as sl_tcp_region() and sl_tcp_region_fd(). */
 const void *sl_net_region(const struct sl_net *net, size_t *bytes);
 int sl_net_region_fd(const struct sl_net *net);
