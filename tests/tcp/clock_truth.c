@@ -4,7 +4,7 @@
  * reads the other's, so that a "packet" takes about a microsecond. The truth for tests of what is
  * estimated over the network.
  *
- *   clock_truth sample SIDE PPM SECONDS FILE   SIDE 0 or 1; its clock is made to run PPM fast before
+ *   clock_truth sample SIDE PPM FILE       until SIGTERM; SIDE 0 or 1; its clock is made to run PPM fast
  *   clock_truth fit FILE_0 FILE_1              lines "NS THETA BOUND", every 10 ms of side 0's clock
  *
  * The first line of a sample's FILE is CLOCK_REALTIME - CLOCK_MONOTONIC in ns.
@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,14 @@
 
 #define EACH_NS	 1000000 /* the best of so long is kept */
 #define BURST_NS 10000000
+
+static volatile sig_atomic_t ended;
+
+static void end(int sig)
+{
+	(void)sig;
+	ended = 1;
+}
 
 /* The memory of qemu's ivshmem device. */
 static volatile uint64_t *shared(void)
@@ -66,12 +75,12 @@ static volatile uint64_t *shared(void)
 	return NULL;
 }
 
-static int sample(int side, long ppm, double seconds, const char *name)
+static int sample(int side, long ppm, const char *name)
 {
 	struct timex t = {.modes = ADJ_FREQUENCY, .freq = ppm * 65536};
 	volatile uint64_t *memory = shared();
 	FILE *f = fopen(name, "we");
-	uint64_t end, start = sl_now_ns(), keep = 0, last = 0;
+	uint64_t start = sl_now_ns(), keep = 0, last = 0;
 	struct sl_net_point best = {0};
 
 	if (!memory || !f) {
@@ -83,15 +92,13 @@ static int sample(int side, long ppm, double seconds, const char *name)
 		return 1;
 	}
 	fprintf(f, "%" PRId64 "\n", (int64_t)(sl_realtime_ns() - sl_now_ns()));
-	end = sl_now_ns() + (uint64_t)(seconds * 1e9);
+	signal(SIGTERM, end);
 	puts("ready");
 	fflush(stdout);
-	for (;;) {
+	while (!ended) {
 		uint64_t now = sl_now_ns(), theirs;
 		int64_t ahead;
 
-		if (now > end)
-			break;
 		/* One side is always there; that the other is now and then is enough. */
 		if (!side && now - start > BURST_NS) {
 			usleep(40000);
@@ -169,10 +176,10 @@ static int fit(const char *first, const char *second)
 
 int main(int argc, char **argv)
 {
-	if (argc == 6 && !strcmp(argv[1], "sample"))
-		return sample(atoi(argv[2]), atol(argv[3]), atof(argv[4]), argv[5]);
+	if (argc == 5 && !strcmp(argv[1], "sample"))
+		return sample(atoi(argv[2]), atol(argv[3]), argv[4]);
 	if (argc == 4 && !strcmp(argv[1], "fit"))
 		return fit(argv[2], argv[3]);
-	fputs("clock_truth sample SIDE PPM SECONDS FILE | fit FILE_0 FILE_1\n", stderr);
+	fputs("clock_truth sample SIDE PPM FILE | fit FILE_0 FILE_1\n", stderr);
 	return 2;
 }

@@ -80,7 +80,7 @@ def judge(name):
         errors.append(error)
         bounds.append(s['bound_ns'])
         own.append(unsure)
-    if judged < 500:
+    if judged < 400:
         fail(f'{name}: {judged} segments could be judged: {totals}')
     bounds.sort()
     errors.sort()
