@@ -82,7 +82,7 @@ struct host {
 	struct sl_net_file_head head;
 	struct sl_layer_record *layers;
 	size_t n, room;
-	uint64_t end_ns, headless, fragments;
+	uint64_t end_ns, headless, fragments, left_out;
 	bool cut;
 };
 
@@ -144,6 +144,7 @@ static int take(const struct sl_command *self, struct host *h, struct sl_net_mat
 			h->end_ns = f.end.now_ns;
 			h->headless = f.end.headless;
 			h->fragments = f.end.fragments;
+			h->left_out = f.end.left_out;
 			break;
 		}
 		if (got < 0)
@@ -182,6 +183,7 @@ static int compare(const struct sl_command *self, struct host *h, struct tcp_net
 	for (int i = 0; i < 2; i++) {
 		view->headless += h[i].headless;
 		view->fragments += h[i].fragments;
+		view->left_out += h[i].left_out;
 		view->cut |= h[i].cut;
 	}
 	tcp_net_show(view);

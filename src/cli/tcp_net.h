@@ -28,7 +28,7 @@ struct tcp_net_view {
 	struct tcp_screen screen;
 	struct sl_net_stat *stat;
 	const char *name[2]; /* of the hosts */
-	uint64_t headless, fragments;
+	uint64_t headless, fragments, left_out; /* as of the files' ends */
 	bool cut; /* a file ended too early */
 	bool named; /* CSV: the line of names is out */
 };

@@ -88,6 +88,7 @@ static int run(const struct sl_command *self, struct recorder *w)
 		.wanted = tcp_common.wanted,
 	};
 	struct sl_nic_hot hot = {0};
+	uint64_t left_out;
 	char why[256];
 	size_t bytes;
 	int code;
@@ -107,8 +108,9 @@ static int run(const struct sl_command *self, struct recorder *w)
 	w->err = sl_net_file_begin(w->to, sl_net_info(w->net)->boot_id);
 	fprintf(stderr, "ready records=%u\n", sl_net_info(w->net)->records);
 	code = follow(self, w);
+	left_out = sl_net_left_out(w->net);
 	sl_nic_hot_read(sl_net_region(w->net, &bytes), sl_net_info(w->net), &hot);
-	if (!code && sl_net_file_end(w->to, &hot, sl_now_ns()))
+	if (!code && sl_net_file_end(w->to, &hot, left_out, sl_now_ns()))
 		code = tcp_failed(self, "the file could not be written");
 	fprintf(stderr,
 		"sidelight tcp net: %" PRIu64 " segments recorded, %" PRIu64 " missed, %" PRIu64

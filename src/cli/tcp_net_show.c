@@ -149,12 +149,13 @@ static void totals_json(const struct tcp_net_view *view, const struct sl_net_tot
 		json_object_set_new(clock, "skew_low_ppm", json_real(t->skew_low * 1e6));
 		json_object_set_new(clock, "skew_high_ppm", json_real(t->skew_high * 1e6));
 	}
-	o = json_pack("{s:s, s:I, s:[I,I], s:[I,I], s:I, s:o, s:o, s:I, s:I, s:b}", "row", "totals",
-		      "time_ns", (json_int_t)sl_realtime_ns(), "sent", (json_int_t)t->sent[0],
-		      (json_int_t)t->sent[1], "matched", (json_int_t)t->matched[0],
-		      (json_int_t)t->matched[1], "acks", (json_int_t)t->acks, "causes", causes,
-		      "clock", clock, "headless", (json_int_t)view->headless, "fragments",
-		      (json_int_t)view->fragments, "cut", view->cut);
+	o = json_pack("{s:s, s:I, s:[I,I], s:[I,I], s:I, s:o, s:o, s:I, s:I, s:I, s:b}", "row",
+		      "totals", "time_ns", (json_int_t)sl_realtime_ns(), "sent",
+		      (json_int_t)t->sent[0], (json_int_t)t->sent[1], "matched",
+		      (json_int_t)t->matched[0], (json_int_t)t->matched[1], "acks",
+		      (json_int_t)t->acks, "causes", causes, "clock", clock, "headless",
+		      (json_int_t)view->headless, "fragments", (json_int_t)view->fragments,
+		      "left_out", (json_int_t)view->left_out, "cut", view->cut);
 	tcp_json_text(o, "host_a", view->name[0]);
 	tcp_json_text(o, "host_b", view->name[1]);
 	print(view, o);
@@ -271,7 +272,7 @@ static void totals_text(struct tcp_net_view *view, const struct sl_net_totals *t
 {
 	struct tcp_screen *s = &view->screen;
 	char offset[20], bound[20], name[2][64];
-	bool any = view->headless || view->fragments;
+	bool any = view->headless || view->fragments || view->left_out;
 
 	tcp_safe(name[0], sizeof(name[0]), view->name[0]);
 	tcp_safe(name[1], sizeof(name[1]), view->name[1]);
@@ -312,6 +313,11 @@ static void totals_text(struct tcp_net_view *view, const struct sl_net_totals *t
 				view->headless);
 	if (view->fragments)
 		tcp_screen_line(s, "%12" PRIu64 "  fragments", view->fragments);
+	if (view->left_out)
+		tcp_screen_line(s,
+				"%12" PRIu64
+				"  calls left out by the kernel: these segments have no record",
+				view->left_out);
 	if (view->cut)
 		tcp_screen_line(s, "a file ends before its end: its recorder was killed");
 }

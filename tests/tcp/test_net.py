@@ -208,8 +208,8 @@ def another_clock(path, to, ahead, ppm):
                 w[7] = check_word(w[:7])
                 body = struct.pack('<16Q', *w)
             elif kind == END:
-                now, *rest = struct.unpack('<3Q', body)
-                body = struct.pack('<3Q', set_otherwise(now), *rest)
+                now, *rest = struct.unpack('<4Q', body)
+                body = struct.pack('<4Q', set_otherwise(now), *rest)
             elif kind == LAYERS:
                 w = struct.unpack('<8Q', body[-64:])
                 body = body[:-64] + struct.pack('<8Q', *map(set_otherwise, w))
@@ -294,8 +294,9 @@ def case_plain():
     r = Recording('--requests', capture=bool(shutil.which('tcpdump')))
     one, other = right_within_the_bound(r, 'two namespaces', least=2 * REQUESTS)
     # What is sent again within a millisecond over IPv6 can't be told apart.
-    only(one, 'merged', 'ambiguous', 'ack_unmatched')
     t = one['totals'][0]
+    # A call that the kernel left out is a record that is not there, at one end.
+    only(one, 'merged', 'ambiguous', 'ack_unmatched', *(('lost', 'not_sent') if t['left_out'] else ()))
     if sum(t['matched']) < sum(t['sent']) * 0.98 or t['cut'] or t['headless'] or t['fragments']:
         fail(f'{t}')
     if one['all'][0]['round']['count'] < 2 * REQUESTS or one['all'][0]['there']['negative']:
@@ -305,7 +306,8 @@ def case_plain():
         wire = sum((captured(p) for p in r.pcaps[:1]), collections.Counter())
         ours = collections.Counter((s['from_port'], s['to_port'], s['seq'], s['bytes'])
                                    for s in one['segment'] if s['bytes'])
-        if ours - wire or (wire - ours).total() > t['causes']['ambiguous'] + t['causes']['merged']:
+        if ours - wire or (wire - ours).total() > \
+                t['causes']['ambiguous'] + t['causes']['merged'] + t['left_out']:
             fail(f'on the wire and not here: {list((wire - ours).items())[:5]}; '
                  f'here and not on the wire: {list((ours - wire).items())[:5]}')
     else:
@@ -358,7 +360,8 @@ def case_bad_network():
     t, c = one['totals'][0], one['totals'][0]['causes']
     dropped = json.loads(run(*within(2), 'tc', '-s', '-j', 'qdisc', 'show', 'dev', 'to2'))[0]['drops']
     if not c['lost'] or not c['duplicate'] or not one['all'][0]['there']['reordered'] or \
-            c['lost'] > dropped or c['unknown'] or c['not_sent'] or c['no_clock']:
+            c['lost'] > dropped + t['left_out'] or c['unknown'] or \
+            c['not_sent'] > t['left_out'] or c['no_clock']:
         fail(f'{dropped} dropped: {t}')
     if sum(t['matched']) + c['lost'] + c['merged'] + c['ambiguous'] < sum(t['sent']):
         fail(f'some are neither timed nor in a cause: {t}')
@@ -443,7 +446,7 @@ def case_overrun():
         if abs(s['latency_ns'] - (s['in_ns'] - s['out_ns'])) > s['bound_ns']:
             fail(f'{s}')
     print(f"ok   a ring of 64: {t['causes']['missed']} missed, {t['matched']} matched of {t['sent']}")
-    if not t['causes']['missed'] or t['causes']['lost']:
+    if not t['causes']['missed'] or t['causes']['lost'] > t['left_out']:
         fail(f'{t}')
 
 

@@ -182,6 +182,22 @@ void sl_net_close(struct sl_net *n)
 	free(n);
 }
 
+uint64_t sl_net_left_out(const struct sl_net *n)
+{
+	struct bpf_program *program;
+	uint64_t sum = 0;
+
+	bpf_object__for_each_program(program, n->skel->obj)
+	{
+		struct bpf_prog_info info = {0};
+		uint32_t bytes = sizeof(info);
+
+		if (!bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &bytes))
+			sum += info.recursion_misses;
+	}
+	return sum;
+}
+
 const void *sl_net_region(const struct sl_net *n, size_t *bytes)
 {
 	*bytes = n->bytes;

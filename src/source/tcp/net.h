@@ -28,6 +28,12 @@ struct sl_net_options {
 int sl_net_open(const struct sl_net_options *options, struct sl_net **net, char *why, size_t bytes);
 void sl_net_close(struct sl_net *net); /* NULL is fine */
 
+/*
+ * How often the kernel left out a call, because the same program was running on that CPU in what was interrupted
+ * (as sl_tcp_catch_up() has it): a segment that was sent from an interrupt has no record then.
+ */
+uint64_t sl_net_left_out(const struct sl_net *net);
+
 /* Changes the filter at run time. 0 or -errno, why as above. */
 int sl_net_filter(struct sl_net *net, const struct sl_tcp_wanted *wanted, char *why, size_t bytes);
 

@@ -67,9 +67,9 @@ int sl_net_file_layers(FILE *to, const struct sl_layer_record *r)
 	return frame(to, SL_NET_LAYERS, r, sizeof(*r));
 }
 
-int sl_net_file_end(FILE *to, const struct sl_nic_hot *hot, uint64_t now_ns)
+int sl_net_file_end(FILE *to, const struct sl_nic_hot *hot, uint64_t left_out, uint64_t now_ns)
 {
-	const uint64_t v[3] = {now_ns, hot->headless, hot->fragments};
+	const uint64_t v[4] = {now_ns, hot->headless, hot->fragments, left_out};
 
 	return frame(to, SL_NET_END, v, sizeof(v));
 }
@@ -121,11 +121,12 @@ static int take(const struct frame_head *h, const uint64_t *w, struct sl_net_fra
 			break;
 		return 1;
 	case SL_NET_END:
-		if (h->bytes != 24 || w[0] >> 62)
+		if (h->bytes != 32 || w[0] >> 62)
 			break;
 		f->end.now_ns = w[0];
 		f->end.headless = w[1];
 		f->end.fragments = w[2];
+		f->end.left_out = w[3];
 		return 1;
 	default:
 		snprintf(why, bytes, "a frame of unknown type %u", h->type);

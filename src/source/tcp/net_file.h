@@ -8,7 +8,8 @@
  *     1 SEGMENT  a record as it lay in the ring (sidelight/nic.h)
  *     2 GAP      u64 records missed, u64 CLOCK_MONOTONIC ns when that was seen
  *     3 LAYERS   struct sl_layer_record of a request or of a segment
- *     4 END      u64 CLOCK_MONOTONIC ns, u64 headless packets, u64 fragments; last
+ *     4 END      u64 CLOCK_MONOTONIC ns, u64 headless packets, u64 fragments, u64 calls that the
+ *                kernel left out (sl_net_left_out()); last
  *
  * Little-endian, as regions are.
  */
@@ -44,7 +45,7 @@ struct sl_net_frame {
 		} gap;
 		struct sl_layer_record layers;
 		struct {
-			uint64_t now_ns, headless, fragments;
+			uint64_t now_ns, headless, fragments, left_out;
 		} end;
 	};
 };
@@ -54,7 +55,7 @@ int sl_net_file_begin(FILE *to, const uint8_t boot_id[16]);
 int sl_net_file_segment(FILE *to, const uint64_t place[SL_NIC_WORDS]);
 int sl_net_file_gap(FILE *to, uint64_t records, uint64_t now_ns);
 int sl_net_file_layers(FILE *to, const struct sl_layer_record *r);
-int sl_net_file_end(FILE *to, const struct sl_nic_hot *hot, uint64_t now_ns);
+int sl_net_file_end(FILE *to, const struct sl_nic_hot *hot, uint64_t left_out, uint64_t now_ns);
 
 /*
  * Reading: 0; -EINVAL: not such a file, with a line in why[]; -errno of the stream.
