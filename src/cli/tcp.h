@@ -20,6 +20,7 @@ extern struct tcp_common {
 	const char *output;   /* a file in place of standard output */
 	uint32_t flows;       /* room in the table */
 	struct sl_tcp_wanted wanted;
+	struct sl_strings avoid; /* names of types of hooks */
 } tcp_common;
 
 /* Rows of a table of options: how it is shown, and which flows. */
@@ -63,6 +64,17 @@ extern struct tcp_common {
 		 .help = "room for so many connections",                                           \
 		 .min = 64,                                                                        \
 		 .max = 1 << 20}
+
+/* A row for those that choose hooks; tcp_avoid() reads it. */
+#define TCP_OPTION_AVOID                                                                           \
+	{.name = "avoid",                                                                          \
+	 .type = SL_OPT_LIST,                                                                      \
+	 .to = &tcp_common.avoid,                                                                  \
+	 .argument = "TYPE",                                                                       \
+	 .help = "use no hook of this type, as on a kernel without; may be repeated"}
+
+/* The types of --avoid, as bits, into *types; true, or false after a line on stderr. */
+bool tcp_avoid(const struct sl_command *cmd, uint32_t *types);
 
 /* tcp_common as options of sl_tcp_open(). */
 struct sl_tcp_options tcp_options(void);

@@ -19,6 +19,23 @@ struct sl_tcp_options tcp_options(void)
 	};
 }
 
+bool tcp_avoid(const struct sl_command *cmd, uint32_t *types)
+{
+	enum sl_hook_type type;
+
+	*types = 0;
+	for (size_t i = 0; i < tcp_common.avoid.n; i++) {
+		if (sl_hook_type_of(tcp_common.avoid.v[i], &type)) {
+			sl_usage(cmd,
+				 "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb or iter, not '%s'",
+				 tcp_common.avoid.v[i]);
+			return false;
+		}
+		*types |= 1u << type;
+	}
+	return true;
+}
+
 int tcp_failed(const struct sl_command *cmd, const char *what)
 {
 	fprintf(stderr, "sidelight %s: %s\n", cmd->name, what);

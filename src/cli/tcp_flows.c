@@ -33,6 +33,7 @@ static const struct sl_option table[] = {
 	 .argument = "FORMAT",
 	 .help = "text, or microbpf: the lines of MicroBPF's tools"},
 	TCP_OPTIONS_WANTED,
+	TCP_OPTION_AVOID,
 	{.name = "closed",
 	 .type = SL_OPT_FLAG,
 	 .to = &settings.closed,
@@ -209,6 +210,8 @@ static int flows_main(const struct sl_command *self, int argc, char **argv)
 	if (tcp_common.json + tcp_common.csv + settings.microbpf > 1)
 		return sl_usage(self, "--json, --csv or --format microbpf: one of them");
 	options = tcp_options();
+	if (!tcp_avoid(self, &options.avoid))
+		return SL_EXIT_USAGE;
 	options.existing = !settings.only_new;
 	options.calls = settings.calls;
 	options.interval_ns = settings.publish_ns;

@@ -41,6 +41,7 @@ static const struct sl_option table[] = {
 	 .help = "room for so many remotes times ports times containers; 0: 1024",
 	 .max = 1 << 16},
 	TCP_OPTIONS_WANTED,
+	TCP_OPTION_AVOID,
 	{0},
 };
 
@@ -438,6 +439,8 @@ int tcp_layers_open(const struct sl_command *self, uint32_t groups, struct sl_la
 	};
 	char why[256];
 
+	if (!tcp_avoid(self, &options.avoid))
+		return SL_EXIT_USAGE;
 	if (sl_layers_open(&options, layers, why, sizeof(why)))
 		return tcp_failed(self, why);
 	return SL_EXIT_OK;

@@ -21,6 +21,7 @@ static const struct sl_option table[] = {
 	 .type = SL_OPT_FLAG,
 	 .to = &tcp_common.json,
 	 .help = "print one JSON object"},
+	TCP_OPTION_AVOID,
 	{0},
 };
 
@@ -110,16 +111,20 @@ static void print_text(const struct sl_hooks *h)
 static int probe_main(const struct sl_command *self, int argc, char **argv)
 {
 	struct sl_hooks hooks;
+	uint32_t types;
 	char why[256];
 	int code, err;
 
 	if (!sl_options_only(self, table, argc, argv, &code))
 		return code;
+	if (!tcp_avoid(self, &types))
+		return SL_EXIT_USAGE;
 	err = sl_hooks_probe(&hooks, true);
 	if (err) {
 		sl_hooks_refusal(err, why, sizeof(why));
 		return tcp_failed(self, why);
 	}
+	sl_hooks_avoid(&hooks, types);
 	if (tcp_common.json)
 		print_json(&hooks);
 	else

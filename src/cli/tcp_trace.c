@@ -37,6 +37,7 @@ static const struct sl_option table[] = {
 	 .to = &settings.segments,
 	 .help = "each data segment, too"},
 	TCP_OPTIONS_WANTED,
+	TCP_OPTION_AVOID,
 	{0},
 };
 

@@ -15,8 +15,10 @@
 #define NETFILTER SL_HOOK_NETFILTER
 
 /*
- * Tracepoints first: they work where a kernel is locked down, and cost least. fentry where no
- * tracepoint covers a boundary, then kprobe, then netfilter and sock_ops, which see less.
+ * Tracepoints first: they work where a kernel is locked down, and cost least. Where there is none, fentry;
+ * then kprobe, which is dearer; then what runs for everybody's packets and sees less. What stands here
+ * has a program (layer.c, tcp.c). Boundaries with a tracepoint alone need no other: each of these is as old
+ * as what all programs need besides (timers and loops of eBPF, 5.17), and lockdown leaves them be.
  */
 const struct sl_hook_boundary sl_hook_table[SL_BOUNDARIES] = {
 	[SL_BOUNDARY_NIC_IN] = {"nic-in",
@@ -25,12 +27,12 @@ const struct sl_hook_boundary sl_hook_table[SL_BOUNDARIES] = {
 				{{TP,
 				  {"napi_gro_receive_entry", "netif_receive_skb_entry",
 				   "netif_rx_entry"},
-				  NULL},
-				 {TP, {"netif_receive_skb"}, "time in GRO"}}},
+				  NULL}}},
 	[SL_BOUNDARY_MAC_IP] = {"mac-ip",
 				"MAC to IP, receiving",
 				"MAC and IP are one layer in receive latency",
 				{{FENTRY, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
+				 {KPROBE, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
 				 {TP,
 				  {"netif_receive_skb"},
 				  "packet taps and traffic control at ingress count as IP"}}},
@@ -39,13 +41,12 @@ const struct sl_hook_boundary sl_hook_table[SL_BOUNDARIES] = {
 		 "IP to TCP, receiving",
 		 "IP and TCP are one layer in receive latency",
 		 {{FENTRY, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
+		  {KPROBE, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
 		  {SL_HOOK_CGROUP_SKB, {"ingress"}, "the search for the socket counts as IP"}}},
 	[SL_BOUNDARY_TCP_APP] = {"tcp-app",
 				 "TCP to the application",
 				 "receive latency of TCP, and application latency",
-				 {{TP, {"tcp_rcv_space_adjust"}, NULL},
-				  {FENTRY, {"skb_copy_datagram_iter"}, NULL},
-				  {TP, {"sock_recv_length"}, "reads by splice"}}},
+				 {{TP, {"tcp_rcv_space_adjust"}, NULL}}},
 	[SL_BOUNDARY_APP_TCP] = {"app-tcp",
 				 "application to TCP",
 				 "transmit latency of TCP, and requests",
@@ -55,6 +56,7 @@ const struct sl_hook_boundary sl_hook_table[SL_BOUNDARIES] = {
 				"TCP to IP, sending",
 				"TCP and IP are one layer in transmit latency",
 				{{FENTRY, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
+				 {KPROBE, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
 				 {NETFILTER,
 				  {"local-out"},
 				  "the making of the IP header counts as TCP; a new network "
@@ -62,43 +64,31 @@ const struct sl_hook_boundary sl_hook_table[SL_BOUNDARIES] = {
 	[SL_BOUNDARY_IP_LINK] = {"ip-link",
 				 "IP to the queueing discipline",
 				 "IP and MAC are one layer in transmit latency",
-				 {{TP, {"net_dev_queue"}, NULL},
-				  {FENTRY, {"__dev_queue_xmit"}, NULL},
-				  {NETFILTER,
-				   {"post-routing"},
-				   "fragmentation and neighbour lookup count as MAC"}}},
+				 {{TP, {"net_dev_queue"}, NULL}}},
 	[SL_BOUNDARY_LINK_NIC] = {"link-nic",
 				  "queueing discipline to the driver",
 				  "transmit latency of the MAC layer",
-				  {{TP, {"net_dev_start_xmit"}, NULL},
-				   {FENTRY, {"dev_hard_start_xmit"}, NULL},
-				   {KPROBE, {"dev_hard_start_xmit"}, NULL}}},
+				  {{TP, {"net_dev_start_xmit"}, NULL}}},
 	[SL_BOUNDARY_STATE] = {"state",
 			       "a connection changes its state",
 			       "everything about flows",
-			       {{TP, {"inet_sock_set_state"}, NULL},
-				{FENTRY, {"tcp_set_state"}, "connections before SYN_RECV"}}},
+			       {{TP, {"inet_sock_set_state"}, NULL}}},
 	[SL_BOUNDARY_CLOSE] = {"close",
 			       "a socket goes away",
 			       "slots of sockets that end without a state are freed late",
-			       {{TP, {"tcp_destroy_sock"}, NULL},
-				{FENTRY, {"tcp_v4_destroy_sock"}, NULL}}},
+			       {{TP, {"tcp_destroy_sock"}, NULL}}},
 	[SL_BOUNDARY_SEGMENT] = {"segment",
 				 "a segment comes in on a connection",
 				 "statistics while a connection is open",
-				 {{TP, {"tcp_probe"}, NULL},
-				  {FENTRY, {"tcp_rcv_established"}, NULL},
-				  {KPROBE, {"tcp_rcv_established"}, NULL}}},
+				 {{TP, {"tcp_probe"}, NULL}}},
 	[SL_BOUNDARY_CONGESTION] = {"congestion",
 				    "the congestion state changes",
 				    "fast retransmissions and timeouts, before 6.7",
-				    {{TP, {"tcp_cong_state_set"}, NULL},
-				     {FENTRY, {"tcp_enter_recovery", "tcp_enter_loss"}, NULL}}},
+				    {{TP, {"tcp_cong_state_set"}, NULL}}},
 	[SL_BOUNDARY_RETRANSMIT] = {"retransmit",
 				    "a segment is sent again",
-				    "the cause of retransmissions",
-				    {{TP, {"tcp_retransmit_skb"}, NULL},
-				     {FENTRY, {"__tcp_retransmit_skb"}, NULL}}},
+				    "some causes of retransmissions, and those of SYNs",
+				    {{TP, {"tcp_retransmit_skb"}, NULL}}},
 	[SL_BOUNDARY_RTT] =
 		{"rtt",
 		 "a sample of the round-trip time",
@@ -210,6 +200,30 @@ int sl_hooks_probe(struct sl_hooks *hooks, bool all)
 		}
 	}
 	return 0;
+}
+
+int sl_hook_type_of(const char *name, enum sl_hook_type *type)
+{
+	for (int t = SL_HOOK_TP; t < SL_HOOK_DERIVED; t++)
+		if (!strcmp(name, sl_hook_type_name((enum sl_hook_type)t))) {
+			*type = (enum sl_hook_type)t;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+void sl_hooks_avoid(struct sl_hooks *hooks, uint32_t types)
+{
+	for (int b = 0; b < SL_BOUNDARIES; b++) {
+		const struct sl_hook_candidate *c = sl_hook_table[b].candidate;
+		int i = hooks->chosen[b];
+
+		while (i >= 0 && (hooks->error[b][i] || types >> c[i].type & 1)) {
+			if (++i == SL_HOOK_CANDIDATES || c[i].type == SL_HOOK_NONE)
+				i = -1;
+		}
+		hooks->chosen[b] = i;
+	}
 }
 
 enum sl_hook_type sl_hook_chosen(const struct sl_hooks *hooks, enum sl_boundary boundary)

@@ -87,6 +87,14 @@ struct sl_hooks {
  */
 int sl_hooks_probe(struct sl_hooks *hooks, bool all);
 
+/* The type of that name; 0 or -EINVAL. */
+int sl_hook_type_of(const char *name, enum sl_hook_type *type);
+/*
+ * The next best in place of hooks of these types (bit i: enum sl_hook_type i), of those that were tried:
+ * probe with all. Shows on one kernel what is done on another.
+ */
+void sl_hooks_avoid(struct sl_hooks *hooks, uint32_t types);
+
 /* The type that was chosen for a boundary; SL_HOOK_NONE if none works. */
 enum sl_hook_type sl_hook_chosen(const struct sl_hooks *hooks, enum sl_boundary boundary);
 

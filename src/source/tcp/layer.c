@@ -33,14 +33,19 @@ static const struct {
 	{SL_BOUNDARY_MAC_IP,
 	 SL_HOOK_FENTRY,
 	 {"ip_rcv_v4", "ip_rcv_v6", "ip_list_v4", "ip_list_v6"}},
+	{SL_BOUNDARY_MAC_IP,
+	 SL_HOOK_KPROBE,
+	 {"ip_rcv_v4_kp", "ip_rcv_v6_kp", "ip_list_v4_kp", "ip_list_v6_kp"}},
 	{SL_BOUNDARY_MAC_IP, SL_HOOK_TP, {"ip_tp"}},
 	{SL_BOUNDARY_IP_TCP, SL_HOOK_FENTRY, {"tcp_rcv_v4", "tcp_rcv_v6"}},
+	{SL_BOUNDARY_IP_TCP, SL_HOOK_KPROBE, {"tcp_rcv_v4_kp", "tcp_rcv_v6_kp"}},
 	{SL_BOUNDARY_IP_TCP, SL_HOOK_CGROUP_SKB, {"tcp_cgroup"}},
 	{SL_BOUNDARY_SEGMENT, SL_HOOK_TP, {"segment_in"}},
 	{SL_BOUNDARY_TCP_APP, SL_HOOK_TP, {"copied"}},
 	{SL_BOUNDARY_APP_TCP, SL_HOOK_TP, {"send_tp"}},
 	{SL_BOUNDARY_APP_TCP, SL_HOOK_FENTRY, {"send_locked", "send_pages"}},
 	{SL_BOUNDARY_TCP_IP, SL_HOOK_FENTRY, {"xmit_v4", "xmit_v6"}},
+	{SL_BOUNDARY_TCP_IP, SL_HOOK_KPROBE, {"xmit_v4_kp", "xmit_v6_kp"}},
 	{SL_BOUNDARY_TCP_IP, SL_HOOK_NETFILTER, {"xmit_nf"}},
 	{SL_BOUNDARY_IP_LINK, SL_HOOK_TP, {"queued"}},
 	{SL_BOUNDARY_LINK_NIC, SL_HOOK_TP, {"nic_out"}},
@@ -52,21 +57,6 @@ static const struct {
 /* Without these nothing is measured; each of the others costs one layer. */
 static const enum sl_boundary needed[] = {SL_BOUNDARY_SEGMENT, SL_BOUNDARY_TCP_APP,
 					  SL_BOUNDARY_STATE, SL_BOUNDARY_CLOSE};
-
-/* The next best of each boundary whose choice is of a type to be avoided. */
-static void avoid(struct sl_hooks *h, uint32_t types)
-{
-	for (int b = 0; b < SL_BOUNDARIES; b++) {
-		const struct sl_hook_candidate *c = sl_hook_table[b].candidate;
-		int i = h->chosen[b];
-
-		while (i >= 0 && (h->error[b][i] || types >> c[i].type & 1)) {
-			if (++i == SL_HOOK_CANDIDATES || c[i].type == SL_HOOK_NONE)
-				i = -1;
-		}
-		h->chosen[b] = i;
-	}
-}
 
 static bool in_use(const struct sl_layers *l, const char *program)
 {
@@ -239,7 +229,7 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 		sl_hooks_refusal(err, why, bytes);
 		goto fail;
 	}
-	avoid(&l->hooks, options->avoid);
+	sl_hooks_avoid(&l->hooks, options->avoid);
 	l->skel = layer_bpf__open();
 	if (!l->skel) {
 		err = -errno;

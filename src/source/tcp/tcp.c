@@ -33,13 +33,13 @@ struct sl_tcp {
 };
 
 /*
- * Each program of flow.bpf.c has one kind of hook, a tracepoint. Those that this kernel lacks are left
+ * The programs of flow.bpf.c hook into tracepoints, for calls else into functions. Those that this kernel lacks are left
  * out, and what they give is lost; without the first two there is nothing.
  */
 static int choose(struct sl_tcp *t, char *why, size_t bytes)
 {
 	const struct sl_hooks *h = &t->hooks;
-	bool owner = t->options.calls || t->options.wanted.pid, calls;
+	bool owner = t->options.calls || t->options.wanted.pid, calls, exits;
 
 #define TRACEPOINT(boundary) (sl_hook_chosen(h, SL_BOUNDARY_##boundary) == SL_HOOK_TP)
 	if (!TRACEPOINT(STATE) || sl_hook_chosen(h, SL_BOUNDARY_EXISTING) != SL_HOOK_ITER) {
@@ -49,6 +49,7 @@ static int choose(struct sl_tcp *t, char *why, size_t bytes)
 		return -ENOTSUP;
 	}
 	calls = t->options.calls && TRACEPOINT(CALLS);
+	exits = t->options.calls && sl_hook_chosen(h, SL_BOUNDARY_CALLS) == SL_HOOK_FENTRY;
 	bpf_program__set_autoload(t->flow->progs.flow_destroy, TRACEPOINT(CLOSE));
 	bpf_program__set_autoload(t->flow->progs.flow_segment, TRACEPOINT(SEGMENT));
 	bpf_program__set_autoload(t->flow->progs.flow_congestion, TRACEPOINT(CONGESTION));
@@ -57,6 +58,8 @@ static int choose(struct sl_tcp *t, char *why, size_t bytes)
 	bpf_program__set_autoload(t->flow->progs.flow_reset_out, TRACEPOINT(RESET_OUT));
 	bpf_program__set_autoload(t->flow->progs.flow_send, calls);
 	bpf_program__set_autoload(t->flow->progs.flow_receive, calls);
+	bpf_program__set_autoload(t->flow->progs.flow_sent, exits);
+	bpf_program__set_autoload(t->flow->progs.flow_received, exits);
 	bpf_program__set_autoload(t->flow->progs.flow_owner, owner && TRACEPOINT(TCP_APP));
 #undef TRACEPOINT
 	return 0;
@@ -87,11 +90,12 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 	err = check_wanted(&t->options.wanted, why, bytes);
 	if (err)
 		goto fail;
-	err = sl_hooks_probe(&t->hooks, false);
+	err = sl_hooks_probe(&t->hooks, t->options.avoid != 0);
 	if (err) {
 		sl_hooks_refusal(err, why, bytes);
 		goto fail;
 	}
+	sl_hooks_avoid(&t->hooks, t->options.avoid);
 	t->flow = flow_bpf__open();
 	if (!t->flow) {
 		err = -errno;

@@ -42,6 +42,7 @@ struct sl_tcp_options {
 	uint32_t cgroups;       /* room to say who so many cgroups are, at most SL_FLOW_CGROUPS_MAX - 1;
 				 * 0: nobody says so */
 	struct sl_tcp_wanted wanted;
+	uint32_t avoid; /* bit i: don't use hooks of enum sl_hook_type i; for tests of what comes next */
 };
 
 /*

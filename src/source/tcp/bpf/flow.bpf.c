@@ -208,6 +208,26 @@ int BPF_PROG(flow_receive, struct sock *sk, int ret)
 	return call_done(sk, ret, false);
 }
 
+/* Before 6.3, which has no such tracepoints: whatever the arguments, the result comes last. */
+static __always_inline int call_returned(void *ctx, struct sock *sk, bool write)
+{
+	u64 ret;
+
+	return bpf_get_func_ret(ctx, &ret) ? 0 : call_done(sk, (int)ret, write);
+}
+
+SEC("?fexit/tcp_sendmsg")
+int BPF_PROG(flow_sent, struct sock *sk)
+{
+	return call_returned(ctx, sk, true);
+}
+
+SEC("?fexit/tcp_recvmsg")
+int BPF_PROG(flow_received, struct sock *sk)
+{
+	return call_returned(ctx, sk, false);
+}
+
 /*
  * Under the socket's lock, in the context of the process that reads: whose socket it is. A connection
  * that was accepted shows that nowhere else. Attached only where somebody wants to know.

@@ -507,6 +507,8 @@ SEC("?fentry/inet6_csk_xmit") int BPF_PROG(xmit_v6, struct sock *sk, struct sk_b
 	return tcp_ip(skb, sk);
 }
 
+#include "layer_kprobe.bpf.h"
+
 /* LOCAL_OUT, of the network namespaces that it was attached in. */
 SEC("?netfilter") int xmit_nf(struct bpf_nf_ctx *ctx)
 {
