@@ -26,9 +26,10 @@ bool tcp_avoid(const struct sl_command *cmd, uint32_t *types)
 	*types = 0;
 	for (size_t i = 0; i < tcp_common.avoid.n; i++) {
 		if (sl_hook_type_of(tcp_common.avoid.v[i], &type)) {
-			sl_usage(cmd,
-				 "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb or iter, not '%s'",
-				 tcp_common.avoid.v[i]);
+			sl_usage(
+				cmd,
+				"--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb or iter, not '%s'",
+				tcp_common.avoid.v[i]);
 			return false;
 		}
 		*types |= 1u << type;

@@ -20,7 +20,9 @@ flows="every_statistic_is_what_tcp_info_says_for_each_family
 	a_full_table_counts_what_it_refuses killed_while_attached_leaves_nothing_loaded"
 servers="nginx_and_wrk_with_100_connections redis_and_redis_benchmark_with_100_connections
 	ss_says_the_same_of_every_connection_of_a_server_at_rest"
-for t in "flows $flows" "many 500" "loss 2M" "wire" "servers $servers"; do
+for t in "flows $flows" "many 500" "loss 2M" "wire" "servers $servers" \
+	"layers what_stands_in_for_a_hook_measures_the_same_segments" \
+	"refused locked_down_for_reading"; do # the last one: there is no way back
 	set -- $t
 	check "tcp-$1" /usr/bin/python3 "/tmp/tcp/test_$1.py" /tmp/hot/sidelight "${@:2}"
 	grep '^ok' /tmp/check.log | sed 's/^/     | /'

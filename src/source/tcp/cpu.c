@@ -225,7 +225,10 @@ struct sl_cpu *sl_cpu_open(const struct sl_cpu_opts *opts, char *why, size_t why
 	e = c->bpf ? start(c, &o, &what) : -errno;
 	if (!e)
 		return c;
-	snprintf(why, why_bytes, "the scheduler's programs: %s: %s", what, strerror(-e));
+	if (!strcmp(what, "loading"))
+		sl_tcp_load_refused(e, "scheduler's", why, why_bytes);
+	else
+		snprintf(why, why_bytes, "the scheduler's programs: %s: %s", what, strerror(-e));
 fail:
 	sl_cpu_close(c);
 	errno = -e;

@@ -31,6 +31,7 @@ int hook_try_ready(void)
 {
 	char missing[64];
 
+	sl_tcp_libbpf_log();
 	if (*sl_capabilities_missing(missing, sizeof(missing)))
 		return -EPERM;
 	if (!kernel_btf) {
@@ -185,6 +186,9 @@ int hook_try(enum sl_hook_type type, const char *target)
 	case SL_HOOK_SOCK_OPS:
 		return by_cgroup(BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS);
 	case SL_HOOK_CGROUP_SKB:
+		/* The address of the skb, without which there is nothing to stamp: since 6.2. */
+		if (btf__find_by_name_kind(kernel_btf, "bpf_cast_to_kern_ctx", BTF_KIND_FUNC) < 0)
+			return -ENOTSUP;
 		return by_cgroup(BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS);
 	case SL_HOOK_DERIVED:
 		return 0;

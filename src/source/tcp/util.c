@@ -30,6 +30,32 @@ void sl_tcp_libbpf_log(void)
 	libbpf_set_print(log_libbpf);
 }
 
+/* kernel_lockdown(7): the highest level forbids eBPF to read kernel memory, which all of this does. */
+static bool reading_is_locked_down(void)
+{
+	FILE *f = fopen("/sys/kernel/security/lockdown", "re");
+	char levels[128] = "";
+
+	if (!f)
+		return false;
+	if (!fgets(levels, sizeof(levels), f))
+		levels[0] = 0;
+	fclose(f);
+	return strstr(levels, "[confidentiality]");
+}
+
+void sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
+{
+	if (reading_is_locked_down())
+		snprintf(
+			why, bytes,
+			"the kernel is locked down: at level confidentiality no eBPF program may read it; "
+			"boot with lockdown=integrity");
+	else
+		snprintf(why, bytes, "the kernel refuses the %s programs: %s", programs,
+			 strerror(-err));
+}
+
 int sl_cgroup2_open(void)
 {
 	FILE *mounts = setmntent("/proc/self/mounts", "re");

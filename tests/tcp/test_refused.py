@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine does not allow is said in one line, with what to do about it: a capability that is missing,
+each by its name; a kernel without BTF, or locked down. What still works is used, and nothing stays loaded."""
+import json
+import os
+import subprocess
+import sys
+
+import flows
+from flows import Flows, fail, held, libc, needs_bpf, settle, still_there
+
+flows.EXE = EXE = sys.argv[1]
+CASES = []
+VERBS = ('probe', 'flows', 'layers', 'trace', 'cpu')
+NET_ADMIN, SYS_ADMIN, PERFMON, BPF = 12, 21, 38, 39
+LOCKDOWN = '/sys/kernel/security/lockdown'
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+def verb(name, *args):
+    return [EXE, 'tcp', name, *args] + ([] if name == 'probe' else ['-d', '50ms'])
+
+
+def refused(argv, *words, without=(), **kw):
+    """One line on stderr with these words and none of the others, nothing on stdout, exit 1."""
+    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, **kw)
+    if p.returncode != 1 or p.stdout or p.stderr.count('\n') != 1:
+        fail(f'{argv[1:]}: {p.returncode}: {p.stdout[:300]}{p.stderr}')
+    for w in words:
+        if w not in p.stderr:
+            fail(f'{argv[1:]}: no {w} in: {p.stderr}')
+    for w in without:
+        if w in p.stderr:
+            fail(f'{argv[1:]}: {w} is not missing: {p.stderr}')
+
+
+def drop(*capabilities):
+    """For preexec_fn: the program gets all that we have but these."""
+    def before_exec():
+        for c in capabilities:
+            if libc.prctl(24, c, 0, 0, 0):  # PR_CAPBSET_DROP
+                os._exit(99)
+    return before_exec
+
+
+@case
+def each_capability_that_is_missing_is_named_alone():
+    names = {NET_ADMIN: 'CAP_NET_ADMIN', PERFMON: 'CAP_PERFMON', BPF: 'CAP_BPF'}
+    for c, name in names.items():
+        others = [n for n in names.values() if n != name]
+        for v in VERBS:  # CAP_SYS_ADMIN stands in for the two newer ones
+            gone = (c,) if c == NET_ADMIN else (c, SYS_ADMIN)
+            refused(verb(v), name, without=others, preexec_fn=drop(*gone))
+
+
+@case
+def the_three_are_enough_for_flows_and_the_scheduler():
+    for v in ('flows', 'cpu'):
+        p = subprocess.run(verb(v, '--json'), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           timeout=60, preexec_fn=drop(SYS_ADMIN))
+        if p.returncode or not p.stdout:
+            fail(f'{v}: {p.returncode}: {p.stderr}')
+
+
+@case
+def another_user_is_told_what_is_missing():
+    for v in VERBS:
+        refused(verb(v), 'CAP_BPF', 'CAP_PERFMON', 'CAP_NET_ADMIN', preexec_fn=flows.without_capabilities)
+
+
+@case
+def a_kernel_without_btf_is_told_so():
+    def hide():
+        libc.unshare(0x20000)  # CLONE_NEWNS
+        libc.mount(None, b'/', None, 0x44000, None)  # MS_REC | MS_PRIVATE
+        if libc.mount(b'/dev/null', b'/sys/kernel/btf/vmlinux', None, 0x1000, None):  # MS_BIND
+            os._exit(99)
+    for v in VERBS:
+        refused(verb(v), 'BTF', 'CONFIG_DEBUG_INFO_BTF', preexec_fn=hide)
+
+
+def lockdown():
+    """"none", "integrity", "confidentiality", or None: not known."""
+    try:
+        with open(LOCKDOWN) as f:
+            return next((w[1:-1] for w in f.read().split() if w[0] == '['), None)
+    except OSError:
+        return None
+
+
+@case
+def what_a_locked_down_kernel_still_allows_is_used():
+    """On a kernel that refuses hooks of functions: others are chosen, it is said why, and flows are counted."""
+    probe = json.loads(subprocess.run([EXE, 'tcp', 'probe', '--json'], check=True, stdout=subprocess.PIPE).stdout)
+    for b in probe['boundaries']:
+        for i, c in enumerate(b['candidates']):
+            if i < b['choice'] and c['works']:
+                fail(f'{c} comes first: {b}')
+            if not c['works'] and (not c['why'] or not c['failed']):
+                fail(f'it is not said why: {b}')
+        if b['choice'] > 0 and b['candidates'][b['choice']]['works'] is not True:
+            fail(f'{b}')
+    refused_ones = [c for b in probe['boundaries'] for c in b['candidates'] if c['type'] == 'fentry' and not c['works']]
+    if not refused_ones:
+        print('SKIP: this kernel refuses no function')
+        return
+    watch = Flows('--new')
+    client, server = flows.pair()
+    client.sendall(b'x' * 1000)
+    flows.receive(server, 1000)
+    flows.same_as_tcp_info(watch, client)
+    watch.end()
+
+
+@case
+def what_was_killed_leaves_nothing_loaded():
+    for v, args in (('flows', ('--json', '--calls')), ('layers', ('--json',)), ('trace', ('--json',))):
+        part = flows.Part(EXE, 'tcp', v, *args)
+        part.ready()
+        objects = held(part.pid)
+        if len(objects) < 10 or still_there(objects) != objects:
+            fail(f'{v} holds {objects}', part)
+        part.p.kill()
+        part.wait()
+        settle(lambda: not still_there(objects), 20, f'all of {v} is unloaded')
+
+
+def locked_down_for_reading():
+    """Only where asked for: there is no way back. The programs read the kernel, which this forbids."""
+    if lockdown() is None:
+        subprocess.run(['mount', '-t', 'securityfs', 'none', '/sys/kernel/security'], stderr=subprocess.DEVNULL)
+    if lockdown() is None:
+        print('SKIP: this kernel can not be locked down')
+        return
+    with open(LOCKDOWN, 'w') as f:
+        f.write('confidentiality')
+    for v in VERBS[1:]:
+        refused(verb(v), 'locked down', without=('CAP_',))
+
+
+needs_bpf()
+flows.own_network()
+only = sys.argv[2:]
+for c in [*CASES, locked_down_for_reading]:
+    if c.__name__ in only or not only and c in CASES:
+        c()
+        print(f'ok   {c.__name__.replace("_", "-")}', flush=True)
