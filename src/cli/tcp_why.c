@@ -81,6 +81,7 @@ struct look {
 	const void *map;
 	struct sl_flows_info info;
 	struct sl_cgroups *who;
+	struct sl_cgroups *first; /* of version 1, where containers are in it; else NULL */
 	struct sl_cpu *cpu;	/* NULL: not to be had */
 	struct sl_flow *before; /* a slot each */
 	struct finding *found;
@@ -113,6 +114,21 @@ static bool at(const struct whom *w, const uint8_t address[16], uint16_t port)
 	return port == w->port && (w->any_address || !memcmp(address, w->address, 16));
 }
 
+/*
+ * Sockets are of the unified hierarchy's cgroups. Where containers are in version 1 all of them are of its
+ * root: there the process tells, if it is known.
+ */
+static const struct sl_cgroup_identity *identity(const struct look *l, const struct sl_flow *f)
+{
+	const struct sl_cgroup_identity *who = sl_cgroups_find(l->who, f->cgroup, sl_now_ns());
+	uint64_t id;
+
+	if (!l->first || !f->pid || (who->path[0] && strcmp(who->path, "/") != 0))
+		return who;
+	id = sl_cgroup_of_process(sl_cgroups_hierarchy(l->first), f->pid);
+	return id ? sl_cgroups_find(l->first, id, sl_now_ns()) : who;
+}
+
 static bool matches(const struct look *l, const struct whom *w, const struct sl_flow *f)
 {
 	if (w->id)
@@ -120,7 +136,7 @@ static bool matches(const struct look *l, const struct whom *w, const struct sl_
 	if (w->endpoint)
 		return at(w, f->local, f->local_port) || at(w, f->remote, f->remote_port);
 	return !strcmp(f->comm, w->text) ||
-	       sl_cgroup_matches(sl_cgroups_find(l->who, f->cgroup, sl_now_ns()), w->text);
+	       sl_cgroup_matches(identity(l, f), w->text);
 }
 
 /* What is as it should be comes last, then the one that moves most comes first. */
@@ -243,7 +259,7 @@ static void print_json(const struct look *l, FILE *out, const struct finding *f)
 		tcp_json_text(o, "command", f->flow.comm);
 	if (f->cpu_wait >= 0)
 		json_object_set_new(o, "cpu_wait", json_real(f->cpu_wait));
-	tcp_json_identity(o, sl_cgroups_find(l->who, f->flow.cgroup, sl_now_ns()));
+	tcp_json_identity(o, identity(l, &f->flow));
 	json_dumpf(o, out, JSON_COMPACT);
 	fputc('\n', out);
 	json_decref(o);
@@ -264,7 +280,7 @@ static void print_number(FILE *out, const struct sl_why_number *n)
 
 static void print_text(const struct look *l, FILE *out, const struct finding *f)
 {
-	const struct sl_cgroup_identity *who = sl_cgroups_find(l->who, f->flow.cgroup, sl_now_ns());
+	const struct sl_cgroup_identity *who = identity(l, &f->flow);
 	char from_to[128], comm[17], title[3 * SL_CGROUP_NAME_BYTES] = "", text[320];
 
 	ends(&f->flow, from_to, sizeof(from_to));
@@ -394,6 +410,12 @@ static int why_main(const struct sl_command *self, int argc, char **argv)
 	l.who = sl_cgroups_open(&who);
 	if (!l.who)
 		return tcp_failed(self, strerror(errno));
+	who.hierarchy = NULL;
+	l.first = sl_cgroups_open(&who);
+	if (l.first && !sl_cgroups_hierarchy(l.first)->controller[0]) {
+		sl_cgroups_close(l.first);
+		l.first = NULL;
+	}
 	code = sl_tcp_open(&options, &tcp, why, sizeof(why));
 	if (!code)
 		code = sl_tcp_attach(tcp, why, sizeof(why));
@@ -409,6 +431,7 @@ static int why_main(const struct sl_command *self, int argc, char **argv)
 	}
 	sl_cpu_close(l.cpu);
 	sl_tcp_close(tcp);
+	sl_cgroups_close(l.first);
 	sl_cgroups_close(l.who);
 	free(l.found);
 	free(l.before);

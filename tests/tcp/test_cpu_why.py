@@ -4,10 +4,12 @@ in the kernel."""
 import csv
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import flows
 from flows import Part, fail, held, needs_bpf, pair, settle, still_there, without_capabilities
@@ -177,7 +179,52 @@ def why_a_flow_is_slow_is_one_sentence():
     server.close()
 
 
+@case
+def a_container_in_a_hierarchy_of_version_1_is_found_by_its_process():
+    memory = '/sys/fs/cgroup/memory'
+    if not os.path.exists(f'{memory}/tasks'):
+        print('SKIP: no hierarchy of version 1')
+        return
+    ident = '0123456789ab' + f'{os.getpid():052x}'
+    folders = [f'{memory}/docker', f'{memory}/docker/{ident}']
+    made = [f for f in folders if not os.path.exists(f)]
+    for f in made:
+        os.mkdir(f)
+    with open('/proc/self/cgroup') as f:
+        home = memory + next(line.split(':', 2)[2].strip() for line in f if ':memory:' in line)
+
+    def move(folder):
+        with open(f'{folder}/cgroup.procs', 'w') as f:
+            f.write(str(os.getpid()))
+    try:
+        move(folders[1])
+        client, server = pair()
+        stop = threading.Event()
+
+        def talk():
+            while not stop.is_set():
+                client.sendall(b'x')
+                server.sendall(server.recv(1))
+                client.recv(1)
+                time.sleep(0.01)
+        t = threading.Thread(target=talk)
+        t.start()
+        rows = [json.loads(line) for line in run('why', '--json', '-d', '500ms', ident[:16]).stdout.splitlines()][:-1]
+        stop.set()
+        t.join()
+        ports = {p.getsockname()[1] for p in (client, server)}
+        if {r['local_port'] for r in rows} != ports or any(r.get('container_id') != ident for r in rows):
+            fail(f'{rows}')
+    finally:
+        move(home)
+        for f in reversed(made):
+            os.rmdir(f)
+
+
 needs_bpf()
+only = sys.argv[2:]
 for f in CASES:
+    if only and f.__name__ not in only:
+        continue
     f()
     print(f'ok   {f.__name__}', flush=True)

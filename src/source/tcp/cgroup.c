@@ -194,6 +194,39 @@ uint64_t sl_cgroup_id(const char *folder)
 	return id_at(AT_FDCWD, folder, 0);
 }
 
+/* Lines of /proc/PID/cgroup are NUMBER:CONTROLLERS:PATH, cgroups(7). */
+uint64_t sl_cgroup_of_process(const struct sl_cgroup_hierarchy *h, uint32_t pid)
+{
+	char name[64], line[4096], folder[sizeof(h->root) + sizeof(line)];
+	uint64_t id = 0;
+	char *path;
+	FILE *f;
+
+	errno = ENOENT;
+	if (!h->root[0])
+		return 0;
+	snprintf(name, sizeof(name), "/proc/%u/cgroup", pid);
+	f = fopen(name, "re");
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f)) {
+		path = strchr(line, ':');
+		path = path ? strchr(path + 1, ':') : NULL;
+		if (!path || strtoul(line, NULL, 10) != h->number)
+			continue;
+		path++;
+		path[strcspn(path, "\n")] = 0;
+		/* "/../x" is outside of what this namespace of cgroups shows. */
+		if (strstr(path, "/.."))
+			break;
+		snprintf(folder, sizeof(folder), "%s%s", h->root, path);
+		id = sl_cgroup_id(folder);
+		break;
+	}
+	fclose(f);
+	return id;
+}
+
 /* Path below the root of the hierarchy. 0, -ENOENT: gone, -EPERM: not for us, or another error. */
 static int path_of(const struct sl_cgroups *c, uint64_t id, char *out, size_t bytes)
 {

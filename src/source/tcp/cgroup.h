@@ -89,5 +89,7 @@ bool sl_cgroup_matches(const struct sl_cgroup_identity *i, const char *text);
 
 /* The id of a cgroup's folder, or 0 with errno. */
 uint64_t sl_cgroup_id(const char *folder);
+/* The id of a process's cgroup in a hierarchy, by /proc/PID/cgroup, or 0 with errno. */
+uint64_t sl_cgroup_of_process(const struct sl_cgroup_hierarchy *hierarchy, uint32_t pid);
 
 #endif
