@@ -351,7 +351,7 @@ for c in CASES:
         except Wrong as wrong:
             WIRE.set()
             if not left:
-                fail(f'{c.__name__}: {wrong}', Watched.latest.watch.part)
+                fail(f'{c.__name__}: {wrong}')
             print(f'note: again, as this kernel leaves out calls: {c.__name__}: {wrong}', flush=True)
     print(f'ok   {c.__name__.replace("_", "-")}{": " + said if said else ""} ({time.monotonic() - start:.1f} s)',
           flush=True)
