@@ -82,8 +82,8 @@ struct look {
 	struct sl_flows_info info;
 	struct sl_cgroups *who;
 	struct sl_cgroups *first; /* of version 1, where containers are in it; else NULL */
-	struct sl_cpu *cpu;	/* NULL: not to be had */
-	struct sl_flow *before; /* a slot each */
+	struct sl_cpu *cpu;	  /* NULL: not to be had */
+	struct sl_flow *before;	  /* a slot each */
 	struct finding *found;
 	size_t n;
 	uint64_t unsettled;
@@ -135,8 +135,7 @@ static bool matches(const struct look *l, const struct whom *w, const struct sl_
 		return f->id == w->id;
 	if (w->endpoint)
 		return at(w, f->local, f->local_port) || at(w, f->remote, f->remote_port);
-	return !strcmp(f->comm, w->text) ||
-	       sl_cgroup_matches(identity(l, f), w->text);
+	return !strcmp(f->comm, w->text) || sl_cgroup_matches(identity(l, f), w->text);
 }
 
 /* What is as it should be comes last, then the one that moves most comes first. */

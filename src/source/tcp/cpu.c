@@ -226,7 +226,7 @@ struct sl_cpu *sl_cpu_open(const struct sl_cpu_opts *opts, char *why, size_t why
 	if (!e)
 		return c;
 	if (!strcmp(what, "loading"))
-		sl_tcp_load_refused(e, "scheduler's", why, why_bytes);
+		e = sl_tcp_load_refused(e, "scheduler's", why, why_bytes);
 	else
 		snprintf(why, why_bytes, "the scheduler's programs: %s: %s", what, strerror(-e));
 fail:

@@ -242,7 +242,7 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 			(options->groups ? options->groups : 1024) + 1)
 		      ?: layer_bpf__load(l->skel);
 	if (err) {
-		sl_tcp_load_refused(err, "layer", why, bytes);
+		err = sl_tcp_load_refused(err, "layer", why, bytes);
 		goto fail;
 	}
 	err = map_filter(l, &options->wanted, why, bytes);

@@ -152,7 +152,7 @@ int sl_net_open(const struct sl_net_options *options, struct sl_net **out, char 
 		goto fail;
 	err = net_bpf__load(n->skel);
 	if (err) {
-		sl_tcp_load_refused(err, "network", why, bytes);
+		err = sl_tcp_load_refused(err, "network", why, bytes);
 		goto fail;
 	}
 	err = map_filter(n, &options->wanted, why, bytes);

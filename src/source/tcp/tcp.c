@@ -109,7 +109,7 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 		goto fail;
 	err = flow_bpf__load(t->flow);
 	if (err) {
-		sl_tcp_load_refused(err, "flow", why, bytes);
+		err = sl_tcp_load_refused(err, "flow", why, bytes);
 		goto fail;
 	}
 	t->filter = mmap(NULL, sizeof(*t->filter), PROT_READ | PROT_WRITE, MAP_SHARED,

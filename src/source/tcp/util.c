@@ -44,16 +44,16 @@ static bool reading_is_locked_down(void)
 	return strstr(levels, "[confidentiality]");
 }
 
-void sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
+int sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 {
-	if (reading_is_locked_down())
-		snprintf(
-			why, bytes,
-			"the kernel is locked down: at level confidentiality no eBPF program may read it; "
-			"boot with lockdown=integrity");
-	else
-		snprintf(why, bytes, "the kernel refuses the %s programs: %s", programs,
-			 strerror(-err));
+	if (reading_is_locked_down()) {
+		snprintf(why, bytes,
+			 "the kernel is locked down: at level confidentiality no eBPF program may "
+			 "read it; boot with lockdown=integrity");
+		return -EPERM;
+	}
+	snprintf(why, bytes, "the kernel refuses the %s programs: %s", programs, strerror(-err));
+	return err == -EINVAL ? -ENOTSUP : err; /* nobody asked wrongly */
 }
 
 int sl_cgroup2_open(void)

@@ -14,8 +14,11 @@ int sl_cgroup2_open(void);
  */
 const char *sl_capabilities_missing(char *out, size_t bytes);
 
-/* Why the kernel did not load programs, although its trials went well: err is libbpf's -errno. */
-void sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
+/*
+ * Why the kernel did not load programs, although its trials went well: err is libbpf's -errno. Returns what
+ * to return: -EPERM, -ENOTSUP, or err.
+ */
+int sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
 
 /* libbpf speaks on stderr unless told otherwise: from here on, what it says is a line of level debug. */
 void sl_tcp_libbpf_log(void);
