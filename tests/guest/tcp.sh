@@ -18,10 +18,10 @@ flows="every_statistic_is_what_tcp_info_says_for_each_family
 	connections_made_before_the_start_are_marked_and_right what_reset_a_connection_is_known
 	an_accept_queue_that_overflows_shows_at_its_listener calls_are_counted_and_their_process_is_known
 	a_full_table_counts_what_it_refuses killed_while_attached_leaves_nothing_loaded"
-servers="nginx_and_wrk_with_100_connections redis_and_redis_benchmark_with_100_connections
-	ss_says_the_same_of_every_connection_of_a_server_at_rest"
-for t in "flows $flows" "many 500" "loss 2M" "wire" "servers $servers" \
-	"layers what_stands_in_for_a_hook_measures_the_same_segments" \
+wire="a_lost_segment_is_a_fast_retransmission a_lost_tail_is_found_by_a_probe a_dead_wire_is_a_probe_and_timeouts
+	a_lost_syn_is_sent_again late_acknowledgements_are_spurious_retransmissions
+	congestion_that_the_wire_marks_is_counted_at_both_ends"
+for t in "flows $flows" "many 500" "loss 2M" "wire $wire" \
 	"refused locked_down_for_reading"; do # the last one: there is no way back
 	set -- $t
 	check "tcp-$1" /usr/bin/python3 "/tmp/tcp/test_$1.py" /tmp/hot/sidelight "${@:2}"

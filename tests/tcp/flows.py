@@ -202,11 +202,15 @@ def held(pid):
     """(kind, id) of the eBPF programs, maps and links that a process holds."""
     found = set()
     for fd in os.listdir(f'/proc/{pid}/fdinfo'):
-        with open(f'/proc/{pid}/fdinfo/{fd}') as f:
-            for line in f:
-                key, _, value = line.partition(':')
-                if key in ('prog_id', 'map_id', 'link_id'):
-                    found.add((key[:-3], int(value)))
+        try:
+            with open(f'/proc/{pid}/fdinfo/{fd}') as f:
+                lines = f.readlines()
+        except FileNotFoundError:  # closed meanwhile
+            continue
+        for line in lines:
+            key, _, value = line.partition(':')
+            if key in ('prog_id', 'map_id', 'link_id'):
+                found.add((key[:-3], int(value)))
     return found
 
 

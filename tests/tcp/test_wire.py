@@ -41,12 +41,8 @@ def nstat(*within):
 class Watched:
     """One connection over the wire from its first packet on: its flows, and what nstat says of both ends."""
 
-    latest = None
-
     def __init__(self, wire):
-        Watched.latest = self
-        self.wire = wire
-        self.watch = Flows('--new', netns=False)
+        self.wire, self.watch = wire, WATCH
         self.again = dict(wire.sent_again)
         self.before = nstat(), nstat(*wire.within())
 
@@ -100,7 +96,6 @@ class Watched:
         self.wire.set()
         self.client.close()
         self.server.close()
-        self.watch.end()
 
 
 def once(choose):
@@ -286,7 +281,7 @@ def samples_in(packets, near, far):
 @case
 def requests_and_samples_of_the_rtt_are_what_tcpdump_saw(wire):
     d = workdir()
-    watch = Flows('--new', netns=False)
+    watch = WATCH
     trace = Part(flows.EXE, 'tcp', 'trace', '--json')
     trace.ready()
     near = Capture(f'{d}/near', 'sl-wire0')
@@ -304,9 +299,8 @@ def requests_and_samples_of_the_rtt_are_what_tcpdump_saw(wire):
                        30, 'it settles', watch.part) for e in ends}
     want = CONNECTIONS * ROUNDS
     until(lambda: sum('"request"' in line for line in list(trace.out)) >= want, 20)
-    for part in (trace, watch.part):
-        if part.stop():
-            fail('it failed', part)
+    if trace.stop():
+        fail('it failed', trace)
     at_near, at_far = near.end(), far.end()
     records = [r for r in map(json.loads, trace.out) if r['record'] == 'request']
     total = 0
@@ -340,6 +334,7 @@ needs_bpf()
 flows.own_network()
 only = sys.argv[2:]
 WIRE = Wire()
+WATCH = Flows('--new', '-p', '1024-65535', netns=False)
 for c in CASES:
     if only and c.__name__ not in only:
         continue
@@ -355,4 +350,5 @@ for c in CASES:
             print(f'note: again, as this kernel leaves out calls: {c.__name__}: {wrong}', flush=True)
     print(f'ok   {c.__name__.replace("_", "-")}{": " + said if said else ""} ({time.monotonic() - start:.1f} s)',
           flush=True)
+WATCH.end()
 WIRE.end()
