@@ -30,6 +30,7 @@ struct workload {
 	uint32_t flows;	    /* that may still add something */
 	uint64_t active_ns; /* when there was one last */
 	struct workload_group *group;
+	bool held; /* it takes a place of --tcp-groups without a port, which is 0 */
 	uint32_t groups, room, asked; /* asked: groups of the layout that was asked for last */
 	uint64_t *cell;		      /* [groups][WORKLOAD_CELLS] */
 };

@@ -384,12 +384,14 @@ struct workload *workload_of(struct link *l, const struct flow_owner *who, uint3
 			SUB(l->c->tcp_groups, 1);
 			return workload_other(l, role, group);
 		}
+		w->held = !port;
 	}
 	return in_group(l, w, role, port, taken, group);
 }
 
 static void workload_free(struct link *l, struct workload *w)
 {
+	SUB(l->c->tcp_groups, w->held);
 	for (uint32_t i = 0; i < w->groups; i++)
 		SUB(l->c->tcp_groups, w->group[i].port != 0);
 	SUB(l->c->memory,
