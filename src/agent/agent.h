@@ -49,6 +49,7 @@ struct sl_agent_opts {
 	/* What the kernel knows: "flows", "layers", "cpu", separated by commas; NULL: nothing. */
 	const char *tcp;
 	uint32_t tcp_flows;         /* room for connections; 0: 16384 */
+	uint64_t tcp_quarantine_ns; /* how long one that ended stays readable; 0: 5 s */
 	const struct sl_tcp_wanted *tcp_wanted; /* which of them; NULL: all */
 	const char **tcp_devices;   /* whose segments; none: those that are hardware */
 	size_t tcp_device_count;

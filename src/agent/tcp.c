@@ -84,7 +84,12 @@ static int admit(struct sl_agent *a, enum part part, int fd, size_t size, char *
 static int open_flows(struct sl_agent *a, char *error, size_t bytes)
 {
 	struct sl_tcp_options o = {
-		.sz = sizeof(o), .flows = a->o.tcp_flows, .existing = true, .cgroups = CGROUPS};
+		.sz = sizeof(o),
+		.flows = a->o.tcp_flows,
+		.quarantine_ns = a->o.tcp_quarantine_ns,
+		.existing = true,
+		.cgroups = CGROUPS,
+	};
 	struct tcp *t = a->tcp;
 	const void *map;
 	size_t size;

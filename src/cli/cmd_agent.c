@@ -360,6 +360,12 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 		 .argument = "NAME",
 		 .help = "of --tcp net: record segments at this device; repeatable (default: all that "
 			 "are hardware)"},
+		{.name = "tcp-quarantine",
+		 .type = SL_OPT_DURATION,
+		 .to = &o.tcp_quarantine_ns,
+		 .argument = "DURATION",
+		 .help = "how long a connection that ended can still be read (default 5s)",
+		 .max = 3.6e12},
 		SL_OPTIONS_TCP_WANTED(&wanted),
 		{.name = "status",
 		 .type = SL_OPT_FLAG,
@@ -393,9 +399,10 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 						     : "--rest-idle");
 	if (rdma_for_nothing(&o, port))
 		return sl_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(&o, port));
-	if (!o.tcp && (o.tcp_flows || devices.n || wanted.ports.n || wanted.cidrs.n ||
-		       wanted.cgroups.n || wanted.netns || wanted.pid || wanted.sample))
-		return sl_usage(self, "filters, --tcp-flows and --tcp-dev need --tcp");
+	if (!o.tcp && (o.tcp_flows || o.tcp_quarantine_ns || devices.n || wanted.ports.n ||
+		       wanted.cidrs.n || wanted.cgroups.n || wanted.netns || wanted.pid ||
+		       wanted.sample))
+		return sl_usage(self, "filters and --tcp-... need --tcp");
 	if (no_rest && rest)
 		return sl_usage(self, "--rest and --no-rest exclude each other");
 	o.rest = no_rest ? NULL : rest ? rest : SL_AGENT_REST_DEFAULT;
