@@ -399,9 +399,9 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 						     : "--rest-idle");
 	if (rdma_for_nothing(&o, port))
 		return sl_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(&o, port));
-	if (!o.tcp && (o.tcp_flows || o.tcp_quarantine_ns || devices.n || wanted.ports.n ||
-		       wanted.cidrs.n || wanted.cgroups.n || wanted.netns || wanted.pid ||
-		       wanted.sample))
+	if (!o.tcp &&
+	    (o.tcp_flows || o.tcp_quarantine_ns || devices.n || wanted.ports.n || wanted.cidrs.n ||
+	     wanted.cgroups.n || wanted.netns || wanted.pid || wanted.sample))
 		return sl_usage(self, "filters and --tcp-... need --tcp");
 	if (no_rest && rest)
 		return sl_usage(self, "--rest and --no-rest exclude each other");
