@@ -3,13 +3,21 @@
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/bench/tcp_read/bench_tcp_read"
 
-seconds=5 connections=1000
+seconds=8 watched=5 connections=1000
 mkdir -p "$OUT/results"
 
 # What the agent's threads spent so far: ticks of user time, ns on a CPU.
 spent() {
 	cat /proc/$agent/task/*/stat | awk '{ sub(/.*\) /, ""); u += $12 } END { printf "%d ", u }'
 	cat /proc/$agent/task/*/schedstat | awk '{ ns += $1 } END { print ns }'
+}
+
+# While nobody connects or goes.
+spent_in() {
+	local before
+	before=$(spent)
+	sleep $watched
+	echo "$before $(spent)" >> "$1"
 }
 
 agent_is_ready() { grep -q '^ready' /tmp/agent.out; }
@@ -40,13 +48,13 @@ host() {
 	traffic=$!
 	wait_for 60 test -e /tmp/there
 	tell ready
+	spent_in /tmp/alone
 	for round in 1 2 3; do
 		hear go-$round > /dev/null
-		before=$(spent)
-		hear gone-$round > /dev/null
-		echo "$before $(spent)" >> /tmp/spent
+		spent_in /tmp/spent
 	done
-	tell spent "$(awk '{ t += $3 - $1; ns += $4 - $2 } END { print t, ns }' /tmp/spent)"
+	tell spent "$(awk '{ t += $3 - $1; ns += $4 - $2 } END { print t, ns }' /tmp/spent)" \
+		"$(awk '{ print $3 - $1, $4 - $2 }' /tmp/alone)"
 	kill $traffic
 }
 
@@ -54,12 +62,14 @@ reader() {
 	ip link set eth0 mtu 4400
 	hear ready > /dev/null
 	for round in 1 2 3; do
+		bench_tcp_read "$PEER" "$RDMA_DEVICE" $seconds > /tmp/round &
+		wait_for 30 grep -q reading /tmp/round
 		tell go-$round
-		bench_tcp_read "$PEER" "$RDMA_DEVICE" $seconds >> /tmp/read || exit 1
-		tell gone-$round
+		wait $! || exit 1
+		grep -v reading /tmp/round >> /tmp/read
 	done
 	spent=$(hear spent)
-	sort -g /tmp/read | awk -v s="$spent" -v c=$connections -v sec=$seconds '
+	sort -g /tmp/read | awk -v s="$spent" -v c=$connections -v sec=$watched '
 		NR == 2 {
 			split(s, of, " ")
 			how = c " connections, both ends in one guest, 10 of them busy; READ by another guest one-sided " \
@@ -68,8 +78,8 @@ reader() {
 				"one READ of all slots at a time; %d of %d records did not settle at the first look\"}\n", \
 				$1, how, $3, $2
 			printf "{\"name\":\"tcp.read.hostcpu\",\"value\":%d,\"unit\":\"ticks\",\"conditions\":\"user time " \
-				"of the agent in 3 times %d s of that, a tick is 10 ms; on a CPU %d ns in all; %s\"}\n", \
-				of[1], sec, of[2], how
+				"of the agent in 3 times %d s of that, a tick is 10 ms; on a CPU %d ns in all; in %d s that " \
+				"nobody read it %d ticks, %d ns; %s\"}\n", of[1], sec, of[2], sec, of[3], of[4], how
 		}' > "$OUT/results/tcp_read.jsonl"
 	cat "$OUT/results/tcp_read.jsonl"
 }
