@@ -6,6 +6,7 @@
  *   dump_read.c   a snapshot of one region
  *   dump_print.c  a snapshot as text and as JSON
  *   dump_spans.c  its rings of spans, read and printed
+ *   dump_remote.c, dump_kernel.c  regions that the kernel writes, READ (dump_remote.h)
  */
 #ifndef SL_CLI_DUMP_H
 #define SL_CLI_DUMP_H
