@@ -151,7 +151,7 @@ static int fit(const char *first, const char *second)
 	enum { ROOM = 1 << 20 };
 	struct sl_net_point *p = malloc(ROOM * sizeof(*p));
 	size_t n = load(first, true, p, ROOM / 2), from = 0, to;
-	int64_t window = 500000000;
+	int64_t window = 10000000000; /* the longer, the better its rate is known */
 
 	n += load(second, false, p + n, ROOM / 2);
 	if (!n)
