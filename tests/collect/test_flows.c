@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_flows.c - tables of connections: each flow is counted once, whatever becomes of its slot. */
+#include <pthread.h>
 #include <string.h>
 
 #include "../region/make_flows.h"
@@ -378,14 +379,61 @@ static void flows_are_their_owners_whose_names_come_late(void **state)
 
 #define SLOTS 300u
 
+struct looker {
+	struct sl_collector *c;
+	bool stop;
+	uint64_t seen, wrong;
+};
+
+static void take_passes(const struct sl_flow_table_view *v, void *arg)
+{
+	*(uint64_t *)arg = v->passes;
+}
+
+/* A slot is not used again before a pass that began after its flow's end is over. */
+static void quarantine(struct sl_collector *c)
+{
+	uint64_t before = 0, now = 0, until = sl_now_ns() + 60 * SECOND;
+
+	sl_collector_flow_tables(c, take_passes, &before);
+	while (now < before + 2 && sl_now_ns() < until) {
+		usleep(200);
+		sl_collector_flow_tables(c, take_passes, &now);
+	}
+}
+
+/* What others see of a flow is one snapshot, while the worker writes the next. */
+static void look_at_flow(const struct sl_flow_view *v, void *arg)
+{
+	struct looker *l = arg;
+
+	l->seen++;
+	l->wrong += v->now->bytes_acked != v->now->bytes_sent || v->now->family != 4 ||
+		    (v->before && v->before->id != v->now->id);
+}
+
+static void *look(void *arg)
+{
+	struct looker *l = arg;
+
+	while (!GET(l->stop)) {
+		sl_collector_flows(l->c, look_at_flow, l);
+		usleep(500);
+	}
+	return NULL;
+}
+
 static void flows_churn_torn_and_shuffled_and_the_sums_are_exact(void **state)
 {
 	struct sl_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
 	static struct sl_flow f[SLOTS];
+	static int ended[SLOTS];
 	uint64_t sent = 0, opened = 0, closed = 0, id = 0;
 	struct rng rng = {5};
+	struct looker looker = {0};
 	struct sl_collector *c;
+	pthread_t thread;
 	struct make_flows m;
 
 	(void)state;
@@ -398,12 +446,14 @@ static void flows_churn_torn_and_shuffled_and_the_sums_are_exact(void **state)
 	h->shuffle = true;
 	c = start(&o);
 	WITHIN(5000, self_value(c, "sidelight_collector_tcp_passes_total", NULL) > 0);
+	looker.c = c;
+	assert_int_equal(pthread_create(&thread, NULL, look, &looker), 0);
 	for (int round = 0; round < 200; round++) {
 		for (int i = 0; i < 40; i++) {
 			uint32_t s = (uint32_t)rng_below(&rng, SLOTS);
 			uint64_t n = rng_below(&rng, 1000);
 
-			if (f[s].state == SL_STATE_CLOSED) {
+			if (f[s].state == SL_STATE_CLOSED && ended[s] < round) {
 				change(h, &m, s, NULL);
 				f[s] = (struct sl_flow){.generation = f[s].generation + 1};
 			} else if (f[s].state == SL_STATE_FREE) {
@@ -422,12 +472,16 @@ static void flows_churn_torn_and_shuffled_and_the_sums_are_exact(void **state)
 				change(h, &m, s, &f[s]);
 			} else {
 				end(h, &m, s, &f[s]);
+				ended[s] = round;
 				closed++;
 			}
 		}
 		publish(h, &m, SLOTS, 2 + (uint64_t)round);
-		usleep(1000);
+		quarantine(c);
 	}
+	__atomic_store_n(&looker.stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	assert_true(looker.seen && !looker.wrong);
 	/* acked: also of those that only the journal saw to the end. */
 	WITHIN(5000, VALUE("acked_bytes_total", NULL) == (double)sent);
 	assert_true(VALUE("connections_opened_total", NULL) == (double)opened);
