@@ -22,6 +22,7 @@ wire="a_lost_segment_is_a_fast_retransmission a_lost_tail_is_found_by_a_probe a_
 	a_lost_syn_is_sent_again late_acknowledgements_are_spurious_retransmissions
 	congestion_that_the_wire_marks_is_counted_at_both_ends"
 for t in "flows $flows" "many 500" "loss 2M" "wire $wire" \
+	"layers what_stands_in_for_a_hook_measures_the_same_segments" \
 	"refused locked_down_for_reading"; do # the last one: there is no way back
 	set -- $t
 	check "tcp-$1" /usr/bin/python3 "/tmp/tcp/test_$1.py" /tmp/hot/sidelight "${@:2}"

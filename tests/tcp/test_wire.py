@@ -250,6 +250,8 @@ def requests_in(packets, port, client):
         if not p.length:
             continue
         if (p.sport, p.dport) == (client, port):
+            if last is not None and (p.end == last or (p.end - last) % 2**32 >= 2**31):
+                continue  # sent again
             if first is None:
                 first = p.seq
             last, when = p.end, p.when
