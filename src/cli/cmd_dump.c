@@ -34,7 +34,7 @@ static int dump_main(const struct sl_command *self, int argc, char **argv);
 
 const struct sl_command sl_cmd_dump = {
 	.name = "dump",
-	.synopsis = "[OPTION]... FILE|PID|--socket PATH [--id N|--all]|--agent TARGET",
+	.synopsis = "[OPTION]... FILE|PID|--socket PATH|--agent TARGET",
 	.summary = "Show a region or the directory: header, schema, values, lines",
 	.run = dump_main,
 };

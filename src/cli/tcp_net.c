@@ -12,8 +12,8 @@ static int net_main(const struct sl_command *self, int argc, char **argv);
 
 const struct sl_command sl_tcp_net = {
 	.name = "tcp net",
-	.synopsis = "[OPTION]... --record FILE | FILE_A FILE_B | --agent A --agent B",
-	.summary = "Show the latency of the network between two hosts, one way and both ways",
+	.synopsis = "[OPTION]... --record FILE|FILE_A FILE_B|-a A -a B",
+	.summary = "Show the latency of the network between two hosts, each way",
 	.run = net_main,
 };
 
