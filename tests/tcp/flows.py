@@ -60,6 +60,13 @@ def tcp_info(sock):
     return info
 
 
+def sent_again():
+    """Segments that this network namespace's kernel has sent again."""
+    with open('/proc/self/net/snmp') as f:
+        names, values = (line.split() for line in f if line.startswith('Tcp:'))
+    return int(values[names.index('RetransSegs')])
+
+
 def settle(condition, seconds, what, part=None):
     """Waits until condition() returns something true, and returns that."""
     end = time.monotonic() + seconds

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """'sidelight agent --tcp' publishes what the kernel knows; 'sidelight dump --agent' reads it as any
 consumer does, who can't write to any of it."""
+import atexit
 import json
 import mmap
 import os
@@ -216,6 +217,8 @@ def a_new_cgroup_is_named_beside_its_connections():
             subprocess.run(['mount', '-t', 'cgroup2', 'none', root]).returncode:
         print('     (no cgroup2 can be mounted here: names are tried where one can)')
         return
+    # Before the folder is removed with all that is in it: that would be the machine's cgroups.
+    atexit.register(subprocess.run, ['umount', '-l', root])
     name = f'sl-test-agent-{os.getpid()}'
     folder = f'{root}/{name}.service'
     child = None
