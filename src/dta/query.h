@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * query.h - what a store says of a key. Pure: looks into a view and changes nothing. Any thread; a bank that
+ * is being written is read as it is, and what is torn is told apart from what is there.
+ */
+#ifndef SL_DTA_QUERY_H
+#define SL_DTA_QUERY_H
+
+#include "dta/store.h"
+
+enum sl_query_result {
+	SL_QUERY_FOUND = 0,
+	SL_QUERY_EMPTY,	   /* no copy is there: never written, or every copy overwritten */
+	SL_QUERY_CONFLICT, /* copies that verify disagree and the policy can't choose */
+	SL_QUERY_UNKNOWN,  /* no such epoch, list, row */
+};
+
+enum sl_query_policy {
+	SL_QUERY_FIRST = 0, /* the first copy that verifies */
+	SL_QUERY_PLURALITY, /* what most copies say; a tie is a conflict */
+	SL_QUERY_CONSENSUS, /* what at least `consensus` copies say; else conflict, or empty */
+};
+
+struct sl_query {
+	const void *key;
+	size_t key_bytes;
+	uint64_t epoch;	    /* ~0: the newest that has it */
+	uint32_t copies;    /* as the reporter wrote; 0: the store's most */
+	enum sl_query_policy policy;
+	uint32_t consensus; /* T */
+};
+
+struct sl_answer {
+	enum sl_query_result result;
+	uint8_t value[SL_STORE_VALUE_MAX];
+	uint32_t bytes;
+	uint32_t agreed;     /* copies that say so */
+	uint32_t verified, occupied, asked; /* copies whose check fits; that are not empty; looked at */
+	uint64_t epoch;
+	double wrong;	     /* probability that the value is another key's: copies asked / 2^64 */
+};
+
+void sl_query_keywrite(const struct sl_store_view *v, const struct sl_query *q, struct sl_answer *out);
+/*
+ * Many keys of one length, one behind the other, with prefetches. values: count * value_bytes, found: count
+ * (enum sl_query_result). Returns how many were found. First match.
+ */
+size_t sl_query_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, const void *keys,
+			      size_t key_bytes, size_t count, void *values, uint8_t *found);
+
+/* Estimate of a counter: minimum over the rows, never below the truth. error: count-min's bound e / columns *
+ * total, which holds with probability 1 - exp(-copies). */
+struct sl_increment {
+	enum sl_query_result result;
+	uint64_t value, epoch;
+	double error, probability;
+};
+void sl_query_increment(const struct sl_store_view *v, const struct sl_query *q, struct sl_increment *out);
+
+struct sl_path {
+	enum sl_query_result result;
+	uint32_t hops, agreed;
+	uint64_t present, epoch; /* bit h: hop h is known */
+	uint32_t value[SL_STORE_HOPS_MAX];
+	double wrong;
+};
+/* values: sorted, what a hop may say; NULL: anything. A path with another value is a conflict. */
+void sl_query_path(const struct sl_store_view *v, const struct sl_query *q, const uint32_t *values, size_t count,
+		   struct sl_path *out);
+
+/* A reader of one list in one lane; zeroed with position at the block to begin with. */
+struct sl_append_reader {
+	uint32_t list, lane;
+	uint64_t block;	      /* the next one */
+	uint64_t items, overrun, torn; /* read; blocks that were overwritten before they were read; reread */
+};
+/*
+ * Up to max items, oldest first. Returns the number, 0 if there are none yet, -EOVERFLOW if the writer has
+ * gone round: overrun is counted in blocks, the reader stands at the oldest block there is and goes on.
+ */
+int sl_append_read(const struct sl_store_view *v, struct sl_append_reader *r, void *items, uint32_t max);
+/* The block that comes next in this ring, found by looking (a restarted translator goes on there). */
+uint64_t sl_append_next(const struct sl_store_view *v, uint32_t list, uint32_t lane);
+
+struct sl_merged {
+	enum sl_query_result result;
+	uint64_t epoch, columns;
+	uint32_t expected, ended; /* reporters */
+	bool complete;
+};
+/* Rows of a sketch's epoch, lanes merged, into cells (rows * slots of 8 bytes, or registers). */
+void sl_query_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells, struct sl_merged *out);
+
+/* How full a bank is, by looking at up to `sample` units (0: all). Key-write and postcard. */
+struct sl_store_load {
+	uint64_t looked, occupied;
+	double load;	     /* keys written / slots, estimated from the share that is occupied and copies */
+	double predicted[SL_STORE_COPIES_MAX]; /* success of a query after so many keys, by N: 1 - (1 - e^-aN)^N */
+};
+void sl_query_load(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
+		   struct sl_store_load *out);
+
+#endif
