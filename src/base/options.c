@@ -4,6 +4,7 @@
  * disagree. The command line wins over the file; the file over the defaults.
  */
 #include "base/base.h"
+#include "base/yaml.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <yaml.h>
 
 #define FIRST_LONG 256 /* getopt's value of table[i] is FIRST_LONG + i: above every letter */
 
@@ -461,149 +461,90 @@ static void help(const struct parser *p)
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
-static const char *kind_of_node(const yaml_node_t *n)
+/* where: "FILE:LINE: KEY", to complain of a value. */
+static int set_node(struct parser *p, const struct sl_option *o, struct sl_yaml *y,
+		    sl_yaml_node node, const char *name)
 {
-	return n->type == YAML_MAPPING_NODE    ? "a mapping"
-	       : n->type == YAML_SEQUENCE_NODE ? "a list"
-					       : "a single value";
-}
-
-static int set_node(struct parser *p, const struct sl_option *o, const yaml_node_t *n)
-{
-	const char *text;
+	const char *text = NULL;
 	char *copy;
 
-	if (n->type != YAML_SCALAR_NODE)
-		return wrong(p, "%s: expected %s, found %s", p->where, kind_of_value(o->type),
-			     kind_of_node(n));
-	text = (const char *)n->data.scalar.value;
-	if (strlen(text) != n->data.scalar.length)
-		return wrong(p, "%s: holds a NUL character", p->where);
-	if (n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-	    (!*text || !strcmp(text, "~") || !strcmp(text, "null")))
-		return wrong(p, "%s: has no value", p->where);
-	copy = keep(n->data.scalar.length + 1);
+	if (sl_yaml_is_list(y, node) || sl_yaml_is_mapping(y, node))
+		sl_yaml_wrong(y, node, "%s: expected %s, found %s", name, kind_of_value(o->type),
+			      sl_yaml_kind(y, node));
+	sl_yaml_string(y, node, name, &text);
+	if (!text)
+		return 0; /* the document has its complaint */
+	copy = keep(strlen(text) + 1);
 	if (!copy)
 		return wrong(p, "%s: out of memory", p->where);
-	memcpy(copy, text, n->data.scalar.length + 1);
+	strcpy(copy, text);
 	return set(p, o, copy);
 }
 
-static int set_pair(struct parser *p, yaml_document_t *doc, const yaml_node_pair_t *pair,
-		    bool *seen)
+static int set_pair(struct parser *p, struct sl_yaml *y, const char *name, sl_yaml_node key,
+		    sl_yaml_node value, bool *seen)
 {
-	const yaml_node_t *key = yaml_document_get_node(doc, pair->key);
-	const yaml_node_t *value = yaml_document_get_node(doc, pair->value);
+	const struct sl_option *o;
 	char where[512];
-	const char *name;
-	size_t line, i;
-	int err;
+	size_t i, n;
+	int err = 0;
 
-	if (!key || !value)
-		return wrong(p, "%s: damaged", p->config);
-	line = key->start_mark.line + 1;
-	if (key->type != YAML_SCALAR_NODE)
-		return wrong(p, "%s:%zu: a key must be a name, not %s", p->config, line,
-			     kind_of_node(key));
-	name = (const char *)key->data.scalar.value;
 	for (i = 0; i < p->count && strcmp(name, p->table[i].name); i++)
 		;
 	if (i == p->count) {
 		const char *near = nearest(p, name);
 
 		if (near)
-			return wrong(p, "%s:%zu: unknown key '%s'; did you mean '%s'?", p->config,
-				     line, name, near);
-		return wrong(p, "%s:%zu: unknown key '%s'; see 'sidelight %s --help'", p->config,
-			     line, name, p->cmd->name);
-	}
-	if (seen[i])
-		return wrong(p, "%s:%zu: '%s' is given twice", p->config, line, name);
-	seen[i] = true;
-	snprintf(where, sizeof(where), "%s:%zu: %s", p->config, line, name);
-	p->where = where;
-	if (p->given[i]) {
-		err = 0; /* the command line has said it */
-	} else if (p->table[i].type == SL_OPT_LIST) {
-		*(struct sl_strings *)p->table[i].to = (struct sl_strings){0};
-		err = 0;
-		if (value->type == YAML_SEQUENCE_NODE)
-			for (const yaml_node_item_t *item = value->data.sequence.items.start;
-			     !err && item < value->data.sequence.items.top; item++)
-				err = set_node(p, &p->table[i], yaml_document_get_node(doc, *item));
+			sl_yaml_wrong(y, key, "unknown key '%s'; did you mean '%s'?", name, near);
 		else
-			err = set_node(p, &p->table[i], value);
-	} else {
-		err = set_node(p, &p->table[i], value);
+			sl_yaml_wrong(y, key, "unknown key '%s'; see 'sidelight %s --help'", name,
+				      p->cmd->name);
+		return 0;
+	}
+	o = &p->table[i];
+	if (seen[i])
+		sl_yaml_wrong(y, key, "'%s' is given twice", name);
+	seen[i] = true;
+	if (p->given[i])
+		return 0; /* the command line has said it */
+	n = sl_yaml_count(y, value);
+	if (o->type == SL_OPT_LIST)
+		*(struct sl_strings *)o->to = (struct sl_strings){0};
+	else if (sl_yaml_is_list(y, value))
+		sl_yaml_wrong(y, key, "%s: expected %s, found a list", name,
+			      kind_of_value(o->type));
+	else if (!n)
+		sl_yaml_wrong(y, key, "%s: has no value", name);
+	snprintf(where, sizeof(where), "%s:%zu: %s", p->config, sl_yaml_line(y, key), name);
+	p->where = where;
+	for (size_t k = 0; !err && !sl_yaml_error(y) && k < n; k++) {
+		if (!sl_yaml_at(y, value, k))
+			sl_yaml_wrong(y, key, "%s: has no value", name);
+		err = set_node(p, o, y, sl_yaml_at(y, value, k), name);
 	}
 	p->where = NULL;
 	return err;
 }
 
-static int set_document(struct parser *p, yaml_document_t *doc)
-{
-	const yaml_node_t *root = yaml_document_get_root_node(doc);
-	bool *seen;
-	int err = 0;
-
-	if (!root || (root->type == YAML_SCALAR_NODE && !root->data.scalar.length))
-		return 0; /* an empty file, or comments only */
-	if (root->type != YAML_MAPPING_NODE)
-		return wrong(p, "%s:%zu: expected 'key: value' lines, found %s", p->config,
-			     root->start_mark.line + 1, kind_of_node(root));
-	seen = calloc(p->count + 1, sizeof(*seen));
-	if (!seen)
-		return wrong(p, "out of memory");
-	for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
-	     !err && pair < root->data.mapping.pairs.top; pair++)
-		err = set_pair(p, doc, pair, seen);
-	free(seen);
-	return err;
-}
-
 static int read_config(struct parser *p)
 {
-	FILE *f = fopen(p->config, "re");
-	yaml_document_t doc;
-	yaml_parser_t yaml;
-	int err;
+	struct sl_yaml *y = sl_yaml_open(p->config);
+	bool *seen = calloc(p->count + 1, sizeof(*seen));
+	sl_yaml_node key, value;
+	const char *name;
+	int err = 0;
 
-	if (!f)
-		return wrong(p, "--config: can't open %s: %s", p->config, strerror(errno));
-	if (!yaml_parser_initialize(&yaml)) {
+	if (!y || !seen)
 		err = wrong(p, "out of memory");
-		goto close;
-	}
-	yaml_parser_set_input_file(&yaml, f);
-	if (!yaml_parser_load(&yaml, &doc)) {
-		if (yaml.error == YAML_READER_ERROR)
-			err = wrong(p, "%s: can't be read as YAML: %s", p->config,
-				    yaml.problem ? yaml.problem : "damaged");
-		else
-			err = wrong(p, "%s:%zu: not YAML: %s%s%s", p->config,
-				    yaml.problem_mark.line + 1,
-				    yaml.problem ? yaml.problem : "damaged",
-				    yaml.context ? " " : "", yaml.context ? yaml.context : "");
-		goto delete_parser;
-	}
-	err = set_document(p, &doc);
-	yaml_document_delete(&doc);
-	if (!err) {
-		if (!yaml_parser_load(&yaml, &doc)) {
-			err = wrong(p, "%s:%zu: not YAML: %s", p->config,
-				    yaml.problem_mark.line + 1,
-				    yaml.problem ? yaml.problem : "damaged");
-		} else {
-			if (yaml_document_get_root_node(&doc))
-				err = wrong(p, "%s: holds a second document; only one is read",
-					    p->config);
-			yaml_document_delete(&doc);
-		}
-	}
-delete_parser:
-	yaml_parser_delete(&yaml);
-close:
-	fclose(f);
+	else if (sl_yaml_root(y) && !sl_yaml_is_mapping(y, sl_yaml_root(y)))
+		sl_yaml_wrong(y, sl_yaml_root(y), "expected 'key: value' lines, found %s",
+			      sl_yaml_kind(y, sl_yaml_root(y)));
+	for (size_t i = 0; !err && sl_yaml_pair(y, sl_yaml_root(y), i, &name, &key, &value); i++)
+		err = set_pair(p, y, name, key, value, seen);
+	if (!err && sl_yaml_error(y))
+		err = wrong(p, "%s", sl_yaml_error(y));
+	free(seen);
+	sl_yaml_close(y);
 	return err;
 }
 

@@ -155,8 +155,8 @@ static void bad_command_lines_get_one_clear_line(void **state)
 		{"--period 1ns", "--period: '1ns' is not within 1us to 1000s"},
 		{"--memory 1.5G", "--memory: '1.5G' is not a size such as 4096, 64K, 16M, 1G"},
 		{"--json=perhaps", "--json: 'perhaps' is not true or false"},
-		{"--config /nonexistent/x", "--config: can't open /nonexistent/x: No such file or "
-					    "directory"},
+		{"--config /nonexistent/x",
+		 "/nonexistent/x: can't be opened: No such file or directory"},
 		{"--config", "--config needs a value"},
 		{"--help=x", "--help takes no value"},
 	};
@@ -230,6 +230,7 @@ static void bad_files_get_one_line_with_the_place(void **state)
 		{"just text\n", ":1: expected 'key: value' lines, found a single value"},
 		{"[a]: b\n", ":1: a key must be a name, not a list"},
 		{"workers: 1\n---\nworkers: 2\n", ": holds a second document; only one is read"},
+		{"workers: &a 1\nagent: *a\n", ":2: aliases (*name) are not read here"},
 		{"socket: \"a\\0b\"\n", ":1: socket: holds a NUL character"},
 	};
 

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/yaml.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <yaml.h>
+
+#include "base/base.h"
+
+struct sl_yaml {
+	char *path;
+	char *text;
+	yaml_document_t doc;
+	bool loaded;
+	char error[512]; /* "": none */
+};
+
+static void complain(struct sl_yaml *y, size_t line, const char *fmt, va_list ap)
+{
+	int n;
+
+	if (y->error[0])
+		return;
+	if (line)
+		n = snprintf(y->error, sizeof(y->error), "%s:%zu: ", y->path, line);
+	else
+		n = snprintf(y->error, sizeof(y->error), "%s: ", y->path);
+	if (n > 0 && (size_t)n < sizeof(y->error))
+		vsnprintf(y->error + n, sizeof(y->error) - (size_t)n, fmt, ap);
+	/* What a file says may hold anything; a complaint is one line. */
+	for (char *c = y->error; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+}
+
+__attribute__((format(printf, 3, 4))) static void wrong_at(struct sl_yaml *y, size_t line,
+							   const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	complain(y, line, fmt, ap);
+	va_end(ap);
+}
+
+void sl_yaml_wrong(struct sl_yaml *y, sl_yaml_node node, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	complain(y, sl_yaml_line(y, node), fmt, ap);
+	va_end(ap);
+}
+
+static void load(struct sl_yaml *y, size_t bytes)
+{
+	yaml_parser_t parser;
+	yaml_event_t event;
+	yaml_document_t second;
+	bool alias = false, end = false;
+	size_t line = 0;
+
+	/* Once for the aliases: the document that is built has lost who was one. */
+	if (!yaml_parser_initialize(&parser)) {
+		wrong_at(y, 0, "out of memory");
+		return;
+	}
+	yaml_parser_set_input_string(&parser, (const unsigned char *)y->text, bytes);
+	while (!end && !alias && yaml_parser_parse(&parser, &event)) {
+		alias = event.type == YAML_ALIAS_EVENT;
+		end = event.type == YAML_STREAM_END_EVENT;
+		line = event.start_mark.line + 1;
+		yaml_event_delete(&event);
+	}
+	if (alias)
+		wrong_at(y, line, "aliases (*name) are not read here");
+	else if (!end && parser.error == YAML_READER_ERROR)
+		wrong_at(y, 0, "can't be read as YAML: %s",
+			 parser.problem ? parser.problem : "damaged");
+	else if (!end)
+		wrong_at(y, parser.problem_mark.line + 1, "not YAML: %s%s%s",
+			 parser.problem ? parser.problem : "damaged", parser.context ? " " : "",
+			 parser.context ? parser.context : "");
+	yaml_parser_delete(&parser);
+	if (y->error[0])
+		return;
+
+	if (!yaml_parser_initialize(&parser)) {
+		wrong_at(y, 0, "out of memory");
+		return;
+	}
+	yaml_parser_set_input_string(&parser, (const unsigned char *)y->text, bytes);
+	y->loaded = yaml_parser_load(&parser, &y->doc);
+	if (!y->loaded) {
+		wrong_at(y, parser.problem_mark.line + 1, "not YAML: %s",
+			 parser.problem ? parser.problem : "damaged");
+	} else if (!yaml_parser_load(&parser, &second)) {
+		wrong_at(y, parser.problem_mark.line + 1, "not YAML: %s",
+			 parser.problem ? parser.problem : "damaged");
+	} else {
+		if (yaml_document_get_root_node(&second))
+			wrong_at(y, 0, "holds a second document; only one is read");
+		yaml_document_delete(&second);
+	}
+	yaml_parser_delete(&parser);
+}
+
+static struct sl_yaml *make(const char *path)
+{
+	struct sl_yaml *y = calloc(1, sizeof(*y));
+
+	if (y)
+		y->path = strdup(path);
+	if (y && !y->path) {
+		free(y);
+		return NULL;
+	}
+	return y;
+}
+
+struct sl_yaml *sl_yaml_text(const char *path, const char *text, size_t bytes)
+{
+	struct sl_yaml *y = make(path);
+
+	if (!y)
+		return NULL;
+	if (bytes > SL_YAML_BYTES_MAX) {
+		wrong_at(y, 0, "is larger than %u bytes", SL_YAML_BYTES_MAX);
+		return y;
+	}
+	y->text = malloc(bytes + 1);
+	if (!y->text) {
+		wrong_at(y, 0, "out of memory");
+		return y;
+	}
+	memcpy(y->text, text, bytes);
+	load(y, bytes);
+	return y;
+}
+
+struct sl_yaml *sl_yaml_open(const char *path)
+{
+	struct sl_yaml *y = make(path);
+	size_t bytes = 0;
+	struct stat st;
+	ssize_t n = 0;
+	int fd;
+
+	if (!y)
+		return NULL;
+	/* A pipe, which would be waited for, is none of ours. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		wrong_at(y, 0, "can't be opened: %s", strerror(errno));
+	} else if (!S_ISREG(st.st_mode) || st.st_size > SL_YAML_BYTES_MAX) {
+		wrong_at(y, 0, S_ISREG(st.st_mode) ? "is larger than a mebibyte" : "is no file");
+	} else if (!(y->text = malloc(SL_YAML_BYTES_MAX))) {
+		wrong_at(y, 0, "out of memory");
+	} else {
+		while (bytes < SL_YAML_BYTES_MAX &&
+		       (n = read(fd, y->text + bytes, SL_YAML_BYTES_MAX - bytes)) > 0)
+			bytes += (size_t)n;
+		if (n < 0)
+			wrong_at(y, 0, "can't be read: %s", strerror(errno));
+		else
+			load(y, bytes);
+	}
+	if (fd >= 0)
+		close(fd);
+	return y;
+}
+
+void sl_yaml_close(struct sl_yaml *y)
+{
+	if (!y)
+		return;
+	if (y->loaded)
+		yaml_document_delete(&y->doc);
+	free(y->text);
+	free(y->path);
+	free(y);
+}
+
+const char *sl_yaml_error(const struct sl_yaml *y)
+{
+	return y->error[0] ? y->error : NULL;
+}
+
+static const yaml_node_t *at(const struct sl_yaml *y, sl_yaml_node node)
+{
+	/* libyaml does not change it, and has no const. */
+	return y->loaded && node > 0 ? yaml_document_get_node((yaml_document_t *)&y->doc, node)
+				     : NULL;
+}
+
+static bool nothing(const yaml_node_t *n)
+{
+	const char *text;
+
+	if (!n || n->type != YAML_SCALAR_NODE || n->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
+		return !n;
+	text = (const char *)n->data.scalar.value;
+	return !*text || !strcmp(text, "~") || !strcmp(text, "null");
+}
+
+sl_yaml_node sl_yaml_root(const struct sl_yaml *y)
+{
+	return nothing(at(y, 1)) ? 0 : 1; /* libyaml counts from 1, and the root comes first */
+}
+
+size_t sl_yaml_line(const struct sl_yaml *y, sl_yaml_node node)
+{
+	const yaml_node_t *n = at(y, node);
+
+	return n ? n->start_mark.line + 1 : 0;
+}
+
+const char *sl_yaml_kind(const struct sl_yaml *y, sl_yaml_node node)
+{
+	const yaml_node_t *n = at(y, node);
+
+	return n->type == YAML_MAPPING_NODE    ? "a mapping"
+	       : n->type == YAML_SEQUENCE_NODE ? "a list"
+					       : "a single value";
+}
+
+/* The text of a key or a single value; NULL with a complaint. */
+static const char *text_of(struct sl_yaml *y, sl_yaml_node node, const char *what)
+{
+	const yaml_node_t *n = at(y, node);
+
+	if (!n || y->error[0])
+		return NULL;
+	if (n->type != YAML_SCALAR_NODE) {
+		sl_yaml_wrong(y, node, "%s: expected a single value, found %s", what,
+			      sl_yaml_kind(y, node));
+		return NULL;
+	}
+	if (strlen((const char *)n->data.scalar.value) != n->data.scalar.length) {
+		sl_yaml_wrong(y, node, "%s: holds a NUL character", what);
+		return NULL;
+	}
+	return (const char *)n->data.scalar.value;
+}
+
+bool sl_yaml_pair(struct sl_yaml *y, sl_yaml_node mapping, size_t i, const char **key, sl_yaml_node *where,
+		  sl_yaml_node *value)
+{
+	const yaml_node_t *n = at(y, mapping);
+	const yaml_node_pair_t *pair;
+
+	if (!n || n->type != YAML_MAPPING_NODE || y->error[0] ||
+	    i >= (size_t)(n->data.mapping.pairs.top - n->data.mapping.pairs.start))
+		return false;
+	pair = n->data.mapping.pairs.start + i;
+	*where = pair->key;
+	if (at(y, pair->key) && at(y, pair->key)->type != YAML_SCALAR_NODE)
+		sl_yaml_wrong(y, pair->key, "a key must be a name, not %s", sl_yaml_kind(y, pair->key));
+	*key = text_of(y, pair->key, "a key");
+	*value = nothing(at(y, pair->value)) ? 0 : pair->value;
+	return *key;
+}
+
+bool sl_yaml_mapping(struct sl_yaml *y, sl_yaml_node node, const char *const *keys)
+{
+	const yaml_node_t *n = at(y, node);
+	sl_yaml_node where, value, unused;
+	const char *key, *other;
+
+	if (!n || y->error[0])
+		return false;
+	if (n->type != YAML_MAPPING_NODE) {
+		sl_yaml_wrong(y, node, "expected 'key: value' lines, found %s", sl_yaml_kind(y, node));
+		return false;
+	}
+	for (size_t i = 0; sl_yaml_pair(y, node, i, &key, &where, &value); i++) {
+		const char *best = NULL;
+		unsigned least = SL_NOT_NEAR;
+		size_t k = 0;
+
+		while (keys[k] && strcmp(keys[k], key))
+			k++;
+		if (keys[k]) {
+			for (size_t j = 0; j < i && sl_yaml_pair(y, node, j, &other, &unused, &value); j++)
+				if (!strcmp(other, key))
+					sl_yaml_wrong(y, where, "'%s' is given twice", key);
+			continue;
+		}
+		for (k = 0; keys[k]; k++)
+			if (sl_nearer(key, keys[k], &least))
+				best = keys[k];
+		sl_yaml_wrong(y, where,
+			      best ? "unknown key '%s'; did you mean '%s'?" : "unknown key '%s'",
+			      key, best);
+	}
+	return !y->error[0];
+}
+
+sl_yaml_node sl_yaml_get(struct sl_yaml *y, sl_yaml_node mapping, const char *key)
+{
+	sl_yaml_node where, value;
+	const char *name;
+
+	for (size_t i = 0; sl_yaml_pair(y, mapping, i, &name, &where, &value); i++)
+		if (!strcmp(name, key))
+			return value;
+	return 0;
+}
+
+sl_yaml_node sl_yaml_need(struct sl_yaml *y, sl_yaml_node mapping, const char *key)
+{
+	sl_yaml_node value = sl_yaml_get(y, mapping, key);
+
+	if (!value)
+		sl_yaml_wrong(y, mapping, "'%s' is missing", key);
+	return value;
+}
+
+bool sl_yaml_is_list(const struct sl_yaml *y, sl_yaml_node node)
+{
+	const yaml_node_t *n = at(y, node);
+
+	return n && n->type == YAML_SEQUENCE_NODE;
+}
+
+bool sl_yaml_is_mapping(const struct sl_yaml *y, sl_yaml_node node)
+{
+	const yaml_node_t *n = at(y, node);
+
+	return n && n->type == YAML_MAPPING_NODE;
+}
+
+size_t sl_yaml_count(const struct sl_yaml *y, sl_yaml_node node)
+{
+	const yaml_node_t *n = at(y, node);
+
+	if (nothing(n) || y->error[0])
+		return 0;
+	return n->type == YAML_SEQUENCE_NODE
+		       ? (size_t)(n->data.sequence.items.top - n->data.sequence.items.start)
+		       : 1;
+}
+
+sl_yaml_node sl_yaml_at(const struct sl_yaml *y, sl_yaml_node node, size_t i)
+{
+	const yaml_node_t *n = at(y, node);
+
+	if (i >= sl_yaml_count(y, node))
+		return 0;
+	return n->type == YAML_SEQUENCE_NODE ? n->data.sequence.items.start[i] : node;
+}
+
+void sl_yaml_string(struct sl_yaml *y, sl_yaml_node node, const char *what, const char **out)
+{
+	const char *text = text_of(y, node, what);
+
+	if (text)
+		*out = text;
+}
+
+void sl_yaml_u64(struct sl_yaml *y, sl_yaml_node node, const char *what, uint64_t min, uint64_t max,
+		 uint64_t *out)
+{
+	const char *text = text_of(y, node, what);
+
+	if (text && sl_parse_u64(text, min, max, out))
+		sl_yaml_wrong(y, node,
+			      "%s: expected a number from %" PRIu64 " to %" PRIu64 ", not '%.64s'",
+			      what, min, max, text);
+}
+
+void sl_yaml_duration(struct sl_yaml *y, sl_yaml_node node, const char *what, uint64_t *ns)
+{
+	const char *text = text_of(y, node, what);
+
+	if (text && sl_parse_duration(text, ns))
+		sl_yaml_wrong(y, node, "%s: expected a duration as 1ms or 30s, not '%.64s'", what,
+			      text);
+}
+
+void sl_yaml_bool(struct sl_yaml *y, sl_yaml_node node, const char *what, bool *out)
+{
+	static const char *const names[] = {"no", "yes", "false", "true", "off", "on", NULL};
+	int i = -1;
+
+	sl_yaml_choice(y, node, what, names, &i);
+	if (i >= 0)
+		*out = i & 1;
+}
+
+void sl_yaml_choice(struct sl_yaml *y, sl_yaml_node node, const char *what,
+		    const char *const *names, int *out)
+{
+	const char *text = text_of(y, node, what);
+	char all[256] = "";
+	int i = 0;
+
+	if (!text)
+		return;
+	while (names[i] && strcmp(names[i], text))
+		i++;
+	if (names[i]) {
+		*out = i;
+		return;
+	}
+	for (i = 0; names[i] && strlen(all) + strlen(names[i]) + 3 < sizeof(all); i++) {
+		if (i)
+			strcat(all, ", ");
+		strcat(all, names[i]);
+	}
+	sl_yaml_wrong(y, node, "%s: expected one of %s, not '%.64s'", what, all, text);
+}
