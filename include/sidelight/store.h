@@ -7,8 +7,9 @@
  *   4096   configuration     SL_SECTION_STORE: struct sl_store_config, immutable
  *   4352   epoch line        SL_SECTION_STORE_EPOCHS: enum sl_store_epoch_cell, a plain line that the
  *                            owner's CPU alone writes
- *   8192   banks             SL_SECTION_STORE_BANKS: stride bytes of each. Epoch e lives in bank
- *                            e % banks. Page-aligned
+ *   8192   banks             SL_SECTION_STORE_BANKS: sl_store_bank_stride() of each, page-aligned. Epoch e
+ *                            lives in bank e % banks. The section counts in pages: a bank may well be
+ *                            longer than its 32 bits of stride can say
  *
  * Who writes what: translators write into banks, and into nothing else. The owner's CPU zeroes a bank
  * when no translator holds it any more, and never touches a bank that one does: no word is ever
@@ -31,6 +32,9 @@ extern "C" {
 #endif
 
 #define SL_REGION_STORE 7u /* enum sl_region_kind goes on here */
+#define SL_STORE_CONFIG_OFFSET 4096u
+#define SL_STORE_EPOCHS_OFFSET 4352u
+#define SL_STORE_BANKS_OFFSET 8192u
 #define SL_SECTION_STORE 15u
 #define SL_SECTION_STORE_EPOCHS 16u
 #define SL_SECTION_STORE_BANKS 17u
@@ -79,10 +83,7 @@ struct sl_store_config { /* 256 bytes */
 	uint32_t reporters;  /* sketch: how many make an epoch complete */
 	uint32_t banks;	     /* 1 to 16. Append: 1, its rings know no epochs */
 	uint32_t copies;     /* key-write, postcard: the most that a report may ask for; 1 to 8 */
-	uint32_t keylog;     /* key-write, increment, postcard: 1 + the number of an append store of the same
-			      * tenant that keys which were not seen lately are logged to, as { u8 bytes; key;
-			      * zeros }; keys that don't fit its values are not. 0: none */
-	uint32_t reserved[42];
+	uint32_t reserved[43];
 	uint64_t check;	     /* FNV-1a 64 of the 248 bytes before */
 };
 SL_STATIC_ASSERT(sizeof(struct sl_store_config) == 256, "fixed by the format");
@@ -101,7 +102,10 @@ static inline uint64_t sl_pad8(uint64_t bytes)
 	return (bytes + 7) & ~7ull;
 }
 
-/* key-write: { u64 check; value; zeros up to a multiple of 8 }. Slot i of the bank. */
+/*
+ * key-write: { u64 check; value; zeros up to a multiple of 8 }. Slot i of the bank. The check word is over
+ * the value_bytes of the value, without the zeros.
+ */
 static inline uint64_t sl_store_slot_bytes(const struct sl_store_config *c)
 {
 	return 8 + sl_pad8(c->value_bytes);
@@ -134,7 +138,7 @@ static inline uint64_t sl_store_counter_offset(const struct sl_store_config *c, 
 
 /*
  * postcard: { u64 check; u64 present, bit h for hop h; u32 hops of the path; u32 value[c->hops]; zeros
- * up to a multiple of 8 }. Values of absent hops are 0.
+ * up to a multiple of 8 }. Values of absent hops are 0. The check word is over all behind it, zeros included.
  */
 static inline uint64_t sl_store_path_bytes(const struct sl_store_config *c)
 {
@@ -167,7 +171,7 @@ static inline uint64_t sl_store_cell_bytes(const struct sl_store_config *c)
 static inline uint64_t sl_store_lane_bytes(const struct sl_store_config *c)
 {
 	return sizeof(struct sl_store_complete) +
-	       ((c->rows * c->slots * sl_store_cell_bytes(c) + 63) & ~63ull);
+	       (((uint64_t)c->rows * c->slots * sl_store_cell_bytes(c) + 63) & ~63ull);
 }
 
 /* Bytes of one bank, before they are rounded up to pages. 0 if the kind is unknown. */
@@ -187,6 +191,30 @@ static inline uint64_t sl_store_bank_bytes(const struct sl_store_config *c)
 	}
 	return 0;
 }
+
+/* Bytes from one bank to the next. */
+static inline uint64_t sl_store_bank_stride(const struct sl_store_config *c)
+{
+	return (sl_store_bank_bytes(c) + 4095) & ~4095ull;
+}
+
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, kind) == 0, "kind");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, tenant) == 4, "tenant");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, id) == 6, "id");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, seed) == 8, "seed");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, first_epoch) == 16, "first_epoch");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, slots) == 24, "slots");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, rows) == 32, "rows");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, value_bytes) == 36, "value_bytes");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, batch) == 40, "batch");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, lists) == 44, "lists");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, lanes) == 48, "lanes");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, hops) == 52, "hops");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, sketch) == 56, "sketch");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, reporters) == 60, "reporters");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, banks) == 64, "banks");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, copies) == 68, "copies");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, check) == 248, "check");
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@
 enum sl_query_result {
 	SL_QUERY_FOUND = 0,
 	SL_QUERY_EMPTY,	   /* no copy is there: never written, or every copy overwritten */
-	SL_QUERY_CONFLICT, /* copies that verify disagree and the policy can't choose */
+	SL_QUERY_CONFLICT, /* copies that verify disagree and the policy can't choose; a sketch: never settles */
 	SL_QUERY_UNKNOWN,  /* no such epoch, list, row */
 };
 
@@ -75,10 +75,14 @@ struct sl_append_reader {
 	uint64_t items, overrun, torn; /* read; blocks that were overwritten before they were read; reread */
 };
 /*
- * Up to max items, oldest first. Returns the number, 0 if there are none yet, -EOVERFLOW if the writer has
+ * Up to max items, oldest first, in whole blocks: max is at least the store's batch, else -EINVAL (as if there
+ * is no such list or lane). Returns the number, 0 if there are none yet, -EOVERFLOW if the writer has
  * gone round: overrun is counted in blocks, the reader stands at the oldest block there is and goes on.
  */
 int sl_append_read(const struct sl_store_view *v, struct sl_append_reader *r, void *items, uint32_t max);
+/* The same, waiting for the first ones up to timeout_ns by looking again and again, 5 ms apart at most. */
+int sl_append_wait(const struct sl_store_view *v, struct sl_append_reader *r, void *items, uint32_t max,
+		   uint64_t timeout_ns);
 /* The block that comes next in this ring, found by looking (a restarted translator goes on there). */
 uint64_t sl_append_next(const struct sl_store_view *v, uint32_t list, uint32_t lane);
 
@@ -90,6 +94,18 @@ struct sl_merged {
 };
 /* Rows of a sketch's epoch, lanes merged, into cells (rows * slots of 8 bytes, or registers). */
 void sl_query_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells, struct sl_merged *out);
+
+/*
+ * What merged cells say: of a key (count-min, count-sketch), or how many keys there were (HyperLogLog, key NULL).
+ * Cells are those of src/sketch with the store's seed (docs/sketches.md): columns are a power of two, and rows
+ * of a count-sketch are odd. error: the bound of count_min.h, count_sketch.h; the standard error. 0, -EINVAL: no
+ * such sketch, -ENOMEM.
+ */
+struct sl_sketch_estimate {
+	double value, error;
+};
+int sl_sketch_estimate(const struct sl_store_config *c, const void *cells, const void *key, size_t key_bytes,
+		       struct sl_sketch_estimate *out);
 
 /* How full a bank is, by looking at up to `sample` units (0: all). Key-write and postcard. */
 struct sl_store_load {

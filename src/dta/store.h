@@ -32,7 +32,7 @@ struct sl_stores;
 
 /* An object as it is mapped, whoever made it. */
 struct sl_store_view {
-	const struct sl_store_config *config;
+	struct sl_store_config config[1]; /* a copy: translators can write where the original is */
 	const uint64_t *epochs;	  /* the epoch line */
 	const uint8_t *banks;
 	uint64_t bank_stride, bytes;
@@ -49,7 +49,31 @@ int sl_store_view(void *map, uint64_t bytes, struct sl_store_view *out, char *er
 int sl_store_config_check(const struct sl_store_config *c, char *error, size_t error_bytes);
 /* Bytes of an object of this configuration. */
 uint64_t sl_store_object_bytes(const struct sl_store_config *c);
-/* Fills a mapping of that many zeros: header, configuration with its check, epoch line. */
+/*
+ * Fills a mapping of that many zeros: header, configuration with its check, epoch line. instance: random, not 0.
+ * name: 1 to 63 of [a-zA-Z0-9_.-].
+ */
 void sl_store_format(void *map, const struct sl_store_config *c, const char *name);
+
+/* "key-write", "append", "increment", "postcard", "sketch", or "unknown"; and back, 0 if it is none. */
+const char *sl_store_kind_name(uint32_t kind);
+uint32_t sl_store_kind_of(const char *name);
+const char *sl_store_sketch_name(uint32_t sketch); /* "count-min", "count-sketch", "hyperloglog" */
+uint32_t sl_store_sketch_of(const char *name);
+
+/* A whole copy of the epoch line. False: it did not settle, or says what can't be. */
+struct sl_store_epochs {
+	uint64_t epoch, oldest, since_ns;
+	uint32_t state; /* enum sl_region_state */
+};
+bool sl_store_epochs(const struct sl_store_view *v, struct sl_store_epochs *out);
+/* Stores the epoch line; the owner alone. */
+void sl_store_epochs_set(void *map, const struct sl_store_epochs *e);
+
+/* The bank of an epoch, wherever that is now. */
+static inline const uint8_t *sl_store_bank(const struct sl_store_view *v, uint64_t epoch)
+{
+	return v->banks + epoch % v->config->banks * v->bank_stride;
+}
 
 #endif

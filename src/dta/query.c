@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/* query.c - key-write and increment, by key; how full a bank is. */
+#include "dta/query_internal.h"
+
+#include <math.h>
+
+int sl_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
+		    uint32_t consensus, enum sl_query_result *result)
+{
+	uint32_t best = 0;
+	bool tie = false;
+
+	*result = SL_QUERY_EMPTY;
+	if (!n)
+		return -1;
+	if (policy != SL_QUERY_FIRST) {
+		for (uint32_t i = 1; i < n; i++) {
+			tie = agreed[i] == agreed[best] || (tie && agreed[i] < agreed[best]);
+			best = agreed[i] > agreed[best] ? i : best;
+		}
+		*result = SL_QUERY_CONFLICT;
+		if (tie)
+			return -1;
+		if (policy == SL_QUERY_CONSENSUS && agreed[best] < consensus) {
+			if (n == 1) /* nobody contradicts; it is just not said often enough */
+				*result = SL_QUERY_EMPTY;
+			return -1;
+		}
+	}
+	*result = SL_QUERY_FOUND;
+	return (int)best;
+}
+
+/* ---- key-write --------------------------------------------------------------------------------------- */
+
+#define SLOT_WORDS ((8 + SL_STORE_VALUE_MAX) / 8)
+
+static void look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_hash h,
+		 uint32_t copies, const struct sl_query *q, struct sl_answer *out)
+{
+	const struct sl_store_config *c = v->config;
+	const uint8_t *bank = sl_store_bank(v, epoch);
+	const uint64_t unit = sl_store_slot_bytes(c);
+	uint64_t slot[SL_STORE_COPIES_MAX][SLOT_WORDS], at[SL_STORE_COPIES_MAX];
+	uint32_t agreed[SL_STORE_COPIES_MAX] = {0}, of[SL_STORE_COPIES_MAX], n = 0, looked = 0;
+	int best;
+
+	out->verified = out->occupied = out->asked = out->agreed = 0;
+	for (uint32_t i = 0; i < copies; i++) {
+		uint64_t *s = slot[looked];
+		uint32_t j;
+
+		at[looked] = sl_dta_slot(h, i, c->slots);
+		for (j = 0; j < looked && at[j] != at[looked]; j++)
+			;
+		if (j < looked) /* copies that fell into one slot are one witness */
+			continue;
+		looked++;
+		sl_query_copy(s, bank + at[looked - 1] * unit, unit);
+		out->asked++;
+		if (!s[0])
+			continue;
+		out->occupied++;
+		if (s[0] != sl_dta_check(h, s + 1, c->value_bytes))
+			continue;
+		out->verified++;
+		for (j = 0; j < n && memcmp(slot[of[j]] + 1, s + 1, c->value_bytes); j++)
+			;
+		if (j == n)
+			of[n++] = looked - 1;
+		agreed[j]++;
+	}
+	best = sl_query_choose(agreed, n, q->policy, q->consensus, &out->result);
+	if (best < 0)
+		return;
+	out->agreed = agreed[best];
+	out->bytes = c->value_bytes;
+	memcpy(out->value, slot[of[best]] + 1, c->value_bytes);
+}
+
+void sl_query_keywrite(const struct sl_store_view *v, const struct sl_query *q,
+		       struct sl_answer *out)
+{
+	uint64_t newest, oldest;
+	struct sl_dta_hash h;
+	uint32_t copies;
+
+	memset(out, 0, sizeof(*out));
+	out->result = SL_QUERY_UNKNOWN;
+	if (v->config->kind != SL_STORE_KEYWRITE || !sl_query_key_fits(q) ||
+	    !sl_query_epochs(v, q->epoch, &newest, &oldest))
+		return;
+	copies = sl_query_copies(v, q, v->config->copies);
+	h = sl_dta_hash(q->key, q->key_bytes, v->config->seed);
+	for (uint64_t e = newest;; e--) {
+		look(v, e, h, copies, q, out);
+		out->epoch = e;
+		out->wrong = ldexp(copies, -64);
+		if (!sl_query_still(v, e)) {
+			out->result = q->epoch == ~0ull ? SL_QUERY_EMPTY : SL_QUERY_UNKNOWN;
+			return;
+		}
+		if (out->result != SL_QUERY_EMPTY || e == oldest)
+			return;
+	}
+}
+
+#define BATCH 32u
+
+/* Hashes and prefetches a batch, then looks at it: the misses of a batch overlap. */
+static size_t many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies,
+		   const uint8_t *keys, size_t key_bytes, size_t count, uint8_t *values,
+		   uint8_t *found)
+{
+	const struct sl_store_config *c = v->config;
+	const uint8_t *bank = sl_store_bank(v, epoch);
+	const uint64_t unit = sl_store_slot_bytes(c);
+	const uint8_t *at[BATCH][SL_STORE_COPIES_MAX];
+	struct sl_dta_hash h[BATCH];
+	uint64_t slot[SLOT_WORDS];
+	size_t hits = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		h[i] = sl_dta_hash(keys + i * key_bytes, key_bytes, c->seed);
+		for (uint32_t n = 0; n < copies; n++) {
+			at[i][n] = bank + sl_dta_slot(h[i], n, c->slots) * unit;
+			__builtin_prefetch(at[i][n]);
+		}
+	}
+	for (size_t i = 0; i < count; i++) {
+		found[i] = SL_QUERY_EMPTY;
+		for (uint32_t n = 0; n < copies; n++) {
+			sl_query_copy(slot, at[i][n], unit);
+			if (!slot[0] || slot[0] != sl_dta_check(h[i], slot + 1, c->value_bytes))
+				continue;
+			memcpy(values + i * c->value_bytes, slot + 1, c->value_bytes);
+			found[i] = SL_QUERY_FOUND;
+			hits++;
+			break;
+		}
+	}
+	return hits;
+}
+
+size_t sl_query_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies,
+			      const void *keys, size_t key_bytes, size_t count, void *values,
+			      uint8_t *found)
+{
+	const struct sl_query q = {.key = keys, .key_bytes = key_bytes, .copies = copies};
+	uint64_t newest, oldest;
+	size_t hits = 0;
+
+	memset(found, SL_QUERY_UNKNOWN, count);
+	if (v->config->kind != SL_STORE_KEYWRITE || !sl_query_key_fits(&q) ||
+	    !sl_query_epochs(v, epoch, &newest, &oldest))
+		return 0;
+	copies = sl_query_copies(v, &q, v->config->copies);
+	for (size_t i = 0; i < count; i += BATCH)
+		hits += many(v, newest, copies, (const uint8_t *)keys + i * key_bytes, key_bytes,
+			     count - i < BATCH ? count - i : BATCH,
+			     (uint8_t *)values + i * v->config->value_bytes, found + i);
+	/* The newest that has it: what the newest has not is asked of the older ones, one by one. */
+	for (size_t i = 0; epoch == ~0ull && oldest < newest && i < count; i++) {
+		struct sl_answer a;
+
+		if (found[i] != SL_QUERY_EMPTY)
+			continue;
+		for (uint64_t e = newest; e-- > oldest && found[i] == SL_QUERY_EMPTY;) {
+			sl_query_keywrite(v,
+					  &(struct sl_query){
+						  .key = (const uint8_t *)keys + i * key_bytes,
+						  .key_bytes = key_bytes,
+						  .epoch = e,
+						  .copies = copies,
+					  },
+					  &a);
+			if (a.result != SL_QUERY_FOUND)
+				continue;
+			memcpy((uint8_t *)values + i * v->config->value_bytes, a.value, a.bytes);
+			found[i] = SL_QUERY_FOUND;
+			hits++;
+		}
+	}
+	if (!sl_query_still(v, epoch == ~0ull ? oldest : epoch) && epoch != ~0ull) {
+		memset(found, SL_QUERY_UNKNOWN, count);
+		return 0;
+	}
+	return hits;
+}
+
+/* ---- increment --------------------------------------------------------------------------------------- */
+
+#define TOTAL_CELLS \
+	(1u << 20) /* of a row that are added up for the bound; of longer rows a sample */
+
+static double row_total(const uint8_t *row, uint64_t columns)
+{
+	uint64_t step = columns > TOTAL_CELLS ? columns / TOTAL_CELLS : 1, looked = 0;
+	const uint64_t *cell = (const void *)row;
+	double sum = 0;
+
+	for (uint64_t i = 0; i < columns; i += step, looked++)
+		sum += (double)__atomic_load_n(&cell[i], __ATOMIC_RELAXED);
+	return sum * (double)columns / (double)looked;
+}
+
+void sl_query_increment(const struct sl_store_view *v, const struct sl_query *q,
+			struct sl_increment *out)
+{
+	const struct sl_store_config *c = v->config;
+	uint64_t newest, oldest;
+	struct sl_dta_hash h;
+	uint32_t rows;
+
+	*out = (struct sl_increment){.result = SL_QUERY_UNKNOWN};
+	if (c->kind != SL_STORE_INCREMENT || !sl_query_key_fits(q) ||
+	    !sl_query_epochs(v, q->epoch, &newest, &oldest))
+		return;
+	rows = sl_query_copies(v, q, c->rows);
+	h = sl_dta_hash(q->key, q->key_bytes, c->seed);
+	for (uint64_t e = newest;; e--) {
+		const uint8_t *bank = sl_store_bank(v, e);
+
+		out->value = ~0ull;
+		for (uint32_t r = 0; r < rows; r++) {
+			const void *at = bank +
+					 sl_store_counter_offset(c, r, sl_dta_slot(h, r, c->slots));
+			uint64_t n = __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
+
+			out->value = n < out->value ? n : out->value;
+		}
+		out->epoch = e;
+		out->result = out->value ? SL_QUERY_FOUND : SL_QUERY_EMPTY;
+		if (out->value || e == oldest) {
+			/* G. Cormode, S. Muthukrishnan, J. Algorithms 55 (2005), theorem 1. */
+			out->error = M_E / (double)c->slots * row_total(bank, c->slots);
+			out->probability = 1 - exp(-(double)rows);
+		}
+		if (!sl_query_still(v, e)) {
+			out->result = q->epoch == ~0ull ? SL_QUERY_EMPTY : SL_QUERY_UNKNOWN;
+			return;
+		}
+		if (out->value || e == oldest)
+			return;
+	}
+}
+
+/* ---- load --------------------------------------------------------------------------------------------- */
+
+void sl_query_load(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
+		   struct sl_store_load *out)
+{
+	const struct sl_store_config *c = v->config;
+	uint64_t newest, oldest, unit, step = 1;
+	const uint8_t *bank;
+	double share;
+
+	memset(out, 0, sizeof(*out));
+	if ((c->kind != SL_STORE_KEYWRITE && c->kind != SL_STORE_POSTCARD) ||
+	    !sl_query_epochs(v, epoch, &newest, &oldest))
+		return;
+	bank = sl_store_bank(v, newest);
+	unit = c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c) : sl_store_path_bytes(c);
+	if (sample && sample < c->slots)
+		step = c->slots / sample;
+	for (uint64_t i = 0; i < c->slots; i += step) {
+		const uint64_t *check = (const void *)(bank + i * unit);
+
+		out->looked++;
+		out->occupied += __atomic_load_n(check, __ATOMIC_RELAXED) != 0;
+	}
+	/*
+	 * After K keys of N copies a slot is still empty with probability (1 - 1/M)^(NK), about e^-aN for
+	 * a = K/M. All full: what can be said is that it was at least as much as would leave one empty.
+	 */
+	share = (double)out->occupied / (double)out->looked;
+	if (out->occupied == out->looked)
+		share = 1 - 0.5 / (double)out->looked;
+	if (!copies || copies > c->copies)
+		copies = c->copies;
+	out->load = -log1p(-share) / copies;
+	for (uint32_t n = 1; n <= SL_STORE_COPIES_MAX; n++)
+		out->predicted[n - 1] = 1 - pow(1 - exp(-out->load * n), n);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query_internal.h - what the queries of all kinds begin with. */
+#ifndef SL_DTA_QUERY_INTERNAL_H
+#define SL_DTA_QUERY_INTERNAL_H
+
+#include <string.h>
+
+#include "dta/hash.h"
+#include "dta/query.h"
+#include "region/decode.h"
+
+/* Units of 8 bytes are read without tearing a word; what is torn between words is seen by check words. */
+static inline void sl_query_copy(void *to, const uint8_t *from, uint64_t bytes)
+{
+	sl_copy_words(to, (const volatile uint64_t *)(const void *)from, bytes / 8);
+}
+
+/*
+ * The epochs to look into, newest first: from *newest down to *oldest. False: the epoch that was asked for is
+ * not there. ~0: all of them.
+ */
+static inline bool sl_query_epochs(const struct sl_store_view *v, uint64_t asked, uint64_t *newest,
+				   uint64_t *oldest)
+{
+	struct sl_store_epochs e;
+
+	if (!sl_store_epochs(v, &e))
+		return false;
+	*newest = asked == ~0ull ? e.epoch : asked;
+	*oldest = asked == ~0ull ? e.oldest : asked;
+	return *newest <= e.epoch && *oldest >= e.oldest;
+}
+
+/* After a bank was looked at: was it that epoch's until now? Else it may have been zeroed meanwhile. */
+static inline bool sl_query_still(const struct sl_store_view *v, uint64_t epoch)
+{
+	struct sl_store_epochs e;
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return sl_store_epochs(v, &e) && epoch >= e.oldest;
+}
+
+static inline uint32_t sl_query_copies(const struct sl_store_view *v, const struct sl_query *q,
+				       uint32_t most)
+{
+	(void)v;
+	return q->copies && q->copies < most ? q->copies : most;
+}
+
+static inline bool sl_query_key_fits(const struct sl_query *q)
+{
+	return q->key && q->key_bytes >= SL_STORE_KEY_MIN && q->key_bytes <= SL_STORE_KEY_MAX;
+}
+
+/*
+ * Candidates of one key, each with the number of copies that say the same, and the choice among them by the
+ * policy: the index, or -1 with *result saying why. agreed[0 .. n-1] in the order in which they were found.
+ */
+int sl_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
+		    uint32_t consensus, enum sl_query_result *result);
+
+#endif
