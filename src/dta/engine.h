@@ -4,7 +4,14 @@
  * header. One thread owns an engine; more cores are more engines, each with a lane of its own.
  *
  * An engine never waits. Where an output is full it drives it and tries again up to a bound, and then
- * drops by cause.
+ * drops by cause: the report that came, never one that was taken before, as that one may have been
+ * acknowledged. Those wait on, until their epoch ends.
+ *
+ * The immediate flag wakes the application once a block of reports, when they can be read, with
+ * sl_engine_immediate(): key-write and append by their last WRITE (a partial batch is written); increment
+ * by a WRITE of no bytes behind the additions; postcard and sketch when the path or the epoch is written.
+ *
+ * Over a mapping (sl_output_shm and an object that has one) units are written without a call for each.
  */
 #ifndef SL_DTA_ENGINE_H
 #define SL_DTA_ENGINE_H
@@ -16,25 +23,33 @@
 
 struct sl_engine;
 
+/* The number that an immediate report wakes the application with. */
+static inline uint32_t sl_engine_immediate(uint16_t tenant, uint16_t store)
+{
+	return (uint32_t)tenant << 16 | store;
+}
+
 struct sl_engine_opts {
 	uint64_t flush_ns;	    /* a partial append block is written after so long; 0: 1 ms */
 	uint64_t path_ns;	    /* a path with missing hops is written after so long; 0: 10 ms */
-	uint32_t increment_entries; /* of the cache that adds increments up; 0: 4096, ~0: none */
+	uint32_t increment_entries; /* of the cache that adds increments of a key up; 0: 4096, none over a
+				     * mapping, where it saves nothing; ~0: none */
 	uint32_t path_entries;	    /* of the cache of paths; 0: 16384 */
 	uint64_t sketch_ns;	    /* what came of a sketch's epoch is written after so long, too; 0: 1 s */
 };
 
-/* What became of reports. Account: in = stored + waiting + merged + sum of dropped. */
+/* What became of reports. Account: in = stored + waiting + sum of dropped. */
 enum sl_engine_drop {
 	SL_DROP_NO_STORE,     /* tenant or store unknown, or of another kind */
-	SL_DROP_SHAPE,	      /* a length that is not the store's; copies beyond the store's */
-	SL_DROP_LIST,	      /* no such list, hop, row or column */
+	SL_DROP_SHAPE,	      /* a length that is not the store's; copies beyond the store's; registers that
+			       * no HyperLogLog has */
+	SL_DROP_LIST,	      /* no such list, hop, row, column, or reporter of a sketch */
 	SL_DROP_RATE,	      /* over the tenant's rate */
 	SL_DROP_OUTPUT_FULL,
 	SL_DROP_OUTPUT_DOWN,
 	SL_DROP_OUTPUT_FAILED,
-	SL_DROP_LATE,	      /* a sketch's epoch that is over */
-	SL_DROP_DUPLICATE_HOP,/* a hop that its path had already */
+	SL_DROP_LATE,	      /* a sketch's epoch that is over, or further ahead than the next one */
+	SL_DROP_DUPLICATE_HOP,/* a hop that its path had already; cells that its reporter has sent already */
 	SL_DROPS
 };
 const char *sl_engine_drop_name(enum sl_engine_drop d);

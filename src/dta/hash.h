@@ -45,7 +45,10 @@ static inline uint64_t sl_dta_slot(struct sl_dta_hash h, uint32_t n, uint64_t sl
 	return (uint64_t)((unsigned __int128)x * slots >> 64);
 }
 
-/* The check word of a key's data; never 0. */
+/*
+ * The check word of a key's data; never 0. Key-write: the value without the zeros behind it; postcard: all
+ * behind the check word, zeros included.
+ */
 static inline uint64_t sl_dta_check(struct sl_dta_hash h, const void *data, size_t bytes)
 {
 	uint64_t c = XXH3_64bits_withSeed(data, bytes, sl_dta_mix(h.hi + SL_LINE_K4) ^ h.lo);

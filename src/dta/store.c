@@ -102,6 +102,7 @@ int sl_store_config_check(const struct sl_store_config *c, char *error, size_t e
 		{"reporters", c->reporters, sk, sk ? SL_STORE_REPORTERS_MAX : 0},
 		{"epochs", c->banks, 1, ap ? 1 : SL_STORE_BANKS_MAX},
 		{"copies", c->copies, kw || pc, kw || pc ? SL_STORE_COPIES_MAX : 0},
+		{"keylog", c->keylog, 0, kw || in || pc ? 65536 : 0},
 	};
 	unsigned __int128 bytes;
 
