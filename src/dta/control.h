@@ -52,10 +52,14 @@ int sl_line_fd(const struct sl_line *l);
  * or too long. passed: a descriptor that came with it, else -1; the caller owns both.
  */
 json_t *sl_line_read(struct sl_line *l, int *passed);
-/* Queues a message (steals it) and sends what goes; pass: a descriptor to go along, or -1. 0, -EPIPE, -ENOBUFS. */
+/*
+ * Queues a message (steals it) and sends what goes; pass: a descriptor to go along, or -1; it stays the
+ * caller's. 0, -EPIPE, -ENOBUFS.
+ */
 int sl_line_write(struct sl_line *l, json_t *message, int pass);
-/* Wants POLLOUT. */
+/* Wants POLLOUT, and then sl_line_flush(). */
 int sl_line_pending(const struct sl_line *l);
+int sl_line_flush(struct sl_line *l); /* 0, -EPIPE */
 
 /*
  * A translator's account, that closes: packets: received = taken + refused by cause; reports:
