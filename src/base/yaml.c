@@ -251,8 +251,8 @@ static const char *text_of(struct sl_yaml *y, sl_yaml_node node, const char *wha
 	return (const char *)n->data.scalar.value;
 }
 
-bool sl_yaml_pair(struct sl_yaml *y, sl_yaml_node mapping, size_t i, const char **key, sl_yaml_node *where,
-		  sl_yaml_node *value)
+bool sl_yaml_pair(struct sl_yaml *y, sl_yaml_node mapping, size_t i, const char **key,
+		  sl_yaml_node *where, sl_yaml_node *value)
 {
 	const yaml_node_t *n = at(y, mapping);
 	const yaml_node_pair_t *pair;
@@ -263,7 +263,8 @@ bool sl_yaml_pair(struct sl_yaml *y, sl_yaml_node mapping, size_t i, const char 
 	pair = n->data.mapping.pairs.start + i;
 	*where = pair->key;
 	if (at(y, pair->key) && at(y, pair->key)->type != YAML_SCALAR_NODE)
-		sl_yaml_wrong(y, pair->key, "a key must be a name, not %s", sl_yaml_kind(y, pair->key));
+		sl_yaml_wrong(y, pair->key, "a key must be a name, not %s",
+			      sl_yaml_kind(y, pair->key));
 	*key = text_of(y, pair->key, "a key");
 	*value = nothing(at(y, pair->value)) ? 0 : pair->value;
 	return *key;
@@ -278,7 +279,8 @@ bool sl_yaml_mapping(struct sl_yaml *y, sl_yaml_node node, const char *const *ke
 	if (!n || y->error[0])
 		return false;
 	if (n->type != YAML_MAPPING_NODE) {
-		sl_yaml_wrong(y, node, "expected 'key: value' lines, found %s", sl_yaml_kind(y, node));
+		sl_yaml_wrong(y, node, "expected 'key: value' lines, found %s",
+			      sl_yaml_kind(y, node));
 		return false;
 	}
 	for (size_t i = 0; sl_yaml_pair(y, node, i, &key, &where, &value); i++) {
@@ -289,7 +291,8 @@ bool sl_yaml_mapping(struct sl_yaml *y, sl_yaml_node node, const char *const *ke
 		while (keys[k] && strcmp(keys[k], key))
 			k++;
 		if (keys[k]) {
-			for (size_t j = 0; j < i && sl_yaml_pair(y, node, j, &other, &unused, &value); j++)
+			for (size_t j = 0;
+			     j < i && sl_yaml_pair(y, node, j, &other, &unused, &value); j++)
 				if (!strcmp(other, key))
 					sl_yaml_wrong(y, where, "'%s' is given twice", key);
 			continue;
