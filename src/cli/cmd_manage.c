@@ -13,8 +13,16 @@ static const char *const verbs[] = {"up", "down", "status", "test", "bench"};
 static bool json, keep, around;
 
 static const struct sl_option options[] = {
-	{.name = "json", .letter = 'j', .type = SL_OPT_FLAG, .to = &json, .help = "status, test, bench: print JSON"},
-	{.name = "keep", .letter = 'k', .type = SL_OPT_FLAG, .to = &keep, .help = "down: leave what the parts printed"},
+	{.name = "json",
+	 .letter = 'j',
+	 .type = SL_OPT_FLAG,
+	 .to = &json,
+	 .help = "status, test, bench: print JSON"},
+	{.name = "keep",
+	 .letter = 'k',
+	 .type = SL_OPT_FLAG,
+	 .to = &keep,
+	 .help = "down: leave what the parts printed"},
 	{.name = "up",
 	 .letter = 'u',
 	 .type = SL_OPT_FLAG,

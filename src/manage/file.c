@@ -45,10 +45,13 @@ static char *keep_string(struct manage *m, const char *s)
 static void name_of(struct manage *m, sl_yaml_node node, const char *what, const char **out)
 {
 	sl_yaml_string(m->yaml, node, what, out);
-	if (*out && (!**out || strlen(*out) > 63 || **out == '-' || **out == '.' ||
-		     (*out)[strspn(*out, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")]))
-		sl_yaml_wrong(m->yaml, node, "%s: expected up to 63 letters, digits, '-', '_', '.', not '%.64s'", what,
-			      *out);
+	if (*out &&
+	    (!**out || strlen(*out) > 63 || **out == '-' || **out == '.' ||
+	     (*out)[strspn(*out,
+			   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")]))
+		sl_yaml_wrong(m->yaml, node,
+			      "%s: expected up to 63 letters, digits, '-', '_', '.', not '%.64s'",
+			      what, *out);
 }
 
 /* A list of words, NULL-terminated; a single value is a list of one. */
@@ -58,7 +61,8 @@ static const char *const *words(struct manage *m, sl_yaml_node node, const char 
 	const char **w;
 
 	if (n < least || n > WORDS_MAX) {
-		sl_yaml_wrong(m->yaml, node, "%s: expected a list of %zu to %u words", what, least, WORDS_MAX);
+		sl_yaml_wrong(m->yaml, node, "%s: expected a list of %zu to %u words", what, least,
+			      WORDS_MAX);
 		return NULL;
 	}
 	w = keep(m, (n + 1) * sizeof(*w));
@@ -153,7 +157,8 @@ static void read_parts(struct manage *m, sl_yaml_node node)
 
 static size_t read_steps(struct manage *m, sl_yaml_node node, struct manage_step **out)
 {
-	static const char *const keys[] = {"name", "host", "run", "shell", "within", "exits", "prints", "times", NULL};
+	static const char *const keys[] = {"name",  "host",   "run",   "shell", "within",
+					   "exits", "prints", "times", NULL};
 	struct sl_yaml *y = m->yaml;
 	size_t n = sl_yaml_count(y, node);
 	regex_t regex;
@@ -183,7 +188,8 @@ static size_t read_steps(struct manage *m, sl_yaml_node node, struct manage_step
 		sl_yaml_u64(y, sl_yaml_get(y, at, "times"), "times", 1, TIMES_MAX, &s->times);
 		sl_yaml_string(y, sl_yaml_get(y, at, "prints"), "prints", &s->prints);
 		if (s->prints && regcomp(&regex, s->prints, REG_EXTENDED | REG_NOSUB))
-			sl_yaml_wrong(y, sl_yaml_get(y, at, "prints"), "prints: is no regular expression");
+			sl_yaml_wrong(y, sl_yaml_get(y, at, "prints"),
+				      "prints: is no regular expression");
 		else if (s->prints)
 			regfree(&regex);
 	}
@@ -201,12 +207,14 @@ static const char *default_directory(struct manage *m)
 
 struct manage *manage_read(const char *path, const char *program, char *error, size_t error_bytes)
 {
-	static const char *const keys[] = {"name", "directory", "files", "hosts", "parts", "test", "bench", NULL};
+	static const char *const keys[] = {"name",  "directory", "files", "hosts",
+					   "parts", "test",	 "bench", NULL};
 	struct manage *m = calloc(1, sizeof(*m));
 	sl_yaml_node root;
 	char *slash;
 
-	if (!m || !(m->yaml = sl_yaml_open(path)) || !(m->path = strdup(path)) || !(m->folder = strdup(path))) {
+	if (!m || !(m->yaml = sl_yaml_open(path)) || !(m->path = strdup(path)) ||
+	    !(m->folder = strdup(path))) {
 		snprintf(error, error_bytes, "out of memory");
 		manage_free(m);
 		return NULL;
@@ -224,16 +232,18 @@ struct manage *manage_read(const char *path, const char *program, char *error, s
 		name_of(m, sl_yaml_need(m->yaml, root, "name"), "name", &m->name);
 		if (m->name)
 			m->directory = default_directory(m);
-		sl_yaml_string(m->yaml, sl_yaml_get(m->yaml, root, "directory"), "directory", &m->directory);
+		sl_yaml_string(m->yaml, sl_yaml_get(m->yaml, root, "directory"), "directory",
+			       &m->directory);
 		if (m->directory && (*m->directory != '/' || !m->directory[1]))
 			sl_yaml_wrong(m->yaml, sl_yaml_get(m->yaml, root, "directory"),
 				      "directory: expected a path from / on, of its own");
 		m->files = words(m, sl_yaml_get(m->yaml, root, "files"), "files", 0);
 		for (size_t i = 0; m->files && m->files[i]; i++)
 			if (!*m->files[i] || strchr(m->files[i], '/') || *m->files[i] == '.')
-				sl_yaml_wrong(m->yaml, sl_yaml_get(m->yaml, root, "files"),
-					      "files: expected names of files beside this one, not '%.64s'",
-					      m->files[i]);
+				sl_yaml_wrong(
+					m->yaml, sl_yaml_get(m->yaml, root, "files"),
+					"files: expected names of files beside this one, not '%.64s'",
+					m->files[i]);
 		read_hosts(m, sl_yaml_get(m->yaml, root, "hosts"), program);
 		read_parts(m, sl_yaml_need(m->yaml, root, "parts"));
 		m->tests = read_steps(m, sl_yaml_get(m->yaml, root, "test"), &m->test);

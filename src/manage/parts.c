@@ -12,7 +12,7 @@
 #include "base/base.h"
 
 #define FILE_MAX (256u << 10) /* bytes of a file that is copied to a host */
-#define LOOK_NS 20000000000ull
+#define LOOK_NS	 20000000000ull
 /* What a script for a part exits with. */
 enum { FINE = 0, ENDED = 3, UP_ALREADY = 4, NOT_READY = 5, NOT_OURS = 6 };
 
@@ -76,7 +76,7 @@ static void assign(FILE *f, const char *name, const char *value)
 static void prelude(const struct manage *m, FILE *f)
 {
 	assign(f, "D", m->directory);
-	fputs(	      "of() { sed 's/.*) //' /proc/$1/stat 2>/dev/null; }\n"
+	fputs("of() { sed 's/.*) //' /proc/$1/stat 2>/dev/null; }\n"
 	      "same() { [ $# -ge 21 ] && [ \"$2\" != Z ] && [ \"${21}\" = \"$1\" ]; }\n"
 	      "alive() { p= t=; [ -f \"$D/$1.pid\" ] && read -r p t <\"$D/$1.pid\" && [ -n \"$t\" ] && "
 	      "same \"$t\" $(of \"$p\"); }\n",
@@ -85,10 +85,12 @@ static void prelude(const struct manage *m, FILE *f)
 
 static void base64(FILE *f, const unsigned char *data, size_t bytes)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 	for (size_t i = 0; i < bytes; i += 3) {
-		uint32_t v = (uint32_t)data[i] << 16 | (i + 1 < bytes ? (uint32_t)data[i + 1] << 8 : 0) |
+		uint32_t v = (uint32_t)data[i] << 16 |
+			     (i + 1 < bytes ? (uint32_t)data[i + 1] << 8 : 0) |
 			     (i + 2 < bytes ? data[i + 2] : 0);
 
 		fputc(digits[v >> 18], f);
@@ -134,7 +136,8 @@ static bool copy_files(const struct manage *m, FILE *f, char *error, size_t byte
 }
 
 /* NULL with a line in error. */
-static char *start_script(const struct manage *m, const struct manage_part *p, char *error, size_t bytes)
+static char *start_script(const struct manage *m, const struct manage_part *p, char *error,
+			  size_t bytes)
 {
 	struct manage_text t;
 	bool fine = true;
@@ -168,7 +171,8 @@ static char *start_script(const struct manage *m, const struct manage_part *p, c
 		"until grep -q '^ready' \"$N.out\"; do\n"
 		"  alive \"$N\" || { rm -f \"$N.pid\"; wait $p; echo \"exit $?\" >&2; tail -n 3 \"$N.err\" >&2; exit %d; }\n"
 		"  n=$((n + 1))\n"
-		"  [ $n -le %" PRIu64 " ] || { kill -KILL $p; rm -f \"$N.pid\"; tail -n 3 \"$N.err\" >&2; exit %d; }\n"
+		"  [ $n -le %" PRIu64
+		" ] || { kill -KILL $p; rm -f \"$N.pid\"; tail -n 3 \"$N.err\" >&2; exit %d; }\n"
 		"  sleep 0.05\n"
 		"done\n"
 		"grep -m 1 '^ready' \"$N.out\"\n",
@@ -200,22 +204,26 @@ static bool start(struct manage *m, struct manage_part *p, int stop_fd)
 		p->ready = r.out;
 		r.out = NULL;
 		p->ready[strcspn(p->ready, "\n")] = 0;
-		fprintf(m->say, "%-16s %-12s %s  (%.1f s)\n", p->name, p->host->name, p->ready, r.seconds);
+		fprintf(m->say, "%-16s %-12s %s  (%.1f s)\n", p->name, p->host->name, p->ready,
+			r.seconds);
 		fflush(m->say);
 		up = true;
 		break;
 	case UP_ALREADY:
 		p->started = false;
-		complain("%s: is up already on %s; see 'sidelight manage status'", p->name, p->host->name);
+		complain("%s: is up already on %s; see 'sidelight manage status'", p->name,
+			 p->host->name);
 		break;
 	case ENDED:
 		complain("%s: ended before it was ready: %s", p->name, reason(p->host, &r));
 		break;
 	case NOT_READY:
-		complain("%s: was not ready in time, and was killed: %s", p->name, reason(p->host, &r));
+		complain("%s: was not ready in time, and was killed: %s", p->name,
+			 reason(p->host, &r));
 		break;
 	default:
-		complain("%s: could not be started on %s: %s", p->name, p->host->name, reason(p->host, &r));
+		complain("%s: could not be started on %s: %s", p->name, p->host->name,
+			 reason(p->host, &r));
 	}
 	manage_result_free(&r);
 	return up;
@@ -250,7 +258,8 @@ static int stop(const struct manage *m, const struct manage_part *p)
 	manage_script(p->host, script, p->stop_ns + LOOK_NS, -1, &r);
 	free(script);
 	if (r.code)
-		code = complain("%s: could not be stopped on %s: %s", p->name, p->host->name, reason(p->host, &r));
+		code = complain("%s: could not be stopped on %s: %s", p->name, p->host->name,
+				reason(p->host, &r));
 	else if (*r.out)
 		fprintf(m->say, "%-16s %-12s %s\n", p->name, p->host->name, last_line(r.out));
 	if (!r.code && strstr(r.out, "killed"))
@@ -291,7 +300,8 @@ static int clean(const struct manage *m, const struct manage_host *h)
 	manage_script(h, script, LOOK_NS, -1, &r);
 	free(script);
 	if (r.code)
-		code = complain("%s: what was left could not be removed: %s", h->name, reason(h, &r));
+		code = complain("%s: what was left could not be removed: %s", h->name,
+				reason(h, &r));
 	manage_result_free(&r);
 	return code;
 }
@@ -379,7 +389,8 @@ static bool look(struct manage *m, const struct manage_host *h, struct seen *see
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = 0;
-		if (sscanf(line, "%zu %7s %ld%n", &i, state, &pid, &n) != 3 || i >= m->parts || m->part[i].host != h)
+		if (sscanf(line, "%zu %7s %ld%n", &i, state, &pid, &n) != 3 || i >= m->parts ||
+		    m->part[i].host != h)
 			continue;
 		seen[i].up = !strcmp(state, "up");
 		seen[i].dead = !seen[i].up;
@@ -436,10 +447,12 @@ int manage_status(struct manage *m, bool json)
 
 		all = all && seen[i].up;
 		if (json) {
-			json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:o,s:o}", "part", p->name, "host",
-							      p->host->name, "state", state, "pid",
-							      seen[i].up ? json_integer(seen[i].pid) : json_null(),
-							      "ready", p->ready ? json_string(p->ready) : json_null()));
+			json_array_append_new(
+				list,
+				json_pack("{s:s,s:s,s:s,s:o,s:o}", "part", p->name, "host",
+					  p->host->name, "state", state, "pid",
+					  seen[i].up ? json_integer(seen[i].pid) : json_null(),
+					  "ready", p->ready ? json_string(p->ready) : json_null()));
 		} else {
 			char pid[24] = "";
 

@@ -16,7 +16,7 @@
 #include "base/base.h"
 
 #define OUTPUT_MAX (1u << 20)
-#define SSH_FIXED 6
+#define SSH_FIXED  6
 
 extern char **environ;
 
@@ -50,7 +50,8 @@ void manage_quote(FILE *f, const char *word)
 }
 
 /* What part's ready line says of key: up to the next blank. */
-static const char *said(const struct manage_part *p, const char *key, size_t bytes, size_t *value_bytes)
+static const char *said(const struct manage_part *p, const char *key, size_t bytes,
+			size_t *value_bytes)
 {
 	const char *at = p->ready;
 
@@ -64,7 +65,8 @@ static const char *said(const struct manage_part *p, const char *key, size_t byt
 	return NULL;
 }
 
-bool manage_quote_filled(FILE *f, const struct manage *m, const char *word, char *error, size_t error_bytes)
+bool manage_quote_filled(FILE *f, const struct manage *m, const char *word, char *error,
+			 size_t error_bytes)
 {
 	struct manage_text t;
 	const char *open, *close, *dot, *value;
@@ -89,7 +91,8 @@ bool manage_quote_filled(FILE *f, const struct manage *m, const char *word, char
 			for (size_t i = 0; !value && i < m->parts; i++)
 				if (!strncmp(m->part[i].name, open + 2, (size_t)(dot - open - 2)) &&
 				    !m->part[i].name[dot - open - 2])
-					value = said(&m->part[i], dot + 1, (size_t)(close - dot - 1), &n);
+					value = said(&m->part[i], dot + 1,
+						     (size_t)(close - dot - 1), &n);
 		}
 		if (!value && (!close || !dot || dot > close)) {
 			/* A variable of the shell's. */
@@ -98,8 +101,10 @@ bool manage_quote_filled(FILE *f, const struct manage *m, const char *word, char
 			continue;
 		}
 		if (!value) {
-			snprintf(error, error_bytes, "nothing is known of '%.*s}': no part that is up says so in its line 'ready'",
-				 (int)strcspn(open, "}"), open);
+			snprintf(
+				error, error_bytes,
+				"nothing is known of '%.*s}': no part that is up says so in its line 'ready'",
+				(int)strcspn(open, "}"), open);
 			fine = false;
 			break;
 		}
@@ -142,7 +147,8 @@ static pid_t start(const struct manage_host *host, int in, int out, int err)
 {
 	static const char *const here[] = {"sh", "-s", NULL};
 	/* Nobody is there to answer a question; a host that is gone must not hold us up. */
-	static const char *const fixed[SSH_FIXED] = {"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"};
+	static const char *const fixed[SSH_FIXED] = {"ssh",	      "-T", "-o",
+						     "BatchMode=yes", "-o", "ConnectTimeout=10"};
 	const char *const *args = here;
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -200,8 +206,9 @@ static bool gather(int fd, FILE *to, size_t *bytes, bool *cut)
 /* Until both ends are closed. Returns why not, or NULL. */
 static const char *listen_to(int fd[2], FILE *to[2], uint64_t end_ns, int stop_fd, bool *cut)
 {
-	struct pollfd p[3] = {
-		{.fd = fd[0], .events = POLLIN}, {.fd = fd[1], .events = POLLIN}, {.fd = stop_fd, .events = POLLIN}};
+	struct pollfd p[3] = {{.fd = fd[0], .events = POLLIN},
+			      {.fd = fd[1], .events = POLLIN},
+			      {.fd = stop_fd, .events = POLLIN}};
 	size_t bytes[2] = {0, 0};
 
 	while (p[0].fd >= 0 || p[1].fd >= 0) {
@@ -220,8 +227,8 @@ static const char *listen_to(int fd[2], FILE *to[2], uint64_t end_ns, int stop_f
 	return NULL;
 }
 
-void manage_script(const struct manage_host *host, const char *script, uint64_t timeout_ns, int stop_fd,
-		   struct manage_result *r)
+void manage_script(const struct manage_host *host, const char *script, uint64_t timeout_ns,
+		   int stop_fd, struct manage_result *r)
 {
 	struct manage_text text[2];
 	uint64_t begin = sl_now_ns();
@@ -232,8 +239,8 @@ void manage_script(const struct manage_host *host, const char *script, uint64_t 
 
 	*r = (struct manage_result){.code = -1};
 	in = script_file(script);
-	if (in < 0 || pipe2(fds[0], O_CLOEXEC) || pipe2(fds[1], O_CLOEXEC) || !manage_text_open(&text[0]) ||
-	    !manage_text_open(&text[1])) {
+	if (in < 0 || pipe2(fds[0], O_CLOEXEC) || pipe2(fds[1], O_CLOEXEC) ||
+	    !manage_text_open(&text[0]) || !manage_text_open(&text[1])) {
 		snprintf(r->why, sizeof(r->why), "%s", strerror(errno));
 		goto close;
 	}
@@ -245,7 +252,8 @@ void manage_script(const struct manage_host *host, const char *script, uint64_t 
 		to[i] = text[i].f;
 	}
 	if (pid < 0) {
-		snprintf(r->why, sizeof(r->why), "%s can't be run: %s", host->ssh ? "ssh" : "sh", strerror(-pid));
+		snprintf(r->why, sizeof(r->why), "%s can't be run: %s", host->ssh ? "ssh" : "sh",
+			 strerror(-pid));
 	} else {
 		why = listen_to(ends, to, begin + timeout_ns, stop_fd, &r->cut);
 		if (why)

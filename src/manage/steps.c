@@ -12,7 +12,8 @@
 #include "base/base.h"
 
 /* NULL with a line in error. */
-static char *script_of(const struct manage *m, const struct manage_step *s, char *error, size_t bytes)
+static char *script_of(const struct manage *m, const struct manage_step *s, char *error,
+		       size_t bytes)
 {
 	struct manage_text t;
 	bool fine = true;
@@ -61,7 +62,8 @@ static bool some_line_matches(const char *text, const char *pattern)
 }
 
 /* Why the step failed; "" if it did not. */
-static void judge(const struct manage_step *s, const struct manage_result *r, char *why, size_t bytes)
+static void judge(const struct manage_step *s, const struct manage_result *r, char *why,
+		  size_t bytes)
 {
 	*why = 0;
 	if (r->why[0])
@@ -69,7 +71,8 @@ static void judge(const struct manage_step *s, const struct manage_result *r, ch
 	else if (r->code != (int)s->exits)
 		snprintf(why, bytes, "exit %d, not %d", r->code, (int)s->exits);
 	else if (s->prints && !some_line_matches(r->out, s->prints))
-		snprintf(why, bytes, "printed no line like '%.100s'%s", s->prints, r->cut ? " in its first MiB" : "");
+		snprintf(why, bytes, "printed no line like '%.100s'%s", s->prints,
+			 r->cut ? " in its first MiB" : "");
 }
 
 static void show_output(const char *text)
@@ -106,7 +109,8 @@ static json_t *last_of(const char *out)
 }
 
 /* Adds the step's runs to list, or prints them; true if all passed. */
-static bool run_step(struct manage *m, const struct manage_step *s, int stop_fd, json_t *list, bool figures)
+static bool run_step(struct manage *m, const struct manage_step *s, int stop_fd, json_t *list,
+		     bool figures)
 {
 	double least = INFINITY, most = 0, sum = 0;
 	char why[256] = "", error[256];
@@ -133,8 +137,9 @@ static bool run_step(struct manage *m, const struct manage_step *s, int stop_fd,
 			json_array_append_new(printed, last_of(r.out));
 	}
 	if (list) {
-		json_t *j = json_pack("{s:s,s:s,s:b,s:I,s:f}", "step", s->name, "host", s->host->name, "passed", !why[0],
-				      "runs", (json_int_t)ran, "seconds", ran ? sum / (double)ran : 0);
+		json_t *j = json_pack("{s:s,s:s,s:b,s:I,s:f}", "step", s->name, "host",
+				      s->host->name, "passed", !why[0], "runs", (json_int_t)ran,
+				      "seconds", ran ? sum / (double)ran : 0);
 
 		if (why[0])
 			json_object_set_new(j, "why", json_string(why));
@@ -146,8 +151,8 @@ static bool run_step(struct manage *m, const struct manage_step *s, int stop_fd,
 		show_output(r.out);
 		show_output(r.err);
 	} else if (s->times > 1) {
-		printf("ok     %s (%" PRIu64 " times, %.2f to %.2f s, mean %.2f)\n", s->name, ran, least, most,
-		       sum / (double)ran);
+		printf("ok     %s (%" PRIu64 " times, %.2f to %.2f s, mean %.2f)\n", s->name, ran,
+		       least, most, sum / (double)ran);
 	} else {
 		printf("ok     %s (%.1f s)\n", s->name, r.seconds);
 	}
@@ -172,7 +177,9 @@ int manage_steps(struct manage *m, const char *what, int stop_fd, bool json)
 	}
 	up = manage_look(m, &unreachable);
 	if (unreachable || up < m->parts) {
-		fprintf(stderr, "sidelight manage: %zu of %zu parts are up; see 'sidelight manage up'\n", up, m->parts);
+		fprintf(stderr,
+			"sidelight manage: %zu of %zu parts are up; see 'sidelight manage up'\n",
+			up, m->parts);
 		return SL_EXIT_FAILURE;
 	}
 	while (ran < n && !sl_stop_wait(stop_fd, 0))
@@ -180,8 +187,9 @@ int manage_steps(struct manage *m, const char *what, int stop_fd, bool json)
 	/* A part that died while it was tested has not passed. */
 	still = manage_look(m, &unreachable);
 	if (json) {
-		json_t *j = json_pack("{s:o,s:I,s:I,s:I,s:I,s:b}", what, list, "passed", (json_int_t)passed, "failed",
-				      (json_int_t)(ran - passed), "not_run", (json_int_t)(n - ran), "parts_died",
+		json_t *j = json_pack("{s:o,s:I,s:I,s:I,s:I,s:b}", what, list, "passed",
+				      (json_int_t)passed, "failed", (json_int_t)(ran - passed),
+				      "not_run", (json_int_t)(n - ran), "parts_died",
 				      (json_int_t)(up - still), "ok", passed == n && still == up);
 
 		json_dumpf(j, stdout, JSON_INDENT(1));
@@ -190,7 +198,8 @@ int manage_steps(struct manage *m, const char *what, int stop_fd, bool json)
 	} else {
 		if (still < up)
 			printf("FAILED parts: %zu of %zu are no longer up\n", up - still, up);
-		printf("%s: %zu passed, %zu failed%s\n", what, passed, ran - passed, ran < n ? ", interrupted" : "");
+		printf("%s: %zu passed, %zu failed%s\n", what, passed, ran - passed,
+		       ran < n ? ", interrupted" : "");
 	}
 	return fflush(stdout) || passed < n || still < up ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }
