@@ -5,7 +5,10 @@
  *
  * A packet of format 1: 32 bytes of header, blocks, and with authentication 16 bytes of MAC. A block:
  * 12 bytes of header and count items of one shape, key and value without padding, one behind the other.
- * One sequence number a report, not a packet: a gap says how many reports are missing.
+ * One sequence number a report, not a packet: a gap says how many reports are missing. An incarnation
+ * begins at sequence 0.
+ *
+ * wire.c is compiled into libsidelight, whose reporters build packets by it, and so into all of us.
  */
 #ifndef SL_DTA_WIRE_H
 #define SL_DTA_WIRE_H
@@ -34,6 +37,8 @@ enum sl_dta_opcode {
 };
 
 #define SL_DTA_SKETCH_VALUE_MAX 1024u
+#define SL_DTA_REPORTS_MAX 8192u /* of a packet; the smallest item has 8 bytes */
+#define SL_DTA_ITEM_MAX (12u + SL_DTA_SKETCH_VALUE_MAX)
 
 enum sl_dta_packet_flag {
 	SL_DTA_AUTHENTICATED = 1, /* a MAC follows the blocks */
@@ -98,7 +103,10 @@ struct sl_dta_packet {
 	uint8_t scratch[32]; /* for what had to be converted: legacy items */
 };
 
-/* Does not look at the MAC; see auth.h. */
+/*
+ * Looks at all but the MAC, which auth.h checks: of a packet that is refused nothing may be used. out points
+ * into the packet.
+ */
 enum sl_dta_refusal sl_dta_parse(const void *packet, size_t bytes, struct sl_dta_packet *out);
 
 /* The original's: which form is in use can't be seen, and is configuration. */
@@ -108,9 +116,10 @@ enum sl_dta_legacy {
 	SL_DTA_LEGACY_B, /* 3 bytes, with a sequence number of 8 bits */
 };
 /*
- * One report a packet; becomes a packet of one block and one item: tenant 0, the store of that
+ * Bits that the original leaves unset are not looked at. One report a packet; becomes a packet of one block and one item: tenant 0, the store of that
  * opcode's number, reporter 0 (the caller knows the address), sequence: B's 8 bits. Values keep
- * their 4, 12 or 28 bytes. Hops 1..5 become 0..4 of hops.
+ * their 4, 12 or 28 bytes. Hops 1..5 become 0..4 of hops, and its path has one copy. B's "retransmitable" is
+ * SL_DTA_ESSENTIAL and SL_DTA_ACK_WANTED.
  */
 enum sl_dta_refusal sl_dta_parse_legacy(const void *packet, size_t bytes, enum sl_dta_legacy form, uint8_t hops,
 					struct sl_dta_packet *out);
@@ -130,10 +139,14 @@ struct sl_dta_builder {
 void sl_dta_begin(struct sl_dta_builder *b, void *packet, size_t room, const struct sl_dta_header *header);
 /*
  * Adds one report, to the open block if it has the same shape. shape: as in struct sl_dta_block, without
- * count and items. 0; -ENOSPC: it no longer fits, end this packet and begin another; -EINVAL.
+ * count and items. 0; -ENOSPC: it no longer fits, end this packet and begin another; -EMSGSIZE: it would not
+ * fit into an empty one either; -EINVAL: not what sl_dta_parse() takes.
  */
 int sl_dta_put(struct sl_dta_builder *b, const struct sl_dta_block *shape, const void *key, const void *value);
-/* Fills in what is known at the end. Bytes of the packet without its MAC, 0 if it holds nothing. */
+/*
+ * Fills in what is known at the end. Bytes of the packet without its MAC (for sl_dta_mac_put(), auth.h, if it
+ * has one), 0 if it holds nothing. b->header then says how many blocks and reports.
+ */
 size_t sl_dta_end(struct sl_dta_builder *b);
 
 /* ---- answers ------------------------------------------------------------------------------------- */
@@ -156,7 +169,9 @@ struct sl_dta_answer {
 		uint32_t first, count;
 	} range[SL_DTA_RANGES_MAX];
 };
+/* Bytes without a MAC; 0: too many ranges, or no room. */
 size_t sl_dta_answer_build(const struct sl_dta_answer *a, void *out, size_t room);
+/* A MAC behind it is passed over: bytes are then SL_DTA_MAC_BYTES more than the answer's. */
 enum sl_dta_refusal sl_dta_answer_parse(const void *packet, size_t bytes, struct sl_dta_answer *out);
 
 #endif

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+/* expected = arrived + missing + lost, and no report is taken twice, whatever comes in which order. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dta/loss.h"
+
+#define MS 1000000ull
+
+static uint64_t fresh[SL_LOSS_FRESH_WORDS];
+static uint64_t seed;
+
+static uint32_t rnd(uint32_t below)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)((seed >> 32) * below >> 32);
+}
+
+static struct sl_loss_key key_of(uint32_t reporter)
+{
+	struct sl_loss_key k = {.port = 1000, .tenant = 1, .reporter = reporter};
+
+	k.address.s6_addr[15] = 1;
+	return k;
+}
+
+static int give(struct sl_loss *l, uint32_t sequence, uint32_t n, uint64_t now)
+{
+	struct sl_loss_key k = key_of(1);
+	struct sl_dta_header h = {.sequence = sequence, .reports = n};
+
+	return sl_loss_packet(l, &k, &h, 32, now, fresh);
+}
+
+static struct sl_loss_stats total(const struct sl_loss *l)
+{
+	struct sl_loss_stats s;
+
+	sl_loss_total(l, &s);
+	if (s.expected != s.arrived + s.missing + s.lost)
+		fail_msg("%lu expected, %lu arrived, %lu missing, %lu lost", s.expected, s.arrived,
+			 s.missing, s.lost);
+	return s;
+}
+
+static bool is_fresh(uint32_t i)
+{
+	return fresh[i / 64] >> i % 64 & 1;
+}
+
+static void in_order_all_is_fresh_and_no_answer_is_due(void **state)
+{
+	struct sl_loss *l = sl_loss_new(NULL);
+	struct sl_dta_answer a;
+	struct sl_loss_key to;
+	uint32_t at = 0;
+
+	(void)state;
+	assert_non_null(l);
+	for (uint32_t i = 0; i < 1000; i++) {
+		uint32_t n = 1 + rnd(i % 50 ? 100 : SL_DTA_REPORTS_MAX);
+
+		assert_int_equal(give(l, at, n, i), n);
+		for (uint32_t k = 0; k < n; k++)
+			assert_true(is_fresh(k));
+		at += n;
+	}
+	assert_int_equal(total(l).arrived, at);
+	assert_int_equal(total(l).expected, at);
+	assert_false(sl_loss_answer(l, 1000000 * MS, &to, &a));
+	assert_int_equal(give(l, at - 64, 64, 5), 0); /* again */
+	assert_int_equal(total(l).duplicates, 64);
+	assert_int_equal(give(l, at - 5000, 10, 5), 0); /* behind the window */
+	assert_int_equal(total(l).late, 10);
+	sl_loss_free(l);
+}
+
+static void a_gap_is_named_with_doubling_until_it_is_lost(void **state)
+{
+	struct sl_loss_opts o = {.nack_ns = 2 * MS, .nacks = 5};
+	struct sl_loss *l = sl_loss_new(&o);
+	struct sl_dta_answer a;
+	struct sl_loss_key to;
+	uint64_t at[8];
+	uint32_t named = 0;
+
+	(void)state;
+	assert_int_equal(give(l, 0, 10, 0), 10);
+	assert_int_equal(give(l, 15, 5, 0), 5); /* 10 to 14 are missing */
+	assert_int_equal(total(l).missing, 5);
+	for (uint64_t now = 0; now < 1000 * MS; now += MS) {
+		while (sl_loss_answer(l, now, &to, &a)) {
+			assert_true(named < 8);
+			at[named++] = now;
+			assert_int_equal(a.type, SL_DTA_NACK);
+			assert_int_equal(a.ranges, 1);
+			assert_int_equal(a.range[0].first, 10);
+			assert_int_equal(a.range[0].count, 5);
+			assert_int_equal(a.next, 10);
+			assert_int_equal(to.port, 1000);
+		}
+	}
+	assert_int_equal(named, 5);
+	for (uint32_t i = 0; i < 5; i++) /* 2, 6, 14, 30, 62 ms */
+		assert_int_equal(at[i], ((4ull << i) - 2) * MS);
+	assert_int_equal(total(l).lost, 5);
+	assert_int_equal(total(l).nacks, 5);
+	/* The window still knows that it never came: it is taken, once. */
+	assert_int_equal(give(l, 10, 5, 1001 * MS), 5);
+	assert_int_equal(give(l, 10, 5, 1001 * MS), 0);
+	assert_int_equal(total(l).lost, 0);
+	assert_int_equal(total(l).arrived, 20);
+	assert_int_equal(total(l).recovered, 0);
+	sl_loss_free(l);
+}
+
+static void a_retransmission_fills_exactly_what_is_missing(void **state)
+{
+	struct sl_loss *l = sl_loss_new(NULL);
+	struct sl_dta_answer a;
+	struct sl_loss_key to;
+
+	(void)state;
+	give(l, 0, 1, 0);
+	give(l, 31, 10, 0);
+	give(l, 15, 1, 0); /* splits the gap */
+	assert_true(sl_loss_answer(l, 10 * MS, &to, &a));
+	assert_int_equal(a.ranges, 2);
+	assert_int_equal(a.range[0].first, 1);
+	assert_int_equal(a.range[0].count, 14);
+	assert_int_equal(a.range[1].first, 16);
+	assert_int_equal(a.range[1].count, 15);
+	assert_false(sl_loss_answer(l, 10 * MS, &to, &a));
+	/* A packet with some of it, and some that came already, and some that is new. */
+	assert_int_equal(give(l, 10, 40, 11 * MS), 5 + 15 + 9);
+	for (uint32_t i = 0; i < 40; i++)
+		assert_int_equal(is_fresh(i), 10 + i != 15 && (10 + i < 31 || 10 + i > 40));
+	assert_int_equal(total(l).duplicates, 11);
+	assert_int_equal(total(l).missing, 9);
+	assert_int_equal(total(l).recovered, 20);
+	assert_int_equal(give(l, 1, 9, 11 * MS), 9);
+	assert_int_equal(total(l).missing, 0);
+	assert_false(sl_loss_answer(l, 1000 * MS, &to, &a));
+	sl_loss_free(l);
+}
+
+static void an_acknowledgement_says_what_is_settled(void **state)
+{
+	struct sl_loss *l = sl_loss_new(NULL);
+	struct sl_loss_key k = key_of(1), to;
+	struct sl_dta_header h = {
+		.sequence = 20, .reports = 5, .incarnation = 77, .flags = SL_DTA_ACK_WANTED};
+	struct sl_dta_answer a;
+
+	(void)state;
+	k.port = 4711;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 5);
+	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(to.port, 4711);
+	assert_int_equal(a.type, SL_DTA_ACK);
+	assert_int_equal(a.incarnation, 77);
+	assert_int_equal(a.next, 0); /* an incarnation begins at 0 */
+	assert_int_equal(a.ranges, 1);
+	assert_int_equal(a.range[0].first, 20);
+	assert_int_equal(a.range[0].count, 5);
+	assert_int_equal(a.credits, ~0u);
+	assert_false(sl_loss_answer(l, 0, &to, &a));
+	h.sequence = 0;
+	h.reports = 20;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 20);
+	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(a.next, 25);
+	assert_int_equal(a.ranges, 0);
+	sl_loss_free(l);
+}
+
+static void another_incarnation_begins_anew(void **state)
+{
+	struct sl_loss *l = sl_loss_new(NULL);
+	struct sl_loss_key k = key_of(1);
+	struct sl_dta_header h = {.reports = 10, .incarnation = 100};
+
+	(void)state;
+	for (uint32_t i = 0; i < 10; i++, h.sequence += 20)
+		assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(total(l).missing, 90);
+	h.incarnation = 50; /* not authenticated: any other one */
+	h.sequence = 5;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(total(l).restarts, 1);
+	assert_int_equal(total(l).lost, 90);
+	assert_int_equal(total(l).missing, 5);
+	h.incarnation = 100; /* a straggler */
+	h.sequence = 190;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 0);
+	assert_int_equal(total(l).late, 10);
+	assert_int_equal(total(l).restarts, 1);
+	sl_loss_free(l);
+}
+
+/* What a stranger has recorded and sends again, from elsewhere, is never taken; nor do answers go there. */
+static void what_is_authenticated_is_taken_once(void **state)
+{
+	struct sl_loss *l = sl_loss_new(NULL);
+	struct sl_loss_key k = key_of(1), elsewhere = key_of(1), to;
+	struct sl_dta_header h = {
+		.reports = 10, .incarnation = 0xfffffff0, .flags = SL_DTA_AUTHENTICATED};
+	struct sl_dta_answer a;
+
+	(void)state;
+	elsewhere.address.s6_addr[15] = 2;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(sl_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
+	assert_int_equal(total(l).duplicates, 10);
+	assert_int_equal(total(l).reporters, 1);
+	h.incarnation = 5; /* later, round the end of the numbers */
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	h.incarnation = 0xfffffff0;
+	h.sequence = 10;
+	h.flags |= SL_DTA_ACK_WANTED;
+	assert_int_equal(sl_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
+	assert_int_equal(total(l).late, 10);
+	assert_false(sl_loss_answer(l, 0, &to, &a));
+	h.incarnation = 5;
+	h.sequence = 0;
+	assert_int_equal(sl_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
+	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(to.address.s6_addr[15], 1);
+	/* One of the same number without a MAC is another reporter. */
+	h.flags = 0;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(total(l).reporters, 2);
+	sl_loss_free(l);
+}
+
+static void a_flood_of_unknown_reporters_is_refused_and_counted(void **state)
+{
+	struct sl_loss_opts o = {.reporters = 100, .forget_ns = 1000};
+	struct sl_loss *l = sl_loss_new(&o);
+	struct sl_dta_header h = {.reports = 3, .sequence = 2};
+	uint32_t refused = 0;
+	struct sl_loss_key k;
+
+	(void)state;
+	for (uint32_t i = 0; i < 10000; i++) {
+		k = key_of(i);
+		if (sl_loss_packet(l, &k, &h, 32, 10, fresh) == -ENOSPC)
+			refused++;
+	}
+	assert_int_equal(refused, 9900);
+	assert_int_equal(total(l).refused, 9900);
+	assert_int_equal(total(l).reporters, 100);
+	/* Reporter 0 is heard again and stays; 1 was silent for longest, and goes. */
+	k = key_of(0);
+	h.sequence = 5;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 900, fresh), 3);
+	k = key_of(20000);
+	h.sequence = 0;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 1010, fresh), 3);
+	assert_int_equal(total(l).forgotten, 1);
+	assert_int_equal(total(l).reporters, 100);
+	k = key_of(0);
+	h.sequence = 5;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 1010, fresh), 0); /* known: a duplicate */
+	/* One that was forgotten with a gap: it is lost, and the sums stay. */
+	assert_int_equal(total(l).lost, 2);
+	assert_int_equal(total(l).expected, 100 * 5 + 3 + 3);
+	sl_loss_free(l);
+}
+
+static void a_jump_forward_is_loss_and_costs_nothing(void **state)
+{
+	struct sl_loss *l = sl_loss_new(NULL);
+	struct sl_dta_answer a;
+	struct sl_loss_key to;
+
+	(void)state;
+	give(l, 0, 1, 0);
+	give(l, 3, 1, 0);
+	assert_int_equal(give(l, 0x70000000, 5, 0), 5);
+	assert_int_equal(total(l).expected, 0x70000005ull);
+	assert_int_equal(total(l).missing, 4096 - 5);
+	assert_true(sl_loss_answer(l, 10 * MS, &to, &a));
+	assert_int_equal(a.ranges, 1);
+	assert_int_equal(a.range[0].first, 0x70000005 - 4096);
+	assert_int_equal(a.range[0].count, 4096 - 5);
+	assert_int_equal(give(l, 0x70000000 - 1, 1, 0), 1);
+	sl_loss_free(l);
+}
+
+static void more_gaps_than_are_kept_are_given_up_oldest_first(void **state)
+{
+	struct sl_loss *l = sl_loss_new(NULL);
+	uint32_t n = SL_LOSS_GAPS_MAX + 50;
+
+	(void)state;
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(give(l, 2 * i + 1, 1, 0), 1);
+	assert_int_equal(total(l).missing, SL_LOSS_GAPS_MAX);
+	assert_int_equal(total(l).lost, 50);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(give(l, 2 * i, 1, 0), 1);
+	assert_int_equal(total(l).missing + total(l).lost, 0);
+	/* A split when there is no room: the oldest goes, which may be the very one. */
+	give(l, 2 * n + 100, 1, 0);
+	for (uint32_t i = 0; i < 2 * SL_LOSS_GAPS_MAX; i++)
+		give(l, 2 * n + 102 + 2 * i, 1, 0);
+	assert_int_equal(give(l, 2 * n + 50, 1, 0), 1);
+	total(l);
+	sl_loss_free(l);
+	l = sl_loss_new(NULL);
+	give(l, 100, 1, 0);
+	for (uint32_t i = 1; i < SL_LOSS_GAPS_MAX; i++)
+		give(l, 100 + 2 * i, 1, 0);
+	assert_int_equal(give(l, 50, 1, 0), 1);
+	assert_int_equal(total(l).lost, 50); /* 0 to 49; 51 to 99 is a gap still */
+	assert_int_equal(give(l, 60, 1, 0), 1);
+	assert_int_equal(total(l).lost, 50 + 9);
+	sl_loss_free(l);
+}
+
+/*
+ * A network that loses, doubles and reorders, and a reporter that sends again what a NACK names, modelled:
+ * each report is taken at most once, the account closes at each step, and at the end of it what was not
+ * taken is what was lost. bits 8: the original's numbers, which come around every 256 packets.
+ */
+#define FLIGHT 64
+static void network(uint32_t bits, uint32_t start, uint32_t loss_percent, bool retransmit)
+{
+	struct sl_loss_opts o = {.window = 1024};
+	struct sl_loss *l = sl_loss_new(&o);
+	struct sl_loss_key k = key_of(1), to;
+	struct {
+		uint64_t first;
+		uint32_t n;
+	} flight[FLIGHT];
+	uint32_t flying = 0, mask = bits == 8 ? 0xff : ~0u;
+	uint32_t end = 20000, reorder = bits == 8 ? 8 : FLIGHT - 8;
+	uint8_t *taken = calloc(1, end + 200);
+	uint64_t sent = 0, now = 0, count = 0;
+	struct sl_loss_stats s;
+
+	assert_non_null(l);
+	assert_non_null(taken);
+	while (sent < end || flying) {
+		struct sl_dta_header h = {0};
+		struct sl_dta_answer a;
+		uint32_t i;
+		int n;
+
+		now += MS / 4;
+		while (sent < end && flying < reorder) {
+			uint32_t m = bits == 8 ? 1 : 1 + rnd(20);
+			uint32_t times = !sent || rnd(100) >= loss_percent;
+
+			times += times && rnd(10) == 0; /* twice */
+			for (; times && flying < FLIGHT; times--) {
+				flight[flying].first = sent;
+				flight[flying++].n = m;
+			}
+			sent += m;
+		}
+		if (!flying)
+			continue;
+		i = sent > 30 ? rnd(flying) : 0;      /* the first comes first */
+		for (uint32_t j = 0; j < flying; j++) /* none is later than the window */
+			if (flight[j].first + (bits == 8 ? 40 : 800) < sent)
+				i = j;
+		h.sequence = (uint32_t)(start + flight[i].first) & mask;
+		h.reports = flight[i].n;
+		n = sl_loss_packet(l, &k, &h, bits, now, fresh);
+		assert_true(n >= 0);
+		for (uint32_t j = 0; j < flight[i].n; j++) {
+			if (!is_fresh(j))
+				continue;
+			assert_false(taken[flight[i].first + j]);
+			taken[flight[i].first + j] = 1;
+			count++;
+			n--;
+		}
+		assert_int_equal(n, 0);
+		flight[i] = flight[--flying];
+		s = total(l);
+		assert_int_equal(s.arrived, count);
+		while (sl_loss_answer(l, now, &to, &a)) {
+			for (uint32_t r = 0; retransmit && r < a.ranges; r++) {
+				/* Of the reports that it can mean, the last one sent. */
+				uint64_t first =
+					sent - ((uint32_t)(start + sent - a.range[r].first) & mask);
+
+				for (uint32_t at = 0; at < a.range[r].count; at += 100) {
+					uint32_t m = a.range[r].count - at;
+
+					if (flying == FLIGHT)
+						break;
+					flight[flying].first = first + at;
+					flight[flying++].n = bits == 8 ? 1 : m > 100 ? 100 : m;
+				}
+			}
+		}
+	}
+	s = total(l);
+	/* Whatever was not seen at all at the end is not expected either. */
+	assert_true(s.expected <= sent && s.expected + 1000 > sent);
+	assert_int_equal(s.expected - s.arrived, s.missing + s.lost);
+	if (!loss_percent)
+		assert_true(s.missing + s.lost == 0);
+	else if (retransmit && bits == 32)
+		assert_true(s.recovered > 0 && s.lost + s.missing < sent / 50);
+	else if (!retransmit)
+		assert_true(s.lost + s.missing > 0);
+	assert_true(s.duplicates > 0);
+	free(taken);
+	sl_loss_free(l);
+}
+
+static void the_account_closes_over_any_network(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 12; i++) {
+		seed = i;
+		network(32, i % 2 ? 0 : 0xffffffff - 9000, i % 3 * 10, i & 1);
+		network(8, i * 50, 0, false);
+		network(8, i * 50, 10, i & 1);
+	}
+}
+
+static void options_out_of_bounds_are_refused(void **state)
+{
+	struct sl_loss_opts o = {.window = 100};
+	struct sl_dta_header h = {.reports = 1};
+	struct sl_loss_key k = key_of(1);
+	struct sl_loss *l = sl_loss_new(NULL);
+
+	(void)state;
+	assert_null(sl_loss_new(&o));
+	o.window = 32;
+	assert_null(sl_loss_new(&o));
+	assert_int_equal(sl_loss_packet(l, &k, &h, 16, 0, fresh), -EINVAL);
+	h.reports = 0;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), -EINVAL);
+	h.reports = SL_DTA_REPORTS_MAX + 1;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), -EINVAL);
+	sl_loss_free(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(in_order_all_is_fresh_and_no_answer_is_due),
+		cmocka_unit_test(a_gap_is_named_with_doubling_until_it_is_lost),
+		cmocka_unit_test(a_retransmission_fills_exactly_what_is_missing),
+		cmocka_unit_test(an_acknowledgement_says_what_is_settled),
+		cmocka_unit_test(another_incarnation_begins_anew),
+		cmocka_unit_test(what_is_authenticated_is_taken_once),
+		cmocka_unit_test(a_flood_of_unknown_reporters_is_refused_and_counted),
+		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
+		cmocka_unit_test(more_gaps_than_are_kept_are_given_up_oldest_first),
+		cmocka_unit_test(the_account_closes_over_any_network),
+		cmocka_unit_test(options_out_of_bounds_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
