@@ -21,7 +21,7 @@
 #define SL_ROCE_24 0xffffffu /* PSNs and the numbers of queue pairs have 24 bits */
 #define SL_ROCE_MTU_MIN 256u
 #define SL_ROCE_MTU_MAX 4096u
-/* Around the payload, at most: Ethernet, IPv6, UDP, BTH, AtomicETH, iCRC; pad: of a payload only. */
+/* Around the payload, at most: Ethernet, IPv6, UDP, BTH, AtomicETH, iCRC. */
 #define SL_ROCE_AROUND 108u
 
 /* One end of a queue pair: what "queue" of control.h carries. */
@@ -154,7 +154,9 @@ struct sl_roce_window {
 	uint64_t highest;/* all before it were ever sent */
 	uint64_t timeout_ns, deadline_ns; /* deadline 0: nothing on the way */
 	uint64_t not_before_ns;		  /* the responder was not ready */
-	uint32_t tries, tries_max;	  /* without any progress */
+	uint64_t progress_ns;		  /* of the last one, or of the first packet after silence; 0: silence */
+	uint64_t patience_ns;		  /* without progress for so long: broken */
+	uint32_t tries;			  /* timeouts without progress: each is twice as long */
 	bool back;			  /* went back, and nothing has been acknowledged since */
 };
 
@@ -162,12 +164,12 @@ enum sl_roce_event {
 	SL_ROCE_NOTHING = 0, /* a duplicate, or an answer to nothing: to be counted */
 	SL_ROCE_PROGRESS,    /* acked moved on */
 	SL_ROCE_BACK,	     /* sent went back to acked: send again (acked may have moved on, too) */
-	SL_ROCE_BROKEN,	     /* the queue pair is of no use any more: refused, or too many tries */
+	SL_ROCE_REFUSED,     /* a NAK that ends the queue pair; packet `acked` is the one */
+	SL_ROCE_SILENT,	     /* no progress for too long: the queue pair is to be given up */
 };
 
-/* limit: at most 2^22. tries_max times in a row without progress, each twice as long, end it. */
-void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, uint64_t timeout_ns,
-		    uint32_t tries_max);
+/* limit: at most 2^22. After so many timeouts without progress, each twice as long (1 to 20), it is broken. */
+void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, uint64_t timeout_ns, uint32_t tries);
 static inline uint32_t sl_roce_psn(const struct sl_roce_window *w, uint64_t n)
 {
 	return (uint32_t)(w->first + n) & SL_ROCE_24;
@@ -177,7 +179,7 @@ uint64_t sl_roce_may_send(const struct sl_roce_window *w, uint64_t now_ns);
 /* count more were sent. */
 void sl_roce_sent(struct sl_roce_window *w, uint64_t count, uint64_t now_ns);
 enum sl_roce_event sl_roce_answered(struct sl_roce_window *w, const struct sl_roce_answer *a, uint64_t now_ns);
-/* BACK or BROKEN when the deadline has passed, else NOTHING. */
+/* BACK or SILENT when the deadline has passed, else NOTHING. */
 enum sl_roce_event sl_roce_timer(struct sl_roce_window *w, uint64_t now_ns);
 
 #endif
