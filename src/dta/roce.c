@@ -7,13 +7,13 @@
 
 #include "dta/roce.h"
 
-#define ETHERNET 14u
-#define IPV4	 20u
-#define IPV6	 40u
-#define UDP	 8u
-#define BTH	 12u
-#define ICRC	 4u
-#define QPN_MIN	 2u /* 0 and 1 are for management */
+#define ETHERNET      14u
+#define IPV4	      20u
+#define IPV6	      40u
+#define UDP	      8u
+#define BTH	      12u
+#define ICRC	      4u
+#define QPN_MIN	      2u /* 0 and 1 are for management */
 
 #define BTH_SOLICITED 0x80u
 #define BTH_MIGRATED  0x40u
@@ -77,7 +77,8 @@ static bool gid_is_somebodys(const uint8_t gid[16])
 int sl_roce_end_check(const struct sl_roce_end *e)
 {
 	static const uint8_t none[6];
-	bool mtu = e->mtu >= SL_ROCE_MTU_MIN && e->mtu <= SL_ROCE_MTU_MAX && !(e->mtu & (e->mtu - 1));
+	bool mtu = e->mtu >= SL_ROCE_MTU_MIN && e->mtu <= SL_ROCE_MTU_MAX &&
+		   !(e->mtu & (e->mtu - 1));
 
 	if (e->qpn < QPN_MIN || e->qpn > SL_ROCE_24 || e->psn > SL_ROCE_24 || !mtu ||
 	    e->atomics > 255 || !gid_is_somebodys(e->gid) || !memcmp(e->mac, none, 6) ||
@@ -123,8 +124,8 @@ json_t *sl_roce_end_json(const struct sl_roce_end *e)
 	to_hex(gid, e->gid, 16);
 	to_hex(mac, e->mac, 6);
 	return json_pack("{s:s,s:I,s:I,s:s,s:s,s:I,s:I}", "type", "queue", "qpn",
-			 (json_int_t)e->qpn, "psn", (json_int_t)e->psn, "gid", gid, "mac", mac, "mtu",
-			 (json_int_t)e->mtu, "atomics", (json_int_t)e->atomics);
+			 (json_int_t)e->qpn, "psn", (json_int_t)e->psn, "gid", gid, "mac", mac,
+			 "mtu", (json_int_t)e->mtu, "atomics", (json_int_t)e->atomics);
 }
 
 int sl_roce_end_of_json(const json_t *message, struct sl_roce_end *e)
@@ -205,7 +206,8 @@ int sl_roce_builder(struct sl_roce_builder *b, const struct sl_roce_end *ours,
 
 static bool has_reth(enum sl_roce_opcode o)
 {
-	return o == SL_ROCE_WRITE_FIRST || o == SL_ROCE_WRITE_ONLY || o == SL_ROCE_WRITE_ONLY_IMMEDIATE;
+	return o == SL_ROCE_WRITE_FIRST || o == SL_ROCE_WRITE_ONLY ||
+	       o == SL_ROCE_WRITE_ONLY_IMMEDIATE;
 }
 
 static bool has_immediate(enum sl_roce_opcode o)
@@ -218,7 +220,7 @@ size_t sl_roce_build(const struct sl_roce_builder *b, const struct sl_roce_packe
 	uint8_t *start = frame, *bth = start + b->bth, *at = bth + BTH;
 	uint32_t pad = -p->bytes & 3, length;
 
-	memcpy(start, b->head, sizeof(b->head));
+	memcpy(start, b->head, b->bth + BTH);
 	bth[0] = (uint8_t)p->opcode;
 	bth[1] = (uint8_t)((p->solicited ? BTH_SOLICITED : 0) | BTH_MIGRATED | pad << 4);
 	put32(bth + 8, p->psn & SL_ROCE_24);
@@ -325,7 +327,8 @@ const char *sl_roce_refusal_name(enum sl_roce_refusal r)
 }
 
 /* Finds the BTH of a frame for us: offsets and lengths of Ethernet, IP and UDP agree from there on. */
-static enum sl_roce_refusal find_bth(const uint8_t *f, size_t *bytes, const struct sl_roce_end *ours,
+static enum sl_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
+				     const struct sl_roce_end *ours,
 				     const struct sl_roce_end *theirs, uint32_t *bth)
 {
 	const uint8_t *ip = f + ETHERNET, *udp;
@@ -351,7 +354,8 @@ static enum sl_roce_refusal find_bth(const uint8_t *f, size_t *bytes, const stru
 		return SL_ROCE_TRUNCATED;
 	if (length < header + UDP + BTH + ICRC || get16(udp + 4) != length - header)
 		return SL_ROCE_BAD_HEADER;
-	theirs_it_is = v4 ? !memcmp(ip + 12, theirs->gid + 12, 4) : !memcmp(ip + 8, theirs->gid, 16);
+	theirs_it_is = v4 ? !memcmp(ip + 12, theirs->gid + 12, 4)
+			  : !memcmp(ip + 8, theirs->gid, 16);
 	if (!theirs_it_is)
 		return SL_ROCE_BAD_SOURCE;
 	*bytes = ETHERNET + length; /* without what Ethernet pads */
@@ -393,7 +397,8 @@ enum sl_roce_refusal sl_roce_parse(const void *frame, size_t bytes, const struct
 
 /* ---- the window --------------------------------------------------------------------------------- */
 
-void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, uint64_t timeout_ns, uint32_t tries)
+void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, uint64_t timeout_ns,
+		    uint32_t tries)
 {
 	*w = (struct sl_roce_window){
 		.first = first,
@@ -453,11 +458,13 @@ static bool too_long(const struct sl_roce_window *w, uint64_t now_ns)
 
 /* IBTA table 45, of RNR NAKs: in units of 10 us. */
 static const uint16_t rnr_timer[32] = {
-	65535, 1,   2,	 3,   4,   6,	8,    12,   16,	  24,	32,   48,   64,	   96,	  128,	 192,
-	256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+	65535, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
+	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
 
-enum sl_roce_event sl_roce_answered(struct sl_roce_window *w, const struct sl_roce_answer *a, uint64_t now_ns)
+enum sl_roce_event sl_roce_answered(struct sl_roce_window *w, const struct sl_roce_answer *a,
+				    uint64_t now_ns)
 {
 	uint64_t ahead = (a->psn - sl_roce_psn(w, w->acked)) & SL_ROCE_24;
 	uint64_t n = w->acked + ahead;
