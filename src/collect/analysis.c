@@ -84,7 +84,7 @@ static void push(struct pod *p, const struct sl_verdict *v)
 	struct sl_finding f = {
 		.ns = (int64_t)v->t_ns,
 		.score = v->score,
-		.threshold = v->known ? 1 : INFINITY,
+		.threshold = v->known && !p->warming ? 1 : INFINITY,
 		.anomalous = v->anomalous && !p->warming,
 		.drift = v->drift,
 		.shadow_anomalous = v->shadow_anomalous && !p->warming,
