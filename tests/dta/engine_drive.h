@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine_drive.h - stores between guard pages, blocks of reports, an output that fails when it is told to, and
+ * the engine's account: what its tests share.
+ */
+#ifndef TESTS_DTA_ENGINE_DRIVE_H
+#define TESTS_DTA_ENGINE_DRIVE_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "dta/engine.h"
+#include "dta/hash.h"
+#include "dta/query.h"
+
+/* ---- a store that ends where its mapping ends --------------------------------------------------------- */
+
+struct fenced {
+	uint8_t *all; /* guard page, object, guard page */
+	struct sl_object object;
+	struct sl_store_view v;
+	struct sl_store_config c;
+};
+
+static inline void fence(struct fenced *f, struct sl_store_config c)
+{
+	static uint32_t number;
+	char error[256];
+	uint64_t bytes;
+
+	c.rows = c.rows ? c.rows : 1;
+	c.lanes = c.lanes ? c.lanes : 1;
+	c.banks = c.banks ? c.banks : 1;
+	bytes = sl_store_object_bytes(&c);
+	f->all = mmap(NULL, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_ptr_not_equal(f->all, MAP_FAILED);
+	assert_int_equal(mprotect(f->all + 4096, bytes, PROT_READ | PROT_WRITE), 0);
+	sl_store_format(f->all + 4096, &c, "fenced");
+	if (sl_store_view(f->all + 4096, bytes, &f->v, error, sizeof(error)))
+		fail_msg("%s", error);
+	f->object = (struct sl_object){.number = ++number, .bytes = bytes, .map = f->all + 4096};
+	f->c = c;
+}
+
+static inline void unfence(struct fenced *f)
+{
+	munmap(f->all, f->object.bytes + 8192);
+}
+
+/* The owner's part of a rotation. */
+static inline void owner_rotates(struct fenced *f, uint64_t epoch)
+{
+	uint64_t oldest = epoch + 1 > f->c.banks ? epoch + 1 - f->c.banks : 0;
+
+	memset(f->object.map + SL_STORE_BANKS_OFFSET + epoch % f->c.banks * sl_store_bank_stride(&f->c), 0,
+	       sl_store_bank_stride(&f->c));
+	sl_store_epochs_set(f->object.map,
+			    &(struct sl_store_epochs){.epoch = epoch, .oldest = oldest, .state = 1});
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------ */
+
+struct feed {
+	struct sl_dta_block b;
+	uint8_t items[1 << 16];
+};
+
+static inline struct feed *feed_of(struct feed *f, uint8_t opcode, uint8_t copies, uint8_t key_bytes,
+				   uint16_t value_bytes, uint16_t store)
+{
+	f->b = (struct sl_dta_block){.opcode = opcode, .copies = copies, .key_bytes = key_bytes,
+				     .value_bytes = value_bytes, .store = store, .items = f->items};
+	return f;
+}
+
+static inline void put(struct feed *f, const void *key, const void *value)
+{
+	uint8_t *to = f->items + f->b.count++ * (f->b.key_bytes + (size_t)f->b.value_bytes);
+
+	assert_true(to + f->b.key_bytes + f->b.value_bytes <= f->items + sizeof(f->items));
+	memcpy(to, key, f->b.key_bytes);
+	memcpy(to + f->b.key_bytes, value, f->b.value_bytes);
+}
+
+static inline void be32(void *to, uint32_t v)
+{
+	v = __builtin_bswap32(v);
+	memcpy(to, &v, 4);
+}
+
+static inline void be64(void *to, uint64_t v)
+{
+	v = __builtin_bswap64(v);
+	memcpy(to, &v, 8);
+}
+
+static inline void put_append(struct feed *f, uint32_t list, const void *value)
+{
+	uint8_t key[4];
+
+	be32(key, list);
+	put(f, key, value);
+}
+
+static inline void put_increment(struct feed *f, const void *key, uint64_t addend)
+{
+	uint8_t value[8];
+
+	be64(value, addend);
+	put(f, key, value);
+}
+
+static inline void put_hop(struct feed *f, const void *key, uint8_t hop, uint8_t hops, uint32_t data)
+{
+	uint8_t value[8] = {hop, hops};
+
+	be32(value + 4, data);
+	put(f, key, value);
+}
+
+/* Gives the block, and begins another of that shape. */
+static inline uint32_t give(struct sl_engine *e, uint32_t reporter, struct feed *f, uint64_t now)
+{
+	uint32_t taken = sl_engine_block(e, 0, reporter, &f->b, now);
+
+	f->b.count = 0;
+	return taken;
+}
+
+/* ---- the account --------------------------------------------------------------------------------------- */
+
+static inline uint64_t dropped(const struct sl_engine_stats *s)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < SL_DROPS; i++)
+		n += s->dropped[i];
+	return n;
+}
+
+static inline struct sl_engine_stats closed(const struct sl_engine *e)
+{
+	struct sl_engine_stats s;
+
+	sl_engine_stats(e, &s);
+	if (s.in != s.stored + s.waiting + dropped(&s))
+		fail_msg("%llu reports: %llu stored, %llu waiting, %llu dropped", (unsigned long long)s.in,
+			 (unsigned long long)s.stored, (unsigned long long)s.waiting,
+			 (unsigned long long)dropped(&s));
+	return s;
+}
+
+static inline uint64_t next_random(uint64_t *state)
+{
+	return sl_dta_mix(*state += 0x9e3779b97f4a7c15u);
+}
+
+/* ---- an output without a mapping ------------------------------------------------------------------------ */
+
+struct moody {
+	struct sl_output o;
+	uint8_t *memory; /* of the one object */
+	uint64_t bytes;
+	uint32_t room;	 /* operations that it takes before drive() is called; ~0: any */
+	uint32_t gain;	 /* room that each drive() makes */
+	uint64_t until_down; /* operations until it goes down; ~0: never */
+	int refusal;	 /* what it answers instead of taking one, or 0 */
+	uint64_t ops, wakes, flushes, drives;
+	uint32_t woken_by;
+};
+
+static inline int moody_take(struct moody *m, uint64_t offset, uint64_t bytes)
+{
+	if (m->refusal)
+		return m->refusal;
+	if (!m->until_down)
+		return -ENOTCONN;
+	if (!m->room)
+		return -EAGAIN;
+	assert_true(offset >= SL_STORE_BANKS_OFFSET && offset <= m->bytes && bytes <= m->bytes - offset);
+	m->room -= m->room != ~0u;
+	m->until_down -= m->until_down != ~0ull;
+	m->ops++;
+	return 0;
+}
+
+static inline int moody_write(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+			      const void *data, uint32_t bytes)
+{
+	struct moody *m = (struct moody *)o;
+	int r = moody_take(m, offset, bytes);
+
+	(void)to;
+	if (!r && bytes)
+		memcpy(m->memory + offset, data, bytes);
+	return r;
+}
+
+static inline int moody_write_immediate(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+					const void *data, uint32_t bytes, uint32_t immediate)
+{
+	struct moody *m = (struct moody *)o;
+	int r = moody_write(o, to, offset, data, bytes);
+
+	m->wakes += !r;
+	m->woken_by = immediate;
+	return r;
+}
+
+static inline int moody_add(struct sl_output *o, const struct sl_object *to, uint64_t offset, uint64_t addend)
+{
+	struct moody *m = (struct moody *)o;
+	int r = moody_take(m, offset, 8);
+	uint64_t v;
+
+	(void)to;
+	if (r)
+		return r;
+	assert_int_equal(offset % 8, 0);
+	memcpy(&v, m->memory + offset, 8);
+	v += addend;
+	memcpy(m->memory + offset, &v, 8);
+	return 0;
+}
+
+static inline void moody_flush(struct sl_output *o)
+{
+	((struct moody *)o)->flushes++;
+}
+
+static inline enum sl_output_state moody_drive(struct sl_output *o, uint64_t now_ns)
+{
+	struct moody *m = (struct moody *)o;
+
+	(void)now_ns;
+	m->drives++;
+	if (m->room != ~0u)
+		m->room += m->gain;
+	return m->until_down ? SL_OUTPUT_UP : SL_OUTPUT_DOWN;
+}
+
+static inline uint64_t moody_outstanding(const struct sl_output *o)
+{
+	(void)o;
+	return 0;
+}
+
+static inline void moody_stats(const struct sl_output *o, struct sl_output_stats *out)
+{
+	*out = (struct sl_output_stats){.completed = ((const struct moody *)o)->ops};
+}
+
+static inline void moody_close(struct sl_output *o)
+{
+	(void)o;
+}
+
+/* Writes into the fenced object, though the engine sees no mapping. */
+static inline void moody_over(struct moody *m, struct fenced *f)
+{
+	static const struct sl_output_ops ops = {"moody",	 moody_write,	    moody_write_immediate,
+						 moody_add,	 moody_flush,	    moody_drive,
+						 moody_outstanding, moody_stats, moody_close};
+
+	*m = (struct moody){.o.ops = &ops, .memory = f->object.map, .bytes = f->object.bytes, .room = ~0u,
+			    .until_down = ~0ull};
+	f->object.map = NULL;
+}
+
+#endif
