@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static const struct sl_command *const kinds[] = {&sl_generate_metrics};
+static const struct sl_command *const kinds[] = {&sl_generate_metrics, &sl_generate_dta};
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
 /* "metrics" of "generate metrics" */
@@ -19,7 +19,8 @@ static const char *what(const struct sl_command *kind)
 static int run(const struct sl_command *self, int argc, char **argv)
 {
 	if (argc < 2)
-		return sl_usage(self, "what? One of: metrics; see 'sidelight generate --help'");
+		return sl_usage(self,
+				"what? One of: metrics, dta; see 'sidelight generate --help'");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		printf("Usage: sidelight generate %s\n\n%s\n\nWhat:\n", self->synopsis,
 		       self->summary);

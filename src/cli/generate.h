@@ -6,6 +6,6 @@
 #include "base/base.h"
 
 extern const struct sl_command sl_cmd_generate;
-extern const struct sl_command sl_generate_metrics;
+extern const struct sl_command sl_generate_dta, sl_generate_metrics;
 
 #endif

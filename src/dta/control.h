@@ -11,6 +11,7 @@
  *   {"type":"proof","mac":HEX}            if challenged: HMAC-SHA256(secret, both nonces)
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   nothing will be written into older epochs any more
  *   {"type":"account", ...}               struct sl_translate_account, each second and before the end
+ *   {"type":"immediate","number":N,"count":C}   shm: so often did reports wake sl_engine_immediate() = N
  *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: its end of the queue pair
  *
  * Owner to translator:

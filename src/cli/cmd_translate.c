@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cmd_translate.c - 'sidelight translate': workers that turn reports into one-sided writes. */
+#include <errno.h>
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common.h"
+#include "dta/translate.h"
+
+#define WORKERS_MAX 64u
+
+extern const struct sl_command sl_cmd_translate;
+
+struct translate {
+	const struct sl_command *cmd;
+	struct sl_strings collectors, listen, pcap;
+	const char *output, *legacy, *name, *secret;
+	uint32_t workers, port, hops;
+	uint64_t flush, path, buffer;
+	bool json;
+	/* made of these */
+	struct sl_translate_opts opts;
+	uint8_t secret_bytes[256];
+	struct sl_worker *worker[WORKERS_MAX];
+	pthread_t thread[WORKERS_MAX];
+	uint32_t made, started;
+	struct sockaddr_in6 where[SL_TRANSLATE_INPUTS]; /* of the first worker's inputs */
+	int stop;
+};
+
+/* ---- the report -------------------------------------------------------------------------------------------- */
+
+static void line(const char *what, uint64_t n)
+{
+	if (n)
+		printf("  %-28s %llu\n", what, (unsigned long long)n);
+}
+
+static void print_text(const struct sl_translate_account *a, uint64_t others)
+{
+	char what[64];
+
+	printf("packets                        %llu\n", (unsigned long long)a->packets);
+	line("taken", a->packets_taken);
+	for (int r = SL_DTA_FINE + 1; r < SL_DTA_REFUSALS; r++) {
+		snprintf(what, sizeof(what), "refused: %s",
+			 sl_dta_refusal_name((enum sl_dta_refusal)r));
+		line(what, a->refused[r]);
+	}
+	line("refused: unknown tenant", a->refused_tenant);
+	line("refused: no room", a->refused_reporter);
+	line("dropped by the kernel", a->socket_drops);
+	line("other packets", others);
+	printf("reports                        %llu\n", (unsigned long long)a->reports);
+	line("taken", a->fresh);
+	line("duplicates", a->loss.duplicates);
+	line("too late", a->loss.late);
+	line("lost before they came", a->loss.lost + a->loss.missing);
+	printf("stored                         %llu\n", (unsigned long long)a->engine.stored);
+	line("waiting", a->engine.waiting);
+	for (int d = 0; d < SL_DROPS; d++) {
+		snprintf(what, sizeof(what), "dropped: %s",
+			 sl_engine_drop_name((enum sl_engine_drop)d));
+		line(what, a->engine.dropped[d]);
+	}
+	printf("operations                     %llu\n",
+	       (unsigned long long)(a->output.writes + a->output.adds + a->output.immediates));
+	line("complete", a->output.completed);
+	line("unconfirmed", a->output.unconfirmed);
+	line("failed", a->output.failed);
+}
+
+static int print(struct translate *t)
+{
+	struct sl_translate_account a = {0};
+	uint64_t others = 0;
+
+	for (uint32_t i = 0; i < t->made; i++)
+		sl_worker_account(t->worker[i], &a, &others);
+	if (t->json) {
+		json_t *j = sl_account_json(&a);
+		char *text;
+
+		json_object_set_new(j, "others", json_integer((json_int_t)others));
+		text = json_dumps(j, JSON_COMPACT);
+		json_decref(j);
+		if (!text)
+			return -ENOMEM;
+		puts(text);
+		free(text);
+	} else {
+		print_text(&a, others);
+	}
+	return fflush(stdout) || ferror(stdout) ? -EIO : 0;
+}
+
+/* ---- workers ------------------------------------------------------------------------------------------------- */
+
+static int complain(const struct translate *t, const char *what)
+{
+	fprintf(stderr, "sidelight %s: %s\n", t->cmd->name, what);
+	return SL_EXIT_FAILURE;
+}
+
+static int make_worker(struct translate *t, uint32_t index)
+{
+	struct sl_input *in[SL_TRANSLATE_INPUTS];
+	char error[512] = "", name[64];
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < t->listen.n; i++) {
+		const struct sl_input_udp_opts o = {.address = t->listen.v[i],
+						    .as = index ? &t->where[i] : NULL,
+						    .share = t->workers > 1,
+						    .receive_bytes = t->buffer};
+
+		in[n] = sl_input_udp(&o, error, sizeof(error));
+		if (!in[n])
+			goto fail;
+		if (!index)
+			sl_input_udp_where(in[n], &t->where[i]);
+		n++;
+	}
+	for (size_t i = 0; i < t->pcap.n && !index; i++) {
+		in[n] = sl_input_pcap(t->pcap.v[i], (uint16_t)t->port, error, sizeof(error));
+		if (!in[n])
+			goto fail;
+		n++;
+	}
+	if (t->workers > 1)
+		snprintf(name, sizeof(name), "%.40s-%u", t->name, index);
+	else
+		snprintf(name, sizeof(name), "%.40s", t->name);
+	t->worker[index] = sl_worker_new(&t->opts, name, in, n, error, sizeof(error));
+	if (!t->worker[index])
+		return complain(t, error);
+	t->made++;
+	return SL_EXIT_OK;
+fail:
+	while (n--)
+		in[n]->ops->close(in[n]);
+	return complain(t, error);
+}
+
+struct job {
+	struct sl_worker *worker;
+	int stop;
+};
+
+static void *work(void *arg)
+{
+	const struct job *j = arg;
+
+	sl_worker_run(j->worker, j->stop);
+	return NULL;
+}
+
+static void say_ready(const struct translate *t)
+{
+	char all[1024] = "", one[80], host[INET6_ADDRSTRLEN];
+
+	for (size_t i = 0; i < t->listen.n; i++) {
+		const struct in6_addr *a = &t->where[i].sin6_addr;
+		const bool v4 = IN6_IS_ADDR_V4MAPPED(a);
+
+		inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? (const void *)&a->s6_addr[12] : a, host,
+			  sizeof(host));
+		snprintf(one, sizeof(one), v4 ? "%s%s:%u" : "%s[%s]:%u", i ? "," : "", host,
+			 ntohs(t->where[i].sin6_port));
+		strncat(all, one, sizeof(all) - strlen(all) - 1);
+	}
+	sl_ready("listen=%s workers=%u output=%s", *all ? all : "-", t->made, t->output);
+}
+
+/* Waits until all can write, and says so; until they have ended. */
+static void watch(struct translate *t)
+{
+	bool said = false;
+
+	while (!said && !sl_stop_wait(t->stop, 5)) {
+		said = true;
+		for (uint32_t i = 0; i < t->made; i++)
+			said &= sl_worker_ready(t->worker[i]);
+		/* What only reads files has perhaps ended already. */
+		if (!said && !t->listen.n && pthread_tryjoin_np(t->thread[0], NULL) == 0) {
+			t->started = 0;
+			return;
+		}
+	}
+	if (said)
+		say_ready(t);
+}
+
+static int translate(struct translate *t)
+{
+	struct job job[WORKERS_MAX];
+	int code = SL_EXIT_OK;
+
+	for (uint32_t i = 0; i < t->workers; i++)
+		if (make_worker(t, i) != SL_EXIT_OK)
+			return SL_EXIT_FAILURE;
+	for (uint32_t i = 0; i < t->made; i++) {
+		job[i] = (struct job){t->worker[i], t->stop};
+		if (pthread_create(&t->thread[i], NULL, work, &job[i])) {
+			complain(t, "cannot start a thread");
+			raise(SIGTERM); /* those that were started */
+			code = SL_EXIT_FAILURE;
+			break;
+		}
+		t->started++;
+	}
+	if (code == SL_EXIT_OK)
+		watch(t);
+	for (uint32_t i = 0; i < t->started; i++)
+		pthread_join(t->thread[i], NULL);
+	if (print(t))
+		code = complain(t, "standard output: cannot write");
+	return code;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------ */
+
+static int read_secret(struct translate *t)
+{
+	FILE *f = fopen(t->secret, "re");
+	size_t n;
+
+	if (!f) {
+		fprintf(stderr, "sidelight %s: --secret: %s: %s\n", t->cmd->name, t->secret,
+			strerror(errno));
+		return SL_EXIT_FAILURE;
+	}
+	n = fread(t->secret_bytes, 1, sizeof(t->secret_bytes), f);
+	fclose(f);
+	while (n && (t->secret_bytes[n - 1] == '\n' || t->secret_bytes[n - 1] == ' '))
+		n--;
+	if (!n) {
+		fprintf(stderr, "sidelight %s: --secret: %s is empty\n", t->cmd->name, t->secret);
+		return SL_EXIT_FAILURE;
+	}
+	t->opts.client.secret = t->secret_bytes;
+	t->opts.client.secret_bytes = n;
+	return SL_EXIT_OK;
+}
+
+static int check(struct translate *t)
+{
+	static const char *anywhere[] = {":40040"};
+	static char host[64];
+
+	if (!t->collectors.n)
+		return sl_usage(t->cmd, "whose stores? Give --collector unix:PATH or HOST:PORT");
+	if (!strcmp(t->output, "shm"))
+		t->opts.client.output = SL_CLIENT_SHM;
+	else if (!strcmp(t->output, "verbs"))
+		t->opts.client.output = SL_CLIENT_VERBS;
+	else if (!strcmp(t->output, "raw"))
+		t->opts.client.output = SL_CLIENT_RAW;
+	else
+		return sl_usage(t->cmd, "--output: '%s' is none of shm, verbs, raw", t->output);
+	if (t->legacy && !strcmp(t->legacy, "a"))
+		t->opts.legacy = SL_DTA_LEGACY_A;
+	else if (t->legacy && !strcmp(t->legacy, "b"))
+		t->opts.legacy = SL_DTA_LEGACY_B;
+	else if (t->legacy)
+		return sl_usage(t->cmd, "--legacy: '%s' is neither a nor b", t->legacy);
+	if (!t->listen.n && !t->pcap.n)
+		t->listen = (struct sl_strings){anywhere, 1};
+	if (t->listen.n + t->pcap.n > SL_TRANSLATE_INPUTS)
+		return sl_usage(t->cmd, "more than %u inputs", SL_TRANSLATE_INPUTS);
+	if (t->pcap.n && !t->listen.n && t->workers > 1)
+		return sl_usage(t->cmd, "--workers: files are read by one");
+	if (!t->name) {
+		gethostname(host, sizeof(host) - 1);
+		t->name = host;
+	}
+	for (const char *c = t->name; *c; c++)
+		if (*c <= ' ' || *c > '~')
+			return sl_usage(t->cmd, "--name: of printable ASCII, please");
+	t->opts.collectors = t->collectors.v;
+	t->opts.n_collectors = (uint32_t)t->collectors.n;
+	t->opts.legacy_hops = (uint8_t)t->hops;
+	t->opts.client.engine.flush_ns = t->flush;
+	t->opts.client.engine.path_ns = t->path;
+	return t->secret ? read_secret(t) : SL_EXIT_OK;
+}
+
+static int run(const struct sl_command *cmd, int argc, char **argv)
+{
+	struct translate t = {.cmd = cmd,
+			      .output = "shm",
+			      .workers = 1,
+			      .port = SL_DTA_PORT,
+			      .hops = 5,
+			      .opts = {.client = {.gid_index = -1, .ib_port = 1}},
+			      .stop = -1};
+	const struct sl_option table[] = {
+		{"collector", 'c', SL_OPT_LIST, &t.collectors, "WHERE",
+		 "unix:PATH or HOST:PORT of the stores' owner; several: keys are spread over them",
+		 0, 0},
+		{"listen", 'l', SL_OPT_LIST, &t.listen, "HOST:PORT",
+		 "take reports here (default :40040, both families)", 0, 0},
+		{"pcap", 0, SL_OPT_LIST, &t.pcap, "FILE",
+		 "take the reports that were captured, and end", 0, 0},
+		{"port", 0, SL_OPT_U32, &t.port, "N", "of captured reports (default 40040)", 1,
+		 65535},
+		{"output", 'o', SL_OPT_STRING, &t.output, "HOW",
+		 "write by shm (default), verbs, raw", 0, 0},
+		{"device", 0, SL_OPT_STRING, &t.opts.client.device, "NAME", "RDMA device of verbs",
+		 0, 0},
+		SL_OPTIONS_RDMA_PORT(&t.opts.client.gid_index, &t.opts.client.ib_port,
+				     "as the route says (default)"),
+		{"raw-interface", 0, SL_OPT_STRING, &t.opts.client.interface, "NAME",
+		 "raw sends by it", 0, 0},
+		{"raw-file", 0, SL_OPT_STRING, &t.opts.client.file, "FILE",
+		 "raw writes its frames into this pcap file instead", 0, 0},
+		{"legacy", 0, SL_OPT_STRING, &t.legacy, "FORM",
+		 "take the original's packets, too: a or b", 0, 0},
+		{"legacy-hops", 0, SL_OPT_U32, &t.hops, "N", "of the original's paths (default 5)",
+		 1, 64},
+		{"workers", 'w', SL_OPT_U32, &t.workers, "N",
+		 "threads, each a translator with a lane of its own", 1, WORKERS_MAX},
+		{"name", 'n', SL_OPT_STRING, &t.name, "NAME",
+		 "of this translator: the same gets its lanes back (default: the host's)", 0, 0},
+		{"secret", 0, SL_OPT_STRING, &t.secret, "FILE",
+		 "shared with the collector, over TCP", 0, 0},
+		{"reporters", 0, SL_OPT_U32, &t.opts.loss.reporters, "N",
+		 "known at a time by each worker (default 16384)", 1, 1u << 24},
+		{"window", 0, SL_OPT_U32, &t.opts.loss.window, "N",
+		 "reports that may come late, a power of two (default 4096)", 64, 1u << 20},
+		{"nack", 0, SL_OPT_DURATION, &t.opts.loss.nack_ns, "DURATION",
+		 "until a gap is asked for (default 2ms)", 0, 0},
+		{"flush", 0, SL_OPT_DURATION, &t.flush, "DURATION",
+		 "until a partial batch is written (default 1ms)", 0, 0},
+		{"path-timeout", 0, SL_OPT_DURATION, &t.path, "DURATION",
+		 "until a path with missing hops is written (default 10ms)", 0, 0},
+		{"receive-buffer", 0, SL_OPT_SIZE, &t.buffer, "SIZE",
+		 "of each socket (default 16M)", 0, 1u << 30},
+		{"json", 'j', SL_OPT_FLAG, &t.json, NULL, "print the account as JSON at the end", 0,
+		 0},
+		{0},
+	};
+	int code;
+
+	if (!sl_options_only(cmd, table, argc, argv, &code))
+		return code;
+	code = check(&t);
+	if (code != SL_EXIT_OK)
+		return code;
+	if (t.opts.loss.window & (t.opts.loss.window - 1))
+		return sl_usage(cmd, "--window: %u is no power of two", t.opts.loss.window);
+	t.stop = sl_stop_fd();
+	if (t.stop < 0)
+		return complain(&t, strerror(-t.stop));
+	signal(SIGPIPE, SIG_IGN);
+	code = translate(&t);
+	for (uint32_t i = 0; i < t.made; i++)
+		sl_worker_free(t.worker[i]);
+	close(t.stop);
+	return code;
+}
+
+const struct sl_command sl_cmd_translate = {
+	.name = "translate",
+	.synopsis = "--collector WHERE [OPTION]...",
+	.summary = "Turn reports of network devices into one-sided writes",
+	.run = run,
+};

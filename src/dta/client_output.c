@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_output.c - the output behind a session, and in front of it the one that the engine knows. */
+#include "dta/client_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+void client_hex(const uint8_t *bytes, size_t n, char *out)
+{
+	static const char digit[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n; i++) {
+		out[2 * i] = digit[bytes[i] >> 4];
+		out[2 * i + 1] = digit[bytes[i] & 15];
+	}
+	out[2 * n] = 0;
+}
+
+static int nibble(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+int client_unhex(const char *hex, void *out, size_t n)
+{
+	uint8_t *to = out;
+
+	if (strlen(hex) != 2 * n)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		const int a = nibble(hex[2 * i]), b = nibble(hex[2 * i + 1]);
+
+		if (a < 0 || b < 0)
+			return -EINVAL;
+		to[i] = (uint8_t)(a << 4 | b);
+	}
+	return 0;
+}
+
+/* ---- what the engine writes to --------------------------------------------------------------------------- */
+
+static struct sl_output *behind(struct sl_output *o)
+{
+	return ((struct client_front *)o)->client->out;
+}
+
+static int front_write(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+		       const void *data, uint32_t bytes)
+{
+	struct sl_output *b = behind(o);
+
+	return b ? b->ops->write(b, to, offset, data, bytes) : -ENOTCONN;
+}
+
+static int front_write_immediate(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+				 const void *data, uint32_t bytes, uint32_t immediate)
+{
+	struct sl_output *b = behind(o);
+
+	return b ? b->ops->write_immediate(b, to, offset, data, bytes, immediate) : -ENOTCONN;
+}
+
+static int front_add(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+		     uint64_t addend)
+{
+	struct sl_output *b = behind(o);
+
+	return b ? b->ops->add(b, to, offset, addend) : -ENOTCONN;
+}
+
+static void front_flush(struct sl_output *o)
+{
+	struct sl_output *b = behind(o);
+
+	if (b)
+		b->ops->flush(b);
+}
+
+static enum sl_output_state front_drive(struct sl_output *o, uint64_t now_ns)
+{
+	struct sl_output *b = behind(o);
+
+	return b ? b->ops->drive(b, now_ns) : SL_OUTPUT_DOWN;
+}
+
+static uint64_t front_outstanding(const struct sl_output *o)
+{
+	const struct sl_output *b = ((const struct client_front *)o)->client->out;
+
+	return b ? b->ops->outstanding(b) : 0;
+}
+
+static void front_stats(const struct sl_output *o, struct sl_output_stats *out)
+{
+	client_output_stats(((const struct client_front *)o)->client, out);
+}
+
+static void front_close(struct sl_output *o)
+{
+	(void)o;
+}
+
+const struct sl_output_ops client_front_ops = {.name = "front",
+					       .write = front_write,
+					       .write_immediate = front_write_immediate,
+					       .add = front_add,
+					       .flush = front_flush,
+					       .drive = front_drive,
+					       .outstanding = front_outstanding,
+					       .stats = front_stats,
+					       .close = front_close};
+
+/* ---- the session's -------------------------------------------------------------------------------------------- */
+
+static void tell_immediate(struct sl_client *c, uint32_t i)
+{
+	if (c->line && c->welcome)
+		sl_line_write(c->line,
+			      json_pack("{s:s, s:I, s:I}", "type", "immediate", "number",
+					(json_int_t)c->immediate[i].number, "count",
+					(json_int_t)c->immediate[i].count),
+			      -1);
+}
+
+/* shm has no completion to carry a number: the owner is told over the control channel, soon. */
+static void immediate(void *arg, uint32_t number)
+{
+	struct sl_client *c = arg;
+	uint32_t i = 0;
+
+	while (i < c->immediates && c->immediate[i].number != number)
+		i++;
+	if (i == CLIENT_IMMEDIATES) {
+		client_output_tell(c);
+		i = 0;
+	}
+	if (i == c->immediates) {
+		c->immediate[c->immediates].number = number;
+		c->immediate[c->immediates++].count = 0;
+	}
+	c->immediate[i].count++;
+}
+
+int client_output_shm(struct sl_client *c)
+{
+	c->out = sl_output_shm(immediate, c);
+	return c->out ? 0 : -ENOMEM;
+}
+
+const char *client_output_open(struct sl_client *c)
+{
+	if (c->opts.output == SL_CLIENT_SHM)
+		return NULL;
+	client_output_close(c);
+	return "this output is not built in";
+}
+
+void client_output_close(struct sl_client *c)
+{
+	if (!c->out)
+		return;
+	client_output_stats(c, &c->before);
+	c->out->ops->close(c->out);
+	c->out = NULL;
+	c->up = false;
+}
+
+const char *client_output_queue(struct sl_client *c, const json_t *message)
+{
+	(void)c;
+	(void)message;
+	return NULL;
+}
+
+void client_output_tell(struct sl_client *c)
+{
+	for (uint32_t i = 0; i < c->immediates; i++)
+		tell_immediate(c, i);
+	c->immediates = 0;
+}
+
+void client_output_stats(const struct sl_client *c, struct sl_output_stats *out)
+{
+	struct sl_output_stats s = {0};
+
+	if (c->out)
+		c->out->ops->stats(c->out, &s);
+	s.writes += c->before.writes;
+	s.adds += c->before.adds;
+	s.immediates += c->before.immediates;
+	s.bytes += c->before.bytes;
+	s.completed += c->before.completed;
+	s.unconfirmed += c->before.unconfirmed;
+	s.failed += c->before.failed;
+	s.again += c->before.again;
+	s.naks += c->before.naks;
+	s.resyncs += c->before.resyncs;
+	s.connects += c->before.connects;
+	s.disconnects += c->before.disconnects;
+	if (!s.last_error[0])
+		memcpy(s.last_error, c->before.last_error, sizeof(s.last_error));
+	*out = s;
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* translate.c - a translator's worker. */
+#include "dta/translate.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "dta/auth.h"
+#include "dta/hash_ring.h"
+
+#define BATCH	  512u	     /* datagrams at a time */
+#define LOOK_NS	  1000000ull /* timers, answers and control channels are looked at so often */
+#define TELL_NS	  1000000000ull
+#define FINISH_NS 2000000000ull
+
+/* An input, and who sends by it: an answer goes out where its packets came in. */
+struct source {
+	struct sl_input *in;
+	struct sl_loss *loss, *legacy;
+	bool ended;
+};
+
+struct sl_worker {
+	struct sl_translate_opts opts;
+	char name[64];
+	struct source source[SL_TRANSLATE_INPUTS];
+	uint32_t sources;
+	struct sl_client *client[SL_HASH_RING_MEMBERS_MAX];
+	struct sl_hash_ring ring;
+	struct sl_dta_auth *auth;
+	struct sl_translate_account account; /* without what engines, outputs and windows count */
+	uint64_t looked_ns, told_ns, busy_ns;
+	atomic_bool ready;
+	struct sl_datagram datagram[BATCH];
+	struct sl_dta_packet packet;
+	uint64_t fresh[SL_LOSS_FRESH_WORDS];
+	uint8_t *gathered; /* items of one collector */
+};
+
+/* ---- reports to the collector that has their keys ------------------------------------------------------ */
+
+static uint64_t collectors_up(const struct sl_worker *w)
+{
+	uint64_t up = 0;
+
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		up |= (uint64_t)sl_client_ready(w->client[i]) << i;
+	return up;
+}
+
+static uint32_t owner(const struct sl_worker *w, const struct sl_dta_header *h,
+		      const struct sl_dta_block *b, const uint8_t *item, uint64_t up)
+{
+	const bool sketch = b->opcode == SL_DTA_SKETCH || b->opcode == SL_DTA_SKETCH_END;
+	const uint32_t member = sl_hash_ring_find(
+		&w->ring, sl_hash_ring_hash(h->tenant, b->store, item, sketch ? 0 : b->key_bytes),
+		up);
+
+	return member == SL_HASH_RING_MEMBERS_MAX ? 0 : member; /* who drops and counts it */
+}
+
+static void spread(struct sl_worker *w, const struct sl_dta_header *h, const struct sl_dta_block *b,
+		   uint64_t now)
+{
+	const uint32_t bytes = b->key_bytes + b->value_bytes;
+	const uint64_t up = collectors_up(w);
+	uint8_t to[SL_DTA_REPORTS_MAX];
+
+	for (uint32_t i = 0; i < b->count; i++)
+		to[i] = (uint8_t)owner(w, h, b, b->items + (size_t)i * bytes, up);
+	for (uint32_t c = 0; c < w->opts.n_collectors; c++) {
+		struct sl_dta_block part = *b;
+
+		part.items = w->gathered;
+		part.count = 0;
+		for (uint32_t i = 0; i < b->count; i++)
+			if (to[i] == c)
+				memcpy(w->gathered + (size_t)part.count++ * bytes,
+				       b->items + (size_t)i * bytes, bytes);
+		if (part.count)
+			sl_client_block(w->client[c], h->tenant, h->reporter, &part, now);
+	}
+}
+
+static void give(struct sl_worker *w, const struct sl_dta_header *h, const struct sl_dta_block *b,
+		 uint64_t now)
+{
+	w->account.fresh += b->count;
+	if (w->opts.n_collectors == 1)
+		sl_client_block(w->client[0], h->tenant, h->reporter, b, now);
+	else
+		spread(w, h, b, now);
+}
+
+/* Of a packet some reports came before: those that did not, in runs. */
+static void give_fresh(struct sl_worker *w, uint64_t now)
+{
+	const struct sl_dta_header *h = &w->packet.header;
+	uint32_t report = 0;
+
+	for (uint32_t k = 0; k < h->blocks; k++) {
+		const struct sl_dta_block *b = &w->packet.block[k];
+		struct sl_dta_block run = *b;
+
+		for (uint32_t i = 0; i < b->count;) {
+			uint32_t end = i;
+
+			while (end < b->count &&
+			       w->fresh[(report + end) / 64] >> (report + end) % 64 & 1)
+				end++;
+			run.items = b->items + (size_t)i * (b->key_bytes + b->value_bytes);
+			run.count = (uint16_t)(end - i);
+			if (run.count)
+				give(w, h, &run, now);
+			i = end + 1;
+		}
+		report += b->count;
+	}
+}
+
+/* ---- packets ----------------------------------------------------------------------------------------------- */
+
+static bool known_tenant(const struct sl_worker *w, uint16_t tenant)
+{
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		if (sl_client_tenant(w->client[i], tenant))
+			return true;
+	return false;
+}
+
+static enum sl_dta_refusal parse(struct sl_worker *w, const struct sl_datagram *d, bool *legacy)
+{
+	*legacy = w->opts.legacy && d->bytes && d->data[0] != SL_DTA_MAGIC;
+	if (*legacy)
+		return sl_dta_parse_legacy(d->data, d->bytes, w->opts.legacy, w->opts.legacy_hops,
+					   &w->packet);
+	return sl_dta_parse(d->data, d->bytes, &w->packet);
+}
+
+static void take(struct sl_worker *w, struct source *s, const struct sl_datagram *d, uint64_t now,
+		 uint64_t real)
+{
+	const struct sl_dta_header *h = &w->packet.header;
+	struct sl_translate_account *a = &w->account;
+	struct sl_loss_key key = {.address = d->address};
+	enum sl_dta_refusal refusal;
+	int fresh;
+	bool legacy;
+
+	a->packets++;
+	refusal = parse(w, d, &legacy);
+	if (refusal != SL_DTA_FINE) {
+		a->refused[refusal]++;
+		return;
+	}
+	if (!known_tenant(w, h->tenant)) {
+		a->refused_tenant++;
+		return;
+	}
+	refusal = legacy ? SL_DTA_FINE : sl_dta_auth_check(w->auth, h, d->data, d->bytes, real);
+	if (refusal != SL_DTA_FINE) {
+		a->refused[refusal]++;
+		return;
+	}
+	key.tenant = h->tenant;
+	key.reporter = h->reporter;
+	key.port = legacy ? SL_DTA_PORT_ANSWER : d->port;
+	if (legacy && w->opts.legacy == SL_DTA_LEGACY_A)
+		fresh = (int)h->reports; /* has no sequence */
+	else
+		fresh = sl_loss_packet(legacy ? s->legacy : s->loss, &key, h, legacy ? 8 : 32, now,
+				       w->fresh);
+	if (fresh < 0) {
+		a->refused_reporter++;
+		return;
+	}
+	a->packets_taken++;
+	a->reports += h->reports;
+	if ((uint32_t)fresh == h->reports)
+		for (uint32_t k = 0; k < h->blocks; k++)
+			give(w, h, &w->packet.block[k], now);
+	else if (fresh)
+		give_fresh(w, now);
+}
+
+/* ---- answers -------------------------------------------------------------------------------------------------- */
+
+static void answer_legacy(struct source *s, const struct sl_loss_key *to,
+			  const struct sl_dta_answer *a)
+{
+	uint8_t packet[2];
+
+	if (a->type == SL_DTA_ACK) {
+		sl_dta_legacy_answer((uint8_t)(a->next - 1), false, packet);
+		s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
+		return;
+	}
+	for (uint32_t r = 0; r < a->ranges; r++)
+		for (uint32_t i = 0; i < a->range[r].count && i < 256; i++) {
+			sl_dta_legacy_answer((uint8_t)(a->range[r].first + i), true, packet);
+			s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
+		}
+}
+
+static void answer(struct sl_worker *w, struct source *s, uint64_t now)
+{
+	uint8_t packet[SL_DTA_ANSWER_BYTES + SL_DTA_RANGES_MAX * 8 + SL_DTA_MAC_BYTES];
+	struct sl_dta_answer a;
+	struct sl_loss_key to;
+
+	while (s->loss && sl_loss_answer(s->loss, now, &to, &a)) {
+		size_t bytes = sl_dta_answer_build(&a, packet, sizeof(packet) - SL_DTA_MAC_BYTES);
+		const struct sl_dta_key *key = sl_dta_auth_find(w->auth, to.tenant, to.reporter);
+
+		if (bytes && key)
+			bytes = sl_dta_mac_put(key, packet, bytes);
+		if (bytes)
+			s->in->ops->answer(s->in, &to.address, to.port, packet, bytes);
+	}
+	while (s->legacy && sl_loss_answer(s->legacy, now, &to, &a))
+		answer_legacy(s, &to, &a);
+}
+
+/* ---- account --------------------------------------------------------------------------------------------------- */
+
+/* Structures of counters alone. */
+static void add(uint64_t *to, const uint64_t *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / 8; i++)
+		to[i] += from[i];
+}
+
+static void add_loss(struct sl_loss_stats *to, const struct sl_loss *l)
+{
+	struct sl_loss_stats s;
+
+	if (!l)
+		return;
+	sl_loss_total(l, &s);
+	add((uint64_t *)to, (const uint64_t *)&s, sizeof(s));
+}
+
+static void add_output(struct sl_output_stats *to, const struct sl_output_stats *from)
+{
+	add((uint64_t *)to, (const uint64_t *)from, offsetof(struct sl_output_stats, last_error));
+	if (from->last_error[0])
+		memcpy(to->last_error, from->last_error, sizeof(to->last_error));
+}
+
+/* What the worker itself counts: packets and windows. */
+static void count(const struct sl_worker *w, struct sl_translate_account *a)
+{
+	*a = w->account;
+	for (uint32_t i = 0; i < w->sources; i++) {
+		const struct source *s = &w->source[i];
+
+		a->socket_drops += s->in->ops->drops(s->in);
+		add_loss(&a->loss, s->loss);
+		add_loss(&a->loss, s->legacy);
+	}
+}
+
+/*
+ * A collector is told of all packets and windows, and of its own share of the reports: where there are several,
+ * fresh is that share, so that what it is told closes.
+ */
+static void tell(struct sl_worker *w)
+{
+	struct sl_translate_account a;
+
+	count(w, &a);
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
+		sl_client_account(w->client[i], &a);
+		if (w->opts.n_collectors > 1)
+			a.fresh = a.engine.in;
+		sl_client_tell(w->client[i], &a);
+	}
+}
+
+void sl_worker_account(const struct sl_worker *w, struct sl_translate_account *all,
+		       uint64_t *others)
+{
+	struct sl_translate_account a;
+
+	count(w, &a);
+	add(&all->packets, &a.packets, offsetof(struct sl_translate_account, engine));
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
+		sl_client_account(w->client[i], &a);
+		add((uint64_t *)&all->engine, (const uint64_t *)&a.engine, sizeof(a.engine));
+		add_output(&all->output, &a.output);
+	}
+	for (uint32_t i = 0; i < w->sources; i++)
+		*others += w->source[i].in->ops->others(w->source[i].in);
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------------------------- */
+
+static void look_round(struct sl_worker *w, uint64_t now)
+{
+	bool ready = true;
+
+	w->looked_ns = now;
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
+		sl_client_drive(w->client[i], now);
+		ready &= sl_client_ready(w->client[i]);
+	}
+	for (uint32_t i = 0; i < w->sources; i++)
+		answer(w, &w->source[i], now);
+	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
+	if (now - w->told_ns >= TELL_NS) {
+		w->told_ns = now;
+		tell(w);
+	}
+}
+
+/* Datagrams that were taken; -1: all inputs have ended. */
+static int receive(struct sl_worker *w)
+{
+	int taken = 0;
+	bool any = false;
+
+	for (uint32_t i = 0; i < w->sources; i++) {
+		struct source *s = &w->source[i];
+		uint64_t now, real;
+		int n;
+
+		if (s->ended)
+			continue;
+		any = true;
+		n = s->in->ops->receive(s->in, w->datagram, BATCH);
+		if (n == -ENODATA) {
+			s->ended = true;
+			continue;
+		}
+		if (n < 0)
+			sl_log_limited(SL_WARN, "translate", "cannot receive: %s input=%s",
+				       strerror(-n), s->in->ops->name);
+		now = sl_now_ns();
+		real = sl_realtime_ns();
+		for (int k = 0; k < n; k++)
+			take(w, s, &w->datagram[k], now, real);
+		taken += n > 0 ? n : 0;
+	}
+	return any ? taken : -1;
+}
+
+/* Nothing is there: until something is, or a timer may be due. True: a signal to stop came. */
+static bool sleep_a_little(struct sl_worker *w, int stop_fd, uint64_t now)
+{
+	struct pollfd p[1 + SL_TRANSLATE_INPUTS + SL_HASH_RING_MEMBERS_MAX] = {
+		{.fd = stop_fd, .events = POLLIN}};
+	bool waiting = now - w->busy_ns < (w->opts.idle_ns ? w->opts.idle_ns : 100000000u);
+	nfds_t n = 1;
+
+	for (uint32_t i = 0; i < w->sources; i++) {
+		const int fd = w->source[i].in->ops->fd(w->source[i].in);
+
+		if (fd >= 0 && !w->source[i].ended)
+			p[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
+		bool write;
+		const int fd = sl_client_fd(w->client[i], &write);
+
+		waiting |= sl_client_waiting(w->client[i]);
+		if (fd >= 0)
+			p[n++] = (struct pollfd){.fd = fd,
+						 .events = (short)(POLLIN | (write ? POLLOUT : 0))};
+	}
+	poll(p, n, waiting ? 1 : 20);
+	return p[0].revents;
+}
+
+static void finish(struct sl_worker *w)
+{
+	const uint64_t end = sl_now_ns() + FINISH_NS;
+	bool done;
+
+	do {
+		const uint64_t now = sl_now_ns();
+
+		done = true;
+		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+			done &= sl_client_finish(w->client[i], now);
+		if (!done)
+			poll(NULL, 0, 1);
+	} while (!done && sl_now_ns() < end);
+	tell(w);
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		sl_client_drive(w->client[i], sl_now_ns());
+}
+
+void sl_worker_run(struct sl_worker *w, int stop_fd)
+{
+	/* What is read from a file can wait until there is somebody to write to. */
+	bool wait_for_ready = true;
+
+	for (uint32_t i = 0; i < w->sources; i++)
+		wait_for_ready &= w->source[i].in->ops->fd(w->source[i].in) < 0;
+	for (;;) {
+		const int taken = wait_for_ready && !sl_worker_ready(w) ? 0 : receive(w);
+		const uint64_t now = sl_now_ns();
+
+		if (taken < 0)
+			break;
+		if (taken) {
+			w->busy_ns = now;
+			for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+				sl_client_tick(w->client[i], now);
+		}
+		if (!taken || now - w->looked_ns >= LOOK_NS) {
+			look_round(w, now);
+			/* A flood must not keep a signal from being seen. */
+			if (taken ? sl_stop_wait(stop_fd, 0) : sleep_a_little(w, stop_fd, now))
+				break;
+			for (uint32_t i = 0; !taken && i < w->opts.n_collectors; i++)
+				sl_client_tick(w->client[i], sl_now_ns());
+		}
+	}
+	finish(w);
+}
+
+bool sl_worker_ready(const struct sl_worker *w)
+{
+	return atomic_load_explicit(&w->ready, memory_order_relaxed);
+}
+
+/* ---- from the start to the end ------------------------------------------------------------------------------------ */
+
+static void tenant_came(void *arg, uint16_t tenant, bool required)
+{
+	struct sl_worker *w = arg;
+
+	sl_dta_auth_require(w->auth, tenant, required);
+}
+
+static void key_came(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes)
+{
+	struct sl_worker *w = arg;
+	const int err = sl_dta_auth_key(w->auth, tenant, reporter, key, bytes);
+
+	if (err)
+		sl_log_limited(SL_ERROR, "translate",
+			       "a key is not taken: %s tenant=%u reporter=%lld", strerror(-err),
+			       tenant, (long long)reporter);
+}
+
+static int open_source(struct sl_worker *w, struct source *s)
+{
+	s->loss = sl_loss_new(&w->opts.loss);
+	if (!s->loss)
+		return -ENOMEM;
+	if (w->opts.legacy == SL_DTA_LEGACY_B) {
+		s->legacy = sl_loss_new(&w->opts.loss);
+		if (!s->legacy)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+struct sl_worker *sl_worker_new(const struct sl_translate_opts *opts, const char *name,
+				struct sl_input **inputs, uint32_t n_inputs, char *error,
+				size_t error_bytes)
+{
+	struct sl_worker *w = calloc(1, sizeof(*w));
+	int err = -ENOMEM;
+
+	snprintf(error, error_bytes, "no memory");
+	if (!w) {
+		for (uint32_t i = 0; i < n_inputs; i++)
+			inputs[i]->ops->close(inputs[i]);
+		errno = ENOMEM;
+		return NULL;
+	}
+	w->opts = *opts;
+	if (!w->opts.legacy_hops)
+		w->opts.legacy_hops = 5;
+	snprintf(w->name, sizeof(w->name), "%s", name);
+	for (uint32_t i = 0; i < n_inputs && i < SL_TRANSLATE_INPUTS; i++)
+		w->source[w->sources++].in = inputs[i];
+	w->gathered = malloc(SL_DTA_PACKET_MAX);
+	w->auth = sl_dta_auth_new();
+	if (!w->gathered || !w->auth)
+		goto fail;
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (open_source(w, &w->source[i]))
+			goto fail;
+	err = sl_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
+	if (err) {
+		snprintf(error, error_bytes, "collectors: 1 to %u different ones",
+			 SL_HASH_RING_MEMBERS_MAX);
+		goto fail;
+	}
+	for (uint32_t i = 0; i < opts->n_collectors; i++) {
+		struct sl_client_opts c = opts->client;
+
+		c.collector = opts->collectors[i];
+		c.name = w->name;
+		c.tenant = tenant_came;
+		c.key = key_came;
+		c.arg = w;
+		w->client[i] = sl_client_new(&c, error, error_bytes);
+		if (!w->client[i]) {
+			err = -errno;
+			goto fail;
+		}
+	}
+	return w;
+fail:
+	sl_worker_free(w);
+	errno = -err;
+	return NULL;
+}
+
+void sl_worker_free(struct sl_worker *w)
+{
+	if (!w)
+		return;
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		sl_client_free(w->client[i]);
+	for (uint32_t i = 0; i < w->sources; i++) {
+		sl_loss_free(w->source[i].loss);
+		sl_loss_free(w->source[i].legacy);
+		w->source[i].in->ops->close(w->source[i].in);
+	}
+	sl_dta_auth_free(w->auth);
+	free(w->gathered);
+	free(w);
+}
