@@ -12,6 +12,7 @@
  *   span.c       spans; see span.h
  *   verdict.c    what analysis says of this process
  *   log.c        the application's callback
+ *   report*.c    reports to a translator: report.h. They share nothing with the rest
  *
  * Locking: one mutex for everything that is not an update (sl__lock). It is held with all signals
  * blocked and cancellation disabled, so that neither a signal handler that makes its thread's

@@ -408,6 +408,7 @@ static struct sl_loss_reporter *meet(struct sl_loss *l, const struct sl_loss_key
 	r->key = *key;
 	r->hash = hash;
 	r->bits = (uint8_t)bits;
+	r->seen_ns = now_ns;
 	r->authenticated = h->flags & SL_DTA_AUTHENTICATED;
 	r->chain = l->bucket[hash & (l->buckets - 1)];
 	l->bucket[hash & (l->buckets - 1)] = r;
@@ -420,9 +421,13 @@ static struct sl_loss_reporter *meet(struct sl_loss *l, const struct sl_loss_key
 }
 
 /* Another incarnation of a known reporter: true if it is a new one, and not a straggler of an old one. */
-static bool restart(struct sl_loss *l, struct sl_loss_reporter *r, const struct sl_dta_header *h)
+static bool restart(struct sl_loss *l, struct sl_loss_reporter *r, const struct sl_dta_header *h,
+		    uint64_t now_ns)
 {
-	if (r->authenticated ? (int32_t)(h->incarnation - r->incarnation) < 0
+	/* How an incarnation compares with one of long ago, nobody knows; auth.h looks at the time. */
+	bool recent = now_ns - r->seen_ns < l->o.forget_ns;
+
+	if (r->authenticated ? recent && (int32_t)(h->incarnation - r->incarnation) < 0
 			     : r->restarted && h->incarnation == r->before)
 		return false;
 	give_up(r, r->s.missing);
@@ -499,11 +504,11 @@ int sl_loss_packet(struct sl_loss *l, const struct sl_loss_key *key, const struc
 		unlist(l, r);
 		list_youngest(l, r);
 	}
-	r->seen_ns = now_ns;
-	if (h->incarnation != r->incarnation && !restart(l, r, h)) {
+	if (h->incarnation != r->incarnation && !restart(l, r, h, now_ns)) {
 		r->s.late += n;
 		return 0;
 	}
+	r->seen_ns = now_ns;
 	ahead = modulo(r, h->sequence - r->top);
 	if (ahead >= half) { /* it begins with what is older than the newest */
 		old = half - (ahead - half);

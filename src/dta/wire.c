@@ -362,6 +362,59 @@ size_t sl_dta_end(struct sl_dta_builder *b)
 	return b->bytes;
 }
 
+void sl_dta_again(void *packet, uint64_t time_ns)
+{
+	uint8_t *p = packet;
+
+	p[2] |= SL_DTA_AGAIN | SL_DTA_ACK_WANTED;
+	put64(p + 16, time_ns);
+}
+
+size_t sl_dta_build_legacy(enum sl_dta_legacy form, uint8_t sequence,
+			   const struct sl_dta_block *shape, const void *key, const void *value,
+			   void *out, size_t room)
+{
+	const uint8_t *v = value;
+	uint8_t *p = out;
+	uint16_t n = shape->value_bytes;
+
+	if (room < 40 || shape->key_bytes != 4 || check_shape(shape) ||
+	    (form != SL_DTA_LEGACY_A && form != SL_DTA_LEGACY_B))
+		return 0;
+	*p++ = shape->opcode;
+	if (form == SL_DTA_LEGACY_B)
+		*p++ = sequence;
+	*p++ = (uint8_t)((shape->flags & SL_DTA_IMMEDIATE ? 0x80 : 0) |
+			 (form == SL_DTA_LEGACY_B && shape->flags & SL_DTA_ESSENTIAL ? 0x40 : 0));
+	if (shape->opcode == SL_DTA_KEYWRITE || shape->opcode == SL_DTA_INCREMENT)
+		*p++ = shape->copies;
+	memcpy(p, key, 4);
+	p += 4;
+	switch (shape->opcode) {
+	case SL_DTA_KEYWRITE:
+		if (n != 4 && n != 12 && n != 28)
+			return 0;
+		break;
+	case SL_DTA_APPEND:
+		if (n != 4)
+			return 0;
+		break;
+	case SL_DTA_INCREMENT:
+		break;
+	case SL_DTA_POSTCARD:
+		if (!hop_is_fine(v) || v[1] > 5)
+			return 0;
+		*p++ = (uint8_t)(v[0] + 1);
+		v += 4;
+		n = 4;
+		break;
+	default:
+		return 0;
+	}
+	memcpy(p, v, n);
+	return (size_t)(p - (uint8_t *)out) + n;
+}
+
 /* ---- answers --------------------------------------------------------------------------------------- */
 
 size_t sl_dta_answer_build(const struct sl_dta_answer *a, void *out, size_t room)

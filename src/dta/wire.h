@@ -149,6 +149,19 @@ int sl_dta_put(struct sl_dta_builder *b, const struct sl_dta_block *shape, const
  */
 size_t sl_dta_end(struct sl_dta_builder *b);
 
+/*
+ * Makes a finished packet one that is sent again: its flags, its time. The MAC, if it has one, is to be put
+ * anew.
+ */
+void sl_dta_again(void *packet, uint64_t time_ns);
+/*
+ * One report in a form of the original: shape as for sl_dta_put(), with a key of 4 bytes and a value of 4, 12
+ * or 28 (key-write), 4 (append), 8 (others). Its store can't be said, and sequence in form A neither. Bytes, 0:
+ * not what the original knows, or no room (40 bytes are enough).
+ */
+size_t sl_dta_build_legacy(enum sl_dta_legacy form, uint8_t sequence, const struct sl_dta_block *shape,
+			   const void *key, const void *value, void *out, size_t room);
+
 /* ---- answers ------------------------------------------------------------------------------------- */
 
 /*

@@ -440,6 +440,41 @@ static void what_is_wrong_with_an_originals_packet_is_refused(void **state)
 	legacy(SL_DTA_LEGACY_B, p, 0); /* lets go of the last */
 }
 
+static void what_is_built_for_the_original_reads_as_put(void **state)
+{
+	struct sl_dta_block s = {.key_bytes = 4, .flags = SL_DTA_ESSENTIAL};
+	uint8_t value[28] = {1, 5, 0, 0, 7}, p[40];
+
+	(void)state;
+	for (uint8_t op = 1; op <= 6; op++) {
+		for (uint16_t n = 1; n <= 32; n++) {
+			bool fits = op == 1   ? n == 4 || n == 12 || n == 28
+				    : op == 2 ? n == 4
+				    : op <= 4 ? n == 8
+					      : false;
+			size_t bytes;
+
+			s.opcode = op;
+			s.copies = op == 2 ? 0 : 1;
+			s.value_bytes = n;
+			bytes = sl_dta_build_legacy(SL_DTA_LEGACY_B, 9, &s, "abcd", value, p, 40);
+			assert_int_equal(bytes > 0, fits);
+			if (!fits)
+				continue;
+			assert_int_equal(legacy(SL_DTA_LEGACY_B, p, bytes), SL_DTA_FINE);
+			assert_int_equal(got.header.sequence, 9);
+			assert_int_equal(got.block[0].opcode, op);
+			assert_int_equal(got.block[0].flags, SL_DTA_ESSENTIAL);
+			assert_memory_equal(got.block[0].items, "abcd", 4);
+			assert_memory_equal(got.block[0].items + 4, value, n);
+			bytes = sl_dta_build_legacy(SL_DTA_LEGACY_A, 9, &s, "abcd", value, p, 40);
+			assert_int_equal(legacy(SL_DTA_LEGACY_A, p, bytes), SL_DTA_FINE);
+			assert_memory_equal(got.block[0].items + 4, value, n);
+		}
+	}
+	legacy(SL_DTA_LEGACY_B, p, 0); /* lets go of the last */
+}
+
 /* ---- answers ---------------------------------------------------------------------------------------- */
 
 static void answers_come_out_as_they_went_in(void **state)
@@ -652,6 +687,7 @@ int main(void)
 		cmocka_unit_test(the_builder_refuses_what_the_parser_refuses),
 		cmocka_unit_test(both_forms_of_the_original_are_read),
 		cmocka_unit_test(what_is_wrong_with_an_originals_packet_is_refused),
+		cmocka_unit_test(what_is_built_for_the_original_reads_as_put),
 		cmocka_unit_test(answers_come_out_as_they_went_in),
 		cmocka_unit_test(macs_are_those_of_rfc_4493),
 		cmocka_unit_test(keys_are_found_by_reporter_then_tenant),

@@ -1,0 +1,638 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The reporter library against a translator of this file: what is reported arrives, and the account closes. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <sidelight/report.h>
+
+#include "base/base.h"
+#include "dta/auth.h"
+#include "dta/loss.h"
+
+#define NEVER 3600000000000ull
+
+static struct sl_dta_packet got;
+static uint64_t seed = 1;
+
+static uint32_t rnd(uint32_t below)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)((seed >> 32) * below >> 32);
+}
+
+/* ---- a translator ----------------------------------------------------------------------------------- */
+
+struct translator {
+	int fd;
+	char address[32];
+	struct sl_loss *loss;
+	struct sl_dta_key *key;
+	uint32_t lose_percent, credits;
+	uint64_t packets, reports, again, taken;
+	struct sockaddr_in from;
+	uint8_t packet[SL_DTA_PACKET_MAX];
+	uint8_t *counts; /* of the u32 that an append has for its value; NULL: not wanted */
+	uint32_t most;
+};
+
+static struct translator *translator_new(void)
+{
+	struct translator *t = calloc(1, sizeof(*t));
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof(a);
+
+	assert_non_null(t);
+	t->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	assert_true(t->fd >= 0);
+	assert_int_equal(bind(t->fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(getsockname(t->fd, (struct sockaddr *)&a, &n), 0);
+	snprintf(t->address, sizeof(t->address), "127.0.0.1:%u", ntohs(a.sin_port));
+	t->loss = sl_loss_new(&(struct sl_loss_opts){.nack_ns = 1000000});
+	assert_non_null(t->loss);
+	t->credits = ~0u;
+	return t;
+}
+
+static void translator_free(struct translator *t)
+{
+	close(t->fd);
+	sl_loss_free(t->loss);
+	sl_dta_key_free(t->key);
+	free(t->counts);
+	free(t);
+}
+
+/* The next packet, parsed into got. */
+static bool next_packet(struct translator *t)
+{
+	socklen_t n = sizeof(t->from);
+	ssize_t bytes;
+
+	bytes = recvfrom(t->fd, t->packet, sizeof(t->packet), 0, (struct sockaddr *)&t->from, &n);
+	if (bytes < 0)
+		return false;
+	assert_int_equal(sl_dta_parse(t->packet, (size_t)bytes, &got), SL_DTA_FINE);
+	if (t->key)
+		assert_true(sl_dta_mac_fits(t->key, t->packet, (size_t)bytes));
+	t->packets++;
+	t->reports += got.header.reports;
+	t->again += (got.header.flags & SL_DTA_AGAIN) != 0;
+	return true;
+}
+
+static void say(struct translator *t, const struct sl_dta_answer *a)
+{
+	uint8_t p[1024];
+	size_t n = sl_dta_answer_build(a, p, sizeof(p));
+
+	if (t->key)
+		n = sl_dta_mac_put(t->key, p, n);
+	sendto(t->fd, p, n, 0, (struct sockaddr *)&t->from, sizeof(t->from));
+}
+
+/* Takes what is there, loses some of it, counts each report's value, answers. */
+static void step(struct translator *t)
+{
+	static uint64_t fresh[SL_LOSS_FRESH_WORDS];
+	struct sl_loss_key k = {.address.s6_addr[15] = 1}, to;
+	struct sl_dta_answer a;
+
+	while (next_packet(t)) {
+		uint32_t at = 0;
+		int n;
+
+		if (rnd(100) < t->lose_percent)
+			continue;
+		k.tenant = got.header.tenant;
+		k.reporter = got.header.reporter;
+		n = sl_loss_packet(t->loss, &k, &got.header, 32, sl_now_ns(), fresh);
+		assert_true(n >= 0);
+		t->taken += (uint64_t)n;
+		for (uint32_t i = 0; i < got.header.blocks; i++) {
+			const struct sl_dta_block *b = &got.block[i];
+
+			for (uint32_t j = 0; j < b->count; j++, at++) {
+				uint32_t value;
+
+				if (!t->counts || b->opcode != SL_DTA_APPEND ||
+				    !(fresh[at / 64] >> at % 64 & 1))
+					continue;
+				memcpy(&value, b->items + 8 * j + 4, 4);
+				assert_true(value < t->most);
+				t->counts[value]++;
+			}
+		}
+	}
+	while (sl_loss_answer(t->loss, sl_now_ns(), &to, &a)) {
+		a.credits = t->credits;
+		if (rnd(100) >= t->lose_percent)
+			say(t, &a);
+	}
+}
+
+static struct sl_reporter *reporter(struct translator *t, struct sl_reporter_opts o)
+{
+	struct sl_reporter *r;
+
+	o.sz = sizeof(o);
+	o.target = t->address;
+	o.flush_ns = o.flush_ns ? o.flush_ns : NEVER;
+	r = sl_reporter_open(&o);
+	assert_non_null(r);
+	return r;
+}
+
+static struct sl_reporter_stats stats(const struct sl_reporter *r)
+{
+	struct sl_reporter_stats s = {.sz = sizeof(s)};
+
+	assert_int_equal(sl_reporter_stats(r, &s), 0);
+	assert_int_equal(s.reports, s.sent + s.packed + s.unchanged + s.sampled_out +
+					    s.dropped_full + s.dropped_credits + s.dropped_error);
+	return s;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------ */
+
+static void each_primitive_arrives_as_it_was_reported(void **state)
+{
+	struct translator *t = translator_new();
+	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.tenant = 9, .reporter = 77});
+	struct sl_report how = {.store = 3, .copies = 4, .flags = SL_REPORT_IMMEDIATE};
+	struct sl_report list = {.store = 5, .flags = SL_REPORT_ESSENTIAL};
+	uint64_t cells[200];
+	uint8_t registers[2000], key[64];
+
+	(void)state;
+	for (uint32_t i = 0; i < 200; i++)
+		cells[i] = i + (1ull << 40);
+	for (uint32_t i = 0; i < 2000; i++)
+		registers[i] = (uint8_t)(i % 60);
+	memset(key, 7, sizeof(key));
+	assert_int_equal(sl_report_keywrite(r, &how, key, 13, "value 12", 8), 0);
+	assert_int_equal(sl_report_keywrite(r, NULL, key, 64, "value 12", 8), 0);
+	assert_int_equal(sl_report_append(r, &list, 0x01020304, "item", 4), 0);
+	assert_int_equal(sl_report_increment(r, &how, key, 4, 0x0102030405060708), 0);
+	assert_int_equal(sl_report_postcard(r, &how, key, 4, 63, 64, 0x0a0b0c0d), 0);
+	assert_int_equal(sl_reporter_flush(r), 0);
+
+	assert_true(next_packet(t));
+	assert_int_equal(got.header.tenant, 9);
+	assert_int_equal(got.header.reporter, 77);
+	assert_int_equal(got.header.sequence, 0);
+	assert_int_equal(got.header.reports, 5);
+	assert_int_equal(got.header.blocks, 5);
+	assert_true(got.header.time_ns > 0);
+	assert_true(got.header.flags & SL_DTA_ACK_WANTED);
+	assert_int_equal(got.block[0].opcode, SL_DTA_KEYWRITE);
+	assert_int_equal(got.block[0].copies, 4);
+	assert_int_equal(got.block[0].store, 3);
+	assert_int_equal(got.block[0].flags, SL_DTA_IMMEDIATE);
+	assert_memory_equal(got.block[0].items, key, 13);
+	assert_memory_equal(got.block[0].items + 13, "value 12", 8);
+	assert_int_equal(got.block[1].copies, 1);
+	assert_int_equal(got.block[1].key_bytes, 64);
+	assert_int_equal(got.block[2].flags, SL_DTA_ESSENTIAL);
+	assert_memory_equal(got.block[2].items, "\1\2\3\4item", 8);
+	assert_memory_equal(got.block[3].items, "\7\7\7\7\1\2\3\4\5\6\7\10", 12);
+	assert_memory_equal(got.block[4].items, "\7\7\7\7\x3f\x40\0\0\x0a\x0b\x0c\x0d", 12);
+	assert_false(next_packet(t));
+
+	/* 200 cells: 128 and 72; 2000 registers: 1024 and 976; then the ends of both. */
+	how = (struct sl_report){.store = 1};
+	list = (struct sl_report){.store = 2};
+	assert_int_equal(sl_report_sketch(r, &how, 6, 2, 1000, cells, 200), 0);
+	assert_int_equal(sl_report_registers(r, &list, 6, 0, registers, 2000), 0);
+	assert_int_equal(sl_report_sketch_end(r, &how, 6), 0);
+	assert_int_equal(sl_report_sketch_end(r, &list, 6), 0);
+	assert_int_equal(sl_reporter_flush(r), 0);
+	assert_true(next_packet(t));
+	assert_int_equal(got.block[0].value_bytes, 1024);
+	assert_memory_equal(got.block[0].items, "\0\0\0\6\0\0\0\2\0\0\3\xe8\0\0\1\0\0\0\0\0", 20);
+	assert_true(next_packet(t));
+	assert_int_equal(got.block[0].value_bytes, 72 * 8);
+	assert_memory_equal(got.block[0].items, "\0\0\0\6\0\0\0\2\0\0\4\x68\0\0\1\0\0\0\0\x80", 20);
+	assert_true(next_packet(t));
+	assert_memory_equal(got.block[0].items + 12, registers, 1024);
+	assert_true(next_packet(t));
+	assert_int_equal(got.header.blocks, 3);
+	assert_memory_equal(got.block[0].items + 12, registers + 1024, 976);
+	assert_int_equal(got.block[1].opcode, SL_DTA_SKETCH_END);
+	assert_memory_equal(got.block[1].items, "\0\0\0\6\0\0\0\2", 8);
+	assert_int_equal(got.block[2].store, 2);
+	assert_memory_equal(got.block[2].items, "\0\0\0\6\0\0\0\2", 8);
+	assert_int_equal(stats(r).sent, 11);
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
+static void a_packet_goes_out_when_it_is_full_or_its_time_is_over(void **state)
+{
+	struct translator *t = translator_new();
+	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.packet_bytes = 512});
+	uint32_t value = 0, next = 0;
+
+	(void)state;
+	/* (512 - 32 - 12) / 8 = 58 a packet */
+	for (; value < 58; value++)
+		assert_int_equal(sl_report_append(r, NULL, 1, &value, 4), 0);
+	assert_false(next_packet(t));
+	assert_int_equal(stats(r).packed, 58);
+	for (; value < 580; value++)
+		assert_int_equal(sl_report_append(r, NULL, 1, &value, 4), 0);
+	for (uint32_t i = 0; i < 9; i++) {
+		assert_true(next_packet(t));
+		assert_int_equal(got.header.length, 508);
+		assert_int_equal(got.header.sequence, next);
+		for (uint32_t j = 0; j < 58; j++, next++)
+			assert_memory_equal(got.block[0].items + 8 * j + 4, &next, 4);
+	}
+	assert_false(next_packet(t));
+	sl_reporter_close(r); /* sends the rest */
+	assert_true(next_packet(t));
+	assert_int_equal(got.header.reports, 58);
+
+	r = reporter(t, (struct sl_reporter_opts){.flush_ns = 1});
+	assert_int_equal(sl_report_append(r, NULL, 1, &value, 4), 0);
+	while (!next_packet(t)) /* until the tick after it */
+		assert_int_equal(sl_reporter_poll(r), 0);
+	sl_reporter_close(r);
+
+	r = reporter(t, (struct sl_reporter_opts){.flags = SL_REPORTER_SINGLE});
+	for (uint32_t i = 0; i < 10; i++)
+		assert_int_equal(sl_report_append(r, NULL, 1, &value, 4), 0);
+	for (uint32_t i = 0; i < 10; i++) {
+		assert_true(next_packet(t));
+		assert_int_equal(got.header.reports, 1);
+		assert_int_equal(got.header.sequence, i);
+	}
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
+static void only_what_changed_is_reported(void **state)
+{
+	struct translator *t = translator_new();
+	struct sl_reporter *r = reporter(
+		t, (struct sl_reporter_opts){.change_entries = 1 << 19, .refresh_ns = ~0ull});
+	struct sl_report how = {.store = 1, .flags = SL_REPORT_CHANGES}, other = how;
+
+	(void)state;
+	other.store = 2;
+	for (uint32_t round = 0; round < 5; round++)
+		for (uint32_t key = 0; key < 400; key++) {
+			uint32_t value = key % 4 ? key : round;
+
+			assert_int_equal(sl_report_keywrite(r, &how, &key, 4, &value, 4), 0);
+			assert_int_equal(sl_report_keywrite(r, &other, &key, 4, &key, 4), 0);
+		}
+	/* Once each; those of key % 4 == 0 five times, but for key 0's that began as it was. */
+	assert_int_equal(stats(r).unchanged, 4000 - 800 - 100 * 4);
+	sl_reporter_close(r);
+	/* More keys than it remembers: they go out again, none is suppressed that changed. */
+	r = reporter(t, (struct sl_reporter_opts){.change_entries = 16, .refresh_ns = ~0ull});
+	for (uint32_t i = 0; i < 20000; i++) {
+		uint32_t key = rnd(1000);
+
+		assert_int_equal(sl_report_keywrite(r, &how, &key, 4, &i, 4), 0);
+	}
+	assert_int_equal(stats(r).unchanged, 0);
+	sl_reporter_close(r);
+	/* An epoch of a store goes by: the value is said again. */
+	r = reporter(t, (struct sl_reporter_opts){.change_entries = 16, .refresh_ns = 1});
+	for (uint64_t sent = 0; sent < 3; sent = stats(r).sent) {
+		assert_int_equal(sl_report_keywrite(r, &how, "same", 4, "same", 4), 0);
+		sl_reporter_flush(r);
+	}
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
+static void a_sample_by_key_is_the_same_at_every_reporter(void **state)
+{
+	struct translator *t = translator_new();
+	struct sl_reporter *a = reporter(t, (struct sl_reporter_opts){0});
+	struct sl_reporter *b = reporter(t, (struct sl_reporter_opts){0});
+	struct sl_report by_key = {.sample = 3, .flags = SL_REPORT_SAMPLE_BY_KEY};
+	struct sl_report by_chance = {.sample = 3};
+	uint64_t before, out;
+
+	(void)state;
+	for (uint32_t key = 0; key < 20000; key++) {
+		before = stats(a).sampled_out;
+		assert_int_equal(sl_report_keywrite(a, &by_key, &key, 4, &key, 4), 0);
+		out = stats(a).sampled_out - before;
+		before = stats(b).sampled_out;
+		assert_int_equal(sl_report_keywrite(b, &by_key, &key, 4, &key, 4), 0);
+		assert_int_equal(stats(b).sampled_out - before, out);
+	}
+	/* Binomial, n = 20000, p = 1/8: 2500 +- 47; six of those. The keys are fixed, chance is not. */
+	out = stats(a).reports - stats(a).sampled_out;
+	assert_in_range(out, 2500 - 281, 2500 + 281);
+	before = stats(a).sampled_out;
+	for (uint32_t i = 0; i < 20000; i++)
+		assert_int_equal(sl_report_keywrite(a, &by_chance, "same", 4, &i, 4), 0);
+	out = 20000 - (stats(a).sampled_out - before);
+	assert_in_range(out, 2500 - 376, 2500 + 376); /* eight: 1 in 10^15 */
+	by_chance.sample = 64;
+	assert_int_equal(sl_report_keywrite(a, &by_chance, "same", 4, "same", 4), -EINVAL);
+	sl_reporter_close(a);
+	sl_reporter_close(b);
+	translator_free(t);
+}
+
+/* A third of all packets is lost, answers as well. */
+static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
+{
+	struct translator *t = translator_new();
+	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	uint64_t end = sl_now_ns() + 100000000000ull;
+	char path[256];
+	const char *folder = getenv("TMPDIR");
+	struct sl_reporter *r;
+	uint8_t key[16] = {0};
+	uint32_t value;
+	int fd, err;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/sl-key-XXXXXX", folder ? folder : "/tmp");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "00000000000000000000000000000000\n", 33), 33);
+	close(fd);
+	r = reporter(t, (struct sl_reporter_opts){.packet_bytes = 256, .key_file = path});
+	unlink(path);
+	t->key = sl_dta_key_new(key, sizeof(key));
+	t->lose_percent = 33;
+	t->most = 3000;
+	t->counts = calloc(t->most, 1);
+	assert_non_null(t->counts);
+	for (value = 0; value < t->most; value++) {
+		assert_int_equal(sl_report_append(r, &how, 1, &value, 4), 0);
+		if (value % 100 == 99) {
+			step(t);
+			assert_int_equal(sl_reporter_poll(r), 0);
+		}
+	}
+	while ((err = sl_reporter_drain(r, 1000000)) == -ETIMEDOUT) {
+		assert_true(sl_now_ns() < end);
+		step(t);
+	}
+	/* Eight times lost, of about 116 packets: 1 in 60. */
+	assert_true(err == 0 || err == -ENODATA);
+	if (!err)
+		for (value = 0; value < t->most; value++)
+			assert_int_equal(t->counts[value], 1);
+	assert_true(stats(r).again > 0 && t->again > 0);
+	assert_int_equal(stats(r).sent, t->most);
+	assert_int_equal(stats(r).waiting, 0);
+	assert_int_equal(stats(r).answers_refused, 0);
+	assert_int_equal(stats(r).settled + stats(r).given_up, stats(r).packets - stats(r).again);
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
+static void answers_of_strangers_are_refused(void **state)
+{
+	struct translator *t = translator_new();
+	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.reporter = 5});
+	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_dta_answer a = {.type = SL_DTA_ACK, .reporter = 5, .credits = ~0u};
+
+	(void)state;
+	assert_int_equal(sl_report_append(r, &how, 1, "item", 4), 0);
+	assert_int_equal(sl_reporter_flush(r), 0);
+	assert_true(next_packet(t));
+	a.incarnation = got.header.incarnation + 1; /* another life */
+	a.next = 1;
+	say(t, &a);
+	a.incarnation--;
+	a.reporter = 6; /* another's */
+	say(t, &a);
+	a.reporter = 5;
+	a.next = 2; /* of what was never sent */
+	say(t, &a);
+	sendto(t->fd, "\xd7\1garbage", 9, 0, (struct sockaddr *)&t->from, sizeof(t->from));
+	sl_reporter_poll(r);
+	assert_int_equal(stats(r).answers_refused, 4);
+	assert_int_equal(stats(r).waiting, 1);
+	a.next = 1;
+	say(t, &a);
+	sl_reporter_poll(r);
+	assert_int_equal(stats(r).waiting, 0);
+	assert_int_equal(stats(r).settled, 1);
+	assert_int_equal(sl_reporter_drain(r, 0), 0);
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
+static void without_answers_the_oldest_is_given_up_and_counted(void **state)
+{
+	struct translator *t = translator_new();
+	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){
+						    .flags = SL_REPORTER_SINGLE,
+						    .backup_packets = 10,
+					    });
+	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	int err;
+
+	(void)state;
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(sl_report_append(r, &how, 1, "item", 4), 0);
+	assert_int_equal(stats(r).sent, 100);
+	assert_true(stats(r).given_up >= 90);
+	assert_int_equal(stats(r).given_up + stats(r).waiting, 100);
+	err = sl_reporter_drain(r, 1000000);
+	assert_int_equal(err, stats(r).waiting ? -ETIMEDOUT : -ENODATA);
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
+static void credits_hold_reports_back(void **state)
+{
+	struct translator *t = translator_new();
+	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.flags = SL_REPORTER_SINGLE});
+	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	uint64_t end = sl_now_ns() + 100000000000ull, dropped;
+	uint32_t i;
+
+	(void)state;
+	t->credits = 20;
+	assert_int_equal(sl_report_append(r, &how, 1, "item", 4), 0);
+	sl_reporter_flush(r);
+	assert_int_equal(stats(r).sent, 1);
+	while (!stats(r).acks) { /* asked for at the latest when it is sent again */
+		assert_true(sl_now_ns() < end);
+		step(t);
+		sl_reporter_poll(r);
+	}
+	for (i = 0; i < 1000 && !stats(r).dropped_credits; i++)
+		sl_report_append(r, NULL, 1, "item", 4);
+	dropped = stats(r).dropped_credits;
+	assert_int_equal(dropped, 1);
+	/* 20 and the one that waits; and one each 100 ms may ask for more. */
+	assert_true(i >= 21);
+	assert_int_equal(stats(r).packed, 1);
+	step(t); /* every packet beyond half of the credits asked */
+	assert_int_equal(sl_reporter_poll(r), 0);
+	assert_int_equal(sl_report_append(r, NULL, 1, "item", 4), 0);
+	assert_int_equal(stats(r).dropped_credits, dropped);
+	/* None at all, and a reporter that waits, for as long as it was told to. */
+	sl_reporter_close(r);
+	t->credits = 0;
+	r = reporter(t, (struct sl_reporter_opts){.flags = SL_REPORTER_SINGLE | SL_REPORTER_WAIT,
+						  .wait_ns = 1000000});
+	assert_int_equal(sl_report_append(r, &how, 1, "item", 4), 0);
+	while (!stats(r).acks) {
+		assert_true(sl_now_ns() < end);
+		step(t);
+		sl_reporter_poll(r);
+	}
+	for (i = 0; i < 1000 && !stats(r).dropped_credits; i++)
+		sl_report_append(r, &how, 1, "item", 4);
+	assert_int_equal(stats(r).dropped_credits, 1);
+	assert_true(stats(r).waits > 0);
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
+static void the_originals_forms_go_out(void **state)
+{
+	struct translator *t = translator_new();
+	uint8_t p[100];
+
+	(void)state;
+	for (uint32_t flag = SL_REPORTER_LEGACY_A; flag <= SL_REPORTER_LEGACY_B; flag *= 2) {
+		struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.flags = flag});
+		bool b = flag == SL_REPORTER_LEGACY_B;
+
+		assert_int_equal(sl_report_keywrite(r, NULL, "abcd", 4, "data", 4), 0);
+		assert_int_equal(sl_report_append(r, NULL, 2, "item", 4), 0);
+		assert_int_equal(recv(t->fd, p, sizeof(p), 0), b ? 12 : 11);
+		assert_memory_equal(p, b ? "\1\0\0\1abcddata" : "\1\0\1abcddata", b ? 12 : 11);
+		assert_int_equal(recv(t->fd, p, sizeof(p), 0), b ? 11 : 10);
+		assert_memory_equal(p, b ? "\2\1\0\0\0\0\2item" : "\2\0\0\0\0\2item", b ? 11 : 10);
+		assert_int_equal(sl_report_keywrite(r, NULL, "abcde", 5, "data", 4), -EINVAL);
+		assert_int_equal(sl_report_keywrite(r, NULL, "abcd", 4, "datas", 5), -EINVAL);
+		assert_int_equal(stats(r).sent, 2);
+		assert_int_equal(stats(r).refused, 2);
+		assert_int_equal(sl_reporter_drain(r, 0), 0);
+		sl_reporter_close(r);
+	}
+	translator_free(t);
+}
+
+static void what_is_out_of_bounds_is_refused(void **state)
+{
+	static const struct {
+		struct sl_reporter_opts o;
+		int why;
+	} wrong[] = {
+		{{.sz = 1, .target = "127.0.0.1:1"}, EINVAL},
+		{{0}, EINVAL},
+		{{.target = ""}, EINVAL},
+		{{.target = ":1"}, EINVAL},
+		{{.target = "127.0.0.1:"}, EINVAL},
+		{{.target = "127.0.0.1:0"}, EINVAL},
+		{{.target = "127.0.0.1:70000"}, EINVAL},
+		{{.target = "127.0.0.1:1x"}, EINVAL},
+		{{.target = "[::1"}, EINVAL},
+		{{.target = "[::1]x"}, EINVAL},
+		{{.target = "127.0.0.1:1", .flags = 16}, EINVAL},
+		{{.target = "127.0.0.1:1", .flags = 12}, EINVAL},
+		{{.target = "127.0.0.1:1", .flags = 4, .tenant = 1}, EINVAL},
+		{{.target = "127.0.0.1:1", .packet_bytes = 127}, EINVAL},
+		{{.target = "127.0.0.1:1", .packet_bytes = 65508}, EINVAL},
+		{{.target = "127.0.0.1:1", .backup_packets = 65537}, EINVAL},
+		{{.target = "127.0.0.1:1", .change_entries = (1 << 24) + 1}, EINVAL},
+		{{.target = "127.0.0.1:1", .key_file = "/nonexistent/key"}, ENOENT},
+		{{.target = "127.0.0.1:1", .key_file = "/dev/null"}, EINVAL},
+	};
+	struct sl_reporter_stats s = {.sz = sizeof(s)};
+	struct sl_report how = {.copies = 9};
+	struct sl_reporter *r;
+	uint8_t big[300] = {0};
+
+	(void)state;
+	assert_null(sl_reporter_open(NULL));
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct sl_reporter_opts o = wrong[i].o;
+
+		o.sz = o.sz ? o.sz : sizeof(o);
+		errno = 0;
+		assert_null(sl_reporter_open(&o));
+		assert_int_equal(errno, wrong[i].why);
+	}
+	/* Nobody listens there: said by the network later, and counted. */
+	r = sl_reporter_open(&(struct sl_reporter_opts){.sz = sizeof(struct sl_reporter_opts),
+							.target = "127.0.0.1:1",
+							.packet_bytes = 128,
+							.flags = SL_REPORTER_SINGLE});
+	assert_non_null(r);
+	assert_int_equal(sl_report_keywrite(r, &how, big, 4, big, 4), -EINVAL);
+	how.copies = 1;
+	assert_int_equal(sl_report_keywrite(r, &how, big, 3, big, 4), -EINVAL);
+	assert_int_equal(sl_report_keywrite(r, &how, big, 65, big, 4), -EINVAL);
+	assert_int_equal(sl_report_keywrite(r, &how, big, 4 + 256, big, 4), -EINVAL);
+	assert_int_equal(sl_report_keywrite(r, &how, big, 4, big, 3), -EINVAL);
+	assert_int_equal(sl_report_keywrite(r, &how, big, 4, big, 65536 + 4), -EINVAL);
+	assert_int_equal(sl_report_keywrite(r, &how, big, 4, big, 256), -EMSGSIZE);
+	assert_int_equal(sl_report_postcard(r, &how, big, 4, 5, 5, 0), -EINVAL);
+	assert_int_equal(sl_report_postcard(r, &how, big, 4, 0, 65, 0), -EINVAL);
+	assert_int_equal(sl_report_postcard(r, &how, big, 4, 256, 257, 0), -EINVAL);
+	assert_int_equal(sl_report_append(r, &how, 1, big, 4), -EINVAL); /* copies */
+	assert_int_equal(stats(r).refused, 11);
+	how.copies = 0;
+	for (uint32_t i = 0; i < 10; i++)
+		assert_int_equal(sl_report_append(r, &how, 1, big, 4), 0);
+	assert_int_equal(stats(r).reports, 10);
+	how.sample = 0;
+	for (uint16_t store = 0; store < 16; store++) {
+		how.store = store;
+		assert_int_equal(sl_report_registers(r, &how, 1, 0, big, 10), 0);
+	}
+	how.store = 16;
+	assert_int_equal(sl_report_registers(r, &how, 1, 0, big, 10), -ENOSPC);
+	how.store = 3;
+	assert_int_equal(sl_report_sketch_end(r, &how, 1), 0);
+	how.store = 16;
+	assert_int_equal(sl_report_registers(r, &how, 1, 0, big, 10), 0);
+	sl_reporter_close(r);
+
+	assert_int_equal(sl_report_append(NULL, &how, 1, big, 4), -EINVAL);
+	assert_int_equal(sl_report_sketch_end(NULL, &how, 1), -EINVAL);
+	assert_int_equal(sl_reporter_poll(NULL), -EINVAL);
+	assert_int_equal(sl_reporter_flush(NULL), 0);
+	assert_int_equal(sl_reporter_drain(NULL, 0), -EINVAL);
+	assert_int_equal(sl_reporter_stats(NULL, &s), -EINVAL);
+	sl_reporter_close(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_primitive_arrives_as_it_was_reported),
+		cmocka_unit_test(a_packet_goes_out_when_it_is_full_or_its_time_is_over),
+		cmocka_unit_test(only_what_changed_is_reported),
+		cmocka_unit_test(a_sample_by_key_is_the_same_at_every_reporter),
+		cmocka_unit_test(what_is_essential_arrives_once_over_a_lossy_network),
+		cmocka_unit_test(answers_of_strangers_are_refused),
+		cmocka_unit_test(without_answers_the_oldest_is_given_up_and_counted),
+		cmocka_unit_test(credits_hold_reports_back),
+		cmocka_unit_test(the_originals_forms_go_out),
+		cmocka_unit_test(what_is_out_of_bounds_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
