@@ -16,7 +16,7 @@
 #include "dta/roce.h"
 
 #define SL_DTA_VERBS_PORT 7476
-#define SL_DTA_NAME_MAX 64u /* of a translator, with its end */
+#define SL_DTA_NAME_MAX 32u /* of a translator, with its end */
 
 struct sl_dta_host;
 
@@ -47,7 +47,7 @@ struct sl_dta_host_opts {
 
 /* NULL with errno and one line in error: ENODEV, EADDRINUSE, EOPNOTSUPP built without RDMA, ... */
 struct sl_dta_host *sl_dta_host_open(const struct sl_dta_host_opts *opts, char *error, size_t error_bytes);
-/* Ends every queue pair (gone() is called), then unregisters what still is. NULL is nothing. */
+/* Ends every queue pair (gone() is called). Unregister all memory first. NULL is nothing. */
 void sl_dta_host_close(struct sl_dta_host *h);
 
 struct sl_dta_host_key {
@@ -67,7 +67,7 @@ void sl_dta_host_dispatch(struct sl_dta_host *h); /* never blocks */
 
 /*
  * Output raw: makes a queue pair towards theirs, which came in a "queue" message, and says what to answer.
- * came() is not asked. 0; -EINVAL theirs is not sound; -ENOSPC max_queues; -errno of the device.
+ * came() is not asked. May wait for an answer to ARP. 0; -EINVAL theirs is not sound; -ENOSPC max_queues; -errno of the device.
  */
 int sl_dta_host_queue(struct sl_dta_host *h, const char *name, const struct sl_roce_end *theirs,
 		      struct sl_roce_end *ours, uint64_t *queue);

@@ -12,56 +12,15 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "fabric/rdma.h"
+#include "fabric/host_priv.h"
 
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
 #define BACKLOG		     64
-#define NOTIFIERS_MAX	     16u /* of the queue pairs */
-#define NOTICES_OUT	     64u /* that one of them may make before we have looked */
-#define EVENTS_A_DISPATCH    64	 /* so that a flood of connections can't hold the agent's loop */
 
 _Static_assert(sizeof(struct sl_host_hello) == 48, "hello");
-
-struct conn {
-	struct conn *next;
-	struct rdma_cm_id *id;
-	uint64_t serial;
-	uint64_t connected_ns; /* 0: not yet established */
-	bool probing;	       /* a probe is on its way */
-	bool notifies;
-	uint32_t taken; /* its receives that are to be posted again */
-};
-
-struct sl_host {
-	struct rdma_event_channel *channel;
-	struct rdma_cm_id *listener;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq; /* of all connections: holds nothing but ends of probes */
-	struct ibv_device_attr device;
-	struct ibv_comp_channel *bell; /* with the board: rings when there are notices */
-	struct ibv_cq *notices;
-	uint32_t notifiers;
-	void (*notice)(void *arg, uint32_t entry);
-	void *notice_arg;
-	int epoll, timer;
-	struct conn *conns;
-	uint32_t conn_count, max_queues, keepalive_ms;
-	uint64_t serial;
-	struct sl_host_hello hello; /* magic 0: no directory yet, nobody is let in */
-	struct sl_host_stats stats;
-};
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
@@ -115,7 +74,7 @@ static int set_nonblocking(int fd)
 	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-static int watch(struct sl_host *h, int fd)
+int sl_host_watch(struct sl_host *h, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
 
@@ -224,11 +183,11 @@ struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_
 	if (!err)
 		err = set_nonblocking(h->listener->verbs->async_fd);
 	if (!err)
-		err = watch(h, h->channel->fd);
+		err = sl_host_watch(h, h->channel->fd);
 	if (!err)
-		err = watch(h, h->listener->verbs->async_fd);
+		err = sl_host_watch(h, h->listener->verbs->async_fd);
 	if (!err)
-		err = watch(h, h->timer);
+		err = sl_host_watch(h, h->timer);
 	if (err) {
 		snprintf(error, error_bytes, "epoll: %s", strerror(-err));
 		errno = -err;
@@ -271,301 +230,11 @@ err_memory:
 	return NULL;
 }
 
-/* ---- connections ---------------------------------------------------------------------------- */
-
-/* The timer runs while there is somebody to probe. */
-static void set_timer(struct sl_host *h)
-{
-	struct itimerspec every = {0};
-
-	if (h->conns) {
-		every.it_interval.tv_sec = h->keepalive_ms / 1000;
-		every.it_interval.tv_nsec = (long)(h->keepalive_ms % 1000) * 1000000;
-		every.it_value = every.it_interval;
-	}
-	timerfd_settime(h->timer, 0, &every, NULL);
-}
-
-/* Frees a connection and its queue pair at once. No event of its id may be unacknowledged. */
-static void drop(struct sl_host *h, struct conn *c)
-{
-	struct conn **at = &h->conns;
-
-	while (*at != c)
-		at = &(*at)->next;
-	*at = c->next;
-	h->conn_count--;
-	h->notifiers -= c->notifies;
-	if (c->connected_ns)
-		h->stats.disconnected++;
-	rdma_disconnect(c->id); /* answers a DREQ, or sends one */
-	rdma_destroy_qp(c->id);
-	rdma_destroy_id(c->id);
-	free(c);
-	if (!h->conns)
-		set_timer(h);
-}
-
-static void reject(struct sl_host *h, struct rdma_cm_id *id, int error)
-{
-	struct sl_verbs_refusal refusal = {.magic = SL_VERBS_REFUSAL_MAGIC, .error = error};
-
-	h->stats.rejected++;
-	rdma_reject(id, &refusal, sizeof(refusal));
-	rdma_destroy_id(id);
-}
-
-/* A notice carries its data in the board: the receive that it uses up needs no memory. */
-static int post_receives(struct ibv_qp *qp, uint32_t count)
-{
-	struct ibv_recv_wr wr = {0}, *bad;
-	int err = 0;
-
-	while (count-- && !err)
-		err = ibv_post_recv(qp, &wr, &bad);
-	return -err;
-}
-
-/* A collector asks to connect. request is a copy of its private data. */
-static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
-			    const struct sl_verbs_request *request, uint8_t reads_wanted)
-{
-	struct ibv_qp_init_attr attr = {
-		.send_cq = h->cq,
-		.recv_cq = h->cq,
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = 2, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-	};
-	struct rdma_conn_param param = {
-		.private_data = &h->hello,
-		.private_data_len = sizeof(h->hello),
-		.rnr_retry_count = 7,
-	};
-	struct ibv_qp_attr access = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
-	uint8_t timeout = SL_VERBS_ACK_TIMEOUT;
-	bool notifies = request->flags & SL_VERBS_NOTIFY;
-	struct conn *c;
-
-	if (request->magic != SL_VERBS_REQUEST_MAGIC || request->version != SL_VERBS_VERSION) {
-		reject(h, id, EPROTO);
-		return;
-	}
-	if (!h->hello.magic || h->stats.lost || id->verbs != h->listener->verbs) {
-		reject(h, id, EAGAIN);
-		return;
-	}
-	if (notifies && !h->notices) {
-		reject(h, id, EOPNOTSUPP);
-		return;
-	}
-	if (h->conn_count >= h->max_queues || (notifies && h->notifiers >= NOTIFIERS_MAX)) {
-		reject(h, id, ENOSPC);
-		return;
-	}
-	c = calloc(1, sizeof(*c));
-	if (!c) {
-		reject(h, id, ENOMEM);
-		return;
-	}
-	rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
-	if (notifies) {
-		attr.recv_cq = h->notices;
-		attr.cap.max_recv_wr = NOTICES_OUT;
-		access.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	}
-	if (rdma_create_qp(id, h->pd, &attr)) {
-		free(c);
-		reject(h, id, ENOMEM);
-		return;
-	}
-	if (notifies && post_receives(id->qp, NOTICES_OUT)) {
-		rdma_destroy_qp(id);
-		free(c);
-		reject(h, id, ENOMEM);
-		return;
-	}
-	/* What the collector asked for, as far as the device goes (rdma_accept(3)). */
-	param.responder_resources = reads_wanted;
-	if (h->device.max_qp_rd_atom < reads_wanted)
-		param.responder_resources = (uint8_t)h->device.max_qp_rd_atom;
-	if (rdma_accept(id, &param)) {
-		free(c);
-		rdma_destroy_qp(id);
-		h->stats.rejected++;
-		rdma_destroy_id(id);
-		return;
-	}
-	/*
-	 * RDMA-CM lets every queue pair be read and written through; this one is for READs, or
-	 * for notices. Each right needs both the queue pair's and the memory region's (IBTA
-	 * 10.6.3).
-	 */
-	ibv_modify_qp(id->qp, &access, IBV_QP_ACCESS_FLAGS);
-
-	c->id = id;
-	c->serial = ++h->serial;
-	c->notifies = notifies;
-	h->notifiers += notifies;
-	c->next = h->conns;
-	id->context = c;
-	h->conns = c;
-	h->conn_count++;
-	h->stats.accepted++;
-	if (!c->next)
-		set_timer(h);
-}
-
-static void cm_event(struct sl_host *h, struct rdma_cm_event *event)
-{
-	enum rdma_cm_event_type type = event->event;
-	struct rdma_cm_id *id = event->id;
-	struct sl_verbs_request request = {0};
-	uint8_t reads = event->param.conn.responder_resources;
-
-	if (type == RDMA_CM_EVENT_CONNECT_REQUEST && event->param.conn.private_data &&
-	    event->param.conn.private_data_len >= sizeof(request))
-		memcpy(&request, event->param.conn.private_data, sizeof(request));
-	/* rdma_destroy_id() waits for every acknowledgement: first this, then whatever follows. */
-	rdma_ack_cm_event(event);
-
-	switch (type) {
-	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		connect_request(h, id, &request, reads);
-		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		((struct conn *)id->context)->connected_ns = monotonic_ns();
-		break;
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		h->stats.lost = true;
-		if (id != h->listener)
-			drop(h, id->context);
-		break;
-	case RDMA_CM_EVENT_DISCONNECTED:
-	case RDMA_CM_EVENT_CONNECT_ERROR:
-	case RDMA_CM_EVENT_UNREACHABLE:
-	case RDMA_CM_EVENT_REJECTED:
-		if (id != h->listener)
-			drop(h, id->context);
-		break;
-	default:
-		break;
-	}
-}
-
-/* A WRITE of no bytes needs no memory and no rkey on the other side (IBTA C9-88). */
-static void probe(struct conn *c)
-{
-	struct ibv_send_wr wr = {
-		.wr_id = c->serial,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-	struct ibv_send_wr *bad;
-
-	if (c->connected_ns && !c->probing && !ibv_post_send(c->id->qp, &wr, &bad))
-		c->probing = true;
-}
-
-static void probes(struct sl_host *h)
-{
-	struct ibv_wc wc;
-
-	while (ibv_poll_cq(h->cq, 1, &wc) > 0) {
-		struct conn *c = h->conns;
-
-		while (c && c->serial != wc.wr_id)
-			c = c->next;
-		if (!c)
-			continue;
-		c->probing = false;
-		if (wc.status != IBV_WC_SUCCESS)
-			drop(h, c);
-	}
-	for (struct conn *c = h->conns; c; c = c->next)
-		probe(c);
-}
-
-/*
- * All that is there, which the receives bound; only then they are posted again, so that no flood
- * keeps us here. A collector that is faster than us waits at its end.
- */
-static void notices(struct sl_host *h)
-{
-	struct ibv_cq *cq;
-	struct ibv_wc wc;
-	void *context;
-
-	if (ibv_get_cq_event(h->bell, &cq, &context))
-		return;
-	ibv_ack_cq_events(cq, 1);
-	ibv_req_notify_cq(h->notices, 0); /* before looking: what comes after it rings again */
-	while (ibv_poll_cq(h->notices, 1, &wc) > 0) {
-		struct conn *c = h->conns;
-
-		while (c && c->id->qp->qp_num != wc.qp_num)
-			c = c->next;
-		/* Of one that is gone, or its end, which the probe or CM tells. */
-		if (!c || !c->notifies || wc.status != IBV_WC_SUCCESS)
-			continue;
-		c->taken++;
-		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-			continue; /* a SEND: nobody asked for it */
-		h->stats.notices++;
-		h->notice(h->notice_arg, ntohl(wc.imm_data));
-	}
-	for (struct conn *c = h->conns; c; c = c->next) {
-		if (c->taken)
-			post_receives(c->id->qp, c->taken);
-		c->taken = 0;
-	}
-}
-
-static void async_events(struct sl_host *h)
-{
-	struct ibv_async_event event;
-
-	while (!ibv_get_async_event(h->listener->verbs, &event)) {
-		enum ibv_event_type type = event.event_type;
-
-		ibv_ack_async_event(&event);
-		if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR)
-			h->stats.lost = true;
-	}
-	/* A device that is gone would make the descriptor readable for ever. */
-	if (errno != EAGAIN) {
-		h->stats.lost = true;
-		epoll_ctl(h->epoll, EPOLL_CTL_DEL, h->listener->verbs->async_fd, NULL);
-	}
-}
+/* ---- the loop's side ---- */
 
 int sl_host_fd(const struct sl_host *h)
 {
 	return h->epoll;
-}
-
-void sl_host_dispatch(struct sl_host *h)
-{
-	struct rdma_cm_event *event;
-	struct epoll_event ready[4];
-	uint64_t ticks;
-	int count = epoll_wait(h->epoll, ready, 4, 0);
-
-	for (int i = 0; i < count; i++) {
-		if (ready[i].data.fd == h->timer) {
-			if (read(h->timer, &ticks, sizeof(ticks)) == sizeof(ticks))
-				probes(h);
-		} else if (ready[i].data.fd == h->channel->fd) {
-			for (int n = 0; n < EVENTS_A_DISPATCH; n++) {
-				if (rdma_get_cm_event(h->channel, &event))
-					break;
-				cm_event(h, event);
-			}
-		} else if (h->bell && ready[i].data.fd == h->bell->fd) {
-			notices(h);
-		} else {
-			async_events(h);
-		}
-	}
 }
 
 void sl_host_close(struct sl_host *h)
@@ -573,7 +242,7 @@ void sl_host_close(struct sl_host *h)
 	if (!h)
 		return;
 	while (h->conns)
-		drop(h, h->conns);
+		sl_host_drop(h, h->conns);
 	if (h->notices)
 		ibv_destroy_cq(h->notices);
 	if (h->bell)
@@ -609,53 +278,72 @@ int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_
 	return add_memory(h, map, bytes, IBV_ACCESS_REMOTE_READ, key);
 }
 
-int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key,
-			   void (*notice)(void *arg, uint32_t entry), void *arg)
+int sl_host_register_writable(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+{
+	/* Who may write must be able to write here (ibv_reg_mr(3)). */
+	return add_memory(
+		h, map, bytes,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC, key);
+}
+
+/* queues: that may make notices. */
+static int hang_bell(struct sl_host *h, uint32_t queues)
 {
 	/* Twice what can be on the way: those of a queue pair that went may still lie there. */
-	int room = (int)(NOTIFIERS_MAX * NOTICES_OUT * 2), err;
+	int room = (int)(queues * NOTICES_OUT * 2), err;
 
-	/* Who may write must be able to write here (ibv_reg_mr(3)). */
-	err = add_memory(h, map, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, key);
-	if (err)
-		return err;
 	if (room > h->device.max_cqe)
 		room = h->device.max_cqe;
 	h->bell = ibv_create_comp_channel(h->listener->verbs);
 	if (!h->bell)
-		goto err_memory;
+		return -errno;
 	h->notices = ibv_create_cq(h->listener->verbs, room, NULL, h->bell, 0);
-	if (!h->notices)
+	if (!h->notices) {
+		err = -errno;
 		goto err_bell;
+	}
 	err = set_nonblocking(h->bell->fd);
 	if (!err)
-		err = watch(h, h->bell->fd);
+		err = sl_host_watch(h, h->bell->fd);
 	if (!err)
 		err = -ibv_req_notify_cq(h->notices, 0);
+	if (!err)
+		return 0;
+	ibv_destroy_cq(h->notices);
+	h->notices = NULL;
+err_bell:
+	ibv_destroy_comp_channel(h->bell);
+	h->bell = NULL;
+	return err;
+}
+
+int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key,
+			   void (*notice)(void *arg, uint32_t entry), void *arg)
+{
+	int err;
+
+	err = add_memory(h, map, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, key);
+	if (err)
+		return err;
+	err = hang_bell(h, NOTIFIERS_MAX);
 	if (err) {
-		errno = -err;
-		goto err_notices;
+		sl_host_unregister(h, key);
+		return err;
 	}
 	h->notice = notice;
 	h->notice_arg = arg;
 	h->hello.board_addr = key->addr;
 	h->hello.board_rkey = key->rkey;
 	return 0;
+}
 
-err_notices:
-	err = errno;
-	ibv_destroy_cq(h->notices);
-	h->notices = NULL;
-	errno = err;
-err_bell:
-	err = errno;
-	ibv_destroy_comp_channel(h->bell);
-	h->bell = NULL;
-	errno = err;
-err_memory:
-	err = errno;
-	sl_host_unregister(h, key);
-	return -err;
+int sl_host_let_write(struct sl_host *h, const struct sl_host_writers *writers)
+{
+	int err = hang_bell(h, h->max_queues);
+
+	if (!err)
+		h->writers = *writers;
+	return err;
 }
 
 void sl_host_unregister(struct sl_host *h, struct sl_host_key *key)
@@ -706,11 +394,13 @@ size_t sl_host_queues(const struct sl_host *h, struct sl_host_queue *out, size_t
 		if (n >= max)
 			continue;
 		out[n] = (struct sl_host_queue){
-			.qp_num = c->id->qp->qp_num,
+			.qp_num = c->qp->qp_num,
 			.connected_ns = c->connected_ns,
 		};
-		snprintf(out[n].state, sizeof(out[n].state), "%s", state_name(c->id->qp));
-		sl_rdma_address(rdma_get_peer_addr(c->id), out[n].peer, sizeof(out[n].peer));
+		snprintf(out[n].state, sizeof(out[n].state), "%s", state_name(c->qp));
+		if (c->id)
+			sl_rdma_address(rdma_get_peer_addr(c->id), out[n].peer,
+					sizeof(out[n].peer));
 	}
 	return n;
 }
@@ -746,6 +436,24 @@ int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl
 			   void (*notice)(void *arg, uint32_t entry), void *arg)
 {
 	(void)h, (void)map, (void)bytes, (void)key, (void)notice, (void)arg;
+	return -EOPNOTSUPP;
+}
+
+int sl_host_register_writable(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+{
+	(void)h, (void)map, (void)bytes, (void)key;
+	return -EOPNOTSUPP;
+}
+
+int sl_host_let_write(struct sl_host *h, const struct sl_host_writers *writers)
+{
+	(void)h, (void)writers;
+	return -EOPNOTSUPP;
+}
+
+int sl_host_queue_end(struct sl_host *h, uint64_t queue)
+{
+	(void)h, (void)queue;
 	return -EOPNOTSUPP;
 }
 

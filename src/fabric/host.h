@@ -13,6 +13,9 @@
  * Two kinds of connections. Those of readers may READ and nothing else. Those that asked to notify
  * may WRITE, and of all memory only the board is registered for that: one WRITE with immediate data
  * a notice, so that this side sleeps until there is one.
+ *
+ * A third kind is not an agent's but of the owner of stores (src/dta/host.h): writers, who WRITE and
+ * FETCH_ADD into what is registered for that, and READ nothing.
  */
 #ifndef SL_FABRIC_HOST_H
 #define SL_FABRIC_HOST_H
@@ -75,6 +78,34 @@ void sl_host_set_directory(struct sl_host *h, const struct sl_host_key *key, uin
 
 int sl_host_fd(const struct sl_host *h);   /* poll for reading */
 void sl_host_dispatch(struct sl_host *h);  /* never blocks */
+
+/* ---- writers ------------------------------------------------------------------------------------- */
+
+#define SL_HOST_NAME_MAX 32u /* of a writer, with its end */
+
+struct sl_host_writers {
+	uint64_t instance; /* that a writer must know, and finds again in the hello */
+	/* One asks to connect. True lets it in; then gone(queue) follows, once. */
+	bool (*came)(void *arg, uint64_t queue, const char *name);
+	/* Its queue pair has been destroyed. May be NULL, as may be immediate. */
+	void (*gone)(void *arg, uint64_t queue, const char *name);
+	void (*immediate)(void *arg, uint64_t queue, uint32_t number);
+	void *arg;
+};
+
+/* Lets writers in from now on; once, and not with a board. 0 or -errno. */
+int sl_host_let_write(struct sl_host *h, const struct sl_host_writers *writers);
+/* REMOTE_WRITE and REMOTE_ATOMIC. As sl_host_register(). */
+int sl_host_register_writable(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key);
+/*
+ * A writer's queue pair that is not made by CM: in INIT, and for the caller to bring up; came() is not
+ * asked. NULL with errno: ENOSPC max_queues. Only with RDMA.
+ */
+struct ibv_qp *sl_host_queue_new(struct sl_host *h, const char *name, uint64_t *queue);
+/* Destroys a queue pair of any kind; of a writer gone() is called. -ENOENT. */
+int sl_host_queue_end(struct sl_host *h, uint64_t queue);
+
+/* ---- looking at it ------------------------------------------------------------------------------- */
 
 struct sl_host_queue {
 	uint32_t qp_num;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rdma.h - what both sides of verbs share: finding devices and the addresses of their GIDs, and
- * the private data that CM packets carry. Included by src/fabric/ alone, and only with HAVE_VERBS.
+ * the private data that CM packets carry. Included by src/fabric/ and src/dta/ alone, and only with
+ * HAVE_VERBS.
  *
  * With RDMA-CM one chooses a GID by binding to the address that it stands for: a RoCEv2 GID is an
  * IPv6 address, or an IPv4 one mapped (IBTA annex A17.4.2; RFC 4291, 2.5.5.2).
@@ -21,8 +22,13 @@ struct sl_verbs_request {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t flags; /* CM pads private data with zeroes: one that says nothing reads */
+	uint32_t reserved;
+	uint64_t instance; /* from here on with SL_VERBS_STORE only */
+	char name[32];
 };
+_Static_assert(sizeof(struct sl_verbs_request) <= 56, "of 92 bytes CM takes 36 (IBTA 12.6.5, A11)");
 #define SL_VERBS_NOTIFY 1u /* to WRITE into the board, and to READ nothing */
+#define SL_VERBS_STORE	2u /* to WRITE and FETCH_ADD into stores, and to READ nothing */
 
 /* Private data of the host's rejection. */
 #define SL_VERBS_REFUSAL_MAGIC 0x31524c53u /* "SLR1" */

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * host_conn.c - queue pairs of the passive side come and go: requests of RDMA-CM, probes, notices.
+ */
+#include "fabric/host.h"
+
+#if HAVE_VERBS
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "fabric/host_priv.h"
+
+#define EVENTS_A_DISPATCH 64 /* so that a flood of connections can't hold the agent's loop */
+#define WRITER_ACCESS	  (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* The timer runs while there is somebody to probe. */
+static void set_timer(struct sl_host *h)
+{
+	struct itimerspec every = {0};
+
+	if (h->conns) {
+		every.it_interval.tv_sec = h->keepalive_ms / 1000;
+		every.it_interval.tv_nsec = (long)(h->keepalive_ms % 1000) * 1000000;
+		every.it_value = every.it_interval;
+	}
+	timerfd_settime(h->timer, 0, &every, NULL);
+}
+
+void sl_host_drop(struct sl_host *h, struct conn *c)
+{
+	struct conn **at = &h->conns;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	h->conn_count--;
+	h->notifiers -= c->notifies;
+	if (c->connected_ns)
+		h->stats.disconnected++;
+	if (c->id) {
+		rdma_disconnect(c->id); /* answers a DREQ, or sends one */
+		rdma_destroy_qp(c->id);
+		rdma_destroy_id(c->id);
+	} else {
+		ibv_destroy_qp(c->qp);
+	}
+	if (!h->conns)
+		set_timer(h);
+	if (c->writes && h->writers.gone)
+		h->writers.gone(h->writers.arg, c->serial, c->name);
+	free(c);
+}
+
+static void reject(struct sl_host *h, struct rdma_cm_id *id, int error)
+{
+	struct sl_verbs_refusal refusal = {.magic = SL_VERBS_REFUSAL_MAGIC, .error = error};
+
+	h->stats.rejected++;
+	rdma_reject(id, &refusal, sizeof(refusal));
+	rdma_destroy_id(id);
+}
+
+/* A notice carries its data in the board: the receive that it uses up needs no memory. */
+static int post_receives(struct ibv_qp *qp, uint32_t count)
+{
+	struct ibv_recv_wr wr = {0}, *bad;
+	int err = 0;
+
+	while (count-- && !err)
+		err = ibv_post_recv(qp, &wr, &bad);
+	return -err;
+}
+
+static struct ibv_qp_init_attr queue_with_notices(const struct sl_host *h)
+{
+	return (struct ibv_qp_init_attr){
+		.send_cq = h->cq,
+		.recv_cq = h->notices,
+		.qp_type = IBV_QPT_RC,
+		.cap =
+			{
+				.max_send_wr = 2,
+				.max_recv_wr = NOTICES_OUT,
+				.max_send_sge = 1,
+				.max_recv_sge = 1,
+			},
+	};
+}
+
+static void enlist(struct sl_host *h, struct conn *c)
+{
+	c->next = h->conns;
+	h->conns = c;
+	h->conn_count++;
+	h->stats.accepted++;
+	if (!c->next)
+		set_timer(h);
+}
+
+/* Printable, and it ends. */
+static bool is_name(const char name[SL_HOST_NAME_MAX])
+{
+	size_t n = strnlen(name, SL_HOST_NAME_MAX);
+
+	for (size_t i = 0; i < n; i++)
+		if (name[i] <= ' ' || name[i] > '~')
+			return false;
+	return n && n < SL_HOST_NAME_MAX;
+}
+
+/* A collector or a translator asks to connect. request is a copy of its private data. */
+static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
+			    const struct sl_verbs_request *request, uint8_t reads_wanted)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = h->cq,
+		.recv_cq = h->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 2, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+	struct ibv_qp_init_attr noticing = queue_with_notices(h);
+	struct rdma_conn_param param = {
+		.private_data = &h->hello,
+		.private_data_len = sizeof(h->hello),
+		.rnr_retry_count = 7,
+	};
+	const struct sl_host_hello welcome = {
+		.magic = SL_VERBS_HELLO_MAGIC,
+		.version = SL_VERBS_VERSION,
+		.agent_instance = h->writers.instance,
+	};
+	struct ibv_qp_attr access = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
+	uint8_t timeout = SL_VERBS_ACK_TIMEOUT;
+	bool notifies = request->flags & SL_VERBS_NOTIFY;
+	bool writes = request->flags & SL_VERBS_STORE;
+	struct conn *c;
+
+	if (request->magic != SL_VERBS_REQUEST_MAGIC || request->version != SL_VERBS_VERSION ||
+	    (notifies && writes)) {
+		reject(h, id, EPROTO);
+		return;
+	}
+	if ((!h->hello.magic && !writes) || h->stats.lost || id->verbs != h->listener->verbs) {
+		reject(h, id, EAGAIN);
+		return;
+	}
+	if ((notifies && !h->notice) || (writes && !h->writers.came)) {
+		reject(h, id, EOPNOTSUPP);
+		return;
+	}
+	if (writes && !is_name(request->name)) {
+		reject(h, id, EPROTO);
+		return;
+	}
+	if (writes && request->instance != h->writers.instance) {
+		reject(h, id, EACCES);
+		return;
+	}
+	if (h->conn_count >= h->max_queues || (notifies && h->notifiers >= NOTIFIERS_MAX)) {
+		reject(h, id, ENOSPC);
+		return;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		reject(h, id, ENOMEM);
+		return;
+	}
+	rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
+	if (notifies)
+		access.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	if (writes)
+		access.qp_access_flags = WRITER_ACCESS;
+	if (rdma_create_qp(id, h->pd, notifies || writes ? &noticing : &attr)) {
+		free(c);
+		reject(h, id, ENOMEM);
+		return;
+	}
+	if ((notifies || writes) && post_receives(id->qp, NOTICES_OUT)) {
+		rdma_destroy_qp(id);
+		free(c);
+		reject(h, id, ENOMEM);
+		return;
+	}
+	c->serial = ++h->serial;
+	snprintf(c->name, sizeof(c->name), "%s", writes ? request->name : "");
+	if (writes && !h->writers.came(h->writers.arg, c->serial, c->name)) {
+		rdma_destroy_qp(id);
+		free(c);
+		reject(h, id, EACCES);
+		return;
+	}
+	/* What the collector asked for, as far as the device goes (rdma_accept(3)). */
+	param.responder_resources = reads_wanted;
+	if (h->device.max_qp_rd_atom < reads_wanted)
+		param.responder_resources = (uint8_t)h->device.max_qp_rd_atom;
+	if (writes) {
+		param.private_data = &welcome;
+		param.private_data_len = sizeof(welcome);
+	}
+	if (rdma_accept(id, &param)) {
+		rdma_destroy_qp(id);
+		h->stats.rejected++;
+		rdma_destroy_id(id);
+		if (writes && h->writers.gone)
+			h->writers.gone(h->writers.arg, c->serial, c->name);
+		free(c);
+		return;
+	}
+	/*
+	 * RDMA-CM lets every queue pair be read and written through; this one is for READs, or
+	 * for notices. Each right needs both the queue pair's and the memory region's (IBTA
+	 * 10.6.3).
+	 */
+	ibv_modify_qp(id->qp, &access, IBV_QP_ACCESS_FLAGS);
+
+	c->id = id;
+	c->qp = id->qp;
+	c->notifies = notifies;
+	c->writes = writes;
+	h->notifiers += notifies;
+	id->context = c;
+	enlist(h, c);
+}
+
+struct ibv_qp *sl_host_queue_new(struct sl_host *h, const char *name, uint64_t *queue)
+{
+	struct ibv_qp_init_attr attr = queue_with_notices(h);
+	struct ibv_qp_attr init = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = (uint8_t)h->stats.ib_port,
+		.qp_access_flags = WRITER_ACCESS,
+	};
+	struct conn *c;
+	int err;
+
+	if (h->stats.lost || h->conn_count >= h->max_queues) {
+		errno = h->stats.lost ? ENODEV : ENOSPC;
+		return NULL;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->qp = ibv_create_qp(h->pd, &attr);
+	if (!c->qp) {
+		free(c);
+		return NULL;
+	}
+	err = ibv_modify_qp(c->qp, &init,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (!err)
+		err = -post_receives(c->qp, NOTICES_OUT);
+	if (err) {
+		ibv_destroy_qp(c->qp);
+		free(c);
+		errno = err;
+		return NULL;
+	}
+	c->writes = true;
+	c->serial = ++h->serial;
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	*queue = c->serial;
+	enlist(h, c);
+	return c->qp;
+}
+
+int sl_host_queue_end(struct sl_host *h, uint64_t queue)
+{
+	for (struct conn *c = h->conns; c; c = c->next)
+		if (c->serial == queue) {
+			sl_host_drop(h, c);
+			return 0;
+		}
+	return -ENOENT;
+}
+
+static void cm_event(struct sl_host *h, struct rdma_cm_event *event)
+{
+	enum rdma_cm_event_type type = event->event;
+	struct rdma_cm_id *id = event->id;
+	struct sl_verbs_request request = {0};
+	uint8_t reads = event->param.conn.responder_resources;
+
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST && event->param.conn.private_data &&
+	    event->param.conn.private_data_len >= offsetof(struct sl_verbs_request, instance))
+		memcpy(&request, event->param.conn.private_data,
+		       event->param.conn.private_data_len < sizeof(request)
+			       ? event->param.conn.private_data_len
+			       : sizeof(request));
+	/* rdma_destroy_id() waits for every acknowledgement: first this, then whatever follows. */
+	rdma_ack_cm_event(event);
+
+	switch (type) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		connect_request(h, id, &request, reads);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		((struct conn *)id->context)->connected_ns = monotonic_ns();
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		h->stats.lost = true;
+		if (id != h->listener)
+			sl_host_drop(h, id->context);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+		if (id != h->listener)
+			sl_host_drop(h, id->context);
+		break;
+	default:
+		break;
+	}
+}
+
+/* A WRITE of no bytes needs no memory and no rkey on the other side (IBTA C9-88). */
+static void probe(struct conn *c)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = c->serial,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad;
+
+	if (c->connected_ns && !c->probing && !ibv_post_send(c->qp, &wr, &bad))
+		c->probing = true;
+}
+
+static void probes(struct sl_host *h)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(h->cq, 1, &wc) > 0) {
+		struct conn *c = h->conns;
+
+		while (c && c->serial != wc.wr_id)
+			c = c->next;
+		if (!c)
+			continue;
+		c->probing = false;
+		if (wc.status != IBV_WC_SUCCESS)
+			sl_host_drop(h, c);
+	}
+	for (struct conn *c = h->conns; c; c = c->next)
+		probe(c);
+}
+
+/*
+ * All that is there, which the receives bound; only then they are posted again, so that no flood
+ * keeps us here. A collector that is faster than us waits at its end.
+ */
+static void notices(struct sl_host *h)
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *context;
+
+	if (ibv_get_cq_event(h->bell, &cq, &context))
+		return;
+	ibv_ack_cq_events(cq, 1);
+	ibv_req_notify_cq(h->notices, 0); /* before looking: what comes after it rings again */
+	while (ibv_poll_cq(h->notices, 1, &wc) > 0) {
+		struct conn *c = h->conns;
+
+		while (c && c->qp->qp_num != wc.qp_num)
+			c = c->next;
+		/* Of one that is gone, or its end, which the probe or CM tells. */
+		if (!c || !(c->notifies || c->writes) || wc.status != IBV_WC_SUCCESS)
+			continue;
+		c->taken++;
+		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
+			continue; /* a SEND: nobody asked for it */
+		h->stats.notices++;
+		if (c->writes && h->writers.immediate)
+			h->writers.immediate(h->writers.arg, c->serial, ntohl(wc.imm_data));
+		if (c->notifies)
+			h->notice(h->notice_arg, ntohl(wc.imm_data));
+	}
+	for (struct conn *c = h->conns; c; c = c->next) {
+		if (c->taken)
+			post_receives(c->qp, c->taken);
+		c->taken = 0;
+	}
+}
+
+static void async_events(struct sl_host *h)
+{
+	struct ibv_async_event event;
+
+	while (!ibv_get_async_event(h->listener->verbs, &event)) {
+		enum ibv_event_type type = event.event_type;
+
+		ibv_ack_async_event(&event);
+		if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR)
+			h->stats.lost = true;
+	}
+	/* A device that is gone would make the descriptor readable for ever. */
+	if (errno != EAGAIN) {
+		h->stats.lost = true;
+		epoll_ctl(h->epoll, EPOLL_CTL_DEL, h->listener->verbs->async_fd, NULL);
+	}
+}
+
+void sl_host_dispatch(struct sl_host *h)
+{
+	struct rdma_cm_event *event;
+	struct epoll_event ready[4];
+	uint64_t ticks;
+	int count = epoll_wait(h->epoll, ready, 4, 0);
+
+	for (int i = 0; i < count; i++) {
+		if (ready[i].data.fd == h->timer) {
+			if (read(h->timer, &ticks, sizeof(ticks)) == sizeof(ticks))
+				probes(h);
+		} else if (ready[i].data.fd == h->channel->fd) {
+			for (int n = 0; n < EVENTS_A_DISPATCH; n++) {
+				if (rdma_get_cm_event(h->channel, &event))
+					break;
+				cm_event(h, event);
+			}
+		} else if (h->bell && ready[i].data.fd == h->bell->fd) {
+			notices(h);
+		} else {
+			async_events(h);
+		}
+	}
+}
+#endif
