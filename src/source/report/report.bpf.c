@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * report.bpf.c - flows of an interface, reported by the kernel itself.
+ *
+ * A program can't make a packet out of nothing. So one that goes by lends its body:
+ *
+ *   interface ── see_ingress, see_egress (tc): counts the flow; if it is to be reported, puts a report into the
+ *      |         packet that this CPU fills; if that is full, lets a copy of what goes by go to the carrier
+ *      v
+ *   goes on, untouched            carrier, one end of a veth pair ──> other end: write_report (XDP)
+ *                                     ^                                 turns the copy into the next packet
+ *   network or this host <── send_report (tc) <──────────────────────── of reports, and sends it back
+ *
+ * Why not rewrite the copy where it is made: its checksum may be one that an adapter was to complete, and
+ * nothing that a program can do takes that back. A frame of XDP knows no such thing.
+ *
+ * Which copy carries which packet does not matter: those that wait are in a queue. A frame can't grow beyond
+ * the memory that it came in, so that only a copy of a packet that is long enough will do, and one that is
+ * no larger than a frame costs little. While none goes by, the loader sends empty frames to the carrier.
+ */
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "shared.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+const volatile struct rpt_config config = {};
+
+__u32 sequence = 0; /* of the next report */
+__s64 debt = 0;     /* packets that wait for a carrier, about */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RPT_COUNTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536); /* the loader says */
+	__type(key, struct rpt_flow_key);
+	__type(value, struct rpt_flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RPT_SLOTS);
+	__type(key, __u32);
+	__type(value, struct rpt_slot);
+} slots SEC(".maps");
+
+struct queue {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, RPT_SLOTS);
+	__type(value, __u32);
+} vacant SEC(".maps"), ready SEC(".maps");
+
+/* The packet that a CPU fills, for each of the two shapes. The lock is for the loader, who flushes. */
+struct pending {
+	struct bpf_spin_lock lock;
+	__u32 slot; /* RPT_NONE: none */
+	__u32 count;
+	__u64 since_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * RPT_CPUS);
+	__type(key, __u32);
+	__type(value, struct pending);
+} pendings SEC(".maps");
+
+static __always_inline void count(enum rpt_count what, __u64 n)
+{
+	__u32 key = what;
+	__u64 *at = bpf_map_lookup_elem(&counts, &key);
+
+	if (at)
+		*at += n;
+}
+
+/* ---- packets of reports ---------------------------------------------------------------------------- */
+
+/* A packet is as full as it gets. */
+static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
+{
+	struct rpt_slot *s = bpf_map_lookup_elem(&slots, &slot);
+
+	if (!s)
+		return;
+	s->count = n;
+	s->v6 = v6;
+	s->sequence = __sync_fetch_and_add(&sequence, n);
+	if (bpf_map_push_elem(&ready, &slot, 0)) /* can't be: there are as many places as slots */
+		count(RPT_NOT_WRITTEN, 1);
+	else
+		__sync_fetch_and_add(&debt, 1);
+}
+
+static __always_inline void put(const __u8 *item, __u32 v6, __u64 now)
+{
+	__u32 at = bpf_get_smp_processor_id() * 2 + v6, fresh = RPT_NONE, slot, done = RPT_NONE, n = 0, c;
+	struct pending *p = bpf_map_lookup_elem(&pendings, &at);
+	struct rpt_slot *s;
+	bool taken = false;
+
+	if (!p)
+		return;
+	slot = p->slot;
+	if (slot == RPT_NONE) {
+		if (bpf_map_pop_elem(&vacant, &fresh)) {
+			count(RPT_NO_ROOM, 1);
+			return;
+		}
+		slot = fresh;
+	}
+	s = bpf_map_lookup_elem(&slots, &slot);
+	if (!s) {
+		count(RPT_NO_ROOM, 1);
+		return;
+	}
+	bpf_spin_lock(&p->lock);
+	if (p->slot == RPT_NONE && fresh != RPT_NONE) {
+		p->slot = fresh;
+		p->count = 0;
+		p->since_ns = now;
+		fresh = RPT_NONE;
+	}
+	c = p->count;
+	if (p->slot == slot && c < RPT_ITEMS) {
+		if (v6)
+			__builtin_memcpy(&s->items[c * RPT_ITEM6], item, RPT_ITEM6);
+		else
+			__builtin_memcpy(&s->items[c * RPT_ITEM4], item, RPT_ITEM4);
+		taken = true;
+		p->count = c + 1;
+		if (c + 1 == RPT_ITEMS || now - p->since_ns >= config.flush_ns) {
+			done = slot;
+			n = c + 1;
+			p->slot = RPT_NONE;
+		}
+	}
+	bpf_spin_unlock(&p->lock);
+	if (fresh != RPT_NONE)
+		bpf_map_push_elem(&vacant, &fresh, 0);
+	count(taken ? RPT_REPORTS : RPT_NO_ROOM, 1);
+	if (done != RPT_NONE)
+		finish(done, n, v6);
+}
+
+/* ---- flows ----------------------------------------------------------------------------------------- */
+
+static __always_inline void put64(__u8 *to, __u64 v)
+{
+	v = bpf_cpu_to_be64(v);
+	__builtin_memcpy(to, &v, 8);
+}
+
+static __always_inline void report(const struct rpt_flow_key *k, __u64 packets, __u64 bytes, __u64 now)
+{
+	__u8 item[RPT_ITEM6 + 3] = {0};
+
+	if (k->v6) {
+		__builtin_memcpy(item, k->source, 16);
+		__builtin_memcpy(item + 16, k->target, 16);
+		__builtin_memcpy(item + 32, &k->source_port, 2);
+		__builtin_memcpy(item + 34, &k->target_port, 2);
+		item[36] = k->protocol;
+		put64(item + RPT_KEY6, packets);
+		put64(item + RPT_KEY6 + 8, bytes);
+		put(item, 1, now);
+	} else {
+		__builtin_memcpy(item, k->source, 4);
+		__builtin_memcpy(item + 4, k->target, 4);
+		__builtin_memcpy(item + 8, &k->source_port, 2);
+		__builtin_memcpy(item + 10, &k->target_port, 2);
+		item[12] = k->protocol;
+		put64(item + RPT_KEY4, packets);
+		put64(item + RPT_KEY4 + 8, bytes);
+		put(item, 0, now);
+	}
+}
+
+/* Who it is of. at: where the network header is. False: no flow. */
+static __always_inline bool flow_of(struct __sk_buff *skb, struct rpt_flow_key *k, bool *last)
+{
+	__u32 at = ETH_HLEN, ports;
+	__u8 flags;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		struct iphdr ip;
+
+		if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)) || ip.ihl < 5)
+			return false;
+		__builtin_memcpy(k->source, &ip.saddr, 4);
+		__builtin_memcpy(k->target, &ip.daddr, 4);
+		k->protocol = ip.protocol;
+		at += ip.ihl * 4;
+		if (ip.frag_off & bpf_htons(0x1fff))
+			return true; /* no ports in it: the fragments of two hosts are a flow of their own */
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr ip;
+
+		if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)))
+			return false;
+		__builtin_memcpy(k->source, &ip.saddr, 16);
+		__builtin_memcpy(k->target, &ip.daddr, 16);
+		k->protocol = ip.nexthdr; /* extension headers are a protocol of their own here */
+		k->v6 = 1;
+		at += sizeof(ip);
+	} else {
+		return false;
+	}
+	if (k->protocol == IPPROTO_TCP || k->protocol == IPPROTO_UDP || k->protocol == IPPROTO_SCTP) {
+		if (bpf_skb_load_bytes(skb, at, &ports, 4))
+			return false;
+		k->source_port = ports & 0xffff; /* both as they came */
+		k->target_port = ports >> 16;
+		if (k->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, at + 13, &flags, 1))
+			*last = flags & 0x05; /* FIN, RST */
+	}
+	return true;
+}
+
+static __always_inline int see(struct __sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns(), packets, bytes, before;
+	struct rpt_flow fresh = {}, *f;
+	struct rpt_flow_key k = {};
+	bool last = false;
+	__u32 target;
+
+	count(RPT_PACKETS, 1);
+	if (!flow_of(skb, &k, &last)) {
+		count(RPT_OTHERS, 1);
+		goto carry;
+	}
+	/* What we send is not what is looked at. */
+	__builtin_memcpy(&target, k.target, 4);
+	if (k.protocol == IPPROTO_UDP && !k.v6 && k.target_port == config.port && k.source_port == config.source_port &&
+	    target == config.target)
+		return TC_ACT_UNSPEC;
+	f = bpf_map_lookup_elem(&flows, &k);
+	if (!f) {
+		/* Another CPU may be first; then its entry is the one that counts. */
+		if (!bpf_map_update_elem(&flows, &k, &fresh, BPF_NOEXIST))
+			count(RPT_NEW, 1);
+		f = bpf_map_lookup_elem(&flows, &k);
+		if (!f) {
+			count(RPT_NO_FLOW, 1);
+			goto carry;
+		}
+	}
+	/* A segment that the adapter will cut, or has put together, is gso_segs packets on the wire. */
+	packets = __sync_fetch_and_add(&f->packets, skb->gso_segs ?: 1) + (skb->gso_segs ?: 1);
+	bytes = __sync_fetch_and_add(&f->bytes, skb->len) + skb->len;
+	before = f->reported_ns;
+	if (last || !before || now - before >= config.every_ns || bytes - f->reported_bytes >= config.bytes) {
+		/* Of those that see it at the same time, one. */
+		if (last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
+			f->reported_ns = now;
+			f->reported_bytes = bytes;
+			report(&k, packets, bytes, now);
+		}
+	}
+carry:
+	/* Behind this no pointer into the packet is good. */
+	if (debt > 0 && skb->len >= RPT_LONGEST && skb->len <= 1518 && !skb->gso_size && !bpf_clone_redirect(skb, config.carrier, 0))
+		__sync_fetch_and_add(&debt, -1);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int see_ingress(struct __sk_buff *skb)
+{
+	return see(skb);
+}
+
+SEC("tc")
+int see_egress(struct __sk_buff *skb)
+{
+	return see(skb);
+}
+
+static long sweep_one(void *map, const struct rpt_flow_key *k, struct rpt_flow *f, __u64 *now)
+{
+	__u64 bytes = f->bytes;
+
+	if (bytes == f->reported_bytes || *now - f->reported_ns < config.every_ns)
+		return 0;
+	f->reported_ns = *now;
+	f->reported_bytes = bytes;
+	report(k, f->packets, bytes, *now);
+	return 0;
+}
+
+/* For the loader: reports the flows that went silent before their last packets were. */
+SEC("tc")
+int sweep(struct __sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	bpf_for_each_map_elem(&flows, sweep_one, &now, 0);
+	return 0;
+}
+
+/* For the loader: hands over what a CPU is filling. mark: the CPU. */
+SEC("tc")
+int flush(struct __sk_buff *skb)
+{
+	for (__u32 v6 = 0; v6 < 2; v6++) {
+		__u32 at = skb->mark * 2 + v6, slot = RPT_NONE, n = 0;
+		struct pending *p = bpf_map_lookup_elem(&pendings, &at);
+
+		if (!p || p->slot == RPT_NONE)
+			continue;
+		bpf_spin_lock(&p->lock);
+		if (p->slot != RPT_NONE) {
+			slot = p->slot;
+			n = p->count;
+			p->slot = RPT_NONE;
+		}
+		bpf_spin_unlock(&p->lock);
+		if (slot != RPT_NONE)
+			finish(slot, n, v6);
+	}
+	return 0;
+}
+
+/* ---- the carrier ----------------------------------------------------------------------------------- */
+
+struct headers {
+	struct ethhdr eth;
+	struct iphdr ip;
+	struct udphdr udp;
+	/* docs/dta-wire.md */
+	__u8 magic, version, flags, blocks;
+	__be16 tenant, length;
+	__be32 reporter, sequence;
+	__be64 time_ns;
+	__be32 incarnation, reports;
+	__u8 opcode, block_flags;
+	__be16 items;
+	__u8 copies, key_bytes;
+	__be16 value_bytes, store, zero;
+} __attribute__((packed));
+_Static_assert(sizeof(struct headers) == RPT_HEADERS + RPT_FIXED, "as on the wire");
+
+static __always_inline void fill(struct headers *h, const struct rpt_slot *s, __u32 n, __u32 payload)
+{
+	__u32 sum = 0;
+
+	/* By its own type: else the compiler takes the zeros of its initialiser for what it will hold. */
+	for (int i = 0; i < 6; i++)
+		h->eth.h_dest[i] = h->eth.h_source[i] = config.mac[i];
+	h->eth.h_source[0] |= 2; /* as if it came from somebody else */
+	h->eth.h_source[5] ^= 1;
+	h->eth.h_proto = bpf_htons(ETH_P_IP);
+	h->ip.version = 4;
+	h->ip.ihl = 5;
+	h->ip.tot_len = bpf_htons(20 + 8 + payload);
+	h->ip.frag_off = bpf_htons(0x4000);
+	h->ip.ttl = 64;
+	h->ip.protocol = IPPROTO_UDP;
+	h->ip.saddr = config.source;
+	h->ip.daddr = config.target;
+	/* Of ten words, of which the addresses are four: they are not aligned here. */
+	sum = bpf_htons(0x4500) + h->ip.tot_len + h->ip.frag_off + bpf_htons(64 << 8 | IPPROTO_UDP) +
+	      (config.source & 0xffff) + (config.source >> 16) + (config.target & 0xffff) + (config.target >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	h->ip.check = ~sum;
+	h->udp.source = config.source_port;
+	h->udp.dest = config.port;
+	h->udp.len = bpf_htons(8 + payload);
+	h->magic = 0xd7;
+	h->version = 1;
+	h->blocks = 1;
+	h->tenant = bpf_htons(config.tenant);
+	h->length = bpf_htons(payload);
+	h->reporter = bpf_htonl(config.reporter);
+	h->sequence = bpf_htonl(s->sequence);
+	h->time_ns = bpf_cpu_to_be64(bpf_ktime_get_ns() + config.realtime);
+	h->incarnation = bpf_htonl(config.incarnation);
+	h->reports = bpf_htonl(n);
+	h->opcode = 1; /* Key-Write */
+	h->items = bpf_htons(n);
+	h->copies = config.copies;
+	h->key_bytes = s->v6 ? RPT_KEY6 : RPT_KEY4;
+	h->value_bytes = bpf_htons(RPT_VALUE);
+	h->store = bpf_htons(config.store);
+}
+
+SEC("xdp")
+int write_report(struct xdp_md *ctx)
+{
+	__u32 slot, n, bytes, total, has = bpf_xdp_get_buff_len(ctx);
+	struct headers h = {};
+	struct rpt_slot *s;
+	bool written;
+
+	if (bpf_map_pop_elem(&ready, &slot)) {
+		count(RPT_IDLE, 1);
+		return XDP_DROP;
+	}
+	s = bpf_map_lookup_elem(&slots, &slot);
+	if (!s)
+		return XDP_DROP;
+	n = s->count;
+	bytes = n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4);
+	if (!n || n > RPT_ITEMS || bytes > sizeof(s->items) || !bytes) { /* can't be */
+		bpf_map_push_elem(&vacant, &slot, 0);
+		return XDP_DROP;
+	}
+	total = sizeof(h) + bytes;
+	fill(&h, s, n, RPT_FIXED + bytes);
+	written = !bpf_xdp_adjust_tail(ctx, (int)total - (int)has) && !bpf_xdp_store_bytes(ctx, 0, &h, sizeof(h)) &&
+		  !bpf_xdp_store_bytes(ctx, sizeof(h), s->items, bytes);
+	bpf_map_push_elem(&vacant, &slot, 0);
+	if (!written) {
+		count(RPT_NOT_WRITTEN, 1);
+		return XDP_DROP;
+	}
+	count(RPT_SENT, 1);
+	count(RPT_SENT_REPORTS, n);
+	return XDP_TX;
+}
+
+/* At the carrier's near end. What is for this host goes up as it is. */
+SEC("tc")
+int send_report(struct __sk_buff *skb)
+{
+	return config.out ? bpf_redirect_neigh(config.out, NULL, 0, 0) : TC_ACT_UNSPEC;
+}
+
+/* The near end takes frames of XDP only if it has a program itself. */
+SEC("xdp")
+int pass(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}

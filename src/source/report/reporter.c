@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/report/reporter.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if_arp.h>
+#include <netpacket/packet.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "base/base.h"
+#include "source/report/shared.h"
+#include "source/report/report.skel.h"
+#include "source/report/veth.h"
+#include "source/tcp/util.h"
+
+#define LOG "report"
+#define TCX_INGRESS 46 /* enum bpf_attach_type of Linux 6.6 */
+#define TCX_EGRESS 47
+#define FILTER 0x51d3u /* handle and priority where there are no links: so that a stale one is replaced */
+#define SOURCE_PORT 40041
+#define FEED_MOST 256
+#define SWEEP_NS 1000000000ull
+
+/* A program on an interface. */
+struct hook {
+	int link;	     /* TCX; -1: none */
+	unsigned int index;  /* clsact; 0: none */
+	enum bpf_tc_attach_point point;
+};
+
+struct sl_reporter {
+	struct report_bpf *skel;
+	struct sl_veth *veth;
+	struct hook hook[3];
+	struct bpf_link *pass;
+	int feed; /* to the carrier */
+	int cpus;
+	char target[64];
+	uint64_t swept_ns;
+};
+
+static int tcx(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_attach_point point)
+{
+	h->link = bpf_link_create(prog_fd, (int)index,
+				  (enum bpf_attach_type)(point == BPF_TC_INGRESS ? TCX_INGRESS : TCX_EGRESS), NULL);
+	return h->link < 0 ? h->link : 0;
+}
+
+static int clsact(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_attach_point point)
+{
+	LIBBPF_OPTS(bpf_tc_hook, where, .ifindex = (int)index, .attach_point = point);
+	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = prog_fd, .handle = FILTER, .priority = FILTER & 0xfff,
+		    .flags = BPF_TC_F_REPLACE);
+	int err = bpf_tc_hook_create(&where);
+
+	if (err && err != -EEXIST)
+		return err;
+	err = bpf_tc_attach(&where, &opts);
+	if (err)
+		return err;
+	h->index = index;
+	h->point = point;
+	return 0;
+}
+
+static int attach(struct hook *h, const struct bpf_program *prog, unsigned int index, enum bpf_tc_attach_point point)
+{
+	int fd = bpf_program__fd(prog);
+
+	/* A link is gone with this process, however it ends. */
+	return tcx(h, fd, index, point) ? clsact(h, fd, index, point) : 0;
+}
+
+static void detach(struct hook *h)
+{
+	if (h->link >= 0)
+		close(h->link);
+	if (h->index) {
+		LIBBPF_OPTS(bpf_tc_hook, where, .ifindex = (int)h->index, .attach_point = h->point);
+		LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER, .priority = FILTER & 0xfff);
+
+		bpf_tc_detach(&where, &opts);
+	}
+	*h = (struct hook){.link = -1};
+}
+
+/* ---- where to ------------------------------------------------------------------------------------- */
+
+static unsigned int interface_with(struct in_addr address)
+{
+	struct ifaddrs *all, *i;
+	unsigned int index = 0;
+
+	if (getifaddrs(&all))
+		return 0;
+	for (i = all; i && !index; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+		    ((struct sockaddr_in *)i->ifa_addr)->sin_addr.s_addr == address.s_addr)
+			index = if_nametoindex(i->ifa_name);
+	freeifaddrs(all);
+	return index;
+}
+
+/* Fills in where reports go and from where; out stays 0 for this host. false with a line in error. */
+static bool route(struct rpt_config *c, const char *target, char *error, size_t bytes)
+{
+	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found;
+	struct sockaddr_in to, from;
+	socklen_t n = sizeof(from);
+	char host[256];
+	uint16_t port;
+	int err, fd;
+
+	if (sl_parse_address(target, host, sizeof(host), &port) || !port) {
+		snprintf(error, bytes, "'%s' is no HOST:PORT", target);
+		return false;
+	}
+	c->port = htons(port);
+	if (!*host)
+		return true;
+	err = getaddrinfo(host, NULL, &hints, &found);
+	if (err) {
+		snprintf(error, bytes, "%s: no address of IPv4: %s", host, gai_strerror(err));
+		return false;
+	}
+	to = *(struct sockaddr_in *)found->ai_addr;
+	freeaddrinfo(found);
+	to.sin_port = htons(port);
+	/* Nothing is sent: the kernel says by which address it would. */
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) ||
+	    getsockname(fd, (struct sockaddr *)&from, &n)) {
+		snprintf(error, bytes, "%s: %s", target, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	close(fd);
+	if (from.sin_addr.s_addr == to.sin_addr.s_addr || (ntohl(to.sin_addr.s_addr) >> 24) == 127) {
+		snprintf(error, bytes, "%s is this host: say ':%u', and let the translator listen on any address", target,
+			 port);
+		return false;
+	}
+	c->out = interface_with(from.sin_addr);
+	if (!c->out) {
+		snprintf(error, bytes, "%s: by which interface it is reached is not known", target);
+		return false;
+	}
+	c->source = from.sin_addr.s_addr;
+	c->target = to.sin_addr.s_addr;
+	return true;
+}
+
+/* Two addresses that no other has: of the link-local block, by the interface's number. */
+static bool address_here(struct sl_reporter *r, struct rpt_config *c, unsigned int index, char *error, size_t bytes)
+{
+	uint32_t base = 0xa9fe8000u | (index & 0x1fff) << 2; /* 169.254.128.0/17, four each */
+	struct in_addr near = {htonl(base | 1)};
+	int err = sl_veth_address(r->veth, near, 30);
+
+	if (err) {
+		snprintf(error, bytes, "no address for the carrier: %s", strerror(-err));
+		return false;
+	}
+	c->target = near.s_addr;
+	c->source = htonl(base | 2);
+	return true;
+}
+
+/* ---- ---------------------------------------------------------------------------------------------- */
+
+static bool is_ethernet(const char *name, char *error, size_t bytes)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+	struct ifreq r = {0};
+
+	strncpy(r.ifr_name, name, sizeof(r.ifr_name) - 1);
+	if (fd < 0 || ioctl(fd, SIOCGIFHWADDR, &r))
+		err = errno;
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		snprintf(error, bytes, "%s: %s", name, strerror(err));
+	else if (r.ifr_hwaddr.sa_family != ARPHRD_ETHER && r.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
+		snprintf(error, bytes, "%s: is no Ethernet interface", name);
+	else
+		return true;
+	return false;
+}
+
+static bool mac_of(unsigned int index, uint8_t mac[6])
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq r = {0};
+	bool fine = fd >= 0 && if_indextoname(index, r.ifr_name) && !ioctl(fd, SIOCGIFHWADDR, &r);
+
+	memcpy(mac, r.ifr_hwaddr.sa_data, 6);
+	if (fd >= 0)
+		close(fd);
+	return fine;
+}
+
+static bool fill_queues(struct sl_reporter *r)
+{
+	struct {
+		struct bpf_spin_lock lock;
+		uint32_t slot, count;
+		uint64_t since_ns;
+	} none = {.slot = RPT_NONE};
+
+	for (uint32_t i = 0; i < RPT_SLOTS; i++)
+		if (bpf_map_update_elem(bpf_map__fd(r->skel->maps.vacant), NULL, &i, BPF_ANY))
+			return false;
+	for (uint32_t i = 0; i < 2 * RPT_CPUS; i++)
+		if (bpf_map_update_elem(bpf_map__fd(r->skel->maps.pendings), &i, &none, BPF_ANY))
+			return false;
+	return true;
+}
+
+static int feed_socket(unsigned int carrier)
+{
+	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = (int)carrier};
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); /* protocol 0: hears nothing */
+
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&to, sizeof(to))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool attach_all(struct sl_reporter *r, const struct sl_reporter_opts *o, unsigned int index, char *error,
+		       size_t bytes)
+{
+	unsigned int carrier = sl_veth_near(r->veth);
+	int err = sl_veth_far_xdp(r->veth, bpf_program__fd(r->skel->progs.write_report));
+
+	if (!err) {
+		r->pass = bpf_program__attach_xdp(r->skel->progs.pass, (int)carrier);
+		err = r->pass ? 0 : -errno;
+	}
+	if (!err)
+		err = attach(&r->hook[0], r->skel->progs.send_report, carrier, BPF_TC_INGRESS);
+	if (!err) {
+		r->feed = feed_socket(carrier);
+		err = r->feed < 0 ? -errno : 0;
+	}
+	if (err) {
+		snprintf(error, bytes, "the carrier: %s", strerror(-err));
+		return false;
+	}
+	if (o->ingress)
+		err = attach(&r->hook[1], r->skel->progs.see_ingress, index, BPF_TC_INGRESS);
+	if (!err && o->egress)
+		err = attach(&r->hook[2], r->skel->progs.see_egress, index, BPF_TC_EGRESS);
+	if (err)
+		snprintf(error, bytes, "%s: %s", o->interface, strerror(-err));
+	return !err;
+}
+
+struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *o, char *error, size_t bytes)
+{
+	struct sl_reporter *r = calloc(1, sizeof(*r));
+	unsigned int index = if_nametoindex(o->interface);
+	struct rpt_config c = {0};
+	char name[IF_NAMESIZE];
+	struct in_addr a;
+	int err;
+
+	if (!r) {
+		snprintf(error, bytes, "out of memory");
+		return NULL;
+	}
+	r->feed = -1;
+	for (int i = 0; i < 3; i++)
+		r->hook[i].link = -1;
+	sl_tcp_libbpf_log();
+	if (!is_ethernet(o->interface, error, bytes) || !route(&c, o->target, error, bytes))
+		goto fail;
+	r->cpus = libbpf_num_possible_cpus();
+	if (r->cpus < 1 || r->cpus > (int)RPT_CPUS) {
+		snprintf(error, bytes, "%d CPUs are more than %u", r->cpus, RPT_CPUS);
+		goto fail;
+	}
+	snprintf(name, sizeof(name), "slr%u", index);
+	r->veth = sl_veth_open(name);
+	if (!r->veth) {
+		if (errno == EEXIST)
+			snprintf(error, bytes, "%s has a reporter already (its carrier is %s)", o->interface, name);
+		else
+			snprintf(error, bytes, "no carrier: %s%s", strerror(errno),
+				 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
+		goto fail;
+	}
+	if (!c.out && !address_here(r, &c, index, error, bytes))
+		goto fail;
+	c.carrier = sl_veth_near(r->veth);
+	c.reporter = o->reporter;
+	c.tenant = o->tenant;
+	c.store = o->store;
+	c.copies = o->copies ? o->copies : 2;
+	c.every_ns = o->every_ns ? o->every_ns : 100000000;
+	c.bytes = o->bytes ? o->bytes : 1 << 20;
+	c.flush_ns = o->flush_ns ? o->flush_ns : 10000000;
+	c.source_port = htons(SOURCE_PORT);
+	c.realtime = sl_realtime_ns() - sl_now_ns();
+	if (getrandom(&c.incarnation, sizeof(c.incarnation), 0) != sizeof(c.incarnation) || !mac_of(c.carrier, c.mac)) {
+		snprintf(error, bytes, "%s: %s", name, strerror(errno));
+		goto fail;
+	}
+	r->skel = report_bpf__open();
+	if (!r->skel) {
+		snprintf(error, bytes, "the programs: %s", strerror(errno));
+		goto fail;
+	}
+	memcpy((void *)&r->skel->rodata->config, &c, sizeof(c));
+	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
+	err = report_bpf__load(r->skel);
+	if (err) {
+		sl_tcp_load_refused(err, "the reporter", error, bytes);
+		goto fail;
+	}
+	if (!fill_queues(r)) {
+		snprintf(error, bytes, "the programs' memory: %s", strerror(errno));
+		goto fail;
+	}
+	if (!attach_all(r, o, index, error, bytes))
+		goto fail;
+	a.s_addr = c.target;
+	snprintf(r->target, sizeof(r->target), "%s:%u", inet_ntoa(a), ntohs(c.port));
+	return r;
+fail:
+	sl_reporter_close(r);
+	return NULL;
+}
+
+const char *sl_reporter_target(const struct sl_reporter *r)
+{
+	return r->target;
+}
+
+/* A frame of nothing, for the far end to write on. False: the carrier is full. */
+static bool feed(struct sl_reporter *r)
+{
+	static const uint8_t frame[RPT_LONGEST] = {[12] = 0x88, [13] = 0xb5}; /* for local experiments, IEEE 802 */
+
+	return send(r->feed, frame, sizeof(frame), 0) == sizeof(frame);
+}
+
+static void run(const struct bpf_program *prog, uint32_t mark)
+{
+	uint8_t packet[ETH_ZLEN] = {0};
+	struct __sk_buff ctx = {.mark = mark};
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = packet, .data_size_in = sizeof(packet), .ctx_in = &ctx,
+		    .ctx_size_in = sizeof(ctx));
+
+	bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);
+}
+
+void sl_reporter_tick(struct sl_reporter *r)
+{
+	uint64_t now = sl_now_ns();
+	long long owed;
+
+	if (now - r->swept_ns >= SWEEP_NS) {
+		run(r->skel->progs.sweep, 0);
+		r->swept_ns = now;
+	}
+	for (int cpu = 0; cpu < r->cpus; cpu++)
+		run(r->skel->progs.flush, (uint32_t)cpu);
+	owed = __atomic_load_n(&r->skel->bss->debt, __ATOMIC_RELAXED);
+	for (int i = 0; i < FEED_MOST && i < owed && feed(r); i++)
+		__atomic_fetch_sub(&r->skel->bss->debt, 1, __ATOMIC_RELAXED);
+	/* One more, as a copy that the carrier dropped has left one behind. */
+	feed(r);
+}
+
+void sl_reporter_counts(const struct sl_reporter *r, struct sl_reporter_counts *out)
+{
+	uint64_t *to[RPT_COUNTS] = {
+		[RPT_PACKETS] = &out->packets, [RPT_OTHERS] = &out->others, [RPT_NEW] = &out->flows,
+		[RPT_REPORTS] = &out->reports, [RPT_SENT] = &out->sent, [RPT_SENT_REPORTS] = &out->sent_reports,
+		[RPT_NO_ROOM] = &out->no_room, [RPT_NO_FLOW] = &out->no_flow,
+		[RPT_NOT_WRITTEN] = &out->not_written, [RPT_IDLE] = &out->idle};
+	uint64_t *each = calloc((size_t)r->cpus, sizeof(*each));
+
+	memset(out, 0, sizeof(*out));
+	for (uint32_t i = 0; each && i < RPT_COUNTS; i++)
+		if (!bpf_map_lookup_elem(bpf_map__fd(r->skel->maps.counts), &i, each))
+			for (int cpu = 0; cpu < r->cpus; cpu++)
+				*to[i] += each[cpu];
+	free(each);
+}
+
+void sl_reporter_close(struct sl_reporter *r)
+{
+	if (!r)
+		return;
+	/* No more that is new, then what waits. */
+	detach(&r->hook[1]);
+	detach(&r->hook[2]);
+	if (r->feed >= 0) {
+		struct sl_reporter_counts c;
+
+		r->swept_ns = 0;
+		for (int i = 0; i < 20; i++) {
+			sl_reporter_tick(r);
+			sl_reporter_counts(r, &c);
+			if (c.sent_reports + c.not_written >= c.reports)
+				break;
+			usleep(5000);
+		}
+		close(r->feed);
+	}
+	detach(&r->hook[0]);
+	bpf_link__destroy(r->pass);
+	report_bpf__destroy(r->skel);
+	sl_veth_close(r->veth);
+	free(r);
+}
