@@ -40,7 +40,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile struct rpt_config config = {};
 
 __u32 sequence = 0; /* of the next report */
-__s64 debt = 0;     /* packets that wait for a carrier, about */
+__s64 debt = 0;	    /* packets that wait for a carrier, about */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -113,7 +113,8 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 
 static __always_inline void put(const __u8 *item, __u32 v6, __u64 now)
 {
-	__u32 at = bpf_get_smp_processor_id() * 2 + v6, fresh = RPT_NONE, slot, done = RPT_NONE, n = 0, c;
+	__u32 at = bpf_get_smp_processor_id() * 2 + v6, fresh = RPT_NONE, slot, done = RPT_NONE,
+	      n = 0, c;
 	struct pending *p = bpf_map_lookup_elem(&pendings, &at);
 	struct rpt_slot *s;
 	bool taken = false;
@@ -170,7 +171,8 @@ static __always_inline void put64(__u8 *to, __u64 v)
 	__builtin_memcpy(to, &v, 8);
 }
 
-static __always_inline void report(const struct rpt_flow_key *k, __u64 packets, __u64 bytes, __u64 now)
+static __always_inline void report(const struct rpt_flow_key *k, __u64 packets, __u64 bytes,
+				   __u64 now)
 {
 	__u8 item[RPT_ITEM6 + 3] = {0};
 
@@ -225,7 +227,8 @@ static __always_inline bool flow_of(struct __sk_buff *skb, struct rpt_flow_key *
 	} else {
 		return false;
 	}
-	if (k->protocol == IPPROTO_TCP || k->protocol == IPPROTO_UDP || k->protocol == IPPROTO_SCTP) {
+	if (k->protocol == IPPROTO_TCP || k->protocol == IPPROTO_UDP ||
+	    k->protocol == IPPROTO_SCTP) {
 		if (bpf_skb_load_bytes(skb, at, &ports, 4))
 			return false;
 		k->source_port = ports & 0xffff; /* both as they came */
@@ -251,8 +254,8 @@ static __always_inline int see(struct __sk_buff *skb)
 	}
 	/* What we send is not what is looked at. */
 	__builtin_memcpy(&target, k.target, 4);
-	if (k.protocol == IPPROTO_UDP && !k.v6 && k.target_port == config.port && k.source_port == config.source_port &&
-	    target == config.target)
+	if (k.protocol == IPPROTO_UDP && !k.v6 && k.target_port == config.port &&
+	    k.source_port == config.source_port && target == config.target)
 		return TC_ACT_UNSPEC;
 	f = bpf_map_lookup_elem(&flows, &k);
 	if (!f) {
@@ -269,7 +272,8 @@ static __always_inline int see(struct __sk_buff *skb)
 	packets = __sync_fetch_and_add(&f->packets, skb->gso_segs ?: 1) + (skb->gso_segs ?: 1);
 	bytes = __sync_fetch_and_add(&f->bytes, skb->len) + skb->len;
 	before = f->reported_ns;
-	if (last || !before || now - before >= config.every_ns || bytes - f->reported_bytes >= config.bytes) {
+	if (last || !before || now - before >= config.every_ns ||
+	    bytes - f->reported_bytes >= config.bytes) {
 		/* Of those that see it at the same time, one. */
 		if (last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
 			f->reported_ns = now;
@@ -279,7 +283,8 @@ static __always_inline int see(struct __sk_buff *skb)
 	}
 carry:
 	/* Behind this no pointer into the packet is good. */
-	if (debt > 0 && skb->len >= RPT_LONGEST && skb->len <= 1518 && !skb->gso_size && !bpf_clone_redirect(skb, config.carrier, 0))
+	if (debt > 0 && skb->len >= RPT_LONGEST && skb->len <= 1518 && !skb->gso_size &&
+	    !bpf_clone_redirect(skb, config.carrier, 0))
 		__sync_fetch_and_add(&debt, -1);
 	return TC_ACT_UNSPEC;
 }
@@ -360,7 +365,8 @@ struct headers {
 } __attribute__((packed));
 _Static_assert(sizeof(struct headers) == RPT_HEADERS + RPT_FIXED, "as on the wire");
 
-static __always_inline void fill(struct headers *h, const struct rpt_slot *s, __u32 n, __u32 payload)
+static __always_inline void fill(struct headers *h, const struct rpt_slot *s, __u32 n,
+				 __u32 payload)
 {
 	__u32 sum = 0;
 
@@ -379,8 +385,9 @@ static __always_inline void fill(struct headers *h, const struct rpt_slot *s, __
 	h->ip.saddr = config.source;
 	h->ip.daddr = config.target;
 	/* Of ten words, of which the addresses are four: they are not aligned here. */
-	sum = bpf_htons(0x4500) + h->ip.tot_len + h->ip.frag_off + bpf_htons(64 << 8 | IPPROTO_UDP) +
-	      (config.source & 0xffff) + (config.source >> 16) + (config.target & 0xffff) + (config.target >> 16);
+	sum = bpf_htons(0x4500) + h->ip.tot_len + h->ip.frag_off +
+	      bpf_htons(64 << 8 | IPPROTO_UDP) + (config.source & 0xffff) + (config.source >> 16) +
+	      (config.target & 0xffff) + (config.target >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	h->ip.check = ~sum;
@@ -428,7 +435,8 @@ int write_report(struct xdp_md *ctx)
 	}
 	total = sizeof(h) + bytes;
 	fill(&h, s, n, RPT_FIXED + bytes);
-	written = !bpf_xdp_adjust_tail(ctx, (int)total - (int)has) && !bpf_xdp_store_bytes(ctx, 0, &h, sizeof(h)) &&
+	written = !bpf_xdp_adjust_tail(ctx, (int)total - (int)has) &&
+		  !bpf_xdp_store_bytes(ctx, 0, &h, sizeof(h)) &&
 		  !bpf_xdp_store_bytes(ctx, sizeof(h), s->items, bytes);
 	bpf_map_push_elem(&vacant, &slot, 0);
 	if (!written) {

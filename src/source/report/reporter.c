@@ -27,18 +27,19 @@
 #include "source/report/veth.h"
 #include "source/tcp/util.h"
 
-#define LOG "report"
+#define LOG	    "report"
 #define TCX_INGRESS 46 /* enum bpf_attach_type of Linux 6.6 */
-#define TCX_EGRESS 47
-#define FILTER 0x51d3u /* handle and priority where there are no links: so that a stale one is replaced */
+#define TCX_EGRESS  47
+#define FILTER \
+	0x51d3u /* handle and priority where there are no links: so that a stale one is replaced */
 #define SOURCE_PORT 40041
-#define FEED_MOST 256
-#define SWEEP_NS 1000000000ull
+#define FEED_MOST   256
+#define SWEEP_NS    1000000000ull
 
 /* A program on an interface. */
 struct hook {
-	int link;	     /* TCX; -1: none */
-	unsigned int index;  /* clsact; 0: none */
+	int link;	    /* TCX; -1: none */
+	unsigned int index; /* clsact; 0: none */
 	enum bpf_tc_attach_point point;
 };
 
@@ -55,16 +56,17 @@ struct sl_reporter {
 
 static int tcx(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_attach_point point)
 {
-	h->link = bpf_link_create(prog_fd, (int)index,
-				  (enum bpf_attach_type)(point == BPF_TC_INGRESS ? TCX_INGRESS : TCX_EGRESS), NULL);
+	h->link = bpf_link_create(
+		prog_fd, (int)index,
+		(enum bpf_attach_type)(point == BPF_TC_INGRESS ? TCX_INGRESS : TCX_EGRESS), NULL);
 	return h->link < 0 ? h->link : 0;
 }
 
 static int clsact(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_attach_point point)
 {
 	LIBBPF_OPTS(bpf_tc_hook, where, .ifindex = (int)index, .attach_point = point);
-	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = prog_fd, .handle = FILTER, .priority = FILTER & 0xfff,
-		    .flags = BPF_TC_F_REPLACE);
+	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = prog_fd, .handle = FILTER,
+		    .priority = FILTER & 0xfff, .flags = BPF_TC_F_REPLACE);
 	int err = bpf_tc_hook_create(&where);
 
 	if (err && err != -EEXIST)
@@ -77,7 +79,8 @@ static int clsact(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_a
 	return 0;
 }
 
-static int attach(struct hook *h, const struct bpf_program *prog, unsigned int index, enum bpf_tc_attach_point point)
+static int attach(struct hook *h, const struct bpf_program *prog, unsigned int index,
+		  enum bpf_tc_attach_point point)
 {
 	int fd = bpf_program__fd(prog);
 
@@ -150,9 +153,11 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 		return false;
 	}
 	close(fd);
-	if (from.sin_addr.s_addr == to.sin_addr.s_addr || (ntohl(to.sin_addr.s_addr) >> 24) == 127) {
-		snprintf(error, bytes, "%s is this host: say ':%u', and let the translator listen on any address", target,
-			 port);
+	if (from.sin_addr.s_addr == to.sin_addr.s_addr ||
+	    (ntohl(to.sin_addr.s_addr) >> 24) == 127) {
+		snprintf(error, bytes,
+			 "%s is this host: say ':%u', and let the translator listen on any address",
+			 target, port);
 		return false;
 	}
 	c->out = interface_with(from.sin_addr);
@@ -166,7 +171,8 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 }
 
 /* Two addresses that no other has: of the link-local block, by the interface's number. */
-static bool address_here(struct sl_reporter *r, struct rpt_config *c, unsigned int index, char *error, size_t bytes)
+static bool address_here(struct sl_reporter *r, struct rpt_config *c, unsigned int index,
+			 char *error, size_t bytes)
 {
 	uint32_t base = 0xa9fe8000u | (index & 0x1fff) << 2; /* 169.254.128.0/17, four each */
 	struct in_addr near = {htonl(base | 1)};
@@ -195,7 +201,8 @@ static bool is_ethernet(const char *name, char *error, size_t bytes)
 		close(fd);
 	if (err)
 		snprintf(error, bytes, "%s: %s", name, strerror(err));
-	else if (r.ifr_hwaddr.sa_family != ARPHRD_ETHER && r.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
+	else if (r.ifr_hwaddr.sa_family != ARPHRD_ETHER &&
+		 r.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
 		snprintf(error, bytes, "%s: is no Ethernet interface", name);
 	else
 		return true;
@@ -234,7 +241,8 @@ static bool fill_queues(struct sl_reporter *r)
 static int feed_socket(unsigned int carrier)
 {
 	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = (int)carrier};
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); /* protocol 0: hears nothing */
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC,
+			0); /* protocol 0: hears nothing */
 
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&to, sizeof(to))) {
 		close(fd);
@@ -243,8 +251,8 @@ static int feed_socket(unsigned int carrier)
 	return fd;
 }
 
-static bool attach_all(struct sl_reporter *r, const struct sl_reporter_opts *o, unsigned int index, char *error,
-		       size_t bytes)
+static bool attach_all(struct sl_reporter *r, const struct sl_reporter_opts *o, unsigned int index,
+		       char *error, size_t bytes)
 {
 	unsigned int carrier = sl_veth_near(r->veth);
 	int err = sl_veth_far_xdp(r->veth, bpf_program__fd(r->skel->progs.write_report));
@@ -300,7 +308,8 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *o, char *err
 	r->veth = sl_veth_open(name);
 	if (!r->veth) {
 		if (errno == EEXIST)
-			snprintf(error, bytes, "%s has a reporter already (its carrier is %s)", o->interface, name);
+			snprintf(error, bytes, "%s has a reporter already (its carrier is %s)",
+				 o->interface, name);
 		else
 			snprintf(error, bytes, "no carrier: %s%s", strerror(errno),
 				 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
@@ -318,7 +327,8 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *o, char *err
 	c.flush_ns = o->flush_ns ? o->flush_ns : 10000000;
 	c.source_port = htons(SOURCE_PORT);
 	c.realtime = sl_realtime_ns() - sl_now_ns();
-	if (getrandom(&c.incarnation, sizeof(c.incarnation), 0) != sizeof(c.incarnation) || !mac_of(c.carrier, c.mac)) {
+	if (getrandom(&c.incarnation, sizeof(c.incarnation), 0) != sizeof(c.incarnation) ||
+	    !mac_of(c.carrier, c.mac)) {
 		snprintf(error, bytes, "%s: %s", name, strerror(errno));
 		goto fail;
 	}
@@ -356,7 +366,8 @@ const char *sl_reporter_target(const struct sl_reporter *r)
 /* A frame of nothing, for the far end to write on. False: the carrier is full. */
 static bool feed(struct sl_reporter *r)
 {
-	static const uint8_t frame[RPT_LONGEST] = {[12] = 0x88, [13] = 0xb5}; /* for local experiments, IEEE 802 */
+	static const uint8_t frame[RPT_LONGEST] = {
+		[12] = 0x88, [13] = 0xb5}; /* for local experiments, IEEE 802 */
 
 	return send(r->feed, frame, sizeof(frame), 0) == sizeof(frame);
 }
@@ -365,8 +376,8 @@ static void run(const struct bpf_program *prog, uint32_t mark)
 {
 	uint8_t packet[ETH_ZLEN] = {0};
 	struct __sk_buff ctx = {.mark = mark};
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = packet, .data_size_in = sizeof(packet), .ctx_in = &ctx,
-		    .ctx_size_in = sizeof(ctx));
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = packet, .data_size_in = sizeof(packet),
+		    .ctx_in = &ctx, .ctx_size_in = sizeof(ctx));
 
 	bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);
 }
@@ -391,11 +402,16 @@ void sl_reporter_tick(struct sl_reporter *r)
 
 void sl_reporter_counts(const struct sl_reporter *r, struct sl_reporter_counts *out)
 {
-	uint64_t *to[RPT_COUNTS] = {
-		[RPT_PACKETS] = &out->packets, [RPT_OTHERS] = &out->others, [RPT_NEW] = &out->flows,
-		[RPT_REPORTS] = &out->reports, [RPT_SENT] = &out->sent, [RPT_SENT_REPORTS] = &out->sent_reports,
-		[RPT_NO_ROOM] = &out->no_room, [RPT_NO_FLOW] = &out->no_flow,
-		[RPT_NOT_WRITTEN] = &out->not_written, [RPT_IDLE] = &out->idle};
+	uint64_t *to[RPT_COUNTS] = {[RPT_PACKETS] = &out->packets,
+				    [RPT_OTHERS] = &out->others,
+				    [RPT_NEW] = &out->flows,
+				    [RPT_REPORTS] = &out->reports,
+				    [RPT_SENT] = &out->sent,
+				    [RPT_SENT_REPORTS] = &out->sent_reports,
+				    [RPT_NO_ROOM] = &out->no_room,
+				    [RPT_NO_FLOW] = &out->no_flow,
+				    [RPT_NOT_WRITTEN] = &out->not_written,
+				    [RPT_IDLE] = &out->idle};
 	uint64_t *each = calloc((size_t)r->cpus, sizeof(*each));
 
 	memset(out, 0, sizeof(*out));

@@ -79,7 +79,8 @@ static int ask(struct request *r)
 
 	if (fd < 0)
 		return -errno;
-	if (send(fd, r->h, r->h->nlmsg_len, 0) < 0 || (n = recv(fd, answer, sizeof(answer), 0)) < 0) {
+	if (send(fd, r->h, r->h->nlmsg_len, 0) < 0 ||
+	    (n = recv(fd, answer, sizeof(answer), 0)) < 0) {
 		err = -errno;
 	} else if ((size_t)n < NLMSG_LENGTH(sizeof(*e)) || h->nlmsg_type != NLMSG_ERROR) {
 		err = -EPROTO;
@@ -115,8 +116,10 @@ static int make(const struct sl_veth *v)
 
 static int set_up(unsigned int index)
 {
-	struct ifinfomsg link = {
-		.ifi_family = AF_UNSPEC, .ifi_index = (int)index, .ifi_flags = IFF_UP, .ifi_change = IFF_UP};
+	struct ifinfomsg link = {.ifi_family = AF_UNSPEC,
+				 .ifi_index = (int)index,
+				 .ifi_flags = IFF_UP,
+				 .ifi_change = IFF_UP};
 	struct request r;
 
 	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
@@ -125,8 +128,10 @@ static int set_up(unsigned int index)
 
 int sl_veth_address(struct sl_veth *v, struct in_addr address, uint8_t prefix)
 {
-	struct ifaddrmsg a = {
-		.ifa_family = AF_INET, .ifa_prefixlen = prefix, .ifa_scope = RT_SCOPE_LINK, .ifa_index = v->near};
+	struct ifaddrmsg a = {.ifa_family = AF_INET,
+			      .ifa_prefixlen = prefix,
+			      .ifa_scope = RT_SCOPE_LINK,
+			      .ifa_index = v->near};
 	struct request r;
 
 	begin(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &a, sizeof(a));
