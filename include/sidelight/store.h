@@ -48,6 +48,7 @@ extern "C" {
 #define SL_STORE_BATCH_MAX 64u
 #define SL_STORE_HOPS_MAX 64u
 #define SL_STORE_LANES_MAX 64u
+#define SL_STORE_LISTS_MAX 65536u
 #define SL_STORE_BANKS_MAX 16u
 #define SL_STORE_REPORTERS_MAX 1024u /* of a sketch, as its completeness is a map of bits */
 
@@ -82,7 +83,8 @@ struct sl_store_config { /* 256 bytes */
 	uint32_t sketch;     /* enum sl_store_sketch */
 	uint32_t reporters;  /* sketch: how many make an epoch complete */
 	uint32_t banks;	     /* 1 to 16. Append: 1, its rings know no epochs */
-	uint32_t copies;     /* key-write, postcard: the most that a report may ask for; 1 to 8 */
+	uint32_t copies;     /* key-write, postcard: the most that a report may ask for; 1 to 8. Increment: the
+			      * least that it must, as a row that was left out would make sums too low; 0 is 1 */
 	uint32_t keylog;     /* key-write, increment, postcard: 1 + the number of an append store of the same
 			      * tenant that keys which were not seen lately are logged to, as { u8 bytes; key;
 			      * zeros }; keys that don't fit its values are not. 0: none */

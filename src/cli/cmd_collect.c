@@ -13,6 +13,7 @@
 #include "collect/collect.h"
 #include "collect/live.h"
 #include "collect/trace.h"
+#include "dta/owner.h"
 #include "export/serve.h"
 #include "http/http.h"
 
@@ -24,14 +25,14 @@ static int collect_main(const struct sl_command *self, int argc, char **argv);
 
 const struct sl_command sl_cmd_collect = {
 	.name = "collect",
-	.synopsis = "--agent TARGET [OPTION]...",
+	.synopsis = "--agent TARGET [OPTION]...\n       sidelight collect --dta FILE [OPTION]...",
 	.summary = "Read hosts one-sided; serve Prometheus, history and the page",
 	.run = collect_main,
 };
 
 struct settings {
 	struct sl_strings agents;
-	const char *listen, *mode, *cpus, *csv;
+	const char *listen, *mode, *cpus, *csv, *dta;
 	uint64_t duration_ns, history_bytes, buffer_bytes;
 	uint32_t workers, queues, depth, max_regions, max_series, connections;
 	uint32_t tcp_groups, tcp_flows;
@@ -61,7 +62,7 @@ static void ready(struct sl_http_request *req, void *arg)
 }
 
 static struct sl_http *serve(struct settings *s, struct sl_collector *c, struct sl_tracer *tracer,
-			     const struct sl_source *source)
+			     struct sl_owner *owner, const struct sl_source *source)
 {
 	struct sl_http_opts o = {.listen = s->listen, .max_connections = s->connections};
 	struct sl_http *h;
@@ -82,6 +83,8 @@ static struct sl_http *serve(struct settings *s, struct sl_collector *c, struct 
 		err = sl_api_register(h, c);
 	if (!err && tracer)
 		err = sl_api_traces(h, tracer);
+	if (!err && owner)
+		err = sl_api_dta(h, owner);
 	if (err)
 		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
 	else
@@ -111,6 +114,7 @@ static int run(struct settings *s)
 	struct sl_http *http = NULL;
 	struct sl_live *live = NULL;
 	struct sl_tracer *tracer = NULL;
+	struct sl_owner *owner = NULL;
 	struct sl_collector *c;
 	struct sl_source source;
 	const struct collect_mode m = {s->workers, s->duration_ns, s->csv, s->as_json};
@@ -148,15 +152,24 @@ static int run(struct settings *s)
 			goto out_collector;
 		}
 	}
+	if (s->dta) {
+		owner = sl_owner_new(s->dta, error, sizeof(error));
+		if (!owner) {
+			sl_logf(SL_ERROR, "dta", "%s", error);
+			goto out_collector;
+		}
+	}
 	source = sl_collector_source(c);
 	if (prometheus) {
-		http = serve(s, c, tracer, &source);
+		http = serve(s, c, tracer, owner, &source);
 		if (!http)
 			goto out_collector;
 	}
 	err = sl_collector_start(c);
 	if (!err && tracer)
 		err = sl_tracer_start(tracer);
+	if (!err && owner)
+		err = sl_owner_start(owner);
 	if (err) {
 		sl_logf(SL_ERROR, "collect", "threads: %s", strerror(-err));
 		goto out_http;
@@ -166,7 +179,10 @@ static int run(struct settings *s)
 	} else if (!wait_ready(c, stop)) {
 		code = SL_EXIT_OK;
 	} else {
-		if (prometheus)
+		if (owner && sl_owner_address(owner, 0))
+			sl_ready("listen=%s agents=%zu dta=%s", sl_http_address(http),
+				 s->c.agent_count, sl_owner_address(owner, 0));
+		else if (prometheus)
 			sl_ready("listen=%s agents=%zu", sl_http_address(http), s->c.agent_count);
 		else if (!s->as_json)
 			sl_ready("agents=%zu", s->c.agent_count);
@@ -175,6 +191,7 @@ static int run(struct settings *s)
 out_http:
 	sl_http_free(http);
 out_collector:
+	sl_owner_free(owner);
 	sl_live_stop(live);
 	sl_tracer_stop(tracer);
 	sl_collector_free(c);
@@ -520,6 +537,11 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		 .to = &s.trace_memory,
 		 .argument = "BYTES",
 		 .help = "hold kept traces in so much memory, the newest ones"},
+		{.name = "dta",
+		 .type = SL_OPT_STRING,
+		 .to = &s.dta,
+		 .argument = "FILE",
+		 .help = "own the stores that this file declares, which translators fill"},
 		{.name = "duration",
 		 .letter = 'd',
 		 .type = SL_OPT_DURATION,
@@ -547,7 +569,9 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 	if (strcmp(s.mode, "prometheus") && strcmp(s.mode, "read_loop") && strcmp(s.mode, "setup"))
 		return sl_usage(self, "--mode '%s' is none of prometheus, read_loop, setup",
 				s.mode);
-	if (!s.agents.n)
+	if (s.dta && strcmp(s.mode, "prometheus"))
+		return sl_usage(self, "--dta is for --mode prometheus");
+	if (!s.agents.n && !s.dta)
 		return sl_usage(self, "no --agent: which host is to be read?");
 	if (sl_parse_address(s.listen, host, sizeof(host), &port))
 		return sl_usage(self, "--listen '%s' is no ADDR:PORT", s.listen);

@@ -9,6 +9,7 @@
 struct sl_http;
 struct sl_collector;
 struct sl_tracer;
+struct sl_owner;
 
 /*
  * Adds the routes under /api/v1/ and those of the page, "/" among them. Before sl_http_start(). c
@@ -17,5 +18,7 @@ struct sl_tracer;
 int sl_api_register(struct sl_http *http, struct sl_collector *c);
 /* Those of traces, in the same way. */
 int sl_api_traces(struct sl_http *http, struct sl_tracer *t);
+/* Those of stores of reports, /api/v1/dta: dta/owner.h. */
+int sl_api_dta(struct sl_http *http, struct sl_owner *o);
 
 #endif

@@ -156,7 +156,7 @@ static uint32_t block_increment(struct sl_engine *e, struct engine_store *s, uin
 	uint32_t taken = 0;
 
 	(void)reporter;
-	if (b->value_bytes != 8 || !b->copies || b->copies > s->c.rows ||
+	if (b->value_bytes != 8 || !b->copies || b->copies < s->c.copies || b->copies > s->c.rows ||
 	    b->copies > SL_STORE_COPIES_MAX)
 		return engine_refuse(s, SL_DROP_SHAPE, b->count);
 	if (s->direct && (!c->entries || immediate)) {

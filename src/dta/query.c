@@ -216,7 +216,8 @@ void sl_query_increment(const struct sl_store_view *v, const struct sl_query *q,
 	if (c->kind != SL_STORE_INCREMENT || !sl_query_key_fits(q) ||
 	    !sl_query_epochs(v, q->epoch, &newest, &oldest))
 		return;
-	rows = sl_query_copies(v, q, c->rows);
+	/* Rows that every report was added to: of others the sum may be below the truth. */
+	rows = q->copies && q->copies <= c->rows ? q->copies : c->copies ? c->copies : 1;
 	h = sl_dta_hash(q->key, q->key_bytes, c->seed);
 	for (uint64_t e = newest;; e--) {
 		const uint8_t *bank = sl_store_bank(v, e);

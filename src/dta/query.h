@@ -48,7 +48,7 @@ void sl_query_keywrite(const struct sl_store_view *v, const struct sl_query *q, 
 size_t sl_query_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, const void *keys,
 			      size_t key_bytes, size_t count, void *values, uint8_t *found);
 
-/* Estimate of a counter: minimum over the rows, never below the truth. error: count-min's bound e / columns *
+/* Estimate of a counter: minimum over the rows (q->copies of them, 0: the store's copies), never below the truth. error: count-min's bound e / columns *
  * total, which holds with probability 1 - exp(-copies). */
 struct sl_increment {
 	enum sl_query_result result;

@@ -95,13 +95,16 @@ int sl_store_config_check(const struct sl_store_config *c, char *error, size_t e
 		{"value", c->value_bytes, kw || ap ? SL_STORE_VALUE_MIN : 0,
 		 kw || ap ? SL_STORE_VALUE_MAX : 0},
 		{"batch", c->batch, ap, ap ? SL_STORE_BATCH_MAX : 0},
-		{"lists", c->lists, ap, ap ? 1u << 24 : 0},
+		{"lists", c->lists, ap, ap ? SL_STORE_LISTS_MAX : 0},
 		{"lanes", c->lanes, 1, ap || sk ? SL_STORE_LANES_MAX : 1},
 		{"hops", c->hops, pc, pc ? SL_STORE_HOPS_MAX : 0},
 		{"sketch", c->sketch, sk ? SL_STORE_COUNT_MIN : 0, sk ? SL_STORE_HLL : 0},
 		{"reporters", c->reporters, sk, sk ? SL_STORE_REPORTERS_MAX : 0},
 		{"epochs", c->banks, 1, ap ? 1 : SL_STORE_BANKS_MAX},
-		{"copies", c->copies, kw || pc, kw || pc ? SL_STORE_COPIES_MAX : 0},
+		{"copies", c->copies, kw || pc,
+		 kw || pc ? SL_STORE_COPIES_MAX
+		 : in	  ? c->rows
+			  : 0},
 		{"keylog", c->keylog, 0, kw || in || pc ? 65536 : 0},
 	};
 	unsigned __int128 bytes;

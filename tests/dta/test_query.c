@@ -336,7 +336,7 @@ static void load_and_prediction_are_what_was_written(void **state)
 static void a_count_is_never_low_and_within_the_bound(void **state)
 {
 	struct sl_store_config c = {
-		.kind = SL_STORE_INCREMENT, .slots = 1000, .rows = 4, .banks = 2};
+		.kind = SL_STORE_INCREMENT, .slots = 1000, .rows = 4, .copies = 4, .banks = 2};
 	uint64_t high = 0, total = 0;
 	struct sl_increment i;
 	struct made m;

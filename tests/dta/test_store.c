@@ -112,8 +112,9 @@ static void numbers_out_of_bounds_are_named(void **state)
 	REFUSED(1, batch, 65, "batch");
 	REFUSED(1, banks, 2, "epochs");
 	REFUSED(1, lanes, 65, "lanes");
-	REFUSED(1, lists, (1u << 24) + 1, "lists");
+	REFUSED(1, lists, SL_STORE_LISTS_MAX + 1, "lists");
 	REFUSED(2, rows, 9, "rows");
+	REFUSED(2, copies, 5, "copies");
 	REFUSED(3, hops, 0, "hops");
 	REFUSED(3, hops, 65, "hops");
 	REFUSED(4, sketch, 4, "sketch");

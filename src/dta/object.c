@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * object.c - memory of stores: a memfd that is sealed in its size, or a file NAME.TENANT.EPOCH.store that
+ * survives a restart. What is there and does not fit is refused and left as it is.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dta/stores.h"
+
+#define HUGE_PAGE ((uint64_t)2 << 20)
+
+__attribute__((format(printf, 3, 4))) static void say(char *error, size_t bytes, const char *fmt,
+						      ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(error, bytes, fmt, ap);
+	va_end(ap);
+}
+
+void sl_store_object_free(struct sl_store_object *o, bool unlink_file)
+{
+	if (!o)
+		return;
+	if (o->view.map)
+		munmap(o->view.map, o->map_bytes);
+	if (o->fd >= 0)
+		close(o->fd);
+	if (o->path && unlink_file)
+		unlink(o->path);
+	free(o->path);
+	free(o);
+}
+
+static struct sl_store_object *object_new(char *error, size_t bytes)
+{
+	struct sl_store_object *o = calloc(1, sizeof(*o));
+
+	if (!o) {
+		say(error, bytes, "out of memory");
+		return NULL;
+	}
+	o->fd = -1;
+	o->pages = "small";
+	return o;
+}
+
+/* Maps o->fd, of o->map_bytes, and looks whether it is a store. */
+static bool map(struct sl_store_object *o, bool writable, void **at, char *error, size_t bytes)
+{
+	*at = mmap(NULL, o->map_bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
+		   o->fd, 0);
+	if (*at == MAP_FAILED) {
+		say(error, bytes, "can't map %llu bytes: %s", (unsigned long long)o->map_bytes,
+		    strerror(errno));
+		return false;
+	}
+	o->view.map = *at;
+	return true;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------- */
+
+static int memfd(const char *name, uint64_t bytes, bool huge)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0)),
+	    err;
+
+	if (fd < 0)
+		return -errno;
+	/* Sealed: no translator that is given it can pull memory away from under the others. */
+	if (!ftruncate(fd, (off_t)bytes) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name,
+		      enum sl_stores_hugepages huge, void **at, char *error, size_t bytes)
+{
+	/* Huge pages are reserved by the mapping: if there are too few, it fails, and not a write later. */
+	if (huge != SL_HUGE_NEVER && (huge == SL_HUGE_ALWAYS || need >= HUGE_PAGE)) {
+		o->map_bytes = (need + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+		o->fd = memfd(name, o->map_bytes, true);
+		if (o->fd >= 0 && map(o, true, at, error, bytes)) {
+			o->pages = "huge";
+			return true;
+		}
+		if (huge == SL_HUGE_ALWAYS) {
+			say(error, bytes,
+			    "no huge pages for %llu MiB (%s): raise vm.nr_hugepages, or hugepages: auto",
+			    (unsigned long long)(o->map_bytes >> 20),
+			    strerror(o->fd < 0 ? -o->fd : errno));
+			return false;
+		}
+		if (o->fd >= 0)
+			close(o->fd);
+		o->view.map = NULL;
+	}
+	o->map_bytes = need;
+	o->fd = memfd(name, need, false);
+	if (o->fd < 0) {
+		say(error, bytes, "no memory file: %s", strerror(-o->fd));
+		return false;
+	}
+	if (!map(o, true, at, error, bytes))
+		return false;
+	if (huge == SL_HUGE_AUTO && need >= HUGE_PAGE && !madvise(*at, need, MADV_HUGEPAGE))
+		o->pages = "transparent";
+	return true;
+}
+
+/* ---- files --------------------------------------------------------------------------------------------- */
+
+static bool in_file(struct sl_store_object *o, uint64_t need, const char *name,
+		    const struct sl_store_config *c, const char *directory, char **temporary,
+		    void **at, char *error, size_t bytes)
+{
+	int err;
+
+	if (asprintf(&o->path, "%s/%s.%u.%llu.store", directory, name, c->tenant,
+		     (unsigned long long)c->first_epoch) < 0 ||
+	    asprintf(temporary, "%s.new", o->path) < 0) {
+		say(error, bytes, "out of memory");
+		return false;
+	}
+	if (!access(o->path, F_OK)) {
+		say(error, bytes, "%s is there already", o->path);
+		return false;
+	}
+	unlink(*temporary); /* half-made by one that was killed */
+	o->fd = open(*temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (o->fd < 0) {
+		say(error, bytes, "%s: %s", *temporary, strerror(errno));
+		return false;
+	}
+	/* Room on the disk now, or a signal (SIGBUS) at some write later. */
+	err = posix_fallocate(o->fd, 0, (off_t)need);
+	if (err) {
+		say(error, bytes, "%s: no room for %llu bytes: %s", *temporary,
+		    (unsigned long long)need, strerror(err));
+		return false;
+	}
+	flock(o->fd, LOCK_EX | LOCK_NB);
+	o->map_bytes = need;
+	return map(o, true, at, error, bytes);
+}
+
+struct sl_store_object *sl_store_object_new(const struct sl_store_config *config, const char *name,
+					    const char *directory, enum sl_stores_hugepages huge,
+					    char *error, size_t error_bytes)
+{
+	struct sl_store_object *o = object_new(error, error_bytes);
+	uint64_t need = sl_store_object_bytes(config);
+	char *temporary = NULL;
+	char why[160];
+	void *at;
+	bool ok;
+
+	if (!o)
+		return NULL;
+	ok = directory ? in_file(o, need, name, config, directory, &temporary, &at, error,
+				 error_bytes)
+		       : in_memory(o, need, name, huge, &at, error, error_bytes);
+	if (ok) {
+		sl_store_format(at, config, name);
+		ok = !sl_store_view(at, o->map_bytes, &o->view, why, sizeof(why));
+		if (!ok) {
+			o->view.map = at;
+			say(error, error_bytes, "store '%s': %s", name, why);
+		}
+	}
+	/* Whole from its first moment on. */
+	if (ok && temporary && rename(temporary, o->path)) {
+		say(error, error_bytes, "%s: %s", o->path, strerror(errno));
+		ok = false;
+	}
+	if (!ok) {
+		if (temporary)
+			unlink(temporary);
+		sl_store_object_free(o, false);
+		o = NULL;
+	}
+	free(temporary);
+	return o;
+}
+
+static struct sl_store_object *open_file(const char *path, bool writable, char *error, size_t bytes)
+{
+	struct sl_store_object *o = object_new(error, bytes);
+	struct stat st;
+	char why[160];
+	void *at;
+
+	if (!o)
+		return NULL;
+	o->path = strdup(path);
+	o->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (o->fd < 0 || fstat(o->fd, &st) || !o->path) {
+		say(error, bytes, "%s: %s", path, strerror(errno));
+		goto fail;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		say(error, bytes, "%s: is no file", path);
+		goto fail;
+	}
+	if (writable && flock(o->fd, LOCK_EX | LOCK_NB)) {
+		say(error, bytes, "%s: another collector has it", path);
+		goto fail;
+	}
+	o->map_bytes = (uint64_t)st.st_size;
+	if (o->map_bytes < SL_STORE_BANKS_OFFSET) {
+		say(error, bytes, "%s: %llu bytes are too short for a store: cut short?", path,
+		    (unsigned long long)o->map_bytes);
+		goto fail;
+	}
+	if (!map(o, writable, &at, why, sizeof(why)) ||
+	    sl_store_view(at, o->map_bytes, &o->view, why, sizeof(why))) {
+		say(error, bytes, "%s: %s", path, why);
+		goto fail;
+	}
+	return o;
+fail:
+	sl_store_object_free(o, false);
+	return NULL;
+}
+
+struct sl_store_object *sl_store_object_open(const char *path, char *error, size_t error_bytes)
+{
+	return open_file(path, false, error, error_bytes);
+}
+
+struct number {
+	const char *name;
+	uint64_t file, wanted;
+};
+
+/* The file's geometry must be the configuration's: a store's memory means nothing in another one. */
+static bool same_geometry(const struct sl_store_object *o, const struct sl_store_config *w,
+			  bool seeded, char *error, size_t bytes)
+{
+	const struct sl_store_config *f = o->view.config;
+	const struct number numbers[] = {
+		{"kind", f->kind, w->kind},
+		{"number", f->id, w->id},
+		{"slots, columns or blocks", f->slots, w->slots},
+		{"rows", f->rows, w->rows},
+		{"value", f->value_bytes, w->value_bytes},
+		{"batch", f->batch, w->batch},
+		{"lists", f->lists, w->lists},
+		{"lanes", f->lanes, w->lanes},
+		{"hops", f->hops, w->hops},
+		{"sketch", f->sketch, w->sketch},
+		{"reporters", f->reporters, w->reporters},
+		{"epochs", f->banks, w->banks},
+		{"copies", f->copies, w->copies},
+		{"seed", f->seed, seeded ? w->seed : f->seed},
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (numbers[i].file != numbers[i].wanted) {
+			say(error, bytes,
+			    "%s: %s: %llu in this file, %llu in the configuration; move the file away, or "
+			    "resize the store while it runs",
+			    o->path, numbers[i].name, (unsigned long long)numbers[i].file,
+			    (unsigned long long)numbers[i].wanted);
+			return false;
+		}
+	return true;
+}
+
+/* NAME.TENANT.EPOCH.store: its epoch, or -1. */
+static int64_t epoch_of(const char *file, const char *name, uint32_t tenant)
+{
+	char head[96], *end;
+	int n = snprintf(head, sizeof(head), "%s.%u.", name, tenant);
+	unsigned long long e;
+
+	if (strncmp(file, head, (size_t)n) || file[n] < '0' || file[n] > '9')
+		return -1;
+	e = strtoull(file + n, &end, 10);
+	return strcmp(end, ".store") || e > INT64_MAX ? -1 : (int64_t)e;
+}
+
+struct sl_store_object *sl_store_object_find(const struct sl_store_config *config, bool seeded,
+					     const char *name, const char *directory, char *error,
+					     size_t error_bytes)
+{
+	struct sl_store_object *newest = NULL, **at, *o;
+	struct dirent *e;
+	DIR *d;
+
+	*error = 0;
+	d = opendir(directory);
+	if (!d) {
+		say(error, error_bytes, "%s: %s", directory, strerror(errno));
+		return NULL;
+	}
+	while (!*error && (e = readdir(d))) {
+		char *path;
+
+		if (epoch_of(e->d_name, name, config->tenant) < 0)
+			continue;
+		if (asprintf(&path, "%s/%s", directory, e->d_name) < 0) {
+			say(error, error_bytes, "out of memory");
+			break;
+		}
+		o = open_file(path, true, error, error_bytes);
+		free(path);
+		if (!o)
+			break;
+		if (strcmp(o->view.name, name) || o->view.config->tenant != config->tenant)
+			say(error, error_bytes, "%s: holds store '%s' of tenant %u", o->path,
+			    o->view.name, o->view.config->tenant);
+		for (at = &newest;
+		     *at && (*at)->view.config->first_epoch > o->view.config->first_epoch;
+		     at = &(*at)->older)
+			;
+		o->older = *at;
+		*at = o;
+	}
+	closedir(d);
+	if (!*error && newest)
+		same_geometry(newest, config, seeded, error, error_bytes);
+	while (*error && newest) {
+		o = newest->older;
+		sl_store_object_free(newest, false);
+		newest = o;
+	}
+	return newest;
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * owner_epoch.c - epochs and sizes. A bank is zeroed when every translator that there is, or may still be, has said
+ * that it writes into younger ones only; so no word is ever changed by the CPU and by a FETCH_ADD at a time.
+ */
+#include "dta/owner_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define RETRY_NS    20000000ull
+#define OBJECTS_MAX 4u /* of a store: the newest and those that were before resizes */
+
+static size_t index_of(const struct sl_owner *o, const struct store *s)
+{
+	return (size_t)(s - o->stores);
+}
+
+static void set_epochs(struct sl_store_object *at, uint64_t epoch, uint64_t oldest, uint64_t since,
+		       uint32_t state)
+{
+	sl_store_epochs_set(at->view.map, &(struct sl_store_epochs){.epoch = epoch,
+								    .oldest = oldest,
+								    .since_ns = since,
+								    .state = state});
+}
+
+static uint8_t *bank(struct sl_store_object *at, uint64_t epoch)
+{
+	return at->view.map + SL_STORE_BANKS_OFFSET +
+	       epoch % at->view.config->banks * at->view.bank_stride;
+}
+
+/* The oldest epoch that the bank of `next` may hold beside it: what is before it goes. */
+static uint64_t oldest_with(const struct store *s, uint64_t next)
+{
+	uint64_t banks = s->spec->config.banks, floor = next + 1 >= banks ? next + 1 - banks : 0;
+
+	return s->oldest > floor ? s->oldest : floor;
+}
+
+int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t error_bytes)
+{
+	const struct sl_store_spec *spec = s->spec;
+	struct sl_store_object *newest = NULL;
+	struct sl_store_epochs e;
+
+	*error = 0;
+	if (o->config->directory)
+		newest = sl_store_object_find(&spec->config, spec->seeded, spec->name,
+					      o->config->directory, error, error_bytes);
+	if (*error)
+		return -EINVAL;
+	if (!newest) {
+		newest = sl_store_object_new(&spec->config, spec->name, o->config->directory,
+					     o->config->hugepages, error, error_bytes);
+		if (!newest)
+			return -EINVAL;
+		sl_store_epochs(&newest->view, &e);
+		s->epoch = e.epoch;
+		s->oldest = e.oldest;
+	} else {
+		if (!sl_store_epochs(&newest->view, &e)) {
+			snprintf(error, error_bytes, "%s: its epochs are damaged", newest->path);
+			while (newest) {
+				struct sl_store_object *older = newest->older;
+
+				sl_store_object_free(newest, false);
+				newest = older;
+			}
+			return -EINVAL;
+		}
+		s->epoch = e.epoch;
+		s->oldest = e.oldest;
+		/*
+		 * Whoever wrote for the collector before this one knew of no younger epoch: a new one is
+		 * free of them. The rings of append stores go on where they were.
+		 */
+		if (spec->config.banks > 1) {
+			s->oldest = oldest_with(s, s->epoch + 1);
+			if (s->oldest > s->epoch)
+				s->oldest = s->epoch;
+			set_epochs(newest, s->epoch, s->oldest, e.since_ns, SL_STATE_LIVE);
+			memset(bank(newest, s->epoch + 1), 0, newest->view.bank_stride);
+			s->epoch++;
+		}
+	}
+	s->spec->config.seed = newest->view.config->seed;
+	s->since_ns = sl_realtime_ns();
+	set_epochs(newest, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
+	s->objects = newest;
+	for (struct sl_store_object *at = newest; at; at = at->older)
+		at->number = ++o->next_object;
+	s->due_ns = spec->epoch_ns ? sl_now_ns() + spec->epoch_ns : 0;
+	return 0;
+}
+
+/* The oldest epoch that anybody may still write into. */
+static uint64_t least_acked(const struct sl_owner *o, const struct store *s,
+			    const struct conn **who)
+{
+	uint64_t least = s->epoch;
+
+	for (const struct conn *c = o->conns; c; c = c->next)
+		if (c->state == CONN_WELCOMED && c->acked[index_of(o, s)] < least) {
+			least = c->acked[index_of(o, s)];
+			if (who)
+				*who = c;
+		}
+	return least;
+}
+
+/* Old objects whose time is over, and whom nobody writes into. */
+static void drop_old(struct sl_owner *o, struct store *s, size_t most)
+{
+	struct sl_store_object **at = &s->objects, *younger;
+	size_t n = 0;
+
+	for (; *at && (*at)->older; n++) {
+		bool over;
+
+		younger = *at;
+		over = n + 2 > most ||
+		       (s->spec->epoch_ns &&
+			s->epoch >= younger->view.config->first_epoch + s->spec->config.banks - 1);
+		if (over && least_acked(o, s, NULL) >= younger->view.config->first_epoch) {
+			struct sl_store_object *gone;
+
+			pthread_rwlock_wrlock(&o->maps);
+			gone = younger->older;
+			younger->older = NULL;
+			pthread_rwlock_unlock(&o->maps);
+			while (gone) {
+				struct sl_store_object *next = gone->older;
+
+				sl_store_object_free(gone, true);
+				gone = next;
+			}
+			return;
+		}
+		at = &younger->older;
+	}
+}
+
+/* True: it was done. Else somebody may still write into the bank, or has to answer first. */
+static bool rotate(struct sl_owner *o, struct store *s, uint64_t now)
+{
+	struct sl_store_object *at = s->objects;
+	uint64_t next = s->epoch + 1, oldest = oldest_with(s, next);
+
+	/* Those who have not said more than `oldest` - 1 may write into the bank that is needed. */
+	if (least_acked(o, s, NULL) < oldest)
+		return false;
+	s->oldest = oldest <= s->epoch ? oldest : s->epoch;
+	set_epochs(at, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
+	s->zeroing = true;
+	pthread_mutex_unlock(&o->lock);
+	memset(bank(at, next), 0, at->view.bank_stride);
+	pthread_mutex_lock(&o->lock);
+	s->zeroing = false;
+	s->epoch = next;
+	s->since_ns = sl_realtime_ns();
+	s->rotations++;
+	s->overdue = false;
+	s->told_ns = now;
+	set_epochs(at, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
+	owner_tell_epoch(o, s);
+	drop_old(o, s, OBJECTS_MAX);
+	return true;
+}
+
+uint64_t owner_epochs(struct sl_owner *o, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; i < o->store_count; i++) {
+		struct store *s = &o->stores[i];
+		const struct conn *who = NULL;
+
+		if (s->due_ns && now >= s->due_ns)
+			s->wanted = true;
+		if (s->wanted && rotate(o, s, now)) {
+			s->wanted = s->waiting = false;
+			if (s->spec->epoch_ns)
+				s->due_ns = now + s->spec->epoch_ns;
+		} else if (s->wanted) {
+			s->late += !s->waiting;
+			s->waiting = true;
+			if (now + RETRY_NS < next)
+				next = now + RETRY_NS;
+		}
+		if (least_acked(o, s, &who) < s->epoch && s->told_ns) {
+			uint64_t end = s->told_ns + o->config->drain_ns;
+
+			if (now >= end && !s->overdue) {
+				s->overdue = true;
+				sl_logf(SL_WARN, "dta",
+					"translator '%s' has not left epoch %llu of store '%s': its next "
+					"epoch waits for it; end its process if it hangs",
+					who->name, (unsigned long long)who->acked[i],
+					s->spec->name);
+			} else if (now < end && end < next) {
+				next = end;
+			}
+		}
+		if (s->due_ns && !s->wanted && s->due_ns < next)
+			next = s->due_ns;
+	}
+	return next;
+}
+
+/* ---- orders ------------------------------------------------------------------------------------------------ */
+
+static int resize(struct sl_owner *o, struct store *s, uint64_t slots, char *error, size_t bytes)
+{
+	struct sl_store_config c = s->spec->config;
+	struct sl_store_object *at;
+	size_t n = 0;
+
+	c.slots = slots;
+	c.first_epoch = s->epoch + 1;
+	if (sl_store_config_check(&c, error, bytes))
+		return -EINVAL;
+	if (slots == s->spec->config.slots)
+		return 0;
+	drop_old(o, s, OBJECTS_MAX - 1);
+	for (at = s->objects; at; at = at->older)
+		n++;
+	if (n >= OBJECTS_MAX || s->zeroing) {
+		snprintf(error, bytes, "store '%s': translators still write what would have to go",
+			 s->spec->name);
+		return -EBUSY;
+	}
+	at = sl_store_object_new(&c, s->spec->name, o->config->directory, o->config->hugepages,
+				 error, bytes);
+	if (!at)
+		return -ENOMEM;
+	at->number = ++o->next_object;
+	set_epochs(s->objects, s->epoch, s->oldest, s->since_ns, SL_STATE_CLOSED);
+	pthread_rwlock_wrlock(&o->maps);
+	at->older = s->objects;
+	s->objects = at;
+	pthread_rwlock_unlock(&o->maps);
+	s->spec->config.slots = slots;
+	s->epoch = s->oldest = c.first_epoch;
+	s->since_ns = sl_realtime_ns();
+	s->told_ns = sl_now_ns();
+	s->overdue = false;
+	s->rotations++;
+	owner_tell_object(o, s);
+	owner_tell_epoch(o, s);
+	return 0;
+}
+
+int sl_owner_resize(struct sl_owner *o, const char *name, uint64_t slots, char *error,
+		    size_t error_bytes)
+{
+	struct store *s;
+	int err = -ENOENT;
+
+	pthread_mutex_lock(&o->lock);
+	s = owner_store(o, name);
+	if (s)
+		err = resize(o, s, slots, error, error_bytes);
+	else
+		snprintf(error, error_bytes, "no store '%.64s'", name);
+	owner_wake(o);
+	pthread_mutex_unlock(&o->lock);
+	return err;
+}
+
+int sl_owner_rotate(struct sl_owner *o, const char *name)
+{
+	struct store *s;
+	int err = 0;
+
+	pthread_mutex_lock(&o->lock);
+	s = owner_store(o, name);
+	if (!s)
+		err = -ENOENT;
+	else if (s->spec->config.banks < 2)
+		err = -EINVAL;
+	else
+		s->wanted = true;
+	owner_wake(o);
+	pthread_mutex_unlock(&o->lock);
+	return err;
+}
+
+/* Of the same stores, what may change while they run. */
+static int reload(struct sl_owner *o, struct sl_stores_config *now, char *error, size_t bytes)
+{
+	if (now->store_count != o->store_count) {
+		snprintf(error, bytes, "%s: stores come and go with a restart only", o->path);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < now->store_count; i++) {
+		struct sl_store_spec *is = o->stores[i].spec;
+		struct sl_store_config want = now->stores[i].config;
+
+		want.slots = is->config.slots;
+		want.seed = now->stores[i].seeded ? want.seed : is->config.seed;
+		if (strcmp(is->name, now->stores[i].name) ||
+		    memcmp(&want, &is->config, sizeof(want))) {
+			snprintf(
+				error, bytes,
+				"%s: store '%s' changed in more than its size: that takes a restart",
+				o->path, now->stores[i].name);
+			return -EINVAL;
+		}
+	}
+	for (size_t i = 0; i < now->store_count; i++) {
+		struct store *s = &o->stores[i];
+		int err = resize(o, s, now->stores[i].config.slots, error, bytes);
+
+		if (err)
+			return err;
+		s->spec->epoch_ns = now->stores[i].epoch_ns;
+		s->due_ns = s->spec->epoch_ns ? sl_now_ns() + s->spec->epoch_ns : 0;
+	}
+	return 0;
+}
+
+int sl_owner_reload(struct sl_owner *o, char *error, size_t error_bytes)
+{
+	struct sl_stores_config *now = sl_stores_read(o->path, error, error_bytes);
+	int err;
+
+	if (!now)
+		return -EINVAL;
+	pthread_mutex_lock(&o->lock);
+	err = reload(o, now, error, error_bytes);
+	owner_wake(o);
+	pthread_mutex_unlock(&o->lock);
+	sl_stores_config_free(now);
+	return err;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* owner_internal.h - what the owner's files share: owner.c life and loop, owner_talk.c messages, owner_epoch.c
+ * epochs and sizes, owner_json.c status. All of it is under `lock`, but for what is said to be otherwise. */
+#ifndef SL_DTA_OWNER_INTERNAL_H
+#define SL_DTA_OWNER_INTERNAL_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "dta/control.h"
+#include "dta/owner.h"
+#include "dta/stores.h"
+
+#define CONNS_MAX     256u
+#define LISTENERS_MAX 8u
+#define HELLO_NS      5000000000ull /* for a hello, and for a proof */
+
+struct store {
+	struct sl_store_spec *spec;
+	struct sl_store_object *objects; /* newest first; changed with `maps` held for writing */
+	uint64_t epoch, oldest, since_ns; /* of the newest object; since: CLOCK_REALTIME */
+	uint64_t due_ns;		 /* CLOCK_MONOTONIC of the next rotation; 0: none */
+	uint64_t told_ns;		 /* when the epoch was told: drain_ns counts from here */
+	uint64_t rotations, late;	 /* late: rotations that had to wait for a translator */
+	uint64_t immediates;		 /* that woke us */
+	bool wanted, waiting;		 /* a rotation is due; it waits for a translator */
+	bool zeroing;			 /* the loop is in a bank, without the lock */
+	bool overdue;			 /* somebody did not answer within drain_ns: was said */
+};
+
+enum conn_state { CONN_NEW = 0, CONN_CHALLENGED, CONN_WELCOMED };
+
+/*
+ * A translator, also one whose connection is lost: while its process lives (shm) or its queue pair is there (RDMA) it
+ * may still write, and counts for epochs.
+ */
+struct conn {
+	struct conn *next;
+	struct sl_line *line; /* NULL: lost */
+	enum conn_state state;
+	bool local;	      /* unix socket */
+	pid_t pid;
+	int pidfd;
+	char name[64], output[8], nonce[129], ours[33];
+	uint32_t lane;
+	uint64_t came_ns;     /* CLOCK_MONOTONIC */
+	uint64_t heard_ns;    /* CLOCK_REALTIME */
+	uint64_t acked[SL_STORES_MAX]; /* writes into no epoch before this one */
+};
+
+/* What a name has reported: lanes and accounts outlive connections. */
+struct known {
+	char name[64];
+	uint64_t heard_ns; /* CLOCK_REALTIME; 0: the lane is free */
+	json_t *last;	   /* the account of its present run */
+	json_t *past;	   /* sums of those before */
+};
+
+struct sl_owner {
+	struct sl_stores_config *config;
+	char *path;
+	uint64_t instance;
+	struct {
+		int fd;
+		bool local;
+		char address[160], unlink[112];
+	} listener[LISTENERS_MAX];
+	size_t listeners;
+	int wake;
+	pthread_t thread;
+	bool started, stopping;
+	pthread_mutex_t lock;
+	pthread_rwlock_t maps; /* taken after lock; queries take it alone, for reading */
+	struct store *stores;
+	size_t store_count;
+	uint32_t next_object;
+	struct conn *conns;
+	size_t conn_count;
+	struct known known[SL_STORE_LANES_MAX];
+	uint32_t lanes; /* in use by this configuration */
+	uint64_t refused; /* connections that were let go before they were welcome */
+};
+
+/* owner_talk.c: takes what a connection says. False: it is to be closed. */
+bool owner_hear(struct sl_owner *o, struct conn *c);
+/* Tells all translators of the newest object of a store, and of its epoch. */
+void owner_tell_object(struct sl_owner *o, struct store *s);
+void owner_tell_epoch(struct sl_owner *o, struct store *s);
+/* Its connection is lost, or was closed here with these words: what it may still write keeps counting. */
+void owner_lose(struct sl_owner *o, struct conn *c, const char *why);
+/* Frees those that can write no more. */
+void owner_bury(struct sl_owner *o);
+
+/* owner_epoch.c: opens or makes the objects of a store. */
+int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t error_bytes);
+/*
+ * Rotates what is due. Leaves the lock while it zeroes a bank. Returns when it wants to be called again, at the latest
+ * (CLOCK_MONOTONIC ns).
+ */
+uint64_t owner_epochs(struct sl_owner *o, uint64_t now);
+
+struct store *owner_store(struct sl_owner *o, const char *name);
+struct store *owner_store_number(struct sl_owner *o, uint64_t tenant, uint64_t number);
+void owner_wake(struct sl_owner *o);
+
+#endif

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dta/query_json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define CELLS_MAX ((uint64_t)64 << 20) /* bytes of a sketch that a query takes together */
+
+int sl_query_key(const char *s, uint8_t key[SL_STORE_KEY_MAX])
+{
+	size_t n, width = !strncmp(s, "u32:", 4) ? 4 : !strncmp(s, "u64:", 4) ? 8 : 0;
+	uint64_t v;
+
+	if (width) {
+		if (sl_parse_u64(s + 4, 0, width == 4 ? UINT32_MAX : UINT64_MAX, &v))
+			return -EINVAL;
+		for (size_t i = 0; i < width; i++)
+			key[i] = (uint8_t)(v >> 8 * (width - 1 - i));
+		return (int)width;
+	}
+	if (!strncmp(s, "text:", 5)) {
+		n = strlen(s + 5);
+		if (n < SL_STORE_KEY_MIN || n > SL_STORE_KEY_MAX)
+			return -EINVAL;
+		memcpy(key, s + 5, n);
+		return (int)n;
+	}
+	if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X'))
+		s += 2;
+	n = strlen(s);
+	if (n % 2 || n / 2 < SL_STORE_KEY_MIN || n / 2 > SL_STORE_KEY_MAX ||
+	    strspn(s, "0123456789abcdefABCDEF") != n)
+		return -EINVAL;
+	for (size_t i = 0; i < n / 2; i++) {
+		const char two[3] = {s[2 * i], s[2 * i + 1], 0};
+
+		key[i] = (uint8_t)strtoul(two, NULL, 16);
+	}
+	return (int)(n / 2);
+}
+
+const char *sl_query_result_name(enum sl_query_result r)
+{
+	static const char *const names[] = {"found", "empty", "conflict", "unknown"};
+
+	return (unsigned int)r < 4 ? names[r] : "unknown";
+}
+
+bool sl_query_policy_of(const char *name, enum sl_query_policy *out)
+{
+	static const char *const names[] = {"first", "plurality", "consensus"};
+
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(name, names[i])) {
+			*out = (enum sl_query_policy)i;
+			return true;
+		}
+	return false;
+}
+
+void sl_ask_init(struct sl_ask *a)
+{
+	*a = (struct sl_ask){
+		.epoch = ~0ull, .consensus = 2, .lane = ~0u, .from = ~0ull, .max = 100};
+}
+
+int sl_ask_set(struct sl_ask *a, const char *name, const char *value)
+{
+	uint64_t v;
+	int n;
+
+	if (!strcmp(name, "key")) {
+		n = sl_query_key(value, a->key);
+		a->key_bytes = n > 0 ? (size_t)n : 0;
+		return n > 0 ? 0 : -EINVAL;
+	}
+	if (!strcmp(name, "policy"))
+		return sl_query_policy_of(value, &a->policy) ? 0 : -EINVAL;
+	if (!strcmp(name, "epoch"))
+		return sl_parse_u64(value, 0, UINT64_MAX - 1, &a->epoch) ? -EINVAL : 0;
+	if (!strcmp(name, "from"))
+		return sl_parse_u64(value, 0, UINT64_MAX - 1, &a->from) ? -EINVAL : 0;
+#define NUMBER(text_, field, least, most)                         \
+	do                                                        \
+		if (!strcmp(name, text_)) {                       \
+			if (sl_parse_u64(value, least, most, &v)) \
+				return -EINVAL;                   \
+			a->field = (uint32_t)v;                   \
+			return 0;                                 \
+		}                                                 \
+	while (0)
+	NUMBER("copies", copies, 1, SL_STORE_COPIES_MAX);
+	NUMBER("consensus", consensus, 1, SL_STORE_COPIES_MAX);
+	NUMBER("list", list, 0, SL_STORE_LISTS_MAX - 1);
+	NUMBER("lane", lane, 0, SL_STORE_LANES_MAX - 1);
+	NUMBER("max", max, SL_STORE_BATCH_MAX, SL_ASK_ITEMS_MAX);
+	return -ENOENT;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------------------- */
+
+static json_t *hex(const void *bytes, size_t n)
+{
+	char text[2 * SL_STORE_VALUE_MAX + 1];
+
+	for (size_t i = 0; i < n; i++)
+		sprintf(text + 2 * i, "%02x", ((const uint8_t *)bytes)[i]);
+	text[2 * n] = 0;
+	return json_string(text);
+}
+
+/* Numbers of JSON are signed here: what is larger is given as digits. */
+static json_t *number(uint64_t v)
+{
+	return v <= INT64_MAX ? json_integer((json_int_t)v)
+			      : json_sprintf("%llu", (unsigned long long)v);
+}
+
+static void set(json_t *j, const char *key, json_t *value)
+{
+	json_object_set_new(j, key, value);
+}
+
+static struct sl_query query_of(const struct sl_ask *a)
+{
+	return (struct sl_query){.key = a->key,
+				 .key_bytes = a->key_bytes,
+				 .epoch = a->epoch,
+				 .copies = a->copies,
+				 .policy = a->policy,
+				 .consensus = a->consensus};
+}
+
+/* The newest object that has something to say; of those that have nothing, one that has the epoch. */
+#define OVER_OBJECTS(held, answer, ask_one)                               \
+	do {                                                              \
+		bool empty_ = false;                                      \
+		for (size_t i_ = 0; i_ < (held)->count; i_++) {           \
+			const struct sl_store_view *v = (held)->view[i_]; \
+			ask_one;                                          \
+			if ((answer).result != SL_QUERY_EMPTY &&          \
+			    (answer).result != SL_QUERY_UNKNOWN)          \
+				break;                                    \
+			empty_ |= (answer).result == SL_QUERY_EMPTY;      \
+		}                                                         \
+		if ((answer).result == SL_QUERY_UNKNOWN && empty_)        \
+			(answer).result = SL_QUERY_EMPTY;                 \
+	} while (0)
+
+/* ---- by kind ------------------------------------------------------------------------------------------------- */
+
+static void keywrite(json_t *j, const struct sl_held *held, const struct sl_query *q)
+{
+	struct sl_answer a = {.result = SL_QUERY_UNKNOWN};
+
+	OVER_OBJECTS(held, a, sl_query_keywrite(v, q, &a));
+	set(j, "result", json_string(sl_query_result_name(a.result)));
+	if (a.result == SL_QUERY_FOUND)
+		set(j, "value", hex(a.value, a.bytes));
+	if (a.result != SL_QUERY_UNKNOWN)
+		set(j, "epoch", number(a.epoch));
+	set(j, "agreed", number(a.agreed));
+	set(j, "verified", number(a.verified));
+	set(j, "occupied", number(a.occupied));
+	set(j, "asked", number(a.asked));
+	if (a.result == SL_QUERY_FOUND)
+		set(j, "wrong_probability", json_real(a.wrong));
+}
+
+static void increment(json_t *j, const struct sl_held *held, const struct sl_query *q)
+{
+	struct sl_increment a = {.result = SL_QUERY_UNKNOWN};
+
+	OVER_OBJECTS(held, a, sl_query_increment(v, q, &a));
+	set(j, "result", json_string(sl_query_result_name(a.result)));
+	if (a.result == SL_QUERY_UNKNOWN)
+		return;
+	set(j, "value", number(a.value));
+	set(j, "epoch", number(a.epoch));
+	/* Never below the truth, and above it by no more than this with that probability. */
+	set(j, "error", json_real(a.error));
+	set(j, "error_probability", json_real(a.probability));
+}
+
+static void postcard(json_t *j, const struct sl_held *held, const struct sl_query *q)
+{
+	struct sl_path p = {.result = SL_QUERY_UNKNOWN};
+	json_t *path = json_array();
+
+	OVER_OBJECTS(held, p, sl_query_path(v, q, held->values, held->value_count, &p));
+	set(j, "result", json_string(sl_query_result_name(p.result)));
+	if (p.result != SL_QUERY_UNKNOWN)
+		set(j, "epoch", number(p.epoch));
+	for (uint32_t i = 0; p.result == SL_QUERY_FOUND && i < p.hops; i++)
+		json_array_append_new(path, p.present >> i & 1 ? number(p.value[i]) : json_null());
+	set(j, "path", path);
+	set(j, "hops", number(p.result == SL_QUERY_FOUND ? p.hops : 0));
+	set(j, "known_hops", number((uint64_t)__builtin_popcountll(p.present)));
+	set(j, "agreed", number(p.agreed));
+	if (p.result == SL_QUERY_FOUND)
+		set(j, "wrong_probability", json_real(p.wrong));
+}
+
+/* Where the reader of a lane stands when it begins with all there is. */
+static uint64_t oldest_block(const struct sl_store_view *v, uint32_t list, uint32_t lane)
+{
+	uint64_t next = sl_append_next(v, list, lane);
+
+	return next > v->config->slots ? next - v->config->slots : 0;
+}
+
+static json_t *ring(const struct sl_store_view *v, const struct sl_ask *a, uint32_t lane)
+{
+	const struct sl_store_config *c = v->config;
+	struct sl_append_reader r = {.list = a->list, .lane = lane, .block = a->from};
+	json_t *items = json_array(), *j;
+	uint8_t *buf = malloc((size_t)a->max * c->value_bytes);
+	int n = 0;
+
+	if (r.block == ~0ull)
+		r.block = oldest_block(v, a->list, lane);
+	for (int i = 0; buf && i < 4; i++) { /* again behind what was overrun */
+		n = sl_append_read(v, &r, buf, a->max > c->batch ? a->max : c->batch);
+		if (n != -EOVERFLOW)
+			break;
+	}
+	for (int i = 0; i < n; i++)
+		json_array_append_new(items, hex(buf + (size_t)i * c->value_bytes, c->value_bytes));
+	free(buf);
+	j = json_pack("{s:o,s:o,s:o,s:o}", "lane", number(lane), "next", number(r.block), "overrun",
+		      number(r.overrun), "items", items);
+	return j;
+}
+
+static void append(json_t *j, const struct sl_held *held, const struct sl_ask *a)
+{
+	const struct sl_store_view *v = held->view[0];
+	json_t *rings = json_array();
+	size_t items = 0;
+
+	if (a->list >= v->config->lists || (a->lane != ~0u && a->lane >= v->config->lanes)) {
+		set(j, "result", json_string("unknown"));
+		set(j, "rings", rings);
+		return;
+	}
+	for (uint32_t lane = 0; lane < v->config->lanes; lane++)
+		if (a->lane == ~0u || a->lane == lane) {
+			json_t *r = ring(v, a, lane);
+
+			items += json_array_size(json_object_get(r, "items"));
+			json_array_append_new(rings, r);
+		}
+	set(j, "result", json_string(items ? "found" : "empty"));
+	set(j, "list", number(a->list));
+	set(j, "rings", rings);
+}
+
+static void sketch(json_t *j, const struct sl_held *held, const struct sl_ask *a)
+{
+	struct sl_merged m = {.result = SL_QUERY_UNKNOWN};
+	struct sl_sketch_estimate e;
+	const struct sl_store_config *c = held->view[0]->config;
+	uint64_t bytes = (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
+	void *cells = bytes <= CELLS_MAX ? malloc(sl_pad8(bytes)) : NULL;
+	int err;
+
+	set(j, "sketch", json_string(sl_store_sketch_name(c->sketch)));
+	if (cells)
+		sl_query_sketch(held->view[0], a->epoch, cells, &m);
+	set(j, "result", json_string(sl_query_result_name(m.result)));
+	if (m.result == SL_QUERY_FOUND) {
+		set(j, "epoch", number(m.epoch));
+		set(j, "complete", json_boolean(m.complete));
+		set(j, "reporters", number(m.ended));
+		set(j, "expected", number(m.expected));
+		set(j, "cells_merged", number(m.columns));
+		err = sl_sketch_estimate(c, cells, a->key_bytes ? a->key : NULL, a->key_bytes, &e);
+		if (!err) {
+			set(j, "estimate", json_real(e.value));
+			set(j, "error", json_real(e.error));
+		} else if (a->key_bytes || c->sketch == SL_STORE_HLL) {
+			set(j, "why_no_estimate",
+			    json_string(
+				    "what came is no sketch that docs/sketches.md describes, with this store's seed"));
+		}
+	}
+	free(cells);
+}
+
+json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char *error,
+		      size_t error_bytes)
+{
+	const struct sl_store_config *c = held->view[0]->config;
+	struct sl_query q = query_of(ask);
+	json_t *j;
+
+	if (!ask->key_bytes && (c->kind == SL_STORE_KEYWRITE || c->kind == SL_STORE_INCREMENT ||
+				c->kind == SL_STORE_POSTCARD)) {
+		snprintf(error, error_bytes, "store '%s' is of kind %s: name a key",
+			 held->view[0]->name, sl_store_kind_name(c->kind));
+		return NULL;
+	}
+	j = json_pack("{s:s,s:s}", "store", held->view[0]->name, "kind",
+		      sl_store_kind_name(c->kind));
+	if (!j) {
+		snprintf(error, error_bytes, "out of memory");
+		return NULL;
+	}
+	if (ask->key_bytes)
+		set(j, "key", hex(ask->key, ask->key_bytes));
+	switch (c->kind) {
+	case SL_STORE_KEYWRITE:
+		keywrite(j, held, &q);
+		break;
+	case SL_STORE_APPEND:
+		append(j, held, ask);
+		break;
+	case SL_STORE_INCREMENT:
+		increment(j, held, &q);
+		break;
+	case SL_STORE_POSTCARD:
+		postcard(j, held, &q);
+		break;
+	default:
+		sketch(j, held, ask);
+	}
+	return j;
+}
+
+/* ---- load ------------------------------------------------------------------------------------------------------ */
+
+json_t *sl_query_load_json(const struct sl_held *held)
+{
+	json_t *all;
+
+	if (held->view[0]->config->kind != SL_STORE_KEYWRITE &&
+	    held->view[0]->config->kind != SL_STORE_POSTCARD)
+		return NULL;
+	all = json_array();
+	for (size_t i = 0; i < held->count; i++) {
+		const struct sl_store_view *v = held->view[i];
+		struct sl_store_epochs e;
+
+		if (!sl_store_epochs(v, &e))
+			continue;
+		for (uint64_t epoch = e.epoch + 1; epoch-- > e.oldest;) {
+			json_t *predicted = json_array();
+			struct sl_store_load l;
+
+			sl_query_load(v, epoch, 0, 4096, &l);
+			if (!l.looked) { /* it has just gone */
+				json_decref(predicted);
+				continue;
+			}
+			for (uint32_t n = 0; n < v->config->copies; n++)
+				json_array_append_new(predicted, json_real(l.predicted[n]));
+			json_array_append_new(all,
+					      json_pack("{s:o,s:f,s:f,s:o}", "epoch", number(epoch),
+							"load", l.load, "occupied",
+							(double)l.occupied / (double)l.looked,
+							"predicted_success", predicted));
+		}
+	}
+	return all;
+}
+
+/* ---- keys --------------------------------------------------------------------------------------------------------- */
+
+struct found {
+	uint8_t bytes, key[SL_STORE_KEY_MAX];
+	uint64_t order, value;
+};
+
+static int by_key(const void *x, const void *y)
+{
+	const struct found *a = x, *b = y;
+	int d = (int)a->bytes - b->bytes;
+
+	d = d ? d : memcmp(a->key, b->key, a->bytes);
+	return d ? d : (a->order > b->order) - (a->order < b->order);
+}
+
+static int by_value(const void *x, const void *y)
+{
+	const struct found *a = x, *b = y;
+
+	return a->value != b->value ? (a->value < b->value ? 1 : -1) : by_key(x, y);
+}
+
+static int by_order(const void *x, const void *y)
+{
+	const struct found *a = x, *b = y;
+
+	return (a->order > b->order) - (a->order < b->order);
+}
+
+#define KEYS_READ_MAX 1000000u
+
+static void add_ring(const struct sl_store_view *v, uint32_t lane, struct found **keys, size_t *n)
+{
+	const uint32_t size = v->config->value_bytes, max = 1024;
+	struct sl_append_reader r = {.lane = lane, .block = oldest_block(v, 0, lane)};
+	uint8_t *items = malloc((size_t)max * size);
+	struct found *more;
+	int got;
+
+	while (items && *n < KEYS_READ_MAX &&
+	       ((got = sl_append_read(v, &r, items, max)) > 0 || got == -EOVERFLOW)) {
+		if (got <= 0)
+			continue;
+		more = realloc(*keys, (*n + (size_t)got) * sizeof(**keys));
+		if (!more)
+			break;
+		*keys = more;
+		for (int i = 0; i < got; i++) {
+			const uint8_t *item = items + (size_t)i * size;
+			struct found *f = &(*keys)[*n];
+
+			if (item[0] < SL_STORE_KEY_MIN || item[0] > SL_STORE_KEY_MAX ||
+			    item[0] >= size)
+				continue; /* not of a key log */
+			memset(f, 0, sizeof(*f));
+			f->bytes = item[0];
+			memcpy(f->key, item + 1, f->bytes);
+			f->order = (*n)++;
+		}
+	}
+	free(items);
+}
+
+json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *store, size_t max,
+			   bool top)
+{
+	const struct sl_store_view *list = log->view[0];
+	json_t *all = json_array(), *j;
+	struct found *keys = NULL;
+	size_t n = 0, unique = 0;
+
+	for (uint32_t lane = 0; list->config->kind == SL_STORE_APPEND && lane < list->config->lanes;
+	     lane++)
+		add_ring(list, lane, &keys, &n);
+	if (n)
+		qsort(keys, n, sizeof(*keys), by_key);
+	for (size_t i = 0; i < n; i++)
+		if (i + 1 == n || keys[i].bytes != keys[i + 1].bytes ||
+		    memcmp(keys[i].key, keys[i + 1].key, keys[i].bytes))
+			keys[unique++] = keys[i];
+	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;
+	for (size_t i = 0; top && i < unique; i++) {
+		struct sl_increment a = {.result = SL_QUERY_UNKNOWN};
+		const struct sl_query q = {
+			.key = keys[i].key, .key_bytes = keys[i].bytes, .epoch = ~0ull};
+
+		OVER_OBJECTS(store, a, sl_query_increment(v, &q, &a));
+		keys[i].value = a.result == SL_QUERY_FOUND ? a.value : 0;
+	}
+	if (unique)
+		qsort(keys, unique, sizeof(*keys), top ? by_value : by_order);
+	for (size_t i = !top && unique > max ? unique - max : 0;
+	     i < unique && json_array_size(all) < max; i++) {
+		j = json_pack("{s:o}", "key", hex(keys[i].key, keys[i].bytes));
+		if (top)
+			set(j, "value", number(keys[i].value));
+		json_array_append_new(all, j);
+	}
+	free(keys);
+	return json_pack("{s:s,s:s,s:o,s:o}", "store", store->view[0]->name, "keylog", list->name,
+			 "known", number(unique), "keys", all);
+}

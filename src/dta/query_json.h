@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * query_json.h - questions as people ask them, and answers as JSON; one form for the API, the command and the
+ * page. Any thread.
+ */
+#ifndef SL_DTA_QUERY_JSON_H
+#define SL_DTA_QUERY_JSON_H
+
+#include <jansson.h>
+
+#include "dta/owner.h"
+#include "dta/query.h"
+
+/*
+ * A key: hexadecimal digits ("0x" before them or not), "text:WORD" for the bytes of the word, "u32:N" or "u64:N" for a
+ * number, big-endian as on the wire. Returns its bytes, 4 to 64, or -EINVAL.
+ */
+int sl_query_key(const char *text, uint8_t key[SL_STORE_KEY_MAX]);
+
+const char *sl_query_result_name(enum sl_query_result r);	     /* "found", "empty", "conflict", "unknown" */
+bool sl_query_policy_of(const char *name, enum sl_query_policy *out); /* "first", "plurality", "consensus" */
+
+struct sl_ask {
+	uint8_t key[SL_STORE_KEY_MAX];
+	size_t key_bytes; /* 0: none given */
+	uint64_t epoch;	  /* ~0: the newest that has it */
+	uint32_t copies, consensus;
+	enum sl_query_policy policy;
+	/* append */
+	uint32_t list;
+	uint32_t lane; /* ~0: all */
+	uint64_t from; /* block; ~0: the oldest there is */
+	uint32_t max;  /* items of a lane */
+};
+#define SL_ASK_ITEMS_MAX 4096u
+
+/* One key-value text of a question, as a parameter or an option has it. 0, -ENOENT: no such one, -EINVAL. */
+int sl_ask_set(struct sl_ask *a, const char *name, const char *value);
+void sl_ask_init(struct sl_ask *a);
+
+/*
+ * What the store says. {"store","kind","result",...}; NULL with a line in error: the question is not one for this
+ * kind (a key is missing), or out of memory.
+ */
+json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char *error, size_t error_bytes);
+
+/*
+ * Keys out of a key log (an append store), newest last, each once: at most max. top: with what the store says of each
+ * (increment: counts, the greatest first). log and store may be the same set of objects held.
+ */
+json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *store, size_t max, bool top);
+
+/* How full its epochs are: [{"epoch","load","occupied","predicted":[..]}]; NULL if the kind has no such thing. */
+json_t *sl_query_load_json(const struct sl_held *held);
+
+#endif
