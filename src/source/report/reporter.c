@@ -43,7 +43,7 @@ struct hook {
 	enum bpf_tc_attach_point point;
 };
 
-struct sl_reporter {
+struct sl_kernel_reporter {
 	struct report_bpf *skel;
 	struct sl_veth *veth;
 	struct hook hook[3];
@@ -171,7 +171,7 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 }
 
 /* Two addresses that no other has: of the link-local block, by the interface's number. */
-static bool address_here(struct sl_reporter *r, struct rpt_config *c, unsigned int index,
+static bool address_here(struct sl_kernel_reporter *r, struct rpt_config *c, unsigned int index,
 			 char *error, size_t bytes)
 {
 	uint32_t base = 0xa9fe8000u | (index & 0x1fff) << 2; /* 169.254.128.0/17, four each */
@@ -221,7 +221,7 @@ static bool mac_of(unsigned int index, uint8_t mac[6])
 	return fine;
 }
 
-static bool fill_queues(struct sl_reporter *r)
+static bool fill_queues(struct sl_kernel_reporter *r)
 {
 	struct {
 		struct bpf_spin_lock lock;
@@ -251,8 +251,8 @@ static int feed_socket(unsigned int carrier)
 	return fd;
 }
 
-static bool attach_all(struct sl_reporter *r, const struct sl_reporter_opts *o, unsigned int index,
-		       char *error, size_t bytes)
+static bool attach_all(struct sl_kernel_reporter *r, const struct sl_kernel_reporter_opts *o,
+		       unsigned int index, char *error, size_t bytes)
 {
 	unsigned int carrier = sl_veth_near(r->veth);
 	int err = sl_veth_far_xdp(r->veth, bpf_program__fd(r->skel->progs.write_report));
@@ -280,9 +280,10 @@ static bool attach_all(struct sl_reporter *r, const struct sl_reporter_opts *o, 
 	return !err;
 }
 
-struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *o, char *error, size_t bytes)
+struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_reporter_opts *o,
+						   char *error, size_t bytes)
 {
-	struct sl_reporter *r = calloc(1, sizeof(*r));
+	struct sl_kernel_reporter *r = calloc(1, sizeof(*r));
 	unsigned int index = if_nametoindex(o->interface);
 	struct rpt_config c = {0};
 	char name[IF_NAMESIZE];
@@ -354,17 +355,17 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *o, char *err
 	snprintf(r->target, sizeof(r->target), "%s:%u", inet_ntoa(a), ntohs(c.port));
 	return r;
 fail:
-	sl_reporter_close(r);
+	sl_kernel_reporter_close(r);
 	return NULL;
 }
 
-const char *sl_reporter_target(const struct sl_reporter *r)
+const char *sl_kernel_reporter_target(const struct sl_kernel_reporter *r)
 {
 	return r->target;
 }
 
 /* A frame of nothing, for the far end to write on. False: the carrier is full. */
-static bool feed(struct sl_reporter *r)
+static bool feed(struct sl_kernel_reporter *r)
 {
 	static const uint8_t frame[RPT_LONGEST] = {
 		[12] = 0x88, [13] = 0xb5}; /* for local experiments, IEEE 802 */
@@ -382,7 +383,7 @@ static void run(const struct bpf_program *prog, uint32_t mark)
 	bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);
 }
 
-void sl_reporter_tick(struct sl_reporter *r)
+void sl_kernel_reporter_tick(struct sl_kernel_reporter *r)
 {
 	uint64_t now = sl_now_ns();
 	long long owed;
@@ -400,7 +401,8 @@ void sl_reporter_tick(struct sl_reporter *r)
 	feed(r);
 }
 
-void sl_reporter_counts(const struct sl_reporter *r, struct sl_reporter_counts *out)
+void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r,
+			       struct sl_kernel_reporter_counts *out)
 {
 	uint64_t *to[RPT_COUNTS] = {[RPT_PACKETS] = &out->packets,
 				    [RPT_OTHERS] = &out->others,
@@ -422,7 +424,7 @@ void sl_reporter_counts(const struct sl_reporter *r, struct sl_reporter_counts *
 	free(each);
 }
 
-void sl_reporter_close(struct sl_reporter *r)
+void sl_kernel_reporter_close(struct sl_kernel_reporter *r)
 {
 	if (!r)
 		return;
@@ -430,12 +432,12 @@ void sl_reporter_close(struct sl_reporter *r)
 	detach(&r->hook[1]);
 	detach(&r->hook[2]);
 	if (r->feed >= 0) {
-		struct sl_reporter_counts c;
+		struct sl_kernel_reporter_counts c;
 
 		r->swept_ns = 0;
 		for (int i = 0; i < 20; i++) {
-			sl_reporter_tick(r);
-			sl_reporter_counts(r, &c);
+			sl_kernel_reporter_tick(r);
+			sl_kernel_reporter_counts(r, &c);
 			if (c.sent_reports + c.not_written >= c.reports)
 				break;
 			usleep(5000);

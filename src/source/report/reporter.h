@@ -16,12 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sl_reporter;
+struct sl_kernel_reporter;
 
-struct sl_reporter_opts {
+struct sl_kernel_reporter_opts {
 	const char *interface; /* Ethernet, or lo */
 	/* Where to: "HOST:PORT", IPv4; ":PORT" is this host, where the translator must listen on any address
-	 * or on the one that sl_reporter_target() names. */
+	 * or on the one that sl_kernel_reporter_target() names. */
 	const char *target;
 	bool ingress, egress;
 	uint32_t reporter;
@@ -34,19 +34,19 @@ struct sl_reporter_opts {
 };
 
 /* Of the programs, as they are named in shared.h; all count up. */
-struct sl_reporter_counts {
+struct sl_kernel_reporter_counts {
 	uint64_t packets, others, flows, reports, sent, sent_reports, no_room, no_flow, not_written, idle;
 };
 
 /* NULL with one line in error: what is missing or wrong. Needs CAP_NET_ADMIN, CAP_BPF, CAP_SYS_ADMIN. */
-struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts, char *error, size_t error_bytes);
+struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_reporter_opts *opts, char *error, size_t error_bytes);
 /* Sends what waits; by whom the counts are wanted last. NULL is nothing. */
-void sl_reporter_close(struct sl_reporter *r);
+void sl_kernel_reporter_close(struct sl_kernel_reporter *r);
 
 /* "ADDRESS:PORT" that reports are sent to. */
-const char *sl_reporter_target(const struct sl_reporter *r);
+const char *sl_kernel_reporter_target(const struct sl_kernel_reporter *r);
 /* Hands over what waits; to be called each flush_ns or so. */
-void sl_reporter_tick(struct sl_reporter *r);
-void sl_reporter_counts(const struct sl_reporter *r, struct sl_reporter_counts *out);
+void sl_kernel_reporter_tick(struct sl_kernel_reporter *r);
+void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r, struct sl_kernel_reporter_counts *out);
 
 #endif
