@@ -8,6 +8,7 @@ import {color, rates, sparkline} from "./plot.js";
 import {age, bytes, clock, dateTime, labelText, number, rate, toNumber, unitOf,
         withUnit} from "./format.js";
 import * as flows from "./flows.js";
+import * as reports from "./reports.js";
 import * as reads from "./reads.js";
 import * as series from "./series.js";
 import {TABS, readHash, state, writeHash} from "./state.js";
@@ -556,6 +557,7 @@ function openTab(tab) {
 	reads.soon();
 	anomalies.soon();
 	flows.soon();
+	reports.soon();
 	traces.soon();
 }
 
@@ -688,6 +690,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 });
 
 traces.start({state, picked: writeHash});
+reports.start({state});
 flows.start({state, showMetrics: showMetricsOf, picked: () => {
 	showState();
 	writeHash();

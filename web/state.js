@@ -2,7 +2,7 @@
 // state.js - what is shown: as it is in the address behind "#".
 import {COLORS} from "./plot.js";
 
-export const TABS = ["metrics", "pods", "flows", "anomalies", "traces", "hosts", "reads"];
+export const TABS = ["metrics", "pods", "flows", "reports", "anomalies", "traces", "hosts", "reads"];
 const WINDOWS = [1, 10, 60];
 
 export const state = {

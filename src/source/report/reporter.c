@@ -424,26 +424,32 @@ void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r,
 	free(each);
 }
 
+void sl_kernel_reporter_drain(struct sl_kernel_reporter *r)
+{
+	struct sl_kernel_reporter_counts c;
+
+	/* No more that is new, then what waits. */
+	detach(&r->hook[1]);
+	detach(&r->hook[2]);
+	if (r->feed < 0)
+		return;
+	r->swept_ns = 0;
+	for (int i = 0; i < 20; i++) {
+		sl_kernel_reporter_tick(r);
+		sl_kernel_reporter_counts(r, &c);
+		if (c.sent_reports + c.not_written >= c.reports)
+			break;
+		usleep(5000);
+	}
+}
+
 void sl_kernel_reporter_close(struct sl_kernel_reporter *r)
 {
 	if (!r)
 		return;
-	/* No more that is new, then what waits. */
-	detach(&r->hook[1]);
-	detach(&r->hook[2]);
-	if (r->feed >= 0) {
-		struct sl_kernel_reporter_counts c;
-
-		r->swept_ns = 0;
-		for (int i = 0; i < 20; i++) {
-			sl_kernel_reporter_tick(r);
-			sl_kernel_reporter_counts(r, &c);
-			if (c.sent_reports + c.not_written >= c.reports)
-				break;
-			usleep(5000);
-		}
+	sl_kernel_reporter_drain(r);
+	if (r->feed >= 0)
 		close(r->feed);
-	}
 	detach(&r->hook[0]);
 	bpf_link__destroy(r->pass);
 	report_bpf__destroy(r->skel);

@@ -40,7 +40,9 @@ struct sl_kernel_reporter_counts {
 
 /* NULL with one line in error: what is missing or wrong. Needs CAP_NET_ADMIN, CAP_BPF, CAP_SYS_ADMIN. */
 struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_reporter_opts *opts, char *error, size_t error_bytes);
-/* Sends what waits; by whom the counts are wanted last. NULL is nothing. */
+/* Sees no more, and sends what waits: within 0.1 s, or it is lost. For the last counts. */
+void sl_kernel_reporter_drain(struct sl_kernel_reporter *r);
+/* Drains, and takes everything away. NULL is nothing. */
 void sl_kernel_reporter_close(struct sl_kernel_reporter *r);
 
 /* "ADDRESS:PORT" that reports are sent to. */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.h - what the files of 'sidelight report' share. */
+#ifndef SL_CLI_REPORT_H
+#define SL_CLI_REPORT_H
+
+#include "base/base.h"
+#include "source/report/reporter.h"
+
+/* Until stopped, or for so long (0: no end). An exit code. */
+int report_interface(const struct sl_command *self, const struct sl_kernel_reporter_opts *o, uint64_t duration_ns,
+		     bool json);
+
+#endif

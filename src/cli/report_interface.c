@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* report_interface.c - 'sidelight report --interface NAME': the kernel reports, we show what it counted. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/report.h"
+
+#define SHOW_NS 1000000000ull
+
+static json_t *as_json(const struct sl_kernel_reporter_counts *c)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} all[] = {{"packets", c->packets},
+		   {"others", c->others},
+		   {"flows", c->flows},
+		   {"reports", c->reports},
+		   {"sent", c->sent},
+		   {"sent_reports", c->sent_reports},
+		   {"no_room", c->no_room},
+		   {"no_flow", c->no_flow},
+		   {"not_written", c->not_written},
+		   {"idle_carriers", c->idle}};
+	json_t *j = json_object();
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		json_object_set_new(j, all[i].name, json_integer((json_int_t)all[i].value));
+	return j;
+}
+
+static int show(const struct sl_kernel_reporter_counts *c, bool json)
+{
+	if (json) {
+		json_t *j = as_json(c);
+
+		json_dumpf(j, stdout, JSON_INDENT(2));
+		putchar('\n');
+		json_decref(j);
+	} else {
+		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64 " in none)\n"
+		       "%" PRIu64 " reports sent in %" PRIu64 " packets\n"
+		       "lost here: %" PRIu64 " reports without room, %" PRIu64
+		       " packets not written, %" PRIu64 " packets of flows without room\n",
+		       c->packets, c->flows, c->others, c->sent_reports, c->sent, c->no_room,
+		       c->not_written, c->no_flow);
+	}
+	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+}
+
+int report_interface(const struct sl_command *self, const struct sl_kernel_reporter_opts *o,
+		     uint64_t duration_ns, bool json)
+{
+	uint64_t flush_ns = o->flush_ns ? o->flush_ns : 10000000, begun;
+	struct sl_kernel_reporter_counts c;
+	struct sl_kernel_reporter *r;
+	char error[256];
+	int stop = sl_stop_fd(), code;
+
+	if (stop < 0)
+		return SL_EXIT_FAILURE;
+	r = sl_kernel_reporter_open(o, error, sizeof(error));
+	if (!r) {
+		fprintf(stderr, "sidelight %s: %s\n", self->name, error);
+		close(stop);
+		return SL_EXIT_FAILURE;
+	}
+	sl_ready("target=%s", sl_kernel_reporter_target(r));
+	begun = sl_now_ns();
+	while (!sl_stop_wait(stop, (int)(flush_ns / 1000000 + 1)) &&
+	       (!duration_ns || sl_now_ns() - begun < duration_ns))
+		sl_kernel_reporter_tick(r);
+	sl_kernel_reporter_drain(r);
+	sl_kernel_reporter_counts(r, &c);
+	code = show(&c, json);
+	sl_kernel_reporter_close(r);
+	close(stop);
+	return code;
+}

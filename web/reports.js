@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// reports.js - the view of what network devices and kernels report: the account, the stores and how full they are,
+// the translators, and questions. The tab is there once the collector owns stores.
+import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
+import {age, bytes, grouped, number} from "./format.js";
+import {Poller, Problem, get, link} from "./server.js";
+
+const SHOWN = 100, PERIOD = () => 1000;
+// Where every report that was sent is: in exactly one of these.
+const PARTS = [["stored", "good"], ["waiting", "idle"], ["duplicates", "idle"], ["late", "warn"], ["dropped", "bad"],
+               ["lost", "bad"], ["missing", "warn"]];
+const PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"};
+
+let app = null; // {state, picked}
+let there = null, store = "", answer = null;
+
+const of = (hex, at, n) => parseInt(hex.slice(2 * at, 2 * (at + n)), 16);
+
+function address(hex) {
+	if (hex.length === 8)
+		return [0, 1, 2, 3].map((i) => of(hex, i, 1)).join(".");
+	const words = hex.match(/.{4}/g).map((w) => parseInt(w, 16).toString(16)).join(":");
+	return "[" + words.replace(/(^|:)0(:0)+(:|$)/, "::") + "]";
+}
+
+// A key as people write it: the 5-tuple of a flow, or its letters, or its digits.
+export function keyText(hex) {
+	const ip = {26: 4, 74: 16}[hex.length];
+	if (ip) {
+		const from = hex.slice(0, 2 * ip), to = hex.slice(2 * ip, 4 * ip), rest = 2 * ip;
+		const protocol = of(hex, rest + 4, 1);
+		return `${address(from)}:${of(hex, rest, 2)} → ${address(to)}:${of(hex, rest + 2, 2)} ` +
+			(PROTOCOLS[protocol] || `protocol ${protocol}`);
+	}
+	const codes = hex.match(/../g).map((d) => parseInt(d, 16));
+	return codes.every((c) => c >= 33 && c < 127) ? String.fromCharCode(...codes) : hex;
+}
+
+// A value of a Key-Write: what a reported flow counted, or a number, or digits.
+export function valueText(hex) {
+	if (hex.length === 32)
+		return `${grouped(of(hex, 0, 8))} packets, ${bytes(of(hex, 8, 8))}`;
+	return hex.length <= 16 ? `${hex} = ${grouped(parseInt(hex, 16))}` : hex;
+}
+
+function said(a) {
+	if (a.result !== "found")
+		return {empty: "not there: never written, or overwritten since", conflict: "copies disagree",
+		        unknown: "no such epoch or list"}[a.result];
+	switch (a.kind) {
+	case "key-write": return `${valueText(a.value)} — ${a.agreed} of ${a.asked} copies say so, epoch ${a.epoch}`;
+	case "increment": return `${grouped(a.value)}, too high by ${number(a.error)} at most with probability ` +
+		`${number(a.error_probability)}, epoch ${a.epoch}`;
+	case "postcard": return a.path.map((hop) => hop === null ? "?" : hop).join(" → ") + `, epoch ${a.epoch}`;
+	case "append": return a.rings.map((r) => r.items.map(keyText).join(", ") +
+		(r.overrun ? ` (${r.overrun} blocks were overwritten before)` : "")).filter(Boolean).join("; ");
+	default: return `${a.reporters} of ${a.expected} reporters, epoch ${a.epoch}` +
+		("estimate" in a ? `: ${number(a.estimate)} ± ${number(a.error)}` : "");
+	}
+}
+
+function drawAccount() {
+	const a = there.account, bar = $("dta-bar");
+	put($("dta-sent"), `${grouped(a.sent)} reports sent`);
+	put($("dta-closes"), a.closes ? "the account closes" : "the account does not close");
+	$("dta-closes").className = `badge ${a.closes ? "good" : "bad"}`;
+	const shown = PARTS.filter(([part]) => a[part]);
+	while (bar.children.length > shown.length)
+		bar.lastChild.remove();
+	shown.forEach(([part, kind], i) => {
+		const piece = bar.children[i] || bar.appendChild(el("span"));
+		piece.className = kind;
+		piece.style.flexGrow = a[part] / a.sent;
+		put(piece, `${part} ${number(a[part])}`);
+		title(piece, `${part}: ${grouped(a[part])}` + (part !== "dropped" ? "" : "\n" +
+			Object.entries(a.dropped_by_cause).filter(([, n]) => n).map(([why, n]) => `${why} ${grouped(n)}`).join("\n")));
+	});
+}
+
+function drawStores() {
+	fillTable($("dta-stores"), there.stores.map((s) => {
+		const load = s.load?.[0], size = s.objects.reduce((sum, o) => sum + o.bytes, 0);
+		return [
+			{text: s.name, kind: "strong", tip: `tenant ${s.tenant}, number ${s.number}`},
+			{text: s.kind + (s.sketch ? `, ${s.sketch}` : "")},
+			{text: s.slots ? `${grouped(s.slots)} slots` : s.lists ? `${s.lists} lists of ${grouped(s.blocks)} blocks` :
+				`${s.rows} rows of ${grouped(s.columns)}`},
+			num(bytes(size), s.objects.map((o) => o.pages).join(", ")),
+			num(s.epochs > 1 ? String(s.epoch) : "–", s.epochs > 1 ? `since ${age(Date.now() / 1000 - s.epoch_since)}` : "one epoch"),
+			num(load ? number(load.load) : "–", load ? "keys written, for each slot; estimated from those in use" : ""),
+			num(load ? load.predicted_success.map((p) => (100 * p).toFixed(1) + " %").join(" · ") : "–",
+			    "that a query finds its key, with 1, 2, … copies"),
+			{text: s.waiting ? "rotation waits" : s.keylog ? `keys in ${s.keylog}` : "",
+			 tip: s.not_rotated.length ? `for ${s.not_rotated.join(", ")}` : ""},
+		];
+	}));
+	[...$("dta-stores").tBodies[0].rows].forEach((row, i) => {
+		row.dataset.store = there.stores[i].name;
+		row.setAttribute("aria-selected", there.stores[i].name === store);
+	});
+}
+
+function drawTranslators() {
+	fillTable($("dta-translators"), there.translators.map((t) => {
+		const a = t.account, dropped = a ? Object.values(a.engine.dropped || {}).reduce((x, y) => x + y, 0) : 0;
+		return [
+			{text: t.connected ? "connected" : "gone", badge: t.connected ? "good" : "bad"},
+			{text: t.name, kind: "strong"},
+			{text: t.output || "–"},
+			num(t.lane === undefined ? "–" : String(t.lane)),
+			...a ? [num(number(a.packets)), num(number(a.reports)), num(number(a.engine.stored)), num(number(dropped)),
+			        num(number(a.loss.lost)), num(number(a.loss.reporters))] : Array(6).fill(num("–")),
+			num(t.silent_seconds > 3 ? age(t.silent_seconds) : "now"),
+		];
+	}));
+	$("dta-translators").hidden = !there.translators.length;
+}
+
+// Keys that the store has seen lately, each with what it says of them.
+async function drawKeys() {
+	const s = there.stores.find((one) => one.name === store), table = $("dta-keys");
+	let rows = [];
+	if (s?.keylog) {
+		const {keys, known} = await get("dta/keys", {store, max: SHOWN, top: s.kind === "increment" ? 1 : ""});
+		const answers = keys.length ? (await post("dta/query", {store, keys: keys.map((k) => k.key)})).answers : [];
+		rows = answers.map((a) => [{text: keyText(a.key), kind: "mono", tip: a.key}, {text: said(a)}]);
+		put($("dta-keys-note"), `${number(known)} keys known of ${store}${known > rows.length ? `, the last ${rows.length}` : ""}`);
+	} else {
+		put($("dta-keys-note"), s ? `${s.name} has no key log: ask for a key you know` : "");
+	}
+	fillTable(table, rows);
+	table.hidden = !rows.length;
+}
+
+async function post(path, body) {
+	const r = await fetch(`api/v1/${path}`, {method: "POST", body: JSON.stringify(body),
+	                                         headers: {"Content-Type": "application/json"}});
+	const j = await r.json();
+	if (!r.ok)
+		throw new Problem(j.error || `HTTP ${r.status}`, r.status);
+	return j;
+}
+
+async function ask() {
+	try {
+		there = await get("dta");
+	} catch (e) {
+		if (e.status !== 404)
+			throw e;
+		there = null;
+	}
+	link.ok();
+	$("tab-reports").hidden = !there;
+	put($("n-reports"), there ? number(there.account.stored) : "");
+	if (!there || app.state.tab !== "reports")
+		return;
+	if (!there.stores.some((s) => s.name === store))
+		store = (there.stores.find((s) => s.keylog) || there.stores[0])?.name || "";
+	drawAccount();
+	drawStores();
+	drawTranslators();
+	const empty = $("dta-empty");
+	empty.hidden = there.translators.length > 0;
+	if (!there.translators.length)
+		emptyState(empty, "No translator", "Reports come by one.", null,
+		           `sidelight translate --collector ${there.listen[0]?.startsWith("/") ? "unix:" : ""}${there.listen[0] || "…"}`);
+	put($("dta-store"), store);
+	$("dta-key").placeholder = there.stores.find((s) => s.name === store)?.kind === "append" ? "number of a list" :
+		"key: hexadecimal digits, text:WORD, u32:N";
+	await drawKeys();
+}
+
+async function question(e) {
+	e.preventDefault();
+	const s = there?.stores.find((one) => one.name === store), value = $("dta-key").value.trim();
+	if (!s)
+		return;
+	try {
+		answer = said(await get("dta/query", {store, [s.kind === "append" ? "list" : "key"]: value}));
+	} catch (problem) {
+		if (!(problem instanceof Problem))
+			throw problem;
+		answer = problem.message;
+	}
+	put($("dta-answer"), answer);
+}
+
+const poller = new Poller(ask, PERIOD);
+
+export function soon() {
+	poller.soon();
+}
+
+export function start(hooks) {
+	app = hooks;
+	$("dta-stores").tBodies[0].addEventListener("click", (e) => {
+		store = e.target.closest("tr")?.dataset.store || store;
+		put($("dta-answer"), "");
+		soon();
+	});
+	$("dta-ask").addEventListener("submit", question);
+	soon();
+}
