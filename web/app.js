@@ -29,7 +29,10 @@ function drawHealth() {
 	} else if (status) {
 		const t = status.totals;
 		const late = t.missed_per_second > 0.01 * t.rounds_per_second;
-		if (!t.hosts_up) {
+		if (!t.hosts && status.dta) {
+			text = "reports only"; // owns stores, and was given no agent
+			kind = "good";
+		} else if (!t.hosts_up) {
 			text = status.ready ? "no agent" : "starting";
 			kind = status.ready ? "bad" : "idle";
 			why = "no agent is reached";
@@ -690,7 +693,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 });
 
 traces.start({state, picked: writeHash});
-reports.start({state});
+reports.start({state, get status() { return status; }});
 flows.start({state, showMetrics: showMetricsOf, picked: () => {
 	showState();
 	writeHash();

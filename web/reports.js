@@ -11,7 +11,7 @@ const PARTS = [["stored", "good"], ["waiting", "idle"], ["duplicates", "idle"], 
                ["lost", "bad"], ["missing", "warn"]];
 const PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"};
 
-let app = null; // {state, picked}
+let app = null; // {state, status}
 let there = null, store = "", answer = null;
 
 const of = (hex, at, n) => parseInt(hex.slice(2 * at, 2 * (at + n)), 16);
@@ -40,7 +40,7 @@ export function keyText(hex) {
 export function valueText(hex) {
 	if (hex.length === 32)
 		return `${grouped(of(hex, 0, 8))} packets, ${bytes(of(hex, 8, 8))}`;
-	return hex.length <= 16 ? `${hex} = ${grouped(parseInt(hex, 16))}` : hex;
+	return hex.length <= 12 ? `${hex} = ${grouped(parseInt(hex, 16))}` : hex;
 }
 
 function said(a) {
@@ -142,13 +142,7 @@ async function post(path, body) {
 }
 
 async function ask() {
-	try {
-		there = await get("dta");
-	} catch (e) {
-		if (e.status !== 404)
-			throw e;
-		there = null;
-	}
+	there = app.status?.dta ? await get("dta") : null;
 	link.ok();
 	$("tab-reports").hidden = !there;
 	put($("n-reports"), there ? number(there.account.stored) : "");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "collect/api.h"
+#include "collect/api_internal.h"
 #include "dta/query_json.h"
 #include "http/http.h"
 
@@ -253,5 +254,7 @@ int sl_api_dta(struct sl_http *http, struct sl_owner *o)
 
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
 		err = sl_http_route(http, routes[i].method, routes[i].path, routes[i].handler, o);
+	if (!err)
+		sl_api_status_dta();
 	return err;
 }

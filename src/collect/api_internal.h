@@ -58,7 +58,9 @@ uint32_t sl_api_region_terms(const struct sl_terms *t, const struct sl_region_vi
 
 /* ---- endpoints: arg is the collector -------------------------------------------------------------- */
 
-void sl_api_status_begin(void); /* starts the clock, forgets rates */
+void sl_api_status_begin(void);
+/* From now on the status says that /api/v1/dta is there. */
+void sl_api_status_dta(void); /* starts the clock, forgets rates */
 void sl_api_get_status(struct sl_http_request *req, void *arg);
 void sl_api_get_hosts(struct sl_http_request *req, void *arg);
 void sl_api_get_latency(struct sl_http_request *req, void *arg);

@@ -28,6 +28,7 @@ struct worker_sums {
 static struct {
 	pthread_mutex_t lock;
 	uint64_t start_ns, start_realtime_ns;
+	bool dta;
 	struct worker_sums worker[WORKERS_MAX];
 } api = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -36,7 +37,15 @@ void sl_api_status_begin(void)
 	pthread_mutex_lock(&api.lock);
 	api.start_ns = sl_now_ns();
 	api.start_realtime_ns = sl_realtime_ns();
+	api.dta = false;
 	memset(api.worker, 0, sizeof(api.worker));
+	pthread_mutex_unlock(&api.lock);
+}
+
+void sl_api_status_dta(void)
+{
+	pthread_mutex_lock(&api.lock);
+	api.dta = true;
 	pthread_mutex_unlock(&api.lock);
 }
 
@@ -183,6 +192,7 @@ void sl_api_get_status(struct sl_http_request *req, void *arg)
 	sl_json_ktime(j, "start", (int64_t)api.start_realtime_ns);
 	sl_json_kf64(j, "uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3);
 	sl_json_kbool(j, "ready", sl_collector_ready(c));
+	sl_json_kbool(j, "dta", api.dta);
 	sl_json_kbegin(j, "workers", '[');
 	sl_collector_workers(c, status_worker, &walk);
 	sl_json_end(j, ']');
