@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cmd_report.c - 'sidelight report': reports from the command line, or one a line of standard input. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <sidelight/report.h>
+#include <sidelight/store.h>
+
+#include "base/base.h"
+#include "dta/text.h"
+
+#define WORDS_MAX  4096
+#define LINE_BYTES (64u << 10)
+
+static int report_main(const struct sl_command *self, int argc, char **argv);
+
+const struct sl_command sl_cmd_report = {
+	.name = "report",
+	.synopsis = "[OPTION]... [PRIMITIVE WORD...]",
+	.summary = "Send reports to a translator, from arguments or lines of input",
+	.run = report_main,
+};
+
+struct sender {
+	struct sl_reporter *r;
+	struct sl_report how; /* of reports that do not say otherwise */
+	uint64_t lines, wrong;
+	const char *error; /* of the last one that was wrong */
+};
+
+static bool u32(const char *s, uint32_t *out)
+{
+	uint64_t v;
+
+	if (sl_parse_u64(s, 0, UINT32_MAX, &v))
+		return false;
+	*out = (uint32_t)v;
+	return true;
+}
+
+/* ---- one report ------------------------------------------------------------------------------------- */
+
+typedef int primitive(struct sender *s, const struct sl_report *how, char **word, int n);
+
+static int bytes_of(struct sender *s, const char *text, uint8_t *out, size_t room)
+{
+	int n = sl_dta_text(text, out, room);
+
+	if (n < 0)
+		s->error = n == -ENOSPC ? "too long"
+					: "not hexadecimal, text:, u32:, u64: or flow:";
+	return n;
+}
+
+static int keywrite(struct sender *s, const struct sl_report *how, char **word, int n)
+{
+	uint8_t key[SL_STORE_KEY_MAX], value[SL_STORE_VALUE_MAX];
+	int k = bytes_of(s, word[0], key, sizeof(key)), v;
+
+	(void)n;
+	v = k > 0 ? bytes_of(s, word[1], value, sizeof(value)) : k;
+	return v < 0 ? -EINVAL : sl_report_keywrite(s->r, how, key, (size_t)k, value, (size_t)v);
+}
+
+static int append(struct sender *s, const struct sl_report *how, char **word, int n)
+{
+	uint8_t value[SL_STORE_VALUE_MAX];
+	struct sl_report plain = *how;
+	uint32_t list;
+	int v;
+
+	(void)n;
+	if (!u32(word[0], &list)) {
+		s->error = "the list is not a number";
+		return -EINVAL;
+	}
+	plain.copies = 0;
+	v = bytes_of(s, word[1], value, sizeof(value));
+	return v < 0 ? -EINVAL : sl_report_append(s->r, &plain, list, value, (size_t)v);
+}
+
+static int increment(struct sender *s, const struct sl_report *how, char **word, int n)
+{
+	uint8_t key[SL_STORE_KEY_MAX];
+	uint64_t addend = 1;
+	int k;
+
+	if (n > 1 && sl_parse_u64(word[1], 0, UINT64_MAX, &addend)) {
+		s->error = "what is to be added is not a number";
+		return -EINVAL;
+	}
+	k = bytes_of(s, word[0], key, sizeof(key));
+	return k < 0 ? -EINVAL : sl_report_increment(s->r, how, key, (size_t)k, addend);
+}
+
+static int postcard(struct sender *s, const struct sl_report *how, char **word, int n)
+{
+	uint32_t hop, hops, data;
+	uint8_t key[SL_STORE_KEY_MAX];
+	int k;
+
+	(void)n;
+	if (!u32(word[1], &hop) || !u32(word[2], &hops) || !u32(word[3], &data)) {
+		s->error = "hop, hops and data are not numbers";
+		return -EINVAL;
+	}
+	k = bytes_of(s, word[0], key, sizeof(key));
+	return k < 0 ? -EINVAL : sl_report_postcard(s->r, how, key, (size_t)k, hop, hops, data);
+}
+
+static int sketch(struct sender *s, const struct sl_report *how, char **word, int n)
+{
+	static uint64_t cell[WORDS_MAX];
+	uint32_t epoch, row, column;
+
+	if (!u32(word[0], &epoch) || !u32(word[1], &row) || !u32(word[2], &column)) {
+		s->error = "epoch, row and column are not numbers";
+		return -EINVAL;
+	}
+	for (int i = 3; i < n; i++) {
+		const char *text = word[i];
+		bool negative = *text == '-'; /* of a count-sketch */
+
+		if (sl_parse_u64(text + negative, 0, negative ? 1ull << 63 : UINT64_MAX,
+				 &cell[i - 3])) {
+			s->error = "a cell is not a number";
+			return -EINVAL;
+		}
+		if (negative)
+			cell[i - 3] = -cell[i - 3];
+	}
+	return sl_report_sketch(s->r, how, epoch, row, column, cell, (uint32_t)(n - 3));
+}
+
+static int registers(struct sender *s, const struct sl_report *how, char **word, int n)
+{
+	static uint8_t bytes[LINE_BYTES / 2];
+	uint32_t epoch, column;
+	int k;
+
+	(void)n;
+	if (!u32(word[0], &epoch) || !u32(word[1], &column)) {
+		s->error = "epoch and column are not numbers";
+		return -EINVAL;
+	}
+	k = bytes_of(s, word[2], bytes, sizeof(bytes));
+	return k < 0 ? -EINVAL : sl_report_registers(s->r, how, epoch, column, bytes, (uint32_t)k);
+}
+
+static int sketch_end(struct sender *s, const struct sl_report *how, char **word, int n)
+{
+	uint32_t epoch;
+
+	(void)n;
+	if (!u32(word[0], &epoch)) {
+		s->error = "the epoch is not a number";
+		return -EINVAL;
+	}
+	return sl_report_sketch_end(s->r, how, epoch);
+}
+
+static const struct {
+	const char *name, *words;
+	int least, most;
+	primitive *run;
+	bool copies;
+} primitives[] = {
+	{"keywrite", "KEY VALUE", 2, 2, keywrite, true},
+	{"append", "LIST VALUE", 2, 2, append, false},
+	{"increment", "KEY [N]", 1, 2, increment, true},
+	{"postcard", "KEY HOP HOPS DATA", 4, 4, postcard, true},
+	{"sketch", "EPOCH ROW COLUMN CELL...", 4, WORDS_MAX, sketch, false},
+	{"registers", "EPOCH COLUMN REGISTERS", 3, 3, registers, false},
+	{"sketch-end", "EPOCH", 1, 1, sketch_end, false},
+};
+#define PRIMITIVES (sizeof(primitives) / sizeof(*primitives))
+
+/* "store=3", "copies=2" between the primitive and its words. 1: it was one; -EINVAL. */
+static int setting(struct sender *s, struct sl_report *how, const char *word)
+{
+	uint64_t v;
+
+	if (!strncmp(word, "store=", 6)) {
+		s->error = "store= wants a number up to 65535";
+		if (sl_parse_u64(word + 6, 0, UINT16_MAX, &v))
+			return -EINVAL;
+		how->store = (uint16_t)v;
+		return 1;
+	}
+	if (!strncmp(word, "copies=", 7)) {
+		s->error = "copies= wants a number from 1 to 8";
+		if (sl_parse_u64(word + 7, 1, SL_STORE_COPIES_MAX, &v))
+			return -EINVAL;
+		how->copies = (uint8_t)v;
+		return 1;
+	}
+	return 0;
+}
+
+/* 0; -EAGAIN: dropped; -EINVAL with s->error. */
+static int send_words(struct sender *s, char **word, int n)
+{
+	static char usage[128];
+	struct sl_report how = s->how;
+	size_t p = 0;
+	int err = 0;
+
+	while (p < PRIMITIVES && strcmp(word[0], primitives[p].name))
+		p++;
+	if (p == PRIMITIVES) {
+		s->error = "not a primitive: keywrite, append, increment, postcard, sketch, "
+			   "registers or sketch-end";
+		return -EINVAL;
+	}
+	for (word++, n--; n; word++, n--) {
+		err = setting(s, &how, word[0]);
+		if (err < 0)
+			return err;
+		if (!err)
+			break;
+	}
+	if (n < primitives[p].least || n > primitives[p].most) {
+		snprintf(usage, sizeof(usage), "%s wants: %s", primitives[p].name,
+			 primitives[p].words);
+		s->error = usage;
+		return -EINVAL;
+	}
+	if (!primitives[p].copies)
+		how.copies = 0;
+	s->error = "a length or number is out of bounds";
+	err = primitives[p].run(s, &how, word, n);
+	if (err == -EMSGSIZE)
+		s->error = "larger than a packet";
+	if (err == -ENOSPC)
+		s->error = "sketches of more than 16 stores are open";
+	return err;
+}
+
+/* ---- lines of input --------------------------------------------------------------------------------- */
+
+static void send_line(struct sender *s, char *line)
+{
+	static char *word[WORDS_MAX];
+	char *save, *w;
+	int n = 0, err;
+
+	s->lines++;
+	for (w = strtok_r(line, " \t\r", &save); w && n < WORDS_MAX;
+	     w = strtok_r(NULL, " \t\r", &save))
+		word[n++] = w;
+	if (!n || *word[0] == '#')
+		return;
+	err = w ? -EINVAL : send_words(s, word, n);
+	if (w)
+		s->error = "too many words";
+	if (!err || err == -EAGAIN)
+		return;
+	s->wrong++;
+	fprintf(stderr, "sidelight report: line %" PRIu64 ": %s\n", s->lines, s->error);
+}
+
+/* Whole lines of the buffer; what is left of the last one goes to its front. */
+static size_t send_lines(struct sender *s, char *buffer, size_t n, bool end, bool *skip)
+{
+	char *line = buffer, *newline;
+
+	while ((newline = memchr(line, '\n', n - (size_t)(line - buffer)))) {
+		*newline = 0;
+		if (!*skip && strlen(line) == (size_t)(newline - line)) {
+			send_line(s, line);
+		} else {
+			s->lines++;
+			s->wrong++;
+			fprintf(stderr,
+				"sidelight report: line %" PRIu64 ": too long, or a NUL in it\n",
+				s->lines);
+		}
+		*skip = false;
+		line = newline + 1;
+	}
+	n -= (size_t)(line - buffer);
+	memmove(buffer, line, n);
+	if (end && n) { /* without a newline */
+		buffer[n] = '\n';
+		return send_lines(s, buffer, n + 1, false, skip);
+	}
+	return n;
+}
+
+static int send_input(struct sender *s)
+{
+	static char buffer[LINE_BYTES + 1];
+	struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+			      {.fd = sl_stop_fd(), .events = POLLIN}};
+	bool skip = false;
+	size_t n = 0;
+	ssize_t got;
+
+	for (;;) {
+		/* A reporter that is silent still has answers to take, and a packet whose time comes. */
+		if (poll(p, 2, 5) <= 0) {
+			sl_reporter_poll(s->r);
+			continue;
+		}
+		if (p[1].revents)
+			break;
+		got = read(STDIN_FILENO, buffer + n, LINE_BYTES - n);
+		if (got < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (got < 0) {
+			fprintf(stderr, "sidelight report: standard input: %s\n", strerror(errno));
+			s->wrong++;
+		}
+		if (got <= 0)
+			break;
+		n = send_lines(s, buffer, n + (size_t)got, false, &skip);
+		if (n == LINE_BYTES) {
+			skip = true; /* it ends somewhere */
+			n = 0;
+		}
+		sl_reporter_poll(s->r);
+	}
+	send_lines(s, buffer, n, true, &skip);
+	if (p[1].fd >= 0)
+		close(p[1].fd);
+	return 0;
+}
+
+/* ---- what came of it -------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	size_t at;
+} counters[] = {
+#define COUNTER(field)                                            \
+	{                                                         \
+#field, offsetof(struct sl_reporter_stats, field) \
+	}
+	COUNTER(reports),
+	COUNTER(refused),
+	COUNTER(sent),
+	COUNTER(packed),
+	COUNTER(unchanged),
+	COUNTER(sampled_out),
+	COUNTER(dropped_full),
+	COUNTER(dropped_credits),
+	COUNTER(dropped_error),
+	COUNTER(packets),
+	COUNTER(bytes),
+	COUNTER(again),
+	COUNTER(settled),
+	COUNTER(given_up),
+	COUNTER(waiting),
+	COUNTER(waits),
+	COUNTER(acks),
+	COUNTER(nacks),
+	COUNTER(answers_refused),
+#undef COUNTER
+};
+
+static int print(const struct sl_reporter_stats *s, const struct sender *sender, bool as_json)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < sizeof(counters) / sizeof(*counters); i++) {
+		uint64_t v;
+
+		memcpy(&v, (const char *)s + counters[i].at, sizeof(v));
+		json_object_set_new(o, counters[i].name, json_integer((json_int_t)v));
+		if (!as_json && v)
+			printf("%-16s %" PRIu64 "\n", counters[i].name, v);
+	}
+	if (as_json) {
+		json_object_set_new(o, "wrong_lines", json_integer((json_int_t)sender->wrong));
+		json_object_set_new(o, "reporter", json_integer(s->reporter));
+		json_object_set_new(o, "incarnation", json_integer(s->incarnation));
+		json_dumpf(o, stdout, JSON_INDENT(2));
+		putchar('\n');
+	}
+	json_decref(o);
+	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+}
+
+struct settings {
+	struct sl_reporter_opts o;
+	const char *legacy;
+	uint32_t tenant, store, copies, sample;
+	uint64_t wait, timeout;
+	bool single, immediate, essential, changes, by_key, json;
+};
+
+static const char *why_not_open(const struct settings *s, int err)
+{
+	if (err == EADDRNOTAVAIL)
+		return "no such host";
+	if (err == EINVAL)
+		return s->o.key_file
+			       ? "the target is not HOST:PORT, or the key not 32 hexadecimal digits"
+			       : "the target is not HOST:PORT";
+	return strerror(err);
+}
+
+static int run(const struct sl_command *self, struct settings *set, char **word, int n)
+{
+	struct sender s = {.how = {.store = (uint16_t)set->store,
+				   .copies = (uint8_t)set->copies,
+				   .sample = (uint8_t)set->sample,
+				   .flags = (set->immediate ? SL_REPORT_IMMEDIATE : 0) |
+					    (set->essential ? SL_REPORT_ESSENTIAL : 0) |
+					    (set->changes ? SL_REPORT_CHANGES : 0) |
+					    (set->by_key ? SL_REPORT_SAMPLE_BY_KEY : 0)}};
+	struct sl_reporter_stats stats = {.sz = sizeof(stats)};
+	int code, err;
+
+	s.r = sl_reporter_open(&set->o);
+	if (!s.r) {
+		fprintf(stderr, "sidelight report: %s: %s\n", set->o.target,
+			why_not_open(set, errno));
+		return SL_EXIT_FAILURE;
+	}
+	if (n) {
+		err = send_words(&s, word, n);
+		if (err && err != -EAGAIN) {
+			sl_reporter_close(s.r);
+			return sl_usage(self, "%s", s.error);
+		}
+	} else {
+		send_input(&s);
+	}
+	err = sl_reporter_drain(s.r, set->timeout);
+	sl_reporter_stats(s.r, &stats);
+	if (err == -ETIMEDOUT)
+		fprintf(stderr,
+			"sidelight report: not all was acknowledged in time; is a translator at %s?\n",
+			set->o.target);
+	code = print(&stats, &s, set->json);
+	sl_reporter_close(s.r);
+	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error)
+		code = SL_EXIT_FAILURE;
+	return code;
+}
+
+static int report_main(const struct sl_command *self, int argc, char **argv)
+{
+	struct settings s = {
+		.o = {.sz = sizeof(s.o),
+		      .target = "127.0.0.1",
+		      .packet_bytes = 1400,
+		      .flush_ns = 5000000,
+		      .refresh_ns = 10000000000ull},
+		.copies = 1,
+		.timeout = 5000000000ull,
+	};
+	const struct sl_option table[] = {
+		{"target", 't', SL_OPT_STRING, &s.o.target, "HOST[:PORT]",
+		 "the translator (default 127.0.0.1:40040)", 0, 0},
+		{"store", 's', SL_OPT_U32, &s.store, "N", "the store's number", 0, 65535},
+		{"copies", 'n', SL_OPT_U32, &s.copies, "N",
+		 "slots or rows that each key is written to", 1, SL_STORE_COPIES_MAX},
+		{"tenant", 0, SL_OPT_U32, &s.tenant, "N", "whose stores", 0, 65535},
+		{"reporter", 0, SL_OPT_U32, &s.o.reporter, "N",
+		 "who reports; 0: a number at random", 0, UINT32_MAX},
+		{"key-file", 'k', SL_OPT_STRING, &s.o.key_file, "FILE",
+		 "32 hexadecimal digits: packets carry a MAC made with it", 0, 0},
+		{"immediate", 'i', SL_OPT_FLAG, &s.immediate, NULL,
+		 "wake the collector's application", 0, 0},
+		{"essential", 'e', SL_OPT_FLAG, &s.essential, NULL,
+		 "send again until it is acknowledged", 0, 0},
+		{"timeout", 0, SL_OPT_DURATION, &s.timeout, "TIME", "for the last acknowledgement",
+		 0, 0},
+		{"changes", 'c', SL_OPT_FLAG, &s.changes, NULL,
+		 "key-write: only values that changed", 0, 0},
+		{"refresh", 0, SL_OPT_DURATION, &s.o.refresh_ns, "TIME",
+		 "--changes: report it all the same after so long", 0, 0},
+		{"sample", 0, SL_OPT_U32, &s.sample, "N", "report 1 in 2^N", 0, 63},
+		{"sample-by-key", 0, SL_OPT_FLAG, &s.by_key, NULL,
+		 "--sample: the same keys everywhere, not by chance", 0, 0},
+		{"wait", 0, SL_OPT_DURATION, &s.wait, "TIME",
+		 "back-pressure: wait for so long instead of dropping", 0, 0},
+		{"packet", 0, SL_OPT_U32, &s.o.packet_bytes, "BYTES", "payload of a packet", 128,
+		 65507},
+		{"flush", 0, SL_OPT_DURATION, &s.o.flush_ns, "TIME",
+		 "a packet that is not full waits so long", 0, 0},
+		{"single", '1', SL_OPT_FLAG, &s.single, NULL, "one report a packet", 0, 0},
+		{"legacy", 0, SL_OPT_STRING, &s.legacy, "FORM", "the original's packets, a or b", 0,
+		 0},
+		{"json", 'j', SL_OPT_FLAG, &s.json, NULL, "print the counters as JSON", 0, 0},
+		{0},
+	};
+	int first = sl_options_parse(self, table, argc, argv);
+
+	if (first == SL_HELP_SHOWN)
+		return SL_EXIT_OK;
+	if (first < 0)
+		return SL_EXIT_USAGE;
+	if (s.legacy && strcmp(s.legacy, "a") && strcmp(s.legacy, "b"))
+		return sl_usage(self, "--legacy: '%s' is neither a nor b", s.legacy);
+	if (s.legacy && (s.tenant || s.o.key_file || s.essential))
+		return sl_usage(self, "--legacy: no tenants, keys or acknowledgements");
+	s.o.tenant = (uint16_t)s.tenant;
+	s.o.flags = (s.single ? SL_REPORTER_SINGLE : 0) | (s.wait ? SL_REPORTER_WAIT : 0);
+	if (s.legacy)
+		s.o.flags |= *s.legacy == 'a' ? SL_REPORTER_LEGACY_A : SL_REPORTER_LEGACY_B;
+	s.o.wait_ns = s.wait;
+	s.o.change_entries = s.changes ? 1 << 16 : 0;
+	return run(self, &s, argv + first, argc - first);
+}
