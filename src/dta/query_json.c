@@ -7,40 +7,15 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "dta/text.h"
 
 #define CELLS_MAX ((uint64_t)64 << 20) /* bytes of a sketch that a query takes together */
 
 int sl_query_key(const char *s, uint8_t key[SL_STORE_KEY_MAX])
 {
-	size_t n, width = !strncmp(s, "u32:", 4) ? 4 : !strncmp(s, "u64:", 4) ? 8 : 0;
-	uint64_t v;
+	int n = sl_dta_text(s, key, SL_STORE_KEY_MAX);
 
-	if (width) {
-		if (sl_parse_u64(s + 4, 0, width == 4 ? UINT32_MAX : UINT64_MAX, &v))
-			return -EINVAL;
-		for (size_t i = 0; i < width; i++)
-			key[i] = (uint8_t)(v >> 8 * (width - 1 - i));
-		return (int)width;
-	}
-	if (!strncmp(s, "text:", 5)) {
-		n = strlen(s + 5);
-		if (n < SL_STORE_KEY_MIN || n > SL_STORE_KEY_MAX)
-			return -EINVAL;
-		memcpy(key, s + 5, n);
-		return (int)n;
-	}
-	if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X'))
-		s += 2;
-	n = strlen(s);
-	if (n % 2 || n / 2 < SL_STORE_KEY_MIN || n / 2 > SL_STORE_KEY_MAX ||
-	    strspn(s, "0123456789abcdefABCDEF") != n)
-		return -EINVAL;
-	for (size_t i = 0; i < n / 2; i++) {
-		const char two[3] = {s[2 * i], s[2 * i + 1], 0};
-
-		key[i] = (uint8_t)strtoul(two, NULL, 16);
-	}
-	return (int)(n / 2);
+	return n < (int)SL_STORE_KEY_MIN ? -EINVAL : n;
 }
 
 const char *sl_query_result_name(enum sl_query_result r)

@@ -11,10 +11,7 @@
 #include "dta/owner.h"
 #include "dta/query.h"
 
-/*
- * A key: hexadecimal digits ("0x" before them or not), "text:WORD" for the bytes of the word, "u32:N" or "u64:N" for a
- * number, big-endian as on the wire. Returns its bytes, 4 to 64, or -EINVAL.
- */
+/* A key as text.h has it. Returns its bytes, 4 to 64, or -EINVAL. */
 int sl_query_key(const char *text, uint8_t key[SL_STORE_KEY_MAX]);
 
 const char *sl_query_result_name(enum sl_query_result r);	     /* "found", "empty", "conflict", "unknown" */
