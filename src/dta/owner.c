@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "dta/host.h"
 
 void owner_wake(struct sl_owner *o)
 {
@@ -191,7 +192,7 @@ static void welcome_in(struct sl_owner *o, size_t i)
 
 /* ---- the loop ------------------------------------------------------------------------------------------- */
 
-#define FDS_MAX (LISTENERS_MAX + 1 + 2 * CONNS_MAX)
+#define FDS_MAX (LISTENERS_MAX + 2 + 2 * CONNS_MAX)
 
 static void hear_all(struct sl_owner *o, uint64_t now)
 {
@@ -232,6 +233,8 @@ static void *loop(void *arg)
 			if (c->line && c->state != CONN_WELCOMED && c->came_ns + HELLO_NS < next)
 				next = c->came_ns + HELLO_NS + 1000000;
 		}
+		if (o->host)
+			fds[n++] = (struct pollfd){sl_dta_host_fd(o->host), POLLIN, 0};
 		now = sl_now_ns();
 		wait = next == UINT64_MAX	     ? -1
 		       : next <= now		     ? 0
@@ -245,6 +248,8 @@ static void *loop(void *arg)
 		for (size_t i = 0; i < o->listeners; i++)
 			if (fds[1 + i].revents)
 				welcome_in(o, i);
+		if (o->host)
+			sl_dta_host_dispatch(o->host);
 		hear_all(o, sl_now_ns());
 	}
 	pthread_mutex_unlock(&o->lock);
@@ -277,6 +282,8 @@ struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 		goto fail;
 	}
 	o->lanes = SL_STORE_LANES_MAX;
+	if (owner_rdma_open(o, error, error_bytes))
+		goto fail;
 	for (size_t i = 0; i < o->config->store_count; i++) {
 		const struct sl_store_config *c = &o->config->stores[i].config;
 
@@ -329,6 +336,8 @@ void sl_owner_free(struct sl_owner *o)
 		if (*o->listener[i].unlink)
 			unlink(o->listener[i].unlink);
 	}
+	if (o->host)
+		owner_end_queues(o, NULL);
 	for (size_t i = 0; i < o->store_count; i++)
 		while (o->stores[i].objects) {
 			struct sl_store_object *old = o->stores[i].objects;
@@ -339,8 +348,9 @@ void sl_owner_free(struct sl_owner *o)
 				e.state = SL_STATE_CLOSED;
 				sl_store_epochs_set(old->view.map, &e);
 			}
-			sl_store_object_free(old, false);
+			owner_object_free(o, old, false);
 		}
+	owner_rdma_close(o);
 	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
 		json_decref(o->known[i].last);
 		json_decref(o->known[i].past);

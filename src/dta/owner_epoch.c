@@ -89,10 +89,20 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
 			s->epoch++;
 		}
 	}
+	s->objects = newest;
+	for (struct sl_store_object *at = newest; at; at = at->older) {
+		int err = owner_object_register(o, at);
+
+		if (err) {
+			snprintf(error, error_bytes,
+				 "store '%s' can't be registered for RDMA: %s%s", spec->name,
+				 strerror(-err), err == -ENOMEM ? "; is ulimit -l too low?" : "");
+			return err;
+		}
+	}
 	s->spec->config.seed = newest->view.config->seed;
 	s->since_ns = sl_realtime_ns();
 	set_epochs(newest, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
-	s->objects = newest;
 	for (struct sl_store_object *at = newest; at; at = at->older)
 		at->number = ++o->next_object;
 	s->due_ns = spec->epoch_ns ? sl_now_ns() + spec->epoch_ns : 0;
@@ -100,12 +110,11 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
 }
 
 /* The oldest epoch that anybody may still write into. */
-static uint64_t least_acked(const struct sl_owner *o, const struct store *s,
-			    const struct conn **who)
+static uint64_t least_acked(const struct sl_owner *o, const struct store *s, struct conn **who)
 {
 	uint64_t least = s->epoch;
 
-	for (const struct conn *c = o->conns; c; c = c->next)
+	for (struct conn *c = o->conns; c; c = c->next)
 		if (c->state == CONN_WELCOMED && c->acked[index_of(o, s)] < least) {
 			least = c->acked[index_of(o, s)];
 			if (who)
@@ -137,7 +146,7 @@ static void drop_old(struct sl_owner *o, struct store *s, size_t most)
 			while (gone) {
 				struct sl_store_object *next = gone->older;
 
-				sl_store_object_free(gone, true);
+				owner_object_free(o, gone, true);
 				gone = next;
 			}
 			return;
@@ -179,7 +188,7 @@ uint64_t owner_epochs(struct sl_owner *o, uint64_t now)
 
 	for (size_t i = 0; i < o->store_count; i++) {
 		struct store *s = &o->stores[i];
-		const struct conn *who = NULL;
+		struct conn *who = NULL;
 
 		if (s->due_ns && now >= s->due_ns)
 			s->wanted = true;
@@ -196,7 +205,11 @@ uint64_t owner_epochs(struct sl_owner *o, uint64_t now)
 		if (least_acked(o, s, &who) < s->epoch && s->told_ns) {
 			uint64_t end = s->told_ns + o->config->drain_ns;
 
-			if (now >= end && !s->overdue) {
+			if (now >= end && who->line && strcmp(who->output, "shm")) {
+				/* Its queue pairs end with it, and it can begin anew. */
+				owner_lose(o, who, "it did not answer to the new epoch");
+				owner_bury(o);
+			} else if (now >= end && !s->overdue) {
 				s->overdue = true;
 				sl_logf(SL_WARN, "dta",
 					"translator '%s' has not left epoch %llu of store '%s': its next "
@@ -239,6 +252,11 @@ static int resize(struct sl_owner *o, struct store *s, uint64_t slots, char *err
 				 error, bytes);
 	if (!at)
 		return -ENOMEM;
+	if (owner_object_register(o, at)) {
+		snprintf(error, bytes, "store '%s' can't be registered for RDMA", s->spec->name);
+		sl_store_object_free(at, true);
+		return -ENOMEM;
+	}
 	at->number = ++o->next_object;
 	set_epochs(s->objects, s->epoch, s->oldest, s->since_ns, SL_STATE_CLOSED);
 	pthread_rwlock_wrlock(&o->maps);

@@ -56,6 +56,13 @@ struct known {
 	json_t *past;	   /* sums of those before */
 };
 
+/* A queue pair of a translator with this name. */
+struct queue {
+	struct queue *next;
+	uint64_t queue;
+	char name[64];
+};
+
 struct sl_owner {
 	struct sl_stores_config *config;
 	char *path;
@@ -78,6 +85,8 @@ struct sl_owner {
 	size_t conn_count;
 	struct known known[SL_STORE_LANES_MAX];
 	uint32_t lanes; /* in use by this configuration */
+	struct sl_dta_host *host; /* NULL: no RDMA */
+	struct queue *queues;
 	uint64_t refused; /* connections that were let go before they were welcome */
 };
 
@@ -98,6 +107,18 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
  * (CLOCK_MONOTONIC ns).
  */
 uint64_t owner_epochs(struct sl_owner *o, uint64_t now);
+
+/* owner_rdma.c: all of it does nothing without RDMA. */
+int owner_rdma_open(struct sl_owner *o, char *error, size_t bytes);
+void owner_rdma_close(struct sl_owner *o); /* after all objects were freed */
+uint16_t owner_rdma_port(const struct sl_owner *o);
+int owner_object_register(struct sl_owner *o, struct sl_store_object *at);
+void owner_object_free(struct sl_owner *o, struct sl_store_object *at, bool unlink_file);
+bool owner_queue_add(struct sl_owner *o, uint64_t queue, const char *name);
+bool owner_has_queue(const struct sl_owner *o, const char *name);
+void owner_end_queues(struct sl_owner *o, const char *name); /* NULL: all */
+/* The other end of a queue pair that was made by hand: what to answer, or NULL with why. */
+json_t *owner_queue(struct sl_owner *o, const struct conn *c, const json_t *message, const char **why);
 
 struct store *owner_store(struct sl_owner *o, const char *name);
 struct store *owner_store_number(struct sl_owner *o, uint64_t tenant, uint64_t number);

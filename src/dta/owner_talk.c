@@ -69,15 +69,19 @@ void owner_lose(struct sl_owner *o, struct conn *c, const char *why)
 		o->refused++;
 	sl_line_free(c->line);
 	c->line = NULL;
+	if (o->host && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
+		owner_end_queues(o, c->name);
 }
 
 /* Can it still write? A process keeps its mappings when its connection is lost. */
-static bool may_write(const struct conn *c)
+static bool may_write(const struct sl_owner *o, const struct conn *c)
 {
 	struct pollfd p = {c->pidfd, POLLIN, 0};
 
-	if (c->state != CONN_WELCOMED || strcmp(c->output, "shm"))
+	if (c->state != CONN_WELCOMED)
 		return false;
+	if (strcmp(c->output, "shm"))
+		return owner_has_queue(o, c->name);
 	return c->pidfd >= 0 && poll(&p, 1, 0) == 0;
 }
 
@@ -86,7 +90,7 @@ void owner_bury(struct sl_owner *o)
 	for (struct conn **at = &o->conns; *at;) {
 		struct conn *c = *at;
 
-		if (c->line || may_write(c)) {
+		if (c->line || may_write(o, c)) {
 			at = &c->next;
 			continue;
 		}
@@ -114,8 +118,8 @@ static bool tell_object(struct conn *c, const struct sl_store_object *at)
 	return tell(c,
 		    json_pack("{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
 			      (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
-			      (json_int_t)0, "rkey", (json_int_t)0),
-		    c->local ? at->fd : -1);
+			      (json_int_t)at->key.addr, "rkey", (json_int_t)at->key.rkey),
+		    c->local && !strcmp(c->output, "shm") ? at->fd : -1);
 }
 
 static bool tell_store(struct conn *c, const struct store *s)
@@ -215,7 +219,7 @@ static void take_over(struct sl_owner *o, struct conn *c)
 		if (old->line && !strcmp(old->name, c->name))
 			owner_lose(o, old, "another translator came by the same name");
 		if (old->line || !c->local || !old->local || old->pid != c->pid ||
-		    !may_write(old) || strcmp(old->name, c->name))
+		    !may_write(o, old) || strcmp(old->name, c->name))
 			continue;
 		for (size_t i = 0; i < o->store_count; i++)
 			if (old->acked[i] < c->acked[i])
@@ -250,7 +254,7 @@ static bool let_in(struct sl_owner *o, struct conn *c)
 	if (!tell(c,
 		  json_pack("{s:s,s:i,s:I,s:I,s:I}", "type", "welcome", "version",
 			    SL_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
-			    (json_int_t)lane, "port", (json_int_t)0),
+			    (json_int_t)lane, "port", (json_int_t)owner_rdma_port(o)),
 		  -1) ||
 	    !tell_tenants(o, c))
 		return false;
@@ -287,7 +291,7 @@ static bool hello(struct sl_owner *o, struct conn *c, const json_t *m)
 		return refuse(c, "output is none of shm, verbs, raw");
 	if (!strcmp(output, "shm") && (!c->local || c->pidfd < 0))
 		return refuse(c, "output shm needs the collector's unix socket");
-	if (strcmp(output, "shm"))
+	if (strcmp(output, "shm") && !o->host)
 		return refuse(c, "this collector has no RDMA: name rdma in the file of stores");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
@@ -345,6 +349,14 @@ static void immediate(struct sl_owner *o, const json_t *m)
 
 	if (s)
 		s->immediates += number(m, "count");
+}
+
+static bool queue(struct sl_owner *o, struct conn *c, const json_t *m)
+{
+	const char *why = "out of memory";
+	json_t *ours = owner_queue(o, c, m, &why);
+
+	return ours ? tell(c, ours, -1) : refuse(c, why);
 }
 
 /* Adds up the numbers that two objects have, and objects in them. */
@@ -413,6 +425,8 @@ bool owner_hear(struct sl_owner *o, struct conn *c)
 			rotated(o, c, m);
 		else if (!strcmp(type, "account"))
 			account(o, c, m);
+		else if (!strcmp(type, "queue"))
+			fine = queue(o, c, m);
 		else if (!strcmp(type, "immediate"))
 			immediate(o, m);
 		if (c->state == CONN_WELCOMED)

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "dta/auth.h"
+#include "dta/host.h"
 #include "dta/store.h"
 
 struct sl_yaml;
@@ -73,6 +74,8 @@ struct sl_store_object {
 	uint64_t map_bytes;  /* of the mapping: the object's, rounded up to its pages */
 	const char *pages;   /* "huge", "transparent", "small" */
 	char *path;	     /* of its file; NULL: memory */
+	bool registered;     /* the owner's, for RDMA: key */
+	struct sl_dta_host_key key;
 };
 
 /* Makes one. NULL with one line in error. first_epoch and seed: in config. directory NULL: in memory. */
