@@ -153,9 +153,14 @@ static void banner(const struct demo *d)
 	printf("  agent         pid %d, socket %s\n", (int)d->part[DEMO_AGENT].pid, d->socket);
 	printf("  collector     pid %d\n", (int)d->part[DEMO_COLLECT].pid);
 	if (*d->no_tcp)
-		printf("  connections   not shown: %s\n\n", d->no_tcp);
+		printf("  connections   not shown: %s\n", d->no_tcp);
 	else
-		printf("  connections   the shop's, from the kernel: http://%s/#tab=flows\n\n",
+		printf("  connections   the shop's, from the kernel: http://%s/#tab=flows\n",
+		       d->listen);
+	if (*d->no_reports)
+		printf("  reports       not shown: %s\n\n", d->no_reports);
+	else
+		printf("  reports       flows of loopback, by the kernel itself: http://%s/#tab=reports\n\n",
 		       d->listen);
 	sample_lines(d);
 	printf("What to try, from another terminal:\n"
@@ -297,6 +302,8 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 	result = demo_folder_make(&d);
 	if (!result && load)
 		result = demo_write_script(&d, load);
+	if (!result)
+		result = demo_reports_set(&d);
 	if (result)
 		goto out;
 	snprintf(d.shop_url, sizeof(d.shop_url), "http://%s", d.shop_listen);
@@ -307,7 +314,7 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 	demo_part_set(&d, DEMO_COLLECT, "collect", d.self, "collect", "--agent", d.socket,
 		      "--listen", d.listen, "--period", d.period, "--analyse", "--analyse-step",
 		      "200ms", "--warm-up", d.warm_up, "--false-alarms", "30", "--verdict-ttl",
-		      "10s", NULL);
+		      "10s", *d.stores ? "--dta" : NULL, d.stores, NULL);
 	demo_part_set(&d, DEMO_SHOP, "shop", d.shop, "--listen", d.shop_listen, "--faults", NULL);
 	demo_part_set(&d, DEMO_QUEUE, "queue", d.queue, "--rate", "50", NULL);
 	d.part[DEMO_SHOP].pod = "shop-0";
@@ -316,9 +323,11 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 		demo_part_set(&d, DEMO_LOAD, "wrk", "wrk", "-t1", "-c4", "-d20s", "-s", d.script,
 			      d.shop_url, NULL);
 
-	result = demo_start_all(&d);
+	result = demo_start_all(&d, false);
 	if (!result && !period)
 		result = choose_period(&d);
+	if (!result)
+		result = demo_start_all(&d, true);
 	/* A moment, so that the first values are there to be shown. */
 	if (!result && !sl_stop_wait(d.stop, period ? 1500 : 300)) {
 		banner(&d);

@@ -13,6 +13,7 @@
 #include <sidelight/store.h>
 
 #include "base/base.h"
+#include "cli/report.h"
 #include "dta/text.h"
 
 #define WORDS_MAX  4096
@@ -22,8 +23,9 @@ static int report_main(const struct sl_command *self, int argc, char **argv);
 
 const struct sl_command sl_cmd_report = {
 	.name = "report",
-	.synopsis = "[OPTION]... [PRIMITIVE WORD...]",
-	.summary = "Send reports to a translator, from arguments or lines of input",
+	.synopsis =
+		"[OPTION]... [PRIMITIVE WORD...]\n       sidelight report --interface NAME [OPTION]...",
+	.summary = "Send reports to a translator: of flows, or from words and lines",
 	.run = report_main,
 };
 
@@ -389,7 +391,9 @@ static int print(const struct sl_reporter_stats *s, const struct sender *sender,
 
 struct settings {
 	struct sl_reporter_opts o;
-	const char *legacy;
+	const char *legacy, *interface, *direction;
+	uint64_t every, bytes, duration;
+	uint32_t flows;
 	uint32_t tenant, store, copies, sample;
 	uint64_t wait, timeout;
 	bool single, immediate, essential, changes, by_key, json;
@@ -446,6 +450,45 @@ static int run(const struct sl_command *self, struct settings *set, char **word,
 	return code;
 }
 
+/* The kernel reports; what it can't is refused. */
+static int from_interface(const struct sl_command *self, const struct settings *s, int operands)
+{
+#if HAVE_BPF
+	const struct sl_kernel_reporter_opts o = {
+		.interface = s->interface,
+		.target = s->o.target,
+		.ingress = strcmp(s->direction, "out") != 0,
+		.egress = strcmp(s->direction, "in") != 0,
+		.reporter = s->o.reporter ? s->o.reporter : (uint32_t)getpid(),
+		.tenant = s->o.tenant,
+		.store = (uint16_t)s->store,
+		.copies = (uint8_t)s->copies,
+		.every_ns = s->every,
+		.bytes = s->bytes,
+		.flush_ns = s->o.flush_ns,
+		.flows = s->flows,
+	};
+#endif
+
+	if (operands)
+		return sl_usage(self, "--interface: the kernel reports, not '%s'", "words");
+	if (strcmp(s->direction, "in") && strcmp(s->direction, "out") &&
+	    strcmp(s->direction, "both"))
+		return sl_usage(self, "--direction: '%s' is none of in, out, both", s->direction);
+	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes || s->sample ||
+	    s->wait || s->single)
+		return sl_usage(
+			self,
+			"--interface: the kernel makes plain reports: no --legacy, --key-file, --immediate, "
+			"--essential, --changes, --sample, --wait, --single");
+#if HAVE_BPF
+	return report_interface(self, &o, s->duration, s->json);
+#else
+	fprintf(stderr, "sidelight report: --interface: built without eBPF\n");
+	return SL_EXIT_FAILURE;
+#endif
+}
+
 static int report_main(const struct sl_command *self, int argc, char **argv)
 {
 	struct settings s = {
@@ -455,6 +498,10 @@ static int report_main(const struct sl_command *self, int argc, char **argv)
 		      .flush_ns = 5000000,
 		      .refresh_ns = 10000000000ull},
 		.copies = 1,
+		.direction = "both",
+		.every = 100000000,
+		.bytes = 1 << 20,
+		.flows = 65536,
 		.timeout = 5000000000ull,
 	};
 	const struct sl_option table[] = {
@@ -490,6 +537,19 @@ static int report_main(const struct sl_command *self, int argc, char **argv)
 		{"single", '1', SL_OPT_FLAG, &s.single, NULL, "one report a packet", 0, 0},
 		{"legacy", 0, SL_OPT_STRING, &s.legacy, "FORM", "the original's packets, a or b", 0,
 		 0},
+		{"interface", 0, SL_OPT_STRING, &s.interface, "NAME",
+		 "the kernel reports the flows of this interface; --target :PORT is this host", 0,
+		 0},
+		{"direction", 0, SL_OPT_STRING, &s.direction, "WHICH",
+		 "--interface: packets that come in, go out, or both", 0, 0},
+		{"every", 0, SL_OPT_DURATION, &s.every, "TIME",
+		 "--interface: a flow that goes on is reported so often at most", 1e6, 3600e9},
+		{"every-bytes", 0, SL_OPT_SIZE, &s.bytes, "SIZE",
+		 "--interface: and once in so many", 1, 1e15},
+		{"flows", 0, SL_OPT_U32, &s.flows, "N", "--interface: that are known at a time", 16,
+		 1 << 24},
+		{"duration", 'd', SL_OPT_DURATION, &s.duration, "TIME",
+		 "--interface: end after so long; 0: at Ctrl-C (default)", 0, 0},
 		{"json", 'j', SL_OPT_FLAG, &s.json, NULL, "print the counters as JSON", 0, 0},
 		{0},
 	};
@@ -504,6 +564,8 @@ static int report_main(const struct sl_command *self, int argc, char **argv)
 	if (s.legacy && (s.tenant || s.o.key_file || s.essential))
 		return sl_usage(self, "--legacy: no tenants, keys or acknowledgements");
 	s.o.tenant = (uint16_t)s.tenant;
+	if (s.interface)
+		return from_interface(self, &s, argc - first);
 	s.o.flags = (s.single ? SL_REPORTER_SINGLE : 0) | (s.wait ? SL_REPORTER_WAIT : 0);
 	if (s.legacy)
 		s.o.flags |= *s.legacy == 'a' ? SL_REPORTER_LEGACY_A : SL_REPORTER_LEGACY_B;

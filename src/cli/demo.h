@@ -16,14 +16,23 @@
 #define DEMO_ARGS_MAX	 32
 
 /* In the order in which they start; they stop in the reverse one. */
-enum demo_part_id { DEMO_AGENT, DEMO_COLLECT, DEMO_SHOP, DEMO_QUEUE, DEMO_LOAD, DEMO_PARTS };
+enum demo_part_id {
+	DEMO_AGENT,
+	DEMO_COLLECT,
+	DEMO_REPORT,
+	DEMO_TRANSLATE,
+	DEMO_SHOP,
+	DEMO_QUEUE,
+	DEMO_LOAD,
+	DEMO_PARTS
+};
 
 struct demo_part {
 	const char *name;
 	const char *pod; /* by which the library calls it; NULL: publishes nothing */
 	const char *argv[DEMO_ARGS_MAX];
 	unsigned int args;
-	bool wanted;
+	bool wanted, late;
 	pid_t pid; /* 0: not running */
 	uint64_t started_ns;
 	uint64_t restart_ns; /* when to start it again; 0: not to be */
@@ -55,6 +64,8 @@ struct demo {
 		uint64_t at_ns, next_ns;
 	} fault;
 	char no_tcp[256]; /* "": the kernel tells of connections */
+	char no_reports[256]; /* "": and reports flows */
+	char stores[PATH_MAX], dta[PATH_MAX], report_to[64];
 	char warm_up[32];
 	uint64_t period_ns;
 	char period[32];
@@ -88,11 +99,17 @@ int demo_fault_parse(struct demo *d, const char *wish);
 /* Injects the fault once analysis knows what is usual, and tells what comes of it. Often. */
 void demo_fault_turn(struct demo *d);
 
+/* ---- demo_reports.c -------------------------------------------------------------------------------- */
+
+/* Sets the parts that report flows, or d->no_reports: why not. Returns an exit code. */
+int demo_reports_set(struct demo *d);
+
 /* ---- demo_parts.c ---------------------------------------------------------------------------------- */
 
 /* Says what a part is run with; the list ends with NULL and its strings stay the caller's. */
 void demo_part_set(struct demo *d, enum demo_part_id id, const char *name, ...);
-int demo_start_all(struct demo *d);
+/* Those that are late come once the period is chosen, for which the collector starts anew. */
+int demo_start_all(struct demo *d, bool late);
 /* Stops one part and starts it again, as its arguments are now. */
 int demo_restart(struct demo *d, enum demo_part_id id);
 /* One part after the other, in reverse order; each gets its time, then SIGKILL. */

@@ -177,10 +177,10 @@ int demo_restart(struct demo *d, enum demo_part_id id)
 	return spawn(d, p) ? SL_EXIT_FAILURE : wait_until_ready(d, p);
 }
 
-int demo_start_all(struct demo *d)
+int demo_start_all(struct demo *d, bool late)
 {
 	for (int i = 0; i < DEMO_PARTS; i++) {
-		if (!d->part[i].wanted)
+		if (!d->part[i].wanted || d->part[i].late != late)
 			continue;
 		if (spawn(d, &d->part[i]))
 			return SL_EXIT_FAILURE;

@@ -4,10 +4,14 @@
 #define SL_CLI_REPORT_H
 
 #include "base/base.h"
+#if HAVE_BPF
 #include "source/report/reporter.h"
+#endif
 
+#if HAVE_BPF
 /* Until stopped, or for so long (0: no end). An exit code. */
 int report_interface(const struct sl_command *self, const struct sl_kernel_reporter_opts *o, uint64_t duration_ns,
 		     bool json);
+#endif
 
 #endif

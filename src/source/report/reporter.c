@@ -22,6 +22,7 @@
 #include <bpf/libbpf.h>
 
 #include "base/base.h"
+#include "dta/wire.h"
 #include "source/report/shared.h"
 #include "source/report/report.skel.h"
 #include "source/report/veth.h"
@@ -128,7 +129,10 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 	uint16_t port;
 	int err, fd;
 
-	if (sl_parse_address(target, host, sizeof(host), &port) || !port) {
+	if (!strchr(target, ':')) {
+		snprintf(host, sizeof(host), "%s", target);
+		port = SL_DTA_PORT;
+	} else if (sl_parse_address(target, host, sizeof(host), &port) || !port) {
 		snprintf(error, bytes, "'%s' is no HOST:PORT", target);
 		return false;
 	}
