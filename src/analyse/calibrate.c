@@ -23,6 +23,8 @@
 #define DRIFT_ALARM   8.0
 #define P_MIN	      1e-12
 #define SCORE_MAX     1e30f
+#define COMPARE	      8u
+#define VARY_MAX      1e3 /* of logarithms of shares; more is none that there can be */
 
 static int by_size(const void *a, const void *b)
 {
@@ -275,6 +277,7 @@ static void fit(struct sl_calibration *c)
 	float sorted[SL_SCORES];
 
 	c->stale = false;
+	c->fits++;
 	if (c->excess_n && c->q < share) {
 		fit_tail(c, fmin(c->q / share, 0.1));
 		c->threshold = c->t + excess_at(c->sigma, c->gamma, c->q / share);
@@ -375,6 +378,71 @@ double sl_calibration_threshold(struct sl_calibration *c)
 	return c->threshold;
 }
 
+/* How many of its scores are above the t of all. */
+static uint32_t peaks_among(const struct sl_calibration *own, const struct sl_calibration *all)
+{
+	float t = (float)all->t;
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < own->kept; i++)
+		k += own->scores[i] > t;
+	return k;
+}
+
+void sl_calibration_compare(struct sl_calibration_spread *s, const struct sl_calibration *own,
+			    const struct sl_calibration *all)
+{
+	double k = peaks_among(own, all) + 0.5, x;
+
+	if (own->kept < ENOUGH)
+		return;
+	/* Half a peak more, or none would have no logarithm (F. J. Anscombe, Biometrika 43, 1956). */
+	x = log(k / (own->kept + 0.5));
+	s->sum += x;
+	s->squares += x * x;
+	s->chance += 1 / k;
+	s->n++;
+}
+
+void sl_calibration_compared(const struct sl_calibration_spread *s, struct sl_calibration *all)
+{
+	double between = 0;
+
+	if (s->n > 1)
+		between = (s->squares - s->sum * s->sum / s->n) / (s->n - 1);
+	all->vary = fmax(between - s->chance / fmax(s->n, 1), 0);
+	all->compare_at = all->n + COMPARE * (s->n + 1);
+	all->fits++; /* what was pooled before is so no more */
+}
+
+static double pool(const struct sl_calibration *own, const struct sl_calibration *all)
+{
+	double share = (double)all->peaks / (double)all->n;
+
+	/* k and n times what a divides by, so that a may be infinite. */
+	share = (peaks_among(own, all) * all->vary + 1) / (own->kept * all->vary + 1 / share);
+	/* Below t nothing is known of the tail. */
+	if (share <= all->q)
+		return all->t;
+	return fmin(all->t + excess_at(all->sigma, all->gamma, all->q / share), SCORE_MAX);
+}
+
+double sl_calibration_among(struct sl_calibration *own, struct sl_calibration *all)
+{
+	double threshold = sl_calibration_threshold(all);
+
+	if (!sl_calibration_known(own))
+		return INFINITY;
+	if (own == all || !(all->vary > 0) || !all->peaks || !(all->sigma > 0))
+		return threshold;
+	if (own->pooled.n != own->n || own->pooled.fits != all->fits) {
+		own->pooled.n = own->n;
+		own->pooled.fits = all->fits;
+		own->pooled.threshold = pool(own, all);
+	}
+	return own->pooled.threshold;
+}
+
 double sl_calibration_p(struct sl_calibration *c, double score)
 {
 	double share, p;
@@ -408,6 +476,8 @@ void sl_calibration_save(const struct sl_calibration *c, struct sl_blob *to)
 	sl_blob_put_f64(to, c->median);
 	sl_blob_put_f64(to, c->q90);
 	sl_blob_put_f64(to, isinf(c->threshold) ? -1 : c->threshold);
+	sl_blob_put_f64(to, c->vary);
+	sl_blob_put_u64(to, c->compare_at);
 	sl_blob_put_u32(to, c->stale);
 	sl_blob_put_u64(to, c->random);
 	sl_blob_put_u32(to, c->kept);
@@ -436,9 +506,13 @@ int sl_calibration_load(struct sl_calibration *c, struct sl_blob *from)
 	c->median = sl_blob_f64(from, 0, SCORE_MAX);
 	c->q90 = sl_blob_f64(from, 0, SCORE_MAX);
 	c->threshold = sl_blob_f64(from, -1, DBL_MAX);
+	c->vary = sl_blob_f64(from, 0, VARY_MAX);
+	c->compare_at = sl_blob_u64(from);
 	c->stale = sl_blob_u32(from);
 	c->random = sl_blob_u64(from);
 	c->kept = sl_blob_u32(from);
+	/* Never would be too late. */
+	c->compare_at = c->compare_at < c->n + (1u << 20) ? c->compare_at : c->n;
 	if (from->failed || c->kept > SL_SCORES || c->kept > c->n || c->peaks > c->n)
 		goto bad;
 	for (uint32_t i = 0; i < c->kept; i++)

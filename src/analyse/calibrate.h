@@ -28,6 +28,19 @@
  * One score a step is counted, the largest of its rows: rows of one step depend on each other, and
  * an alarm is one however many rows it has.
  *
+ * One of many, say a pod of a fleet, has scores of its own, and all have theirs together. How far tails go
+ * is known of all alone; how often one gets into its tail is its own (proportional tails: J. H. J. Einmahl,
+ * L. de Haan, C. Zhou, J. R. Stat. Soc. B 78, 2016), as far as that is known (partial pooling, empirical
+ * Bayes: C. N. Morris, J. Am. Stat. Assoc. 78, 1983). With k of its n scores above t, and of all the share
+ * p, its share is
+ *
+ *	p' = (k + a) / (n + a / p)
+ *
+ * in place of N / n above, so that what is known beforehand weighs as much as a peaks do, as a gamma
+ * distribution of shape a would. The logarithm of one has a variance of 1/a, about, and that is what those of
+ * k / n vary by from one to the other beyond what k peaks would by chance, 1/k (moments: R. DerSimonian,
+ * N. Laird, Control. Clin. Trials 7, 1986). If all are alike it is nothing, and the threshold is that of all.
+ *
  * Drift: a one-sided CUSUM (E. S. Page, Biometrika 41, 1954) over "above the 90th percentile of what
  * was learned": S = max(0, S + [above] - 0.25), alarm at S > 8. At the 10 % that are usual, S falls
  * by 0.15 a step; an alarm means that a quarter or more of the scores stayed above for long, so
@@ -62,6 +75,13 @@ struct sl_calibration {
 	double median, q90;
 	double drift; /* S */
 	bool stale; /* of what was learned since, threshold, sigma and gamma know nothing */
+	uint64_t fits; /* of sigma and gamma, so far */
+	double vary;   /* of all: 1/a, from one to the other */
+	uint64_t compare_at; /* n, from which on that is to be found anew */
+	struct {
+		uint64_t n, fits; /* of its own scores, and of all, that it is of */
+		double threshold;
+	} pooled; /* not saved */
 	uint64_t random;
 	uint32_t kept, excess_n;
 	float scores[SL_SCORES]; /* a uniform sample of what was learned (reservoir) */
@@ -86,6 +106,22 @@ bool sl_calibration_watch(struct sl_calibration *c, double score);
 bool sl_calibration_known(const struct sl_calibration *c);
 /* +INFINITY until then. */
 double sl_calibration_threshold(struct sl_calibration *c);
+/*
+ * That of one whose own scores are these, among all (which have learned its scores, too); see above.
+ * +INFINITY until both are known. If own is all, or all are alike, that of all.
+ */
+double sl_calibration_among(struct sl_calibration *own, struct sl_calibration *all);
+/*
+ * How much they differ: begins as {0}, then one after the other, and at the end all of them. To be done
+ * when all->n reaches all->compare_at: 8 scores of each later.
+ */
+struct sl_calibration_spread {
+	uint32_t n;
+	double sum, squares, chance;
+};
+void sl_calibration_compare(struct sl_calibration_spread *s, const struct sl_calibration *own,
+			    const struct sl_calibration *all);
+void sl_calibration_compared(const struct sl_calibration_spread *s, struct sl_calibration *all);
 /*
  * The probability that a normal step scores as much, 1 .. 1e-12: empirical below t, from the fitted
  * tail above.

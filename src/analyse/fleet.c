@@ -119,6 +119,18 @@ static void compete(struct sl_fleet *f, struct sl_pipeline *p, struct sl_verdict
 	v->common = v->raw > sum ? v->raw - sum : 0;
 }
 
+/* How much pods differ, so that each has a threshold between its own and that of all. */
+static void look_around(struct sl_fleet *f, struct sl_pipeline *const *pods, uint32_t n)
+{
+	struct sl_calibration_spread spread = {0};
+
+	for (uint32_t i = 0; i < n; i++)
+		if (sl_pipeline_calibration(pods[i]))
+			sl_calibration_compare(&spread, sl_pipeline_calibration(pods[i]),
+					       &f->calibration);
+	sl_calibration_compared(&spread, &f->calibration);
+}
+
 int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct sl_verdict *verdicts,
 		   uint32_t n)
 {
@@ -136,6 +148,8 @@ int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct s
 			if (sl_pipeline_detector(pods[i])->comparable && verdicts[i].raw > 0)
 				compete(f, pods[i], &verdicts[i], comparable);
 	}
+	if (f->calibration.n >= f->calibration.compare_at)
+		look_around(f, pods, n);
 	for (uint32_t i = 0; i < n; i++)
 		sl_pipeline_settle(pods[i], &verdicts[i]);
 	return err;

@@ -13,7 +13,8 @@
  *
  * Pods whose detector is comparable share one calibration: the pooled tail has as many times more
  * scores as there are pods, and no pod with a quiet past gets a threshold that its first day of work
- * exceeds. Others keep their own thresholds, and nothing is taken off: their shares have no unit.
+ * exceeds. As far as pods differ, each has its own share of what exceeds t (calibrate.h): one threshold for
+ * all would be that of the restless ones. Others keep their own thresholds, and nothing is taken off: their shares have no unit.
  *
  * One thread; a live collector has one fleet a worker.
  */

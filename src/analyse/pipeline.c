@@ -303,9 +303,14 @@ static void learn_scores(struct sl_pipeline *p, float score, float shadow)
 }
 
 /* However far out an anomaly is, learning from it lifts the threshold by little. */
-static float at_most(float score, struct sl_calibration *c)
+static float at_most(float score, double threshold)
 {
-	return (float)fmin(score, INFLUENCE * sl_calibration_threshold(c));
+	return (float)fmin(score, INFLUENCE * threshold);
+}
+
+static double threshold_of(struct sl_pipeline *p)
+{
+	return sl_calibration_among(&p->own, p->calibration);
 }
 
 /*
@@ -395,8 +400,10 @@ static void end_step(struct sl_pipeline *p)
 			if (p->learning == SL_LEARN_GATED && !p->step_anomalous)
 				learn_scores_late(p);
 			else if (p->learning == SL_LEARN_GATED)
-				learn_scores(p, at_most(p->step_score, p->calibration),
-					     at_most(p->step_shadow, &p->shadow_calibration));
+				learn_scores(
+					p, at_most(p->step_score, threshold_of(p)),
+					at_most(p->step_shadow,
+						sl_calibration_threshold(&p->shadow_calibration)));
 			else
 				learn_scores(p, p->step_score, p->step_shadow);
 		}
@@ -445,12 +452,13 @@ int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values
  * In thresholds: linear for what has a unit of its own, else by the logarithm of the tail's
  * probability, which is 1 at the budget; there the raw score only breaks ties beyond 1e-12.
  */
-static float in_thresholds(struct sl_calibration *c, bool comparable, float raw)
+static float in_thresholds(struct sl_calibration *c, double threshold, bool comparable, float raw)
 {
-	double threshold = fmax(sl_calibration_threshold(c), THRESHOLD_MIN), p;
+	double p;
 
 	if (isinf(threshold))
 		return 0;
+	threshold = fmax(threshold, THRESHOLD_MIN);
 	raw = (float)fmax(raw - MARGIN * fmax(threshold - c->median, 0), 0);
 	if (comparable)
 		return (float)(raw / threshold);
@@ -492,18 +500,18 @@ void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
 
 	if (v->raw > 0)
 		rank_blame(p, v);
-	v->threshold = (float)sl_calibration_threshold(p->calibration);
 	/* A pod that knows nothing of itself can't be judged by what others know. */
-	v->known = !isinf(v->threshold) && sl_calibration_known(&p->own);
-	v->score = !v->known ? 0
-			     : in_thresholds(p->calibration, p->opts.detector->comparable, excess);
+	v->threshold = (float)threshold_of(p);
+	v->known = !isinf(v->threshold);
+	v->score = in_thresholds(&p->own, v->threshold, p->opts.detector->comparable, excess);
 	v->anomalous = v->score > 1;
 	v->drift = p->drift;
 	if (p->shadow) {
 		float raw = v->shadow_score;
 
-		v->shadow_score = in_thresholds(&p->shadow_calibration, p->opts.shadow->comparable,
-						raw);
+		v->shadow_score = in_thresholds(&p->shadow_calibration,
+						sl_calibration_threshold(&p->shadow_calibration),
+						p->opts.shadow->comparable, raw);
 		v->shadow_anomalous = v->shadow_score > 1;
 		p->step_shadow = fmaxf(p->step_shadow, raw);
 	}
@@ -551,6 +559,11 @@ void sl_pipeline_recalibrate(struct sl_pipeline *p)
 void sl_pipeline_share(struct sl_pipeline *p, struct sl_calibration *shared)
 {
 	p->calibration = shared ? shared : &p->own;
+}
+
+const struct sl_calibration *sl_pipeline_calibration(const struct sl_pipeline *p)
+{
+	return p->calibration == &p->own ? NULL : &p->own;
 }
 
 uint32_t sl_pipeline_dims(const struct sl_pipeline *p)
@@ -601,7 +614,9 @@ static void save_body(const struct sl_pipeline *p, struct sl_blob *b)
 		sl_blob_put_u32(b, p->slots[s].counter);
 		sl_normaliser_save_column(&p->normaliser, s, b);
 	}
+	/* What all know, for a fleet that knows nothing yet, and what it knows of itself. */
 	sl_calibration_save(p->calibration, b);
+	sl_calibration_save(&p->own, b);
 	if (p->opts.detector->save)
 		p->opts.detector->save(p->detector, b);
 }
@@ -698,6 +713,7 @@ int sl_pipeline_model_info(const void *buf, size_t bytes, struct sl_model_info *
 int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
 {
 	struct sl_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
+	struct sl_calibration all = p->own;
 	struct sl_model_info info;
 	uint32_t dims = p->dims;
 	int err = load_info(&b, &info);
@@ -716,7 +732,9 @@ int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
 	}
 	if (b.failed)
 		goto bad;
-	err = sl_calibration_load(&p->own, &b);
+	err = sl_calibration_load(&all, &b);
+	if (!err)
+		err = sl_calibration_load(&p->own, &b);
 	if (!err && p->opts.detector->load)
 		err = p->opts.detector->load(p->detector, &b);
 	if (!err && (b.failed || b.used != b.bytes))
@@ -727,9 +745,9 @@ int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
 	if (p->calibration != &p->own && !p->calibration->n) {
 		double q = p->calibration->q;
 
-		*p->calibration = p->own;
+		*p->calibration = all;
 		/* Of the same budget it is as it was saved, to the bit. */
-		if (q != p->own.q)
+		if (q != all.q)
 			sl_calibration_budget(p->calibration, q);
 	}
 	p->stats.learned = info.learned;

@@ -127,6 +127,9 @@ void sl_pipeline_recalibrate(struct sl_pipeline *p);
 /* Scores go into this calibration from now on (fleet.h's, shared by comparable pods); NULL: its own. */
 void sl_pipeline_share(struct sl_pipeline *p, struct sl_calibration *shared);
 
+/* Its own scores, if it shares a calibration; else NULL. */
+const struct sl_calibration *sl_pipeline_calibration(const struct sl_pipeline *p);
+
 void sl_pipeline_stats(const struct sl_pipeline *p, struct sl_pipeline_stats *stats);
 /* False alarms a step that the budget comes to. */
 double sl_pipeline_budget(const struct sl_pipeline *p);
@@ -137,7 +140,7 @@ const struct sl_detector_ops *sl_pipeline_detector(const struct sl_pipeline *p);
  * magic, version, length and CRC-32.
  */
 #define SL_MODEL_MAGIC 0x314c444f4d4c53ull /* "SLMODL1" */
-#define SL_MODEL_VERSION 3u
+#define SL_MODEL_VERSION 4u
 
 size_t sl_pipeline_save_bytes(const struct sl_pipeline *p);
 /* Returns the bytes written, or -ENOSPC. */

@@ -135,6 +135,111 @@ static void the_threshold_comes_down_as_more_is_known(void **state)
 	assert_true(before < 1.2 * right);
 }
 
+#define MANY 8
+
+/*
+ * Of some pods that learned as many scores each, their scales spread by e^(spread x): alarms of the mean
+ * pod and of the worst, in budgets, with thresholds of their own and with one for all, and how high theirs
+ * are over that one. Means of some seeds.
+ */
+struct pooled {
+	double mean, worst, mean_of_all, worst_of_all, height;
+};
+
+static struct pooled pool(enum shape shape, double spread, int learned, double q)
+{
+	static struct sl_calibration own[MANY], all;
+	const uint64_t seeds = 40;
+	struct pooled r = {0};
+
+	for (uint64_t s = 0; s < seeds; s++) {
+		struct sl_calibration_spread of = {0};
+		double scale[MANY], worst = 0, worst_of_all = 0;
+		uint64_t seed = 1000 * s;
+
+		sl_calibration_init(&all, q, SL_TAIL_LOG_P, 1);
+		for (int i = 0; i < MANY; i++) {
+			scale[i] = exp(spread * noise_normal(&seed));
+			sl_calibration_init(&own[i], q, SL_TAIL_LOG_P, 1);
+		}
+		for (int k = 0; k < learned; k++)
+			for (int i = 0; i < MANY; i++) {
+				double x = scale[i] * draw(shape, &seed);
+
+				sl_calibration_learn(&own[i], x);
+				sl_calibration_learn(&all, x);
+			}
+		for (int i = 0; i < MANY; i++)
+			sl_calibration_compare(&of, &own[i], &all);
+		sl_calibration_compared(&of, &all);
+		for (int i = 0; i < MANY; i++) {
+			double mine = sl_calibration_among(&own[i], &all);
+			double of_all = sl_calibration_threshold(&all);
+
+			worst = fmax(worst, beyond(shape, mine / scale[i]) / q);
+			worst_of_all = fmax(worst_of_all, beyond(shape, of_all / scale[i]) / q);
+			r.mean += beyond(shape, mine / scale[i]) / q / MANY / (double)seeds;
+			r.mean_of_all += beyond(shape, of_all / scale[i]) / q / MANY /
+					 (double)seeds;
+			r.height += mine / of_all / MANY / (double)seeds;
+		}
+		r.worst += worst / (double)seeds;
+		r.worst_of_all += worst_of_all / (double)seeds;
+	}
+	return r;
+}
+
+/*
+ * One threshold for all gives the alarms to the pod that is always restless, and hides the faults of the
+ * quiet. From a minute on each has one of its own that is lower, keeps the budget, and spares the worst.
+ */
+static void pods_that_differ_have_their_own_thresholds(void **state)
+{
+	static const int lengths[] = {80, 300};
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		struct pooled r = pool(EXPONENTIAL, 0.5, lengths[k], 1.0 / 3600);
+
+		if (r.mean > 1 || r.worst > 0.6 * r.worst_of_all || r.height > 0.96)
+			fail_msg("%d: mean %g worst %g, of all %g and %g; height %g", lengths[k],
+				 r.mean, r.worst, r.mean_of_all, r.worst_of_all, r.height);
+	}
+}
+
+/* What differs by chance alone is not taken for a difference. */
+static void pods_that_are_alike_share_what_they_know(void **state)
+{
+	(void)state;
+	for (enum shape s = NORMAL; s < SHAPES; s++) {
+		struct pooled r = pool(s, 0, 80, 1.0 / 3600);
+
+		if (fabs(r.height - 1) > 0.01 || r.worst > 1.25 * r.worst_of_all)
+			fail_msg("shape %d: worst %g, of all %g; height %g", s, r.worst,
+				 r.worst_of_all, r.height);
+	}
+}
+
+static void who_knows_nothing_of_itself_has_no_threshold(void **state)
+{
+	struct sl_calibration own, all;
+	uint64_t seed = 11;
+
+	(void)state;
+	sl_calibration_init(&own, 0.01, SL_TAIL_LOG_P, 1);
+	sl_calibration_init(&all, 0.01, SL_TAIL_LOG_P, 1);
+	for (int i = 0; i < 300; i++)
+		sl_calibration_learn(&all, draw(EXPONENTIAL, &seed));
+	for (int i = 0; i < 300; i++) {
+		double x = draw(EXPONENTIAL, &seed);
+
+		assert_int_equal(isinf(sl_calibration_among(&own, &all)), i < 32);
+		sl_calibration_learn(&all, x);
+		sl_calibration_learn(&own, x);
+	}
+	assert_true(sl_calibration_among(&own, &own) == sl_calibration_threshold(&own));
+}
+
 /* What comes in lumps, most of them 0, as scores do: a lump is not its own excess. */
 static void scores_in_lumps_keep_the_budget(void **state)
 {
@@ -264,6 +369,9 @@ int main(void)
 		cmocka_unit_test(the_budget_is_kept),
 		cmocka_unit_test(of_few_scores_the_budget_is_kept_in_expectation),
 		cmocka_unit_test(the_threshold_comes_down_as_more_is_known),
+		cmocka_unit_test(pods_that_differ_have_their_own_thresholds),
+		cmocka_unit_test(pods_that_are_alike_share_what_they_know),
+		cmocka_unit_test(who_knows_nothing_of_itself_has_no_threshold),
 		cmocka_unit_test(scores_in_lumps_keep_the_budget),
 		cmocka_unit_test(a_smaller_budget_has_a_higher_threshold),
 		cmocka_unit_test(nothing_alarms_before_enough_is_known),
