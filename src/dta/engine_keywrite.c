@@ -43,15 +43,19 @@ static inline __attribute__((always_inline)) void direct(struct engine_store *s,
 			struct sl_dta_hash h = sl_dta_hash(key, key_bytes, seed);
 
 			check[i] = sl_dta_check(h, key + key_bytes, value_bytes);
-			for (uint32_t k = 0; k < copies; k++) {
-				*to = bank + sl_dta_slot(h, k, slots) * unit;
-				/* A slot of 16 bytes never crosses a line. */
-				if (unit == 16)
-					engine_prefetch_line(*to);
-				else
-					engine_prefetch(*to, unit);
-				to++;
-			}
+			for (uint32_t k = 0; k < copies; k++)
+				*to++ = bank + sl_dta_slot(h, k, slots) * unit;
+		}
+		/*
+		 * By itself: a prefetch does not retire before its address is translated, and only
+		 * in a loop as short as this one do many translations go on at a time.
+		 */
+		for (uint32_t i = 0; i < n * copies; i++) {
+			/* A slot of 16 bytes never crosses a line. */
+			if (unit == 16)
+				engine_prefetch_line(at[i]);
+			else
+				engine_prefetch(at[i], unit);
 		}
 		to = at;
 		for (uint32_t i = 0; i < n; i++) {
@@ -72,22 +76,35 @@ static inline __attribute__((always_inline)) void direct(struct engine_store *s,
 	}
 }
 
-static void direct_4(struct engine_store *s, const struct sl_dta_block *b, uint32_t count)
-{
-	if (b->copies == 1)
-		direct(s, b->items, count, 1, b->key_bytes, 4);
-	else
-		direct(s, b->items, count, b->copies, b->key_bytes, 4);
-}
+/*
+ * Shapes that are common, with all of XXH3 inlined (flatten), so that lengths are constants in there, too: 5-tuples
+ * are 13 bytes with IPv4, 37 with IPv6.
+ */
+#define SHAPE(key, value, n)                                                  \
+	__attribute__((flatten)) static void direct_##key##_##value##_##n(    \
+		struct engine_store *s, const uint8_t *items, uint32_t count) \
+	{                                                                     \
+		direct(s, items, count, n, key, value);                       \
+	}
+#define SHAPES(X) \
+	X(4, 4, 1) X(4, 4, 2) X(8, 8, 1) X(8, 8, 2) X(13, 8, 1) X(13, 8, 2) X(16, 8, 1) X(16, 8, 2)
+/* clang-format off */
+SHAPES(SHAPE)
+/* clang-format on */
 
-static void direct_8(struct engine_store *s, const struct sl_dta_block *b, uint32_t count)
+static void direct_any(struct engine_store *s, const struct sl_dta_block *b, uint32_t count)
 {
-	if (b->copies == 1)
-		direct(s, b->items, count, 1, b->key_bytes, 8);
-	else if (b->copies == 2)
-		direct(s, b->items, count, 2, b->key_bytes, 8);
-	else
+	switch ((uint32_t)b->key_bytes << 16 | (uint32_t)b->value_bytes << 4 | b->copies) {
+#define CASE(key, value, n)                                       \
+	case key << 16 | value << 4 | n:                          \
+		direct_##key##_##value##_##n(s, b->items, count); \
+		return;
+		SHAPES(CASE)
+	}
+	if (b->value_bytes == 8)
 		direct(s, b->items, count, b->copies, b->key_bytes, 8);
+	else
+		direct(s, b->items, count, b->copies, b->key_bytes, b->value_bytes);
 }
 
 /* One report by way of the output. 0 or the cause. */
@@ -122,12 +139,7 @@ static uint32_t block_keywrite(struct sl_engine *e, struct engine_store *s, uint
 		return engine_refuse(s, SL_DROP_SHAPE, b->count);
 	if (s->direct) {
 		direct_count = b->count - immediate;
-		if (b->value_bytes == 8)
-			direct_8(s, b, direct_count);
-		else if (b->value_bytes == 4)
-			direct_4(s, b, direct_count);
-		else
-			direct(s, b->items, direct_count, b->copies, b->key_bytes, b->value_bytes);
+		direct_any(s, b, direct_count);
 		s->stats.operations += (uint64_t)direct_count * b->copies;
 		sl_output_shm_did(e->output, (uint64_t)direct_count * b->copies, 0,
 				  (uint64_t)direct_count * b->copies * s->unit);

@@ -33,7 +33,8 @@ struct part { /* an epoch */
 	uint64_t since;	  /* the oldest of those came */
 	uint64_t given;	  /* bytes of the rows, when the output became full */
 	uint32_t begun;	  /* reporters that have sent anything */
-	bool immediate, dirty, due;
+	bool immediate, dirty;
+	bool due; /* a reporter has ended since it was written */
 };
 
 struct sketch {
@@ -172,7 +173,7 @@ static void account(struct sl_engine *e, struct engine_store *s, struct part *p,
 		return;
 	*map |= bit;
 	c->ended++;
-	p->due = c->ended >= p->begun;
+	p->due = true;
 }
 
 /* Merges what is new of n cells. False: nothing is. */
@@ -278,7 +279,9 @@ static void tick_sketch(struct sl_engine *e, struct engine_store *s)
 {
 	const struct part *p = ((const struct sketch *)s->state)->now;
 
-	if (p->dirty && (p->due || e->now - p->since >= e->opts.sketch_ns))
+	/* All who send through this translator have ended; it can't know whether others will begin. */
+	if (p->dirty &&
+	    ((p->due && p->complete.ended >= p->begun) || e->now - p->since >= e->opts.sketch_ns))
 		emit(e, s);
 }
 

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * bench_engine ROUNDS - reports a second of one core in the engine, over a mapping, beside the simplest honest
+ * thing that does a like work on the same memory. Blocks of reports are made before, as they lie in packets
+ * of 1,472 bytes, and are more than the caches hold. Hashes, check words, accounts: all is in.
+ *
+ * Ours and its peer take turns, round by round. Prints one JSON object a line, see docs/benchmarks.md.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "dta/engine.h"
+#include "dta/hash.h"
+#include "dta/query.h"
+
+enum { ROUNDS_MAX = 101, PAYLOAD = 1472 };
+
+static int rounds;
+static char machine[256];
+static char pages[64];
+
+static void die(const char *why)
+{
+	fprintf(stderr, "bench/dta_engine: %s\n", why);
+	exit(1);
+}
+
+static uint64_t rnd(void)
+{
+	static uint64_t state = 1;
+
+	return sl_dta_mix(state += 0x9e3779b97f4a7c15u);
+}
+
+/* CPU time of the thread, which other work on the machine disturbs less than the clock on the wall. */
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *v)
+{
+	qsort(v, (size_t)rounds, sizeof(*v), by_value);
+	return v[rounds / 2];
+}
+
+static void find_machine(void)
+{
+	char line[256], cpu[128] = "unknown CPU";
+	FILE *f = fopen("/proc/cpuinfo", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "model name : %127[^\n]", cpu) == 1)
+			break;
+	if (f)
+		fclose(f);
+	snprintf(machine, sizeof(machine), "%s, %s, median of %d rounds, CPU time of one thread", cpu, COMPILER,
+		 rounds);
+}
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+/* Zeros, all of them touched, in big pages as far as the kernel finds any. */
+static void *memory(uint64_t bytes)
+{
+	const uint64_t big = 2u << 20;
+	uint8_t *p;
+
+	bytes = (bytes + big - 1) & ~(big - 1);
+	p = mmap(NULL, bytes + big, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		die("no memory");
+	p = (uint8_t *)(((uintptr_t)p + big - 1) & ~(big - 1));
+	madvise(p, bytes, MADV_HUGEPAGE);
+	for (uint64_t i = 0; i < bytes; i += 4096)
+		p[i] = 0;
+	madvise(p, bytes, MADV_COLLAPSE);
+	return p;
+}
+
+/* How much of the mapping at p is in big pages: the figures of random access stand or fall with it. */
+static int big_pages(const void *p, uint64_t bytes)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	unsigned long from, to, kib = 0;
+	bool here = false;
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			here = (uintptr_t)p >= from && (uintptr_t)p < to;
+		else if (here && sscanf(line, "AnonHugePages: %lu", &kib) == 1)
+			break;
+	}
+	if (f)
+		fclose(f);
+	return (int)(100.0 * (double)kib * 1024 / (double)bytes + 0.5);
+}
+
+/* ---- reports --------------------------------------------------------------------------------------- */
+
+struct reports {
+	struct sl_dta_block shape;
+	uint8_t *items;
+	uint32_t count, step, block; /* block: reports in one of them */
+};
+
+static struct reports reports(uint8_t opcode, uint8_t copies, uint8_t key_bytes, uint16_t value_bytes, uint32_t count)
+{
+	struct reports r = {.count = count, .step = (uint32_t)key_bytes + value_bytes};
+
+	r.shape = (struct sl_dta_block){.opcode = opcode, .copies = copies, .key_bytes = key_bytes,
+					.value_bytes = value_bytes};
+	r.block = (PAYLOAD - SL_DTA_HEADER_BYTES - SL_DTA_BLOCK_BYTES) / r.step;
+	r.items = memory((uint64_t)count * r.step);
+	return r;
+}
+
+static void put32(uint8_t *to, uint32_t v)
+{
+	v = __builtin_bswap32(v);
+	memcpy(to, &v, 4);
+}
+
+static void put64(uint8_t *to, uint64_t v)
+{
+	v = __builtin_bswap64(v);
+	memcpy(to, &v, 8);
+}
+
+static double feed(struct sl_engine *e, const struct reports *r)
+{
+	struct sl_dta_block b = r->shape;
+	double start = now_s();
+	uint32_t taken = 0, blocks = 0;
+
+	for (uint32_t i = 0; i < r->count; i += r->block) {
+		b.count = (uint16_t)(r->count - i < r->block ? r->count - i : r->block);
+		b.items = r->items + (uint64_t)i * r->step;
+		taken += sl_engine_block(e, 0, 0, &b, 1);
+		if (!(++blocks % 32)) /* as after a batch of packets */
+			sl_engine_tick(e, 1);
+	}
+	sl_engine_flush(e);
+	if (taken != r->count)
+		die("reports were dropped");
+	return r->count / (now_s() - start);
+}
+
+struct store {
+	struct sl_store_config c;
+	struct sl_object object;
+	struct sl_store_view v;
+	struct sl_output *output;
+	struct sl_engine *e;
+};
+
+static void open_store(struct store *s, struct sl_store_config c)
+{
+	char error[256];
+
+	c.rows = c.rows ? c.rows : 1;
+	c.lanes = c.banks = 1;
+	c.seed = 12345;
+	s->c = c;
+	s->object.bytes = sl_store_object_bytes(&c);
+	s->object.map = memory(s->object.bytes);
+	snprintf(pages, sizeof(pages), "%d %% of the store in pages of 2 MiB",
+		 big_pages(s->object.map, s->object.bytes));
+	sl_store_format(s->object.map, &c, "bench");
+	s->output = sl_output_shm(NULL, NULL);
+	s->e = s->output ? sl_engine_new(NULL, s->output) : NULL;
+	if (!s->e || sl_engine_store(s->e, &c, &s->object, 0, 0, NULL) ||
+	    sl_store_view(s->object.map, s->object.bytes, &s->v, error, sizeof(error)))
+		die("no store");
+}
+
+static void close_store(struct store *s)
+{
+	struct sl_engine_stats t;
+
+	sl_engine_stats(s->e, &t);
+	if (t.in != t.stored)
+		die("not every report is stored");
+	sl_engine_free(s->e);
+	s->output->ops->close(s->output);
+	munmap(s->object.map, (s->object.bytes + (2u << 20) - 1) & ~((2ull << 20) - 1));
+}
+
+static void print(const char *name, double value, const char *peer, double peer_value, const char *what)
+{
+	printf("{\"name\":\"%s\",\"value\":%.4g,\"unit\":\"reports/s\",\"peer\":\"%s\",\"peer_value\":%.4g,"
+	       "\"ratio\":%.3g,\"conditions\":\"%s; %s; %s\"}\n",
+	       name, value, peer, peer_value, value / peer_value, what, pages, machine);
+	fflush(stdout);
+}
+
+/* ---- key-write --------------------------------------------------------------------------------------- */
+
+#define STORE_BYTES (1ull << 30)
+
+/* The peer: { key, value } in an open-addressed table of as many bytes, with the same hash and prefetch. */
+struct slot {
+	uint64_t key, value;
+};
+
+static double table_insert(struct slot *table, uint64_t slots, const struct reports *r, bool add)
+{
+	double start = now_s();
+
+	for (uint32_t i = 0; i < r->count; i += 32) {
+		const uint32_t n = r->count - i < 32 ? r->count - i : 32;
+		const uint8_t *item = r->items + (uint64_t)i * r->step;
+		uint64_t at[32];
+
+		for (uint32_t j = 0; j < n; j++) {
+			at[j] = sl_dta_slot(sl_dta_hash(item + j * r->step, 8, 12345), 0, slots);
+			__builtin_prefetch(&table[at[j]], 1);
+		}
+		for (uint32_t j = 0; j < n; j++) {
+			uint64_t k, v, s = at[j];
+
+			memcpy(&k, item + j * r->step, 8);
+			memcpy(&v, item + j * r->step + 8, 8);
+			while (table[s].key && table[s].key != k)
+				s = s + 1 < slots ? s + 1 : 0;
+			table[s].key = k;
+			table[s].value = add ? table[s].value + __builtin_bswap64(v) : v;
+		}
+	}
+	return r->count / (now_s() - start);
+}
+
+static void keywrite(uint8_t copies)
+{
+	const uint64_t slots = STORE_BYTES / 16;
+	double ours[ROUNDS_MAX], table[ROUNDS_MAX], copy[ROUNDS_MAX];
+	struct slot *t;
+	struct reports r;
+	struct store s = {0};
+	uint32_t found = 0;
+
+	open_store(&s, (struct sl_store_config){
+			       .kind = SL_STORE_KEYWRITE, .slots = slots, .value_bytes = 8, .copies = 8});
+	t = memory(STORE_BYTES);
+	r = reports(SL_DTA_KEYWRITE, copies, 8, 8, 16000000);
+	for (uint32_t i = 0; i < r.count; i++) {
+		uint64_t key = rnd() | 1;
+
+		memcpy(r.items + (uint64_t)i * 16, &key, 8);
+		memcpy(r.items + (uint64_t)i * 16 + 8, &i, 4);
+	}
+	for (int i = 0; i < rounds; i++) {
+		double start;
+
+		ours[i] = feed(s.e, &r);
+		table[i] = table_insert(t, slots, &r, false);
+		start = now_s();
+		for (uint32_t k = 0; k < copies; k++)
+			memcpy(s.object.map + SL_STORE_BANKS_OFFSET + k * (STORE_BYTES / 2), r.items,
+			       (uint64_t)r.count * 16);
+		copy[i] = r.count / (now_s() - start);
+	}
+	feed(s.e, &r);
+	for (uint32_t i = r.count - 1000; i < r.count; i++) {
+		struct sl_query q = {r.items + (uint64_t)i * 16, 8, ~0ull, copies, 0, 0};
+		struct sl_answer a;
+
+		sl_query_keywrite(&s.v, &q, &a);
+		found += a.result == SL_QUERY_FOUND && !memcmp(a.value, &i, 4);
+	}
+	if (found < 990)
+		die("the last reports are not in the store");
+	print(copies == 1 ? "dta.engine.keywrite" : "dta.engine.keywrite.n2", median(ours),
+	      "hash table of 1 GiB, same hash and prefetch", median(table),
+	      copies == 1 ? "N = 1, keys and values of 8 bytes, random keys, 1 GiB, 89 reports a block" :
+			    "N = 2, keys and values of 8 bytes, random keys, 1 GiB, 89 reports a block");
+	print(copies == 1 ? "dta.engine.keywrite.copy" : "dta.engine.keywrite.n2.copy", median(ours),
+	      "memcpy of the same bytes in order", median(copy),
+	      "the same, beside what memory takes if nothing is hashed");
+	close_store(&s);
+	munmap(t, STORE_BYTES);
+	munmap(r.items, (uint64_t)r.count * 16);
+}
+
+int main(int argc, char **argv)
+{
+	rounds = argc > 1 ? atoi(argv[1]) : 7;
+	if (rounds < 1 || rounds > ROUNDS_MAX)
+		die("bench_engine ROUNDS, 1 to 101");
+	find_machine();
+	keywrite(1);
+	keywrite(2);
+	return 0;
+}

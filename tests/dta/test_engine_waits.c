@@ -1,0 +1,686 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * test_engine_waits.c - what waits in the engine: paths, sketches, epochs, key logs, outputs that are full, down
+ * or refuse. Nothing goes to another's place or epoch, nothing is added twice, every report is in one
+ * counter.
+ */
+#include "engine_drive.h"
+#include "sketch/count_min.h"
+#include "sketch/count_sketch.h"
+#include "sketch/hll.h"
+#include "sketch/wire.h"
+
+static struct sl_engine *engine_over(struct fenced *f, struct sl_output *o,
+				     const struct sl_engine_opts *opts)
+{
+	struct sl_engine *e = sl_engine_new(opts, o);
+
+	assert_non_null(e);
+	assert_int_equal(sl_engine_store(e, &f->c, &f->object, 0, 0, NULL), 0);
+	return e;
+}
+
+/* ---- postcards --------------------------------------------------------------------------------------- */
+
+/* What hop h of path number n says. */
+static uint32_t said(uint64_t n, uint32_t h)
+{
+	return (uint32_t)sl_dta_mix(n * 64 + h);
+}
+
+/*
+ * Paths of 5 to 64 hops, interleaved, a tenth of the hops lost, in a cache so small that many are evicted. What is
+ * decoded of a key is what was said of that key: hops that came, and no others.
+ */
+static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state)
+{
+	enum { PATHS = 400, SLOTS = 1 << 16 };
+	static const uint32_t lengths[] = {5, 8, 64};
+	static struct feed feed;
+	static uint64_t sent[PATHS];
+	uint64_t rnd = 5;
+
+	(void)state;
+	for (int moody = 0; moody < 2; moody++)
+		for (size_t l = 0; l < 3; l++) {
+			const uint32_t hops = lengths[l];
+			struct sl_output *shm = sl_output_shm(NULL, NULL);
+			uint64_t in = 0, now = 0, whole = 0, first = 0;
+			struct sl_engine_stats s;
+			struct sl_engine *e;
+			struct fenced f;
+			struct moody m;
+
+			fence(&f, (struct sl_store_config){.kind = SL_STORE_POSTCARD,
+							   .slots = SLOTS,
+							   .hops = hops,
+							   .copies = 2});
+			if (moody)
+				moody_over(&m, &f);
+			e = engine_over(
+				&f, moody ? &m.o : shm,
+				&(struct sl_engine_opts){.path_entries = 64, .path_ns = 50000});
+			memset(sent, 0, sizeof(sent));
+			feed_of(&feed, SL_DTA_POSTCARD, 2, 8, 8, 0);
+			/* 100 at a time are under way, hop by hop. */
+			for (first = 0; first < PATHS; first += 100)
+				for (uint32_t h = 0; h < hops; h++)
+					for (uint64_t n = first; n < first + 100; n++) {
+						if (next_random(&rnd) % 10 == 0)
+							continue;
+						put_hop(&feed, &n, (uint8_t)h, (uint8_t)hops,
+							said(n, h));
+						sent[n] |= 1ull << h;
+						in++;
+						if (feed.b.count == 77)
+							give(e, 0, &feed, ++now);
+					}
+			give(e, 0, &feed, ++now);
+			sl_engine_tick(e, now + 50000);
+			s = closed(e);
+			assert_int_equal(s.waiting, 0);
+			assert_int_equal(s.stored, in);
+			assert_true(s.evicted > 0 && s.paths_partial > 0);
+			for (uint64_t n = 0; n < PATHS; n++) {
+				struct sl_query q = {&n, 8, ~0ull, 2, 0, 0};
+				struct sl_path p;
+
+				sl_query_path(&f.v, &q, NULL, 0, &p);
+				assert_int_equal(p.result,
+						 sent[n] ? SL_QUERY_FOUND : SL_QUERY_EMPTY);
+				/* An evicted path is continued by another; the last is what is there. */
+				assert_int_equal(p.present & ~sent[n], 0);
+				assert_int_equal(p.hops, hops);
+				for (uint32_t h = 0; h < hops; h++)
+					assert_int_equal(p.value[h],
+							 p.present >> h & 1 ? said(n, h) : 0);
+				whole += p.present == sent[n];
+			}
+			assert_true(whole > 0);
+			/* Slots of keys that were never reported are as they were. */
+			assert_true(s.operations >= 2 * s.paths);
+			sl_engine_free(e);
+			shm->ops->close(shm);
+			unfence(&f);
+		}
+}
+
+static void whole_paths_do_not_wait_and_others_do_for_their_time(void **state)
+{
+	static struct feed feed;
+	struct sl_output *shm = sl_output_shm(NULL, NULL);
+	struct sl_engine_stats s;
+	struct sl_engine *e;
+	struct fenced f;
+
+	(void)state;
+	fence(&f, (struct sl_store_config){
+			  .kind = SL_STORE_POSTCARD, .slots = 99, .hops = 5, .copies = 1});
+	e = engine_over(&f, shm, &(struct sl_engine_opts){.path_ns = 100});
+	feed_of(&feed, SL_DTA_POSTCARD, 1, 4, 8, 0);
+	for (uint8_t h = 0; h < 5; h++)
+		put_hop(&feed, "full", (uint8_t)(4 - h), 5, h);
+	put_hop(&feed, "part", 1, 5, 7);
+	put_hop(&feed, "part", 1, 5, 8); /* the first one stays */
+	assert_int_equal(give(e, 0, &feed, 1000), 6);
+	s = closed(e);
+	assert_int_equal(s.paths, 1);
+	assert_int_equal(s.waiting, 1);
+	assert_int_equal(s.dropped[SL_DROP_DUPLICATE_HOP], 1);
+	sl_engine_tick(e, 1099);
+	assert_int_equal(closed(e).waiting, 1);
+	sl_engine_tick(e, 1100);
+	s = closed(e);
+	assert_int_equal(s.paths_partial, 1);
+	assert_int_equal(s.waiting, 0);
+	sl_engine_free(e);
+	shm->ops->close(shm);
+	unfence(&f);
+}
+
+/* ---- sketches ------------------------------------------------------------------------------------------ */
+
+enum { REPORTERS = 7, ROWS = 5, COLUMNS = 512 };
+
+struct sent {
+	uint8_t cells[ROWS * COLUMNS * 8];
+};
+
+/* The cells of a saved sketch are the bytes before its trailer; see docs/sketches.md. */
+static void cells_of(uint32_t kind, void *sketch, struct sent *to)
+{
+	static uint8_t saved[1 << 16];
+	int64_t n;
+	size_t bytes = kind == SL_STORE_HLL ? COLUMNS : sizeof(to->cells), skip;
+
+	if (kind == SL_STORE_COUNT_MIN)
+		n = sl_count_min_save(sketch, saved, sizeof(saved));
+	else if (kind == SL_STORE_COUNT_SKETCH)
+		n = sl_count_sketch_save(sketch, saved, sizeof(saved));
+	else
+		n = sl_hll_save(sketch, saved, sizeof(saved));
+	assert_true(n > (int64_t)bytes);
+	skip = (size_t)n - bytes - 8;
+	memcpy(to->cells, saved + skip, bytes);
+}
+
+static void *sketch_new(uint32_t kind)
+{
+	if (kind == SL_STORE_COUNT_MIN)
+		return sl_count_min_new(COLUMNS, ROWS, 0, 9);
+	if (kind == SL_STORE_COUNT_SKETCH)
+		return sl_count_sketch_new(COLUMNS, ROWS, 9);
+	return sl_hll_new(9, 9);
+}
+
+static void sketch_add(uint32_t kind, void *sketch, uint64_t key, uint64_t n)
+{
+	if (kind == SL_STORE_COUNT_MIN)
+		sl_count_min_add_u64(sketch, key, n);
+	else if (kind == SL_STORE_COUNT_SKETCH)
+		sl_count_sketch_add_u64(sketch, key, key & 1 ? (int64_t)n : -(int64_t)n);
+	else
+		sl_hll_add_u64(sketch, key);
+}
+
+static void sketch_free(uint32_t kind, void *sketch)
+{
+	if (kind == SL_STORE_COUNT_MIN)
+		sl_count_min_free(sketch);
+	else if (kind == SL_STORE_COUNT_SKETCH)
+		sl_count_sketch_free(sketch);
+	else
+		sl_hll_free(sketch);
+}
+
+/* One reporter's cells as reports, in a random order if asked, each sent `times`. Returns how many there are. */
+static uint32_t send(struct sl_engine *e, const struct sl_store_config *c, uint32_t reporter,
+		     uint32_t epoch, const struct sent *s, uint32_t times, uint64_t now)
+{
+	static struct feed feed;
+	const uint32_t cell = (uint32_t)sl_store_cell_bytes(c), at_once = 16;
+	const uint32_t reports = c->rows * COLUMNS / at_once;
+	uint64_t rnd = reporter;
+
+	feed_of(&feed, SL_DTA_SKETCH, 0, 12, (uint16_t)(at_once * cell), 0);
+	for (uint32_t t = 0; t < times; t++) {
+		/* Prime to the number of reports, 2^5 * 5 or 2^5: all are met. */
+		uint32_t step = 1 + 10 * ((uint32_t)next_random(&rnd) % 16);
+
+		for (uint32_t i = 0; i < reports; i++) {
+			uint32_t n = i * step % reports, first = n * at_once;
+			uint8_t key[12], value[16 * 8];
+
+			be32(key, epoch);
+			be32(key + 4, first / COLUMNS);
+			be32(key + 8, first % COLUMNS);
+			for (uint32_t k = 0; k < at_once; k++) {
+				uint64_t v;
+
+				if (cell == 1) {
+					value[k] = s->cells[first + k];
+					continue;
+				}
+				memcpy(&v, s->cells + (first + k) * 8, 8);
+				be64(value + k * 8, v);
+			}
+			put(&feed, key, value);
+			if (feed.b.count == 10)
+				give(e, reporter, &feed, now);
+		}
+		give(e, reporter, &feed, now);
+	}
+	return reports;
+}
+
+static void end_of(struct sl_engine *e, uint32_t reporter, uint32_t epoch, uint32_t reports,
+		   uint64_t now)
+{
+	static struct feed feed;
+	uint8_t key[4], value[4];
+
+	feed_of(&feed, SL_DTA_SKETCH_END, 0, 4, 4, 0);
+	be32(key, epoch);
+	be32(value, reports);
+	put(&feed, key, value);
+	give(e, reporter, &feed, now);
+}
+
+/*
+ * Reporters see parts of a stream, their reports come twice and in any order, in two lanes; a query merges the
+ * lanes. What it has is the sketch of the whole stream, bit for bit.
+ */
+static void merged_sketches_are_the_sketch_of_the_union_bit_for_bit(void **state)
+{
+	(void)state;
+	for (uint32_t kind = SL_STORE_COUNT_MIN; kind <= SL_STORE_HLL; kind++)
+		for (int moody = 0; moody < 2; moody++) {
+			static struct sent sent[REPORTERS], all, got;
+			void *whole = sketch_new(kind), *part[REPORTERS];
+			struct sl_output *shm = sl_output_shm(NULL, NULL);
+			struct sl_engine *e[2];
+			struct sl_merged merged;
+			struct moody m;
+			struct fenced f;
+			uint64_t rnd = kind, in = 0;
+
+			fence(&f, (struct sl_store_config){.kind = SL_STORE_SKETCH,
+							   .slots = COLUMNS,
+							   .rows = kind == SL_STORE_HLL ? 1 : ROWS,
+							   .sketch = kind,
+							   .reporters = REPORTERS,
+							   .lanes = 2,
+							   .banks = 2});
+			if (moody)
+				moody_over(&m, &f);
+			for (uint32_t lane = 0; lane < 2; lane++) {
+				e[lane] = sl_engine_new(NULL, moody ? &m.o : shm);
+				assert_int_equal(
+					sl_engine_store(e[lane], &f.c, &f.object, lane, 0, NULL),
+					0);
+			}
+			for (int i = 0; i < REPORTERS; i++)
+				part[i] = sketch_new(kind);
+			for (int i = 0; i < 20000; i++) {
+				uint64_t key = next_random(&rnd) % 3000, n = 1 + key % 5;
+
+				sketch_add(kind, whole, key, n);
+				sketch_add(kind, part[next_random(&rnd) % REPORTERS], key, n);
+			}
+			cells_of(kind, whole, &all);
+			for (uint32_t i = 0; i < REPORTERS; i++) {
+				uint32_t n;
+
+				cells_of(kind, part[i], &sent[i]);
+				if (i % 2) /* the end overtakes the rest */
+					end_of(e[i % 2], i, 0, f.c.rows * COLUMNS / 16, 1);
+				n = send(e[i % 2], &f.c, i, 0, &sent[i], 2, 1);
+				if (i % 2 == 0)
+					end_of(e[i % 2], i, 0, n, 1);
+				end_of(e[i % 2], i, 0, n, 1);
+				in += 2 * n + 2;
+			}
+			sl_engine_tick(e[0], 2);
+			sl_engine_tick(e[1], 2);
+			assert_int_equal(closed(e[0]).in + closed(e[1]).in, in);
+			assert_int_equal(closed(e[0]).stored + closed(e[1]).stored, in / 2);
+			assert_int_equal(closed(e[0]).dropped[SL_DROP_DUPLICATE_HOP] +
+						 closed(e[1]).dropped[SL_DROP_DUPLICATE_HOP],
+					 in / 2);
+			sl_query_sketch(&f.v, 0, got.cells, &merged);
+			assert_int_equal(merged.result, SL_QUERY_FOUND);
+			assert_int_equal(merged.ended, REPORTERS);
+			assert_true(merged.complete);
+			assert_int_equal(merged.columns, (uint64_t)REPORTERS * f.c.rows * COLUMNS);
+			assert_memory_equal(got.cells, all.cells,
+					    f.c.rows * COLUMNS * sl_store_cell_bytes(&f.c));
+			for (int i = 0; i < REPORTERS; i++)
+				sketch_free(kind, part[i]);
+			sketch_free(kind, whole);
+			sl_engine_free(e[0]);
+			sl_engine_free(e[1]);
+			shm->ops->close(shm);
+			unfence(&f);
+		}
+}
+
+static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
+{
+	struct sl_output *shm = sl_output_shm(NULL, NULL);
+	static struct sent sent, got;
+	struct sl_merged merged;
+	struct sl_engine *e;
+	struct fenced f;
+	uint32_t n;
+
+	(void)state;
+	memset(sent.cells, 1, sizeof(sent.cells));
+	fence(&f, (struct sl_store_config){.kind = SL_STORE_SKETCH,
+					   .slots = COLUMNS,
+					   .rows = ROWS,
+					   .sketch = SL_STORE_COUNT_MIN,
+					   .reporters = 3,
+					   .banks = 2});
+	e = engine_over(&f, shm, &(struct sl_engine_opts){.sketch_ns = 1000});
+	n = send(e, &f.c, 0, 0, &sent, 1, 1);
+	end_of(e, 0, 0, n, 1);
+	send(e, &f.c, 1, 0, &sent, 1, 1);
+	end_of(e, 1, 0, n + 1, 1); /* one of its reports was lost */
+	sl_engine_tick(e, 500);
+	sl_query_sketch(&f.v, 0, got.cells, &merged);
+	assert_int_equal(merged.result, SL_QUERY_EMPTY);
+	sl_engine_tick(e, 1001);
+	sl_query_sketch(&f.v, 0, got.cells, &merged);
+	assert_int_equal(merged.result, SL_QUERY_FOUND);
+	assert_int_equal(merged.ended, 1);
+	assert_false(merged.complete);
+	/* One of the next epoch is there before it begins. */
+	send(e, &f.c, 2, 1, &sent, 1, 1100);
+	end_of(e, 2, 1, n, 1100);
+	assert_int_equal(closed(e).waiting, n + 1);
+	owner_rotates(&f, 1);
+	assert_int_equal(sl_engine_rotate(e, 0, 0, 1), 0);
+	send(e, &f.c, 2, 0, &sent, 1, 1200);
+	assert_int_equal(closed(e).dropped[SL_DROP_LATE], n);
+	sl_engine_tick(e, 1201);
+	assert_int_equal(closed(e).waiting, 0);
+	sl_query_sketch(&f.v, 1, got.cells, &merged);
+	assert_int_equal(merged.result, SL_QUERY_FOUND);
+	assert_int_equal(merged.ended, 1);
+	assert_int_equal(merged.columns, ROWS * COLUMNS);
+	assert_memory_equal(got.cells, sent.cells, sizeof(got.cells));
+	/* The one before is as it was left. */
+	sl_query_sketch(&f.v, 0, got.cells, &merged);
+	assert_int_equal(merged.ended, 1);
+	assert_int_equal(merged.columns, 2 * ROWS * COLUMNS);
+	sl_engine_free(e);
+	shm->ops->close(shm);
+	unfence(&f);
+}
+
+/* ---- epochs -------------------------------------------------------------------------------------------- */
+
+static void what_waits_is_written_into_the_epoch_that_it_came_in(void **state)
+{
+	static struct feed feed;
+
+	(void)state;
+	for (int postcard = 0; postcard < 2; postcard++) {
+		struct sl_store_config c = {
+			.kind = SL_STORE_INCREMENT, .slots = 99, .rows = 2, .banks = 2};
+		struct sl_output *shm = sl_output_shm(NULL, NULL);
+		struct sl_engine *e;
+		struct fenced f;
+
+		if (postcard)
+			c = (struct sl_store_config){.kind = SL_STORE_POSTCARD,
+						     .slots = 99,
+						     .hops = 5,
+						     .copies = 2,
+						     .banks = 2};
+		fence(&f, c);
+		e = engine_over(&f, shm, &(struct sl_engine_opts){.increment_entries = 64});
+		for (uint64_t epoch = 0; epoch < 4; epoch++) {
+			if (epoch) {
+				owner_rotates(&f, epoch);
+				assert_int_equal(sl_engine_rotate(e, 0, 0, epoch), 0);
+			}
+			assert_int_equal(closed(e).waiting, 0);
+			feed_of(&feed, (uint8_t)c.kind, 2, 4, 8, 0);
+			if (postcard)
+				put_hop(&feed, "key.", 2, 5, (uint32_t)epoch + 10);
+			else
+				put_increment(&feed, "key.", epoch + 10);
+			assert_int_equal(give(e, 0, &feed, epoch), 1);
+			assert_int_equal(closed(e).waiting, 1);
+			for (uint64_t asked = epoch > 1 ? epoch - 1 : 0; asked < epoch; asked++) {
+				struct sl_query q = {"key.", 4, asked, 2, 0, 0};
+				struct sl_increment i;
+				struct sl_path p;
+
+				if (postcard) {
+					sl_query_path(&f.v, &q, NULL, 0, &p);
+					assert_int_equal(p.result, SL_QUERY_FOUND);
+					assert_int_equal(p.value[2], asked + 10);
+				} else {
+					sl_query_increment(&f.v, &q, &i);
+					assert_int_equal(i.result, SL_QUERY_FOUND);
+					assert_int_equal(i.value, asked + 10);
+				}
+			}
+		}
+		sl_engine_free(e);
+		shm->ops->close(shm);
+		unfence(&f);
+	}
+}
+
+/* ---- key log ------------------------------------------------------------------------------------------- */
+
+static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
+{
+	static struct feed feed;
+	struct sl_output *shm = sl_output_shm(NULL, NULL);
+	struct sl_append_reader reader = {0};
+	uint8_t items[64 * 16], seen[100] = {0};
+	struct sl_engine_stats s;
+	struct fenced f, log;
+	struct sl_engine *e;
+	int count;
+
+	(void)state;
+	fence(&f, (struct sl_store_config){.kind = SL_STORE_KEYWRITE,
+					   .slots = 999,
+					   .value_bytes = 8,
+					   .copies = 2,
+					   .banks = 2,
+					   .keylog = 1 + 7});
+	fence(&log, (struct sl_store_config){.kind = SL_STORE_APPEND,
+					     .id = 7,
+					     .slots = 99,
+					     .value_bytes = 16,
+					     .batch = 4,
+					     .lists = 1});
+	e = engine_over(&f, shm, NULL);
+	assert_int_equal(sl_engine_store(e, &log.c, &log.object, 0, 0, NULL), 0);
+	for (uint64_t epoch = 0; epoch < 2; epoch++) {
+		if (epoch)
+			assert_int_equal(sl_engine_rotate(e, 0, 0, epoch), 0);
+		feed_of(&feed, SL_DTA_KEYWRITE, 2, 13, 8, 0);
+		for (uint32_t n = 0; n < 3000; n++) {
+			uint8_t key[13] = {(uint8_t)(n % 100)};
+
+			put(&feed, key, "12345678");
+			if (feed.b.count == 50)
+				assert_int_equal(give(e, 0, &feed, 1), 50);
+		}
+	}
+	feed_of(&feed, SL_DTA_KEYWRITE, 2, 16, 8, 0);
+	put(&feed, "too long for it.", "12345678");
+	give(e, 0, &feed, 1);
+	sl_engine_flush(e);
+	s = closed(e);
+	assert_int_equal(s.in, 6001);
+	assert_int_equal(s.stored, 6001);
+	while ((count = sl_append_read(&log.v, &reader, items, 64)) > 0)
+		for (int i = 0; i < count; i++) {
+			assert_int_equal(items[i * 16], 13);
+			assert_in_range(items[i * 16 + 1], 0, 99);
+			seen[items[i * 16 + 1]]++;
+		}
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(seen[i], 2);
+	sl_engine_free(e);
+	shm->ops->close(shm);
+	unfence(&f);
+	unfence(&log);
+}
+
+/* ---- outputs -------------------------------------------------------------------------------------------- */
+
+static struct sl_store_config any_kind(uint32_t kind)
+{
+	static const struct sl_store_config c[] = {
+		[SL_STORE_KEYWRITE] = {.kind = SL_STORE_KEYWRITE,
+				       .slots = 500,
+				       .value_bytes = 8,
+				       .copies = 2,
+				       .banks = 2},
+		[SL_STORE_APPEND] = {.kind = SL_STORE_APPEND,
+				     .slots = 500,
+				     .value_bytes = 8,
+				     .batch = 8,
+				     .lists = 4},
+		[SL_STORE_INCREMENT] = {.kind = SL_STORE_INCREMENT,
+					.slots = 500,
+					.rows = 2,
+					.banks = 2},
+		[SL_STORE_POSTCARD] = {.kind = SL_STORE_POSTCARD,
+				       .slots = 500,
+				       .hops = 3,
+				       .copies = 2,
+				       .banks = 2},
+		[SL_STORE_SKETCH] = {.kind = SL_STORE_SKETCH,
+				     .slots = 2048,
+				     .rows = 2,
+				     .reporters = 3,
+				     .sketch = SL_STORE_COUNT_MIN,
+				     .banks = 2},
+	};
+
+	return c[kind];
+}
+
+static void some_of_kind(struct feed *feed, uint32_t kind, uint64_t *rnd)
+{
+	uint64_t key = next_random(rnd) % 200;
+	uint8_t sketch[12] = {0};
+
+	feed_of(feed, (uint8_t)kind, kind <= SL_STORE_POSTCARD && kind != SL_STORE_APPEND ? 2 : 0,
+		kind == SL_STORE_SKETCH	  ? 12
+		: kind == SL_STORE_APPEND ? 4
+					  : 8,
+		8, 0);
+	for (int i = 0; i < 40; i++) {
+		if (kind == SL_STORE_POSTCARD) {
+			put_hop(feed, &key, (uint8_t)(i % 3), 3, 5);
+			key += i % 3 == 2;
+		} else if (kind == SL_STORE_APPEND) {
+			put_append(feed, (uint32_t)key % 4, &key);
+		} else if (kind == SL_STORE_SKETCH) {
+			be32(sketch + 8, (uint32_t)key * 10 + (uint32_t)i);
+			put(feed, sketch, "12345678");
+		} else {
+			put(feed, &key, "12345678");
+			key++;
+		}
+	}
+}
+
+/* Full now and then, for good, down, refusing: for each primitive. */
+static void every_report_is_in_one_counter_whatever_the_output_does(void **state)
+{
+	static struct feed feed;
+	uint64_t rnd = 11;
+
+	(void)state;
+	for (uint32_t kind = SL_STORE_KEYWRITE; kind <= SL_STORE_SKETCH; kind++)
+		for (int mood = 0; mood < 5; mood++) {
+			static const enum sl_engine_drop why[] = {SL_DROPS, SL_DROP_OUTPUT_FULL,
+								  SL_DROP_OUTPUT_DOWN,
+								  SL_DROP_OUTPUT_FAILED, SL_DROPS};
+			struct sl_engine_stats s;
+			uint64_t taken = 0, now = 0, kept;
+			struct sl_engine *e;
+			struct fenced f;
+			struct moody m;
+
+			fence(&f, any_kind(kind));
+			moody_over(&m, &f);
+			e = engine_over(&f, &m.o,
+					&(struct sl_engine_opts){.increment_entries = 64,
+								 .path_entries = 64,
+								 .sketch_ns = 1000});
+			if (mood == 0) { /* slow, but it goes on */
+				m.room = 3;
+				m.gain = 2;
+			}
+			for (int round = 0; round < 60; round++) {
+				if (round == 20) {
+					m.room = mood == 1 ? 5 : m.room;
+					m.until_down = mood == 2 ? 5 : ~0ull;
+					m.refusal = mood == 3 ? -ERANGE : 0;
+				}
+				some_of_kind(&feed, kind, &rnd);
+				taken += give(e, (uint32_t)round % 3, &feed, now += 100);
+				if (round % 7 == 0)
+					sl_engine_tick(e, now += 600000);
+				closed(e);
+			}
+			s = closed(e);
+			assert_int_equal(s.in, 60 * 40);
+			if (why[mood] < SL_DROPS && kind != SL_STORE_SKETCH)
+				assert_true(s.dropped[why[mood]] > 0);
+			if (mood == 0 || mood == 4)
+				assert_int_equal(s.dropped[SL_DROP_OUTPUT_FULL], 0);
+			/* What was taken is never dropped because of an output that is full or down. */
+			if (mood != 3)
+				assert_int_equal(taken, s.stored + s.waiting);
+			kept = s.waiting;
+			m.room = ~0u;
+			m.until_down = ~0ull;
+			m.refusal = 0;
+			sl_engine_flush(e);
+			assert_int_equal(closed(e).stored, s.stored + kept);
+			assert_int_equal(closed(e).waiting, 0);
+			/* And what can't be written by the end of its epoch is dropped by cause. */
+			some_of_kind(&feed, kind, &rnd);
+			give(e, 0, &feed, now);
+			kept = closed(e).waiting;
+			m.until_down = 0;
+			sl_engine_rotate(e, 0, 0, 1);
+			assert_int_equal(closed(e).waiting, kind == SL_STORE_APPEND ? kept : 0);
+			sl_engine_remove(e, 0, 0);
+			assert_int_equal(closed(e).waiting, 0);
+			assert_int_equal(closed(e).in, 61 * 40);
+			sl_engine_free(e);
+			unfence(&f);
+		}
+}
+
+/* A list whose blocks could not be written goes on without a gap when the output is back. */
+static void a_list_has_no_gap_where_the_output_was_down(void **state)
+{
+	static struct feed feed;
+	struct sl_append_reader reader = {0};
+	uint64_t next = 0, got = 0, items[64], now = 1;
+	struct sl_engine *e;
+	struct fenced f;
+	struct moody m;
+	int count;
+
+	(void)state;
+	fence(&f, (struct sl_store_config){.kind = SL_STORE_APPEND,
+					   .slots = 2000,
+					   .value_bytes = 8,
+					   .batch = 8,
+					   .lists = 1});
+	moody_over(&m, &f);
+	e = engine_over(&f, &m.o, NULL);
+	for (int round = 0; round < 300; round++) {
+		m.until_down = round % 30 < 20 ? ~0ull : 0;
+		feed_of(&feed, SL_DTA_APPEND, 0, 4, 8, 0);
+		for (int i = 0; i < 11; i++) {
+			uint64_t item = next;
+
+			put_append(&feed, 0, &item);
+			/* Sent again until it is taken, as the loss protocol does. */
+			next += give(e, 0, &feed, now += 1000);
+		}
+	}
+	m.until_down = ~0ull;
+	sl_engine_flush(e);
+	while ((count = sl_append_read(&f.v, &reader, items, 64)) > 0)
+		for (int i = 0; i < count; i++)
+			assert_int_equal(items[i], got++);
+	assert_int_equal(got, next);
+	assert_true(closed(e).dropped[SL_DROP_OUTPUT_DOWN] > 0);
+	sl_engine_free(e);
+	unfence(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_path_is_its_own_key_s_whatever_is_lost_or_evicted),
+		cmocka_unit_test(whole_paths_do_not_wait_and_others_do_for_their_time),
+		cmocka_unit_test(merged_sketches_are_the_sketch_of_the_union_bit_for_bit),
+		cmocka_unit_test(a_sketch_knows_who_is_missing_and_what_is_late),
+		cmocka_unit_test(what_waits_is_written_into_the_epoch_that_it_came_in),
+		cmocka_unit_test(keys_are_logged_once_an_epoch_and_are_no_reports),
+		cmocka_unit_test(every_report_is_in_one_counter_whatever_the_output_does),
+		cmocka_unit_test(a_list_has_no_gap_where_the_output_was_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
