@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "collect/flows.h"
+#include "collect/slots.h"
 
 #define MAPS_A_TURN 4u
 #define HEADER_READ (SL_HEADER_SIZE + SL_LINE_SIZE)
@@ -36,6 +37,10 @@ static bool take_header(struct link *l, struct op *op, struct sl_read *read, uin
 	if (r->kind == SL_REGION_FLOWS) {
 		flows_found(l, r, read->to, now_ns);
 		return true; /* nobody sees it but by what it adds up to */
+	}
+	if (is_table(r->kind)) {
+		slots_found(l, r, read->to, now_ns);
+		return true;
 	}
 	r->hot_ok_ns = now_ns;
 	if (first)
@@ -146,7 +151,7 @@ static bool urgent_step(struct link *l, struct region *r, uint64_t now_ns, unsig
 		return true;
 	case STEP_FINAL:
 	case STEP_BOUND:
-		if (r->kind == SL_REGION_FLOWS)
+		if (is_table(r->kind))
 			return false;
 		break;
 	case STEP_MADE:

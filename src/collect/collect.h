@@ -16,6 +16,7 @@
 #include "export/model.h"
 #include "fabric/fabric.h"
 #include "region/decode.h"
+#include "region/layers.h"
 
 struct sl_collector;
 
@@ -116,6 +117,31 @@ struct sl_flow_table_view {
 /* Of hosts that have one, or had. */
 void sl_collector_flow_tables(struct sl_collector *c,
 			      void (*fn)(const struct sl_flow_table_view *, void *), void *arg);
+
+/* ---- layers of the stack ------------------------------------------------------------------------- */
+
+struct sl_layers_view {
+	const char *target, *hostname;
+	const struct sl_region_info *workload; /* whose labels say whose it is */
+	const char *role, *port;               /* of the service: "server", "80" or "other" */
+	bool stale;
+	const struct sl_layer_view *all;       /* without a key, since the collector looks at it */
+	const struct sl_layer_view *late;      /* of the last 10 to 20 s */
+	int64_t late_ns;                       /* how long exactly */
+};
+/* Where the time of requests goes, by workload, role and port. */
+void sl_collector_layers(struct sl_collector *c, void (*fn)(const struct sl_layers_view *, void *),
+			 void *arg);
+
+struct sl_layer_losses_view {
+	const char *target, *hostname;
+	bool present;                /* the host has a table of layers now */
+	uint64_t passes;
+	uint64_t lost[SL_CAUSES];    /* by enum sl_layer_cause, since its programs were loaded */
+};
+/* What the hosts could not attribute. */
+void sl_collector_layer_losses(struct sl_collector *c,
+			       void (*fn)(const struct sl_layer_losses_view *, void *), void *arg);
 
 struct sl_point {
 	int64_t ns;                 /* CLOCK_REALTIME of the READ */

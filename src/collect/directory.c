@@ -26,9 +26,9 @@ static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e
 {
 	struct slot *slot = &l->slot[index];
 	struct region *r = slot->region;
-	/* A host has one table of connections, and its first link reads it. */
-	bool flows = e->kind == SL_REGION_FLOWS && !l->queue && e->state == SL_STATE_LIVE;
-	bool readable = (e->kind == SL_REGION_METRICS || flows) && e->instance && e->id &&
+	/* A host has one table of each kind, and its first link reads it. */
+	bool table = is_table(e->kind) && !l->queue && e->state == SL_STATE_LIVE;
+	bool readable = (e->kind == SL_REGION_METRICS || table) && e->instance && e->id &&
 			(e->state == SL_STATE_LIVE || e->state == SL_STATE_DEAD ||
 			 e->state == SL_STATE_CLOSED);
 	int claim;
@@ -55,7 +55,7 @@ static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e
 		life_state(l, r, e);
 		return true;
 	}
-	claim = flows ? 1 : host_claim(l->host, l, e->instance);
+	claim = table ? 1 : host_claim(l->host, l, e->instance);
 	slot->foreign = !claim;
 	if (claim <= 0)
 		return !claim;

@@ -13,7 +13,6 @@
 #include "base/base.h"
 #include "collect/flows.h"
 
-#define OWNER_NS  3000000000u /* a new flow waits so long for the name of its owner */
 #define BEFORE_NS 1000000000u /* how far two snapshots are apart that say what holds a flow back */
 
 static void store(uint64_t *to, const uint64_t *from)
@@ -56,7 +55,7 @@ static bool enter(struct link *l, struct flow_table *t, struct flow_seen *s,
 	uint32_t role;
 
 	service_of(t, f, &role, &port);
-	s->workload = workload_of(l, who, role, port, &s->group);
+	s->workload = workload_of(l, who, WORKLOAD_FLOWS, role, port, &s->group);
 	if (!s->workload)
 		return false;
 	s->since_ns = 0;
@@ -83,14 +82,6 @@ static void arrive(struct link *l, struct flow_table *t, struct flow_seen *s,
 		BUMP(l->flow_stats.opened, 1);
 }
 
-/* At the least as long as it takes to read a name that comes a moment later. */
-static uint64_t owner_wait(const struct link *l)
-{
-	uint64_t passes = 3 * l->c->opts.tcp_period_ns;
-
-	return passes > OWNER_NS ? passes : OWNER_NS;
-}
-
 /*
  * Finds its owner, whose name may come later than the flow. *anew: what it did so far is counted
  * nowhere. False: out of memory.
@@ -108,7 +99,7 @@ static bool settle_owner(struct link *l, struct flow_table *t, struct flow_seen 
 		return true;
 	if (!flow_owner_find(t, f->cgroup, &who)) {
 		bool waits = s->counts && f->state == SL_STATE_LIVE && flow_owners_told(t) &&
-			     now_ns - s->since_ns < owner_wait(l);
+			     now_ns - s->since_ns < flow_owner_wait(l);
 
 		if (old || waits)
 			return true;
@@ -156,7 +147,7 @@ static void unseen(struct link *l, const struct sl_flow_record *e)
 
 	if (!e->remote_port)
 		return; /* a listener */
-	w = workload_other(l, role, &group);
+	w = workload_other(l, WORKLOAD_FLOWS, role, &group);
 	if (!w)
 		return;
 	workload_opened(w, group, NULL, true);
@@ -186,7 +177,7 @@ static bool leave(struct link *l, struct flow_table *t, struct flow_seen *s, con
 	bool anew;
 
 	if (!s->final && !s->workload) {
-		s->since_ns = now_ns - owner_wait(l); /* waits no longer */
+		s->since_ns = now_ns - flow_owner_wait(l); /* waits no longer */
 		if (!settle_owner(l, t, s, &f, now_ns, &anew))
 			return false;
 		workload_add(s->workload, s->group, NULL, &f);

@@ -8,6 +8,7 @@
 
 #include "collect/flows.h"
 
+#define OWNER_NS    3000000000u /* what is new waits so long for the name of its owner */
 #define AGAIN_NS    10000000000u
 #define OWNERS_MAX  8192u /* of a host */
 #define OWNER_WORDS (SL_FLOW_CGROUP_SIZE / 8)
@@ -108,6 +109,14 @@ enum sl_fault flow_owner_take(struct link *l, struct flow_table *t, uint32_t slo
 			rehash(t);
 	}
 	return SL_FAULT_NONE;
+}
+
+/* At the least as long as it takes to read a name that comes a moment later. */
+uint64_t flow_owner_wait(const struct link *l)
+{
+	uint64_t passes = 3 * l->c->opts.tcp_period_ns;
+
+	return passes > OWNER_NS ? passes : OWNER_NS;
 }
 
 bool flow_owner_find(struct flow_table *t, uint64_t cgroup, struct flow_owner *out)

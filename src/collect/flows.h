@@ -4,60 +4,15 @@
  *
  *   flows.c       reads a table at its own pace: hot line, then slots and journal
  *   flow_count.c  what became of each flow since the last pass, exactly once
- *   workload.c    sums by workload, role and port, as ordinary series of a region that is made here
+ *
+ * What they add up to: workload.h.
  *
  * All of it is the link's worker's, but for what says "seen by others".
  */
 #ifndef SL_COLLECT_FLOWS_H
 #define SL_COLLECT_FLOWS_H
 
-#include "collect/link.h"
-
-/* ---- what they add up to ----------------------------------------------------------------------- */
-
-enum flow_role { FLOW_SERVER = 0, FLOW_CLIENT };
-
-/* Whose a flow is. Empty: not known, or not said. */
-struct flow_owner {
-	const char *kube_namespace, *pod, *container, *service, *unit;
-};
-
-/* A region made here; its cells are what the flows of a workload add up to. */
-struct workload {
-	struct workload *next; /* of the link */
-	struct region *region; /* a reference is held */
-	uint64_t key;
-	uint32_t flows;	    /* that may still add something */
-	uint64_t active_ns; /* when there was one last */
-	struct workload_group *group;
-	bool held; /* it takes a place of --tcp-groups without a port, which is 0 */
-	uint32_t groups, room, asked; /* asked: groups of the layout that was asked for last */
-	uint64_t *cell;		      /* [groups][WORKLOAD_CELLS] */
-};
-
-/*
- * The workload of that owner, made if there is room for it; else that of all others. NULL: out of
- * memory. *group: of it, that of role and port or of the others.
- */
-struct workload *workload_of(struct link *l, const struct flow_owner *who, uint32_t role,
-			     uint16_t port, uint32_t *group);
-/* The one of those that there was no room for. */
-struct workload *workload_other(struct link *l, uint32_t role, uint32_t *group);
-/* Adds what happened between two snapshots of a flow. */
-void workload_add(struct workload *w, uint32_t group, const struct sl_flow *before,
-		  const struct sl_flow *now);
-/* What only the journal knows of. */
-void workload_add_bytes(struct workload *w, uint32_t group, uint64_t acked, uint64_t received);
-void workload_opened(struct workload *w, uint32_t group, const struct sl_flow *f, bool counts);
-/* f: its final values; NULL: nobody has seen them. */
-void workload_closed(struct workload *w, uint32_t group, const struct sl_flow *f, bool counts);
-/* It goes on, but not here. */
-void workload_left(struct workload *w, uint32_t group);
-/* A pass is complete: new layouts are asked for, values shown. */
-void workloads_show(struct link *l, uint64_t now_ns);
-/* Those without a flow for long go. */
-void workloads_expire(struct link *l, uint64_t now_ns);
-void workloads_free(struct link *l);
+#include "collect/workload.h"
 
 /* ---- the table --------------------------------------------------------------------------------- */
 
@@ -167,6 +122,8 @@ enum sl_fault flow_owner_take(struct link *l, struct flow_table *t, uint32_t slo
 			      const uint64_t *words);
 /* False: not known (yet). The strings are valid until the next call. */
 bool flow_owner_find(struct flow_table *t, uint64_t cgroup, struct flow_owner *out);
+/* How long what is new waits for that. */
+uint64_t flow_owner_wait(const struct link *l);
 void flow_owners_free(struct flow_table *t, struct sl_collector *c);
 
 /* ---- for others, of any thread ----------------------------------------------------------------- */

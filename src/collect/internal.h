@@ -23,6 +23,9 @@
 
 #include <pthread.h>
 
+#include <sidelight/flow.h>
+#include <sidelight/task.h>
+
 #include "collect/collect.h"
 #include "collect/history.h"
 #include "collect/label.h"
@@ -55,6 +58,7 @@ struct worker;
 struct home;
 struct old_name;
 struct flow_table;
+struct slot_table;
 
 /* ---- layout.c: what a schema means ------------------------------------------------------------ */
 
@@ -121,10 +125,16 @@ struct layout {
 	size_t bytes;
 };
 
-/* Whose connections a metric is about: role and port of the service. */
+/* What is known of a workload, by where it comes from. */
+enum workload_part { WORKLOAD_FLOWS, WORKLOAD_LAYERS, WORKLOAD_TASKS, WORKLOAD_PARTS };
+
+/* A block of a workload's cells, and what its metrics are about: role and port of the service. */
 struct workload_group {
 	uint16_t port; /* 0: any other */
 	uint8_t role;  /* enum flow_role */
+	uint8_t part;  /* enum workload_part */
+	bool held;     /* it took a place of --tcp-groups */
+	uint32_t at;   /* first cell */
 };
 
 /*
@@ -135,7 +145,7 @@ struct layout *layout_new(struct sl_collector *c, struct region *r, const void *
 /* The same of metrics, which are copied. NULL: out of memory. */
 struct layout *layout_make(struct sl_collector *c, struct region *r, struct sl_metric *const *metrics,
 			   uint32_t count, uint32_t cells, uint64_t generation);
-/* That of a workload's region: workload.c. */
+/* That of a workload's region: workload_layout.c. */
 struct layout *workload_layout(struct sl_collector *c, struct region *r,
 			       const struct workload_group *group, uint32_t groups,
 			       uint64_t generation);
@@ -174,6 +184,13 @@ bool board_retry(const struct board *b, uint64_t seq);
 /* What the history keeps of a column, of the cells of its layout; and what that word means. */
 uint64_t history_word(const struct column *col, const uint64_t *cell);
 double history_double(const struct sl_metric *m, uint64_t word);
+
+/* Is a region of that kind read as a table of what the kernel keeps, and not in rounds? */
+static inline bool is_table(uint32_t region_kind)
+{
+	return region_kind == SL_REGION_FLOWS || region_kind == SL_REGION_LAYERS ||
+	       region_kind == SL_REGION_TASKS;
+}
 
 /* ---- region.c: one region, from its entry to its end ------------------------------------------- */
 
@@ -261,6 +278,7 @@ struct region {
 	bool any_stale, any_unseen;
 	void *tap_own[SL_TAPS_MAX];
 	struct flow_table *flows; /* NULL: not a table of connections; set before others see it */
+	struct slot_table *slots; /* likewise, of layers and of tasks */
 	uint64_t since_ns, retry_ns, backoff_ns;
 	enum schema_step schema_step;
 	uint64_t schema_at_ns, schema_pause_ns; /* not before; how long between two */

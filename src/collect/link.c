@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "collect/flows.h"
+#include "collect/slots.h"
 
 #define DRIVE_NS  5000000u    /* between two looks at the connection within a round */
 #define STATS_NS  100000000u  /* between two snapshots of the fabric's counters */
@@ -80,7 +81,7 @@ static void advance_round(struct link *l, uint64_t now_ns)
 	while (l->cursor < l->regions) {
 		struct region *r = l->region[l->cursor];
 
-		if (r->step == STEP_BOUND && !r->gone && r->kind != SL_REGION_FLOWS) {
+		if (r->step == STEP_BOUND && !r->gone && !is_table(r->kind)) {
 			if ((r->pass || pass_start(l, r)) && !pass_issue(l, r))
 				return;
 		}
@@ -162,11 +163,13 @@ bool link_turn(struct link *l, uint64_t now_ns)
 		advance_round(l, now_ns);
 		bring_up(l, now_ns);
 		flows_turn(l, now_ns);
+		slots_turn(l, now_ns);
 		fetch_turn(l, now_ns);
 		any |= reads_post(l, now_ns);
 		finish_round(l, now_ns);
 	} else {
 		flows_turn(l, now_ns);
+		slots_turn(l, now_ns);
 		fetch_turn(l, now_ns);
 	}
 	if (any)

@@ -14,7 +14,7 @@
  *   fetch.c      memory of a region that somebody else asks for, once
  *   reads.c      READs: landing, posting, completing
  *
- * and beside the rounds, by flows.h, a table of connections.
+ * and beside the rounds, by flows.h, a table of connections, and by slots.h those of layers and tasks.
  *
  * Who calls whom: link.c all of them; bring_up.c schema.c, pass.c and life.c; directory.c life.c
  * and table.c. Whoever wants memory of the host asks reads.c for a READ of his own kind.
@@ -24,6 +24,8 @@
 
 #include "collect/internal.h"
 #include "region/flows.h"
+#include "region/layers.h"
+#include "region/tasks.h"
 
 /* ---- READs ------------------------------------------------------------------------------------- */
 
@@ -76,6 +78,17 @@ struct flow_stats {
 	uint64_t refused;      /* slots that there is no room for, now */
 	uint64_t other;	       /* flows that went to the others */
 	uint64_t tables;       /* that stood beside another one: not read */
+};
+
+/* Of tables of layers and of tasks, by slots_index(). Seen by others. */
+#define SLOT_TABLES 2
+struct slot_stats {
+	uint64_t passes, missed, unsettled;
+	uint64_t refused; /* slots that there is no room for, now */
+	uint64_t reused;  /* slots that are another's, and nobody saw their last values */
+	uint64_t tables;  /* that stood beside another one: not read */
+	uint64_t present; /* there is one now */
+	uint64_t lost[SL_CAUSES]; /* as the host counts them */
 };
 
 struct link {
@@ -133,6 +146,11 @@ struct link {
 	struct workload *workloads;
 	uint64_t workloads_ns;
 	struct flow_stats flow_stats;
+
+	/* Tables of layers and of tasks: slots.h. */
+	struct region *slots_of[SLOT_TABLES]; /* of region[] */
+	bool had_slots[SLOT_TABLES];
+	struct slot_stats slot_stats[SLOT_TABLES];
 
 	/* Seen by others. */
 	uint64_t rounds, skipped, region_count, duplicates;

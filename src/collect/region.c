@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collect/flows.h"
+#include "collect/slots.h"
 
 struct region *region_new(struct link *l, uint64_t instance, uint64_t age)
 {
@@ -46,6 +47,7 @@ void region_put(struct region *r)
 	if (!r || !ref_put(&r->refs))
 		return;
 	flow_table_free(r->flows, r->c);
+	slot_table_free(r->slots, r->c);
 	if (r->built)
 		board_put(r->built->board, r->c);
 	board_put(r->board, r->c);

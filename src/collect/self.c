@@ -554,6 +554,10 @@ static const struct family {
 	 host_connects},
 	{"sidelight_host_disconnects", SL_FAMILY_COUNTER, "", "Connections lost to a host.",
 	 host_disconnects},
+	{"sidelight_host_kernel_lost", SL_FAMILY_COUNTER, "",
+	 "What the programs in a host's kernel could not measure, attribute or find room for since they were "
+	 "loaded, by table and cause.",
+	 self_kernel_lost},
 	{"sidelight_host_last_read_timestamp_seconds", SL_FAMILY_GAUGE, "seconds",
 	 "When the directory of a host was last read.", host_last_read},
 	{"sidelight_host_rounds", SL_FAMILY_COUNTER, "", "Rounds completed on a host.",

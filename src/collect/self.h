@@ -65,6 +65,7 @@ void self_live_end(struct self *s);
 
 /* ---- self_tcp.c -------------------------------------------------------------------------------- */
 
+bool self_kernel_lost(struct self *s, struct sl_series *out);
 bool self_tcp_lost(struct self *s, struct sl_series *out);
 bool self_tcp_missed(struct self *s, struct sl_series *out);
 bool self_tcp_passes(struct self *s, struct sl_series *out);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "collect/flows.h"
+#include "collect/slots.h"
 
 #define BUCKETS 256u
 
@@ -130,6 +131,7 @@ void table_remove(struct link *l, struct region *r)
 		return;
 	r->gone = true;
 	flows_gone(l, r);
+	slots_gone(l, r);
 	pass_abort(l, r);
 	SET(r->step, STEP_GONE);
 	unhash(l, r);

@@ -47,8 +47,8 @@ struct mock_host *mock_host(const char *target, uint32_t entries)
 	return h;
 }
 
-static void put_kind(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
-		     uint64_t bytes, uint32_t state, uint64_t instance, uint32_t kind)
+void mock_put_kind(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
+		   uint64_t bytes, uint32_t state, uint64_t instance, uint32_t kind)
 {
 	uint64_t live = 0;
 
@@ -65,13 +65,13 @@ static void put_kind(struct mock_host *h, uint32_t index, uint64_t id, const voi
 void mock_put(struct mock_host *h, uint32_t index, uint64_t id, const void *memory, uint64_t bytes,
 	      uint32_t state, uint64_t instance)
 {
-	put_kind(h, index, id, memory, bytes, state, instance, SL_REGION_METRICS);
+	mock_put_kind(h, index, id, memory, bytes, state, instance, SL_REGION_METRICS);
 }
 
 void mock_put_flows(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
 		    uint64_t bytes, uint32_t state, uint64_t instance)
 {
-	put_kind(h, index, id, memory, bytes, state, instance, SL_REGION_FLOWS);
+	mock_put_kind(h, index, id, memory, bytes, state, instance, SL_REGION_FLOWS);
 }
 
 void mock_restart(struct mock_host *h)

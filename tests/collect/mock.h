@@ -47,6 +47,9 @@ struct mock_host *mock_host(const char *target, uint32_t entries);
 /* Puts a region at entry index with id; the directory's generation moves. */
 void mock_put(struct mock_host *h, uint32_t index, uint64_t id, const void *memory, uint64_t bytes,
 	      uint32_t state, uint64_t instance);
+/* The same of a region of any kind. */
+void mock_put_kind(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
+		   uint64_t bytes, uint32_t state, uint64_t instance, uint32_t kind);
 /* The same of a table of connections. */
 void mock_put_flows(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
 		    uint64_t bytes, uint32_t state, uint64_t instance);

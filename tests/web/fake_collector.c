@@ -36,6 +36,20 @@ void sl_collector_flows(struct sl_collector *c, void (*fn)(const struct sl_flow_
 		fn(&c->flows[i], arg);
 }
 
+void sl_collector_layers(struct sl_collector *c, void (*fn)(const struct sl_layers_view *, void *),
+			 void *arg)
+{
+	for (size_t i = 0; i < c->layer_count; i++)
+		fn(&c->layers[i], arg);
+}
+
+void sl_collector_layer_losses(struct sl_collector *c,
+			       void (*fn)(const struct sl_layer_losses_view *, void *), void *arg)
+{
+	if (c->losses)
+		fn(c->losses, arg);
+}
+
 void sl_collector_flow_tables(struct sl_collector *c,
 			      void (*fn)(const struct sl_flow_table_view *, void *), void *arg)
 {

@@ -31,6 +31,9 @@ struct sl_collector {
 	struct sl_worker_view *workers;
 	size_t worker_count;
 	struct sl_collector_totals totals;
+	const struct sl_layers_view *layers;
+	size_t layer_count;
+	const struct sl_layer_losses_view *losses; /* NULL: none */
 	struct sl_flow_view *flows;
 	size_t flow_count;
 	struct sl_flow_table_view *tables;

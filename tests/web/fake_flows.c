@@ -17,6 +17,9 @@ static struct sl_region_info cart = {
 	.labels = {{"namespace", "shop"}, {"pod", "cart-0"}, {"service", "cart"}},
 };
 static struct sl_flow before[2], now[4];
+static struct sl_layer_view all[2], late[2];
+static struct sl_layers_view layers[2];
+static struct sl_layer_losses_view losses;
 
 static void address(uint8_t to[16], uint8_t last)
 {
@@ -45,6 +48,44 @@ static struct sl_flow flow(uint64_t id, uint16_t local, uint16_t remote)
 	address(f.local, 1);
 	address(f.remote, 2);
 	return f;
+}
+
+/* n observations of each layer, in the bucket that ends at 2^(k/2) ns. */
+static void observe(struct sl_layer_view *v, uint64_t n, const int k[SL_LAYERS])
+{
+	v->count[SL_COUNT_REQUESTS] += n;
+	v->count[SL_COUNT_COMPLETE] += n;
+	for (int i = 0; i < SL_LAYERS; i++)
+		v->cell[i][SL_LAYER_BUCKETS + k[i] - SL_LAYER_FIRST] += n;
+}
+
+/* cart-0 serves 100 requests of late, most of whose time is the application's; and asks a database. */
+static void fake_layers(struct sl_collector *c)
+{
+	static const int serves[SL_LAYERS] = {18, 18, 24, 48, 22, 20, 20, 48};
+	static const int asks[SL_LAYERS] = {18, 18, 40, 20, 22, 20, 20, 42};
+
+	observe(&all[0], 1000, serves);
+	observe(&late[0], 100, serves);
+	observe(&all[1], 10, asks);
+	late[0].count[SL_COUNT_UNATTRIBUTED] = 3;
+	for (int i = 0; i < 2; i++)
+		layers[i] = (struct sl_layers_view){
+			.target = "/run/a.sock",
+			.hostname = "node-1",
+			.workload = &cart,
+			.role = i ? "client" : "server",
+			.port = i ? "5432" : "8080",
+			.all = &all[i],
+			.late = &late[i],
+			.late_ns = 12 * (int64_t)SECOND,
+		};
+	losses = (struct sl_layer_losses_view){
+		.target = "/run/a.sock", .hostname = "node-1", .present = true, .passes = 7};
+	losses.lost[SL_CAUSE_RETRANSMIT] = 3;
+	c->layers = layers;
+	c->layer_count = 2;
+	c->losses = &losses;
 }
 
 void fake_flows(struct sl_collector *c, size_t idle)
@@ -95,4 +136,5 @@ void fake_flows(struct sl_collector *c, size_t idle)
 	table.open = (uint32_t)c->flow_count - 1;
 	c->tables = &table;
 	c->table_count = 1;
+	fake_layers(c);
 }
