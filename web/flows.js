@@ -3,6 +3,7 @@
 // was picked, each with what holds it back. The tab is there once a host has told of any.
 import {$, emptyState, fillTable, num, put, title} from "./dom.js";
 import {age, bytes, grouped, number, seconds} from "./format.js";
+import * as layers from "./layers.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 200, PERIOD = () => 1000;
@@ -59,7 +60,7 @@ function draw(a) {
 		emptyState(empty, "Nothing matches", "No connection is like that now.", ["Clear the search", () => {
 			app.state.fq = app.state.flowState = "";
 			app.picked();
-			poller.soon();
+			soon();
 		}]);
 	else
 		emptyState(empty, "No connections", "An agent tells of them with --tcp.", null,
@@ -67,7 +68,7 @@ function draw(a) {
 }
 
 async function ask() {
-	const told = app.status?.tcp?.length > 0;
+	const told = app.status?.tcp?.length > 0 || app.status?.layers?.length > 0;
 	$("tab-flows").hidden = !told;
 	put($("n-flows"), told ? number(app.status.tcp.reduce((sum, t) => sum + t.open, 0)) : "");
 	if (app.state.tab !== "flows")
@@ -90,11 +91,13 @@ async function ask() {
 const poller = new Poller(ask, PERIOD);
 
 export function soon() {
+	layers.soon();
 	poller.soon();
 }
 
 export function start(hooks) {
 	app = hooks;
+	layers.start(hooks);
 	$("flows").tHead.addEventListener("click", (e) => {
 		const sort = e.target.closest("th")?.dataset.sort;
 		if (!sort)

@@ -387,9 +387,26 @@ static void table_json(const struct sl_flow_table_view *v, void *arg)
 	sl_api_fits(j, mark);
 }
 
+static void layers_json(const struct sl_layer_losses_view *v, void *arg)
+{
+	struct sl_json *j = arg;
+	struct sl_json_mark mark = sl_json_mark(j);
+
+	sl_json_begin(j, '{');
+	sl_json_kstring(j, "target", v->target);
+	sl_json_kstring(j, "host", v->hostname);
+	sl_json_kbool(j, "present", v->present);
+	sl_json_ku64(j, "passes", v->passes);
+	sl_json_end(j, '}');
+	sl_api_fits(j, mark);
+}
+
 void sl_api_flow_tables(struct sl_json *j, void *collector)
 {
 	sl_json_kbegin(j, "tcp", '[');
 	sl_collector_flow_tables(collector, table_json, j);
+	sl_json_end(j, ']');
+	sl_json_kbegin(j, "layers", '[');
+	sl_collector_layer_losses(collector, layers_json, j);
 	sl_json_end(j, ']');
 }

@@ -67,7 +67,7 @@ void sl_api_get_latency(struct sl_http_request *req, void *arg);
 void sl_api_get_pods(struct sl_http_request *req, void *arg);
 void sl_api_get_anomalies(struct sl_http_request *req, void *arg);
 void sl_api_get_flows(struct sl_http_request *req, void *arg);
-void sl_api_flow_tables(struct sl_json *j, void *collector); /* "tcp": [...] */
+void sl_api_flow_tables(struct sl_json *j, void *collector); /* "tcp": [...], "layers": [...] */
 void sl_api_get_layers(struct sl_http_request *req, void *arg);
 void sl_api_get_scores(struct sl_http_request *req, void *arg);
 void sl_api_get_apis(struct sl_http_request *req, void *arg);

@@ -55,8 +55,10 @@ static void observe(struct sl_layer_view *v, uint64_t n, const int k[SL_LAYERS])
 {
 	v->count[SL_COUNT_REQUESTS] += n;
 	v->count[SL_COUNT_COMPLETE] += n;
-	for (int i = 0; i < SL_LAYERS; i++)
+	for (int i = 0; i < SL_LAYERS; i++) {
 		v->cell[i][SL_LAYER_BUCKETS + k[i] - SL_LAYER_FIRST] += n;
+		v->cell[i][SL_LAYER_SUM] += n << k[i] / 2;
+	}
 }
 
 /* cart-0 serves 100 requests of late, most of whose time is the application's; and asks a database. */

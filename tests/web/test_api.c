@@ -1001,6 +1001,50 @@ static void many_clients_at_once_are_answered(void **state)
 		pthread_join(thread[i], NULL);
 }
 
+static double layer(const json_t *span, const char *name, const char *what)
+{
+	return number(json_object_get(json_object_get(span, "layers"), name), what);
+}
+
+static void layers_come_by_who_answers_most_with_their_quantiles(void **state)
+{
+	json_t *all = ask_json("/api/v1/layers", 200), *list = json_object_get(all, "workloads");
+	json_t *w = json_array_get(list, 0), *late = json_object_get(w, "late"), *host;
+
+	(void)state;
+	assert_int_equal(json_array_size(list), 2);
+	assert_true(number(all, "matching") == 2);
+	assert_string_equal(string(w, "pod"), "cart-0");
+	assert_string_equal(string(w, "role"), "server");
+	assert_string_equal(string(w, "port"), "8080");
+	assert_true(number(w, "late_seconds") == 12);
+	assert_true(number(late, "requests") == 100 && number(late, "unattributed") == 3);
+	assert_true(layer(late, "app", "count") == 100);
+	assert_true(layer(json_object_get(w, "all"), "app", "count") == 1000);
+	/* In the bucket that ends at 2^24 ns, in the middle of it on the logarithmic scale. */
+	assert_true(fabs(layer(late, "app", "p50") / (exp2(23.75) * 1e-9) - 1) < 1e-9);
+	assert_true(layer(late, "app", "p99") > layer(late, "app", "p90"));
+	/* Nothing of late: quantiles of nothing are none. */
+	w = json_object_get(json_array_get(list, 1), "late");
+	w = json_object_get(json_object_get(w, "layers"), "app");
+	assert_true(json_is_null(json_object_get(w, "p50")));
+	assert_true(json_is_null(json_object_get(w, "mean")));
+	host = json_array_get(json_object_get(all, "hosts"), 0);
+	assert_true(number(json_object_get(host, "causes"), "retransmit") == 3);
+	assert_int_equal(json_object_size(json_object_get(host, "causes")), 1);
+	json_decref(all);
+	all = ask_json("/api/v1/layers?role=client&q=cart%205432&host=node-1", 200);
+	w = json_array_get(json_object_get(all, "workloads"), 0);
+	assert_true(number(all, "matching") == 1);
+	assert_string_equal(string(w, "port"), "5432");
+	json_decref(all);
+	all = ask_json("/api/v1/layers?limit=1", 200);
+	assert_int_equal(json_array_size(json_object_get(all, "workloads")), 1);
+	json_decref(all);
+	json_decref(ask_json("/api/v1/layers?role=x", 400));
+	json_decref(ask_json("/api/v1/layers?limit=1001", 400));
+}
+
 static void flows_come_by_what_matters_with_what_holds_them_back(void **state)
 {
 	static const char *const wrong[] = {"sort=x", "state=x",    "limit=1001",
@@ -1047,6 +1091,8 @@ static void flows_come_by_what_matters_with_what_holds_them_back(void **state)
 		json_decref(ask_json(path, 400));
 	}
 	s = ask_json("/api/v1/status", 200);
+	f = json_array_get(json_object_get(s, "layers"), 0);
+	assert_true(json_is_true(json_object_get(f, "present")) && number(f, "passes") == 7);
 	f = json_array_get(json_object_get(s, "tcp"), 0);
 	assert_string_equal(string(f, "host"), "node-1");
 	assert_true(number(f, "open") == 303 && number(f, "passes") == 7);
@@ -1066,6 +1112,7 @@ int main(void)
 		cmocka_unit_test(history_is_in_order_and_says_what_was_left_out),
 		cmocka_unit_test(history_of_what_is_gone_says_so),
 		cmocka_unit_test(buckets_have_their_bounds),
+		cmocka_unit_test(layers_come_by_who_answers_most_with_their_quantiles),
 		cmocka_unit_test(flows_come_by_what_matters_with_what_holds_them_back),
 		cmocka_unit_test(latency_is_given_by_worker_and_in_all),
 		cmocka_unit_test(bad_questions_are_answered_400_with_what_is_wrong),

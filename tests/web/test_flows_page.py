@@ -27,6 +27,17 @@ def look(page):
     assert "Losses keep the congestion window small" in page.run(cell(0, 10))
     assert page.run(f"{ROWS}.length") == 200
     assert "of 304" in page.run("document.querySelector('#flows-note').textContent")
+    # Where a request's time goes: nearly all of it is the application's.
+    page.wait("!document.querySelector('#layers-panel').hidden", 15, "layers")
+    assert page.run("document.querySelectorAll('#layers tbody tr').length") == 2
+    assert page.run("document.querySelector('#layers tbody tr').cells[0].textContent") == "cart-0"
+    assert page.run("document.querySelector('#layers tbody tr').cells[2].textContent") == "server 8080"
+    share = [float(v or 0) for v in page.run(
+        "[...document.querySelectorAll('#layers tbody tr')[0].querySelectorAll('.layer-bar i')]"
+        ".map((i) => i.style.flexGrow)")]
+    assert len(share) == 7 and abs(sum(share) - 1) < 1e-3 and share[3] > 0.99, share
+    assert page.run("document.querySelector('#layers tbody tr').cells[5].textContent").endswith("ms")
+    assert "3 retransmit" in page.run("document.querySelector('#layers-note').textContent")
     # Sorted by another column.
     page.click("#flows th[data-sort='rtt']")
     page.wait(f"{cell(0, 4)} === '10.0.0.2:5432'", 15, "the slowest first")
@@ -43,6 +54,7 @@ def look(page):
     page.wait("!document.querySelector('#flows-empty').hidden", 15, "nothing matches")
     page.click("#flows-empty button")
     page.wait(f"{ROWS}.length === 200", 15, "all again")
+    page.wait("!document.querySelector('#layers-panel').hidden", 15, "layers again")
     if len(sys.argv) > 2:
         page.screenshot(sys.argv[2])
     # To the plots of whose it is.
