@@ -23,6 +23,18 @@ struct list_walk {
 
 static const char *const state_names[] = {"live", "dead", "closed", "stale", "dropped", "retired"};
 
+/* What the kernel tells of is not always of a pod: then whatever else it is called. */
+static const char *name_of(const struct sl_region_info *info)
+{
+	static const char *const keys[] = {"pod", "container", "service", "unit"};
+	size_t n = info->kind == SL_REGION_FLOWS ? sizeof(keys) / sizeof(keys[0]) : 1;
+	const char *name = "";
+
+	for (size_t i = 0; i < n && !*name; i++)
+		name = sl_api_label_of(info, keys[i]);
+	return name;
+}
+
 static void pod_json(const struct sl_region_view *r, void *arg)
 {
 	struct list_walk *walk = arg;
@@ -41,7 +53,7 @@ static void pod_json(const struct sl_region_view *r, void *arg)
 	sl_json_begin(j, '{');
 	sl_api_instance(j, r->info->instance);
 	sl_json_kstring(j, "service", sl_api_label_of(r->info, "service"));
-	sl_json_kstring(j, "pod", sl_api_label_of(r->info, "pod"));
+	sl_json_kstring(j, "pod", name_of(r->info));
 	sl_json_kstring(j, "unit", sl_api_label_of(r->info, "unit"));
 	sl_json_kstring(j, "host", r->hostname ? r->hostname : "");
 	sl_json_kstring(j, "target", r->target ? r->target : "");

@@ -16,14 +16,20 @@ const uint32_t workload_part_cells[WORKLOAD_PARTS] = {
 	[WORKLOAD_TASKS] = TASK_CELLS,
 };
 
-#define LAYER(layer, text)                                                                                                \
-	{                                                                                                                 \
-		WORKLOAD_LAYERS, LAYER_HISTOGRAMS + (layer)*LAYER_HIST_CELLS,                                             \
-			SL_KIND_HISTOGRAM_EXP, WORKLOAD_LAYER_METRIC, "nanoseconds",                                      \
-			"Time between two boundaries of the stack, by layer: for TCP segments, and app from a request's " \
-			"last byte read to its response's first byte sent.",                                              \
-			"layer", text                                                                                     \
-	}
+#define CAUSE_HELP  "Segments sent again, by cause, of connections whose opening was seen."
+#define WINDOW_HELP "Times that a receive window was closed, by whose it was."
+#define RESET_HELP  "Connections that a reset ended, by its direction."
+#define LIMIT_HELP  "Time of connections, by what held them back."
+#define SWITCH_HELP "Context switches: because a task slept, or because another had to run."
+
+#define LAYER_HELP                                                                                               \
+	"Time between two boundaries of the stack, by layer, of TCP segments; of layer app, from the last byte " \
+	"of a request that was read to the first of its response."
+/* clang-format off */
+#define LAYER(layer, text)                                                                  \
+	{WORKLOAD_LAYERS, LAYER_HISTOGRAMS + (layer) * LAYER_HIST_CELLS, SL_KIND_HISTOGRAM_EXP, \
+	 WORKLOAD_LAYER_METRIC, "nanoseconds", LAYER_HELP, "layer", text}
+/* clang-format on */
 
 static const struct metric {
 	enum workload_part part;
@@ -47,16 +53,13 @@ static const struct metric {
 	{WORKLOAD_FLOWS, RETRANSMITS, SL_KIND_COUNTER, "sidelight_tcp_retransmits_total", "",
 	 "Segments sent again.", NULL, NULL},
 	{WORKLOAD_FLOWS, RE_FAST, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
-	 "Segments sent again, by cause, of connections whose opening was seen.", "cause", "fast"},
+	 CAUSE_HELP, "cause", "fast"},
 	{WORKLOAD_FLOWS, RE_TIMEOUT, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
-	 "Segments sent again, by cause, of connections whose opening was seen.", "cause",
-	 "timeout"},
+	 CAUSE_HELP, "cause", "timeout"},
 	{WORKLOAD_FLOWS, RE_PROBE, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
-	 "Segments sent again, by cause, of connections whose opening was seen.", "cause",
-	 "tail_loss_probe"},
+	 CAUSE_HELP, "cause", "tail_loss_probe"},
 	{WORKLOAD_FLOWS, RE_SYN, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
-	 "Segments sent again, by cause, of connections whose opening was seen.", "cause",
-	 "handshake"},
+	 CAUSE_HELP, "cause", "handshake"},
 	{WORKLOAD_FLOWS, SPURIOUS, SL_KIND_COUNTER, "sidelight_tcp_spurious_retransmits_total", "",
 	 "Segments that were sent again in vain, as the peer says (DSACK).", NULL, NULL},
 	{WORKLOAD_FLOWS, TIMEOUTS, SL_KIND_COUNTER, "sidelight_tcp_timeouts_total", "",
@@ -64,9 +67,9 @@ static const struct metric {
 	{WORKLOAD_FLOWS, RECOVERIES, SL_KIND_COUNTER, "sidelight_tcp_recoveries_total", "",
 	 "Times that loss recovery was entered.", NULL, NULL},
 	{WORKLOAD_FLOWS, ZERO_PEER, SL_KIND_COUNTER, "sidelight_tcp_zero_windows_total", "",
-	 "Times that a receive window was closed, by whose it was.", "end", "peer"},
+	 WINDOW_HELP, "end", "peer"},
 	{WORKLOAD_FLOWS, ZERO_LOCAL, SL_KIND_COUNTER, "sidelight_tcp_zero_windows_total", "",
-	 "Times that a receive window was closed, by whose it was.", "end", "local"},
+	 WINDOW_HELP, "end", "local"},
 	{WORKLOAD_FLOWS, OUT_OF_ORDER, SL_KIND_COUNTER, "sidelight_tcp_out_of_order_segments_total",
 	 "", "Segments received out of order.", NULL, NULL},
 	{WORKLOAD_FLOWS, CE, SL_KIND_COUNTER, "sidelight_tcp_ecn_marked_segments_total", "",
@@ -77,22 +80,21 @@ static const struct metric {
 	 "Connections that ended.", NULL, NULL},
 	{WORKLOAD_FLOWS, OPEN, SL_KIND_GAUGE, "sidelight_tcp_connections", "", "Connections now.",
 	 NULL, NULL},
-	{WORKLOAD_FLOWS, RESET_IN, SL_KIND_COUNTER, "sidelight_tcp_resets_total", "",
-	 "Connections that a reset ended, by its direction.", "direction", "in"},
-	{WORKLOAD_FLOWS, RESET_OUT, SL_KIND_COUNTER, "sidelight_tcp_resets_total", "",
-	 "Connections that a reset ended, by its direction.", "direction", "out"},
+	{WORKLOAD_FLOWS, RESET_IN, SL_KIND_COUNTER, "sidelight_tcp_resets_total", "", RESET_HELP,
+	 "direction", "in"},
+	{WORKLOAD_FLOWS, RESET_OUT, SL_KIND_COUNTER, "sidelight_tcp_resets_total", "", RESET_HELP,
+	 "direction", "out"},
 	{WORKLOAD_FLOWS, DROPS, SL_KIND_COUNTER, "sidelight_tcp_listen_drops_total", "",
 	 "Connections refused because the accept queue was full.", NULL, NULL},
 	{WORKLOAD_FLOWS, BY_APPLICATION, SL_KIND_COUNTER_F64, "sidelight_tcp_limited_seconds_total",
-	 "seconds", "Time of connections, by what held them back.", "limit", "application"},
+	 "seconds", LIMIT_HELP, "limit", "application"},
 	{WORKLOAD_FLOWS, BY_RECEIVE_WINDOW, SL_KIND_COUNTER_F64,
-	 "sidelight_tcp_limited_seconds_total", "seconds",
-	 "Time of connections, by what held them back.", "limit", "receive_window"},
+	 "sidelight_tcp_limited_seconds_total", "seconds", LIMIT_HELP, "limit", "receive_window"},
 	{WORKLOAD_FLOWS, BY_CONGESTION_WINDOW, SL_KIND_COUNTER_F64,
-	 "sidelight_tcp_limited_seconds_total", "seconds",
-	 "Time of connections, by what held them back.", "limit", "congestion_window"},
+	 "sidelight_tcp_limited_seconds_total", "seconds", LIMIT_HELP, "limit",
+	 "congestion_window"},
 	{WORKLOAD_FLOWS, BY_SEND_BUFFER, SL_KIND_COUNTER_F64, "sidelight_tcp_limited_seconds_total",
-	 "seconds", "Time of connections, by what held them back.", "limit", "send_buffer"},
+	 "seconds", LIMIT_HELP, "limit", "send_buffer"},
 	{WORKLOAD_FLOWS, RTT, SL_KIND_HISTOGRAM_EXP, "sidelight_tcp_rtt_seconds", "seconds",
 	 "Round-trip times: of each connection and pass the mean of its samples, as often as there "
 	 "were samples.",
@@ -130,11 +132,9 @@ static const struct metric {
 	{WORKLOAD_TASKS, TASK_WAIT, SL_KIND_COUNTER_F64, "sidelight_cpu_wait_seconds_total",
 	 "seconds", "Time in the run queue: runnable, and waiting for a CPU.", NULL, NULL},
 	{WORKLOAD_TASKS, TASK_SWITCH_VOLUNTARY, SL_KIND_COUNTER, "sidelight_cpu_switches_total", "",
-	 "Context switches: because a task slept, or because another had to run.", "cause",
-	 "voluntary"},
+	 SWITCH_HELP, "cause", "voluntary"},
 	{WORKLOAD_TASKS, TASK_SWITCH_INVOLUNTARY, SL_KIND_COUNTER, "sidelight_cpu_switches_total",
-	 "", "Context switches: because a task slept, or because another had to run.", "cause",
-	 "involuntary"},
+	 "", SWITCH_HELP, "cause", "involuntary"},
 	{WORKLOAD_TASKS, TASK_MIGRATIONS, SL_KIND_COUNTER, "sidelight_cpu_migrations_total", "",
 	 "Moves of tasks to another CPU.", NULL, NULL},
 	{WORKLOAD_TASKS, TASK_ENDED, SL_KIND_COUNTER, "sidelight_cpu_tasks_ended_total", "",

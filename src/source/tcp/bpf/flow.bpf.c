@@ -280,11 +280,12 @@ int flow_existing(struct bpf_iter__tcp *ctx)
 
 		if (!t)
 			return 0;
-		timer_ready = true;
-		bpf_timer_init(&t->timer, &tcp_ticker, MONOTONIC);
-		bpf_timer_set_callback(&t->timer, tick);
+		/* Its memory may not be had just now (kmalloc_nolock()): the next socket tries again. */
+		timer_ready = !bpf_timer_init(&t->timer, &tcp_ticker, MONOTONIC) &&
+			      !bpf_timer_set_callback(&t->timer, tick);
 		WRITE(armed, 1);
-		bpf_timer_start(&t->timer, settings.interval_ns, 0);
+		if (timer_ready)
+			bpf_timer_start(&t->timer, settings.interval_ns, 0);
 	}
 	if (!common || !f)
 		return 0;

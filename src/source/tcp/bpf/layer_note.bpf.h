@@ -222,12 +222,15 @@ static __noinline int count_wake(void)
 
 	if (!t || __sync_lock_test_and_set(&count_armed, 1))
 		return 0;
-	if (!count_ready) { /* whoever armed it first is alone here */
-		bpf_timer_init(&t->timer, &layer_timer, CLOCK_MONOTONIC);
-		bpf_timer_set_callback(&t->timer, count_round);
-		count_ready = true;
-	}
-	bpf_timer_start(&t->timer, ROUND_NS, 0);
+	/*
+	 * Whoever armed it first is alone here. Its memory may not be had just now: since 6.18 the kernel
+	 * does not wait for a lock of the allocator (kmalloc_nolock()). Then the next note tries again.
+	 */
+	if (!count_ready)
+		count_ready = !bpf_timer_init(&t->timer, &layer_timer, CLOCK_MONOTONIC) &&
+			      !bpf_timer_set_callback(&t->timer, count_round);
+	if (!count_ready || bpf_timer_start(&t->timer, ROUND_NS, 0))
+		__sync_lock_test_and_set(&count_armed, 0);
 	return 0;
 }
 
