@@ -6,14 +6,14 @@
 #include "base/base.h"
 
 extern const struct sl_command sl_cmd_agent, sl_cmd_collect, sl_cmd_demo, sl_cmd_dump,
-	sl_cmd_generate, sl_cmd_manage, sl_cmd_model, sl_cmd_query, sl_cmd_replay,
-	sl_cmd_report, sl_cmd_tcp, sl_cmd_translate;
+	sl_cmd_generate, sl_cmd_manage, sl_cmd_model, sl_cmd_query, sl_cmd_replay, sl_cmd_report,
+	sl_cmd_tcp, sl_cmd_translate;
 
 /* In the order of --help: what runs on the observed machine, what reads it, what looks and tries. */
 static const struct sl_command *const commands[] = {
-	&sl_cmd_agent,	 &sl_cmd_tcp,	 &sl_cmd_report,   &sl_cmd_translate,
-	&sl_cmd_collect, &sl_cmd_dump,	 &sl_cmd_query,    &sl_cmd_generate,
-	&sl_cmd_replay,	 &sl_cmd_model,	 &sl_cmd_manage,   &sl_cmd_demo,
+	&sl_cmd_agent,	 &sl_cmd_tcp,	&sl_cmd_report, &sl_cmd_translate,
+	&sl_cmd_collect, &sl_cmd_dump,	&sl_cmd_query,	&sl_cmd_generate,
+	&sl_cmd_replay,	 &sl_cmd_model, &sl_cmd_manage, &sl_cmd_demo,
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_flow_report.py SIDELIGHT - the kernel reports the flows of an interface: every packet and byte, to this
+host and to another, into stores and out of queries; and nothing is left, however it ends."""
+import ctypes
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [os.path.join(HERE, 'tcp'), os.path.join(HERE, 'e2e')]
+import flows  # noqa: E402
+from flows import Part, fail, held, needs_bpf, settle, still_there  # noqa: E402
+from harness import workdir  # noqa: E402
+
+flows.EXE = EXE = sys.argv[1]
+
+
+class Listener:
+    """Takes packets of reports as anybody could who has read docs/dta-wire.md."""
+
+    def __init__(self, sock):
+        self.sock, self.last, self.reports, self.sequences = sock, {}, 0, []
+        self.sock.settimeout(0.1)
+        self.end = False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.end:
+            try:
+                b, _ = self.sock.recvfrom(65536)
+            except TimeoutError:
+                continue
+            magic, version, flags, blocks, tenant, length, reporter, sequence, _, _, n = \
+                struct.unpack_from('>BBBBHHIIQII', b)
+            opcode, _, count, copies, key, value, store, zero = struct.unpack_from('>BBHBBHHH', b, 32)
+            if (magic, version, flags, blocks, tenant, length, reporter, opcode, count, copies, value, store, zero) != \
+                    (0xd7, 1, 0, 1, 0, len(b), 9, 1, n, 3, 16, 4, 0) or len(b) != 44 + n * (key + 16):
+                print(f'FAILED: a packet is not as written down: {b[:60].hex()}')
+                os._exit(1)
+            self.sequences.append((sequence, n))
+            self.reports += n
+            for i in range(n):
+                item = b[44 + i * (key + 16):][:key + 16]
+                packets, size = struct.unpack('>QQ', item[key:])
+                at = self.last.get(item[:key], (0, 0))
+                self.last[item[:key]] = max(at, (packets, size))
+
+    def stop(self):
+        self.end = True
+        self.thread.join()
+        self.sock.close()
+
+
+def key_of(sock, peer, protocol=17):
+    family = sock.family
+    me = sock.getsockname()
+    return socket.inet_pton(family, me[0]) + socket.inet_pton(family, peer[0]) + \
+        struct.pack('>HHB', me[1], peer[1], protocol)
+
+
+def reporter(interface, target, *args):
+    p = Part(EXE, 'report', '--interface', interface, '--target', target, '--store', '4', '--copies', '3',
+             '--reporter', '9', '--json', *args)
+    return p, p.ready()['target']
+
+
+def datagrams(family, host, count, size):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    r = socket.socket(family, socket.SOCK_DGRAM)
+    r.bind((host, 0))
+    s.bind((host, 0))
+    for _ in range(count):
+        s.sendto(b'x' * size, r.getsockname())
+    key = key_of(s, r.getsockname())
+    s.close()
+    r.close()
+    return key
+
+
+def to_this_host():
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('0.0.0.0', 0))
+    got = Listener(sock)
+    p, target = reporter('lo', f':{sock.getsockname()[1]}', '--direction', 'in')
+    if not target.startswith('169.254.'):
+        fail(target, p)
+    for wrong, words in ((('lo', ':40040'), 'has a reporter already'), (('nope', ':40040'), 'nope'),
+                         (('lo', '127.0.0.1:40040'), 'this host'), (('lo', 'x:y:z'), 'x:y:z')):
+        q = subprocess.run([EXE, 'report', '--interface', wrong[0], '--target', wrong[1], '--store', '1'],
+                           capture_output=True, text=True, timeout=60)
+        if q.returncode != 1 or words not in q.stderr or q.stderr.count('\n') != 1:
+            fail(f'{wrong}: exit {q.returncode} {q.stderr}', p)
+    # What the interface itself counts of the same.
+    wanted = {datagrams(socket.AF_INET, '127.0.0.1', 1000, 100): (1000, 142 * 1000),
+              datagrams(socket.AF_INET6, '::1', 300, 50): (300, 112 * 300)}
+    # One that is silent at once has been reported with all that it did; and one that ends by FIN.
+    listener = socket.create_server(('127.0.0.1', 0))
+    c = socket.create_connection(listener.getsockname())
+    s, _ = listener.accept()
+    c.sendall(b'y' * 100000)
+    n = 0
+    while n < 100000:
+        n += len(s.recv(65536))
+    tcp = key_of(c, listener.getsockname(), 6)
+    settle(lambda: all(got.last.get(k) == v for k, v in wanted.items()), 20,
+           lambda: str({k.hex(): (got.last.get(k), v) for k, v in wanted.items()}), p)
+    settle(lambda: got.last.get(tcp, (0, 0))[1] >= 100000, 20, lambda: str(got.last.get(tcp)), p)
+    # More flows than a packet has room for, from every CPU.
+    many = [datagrams(socket.AF_INET, '127.0.0.1', 3, 10) for _ in range(500)]
+    settle(lambda: all(got.last.get(k) == (3, 3 * 52) for k in many), 20,
+           lambda: str(sum(got.last.get(k) == (3, 3 * 52) for k in many)), p)
+    p.p.send_signal(signal.SIGTERM)
+    p.wait()
+    counts = json.loads(p.stdout()[p.stdout().index('{'):])
+    if counts['no_room'] or counts['not_written'] or counts['no_flow'] or counts['reports'] != counts['sent_reports']:
+        fail(f'{counts}')
+    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts["reports"]}')
+    # Every sequence number once.
+    at = 0
+    for sequence, n in sorted(got.sequences):
+        if sequence != at:
+            fail(f'sequence {sequence}, not {at}')
+        at += n
+    got.stop()
+    if 'slr' in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout:
+        fail('its interface is still there')
+
+
+def killed():
+    p, _ = reporter('lo', ':40040')
+    objects = held(p.pid)
+    if sum(o[0] == 'prog' for o in objects) < 5:
+        fail(f'it holds {objects}', p)
+    p.p.kill()
+    p.p.wait()
+    settle(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout, 20,
+           'its interface is gone')
+    if [int(n) for n in os.uname().release.split('.')[:2]] >= [6, 6]:
+        settle(lambda: not still_there(objects), 20, lambda: str(still_there(objects)))
+    p, _ = reporter('lo', ':40040')  # whatever was left is no hindrance
+    p.stop()
+
+
+def to_another_host():
+    """Over a veth pair, to an address that lies in another network namespace."""
+    far = subprocess.Popen(['unshare', '-n', 'sleep', '60'])
+    try:
+        settle(lambda: os.readlink(f'/proc/{far.pid}/ns/net') != os.readlink('/proc/self/ns/net'), 20, 'a namespace')
+        inside = ['nsenter', '-t', str(far.pid), '-n']
+        for command in (['ip', 'link', 'add', 'sl-near', 'type', 'veth', 'peer', 'name', 'sl-far', 'netns', str(far.pid)],
+                        ['ip', 'addr', 'add', '10.77.0.1/24', 'dev', 'sl-near'], ['ip', 'link', 'set', 'sl-near', 'up'],
+                        [*inside, 'ip', 'addr', 'add', '10.77.0.2/24', 'dev', 'sl-far'],
+                        [*inside, 'ip', 'link', 'set', 'sl-far', 'up']):
+            subprocess.run(command, check=True)
+        # A socket lives in the namespace in which it was made.
+        libc = ctypes.CDLL(None, use_errno=True)
+        made = []
+
+        def make():
+            fd = os.open(f'/proc/{far.pid}/ns/net', os.O_RDONLY)
+            if libc.setns(fd, 0x40000000):
+                made.append(None)
+                return
+            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            s.bind(('10.77.0.2', 0))
+            made.append(s)
+            os.close(fd)
+        t = threading.Thread(target=make)
+        t.start()
+        t.join()
+        got = Listener(made[0])
+        p, target = reporter('sl-near', f'10.77.0.2:{made[0].getsockname()[1]}', '--direction', 'out')
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.bind(('10.77.0.1', 0))
+        for i in range(200):
+            s.sendto(b'z' * 1400, ('10.77.0.2', 9))  # long enough to lend their bodies
+        key = key_of(s, ('10.77.0.2', 9))
+        settle(lambda: got.last.get(key) == (200, 200 * 1442), 20, lambda: str(got.last), p)
+        p.stop()
+        got.stop()
+        s.close()
+    finally:
+        far.kill()
+        far.wait()
+
+
+def into_stores_and_out_of_queries():
+    folder = workdir()
+    with open(f'{folder}/stores.yaml', 'w') as f:
+        f.write(f'''listen: {folder}/dta.sock
+stores:
+  - {{name: flows, number: 4, kind: key-write, slots: 10000, value: 16, copies: 3, keylog: seen}}
+  - {{name: seen, number: 5, kind: append, lists: 1, items: 1000, value: 40, batch: 1, lanes: 1}}
+''')
+    collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
+    address = collector.ready()['listen']
+    p, target = reporter('lo', ':40040', '--direction', 'in')
+    translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', target)
+    translator.ready()
+    key = datagrams(socket.AF_INET, '127.0.0.1', 77, 100)
+
+    def asked():
+        q = subprocess.run([EXE, 'query', 'keywrite', '--collector', address, '--json', 'flows', key.hex()],
+                           capture_output=True, text=True, timeout=60)
+        return json.loads(q.stdout).get('value') if q.returncode == 0 else q.stderr or q.stdout
+    settle(lambda: asked() == struct.pack('>QQ', 77, 77 * 142).hex(), 20, asked, translator)
+    for part in (p, translator, collector):
+        part.stop()
+
+
+needs_bpf()
+flows.own_network()
+for f in (to_this_host, killed, to_another_host, into_stores_and_out_of_queries):
+    begun = time.monotonic()
+    f()
+    print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
