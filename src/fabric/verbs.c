@@ -174,7 +174,7 @@ static uint32_t verbs_post(struct sl_fabric *f, struct sl_read *reads, uint32_t 
 		return 0;
 	}
 	wr->send_flags |= IBV_SEND_SIGNALED;
-	err = ibv_post_send(v->id->qp, v->chain, &bad);
+	err = ibv_post_send(v->dial.id->qp, v->chain, &bad);
 	f->stats.doorbells++;
 	f->stats.work_requests += n;
 	if (!err)
@@ -224,7 +224,7 @@ static int verbs_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg
 	memcpy(cell, verdict, sizeof(*verdict));
 	cell[7] = sl_line_check(cell);
 	memcpy(line, cell, sizeof(*line));
-	err = ibv_post_send(v->id->qp, &wr, &bad);
+	err = ibv_post_send(v->dial.id->qp, &wr, &bad);
 	if (err) {
 		sl_fabric_failed(f, "%s: ibv_post_send: %s", f->target, strerror(err));
 		v->broken = true;
@@ -335,7 +335,7 @@ static void verbs_drive(struct sl_fabric *f, uint64_t now_ns)
 	}
 	if (f->opts.notify) { /* of which nobody awaits the end */
 		verbs_poll(f, now_ns, NOTICE_TIMEOUT_NS);
-		if (f->state != SL_FABRIC_UP && !v->id)
+		if (f->state != SL_FABRIC_UP && !v->dial.id)
 			return;
 	}
 	sl_verbs_events(v, now_ns);
@@ -380,15 +380,7 @@ static void verbs_fini(struct sl_fabric *f)
 	struct verbs *v = of(f);
 
 	sl_verbs_tear_down(v);
-	/* A look-up that can't be cancelled writes to its memory when it ends: that is left to it. */
-	if (v->lookup) {
-		int code = gai_cancel(&v->lookup->request);
-
-		if (code == EAI_ALLDONE && !gai_error(&v->lookup->request))
-			freeaddrinfo(v->lookup->request.ar_result);
-		if (code != EAI_NOTCANCELED)
-			free(v->lookup);
-	}
+	sl_dial_free(&v->dial);
 	free(v->sge);
 	free(v->chain);
 	free(v->reads);
@@ -401,7 +393,7 @@ static int verbs_init(struct sl_fabric *f, const char *target)
 	struct verbs *v = of(f);
 	int err;
 
-	if (!split(target, v->host, v->service)) {
+	if (!split(target, v->dial.host, v->dial.service)) {
 		sl_fabric_failed(f, "'%s' is not HOST[:PORT]", target);
 		return -EINVAL;
 	}

@@ -6,23 +6,12 @@
 #ifndef SL_FABRIC_VERBS_H
 #define SL_FABRIC_VERBS_H
 
-#include <netdb.h>
 #include <time.h>
 
 #include "fabric/provider.h"
-#include "fabric/rdma.h"
+#include "fabric/dial.h"
 
 #define SGES_MAX 16u /* landings of one work request */
-
-enum phase { PHASE_NAME, PHASE_ADDRESS, PHASE_ROUTE, PHASE_CONNECT };
-
-/* A host name being looked up by another thread, getaddrinfo_a(3). */
-struct lookup {
-	struct gaicb request;
-	struct gaicb *list[1];
-	struct addrinfo hints;
-	char host[256];
-};
 
 struct request {
 	uint32_t reads; /* that it carries */
@@ -31,14 +20,8 @@ struct request {
 
 struct verbs {
 	struct sl_fabric base;
-	char host[256], service[8], *device;
-	struct sockaddr_storage to, from; /* from.ss_family AF_UNSPEC: as the route says */
-	struct lookup *lookup;
-	enum phase phase;
-	uint64_t deadline_ns, check_ns;
-
-	struct rdma_event_channel *channel;
-	struct rdma_cm_id *id;
+	struct sl_dial dial;
+	char *device;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;

@@ -172,8 +172,9 @@ static void bring_up(uint32_t depth)
 	qp.context = cq.context = &context;
 	id.qp = &qp;
 	mr.lkey = 5;
-	v->channel = &channel;
-	v->id = &id;
+	v->dial.channel = &channel;
+	v->dial.id = &id;
+	v->dial.phase = SL_DIAL_UP;
 	v->cq = &cq;
 	v->mr = &mr;
 	v->depth = depth;

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#if HAVE_VERBS
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "fabric/dial.h"
+
+#define CHECK_UP_NS	    2000000u /* how often events are looked for while up */
+#define CHECK_CONNECTING_NS 200000u
+
+/* A host name being looked up by another thread, getaddrinfo_a(3). */
+struct sl_lookup {
+	struct gaicb request;
+	struct gaicb *list[1];
+	struct addrinfo hints;
+	char host[256];
+};
+
+static enum sl_dial_event failed(struct sl_dial *d, const char *why)
+{
+	snprintf(d->error, sizeof(d->error), "%s", why);
+	return SL_DIAL_FAILED;
+}
+
+static enum sl_dial_event failed_errno(struct sl_dial *d, const char *what)
+{
+	snprintf(d->error, sizeof(d->error), "%s: %s", what, strerror(errno));
+	return SL_DIAL_FAILED;
+}
+
+/* ---- connecting ----------------------------------------------------------------------------- */
+
+static enum sl_dial_event resolve_address(struct sl_dial *d)
+{
+	uint8_t timeout = SL_VERBS_ACK_TIMEOUT;
+	int flags;
+
+	if ((d->device || d->gid_index >= 0) &&
+	    sl_rdma_gid_address(d->device, d->ib_port, d->gid_index, d->to.ss_family, &d->from,
+				NULL, d->error, sizeof(d->error)))
+		return SL_DIAL_FAILED;
+	d->channel = rdma_create_event_channel();
+	if (!d->channel)
+		return failed_errno(d, "/dev/infiniband/rdma_cm");
+	flags = fcntl(d->channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(d->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    rdma_create_id(d->channel, &d->id, d, RDMA_PS_TCP))
+		return failed_errno(d, "rdma_create_id");
+	/* An older kernel does not know this option: it then keeps RDMA-CM's own timeout. */
+	rdma_set_option(d->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+			sizeof(timeout));
+	if (rdma_resolve_addr(d->id, d->from.ss_family ? (struct sockaddr *)&d->from : NULL,
+			      (struct sockaddr *)&d->to, (int)d->timeout_ms))
+		return failed_errno(d, "no route to it");
+	d->phase = SL_DIAL_ADDRESS;
+	return SL_DIAL_NOTHING;
+}
+
+static void take_address(struct sl_dial *d, const struct addrinfo *found)
+{
+	memset(&d->to, 0, sizeof(d->to));
+	memcpy(&d->to, found->ai_addr, found->ai_addrlen);
+}
+
+/* A number needs no looking up; a name is looked up by another thread, as that may take long. */
+enum sl_dial_event sl_dial_start(struct sl_dial *d, uint64_t now_ns)
+{
+	struct addrinfo hints = {
+		.ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+	};
+	struct addrinfo *found;
+	int code;
+
+	memset(&d->refusal, 0, sizeof(d->refusal));
+	d->deadline_ns = now_ns + (uint64_t)d->timeout_ms * 1000000u;
+	d->check_ns = 0;
+	if (!getaddrinfo(d->host, d->service, &hints, &found)) {
+		take_address(d, found);
+		freeaddrinfo(found);
+		return resolve_address(d);
+	}
+	d->phase = SL_DIAL_NAME;
+	if (d->lookup) /* one that was given up on still runs */
+		return SL_DIAL_NOTHING;
+	d->lookup = calloc(1, sizeof(*d->lookup));
+	if (!d->lookup)
+		return failed(d, "out of memory");
+	memcpy(d->lookup->host, d->host, sizeof(d->lookup->host));
+	d->lookup->hints.ai_socktype = SOCK_STREAM;
+	d->lookup->request.ar_name = d->lookup->host;
+	d->lookup->request.ar_request = &d->lookup->hints;
+	d->lookup->list[0] = &d->lookup->request;
+	code = getaddrinfo_a(GAI_NOWAIT, d->lookup->list, 1, NULL);
+	if (!code)
+		return SL_DIAL_NOTHING;
+	free(d->lookup);
+	d->lookup = NULL;
+	return failed(d, gai_strerror(code));
+}
+
+static enum sl_dial_event look_up(struct sl_dial *d)
+{
+	int code = gai_error(&d->lookup->request);
+
+	if (code == EAI_INPROGRESS)
+		return SL_DIAL_NOTHING;
+	if (!code) {
+		uint16_t port = htons((uint16_t)strtoul(d->service, NULL, 10));
+
+		take_address(d, d->lookup->request.ar_result);
+		freeaddrinfo(d->lookup->request.ar_result);
+		if (d->to.ss_family == AF_INET6)
+			((struct sockaddr_in6 *)&d->to)->sin6_port = port;
+		else
+			((struct sockaddr_in *)&d->to)->sin_port = port;
+	}
+	free(d->lookup);
+	d->lookup = NULL;
+	return code ? failed(d, gai_strerror(code)) : resolve_address(d);
+}
+
+enum sl_dial_event sl_dial_connect(struct sl_dial *d, const struct sl_verbs_request *request,
+				   uint8_t reads)
+{
+	struct rdma_conn_param param = {
+		.private_data = request,
+		.private_data_len = sizeof(*request),
+		.retry_count = SL_VERBS_RETRIES,
+		.rnr_retry_count = 7,
+		.initiator_depth = reads,
+	};
+
+	if (rdma_connect(d->id, &param))
+		return failed_errno(d, "rdma_connect");
+	d->phase = SL_DIAL_CONNECT;
+	return SL_DIAL_NOTHING;
+}
+
+/* ---- events ----------------------------------------------------------------------------------- */
+
+static enum sl_dial_event rejected(struct sl_dial *d, int reason)
+{
+	/* Reasons of IBTA 12.6.7.2; a CM answers 8 for a port that nobody listens on. */
+	if (d->refusal.magic == SL_VERBS_REFUSAL_MAGIC)
+		snprintf(d->error, sizeof(d->error), "refused: %s", strerror(d->refusal.error));
+	else if (reason == 8)
+		snprintf(d->error, sizeof(d->error), "nobody listens there");
+	else
+		snprintf(d->error, sizeof(d->error), "refused, reason %d", reason);
+	return SL_DIAL_FAILED;
+}
+
+/* Handles one event, if there is one: *more says so. */
+static enum sl_dial_event cm_event(struct sl_dial *d, void *hello, size_t hello_bytes, bool *more)
+{
+	enum rdma_cm_event_type type;
+	struct rdma_cm_event *event;
+	int status;
+
+	*more = false;
+	if (rdma_get_cm_event(d->channel, &event))
+		return errno == EAGAIN ? SL_DIAL_NOTHING : failed_errno(d, "rdma_get_cm_event");
+	*more = true;
+	type = event->event;
+	status = event->status;
+	if (type == RDMA_CM_EVENT_ESTABLISHED) {
+		size_t came = event->param.conn.private_data ? event->param.conn.private_data_len
+							     : 0;
+
+		memset(hello, 0, hello_bytes);
+		if (came)
+			memcpy(hello, event->param.conn.private_data,
+			       came < hello_bytes ? came : hello_bytes);
+	}
+	if (type == RDMA_CM_EVENT_REJECTED && event->param.conn.private_data &&
+	    event->param.conn.private_data_len >= sizeof(d->refusal))
+		memcpy(&d->refusal, event->param.conn.private_data, sizeof(d->refusal));
+	rdma_ack_cm_event(event);
+
+	switch (type) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (d->phase != SL_DIAL_ADDRESS)
+			return SL_DIAL_NOTHING;
+		if (rdma_resolve_route(d->id, (int)d->timeout_ms))
+			return failed_errno(d, "rdma_resolve_route");
+		d->phase = SL_DIAL_ROUTE;
+		return SL_DIAL_NOTHING;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		if (d->phase != SL_DIAL_ROUTE)
+			return SL_DIAL_NOTHING;
+		if (d->device && strcmp(d->device, ibv_get_device_name(d->id->verbs->device)))
+			return failed(d, "the route to it is by another RDMA device");
+		return SL_DIAL_ROUTED;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (d->phase != SL_DIAL_CONNECT)
+			return SL_DIAL_NOTHING;
+		d->phase = SL_DIAL_UP;
+		return SL_DIAL_ESTABLISHED;
+	case RDMA_CM_EVENT_REJECTED:
+		return rejected(d, status);
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		return failed(d, "its address can't be reached by RDMA");
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		return failed(d, "it did not answer");
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return failed(d, "the other side ended the connection");
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		d->lost = true;
+		return failed(d, "the RDMA device is gone");
+	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing that a request would not notice */
+		return SL_DIAL_NOTHING;
+	}
+}
+
+enum sl_dial_event sl_dial_drive(struct sl_dial *d, uint64_t now_ns, void *hello,
+				 size_t hello_bytes)
+{
+	enum sl_dial_event e = SL_DIAL_NOTHING;
+	bool more = d->channel != NULL;
+
+	if (now_ns < d->check_ns || d->phase == SL_DIAL_IDLE)
+		return SL_DIAL_NOTHING;
+	d->check_ns = now_ns + (d->phase == SL_DIAL_UP ? CHECK_UP_NS : CHECK_CONNECTING_NS);
+	if (d->phase != SL_DIAL_UP) {
+		if (now_ns >= d->deadline_ns)
+			return failed(d, d->phase == SL_DIAL_NAME ? "its name can't be looked up"
+								  : "it did not answer");
+		if (d->phase == SL_DIAL_NAME)
+			return look_up(d);
+	}
+	while (more && e == SL_DIAL_NOTHING)
+		e = cm_event(d, hello, hello_bytes, &more);
+	return e;
+}
+
+/* ---- the end ---------------------------------------------------------------------------------- */
+
+void sl_dial_hang_up(struct sl_dial *d)
+{
+	if (d->id && d->id->qp) {
+		rdma_disconnect(d->id);
+		rdma_destroy_qp(d->id);
+	}
+}
+
+void sl_dial_close(struct sl_dial *d)
+{
+	if (d->id)
+		rdma_destroy_id(d->id);
+	if (d->channel)
+		rdma_destroy_event_channel(d->channel);
+	d->id = NULL;
+	d->channel = NULL;
+	d->phase = SL_DIAL_IDLE;
+	if (d->lost)
+		sl_rdma_forget_lost();
+	d->lost = false;
+}
+
+void sl_dial_free(struct sl_dial *d)
+{
+	int code;
+
+	sl_dial_hang_up(d);
+	sl_dial_close(d);
+	if (!d->lookup)
+		return;
+	/* A look-up that can't be cancelled writes to its memory when it ends: that is left to it. */
+	code = gai_cancel(&d->lookup->request);
+	if (code == EAI_ALLDONE && !gai_error(&d->lookup->request))
+		freeaddrinfo(d->lookup->request.ar_result);
+	if (code != EAI_NOTCANCELED)
+		free(d->lookup);
+	d->lookup = NULL;
+}
+#else
+typedef int sl_dial_is_empty;
+#endif
