@@ -8,7 +8,8 @@
  * registered, and READ nothing.
  *
  * Single-threaded: the owner's loop polls sl_dta_host_fd() and calls sl_dta_host_dispatch(), from which all
- * callbacks come; but gone() also comes out of sl_dta_host_end() and sl_dta_host_close().
+ * callbacks come; gone(), and immediate() for what had come until then, also out of sl_dta_host_end() and
+ * sl_dta_host_close().
  */
 #ifndef SL_DTA_HOST_H
 #define SL_DTA_HOST_H

@@ -402,7 +402,9 @@ void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, ui
 {
 	*w = (struct sl_roce_window){
 		.first = first,
-		.limit = limit,
+		.limit = limit < SL_ROCE_LIMIT_FIRST ? limit : SL_ROCE_LIMIT_FIRST,
+		.limit_max = limit,
+		.threshold = limit,
 		.timeout_ns = timeout_ns,
 		.patience_ns = timeout_ns * ((1ull << tries) - 1),
 	};
@@ -410,11 +412,17 @@ void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, ui
 
 uint64_t sl_roce_may_send(const struct sl_roce_window *w, uint64_t now_ns)
 {
-	uint64_t room = w->limit - (w->sent - w->acked), waiting = w->queued - w->sent;
+	uint64_t out = w->sent - w->acked, waiting = w->queued - w->sent;
+	uint64_t room = out < w->limit ? w->limit - out : 0;
 
 	if (now_ns < w->not_before_ns)
 		return 0;
 	return room < waiting ? room : waiting;
+}
+
+static uint64_t timeout_of(const struct sl_roce_window *w)
+{
+	return w->timeout_ns > 4 * w->round_ns ? w->timeout_ns : 4 * w->round_ns;
 }
 
 void sl_roce_sent(struct sl_roce_window *w, uint64_t count, uint64_t now_ns)
@@ -425,7 +433,39 @@ void sl_roce_sent(struct sl_roce_window *w, uint64_t count, uint64_t now_ns)
 	if (!w->progress_ns)
 		w->progress_ns = now_ns;
 	if (!w->deadline_ns)
-		w->deadline_ns = now_ns + (w->timeout_ns << w->tries);
+		w->deadline_ns = now_ns + (timeout_of(w) << w->tries);
+	/* Only of what is sent for the first time: else it is not known which one was answered. */
+	if (!w->timed && w->sent == w->highest && !w->back) {
+		w->timed = w->sent;
+		w->timed_ns = now_ns;
+	}
+}
+
+static void grow(struct sl_roce_window *w, uint64_t acknowledged)
+{
+	if (w->limit >= w->limit_max)
+		return;
+	if (w->limit < w->threshold) {
+		w->limit += (uint32_t)acknowledged;
+	} else {
+		w->grown += (uint32_t)acknowledged;
+		if (w->grown >= w->limit) {
+			w->grown = 0;
+			w->limit++;
+		}
+	}
+	if (w->limit > w->limit_max)
+		w->limit = w->limit_max;
+}
+
+/* Something was lost, most likely in a queue that was full. */
+static void shrink(struct sl_roce_window *w)
+{
+	uint32_t least = w->limit_max < SL_ROCE_LIMIT_MIN ? w->limit_max : SL_ROCE_LIMIT_MIN;
+
+	w->threshold = w->limit / 2 > least ? w->limit / 2 : least;
+	w->limit = w->threshold;
+	w->grown = 0;
 }
 
 /* All packets before n arrived. */
@@ -433,6 +473,13 @@ static bool advance(struct sl_roce_window *w, uint64_t n, uint64_t now_ns)
 {
 	if (n == w->acked)
 		return false;
+	grow(w, n - w->acked);
+	if (w->timed && n >= w->timed) {
+		uint64_t round = now_ns - w->timed_ns;
+
+		w->round_ns = w->round_ns ? w->round_ns - w->round_ns / 8 + round / 8 : round;
+		w->timed = 0;
+	}
 	w->acked = n;
 	if (w->sent < n)
 		w->sent = n;
@@ -440,7 +487,7 @@ static bool advance(struct sl_roce_window *w, uint64_t n, uint64_t now_ns)
 	w->back = false;
 	w->not_before_ns = 0;
 	w->progress_ns = w->highest == n ? 0 : now_ns;
-	w->deadline_ns = w->sent == n ? 0 : now_ns + w->timeout_ns;
+	w->deadline_ns = w->sent == n ? 0 : now_ns + timeout_of(w);
 	return true;
 }
 
@@ -448,6 +495,7 @@ static void go_back(struct sl_roce_window *w)
 {
 	w->sent = w->acked;
 	w->deadline_ns = 0;
+	w->timed = 0;
 	w->back = true;
 }
 
@@ -493,6 +541,7 @@ enum sl_roce_event sl_roce_answered(struct sl_roce_window *w, const struct sl_ro
 		/* The same again, of packets that were on the way when we went back. */
 		if (!moved && w->back)
 			return SL_ROCE_NOTHING;
+		shrink(w);
 		go_back(w);
 		return SL_ROCE_BACK;
 	}
@@ -507,6 +556,7 @@ enum sl_roce_event sl_roce_timer(struct sl_roce_window *w, uint64_t now_ns)
 		return SL_ROCE_SILENT;
 	if (w->tries < 20)
 		w->tries++;
+	shrink(w);
 	go_back(w);
 	return SL_ROCE_BACK;
 }

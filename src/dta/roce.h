@@ -147,7 +147,9 @@ enum sl_roce_refusal sl_roce_parse(const void *frame, size_t bytes, const struct
  */
 struct sl_roce_window {
 	uint32_t first;	 /* PSN of packet 0 */
-	uint32_t limit;	 /* packets that may be sent and not acknowledged */
+	uint32_t limit;	 /* packets that may be sent and not acknowledged: grows and shrinks as with TCP */
+	uint32_t limit_max, threshold, grown; /* (RFC 5681, 3.1) */
+	uint64_t round_ns, timed, timed_ns;   /* smoothed round trip; packet that is timed, 0: none; since */
 	uint64_t acked;	 /* all before it were acknowledged */
 	uint64_t sent;	 /* all before it were sent, since the last going back */
 	uint64_t queued; /* all before it exist */
@@ -168,7 +170,13 @@ enum sl_roce_event {
 	SL_ROCE_SILENT,	     /* no progress for too long: the queue pair is to be given up */
 };
 
-/* limit: at most 2^22. After so many timeouts without progress, each twice as long (1 to 20), it is broken. */
+/*
+ * limit: the most, 1 to 2^22. It is as little as SL_ROCE_LIMIT_MIN after losses, since what a responder does not expect
+ * it drops. timeout_ns: the least, where four round trips are shorter. After so many timeouts
+ * without progress, each twice as long (1 to 20), it is broken.
+ */
+#define SL_ROCE_LIMIT_MIN 16u
+#define SL_ROCE_LIMIT_FIRST 128u
 void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, uint64_t timeout_ns, uint32_t tries);
 static inline uint32_t sl_roce_psn(const struct sl_roce_window *w, uint64_t n)
 {

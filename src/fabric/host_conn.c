@@ -32,10 +32,38 @@ static void set_timer(struct sl_host *h)
 	timerfd_settime(h->timer, 0, &every, NULL);
 }
 
+/* Notices that are there; their receives are posted again by notices(), which the bell that rang calls. */
+static void take_notices(struct sl_host *h)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(h->notices, 1, &wc) > 0) {
+		struct conn *c = h->conns;
+
+		while (c && c->qp->qp_num != wc.qp_num)
+			c = c->next;
+		/* Of one that is gone, or its end, which the probe or CM tells. */
+		if (!c || !(c->notifies || c->writes) || wc.status != IBV_WC_SUCCESS)
+			continue;
+		c->taken++;
+		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
+			continue; /* a SEND: nobody asked for it */
+		h->stats.notices++;
+		if (c->writes && h->writers.immediate)
+			h->writers.immediate(h->writers.arg, c->serial, ntohl(wc.imm_data));
+		if (c->notifies)
+			h->notice(h->notice_arg, ntohl(wc.imm_data));
+	}
+}
+
 void sl_host_drop(struct sl_host *h, struct conn *c)
 {
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 	struct conn **at = &h->conns;
 
+	/* Nothing more arrives; what did is told of while it is known whose it is. */
+	if (c->writes && !ibv_modify_qp(c->qp, &error, IBV_QP_STATE))
+		take_notices(h);
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
@@ -359,30 +387,13 @@ static void probes(struct sl_host *h)
 static void notices(struct sl_host *h)
 {
 	struct ibv_cq *cq;
-	struct ibv_wc wc;
 	void *context;
 
 	if (ibv_get_cq_event(h->bell, &cq, &context))
 		return;
 	ibv_ack_cq_events(cq, 1);
 	ibv_req_notify_cq(h->notices, 0); /* before looking: what comes after it rings again */
-	while (ibv_poll_cq(h->notices, 1, &wc) > 0) {
-		struct conn *c = h->conns;
-
-		while (c && c->qp->qp_num != wc.qp_num)
-			c = c->next;
-		/* Of one that is gone, or its end, which the probe or CM tells. */
-		if (!c || !(c->notifies || c->writes) || wc.status != IBV_WC_SUCCESS)
-			continue;
-		c->taken++;
-		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-			continue; /* a SEND: nobody asked for it */
-		h->stats.notices++;
-		if (c->writes && h->writers.immediate)
-			h->writers.immediate(h->writers.arg, c->serial, ntohl(wc.imm_data));
-		if (c->notifies)
-			h->notice(h->notice_arg, ntohl(wc.imm_data));
-	}
+	take_notices(h);
 	for (struct conn *c = h->conns; c; c = c->next) {
 		if (c->taken)
 			post_receives(c->qp, c->taken);

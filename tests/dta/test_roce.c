@@ -604,6 +604,68 @@ static void going_back_is_done_once_and_forgets_nothing_that_arrived(void **stat
 	assert_int_equal(sl_roce_timer(&w, 1001000), SL_ROCE_BACK);
 }
 
+static void what_is_lost_makes_the_window_smaller_and_what_arrives_larger(void **state)
+{
+	struct sl_roce_window w;
+	struct sl_roce_answer a;
+	uint64_t now = 1;
+	uint32_t before;
+
+	(void)state;
+	sl_roce_window(&w, 5, 1024, 1000, 20);
+	w.queued = 1u << 20;
+	assert_int_equal(sl_roce_may_send(&w, now), SL_ROCE_LIMIT_FIRST);
+	while (w.limit < 1024 && now < 1000000) {
+		sl_roce_sent(&w, sl_roce_may_send(&w, now), now);
+		a = told(&w, w.sent - 1, 0x1f);
+		assert_int_equal(sl_roce_answered(&w, &a, now += 10), SL_ROCE_PROGRESS);
+	}
+	assert_true(w.limit == 1024 && w.acked < 4096); /* doubled each time */
+	for (before = 1024; before > SL_ROCE_LIMIT_MIN; before /= 2) {
+		sl_roce_sent(&w, sl_roce_may_send(&w, now), now);
+		a = told(&w, w.acked + 1, SL_ROCE_NAK_SEQUENCE);
+		assert_int_equal(sl_roce_answered(&w, &a, now += 10), SL_ROCE_BACK);
+		assert_int_equal(w.limit, before / 2);
+	}
+	sl_roce_sent(&w, sl_roce_may_send(&w, now), now);
+	assert_int_equal(sl_roce_timer(&w, now += 1000000), SL_ROCE_BACK);
+	assert_int_equal(w.limit, SL_ROCE_LIMIT_MIN);
+	for (unsigned round = 0; round < 10; round++) {
+		sl_roce_sent(&w, sl_roce_may_send(&w, now), now);
+		a = told(&w, w.sent - 1, 0x1f);
+		sl_roce_answered(&w, &a, now += 10);
+	}
+	assert_in_range(w.limit, SL_ROCE_LIMIT_MIN + 8, SL_ROCE_LIMIT_MIN + 10); /* one each time */
+}
+
+static void a_slow_way_is_waited_for_and_what_was_sent_twice_is_not_timed(void **state)
+{
+	struct sl_roce_window w;
+	struct sl_roce_answer a;
+	uint64_t now = 1;
+
+	(void)state;
+	sl_roce_window(&w, 5, 64, 1000, 3);
+	w.queued = 1000;
+	sl_roce_sent(&w, 1, now);
+	a = told(&w, 0, 0x1f);
+	sl_roce_answered(&w, &a, now += 900);
+	assert_int_equal(w.round_ns, 900);
+	sl_roce_sent(&w, 1, now);
+	assert_int_equal(sl_roce_timer(&w, now + 3599), SL_ROCE_NOTHING);
+	assert_int_equal(sl_roce_timer(&w, now += 3600), SL_ROCE_BACK);
+	sl_roce_sent(&w, 1, now);
+	a = told(&w, 1, 0x1f);
+	sl_roce_answered(&w, &a, now += 1);
+	assert_int_equal(w.round_ns, 900);
+	for (unsigned i = 0; i < 200; i++) {
+		sl_roce_sent(&w, 1, now);
+		a = told(&w, w.sent - 1, 0x1f);
+		sl_roce_answered(&w, &a, now += 16);
+	}
+	assert_in_range(w.round_ns, 10, 32);
+}
+
 static void a_refusal_says_of_which_packet_and_silence_ends_it(void **state)
 {
 	struct sl_roce_window w;
@@ -670,6 +732,8 @@ int main(void)
 		cmocka_unit_test(whatever_the_network_does_each_packet_is_executed_once_in_order),
 		cmocka_unit_test(what_could_not_be_true_changes_nothing),
 		cmocka_unit_test(going_back_is_done_once_and_forgets_nothing_that_arrived),
+		cmocka_unit_test(what_is_lost_makes_the_window_smaller_and_what_arrives_larger),
+		cmocka_unit_test(a_slow_way_is_waited_for_and_what_was_sent_twice_is_not_timed),
 		cmocka_unit_test(a_refusal_says_of_which_packet_and_silence_ends_it),
 	};
 

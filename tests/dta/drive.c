@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * drive.c - both outputs over RDMA against the owner's side, in two guests: tests/guest/dta.sh runs it.
+ *
+ *   dta-drive owner DIR DEVICE
+ *   dta-drive write DIR raw|verbs HOST INTERFACE NUMBER OPERATIONS [kill|deny]
+ *
+ * DIR is shared and stands for the control channel: OBJECT is what the owner says of its memory, THEIRS.n and
+ * OURS.n are "queue" messages, KILL has it end all queue pairs, CHECK.n asks whether all operations of run n are in
+ * its memory, CHECKED.n is the answer, STOP ends it. kill: half way through, the queue pairs are ended. deny: the last
+ * operation is for memory that nobody registered.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "dta/host.h"
+#include "dta/output_rdma.h"
+
+#define BYTES	    (1u << 20)
+#define SLOTS	    4096u /* of 64 bytes, from 0 */
+#define COUNTERS    512u
+#define COUNTERS_AT (SLOTS * 64)
+#define LONGS	    64u
+#define LONGS_AT    (COUNTERS_AT + COUNTERS * 8)
+#define LONG_BYTES  3000u
+#define LONG_ROOM   4096u
+#define BELLS_AT    (LONGS_AT + LONGS * LONG_ROOM)
+#define BELLS	    512u
+#define INSTANCE    0x1234567890abcdefull
+#define PATIENCE_NS 90000000000ull
+
+static const char *dir;
+
+static void die(const char *what, const char *why)
+{
+	fprintf(stderr, "FAIL: %s: %s\n", what, why);
+	exit(1);
+}
+
+/* ---- the shared folder ------------------------------------------------------------------------------ */
+
+static const char *path(const char *name, unsigned number)
+{
+	static char p[2][512];
+	static unsigned turn;
+
+	turn ^= 1;
+	snprintf(p[turn], sizeof(p[turn]), "%s/%s.%u", dir, name, number);
+	return p[turn];
+}
+
+static void put(const char *name, unsigned number, json_t *j)
+{
+	char part[512];
+
+	snprintf(part, sizeof(part), "%s.part", path(name, number));
+	if (!j || json_dump_file(j, part, 0) || rename(part, path(name, number)))
+		die(name, "can't be written");
+	json_decref(j);
+}
+
+static json_t *get(const char *name, unsigned number)
+{
+	json_t *j = json_load_file(path(name, number), 0, NULL);
+
+	if (j)
+		unlink(path(name, number));
+	return j;
+}
+
+static json_t *await(const char *name, unsigned number, struct sl_output *o)
+{
+	uint64_t end = sl_now_ns() + PATIENCE_NS;
+	json_t *j;
+
+	while (!(j = get(name, number))) {
+		if (sl_now_ns() > end)
+			die(name, "did not come");
+		if (o)
+			o->ops->drive(o, sl_now_ns());
+		usleep(5000);
+	}
+	return j;
+}
+
+/* ---- what is written ----------------------------------------------------------------------------------- */
+
+struct operation {
+	enum { SLOT, ADD, LONG, BELL } kind;
+	uint32_t at; /* offset in the object */
+	uint32_t bytes;
+	uint64_t number; /* what is written, or added */
+};
+
+static struct operation operation(unsigned run, uint64_t i)
+{
+	uint64_t h = (i * 0x9e3779b97f4a7c15ull + run) * 0xbf58476d1ce4e5b9ull >> 32;
+
+	switch (i % 8) {
+	case 4:
+	case 5:
+		return (struct operation){ADD, COUNTERS_AT + h % COUNTERS * 8, 8, 1 + i % 7};
+	case 6:
+		return (struct operation){LONG, LONGS_AT + h % LONGS * LONG_ROOM, LONG_BYTES, i};
+	case 7:
+		return (struct operation){BELL, BELLS_AT + h % BELLS * 8, 8, i};
+	}
+	return (struct operation){SLOT, (uint32_t)(h % SLOTS) * 64, 24, i};
+}
+
+static void fill(uint8_t *to, const struct operation *op, unsigned run)
+{
+	for (uint32_t k = 0; k < op->bytes; k += 8) {
+		uint64_t v = op->number + ((uint64_t)run << 40) + ((uint64_t)k << 48);
+
+		memcpy(to + k, &v, 8);
+	}
+}
+
+/* ---- the owner ------------------------------------------------------------------------------------------- */
+
+static uint64_t queues[64];
+static unsigned queue_count;
+static uint64_t bells, gone_count;
+
+static bool came(void *arg, uint64_t queue, const char *name)
+{
+	(void)arg;
+	if (strcmp(name, "drive") || queue_count == 64)
+		return false;
+	queues[queue_count++] = queue;
+	return true;
+}
+
+static void gone(void *arg, uint64_t queue, const char *name)
+{
+	(void)arg, (void)name;
+	gone_count++;
+	for (unsigned i = 0; i < queue_count; i++)
+		if (queues[i] == queue)
+			queues[i] = queues[--queue_count];
+}
+
+static void bell(void *arg, uint64_t queue, uint32_t number)
+{
+	(void)arg, (void)queue;
+	bells += number % 8 == 7;
+}
+
+/* All that run did is there, but for so many unconfirmed FETCH_ADDs. NULL, or what is wrong. */
+static const char *compare(const uint8_t *map, const json_t *about)
+{
+	static uint8_t expected[BYTES];
+	static char why[200];
+	unsigned run = (unsigned)json_integer_value(json_object_get(about, "run"));
+	uint64_t operations = (uint64_t)json_integer_value(json_object_get(about, "operations"));
+	uint64_t unconfirmed = (uint64_t)json_integer_value(json_object_get(about, "unconfirmed"));
+	bool once = json_is_true(json_object_get(about, "once"));
+	uint64_t rung = 0, missing = 0;
+
+	memset(expected, 0, sizeof(expected));
+	for (uint64_t i = 0; i < operations; i++) {
+		struct operation op = operation(run, i);
+		uint64_t sum;
+
+		rung += op.kind == BELL;
+		if (op.kind != ADD) {
+			fill(expected + op.at, &op, run);
+			continue;
+		}
+		memcpy(&sum, expected + op.at, 8);
+		sum += op.number;
+		memcpy(expected + op.at, &sum, 8);
+	}
+	for (uint32_t i = 0; i < BYTES; i += 8) {
+		uint64_t want, have;
+
+		memcpy(&want, expected + i, 8);
+		memcpy(&have, map + i, 8);
+		if (i >= COUNTERS_AT && i < LONGS_AT && have < want) {
+			missing += want - have;
+		} else if (have != want) {
+			snprintf(why, sizeof(why), "at %u: %#llx, not %#llx", i,
+				 (unsigned long long)have, (unsigned long long)want);
+			return why;
+		}
+	}
+	if (missing > unconfirmed * 7) {
+		snprintf(why, sizeof(why), "%llu of the sums missing, with %llu unconfirmed",
+			 (unsigned long long)missing, (unsigned long long)unconfirmed);
+		return why;
+	}
+	if (once ? bells != rung : bells < rung) {
+		snprintf(why, sizeof(why), "%llu immediates, not %llu", (unsigned long long)bells,
+			 (unsigned long long)rung);
+		return why;
+	}
+	return NULL;
+}
+
+static void answer_queue(struct sl_dta_host *host, unsigned run, json_t *theirs)
+{
+	static uint64_t before;
+	struct sl_roce_end a, b;
+	int err;
+
+	if (before)
+		sl_dta_host_end(host, before);
+	err = sl_roce_end_of_json(theirs, &a);
+	if (!err)
+		err = sl_dta_host_queue(host, "drive", &a, &b, &before);
+	if (err)
+		die("queue", strerror(-err));
+	if (queue_count < 64)
+		queues[queue_count++] = before;
+	put("OURS", run, sl_roce_end_json(&b));
+}
+
+static int owner(const char *device)
+{
+	struct sl_dta_host_opts opts = {
+		.device = device,
+		.gid_index = -1,
+		.instance = INSTANCE,
+		.came = came,
+		.gone = gone,
+		.immediate = bell,
+	};
+	struct sl_dta_host_stats s;
+	struct sl_dta_host_key key;
+	struct sl_dta_host *host;
+	char error[200];
+	uint8_t *map;
+	json_t *j;
+
+	host = sl_dta_host_open(&opts, error, sizeof(error));
+	if (!host)
+		die("owner", error);
+	map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED || sl_dta_host_register(host, map, BYTES, &key))
+		die("memory", "can't be registered");
+	sl_dta_host_stats(host, &s);
+	put("OBJECT", 0,
+	    json_pack("{s:I,s:I,s:i}", "addr", (json_int_t)key.addr, "rkey", (json_int_t)key.rkey,
+		      "port", (int)s.port));
+	for (unsigned run = 1;;) {
+		struct pollfd p = {.fd = sl_dta_host_fd(host), .events = POLLIN};
+
+		poll(&p, 1, 5);
+		sl_dta_host_dispatch(host);
+		if ((j = get("THEIRS", run))) {
+			answer_queue(host, run, j);
+			json_decref(j);
+		}
+		if ((j = get("KILL", run))) {
+			json_decref(j);
+			while (queue_count)
+				sl_dta_host_end(host, queues[0]);
+		}
+		if ((j = get("CHECK", run))) {
+			const char *why;
+
+			/* Immediates may wait behind what we have looked at. */
+			for (unsigned i = 0; i < 200 && (why = compare(map, j)); i++) {
+				usleep(10000);
+				sl_dta_host_dispatch(host);
+			}
+			put("CHECKED", run, json_pack("{s:s}", "why", why ? why : ""));
+			json_decref(j);
+			memset(map, 0, BYTES);
+			bells = 0;
+			run++;
+		}
+		if ((j = get("STOP", 0)))
+			break;
+	}
+	json_decref(j);
+	sl_dta_host_unregister(host, &key);
+	sl_dta_host_stats(host, &s);
+	printf("accepted %llu, ended %llu, immediates %llu\n", (unsigned long long)s.accepted,
+	       (unsigned long long)s.ended, (unsigned long long)s.immediates);
+	sl_dta_host_close(host);
+	munmap(map, BYTES);
+	return gone_count ? 0 : 1;
+}
+
+/* ---- the writer -------------------------------------------------------------------------------------------- */
+
+static void negotiate(struct sl_output *o, unsigned run)
+{
+	struct sl_roce_end ours, theirs;
+	json_t *j;
+
+	sl_output_raw_ours(o, &ours);
+	put("THEIRS", run, sl_roce_end_json(&ours));
+	j = await("OURS", run, NULL);
+	if (sl_roce_end_of_json(j, &theirs) || sl_output_raw_connect(o, &theirs))
+		die("queue", "of the owner: not sound");
+	json_decref(j);
+}
+
+static void go_on(struct sl_output *o, unsigned run)
+{
+	static uint64_t end, lost;
+	struct sl_output_stats s;
+
+	o->ops->stats(o, &s);
+	if (s.disconnects != lost)
+		printf("= lost: %s\n", s.last_error);
+	lost = s.disconnects;
+	if (!end)
+		end = sl_now_ns() + PATIENCE_NS;
+	if (sl_now_ns() > end)
+		die("the output does not get on", s.last_error);
+	if (o->ops->drive(o, sl_now_ns()) == SL_OUTPUT_DOWN && !strcmp(o->ops->name, "raw"))
+		negotiate(o, run);
+}
+
+static int give(struct sl_output *o, const struct sl_object *to, const struct operation *op,
+		unsigned run)
+{
+	uint8_t data[LONG_ROOM];
+
+	if (op->kind == ADD)
+		return o->ops->add(o, to, op->at, op->number);
+	fill(data, op, run);
+	if (op->kind == BELL)
+		return o->ops->write_immediate(o, to, op->at, data, op->bytes,
+					       (uint32_t)op->number);
+	return o->ops->write(o, to, op->at, data, op->bytes);
+}
+
+static void print_stats(const struct sl_output_stats *s)
+{
+	printf("= writes %llu adds %llu completed %llu unconfirmed %llu failed %llu again %llu naks %llu "
+	       "resyncs %llu connects %llu disconnects %llu %s\n",
+	       (unsigned long long)s->writes, (unsigned long long)s->adds,
+	       (unsigned long long)s->completed, (unsigned long long)s->unconfirmed,
+	       (unsigned long long)s->failed, (unsigned long long)s->again,
+	       (unsigned long long)s->naks, (unsigned long long)s->resyncs,
+	       (unsigned long long)s->connects, (unsigned long long)s->disconnects, s->last_error);
+}
+
+static int write_run(bool raw, const char *host, const char *interface, unsigned run,
+		     uint64_t operations, const char *what)
+{
+	json_t *about = json_load_file(path("OBJECT", 0), 0, NULL);
+	struct sl_object object = {
+		.number = 1,
+		.addr = (uint64_t)json_integer_value(json_object_get(about, "addr")),
+		.rkey = (uint32_t)json_integer_value(json_object_get(about, "rkey")),
+		.bytes = BYTES,
+	};
+	struct sl_object denied = object;
+	struct sl_output_stats s;
+	struct sl_output *o;
+	char error[200];
+	const char *why;
+	bool kill = !strcmp(what, "kill"), deny = !strcmp(what, "deny");
+
+	if (raw)
+		o = sl_output_raw(&(struct sl_output_raw_opts){.interface = interface}, error,
+				  sizeof(error));
+	else
+		o = sl_output_verbs(
+			&(struct sl_output_verbs_opts){
+				.host = host,
+				.port = (uint16_t)json_integer_value(
+					json_object_get(about, "port")),
+				.gid_index = -1,
+				.name = "drive",
+				.instance = INSTANCE,
+			},
+			error, sizeof(error));
+	json_decref(about);
+	if (!o)
+		die("output", error);
+	for (uint64_t i = 0; i < operations; i++) {
+		struct operation op = operation(run, i);
+		int err;
+
+		while ((err = give(o, &object, &op, run)) == -EAGAIN || err == -ENOTCONN)
+			go_on(o, run);
+		if (err)
+			die("an operation", strerror(-err));
+		if (kill && i == operations / 2) {
+			o->ops->flush(o);
+			put("KILL", run, json_object());
+		}
+		if (i % 32 == 31)
+			o->ops->flush(o), go_on(o, run);
+	}
+	while (o->ops->outstanding(o))
+		go_on(o, run);
+	if (deny) {
+		struct operation op = operation(run, 0);
+
+		denied.rkey ^= 0x5a5a5a;
+		if (give(o, &denied, &op, run))
+			die("deny", "not taken");
+		o->ops->flush(o);
+		while (o->ops->outstanding(o))
+			go_on(o, run);
+	}
+	o->ops->stats(o, &s);
+	print_stats(&s);
+	if (s.writes + s.adds != s.completed + s.unconfirmed + s.failed)
+		die("the account", "does not close");
+	if (s.writes + s.adds != operations + deny || s.failed != deny)
+		die("the account", "is not of what was given");
+	if ((kill || deny) != (s.disconnects > 0) || (s.unconfirmed && !kill))
+		die("the connection", kill || deny ? "did not end" : "ended");
+	put("CHECK", run,
+	    json_pack("{s:i,s:I,s:I,s:b}", "run", (int)run, "operations", (json_int_t)operations,
+		      "unconfirmed", (json_int_t)s.unconfirmed, "once", !kill));
+	about = await("CHECKED", run, o);
+	why = json_string_value(json_object_get(about, "why"));
+	if (!why || *why)
+		die("in the owner's memory", why ? why : "?");
+	json_decref(about);
+	o->ops->close(o);
+	if (!strcmp(what, "loss") && !s.again)
+		die("loss", "nothing was lost");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 4)
+		return 2;
+	dir = argv[2];
+	if (!strcmp(argv[1], "owner"))
+		return owner(argv[3]);
+	if (argc < 8)
+		return 2;
+	return write_run(!strcmp(argv[3], "raw"), argv[4], argv[5], (unsigned)atoi(argv[6]),
+			 (uint64_t)atoll(argv[7]), argc > 8 ? argv[8] : "");
+}

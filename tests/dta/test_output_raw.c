@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The output that makes its frames itself, against a responder by the book behind a network that is made up here:
+ * it loses frames, falls silent and refuses. Time is made up, too. Real ones: tests/guest/dta.sh.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "dta/output_raw.h"
+
+#define MEMORY	  65536u
+#define COUNTERS  4096u /* bytes of the memory from its start that only FETCH_ADD touches */
+#define ADDR	  0x7f0000001000ull
+#define RKEY	  77u
+#define REMEMBERS 4u /* answers to FETCH_ADDs, for duplicates */
+#define QUEUE	  4096u
+
+static uint64_t seed, now;
+
+static uint64_t chance(void) /* SplitMix64 */
+{
+	uint64_t x = seed += 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+/* ---- the responder ---------------------------------------------------------------------------------- */
+
+static struct {
+	struct sl_roce_end us, them; /* them: the output under test */
+	uint8_t memory[MEMORY];
+	uint32_t expected;
+	uint64_t executed, adds, bells;
+	bool nak_sent, dead, silent, busy_once;
+	uint64_t va, left; /* of a WRITE of several packets */
+	uint32_t remembered[REMEMBERS];
+	unsigned remember_at, lossy;
+	uint8_t answer[QUEUE][128];
+	size_t bytes[QUEUE];
+	unsigned head, tail;
+	unsigned refuse; /* sends to fail with EAGAIN */
+} peer;
+
+static uint64_t get(const uint8_t *from, unsigned bytes)
+{
+	uint64_t v = 0;
+
+	while (bytes--)
+		v = v << 8 | *from++;
+	return v;
+}
+
+static void answer(enum sl_roce_opcode opcode, uint32_t psn, uint8_t syndrome)
+{
+	struct sl_roce_builder b;
+	uint8_t aeth[12] = {syndrome};
+	const struct sl_roce_packet p = {.opcode = opcode,
+					 .psn = psn,
+					 .payload = aeth,
+					 .bytes = opcode == SL_ROCE_ACK ? 4 : 12};
+	unsigned at = peer.tail % QUEUE;
+
+	if (chance() % 100 < peer.lossy || peer.tail - peer.head == QUEUE)
+		return;
+	assert_int_equal(sl_roce_builder(&b, &peer.us, &peer.them, 50000), 0);
+	peer.bytes[at] = sl_roce_build(&b, &p, peer.answer[at]);
+	sl_roce_seal(&b, peer.answer[at], peer.bytes[at], false);
+	peer.tail++;
+}
+
+static bool execute(const uint8_t *bth, size_t bytes)
+{
+	enum sl_roce_opcode opcode = bth[0];
+	const uint8_t *at = bth + 12;
+	bool first = opcode == SL_ROCE_WRITE_FIRST || opcode == SL_ROCE_WRITE_ONLY ||
+		     opcode == SL_ROCE_WRITE_ONLY_IMMEDIATE;
+	bool end = opcode != SL_ROCE_WRITE_FIRST && opcode != SL_ROCE_WRITE_MIDDLE;
+	size_t payload;
+
+	if (opcode == SL_ROCE_FETCH_ADD) {
+		uint64_t offset = get(at, 8) - ADDR, v;
+
+		assert_int_equal(peer.left, 0);
+		if (get(at + 8, 4) != RKEY)
+			return false;
+		assert_true(offset < COUNTERS && !(offset & 7));
+		memcpy(&v, peer.memory + offset, 8);
+		v += get(at + 12, 8);
+		memcpy(peer.memory + offset, &v, 8);
+		peer.adds++;
+		peer.remembered[peer.remember_at++ % REMEMBERS] = peer.expected;
+		return true;
+	}
+	if (first) {
+		assert_int_equal(peer.left, 0);
+		if (get(at + 8, 4) != RKEY)
+			return false;
+		peer.va = get(at, 8);
+		peer.left = get(at + 12, 4);
+		at += 16;
+	}
+	if (opcode == SL_ROCE_WRITE_LAST_IMMEDIATE || opcode == SL_ROCE_WRITE_ONLY_IMMEDIATE) {
+		assert_int_equal(get(at, 4), 4711);
+		peer.bells++;
+		at += 4;
+	}
+	payload = bytes - (size_t)(at - bth) - 4 - (bth[1] >> 4 & 3);
+	assert_true(payload <= peer.left && peer.va >= ADDR && peer.va + payload <= ADDR + MEMORY);
+	assert_true(end ? payload == peer.left : payload == 256);
+	memcpy(peer.memory + (peer.va - ADDR), at, payload);
+	peer.va += payload;
+	peer.left -= payload;
+	return true;
+}
+
+static void take(const uint8_t *f, size_t bytes)
+{
+	const uint8_t *bth = f + 42;
+	uint32_t psn = (uint32_t)get(bth + 9, 3), icrc, ahead = (psn - peer.expected) & SL_ROCE_24;
+	bool add = bth[0] == SL_ROCE_FETCH_ADD, wants = bth[8] & 0x80;
+
+	if (peer.dead || peer.silent || chance() % 100 < peer.lossy)
+		return;
+	icrc = sl_roce_icrc(f, bytes);
+	assert_memory_equal(f + bytes - 4, &icrc, 4);
+	assert_int_equal(get(bth + 5, 3), peer.us.qpn);
+	if (ahead >= SL_ROCE_24 / 2) { /* a duplicate */
+		bool known = !add;
+
+		for (unsigned i = 0; i < REMEMBERS; i++)
+			known = known || peer.remembered[i] == psn;
+		assert_true(known);
+		if (add)
+			answer(SL_ROCE_ATOMIC_ACK, psn, 0x1f);
+		else if (wants)
+			answer(SL_ROCE_ACK, (peer.expected - 1) & SL_ROCE_24, 0x1f);
+	} else if (ahead) {
+		if (!peer.nak_sent)
+			answer(SL_ROCE_ACK, peer.expected, SL_ROCE_NAK_SEQUENCE);
+		peer.nak_sent = true;
+	} else if (peer.busy_once) {
+		peer.busy_once = false;
+		answer(SL_ROCE_ACK, psn, SL_ROCE_SYNDROME_RNR | 1);
+	} else if (!execute(bth, bytes - 42)) {
+		answer(SL_ROCE_ACK, psn, SL_ROCE_NAK_ACCESS);
+		peer.dead = true;
+	} else {
+		peer.nak_sent = false;
+		peer.expected = (psn + 1) & SL_ROCE_24;
+		peer.executed++;
+		if (add)
+			answer(SL_ROCE_ATOMIC_ACK, psn, 0x1f);
+		else if (wants)
+			answer(SL_ROCE_ACK, psn, 0x1f);
+	}
+}
+
+/* ---- what the output believes to be its interface ---------------------------------------------------- */
+
+int __real_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
+			    char *error, size_t error_bytes);
+void __real_sl_raw_port_close(struct sl_raw_port *p);
+int __real_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
+			    unsigned count);
+
+uint64_t __wrap_sl_now_ns(void);
+uint64_t __wrap_sl_now_ns(void)
+{
+	return now;
+}
+
+int __wrap_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
+			    char *error, size_t error_bytes);
+int __wrap_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
+			    char *error, size_t error_bytes)
+{
+	if (opts->file)
+		return __real_sl_raw_port_open(p, opts, error, error_bytes);
+	*p = (struct sl_raw_port){
+		.fd = -1,
+		.deaf = -1,
+		.end = {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .mac = {2, 1}, .mtu = 1024},
+	};
+	return 0;
+}
+
+void __wrap_sl_raw_port_close(struct sl_raw_port *p);
+void __wrap_sl_raw_port_close(struct sl_raw_port *p)
+{
+	if (p->file)
+		__real_sl_raw_port_close(p);
+}
+
+int __wrap_sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours);
+int __wrap_sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours)
+{
+	(void)p, (void)ours;
+	return 0;
+}
+
+int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
+			    unsigned count);
+int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
+			    unsigned count)
+{
+	if (p->file)
+		return __real_sl_raw_port_send(p, frames, count);
+	if (peer.refuse) {
+		peer.refuse--;
+		count /= 2;
+		if (!count)
+			return -EAGAIN;
+	}
+	for (unsigned i = 0; i < count; i++)
+		take(frames[i].data, frames[i].bytes);
+	return (int)count;
+}
+
+int __wrap_sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frames, unsigned count);
+int __wrap_sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frames, unsigned count)
+{
+	unsigned n = 0;
+
+	(void)p;
+	for (; n < count && peer.head != peer.tail; n++, peer.head++) {
+		frames[n].bytes = peer.bytes[peer.head % QUEUE];
+		memcpy(frames[n].data, peer.answer[peer.head % QUEUE], frames[n].bytes);
+	}
+	return (int)n;
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------- */
+
+static const struct sl_object object = {.number = 1, .rkey = RKEY, .addr = ADDR, .bytes = MEMORY};
+
+static void connect_them(struct sl_output *o)
+{
+	struct sl_roce_end theirs = {
+		.qpn = 0x100 + (uint32_t)(chance() & 0xfff),
+		.psn = 1,
+		.gid = {[10] = 0xff, 0xff, 10, 0, 0, 2},
+		.mac = {2, 2},
+		.mtu = 256,
+		.atomics = REMEMBERS,
+	};
+
+	sl_output_raw_ours(o, &peer.them);
+	peer.us = theirs;
+	peer.expected = peer.them.psn;
+	peer.nak_sent = peer.dead = peer.silent = false;
+	peer.left = 0;
+	peer.head = peer.tail;
+	memset(peer.remembered, 0xff, sizeof(peer.remembered));
+	assert_int_equal(sl_output_raw_connect(o, &theirs), 0);
+}
+
+static struct sl_output *open_it(unsigned s, unsigned lossy)
+{
+	char error[200];
+	struct sl_output *o;
+
+	memset(&peer, 0, sizeof(peer));
+	seed = s;
+	now = 1000000000;
+	peer.lossy = lossy;
+	o = sl_output_raw(&(struct sl_output_raw_opts){.interface = "any", .depth = 64, .tries = 6},
+			  error, sizeof(error));
+	assert_non_null(o);
+	assert_int_equal(o->ops->write(o, &object, 0, error, 8), -ENOTCONN);
+	connect_them(o);
+	return o;
+}
+
+static void go_on(struct sl_output *o)
+{
+	now += 200000;
+	if (o->ops->drive(o, now) == SL_OUTPUT_DOWN)
+		connect_them(o);
+}
+
+static void whatever_happens_memory_is_as_written_in_order_and_the_account_closes(void **state)
+{
+	static uint8_t want[MEMORY];
+	uint64_t broken = 0, unconfirmed = 0, refused = 0;
+
+	(void)state;
+	for (unsigned round = 0; round < 24; round++) {
+		struct sl_output *o = open_it(round, round % 4 * 5);
+		uint64_t adds = 0, bells = 0, denied = 0, steps = 0;
+		struct sl_output_stats s;
+
+		memset(want, 0, sizeof(want));
+		for (unsigned i = 0; i < 1500; i++) {
+			uint8_t data[4096];
+			uint32_t bytes = chance() % 4 ? chance() % 64 : chance() % sizeof(data);
+			uint64_t offset = COUNTERS + chance() % (MEMORY - COUNTERS - bytes);
+			struct sl_object no = object;
+			unsigned kind = chance() % 8;
+			int err;
+
+			for (uint32_t k = 0; k < bytes; k++)
+				data[k] = (uint8_t)chance();
+			if (round >= 8 && chance() % 300 == 0)
+				peer.silent = true;
+			if (chance() % 100 == 0)
+				peer.busy_once = true;
+			if (chance() % 50 == 0)
+				peer.refuse = 3;
+			no.rkey = 99;
+			do {
+				assert_true(++steps < 1000000);
+				if (round >= 16 && i % 400 == 399)
+					err = o->ops->add(o, &no, 8, 1);
+				else if (kind < 3)
+					err = o->ops->add(o, &object, chance() % COUNTERS & ~7ull,
+							  1);
+				else if (kind == 3)
+					err = o->ops->write_immediate(o, &object, offset, data,
+								      bytes, 4711);
+				else
+					err = o->ops->write(o, &object, offset, data, bytes);
+				if (err)
+					go_on(o);
+			} while (err == -EAGAIN || err == -ENOTCONN);
+			assert_int_equal(err, 0);
+			if (round >= 16 && i % 400 == 399) {
+				denied++;
+			} else if (kind < 3) {
+				adds++;
+			} else {
+				memcpy(want + offset, data, bytes);
+				bells += kind == 3;
+			}
+			if (chance() % 16 == 0)
+				o->ops->flush(o);
+			if (chance() % 16 == 0)
+				go_on(o);
+		}
+		while (o->ops->outstanding(o)) {
+			assert_true(++steps < 1000000);
+			go_on(o);
+		}
+		assert_memory_equal(peer.memory + COUNTERS, want + COUNTERS, MEMORY - COUNTERS);
+		o->ops->stats(o, &s);
+		assert_int_equal(s.writes + s.adds, 1500);
+		assert_int_equal(s.completed + s.unconfirmed + s.failed, 1500);
+		assert_int_equal(s.adds, adds + denied);
+		assert_int_equal(s.failed, denied);
+		assert_true(peer.adds <= adds && peer.adds + s.unconfirmed >= adds);
+		/* An immediate may come twice only if it was under way when the queue pair broke. */
+		assert_true(s.disconnects ? peer.bells >= bells : peer.bells == bells);
+		if (!s.disconnects)
+			assert_int_equal(s.unconfirmed, 0);
+		for (uint32_t i = 0; i < COUNTERS; i += 8) {
+			uint64_t v;
+
+			memcpy(&v, peer.memory + i, 8);
+			peer.adds -= v;
+		}
+		assert_int_equal(peer.adds, 0);
+		broken += s.disconnects;
+		unconfirmed += s.unconfirmed;
+		refused += s.failed;
+		o->ops->close(o);
+	}
+	assert_true(broken && unconfirmed && refused);
+}
+
+static void what_lies_outside_or_is_too_long_is_not_taken(void **state)
+{
+	static uint8_t data[SL_OUTPUT_WRITE_MAX + 1];
+	struct sl_object large = object;
+	struct sl_output *o = open_it(1, 0);
+	struct sl_output_stats s;
+
+	(void)state;
+	large.bytes = 1ull << 40;
+	assert_int_equal(o->ops->write(o, &object, MEMORY, data, 1), -ERANGE);
+	assert_int_equal(o->ops->write(o, &object, MEMORY - 3, data, 4), -ERANGE);
+	assert_int_equal(o->ops->write(o, &object, ~0ull, data, 4), -ERANGE);
+	assert_int_equal(o->ops->write(o, &object, ~0ull - 1, data, 0xffffffff), -ERANGE);
+	assert_int_equal(o->ops->add(o, &object, MEMORY, 1), -ERANGE);
+	assert_int_equal(o->ops->add(o, &object, 4, 1), -ERANGE);
+	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data)), -EMSGSIZE);
+	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data) - 1), 0);
+	o->ops->stats(o, &s);
+	assert_int_equal(s.writes, 1);
+	o->ops->close(o);
+}
+
+static void a_file_holds_what_would_be_sent(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+	char path[256], error[200];
+	uint8_t data[3000] = {1, 2, 3}, frame[2048];
+	uint32_t record[4], frames = 0, packets[] = {1, 3, 1, 1};
+	struct sl_output *o;
+	struct sl_output_stats s;
+	FILE *f;
+	int fd;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/sl-raw-XXXXXX", tmp ? tmp : "/tmp");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	f = fdopen(fd, "rb");
+	assert_non_null(f);
+	o = sl_output_raw(&(struct sl_output_raw_opts){.file = path}, error, sizeof(error));
+	if (!o)
+		fail_msg("%s", error);
+	assert_int_equal(o->ops->write(o, &object, 8, data, 13), 0);
+	assert_int_equal(o->ops->write(o, &object, 64, data, 3000), 0);
+	assert_int_equal(o->ops->write_immediate(o, &object, 0, data, 8, 42), 0);
+	assert_int_equal(o->ops->add(o, &object, 16, 5), 0);
+	o->ops->flush(o);
+	assert_int_equal(o->ops->outstanding(o), 0);
+	o->ops->stats(o, &s);
+	assert_int_equal(s.completed, 4);
+	o->ops->close(o);
+	assert_int_equal(fread(frame, 1, 24, f), 24);
+	while (fread(record, sizeof(record), 1, f) == 1) {
+		uint32_t icrc;
+
+		assert_true(record[2] == record[3] && record[2] <= sizeof(frame));
+		assert_int_equal(fread(frame, 1, record[2], f), record[2]);
+		icrc = sl_roce_icrc(frame, record[2]);
+		assert_memory_equal(frame + record[2] - 4, &icrc, 4);
+		frames++;
+	}
+	for (unsigned i = 0; i < 4; i++)
+		frames -= packets[i];
+	assert_int_equal(frames, 0);
+	fclose(f);
+	unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			whatever_happens_memory_is_as_written_in_order_and_the_account_closes),
+		cmocka_unit_test(what_lies_outside_or_is_too_long_is_not_taken),
+		cmocka_unit_test(a_file_holds_what_would_be_sent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
