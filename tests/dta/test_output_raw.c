@@ -50,6 +50,7 @@ static struct {
 	size_t bytes[QUEUE];
 	unsigned head, tail;
 	unsigned refuse; /* sends to fail with EAGAIN */
+	unsigned mute;	 /* answers to lose, of what was executed */
 } peer;
 
 static uint64_t get(const uint8_t *from, unsigned bytes)
@@ -71,6 +72,10 @@ static void answer(enum sl_roce_opcode opcode, uint32_t psn, uint8_t syndrome)
 					 .bytes = opcode == SL_ROCE_ACK ? 4 : 12};
 	unsigned at = peer.tail % QUEUE;
 
+	if (peer.mute) {
+		peer.mute--;
+		return;
+	}
 	if (chance() % 100 < peer.lossy || peer.tail - peer.head == QUEUE)
 		return;
 	assert_int_equal(sl_roce_builder(&b, &peer.us, &peer.them, 50000), 0);
@@ -317,6 +322,8 @@ static void whatever_happens_memory_is_as_written_in_order_and_the_account_close
 				peer.busy_once = true;
 			if (chance() % 50 == 0)
 				peer.refuse = 3;
+			if (chance() % 200 == 0)
+				peer.mute = 40;
 			no.rkey = 99;
 			do {
 				assert_true(++steps < 1000000);
@@ -396,6 +403,13 @@ static void what_lies_outside_or_is_too_long_is_not_taken(void **state)
 	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data) - 1), 0);
 	o->ops->stats(o, &s);
 	assert_int_equal(s.writes, 1);
+	/* 8192 packets of 256 bytes fit: one is left. */
+	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data) - 1 - 256), 0);
+	assert_int_equal(o->ops->write(o, &large, 0, data, 257), -EAGAIN);
+	assert_int_equal(o->ops->write(o, &large, 0, data, 256), 0);
+	assert_int_equal(o->ops->add(o, &large, 0, 1), -EAGAIN);
+	assert_int_equal(o->ops->write(o, &large, 0, data, 0), -EAGAIN);
+	assert_int_equal(o->ops->outstanding(o), 3);
 	o->ops->close(o);
 }
 

@@ -32,17 +32,17 @@ drive() {
 
 writer() {
 	hear object > /dev/null
-	check frames-of-our-own-do-what-they-say drive raw 4000
-	check and-so-does-the-device drive verbs 4000
-	check a-queue-pair-that-is-ended-is-followed-by-another-raw drive raw 4000 kill
-	check a-queue-pair-that-is-ended-is-followed-by-another-verbs drive verbs 4000 kill
-	check what-the-owner-refuses-is-counted-raw drive raw 400 deny
-	check what-the-owner-refuses-is-counted-verbs drive verbs 400 deny
+	check frames-of-our-own-do-what-they-say drive raw 2000
+	check and-so-does-the-device drive verbs 2000
+	check a-queue-pair-that-is-ended-is-followed-by-another-raw drive raw 1000 kill
+	check a-queue-pair-that-is-ended-is-followed-by-another-verbs drive verbs 1000 kill
+	check what-the-owner-refuses-is-counted-raw drive raw 200 deny
+	check what-the-owner-refuses-is-counted-verbs drive verbs 200 deny
 	tc qdisc add dev eth0 root netem loss 3%
 	tell lossy
 	hear lossy-too > /dev/null
-	check with-loss-each-frame-is-executed-once drive raw 4000 loss
-	check with-loss-the-device-does-the-same drive verbs 800
+	check with-loss-each-frame-is-executed-once drive raw 1000 loss
+	check with-loss-the-device-does-the-same drive verbs 300
 	tc qdisc del dev eth0 root
 	echo '{}' > "$shared/STOP.0"
 	tell done
