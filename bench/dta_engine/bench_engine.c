@@ -68,8 +68,8 @@ static void find_machine(void)
 			break;
 	if (f)
 		fclose(f);
-	snprintf(machine, sizeof(machine), "%s, %s, median of %d rounds, CPU time of one thread", cpu, COMPILER,
-		 rounds);
+	snprintf(machine, sizeof(machine), "%s, %s, median of %d rounds, CPU time of one thread",
+		 cpu, COMPILER, rounds);
 }
 
 #ifndef MADV_COLLAPSE
@@ -121,11 +121,14 @@ struct reports {
 	uint32_t count, step, block; /* block: reports in one of them */
 };
 
-static struct reports reports(uint8_t opcode, uint8_t copies, uint8_t key_bytes, uint16_t value_bytes, uint32_t count)
+static struct reports reports(uint8_t opcode, uint8_t copies, uint8_t key_bytes,
+			      uint16_t value_bytes, uint32_t count)
 {
 	struct reports r = {.count = count, .step = (uint32_t)key_bytes + value_bytes};
 
-	r.shape = (struct sl_dta_block){.opcode = opcode, .copies = copies, .key_bytes = key_bytes,
+	r.shape = (struct sl_dta_block){.opcode = opcode,
+					.copies = copies,
+					.key_bytes = key_bytes,
 					.value_bytes = value_bytes};
 	r.block = (PAYLOAD - SL_DTA_HEADER_BYTES - SL_DTA_BLOCK_BYTES) / r.step;
 	r.items = memory((uint64_t)count * r.step);
@@ -203,7 +206,8 @@ static void close_store(struct store *s)
 	munmap(s->object.map, (s->object.bytes + (2u << 20) - 1) & ~((2ull << 20) - 1));
 }
 
-static void print(const char *name, double value, const char *peer, double peer_value, const char *what)
+static void print(const char *name, double value, const char *peer, double peer_value,
+		  const char *what)
 {
 	printf("{\"name\":\"%s\",\"value\":%.4g,\"unit\":\"reports/s\",\"peer\":\"%s\",\"peer_value\":%.4g,"
 	       "\"ratio\":%.3g,\"conditions\":\"%s; %s; %s\"}\n",
@@ -256,8 +260,10 @@ static void keywrite(uint8_t copies)
 	struct store s = {0};
 	uint32_t found = 0;
 
-	open_store(&s, (struct sl_store_config){
-			       .kind = SL_STORE_KEYWRITE, .slots = slots, .value_bytes = 8, .copies = 8});
+	open_store(&s, (struct sl_store_config){.kind = SL_STORE_KEYWRITE,
+						.slots = slots,
+						.value_bytes = 8,
+						.copies = 8});
 	t = memory(STORE_BYTES);
 	r = reports(SL_DTA_KEYWRITE, copies, 8, 8, 16000000);
 	for (uint32_t i = 0; i < r.count; i++) {
@@ -273,8 +279,8 @@ static void keywrite(uint8_t copies)
 		table[i] = table_insert(t, slots, &r, false);
 		start = now_s();
 		for (uint32_t k = 0; k < copies; k++)
-			memcpy(s.object.map + SL_STORE_BANKS_OFFSET + k * (STORE_BYTES / 2), r.items,
-			       (uint64_t)r.count * 16);
+			memcpy(s.object.map + SL_STORE_BANKS_OFFSET + k * (STORE_BYTES / 2),
+			       r.items, (uint64_t)r.count * 16);
 		copy[i] = r.count / (now_s() - start);
 	}
 	feed(s.e, &r);
@@ -289,10 +295,11 @@ static void keywrite(uint8_t copies)
 		die("the last reports are not in the store");
 	print(copies == 1 ? "dta.engine.keywrite" : "dta.engine.keywrite.n2", median(ours),
 	      "hash table of 1 GiB, same hash and prefetch", median(table),
-	      copies == 1 ? "N = 1, keys and values of 8 bytes, random keys, 1 GiB, 89 reports a block" :
-			    "N = 2, keys and values of 8 bytes, random keys, 1 GiB, 89 reports a block");
-	print(copies == 1 ? "dta.engine.keywrite.copy" : "dta.engine.keywrite.n2.copy", median(ours),
-	      "memcpy of the same bytes in order", median(copy),
+	      copies == 1
+		      ? "N = 1, keys and values of 8 bytes, random keys, 1 GiB, 89 reports a block"
+		      : "N = 2, keys and values of 8 bytes, random keys, 1 GiB, 89 reports a block");
+	print(copies == 1 ? "dta.engine.keywrite.copy" : "dta.engine.keywrite.n2.copy",
+	      median(ours), "memcpy of the same bytes in order", median(copy),
 	      "the same, beside what memory takes if nothing is hashed");
 	close_store(&s);
 	munmap(t, STORE_BYTES);
