@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'e2e'))
 from harness import fail, until, workdir  # noqa: E402
 
 EXE = os.path.abspath(sys.argv[1])
@@ -257,7 +258,19 @@ test:
         fail('down of a host that is gone')
 
 
-for f in (bad_files, here, what_does_not_come_up, over_ssh):
+def the_example_of_reports():
+    """examples/dta as it is, but for the directory: a check beside this one has its own."""
+    folder = workdir()
+    example = os.path.join(os.path.dirname(os.path.dirname(HERE)), 'examples', 'dta')
+    for name in ('local.yaml', 'stores.yaml'):
+        with open(f'{example}/{name}') as f, open(f'{folder}/{name}', 'w') as g:
+            g.write(f.read().replace('/tmp/sidelight-dta', f'{folder}/run'))
+    out, _ = manage('--up', 'test', f'{folder}/local.yaml')
+    if not out.count('\nok ') >= 7 or ', 0 failed' not in out or os.path.exists(f'{folder}/run'):
+        fail(out)
+
+
+for f in (bad_files, here, what_does_not_come_up, over_ssh, the_example_of_reports):
     begun = time.monotonic()
     f()
     print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
