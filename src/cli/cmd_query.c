@@ -631,7 +631,7 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 		if (sl_query_key(argv[first + (int)i], (uint8_t[SL_STORE_KEY_MAX]){0}) < 0)
 			return sl_usage(
 				self,
-				"'%s' is no key: 4 to 64 bytes in hexadecimal, text:WORD, u32:N or u64:N",
+				"'%s' is no key: 4 to 64 bytes in hexadecimal, text:WORD, u32:N, u64:N or flow:...",
 				argv[first + (int)i]);
 	if (set.follow && kind != 3)
 		return sl_usage(self, "--follow is for append");
