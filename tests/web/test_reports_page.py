@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The view of reports in headless Chromium, over a real collector, translator and reports.
+
+usage: test_reports_page.py SIDELIGHT [SCREENSHOT]
+"""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
+from browser import Browser, NoBrowser  # noqa: E402
+from harness import Part, skip, workdir  # noqa: E402
+
+EXE = os.path.abspath(sys.argv[1])
+STORES = '''listen: {0}/dta.sock
+stores:
+  - {{name: flows, number: 1, kind: key-write, slots: 10000, value: 16, copies: 2, keylog: keys}}
+  - {{name: bytes, number: 3, kind: increment, rows: 4, columns: 1024}}
+  - {{name: keys, number: 6, kind: append, lists: 1, items: 1000, value: 40, batch: 1, lanes: 1}}
+'''
+FLOW = '0a000001' '0a000002' '1f90' '01bb' '06'
+
+
+def text(selector):
+    return f"(document.querySelector({selector!r})?.textContent || '')"
+
+
+def look(page, report):
+    page.wait("!document.querySelector('#tab-reports').hidden", 15, "the tab")
+    page.click("#tab-reports")
+    page.wait(f"{text('#dta-sent')} === '3 reports sent'", 15, "the account")
+    assert page.run(text('#dta-closes')) == 'the account closes'
+    assert page.run(text('#dta-bar')).startswith('stored 3'), page.run(text('#dta-bar'))
+    assert page.run("[...document.querySelectorAll('#dta-stores tbody tr')].map((r) => r.cells[0].textContent).join()") == \
+        'flows,bytes,keys'
+    # What was seen lately, as people write it.
+    page.wait(f"{text('#dta-keys tbody tr')}.includes('10.0.0.1:8080 → 10.0.0.2:443 tcp')", 15, "the flow")
+    assert '7 packets, 1.46' in page.run(text('#dta-keys')), page.run(text('#dta-keys'))
+    assert page.run(text('#dta-translators td:nth-child(2)')) == 't1'
+    # Asked.
+    page.type('#dta-key', FLOW)
+    page.click('#dta-ask button')
+    page.wait(f"{text('#dta-answer')}.startsWith('7 packets')", 15, "the answer")
+    page.run("document.querySelector('#dta-key').value = 'text:none'")
+    page.click('#dta-ask button')
+    page.wait(f"{text('#dta-answer')}.startsWith('not there')", 15, "no answer")
+    page.run("document.querySelector('#dta-key').value = 'nonsense'")
+    page.click('#dta-ask button')
+    page.wait(f"{text('#dta-answer')}.includes('nonsense')", 15, "what is wrong with it")
+    # Another store, to which something is then added.
+    page.click("#dta-stores tr[data-store='bytes']")
+    page.wait(f"{text('#dta-store')} === 'bytes'", 15, "the store that was picked")
+    report('increment', 'store=3', 'copies=4', 'text:abcd', '58')
+    page.run("document.querySelector('#dta-key').value = 'text:abcd'")
+    page.wait(f"(document.querySelector('#dta-ask button').click(), {text('#dta-answer')}.startsWith('100,'))", 15,
+              "the sum")
+    if len(sys.argv) > 2:
+        page.screenshot(sys.argv[2])
+    # A question that can't be answered is a 400; nothing is traced here.
+    problems = [p for p in page.problems if 'dta/query' not in p and 'api/v1/traces' not in p]
+    assert not problems, problems
+
+
+def main():
+    folder = workdir()
+    with open(f'{folder}/stores.yaml', 'w') as f:
+        f.write(STORES.format(folder))
+    collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
+    address = collector.ready()['listen']
+    translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', '127.0.0.1:0', '--name', 't1')
+    target = translator.ready()['listen']
+
+    def report(*words):
+        subprocess.run([EXE, 'report', '--target', target, '--essential', '--reporter', '5', *words], check=True,
+                       stdout=subprocess.PIPE, timeout=60)
+    report('keywrite', 'store=1', 'copies=2', FLOW, f'{7:016x}{1500:016x}')
+    report('keywrite', 'store=1', 'copies=2', 'text:word', f'{1:032x}')
+    report('increment', 'store=3', 'copies=4', 'text:abcd', '42')
+    try:
+        browser = Browser()
+    except NoBrowser as why:
+        skip(str(why))
+    with browser:
+        page = browser.page(f'http://{address}/')
+        look(page, report)
+    for part in (translator, collector):
+        part.stop()
+
+
+main()
+print('ok')
