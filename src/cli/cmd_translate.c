@@ -13,6 +13,7 @@
 #include "dta/translate.h"
 
 #define WORKERS_MAX 64u
+#define NAME	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
 extern const struct sl_command sl_cmd_translate;
 
@@ -279,9 +280,11 @@ static int check(struct translate *t)
 		gethostname(host, sizeof(host) - 1);
 		t->name = host;
 	}
-	for (const char *c = t->name; *c; c++)
-		if (*c <= ' ' || *c > '~')
-			return sl_usage(t->cmd, "--name: of printable ASCII, please");
+	if (!*t->name || strlen(t->name) > 40 || t->name[strspn(t->name, NAME)])
+		return sl_usage(t->cmd, "--name: 1 to 40 of letters, digits, '_', '.', '-'");
+	if (t->opts.client.output == SL_CLIENT_RAW &&
+	    !t->opts.client.interface == !t->opts.client.file)
+		return sl_usage(t->cmd, "--output raw: by --raw-interface or into --raw-file");
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
 	t->opts.legacy_hops = (uint8_t)t->hops;
@@ -311,6 +314,8 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 		 65535},
 		{"output", 'o', SL_OPT_STRING, &t.output, "HOW",
 		 "write by shm (default), verbs, raw", 0, 0},
+		{"rdma-host", 0, SL_OPT_STRING, &t.opts.client.rdma_host, "HOST",
+		 "verbs connects there (default: the collector's HOST)", 0, 0},
 		{"device", 0, SL_OPT_STRING, &t.opts.client.device, "NAME", "RDMA device of verbs",
 		 0, 0},
 		SL_OPTIONS_RDMA_PORT(&t.opts.client.gid_index, &t.opts.client.ib_port,

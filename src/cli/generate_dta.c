@@ -43,7 +43,10 @@ static void text_of(const struct gd_settings *s, uint64_t n, struct text_key *t)
 static int write_expected(const struct gd_settings *s, const struct gd_load *l)
 {
 	FILE *f = fopen(s->expect, "we");
+	const uint8_t *key;
 	struct text_key t;
+	uint32_t key_bytes;
+	uint64_t sum;
 	int err;
 
 	if (!f)
@@ -65,6 +68,11 @@ static int write_expected(const struct gd_settings *s, const struct gd_load *l)
 			fputc('\n', f);
 		}
 	}
+	for (uint32_t i = 0; gd_flows_each(l->replay, i, &key, &key_bytes, &sum); i++) {
+		hex(key, key_bytes, t.key);
+		if (sum)
+			fprintf(f, "increment %s %llu\n", t.key, (unsigned long long)sum);
+	}
 	for (uint32_t i = 0; i < s->lists; i++)
 		if (l->list[i].items)
 			fprintf(f, "append %u %llu %llu %llu\n", i,
@@ -84,7 +92,9 @@ static json_t *some_expected(const struct gd_settings *s, const struct gd_load *
 {
 	json_t *all = json_object(), *writes = json_array(), *sums = json_array();
 	json_t *paths = json_array(), *lists = json_array();
-	uint32_t shown[3] = {0};
+	uint32_t shown[3] = {0}, key_bytes;
+	const uint8_t *key;
+	uint64_t delivered;
 	struct text_key t;
 
 	for (uint64_t n = 0; n < s->keys; n++) {
@@ -119,6 +129,12 @@ static json_t *some_expected(const struct gd_settings *s, const struct gd_load *
 	json_object_set_new(all, "append", lists);
 	json_object_set_new(all, "increment", sums);
 	json_object_set_new(all, "postcard", paths);
+	for (uint32_t i = 0;
+	     i < s->show && gd_flows_each(l->replay, i, &key, &key_bytes, &delivered); i++) {
+		hex(key, key_bytes, t.key);
+		json_array_append_new(sums, json_pack("{s:s, s:I}", "key", t.key, "value",
+						      (json_int_t)delivered));
+	}
 	if (l->cell) {
 		uint64_t sum = 0;
 
@@ -170,7 +186,9 @@ static void report_text(const struct gd_settings *s, const struct gd_load *l,
 			const struct gd_sent *x)
 {
 	const double seconds = (double)x->elapsed_ns / 1e9;
-	uint32_t shown = 0;
+	uint32_t shown = 0, key_bytes;
+	const uint8_t *key;
+	uint64_t delivered;
 	struct text_key t;
 
 	printf("%llu reports in %llu packets (%u a packet), %llu bytes\n",
@@ -207,6 +225,11 @@ static void report_text(const struct gd_settings *s, const struct gd_load *l,
 		}
 		if (before == shown)
 			continue;
+	}
+	for (uint32_t i = 0;
+	     i < s->show && gd_flows_each(l->replay, i, &key, &key_bytes, &delivered); i++) {
+		hex(key, key_bytes, t.key);
+		printf("  increment %s >= %llu\n", t.key, (unsigned long long)delivered);
 	}
 	for (uint32_t i = 0; i < s->lists && i < s->show; i++)
 		if (l->list[i].items)
@@ -279,9 +302,15 @@ static int check(const struct sl_command *cmd, struct gd_settings *s)
 		s->legacy = SL_DTA_LEGACY_B;
 	else if (s->legacy_name)
 		return sl_usage(cmd, "--legacy: '%s' is neither a nor b", s->legacy_name);
+	if (s->replay)
+		s->kinds = "increment";
 	err = parse_kinds(cmd, s);
 	if (err)
 		return err;
+	if (s->replay && s->legacy)
+		return sl_usage(cmd, "--replay: keys of flows don't fit the original's packets");
+	if (s->replay)
+		s->key_bytes = GD_FLOW_KEY; /* at most */
 	if (s->store && s->n_kinds > 1)
 		return sl_usage(cmd, "--store: of one kind only, and there are %u", s->n_kinds);
 	if (s->key_bytes < 8 && s->keys - 1 > (1ull << (8 * s->key_bytes)) - 1)
@@ -349,6 +378,9 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 		 "keywrite (default), append, increment, postcard, sketch; or all", 0, 0},
 		{"count", 'n', SL_OPT_U64, &s.count, "N",
 		 "reports of each kind; of sketches, one a reporter", 1, 1e15},
+		{"replay", 0, SL_OPT_STRING, &s.replay, "FILE",
+		 "instead: each packet of this pcap file adds its bytes to its flow's counter", 0,
+		 0},
 		{"rate", 'r', SL_OPT_U64, &s.rate, "N",
 		 "reports a second; 0: as fast as possible (default)", 0, 1e12},
 		{"pack", 'p', SL_OPT_U32, &s.pack, "N", "reports a packet", 1, 8000},
@@ -406,8 +438,10 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 		{"json", 'j', SL_OPT_FLAG, &s.json, NULL, "print it as JSON", 0, 0},
 		{0},
 	};
+	struct gd_flows *flows = NULL;
 	struct gd_load load;
 	struct gd_sent sent;
+	char error[512];
 	int code, err, stop, failed;
 
 	if (!sl_options_only(cmd, table, argc, argv, &code))
@@ -422,14 +456,24 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 		if (code != SL_EXIT_OK)
 			return code;
 	}
+	if (s.replay) {
+		flows = gd_flows_open(s.replay, &s.count, error, sizeof(error));
+		if (!flows) {
+			fprintf(stderr, "sidelight %s: --replay: %s\n", cmd->name, error);
+			sl_dta_key_free(s.mac);
+			return SL_EXIT_FAILURE;
+		}
+	}
 	stop = sl_stop_fd();
 	if (stop < 0 || gd_load_open(&load, &s)) {
 		fprintf(stderr, "sidelight %s: no memory for so many keys\n", cmd->name);
 		if (stop >= 0)
 			close(stop);
+		gd_flows_close(flows);
 		sl_dta_key_free(s.mac);
 		return SL_EXIT_FAILURE;
 	}
+	load.replay = flows;
 	failed = gd_send(cmd, &s, &load, &sent, stop);
 	err = failed == -EINVAL ? failed : 0;
 	if (!err && s.expect) {

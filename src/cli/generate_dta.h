@@ -4,6 +4,7 @@
  *
  *   generate_dta.c       the command, and what it prints
  *   generate_dta_load.c  which reports, and what a query must find of them: pure
+ *   generate_dta_flows.c a capture, replayed as reports of its flows
  *   generate_dta_send.c  packets, what befalls them, and reports that are sent again
  *
  * What is reported of a key is a function of seed and key alone, so that loss, order and repetition never
@@ -22,7 +23,7 @@
 #define GD_KINDS 5 /* opcode - 1 */
 
 struct gd_settings {
-	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file;
+	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file, *replay;
 	uint64_t count, keys, seed, rate;
 	double zipf, loss, duplicate, reorder;
 	uint32_t tenant, store, reporters, reporter, incarnation, sequence;
@@ -43,8 +44,11 @@ struct gd_list {
 	uint64_t items, delivered, sum; /* sum: of the numbers of those delivered */
 };
 
+struct gd_flows;
+
 struct gd_load {
 	const struct gd_settings *s;
+	struct gd_flows *replay;    /* NULL: none. Instead of everything else */
 	uint64_t n, random;	    /* reports made */
 	uint64_t of_kind[GD_KINDS]; /* reports made of each */
 	uint64_t delivered[GD_KINDS];
@@ -74,6 +78,18 @@ void gd_value(const struct gd_settings *s, uint64_t number, uint8_t *value);
 uint32_t gd_hop(const struct gd_settings *s, uint64_t number, uint32_t hop);
 uint16_t gd_store(const struct gd_settings *s, uint32_t opcode);
 extern const char *const gd_kind_name[GD_KINDS];
+
+/* ---- a capture's flows --------------------------------------------------------------------------------- */
+
+#define GD_FLOW_KEY 37u
+/* packets: of flows, in the file. NULL with one line in error. */
+struct gd_flows *gd_flows_open(const char *path, uint64_t *packets, char *error, size_t error_bytes);
+void gd_flows_close(struct gd_flows *f);
+/* Key and value of the next packet's report. False: the file is through. */
+bool gd_flows_next(struct gd_flows *f, bool delivered, struct gd_report *r);
+/* The i-th flow, and the bytes that arrive of it. False: there are no more. */
+bool gd_flows_each(const struct gd_flows *f, uint32_t i, const uint8_t **key, uint32_t *key_bytes,
+		   uint64_t *delivered);
 
 /* ---- sending ----------------------------------------------------------------------------------------- */
 

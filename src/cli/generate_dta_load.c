@@ -141,6 +141,7 @@ no_memory:
 
 void gd_load_close(struct gd_load *l)
 {
+	gd_flows_close(l->replay);
 	free(l->keywrite);
 	free(l->increment);
 	free(l->path);
@@ -266,7 +267,7 @@ bool gd_load_next(struct gd_load *l, uint32_t reporter, bool delivered, struct g
 		if (opcode != SL_DTA_SKETCH && i >= s->count)
 			continue;
 		r->shape.opcode = (uint8_t)opcode;
-		r->shape.copies = 0;
+		r->shape.copies = l->replay ? (uint8_t)s->copies : 0;
 		r->shape.flags = (uint8_t)((s->immediate ? SL_DTA_IMMEDIATE : 0) |
 					   (s->essential ? SL_DTA_ESSENTIAL : 0));
 		r->shape.store = gd_store(s, opcode);
@@ -277,11 +278,14 @@ bool gd_load_next(struct gd_load *l, uint32_t reporter, bool delivered, struct g
 		case SL_DTA_APPEND:
 			make_append(l, i, delivered, r);
 			break;
-		case SL_DTA_INCREMENT:
-			make_increment(l, i, delivered, r);
-			break;
 		case SL_DTA_POSTCARD:
 			make_postcard(l, i, delivered, r);
+			break;
+		case SL_DTA_INCREMENT:
+			if (!l->replay)
+				make_increment(l, i, delivered, r);
+			else if (!gd_flows_next(l->replay, delivered, r))
+				return false;
 			break;
 		default:
 			if (!make_sketch(l, reporter, delivered, r))

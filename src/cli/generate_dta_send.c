@@ -512,7 +512,9 @@ static uint64_t worst_packet(const struct gd_settings *s)
 	}
 	return SL_DTA_HEADER_BYTES + SL_DTA_MAC_BYTES + s->pack * item +
 	       SL_DTA_BLOCK_BYTES *
-		       (uint64_t)(s->n_kinds > 1 || s->kind[0] == SL_DTA_SKETCH ? s->pack : 1);
+		       (uint64_t)(s->n_kinds > 1 || s->kind[0] == SL_DTA_SKETCH || s->replay
+					  ? s->pack
+					  : 1);
 }
 
 int gd_send(const struct sl_command *cmd, const struct gd_settings *s, struct gd_load *l,

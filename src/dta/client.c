@@ -43,10 +43,10 @@ static void lose(struct sl_client *c, uint64_t now, const char *why)
 	c->fd = -1;
 	c->welcome = c->ready = false;
 	c->rotations = 0;
-	if (c->opts.output != SL_CLIENT_SHM && c->out) {
-		/* Its queue pair dies with the session: the next welcome names another. */
+	c->up = false;
+	/* Its queue pair dies with the session: the next welcome names another. */
+	if (c->opts.output == SL_CLIENT_VERBS)
 		client_output_close(c);
-	}
 	c->retry_ns = now + c->backoff_ns;
 	sl_log_limited(SL_WARN, LOG,
 		       "no collector: %s; its reports are dropped until it is back collector=%s",
@@ -233,6 +233,7 @@ static const char *got_store(struct sl_client *c, const json_t *m)
 	struct sl_store_config config;
 	struct client_object *o = NULL;
 	struct client_store *s;
+	uint32_t lane = 0;
 	uint64_t *next;
 	int err;
 
@@ -246,8 +247,10 @@ static const char *got_store(struct sl_client *c, const json_t *m)
 		return error;
 	if (sl_store_object_bytes(&config) > o->o.bytes)
 		return "a store that is larger than its object";
-	if (config.lanes && c->lane >= config.lanes &&
-	    (config.kind == SL_STORE_APPEND || config.kind == SL_STORE_SKETCH))
+	/* All write into the same units of the other kinds. */
+	if (config.kind == SL_STORE_APPEND || config.kind == SL_STORE_SKETCH)
+		lane = c->lane;
+	if (lane >= config.lanes)
 		return "a lane that the store has not";
 	s = known_store(c, config.tenant, config.id);
 	if (!s && c->stores == CLIENT_STORES_MAX)
@@ -255,7 +258,7 @@ static const char *got_store(struct sl_client *c, const json_t *m)
 	next = next_blocks(m, config.lists, &why);
 	if (why)
 		return why;
-	err = sl_engine_store(c->engine, &config, &o->o, c->lane, (uint64_t)epoch, next);
+	err = sl_engine_store(c->engine, &config, &o->o, lane, (uint64_t)epoch, next);
 	free(next);
 	if (err)
 		return err == -ENOMEM ? "no memory for a store"
@@ -496,6 +499,11 @@ static int find_collector(struct sl_client *c, char *error, size_t error_bytes)
 		un->sun_family = AF_UNIX;
 		strcpy(un->sun_path, at);
 		c->address_bytes = sizeof(*un);
+		if (c->opts.output == SL_CLIENT_VERBS && !c->opts.rdma_host) {
+			snprintf(error, error_bytes,
+				 "'%s': to which host by RDMA? Give --rdma-host", at);
+			return -EINVAL;
+		}
 		return 0;
 	}
 	if (c->opts.output == SL_CLIENT_SHM) {
@@ -585,7 +593,7 @@ void sl_client_drive(struct sl_client *c, uint64_t now)
 	read_messages(c, now);
 	if (!c->line || !c->out)
 		return;
-	c->up = c->out->ops->drive(c->out, now) == SL_OUTPUT_UP;
+	client_output_drive(c, now);
 	answer_rotations(c);
 	client_output_tell(c);
 	/* What did not fit is sent on; a peer that is gone shows when it is read from. */

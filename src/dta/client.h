@@ -19,6 +19,7 @@ struct sl_client_opts {
 	const char *collector; /* "unix:PATH" or HOST:PORT */
 	const char *name;      /* of this translator, as in "hello" */
 	enum sl_client_output output;
+	const char *rdma_host; /* verbs: NULL: the collector's HOST */
 	const char *device;    /* verbs: NULL: as the route says */
 	int gid_index, ib_port; /* verbs: -1, 0: as the route says */
 	const char *interface; /* raw: to send by */

@@ -47,7 +47,7 @@ struct sl_client {
 	int fd; /* while it connects */
 	bool connecting, welcome, ready, up;
 	struct sl_line *line;
-	uint64_t backoff_ns, retry_ns, begun_ns;
+	uint64_t backoff_ns, retry_ns, begun_ns, offered_ns;
 	uint32_t session, lane;
 	uint16_t port;
 	uint64_t instance;
@@ -79,6 +79,7 @@ int client_output_shm(struct sl_client *c);
 /* The output of a session, as its welcome says. NULL, or what is wrong. */
 const char *client_output_open(struct sl_client *c);
 void client_output_close(struct sl_client *c);
+void client_output_drive(struct sl_client *c, uint64_t now_ns);
 /* The owner's end of a raw queue pair. */
 const char *client_output_queue(struct sl_client *c, const json_t *message);
 /* Messages that the output has for the owner: immediates of shm. */

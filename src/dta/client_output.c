@@ -3,7 +3,13 @@
 #include "dta/client_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/base.h"
+#include "dta/output_rdma.h"
+
+#define OFFER_NS 1000000000ull /* a queue pair that nobody took is offered anew */
 
 void client_hex(const uint8_t *bytes, size_t n, char *out)
 {
@@ -151,12 +157,61 @@ int client_output_shm(struct sl_client *c)
 	return c->out ? 0 : -ENOMEM;
 }
 
+/* raw: a new queue pair of ours, which the owner makes the other end of. */
+static void offer_queue(struct sl_client *c)
+{
+	struct sl_roce_end ours;
+
+	sl_output_raw_ours(c->out, &ours);
+	sl_line_write(c->line, sl_roce_end_json(&ours), -1);
+	c->offered_ns = sl_now_ns();
+}
+
+static struct sl_output *open_raw(struct sl_client *c)
+{
+	const struct sl_output_raw_opts o = {.interface = c->opts.file ? NULL : c->opts.interface,
+					     .file = c->opts.file};
+
+	return sl_output_raw(&o, c->said, sizeof(c->said));
+}
+
+/* To where the welcome says; who doesn't know its instance is not let in. */
+static struct sl_output *open_verbs(struct sl_client *c)
+{
+	const struct sl_output_verbs_opts o = {.host = c->opts.rdma_host ? c->opts.rdma_host
+									 : c->host,
+					       .port = c->port,
+					       .device = c->opts.device,
+					       .gid_index = c->opts.gid_index,
+					       .ib_port = c->opts.ib_port,
+					       .name = c->opts.name,
+					       .instance = c->instance};
+
+	return sl_output_verbs(&o, c->said, sizeof(c->said));
+}
+
 const char *client_output_open(struct sl_client *c)
 {
 	if (c->opts.output == SL_CLIENT_SHM)
 		return NULL;
-	client_output_close(c);
-	return "this output is not built in";
+	/* raw stays for good: what was on its way is given again over the next queue pair. */
+	if (!c->out)
+		c->out = c->opts.output == SL_CLIENT_RAW ? open_raw(c) : open_verbs(c);
+	if (!c->out)
+		return c->said;
+	if (c->opts.output == SL_CLIENT_RAW && !c->opts.file)
+		offer_queue(c);
+	return NULL;
+}
+
+void client_output_drive(struct sl_client *c, uint64_t now)
+{
+	const enum sl_output_state state = c->out->ops->drive(c->out, now);
+
+	c->up = state == SL_OUTPUT_UP;
+	if (state == SL_OUTPUT_DOWN && c->opts.output == SL_CLIENT_RAW && c->line &&
+	    now - c->offered_ns > OFFER_NS)
+		offer_queue(c);
 }
 
 void client_output_close(struct sl_client *c)
@@ -164,6 +219,8 @@ void client_output_close(struct sl_client *c)
 	if (!c->out)
 		return;
 	client_output_stats(c, &c->before);
+	/* What was on its way may or may not have come. */
+	c->before.unconfirmed += c->out->ops->outstanding(c->out);
 	c->out->ops->close(c->out);
 	c->out = NULL;
 	c->up = false;
@@ -171,8 +228,12 @@ void client_output_close(struct sl_client *c)
 
 const char *client_output_queue(struct sl_client *c, const json_t *message)
 {
-	(void)c;
-	(void)message;
+	struct sl_roce_end theirs;
+
+	if (c->opts.output != SL_CLIENT_RAW || c->opts.file)
+		return NULL;
+	if (sl_roce_end_of_json(message, &theirs) || sl_output_raw_connect(c->out, &theirs))
+		return "a queue pair that is not sound";
 	return NULL;
 }
 

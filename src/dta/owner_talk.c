@@ -3,6 +3,7 @@
 #include "dta/owner_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,11 +116,29 @@ static json_t *next_blocks(const struct sl_store_view *v, uint32_t lane)
 
 static bool tell_object(struct conn *c, const struct sl_store_object *at)
 {
-	return tell(c,
+	const bool shm = c->local && !strcmp(c->output, "shm");
+	int own = -1;
+	bool told;
+
+	/*
+	 * A file is handed over by a description of its own: the lock on ours would live on in the
+	 * translator's mapping when we are gone, and keep our successor from its files.
+	 */
+	if (shm && at->path) {
+		own = open(at->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (own < 0)
+			return false;
+	}
+	told = tell(c,
 		    json_pack("{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
 			      (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
 			      (json_int_t)at->key.addr, "rkey", (json_int_t)at->key.rkey),
-		    c->local && !strcmp(c->output, "shm") ? at->fd : -1);
+		    !shm       ? -1
+		    : own >= 0 ? own
+			       : at->fd);
+	if (own >= 0)
+		close(own);
+	return told;
 }
 
 static bool tell_store(struct conn *c, const struct store *s)

@@ -35,6 +35,7 @@ struct sl_worker {
 	struct sl_translate_account account; /* without what engines, outputs and windows count */
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;
+	uint64_t up; /* bit i: collector i can be written to */
 	struct sl_datagram datagram[BATCH];
 	struct sl_dta_packet packet;
 	uint64_t fresh[SL_LOSS_FRESH_WORDS];
@@ -67,7 +68,7 @@ static void spread(struct sl_worker *w, const struct sl_dta_header *h, const str
 		   uint64_t now)
 {
 	const uint32_t bytes = b->key_bytes + b->value_bytes;
-	const uint64_t up = collectors_up(w);
+	const uint64_t up = w->up;
 	uint8_t to[SL_DTA_REPORTS_MAX];
 
 	for (uint32_t i = 0; i < b->count; i++)
@@ -169,8 +170,12 @@ static void take(struct sl_worker *w, struct source *s, const struct sl_datagram
 	key.tenant = h->tenant;
 	key.reporter = h->reporter;
 	key.port = legacy ? SL_DTA_PORT_ANSWER : d->port;
-	if (legacy && w->opts.legacy == SL_DTA_LEGACY_A)
-		fresh = (int)h->reports; /* has no sequence */
+	/*
+	 * The original's form A has no sequence. And with nobody to write to, what comes is dropped as if it had
+	 * never come: it is missing then, and a reporter that keeps it is asked for it when somebody is back.
+	 */
+	if ((legacy && w->opts.legacy == SL_DTA_LEGACY_A) || !w->up)
+		fresh = (int)h->reports;
 	else
 		fresh = sl_loss_packet(legacy ? s->legacy : s->loss, &key, h, legacy ? 8 : 32, now,
 				       w->fresh);
@@ -310,6 +315,7 @@ static void look_round(struct sl_worker *w, uint64_t now)
 	}
 	for (uint32_t i = 0; i < w->sources; i++)
 		answer(w, &w->source[i], now);
+	w->up = collectors_up(w);
 	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
 	if (now - w->told_ns >= TELL_NS) {
 		w->told_ns = now;
