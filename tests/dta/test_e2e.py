@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports from a generator through a translator into the stores of a collector, and out of its queries: real
+processes, and every report accounted for."""
+import json
+import os
+import signal
+import struct
+import sys
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
+from harness import Part, check, get, until, workdir  # noqa: E402
+
+SIDELIGHT = sys.argv[1]
+D = workdir()
+
+STORES = '''
+listen: {socket}
+{more}
+stores:
+  - {{name: flows, number: 1, kind: key-write, slots: 200000, value: 8, copies: 2}}
+  - {{name: events, number: 2, kind: append, lists: 4, items: 32768, value: 8, batch: 16, lanes: 4}}
+  - {{name: bytes, number: 3, kind: increment, rows: 2, columns: 100000}}
+  - {{name: paths, number: 4, kind: postcard, slots: 50000, hops: 5, copies: 2}}
+  - {{name: sizes, number: 5, kind: sketch, sketch: count-min, rows: 2, columns: 256, reporters: 3, lanes: 4}}
+'''
+
+
+class Collector(Part):
+    def __init__(self, name, more=''):
+        with open(f'{D}/{name}.yaml', 'w') as f:
+            f.write(STORES.format(socket=f'{D}/{name}.sock', more=more))
+        super().__init__(SIDELIGHT, 'collect', '--dta', f'{D}/{name}.yaml', '--listen', '127.0.0.1:0')
+        ready = self.ready()
+        address = ready.get('listen') or ready.get('http')
+        self.url = f'http://{address.removeprefix("http://")}/api/v1/dta'
+        self.socket = f'unix:{D}/{name}.sock'
+
+    def status(self):
+        return json.loads(get(self.url))
+
+    def ask(self, store, **what):
+        return json.loads(get(f'{self.url}/query?store={store}' + ''.join(f'&{k}={v}' for k, v in what.items())))
+
+    def ask_all(self, store, keys):
+        answers = []
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        for i in range(0, len(keys), 1000):
+            body = json.dumps({'store': store, 'keys': keys[i:i + 1000]}).encode()
+            with opener.open(urllib.request.Request(f'{self.url}/query', body), timeout=60) as a:
+                answers += json.loads(a.read())['answers']
+        return answers
+
+    def items(self, number):
+        """All items of a list, as numbers, ring by ring."""
+        rings, position = {}, {}
+        for lane in range(4):
+            while True:
+                a = self.ask('events', list=number, lane=lane, max=4096, **{'from': position.get(lane, 0)})
+                ring = a['rings'][0] if a.get('rings') else {'items': []}
+                if not ring['items']:
+                    break
+                check(not ring['overrun'], f'the ring was overrun: {ring["overrun"]}', self)
+                rings.setdefault(lane, []).extend(int(i, 16) for i in ring['items'])
+                position[lane] = ring['next']
+        return rings
+
+
+def translator(*collectors, options=(), listen='127.0.0.1:0'):
+    where = [w for c in collectors for w in ('--collector', c.socket)]
+    t = Part(SIDELIGHT, 'translate', *where, '--listen', listen, '--json', '--name', 't', *options)
+    t.address = t.ready()['listen']
+    return t
+
+
+def generate(t, *options):
+    g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--show', '0', '--expect', f'{D}/x',
+             '--lists', '4', '--rows', '2', '--columns', '256', *options)
+    check(g.wait() == 0, 'the generator failed', g, t)
+    with open(f'{D}/x') as f:
+        lines = [line.split() for line in f]
+    return json.loads(g.out[-1]), {kind: [w[1:] for w in lines if w[0] == kind]
+                                   for kind in ('keywrite', 'append', 'increment', 'postcard')}
+
+
+def account(t):
+    check(t.stop() == 0, 'the translator failed', t)
+    return json.loads(t.out[-1])
+
+
+def found_as_written(c, want, least=.99):
+    """Every answer is right; nearly all keys are found. The shares are far from what the formulas say."""
+    keys = [w[0] for w in want['keywrite']]
+    right = 0
+    for (key, value), a in zip(want['keywrite'], c.ask_all('flows', keys)):
+        check(a['result'] == 'empty' or a['value'] == value, f'{key}: {a}, and not {value}', c)
+        right += a['result'] == 'found'
+    check(right >= least * len(keys), f'{right} of {len(keys)} keys found', c)
+    keys = [w[0] for w in want['postcard']]
+    whole = 0
+    for (key, *hops), a in zip(want['postcard'], c.ask_all('paths', keys)):
+        for hop, said in zip(hops, a.get('path') or []):
+            check(said in (None, 0, int(hop)), f'{key}: {a}, and not {hops}', c)
+        whole += a['result'] == 'found' and a['known_hops'] == 5
+    check(whole >= .9 * least * len(keys), f'{whole} of {len(keys)} paths whole', c)
+    keys = [w[0] for w in want['increment']]
+    exact = 0
+    for (key, value), a in zip(want['increment'], c.ask_all('bytes', keys)):
+        check(a['value'] >= int(value), f'{key}: {a}, and less than {value}', c)
+        exact += a['value'] == int(value)
+    check(exact >= .9 * len(keys), f'{exact} of {len(keys)} sums exact', c)
+
+
+def whatever_was_reported_is_found_and_the_account_closes():
+    c = Collector('c')
+    t = translator(c, options=('--workers', '2'))
+    g, want = generate(t, '--kinds', 'all', '--count', '10000', '--keys', '10000', '--pack', '7', '--reporters',
+                       '3', '--rate', '300000', '--essential', '--loss', '.03', '--duplicate', '.03', '--reorder',
+                       '.05')
+    a = account(t)
+    check(a['engine']['stored'] == a['loss']['arrived'] == g['reports'], f'{a}, and not {g}', t)
+    check(a['loss']['recovered'] and a['loss']['duplicates'], f'too kind a network: {a}')
+    found_as_written(c, want)
+    for i in range(4):
+        items = sorted(n for ring in c.items(i).values() for n in ring)
+        check(items == list(range(2500)), f'list {i}: {len(items)} items', c)
+    sketch = c.ask('sizes', key='00000000')
+    check(sketch['complete'] and sketch['reporters'] == 3, f'{sketch}', c)
+    told = sum(w['account']['engine']['stored'] for w in c.status()['translators'])
+    check(told == g['reports'], f'the collector knows of {told} of {g["reports"]}', c)
+
+
+def killed_translators_and_collectors_lose_nothing_that_was_stored():
+    c = Collector('c', more=f'directory: {D}')
+    t = translator(c)
+    _, first = generate(t, '--kinds', 'keywrite,append,increment,postcard', '--count', '5000', '--keys', '5000',
+                        '--pack', '10', '--rate', '300000', '--essential')
+    check(until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 5000), 'not all', c, t)
+    t.stop(signal.SIGKILL)
+    t = translator(c, listen=t.address)
+    generate(t, '--kinds', 'append', '--count', '2000', '--rate', '300000', '--essential')
+    check(until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 7000), 'not all', c, t)
+    c.stop(signal.SIGKILL)
+    check(until(lambda: any('no collector' in line for line in t.err)), 'it has not noticed', t)
+    # Reports that nobody can store are not acknowledged: who keeps them sends them when somebody is back.
+    g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count', '2000',
+             '--lists', '4', '--essential', '--wait', '60s')
+    check(not until(lambda: g.p.poll() is not None, .3), 'acknowledged by nobody', g, t)
+    c = Collector('c', more=f'directory: {D}')
+    found_as_written(c, first)
+    check(g.wait() == 0, 'the generator failed', g, t, c)
+    check(until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 9000), 'not all', c, t)
+    for i in range(4):
+        for ring in c.items(i).values():
+            # Three generators, one behind the other; what was sent again came in another order.
+            check(ring[:1750] == list(range(1250)) + list(range(500)), f'list {i}: {len(ring)} items', c)
+            check(sorted(ring[1750:]) == list(range(500)), f'list {i}: {len(ring)} items', c)
+
+
+def replayed_captures_are_found_as_flows():
+    c = Collector('c')
+    t = translator(c)
+    truth = {}
+    with open(f'{D}/capture', 'wb') as f:
+        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 101))
+        for i in range(3000):
+            size = i % 1400
+            if i % 3:
+                ends, head = bytes([10, 0, 0, i % 7, 10, 0, 1, i % 5]), 20
+                packet = struct.pack('>BBHHHBBH', 0x45, 0, 20 + 8 + size, 0, 0, 64, 17, 0) + ends
+            else:
+                ends, head = bytes(15) + bytes([i % 7]) + bytes(15) + bytes([i % 5]), 40
+                packet = struct.pack('>IHBB', 6 << 28, 8 + size, 17, 64) + ends
+            ports = struct.pack('>HH', i % 11, 53)
+            packet += ports + struct.pack('>HH', 8 + size, 0)  # the rest was not captured
+            f.write(struct.pack('<IIII', i, 0, len(packet), head + 8 + size) + packet)
+            key = (ends + ports + b'\x11').hex()
+            truth[key] = truth.get(key, 0) + head + 8 + size
+    _, want = generate(t, '--replay', f'{D}/capture', '--pack', '10', '--essential')
+    check({k: int(v) for k, v in want['increment']} == truth, 'the generator has counted otherwise')
+    account(t)
+    found_as_written(c, want)
+
+
+def keys_are_spread_over_collectors_and_go_to_another_when_one_dies():
+    two = [Collector('c1'), Collector('c2')]
+    t = translator(*two)
+    _, want = generate(t, '--count', '4000', '--keys', '4000', '--rate', '300000', '--essential')
+    check(until(lambda: sum(w.get('account', {}).get('engine', {}).get('stored', 0) for c in two for w in c.status()['translators'])
+                == 4000), 'not all was stored', t)
+    keys = [w[0] for w in want['keywrite']]
+    answers = [[a['result'] == 'found' for a in c.ask_all('flows', keys)] for c in two]
+    check(not any(a and b for a, b in zip(*answers)), 'a key is in both')
+    check(sum(map(sum, answers)) >= .99 * len(keys), f'{[sum(a) for a in answers]} keys of {len(keys)}')
+    check(all(sum(a) > 1000 for a in answers), f'{[sum(a) for a in answers]} keys')
+    two[0].stop(signal.SIGKILL)
+    check(until(lambda: any('no collector' in line for line in t.err)), 'it has not noticed', t)
+    generate(t, '--count', '4000', '--keys', '4000', '--rate', '300000', '--essential')
+    a = account(t)
+    check(a['engine']['stored'] == 8000, f'{a}', t)
+    there = sum(a['result'] == 'found' for a in two[1].ask_all('flows', keys))
+    check(there >= .99 * len(keys), f'{there} of {len(keys)} keys went to the other')
+
+
+if __name__ == '__main__':
+    for name in sys.argv[2:]:
+        globals()[name]()

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_translate.c - a translator's parts that need no process: captured files, the ring of collectors, the
+ * account. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "dta/control.h"
+#include "dta/hash_ring.h"
+#include "dta/input.h"
+
+/* ---- captured files ---------------------------------------------------------------------------------- */
+
+struct file {
+	uint8_t data[8192];
+	size_t bytes;
+};
+
+static void put(struct file *f, const void *data, size_t bytes)
+{
+	assert_true(f->bytes + bytes <= sizeof(f->data));
+	memcpy(f->data + f->bytes, data, bytes);
+	f->bytes += bytes;
+}
+
+static void head(struct file *f, bool swapped, uint32_t link)
+{
+	const uint32_t h[6] = {0xa1b2c3d4, 0x00040002, 0, 0, 65535, link};
+
+	f->bytes = 0;
+	for (int i = 0; i < 6; i++) {
+		const uint32_t v = swapped ? __builtin_bswap32(h[i]) : h[i];
+
+		put(f, &v, 4);
+	}
+}
+
+static void packet(struct file *f, bool swapped, const uint8_t *data, uint32_t bytes, uint32_t cut)
+{
+	const uint32_t h[4] = {1, 2, bytes - cut, bytes};
+
+	for (int i = 0; i < 4; i++) {
+		const uint32_t v = swapped ? __builtin_bswap32(h[i]) : h[i];
+
+		put(f, &v, 4);
+	}
+	put(f, data, bytes - cut);
+}
+
+/* An Ethernet frame with a datagram of 8 bytes, all of them `mark`. */
+static uint32_t frame(uint8_t *out, int version, int tags, uint16_t port, uint8_t mark)
+{
+	uint8_t *at = out;
+
+	memset(at, 2, 12);
+	at += 12;
+	for (int t = 0; t < tags; t++) {
+		memcpy(at, t ? "\x81\x00\x00\x05" : "\x88\xa8\x00\x09", 4);
+		at += 4;
+	}
+	memcpy(at, version == 4 ? "\x08\x00" : "\x86\xdd", 2);
+	at += 2;
+	if (version == 4) {
+		memset(at, 0, 20);
+		at[0] = 0x45;
+		at[3] = 20 + 8 + 8;
+		at[9] = IPPROTO_UDP;
+		memcpy(at + 12, "\x0a\x00\x00\x07", 4);
+		at += 20;
+	} else {
+		memset(at, 0, 40);
+		at[0] = 0x60;
+		at[5] = 16;
+		at[6] = IPPROTO_UDP;
+		at[8] = 0xfd;
+		at[23] = 7;
+		at += 40;
+	}
+	memset(at, 0, 8);
+	at[0] = 0x30;
+	at[1] = 0x39;
+	at[2] = (uint8_t)(port >> 8);
+	at[3] = (uint8_t)port;
+	at[5] = 16;
+	memset(at + 8, mark, 8);
+	return (uint32_t)(at + 16 - out);
+}
+
+static struct sl_input *open_file(const struct file *f, char *error, size_t bytes)
+{
+	const char *dir = getenv("TMPDIR");
+	char name[512];
+	struct sl_input *in;
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/sl-pcap-XXXXXX", dir ? dir : "/tmp");
+	fd = mkstemp(name);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, f->data, f->bytes), f->bytes);
+	close(fd);
+	in = sl_input_pcap(name, 40040, error, bytes);
+	unlink(name);
+	return in;
+}
+
+static void reports_are_taken_out_of_captures_of_any_kind(void **state)
+{
+	uint8_t data[256];
+	struct sl_datagram d[16];
+	char error[256];
+
+	(void)state;
+	for (int swapped = 0; swapped < 2; swapped++) {
+		struct file f;
+		struct sl_input *in;
+		uint32_t n;
+
+		head(&f, swapped, 1);
+		for (int tags = 0; tags < 3; tags++) {
+			n = frame(data, 4, tags, 40040, (uint8_t)(1 + tags));
+			packet(&f, swapped, data, n, 0);
+			n = frame(data, 6, tags, 40040, (uint8_t)(11 + tags));
+			packet(&f, swapped, data, n, 0);
+		}
+		n = frame(data, 4, 0, 40041, 99); /* of another port */
+		packet(&f, swapped, data, n, 0);
+		n = frame(data, 4, 0, 40040, 99); /* a fragment */
+		data[14 + 6] = 0x20;
+		packet(&f, swapped, data, n, 0);
+		n = frame(data, 4, 0, 40040, 99); /* cut when it was captured */
+		packet(&f, swapped, data, n, 3);
+		in = open_file(&f, error, sizeof(error));
+		assert_non_null(in);
+		assert_int_equal(in->ops->receive(in, d, 16), 6);
+		for (int i = 0; i < 6; i++) {
+			assert_int_equal(d[i].bytes, 8);
+			assert_int_equal(d[i].data[0], (i & 1 ? 11 : 1) + i / 2);
+			assert_int_equal(d[i].port, 12345);
+			assert_int_equal(IN6_IS_ADDR_V4MAPPED(&d[i].address) != 0, !(i & 1));
+			assert_int_equal(d[i].address.s6_addr[15], 7);
+		}
+		assert_int_equal(in->ops->receive(in, d, 16), -ENODATA);
+		assert_int_equal(in->ops->others(in), 3);
+		in->ops->close(in);
+	}
+}
+
+static void files_that_are_no_captures_are_refused_with_what_is_wrong(void **state)
+{
+	struct file f = {.bytes = 10};
+	char error[256];
+
+	(void)state;
+	assert_null(open_file(&f, error, sizeof(error)));
+	assert_non_null(strstr(error, "shorter"));
+	head(&f, false, 1);
+	memcpy(f.data, "\x0a\x0d\x0d\x0a", 4);
+	assert_null(open_file(&f, error, sizeof(error)));
+	assert_non_null(strstr(error, "pcapng"));
+	head(&f, false, 105);
+	assert_null(open_file(&f, error, sizeof(error)));
+	assert_non_null(strstr(error, "105"));
+}
+
+/* Every byte of a capture may be wrong: what is handed out lies in the file nevertheless. */
+static void damaged_captures_never_lead_out_of_the_packet(void **state)
+{
+	uint32_t random = 1;
+	char error[256];
+
+	(void)state;
+	for (int round = 0; round < 500; round++) {
+		struct sl_datagram d[16];
+		struct sl_input *in;
+		uint8_t data[256];
+		struct file f;
+		int n;
+
+		head(&f, false, 1);
+		for (int i = 0; i < 6; i++)
+			packet(&f, false, data, frame(data, i & 1 ? 6 : 4, i / 2, 40040, 7), 0);
+		for (int k = 0; k < 4; k++) {
+			random = random * 1664525 + 1013904223;
+			f.data[24 + (random >> 8) % (f.bytes - 24)] = (uint8_t)(random >> 3);
+		}
+		in = open_file(&f, error, sizeof(error));
+		assert_non_null(in);
+		while ((n = in->ops->receive(in, d, 16)) > 0)
+			for (int i = 0; i < n; i++) {
+				uint8_t sum = 0;
+
+				assert_true(d[i].bytes <= 256);
+				for (uint32_t b = 0; b < d[i].bytes; b++)
+					sum = (uint8_t)(sum + d[i].data[b]);
+				(void)sum;
+			}
+		assert_int_equal(n, -ENODATA);
+		in->ops->close(in);
+	}
+}
+
+/* ---- the ring ------------------------------------------------------------------------------------------ */
+
+#define KEYS 20000u
+
+static uint32_t place(const struct sl_hash_ring *r, uint32_t key, uint64_t up)
+{
+	return sl_hash_ring_find(r, sl_hash_ring_hash(0, 1, &key, sizeof(key)), up);
+}
+
+static void a_collector_that_goes_takes_only_its_own_keys_along(void **state)
+{
+	static const char *const names[] = {"unix:/a", "unix:/b", "h1:7", "h2:7"};
+	static const char *const other_order[] = {"h2:7", "unix:/b", "unix:/a", "h1:7"};
+	static struct sl_hash_ring r, other;
+	uint32_t share[4] = {0}, heirs[4] = {0};
+
+	(void)state;
+	assert_int_equal(sl_hash_ring_init(&r, names, 4), 0);
+	assert_int_equal(sl_hash_ring_init(&other, other_order, 4), 0);
+	for (uint32_t key = 0; key < KEYS; key++) {
+		const uint32_t all = place(&r, key, 15), without = place(&r, key, 15 & ~2);
+
+		share[all]++;
+		if (all == 1)
+			heirs[without]++;
+		else
+			assert_int_equal(without, all);
+		assert_string_equal(names[all], other_order[place(&other, key, 15)]);
+	}
+	for (int i = 0; i < 4; i++) {
+		assert_in_range(share[i], KEYS / 4 * 70 / 100, KEYS / 4 * 130 / 100);
+		assert_true((heirs[i] > 0) == (i != 1)); /* all of the others inherit */
+	}
+	assert_int_equal(place(&r, 5, 0), SL_HASH_RING_MEMBERS_MAX);
+	assert_int_equal(sl_hash_ring_init(&r, names, 0), -EINVAL);
+	assert_int_equal(sl_hash_ring_init(&r, (const char *[]){"a", "a"}, 2), -EINVAL);
+}
+
+/* ---- the account --------------------------------------------------------------------------------------- */
+
+static void an_account_is_the_same_behind_the_control_channel(void **state)
+{
+	struct sl_translate_account a, b;
+	uint64_t *w = (uint64_t *)&a;
+	json_t *j;
+
+	(void)state;
+	memset(&a, 0, sizeof(a));
+	for (size_t i = 0; i < offsetof(struct sl_translate_account, output.last_error) / 8; i++)
+		w[i] = i * 1000003 + 7;
+	a.refused[SL_DTA_FINE] = 0; /* no cause */
+	strcpy(a.output.last_error, "remote access error");
+	j = sl_account_json(&a);
+	assert_non_null(j);
+	sl_account_of_json(j, &b);
+	assert_memory_equal(&a, &b, sizeof(a));
+	json_decref(j);
+	j = json_pack("{s:i, s:s, s:[]}", "packets", -5, "reports", "many", "engine");
+	sl_account_of_json(j, &b);
+	assert_int_equal(b.packets, 0);
+	assert_int_equal(b.reports, 0);
+	json_decref(j);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reports_are_taken_out_of_captures_of_any_kind),
+		cmocka_unit_test(files_that_are_no_captures_are_refused_with_what_is_wrong),
+		cmocka_unit_test(damaged_captures_never_lead_out_of_the_packet),
+		cmocka_unit_test(a_collector_that_goes_takes_only_its_own_keys_along),
+		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

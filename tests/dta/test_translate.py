@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The translator as a process, before an owner of stores that is in the test's hands."""
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
+from harness import Part, check, until, workdir  # noqa: E402
+from owner import Owner, Store, usual  # noqa: E402
+
+SIDELIGHT = sys.argv[1]
+D = workdir()
+random.seed(1)
+
+
+class Translator(Part):
+    def __init__(self, *options, path=f'{D}/s', listen='127.0.0.1:0', ready=True):
+        super().__init__(SIDELIGHT, 'translate', '--collector', f'unix:{path}', '--listen', listen, '--json',
+                         '--name', 't', *options)
+        if ready:
+            self.address = self.ready()['listen']
+            self.port = int(self.address.rsplit(':', 1)[1])
+
+    def account(self):
+        """Ends it. Whatever came, its account must close."""
+        code = self.stop()
+        check(code == 0, f'it ended with {code}', self)
+        a = json.loads(self.out[-1])
+        loss, engine = a['loss'], a['engine']
+        refused = sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter']
+        for what, whole, parts in (
+                ('packets', a['packets'], a['packets_taken'] + refused),
+                ('reports', a['reports'], a['fresh'] + loss['duplicates'] + loss['late']),
+                ('sequences', loss['expected'], loss['arrived'] + loss['missing'] + loss['lost']),
+                ('fresh', a['fresh'], engine['in']),
+                ('engine', engine['in'], engine['stored'] + engine['waiting'] + sum(engine['dropped'].values()))):
+            check(whole == parts, f'{what}: {whole} is not {parts}: {a}', self)
+        return a
+
+
+def generate(t, *options, code=0):
+    g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--show', '0', *options)
+    check(g.wait() == code, 'the generator failed', g, t)
+    return json.loads(g.out[-1])
+
+
+def expected(path):
+    with open(path) as f:
+        for line in f:
+            yield line.split()
+
+
+def lists(stores, count=4):
+    """Of each list the numbers of its items, in the order of the ring, whose blocks must have no gap."""
+    for i in range(count):
+        blocks = stores[1].blocks(i)
+        first = min(blocks, default=0)
+        check(sorted(blocks) == list(range(first, first + len(blocks))), f'list {i}: blocks {sorted(blocks)}')
+        yield [int.from_bytes(item, 'big') for b in sorted(blocks) for item in blocks[b]]
+
+
+UNKIND = ('--loss', '.05', '--duplicate', '.05', '--reorder', '.1')
+ALL = ('--kinds', 'all', '--count', '12000', '--keys', '12000', '--pack', '7', '--reporters', '3', '--lists', '4',
+       '--rows', '2', '--columns', '256', '--rate', '400000')
+
+
+def essential_reports_arrive_once_whatever_the_network_does():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator()
+    g = generate(t, *ALL, *UNKIND, '--essential', '--expect', f'{D}/x')
+    a = t.account()
+    check(a['loss']['arrived'] == g['reports'] == a['engine']['stored'], f'not all: {a} {g}', t)
+    check(a['loss']['duplicates'] > 0 and a['loss']['recovered'] > 0, f'too kind a network: {a}', t)
+    for items in lists(stores):
+        check(sorted(items) == list(range(3000)), f'items lost or twice: {len(items)}')
+    total = sum(int(w[2]) for w in expected(f'{D}/x') if w[0] == 'increment')
+    check(stores[2].column_sums() == [total, total, 0, 0], f'{stores[2].column_sums()}: not {total}')
+    written = stores[0].occupied()
+    check(10000 < written <= 24000, f'{written} slots of 12000 keys in 2 copies')
+    told = [m for m in owner.heard if m['type'] == 'account'][-1]
+    check({k: told[k] for k in a if k != 'others'} == {k: a[k] for k in a if k != 'others'},
+          f'the owner was told {told}, and not {a}')
+    owner.close()
+
+
+def what_is_lost_is_counted_and_nothing_is_taken_twice():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator()
+    g = generate(t, *ALL, *UNKIND, '--expect', f'{D}/x')
+    # The last report of each reporter has arrived, so that every gap is known.
+    a = t.account()
+    check(a['loss']['expected'] == g['reports'], f'{a["loss"]}: not {g["reports"]} reports')
+    lost = a['loss']['missing'] + a['loss']['lost']
+    check(lost >= g['withheld'] > 0, f'{lost} lost, {g["withheld"]} withheld', t)
+    check(a['socket_drops'] or lost == g['withheld'], f'{lost} lost, {g["withheld"]} withheld', t)
+    if not a['socket_drops']:
+        want = {int(w[1]): w[2:] for w in expected(f'{D}/x') if w[0] == 'append'}
+        for i, items in enumerate(lists(stores)):
+            arrive, _, numbers = map(int, want[i])
+            check(len(items) == len(set(items)) == arrive and sum(items) == numbers,
+                  f'list {i}: {len(items)} items, sum {sum(items)}, and not {want[i]}')
+    owner.close()
+
+
+def a_translator_that_was_killed_goes_on_without_gap_or_double():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator()
+    g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count',
+             '1000000000', '--lists', '4', '--pack', '5', '--rate', '20000', '--show', '0')
+    check(until(lambda: stores[1].next_blocks()[3] > 20), 'nothing came', t, g)
+    t.stop(signal.SIGKILL)
+    before = stores[1].next_blocks()
+    t2 = Translator(listen=t.address)
+    check(until(lambda: stores[1].next_blocks()[3] > before[3] + 20), 'nothing came after the restart', t2, g)
+    check(g.stop() == 0, 'the generator failed', g)
+    t2.account()
+    for items in lists(stores):
+        check(items == sorted(set(items)), 'items twice, or out of order')
+    owner.close()
+
+
+def an_owner_that_goes_away_costs_only_what_came_meanwhile():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator()
+    some = ('--kinds', 'append', '--count', '1000', '--lists', '4', '--pack', '10', '--rate', '200000')
+    generate(t, *some)
+    check(until(lambda: sum(map(len, lists(stores))) == 1000), 'not all was stored', t)
+    owner.close()
+    check(until(lambda: any('no collector' in line for line in t.err)), 'it has not noticed', t)
+    generate(t, *some)
+    # An object of its own each time, as a collector that was started again has.
+    later = usual()
+    owner = Owner(f'{D}/s', later)
+    check(until(lambda: sum('writing' in line for line in t.err) == 2), 'it has not come back', t)
+    generate(t, *some)
+    a = t.account()
+    check(a['engine']['dropped']['output_down'] == 1000 and a['engine']['stored'] == 2000, f'{a["engine"]}', t)
+    check(sum(map(len, lists(stores))) == sum(map(len, lists(later))) == 1000, 'not where it belongs')
+    owner.close()
+
+
+def an_epoch_is_drained_before_it_is_said_to_be():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator()
+    generate(t, '--count', '500', '--keys', '500', '--copies', '1')
+    check(until(lambda: stores[0].occupied(0) > 400), 'nothing was stored', t)
+    first = stores[0].occupied(0)
+    owner.say(owner.said[0], {'type': 'rotate', 'tenant': 0, 'store': 1, 'epoch': 1})
+    check(until(lambda: {'type': 'rotated', 'tenant': 0, 'store': 1, 'epoch': 1} in owner.heard),
+          'it has not rotated', t)
+    generate(t, '--count', '300', '--keys', '300', '--copies', '1')
+    check(until(lambda: stores[0].occupied(1) > 200), 'the next epoch has nothing', t)
+    check(stores[0].occupied(0) == first, 'the epoch before was written into')
+    t.account()
+    owner.close()
+
+
+def header(reporter, sequence, reports, body, blocks=1, version=1, tenant=0):
+    return struct.pack('>BBBBHHIIQII', 0xd7, version, 0, blocks, tenant, 32 + len(body), reporter, sequence, 0,
+                       9, reports) + body
+
+
+def keywrite(n):
+    return struct.pack('>BBHBBHHH', 1, 0, 1, 1, 8, 8, 1, 0) + struct.pack('>QQ', n, n)
+
+
+def strangers_and_hostile_packets_are_refused_by_cause():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator('--reporters', '100')
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    to = ('127.0.0.1', t.port)
+    good = header(1, 0, 1, keywrite(1))
+    sent = [good]
+    sent += [header(1000 + i, 0, 1, keywrite(i)) for i in range(2000)]  # strangers
+    sent += [header(1, 0, 1, keywrite(1), tenant=77)]
+    sent += [good[:n] for n in range(0, len(good))]
+    sent += [good + b'x', header(1, 0, 1, keywrite(1), version=9)]
+    for _ in range(1500):
+        bad = bytearray(good)
+        for _ in range(random.randrange(1, 5)):
+            bad[random.randrange(len(bad))] = random.randrange(256)
+        sent.append(bytes(bad))
+    sent += [random.randbytes(random.randrange(1, 1400)) for _ in range(300)]
+    for i, p in enumerate(sent):
+        s.sendto(p, to)
+    generate(t, '--count', '2000', '--keys', '2000', '--reporter', '1000', '--rate', '100000', '--incarnation', '9',
+             '--sequence', '1')
+    a = t.account()
+    check(a['packets'] + a['socket_drops'] >= len(sent), f'{len(sent)} were sent: {a}', t)
+    if not a['socket_drops']:
+        check(a['refused_reporter'] >= 1900 and a['refused_tenant'] >= 1, f'{a}', t)
+        for cause in ('truncated', 'oversized', 'version', 'opcode', 'copies', 'count', 'flags'):
+            check(a['refused'][cause], f'nothing was refused as {cause}: {a["refused"]}', t)
+    owner.close()
+
+
+def an_owner_that_lies_is_left_and_a_right_one_is_believed():
+    right = usual()
+    small = Store('key-write', 1, slots=64, value=8, copies=1)
+
+    def welcome(c, **more):
+        Owner.say(c, {'type': 'welcome', 'version': 1, 'instance': 1, 'lane': 0, 'port': 0, **more})
+
+    def then(*messages, fd=None, **more):
+        def lie(c):
+            welcome(c, **more)
+            for m in messages:
+                Owner.say(c, m, fd if m.get('type') == 'object' else None)
+        return lie
+
+    def store(s, **more):
+        return {'type': 'store', 'tenant': 0, 'store': 1, 'name': 'x', 'object': 0, 'epoch': 0,
+                'config': s.config.hex(), **more}
+
+    thing = {'type': 'object', 'number': 0, 'bytes': small.bytes, 'addr': 0, 'rkey': 0}
+    huge = Store('key-write', 1, slots=1 << 20, value=8, copies=1)
+    lies = [
+        ('type', then({'kind': 'welcome'})),
+        ('version', then(version=2)),
+        ('lane', then(lane=64)),
+        ('descriptor', then(thing)),
+        ('shorter', then(dict(thing, bytes=small.bytes + 4096), fd=small.fd)),
+        ('size', then(dict(thing, bytes=1 << 60), fd=small.fd)),
+        ('twice', then(thing, thing, fd=small.fd)),
+        ('not named', then(store(small))),
+        ('larger', then(thing, store(huge), fd=small.fd)),
+        ('configuration', then(thing, store(small, config='00' * 255), fd=small.fd)),
+        ('kind', then(thing, store(small, config='ff' * 256), fd=small.fd)),
+        ('lane', then(dict(thing, bytes=right[1].bytes), store(right[1]), fd=right[1].fd, lane=5)),
+        ('lists', then(dict(thing, bytes=right[1].bytes), store(right[1], next=[1]), fd=right[1].fd)),
+        ('rotation', then({'type': 'rotate', 'tenant': -1})),
+        ('tenant', then({'type': 'tenant', 'tenant': 70000})),
+        ('key', then({'type': 'tenant', 'tenant': 1, 'keys': [{'key': 'zz'}]})),
+        ('secret', lambda c: Owner.say(c, {'type': 'challenge', 'nonce': '00'})),
+        ('Protocol', lambda c: Owner.say(c, b'[1, 2\n')),
+        ('go away?', lambda c: Owner.say(c, {'type': 'bye', 'why': 'go away\x1b'})),
+    ]
+    # Each lie is told to a translator of its own, which then finds somebody honest.
+    owners, translators = [], []
+    for i, (_, lie) in enumerate(lies):
+        def first(c, owner=len(owners), lie=lie):
+            o = owners[owner]
+            (lie if len(o.said) == 1 else o.name_stores)(c)
+        owners.append(Owner(f'{D}/lie{i}', right, before=first))
+        translators.append(Translator(path=f'{D}/lie{i}', ready=False))
+    for (word, _), owner, t in zip(lies, owners, translators):
+        t.ready()
+        check(any(word in line for line in t.err), f'nothing is said of {word}', t)
+        check(len(owner.said) == 2, f'{word}: {len(owner.said)} connections', t)
+        t.account()
+        owner.close()
+
+
+def a_capture_is_translated_and_then_it_ends():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    with open(f'{D}/capture', 'wb') as f:
+        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        for i in range(1000):
+            udp = header(1, i, 1, keywrite(i))
+            udp = struct.pack('>HHHH', 5, 40040, 8 + len(udp), 0) + udp
+            tags = b'\x81\x00\x00\x05' * (i % 3)
+            if i % 2:
+                ip = struct.pack('>IHBB', 6 << 28, len(udp), 17, 64) + bytes(31) + b'\x01' * 1 + bytes(0)
+                ip = ip[:8] + bytes(15) + b'\x01' + bytes(15) + b'\x02'
+                frame = bytes(12) + tags + b'\x86\xdd' + ip + udp
+            else:
+                ip = struct.pack('>BBHHHBBH', 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0) + b'\x0a\0\0\1\x0a\0\0\2'
+                frame = bytes(12) + tags + b'\x08\x00' + ip + udp
+            f.write(struct.pack('<IIII', i, 0, len(frame), len(frame)) + frame)
+    p = Part(SIDELIGHT, 'translate', '--collector', f'unix:{D}/s', '--pcap', f'{D}/capture', '--json')
+    check(p.wait() == 0, 'it failed', p)
+    a = json.loads(p.out[-1])
+    check(a['packets'] == a['engine']['stored'] == 1000 and not a['others'], f'{a}', p)
+    owner.close()
+
+
+if __name__ == '__main__':
+    for name in sys.argv[2:]:
+        globals()[name]()
