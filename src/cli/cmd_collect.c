@@ -158,6 +158,7 @@ static int run(struct settings *s)
 			sl_logf(SL_ERROR, "dta", "%s", error);
 			goto out_collector;
 		}
+		sl_collector_owns(c, owner);
 	}
 	source = sl_collector_source(c);
 	if (prometheus) {

@@ -52,6 +52,10 @@ void sl_collector_free(struct sl_collector *c); /* stops the workers first */
 /* True once every host was reached or failed once. */
 bool sl_collector_ready(const struct sl_collector *c);
 
+struct sl_owner;
+/* Exposes the stores that this collector owns (dta/owner.h). Before sl_collector_start(); must outlive c's source. */
+void sl_collector_owns(struct sl_collector *c, struct sl_owner *stores);
+
 /* What the exposition walks: the published series, and the collector's own (sidelight_...). */
 struct sl_source sl_collector_source(struct sl_collector *c);
 

@@ -210,6 +210,11 @@ void sl_collector_free(struct sl_collector *c)
 	free(c);
 }
 
+void sl_collector_owns(struct sl_collector *c, struct sl_owner *stores)
+{
+	c->dta = stores;
+}
+
 bool sl_collector_ready(const struct sl_collector *c)
 {
 	for (unsigned int i = 0; i < c->workers; i++)

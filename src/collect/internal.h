@@ -50,6 +50,7 @@ static inline bool ref_put(unsigned int *refs)
 }
 
 struct sl_live;
+struct sl_owner;
 struct sl_tracer;
 struct region;
 struct link;
@@ -463,6 +464,7 @@ struct sl_collector {
 	bool over; /* no worker runs any more: control reads what they wrote, and ends */
 	struct sl_tracer *tracer; /* NULL: none; set likewise */
 	struct sl_live *live; /* NULL: none; set before the threads start */
+	struct sl_owner *dta; /* NULL: none; likewise */
 	struct sl_tap tap[SL_TAPS_MAX];
 	unsigned int taps;
 	pthread_t control;

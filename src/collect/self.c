@@ -550,6 +550,23 @@ static const struct family {
 	 "Lines whose check did not hold after several READs in one round; the last good values "
 	 "stay.",
 	 unsettled},
+	{"sidelight_dta_epoch", SL_FAMILY_GAUGE, "", "The epoch of a store that is written now.",
+	 self_dta_epoch},
+	{"sidelight_dta_late_rotations", SL_FAMILY_COUNTER, "",
+	 "Epochs of a store that began late, as a translator still wrote into the bank that they needed.",
+	 self_dta_late},
+	{"sidelight_dta_load_ratio", SL_FAMILY_GAUGE, "ratio",
+	 "Keys written in this epoch for each slot of a store, estimated; 0 for kinds without.",
+	 self_dta_load},
+	{"sidelight_dta_reports", SL_FAMILY_GAUGE, "",
+	 "Reports that translators have told of, by what became of them: their sum is what was sent.",
+	 self_dta_reports},
+	{"sidelight_dta_rotations", SL_FAMILY_COUNTER, "", "Epochs of a store that were begun.",
+	 self_dta_rotations},
+	{"sidelight_dta_store_bytes", SL_FAMILY_GAUGE, "bytes", "Memory of a store.",
+	 self_dta_bytes},
+	{"sidelight_dta_translators", SL_FAMILY_GAUGE, "", "Translators that are connected.",
+	 self_dta_translators},
 	{"sidelight_host_connects", SL_FAMILY_COUNTER, "", "Connections made to a host.",
 	 host_connects},
 	{"sidelight_host_disconnects", SL_FAMILY_COUNTER, "", "Connections lost to a host.",
@@ -642,6 +659,8 @@ bool self_there(const struct self *s, size_t family)
 
 	if (!strncmp(name, "sidelight_trace_", 16))
 		return s->c->tracer != NULL;
+	if (!strncmp(name, "sidelight_dta_", 14))
+		return s->c->dta != NULL;
 	return self_live_there(s->c, name);
 }
 
@@ -694,6 +713,7 @@ void self_end(struct self *s)
 	if (!s)
 		return;
 	self_live_end(s);
+	self_dta_end(s);
 	free(s->labels);
 	free(s);
 }

@@ -24,6 +24,7 @@ struct self {
 	char exemplar[33]; /* its trace, in hex */
 	struct sl_workload *workload; /* self_live.c's */
 	size_t workloads;
+	struct json_t *dta; /* self_dta.c's */
 };
 
 bool self_labels(struct self *s, struct sl_series *out, const struct sl_text_label *labels,
@@ -62,6 +63,17 @@ bool self_sampling_samples(struct self *s, struct sl_series *out);
 bool self_scaling_anomalous(struct self *s, struct sl_series *out);
 bool self_scaling_pressure(struct self *s, struct sl_series *out);
 void self_live_end(struct self *s);
+
+/* ---- self_dta.c: only of a collector that owns stores ----------------------------------------- */
+
+bool self_dta_bytes(struct self *s, struct sl_series *out);
+bool self_dta_epoch(struct self *s, struct sl_series *out);
+bool self_dta_late(struct self *s, struct sl_series *out);
+bool self_dta_load(struct self *s, struct sl_series *out);
+bool self_dta_reports(struct self *s, struct sl_series *out);
+bool self_dta_rotations(struct self *s, struct sl_series *out);
+bool self_dta_translators(struct self *s, struct sl_series *out);
+void self_dta_end(struct self *s);
 
 /* ---- self_tcp.c -------------------------------------------------------------------------------- */
 
