@@ -185,7 +185,7 @@ static void banner(const struct demo *d)
 static void set_agent(struct demo *d)
 {
 	const char *port = strrchr(d->shop_listen, ':');
-	const char *const with[] = {"--tcp", "flows", "--port", port ? port + 1 : "0"};
+	const char *const with[] = {"--tcp", "flows,layers", "--port", port ? port + 1 : "0"};
 	bool tcp = false;
 #if HAVE_BPF
 	struct sl_hooks hooks;

@@ -94,6 +94,8 @@ static int choose(struct sl_layers *l, char *why, size_t bytes)
 			     libbpf_find_vmlinux_btf_id("do_tcp_sendpages", BPF_TRACE_FENTRY) > 0;
 		bpf_program__set_autoload(program, on);
 	}
+	bpf_program__set_autoload(l->skel->progs.count_begin, true);
+	bpf_program__set_autoattach(l->skel->progs.count_begin, false);
 	bpf_program__set_autoattach(l->skel->progs.tcp_cgroup, false);
 	bpf_program__set_autoattach(l->skel->progs.xmit_nf, false);
 	/* This libbpf may not know the type by its section. */
@@ -190,8 +192,12 @@ static int map_filter(struct sl_layers *l, const struct sl_tcp_wanted *wanted, c
 static int attach(struct sl_layers *l)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	int err = layer_bpf__attach(l->skel), cgroup;
+	int err = sl_tcp_iterate_until(l->skel->progs.count_begin, &l->skel->bss->count_ready);
+	int cgroup;
 
+	if (err)
+		return err;
+	err = layer_bpf__attach(l->skel);
 	if (err)
 		return err;
 	if (sl_hook_chosen(&l->hooks, SL_BOUNDARY_IP_TCP) == SL_HOOK_CGROUP_SKB) {

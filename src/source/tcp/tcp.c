@@ -159,23 +159,6 @@ int sl_tcp_share(const struct sl_tcp *t, struct bpf_object *object)
 	return 0;
 }
 
-/* Runs the iterator over all sockets. It starts the timer, too, the first time. */
-static int iterate(struct sl_tcp *t)
-{
-	int fd = bpf_iter_create(bpf_link__fd(t->iterator));
-	char nothing[64];
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	do
-		n = read(fd, nothing, sizeof(nothing));
-	while (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)));
-	n = n < 0 ? -errno : 0;
-	close(fd);
-	return (int)n;
-}
-
 int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
 {
 	int err;
@@ -184,7 +167,8 @@ int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
 	t->iterator = bpf_program__attach_iter(t->flow->progs.flow_existing, NULL);
 	err = t->iterator ? flow_bpf__attach(t->flow) : -errno;
 	/* After the hooks: what is made meanwhile is seen by one of the two, by both at most. */
-	err = err ? err : iterate(t);
+	err = err ? err
+		  : sl_tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
 	if (err)
 		snprintf(why, bytes, "the flow programs can't be attached: %s", strerror(-err));
 	t->attached = !err;
@@ -210,7 +194,7 @@ int sl_tcp_catch_up(struct sl_tcp *t, uint64_t *missed)
 		sum += info.recursion_misses;
 	}
 	if (sum != t->missed && t->attached)
-		err = iterate(t);
+		err = sl_tcp_iterate(t->iterator);
 	/* Tried again the next time if it failed. */
 	if (!err)
 		t->missed = sum;
@@ -237,7 +221,7 @@ int sl_tcp_filter(struct sl_tcp *t, const struct sl_tcp_wanted *wanted, char *wh
 	}
 	free(f);
 	if (!err && t->attached)
-		err = iterate(t);
+		err = sl_tcp_iterate(t->iterator);
 	return err;
 }
 

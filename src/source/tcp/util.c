@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "source/tcp/util.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <mntent.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 
@@ -103,4 +105,38 @@ const char *sl_capabilities_missing(char *out, size_t bytes)
 			snprintf(out + strlen(out), bytes - strlen(out), "%s%s", *out ? ", " : "",
 				 needed[i].name);
 	return out;
+}
+
+int sl_tcp_iterate(const struct bpf_link *iterator)
+{
+	int fd = bpf_iter_create(bpf_link__fd(iterator));
+	char nothing[64];
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	do
+		n = read(fd, nothing, sizeof(nothing));
+	while (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)));
+	n = n < 0 ? -errno : 0;
+	close(fd);
+	return (int)n;
+}
+
+int sl_tcp_iterate_until(const struct bpf_program *program, const bool *done)
+{
+	struct bpf_link *iterator = bpf_program__attach_iter(program, NULL);
+	int err = iterator ? 0 : -errno;
+
+	for (int i = 0; i < 200 && !err; i++) {
+		if (i)
+			usleep(10000);
+		err = sl_tcp_iterate(iterator);
+		if (__atomic_load_n(done, __ATOMIC_ACQUIRE))
+			break;
+	}
+	if (!err && !__atomic_load_n(done, __ATOMIC_ACQUIRE))
+		err = -ENOMEM;
+	bpf_link__destroy(iterator);
+	return err;
 }

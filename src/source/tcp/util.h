@@ -3,6 +3,7 @@
 #ifndef SL_SOURCE_TCP_UTIL_H
 #define SL_SOURCE_TCP_UTIL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Descriptor of the root of the unified cgroup hierarchy (O_RDONLY | O_CLOEXEC), or -errno. */
@@ -19,6 +20,14 @@ const char *sl_capabilities_missing(char *out, size_t bytes);
  * to return: -EPERM, -ENOTSUP, or err.
  */
 int sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
+
+struct bpf_link;
+struct bpf_program;
+
+/* Runs an iterator over all sockets. 0 or -errno. */
+int sl_tcp_iterate(const struct bpf_link *iterator);
+/* Runs the iterator of a program, once or, for two seconds, until it has set *done. 0 or -errno; -ENOMEM: it did not. */
+int sl_tcp_iterate_until(const struct bpf_program *program, const bool *done);
 
 /* libbpf speaks on stderr unless told otherwise: from here on, what it says is a line of level debug. */
 void sl_tcp_libbpf_log(void);

@@ -222,15 +222,24 @@ static __noinline int count_wake(void)
 
 	if (!t || __sync_lock_test_and_set(&count_armed, 1))
 		return 0;
-	/*
-	 * Whoever armed it first is alone here. Its memory may not be had just now: since 6.18 the kernel
-	 * does not wait for a lock of the allocator (kmalloc_nolock()). Then the next note tries again.
-	 */
-	if (!count_ready)
+	if (bpf_timer_start(&t->timer, ROUND_NS, 0))
+		__sync_lock_test_and_set(&count_armed, 0); /* the next note tries again */
+	return 0;
+}
+
+/*
+ * Run by user space before there is anything to count, again and again until it works: the timer's memory may not be
+ * had just now, as since 6.18 the kernel neither waits for it nor reclaims any (kmalloc_nolock()).
+ */
+SEC("iter/tcp")
+int count_begin(struct bpf_iter__tcp *ctx)
+{
+	u32 zero = 0;
+	struct count_timer *t = bpf_map_lookup_elem(&layer_timer, &zero);
+
+	if (t && !count_ready)
 		count_ready = !bpf_timer_init(&t->timer, &layer_timer, CLOCK_MONOTONIC) &&
 			      !bpf_timer_set_callback(&t->timer, count_round);
-	if (!count_ready || bpf_timer_start(&t->timer, ROUND_NS, 0))
-		__sync_lock_test_and_set(&count_armed, 0);
 	return 0;
 }
 
