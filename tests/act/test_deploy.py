@@ -71,7 +71,7 @@ class Deploy(unittest.TestCase):
         tcp = probe.returncode == 0
         if not tcp:
             print(f'SKIP: expressions of connections: {probe.stderr.strip()}', flush=True)
-        with System(*['--tcp'] * tcp) as s:
+        with System(*['--tcp', 'flows,layers,cpu'] * tcp) as s:
             s.collect('--webhook', 'http://127.0.0.1:9/')  # nobody is told anything in this test
             address = s.collector.ready['listen']
             with p.Prometheus({'sidelight': (address, '/metrics')}) as prometheus:
@@ -83,8 +83,12 @@ class Deploy(unittest.TestCase):
                 if tcp:
                     prometheus.eventually(lambda: prometheus.query(
                         'rate(sidelight_tcp_sent_segments_total[1m])'), 'connections')
+                    prometheus.eventually(lambda: prometheus.query(
+                        'rate(sidelight_tcp_layer_nanoseconds_count{role="server"}[1m])'), 'layers')
+                    prometheus.eventually(lambda: prometheus.query(
+                        'rate(sidelight_cpu_seconds_total[1m])'), 'scheduler time')
                 for where, expr, text in dashboard()[1] + rules():
-                    if 'sidelight_tcp_' in expr and not tcp:
+                    if re.search('sidelight_(tcp|cpu)_', expr) and not tcp:
                         continue
                     self.one(prometheus, names, where, expr.replace('$service', '.*'), text)
 
