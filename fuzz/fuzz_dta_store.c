@@ -62,8 +62,7 @@ static void object(const uint8_t *data, size_t size)
 		if (bytes <= 1u << 18) {
 			sl_store_format(map, &copy, "fuzz");
 			h = (void *)map;
-			if (h->size != bytes ||
-			    sl_store_view(map, bytes, &v, error, sizeof(error)))
+			if (h->size != bytes || sl_store_view(map, bytes, &v, error, sizeof(error)))
 				abort();
 			for (uint64_t i = SL_STORE_BANKS_OFFSET; i < bytes; i++)
 				map[i] = data[i % size];

@@ -77,7 +77,8 @@ bool self_dta_load(struct self *s, struct sl_series *out)
 
 bool self_dta_reports(struct self *s, struct sl_series *out)
 {
-	static const char *const of[] = {"stored", "waiting", "duplicates", "late", "lost", "missing"};
+	static const char *const of[] = {"stored", "waiting", "duplicates",
+					 "late",   "lost",    "missing"};
 	const json_t *account = json_object_get(status(s), "account");
 	json_t *dropped = json_object_get(account, "dropped_by_cause"), *value;
 	const char *key;
@@ -86,7 +87,8 @@ bool self_dta_reports(struct self *s, struct sl_series *out)
 
 	if (s->at < i)
 		return self_label(s, out, "outcome", of[s->at]) &&
-		       self_u64(out, (uint64_t)json_integer_value(json_object_get(account, of[s->at])));
+		       self_u64(out,
+				(uint64_t)json_integer_value(json_object_get(account, of[s->at])));
 	json_object_foreach(dropped, key, value)
 	{
 		if (i++ != s->at)
