@@ -152,6 +152,37 @@ static void false_alarms_stay_about_the_budget(void **state)
 	}
 }
 
+/*
+ * At one an hour, too: what is outside of all that was seen has a score that no budget puts out of reach.
+ * What hardly ever moved does: no usual row takes that direction.
+ */
+static void fd_can_alarm_at_a_small_budget(void **state)
+{
+	struct sl_verdict v;
+	struct pod d;
+
+	(void)state;
+	false_alarms = 1;
+	d = trained(&sl_detector_fd, 100);
+	false_alarms = 3.6;
+	sl_pipeline_learning(d.p, SL_LEARN_ALL);
+	move_on(&d);
+	d.values[7] = 1;
+	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+	for (int i = 0; i < 500; i++)
+		push(&d);
+	sl_pipeline_learning(d.p, SL_LEARN_GATED);
+	for (int i = 0; i < 20; i++)
+		push(&d);
+	move_on(&d);
+	d.values[7] = 1000;
+	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+	if (!v.anomalous)
+		fail_msg("score %g, raw %g of %g", (double)v.score, (double)v.raw,
+			 (double)v.threshold);
+	sl_pipeline_free(d.p);
+}
+
 /* An hour after a short warm-up, at one an hour: the mean of ten pods. */
 static void a_short_warm_up_costs_no_false_alarms(void **state)
 {
@@ -754,6 +785,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fault_is_flagged_and_its_metric_blamed),
 		cmocka_unit_test(false_alarms_stay_about_the_budget),
+		cmocka_unit_test(fd_can_alarm_at_a_small_budget),
 		cmocka_unit_test(a_short_warm_up_costs_no_false_alarms),
 		cmocka_unit_test(a_fault_is_one_for_as_long_as_it_lasts),
 		cmocka_unit_test(what_stays_becomes_normal_and_the_way_back_is_no_second_alarm),
