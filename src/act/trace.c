@@ -341,6 +341,12 @@ static enum sl_trace_reason reason_of(const struct sl_trace_policy *p,
 				      enum sl_trace_reason *wanted)
 {
 	bool worst = p->o.at_start && (f->score >= (double)p->least || p->balance > 0);
+	/* What weak reasons leave to others: before the end of a recording, no more than those may need yet. */
+	double weak = p->income;
+
+	if (p->o.total && p->o.at_start)
+		weak = fmin(weak, p->o.budget * ((double)p->o.total - (double)p->stats.seen));
+	weak *= WEAK_LEAVES;
 	const struct {
 		enum sl_trace_reason reason;
 		bool holds;
@@ -352,8 +358,8 @@ static enum sl_trace_reason reason_of(const struct sl_trace_policy *p,
 		{SL_TRACE_VERDICT, f->score > 1 && worst, -p->burst},
 		{SL_TRACE_VERDICT, f->score > 1 && !p->o.at_start, VERDICT_LEAVES * p->income},
 		{SL_TRACE_VERDICT, f->score > 1 && p->due >= 1, -p->burst},
-		{SL_TRACE_VERDICT, f->others > 1, WEAK_LEAVES * p->income},
-		{SL_TRACE_HEAD, chance(f->trace_lo, 0) < p->o.head, WEAK_LEAVES * p->income},
+		{SL_TRACE_VERDICT, f->others > 1, weak},
+		{SL_TRACE_HEAD, chance(f->trace_lo, 0) < p->o.head, weak},
 	};
 
 	*wanted = SL_TRACE_NO;

@@ -64,7 +64,9 @@ struct sl_trace_policy_opts {
 	/*
 	 * They are decided upon when they begin, in that order: durations and errors are not known.
 	 * Verdicts may overdraw the account then, if they are among the worst `budget` of the last
-	 * 1024 traces.
+	 * 1024 traces. Of a recording, verdicts on other pods and head sampling then leave half of what came
+	 * in or of what is still to come, whichever is less, so that with head = 2 budget all is spent at its
+	 * end: verdicts that say nothing keep as many of any traces as head sampling alone would.
 	 */
 	bool at_start;
 	size_t max_routes; /* 0: 4096 */

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,7 +249,12 @@ int replay_traces(const struct replay_data *d, const char *path,
 		  const struct replay_verdict *verdicts, size_t n, double budget, bool latency,
 		  FILE *out)
 {
-	struct sl_trace_policy_opts o = {.budget = budget, .at_start = !latency};
+	/*
+	 * Half of what verdicts leave is kept whatever it is, at the end all of it, so that they do no harm
+	 * where they say nothing: of all ids twice the budget, to make up for the half.
+	 */
+	struct sl_trace_policy_opts o = {
+		.budget = budget, .at_start = !latency, .head = latency ? 0 : fmin(2 * budget, 1)};
 	struct sl_trace_policy *policy = NULL;
 	struct sl_trace_policy_stats stats;
 	struct traces t = {0};

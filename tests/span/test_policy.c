@@ -245,6 +245,52 @@ static void verdicts_on_others_fill_half_of_the_budget(void **state)
 
 /* ---- start --------------------------------------------------------------------------------------- */
 
+/*
+ * Of a recording, decided at the start: verdicts that say nothing of the tenth of traces that matter cost
+ * nothing against head sampling of the same budget, as all of it is spent: none, on single traces, in
+ * bursts early or late, on all the time, on others alone.
+ */
+static void wrong_verdicts_are_no_worse_than_head_sampling(void **state)
+{
+	enum { NONE, SINGLE, EARLY, LATE, ALWAYS, OTHERS, RIGHT, KINDS };
+	const int total = 20000;
+	const double budget = 0.2;
+
+	(void)state;
+	for (int kind = 0; kind < KINDS; kind++) {
+		struct sl_trace_policy *p =
+			policy((struct sl_trace_policy_opts){.budget = budget,
+							     .head = 2 * budget,
+							     .total = (uint64_t)total,
+							     .at_start = true});
+		uint64_t seed = 4;
+		int kept = 0, matter = 0, found = 0;
+
+		for (int i = 0; i < total; i++) {
+			bool matters = noise_uniform(&seed) < 0.1, says, kept_one;
+			bool single = noise_uniform(&seed) < 0.05;
+			int hour = i * 20 / total;
+
+			says = kind == ALWAYS || (kind == SINGLE && single) ||
+			       (kind == EARLY && hour < 5 && hour % 2) ||
+			       (kind == LATE && hour >= 15 && hour % 2) ||
+			       (kind == RIGHT && matters);
+			kept_one = scored(p, says ? 2 : 0,
+					  says || (kind == OTHERS && hour % 2) ? 2 : 0) !=
+				   SL_TRACE_NO;
+			kept += kept_one;
+			matter += matters;
+			found += matters && kept_one;
+		}
+		/* Three deviations of 2000 that are drawn. */
+		if (kept > budget * total || kept < 0.97 * budget * total ||
+		    found < budget * matter - 3 * sqrt(matter * budget * (1 - budget)) ||
+		    (kind == RIGHT && found < 0.95 * matter))
+			fail_msg("kind %d: %d kept, %d of %d", kind, kept, found, matter);
+		sl_trace_policy_free(p);
+	}
+}
+
 static void at_the_start_errors_are_kept_and_verdicts_bring_their_share(void **state)
 {
 	struct sl_trace_policy *p = policy((struct sl_trace_policy_opts){.budget = 0.1});
@@ -424,6 +470,7 @@ int main(void)
 		cmocka_unit_test(a_flood_of_errors_leaves_some_to_verdicts),
 		cmocka_unit_test(of_a_recording_no_more_than_its_share_is_kept),
 		cmocka_unit_test(verdicts_on_others_fill_half_of_the_budget),
+		cmocka_unit_test(wrong_verdicts_are_no_worse_than_head_sampling),
 		cmocka_unit_test(at_the_start_errors_are_kept_and_verdicts_bring_their_share),
 		cmocka_unit_test(what_is_kept_already_costs_nothing_and_is_learned),
 		cmocka_unit_test(head_sampling_takes_the_same_ids_everywhere),
