@@ -120,7 +120,8 @@ def traces_are_kept_within_the_budget(day):
         expect(len(kept[args]) <= 300, f'{len(kept[args])} kept')
         expect('2 rows of traces malformed' in p.stderr, p.stderr)
     expect(slow <= set(kept[()]), 'slow traces are missing')
-    expect(set(kept[('--no-latency',)].values()) <= {'verdict'}, 'latency was to be ignored')
+    expect(set(kept[('--no-latency',)].values()) == {'verdict', 'head'}, 'latency was to be ignored')
+    expect(len(kept[('--no-latency',)]) > 290, 'what verdicts leave is not spent')
 
 
 def samples_are_a_baseline_and_all_around_anomalies(day):
