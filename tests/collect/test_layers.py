@@ -147,6 +147,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     # The agent dies: what it counted is stale. Another one: it goes on from there.
     first.p.kill()
+    first.p.wait(60)  # until then it answers on its socket
     settle(lambda: Scrape(address).sum('sidelight_tcp_requests_total', host='one') is None, 30,
            'the series of a dead agent are stale', collector)
     before = passes(address)
