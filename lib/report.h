@@ -61,7 +61,7 @@ struct sl_reporter {
 	uint32_t backups, head, kept; /* of the oldest; from there on, settled ones between them too */
 	uint32_t unasked;	   /* essential packets since the last that asked for an answer */
 
-	uint32_t next, credits; /* as the last answer said */
+	uint32_t next, credits; /* behind the newest that arrived, as answers said */
 	uint64_t answered_ns, probed_ns;
 
 	struct sl__change *change;

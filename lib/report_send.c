@@ -289,9 +289,12 @@ static bool missing(const struct sl__backup *b, const struct sl_dta_answer *a)
 
 static void take(struct sl_reporter *r, const struct sl_dta_answer *a, uint64_t now_ns)
 {
-	uint32_t n = r->kept;
+	uint32_t n = r->kept, newest = a->next;
 
-	if (sl__report_after(a->next, r->sequence)) { /* more than was ever sent */
+	for (uint32_t i = 0; a->type == SL_DTA_ACK && i < a->ranges; i++)
+		if (sl__report_after(a->range[i].first + a->range[i].count, newest))
+			newest = a->range[i].first + a->range[i].count;
+	if (sl__report_after(newest, r->sequence)) { /* more than was ever sent */
 		r->s.answers_refused++;
 		return;
 	}
@@ -299,8 +302,8 @@ static void take(struct sl_reporter *r, const struct sl_dta_answer *a, uint64_t 
 		r->s.acks++;
 	else
 		r->s.nacks++;
-	if (sl__report_after(a->next, r->next))
-		r->next = a->next;
+	if (sl__report_after(newest, r->next))
+		r->next = newest;
 	r->credits = a->credits;
 	r->answered_ns = now_ns;
 	for (uint32_t i = 0; i < n && r->kept; i++) {

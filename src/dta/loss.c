@@ -543,13 +543,43 @@ int sl_loss_packet(struct sl_loss *l, const struct sl_loss_key *key, const struc
 
 /* ---- answers ---------------------------------------------------------------------------------------- */
 
-static void answer(const struct sl_loss_reporter *r, uint8_t type, struct sl_dta_answer *a)
+/* How many reports from this one on, but no more than limit, are all there, or all not. */
+static uint32_t run(const struct sl_loss *l, const struct sl_loss_reporter *r, uint32_t sequence,
+		    uint32_t limit, bool there)
+{
+	uint32_t window = window_of(l, r), n = 0;
+
+	while (n < limit) {
+		uint32_t bit = (sequence + n) & (window - 1), in = bit % 64, most = 64 - in, same;
+		uint64_t w = r->map[bit / 64] >> in;
+
+		w = there ? ~w : w;
+		same = w ? (uint32_t)__builtin_ctzll(w) : 64;
+		if (same < most)
+			return n + same < limit ? n + same : limit;
+		n += most;
+	}
+	return limit;
+}
+
+/* The first report that may still be taken, whether or not it was given up. */
+static uint32_t first_absent(const struct sl_loss *l, const struct sl_loss_reporter *r)
+{
+	uint32_t oldest = modulo(r, r->top - r->reach);
+
+	if (!r->gaps && !r->s.lost)
+		return r->top;
+	return modulo(r, oldest + run(l, r, oldest, r->reach, true));
+}
+
+static void answer(const struct sl_loss *l, const struct sl_loss_reporter *r, uint8_t type,
+		   struct sl_dta_answer *a)
 {
 	*a = (struct sl_dta_answer){
 		.type = type,
 		.reporter = r->key.reporter,
 		.incarnation = r->incarnation,
-		.next = r->gaps ? r->gap[0].first : r->top,
+		.next = first_absent(l, r),
 		.credits = ~0u,
 	};
 }
@@ -569,7 +599,7 @@ static bool nack(struct sl_loss *l, struct sl_loss_reporter *r, uint64_t now_ns,
 	}
 	r->gaps = keep;
 	r->due_ns = UINT64_MAX;
-	answer(r, SL_DTA_NACK, a);
+	answer(l, r, SL_DTA_NACK, a);
 	for (uint32_t i = 0; i < r->gaps; i++) {
 		struct gap *g = &r->gap[i];
 
@@ -586,17 +616,22 @@ static bool nack(struct sl_loss *l, struct sl_loss_reporter *r, uint64_t now_ns,
 	return a->ranges;
 }
 
-/* What arrived behind the first gap. */
-static void ranges_between(const struct sl_loss_reporter *r, struct sl_dta_answer *a)
+/* What arrived behind the first that did not. */
+static void ranges_behind(const struct sl_loss *l, const struct sl_loss_reporter *r,
+			  struct sl_dta_answer *a)
 {
-	for (uint32_t i = 0; i < r->gaps && a->ranges < SL_DTA_RANGES_MAX; i++) {
-		uint32_t first = modulo(r, r->gap[i].first + r->gap[i].count);
-		uint32_t end = i + 1 < r->gaps ? r->gap[i + 1].first : r->top;
+	uint32_t at = a->next, left;
 
-		if (first == end)
-			continue;
-		a->range[a->ranges].first = first;
-		a->range[a->ranges++].count = modulo(r, end - first);
+	while ((left = modulo(r, r->top - at)) && a->ranges < SL_DTA_RANGES_MAX) {
+		uint32_t absent = run(l, r, at, left, false);
+
+		at = modulo(r, at + absent);
+		left -= absent;
+		if (!left)
+			break;
+		a->range[a->ranges].first = at;
+		a->range[a->ranges].count = run(l, r, at, left, true);
+		at = modulo(r, at + a->range[a->ranges++].count);
 	}
 }
 
@@ -613,8 +648,8 @@ bool sl_loss_answer(struct sl_loss *l, uint64_t now_ns, struct sl_loss_key *to,
 		if (r->gaps && r->due_ns <= now_ns && nack(l, r, now_ns, a))
 			return true;
 		if (r->acknowledge) {
-			answer(r, SL_DTA_ACK, a);
-			ranges_between(r, a);
+			answer(l, r, SL_DTA_ACK, a);
+			ranges_behind(l, r, a);
 			r->acknowledge = false;
 			return true;
 		}

@@ -251,11 +251,11 @@ enum sl_dta_refusal sl_dta_parse_legacy(const void *packet, size_t bytes, enum s
 		b->value_bytes = 8;
 		b->items = out->scratch;
 		memcpy(out->scratch, p, 4);
-		out->scratch[4] = (uint8_t)(hop - 1);
+		out->scratch[4] = (uint8_t)(hop - 1); /* 255, if there is none */
 		out->scratch[5] = hops;
 		out->scratch[6] = out->scratch[7] = 0;
 		memcpy(out->scratch + 8, p + 5, 4);
-		return hop && hop_is_fine(out->scratch + 4) ? SL_DTA_FINE : SL_DTA_BAD_VALUE;
+		return hop_is_fine(out->scratch + 4) ? SL_DTA_FINE : SL_DTA_BAD_VALUE;
 	}
 	b->copies = redundancy ? p[0] : 0;
 	b->items = p + redundancy;

@@ -166,7 +166,8 @@ size_t sl_dta_build_legacy(enum sl_dta_legacy form, uint8_t sequence, const stru
 
 /*
  * A translator's answer: { u8 magic, u8 version, u8 type, u8 ranges, u32 reporter, u32 incarnation, u32 next
- * (all before it are settled), u32 credits (reports that may be on the way; ~0: any), u32 0 } and ranges of
+ * (all before it arrived, or can't be taken any more), u32 credits (reports that may be on the way behind the newest
+ * that is known to have arrived; ~0: any), u32 0 } and ranges of
  * { u32 first, u32 count }, then the MAC if the reporter's packets had one.
  */
 enum sl_dta_answer_type {

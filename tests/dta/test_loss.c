@@ -177,6 +177,27 @@ static void an_acknowledgement_says_what_is_settled(void **state)
 	assert_true(sl_loss_answer(l, 0, &to, &a));
 	assert_int_equal(a.next, 25);
 	assert_int_equal(a.ranges, 0);
+	/* What was given up holds next back, as it may still come; until the window has gone on. */
+	h.sequence = 30;
+	h.reports = 100;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 100);
+	for (uint64_t now = 0; now < 1000 * MS; now += MS)
+		while (sl_loss_answer(l, now, &to, &a))
+			continue;
+	assert_int_equal(total(l).lost, 5);
+	for (h.sequence = 130; h.sequence < 8130; h.sequence += 100) {
+		assert_int_equal(sl_loss_packet(l, &k, &h, 32, 1000 * MS, fresh), 100);
+		assert_true(sl_loss_answer(l, 1000 * MS, &to, &a));
+		if (h.sequence + 100 <= 25 + 4096) {
+			assert_int_equal(a.next, 25);
+			assert_int_equal(a.ranges, 1);
+			assert_int_equal(a.range[0].first, 30);
+			assert_int_equal(a.range[0].count, h.sequence + 100 - 30);
+		} else if (h.sequence + 100 >= 30 + 4096) {
+			assert_int_equal(a.next, h.sequence + 100);
+			assert_int_equal(a.ranges, 0);
+		}
+	}
 	sl_loss_free(l);
 }
 

@@ -194,6 +194,43 @@ static void what_is_put_comes_out_in_order(void **state)
 	}
 }
 
+/* One field of the shape is another: another block. */
+static void only_reports_of_one_shape_share_a_block(void **state)
+{
+	static const struct sl_dta_block shape[] = {
+		{.opcode = SL_DTA_KEYWRITE, .copies = 2, .key_bytes = 8, .value_bytes = 8},
+		{.opcode = SL_DTA_INCREMENT, .copies = 2, .key_bytes = 8, .value_bytes = 8},
+		{.opcode = SL_DTA_KEYWRITE, .copies = 3, .key_bytes = 8, .value_bytes = 8},
+		{.opcode = SL_DTA_KEYWRITE, .copies = 2, .key_bytes = 9, .value_bytes = 8},
+		{.opcode = SL_DTA_KEYWRITE, .copies = 2, .key_bytes = 8, .value_bytes = 9},
+		{.opcode = SL_DTA_KEYWRITE,
+		 .copies = 2,
+		 .key_bytes = 8,
+		 .value_bytes = 8,
+		 .store = 1},
+		{.opcode = SL_DTA_KEYWRITE,
+		 .copies = 2,
+		 .key_bytes = 8,
+		 .value_bytes = 8,
+		 .flags = 1},
+	};
+	uint8_t p[512], bytes[16] = {0};
+	struct sl_dta_header h = {0};
+	struct sl_dta_builder b;
+	uint8_t blocks = 0;
+
+	(void)state;
+	sl_dta_begin(&b, p, sizeof(p), &h);
+	for (size_t i = 1; i < sizeof(shape) / sizeof(*shape); i++) {
+		assert_int_equal(sl_dta_put(&b, &shape[0], bytes, bytes), 0);
+		assert_int_equal(sl_dta_put(&b, &shape[0], bytes, bytes), 0);
+		assert_int_equal(sl_dta_put(&b, &shape[i], bytes, bytes), 0);
+		blocks = (uint8_t)(blocks + 2);
+		assert_int_equal(b.header.blocks, blocks);
+	}
+	assert_int_equal(sl_dta_parse(p, sl_dta_end(&b), &got), SL_DTA_FINE);
+}
+
 static void a_packet_holds_at_most_255_blocks(void **state)
 {
 	static uint8_t p[SL_DTA_PACKET_MAX];
@@ -680,6 +717,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_are_as_written_down),
 		cmocka_unit_test(what_is_put_comes_out_in_order),
+		cmocka_unit_test(only_reports_of_one_shape_share_a_block),
 		cmocka_unit_test(a_packet_holds_at_most_255_blocks),
 		cmocka_unit_test(every_packet_cut_short_is_truncated),
 		cmocka_unit_test(each_field_out_of_bounds_is_refused_by_its_name),
