@@ -29,7 +29,7 @@ class Listener:
         self.sock, self.last, self.reports, self.sequences = sock, {}, 0, []
         self.sock.settimeout(0.1)
         self.end = False
-        self.thread = threading.Thread(target=self.run)
+        self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self):

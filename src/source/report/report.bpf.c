@@ -420,7 +420,8 @@ int write_report(struct xdp_md *ctx)
 	struct rpt_slot *s;
 	bool written;
 
-	if (bpf_map_pop_elem(&ready, &slot)) {
+	/* This host itself sends on any interface: neighbour discovery, for one. Those are too short. */
+	if (has < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
 		count(RPT_IDLE, 1);
 		return XDP_DROP;
 	}
