@@ -22,7 +22,6 @@
 #include <bpf/libbpf.h>
 
 #include "base/base.h"
-#include "dta/wire.h"
 #include "source/report/shared.h"
 #include "source/report/report.skel.h"
 #include "source/report/veth.h"
@@ -33,6 +32,7 @@
 #define TCX_EGRESS  47
 #define FILTER \
 	0x51d3u /* handle and priority where there are no links: so that a stale one is replaced */
+#define PORT	    40040 /* docs/dta-wire.md */
 #define SOURCE_PORT 40041
 #define FEED_MOST   256
 #define SWEEP_NS    1000000000ull
@@ -131,7 +131,7 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 
 	if (!strchr(target, ':')) {
 		snprintf(host, sizeof(host), "%s", target);
-		port = SL_DTA_PORT;
+		port = PORT;
 	} else if (sl_parse_address(target, host, sizeof(host), &port) || !port) {
 		snprintf(error, bytes, "'%s' is no HOST:PORT", target);
 		return false;
