@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "source/tcp/bpf/shared.h"
 #include "source/tcp/bpf/flow.h"
 #include "source/tcp/flow.skel.h"
@@ -29,7 +30,8 @@ struct sl_tcp {
 	struct bpf_link *iterator;
 	struct identity *identity; /* with options.cgroups */
 	bool attached;
-	uint64_t missed; /* calls that the kernel left out, when it was last looked at */
+	uint64_t missed;  /* calls that the kernel left out, when it was last looked at */
+	uint64_t next_ns; /* no look before that, lest a host of many sockets does little else */
 };
 
 /*
@@ -179,6 +181,7 @@ int sl_tcp_catch_up(struct sl_tcp *t, uint64_t *missed)
 {
 	uint64_t sum = t->flow->bss->unopened;
 	struct bpf_program *program;
+	uint64_t now = sl_now_ns();
 	int err = 0;
 
 	bpf_object__for_each_program(program, t->flow->obj)
@@ -193,11 +196,13 @@ int sl_tcp_catch_up(struct sl_tcp *t, uint64_t *missed)
 			return -errno;
 		sum += info.recursion_misses;
 	}
-	if (sum != t->missed && t->attached)
+	if (sum != t->missed && t->attached && now >= t->next_ns) {
 		err = sl_tcp_iterate(t->iterator);
-	/* Tried again the next time if it failed. */
-	if (!err)
-		t->missed = sum;
+		t->next_ns = sl_now_ns() + 20 * (sl_now_ns() - now);
+		/* Tried again the next time if it failed. */
+		if (!err)
+			t->missed = sum;
+	}
 	if (missed)
 		*missed = sum;
 	return err;

@@ -13,7 +13,8 @@
 #include "flow.h"
 
 #define ABORT_WAIT    500000000 /* ns for a reset after closing; the socket may be another's by then */
-#define POPS_MAX      1024 /* flows looked at in one round of the timer: about half a millisecond */
+#define POPS_MAX      1024 /* flows looked at in one round of the timer, */
+#define ROUND_MOST_NS 2000000 /* which lasts no longer than this, however slow the machine is */
 #define WAIT_MOST     64 /* intervals at which an unfinished flow that does nothing is looked at */
 #define LISTENER_WAIT 1000000000ull
 #define MONOTONIC     1 /* CLOCK_MONOTONIC */

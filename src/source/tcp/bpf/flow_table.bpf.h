@@ -72,6 +72,8 @@ static __always_inline bool locked(const struct tcp_sock *tp)
 
 struct round {
 	u64 now, soonest; /* when a flow on the list is due */
+	u64 until;	  /* it has looked at enough of them then */
+	u32 slow;	  /* that time has come */
 	u32 left;	  /* there is more than this round could do */
 	u32 again;	  /* put on the list again */
 };
@@ -153,6 +155,10 @@ static long look_at(u32 i, struct round *r)
 
 	if (!place || !cells)
 		return 1;
+	if (bpf_ktime_get_ns() > r->until) {
+		r->left = r->slow = 1;
+		return 1;
+	}
 	slot = READ(*place);
 	if (!slot) { /* somebody is about to write it */
 		r->left = 1;
@@ -220,7 +226,8 @@ static long free_one(u32 i, struct round *r)
 	struct flow_state *st;
 	u32 slot;
 
-	if (!q || !cells || quarantine_tail == quarantine_head || q->until > r->now)
+	if (!q || !cells || quarantine_tail == quarantine_head || q->until > r->now ||
+	    bpf_ktime_get_ns() > r->until + ROUND_MOST_NS)
 		return 1;
 	slot = q->slot;
 	quarantine_tail++;
@@ -256,8 +263,10 @@ static int tick(void *map, u32 *key, struct ticker *ticker)
 	u64 waiting = READ(list_head) - list_tail, next;
 	u32 kicked = READ(kicks), at;
 	struct round r = {.now = bpf_ktime_get_ns(), .soonest = ~0ull};
+	u64 interval = settings.interval_ns;
 	struct quarantined *q;
 
+	r.until = r.now + ROUND_MOST_NS;
 	if (waiting > POPS_MAX) {
 		waiting = POPS_MAX;
 		r.left = 1;
@@ -270,8 +279,11 @@ static int tick(void *map, u32 *key, struct ticker *ticker)
 	q = bpf_map_lookup_elem(&tcp_quarantine, &at);
 	if (q && quarantine_tail != quarantine_head && q->until < r.soonest)
 		r.soonest = q->until;
-	if (r.left || r.soonest <= r.now + settings.interval_ns) {
-		bpf_timer_start(&ticker->timer, settings.interval_ns, 0);
+	/* Others get as much of this CPU as the timer: it is a softirq, which nobody can stop. */
+	if (r.slow && interval > ROUND_MOST_NS)
+		interval = ROUND_MOST_NS;
+	if (r.left || r.soonest <= r.now + interval) {
+		bpf_timer_start(&ticker->timer, interval, 0);
 		return 0;
 	}
 	next = r.soonest == ~0ull ? 0 : r.soonest - r.now;

@@ -14,6 +14,8 @@
 #define NOTES_SLACK	16 /* programs that may be interrupted between looking and taking a place */
 #define ROUND_NOTES	8192 /* of all CPUs in one round of the timer: about half a millisecond */
 #define ROUND_NS	10000000 /* how late a histogram may be */
+#define ROUND_MOST_NS	2000000 /* ... and how long a round may last, however slow the machine is */
+#define SOON_NS		100000 /* the next one, if a CPU's notes fill up: never at once */
 #define CLOCK_MONOTONIC 1
 
 struct note {
@@ -59,10 +61,11 @@ struct {
 } layer_ended SEC(".maps");
 
 /* Written by many CPUs. */
-__u32 count_armed; /* 1: the timer comes within ROUND_NS */
+__u32 count_armed; /* 1: the timer comes within ROUND_NS; 2: within SOON_NS */
 __u64 ended_head;  /* flows that were put into layer_ended */
 /* The timer's own. */
 __u64 ended_tail, ended_settled;
+__u32 first_cpu; /* whose notes a round counts first */
 bool count_ready;
 
 #define READ(x)	    (*(const volatile typeof(x) *)&(x))
@@ -107,8 +110,10 @@ static __always_inline void count_in(struct slot *s, u64 what, u32 a, u32 b, con
 
 struct round {
 	struct notes *of; /* CPU that is looked at */
-	u32 left;	  /* notes that this round may still count */
-	u32 more;	  /* there is, or was, something to do */
+	u64 until;
+	u32 left;    /* notes that this round may still count; 0: it was cut short */
+	u32 more;    /* there is, or was, something to do */
+	u32 partial; /* it has not counted all that was noted before it began */
 };
 
 static long count_one(u32 index, struct round *r)
@@ -120,10 +125,17 @@ static long count_one(u32 index, struct round *r)
 
 	if (!of)
 		return 1;
+	if (!(index & 15) && bpf_ktime_get_ns() > r->until) {
+		r->left = 0;
+		r->partial = 1;
+		return 1;
+	}
 	n = &of->note[of->tail & (NOTES - 1)];
 	what = READ(n->what); /* pairs with publish() */
-	if (!what)
-		return 1; /* somebody is about to write it, or there is none */
+	if (!what) {
+		r->partial = 1; /* somebody is about to write it */
+		return 1;
+	}
 	if (what >> 56 & 15)
 		a = cell_word((what >> 56 & 15) - 1, bucket_cell(n->ns[0]));
 	if (what >> 60)
@@ -135,8 +147,9 @@ static long count_one(u32 index, struct round *r)
 	return 0;
 }
 
-static long count_cpu(u32 cpu, struct round *r)
+static long count_cpu(u32 index, struct round *r)
 {
+	u32 cpu = (index + first_cpu) % cpus;
 	struct notes *of = bpf_map_lookup_elem(&layer_notes, &cpu);
 	u64 waiting;
 
@@ -146,12 +159,14 @@ static long count_cpu(u32 cpu, struct round *r)
 	if (!waiting)
 		return 0;
 	r->more = 1;
-	if (waiting > r->left)
+	if (waiting > r->left) {
 		waiting = r->left;
+		r->partial = 1;
+	}
 	r->of = of;
 	r->left -= (u32)waiting;
 	bpf_loop((u32)waiting, count_one, r, 0);
-	return 0;
+	return !r->left;
 }
 
 static long anything_cpu(u32 cpu, struct round *r)
@@ -182,20 +197,39 @@ static long free_flow(u32 index, void *unused)
 	return 0;
 }
 
+/*
+ * How long until the next round, at least as long as this one took: whatever comes in, and however slow the
+ * machine, no more than half of a CPU is spent here. A timer that starts itself again at once would
+ * leave its CPU nothing, in a softirq, where nobody can stop it.
+ */
+static __always_inline u64 pause_after(const struct round *r)
+{
+	u64 spent = bpf_ktime_get_ns() - (r->until - ROUND_MOST_NS);
+
+	if (r->left && READ(count_armed) != 2)
+		return ROUND_NS;
+	return spent > SOON_NS ? spent : SOON_NS;
+}
+
 static int count_round(void *map, u32 *key, struct count_timer *t)
 {
-	struct round r = {.left = ROUND_NOTES};
+	struct round r = {.left = ROUND_NOTES, .until = bpf_ktime_get_ns() + ROUND_MOST_NS};
 	u64 ended = READ(ended_head);
 
+	WRITE(count_armed, 1);
 	bpf_loop(cpus, count_cpu, &r, 0);
 	/*
 	 * What ended before the round before: programs that noted something of it meanwhile, on
-	 * other CPUs, are done, and this round has counted it.
+	 * other CPUs, are done, and this round has counted it, if it has counted all.
 	 */
-	bpf_loop((u32)(ended_settled - ended_tail), free_flow, NULL, 0);
-	ended_settled = ended;
+	if (r.partial) {
+		first_cpu++;
+	} else {
+		bpf_loop((u32)(ended_settled - ended_tail), free_flow, NULL, 0);
+		ended_settled = ended;
+	}
 	if (r.more || ended_tail != ended) {
-		bpf_timer_start(&t->timer, r.left ? ROUND_NS : 0, 0);
+		bpf_timer_start(&t->timer, pause_after(&r), 0);
 		return 0;
 	}
 	/* Pairs with the additions of note_put() and flow_end(): who saw 1 is seen here. */
@@ -206,13 +240,15 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 	return 0;
 }
 
-static __always_inline void count_at(u64 ns)
+/* A CPU's notes are about to fill up. Asked for once a round, lest those who ask put it off for ever. */
+static __noinline int count_soon(void)
 {
 	u32 zero = 0;
 	struct count_timer *t = bpf_map_lookup_elem(&layer_timer, &zero);
 
-	if (t)
-		bpf_timer_start(&t->timer, ns, 0);
+	if (t && __sync_val_compare_and_swap(&count_armed, 1, 2) == 1)
+		bpf_timer_start(&t->timer, SOON_NS, 0);
+	return 0;
 }
 
 static __noinline int count_wake(void)
@@ -324,8 +360,8 @@ static __always_inline void note_put(const struct note *n)
 	/* The addition to head, a full barrier, pairs with count_round(), which looks there at last. */
 	if (!READ(count_armed))
 		count_wake();
-	else if (used >= NOTES / 2 && !(used & (NOTES / 8 - 1)))
-		count_at(0);
+	else if (used >= NOTES / 2 && READ(count_armed) == 1)
+		count_soon();
 }
 
 /* The flow is over: its slot closes, and becomes free, when what was noted of it is counted. */
