@@ -94,15 +94,14 @@ def transfer(label):
     same('bytes written', data['write_bytes'], stream['sender']['bytes'] + COOKIE)
     same('bytes read by the peer', peer['read_bytes'], stream['receiver']['bytes'] + COOKIE)
     same('retransmissions by nstat', both('retrans'), grown['TcpRetransSegs'])
-    # iperf3 looks when it has written all; what is in the queue then may be lost still.
-    if not 0 <= data['retrans'] - stream['sender']['retransmits'] <= data['retrans'] / 20 + 100:
+    # iperf3 looks when it has written all; what is in the queue then may be lost still, on a busy machine much.
+    if data['retrans'] < stream['sender']['retransmits']:
         fail(f"{label}: {data['retrans']} segments again, iperf3 says {stream['sender']['retransmits']}")
     seen_by_calls('fast ones by nstat', both('re_fast'), grown['TcpExtTCPFastRetrans'])
     seen_by_calls('recoveries by nstat', both('fast'),
                   grown['TcpExtTCPSackRecovery'] + grown['TcpExtTCPRenoRecovery'])
-    timeouts = ('TCPTimeouts', 'TCPSackRecoveryFail', 'TCPRenoRecoveryFail', 'TCPSackFailures',
-                'TCPRenoFailures', 'TCPLossFailures')
-    same('timeouts by nstat', both('timeouts'), sum(grown['TcpExt' + t] for t in timeouts))
+    # Each of them; TCPSackRecoveryFail and the like say besides in which state some came.
+    same('timeouts by nstat', both('timeouts'), grown['TcpExtTCPTimeouts'])
     same('the causes, added up', sum(both(c) for c in ('re_fast', 're_rto', 're_tlp', 're_syn')),
          both('retrans'))
     same('spurious ones by nstat', both('dsack'), grown['TcpExtTCPDSACKRecvSegs'])

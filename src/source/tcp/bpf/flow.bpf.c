@@ -109,6 +109,19 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
+/*
+ * Of what enters the state Loss, that which the kernel counts as a timeout (tcp_retransmit_timer()): not a
+ * segment sent again because the peer, for want of memory, took back its window.
+ */
+static __always_inline bool timed_out(const struct tcp_sock *tp)
+{
+	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+
+	return BPF_CORE_READ(tp, snd_wnd) || state == TCP_SYN_SENT || state == TCP_SYN_RECV ||
+	       BPF_CORE_READ(sk, __sk_common.skc_flags) >> SOCK_DEAD_BIT & 1;
+}
+
 SEC("tp_btf/tcp_cong_state_set")
 int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 {
@@ -121,7 +134,7 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 	if (state == CA_RECOVERY)
 		st->fast++; /* set by tcp_enter_recovery() alone */
 	if (state == CA_LOSS)
-		st->loss++; /* each timeout sets it again */
+		st->loss += timed_out(tcp_of(sk)); /* each timeout sets it again */
 	touch(st, s->slot);
 	return 0;
 }
