@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
@@ -203,6 +204,15 @@ def receive(sock, n):
         if not got:
             fail('the connection ended early')
         n -= got
+
+
+def transfer(sender, receiver, n):
+    """n bytes, sent and read at the same time: what is sent before anybody reads may find no room for all of it,
+    and wait for ever."""
+    thread = threading.Thread(target=sender.sendall, args=(b'x' * n,))
+    thread.start()
+    receive(receiver, n)
+    thread.join()
 
 
 def held(pid):

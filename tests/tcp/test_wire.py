@@ -10,16 +10,16 @@ import threading
 import time
 
 import flows
-from flows import Flows, Part, fail, needs_bpf, receive, settle
+from flows import Flows, Part, fail, needs_bpf, receive, settle, transfer
 from harness import SCALE, until, workdir
 from wire import SYN, Capture, Wire
 
 flows.EXE = sys.argv[1]
 NEW = tuple(map(int, platform.release().split('.')[:2])) >= (6, 7)
 CASES = []
-# 6.18 leaves out a call of a tracepoint now and then (docs/tcp.md): what is then wrong must be right the
-# next time. 6.1, in the guest, gets one try.
-TRIES = 1 if 'GUEST' in os.environ else 3
+# 6.18 leaves out a call of a tracepoint now and then (docs/tcp.md); in a guest on a busy machine TCP's own timers
+# send more again than the wire lost. What is then wrong must be right the next time.
+TRIES = 3
 
 
 class Wrong(Exception):
@@ -74,8 +74,11 @@ class Watched:
 
     def settled(self, **expected):
         """Waits until the flow says this; then it, nstat and the wire have to agree on the rest."""
-        f = self.until(lambda f: all(f[k] == v for k, v in expected.items()) and not f['flight'] and
-                       not f['queue'], expected)
+        def there(f):
+            if any(f[k] > v for k, v in expected.items()):  # they only grow
+                raise Wrong(f'more than {expected}: {f}')
+            return all(f[k] == v for k, v in expected.items()) and not f['flight'] and not f['queue']
+        f = self.until(there, expected)
         n = self.grown()
         causes = {k: f[k] for k in ('re_fast', 're_rto', 're_tlp', 're_syn')}
         checks = {'the wire': (f['retrans'], self.sent_again() + causes['re_syn']),
@@ -125,8 +128,7 @@ def a_lost_segment_is_a_fast_retransmission(wire):
             seen.append(p)
         return len(seen) == 5
     wire.set(once(fifth))
-    w.client.sendall(b'x' * 100000)
-    receive(w.server, 100000)
+    transfer(w.client, w.server, 100000)
     f, _ = w.settled(retrans=1, re_fast=1, fast=1, timeouts=0, dsack=0)
     w.until(lambda p: p['ooo'], 'out of order', of=w.peer)
     w.end()
@@ -207,8 +209,7 @@ def congestion_that_the_wire_marks_is_counted_at_both_ends(wire):
         marked.append(p.seq)
         return [p.marked()] if len(marked) % 3 == 0 else None
     wire.set(each_third)
-    w.client.sendall(b'x' * 200000)
-    receive(w.server, 200000)
+    transfer(w.client, w.server, 200000)
     count = len(marked) // 3
     f, n = w.settled(retrans=0, timeouts=0)
     peer = w.until(lambda p: p['ce_in'] == count, f'{count} marked', of=w.peer)
@@ -349,7 +350,7 @@ for c in CASES:
             WIRE.set()
             if not left:
                 fail(f'{c.__name__}: {wrong}')
-            print(f'note: again, as this kernel leaves out calls: {c.__name__}: {wrong}', flush=True)
+            print(f'note: again, as this kernel leaves out calls, or is slow: {c.__name__}: {wrong}', flush=True)
     print(f'ok   {c.__name__.replace("_", "-")}{": " + said if said else ""} ({time.monotonic() - start:.1f} s)',
           flush=True)
 WATCH.end()
