@@ -30,7 +30,7 @@ for t in "wire $wire" "many 500" "loss 1M" \
 	"layers what_stands_in_for_a_hook_measures_the_same_segments" \
 	"refused locked_down_for_reading"; do # the last one: there is no way back
 	set -- $t
-	case $1:${SL_TEST_SCALE:-1} in wire:*) ;; *:1 | *:1.0)
+	case ${SL_TEST_SCALE:-1} in 1 | 1.0)
 		echo "SKIP: tcp-$1: not yet seen to pass ten times in a row on a busy machine; make soak runs it"
 		continue ;;
 	esac

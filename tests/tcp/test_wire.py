@@ -210,6 +210,7 @@ def congestion_that_the_wire_marks_is_counted_at_both_ends(wire):
         return [p.marked()] if len(marked) % 3 == 0 else None
     wire.set(each_third)
     transfer(w.client, w.server, 200000)
+    w.until(lambda f: f['bytes_acked'] >= 200000, 'it arrives')
     count = len(marked) // 3
     f, n = w.settled(retrans=0, timeouts=0)
     peer = w.until(lambda p: p['ce_in'] == count, f'{count} marked', of=w.peer)
