@@ -54,10 +54,7 @@ static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 	return NULL;
 }
 
-/*
- * Does analysis know what is usual for the shop? That may take longer than the warm-up. What it has yet to
- * learn of other pods, such as connections read once a second, is of no matter.
- */
+/* Does analysis know what is usual for the shop? That may take longer than the warm-up. */
 static bool learned(const struct demo *d)
 {
 	char *text = demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
@@ -105,7 +102,7 @@ static void tell_found(struct demo *d, const json_t *a)
 
 void demo_fault_turn(struct demo *d)
 {
-	const json_t *a;
+	const json_t *analysis, *a;
 	json_t *answer;
 	char *text;
 
@@ -115,10 +112,11 @@ void demo_fault_turn(struct demo *d)
 	text = demo_fetch(d->listen, "/api/v1/anomalies?limit=100");
 	answer = text ? json_loads(text, 0, NULL) : NULL;
 	free(text);
+	analysis = json_object_get(answer, "analysis");
 	a = anomaly_of_shop(answer, d->fault.above);
 	switch (d->fault.step) {
 	case DEMO_FAULT_LEARNING:
-		if (learned(d))
+		if (!json_integer_value(json_object_get(analysis, "learning")) && learned(d))
 			inject(d, answer);
 		break;
 	case DEMO_FAULT_INJECTED:

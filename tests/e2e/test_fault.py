@@ -25,7 +25,7 @@ BLAME = {
 if not shutil.which('wrk'):
     skip('wrk is not installed')
 demo = Part(sidelight, 'demo', '--examples', examples, '--listen', '127.0.0.1:0', '--shop-listen',
-            '127.0.0.1:0', '--period', '10ms', '--warm-up', '30s', '--fault', f'{kinds[0]}@3',
+            '127.0.0.1:0', '--period', '10ms', '--warm-up', '20s', '--fault', f'{kinds[0]}@3',
             env={'TMPDIR': tempfile.mkdtemp(dir=workdir())})
 ready = demo.ready(180)
 
@@ -69,7 +69,7 @@ for i, kind in enumerate(kinds):
               'no fault was injected', demo)
     begin = time.time()
     found = until(lambda: anomalies(above), 15)
-    # Half a minute was learned (the default), and faults before this one were learned from, too: it may take another.
+    # Little was learned, and faults before this one were learned from, too: it may take another.
     for _ in range(4):
         if not found:
             inject(kind)
