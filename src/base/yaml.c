@@ -23,7 +23,8 @@ struct sl_yaml {
 	char error[512]; /* "": none */
 };
 
-static void complain(struct sl_yaml *y, size_t line, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void complain(struct sl_yaml *y, size_t line,
+							   const char *fmt, va_list ap)
 {
 	int n;
 

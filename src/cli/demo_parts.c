@@ -177,15 +177,32 @@ int demo_restart(struct demo *d, enum demo_part_id id)
 	return spawn(d, p) ? SL_EXIT_FAILURE : wait_until_ready(d, p);
 }
 
+/* The demo goes on without what comes late. */
+static void leave_out(struct demo *d, const char *why)
+{
+	for (int i = DEMO_PARTS - 1; i >= 0; i--)
+		if (d->part[i].late && d->part[i].wanted) {
+			stop(d, &d->part[i]);
+			d->part[i].wanted = false;
+		}
+	snprintf(d->no_reports, sizeof(d->no_reports), "%s", why);
+}
+
 int demo_start_all(struct demo *d, bool late)
 {
 	for (int i = 0; i < DEMO_PARTS; i++) {
-		if (!d->part[i].wanted || d->part[i].late != late)
+		struct demo_part *p = &d->part[i];
+
+		if (!p->wanted || p->late != late)
 			continue;
-		if (spawn(d, &d->part[i]))
+		if (spawn(d, p))
 			return SL_EXIT_FAILURE;
-		if (i != DEMO_LOAD && wait_until_ready(d, &d->part[i]))
-			return SL_EXIT_FAILURE;
+		if (i != DEMO_LOAD && wait_until_ready(d, p)) {
+			if (!late)
+				return SL_EXIT_FAILURE;
+			leave_out(d, "a part of it did not start");
+			return SL_EXIT_OK;
+		}
 		if (sl_stop_wait(d->stop, 0))
 			break;
 	}
@@ -225,7 +242,13 @@ int demo_look_after(struct demo *d)
 			show_tail(p);
 		if (sl_now_ns() - p->started_ns > 5 * DEMO_SECOND)
 			p->quick_deaths = 0;
-		if (++p->quick_deaths >= QUICK_DEATHS_MAX)
+		if (++p->quick_deaths >= QUICK_DEATHS_MAX && p->late) {
+			demo_complain(d, "%s keeps dying; the demo goes on without reports",
+				      p->name);
+			leave_out(d, "they kept dying");
+			continue;
+		}
+		if (p->quick_deaths >= QUICK_DEATHS_MAX)
 			return demo_complain(d, "%s keeps dying; giving up", p->name);
 		p->restart_ns = sl_now_ns() +
 				(i == DEMO_AGENT || i == DEMO_COLLECT ? 2 : RESTART_S) *
