@@ -184,6 +184,8 @@ def over_ssh():
     folder = workdir()
     home = pwd.getpwuid(0).pw_dir
     os.makedirs(f'{folder}/home/.ssh', mode=0o700)
+    # The program may lie in the home that is hidden from the server's sessions.
+    program = shutil.copy(EXE, f'{folder}/program')
     subprocess.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', f'{folder}/key'], check=True)
     shutil.copy(f'{folder}/key.pub', f'{folder}/home/.ssh/authorized_keys')
     subprocess.run(['dropbearkey', '-t', 'ed25519', '-f', f'{folder}/host'], check=True, capture_output=True)
@@ -217,7 +219,7 @@ def over_ssh():
 name: far
 directory: DIR
 hosts:
-  tor: {{program: {EXE}, ssh: {ssh}}}
+  tor: {{program: {program}, ssh: {ssh}}}
   other: {{program: /bin/sleep, ssh: {ssh}}}
 parts:
   - {{name: agent, host: tor, run: [agent, --no-rest, --socket, "${{directory}}/a.sock"]}}
