@@ -615,7 +615,7 @@ static void macs_are_those_of_rfc_4493(void **state)
 static void keys_are_found_by_reporter_then_tenant(void **state)
 {
 	struct sl_dta_auth *a = sl_dta_auth_new();
-	uint8_t key[16] = {1}, other[16] = {2}, p[256];
+	uint8_t key[16] = {1}, other[16] = {2}, p[256] = {0};
 	struct sl_dta_key *k = sl_dta_key_new(key, 16), *o = sl_dta_key_new(other, 16);
 	uint64_t now = 1000 * SL_DTA_SKEW_NS;
 	struct sl_dta_header h = {
