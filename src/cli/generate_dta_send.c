@@ -154,30 +154,6 @@ static uint8_t *data_of(const struct sender *x, const struct reporter *rep, uint
 	return rep->data + packet % x->ring * x->room;
 }
 
-/* The original's packet of one report: it knows keys, lists and data of 32 bits. */
-static uint32_t build_legacy(const struct sender *x, const struct reporter *rep,
-			     const struct gd_report *r, uint8_t *out)
-{
-	uint8_t *at = out;
-
-	*at++ = r->shape.opcode;
-	if (x->s->legacy == SL_DTA_LEGACY_B)
-		*at++ = (uint8_t)rep->sequence;
-	*at++ = (uint8_t)((x->s->immediate ? 0x80 : 0) |
-			  (x->s->legacy == SL_DTA_LEGACY_B && x->s->essential ? 0x40 : 0));
-	if (r->shape.opcode == SL_DTA_KEYWRITE || r->shape.opcode == SL_DTA_INCREMENT)
-		*at++ = r->shape.copies;
-	memcpy(at, r->key, 4);
-	at += 4;
-	if (r->shape.opcode == SL_DTA_POSTCARD) {
-		*at++ = (uint8_t)(r->value[0] + 1);
-		memcpy(at, r->value + 4, 4);
-		return (uint32_t)(at + 4 - out);
-	}
-	memcpy(at, r->value, r->shape.value_bytes);
-	return (uint32_t)(at + r->shape.value_bytes - out);
-}
-
 /* One packet of a reporter. False: nothing is left to say. */
 static bool make(struct sender *x, uint32_t index, bool withheld)
 {
@@ -203,7 +179,8 @@ static bool make(struct sender *x, uint32_t index, bool withheld)
 	if (x->s->legacy) {
 		if (!gd_load_next(x->load, index, delivered, &r))
 			return false;
-		k->bytes = build_legacy(x, rep, &r, data);
+		k->bytes = (uint32_t)sl_dta_build_legacy(x->s->legacy, (uint8_t)rep->sequence,
+							 &r.shape, r.key, r.value, data, x->room);
 		k->reports = 1;
 	} else {
 		sl_dta_begin(&b, data, x->room, &h);
