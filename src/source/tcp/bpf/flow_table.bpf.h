@@ -199,8 +199,11 @@ static long look_at(u32 i, struct round *r)
 	busy = locked(tp);
 	done = collect(tp, st, cells, r->now, 0);
 	busy |= locked(tp);
-	/* Its memory may be another's by now; whoever closed it has left the final values. */
-	if (READ(st->closed)) {
+	/*
+	 * Its memory may be another's by now; whoever closed it has left the final values. Or somebody is about
+	 * to close it: closed_ns is set then, and what was copied would look final, and may not be.
+	 */
+	if (READ(st->closed) || READ(st->closed_ns)) {
 		list_again(st, slot, r);
 		return 0;
 	}
