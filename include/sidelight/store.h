@@ -88,7 +88,8 @@ struct sl_store_config { /* 256 bytes */
 	uint32_t keylog;     /* key-write, increment, postcard: 1 + the number of an append store of the same
 			      * tenant that keys which were not seen lately are logged to, as { u8 bytes; key;
 			      * zeros }; keys that don't fit its values are not. 0: none */
-	uint32_t reserved[42];
+	uint32_t keylog_list; /* of that store: this store's alone */
+	uint32_t reserved[41];
 	uint64_t check;	     /* FNV-1a 64 of the 248 bytes before */
 };
 SL_STATIC_ASSERT(sizeof(struct sl_store_config) == 256, "fixed by the format");
@@ -220,6 +221,7 @@ SL_STATIC_ASSERT(offsetof(struct sl_store_config, reporters) == 60, "reporters")
 SL_STATIC_ASSERT(offsetof(struct sl_store_config, banks) == 64, "banks");
 SL_STATIC_ASSERT(offsetof(struct sl_store_config, copies) == 68, "copies");
 SL_STATIC_ASSERT(offsetof(struct sl_store_config, keylog) == 72, "keylog");
+SL_STATIC_ASSERT(offsetof(struct sl_store_config, keylog_list) == 76, "keylog_list");
 SL_STATIC_ASSERT(offsetof(struct sl_store_config, check) == 248, "check");
 
 #ifdef __cplusplus

@@ -120,6 +120,11 @@ bool sl_nearer(const char *word, const char *candidate, unsigned *least);
 /* Blocks the signals (SIGHUP unless it is ignored, as by nohup) in this and all later threads; poll
  * the descriptor. -errno on failure. */
 int sl_stop_fd(void);
+/*
+ * Before it: SIGHUP asks for something else than to stop, namely to read files again. A descriptor that gives a struct
+ * signalfd_siginfo for it, without waiting. -errno on failure.
+ */
+int sl_reload_fd(void);
 /* Waits until one comes or timeout_ms went by (-1: for ever). True if asked to stop. */
 bool sl_stop_wait(int fd, int timeout_ms);
 /* "ready KEY=VALUE ...": one line on stdout, flushed; also sd_notify(READY=1). */

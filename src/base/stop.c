@@ -14,6 +14,23 @@
 #include <systemd/sd-daemon.h>
 #endif
 
+static bool hup_reloads;
+
+int sl_reload_fd(void)
+{
+	sigset_t set;
+	int err, fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	err = pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (err)
+		return -err;
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	hup_reloads = fd >= 0;
+	return fd < 0 ? -errno : fd;
+}
+
 int sl_stop_fd(void)
 {
 	struct sigaction hup;
@@ -24,7 +41,7 @@ int sl_stop_fd(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	/* The terminal is closed; to whom nohup said that this is nothing, it is nothing. */
-	if (!sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
+	if (!hup_reloads && !sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
 		sigaddset(&set, SIGHUP);
 	err = pthread_sigmask(SIG_BLOCK, &set, NULL);
 	if (err)

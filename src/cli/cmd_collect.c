@@ -118,13 +118,15 @@ static int run(struct settings *s)
 	struct sl_collector *c;
 	struct sl_source source;
 	const struct collect_mode m = {s->workers, s->duration_ns, s->csv, s->as_json};
-	int code = SL_EXIT_FAILURE, stop, err;
+	int code = SL_EXIT_FAILURE, stop, reload = -1, err;
 	char error[256];
 
+	if (s->dta)
+		reload = sl_reload_fd();
 	stop = sl_stop_fd();
-	if (stop < 0) {
-		sl_logf(SL_ERROR, "collect", "signals: %s", strerror(-stop));
-		return SL_EXIT_FAILURE;
+	if (stop < 0 || (s->dta && reload < 0)) {
+		sl_logf(SL_ERROR, "collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
+		goto out_stop;
 	}
 	if (s->live) {
 		live = sl_live_new(&s->l, error, sizeof(error));
@@ -158,6 +160,7 @@ static int run(struct settings *s)
 			sl_logf(SL_ERROR, "dta", "%s", error);
 			goto out_collector;
 		}
+		sl_owner_reload_on(owner, reload);
 		sl_collector_owns(c, owner);
 	}
 	source = sl_collector_source(c);
@@ -201,7 +204,10 @@ out_live:
 	if (sl_live_free(live))
 		code = SL_EXIT_FAILURE;
 out_stop:
-	close(stop);
+	if (stop >= 0)
+		close(stop);
+	if (reload >= 0)
+		close(reload);
 	return code;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cmd_query.c - sidelight query: what stores say, asked of a collector over HTTP or of a store's file. */
-#include <curl/curl.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -10,24 +9,21 @@
 
 #include "base/base.h"
 #include "cli/common.h"
+#include "cli/query_ask.h"
 #include "dta/query_json.h"
 #include "dta/stores.h"
 
 #define KEYS_MAX   1000u
-#define ANSWER_MAX ((size_t)64 << 20)
 #define POLL_MS	   100
-#define TIMEOUT_MS 10000l
 #define DEFAULT_AT "127.0.0.1:9464"
-#define PARTS_MAX  64 /* lanes that are followed */
+#define PARTS_MAX  256 /* lanes that are followed */
 
-static struct settings {
-	const char *collector, *file, *policy;
-
-	uint32_t copies, consensus, list, max;
-	int32_t lane;
-	uint64_t epoch_at, from_at;
-	bool has_epoch, has_from, json, follow, top;
-} set;
+static struct query_settings set;
+static struct {
+	const char *file;
+	bool json, follow, top;
+} how;
+static struct query_collectors collectors;
 
 static int query_main(const struct sl_command *self, int argc, char **argv);
 
@@ -39,130 +35,6 @@ const struct sl_command sl_cmd_query = {
 	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",
 	.run = query_main,
 };
-
-static int failed(const char *what, const char *why)
-{
-	fprintf(stderr, "sidelight query: %s: %s\n", what, why);
-	return SL_EXIT_FAILURE;
-}
-
-/* ---- asking ------------------------------------------------------------------------------------------- */
-
-struct answer {
-	char *text;
-	size_t bytes;
-};
-
-static size_t take(char *from, size_t size, size_t n, void *arg)
-{
-	struct answer *a = arg;
-	char *more = a->bytes + size * n <= ANSWER_MAX ? realloc(a->text, a->bytes + size * n + 1)
-						       : NULL;
-
-	if (!more)
-		return 0;
-	a->text = more;
-	memcpy(a->text + a->bytes, from, size * n);
-	a->bytes += size * n;
-	return size * n;
-}
-
-/* GET, or POST where there is a body (which it takes over). NULL after a line on stderr. */
-static json_t *fetch(const char *path, json_t *body)
-{
-	char url[1024], why[CURL_ERROR_SIZE] = "";
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	struct answer a = {0};
-	json_t *j = NULL;
-	long status = 0;
-	CURLcode err;
-	CURL *curl = curl_easy_init();
-
-	json_decref(body);
-	snprintf(url, sizeof(url), "http://%s%s", set.collector, path);
-	if (!curl) {
-		free(text);
-		failed(url, "out of memory");
-		return NULL;
-	}
-	curl_easy_setopt(curl, CURLOPT_URL, url);
-	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1l);
-	curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
-	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
-	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
-	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
-	curl_easy_setopt(curl, CURLOPT_WRITEDATA, &a);
-	if (text)
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text);
-	err = curl_easy_perform(curl);
-	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_cleanup(curl);
-	free(text);
-	if (!err)
-		j = json_loadb(a.text ? a.text : "", a.bytes, JSON_REJECT_DUPLICATES, NULL);
-	if (err)
-		failed(set.collector, *why ? why : curl_easy_strerror(err));
-	else if (status != 200 || !j) {
-		const char *said = json_string_value(json_object_get(j, "error"));
-
-		failed(set.collector, said	      ? said
-				      : status == 404 ? "has no stores: is it run with --dta?"
-						      : "gave no answer that can be understood");
-		json_decref(j);
-		j = NULL;
-	}
-	free(a.text);
-	return j;
-}
-
-static void add(char *to, size_t room, const char *key, const char *value)
-{
-	char *safe = curl_easy_escape(NULL, value, 0);
-	size_t n = strlen(to);
-
-	snprintf(to + n, room - n, "%c%s=%s", strchr(to, '?') ? '&' : '?', key, safe ? safe : "");
-	curl_free(safe);
-}
-
-static void add_number(char *to, size_t room, const char *key, uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	add(to, room, key, text);
-}
-
-/* What was given of a query's parameters: to a path, or to an object. */
-static void parameters(char *path, size_t room, json_t *body)
-{
-	const struct {
-		const char *name;
-		bool given;
-		uint64_t value;
-	} numbers[] = {
-		{"epoch", set.has_epoch, set.epoch_at},
-		{"copies", set.copies, set.copies},
-		{"consensus", set.consensus, set.consensus},
-		{"list", true, set.list},
-		{"lane", set.lane >= 0, (uint64_t)set.lane},
-		{"from", set.has_from, set.from_at},
-		{"max", set.max, set.max},
-	};
-
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		if (!numbers[i].given)
-			continue;
-		if (body)
-			json_object_set_new(body, numbers[i].name,
-					    json_integer((json_int_t)numbers[i].value));
-		else
-			add_number(path, room, numbers[i].name, numbers[i].value);
-	}
-	if (set.policy && body)
-		json_object_set_new(body, "policy", json_string(set.policy));
-	else if (set.policy)
-		add(path, room, "policy", set.policy);
-}
 
 static struct sl_store_object *object; /* --file */
 
@@ -193,7 +65,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 			sl_ask_set(&ask, "key", keys[i]);
 		one = sl_query_json(&held, &ask, error, sizeof(error));
 		if (!one) {
-			failed(set.file, error);
+			query_failed(how.file, error);
 			json_decref(answers);
 			return NULL;
 		}
@@ -205,28 +77,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 /* An array of answers, one a key; NULL after a line on stderr. */
 static json_t *ask(const char *store, char *const *keys, size_t n)
 {
-	char path[768] = "/api/v1/dta/query";
-	json_t *j, *list, *body, *answers;
-
-	if (set.file)
-		return ask_file(keys, n);
-	if (n < 2) {
-		add(path, sizeof(path), "store", store);
-		if (n)
-			add(path, sizeof(path), "key", keys[0]);
-		parameters(path, sizeof(path), NULL);
-		j = fetch(path, NULL);
-		return j ? json_pack("[o]", j) : NULL;
-	}
-	list = json_array();
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_string(keys[i]));
-	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
-	parameters(NULL, 0, body);
-	j = fetch(path, body);
-	answers = json_incref(json_object_get(j, "answers"));
-	json_decref(j);
-	return answers;
+	return how.file ? ask_file(keys, n) : query_ask(&collectors, store, keys, n);
 }
 
 /* ---- showing --------------------------------------------------------------------------------------------- */
@@ -273,6 +124,9 @@ static void show_value(const json_t *a)
 		printf(", %" JSON_INTEGER_FORMAT " cop%s agree%s", number(a, "agreed"),
 		       number(a, "agreed") == 1 ? "y" : "ies", number(a, "agreed") == 1 ? "s" : "");
 	printf(", epoch %" JSON_INTEGER_FORMAT, number(a, "epoch"));
+	if (json_object_get(a, "wrong_probability"))
+		printf(", another key's with probability %.1e",
+		       json_number_value(json_object_get(a, "wrong_probability")));
 }
 
 static void show_sketch(const json_t *a)
@@ -354,7 +208,7 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 			json_decref(answers);
 			return SL_EXIT_FAILURE;
 		}
-		if (set.json) {
+		if (how.json) {
 			json_dumpf(a, stdout, JSON_COMPACT);
 			putchar('\n');
 			found &= !strcmp(word(a, "result"), "found");
@@ -366,78 +220,88 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 	return fflush(stdout) || !found ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }
 
+struct part {
+	uint32_t member;
+	json_int_t lane, next;
+};
+
+/* One look: of a part, or (NULL) of all lanes of a member, which are added to parts. Items, or -1. */
+static int look(const char *store, uint32_t member, struct part *one, struct part *parts, int *n)
+{
+	json_t *answers, *a, *ring;
+	int items = 0;
+	size_t k;
+
+	set.lane = one ? (int32_t)one->lane : set.lane;
+	if (one) {
+		set.from_at = (uint64_t)one->next;
+		set.has_from = true;
+	}
+	answers = how.file ? ask_file(NULL, 0) : query_ask_one(&collectors, member, store, NULL, 0);
+	a = json_array_get(answers, 0);
+	if (answers &&
+	    (!strcmp(word(a, "result"), "unknown") || strcmp(word(a, "kind"), "append"))) {
+		query_failed(store ? store : how.file, "no such list or lane of an append store");
+		json_decref(answers);
+		answers = NULL;
+	}
+	if (!answers)
+		return -1;
+	if (how.json)
+		json_dumpf(a, stdout, JSON_COMPACT), putchar('\n');
+	else
+		show(a);
+	json_array_foreach(json_object_get(a, "rings"), k, ring)
+	{
+		struct part *to = one ? one : *n < PARTS_MAX ? &parts[(*n)++] : NULL;
+
+		if (to)
+			*to = (struct part){member, number(ring, "lane"), number(ring, "next")};
+		items += (int)json_array_size(json_object_get(ring, "items"));
+	}
+	json_decref(answers);
+	return items;
+}
+
 /* Items as they come, of each lane from where the last answer ended. */
 static int follow(const char *store)
 {
-	int stop = sl_stop_fd(), lanes = 0;
-	struct {
-		json_int_t lane, next;
-	} at[PARTS_MAX];
-	bool more;
+	static struct part parts[PARTS_MAX];
+	int stop = sl_stop_fd(), n = 0, items, more = 1;
 
 	if (stop < 0)
-		return failed("signals", strerror(-stop));
-	do {
-		more = false;
-		for (int i = 0; i < lanes || !lanes; i++) {
-			json_t *answers, *a, *ring;
-			size_t k;
-
-			if (lanes) {
-				set.lane = (int32_t)at[i].lane;
-				set.from_at = (uint64_t)at[i].next;
-				set.has_from = true;
-			}
-			answers = ask(store, NULL, 0);
-			if (!answers)
+		return query_failed("signals", strerror(-stop));
+	for (uint32_t m = 0; m < (how.file ? 1 : collectors.n); m++)
+		if (how.file || collectors.member[m].up) {
+			if (look(store, m, NULL, parts, &n) < 0)
 				return SL_EXIT_FAILURE;
-			a = json_array_get(answers, 0);
-			if (!strcmp(word(a, "result"), "unknown") ||
-			    strcmp(word(a, "kind"), "append")) {
-				json_decref(answers);
-				return failed(store ? store : set.file,
-					      "no such list or lane of an append store");
-			}
-			if (set.json)
-				json_dumpf(a, stdout, JSON_COMPACT), putchar('\n');
-			else
-				show(a);
-			json_array_foreach(json_object_get(a, "rings"), k, ring)
-			{
-				size_t to = lanes ? (size_t)i : k;
-
-				if (to >= PARTS_MAX)
-					break;
-				at[to].lane = number(ring, "lane");
-				at[to].next = number(ring, "next");
-				more |= json_array_size(json_object_get(ring, "items")) > 0;
-			}
-			if (!lanes) {
-				lanes = (int)(k < PARTS_MAX ? k : PARTS_MAX);
-				i = lanes;
-			}
-			json_decref(answers);
 		}
-		if (fflush(stdout))
-			return SL_EXIT_FAILURE;
-	} while (!sl_stop_wait(stop, more ? 0 : POLL_MS));
-	return SL_EXIT_OK;
+	while (!fflush(stdout) && !sl_stop_wait(stop, more ? 0 : POLL_MS)) {
+		more = 0;
+		for (int i = 0; i < n; i++) {
+			items = look(store, parts[i].member, &parts[i], parts, &n);
+			if (items < 0)
+				return SL_EXIT_FAILURE;
+			more |= items;
+		}
+	}
+	return ferror(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }
 
 static int keys_of(const char *store)
 {
-	char path[256] = "/api/v1/dta/keys";
 	json_t *j, *k;
 	size_t i;
 
-	add(path, sizeof(path), "store", store);
-	add_number(path, sizeof(path), "max", set.max ? set.max : 100);
-	if (set.top)
-		add(path, sizeof(path), "top", "1");
-	j = fetch(path, NULL);
+	j = query_keys(&collectors, store, set.max ? set.max : 100, how.top);
 	if (!j)
 		return SL_EXIT_FAILURE;
-	if (set.json) {
+	if (number(j, "overwritten_blocks"))
+		fprintf(stderr,
+			"sidelight query: %" JSON_INTEGER_FORMAT
+			" blocks of older keys were overwritten: keys may be missing\n",
+			number(j, "overwritten_blocks"));
+	if (how.json) {
 		json_dumpf(j, stdout, JSON_COMPACT);
 		putchar('\n');
 	} else {
@@ -453,38 +317,32 @@ static int keys_of(const char *store)
 	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }
 
-static int status(void)
+static void show_load(const json_t *s)
 {
-	json_t *j = fetch("/api/v1/dta", NULL), *s, *a;
+	const json_t *load = json_array_get(json_object_get(s, "load"), 0);
+	const json_t *p = json_object_get(load, "predicted_success");
+
+	if (load)
+		printf(", load %.3f, success expected %.4f",
+		       json_number_value(json_object_get(load, "load")),
+		       json_number_value(json_array_get(p, json_array_size(p) - 1)));
+}
+
+static void show_status(const json_t *j)
+{
+	const json_t *s, *a = json_object_get(j, "account");
 	size_t i;
 
-	if (!j)
-		return SL_EXIT_FAILURE;
-	if (set.json) {
-		json_dumpf(j, stdout, JSON_INDENT(1));
-		putchar('\n');
-		json_decref(j);
-		return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
-	}
 	json_array_foreach(json_object_get(j, "stores"), i, s)
 	{
-		json_t *load = json_array_get(json_object_get(s, "load"), 0);
-
 		printf("store %-16s %-10s epoch %" JSON_INTEGER_FORMAT, word(s, "name"),
 		       word(s, "kind"), number(s, "epoch"));
-		if (load) {
-			json_t *p = json_object_get(load, "predicted_success");
-
-			printf(", load %.3f, success expected %.4f",
-			       json_number_value(json_object_get(load, "load")),
-			       json_number_value(json_array_get(p, json_array_size(p) - 1)));
-		}
+		show_load(s);
 		puts(json_is_true(json_object_get(s, "waiting")) ? ", waits for a translator" : "");
 	}
 	json_array_foreach(json_object_get(j, "translators"), i, s)
 		printf("translator %-16s %s\n", word(s, "name"),
 		       json_is_true(json_object_get(s, "connected")) ? "connected" : "gone");
-	a = json_object_get(j, "account");
 	printf("account: %" JSON_INTEGER_FORMAT " sent = %" JSON_INTEGER_FORMAT
 	       " stored + %" JSON_INTEGER_FORMAT " waiting + %" JSON_INTEGER_FORMAT
 	       " duplicates + %" JSON_INTEGER_FORMAT " late + %" JSON_INTEGER_FORMAT
@@ -493,14 +351,37 @@ static int status(void)
 	       number(a, "duplicates"), number(a, "late"), number(a, "dropped"), number(a, "lost"),
 	       number(a, "missing"),
 	       json_is_true(json_object_get(a, "closes")) ? "" : " (does not close)");
-	json_decref(j);
-	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+}
+
+static int status(void)
+{
+	int code = SL_EXIT_OK;
+
+	for (uint32_t m = 0; m < collectors.n; m++) {
+		json_t *j = query_get(&collectors, m, "/api/v1/dta");
+
+		if (!j) {
+			code = SL_EXIT_FAILURE;
+			continue;
+		}
+		if (collectors.n > 1 && how.json)
+			json_object_set_new(j, "collector", json_string(collectors.member[m].at));
+		else if (collectors.n > 1)
+			printf("collector %s\n", collectors.member[m].at);
+		if (how.json)
+			json_dumpf(j, stdout, JSON_INDENT(1)), putchar('\n');
+		else
+			show_status(j);
+		json_decref(j);
+	}
+	return fflush(stdout) ? SL_EXIT_FAILURE : code;
 }
 
 static int query_main(const struct sl_command *self, int argc, char **argv)
 {
 	static const char *const kinds[] = {"keywrite", "increment", "postcard",
 					    "append",	"sketch",    "keys"};
+	static const char *at[] = {DEFAULT_AT};
 	const char *what, *store = NULL, *epoch = NULL, *from = NULL;
 	char error[256];
 	size_t kind = 0, n;
@@ -508,14 +389,15 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 	const struct sl_option table[] = {
 		{.name = "collector",
 		 .letter = 'c',
-		 .type = SL_OPT_STRING,
-		 .to = &set.collector,
+		 .type = SL_OPT_LIST,
+		 .to = &set.collectors,
 		 .argument = "HOST:PORT",
-		 .help = "ask this one (default " DEFAULT_AT ")"},
+		 .help = "ask this one (default " DEFAULT_AT
+			 "); several: each key of whose it is, else of the next"},
 		{.name = "file",
 		 .letter = 'f',
 		 .type = SL_OPT_STRING,
-		 .to = &set.file,
+		 .to = &how.file,
 		 .argument = "FILE",
 		 .help = "ask the file of a store, and name no STORE"},
 		{.name = "epoch",
@@ -571,21 +453,20 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 		 .max = 10000},
 		{.name = "follow",
 		 .type = SL_OPT_FLAG,
-		 .to = &set.follow,
+		 .to = &how.follow,
 		 .help = "append: go on with what comes"},
 		{.name = "top",
 		 .type = SL_OPT_FLAG,
-		 .to = &set.top,
+		 .to = &how.top,
 		 .help = "keys: with counts, the greatest first"},
 		{.name = "json",
 		 .letter = 'j',
 		 .type = SL_OPT_FLAG,
-		 .to = &set.json,
+		 .to = &how.json,
 		 .help = "print JSON, an object a line"},
 		{0},
 	};
 
-	set.collector = DEFAULT_AT;
 	set.lane = -1;
 	first = sl_options_parse(self, table, argc, argv);
 	if (first == SL_HELP_SHOWN)
@@ -597,6 +478,10 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 			self,
 			"what: keywrite, increment, postcard, append, sketch, keys or status?");
 	what = argv[first++];
+	if (!set.collectors.n)
+		set.collectors = (struct sl_strings){at, 1};
+	if (set.collectors.n > SL_HASH_RING_MEMBERS_MAX)
+		return sl_usage(self, "--collector: at most %u", SL_HASH_RING_MEMBERS_MAX);
 	set.has_epoch = epoch;
 	set.has_from = from;
 	if (epoch && sl_parse_u64(epoch, 0, INT64_MAX, &set.epoch_at))
@@ -606,9 +491,11 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 	if (set.policy && !sl_query_policy_of(set.policy, &(enum sl_query_policy){0}))
 		return sl_usage(self, "--policy '%s' is none of first, plurality, consensus",
 				set.policy);
-	if (!strcmp(what, "status"))
-		return first == argc && !set.file ? status()
-						  : sl_usage(self, "status takes nothing else");
+	if (!strcmp(what, "status")) {
+		if (first != argc || how.file)
+			return sl_usage(self, "status takes nothing else");
+		return query_meet(&collectors, &set, NULL) ? status() : SL_EXIT_FAILURE;
+	}
 	while (kind < 6 && strcmp(what, kinds[kind]))
 		kind++;
 	if (kind == 6)
@@ -616,9 +503,9 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 			self,
 			"'%s' is none of keywrite, increment, postcard, append, sketch, keys, status",
 			what);
-	if (!set.file && first == argc)
+	if (!how.file && first == argc)
 		return sl_usage(self, "%s: of which store?", what);
-	if (!set.file)
+	if (!how.file)
 		store = argv[first++];
 	n = (size_t)(argc - first);
 	if (kind < 3 ? !n || n > KEYS_MAX : kind == 4 ? n > 1 : n > 0)
@@ -633,21 +520,23 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 				self,
 				"'%s' is no key: 4 to 64 bytes in hexadecimal, text:WORD, u32:N, u64:N or flow:...",
 				argv[first + (int)i]);
-	if (set.follow && kind != 3)
+	if (how.follow && kind != 3)
 		return sl_usage(self, "--follow is for append");
 	if (kind != 5 && set.max && (set.max < SL_STORE_BATCH_MAX || set.max > SL_ASK_ITEMS_MAX))
 		return sl_usage(self, "--max is 64 to 4096");
-	if (kind == 5 && set.file)
+	if (kind == 5 && how.file)
 		return sl_usage(self, "keys are asked of a collector");
-	if (set.file) {
-		object = sl_store_object_open(set.file, error, sizeof(error));
+	if (how.file) {
+		object = sl_store_object_open(how.file, error, sizeof(error));
 		if (!object) {
 			fprintf(stderr, "sidelight query: %s\n", error);
 			return SL_EXIT_FAILURE;
 		}
 	}
+	if (!how.file && !query_meet(&collectors, &set, store))
+		return SL_EXIT_FAILURE;
 	code = kind == 5    ? keys_of(store)
-	       : set.follow ? follow(store)
+	       : how.follow ? follow(store)
 			    : show_answers(kind == 0 ? "key" : what, store, argv + first, n);
 	sl_store_object_free(object, false);
 	return code;

@@ -39,12 +39,28 @@ static void text_of(const struct gd_settings *s, uint64_t n, struct text_key *t)
 	hex(bytes, s->value_bytes, t->value);
 }
 
+/* The n-th key that estimates are shown of; its text is "" for a HyperLogLog, which has one. False: no more. */
+static bool estimate_of(const struct gd_settings *s, const struct gd_load *l, uint64_t n,
+			struct text_key *t, struct sl_sketch_estimate *e)
+{
+	uint8_t key[SL_STORE_KEY_MAX];
+
+	if (!l->cell || n >= (s->hll ? 1 : s->keys) || n >= GD_SKETCH_SHOWN)
+		return false;
+	text_of(s, n, t);
+	gd_key(s, n, key);
+	if (s->hll)
+		t->key[0] = 0;
+	return !gd_sketch_estimate(l, key, e);
+}
+
 /* One line each: KIND KEY WHAT. A list: items that arrived, all items, sum of the arrived ones' numbers. */
 static int write_expected(const struct gd_settings *s, const struct gd_load *l)
 {
 	FILE *f = fopen(s->expect, "we");
 	const uint8_t *key;
 	struct text_key t;
+	struct sl_sketch_estimate e;
 	uint32_t key_bytes;
 	uint64_t sum;
 	int err;
@@ -79,6 +95,8 @@ static int write_expected(const struct gd_settings *s, const struct gd_load *l)
 				(unsigned long long)l->list[i].delivered,
 				(unsigned long long)l->list[i].items,
 				(unsigned long long)l->list[i].sum);
+	for (uint64_t n = 0; estimate_of(s, l, n, &t, &e); n++)
+		fprintf(f, "estimate %s %.6f %.6f\n", *t.key ? t.key : "-", e.value, e.error);
 	for (uint64_t c = 0; l->cell && c < (uint64_t)s->rows * s->columns; c++)
 		fprintf(f, "sketch %llu/%llu %llu\n", (unsigned long long)(c / s->columns),
 			(unsigned long long)(c % s->columns), (unsigned long long)l->cell[c]);
@@ -86,6 +104,18 @@ static int write_expected(const struct gd_settings *s, const struct gd_load *l)
 	if (fclose(f) && !err)
 		err = errno;
 	return -err;
+}
+
+static json_t *estimates(const struct gd_settings *s, const struct gd_load *l)
+{
+	json_t *all = json_array();
+	struct sl_sketch_estimate e;
+	struct text_key t;
+
+	for (uint64_t n = 0; n < s->show && estimate_of(s, l, n, &t, &e); n++)
+		json_array_append_new(all, json_pack("{s:s, s:f, s:f}", "key", t.key, "estimate",
+						     e.value, "error", e.error));
+	return all;
 }
 
 static json_t *some_expected(const struct gd_settings *s, const struct gd_load *l)
@@ -141,9 +171,9 @@ static json_t *some_expected(const struct gd_settings *s, const struct gd_load *
 		for (uint64_t c = 0; c < (uint64_t)s->rows * s->columns; c++)
 			sum += l->cell[c];
 		json_object_set_new(all, "sketch",
-				    json_pack("{s:I, s:I, s:I}", "epoch", (json_int_t)s->epoch,
+				    json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)s->epoch,
 					      "reporters", (json_int_t)s->reporters, "sum",
-					      (json_int_t)sum));
+					      (json_int_t)sum, "estimates", estimates(s, l)));
 	}
 	return all;
 }
@@ -185,6 +215,7 @@ static int report_json(const struct gd_settings *s, const struct gd_load *l,
 static void report_text(const struct gd_settings *s, const struct gd_load *l,
 			const struct gd_sent *x)
 {
+	struct sl_sketch_estimate e;
 	const double seconds = (double)x->elapsed_ns / 1e9;
 	uint32_t shown = 0, key_bytes;
 	const uint8_t *key;
@@ -235,6 +266,9 @@ static void report_text(const struct gd_settings *s, const struct gd_load *l,
 		if (l->list[i].items)
 			printf("  append %u: %llu items\n", i,
 			       (unsigned long long)l->list[i].delivered);
+	for (uint64_t n = 0; n < s->show && estimate_of(s, l, n, &t, &e); n++)
+		printf("  sketch %s%s%.0f +- %.0f\n", t.key, *t.key ? " = " : "= ", e.value,
+		       e.error);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
@@ -317,6 +351,16 @@ static int check(const struct sl_command *cmd, struct gd_settings *s)
 		return sl_usage(cmd, "--keys: so many don't fit into %u bytes", s->key_bytes);
 	if (s->hll && s->rows != 1)
 		return sl_usage(cmd, "--hll: such a sketch has one row");
+	if (has_kind(s, SL_DTA_SKETCH)) {
+		const struct sl_store_config store = gd_sketch_store(s);
+		struct sl_sketch_maker *m = sl_sketch_maker_new(&store);
+
+		if (!m)
+			return sl_usage(cmd, s->hll ? "--columns: a power of two, 16 to 1048576"
+						    : "--rows, --columns: 1 to 16 of a power of "
+						      "two, 8388608 together");
+		sl_sketch_maker_free(m);
+	}
 	if (s->cells * (s->hll ? 1u : 8u) > SL_DTA_SKETCH_VALUE_MAX)
 		return sl_usage(cmd, "--cells: more than %u bytes", SL_DTA_SKETCH_VALUE_MAX);
 	if (s->legacy && (s->reporters != 1 || s->pack != 1 || has_kind(s, SL_DTA_SKETCH)))

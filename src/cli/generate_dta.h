@@ -4,6 +4,7 @@
  *
  *   generate_dta.c       the command, and what it prints
  *   generate_dta_load.c  which reports, and what a query must find of them: pure
+ *   generate_dta_sketch.c sketches of reporters, and what the merged one estimates
  *   generate_dta_flows.c a capture, replayed as reports of its flows
  *   generate_dta_send.c  packets, what befalls them, and reports that are sent again
  *
@@ -18,6 +19,7 @@
 #include <sidelight/store.h>
 
 #include "dta/auth.h"
+#include "dta/query.h"
 #include "dta/wire.h"
 
 #define GD_KINDS 5 /* opcode - 1 */
@@ -44,6 +46,14 @@ struct gd_list {
 	uint64_t items, delivered, sum; /* sum: of the numbers of those delivered */
 };
 
+/*
+ * Reporters have one of so many sketches: of the keys whose numbers are the sketch's own or the next one, mod
+ * GD_SKETCHES, so that each key is in two of them.
+ */
+#define GD_SKETCHES    4u
+#define GD_SKETCH_KEYS 10000u /* at most: of the first of --keys */
+#define GD_SKETCH_SHOWN 100u  /* of which estimates are printed, at most: each takes a look at all cells */
+
 struct gd_flows;
 
 struct gd_load {
@@ -57,6 +67,7 @@ struct gd_load {
 	uint64_t *path;	     /* of each key: hops delivered */
 	struct gd_list *list;
 	uint64_t *cell;			/* of the sketch: merged, as delivered */
+	uint64_t *cells_of[GD_SKETCHES];/* what a reporter has: r has number r % GD_SKETCHES */
 	uint64_t sketch_items;		/* a reporter's */
 	uint64_t *sketch_next;		/* of each reporter */
 	double zipf_x1, zipf_n, zipf_s; /* Hormann and Derflinger's rejection inversion */
@@ -78,6 +89,13 @@ void gd_value(const struct gd_settings *s, uint64_t number, uint8_t *value);
 uint32_t gd_hop(const struct gd_settings *s, uint64_t number, uint32_t hop);
 uint16_t gd_store(const struct gd_settings *s, uint32_t opcode);
 extern const char *const gd_kind_name[GD_KINDS];
+
+/* generate_dta_sketch.c: makes cells_of. 0, -ENOMEM; frees nothing. */
+int gd_sketch_open(struct gd_load *l);
+/* The bits of struct sl_store_config that a sketch depends on: as the store must be for estimates. */
+struct sl_store_config gd_sketch_store(const struct gd_settings *s);
+/* What a query of the merged sketch must say of a key (--hll: key NULL). 0, -EINVAL, -ENOMEM. */
+int gd_sketch_estimate(const struct gd_load *l, const void *key, struct sl_sketch_estimate *out);
 
 /* ---- a capture's flows --------------------------------------------------------------------------------- */
 

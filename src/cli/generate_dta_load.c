@@ -129,7 +129,7 @@ int gd_load_open(struct gd_load *l, const struct gd_settings *s)
 		if ((s->kind[k] == SL_DTA_KEYWRITE && !l->keywrite) ||
 		    (s->kind[k] == SL_DTA_INCREMENT && !l->increment) ||
 		    (s->kind[k] == SL_DTA_POSTCARD && !l->path) ||
-		    (s->kind[k] == SL_DTA_SKETCH && !l->cell))
+		    (s->kind[k] == SL_DTA_SKETCH && (!l->cell || gd_sketch_open(l))))
 			goto no_memory;
 	}
 	if (l->list && l->sketch_next)
@@ -147,6 +147,8 @@ void gd_load_close(struct gd_load *l)
 	free(l->path);
 	free(l->list);
 	free(l->cell);
+	for (uint32_t i = 0; i < GD_SKETCHES; i++)
+		free(l->cells_of[i]);
 	free(l->sketch_next);
 }
 
@@ -240,9 +242,9 @@ static bool make_sketch(struct gd_load *l, uint32_t reporter, bool delivered, st
 	r->shape.value_bytes = (uint16_t)(cells * wide);
 	for (uint32_t c = 0; c < cells; c++) {
 		uint64_t *to = &l->cell[(uint64_t)row * s->columns + column + c];
-		uint64_t x = mix(s->seed + ((uint64_t)reporter << 40) + ((uint64_t)row << 32) +
-				 column + c);
-		uint64_t v = s->hll ? x % 52 : x % 1000, be = htobe64(v);
+		uint64_t v = l->cells_of[reporter % GD_SKETCHES]
+					[(uint64_t)row * s->columns + column + c];
+		uint64_t be = htobe64(v);
 
 		if (s->hll)
 			r->value[c] = (uint8_t)v;

@@ -558,6 +558,8 @@ static const struct family {
 	{"sidelight_dta_load_ratio", SL_FAMILY_GAUGE, "ratio",
 	 "Keys written in this epoch for each slot of a store, estimated; 0 for kinds without.",
 	 self_dta_load},
+	{"sidelight_dta_reloads", SL_FAMILY_COUNTER, "",
+	 "Times that the file of stores was read again, by what became of it.", self_dta_reloads},
 	{"sidelight_dta_reports", SL_FAMILY_GAUGE, "",
 	 "Reports that translators have told of, by what became of them: their sum is what was sent.",
 	 self_dta_reports},

@@ -70,6 +70,7 @@ bool self_dta_bytes(struct self *s, struct sl_series *out);
 bool self_dta_epoch(struct self *s, struct sl_series *out);
 bool self_dta_late(struct self *s, struct sl_series *out);
 bool self_dta_load(struct self *s, struct sl_series *out);
+bool self_dta_reloads(struct self *s, struct sl_series *out);
 bool self_dta_reports(struct self *s, struct sl_series *out);
 bool self_dta_rotations(struct self *s, struct sl_series *out);
 bool self_dta_translators(struct self *s, struct sl_series *out);

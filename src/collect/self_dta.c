@@ -100,6 +100,17 @@ bool self_dta_reports(struct self *s, struct sl_series *out)
 	return false;
 }
 
+bool self_dta_reloads(struct self *s, struct sl_series *out)
+{
+	static const struct {
+		const char *outcome, *key;
+	} of[] = {{"done", "reloads"}, {"refused", "reloads_refused"}};
+
+	return s->at < 2 && self_label(s, out, "outcome", of[s->at].outcome) &&
+	       self_u64(out,
+			(uint64_t)json_integer_value(json_object_get(status(s), of[s->at].key)));
+}
+
 bool self_dta_translators(struct self *s, struct sl_series *out)
 {
 	json_t *t;

@@ -71,9 +71,9 @@ static void hello(struct sl_client *c)
 		memset(c->nonce, 0,
 		       sizeof(c->nonce)); /* the owner's nonce is the one that proves */
 	client_hex(c->nonce, sizeof(c->nonce), hex);
-	say(c,
-	    json_pack("{s:s, s:i, s:s, s:s, s:s}", "type", "hello", "version", SL_CONTROL_VERSION,
-		      "name", c->opts.name, "output", outputs[c->opts.output], "nonce", hex));
+	say(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "type", "hello", "version",
+			 SL_CONTROL_VERSION, "name", c->opts.name, "output",
+			 outputs[c->opts.output], "nonce", hex, "called", c->opts.collector));
 }
 
 static void begin(struct sl_client *c, uint64_t now)
@@ -402,6 +402,12 @@ static const char *got_tenant(struct sl_client *c, const json_t *m)
 		const json_t *reporter = json_object_get(key, "reporter");
 		uint8_t bytes[64];
 
+		if (json_is_null(json_object_get(key, "key"))) {
+			if (c->opts.key)
+				c->opts.key(c->opts.arg, (uint16_t)tenant,
+					    reporter ? json_integer_value(reporter) : -1, NULL, 0);
+			continue;
+		}
 		if (!hex || strlen(hex) / 2 > sizeof(bytes) ||
 		    client_unhex(hex, bytes, strlen(hex) / 2))
 			return "a key that is none";

@@ -6,7 +6,8 @@
  * type that is not known is passed over.
  *
  * Translator to owner:
- *   {"type":"hello","version":1,"name":"t1","output":"shm"|"verbs"|"raw","nonce":HEX}
+ *   {"type":"hello","version":1,"name":"t1","output":"shm"|"verbs"|"raw","nonce":HEX,"called":...}
+ *      called: the collector, as this translator names it (hash_ring.h); for those who ask queries.
  *      name: the same after a restart gets the same lane back. Twice at a time: the elder is told "bye".
  *   {"type":"proof","mac":HEX}            if challenged: HMAC-SHA256(secret, both nonces)
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   nothing will be written into older epochs any more
@@ -22,6 +23,7 @@
  *      "next":[...]}                      append: next block of each list in this lane; again when it moves
  *   {"type":"rotate","tenant":T,"store":S,"epoch":E}    to be answered by "rotated" within drain_ms
  *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R|-1,"key":HEX}],"required":true}
+ *      again when it changes; a key of null takes back the one that there was
  *   {"type":"queue", ...}                 raw: the owner's end
  *   {"type":"ready"}                      all stores were named: reports may be taken
  *   {"type":"error","why":...}, {"type":"bye","why":...}

@@ -35,7 +35,8 @@ void engine_keylog_block(struct sl_engine *e, struct engine_store *s, const stru
 	struct engine_store *log = engine_find(e, s->c.tenant, (uint16_t)(s->c.keylog - 1));
 	const uint8_t *key = b->items;
 
-	if (!log || log->kind != &engine_append || b->key_bytes >= log->c.value_bytes)
+	if (!log || log->kind != &engine_append || b->key_bytes >= log->c.value_bytes ||
+	    s->c.keylog_list >= log->c.lists)
 		return;
 	for (uint32_t i = 0; i < b->count; i++, key += b->key_bytes + b->value_bytes) {
 		struct sl_dta_hash h = sl_dta_hash(key, b->key_bytes, s->c.seed);
@@ -46,7 +47,7 @@ void engine_keylog_block(struct sl_engine *e, struct engine_store *s, const stru
 			continue;
 		value[0] = b->key_bytes;
 		memcpy(value + 1, key, b->key_bytes);
-		if (engine_append_logged(e, log, 0, value, 1u + b->key_bytes))
+		if (engine_append_logged(e, log, s->c.keylog_list, value, 1u + b->key_bytes))
 			*seen = mark;
 	}
 }

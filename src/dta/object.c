@@ -268,6 +268,9 @@ static bool same_geometry(const struct sl_store_object *o, const struct sl_store
 		{"epochs", f->banks, w->banks},
 		{"copies", f->copies, w->copies},
 		{"seed", f->seed, seeded ? w->seed : f->seed},
+		/* Translators do as the object says. */
+		{"key log, 1 + its number", f->keylog, w->keylog},
+		{"list of the key log", f->keylog_list, w->keylog_list},
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -143,13 +144,13 @@ static int listen_all(struct sl_owner *o, char *error, size_t bytes)
 			o->listener[n].fd = listen_tcp(where, o->listener[n].address,
 						       sizeof(o->listener[n].address), error,
 						       bytes);
-			if (!o->config->secret)
-				sl_logf(SL_WARN, "dta",
-					"whoever reaches %s is let in: name a secret in the file of stores",
-					o->listener[n].address);
 		}
 		if (o->listener[n].fd < 0)
 			return -EINVAL;
+		if (!o->listener[n].local && !o->config->secret)
+			sl_logf(SL_WARN, "dta",
+				"whoever reaches %s is let in: name a secret in the file of stores",
+				o->listener[n].address);
 		o->listeners++;
 	}
 	return 0;
@@ -192,7 +193,7 @@ static void welcome_in(struct sl_owner *o, size_t i)
 
 /* ---- the loop ------------------------------------------------------------------------------------------- */
 
-#define FDS_MAX (LISTENERS_MAX + 2 + 2 * CONNS_MAX)
+#define FDS_MAX (LISTENERS_MAX + 3 + 2 * CONNS_MAX)
 
 static void hear_all(struct sl_owner *o, uint64_t now)
 {
@@ -205,6 +206,17 @@ static void hear_all(struct sl_owner *o, uint64_t now)
 			owner_lose(o, c, "no hello within 5 s");
 	}
 	owner_bury(o);
+}
+
+/* Asked for by a signal: any number of them is one. What is wrong is logged. */
+static void reload(struct sl_owner *o)
+{
+	struct signalfd_siginfo asked;
+	char error[512];
+
+	while (read(o->reload_fd, &asked, sizeof(asked)) == (ssize_t)sizeof(asked))
+		;
+	sl_owner_reload(o, error, sizeof(error));
 }
 
 static void *loop(void *arg)
@@ -235,13 +247,15 @@ static void *loop(void *arg)
 		}
 		if (o->host)
 			fds[n++] = (struct pollfd){sl_dta_host_fd(o->host), POLLIN, 0};
+		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* the last */
 		now = sl_now_ns();
 		wait = next == UINT64_MAX	     ? -1
 		       : next <= now		     ? 0
 		       : next - now > 60000000000ull ? 60000
 						     : (int)((next - now + 999999) / 1000000);
 		pthread_mutex_unlock(&o->lock);
-		poll(fds, n, wait);
+		if (poll(fds, n, wait) > 0 && fds[n - 1].revents)
+			reload(o);
 		pthread_mutex_lock(&o->lock);
 		if (fds[0].revents && read(o->wake, &count, sizeof(count)) < 0)
 			count = 0;
@@ -269,6 +283,7 @@ struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 	}
 	pthread_mutex_init(&o->lock, NULL);
 	pthread_rwlock_init(&o->maps, NULL);
+	o->reload_fd = -1;
 	o->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	while (!o->instance)
 		if (getrandom(&o->instance, sizeof(o->instance), 0) == sizeof(o->instance))
@@ -301,6 +316,11 @@ struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 fail:
 	sl_owner_free(o);
 	return NULL;
+}
+
+void sl_owner_reload_on(struct sl_owner *o, int fd)
+{
+	o->reload_fd = fd;
 }
 
 int sl_owner_start(struct sl_owner *o)

@@ -20,6 +20,8 @@ struct sl_owner;
 /* Reads the file, makes or finds the stores, listens. NULL with one line in error. */
 struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes);
 int sl_owner_start(struct sl_owner *o); /* 0 or -errno */
+/* Before it is started: reloads each time that a signal can be read from this descriptor (sl_reload_fd()); the caller's. */
+void sl_owner_reload_on(struct sl_owner *o, int fd);
 /* Tells translators "bye", and ends. Files stay. No query may be under way. */
 void sl_owner_free(struct sl_owner *o);
 /* Where it listens, "unix:PATH" or "HOST:PORT" with the real port; NULL beyond the last. */
@@ -59,7 +61,11 @@ int sl_owner_resize(struct sl_owner *o, const char *name, uint64_t slots, char *
 		    size_t error_bytes);
 /* Begins the next epoch now, or as soon as nobody writes into the bank that it needs. -ENOENT, -EINVAL: has one. */
 int sl_owner_rotate(struct sl_owner *o, const char *name);
-/* Reads the file again: what changed in slots and rates is done, anything else is refused in one line. */
+/*
+ * Reads the file again: what changed in sizes and lengths of epochs, values of hops, tenants' rates and keys, secret and
+ * drain is done, and translators are told; anything else, and a wrong file, is refused in one line and counted, and
+ * all stays as it was. -EINVAL; of sizes also as sl_owner_resize(), and then the sizes before it in the file are done.
+ */
 int sl_owner_reload(struct sl_owner *o, char *error, size_t error_bytes);
 
 #endif

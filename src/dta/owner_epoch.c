@@ -309,21 +309,60 @@ int sl_owner_rotate(struct sl_owner *o, const char *name)
 	return err;
 }
 
-/* Of the same stores, what may change while they run. */
-static int reload(struct sl_owner *o, struct sl_stores_config *now, char *error, size_t bytes)
+static bool same_text(const char *a, const char *b)
 {
+	return !a == !b && (!a || !strcmp(a, b));
+}
+
+/* What the file says that only a new owner can do: its line, or nothing. */
+static int in_place(const struct sl_owner *o, const struct sl_stores_config *now, char *error,
+		    size_t bytes)
+{
+	const struct sl_stores_config *is = o->config;
+	const char *what = NULL;
+	bool same = now->listen.n == is->listen.n;
+
+	for (size_t i = 0; same && i < now->listen.n; i++)
+		same = !strcmp(now->listen.v[i], is->listen.v[i]);
+	if (!same)
+		what = "listen";
+	else if (!same_text(now->directory, is->directory))
+		what = "directory";
+	else if (now->hugepages != is->hugepages)
+		what = "hugepages";
+	else if (now->rdma.enabled != is->rdma.enabled ||
+		 !same_text(now->rdma.device, is->rdma.device) ||
+		 !same_text(now->rdma.address, is->rdma.address) ||
+		 now->rdma.port != is->rdma.port || now->rdma.ib_port != is->rdma.ib_port ||
+		 now->rdma.gid_index != is->rdma.gid_index)
+		what = "rdma";
+	if (what) {
+		snprintf(error, bytes, "%s: %s changed: that takes a restart", o->path, what);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < is->tenant_count; i++) {
+		size_t k = 0;
+
+		while (k < now->tenant_count && now->tenants[k].number != is->tenants[i].number)
+			k++;
+		if (k == now->tenant_count) {
+			snprintf(error, bytes, "%s: tenant %u is gone: that takes a restart",
+				 o->path, is->tenants[i].number);
+			return -EINVAL;
+		}
+	}
 	if (now->store_count != o->store_count) {
 		snprintf(error, bytes, "%s: stores come and go with a restart only", o->path);
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < now->store_count; i++) {
-		struct sl_store_spec *is = o->stores[i].spec;
+		const struct sl_store_spec *spec = o->stores[i].spec;
 		struct sl_store_config want = now->stores[i].config;
 
-		want.slots = is->config.slots;
-		want.seed = now->stores[i].seeded ? want.seed : is->config.seed;
-		if (strcmp(is->name, now->stores[i].name) ||
-		    memcmp(&want, &is->config, sizeof(want))) {
+		want.slots = spec->config.slots;
+		want.seed = now->stores[i].seeded ? want.seed : spec->config.seed;
+		if (strcmp(spec->name, now->stores[i].name) ||
+		    memcmp(&want, &spec->config, sizeof(want))) {
 			snprintf(
 				error, bytes,
 				"%s: store '%s' changed in more than its size: that takes a restart",
@@ -331,29 +370,64 @@ static int reload(struct sl_owner *o, struct sl_stores_config *now, char *error,
 			return -EINVAL;
 		}
 	}
+	return 0;
+}
+
+#define SWAP(a, b)                      \
+	do {                            \
+		__typeof__(a) old_ = a; \
+		a = b;                  \
+		b = old_;               \
+	} while (0)
+
+/* Of the same stores, what may change while they run. What is not taken over goes with `now`. */
+static int reload(struct sl_owner *o, struct sl_stores_config *now, char *error, size_t bytes)
+{
+	struct sl_stores_config *is = o->config;
+	int err = in_place(o, now, error, bytes);
+
+	for (size_t i = 0; !err && i < now->store_count; i++)
+		err = resize(o, &o->stores[i], now->stores[i].config.slots, error, bytes);
+	if (err)
+		return err;
+	pthread_rwlock_wrlock(&o->maps);
 	for (size_t i = 0; i < now->store_count; i++) {
 		struct store *s = &o->stores[i];
-		int err = resize(o, s, now->stores[i].config.slots, error, bytes);
 
-		if (err)
-			return err;
+		SWAP(s->spec->values, now->stores[i].values);
+		SWAP(s->spec->value_count, now->stores[i].value_count);
+		if (s->spec->epoch_ns == now->stores[i].epoch_ns)
+			continue;
 		s->spec->epoch_ns = now->stores[i].epoch_ns;
 		s->due_ns = s->spec->epoch_ns ? sl_now_ns() + s->spec->epoch_ns : 0;
 	}
+	pthread_rwlock_unlock(&o->maps);
+	is->drain_ns = now->drain_ns;
+	SWAP(is->secret, now->secret);
+	SWAP(is->secret_bytes, now->secret_bytes);
+	SWAP(is->tenants, now->tenants);
+	SWAP(is->tenant_count, now->tenant_count);
+	owner_tell_tenants(o);
 	return 0;
 }
 
 int sl_owner_reload(struct sl_owner *o, char *error, size_t error_bytes)
 {
 	struct sl_stores_config *now = sl_stores_read(o->path, error, error_bytes);
-	int err;
+	int err = -EINVAL;
 
-	if (!now)
-		return -EINVAL;
 	pthread_mutex_lock(&o->lock);
-	err = reload(o, now, error, error_bytes);
+	if (now)
+		err = reload(o, now, error, error_bytes);
+	o->reloads += !err;
+	o->reloads_refused += err != 0;
 	owner_wake(o);
 	pthread_mutex_unlock(&o->lock);
-	sl_stores_config_free(now);
+	if (now)
+		sl_stores_config_free(now);
+	if (err)
+		sl_logf(SL_WARN, "dta", "not reloaded, and nothing else changed: %s", error);
+	else
+		sl_logf(SL_INFO, "dta", "reloaded file=%s", o->path);
 	return err;
 }

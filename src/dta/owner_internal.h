@@ -41,7 +41,7 @@ struct conn {
 	bool local;	      /* unix socket */
 	pid_t pid;
 	int pidfd;
-	char name[64], output[8], nonce[129], ours[33];
+	char name[64], output[8], nonce[129], ours[33], called[160];
 	uint32_t lane;
 	uint64_t came_ns;     /* CLOCK_MONOTONIC */
 	uint64_t heard_ns;    /* CLOCK_REALTIME */
@@ -87,7 +87,10 @@ struct sl_owner {
 	uint32_t lanes; /* in use by this configuration */
 	struct sl_dta_host *host; /* NULL: no RDMA */
 	struct queue *queues;
+	char called[160]; /* what translators call us, going by the last one that came */
 	uint64_t refused; /* connections that were let go before they were welcome */
+	uint64_t reloads, reloads_refused;
+	int reload_fd;	  /* readable: somebody asks for a reload (SIGHUP); -1 */
 };
 
 /* owner_talk.c: takes what a connection says. False: it is to be closed. */
@@ -95,6 +98,8 @@ bool owner_hear(struct sl_owner *o, struct conn *c);
 /* Tells all translators of the newest object of a store, and of its epoch. */
 void owner_tell_object(struct sl_owner *o, struct store *s);
 void owner_tell_epoch(struct sl_owner *o, struct store *s);
+/* Tells all translators of every tenant: rate, keys. */
+void owner_tell_tenants(struct sl_owner *o);
 /* Its connection is lost, or was closed here with these words: what it may still write keeps counting. */
 void owner_lose(struct sl_owner *o, struct conn *c, const char *why);
 /* Frees those that can write no more. */

@@ -171,9 +171,10 @@ json_t *sl_owner_json(struct sl_owner *o)
 	}
 	for (size_t i = 0; i < o->listeners; i++)
 		json_array_append_new(listen, json_string(o->listener[i].address));
-	j = json_pack("{s:o,s:o,s:o,s:o,s:o}", "listen", listen, "stores", stores, "translators",
-		      translators, "account", account_json(o), "refused_connections",
-		      integer(o->refused));
+	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called", o->called,
+		      "stores", stores, "translators", translators, "account", account_json(o),
+		      "refused_connections", integer(o->refused), "reloads", integer(o->reloads),
+		      "reloads_refused", integer(o->reloads_refused));
 	pthread_mutex_unlock(&o->lock);
 	return j;
 }

@@ -191,10 +191,10 @@ static bool tell_tenants(const struct sl_owner *o, struct conn *c)
 		json_t *keys = json_array();
 
 		hex(key, t->key, SL_DTA_KEY_BYTES);
-		/* A key is for those who proved who they are. */
-		if (t->has_key && (c->local || o->config->secret))
-			json_array_append_new(keys,
-					      json_pack("{s:i,s:s}", "reporter", -1, "key", key));
+		/* A key is for those who proved who they are; null takes one back that there was. */
+		if (c->local || o->config->secret)
+			json_array_append_new(keys, json_pack("{s:i,s:s?}", "reporter", -1, "key",
+							      t->has_key ? key : NULL));
 		if (!tell(c,
 			  json_pack("{s:s,s:I,s:I,s:I,s:o,s:b}", "type", "tenant", "tenant",
 				    (json_int_t)t->number, "rate", (json_int_t)t->rate, "burst",
@@ -204,6 +204,13 @@ static bool tell_tenants(const struct sl_owner *o, struct conn *c)
 			return false;
 	}
 	return true;
+}
+
+void owner_tell_tenants(struct sl_owner *o)
+{
+	for (struct conn *c = o->conns; c; c = c->next)
+		if (c->line && c->state == CONN_WELCOMED)
+			tell_tenants(o, c);
 }
 
 /* ---- letting in --------------------------------------------------------------------------------------------- */
@@ -270,6 +277,7 @@ static bool let_in(struct sl_owner *o, struct conn *c)
 	c->heard_ns = k->heard_ns = sl_realtime_ns();
 	c->lane = (uint32_t)lane;
 	c->state = CONN_WELCOMED;
+	strcpy(o->called, c->called);
 	if (!tell(c,
 		  json_pack("{s:s,s:i,s:I,s:I,s:I}", "type", "welcome", "version",
 			    SL_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
@@ -315,6 +323,7 @@ static bool hello(struct sl_owner *o, struct conn *c, const json_t *m)
 	strcpy(c->name, name);
 	strcpy(c->output, output);
 	strcpy(c->nonce, nonce);
+	snprintf(c->called, sizeof(c->called), "%s", text(m, "called"));
 	if (c->local || !o->config->secret)
 		return let_in(o, c);
 	if (getrandom(ours, sizeof(ours), 0) != sizeof(ours))

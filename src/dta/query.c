@@ -204,8 +204,8 @@ static double row_total(const uint8_t *row, uint64_t columns)
 	return sum * (double)columns / (double)looked;
 }
 
-void sl_query_increment(const struct sl_store_view *v, const struct sl_query *q,
-			struct sl_increment *out)
+static void increment(const struct sl_store_view *v, const struct sl_query *q, bool bounded,
+		      struct sl_increment *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest;
@@ -232,7 +232,7 @@ void sl_query_increment(const struct sl_store_view *v, const struct sl_query *q,
 		}
 		out->epoch = e;
 		out->result = out->value ? SL_QUERY_FOUND : SL_QUERY_EMPTY;
-		if (out->value || e == oldest) {
+		if ((out->value || e == oldest) && bounded) {
 			/* G. Cormode, S. Muthukrishnan, J. Algorithms 55 (2005), theorem 1. */
 			out->error = M_E / (double)c->slots * row_total(bank, c->slots);
 			out->probability = 1 - exp(-(double)rows);
@@ -244,6 +244,18 @@ void sl_query_increment(const struct sl_store_view *v, const struct sl_query *q,
 		if (out->value || e == oldest)
 			return;
 	}
+}
+
+void sl_query_increment(const struct sl_store_view *v, const struct sl_query *q,
+			struct sl_increment *out)
+{
+	increment(v, q, true, out);
+}
+
+void sl_query_count(const struct sl_store_view *v, const struct sl_query *q,
+		    struct sl_increment *out)
+{
+	increment(v, q, false, out);
 }
 
 /* ---- load --------------------------------------------------------------------------------------------- */

@@ -56,6 +56,8 @@ struct sl_increment {
 	double error, probability;
 };
 void sl_query_increment(const struct sl_store_view *v, const struct sl_query *q, struct sl_increment *out);
+/* The same without error and probability, for which a row is added up: for many keys. */
+void sl_query_count(const struct sl_store_view *v, const struct sl_query *q, struct sl_increment *out);
 
 struct sl_path {
 	enum sl_query_result result;
@@ -106,6 +108,16 @@ struct sl_sketch_estimate {
 };
 int sl_sketch_estimate(const struct sl_store_config *c, const void *cells, const void *key, size_t key_bytes,
 		       struct sl_sketch_estimate *out);
+
+/*
+ * The other way round, for who reports sketches or tests them: a sketch of this configuration's cells. Count-min and
+ * HyperLogLog. NULL with errno: EINVAL, ENOMEM. cells: rows * slots, a row behind the other, each a uint64_t.
+ */
+struct sl_sketch_maker;
+struct sl_sketch_maker *sl_sketch_maker_new(const struct sl_store_config *c);
+void sl_sketch_maker_free(struct sl_sketch_maker *m);
+int sl_sketch_maker_add(struct sl_sketch_maker *m, const void *key, size_t key_bytes, uint64_t times);
+int sl_sketch_maker_cells(const struct sl_sketch_maker *m, uint64_t *cells); /* 0, -ENOMEM */
 
 /* How full a bank is, by looking at up to `sample` units (0: all). Key-write and postcard. */
 struct sl_store_load {

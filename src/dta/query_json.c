@@ -375,10 +375,14 @@ static int by_order(const void *x, const void *y)
 
 #define KEYS_READ_MAX 1000000u
 
-static void add_ring(const struct sl_store_view *v, uint32_t lane, struct found **keys, size_t *n)
+/* Returns how many blocks of keys the ring has no more: overwritten before, or while it was read. */
+static uint64_t add_ring(const struct sl_store_view *v, uint32_t list, uint32_t lane,
+			 struct found **keys, size_t *n)
 {
 	const uint32_t size = v->config->value_bytes, max = 1024;
-	struct sl_append_reader r = {.lane = lane, .block = oldest_block(v, 0, lane)};
+	struct sl_append_reader r = {
+		.list = list, .lane = lane, .block = oldest_block(v, list, lane)};
+	const uint64_t gone = r.block;
 	uint8_t *items = malloc((size_t)max * size);
 	struct found *more;
 	int got;
@@ -405,19 +409,22 @@ static void add_ring(const struct sl_store_view *v, uint32_t lane, struct found 
 		}
 	}
 	free(items);
+	return gone + r.overrun;
 }
 
 json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *store, size_t max,
 			   bool top)
 {
-	const struct sl_store_view *list = log->view[0];
+	const struct sl_store_view *ring = log->view[0];
+	const uint32_t list = store->view[0]->config->keylog_list;
 	json_t *all = json_array(), *j;
 	struct found *keys = NULL;
 	size_t n = 0, unique = 0;
+	uint64_t gone = 0;
 
-	for (uint32_t lane = 0; list->config->kind == SL_STORE_APPEND && lane < list->config->lanes;
+	for (uint32_t lane = 0; ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes;
 	     lane++)
-		add_ring(list, lane, &keys, &n);
+		gone += add_ring(ring, list, lane, &keys, &n);
 	if (n)
 		qsort(keys, n, sizeof(*keys), by_key);
 	for (size_t i = 0; i < n; i++)
@@ -430,7 +437,7 @@ json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *stor
 		const struct sl_query q = {
 			.key = keys[i].key, .key_bytes = keys[i].bytes, .epoch = ~0ull};
 
-		OVER_OBJECTS(store, a, sl_query_increment(v, &q, &a));
+		OVER_OBJECTS(store, a, sl_query_count(v, &q, &a));
 		keys[i].value = a.result == SL_QUERY_FOUND ? a.value : 0;
 	}
 	if (unique)
@@ -443,6 +450,7 @@ json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *stor
 		json_array_append_new(all, j);
 	}
 	free(keys);
-	return json_pack("{s:s,s:s,s:o,s:o}", "store", store->view[0]->name, "keylog", list->name,
+	return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "store", store->view[0]->name, "keylog",
+			 ring->name, "list", number(list), "overwritten_blocks", number(gone),
 			 "known", number(unique), "keys", all);
 }

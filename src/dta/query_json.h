@@ -42,8 +42,9 @@ void sl_ask_init(struct sl_ask *a);
 json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char *error, size_t error_bytes);
 
 /*
- * Keys out of a key log (an append store), newest last, each once: at most max. top: with what the store says of each
- * (increment: counts, the greatest first). log and store may be the same set of objects held.
+ * Keys out of the store's list of its key log (an append store), newest last, each once: at most max. top: with what the
+ * store says of each (increment: counts, the greatest first). overwritten_blocks: of keys that the list has no more.
+ * log and store may be the same set of objects held.
  */
 json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *store, size_t max, bool top);
 

@@ -194,3 +194,72 @@ int sl_sketch_estimate(const struct sl_store_config *c, const void *cells, const
 	free(buf);
 	return err;
 }
+
+/* ---- making ------------------------------------------------------------------------------------------- */
+
+struct sl_sketch_maker {
+	uint64_t cells;
+	struct sl_count_min *cm; /* one of them */
+	struct sl_hll *hll;
+};
+
+struct sl_sketch_maker *sl_sketch_maker_new(const struct sl_store_config *c)
+{
+	struct sl_sketch_maker *m = NULL;
+
+	errno = EINVAL;
+	if (c->slots && !(c->slots & (c->slots - 1)) && c->slots <= 1u << 23)
+		m = calloc(1, sizeof(*m));
+	if (!m)
+		return NULL;
+	m->cells = c->rows * c->slots;
+	if (c->sketch == SL_STORE_COUNT_MIN)
+		m->cm = sl_count_min_new((uint32_t)c->slots, c->rows, 0, c->seed);
+	else if (c->sketch == SL_STORE_HLL)
+		m->hll = sl_hll_new((uint32_t)__builtin_ctzll(c->slots), c->seed);
+	if (m->cm || m->hll)
+		return m;
+	free(m);
+	return NULL;
+}
+
+void sl_sketch_maker_free(struct sl_sketch_maker *m)
+{
+	if (!m)
+		return;
+	sl_count_min_free(m->cm);
+	sl_hll_free(m->hll);
+	free(m);
+}
+
+int sl_sketch_maker_add(struct sl_sketch_maker *m, const void *key, size_t key_bytes,
+			uint64_t times)
+{
+	if (m->cm)
+		return sl_count_min_add(m->cm, key, key_bytes, times);
+	sl_hll_add(m->hll, key, key_bytes);
+	return 0;
+}
+
+/* Cells end a sketch's frame, before its checksum: docs/sketches.md. */
+int sl_sketch_maker_cells(const struct sl_sketch_maker *m, uint64_t *cells)
+{
+	size_t bytes = m->cm ? sl_count_min_save_bytes(m->cm) : sl_hll_save_bytes(m->hll);
+	const uint64_t wide = m->cm ? 8 : 1;
+	uint8_t *buf = malloc(bytes);
+	const uint8_t *from;
+
+	if (!buf)
+		return -ENOMEM;
+	if (m->cm)
+		sl_count_min_save(m->cm, buf, bytes);
+	else
+		sl_hll_save(m->hll, buf, bytes);
+	from = buf + bytes - 8 - m->cells * wide;
+	for (uint64_t i = 0; i < m->cells; i++) {
+		cells[i] = 0;
+		memcpy(&cells[i], from + i * wide, wide);
+	}
+	free(buf);
+	return 0;
+}

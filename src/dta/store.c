@@ -106,6 +106,7 @@ int sl_store_config_check(const struct sl_store_config *c, char *error, size_t e
 		 : in	  ? c->rows
 			  : 0},
 		{"keylog", c->keylog, 0, kw || in || pc ? 65536 : 0},
+		{"list of the key log", c->keylog_list, 0, c->keylog ? SL_STORE_LISTS_MAX - 1 : 0},
 	};
 	unsigned __int128 bytes;
 

@@ -265,6 +265,16 @@ static void store(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 	}
 }
 
+/* The stores that log to one append store take its lists in the file's order: keys of two are never mixed. */
+static uint32_t list_of_log(const struct reader *r, const struct sl_store_spec *s)
+{
+	uint32_t before = 0;
+
+	for (const struct sl_store_spec *o = r->c->stores; o < s; o++)
+		before += !strcmp(o->keylog, s->keylog);
+	return before;
+}
+
 static void keylog(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 {
 	if (!*s->keylog || sl_yaml_error(r->y))
@@ -278,6 +288,13 @@ static void keylog(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 			sl_yaml_wrong(r->y, node, "keylog '%s' is no append store of tenant %u",
 				      s->keylog, s->config.tenant);
 		s->config.keylog = 1u + c->id;
+		s->config.keylog_list = list_of_log(r, s);
+		if (s->config.keylog_list >= c->lists)
+			sl_yaml_wrong(r->y, node,
+				      "keylog '%s' has %u list%s, and each store that logs keys to "
+				      "it needs its own: give it lists: %u at least",
+				      s->keylog, c->lists, c->lists == 1 ? "" : "s",
+				      s->config.keylog_list + 1);
 		return;
 	}
 	sl_yaml_wrong(r->y, node, "keylog '%s' is no store of this file", s->keylog);

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What 'sidelight query' says of what was reported: of every kind of store, of a file, of several collectors; and what
+the collector says of it by HTTP and in its exposition."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), d) for d in ('e2e', 'export')]
+import exposition  # noqa: E402
+from harness import Part, check, get, series, until, workdir  # noqa: E402
+
+SIDELIGHT = sys.argv[1]
+D = workdir()
+STORES = '''
+listen: {socket}
+directory: {folder}
+tenants:
+{tenants}
+stores:
+  - {{name: flows, number: 1, kind: key-write, slots: 20000, value: 8, copies: 4, keylog: keys}}
+  - {{name: events, number: 2, kind: append, lists: 2, items: 256, value: 8, batch: 16, lanes: 4}}
+  - {{name: bytes, number: 3, kind: increment, rows: 4, columns: 10000, keylog: keys}}
+  - {{name: paths, number: 4, kind: postcard, slots: 5000, hops: 5, copies: 2, values: {values}}}
+  - {{name: sizes, number: 5, kind: sketch, sketch: count-min, rows: 4, columns: 1024, reporters: 3, lanes: 4}}
+  - {{name: union, number: 6, kind: sketch, sketch: hyperloglog, rows: 1, columns: 1024, reporters: 3, lanes: 4}}
+  - {{name: keys, number: 7, kind: append, lists: 2, items: 4096, value: 14, lanes: 4}}
+  - {{name: seldom, number: 8, kind: increment, rows: 4, columns: 1000, keylog: short}}
+  - {{name: short, number: 9, kind: append, items: 64, value: 14, lanes: 4}}
+'''
+TENANT = '  - {number: 0, name: default}\n'
+
+
+class Collector(Part):
+    def __init__(self, name, tenants=TENANT, http='127.0.0.1:0'):
+        self.file, self.folder, self.socket = f'{D}/{name}.yaml', f'{D}/{name}', f'unix:{D}/{name}.sock'
+        os.makedirs(self.folder, exist_ok=True)
+        with open(f'{D}/values', 'w') as f:
+            f.write('\n'.join(map(str, range(1, 1001))))
+        self.write(tenants)
+        super().__init__(SIDELIGHT, 'collect', '--dta', self.file, '--listen', http)
+        self.at = self.ready()['listen'].removeprefix('http://')
+
+    def write(self, tenants):
+        with open(self.file, 'w') as f:
+            f.write(STORES.format(socket=self.socket[5:], folder=self.folder, values=f'{D}/values', tenants=tenants))
+
+    def get(self, path):
+        return json.loads(get(f'http://{self.at}/api/v1/dta{path}'))
+
+
+def translator(name, *collectors, options=()):
+    where = [w for c in collectors for w in ('--collector', c.socket)]
+    t = Part(SIDELIGHT, 'translate', *where, '--listen', '127.0.0.1:0', '--json', '--name', name, *options)
+    t.at = t.ready()['listen']
+    return t
+
+
+def query(*words, code=0):
+    p = subprocess.run([SIDELIGHT, 'query', *words], capture_output=True, text=True, timeout=60)
+    check(p.returncode == code, f'query {" ".join(words)}: exit {p.returncode}: {p.stdout[-300:]}{p.stderr[-300:]}')
+    return p.stdout if code != 1 or p.stdout else p.stderr
+
+
+def report(t, lines, *options, code=0):
+    p = subprocess.run([SIDELIGHT, 'report', '--target', t.at, '--essential', *options], input='\n'.join(lines),
+                       capture_output=True, text=True, timeout=60)
+    check(code is None or p.returncode == code, f'report: exit {p.returncode}: {p.stdout}{p.stderr}', t)
+
+
+def whatever_is_printed_is_found(c, t):
+    """What the generator says that a query must find, the query finds; in words and in JSON."""
+    g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.at, '--kinds', 'all', '--count', '1000', '--keys', '200', '--lists',
+             '2', '--essential', '--reporters', '3', '--pack', '5', '--show', '3')
+    check(g.wait() == 0, 'the generator failed', g, t)
+    report(t, [f'increment copies=4 {i:016x} 1' for i in range(1, 301)], '--store', '8', '--copies', '4', '--packet', '300')
+    check(until(lambda: c.get('')['account']['waiting'] == 0), 'something waits for ever', c, t)
+    printed = [line.split() for line in g.out if line.startswith('  ')]
+    check({w[0] for w in printed} == {'keywrite', 'append', 'increment', 'postcard', 'sketch'}, f'{printed}', g)
+    for what, key, *rest in printed:
+        if what == 'keywrite':
+            said = query(what, 'flows', key, '-c', c.at)
+            check(said.startswith(f'{key} = {rest[1]}, 2 copies agree, epoch ') and 'probability 2.2e-19' in said, said)
+        elif what == 'increment':
+            said = query(what, 'bytes', key, '-c', c.at)
+            check(int(said.split()[2]) >= int(rest[1]) and 'too high with probability 0.865' in said, said)
+        elif what == 'postcard':
+            check(query(what, 'paths', key, '-c', c.at).startswith(f'{key} = {" ".join(rest[1:])}, 2 copies'), key)
+        elif what == 'sketch':
+            said = query(what, 'sizes', key, '-c', c.at)
+            check(said.endswith(f'3 of 3 reporters: {" ".join(rest[1:])}\n'), f'{said}, and not {rest}')
+    hll = Part(SIDELIGHT, 'generate', 'dta', '--to', t.at, '--kinds', 'sketch', '--hll', '--rows', '1', '--store', '6',
+               '--keys', '5000', '--essential', '--reporters', '3', '--show', '1')
+    check(hll.wait() == 0, 'the generator failed', hll, t)
+    estimate = [line.split()[2:] for line in hll.out if line.startswith('  sketch')][0]
+    said = query('sketch', 'union', '-c', c.at)
+    check(said.endswith(f': {" ".join(estimate)}\n') and abs(int(estimate[0]) - 5000) < 800, f'{said}, {estimate}')
+
+
+def copies_that_disagree_are_told_apart(c, t):
+    """Three copies of one value, and the first one overwritten by another."""
+    report(t, ['keywrite copies=4 text:disagree u64:1', 'keywrite copies=1 text:disagree u64:2'], '--store', '1', '--packet',
+           '128', '--reporter', '4')
+    ask = ('text:disagree', '-c', c.at, '--json')
+    check(until(lambda: json.loads(query('keywrite', 'flows', *ask))['value'][-1] == '2'), 'not there', c)
+    for policy, code, result, value, agreed in (
+            (('first',), 0, 'found', 2, 1), (('plurality',), 0, 'found', 1, 3),
+            (('consensus', '--consensus', '3'), 0, 'found', 1, 3), (('consensus', '--consensus', '4'), 1, 'conflict', None, 0),
+            (('plurality', '--copies', '2'), 1, 'conflict', None, 0)):
+        a = json.loads(query('keywrite', 'flows', *ask, '--policy', *policy, code=code))
+        check((a['result'], a.get('value'), a['agreed']) == (result, value and f'{value:016x}', agreed), f'{policy}: {a}')
+        check(a['verified'] == a['asked'] == (2 if '--copies' in policy else 4), f'{policy}: {a}')
+    said = query('keywrite', 'flows', 'text:disagree', '-c', c.at, '-p', 'consensus', '--consensus', '4', code=1)
+    check('conflict' in said, said)
+    check('empty' in query('keywrite', 'flows', 'text:never', '-c', c.at, code=1), 'a key that nobody wrote')
+    check('unknown' in query('keywrite', 'flows', 'text:never', '-c', c.at, '--epoch', '77', code=1), 'an epoch to come')
+    # A hop that says what none may is no path.
+    report(t, [f'postcard copies=2 text:path {hop} 2 {value}' for hop, value in ((0, 5), (1, 4711))], '--store', '4',
+           '--reporter', '4')
+    check(until(lambda: 'conflict' in query('postcard', 'paths', 'text:path', '-c', c.at, code=1)), 'a wrong hop', c)
+    for what in (('keywrite', 'events', 'text:word'), ('append', 'none'), ('keywrite', 'none', 'text:word')):
+        query(*what, '-c', c.at, code=1)
+    for what in (('keywrite', 'flows'), ('keywrite', 'flows', 'xyz'), ('dance',), ('keywrite', 'flows', 'text:abcd', '-p', 'best')):
+        query(*what, '-c', c.at, code=2)
+
+
+def what_http_says_is_what_the_command_says(c):
+    for kind, store, key in (('keywrite', 'flows', f'{1:016x}'), ('increment', 'bytes', f'{1:016x}'),
+                             ('postcard', 'paths', f'{1:016x}'), ('sketch', 'sizes', f'{1:016x}'), ('append', 'events', None)):
+        said = json.loads(query(kind, store, *([key] if key else []), '-c', c.at, '--json'))
+        check(said == c.get(f'/query?store={store}&list=0' + (f'&key={key}' if key else '')), f'{kind}: {said}')
+        check(said['result'] == 'found' and said['store'] == store, f'{said}')
+    keys = [f'{i:016x}' for i in range(5)]
+    several = [json.loads(line) for line in query('keywrite', 'flows', *keys, '-c', c.at, '--json').splitlines()]
+    check([a['key'] for a in several] == keys and all(a['result'] == 'found' for a in several), f'{several}')
+    for path in ('/query', '/query?store=flows', '/query?store=none&key=00000000', '/query?store=flows&key=x&policy=y',
+                 '/keys?store=events', '/keys?store=flows&max=0'):
+        try:
+            c.get(path)
+            check(False, f'{path} was answered', c)
+        except urllib.error.HTTPError as e:
+            check(e.code in (400, 404) and json.loads(e.read())['error'], f'{path}: {e}')
+
+
+def keys_are_those_of_their_store_and_what_is_gone_is_told(c):
+    flows = c.get('/keys?store=flows&max=1000')
+    bytes_ = json.loads(query('keys', 'bytes', '--top', '--max', '1000', '-c', c.at, '--json'))
+    check(flows['known'] == 201 and bytes_['known'] == 200, f'{flows["known"]}, {bytes_["known"]}')  # text:disagree
+    check(not flows['overwritten_blocks'] and not bytes_['overwritten_blocks'], 'nothing was overwritten')
+    values = [k['value'] for k in bytes_['keys']]
+    check(values == sorted(values, reverse=True) and values[-1] > 0, f'{values[:3]}...')
+    # The list of keys of this one holds 64 of 300.
+    short = c.get('/keys?store=seldom&max=1000')
+    check(0 < short['known'] <= 64 and short['overwritten_blocks'] * 16 + short['known'] >= 300, f'{short}')
+    p = subprocess.run([SIDELIGHT, 'query', 'keys', 'seldom', '-c', c.at], capture_output=True, text=True, timeout=60)
+    check('were overwritten' in p.stderr and len(p.stdout.splitlines()) == short['known'], p.stderr)
+
+
+def a_reader_that_sleeps_sees_the_overrun(c, t):
+    reader = Part(SIDELIGHT, 'query', 'append', 'events', '--list', '1', '--follow', '-c', c.at)
+    check(until(lambda: reader.out and reader.out[-1] == f'{499:016x}'), f'{len(reader.out)} items', reader)
+    before = len(reader.out)
+    reader.p.send_signal(signal.SIGSTOP)
+    report(t, [f'append 1 u64:{1000000 + i}' for i in range(1024)], '--store', '2', '--reporter', '9')
+    check(until(lambda: json.loads(query('append', 'events', '--list', '1', '--lane', '0', '-c', c.at, '--json', '--max',
+                                         '256'))['rings'][0]['items'][-1:] == [f'{1001023:016x}']), 'not there', t, c)
+    reader.p.send_signal(signal.SIGCONT)
+    check(until(lambda: reader.out[-1] == f'{1001023:016x}'), 'it does not go on', reader)
+    items = [int(x, 16) for x in reader.out[before:]]
+    check(len(items) <= 256 and items == list(range(items[0], 1001024)), f'{len(items)} items from {items[0]}', reader)
+    check(until(lambda: any('blocks were overwritten before' in line for line in reader.err)), 'no word of it', reader)
+    check(reader.stop() == 0, 'the reader failed', reader)
+
+
+def metric(c, name, **labels):
+    return next(v for n, have, v in series(get(f'http://{c.at}/metrics')) if n == f'sidelight_dta_{name}' and have == labels)
+
+
+def reload(c, tenants, outcome='done'):
+    before = metric(c, 'reloads_total', outcome=outcome)
+    c.write(tenants)
+    c.p.send_signal(signal.SIGHUP)
+    check(until(lambda: metric(c, 'reloads_total', outcome=outcome) == before + 1), f'not {outcome}: {tenants}', c)
+
+
+def taken(t, *options):
+    """A report is acknowledged, now or soon."""
+    return until(lambda: subprocess.run(
+        [SIDELIGHT, 'report', '--target', t.at, '--essential', '--timeout', '1s', '--store', '3', '--reporter', '12', *options,
+         'increment', 'text:reload'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60).returncode == 0)
+
+
+def rates_and_keys_change_while_it_runs(c):
+    """What a reload changes reaches translators; a wrong file changes nothing, and is told and counted."""
+    key = f'{D}/mac'
+    with open(key, 'w') as f:
+        f.write('0123456789abcdef' * 2)
+    t = translator('r', c)
+    check(taken(t), 'a report', t)
+    reload(c, TENANT.replace('}', ', rate: 1, burst: 1}'))
+
+    def limited():
+        report(t, ['increment text:rate'] * 50, '--store', '3', '--reporter', '13', '--timeout', '10ms', '--single', code=None)
+        return c.get('')['account']['dropped_by_cause']['rate'] > 0
+    check(until(limited), 'no rate', c, t)
+    reload(c, TENANT.replace('}', f', key: {key}, required: true}}'))
+    check(taken(t, '--key-file', key), 'the key is not known', t)
+    for wrong, said in (('  - {number: 0, rate: many}\n', 'rate'), ('  - {number: 3}\n', 'tenant 0 is gone'),
+                        ('  - {number: 0, key: /none/such}\n', 'No such file'), (TENANT + 'listen: 7\n', ' ')):
+        reload(c, wrong, 'refused')
+        check(until(lambda: any('not reloaded' in line and said in line for line in c.err)), f'{said}: not said', c)
+    check(taken(t, '--key-file', key), 'the key is not known any more', t)
+    report(t, ['increment text:forged'], '--store', '3', '--reporter', '14', '--timeout', '10ms', code=None)
+    check(until(lambda: sum(w['account']['refused']['mac'] for w in c.get('')['translators'] if w['name'] == 'r')), 'forged', t)
+    c.write(TENANT)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(f'http://{c.at}/api/v1/dta/reload', method='POST'), timeout=60) as a:
+        check(json.loads(a.read()) == {'done': True}, 'reload by HTTP')
+    check(taken(t), 'a key is still asked for', t)
+    check(t.stop() == 0, 'the translator failed', t)
+
+
+def found(where, store, key):
+    return json.loads(query('increment' if store == 'bytes' else 'keywrite', store, key, '--json', *where))
+
+
+def several_collectors_are_asked_as_one(c1, c2):
+    """Of each key its owner is asked first, then the next; what is counted or listed is taken together."""
+    both, keys = ('-c', c1.at, '-c', c2.at), [f'text:many{i}' for i in range(200)]
+    t, only = translator('m', c1, c2), {c: translator(f'only{i}', c) for i, c in enumerate((c1, c2))}
+    report(t, [f'keywrite copies=4 {k} u64:{i}' for i, k in enumerate(keys)], '--store', '1')
+    answers = [json.loads(line) for line in query('keywrite', 'flows', *keys, '--json', *both).splitlines()]
+    check([int(a['value'], 16) for a in answers] == list(range(200)), 'another value')
+    owned = {c: [k for k, a in zip(keys, answers) if a['collector'] == c.at] for c in (c1, c2)}
+    check(min(map(len, owned.values())) > 40, f'{[len(o) for o in owned.values()]}')
+    for c, other in ((c1, c2), (c2, c1)):
+        # The other one has something else to say of this key: it is not asked.
+        report(only[other], [f'keywrite copies=4 {owned[c][0]} u64:999'], '--store', '1')
+        for where in (both, both[2:] + both[:2]):
+            a = found(where, 'flows', owned[c][0])
+            check(int(a['value'], 16) < 200 and a['collector'] == c.at, f'{a}, not of {c.at}')
+        # What its owner has not, the next one says.
+        report(only[other], [f'keywrite copies=4 text:moved-{c.pid} u64:{c.pid}'], '--store', '1')
+        check(found(both, 'flows', f'text:moved-{c.pid}')['collector'] == other.at, 'a key that has moved')
+    report(only[c1], ['increment copies=4 text:both-have 5'], '--store', '3')
+    report(only[c2], ['increment copies=4 text:both-have 7', 'append 0 text:ofc2'], '--store', '3')
+    check(until(lambda: found(both, 'bytes', 'text:both-have')['value'] == 12), f'{found(both, "bytes", "text:both-have")}')
+    check(until(lambda: any(k == {'key': b'both-have'.hex(), 'value': 12} for k in json.loads(
+        query('keys', 'bytes', '--top', '--max', '1000', '--json', *both))['keys'])), 'the sum of a key')
+    rings = json.loads(query('append', 'events', '--list', '1', '--json', *both))['rings']
+    check({r['collector'] for r in rings} == {c1.at, c2.at}, f'{rings}'[:500])
+    check(query('status', *both).count('account: ') == 2, 'status of both')
+    c2.stop(signal.SIGKILL)
+    p = subprocess.run([SIDELIGHT, 'query', 'keywrite', 'flows', owned[c1][1], *both], capture_output=True, text=True, timeout=60)
+    check(p.returncode == 0 and c2.at in p.stderr, f'{p}')
+    query('keywrite', 'flows', owned[c2][1], *both, code=1)
+    check(until(lambda: any('no collector' in line for line in t.err)), 'the translator has not noticed', t)
+    report(t, [f'keywrite copies=4 {owned[c2][1]} u64:77'], '--store', '1', '--reporter', '5')
+    check(int(found(both, 'flows', owned[c2][1])['value'], 16) == 77, 'failover')
+    query('status', '-c', '127.0.0.1:1', '-c', '127.0.0.1:2', code=1)
+    # The file of the one that is gone.
+    file = f'{c2.folder}/flows.0.0.store'
+    check('agree' in query('keywrite', '--file', file, owned[c2][2]), 'the file')
+    with open(file, 'r+b') as f:
+        f.truncate(os.path.getsize(file) - 4096)
+    check('cut short' in query('keywrite', '--file', file, owned[c2][2], code=1), 'a file that was cut short')
+
+
+def the_exposition_is_strictly_right(c):
+    samples = exposition.text(get(f'http://{c.at}/metrics').encode())
+    mine = {n: v for n, v in samples.items() if n.startswith('sidelight_dta_')}
+    check(set(mine) >= {f'sidelight_dta_{n}' for n in (
+        'epoch', 'late_rotations_total', 'load_ratio', 'reloads_total', 'reports', 'rotations_total', 'store_bytes',
+        'translators')}, f'{sorted(mine)}')
+    stores = {dict(labels)['store'] for labels in mine['sidelight_dta_epoch']}
+    check(stores == {'flows', 'events', 'bytes', 'paths', 'sizes', 'union', 'keys', 'seldom', 'short'}, f'{stores}')
+    load = mine['sidelight_dta_load_ratio'][(('store', 'flows'),)]
+    check(0 < load < 1 and mine['sidelight_dta_load_ratio'][(('store', 'bytes'),)] == 0, f'{load}')
+    account = c.get('')['account']
+    check(account['closes'] and account['sent'] > 0, f'{account}', c)
+    exposition.openmetrics(get(f'http://{c.at}/metrics', accept='application/openmetrics-text').encode())
+
+
+if __name__ == '__main__':
+    one, two = Collector('c1'), Collector('c2')
+    first = translator('t', one)
+    whatever_is_printed_is_found(one, first)
+    copies_that_disagree_are_told_apart(one, first)
+    what_http_says_is_what_the_command_says(one)
+    keys_are_those_of_their_store_and_what_is_gone_is_told(one)
+    a_reader_that_sleeps_sees_the_overrun(one, first)
+    rates_and_keys_change_while_it_runs(one)
+    several_collectors_are_asked_as_one(one, two)
+    the_exposition_is_strictly_right(one)
