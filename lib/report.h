@@ -4,6 +4,7 @@
  *
  *   report.c         the calls: filter, pack
  *   report_open.c    options, socket, memory; all that a reporter ever allocates
+ *   report_target.c  the translators that it may send to, and which one it is
  *   report_send.c    packets out, answers in, the backup ring
  *   report_filter.c  change detection and sampling
  */
@@ -20,6 +21,9 @@
 #define SL__REPORT_TRIES 8u		  /* of an essential packet */
 #define SL__REPORT_RETRY_NS 20000000ull	  /* the first time; doubles */
 #define SL__REPORT_PROBE_NS 100000000ull  /* without credit, a packet in so long may ask for some */
+#define SL__REPORT_SILENT_NS 300000000ull /* a translator that was asked, and asked again, and says nothing */
+#define SL__REPORT_ASKS 3u
+#define SL__REPORT_STAY_NS 200000000ull	  /* at each of several */
 #define SL__REPORT_ACK_EVERY 8u		  /* essential packets */
 #define SL__REPORT_SKETCHES 16u
 
@@ -43,7 +47,13 @@ struct sl__sketch {
 };
 
 struct sl_reporter {
-	int fd;
+	int fd; /* of target[at] */
+	int target[SL_REPORTER_TARGETS_MAX];
+	uint32_t targets, at;
+	bool refused; /* the kernel says that nobody listens there */
+	uint64_t left_ns; /* the one before */
+	uint32_t asks;	/* that were not answered, since asked_ns */
+	uint64_t asked_ns;
 	uint32_t flags, packet_bytes, reporter, incarnation;
 	uint16_t tenant;
 	enum sl_dta_legacy legacy;
@@ -75,7 +85,15 @@ static inline uint32_t sl__report_after(uint32_t a, uint32_t b) /* a is behind b
 	return (int32_t)(a - b) > 0;
 }
 
+/* report_target.c. 0, or as sl_reporter_open() */
+SL__HIDDEN int sl__report_targets(struct sl_reporter *r, const char *targets);
+SL__HIDDEN uint32_t sl__report_incarnation(void);
+SL__HIDDEN void sl__report_failover(struct sl_reporter *r, uint64_t now_ns);
+
 /* report_send.c. now_ns: CLOCK_MONOTONIC_COARSE */
+/* The i-th of those that are kept, the oldest first. */
+SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i);
+SL__HIDDEN uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b);
 SL__HIDDEN uint64_t sl__report_now(void);
 SL__HIDDEN void sl__report_begin(struct sl_reporter *r);
 SL__HIDDEN int sl__report_send(struct sl_reporter *r, bool ask); /* 0, -EAGAIN: it stays */

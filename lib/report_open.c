@@ -16,76 +16,6 @@
 #define BACKUPS_MAX 65536u
 #define CHANGES_MAX (1u << 24)
 
-/* "HOST:PORT", "HOST", "[V6]:PORT", "[V6]"; an address of IPv6 without brackets has no port. */
-static int split(const char *target, char host[256], char port[8])
-{
-	const char *end, *colon;
-	size_t n;
-
-	snprintf(port, 8, "%d", SL_REPORTER_PORT);
-	if (!target)
-		return -EINVAL;
-	if (*target == '[') {
-		end = strchr(++target, ']');
-		if (!end || (end[1] && end[1] != ':'))
-			return -EINVAL;
-		colon = end[1] ? end + 1 : NULL;
-	} else {
-		colon = strchr(target, ':');
-		if (colon && strchr(colon + 1, ':'))
-			colon = NULL;
-		end = colon ? colon : target + strlen(target);
-	}
-	n = (size_t)(end - target);
-	if (!n || n > 255)
-		return -EINVAL;
-	memcpy(host, target, n);
-	host[n] = 0;
-	if (colon) {
-		n = strlen(colon + 1);
-		if (!n || n > 5 || strspn(colon + 1, "0123456789") != n ||
-		    strtoul(colon + 1, NULL, 10) > 65535 || !strtoul(colon + 1, NULL, 10))
-			return -EINVAL;
-		memcpy(port, colon + 1, n + 1);
-	}
-	return 0;
-}
-
-static int connected(const char *target)
-{
-	struct addrinfo want = {.ai_socktype = SOCK_DGRAM}, *all, *a;
-	char host[256], port[8];
-	int fd = -1, err;
-
-	err = split(target, host, port);
-	if (err)
-		return err;
-	err = getaddrinfo(host, port, &want, &all);
-	if (err)
-		return err == EAI_MEMORY ? -ENOMEM : err == EAI_SYSTEM ? -errno : -EADDRNOTAVAIL;
-	err = -EADDRNOTAVAIL;
-	for (a = all; a && fd < 0; a = a->ai_next) {
-		fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (fd >= 0 && !connect(fd, a->ai_addr, a->ai_addrlen))
-			break;
-		err = -errno;
-		if (fd >= 0)
-			close(fd);
-		fd = -1;
-	}
-	freeaddrinfo(all);
-	return fd >= 0 ? fd : err;
-}
-
-/* 100 us: later ones are larger for two days, and nobody opens two in one step. */
-static uint32_t incarnation(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint32_t)((uint64_t)t.tv_sec * 10000 + (uint64_t)t.tv_nsec / 100000);
-}
-
 static uint64_t random_word(const void *salt)
 {
 	uint64_t w;
@@ -138,8 +68,8 @@ static int read_key(struct sl_reporter *r, const char *path)
 
 static void release(struct sl_reporter *r)
 {
-	if (r->fd >= 0)
-		close(r->fd);
+	for (uint32_t i = 0; i < r->targets; i++)
+		close(r->target[i]);
 	sl_dta_key_free(r->key);
 	free(r->change);
 	free(r->backup_packet);
@@ -171,7 +101,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	r->reporter = o.reporter;
 	while (!r->reporter) /* no number that one would give by hand */
 		r->reporter = (uint32_t)random_word(&r->reporter) | 1u << 31;
-	r->incarnation = incarnation();
+	r->incarnation = sl__report_incarnation();
 	r->flush_ns = o.flush_ns;
 	r->wait_ns = o.wait_ns;
 	r->refresh_ns = o.refresh_ns;
@@ -201,11 +131,9 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 		if (!r->change)
 			goto fail;
 	}
-	r->fd = connected(o.target);
-	if (r->fd < 0) {
-		err = r->fd;
+	err = sl__report_targets(r, o.target);
+	if (err)
 		goto fail;
-	}
 	sl__report_begin(r);
 	return r;
 fail:

@@ -46,6 +46,7 @@ static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 		if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
 			return -EAGAIN;
 		/* What is said now may be about a packet before: nobody listens there. */
+		r->refused |= errno == ECONNREFUSED;
 		if ((errno != EINTR && errno != ECONNREFUSED) || try == 3)
 			return -errno;
 	}
@@ -79,7 +80,7 @@ int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes)
 
 /* ---- the ring --------------------------------------------------------------------------------------- */
 
-static struct sl__backup *backup_at(const struct sl_reporter *r, uint32_t i)
+struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i)
 {
 	return &r->backup[(r->head + i) % r->backups];
 }
@@ -90,7 +91,7 @@ static struct sl__backup *of_round(const struct sl_reporter *r, uint32_t n, uint
 	return &r->backup[(r->head + r->kept + r->backups - n + i) % r->backups];
 }
 
-static uint8_t *packet_of(const struct sl_reporter *r, const struct sl__backup *b)
+uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b)
 {
 	return r->backup_packet + (size_t)(b - r->backup) * r->packet_bytes;
 }
@@ -111,7 +112,7 @@ static void keep(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
 
 	if (r->kept == r->backups)
 		let_go(r, &r->backup[r->head], &r->s.given_up);
-	b = backup_at(r, r->kept++);
+	b = sl__report_backup(r, r->kept++);
 	*b = (struct sl__backup){
 		.first = r->sequence,
 		.reports = r->b.header.reports,
@@ -120,12 +121,19 @@ static void keep(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
 		.sent_ns = now_ns,
 		.retry_ns = now_ns + SL__REPORT_RETRY_NS,
 	};
-	memcpy(packet_of(r, b), r->packet, bytes);
+	memcpy(sl__report_packet(r, b), r->packet, bytes);
+}
+
+/* An answer was asked for. */
+static void asked(struct sl_reporter *r, uint64_t now_ns)
+{
+	if (!r->asks++)
+		r->asked_ns = now_ns;
 }
 
 static void again(struct sl_reporter *r, struct sl__backup *b, uint64_t now_ns)
 {
-	uint8_t *p = packet_of(r, b);
+	uint8_t *p = sl__report_packet(r, b);
 	size_t bytes = b->bytes;
 
 	if (b->tries >= SL__REPORT_TRIES) {
@@ -137,6 +145,7 @@ static void again(struct sl_reporter *r, struct sl__backup *b, uint64_t now_ns)
 		bytes = sl_dta_mac_put(r->key, p, bytes);
 	if (send_now(r, p, bytes))
 		return; /* at the next opportunity */
+	asked(r, now_ns);
 	r->s.again++;
 	b->sent_ns = now_ns;
 	b->retry_ns = now_ns + (SL__REPORT_RETRY_NS << b->tries);
@@ -229,6 +238,11 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	}
 	if (r->credits != ~0u && r->sequence + reports - r->next > r->credits / 2)
 		r->b.header.flags |= SL_DTA_ACK_WANTED;
+	/* With another one to go to, it matters whether this one is there. */
+	if (r->targets > 1 && sl__report_now() - r->probed_ns >= SL__REPORT_PROBE_NS) {
+		r->b.header.flags |= SL_DTA_ACK_WANTED;
+		r->probed_ns = sl__report_now();
+	}
 	r->b.header.time_ns = sl__realtime_ns();
 	bytes = sl_dta_end(&r->b);
 	with_mac = r->key ? sl_dta_mac_put(r->key, r->packet, bytes) : bytes;
@@ -242,6 +256,8 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 		return 0;
 	}
 	now = sl__report_now();
+	if (r->b.header.flags & SL_DTA_ACK_WANTED)
+		asked(r, now);
 	if (r->essential)
 		keep(r, bytes, now);
 	r->s.sent += reports;
@@ -251,7 +267,7 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 		r->next =
 			r->sequence; /* nobody counts: what credits are given later are for what comes */
 	sl__report_begin(r);
-	if (r->kept || r->credits != ~0u || !(r->s.packets & 15)) {
+	if (r->kept || r->asks || r->credits != ~0u || !(r->s.packets & 15)) {
 		sl__report_answers(r);
 		sl__report_retry(r, now);
 	}
@@ -306,6 +322,7 @@ static void take(struct sl_reporter *r, const struct sl_dta_answer *a, uint64_t 
 		r->next = newest;
 	r->credits = a->credits;
 	r->answered_ns = now_ns;
+	r->asks = 0;
 	for (uint32_t i = 0; i < n && r->kept; i++) {
 		struct sl__backup *b = of_round(r, n, i);
 
@@ -318,18 +335,17 @@ static void take(struct sl_reporter *r, const struct sl_dta_answer *a, uint64_t 
 	}
 }
 
-void sl__report_answers(struct sl_reporter *r)
+static void receive_answers(struct sl_reporter *r)
 {
 	uint8_t p[SL_DTA_ANSWER_BYTES + 8 * SL_DTA_RANGES_MAX + SL_DTA_MAC_BYTES + 1];
 	struct sl_dta_answer a;
 	size_t whole;
 	ssize_t n;
 
-	if (r->legacy) /* theirs go to a port of their own */
-		return;
 	for (int i = 0; i < 64; i++) {
 		n = recv(r->fd, p, sizeof(p), MSG_DONTWAIT);
 		if (n < 0) {
+			r->refused |= errno == ECONNREFUSED;
 			if (errno == EINTR || errno == ECONNREFUSED)
 				continue;
 			return;
@@ -347,6 +363,13 @@ void sl__report_answers(struct sl_reporter *r)
 		}
 		take(r, &a, sl__report_now());
 	}
+}
+
+void sl__report_answers(struct sl_reporter *r)
+{
+	if (!r->legacy) /* theirs go to a port of their own */
+		receive_answers(r);
+	sl__report_failover(r, sl__report_now());
 }
 
 int sl_reporter_drain(struct sl_reporter *r, uint64_t timeout_ns)

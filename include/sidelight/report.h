@@ -36,6 +36,7 @@ extern "C" {
 #endif
 
 #define SL_REPORTER_PORT 40040
+#define SL_REPORTER_TARGETS_MAX 8
 
 /* Flags of a reporter. */
 #define SL_REPORTER_WAIT 1u	/* back-pressure makes a report wait, for wait_ns at most, instead of being
@@ -47,7 +48,9 @@ extern "C" {
 /* Zero means the default. sz makes the structure extensible: set it to its sizeof. */
 struct sl_reporter_opts {
 	size_t sz;
-	const char *target;	 /* HOST:PORT, HOST or [V6]:PORT; default port SL_REPORTER_PORT */
+	const char *target;	 /* HOST:PORT, HOST or [V6]:PORT; default port SL_REPORTER_PORT. Several,
+				  * up to SL_REPORTER_TARGETS_MAX, with commas between them: the first, and
+				  * when it is gone the next, in a circle. See sl_reporter_stats.failovers */
 	uint16_t tenant;
 	uint32_t reporter;	 /* its number, its own among those of its address (with a key: of its
 				  * tenant). Default: one at random. Sketches want one below 1024 */
@@ -151,6 +154,13 @@ struct sl_reporter_stats {
 	uint64_t acks, nacks;	  /* answers taken */
 	uint64_t answers_refused; /* not an answer to this reporter, or forged */
 	uint32_t reporter, incarnation; /* who it is to the translator */
+	/*
+	 * Times that it went on to the next target, as nobody listened at the one before (the kernel says so), or
+	 * three questions in 300 ms had no answer. The incarnation is another one then. Essential packets that
+	 * were not acknowledged are sent to the next: what of them did arrive, and was not acknowledged in time, is
+	 * stored twice, which counters and lists show.
+	 */
+	uint64_t failovers;
 };
 /* Returns 0, or -EINVAL for NULL or an sz that is too small. */
 SL_API int sl_reporter_stats(const struct sl_reporter *r, struct sl_reporter_stats *stats);

@@ -363,6 +363,7 @@ static const struct {
 	COUNTER(acks),
 	COUNTER(nacks),
 	COUNTER(answers_refused),
+	COUNTER(failovers),
 #undef COUNTER
 };
 
@@ -505,7 +506,7 @@ static int report_main(const struct sl_command *self, int argc, char **argv)
 		.timeout = 5000000000ull,
 	};
 	const struct sl_option table[] = {
-		{"target", 't', SL_OPT_STRING, &s.o.target, "HOST[:PORT]",
+		{"target", 't', SL_OPT_STRING, &s.o.target, "HOST[:PORT][,...]",
 		 "the translator (default 127.0.0.1:40040)", 0, 0},
 		{"store", 's', SL_OPT_U32, &s.store, "N", "the store's number", 0, 65535},
 		{"copies", 'n', SL_OPT_U32, &s.copies, "N",

@@ -56,6 +56,7 @@ static void print_text(const struct sl_translate_account *a, uint64_t others)
 	line("refused: unknown tenant", a->refused_tenant);
 	line("refused: no room", a->refused_reporter);
 	line("dropped by the kernel", a->socket_drops);
+	line("reporters slowed, times", a->slowed);
 	line("other packets", others);
 	printf("reports                        %llu\n", (unsigned long long)a->reports);
 	line("taken", a->fresh);
@@ -70,7 +71,8 @@ static void print_text(const struct sl_translate_account *a, uint64_t others)
 		line(what, a->engine.dropped[d]);
 	}
 	printf("operations                     %llu\n",
-	       (unsigned long long)(a->output.writes + a->output.adds + a->output.immediates));
+	       (unsigned long long)(a->output.writes + a->output.adds));
+	line("that woke somebody", a->output.immediates);
 	line("complete", a->output.completed);
 	line("unconfirmed", a->output.unconfirmed);
 	line("failed", a->output.failed);

@@ -29,10 +29,15 @@ struct field {
 	}
 
 static const struct field top[] = {
-	FIELD(sl_translate_account, packets),	     FIELD(sl_translate_account, packets_taken),
-	FIELD(sl_translate_account, refused_tenant), FIELD(sl_translate_account, refused_reporter),
-	FIELD(sl_translate_account, socket_drops),   FIELD(sl_translate_account, reports),
-	FIELD(sl_translate_account, fresh),	     {0},
+	FIELD(sl_translate_account, packets),
+	FIELD(sl_translate_account, packets_taken),
+	FIELD(sl_translate_account, refused_tenant),
+	FIELD(sl_translate_account, refused_reporter),
+	FIELD(sl_translate_account, socket_drops),
+	FIELD(sl_translate_account, slowed),
+	FIELD(sl_translate_account, reports),
+	FIELD(sl_translate_account, fresh),
+	{0},
 };
 
 static const struct field loss[] = {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * capture.c - packets out of a captured file. The classic format is 24 bytes and 16 a packet
- * (draft-ietf-opsawg-pcap), so that it is read here, and the program needs no library for it.
- */
+/* capture.c - packets out of a captured file, which libpcap reads. */
 #include "dta/capture.h"
 
 #include <errno.h>
@@ -11,20 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINK_ETHERNET 1u
-#define LINK_RAW      101u
-#define LINK_COOKED   113u
+#include <pcap/pcap.h>
 
 struct sl_capture {
-	FILE *file;
-	bool swapped;
-	uint32_t link;
+	pcap_t *file;
+	int link;
+	char error[PCAP_ERRBUF_SIZE];
 };
-
-static uint32_t host32(const struct sl_capture *c, uint32_t v)
-{
-	return c->swapped ? __builtin_bswap32(v) : v;
-}
 
 static uint16_t be16(const uint8_t *at)
 {
@@ -32,12 +22,23 @@ static uint16_t be16(const uint8_t *at)
 }
 
 /* The offset of the IP header; SIZE_MAX: there is none. */
-static size_t ip_offset(const struct sl_capture *c, const uint8_t *d, size_t bytes)
+static size_t ip_offset(int link, const uint8_t *d, size_t bytes)
 {
-	size_t at = c->link == LINK_COOKED ? 14 : 12;
+	size_t at = 12;
 
-	if (c->link == LINK_RAW)
+	switch (link) {
+	case DLT_RAW:
+	case DLT_IPV4:
+	case DLT_IPV6:
 		return 0;
+	case DLT_LINUX_SLL2:
+		return bytes >= 20 && (be16(d) == 0x0800 || be16(d) == 0x86dd) ? 20 : SIZE_MAX;
+	case DLT_LINUX_SLL:
+		at = 14;
+		break;
+	default:
+		break;
+	}
 	while (at + 2 <= bytes) {
 		const uint16_t type = be16(d + at);
 
@@ -50,50 +51,39 @@ static size_t ip_offset(const struct sl_capture *c, const uint8_t *d, size_t byt
 	return SIZE_MAX;
 }
 
-static int read_head(struct sl_capture *c, const char *path, char *error, size_t error_bytes)
+static bool is_known(int link)
 {
-	uint32_t head[6];
-
-	if (fread(head, 1, sizeof(head), c->file) != sizeof(head)) {
-		snprintf(error, error_bytes, "%s: no pcap file: shorter than its header", path);
-		return -EINVAL;
-	}
-	c->swapped = head[0] == 0xd4c3b2a1 || head[0] == 0x4d3cb2a1;
-	if (!c->swapped && head[0] != 0xa1b2c3d4 && head[0] != 0xa1b23c4d) {
-		snprintf(error, error_bytes,
-			 head[0] == 0x0a0d0d0a
-				 ? "%s: pcapng: convert it, as with tcpdump -r FILE -w NEW"
-				 : "%s: no pcap file",
-			 path);
-		return -EINVAL;
-	}
-	c->link = host32(c, head[5]) & 0x0fffffff;
-	if (c->link != LINK_ETHERNET && c->link != LINK_RAW && c->link != LINK_COOKED) {
-		snprintf(error, error_bytes,
-			 "%s: captured from a link of type %u: neither Ethernet nor IP", path,
-			 c->link);
-		return -EINVAL;
-	}
-	return 0;
+	return link == DLT_EN10MB || link == DLT_RAW || link == DLT_IPV4 || link == DLT_IPV6 ||
+	       link == DLT_LINUX_SLL || link == DLT_LINUX_SLL2;
 }
 
 struct sl_capture *sl_capture_open(const char *path, char *error, size_t error_bytes)
 {
 	struct sl_capture *c = calloc(1, sizeof(*c));
 	int err = -ENOMEM;
+	FILE *file;
 
 	snprintf(error, error_bytes, "no memory");
 	if (!c)
 		return NULL;
-	c->file = fopen(path, "re");
-	if (!c->file) {
+	file = fopen(path, "re");
+	if (!file) {
 		err = -errno;
 		snprintf(error, error_bytes, "%s: %s", path, strerror(-err));
 		goto fail;
 	}
-	err = read_head(c, path, error, error_bytes);
-	if (!err)
+	err = -EINVAL;
+	c->file = pcap_fopen_offline(file, c->error);
+	if (!c->file) {
+		fclose(file);
+		snprintf(error, error_bytes, "%s: no capture: %s", path, c->error);
+		goto fail;
+	}
+	c->link = pcap_datalink(c->file);
+	if (is_known(c->link))
 		return c;
+	snprintf(error, error_bytes, "%s: captured from a link of type %d: neither Ethernet nor IP",
+		 path, c->link);
 fail:
 	sl_capture_close(c);
 	errno = -err;
@@ -105,27 +95,41 @@ void sl_capture_close(struct sl_capture *c)
 	if (!c)
 		return;
 	if (c->file)
-		fclose(c->file);
+		pcap_close(c->file);
 	free(c);
+}
+
+const char *sl_capture_error(const struct sl_capture *c)
+{
+	return c->error;
 }
 
 int sl_capture_next(struct sl_capture *c, uint8_t *buffer, struct sl_captured *out)
 {
-	uint32_t head[4];
-	const size_t got = fread(head, 1, sizeof(head), c->file);
-	size_t kept, at;
+	struct pcap_pkthdr *head;
+	const u_char *data;
+	size_t at;
 
-	if (got != sizeof(head))
-		return got ? -EINVAL : -ENODATA;
-	kept = host32(c, head[2]);
-	if (kept > SL_CAPTURE_PACKET_MAX || fread(buffer, 1, kept, c->file) != kept)
+	switch (pcap_next_ex(c->file, &head, &data)) {
+	case 1:
+		break;
+	case PCAP_ERROR_BREAK:
+		return -ENODATA;
+	default:
+		snprintf(c->error, sizeof(c->error), "%s", pcap_geterr(c->file));
 		return -EINVAL;
-	at = ip_offset(c, buffer, kept);
+	}
+	if (head->caplen > SL_CAPTURE_PACKET_MAX) {
+		snprintf(c->error, sizeof(c->error), "a packet of %u bytes", head->caplen);
+		return -EINVAL;
+	}
+	memcpy(buffer, data, head->caplen);
+	at = ip_offset(c->link, buffer, head->caplen);
 	*out = (struct sl_captured){0};
-	if (at >= kept)
+	if (at >= head->caplen)
 		return 0;
 	out->ip = buffer + at;
-	out->bytes = kept - at;
+	out->bytes = head->caplen - at;
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capture.h - packets out of a captured file: classic pcap of either byte order and resolution, of Ethernet (with
- * VLAN tags), raw IP or Linux "cooked". What it says is a stranger's: all of it is checked. One thread.
+ * capture.h - packets out of a captured file: pcap and pcapng of any byte order and resolution, of Ethernet (with VLAN
+ * tags), raw IP or Linux "cooked" (both versions). What it says is a stranger's: all of it is checked. One thread.
  */
 #ifndef SL_DTA_CAPTURE_H
 #define SL_DTA_CAPTURE_H
@@ -31,8 +31,10 @@ struct sl_captured_flow {
 /* NULL with errno and one line in error. */
 struct sl_capture *sl_capture_open(const char *path, char *error, size_t error_bytes);
 void sl_capture_close(struct sl_capture *c);
-/* The next packet, into SL_CAPTURE_PACKET_MAX bytes. 0; -ENODATA at the end; -EINVAL: the file is cut short. */
+/* The next packet, into SL_CAPTURE_PACKET_MAX bytes. 0; -ENODATA at the end; -EINVAL: the file is cut short or wrong. */
 int sl_capture_next(struct sl_capture *c, uint8_t *buffer, struct sl_captured *out);
+/* After -EINVAL: what is wrong with it. */
+const char *sl_capture_error(const struct sl_capture *c);
 /* False: it is no IP packet, or shorter than its header. */
 bool sl_captured_flow(const struct sl_captured *p, struct sl_captured_flow *out);
 

@@ -72,6 +72,7 @@ int sl_line_flush(struct sl_line *l); /* 0, -EPIPE */
  */
 struct sl_translate_account {
 	uint64_t packets, packets_taken, refused[SL_DTA_REFUSALS], refused_tenant, refused_reporter, socket_drops;
+	uint64_t slowed; /* times that credits were cut, as sockets overflowed */
 	uint64_t reports, fresh;
 	struct sl_loss_stats loss;
 	struct sl_engine_stats engine;

@@ -59,8 +59,7 @@ struct sl_input *sl_input_udp(const struct sl_input_udp_opts *opts, char *error,
 void sl_input_udp_where(const struct sl_input *in, struct sockaddr_in6 *out);
 
 /*
- * Reports inside of captured packets: classic pcap of either byte order and resolution, of Ethernet (with VLAN
- * tags), raw IP or Linux "cooked"; IPv4 and IPv6, UDP to this port. Fragments and packets that were cut short
+ * Reports inside of captured packets (capture.h: pcap, pcapng); IPv4 and IPv6, UDP to this port. Fragments and packets that were cut short
  * when captured are counted as others.
  */
 struct sl_input *sl_input_pcap(const char *path, uint16_t port, char *error, size_t error_bytes);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "dta/capture.h"
 
 #define BATCH 64u
@@ -14,6 +15,7 @@
 struct pcap {
 	struct sl_input in;
 	struct sl_capture *capture;
+	char *path;
 	uint16_t port;
 	uint64_t others;
 	uint8_t *data[BATCH];
@@ -58,6 +60,11 @@ static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)
 		const int err = sl_capture_next(p->capture, p->data[n], &captured);
 
 		p->ended = err;
+		if (err == -EINVAL)
+			sl_log_limited(
+				SL_WARN, "translate",
+				"the rest of a capture is not read: %s; capture it again file=%s",
+				sl_capture_error(p->capture), p->path);
 		if (!err && datagram(p, &captured, &out[n]))
 			n++;
 		else
@@ -100,6 +107,7 @@ static void close_pcap(struct sl_input *in)
 	sl_capture_close(p->capture);
 	for (uint32_t i = 0; i < BATCH; i++)
 		free(p->data[i]);
+	free(p->path);
 	free(p);
 }
 
@@ -121,6 +129,9 @@ struct sl_input *sl_input_pcap(const char *path, uint16_t port, char *error, siz
 		return NULL;
 	p->in.ops = &ops;
 	p->port = port;
+	p->path = strdup(path);
+	if (!p->path)
+		goto fail;
 	for (uint32_t i = 0; i < BATCH; i++) {
 		p->data[i] = malloc(SL_CAPTURE_PACKET_MAX);
 		if (!p->data[i])

@@ -73,8 +73,8 @@ int sl_loss_packet(struct sl_loss *l, const struct sl_loss_key *key, const struc
 		   uint64_t now_ns, uint64_t *fresh);
 /*
  * The next answer that is due, if any: true, with the reporter's key. Call until false, after each batch and
- * each millisecond or so. credits are ~0, for the caller to lower. An original's answer is a NACK for each
- * report of the ranges, or an ACK for next - 1.
+ * each millisecond or so. credits are ~0, for the caller to lower. An original's answer, of either type, names
+ * next - 1.
  */
 bool sl_loss_answer(struct sl_loss *l, uint64_t now_ns, struct sl_loss_key *to, struct sl_dta_answer *answer);
 void sl_loss_total(const struct sl_loss *l, struct sl_loss_stats *out);

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "dta/auth.h"
+#include "dta/credits.h"
 #include "dta/hash_ring.h"
 
 #define BATCH	  512u	     /* datagrams at a time */
@@ -32,6 +33,7 @@ struct sl_worker {
 	struct sl_client *client[SL_HASH_RING_MEMBERS_MAX];
 	struct sl_hash_ring ring;
 	struct sl_dta_auth *auth;
+	struct sl_credits credits;
 	struct sl_translate_account account; /* without what engines, outputs and windows count */
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;
@@ -171,10 +173,11 @@ static void take(struct sl_worker *w, struct source *s, const struct sl_datagram
 	key.reporter = h->reporter;
 	key.port = legacy ? SL_DTA_PORT_ANSWER : d->port;
 	/*
-	 * The original's form A has no sequence. And with nobody to write to, what comes is dropped as if it had
-	 * never come: it is missing then, and a reporter that keeps it is asked for it when somebody is back.
+	 * The original numbers only what its reporter can send again: form A has no sequence, and of form B's others
+	 * it may be anything. And with nobody to write to, what comes is dropped as if it had never come: it is
+	 * missing then, and a reporter that keeps it is asked for it when somebody is back.
 	 */
-	if ((legacy && w->opts.legacy == SL_DTA_LEGACY_A) || !w->up)
+	if ((legacy && !(h->flags & SL_DTA_ACK_WANTED)) || !w->up)
 		fresh = (int)h->reports;
 	else
 		fresh = sl_loss_packet(legacy ? s->legacy : s->loss, &key, h, legacy ? 8 : 32, now,
@@ -194,21 +197,17 @@ static void take(struct sl_worker *w, struct source *s, const struct sl_datagram
 
 /* ---- answers -------------------------------------------------------------------------------------------------- */
 
+/*
+ * Both say up to where all arrived, as the original's translator does: a reporter sends what is behind it again, and
+ * of that what came already is a duplicate here.
+ */
 static void answer_legacy(struct source *s, const struct sl_loss_key *to,
 			  const struct sl_dta_answer *a)
 {
 	uint8_t packet[2];
 
-	if (a->type == SL_DTA_ACK) {
-		sl_dta_legacy_answer((uint8_t)(a->next - 1), false, packet);
-		s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
-		return;
-	}
-	for (uint32_t r = 0; r < a->ranges; r++)
-		for (uint32_t i = 0; i < a->range[r].count && i < 256; i++) {
-			sl_dta_legacy_answer((uint8_t)(a->range[r].first + i), true, packet);
-			s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
-		}
+	sl_dta_legacy_answer((uint8_t)(a->next - 1), a->type == SL_DTA_NACK, packet);
+	s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
 }
 
 static void answer(struct sl_worker *w, struct source *s, uint64_t now)
@@ -218,9 +217,11 @@ static void answer(struct sl_worker *w, struct source *s, uint64_t now)
 	struct sl_loss_key to;
 
 	while (s->loss && sl_loss_answer(s->loss, now, &to, &a)) {
-		size_t bytes = sl_dta_answer_build(&a, packet, sizeof(packet) - SL_DTA_MAC_BYTES);
 		const struct sl_dta_key *key = sl_dta_auth_find(w->auth, to.tenant, to.reporter);
+		size_t bytes;
 
+		a.credits = sl_credits_now(&w->credits);
+		bytes = sl_dta_answer_build(&a, packet, sizeof(packet) - SL_DTA_MAC_BYTES);
 		if (bytes && key)
 			bytes = sl_dta_mac_put(key, packet, bytes);
 		if (bytes)
@@ -269,19 +270,29 @@ static void count(const struct sl_worker *w, struct sl_translate_account *a)
 	}
 }
 
+/* The collector that is told of packets and windows: the first that is there. */
+static uint32_t home(const struct sl_worker *w)
+{
+	return w->up ? (uint32_t)__builtin_ctzll(w->up) : 0;
+}
+
 /*
- * A collector is told of all packets and windows, and of its own share of the reports: where there are several,
- * fresh is that share, so that what it is told closes.
+ * Each collector is told of the reports that were its own; and one alone of packets, and of reports that never
+ * became anybody's. So what each is told closes, and nothing is in the sum over all of them twice.
  */
 static void tell(struct sl_worker *w)
 {
-	struct sl_translate_account a;
+	struct sl_translate_account all;
 
-	count(w, &a);
+	count(w, &all);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
+		struct sl_translate_account a = {0};
+
+		if (i == home(w))
+			a = all;
 		sl_client_account(w->client[i], &a);
-		if (w->opts.n_collectors > 1)
-			a.fresh = a.engine.in;
+		a.fresh = a.engine.in;
+		a.reports = a.fresh + a.loss.duplicates + a.loss.late;
 		sl_client_tell(w->client[i], &a);
 	}
 }
@@ -307,8 +318,12 @@ void sl_worker_account(const struct sl_worker *w, struct sl_translate_account *a
 static void look_round(struct sl_worker *w, uint64_t now)
 {
 	bool ready = true;
+	uint64_t drops = 0;
 
 	w->looked_ns = now;
+	for (uint32_t i = 0; i < w->sources; i++)
+		drops += w->source[i].in->ops->drops(w->source[i].in);
+	w->account.slowed += sl_credits_look(&w->credits, drops, now);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
 		sl_client_drive(w->client[i], now);
 		ready &= sl_client_ready(w->client[i]);

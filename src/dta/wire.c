@@ -370,6 +370,14 @@ void sl_dta_again(void *packet, uint64_t time_ns)
 	put64(p + 16, time_ns);
 }
 
+void sl_dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation)
+{
+	uint8_t *p = packet;
+
+	put32(p + 12, sequence);
+	put32(p + 24, incarnation);
+}
+
 size_t sl_dta_build_legacy(enum sl_dta_legacy form, uint8_t sequence,
 			   const struct sl_dta_block *shape, const void *key, const void *value,
 			   void *out, size_t room)

@@ -154,6 +154,8 @@ size_t sl_dta_end(struct sl_dta_builder *b);
  * anew.
  */
 void sl_dta_again(void *packet, uint64_t time_ns);
+/* Makes it one of another incarnation. The same holds of its MAC. */
+void sl_dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation);
 /*
  * One report in a form of the original: shape as for sl_dta_put(), with a key of 4 bytes and a value of 4, 12
  * or 28 (key-write), 4 (append), 8 (others). Its store can't be said, and sequence in form A neither. Bytes, 0:

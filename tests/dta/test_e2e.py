@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import struct
+import subprocess
 import sys
 import urllib.request
 
@@ -66,9 +67,9 @@ class Collector(Part):
         return rings
 
 
-def translator(*collectors, options=(), listen='127.0.0.1:0'):
+def translator(*collectors, options=(), listen='127.0.0.1:0', name='t'):
     where = [w for c in collectors for w in ('--collector', c.socket)]
-    t = Part(SIDELIGHT, 'translate', *where, '--listen', listen, '--json', '--name', 't', *options)
+    t = Part(SIDELIGHT, 'translate', *where, '--listen', listen, '--json', '--name', name, *options)
     t.address = t.ready()['listen']
     return t
 
@@ -185,9 +186,18 @@ def replayed_captures_are_found_as_flows():
 def keys_are_spread_over_collectors_and_go_to_another_when_one_dies():
     two = [Collector('c1'), Collector('c2')]
     t = translator(*two)
-    _, want = generate(t, '--count', '4000', '--keys', '4000', '--rate', '300000', '--essential')
-    check(until(lambda: sum(w.get('account', {}).get('engine', {}).get('stored', 0) for c in two for w in c.status()['translators'])
-                == 4000), 'not all was stored', t)
+    _, want = generate(t, '--count', '4000', '--keys', '4000', '--rate', '300000', '--essential', '--loss', '.02',
+                       '--duplicate', '.05')
+
+    def told():
+        """What all collectors together were told: each report and packet once."""
+        of = [c.status()['account'] for c in two]
+        check(all(a['closes'] for a in of), f'{of}')
+        return {'stored': sum(a['stored'] for a in of), 'sent': sum(a['sent'] - a['duplicates'] - a['late'] for a in of),
+                'numbered': sum(a['translators']['loss']['expected'] for a in of),
+                'told of packets': sum(a['translators']['packets'] > 0 for a in of)}
+    want_told = {'stored': 4000, 'sent': 4000, 'numbered': 4000, 'told of packets': 1}
+    check(until(lambda: told() == want_told), f'{told()} is not {want_told}', t)
     keys = [w[0] for w in want['keywrite']]
     answers = [[a['result'] == 'found' for a in c.ask_all('flows', keys)] for c in two]
     check(not any(a and b for a, b in zip(*answers)), 'a key is in both')
@@ -200,6 +210,32 @@ def keys_are_spread_over_collectors_and_go_to_another_when_one_dies():
     check(a['engine']['stored'] == 8000, f'{a}', t)
     there = sum(a['result'] == 'found' for a in two[1].ask_all('flows', keys))
     check(there >= .99 * len(keys), f'{there} of {len(keys)} keys went to the other')
+
+
+def reporters_go_on_at_another_translator_when_theirs_is_killed():
+    c = Collector('c')
+    two = [translator(c, name=n) for n in ('t1', 't2')]
+    keys = [f'{n:08x}' for n in range(2000)]
+
+    def lines(some):
+        return ''.join(f'keywrite {k} {k}{k}\n' for k in some).encode()
+    r = subprocess.Popen([SIDELIGHT, 'report', '--target', ','.join(t.address for t in two), '--store', '1', '--copies',
+                          '2', '--essential', '--packet', '256', '--timeout', '60s', '--json'], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE)
+    try:
+        r.stdin.write(lines(keys[:1000]))
+        r.stdin.flush()
+        check(until(lambda: sum(a['result'] == 'found' for a in c.ask_all('flows', keys[:1000])) > 950), 'not all', c)
+        two[0].stop(signal.SIGKILL)
+        out = json.loads(r.communicate(lines(keys[1000:]), timeout=100)[0])
+    finally:
+        r.kill()
+        r.wait()
+    check(r.returncode == 0 and out['failovers'] and out['sent'] == 2000, f'exit {r.returncode}: {out}', two[1])
+    a = account(two[1])
+    check(a['loss']['expected'] == a['loss']['arrived'] == a['engine']['stored'] > 0, f'{a}', two[1])
+    right = sum(a.get('value') == k + k for k, a in zip(keys, c.ask_all('flows', keys)))
+    check(right >= .99 * len(keys), f'{right} of {len(keys)}', c)
 
 
 if __name__ == '__main__':

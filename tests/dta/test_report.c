@@ -66,7 +66,8 @@ static struct translator *translator_new(void)
 
 static void translator_free(struct translator *t)
 {
-	close(t->fd);
+	if (t->fd >= 0)
+		close(t->fd);
 	sl_loss_free(t->loss);
 	sl_dta_key_free(t->key);
 	free(t->counts);
@@ -139,6 +140,14 @@ static void step(struct translator *t)
 		if (rnd(100) >= t->lose_percent)
 			say(t, &a);
 	}
+}
+
+static struct sl_loss_stats total_of(const struct translator *t)
+{
+	struct sl_loss_stats s;
+
+	sl_loss_total(t->loss, &s);
+	return s;
 }
 
 static struct sl_reporter *reporter(struct translator *t, struct sl_reporter_opts o)
@@ -403,6 +412,74 @@ static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
 	translator_free(t);
 }
 
+/* Two translators; of the first, half way, nobody listens any more, or it falls silent: nothing is lost. */
+static void reports_go_on_at_the_next_translator(bool silent)
+{
+	struct translator *t[2] = {translator_new(), translator_new()};
+	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	uint64_t end = sl_now_ns() + 100000000000ull;
+	struct sl_reporter_opts o = {.sz = sizeof(o), .flush_ns = NEVER, .packet_bytes = 256};
+	char both[80];
+	struct sl_reporter *r;
+	uint32_t value = 0, first = 0;
+	int err;
+
+	snprintf(both, sizeof(both), "%s,%s", t[0]->address, t[1]->address);
+	o.target = both;
+	r = sl_reporter_open(&o);
+	assert_non_null(r);
+	for (int i = 0; i < 2; i++) {
+		t[i]->most = 1000;
+		t[i]->counts = calloc(t[i]->most, 1);
+		assert_non_null(t[i]->counts);
+	}
+	for (; value < 500; value++) {
+		assert_int_equal(sl_report_append(r, &how, 1, &value, 4), 0);
+		if (value % 50 == 49)
+			step(t[0]);
+	}
+	assert_int_equal(stats(r).failovers, 0);
+	assert_int_equal(t[1]->packets, 0);
+	if (!silent) {
+		close(t[0]->fd);
+		t[0]->fd = -1;
+	}
+	for (; value < 1000; value++)
+		assert_int_equal(sl_report_append(r, &how, 1, &value, 4), 0);
+	while ((err = sl_reporter_drain(r, 1000000)) == -ETIMEDOUT) {
+		assert_true(sl_now_ns() < end);
+		step(t[1]);
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(stats(r).failovers, 1);
+	assert_int_equal(stats(r).sent, 1000);
+	assert_int_equal(stats(r).waiting + stats(r).given_up, 0);
+	for (value = 0; value < 1000; value++) {
+		/* At the first what it took; what it took and could not acknowledge is at both. */
+		assert_true(t[0]->counts[value] + t[1]->counts[value] > 0);
+		assert_true(t[0]->counts[value] < 2 && t[1]->counts[value] < 2);
+		first += t[0]->counts[value];
+	}
+	assert_true(first > 0 && first < 1000);
+	/* At the second it is a reporter that began anew: nothing is missing there. */
+	assert_int_equal(total_of(t[1]).expected, total_of(t[1]).arrived);
+	sl_reporter_close(r);
+	translator_free(t[0]);
+	translator_free(t[1]);
+}
+
+static void where_nobody_listens_reports_go_on_at_the_next_translator(void **state)
+{
+	(void)state;
+	reports_go_on_at_the_next_translator(false);
+}
+
+static void where_nobody_answers_reports_go_on_at_the_next_translator(void **state)
+{
+	(void)state;
+	reports_go_on_at_the_next_translator(true);
+}
+
 static void answers_of_strangers_are_refused(void **state)
 {
 	struct translator *t = translator_new();
@@ -627,6 +704,8 @@ int main(void)
 		cmocka_unit_test(only_what_changed_is_reported),
 		cmocka_unit_test(a_sample_by_key_is_the_same_at_every_reporter),
 		cmocka_unit_test(what_is_essential_arrives_once_over_a_lossy_network),
+		cmocka_unit_test(where_nobody_listens_reports_go_on_at_the_next_translator),
+		cmocka_unit_test(where_nobody_answers_reports_go_on_at_the_next_translator),
 		cmocka_unit_test(answers_of_strangers_are_refused),
 		cmocka_unit_test(without_answers_the_oldest_is_given_up_and_counted),
 		cmocka_unit_test(credits_hold_reports_back),

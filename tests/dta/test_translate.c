@@ -38,7 +38,7 @@ static void head(struct file *f, bool swapped, uint32_t link)
 
 	f->bytes = 0;
 	for (int i = 0; i < 6; i++) {
-		const uint32_t v = swapped ? __builtin_bswap32(h[i]) : h[i];
+		const uint32_t v = !swapped ? h[i] : i == 1 ? 0x04000200 : __builtin_bswap32(h[i]);
 
 		put(f, &v, 4);
 	}
@@ -154,6 +154,95 @@ static void reports_are_taken_out_of_captures_of_any_kind(void **state)
 	}
 }
 
+/* Raw IP, and both forms of Linux "cooked": what is before the IP header, and where it says which version. */
+static void reports_are_taken_out_of_captures_of_any_link(void **state)
+{
+	static const struct {
+		uint32_t link;
+		uint8_t head, type;
+	} links[] = {{101, 0, 0}, {113, 16, 14}, {276, 20, 0}};
+
+	(void)state;
+	for (size_t l = 0; l < sizeof(links) / sizeof(*links); l++) {
+		uint8_t data[256], with[256] = {0};
+		struct sl_datagram d[16];
+		struct file f;
+		struct sl_input *in;
+		char error[256];
+
+		head(&f, false, links[l].link);
+		for (int version = 4; version <= 6; version += 2) {
+			const uint32_t n = frame(data, version, 0, 40040, 7) - 14;
+			const uint32_t head = links[l].head;
+
+			memcpy(with + head, data + 14, n);
+			if (head)
+				memcpy(with + links[l].type, data + 12, 2);
+			packet(&f, false, with, head + n, 0);
+		}
+		in = open_file(&f, error, sizeof(error));
+		if (!in)
+			fail_msg("%s", error);
+		assert_int_equal(in->ops->receive(in, d, 16), 2);
+		assert_int_equal(in->ops->others(in), 0);
+		assert_int_equal(d[0].data[0], 7);
+		assert_int_equal(d[1].data[0], 7);
+		in->ops->close(in);
+	}
+}
+
+static void block(struct file *f, uint32_t type, const void *head, uint32_t head_bytes,
+		  const void *data, uint32_t bytes)
+{
+	const uint32_t all = 12 + head_bytes + ((bytes + 3) & ~3u), none = 0;
+
+	put(f, &type, 4);
+	put(f, &all, 4);
+	put(f, head, head_bytes);
+	put(f, data, bytes);
+	put(f, &none, ((bytes + 3) & ~3u) - bytes);
+	put(f, &all, 4);
+}
+
+/* draft-ietf-opsawg-pcapng: section header, interface, enhanced packets, and a block that nobody knows. */
+static void reports_are_taken_out_of_pcapng(void **state)
+{
+	static const uint32_t section[] = {0x1a2b3c4d, 1, ~0u, ~0u}, ethernet[] = {1, 65535};
+	struct file f = {.bytes = 0};
+	struct sl_datagram d[16];
+	struct sl_input *in;
+	uint8_t data[256];
+	char error[256];
+
+	(void)state;
+	block(&f, 0x0a0d0d0a, section, sizeof(section), NULL, 0);
+	block(&f, 1, ethernet, sizeof(ethernet), NULL, 0);
+	for (int i = 0; i < 6; i++) {
+		const uint32_t n = frame(data, i & 1 ? 6 : 4, i / 2, 40040, (uint8_t)(1 + i));
+		const uint32_t enhanced[] = {0, 0, (uint32_t)i, n, n};
+
+		block(&f, 0x4001, NULL, 0, "comment", 7);
+		block(&f, 6, enhanced, sizeof(enhanced), data, n);
+	}
+	in = open_file(&f, error, sizeof(error));
+	if (!in)
+		fail_msg("%s", error);
+	assert_int_equal(in->ops->receive(in, d, 16), 6);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(d[i].bytes, 8);
+		assert_int_equal(d[i].data[0], 1 + i);
+	}
+	assert_int_equal(in->ops->receive(in, d, 16), -ENODATA);
+	in->ops->close(in);
+	f.bytes -= 20; /* cut short: what is whole is taken, and the rest said to be missing */
+	in = open_file(&f, error, sizeof(error));
+	assert_non_null(in);
+	assert_int_equal(in->ops->receive(in, d, 16), 5);
+	assert_int_equal(in->ops->receive(in, d, 16), -ENODATA);
+	assert_int_equal(in->ops->others(in), 1);
+	in->ops->close(in);
+}
+
 static void files_that_are_no_captures_are_refused_with_what_is_wrong(void **state)
 {
 	struct file f = {.bytes = 10};
@@ -161,11 +250,15 @@ static void files_that_are_no_captures_are_refused_with_what_is_wrong(void **sta
 
 	(void)state;
 	assert_null(open_file(&f, error, sizeof(error)));
-	assert_non_null(strstr(error, "shorter"));
+	assert_non_null(strstr(error, "no capture"));
+	head(&f, false, 1);
+	f.bytes = 10;
+	assert_null(open_file(&f, error, sizeof(error)));
+	assert_non_null(strstr(error, "truncated"));
 	head(&f, false, 1);
 	memcpy(f.data, "\x0a\x0d\x0d\x0a", 4);
 	assert_null(open_file(&f, error, sizeof(error)));
-	assert_non_null(strstr(error, "pcapng"));
+	assert_non_null(strstr(error, "no capture"));
 	head(&f, false, 105);
 	assert_null(open_file(&f, error, sizeof(error)));
 	assert_non_null(strstr(error, "105"));
@@ -276,6 +369,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reports_are_taken_out_of_captures_of_any_kind),
+		cmocka_unit_test(reports_are_taken_out_of_captures_of_any_link),
+		cmocka_unit_test(reports_are_taken_out_of_pcapng),
 		cmocka_unit_test(files_that_are_no_captures_are_refused_with_what_is_wrong),
 		cmocka_unit_test(damaged_captures_never_lead_out_of_the_packet),
 		cmocka_unit_test(a_collector_that_goes_takes_only_its_own_keys_along),

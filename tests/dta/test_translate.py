@@ -226,6 +226,132 @@ def strangers_and_hostile_packets_are_refused_by_cause():
     owner.close()
 
 
+class OriginalReporter:
+    """One of the original's, form B: 8 bits of sequence, and an answer on port 40044 says up to where all arrived
+    (NACK: send again what is behind). Of an address of its own, as nothing else tells reporters apart."""
+
+    def __init__(self, port):
+        while True:
+            self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self.answers = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            me = f'127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(1, 255)}'
+            try:
+                self.answers.bind((me, 40044))
+                break
+            except OSError:  # somebody else's
+                self.close()
+        self.s.bind((me, 0))
+        self.s.connect(('127.0.0.1', port))
+        self.kept, self.next = {}, 1  # not yet acknowledged, by their whole number
+        self.nacks = self.again = 0
+
+    def report(self, packet, lost, retransmitable=True):
+        """packet(sequence, flags)"""
+        if retransmitable:
+            self.kept[self.next] = packet(self.next & 255, 0x40)
+            if not lost:
+                self.s.send(self.kept[self.next])
+            self.next += 1
+        elif not lost:
+            self.s.send(packet(0, 0))
+
+    def listen(self, seconds):
+        self.answers.settimeout(seconds)
+        try:
+            answer = self.answers.recv(100)
+        except TimeoutError:
+            return False
+        check(len(answer) == 2 and not answer[1] & 0x7f, f'{answer.hex()} is no answer')
+        last = self.next - 1 - (self.next - 1 - answer[0] & 255)
+        for number in [n for n in self.kept if n <= last]:
+            del self.kept[number]
+        if answer[1]:
+            self.nacks += 1
+            self.send_again()
+        return True
+
+    def send_again(self):
+        for number in sorted(self.kept):
+            self.s.send(self.kept[number])
+            self.again += 1
+
+    def close(self):
+        self.s.close()
+        self.answers.close()
+
+
+def an_original_reporter_sends_again_what_a_nack_says_and_nothing_is_stored_twice():
+    # The original's append: list, 4 bytes; its number of a store is its opcode.
+    events = Store('append', 2, slots=1024, value=4, batch=16, lists=4, lanes=2)
+    owner = Owner(f'{D}/s', [events])
+    t = Translator('--legacy', 'b')
+    random.seed(7)
+    r = OriginalReporter(t.port)
+    for i in range(3000):
+        while len(r.kept) >= 32:  # fewer than the window, which is 64
+            if not r.listen(.02):
+                r.send_again()
+        r.report(lambda sequence, flags, i=i: struct.pack('>BBBII', 2, sequence, flags, i & 3, i), random.random() < .1)
+        # What can't be sent again has no number: it is taken as it comes, and not held against the others.
+        r.report(lambda sequence, flags, i=i: struct.pack('>BBBII', 2, sequence, flags, i & 3, i + 10000), i % 10,
+                 retransmitable=False)
+    check(until(lambda: not r.kept or (r.listen(.02) or r.send_again()) and False, 30), f'{len(r.kept)} remain', t)
+    a = t.account()
+    r.close()
+    for i, items in enumerate(lists([None, events])):
+        want = [n for n in range(3000) if n & 3 == i]
+        want += [n + 10000 for n in want if not n % 10]
+        check(sorted(items) == want, f'list {i}: {len(items)} items, not {len(want)}', t)
+    check(r.nacks and a['loss']['recovered'], f'nothing was asked for: {a}', t)
+    check(a['loss']['arrived'] == 3000 and a['fresh'] == 3300 and not a['loss']['missing'], f'{a}', t)
+    owner.close()
+
+
+def stopped(pid):
+    with open(f'/proc/{pid}/stat') as f:
+        return f.read().rsplit(')', 1)[1].split()[0] == 'T'
+
+
+def an_overflow_lowers_the_credits_until_it_is_over():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator('--receive-buffer', '64k')
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.connect(('127.0.0.1', t.port))
+    sequence = 0
+
+    def ask(seconds=1):
+        """The credits of the next answer to a packet that asks for one."""
+        nonlocal sequence
+        p = bytearray(header(1, sequence, 1, keywrite(sequence)))
+        p[2] = 4
+        s.send(p)
+        sequence += 1
+        s.settimeout(seconds)
+        try:
+            return struct.unpack('>I', s.recv(2048)[16:20])[0]
+        except TimeoutError:
+            return None
+    check(until(lambda: ask() == 0xffffffff), 'credits before anything overflowed', t)
+
+    def lowered():
+        nonlocal sequence
+        os.kill(t.pid, signal.SIGSTOP)
+        check(until(lambda: stopped(t.pid)), 'it runs on', t)
+        sequence += 1  # a gap ahead of what is dropped: it is asked for as soon as it runs again
+        for _ in range(2000):
+            s.send(header(1, sequence, 1, keywrite(sequence)))
+            sequence += 1
+        os.kill(t.pid, signal.SIGCONT)
+        return (ask() or 0) in (2048, 1024, 512, 256, 128, 64)
+    # On a busy machine it may be over before anybody was told.
+    check(until(lowered), 'it asks for as many as before', t)
+    check(until(lambda: ask() == 0xffffffff), 'it never wants more again', t)
+    a = t.account()
+    check(a['socket_drops'] and a['slowed'], f'{a}', t)
+    owner.close()
+
+
 def an_owner_that_lies_is_left_and_a_right_one_is_believed():
     right = usual()
     small = Store('key-write', 1, slots=64, value=8, copies=1)
