@@ -232,6 +232,11 @@ static struct sl_store_object *open_file(const char *path, bool writable, char *
 		say(error, bytes, "%s: %s", path, why);
 		goto fail;
 	}
+	if (o->map_bytes != o->view.bytes) {
+		say(error, bytes, "%s: is too long: %llu bytes, and its store has %llu", path,
+		    (unsigned long long)o->map_bytes, (unsigned long long)o->view.bytes);
+		goto fail;
+	}
 	return o;
 fail:
 	sl_store_object_free(o, false);

@@ -31,6 +31,35 @@ int sl_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy pol
 	return (int)best;
 }
 
+void sl_query_look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_hash h,
+		   uint32_t copies, uint64_t unit, uint64_t data, struct sl_query_said *out)
+{
+	const uint8_t *bank = sl_store_bank(v, epoch);
+	uint64_t at[SL_STORE_COPIES_MAX];
+
+	out->n = out->asked = out->occupied = out->verified = 0;
+	for (uint32_t i = 0; i < copies; i++) {
+		uint64_t *u = out->unit[out->n];
+		uint32_t j;
+
+		at[out->asked] = sl_dta_slot(h, i, v->config->slots);
+		for (j = 0; j < out->asked && at[j] != at[out->asked]; j++)
+			;
+		if (j < out->asked) /* copies that fell into one slot are one witness */
+			continue;
+		sl_query_copy(u, bank + at[out->asked++] * unit, unit);
+		out->occupied += u[0] != 0;
+		if (!u[0] || u[0] != sl_dta_check(h, u + 1, data))
+			continue;
+		out->verified++;
+		for (j = 0; j < out->n && memcmp(out->unit[j] + 1, u + 1, data); j++)
+			;
+		if (j == out->n)
+			out->agreed[out->n++] = 0;
+		out->agreed[j]++;
+	}
+}
+
 /* ---- key-write --------------------------------------------------------------------------------------- */
 
 #define SLOT_WORDS ((8 + SL_STORE_VALUE_MAX) / 8)
@@ -39,43 +68,19 @@ static void look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_ha
 		 uint32_t copies, const struct sl_query *q, struct sl_answer *out)
 {
 	const struct sl_store_config *c = v->config;
-	const uint8_t *bank = sl_store_bank(v, epoch);
-	const uint64_t unit = sl_store_slot_bytes(c);
-	uint64_t slot[SL_STORE_COPIES_MAX][SLOT_WORDS], at[SL_STORE_COPIES_MAX];
-	uint32_t agreed[SL_STORE_COPIES_MAX] = {0}, of[SL_STORE_COPIES_MAX], n = 0, looked = 0;
+	struct sl_query_said said;
 	int best;
 
-	out->verified = out->occupied = out->asked = out->agreed = 0;
-	for (uint32_t i = 0; i < copies; i++) {
-		uint64_t *s = slot[looked];
-		uint32_t j;
-
-		at[looked] = sl_dta_slot(h, i, c->slots);
-		for (j = 0; j < looked && at[j] != at[looked]; j++)
-			;
-		if (j < looked) /* copies that fell into one slot are one witness */
-			continue;
-		looked++;
-		sl_query_copy(s, bank + at[looked - 1] * unit, unit);
-		out->asked++;
-		if (!s[0])
-			continue;
-		out->occupied++;
-		if (s[0] != sl_dta_check(h, s + 1, c->value_bytes))
-			continue;
-		out->verified++;
-		for (j = 0; j < n && memcmp(slot[of[j]] + 1, s + 1, c->value_bytes); j++)
-			;
-		if (j == n)
-			of[n++] = looked - 1;
-		agreed[j]++;
-	}
-	best = sl_query_choose(agreed, n, q->policy, q->consensus, &out->result);
+	sl_query_look(v, epoch, h, copies, sl_store_slot_bytes(c), c->value_bytes, &said);
+	out->asked = said.asked;
+	out->occupied = said.occupied;
+	out->verified = said.verified;
+	best = sl_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
+	out->agreed = best < 0 ? 0 : said.agreed[best];
 	if (best < 0)
 		return;
-	out->agreed = agreed[best];
 	out->bytes = c->value_bytes;
-	memcpy(out->value, slot[of[best]] + 1, c->value_bytes);
+	memcpy(out->value, said.unit[best] + 1, c->value_bytes);
 }
 
 void sl_query_keywrite(const struct sl_store_view *v, const struct sl_query *q,

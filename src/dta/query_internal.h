@@ -52,6 +52,20 @@ static inline bool sl_query_key_fits(const struct sl_query *q)
 	return q->key && q->key_bytes >= SL_STORE_KEY_MIN && q->key_bytes <= SL_STORE_KEY_MAX;
 }
 
+/* The longest unit: of a path. */
+#define SL_QUERY_UNIT_WORDS ((8 + 8 + 4 + 4 * SL_STORE_HOPS_MAX + 7) / 8)
+_Static_assert(SL_QUERY_UNIT_WORDS * 8 >= 8 + SL_STORE_VALUE_MAX, "a slot is shorter");
+
+/* What the copies of one key say: n different units that verify, and by how many copies each is said. */
+struct sl_query_said {
+	uint64_t unit[SL_STORE_COPIES_MAX][SL_QUERY_UNIT_WORDS];
+	uint32_t agreed[SL_STORE_COPIES_MAX], n;
+	uint32_t asked, occupied, verified; /* slots, each once */
+};
+/* unit: bytes of one; data: of them behind the check word, those that it is over. */
+void sl_query_look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_hash h,
+		   uint32_t copies, uint64_t unit, uint64_t data, struct sl_query_said *out);
+
 /*
  * Candidates of one key, each with the number of copies that say the same, and the choice among them by the
  * policy: the index, or -1 with *result saying why. agreed[0 .. n-1] in the order in which they were found.

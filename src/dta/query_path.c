@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#define UNIT_WORDS ((8 + 8 + 4 + 4 * SL_STORE_HOPS_MAX + 7) / 8)
-
 static bool is_value(uint32_t value, const uint32_t *values, size_t count)
 {
 	size_t low = 0, high = count;
@@ -39,34 +37,16 @@ static void look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_ha
 		 struct sl_path *out)
 {
 	const struct sl_store_config *c = v->config;
-	const uint8_t *bank = sl_store_bank(v, epoch);
 	const uint64_t bytes = sl_store_path_bytes(c);
-	uint64_t unit[SL_STORE_COPIES_MAX][UNIT_WORDS], at[SL_STORE_COPIES_MAX];
-	uint32_t agreed[SL_STORE_COPIES_MAX] = {0}, n = 0, looked = 0;
+	struct sl_query_said said;
 	int best;
 
-	for (uint32_t i = 0; i < copies; i++) {
-		uint64_t *u = unit[n];
-		uint32_t j;
-
-		at[looked] = sl_dta_slot(h, i, c->slots);
-		for (j = 0; j < looked && at[j] != at[looked]; j++)
-			;
-		if (j < looked++)
-			continue;
-		sl_query_copy(u, bank + at[looked - 1] * bytes, bytes);
-		if (!u[0] || u[0] != sl_dta_check(h, u + 1, bytes - 8))
-			continue;
-		for (j = 0; j < n && memcmp(unit[j], u, bytes); j++)
-			;
-		agreed[j]++;
-		n += j == n;
-	}
-	best = sl_query_choose(agreed, n, q->policy, q->consensus, &out->result);
+	sl_query_look(v, epoch, h, copies, bytes, bytes - 8, &said);
+	best = sl_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
 	if (best < 0)
 		return;
-	out->agreed = agreed[best];
-	if (!decode(c, unit[best], out)) {
+	out->agreed = said.agreed[best];
+	if (!decode(c, said.unit[best], out)) {
 		out->result = SL_QUERY_CONFLICT;
 		return;
 	}

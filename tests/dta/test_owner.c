@@ -502,6 +502,70 @@ static void files_survive_a_restart_and_others_are_left_alone(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* One line that names the file, and the file stays as it is: whoever else it belongs to, and whatever size it has. */
+static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
+{
+	char error[512], path[128], kept[128], rest[128], text[1024];
+	struct sl_store_object *object;
+	const char *config;
+	struct stat st;
+	struct sl_owner *o;
+
+	(void)state;
+	snprintf(rest, sizeof(rest), "directory: %s", dir);
+	snprintf(path, sizeof(path), "%s/flows.0.0.store", dir);
+	snprintf(kept, sizeof(kept), "%s/elsewhere", dir);
+	snprintf(text, sizeof(text), "%s", yaml(rest, FLOWS));
+	o = own(text, error);
+	assert_non_null(o);
+	sl_owner_free(o);
+	config = write_file("s.yaml", text);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+#define REFUSED(said)                                                    \
+	do {                                                             \
+		assert_null(sl_owner_new(config, error, sizeof(error))); \
+		assert_non_null(strstr(error, said));                    \
+		assert_non_null(strstr(error, path));                    \
+		assert_null(strchr(error, '\n'));                        \
+	} while (0)
+	/* Another's: root may everything, so it is somebody else for a moment. */
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(chmod(config, 0644), 0);
+	if (geteuid())
+		assert_int_equal(chmod(path, 0), 0);
+	else
+		assert_int_equal(seteuid(65534), 0);
+	object = sl_store_object_open(path, error, sizeof(error));
+	assert_null(object);
+	assert_non_null(strstr(error, "Permission denied"));
+	assert_null(sl_owner_new(config, error, sizeof(error)));
+	if (!getuid())
+		assert_int_equal(seteuid(0), 0);
+	assert_non_null(strstr(error, "Permission denied"));
+	assert_non_null(strstr(error, path));
+	assert_int_equal(chmod(path, 0600), 0);
+	/* Longer than it says that it is, by no page and by some. */
+	assert_int_equal(truncate(path, st.st_size + 1), 0);
+	REFUSED("too long");
+	assert_int_equal(truncate(path, st.st_size + 8192), 0);
+	REFUSED("too long");
+	assert_int_equal(truncate(path, st.st_size), 0);
+	/* Elsewhere, and a link to it: a directory that others may write into could lead anywhere. */
+	assert_int_equal(rename(path, kept), 0);
+	assert_int_equal(symlink(kept, path), 0);
+	REFUSED("symbolic link");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	REFUSED("directory");
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(rename(kept, path), 0);
+	o = sl_owner_new(config, error, sizeof(error));
+	assert_non_null(o);
+	sl_owner_free(o);
+	assert_int_equal(unlink(path), 0);
+}
+
 /* More than 4 GiB, of which only what is touched is there. */
 static void a_store_of_more_than_4_gib_is_asked_like_any(void **state)
 {
@@ -620,6 +684,7 @@ int main(void)
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
 		cmocka_unit_test(a_store_is_resized_while_it_runs_and_both_are_readable),
 		cmocka_unit_test(files_survive_a_restart_and_others_are_left_alone),
+		cmocka_unit_test(files_of_others_or_of_a_wrong_size_are_refused),
 		cmocka_unit_test(a_store_of_more_than_4_gib_is_asked_like_any),
 		cmocka_unit_test(who_says_anything_wrong_is_told_and_let_go),
 		cmocka_unit_test(epochs_rotate_by_themselves),

@@ -294,5 +294,5 @@ if __name__ == '__main__':
     keys_are_those_of_their_store_and_what_is_gone_is_told(one)
     a_reader_that_sleeps_sees_the_overrun(one, first)
     rates_and_keys_change_while_it_runs(one)
-    several_collectors_are_asked_as_one(one, two)
     the_exposition_is_strictly_right(one)
+    several_collectors_are_asked_as_one(one, two)
