@@ -77,19 +77,49 @@ function drawAccount() {
 	});
 }
 
+// Why reports were dropped, in words: whoever reads this wants to know what to do about it.
+const CAUSES = {no_store: "of no store", shape: "of a shape that their store does not take", list: "of no list",
+                rate: "beyond their tenant's rate", output_full: "as the way to the collector was full",
+                output_down: "as no collector was there", output_failed: "as a write failed",
+                late: "of an epoch that is over", duplicate_hop: "of a hop that was there"};
+
+function drawDropped() {
+	const said = Object.entries(there.account.dropped_by_cause).filter(([, n]) => n)
+		.map(([why, n]) => `${grouped(n)} ${CAUSES[why] || why.replace(/_/g, " ")}`);
+	put($("dta-dropped"), said.length ? `dropped: ${said.join("; ")}` : "");
+	$("dta-dropped").hidden = !said.length;
+}
+
+const many = (n, what) => `${grouped(n)} ${what}${n === 1 ? "" : "s"}`;
+
+function drawTenants() {
+	fillTable($("dta-tenants"), there.tenants.map((t) => [
+		{text: t.name || "–", kind: "strong"},
+		num(String(t.number)),
+		num(t.rate ? grouped(t.rate) : "any number"),
+		num(t.rate ? grouped(t.burst) : "–", "so many reports may come together"),
+		{text: t.required ? "need a MAC" : t.key ? "may have a MAC" : "have no MAC"},
+	]));
+	$("dta-tenants").hidden = !there.tenants.length;
+}
+
+const PAGES = {huge: "huge, reserved", transparent: "huge, if the kernel has some", small: "4 KiB"};
+
 function drawStores() {
 	fillTable($("dta-stores"), there.stores.map((s) => {
 		const load = s.load?.[0], size = s.objects.reduce((sum, o) => sum + o.bytes, 0);
 		return [
 			{text: s.name, kind: "strong", tip: `tenant ${s.tenant}, number ${s.number}`},
 			{text: s.kind + (s.sketch ? `, ${s.sketch}` : "")},
-			{text: s.slots ? `${grouped(s.slots)} slots` : s.lists ? `${s.lists} lists of ${grouped(s.blocks)} blocks` :
-				`${s.rows} rows of ${grouped(s.columns)}`},
-			num(bytes(size), s.objects.map((o) => o.pages).join(", ")),
+			{text: s.slots ? many(s.slots, "slot") : s.lists ?
+				`${many(s.lists, "list")} of ${many(s.blocks, "block")}` :
+				`${many(s.rows, "row")} of ${grouped(s.columns)}`},
+			num(bytes(size), s.objects.map((o) => o.file).filter(Boolean).join("\n") || "in memory"),
+			{text: s.objects.map((o) => PAGES[o.pages] || o.pages).join(", "), tip: "of this memory"},
 			num(s.epochs > 1 ? String(s.epoch) : "–", s.epochs > 1 ? `since ${age(Date.now() / 1000 - s.epoch_since)}` : "one epoch"),
 			num(load ? number(load.load) : "–", load ? "keys written, for each slot; estimated from those in use" : ""),
-			num(load ? load.predicted_success.map((p) => (100 * p).toFixed(1) + " %").join(" · ") : "–",
-			    "that a query finds its key, with 1, 2, … copies"),
+			num(load ? load.predicted_success.map((p, i) => `${i + 1}× ${(100 * p).toFixed(1)} %`).join(" · ") : "–",
+			    "of the keys of this epoch, by a query; written once, 2×, …"),
 			{text: s.waiting ? "rotation waits" : s.keylog ? `keys in ${s.keylog}` : "",
 			 tip: s.not_rotated.length ? `for ${s.not_rotated.join(", ")}` : ""},
 		];
@@ -121,10 +151,14 @@ async function drawKeys() {
 	const s = there.stores.find((one) => one.name === store), table = $("dta-keys");
 	let rows = [];
 	if (s?.keylog) {
-		const {keys, known} = await get("dta/keys", {store, max: SHOWN, top: s.kind === "increment" ? 1 : ""});
+		const {keys, known, overwritten_blocks: gone} = await get("dta/keys", {store, max: SHOWN, top: s.kind === "increment" ? 1 : ""});
 		const answers = keys.length ? (await post("dta/query", {store, keys: keys.map((k) => k.key)})).answers : [];
 		rows = answers.map((a) => [{text: keyText(a.key), kind: "mono", tip: a.key}, {text: said(a)}]);
-		put($("dta-keys-note"), `${number(known)} keys known of ${store}${known > rows.length ? `, the last ${rows.length}` : ""}`);
+		const there_ = answers.filter((a) => a.result === "found").length;
+		put($("dta-keys-note"), `${many(known, "key")} known of ${store}` +
+			(known > rows.length ? `, ${s.kind === "increment" ? "the greatest" : "the last"} ${rows.length}` : "") +
+			(rows.length ? `: ${there_} of ${rows.length} found, ${(100 * there_ / rows.length).toFixed(1)} %` : "") +
+			(gone ? `; ${many(gone, "block")} of older keys overwritten in ${s.keylog}` : ""));
 	} else {
 		put($("dta-keys-note"), s ? `${s.name} has no key log: ask for a key you know` : "");
 	}
@@ -151,7 +185,9 @@ async function ask() {
 	if (!there.stores.some((s) => s.name === store))
 		store = (there.stores.find((s) => s.keylog) || there.stores[0])?.name || "";
 	drawAccount();
+	drawDropped();
 	drawStores();
+	drawTenants();
 	drawTranslators();
 	const empty = $("dta-empty");
 	empty.hidden = there.translators.length > 0;

@@ -80,6 +80,22 @@ static json_t *store_json(const struct sl_owner *o, const struct store *s)
 	return j;
 }
 
+static json_t *tenants_json(const struct sl_owner *o)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < o->config->tenant_count; i++) {
+		const struct sl_tenant_spec *t = &o->config->tenants[i];
+
+		json_array_append_new(
+			all, json_pack("{s:i,s:s,s:o,s:o,s:b,s:b}", "number", (int)t->number,
+				       "name", t->name, "rate", integer(t->rate), "burst",
+				       integer(t->rate ? t->burst : 0), "key", (int)t->has_key,
+				       "required", (int)t->required));
+	}
+	return all;
+}
+
 static json_t *translator_json(const struct conn *c, const struct known *k)
 {
 	uint64_t now = sl_realtime_ns(), heard = c ? c->heard_ns : k->heard_ns;
@@ -171,10 +187,11 @@ json_t *sl_owner_json(struct sl_owner *o)
 	}
 	for (size_t i = 0; i < o->listeners; i++)
 		json_array_append_new(listen, json_string(o->listener[i].address));
-	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called", o->called,
-		      "stores", stores, "translators", translators, "account", account_json(o),
-		      "refused_connections", integer(o->refused), "reloads", integer(o->reloads),
-		      "reloads_refused", integer(o->reloads_refused));
+	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called",
+		      o->called, "tenants", tenants_json(o), "stores", stores, "translators",
+		      translators, "account", account_json(o), "refused_connections",
+		      integer(o->refused), "reloads", integer(o->reloads), "reloads_refused",
+		      integer(o->reloads_refused));
 	pthread_mutex_unlock(&o->lock);
 	return j;
 }

@@ -14,6 +14,8 @@ from harness import Part, skip, workdir  # noqa: E402
 
 EXE = os.path.abspath(sys.argv[1])
 STORES = '''listen: {0}/dta.sock
+tenants:
+  - {{number: 0, name: campus, rate: 50000, burst: 4000}}
 stores:
   - {{name: flows, number: 1, kind: key-write, slots: 10000, value: 16, copies: 2, keylog: keys}}
   - {{name: bytes, number: 3, kind: increment, rows: 4, columns: 1024}}
@@ -34,6 +36,13 @@ def look(page, report):
     assert page.run(text('#dta-bar')).startswith('stored 3'), page.run(text('#dta-bar'))
     assert page.run("[...document.querySelectorAll('#dta-stores tbody tr')].map((r) => r.cells[0].textContent).join()") == \
         'flows,bytes,keys'
+    # Sizes, limits and what is to be expected have units, and say what they are.
+    cells = page.run(text("#dta-stores tr[data-store='flows']"))
+    assert '10 000 slots' in cells.replace('\u202f', ' ').replace('\u00a0', ' ') and '1× 100.0 % · 2× 100.0 %' in cells, cells
+    assert '1 list of' in page.run(text("#dta-stores tr[data-store='keys']"))
+    tenant = page.run(text('#dta-tenants tbody')).replace('\u202f', ' ').replace('\u00a0', ' ')
+    assert tenant == 'campus050 0004 000have no MAC', tenant
+    page.wait(f"{text('#dta-keys-note')}.endsWith('2 of 2 found, 100.0 %')", 15, "how many of them are found")
     # What was seen lately, as people write it.
     page.wait(f"{text('#dta-keys tbody tr')}.includes('10.0.0.1:8080 → 10.0.0.2:443 tcp')", 15, "the flow")
     assert '7 packets, 1.46' in page.run(text('#dta-keys')), page.run(text('#dta-keys'))
@@ -55,6 +64,9 @@ def look(page, report):
     page.run("document.querySelector('#dta-key').value = 'text:abcd'")
     page.wait(f"(document.querySelector('#dta-ask button').click(), {text('#dta-answer')}.startsWith('100,'))", 15,
               "the sum")
+    # What was dropped, and why.
+    report('keywrite', 'store=4711', 'text:abcd', 'u64:58')
+    page.wait(f"{text('#dta-dropped')} === 'dropped: 1 of no store'", 15, "why it was dropped")
     if len(sys.argv) > 2:
         page.screenshot(sys.argv[2])
     # A question that can't be answered is a 400; nothing is traced here.
