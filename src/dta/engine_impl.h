@@ -95,11 +95,18 @@ static inline void engine_prefetch_line(const void *p)
 	__builtin_prefetch(p, 0);
 }
 
-static inline void engine_prefetch(const uint8_t *p, uint64_t bytes)
+/*
+ * Asks for a unit of a store that misses every cache: into the second level, from where a write takes it. The first
+ * level has room for 24 misses at a time, the second for more (202 million lines a second of 1 GiB instead of
+ * 125, Zen 4). In a loop of its own: a prefetch does not retire before its address is translated, and only in a
+ * loop as short as that do many translations go on at a time.
+ */
+static inline void engine_prefetch_far(const uint8_t *p, uint64_t bytes)
 {
-	engine_prefetch_line(p);
-	for (uint64_t line = 64 - ((uintptr_t)p & 63); line < bytes; line += 64)
-		engine_prefetch_line(p + line);
+	__builtin_prefetch(p, 0, 2);
+	/* A unit of 16 bytes never crosses a line. */
+	for (uint64_t line = 64 - ((uintptr_t)p & 63); bytes > 16 && line < bytes; line += 64)
+		__builtin_prefetch(p + line, 0, 2);
 }
 
 static inline uint32_t engine_be32(const void *p)

@@ -2,11 +2,12 @@
 /*
  * engine_keywrite.c - Key-Write: { check word, value } into N slots that the key alone names.
  *
- * Random slots of a big store are each a miss of the cache and of the TLB. So a chunk of reports is hashed
- * and its lines are asked for, all at once, before the first of them is written; what it costs is then
- * the memory's rate and no longer its latency.
+ * Random slots of a big store are each a miss of the cache and of the TLB. So a chunk of reports, as
+ * a packet holds, is hashed, its lines are asked for, all at once, and then it is written: in order, and as it would
+ * be one by one. What it costs is then the memory's rate and no longer its latency.
  */
 #include "dta/engine_impl.h"
+#include "dta/hash_many.h"
 
 static int open_keywrite(struct sl_engine *e, struct engine_store *s, const uint64_t *next)
 {
@@ -21,90 +22,55 @@ static void close_keywrite(struct engine_store *s)
 	(void)s;
 }
 
-/* Inlined with constants for the shapes that are common: no branch for what the block decides. */
-static inline __attribute__((always_inline)) void direct(struct engine_store *s,
-							 const uint8_t *item, uint32_t count,
-							 uint32_t copies, uint32_t key_bytes,
-							 uint32_t value_bytes)
+typedef uint64_t pair __attribute__((vector_size(16), may_alias));
+
+/* Inlined with values of 8 bytes as a constant: then a slot is one store, which never crosses a line. */
+static inline __attribute__((always_inline)) void
+direct(struct engine_store *s, const struct sl_dta_block *b, uint32_t count, uint32_t value_bytes)
 {
-	const uint64_t slots = s->c.slots, seed = s->c.seed;
-	const uint32_t step = key_bytes + value_bytes;
-	const uint64_t unit = 8 + sl_pad8(value_bytes);
+	const uint32_t key_bytes = b->key_bytes, step = key_bytes + value_bytes;
+	const uint64_t unit = 8 + sl_pad8(value_bytes), rest = value_bytes - (unit - 16);
 	uint8_t *bank = s->object.map + s->bank;
-	uint8_t *at[ENGINE_CHUNK * SL_STORE_COPIES_MAX];
-	uint64_t check[ENGINE_CHUNK];
+	uint64_t slot[SL_STORE_COPIES_MAX][SL_DTA_MANY], check[SL_DTA_MANY];
+	const uint8_t *item = b->items;
+	struct sl_dta_hashes h;
 
-	while (count) {
-		const uint32_t n = count < ENGINE_CHUNK ? count : ENGINE_CHUNK;
-		uint8_t **to = at;
-
-		for (uint32_t i = 0; i < n; i++) {
-			const uint8_t *key = item + i * step;
-			struct sl_dta_hash h = sl_dta_hash(key, key_bytes, seed);
-
-			check[i] = sl_dta_check(h, key + key_bytes, value_bytes);
-			for (uint32_t k = 0; k < copies; k++)
-				*to++ = bank + sl_dta_slot(h, k, slots) * unit;
+	for (uint32_t n; count; count -= n, item += (uint64_t)n * step) {
+		n = count < SL_DTA_MANY ? count : SL_DTA_MANY;
+		sl_dta_hash_many(item, key_bytes, step, s->c.seed, n, &h);
+		sl_dta_check_many(&h, item + key_bytes, value_bytes, step, n, check);
+		for (uint32_t k = 0; k < b->copies; k++) {
+			sl_dta_slot_many(&h, k, s->c.slots, n, slot[k]);
+			for (uint32_t i = 0; i < n; i++)
+				engine_prefetch_far(bank + slot[k][i] * unit, unit);
 		}
-		/*
-		 * By itself: a prefetch does not retire before its address is translated, and only
-		 * in a loop as short as this one do many translations go on at a time.
-		 */
-		for (uint32_t i = 0; i < n * copies; i++) {
-			/* A slot of 16 bytes never crosses a line. */
-			if (unit == 16)
-				engine_prefetch_line(at[i]);
-			else
-				engine_prefetch(at[i], unit);
-		}
-		to = at;
 		for (uint32_t i = 0; i < n; i++) {
 			/* At once and in order: a later report of the same key is the one that stays. */
 			const uint8_t *value = item + i * step + key_bytes;
 			uint64_t last = 0;
 
-			memcpy(&last, value + (unit - 16), value_bytes - (unit - 16));
-			for (uint32_t k = 0; k < copies; k++, to++) {
-				memcpy(*to, &check[i], 8);
-				if (unit > 16)
-					memcpy(*to + 8, value, unit - 16);
-				memcpy(*to + unit - 8, &last, 8);
+			memcpy(&last, value + (unit - 16), rest);
+			for (uint32_t k = 0; k < b->copies; k++) {
+				uint8_t *to = bank + slot[k][i] * unit;
+
+				if (unit == 16) {
+					*(pair *)(void *)to = (pair){check[i], last};
+					continue;
+				}
+				memcpy(to, &check[i], 8);
+				memcpy(to + 8, value, unit - 16);
+				memcpy(to + unit - 8, &last, 8);
 			}
 		}
-		item += (uint64_t)n * step;
-		count -= n;
 	}
 }
 
-/*
- * Shapes that are common, with all of XXH3 inlined (flatten), so that lengths are constants in there, too: 5-tuples
- * are 13 bytes with IPv4, 37 with IPv6.
- */
-#define SHAPE(key, value, n)                                                  \
-	__attribute__((flatten)) static void direct_##key##_##value##_##n(    \
-		struct engine_store *s, const uint8_t *items, uint32_t count) \
-	{                                                                     \
-		direct(s, items, count, n, key, value);                       \
-	}
-#define SHAPES(X) \
-	X(4, 4, 1) X(4, 4, 2) X(8, 8, 1) X(8, 8, 2) X(13, 8, 1) X(13, 8, 2) X(16, 8, 1) X(16, 8, 2)
-/* clang-format off */
-SHAPES(SHAPE)
-/* clang-format on */
-
 static void direct_any(struct engine_store *s, const struct sl_dta_block *b, uint32_t count)
 {
-	switch ((uint32_t)b->key_bytes << 16 | (uint32_t)b->value_bytes << 4 | b->copies) {
-#define CASE(key, value, n)                                       \
-	case key << 16 | value << 4 | n:                          \
-		direct_##key##_##value##_##n(s, b->items, count); \
-		return;
-		SHAPES(CASE)
-	}
 	if (b->value_bytes == 8)
-		direct(s, b->items, count, b->copies, b->key_bytes, 8);
+		direct(s, b, count, 8);
 	else
-		direct(s, b->items, count, b->copies, b->key_bytes, b->value_bytes);
+		direct(s, b, count, b->value_bytes);
 }
 
 /* One report by way of the output. 0 or the cause. */

@@ -4,6 +4,7 @@
  * whole, too old, or in the way of another, and then go out in one WRITE a copy, to the slots of their own key.
  */
 #include "dta/engine_impl.h"
+#include "dta/hash_many.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -186,13 +187,14 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 {
 	const uint32_t step = b->key_bytes + 8u;
 	struct paths *p = s->state;
-	struct sl_dta_hash h[ENGINE_CHUNK];
-	uint32_t full[ENGINE_CHUNK], done = 0, taken = 0;
+	const uint8_t *bank = s->object.map + s->bank;
+	uint32_t full[SL_DTA_MANY], done = 0, taken = 0;
+	uint64_t slot[SL_DTA_MANY];
+	struct sl_dta_hashes h;
 
-	for (uint32_t i = 0; i < count; i++) {
-		h[i] = sl_dta_hash(item + i * step, b->key_bytes, s->c.seed);
-		engine_prefetch_line(&p->tag[(h[i].hi & (p->sets - 1)) * WAYS]);
-	}
+	sl_dta_hash_many(item, b->key_bytes, step, s->c.seed, count, &h);
+	for (uint32_t i = 0; i < count; i++)
+		engine_prefetch_line(&p->tag[(h.hi[i] & (p->sets - 1)) * WAYS]);
 	for (uint32_t i = 0; i < count; i++, item += step) {
 		const uint32_t hop = item[b->key_bytes], hops = item[b->key_bytes + 1];
 		struct path *x;
@@ -203,7 +205,7 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 			s->stats.dropped[SL_DROP_LIST]++;
 			continue;
 		}
-		cause = place(e, s, p, h[i], hops, b->copies, &at);
+		cause = place(e, s, p, sl_dta_hash_of(&h, i), hops, b->copies, &at);
 		if (cause) {
 			s->stats.dropped[cause]++;
 			continue;
@@ -220,11 +222,14 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 		taken++;
 		if (x->present != whole(hops))
 			continue;
-		full[done++] = at;
-		for (uint32_t n = 0; s->direct && n < b->copies; n++)
-			engine_prefetch(s->object.map + s->bank +
-						sl_dta_slot(h[i], n, s->c.slots) * s->unit,
-					s->unit);
+		full[done] = at;
+		h.lo[done] = h.lo[i]; /* of reports that are done with */
+		h.hi[done++] = h.hi[i];
+	}
+	for (uint32_t n = 0; s->direct && done && n < b->copies; n++) {
+		sl_dta_slot_many(&h, n, s->c.slots, done, slot);
+		for (uint32_t i = 0; i < done; i++)
+			engine_prefetch_far(bank + slot[i] * s->unit, s->unit);
 	}
 	/* One may have been in the way meanwhile, and its place may be another's. */
 	for (uint32_t i = 0; i < done; i++) {
@@ -245,8 +250,8 @@ static uint32_t block_postcard(struct sl_engine *e, struct engine_store *s, uint
 	(void)reporter;
 	if (b->value_bytes != 8 || !b->copies || b->copies > s->c.copies)
 		return engine_refuse(s, SL_DROP_SHAPE, b->count);
-	for (uint32_t i = 0; i < b->count; i += ENGINE_CHUNK) {
-		uint32_t n = b->count - i < ENGINE_CHUNK ? b->count - i : ENGINE_CHUNK;
+	for (uint32_t i = 0; i < b->count; i += SL_DTA_MANY) {
+		uint32_t n = b->count - i < SL_DTA_MANY ? b->count - i : SL_DTA_MANY;
 
 		taken += chunk_postcard(e, s, b, item, n);
 		item += n * (b->key_bytes + 8ull);
