@@ -11,6 +11,7 @@
 
 #include "cli/common.h"
 #include "dta/translate.h"
+#include "dta/xdp.h"
 
 #define WORKERS_MAX 64u
 #define NAME	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
@@ -19,8 +20,8 @@ extern const struct sl_command sl_cmd_translate;
 
 struct translate {
 	const struct sl_command *cmd;
-	struct sl_strings collectors, listen, pcap;
-	const char *output, *legacy, *name, *secret;
+	struct sl_strings collectors, listen, pcap, xdp;
+	const char *output, *legacy, *name, *secret, *xdp_mode;
 	uint32_t workers, port, hops;
 	uint64_t flush, path, buffer;
 	bool json;
@@ -29,6 +30,7 @@ struct translate {
 	uint8_t secret_bytes[256];
 	struct sl_worker *worker[WORKERS_MAX];
 	pthread_t thread[WORKERS_MAX];
+	struct sl_xdp *at; /* the interfaces of --xdp */
 	uint32_t made, started;
 	struct sockaddr_in6 where[SL_TRANSLATE_INPUTS]; /* of the first worker's inputs */
 	int stop;
@@ -78,26 +80,45 @@ static void print_text(const struct sl_translate_account *a, uint64_t others)
 	line("failed", a->output.failed);
 }
 
+/* Adds up under the name: workers say the same ones. */
+static void add_detail(void *arg, const char *name, uint64_t n)
+{
+	json_t *all = arg;
+
+	json_object_set_new(
+		all, name,
+		json_integer(json_integer_value(json_object_get(all, name)) + (json_int_t)n));
+}
+
 static int print(struct translate *t)
 {
+	json_t *detail = json_object(), *value;
+	const char *name;
 	struct sl_translate_account a = {0};
 	uint64_t others = 0;
 
-	for (uint32_t i = 0; i < t->made; i++)
+	for (uint32_t i = 0; i < t->made; i++) {
 		sl_worker_account(t->worker[i], &a, &others);
+		sl_worker_detail(t->worker[i], add_detail, detail);
+	}
 	if (t->json) {
 		json_t *j = sl_account_json(&a);
 		char *text;
 
 		json_object_set_new(j, "others", json_integer((json_int_t)others));
+		json_object_update(j, detail);
 		text = json_dumps(j, JSON_COMPACT);
 		json_decref(j);
+		json_decref(detail);
 		if (!text)
 			return -ENOMEM;
 		puts(text);
 		free(text);
 	} else {
 		print_text(&a, others);
+		json_object_foreach(detail, name, value)
+			line(name, (uint64_t)json_integer_value(value));
+		json_decref(detail);
 	}
 	return fflush(stdout) || ferror(stdout) ? -EIO : 0;
 }
@@ -108,6 +129,25 @@ static int complain(const struct translate *t, const char *what)
 {
 	fprintf(stderr, "sidelight %s: %s\n", t->cmd->name, what);
 	return SL_EXIT_FAILURE;
+}
+
+static bool open_xdp(struct translate *t, char *error, size_t bytes)
+{
+	const struct sl_xdp_opts o = {.interfaces = t->xdp.v,
+				      .n_interfaces = (uint32_t)t->xdp.n,
+				      .native = t->xdp_mode && *t->xdp_mode == 'n',
+				      .generic = t->xdp_mode && *t->xdp_mode == 'g',
+				      .where = &t->where[0],
+				      .bytes = t->buffer};
+
+	t->at = sl_xdp_open(&o, error, bytes);
+	if (!t->at)
+		return false;
+	if (sl_xdp_queues(t->at) >= t->workers)
+		return true;
+	snprintf(error, bytes, "--workers %u: --xdp has %u queues, and each worker needs one",
+		 t->workers, sl_xdp_queues(t->at));
+	return false;
 }
 
 static int make_worker(struct translate *t, uint32_t index)
@@ -127,6 +167,14 @@ static int make_worker(struct translate *t, uint32_t index)
 			goto fail;
 		if (!index)
 			sl_input_udp_where(in[n], &t->where[i]);
+		if (t->xdp.n && !index && !open_xdp(t, error, sizeof(error))) {
+			n++;
+			goto fail;
+		}
+		if (t->xdp.n)
+			in[n] = sl_input_xdp(t->at, in[n], index, t->workers, error, sizeof(error));
+		if (!in[n])
+			goto fail;
 		n++;
 	}
 	for (size_t i = 0; i < t->pcap.n && !index; i++) {
@@ -165,7 +213,7 @@ static void *work(void *arg)
 
 static void say_ready(const struct translate *t)
 {
-	char all[1024] = "", one[80], host[INET6_ADDRSTRLEN];
+	char all[1024] = "", xdp[512] = "", one[80], host[INET6_ADDRSTRLEN];
 
 	for (size_t i = 0; i < t->listen.n; i++) {
 		const struct in6_addr *a = &t->where[i].sin6_addr;
@@ -177,7 +225,12 @@ static void say_ready(const struct translate *t)
 			 ntohs(t->where[i].sin6_port));
 		strncat(all, one, sizeof(all) - strlen(all) - 1);
 	}
-	sl_ready("listen=%s workers=%u output=%s", *all ? all : "-", t->made, t->output);
+	for (uint32_t i = 0; t->at && sl_xdp_how(t->at, i); i++) {
+		snprintf(one, sizeof(one), "%s%s", *xdp ? "," : "", sl_xdp_how(t->at, i));
+		strncat(xdp, one, sizeof(xdp) - strlen(xdp) - 1);
+	}
+	sl_ready("listen=%s workers=%u output=%s%s%s", *all ? all : "-", t->made, t->output,
+		 *xdp ? " xdp=" : "", xdp);
 }
 
 /* Waits until all can write, and says so; until they have ended. */
@@ -276,6 +329,12 @@ static int check(struct translate *t)
 		t->listen = (struct sl_strings){anywhere, 1};
 	if (t->listen.n + t->pcap.n > SL_TRANSLATE_INPUTS)
 		return sl_usage(t->cmd, "more than %u inputs", SL_TRANSLATE_INPUTS);
+	if (t->xdp.n && t->listen.n != 1)
+		return sl_usage(t->cmd, "--xdp: the short way to one --listen, not to %zu",
+				t->listen.n);
+	if (t->xdp_mode && strcmp(t->xdp_mode, "native") && strcmp(t->xdp_mode, "generic"))
+		return sl_usage(t->cmd, "--xdp-mode: '%s' is neither native nor generic",
+				t->xdp_mode);
 	if (t->pcap.n && !t->listen.n && t->workers > 1)
 		return sl_usage(t->cmd, "--workers: files are read by one");
 	if (!t->name) {
@@ -310,6 +369,11 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 		 0, 0},
 		{"listen", 'l', SL_OPT_LIST, &t.listen, "HOST:PORT",
 		 "take reports here (default :40040, both families)", 0, 0},
+		{"xdp", 'x', SL_OPT_LIST, &t.xdp, "NAME[:QUEUE]",
+		 "what this interface receives for --listen comes by AF_XDP, past the kernel", 0,
+		 0},
+		{"xdp-mode", 0, SL_OPT_STRING, &t.xdp_mode, "MODE",
+		 "native or generic (default: native where the driver can)", 0, 0},
 		{"pcap", 0, SL_OPT_LIST, &t.pcap, "FILE",
 		 "take the reports that were captured, and end", 0, 0},
 		{"port", 0, SL_OPT_U32, &t.port, "N", "of captured reports (default 40040)", 1,
@@ -368,6 +432,7 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 	code = translate(&t);
 	for (uint32_t i = 0; i < t.made; i++)
 		sl_worker_free(t.worker[i]);
+	sl_xdp_close(t.at);
 	close(t.stop);
 	return code;
 }

@@ -10,6 +10,8 @@
 
 #include <pcap/pcap.h>
 
+#include "dta/input.h"
+
 struct sl_capture {
 	pcap_t *file;
 	int link;
@@ -163,5 +165,25 @@ bool sl_captured_flow(const struct sl_captured *p, struct sl_captured_flow *out)
 	out->above = d + at;
 	if (at < p->bytes)
 		out->above_bytes = (out->whole ? out->length : p->bytes) - at;
+	return true;
+}
+
+bool sl_captured_datagram(const struct sl_captured_flow *f, uint16_t port, struct sl_datagram *out)
+{
+	const uint8_t *udp = f->above;
+
+	if (f->fragment || !f->whole || f->protocol != IPPROTO_UDP || f->above_bytes < 8 ||
+	    be16(udp + 2) != port || be16(udp + 4) < 8 || be16(udp + 4) > f->above_bytes)
+		return false;
+	memset(&out->address, 0, sizeof(out->address));
+	if (f->version == 4) {
+		memset(&out->address.s6_addr[10], 0xff, 2);
+		memcpy(&out->address.s6_addr[12], f->from, 4);
+	} else {
+		memcpy(&out->address, f->from, 16);
+	}
+	out->port = be16(udp);
+	out->data = udp + 8;
+	out->bytes = be16(udp + 4) - 8u;
 	return true;
 }

@@ -37,5 +37,8 @@ int sl_capture_next(struct sl_capture *c, uint8_t *buffer, struct sl_captured *o
 const char *sl_capture_error(const struct sl_capture *c);
 /* False: it is no IP packet, or shorter than its header. */
 bool sl_captured_flow(const struct sl_captured *p, struct sl_captured_flow *out);
+/* Of a flow of UDP, whole and no fragment, to this port: what the packet holds. False: it is something else. */
+struct sl_datagram;
+bool sl_captured_datagram(const struct sl_captured_flow *f, uint16_t port, struct sl_datagram *out);
 
 #endif

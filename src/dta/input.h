@@ -35,6 +35,9 @@ struct sl_input_ops {
 	uint64_t (*drops)(const struct sl_input *in);
 	/* What it took and passed over as no report: other packets in a file, fragments. */
 	uint64_t (*others)(const struct sl_input *in);
+	/* What drops and others are made of, by name; NULL: nothing more is known. */
+	void (*detail)(const struct sl_input *in, void (*say)(void *arg, const char *name, uint64_t value),
+		       void *arg);
 	void (*close)(struct sl_input *in);
 };
 

@@ -22,32 +22,13 @@ struct pcap {
 	bool ended;
 };
 
-static uint16_t be16(const uint8_t *at)
-{
-	return (uint16_t)(at[0] << 8 | at[1]);
-}
-
 /* A UDP datagram to our port, whole. */
 static bool datagram(const struct pcap *p, const struct sl_captured *captured,
 		     struct sl_datagram *out)
 {
 	struct sl_captured_flow f;
 
-	if (!sl_captured_flow(captured, &f) || f.fragment || !f.whole ||
-	    f.protocol != IPPROTO_UDP || f.above_bytes < 8 || be16(f.above + 2) != p->port ||
-	    be16(f.above + 4) < 8 || be16(f.above + 4) > f.above_bytes)
-		return false;
-	memset(&out->address, 0, sizeof(out->address));
-	if (f.version == 4) {
-		memset(&out->address.s6_addr[10], 0xff, 2);
-		memcpy(&out->address.s6_addr[12], f.from, 4);
-	} else {
-		memcpy(&out->address, f.from, 16);
-	}
-	out->port = be16(f.above);
-	out->data = f.above + 8;
-	out->bytes = be16(f.above + 4) - 8u;
-	return true;
+	return sl_captured_flow(captured, &f) && sl_captured_datagram(&f, p->port, out);
 }
 
 static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)

@@ -313,6 +313,14 @@ void sl_worker_account(const struct sl_worker *w, struct sl_translate_account *a
 		*others += w->source[i].in->ops->others(w->source[i].in);
 }
 
+void sl_worker_detail(const struct sl_worker *w,
+		      void (*say)(void *arg, const char *name, uint64_t value), void *arg)
+{
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (w->source[i].in->ops->detail)
+			w->source[i].in->ops->detail(w->source[i].in, say, arg);
+}
+
 /* ---- the loop ----------------------------------------------------------------------------------------------------- */
 
 static void look_round(struct sl_worker *w, uint64_t now)

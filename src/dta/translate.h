@@ -39,6 +39,9 @@ void sl_worker_run(struct sl_worker *w, int stop_fd);
 bool sl_worker_ready(const struct sl_worker *w);
 /* Adds to all. Of several collectors the outputs are added up. others: packets that an input passed over. */
 void sl_worker_account(const struct sl_worker *w, struct sl_translate_account *all, uint64_t *others);
+/* What the inputs themselves count, by name; what one counts that many inputs have is said several times. */
+void sl_worker_detail(const struct sl_worker *w, void (*say)(void *arg, const char *name, uint64_t value),
+		      void *arg);
 void sl_worker_free(struct sl_worker *w);
 
 #endif

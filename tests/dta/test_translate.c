@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_translate.c - a translator's parts that need no process: captured files, the ring of collectors, the
- * account. */
+/* test_translate.c - a translator's parts that need no process: captured files, frames past the kernel,
+ * the ring of collectors, the account. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -17,6 +17,7 @@
 #include "dta/control.h"
 #include "dta/hash_ring.h"
 #include "dta/input.h"
+#include "dta/xdp.h"
 
 /* ---- captured files ---------------------------------------------------------------------------------- */
 
@@ -365,6 +366,93 @@ static void an_account_is_the_same_behind_the_control_channel(void **state)
 	json_decref(j);
 }
 
+/* ---- frames past the kernel -------------------------------------------------------------------------- */
+
+/* The checksum of RFC 1071, as slowly as it is written there. */
+static uint16_t slow_sum(uint32_t sum, const uint8_t *p, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		sum += i & 1 ? p[i] : (uint32_t)p[i] << 8;
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
+static void put_sum(uint8_t *at, uint16_t sum)
+{
+	at[0] = (uint8_t)(sum >> 8);
+	at[1] = (uint8_t)sum;
+}
+
+enum udp_sum { WHOLE, LEFT_TO_THE_ADAPTER, NONE };
+
+/* frame() with its sums. Returns its bytes. */
+static uint32_t summed(uint8_t *f, int version, enum udp_sum how)
+{
+	const uint32_t bytes = frame(f, version, 0, 40040, 0x5a);
+	uint8_t *udp = f + bytes - 16;
+	uint16_t pseudo = version == 4 ? slow_sum(17 + 16, f + 26, 8)
+				       : slow_sum(17 + 16, f + 22, 32);
+
+	if (version == 4)
+		put_sum(f + 24, (uint16_t)~slow_sum(0, f + 14, 20));
+	if (how == WHOLE)
+		put_sum(udp + 6, (uint16_t)~slow_sum(pseudo, udp, 16));
+	else if (how == LEFT_TO_THE_ADAPTER)
+		put_sum(udp + 6, pseudo);
+	return bytes;
+}
+
+/* In memory of just that size, so that a byte too far is seen by a sanitizer. */
+static bool taken(const uint8_t *f, uint32_t bytes)
+{
+	uint8_t *copy = malloc(bytes ? bytes : 1);
+	const struct sl_xsk_frame at = {copy, bytes};
+	struct sl_datagram d;
+	bool is;
+
+	assert_non_null(copy);
+	memcpy(copy, f, bytes);
+	is = sl_xdp_datagram(&at, 40040, &d);
+	if (is) {
+		assert_true(d.data >= copy + 42 && d.data + d.bytes <= copy + bytes);
+		assert_int_equal(d.bytes, 8);
+		assert_int_equal(d.data[0], 0x5a);
+	}
+	free(copy);
+	return is;
+}
+
+static void frames_past_the_kernel_are_taken_whole_and_unharmed_or_not_at_all(void **state)
+{
+	uint8_t f[256];
+
+	(void)state;
+	for (int version = 4; version <= 6; version += 2) {
+		const uint32_t bytes = summed(f, version, NONE);
+
+		assert_int_equal(taken(f, bytes), version == 4); /* RFC 8200: IPv6 has no "none" */
+		summed(f, version, LEFT_TO_THE_ADAPTER);
+		assert_true(taken(f, bytes));
+		summed(f, version, WHOLE);
+		for (uint32_t cut = 0; cut < bytes; cut++)
+			assert_false(taken(f, cut));
+		for (uint32_t more = bytes; more < bytes + 9; more++) /* Ethernet pads */
+			assert_true(taken(f, more));
+		for (uint32_t bit = 14 * 8; bit < bytes * 8; bit++) {
+			/* Of IPv6 these are in no sum: class, flow label, hop limit. */
+			const uint32_t byte = bit / 8;
+			const bool free_of_sums = version == 6 &&
+						  ((byte == 14 && bit % 8 < 4) ||
+						   (byte > 14 && byte < 18) || byte == 21);
+
+			f[bit / 8] ^= 1u << bit % 8;
+			assert_int_equal(taken(f, bytes), free_of_sums);
+			f[bit / 8] ^= 1u << bit % 8;
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -375,6 +463,7 @@ int main(void)
 		cmocka_unit_test(damaged_captures_never_lead_out_of_the_packet),
 		cmocka_unit_test(a_collector_that_goes_takes_only_its_own_keys_along),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
+		cmocka_unit_test(frames_past_the_kernel_are_taken_whole_and_unharmed_or_not_at_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_xdp.py SIDELIGHT - reports by AF_XDP over a veth pair: what is for the translator takes the short way, what the
+program leaves to the kernel comes by it, what is wrong is counted, and nothing is left, however it ends."""
+import ctypes
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [os.path.join(HERE, 'tcp'), os.path.join(HERE, 'e2e')]
+import flows  # noqa: E402
+from flows import held, needs_bpf, settle, still_there, without_capabilities  # noqa: E402
+from harness import Part, check, fail, skip, until, workdir  # noqa: E402
+from owner import Owner, usual  # noqa: E402
+
+flows.EXE = EXE = sys.argv[1]
+NEAR, FAR, PORT = '10.77.0.1', '10.77.0.2', 40040
+NEAR6, FAR6 = 'fd77::1', 'fd77::2'
+
+
+def ip(*args):
+    subprocess.run(['ip', *map(str, args)], check=True)
+
+
+class Wire:
+    """A veth pair; the far end is in a namespace of its own, which goes with a child of ours."""
+
+    def __init__(self):
+        self.child = Part('unshare', '-n', 'sleep', '600')
+        self.ns = f'/proc/{self.child.pid}/ns/net'
+        check(until(lambda: os.readlink(self.ns) != os.readlink('/proc/self/ns/net')), 'no namespace', self.child)
+        self.inside = ('nsenter', f'--net={self.ns}')
+        queues = ('numrxqueues', 2, 'numtxqueues', 2)
+        ip('link', 'add', 'sl-near', *queues, 'type', 'veth', 'peer', 'name', 'sl-far', *queues, 'netns', self.child.pid)
+        self.macs = []
+        for at, name, four, six in (((), 'sl-near', NEAR, NEAR6), (self.inside, 'sl-far', FAR, FAR6)):
+            for args in (('addr', 'add', f'{four}/24', 'dev', name),
+                         ('addr', 'add', f'{six}/64', 'dev', name, 'nodad'), ('link', 'set', name, 'up')):
+                subprocess.run([*at, 'ip', *args], check=True)
+            shown = subprocess.run([*at, 'ip', '-j', 'link', 'show', name], check=True, stdout=subprocess.PIPE).stdout
+            self.macs.append(bytes.fromhex(json.loads(shown)[0]['address'].replace(':', '')))
+
+    def socket(self, *args):
+        """One of the far end: a socket lives in the namespace in which it was made."""
+        made = []
+
+        def make():
+            with open(self.ns) as f:
+                if not ctypes.CDLL(None).setns(f.fileno(), 0x40000000):
+                    made.append(socket.socket(*args))
+        t = threading.Thread(target=make)
+        t.start()
+        t.join()
+        check(made, 'no socket in the other namespace')
+        return made[0]
+
+    def close(self):
+        self.child.stop(signal.SIGKILL)
+        settle(lambda: 'sl-near' not in os.listdir('/proc/sys/net/ipv4/conf'), 20, 'the pair is gone')
+
+
+class Translator(Part):
+    def __init__(self, owner, *options, interface='sl-near', ready=True):
+        self.owner = owner
+        super().__init__(EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', f':{PORT}', '--json', '--name', 't',
+                         '--xdp', interface, *options)
+        if ready:
+            self.how = self.ready()['xdp']
+
+    def told(self):
+        return next((m for m in reversed(self.owner.heard) if m['type'] == 'account'), {'packets': 0})
+
+    def account(self):
+        code = self.stop()
+        check(code == 0, f'it ended with {code}', self)
+        a = json.loads(self.out[-1])
+        refused = sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter']
+        loss, engine = a['loss'], a['engine']
+        for what, whole, parts in (
+                ('packets', a['packets'], a['packets_taken'] + refused),
+                ('reports', a['reports'], a['fresh'] + loss['duplicates'] + loss['late']),
+                ('sequences', loss['expected'], loss['arrived'] + loss['missing'] + loss['lost']),
+                ('engine', engine['in'], engine['stored'] + engine['waiting'] + sum(engine['dropped'].values()))):
+            check(whole == parts, f'{what}: {whole} is not {parts}: {a}', self)
+        check(refused == 0, f'{refused} refused: {a}', self)
+        return a
+
+
+# ---- frames made by hand ----------------------------------------------------------------------------
+
+def report(sequence):
+    """A packet of docs/dta-wire.md: one key-write for the store 1."""
+    return struct.pack('>BBBBHHIIQII', 0xd7, 1, 0, 1, 0, 60, 9, sequence, 0, 7, 1) + \
+        struct.pack('>BBHBBHHH', 1, 0, 1, 2, 8, 8, 1, 0) + struct.pack('>QQ', sequence, sequence)
+
+
+def checksum(data):
+    data += b'\0' * (len(data) % 2)
+    total = sum(struct.unpack(f'>{len(data) // 2}H', data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def udp(source, target, payload, length=None, check_by=None, port=PORT):
+    length = len(payload) + 8 if length is None else length
+    head = struct.pack('>HHHH', 40000, port, length, 0)
+    value = checksum(source + target + struct.pack('>HH', 17, len(payload) + 8) + head + payload) or 0xffff
+    if check_by is not None:
+        value = check_by(value)
+    return head[:6] + struct.pack('>H', value) + payload
+
+
+def four(above, options=b'', fragment=0, length=None, target=NEAR, break_sum=0, identity=1):
+    head = 20 + len(options)
+    length = head + len(above) if length is None else length
+    h = struct.pack('>BBHHHBBH', 0x40 | head // 4, 0, length, identity, fragment, 64, 17, 0) + \
+        socket.inet_aton(FAR) + socket.inet_aton(target) + options
+    return h[:10] + struct.pack('>H', checksum(h) ^ break_sum) + h[12:] + above
+
+
+def six(above, extension=b''):
+    return struct.pack('>IHBB', 6 << 28, len(above) + len(extension), 0 if extension else 17, 64) + \
+        socket.inet_pton(socket.AF_INET6, FAR6) + socket.inet_pton(socket.AF_INET6, NEAR6) + extension + above
+
+
+def strangers_and_hostile_frames_are_left_to_the_kernel_or_counted():
+    a4, a6 = [socket.inet_pton(f, a) for f, pair in ((socket.AF_INET, (FAR, NEAR)), (socket.AF_INET6, (FAR6, NEAR6)))
+              for a in pair][:2], [socket.inet_pton(socket.AF_INET6, a) for a in (FAR6, NEAR6)]
+    wire, stores = Wire(), usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator(owner)
+    near, far = wire.macs
+    n = iter(range(1000))
+    r = lambda: report(next(n))
+    big = udp(*a4, r())
+    ether = lambda packet, to=near: to + far + (b'\x08\0' if packet[0] >> 4 == 4 else b'\x86\xdd') + packet
+    short = [ether(four(udp(*a4, r())))]  # they take the short way
+    short += [ether(four(udp(*a4, r(), check_by=lambda _: 0))), ether(six(udp(*a6, r()))) + b'\0' * 6]
+    wrong = [ether(four(udp(*a4, r(), check_by=lambda s: s ^ 0x100))), ether(four(udp(*a4, r()), break_sum=1)),
+             ether(four(udp(*a4, r(), length=69))), ether(four(udp(*a4, r(), length=7))),
+             ether(four(udp(*a4, r()), length=89)), ether(four(udp(*a4, r()), length=27)),
+             ether(six(udp(*a6, r(), check_by=lambda _: 0))), ether(six(udp(*a6, r(), check_by=lambda s: s ^ 1)))]
+    kernel = [ether(four(udp(*a4, r()), options=b'\1\1\1\0')), ether(six(udp(*a6, r()), b'\x11\0\1\4\0\0\0\0')),
+              ether(four(big[:32], fragment=0x2000, identity=5)), ether(four(big[32:], fragment=4, identity=5))]
+    nobody = [near + far + b'\x81\0\0\5' + ether(four(udp(*a4, r())))[12:], ether(four(udp(*a4, r())), b'\2\0\0\0\0\7'),
+              ether(four(udp(*a4, r(), port=PORT + 1))), ether(four(udp(*a4, r()), target='10.77.0.9')),
+              near + far + b'\x08\6' + b'\0' * 46, ether(four(udp(*a4, b''))[:24]), near + far + b'\x08\0',
+              ether(b'\x55' + four(udp(*a4, r()))[1:]), ether(b'\x43' + four(udp(*a4, r()))[1:])]
+    s = wire.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    s.bind(('sl-far', 0))
+    for frame in nobody + wrong + kernel + short:
+        s.send(frame)
+    s.close()
+    check(until(lambda: t.told()['packets'] == 6), f'not 6 packets: {t.told()}', t)
+    a = t.account()
+    check((a['packets_taken'], a['xdp_packets'], a['xdp_wrong'], a['others'], a['socket_drops']) ==
+          (6, 3 + len(wrong), len(wrong), len(wrong), 0), f'not as sent: {a}', t)
+    owner.close()
+    wire.close()
+
+
+# ---- what arrives -----------------------------------------------------------------------------------
+
+def generate(wire, t, to, *options):
+    g = Part(*wire.inside, EXE, 'generate', 'dta', '--to', to, '--json', '--show', '0', *options)
+    check(g.wait() == 0, 'the generator failed', g, t)
+    return json.loads(g.out[-1])
+
+
+def reports_of_both_families_arrive_once_by_either_way():
+    wire = Wire()
+    for mode in 'native', 'generic':
+        owner = Owner(f'{D}/s', usual())
+        t = Translator(owner, '--xdp-mode', mode)
+        check(t.how == f'sl-near:{mode}', t.how, t)
+        sent = 0
+        for to in f'{NEAR}:{PORT}', f'[{NEAR6}]:{PORT}':
+            sent += generate(wire, t, to, '--count', '3000', '--keys', '1000', '--loss', '.05', '--duplicate', '.05',
+                             '--reorder', '.1', '--essential')['reports']
+        # Datagrams that a sender gives in one call are one for a program behind the driver; for the other none are.
+        s = wire.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.setsockopt(socket.SOL_UDP, 103, 60)  # UDP_SEGMENT
+        s.sendto(b''.join(map(report, range(10))), (NEAR, PORT))
+        s.close()
+        check(until(lambda: t.told().get('loss', {}).get('arrived') == sent + 10), f'not {sent} + 10: {t.told()}', t)
+        a = t.account()
+        check(a['loss']['arrived'] == a['engine']['stored'] == sent + 10, f'not all of {sent} + 10: {a}', t)
+        check(a['loss']['duplicates'] > 0 and a['loss']['recovered'] > 0, f'too kind a network: {a}', t)
+        check(a['xdp_wrong'] == 0 and (a['xdp_packets'] == a['packets'] if mode == 'native' else a['xdp_packets'] > 0),
+              f'not by the short way: {a}', t)
+        owner.close()
+    wire.close()
+
+
+def each_worker_has_queues_and_each_reporter_one_of_them():
+    wire, stores = Wire(), usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator(owner, '--workers', '3', ready=False)
+    check(t.wait() == 1 and len(t.err) == 1 and '2 queues' in t.err[0], f'3 workers on 2 queues: {t.err}', t)
+    t = Translator(owner, '--workers', '2')
+    g = generate(wire, t, f'{NEAR}:{PORT}', '--count', '4000', '--keys', '1000', '--reporters', '8', '--essential')
+    a = t.account()
+    check(a['loss']['arrived'] == a['engine']['stored'] == g['reports'], f'not all: {a} {g}', t)
+    check(a['xdp_packets'] == a['packets'], f'not by the short way: {a}', t)
+    owner.close()
+    wire.close()
+
+
+# ---- how it begins and ends -------------------------------------------------------------------------
+
+def programs():
+    shown = subprocess.run(['ip', '-j', 'link', 'show', 'sl-near'], check=True, stdout=subprocess.PIPE).stdout
+    return json.loads(shown)[0].get('xdp')
+
+
+def refused(owner, words, interface, *options, **how):
+    t = Translator(owner, *options, interface=interface, ready=False, **how)
+    code = t.wait()
+    check(code == 1 and len(t.err) == 1 and words in t.err[0] and interface.split(':')[0] in t.err[0],
+          f'{interface}: exit {code}, and not "{words}"', t)
+
+
+def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
+    wire, stores = Wire(), usual()
+    owner = Owner(f'{D}/s', stores)
+    refused(owner, 'no such interface', 'sl-nope')
+    refused(owner, 'has the queues 0 to 1', 'sl-near:2')
+    refused(owner, 'has the queues 0 to 1', 'sl-near:x')
+    check(not programs(), 'a program is left by who was refused')
+    t = Translator(owner, interface='sl-near:1')
+    check(programs(), 'there is no program', t)
+    objects = held(t.pid)
+    check({o[0] for o in objects} == {'prog', 'map', 'link'}, f'it holds {objects}', t)
+    # Another one listens elsewhere, but has the same interface in mind.
+    other = Part(EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--xdp', 'sl-near:0')
+    check(other.wait() == 1 and len(other.err) == 1 and 'has one already' in other.err[0], 'two programs', other)
+    t.stop(signal.SIGKILL)
+    settle(lambda: not programs(), 20, 'the program is gone')
+    settle(lambda: not still_there(objects), 20, lambda: str(still_there(objects)))
+    t = Translator(owner)  # and nothing is in its way
+    t.account()
+    check(not programs(), 'the program is left')
+    p = subprocess.run([EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--xdp', 'sl-near'],
+                       preexec_fn=without_capabilities, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                       timeout=60)
+    check(p.returncode == 1 and p.stderr.count('\n') == 1 and 'CAP_NET_ADMIN' in p.stderr,
+          f'an ordinary user: exit {p.returncode} {p.stderr}')
+    owner.close()
+    wire.close()
+
+
+needs_bpf()
+try:
+    socket.socket(44, socket.SOCK_RAW).close()  # AF_XDP
+except OSError as e:
+    skip(f'no AF_XDP: {e.strerror}')
+flows.own_network()
+D = workdir()
+for f in (reports_of_both_families_arrive_once_by_either_way, each_worker_has_queues_and_each_reporter_one_of_them,
+          strangers_and_hostile_frames_are_left_to_the_kernel_or_counted,
+          who_can_t_is_told_why_and_nothing_is_left_by_the_killed):
+    begun = time.monotonic()
+    f()
+    print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
