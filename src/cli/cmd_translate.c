@@ -346,6 +346,8 @@ static int check(struct translate *t)
 	if (t->opts.client.output == SL_CLIENT_RAW &&
 	    !t->opts.client.interface == !t->opts.client.file)
 		return sl_usage(t->cmd, "--output raw: by --raw-interface or into --raw-file");
+	if (t->opts.client.xdp && (t->opts.client.output != SL_CLIENT_RAW || t->opts.client.file))
+		return sl_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
 	t->opts.legacy_hops = (uint8_t)t->hops;
@@ -388,6 +390,8 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 				     "as the route says (default)"),
 		{"raw-interface", 0, SL_OPT_STRING, &t.opts.client.interface, "NAME",
 		 "raw sends by it", 0, 0},
+		{"raw-xdp", 0, SL_OPT_FLAG, &t.opts.client.xdp, NULL,
+		 "by AF_XDP, past the kernel's network stack", 0, 0},
 		{"raw-file", 0, SL_OPT_STRING, &t.opts.client.file, "FILE",
 		 "raw writes its frames into this pcap file instead", 0, 0},
 		{"legacy", 0, SL_OPT_STRING, &t.legacy, "FORM",

@@ -23,6 +23,7 @@ struct sl_client_opts {
 	const char *device;    /* verbs: NULL: as the route says */
 	int gid_index, ib_port; /* verbs: -1, 0: as the route says */
 	const char *interface; /* raw: to send by */
+	bool xdp;	       /* raw: and that by AF_XDP */
 	const char *file;      /* raw: into this pcap file instead */
 	const void *secret;    /* of the control channel over TCP; NULL: none */
 	size_t secret_bytes;

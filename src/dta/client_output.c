@@ -170,6 +170,7 @@ static void offer_queue(struct sl_client *c)
 static struct sl_output *open_raw(struct sl_client *c)
 {
 	const struct sl_output_raw_opts o = {.interface = c->opts.file ? NULL : c->opts.interface,
+					     .xdp = c->opts.xdp,
 					     .file = c->opts.file};
 
 	return sl_output_raw(&o, c->said, sizeof(c->said));

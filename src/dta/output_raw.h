@@ -15,9 +15,12 @@ struct sl_raw_frame {
 	size_t bytes;
 };
 
-/* A packet socket, or a file. */
+struct sl_xsk;
+
+/* A packet socket, which AF_XDP may do the sending for, or a file. */
 struct sl_raw_port {
 	int fd;	  /* of the packet socket, or -1 */
+	struct sl_xsk *xsk; /* or NULL */
 	int ifindex;
 	int deaf; /* a UDP socket: while it is there, the kernel says nothing about our port's frames; or -1 */
 	void *file; /* FILE * */

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * output_raw_port.c - how frames made by hand leave and come: a packet socket of one interface (packet(7)), or
- * a file as libpcap writes it (draft-ietf-opsawg-pcap).
+ * a file as libpcap writes it (draft-ietf-opsawg-pcap). They may leave by AF_XDP; answers, which are few, come by
+ * the packet socket also then, so that no program at the interface is needed.
  */
 #include "dta/output_raw.h"
+#include "dta/xsk.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,6 +15,7 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -23,6 +26,8 @@
 #define RECEIVE_BUFFER (4 << 20)
 #define PCAP_MAGIC_NS  0xa1b23c4du
 #define PCAP_ETHERNET  1u
+#define ETHERNET       14
+#define XDP_BYTES      (4 << 20) /* frames on their way */
 
 /* ---- a file ------------------------------------------------------------------------------------ */
 
@@ -146,6 +151,8 @@ static int find_interface(struct sl_raw_port *p, const struct sl_output_raw_opts
 	if (ioctl(p->fd, SIOCGIFMTU, &req))
 		goto err;
 	mtu = req.ifr_mtu;
+	if (opts->xdp && mtu > (int)SL_XSK_LONGEST - ETHERNET)
+		mtu = (int)SL_XSK_LONGEST - ETHERNET;
 	for (p->end.mtu = SL_ROCE_MTU_MAX; p->end.mtu > SL_ROCE_MTU_MIN; p->end.mtu /= 2)
 		if (p->end.mtu + around <= mtu && (!opts->mtu || p->end.mtu <= opts->mtu))
 			break;
@@ -174,6 +181,26 @@ static int deaf_socket(void)
 	return fd;
 }
 
+/* The first queue that nobody has: workers, and translators, open one each. */
+static int open_xsk(struct sl_raw_port *p, const char *interface, char *error, size_t bytes)
+{
+	struct sl_xsk_opts o = {.interface = interface,
+				.send = true,
+				.longest = SL_ROCE_AROUND + p->end.mtu,
+				.bytes = XDP_BYTES};
+
+	for (int ms = 0; !p->xsk && ms <= SL_XSK_BUSY_MS; ms += 10) {
+		if (ms)
+			poll(NULL, 0, 10);
+		for (o.queue = 0; !p->xsk && o.queue < sl_xsk_queues(interface); o.queue++) {
+			p->xsk = sl_xsk_open(&o, error, bytes);
+			if (!p->xsk && errno != EBUSY)
+				return -errno;
+		}
+	}
+	return p->xsk ? 0 : -EBUSY;
+}
+
 int sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts, char *error,
 		     size_t error_bytes)
 {
@@ -190,6 +217,8 @@ int sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opt
 		return err;
 	}
 	err = find_interface(p, opts, error, error_bytes);
+	if (!err && opts->xdp)
+		err = open_xsk(p, opts->interface, error, error_bytes);
 	if (err) {
 		sl_raw_port_close(p);
 		return err;
@@ -204,6 +233,7 @@ int sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opt
 
 void sl_raw_port_close(struct sl_raw_port *p)
 {
+	sl_xsk_close(p->xsk);
 	if (p->fd >= 0)
 		close(p->fd);
 	if (p->deaf >= 0)
@@ -243,6 +273,17 @@ int sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours)
 	return 0;
 }
 
+static int send_xsk(struct sl_xsk *x, const struct sl_raw_frame *frames, unsigned count)
+{
+	struct sl_xsk_frame f[SL_RAW_BATCH];
+	int sent;
+
+	for (unsigned i = 0; i < count; i++)
+		f[i] = (struct sl_xsk_frame){frames[i].data, (uint32_t)frames[i].bytes};
+	sent = sl_xsk_send(x, f, count);
+	return sent ? sent : -EAGAIN;
+}
+
 int sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames, unsigned count)
 {
 	struct mmsghdr message[SL_RAW_BATCH] = {0};
@@ -251,6 +292,8 @@ int sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames, u
 
 	if (p->file)
 		return file_write(p->file, frames, count);
+	if (p->xsk)
+		return send_xsk(p->xsk, frames, count);
 	for (unsigned i = 0; i < count; i++) {
 		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
 		message[i].msg_hdr.msg_iov = &part[i];
@@ -268,6 +311,8 @@ int sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frames, unsi
 
 	if (p->file)
 		return 0;
+	if (p->xsk) /* what the interface had no room for before */
+		sl_xsk_send(p->xsk, NULL, 0);
 	for (unsigned i = 0; i < count; i++) {
 		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
 		message[i].msg_hdr.msg_iov = &part[i];

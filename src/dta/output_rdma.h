@@ -37,6 +37,7 @@ struct sl_output *sl_output_verbs(const struct sl_output_verbs_opts *opts, char 
 
 struct sl_output_raw_opts {
 	const char *interface; /* to send by; NULL if file is given */
+	bool xdp;	       /* frames leave by AF_XDP: the interface's first queue that is free */
 	const char *address;   /* of that interface, to send from; NULL: its first IPv4 one, else IPv6 */
 	const char *file;      /* a pcap file: what would be sent, and taken for acknowledged */
 	uint32_t mtu;	       /* bytes of payload a packet; 0: as the interface and the other end allow */

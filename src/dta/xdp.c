@@ -6,6 +6,7 @@
 #include <ifaddrs.h>
 #include <linux/if_link.h>
 #include <net/if.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,12 +289,17 @@ struct sl_xsk *xdp_socket(struct sl_xdp *x, uint32_t queue, char *error, size_t 
 				      .copy = i->generic,
 				      .longest = i->longest,
 				      .bytes = x->bytes};
-	struct sl_xsk *s = sl_xsk_open(&o, error, error_bytes);
-	const int fd = s ? sl_xsk_fd(s) : -1;
-	int err;
+	struct sl_xsk *s = NULL;
+	int fd, err;
 
-	if (!s)
-		return NULL;
+	for (int ms = 0; !s; ms += 10) {
+		s = sl_xsk_open(&o, error, error_bytes);
+		if (!s && (errno != EBUSY || ms >= SL_XSK_BUSY_MS))
+			return NULL;
+		if (!s)
+			poll(NULL, 0, 10);
+	}
+	fd = sl_xsk_fd(s);
 	err = bpf_map_update_elem(bpf_map__fd(i->program->maps.sockets), &q->number, &fd, 0);
 	if (!err)
 		return s;

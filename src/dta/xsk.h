@@ -37,7 +37,10 @@ struct sl_xsk_opts {
 
 #define SL_XSK_LONGEST 3840u /* a page without the kernel's head room (XDP_PACKET_HEADROOM) */
 
-/* NULL with errno (EPERM, EBUSY: the queue has a socket already) and one line in error. */
+/* Milliseconds in which a queue is free again whose socket was closed: the kernel does it behind our back. */
+#define SL_XSK_BUSY_MS 300
+
+/* NULL with errno (EPERM, EBUSY: the queue has a socket already, or had one just now) and one line in error. */
 struct sl_xsk *sl_xsk_open(const struct sl_xsk_opts *opts, char *error, size_t error_bytes);
 void sl_xsk_close(struct sl_xsk *x);
 int sl_xsk_fd(const struct sl_xsk *x);
