@@ -68,8 +68,22 @@ static void layers_off(void)
 	layers = NULL;
 }
 
-const struct programs flow_programs = {"flows", flows_on, flows_off},
-		      layer_programs = {"layers", layers_on, layers_off};
+static void flows_empty(void)
+{
+	programs_empty = true;
+	flows_on();
+	programs_empty = false;
+}
+
+static void layers_empty(void)
+{
+	programs_empty = true;
+	layers_on();
+	programs_empty = false;
+}
+
+const struct programs flow_programs = {"flows", flows_on, flows_empty, flows_off},
+		      layer_programs = {"layers", layers_on, layers_empty, layers_off};
 
 /* ---- results -------------------------------------------------------------------------------------- */
 
@@ -93,13 +107,13 @@ void result(const char *name, double value, const char *unit, const char *peer, 
 	json_decref(row);
 }
 
-/* Windows: off[0] on[0] off[1] on[1] ... off[n]. Percent by which on is more; its quartiles. */
+/* off: the mean of the windows beside each of on. Percent by which on is more; its quartiles. */
 static double added(const double *off, const double *on, size_t n, double quartile[2])
 {
 	double ratio[WINDOWS_MAX], middle;
 
 	for (size_t i = 0; i < n; i++)
-		ratio[i] = (on[i] / ((off[i] + off[i + 1]) / 2) - 1) * 100;
+		ratio[i] = (on[i] / off[i] - 1) * 100;
 	middle = median(ratio, n);
 	quartile[0] = ratio[n / 4];
 	quartile[1] = ratio[n * 3 / 4];
@@ -108,10 +122,16 @@ static double added(const double *off, const double *on, size_t n, double quarti
 
 /* ---- request/response ----------------------------------------------------------------------------- */
 
-static double round_trip(const struct programs *p, int apart, size_t pairs, uint64_t window,
-			 double quartile[2], double *rtt)
+struct trips {
+	double rtt, more[2],
+		quartile[2][2]; /* ns; %, of the programs and of empty ones in their places */
+};
+
+static void round_trips(const struct programs *p, int apart, size_t pairs, uint64_t window,
+			struct trips *t)
 {
-	double off[WINDOWS_MAX + 1], on[WINDOWS_MAX], more;
+	static double off[2][WINDOWS_MAX + 1], on[2][WINDOWS_MAX];
+	double before;
 	uint64_t n;
 	int fd;
 
@@ -119,36 +139,45 @@ static double round_trip(const struct programs *p, int apart, size_t pairs, uint
 	fd = wire_connect(PORT_ONE);
 	if (fd < 0 || !wire_exchange(fd, window, &n))
 		give_up("request/response");
+	before = wire_exchange(fd, window, &n);
 	for (size_t i = 0; i < pairs; i++) {
-		off[i] = wire_exchange(fd, window, &n);
-		p->on();
-		wire_exchange(fd, window / 10, &n);
-		on[i] = wire_exchange(fd, window, &n);
-		p->off();
-		wire_exchange(fd, window / 10, &n);
+		for (int empty = 0; empty < 2; empty++) {
+			(empty ? p->empty : p->on)();
+			wire_exchange(fd, window / 10, &n);
+			on[empty][i] = wire_exchange(fd, window, &n);
+			p->off();
+			wire_exchange(fd, window / 10, &n);
+			off[empty][i] = before;
+			before = wire_exchange(fd, window, &n);
+			off[empty][i] = (off[empty][i] + before) / 2;
+		}
 	}
-	off[pairs] = wire_exchange(fd, window, &n);
 	close(fd);
-	more = added(off, on, pairs, quartile);
-	*rtt = median(off, pairs + 1);
-	return more;
+	for (int empty = 0; empty < 2; empty++)
+		t->more[empty] = added(off[empty], on[empty], pairs, t->quartile[empty]);
+	t->rtt = median(off[0], pairs);
 }
 
 static void bench_rr(const struct programs *p, size_t pairs)
 {
-	double q[2], together[2], rtt, rtt_together, more, one_cpu;
+	struct trips apart, together;
 	char name[32];
 
-	more = round_trip(p, 1, pairs, 150000000, q, &rtt);
-	one_cpu = round_trip(p, 0, pairs, 150000000, together, &rtt_together);
-	snprintf(name, sizeof(name), "tcp.rr.%s", p->name);
-	result(name, more, "%", NULL, 0, 0,
-	       json_pack("{s:s, s:f, s:[f,f], s:f, s:f, s:[f,f], s:i}", "what",
-			 "added to the median round trip of 128 bytes each way on veth, both ends "
-			 "observed, each on a CPU of its own",
-			 "rtt_ns", rtt, "quartiles", q[0], q[1], "one_cpu_percent", one_cpu,
-			 "one_cpu_rtt_ns", rtt_together, "one_cpu_quartiles", together[0],
-			 together[1], "pairs_of_windows", (int)pairs));
+	round_trips(p, 1, pairs, 150000000, &apart);
+	round_trips(p, 0, pairs, 150000000, &together);
+	for (int empty = 0; empty < 2; empty++) {
+		snprintf(name, sizeof(name), "tcp.rr.%s%s", p->name, empty ? ".floor" : "");
+		result(name, apart.more[empty], "%", NULL, 0, 0,
+		       json_pack("{s:s, s:f, s:[f,f], s:f, s:f, s:[f,f], s:i}", "what",
+				 empty ? "the same of programs that do nothing, at the same hooks"
+				       : "added to the median round trip of 128 bytes each way on "
+					 "veth, both ends observed, each on a CPU of its own",
+				 "rtt_ns", apart.rtt, "quartiles", apart.quartile[empty][0],
+				 apart.quartile[empty][1], "one_cpu_percent", together.more[empty],
+				 "one_cpu_rtt_ns", together.rtt, "one_cpu_quartiles",
+				 together.quartile[empty][0], together.quartile[empty][1],
+				 "pairs_of_windows", (int)pairs));
+	}
 }
 
 /* ---- bulk ------------------------------------------------------------------------------------------- */
@@ -211,7 +240,7 @@ static pid_t iperf_server(void)
 
 static void bench_bulk(size_t pairs)
 {
-	double off[2][WINDOWS_MAX + 1], on[2][WINDOWS_MAX], lost[2], q[2][2];
+	double off[2][WINDOWS_MAX], on[2][WINDOWS_MAX], lost[2], q[2][2], before;
 	const char *amount = "1500M";
 	pid_t server = iperf_server();
 
@@ -219,13 +248,15 @@ static void bench_bulk(size_t pairs)
 	for (int k = 0; k < 2; k++) {
 		const struct programs *p = k ? &layer_programs : &flow_programs;
 
+		before = 1 / iperf(amount);
 		for (size_t i = 0; i < pairs; i++) {
-			off[k][i] = 1 / iperf(amount);
 			p->on();
 			on[k][i] = 1 / iperf(amount);
 			p->off();
+			off[k][i] = before;
+			before = 1 / iperf(amount);
+			off[k][i] = (off[k][i] + before) / 2;
 		}
-		off[k][pairs] = 1 / iperf(amount);
 		lost[k] = added(off[k], on[k], pairs, q[k]);
 	}
 	kill(server, SIGTERM);
@@ -236,7 +267,7 @@ static void bench_bulk(size_t pairs)
 		       "time that iperf3 needs more for the same bytes on veth, flow programs, both "
 		       "ends observed",
 		       "quartiles", q[0][0], q[0][1], "layers_percent", lost[1], "layers_quartiles",
-		       q[1][0], q[1][1], "gbit_per_s", 1e-9 / median(off[0], pairs + 1),
+		       q[1][0], q[1][1], "gbit_per_s", 1e-9 / median(off[0], pairs),
 		       "pairs_of_windows", (int)pairs, "bytes", amount));
 }
 

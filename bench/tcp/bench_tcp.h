@@ -4,6 +4,7 @@
 #define SL_BENCH_TCP_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define WINDOWS_MAX 200
@@ -11,8 +12,12 @@
 extern const struct programs {
 	const char *name;
 	void (*on)(void);
+	void (*empty)(void); /* the same hooks, and nothing behind them: what no program can go below */
 	void (*off)(void);
 } flow_programs, layer_programs;
+
+/* cost.c: programs that are loaded from now on return at once. */
+extern bool programs_empty;
 
 /* Ends the program, with the reason. */
 void give_up(const char *what) __attribute__((noreturn));
