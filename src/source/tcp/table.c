@@ -46,6 +46,7 @@ int table_size(struct flow_bpf *flow, const struct sl_tcp_options *o)
 	s->quarantine_ns = o->quarantine_ns ? o->quarantine_ns : 5000000000;
 	s->slots = slots;
 	s->ring_mask = ring - 1;
+	s->near_shift = 31 - (uint32_t)__builtin_ctz(ring); /* two places a flow */
 	s->journal_mask = journal - 1;
 	s->journal_first = SL_FLOWS_FIRST_ELEMENT + slots;
 	s->tick_us = tick_us();
@@ -58,6 +59,7 @@ int table_size(struct flow_bpf *flow, const struct sl_tcp_options *o)
 	err = err ? err : bpf_map__set_max_entries(flow->maps.tcp_states, slots);
 	err = err ? err : bpf_map__set_max_entries(flow->maps.tcp_free, slots);
 	err = err ? err : bpf_map__set_max_entries(flow->maps.tcp_dirty, ring);
+	err = err ? err : bpf_map__set_max_entries(flow->maps.tcp_near, 2 * ring);
 	return err ? err : bpf_map__set_max_entries(flow->maps.tcp_quarantine, ring);
 }
 

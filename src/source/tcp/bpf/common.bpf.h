@@ -84,6 +84,23 @@ static __always_inline u32 low(const void *p)
 	return half;
 }
 
+/* A hash of it, of 32 bits; the upper ones are good. */
+static __always_inline u32 address_hash(const void *p)
+{
+	return (low(p) >> 6) * 0x9e3779b1u;
+}
+
+/* Since 6.2; costs nothing. */
+extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
+
+/* The same socket, for reading without a call for each field. sk is one of TCP: a hook of TCP's own. */
+static __always_inline const struct tcp_sock *tcp_fields(struct sock *sk)
+{
+	if (bpf_rdonly_cast)
+		return bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock));
+	return bpf_skc_to_tcp_sock(sk);
+}
+
 static __always_inline const struct tcp_sock *tcp_of(const void *sk)
 {
 	return sk;

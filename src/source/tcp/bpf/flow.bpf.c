@@ -91,11 +91,16 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 	const struct tcp_sock *tp;
 	struct flow_state *st;
 	struct sl_sock *s;
+	u32 slot;
 
-	st = state_of(sk, &s);
-	if (!st)
-		return 0;
-	tp = bpf_skc_to_tcp_sock(sk);
+	st = near_state(sk, &slot);
+	if (!st) {
+		st = state_of(sk, &s);
+		if (!st)
+			return 0;
+		slot = s->slot;
+	}
+	tp = tcp_fields(sk);
 	if (!tp)
 		return 0;
 	account(st, tp);
@@ -105,7 +110,7 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 		if ((BPF_CORE_READ(cb, ip_dsfield) & 3) == 3)
 			st->ce_in++;
 	}
-	touch(st, s->slot);
+	touch(st, slot);
 	return 0;
 }
 
@@ -130,7 +135,8 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 
 	if (!st)
 		return 0;
-	account_cause(st, tcp_of(sk)); /* the socket's own state is still the old one */
+	/* The socket's own state is still the old one. */
+	account_cause(st, tcp_of(sk), BPF_CORE_READ(tcp_of(sk), total_retrans));
 	if (state == CA_RECOVERY)
 		st->fast++; /* set by tcp_enter_recovery() alone */
 	if (state == CA_LOSS)
@@ -156,7 +162,7 @@ int BPF_PROG(flow_retransmit, struct sock *sk, struct sk_buff *skb)
 	st = state_at(s->slot);
 	if (!st || !tp)
 		return 0;
-	account_cause(st, tp);
+	account_cause(st, tp, tp->total_retrans);
 	touch(st, s->slot);
 	return 0;
 }

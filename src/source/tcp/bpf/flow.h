@@ -17,6 +17,7 @@ struct sl_flow_settings {
 	__u32 journal_mask;  /* lines, a power of two, less 1 */
 	__u32 journal_first; /* element where the journal starts */
 	__u32 tick_us;       /* 1e6 / HZ */
+	__u32 near_shift;    /* of a hash of 32 bits, to a place of tcp_near */
 	__u32 cgroups;       /* slots for who a cgroup is; 0: nobody wants to know */
 };
 

@@ -175,10 +175,11 @@ static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mde
  * (tcp_output.c, tcp_schedule_loss_probe()). total_retrans is what counts: the tracepoint does not
  * show every one of them, and shows buffers, not segments.
  */
-static __always_inline void account_cause(struct flow_state *st, const struct tcp_sock *tp)
+static __always_inline void account_cause(struct flow_state *st, const struct tcp_sock *tp,
+					  u32 total)
 {
 	const struct inet_connection_sock *icsk = &tp->inet_conn;
-	u32 total = BPF_CORE_READ(tp, total_retrans), more = total - st->caused, state;
+	u32 more = total - st->caused, state;
 
 	if (!more)
 		return;
@@ -197,7 +198,7 @@ static __always_inline void account(struct flow_state *st, const struct tcp_sock
 	u32 unsent = tp->write_seq - tp->snd_nxt, zero;
 
 	account_rtt(st, tp->srtt_us, tp->mdev_us, tp->delivered, tp->total_retrans);
-	account_cause(st, tp);
+	account_cause(st, tp, tp->total_retrans);
 	if ((s32)unsent > 0 && unsent > st->queue_max)
 		st->queue_max = unsent;
 	zero = !tp->snd_wnd | (!tp->rcv_wnd) << 1;

@@ -42,7 +42,7 @@ static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
 	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
 	u64 now = bpf_ktime_get_ns();
 	struct flow_state *st;
-	u32 slot, srtt;
+	u32 slot, srtt, *near = near_place(sk);
 
 	if (!slot_take(&slot))
 		return;
@@ -56,6 +56,7 @@ static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
 	srtt = BPF_CORE_READ(tp, srtt_us);
 	st->id = __sync_fetch_and_add(&next_id, 1) + 1;
 	st->sk = tp;
+	st->hash = BPF_CORE_READ(sk, __sk_common.skc_hash);
 	st->closed_ns = st->due = st->wait = 0;
 	st->announced = 0;
 	st->flags = flags;
@@ -93,6 +94,8 @@ static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
 	__sync_lock_test_and_set(&st->closed, OPEN);
 	s->slot = slot;
 	s->id = st->id;
+	if (near)
+		WRITE(*near, slot);
 	touch(st, slot);
 	tell_cgroup(key->cgroup);
 }

@@ -32,6 +32,7 @@ enum closed {
 struct flow_state {
 	u64 id;
 	const struct tcp_sock *sk; /* read by the timer, behind .closed */
+	u32 hash;		   /* its skc_hash */
 	u32 generation, number;	   /* of the slot, of the snapshot: the tag */
 	u32 queued;		   /* it is on the list */
 	u32 events;		   /* grows with each segment */
@@ -76,6 +77,14 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } tcp_dirty SEC(".maps");
+
+/* By a socket's address, the slot of a flow that may be its. See near_state(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} tcp_near SEC(".maps");
 
 struct quarantined {
 	u64 until;
@@ -142,6 +151,32 @@ bool timer_ready;
 static __always_inline struct flow_state *state_at(u32 slot)
 {
 	return bpf_map_lookup_elem(&tcp_states, &slot);
+}
+
+static __always_inline u32 *near_place(const void *sk)
+{
+	u32 at = address_hash(sk) >> settings.near_shift;
+
+	return bpf_map_lookup_elem(&tcp_near, &at);
+}
+
+/*
+ * The flow of a socket, if it is open and the last that came to its place: a fifth of what the search for the
+ * socket's storage takes. A socket may go without our knowing it, and another be where it was: its hash tells.
+ */
+static __always_inline struct flow_state *near_state(struct sock *sk, u32 *slot)
+{
+	u32 *place = near_place(sk);
+	struct flow_state *st;
+
+	if (!place)
+		return NULL;
+	*slot = *place;
+	st = state_at(*slot);
+	return st && st->sk == tcp_of(sk) && st->hash == sk->__sk_common.skc_hash &&
+			       READ(st->closed) == OPEN ?
+		       st :
+		       NULL;
 }
 
 static __always_inline u64 pair(u32 low, u32 high)

@@ -71,6 +71,7 @@ typedef struct {
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
+	u32 skc_hash; /* of addresses and ports, as long as the socket is */
 	__be16 skc_dport;
 	u16 skc_num;
 	unsigned short skc_family;
