@@ -85,11 +85,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: xdp_load INTERFACE MAC SOURCE TARGET PORT COUNT KEYS\n");
 		return 2;
 	}
-	*(uint32_t *)&b->rodata->out = if_nametoindex(argv[1]);
+	const uint32_t out = if_nametoindex(argv[1]);
+	const uint64_t keys = strtoull(argv[7], NULL, 10);
+
+	/* They are constant to the program. */
+	memcpy((void *)&b->rodata->out, &out, sizeof(out));
+	memcpy((void *)&b->rodata->keys, &keys, sizeof(keys));
 	count = strtoull(argv[6], NULL, 10);
-	*(uint64_t *)&b->rodata->keys = strtoull(argv[7], NULL, 10);
 	o.data_size_in = (uint32_t)make_frame(f, argv);
-	if (!o.data_size_in || !b->rodata->out) {
+	if (!o.data_size_in || !out) {
 		fprintf(stderr, "xdp_load: no such interface or address\n");
 		return 2;
 	}
