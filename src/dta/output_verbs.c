@@ -142,17 +142,7 @@ static void sort_out(struct out *v, const struct op *refused)
 
 static void tear_down(struct out *v)
 {
-	sl_dial_hang_up(&v->dial);
-	if (v->cq)
-		ibv_destroy_cq(v->cq);
-	if (v->mr)
-		ibv_dereg_mr(v->mr);
-	if (v->pd)
-		ibv_dealloc_pd(v->pd);
-	sl_dial_close(&v->dial);
-	v->cq = NULL;
-	v->mr = NULL;
-	v->pd = NULL;
+	sl_dial_end(&v->dial, &v->cq, &v->mr, &v->pd);
 	v->broken = false;
 }
 

@@ -244,16 +244,21 @@ enum sl_dial_event sl_dial_drive(struct sl_dial *d, uint64_t now_ns, void *hello
 
 /* ---- the end ---------------------------------------------------------------------------------- */
 
-void sl_dial_hang_up(struct sl_dial *d)
+void sl_dial_end(struct sl_dial *d, struct ibv_cq **cq, struct ibv_mr **mr, struct ibv_pd **pd)
 {
 	if (d->id && d->id->qp) {
 		rdma_disconnect(d->id);
 		rdma_destroy_qp(d->id);
 	}
-}
-
-void sl_dial_close(struct sl_dial *d)
-{
+	if (*cq)
+		ibv_destroy_cq(*cq);
+	if (*mr)
+		ibv_dereg_mr(*mr);
+	if (*pd)
+		ibv_dealloc_pd(*pd);
+	*cq = NULL;
+	*mr = NULL;
+	*pd = NULL;
 	if (d->id)
 		rdma_destroy_id(d->id);
 	if (d->channel)
@@ -270,8 +275,6 @@ void sl_dial_free(struct sl_dial *d)
 {
 	int code;
 
-	sl_dial_hang_up(d);
-	sl_dial_close(d);
 	if (!d->lookup)
 		return;
 	/* A look-up that can't be cancelled writes to its memory when it ends: that is left to it. */

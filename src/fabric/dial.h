@@ -51,10 +51,9 @@ enum sl_dial_event sl_dial_start(struct sl_dial *d, uint64_t now_ns);
 enum sl_dial_event sl_dial_drive(struct sl_dial *d, uint64_t now_ns, void *hello, size_t hello_bytes);
 /* After ROUTED. reads: READs or atomics on the way at once, at most what the device can. */
 enum sl_dial_event sl_dial_connect(struct sl_dial *d, const struct sl_verbs_request *request, uint8_t reads);
-/* Its queue pair goes; what is left is for the owner to take down before it calls sl_dial_close(). */
-void sl_dial_hang_up(struct sl_dial *d);
-void sl_dial_close(struct sl_dial *d);
-/* Also forgets a look-up that still runs. */
+/* Ends it: its queue pair, what the owner has made on its device (set to NULL; NULL is nothing), and the connection. */
+void sl_dial_end(struct sl_dial *d, struct ibv_cq **cq, struct ibv_mr **mr, struct ibv_pd **pd);
+/* After that: forgets a look-up that still runs. */
 void sl_dial_free(struct sl_dial *d);
 
 #endif

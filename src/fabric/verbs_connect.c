@@ -22,17 +22,7 @@
 
 void sl_verbs_tear_down(struct verbs *v)
 {
-	sl_dial_hang_up(&v->dial);
-	if (v->cq)
-		ibv_destroy_cq(v->cq);
-	if (v->mr)
-		ibv_dereg_mr(v->mr);
-	if (v->pd)
-		ibv_dealloc_pd(v->pd);
-	sl_dial_close(&v->dial);
-	v->cq = NULL;
-	v->mr = NULL;
-	v->pd = NULL;
+	sl_dial_end(&v->dial, &v->cq, &v->mr, &v->pd);
 	v->broken = false;
 }
 
