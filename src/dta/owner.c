@@ -227,7 +227,8 @@ static void *loop(void *arg)
 
 	pthread_mutex_lock(&o->lock);
 	while (!o->stopping) {
-		uint64_t now = sl_now_ns(), next = owner_epochs(o, now);
+		uint64_t now = sl_now_ns(), reopen = owner_rdma_watch(o, now),
+			 next = owner_epochs(o, now);
 		nfds_t n = 0;
 		int wait;
 
@@ -248,6 +249,7 @@ static void *loop(void *arg)
 		if (o->host)
 			fds[n++] = (struct pollfd){sl_dta_host_fd(o->host), POLLIN, 0};
 		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* the last */
+		next = reopen < next ? reopen : next;
 		now = sl_now_ns();
 		wait = next == UINT64_MAX	     ? -1
 		       : next <= now		     ? 0
@@ -272,6 +274,14 @@ static void *loop(void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
+void owner_instance(struct sl_owner *o)
+{
+	do
+		if (getrandom(&o->instance, sizeof(o->instance), 0) == sizeof(o->instance))
+			o->instance >>= 1; /* it is a number of JSON: 63 bits */
+	while (!o->instance);
+}
+
 struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 {
 	struct sl_owner *o = calloc(1, sizeof(*o));
@@ -285,9 +295,7 @@ struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 	pthread_rwlock_init(&o->maps, NULL);
 	o->reload_fd = -1;
 	o->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	while (!o->instance)
-		if (getrandom(&o->instance, sizeof(o->instance), 0) == sizeof(o->instance))
-			o->instance >>= 1; /* it is a number of JSON: 63 bits */
+	owner_instance(o);
 	o->config = sl_stores_read(path, error, error_bytes);
 	if (!o->config)
 		goto fail;

@@ -85,7 +85,9 @@ struct sl_owner {
 	size_t conn_count;
 	struct known known[SL_STORE_LANES_MAX];
 	uint32_t lanes; /* in use by this configuration */
-	struct sl_dta_host *host; /* NULL: no RDMA */
+	struct sl_dta_host *host; /* NULL: no RDMA, or its device is gone */
+	uint64_t reopen_ns;	  /* when to look for the device again */
+	uint64_t devices_lost;
 	struct queue *queues;
 	char called[160]; /* what translators call us, going by the last one that came */
 	uint64_t refused; /* connections that were let go before they were welcome */
@@ -113,8 +115,16 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
  */
 uint64_t owner_epochs(struct sl_owner *o, uint64_t now);
 
+/* owner.c: whom translators by RDMA must know; another after its memory was registered anew. */
+void owner_instance(struct sl_owner *o);
+
 /* owner_rdma.c: all of it does nothing without RDMA. */
 int owner_rdma_open(struct sl_owner *o, char *error, size_t bytes);
+/*
+ * If the device is gone, ends what was on it, and opens it again when it is back. Returns when it wants to be called
+ * again, at the latest (CLOCK_MONOTONIC ns).
+ */
+uint64_t owner_rdma_watch(struct sl_owner *o, uint64_t now);
 void owner_rdma_close(struct sl_owner *o); /* after all objects were freed */
 uint16_t owner_rdma_port(const struct sl_owner *o);
 int owner_object_register(struct sl_owner *o, struct sl_store_object *at);

@@ -192,6 +192,8 @@ json_t *sl_owner_json(struct sl_owner *o)
 		      translators, "account", account_json(o), "refused_connections",
 		      integer(o->refused), "reloads", integer(o->reloads), "reloads_refused",
 		      integer(o->reloads_refused));
+	if (j)
+		json_object_set_new(j, "rdma_devices_lost", integer(o->devices_lost));
 	pthread_mutex_unlock(&o->lock);
 	return j;
 }

@@ -12,6 +12,8 @@
 #include "base/base.h"
 #include "dta/host.h"
 
+#define REOPEN_NS 1000000000ull
+
 /* Queue pairs are let in only by the name of somebody who is in by the control channel. */
 static bool came(void *arg, uint64_t queue, const char *name)
 {
@@ -120,6 +122,69 @@ void owner_rdma_close(struct sl_owner *o)
 	o->host = NULL;
 	while (o->queues)
 		gone(o, o->queues->queue, "");
+}
+
+/* A key is of no use any more. */
+static void unregister_all(struct sl_owner *o)
+{
+	for (size_t i = 0; i < o->store_count; i++)
+		for (struct sl_store_object *at = o->stores[i].objects; at; at = at->older) {
+			if (at->registered)
+				sl_dta_host_unregister(o->host, &at->key);
+			at->registered = false;
+		}
+}
+
+static void device_lost(struct sl_owner *o)
+{
+	o->devices_lost++;
+	sl_logf(SL_ERROR, "dta",
+		"the RDMA device is gone: its translators are let go until it is back");
+	for (struct conn *c = o->conns; c; c = c->next)
+		if (c->line && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
+			owner_lose(o, c, "the RDMA device is gone");
+	owner_end_queues(o, NULL);
+	unregister_all(o);
+	owner_rdma_close(o);
+}
+
+static bool open_again(struct sl_owner *o)
+{
+	char error[300];
+
+	/* What was given to translators, addresses and keys, is of no use any more: nor is whom they know. */
+	owner_instance(o);
+	if (owner_rdma_open(o, error, sizeof(error)))
+		return false;
+	for (size_t i = 0; i < o->store_count; i++)
+		for (struct sl_store_object *at = o->stores[i].objects; at; at = at->older)
+			if (owner_object_register(o, at)) {
+				unregister_all(o);
+				owner_rdma_close(o);
+				return false;
+			}
+	sl_logf(SL_INFO, "dta", "the RDMA device is back");
+	return true;
+}
+
+uint64_t owner_rdma_watch(struct sl_owner *o, uint64_t now)
+{
+	struct sl_dta_host_stats s;
+
+	if (!o->config->rdma.enabled)
+		return UINT64_MAX;
+	if (o->host) {
+		sl_dta_host_stats(o->host, &s);
+		if (!s.lost)
+			return UINT64_MAX;
+		device_lost(o);
+	} else if (now < o->reopen_ns) {
+		return o->reopen_ns;
+	} else if (open_again(o)) {
+		return UINT64_MAX;
+	}
+	o->reopen_ns = now + REOPEN_NS;
+	return o->reopen_ns;
 }
 
 uint16_t owner_rdma_port(const struct sl_owner *o)

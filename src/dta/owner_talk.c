@@ -319,7 +319,10 @@ static bool hello(struct sl_owner *o, struct conn *c, const json_t *m)
 	if (!strcmp(output, "shm") && (!c->local || c->pidfd < 0))
 		return refuse(c, "output shm needs the collector's unix socket");
 	if (strcmp(output, "shm") && !o->host)
-		return refuse(c, "this collector has no RDMA: name rdma in the file of stores");
+		return refuse(
+			c, o->config->rdma.enabled
+				   ? "the RDMA device is gone"
+				   : "this collector has no RDMA: name rdma in the file of stores");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
 	strcpy(c->nonce, nonce);
