@@ -231,6 +231,20 @@ static bool before(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) < 0;
 }
 
+/* A packet's reports arrived, as an answer says: before its next, or in a range of an ACK. */
+static bool arrived(const struct kept *k, const struct sl_dta_answer *a)
+{
+	const uint32_t end = k->first + k->reports;
+
+	if (!before(a->next, end))
+		return true;
+	for (uint32_t i = 0; a->type == SL_DTA_ACK && i < a->ranges; i++)
+		if (!before(k->first, a->range[i].first) &&
+		    !before(a->range[i].first + a->range[i].count, end))
+			return true;
+	return false;
+}
+
 static void answered(struct sender *x, const struct sl_dta_answer *a)
 {
 	const uint32_t index = a->reporter - x->s->reporter;
@@ -246,15 +260,11 @@ static void answered(struct sender *x, const struct sl_dta_answer *a)
 	if (!x->s->essential)
 		return;
 	/* More than was ever sent can't be settled: a forged or mistaken answer. */
-	if (!before(a->next, rep->settled_sequence) && !before(rep->sequence, a->next)) {
-		rep->settled_sequence = a->next;
-		while (rep->settled < rep->made) {
-			const struct kept *k = &rep->slot[rep->settled % x->ring];
+	while (!before(rep->sequence, a->next) && rep->settled < rep->made &&
+	       arrived(&rep->slot[rep->settled % x->ring], a)) {
+		const struct kept *k = &rep->slot[rep->settled++ % x->ring];
 
-			if (before(a->next, k->first + k->reports))
-				break;
-			rep->settled++;
-		}
+		rep->settled_sequence = k->first + k->reports;
 	}
 	if (a->type != SL_DTA_NACK)
 		return;

@@ -30,6 +30,8 @@
 #define BACKOFF_MIN_NS	 50000000ull
 #define BACKOFF_MAX_NS	 2000000000ull
 #define MESSAGES_A_DRIVE 64
+#define CONGESTED \
+	1024u /* operations: as many as an output has on the way, of twice that it has room for */
 
 /* ---- connection -------------------------------------------------------------------------------------- */
 
@@ -597,13 +599,13 @@ void sl_client_drive(struct sl_client *c, uint64_t now)
 	if (!c->line)
 		return;
 	read_messages(c, now);
-	if (!c->line || !c->out)
-		return;
-	client_output_drive(c, now);
-	answer_rotations(c);
-	client_output_tell(c);
+	if (c->line && c->out) {
+		client_output_drive(c, now);
+		answer_rotations(c);
+		client_output_tell(c);
+	}
 	/* What did not fit is sent on; a peer that is gone shows when it is read from. */
-	if (sl_line_pending(c->line))
+	if (c->line && sl_line_pending(c->line))
 		sl_line_flush(c->line);
 }
 
@@ -649,14 +651,62 @@ void sl_client_tick(struct sl_client *c, uint64_t now_ns)
 		sl_engine_tick(c->engine, now_ns);
 }
 
+bool sl_client_settled(const struct sl_client *c, struct sl_client_mark *m)
+{
+	const uint64_t outstanding = c->out ? c->out->ops->outstanding(c->out) : 0;
+	struct sl_output_stats s;
+	uint64_t settled;
+
+	if (!m->given && sl_engine_oldest(c->engine) <= m->since_ns)
+		return false;
+	client_output_stats(c, &s);
+	settled = s.completed + s.failed + s.unconfirmed;
+	if (!m->given) {
+		m->given = true;
+		m->target = settled + outstanding;
+	}
+	return !outstanding || settled >= m->target;
+}
+
+uint64_t sl_client_lost(const struct sl_client *c)
+{
+	struct sl_engine_stats e;
+	struct sl_output_stats o;
+
+	sl_engine_stats(c->engine, &e);
+	client_output_stats(c, &o);
+	return o.unconfirmed + o.failed + e.dropped[SL_DROP_OUTPUT_DOWN] +
+	       e.dropped[SL_DROP_OUTPUT_FAILED];
+}
+
+bool sl_client_congested(const struct sl_client *c)
+{
+	return sl_client_ready(c) && c->out->ops->outstanding(c->out) > CONGESTED;
+}
+
 bool sl_client_finish(struct sl_client *c, uint64_t now_ns)
 {
-	if (!sl_client_ready(c))
-		return true;
-	sl_engine_flush(c->engine);
-	c->out->ops->flush(c->out);
+	struct sl_engine_stats s;
+
+	if (sl_client_ready(c)) {
+		sl_engine_flush(c->engine);
+		c->out->ops->flush(c->out);
+	}
 	sl_client_drive(c, now_ns);
-	return !sl_client_ready(c) || !c->out->ops->outstanding(c->out);
+	sl_engine_stats(c->engine, &s);
+	/* Of a sketch's next epoch some may wait for ever. */
+	return sl_engine_oldest(c->engine) == UINT64_MAX && (sl_client_ready(c) || !s.waiting) &&
+	       (!c->out || !c->out->ops->outstanding(c->out));
+}
+
+void sl_client_abandon(struct sl_client *c)
+{
+	if (c->opts.output != SL_CLIENT_SHM)
+		client_output_close(c);
+	while (c->stores) {
+		c->stores--;
+		sl_engine_remove(c->engine, c->store[c->stores].tenant, c->store[c->stores].id);
+	}
 }
 
 void sl_client_account(const struct sl_client *c, struct sl_translate_account *a)

@@ -56,8 +56,25 @@ uint32_t sl_client_block(struct sl_client *c, uint16_t tenant, uint32_t reporter
 			 uint64_t now_ns);
 /* At the end of a batch: the engine's timers, the output's doorbell. */
 void sl_client_tick(struct sl_client *c, uint64_t now_ns);
-/* Flushes all that waits. True when everything that was written is complete; else call again. */
+/*
+ * Has all that was given before since_ns, which the caller sets, taken effect, or been counted as failed, unconfirmed
+ * or dropped? Ask until it has. But for what waits for the end of a sketch's epoch.
+ */
+struct sl_client_mark {
+	uint64_t since_ns, target; /* operations that are to be settled, once all have left the engine */
+	bool given;
+};
+bool sl_client_settled(const struct sl_client *c, struct sl_client_mark *m);
+
+/* What grows when reports, or operations of theirs, that were taken did not get into memory or may not have. */
+uint64_t sl_client_lost(const struct sl_client *c);
+/* Little room is left for operations: a block of reports may be dropped for it. */
+bool sl_client_congested(const struct sl_client *c);
+
+/* Flushes all that waits. True when nothing waits, and everything that was written is complete; else call again. */
 bool sl_client_finish(struct sl_client *c, uint64_t now_ns);
+/* It won't: what waits is dropped as SL_DROP_OUTPUT_DOWN, operations on their way are unconfirmed. */
+void sl_client_abandon(struct sl_client *c);
 
 /* Fills in engine and output, and leaves the rest. */
 void sl_client_account(const struct sl_client *c, struct sl_translate_account *a);

@@ -50,7 +50,7 @@ struct sl_client {
 	uint64_t backoff_ns, retry_ns, begun_ns, offered_ns;
 	uint32_t session, lane;
 	uint16_t port;
-	uint64_t instance;
+	uint64_t instance, out_instance; /* of the owner; whose memory what is under way is for */
 	uint8_t nonce[32];
 	char said[160];
 	/* what it writes into, and by what */

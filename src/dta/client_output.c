@@ -195,7 +195,13 @@ const char *client_output_open(struct sl_client *c)
 {
 	if (c->opts.output == SL_CLIENT_SHM)
 		return NULL;
-	/* raw stays for good: what was on its way is given again over the next queue pair. */
+	/*
+	 * raw stays: what was on its way is given again over the next queue pair. But not to another owner: its
+	 * memory is elsewhere, and what we know of the last one's might mean something else there.
+	 */
+	if (c->out && c->out_instance != c->instance && !c->opts.file)
+		client_output_close(c);
+	c->out_instance = c->instance;
 	if (!c->out)
 		c->out = c->opts.output == SL_CLIENT_RAW ? open_raw(c) : open_verbs(c);
 	if (!c->out)

@@ -400,6 +400,19 @@ void sl_engine_flush(struct sl_engine *e)
 	e->output->ops->flush(e->output);
 }
 
+uint64_t sl_engine_oldest(const struct sl_engine *e)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	for (uint32_t i = 0; i <= e->mask; i++) {
+		const struct engine_store *s = e->table[i];
+		const uint64_t since = s && s->kind->oldest ? s->kind->oldest(s) : UINT64_MAX;
+
+		oldest = since < oldest ? since : oldest;
+	}
+	return oldest;
+}
+
 void sl_engine_stats(const struct sl_engine *e, struct sl_engine_stats *out)
 {
 	*out = e->gone;

@@ -97,6 +97,12 @@ void sl_engine_tick(struct sl_engine *e, uint64_t now_ns);
 /* Writes all that waits. */
 void sl_engine_flush(struct sl_engine *e);
 
+/*
+ * When the oldest report came that waits for flush_ns or path_ns; UINT64_MAX: none does. What waits for a sketch's
+ * epoch, up to a second, is not looked at.
+ */
+uint64_t sl_engine_oldest(const struct sl_engine *e);
+
 void sl_engine_stats(const struct sl_engine *e, struct sl_engine_stats *out);
 /* Of one store. -ENOENT. */
 int sl_engine_store_stats(const struct sl_engine *e, uint16_t tenant, uint16_t store, struct sl_engine_stats *out);

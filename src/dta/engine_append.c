@@ -216,6 +216,11 @@ static void tick_append(struct sl_engine *e, struct engine_store *s)
 	}
 }
 
+static uint64_t oldest_append(const struct engine_store *s)
+{
+	return engine_queue_oldest(&((const struct append *)s->state)->waiting);
+}
+
 static void drop_append(struct engine_store *s, int cause)
 {
 	struct append *a = s->state;
@@ -263,6 +268,7 @@ const struct engine_kind engine_append = {
 	.block = block_append,
 	.tick = tick_append,
 	.flush = flush_append,
+	.oldest = oldest_append,
 	.drop = drop_append,
 	.rotated = rotated_append,
 };

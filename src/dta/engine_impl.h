@@ -55,6 +55,8 @@ struct engine_kind {
 			  const struct sl_dta_block *b);
 	void (*tick)(struct sl_engine *e, struct engine_store *s); /* or NULL: has no timers */
 	int (*flush)(struct sl_engine *e, struct engine_store *s); /* or NULL: nothing waits */
+	/* Or NULL: when the oldest of what flush_ns or path_ns may hold back came; UINT64_MAX: nothing waits. */
+	uint64_t (*oldest)(const struct engine_store *s);
 	/* Forgets what waits, and counts it as dropped. */
 	void (*drop)(struct engine_store *s, int cause);
 	/* Or NULL: what waits is dropped. s->epoch is the new one; cause: why flush() could not write all. */
@@ -165,6 +167,11 @@ static inline void engine_queue_take(struct engine_queue *q, uint32_t i)
 		q->tail = l->prev;
 	else
 		engine_link(q, l->next)->prev = l->prev;
+}
+
+static inline uint64_t engine_queue_oldest(const struct engine_queue *q)
+{
+	return q->head == ENGINE_NONE ? UINT64_MAX : engine_link(q, q->head)->since;
 }
 
 static inline bool engine_queue_due(const struct engine_queue *q, uint64_t now, uint64_t after)

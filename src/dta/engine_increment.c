@@ -220,6 +220,13 @@ static void tick_increment(struct sl_engine *e, struct engine_store *s)
 		flush_increment(e, s);
 }
 
+static uint64_t oldest_increment(const struct engine_store *s)
+{
+	const struct cache *c = s->state;
+
+	return c->used ? c->since : UINT64_MAX;
+}
+
 static void drop_increment(struct engine_store *s, int cause)
 {
 	struct cache *c = s->state;
@@ -238,5 +245,6 @@ const struct engine_kind engine_increment = {
 	.block = block_increment,
 	.tick = tick_increment,
 	.flush = flush_increment,
+	.oldest = oldest_increment,
 	.drop = drop_increment,
 };

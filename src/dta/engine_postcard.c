@@ -282,6 +282,11 @@ static void tick_postcard(struct sl_engine *e, struct engine_store *s)
 			return;
 }
 
+static uint64_t oldest_postcard(const struct engine_store *s)
+{
+	return engine_queue_oldest(&((const struct paths *)s->state)->waiting);
+}
+
 static void drop_postcard(struct engine_store *s, int cause)
 {
 	struct paths *p = s->state;
@@ -302,5 +307,6 @@ const struct engine_kind engine_postcard = {
 	.block = block_postcard,
 	.tick = tick_postcard,
 	.flush = flush_postcard,
+	.oldest = oldest_postcard,
 	.drop = drop_postcard,
 };

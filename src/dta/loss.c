@@ -33,6 +33,8 @@ struct sl_loss_reporter {
 	uint32_t top;	/* the sequence number after the newest */
 	uint32_t reach; /* reports behind top that were expected, at most the window */
 	uint32_t incarnation, before;
+	/* We came in the middle: what lies between reach and the window was not expected, but is taken if it comes. */
+	bool joined;
 	bool authenticated, restarted, acknowledge;
 	uint8_t bits;
 	struct sl_loss_stats s;
@@ -288,6 +290,7 @@ static void slide(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t by)
 
 	r->top = modulo(r, r->top + by);
 	r->reach = r->reach + (uint64_t)by > window ? window : r->reach + by;
+	r->joined &= r->reach < window;
 	while (drop < r->gaps) {
 		struct gap *g = &r->gap[drop];
 		uint32_t far = behind(r, g->first);
@@ -331,13 +334,22 @@ static void skip(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t ahead, 
 
 /* ---- reporters -------------------------------------------------------------------------------------- */
 
-static void begin(struct sl_loss_reporter *r, const struct sl_dta_header *h)
+/*
+ * Its first packet that is seen. What came before that is missing if it is less than a window; if it is more, then
+ * another translator was there for it: what the reporter has kept, as that one did not acknowledge it, is taken.
+ */
+static void begin(const struct sl_loss *l, struct sl_loss_reporter *r,
+		  const struct sl_dta_header *h)
 {
+	bool whole = r->bits == 32 && h->sequence <= l->o.window;
+
 	r->gaps = 0;
 	r->reach = 0;
 	r->incarnation = h->incarnation;
-	r->top = modulo(r, h->sequence);
+	r->top = whole ? 0 : modulo(r, h->sequence);
+	r->joined = !whole && r->bits == 32;
 	r->acknowledge = false;
+	memset(r->map, 0, l->o.window / 8);
 }
 
 static void add(struct sl_loss_stats *to, const struct sl_loss_stats *s)
@@ -414,9 +426,7 @@ static struct sl_loss_reporter *meet(struct sl_loss *l, const struct sl_loss_key
 	l->bucket[hash & (l->buckets - 1)] = r;
 	list_youngest(l, r);
 	l->reporters++;
-	begin(r, h);
-	if (bits == 32 && h->sequence <= l->o.window)
-		r->top = 0; /* what came before is missing */
+	begin(l, r, h);
 	return r;
 }
 
@@ -434,10 +444,24 @@ static bool restart(struct sl_loss *l, struct sl_loss_reporter *r, const struct 
 	r->before = r->incarnation;
 	r->restarted = true;
 	r->s.restarts++;
-	begin(r, h);
-	if (h->sequence <= l->o.window)
-		r->top = 0;
+	begin(l, r, h);
 	return true;
+}
+
+static void begin_anew(struct sl_loss *l, struct sl_loss_reporter *r)
+{
+	give_up(r, r->s.missing);
+	r->gaps = 0;
+	r->reach = 0;
+	r->joined = r->bits == 32;
+	r->acknowledge = false;
+	memset(r->map, 0, l->o.window / 8);
+}
+
+void sl_loss_anew(struct sl_loss *l)
+{
+	for (struct sl_loss_reporter *r = l->oldest; r; r = r->younger)
+		begin_anew(l, r);
 }
 
 /* ---- packets ---------------------------------------------------------------------------------------- */
@@ -446,17 +470,20 @@ static bool restart(struct sl_loss *l, struct sl_loss_reporter *r, const struct 
 static uint32_t old_reports(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t sequence,
 			    uint32_t n, uint64_t *fresh)
 {
-	uint32_t window = window_of(l, r), taken = 0;
+	uint32_t window = window_of(l, r), taken = 0, far = r->joined ? window : r->reach;
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t at = modulo(r, sequence + i), bit = at & (window - 1);
 
-		if (behind(r, at) > r->reach) {
+		if (behind(r, at) > far) {
 			r->s.late++;
 		} else if (r->map[bit / 64] >> bit % 64 & 1) {
 			r->s.duplicates++;
 		} else {
-			fill(r, at);
+			if (behind(r, at) > r->reach)
+				r->s.expected++; /* from now on */
+			else
+				fill(r, at);
 			r->map[bit / 64] |= 1ull << bit % 64;
 			r->s.arrived++;
 			r->s.reordered++;
@@ -565,11 +592,11 @@ static uint32_t run(const struct sl_loss *l, const struct sl_loss_reporter *r, u
 /* The first report that may still be taken, whether or not it was given up. */
 static uint32_t first_absent(const struct sl_loss *l, const struct sl_loss_reporter *r)
 {
-	uint32_t oldest = modulo(r, r->top - r->reach);
+	uint32_t far = r->joined ? window_of(l, r) : r->reach, oldest = modulo(r, r->top - far);
 
-	if (!r->gaps && !r->s.lost)
+	if (!r->gaps && !r->s.lost && !r->joined)
 		return r->top;
-	return modulo(r, oldest + run(l, r, oldest, r->reach, true));
+	return modulo(r, oldest + run(l, r, oldest, far, true));
 }
 
 static void answer(const struct sl_loss *l, const struct sl_loss_reporter *r, uint8_t type,

@@ -77,6 +77,11 @@ int sl_loss_packet(struct sl_loss *l, const struct sl_loss_key *key, const struc
  * next - 1.
  */
 bool sl_loss_answer(struct sl_loss *l, uint64_t now_ns, struct sl_loss_key *to, struct sl_dta_answer *answer);
+/*
+ * Forgets what came, and keeps the counters: all that a reporter sends again within its window is taken, and counts as
+ * expected and arrived once more; gaps are lost.
+ */
+void sl_loss_anew(struct sl_loss *l);
 void sl_loss_total(const struct sl_loss *l, struct sl_loss_stats *out);
 /* Of each reporter. */
 void sl_loss_each(const struct sl_loss *l, void (*each)(void *arg, const struct sl_loss_key *key,

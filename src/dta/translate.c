@@ -17,12 +17,28 @@
 #define LOOK_NS	  1000000ull /* timers, answers and control channels are looked at so often */
 #define TELL_NS	  1000000000ull
 #define FINISH_NS 2000000000ull
+#define START_NS  2000000000ull
+#define HELD_MAX  1024u	      /* acknowledgements at a time; of more, a reporter asks again */
+#define HALF	  0x40000000u /* of the sequence numbers that lie behind one: RFC 1982 */
 
 /* An input, and who sends by it: an answer goes out where its packets came in. */
 struct source {
 	struct sl_input *in;
 	struct sl_loss *loss, *legacy;
 	bool ended;
+};
+
+/*
+ * Acknowledgements, until what they are of is in the memory of stores: a translator that is killed then takes nothing
+ * along that a reporter has let go of.
+ */
+struct held {
+	uint32_t count;
+	struct {
+		struct source *source;
+		struct sl_loss_key to;
+		struct sl_dta_answer answer;
+	} a[HELD_MAX];
 };
 
 struct sl_worker {
@@ -37,11 +53,15 @@ struct sl_worker {
 	struct sl_translate_account account; /* without what engines, outputs and windows count */
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;
-	uint64_t up; /* bit i: collector i can be written to */
-	struct sl_datagram datagram[BATCH];
+	uint64_t up;			    /* bit i: collector i can be written to */
+	struct sl_datagram datagram[BATCH]; /* [at, came) of source from are not yet taken */
+	uint32_t at, came, from;
 	struct sl_dta_packet packet;
 	uint64_t fresh[SL_LOSS_FRESH_WORDS];
-	uint8_t *gathered; /* items of one collector */
+	uint8_t *gathered;    /* items of one collector */
+	struct held *held[2]; /* those that wait for marks, and those that came since */
+	struct sl_client_mark mark[SL_HASH_RING_MEMBERS_MAX];
+	uint64_t lost; /* by outputs, of what was taken */
 };
 
 /* ---- reports to the collector that has their keys ------------------------------------------------------ */
@@ -210,22 +230,99 @@ static void answer_legacy(struct source *s, const struct sl_loss_key *to,
 	s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
 }
 
-static void answer(struct sl_worker *w, struct source *s, uint64_t now)
+static void send_answer(struct sl_worker *w, struct source *s, const struct sl_loss_key *to,
+			const struct sl_dta_answer *a)
 {
 	uint8_t packet[SL_DTA_ANSWER_BYTES + SL_DTA_RANGES_MAX * 8 + SL_DTA_MAC_BYTES];
+	const struct sl_dta_key *key = sl_dta_auth_find(w->auth, to->tenant, to->reporter);
+	struct sl_dta_answer now = *a;
+	size_t bytes;
+
+	now.credits = sl_credits_now(&w->credits);
+	bytes = sl_dta_answer_build(&now, packet, sizeof(packet) - SL_DTA_MAC_BYTES);
+	if (bytes && key)
+		bytes = sl_dta_mac_put(key, packet, bytes);
+	if (bytes)
+		s->in->ops->answer(s->in, &to->address, to->port, packet, bytes);
+}
+
+/* Sends what was held, if all that came before it is settled. */
+static bool let_go(struct sl_worker *w)
+{
+	struct held *h = w->held[0];
+
+	for (uint32_t i = 0; h->count && i < w->opts.n_collectors; i++)
+		if (!sl_client_settled(w->client[i], &w->mark[i]))
+			return false;
+	for (uint32_t i = 0; i < h->count; i++)
+		send_answer(w, h->a[i].source, &h->a[i].to, &h->a[i].answer);
+	h->count = 0;
+	return true;
+}
+
+/*
+ * Of what was taken, some did not get into stores that are there no more, and nobody knows whose: nothing is
+ * acknowledged that was not before, and what reporters have kept is taken when they send it again.
+ */
+static void take_again_what_was_lost(struct sl_worker *w)
+{
+	uint64_t lost = 0;
+
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		lost += sl_client_lost(w->client[i]);
+	if (lost == w->lost)
+		return;
+	w->lost = lost;
+	w->held[0]->count = w->held[1]->count = 0;
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (w->source[i].loss)
+			sl_loss_anew(w->source[i].loss);
+}
+
+static void release(struct sl_worker *w, uint64_t now)
+{
+	struct held *h;
+
+	take_again_what_was_lost(w);
+	h = w->held[0];
+	if (!let_go(w) || !w->held[1]->count)
+		return;
+	w->held[0] = w->held[1];
+	w->held[1] = h;
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		w->mark[i] = (struct sl_client_mark){.since_ns = now};
+	let_go(w); /* often nothing waits */
+}
+
+static void hold(struct sl_worker *w, struct source *s, const struct sl_loss_key *to,
+		 const struct sl_dta_answer *a, uint64_t now)
+{
+	struct held *h = w->held[1];
+
+	if (h->count == HELD_MAX) {
+		release(w, now);
+		h = w->held[1];
+	}
+	if (h->count == HELD_MAX)
+		return;
+	h->a[h->count].source = s;
+	h->a[h->count].to = *to;
+	h->a[h->count++].answer = *a;
+}
+
+static void answer(struct sl_worker *w, struct source *s, uint64_t now)
+{
 	struct sl_dta_answer a;
 	struct sl_loss_key to;
 
 	while (s->loss && sl_loss_answer(s->loss, now, &to, &a)) {
-		const struct sl_dta_key *key = sl_dta_auth_find(w->auth, to.tenant, to.reporter);
-		size_t bytes;
-
-		a.credits = sl_credits_now(&w->credits);
-		bytes = sl_dta_answer_build(&a, packet, sizeof(packet) - SL_DTA_MAC_BYTES);
-		if (bytes && key)
-			bytes = sl_dta_mac_put(key, packet, bytes);
-		if (bytes)
-			s->in->ops->answer(s->in, &to.address, to.port, packet, bytes);
+		if (a.type == SL_DTA_ACK) {
+			hold(w, s, &to, &a, now);
+			continue;
+		}
+		a.next -=
+			HALF; /* what is missing is named at once, and nothing acknowledged by it */
+		send_answer(w, s, &to, &a);
 	}
 	while (s->legacy && sl_loss_answer(s->legacy, now, &to, &a))
 		answer_legacy(s, &to, &a);
@@ -338,6 +435,7 @@ static void look_round(struct sl_worker *w, uint64_t now)
 	}
 	for (uint32_t i = 0; i < w->sources; i++)
 		answer(w, &w->source[i], now);
+	release(w, now);
 	w->up = collectors_up(w);
 	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
 	if (now - w->told_ns >= TELL_NS) {
@@ -346,15 +444,35 @@ static void look_round(struct sl_worker *w, uint64_t now)
 	}
 }
 
+/*
+ * Those that were received, as long as there is room for what becomes of them; the rest, and what is in the socket,
+ * waits. Where there are several collectors, the others must not wait for one: what is too much for that is dropped.
+ */
+static int take_some(struct sl_worker *w)
+{
+	struct source *s = &w->source[w->from];
+	const uint32_t at = w->at;
+	uint64_t now, real;
+
+	if (at == w->came)
+		return 0;
+	now = sl_now_ns();
+	real = sl_realtime_ns();
+	while (w->at < w->came && (w->opts.n_collectors > 1 || !sl_client_congested(w->client[0])))
+		take(w, s, &w->datagram[w->at++], now, real);
+	return (int)(w->at - at);
+}
+
 /* Datagrams that were taken; -1: all inputs have ended. */
 static int receive(struct sl_worker *w)
 {
-	int taken = 0;
+	int taken = take_some(w);
 	bool any = false;
 
+	if (w->at < w->came)
+		return taken;
 	for (uint32_t i = 0; i < w->sources; i++) {
 		struct source *s = &w->source[i];
-		uint64_t now, real;
 		int n;
 
 		if (s->ended)
@@ -368,11 +486,12 @@ static int receive(struct sl_worker *w)
 		if (n < 0)
 			sl_log_limited(SL_WARN, "translate", "cannot receive: %s input=%s",
 				       strerror(-n), s->in->ops->name);
-		now = sl_now_ns();
-		real = sl_realtime_ns();
-		for (int k = 0; k < n; k++)
-			take(w, s, &w->datagram[k], now, real);
-		taken += n > 0 ? n : 0;
+		w->from = i;
+		w->at = 0;
+		w->came = n > 0 ? (uint32_t)n : 0;
+		taken += take_some(w);
+		if (w->at < w->came)
+			return taken;
 	}
 	return any ? taken : -1;
 }
@@ -418,6 +537,13 @@ static void finish(struct sl_worker *w)
 		if (!done)
 			poll(NULL, 0, 1);
 	} while (!done && sl_now_ns() < end);
+	/* Nothing is under way any more: what is left will never be, and is counted as that. */
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		sl_client_abandon(w->client[i]);
+	for (uint32_t i = 0; i < w->sources; i++)
+		answer(w, &w->source[i], sl_now_ns());
+	release(w, sl_now_ns());
+	release(w, sl_now_ns());
 	tell(w);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		sl_client_drive(w->client[i], sl_now_ns());
@@ -425,14 +551,19 @@ static void finish(struct sl_worker *w)
 
 void sl_worker_run(struct sl_worker *w, int stop_fd)
 {
-	/* What is read from a file can wait until there is somebody to write to. */
-	bool wait_for_ready = true;
+	/* What is read from a file can wait until there is somebody to write to; a socket's packets for a while. */
+	uint64_t wait_until = UINT64_MAX;
 
 	for (uint32_t i = 0; i < w->sources; i++)
-		wait_for_ready &= w->source[i].in->ops->fd(w->source[i].in) < 0;
+		if (w->source[i].in->ops->fd(w->source[i].in) >= 0)
+			wait_until = sl_now_ns() + START_NS;
 	for (;;) {
-		const int taken = wait_for_ready && !sl_worker_ready(w) ? 0 : receive(w);
+		const bool wait = sl_now_ns() < wait_until && !sl_worker_ready(w);
+		const int taken = wait ? 0 : receive(w);
 		const uint64_t now = sl_now_ns();
+
+		if (!wait && wait_until != UINT64_MAX)
+			wait_until = 0;
 
 		if (taken < 0)
 			break;
@@ -513,7 +644,9 @@ struct sl_worker *sl_worker_new(const struct sl_translate_opts *opts, const char
 		w->source[w->sources++].in = inputs[i];
 	w->gathered = malloc(SL_DTA_PACKET_MAX);
 	w->auth = sl_dta_auth_new();
-	if (!w->gathered || !w->auth)
+	for (int i = 0; i < 2; i++)
+		w->held[i] = calloc(1, sizeof(*w->held[i]));
+	if (!w->gathered || !w->auth || !w->held[0] || !w->held[1])
 		goto fail;
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (open_source(w, &w->source[i]))
@@ -557,6 +690,8 @@ void sl_worker_free(struct sl_worker *w)
 		w->source[i].in->ops->close(w->source[i].in);
 	}
 	sl_dta_auth_free(w->auth);
+	free(w->held[0]);
+	free(w->held[1]);
 	free(w->gathered);
 	free(w);
 }

@@ -158,6 +158,24 @@ def killed_translators_and_collectors_lose_nothing_that_was_stored():
             check(sorted(ring[1750:]) == list(range(500)), f'list {i}: {len(ring)} items', c)
 
 
+def what_a_killed_translator_held_is_sent_again_to_the_next():
+    """For a reporter that has just begun, and one of which the next translator has not seen the beginning."""
+    c = Collector('c')
+    for sequence, before in ((0, 0), (100000, 30)):
+        t = translator(c, options=('--flush', '1h'))  # a batch is 16: nothing of it is ever written
+        g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count', '30',
+                 '--lists', '4', '--pack', '5', '--essential', '--wait', '60s', '--sequence', sequence)
+        check(until(lambda: sum(w.get('account', {}).get('engine', {}).get('waiting', 0)
+                                for w in c.status()['translators']) == 30), 'not all was taken', c, t, g)
+        check(g.p.poll() is None, 'acknowledged, and in no store', g, t)
+        t.stop(signal.SIGKILL)
+        t = translator(c, listen=t.address)
+        check(g.wait() == 0, 'the generator failed', g, t)
+        check(until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == before + 30), 'not all', c, t)
+        a = account(t)
+        check(a['loss']['arrived'] == a['engine']['stored'] == 30 and not a['loss']['lost'], f'{a}', t)
+
+
 def replayed_captures_are_found_as_flows():
     c = Collector('c')
     t = translator(c)

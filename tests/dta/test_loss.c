@@ -201,6 +201,53 @@ static void an_acknowledgement_says_what_is_settled(void **state)
 	sl_loss_free(l);
 }
 
+/* The one before us was killed: what it did not acknowledge is sent again, and what it did is not asked for. */
+static void in_the_middle_what_was_kept_is_taken(void **state)
+{
+	struct sl_loss *l = sl_loss_new(NULL);
+	struct sl_loss_key k = key_of(1), to;
+	struct sl_dta_header h = {.sequence = 10000, .reports = 10, .flags = SL_DTA_ACK_WANTED};
+	struct sl_dta_answer a;
+
+	(void)state;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(a.next, 10010 - 4096); /* of what was before, nothing is known */
+	assert_int_equal(a.ranges, 1);
+	assert_int_equal(a.range[0].first, 10000);
+	assert_int_equal(a.range[0].count, 10);
+	assert_false(sl_loss_answer(l, 1000 * MS, &to, &a));
+	h.sequence = 9900;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 0);
+	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(a.ranges, 2);
+	assert_int_equal(a.range[0].first, 9900);
+	assert_int_equal(total(l).expected, 20);
+	assert_int_equal(total(l).duplicates, 10);
+	h.sequence = 10010 - 4096 - 10;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 0); /* behind the window */
+	assert_int_equal(total(l).late, 10);
+	/* A gap behind our beginning is one; and when the window has left the beginning behind, all is as ever. */
+	h.sequence = 10020;
+	h.reports = 5000;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 5000);
+	assert_int_equal(total(l).lost, 10);
+	h.sequence = 15020;
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 5000);
+	while (sl_loss_answer(l, 0, &to, &a))
+		continue;
+	assert_int_equal(a.type, SL_DTA_ACK);
+	assert_int_equal(a.next, 20020);
+	assert_int_equal(total(l).expected, 20 + 10 + 10000);
+	/* All of the window is taken once more, and no more of it. */
+	sl_loss_anew(l);
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 4096);
+	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 0);
+	assert_int_equal(total(l).arrived, 20 + 10000 + 4096);
+	sl_loss_free(l);
+}
+
 static void another_incarnation_begins_anew(void **state)
 {
 	struct sl_loss *l = sl_loss_new(NULL);
@@ -478,6 +525,7 @@ int main(void)
 		cmocka_unit_test(a_gap_is_named_with_doubling_until_it_is_lost),
 		cmocka_unit_test(a_retransmission_fills_exactly_what_is_missing),
 		cmocka_unit_test(an_acknowledgement_says_what_is_settled),
+		cmocka_unit_test(in_the_middle_what_was_kept_is_taken),
 		cmocka_unit_test(another_incarnation_begins_anew),
 		cmocka_unit_test(what_is_authenticated_is_taken_once),
 		cmocka_unit_test(a_flood_of_unknown_reporters_is_refused_and_counted),
