@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A link that loses: bytes and retransmissions are those of iperf3 and of nstat, to the digit.
+"""A link that loses, and one that goes down: bytes and retransmissions are those of iperf3 and of nstat, to the digit.
 
 Three namespaces in a row, the queue in the middle: netem where the kernel has it (loss, delay,
 reordering), else a token bucket that is too small."""
@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import flows
 from flows import Part, fail, needs_bpf, settle, skip
@@ -52,28 +53,50 @@ def impair(*what):
                            *what], stderr=subprocess.PIPE, text=True).returncode == 0
 
 
+def limit(rate):
+    if not impair('netem', 'rate', rate) and not impair('tbf', 'rate', rate, 'burst', '20kb', 'limit', '400kb'):
+        skip('neither netem nor tbf in this kernel')
+
+
 def nstat(name):
     out = json.loads(inside(name, 'nstat', '-a', '-s', '-z', '-j'))
     return next(iter(out.values())) if 'kernel' in out else out
 
 
-def transfer(label):
+def flap():
+    """The link goes down when data is on its way, which would take most of a minute, and comes back after a timeout."""
+    def passed():
+        return json.loads(inside(NAMES[1], 'ip', '-s', '-j', 'link', 'show', 'to2'))[0]['stats64']['tx']['bytes']
+    before, timeouts = passed(), nstat(NAMES[0])['TcpExtTCPTimeouts']
+    settle(lambda: passed() > before + 30000, 60, 'data is on its way')
+    inside(NAMES[1], 'ip', 'link', 'set', 'to2', 'down')
+    settle(lambda: nstat(NAMES[0])['TcpExtTCPTimeouts'] > timeouts, 60, 'a timeout')
+    limit('100mbit')
+    inside(NAMES[1], 'ip', 'link', 'set', 'to2', 'up')
+
+
+def transfer(label, meanwhile=None):
     """One iperf3 through the link; what it, nstat and we say of it has to be the same."""
-    before = nstat(NAMES[0])
-    # Both ends, by their ports, and nothing else on this machine.
-    watch = flows.Flows('--new', '-p', PORT, '--closed', netns=False)
+    begin, before, old = time.monotonic(), nstat(NAMES[0]), set(WATCH.seen)
     server = Part(*within(NAMES[2]), 'iperf3', '-s', '-1', '-p', PORT)
     settle(lambda: 'LISTEN' in inside(NAMES[2], 'ss', '-ltn'), 20, 'iperf3 listens', server)
-    told = json.loads(inside(NAMES[0], 'iperf3', '-c', '10.99.2.2', '-p', PORT, '-n', AMOUNT, '-J'))
-    server.wait()
-    # Two connections, two ends each, and the listener.
-    settle(lambda: (watch.update(), sum(f['remote_port'] != 0 for f in watch.seen.values()) == 4)[1],
-           30, 'all are closed', watch.part)
-    seen, _ = watch.end()
+    client = Part(*within(NAMES[0]), 'iperf3', '-c', '10.99.2.2', '-p', PORT, '-n', AMOUNT, '-J')
+    if meanwhile:
+        meanwhile()
+    if client.wait() or server.wait():
+        fail(label, client, server)
+    told = json.loads(client.stdout())
+
+    # Two connections, two ends each.
+    def closed():
+        WATCH.update()
+        ends = [f for i, f in WATCH.seen.items() if i not in old and f['closed'] and f['remote_port']]
+        return ends if len(ends) == 4 else None
+    seen = settle(closed, 60, 'all are closed', WATCH.part)
     after = nstat(NAMES[0])
-    ours = [f for f in seen.values() if f['local'] == '10.99.1.2']
+    ours = [f for f in seen if f['local'] == '10.99.1.2']
     data = max(ours, key=lambda f: f['bytes_sent'])
-    peer = next(f for f in seen.values() if f['remote_port'] == data['local_port'])
+    peer = next(f for f in seen if f['remote_port'] == data['local_port'])
     stream = told['end']['streams'][0]
     grown = {k: after[k] - before.get(k, 0) for k in after}
     both = lambda name: sum(f[name] for f in ours)  # noqa: E731
@@ -85,11 +108,12 @@ def transfer(label):
 
     def seen_by_calls(what, got, expected):
         # 6.18 leaves out a few calls of tracepoints under load, and while others attach (docs/tcp.md);
-        # the guest's kernel does not.
-        if 'GUEST' in os.environ or abs(got - expected) > 3 + expected / 20:
+        # the guest's kernel leaves out what it counts as such.
+        missed = (WATCH.table or {}).get('missed', 0)
+        if abs(got - expected) > max(missed, 0 if 'GUEST' in os.environ else 3 + expected / 20):
             same(what, got, expected)
         elif got != expected:
-            print(f'note: {label}: {what} is {got}, not {expected}: calls left out by the kernel')
+            print(f'note: {label}: {what} is {got}, not {expected}; {missed} calls known to be left out by the kernel')
 
     same('bytes written', data['write_bytes'], stream['sender']['bytes'] + COOKIE)
     same('bytes read by the peer', peer['read_bytes'], stream['receiver']['bytes'] + COOKIE)
@@ -111,7 +135,8 @@ def transfer(label):
     print(f"ok   {label}: {data['write_bytes']} bytes, {data['retrans']} segments again "
           f"({data['re_fast']} fast, {data['re_rto']} after {data['timeouts']} timeouts, "
           f"{data['re_tlp']} by probe, {data['dsack']} spurious), {data['rtt_count']} samples of the "
-          f"RTT, mean {mean:.0f} us, smallest {data['rtt_min_us']} us", flush=True)
+          f"RTT, mean {mean:.0f} us, smallest {data['rtt_min_us']} us "
+          f'({time.monotonic() - begin:.1f} s)', flush=True)
     return data, stream
 
 
@@ -122,6 +147,8 @@ for tool in ('iperf3', 'nstat', 'tc', 'ss'):
 PORT = 5201
 try:
     build()
+    # Both ends, by their ports, and nothing else on this machine.
+    WATCH = flows.Flows('--new', '-p', PORT, '--closed', netns=False)
     data, _ = transfer(CLEAN)
     if impair('netem', 'delay', '20ms', 'loss', '2%'):
         data, stream = transfer('loss of 2 % and 20 ms')
@@ -136,6 +163,12 @@ try:
         data, _ = transfer('a queue that is too short')
         if not data['retrans'] or not data['re_fast']:
             fail(f'nothing was lost: {data}')
+    limit('200kbit')
+    AMOUNT = '1M'
+    data, _ = transfer('a link that flaps', flap)
+    if not data['re_rto']:
+        fail(f'nothing was sent again after a timeout: {data}')
+    WATCH.end()
 finally:
     for n in NAMES:
         subprocess.run(['ip', 'netns', 'del', n], stderr=subprocess.DEVNULL)
