@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How far the clocks of two guests are apart, by memory that both share: each writes its clock all the time and
- * reads the other's, so that a "packet" takes about a microsecond. The truth for tests of what is
- * estimated over the network.
+ * How far the clocks of two guests are apart, by memory that both share: one asks, the other writes what its clock
+ * shows, so that a "round trip" takes about a microsecond. The truth for tests of what is estimated over the network.
  *
- *   clock_truth sample SIDE PPM FILE       until SIGTERM; SIDE 0 or 1; its clock is made to run PPM fast
- *   clock_truth fit FILE_0 FILE_1              lines "NS THETA BOUND", every 10 ms of side 0's clock
+ *   clock_truth answer PPM     side 1, until SIGTERM; its clock is made to run PPM fast
+ *   clock_truth ask            side 0, until SIGTERM: lines "NS THETA BOUND", each of the quickest of some round trips:
+ *                              theta = clock 1 - clock 0, when clock 0 showed NS, both CLOCK_MONOTONIC
+ *   clock_truth epoch          CLOCK_REALTIME - CLOCK_MONOTONIC of this guest, ns
  *
- * The first line of a sample's FILE is CLOCK_REALTIME - CLOCK_MONOTONIC in ns.
+ * Asked 20 times a second, as the rate of an emulated clock is not constant: qemu lets the TSC never go back, and
+ * adds what it would have gone back to all that comes (cpu_get_ticks()); where the cores' TSCs differ by some ns, that
+ * is tens of ppm while both of a guest's CPUs look at the clock.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,10 +25,18 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "source/tcp/net_clock.h"
 
-#define EACH_NS	 1000000 /* the best of so long is kept */
-#define BURST_NS 10000000
+#define GOOD_NS 1000	/* a round trip that is good enough */
+#define MOST_NS 5000000 /* then the best there is */
+#define ANSWER_NS \
+	2000000 /* an answer that takes so long is none; who answers naps that long behind the last one */
+#define PAUSE_US 50000
+
+/* Lines of their own: who writes one is alone. */
+struct shared {
+	uint64_t asked, pad0[7];
+	uint64_t answered, clock, pad1[6];
+};
 
 static volatile sig_atomic_t ended;
 
@@ -36,7 +47,7 @@ static void end(int sig)
 }
 
 /* The memory of qemu's ivshmem device. */
-static volatile uint64_t *shared(void)
+static struct shared *memory(void)
 {
 	DIR *d = opendir("/sys/bus/pci/devices");
 	struct dirent *e;
@@ -75,111 +86,94 @@ static volatile uint64_t *shared(void)
 	return NULL;
 }
 
-static int sample(int side, long ppm, const char *name)
+static int answer(struct shared *s, long ppm)
 {
 	struct timex t = {.modes = ADJ_FREQUENCY, .freq = ppm * 65536};
-	volatile uint64_t *memory = shared();
-	FILE *f = fopen(name, "we");
-	uint64_t start = sl_now_ns(), keep = 0, last = 0;
-	struct sl_net_point best = {0};
+	uint64_t seen = __atomic_load_n(&s->asked, __ATOMIC_ACQUIRE), heard = 0, asked;
 
-	if (!memory || !f) {
-		perror(memory ? name : "ivshmem");
-		return 1;
-	}
-	if (ppm && adjtimex(&t) < 0) {
+	if (adjtimex(&t) < 0) {
 		perror("adjtimex");
 		return 1;
 	}
-	fprintf(f, "%" PRId64 "\n", (int64_t)(sl_realtime_ns() - sl_now_ns()));
 	signal(SIGTERM, end);
 	puts("ready");
 	fflush(stdout);
 	while (!ended) {
-		uint64_t now = sl_now_ns(), theirs;
-		int64_t ahead;
-
-		/* One side is always there; that the other is now and then is enough. */
-		if (!side && now - start > BURST_NS) {
-			usleep(40000);
-			start = now = sl_now_ns();
+		asked = __atomic_load_n(&s->asked, __ATOMIC_ACQUIRE);
+		if (asked != seen) {
+			seen = asked;
+			heard = sl_now_ns();
+			__atomic_store_n(&s->clock, heard, __ATOMIC_RELAXED);
+			__atomic_store_n(&s->answered, asked, __ATOMIC_RELEASE);
+		} else if (sl_now_ns() - heard > ANSWER_NS) {
+			usleep(500); /* it costs the rest of the test little */
 		}
-		__atomic_store_n(&memory[8 * side], now, __ATOMIC_SEQ_CST);
-		theirs = __atomic_load_n(&memory[8 * !side], __ATOMIC_SEQ_CST);
+	}
+	return 0;
+}
+
+static void ask(struct shared *s)
+{
+	uint64_t start = sl_now_ns(), best = UINT64_MAX, number = s->asked, sent = start, now;
+	int64_t at = 0, theta = 0;
+
+	while (best > GOOD_NS && sent - start < MOST_NS) {
+		sent = sl_now_ns();
+		__atomic_store_n(&s->asked, ++number, __ATOMIC_RELEASE);
+		do
+			now = sl_now_ns();
+		while (__atomic_load_n(&s->answered, __ATOMIC_ACQUIRE) != number &&
+		       now - sent < ANSWER_NS);
 		now = sl_now_ns();
-		if (!theirs || theirs == last)
-			continue;
-		last = theirs;
-		/* Side 1 read what side 0 wrote: a packet there; else one back. */
-		ahead = side ? (int64_t)(now - theirs) : (int64_t)(theirs - now);
-		if (!best.at || (side ? ahead < best.ahead : ahead > best.ahead))
-			best = (struct sl_net_point){(int64_t)(side ? theirs : now), ahead, !side};
-		if (now >= keep) {
-			fprintf(f, "%" PRId64 " %" PRId64 "\n", best.at, best.ahead);
-			best.at = 0;
-			keep = now + EACH_NS;
+		if (s->answered == number && now - sent < best) {
+			best = now - sent;
+			at = (int64_t)(sent + best / 2);
+			theta = (int64_t)s->clock - at;
 		}
 	}
-	return fclose(f) ? 1 : 0;
+	if (best != UINT64_MAX)
+		printf("%" PRId64 " %" PRId64 " %" PRIu64 "\n", at, theta, best / 2 + 1);
 }
 
-static size_t load(const char *name, bool backward, struct sl_net_point *p, size_t room)
+/* Of many looks the one that nothing came between. */
+static int epoch(void)
 {
-	FILE *f = fopen(name, "re");
-	size_t n = 0;
-	int64_t epoch;
+	uint64_t best = UINT64_MAX;
+	int64_t found = 0;
 
-	if (!f || fscanf(f, "%" SCNd64, &epoch) != 1) {
-		perror(name);
-		exit(1);
-	}
-	while (n < room && fscanf(f, "%" SCNd64 " %" SCNd64, &p[n].at, &p[n].ahead) == 2)
-		p[n++].backward = backward;
-	fclose(f);
-	return n;
-}
+	for (int i = 0; i < 1000; i++) {
+		uint64_t before = sl_now_ns(), real = sl_realtime_ns(), took = sl_now_ns() - before;
 
-static int by_time(const void *a, const void *b)
-{
-	const struct sl_net_point *p = a, *q = b;
-
-	return p->at < q->at ? -1 : p->at > q->at;
-}
-
-static int fit(const char *first, const char *second)
-{
-	enum { ROOM = 1 << 20 };
-	struct sl_net_point *p = malloc(ROOM * sizeof(*p));
-	size_t n = load(first, true, p, ROOM / 2), from = 0, to;
-	int64_t window = 10000000000; /* the longer, the better its rate is known */
-
-	n += load(second, false, p + n, ROOM / 2);
-	if (!n)
-		return 1;
-	qsort(p, n, sizeof(*p), by_time);
-	for (; from < n; from = to) {
-		struct sl_net_line line;
-		int64_t theta, bound, start = p[from].at;
-
-		for (to = from; to < n && p[to].at < start + window;)
-			to++;
-		if (sl_net_line_fit(p + from, to - from, start, start + window, &line) != SL_NET_OK)
-			continue;
-		for (int64_t x = start; x < start + window; x += 10000000) {
-			sl_net_line_at(&line, x, &theta, &bound);
-			printf("%" PRId64 " %" PRId64 " %" PRId64 "\n", x, theta, bound);
+		if (took < best) {
+			best = took;
+			found = (int64_t)(real - (before + took / 2));
 		}
 	}
-	free(p);
+	printf("%" PRId64 "\n", found);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	if (argc == 5 && !strcmp(argv[1], "sample"))
-		return sample(atoi(argv[2]), atol(argv[3]), argv[4]);
-	if (argc == 4 && !strcmp(argv[1], "fit"))
-		return fit(argv[2], argv[3]);
-	fputs("clock_truth sample SIDE PPM FILE | fit FILE_0 FILE_1\n", stderr);
-	return 2;
+	struct shared *s;
+
+	if (argc == 2 && !strcmp(argv[1], "epoch")) {
+		return epoch();
+	}
+	if (!(argc == 3 && !strcmp(argv[1], "answer")) && !(argc == 2 && !strcmp(argv[1], "ask"))) {
+		fputs("clock_truth answer PPM | ask | epoch\n", stderr);
+		return 2;
+	}
+	s = memory();
+	if (!s) {
+		perror("ivshmem");
+		return 1;
+	}
+	if (argc == 3)
+		return answer(s, atol(argv[2]));
+	signal(SIGTERM, end);
+	setlinebuf(stdout);
+	for (; !ended; usleep(PAUSE_US))
+		ask(s);
+	return 0;
 }
