@@ -394,6 +394,47 @@ static void more_gaps_than_are_kept_are_given_up_oldest_first(void **state)
 }
 
 /*
+ * Packets that come at once, a little or far too late, and each a second time; their numbers go round the end, which
+ * lies in the middle of one. A report is taken if it is new and no further back than the window: each for itself.
+ */
+static void reports_come_once_within_the_window_and_never_behind_it(void **state)
+{
+	enum { PACKETS = 4000, REPORTS = 7, WINDOW = 4096 };
+	const uint32_t start = 0u - PACKETS * REPORTS / 2 - 3;
+	static uint32_t delay[PACKETS];
+	static bool taken[PACKETS * REPORTS];
+	struct sl_loss *l = sl_loss_new(NULL);
+	int64_t top = 0;
+
+	(void)state;
+	seed = 5;
+	for (int i = 1; i < PACKETS; i++)
+		delay[i] = rnd(20) ? 0 : rnd(2) ? 1 + rnd(200) : 580 + rnd(100);
+	memset(taken, 0, sizeof(taken));
+	for (int now = 0; now < PACKETS + 800; now++)
+		for (int i = now > 800 ? now - 800 : 0; i <= now && i < PACKETS; i++) {
+			const int64_t first = (int64_t)i * REPORTS;
+			int n = 0;
+
+			if (now != i + (int)delay[i] && now != i + (int)delay[i] + 50)
+				continue;
+			if (first + REPORTS > top)
+				top = first + REPORTS;
+			for (int j = 0; j < REPORTS; j++) {
+				const bool is_new = !taken[first + j] &&
+						    top - (first + j) <= WINDOW;
+
+				taken[first + j] |= is_new;
+				n += is_new;
+			}
+			assert_int_equal(give(l, start + (uint32_t)first, REPORTS, 0), n);
+		}
+	assert_int_equal(total(l).expected, PACKETS * REPORTS);
+	assert_true(total(l).late > 100 && total(l).lost > 100 && total(l).reordered > 100);
+	sl_loss_free(l);
+}
+
+/*
  * A network that loses, doubles and reorders, and a reporter that sends again what a NACK names, modelled:
  * each report is taken at most once, the account closes at each step, and at the end of it what was not
  * taken is what was lost. bits 8: the original's numbers, which come around every 256 packets.
@@ -531,6 +572,7 @@ int main(void)
 		cmocka_unit_test(a_flood_of_unknown_reporters_is_refused_and_counted),
 		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
 		cmocka_unit_test(more_gaps_than_are_kept_are_given_up_oldest_first),
+		cmocka_unit_test(reports_come_once_within_the_window_and_never_behind_it),
 		cmocka_unit_test(the_account_closes_over_any_network),
 		cmocka_unit_test(options_out_of_bounds_are_refused),
 	};

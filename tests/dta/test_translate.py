@@ -352,6 +352,127 @@ def an_overflow_lowers_the_credits_until_it_is_over():
     owner.close()
 
 
+def block(opcode, items, store=1, copies=1, key=8, value=8, count=None, flags=0):
+    return struct.pack('>BBHBBHHH', opcode, flags, len(items) if count is None else count, copies, key, value, store, 0) + \
+        b''.join(items)
+
+
+def each_wrong_packet_is_refused_and_each_wrong_report_dropped_by_its_own_cause():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator()
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.connect(('127.0.0.1', t.port))
+    item, pair = bytes(16), struct.pack('>IQ', 1, 5)
+    good = header(1, 0, 1, block(1, [item]))
+    flagged, unproved = bytearray(good), bytearray(good) + bytes(16)
+    flagged[2], unproved[2] = 0x80, 1
+    longer, shorter = bytearray(good), bytearray(good)
+    longer[6:8], shorter[6:8] = struct.pack('>H', len(good) + 8), struct.pack('>H', len(good) - 8)
+    three = block(1, [item]), block(2, [pair], 2, 0, 4)
+    refused = [
+        ('truncated', good[:-1]), ('truncated', good[:20]), ('truncated', good[:1]), ('truncated', longer),
+        ('oversized', good + b'x'), ('oversized', shorter), ('version', header(1, 0, 1, block(1, [item]), version=9)),
+        ('opcode', header(1, 0, 1, block(9, [item]))), ('opcode', header(1, 0, 1, block(0, [item]))),
+        ('copies', header(1, 0, 1, block(1, [item], copies=0))), ('copies', header(1, 0, 1, block(1, [item], copies=200))),
+        ('key', header(1, 0, 1, block(1, [bytes(11)], key=3))), ('key', header(1, 0, 1, block(1, [bytes(73)], key=65))),
+        ('value', header(1, 0, 1, block(1, [bytes(10)], value=2))),
+        ('value', header(1, 0, 1, block(4, [bytes(8) + b'\5\5' + bytes(6)], store=4))),  # hop 5 of 5
+        ('count', header(1, 0, 2, block(1, [item]))), ('count', header(1, 0, 0, block(1, [item], count=0))),
+        ('count', header(1, 0, 0, b'', blocks=0)), ('flags', flagged), ('flags', header(1, 0, 1, block(1, [item], flags=4))),
+        ('mac', unproved),
+        # The third of three lies: the other two are not taken either.
+        ('truncated', header(1, 0, 4, b''.join(three) + block(1, [item], count=2), blocks=3)),
+        ('copies', header(1, 0, 3, b''.join(three) + block(1, [item], copies=9), blocks=3)),
+    ]
+    dropped = [
+        ('no_store', block(1, [item], store=99)), ('no_store', block(2, [pair], 1, 0, 4)),  # no such one; of another kind
+        ('shape', block(1, [bytes(24)], value=16)), ('shape', block(1, [item], copies=8)),
+        ('list', block(2, [struct.pack('>IQ', 4, 5)], 2, 0, 4)), ('list', block(4, [bytes(8) + b'\0\6' + bytes(6)], 4, 2)),
+    ]
+    for _, p in refused:
+        s.send(p)
+    s.send(header(1, 0, 1, block(1, [item]), tenant=77))
+    for i, (_, b) in enumerate(dropped):
+        s.send(header(1, i, 1, b))
+    # Of three blocks, the second names nobody's store: the others are taken.
+    s.send(header(1, len(dropped), 3, three[0] + block(1, [item], store=98) + three[1], blocks=3))
+    check(until(lambda: sum(map(len, lists(stores))) == 1), 'the last packet has not come', t)
+    a = t.account()
+    check(not a['socket_drops'] and a['refused_tenant'] == 1, f'{a}', t)
+    want = {cause: sum(c == cause for c, _ in refused) for cause in a['refused']}
+    check(a['refused'] == want, f'refused {a["refused"]}, and not {want}', t)
+    causes = [c for c, _ in dropped] + ['no_store']
+    want = {cause: causes.count(cause) for cause in a['engine']['dropped']}
+    check(a['engine']['dropped'] == want, f'dropped {a["engine"]["dropped"]}, and not {want}', t)
+    check(a['engine']['stored'] == 2, f'{a}', t)
+    owner.close()
+
+
+def whoever_has_no_key_gets_nothing_stored_and_a_change_of_keys_costs_no_report():
+    store = Store('key-write', 1, tenant=7, slots=1 << 10, value=8, copies=1)
+    events = Store('append', 2, tenant=7, slots=1024, value=8, batch=16, lists=4, lanes=2)
+    owner = Owner(f'{D}/s', [store, events])
+    t = Translator()
+    keys = ['00112233445566778899aabbccddeeff', 'ffeeddccbbaa99887766554433221100']
+    for i, key in enumerate(keys):
+        with open(f'{D}/key{i}', 'w') as f:
+            f.write(key)
+
+    def tenant(key, rate=0):
+        # In the order in which it is sent, a rotation is answered.
+        tenant.epoch += 1
+        owner.say(owner.said[0], {'type': 'tenant', 'tenant': 7, 'rate': rate, 'burst': rate, 'required': True,
+                                  'keys': [{'reporter': -1, 'key': key}]})
+        mark = {'type': 'rotated', 'tenant': 0, 'store': 9, 'epoch': tenant.epoch}
+        owner.say(owner.said[0], dict(mark, type='rotate'))
+        check(until(lambda: mark in owner.heard), 'the tenant was not taken', t)
+    tenant.epoch = 0
+    tenant(keys[0])
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(('127.0.0.1', 0))
+    s.settimeout(60)
+
+    def recorded(key, number):
+        """A packet that proves who made it, on its way to somebody else."""
+        r = Part(SIDELIGHT, 'report', '--target', f'127.0.0.1:{s.getsockname()[1]}', '--tenant', '7', '--store', '1',
+                 '--reporter', str(number), '--key-file', f'{D}/key{key}', 'keywrite', f'u64:{number}', 'u64:2')
+        check(r.wait() == 0, 'the reporter failed', r)
+        return s.recv(65536)
+    right, other = recorded(0, 5), recorded(1, 6)
+    forged = [bytearray(right) for _ in range(3)]
+    forged[0][50] ^= 1   # its contents
+    forged[1][-1] ^= 1   # its MAC
+    forged[2][11] ^= 1   # who it says that it is
+    plain = bytearray(right[:-16])
+    plain[2] = 0
+    to = ('127.0.0.1', t.port)
+    for p in (*forged, plain, other, right, right, right):
+        s.sendto(p, to)
+    elsewhere = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    elsewhere.bind(('127.0.0.2', 0))
+    elsewhere.sendto(right, to)
+    check(until(lambda: store.occupied() == 1), 'who has the key is refused, too', t)
+    # While reports come, rates and keys are said again and again, and a wrong key between them.
+    g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count', '4000', '--lists',
+             '4', '--tenant', '7', '--key', f'{D}/key0', '--essential', '--show', '0', '--rate', '20000')
+    while g.p.poll() is None:
+        tenant(keys[0], 1000000)
+        tenant(keys[0][:16])
+    check(g.wait() == 0, 'the generator failed', g, t)
+    check(any('a key is not taken' in line for line in t.err), 'nothing is said of a key of a wrong length', t)
+    tenant(keys[1])
+    s.sendto(right, to)
+    s.sendto(other, to)
+    check(until(lambda: store.occupied() == 2), 'the other key is not taken', t)
+    a = t.account()
+    check(a['engine']['stored'] == 4002 and not sum(a['engine']['dropped'].values()), f'{a}', t)
+    # Forged, without a MAC, of another key; and the first key's when it was taken back.
+    check(a['refused']['mac'] == 6, f'{a["refused"]}', t)
+    check(a['loss']['duplicates'] >= 3 and a['loss']['expected'] == a['loss']['arrived'] == 4002, f'{a["loss"]}', t)
+    owner.close()
+
+
 def an_owner_that_lies_is_left_and_a_right_one_is_believed():
     right = usual()
     small = Store('key-write', 1, slots=64, value=8, copies=1)
