@@ -67,8 +67,10 @@ void demo_part_set(struct demo *d, enum demo_part_id id, const char *name, ...)
 static int spawn(struct demo *d, struct demo_part *p)
 {
 	const pid_t self = getpid();
-	pid_t pid = fork();
+	pid_t pid;
 
+	unlink(p->log); /* so that nothing in it is of the one before */
+	pid = fork();
 	if (pid < 0)
 		return demo_complain(d, "%s: %s", p->name, strerror(errno));
 	if (!pid) {
@@ -209,6 +211,14 @@ int demo_start_all(struct demo *d, bool late)
 	return SL_EXIT_OK;
 }
 
+/* The translator listens at an address that the reporter makes. */
+static bool may_start(const struct demo *d, int i)
+{
+	const struct demo_part *report = &d->part[DEMO_REPORT];
+
+	return i != DEMO_TRANSLATE || (report->pid && log_has_ready(report));
+}
+
 int demo_look_after(struct demo *d)
 {
 	for (int i = 0; i < DEMO_PARTS; i++) {
@@ -217,7 +227,8 @@ int demo_look_after(struct demo *d)
 		char what[128];
 		int status;
 
-		if (p->wanted && !p->pid && p->restart_ns && sl_now_ns() >= p->restart_ns) {
+		if (p->wanted && !p->pid && p->restart_ns && sl_now_ns() >= p->restart_ns &&
+		    may_start(d, i)) {
 			if (spawn(d, p))
 				return SL_EXIT_FAILURE;
 			if (i != DEMO_LOAD) {

@@ -92,7 +92,7 @@ def to_this_host():
     p, target = reporter('lo', f':{sock.getsockname()[1]}', '--direction', 'in')
     if not target.startswith('169.254.'):
         fail(target, p)
-    for wrong, words in ((('lo', ':40040'), 'has a reporter already'), (('nope', ':40040'), 'nope'),
+    for wrong, words in ((('nope', ':40040'), 'nope'),
                          (('lo', '127.0.0.1:40040'), 'this host'), (('lo', 'x:y:z'), 'x:y:z')):
         q = subprocess.run([EXE, 'report', '--interface', wrong[0], '--target', wrong[1], '--store', '1'],
                            capture_output=True, text=True, timeout=60)
@@ -134,6 +134,35 @@ def to_this_host():
         fail('its interface is still there')
 
 
+def several_at_one_interface():
+    """Each sees everything and reports it to its own place; one that is killed leaves the others alone."""
+    got, parts = [], []
+    for _ in range(4):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.bind(('0.0.0.0', 0))
+        got.append(Listener(sock))
+        parts.append(reporter('lo', f':{sock.getsockname()[1]}', '--direction', 'in'))
+    if len({target for _, target in parts}) != 4:
+        fail(f'{parts}')
+    q = subprocess.run([EXE, 'report', '--interface', 'lo', '--target', ':40040', '--store', '1'], capture_output=True,
+                       text=True, timeout=60)
+    if q.returncode != 1 or 'has 4 reporters already' not in q.stderr or q.stderr.count('\n') != 1:
+        fail(f'a fifth: exit {q.returncode} {q.stderr}')
+    key = datagrams(socket.AF_INET, '127.0.0.1', 50, 100)
+    settle(lambda: all(g.last.get(key) == (50, 50 * 142) for g in got), 20, lambda: str([g.last.get(key) for g in got]))
+    parts[1][0].p.kill()
+    parts[1][0].p.wait()
+    got[1].stop()
+    key = datagrams(socket.AF_INET, '127.0.0.1', 60, 100)
+    settle(lambda: all(g.last.get(key) == (60, 60 * 142) for g in got[:1] + got[2:]), 20,
+           lambda: str([g.last.get(key) for g in got]))
+    for i in (0, 2, 3):
+        parts[i][0].stop()
+        got[i].stop()
+    settle(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout, 20,
+           'their interfaces are gone')
+
+
 def killed():
     p, _ = reporter('lo', ':40040')
     objects = held(p.pid)
@@ -156,8 +185,11 @@ def to_another_host():
         settle(lambda: os.readlink(f'/proc/{far.pid}/ns/net') != os.readlink('/proc/self/ns/net'), 20, 'a namespace')
         inside = ['nsenter', '-t', str(far.pid), '-n']
         for command in (['ip', 'link', 'add', 'sl-near', 'type', 'veth', 'peer', 'name', 'sl-far', 'netns', str(far.pid)],
-                        ['ip', 'addr', 'add', '10.77.0.1/24', 'dev', 'sl-near'], ['ip', 'link', 'set', 'sl-near', 'up'],
+                        ['ip', 'addr', 'add', '10.77.0.1/24', 'dev', 'sl-near'],
+                        ['ip', 'addr', 'add', 'fd77::1/64', 'dev', 'sl-near', 'nodad'],
+                        ['ip', 'link', 'set', 'sl-near', 'up'],
                         [*inside, 'ip', 'addr', 'add', '10.77.0.2/24', 'dev', 'sl-far'],
+                        [*inside, 'ip', 'addr', 'add', 'fd77::2/64', 'dev', 'sl-far', 'nodad'],
                         [*inside, 'ip', 'link', 'set', 'sl-far', 'up']):
             subprocess.run(command, check=True)
         # A socket lives in the namespace in which it was made.
@@ -166,27 +198,49 @@ def to_another_host():
 
         def make():
             fd = os.open(f'/proc/{far.pid}/ns/net', os.O_RDONLY)
-            if libc.setns(fd, 0x40000000):
-                made.append(None)
-                return
-            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            s.bind(('10.77.0.2', 0))
-            made.append(s)
+            if not libc.setns(fd, 0x40000000):
+                for family, address in ((socket.AF_INET, '10.77.0.2'), (socket.AF_INET6, 'fd77::2')):
+                    made.append(socket.socket(family, socket.SOCK_DGRAM))
+                    made[-1].bind((address, 0))
             os.close(fd)
         t = threading.Thread(target=make)
         t.start()
         t.join()
-        got = Listener(made[0])
-        p, target = reporter('sl-near', f'10.77.0.2:{made[0].getsockname()[1]}', '--direction', 'out')
-        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        s.bind(('10.77.0.1', 0))
-        for i in range(200):
-            s.sendto(b'z' * 1400, ('10.77.0.2', 9))  # long enough to lend their bodies
-        key = key_of(s, ('10.77.0.2', 9))
-        settle(lambda: got.last.get(key) == (200, 200 * 1442), 20, lambda: str(got.last), p)
-        p.stop()
-        got.stop()
-        s.close()
+        for sock in made:
+            got = Listener(sock)
+            host, port = sock.getsockname()[:2]
+            wanted = f'{host}:{port}' if sock.family == socket.AF_INET else f'[{host}]:{port}'
+            p, target = reporter('sl-near', wanted, '--direction', 'out')
+            if target != wanted:
+                fail(f'{target}, not {wanted}', p)
+            keys = {}
+            # Of both families by either, and so many that no packet has room for all.
+            for family, here, there, overhead in ((socket.AF_INET, '10.77.0.1', '10.77.0.2', 42),
+                                                  (socket.AF_INET6, 'fd77::1', 'fd77::2', 62)):
+                for _ in range(30):
+                    s = socket.socket(family, socket.SOCK_DGRAM)
+                    s.bind((here, 0))
+                    for _ in range(20):
+                        s.sendto(b'z' * 1400, (there, 9))  # long enough to lend their bodies
+                    keys[key_of(s, (there, 9))] = (20, 20 * (1400 + overhead))
+                    s.close()
+            settle(lambda: all(got.last.get(k) == v for k, v in keys.items()), 20,
+                   lambda: f'{wanted}: {sum(got.last.get(k) == v for k, v in keys.items())} of {len(keys)} flows', p)
+            # So many that what packets are written into was written into before.
+            s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+            s.bind(('fd77::1', 0))
+            flows_of = len(got.last)
+            for base in range(1024, 1024 + 495 * 57 if sock.family == socket.AF_INET6 else 0, 495):
+                for port in range(base, base + 495):
+                    s.sendto(b'z' * 1400, ('fd77::2', port))
+                flows_of += 495
+                settle(lambda: len(got.last) >= flows_of, 20, lambda: f'{len(got.last)} of {flows_of} flows', p)
+            s.close()
+            # Its own packets are in no flow.
+            if any(k[-5:-3] == struct.pack('>H', 40041) for k in got.last):
+                fail('it reports its own reports', p)
+            p.stop()
+            got.stop()
     finally:
         far.kill()
         far.wait()
@@ -218,7 +272,7 @@ stores:
 
 needs_bpf()
 flows.own_network()
-for f in (to_this_host, killed, to_another_host, into_stores_and_out_of_queries):
+for f in (to_this_host, several_at_one_interface, killed, to_another_host, into_stores_and_out_of_queries):
     begun = time.monotonic()
     f()
     print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)

@@ -239,13 +239,23 @@ static __always_inline bool flow_of(struct __sk_buff *skb, struct rpt_flow_key *
 	return true;
 }
 
+static __always_inline bool is_target(const struct rpt_flow_key *k)
+{
+	__u32 to[4];
+
+	__builtin_memcpy(to, k->target, sizeof(to));
+	if (!config.v6)
+		return to[0] == config.target;
+	return to[0] == config.target6[0] && to[1] == config.target6[1] &&
+	       to[2] == config.target6[2] && to[3] == config.target6[3];
+}
+
 static __always_inline int see(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns(), packets, bytes, before;
 	struct rpt_flow fresh = {}, *f;
 	struct rpt_flow_key k = {};
 	bool last = false;
-	__u32 target;
 
 	count(RPT_PACKETS, 1);
 	if (!flow_of(skb, &k, &last)) {
@@ -253,9 +263,8 @@ static __always_inline int see(struct __sk_buff *skb)
 		goto carry;
 	}
 	/* What we send is not what is looked at. */
-	__builtin_memcpy(&target, k.target, 4);
-	if (k.protocol == IPPROTO_UDP && !k.v6 && k.target_port == config.port &&
-	    k.source_port == config.source_port && target == config.target)
+	if (k.protocol == IPPROTO_UDP && k.v6 == config.v6 && k.target_port == config.port &&
+	    k.source_port == config.source_port && is_target(&k))
 		return TC_ACT_UNSPEC;
 	f = bpf_map_lookup_elem(&flows, &k);
 	if (!f) {
@@ -348,11 +357,7 @@ int flush(struct __sk_buff *skb)
 
 /* ---- the carrier ----------------------------------------------------------------------------------- */
 
-struct headers {
-	struct ethhdr eth;
-	struct iphdr ip;
-	struct udphdr udp;
-	/* docs/dta-wire.md */
+struct dta { /* docs/dta-wire.md */
 	__u8 magic, version, flags, blocks;
 	__be16 tenant, length;
 	__be32 reporter, sequence;
@@ -363,65 +368,169 @@ struct headers {
 	__u8 copies, key_bytes;
 	__be16 value_bytes, store, zero;
 } __attribute__((packed));
-_Static_assert(sizeof(struct headers) == RPT_HEADERS + RPT_FIXED, "as on the wire");
 
-static __always_inline void fill(struct headers *h, const struct rpt_slot *s, __u32 n,
-				 __u32 payload)
+struct headers4 {
+	struct ethhdr eth;
+	struct iphdr ip;
+	struct udphdr udp;
+	struct dta dta;
+} __attribute__((packed));
+
+struct headers6 {
+	struct ethhdr eth;
+	struct ipv6hdr ip;
+	struct udphdr udp;
+	struct dta dta;
+} __attribute__((packed));
+_Static_assert(sizeof(struct headers4) == RPT_HEADERS4 + RPT_FIXED, "as on the wire");
+_Static_assert(sizeof(struct headers6) == RPT_HEADERS6 + RPT_FIXED, "as on the wire");
+
+static __always_inline void fill_eth(struct ethhdr *eth, __u16 type)
 {
-	__u32 sum = 0;
-
 	/* By its own type: else the compiler takes the zeros of its initialiser for what it will hold. */
 	for (int i = 0; i < 6; i++)
-		h->eth.h_dest[i] = h->eth.h_source[i] = config.mac[i];
-	h->eth.h_source[0] |= 2; /* as if it came from somebody else */
-	h->eth.h_source[5] ^= 1;
-	h->eth.h_proto = bpf_htons(ETH_P_IP);
-	h->ip.version = 4;
-	h->ip.ihl = 5;
-	h->ip.tot_len = bpf_htons(20 + 8 + payload);
-	h->ip.frag_off = bpf_htons(0x4000);
-	h->ip.ttl = 64;
-	h->ip.protocol = IPPROTO_UDP;
-	h->ip.saddr = config.source;
-	h->ip.daddr = config.target;
+		eth->h_dest[i] = eth->h_source[i] = config.mac[i];
+	eth->h_source[0] |= 2; /* as if it came from somebody else */
+	eth->h_source[5] ^= 1;
+	eth->h_proto = bpf_htons(type);
+}
+
+static __always_inline struct udphdr udp_of(__u32 payload)
+{
+	return (struct udphdr){
+		.source = config.source_port, .dest = config.port, .len = bpf_htons(8 + payload)};
+}
+
+static __always_inline void fill_dta(struct dta *d, const struct rpt_slot *s, __u32 n,
+				     __u32 payload)
+{
+	d->magic = 0xd7;
+	d->version = 1;
+	d->blocks = 1;
+	d->tenant = bpf_htons(config.tenant);
+	d->length = bpf_htons(payload);
+	d->reporter = bpf_htonl(config.reporter);
+	d->sequence = bpf_htonl(s->sequence);
+	d->time_ns = bpf_cpu_to_be64(bpf_ktime_get_ns() + config.realtime);
+	d->incarnation = bpf_htonl(config.incarnation);
+	d->reports = bpf_htonl(n);
+	d->opcode = 1; /* Key-Write */
+	d->items = bpf_htons(n);
+	d->copies = config.copies;
+	d->key_bytes = s->v6 ? RPT_KEY6 : RPT_KEY4;
+	d->value_bytes = bpf_htons(RPT_VALUE);
+	d->store = bpf_htons(config.store);
+}
+
+static __always_inline __u16 fold(__u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum;
+}
+
+/* The frame becomes one of these headers and so many bytes of items. */
+static __always_inline bool put_frame(struct xdp_md *ctx, void *headers, __u32 size,
+				      struct rpt_slot *s, __u32 bytes)
+{
+	return !bpf_xdp_adjust_tail(ctx, (int)(size + bytes) - (int)bpf_xdp_get_buff_len(ctx)) &&
+	       !bpf_xdp_store_bytes(ctx, 0, headers, size) &&
+	       !bpf_xdp_store_bytes(ctx, size, s->items, bytes);
+}
+
+static __always_inline bool write4(struct xdp_md *ctx, struct rpt_slot *s, __u32 n, __u32 bytes)
+{
+	struct headers4 h = {};
+	__u32 payload = RPT_FIXED + bytes;
+
+	fill_eth(&h.eth, ETH_P_IP);
+	h.ip.version = 4;
+	h.ip.ihl = 5;
+	h.ip.tot_len = bpf_htons(20 + 8 + payload);
+	h.ip.frag_off = bpf_htons(0x4000);
+	h.ip.ttl = 64;
+	h.ip.protocol = IPPROTO_UDP;
+	h.ip.saddr = config.source;
+	h.ip.daddr = config.target;
 	/* Of ten words, of which the addresses are four: they are not aligned here. */
-	sum = bpf_htons(0x4500) + h->ip.tot_len + h->ip.frag_off +
-	      bpf_htons(64 << 8 | IPPROTO_UDP) + (config.source & 0xffff) + (config.source >> 16) +
-	      (config.target & 0xffff) + (config.target >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	h->ip.check = ~sum;
-	h->udp.source = config.source_port;
-	h->udp.dest = config.port;
-	h->udp.len = bpf_htons(8 + payload);
-	h->magic = 0xd7;
-	h->version = 1;
-	h->blocks = 1;
-	h->tenant = bpf_htons(config.tenant);
-	h->length = bpf_htons(payload);
-	h->reporter = bpf_htonl(config.reporter);
-	h->sequence = bpf_htonl(s->sequence);
-	h->time_ns = bpf_cpu_to_be64(bpf_ktime_get_ns() + config.realtime);
-	h->incarnation = bpf_htonl(config.incarnation);
-	h->reports = bpf_htonl(n);
-	h->opcode = 1; /* Key-Write */
-	h->items = bpf_htons(n);
-	h->copies = config.copies;
-	h->key_bytes = s->v6 ? RPT_KEY6 : RPT_KEY4;
-	h->value_bytes = bpf_htons(RPT_VALUE);
-	h->store = bpf_htons(config.store);
+	h.ip.check = fold(bpf_htons(0x4500) + h.ip.tot_len + h.ip.frag_off +
+			  bpf_htons(64 << 8 | IPPROTO_UDP) + (config.source & 0xffff) +
+			  (config.source >> 16) + (config.target & 0xffff) + (config.target >> 16));
+	h.udp = udp_of(payload);
+	fill_dta(&h.dta, s, n, payload);
+	return put_frame(ctx, &h, sizeof(h), s, bytes);
+}
+
+/* Here the checksum over all is no choice (RFC 8200, 8.1); what it covers beside the items, in words. */
+struct covered {
+	__u32 source[4], target[4];
+	__be32 length, next;
+	struct udphdr udp;
+	struct dta dta;
+};
+
+#define PART 480u /* the kernel adds up 512 bytes a call */
+
+static __always_inline __u16 checksum6(const struct headers6 *h, struct rpt_slot *s, __u32 bytes)
+{
+	struct covered c = {.length = bpf_htonl(8 + RPT_FIXED + bytes),
+			    .next = bpf_htonl(IPPROTO_UDP)};
+	__u32 sum, words = (bytes + 3) & ~3u;
+
+	for (int i = 0; i < 4; i++) {
+		c.source[i] = config.source6[i];
+		c.target[i] = config.target6[i];
+	}
+	c.udp = h->udp;
+	c.dta = h->dta;
+	sum = bpf_csum_diff(NULL, 0, (__be32 *)&c, sizeof(c), 0);
+	for (__u32 i = 0; i < 3; i++) /* behind the last item is what was there before */
+		if (bytes + i < words && bytes + i < sizeof(s->items))
+			s->items[bytes + i] = 0;
+#pragma unroll
+	for (__u32 at = 0; at < sizeof(s->items); at += PART) {
+		const __u32 most = sizeof(s->items) - at < PART ? sizeof(s->items) - at : PART;
+		__u32 part = words > at ? words - at : 0;
+
+		if (part > most)
+			part = most;
+		asm volatile("" : "+r"(part)); /* the verifier is to see what follows */
+		if (part && part <= most)
+			sum = bpf_csum_diff(NULL, 0, (__be32 *)(s->items + at), part, sum);
+	}
+	sum = fold(sum);
+	return sum ?: 0xffff;
+}
+
+static __always_inline bool write6(struct xdp_md *ctx, struct rpt_slot *s, __u32 n, __u32 bytes)
+{
+	struct headers6 h = {};
+	__u32 payload = RPT_FIXED + bytes;
+
+	fill_eth(&h.eth, ETH_P_IPV6);
+	h.ip.version = 6;
+	h.ip.payload_len = bpf_htons(8 + payload);
+	h.ip.nexthdr = IPPROTO_UDP;
+	h.ip.hop_limit = 64;
+	for (int i = 0; i < 4; i++) {
+		h.ip.saddr.in6_u.u6_addr32[i] = config.source6[i];
+		h.ip.daddr.in6_u.u6_addr32[i] = config.target6[i];
+	}
+	h.udp = udp_of(payload);
+	fill_dta(&h.dta, s, n, payload);
+	h.udp.check = checksum6(&h, s, bytes);
+	return put_frame(ctx, &h, sizeof(h), s, bytes);
 }
 
 SEC("xdp")
 int write_report(struct xdp_md *ctx)
 {
-	__u32 slot, n, bytes, total, has = bpf_xdp_get_buff_len(ctx);
-	struct headers h = {};
+	__u32 slot, n, bytes;
 	struct rpt_slot *s;
 	bool written;
 
 	/* This host itself sends on any interface: neighbour discovery, for one. Those are too short. */
-	if (has < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
+	if (bpf_xdp_get_buff_len(ctx) < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
 		count(RPT_IDLE, 1);
 		return XDP_DROP;
 	}
@@ -434,11 +543,7 @@ int write_report(struct xdp_md *ctx)
 		bpf_map_push_elem(&vacant, &slot, 0);
 		return XDP_DROP;
 	}
-	total = sizeof(h) + bytes;
-	fill(&h, s, n, RPT_FIXED + bytes);
-	written = !bpf_xdp_adjust_tail(ctx, (int)total - (int)has) &&
-		  !bpf_xdp_store_bytes(ctx, 0, &h, sizeof(h)) &&
-		  !bpf_xdp_store_bytes(ctx, sizeof(h), s->items, bytes);
+	written = config.v6 ? write6(ctx, s, n, bytes) : write4(ctx, s, n, bytes);
 	bpf_map_push_elem(&vacant, &slot, 0);
 	if (!written) {
 		count(RPT_NOT_WRITTEN, 1);

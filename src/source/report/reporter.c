@@ -31,7 +31,9 @@
 #define TCX_INGRESS 46 /* enum bpf_attach_type of Linux 6.6 */
 #define TCX_EGRESS  47
 #define FILTER \
-	0x51d3u /* handle and priority where there are no links: so that a stale one is replaced */
+	0x51d3u /* handle and priority where there are no links, of an interface's first reporter: so that a
+		 * stale one is replaced */
+#define EACH	    4u	  /* reporters of an interface */
 #define PORT	    40040 /* docs/dta-wire.md */
 #define SOURCE_PORT 40041
 #define FEED_MOST   256
@@ -41,6 +43,7 @@
 struct hook {
 	int link;	    /* TCX; -1: none */
 	unsigned int index; /* clsact; 0: none */
+	uint32_t filter;
 	enum bpf_tc_attach_point point;
 };
 
@@ -49,7 +52,8 @@ struct sl_kernel_reporter {
 	struct sl_veth *veth;
 	struct hook hook[3];
 	struct bpf_link *pass;
-	int feed; /* to the carrier */
+	uint32_t number; /* of those of the interface */
+	int feed;	 /* to the carrier */
 	int cpus;
 	char target[64];
 	uint64_t swept_ns;
@@ -66,8 +70,8 @@ static int tcx(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_atta
 static int clsact(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_attach_point point)
 {
 	LIBBPF_OPTS(bpf_tc_hook, where, .ifindex = (int)index, .attach_point = point);
-	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = prog_fd, .handle = FILTER,
-		    .priority = FILTER & 0xfff, .flags = BPF_TC_F_REPLACE);
+	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = prog_fd, .handle = h->filter,
+		    .priority = h->filter & 0xfff, .flags = BPF_TC_F_REPLACE);
 	int err = bpf_tc_hook_create(&where);
 
 	if (err && err != -EEXIST)
@@ -95,7 +99,7 @@ static void detach(struct hook *h)
 		close(h->link);
 	if (h->index) {
 		LIBBPF_OPTS(bpf_tc_hook, where, .ifindex = (int)h->index, .attach_point = h->point);
-		LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER, .priority = FILTER & 0xfff);
+		LIBBPF_OPTS(bpf_tc_opts, opts, .handle = h->filter, .priority = h->filter & 0xfff);
 
 		bpf_tc_detach(&where, &opts);
 	}
@@ -104,7 +108,19 @@ static void detach(struct hook *h)
 
 /* ---- where to ------------------------------------------------------------------------------------- */
 
-static unsigned int interface_with(struct in_addr address)
+static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
+{
+	if (!a || a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET)
+		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+	return a->sa_family == AF_INET6 &&
+	       IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *)a)->sin6_addr,
+				  &((const struct sockaddr_in6 *)b)->sin6_addr);
+}
+
+static unsigned int interface_with(const struct sockaddr *address)
 {
 	struct ifaddrs *all, *i;
 	unsigned int index = 0;
@@ -112,20 +128,44 @@ static unsigned int interface_with(struct in_addr address)
 	if (getifaddrs(&all))
 		return 0;
 	for (i = all; i && !index; i = i->ifa_next)
-		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
-		    ((struct sockaddr_in *)i->ifa_addr)->sin_addr.s_addr == address.s_addr)
+		if (same_address(i->ifa_addr, address))
 			index = if_nametoindex(i->ifa_name);
 	freeifaddrs(all);
 	return index;
 }
 
+/* IPv4, if there is such an address. 0, or as getaddrinfo(3). */
+static int find_host(const char *host, const char *service, struct addrinfo **found)
+{
+	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
+	int err = getaddrinfo(host, service, &hints, found);
+
+	if (err) {
+		hints.ai_family = AF_INET6;
+		err = getaddrinfo(host, service, &hints, found);
+	}
+	return err;
+}
+
+static void addresses(struct rpt_config *c, const struct sockaddr *from, const struct sockaddr *to)
+{
+	c->v6 = to->sa_family == AF_INET6;
+	if (c->v6) {
+		memcpy(c->source6, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
+		memcpy(c->target6, &((const struct sockaddr_in6 *)to)->sin6_addr, 16);
+	} else {
+		c->source = ((const struct sockaddr_in *)from)->sin_addr.s_addr;
+		c->target = ((const struct sockaddr_in *)to)->sin_addr.s_addr;
+	}
+}
+
 /* Fills in where reports go and from where; out stays 0 for this host. false with a line in error. */
 static bool route(struct rpt_config *c, const char *target, char *error, size_t bytes)
 {
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found;
-	struct sockaddr_in to, from;
-	socklen_t n = sizeof(from);
-	char host[256];
+	struct sockaddr_storage from = {0}, to = {0};
+	socklen_t n = sizeof(from), to_bytes;
+	char host[256], service[8];
+	struct addrinfo *found;
 	uint16_t port;
 	int err, fd;
 
@@ -139,17 +179,18 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 	c->port = htons(port);
 	if (!*host)
 		return true;
-	err = getaddrinfo(host, NULL, &hints, &found);
+	snprintf(service, sizeof(service), "%u", port);
+	err = find_host(host, service, &found);
 	if (err) {
-		snprintf(error, bytes, "%s: no address of IPv4: %s", host, gai_strerror(err));
+		snprintf(error, bytes, "%s: no address: %s", host, gai_strerror(err));
 		return false;
 	}
-	to = *(struct sockaddr_in *)found->ai_addr;
+	to_bytes = found->ai_addrlen;
+	memcpy(&to, found->ai_addr, to_bytes);
 	freeaddrinfo(found);
-	to.sin_port = htons(port);
 	/* Nothing is sent: the kernel says by which address it would. */
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) ||
+	fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, to_bytes) ||
 	    getsockname(fd, (struct sockaddr *)&from, &n)) {
 		snprintf(error, bytes, "%s: %s", target, strerror(errno));
 		if (fd >= 0)
@@ -157,20 +198,19 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 		return false;
 	}
 	close(fd);
-	if (from.sin_addr.s_addr == to.sin_addr.s_addr ||
-	    (ntohl(to.sin_addr.s_addr) >> 24) == 127) {
+	addresses(c, (struct sockaddr *)&from, (struct sockaddr *)&to);
+	if (same_address((struct sockaddr *)&from, (struct sockaddr *)&to) ||
+	    (!c->v6 && (ntohl(c->target) >> 24) == 127)) {
 		snprintf(error, bytes,
 			 "%s is this host: say ':%u', and let the translator listen on any address",
 			 target, port);
 		return false;
 	}
-	c->out = interface_with(from.sin_addr);
+	c->out = interface_with((struct sockaddr *)&from);
 	if (!c->out) {
 		snprintf(error, bytes, "%s: by which interface it is reached is not known", target);
 		return false;
 	}
-	c->source = from.sin_addr.s_addr;
-	c->target = to.sin_addr.s_addr;
 	return true;
 }
 
@@ -178,7 +218,8 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 static bool address_here(struct sl_kernel_reporter *r, struct rpt_config *c, unsigned int index,
 			 char *error, size_t bytes)
 {
-	uint32_t base = 0xa9fe8000u | (index & 0x1fff) << 2; /* 169.254.128.0/17, four each */
+	/* 169.254.128.0/17, four each */
+	uint32_t base = 0xa9fe8000u | ((index + (r->number << 11)) & 0x1fff) << 2;
 	struct in_addr near = {htonl(base | 1)};
 	int err = sl_veth_address(r->veth, near, 30);
 
@@ -291,7 +332,7 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	unsigned int index = if_nametoindex(o->interface);
 	struct rpt_config c = {0};
 	char name[IF_NAMESIZE];
-	struct in_addr a;
+	char address[INET6_ADDRSTRLEN];
 	int err;
 
 	if (!r) {
@@ -309,12 +350,17 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 		snprintf(error, bytes, "%d CPUs are more than %u", r->cpus, RPT_CPUS);
 		goto fail;
 	}
-	snprintf(name, sizeof(name), "slr%u", index);
-	r->veth = sl_veth_open(name);
+	/* The carrier's name is what makes a number somebody's. */
+	for (r->number = 0; !r->veth && r->number < EACH; r->number++) {
+		snprintf(name, sizeof(name), r->number ? "slr%u-%u" : "slr%u", index, r->number);
+		r->veth = sl_veth_open(name);
+		if (r->veth || errno != EEXIST)
+			break;
+	}
 	if (!r->veth) {
 		if (errno == EEXIST)
-			snprintf(error, bytes, "%s has a reporter already (its carrier is %s)",
-				 o->interface, name);
+			snprintf(error, bytes, "%s has %u reporters already (carriers slr%u...)",
+				 o->interface, EACH, index);
 		else
 			snprintf(error, bytes, "no carrier: %s%s", strerror(errno),
 				 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
@@ -353,10 +399,13 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 		snprintf(error, bytes, "the programs' memory: %s", strerror(errno));
 		goto fail;
 	}
+	for (int i = 0; i < 3; i++)
+		r->hook[i].filter = FILTER + r->number;
 	if (!attach_all(r, o, index, error, bytes))
 		goto fail;
-	a.s_addr = c.target;
-	snprintf(r->target, sizeof(r->target), "%s:%u", inet_ntoa(a), ntohs(c.port));
+	inet_ntop(c.v6 ? AF_INET6 : AF_INET, c.v6 ? (const void *)c.target6 : &c.target, address,
+		  sizeof(address));
+	snprintf(r->target, sizeof(r->target), c.v6 ? "[%s]:%u" : "%s:%u", address, ntohs(c.port));
 	return r;
 fail:
 	sl_kernel_reporter_close(r);

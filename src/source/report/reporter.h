@@ -20,7 +20,7 @@ struct sl_kernel_reporter;
 
 struct sl_kernel_reporter_opts {
 	const char *interface; /* Ethernet, or lo */
-	/* Where to: "HOST:PORT", IPv4; ":PORT" is this host, where the translator must listen on any address
+	/* Where to: "HOST:PORT" (IPv4, or IPv6 if it has no address of IPv4); ":PORT" is this host, where the translator must listen on any address
 	 * or on the one that sl_kernel_reporter_target() names. */
 	const char *target;
 	bool ingress, egress;

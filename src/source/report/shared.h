@@ -20,9 +20,10 @@
 #define RPT_NONE 0xffffffffu
 #define RPT_CPUS 1024u
 
-#define RPT_HEADERS (14 + 20 + 8) /* Ethernet, IPv4, UDP */
+#define RPT_HEADERS4 (14 + 20 + 8) /* Ethernet, IPv4, UDP */
+#define RPT_HEADERS6 (14 + 40 + 8)
 #define RPT_FIXED (32 + 12)	  /* of a packet with one block, see docs/dta-wire.md */
-#define RPT_LONGEST (RPT_HEADERS + RPT_FIXED + RPT_ITEMS * RPT_ITEM6)
+#define RPT_LONGEST (RPT_HEADERS6 + RPT_FIXED + RPT_ITEMS * RPT_ITEM6)
 
 enum rpt_count {
 	RPT_PACKETS,	/* of the interface, that were looked at */
@@ -47,7 +48,8 @@ struct rpt_config {
 	__u32 source, target;
 	__u8 copies;	     /* N of the Key-Writes */
 	__u8 mac[6];	     /* of the carrier */
-	__u8 pad;
+	__u8 v6;	     /* reports go by IPv6: from source6 to target6 */
+	__u32 source6[4], target6[4];
 	__u64 every_ns;	     /* a flow that goes on is reported so often at most ... */
 	__u64 bytes;	     /* ... and at least once in so many bytes */
 	__u64 flush_ns;	     /* a packet waits so long for further reports, as long as there is traffic */
