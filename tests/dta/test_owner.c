@@ -83,6 +83,10 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		 "f:2: epoch needs epochs"},
 		{"stores:\n- {name: a, number: 1, kind: key-write, slots: 9, value: 8, keylog: k}\n",
 		 "f:2: keylog 'k' is no store"},
+		{"stores:\n- {name: a, number: 1, kind: key-write, slots: 9, value: 8, keylog: k}\n"
+		 "- {name: b, number: 2, kind: increment, columns: 9, keylog: k}\n"
+		 "- {name: k, number: 3, kind: append, items: 9, value: 9}\n",
+		 "f:3: keylog 'k' has 1 list, and each store"},
 		{"stores:\n- {name: a, number: 1, kind: increment, columns: 9, rows: 2, copies: 3}\n",
 		 "f:2: copies is 3"},
 		{"stores:\n- {name: a, number: 1, kind: sketch, rows: 2, columns: 8, reporters: 1, sketch: x}\n",
@@ -654,6 +658,58 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 	sl_owner_free(o);
 }
 
+/* What a running owner can't do is refused in a line that says what, and nothing else of the file is done. */
+static void a_reload_does_what_it_can_and_else_nothing(void **state)
+{
+	static const struct {
+		const char *rest, *stores, *said;
+	} wrong[] = {
+		{"directory: /elsewhere", FLOWS, "directory changed"},
+		{"hugepages: never", FLOWS, "hugepages changed"},
+		{"rdma: {port: 7}", FLOWS, "rdma changed"},
+		{"tenants: [{number: 8}]", FLOWS, "tenant 7 is gone"},
+		{"tenants: [{number: 7, rate: x}]", FLOWS, "rate"},
+		{"tenants: [{number: 7, rate: 1}]",
+		 FLOWS "\n- {name: b, number: 2, kind: increment, columns: 9}",
+		 "stores come and go"},
+		{"tenants: [{number: 7, rate: 1}]",
+		 "- {name: flows, number: 1, kind: key-write, slots: 1000, value: 9, copies: 2, seed: 1}",
+		 "changed in more than its size"},
+	};
+	struct translator t;
+	struct sl_owner *o;
+	char error[512];
+	json_t *j;
+
+	(void)state;
+	o = own(yaml("tenants: [{number: 7, name: seven, rate: 5}]", FLOWS), error);
+	assert_non_null(o);
+	come(&t, socket_path(), "t");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		write_file("s.yaml", yaml(wrong[i].rest, wrong[i].stores));
+		assert_int_equal(sl_owner_reload(o, error, sizeof(error)), -EINVAL);
+		if (!strstr(error, wrong[i].said) || strchr(error, '\n'))
+			fail_msg("'%s' for '%s'", error, wrong[i].said);
+	}
+	j = sl_owner_json(o);
+	assert_int_equal(number(j, "reloads"), 0);
+	assert_int_equal(number(j, "reloads_refused"), sizeof(wrong) / sizeof(*wrong));
+	assert_int_equal(number(json_array_get(json_object_get(j, "tenants"), 0), "rate"), 5);
+	json_decref(j);
+	write_file("s.yaml", yaml("tenants: [{number: 7, rate: 9, burst: 3}, {number: 8}]", FLOWS));
+	assert_int_equal(sl_owner_reload(o, error, sizeof(error)), 0);
+	/* Nothing was told of those that were refused. */
+	for (int64_t tenant = 7; tenant < 9; tenant++) {
+		j = until(&t, "tenant");
+		assert_int_equal(number(j, "tenant"), tenant);
+		assert_int_equal(number(j, "rate"), tenant == 7 ? 9 : 0);
+		assert_int_equal(number(j, "burst"), tenant == 7 ? 3 : 0);
+		json_decref(j);
+	}
+	leave(&t);
+	sl_owner_free(o);
+}
+
 /* Epochs by the clock, with a translator that answers. */
 static void epochs_rotate_by_themselves(void **state)
 {
@@ -687,6 +743,7 @@ int main(void)
 		cmocka_unit_test(files_of_others_or_of_a_wrong_size_are_refused),
 		cmocka_unit_test(a_store_of_more_than_4_gib_is_asked_like_any),
 		cmocka_unit_test(who_says_anything_wrong_is_told_and_let_go),
+		cmocka_unit_test(a_reload_does_what_it_can_and_else_nothing),
 		cmocka_unit_test(epochs_rotate_by_themselves),
 	};
 
