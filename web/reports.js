@@ -90,6 +90,14 @@ function drawDropped() {
 	$("dta-dropped").hidden = !said.length;
 }
 
+// What was written into slots and paths, and what has become of it.
+function drawUnits() {
+	const u = there.account.units;
+	put($("dta-units"), u ? `slots and paths: ${grouped(u.written)} written = ${u.exact ? "" : "about "}${grouped(u.standing)} ` +
+		`there + ${grouped(u.overwritten)} overwritten + ${grouped(u.expired)} gone with their epoch` : "");
+	$("dta-units").hidden = !u?.written;
+}
+
 const many = (n, what) => `${grouped(n)} ${what}${n === 1 ? "" : "s"}`;
 
 function drawTenants() {
@@ -186,6 +194,7 @@ async function ask() {
 		store = (there.stores.find((s) => s.keylog) || there.stores[0])?.name || "";
 	drawAccount();
 	drawDropped();
+	drawUnits();
 	drawStores();
 	drawTenants();
 	drawTranslators();
