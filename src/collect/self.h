@@ -74,6 +74,7 @@ bool self_dta_reloads(struct self *s, struct sl_series *out);
 bool self_dta_reports(struct self *s, struct sl_series *out);
 bool self_dta_rotations(struct self *s, struct sl_series *out);
 bool self_dta_translators(struct self *s, struct sl_series *out);
+bool self_dta_units(struct self *s, struct sl_series *out);
 void self_dta_end(struct self *s);
 
 /* ---- self_tcp.c -------------------------------------------------------------------------------- */

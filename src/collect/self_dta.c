@@ -100,6 +100,15 @@ bool self_dta_reports(struct self *s, struct sl_series *out)
 	return false;
 }
 
+bool self_dta_units(struct self *s, struct sl_series *out)
+{
+	static const char *const of[] = {"standing", "overwritten", "expired"};
+	const json_t *units = json_object_get(json_object_get(status(s), "account"), "units");
+
+	return s->at < 3 && self_label(s, out, "state", of[s->at]) &&
+	       self_u64(out, (uint64_t)json_integer_value(json_object_get(units, of[s->at])));
+}
+
 bool self_dta_reloads(struct self *s, struct sl_series *out)
 {
 	static const struct {

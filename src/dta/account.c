@@ -55,6 +55,7 @@ static const struct field engine[] = {
 	FIELD(sl_engine_stats, stored),
 	FIELD(sl_engine_stats, waiting),
 	FIELD(sl_engine_stats, merged),
+	FIELD(sl_engine_stats, units),
 	FIELD(sl_engine_stats, operations),
 	FIELD(sl_engine_stats, paths),
 	FIELD(sl_engine_stats, paths_partial),

@@ -61,6 +61,7 @@ struct sl_engine_stats {
 	uint64_t merged;  /* of those stored: increments that were added up into another's operation, cells
 			   * that were merged. For information; part of stored */
 	uint64_t dropped[SL_DROPS];
+	uint64_t units;	  /* slots of Key-Write and of Postcarding that were given to the output: one a copy */
 	uint64_t operations, paths, paths_partial, blocks, blocks_partial, evicted, immediates;
 };
 

@@ -90,6 +90,7 @@ static int give(struct sl_engine *e, struct engine_store *s, const struct sl_dta
 
 		if (cause)
 			return cause;
+		s->stats.units++;
 	}
 	return 0;
 }
@@ -107,6 +108,7 @@ static uint32_t block_keywrite(struct sl_engine *e, struct engine_store *s, uint
 		direct_count = b->count - immediate;
 		direct_any(s, b, direct_count);
 		s->stats.operations += (uint64_t)direct_count * b->copies;
+		s->stats.units += (uint64_t)direct_count * b->copies;
 		sl_output_shm_did(e->output, (uint64_t)direct_count * b->copies, 0,
 				  (uint64_t)direct_count * b->copies * s->unit);
 	}

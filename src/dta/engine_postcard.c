@@ -103,6 +103,7 @@ static int emit(struct sl_engine *e, struct engine_store *s, struct paths *p, ui
 			memcpy(s->object.map + s->bank + sl_dta_slot(h, n, s->c.slots) * s->unit,
 			       unit, s->unit);
 		s->stats.operations += x->copies;
+		s->stats.units += x->copies;
 		sl_output_shm_did(e->output, x->copies, 0, x->copies * s->unit);
 	}
 	while ((!s->direct || x->immediate) && x->done < x->copies) {
@@ -113,6 +114,7 @@ static int emit(struct sl_engine *e, struct engine_store *s, struct paths *p, ui
 		if (cause)
 			break;
 		x->done++;
+		s->stats.units++;
 	}
 	if (!cause) {
 		s->stats.paths++;

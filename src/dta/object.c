@@ -88,6 +88,21 @@ static int memfd(const char *name, uint64_t bytes, bool huge)
 	return err;
 }
 
+/* Whether the kernel heeds MADV_HUGEPAGE on a memfd: by default it does not, and says nothing. */
+static bool transparent(void)
+{
+	FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+	char line[128] = "";
+	bool is;
+
+	is = f && fgets(line, sizeof(line), f) &&
+	     (strstr(line, "[always]") || strstr(line, "[within_size]") ||
+	      strstr(line, "[advise]") || strstr(line, "[force]"));
+	if (f)
+		fclose(f);
+	return is;
+}
+
 static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name,
 		      enum sl_stores_hugepages huge, void **at, char *error, size_t bytes)
 {
@@ -118,7 +133,8 @@ static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name
 	}
 	if (!map(o, true, at, error, bytes))
 		return false;
-	if (huge == SL_HUGE_AUTO && need >= HUGE_PAGE && !madvise(*at, need, MADV_HUGEPAGE))
+	if (huge == SL_HUGE_AUTO && need >= HUGE_PAGE && !madvise(*at, need, MADV_HUGEPAGE) &&
+	    transparent())
 		o->pages = "transparent";
 	return true;
 }

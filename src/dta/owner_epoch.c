@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "dta/query.h"
 
 #define RETRY_NS    20000000ull
 #define OBJECTS_MAX 4u /* of a store: the newest and those that were before resizes */
@@ -41,6 +42,21 @@ static uint64_t oldest_with(const struct store *s, uint64_t next)
 	uint64_t banks = s->spec->config.banks, floor = next + 1 >= banks ? next + 1 - banks : 0;
 
 	return s->oldest > floor ? s->oldest : floor;
+}
+
+uint64_t owner_standing(const struct sl_store_object *at, bool *exact)
+{
+	const struct sl_store_config *c = at->view.config;
+	uint64_t looked, occupied;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < c->banks; i++)
+		if (sl_store_standing(c, at->view.banks + i * at->view.bank_stride, STANDING_SAMPLE,
+				      &looked, &occupied)) {
+			*exact = *exact && looked == c->slots;
+			sum += (double)occupied / (double)looked * (double)c->slots;
+		}
+	return (uint64_t)(sum + .5);
 }
 
 int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t error_bytes)
@@ -103,8 +119,11 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
 	s->spec->config.seed = newest->view.config->seed;
 	s->since_ns = sl_realtime_ns();
 	set_epochs(newest, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
-	for (struct sl_store_object *at = newest; at; at = at->older)
+	for (struct sl_store_object *at = newest; at; at = at->older) {
 		at->number = ++o->next_object;
+		if (at->path)
+			s->before += owner_standing(at, &(bool){true});
+	}
 	s->due_ns = spec->epoch_ns ? sl_now_ns() + spec->epoch_ns : 0;
 	return 0;
 }
@@ -146,6 +165,8 @@ static void drop_old(struct sl_owner *o, struct store *s, size_t most)
 			while (gone) {
 				struct sl_store_object *next = gone->older;
 
+				s->expired += owner_standing(gone, &(bool){true});
+
 				owner_object_free(o, gone, true);
 				gone = next;
 			}
@@ -159,7 +180,7 @@ static void drop_old(struct sl_owner *o, struct store *s, size_t most)
 static bool rotate(struct sl_owner *o, struct store *s, uint64_t now)
 {
 	struct sl_store_object *at = s->objects;
-	uint64_t next = s->epoch + 1, oldest = oldest_with(s, next);
+	uint64_t next = s->epoch + 1, oldest = oldest_with(s, next), looked, expired;
 
 	/* Those who have not said more than `oldest` - 1 may write into the bank that is needed. */
 	if (least_acked(o, s, NULL) < oldest)
@@ -168,8 +189,10 @@ static bool rotate(struct sl_owner *o, struct store *s, uint64_t now)
 	set_epochs(at, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
 	s->zeroing = true;
 	pthread_mutex_unlock(&o->lock);
+	sl_store_standing(at->view.config, bank(at, next), 0, &looked, &expired);
 	memset(bank(at, next), 0, at->view.bank_stride);
 	pthread_mutex_lock(&o->lock);
+	s->expired += expired;
 	s->zeroing = false;
 	s->epoch = next;
 	s->since_ns = sl_realtime_ns();

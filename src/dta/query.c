@@ -265,28 +265,36 @@ void sl_query_count(const struct sl_store_view *v, const struct sl_query *q,
 
 /* ---- load --------------------------------------------------------------------------------------------- */
 
+bool sl_store_standing(const struct sl_store_config *c, const uint8_t *bank, uint64_t sample,
+		       uint64_t *looked, uint64_t *occupied)
+{
+	const uint64_t unit = c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c)
+							   : sl_store_path_bytes(c);
+	const uint64_t step = sample && sample < c->slots ? c->slots / sample : 1;
+
+	*looked = *occupied = 0;
+	if (c->kind != SL_STORE_KEYWRITE && c->kind != SL_STORE_POSTCARD)
+		return false;
+	for (uint64_t i = 0; i < c->slots; i += step) {
+		const uint64_t *check = (const void *)(bank + i * unit);
+
+		++*looked;
+		*occupied += __atomic_load_n(check, __ATOMIC_RELAXED) != 0;
+	}
+	return true;
+}
+
 void sl_query_load(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
 		   struct sl_store_load *out)
 {
 	const struct sl_store_config *c = v->config;
-	uint64_t newest, oldest, unit, step = 1;
-	const uint8_t *bank;
+	uint64_t newest, oldest;
 	double share;
 
 	memset(out, 0, sizeof(*out));
-	if ((c->kind != SL_STORE_KEYWRITE && c->kind != SL_STORE_POSTCARD) ||
-	    !sl_query_epochs(v, epoch, &newest, &oldest))
+	if (!sl_query_epochs(v, epoch, &newest, &oldest) ||
+	    !sl_store_standing(c, sl_store_bank(v, newest), sample, &out->looked, &out->occupied))
 		return;
-	bank = sl_store_bank(v, newest);
-	unit = c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c) : sl_store_path_bytes(c);
-	if (sample && sample < c->slots)
-		step = c->slots / sample;
-	for (uint64_t i = 0; i < c->slots; i += step) {
-		const uint64_t *check = (const void *)(bank + i * unit);
-
-		out->looked++;
-		out->occupied += __atomic_load_n(check, __ATOMIC_RELAXED) != 0;
-	}
 	/*
 	 * After K keys of N copies a slot is still empty with probability (1 - 1/M)^(NK), about e^-aN for
 	 * a = K/M. All full: what can be said is that it was at least as much as would leave one empty.

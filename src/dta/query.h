@@ -119,7 +119,14 @@ void sl_sketch_maker_free(struct sl_sketch_maker *m);
 int sl_sketch_maker_add(struct sl_sketch_maker *m, const void *key, size_t key_bytes, uint64_t times);
 int sl_sketch_maker_cells(const struct sl_sketch_maker *m, uint64_t *cells); /* 0, -ENOMEM */
 
-/* How full a bank is, by looking at up to `sample` units (0: all). Key-write and postcard. */
+/*
+ * How many units of a bank hold something, of those looked at: about `sample`, up to twice as many, evenly spread (0:
+ * all). False: of another kind than key-write and postcard.
+ */
+bool sl_store_standing(const struct sl_store_config *c, const uint8_t *bank, uint64_t sample, uint64_t *looked,
+		       uint64_t *occupied);
+
+/* How full a bank is, by looking at some `sample` units (0: all). Key-write and postcard. */
 struct sl_store_load {
 	uint64_t looked, occupied;
 	double load;	     /* keys written / slots, estimated from the share that is occupied and copies */

@@ -118,6 +118,7 @@ static void keys_of_any_length_are_found_in_every_copy(void **state)
 				}
 				assert_int_equal(closed(r.e).stored, 200);
 				assert_int_equal(closed(r.e).operations, 200 * copies);
+				assert_int_equal(closed(r.e).units, 200 * copies);
 				take_down(&r);
 			}
 }

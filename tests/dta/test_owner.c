@@ -413,6 +413,61 @@ static bool found(struct sl_owner *o, uint64_t key)
 	return a.result == SL_QUERY_FOUND;
 }
 
+static uint64_t unit_count(struct sl_owner *o, const char *what)
+{
+	json_t *j = sl_owner_json(o);
+	uint64_t n = (uint64_t)number(json_object_get(json_object_get(j, "account"), "units"),
+				      what);
+
+	json_decref(j);
+	return n;
+}
+
+static void what_was_written_stands_was_overwritten_or_has_expired(void **state)
+{
+	enum { KEYS = 700, SLOTS = 1000 };
+	struct sl_store_view v;
+	struct sl_translate_account a = {0};
+	uint64_t standing = 0;
+	struct translator t;
+	struct sl_owner *o;
+	char error[512];
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	come(&t, socket_path(), "t");
+	for (uint64_t key = 0; key < KEYS; key++)
+		put(&t, 0, 0, key);
+	for (uint64_t *slot = (uint64_t *)(void *)bank_of(&t, 0, 0, &v), *end = slot + 2 * SLOTS;
+	     slot < end; slot += 2)
+		standing += *slot != 0;
+	assert_in_range(standing, KEYS / 3, KEYS - 1); /* some fell upon others */
+	a.engine.units = KEYS;
+	for (int epoch = 0; epoch < 3; epoch++) {
+		json_t *m = sl_account_json(&a);
+
+		json_object_set_new(m, "type", json_string("account"));
+		say(t.line, m);
+		for (int i = 0; i < 20000 && unit_count(o, "written") != a.engine.units; i++)
+			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		assert_int_equal(unit_count(o, "written"), a.engine.units);
+		assert_int_equal(unit_count(o, "standing"),
+				 epoch < 2 ? standing + (unsigned)epoch : 2);
+		assert_int_equal(unit_count(o, "expired"), epoch < 2 ? 0 : standing);
+		assert_int_equal(unit_count(o, "overwritten"), KEYS - standing);
+		if (epoch == 2)
+			break;
+		assert_int_equal(sl_owner_rotate(o, "flows"), 0);
+		json_decref(until(&t, "rotate"));
+		rotated(&t);
+		wait_epoch(o, (uint64_t)epoch + 1);
+		put(&t, 0, (uint64_t)epoch + 1, 1);
+		a.engine.units++;
+	}
+	leave(&t);
+	sl_owner_free(o);
+}
+
 static void a_store_is_resized_while_it_runs_and_both_are_readable(void **state)
 {
 	struct sl_store_view v;
@@ -450,6 +505,61 @@ static void a_store_is_resized_while_it_runs_and_both_are_readable(void **state)
 	assert_true(found(o, 12) || found(o, 11) || t.epoch == 4);
 	leave(&t);
 	sl_owner_free(o);
+}
+
+/* What "pages" says of a store of 4 MiB; NULL with an error: it can't be had. */
+static const char *pages_of(const char *policy, char error[512])
+{
+	static char pages[32];
+	struct sl_owner *o = own(
+		yaml(policy, "- {name: flows, number: 1, kind: key-write, slots: 262144, value: "
+			     "8, epochs: 1}"),
+		error);
+	json_t *j, *object;
+
+	if (!o)
+		return NULL;
+	j = sl_owner_json(o);
+	object = json_array_get(
+		json_object_get(json_array_get(json_object_get(j, "stores"), 0), "objects"), 0);
+	snprintf(pages, sizeof(pages), "%s", json_string_value(json_object_get(object, "pages")));
+	json_decref(j);
+	sl_owner_free(o);
+	return pages;
+}
+
+static bool file_has(const char *path, const char *what)
+{
+	char text[4096] = "";
+	FILE *f = fopen(path, "re");
+	bool has = f && fread(text, 1, sizeof(text) - 1, f) && strstr(text, what);
+
+	if (f)
+		fclose(f);
+	return has;
+}
+
+static void huge_pages_are_had_or_it_is_said_why_not(void **state)
+{
+	const char *shmem = "/sys/kernel/mm/transparent_hugepage/shmem_enabled", *pages;
+	char error[512] = "";
+
+	(void)state;
+	assert_string_equal(pages_of("hugepages: never", error), "small");
+	pages = pages_of("hugepages: always", error);
+	if (pages)
+		assert_string_equal(pages, "huge");
+	else
+		assert_non_null(strstr(error, "vm.nr_hugepages"));
+	if (file_has("/proc/meminfo", "HugePages_Total:       0"))
+		assert_null(pages);
+	pages = pages_of("hugepages: auto", error);
+	assert_non_null(pages);
+	/* Never said to be large where the kernel does not heed the wish. */
+	if (!strcmp(pages, "transparent"))
+		assert_false(file_has(shmem, "[never]") || file_has(shmem, "[deny]"));
+	else if (strcmp(pages, "huge"))
+		assert_string_equal(pages, "small");
 }
 
 static void files_survive_a_restart_and_others_are_left_alone(void **state)
@@ -738,7 +848,9 @@ int main(void)
 		cmocka_unit_test(every_mistake_is_one_line_that_names_its_place),
 		cmocka_unit_test(a_bank_is_zeroed_only_when_every_translator_has_left_it),
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
+		cmocka_unit_test(what_was_written_stands_was_overwritten_or_has_expired),
 		cmocka_unit_test(a_store_is_resized_while_it_runs_and_both_are_readable),
+		cmocka_unit_test(huge_pages_are_had_or_it_is_said_why_not),
 		cmocka_unit_test(files_survive_a_restart_and_others_are_left_alone),
 		cmocka_unit_test(files_of_others_or_of_a_wrong_size_are_refused),
 		cmocka_unit_test(a_store_of_more_than_4_gib_is_asked_like_any),
