@@ -247,6 +247,31 @@ static void partial_blocks_wait_for_the_timer(void **state)
 	take_down(&r);
 }
 
+static void behind_a_partial_block_are_zeros(void **state)
+{
+	static struct feed feed;
+	const uint8_t *block;
+	struct rig r;
+
+	set_up(&r, state,
+	       (struct sl_store_config){.kind = SL_STORE_APPEND,
+					.slots = 8,
+					.value_bytes = 4,
+					.batch = 4,
+					.lists = 1},
+	       NULL);
+	/* What was staged for the block before must not come along. */
+	feed_of(&feed, SL_DTA_APPEND, 0, 4, 4, 0);
+	for (int i = 0; i < 5; i++)
+		put_append(&feed, 0, "abcd");
+	assert_int_equal(give(r.e, 0, &feed, 1), 5);
+	sl_engine_flush(r.e);
+	assert_int_equal(closed(r.e).blocks_partial, 1);
+	block = r.f.all + 4096 + SL_STORE_BANKS_OFFSET + sl_store_block_bytes(&r.f.c);
+	assert_memory_equal(block, "abcd\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+	take_down(&r);
+}
+
 static void a_list_goes_on_at_the_block_that_it_is_given(void **state)
 {
 	const uint64_t next[2] = {0xffffffull * 4 - 2, 5};
@@ -507,6 +532,12 @@ static void a_tenant_gets_its_rate_and_its_burst(void **state)
 	}
 	/* 2 s at 1000 a second, and the burst. */
 	assert_in_range(taken, 2048, 2051);
+	/* Who was silent for long has a burst to spend, and no more. */
+	now += 3600000000000ull;
+	for (int i = 0; i < 60; i++)
+		put(&feed, "key.", "12345678");
+	assert_int_equal(give(r.e, 0, &feed, now), 50);
+	taken += 50;
 	assert_int_equal(closed(r.e).stored, taken);
 	assert_int_equal(closed(r.e).dropped[SL_DROP_RATE], closed(r.e).in - taken);
 	assert_int_equal(sl_engine_limit(r.e, 0, 0, 0), 0);
@@ -556,6 +587,7 @@ int main(void)
 		BOTH(the_last_report_of_a_key_in_a_block_stays),
 		BOTH(lists_keep_order_over_wraps_and_partial_blocks),
 		BOTH(partial_blocks_wait_for_the_timer),
+		BOTH(behind_a_partial_block_are_zeros),
 		BOTH(a_list_goes_on_at_the_block_that_it_is_given),
 		BOTH(counters_are_never_low_and_seldom_high),
 		BOTH(increments_of_a_key_are_one_addition_a_row),

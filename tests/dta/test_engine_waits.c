@@ -324,6 +324,56 @@ static void merged_sketches_are_the_sketch_of_the_union_bit_for_bit(void **state
 		}
 }
 
+static void cell(struct feed *f, uint64_t column, uint64_t n)
+{
+	uint8_t key[12] = {0}, value[8];
+
+	be32(key + 8, (uint32_t)column);
+	be64(value, n);
+	put(f, key, value);
+}
+
+/* What comes while the rows are half given begins them anew: what is in the store is of one moment. */
+static void a_half_written_sketch_begins_anew_when_more_comes(void **state)
+{
+	enum { CELLS = 1 << 16 }; /* several operations */
+	static struct feed feed;
+	static uint64_t got[CELLS];
+	struct sl_merged merged;
+	struct sl_engine *e;
+	struct moody m;
+	struct fenced f;
+	uint64_t first;
+
+	(void)state;
+	fence(&f, (struct sl_store_config){.kind = SL_STORE_SKETCH,
+					   .slots = CELLS,
+					   .sketch = SL_STORE_COUNT_MIN,
+					   .reporters = 1});
+	moody_over(&m, &f);
+	e = sl_engine_new(NULL, &m.o);
+	assert_int_equal(sl_engine_store(e, &f.c, &f.object, 0, 0, NULL), 0);
+	feed_of(&feed, SL_DTA_SKETCH, 0, 12, 8, 0);
+	cell(&feed, 0, 3);
+	assert_int_equal(give(e, 0, &feed, 1), 1);
+	m.room = 1;
+	sl_engine_tick(e, 2000000000);
+	memcpy(&first, m.memory + SL_STORE_BANKS_OFFSET + sizeof(struct sl_store_complete), 8);
+	assert_int_equal(first, 3);		/* the beginning was given, */
+	assert_int_equal(closed(e).waiting, 1); /* and no more */
+	cell(&feed, 1, 4);
+	assert_int_equal(give(e, 0, &feed, 2000000001), 1);
+	m.room = ~0u;
+	sl_engine_flush(e);
+	assert_int_equal(closed(e).waiting, 0);
+	sl_query_sketch(&f.v, 0, got, &merged);
+	assert_int_equal(merged.result, SL_QUERY_FOUND);
+	assert_int_equal(got[0], 3);
+	assert_int_equal(got[1], 4);
+	sl_engine_free(e);
+	unfence(&f);
+}
+
 static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 {
 	struct sl_output *shm = sl_output_shm(NULL, NULL);
@@ -675,6 +725,7 @@ int main(void)
 		cmocka_unit_test(every_path_is_its_own_key_s_whatever_is_lost_or_evicted),
 		cmocka_unit_test(whole_paths_do_not_wait_and_others_do_for_their_time),
 		cmocka_unit_test(merged_sketches_are_the_sketch_of_the_union_bit_for_bit),
+		cmocka_unit_test(a_half_written_sketch_begins_anew_when_more_comes),
 		cmocka_unit_test(a_sketch_knows_who_is_missing_and_what_is_late),
 		cmocka_unit_test(what_waits_is_written_into_the_epoch_that_it_came_in),
 		cmocka_unit_test(keys_are_logged_once_an_epoch_and_are_no_reports),
