@@ -4,6 +4,7 @@
 import {$, emptyState, fillTable, num, put, title} from "./dom.js";
 import {age, bytes, grouped, number, seconds} from "./format.js";
 import * as layers from "./layers.js";
+import * as net from "./net.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 200, PERIOD = () => 1000;
@@ -68,7 +69,8 @@ function draw(a) {
 }
 
 async function ask() {
-	const told = app.status?.tcp?.length > 0 || app.status?.layers?.length > 0;
+	const told = app.status?.tcp?.length > 0 || app.status?.layers?.length > 0 ||
+		app.status?.net?.length > 0;
 	$("tab-flows").hidden = !told;
 	put($("n-flows"), told ? number(app.status.tcp.reduce((sum, t) => sum + t.open, 0)) : "");
 	if (app.state.tab !== "flows")
@@ -92,12 +94,14 @@ const poller = new Poller(ask, PERIOD);
 
 export function soon() {
 	layers.soon();
+	net.soon();
 	poller.soon();
 }
 
 export function start(hooks) {
 	app = hooks;
 	layers.start(hooks);
+	net.start(hooks);
 	$("flows").tHead.addEventListener("click", (e) => {
 		const sort = e.target.closest("th")?.dataset.sort;
 		if (!sort)

@@ -270,7 +270,7 @@ static const struct {
 	{"/api/v1/history", sl_api_get_history}, {"/api/v1/buckets", sl_api_get_buckets},
 	{"/api/v1/latency", sl_api_get_latency}, {"/api/v1/anomalies", sl_api_get_anomalies},
 	{"/api/v1/scores", sl_api_get_scores},	 {"/api/v1/flows", sl_api_get_flows},
-	{"/api/v1/layers", sl_api_get_layers},
+	{"/api/v1/layers", sl_api_get_layers},	 {"/api/v1/net", sl_api_get_net},
 };
 
 #define PARAMETERS_MAX 16

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "collect/api_internal.h"
+#include "collect/nets.h"
 #include "region/why.h"
 
 #define ROWS_DEFAULT 100
@@ -401,6 +402,20 @@ static void layers_json(const struct sl_layer_losses_view *v, void *arg)
 	sl_api_fits(j, mark);
 }
 
+static void ring_json(const struct sl_net_host_view *v, void *arg)
+{
+	struct sl_json *j = arg;
+	struct sl_json_mark mark = sl_json_mark(j);
+
+	sl_json_begin(j, '{');
+	sl_json_kstring(j, "target", v->target);
+	sl_json_kstring(j, "host", v->hostname);
+	sl_json_kbool(j, "present", v->present);
+	sl_json_ku64(j, "records", v->records);
+	sl_json_end(j, '}');
+	sl_api_fits(j, mark);
+}
+
 void sl_api_flow_tables(struct sl_json *j, void *collector)
 {
 	sl_json_kbegin(j, "tcp", '[');
@@ -408,5 +423,8 @@ void sl_api_flow_tables(struct sl_json *j, void *collector)
 	sl_json_end(j, ']');
 	sl_json_kbegin(j, "layers", '[');
 	sl_collector_layer_losses(collector, layers_json, j);
+	sl_json_end(j, ']');
+	sl_json_kbegin(j, "net", '[');
+	sl_collector_net_hosts(collector, ring_json, j);
 	sl_json_end(j, ']');
 }

@@ -67,8 +67,9 @@ void sl_api_get_latency(struct sl_http_request *req, void *arg);
 void sl_api_get_pods(struct sl_http_request *req, void *arg);
 void sl_api_get_anomalies(struct sl_http_request *req, void *arg);
 void sl_api_get_flows(struct sl_http_request *req, void *arg);
-void sl_api_flow_tables(struct sl_json *j, void *collector); /* "tcp": [...], "layers": [...] */
+void sl_api_flow_tables(struct sl_json *j, void *collector); /* "tcp": [...], "layers": [...], "net": [...] */
 void sl_api_get_layers(struct sl_http_request *req, void *arg);
+void sl_api_get_net(struct sl_http_request *req, void *arg);
 void sl_api_get_scores(struct sl_http_request *req, void *arg);
 void sl_api_get_apis(struct sl_http_request *req, void *arg);
 void sl_api_get_external_group(struct sl_http_request *req, void *arg);

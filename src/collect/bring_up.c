@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "collect/flows.h"
+#include "collect/net_ring.h"
 #include "collect/slots.h"
 
 #define MAPS_A_TURN 4u
@@ -37,6 +38,10 @@ static bool take_header(struct link *l, struct op *op, struct sl_read *read, uin
 	if (r->kind == SL_REGION_FLOWS) {
 		flows_found(l, r, read->to, now_ns);
 		return true; /* nobody sees it but by what it adds up to */
+	}
+	if (r->kind == SL_REGION_NIC) {
+		net_found(l, r, read->to, now_ns);
+		return true;
 	}
 	if (is_table(r->kind)) {
 		slots_found(l, r, read->to, now_ns);

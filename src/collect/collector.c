@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "collect/link.h"
+#include "collect/net_ring.h"
 
 #define STALE_PERIODS	   5u
 #define STALE_MIN_NS	   2000000000u
@@ -138,6 +138,9 @@ struct sl_collector *sl_collector_new(const struct sl_collector_opts *opts, char
 	for (; c->hosts < opts->agent_count; c->hosts++)
 		if (host_init(&c->host[c->hosts], c, opts->agents[c->hosts], c->opts.queues))
 			goto fail;
+	c->nets = nets_new(c);
+	if (!c->nets)
+		goto fail;
 	for (unsigned int i = 0; i < c->opts.workers; i++) {
 		err = make_worker(c, i, error, error_bytes);
 		if (err)
@@ -198,6 +201,7 @@ void sl_collector_free(struct sl_collector *c)
 		free(c->worker[i].row);
 		sl_ring_free(&c->worker[i].ring);
 	}
+	nets_free(c->nets);
 	for (size_t i = 0; i < c->hosts; i++)
 		host_free(&c->host[i]);
 	defs_free(&c->defs);

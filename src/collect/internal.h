@@ -24,6 +24,7 @@
 #include <pthread.h>
 
 #include <sidelight/flow.h>
+#include <sidelight/nic.h>
 #include <sidelight/task.h>
 
 #include "collect/collect.h"
@@ -60,6 +61,8 @@ struct home;
 struct old_name;
 struct flow_table;
 struct slot_table;
+struct net_ring;
+struct nets;
 
 /* ---- layout.c: what a schema means ------------------------------------------------------------ */
 
@@ -190,7 +193,7 @@ double history_double(const struct sl_metric *m, uint64_t word);
 static inline bool is_table(uint32_t region_kind)
 {
 	return region_kind == SL_REGION_FLOWS || region_kind == SL_REGION_LAYERS ||
-	       region_kind == SL_REGION_TASKS;
+	       region_kind == SL_REGION_TASKS || region_kind == SL_REGION_NIC;
 }
 
 /* ---- region.c: one region, from its entry to its end ------------------------------------------- */
@@ -280,6 +283,7 @@ struct region {
 	void *tap_own[SL_TAPS_MAX];
 	struct flow_table *flows; /* NULL: not a table of connections; set before others see it */
 	struct slot_table *slots; /* likewise, of layers and of tasks */
+	struct net_ring *net;	  /* likewise, a ring of segments */
 	uint64_t since_ns, retry_ns, backoff_ns;
 	enum schema_step schema_step;
 	uint64_t schema_at_ns, schema_pause_ns; /* not before; how long between two */
@@ -465,6 +469,7 @@ struct sl_collector {
 	struct sl_tracer *tracer; /* NULL: none; set likewise */
 	struct sl_live *live; /* NULL: none; set before the threads start */
 	struct sl_owner *dta; /* NULL: none; likewise */
+	struct nets *nets;    /* latency between hosts: nets.h */
 	struct sl_tap tap[SL_TAPS_MAX];
 	unsigned int taps;
 	pthread_t control;

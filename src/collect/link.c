@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "collect/flows.h"
+#include "collect/net_ring.h"
 #include "collect/slots.h"
 
 #define DRIVE_NS  5000000u    /* between two looks at the connection within a round */
@@ -164,12 +165,14 @@ bool link_turn(struct link *l, uint64_t now_ns)
 		bring_up(l, now_ns);
 		flows_turn(l, now_ns);
 		slots_turn(l, now_ns);
+		net_turn(l, now_ns);
 		fetch_turn(l, now_ns);
 		any |= reads_post(l, now_ns);
 		finish_round(l, now_ns);
 	} else {
 		flows_turn(l, now_ns);
 		slots_turn(l, now_ns);
+		net_turn(l, now_ns);
 		fetch_turn(l, now_ns);
 	}
 	if (any)

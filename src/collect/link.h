@@ -14,7 +14,8 @@
  *   fetch.c      memory of a region that somebody else asks for, once
  *   reads.c      READs: landing, posting, completing
  *
- * and beside the rounds, by flows.h, a table of connections, and by slots.h those of layers and tasks.
+ * and beside the rounds, by flows.h, a table of connections, by slots.h those of layers and tasks, and by
+ * net_ring.h a ring of segments.
  *
  * Who calls whom: link.c all of them; bring_up.c schema.c, pass.c and life.c; directory.c life.c
  * and table.c. Whoever wants memory of the host asks reads.c for a READ of his own kind.
@@ -151,6 +152,8 @@ struct link {
 	struct region *slots_of[SLOT_TABLES]; /* of region[] */
 	bool had_slots[SLOT_TABLES];
 	struct slot_stats slot_stats[SLOT_TABLES];
+
+	struct region *net; /* the ring of segments: net_ring.h. One of region[] */
 
 	/* Seen by others. */
 	uint64_t rounds, skipped, region_count, duplicates;

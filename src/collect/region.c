@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collect/flows.h"
+#include "collect/net_ring.h"
 #include "collect/slots.h"
 
 struct region *region_new(struct link *l, uint64_t instance, uint64_t age)
@@ -48,6 +49,7 @@ void region_put(struct region *r)
 		return;
 	flow_table_free(r->flows, r->c);
 	slot_table_free(r->slots, r->c);
+	net_ring_free(r->net, r->c);
 	if (r->built)
 		board_put(r->built->board, r->c);
 	board_put(r->board, r->c);

@@ -587,6 +587,27 @@ static const struct family {
 	{"sidelight_host_skipped_rounds", SL_FAMILY_COUNTER, "",
 	 "Rounds that a host missed because its READs were still on the way.", host_skipped},
 	{"sidelight_host_up", SL_FAMILY_GAUGE, "", "1 if a host is read, 0 if it is not.", host_up},
+	{"sidelight_net_clock_bound_seconds", SL_FAMILY_GAUGE, "seconds",
+	 "How far the estimate of two hosts' clocks may be off: the error of each latency in one direction.",
+	 self_net_clock_bound},
+	{"sidelight_net_latency_nanoseconds", SL_FAMILY_HISTOGRAM, "nanoseconds",
+	 "From the driver of one host to the driver of the other, by port of the service, within the clocks' "
+	 "bound. Negative ones count in the lowest bucket.",
+	 self_net_latency},
+	{"sidelight_net_negative", SL_FAMILY_COUNTER, "",
+	 "Latencies in one direction that came out negative: clocks are further off than was said.",
+	 self_net_negative},
+	{"sidelight_net_pairs_refused", SL_FAMILY_COUNTER, "",
+	 "Segments between two hosts that there was no room for as a pair.", self_net_refused},
+	{"sidelight_net_records_missed", SL_FAMILY_COUNTER, "",
+	 "Segments of a host's ring that were overwritten before they were read.", self_net_missed},
+	{"sidelight_net_round_trip_nanoseconds", SL_FAMILY_HISTOGRAM, "nanoseconds",
+	 "A segment's latency and that of the next one back, together: no clock's offset is in it.",
+	 self_net_round_trip},
+	{"sidelight_net_segments", SL_FAMILY_COUNTER, "",
+	 "Segments between two hosts: sent, and those whose latency was measured.", self_net_segments},
+	{"sidelight_net_unmatched", SL_FAMILY_COUNTER, "",
+	 "Segments between two hosts that have no latency, by cause.", self_net_unmatched},
 	{"sidelight_push_dropped", SL_FAMILY_COUNTER, "",
 	 "Samples or alerts that a receiver did not get, by cause.", self_push_dropped},
 	{"sidelight_push_errors", SL_FAMILY_COUNTER, "",
@@ -666,6 +687,8 @@ bool self_there(const struct self *s, size_t family)
 		return s->c->tracer != NULL;
 	if (!strncmp(name, "sidelight_dta_", 14))
 		return s->c->dta != NULL;
+	if (!strncmp(name, "sidelight_net_", 14))
+		return self_net_there(s);
 	return self_live_there(s->c, name);
 }
 
@@ -695,6 +718,10 @@ struct self *self_begin(struct sl_collector *c, struct index *x)
 	sl_collector_totals(c, &s->totals);
 	if (c->tracer)
 		sl_tracer_stats(c->tracer, &s->trace);
+	if (!self_net_begin(s)) {
+		self_end(s);
+		return NULL;
+	}
 	return s;
 }
 
@@ -719,6 +746,7 @@ void self_end(struct self *s)
 		return;
 	self_live_end(s);
 	self_dta_end(s);
+	self_net_end(s);
 	free(s->labels);
 	free(s);
 }

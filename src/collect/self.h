@@ -25,6 +25,7 @@ struct self {
 	struct sl_workload *workload; /* self_live.c's */
 	size_t workloads;
 	struct json_t *dta; /* self_dta.c's */
+	struct self_net *net; /* self_net.c's */
 };
 
 bool self_labels(struct self *s, struct sl_series *out, const struct sl_text_label *labels,
@@ -84,6 +85,21 @@ bool self_tcp_lost(struct self *s, struct sl_series *out);
 bool self_tcp_missed(struct self *s, struct sl_series *out);
 bool self_tcp_passes(struct self *s, struct sl_series *out);
 bool self_tcp_refused(struct self *s, struct sl_series *out);
+
+/* ---- self_net.c: only if two hosts have told of segments between them ---------------------------- */
+
+bool self_net_there(const struct self *s);
+/* False: out of memory. */
+bool self_net_begin(struct self *s);
+void self_net_end(struct self *s);
+bool self_net_clock_bound(struct self *s, struct sl_series *out);
+bool self_net_latency(struct self *s, struct sl_series *out);
+bool self_net_missed(struct self *s, struct sl_series *out);
+bool self_net_negative(struct self *s, struct sl_series *out);
+bool self_net_refused(struct self *s, struct sl_series *out);
+bool self_net_round_trip(struct self *s, struct sl_series *out);
+bool self_net_segments(struct self *s, struct sl_series *out);
+bool self_net_unmatched(struct self *s, struct sl_series *out);
 
 /* ---- self_trace.c ------------------------------------------------------------------------------ */
 

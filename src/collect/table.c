@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "collect/flows.h"
+#include "collect/net_ring.h"
 #include "collect/slots.h"
 
 #define BUCKETS 256u
@@ -132,6 +133,7 @@ void table_remove(struct link *l, struct region *r)
 	r->gone = true;
 	flows_gone(l, r);
 	slots_gone(l, r);
+	net_gone(l, r);
 	pass_abort(l, r);
 	SET(r->step, STEP_GONE);
 	unhash(l, r);

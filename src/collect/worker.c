@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "collect/flows.h"
+#include "collect/net_ring.h"
 #include "collect/slots.h"
 
 #define SPIN_NS	       30000u  /* completions come within microseconds: wait awake */
@@ -144,6 +145,7 @@ static uint64_t nap(const struct worker *w, uint64_t now_ns, uint64_t worked_ns)
 		}
 		wait = flows_due(l);
 		wait = wait < slots_due(l) ? wait : slots_due(l);
+		wait = wait < net_due(l) ? wait : net_due(l);
 		if (wait != UINT64_MAX) {
 			wait = wait > now_ns + URGENT_NAP_NS ? wait - now_ns : URGENT_NAP_NS;
 			n = n < wait ? n : wait;

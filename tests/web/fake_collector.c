@@ -50,6 +50,26 @@ void sl_collector_layer_losses(struct sl_collector *c,
 		fn(c->losses, arg);
 }
 
+void sl_collector_nets(struct sl_collector *c, void (*fn)(const struct sl_net_pair_view *, void *),
+		       void *arg)
+{
+	if (c->pair)
+		fn(c->pair, arg);
+}
+
+void sl_collector_net_hosts(struct sl_collector *c,
+			    void (*fn)(const struct sl_net_host_view *, void *), void *arg)
+{
+	for (size_t i = 0; i < c->ring_count; i++)
+		fn(&c->rings[i], arg);
+}
+
+uint64_t sl_collector_net_refused(struct sl_collector *c)
+{
+	(void)c;
+	return 5;
+}
+
 void sl_collector_flow_tables(struct sl_collector *c,
 			      void (*fn)(const struct sl_flow_table_view *, void *), void *arg)
 {

@@ -6,7 +6,7 @@
 #ifndef FAKE_COLLECTOR_H
 #define FAKE_COLLECTOR_H
 
-#include "collect/collect.h"
+#include "collect/nets.h"
 
 struct fake_metric {
 	struct sl_metric metric;
@@ -34,6 +34,9 @@ struct sl_collector {
 	const struct sl_layers_view *layers;
 	size_t layer_count;
 	const struct sl_layer_losses_view *losses; /* NULL: none */
+	const struct sl_net_pair_view *pair; /* NULL: none */
+	const struct sl_net_host_view *rings;
+	size_t ring_count;
 	struct sl_flow_view *flows;
 	size_t flow_count;
 	struct sl_flow_table_view *tables;

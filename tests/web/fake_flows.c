@@ -17,8 +17,8 @@ static struct sl_region_info cart = {
 	.labels = {{"namespace", "shop"}, {"pod", "cart-0"}, {"service", "cart"}},
 };
 static struct sl_flow before[2], now[4];
-static struct sl_layer_view all[2], late[2];
-static struct sl_layers_view layers[2];
+static struct sl_layer_view all[3], late[3];
+static struct sl_layers_view layers[3];
 static struct sl_layer_losses_view losses;
 
 static void address(uint8_t to[16], uint8_t last)
@@ -66,18 +66,21 @@ static void fake_layers(struct sl_collector *c)
 {
 	static const int serves[SL_LAYERS] = {18, 18, 24, 48, 22, 20, 20, 48};
 	static const int asks[SL_LAYERS] = {18, 18, 40, 20, 22, 20, 20, 42};
+	static const int calls[SL_LAYERS] = {18, 18, 20, 20, 22, 20, 20, 24};
 
 	observe(&all[0], 1000, serves);
 	observe(&late[0], 100, serves);
 	observe(&all[1], 10, asks);
+	observe(&all[2], 5, calls);
+	observe(&late[2], 5, calls);
 	late[0].count[SL_COUNT_UNATTRIBUTED] = 3;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		layers[i] = (struct sl_layers_view){
-			.target = "/run/a.sock",
-			.hostname = "node-1",
+			.target = i == 2 ? "/run/b.sock" : "/run/a.sock",
+			.hostname = i == 2 ? "node-2" : "node-1",
 			.workload = &cart,
 			.role = i ? "client" : "server",
-			.port = i ? "5432" : "8080",
+			.port = i == 1 ? "5432" : "8080",
 			.all = &all[i],
 			.late = &late[i],
 			.late_ns = 12 * (int64_t)SECOND,
@@ -86,8 +89,53 @@ static void fake_layers(struct sl_collector *c)
 		.target = "/run/a.sock", .hostname = "node-1", .present = true, .passes = 7};
 	losses.lost[SL_CAUSE_RETRANSMIT] = 3;
 	c->layers = layers;
-	c->layer_count = 2;
+	c->layer_count = 3;
 	c->losses = &losses;
+}
+
+/* node-2 asks cart-0 on node-1: 20 us there, of which two came out negative, 30 us back. */
+static void fake_net(struct sl_collector *c)
+{
+	static const char *const names[] = {"node-1", "node-2"}, *const targets[] = {"/run/a.sock",
+										     "/run/b.sock"};
+	static struct sl_net_hist back, there, both;
+	static struct sl_net_port_view port;
+	static struct sl_net_pair_view pair;
+	static struct sl_net_host_view rings[2];
+
+	for (int i = 0; i < 100; i++) {
+		sl_net_hist_add(&back, i < 2 ? -500 : 20000);
+		sl_net_hist_add(&there, 30000);
+		sl_net_hist_add(&both, 50000);
+	}
+	port = (struct sl_net_port_view){
+		.port = 8080,
+		.all = {&there, &back, &both},
+		.late = {there, back, both},
+		.late_ns = 12 * (int64_t)SECOND,
+		.bound = {4000, 4000},
+		.reordered = {1, 0},
+	};
+	pair = (struct sl_net_pair_view){
+		.totals = {.sent = {103, 101}, .matched = {100, 100}, .known = true,
+			   .theta = 7000000, .bound = 4000, .windows = 6},
+		.ports = 1,
+		.port = &port,
+	};
+	pair.totals.causes[SL_NET_LOST] = 4;
+	for (int i = 0; i < 2; i++) {
+		pair.target[i] = targets[i];
+		pair.hostname[i] = names[i];
+		rings[i] = (struct sl_net_host_view){.target = targets[i],
+						     .hostname = names[i],
+						     .present = true,
+						     .records = 1000,
+						     .missed = 2,
+						     .elsewhere = 3};
+	}
+	c->pair = &pair;
+	c->rings = rings;
+	c->ring_count = 2;
 }
 
 void fake_flows(struct sl_collector *c, size_t idle)
@@ -139,4 +187,5 @@ void fake_flows(struct sl_collector *c, size_t idle)
 	c->tables = &table;
 	c->table_count = 1;
 	fake_layers(c);
+	fake_net(c);
 }

@@ -29,7 +29,7 @@ def look(page):
     assert "of 304" in page.run("document.querySelector('#flows-note').textContent")
     # Where a request's time goes: nearly all of it is the application's.
     page.wait("!document.querySelector('#layers-panel').hidden", 15, "layers")
-    assert page.run("document.querySelectorAll('#layers tbody tr').length") == 2
+    assert page.run("document.querySelectorAll('#layers tbody tr').length") == 3
     assert page.run("document.querySelector('#layers tbody tr').cells[0].textContent") == "cart-0"
     assert page.run("document.querySelector('#layers tbody tr').cells[2].textContent") == "server 8080"
     share = [float(v or 0) for v in page.run(
@@ -38,6 +38,15 @@ def look(page):
     assert len(share) == 7 and abs(sum(share) - 1) < 1e-3 and share[3] > 0.99, share
     assert page.run("document.querySelector('#layers tbody tr').cells[5].textContent").endswith("ms")
     assert "3 retransmit" in page.run("document.querySelector('#layers-note').textContent")
+    # Between hosts: each way within its bound, what is negative as such, and a request's whole way.
+    page.wait("!document.querySelector('#net-panel').hidden", 15, "latency between hosts")
+    net = page.run("[...document.querySelectorAll('#net tbody tr')[0].cells].map((c) => c.textContent)")
+    assert net[:2] == ["node-1 → node-2", "8080"] and "±" in net[2] and "±" in net[3] and net[8] == "2", net
+    whole = [(c[0], float(c[1] or 0)) for c in page.run(
+        "[...document.querySelectorAll('#net .layer-bar i')].map((i) => [i.className, i.style.flexGrow])")]
+    assert len(whole) == 15 and abs(sum(v for _, v in whole) - 1) < 1e-3, whole
+    assert [k for k, v in whole if v > 0.9] == ["s3"], whole
+    assert "4 lost" in page.run("document.querySelector('#net-note').textContent")
     # Sorted by another column.
     page.click("#flows th[data-sort='rtt']")
     page.wait(f"{cell(0, 4)} === '10.0.0.2:5432'", 15, "the slowest first")

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * api.h - what the tests of the API share: a server on a collector that is made up, with two hosts and five pods
+ * (fake_flows.h has its connections), and a client.
+ */
+#ifndef TESTS_WEB_API_H
+#define TESTS_WEB_API_H
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fake_flows.h"
+
+#define POINTS	5000
+#define CART	0x00b1d05a7c1f9e42
+#define CART_ID "00b1d05a7c1f9e42"
+
+extern struct sl_collector collector;
+extern struct fake_region regions[];
+extern struct sl_worker_view workers[];
+extern struct sl_point points[POINTS];
+extern const struct sl_text_label odd[1];
+extern const uint64_t value_500[1];
+extern struct sl_http *http;
+
+int setup(void **state);
+int teardown(void **state);
+
+struct reply {
+	int status;
+	char *text; /* head and body */
+	char *body;
+	size_t body_bytes;
+};
+int dial(void);
+/* HTTP/1.0: the end of the body is the end of the connection. */
+struct reply ask(const char *path, const char *headers);
+json_t *ask_json(const char *path, int status);
+/* Asks, and gives the list called key; *whole is to be freed. */
+json_t *ask_list(const char *path, const char *key, json_t **whole);
+double number(const json_t *json, const char *key);
+const char *string(const json_t *json, const char *key);
+
+/* The tests, by file. */
+void status_sums_up_the_workers(void **state);
+void rates_are_those_of_the_last_seconds(void **state);
+void hosts_say_why_they_are_not_reached(void **state);
+void pods_carry_one_word_for_their_state(void **state);
+void metrics_show_exact_values_of_every_kind(void **state);
+void metrics_are_found_by_name_label_and_pod(void **state);
+void pages_of_metrics_join_without_a_seam(void **state);
+void history_is_in_order_and_says_what_was_left_out(void **state);
+void history_of_what_is_gone_says_so(void **state);
+void buckets_have_their_bounds(void **state);
+void latency_is_given_by_worker_and_in_all(void **state);
+void bad_questions_are_answered_400_with_what_is_wrong(void **state);
+void answers_are_bounded_and_can_be_gone_on_with(void **state);
+void findings_are_told_with_what_is_to_blame(void **state);
+void scaling_is_told_as_kubernetes_wants_it(void **state);
+void slow_readers_get_503_and_no_more_memory(void **state);
+void the_page_is_embedded_and_knows_no_outside(void **state);
+void many_clients_at_once_are_answered(void **state);
+void layers_come_by_who_answers_most_with_their_quantiles(void **state);
+void flows_come_by_what_matters_with_what_holds_them_back(void **state);
+void latency_between_hosts_has_its_bound_and_the_whole_way(void **state);
+
+#endif

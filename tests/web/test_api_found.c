@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_api_found.c - anomalies, and what scales by them. */
+#include <math.h>
+
+#include "act/scale.h"
+#include "api.h"
+#include "base/base.h"
+
+static void nothing_kept(const struct sl_anomaly *a, void *arg)
+{
+	(void)a;
+	(void)arg;
+}
+
+void findings_are_told_with_what_is_to_blame(void **state)
+{
+	static const struct sl_pod_name name = {"cart-0", "cart", "shop", "node-1"};
+	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = 1000000000});
+	struct sl_verdict_pod *p = sl_verdicts_add(v, CART, &name);
+	int64_t t = 1763694391000000000;
+	struct sl_finding f = {.ns = t, .score = 0.5, .threshold = INFINITY, .shadow_score = NAN};
+	json_t *whole, *list, *verdict, *blame;
+	char path[64];
+
+	(void)state;
+	whole = ask_json("/api/v1/anomalies", 200);
+	assert_true(json_is_null(json_object_get(whole, "analysis")));
+	json_decref(whole);
+	snprintf(path, sizeof(path), "/api/v1/scores?instance=%llx", (unsigned long long)CART);
+	json_decref(ask_json(path, 404));
+	collector.verdicts = v;
+	sl_verdict_push(p, &f);
+	whole = ask_json(path, 200);
+	verdict = json_object_get(whole, "verdict");
+	assert_true(json_is_true(json_object_get(verdict, "learning")));
+	assert_true(json_is_null(json_array_get(json_object_get(whole, "threshold"), 0)));
+	json_decref(whole);
+	f = (struct sl_finding){.ns = t + 1000000000,
+				.score = 3.5,
+				.threshold = 1,
+				.anomalous = true,
+				.shadow_score = 2,
+				.blames = 1,
+				.blame = {{"latency_seconds_p90{path=\"/\"}", 0.75, NAN}}};
+	sl_verdict_push(p, &f);
+	sl_verdicts_keep(v, f.ns, nothing_kept, NULL);
+
+	list = ask_list("/api/v1/anomalies", "anomalies", &whole);
+	assert_int_equal(json_array_size(list), 1);
+	assert_string_equal(string(json_array_get(list, 0), "service"), "cart");
+	assert_true(json_is_null(json_object_get(json_array_get(list, 0), "end")));
+	assert_true(number(json_array_get(list, 0), "peak") == 3.5);
+	blame = json_array_get(json_object_get(json_array_get(list, 0), "blame"), 0);
+	assert_string_equal(string(blame, "metric"), "latency_seconds_p90{path=\"/\"}");
+	assert_true(number(blame, "share") == 0.75);
+	assert_true(json_is_null(json_object_get(blame, "value")));
+	assert_true(number(json_object_get(whole, "analysis"), "anomalous") == 1);
+	json_decref(whole);
+	list = ask_list("/api/v1/anomalies?after=1", "anomalies", &whole);
+	assert_int_equal(json_array_size(list), 0);
+	json_decref(whole);
+
+	list = ask_list("/api/v1/pods?q=cart-0", "pods", &whole);
+	verdict = json_object_get(json_array_get(list, 0), "verdict");
+	assert_true(json_is_true(json_object_get(verdict, "anomalous")));
+	assert_true(number(verdict, "shadow_score") == 2);
+	json_decref(whole);
+	list = ask_list("/api/v1/pods?q=mail-0", "pods", &whole);
+	assert_null(json_object_get(json_array_get(list, 0), "verdict"));
+	json_decref(whole);
+	list = ask_list(path, "score", &whole);
+	assert_int_equal(json_array_size(list), 2);
+	assert_true(json_number_value(json_array_get(list, 1)) == 3.5);
+	json_decref(whole);
+	json_decref(ask_json("/api/v1/scores", 400));
+	json_decref(ask_json("/api/v1/scores?instance=xyz", 400));
+	json_decref(ask_json("/api/v1/scores?instance=2", 404));
+	json_decref(ask_json("/api/v1/anomalies?limit=1001", 400));
+	collector.verdicts = NULL;
+	sl_verdicts_free(v);
+}
+
+void scaling_is_told_as_kubernetes_wants_it(void **state)
+{
+	static const char base[] = "/apis/external.metrics.k8s.io/v1beta1";
+	static const struct {
+		const char *path;
+		int status;
+		size_t items;
+	} asked[] = {
+		{"/namespaces/shop/sidelight_scaling_pressure", 200, 2},
+		{"/namespaces/shop/sidelight_scaling_pressure?labelSelector=service%3Dcart", 200,
+		 1},
+		{"/namespaces/shop/sidelight_scaling_pressure?labelSelector=service+notin+(cart)",
+		 200, 1},
+		{"/namespaces/default/sidelight_scaling_anomalous_ratio", 200, 1},
+		{"/namespaces/nowhere/sidelight_scaling_pressure", 200, 0},
+		{"/namespaces/shop/sidelight_scaling_pressure?labelSelector=a%3D%3D%3Db", 400, 0},
+		{"/namespaces/shop/sidelight_scaling_pressure?labelSelector=in+(", 400, 0},
+		{"/namespaces/shop/unknown", 404, 0},
+		{"/namespaces/shop", 404, 0},
+		{"/namespaces/shop/sidelight_scaling_pressure/more", 404, 0},
+	};
+	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.max_pods = 1});
+	struct sl_scale *s = sl_scale_new(0, 0);
+	int64_t t = 1763694391000000000;
+	struct sl_pod_verdict p = {.ns = t, .recent = 1.2341};
+	json_t *j, *item;
+	char path[200];
+
+	(void)state;
+	sl_scale_begin(s, t);
+	strcpy(p.name.service, "cart");
+	strcpy(p.name.kube_namespace, "shop");
+	sl_scale_pod(s, &p);
+	strcpy(p.name.service, "mail");
+	p.recent = 3;
+	sl_scale_pod(s, &p);
+	strcpy(p.name.kube_namespace, "");
+	p.anomalous = true;
+	sl_scale_pod(s, &p);
+	sl_scale_end(s);
+	snprintf(path, sizeof(path), "%s%s", base, asked[0].path);
+	j = ask_json(path, 404);
+	assert_string_equal(string(j, "kind"), "Status");
+	json_decref(j);
+	collector.verdicts = v;
+	collector.scale = s;
+	j = ask_json("/apis", 200);
+	assert_string_equal(string(j, "kind"), "APIGroupList");
+	json_decref(j);
+	json_decref(ask_json("/apis/external.metrics.k8s.io", 200));
+	j = ask_json(base, 200);
+	assert_string_equal(string(j, "kind"), "APIResourceList");
+	assert_string_equal(string(j, "groupVersion"), "external.metrics.k8s.io/v1beta1");
+	assert_int_equal(json_array_size(json_object_get(j, "resources")), 2);
+	json_decref(j);
+	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
+		snprintf(path, sizeof(path), "%s%s", base, asked[i].path);
+		j = ask_json(path, asked[i].status);
+		if (asked[i].status == 200) {
+			assert_string_equal(string(j, "kind"), "ExternalMetricValueList");
+			assert_int_equal(json_array_size(json_object_get(j, "items")),
+					 asked[i].items);
+		} else {
+			assert_string_equal(string(j, "kind"), "Status");
+			assert_string_equal(string(j, "status"), "Failure");
+			assert_true(number(j, "code") == asked[i].status);
+		}
+		item = json_array_get(json_object_get(j, "items"), 0);
+		if (i == 1) {
+			assert_string_equal(string(item, "value"), "1235m"); /* rounded up */
+			assert_string_equal(string(item, "timestamp"), "2025-11-21T03:06:31Z");
+			assert_string_equal(string(item, "metricName"),
+					    "sidelight_scaling_pressure");
+		}
+		if (i == 3)
+			assert_string_equal(string(item, "value"), "1");
+		json_decref(j);
+	}
+	collector.verdicts = NULL;
+	collector.scale = NULL;
+	sl_scale_free(s);
+	sl_verdicts_free(v);
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_api_kernel.c - what kernels tell: connections, layers of the stack, latency between hosts. */
+#include <math.h>
+
+#include "api.h"
+
+static double layer(const json_t *span, const char *name, const char *what)
+{
+	return number(json_object_get(json_object_get(span, "layers"), name), what);
+}
+
+void layers_come_by_who_answers_most_with_their_quantiles(void **state)
+{
+	json_t *all = ask_json("/api/v1/layers", 200), *list = json_object_get(all, "workloads");
+	json_t *w = json_array_get(list, 0), *late = json_object_get(w, "late"), *host;
+
+	(void)state;
+	assert_int_equal(json_array_size(list), 3);
+	assert_true(number(all, "matching") == 3);
+	assert_string_equal(string(w, "pod"), "cart-0");
+	assert_string_equal(string(w, "role"), "server");
+	assert_string_equal(string(w, "port"), "8080");
+	assert_true(number(w, "late_seconds") == 12);
+	assert_true(number(late, "requests") == 100 && number(late, "unattributed") == 3);
+	assert_true(layer(late, "app", "count") == 100);
+	assert_true(layer(json_object_get(w, "all"), "app", "count") == 1000);
+	/* In the bucket that ends at 2^24 ns, in the middle of it on the logarithmic scale. */
+	assert_true(fabs(layer(late, "app", "p50") / (exp2(23.75) * 1e-9) - 1) < 1e-9);
+	assert_true(layer(late, "app", "p99") > layer(late, "app", "p90"));
+	/* Nothing of late: quantiles of nothing are none. */
+	w = json_object_get(json_array_get(list, 2), "late");
+	w = json_object_get(json_object_get(w, "layers"), "app");
+	assert_true(json_is_null(json_object_get(w, "p50")));
+	assert_true(json_is_null(json_object_get(w, "mean")));
+	host = json_array_get(json_object_get(all, "hosts"), 0);
+	assert_true(number(json_object_get(host, "causes"), "retransmit") == 3);
+	assert_int_equal(json_object_size(json_object_get(host, "causes")), 1);
+	json_decref(all);
+	all = ask_json("/api/v1/layers?role=client&q=cart%205432&host=node-1", 200);
+	w = json_array_get(json_object_get(all, "workloads"), 0);
+	assert_true(number(all, "matching") == 1);
+	assert_string_equal(string(w, "port"), "5432");
+	json_decref(all);
+	all = ask_json("/api/v1/layers?limit=1", 200);
+	assert_int_equal(json_array_size(json_object_get(all, "workloads")), 1);
+	json_decref(all);
+	json_decref(ask_json("/api/v1/layers?role=x", 400));
+	json_decref(ask_json("/api/v1/layers?limit=1001", 400));
+}
+
+void flows_come_by_what_matters_with_what_holds_them_back(void **state)
+{
+	static const char *const wrong[] = {"sort=x", "state=x",    "limit=1001",
+					    "port=0", "port=65536", "id=0"};
+	json_t *all = ask_json("/api/v1/flows", 200), *list = json_object_get(all, "flows"), *f, *s;
+	char path[64];
+
+	(void)state;
+	assert_int_equal(json_array_size(list), 100);
+	assert_true(number(all, "matching") == 304);
+	f = json_array_get(list, 0);
+	assert_true(number(f, "id") == 1 && number(f, "bytes_per_second") == 5000000);
+	assert_string_equal(string(f, "limit"), "loss-fast");
+	assert_non_null(strstr(string(f, "why"), "9 segments sent again"));
+	assert_string_equal(string(f, "pod"), "cart-0");
+	assert_string_equal(string(f, "remote"), "10.0.0.2");
+	assert_string_equal(string(f, "role"), "server");
+	assert_null(json_object_get(f, "numbers"));
+	json_decref(all);
+	/* What is asked for, in its order, and no more of it. */
+	all = ask_json("/api/v1/flows?sort=bytes&limit=3", 200);
+	list = json_object_get(all, "flows");
+	assert_int_equal(json_array_size(list), 3);
+	assert_true(number(json_array_get(list, 0), "id") == 1);
+	assert_true(number(json_array_get(list, 1), "id") == 4);
+	assert_true(number(json_array_get(list, 2), "id") == 2);
+	json_decref(all);
+	all = ask_json("/api/v1/flows?sort=rtt&limit=1&pod=cart-0&port=5432", 200);
+	f = json_array_get(json_object_get(all, "flows"), 0);
+	assert_true(number(all, "matching") == 1 && number(f, "id") == 2);
+	assert_string_equal(string(f, "role"), "client");
+	assert_string_equal(string(f, "limit"), "application");
+	json_decref(all);
+	all = ask_json("/api/v1/flows?id=1&host=node-1&remote=10.0.0.2&state=open", 200);
+	f = json_array_get(json_object_get(all, "flows"), 0);
+	assert_true(json_array_size(json_object_get(f, "numbers")) > 3);
+	json_decref(all);
+	all = ask_json("/api/v1/flows?q=cart&state=listen&limit=0", 200);
+	assert_true(number(all, "matching") == 1);
+	assert_int_equal(json_array_size(json_object_get(all, "flows")), 0);
+	json_decref(all);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		snprintf(path, sizeof(path), "/api/v1/flows?%s", wrong[i]);
+		json_decref(ask_json(path, 400));
+	}
+	s = ask_json("/api/v1/status", 200);
+	f = json_array_get(json_object_get(s, "layers"), 0);
+	assert_true(json_is_true(json_object_get(f, "present")) && number(f, "passes") == 7);
+	f = json_array_get(json_object_get(s, "tcp"), 0);
+	assert_string_equal(string(f, "host"), "node-1");
+	assert_true(number(f, "open") == 303 && number(f, "passes") == 7);
+	f = json_array_get(json_object_get(s, "net"), 1);
+	assert_string_equal(string(f, "host"), "node-2");
+	json_decref(s);
+}
+
+void latency_between_hosts_has_its_bound_and_the_whole_way(void **state)
+{
+	json_t *all = ask_json("/api/v1/net", 200), *p, *port, *way, *parts;
+	double sum = 0;
+
+	(void)state;
+	p = json_array_get(json_object_get(all, "pairs"), 0);
+	assert_true(number(all, "matching") == 1 && number(all, "refused") == 5);
+	assert_string_equal(string(json_object_get(p, "a"), "host"), "node-1");
+	assert_true(number(json_object_get(p, "b"), "sent") == 101);
+	assert_true(number(json_object_get(p, "causes"), "lost") == 4);
+	assert_int_equal(json_object_size(json_object_get(p, "causes")), 1);
+	assert_true(number(json_object_get(p, "clock"), "offset") == 0.007);
+	port = json_array_get(json_object_get(p, "ports"), 0);
+	assert_true(number(port, "port") == 8080 && number(port, "late_seconds") == 12);
+	way = json_object_get(port, "back");
+	assert_true(number(way, "count") == 100 && fabs(number(way, "bound") - 4e-6) < 1e-15);
+	/* Negative ones are shown as such, and are in the mean. */
+	assert_true(number(way, "negative") == 2);
+	assert_true(fabs(number(way, "mean") - (98 * 20e-6 - 2 * 0.5e-6) / 100) < 1e-12);
+	assert_true(number(json_object_get(port, "there"), "reordered_total") == 1);
+	/* Both together bear no bound. */
+	way = json_object_get(port, "both");
+	assert_true(fabs(number(way, "mean") - 50e-6) < 1e-12 && !json_object_get(way, "bound"));
+	/* node-2 asks: its way to node-1 is "back". The parts come in the order of time, and add up. */
+	assert_int_equal(json_array_size(json_object_get(port, "trips")), 1);
+	p = json_array_get(json_object_get(port, "trips"), 0);
+	assert_string_equal(string(p, "client"), "b");
+	parts = json_object_get(p, "parts");
+	assert_int_equal(json_array_size(parts), 15);
+	assert_string_equal(string(json_array_get(parts, 3), "part"), "wire_there");
+	assert_true(number(json_array_get(parts, 3), "mean") < 20e-6);
+	assert_true(fabs(number(json_array_get(parts, 11), "mean") - 30e-6) < 1e-12);
+	assert_true(number(json_array_get(parts, 0), "count") == 5);
+	for (size_t i = 0; i < 15; i++)
+		sum += number(json_array_get(parts, i), "mean");
+	assert_true(fabs(sum - number(p, "mean")) < 1e-12);
+	p = json_array_get(json_object_get(all, "hosts"), 1);
+	assert_true(number(p, "missed") == 2 && number(p, "elsewhere") == 3);
+	json_decref(all);
+	all = ask_json("/api/v1/net?port=8080&host=node-2", 200);
+	assert_true(number(all, "matching") == 1);
+	json_decref(all);
+	all = ask_json("/api/v1/net?port=80", 200);
+	assert_true(number(all, "matching") == 0);
+	json_decref(all);
+	all = ask_json("/api/v1/net?host=node-3", 200);
+	assert_true(number(all, "matching") == 0);
+	json_decref(all);
+	json_decref(ask_json("/api/v1/net?port=0", 400));
+	json_decref(ask_json("/api/v1/net?limit=65", 400));
+}

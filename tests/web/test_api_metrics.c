@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_api_metrics.c - metrics, their history and their buckets. */
+#include <math.h>
+
+#include "api.h"
+
+void metrics_show_exact_values_of_every_kind(void **state)
+{
+	struct reply raw = ask("/api/v1/metrics?pod=cart-0&limit=1", NULL);
+	json_t *whole, *list = ask_list("/api/v1/metrics?pod=" CART_ID, "metrics", &whole), *h;
+
+	(void)state;
+	assert_non_null(strstr(raw.body, "\"value\":18446744073709551615"));
+	free(raw.text);
+	assert_int_equal(json_array_size(list), 9);
+	assert_string_equal(string(json_array_get(list, 0), "id"), CART_ID "/0");
+	assert_string_equal(string(json_array_get(list, 0), "kind"), "counter");
+	assert_string_equal(string(json_array_get(list, 0), "help"), "Requests served.");
+	assert_true(number(json_array_get(list, 2), "value") == -42);
+	assert_string_equal(string(json_object_get(json_array_get(list, 2), "labels"), "text"),
+			    odd[0].value);
+	assert_true(number(json_array_get(list, 3), "value") == 0.1);
+	assert_string_equal(string(json_array_get(list, 4), "value"), "NaN");
+
+	h = json_object_get(json_array_get(list, 5), "histogram");
+	assert_true(number(h, "count") == 40 && number(h, "sum") == 12.5);
+	assert_true(number(h, "refused") == 3);
+	assert_true(fabs(number(h, "p50") - 0.3) < 1e-12);
+	h = json_object_get(json_array_get(list, 6), "histogram");
+	assert_true(number(h, "count") == 5);
+	assert_true(fabs(number(h, "p50") - exp2(2.5 / 4)) < 1e-12);
+	assert_true(number(h, "p99") == 256);
+
+	h = json_object_get(json_array_get(list, 7), "states");
+	assert_true(json_is_false(json_object_get(h, "closed")));
+	assert_true(json_is_true(json_object_get(h, "open")));
+	assert_true(number(json_array_get(list, 8), "value") == 1);
+	h = json_object_get(json_object_get(whole, "pods"), CART_ID);
+	assert_string_equal(string(h, "pod"), "cart-0");
+	json_decref(whole);
+}
+
+void metrics_are_found_by_name_label_and_pod(void **state)
+{
+	static const struct {
+		const char *query;
+		double matching;
+	} cases[] = {
+		{"", 12},
+		{"?q=http", 2},
+		{"?q=HTTP%20code=5", 1},
+		{"?q=code", 2},
+		{"?q=cart", 9},
+		{"?q=mail-1", 1},
+		{"?q=node-1%20mails", 3},
+		{"?q=" CART_ID "%20load", 1},
+		{"?q=nothing", 0},
+		{"?kind=histogram", 2},
+		{"?kind=counter&q=pod=mail", 3},
+		{"?pod=mail-0", 1},
+		{"?pod=nobody", 0},
+		{"?pod=b1d05a7c1f9e42", 9},
+		{"?series=" CART_ID "/3," CART_ID "/0,7/7", 2},
+		{"?series=" CART_ID "/3&limit=5&series=7/7&series=&series=" CART_ID "/0", 2},
+		{"?limit=0", 12},
+		{"?q=&kind=&pod=&limit=&offset=", 12},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char path[200];
+		json_t *whole;
+
+		snprintf(path, sizeof(path), "/api/v1/metrics%s", cases[i].query);
+		ask_list(path, "metrics", &whole);
+		if (number(whole, "matching") != cases[i].matching)
+			fail_msg("%s: %g", path, number(whole, "matching"));
+		json_decref(whole);
+	}
+}
+
+void pages_of_metrics_join_without_a_seam(void **state)
+{
+	(void)state;
+	for (int filter = 0; filter < 2; filter++)
+		for (int step = 1; step < 14; step++) {
+			char seen[1000] = "";
+			int total = 0;
+
+			for (int offset = 0; offset < 14; offset += step) {
+				char path[200];
+				json_t *whole, *list;
+
+				snprintf(path, sizeof(path), "/api/v1/metrics?limit=%d&offset=%d%s",
+					 step, offset, filter ? "&q=e" : "");
+				list = ask_list(path, "metrics", &whole);
+				for (size_t i = 0; i < json_array_size(list); i++, total++) {
+					const char *id = string(json_array_get(list, i), "id");
+
+					assert_null(strstr(seen, id));
+					strcat(seen, id);
+				}
+				assert_true(
+					json_array_size(list)
+						? json_object_size(json_object_get(whole, "pods"))
+						: true);
+				json_decref(whole);
+			}
+			assert_int_equal(total, 12);
+		}
+}
+
+void history_is_in_order_and_says_what_was_left_out(void **state)
+{
+	json_t *whole, *s, *t, *v;
+	bool peak = false;
+
+	(void)state;
+	s = json_array_get(ask_list("/api/v1/history?series=" CART_ID "/0&last=1m&points=10000",
+				    "series", &whole),
+			   0);
+	assert_true(number(s, "recorded") == POINTS && number(s, "points") == POINTS);
+	assert_true(json_is_false(json_object_get(s, "decimated")));
+	t = json_object_get(s, "t");
+	v = json_object_get(s, "v");
+	assert_int_equal(json_array_size(t), POINTS);
+	for (size_t i = 0; i < POINTS; i++) {
+		assert_true(json_number_value(json_array_get(v, i)) == points[i].value);
+		assert_true(fabs(json_number_value(json_array_get(t, i)) -
+				 (double)points[i].ns * 1e-9) < 2e-6);
+	}
+	json_decref(whole);
+
+	s = json_array_get(ask_list("/api/v1/history?series=" CART_ID "/0&last=1m&points=100",
+				    "series", &whole),
+			   0);
+	assert_true(number(s, "recorded") == POINTS && number(s, "points") <= 100);
+	assert_true(json_is_true(json_object_get(s, "decimated")));
+	v = json_object_get(s, "v");
+	assert_int_equal(json_array_size(v), json_array_size(json_object_get(s, "t")));
+	for (size_t i = 0; i < json_array_size(v); i++)
+		peak |= json_number_value(json_array_get(v, i)) == 1e9;
+	assert_true(peak);
+	json_decref(whole);
+}
+
+void history_of_what_is_gone_says_so(void **state)
+{
+	json_t *whole, *list;
+
+	(void)state;
+	list = ask_list("/api/v1/history?series=" CART_ID "/0,9/9," CART_ID "/99", "series",
+			&whole);
+	assert_int_equal(json_array_size(list), 3);
+	assert_null(json_object_get(json_array_get(list, 0), "error"));
+	assert_string_equal(string(json_array_get(list, 1), "error"), "no such series");
+	assert_string_equal(string(json_array_get(list, 2), "error"), "no such series");
+	json_decref(whole);
+	/* Known, but without a point. */
+	list = ask_list("/api/v1/history?series=" CART_ID "/1", "series", &whole);
+	assert_true(number(json_array_get(list, 0), "points") == 0);
+	json_decref(whole);
+}
+
+void buckets_have_their_bounds(void **state)
+{
+	json_t *whole, *b;
+
+	(void)state;
+	b = json_object_get(json_array_get(ask_list("/api/v1/buckets?series=" CART_ID "/5," CART_ID
+						    "/6," CART_ID "/0",
+						    "series", &whole),
+					   0),
+			    "buckets");
+	assert_int_equal(json_array_size(b), 3);
+	b = json_array_get(b, 1);
+	assert_true(json_number_value(json_array_get(b, 0)) == 0.1);
+	assert_true(json_number_value(json_array_get(b, 1)) == 0.5);
+	assert_true(json_number_value(json_array_get(b, 2)) == 20);
+	b = json_object_get(json_array_get(json_object_get(whole, "series"), 1), "buckets");
+	assert_int_equal(json_array_size(b), 2);
+	assert_true(json_number_value(json_array_get(json_array_get(b, 0), 0)) == 1);
+	assert_true(json_number_value(json_array_get(json_array_get(b, 0), 1)) == 2);
+	assert_true(json_number_value(json_array_get(json_array_get(b, 1), 0)) == 256);
+	assert_string_equal(json_string_value(json_array_get(json_array_get(b, 1), 1)), "+Inf");
+	b = json_array_get(json_object_get(whole, "series"), 2);
+	assert_string_equal(string(b, "error"), "not a histogram");
+	json_decref(whole);
+}
