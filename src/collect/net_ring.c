@@ -27,7 +27,8 @@ struct net_ring {
 	bool first, failed, hot_asked;
 	uint64_t next; /* number of the record to be read next */
 	uint64_t due_ns, hot_ok_ns, begun_ns;
-	uint32_t ops, want, asked, upto; /* of this pass: records; upto: before one that comes yet */
+	uint32_t ops, want, asked,
+		upto; /* of this pass: records; upto: before one that comes yet */
 	uint64_t head;
 	struct net_batch *batch;
 };
@@ -193,6 +194,7 @@ static bool take_hot(struct link *l, struct op *op, struct sl_read *read, uint64
 	if (!fault && !t->first && hot.head < t->next)
 		fault = SL_FAULT_HOT;
 	if (fault) {
+		t->first = true; /* if it is looked at again, it is another one */
 		life_drop(l, r, fault, now_ns);
 		return true;
 	}

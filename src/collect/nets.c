@@ -16,17 +16,19 @@
 #include "base/base.h"
 #include "collect/net_ring.h"
 
-#define COUNT_NS	1000000000u
-#define WINDOW_NS	2000000000u
-#define LINGER_NS	(2 * (uint64_t)WINDOW_NS + 1000000000u) /* what was sent before that comes no more */
-#define MARGIN_NS	200000000u  /* between a record and its being read, with matching */
-#define STALE_NS	5000000000u /* without a pass of either host */
-#define MOVE_NS		10000000000u /* an address that its owner did not use for so long may be another's */
-#define WAITING_MAX	(1u << 18)  /* records that wait for this thread */
-#define PAIR_FLOWS	16384u	    /* directions of connections at a time, a pair */
-#define PAIR_RECORDS	(1u << 18)
+#define COUNT_NS  1000000000u
+#define WINDOW_NS 2000000000u
+#define LINGER_NS \
+	(2 * (uint64_t)WINDOW_NS + 1000000000u) /* what was sent before that comes no more */
+#define MARGIN_NS 200000000u  /* between a record and its being read, with matching */
+#define STALE_NS  5000000000u /* without a pass of either host */
+#define MOVE_NS \
+	10000000000u /* an address that its owner did not use for so long may be another's */
+#define WAITING_MAX	 (1u << 18) /* records that wait for this thread */
+#define PAIR_FLOWS	 16384u	    /* directions of connections at a time, a pair */
+#define PAIR_RECORDS	 (1u << 18)
 #define ADDRESSES_A_HOST 256u
-#define UNDECIDED_MAX	 4096u	     /* records of a host that wait for their other end to show up */
+#define UNDECIDED_MAX	 4096u /* records of a host that wait for their other end to show up */
 #define UNDECIDED_NS	 2000000000u /* and how long */
 
 struct address {
@@ -37,10 +39,10 @@ struct address {
 
 struct host_state {
 	bool present, anew; /* anew: another ring, of which nothing came yet */
-	uint64_t expected; /* number of the next record */
-	uint64_t latest;   /* time of the latest, by the host's clock */
-	uint64_t heard;	   /* when that was read, by ours */
-	uint64_t pass_ns;  /* end of the last pass */
+	uint64_t expected;  /* number of the next record */
+	uint64_t latest;    /* time of the latest, by the host's clock */
+	uint64_t heard;	    /* when that was read, by ours */
+	uint64_t pass_ns;   /* end of the last pass */
 	uint8_t boot_id[16];
 	uint32_t addresses;
 	uint64_t records, missed, headless, elsewhere, shared;
@@ -314,7 +316,8 @@ static void take(struct nets *n, const struct net_batch *b)
 			forget_host(n, b->host);
 		memcpy(h->boot_id, b->boot_id, sizeof(h->boot_id));
 		h->expected = b->n ? b->record[0].number : b->to;
-		h->anew = true; /* since the last record of the one before, nobody knows how many there were */
+		h->anew =
+			true; /* since the last record of the one before, nobody knows how many there were */
 	}
 	h->headless = b->headless;
 	h->pass_ns = b->over_ns;
@@ -382,10 +385,9 @@ static void count(struct nets *n, uint64_t now_ns)
 		struct sl_net_totals t;
 
 		if (sl_net_stat_count(p->stat, read_up_to(&n->host[p->host[0]]), false)) {
-			sl_log_limited(SL_ERROR, "collect",
-				       "out of memory for latency between %s and %s",
-				       n->c->host[p->host[0]].target,
-				       n->c->host[p->host[1]].target);
+			sl_log_limited(
+				SL_ERROR, "collect", "out of memory for latency between %s and %s",
+				n->c->host[p->host[0]].target, n->c->host[p->host[1]].target);
 			pair_remove(n, i);
 			continue;
 		}
@@ -539,8 +541,8 @@ static void view_port(const struct pair *p, uint32_t i, uint64_t now_ns, struct 
 	for (int w = 0; w < SL_NET_WAYS; w++)
 		since(&v->late[w], v->all[w], &old->hist[w]);
 	for (int w = 0; w < 2; w++) {
-		v->bound[w] =
-			(double)(row->bound_sum[w] - old->bound[w]) / (double)v->late[w].count;
+		v->bound[w] = (double)(row->bound_sum[w] - old->bound[w]) /
+			      (double)v->late[w].count;
 		v->reordered[w] = row->reordered[w];
 	}
 }

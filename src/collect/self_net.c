@@ -75,8 +75,8 @@ void self_net_end(struct self *s)
 }
 
 /* Of both directions together. value: of key, which sorts before the others; NULL: neither. */
-static bool of_pair(struct self *s, struct sl_series *out, const struct net_pair *p, const char *key,
-		    const char *value)
+static bool of_pair(struct self *s, struct sl_series *out, const struct net_pair *p,
+		    const char *key, const char *value)
 {
 	const struct sl_text_label l[] = {{key, value},
 					  {"host", p->hostname[0]},

@@ -117,8 +117,12 @@ static void fake_net(struct sl_collector *c)
 		.reordered = {1, 0},
 	};
 	pair = (struct sl_net_pair_view){
-		.totals = {.sent = {103, 101}, .matched = {100, 100}, .known = true,
-			   .theta = 7000000, .bound = 4000, .windows = 6},
+		.totals = {.sent = {103, 101},
+			   .matched = {100, 100},
+			   .known = true,
+			   .theta = 7000000,
+			   .bound = 4000,
+			   .windows = 6},
 		.ports = 1,
 		.port = &port,
 	};

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_nets.c - latency between hosts: each segment counts once, within its bound, or has a cause. */
+#include <math.h>
+#include <string.h>
+
+#include <sidelight/nic.h>
+
+#include "collect/nets.h"
+#include "fixture.h"
+
+#define SECOND	1000000000ull
+#define RECORDS 64u
+#define BEGIN	(1000 * SECOND)
+#define AHEAD	(7 * SECOND) /* what the clock of "two" shows more */
+#define THERE	20000u	     /* ns from "one" to "two" */
+#define BACK	30000u
+
+static const char *const agents[] = {"one", "two", "three"};
+
+struct ring {
+	struct mock_host *host;
+	uint64_t *mem;
+	size_t size;
+	uint64_t head;
+};
+
+static void ring_make(struct ring *r, struct mock_host *host, uint64_t instance)
+{
+	struct sl_region_header *h;
+
+	*r = (struct ring){.host = host, .size = 8192 + RECORDS * SL_NIC_SIZE};
+	r->mem = aligned_alloc(4096, r->size);
+	memset(r->mem, 0, r->size);
+	h = (struct sl_region_header *)r->mem;
+	memcpy(h->magic, SL_REGION_MAGIC, 8);
+	h->version = SL_REGION_VERSION;
+	h->header_size = SL_HEADER_SIZE;
+	h->size = r->size;
+	h->kind = SL_REGION_NIC;
+	h->pid = 1;
+	h->start_ns = 1;
+	h->instance = instance;
+	h->section_count = 2;
+	h->section[0] = (struct sl_region_section){SL_SECTION_HOT, SL_LINE_SIZE, SL_HEADER_SIZE,
+						   SL_LINE_SIZE};
+	h->section[1] = (struct sl_region_section){SL_SECTION_NIC_RING, SL_NIC_SIZE, 8192,
+						   RECORDS * SL_NIC_SIZE};
+	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
+	mock_put_kind(host, 0, instance, r->mem, r->size, SL_STATE_LIVE, instance, SL_REGION_NIC);
+}
+
+static void seal_head(struct ring *r)
+{
+	uint64_t *hot = r->mem + SL_HEADER_SIZE / 8;
+
+	hot[SL_NIC_HEAD] = r->head;
+	hot[7] = sl_line_check(hot);
+}
+
+/* One segment of a connection of "one", port 40000, with port 80 of "two". */
+static void put_record(struct ring *r, bool out, bool there, uint64_t time_ns, uint32_t seq)
+{
+	uint64_t *w = r->mem + (8192 + r->head % RECORDS * SL_NIC_SIZE) / 8;
+	uint8_t address[2][16] = {{[10] = 0xff, [11] = 0xff, 10, 0, 0, 1},
+				  {[10] = 0xff, [11] = 0xff, 10, 0, 0, 2}};
+
+	memset(w, 0, SL_NIC_SIZE);
+	w[SL_NIC_TAG] = w[SL_NIC_TAG_AGAIN] = r->head << 8 | (out ? SL_NIC_OUT : 0);
+	w[SL_NIC_TIME_NS] = time_ns;
+	w[SL_NIC_SEQ_END] = seq | (uint64_t)(seq + 100) << 32;
+	w[SL_NIC_ACK] = 1;
+	w[SL_NIC_PORTS] = there ? 40000 | 80u << 16 : 80 | 40000u << 16;
+	memcpy(&w[SL_NIC_SOURCE], address[!there], 16);
+	memcpy(&w[SL_NIC_DESTINATION], address[there], 16);
+	w[SL_NIC_BYTES] = 100;
+	w[7] = sl_folded_check(w);
+	w[15] = sl_folded_check(w + 8);
+	r->head++;
+}
+
+static void record(struct ring *r, bool out, bool there, uint64_t time_ns, uint32_t seq)
+{
+	pthread_mutex_lock(&r->host->lock);
+	put_record(r, out, there, time_ns, seq);
+	seal_head(r);
+	pthread_mutex_unlock(&r->host->lock);
+}
+
+/* A segment there and one back; number: from 0 on. */
+static void exchange(struct ring r[2], uint32_t number, uint64_t at)
+{
+	record(&r[0], true, true, at, 1000 + 100 * number);
+	record(&r[1], false, true, at + THERE + AHEAD, 1000 + 100 * number);
+	record(&r[1], true, false, at + 50000 + AHEAD, 5000 + 100 * number);
+	record(&r[0], false, false, at + 50000 + BACK, 5000 + 100 * number);
+}
+
+static struct sl_collector *start_of(size_t hosts)
+{
+	struct sl_collector_opts o = {.agents = agents,
+				      .agent_count = hosts,
+				      .period_ns = 5 * MS,
+				      .tcp_period_ns = 5 * MS};
+
+	return start(&o);
+}
+
+#define NET(name, labels) self_value(c, "sidelight_net_" name, labels)
+#define HOST(target)	  "target=\"" target "\""
+#define FROM(target)	  "source_target=\"" target "\""
+
+static void passes(struct ring *r, uint64_t n)
+{
+	uint64_t id = ((struct sl_region_header *)r->mem)->instance;
+	uint64_t from = reads_of(r->host, id), until = sl_now_ns() + 60 * SECOND;
+
+	while (reads_of(r->host, id) < from + n && sl_now_ns() < until)
+		usleep(500);
+}
+
+struct look {
+	struct sl_net_pair_view pair;
+	struct sl_net_port_view port;
+};
+
+static void look_at(const struct sl_net_pair_view *v, void *arg)
+{
+	struct look *l = arg;
+
+	l->pair = *v;
+	if (v->ports)
+		l->port = v->port[0];
+}
+
+static void segments_between_hosts_are_matched_once(void **state)
+{
+	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
+	struct sl_collector *c;
+	struct ring r[2];
+	struct look l = {0};
+	uint32_t n = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		ring_make(&r[i], h[i], 5 + (uint64_t)i);
+	seal_head(&r[0]);
+	seal_head(&r[1]);
+	c = start_of(2);
+	passes(&r[0], 3);
+	passes(&r[1], 3);
+	assert_true(NET("segments_total", NULL) < 0); /* no pair yet */
+	for (; n < 10; n++)
+		exchange(r, n, BEGIN + n * 200 * MS);
+	/* One that never comes. */
+	record(&r[0], true, true, BEGIN + 1900 * MS, 90000);
+	passes(&r[0], 20);
+	passes(&r[1], 20);
+	/* The windows of before are over. */
+	exchange(r, n++, BEGIN + 20 * SECOND);
+	WITHIN(5000, NET("latency_nanoseconds_count", FROM("one")) == 10);
+	WITHIN(5000, NET("latency_nanoseconds_count", FROM("two")) == 10);
+	WITHIN(5000, NET("round_trip_nanoseconds_count", NULL) == 10);
+	WITHIN(5000, NET("unmatched_total", "cause=\"lost\"") == 1);
+	assert_true(NET("unmatched_total", NULL) == 1);
+	assert_true(NET("segments_total", "result=\"sent\"") == 2 * n + 1);
+	assert_true(NET("round_trip_nanoseconds_sum", NULL) == 10 * (THERE + BACK));
+	assert_true(NET("negative_total", NULL) == 0);
+	sl_collector_nets(c, look_at, &l);
+	assert_true(l.pair.ports == 1 && l.port.port == 80);
+	/* Right within its bound, and the bound is half of both ways. */
+	assert_true(llabs(l.pair.totals.theta - (int64_t)AHEAD) <= l.pair.totals.bound + 1);
+	if (l.pair.totals.bound > (THERE + BACK) / 2 + 100)
+		fail_msg("%lld ns", (long long)l.pair.totals.bound);
+	assert_true(fabs(NET("clock_bound_seconds", NULL) - (double)l.pair.totals.bound * 1e-9) <
+		    1e-12);
+	sl_collector_free(c);
+	free(r[0].mem);
+	free(r[1].mem);
+}
+
+static void a_ring_that_was_overrun_says_how_much_is_missing(void **state)
+{
+	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
+	struct sl_collector *c;
+	struct ring r[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		ring_make(&r[i], h[i], 5 + (uint64_t)i);
+		seal_head(&r[i]);
+	}
+	c = start_of(2);
+	passes(&r[0], 3);
+	passes(&r[1], 3);
+	exchange(r, 0, BEGIN);
+	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2);
+	assert_true(NET("records_missed_total", NULL) == 0);
+	/* Three times round between two passes: what was overwritten is counted, to the record. */
+	pthread_mutex_lock(&h[0]->lock);
+	for (uint32_t i = 0; i < 3 * RECORDS; i++)
+		put_record(&r[0], true, true, BEGIN + i + 1, 2000 + 100 * i);
+	seal_head(&r[0]);
+	pthread_mutex_unlock(&h[0]->lock);
+	WITHIN(5000, NET("records_missed_total", HOST("one")) == 2 * RECORDS);
+	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2 + RECORDS);
+	assert_true(NET("records_missed_total", HOST("two")) == 0);
+	assert_true(NET("unmatched_total", "cause=\"missed\"") == 2 * RECORDS);
+	/* A record that is being written holds up those behind it, and then all of them come. */
+	pthread_mutex_lock(&h[1]->lock);
+	put_record(&r[1], true, false, BEGIN + SECOND + AHEAD, 80000);
+	(r[1].mem + (8192 + (r[1].head - 1) % RECORDS * SL_NIC_SIZE) / 8)[7] ^= 1;
+	put_record(&r[1], true, false, BEGIN + SECOND + AHEAD + 1, 80100);
+	seal_head(&r[1]);
+	pthread_mutex_unlock(&h[1]->lock);
+	passes(&r[1], 10);
+	assert_true(NET("segments_total", "result=\"sent\"") == 2 + RECORDS);
+	pthread_mutex_lock(&h[1]->lock);
+	(r[1].mem + (8192 + (r[1].head - 2) % RECORDS * SL_NIC_SIZE) / 8)[7] ^= 1;
+	pthread_mutex_unlock(&h[1]->lock);
+	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 4 + RECORDS);
+	assert_true(NET("records_missed_total", HOST("two")) == 0);
+	sl_collector_free(c);
+	free(r[0].mem);
+	free(r[1].mem);
+}
+
+static void see_shared(const struct sl_net_host_view *v, void *arg)
+{
+	*(uint64_t *)arg += v->shared;
+}
+
+static uint64_t shared(struct sl_collector *c)
+{
+	uint64_t n = 0;
+
+	sl_collector_net_hosts(c, see_shared, &n);
+	return n;
+}
+
+static void an_address_of_two_hosts_is_nobodys(void **state)
+{
+	struct mock_host *h[3] = {mock_host("one", 4), mock_host("two", 4), mock_host("three", 4)};
+	struct sl_collector *c;
+	struct ring r[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		ring_make(&r[i], h[i], 5 + (uint64_t)i);
+		seal_head(&r[i]);
+	}
+	c = start_of(3);
+	for (int i = 0; i < 3; i++)
+		passes(&r[i], 3);
+	exchange(r, 0, BEGIN);
+	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2);
+	/* Another host, too, gets what is for "two": whose segments they are is not told, and counted. */
+	record(&r[2], false, true, BEGIN, 1000);
+	passes(&r[2], 10);
+	exchange(r, 1, BEGIN + MS);
+	WITHIN(5000, shared(c) >= 1);
+	WITHIN(5000, NET("segments_total", "result=\"sent\",source=\"node-1\"," FROM("one")) == 1);
+	sl_collector_free(c);
+	for (int i = 0; i < 3; i++)
+		free(r[i].mem);
+}
+
+static double faults(struct sl_collector *c, const char *cause)
+{
+	char label[64];
+
+	snprintf(label, sizeof(label), "cause=\"%s\"", cause);
+	return self_value(c, "sidelight_collector_region_faults_total", label);
+}
+
+static void a_ring_that_lies_is_dropped_with_its_cause(void **state)
+{
+	struct sl_collector_opts o = {.agents = agents,
+				      .agent_count = 2,
+				      .period_ns = 5 * MS,
+				      .tcp_period_ns = 5 * MS,
+				      .dropped_ns = 50 * MS};
+	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
+	struct sl_collector *c;
+	struct ring r[2], bad;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		ring_make(&r[i], h[i], 5 + (uint64_t)i);
+		r[i].head = 10;
+		seal_head(&r[i]);
+	}
+	c = start(&o);
+	passes(&r[0], 3);
+	passes(&r[1], 3);
+	/* Its numbers go back; then it is a new ring, of which only what comes is read. */
+	pthread_mutex_lock(&h[0]->lock);
+	r[0].head = 3;
+	seal_head(&r[0]);
+	pthread_mutex_unlock(&h[0]->lock);
+	WITHIN(3000, faults(c, "hot") >= 1);
+	passes(&r[0], 10);
+	exchange(r, 0, BEGIN);
+	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2);
+	/* More than a tag has room for. */
+	pthread_mutex_lock(&h[0]->lock);
+	r[0].head = 1ull << 60;
+	seal_head(&r[0]);
+	pthread_mutex_unlock(&h[0]->lock);
+	WITHIN(3000, faults(c, "hot") >= 2);
+	/* A ring whose length is no power of two. */
+	ring_make(&bad, h[1], 9);
+	((struct sl_region_header *)bad.mem)->section[1].length -= SL_NIC_SIZE;
+	((struct sl_region_header *)bad.mem)->check =
+		sl_fnv1a(SL_FNV_BASIS, bad.mem, offsetof(struct sl_region_header, check));
+	mock_put_kind(h[1], 1, 9, bad.mem, bad.size, SL_STATE_LIVE, 9, SL_REGION_NIC);
+	WITHIN(3000, faults(c, "section") >= 1);
+	sl_collector_free(c);
+	free(r[0].mem);
+	free(r[1].mem);
+	free(bad.mem);
+}
+
+const struct CMUnitTest nets_tests[] = {
+	TEST(segments_between_hosts_are_matched_once),
+	TEST(a_ring_that_was_overrun_says_how_much_is_missing),
+	TEST(an_address_of_two_hosts_is_nobodys),
+	TEST(a_ring_that_lies_is_dropped_with_its_cause),
+	{0},
+};
