@@ -9,6 +9,14 @@
 #include "collect/collect.h"
 
 #define SL_FEATURE_WINDOW_NS 1000000000 /* a histogram's: one to two of these */
+/*
+ * Median and 99th percentile of layers are of a window of their own, which holds as many observations as
+ * a 99th percentile takes (Q_BEYOND above it), or is as long as it may be. With fewer than that beyond it on either
+ * side, a quantile is that of the extremes, and jumps with each of them: then it is not known.
+ */
+#define SL_FEATURE_Q_BEYOND 3
+#define SL_FEATURE_Q_EVENTS (100 * SL_FEATURE_Q_BEYOND)
+#define SL_FEATURE_Q_NS	    10000000000 /* one to two of these at the longest */
 
 struct sl_features {
 	uint32_t count;
@@ -21,7 +29,7 @@ struct sl_features {
 	uint32_t sources;
 	double *last;
 	int64_t last_ns;
-	uint64_t *window;   /* cells of histograms: at the start of the window, and in its middle */
+	uint64_t *window;   /* cells of histograms: at the start of each window, and in its middle */
 	size_t window_cells;
 	int64_t old_ns, mid_ns;
 	uint64_t *scratch;

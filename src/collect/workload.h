@@ -126,7 +126,8 @@ enum {
 	WAIT_ZERO = SL_CPU_BUCKET_FIRST, /* the first bucket holds all up to 2^(17/2) ns */
 };
 
-#define WORKLOAD_LAYER_METRIC "sidelight_tcp_layer_nanoseconds"
+#define WORKLOAD_LAYER_METRIC	"sidelight_tcp_layer_nanoseconds"
+#define WORKLOAD_REQUEST_METRIC "sidelight_tcp_request_nanoseconds"
 
 enum layer_cell {
 	LAYER_REQUESTS,

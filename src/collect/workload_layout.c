@@ -111,7 +111,7 @@ static const struct metric {
 	LAYER(SL_LAYER_IP_OUT, "ip_out"),
 	LAYER(SL_LAYER_MAC_OUT, "mac_out"),
 	{WORKLOAD_LAYERS, LAYER_HISTOGRAMS + SL_LAYER_TOTAL *LAYER_HIST_CELLS,
-	 SL_KIND_HISTOGRAM_EXP, "sidelight_tcp_request_nanoseconds", "nanoseconds",
+	 SL_KIND_HISTOGRAM_EXP, WORKLOAD_REQUEST_METRIC, "nanoseconds",
 	 "Time of requests from driver to driver, of those of which all seven layers are known.",
 	 NULL, NULL},
 	{WORKLOAD_LAYERS, LAYER_REQUESTS, SL_KIND_COUNTER, "sidelight_tcp_requests_total", "",

@@ -139,9 +139,82 @@ static void features_are_of_the_last_moments(void **state)
 	sl_features_free(&f);
 }
 
+/* A layer: buckets of a power of two, from 1 on. */
+static struct def layer = {.metric = {.kind = SL_KIND_HISTOGRAM_EXP,
+				      .name = "sidelight_tcp_layer_nanoseconds",
+				      .cells = SL_HIST_BUCKETS + 12,
+				      .scale = 0,
+				      .first_bucket = 1,
+				      .bucket_count = 12,
+				      .zero_threshold = 1}};
+static struct column layer_column = {.def = &layer};
+static struct layout layer_layout = {
+	.columns = 1, .cells = SL_HIST_BUCKETS + 12, .column = &layer_column};
+static uint64_t layer_cell[SL_HIST_BUCKETS + 12];
+static double layer_count;
+
+/* n more, of which every hundredth is long. */
+static void layer_row(struct sl_features *f, int64_t ns, uint64_t n, uint64_t every)
+{
+	struct sl_tap_row r = {.layout = 1,
+			       .shape = &layer_layout,
+			       .columns = 1,
+			       .value = &layer_count,
+			       .cell = layer_cell,
+			       .ns = ns};
+
+	for (uint64_t i = 0; i < n; i++)
+		layer_cell[SL_HIST_BUCKETS +
+			   (every && (uint64_t)layer_count++ % every == 0 ? 10 : 3)]++;
+	if (!f->source)
+		assert_int_equal(sl_features_make(f, &r), 0);
+	sl_features_take(f, &r);
+}
+
+static void quantiles_of_layers_are_of_enough_observations_or_not_known(void **state)
+{
+	struct sl_features f = {0};
+	int64_t at = 10;
+
+	(void)state;
+	layer_row(&f, at * S, 5000, 1);
+	assert_int_equal(f.count, 5);
+	assert_string_equal(f.name[3], "sidelight_tcp_layer_nanoseconds_p50");
+	assert_string_equal(f.name[4], "sidelight_tcp_layer_nanoseconds_p99");
+	assert_true(!f.counter[3] && !f.counter[4]);
+	/* One a second: a median in time, and never the 99th percentile of so few. */
+	for (int i = 0; i < 4; i++)
+		layer_row(&f, ++at * S, 1, 0);
+	assert_true(isnan(f.value[3]) && isnan(f.value[4]));
+	for (int i = 0; i < 30; i++)
+		layer_row(&f, ++at * S, 1, 0);
+	assert_true(f.value[3] > 4 && f.value[3] <= 8);
+	assert_true(isnan(f.value[4]));
+	/* Forty a second: the tail is known, and goes by more than the seconds of the other features. */
+	for (int i = 0; i < 25; i++)
+		layer_row(&f, ++at * S, 40, 0);
+	assert_true(f.value[4] > 4 && f.value[4] <= 8);
+	for (int i = 0; i < 25; i++)
+		layer_row(&f, ++at * S, 40, 50);
+	assert_true(f.value[3] > 4 && f.value[3] <= 8);
+	assert_true(f.value[4] > 512 && f.value[4] <= 1024);
+	/* A thousand a second: within three seconds it is of these alone. */
+	for (int i = 0; i < 4; i++)
+		layer_row(&f, ++at * S, 1000, 0);
+	assert_true(f.value[4] > 4 && f.value[4] <= 8);
+	/* Nothing more: of nothing there is none. */
+	for (int i = 0; i < 25; i++)
+		layer_row(&f, ++at * S, 0, 0);
+	assert_true(isnan(f.value[3]) && isnan(f.value[4]));
+	sl_features_free(&f);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(features_are_of_the_last_moments)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(features_are_of_the_last_moments),
+		cmocka_unit_test(quantiles_of_layers_are_of_enough_observations_or_not_known),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
