@@ -72,6 +72,8 @@ void sl_agent_free(struct sl_agent *a);
  * token, -EINVAL ill-formed; with one line in error.
  */
 int sl_agent_rest_check(const char *listen, bool has_token, char *error, size_t error_bytes);
+/* Are .tcp and .tcp_wanted what they may be, here and now? 0, or -EINVAL with one line in error. */
+int sl_agent_tcp_check(const struct sl_agent_opts *opts, char *error, size_t error_bytes);
 
 const char *sl_agent_socket(const struct sl_agent *a);
 const char *sl_agent_rest(const struct sl_agent *a); /* real address, or NULL */

@@ -16,30 +16,8 @@
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 
-#if HAVE_BPF
-#include "source/tcp/cpu.h"
-#include "source/tcp/layer.h"
-#include "source/tcp/net.h"
-#include "source/tcp/region.h"
-
-#define CGROUPS 1024u /* whose names there is room for: 512 bytes each */
-#define LOOK_NS 5000000000ull
-
 enum part { FLOWS, LAYERS, TASKS, NET, PARTS };
 static const char *const part_names[PARTS] = {"flows", "layers", "cpu", "net"};
-
-struct tcp {
-	struct source source;
-	struct timer timer;
-	struct sl_tcp *flows;
-	struct sl_layers *layers;
-	struct sl_cpu *tasks;
-	struct sl_net *net;
-	struct region *region[PARTS];
-	struct sl_flows_info info;
-	uint64_t look_ns, names_ns; /* when the kernel is looked at again, and who a cgroup is */
-	uint64_t missed;
-};
 
 /* The parts of a list of names, as bits; 0 with a line in error. */
 static unsigned int parts_of(const char *list, char *error, size_t bytes)
@@ -63,6 +41,43 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 	if (!parts)
 		snprintf(error, bytes, "--tcp: flows, layers, cpu or net, separated by commas");
 	return parts;
+}
+
+#if HAVE_BPF
+#include "source/tcp/cpu.h"
+#include "source/tcp/layer.h"
+#include "source/tcp/net.h"
+#include "source/tcp/region.h"
+#include "source/tcp/wanted.h"
+
+#define CGROUPS 1024u /* whose names there is room for: 512 bytes each */
+#define LOOK_NS 5000000000ull
+
+struct tcp {
+	struct source source;
+	struct timer timer;
+	struct sl_tcp *flows;
+	struct sl_layers *layers;
+	struct sl_cpu *tasks;
+	struct sl_net *net;
+	struct region *region[PARTS];
+	struct sl_flows_info info;
+	uint64_t look_ns, names_ns; /* when the kernel is looked at again, and who a cgroup is */
+	uint64_t missed;
+};
+
+int sl_agent_tcp_check(const struct sl_agent_opts *o, char *error, size_t bytes)
+{
+	struct sl_tcp_filter *filter;
+	int err = 0;
+
+	if (!parts_of(o->tcp, error, bytes))
+		return -EINVAL;
+	filter = o->tcp_wanted ? malloc(sizeof(*filter)) : NULL;
+	if (filter)
+		err = sl_tcp_wanted_parse(o->tcp_wanted, filter, error, bytes);
+	free(filter);
+	return err;
 }
 
 static int admit(struct sl_agent *a, enum part part, int fd, size_t size, char *error, size_t bytes)
@@ -380,6 +395,11 @@ int tcp_filter(struct sl_agent *a, const struct sl_tcp_wanted *wanted, char *why
 	return err;
 }
 #else
+int sl_agent_tcp_check(const struct sl_agent_opts *o, char *error, size_t bytes)
+{
+	return parts_of(o->tcp, error, bytes) ? 0 : -EINVAL;
+}
+
 int tcp_init(struct sl_agent *a, char *error, size_t bytes)
 {
 	if (!a->o.tcp)

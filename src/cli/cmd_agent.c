@@ -432,6 +432,10 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 	o.tcp_device_count = devices.n;
 	if (o.tcp && !*o.tcp)
 		o.tcp = "flows";
+	if (o.tcp && sl_agent_tcp_check(&o, error, sizeof(error))) {
+		free(consumers);
+		return sl_usage(self, "%s", error);
+	}
 	err = serve(&o);
 	free(consumers);
 	return err;

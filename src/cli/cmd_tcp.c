@@ -45,7 +45,7 @@ static int run(const struct sl_command *self, int argc, char **argv)
 	}
 	if (near)
 		return sl_usage(self, "no '%s'; did you mean '%s'?", argv[1], near);
-	return sl_usage(self, "no '%s'; see 'sidelight tcp --help'", argv[1]);
+	return sl_usage(self, "no '%s'; cpu, flows, layers, net, probe, trace or why", argv[1]);
 }
 #else
 static int run(const struct sl_command *self, int argc, char **argv)

@@ -81,6 +81,8 @@ struct sl_tcp_options tcp_options(void);
 
 /* "sidelight tcp VERB: what" on stderr; SL_EXIT_FAILURE. */
 int tcp_failed(const struct sl_command *cmd, const char *what);
+/* Programs that could not be opened, with -errno and a line: a filter that makes no sense was asked wrongly. */
+int tcp_not_opened(const struct sl_command *cmd, int err, const char *why);
 
 /* The file of --output, or standard output; NULL after one line on stderr. */
 FILE *tcp_output(const struct sl_command *cmd);

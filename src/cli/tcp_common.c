@@ -37,6 +37,11 @@ bool tcp_avoid(const struct sl_command *cmd, uint32_t *types)
 	return true;
 }
 
+int tcp_not_opened(const struct sl_command *cmd, int err, const char *why)
+{
+	return err == -EINVAL ? sl_usage(cmd, "%s", why) : tcp_failed(cmd, why);
+}
+
 int tcp_failed(const struct sl_command *cmd, const char *what)
 {
 	fprintf(stderr, "sidelight %s: %s\n", cmd->name, what);

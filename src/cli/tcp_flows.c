@@ -226,7 +226,7 @@ static int flows_main(const struct sl_command *self, int argc, char **argv)
 	if (!code)
 		code = sl_tcp_attach(tcp, why, sizeof(why));
 	if (code) {
-		code = code == -EINVAL ? sl_usage(self, "%s", why) : tcp_failed(self, why);
+		code = tcp_not_opened(self, code, why);
 	} else {
 		code = watch(self, tcp, out);
 	}

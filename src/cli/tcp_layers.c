@@ -438,12 +438,12 @@ int tcp_layers_open(const struct sl_command *self, uint32_t groups, struct sl_la
 		.wanted = tcp_common.wanted,
 	};
 	char why[256];
+	int err;
 
 	if (!tcp_avoid(self, &options.avoid))
 		return SL_EXIT_USAGE;
-	if (sl_layers_open(&options, layers, why, sizeof(why)))
-		return tcp_failed(self, why);
-	return SL_EXIT_OK;
+	err = sl_layers_open(&options, layers, why, sizeof(why));
+	return err ? tcp_not_opened(self, err, why) : SL_EXIT_OK;
 }
 
 static int layers_main(const struct sl_command *self, int argc, char **argv)

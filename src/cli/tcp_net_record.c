@@ -93,8 +93,9 @@ static int run(const struct sl_command *self, struct recorder *w)
 	size_t bytes;
 	int code;
 
-	if (sl_net_open(&options, &w->net, why, sizeof(why)))
-		return tcp_failed(self, why);
+	code = sl_net_open(&options, &w->net, why, sizeof(why));
+	if (code)
+		return tcp_not_opened(self, code, why);
 	if (tcp_net_settings.requests) {
 		code = tcp_layers_open(self, 0, &w->layers);
 		if (code)

@@ -418,10 +418,8 @@ static int why_main(const struct sl_command *self, int argc, char **argv)
 	code = sl_tcp_open(&options, &tcp, why, sizeof(why));
 	if (!code)
 		code = sl_tcp_attach(tcp, why, sizeof(why));
-	if (code == -EINVAL) {
-		code = sl_usage(self, "%s", why);
-	} else if (code) {
-		code = tcp_failed(self, why);
+	if (code) {
+		code = tcp_not_opened(self, code, why);
 	} else {
 		l.cpu = sl_cpu_open(&cpu, why, sizeof(why));
 		if (!l.cpu)

@@ -26,10 +26,10 @@ def verb(name, *args):
     return [EXE, 'tcp', name, *args] + ([] if name == 'probe' else ['-d', '50ms'])
 
 
-def refused(argv, *words, without=(), **kw):
-    """One line on stderr with these words and none of the others, nothing on stdout, exit 1."""
+def refused(argv, *words, without=(), code=1, **kw):
+    """One line on stderr with these words and none of the others, nothing on stdout, that exit code."""
     p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, **kw)
-    if p.returncode != 1 or p.stdout or p.stderr.count('\n') != 1:
+    if p.returncode != code or p.stdout or p.stderr.count('\n') != 1:
         fail(f'{argv[1:]}: {p.returncode}: {p.stdout[:300]}{p.stderr}')
     for w in words:
         if w not in p.stderr:
@@ -37,6 +37,21 @@ def refused(argv, *words, without=(), **kw):
     for w in without:
         if w in p.stderr:
             fail(f'{argv[1:]}: {w} is not missing: {p.stderr}')
+
+
+@case
+def what_makes_no_sense_is_a_mistake_of_usage_in_one_line():
+    """Exit 2, not 1: it was asked wrongly."""
+    agent = (EXE, 'agent', '--socket', '/nonexistent/s', '--no-rest')
+    for argv, words in (((EXE, 'tcp', 'nonsense'), ('flows', 'layers', 'net', 'cpu', 'probe', 'trace', 'why')),
+                        ((*agent, '--tcp', 'flows,nonsense'), ("'nonsense'", 'flows', 'layers', 'cpu', 'net')),
+                        ((*agent, '--tcp', 'flows', '-p', 'x'), ("'x'", 'port')),
+                        ((*agent, '--tcp', 'flows', '--cidr', '10.0.0.0/40'), ('10.0.0.0/40', 'prefix')),
+                        ((*agent, '--tcp', 'layers', '--cgroup', '/nosuch'), ('/nosuch', 'cgroup')),
+                        ((*verb('flows'), '-p', 'x'), ("'x'", 'port')),
+                        ((*verb('flows'), '--cgroup', '/nosuch'), ('/nosuch', 'cgroup')),
+                        ((*verb('layers'), '--netns', '/nosuch'), ('/nosuch', 'namespace'))):
+        refused(argv, *words, code=2)
 
 
 def drop(*capabilities):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wanted.h - private to tcp.c: from words to the settings that the programs look at. */
+/* wanted.h - from words to the settings that the programs look at. */
 #ifndef SL_SOURCE_TCP_WANTED_H
 #define SL_SOURCE_TCP_WANTED_H
 
