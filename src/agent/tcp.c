@@ -50,8 +50,9 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #include "source/tcp/region.h"
 #include "source/tcp/wanted.h"
 
-#define CGROUPS 1024u /* whose names there is room for: 512 bytes each */
-#define LOOK_NS 5000000000ull
+#define CGROUPS	 1024u /* whose names there is room for: 512 bytes each */
+#define LOOK_NS	 5000000000ull
+#define TASKS_NS 1000000000ull /* a line a cgroup is looked at */
 
 struct tcp {
 	struct source source;
@@ -63,6 +64,7 @@ struct tcp {
 	struct region *region[PARTS];
 	struct sl_flows_info info;
 	uint64_t look_ns, names_ns; /* when the kernel is looked at again, and who a cgroup is */
+	uint64_t tasks_ns;	    /* ... and which cgroups have tasks; UINT64_MAX: never */
 	uint64_t missed;
 };
 
@@ -233,6 +235,7 @@ static void arm(struct sl_agent *a, uint64_t now)
 	struct tcp *t = a->tcp;
 	uint64_t due = t->names_ns < t->look_ns ? t->names_ns : t->look_ns;
 
+	due = due < t->tasks_ns ? due : t->tasks_ns;
 	a->timers[TIMER_TCP].delay = due > now ? due - now : 0;
 	timer_start(&a->timers[TIMER_TCP], &t->timer, now);
 }
@@ -247,6 +250,14 @@ void tcp_event(struct sl_agent *a)
 	arm(a, now);
 }
 
+/* Who has tasks and no connections has a name, too. */
+static void name_tasks(struct tcp *t, uint64_t now)
+{
+	for (uint32_t i = 1; i < sl_cpu_cgroup_slots(t->tasks); i++)
+		if (sl_tcp_cgroups_want(t->flows, sl_cpu_cgroup_id(t->tasks, i), now))
+			t->names_ns = now;
+}
+
 void tcp_timer(struct sl_agent *a, struct timer *timer)
 {
 	uint64_t now = agent_now(a);
@@ -259,12 +270,18 @@ void tcp_timer(struct sl_agent *a, struct timer *timer)
 			err = sl_tcp_catch_up(t->flows, &t->missed);
 		if (!err && t->layers)
 			err = sl_layers_namespaces(t->layers);
+		if (t->layers)
+			sl_layers_groups(t->layers, now);
 		if (!err && t->tasks)
 			err = sl_cpu_refresh(t->tasks);
 		if (err)
 			sl_log_limited(SL_WARN, LOG, "--tcp: looking for what was missed: %s",
 				       strerror(-err));
 		t->look_ns = now + LOOK_NS;
+	}
+	if (t->flows && t->tasks && t->tasks_ns <= now) {
+		name_tasks(t, now);
+		t->tasks_ns = now + TASKS_NS;
 	}
 	if (t->flows && t->names_ns <= now)
 		t->names_ns = sl_tcp_cgroups_serve(t->flows, now);
@@ -299,6 +316,7 @@ int tcp_init(struct sl_agent *a, char *error, size_t bytes)
 		goto fail;
 	}
 	t->look_ns = agent_now(a) + LOOK_NS;
+	t->tasks_ns = t->flows && t->tasks ? 0 : UINT64_MAX;
 	t->names_ns = t->flows ? 0 : UINT64_MAX; /* what was there before has arrived by now */
 	arm(a, agent_now(a));
 	return 0;

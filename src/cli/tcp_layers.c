@@ -407,6 +407,7 @@ static int show(void *context, bool last)
 
 	(void)last;
 	sl_layers_namespaces(view->layers);
+	sl_layers_groups(view->layers, sl_now_ns());
 	err = collect(view) ?: sl_layers_causes(view->layers, causes);
 	if (err)
 		return tcp_failed(view->cmd, strerror(-err));

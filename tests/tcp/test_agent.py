@@ -220,11 +220,12 @@ def a_new_cgroup_is_named_beside_its_connections():
     # Before the folder is removed with all that is in it: that would be the machine's cgroups.
     atexit.register(subprocess.run, ['umount', '-l', root])
     name = f'sl-test-agent-{os.getpid()}'
-    folder = f'{root}/{name}.service'
-    child = None
+    folder, quiet = f'{root}/{name}.service', f'{root}/{name}-quiet.service'
+    child = sleeper = None
     os.mkdir(folder)
+    os.mkdir(quiet)
     try:
-        agent = Agent('--tcp')
+        agent = Agent('--tcp', 'flows,cpu')
         child = subprocess.Popen(
             [sys.executable, '-c', 'import os,sys,socket\n'
              f'open({folder!r} + "/cgroup.procs", "w").write(str(os.getpid()))\n'
@@ -243,12 +244,19 @@ def a_new_cgroup_is_named_beside_its_connections():
         if not who['path'].endswith(os.path.basename(folder)) or who['service'] != name or \
                 who['state'] != 'live':
             fail(f'{who}', agent)
+        # One that has tasks, and no connection, has its name as well: scheduler time is told by it.
+        sleeper = subprocess.Popen([sys.executable, '-c', 'import os,sys\n'
+                                    f'open({quiet!r} + "/cgroup.procs", "w").write(str(os.getpid()))\n'
+                                    'sys.stdin.read()'], stdin=subprocess.PIPE)
+        settle(lambda: agent.cgroups().get(os.stat(quiet).st_ino, {}).get('service') == f'{name}-quiet', 30,
+               lambda: str(agent.cgroups()), agent)
     finally:
-        if child:
-            child.kill()
-            child.wait()
-        settle(lambda: not open(f'{folder}/cgroup.procs').read(), 20, 'the cgroup is empty')
-        os.rmdir(folder)
+        for part in filter(None, (child, sleeper)):
+            part.kill()
+            part.wait()
+        for f in folder, quiet:
+            settle(lambda f=f: not open(f'{f}/cgroup.procs').read(), 20, 'the cgroup is empty')
+            os.rmdir(f)
     # What was known of it stays, and that it is gone is told when it is looked at again.
     gone = settle(lambda: agent.cgroups().get(number, {}).get('state') == 'closed' and agent.cgroups()[number], 40,
                   lambda: str(agent.cgroups()), agent)
@@ -274,8 +282,8 @@ def what_it_may_not_or_can_not_do_is_said_at_the_start():
         lines = [line for line in p.stderr.splitlines() if line]
         if p.returncode != code or len(lines) != 1 or not all(w in lines[0] for w in words):
             fail(f'{args}: exit {p.returncode}: {p.stderr}')
-    refused('--tcp', 'flow', words=("'flow'", 'flows, layers, cpu'))
-    refused('--tcp', 'flows', '--port', '80x', words=("'80x'",))
+    refused('--tcp', 'flow', code=2, words=("'flow'", 'flows, layers, cpu'))
+    refused('--tcp', 'flows', '--port', '80x', code=2, words=("'80x'",))
     refused('--port', '80', code=2, words=('--tcp',))
     socket_folder = workdir()
     os.chmod(socket_folder, 0o777)

@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "source/tcp/cgroup.h"
 #include "source/tcp/layer.h"
 
 #define PATIENCE 30000000000ull
@@ -640,6 +642,127 @@ static void test_full(void **state)
 	sl_layers_close(few);
 }
 
+static void move_to(const char *folder)
+{
+	char path[5000];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", folder);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	fprintf(f, "%d", getpid());
+	assert_int_equal(fclose(f), 0);
+}
+
+/* One request out of a cgroup that is gone afterwards. */
+static void ask_from_a_cgroup(const char *root, const char *home)
+{
+	char folder[4600];
+	int fd;
+
+	snprintf(folder, sizeof(folder), "%s/sl-layer-%d", root, getpid());
+	assert_int_equal(mkdir(folder, 0755), 0);
+	move_to(folder);
+	begin_job(&(struct job){.requests = 1, .length = 10, .reply = 10});
+	fd = connect_to("10.9.0.2");
+	ask(fd, 1, 10, 10);
+	end_job(fd);
+	move_to(home);
+	assert_int_equal(rmdir(folder), 0);
+}
+
+/* Until so many slots of groups were given back. */
+static void give_back(struct sl_layers *of, uint64_t returned)
+{
+	uint64_t end = sl_now_ns() + PATIENCE;
+
+	while (sl_layers_groups(of, sl_now_ns()) < returned) {
+		assert_true(sl_now_ns() < end);
+		pause_us(5000);
+	}
+}
+
+/* Until no socket is left: a socket is its group's no more before its flow is closed. */
+static void all_closed(const struct sl_layers *of)
+{
+	uint64_t end = sl_now_ns() + PATIENCE;
+	struct sl_layer_view v;
+	bool open;
+
+	do {
+		assert_true(sl_now_ns() < end);
+		settle(of);
+		open = false;
+		for (uint32_t i = 0; i < sl_layers_slots(of, SL_LAYER_FLOWS); i++) {
+			int got = sl_layers_slot(of, SL_LAYER_FLOWS, i, &v);
+
+			open |= got == -EAGAIN || (got == 1 && v.state == SL_SLOT_OPEN);
+		}
+	} while (open);
+}
+
+/* More cgroups over time than there are groups: those of containers that are gone make room. */
+static void test_groups(void **state)
+{
+	const char *ports = "7001-7009";
+	struct sl_layers_options o = {.sz = sizeof(o),
+				      .flows = 64,
+				      .groups = 4, /* one of them is the server's */
+				      .quarantine_ns = 50000000,
+				      .wanted.ports = {.v = &ports, .n = 1}};
+	char home[4500] = "", why[256];
+	uint64_t causes[SL_CAUSES], last = 0;
+	struct sl_cgroup_hierarchy h;
+	struct sl_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &h};
+	struct sl_cgroups *names;
+	struct sl_layer_view v;
+	struct sl_layers *few;
+	int closed = 0;
+
+	(void)state;
+	if (sl_cgroup_hierarchy(&h, "unified", NULL, NULL)) {
+		puts("SKIP: no unified hierarchy of cgroups: its groups are never given back");
+		skip();
+	}
+	names = sl_cgroups_open(&who);
+	assert_non_null(names);
+	snprintf(home, sizeof(home), "%s%s", h.root,
+		 sl_cgroups_find(names, sl_cgroup_of_process(&h, (uint32_t)getpid()), 1)->path);
+	sl_cgroups_close(names);
+	if (sl_layers_open(&o, &few, why, sizeof(why)))
+		fail_msg("%s", why);
+	/* Three find a group, two find none. */
+	for (int i = 0; i < 5; i++)
+		ask_from_a_cgroup(h.root, home);
+	all_closed(few);
+	assert_int_equal(sl_layers_causes(few, causes), 0);
+	assert_int_equal(causes[SL_CAUSE_GROUPS_FULL], 2);
+	/* Closed, with the last values, and then free; nobody else's slot is. */
+	assert_int_equal(sl_layers_groups(few, sl_now_ns()), 0);
+	for (uint32_t i = 1; i < sl_layers_slots(few, SL_LAYER_GROUPS); i++) {
+		if (sl_layers_slot(few, SL_LAYER_GROUPS, i, &v) != 1 || v.role != SL_ROLE_CLIENT)
+			continue;
+		closed += v.state == SL_SLOT_CLOSED && v.end_ns && v.count[SL_COUNT_OUT] == 1;
+	}
+	assert_int_equal(closed, 3);
+	give_back(few, 3);
+	assert_true(group(few, SL_ROLE_SERVER, &v));
+	assert_int_equal(v.count[SL_COUNT_REQUESTS], 5);
+	/* As many again, and more: each has a group of its own, with nothing of who had it before. */
+	for (uint64_t i = 0; i < 5; i++) {
+		ask_from_a_cgroup(h.root, home);
+		assert_true(group(few, SL_ROLE_CLIENT, &v));
+		assert_true(v.generation >= 2 && v.cgroup != last);
+		assert_int_equal(v.count[SL_COUNT_OUT], 1);
+		last = v.cgroup;
+		give_back(few, 4 + i);
+	}
+	assert_int_equal(sl_layers_causes(few, causes), 0);
+	assert_int_equal(causes[SL_CAUSE_GROUPS_FULL], 2);
+	assert_int_equal(sl_layers_groups(few, sl_now_ns()), 8);
+	sl_layers_close(few);
+}
+
 /* What the filter leaves out shows nowhere. */
 static void test_unwanted(void **state)
 {
@@ -684,6 +807,7 @@ int main(void)
 		cmocka_unit_test_setup(test_waiting, next_port),
 		cmocka_unit_test_setup(test_loss, next_port),
 		cmocka_unit_test_setup(test_full, next_port),
+		cmocka_unit_test_setup(test_groups, next_port),
 		cmocka_unit_test(test_unwanted),
 	};
 	struct sl_hooks hooks;

@@ -326,6 +326,18 @@ int sl_cpu_task(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row)
 	return 1;
 }
 
+uint64_t sl_cpu_cgroup_id(const struct sl_cpu *c, uint32_t slot)
+{
+	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.cgroups) +
+			       (size_t)slot * c->cpus * SL_TASK_WORDS;
+	uint64_t line[SL_CPU_LINE];
+
+	if (slot >= c->cgroups || !sl_copy_lines(line, from, 1) ||
+	    (line[SL_CPU_CGROUP_GENERATION] & 3) != SL_CPU_LIVE)
+		return 0;
+	return line[SL_CPU_CGROUP_ID];
+}
+
 int sl_cpu_cgroup(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row)
 {
 	const uint32_t words = c->cpus * SL_TASK_WORDS;

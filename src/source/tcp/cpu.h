@@ -41,6 +41,9 @@ uint32_t sl_cpu_cgroup_slots(const struct sl_cpu *c); /* ever used: at least 1 *
 int sl_cpu_task(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row);
 int sl_cpu_cgroup(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row);
 
+/* Whose slot that is, by its first line alone; 0: nobody's now. */
+uint64_t sl_cpu_cgroup_id(const struct sl_cpu *c, uint32_t slot);
+
 /* By enum sl_task_loss. */
 void sl_cpu_losses(const struct sl_cpu *c, uint64_t out[SL_TASK_LOSSES]);
 

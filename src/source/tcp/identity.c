@@ -2,8 +2,8 @@
 /*
  * identity.c - who a cgroup is, for readers that can't ask: names beside the connections, in their region.
  *
- * A program in the kernel tells of the first connection of a cgroup (flow.bpf.c, tell_cgroup()). It is looked up
- * then, and again a little later. A slot is given back when it is wanted for another, and its cgroup is
+ * A program in the kernel tells of the first connection of a cgroup (flow.bpf.c, tell_cgroup()); of one that has none,
+ * but tasks that are accounted for, the agent does (identity_want()). It is looked up then, and again a little later. A slot is given back when it is wanted for another, and its cgroup is
  * gone. Only this file writes the section, in one thread.
  */
 #include "source/tcp/identity.h"
@@ -131,31 +131,48 @@ static uint32_t take(struct identity *i)
 	return sweep(i);
 }
 
-static int arrived(void *context, void *data, size_t bytes)
+/* False: there is no room. */
+static bool add(struct identity *i, uint64_t id)
 {
-	struct identity *i = context;
-	struct slot *s;
-	uint32_t at;
-	uint64_t id;
+	uint32_t at = take(i);
+	struct slot *s = &i->slot[at];
 
-	if (bytes < sizeof(id))
-		return 0;
-	memcpy(&id, data, sizeof(id));
-	at = take(i);
 	if (!at) {
-		i->refused++;
 		/* Not known, so that it is told of again when there may be room. */
 		bpf_map_delete_elem(bpf_map__fd(i->flow->maps.tcp_known), &id);
-		return 0;
+		return false;
 	}
-	s = &i->slot[at];
 	s->id = id;
 	s->generation++;
 	s->looks = 0;
 	s->due = i->now + again[0];
 	memset(s->cells, 0, sizeof(s->cells));
 	look(i, at);
+	return true;
+}
+
+static int arrived(void *context, void *data, size_t bytes)
+{
+	struct identity *i = context;
+	uint64_t id;
+
+	if (bytes < sizeof(id))
+		return 0;
+	memcpy(&id, data, sizeof(id));
+	i->refused += !add(i, id);
 	return 0;
+}
+
+bool identity_want(struct identity *i, uint64_t id, uint64_t now_ns)
+{
+	uint32_t one = 1;
+
+	/* What the programs know of has arrived, or is about to. */
+	if (!id ||
+	    bpf_map_update_elem(bpf_map__fd(i->flow->maps.tcp_known), &id, &one, BPF_NOEXIST))
+		return false;
+	i->now = now_ns;
+	return add(i, id); /* if not, it is asked for again: no refusal to be counted each time */
 }
 
 uint64_t identity_serve(struct identity *i, uint64_t now_ns)

@@ -116,6 +116,7 @@ static int size_maps(struct sl_layers *l, uint32_t flows, uint32_t groups)
 		    {skel->maps.layer_ended, flows},
 		    {skel->maps.layer_free_flows, flows},
 		    {skel->maps.layer_free_groups, groups},
+		    {skel->maps.layer_group_uses, groups},
 		    {skel->maps.layer_group_of, groups}};
 	int err = 0;
 
@@ -254,7 +255,7 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 	err = map_filter(l, &options->wanted, why, bytes);
 	if (err)
 		goto fail;
-	err = make_region(l) ?: attach(l);
+	err = make_region(l) ?: layer_groups_begin(l, options->quarantine_ns) ?: attach(l);
 	if (err) {
 		snprintf(why, bytes, "the layer programs can't be attached: %s", strerror(-err));
 		goto fail;
@@ -277,6 +278,7 @@ void sl_layers_close(struct sl_layers *l)
 		return;
 	ring_buffer__free(l->ring);
 	layer_namespaces_end(l);
+	layer_groups_end(l);
 	if (l->cgroup_link >= 0)
 		close(l->cgroup_link);
 	if (l->table)

@@ -24,6 +24,7 @@ struct sl_layers_options {
 	size_t sz;
 	uint32_t flows;	 /* flows with histograms of their own at a time; 0: 4096, of 4.2 KiB each */
 	uint32_t groups; /* 0: 1024 */
+	uint64_t quarantine_ns; /* of a group whose cgroup is gone, before its slot is another's; 0: 30 s */
 	struct sl_tcp_wanted wanted;
 	uint32_t avoid; /* bit i: don't use hooks of enum sl_hook_type i; for tests of what comes next */
 };
@@ -48,6 +49,13 @@ const struct sl_hooks *sl_layers_hooks(const struct sl_layers *layers);
  * (netfilter). Call it now and then, once a second; costs a walk through /proc. 0 or -errno.
  */
 int sl_layers_namespaces(struct sl_layers *layers);
+
+/*
+ * Gives back the slots of groups whose cgroup is gone: closed as soon as they have no socket, so that readers see the
+ * last values, and free after the quarantine. Call it now and then, every few seconds; asks the file system once
+ * for each group. now_ns: of any clock that only goes forward. Those that were given back so far.
+ */
+uint64_t sl_layers_groups(struct sl_layers *layers, uint64_t now_ns);
 
 enum sl_layer_table { SL_LAYER_FLOWS, SL_LAYER_GROUPS };
 /* Slots ever used, of flows or groups. */

@@ -28,6 +28,9 @@ struct sl_layers {
 	struct ring_buffer *ring;
 	void (*record)(void *context, const struct sl_layer_record *r);
 	void *record_context;
+	uint64_t *group_uses; /* mapped: sockets by group */
+	uint64_t *group_closed_ns, quarantine_ns, groups_returned;
+	struct sl_cgroups *names; /* NULL: nobody can tell that a cgroup is gone */
 	struct layer_namespace namespaces[LAYER_NAMESPACES];
 	unsigned int namespace_count;
 };
@@ -36,5 +39,8 @@ struct sl_layers {
 int layer_netfilter_fd(const struct sl_layers *l);
 int layer_table_fd(const struct sl_layers *l);
 void layer_namespaces_end(struct sl_layers *l);
+/* layer_groups.c. 0 or -errno. */
+int layer_groups_begin(struct sl_layers *l, uint64_t quarantine_ns);
+void layer_groups_end(struct sl_layers *l);
 
 #endif

@@ -251,6 +251,11 @@ uint64_t sl_tcp_cgroups_serve(struct sl_tcp *t, uint64_t now_ns)
 	return t->identity ? identity_serve(t->identity, now_ns) : UINT64_MAX;
 }
 
+bool sl_tcp_cgroups_want(struct sl_tcp *t, uint64_t cgroup, uint64_t now_ns)
+{
+	return t->identity && identity_want(t->identity, cgroup, now_ns);
+}
+
 void sl_tcp_close(struct sl_tcp *t)
 {
 	if (!t)

@@ -93,6 +93,8 @@ int sl_tcp_region_fd(const struct sl_tcp *tcp);
  */
 int sl_tcp_cgroups_fd(const struct sl_tcp *tcp);
 uint64_t sl_tcp_cgroups_serve(struct sl_tcp *tcp, uint64_t now_ns);
+/* A cgroup that is to have its names there, too, though it has no connection. True: it was not known; serve soon. */
+bool sl_tcp_cgroups_want(struct sl_tcp *tcp, uint64_t cgroup, uint64_t now_ns);
 
 /* Detaches, unloads, frees. NULL is fine. */
 void sl_tcp_close(struct sl_tcp *tcp);

@@ -790,6 +790,7 @@ SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
 	note_put(&n);
 	flow = st->flow;
 	st->flow = NO_SLOT;
+	group_use(st->group, -1);
 	flow_end(flow, bpf_ktime_get_ns());
 	return 0;
 }

@@ -36,5 +36,13 @@ struct sl_layer_record {
 	__u64 nic_in, ip_in, tcp_in, copied, sent, ip_out, queued, nic_out;
 };
 
+/* Whose a slot of a group is, as the programs look for it. */
+struct sl_layer_group_key {
+	__u8 remote[16];
+	__u64 cgroup;
+	__u16 port;
+	__u8 role, family;
+	__u32 netns;
+};
 
 #endif

@@ -120,14 +120,6 @@ struct out_stamp {
 	u32 pad;
 };
 
-struct group_key {
-	u8 remote[16];
-	u64 cgroup;
-	u16 port;
-	u8 role, family;
-	u32 netns;
-};
-
 struct slot {
 	u64 word[SL_SLOT_WORDS];
 };
@@ -185,9 +177,18 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
-	__type(key, struct group_key);
+	__type(key, struct sl_layer_group_key);
 	__type(value, u32);
 } layer_group_of SEC(".maps");
+
+/* Sockets of each group: user space gives back the slot of one that has none (layer_groups.c). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} layer_group_uses SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -353,7 +354,7 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 static __noinline u32 group_slot(const struct layer_sock *st)
 {
 	const u64 *remote = (const u64 *)st->key.remote;
-	struct group_key key = {};
+	struct sl_layer_group_key key = {};
 	u32 *found, index, i;
 	u64 check, w[7];
 	struct slot *s;
@@ -382,7 +383,9 @@ static __noinline u32 group_slot(const struct layer_sock *st)
 	s = group_at(index);
 	if (!s)
 		return 0;
-	w[0] = 1 << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
+	/* One that was another's has its next generation already. */
+	w[0] = s->word[SL_SLOT_STATE] >> 16 << 16;
+	w[0] = (w[0] ? w[0] : 1 << 16) | (u64)st->role << 8 | SL_SLOT_OPEN;
 	w[1] = 0;
 	w[2] = 0;
 	w[3] = remote[0];
@@ -417,6 +420,14 @@ static __always_inline u8 role_of(const struct sock *sk)
 	return BPF_CORE_READ(bucket, fastreuse) == -1 ? SL_ROLE_CLIENT : SL_ROLE_SERVER;
 }
 
+static __always_inline void group_use(u32 group, s64 n)
+{
+	u64 *uses = group ? bpf_map_lookup_elem(&layer_group_uses, &group) : NULL;
+
+	if (uses)
+		__sync_fetch_and_add(uses, n);
+}
+
 static __noinline int decide(struct layer_sock *st, const struct sl_tcp_filter *f)
 {
 	if (!st || !f)
@@ -426,7 +437,10 @@ static __noinline int decide(struct layer_sock *st, const struct sl_tcp_filter *
 	if (!st->wanted || st->flow != NO_SLOT || st->closed)
 		return 0;
 	st->flow = flow_slot(st);
-	st->group = group_slot(st);
+	if (!st->group) {
+		st->group = group_slot(st);
+		group_use(st->group, 1);
+	}
 	return 0;
 }
 

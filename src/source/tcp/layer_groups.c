@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * layer_groups.c - gives back the slots of groups whose cgroup is gone: containers come and go, and each brings
+ * groups of its own.
+ *
+ * The programs count the sockets of each group. One that has none, and whose cgroup is gone, is taken out of
+ * the programs' index, so that nobody finds it any more, and closed: its last values stay to be read. After the
+ * quarantine, if there is still no socket (a program may have been about to take it), the slot is free, and its
+ * generation another. Whatever was noted of it, 10 ms late at most, is counted by then. A close that the kernel
+ * left out leaves a socket too many: that slot stays as it is.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "source/tcp/bpf/layer_shared.h"
+#include "source/tcp/cgroup.h"
+#include "source/tcp/layer.skel.h"
+#include "source/tcp/layer_internal.h"
+
+#define QUARANTINE_NS 30000000000ull
+
+static uint64_t *group_at(const struct sl_layers *l, uint32_t i)
+{
+	return (uint64_t *)((char *)l->table + l->info.groups) + (size_t)i * SL_SLOT_WORDS;
+}
+
+/* Cells first, the check last: who reads in between finds a line that does not verify. */
+static void store(uint64_t *to, const uint64_t line[8])
+{
+	for (int i = 0; i < 7; i++)
+		__atomic_store_n(&to[i], line[i], __ATOMIC_RELAXED);
+	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
+}
+
+static uint64_t uses(const struct sl_layers *l, uint32_t i)
+{
+	return __atomic_load_n(&l->group_uses[i], __ATOMIC_ACQUIRE);
+}
+
+static void close_group(struct sl_layers *l, uint32_t i, const uint64_t copy[16], uint64_t now_ns)
+{
+	struct sl_layer_group_key key = {
+		.cgroup = copy[SL_SLOT_CGROUP],
+		.port = (uint16_t)copy[SL_SLOT_PORTS],
+		.role = (uint8_t)(copy[SL_SLOT_STATE] >> 8),
+		.family = (uint8_t)(copy[SL_SLOT_PORTS] >> 32),
+		.netns = (uint32_t)copy[SL_SLOT_NETNS],
+	};
+	uint64_t line[16];
+
+	memcpy(key.remote, &copy[SL_SLOT_REMOTE], 16);
+	bpf_map_delete_elem(bpf_map__fd(l->skel->maps.layer_group_of), &key);
+	memcpy(line, copy, sizeof(line));
+	line[SL_SLOT_END] = now_ns;
+	line[SL_SLOT_STATE] += SL_SLOT_CLOSED - SL_SLOT_OPEN;
+	store(group_at(l, i) + 8, line + 8);
+	store(group_at(l, i), line);
+	l->group_closed_ns[i] = now_ns;
+}
+
+static void free_group(struct sl_layers *l, uint32_t i, const uint64_t copy[16])
+{
+	const uint64_t none[8] = {0}, next[8] = {((copy[SL_SLOT_STATE] >> 16) + 1) << 16};
+	uint64_t *to = group_at(l, i);
+
+	store(to, next); /* who reads now, sees that it is no more */
+	for (uint32_t w = 8; w < SL_SLOT_WORDS; w += 8)
+		store(to + w, none);
+	if (!bpf_map_update_elem(bpf_map__fd(l->skel->maps.layer_free_groups), NULL, &i, BPF_ANY))
+		l->groups_returned++;
+}
+
+static bool is_gone(struct sl_layers *l, uint64_t cgroup, uint64_t now_ns)
+{
+	const struct sl_cgroup_identity *who = sl_cgroups_find(l->names, cgroup, now_ns);
+
+	return who->dead || !*who->path;
+}
+
+uint64_t sl_layers_groups(struct sl_layers *l, uint64_t now_ns)
+{
+	uint32_t n = l->names ? sl_layers_slots(l, SL_LAYER_GROUPS) : 0;
+	uint64_t copy[16];
+
+	for (uint32_t i = 1; i < n; i++) {
+		if (uses(l, i) || !sl_copy_lines(copy, group_at(l, i), 2))
+			continue;
+		switch (copy[SL_SLOT_STATE] & 255) {
+		case SL_SLOT_OPEN:
+			if (is_gone(l, copy[SL_SLOT_CGROUP], now_ns))
+				close_group(l, i, copy, now_ns);
+			break;
+		case SL_SLOT_CLOSED:
+			if (now_ns - l->group_closed_ns[i] >= l->quarantine_ns)
+				free_group(l, i, copy);
+			break;
+		}
+	}
+	return l->groups_returned;
+}
+
+int layer_groups_begin(struct sl_layers *l, uint64_t quarantine_ns)
+{
+	struct sl_cgroup_hierarchy unified;
+	struct sl_cgroups_opts opts = {.sz = sizeof(opts), .hierarchy = &unified};
+	uint64_t own;
+
+	l->quarantine_ns = quarantine_ns ? quarantine_ns : QUARANTINE_NS;
+	l->group_closed_ns = calloc(l->info.group_slots, sizeof(*l->group_closed_ns));
+	if (!l->group_closed_ns)
+		return -ENOMEM;
+	l->group_uses = mmap(NULL, l->info.group_slots * sizeof(*l->group_uses), PROT_READ,
+			     MAP_SHARED, bpf_map__fd(l->skel->maps.layer_group_uses), 0);
+	if (l->group_uses == MAP_FAILED) {
+		l->group_uses = NULL;
+		return -errno;
+	}
+	/* A socket's cgroup is one of the unified hierarchy; where that tells nothing, nothing is gone. */
+	if (sl_cgroup_hierarchy(&unified, "unified", NULL, NULL))
+		return 0;
+	l->names = sl_cgroups_open(&opts);
+	own = sl_cgroup_of_process(&unified, (uint32_t)getpid());
+	if (l->names && (!own || is_gone(l, own, 1))) {
+		sl_cgroups_close(l->names);
+		l->names = NULL;
+	}
+	return 0;
+}
+
+void layer_groups_end(struct sl_layers *l)
+{
+	if (l->group_uses)
+		munmap(l->group_uses, l->info.group_slots * sizeof(*l->group_uses));
+	sl_cgroups_close(l->names);
+	free(l->group_closed_ns);
+}
