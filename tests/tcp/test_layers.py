@@ -195,7 +195,7 @@ def wrong_questions_get_one_line():
                  ('probe', '--avoid', 'none'), ('flows', '--avoid', 'x')):
         run(*args, code=2)
     for verb in ('layers', 'trace'):
-        run(verb, '-p', 'http', '-d', '10ms', code=1)
+        run(verb, '-p', 'http', '-d', '10ms', code=2)
         run(verb, '-d', '10ms', '-o', '/nowhere/at/all', code=1)
         if 'CAP_BPF' not in run(verb, '-d', '10ms', code=1, preexec_fn=without_capabilities):
             fail('which capability?')
