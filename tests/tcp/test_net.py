@@ -389,8 +389,8 @@ def case_wrong():
     says([good], 2, 'two files')
     says(['--by', 'colour', good, good], 2, '--by')
     says(['--json', '--csv', good, good], 2, 'not both')
-    says(['--record', bad, '--pid', '1'], 1, 'no processes')
-    says(['--record', bad, '--dev', 'x' * 20], 1, 'no name of a device')
+    says(['--record', bad, '--pid', '1'], 2, 'no processes')
+    says(['--record', bad, '--dev', 'x' * 20], 2, 'no name of a device')
     says(['--record', '/nonexistent/x'], 1, 'No such file')
     says(['--record', '-'], 1, 'CAP_', preexec_fn=without_capabilities)
     for content, text in ((b'', 'not a file'), (b'x' * 500, 'not a file'),
