@@ -153,12 +153,15 @@ struct taken {
 static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
 {
 	const char *cb = __builtin_preserve_access_index(&skb->cb[0]);
+	u64 at = bpf_core_field_offset(struct tcp_skb_cb, tcp_flags);
 	u8 flags;
 
 #define OF_CB(type, field) (*(const type *)(cb + bpf_core_field_offset(struct tcp_skb_cb, field)))
 	t->seq = OF_CB(u32, seq);
 	t->ack = OF_CB(u32, ack_seq);
-	flags = OF_CB(u8, tcp_flags); /* a byte in some kernels, two in others */
+	/* A byte in some kernels, two in others: out of reach of what adapts the program to it. */
+	asm volatile("" : "+r"(at));
+	flags = *(const u8 *)(cb + at);
 	t->length = OF_CB(u32, end_seq) - t->seq - (flags & TH_FIN) - !!(flags & TH_SYN);
 #undef OF_CB
 	return t->length;
