@@ -404,8 +404,10 @@ static __noinline int near_take(struct layer_sock *st, u64 sk)
 	owner = READ(st->sk);
 	if ((owner && owner != sk) || __sync_val_compare_and_swap(&st->sk, owner, 1) != owner)
 		return 0;
-	if (owner)
+	if (owner) {
+		group_use(st->group, -1);
 		flow_end(st->flow, bpf_ktime_get_ns());
+	}
 	for (u32 i = 0; i < sizeof(*st) / 8; i++)
 		if (i != __builtin_offsetof(struct layer_sock, sk) / 8)
 			((volatile u64 *)st)[i] = 0;
