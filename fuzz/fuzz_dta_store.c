@@ -15,6 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void ask_all(const struct sl_store_view *v, const uint8_t *data, size_t size)
 {
 	struct sl_held held = {.count = 1, .view = {v}};
+	struct sl_success success;
 	struct sl_ask ask;
 	char error[160];
 
@@ -26,7 +27,8 @@ static void ask_all(const struct sl_store_view *v, const uint8_t *data, size_t s
 	json_decref(sl_query_json(&held, &ask, error, sizeof(error)));
 	ask.epoch = size % 5;
 	json_decref(sl_query_json(&held, &ask, error, sizeof(error)));
-	json_decref(sl_query_load_json(&held));
+	sl_query_success(&held, &held, &success);
+	json_decref(sl_query_load_json(&held, &success));
 	json_decref(sl_query_keys_json(&held, &held, 10, true));
 }
 

@@ -115,7 +115,7 @@ const PAGES = {huge: "huge, reserved", transparent: "huge, if the kernel has som
 
 function drawStores() {
 	fillTable($("dta-stores"), there.stores.map((s) => {
-		const load = s.load?.[0], size = s.objects.reduce((sum, o) => sum + o.bytes, 0);
+		const load = s.load?.[0], measured = load?.measured, size = s.objects.reduce((sum, o) => sum + o.bytes, 0);
 		return [
 			{text: s.name, kind: "strong", tip: `tenant ${s.tenant}, number ${s.number}`},
 			{text: s.kind + (s.sketch ? `, ${s.sketch}` : "")},
@@ -126,8 +126,13 @@ function drawStores() {
 			{text: s.objects.map((o) => PAGES[o.pages] || o.pages).join(", "), tip: "of this memory"},
 			num(s.epochs > 1 ? String(s.epoch) : "–", s.epochs > 1 ? `since ${age(Date.now() / 1000 - s.epoch_since)}` : "one epoch"),
 			num(load ? number(load.load) : "–", load ? "keys written, for each slot; estimated from those in use" : ""),
-			num(load ? load.predicted_success.map((p, i) => `${i + 1}× ${(100 * p).toFixed(1)} %`).join(" · ") : "–",
-			    "of the keys of this epoch, by a query; written once, 2×, …"),
+			num(load ? load.predicted_success.map((p, i) => `${i + 1}× ${(100 * p).toFixed(1)} %`).join(" · ") +
+			    (measured ? `; ${(100 * measured.ratio).toFixed(1)} % found of ${grouped(measured.asked)} sampled, ${
+				    (100 * measured.predicted).toFixed(1)} % predicted` : "") : "–",
+			    "of the keys of this epoch, by a query; written once, 2×, …" +
+			    (measured ? `. Of the sample: between ${(100 * measured.low).toFixed(1)} and ${
+				    (100 * measured.high).toFixed(1)} % with 95 % confidence; predicted by the age of its keys` :
+				    load?.why_not_measured ? `. Not measured: ${load.why_not_measured}` : "")),
 			{text: s.waiting ? "rotation waits" : s.keylog ? `keys in ${s.keylog}` : "",
 			 tip: s.not_rotated.length ? `for ${s.not_rotated.join(", ")}` : ""},
 		];

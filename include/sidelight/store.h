@@ -42,6 +42,7 @@ extern "C" {
 #define SL_STORE_SIZE_MAX (1ull << 46) /* bytes of an object; other regions: SL_REGION_SIZE_MAX */
 #define SL_STORE_KEY_MIN 4u
 #define SL_STORE_KEY_MAX 64u
+#define SL_STORE_KEYLOG_MARK_BYTES 5u /* in a key log: u8 0, u32 epoch, low half: keys behind it are of it */
 #define SL_STORE_VALUE_MIN 4u
 #define SL_STORE_VALUE_MAX 256u
 #define SL_STORE_COPIES_MAX 8u
@@ -87,7 +88,8 @@ struct sl_store_config { /* 256 bytes */
 			      * least that it must, as a row that was left out would make sums too low; 0 is 1 */
 	uint32_t keylog;     /* key-write, increment, postcard: 1 + the number of an append store of the same
 			      * tenant that keys which were not seen lately are logged to, as { u8 bytes; key;
-			      * zeros }; keys that don't fit its values are not. 0: none */
+			      * zeros }, behind a mark for each epoch; keys that don't fit its values are
+			      * not. 0: none */
 	uint32_t keylog_list; /* of that store: this store's alone */
 	uint32_t reserved[41];
 	uint64_t check;	     /* FNV-1a 64 of the 248 bytes before */

@@ -321,11 +321,17 @@ static void show_load(const json_t *s)
 {
 	const json_t *load = json_array_get(json_object_get(s, "load"), 0);
 	const json_t *p = json_object_get(load, "predicted_success");
+	const json_t *m = json_object_get(load, "measured");
 
 	if (load)
 		printf(", load %.3f, success expected %.4f",
 		       json_number_value(json_object_get(load, "load")),
 		       json_number_value(json_array_get(p, json_array_size(p) - 1)));
+	if (json_is_object(m))
+		printf("; %.1f %% found of %" JSON_INTEGER_FORMAT
+		       " sampled, %.1f %% predicted for their ages",
+		       100 * json_number_value(json_object_get(m, "ratio")), number(m, "asked"),
+		       100 * json_number_value(json_object_get(m, "predicted")));
 }
 
 static void show_status(const json_t *j)

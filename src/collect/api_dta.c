@@ -21,13 +21,9 @@ static void get_status(struct sl_http_request *req, void *arg)
 
 	json_array_foreach(json_object_get(all, "stores"), i, store)
 	{
-		struct sl_held held;
-		json_t *load;
+		json_t *load =
+			sl_owner_load_json(arg, json_string_value(json_object_get(store, "name")));
 
-		if (!sl_owner_hold(arg, json_string_value(json_object_get(store, "name")), &held))
-			continue;
-		load = sl_query_load_json(&held);
-		sl_owner_release(arg);
 		if (load)
 			json_object_set_new(store, "load", load);
 	}

@@ -69,6 +69,8 @@ void self_live_end(struct self *s);
 
 bool self_dta_bytes(struct self *s, struct sl_series *out);
 bool self_dta_epoch(struct self *s, struct sl_series *out);
+bool self_dta_found(struct self *s, struct sl_series *out);
+bool self_dta_found_predicted(struct self *s, struct sl_series *out);
 bool self_dta_late(struct self *s, struct sl_series *out);
 bool self_dta_load(struct self *s, struct sl_series *out);
 bool self_dta_reloads(struct self *s, struct sl_series *out);

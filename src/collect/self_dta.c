@@ -60,19 +60,44 @@ bool self_dta_bytes(struct self *s, struct sl_series *out)
 bool self_dta_load(struct self *s, struct sl_series *out)
 {
 	const json_t *j = store(s);
-	json_t *load = NULL;
-	struct sl_held held;
+	json_t *load;
 	double v;
 
 	if (!j)
 		return false;
-	if (sl_owner_hold(s->c->dta, name_of(j), &held)) {
-		load = sl_query_load_json(&held);
-		sl_owner_release(s->c->dta);
-	}
+	load = sl_owner_load_json(s->c->dta, name_of(j));
 	v = json_number_value(json_object_get(json_array_get(load, 0), "load"));
 	json_decref(load);
 	return self_label(s, out, "store", name_of(j)) && self_f64(out, v);
+}
+
+/* Of the newest epoch, for the stores that have it measured. */
+static bool measured(struct self *s, struct sl_series *out, const char *key)
+{
+	const json_t *j, *m;
+
+	for (; (j = store(s)); s->at++) {
+		json_t *load = sl_owner_load_json(s->c->dta, name_of(j));
+		double v;
+
+		m = json_object_get(json_array_get(load, 0), "measured");
+		v = json_number_value(json_object_get(m, key));
+		m = json_is_object(m) ? m : NULL;
+		json_decref(load);
+		if (m)
+			return self_label(s, out, "store", name_of(j)) && self_f64(out, v);
+	}
+	return false;
+}
+
+bool self_dta_found(struct self *s, struct sl_series *out)
+{
+	return measured(s, out, "ratio");
+}
+
+bool self_dta_found_predicted(struct self *s, struct sl_series *out)
+{
+	return measured(s, out, "predicted");
 }
 
 bool self_dta_reports(struct self *s, struct sl_series *out)

@@ -13,6 +13,7 @@
 #define PLACES 65536u
 
 struct engine_keylog {
+	bool marked; /* the log says that this epoch has begun */
 	uint64_t seen[PLACES];
 };
 
@@ -38,6 +39,17 @@ void engine_keylog_block(struct sl_engine *e, struct engine_store *s, const stru
 	if (!log || log->kind != &engine_append || b->key_bytes >= log->c.value_bytes ||
 	    s->c.keylog_list >= log->c.lists)
 		return;
+	if (!s->keylog->marked) {
+		/* Length 0, and the epoch: which keys are of it can't be told otherwise. */
+		const uint8_t value[SL_STORE_KEYLOG_MARK_BYTES] = {
+			0, (uint8_t)s->epoch, (uint8_t)(s->epoch >> 8), (uint8_t)(s->epoch >> 16),
+			(uint8_t)(s->epoch >> 24)};
+
+		s->keylog->marked = engine_append_logged(e, log, s->c.keylog_list, value,
+							 sizeof(value));
+		if (!s->keylog->marked)
+			return; /* a key that is not logged now is so when it is reported again */
+	}
 	for (uint32_t i = 0; i < b->count; i++, key += b->key_bytes + b->value_bytes) {
 		struct sl_dta_hash h = sl_dta_hash(key, b->key_bytes, s->c.seed);
 		uint64_t *seen = &s->keylog->seen[h.hi % PLACES], mark = h.lo ? h.lo : 1;

@@ -293,6 +293,7 @@ struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 	}
 	pthread_mutex_init(&o->lock, NULL);
 	pthread_rwlock_init(&o->maps, NULL);
+	pthread_mutex_init(&o->measuring, NULL);
 	o->reload_fd = -1;
 	o->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	owner_instance(o);
@@ -387,6 +388,7 @@ void sl_owner_free(struct sl_owner *o)
 	sl_stores_config_free(o->config);
 	if (o->wake >= 0)
 		close(o->wake);
+	pthread_mutex_destroy(&o->measuring);
 	pthread_rwlock_destroy(&o->maps);
 	pthread_mutex_destroy(&o->lock);
 	free(o->path);

@@ -53,6 +53,11 @@ void sl_owner_release(struct sl_owner *o);
  */
 json_t *sl_owner_json(struct sl_owner *o);
 /*
+ * The load of a store as sl_query_load_json() has it, with its success, which is measured when this is asked, but
+ * once a second at most, and seldom enough to take no more than 1 % of a CPU. NULL: no such store, or of another kind.
+ */
+json_t *sl_owner_load_json(struct sl_owner *o, const char *name);
+/*
  * The store goes on in an object of so many slots (columns; append: blocks of a ring) from its next epoch on. What
  * was before stays readable for as many epochs as the store has. 0 (it was begun), -ENOENT, -EINVAL with a line,
  * -EBUSY: translators still write what would have to go, -ENOMEM.

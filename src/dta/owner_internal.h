@@ -9,6 +9,7 @@
 
 #include "dta/control.h"
 #include "dta/owner.h"
+#include "dta/query_json.h"
 #include "dta/stores.h"
 
 #define CONNS_MAX     256u
@@ -28,6 +29,8 @@ struct store {
 	bool wanted, waiting;		 /* a rotation is due; it waits for a translator */
 	bool zeroing;			 /* the loop is in a bank, without the lock */
 	bool overdue;			 /* somebody did not answer within drain_ns: was said */
+	struct sl_success success;	 /* with `measuring` held */
+	uint64_t measure_ns;		 /* CLOCK_MONOTONIC: measured again not before */
 };
 
 enum conn_state { CONN_NEW = 0, CONN_CHALLENGED, CONN_WELCOMED };
@@ -80,6 +83,7 @@ struct sl_owner {
 	bool started, stopping;
 	pthread_mutex_t lock;
 	pthread_rwlock_t maps; /* taken after lock; queries take it alone, for reading */
+	pthread_mutex_t measuring; /* taken before maps, without lock */
 	struct store *stores;
 	size_t store_count;
 	uint32_t next_object;

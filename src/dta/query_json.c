@@ -2,6 +2,7 @@
 #include "dta/query_json.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,7 +309,15 @@ json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char
 
 /* ---- load ------------------------------------------------------------------------------------------------------ */
 
-json_t *sl_query_load_json(const struct sl_held *held)
+static json_t *success_json(const struct sl_success *s)
+{
+	return json_pack("{s:o,s:o,s:o,s:f,s:f,s:f,s:f}", "known", number(s->known), "asked",
+			 number(s->asked), "found", number(s->found), "ratio",
+			 (double)s->found / (double)s->asked, "low", s->low, "high", s->high,
+			 "predicted", s->predicted);
+}
+
+json_t *sl_query_load_json(const struct sl_held *held, const struct sl_success *measured)
 {
 	json_t *all;
 
@@ -325,6 +334,7 @@ json_t *sl_query_load_json(const struct sl_held *held)
 		for (uint64_t epoch = e.epoch + 1; epoch-- > e.oldest;) {
 			json_t *predicted = json_array();
 			struct sl_store_load l;
+			json_t *j;
 
 			sl_query_load(v, epoch, 0, 4096, &l);
 			if (!l.looked) { /* it has just gone */
@@ -333,11 +343,18 @@ json_t *sl_query_load_json(const struct sl_held *held)
 			}
 			for (uint32_t n = 0; n < v->config->copies; n++)
 				json_array_append_new(predicted, json_real(l.predicted[n]));
-			json_array_append_new(all,
-					      json_pack("{s:o,s:f,s:f,s:o}", "epoch", number(epoch),
-							"load", l.load, "occupied",
-							(double)l.occupied / (double)l.looked,
-							"predicted_success", predicted));
+			j = json_pack("{s:o,s:f,s:f,s:o}", "epoch", number(epoch), "load", l.load,
+				      "occupied", (double)l.occupied / (double)l.looked,
+				      "predicted_success", predicted);
+			if (measured->epoch == epoch && !measured->why_not) {
+				set(j, "measured", success_json(measured));
+			} else if (!i && epoch == e.epoch) {
+				set(j, "measured", json_null());
+				set(j, "why_not_measured",
+				    json_string(measured->epoch == epoch ? measured->why_not
+									 : "not yet"));
+			}
+			json_array_append_new(all, j);
 		}
 	}
 	return all;
@@ -375,19 +392,33 @@ static int by_order(const void *x, const void *y)
 
 #define KEYS_READ_MAX 1000000u
 
-/* Returns how many blocks of keys the ring has no more: overwritten before, or while it was read. */
+/* Of which epoch keys are wanted, and what was seen of it. */
+struct of_epoch {
+	uint64_t epoch, ends; /* ends: of all rings, the block behind the last one read */
+	bool partly;	      /* keys of it are in the log no more, or there is no telling */
+};
+
+/*
+ * Returns how many blocks of keys the ring has no more: overwritten before, or while it was read. of: NULL for
+ * keys of all epochs.
+ */
 static uint64_t add_ring(const struct sl_store_view *v, uint32_t list, uint32_t lane,
-			 struct found **keys, size_t *n)
+			 struct found **keys, size_t *n, struct of_epoch *of)
 {
 	const uint32_t size = v->config->value_bytes, max = 1024;
 	struct sl_append_reader r = {
 		.list = list, .lane = lane, .block = oldest_block(v, list, lane)};
 	const uint64_t gone = r.block;
+	const size_t first = *n;
 	uint8_t *items = malloc((size_t)max * size);
+	bool marked = false, wanted = !of;
 	struct found *more;
+	uint32_t epoch;
 	int got;
 
+	/* Of an epoch, once round: what comes meanwhile is counted as newer, and who is overtaken can't tell. */
 	while (items && *n < KEYS_READ_MAX &&
+	       (!of || (!r.overrun && r.block < gone + v->config->slots)) &&
 	       ((got = sl_append_read(v, &r, items, max)) > 0 || got == -EOVERFLOW)) {
 		if (got <= 0)
 			continue;
@@ -399,7 +430,14 @@ static uint64_t add_ring(const struct sl_store_view *v, uint32_t list, uint32_t 
 			const uint8_t *item = items + (size_t)i * size;
 			struct found *f = &(*keys)[*n];
 
-			if (item[0] < SL_STORE_KEY_MIN || item[0] > SL_STORE_KEY_MAX ||
+			if (of && !item[0] && size >= SL_STORE_KEYLOG_MARK_BYTES) {
+				memcpy(&epoch, item + 1, sizeof(epoch));
+				marked = true;
+				wanted = epoch == (uint32_t)of->epoch;
+				if (!wanted)
+					*n = first;
+			}
+			if (!wanted || item[0] < SL_STORE_KEY_MIN || item[0] > SL_STORE_KEY_MAX ||
 			    item[0] >= size)
 				continue; /* not of a key log */
 			memset(f, 0, sizeof(*f));
@@ -408,8 +446,108 @@ static uint64_t add_ring(const struct sl_store_view *v, uint32_t list, uint32_t 
 			f->order = (*n)++;
 		}
 	}
+	if (of) {
+		of->ends += r.block;
+		of->partly |= !items || r.overrun || (!marked && r.block) || *n >= KEYS_READ_MAX;
+	}
 	free(items);
 	return gone + r.overrun;
+}
+
+/* Each key once, where it was logged last. Returns how many are left. */
+static size_t distinct(struct found *keys, size_t n)
+{
+	size_t unique = 0;
+
+	if (n)
+		qsort(keys, n, sizeof(*keys), by_key);
+	for (size_t i = 0; i < n; i++)
+		if (i + 1 == n || keys[i].bytes != keys[i + 1].bytes ||
+		    memcmp(keys[i].key, keys[i + 1].key, keys[i].bytes))
+			keys[unique++] = keys[i];
+	return unique;
+}
+
+/* Returns why not, or NULL. */
+static const char *look_up(const struct sl_held *store, const struct found *keys, size_t n,
+			   uint64_t newer, struct sl_success *out)
+{
+	const struct sl_store_view *v = store->view[0];
+	const struct sl_store_config *c = v->config;
+	const double z = 1.959963984540054; /* of the normal distribution, 95 % are within */
+	enum sl_query_result result;
+	double p, m, half;
+
+	out->known = n;
+	out->asked = n < SL_SUCCESS_SAMPLE ? n : SL_SUCCESS_SAMPLE;
+	for (uint64_t i = 0; i < out->asked; i++) {
+		const uint64_t at = (2 * i + 1) * n / (2 * out->asked);
+		const struct sl_query q = {
+			.key = keys[at].key, .key_bytes = keys[at].bytes, .epoch = out->epoch};
+		struct sl_answer a;
+		struct sl_path path;
+
+		if (c->kind == SL_STORE_KEYWRITE) {
+			sl_query_keywrite(v, &q, &a);
+			result = a.result;
+		} else {
+			sl_query_path(v, &q, store->values, store->value_count, &path);
+			result = path.result;
+		}
+		if (result == SL_QUERY_UNKNOWN)
+			return "the epoch went while it was looked at";
+		out->found += result == SL_QUERY_FOUND;
+		p = exp(-(double)(n - 1 - at + newer) / (double)c->slots * c->copies);
+		out->predicted += (1 - pow(1 - p, c->copies)) / (double)out->asked;
+	}
+	p = (double)out->found / (double)out->asked;
+	m = (double)out->asked;
+	half = z * sqrt(p * (1 - p) / m + z * z / (4 * m * m));
+	out->low = fmax(0, (p + z * z / (2 * m) - half) / (1 + z * z / m));
+	out->high = fmin(1, (p + z * z / (2 * m) + half) / (1 + z * z / m));
+	return NULL;
+}
+
+void sl_query_success(const struct sl_held *store, const struct sl_held *log,
+		      struct sl_success *out)
+{
+	const struct sl_store_config *c = store->view[0]->config;
+	struct of_epoch of = {0};
+	struct sl_store_epochs e;
+	struct found *keys = NULL;
+	uint64_t ends = 0;
+	size_t n = 0;
+
+	*out = (struct sl_success){0};
+	if (!sl_store_epochs(store->view[0], &e)) {
+		out->why_not = "there is no telling which epoch it is";
+		return;
+	}
+	of.epoch = out->epoch = e.epoch;
+	if (c->kind != SL_STORE_KEYWRITE && c->kind != SL_STORE_POSTCARD)
+		out->why_not = "a store of this kind loses no keys";
+	else if (!log || log->view[0]->config->kind != SL_STORE_APPEND)
+		out->why_not = "the store has no key log";
+	if (out->why_not)
+		return;
+	for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
+		add_ring(log->view[0], c->keylog_list, lane, &keys, &n, &of);
+	n = distinct(keys, n);
+	if (of.partly) {
+		out->why_not = "the key log does not have all keys of the epoch: more items";
+	} else if (!n) {
+		out->why_not = "no keys yet";
+	} else {
+		qsort(keys, n, sizeof(*keys), by_order);
+		/* Those that came while the log was read are newer than any that was. */
+		for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
+			ends += sl_append_next(log->view[0], c->keylog_list, lane);
+		ends = ends > of.ends ? ends - of.ends : 0;
+		out->why_not = look_up(store, keys, n, ends * log->view[0]->config->batch, out);
+	}
+	if (out->why_not)
+		*out = (struct sl_success){.epoch = out->epoch, .why_not = out->why_not};
+	free(keys);
 }
 
 json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *store, size_t max,
@@ -419,18 +557,13 @@ json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *stor
 	const uint32_t list = store->view[0]->config->keylog_list;
 	json_t *all = json_array(), *j;
 	struct found *keys = NULL;
-	size_t n = 0, unique = 0;
+	size_t n = 0, unique;
 	uint64_t gone = 0;
 
 	for (uint32_t lane = 0; ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes;
 	     lane++)
-		gone += add_ring(ring, list, lane, &keys, &n);
-	if (n)
-		qsort(keys, n, sizeof(*keys), by_key);
-	for (size_t i = 0; i < n; i++)
-		if (i + 1 == n || keys[i].bytes != keys[i + 1].bytes ||
-		    memcmp(keys[i].key, keys[i + 1].key, keys[i].bytes))
-			keys[unique++] = keys[i];
+		gone += add_ring(ring, list, lane, &keys, &n, NULL);
+	unique = distinct(keys, n);
 	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;
 	for (size_t i = 0; top && i < unique; i++) {
 		struct sl_increment a = {.result = SL_QUERY_UNKNOWN};

@@ -48,7 +48,27 @@ json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char
  */
 json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *store, size_t max, bool top);
 
-/* How full its epochs are: [{"epoch","load","occupied","predicted":[..]}]; NULL if the kind has no such thing. */
-json_t *sl_query_load_json(const struct sl_held *held);
+/*
+ * How many keys of the newest epoch are found, beside what was to be expected: at most SL_SUCCESS_SAMPLE distinct keys of
+ * the key log, evenly spread over their ages, are asked for. Reads the whole log: not for every scrape
+ * (sl_owner_load_json()).
+ */
+#define SL_SUCCESS_SAMPLE 1024u
+struct sl_success {
+	uint64_t epoch;
+	const char *why_not; /* NULL, or why nothing was measured: the rest is 0 then */
+	uint64_t known, asked, found; /* distinct keys of the epoch in the log; of those looked up; found */
+	double low, high; /* found / asked is within these with 95 % (E. B. Wilson, JASA 22 (1927)) */
+	/* The mean over the sample of 1 - (1 - e^-aN)^N; a: newer keys / slots, of each key its own. */
+	double predicted;
+};
+/* log: NULL if there is none; it and store may be the same set of objects held. */
+void sl_query_success(const struct sl_held *store, const struct sl_held *log, struct sl_success *out);
+
+/*
+ * How full its epochs are: [{"epoch","load","occupied","predicted_success":[..]}], and of the one that was measured
+ * "measured": {...}; of the newest null with "why_not_measured", if it is another. NULL if the kind has no such thing.
+ */
+json_t *sl_query_load_json(const struct sl_held *held, const struct sl_success *measured);
 
 #endif

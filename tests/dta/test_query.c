@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "dta/query_json.h"
 #include "sketch/count_min.h"
 #include "sketch/count_sketch.h"
 #include "sketch/hll.h"
@@ -331,6 +332,111 @@ static void load_and_prediction_are_what_was_written(void **state)
 	free(m.map);
 }
 
+/* A log of one lane as the engine writes it, in blocks of 16. */
+struct logged {
+	struct made *m;
+	uint32_t lane, count;
+	uint64_t block;
+	uint8_t items[16 * 16];
+};
+
+static void end_block(struct logged *l)
+{
+	if (l->count)
+		put_block(l->m, 0, l->lane, l->block++, l->items, l->count);
+	l->count = 0;
+}
+
+static void log_item(struct logged *l, uint8_t bytes, const void *data, size_t n)
+{
+	uint8_t *item = l->items + l->count * 16;
+
+	memset(item, 0, 16);
+	item[0] = bytes;
+	memcpy(item + 1, data, n);
+	if (++l->count == 16)
+		end_block(l);
+}
+
+#define IN_LOG 4096u
+
+/* load * slots keys into the newest epoch, by two translators in turn; of the one before, some too. */
+static void fill(struct made *m, struct made *log, uint32_t kind, double load)
+{
+	struct logged l[2] = {{.m = log}, {.m = log, .lane = 1}};
+	uint32_t keys = (uint32_t)(load * IN_LOG), hop = 7;
+
+	for (uint32_t epoch = 4; epoch <= 5; epoch++) {
+		for (int i = 0; i < 2; i++)
+			log_item(&l[i], 0, &epoch, 4);
+		for (uint32_t k = 0; k < (epoch == 4 ? 500 : keys); k++) {
+			uint64_t key = sl_dta_mix(k + ((uint64_t)epoch << 40));
+
+			if (kind == SL_STORE_KEYWRITE)
+				put_keywrite(m, epoch, &key, 8, &key, 0, 2);
+			else
+				put_path(m, epoch, &key, 8, 1, 1, &hop, 0, 2);
+			log_item(&l[k & 1], 8, &key, 8);
+			if (k % 10 == 0) /* forgotten, and logged again: still one key */
+				log_item(&l[k & 1], 8, &key, 8);
+		}
+	}
+	for (int i = 0; i < 2; i++)
+		end_block(&l[i]);
+}
+
+static void success_measured_is_what_was_predicted(void **state)
+{
+	static const double loads[] = {.3, 1};
+	static const uint32_t kinds[] = {SL_STORE_KEYWRITE, SL_STORE_POSTCARD};
+	struct sl_held held = {.count = 1}, log = {.count = 1};
+	struct made m, keys;
+	struct sl_success s;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct sl_store_config c = {
+			.kind = kinds[i / 2], .slots = IN_LOG, .copies = 2, .banks = 2, .seed = 3};
+
+		if (c.kind == SL_STORE_KEYWRITE)
+			c.value_bytes = 8;
+		else
+			c.hops = 3;
+		assert_true(make_store(&m, c));
+		set_epochs(&m, 5, 4);
+		for (uint32_t blocks = 1024; blocks; blocks = blocks == 1024 ? 16 : 0) {
+			assert_true(
+				make_store(&keys, (struct sl_store_config){.kind = SL_STORE_APPEND,
+									   .slots = blocks,
+									   .value_bytes = 16,
+									   .batch = 16,
+									   .lists = 1,
+									   .lanes = 4}));
+			fill(&m, &keys, c.kind, loads[i % 2]);
+			held.view[0] = &m.v;
+			log.view[0] = &keys.v;
+			sl_query_success(&held, &log, &s);
+			assert_int_equal(s.epoch, 5);
+			if (blocks == 16) { /* what the log does not have, nobody guesses */
+				assert_non_null(strstr(s.why_not, "not have all keys"));
+				assert_int_equal(s.asked, 0);
+			} else {
+				assert_null(s.why_not);
+				assert_int_equal(s.known, (uint32_t)(loads[i % 2] * IN_LOG));
+				assert_int_equal(s.asked, 1024);
+				if (s.predicted < s.low || s.predicted > s.high)
+					fail_msg("load %.1f: %.4f to %.4f found, %.4f predicted",
+						 loads[i % 2], s.low, s.high, s.predicted);
+				assert_true(s.high < 1 && s.low > .5 && s.high - s.low < .07);
+			}
+			free(keys.map);
+		}
+		sl_query_success(&held, NULL, &s);
+		assert_string_equal(s.why_not, "the store has no key log");
+		free(m.map);
+	}
+}
+
 /* ---- increment ------------------------------------------------------------------------------------------ */
 
 static void a_count_is_never_low_and_within_the_bound(void **state)
@@ -634,6 +740,7 @@ int main(void)
 		cmocka_unit_test(epochs_are_asked_apart_and_newest_first),
 		cmocka_unit_test(success_is_the_formulas_where_crc_slots_fall_short),
 		cmocka_unit_test(load_and_prediction_are_what_was_written),
+		cmocka_unit_test(success_measured_is_what_was_predicted),
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
 		cmocka_unit_test(a_reader_sees_every_item_once_and_in_order_over_the_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),

@@ -165,6 +165,20 @@ def keys_are_those_of_their_store_and_what_is_gone_is_told(c):
     check('were overwritten' in p.stderr and len(p.stdout.splitlines()) == short['known'], p.stderr)
 
 
+def success_is_measured_beside_the_prediction(c):
+    def load(store):
+        return next(s['load'][0] for s in c.get('')['stores'] if s['name'] == store)
+    check(until(lambda: (load('flows')['measured'] or {}).get('known') == 201), f'{load("flows")}', c)
+    m = load('flows')['measured']
+    check(m['asked'] == 201 and m['low'] <= m['ratio'] <= m['high'] and m['predicted'] > .99, f'{m}')
+    check(load('paths')['measured'] is None and 'no key log' in load('paths')['why_not_measured'], f'{load("paths")}')
+    check('% found of 201 sampled' in query('status', '-c', c.at), 'status')
+    share = exposition.text(get(f'http://{c.at}/metrics').encode())
+    for name in 'found_ratio', 'found_predicted_ratio':
+        stores = {dict(labels)['store']: v for labels, v in share[f'sidelight_dta_{name}'].items()}
+        check(list(stores) == ['flows'] and .9 < stores['flows'] <= 1, f'{name}: {stores}')
+
+
 def a_reader_that_sleeps_sees_the_overrun(c, t):
     reader = Part(SIDELIGHT, 'query', 'append', 'events', '--list', '1', '--follow', '-c', c.at)
     check(until(lambda: reader.out and reader.out[-1] == f'{499:016x}'), f'{len(reader.out)} items', reader)
@@ -301,6 +315,7 @@ if __name__ == '__main__':
     copies_that_disagree_are_told_apart(one, first)
     what_http_says_is_what_the_command_says(one)
     keys_are_those_of_their_store_and_what_is_gone_is_told(one)
+    success_is_measured_beside_the_prediction(one)
     a_reader_that_sleeps_sees_the_overrun(one, first)
     rates_and_keys_change_while_it_runs(one)
     the_exposition_is_strictly_right(one)
