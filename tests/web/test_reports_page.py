@@ -43,6 +43,7 @@ def look(page, report):
     tenant = page.run(text('#dta-tenants tbody')).replace('\u202f', ' ').replace('\u00a0', ' ')
     assert tenant == 'campus050 0004 000have no MAC', tenant
     page.wait(f"{text('#dta-keys-note')}.endsWith('2 of 2 found, 100.0 %')", 15, "how many of them are found")
+    page.wait(f"{text('#dta-stores tbody')}.includes('100.0 % found of 2 sampled, 100.0 % predicted')", 15, "what was measured")
     # What was seen lately, as people write it.
     page.wait(f"{text('#dta-keys tbody tr')}.includes('10.0.0.1:8080 → 10.0.0.2:443 tcp')", 15, "the flow")
     assert '7 packets, 1.46' in page.run(text('#dta-keys')), page.run(text('#dta-keys'))
