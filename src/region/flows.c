@@ -260,22 +260,6 @@ enum sl_fault sl_flow_event_parse(const uint64_t line[8], uint64_t number, struc
 #define LINE_TEXT 48u /* bytes of text in a line */
 #define NAME_MOST 71u /* of a name, when they are many: what leaves the path 47 bytes */
 
-/* Text of a stranger: what is no UTF-8 goes as a whole, what could steer a terminal by itself. */
-static void make_harmless(char *s)
-{
-	if (!sl_text_utf8(s, strlen(s)))
-		for (char *c = s; *c; c++)
-			if ((unsigned char)*c >= 0x80)
-				*c = '?';
-	for (char *c = s; *c; c++) {
-		if ((unsigned char)*c < ' ' || *c == 127)
-			*c = '?';
-		/* U+0080 to U+009F, as terminals know them */
-		if ((unsigned char)c[0] == 0xc2 && (unsigned char)c[1] < 0xa0)
-			c[0] = c[1] = '?';
-	}
-}
-
 enum sl_fault sl_flow_cgroup_parse(const uint64_t slot[64], struct sl_flow_cgroup *c)
 {
 	uint64_t word = slot[SL_FLOW_CGROUP_STATE];
@@ -316,7 +300,7 @@ enum sl_fault sl_flow_cgroup_parse(const uint64_t slot[64], struct sl_flow_cgrou
 		if (length == left) /* no NUL where there has to be one */
 			return SL_FAULT_HOT;
 		c->name[i] = at;
-		make_harmless(c->text + (at - c->text));
+		sl_text_harmless(c->text + (at - c->text));
 		at += length + 1;
 	}
 	return SL_FAULT_NONE;

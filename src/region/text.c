@@ -79,6 +79,21 @@ bool sl_text_utf8(const char *s, size_t bytes)
 	return true;
 }
 
+void sl_text_harmless(char *s)
+{
+	bool utf8 = sl_text_utf8(s, strlen(s));
+
+	for (char *c = s; *c; c++) {
+		unsigned char here = (unsigned char)c[0], next = (unsigned char)c[1];
+
+		if (here < ' ' || here == 127 || (here >= 0x80 && !utf8))
+			*c = '?';
+		/* U+0080 to U+009F, as terminals know them */
+		else if (here == 0xc2 && next < 0xa0)
+			c[0] = c[1] = '?';
+	}
+}
+
 bool sl_text_labels(const char *text, size_t bytes, bool sorted,
 		    struct sl_text_label labels[SL_LABELS_MAX], uint32_t *count)
 {

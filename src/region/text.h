@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - the rules for names, labels and UTF-8 (sidelight-region(5)), private to src/region. */
+/* text.h - the rules for names, labels and UTF-8 (sidelight-region(5)); not part of the library's API. */
 #ifndef SL_REGION_TEXT_H
 #define SL_REGION_TEXT_H
 
@@ -20,5 +20,11 @@ bool sl_text_label_key(const char *s, size_t bytes);  /* [a-zA-Z_][a-zA-Z0-9_]*,
  */
 bool sl_text_labels(const char *text, size_t bytes, bool sorted,
 		    struct sl_text_label labels[SL_LABELS_MAX], uint32_t *count);
+
+/*
+ * Text of a stranger, for people to read: control characters (C0, DEL, and C1 as UTF-8 has them), which
+ * could steer a terminal, become '?'; if it is no UTF-8 all bytes above ASCII do.
+ */
+void sl_text_harmless(char *s);
 
 #endif
