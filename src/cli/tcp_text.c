@@ -60,4 +60,6 @@ void tcp_json_identity(json_t *o, const struct sl_cgroup_identity *who)
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (*names[i].text)
 			tcp_json_text(o, names[i].key, names[i].text);
+	if (who->claimed)
+		json_object_set_new(o, "claimed", json_true());
 }

@@ -17,87 +17,169 @@
 
 #define ID     "34dc0b5e626f2c5c4c5170e34b10e7654ce36f0fcd532739f4445baabea03376"
 #define OUTER  "9a2c7ddf2a49b5a2a09bb2fe45ac27c4b4b8b5a8a9a7a0a1a2a3a4a5a6a7a8a9"
+#define RM     "7c0ffee00c0b0a09080706050403020100ffeeddccbbaa998877665544332211"
+#define THIRD  "5b1f0e0d0c0b0a09080706050403020100ffeeddccbbaa998877665544332211"
 #define UID    "74c13223-5a00-11e9-b385-42010a80018d"
 #define UID_   "74c13223_5a00_11e9_b385_42010a80018d"
 #define STATIC "a7e8ae7d4e9e3b1c7a5f0c6b2d8e9f10"
 
-/* As each runtime's documentation, or a machine that runs it, has them. */
+enum { HELPER = 1, CLAIMED = 2, CLAIMED_POD = 4 };
+
+/* As each runtime's documentation, or a machine that runs it, has them: see cgroup_path.c. */
 static const struct {
 	const char *path, *runtime, *container_id, *pod_uid, *container, *service;
-	bool helper;
+	unsigned int is;
 } paths[] = {
 	/* Docker: cgroupfs (version 1), systemd. */
-	{"/docker/" ID, "docker", ID, "", "", "", false},
-	{"/system.slice/docker-" ID ".scope", "docker", ID, "", "", "", false},
+	{"/docker/" ID, "docker", ID, "", "", "", 0},
+	{"/system.slice/docker-" ID ".scope", "docker", ID, "", "", "", 0},
 	/* Kubernetes with cgroupfs: burstable, best effort, guaranteed. */
-	{"/kubepods/besteffort/pod" UID "/" ID, "", ID, UID, "", "", false},
-	{"/kubepods/burstable/pod" UID "/" ID, "", ID, UID, "", "", false},
-	{"/kubepods/pod" UID "/" ID, "", ID, UID, "", "", false},
+	{"/kubepods/besteffort/pod" UID "/" ID, "", ID, UID, "", "", 0},
+	{"/kubepods/burstable/pod" UID "/" ID, "", ID, UID, "", "", 0},
+	{"/kubepods/pod" UID "/" ID, "", ID, UID, "", "", 0},
 	/* With systemd: containerd, CRI-O, Docker. */
 	{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_
 	 ".slice/cri-containerd-" ID ".scope",
-	 "containerd", ID, UID, "", "", false},
+	 "containerd", ID, UID, "", "", 0},
 	{"/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" ID ".scope", "cri-o", ID, UID, "", "",
-	 false},
+	 0},
 	{"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice/crio-" ID
 	 ".scope/container",
-	 "cri-o", ID, UID, "", "", false},
+	 "cri-o", ID, UID, "", "", 0},
 	{"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_
 	 ".slice/crio-conmon-" ID ".scope",
-	 "cri-o", ID, UID, "", "", true},
+	 "cri-o", ID, UID, "", "", HELPER},
 	{"/kubepods.slice/kubepods-pod" UID_ ".slice/docker-" ID ".scope", "docker", ID, UID, "",
-	 "", false},
+	 "", 0},
 	/* A static pod's UID is a hash. */
 	{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" STATIC
 	 ".slice/cri-containerd-" ID ".scope",
-	 "containerd", ID, STATIC, "", "", false},
+	 "containerd", ID, STATIC, "", "", 0},
 	/* containerd that takes a path of systemd for one of cgroupfs. */
 	{"/system.slice/containerd.service/kubepods-burstable-pod" UID_ ".slice:cri-containerd:" ID,
-	 "containerd", ID, UID, "", "", false},
+	 "containerd", ID, UID, "", "", 0},
 	/* kind: a node that is a container itself; the innermost counts. */
 	{"/docker/" OUTER "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
 	 "kubelet-kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID ".scope",
-	 "containerd", ID, UID, "", "", false},
+	 "containerd", ID, UID, "", "", CLAIMED | CLAIMED_POD},
+	/* The same with cgroupfs, with systemd outside, and k3d; the outer runtime is not the inner's. */
+	{"/docker/" OUTER "/kubelet/kubepods/burstable/pod" UID "/" ID, "", ID, UID, "", "",
+	 CLAIMED | CLAIMED_POD},
+	{"/system.slice/docker-" OUTER ".scope/kubelet.slice/kubelet-kubepods.slice/"
+	 "kubelet-kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope",
+	 "containerd", ID, UID, "", "", CLAIMED | CLAIMED_POD},
+	{"/docker/" OUTER "/kubepods/pod" UID, "", "", UID, "", "", CLAIMED | CLAIMED_POD},
+	{"/docker/" OUTER "/system.slice/containerd.service", "docker", OUTER, "", "", "", 0},
+	/* k3s whose containers are below its unit; CRI-O with cgroupfs (cri-o pull request 812). */
+	{"/system.slice/k3s.service/kubepods/besteffort/pod" UID "/" ID, "", ID, UID, "", "", 0},
+	{"/kubepods/burstable/pod" UID "/crio-" ID, "cri-o", ID, UID, "", "", 0},
+	{"/kubepods/burstable/pod" UID "/crio-conmon-" ID, "cri-o", ID, UID, "", "", HELPER},
+	/* Docker in a pod: the pod is of this host, the container is not. */
+	{"/kubepods/burstable/pod" UID "/" OUTER "/docker/" ID, "docker", ID, UID, "", "", CLAIMED},
+	/* Docker of a user, within Docker, below a parent of one's own. */
+	{"/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" ID ".scope", "docker",
+	 ID, "", "", "", CLAIMED},
+	{"/docker/" OUTER "/docker/" ID, "docker", ID, "", "", "", CLAIMED},
+	{"/system.slice/runner.service/" ID, "", ID, "", "", "", 0},
+	{"/actions_job/" ID, "", ID, "", "", "", 0},
 	/* Only the pod. */
-	{"/kubepods/burstable/pod" UID, "", "", UID, "", "", false},
+	{"/kubepods/burstable/pod" UID, "", "", UID, "", "", 0},
 	/* ctr, nerdctl. */
-	{"/k8s.io/" ID, "containerd", ID, "", "", "", false},
-	{"/system.slice/nerdctl-" ID ".scope", "containerd", ID, "", "", "", false},
+	{"/k8s.io/" ID, "containerd", ID, "", "", "", 0},
+	{"/default/" ID, "containerd", ID, "", "", "", 0},
+	{"/system.slice/nerdctl-" ID ".scope", "containerd", ID, "", "", "", 0},
+	{"/user.slice/user-1000.slice/user@1000.service/user.slice/nerdctl-" ID ".scope",
+	 "containerd", ID, "", "", "", CLAIMED},
 	/* Podman: of root with systemd and cgroupfs, of a user, and its monitor. */
-	{"/machine.slice/libpod-" ID ".scope", "podman", ID, "", "", "", false},
-	{"/machine.slice/libpod-" ID ".scope/container", "podman", ID, "", "", "", false},
-	{"/libpod_parent/libpod-" ID, "podman", ID, "", "", "", false},
+	{"/machine.slice/libpod-" ID ".scope", "podman", ID, "", "", "", 0},
+	{"/machine.slice/libpod-" ID ".scope/container", "podman", ID, "", "", "", 0},
+	{"/libpod_parent/libpod-" ID, "podman", ID, "", "", "", 0},
 	{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope", "podman",
-	 ID, "", "", "", false},
-	{"/machine.slice/libpod-conmon-" ID ".scope", "podman", ID, "", "", "", true},
-	/* ECS: /ecs/TASK/CONTAINER. */
+	 ID, "", "", "", CLAIMED},
+	{"/machine.slice/libpod-conmon-" ID ".scope", "podman", ID, "", "", "", HELPER},
+	{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-conmon-" ID ".scope",
+	 "podman", ID, "", "", "", HELPER | CLAIMED},
+	/* Its pods: of root with systemd and cgroupfs, of a user. */
+	{"/machine.slice/machine-libpod_pod_" OUTER ".slice/libpod-" ID ".scope/container",
+	 "podman", ID, "", "", "", 0},
+	{"/machine.slice/machine-libpod_pod_" OUTER ".slice", "", "", "", "", "", 0},
+	{"/libpod_parent/" OUTER "/libpod-" ID, "podman", ID, "", "", "", 0},
+	{"/libpod_parent/" OUTER, "podman", "", "", "", "", 0},
+	{"/user.slice/user-1000.slice/user@1000.service/user.slice/user-libpod_pod_" OUTER
+	 ".slice/libpod-" ID ".scope/container",
+	 "podman", ID, "", "", "", CLAIMED},
+	/* Quadlet: the unit is the service; what is split from a shell is of no unit. */
+	{"/system.slice/web.service/libpod-payload-" ID, "podman", ID, "", "", "web", 0},
+	{"/system.slice/web.service/runtime", "systemd", "", "", "", "web", 0},
+	{"/user.slice/user-1000.slice/user@1000.service/app.slice/web.service/libpod-payload-" ID,
+	 "podman", ID, "", "", "web", CLAIMED},
+	{"/user.slice/user-0.slice/session-3.scope/libpod-payload-" ID, "podman", ID, "", "", "",
+	 0},
+	/* ECS with version 2 (systemd) and 1: /ecs/TASK/CONTAINER. */
+	{"/ecstasks.slice/ecstasks-9781c2480edd4cdb9a93f63cb662a5d3.slice/docker-" ID ".scope",
+	 "docker", ID, "", "", "", 0},
+	{"/ecs/9781c2480edd4cdb9a93f63cb662a5d3/" ID, "", ID, "", "", "", 0},
+	{"/ecs/9781c248-0edd-4cdb-9a93-f63cb662a5d3/" ID, "", ID, "", "", "", 0},
+	/* Fargate. */
 	{"/ecs/9781c248-0edd-4cdb-9a93-f63cb662a5d3/"
 	 "9781c2480edd4cdb9a93f63cb662a5d3-1234567890",
-	 "", "9781c2480edd4cdb9a93f63cb662a5d3-1234567890", "", "", "", false},
+	 "", "9781c2480edd4cdb9a93f63cb662a5d3-1234567890", "", "", "", 0},
 	/* By name. */
-	{"/lxc.payload.web1/system.slice/nginx.service", "lxc", "", "", "web1", "", false},
-	{"/lxc.monitor.web1", "lxc", "", "", "web1", "", true},
-	{"/lxc/web1", "lxc", "", "", "web1", "", false},
-	{"/machine.slice/machine-db\\x2d1.scope", "nspawn", "", "", "db-1", "", false},
-	{"/machine.slice/systemd-nspawn@db.service/payload", "nspawn", "", "", "db", "", false},
+	{"/lxc.payload.web1/system.slice/nginx.service", "lxc", "", "", "web1", "", 0},
+	{"/lxc.monitor.web1", "lxc", "", "", "web1", "", HELPER},
+	{"/lxc/web1", "lxc", "", "", "web1", "", 0},
+	{"/lxc/101/ns/system.slice/nginx.service", "lxc", "", "", "101", "", 0},
+	{"/lxc.payload/web1/init.scope", "lxc", "", "", "web1", "", 0},
+	{"/lxc.payload", "", "", "", "", "", 0},
+	{"/lxc.monitor/101", "lxc", "", "", "101", "", HELPER},
+	{"/lxc.payload.web1/system.slice/docker-" ID ".scope", "docker", ID, "", "", "", CLAIMED},
+	/* Nomad's exec driver since 1.3 and 1.7, and its containers of Docker. */
+	{"/nomad.slice/" UID ".redis.scope", "nomad", "", "", "redis", "", 0},
+	{"/nomad.slice/share.slice/" UID ".my.task.scope", "nomad", "", "", "my.task", "", 0},
+	{"/nomad.slice/reserve.slice/" UID ".redis.scope", "nomad", "", "", "redis", "", 0},
+	{"/nomad.slice/share.slice/docker-" ID ".scope", "docker", ID, "", "", "", 0},
+	{"/nomad.slice/74c13223-5a00-11e9-b385-42010a80018g.redis.scope", "systemd", "", "", "",
+	 "74c13223-5a00-11e9-b385-42010a80018g.redis", 0},
+	{"/nomad.slice/" UID "..scope", "systemd", "", "", "", UID ".", 0},
+	{"/system.slice/" UID ".redis.scope", "systemd", "", "", "", UID ".redis", 0},
+	/* Machines of libvirt, and one of nspawn that is only called so. */
+	{"/machine.slice/machine-qemu\\x2d12\\x2dvm1.scope/libvirt/emulator", "qemu", "", "", "vm1",
+	 "", 0},
+	{"/machine.slice/machine-lxc\\x2d7\\x2dvm1.scope", "lxc", "", "", "vm1", "", 0},
+	{"/machine.slice/machine-qemu\\x2d1.scope", "nspawn", "", "", "qemu-1", "", 0},
+	{"/machine.slice/machine-qemu\\x2d1x\\x2dy.scope", "nspawn", "", "", "qemu-1x-y", "", 0},
+	{"/machine.slice/machine-qemubox.scope", "nspawn", "", "", "qemubox", "", 0},
+	{"/machine.slice/machine-qemu\\x2d1\\x2d.scope", "nspawn", "", "", "qemu-1-", "", 0},
+	{"/machine.slice/machine-db\\x2d1.scope", "nspawn", "", "", "db-1", "", 0},
+	{"/machine.slice/systemd-nspawn@db.service/payload", "nspawn", "", "", "db", "", 0},
 	/* systemd, and what runs within a container stays that container's. */
-	{"/system.slice/nginx.service", "systemd", "", "", "", "nginx", false},
-	{"/user.slice/user-1000.slice/session-3.scope", "systemd", "", "", "", "session-3", false},
+	{"/system.slice/nginx.service", "systemd", "", "", "", "nginx", 0},
+	{"/user.slice/user-1000.slice/session-3.scope", "systemd", "", "", "", "session-3", 0},
+	{"/user.slice/user-1000.slice/user@1000.service/app.slice/foo.service", "systemd", "", "",
+	 "", "foo", CLAIMED},
+	{"/system.slice/system-getty.slice/getty@tty1.service", "systemd", "", "", "", "getty@tty1",
+	 0},
+	{"/init.scope", "systemd", "", "", "", "init", 0},
 	{"/system.slice/docker-" ID ".scope/system.slice/nginx.service", "docker", ID, "", "", "",
-	 false},
+	 0},
 	/* Nobody's. */
-	{"/", "", "", "", "", "", false},
-	{"", "", "", "", "", "", false},
-	{"/user.slice", "", "", "", "", "", false},
-	{"/docker", "", "", "", "", "", false},
+	{"/", "", "", "", "", "", 0},
+	{"", "", "", "", "", "", 0},
+	{"/user.slice", "", "", "", "", "", 0},
+	{"/docker", "", "", "", "", "", 0},
+	{"/docker/buildkit/t4967jvf8rbufklrhkicskyes", "", "", "", "", "", 0},
 	/* Nearly. */
-	{"/docker/34dc0b5e", "", "", "", "", "", false},
-	{"/system.slice/docker-../../../../etc/passwd.scope", "systemd", "", "", "", "passwd",
-	 false},
-	{"/kubepods/podXYZ/pod", "", "", "", "", "", false},
-	{"/kubepods-pod.slice/pod", "", "", "", "", "", false},
-	{"/kubepods/burstable/pod74c13223-5a00-11e9-b385-42010a80018g", "", "", "", "", "", false},
-	{"/docker/" ID "0", "", "", "", "", "", false},
+	{"/system.slice/docker-34DC0B5E626F2C5C4C5170E34B10E7654CE36F0FCD532739F4445BAABEA03376.scope",
+	 "systemd", "", "", "",
+	 "docker-34DC0B5E626F2C5C4C5170E34B10E7654CE36F0FCD532739F4445BAABEA03376", 0},
+	{"/docker/" ID "\n", "", "", "", "", "", 0},
+	{"/libpod-payload-" ID "0", "", "", "", "", "", 0},
+	{"/docker/34dc0b5e", "", "", "", "", "", 0},
+	{"/system.slice/docker-../../../../etc/passwd.scope", "systemd", "", "", "", "passwd", 0},
+	{"/kubepods/podXYZ/pod", "", "", "", "", "", 0},
+	{"/kubepods-pod.slice/pod", "", "", "", "", "", 0},
+	{"/kubepods/burstable/pod74c13223-5a00-11e9-b385-42010a80018g", "", "", "", "", "", 0},
+	{"/docker/" ID "0", "", "", "", "", "", 0},
 };
 
 static void a_path_tells_the_runtime_and_the_ids(void **state)
@@ -105,16 +187,20 @@ static void a_path_tells_the_runtime_and_the_ids(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		struct sl_cgroup_identity id;
+		unsigned int is;
 
 		sl_cgroup_parse(paths[i].path, &id);
+		is = (id.helper ? HELPER : 0) | (id.claimed ? CLAIMED : 0) |
+		     (id.claimed_pod ? CLAIMED_POD : 0);
 		if (strcmp(id.runtime, paths[i].runtime) ||
 		    strcmp(id.container_id, paths[i].container_id) ||
 		    strcmp(id.pod_uid, paths[i].pod_uid) ||
 		    strcmp(id.container, paths[i].container) ||
-		    strcmp(id.service, paths[i].service) || id.helper != paths[i].helper)
-			fail_msg("%s: '%s' '%s' '%s' '%s' '%s' %d", paths[i].path, id.runtime,
-				 id.container_id, id.pod_uid, id.container, id.service, id.helper);
-		assert_string_equal(id.path, paths[i].path);
+		    strcmp(id.service, paths[i].service) || is != paths[i].is)
+			fail_msg("%s: '%s' '%s' '%s' '%s' '%s' %u", paths[i].path, id.runtime,
+				 id.container_id, id.pod_uid, id.container, id.service, is);
+		if (!strchr(paths[i].path, '\n'))
+			assert_string_equal(id.path, paths[i].path);
 	}
 }
 
@@ -128,6 +214,23 @@ static void a_hostile_path_is_cut_and_made_safe(void **state)
 	assert_string_equal(id.runtime, "lxc");
 	assert_string_equal(id.container, "?[2Jx??\\xzz\\x1");
 	assert_null(strchr(id.path, '\033'));
+	/* C1, which terminals take for ESC [; no UTF-8; UTF-8. */
+	sl_cgroup_parse("/lxc.payload.a\\xc2\\x9b2Jb", &id);
+	assert_string_equal(id.container, "a??2Jb");
+	sl_cgroup_parse("/lxc.payload.a\xc3\xa9\\x9b", &id);
+	assert_string_equal(id.container, "a???");
+	assert_string_equal(id.path, "/lxc.payload.a\xc3\xa9\\x9b");
+	sl_cgroup_parse("/lxc.payload.a\\xc3\\xa9", &id);
+	assert_string_equal(id.container, "a\xc3\xa9");
+	/* Cut between characters, not within. */
+	strcpy(path, "/lxc.payload.");
+	for (int i = 0; i < 300; i++)
+		strcat(path, "\xc3\xa9");
+	sl_cgroup_parse(path, &id);
+	assert_int_equal(strlen(id.container), sizeof(id.container) - 2);
+	assert_null(strchr(id.container, '?'));
+	assert_int_equal(strlen(id.path), sizeof(id.path) - 2);
+	assert_null(strchr(id.path, '?'));
 	memset(path, 'a', sizeof(path));
 	path[0] = '/';
 	path[sizeof(path) - 1] = 0;
@@ -186,6 +289,38 @@ static void put(const char *path, const char *text)
 	assert_non_null(f);
 	fputs(text, f);
 	fclose(f);
+}
+
+static void drop(const char *path)
+{
+	char full[1024];
+
+	snprintf(full, sizeof(full), "%s%s", host, path);
+	assert_int_equal(remove(full), 0);
+}
+
+/* The same text with so many blanks behind it that it is too large. */
+static void blanks(const char *full, int bytes)
+{
+	FILE *f = fopen(full, "a");
+
+	assert_non_null(f);
+	fprintf(f, "%*s", bytes, "");
+	assert_int_equal(fclose(f), 0);
+}
+
+static void deep(const char *full)
+{
+	FILE *f = fopen(full, "w");
+
+	assert_non_null(f);
+	fputs("{\"Name\":\"/deep\",\"x\":", f);
+	for (int i = 0; i < 100000; i++)
+		fputc('[', f);
+	for (int i = 0; i < 100000; i++)
+		fputc(']', f);
+	fputs("}", f);
+	assert_int_equal(fclose(f), 0);
 }
 
 static int make_host(void **state)
@@ -252,7 +387,7 @@ static void the_runtimes_files_tell_names(void **state)
 	assert_false(sl_cgroup_matches(&id, "9a2c7ddf2a4"));
 	assert_false(sl_cgroup_matches(&id, ""));
 
-	put("/run/containers/storage/overlay-containers/" ID "/userdata/config.json",
+	put("/var/lib/containers/storage/overlay-containers/" ID "/userdata/config.json",
 	    "{\"annotations\":{\"io.container.manager\":\"libpod\"}}");
 	put("/var/lib/containers/storage/overlay-containers/containers.json",
 	    "[{\"id\":\"x\",\"names\":[\"no\"]},{\"id\":\"" ID "\",\"names\":[\"db\"]}]");
@@ -260,6 +395,15 @@ static void the_runtimes_files_tell_names(void **state)
 	id = named("/machine.slice/libpod-" ID ".scope");
 	assert_string_equal(id.runtime, "podman");
 	assert_string_equal(id.container, "db");
+
+	/* podman run --rm, and Quadlet */
+	put("/var/lib/containers/storage/overlay-containers/" RM "/userdata/config.json", "{}");
+	put("/var/lib/containers/storage/overlay-containers/volatile-containers.json",
+	    "[{\"id\":\"" RM "\",\"names\":[\"systemd-web\"]}]");
+	id = named("/system.slice/web.service/libpod-payload-" RM);
+	assert_string_equal(id.container, "systemd-web");
+	assert_string_equal(id.service, "web");
+	drop("/var/lib/containers/storage/overlay-containers/" ID "/userdata/config.json");
 
 	put("/run/containers/storage/overlay-containers/" ID "/userdata/config.json",
 	    "{\"annotations\":{\"io.kubernetes.cri-o.ContainerType\":\"sandbox\","
@@ -269,6 +413,128 @@ static void the_runtimes_files_tell_names(void **state)
 	assert_true(id.helper);
 	assert_string_equal(id.pod, "etcd-0");
 	assert_string_equal(id.service, "etcd");
+
+	put("/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/" THIRD "/config.json",
+	    "{\"annotations\":{\"io.kubernetes.cri.container-name\":\"dns\","
+	    "\"io.kubernetes.cri.sandbox-name\":\"coredns-5d78c9869d-x2x7k\","
+	    "\"io.kubernetes.cri.sandbox-namespace\":\"kube-system\"}}");
+	id = named("/kubepods/burstable/pod" UID "/" THIRD);
+	assert_string_equal(id.runtime, "containerd");
+	assert_string_equal(id.container, "dns");
+	assert_string_equal(id.service, "coredns");
+	drop("/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/" THIRD "/config.json");
+
+	put("/var/lib/docker/containers/" THIRD "/config.v2.json",
+	    "{\"Name\":\"/ecs-shop-7-web-8af1\",\"Config\":{\"Labels\":"
+	    "{\"com.amazonaws.ecs.container-name\":\"web\","
+	    "\"com.amazonaws.ecs.task-definition-family\":\"shop\"}}}");
+	id = named("/ecs/9781c2480edd4cdb9a93f63cb662a5d3/" THIRD);
+	assert_string_equal(id.runtime, "docker");
+	assert_string_equal(id.container, "web");
+	assert_string_equal(id.service, "shop");
+	put("/var/lib/docker/containers/" THIRD "/config.v2.json",
+	    "{\"Name\":\"/redis-" UID "\",\"Config\":{\"Labels\":"
+	    "{\"com.hashicorp.nomad.job_name\":\"cache\"}}}");
+	id = named("/nomad.slice/share.slice/docker-" THIRD ".scope");
+	assert_string_equal(id.container, "redis-" UID);
+	assert_string_equal(id.service, "cache");
+}
+
+/* Who may make folders below a container's, or a user's own, cgroup calls them what he likes. */
+static void nobody_takes_the_name_of_anothers_container(void **state)
+{
+	static const char *const paths_[] = {
+		"/docker/" OUTER "/docker/" THIRD,
+		"/lxc.payload.web1/docker-" THIRD ".scope",
+		"/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" THIRD ".scope",
+		"/docker/" OUTER "/kubepods/pod" UID "/" THIRD,
+		"/docker/" OUTER "/kubepods/pod" UID,
+	};
+	struct sl_cgroup_identity id;
+
+	(void)state;
+	put("/var/lib/docker/containers/" THIRD "/config.v2.json", "{\"Name\":\"/bank\"}");
+	put("/var/log/containers/bank-0_prod_bank-" THIRD ".log", "");
+	put("/var/log/pods/prod_bank-0_" UID "/bank/0.log", "");
+	id = named("/docker/" THIRD);
+	assert_string_equal(id.container, "bank");
+	for (size_t i = 0; i < sizeof(paths_) / sizeof(*paths_); i++) {
+		id = named(paths_[i]);
+		if (id.container[0] || id.pod[0] || id.service[0])
+			fail_msg("%s: '%s' '%s' '%s'", paths_[i], id.container, id.pod, id.service);
+	}
+	/* The pod that a nested container runs in is this host's all the same. */
+	id = named("/kubepods/pod" UID "/" OUTER "/docker/" THIRD);
+	assert_string_equal(id.container, "");
+	assert_string_equal(id.pod, "bank-0");
+	drop("/var/log/containers/bank-0_prod_bank-" THIRD ".log");
+	drop("/var/log/pods/prod_bank-0_" UID "/bank/0.log");
+	drop("/var/log/pods/prod_bank-0_" UID "/bank");
+	drop("/var/log/pods/prod_bank-0_" UID);
+}
+
+static void hostile_files_of_runtimes_tell_nothing(void **state)
+{
+	static const char file[] = "/var/lib/docker/containers/" THIRD "/config.v2.json";
+	static const char *const bad[] = {
+		"",
+		"[]",
+		"17",
+		"{",
+		"null",
+		"{\"Name\":null}",
+		"{\"Name\":\"/a\\u0000b\"}",
+		"{\"Name\":\"/a\xff\"}",
+		"{\"Config\":{\"Labels\":[1,2]}}",
+		"{\"Config\":{\"Labels\":{\"com.docker.compose.service\":{}}}}"};
+	char full[512], target[512], long_name[2048] = "{\"Name\":\"/";
+	struct sl_cgroup_identity id;
+
+	(void)state;
+	snprintf(full, sizeof(full), "%s%s", host, file);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		put(file, bad[i]);
+		id = named("/docker/" THIRD);
+		if (id.container[0] || id.service[0])
+			fail_msg("%s: '%s' '%s'", bad[i], id.container, id.service);
+	}
+	/* Longer than fits: whole characters. */
+	for (int i = 0; i < 500; i++)
+		strcat(long_name, "\xc3\xa9");
+	strcat(long_name, "\\u009b\"}");
+	put(file, long_name);
+	id = named("/docker/" THIRD);
+	assert_int_equal(strlen(id.container), sizeof(id.container) - 2);
+	assert_null(strchr(id.container, '?'));
+	put(file, "{\"Name\":\"/a\\u009b2J\"}");
+	id = named("/docker/" THIRD);
+	assert_string_equal(id.container, "a??2J");
+	/* Too deep for a parser that recurses, and too large. */
+	deep(full);
+	id = named("/docker/" THIRD);
+	assert_string_equal(id.container, "");
+	put(file, "{\"Name\":\"/large\"}");
+	id = named("/docker/" THIRD);
+	assert_string_equal(id.container, "large");
+	blanks(full, 5 << 20);
+	id = named("/docker/" THIRD);
+	assert_string_equal(id.container, "");
+	/* No file at all: a link, a pipe that nobody writes to, a folder. */
+	put(file, "{\"Name\":\"/linked\"}");
+	snprintf(target, sizeof(target), "%s/elsewhere", host);
+	assert_int_equal(rename(full, target), 0);
+	assert_int_equal(symlink(target, full), 0);
+	id = named("/docker/" THIRD);
+	assert_string_equal(id.container, "");
+	drop(file);
+	assert_int_equal(mkfifo(full, 0600), 0);
+	id = named("/docker/" THIRD);
+	assert_string_equal(id.container, "");
+	drop(file);
+	assert_int_equal(mkdir(full, 0700), 0);
+	id = named("/docker/" THIRD);
+	assert_string_equal(id.container, "");
+	drop(file);
 }
 
 static void kubelets_folders_tell_names_whatever_the_runtime(void **state)
@@ -337,6 +603,8 @@ int main(void)
 		cmocka_unit_test(a_hostile_path_is_cut_and_made_safe),
 		cmocka_unit_test(a_pods_name_tells_its_workload),
 		cmocka_unit_test(the_runtimes_files_tell_names),
+		cmocka_unit_test(nobody_takes_the_name_of_anothers_container),
+		cmocka_unit_test(hostile_files_of_runtimes_tell_nothing),
 		cmocka_unit_test(kubelets_folders_tell_names_whatever_the_runtime),
 		cmocka_unit_test(the_hierarchy_that_tells_containers_apart_is_found),
 	};

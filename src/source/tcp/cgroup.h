@@ -5,7 +5,7 @@
  * say what they run. Knows nothing of eBPF. No thread-safety: one thread a struct sl_cgroups.
  *
  * Names come from files of the runtime, which repeat what a container's owner wrote: they are cut to
- * size, anything that could steer a terminal becomes '?', and a name never becomes part of a path that is
+ * size, anything that could steer a terminal, or is no UTF-8, becomes '?', and a name never becomes part of a path that is
  * opened, but for ids of hexadecimal digits.
  */
 #ifndef SL_SOURCE_TCP_CGROUP_H
@@ -23,7 +23,8 @@ struct sl_cgroup_identity {
 	char path[SL_CGROUP_PATH_BYTES];      /* below the root of the hierarchy, "/": the root; a longer
 					       * one is cut at its front */
 	char runtime[16];		      /* "docker", "containerd", "cri-o", "podman", "lxc",
-					       * "nspawn", "systemd"; empty: not known */
+					       * "nspawn", "qemu", "nomad", "runc", "systemd";
+					       * empty: not known */
 	char container_id[72];		      /* 64 hexadecimal digits, as a rule; or empty */
 	char pod_uid[40];		      /* as in Kubernetes, with dashes; or empty */
 	char container[SL_CGROUP_NAME_BYTES]; /* name; empty: not known */
@@ -32,6 +33,11 @@ struct sl_cgroup_identity {
 	char service[SL_CGROUP_NAME_BYTES]; /* of compose or swarm, the workload that a pod's name
 					     * tells, or the unit of systemd */
 	bool helper;			    /* it serves containers: a pod's sandbox, conmon */
+	bool claimed;			    /* names and ids of it are what someone without rights
+					     * calls it: a container, or a user's own systemd, makes
+					     * and names the folders below its own. The host's files
+					     * know nothing of them */
+	bool claimed_pod;		    /* so is pod_uid */
 	bool dead;			    /* the cgroup is gone, and this is what was known */
 };
 

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cgroup_path.c - what the path of a cgroup tells by itself. */
+/*
+ * cgroup_path.c - what the path of a cgroup tells by itself. The forms, and where they are from:
+ *
+ *	cgroupsPath   of systemd is SLICE:PREFIX:NAME, of cgroupfs a path (OCI runtime-spec,
+ *		      config-linux.md; runc's docs/systemd.md)
+ *	Kubernetes    pkg/kubelet/cm: ToSystemd, ToCgroupfs; kind's kubelet has /kubelet for its root
+ *	podman	      libpod/runtime_pod_linux.go (pods), podman-run(1) --cgroups=split (Quadlet)
+ *	LXC	      lxc.container.conf(5), lxc.cgroup.dir; lxc/lxc issue 2782 (payload, monitor)
+ *	libvirt	      docs/cgroups.rst
+ *	ECS	      amazon-ecs-agent pull request 3127
+ *	Nomad	      client/lib/cgroupslib; docs "How Nomad uses CPU"
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "source/tcp/cgroup.h"
+#include "region/text.h"
+#include "source/tcp/cgroup_internal.h"
 
 /* One component of a path, or what a colon divides one into. */
 struct part {
@@ -38,13 +50,24 @@ static bool cut(struct part *p, const char *suffix)
 	return true;
 }
 
-/* Text of a stranger: printable ASCII, and UTF-8 above it; "\x2d" of systemd is a '-'. */
+void sl_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
+{
+	if (n >= bytes)
+		for (n = bytes - 1; n && ((unsigned char)from[n] & 0xc0) == 0x80;)
+			n--;
+	memcpy(to, from, n);
+	to[n] = 0;
+	sl_text_harmless(to);
+}
+
+/* "\x2d" of systemd is a '-' (systemd.unit(5), string escaping). */
 static void copy(char *out, size_t bytes, struct part p)
 {
+	char plain[SL_CGROUP_PATH_BYTES];
 	size_t n = 0;
 
-	for (size_t i = 0; i < p.n && n + 1 < bytes; i++) {
-		unsigned char c = (unsigned char)p.s[i];
+	for (size_t i = 0; i < p.n && n < sizeof(plain); i++) {
+		char c = p.s[i];
 
 		if (c == '\\' && i + 3 < p.n && p.s[i + 1] == 'x' &&
 		    isxdigit((unsigned char)p.s[i + 2]) && isxdigit((unsigned char)p.s[i + 3])) {
@@ -52,12 +75,12 @@ static void copy(char *out, size_t bytes, struct part p)
 			unsigned int v = 0;
 
 			sscanf(hex, "%x", &v);
-			c = (unsigned char)v;
+			c = v ? (char)v : '?';
 			i += 3;
 		}
-		out[n++] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+		plain[n++] = c;
 	}
-	out[n] = 0;
+	sl_cgroup_text(out, bytes, plain, n);
 }
 
 static bool all_hex(struct part p)
@@ -83,21 +106,34 @@ static bool is_container_id(struct part p)
 	return true;
 }
 
+/* Of what is within a container, that container has made the name. */
+static bool within_container(const struct sl_cgroup_identity *i)
+{
+	return i->container_id[0] || i->container[0];
+}
+
+static bool is_uuid(struct part p, char other)
+{
+	for (size_t i = 0; p.n == 36 && i < 36; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+		if (dash ? p.s[i] != '-' && p.s[i] != other : !isxdigit((unsigned char)p.s[i]))
+			return false;
+	}
+	return p.n == 36;
+}
+
 /* A UID with dashes, with the underscores that systemd's slices have in their place, or the 32 digits of
  * a static pod. */
 static bool take_pod(struct part p, struct sl_cgroup_identity *out)
 {
-	if (p.n == 36) {
-		for (size_t i = 0; i < 36; i++) {
-			bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-			if (dash ? p.s[i] != '-' && p.s[i] != '_'
-				 : !isxdigit((unsigned char)p.s[i]))
-				return false;
-		}
-	} else if (p.n != 32 || !all_hex(p)) {
+	if (!is_uuid(p, '_') && (p.n != 32 || !all_hex(p)))
 		return false;
-	}
+	/* A node that is a container itself (kind, k3d): the pod is not on this host. */
+	out->claimed |= within_container(out);
+	out->claimed_pod = out->claimed;
+	out->container_id[0] = out->container[0] = out->service[0] = out->runtime[0] = 0;
+	out->helper = false;
 	copy(out->pod_uid, sizeof(out->pod_uid), p);
 	for (char *c = out->pod_uid; *c; c++)
 		if (*c == '_')
@@ -139,18 +175,21 @@ static void set_runtime(struct sl_cgroup_identity *out, const char *name)
 	snprintf(out->runtime, sizeof(out->runtime), "%s", name);
 }
 
+/* runtime: NULL: the path does not tell. */
 static void take_container(struct sl_cgroup_identity *out, struct part id, const char *runtime,
 			   bool helper)
 {
-	if (runtime)
-		set_runtime(out, runtime);
+	out->claimed |= within_container(out);
+	set_runtime(out, runtime ? runtime : "");
 	copy(out->container_id, sizeof(out->container_id), id);
 	out->container[0] = out->service[0] = 0; /* of what it runs within */
 	out->helper = helper;
 }
 
-static bool container_scope(struct part p, struct sl_cgroup_identity *out)
+static bool container_scope(struct part p, struct part above, struct sl_cgroup_identity *out)
 {
+	char unit[sizeof(out->service)];
+
 	cut(&p, ".scope");
 	for (size_t i = 0; i < sizeof(scopes) / sizeof(*scopes); i++) {
 		struct part id = p;
@@ -159,39 +198,79 @@ static bool container_scope(struct part p, struct sl_cgroup_identity *out)
 			continue;
 		if (!is_container_id(id))
 			return false;
+		memcpy(unit, out->service, sizeof(unit));
 		take_container(out, id, scopes[i].runtime, scopes[i].helper);
+		/* podman --cgroups=split, as Quadlet has it: the container is the unit's. */
+		if (!strcmp(scopes[i].prefix, "libpod-payload-") && cut(&above, ".service"))
+			memcpy(out->service, unit, sizeof(unit));
 		return true;
 	}
 	return false;
 }
 
-/* The folder above a bare id tells whose it is. */
+/* The folder above a bare id tells whose it is. containerd's are its namespaces. */
 static const char *runtime_of_folder(struct part above)
 {
-	return is(above, "docker")				    ? "docker"
-	       : is(above, "cri-containerd") || is(above, "k8s.io") ? "containerd"
-	       : is(above, "crio")				    ? "cri-o"
-	       : is(above, "libpod_parent")			    ? "podman"
-								    : NULL;
+	return is(above, "docker") ? "docker"
+	       : is(above, "cri-containerd") || is(above, "k8s.io") || is(above, "default")
+		       ? "containerd"
+	       : is(above, "crio") ? "cri-o"
+				   : NULL;
+}
+
+/* "ALLOCATION.TASK" of Nomad, in its own slice or, since 1.7, in one of two below. */
+static bool nomad_task(struct part *p, struct part above)
+{
+	struct part id = {p->s, 36};
+
+	if ((!is(above, "nomad.slice") && !is(above, "share.slice") &&
+	     !is(above, "reserve.slice")) ||
+	    p->n < 38 || p->s[36] != '.' || !is_uuid(id, '-') || !cut(p, ".scope") || p->n < 38)
+		return false;
+	*p = (struct part){p->s + 37, p->n - 37};
+	return true;
+}
+
+/* What libvirt registers as a machine: "qemu-1-NAME", "lxc-1-NAME"; the number goes. */
+static const char *of_libvirt(char *name)
+{
+	const char *runtime = !strncmp(name, "qemu-", 5)  ? "qemu"
+			      : !strncmp(name, "lxc-", 4) ? "lxc"
+							  : NULL;
+	size_t n = runtime ? strlen(runtime) + 1 : 0, digits = strspn(name + n, "0123456789");
+
+	if (!runtime || !digits || name[n + digits] != '-' || !name[n + digits + 1])
+		return NULL;
+	memmove(name, name + n + digits + 1, strlen(name + n + digits + 1) + 1);
+	return runtime;
 }
 
 /* Containers that have a name for an id. */
 static bool named_container(struct part p, struct part above, struct sl_cgroup_identity *out)
 {
 	struct part name = p;
-	const char *runtime = NULL;
+	const char *runtime = NULL, *libvirt;
+	bool monitor = is(above, "lxc.monitor"), machine = false;
 
-	if (skip(&name, "lxc.payload.") || skip(&name, "lxc.monitor.") || is(above, "lxc"))
+	if (skip(&name, "lxc.monitor."))
+		monitor = true;
+	/* "lxc.payload/NAME" of LXC 3.1, "lxc.payload.NAME" since 4.0 */
+	if (monitor || skip(&name, "lxc.payload.") || is(above, "lxc") || is(above, "lxc.payload"))
 		runtime = "lxc";
-	else if ((skip(&name, "machine-") && cut(&name, ".scope")) ||
-		 (skip(&name, "systemd-nspawn@") && cut(&name, ".service")))
+	else if (skip(&name, "machine-") && cut(&name, ".scope"))
+		machine = true;
+	else if (name = p, nomad_task(&name, above))
+		runtime = "nomad";
+	else if (skip(&name, "systemd-nspawn@") && cut(&name, ".service"))
 		runtime = "nspawn";
-	if (!runtime)
+	if (!runtime && !machine)
 		return false;
-	set_runtime(out, runtime);
+	out->claimed |= within_container(out);
 	copy(out->container, sizeof(out->container), name);
+	libvirt = machine ? of_libvirt(out->container) : NULL;
+	set_runtime(out, runtime ? runtime : libvirt ? libvirt : "nspawn");
 	out->container_id[0] = out->service[0] = 0;
-	out->helper = p.n > 12 && !memcmp(p.s, "lxc.monitor.", 12);
+	out->helper = monitor;
 	return true;
 }
 
@@ -199,16 +278,24 @@ static void take(struct part p, struct part above, struct sl_cgroup_identity *ou
 {
 	struct part name = p;
 
-	if (pod_slice(p, out) || container_scope(p, out) || named_container(p, above, out))
+	if (pod_slice(p, out) || container_scope(p, above, out) || named_container(p, above, out))
 		return;
+	if (is(above, "libpod_parent") && is_container_id(p)) { /* podman's pod, not a container */
+		set_runtime(out, "podman");
+		return;
+	}
 	if (is_container_id(p)) {
 		take_container(out, p, runtime_of_folder(above), false);
 		return;
 	}
 	if (cut(&name, ".service") || cut(&name, ".scope")) {
+		struct part user = p;
+
 		/* Within a container, it is one of its own. */
-		if (out->container_id[0] || out->container[0])
+		if (within_container(out))
 			return;
+		/* systemd hands what is below to the user (user@.service(5), Delegate=). */
+		out->claimed |= skip(&user, "user@") && cut(&user, ".service");
 		set_runtime(out, "systemd");
 		copy(out->service, sizeof(out->service), name);
 	}
@@ -223,9 +310,10 @@ void sl_cgroup_parse(const char *path, struct sl_cgroup_identity *out)
 	if (all.n >= sizeof(out->path)) {
 		all.s += all.n - sizeof(out->path) + 1;
 		all.n = sizeof(out->path) - 1;
+		for (; all.n && ((unsigned char)*all.s & 0xc0) == 0x80; all.n--)
+			all.s++;
 	}
-	for (size_t i = 0; i < all.n; i++)
-		out->path[i] = (unsigned char)all.s[i] < 0x20 || all.s[i] == 0x7f ? '?' : all.s[i];
+	sl_cgroup_text(out->path, sizeof(out->path), all.s, all.n);
 	while (*s) {
 		/* A colon: what containerd makes of a systemd path that it takes for a cgroupfs one,
 		 * "SLICE:cri-containerd:ID". */

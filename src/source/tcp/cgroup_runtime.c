@@ -5,10 +5,15 @@
  *
  *	Docker      /var/lib/docker/containers/ID/config.v2.json: Name, Config.Labels
  *	containerd  /run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json: annotations
- *	CRI-O,      /run/containers/storage/overlay-containers/ID/userdata/config.json: annotations;
- *	podman      /var/lib/containers/storage/overlay-containers/containers.json: names
+ *	k3s, rke2   the same below /run/k3s/containerd
+ *	podman,     /var/lib/containers/storage/overlay-containers/ID/userdata/config.json, or the same
+ *	CRI-O       below /run/containers/storage: annotations; beside ID containers.json and, of
+ *		    containers that end with their process (--rm, Quadlet; containers/storage
+ *		    pull request 812), volatile-containers.json: names
  *	kubelet     /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log, whatever the runtime;
  *	            /var/log/pods/NAMESPACE_POD_UID/, if there is nothing but the pod's UID
+ *
+ * Not read: storage of users' own containers, below their homes, which they could make into anything.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -53,13 +58,8 @@ static json_t *load(const char *host, const char *path)
 
 static void name(char to[SL_CGROUP_NAME_BYTES], const char *from)
 {
-	size_t n = 0;
-
-	if (!from || !*from || *to)
-		return;
-	for (; *from && n + 1 < SL_CGROUP_NAME_BYTES; from++)
-		to[n++] = (unsigned char)*from < 0x20 || *from == 0x7f ? '?' : *from;
-	to[n] = 0;
+	if (from && !*to)
+		sl_cgroup_text(to, SL_CGROUP_NAME_BYTES, from, strlen(from));
 }
 
 static const char *text(const json_t *object, const char *key)
@@ -75,14 +75,19 @@ static void first(char to[SL_CGROUP_NAME_BYTES], const json_t *o, const char *co
 }
 
 static const char *const container_keys[] = {"io.kubernetes.cri.container-name",
-					     "io.kubernetes.container.name", "nerdctl/name", NULL};
+					     "io.kubernetes.container.name", "nerdctl/name",
+					     "com.amazonaws.ecs.container-name", NULL};
 static const char *const pod_keys[] = {"io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name",
 				       NULL};
 static const char *const namespace_keys[] = {"io.kubernetes.cri.sandbox-namespace",
 					     "io.kubernetes.pod.namespace", NULL};
-static const char *const service_keys[] = {
-	"com.docker.compose.service", "com.docker.swarm.service.name", "io.podman.compose.service",
-	"app.kubernetes.io/name", NULL};
+static const char *const service_keys[] = {"com.docker.compose.service",
+					   "com.docker.swarm.service.name",
+					   "io.podman.compose.service",
+					   "com.amazonaws.ecs.task-definition-family",
+					   "com.hashicorp.nomad.job_name",
+					   "app.kubernetes.io/name",
+					   NULL};
 
 static void labels(struct sl_cgroup_identity *i, const json_t *o)
 {
@@ -143,33 +148,27 @@ static bool oci(const char *host, struct sl_cgroup_identity *i, const char *path
 
 static bool containerd(const char *host, struct sl_cgroup_identity *i)
 {
+	static const char *const states[] = {"/run/containerd", "/run/k3s/containerd"};
 	static const char *const namespaces[] = {"k8s.io", "default", "moby"};
 	char path[256];
 
-	for (size_t n = 0; n < sizeof(namespaces) / sizeof(*namespaces); n++) {
-		snprintf(path, sizeof(path),
-			 "/run/containerd/io.containerd.runtime.v2.task/%s/%s/config.json",
-			 namespaces[n], i->container_id);
-		if (oci(host, i, path, n == 2 ? "docker" : "containerd"))
+	for (size_t n = 0; n < 6; n++) {
+		snprintf(path, sizeof(path), "%s/io.containerd.runtime.v2.task/%s/%s/config.json",
+			 states[n / 3], namespaces[n % 3], i->container_id);
+		if (oci(host, i, path, n % 3 == 2 ? "docker" : "containerd"))
 			return true;
 	}
 	return false;
 }
 
-static bool storage(const char *host, struct sl_cgroup_identity *i)
+#define STORAGE "/containers/storage/overlay-containers/"
+
+/* A list of containers with their names, of containers/storage. */
+static void listed(const char *host, const char *path, struct sl_cgroup_identity *i)
 {
-	char path[256];
-	json_t *j, *one;
+	json_t *j = load(host, path), *one;
 	size_t n;
 
-	snprintf(path, sizeof(path),
-		 "/run/containers/storage/overlay-containers/%s/userdata/config.json",
-		 i->container_id);
-	if (!oci(host, i, path, "podman"))
-		return false;
-	if (i->container[0])
-		return true;
-	j = load(host, "/var/lib/containers/storage/overlay-containers/containers.json");
 	json_array_foreach(j, n, one)
 	{
 		const char *id = text(one, "id");
@@ -179,7 +178,23 @@ static bool storage(const char *host, struct sl_cgroup_identity *i)
 			     json_string_value(json_array_get(json_object_get(one, "names"), 0)));
 	}
 	json_decref(j);
-	return true;
+}
+
+static void storage(const char *host, struct sl_cgroup_identity *i)
+{
+	static const char *const roots[] = {"/var/lib", "/run"};
+	char path[256];
+	bool there = false;
+
+	for (size_t n = 0; n < 2 && !there; n++) {
+		snprintf(path, sizeof(path), "%s" STORAGE "%s/userdata/config.json", roots[n],
+			 i->container_id);
+		there = oci(host, i, path, "podman");
+	}
+	if (there && !i->container[0])
+		listed(host, "/var/lib" STORAGE "containers.json", i);
+	if (there && !i->container[0])
+		listed(host, "/var/lib" STORAGE "volatile-containers.json", i);
 }
 
 /* A_B_C of a file's name, whose end is known. Kubernetes' names have no underscore. */
@@ -226,11 +241,14 @@ static void kubelet(const char *host, const char *folder, const char *end, const
 
 void sl_cgroup_runtime_names(const char *host, struct sl_cgroup_identity *i)
 {
-	if (i->container_id[0] && !docker(host, i) && !containerd(host, i))
+	/* Else who makes a folder that is called like another's container would take its name. */
+	bool container = i->container_id[0] && !i->claimed, pod = i->pod_uid[0] && !i->claimed_pod;
+
+	if (container && !docker(host, i) && !containerd(host, i))
 		storage(host, i);
-	if (i->pod_uid[0] && i->container_id[0] && (!i->pod[0] || !i->container[0]))
+	if (pod && container && (!i->pod[0] || !i->container[0]))
 		kubelet(host, "/var/log/containers", i->container_id, ".log", i, true);
-	if (i->pod_uid[0] && !i->pod[0])
+	if (pod && !i->pod[0])
 		kubelet(host, "/var/log/pods", i->pod_uid, "", i, false);
 	if (i->pod[0] && !i->service[0])
 		sl_cgroup_workload(i->pod, i->service, sizeof(i->service));
