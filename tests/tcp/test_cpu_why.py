@@ -186,7 +186,9 @@ def a_container_in_a_hierarchy_of_version_1_is_found_by_its_process():
         print('SKIP: no hierarchy of version 1')
         return
     ident = '0123456789ab' + f'{os.getpid():052x}'
-    folders = [f'{memory}/docker', f'{memory}/docker/{ident}']
+    inner = 'fedcba987654' + ident[12:]  # what a container calls a folder of its own
+    folders = [f'{memory}/docker', f'{memory}/docker/{ident}', f'{memory}/docker/{ident}/docker',
+               f'{memory}/docker/{ident}/docker/{inner}']
     made = [f for f in folders if not os.path.exists(f)]
     for f in made:
         os.mkdir(f)
@@ -197,7 +199,6 @@ def a_container_in_a_hierarchy_of_version_1_is_found_by_its_process():
         with open(f'{folder}/cgroup.procs', 'w') as f:
             f.write(str(os.getpid()))
     try:
-        move(folders[1])
         client, server = pair()
         stop = threading.Event()
 
@@ -209,12 +210,20 @@ def a_container_in_a_hierarchy_of_version_1_is_found_by_its_process():
                 time.sleep(0.01)
         t = threading.Thread(target=talk)
         t.start()
-        rows = [json.loads(line) for line in run('why', '--json', '-d', '500ms', ident[:16]).stdout.splitlines()][:-1]
-        stop.set()
-        t.join()
+        try:
+            answers = []
+            for folder, of in ((folders[1], ident), (folders[3], inner)):
+                move(folder)
+                out = run('why', '--json', '-d', '500ms', of[:16]).stdout
+                answers.append([json.loads(line) for line in out.splitlines()][:-1])
+        finally:
+            stop.set()
+            t.join()
         ports = {p.getsockname()[1] for p in (client, server)}
-        if {r['local_port'] for r in rows} != ports or any(r.get('container_id') != ident for r in rows):
-            fail(f'{rows}')
+        for rows, of, claimed in zip(answers, (ident, inner), (None, True)):
+            if {r['local_port'] for r in rows} != ports or \
+                    any((r.get('container_id'), r.get('claimed')) != (of, claimed) for r in rows):
+                fail(f'{rows}')
     finally:
         move(home)
         for f in reversed(made):
