@@ -189,7 +189,6 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 {
 	const uint32_t step = b->key_bytes + 8u;
 	struct paths *p = s->state;
-	const uint8_t *bank = s->object.map + s->bank;
 	uint32_t full[SL_DTA_MANY], done = 0, taken = 0;
 	uint64_t slot[SL_DTA_MANY];
 	struct sl_dta_hashes h;
@@ -231,7 +230,7 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 	for (uint32_t n = 0; s->direct && done && n < b->copies; n++) {
 		sl_dta_slot_many(&h, n, s->c.slots, done, slot);
 		for (uint32_t i = 0; i < done; i++)
-			engine_prefetch_far(bank + slot[i] * s->unit, s->unit);
+			engine_prefetch_far(s->object.map + s->bank + slot[i] * s->unit, s->unit);
 	}
 	/* One may have been in the way meanwhile, and its place may be another's. */
 	for (uint32_t i = 0; i < done; i++) {

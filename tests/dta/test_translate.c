@@ -29,7 +29,8 @@ struct file {
 static void put(struct file *f, const void *data, size_t bytes)
 {
 	assert_true(f->bytes + bytes <= sizeof(f->data));
-	memcpy(f->data + f->bytes, data, bytes);
+	if (bytes)
+		memcpy(f->data + f->bytes, data, bytes);
 	f->bytes += bytes;
 }
 
