@@ -213,7 +213,7 @@ def to_another_host():
             p, target = reporter('sl-near', wanted, '--direction', 'out')
             if target != wanted:
                 fail(f'{target}, not {wanted}', p)
-            keys = {}
+            keys, open_ones = {}, []  # each has a port of its own as long as all are open
             # Of both families by either, and so many that no packet has room for all.
             for family, here, there, overhead in ((socket.AF_INET, '10.77.0.1', '10.77.0.2', 42),
                                                   (socket.AF_INET6, 'fd77::1', 'fd77::2', 62)):
@@ -223,7 +223,9 @@ def to_another_host():
                     for _ in range(20):
                         s.sendto(b'z' * 1400, (there, 9))  # long enough to lend their bodies
                     keys[key_of(s, (there, 9))] = (20, 20 * (1400 + overhead))
-                    s.close()
+                    open_ones.append(s)
+            for s in open_ones:
+                s.close()
             settle(lambda: all(got.last.get(k) == v for k, v in keys.items()), 20,
                    lambda: f'{wanted}: {sum(got.last.get(k) == v for k, v in keys.items())} of {len(keys)} flows', p)
             # So many that what packets are written into was written into before.
