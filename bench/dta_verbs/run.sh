@@ -15,7 +15,7 @@ fi
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 code=0
-"$here/../../tests/guest/run" --build "$build" --cpu max,-erms,-fsrm --timeout 240 \
+"$here/../../tests/guest/run" --build "$build" --cpu max,-erms,-fsrm --timeout 400 \
 	--results "$results" "$here/guest.sh" >&2 || code=$?
 [ $code = 77 ] && exit 77
 cat "$results/dta.jsonl"

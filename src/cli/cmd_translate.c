@@ -57,11 +57,13 @@ static void print_text(const struct sl_translate_account *a, uint64_t others)
 	}
 	line("refused: unknown tenant", a->refused_tenant);
 	line("refused: no room", a->refused_reporter);
+	line("not read at the end", a->unread);
 	line("dropped by the kernel", a->socket_drops);
 	line("reporters slowed, times", a->slowed);
 	line("other packets", others);
 	printf("reports                        %llu\n", (unsigned long long)a->reports);
 	line("taken", a->fresh);
+	line("taken, perhaps stored before", a->maybe_twice);
 	line("duplicates", a->loss.duplicates);
 	line("too late", a->loss.late);
 	line("lost before they came", a->loss.lost + a->loss.missing);

@@ -34,9 +34,11 @@ static const struct field top[] = {
 	FIELD(sl_translate_account, refused_tenant),
 	FIELD(sl_translate_account, refused_reporter),
 	FIELD(sl_translate_account, socket_drops),
+	FIELD(sl_translate_account, unread),
 	FIELD(sl_translate_account, slowed),
 	FIELD(sl_translate_account, reports),
 	FIELD(sl_translate_account, fresh),
+	FIELD(sl_translate_account, maybe_twice),
 	{0},
 };
 

@@ -65,15 +65,21 @@ int sl_line_pending(const struct sl_line *l);
 int sl_line_flush(struct sl_line *l); /* 0, -EPIPE */
 
 /*
- * A translator's account, that closes: packets: received = taken + refused by cause; reports:
+ * A translator's account, that closes: packets: received = taken + refused by cause + unread; reports:
  *   received = fresh + duplicates + late; fresh = engine.in;
  *   engine.in = stored + waiting + dropped by cause; output: operations = completed + unconfirmed + failed.
  * And with the reporters' numbers: sent = arrived + missing + lost.
  */
 struct sl_translate_account {
 	uint64_t packets, packets_taken, refused[SL_DTA_REFUSALS], refused_tenant, refused_reporter, socket_drops;
+	uint64_t unread; /* were in a socket when it ended, and there was no time to take them */
 	uint64_t slowed; /* times that credits were cut, as sockets overflowed */
 	uint64_t reports, fresh;
+	/*
+	 * Fresh, but their reporter had sent them before: if another translator took them then and was gone before it
+	 * acknowledged them, they are stored twice. At most so many are; the others were lost on their way.
+	 */
+	uint64_t maybe_twice;
 	struct sl_loss_stats loss;
 	struct sl_engine_stats engine;
 	struct sl_output_stats output;

@@ -31,6 +31,11 @@ struct sl_input_ops {
 	void (*answer)(struct sl_input *in, const struct in6_addr *address, uint16_t port, const void *packet,
 		       size_t bytes);
 	int (*fd)(const struct sl_input *in); /* poll for reading; -1: always ready */
+	/*
+	 * From now on nothing more comes, but for what is counted as a drop; what has come already can still be received,
+	 * to its end. Answers still go out. NULL: what comes, comes.
+	 */
+	void (*stop)(struct sl_input *in);
 	/* Packets that the kernel dropped for want of room (it counts many in one message as one). */
 	uint64_t (*drops)(const struct sl_input *in);
 	/* What it took and passed over as no report: other packets in a file, fragments. */

@@ -6,6 +6,7 @@
 #include "dta/input.h"
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/sock_diag.h>
 #include <netdb.h>
 #include <netinet/udp.h>
@@ -137,6 +138,19 @@ static int fd_of(const struct sl_input *in)
 	return ((const struct udp *)in)->fd;
 }
 
+/*
+ * By a filter that takes nothing (socket(7), SO_ATTACH_FILTER): what comes from now on is among the socket's drops, and
+ * what came before stays.
+ */
+static void stop(struct sl_input *in)
+{
+	struct sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+	const struct sock_fprog program = {1, nothing};
+
+	(void)setsockopt(((struct udp *)in)->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program,
+			 sizeof(program));
+}
+
 /* The counter that SO_RXQ_OVFL tells with each packet; asked for, it is known when none comes any more. */
 static uint64_t drops(const struct sl_input *in)
 {
@@ -169,6 +183,7 @@ static const struct sl_input_ops ops = {.name = "udp",
 					.receive = receive,
 					.answer = answer,
 					.fd = fd_of,
+					.stop = stop,
 					.drops = drops,
 					.others = others,
 					.close = close_udp};

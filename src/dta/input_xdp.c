@@ -160,6 +160,14 @@ static int fd_of(const struct sl_input *in)
 	return ((const struct xdp *)in)->poll_fd;
 }
 
+/* The rings go on until they are closed: of a flood that lasts, as much as they hold is never read. */
+static void stop(struct sl_input *in)
+{
+	struct xdp *x = (struct xdp *)in;
+
+	x->udp->ops->stop(x->udp);
+}
+
 static void total(const struct xdp *x, struct sl_xsk_stats *out)
 {
 	*out = (struct sl_xsk_stats){0};
@@ -224,6 +232,7 @@ static const struct sl_input_ops ops = {.name = "xdp",
 					.receive = receive,
 					.answer = answer,
 					.fd = fd_of,
+					.stop = stop,
 					.drops = drops,
 					.others = others,
 					.detail = detail,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* translate.c - a translator's worker. */
-#include "dta/translate.h"
+#include "dta/translate_internal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,60 +9,14 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "dta/auth.h"
-#include "dta/credits.h"
-#include "dta/hash_ring.h"
 
-#define BATCH	  512u	     /* datagrams at a time */
 #define LOOK_NS	  1000000ull /* timers, answers and control channels are looked at so often */
 #define TELL_NS	  1000000000ull
 #define FINISH_NS 2000000000ull
-#define START_NS  2000000000ull
-#define HELD_MAX  1024u	      /* acknowledgements at a time; of more, a reporter asks again */
-#define HALF	  0x40000000u /* of the sequence numbers that lie behind one: RFC 1982 */
-
-/* An input, and who sends by it: an answer goes out where its packets came in. */
-struct source {
-	struct sl_input *in;
-	struct sl_loss *loss, *legacy;
-	bool ended;
-};
-
-/*
- * Acknowledgements, until what they are of is in the memory of stores: a translator that is killed then takes nothing
- * along that a reporter has let go of.
- */
-struct held {
-	uint32_t count;
-	struct {
-		struct source *source;
-		struct sl_loss_key to;
-		struct sl_dta_answer answer;
-	} a[HELD_MAX];
-};
-
-struct sl_worker {
-	struct sl_translate_opts opts;
-	char name[64];
-	struct source source[SL_TRANSLATE_INPUTS];
-	uint32_t sources;
-	struct sl_client *client[SL_HASH_RING_MEMBERS_MAX];
-	struct sl_hash_ring ring;
-	struct sl_dta_auth *auth;
-	struct sl_credits credits;
-	struct sl_translate_account account; /* without what engines, outputs and windows count */
-	uint64_t looked_ns, told_ns, busy_ns;
-	atomic_bool ready;
-	uint64_t up;			    /* bit i: collector i can be written to */
-	struct sl_datagram datagram[BATCH]; /* [at, came) of source from are not yet taken */
-	uint32_t at, came, from;
-	struct sl_dta_packet packet;
-	uint64_t fresh[SL_LOSS_FRESH_WORDS];
-	uint8_t *gathered;    /* items of one collector */
-	struct held *held[2]; /* those that wait for marks, and those that came since */
-	struct sl_client_mark mark[SL_HASH_RING_MEMBERS_MAX];
-	uint64_t lost; /* by outputs, of what was taken */
-};
+#define DRAIN_NS \
+	1000000000ull /* for what sockets hold at the end; as long again to count the rest */
+#define START_NS 2000000000ull
+#define HALF	 0x40000000u /* of the sequence numbers that lie behind one: RFC 1982 */
 
 /* ---- reports to the collector that has their keys ------------------------------------------------------ */
 
@@ -208,6 +162,8 @@ static void take(struct sl_worker *w, struct source *s, const struct sl_datagram
 	}
 	a->packets_taken++;
 	a->reports += h->reports;
+	if (h->flags & SL_DTA_AGAIN)
+		a->maybe_twice += (uint32_t)fresh;
 	if ((uint32_t)fresh == h->reports)
 		for (uint32_t k = 0; k < h->blocks; k++)
 			give(w, h, &w->packet.block[k], now);
@@ -328,96 +284,6 @@ static void answer(struct sl_worker *w, struct source *s, uint64_t now)
 		answer_legacy(s, &to, &a);
 }
 
-/* ---- account --------------------------------------------------------------------------------------------------- */
-
-/* Structures of counters alone. */
-static void add(uint64_t *to, const uint64_t *from, size_t bytes)
-{
-	for (size_t i = 0; i < bytes / 8; i++)
-		to[i] += from[i];
-}
-
-static void add_loss(struct sl_loss_stats *to, const struct sl_loss *l)
-{
-	struct sl_loss_stats s;
-
-	if (!l)
-		return;
-	sl_loss_total(l, &s);
-	add((uint64_t *)to, (const uint64_t *)&s, sizeof(s));
-}
-
-static void add_output(struct sl_output_stats *to, const struct sl_output_stats *from)
-{
-	add((uint64_t *)to, (const uint64_t *)from, offsetof(struct sl_output_stats, last_error));
-	if (from->last_error[0])
-		memcpy(to->last_error, from->last_error, sizeof(to->last_error));
-}
-
-/* What the worker itself counts: packets and windows. */
-static void count(const struct sl_worker *w, struct sl_translate_account *a)
-{
-	*a = w->account;
-	for (uint32_t i = 0; i < w->sources; i++) {
-		const struct source *s = &w->source[i];
-
-		a->socket_drops += s->in->ops->drops(s->in);
-		add_loss(&a->loss, s->loss);
-		add_loss(&a->loss, s->legacy);
-	}
-}
-
-/* The collector that is told of packets and windows: the first that is there. */
-static uint32_t home(const struct sl_worker *w)
-{
-	return w->up ? (uint32_t)__builtin_ctzll(w->up) : 0;
-}
-
-/*
- * Each collector is told of the reports that were its own; and one alone of packets, and of reports that never
- * became anybody's. So what each is told closes, and nothing is in the sum over all of them twice.
- */
-static void tell(struct sl_worker *w)
-{
-	struct sl_translate_account all;
-
-	count(w, &all);
-	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
-		struct sl_translate_account a = {0};
-
-		if (i == home(w))
-			a = all;
-		sl_client_account(w->client[i], &a);
-		a.fresh = a.engine.in;
-		a.reports = a.fresh + a.loss.duplicates + a.loss.late;
-		sl_client_tell(w->client[i], &a);
-	}
-}
-
-void sl_worker_account(const struct sl_worker *w, struct sl_translate_account *all,
-		       uint64_t *others)
-{
-	struct sl_translate_account a;
-
-	count(w, &a);
-	add(&all->packets, &a.packets, offsetof(struct sl_translate_account, engine));
-	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
-		sl_client_account(w->client[i], &a);
-		add((uint64_t *)&all->engine, (const uint64_t *)&a.engine, sizeof(a.engine));
-		add_output(&all->output, &a.output);
-	}
-	for (uint32_t i = 0; i < w->sources; i++)
-		*others += w->source[i].in->ops->others(w->source[i].in);
-}
-
-void sl_worker_detail(const struct sl_worker *w,
-		      void (*say)(void *arg, const char *name, uint64_t value), void *arg)
-{
-	for (uint32_t i = 0; i < w->sources; i++)
-		if (w->source[i].in->ops->detail)
-			w->source[i].in->ops->detail(w->source[i].in, say, arg);
-}
-
 /* ---- the loop ----------------------------------------------------------------------------------------------------- */
 
 static void look_round(struct sl_worker *w, uint64_t now)
@@ -440,7 +306,7 @@ static void look_round(struct sl_worker *w, uint64_t now)
 	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
 	if (now - w->told_ns >= TELL_NS) {
 		w->told_ns = now;
-		tell(w);
+		worker_tell(w);
 	}
 }
 
@@ -523,6 +389,40 @@ static bool sleep_a_little(struct sl_worker *w, int stop_fd, uint64_t now)
 	return p[0].revents;
 }
 
+/* What came before the end is in the sockets yet, and nobody else will ever count it. */
+static void drain(struct sl_worker *w)
+{
+	const uint64_t end = sl_now_ns() + DRAIN_NS;
+	uint64_t now;
+
+	for (uint32_t i = 0; i < w->sources; i++) {
+		struct sl_input *in = w->source[i].in;
+
+		if (in->ops->stop)
+			in->ops->stop(in);
+		w->source[i].ended |= in->ops->fd(in) < 0; /* a file's can wait for the next one */
+	}
+	for (now = sl_now_ns(); now < end; now = sl_now_ns()) {
+		if (receive(w) <= 0 && w->at == w->came)
+			return;
+		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+			sl_client_tick(w->client[i], now);
+		if (w->at < w->came || now - w->looked_ns >= LOOK_NS)
+			look_round(w, now);
+	}
+	w->account.unread += w->came - w->at;
+	for (uint32_t i = 0; i < w->sources; i++) {
+		struct sl_input *in = w->source[i].in;
+		int n;
+
+		while (!w->source[i].ended && sl_now_ns() < end + DRAIN_NS &&
+		       (n = in->ops->receive(in, w->datagram, BATCH)) > 0)
+			w->account.unread += (uint32_t)n;
+	}
+	w->at = w->came = 0;
+	w->account.packets += w->account.unread;
+}
+
 static void finish(struct sl_worker *w)
 {
 	const uint64_t end = sl_now_ns() + FINISH_NS;
@@ -544,7 +444,7 @@ static void finish(struct sl_worker *w)
 		answer(w, &w->source[i], sl_now_ns());
 	release(w, sl_now_ns());
 	release(w, sl_now_ns());
-	tell(w);
+	worker_tell(w);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		sl_client_drive(w->client[i], sl_now_ns());
 }
@@ -581,6 +481,7 @@ void sl_worker_run(struct sl_worker *w, int stop_fd)
 				sl_client_tick(w->client[i], sl_now_ns());
 		}
 	}
+	drain(w);
 	finish(w);
 }
 

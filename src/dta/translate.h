@@ -30,8 +30,8 @@ struct sl_worker;
 struct sl_worker *sl_worker_new(const struct sl_translate_opts *opts, const char *name, struct sl_input **inputs,
 				uint32_t n_inputs, char *error, size_t error_bytes);
 /*
- * Works until stop_fd is readable (sl_stop_fd()), or until the inputs have ended; then flushes, waits up to
- * 2 s for what is on the way, and tells the collectors the last account. The other functions, but for
+ * Works until stop_fd is readable (sl_stop_fd()), or until the inputs have ended; then lets nothing new in, takes what
+ * its sockets hold, for 1 s at most, counts what is left, flushes, waits up to 2 s for what is on the way, and tells the collectors the last account. The other functions, but for
  * sl_worker_ready(), are for before and after.
  */
 void sl_worker_run(struct sl_worker *w, int stop_fd);

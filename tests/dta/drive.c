@@ -3,12 +3,13 @@
  * drive.c - both outputs over RDMA against the owner's side, in two guests: tests/guest/dta.sh runs it.
  *
  *   dta-drive owner DIR DEVICE
- *   dta-drive write DIR raw|verbs HOST INTERFACE NUMBER OPERATIONS [kill|deny]
+ *   dta-drive write DIR raw|verbs HOST INTERFACE NUMBER OPERATIONS [kill|deny|skip|break|loss]
  *
  * DIR is shared and stands for the control channel: OBJECT is what the owner says of its memory, THEIRS.n and
  * OURS.n are "queue" messages, KILL has it end all queue pairs, CHECK.n asks whether all operations of run n are in
- * its memory, CHECKED.n is the answer, STOP ends it. kill: half way through, the queue pairs are ended. deny: the last
- * operation is for memory that nobody registered.
+ * its memory, CHECKED.n is the answer, STOP ends it. kill: half way through, the queue pairs are ended (KILLED.n). deny:
+ * the last operation is for memory that nobody registered. skip, break (raw): one frame in the middle is never sent, or
+ * with a wrong iCRC, by standing between the output and its port. loss: the link loses frames, and it must show.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,7 +21,7 @@
 
 #include "base/base.h"
 #include "dta/host.h"
-#include "dta/output_rdma.h"
+#include "dta/output_raw.h"
 
 #define BYTES	    (1u << 20)
 #define SLOTS	    4096u /* of 64 bytes, from 0 */
@@ -262,6 +263,7 @@ static int owner(const char *device)
 			json_decref(j);
 			while (queue_count)
 				sl_dta_host_end(host, queues[0]);
+			put("KILLED", run, json_object());
 		}
 		if ((j = get("CHECK", run))) {
 			const char *why;
@@ -291,6 +293,42 @@ static int owner(const char *device)
 }
 
 /* ---- the writer -------------------------------------------------------------------------------------------- */
+
+/* The frame that is skipped or broken, counted down; after it, when it went wrong. */
+static enum { HONEST, SKIP, BREAK } wrong;
+static unsigned until_wrong;
+static uint64_t wrong_ns;
+
+int __real_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
+			    unsigned count);
+int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
+			    unsigned count);
+
+/* By the linker's --wrap. What the output hears is that all were sent. */
+int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
+			    unsigned count)
+{
+	int sent;
+
+	if (wrong == HONEST || until_wrong >= count) {
+		until_wrong -= wrong == HONEST ? 0 : count;
+		return __real_sl_raw_port_send(p, frames, count);
+	}
+	count = until_wrong + 1; /* nothing behind it in this call */
+	if (wrong == BREAK)
+		((uint8_t *)frames[until_wrong].data)[frames[until_wrong].bytes - 1] ^= 1;
+	sent = wrong == BREAK || until_wrong
+		       ? __real_sl_raw_port_send(p, frames, wrong == BREAK ? count : count - 1)
+		       : 0;
+	if (sent == (int)(wrong == BREAK ? count : count - 1)) {
+		sent = (int)count;
+		wrong = HONEST;
+		wrong_ns = sl_now_ns();
+	} else if (sent > 0) {
+		until_wrong -= (unsigned)sent;
+	}
+	return sent;
+}
 
 static void negotiate(struct sl_output *o, unsigned run)
 {
@@ -363,6 +401,7 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 	char error[200];
 	const char *why;
 	bool kill = !strcmp(what, "kill"), deny = !strcmp(what, "deny");
+	bool skip = !strcmp(what, "skip"), broken = !strcmp(what, "break");
 
 	if (raw)
 		o = sl_output_raw(&(struct sl_output_raw_opts){.interface = interface}, error,
@@ -393,6 +432,16 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 			o->ops->flush(o);
 			put("KILL", run, json_object());
 		}
+		/* However late it was seen: some operations come after it. */
+		if (kill && i == operations - 64)
+			json_decref(await("KILLED", run, o));
+		/* One that is sent for the first time, of which the owner can't have had another; and more follow. */
+		if ((skip || broken) && i == operations / 2) {
+			while (o->ops->outstanding(o))
+				go_on(o, run);
+			wrong = skip ? SKIP : BREAK;
+			until_wrong = 4;
+		}
 		if (i % 32 == 31)
 			o->ops->flush(o), go_on(o, run);
 	}
@@ -410,6 +459,14 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 	}
 	o->ops->stats(o, &s);
 	print_stats(&s);
+	if (skip || broken) {
+		if (wrong != HONEST || !wrong_ns)
+			die(what, "was never done");
+		if (!s.naks || !s.resyncs || !s.again)
+			die(what, "was not seen");
+		printf("= %s: all %llu operations complete %.1f ms later\n", what,
+		       (unsigned long long)operations, (double)(sl_now_ns() - wrong_ns) / 1e6);
+	}
 	if (s.writes + s.adds != s.completed + s.unconfirmed + s.failed)
 		die("the account", "does not close");
 	if (s.writes + s.adds != operations + deny || s.failed != deny)

@@ -174,6 +174,8 @@ def what_a_killed_translator_held_is_sent_again_to_the_next():
         check(until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == before + 30), 'not all', c, t)
         a = account(t)
         check(a['loss']['arrived'] == a['engine']['stored'] == 30 and not a['loss']['lost'], f'{a}', t)
+        # For all that it knows, the one before had stored them.
+        check(a['maybe_twice'] == 30, f'{a}', t)
 
 
 def replayed_captures_are_found_as_flows():

@@ -31,7 +31,7 @@ class Translator(Part):
         check(code == 0, f'it ended with {code}', self)
         a = json.loads(self.out[-1])
         loss, engine = a['loss'], a['engine']
-        refused = sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter']
+        refused = sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter'] + a['unread']
         for what, whole, parts in (
                 ('packets', a['packets'], a['packets_taken'] + refused),
                 ('reports', a['reports'], a['fresh'] + loss['duplicates'] + loss['late']),
@@ -349,6 +349,29 @@ def an_overflow_lowers_the_credits_until_it_is_over():
     check(until(lambda: ask() == 0xffffffff), 'it never wants more again', t)
     a = t.account()
     check(a['socket_drops'] and a['slowed'], f'{a}', t)
+    owner.close()
+
+
+def what_the_socket_holds_at_the_end_is_taken_and_counted():
+    stores = usual()
+    owner = Owner(f'{D}/s', stores)
+    t = Translator()
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.connect(('127.0.0.1', t.port))
+    os.kill(t.pid, signal.SIGSTOP)
+    check(until(lambda: stopped(t.pid)), 'it runs on', t)
+    for i in range(3000):
+        p = bytearray(header(1, i, 1, keywrite(i)))
+        p[2] = 4 if i == 2999 else 0
+        s.send(p)
+    os.kill(t.pid, signal.SIGTERM)
+    os.kill(t.pid, signal.SIGCONT)
+    a = t.account()
+    check(a['packets'] + a['socket_drops'] == 3000 and not a['maybe_twice'], f'{a}', t)
+    if not a['socket_drops'] + a['unread']:
+        check(a['engine']['stored'] == 3000, f'{a}', t)
+        s.settimeout(10)
+        check(struct.unpack('>I', s.recv(2048)[12:16])[0] == 3000, 'it was not acknowledged', t)
     owner.close()
 
 

@@ -81,7 +81,7 @@ class Translator(Part):
         code = self.stop()
         check(code == 0, f'it ended with {code}', self)
         a = json.loads(self.out[-1])
-        refused = sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter']
+        refused = sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter'] + a['unread']
         loss, engine = a['loss'], a['engine']
         for what, whole, parts in (
                 ('packets', a['packets'], a['packets_taken'] + refused),
