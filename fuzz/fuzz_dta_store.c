@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sidelight/query.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "dta/query_json.h"
 #include "dta/stores.h"
 
@@ -32,6 +38,53 @@ static void ask_all(const struct sl_store_view *v, const uint8_t *data, size_t s
 	json_decref(sl_query_keys_json(&held, &held, 10, true));
 }
 
+#define ROOM (1u << 18)
+
+/* The same bytes as an application asks them. */
+static void ask_library(const uint8_t *map, const uint8_t *data, size_t size)
+{
+	struct sl_query_opts opts = {.sz = sizeof(opts), .copies = size % 9, .policy = size % 3};
+	struct sl_keywrite_answer value = {.sz = sizeof(value)};
+	struct sl_increment_answer count = {.sz = sizeof(count)};
+	struct sl_postcard_answer path = {.sz = sizeof(path)};
+	struct sl_sketch_answer sketch = {.sz = sizeof(sketch)};
+	static uint8_t items[SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX];
+	static int fd = -1;
+	const struct sl_store_config *c;
+	const size_t bytes = size < SL_STORE_KEY_MAX ? size : SL_STORE_KEY_MAX;
+	struct sl_append_reader r;
+	uint8_t results[4];
+	struct sl_store *s;
+
+	if (fd < 0) {
+		fd = memfd_create("fuzz", MFD_ALLOW_SEALING);
+		if (ftruncate(fd, ROOM) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+			abort();
+	}
+	if (pwrite(fd, map, ROOM, 0) != ROOM)
+		abort();
+	s = sl_store_open_fd(fd, NULL, 0);
+	if (!s)
+		return;
+	c = sl_store_geometry(s);
+	opts.flags = size & 1 ? SL_QUERY_OF_EPOCH : 0;
+	opts.epoch = data[0];
+	sl_query_keywrite(s, data, bytes, &opts, &value);
+	sl_query_keywrite_many(s, data, bytes / 4, 4, &opts, items, results);
+	sl_query_increment(s, data, bytes, &opts, &count);
+	if (sl_query_postcard(s, data, bytes, &opts, &path) == SL_QUERY_FOUND &&
+	    (!path.hops || path.hops > c->hops))
+		abort();
+	sl_query_sketch(s, data, bytes, &opts, NULL, 0, &sketch);
+	sl_query_within(s, size % 9, size);
+	if (!sl_append_begin(s, &r, c->lists - 1, c->lanes - 1, SL_APPEND_OLDEST))
+		for (int i = 0; i < 4; i++)
+			if (sl_query_append(s, &r, items, SL_STORE_BATCH_MAX, 0) >
+			    (int)SL_STORE_BATCH_MAX)
+				abort();
+	sl_store_close(s);
+}
+
 static void object(const uint8_t *data, size_t size)
 {
 	struct sl_store_config *c;
@@ -43,16 +96,17 @@ static void object(const uint8_t *data, size_t size)
 
 	if (size < sizeof(*c) || size > 1u << 16)
 		return;
-	map = aligned_alloc(4096, 1u << 18);
+	map = aligned_alloc(4096, ROOM);
 	if (!map)
 		abort();
 	/* As it is, behind a header that nobody has made right. */
-	memset(map, 0, 1u << 18);
+	memset(map, 0, ROOM);
 	memcpy(map, data, size);
-	if (!sl_store_view(map, 1u << 18, &v, error, sizeof(error)))
+	if (!sl_store_view(map, ROOM, &v, error, sizeof(error)))
 		ask_all(&v, data, size);
+	ask_library(map, data, size);
 	/* A right header over any configuration that is in its bounds, and any bytes in its banks. */
-	memset(map, 0, 1u << 18);
+	memset(map, 0, ROOM);
 	c = (void *)(map + SL_STORE_CONFIG_OFFSET);
 	memcpy(c, data, sizeof(*c));
 	c->kind = 1 + c->kind % 5;
@@ -61,7 +115,7 @@ static void object(const uint8_t *data, size_t size)
 		struct sl_store_config copy = *c;
 
 		bytes = sl_store_object_bytes(&copy);
-		if (bytes <= 1u << 18) {
+		if (bytes <= ROOM) {
 			sl_store_format(map, &copy, "fuzz");
 			h = (void *)map;
 			if (h->size != bytes || sl_store_view(map, bytes, &v, error, sizeof(error)))
@@ -69,6 +123,7 @@ static void object(const uint8_t *data, size_t size)
 			for (uint64_t i = SL_STORE_BANKS_OFFSET; i < bytes; i++)
 				map[i] = data[i % size];
 			ask_all(&v, data, size);
+			ask_library(map, data, size);
 		}
 	}
 	free(map);

@@ -306,7 +306,7 @@ static void keywrite(uint8_t copies)
 		struct sl_query q = {r.items + (uint64_t)i * 16, 8, ~0ull, copies, 0, 0};
 		struct sl_answer a;
 
-		sl_query_keywrite(&s.v, &q, &a);
+		sl_view_keywrite(&s.v, &q, &a);
 		found += a.result == SL_QUERY_FOUND && !memcmp(a.value, &i, 4);
 	}
 	if (found < 990)
@@ -400,7 +400,7 @@ static void increment(uint8_t copies)
 		table[i] = table_insert(t, (1 << 21) / sizeof(*t), &r, true);
 	}
 	q.key = r.items;
-	sl_query_increment(&s.v, &q, &a);
+	sl_view_increment(&s.v, &q, &a);
 	if (a.value < (uint64_t)rounds * r.count / 50000 / 2)
 		die("a counter is low");
 	print(copies == 1 ? "dta.engine.increment.n1" : "dta.engine.increment", median(ours),
@@ -473,7 +473,7 @@ static void postcard(void)
 	{
 		struct sl_query q = {r.items + (uint64_t)(r.count - 1) * 16, 8, ~0ull, 1, 0, 0};
 
-		sl_query_path(&s.v, &q, NULL, 0, &p);
+		sl_view_path(&s.v, &q, NULL, 0, &p);
 		if (p.result != SL_QUERY_FOUND || p.present != 31)
 			die("the last path is not in the store");
 	}

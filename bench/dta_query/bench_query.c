@@ -2,7 +2,7 @@
 /*
  * bench_query - key-write queries a second of one core, N=2, random keys of 13 bytes (a 5-tuple), values of 8, in a
  * store of 1 GiB at a load of 0.25, all of them asked for keys that were written. Beside it the same keys one by
- * one, as a caller would ask who does not know of sl_query_keywrite_many(): the peer. CPU time of the thread.
+ * one, as a caller would ask who does not know of sl_view_keywrite_many(): the peer. CPU time of the thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,17 +91,17 @@ int main(void)
 		for (uint32_t i = 0; i < ASKED; i++)
 			key_of(sl_dta_mix((uint64_t)r * ASKED + i) % KEYS, keys + (size_t)i * KEY);
 		start = now_s();
-		hits += sl_query_keywrite_many(&v, 0, 2, keys, KEY, ASKED, values, found);
+		hits += sl_view_keywrite_many(&v, 0, 2, keys, KEY, ASKED, values, found);
 		many[r] = ASKED / (now_s() - start);
 		start = now_s();
 		for (uint32_t i = 0; i < ASKED; i++) {
 			struct sl_answer a;
 
-			sl_query_keywrite(&v,
-					  &(struct sl_query){.key = keys + (size_t)i * KEY,
-							     .key_bytes = KEY,
-							     .copies = 2},
-					  &a);
+			sl_view_keywrite(&v,
+					 &(struct sl_query){.key = keys + (size_t)i * KEY,
+							    .key_bytes = KEY,
+							    .copies = 2},
+					 &a);
 			hits_one += a.result == SL_QUERY_FOUND;
 		}
 		one[r] = ASKED / (now_s() - start);

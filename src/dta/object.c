@@ -214,17 +214,22 @@ struct sl_store_object *sl_store_object_new(const struct sl_store_config *config
 	return o;
 }
 
-static struct sl_store_object *open_file(const char *path, bool writable, char *error, size_t bytes)
+/* What is there already: of path, or (fd not -1) of a descriptor that path is but a word for. */
+static struct sl_store_object *open_file(const char *path, int fd, bool writable, char *error,
+					 size_t bytes)
 {
 	struct sl_store_object *o = object_new(error, bytes);
 	struct stat st;
 	char why[160];
+	bool memory;
 	void *at;
 
 	if (!o)
 		return NULL;
 	o->path = strdup(path);
-	o->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	o->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
+			: open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW |
+					     O_NONBLOCK);
 	if (o->fd < 0 || fstat(o->fd, &st) || !o->path) {
 		say(error, bytes, "%s: %s", path, strerror(errno));
 		goto fail;
@@ -235,6 +240,12 @@ static struct sl_store_object *open_file(const char *path, bool writable, char *
 	}
 	if (writable && flock(o->fd, LOCK_EX | LOCK_NB)) {
 		say(error, bytes, "%s: another collector has it", path);
+		goto fail;
+	}
+	/* A file belongs to who may write to its directory; memory without a name came from anybody. */
+	memory = !st.st_nlink;
+	if (memory && !(fcntl(o->fd, F_GET_SEALS) & F_SEAL_SHRINK)) {
+		say(error, bytes, "%s: could be cut short while it is read: not sealed", path);
 		goto fail;
 	}
 	o->map_bytes = (uint64_t)st.st_size;
@@ -248,7 +259,8 @@ static struct sl_store_object *open_file(const char *path, bool writable, char *
 		say(error, bytes, "%s: %s", path, why);
 		goto fail;
 	}
-	if (o->map_bytes != o->view.bytes) {
+	/* Memory of huge pages is rounded up to them. */
+	if (o->map_bytes != o->view.bytes && !memory) {
 		say(error, bytes, "%s: is too long: %llu bytes, and its store has %llu", path,
 		    (unsigned long long)o->map_bytes, (unsigned long long)o->view.bytes);
 		goto fail;
@@ -261,7 +273,15 @@ fail:
 
 struct sl_store_object *sl_store_object_open(const char *path, char *error, size_t error_bytes)
 {
-	return open_file(path, false, error, error_bytes);
+	return open_file(path, -1, false, error, error_bytes);
+}
+
+struct sl_store_object *sl_store_object_open_fd(int fd, char *error, size_t error_bytes)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "descriptor %d", fd);
+	return open_file(path, fd < 0 ? INT_MAX : fd, false, error, error_bytes);
 }
 
 struct number {
@@ -342,7 +362,7 @@ struct sl_store_object *sl_store_object_find(const struct sl_store_config *confi
 			say(error, error_bytes, "out of memory");
 			break;
 		}
-		o = open_file(path, true, error, error_bytes);
+		o = open_file(path, -1, true, error, error_bytes);
 		free(path);
 		if (!o)
 			break;

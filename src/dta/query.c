@@ -83,8 +83,8 @@ static void look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_ha
 	memcpy(out->value, said.unit[best] + 1, c->value_bytes);
 }
 
-void sl_query_keywrite(const struct sl_store_view *v, const struct sl_query *q,
-		       struct sl_answer *out)
+void sl_view_keywrite(const struct sl_store_view *v, const struct sl_query *q,
+		      struct sl_answer *out)
 {
 	uint64_t newest, oldest;
 	struct sl_dta_hash h;
@@ -147,9 +147,9 @@ static size_t many(const struct sl_store_view *v, uint64_t epoch, uint32_t copie
 	return hits;
 }
 
-size_t sl_query_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies,
-			      const void *keys, size_t key_bytes, size_t count, void *values,
-			      uint8_t *found)
+size_t sl_view_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies,
+			     const void *keys, size_t key_bytes, size_t count, void *values,
+			     uint8_t *found)
 {
 	const struct sl_query q = {.key = keys, .key_bytes = key_bytes, .copies = copies};
 	uint64_t newest, oldest;
@@ -171,14 +171,14 @@ size_t sl_query_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uin
 		if (found[i] != SL_QUERY_EMPTY)
 			continue;
 		for (uint64_t e = newest; e-- > oldest && found[i] == SL_QUERY_EMPTY;) {
-			sl_query_keywrite(v,
-					  &(struct sl_query){
-						  .key = (const uint8_t *)keys + i * key_bytes,
-						  .key_bytes = key_bytes,
-						  .epoch = e,
-						  .copies = copies,
-					  },
-					  &a);
+			sl_view_keywrite(v,
+					 &(struct sl_query){
+						 .key = (const uint8_t *)keys + i * key_bytes,
+						 .key_bytes = key_bytes,
+						 .epoch = e,
+						 .copies = copies,
+					 },
+					 &a);
 			if (a.result != SL_QUERY_FOUND)
 				continue;
 			memcpy((uint8_t *)values + i * v->config->value_bytes, a.value, a.bytes);
@@ -251,16 +251,29 @@ static void increment(const struct sl_store_view *v, const struct sl_query *q, b
 	}
 }
 
-void sl_query_increment(const struct sl_store_view *v, const struct sl_query *q,
-			struct sl_increment *out)
+void sl_view_increment(const struct sl_store_view *v, const struct sl_query *q,
+		       struct sl_increment *out)
 {
 	increment(v, q, true, out);
 }
 
-void sl_query_count(const struct sl_store_view *v, const struct sl_query *q,
-		    struct sl_increment *out)
+void sl_view_count(const struct sl_store_view *v, const struct sl_query *q,
+		   struct sl_increment *out)
 {
 	increment(v, q, false, out);
+}
+
+/* ---- success ------------------------------------------------------------------------------------------ */
+
+/* Each newer key overwrites N of M slots at random: one copy stands with (1 - 1/M)^(N newer), about e^-aN. */
+double sl_success_after(const struct sl_store_config *c, uint32_t copies, double newer)
+{
+	return 1 - pow(1 - exp(-newer / (double)c->slots * copies), copies);
+}
+
+double sl_success_reach(const struct sl_store_config *c, uint32_t copies, double probability)
+{
+	return -log1p(-pow(1 - probability, 1.0 / copies)) / copies * (double)c->slots;
 }
 
 /* ---- load --------------------------------------------------------------------------------------------- */
@@ -284,8 +297,8 @@ bool sl_store_standing(const struct sl_store_config *c, const uint8_t *bank, uin
 	return true;
 }
 
-void sl_query_load(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
-		   struct sl_store_load *out)
+void sl_view_load(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
+		  struct sl_store_load *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest;
@@ -306,5 +319,5 @@ void sl_query_load(const struct sl_store_view *v, uint64_t epoch, uint32_t copie
 		copies = c->copies;
 	out->load = -log1p(-share) / copies;
 	for (uint32_t n = 1; n <= SL_STORE_COPIES_MAX; n++)
-		out->predicted[n - 1] = 1 - pow(1 - exp(-out->load * n), n);
+		out->predicted[n - 1] = sl_success_after(c, n, out->load * (double)c->slots);
 }

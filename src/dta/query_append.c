@@ -122,6 +122,13 @@ uint64_t sl_append_next(const struct sl_store_view *v, uint32_t list, uint32_t l
 	return next;
 }
 
+uint64_t sl_append_oldest(const struct sl_store_view *v, uint32_t list, uint32_t lane)
+{
+	uint64_t next = sl_append_next(v, list, lane);
+
+	return next > v->config->slots ? next - v->config->slots : 0;
+}
+
 /* Does slot of block x hold x, or what came a lap or more later? */
 static bool reached(const struct ring *r, uint64_t x)
 {
@@ -185,11 +192,11 @@ int sl_append_read(const struct sl_store_view *v, struct sl_append_reader *reade
 int sl_append_wait(const struct sl_store_view *v, struct sl_append_reader *r, void *items,
 		   uint32_t max, uint64_t timeout_ns)
 {
-	uint64_t end = sl_now_ns() + timeout_ns, pause = 20000;
+	uint64_t start = sl_now_ns(), pause = 20000;
 	int n;
 
 	/* One-sided writes wake nobody: look, and wait twice as long each time, 5 ms at most. */
-	while (!(n = sl_append_read(v, r, items, max)) && sl_now_ns() < end) {
+	while (!(n = sl_append_read(v, r, items, max)) && sl_now_ns() - start < timeout_ns) {
 		nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 		pause = pause < 2500000 ? 2 * pause : 5000000;
 	}

@@ -10,8 +10,6 @@
 #include "base/base.h"
 #include "dta/text.h"
 
-#define CELLS_MAX ((uint64_t)64 << 20) /* bytes of a sketch that a query takes together */
-
 int sl_query_key(const char *s, uint8_t key[SL_STORE_KEY_MAX])
 {
 	int n = sl_dta_text(s, key, SL_STORE_KEY_MAX);
@@ -133,7 +131,7 @@ static void keywrite(json_t *j, const struct sl_held *held, const struct sl_quer
 {
 	struct sl_answer a = {.result = SL_QUERY_UNKNOWN};
 
-	OVER_OBJECTS(held, a, sl_query_keywrite(v, q, &a));
+	OVER_OBJECTS(held, a, sl_view_keywrite(v, q, &a));
 	set(j, "result", json_string(sl_query_result_name(a.result)));
 	if (a.result == SL_QUERY_FOUND)
 		set(j, "value", hex(a.value, a.bytes));
@@ -151,7 +149,7 @@ static void increment(json_t *j, const struct sl_held *held, const struct sl_que
 {
 	struct sl_increment a = {.result = SL_QUERY_UNKNOWN};
 
-	OVER_OBJECTS(held, a, sl_query_increment(v, q, &a));
+	OVER_OBJECTS(held, a, sl_view_increment(v, q, &a));
 	set(j, "result", json_string(sl_query_result_name(a.result)));
 	if (a.result == SL_QUERY_UNKNOWN)
 		return;
@@ -167,7 +165,7 @@ static void postcard(json_t *j, const struct sl_held *held, const struct sl_quer
 	struct sl_path p = {.result = SL_QUERY_UNKNOWN};
 	json_t *path = json_array();
 
-	OVER_OBJECTS(held, p, sl_query_path(v, q, held->values, held->value_count, &p));
+	OVER_OBJECTS(held, p, sl_view_path(v, q, held->values, held->value_count, &p));
 	set(j, "result", json_string(sl_query_result_name(p.result)));
 	if (p.result != SL_QUERY_UNKNOWN)
 		set(j, "epoch", number(p.epoch));
@@ -181,14 +179,6 @@ static void postcard(json_t *j, const struct sl_held *held, const struct sl_quer
 		set(j, "wrong_probability", json_real(p.wrong));
 }
 
-/* Where the reader of a lane stands when it begins with all there is. */
-static uint64_t oldest_block(const struct sl_store_view *v, uint32_t list, uint32_t lane)
-{
-	uint64_t next = sl_append_next(v, list, lane);
-
-	return next > v->config->slots ? next - v->config->slots : 0;
-}
-
 static json_t *ring(const struct sl_store_view *v, const struct sl_ask *a, uint32_t lane)
 {
 	const struct sl_store_config *c = v->config;
@@ -198,7 +188,7 @@ static json_t *ring(const struct sl_store_view *v, const struct sl_ask *a, uint3
 	int n = 0;
 
 	if (r.block == ~0ull)
-		r.block = oldest_block(v, a->list, lane);
+		r.block = sl_append_oldest(v, a->list, lane);
 	for (int i = 0; buf && i < 4; i++) { /* again behind what was overrun */
 		n = sl_append_read(v, &r, buf, a->max > c->batch ? a->max : c->batch);
 		if (n != -EOVERFLOW)
@@ -241,12 +231,12 @@ static void sketch(json_t *j, const struct sl_held *held, const struct sl_ask *a
 	struct sl_sketch_estimate e;
 	const struct sl_store_config *c = held->view[0]->config;
 	uint64_t bytes = (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
-	void *cells = bytes <= CELLS_MAX ? malloc(sl_pad8(bytes)) : NULL;
+	void *cells = bytes <= SL_QUERY_CELLS_MAX ? malloc(sl_pad8(bytes)) : NULL;
 	int err;
 
 	set(j, "sketch", json_string(sl_store_sketch_name(c->sketch)));
 	if (cells)
-		sl_query_sketch(held->view[0], a->epoch, cells, &m);
+		sl_view_sketch(held->view[0], a->epoch, cells, &m);
 	set(j, "result", json_string(sl_query_result_name(m.result)));
 	if (m.result == SL_QUERY_FOUND) {
 		set(j, "epoch", number(m.epoch));
@@ -336,7 +326,7 @@ json_t *sl_query_load_json(const struct sl_held *held, const struct sl_success *
 			struct sl_store_load l;
 			json_t *j;
 
-			sl_query_load(v, epoch, 0, 4096, &l);
+			sl_view_load(v, epoch, 0, 4096, &l);
 			if (!l.looked) { /* it has just gone */
 				json_decref(predicted);
 				continue;
@@ -407,7 +397,7 @@ static uint64_t add_ring(const struct sl_store_view *v, uint32_t list, uint32_t 
 {
 	const uint32_t size = v->config->value_bytes, max = 1024;
 	struct sl_append_reader r = {
-		.list = list, .lane = lane, .block = oldest_block(v, list, lane)};
+		.list = list, .lane = lane, .block = sl_append_oldest(v, list, lane)};
 	const uint64_t gone = r.block;
 	const size_t first = *n;
 	uint8_t *items = malloc((size_t)max * size);
@@ -488,17 +478,17 @@ static const char *look_up(const struct sl_held *store, const struct found *keys
 		struct sl_path path;
 
 		if (c->kind == SL_STORE_KEYWRITE) {
-			sl_query_keywrite(v, &q, &a);
+			sl_view_keywrite(v, &q, &a);
 			result = a.result;
 		} else {
-			sl_query_path(v, &q, store->values, store->value_count, &path);
+			sl_view_path(v, &q, store->values, store->value_count, &path);
 			result = path.result;
 		}
 		if (result == SL_QUERY_UNKNOWN)
 			return "the epoch went while it was looked at";
 		out->found += result == SL_QUERY_FOUND;
-		p = exp(-(double)(n - 1 - at + newer) / (double)c->slots * c->copies);
-		out->predicted += (1 - pow(1 - p, c->copies)) / (double)out->asked;
+		out->predicted += sl_success_after(c, c->copies, (double)(n - 1 - at + newer)) /
+				  (double)out->asked;
 	}
 	p = (double)out->found / (double)out->asked;
 	m = (double)out->asked;
@@ -570,7 +560,7 @@ json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *stor
 		const struct sl_query q = {
 			.key = keys[i].key, .key_bytes = keys[i].bytes, .epoch = ~0ull};
 
-		OVER_OBJECTS(store, a, sl_query_count(v, &q, &a));
+		OVER_OBJECTS(store, a, sl_view_count(v, &q, &a));
 		keys[i].value = a.result == SL_QUERY_FOUND ? a.value : 0;
 	}
 	if (unique)

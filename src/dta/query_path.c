@@ -55,8 +55,8 @@ static void look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_ha
 			out->result = SL_QUERY_CONFLICT;
 }
 
-void sl_query_path(const struct sl_store_view *v, const struct sl_query *q, const uint32_t *values,
-		   size_t count, struct sl_path *out)
+void sl_view_path(const struct sl_store_view *v, const struct sl_query *q, const uint32_t *values,
+		  size_t count, struct sl_path *out)
 {
 	uint64_t newest, oldest;
 	struct sl_dta_hash h;

@@ -52,8 +52,8 @@ static int lane_copy(const struct sl_store_view *v, const uint8_t *at, uint32_t 
 	return -1;
 }
 
-void sl_query_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
-		     struct sl_merged *out)
+int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
+		   struct sl_merged *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest, bytes, map[SL_STORE_REPORTERS_MAX / 64] = {0}, *rows;
@@ -61,12 +61,12 @@ void sl_query_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
 
 	*out = (struct sl_merged){.result = SL_QUERY_UNKNOWN};
 	if (c->kind != SL_STORE_SKETCH || !sl_query_epochs(v, epoch, &newest, &oldest))
-		return;
+		return 0;
 	bytes = (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
 	memset(cells, 0, bytes);
 	rows = malloc(sl_pad8(bytes));
 	if (!rows)
-		return;
+		return -ENOMEM;
 	for (uint64_t e = newest; !any && !torn && e + 1 > oldest; e--) {
 		out->epoch = e;
 		for (uint32_t lane = 0; lane < c->lanes; lane++) {
@@ -88,7 +88,7 @@ void sl_query_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
 		if (!sl_query_still(v, e)) {
 			free(rows);
 			*out = (struct sl_merged){.result = SL_QUERY_UNKNOWN, .epoch = e};
-			return;
+			return 0;
 		}
 		if (!e)
 			break;
@@ -100,6 +100,7 @@ void sl_query_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
 		out->expected = c->reporters;
 	out->complete = !torn && out->ended >= out->expected;
 	out->result = torn ? SL_QUERY_CONFLICT : any ? SL_QUERY_FOUND : SL_QUERY_EMPTY;
+	return 0;
 }
 
 /* ---- estimates ---------------------------------------------------------------------------------------- */

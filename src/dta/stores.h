@@ -91,6 +91,7 @@ struct sl_store_object *sl_store_object_find(const struct sl_store_config *confi
 					     size_t error_bytes);
 /* Maps a file for reading alone: for queries without an owner. NULL with a line in error. */
 struct sl_store_object *sl_store_object_open(const char *path, char *error, size_t error_bytes);
+struct sl_store_object *sl_store_object_open_fd(int fd, char *error, size_t error_bytes); /* the caller's */
 /* One; unlink: its file goes, too. NULL is nothing. */
 void sl_store_object_free(struct sl_store_object *o, bool unlink_file);
 

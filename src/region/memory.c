@@ -1,26 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* memory.c - what touches shared memory itself: copying out of it, and repair. */
+/* memory.c - repair: what writes to the memory of somebody who is dead. */
 #include "region/spans.h"
-
-void sl_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words)
-{
-	for (size_t i = 0; i < words; i++)
-		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
-}
-
-bool sl_copy_lines(uint64_t *to, const volatile uint64_t *from, size_t lines)
-{
-	for (size_t l = 0; l < lines; l++, to += 8, from += 8) {
-		int tries = 1000; /* the writer is between two additions for a few ns */
-
-		do {
-			if (!tries--)
-				return false;
-			sl_copy_words(to, from, 8);
-		} while (to[7] != sl_line_check(to));
-	}
-	return true;
-}
 
 /* True if the check word had to be changed. The memory may still be mapped by others. */
 static bool repair_line(uint64_t *line, bool mixed)

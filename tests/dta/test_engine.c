@@ -102,7 +102,7 @@ static void keys_of_any_length_are_found_in_every_copy(void **state)
 						uint32_t got;
 
 						memcpy(key, &n, 4);
-						sl_query_keywrite(&r.f.v, &q, &a);
+						sl_view_keywrite(&r.f.v, &q, &a);
 						assert_int_equal(a.result, SL_QUERY_FOUND);
 						assert_memory_equal(a.value, &n, 4);
 						assert_memory_equal(a.value,
@@ -140,7 +140,7 @@ static void the_last_report_of_a_key_in_a_block_stays(void **state)
 		struct sl_query q = {"same", 4, ~0ull, copy, SL_QUERY_CONSENSUS, copy};
 		struct sl_answer a;
 
-		sl_query_keywrite(&r.f.v, &q, &a);
+		sl_view_keywrite(&r.f.v, &q, &a);
 		assert_int_equal(a.result, SL_QUERY_FOUND);
 		assert_int_equal(a.value[0], 89);
 	}
@@ -333,7 +333,7 @@ static void counters_are_never_low_and_seldom_high(void **state)
 			for (uint64_t key = 0; key < KEYS; key++) {
 				struct sl_query q = {&key, 8, ~0ull, copies, 0, 0};
 
-				sl_query_increment(&r.f.v, &q, &a);
+				sl_view_increment(&r.f.v, &q, &a);
 				assert_true(a.result == SL_QUERY_FOUND || !truth[key]);
 				assert_true(a.value >= truth[key]);
 				high += (double)(a.value - truth[key]) >
@@ -370,7 +370,7 @@ static void increments_of_a_key_are_one_addition_a_row(void **state)
 		struct sl_query q = {"hello", 5, ~0ull, 3, 0, 0};
 		struct sl_increment a;
 
-		sl_query_increment(&r.f.v, &q, &a);
+		sl_view_increment(&r.f.v, &q, &a);
 		assert_int_equal(a.value, 1500);
 	}
 	take_down(&r);

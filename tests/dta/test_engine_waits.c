@@ -85,7 +85,7 @@ static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state
 				struct sl_query q = {&n, 8, ~0ull, 2, 0, 0};
 				struct sl_path p;
 
-				sl_query_path(&f.v, &q, NULL, 0, &p);
+				sl_view_path(&f.v, &q, NULL, 0, &p);
 				assert_int_equal(p.result,
 						 sent[n] ? SL_QUERY_FOUND : SL_QUERY_EMPTY);
 				/* An evicted path is continued by another; the last is what is there. */
@@ -307,7 +307,7 @@ static void merged_sketches_are_the_sketch_of_the_union_bit_for_bit(void **state
 			assert_int_equal(closed(e[0]).dropped[SL_DROP_DUPLICATE_HOP] +
 						 closed(e[1]).dropped[SL_DROP_DUPLICATE_HOP],
 					 in / 2);
-			sl_query_sketch(&f.v, 0, got.cells, &merged);
+			sl_view_sketch(&f.v, 0, got.cells, &merged);
 			assert_int_equal(merged.result, SL_QUERY_FOUND);
 			assert_int_equal(merged.ended, REPORTERS);
 			assert_true(merged.complete);
@@ -366,7 +366,7 @@ static void a_half_written_sketch_begins_anew_when_more_comes(void **state)
 	m.room = ~0u;
 	sl_engine_flush(e);
 	assert_int_equal(closed(e).waiting, 0);
-	sl_query_sketch(&f.v, 0, got, &merged);
+	sl_view_sketch(&f.v, 0, got, &merged);
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(got[0], 3);
 	assert_int_equal(got[1], 4);
@@ -397,10 +397,10 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 	send(e, &f.c, 1, 0, &sent, 1, 1);
 	end_of(e, 1, 0, n + 1, 1); /* one of its reports was lost */
 	sl_engine_tick(e, 500);
-	sl_query_sketch(&f.v, 0, got.cells, &merged);
+	sl_view_sketch(&f.v, 0, got.cells, &merged);
 	assert_int_equal(merged.result, SL_QUERY_EMPTY);
 	sl_engine_tick(e, 1001);
-	sl_query_sketch(&f.v, 0, got.cells, &merged);
+	sl_view_sketch(&f.v, 0, got.cells, &merged);
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(merged.ended, 1);
 	assert_false(merged.complete);
@@ -414,13 +414,13 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 	assert_int_equal(closed(e).dropped[SL_DROP_LATE], n);
 	sl_engine_tick(e, 1201);
 	assert_int_equal(closed(e).waiting, 0);
-	sl_query_sketch(&f.v, 1, got.cells, &merged);
+	sl_view_sketch(&f.v, 1, got.cells, &merged);
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(merged.ended, 1);
 	assert_int_equal(merged.columns, ROWS * COLUMNS);
 	assert_memory_equal(got.cells, sent.cells, sizeof(got.cells));
 	/* The one before is as it was left. */
-	sl_query_sketch(&f.v, 0, got.cells, &merged);
+	sl_view_sketch(&f.v, 0, got.cells, &merged);
 	assert_int_equal(merged.ended, 1);
 	assert_int_equal(merged.columns, 2 * ROWS * COLUMNS);
 	sl_engine_free(e);
@@ -469,11 +469,11 @@ static void what_waits_is_written_into_the_epoch_that_it_came_in(void **state)
 				struct sl_path p;
 
 				if (postcard) {
-					sl_query_path(&f.v, &q, NULL, 0, &p);
+					sl_view_path(&f.v, &q, NULL, 0, &p);
 					assert_int_equal(p.result, SL_QUERY_FOUND);
 					assert_int_equal(p.value[2], asked + 10);
 				} else {
-					sl_query_increment(&f.v, &q, &i);
+					sl_view_increment(&f.v, &q, &i);
 					assert_int_equal(i.result, SL_QUERY_FOUND);
 					assert_int_equal(i.value, asked + 10);
 				}

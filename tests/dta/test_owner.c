@@ -408,7 +408,7 @@ static bool found(struct sl_owner *o, uint64_t key)
 	assert_true(sl_owner_hold(o, "flows", &held));
 	a.result = SL_QUERY_EMPTY;
 	for (size_t i = 0; i < held.count && a.result != SL_QUERY_FOUND; i++)
-		sl_query_keywrite(held.view[i], &q, &a);
+		sl_view_keywrite(held.view[i], &q, &a);
 	sl_owner_release(o);
 	return a.result == SL_QUERY_FOUND;
 }
@@ -713,7 +713,7 @@ static void a_store_of_more_than_4_gib_is_asked_like_any(void **state)
 		put(&t, 0, 1, key);
 	assert_int_equal(sl_store_view(map, bytes, &v, error, sizeof(error)), 0);
 	for (key = 1; key <= 50; key++) {
-		sl_query_keywrite(&v, &q, &a);
+		sl_view_keywrite(&v, &q, &a);
 		assert_int_equal(a.result, SL_QUERY_FOUND);
 	}
 	munmap(map, bytes);

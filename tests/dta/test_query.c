@@ -46,25 +46,25 @@ static void what_was_written_is_found_and_nothing_else(void **state)
 	(void)state;
 	assert_true(make_store(&m, keywrite));
 	q = by(&key, 0, SL_QUERY_FIRST, 0);
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
 	assert_int_equal(a.occupied, 0);
 	put_keywrite(&m, 0, &key, 8, "hello, world", 0, 4);
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_FOUND);
 	assert_int_equal(a.bytes, 12);
 	assert_memory_equal(a.value, "hello, world", 12);
 	assert_int_equal(a.verified, 4);
 	assert_true(a.wrong > 0 && a.wrong < 1e-18);
 	q.key = &other;
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
 	q.key = &key;
 	q.key_bytes = 7; /* of another length: another key */
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
 	q.key_bytes = 3;
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_UNKNOWN);
 	free(m.map);
 }
@@ -80,7 +80,7 @@ static void a_value_of_zeros_is_found(void **state)
 	(void)state;
 	assert_true(make_store(&m, keywrite));
 	put_keywrite(&m, 0, &key, 8, "\0\0\0\0\0\0\0\0\0\0\0", 0, 1);
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_FOUND);
 	assert_int_equal(a.occupied, 1);
 	free(m.map);
@@ -102,12 +102,12 @@ static void a_torn_value_is_never_returned(void **state)
 	unit = bank_of(&m, 0) + slot * sl_store_slot_bytes(m.v.config);
 	for (at = 0; at < 20 * 8; at++) {
 		unit[at / 8] ^= (uint8_t)(1u << at % 8);
-		sl_query_keywrite(&m.v, &q, &a);
+		sl_view_keywrite(&m.v, &q, &a);
 		assert_int_equal(a.result, SL_QUERY_EMPTY);
 		assert_int_equal(a.verified, 0);
 		unit[at / 8] ^= (uint8_t)(1u << at % 8);
 	}
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_FOUND);
 	free(m.map);
 }
@@ -151,7 +151,7 @@ static void policies_choose_as_they_are_named(void **state)
 			value[0] = cases[i].copy[n][0];
 			put_keywrite(&m, 0, &key, 8, value, n, n + 1);
 		}
-		sl_query_keywrite(&m.v, &q, &a);
+		sl_view_keywrite(&m.v, &q, &a);
 		assert_int_equal(a.result, cases[i].result);
 		if (cases[i].value)
 			assert_int_equal(a.value[0], cases[i].value[0]);
@@ -173,35 +173,35 @@ static void epochs_are_asked_apart_and_newest_first(void **state)
 	put_keywrite(&m, 0, &old, 8, "in epoch  0.", 0, 2);
 	set_epochs(&m, 1, 0);
 	put_keywrite(&m, 1, &key, 8, "in epoch  1.", 0, 2);
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.epoch, 1);
 	assert_memory_equal(a.value, "in epoch  1.", 12);
 	q.epoch = 0;
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_memory_equal(a.value, "in epoch  0.", 12);
 	q.key = &old;
 	q.epoch = NEWEST;
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_FOUND);
 	assert_int_equal(a.epoch, 0);
 	q.epoch = 2;
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_UNKNOWN);
 	q.key = &none;
 	q.epoch = NEWEST;
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
-	assert_int_equal(sl_query_keywrite_many(&m.v, NEWEST, 2, keys, 8, 3, values, found), 2);
+	assert_int_equal(sl_view_keywrite_many(&m.v, NEWEST, 2, keys, 8, 3, values, found), 2);
 	assert_int_equal(found[1], SL_QUERY_FOUND);
 	assert_memory_equal(values + 12, "in epoch  0.", 12);
 	assert_int_equal(found[2], SL_QUERY_EMPTY);
-	assert_int_equal(sl_query_keywrite_many(&m.v, 1, 2, keys, 8, 3, values, found), 1);
+	assert_int_equal(sl_view_keywrite_many(&m.v, 1, 2, keys, 8, 3, values, found), 1);
 	set_epochs(&m, 2, 1); /* bank 0 is epoch 2's now */
 	q.key = &old;
 	q.epoch = 0;
-	sl_query_keywrite(&m.v, &q, &a);
+	sl_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_UNKNOWN);
-	assert_int_equal(sl_query_keywrite_many(&m.v, 0, 2, keys, 8, 3, values, found), 0);
+	assert_int_equal(sl_view_keywrite_many(&m.v, 0, 2, keys, 8, 3, values, found), 0);
 	assert_int_equal(found[0], SL_QUERY_UNKNOWN);
 	free(m.map);
 }
@@ -248,7 +248,7 @@ static double measured(struct made *m, double load, uint32_t copies, uint64_t se
 			continue;
 		/* The key that `later` keys came after, the key itself not among them. */
 		key = sl_dta_mix(seed + i - later);
-		hits += sl_query_keywrite_many(&m->v, 0, copies, &key, 8, 1, value, &found);
+		hits += sl_view_keywrite_many(&m->v, 0, copies, &key, 8, 1, value, &found);
 	}
 	return (double)hits / ASKED;
 }
@@ -276,7 +276,7 @@ static void measured_all(struct made *m, double load, uint32_t copies, double *c
 		for (uint32_t n = 0; n < copies; n++)
 			hit |= slot[crc32_slot(key, n, M)] == key;
 		hits_crc += hit;
-		hits += sl_query_keywrite_many(&m->v, 0, copies, &key, 8, 1, &value, &found);
+		hits += sl_view_keywrite_many(&m->v, 0, copies, &key, 8, 1, &value, &found);
 	}
 	*crc = (double)hits_crc / (double)keys;
 	*ours = (double)hits / (double)keys;
@@ -322,12 +322,12 @@ static void load_and_prediction_are_what_was_written(void **state)
 	for (uint64_t i = 0; i < M / 2; i++)
 		put_keywrite(&m, 0, &i, 8, &i, 0, 2);
 	for (uint64_t sample = 0; sample <= 8192; sample += 8192) {
-		sl_query_load(&m.v, NEWEST, 2, sample, &l);
+		sl_view_load(&m.v, NEWEST, 2, sample, &l);
 		assert_true(fabs(l.load - .5) < (sample ? .05 : .01));
 		assert_true(fabs(l.predicted[1] - (1 - pow(1 - exp(-2 * l.load), 2))) < 1e-9);
 	}
 	memset(bank_of(&m, 0), 1, m.v.bank_stride);
-	sl_query_load(&m.v, NEWEST, 2, 0, &l);
+	sl_view_load(&m.v, NEWEST, 2, 0, &l);
 	assert_true(isfinite(l.load) && l.load > 5);
 	free(m.map);
 }
@@ -462,7 +462,7 @@ static void a_count_is_never_low_and_within_the_bound(void **state)
 	for (uint64_t key = 1; key <= 2000; key++) {
 		struct sl_query q = by(&key, 0, SL_QUERY_FIRST, 0);
 
-		sl_query_increment(&m.v, &q, &i);
+		sl_view_increment(&m.v, &q, &i);
 		assert_true(i.value >= key % 10);
 		high += (double)(i.value - key % 10) > i.error;
 		assert_true(fabs(i.error - M_E / 1000 * (double)total) < 1e-6);
@@ -614,23 +614,23 @@ static void a_path_is_decoded_against_the_values_that_there_are(void **state)
 		struct sl_query q = by(&key, 0, SL_QUERY_FIRST, 0);
 
 		put_path(&m, 0, &key, 8, some, hops, hop, 0, 2);
-		sl_query_path(&m.v, &q, set, 64, &p);
+		sl_view_path(&m.v, &q, set, 64, &p);
 		assert_int_equal(p.result, SL_QUERY_FOUND);
 		assert_int_equal(p.hops, hops);
 		assert_int_equal(p.present, some);
 		assert_int_equal(p.agreed, 2);
 		for (uint32_t i = 0; i < hops; i++)
 			assert_int_equal(p.value[i], some >> i & 1 ? hop[i] : 0);
-		sl_query_path(&m.v, &q, &wrong, 1, &p);
+		sl_view_path(&m.v, &q, &wrong, 1, &p);
 		assert_int_equal(p.result, SL_QUERY_CONFLICT);
-		sl_query_path(&m.v, &q, NULL, 0, &p);
+		sl_view_path(&m.v, &q, NULL, 0, &p);
 		assert_int_equal(p.result, SL_QUERY_FOUND);
 		memset(bank_of(&m, 0), 0, m.v.bank_stride);
-		sl_query_path(&m.v, &q, set, 64, &p);
+		sl_view_path(&m.v, &q, set, 64, &p);
 		assert_int_equal(p.result, SL_QUERY_EMPTY);
 		/* A translator that lies with a right check word: more hops than there are. */
 		put_path(&m, 0, &key, 8, hops == 64 ? 0 : all << 1 | 1, hops, hop, 0, 2);
-		sl_query_path(&m.v, &q, NULL, 0, &p);
+		sl_view_path(&m.v, &q, NULL, 0, &p);
 		assert_int_equal(p.result, SL_QUERY_CONFLICT);
 		memset(bank_of(&m, 0), 0, m.v.bank_stride);
 	}
@@ -673,7 +673,7 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 		c.rows = kind == SL_STORE_HLL ? 1 : 3;
 		bytes = c.rows * 256ull * sl_store_cell_bytes(&c);
 		assert_true(make_store(&m, c));
-		sl_query_sketch(&m.v, NEWEST, cells, &merged);
+		sl_view_sketch(&m.v, NEWEST, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_EMPTY);
 		for (uint32_t lane = 0; lane < 3; lane++) {
 			cm_lane = sl_count_min_new(256, 3, 0, 11);
@@ -696,7 +696,7 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 				    : sl_hll_save(h_lane, saved, sizeof(saved));
 			assert_true(n > 0);
 			put_lane(&m, 0, lane, cells_of(saved, n, bytes), c.rows * 256ull, lane, 1);
-			sl_query_sketch(&m.v, NEWEST, cells, &merged);
+			sl_view_sketch(&m.v, NEWEST, cells, &merged);
 			assert_int_equal(merged.result, SL_QUERY_FOUND);
 			assert_int_equal(merged.ended, lane + 1);
 			assert_int_equal(merged.complete, lane == 2);
@@ -720,7 +720,7 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 			assert_true(e.value == sl_hll_estimate(h));
 		/* A row that changed after its check word was made is not believed. */
 		bank_of(&m, 0)[sl_store_lane_bytes(&c) + sizeof(struct sl_store_complete)] ^= 1;
-		sl_query_sketch(&m.v, NEWEST, cells, &merged);
+		sl_view_sketch(&m.v, NEWEST, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_CONFLICT);
 		assert_false(merged.complete);
 		sl_count_min_free(cm);

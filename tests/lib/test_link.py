@@ -19,6 +19,7 @@ STRICT = ['-Wall', '-Wextra', '-Wpedantic', '-Werror', '-O2']
 PROGRAM = r'''
 #include <sidelight/sidelight.h>
 #include <sidelight/attach.h>
+#include <sidelight/query.h>
 #include <sidelight/report.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,8 @@ int main(void)
 	       (unsigned long long)sl_histogram_count(h), sl_version());
 	sl_publisher_close(p);
 	sl_reporter_close(0); /* and with it the code of MACs */
+	if (sl_store_open("/nonexistent/store", 0, 0))
+		return 1;
 	return 0;
 }
 '''
@@ -166,7 +169,7 @@ class Link(unittest.TestCase):
 
     def test_exports_what_the_headers_declare_and_no_more(self):
         declared = set()
-        for header in ('sidelight.h', 'span.h', 'report.h'):
+        for header in ('sidelight.h', 'span.h', 'report.h', 'query.h'):
             with open(os.path.join(SOURCE, 'include/sidelight', header)) as f:
                 declared |= set(re.findall(r'\bSL_API\b[^;{]*?\b(sl_\w+)\s*\(', f.read()))
         declared.add('sl__thread')
@@ -202,7 +205,7 @@ class Link(unittest.TestCase):
                 self.assertEqual(run(exe, env=self.env), '42 1 0.1.0\n')
 
     def test_examples_build_by_the_line_in_their_head(self):
-        for name in ('shop', 'queue'):
+        for name in ('shop', 'queue', 'ask'):
             run(CC, '-O2', '-Wall', '-Wextra', '-Werror', '-o', self.file(name),
                 os.path.join(SOURCE, 'examples', name + '.c'), *self.flags(), '-pthread')
             self.assertIn('usage: ' + name, run(self.file(name), '--help', env=self.env))
