@@ -59,6 +59,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 	if (set.max)
 		ask.max = set.max;
 	ask.copies = set.copies;
+	ask.within = set.within;
 	ask.list = set.list;
 	for (size_t i = 0; i < n || (!n && !i); i++) {
 		if (n)
@@ -146,6 +147,23 @@ static void show_sketch(const json_t *a)
 	putchar('\n');
 }
 
+/* Counters can't be overwritten; of the others their slots, and what they would have shown, say how sure that is. */
+static void show_empty(const json_t *a)
+{
+	if (!json_object_get(a, "within")) {
+		puts(": empty: nothing was counted");
+		return;
+	}
+	fputs(": empty: never reported, or overwritten", stdout);
+	if (json_object_get(a, "asked"))
+		printf(" (%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " slots in use)",
+		       number(a, "occupied"), number(a, "asked"));
+	printf("; among the last %" JSON_INTEGER_FORMAT
+	       " keys of its epoch it would be found with probability %.3f\n",
+	       number(a, "within"),
+	       json_number_value(json_object_get(a, "found_within_probability")));
+}
+
 /* True if it was found. */
 static bool show(const json_t *a)
 {
@@ -177,9 +195,7 @@ static bool show(const json_t *a)
 			show_value(a);
 			putchar('\n');
 		} else if (!strcmp(result, "empty")) {
-			printf(": empty: never reported, or overwritten (%" JSON_INTEGER_FORMAT
-			       " of %" JSON_INTEGER_FORMAT " slots in use)\n",
-			       number(a, "occupied"), number(a, "asked"));
+			show_empty(a);
 		} else if (!strcmp(result, "conflict")) {
 			puts(": conflict: copies disagree, or a hop says what none may");
 		} else {
@@ -388,7 +404,7 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 	static const char *const kinds[] = {"keywrite", "increment", "postcard",
 					    "append",	"sketch",    "keys"};
 	static const char *at[] = {DEFAULT_AT};
-	const char *what, *store = NULL, *epoch = NULL, *from = NULL;
+	const char *what, *store = NULL, *epoch = NULL, *from = NULL, *within = NULL;
 	char error[256];
 	size_t kind = 0, n;
 	int first, code;
@@ -431,6 +447,12 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 		 .argument = "T",
 		 .help = "... of at least so many copies (default 2)",
 		 .max = SL_STORE_COPIES_MAX},
+		{.name = "within",
+		 .letter = 'w',
+		 .type = SL_OPT_STRING,
+		 .to = &within,
+		 .argument = "KEYS",
+		 .help = "of a key that is not there: would it be, had only so many come after it?"},
 		{.name = "list",
 		 .letter = 'l',
 		 .type = SL_OPT_U32,
@@ -492,6 +514,8 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 	set.has_from = from;
 	if (epoch && sl_parse_u64(epoch, 0, INT64_MAX, &set.epoch_at))
 		return sl_usage(self, "--epoch '%s' is no number", epoch);
+	if (within && sl_parse_u64(within, 1, INT64_MAX, &set.within))
+		return sl_usage(self, "--within '%s' is no number of keys", within);
 	if (from && sl_parse_u64(from, 0, INT64_MAX, &set.from_at))
 		return sl_usage(self, "--from '%s' is no number", from);
 	if (set.policy && !sl_query_policy_of(set.policy, &(enum sl_query_policy){0}))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/query_sketch.h"
 #include "dta/query_json.h"
 
 #define ANSWER_MAX ((size_t)64 << 20)
@@ -120,6 +121,7 @@ static void parameters(const struct query_settings *set, char *path, size_t room
 		{"lane", set->lane >= 0, (uint64_t)set->lane},
 		{"from", set->has_from, set->from_at},
 		{"max", set->max, set->max},
+		{"within", set->within, set->within},
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -153,6 +155,8 @@ json_t *query_ask_one(struct query_collectors *c, uint32_t member, const char *s
 		if (n)
 			add(path, sizeof(path), "key", keys[0]);
 		parameters(c->set, path, sizeof(path), NULL);
+		if (c->n > 1 && !strcmp(c->kind, "sketch"))
+			add_number(path, sizeof(path), "cells", 1);
 		j = query_get(c, member, path);
 		return j ? json_pack("[o]", j) : NULL;
 	}
@@ -388,8 +392,8 @@ static void add_up(json_t *to, const json_t *a)
 				      json_number_value(json_object_get(a, "error_probability"))));
 }
 
-static void one_of_many(const struct query_collectors *c, uint32_t member, json_t *all,
-			const json_t *a)
+static void one_of_many(const struct query_collectors *c, uint32_t member, const char *key,
+			json_t *all, const json_t *a)
 {
 	json_t *ring;
 	size_t k;
@@ -404,10 +408,8 @@ static void one_of_many(const struct query_collectors *c, uint32_t member, json_
 		}
 		if (weight(a) > weight(all))
 			json_object_set_new(all, "result", json_string(word(a, "result")));
-	} else if (weight(a) > weight(all) || number(a, "reporters") > number(all, "reporters")) {
-		/* A sketch lies where its store's name does: the one that more reporters are in. */
-		json_object_update(all, (json_t *)(uintptr_t)a);
-		json_object_set_new(all, "collector", json_string(c->member[member].at));
+	} else {
+		query_add_sketch(all, a, key, weight(a) > weight(all));
 	}
 }
 
@@ -429,19 +431,21 @@ static json_t *ask_all(struct query_collectors *c, const char *store, char *cons
 				json_t *ring;
 				size_t i;
 
-				if (strcmp(c->kind, "increment") && strcmp(c->kind, "append"))
-					json_object_set_new(a, "collector",
-							    json_string(c->member[m].at));
 				json_array_foreach(json_object_get(a, "rings"), i, ring)
 					json_object_set_new(ring, "collector",
 							    json_string(c->member[m].at));
 			}
 			continue;
 		}
-		json_array_foreach(got, k, a) one_of_many(c, m, json_array_get(answers, k), a);
+		json_array_foreach(got, k, a)
+			one_of_many(c, m, n ? keys[k] : NULL, json_array_get(answers, k), a);
 		json_decref(got);
 	}
-	json_array_foreach(answers, k, a) json_object_set_new(a, "collectors", json_integer(asked));
+	json_array_foreach(answers, k, a)
+	{
+		json_object_set_new(a, "collectors", json_integer(asked));
+		query_end_sketch(a);
+	}
 	return answers;
 }
 

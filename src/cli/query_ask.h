@@ -19,7 +19,7 @@ struct query_settings {
 	const char *policy;
 	uint32_t copies, consensus, list, max;
 	int32_t lane; /* -1: all */
-	uint64_t epoch_at, from_at;
+	uint64_t epoch_at, from_at, within;
 	bool has_epoch, has_from;
 };
 

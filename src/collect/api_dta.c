@@ -130,6 +130,7 @@ static void post_query(struct sl_http_request *req, void *arg)
 	}
 	answers = json_array();
 	error[0] = 0;
+	p.ask.cells = false; /* once is much */
 	json_array_foreach(keys, i, value)
 	{
 		text = json_string_value(value);

@@ -80,7 +80,10 @@ struct sl_merged {
 	uint64_t epoch, columns;
 	uint32_t expected, ended; /* reporters */
 	bool complete;
+	uint64_t map[SL_STORE_REPORTERS_MAX / 64]; /* who ended */
 };
+/* Cells of another sketch of the same configuration, added to these: by sum, or by maximum. */
+void sl_sketch_merge(const struct sl_store_config *c, void *cells, const void *more);
 #define SL_QUERY_CELLS_MAX ((uint64_t)64 << 20) /* bytes of a sketch that a query takes together */
 /* Rows of a sketch's epoch, lanes merged, into cells (rows * slots of 8 bytes, or registers). 0, -ENOMEM. */
 int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells, struct sl_merged *out);

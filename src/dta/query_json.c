@@ -56,6 +56,8 @@ int sl_ask_set(struct sl_ask *a, const char *name, const char *value)
 		return sl_query_policy_of(value, &a->policy) ? 0 : -EINVAL;
 	if (!strcmp(name, "epoch"))
 		return sl_parse_u64(value, 0, UINT64_MAX - 1, &a->epoch) ? -EINVAL : 0;
+	if (!strcmp(name, "within"))
+		return sl_parse_u64(value, 1, INT64_MAX, &a->within) ? -EINVAL : 0;
 	if (!strcmp(name, "from"))
 		return sl_parse_u64(value, 0, UINT64_MAX - 1, &a->from) ? -EINVAL : 0;
 #define NUMBER(text_, field, least, most)                         \
@@ -63,11 +65,12 @@ int sl_ask_set(struct sl_ask *a, const char *name, const char *value)
 		if (!strcmp(name, text_)) {                       \
 			if (sl_parse_u64(value, least, most, &v)) \
 				return -EINVAL;                   \
-			a->field = (uint32_t)v;                   \
+			a->field = (__typeof__(a->field))v;       \
 			return 0;                                 \
 		}                                                 \
 	while (0)
 	NUMBER("copies", copies, 1, SL_STORE_COPIES_MAX);
+	NUMBER("cells", cells, 0, 1);
 	NUMBER("consensus", consensus, 1, SL_STORE_COPIES_MAX);
 	NUMBER("list", list, 0, SL_STORE_LISTS_MAX - 1);
 	NUMBER("lane", lane, 0, SL_STORE_LANES_MAX - 1);
@@ -77,14 +80,20 @@ int sl_ask_set(struct sl_ask *a, const char *name, const char *value)
 
 /* ---- pieces ---------------------------------------------------------------------------------------------- */
 
-static json_t *hex(const void *bytes, size_t n)
+json_t *sl_query_hex(const void *bytes, size_t n)
 {
-	char text[2 * SL_STORE_VALUE_MAX + 1];
+	static const char digits[] = "0123456789abcdef";
+	char *text = malloc(2 * n + 1);
+	const uint8_t *from = bytes;
+	json_t *j;
 
-	for (size_t i = 0; i < n; i++)
-		sprintf(text + 2 * i, "%02x", ((const uint8_t *)bytes)[i]);
-	text[2 * n] = 0;
-	return json_string(text);
+	for (size_t i = 0; text && i < n; i++) {
+		text[2 * i] = digits[from[i] >> 4];
+		text[2 * i + 1] = digits[from[i] & 15];
+	}
+	j = text ? json_stringn_nocheck(text, 2 * n) : NULL;
+	free(text);
+	return j;
 }
 
 /* Numbers of JSON are signed here: what is larger is given as digits. */
@@ -127,14 +136,33 @@ static struct sl_query query_of(const struct sl_ask *a)
 
 /* ---- by kind ------------------------------------------------------------------------------------------------- */
 
-static void keywrite(json_t *j, const struct sl_held *held, const struct sl_query *q)
+/*
+ * What an empty answer is worth: had the key been reported, and `within` others of its epoch after it, it would have been
+ * found with this probability; `within` as it was asked for, or so many that it is EMPTY_SURE.
+ */
+#define EMPTY_SURE 0.99
+
+static void empty(json_t *j, const struct sl_held *held, const struct sl_ask *ask)
+{
+	const struct sl_store_config *c = held->view[0]->config;
+	uint32_t copies = ask->copies && ask->copies < c->copies ? ask->copies : c->copies;
+	uint64_t within = ask->within;
+
+	if (!within)
+		within = (uint64_t)sl_success_reach(c, copies, EMPTY_SURE);
+	set(j, "within", number(within));
+	set(j, "found_within_probability", json_real(sl_success_after(c, copies, (double)within)));
+}
+
+static void keywrite(json_t *j, const struct sl_held *held, const struct sl_ask *ask,
+		     const struct sl_query *q)
 {
 	struct sl_answer a = {.result = SL_QUERY_UNKNOWN};
 
 	OVER_OBJECTS(held, a, sl_view_keywrite(v, q, &a));
 	set(j, "result", json_string(sl_query_result_name(a.result)));
 	if (a.result == SL_QUERY_FOUND)
-		set(j, "value", hex(a.value, a.bytes));
+		set(j, "value", sl_query_hex(a.value, a.bytes));
 	if (a.result != SL_QUERY_UNKNOWN)
 		set(j, "epoch", number(a.epoch));
 	set(j, "agreed", number(a.agreed));
@@ -143,6 +171,8 @@ static void keywrite(json_t *j, const struct sl_held *held, const struct sl_quer
 	set(j, "asked", number(a.asked));
 	if (a.result == SL_QUERY_FOUND)
 		set(j, "wrong_probability", json_real(a.wrong));
+	else if (a.result == SL_QUERY_EMPTY)
+		empty(j, held, ask);
 }
 
 static void increment(json_t *j, const struct sl_held *held, const struct sl_query *q)
@@ -160,7 +190,8 @@ static void increment(json_t *j, const struct sl_held *held, const struct sl_que
 	set(j, "error_probability", json_real(a.probability));
 }
 
-static void postcard(json_t *j, const struct sl_held *held, const struct sl_query *q)
+static void postcard(json_t *j, const struct sl_held *held, const struct sl_ask *ask,
+		     const struct sl_query *q)
 {
 	struct sl_path p = {.result = SL_QUERY_UNKNOWN};
 	json_t *path = json_array();
@@ -177,6 +208,8 @@ static void postcard(json_t *j, const struct sl_held *held, const struct sl_quer
 	set(j, "agreed", number(p.agreed));
 	if (p.result == SL_QUERY_FOUND)
 		set(j, "wrong_probability", json_real(p.wrong));
+	else if (p.result == SL_QUERY_EMPTY)
+		empty(j, held, ask);
 }
 
 static json_t *ring(const struct sl_store_view *v, const struct sl_ask *a, uint32_t lane)
@@ -195,7 +228,8 @@ static json_t *ring(const struct sl_store_view *v, const struct sl_ask *a, uint3
 			break;
 	}
 	for (int i = 0; i < n; i++)
-		json_array_append_new(items, hex(buf + (size_t)i * c->value_bytes, c->value_bytes));
+		json_array_append_new(
+			items, sl_query_hex(buf + (size_t)i * c->value_bytes, c->value_bytes));
 	free(buf);
 	j = json_pack("{s:o,s:o,s:o,s:o}", "lane", number(lane), "next", number(r.block), "overrun",
 		      number(r.overrun), "items", items);
@@ -244,6 +278,13 @@ static void sketch(json_t *j, const struct sl_held *held, const struct sl_ask *a
 		set(j, "reporters", number(m.ended));
 		set(j, "expected", number(m.expected));
 		set(j, "cells_merged", number(m.columns));
+		if (a->cells && bytes <= SL_ASK_CELLS_MAX) {
+			set(j, "rows", number(c->rows));
+			set(j, "columns", number(c->slots));
+			set(j, "seed", number(c->seed));
+			set(j, "map", sl_query_hex(m.map, sizeof(m.map)));
+			set(j, "cells", sl_query_hex(cells, bytes));
+		}
 		err = sl_sketch_estimate(c, cells, a->key_bytes ? a->key : NULL, a->key_bytes, &e);
 		if (!err) {
 			set(j, "estimate", json_real(e.value));
@@ -277,10 +318,10 @@ json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char
 		return NULL;
 	}
 	if (ask->key_bytes)
-		set(j, "key", hex(ask->key, ask->key_bytes));
+		set(j, "key", sl_query_hex(ask->key, ask->key_bytes));
 	switch (c->kind) {
 	case SL_STORE_KEYWRITE:
-		keywrite(j, held, &q);
+		keywrite(j, held, ask, &q);
 		break;
 	case SL_STORE_APPEND:
 		append(j, held, ask);
@@ -289,7 +330,7 @@ json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char
 		increment(j, held, &q);
 		break;
 	case SL_STORE_POSTCARD:
-		postcard(j, held, &q);
+		postcard(j, held, ask, &q);
 		break;
 	default:
 		sketch(j, held, ask);
@@ -567,7 +608,7 @@ json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *stor
 		qsort(keys, unique, sizeof(*keys), top ? by_value : by_order);
 	for (size_t i = !top && unique > max ? unique - max : 0;
 	     i < unique && json_array_size(all) < max; i++) {
-		j = json_pack("{s:o}", "key", hex(keys[i].key, keys[i].bytes));
+		j = json_pack("{s:o}", "key", sl_query_hex(keys[i].key, keys[i].bytes));
 		if (top)
 			set(j, "value", number(keys[i].value));
 		json_array_append_new(all, j);

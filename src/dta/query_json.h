@@ -23,6 +23,8 @@ struct sl_ask {
 	uint64_t epoch;	  /* ~0: the newest that has it */
 	uint32_t copies, consensus;
 	enum sl_query_policy policy;
+	uint64_t within; /* an empty answer says with which probability a key before so many others was found; 0: -- */
+	bool cells; /* sketch: with its cells, up to SL_ASK_CELLS_MAX, for who merges them with another collector's */
 	/* append */
 	uint32_t list;
 	uint32_t lane; /* ~0: all */
@@ -30,6 +32,7 @@ struct sl_ask {
 	uint32_t max;  /* items of a lane */
 };
 #define SL_ASK_ITEMS_MAX 4096u
+#define SL_ASK_CELLS_MAX (16u << 20) /* bytes */
 
 /* One key-value text of a question, as a parameter or an option has it. 0, -ENOENT: no such one, -EINVAL. */
 int sl_ask_set(struct sl_ask *a, const char *name, const char *value);
@@ -40,6 +43,9 @@ void sl_ask_init(struct sl_ask *a);
  * kind (a key is missing), or out of memory.
  */
 json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char *error, size_t error_bytes);
+
+/* Bytes in hexadecimal, as answers have them: a string of any length. */
+json_t *sl_query_hex(const void *bytes, size_t n);
 
 /*
  * Keys out of the store's list of its key log (an append store), newest last, each once: at most max. top: with what the

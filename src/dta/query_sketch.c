@@ -12,19 +12,22 @@
 
 #define TRIES 200 /* a lane that is being written is copied again */
 
-static void merge(const struct sl_store_config *c, void *cells, const uint64_t *rows, uint64_t n)
+void sl_sketch_merge(const struct sl_store_config *c, void *cells, const void *more)
 {
+	const uint64_t n = (uint64_t)c->rows * c->slots;
+
 	if (c->sketch == SL_STORE_HLL) {
+		const uint8_t *from = more;
 		uint8_t *to = cells;
-		const uint8_t *from = (const void *)rows;
 
 		for (uint64_t i = 0; i < n; i++)
 			to[i] = from[i] > to[i] ? from[i] : to[i];
 	} else {
+		const uint64_t *from = more;
 		uint64_t *to = cells;
 
 		for (uint64_t i = 0; i < n; i++)
-			to[i] += rows[i];
+			to[i] += from[i];
 	}
 }
 
@@ -56,7 +59,7 @@ int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
 		   struct sl_merged *out)
 {
 	const struct sl_store_config *c = v->config;
-	uint64_t newest, oldest, bytes, map[SL_STORE_REPORTERS_MAX / 64] = {0}, *rows;
+	uint64_t newest, oldest, bytes, *rows;
 	bool torn = false, any = false;
 
 	*out = (struct sl_merged){.result = SL_QUERY_UNKNOWN};
@@ -78,12 +81,12 @@ int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
 			if (got <= 0)
 				continue;
 			any = true;
-			merge(c, cells, rows, (uint64_t)c->rows * c->slots);
+			sl_sketch_merge(c, cells, rows);
 			out->columns += complete.columns;
 			if (complete.expected > out->expected)
 				out->expected = complete.expected;
 			for (size_t i = 0; i < SL_STORE_REPORTERS_MAX / 64; i++)
-				map[i] |= complete.map[i];
+				out->map[i] |= complete.map[i];
 		}
 		if (!sl_query_still(v, e)) {
 			free(rows);
@@ -95,7 +98,7 @@ int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
 	}
 	free(rows);
 	for (size_t i = 0; i < SL_STORE_REPORTERS_MAX / 64; i++)
-		out->ended += (uint32_t)__builtin_popcountll(map[i]);
+		out->ended += (uint32_t)__builtin_popcountll(out->map[i]);
 	if (!out->expected)
 		out->expected = c->reporters;
 	out->complete = !torn && out->ended >= out->expected;

@@ -2,6 +2,7 @@
 """What 'sidelight query' says of what was reported: of every kind of store, of a file, of several collectors; and what
 the collector says of it by HTTP and in its exposition."""
 import json
+import math
 import os
 import signal
 import subprocess
@@ -121,7 +122,17 @@ def copies_that_disagree_are_told_apart(c, t):
         check(a['verified'] == a['asked'] == (2 if '--copies' in policy else 4), f'{policy}: {a}')
     said = query('keywrite', 'flows', 'text:disagree', '-c', c.at, '-p', 'consensus', '--consensus', '4', code=1)
     check('conflict' in said, said)
-    check('empty' in query('keywrite', 'flows', 'text:never', '-c', c.at, code=1), 'a key that nobody wrote')
+    # What "empty" is worth: of 4 copies in 20000 slots, by the formula of docs/dta.md.
+    never = ('keywrite', 'flows', 'text:never', '-c', c.at)
+    for options, copies, within in (((), 4, None), (('--within', '7000'), 4, 7000), (('-w', '7000', '-n', '1'), 1, 7000)):
+        a = json.loads(query(*never, '--json', *options, code=1))
+        check(a['result'] == 'empty' and a['within'] == (within or a['within']), f'{a}')
+        p = 1 - (1 - math.exp(-a['within'] / 20000 * copies)) ** copies
+        check(abs(a['found_within_probability'] - p) < 1e-9 and (within or abs(p - .99) < 1e-4), f'{p}, and not {a}')
+    said = query(*never, '--within', '7000', code=1)
+    check('empty' in said and 'among the last 7000 keys of its epoch' in said and 'probability 0.678' in said, said)
+    query(*never, '--within', '0', code=2)
+    check('nothing was counted' in query('increment', 'bytes', 'text:never', '-c', c.at, code=1), 'a count')
     check('unknown' in query('keywrite', 'flows', 'text:never', '-c', c.at, '--epoch', '77', code=1), 'an epoch to come')
     # A hop that says what none may is no path.
     report(t, [f'postcard copies=2 text:path {hop} 2 {value}' for hop, value in ((0, 5), (1, 4711))], '--store', '4',
@@ -249,6 +260,27 @@ def found(where, store, key):
         query('increment' if store == 'bytes' else 'keywrite', store, key, '--json', *where, code=None))))
 
 
+def sketches_are_merged_cell_by_cell(c1, c2, only):
+    """Of one epoch, whose reporters' cells went to either: as if they had gone to one."""
+    for store, options in ((6, ('--hll', '--rows', '1', '--keys', '20000')), (5, ('--keys', '200'))):
+        g = Part(SIDELIGHT, 'generate', 'dta', '--to', only[c2].at, '--kinds', 'sketch', '--store', str(store), '--essential',
+                 '--reporter', '21', *options)
+        check(g.wait() == 0, 'the generator failed', g)
+
+    def ask(store, key, *where):
+        return json.loads(query('sketch', store, *key, '--json', *where, code=None))
+    for store, key in (('union', ()), ('sizes', (f'{1:016x}',))):
+        ones = [until(lambda: (lambda a: a['result'] == 'found' and a)(ask(store, key, '-c', c.at))) for c in (c1, c2)]
+        values = [a['estimate'] for a in ones]
+        a = ask(store, key, '-c', c1.at, '-c', c2.at)
+        check(a == ask(store, key, '-c', c2.at, '-c', c1.at), f'{store}: another order, another answer')
+        check(a['reporters'] == sum(o['reporters'] for o in ones) == 4 and a['collectors'] == 2 and 'cells' not in a, f'{a}')
+        if store == 'union':  # some keys are in both
+            check(1.2 * max(values) < a['estimate'] < 1.1 * sum(values), f'{a}, {values}')
+        else:  # the least of the sums is not below the sum of the least
+            check(sum(values) <= a['estimate'] <= sum(values) + a['error'] and min(values) > 0, f'{a}, {values}')
+
+
 def several_collectors_are_asked_as_one(c1, c2):
     """Of each key its owner is asked first, then the next; what is counted or listed is taken together."""
     both, keys = ('-c', c1.at, '-c', c2.at), [f'text:many{i}' for i in range(200)]
@@ -274,6 +306,7 @@ def several_collectors_are_asked_as_one(c1, c2):
     check(until(lambda: found(both, 'bytes', 'text:both-have')['value'] == 12), f'{found(both, "bytes", "text:both-have")}')
     check(until(lambda: any(k == {'key': b'both-have'.hex(), 'value': 12} for k in json.loads(
         query('keys', 'bytes', '--top', '--max', '1000', '--json', *both))['keys'])), 'the sum of a key')
+    sketches_are_merged_cell_by_cell(c1, c2, only)
     rings = json.loads(query('append', 'events', '--list', '1', '--json', *both))['rings']
     check({r['collector'] for r in rings} == {c1.at, c2.at}, f'{rings}'[:500])
     check(query('status', *both).count('account: ') == 2, 'status of both')

@@ -112,7 +112,7 @@ static void values_are_found_empty_in_conflict_or_unknown(void **state)
 {
 	struct sl_keywrite_answer a = {.sz = sizeof(a)};
 	struct sl_store_time now = {.sz = sizeof(now)};
-	uint64_t key = 5, other = 6, one = 11, two = 22;
+	uint64_t key = 5, other = 6, new = 7, one = 11, two = 22;
 	struct scene t = scene(&keywrite);
 	unsigned int before;
 
@@ -138,6 +138,10 @@ static void values_are_found_empty_in_conflict_or_unknown(void **state)
 	assert_int_equal(
 		sl_query_keywrite(t.s, &key, 8, OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 0), &a),
 		SL_QUERY_FOUND);
+	put_keywrite(&t.m, 1, &new, 8, &one, 0, 2);
+	assert_int_equal(
+		sl_query_keywrite(t.s, &new, 8, OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 0), &a),
+		SL_QUERY_EMPTY);
 	assert_int_equal(
 		sl_query_keywrite(t.s, &key, 8, OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 2), &a),
 		SL_QUERY_UNKNOWN);
