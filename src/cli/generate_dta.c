@@ -98,8 +98,8 @@ static int write_expected(const struct gd_settings *s, const struct gd_load *l)
 	for (uint64_t n = 0; estimate_of(s, l, n, &t, &e); n++)
 		fprintf(f, "estimate %s %.6f %.6f\n", *t.key ? t.key : "-", e.value, e.error);
 	for (uint64_t c = 0; l->cell && c < (uint64_t)s->rows * s->columns; c++)
-		fprintf(f, "sketch %llu/%llu %llu\n", (unsigned long long)(c / s->columns),
-			(unsigned long long)(c % s->columns), (unsigned long long)l->cell[c]);
+		fprintf(f, "sketch %llu/%llu %lld\n", (unsigned long long)(c / s->columns),
+			(unsigned long long)(c % s->columns), (long long)l->cell[c]);
 	err = ferror(f) ? EIO : 0;
 	if (fclose(f) && !err)
 		err = errno;
@@ -351,6 +351,11 @@ static int check(const struct sl_command *cmd, struct gd_settings *s)
 		return sl_usage(cmd, "--keys: so many don't fit into %u bytes", s->key_bytes);
 	if (s->hll && s->rows != 1)
 		return sl_usage(cmd, "--hll: such a sketch has one row");
+	if (s->hll && s->count_sketch)
+		return sl_usage(cmd, "--hll and --count-sketch: one of them");
+	if (s->count_sketch && s->rows % 2 == 0)
+		return sl_usage(cmd, "--count-sketch: an odd number of --rows, of which the "
+				     "median is taken");
 	if (has_kind(s, SL_DTA_SKETCH)) {
 		const struct sl_store_config store = gd_sketch_store(s);
 		struct sl_sketch_maker *m = sl_sketch_maker_new(&store);
@@ -448,6 +453,8 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 		{"cells", 0, SL_OPT_U32, &s.cells, "N", "of a sketch in one report", 1, 1024},
 		{"hll", 0, SL_OPT_FLAG, &s.hll, NULL,
 		 "the sketch is a HyperLogLog: registers of a byte", 0, 0},
+		{"count-sketch", 0, SL_OPT_FLAG, &s.count_sketch, NULL,
+		 "the sketch is a count-sketch: an odd number of rows", 0, 0},
 		{"epoch", 0, SL_OPT_U32, &s.epoch, "N", "of the sketch", 0, 0xffffffff},
 		{"store", 0, SL_OPT_U32, &s.store, "N", "its number (default: the opcode, 1 to 5)",
 		 1, 65535},

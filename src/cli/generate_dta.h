@@ -32,7 +32,7 @@ struct gd_settings {
 	uint32_t key_bytes, value_bytes, copies, lists, hops, values, rows, columns, cells, epoch;
 	uint32_t pack, mtu, show;
 	uint64_t wait;
-	bool essential, immediate, hll, json;
+	bool essential, immediate, hll, count_sketch, json;
 	/* made of these */
 	uint32_t kind[16], n_kinds; /* opcodes */
 	enum { GD_SEQUENTIAL, GD_UNIFORM, GD_ZIPF } order;

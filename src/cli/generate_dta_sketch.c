@@ -10,7 +10,9 @@
 struct sl_store_config gd_sketch_store(const struct gd_settings *s)
 {
 	return (struct sl_store_config){.kind = SL_STORE_SKETCH,
-					.sketch = s->hll ? SL_STORE_HLL : SL_STORE_COUNT_MIN,
+					.sketch = s->hll	    ? SL_STORE_HLL
+						  : s->count_sketch ? SL_STORE_COUNT_SKETCH
+								    : SL_STORE_COUNT_MIN,
 					.rows = s->rows,
 					.slots = s->columns};
 }

@@ -101,8 +101,8 @@ int sl_sketch_estimate(const struct sl_store_config *c, const void *cells, const
 		       struct sl_sketch_estimate *out);
 
 /*
- * The other way round, for who reports sketches or tests them: a sketch of this configuration's cells. Count-min and
- * HyperLogLog. NULL with errno: EINVAL, ENOMEM. cells: rows * slots, a row behind the other, each a uint64_t.
+ * The other way round, for who reports sketches or tests them: a sketch of this configuration's cells. NULL with
+ * errno: EINVAL, ENOMEM. cells: rows * slots, a row behind the other, each a uint64_t.
  */
 struct sl_sketch_maker;
 struct sl_sketch_maker *sl_sketch_maker_new(const struct sl_store_config *c);

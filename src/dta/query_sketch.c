@@ -204,6 +204,7 @@ int sl_sketch_estimate(const struct sl_store_config *c, const void *cells, const
 struct sl_sketch_maker {
 	uint64_t cells;
 	struct sl_count_min *cm; /* one of them */
+	struct sl_count_sketch *cs;
 	struct sl_hll *hll;
 };
 
@@ -219,9 +220,11 @@ struct sl_sketch_maker *sl_sketch_maker_new(const struct sl_store_config *c)
 	m->cells = c->rows * c->slots;
 	if (c->sketch == SL_STORE_COUNT_MIN)
 		m->cm = sl_count_min_new((uint32_t)c->slots, c->rows, 0, c->seed);
+	else if (c->sketch == SL_STORE_COUNT_SKETCH)
+		m->cs = sl_count_sketch_new((uint32_t)c->slots, c->rows, c->seed);
 	else if (c->sketch == SL_STORE_HLL)
 		m->hll = sl_hll_new((uint32_t)__builtin_ctzll(c->slots), c->seed);
-	if (m->cm || m->hll)
+	if (m->cm || m->cs || m->hll)
 		return m;
 	free(m);
 	return NULL;
@@ -232,6 +235,7 @@ void sl_sketch_maker_free(struct sl_sketch_maker *m)
 	if (!m)
 		return;
 	sl_count_min_free(m->cm);
+	sl_count_sketch_free(m->cs);
 	sl_hll_free(m->hll);
 	free(m);
 }
@@ -241,15 +245,20 @@ int sl_sketch_maker_add(struct sl_sketch_maker *m, const void *key, size_t key_b
 {
 	if (m->cm)
 		return sl_count_min_add(m->cm, key, key_bytes, times);
-	sl_hll_add(m->hll, key, key_bytes);
+	if (m->cs)
+		sl_count_sketch_add(m->cs, key, key_bytes, (int64_t)times);
+	else
+		sl_hll_add(m->hll, key, key_bytes);
 	return 0;
 }
 
 /* Cells end a sketch's frame, before its checksum: docs/sketches.md. */
 int sl_sketch_maker_cells(const struct sl_sketch_maker *m, uint64_t *cells)
 {
-	size_t bytes = m->cm ? sl_count_min_save_bytes(m->cm) : sl_hll_save_bytes(m->hll);
-	const uint64_t wide = m->cm ? 8 : 1;
+	size_t bytes = m->cm   ? sl_count_min_save_bytes(m->cm)
+		       : m->cs ? sl_count_sketch_save_bytes(m->cs)
+			       : sl_hll_save_bytes(m->hll);
+	const uint64_t wide = m->hll ? 1 : 8;
 	uint8_t *buf = malloc(bytes);
 	const uint8_t *from;
 
@@ -257,6 +266,8 @@ int sl_sketch_maker_cells(const struct sl_sketch_maker *m, uint64_t *cells)
 		return -ENOMEM;
 	if (m->cm)
 		sl_count_min_save(m->cm, buf, bytes);
+	else if (m->cs)
+		sl_count_sketch_save(m->cs, buf, bytes);
 	else
 		sl_hll_save(m->hll, buf, bytes);
 	from = buf + bytes - 8 - m->cells * wide;
