@@ -7,7 +7,7 @@ checks=0 failed=0
 # 'SKIP: reason') is said to the outside. A program that does not end within SECONDS_EACH (150; three times as many
 # on a machine that is slow, or busy) has failed, and what the kernel's tasks wait for is shown.
 check() {
-	local name=$1 log=/tmp/check.log code=0 limit=()
+	local name=$1 log=/tmp/check.log code=0 limit=() begin=$SECONDS
 	shift
 	checks=$((checks + 1))
 	[ "$(type -t "$1")" = file ] && limit=(timeout -k 5 $((3 * ${SECONDS_EACH:-150})))
@@ -19,7 +19,7 @@ check() {
 		dmesg | tail -n 150
 	fi
 	if [ $code = 0 ]; then
-		echo "ok   $name"
+		echo "ok   $name ($((SECONDS - begin)) s)"
 	else
 		failed=$((failed + 1))
 		echo "FAIL $name (${*@Q}: $code)"

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -32,6 +31,7 @@
 #include "base/base.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
+#include "unified.h"
 
 #define PATIENCE 30000000000ull
 #define THREADS	 3
@@ -510,24 +510,6 @@ static void a_full_table_of_tasks_loses_no_time_of_their_cgroup(void **state)
 
 /* ---- cgroups ----------------------------------------------------------------------------------- */
 
-static char mounted_here[64];
-
-static bool find_unified(struct sl_cgroup_hierarchy *h)
-{
-	char dir[] = "/tmp/sl-cpu-cgroup.XXXXXX";
-
-	if (!sl_cgroup_hierarchy(h, "unified", NULL, NULL))
-		return true;
-	if (!mkdtemp(dir))
-		return false;
-	if (mount("none", dir, "cgroup2", 0, NULL)) {
-		rmdir(dir);
-		return false;
-	}
-	snprintf(mounted_here, sizeof(mounted_here), "%s", dir);
-	return !sl_cgroup_hierarchy(h, "unified", NULL, NULL);
-}
-
 static void put(const char *folder, const char *file, long v)
 {
 	char path[512];
@@ -563,7 +545,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 	int64_t slot;
 
 	(void)state;
-	if (!find_unified(&h)) {
+	if (!unified_find(&h)) {
 		puts("SKIP: no unified hierarchy of cgroups, and none can be mounted");
 		skip();
 	}
@@ -637,7 +619,7 @@ static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 	struct sl_cpu *c;
 
 	(void)state;
-	if (!find_unified(&h)) {
+	if (!unified_find(&h)) {
 		puts("SKIP: no unified hierarchy of cgroups, and none can be mounted");
 		skip();
 	}
@@ -810,10 +792,7 @@ static int clean_up(void **state)
 {
 	(void)state;
 	remove_cgroups();
-	if (*mounted_here) {
-		umount2(mounted_here, MNT_DETACH);
-		rmdir(mounted_here);
-	}
+	unified_leave();
 	return 0;
 }
 

@@ -32,10 +32,10 @@
 #include "base/base.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/layer.h"
+#include "unified.h"
 
 #define PATIENCE 30000000000ull
-#define PORT	 7000 /* and up: one for each test, so that each has groups of its own */
-#define PORTS	 10
+#define PORTS	 10 /* from first_port on: one for each test, so that each has groups of its own */
 #define REQUESTS 40
 
 /* ---- the server, in a network namespace of its own ---------------------------------------------- */
@@ -55,7 +55,8 @@ struct job {
 };
 
 static struct job *job; /* shared with the server */
-static int port;	/* of this test, from PORT on */
+static int first_port;	/* the one that the filter leaves out */
+static int port;	/* of this test */
 static pid_t server;
 static int to_server, capture = -1;
 
@@ -134,7 +135,7 @@ static void run_server(int commands, int ready)
 		_exit(1);
 	for (int i = 0; i < PORTS; i++) {
 		s[i] = socket(AF_INET6, SOCK_STREAM, 0);
-		at.sin6_port = htons((uint16_t)(PORT + i));
+		at.sin6_port = htons((uint16_t)(first_port + i));
 		if (bind(s[i], (struct sockaddr *)&at, sizeof(at)) || listen(s[i], 64))
 			_exit(1);
 	}
@@ -159,12 +160,40 @@ static int skip_all(const char *why)
 	return 77;
 }
 
+/*
+ * The programs see all namespaces, and so the filter by ports has to be this process' own: ports that nobody else here
+ * has, below those that the kernel gives to clients (ip_local_port_range). They are bound, and held, in the namespace
+ * that all tests start in.
+ */
+static int reserve_ports(void)
+{
+	for (int at = 0; at < 2000; at++) {
+		struct sockaddr_in6 to = {.sin6_family = AF_INET6};
+		int held[PORTS], n = 0;
+		bool free = true;
+
+		first_port = 10000 + (getpid() + at) % 2000 * PORTS;
+		for (; n < PORTS && free; n++) {
+			to.sin6_port = htons((uint16_t)(first_port + n));
+			held[n] = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+			free = held[n] >= 0 && !bind(held[n], (struct sockaddr *)&to, sizeof(to));
+		}
+		if (free)
+			return 0;
+		while (n--)
+			close(held[n]);
+	}
+	return -1;
+}
+
 static int wire_up(void)
 {
 	struct sockaddr_ll ll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
 	int commands[2], ready[2], size = 64 << 20;
 	char line[128], c;
 
+	if (reserve_ports())
+		return 1;
 	if (unshare(CLONE_NEWNET))
 		return skip_all("no network namespaces here");
 	job = mmap(NULL, sizeof(*job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -280,7 +309,8 @@ static void keep(void *context, const struct sl_layer_record *r)
 
 static struct sl_layers *open_layers(uint32_t flows)
 {
-	const char *ports = "7001-7009"; /* not 7000 */
+	char all_but_first[32];
+	const char *ports = all_but_first;
 	struct sl_layers_options o = {
 		.sz = sizeof(o),
 		.flows = flows,
@@ -289,6 +319,8 @@ static struct sl_layers *open_layers(uint32_t flows)
 	struct sl_layers *l;
 	char why[256];
 
+	snprintf(all_but_first, sizeof(all_but_first), "%d-%d", first_port + 1,
+		 first_port + PORTS - 1);
 	if (sl_layers_open(&o, &l, why, sizeof(why)))
 		fail_msg("%s", why);
 	return l;
@@ -309,6 +341,7 @@ static int close_shared(void **state)
 {
 	(void)state;
 	sl_layers_close(l);
+	unified_leave();
 	return 0;
 }
 
@@ -316,7 +349,7 @@ static int next_port(void **state)
 {
 	(void)state;
 	if (!port)
-		port = PORT;
+		port = first_port;
 	port++;
 	sl_layers_poll(l, 0);
 	read_capture();
@@ -366,7 +399,7 @@ static void begin_job(const struct job *what)
 {
 	memset(job, 0, sizeof(*job));
 	*job = *what;
-	assert_int_equal(write(to_server, &(char){(char)(port - PORT)}, 1), 1);
+	assert_int_equal(write(to_server, &(char){(char)(port - first_port)}, 1), 1);
 }
 
 static void end_job(int fd)
@@ -720,8 +753,8 @@ static void test_groups(void **state)
 	int closed = 0;
 
 	(void)state;
-	if (sl_cgroup_hierarchy(&h, "unified", NULL, NULL)) {
-		puts("SKIP: no unified hierarchy of cgroups: its groups are never given back");
+	if (!unified_find(&h)) {
+		puts("SKIP: no unified hierarchy of cgroups, and none can be mounted");
 		skip();
 	}
 	names = sl_cgroups_open(&who);
@@ -768,7 +801,7 @@ static void test_unwanted(void **state)
 	int fd;
 
 	(void)state;
-	port = PORT;
+	port = first_port;
 	begin_job(&(struct job){.requests = 2, .length = 10, .reply = 10});
 	fd = connect_to("10.9.0.2");
 	ask(fd, 2, 10, 10);
@@ -777,7 +810,7 @@ static void test_unwanted(void **state)
 	assert_false(group(l, SL_ROLE_CLIENT, &v));
 	for (uint32_t i = 0; i < sl_layers_slots(l, SL_LAYER_FLOWS); i++)
 		if (sl_layers_slot(l, SL_LAYER_FLOWS, i, &v) == 1)
-			assert_true(v.local_port != PORT && v.remote_port != PORT);
+			assert_true(v.local_port != first_port && v.remote_port != first_port);
 }
 
 static void test_quantiles(void **state)

@@ -5,6 +5,7 @@ Three namespaces in a row, the queue in the middle: netem where the kernel has i
 reordering), else a token bucket that is too small."""
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -144,7 +145,14 @@ needs_bpf()
 for tool in ('iperf3', 'nstat', 'tc', 'ss'):
     if subprocess.run(['which', tool], stdout=subprocess.DEVNULL).returncode:
         skip(f'{tool} is not installed')
-PORT = 5201
+# Flows of all namespaces are watched: a port that no other run of this test here has, and no client is given.
+for PORT in range(10000 + os.getpid() % 20000, 32000):
+    HELD = socket.socket()
+    try:
+        HELD.bind(('', PORT))
+        break
+    except OSError:
+        HELD.close()
 try:
     build()
     # Both ends, by their ports, and nothing else on this machine.
