@@ -37,6 +37,7 @@ static struct sl_tcp_options defaults(void)
 		.sz = sizeof(struct sl_tcp_options), .flows = 256, .existing = true};
 }
 
+/* Opening takes seconds in the guest: all share one. */
 static int setup(void **state)
 {
 	struct sl_tcp_options options = defaults();
@@ -219,12 +220,9 @@ static void what_cannot_be_is_refused_with_a_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_filter_changed_at_run_time_takes_and_lets_go,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(others_map_the_same_memory_read_only, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(two_tables_do_not_disturb_each_other, setup,
-						teardown),
+		cmocka_unit_test(a_filter_changed_at_run_time_takes_and_lets_go),
+		cmocka_unit_test(others_map_the_same_memory_read_only),
+		cmocka_unit_test(two_tables_do_not_disturb_each_other),
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
 	};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
@@ -245,5 +243,5 @@ int main(void)
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo))
 		return 1;
 	close(fd);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }
