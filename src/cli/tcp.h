@@ -106,6 +106,12 @@ void tcp_screen_line(struct tcp_screen *screen, const char *fmt, ...)
 void tcp_screen_end(struct tcp_screen *screen);
 
 /*
+ * "ready KEY=VALUE ..." on stderr, as stdout has the rows. Who reads it may ask to stop at once: from here on that is
+ * kept for sl_stop_fd(), and ends nobody unawares.
+ */
+void tcp_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/*
  * Calls show() at the end of each interval until the duration is over or a signal came; the last
  * time with last true. show() returns 0 to go on, or an exit code. Returns that,
  * or SL_EXIT_OK.

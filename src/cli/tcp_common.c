@@ -113,6 +113,21 @@ void tcp_screen_end(struct tcp_screen *s)
 	fflush(s->out);
 }
 
+void tcp_ready(const char *fmt, ...)
+{
+	int stop =
+		sl_stop_fd(); /* blocks the signals; what comes now is pending for the next one */
+	char text[128];
+	va_list args;
+
+	if (stop >= 0)
+		close(stop);
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	fprintf(stderr, "ready %s\n", text);
+}
+
 int tcp_repeat(const struct sl_command *cmd, int (*show)(void *context, bool last), void *context)
 {
 	uint64_t start = sl_now_ns(), next = start;

@@ -299,7 +299,7 @@ static int run(struct view *v)
 		return SL_EXIT_FAILURE;
 	tcp_screen_open(&v->screen, v->out);
 	if (!v->screen.terminal)
-		fprintf(stderr, "ready slots=%u\n", slots);
+		tcp_ready("slots=%u", slots);
 	v->last_ns = sl_now_ns();
 	code = tcp_repeat(v->cmd, show, v);
 	return tcp_output_end(v->cmd, v->out) || code ? SL_EXIT_FAILURE : SL_EXIT_OK;

@@ -186,7 +186,7 @@ static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
 	if (tcp_common.csv)
 		flow_print_csv_head(out);
 	if (!v.screen.terminal)
-		fprintf(stderr, "ready slots=%u\n", v.info.slots);
+		tcp_ready("slots=%u", v.info.slots);
 	code = tcp_repeat(self, show, &v);
 out:
 	free(v.rows);

@@ -475,8 +475,7 @@ static int layers_main(const struct sl_command *self, int argc, char **argv)
 	if (!code) {
 		tcp_screen_open(&view.screen, view.out);
 		if (!view.screen.terminal)
-			fprintf(stderr, "ready slots=%u\n",
-				sl_layers_slots(view.layers, SL_LAYER_FLOWS));
+			tcp_ready("slots=%u", sl_layers_slots(view.layers, SL_LAYER_FLOWS));
 		view.last_ns = sl_now_ns();
 		code = tcp_repeat(self, show, &view);
 	}

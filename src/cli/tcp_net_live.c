@@ -207,7 +207,7 @@ int tcp_net_live(const struct sl_command *self, struct tcp_net_view *view)
 	}
 	if (!code) {
 		view->stat = sl_net_stat_open(&o);
-		fprintf(stderr, "ready records=%u,%u\n", h[0].info.records, h[1].info.records);
+		tcp_ready("records=%u,%u", h[0].info.records, h[1].info.records);
 		code = view->stat ? follow(self, h, view) : tcp_failed(self, strerror(errno));
 	}
 	sl_net_stat_close(view->stat);

@@ -107,7 +107,7 @@ static int run(const struct sl_command *self, struct recorder *w)
 			return tcp_failed(self, strerror(-code));
 	}
 	w->err = sl_net_file_begin(w->to, sl_net_info(w->net)->boot_id);
-	fprintf(stderr, "ready records=%u\n", sl_net_info(w->net)->records);
+	tcp_ready("records=%u", sl_net_info(w->net)->records);
 	code = follow(self, w);
 	left_out = sl_net_left_out(w->net);
 	sl_nic_hot_read(sl_net_region(w->net, &bytes), sl_net_info(w->net), &hot);

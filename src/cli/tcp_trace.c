@@ -292,8 +292,7 @@ static int trace_main(const struct sl_command *self, int argc, char **argv)
 		} else {
 			head(&t);
 			if (!isatty(fileno(t.out)))
-				fprintf(stderr, "ready slots=%u\n",
-					sl_layers_slots(layers, SL_LAYER_FLOWS));
+				tcp_ready("slots=%u", sl_layers_slots(layers, SL_LAYER_FLOWS));
 			code = follow(self, layers, &t);
 		}
 	}
