@@ -7,17 +7,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WINDOWS_MAX 200
+#define WINDOWS_MAX 200 /* of cost.c */
+#define BLOCKS_MAX  2000
 
 extern const struct programs {
 	const char *name;
-	void (*on)(void);
-	void (*empty)(void); /* the same hooks, and nothing behind them: what no program can go below */
-	void (*off)(void);
+	void (*open)(void); /* loads and attaches them */
+	void (*close)(void);
 } flow_programs, layer_programs;
-
-/* cost.c: programs that are loaded from now on return at once. */
-extern bool programs_empty;
 
 /* Ends the program, with the reason. */
 void give_up(const char *what) __attribute__((noreturn));
@@ -25,6 +22,10 @@ void give_up(const char *what) __attribute__((noreturn));
 /* Prints one line; takes conditions. peer NULL: there is none, and peer_value does not count. */
 void result(const char *name, double value, const char *unit, const char *peer, double peer_value,
 	    double ratio, json_t *conditions);
+
+/* turns.c: tcp.rr.NAME and tcp.rr.NAME.floor; tcp.bulk. */
+void bench_rr(const struct programs *p, size_t blocks);
+void bench_bulk(size_t blocks);
 
 /* cost.c: tcp.event of both kinds of programs, and tcp.bcc. */
 void bench_events(int windows);

@@ -4,12 +4,9 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,46 +42,6 @@ static size_t costs(struct cost *c, size_t most)
 	return n;
 }
 
-bool programs_empty;
-
-/*
- * libbpf asks the kernel by this function of the C library, of which this one takes the place. So empty
- * programs come to the hooks that were chosen, by the code that attaches the real ones. Iterators stay:
- * they make the timers.
- */
-__attribute__((visibility("default"))) long syscall(long number, ...)
-{
-	static const struct bpf_insn refuse[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 0},
-						 {.code = BPF_JMP | BPF_EXIT}},
-				     accept[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 1},
-						 {.code = BPF_JMP | BPF_EXIT}};
-	static long (*next)(long, ...);
-	union bpf_attr *attr, copy;
-	va_list list;
-	long a[6];
-
-	va_start(list, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(list, long);
-	va_end(list);
-	if (!next)
-		*(void **)&next = dlsym(RTLD_NEXT, "syscall");
-	attr = (union bpf_attr *)a[1];
-	if (number == SYS_bpf && a[0] == BPF_PROG_LOAD && programs_empty &&
-	    attr->expected_attach_type != BPF_TRACE_ITER) {
-		if ((size_t)a[2] > sizeof(copy))
-			a[2] = sizeof(copy);
-		memset(&copy, 0, sizeof(copy));
-		memcpy(&copy, attr, (size_t)a[2]);
-		copy.insns = (uintptr_t)(copy.prog_type == BPF_PROG_TYPE_TRACING ? refuse : accept);
-		copy.insn_cnt = 2;
-		copy.func_info_cnt = copy.line_info_cnt = copy.core_relo_cnt = 0;
-		copy.func_info = copy.line_info = copy.core_relos = 0;
-		return next(number, a[0], &copy, a[2]);
-	}
-	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
 /* An empty program at the same place: what the measuring itself takes. */
 static int empty_program(void)
 {
@@ -117,7 +74,7 @@ static double bench_event(const struct programs *p, const char *name, int window
 
 	wire_pin(0);
 	fd = wire_connect(PORT_ONE);
-	p->on();
+	p->open();
 	wire_exchange(fd, 100000000, &exchanges);
 	for (int w = 0; w < windows; w++) {
 		uint64_t ns = 0, runs = 0;
@@ -149,7 +106,7 @@ static double bench_event(const struct programs *p, const char *name, int window
 		run = (double)runs / (double)exchanges;
 	}
 	close(fd);
-	p->off();
+	p->close();
 	median(floor, (size_t)windows);
 	middle = median(mean, (size_t)windows);
 	for (size_t i = 0; i < n; i++) {

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * turns.c - how much longer round trips and bulk data take with programs at their hooks. All programs are
+ * loaded once. A block is a window without any, one with each kind, and the same backwards: A B C C B A, some 20 ms
+ * each. So a machine that drifts, or is disturbed for longer than that, disturbs all alike. Of each block
+ * there is one ratio; their median counts, and between which of them the true one lies in 95 of 100
+ * cases (order statistics: that takes nothing to be normally distributed) is in conditions.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench_tcp.h"
+#include "hooks.h"
+#include "wire.h"
+
+#define KINDS_MAX 5 /* nothing, and up to four sets of programs */
+#define WINDOW	  20000000ull
+#define SETTLE	  4000000ull /* after programs came or went: lines of memory, static calls */
+
+/* ns of one unit in a window. */
+typedef double (*window_fn)(void *context, uint64_t ns);
+
+struct added {
+	double percent, low, high; /* more than without programs; 95 % interval */
+	double alone;		   /* ns of one unit without */
+};
+
+static void attach(struct hooks *h, int (*change)(struct hooks *))
+{
+	int err = h ? change(h) : 0;
+
+	if (err) {
+		errno = -err;
+		give_up("a hook");
+	}
+}
+
+/* kind[0] is NULL: no programs. */
+static void turns(struct hooks *const *kind, size_t kinds, size_t blocks, window_fn window,
+		  void *context, struct added *to)
+{
+	static double ns[KINDS_MAX][BLOCKS_MAX], ratio[BLOCKS_MAX];
+	size_t reach = (size_t)ceil(0.98 * sqrt((double)blocks));
+
+	memset(ns, 0, sizeof(ns));
+	for (size_t b = 0; b < blocks; b++) {
+		for (size_t i = 0; i < 2 * kinds; i++) {
+			size_t k = i < kinds ? i : 2 * kinds - 1 - i;
+			double t;
+
+			attach(kind[k], hooks_on);
+			window(context, SETTLE);
+			t = window(context, WINDOW);
+			attach(kind[k], hooks_off);
+			if (t <= 0)
+				give_up("the wire");
+			ns[k][b] += t / 2;
+		}
+	}
+	for (size_t k = 0; k < kinds; k++) {
+		for (size_t b = 0; b < blocks; b++)
+			ratio[b] = (ns[k][b] / ns[0][b] - 1) * 100;
+		to[k].percent = median(ratio, blocks);
+		to[k].low = ratio[blocks / 2 > reach ? blocks / 2 - reach : 0];
+		to[k].high = ratio[blocks / 2 + reach < blocks ? blocks / 2 + reach : blocks - 1];
+	}
+	to[0].alone = median(ns[0], blocks);
+}
+
+/* Loads them, and takes them away from their hooks. */
+static void load(struct hooks *h, const struct programs *p, bool empty)
+{
+	h->empty = empty;
+	hooks_of(h);
+	p->open();
+	hooks_of(NULL);
+	attach(h, hooks_off);
+}
+
+/* ---- request/response --------------------------------------------------------------------------- */
+
+static double exchange(void *fd, uint64_t ns)
+{
+	uint64_t n;
+
+	return wire_exchange(*(int *)fd, ns, &n);
+}
+
+void bench_rr(const struct programs *p, size_t blocks)
+{
+	static struct hooks real, empty;
+	struct hooks *const kind[] = {NULL, &real, &empty};
+	struct added t[2][3]; /* both ends on one CPU; on two */
+	char name[32];
+
+	load(&real, p, false);
+	load(&empty, p, true);
+	for (int apart = 0; apart < 2; apart++) {
+		int fd;
+
+		wire_pin(apart);
+		/* Its beginning is seen: the sockets have their flows. */
+		attach(&real, hooks_on);
+		fd = wire_connect(PORT_ONE);
+		if (fd < 0 || exchange(&fd, 10 * WINDOW) <= 0)
+			give_up("request/response");
+		attach(&real, hooks_off);
+		turns(kind, 3, blocks, exchange, &fd, t[apart]);
+		close(fd);
+	}
+	p->close();
+	real.n = empty.n = 0;
+	for (int k = 1; k < 3; k++) {
+		snprintf(name, sizeof(name), "tcp.rr.%s%s", p->name, k == 2 ? ".floor" : "");
+		result(name, t[1][k].percent, "%", NULL, 0, 0,
+		       json_pack("{s:s, s:[f,f], s:f, s:f, s:[f,f], s:f, s:i}", "what",
+				 k == 2 ? "the same of programs that do nothing, at the same hooks"
+					: "added to the median round trip of 128 bytes each way on "
+					  "veth, both ends observed, each on a CPU of its own",
+				 "interval_95", t[1][k].low, t[1][k].high, "rtt_ns", t[1][0].alone,
+				 "one_cpu_percent", t[0][k].percent, "one_cpu_interval_95",
+				 t[0][k].low, t[0][k].high, "one_cpu_rtt_ns", t[0][0].alone,
+				 "blocks", (int)blocks));
+	}
+}
+
+/* ---- bulk ----------------------------------------------------------------------------------------- */
+
+/* In the server's namespace; until it listens. */
+static pid_t iperf_server(void)
+{
+	char path[64], line[256];
+	pid_t pid = fork();
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", wire_server());
+	if (!pid) {
+		int ns = open(path, O_RDONLY | O_CLOEXEC);
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (ns < 0 || setns(ns, CLONE_NEWNET) || !freopen("/dev/null", "w", stdout))
+			_exit(1);
+		execlp("iperf3", "iperf3", "-s", "-p", "7102", (char *)NULL);
+		_exit(127);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/net/tcp6", wire_server());
+	for (int i = 0; i < 500; i++) {
+		FILE *f = fopen(path, "re");
+
+		while (f && fgets(line, sizeof(line), f)) {
+			if (strstr(line, ":1BBE ")) { /* 7102 */
+				fclose(f);
+				return pid;
+			}
+		}
+		if (f)
+			fclose(f);
+		usleep(20000);
+	}
+	errno = ENOENT;
+	give_up("iperf3 -s");
+}
+
+/* Sends until it is killed; each end on a CPU of its own. */
+static pid_t iperf_client(void)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!freopen("/dev/null", "w", stdout))
+		_exit(1);
+	execlp("iperf3", "iperf3", "-c", SERVER, "-p", "7102", "-t", "0", "-A", "0,1",
+	       (char *)NULL);
+	_exit(127);
+}
+
+/* Bytes that v0 sent: /proc/net/dev, of the namespace in which it was opened. */
+static double sent_bytes(const int *file)
+{
+	char text[4096], *line;
+	ssize_t n = pread(*file, text, sizeof(text) - 1, 0);
+	double bytes = 0;
+
+	text[n > 0 ? n : 0] = 0;
+	line = strstr(text, "v0:");
+	if (!line || sscanf(line, "v0: %*s %*s %*s %*s %*s %*s %*s %*s %lf", &bytes) != 1)
+		give_up("/proc/net/dev");
+	return bytes;
+}
+
+static double bulk(void *context, uint64_t ns)
+{
+	struct timespec t = {0, (long)ns};
+	uint64_t begin = now_ns();
+	double bytes = sent_bytes(context);
+
+	nanosleep(&t, NULL);
+	bytes = sent_bytes(context) - bytes;
+	return bytes > 0 ? (double)(now_ns() - begin) / bytes : 0;
+}
+
+void bench_bulk(size_t blocks)
+{
+	static struct hooks flows, flows_empty, layers, layers_empty;
+	struct hooks *const kind[] = {NULL, &flows, &flows_empty, &layers, &layers_empty};
+	pid_t server = iperf_server(), client;
+	struct added t[5];
+	int sent;
+
+	load(&flows, &flow_programs, false);
+	load(&flows_empty, &flow_programs, true);
+	load(&layers, &layer_programs, false);
+	load(&layers_empty, &layer_programs, true);
+	attach(&flows, hooks_on);
+	attach(&layers, hooks_on);
+	client = iperf_client();
+	sent = open("/proc/thread-self/net/dev", O_RDONLY | O_CLOEXEC);
+	bulk(&sent, 50 * WINDOW);
+	attach(&flows, hooks_off);
+	attach(&layers, hooks_off);
+	turns(kind, 5, blocks, bulk, &sent, t);
+	kill(client, SIGKILL);
+	waitpid(client, NULL, 0);
+	kill(server, SIGTERM);
+	waitpid(server, NULL, 0);
+	close(sent);
+	flow_programs.close();
+	layer_programs.close();
+	flows.n = flows_empty.n = layers.n = layers_empty.n = 0;
+	result("tcp.bulk", t[1].percent, "%", NULL, 0, 0,
+	       json_pack("{s:s, s:[f,f], s:f, s:[f,f], s:f, s:[f,f], s:f, s:[f,f], s:f, s:i}",
+			 "what",
+			 "time that iperf3 needs more for the same bytes on veth, flow programs, "
+			 "both ends observed",
+			 "interval_95", t[1].low, t[1].high, "floor_percent", t[2].percent,
+			 "floor_interval_95", t[2].low, t[2].high, "layers_percent", t[3].percent,
+			 "layers_interval_95", t[3].low, t[3].high, "layers_floor_percent",
+			 t[4].percent, "layers_floor_interval_95", t[4].low, t[4].high,
+			 "gbit_per_s", 8 / t[0].alone, "blocks", (int)blocks));
+}
