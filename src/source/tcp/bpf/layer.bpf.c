@@ -152,19 +152,18 @@ struct taken {
 
 static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
 {
-	struct tcp_skb_cb *cb = (void *)__builtin_preserve_access_index(&skb->cb);
-	u32 at = bpf_core_field_offset(cb->tcp_flags);
-	u8 flags, raw[sizeof(skb->cb)];
+	const char *cb = __builtin_preserve_access_index(&skb->cb[0]);
+	u64 at = bpf_core_field_offset(struct tcp_skb_cb, tcp_flags);
+	u8 flags;
 
-	if (bpf_probe_read_kernel(raw, sizeof(raw), cb))
-		return false;
-	t->seq = *(u32 *)(raw + bpf_core_field_offset(cb->seq));
-	t->ack = *(u32 *)(raw + bpf_core_field_offset(cb->ack_seq));
+#define OF_CB(type, field) (*(const type *)(cb + bpf_core_field_offset(struct tcp_skb_cb, field)))
+	t->seq = OF_CB(u32, seq);
+	t->ack = OF_CB(u32, ack_seq);
 	/* A byte in some kernels, two in others: out of reach of what adapts the program to it. */
 	asm volatile("" : "+r"(at));
-	flags = raw[at & 31];
-	t->length = *(u32 *)(raw + bpf_core_field_offset(cb->end_seq)) - t->seq - (flags & TH_FIN) -
-		    !!(flags & TH_SYN);
+	flags = *(const u8 *)(cb + at);
+	t->length = OF_CB(u32, end_seq) - t->seq - (flags & TH_FIN) - !!(flags & TH_SYN);
+#undef OF_CB
 	return t->length;
 }
 
@@ -174,7 +173,7 @@ SEC("?tp_btf/tcp_probe") int BPF_PROG(segment_in, struct sock *sk, struct sk_buf
 	struct layer_sock *st;
 	struct segment *at;
 	struct in_stamp *e;
-	struct tcp_sock *tp;
+	const struct tcp_sock *tp;
 	u32 newest, rcv_nxt, end;
 	struct taken t;
 	struct note n;
@@ -182,7 +181,7 @@ SEC("?tp_btf/tcp_probe") int BPF_PROG(segment_in, struct sock *sk, struct sk_buf
 	if (!taken_of(skb, &t))
 		return 0;
 	st = state_make(sk, SL_ROLE_UNKNOWN);
-	tp = bpf_skc_to_tcp_sock(sk);
+	tp = tcp_fields(sk);
 	e = in_place(skb);
 	if (!st || !tp || !e)
 		return 0;
@@ -276,13 +275,13 @@ static __noinline int record_in(const struct layer_sock *st, const struct segmen
 SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 {
 	struct layer_sock *st = state_of(sk);
-	struct tcp_sock *tp;
+	const struct tcp_sock *tp;
 	u32 upto;
 	u64 now;
 
 	if (!st)
 		return 0;
-	tp = bpf_skc_to_tcp_sock(sk);
+	tp = tcp_fields(sk);
 	if (!tp)
 		return 0;
 	upto = tp->copied_seq;
@@ -325,14 +324,14 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 static __always_inline int sending(struct sock *sk, u32 bytes)
 {
 	struct layer_sock *st = state_of(sk);
-	struct tcp_sock *tp;
+	const struct tcp_sock *tp;
 	struct send *s;
 	u32 seq;
 	u64 now;
 
 	if (!st)
 		return 0;
-	tp = bpf_skc_to_tcp_sock(sk);
+	tp = tcp_fields(sk);
 	if (!tp)
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -407,21 +406,22 @@ struct header {
 /* The TCP header of a segment on its way out. false: no data in it. */
 static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
 {
-	struct {
-		__be16 source, dest;
-		__be32 seq, ack;
-		u8 offset, flags;
-	} t;
 	unsigned char *head = skb->head;
 	u32 at = skb->transport_header, before = (u32)(head + at - skb->data);
+	struct tcphdr copy;
+	const struct tcphdr *t = &copy;
 
-	if (at == 0xffff || bpf_probe_read_kernel(&t, sizeof(t), head + at))
+	if (at == 0xffff)
 		return false;
-	before += (t.offset >> 4) * 4;
-	if (skb->len <= before || t.flags & TH_SYN)
+	if (bpf_rdonly_cast)
+		t = bpf_rdonly_cast(head + at, bpf_core_type_id_kernel(struct tcphdr));
+	else if (bpf_probe_read_kernel(&copy, sizeof(copy), head + at))
 		return false;
-	h->seq = bpf_ntohl(t.seq);
-	h->ack = bpf_ntohl(t.ack);
+	before += t->doff * 4;
+	if (skb->len <= before || t->syn)
+		return false;
+	h->seq = bpf_ntohl(t->seq);
+	h->ack = bpf_ntohl(t->ack_seq);
 	h->length = skb->len - before;
 	return true;
 }
@@ -524,13 +524,15 @@ SEC("?netfilter") int xmit_nf(struct bpf_nf_ctx *ctx)
 SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
+	const struct tcp_sock *tp;
 	struct layer_sock *st;
 	u64 now, sent = 0, ip;
-	struct out_stamp *e;
+	struct out_stamp *e = NULL;
 	struct ip_stamp *p;
 	struct header h;
 	struct send *s;
 	u32 index = 0, place;
+	bool again;
 	struct note n;
 
 	if (!sk)
@@ -539,7 +541,8 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	if (!st)
 		return 0;
 	p = ip_place(sk);
-	if (!p)
+	tp = tcp_fields(sk);
+	if (!p || !tp)
 		return 0;
 	if (p->sk != (u64)sk || p->skb != (u64)skb) {
 		p->sk = (u64)sk;
@@ -547,19 +550,25 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 		p->ns = 0;
 	}
 	ip = p->ns;
-	p->out = OUT_NOTHING;
-	if (!header_of(skb, &h))
+	if (!header_of(skb, &h)) {
+		p->out = OUT_NOTHING;
 		return 0;
-	place = out_find(sk, h.seq);
-	e = out_at(place);
-	/* Not given to IP anew: a bridge or a tunnel has it queued once more. */
-	if (e && e->queued >= ip)
-		return 0;
-	if (!e)
+	}
+	again = (s32)(h.seq - tp->snd_nxt) < 0;
+	/* New, given to IP and in no queue since: no place can be this segment's. */
+	if (!ip || again || p->out != OUT_NOTHING) {
+		place = out_find(sk, h.seq);
+		e = out_at(place);
+		/* Not given to IP anew: a bridge or a tunnel has it queued once more. */
+		if (e && e->queued >= ip)
+			return 0;
+	}
+	if (!e) {
 		place = out_take(sk, h.seq);
-	e = out_at(place);
-	if (!e)
-		return 0;
+		e = out_at(place);
+		if (!e)
+			return 0;
+	}
 	p->out = place;
 	if (e->queued && !e->done) /* waits for the driver still, or was dropped there */
 		cause_only(SL_CAUSE_NO_DRIVER);
@@ -575,7 +584,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	e->group = st->group;
 	note_begin(&n, st);
 	note_count(&n, SL_COUNT_OUT);
-	if ((s32)(h.seq - BPF_CORE_READ((struct tcp_sock *)sk, snd_nxt)) < 0) {
+	if (again) {
 		note_cause(&n, SL_CAUSE_RETRANSMIT);
 		e->queued = now;
 		e->done = 1; /* nothing is measured, and nobody is to wonder */
@@ -656,31 +665,11 @@ static __noinline int record_out(const struct layer_sock *st, const struct out_s
 	return 0;
 }
 
-/* A response has left: the request is over. */
-static __noinline int finish(struct layer_sock *st, u32 index, u64 now)
+static __noinline int record_request(const struct layer_sock *st, const struct request *q, u64 now)
 {
-	struct request *q;
 	struct sl_layer_record *r;
-	struct note n;
-	bool in, out;
 
-	if (!st || index >= REQUESTS)
-		return 0;
-	q = &st->request[index];
-	if (!__sync_lock_test_and_set(&st->active[index], 0))
-		return 0;
-	in = q->in.length && q->in.nic && q->in.ip && q->in.tcp;
-	out = q->ip && q->queued;
-	note_begin(&n, st);
-	if (in && out && now >= q->in.nic) {
-		note_count(&n, SL_COUNT_COMPLETE);
-		note_span(&n, 0, SL_LAYER_TOTAL, q->in.nic, now);
-	} else {
-		note_count(&n, SL_COUNT_INCOMPLETE);
-		cause_only(in ? SL_CAUSE_REQ_OUT : SL_CAUSE_REQ_IN);
-	}
-	note_put(&n);
-	if (!(trace_kinds & 1 << SL_RECORD_REQUEST))
+	if (!st || !q)
 		return 0;
 	r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
 	if (!r) {
@@ -708,6 +697,31 @@ static __noinline int finish(struct layer_sock *st, u32 index, u64 now)
 	return 0;
 }
 
+/* A response has left: the request is over. n: what else is to be noted; of several requests, the last one's. */
+static __always_inline void finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
+{
+	struct request *q = &st->request[index];
+	bool in, out;
+
+	if (!__sync_lock_test_and_set(&st->active[index], 0))
+		return;
+	if (n->what >> 60) { /* the place for the total is taken */
+		note_put(n);
+		note_begin(n, st);
+	}
+	in = q->in.length && q->in.nic && q->in.ip && q->in.tcp;
+	out = q->ip && q->queued;
+	if (in && out && now >= q->in.nic) {
+		note_count(n, SL_COUNT_COMPLETE);
+		note_span(n, 1, SL_LAYER_TOTAL, q->in.nic, now);
+	} else {
+		note_count(n, SL_COUNT_INCOMPLETE);
+		cause_only(in ? SL_CAUSE_REQ_OUT : SL_CAUSE_REQ_IN);
+	}
+	if (trace_kinds & 1 << SL_RECORD_REQUEST)
+		record_request(st, q, now);
+}
+
 /* Where the segment is that the driver gets: most often the last that its socket had queued. */
 static __always_inline u32 out_of(struct sk_buff *skb, const void *sk)
 {
@@ -726,6 +740,7 @@ SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 	struct layer_sock *st;
 	struct out_stamp *e;
 	struct note n;
+	bool fresh;
 	u64 now;
 
 	if (!sk)
@@ -735,28 +750,23 @@ SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 		return 0;
 	now = bpf_ktime_get_ns();
 	/* A slot that was the flow's then is so for a round at least; see count_round(). */
-	if (now - e->queued < ROUND_NS && !e->request && !trace_kinds) {
-		note_begin_of(&n, e->flow, e->group);
-		note_span(&n, 0, SL_LAYER_MAC_OUT, e->queued, now);
-		note_put(&n);
+	fresh = now - e->queued < ROUND_NS;
+	st = fresh && !e->request && !trace_kinds ? NULL : state_of(sk);
+	if (!st && !fresh)
 		return 0;
-	}
-	st = state_of(sk);
-	if (!st)
-		return 0;
-	note_begin(&n, st);
+	note_begin_of(&n, fresh ? e->flow : st->flow, fresh ? e->group : st->group);
 	note_span(&n, 0, SL_LAYER_MAC_OUT, e->queued, now);
-	note_put(&n);
-	if (trace_kinds & 1 << SL_RECORD_OUT)
-		record_out(st, e, now);
-	if (e->request) {
-		for (u32 i = 0; i < REQUESTS; i++) {
+	if (st) {
+		if (trace_kinds & 1 << SL_RECORD_OUT)
+			record_out(st, e, now);
+		for (u32 i = 0; i < REQUESTS && e->request; i++) {
 			struct request *r = &st->request[i];
 
 			if (r->queued == e->queued && r->response - e->seq < e->length)
-				finish(st, i, now);
+				finish(st, i, now, &n);
 		}
 	}
+	note_put(&n);
 	return 0;
 }
 
@@ -771,14 +781,11 @@ int BPF_PROG(state_changed, struct sock *sk, int old, int now)
 	return 0;
 }
 
-SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
+static __always_inline void state_end(struct layer_sock *st)
 {
-	struct layer_sock *st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
+	u32 flow = st->flow;
 	struct note n;
-	u32 flow;
 
-	if (!st || st->closed)
-		return 0;
 	st->closed = 1;
 	note_begin(&n, st);
 	for (u32 i = 0; i < REQUESTS; i++) {
@@ -788,9 +795,24 @@ SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
 		}
 	}
 	note_put(&n);
-	flow = st->flow;
 	st->flow = NO_SLOT;
 	group_use(st->group, -1);
 	flow_end(flow, bpf_ktime_get_ns());
+}
+
+SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
+{
+	struct layer_sock *st = near_place(sk);
+
+	if (st && st->sk == (u64)sk) {
+		if (!st->closed)
+			state_end(st);
+		/* Another's, once what is above has been written. */
+		__sync_lock_test_and_set(&st->sk, 0);
+		return 0;
+	}
+	st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
+	if (st && !st->closed)
+		state_end(st);
 	return 0;
 }

@@ -15,7 +15,7 @@
 #define ROUND_NOTES	8192 /* of all CPUs in one round of the timer: about half a millisecond */
 #define ROUND_NS	10000000 /* how late a histogram may be */
 #define ROUND_MOST_NS	2000000 /* ... and how long a round may last, however slow the machine is */
-#define SOON_NS		100000 /* the next one, if a CPU's notes fill up: never at once */
+#define SOON_NS		100000	/* the next one, if a CPU's notes fill up: never at once */
 #define CLOCK_MONOTONIC 1
 
 struct note {
@@ -32,7 +32,8 @@ struct notes {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* CPUs */
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins at a line */
+	__uint(max_entries, 1);		   /* CPUs */
 	__type(key, u32);
 	__type(value, struct notes);
 } layer_notes SEC(".maps");
@@ -374,6 +375,92 @@ static __always_inline void flow_end(u32 flow, u64 now)
 	__sync_fetch_and_add(&ended_head, 1);
 	if (!READ(count_armed))
 		count_wake();
+}
+
+/* ---- sockets -------------------------------------------------------------------------------- */
+
+static __always_inline struct layer_sock *near_place(const void *sk)
+{
+	u32 i = address_hash(sk) >> (32 - NEAR_BITS);
+
+	return bpf_map_lookup_elem(&layer_near, &i);
+}
+
+/* A socket may go without our knowing it, and another be where it was: its hash tells. */
+static __always_inline struct layer_sock *near_state(struct sock *sk)
+{
+	struct layer_sock *st = near_place(sk);
+
+	return st && st->sk == (u64)sk && st->hash == sk->__sk_common.skc_hash ? st : NULL;
+}
+
+/* All zeros, and taken; NULL: it is another's. */
+static __noinline int near_take(struct layer_sock *st, u64 sk)
+{
+	u64 owner;
+
+	if (!st)
+		return 0;
+	owner = READ(st->sk);
+	if ((owner && owner != sk) || __sync_val_compare_and_swap(&st->sk, owner, 1) != owner)
+		return 0;
+	if (owner) {
+		group_use(st->group, -1);
+		flow_end(st->flow, bpf_ktime_get_ns());
+	}
+	for (u32 i = 0; i < sizeof(*st) / 8; i++)
+		if (i != __builtin_offsetof(struct layer_sock, sk) / 8)
+			((volatile u64 *)st)[i] = 0;
+	return 1;
+}
+
+/* Under the socket's lock. NULL: not looked at. role: SL_ROLE_UNKNOWN: find out. */
+static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
+{
+	struct layer_sock *st = near_state(sk) ?: bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
+	const struct sl_tcp_filter *f = filter_now();
+	const struct tcp_sock *tp;
+	bool near;
+
+	if (!f)
+		return NULL;
+	if (!st) {
+		tp = tcp_fields(sk);
+		if (!tp)
+			return NULL;
+		st = near_place(sk);
+		near = near_take(st, (u64)sk);
+		if (!near)
+			st = bpf_sk_storage_get(&layer_socks, sk, NULL,
+						BPF_SK_STORAGE_GET_F_CREATE);
+		if (!st) {
+			cause_only(SL_CAUSE_NO_STATE);
+			return NULL;
+		}
+		st->flow = NO_SLOT;
+		if (flow_key(sk, &st->key)) {
+			st->role = role ? role : role_of(sk);
+			st->base = st->copied = tp->copied_seq;
+			decide(st, f);
+		} else {
+			st->closed = 1;
+		}
+		st->hash = sk->__sk_common.skc_hash;
+		/* Who sees it sees all the rest. */
+		if (near)
+			__sync_lock_test_and_set(&st->sk, (u64)sk);
+	} else if (st->generation != f->generation) {
+		decide(st, f);
+	}
+	return st->wanted ? st : NULL;
+}
+
+/* For what follows: no more than a look. */
+static __always_inline struct layer_sock *state_of(struct sock *sk)
+{
+	struct layer_sock *st = near_state(sk) ?: bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
+
+	return st && st->wanted ? st : NULL;
 }
 
 #endif

@@ -16,6 +16,7 @@
 #define OUT_WAYS	 4  /* and a segment these */
 #define OUT_NOTHING	 0xffffffffu
 #define IP_BITS		 12 /* ... of sockets that are sending */
+#define NEAR_BITS	 12 /* ... of sockets whose state is found by their address */
 #define RING		 16 /* segments to be read, and send calls to be transmitted, of a socket */
 #define REQUESTS	 4  /* responses of a socket that wait for the driver */
 #define NO_SLOT		 0xffffffffu
@@ -70,14 +71,15 @@ struct request {
 
 /*
  * The CPU to which the driver gives a segment is often not that of the application: each writes lines of
- * its own, and what wanders from one to the other is the segment's line alone, once. The kernel puts
- * all of it 8 bytes behind the start of a line.
+ * its own, and what wanders from one to the other is the segment's line alone, once.
  */
 struct layer_sock {
 	u32 flow, group; /* slots */
 	u32 generation;	 /* of the filter */
 	u8 wanted, role, closed, pad;
-	u32 pad2[10];
+	u64 sk;	  /* in layer_near: whose it is; 0: nobody's, 1: somebody takes it */
+	u32 hash; /* skc_hash of that */
+	u32 pad2[9];
 	/* The receiving side's. */
 	u32 read_head; /* segments so far; the ring holds the last ones */
 	u32 tail_seen; /* read_tail, when it was last looked at */
@@ -96,7 +98,9 @@ struct layer_sock {
 	struct send send[RING];
 	struct request request[REQUESTS];
 	struct sl_flow_key key;
+	u64 pad4[2];
 };
+_Static_assert(!(sizeof(struct layer_sock) % 64), "lines of its own");
 
 struct in_stamp {
 	u64 skb, nic, ip, tcp;
@@ -131,8 +135,21 @@ struct {
 	__type(value, struct layer_sock);
 } layer_socks SEC(".maps");
 
+/*
+ * The state of sockets, by their address: a fifth of what the search for the socket's storage takes. Who finds
+ * another one there has storage. Arrays that may be mapped begin with a page, and so at a line.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << NEAR_BITS);
+	__type(key, u32);
+	__type(value, struct layer_sock);
+} layer_near SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1 << IN_BITS);
 	__type(key, u32);
 	__type(value, struct in_stamp);
@@ -140,6 +157,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1 << OUT_BITS);
 	__type(key, u32);
 	__type(value, struct out_stamp);
@@ -147,6 +165,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1 << IP_BITS);
 	__type(key, u32);
 	__type(value, struct ip_stamp);
@@ -235,8 +254,8 @@ static __always_inline struct slot *flow_at(u32 slot)
 
 static __always_inline struct slot *group_at(u32 slot)
 {
-	return slot < group_slots ? element_at(SL_LAYERS_FIRST_ELEMENT + cpus + flow_slots + slot) :
-				    NULL;
+	return slot < group_slots ? element_at(SL_LAYERS_FIRST_ELEMENT + cpus + flow_slots + slot)
+				  : NULL;
 }
 
 static __always_inline void hot_add(enum sl_layers_hot_cell cell)
@@ -442,46 +461,6 @@ static __noinline int decide(struct layer_sock *st, const struct sl_tcp_filter *
 		group_use(st->group, 1);
 	}
 	return 0;
-}
-
-/* Under the socket's lock. NULL: not looked at. role: SL_ROLE_UNKNOWN: find out. */
-static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
-{
-	struct layer_sock *st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
-	const struct sl_tcp_filter *f = filter_now();
-	struct tcp_sock *tp;
-
-	if (!f)
-		return NULL;
-	if (!st) {
-		tp = bpf_skc_to_tcp_sock(sk);
-		if (!tp)
-			return NULL;
-		st = bpf_sk_storage_get(&layer_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!st) {
-			cause_only(SL_CAUSE_NO_STATE);
-			return NULL;
-		}
-		st->flow = NO_SLOT;
-		if (!flow_key(sk, &st->key)) {
-			st->closed = 1;
-			return NULL;
-		}
-		st->role = role ? role : role_of(sk);
-		st->base = st->copied = tp->copied_seq;
-		decide(st, f);
-	} else if (st->generation != f->generation) {
-		decide(st, f);
-	}
-	return st->wanted ? st : NULL;
-}
-
-/* For what follows: no more than a look. */
-static __always_inline struct layer_sock *state_of(struct sock *sk)
-{
-	struct layer_sock *st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
-
-	return st && st->wanted ? st : NULL;
 }
 
 #endif
