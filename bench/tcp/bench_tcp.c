@@ -40,6 +40,7 @@ static void flows_open(void)
 
 	if (sl_tcp_open(&o, t, why, sizeof(why)) || sl_tcp_attach(*t, why, sizeof(why)))
 		give_up("flows");
+	*why = 0;
 }
 
 static void flows_close(void)
@@ -56,6 +57,7 @@ static void layers_open(void)
 	o.wanted.ports = only;
 	if (sl_layers_open(&o, layers[0] ? &layers[1] : &layers[0], why, sizeof(why)))
 		give_up("layers");
+	*why = 0;
 }
 
 static void layers_close(void)
@@ -194,6 +196,10 @@ int main(int argc, char **argv)
 		bench_rr(&flow_programs, n ? n : 100);
 	if (all || !strcmp(what, "layers"))
 		bench_rr(&layer_programs, n ? n : 100);
+	if (!strcmp(what, "hooks")) { /* not in all: takes a minute each */
+		bench_hooks(&flow_programs, n ? n : 50);
+		bench_hooks(&layer_programs, n ? n : 50);
+	}
 	if (all || !strcmp(what, "bulk"))
 		bench_bulk(n ? n : 60);
 	if (all || !strcmp(what, "coverage"))

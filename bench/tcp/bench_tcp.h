@@ -25,6 +25,7 @@ void result(const char *name, double value, const char *unit, const char *peer, 
 
 /* turns.c: tcp.rr.NAME and tcp.rr.NAME.floor; tcp.bulk. */
 void bench_rr(const struct programs *p, size_t blocks);
+void bench_hooks(const struct programs *p, size_t blocks); /* ... of each hook alone */
 void bench_bulk(size_t blocks);
 
 /* cost.c: tcp.event of both kinds of programs, and tcp.bcc. */

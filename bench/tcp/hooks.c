@@ -21,6 +21,13 @@ void hooks_of(struct hooks *h)
 	now = h;
 }
 
+static void forget(struct hook *h)
+{
+	close(h->netns);
+	if (h->command == BPF_LINK_CREATE && h->attr.link_create.target_fd)
+		close((int)h->attr.link_create.target_fd);
+}
+
 /* A descriptor of what is tried and given up comes back as another's: the last one counts. */
 static void keep(int fd, int command, const union bpf_attr *attr, unsigned int size)
 {
@@ -36,13 +43,17 @@ static void keep(int fd, int command, const union bpf_attr *attr, unsigned int s
 		}
 		h = &now->hook[now->n++];
 	} else {
-		close(h->netns);
+		forget(h);
 	}
 	memset(h, 0, sizeof(*h));
 	h->fd = fd;
 	h->command = command;
 	h->size = size < sizeof(h->attr) ? size : sizeof(h->attr);
 	memcpy(&h->attr, attr, h->size);
+	/* A cgroup, which whoever attached to it does not need any more. */
+	if (command == BPF_LINK_CREATE && attr->link_create.target_fd)
+		h->attr.link_create.target_fd =
+			(unsigned int)fcntl((int)attr->link_create.target_fd, F_DUPFD_CLOEXEC, 3);
 	h->netns = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
 }
 
@@ -106,7 +117,7 @@ int hooks_off(struct hooks *h)
 		return -errno;
 	for (size_t i = 0; i < h->n; i++) {
 		if (!is_link(h->hook[i].fd)) {
-			close(h->hook[i].netns);
+			forget(&h->hook[i]);
 			continue;
 		}
 		h->hook[n] = h->hook[i];
@@ -129,7 +140,8 @@ int hooks_on(struct hooks *h)
 		long fd = there ? next(SYS_bpf, k->command, &k->attr, k->size) : -1;
 
 		if (fd < 0) {
-			err = -errno;
+			/* Somebody else's program is in that network namespace, at the same place. */
+			err = errno == EBUSY ? 0 : -errno;
 			continue;
 		}
 		dup3((int)fd, k->fd, O_CLOEXEC);

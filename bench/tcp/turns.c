@@ -6,6 +6,7 @@
  * there is one ratio; their median counts, and between which of them the true one lies in 95 of 100
  * cases (order statistics: that takes nothing to be normally distributed) is in conditions.
  */
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,7 +25,7 @@
 #include "hooks.h"
 #include "wire.h"
 
-#define KINDS_MAX 5 /* nothing, and up to four sets of programs */
+#define KINDS_MAX 40 /* nothing, and sets of programs */
 #define WINDOW	  20000000ull
 #define SETTLE	  4000000ull /* after programs came or went: lines of memory, static calls */
 
@@ -50,11 +52,14 @@ static void turns(struct hooks *const *kind, size_t kinds, size_t blocks, window
 		  void *context, struct added *to)
 {
 	static double ns[KINDS_MAX][BLOCKS_MAX], ratio[BLOCKS_MAX];
-	size_t reach = (size_t)ceil(0.98 * sqrt((double)blocks));
+	size_t reach = (size_t)ceil(0.98 * sqrt((double)blocks)), again = 0;
 
-	memset(ns, 0, sizeof(ns));
 	for (size_t b = 0; b < blocks; b++) {
-		for (size_t i = 0; i < 2 * kinds; i++) {
+		bool whole = true;
+
+		for (size_t k = 0; k < kinds; k++)
+			ns[k][b] = 0;
+		for (size_t i = 0; i < 2 * kinds && whole; i++) {
 			size_t k = i < kinds ? i : 2 * kinds - 1 - i;
 			double t;
 
@@ -62,9 +67,14 @@ static void turns(struct hooks *const *kind, size_t kinds, size_t blocks, window
 			window(context, SETTLE);
 			t = window(context, WINDOW);
 			attach(kind[k], hooks_off);
-			if (t <= 0)
-				give_up("the wire");
+			whole = t > 0;
 			ns[k][b] += t / 2;
+		}
+		/* A window in which nothing came to pass at all. */
+		if (!whole) {
+			if (++again > blocks + 10)
+				give_up("nothing passes the wire");
+			b--;
 		}
 	}
 	for (size_t k = 0; k < kinds; k++) {
@@ -134,6 +144,61 @@ void bench_rr(const struct programs *p, size_t blocks)
 	}
 }
 
+/* Name of the program that is attached there. */
+static void hook_name(const struct hook *h, char name[BPF_OBJ_NAME_LEN])
+{
+	struct bpf_prog_info info = {0};
+	uint32_t bytes = sizeof(info);
+	int fd = (int)(h->command == BPF_LINK_CREATE ? h->attr.link_create.prog_fd
+						     : h->attr.raw_tracepoint.prog_fd);
+
+	*name = 0;
+	if (!bpf_obj_get_info_by_fd(fd, &info, &bytes))
+		memcpy(name, info.name, BPF_OBJ_NAME_LEN);
+}
+
+void bench_hooks(const struct programs *p, size_t blocks)
+{
+	static struct hooks real, empty, one[KINDS_MAX];
+	static struct added t[KINDS_MAX];
+	struct hooks *kind[KINDS_MAX] = {NULL};
+	json_t *list = json_object();
+	size_t kinds = 1;
+	int fd;
+
+	load(&real, p, false);
+	load(&empty, p, true);
+	for (size_t i = 0; i < empty.n && kinds < KINDS_MAX; i++) {
+		one[kinds].n = 1;
+		one[kinds].hook[0] = empty.hook[i];
+		kind[kinds] = &one[kinds];
+		kinds++;
+	}
+	wire_pin(0);
+	fd = wire_connect(PORT_ONE);
+	if (fd < 0)
+		give_up("request/response");
+	turns(kind, kinds, blocks, exchange, &fd, t);
+	close(fd);
+	for (size_t k = 1; k < kinds; k++) {
+		char name[BPF_OBJ_NAME_LEN];
+		double ns = t[0].alone / 100;
+
+		hook_name(&one[k].hook[0], name);
+		json_object_set_new(
+			list, name,
+			json_pack("[f,f,f]", ns * t[k].percent, ns * t[k].low, ns * t[k].high));
+	}
+	p->close();
+	real.n = empty.n = 0;
+	result("tcp.rr.hooks", (double)kinds - 1, "hooks", NULL, 0, 0,
+	       json_pack("{s:s, s:s, s:f, s:i, s:o}", "what",
+			 "ns added to a round trip, both ends on one CPU, by a program that does "
+			 "nothing at this hook alone, and 95 % interval",
+			 "programs", p->name, "rtt_ns", t[0].alone, "blocks", (int)blocks,
+			 "hooks_ns", list));
+}
+
 /* ---- bulk ----------------------------------------------------------------------------------------- */
 
 /* In the server's namespace; until it listens. */
@@ -147,6 +212,7 @@ static pid_t iperf_server(void)
 		int ns = open(path, O_RDONLY | O_CLOEXEC);
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setpriority(PRIO_PROCESS, 0, -15); /* than whatever else is at work */
 		if (ns < 0 || setns(ns, CLONE_NEWNET) || !freopen("/dev/null", "w", stdout))
 			_exit(1);
 		execlp("iperf3", "iperf3", "-s", "-p", "7102", (char *)NULL);
@@ -178,9 +244,10 @@ static pid_t iperf_client(void)
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpriority(PRIO_PROCESS, 0, -15);
 	if (!freopen("/dev/null", "w", stdout))
 		_exit(1);
-	execlp("iperf3", "iperf3", "-c", SERVER, "-p", "7102", "-t", "0", "-A", "0,1",
+	execlp("iperf3", "iperf3", "-c", SERVER, "-p", "7102", "-t", "3600", "-A", "0,1",
 	       (char *)NULL);
 	_exit(127);
 }
@@ -201,7 +268,7 @@ static double sent_bytes(const int *file)
 
 static double bulk(void *context, uint64_t ns)
 {
-	struct timespec t = {0, (long)ns};
+	struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 	uint64_t begin = now_ns();
 	double bytes = sent_bytes(context);
 
@@ -226,6 +293,9 @@ void bench_bulk(size_t blocks)
 	attach(&layers, hooks_on);
 	client = iperf_client();
 	sent = open("/proc/thread-self/net/dev", O_RDONLY | O_CLOEXEC);
+	/* Until it has begun, and the windows are as large as they get. */
+	for (int i = 0; i < 100 && sent_bytes(&sent) < 100e6; i++)
+		bulk(&sent, WINDOW);
 	bulk(&sent, 50 * WINDOW);
 	attach(&flows, hooks_off);
 	attach(&layers, hooks_off);

@@ -56,9 +56,18 @@ static void pin(int cpu)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
+/* Before whatever else the machine does: who waits for its CPU has measured that. Where it is not allowed, without. */
+static void first(void)
+{
+	struct sched_param p = {.sched_priority = 1};
+
+	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &p);
+}
+
 void wire_pin(int apart)
 {
 	pin(0);
+	first();
 	shared->server_cpu = apart ? (int)sysconf(_SC_NPROCESSORS_ONLN) - 1 : 0;
 }
 
@@ -104,6 +113,7 @@ static void *serve_one(void *listener)
 		int fd = take(*(int *)listener);
 
 		pin(shared->server_cpu);
+		first();
 		while (!message(fd, buffer))
 			;
 		close(fd);
