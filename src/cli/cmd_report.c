@@ -464,6 +464,7 @@ static int from_interface(const struct sl_command *self, const struct settings *
 		.tenant = s->o.tenant,
 		.store = (uint16_t)s->store,
 		.copies = (uint8_t)s->copies,
+		.sample = (uint8_t)s->sample,
 		.every_ns = s->every,
 		.bytes = s->bytes,
 		.flush_ns = s->o.flush_ns,
@@ -476,12 +477,14 @@ static int from_interface(const struct sl_command *self, const struct settings *
 	if (strcmp(s->direction, "in") && strcmp(s->direction, "out") &&
 	    strcmp(s->direction, "both"))
 		return sl_usage(self, "--direction: '%s' is none of in, out, both", s->direction);
-	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes || s->sample ||
-	    s->wait || s->single)
+	if (s->sample > 31)
+		return sl_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
+	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes || s->wait ||
+	    s->single)
 		return sl_usage(
 			self,
 			"--interface: the kernel makes plain reports: no --legacy, --key-file, --immediate, "
-			"--essential, --changes, --sample, --wait, --single");
+			"--essential, --changes, --wait, --single");
 #if HAVE_BPF
 	return report_interface(self, &o, s->duration, s->json);
 #else
@@ -526,7 +529,8 @@ static int report_main(const struct sl_command *self, int argc, char **argv)
 		 "key-write: only values that changed", 0, 0},
 		{"refresh", 0, SL_OPT_DURATION, &s.o.refresh_ns, "TIME",
 		 "--changes: report it all the same after so long", 0, 0},
-		{"sample", 0, SL_OPT_U32, &s.sample, "N", "report 1 in 2^N", 0, 63},
+		{"sample", 0, SL_OPT_U32, &s.sample, "N",
+		 "report 1 in 2^N; --interface: of so many flows one, by its key", 0, 63},
 		{"sample-by-key", 0, SL_OPT_FLAG, &s.by_key, NULL,
 		 "--sample: the same keys everywhere, not by chance", 0, 0},
 		{"wait", 0, SL_OPT_DURATION, &s.wait, "TIME",

@@ -23,7 +23,9 @@ static json_t *as_json(const struct sl_kernel_reporter_counts *c)
 		   {"no_room", c->no_room},
 		   {"no_flow", c->no_flow},
 		   {"not_written", c->not_written},
-		   {"idle_carriers", c->idle}};
+		   {"idle_carriers", c->idle},
+		   {"left_out", c->left_out},
+		   {"held_back", c->held_back}};
 	json_t *j = json_object();
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
@@ -40,12 +42,14 @@ static int show(const struct sl_kernel_reporter_counts *c, bool json)
 		putchar('\n');
 		json_decref(j);
 	} else {
-		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64 " in none)\n"
+		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64
+		       " in none, %" PRIu64 " of flows not in the sample)\n"
 		       "%" PRIu64 " reports sent in %" PRIu64 " packets\n"
+		       "%" PRIu64 " times a report waited for a translator\n"
 		       "lost here: %" PRIu64 " reports without room, %" PRIu64
 		       " packets not written, %" PRIu64 " packets of flows without room\n",
-		       c->packets, c->flows, c->others, c->sent_reports, c->sent, c->no_room,
-		       c->not_written, c->no_flow);
+		       c->packets, c->flows, c->others, c->left_out, c->sent_reports, c->sent,
+		       c->held_back, c->no_room, c->not_written, c->no_flow);
 	}
 	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }

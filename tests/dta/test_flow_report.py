@@ -163,6 +163,55 @@ def several_at_one_interface():
            'their interfaces are gone')
 
 
+def held_back_until_somebody_listens():
+    """Whoever reports first loses nothing: what was seen meanwhile is in the reports that come then."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(('0.0.0.0', 0))
+        port = s.getsockname()[1]
+    p, _ = reporter('lo', f':{port}', '--direction', 'in')
+    keys = [datagrams(socket.AF_INET, '127.0.0.1', 77, 100) for _ in range(30)]
+    settle(lambda: any('waits for a translator' in line for line in p.err), 20, 'a word of it', p)
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('0.0.0.0', port))
+    got = Listener(sock)
+    settle(lambda: all(got.last.get(k) == (77, 77 * 142) for k in keys), 20,
+           lambda: str(sum(got.last.get(k) == (77, 77 * 142) for k in keys)), p)
+    p.p.send_signal(signal.SIGTERM)
+    p.wait()
+    counts = json.loads(p.stdout()[p.stdout().index('{'):])
+    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    if not counts['held_back'] or min(got.sequences)[0]:
+        fail(f'{counts}, from {min(got.sequences)}')
+    got.stop()
+
+
+def a_sample_of_flows():
+    """One in four, by their keys: of those every packet, of the others none."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('0.0.0.0', 0))
+    got = Listener(sock)
+    p, _ = reporter('lo', f':{sock.getsockname()[1]}', '--direction', 'in', '--sample', '2')
+    open_ones = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(400)]
+    for s in open_ones:  # each has a port of its own as long as all are open
+        s.bind(('127.0.0.1', 0))
+        for _ in range(3):
+            s.sendto(b'x', ('127.0.0.1', 9))
+    for s in open_ones:
+        s.close()
+
+    def whole():
+        return sum(v == (3, 3 * 43) for k, v in got.last.items() if k[10:12] == struct.pack('>H', 9))
+    # Of 400 binomial with 1/4, the standard deviation is 8.7.
+    settle(lambda: 60 <= whole() <= 140, 20, lambda: f'{whole()} flows', p)
+    p.p.send_signal(signal.SIGTERM)
+    p.wait()
+    counts = json.loads(p.stdout()[p.stdout().index('{'):])
+    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    if counts['left_out'] < 3 * (400 - whole()) or whole() > 140:
+        fail(f'{counts}, {whole()} flows')
+    got.stop()
+
+
 def killed():
     p, _ = reporter('lo', ':40040')
     objects = held(p.pid)
@@ -274,7 +323,7 @@ stores:
 
 needs_bpf()
 flows.own_network()
-for f in (to_this_host, several_at_one_interface, killed, to_another_host, into_stores_and_out_of_queries):
+for f in (to_this_host, held_back_until_somebody_listens, a_sample_of_flows, several_at_one_interface, killed, to_another_host, into_stores_and_out_of_queries):
     begun = time.monotonic()
     f()
     print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)

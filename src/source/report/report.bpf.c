@@ -41,6 +41,10 @@ const volatile struct rpt_config config = {};
 
 __u32 sequence = 0; /* of the next report */
 __s64 debt = 0;	    /* packets that wait for a carrier, about */
+__u32 handed =
+	0; /* reports to packets, so far: sequence and those in packets that are being filled */
+/* By the loader: if limited, no report is made while `handed` is not before `allowed`. */
+__u32 limited = 0, allowed = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -159,6 +163,8 @@ static __always_inline void put(const __u8 *item, __u32 v6, __u64 now)
 	if (fresh != RPT_NONE)
 		bpf_map_push_elem(&vacant, &fresh, 0);
 	count(taken ? RPT_REPORTS : RPT_NO_ROOM, 1);
+	if (taken)
+		__sync_fetch_and_add(&handed, 1);
 	if (done != RPT_NONE)
 		finish(done, n, v6);
 }
@@ -169,6 +175,33 @@ static __always_inline void put64(__u8 *to, __u64 v)
 {
 	v = bpf_cpu_to_be64(v);
 	__builtin_memcpy(to, &v, 8);
+}
+
+/*
+ * A flow whose report is held back keeps what it counted: the next report, or the sweep, says it. So nothing is lost by
+ * holding back but time.
+ */
+static __always_inline bool may_report(void)
+{
+	if (!limited || (__s32)(allowed - handed) > 0)
+		return true;
+	count(RPT_HELD_BACK, 1);
+	return false;
+}
+
+/* By key, so that of a flow that is looked at every packet is: Murmur3's mixing. */
+static __always_inline bool in_sample(const struct rpt_flow_key *k)
+{
+	const __u32 *word = (const void *)k;
+	__u32 h = 0;
+
+	for (__u32 i = 0; i < sizeof(*k) / 4; i++) {
+		h = (h ^ word[i]) * 0xcc9e2d51;
+		h ^= h >> 15;
+	}
+	h *= 0x85ebca6b;
+	h ^= h >> 13;
+	return !(h & ((1u << config.sample) - 1));
 }
 
 static __always_inline void report(const struct rpt_flow_key *k, __u64 packets, __u64 bytes,
@@ -266,6 +299,10 @@ static __always_inline int see(struct __sk_buff *skb)
 	if (k.protocol == IPPROTO_UDP && k.v6 == config.v6 && k.target_port == config.port &&
 	    k.source_port == config.source_port && is_target(&k))
 		return TC_ACT_UNSPEC;
+	if (config.sample && !in_sample(&k)) {
+		count(RPT_LEFT_OUT, 1);
+		goto carry;
+	}
 	f = bpf_map_lookup_elem(&flows, &k);
 	if (!f) {
 		/* Another CPU may be first; then its entry is the one that counts. */
@@ -286,8 +323,10 @@ static __always_inline int see(struct __sk_buff *skb)
 		/* Of those that see it at the same time, one. */
 		if (last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
 			f->reported_ns = now;
-			f->reported_bytes = bytes;
-			report(&k, packets, bytes, now);
+			if (may_report()) {
+				f->reported_bytes = bytes;
+				report(&k, packets, bytes, now);
+			}
 		}
 	}
 carry:
@@ -316,6 +355,8 @@ static long sweep_one(void *map, const struct rpt_flow_key *k, struct rpt_flow *
 
 	if (bytes == f->reported_bytes || *now - f->reported_ns < config.every_ns)
 		return 0;
+	if (!may_report())
+		return 1; /* nor may the others */
 	f->reported_ns = *now;
 	f->reported_bytes = bytes;
 	report(k, f->packets, bytes, *now);

@@ -38,6 +38,7 @@
 #define SOURCE_PORT 40041
 #define FEED_MOST   256
 #define SWEEP_NS    1000000000ull
+#define LOOK_NS	    20000000ull
 
 /* A program on an interface. */
 struct hook {
@@ -56,7 +57,11 @@ struct sl_kernel_reporter {
 	int feed;	 /* to the carrier */
 	int cpus;
 	char target[64];
-	uint64_t swept_ns;
+	struct in_addr
+		here; /* reports are for this host: to this address and port; 0: they are not */
+	uint16_t port;
+	bool waits; /* nobody listens there */
+	uint64_t swept_ns, looked_ns;
 };
 
 static int tcx(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_attach_point point)
@@ -228,8 +233,57 @@ static bool address_here(struct sl_kernel_reporter *r, struct rpt_config *c, uns
 		return false;
 	}
 	c->target = near.s_addr;
+	r->here = near;
+	r->port = ntohs(c->port);
 	c->source = htonl(base | 2);
 	return true;
+}
+
+/* ---- does anybody listen? --------------------------------------------------------------------------- */
+
+/*
+ * Of UDP sockets, by proc(5): to bind one and see whether that works would be in the way of who is about to. words: of an
+ * address, as many as a line of this file has.
+ */
+static bool listed(const char *path, unsigned int words, struct in_addr here, uint16_t port)
+{
+	FILE *f = fopen(path, "re");
+	bool found = false;
+	char line[256];
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		unsigned int word[4] = {0}, at, any = 0;
+		int n = words == 1 ? sscanf(line, "%*u: %8x:%4x", &word[0], &at)
+				   : sscanf(line, "%*u: %8x%8x%8x%8x:%4x", &word[0], &word[1],
+					    &word[2], &word[3], &at);
+
+		if (n != (int)words + 1 || at != port)
+			continue;
+		for (unsigned int i = 0; i < words; i++)
+			any |= word[i];
+		found = !any || (words == 1 && word[0] == here.s_addr);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static void look_for_listener(struct sl_kernel_reporter *r)
+{
+	bool waits;
+
+	if (!r->here.s_addr)
+		return;
+	waits = !listed("/proc/thread-self/net/udp", 1, r->here, r->port) &&
+		!listed("/proc/thread-self/net/udp6", 4, r->here, r->port);
+	if (waits && !r->waits)
+		sl_logf(SL_INFO, LOG, "waits for a translator to listen address=%s", r->target);
+	r->waits = waits;
+	/* What is allowed stays where it is: while they are limited, nothing. */
+	__atomic_store_n(&r->skel->bss->allowed,
+			 __atomic_load_n(&r->skel->bss->handed, __ATOMIC_RELAXED),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&r->skel->bss->limited, waits, __ATOMIC_RELAXED);
 }
 
 /* ---- ---------------------------------------------------------------------------------------------- */
@@ -373,6 +427,7 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	c.tenant = o->tenant;
 	c.store = o->store;
 	c.copies = o->copies ? o->copies : 2;
+	c.sample = o->sample < 31 ? o->sample : 31;
 	c.every_ns = o->every_ns ? o->every_ns : 100000000;
 	c.bytes = o->bytes ? o->bytes : 1 << 20;
 	c.flush_ns = o->flush_ns ? o->flush_ns : 10000000;
@@ -401,11 +456,12 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	}
 	for (int i = 0; i < 3; i++)
 		r->hook[i].filter = FILTER + r->number;
-	if (!attach_all(r, o, index, error, bytes))
-		goto fail;
 	inet_ntop(c.v6 ? AF_INET6 : AF_INET, c.v6 ? (const void *)c.target6 : &c.target, address,
 		  sizeof(address));
 	snprintf(r->target, sizeof(r->target), c.v6 ? "[%s]:%u" : "%s:%u", address, ntohs(c.port));
+	look_for_listener(r); /* before the first packet is seen */
+	if (!attach_all(r, o, index, error, bytes))
+		goto fail;
 	return r;
 fail:
 	sl_kernel_reporter_close(r);
@@ -441,6 +497,14 @@ void sl_kernel_reporter_tick(struct sl_kernel_reporter *r)
 	uint64_t now = sl_now_ns();
 	long long owed;
 
+	if (now - r->looked_ns >= LOOK_NS) {
+		bool waited = r->waits;
+
+		look_for_listener(r);
+		r->looked_ns = now;
+		if (waited && !r->waits)
+			r->swept_ns = 0; /* what was held back goes now */
+	}
 	if (now - r->swept_ns >= SWEEP_NS) {
 		run(r->skel->progs.sweep, 0);
 		r->swept_ns = now;
@@ -466,7 +530,9 @@ void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r,
 				    [RPT_NO_ROOM] = &out->no_room,
 				    [RPT_NO_FLOW] = &out->no_flow,
 				    [RPT_NOT_WRITTEN] = &out->not_written,
-				    [RPT_IDLE] = &out->idle};
+				    [RPT_IDLE] = &out->idle,
+				    [RPT_LEFT_OUT] = &out->left_out,
+				    [RPT_HELD_BACK] = &out->held_back};
 	uint64_t *each = calloc((size_t)r->cpus, sizeof(*each));
 
 	memset(out, 0, sizeof(*out));

@@ -27,6 +27,7 @@ struct sl_kernel_reporter_opts {
 	uint32_t reporter;
 	uint16_t tenant, store; /* of Key-Writes with values of 16 bytes */
 	uint8_t copies;	      /* 0: 2 */
+	uint8_t sample;	      /* one in 2^sample flows is looked at, by its key; up to 31 */
 	uint64_t every_ns;    /* a flow that goes on is reported so often at most; 0: 100 ms */
 	uint64_t bytes;	      /* and at least once in so many; 0: 1 MiB */
 	uint64_t flush_ns;    /* how long a report waits for others; 0: 10 ms */
@@ -35,7 +36,8 @@ struct sl_kernel_reporter_opts {
 
 /* Of the programs, as they are named in shared.h; all count up. */
 struct sl_kernel_reporter_counts {
-	uint64_t packets, others, flows, reports, sent, sent_reports, no_room, no_flow, not_written, idle;
+	uint64_t packets, others, flows, reports, sent, sent_reports, no_room, no_flow, not_written, idle,
+		left_out, held_back;
 };
 
 /* NULL with one line in error: what is missing or wrong. Needs CAP_NET_ADMIN, CAP_BPF, CAP_SYS_ADMIN. */
@@ -47,7 +49,10 @@ void sl_kernel_reporter_close(struct sl_kernel_reporter *r);
 
 /* "ADDRESS:PORT" that reports are sent to. */
 const char *sl_kernel_reporter_target(const struct sl_kernel_reporter *r);
-/* Hands over what waits; to be called each flush_ns or so. */
+/*
+ * Hands over what waits; to be called each flush_ns or so. Looks, too, whether somebody listens where reports for this
+ * host go: as long as nobody does, flows are counted and no report is made.
+ */
 void sl_kernel_reporter_tick(struct sl_kernel_reporter *r);
 void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r, struct sl_kernel_reporter_counts *out);
 

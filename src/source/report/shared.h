@@ -36,6 +36,8 @@ enum rpt_count {
 	RPT_NO_FLOW,	/* packets of flows for which there was no room in the table */
 	RPT_NOT_WRITTEN,/* packets of reports that no frame could take: lost */
 	RPT_IDLE,	/* carriers that came for nothing */
+	RPT_LEFT_OUT,	/* packets of flows that are not in the sample */
+	RPT_HELD_BACK,	/* times that a report was due and might not go: a later one says it all */
 	RPT_COUNTS
 };
 
@@ -48,6 +50,7 @@ struct rpt_config {
 	__u32 source, target;
 	__u8 copies;	     /* N of the Key-Writes */
 	__u8 mac[6];	     /* of the carrier */
+	__u8 sample;	     /* one in 2^sample flows is looked at */
 	__u8 v6;	     /* reports go by IPv6: from source6 to target6 */
 	__u32 source6[4], target6[4];
 	__u64 every_ns;	     /* a flow that goes on is reported so often at most ... */
