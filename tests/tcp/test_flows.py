@@ -128,6 +128,36 @@ def connections_made_before_the_start_are_marked_and_right():
     watch.end()
 
 
+ELSEWHERE = """
+import ctypes, socket, subprocess
+ctypes.CDLL(None).unshare(0x40000000)  # CLONE_NEWNET
+subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+print(listener.getsockname()[1], flush=True)
+input()
+"""
+
+
+@case
+def containers_have_namespaces_of_their_own_whose_connections_are_found_too():
+    elsewhere = subprocess.Popen([sys.executable, '-c', ELSEWHERE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    port = int(elsewhere.stdout.readline())
+    inode = os.stat(f'/proc/{elsewhere.pid}/ns/net').st_ino
+
+    def found(watch):
+        watch.update()
+        there = [f for f in watch.seen.values() if f['netns'] == inode and port in (f['local_port'], f['remote_port'])]
+        return sorted((f['state'], 'older' in f['flags']) for f in there) == \
+            [('ESTABLISHED', True), ('ESTABLISHED', True), ('LISTEN', True)]
+    for args in (('-p', port), ('--netns', f'/proc/{elsewhere.pid}/ns/net')):
+        watch = Flows(*args, netns=False)
+        settle(lambda: found(watch), 20, lambda: f'three flows of {inode}: {watch.seen}', watch.part)
+        watch.end()
+    elsewhere.communicate(b'\n', timeout=30)
+
+
 @case
 def what_reset_a_connection_is_known():
     watch = new_flows()

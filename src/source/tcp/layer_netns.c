@@ -4,19 +4,13 @@
  * no other, the program is attached in each namespace in which a process is. A link holds its
  * namespace, so that of one without a process is let go.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/bpf.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "source/tcp/layer_internal.h"
+#include "source/tcp/netns.h"
 
 #define ATTACH_NETFILTER 45
 #define NF_LOCAL_OUT	 3
@@ -64,85 +58,44 @@ static struct layer_namespace *find(struct sl_layers *l, uint64_t inode)
 	return NULL;
 }
 
-/* path: of a namespace, "/proc/1/ns/net". True if this thread had to leave its own. */
-static bool look(struct sl_layers *l, int prog, const char *path, uint64_t own)
+/* Those without room count as no_out_ip. */
+static bool enter(void *context, uint64_t inode)
 {
-	struct layer_namespace *n;
-	struct stat st;
-	bool moved = false;
-	int fd;
+	struct sl_layers *l = context;
+	struct layer_namespace *n = find(l, inode);
 
-	if (stat(path, &st))
-		return false; /* the process is gone */
-	n = find(l, st.st_ino);
-	if (n) {
+	if (n)
 		n->seen = true;
-		return false;
-	}
-	if (l->namespace_count == LAYER_NAMESPACES)
-		return false; /* its flows count as no_out_ip */
-	if (st.st_ino != own) {
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			return false;
-		moved = !setns(fd, CLONE_NEWNET);
-		close(fd);
-		if (!moved)
-			return false;
-	}
-	n = &l->namespaces[l->namespace_count++];
-	n->inode = st.st_ino;
+	return !n && l->namespace_count < LAYER_NAMESPACES;
+}
+
+static void here(void *context, uint64_t inode)
+{
+	struct sl_layers *l = context;
+	struct layer_namespace *n = &l->namespaces[l->namespace_count++];
+	int prog = layer_netfilter_fd(l);
+
+	n->inode = inode;
 	n->seen = true;
 	n->link[0] = link_here(prog, 2 /* NFPROTO_IPV4 */);
 	n->link[1] = link_here(prog, 10 /* NFPROTO_IPV6 */);
-	return moved;
 }
 
 int sl_layers_namespaces(struct sl_layers *l)
 {
-	int prog = layer_netfilter_fd(l), own_fd, err = 0;
-	struct dirent *d;
-	struct stat own;
-	char path[64];
-	DIR *proc;
+	int err;
 
-	if (prog < 0)
+	if (layer_netfilter_fd(l) < 0)
 		return 0;
-	own_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	if (own_fd < 0)
-		return -errno;
-	if (fstat(own_fd, &own)) {
-		err = -errno;
-		goto out;
-	}
-	proc = opendir("/proc");
-	if (!proc) {
-		err = -errno;
-		goto out;
-	}
 	for (unsigned int i = 0; i < l->namespace_count; i++)
-		l->namespaces[i].seen = l->namespaces[i].inode == own.st_ino;
-	look(l, prog, "/proc/thread-self/ns/net", own.st_ino);
-	while ((d = readdir(proc))) {
-		if (d->d_name[0] < '0' || d->d_name[0] > '9' || strlen(d->d_name) > 20)
-			continue;
-		snprintf(path, sizeof(path), "/proc/%.20s/ns/net", d->d_name);
-		if (!look(l, prog, path, own.st_ino))
-			continue;
-		if (setns(own_fd, CLONE_NEWNET)) {
-			err = -errno; /* this thread is somewhere else now: say so */
-			break;
-		}
-	}
-	closedir(proc);
+		l->namespaces[i].seen = false;
+	err = sl_netns_each(enter, here, l);
 	for (unsigned int i = 0; !err && i < l->namespace_count; i++) {
 		if (l->namespaces[i].seen)
 			continue;
 		unlink_namespace(&l->namespaces[i]);
 		l->namespaces[i--] = l->namespaces[--l->namespace_count];
 	}
-out:
-	close(own_fd);
 	return err;
 }
 

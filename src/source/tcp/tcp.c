@@ -16,6 +16,7 @@
 #include "source/tcp/bpf/flow.h"
 #include "source/tcp/flow.skel.h"
 #include "source/tcp/identity.h"
+#include "source/tcp/netns.h"
 #include "source/tcp/table.h"
 #include "source/tcp/util.h"
 #include "source/tcp/wanted.h"
@@ -30,7 +31,8 @@ struct sl_tcp {
 	struct bpf_link *iterator;
 	struct identity *identity; /* with options.cgroups */
 	bool attached;
-	uint64_t missed;  /* calls that the kernel left out, when it was last looked at */
+	uint64_t netns_before; /* of the filter, when sockets were walked last; 0: all */
+	uint64_t missed;       /* calls that the kernel left out, when it was last looked at */
 	uint64_t next_ns; /* no look before that, lest a host of many sockets does little else */
 };
 
@@ -161,6 +163,38 @@ int sl_tcp_share(const struct sl_tcp *t, struct bpf_object *object)
 	return 0;
 }
 
+struct sockets {
+	const struct sl_tcp *t;
+	int err;
+};
+
+static bool may_have_wanted(void *context, uint64_t inode)
+{
+	const struct sockets *s = context;
+
+	/* Of the namespace before it, when the filter is changed: what is no longer wanted is closed. */
+	return !s->err && (!s->t->filter->netns || s->t->filter->netns == inode ||
+			   s->t->netns_before == inode || !s->t->netns_before);
+}
+
+static void iterate_here(void *context, uint64_t inode)
+{
+	struct sockets *s = context;
+
+	(void)inode;
+	s->err = sl_tcp_iterate(s->t->iterator);
+}
+
+/* The iterator walks the sockets of the namespace in which it is created: one for each. 0 or -errno. */
+static int iterate(struct sl_tcp *t)
+{
+	struct sockets s = {.t = t};
+	int err = sl_netns_each(may_have_wanted, iterate_here, &s);
+
+	t->netns_before = t->filter->netns;
+	return err ? err : s.err;
+}
+
 int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
 {
 	int err;
@@ -171,6 +205,8 @@ int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
 	/* After the hooks: what is made meanwhile is seen by one of the two, by both at most. */
 	err = err ? err
 		  : sl_tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
+	t->netns_before = t->filter->netns;
+	err = err ? err : iterate(t);
 	if (err)
 		snprintf(why, bytes, "the flow programs can't be attached: %s", strerror(-err));
 	t->attached = !err;
@@ -197,7 +233,7 @@ int sl_tcp_catch_up(struct sl_tcp *t, uint64_t *missed)
 		sum += info.recursion_misses;
 	}
 	if (sum != t->missed && t->attached && now >= t->next_ns) {
-		err = sl_tcp_iterate(t->iterator);
+		err = iterate(t);
 		t->next_ns = sl_now_ns() + 20 * (sl_now_ns() - now);
 		/* Tried again the next time if it failed. */
 		if (!err)
@@ -226,7 +262,7 @@ int sl_tcp_filter(struct sl_tcp *t, const struct sl_tcp_wanted *wanted, char *wh
 	}
 	free(f);
 	if (!err && t->attached)
-		err = sl_tcp_iterate(t->iterator);
+		err = iterate(t);
 	return err;
 }
 

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/tcp/netns.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct walk {
+	bool (*enter)(void *context, uint64_t inode);
+	void (*here)(void *context, uint64_t inode);
+	void *context;
+	uint64_t *seen;
+	size_t n, room;
+};
+
+/* 1: seen now for the first time; 0: before; or -errno. */
+static int first_time(struct walk *w, uint64_t inode)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->seen[i] == inode)
+			return 0;
+	if (w->n == w->room) {
+		size_t room = w->room ? 2 * w->room : 64;
+		uint64_t *seen = realloc(w->seen, room * sizeof(*seen));
+
+		if (!seen)
+			return -ENOMEM;
+		w->seen = seen;
+		w->room = room;
+	}
+	w->seen[w->n++] = inode;
+	return 1;
+}
+
+/* path: of a namespace, "/proc/1/ns/net". own: a descriptor of the one to come back to. 0 or -errno. */
+static int look(struct walk *w, const char *path, int own)
+{
+	struct stat st;
+	int fd, err;
+
+	if (stat(path, &st))
+		return 0; /* the process is gone */
+	err = first_time(w, st.st_ino);
+	if (err <= 0 || !w->enter(w->context, st.st_ino))
+		return err < 0 ? err : 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	/* The process may be another by now. */
+	if (!fstat(fd, &st) && !setns(fd, CLONE_NEWNET)) {
+		w->here(w->context, st.st_ino);
+		err = setns(own, CLONE_NEWNET) ? -errno : 0;
+	} else {
+		err = 0;
+	}
+	close(fd);
+	return err;
+}
+
+int sl_netns_each(bool (*enter)(void *context, uint64_t inode),
+		  void (*here)(void *context, uint64_t inode), void *context)
+{
+	struct walk w = {.enter = enter, .here = here, .context = context};
+	int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), err = 0;
+	struct dirent *d;
+	struct stat st;
+	char path[64];
+	DIR *proc;
+
+	if (own < 0)
+		return -errno;
+	proc = opendir("/proc");
+	if (!proc || fstat(own, &st)) {
+		err = -errno;
+		goto out;
+	}
+	err = first_time(&w, st.st_ino);
+	if (err < 0)
+		goto out;
+	if (enter(context, st.st_ino))
+		here(context, st.st_ino);
+	err = 0;
+	while (!err && (d = readdir(proc))) {
+		if (d->d_name[0] < '0' || d->d_name[0] > '9' || strlen(d->d_name) > 20)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/ns/net", d->d_name);
+		err = look(&w, path, own);
+	}
+out:
+	if (proc)
+		closedir(proc);
+	close(own);
+	free(w.seen);
+	return err;
+}
