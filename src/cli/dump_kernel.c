@@ -105,7 +105,7 @@ static bool flows_slots(struct remote *r, const struct sl_flows_info *info, uint
 			if (f.state == SL_STATE_FREE)
 				continue;
 			if (json)
-				flow_print_json(stdout, &f);
+				flow_print_json(stdout, &f, sl_realtime_ns());
 			else
 				flow_text(&f);
 		}

@@ -4,6 +4,7 @@
 #define SL_CLI_TCP_H
 
 #include <stdio.h>
+#include <termios.h>
 
 #include <jansson.h>
 
@@ -18,6 +19,8 @@ extern struct tcp_common {
 	uint64_t interval_ns; /* between two outputs */
 	uint64_t duration_ns; /* 0: until interrupted */
 	const char *output;   /* a file in place of standard output */
+	const char *sort;     /* how the screen is sorted first; NULL: as the verb would */
+	int output_error;     /* errno of what could not be written */
 	uint32_t flows;       /* room in the table */
 	struct sl_tcp_wanted wanted;
 	struct sl_strings avoid; /* names of types of hooks */
@@ -65,6 +68,14 @@ extern struct tcp_common {
 		 .min = 64,                                                                        \
 		 .max = 1 << 20}
 
+/* A row for those that sort; tcp_screen_sort() reads it. */
+#define TCP_OPTION_SORT(names)                                                                     \
+	{.name = "sort",                                                                           \
+	 .type = SL_OPT_STRING,                                                                    \
+	 .to = &tcp_common.sort,                                                                   \
+	 .argument = "BY",                                                                         \
+	 .help = "what comes first as text: " names}
+
 /* A row for those that choose hooks; tcp_avoid() reads it. */
 #define TCP_OPTION_AVOID                                                                           \
 	{.name = "avoid",                                                                          \
@@ -86,23 +97,61 @@ int tcp_not_opened(const struct sl_command *cmd, int err, const char *why);
 
 /* The file of --output, or standard output; NULL after one line on stderr. */
 FILE *tcp_output(const struct sl_command *cmd);
+/* SL_EXIT_OK; or SL_EXIT_FAILURE, of which tcp_output_end() will say why. */
+int tcp_flush(const struct sl_command *cmd, FILE *out);
 /* Flushes and closes what tcp_output() gave: SL_EXIT_OK, or SL_EXIT_FAILURE after a line on stderr. */
 int tcp_output_end(const struct sl_command *cmd, FILE *out);
 
+/* Some option says which connections. */
+bool tcp_is_filtered(void);
+/* At the end of a verb that had nothing to show: a line on stderr, lest an empty table be taken for an answer. */
+void tcp_nothing_seen(const struct sl_command *cmd);
+
+/* ---- tcp_screen.c --------------------------------------------------------------------------------- */
+
+#define TCP_COLUMNS 16
+
+struct tcp_column {
+	const char *name;
+	uint8_t width; /* characters; of the last one on the left whatever is left */
+	bool left;
+	uint8_t drop; /* where the terminal is too narrow, the highest is left out first; 0: never */
+};
+
 /*
  * A table of text that is drawn again and again in place where out is a terminal, cut to its size;
- * else one under the other. Between begin and end, print lines with tcp_screen_line().
+ * else one under the other. Between begin and end, print lines with tcp_screen_line(), or in columns.
+ * On a terminal that can also be read, q ends, and < and > choose how it is sorted.
  */
 struct tcp_screen {
+	const struct sl_command *cmd;
 	FILE *out;
-	bool terminal;
+	bool terminal, keys;
+	bool again; /* a key wants it to be drawn at once */
 	unsigned int rows, columns, used;
+	const char *const *orders; /* by what it may be sorted, up to NULL; or NULL */
+	unsigned int order;
+	const struct tcp_column *column;
+	size_t n;
+	uint32_t shown; /* columns, as bits */
+	struct termios was;
 };
-void tcp_screen_open(struct tcp_screen *screen, FILE *out);
+/* The order that --sort names, of those. False after a line on stderr. */
+bool tcp_screen_sort(struct tcp_screen *screen, const struct sl_command *cmd, const char *by,
+		     const char *const *orders);
+void tcp_screen_open(struct tcp_screen *screen, const struct sl_command *cmd, FILE *out);
+/* The terminal is as it was. */
+void tcp_screen_close(struct tcp_screen *screen);
+/* Waits as sl_stop_wait() does, and looks at keys; also returns, with false, when one came. */
+bool tcp_screen_wait(struct tcp_screen *screen, int stop, int ms);
 void tcp_screen_begin(struct tcp_screen *screen);
 /* One line without its newline; left out below the last row. Text of strangers must be safe already. */
 void tcp_screen_line(struct tcp_screen *screen, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Chooses those that there is room for, and prints their names. They must stay. */
+void tcp_screen_columns(struct tcp_screen *screen, const struct tcp_column *columns, size_t n);
+/* A line of a text for each column, shown or not. */
+void tcp_screen_cells(struct tcp_screen *screen, const char *const *cells);
 void tcp_screen_end(struct tcp_screen *screen);
 
 /*
@@ -112,14 +161,17 @@ void tcp_screen_end(struct tcp_screen *screen);
 void tcp_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Calls show() at the end of each interval until the duration is over or a signal came; the last
+ * Calls show() at the end of each interval until the duration is over, a signal or q came; the last
  * time with last true. show() returns 0 to go on, or an exit code. Returns that,
  * or SL_EXIT_OK.
  */
-int tcp_repeat(const struct sl_command *cmd, int (*show)(void *context, bool last), void *context);
+int tcp_repeat(const struct sl_command *cmd, struct tcp_screen *screen,
+	       int (*show)(void *context, bool last), void *context);
 
 /* Text of a stranger: in out, nothing of it steers a terminal. */
 void tcp_safe(char *out, size_t bytes, const char *text);
+/* "192.0.2.1:443", "[2001:db8::1]:443"; "*" for a port that is 0. address: IPv4 ones mapped. */
+void tcp_endpoint(char *out, size_t bytes, const uint8_t address[16], uint16_t port);
 /* "7.05ms": three digits. */
 void tcp_short_time(char out[16], uint64_t ns);
 /* In quotes, for CSV. */

@@ -2,9 +2,7 @@
 #include "cli/tcp.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 struct tcp_common tcp_common = {.interval_ns = 1000000000};
@@ -63,54 +61,34 @@ FILE *tcp_output(const struct sl_command *cmd)
 
 int tcp_output_end(const struct sl_command *cmd, FILE *out)
 {
-	bool bad = ferror(out) | fflush(out);
+	bool bad = tcp_flush(cmd, out) != SL_EXIT_OK;
 
-	if (out != stdout)
-		bad |= fclose(out) != 0;
-	return bad ? tcp_failed(cmd, "the output could not be written") : SL_EXIT_OK;
-}
-
-void tcp_screen_open(struct tcp_screen *s, FILE *out)
-{
-	*s = (struct tcp_screen){.out = out, .terminal = isatty(fileno(out))};
-}
-
-void tcp_screen_begin(struct tcp_screen *s)
-{
-	struct winsize size;
-
-	s->used = 0;
-	s->rows = s->columns = 0;
-	if (!s->terminal)
-		return;
-	if (!ioctl(fileno(s->out), TIOCGWINSZ, &size)) {
-		s->rows = size.ws_row;
-		s->columns = size.ws_col;
+	if (out != stdout && fclose(out)) {
+		tcp_common.output_error = errno;
+		bad = true;
 	}
-	fputs("\033[H", s->out); /* home: drawn over, so that nothing flickers */
+	if (!bad)
+		return SL_EXIT_OK;
+	fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name,
+		tcp_common.output ? tcp_common.output : "standard output",
+		tcp_common.output_error ? strerror(tcp_common.output_error)
+					: "could not be written");
+	return SL_EXIT_FAILURE;
 }
 
-void tcp_screen_line(struct tcp_screen *s, const char *fmt, ...)
+int tcp_flush(const struct sl_command *cmd, FILE *out)
 {
-	char line[1024];
-	va_list ap;
-
-	if (s->rows && s->used + 1 >= s->rows)
-		return;
-	s->used++;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	if (s->columns && s->columns < sizeof(line))
-		line[s->columns] = 0;
-	fprintf(s->out, "%s%s\n", line, s->terminal ? "\033[K" : "");
+	if (fflush(out) && errno != EAGAIN)
+		tcp_common.output_error = errno;
+	(void)cmd;
+	return ferror(out) ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }
 
-void tcp_screen_end(struct tcp_screen *s)
+bool tcp_is_filtered(void)
 {
-	if (s->terminal)
-		fputs("\033[J", s->out);
-	fflush(s->out);
+	const struct sl_tcp_wanted *w = &tcp_common.wanted;
+
+	return w->ports.n || w->cidrs.n || w->cgroups.n || w->netns || w->pid || w->sample;
 }
 
 void tcp_ready(const char *fmt, ...)
@@ -128,9 +106,16 @@ void tcp_ready(const char *fmt, ...)
 	fprintf(stderr, "ready %s\n", text);
 }
 
-int tcp_repeat(const struct sl_command *cmd, int (*show)(void *context, bool last), void *context)
+void tcp_nothing_seen(const struct sl_command *cmd)
 {
-	uint64_t start = sl_now_ns(), next = start;
+	fprintf(stderr, "sidelight %s: %s\n", cmd->name,
+		tcp_is_filtered() ? "no connection passed the filter" : "no connection was seen");
+}
+
+int tcp_repeat(const struct sl_command *cmd, struct tcp_screen *screen,
+	       int (*show)(void *context, bool last), void *context)
+{
+	uint64_t start = sl_now_ns(), next = start + tcp_common.interval_ns;
 	uint64_t end = tcp_common.duration_ns ? start + tcp_common.duration_ns : UINT64_MAX;
 	int stop = sl_stop_fd(), code = SL_EXIT_OK;
 	bool last = false;
@@ -138,15 +123,17 @@ int tcp_repeat(const struct sl_command *cmd, int (*show)(void *context, bool las
 	if (stop < 0)
 		return tcp_failed(cmd, strerror(-stop));
 	while (!code && !last) {
-		uint64_t now;
+		uint64_t now = sl_now_ns();
 
-		next += tcp_common.interval_ns;
-		if (next > end)
-			next = end;
+		next = next < end ? next : end;
+		last = tcp_screen_wait(screen, stop,
+				       next > now ? (int)((next - now + 999999) / 1000000) : 0);
 		now = sl_now_ns();
-		last = sl_stop_wait(stop, next > now ? (int)((next - now + 999999) / 1000000) : 0);
-		last |= sl_now_ns() >= end;
+		last |= now >= end;
+		if (!last && !screen->again && now < next)
+			continue; /* a key that means nothing */
 		code = show(context, last);
+		next = (screen->again ? now : next) + tcp_common.interval_ns;
 	}
 	close(stop);
 	return code;

@@ -34,6 +34,7 @@ static const struct sl_option table[] = {
 	 .to = &settings.by,
 	 .argument = "task|container",
 	 .help = "what a line is"},
+	TCP_OPTION_SORT("both, cpu, wait, preempt or moves"),
 	{.name = "of",
 	 .type = SL_OPT_LIST,
 	 .to = &settings.of,
@@ -82,6 +83,7 @@ struct view {
 	FILE *out;
 	struct tcp_screen screen;
 	bool by_task, named; /* CSV: the line of names is out */
+	bool any;	     /* line was shown */
 	struct before *before;
 	struct sl_cpu_row *rows;
 	size_t n, room;
@@ -100,10 +102,21 @@ static bool wanted(const struct view *v, const struct sl_cpu_row *r,
 	return !settings.of.n;
 }
 
+static const char *const orders[] = {"both", "cpu", "wait", "preempt", "moves", NULL};
+static unsigned int order; /* of them: qsort() has no room for it */
+
+static uint64_t weight(const struct sl_cpu_numbers *n)
+{
+	const uint64_t by[] = {n->run_ns + n->wait_ns, n->run_ns, n->wait_ns, n->involuntary,
+			       n->migrations};
+
+	return by[order];
+}
+
 static int busiest_first(const void *a, const void *b)
 {
 	const struct sl_cpu_row *x = a, *y = b;
-	uint64_t of_x = x->n.run_ns + x->n.wait_ns, of_y = y->n.run_ns + y->n.wait_ns;
+	uint64_t of_x = weight(&x->n), of_y = weight(&y->n);
 
 	return of_x != of_y ? (of_x < of_y ? 1 : -1) : x->pid < y->pid ? -1 : x->pid > y->pid;
 }
@@ -213,20 +226,40 @@ static void print_csv(struct view *v, const struct sl_cpu_row *r, uint64_t now, 
 static void print_line(struct view *v, const struct sl_cpu_row *r, uint64_t now, uint64_t ns)
 {
 	const struct sl_cpu_numbers *n = &r->n;
-	char title[3 * SL_CGROUP_NAME_BYTES], p50[16], p99[16], name[40] = "", comm[17];
+	char title[3 * SL_CGROUP_NAME_BYTES], p50[16], p99[16], comm[17], number[9][16];
+	const char *cells[] = {number[0], number[1], comm,	number[2], number[3], number[4],
+			       p50,	  p99,	     number[5], number[6], number[7], title};
 
-	sl_cgroup_title(sl_cgroups_find(v->who, r->cgroup, now), title, sizeof(title));
+	strcpy(title, "-");
+	if (r->cgroup)
+		sl_cgroup_title(sl_cgroups_find(v->who, r->cgroup, now), title, sizeof(title));
 	tcp_safe(comm, sizeof(comm), r->comm);
-	if (v->by_task)
-		snprintf(name, sizeof(name), "%8u %8u %-15s ", r->tgid, r->pid, comm);
 	tcp_short_time(p50, sl_cpu_wait_quantile(n, 0.5));
 	tcp_short_time(p99, sl_cpu_wait_quantile(n, 0.99));
-	tcp_screen_line(
-		&v->screen,
-		"%s%6.1f %6.1f %8" PRIu64 " %9s %9s %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %c %s",
-		name, 100.0 * (double)n->run_ns / (double)ns,
-		100.0 * (double)n->wait_ns / (double)ns, n->waits, p50, p99, n->voluntary,
-		n->involuntary, n->migrations, r->ended ? '+' : ' ', r->cgroup ? title : "-");
+	snprintf(number[0], 16, "%u", r->tgid);
+	snprintf(number[1], 16, "%u%s", r->pid, r->ended ? "+" : "");
+	snprintf(number[2], 16, "%.1f", 100.0 * (double)n->run_ns / (double)ns);
+	snprintf(number[3], 16, "%.1f", 100.0 * (double)n->wait_ns / (double)ns);
+	snprintf(number[4], 16, "%" PRIu64, n->waits);
+	snprintf(number[5], 16, "%" PRIu64, n->voluntary);
+	snprintf(number[6], 16, "%" PRIu64, n->involuntary);
+	snprintf(number[7], 16, "%" PRIu64, n->migrations);
+	if (!v->by_task && r->ended)
+		snprintf(title + strlen(title), sizeof(title) - strlen(title), " +");
+	tcp_screen_cells(&v->screen, cells + (v->by_task ? 0 : 3));
+}
+
+static const struct tcp_column columns[] = {
+	{"PID", 7, false, 0},	   {"TID", 8, false, 0},      {"COMMAND", 15, true, 0},
+	{"CPU%", 6, false, 0},	   {"WAIT%", 6, false, 0},    {"WAITS", 7, false, 4},
+	{"WAIT-P50", 8, false, 5}, {"WAIT-P99", 8, false, 0}, {"SLEEPS", 7, false, 7},
+	{"PREEMPT", 7, false, 6},  {"MOVES", 5, false, 8},    {"CONTAINER", 16, true, 0},
+};
+#define COLUMNS (sizeof(columns) / sizeof(*columns))
+
+static uint32_t slots_of(const struct view *v)
+{
+	return v->by_task ? sl_cpu_task_slots(v->cpu) : sl_cpu_cgroup_slots(v->cpu);
 }
 
 static void say_losses(struct view *v)
@@ -247,7 +280,7 @@ static void say_losses(struct view *v)
 static int show(void *context, bool last)
 {
 	struct view *v = context;
-	uint32_t slots = v->by_task ? sl_cpu_task_slots(v->cpu) : sl_cpu_cgroup_slots(v->cpu);
+	uint32_t slots = slots_of(v);
 	uint64_t now = sl_now_ns(), ns = now - v->last_ns;
 	bool text = !tcp_common.json && !tcp_common.csv;
 
@@ -260,14 +293,13 @@ static int show(void *context, bool last)
 			return tcp_failed(v->cmd, strerror(ENOMEM));
 	if (!settings.total)
 		v->last_ns = now;
+	order = v->screen.order;
 	if (v->n)
 		qsort(v->rows, v->n, sizeof(*v->rows), busiest_first);
 	if (text) {
 		tcp_screen_begin(&v->screen);
-		tcp_screen_line(&v->screen, "%s%6s %6s %8s %9s %9s %8s %8s %6s   %s",
-				v->by_task ? "     PID      TID COMMAND         " : "", "CPU%",
-				"WAIT%", "WAITS", "WAIT-P50", "WAIT-P99", "SLEEPS", "PREEMPT",
-				"MOVES", "CONTAINER");
+		tcp_screen_columns(&v->screen, columns + (v->by_task ? 0 : 3),
+				   COLUMNS - (v->by_task ? 0 : 3));
 	}
 	for (size_t i = 0; i < v->n; i++) {
 		if (tcp_common.json)
@@ -279,10 +311,9 @@ static int show(void *context, bool last)
 	}
 	if (text)
 		tcp_screen_end(&v->screen);
-	else
-		fflush(v->out);
+	v->any |= v->n > 0;
 	say_losses(v);
-	return ferror(v->out) ? tcp_failed(v->cmd, "the output could not be written") : SL_EXIT_OK;
+	return tcp_flush(v->cmd, v->out);
 }
 
 /* What was counted before the first interval is none of it. */
@@ -294,14 +325,23 @@ static int run(struct view *v)
 	v->before = calloc(slots, sizeof(*v->before));
 	if (!v->before)
 		return tcp_failed(v->cmd, strerror(ENOMEM));
+	if (!tcp_screen_sort(&v->screen, v->cmd, tcp_common.sort, orders))
+		return SL_EXIT_USAGE;
 	v->out = tcp_output(v->cmd);
 	if (!v->out)
 		return SL_EXIT_FAILURE;
-	tcp_screen_open(&v->screen, v->out);
+	tcp_screen_open(&v->screen, v->cmd, v->out);
 	if (!v->screen.terminal)
 		tcp_ready("slots=%u", slots);
 	v->last_ns = sl_now_ns();
-	code = tcp_repeat(v->cmd, show, v);
+	/* What tasks that were born while the programs came to be did up to now is no part of the first interval. */
+	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
+		if (look_at(v, i, v->last_ns))
+			return tcp_failed(v->cmd, strerror(ENOMEM));
+	code = tcp_repeat(v->cmd, &v->screen, show, v);
+	tcp_screen_close(&v->screen);
+	if (!code && !v->any)
+		fprintf(stderr, "sidelight %s: no such task ran\n", v->cmd->name);
 	return tcp_output_end(v->cmd, v->out) || code ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }
 

@@ -32,6 +32,7 @@ static const struct sl_option table[] = {
 	 .to = &settings.format,
 	 .argument = "FORMAT",
 	 .help = "text, or microbpf: the lines of MicroBPF's tools"},
+	TCP_OPTION_SORT("activity, sent, received, rtt, queue, cwnd or retransmits"),
 	TCP_OPTIONS_WANTED,
 	TCP_OPTION_AVOID,
 	{.name = "closed",
@@ -75,7 +76,8 @@ struct view {
 	struct flow_row *rows; /* likewise */
 	FILE *out;
 	struct tcp_screen screen;
-	uint64_t then_ns, publish_ns, unsettled, missed;
+	uint64_t then_ns, publish_ns, unsettled, missed, refused;
+	bool any; /* flow was seen */
 	struct sl_tcp *tcp;
 	const struct sl_command *cmd;
 };
@@ -117,23 +119,24 @@ static size_t look(struct view *v, const struct sl_flows_hot *hot)
 	return count;
 }
 
-static void hot_json(FILE *out, const struct view *v, const struct sl_flows_hot *hot)
+static void hot_json(FILE *out, const struct view *v, const struct sl_flows_hot *hot,
+		     uint64_t time_ns)
 {
 	fprintf(out,
-		"{\"table\":{\"open\":%u,\"quarantined\":%u,\"refused\":%" PRIu64
+		"{\"table\":{\"time_ns\":%" PRIu64
+		",\"open\":%u,\"quarantined\":%u,\"refused\":%" PRIu64
 		",\"slots\":%u,\"journal\":%" PRIu64 ",\"rounds\":%" PRIu64
 		",\"unsettled\":%" PRIu64 ",\"missed\":%" PRIu64 "}}\n",
-		hot->open, hot->quarantined, hot->refused, v->info.slots, hot->journal, hot->round,
-		v->unsettled, v->missed);
+		time_ns, hot->open, hot->quarantined, hot->refused, v->info.slots, hot->journal,
+		hot->round, v->unsettled, v->missed);
 }
 
 static int show(void *context, bool last)
 {
 	struct view *v = context;
 	struct sl_flows_hot hot;
-	uint64_t now;
+	uint64_t now, real;
 	size_t count;
-
 	int err = sl_tcp_catch_up(v->tcp, &v->missed);
 
 	if (err)
@@ -143,23 +146,25 @@ static int show(void *context, bool last)
 	now = sl_now_ns();
 	if (sl_flows_hot_read(v->map, &v->info, &hot))
 		return tcp_failed(v->cmd, "the table does not verify");
+	real = sl_realtime_ns();
 	count = look(v, &hot);
+	v->any |= count > 0;
+	v->refused = hot.refused;
 	if (tcp_common.json) {
 		for (size_t i = 0; i < count; i++)
-			flow_print_json(v->out, &v->rows[i].flow);
-		hot_json(v->out, v, &hot);
+			flow_print_json(v->out, &v->rows[i].flow, real);
+		hot_json(v->out, v, &hot, real);
 	} else if (settings.microbpf) {
 		for (size_t i = 0; i < count; i++)
 			flow_print_microbpf(v->out, &v->rows[i].flow);
 	} else if (tcp_common.csv) {
 		for (size_t i = 0; i < count; i++)
-			flow_print_csv(v->out, &v->rows[i].flow);
+			flow_print_csv(v->out, &v->rows[i].flow, real);
 	} else {
 		flow_print_screen(&v->screen, v->rows, count, &hot, now - v->then_ns);
 	}
 	v->then_ns = now;
-	fflush(v->out);
-	return ferror(v->out) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return tcp_flush(v->cmd, v->out);
 }
 
 static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
@@ -182,12 +187,24 @@ static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
 		tcp_failed(self, strerror(ENOMEM));
 		goto out;
 	}
-	tcp_screen_open(&v.screen, out);
+	if (!tcp_screen_sort(&v.screen, self, tcp_common.sort, flow_orders)) {
+		code = SL_EXIT_USAGE;
+		goto out;
+	}
+	tcp_screen_open(&v.screen, self, out);
 	if (tcp_common.csv)
 		flow_print_csv_head(out);
 	if (!v.screen.terminal)
 		tcp_ready("slots=%u", v.info.slots);
-	code = tcp_repeat(self, show, &v);
+	code = tcp_repeat(self, &v.screen, show, &v);
+	tcp_screen_close(&v.screen);
+	if (!code && !v.any)
+		tcp_nothing_seen(self);
+	if (v.refused)
+		fprintf(stderr,
+			"sidelight %s: %" PRIu64
+			" connections found no room among %u: see --flows\n",
+			self->name, v.refused, v.info.slots);
 out:
 	free(v.rows);
 	free(v.last);

@@ -6,10 +6,10 @@
 #include "cli/tcp.h"
 #include "region/flows.h"
 
-/* One flow as an object or a row, with every statistic. */
-void flow_print_json(FILE *out, const struct sl_flow *flow);
+/* One flow as an object or a row, with every statistic. time_ns: CLOCK_REALTIME of the look at it. */
+void flow_print_json(FILE *out, const struct sl_flow *flow, uint64_t time_ns);
 void flow_print_csv_head(FILE *out);
-void flow_print_csv(FILE *out, const struct sl_flow *flow);
+void flow_print_csv(FILE *out, const struct sl_flow *flow, uint64_t time_ns);
 /* Two lines as MicroBPF's tools print them; none for a listener. */
 void flow_print_microbpf(FILE *out, const struct sl_flow *flow);
 
@@ -19,7 +19,9 @@ struct flow_row {
 	uint64_t sent, received; /* bytes */
 	uint32_t retrans;
 };
-/* The screen: the busiest first. rows is sorted by it. */
+/* By what the screen may be sorted. */
+extern const char *const flow_orders[];
+/* The screen; it sorts rows. */
 void flow_print_screen(struct tcp_screen *screen, struct flow_row *rows, size_t count,
 		       const struct sl_flows_hot *hot, uint64_t ns);
 

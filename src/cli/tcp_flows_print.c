@@ -105,18 +105,20 @@ static void safe_comm(const struct sl_flow *f, char out[17])
 			*p = '?';
 }
 
-void flow_print_json(FILE *out, const struct sl_flow *f)
+void flow_print_json(FILE *out, const struct sl_flow *f, uint64_t time_ns)
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
 
 	safe_comm(f, comm);
 	fprintf(out,
-		"{\"local\":\"%s\",\"local_port\":%u,\"remote\":\"%s\",\"remote_port\":%u,"
+		"{\"time_ns\":%" PRIu64
+		",\"local\":\"%s\",\"local_port\":%u,\"remote\":\"%s\",\"remote_port\":%u,"
 		"\"family\":%u,\"state\":\"%s\",\"closed\":%s,\"comm\":\"%s\",\"duration_ns\":%" PRIu64
 		",\"flags\":[",
-		sl_flow_address(f->local, local), f->local_port, sl_flow_address(f->remote, remote),
-		f->remote_port, f->family, sl_tcp_state_name(f->tcp_state),
-		f->state == SL_STATE_CLOSED ? "true" : "false", comm, sl_flow_duration(f));
+		time_ns, sl_flow_address(f->local, local), f->local_port,
+		sl_flow_address(f->remote, remote), f->remote_port, f->family,
+		sl_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED ? "true" : "false",
+		comm, sl_flow_duration(f));
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s\"%s\"", n++ ? "," : "", flags[i].name);
@@ -128,22 +130,22 @@ void flow_print_json(FILE *out, const struct sl_flow *f)
 
 void flow_print_csv_head(FILE *out)
 {
-	fputs("local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,flags",
+	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,flags",
 	      out);
 	for (size_t i = 0; i < NUMBERS; i++)
 		fprintf(out, ",%s", numbers[i].name);
 	fputc('\n', out);
 }
 
-void flow_print_csv(FILE *out, const struct sl_flow *f)
+void flow_print_csv(FILE *out, const struct sl_flow *f, uint64_t time_ns)
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
 
 	safe_comm(f, comm);
-	fprintf(out, "%s,%u,%s,%u,%u,%s,%d,%s,%" PRIu64 ",", sl_flow_address(f->local, local),
-		f->local_port, sl_flow_address(f->remote, remote), f->remote_port, f->family,
-		sl_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED, comm,
-		sl_flow_duration(f));
+	fprintf(out, "%" PRIu64 ",%s,%u,%s,%u,%u,%s,%d,%s,%" PRIu64 ",", time_ns,
+		sl_flow_address(f->local, local), f->local_port, sl_flow_address(f->remote, remote),
+		f->remote_port, f->family, sl_tcp_state_name(f->tcp_state),
+		f->state == SL_STATE_CLOSED, comm, sl_flow_duration(f));
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s%s", n++ ? " " : "", flags[i].name);
@@ -186,10 +188,22 @@ void flow_print_microbpf(FILE *out, const struct sl_flow *f)
 		f->local_port, remote, f->remote_port, f->write_bytes / 1024, f->read_bytes / 1024);
 }
 
-static int busiest(const void *a, const void *b)
+const char *const flow_orders[] = {"activity", "sent", "received",    "rtt",
+				   "queue",    "cwnd", "retransmits", NULL};
+static unsigned int order; /* of flow_orders: qsort() has no room for it */
+
+static uint64_t weight(const struct flow_row *r)
+{
+	const uint64_t by[] = {r->sent + r->received, r->sent,	    r->received, r->flow.srtt_us,
+			       r->flow.queue,	      r->flow.cwnd, r->retrans};
+
+	return by[order];
+}
+
+static int heaviest(const void *a, const void *b)
 {
 	const struct flow_row *x = a, *y = b;
-	uint64_t m = x->sent + x->received, n = y->sent + y->received;
+	uint64_t m = weight(x), n = weight(y);
 
 	if (m != n)
 		return m < n ? 1 : -1;
@@ -212,30 +226,81 @@ static const char *short_number(char out[16], double n)
 	return out;
 }
 
+/* As ss(8) shortens them, where there is no room for more. */
+static const char *state_name(const struct sl_flow *f, bool narrow)
+{
+	static const char *const abbreviated[][2] = {
+		{"ESTABLISHED", "ESTAB"}, {"FIN_WAIT1", "FIN-W1"}, {"FIN_WAIT2", "FIN-W2"},
+		{"CLOSE_WAIT", "CLOS-W"}, {"LAST_ACK", "L-ACK"},   {"CLOSING", "CLOSNG"},
+	};
+	const char *name = f->state == SL_STATE_CLOSED ? "closed" : sl_tcp_state_name(f->tcp_state);
+
+	for (size_t i = 0; narrow && i < sizeof(abbreviated) / sizeof(*abbreviated); i++)
+		if (!strcmp(name, abbreviated[i][0]))
+			return abbreviated[i][1];
+	return name;
+}
+
+/* As wide as the longest address is, as far as there is room. */
+static uint8_t address_width(const struct tcp_screen *s, const struct flow_row *rows, size_t count)
+{
+	size_t most = 21, room = s->columns > 78 ? (s->columns - 36) / 2 : 21;
+	char end[64];
+
+	for (size_t i = 0; i < count; i++) {
+		tcp_endpoint(end, sizeof(end), rows[i].flow.local, rows[i].flow.local_port);
+		most = strlen(end) > most ? strlen(end) : most;
+		tcp_endpoint(end, sizeof(end), rows[i].flow.remote, rows[i].flow.remote_port);
+		most = strlen(end) > most ? strlen(end) : most;
+	}
+	return (uint8_t)(s->columns && most > room ? room : most);
+}
+
 void flow_print_screen(struct tcp_screen *s, struct flow_row *rows, size_t count,
 		       const struct sl_flows_hot *hot, uint64_t ns)
 {
-	char a[INET6_ADDRSTRLEN], from[64], to[64], sent[16], received[16], cwnd[16];
+	char from[64], to[64], sent[16], received[16], queue[16], rtt[16], cwnd[16], retrans[16];
+	struct tcp_column columns[] = {
+		{"LOCAL", 0, true, 0},	  {"REMOTE", 0, true, 0},  {"STATE", 6, true, 0},
+		{"SENT/s", 6, false, 0},  {"RECV/s", 6, false, 0}, {"RTT", 6, false, 0},
+		{"RETR", 5, false, 0},	  {"QUEUE", 6, false, 3},  {"CWND", 5, false, 4},
+		{"COMMAND", 15, true, 5},
+	};
+	const char *cells[] = {from, to, "", sent, received, rtt, retrans, queue, cwnd, ""};
 	double seconds = (double)ns / 1e9;
+	bool narrow;
 
-	qsort(rows, count, sizeof(*rows), busiest);
+	order = s->order;
+	qsort(rows, count, sizeof(*rows), heaviest);
 	tcp_screen_begin(s);
-	tcp_screen_line(s, "%u open, %u closed of late, %" PRIu64 " refused", hot->open,
-			hot->quarantined, hot->refused);
-	tcp_screen_line(s, "%-28s %-28s %-11s %8s %8s %8s %6s %6s %6s", "LOCAL", "REMOTE", "STATE",
-			"SENT/s", "RECVD/s", "RTT us", "CWND", "QUEUE", "RETR");
+	narrow = s->columns && s->columns < 100;
+	columns[0].width = columns[1].width = address_width(s, rows, count);
+	columns[2].width = narrow ? 6 : 11;
+	tcp_screen_line(s, "%u open, %u closed of late, %" PRIu64 " refused%s; rates in bytes",
+			hot->open, hot->quarantined, hot->refused,
+			hot->refused ? " (no room: --flows)" : "");
+	tcp_screen_columns(s, columns, sizeof(columns) / sizeof(*columns));
 	for (size_t i = 0; i < count; i++) {
 		const struct sl_flow *f = &rows[i].flow;
+		char comm[17];
 
-		snprintf(from, sizeof(from), "%s:%u", sl_flow_address(f->local, a), f->local_port);
-		snprintf(to, sizeof(to), "%s:%u", sl_flow_address(f->remote, a), f->remote_port);
+		safe_comm(f, comm);
+		tcp_endpoint(from, sizeof(from), f->local, f->local_port);
+		tcp_endpoint(to, sizeof(to), f->remote, f->remote_port);
 		short_number(sent, (double)rows[i].sent / seconds);
 		short_number(received, (double)rows[i].received / seconds);
-		short_number(cwnd, f->queue);
-		tcp_screen_line(s, "%-28s %-28s %-11s %8s %8s %8u %6u %6s %6u", from, to,
-				f->state == SL_STATE_CLOSED ? "closed"
-							    : sl_tcp_state_name(f->tcp_state),
-				sent, received, f->srtt_us, f->cwnd, cwnd, rows[i].retrans);
+		short_number(queue, f->queue);
+		tcp_short_time(rtt, f->srtt_us * 1000ull);
+		snprintf(cwnd, sizeof(cwnd), "%u", f->cwnd);
+		snprintf(retrans, sizeof(retrans), "%u", rows[i].retrans);
+		if (f->flags & SL_FLOW_LISTENER)
+			strcpy(rtt, "-");
+		cells[2] = state_name(f, narrow);
+		cells[9] = comm;
+		tcp_screen_cells(s, cells);
 	}
+	if (!count && s->terminal)
+		tcp_screen_line(s, tcp_is_filtered() ? "no connection passes the filter"
+						     : "no connection yet");
 	tcp_screen_end(s);
 }

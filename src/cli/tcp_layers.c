@@ -40,6 +40,7 @@ static const struct sl_option table[] = {
 	 .argument = "N",
 	 .help = "room for so many remotes times ports times containers; 0: 1024",
 	 .max = 1 << 16},
+	TCP_OPTION_SORT("requests, segments, app, total or p99"),
 	TCP_OPTIONS_WANTED,
 	TCP_OPTION_AVOID,
 	{0},
@@ -63,6 +64,7 @@ struct view {
 	struct rows now, before;
 	uint64_t last_ns, unsettled;
 	bool named; /* CSV: the line of names is out */
+	bool any;   /* line was shown */
 };
 
 const char *tcp_role_name(enum sl_role role)
@@ -295,28 +297,45 @@ static void sub(struct sl_layer_view *v, const struct sl_layer_view *before)
 			v->cell[i][c] -= before->cell[i][c];
 }
 
-static uint64_t weight(const struct sl_layer_view *v)
+static const char *const orders[] = {"requests", "segments", "app", "total", "p99", NULL};
+static unsigned int order; /* of them: qsort() has no room for it */
+
+static double weight(const struct sl_layer_view *v)
 {
-	return v->count[SL_COUNT_REQUESTS] * 1000 + v->count[SL_COUNT_IN] + v->count[SL_COUNT_OUT];
+	uint64_t segments = v->count[SL_COUNT_IN] + v->count[SL_COUNT_OUT];
+	double x;
+
+	switch (order) {
+	case 0:
+		return (double)v->count[SL_COUNT_REQUESTS] * 1000 + (double)segments;
+	case 1:
+		return (double)segments;
+	case 2:
+		x = sl_layer_quantile(v->cell[SL_LAYER_APP], 0.5);
+		break;
+	default:
+		x = sl_layer_quantile(v->cell[SL_LAYER_TOTAL], order == 3 ? 0.5 : 0.99);
+	}
+	return isnan(x) ? -1 : x;
 }
 
 static int busiest_first(const void *a, const void *b)
 {
-	uint64_t x = weight(a), y = weight(b);
+	double x = weight(a), y = weight(b);
 
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void microseconds(char *out, size_t bytes, const uint64_t *cell, double q)
+static void cell_text(char out[16], const uint64_t *cell, double q)
 {
-	double x = sl_layer_quantile(cell, q) / 1000;
+	double x = sl_layer_quantile(cell, q);
 
 	if (isnan(x))
-		snprintf(out, bytes, "-");
+		snprintf(out, 16, "-");
 	else if (isinf(x))
-		snprintf(out, bytes, ">6s");
+		snprintf(out, 16, ">6s");
 	else
-		snprintf(out, bytes, x < 100 ? "%.2f" : "%.0f", x);
+		tcp_short_time(out, (uint64_t)x);
 }
 
 static void causes_text(struct view *view, const uint64_t *n)
@@ -335,9 +354,35 @@ static void causes_text(struct view *view, const uint64_t *n)
 					sl_layer_cause_text(i));
 }
 
+static uint8_t title_width(enum by by)
+{
+	static const uint8_t width[BYS] = {[BY_FLOW] = 44,
+					   [BY_REMOTE] = 15,
+					   [BY_PORT] = 5,
+					   [BY_CONTAINER] = 24,
+					   [BY_ROLE] = 4};
+
+	return width[by];
+}
+
 /* The interval's differences on a terminal; all since the start elsewhere. */
 static int screen(struct view *view, const uint64_t *causes, double seconds)
 {
+	const struct tcp_column columns[] = {
+		{by_names[view->by], title_width(view->by), true, 0},
+		{"role", 6, true, 0},
+		{"req/s", 6, false, 0},
+		{"complete", 8, false, 9},
+		{"mac_in", 7, false, 6},
+		{"ip_in", 7, false, 4},
+		{"tcp_in", 7, false, 0},
+		{"app", 7, false, 0},
+		{"tcp_out", 7, false, 0},
+		{"ip_out", 7, false, 3},
+		{"mac_out", 7, false, 5},
+		{"total", 7, false, 0},
+		{"p99", 7, false, 0},
+	};
 	struct rows shown = {.v = malloc((view->now.n + 1) * sizeof(*shown.v))};
 
 	if (!shown.v)
@@ -349,35 +394,43 @@ static int screen(struct view *view, const uint64_t *causes, double seconds)
 		*v = view->now.v[i];
 		if (b && view->screen.terminal)
 			sub(v, b);
-		shown.n += weight(v) != 0;
+		shown.n += v->count[SL_COUNT_IN] || v->count[SL_COUNT_OUT];
 	}
+	order = view->screen.order;
 	if (shown.n)
 		qsort(shown.v, shown.n, sizeof(*shown.v), busiest_first);
 	tcp_screen_begin(&view->screen);
-	tcp_screen_line(&view->screen, "%-*s %-7s %9s %7s %8s %8s %8s %8s %8s %8s %8s %8s %8s",
-			view->by == BY_FLOW ? 44 : 24, by_names[view->by], "role", "req/s",
-			"complete", "mac_in", "ip_in", "tcp_in", "app", "tcp_out", "ip_out",
-			"mac_out", "total", "p99");
+	tcp_screen_line(&view->screen, "medians, %s; p99 is that of total",
+			view->screen.terminal ? "of the last interval" : "since the start");
+	tcp_screen_columns(&view->screen, columns, sizeof(columns) / sizeof(*columns));
 	for (size_t i = 0; i < shown.n; i++) {
 		const struct sl_layer_view *v = &shown.v[i];
 		uint64_t done = v->count[SL_COUNT_COMPLETE] + v->count[SL_COUNT_INCOMPLETE];
-		char text[160], cell[SL_LAYERS + 1][16], complete[16] = "-";
+		char text[160], cell[SL_LAYERS + 1][16], complete[16] = "-", rate[16] = "-";
+		const char *cells[] = {text,	tcp_role_name(v->role),
+				       rate,	complete,
+				       cell[0], cell[1],
+				       cell[2], cell[3],
+				       cell[4], cell[5],
+				       cell[6], cell[7],
+				       cell[8]};
 
 		title(view, text, sizeof(text), v);
 		for (int l = 0; l < SL_LAYERS; l++)
-			microseconds(cell[l], sizeof(*cell), v->cell[l], 0.5);
-		microseconds(cell[SL_LAYERS], sizeof(*cell), v->cell[SL_LAYER_TOTAL], 0.99);
+			cell_text(cell[l], v->cell[l], 0.5);
+		cell_text(cell[SL_LAYERS], v->cell[SL_LAYER_TOTAL], 0.99);
 		if (done)
 			snprintf(complete, sizeof(complete), "%.1f%%",
 				 100.0 * (double)v->count[SL_COUNT_COMPLETE] / (double)done);
-		tcp_screen_line(
-			&view->screen, "%-*s %-7s %9.0f %7s %8s %8s %8s %8s %8s %8s %8s %8s %8s",
-			view->by == BY_FLOW ? 44 : 24, text, tcp_role_name(v->role),
-			(double)v->count[SL_COUNT_REQUESTS] / seconds, complete, cell[0], cell[1],
-			cell[2], cell[3], cell[4], cell[5], cell[6], cell[7], cell[8]);
+		if (v->role == SL_ROLE_SERVER) /* only there requests are told apart */
+			snprintf(rate, sizeof(rate), "%.0f",
+				 (double)v->count[SL_COUNT_REQUESTS] / seconds);
+		tcp_screen_cells(&view->screen, cells);
 	}
-	tcp_screen_line(&view->screen, "medians in us%s",
-			view->screen.terminal ? "; of the last interval" : "; since the start");
+	if (!shown.n && view->screen.terminal)
+		tcp_screen_line(&view->screen, "no segment in this interval%s",
+				tcp_is_filtered() ? " that passes the filter" : "");
+	view->any |= shown.n > 0;
 	causes_text(view, causes);
 	tcp_screen_end(&view->screen);
 	free(shown.v);
@@ -421,13 +474,13 @@ static int show(void *context, bool last)
 	} else {
 		err = screen(view, causes, (double)(now - view->last_ns) / 1e9 + 1e-9);
 	}
-	fflush(view->out);
+	view->any |= view->now.n > 0;
 	if (view->screen.terminal)
 		view->last_ns = now;
 	spare = view->before;
 	view->before = view->now;
 	view->now = spare;
-	return err ? tcp_failed(view->cmd, strerror(-err)) : 0;
+	return err ? tcp_failed(view->cmd, strerror(-err)) : tcp_flush(view->cmd, view->out);
 }
 
 int tcp_layers_open(const struct sl_command *self, uint32_t groups, struct sl_layers **layers)
@@ -463,6 +516,8 @@ static int layers_main(const struct sl_command *self, int argc, char **argv)
 	if (view.by == BYS)
 		return sl_usage(self, "--by flow, remote, port, container or role, not '%s'",
 				settings.by);
+	if (!tcp_screen_sort(&view.screen, self, tcp_common.sort, orders))
+		return SL_EXIT_USAGE;
 	view.out = tcp_output(self);
 	if (!view.out)
 		return SL_EXIT_FAILURE;
@@ -473,11 +528,14 @@ static int layers_main(const struct sl_command *self, int argc, char **argv)
 	code = view.who ? tcp_layers_open(self, settings.groups, &view.layers)
 			: tcp_failed(self, strerror(errno));
 	if (!code) {
-		tcp_screen_open(&view.screen, view.out);
+		tcp_screen_open(&view.screen, self, view.out);
 		if (!view.screen.terminal)
 			tcp_ready("slots=%u", sl_layers_slots(view.layers, SL_LAYER_FLOWS));
 		view.last_ns = sl_now_ns();
-		code = tcp_repeat(self, show, &view);
+		code = tcp_repeat(self, &view.screen, show, &view);
+		tcp_screen_close(&view.screen);
+		if (!code && !view.any)
+			tcp_nothing_seen(self);
 	}
 	sl_layers_close(view.layers);
 	sl_cgroups_close(view.who);

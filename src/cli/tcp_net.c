@@ -267,9 +267,14 @@ static int net_main(const struct sl_command *self, int argc, char **argv)
 	view.out = tcp_output(self);
 	if (!view.out)
 		return SL_EXIT_FAILURE;
-	tcp_screen_open(&view.screen, view.out);
-	code = tcp_net_settings.agents.n ? tcp_net_live(self, &view)
-					 : two_files(self, argv + first, &view);
+	view.screen.out = view.out;
+	if (tcp_net_settings.agents.n) {
+		tcp_screen_open(&view.screen, self, view.out);
+		code = tcp_net_live(self, &view);
+		tcp_screen_close(&view.screen);
+	} else {
+		code = two_files(self, argv + first, &view);
+	}
 	ended = tcp_output_end(self, view.out);
 	return code ? code : ended;
 }

@@ -169,7 +169,7 @@ static int follow(const struct sl_command *self, struct host *h, struct tcp_net_
 			tcp_net_show(view);
 			fflush(view->out);
 		}
-		last = sl_stop_wait(stop, LOOK_MS) || sl_now_ns() >= end;
+		last = tcp_screen_wait(&view->screen, stop, LOOK_MS) || sl_now_ns() >= end;
 	}
 	close(stop);
 	if (err)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tcp_text.c - how the verbs of 'sidelight tcp' write names and times. */
+#include <arpa/inet.h>
 #include <string.h>
 
 #include "cli/tcp.h"
+#include "region/flows.h"
 #include "source/tcp/cgroup.h"
 
 void tcp_safe(char *out, size_t bytes, const char *text)
@@ -12,6 +14,16 @@ void tcp_safe(char *out, size_t bytes, const char *text)
 	for (; *text && n + 1 < bytes; text++)
 		out[n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
 	out[n] = 0;
+}
+
+void tcp_endpoint(char *out, size_t bytes, const uint8_t address[16], uint16_t port)
+{
+	char text[INET6_ADDRSTRLEN], number[8] = "*";
+
+	sl_flow_address(address, text);
+	if (port)
+		snprintf(number, sizeof(number), "%u", port);
+	snprintf(out, bytes, strchr(text, ':') ? "[%s]:%s" : "%s:%s", text, number);
 }
 
 void tcp_short_time(char out[16], uint64_t ns)
