@@ -15,7 +15,8 @@ let app = null; // {state, picked, showMetrics, status}
 let list = [], error = "";
 
 const end = (address, port) => (address.includes(":") ? `[${address}]` : address) + `:${port}`;
-const owner = (f) => f.pod || f.container || f.service || (f.unit.length > 1 ? f.unit : f.task || f.unit);
+// A unit in brackets is no name: (host) is what is in no container.
+const owner = (f) => f.pod || f.container || f.service || (f.unit && !f.unit.startsWith("(") ? f.unit : f.task || f.unit);
 
 function drawHead() {
 	for (const th of $("flows").tHead.rows[0].cells) {
@@ -32,7 +33,7 @@ function draw(a) {
 		{text: f.limit, badge: f.state === "closed" ? "idle" : BAD.includes(f.limit) ? "bad" :
 			WARN.includes(f.limit) ? "warn" : "good", tip: f.why},
 		{text: owner(f), kind: "strong", tip: [f.namespace, f.pod, f.container, f.service, f.unit, f.task,
-			`pid ${f.pid}`].filter(Boolean).join(", ")},
+			f.pid ? `pid ${f.pid}${f.by_listener ? ", of the listener" : ""}` : ""].filter(Boolean).join(", ")},
 		{text: f.host + (f.stale ? " · stale" : "")},
 		{text: end(f.local, f.local_port), kind: "mono", tip: f.role},
 		{text: f.role === "listener" ? "listens" : end(f.remote, f.remote_port), kind: "mono", tip: f.tcp_state},

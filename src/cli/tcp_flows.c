@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tcp_flows.c - 'sidelight tcp flows': the statistics of every connection, as they change. */
 #include "cli/tcp_flows.h"
+#include "region/listeners.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -74,6 +75,7 @@ struct view {
 	struct sl_flows_info info;
 	struct last *last;     /* a slot each */
 	struct flow_row *rows; /* likewise */
+	struct sl_listeners listeners;
 	FILE *out;
 	struct tcp_screen screen;
 	uint64_t then_ns, publish_ns, unsettled, missed, refused;
@@ -103,6 +105,7 @@ static size_t look(struct view *v, const struct sl_flows_hot *hot)
 {
 	size_t count = 0;
 
+	sl_listeners_clear(&v->listeners);
 	for (uint32_t i = 0; i < hot->used; i++) {
 		struct last *l = &v->last[i];
 		struct sl_flow f;
@@ -111,11 +114,15 @@ static size_t look(struct view *v, const struct sl_flows_hot *hot)
 			v->unsettled++;
 			continue;
 		}
+		if (f.state != SL_STATE_FREE)
+			sl_listeners_add(&v->listeners, &f); /* without memory: nameless */
 		if (f.state == SL_STATE_FREE || (l->id == f.id && l->shown) ||
 		    (settings.closed && f.state != SL_STATE_CLOSED))
 			continue;
 		since(&f, l, &v->rows[count++]);
 	}
+	for (size_t i = 0; i < count; i++)
+		sl_listeners_name(&v->listeners, &v->rows[i].flow);
 	return count;
 }
 
@@ -206,6 +213,7 @@ static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
 			" connections found no room among %u: see --flows\n",
 			self->name, v.refused, v.info.slots);
 out:
+	sl_listeners_free(&v.listeners);
 	free(v.rows);
 	free(v.last);
 	return code;

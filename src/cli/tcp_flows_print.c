@@ -122,7 +122,7 @@ void flow_print_json(FILE *out, const struct sl_flow *f, uint64_t time_ns)
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s\"%s\"", n++ ? "," : "", flags[i].name);
-	fputc(']', out);
+	fprintf(out, "],\"by_listener\":%s", f->by_listener ? "true" : "false");
 	for (size_t i = 0; i < NUMBERS; i++)
 		fprintf(out, ",\"%s\":%" PRIu64, numbers[i].name, value(f, &numbers[i]));
 	fputs("}\n", out);
@@ -130,7 +130,7 @@ void flow_print_json(FILE *out, const struct sl_flow *f, uint64_t time_ns)
 
 void flow_print_csv_head(FILE *out)
 {
-	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,flags",
+	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,flags,by_listener",
 	      out);
 	for (size_t i = 0; i < NUMBERS; i++)
 		fprintf(out, ",%s", numbers[i].name);
@@ -149,6 +149,7 @@ void flow_print_csv(FILE *out, const struct sl_flow *f, uint64_t time_ns)
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s%s", n++ ? " " : "", flags[i].name);
+	fprintf(out, ",%d", f->by_listener);
 	for (size_t i = 0; i < NUMBERS; i++)
 		fprintf(out, ",%" PRIu64, value(f, &numbers[i]));
 	fputc('\n', out);

@@ -188,8 +188,9 @@ void tcp_screen_cells(struct tcp_screen *s, const char *const *cells)
 			snprintf(cut, sizeof(cut), "~%s", text + length - c->width + 1);
 			text = cut;
 		}
-		at += (size_t)snprintf(line + at, sizeof(line) - at, "%s%*s", at ? " " : "",
-				       c->left ? (i + 1 < s->n ? -(int)c->width : 0) : (int)c->width, text);
+		at += (size_t)snprintf(
+			line + at, sizeof(line) - at, "%s%*s", at ? " " : "",
+			c->left ? (i + 1 < s->n ? -(int)c->width : 0) : (int)c->width, text);
 	}
 	tcp_screen_line(s, "%s", line);
 }

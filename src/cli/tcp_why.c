@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cli/tcp.h"
-#include "region/flows.h"
+#include "region/listeners.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
 #include "region/why.h"
@@ -85,6 +85,7 @@ struct look {
 	struct sl_cpu *cpu;	  /* NULL: not to be had */
 	struct sl_flow *before;	  /* a slot each */
 	struct finding *found;
+	struct sl_listeners listeners;
 	size_t n;
 	uint64_t unsettled;
 };
@@ -181,6 +182,8 @@ static int first_look(struct look *l)
 	for (uint32_t i = 0; i < hot.used; i++)
 		if (sl_flow_read(l->map, &l->info, i, &l->before[i]))
 			memset(&l->before[i], 0, sizeof(l->before[i]));
+		else if (l->before[i].state != SL_STATE_FREE)
+			sl_listeners_add(&l->listeners, &l->before[i]);
 	return 0;
 }
 
@@ -198,6 +201,7 @@ static int second_look(struct look *l, const struct whom *w, uint64_t ns)
 			l->unsettled++;
 			continue;
 		}
+		sl_listeners_name(&l->listeners, &f->flow);
 		if (f->flow.state == SL_STATE_FREE || !matches(l, w, &f->flow))
 			continue;
 		sl_why(b->id == f->flow.id ? b : NULL, &f->flow, &f->why);
@@ -210,16 +214,16 @@ static int second_look(struct look *l, const struct whom *w, uint64_t ns)
 
 /* ---- output --------------------------------------------------------------------------------------- */
 
-static void ends(const struct sl_flow *f, char *out, size_t bytes)
+static void ends(const struct sl_flow *f, char out[160])
 {
-	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN];
+	char local[64], remote[64];
 
+	tcp_endpoint(local, sizeof(local), f->local, f->local_port);
+	tcp_endpoint(remote, sizeof(remote), f->remote, f->remote_port);
 	if (f->flags & SL_FLOW_LISTENER)
-		snprintf(out, bytes, "%s:%u, listening", sl_flow_address(f->local, local),
-			 f->local_port);
+		snprintf(out, 160, "%s, listening", local);
 	else
-		snprintf(out, bytes, "%s:%u > %s:%u", sl_flow_address(f->local, local),
-			 f->local_port, sl_flow_address(f->remote, remote), f->remote_port);
+		snprintf(out, 160, "%s > %s", local, remote);
 }
 
 /* The sentence, and what the scheduler has to say to it. */
@@ -280,9 +284,9 @@ static void print_number(FILE *out, const struct sl_why_number *n)
 static void print_text(const struct look *l, FILE *out, const struct finding *f)
 {
 	const struct sl_cgroup_identity *who = identity(l, &f->flow);
-	char from_to[128], comm[17], title[3 * SL_CGROUP_NAME_BYTES] = "", text[320];
+	char from_to[160], comm[17], title[3 * SL_CGROUP_NAME_BYTES] = "", text[320];
 
-	ends(&f->flow, from_to, sizeof(from_to));
+	ends(&f->flow, from_to);
 	tcp_safe(comm, sizeof(comm), f->flow.comm);
 	if (who->path[0] && strcmp(who->path, "/") != 0)
 		sl_cgroup_title(who, title, sizeof(title));
@@ -430,6 +434,7 @@ static int why_main(const struct sl_command *self, int argc, char **argv)
 	sl_tcp_close(tcp);
 	sl_cgroups_close(l.first);
 	sl_cgroups_close(l.who);
+	sl_listeners_free(&l.listeners);
 	free(l.found);
 	free(l.before);
 	return code;

@@ -244,6 +244,7 @@ static void flow_json(struct sl_json *j, const struct row *r, const struct walk 
 		sl_api_instance(j, r->workload);
 	sl_json_kstring(j, "task", f->comm);
 	sl_json_ku64(j, "pid", f->pid);
+	sl_json_kbool(j, "by_listener", f->by_listener);
 	sl_json_ku64(j, "netns", f->netns);
 	sl_json_kstring(j, "local", sl_flow_address(f->local, address));
 	sl_json_ku64(j, "local_port", f->local_port);

@@ -138,6 +138,8 @@ bool flow_owner_find(struct flow_table *t, uint64_t cgroup, struct flow_owner *o
 	};
 	named = *out->pod || *out->container || *out->service;
 	if (!named)
-		out->unit = *name[SL_CGROUP_PATH] ? name[SL_CGROUP_PATH] : "(unknown)";
+		out->unit = !*name[SL_CGROUP_PATH]		 ? "(unknown)"
+			    : !strcmp(name[SL_CGROUP_PATH], "/") ? "(host)" /* in no container */
+								 : name[SL_CGROUP_PATH];
 	return true;
 }

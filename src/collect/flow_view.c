@@ -2,6 +2,7 @@
 /* flow_view.c - connections and their tables, seen from outside. Holds up no worker. */
 #include "base/base.h"
 #include "collect/flows.h"
+#include "region/listeners.h"
 
 static bool is_stale(const struct region *r, uint64_t now_ns)
 {
@@ -23,17 +24,23 @@ static void view_table(struct index *x, struct host *h, struct region *r,
 		.now = &now,
 	};
 	uint32_t slots = GET(t->slots_read);
+	struct sl_listeners listeners = {0};
 	uint64_t workload;
 	ssize_t i;
 
+	for (v.slot = 0; v.slot < slots; v.slot++)
+		if (flow_snapshot(t, v.slot, &now, &before, &v.read_ns, &workload))
+			sl_listeners_add(&listeners, &now); /* without memory: nameless */
 	for (v.slot = 0; v.slot < slots; v.slot++) {
 		if (!flow_snapshot(t, v.slot, &now, &before, &v.read_ns, &workload))
 			continue;
 		i = workload ? index_find(x, workload) : -1;
 		v.workload = i < 0 ? NULL : x->region[i]->info;
 		v.before = before.id ? &before : NULL;
+		sl_listeners_name(&listeners, &now);
 		fn(&v, arg);
 	}
+	sl_listeners_free(&listeners);
 }
 
 void sl_collector_flows(struct sl_collector *c, void (*fn)(const struct sl_flow_view *, void *),

@@ -45,6 +45,7 @@ struct sl_flow {
 	uint8_t local[16], remote[16];
 	uint16_t local_port, remote_port;
 	char comm[17];
+	bool by_listener; /* pid and comm are those of its listener (listeners.h); of no slot */
 	uint32_t handshake_us;
 	uint64_t bytes_sent, bytes_acked, bytes_received, bytes_retrans, read_bytes, write_bytes;
 	uint32_t flight, lost, rcv_wnd, snd_wnd, cwnd, ssthresh, mss, queue, queue_max, wmem;

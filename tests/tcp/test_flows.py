@@ -209,6 +209,27 @@ def calls_are_counted_and_their_process_is_known():
 
 
 @case
+def an_accepted_connection_is_its_listeners_until_it_reads():
+    comm = open('/proc/self/comm').read().strip()
+    watch = Flows('--new')
+    for family, to, at in ((socket.AF_INET, None, '127.0.0.1'), (socket.AF_INET, None, '0.0.0.0'),
+                           (socket.AF_INET6, None, '::'), (socket.AF_INET6, socket.AF_INET, '::')):
+        listener = socket.socket(family)  # one that stays
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((at, 0))
+        listener.listen()
+        client = socket.socket(to or family)
+        client.connect(('127.0.0.1' if client.family == socket.AF_INET else '::1', listener.getsockname()[1]))
+        server = listener.accept()[0]
+        f = settle(lambda: watch.of(*flows.name_of(server)), 20, 'the accepted end', watch.part)
+        check('whose', (f['pid'], f['comm'], f['by_listener']), (os.getpid(), comm, True))
+        f = settle(lambda: watch.of(*flows.name_of(client)), 20, 'the other end', watch.part)
+        check('whose', (f['pid'], f['by_listener']), (os.getpid(), False))
+    watch.end()
+
+
+@case
 def filters_leave_out_what_is_not_wanted():
     wanted, other = pair(), pair()
     port = wanted[1].getsockname()[1]

@@ -383,7 +383,7 @@ void sl_cgroup_title(const struct sl_cgroup_identity *i, char *out, size_t bytes
 	else if (i->service[0])
 		snprintf(out, bytes, "%s", i->service);
 	else if (i->path[0])
-		snprintf(out, bytes, "%s", i->path);
+		snprintf(out, bytes, "%s", strcmp(i->path, "/") ? i->path : "(host)");
 	else
 		snprintf(out, bytes, "cgroup %llu", (unsigned long long)i->id);
 }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "region/listeners.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint8_t any_v4[16] = {[10] = 0xff, [11] = 0xff}, any_v6[16];
+
+int sl_listeners_add(struct sl_listeners *l, const struct sl_flow *f)
+{
+	struct sl_listener *to;
+
+	if (!(f->flags & SL_FLOW_LISTENER) || !f->pid)
+		return 0;
+	if (l->n == l->room) {
+		size_t room = l->room ? 2 * l->room : 16;
+
+		to = realloc(l->v, room * sizeof(*to));
+		if (!to)
+			return -ENOMEM;
+		l->v = to;
+		l->room = room;
+	}
+	to = &l->v[l->n++];
+	*to = (struct sl_listener){.netns = f->netns, .pid = f->pid, .port = f->local_port};
+	memcpy(to->address, f->local, 16);
+	memcpy(to->comm, f->comm, sizeof(to->comm));
+	l->sorted = false;
+	return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct sl_listener *x = a, *y = b;
+
+	if (x->netns != y->netns)
+		return x->netns < y->netns ? -1 : 1;
+	return x->port != y->port ? (x->port < y->port ? -1 : 1)
+				  : memcmp(x->address, y->address, 16);
+}
+
+static const struct sl_listener *find(const struct sl_listeners *l, const struct sl_flow *f,
+				      const uint8_t address[16])
+{
+	struct sl_listener key = {.netns = f->netns, .port = f->local_port};
+
+	memcpy(key.address, address, 16);
+	return bsearch(&key, l->v, l->n, sizeof(key), by_place);
+}
+
+void sl_listeners_name(struct sl_listeners *l, struct sl_flow *f)
+{
+	const struct sl_listener *found;
+
+	if (f->pid || f->flags & (SL_FLOW_ACTIVE | SL_FLOW_LISTENER) || !l->n)
+		return;
+	if (!l->sorted)
+		qsort(l->v, l->n, sizeof(*l->v), by_place);
+	l->sorted = true;
+	found = find(l, f, f->local);
+	if (!found && !memcmp(f->local, any_v4, 12))
+		found = find(l, f, any_v4);
+	if (!found)
+		found = find(l, f, any_v6);
+	if (!found)
+		return;
+	f->pid = found->pid;
+	memcpy(f->comm, found->comm, sizeof(f->comm));
+	f->by_listener = true;
+}
+
+void sl_listeners_clear(struct sl_listeners *l)
+{
+	l->n = 0;
+}
+
+void sl_listeners_free(struct sl_listeners *l)
+{
+	free(l->v);
+	*l = (struct sl_listeners){0};
+}
