@@ -31,7 +31,8 @@ direct(struct engine_store *s, const struct sl_dta_block *b, uint32_t count, uin
 	const uint32_t key_bytes = b->key_bytes, step = key_bytes + value_bytes;
 	const uint64_t unit = 8 + sl_pad8(value_bytes), rest = value_bytes - (unit - 16);
 	uint8_t *bank = s->object.map + s->bank;
-	uint64_t slot[SL_STORE_COPIES_MAX][SL_DTA_MANY], check[SL_DTA_MANY];
+	SL_DTA_LINES uint64_t slot[SL_STORE_COPIES_MAX][SL_DTA_MANY];
+	SL_DTA_LINES uint64_t check[SL_DTA_MANY];
 	const uint8_t *item = b->items;
 	struct sl_dta_hashes h;
 

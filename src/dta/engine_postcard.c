@@ -190,7 +190,7 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 	const uint32_t step = b->key_bytes + 8u;
 	struct paths *p = s->state;
 	uint32_t full[SL_DTA_MANY], done = 0, taken = 0;
-	uint64_t slot[SL_DTA_MANY];
+	SL_DTA_LINES uint64_t slot[SL_DTA_MANY];
 	struct sl_dta_hashes h;
 
 	sl_dta_hash_many(item, b->key_bytes, step, s->c.seed, count, &h);

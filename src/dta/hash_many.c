@@ -149,24 +149,61 @@ WIDE_PART __m512i swap(__m512i x)
 	return _mm512_shuffle_epi8(x, order);
 }
 
-/* "XXH3 algorithm, small inputs": 4 to 8 bytes; the first four are the lower half of the word. */
+/*
+ * Words of up to eight keys, from register to register. Not by way of an array: a vector that is read where words were
+ * just written waits until they are in the cache, behind all writes to slots that are under way. Nor by a gather, which
+ * takes twice as long.
+ */
+static inline __attribute__((always_inline)) long long word(const uint8_t *at)
+{
+	long long v;
+
+	memcpy(&v, at, 8);
+	return v;
+}
+
+/* Of 4 to 8 bytes: the first four are the lower half of the word, the last four the upper one. */
+static inline __attribute__((always_inline)) long long ends(const uint8_t *at, size_t bytes)
+{
+	uint32_t first, last;
+
+	memcpy(&first, at, 4);
+	memcpy(&last, at + bytes - 4, 4);
+	return (long long)(first | (uint64_t)last << 32);
+}
+
+#define LANE(i) (from + (count > (i) ? (i)*step : 0))
+#define EACH(f) _mm512_set_epi64(f(7), f(6), f(5), f(4), f(3), f(2), f(1), f(0))
+
+WIDE_PART __m512i words(const uint8_t *from, size_t step, uint32_t count)
+{
+#define WORD(i) word(LANE(i))
+	return EACH(WORD);
+}
+
+WIDE_PART __m512i word_ends(const uint8_t *from, size_t bytes, size_t step, uint32_t count)
+{
+#define ENDS(i) ends(LANE(i), bytes)
+	return bytes == 8 ? words(from, step, count) : EACH(ENDS);
+}
+
+/* By halves: a word of 512 bits that is read one by one soon after waits for the cache. */
+WIDE_PART void save(uint64_t *to, __m512i x)
+{
+	_mm256_storeu_si256((void *)to, _mm512_castsi512_si256(x));
+	_mm256_storeu_si256((void *)(to + 4), _mm512_extracti64x4_epi64(x, 1));
+}
+
+/* "XXH3 algorithm, small inputs": 4 to 8 bytes. */
 WIDE static void hash_to_8(const uint8_t *key, size_t bytes, size_t step, uint64_t seed,
 			   uint32_t count, struct sl_dta_hashes *out)
 {
 	const uint64_t flip = (secret(16) ^ secret(24)) +
 			      (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
 	const __m512i by = all(XXH_PRIME64_1 + (bytes << 2));
-	uint64_t in[SL_DTA_MANY];
 
-	for (uint32_t i = 0; i < count; i++, key += step) {
-		uint32_t first, last;
-
-		memcpy(&first, key, 4);
-		memcpy(&last, key + bytes - 4, 4);
-		in[i] = first | (uint64_t)last << 32;
-	}
-	for (uint32_t i = 0; i < count; i += LANES) {
-		__m512i keyed = xor(load(in + i), all(flip));
+	for (uint32_t i = 0; i < count; i += LANES, key += LANES * step) {
+		__m512i keyed = xor(word_ends(key, bytes, step, count - i), all(flip));
 		__m512i lo = mul(keyed, by), hi = mul_high(keyed, by);
 
 		hi = add(hi, _mm512_slli_epi64(lo, 1));
@@ -183,14 +220,10 @@ WIDE static void hash_to_16(const uint8_t *key, size_t bytes, size_t step, uint6
 {
 	const __m512i flip_lo = all((secret(32) ^ secret(40)) - seed);
 	const __m512i flip_hi = all((secret(48) ^ secret(56)) + seed);
-	uint64_t first[SL_DTA_MANY], last[SL_DTA_MANY];
 
-	for (uint32_t i = 0; i < count; i++, key += step) {
-		memcpy(&first[i], key, 8);
-		memcpy(&last[i], key + bytes - 8, 8);
-	}
-	for (uint32_t i = 0; i < count; i += LANES) {
-		__m512i a = load(first + i), b = load(last + i), lo, hi, x;
+	for (uint32_t i = 0; i < count; i += LANES, key += LANES * step) {
+		__m512i a = words(key, step, count - i);
+		__m512i b = words(key + bytes - 8, step, count - i), lo, hi, x;
 
 		x = xor(xor(a, b), flip_lo);
 		lo = add(mul(x, all(XXH_PRIME64_1)), all((uint64_t)(bytes - 1) << 54));
@@ -212,7 +245,7 @@ WIDE static void slot_wide(const struct sl_dta_hashes *h, uint32_t n, uint64_t s
 
 		if (n)
 			x = add(x, mul(all(n), _mm512_or_si512(load(h->hi + i), all(1))));
-		_mm512_storeu_si512(slot + i, mul_high(mix(x), all(slots)));
+		save(slot + i, mul_high(mix(x), all(slots)));
 	}
 }
 
@@ -221,22 +254,16 @@ WIDE static void check_to_8(const struct sl_dta_hashes *h, const uint8_t *value,
 			    size_t step, uint32_t count, uint64_t *check)
 {
 	const __m512i flip = all(secret(8) ^ secret(16)), one = all(1), length = all(bytes);
-	uint64_t in[SL_DTA_MANY];
 
-	for (uint32_t i = 0; i < count; i++, value += step) {
-		uint32_t first, last;
-
-		memcpy(&first, value, 4);
-		memcpy(&last, value + bytes - 4, 4);
-		in[i] = last | (uint64_t)first << 32;
-	}
-	for (uint32_t i = 0; i < count; i += LANES) {
+	for (uint32_t i = 0; i < count; i += LANES, value += LANES * step) {
 		__m512i seed = xor(mix(add(load(h->hi + i), all(SL_LINE_K4))), load(h->lo + i));
 		__m512i x;
 
 		/* The seed's lower half, bytes swapped, onto its upper half. */
 		seed = xor(seed, _mm512_and_si512(swap(seed), all(0xffffffff00000000ull)));
-		x = xor(load(in + i), _mm512_sub_epi64(flip, seed));
+		/* The last four bytes are the lower half of the word. */
+		x = _mm512_rol_epi64(word_ends(value, bytes, step, count - i), 32);
+		x = xor(x, _mm512_sub_epi64(flip, seed));
 		x = xor(x, xor(_mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24)));
 		x = mul(x, all(XXH3_MX2));
 		x = xor(x, add(_mm512_srli_epi64(x, 35), length));
@@ -244,7 +271,7 @@ WIDE static void check_to_8(const struct sl_dta_hashes *h, const uint8_t *value,
 		x = SHIFT_XOR(x, 28);
 		/* Never 0. */
 		x = _mm512_mask_mov_epi64(x, _mm512_testn_epi64_mask(x, x), one);
-		_mm512_storeu_si512(check + i, x);
+		save(check + i, x);
 	}
 }
 
