@@ -94,7 +94,8 @@ function drawDropped() {
 function drawUnits() {
 	const u = there.account.units;
 	put($("dta-units"), u ? `slots and paths: ${grouped(u.written)} written = ${u.exact ? "" : "about "}${grouped(u.standing)} ` +
-		`there + ${grouped(u.overwritten)} overwritten + ${grouped(u.expired)} gone with their epoch` : "");
+		`there + about ${grouped(u.overwritten)} overwritten by another key + ${grouped(u.updated)} updated by their own + ` +
+		`${grouped(u.expired)} gone with their epoch` : "");
 	$("dta-units").hidden = !u?.written;
 }
 

@@ -15,12 +15,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile __u32 out = 0;  /* the interface */
 const volatile __u64 keys = 1; /* a power of two */
+const volatile __u32 pack = 1; /* reports a packet */
 
-__u32 sequence = 0; /* of the next packet, of one report */
+__u32 sequence = 0; /* of the next report */
 
 #define PACKET	 (14 + 20 + 8) /* Ethernet, IPv4, UDP: docs/dta-wire.md */
 #define SEQUENCE (PACKET + 12)
 #define KEY	 (PACKET + 32 + 12)
+#define PACK_MAX 88 /* in 1,472 bytes */
 
 SEC("xdp")
 int load(struct xdp_md *ctx)
@@ -30,9 +32,12 @@ int load(struct xdp_md *ctx)
 
 	if (data + KEY + 8 > end)
 		return XDP_ABORTED;
-	n = sequence++;
+	n = sequence;
+	sequence += pack;
 	*(__u32 *)(data + SEQUENCE) = bpf_htonl(n);
+	data += KEY;
 	/* All keys in turn, but far from each other: an odd factor has an inverse. */
-	*(__u32 *)(data + KEY + 4) = bpf_htonl((n * 2654435761u) & (keys - 1));
+	for (__u32 i = 0; i < PACK_MAX && i < pack && data + 8 <= end; i++, n++, data += 16)
+		*(__u32 *)(data + 4) = bpf_htonl((n * 2654435761u) & (keys - 1));
 	return bpf_redirect(out, 0);
 }

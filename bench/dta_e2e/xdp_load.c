@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xdp_load.c INTERFACE MAC SOURCE TARGET PORT COUNT KEYS - sends COUNT packets of one key-write each (8 bytes of key, 8
- * of value, one copy) from a veth to its peer, as frames of XDP that the kernel makes (xdp_load.bpf.c): a
+ * xdp_load.c INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK - sends COUNT packets of PACK key-writes each (8 bytes of
+ * key, 8 of value, one copy) from a veth to its peer, as frames of XDP that the kernel makes (xdp_load.bpf.c): a
  * sender that costs so little that the receiver is what is measured. Then one line of JSON.
  */
 #include <arpa/inet.h>
@@ -18,7 +18,8 @@
 #include "dta/wire.h"
 #include "xdp_load.skel.h"
 
-#define RUN 65536u /* packets a call */
+#define RUN   65536u /* packets a call */
+#define FRAME 1514u
 
 static uint16_t sum_of(const uint8_t *p, size_t bytes)
 {
@@ -37,7 +38,7 @@ static void put16(uint8_t *at, uint16_t v)
 }
 
 /* Its bytes; 0: an argument is wrong. UDP's checksum stays 0: none. */
-static size_t make_frame(uint8_t f[256], char **argv)
+static size_t make_frame(uint8_t f[FRAME], char **argv)
 {
 	const struct sl_dta_header header = {.reporter = 1, .incarnation = (uint32_t)time(NULL)};
 	const struct sl_dta_block shape = {.opcode = SL_DTA_KEYWRITE,
@@ -51,8 +52,10 @@ static size_t make_frame(uint8_t f[256], char **argv)
 	unsigned int mac[6];
 	size_t bytes;
 
-	sl_dta_begin(&b, udp + 8, 128, &header);
-	sl_dta_put(&b, &shape, key, value);
+	sl_dta_begin(&b, udp + 8, FRAME - 42, &header);
+	for (int i = 0; i < atoi(argv[8]); i++)
+		if (sl_dta_put(&b, &shape, key, value))
+			return 0;
 	bytes = 8 + sl_dta_end(&b);
 	if (sscanf(argv[2], "%x:%x:%x:%x:%x:%x", mac, mac + 1, mac + 2, mac + 3, mac + 4,
 		   mac + 5) != 6 ||
@@ -75,26 +78,30 @@ static size_t make_frame(uint8_t f[256], char **argv)
 
 int main(int argc, char **argv)
 {
-	uint8_t f[256] = {0};
+	uint8_t f[FRAME] = {0};
 	LIBBPF_OPTS(bpf_test_run_opts, o, .data_in = f, .flags = BPF_F_TEST_XDP_LIVE_FRAMES);
 	struct xdp_load_bpf *b = xdp_load_bpf__open();
 	uint64_t count, sent = 0, began;
 	int err = 0;
 
-	if (argc != 8 || !b) {
-		fprintf(stderr, "usage: xdp_load INTERFACE MAC SOURCE TARGET PORT COUNT KEYS\n");
+	if (argc != 9 || !b) {
+		fprintf(stderr,
+			"usage: xdp_load INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK\n");
 		return 2;
 	}
 	const uint32_t out = if_nametoindex(argv[1]);
 	const uint64_t keys = strtoull(argv[7], NULL, 10);
+	const uint32_t pack = (uint32_t)atoi(argv[8]);
 
 	/* They are constant to the program. */
 	memcpy((void *)&b->rodata->out, &out, sizeof(out));
 	memcpy((void *)&b->rodata->keys, &keys, sizeof(keys));
+	memcpy((void *)&b->rodata->pack, &pack, sizeof(pack));
 	count = strtoull(argv[6], NULL, 10);
 	o.data_size_in = (uint32_t)make_frame(f, argv);
 	if (!o.data_size_in || !out) {
-		fprintf(stderr, "xdp_load: no such interface or address\n");
+		fprintf(stderr,
+			"xdp_load: no such interface or address, or more than fits into a packet\n");
 		return 2;
 	}
 	if (xdp_load_bpf__load(b)) {

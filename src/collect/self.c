@@ -576,7 +576,7 @@ static const struct family {
 	{"sidelight_dta_translators", SL_FAMILY_GAUGE, "", "Translators that are connected.",
 	 self_dta_translators},
 	{"sidelight_dta_units", SL_FAMILY_GAUGE, "",
-	 "Slots and paths that translators have told of, by what became of them; estimated by a sample in large stores.",
+	 "Slots and paths that translators have told of, by what became of them: overwritten by another key, updated by their own; partly estimated.",
 	 self_dta_units},
 	{"sidelight_host_connects", SL_FAMILY_COUNTER, "", "Connections made to a host.",
 	 host_connects},

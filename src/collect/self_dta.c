@@ -127,10 +127,10 @@ bool self_dta_reports(struct self *s, struct sl_series *out)
 
 bool self_dta_units(struct self *s, struct sl_series *out)
 {
-	static const char *const of[] = {"standing", "overwritten", "expired"};
+	static const char *const of[] = {"standing", "overwritten", "updated", "expired"};
 	const json_t *units = json_object_get(json_object_get(status(s), "account"), "units");
 
-	return s->at < 3 && self_label(s, out, "state", of[s->at]) &&
+	return s->at < 4 && self_label(s, out, "state", of[s->at]) &&
 	       self_u64(out, (uint64_t)json_integer_value(json_object_get(units, of[s->at])));
 }
 

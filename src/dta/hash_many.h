@@ -28,13 +28,13 @@ static inline struct sl_dta_hash sl_dta_hash_of(const struct sl_dta_hashes *h, u
 }
 
 /* Of count keys (to SL_DTA_MANY) of key_bytes (4 to 64), step bytes apart. */
-void sl_dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t seed,
-		      uint32_t count, struct sl_dta_hashes *out);
+void sl_dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t seed, uint32_t count,
+		      struct sl_dta_hashes *out);
 /* Their slots of copy n. */
 void sl_dta_slot_many(const struct sl_dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
 		      uint64_t slot[SL_DTA_MANY]);
 /* Their check words over values of value_bytes (4 to 256), step bytes apart. */
-void sl_dta_check_many(const struct sl_dta_hashes *h, const uint8_t *values, size_t value_bytes,
-		       size_t step, uint32_t count, uint64_t check[SL_DTA_MANY]);
+void sl_dta_check_many(const struct sl_dta_hashes *h, const uint8_t *values, size_t value_bytes, size_t step,
+		       uint32_t count, uint64_t check[SL_DTA_MANY]);
 
 #endif

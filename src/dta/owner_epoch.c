@@ -6,6 +6,7 @@
 #include "dta/owner_internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,19 +45,40 @@ static uint64_t oldest_with(const struct store *s, uint64_t next)
 	return s->oldest > floor ? s->oldest : floor;
 }
 
-uint64_t owner_standing(const struct sl_store_object *at, bool *exact)
+/*
+ * How many keys' copies were ever put into a bank can be told from how many of its M places are free, a share e: about
+ * M ln(1/e). With load t = ln(1/e), the variance is M (e^t - t - 1) (K.-Y. Whang, B. Vander-Zanden, H. Taylor, "A
+ * linear-time probabilistic counting algorithm for database applications", ACM TODS 15(2), 1990), and that of a sample
+ * comes on top. What is not among the standing ones was lost to another key. A full bank is taken to have half a place
+ * free, so that it says less than there was.
+ */
+static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, uint64_t sample,
+			  struct owner_units *u)
 {
-	const struct sl_store_config *c = at->view.config;
 	uint64_t looked, occupied;
-	double sum = 0;
+	double places, free_share, used, load;
 
-	for (uint32_t i = 0; i < c->banks; i++)
-		if (sl_store_standing(c, at->view.banks + i * at->view.bank_stride, STANDING_SAMPLE,
-				      &looked, &occupied)) {
-			*exact = *exact && looked == c->slots;
-			sum += (double)occupied / (double)looked * (double)c->slots;
-		}
-	return (uint64_t)(sum + .5);
+	if (!sl_store_standing(c, in, sample, &looked, &occupied))
+		return;
+	places = (double)c->slots;
+	free_share = occupied < looked ? (double)(looked - occupied) / (double)looked
+				       : .5 / (double)looked;
+	used = 1 - free_share;
+	load = -log(free_share);
+	u->standing += (uint64_t)((double)occupied / (double)looked * places + .5);
+	u->lost += places * (load - used);
+	u->variance += places * (1 / free_share - load - 1);
+	if (looked == c->slots)
+		return;
+	u->variance += places * places * used * used * used / free_share / (double)looked;
+	u->sampled = true;
+}
+
+void owner_units(const struct sl_store_object *at, struct owner_units *u)
+{
+	for (uint32_t i = 0; i < at->view.config->banks; i++)
+		units_of_bank(at->view.config, at->view.banks + i * at->view.bank_stride,
+			      STANDING_SAMPLE, u);
 }
 
 int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t error_bytes)
@@ -122,7 +144,7 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
 	for (struct sl_store_object *at = newest; at; at = at->older) {
 		at->number = ++o->next_object;
 		if (at->path)
-			s->before += owner_standing(at, &(bool){true});
+			owner_units(at, &s->before);
 	}
 	s->due_ns = spec->epoch_ns ? sl_now_ns() + spec->epoch_ns : 0;
 	return 0;
@@ -165,8 +187,7 @@ static void drop_old(struct sl_owner *o, struct store *s, size_t most)
 			while (gone) {
 				struct sl_store_object *next = gone->older;
 
-				s->expired += owner_standing(gone, &(bool){true});
-
+				owner_units(gone, &s->expired);
 				owner_object_free(o, gone, true);
 				gone = next;
 			}
@@ -180,7 +201,8 @@ static void drop_old(struct sl_owner *o, struct store *s, size_t most)
 static bool rotate(struct sl_owner *o, struct store *s, uint64_t now)
 {
 	struct sl_store_object *at = s->objects;
-	uint64_t next = s->epoch + 1, oldest = oldest_with(s, next), looked, expired;
+	uint64_t next = s->epoch + 1, oldest = oldest_with(s, next);
+	struct owner_units expired = s->expired;
 
 	/* Those who have not said more than `oldest` - 1 may write into the bank that is needed. */
 	if (least_acked(o, s, NULL) < oldest)
@@ -189,10 +211,10 @@ static bool rotate(struct sl_owner *o, struct store *s, uint64_t now)
 	set_epochs(at, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
 	s->zeroing = true;
 	pthread_mutex_unlock(&o->lock);
-	sl_store_standing(at->view.config, bank(at, next), 0, &looked, &expired);
+	units_of_bank(at->view.config, bank(at, next), 0, &expired);
 	memset(bank(at, next), 0, at->view.bank_stride);
 	pthread_mutex_lock(&o->lock);
-	s->expired += expired;
+	s->expired = expired;
 	s->zeroing = false;
 	s->epoch = next;
 	s->since_ns = sl_realtime_ns();

@@ -16,14 +16,21 @@
 #define LISTENERS_MAX 8u
 #define HELLO_NS      5000000000ull /* for a hello, and for a proof */
 
+/* What banks of slots or paths hold, and what they held before another key took its place: an estimate. */
+struct owner_units {
+	uint64_t standing;
+	double lost, variance; /* of lost */
+	bool sampled;	       /* not every place was looked at */
+};
+
 struct store {
 	struct sl_store_spec *spec;
 	struct sl_store_object *objects; /* newest first; changed with `maps` held for writing */
 	uint64_t epoch, oldest, since_ns; /* of the newest object; since: CLOCK_REALTIME */
 	uint64_t due_ns;		 /* CLOCK_MONOTONIC of the next rotation; 0: none */
 	uint64_t told_ns;		 /* when the epoch was told: drain_ns counts from here */
-	uint64_t expired;		 /* units that stood in banks that were zeroed, or in objects that went */
-	uint64_t before;		 /* units that stood in its files when it was opened */
+	struct owner_units expired;	 /* of banks that were zeroed, and objects that went */
+	struct owner_units before;	 /* of its files when it was opened */
 	uint64_t rotations, late;	 /* late: rotations that had to wait for a translator */
 	uint64_t immediates;		 /* that woke us */
 	bool wanted, waiting;		 /* a rotation is due; it waits for a translator */
@@ -115,8 +122,8 @@ void owner_bury(struct sl_owner *o);
 
 /* owner_epoch.c: opens or makes the objects of a store. */
 #define STANDING_SAMPLE 4096u /* units: all of a bank of fewer than twice as many */
-/* Units that stand in all banks of an object: counted, or of larger ones estimated (*exact turns false). */
-uint64_t owner_standing(const struct sl_store_object *at, bool *exact);
+/* Adds what all banks of an object hold: counted, or of larger ones estimated. */
+void owner_units(const struct sl_store_object *at, struct owner_units *u);
 int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t error_bytes);
 /*
  * Rotates what is due. Leaves the lock while it zeroes a bank. Returns when it wants to be called again, at the latest

@@ -2,6 +2,7 @@
 /* owner_json.c - what there is to know of stores and translators. */
 #include "dta/owner_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,27 +135,43 @@ static void add_up(struct sl_translate_account *to, const json_t *account)
 		sum[i] += n[i];
 }
 
+static void add_units(struct owner_units *to, const struct owner_units *from)
+{
+	to->standing += from->standing;
+	to->lost += from->lost;
+	to->variance += from->variance;
+}
+
 /*
- * Units (slots of key-write, paths) written = standing + overwritten + expired with their epoch. What stands is found
- * by looking, so that no report costs the collector anything. Accounts come now and then: what was written since the
- * last one stands already.
+ * Units (slots of key-write, paths) written = standing + overwritten + updated + expired with their epoch. What stands
+ * is found by looking, so that no report costs the collector anything. Accounts come now and then: what was written
+ * since the last one stands already. overwritten: another key's unit is where this key's was, as
+ * owner_epoch.c estimates; what is left over was written again by its own key.
  */
 static json_t *units_json(const struct sl_owner *o, uint64_t written)
 {
-	uint64_t standing = 0, expired = 0, before = 0, known;
-	bool exact = true;
+	struct owner_units now = {0}, gone = {0}, before = {0};
+	uint64_t known, left, lost;
+	double estimate, error;
 
 	for (size_t i = 0; i < o->store_count; i++) {
-		expired += o->stores[i].expired;
-		before += o->stores[i].before;
-		for (const struct sl_store_object *at = o->stores[i].objects; at; at = at->older)
-			standing += owner_standing(at, &exact);
+		const struct store *s = &o->stores[i];
+
+		add_units(&gone, &s->expired);
+		add_units(&before, &s->before);
+		for (const struct sl_store_object *at = s->objects; at; at = at->older)
+			owner_units(at, &now);
 	}
-	known = standing + expired;
-	written += before;
-	return json_pack("{s:o,s:o,s:o,s:o,s:b}", "written", integer(written), "standing",
-			 integer(standing), "expired", integer(expired), "overwritten",
-			 integer(written > known ? written - known : 0), "exact", (int)exact);
+	known = now.standing + gone.standing;
+	written += before.standing;
+	left = written > known ? written - known : 0;
+	estimate = now.lost + gone.lost - before.lost;
+	lost = estimate < .5 ? 0 : estimate < (double)left ? (uint64_t)(estimate + .5) : left;
+	error = sqrt(now.variance + gone.variance + before.variance);
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "written", integer(written), "standing",
+			 integer(now.standing), "expired", integer(gone.standing), "overwritten",
+			 integer(lost), "updated", integer(left - lost), "error",
+			 integer((uint64_t)(left ? error + .5 : 0)), "exact", !now.sampled);
 }
 
 /*
