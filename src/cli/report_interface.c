@@ -25,7 +25,9 @@ static json_t *as_json(const struct sl_kernel_reporter_counts *c)
 		   {"not_written", c->not_written},
 		   {"idle_carriers", c->idle},
 		   {"left_out", c->left_out},
-		   {"held_back", c->held_back}};
+		   {"held_back", c->held_back},
+		   {"answers", c->answers},
+		   {"answers_refused", c->answers_refused}};
 	json_t *j = json_object();
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
@@ -45,11 +47,12 @@ static int show(const struct sl_kernel_reporter_counts *c, bool json)
 		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64
 		       " in none, %" PRIu64 " of flows not in the sample)\n"
 		       "%" PRIu64 " reports sent in %" PRIu64 " packets\n"
-		       "%" PRIu64 " times a report waited for a translator\n"
+		       "%" PRIu64 " times a report waited for its translator, by %" PRIu64
+		       " of its answers\n"
 		       "lost here: %" PRIu64 " reports without room, %" PRIu64
 		       " packets not written, %" PRIu64 " packets of flows without room\n",
 		       c->packets, c->flows, c->others, c->left_out, c->sent_reports, c->sent,
-		       c->held_back, c->no_room, c->not_written, c->no_flow);
+		       c->held_back, c->answers, c->no_room, c->not_written, c->no_flow);
 	}
 	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }

@@ -19,6 +19,7 @@
  * no larger than a frame costs little. While none goes by, the loader sends empty frames to the carrier.
  */
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <linux/bpf.h>
 
@@ -45,6 +46,7 @@ __u32 handed =
 	0; /* reports to packets, so far: sequence and those in packets that are being filled */
 /* By the loader: if limited, no report is made while `handed` is not before `allowed`. */
 __u32 limited = 0, allowed = 0;
+__u32 ask = 0; /* by the loader: the next packet asks for an answer */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -447,6 +449,10 @@ static __always_inline void fill_dta(struct dta *d, const struct rpt_slot *s, __
 {
 	d->magic = 0xd7;
 	d->version = 1;
+	if (ask) { /* two, if two CPUs see it: one is answered as well as the other */
+		ask = 0;
+		d->flags = 4;
+	}
 	d->blocks = 1;
 	d->tenant = bpf_htons(config.tenant);
 	d->length = bpf_htons(payload);
@@ -568,8 +574,14 @@ int write_report(struct xdp_md *ctx)
 {
 	__u32 slot, n, bytes;
 	struct rpt_slot *s;
+	__u16 proto = 0;
 	bool written;
 
+	/* For this host's translator, and its answers: that end has an address. */
+	if (!config.out && bpf_xdp_get_buff_len(ctx) < RPT_LONGEST &&
+	    !bpf_xdp_load_bytes(ctx, offsetof(struct ethhdr, h_proto), &proto, sizeof(proto)) &&
+	    (proto == bpf_htons(ETH_P_ARP) || proto == bpf_htons(ETH_P_IP)))
+		return XDP_PASS;
 	/* This host itself sends on any interface: neighbour discovery, for one. Those are too short. */
 	if (bpf_xdp_get_buff_len(ctx) < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
 		count(RPT_IDLE, 1);

@@ -22,6 +22,7 @@
 #include <bpf/libbpf.h>
 
 #include "base/base.h"
+#include "source/report/budget.h"
 #include "source/report/shared.h"
 #include "source/report/report.skel.h"
 #include "source/report/veth.h"
@@ -61,6 +62,7 @@ struct sl_kernel_reporter {
 		here; /* reports are for this host: to this address and port; 0: they are not */
 	uint16_t port;
 	bool waits; /* nobody listens there */
+	struct sl_report_budget budget;
 	uint64_t swept_ns, looked_ns;
 };
 
@@ -226,17 +228,49 @@ static bool address_here(struct sl_kernel_reporter *r, struct rpt_config *c, uns
 	/* 169.254.128.0/17, four each */
 	uint32_t base = 0xa9fe8000u | ((index + (r->number << 11)) & 0x1fff) << 2;
 	struct in_addr near = {htonl(base | 1)};
-	int err = sl_veth_address(r->veth, near, 30);
+	struct in_addr far = {htonl(base | 2)};
+	int fd = sl_veth_addresses(r->veth, near, far, 30, SOURCE_PORT, ntohs(c->port));
 
-	if (err) {
-		snprintf(error, bytes, "no address for the carrier: %s", strerror(-err));
+	if (fd < 0) {
+		snprintf(error, bytes, "no address for the carrier: %s", strerror(-fd));
 		return false;
 	}
+	r->budget.fd = fd;
 	c->target = near.s_addr;
 	r->here = near;
 	r->port = ntohs(c->port);
-	c->source = htonl(base | 2);
+	c->source = far.s_addr;
 	return true;
+}
+
+/*
+ * Where answers of another host's translator come. Whoever has that port already, but for other reporters: then none are
+ * heard, and credits are not kept.
+ */
+static int answers_socket(const struct rpt_config *c)
+{
+	const struct sockaddr_in from = {.sin_family = AF_INET,
+					 .sin_port = c->source_port,
+					 .sin_addr = {c->source}},
+				 to = {.sin_family = AF_INET,
+				       .sin_port = c->port,
+				       .sin_addr = {c->target}};
+	struct sockaddr_in6 from6 = {.sin6_family = AF_INET6, .sin6_port = c->source_port},
+			    to6 = {.sin6_family = AF_INET6, .sin6_port = c->port};
+	const struct sockaddr *local = c->v6 ? (const void *)&from6 : (const void *)&from,
+			      *peer = c->v6 ? (const void *)&to6 : (const void *)&to;
+	socklen_t size = c->v6 ? sizeof(from6) : sizeof(from);
+	int fd = socket(local->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), yes = 1;
+
+	memcpy(&from6.sin6_addr, c->source6, 16);
+	memcpy(&to6.sin6_addr, c->target6, 16);
+	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
+	    !bind(fd, local, size) && !connect(fd, peer, size))
+		return fd;
+	sl_logf(SL_WARN, LOG, "answers of the translator are not heard: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 /* ---- does anybody listen? --------------------------------------------------------------------------- */
@@ -278,12 +312,22 @@ static void look_for_listener(struct sl_kernel_reporter *r)
 		!listed("/proc/thread-self/net/udp6", 4, r->here, r->port);
 	if (waits && !r->waits)
 		sl_logf(SL_INFO, LOG, "waits for a translator to listen address=%s", r->target);
+	if (r->waits && !waits)
+		r->swept_ns = 0; /* what was held back goes now */
 	r->waits = waits;
-	/* What is allowed stays where it is: while they are limited, nothing. */
-	__atomic_store_n(&r->skel->bss->allowed,
-			 __atomic_load_n(&r->skel->bss->handed, __ATOMIC_RELAXED),
-			 __ATOMIC_RELAXED);
-	__atomic_store_n(&r->skel->bss->limited, waits, __ATOMIC_RELAXED);
+}
+
+static void limit(struct sl_kernel_reporter *r, uint64_t now)
+{
+	uint32_t handed = __atomic_load_n(&r->skel->bss->handed, __ATOMIC_RELAXED);
+	struct sl_report_allowed a = sl_report_budget(&r->budget, handed, now);
+
+	if (r->waits)
+		a = (struct sl_report_allowed){.limited = true, .allowed = handed};
+	__atomic_store_n(&r->skel->bss->allowed, a.allowed, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->skel->bss->limited, a.limited, __ATOMIC_RELAXED);
+	if (a.ask)
+		__atomic_store_n(&r->skel->bss->ask, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- ---------------------------------------------------------------------------------------------- */
@@ -393,7 +437,8 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 		snprintf(error, bytes, "out of memory");
 		return NULL;
 	}
-	r->feed = -1;
+	r->feed = r->budget.fd = -1;
+	r->budget.credits = ~0u;
 	for (int i = 0; i < 3; i++)
 		r->hook[i].link = -1;
 	sl_tcp_libbpf_log();
@@ -438,6 +483,8 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 		snprintf(error, bytes, "%s: %s", name, strerror(errno));
 		goto fail;
 	}
+	r->budget.reporter = c.reporter;
+	r->budget.incarnation = c.incarnation;
 	r->skel = report_bpf__open();
 	if (!r->skel) {
 		snprintf(error, bytes, "the programs: %s", strerror(errno));
@@ -459,7 +506,10 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	inet_ntop(c.v6 ? AF_INET6 : AF_INET, c.v6 ? (const void *)c.target6 : &c.target, address,
 		  sizeof(address));
 	snprintf(r->target, sizeof(r->target), c.v6 ? "[%s]:%u" : "%s:%u", address, ntohs(c.port));
+	if (c.out)
+		r->budget.fd = answers_socket(&c);
 	look_for_listener(r); /* before the first packet is seen */
+	limit(r, sl_now_ns());
 	if (!attach_all(r, o, index, error, bytes))
 		goto fail;
 	return r;
@@ -498,13 +548,10 @@ void sl_kernel_reporter_tick(struct sl_kernel_reporter *r)
 	long long owed;
 
 	if (now - r->looked_ns >= LOOK_NS) {
-		bool waited = r->waits;
-
 		look_for_listener(r);
 		r->looked_ns = now;
-		if (waited && !r->waits)
-			r->swept_ns = 0; /* what was held back goes now */
 	}
+	limit(r, now);
 	if (now - r->swept_ns >= SWEEP_NS) {
 		run(r->skel->progs.sweep, 0);
 		r->swept_ns = now;
@@ -536,6 +583,8 @@ void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r,
 	uint64_t *each = calloc((size_t)r->cpus, sizeof(*each));
 
 	memset(out, 0, sizeof(*out));
+	out->answers = r->budget.answers;
+	out->answers_refused = r->budget.refused;
 	for (uint32_t i = 0; each && i < RPT_COUNTS; i++)
 		if (!bpf_map_lookup_elem(bpf_map__fd(r->skel->maps.counts), &i, each))
 			for (int cpu = 0; cpu < r->cpus; cpu++)
@@ -572,6 +621,8 @@ void sl_kernel_reporter_close(struct sl_kernel_reporter *r)
 	detach(&r->hook[0]);
 	bpf_link__destroy(r->pass);
 	report_bpf__destroy(r->skel);
+	if (r->budget.fd >= 0)
+		close(r->budget.fd); /* it keeps the far end's namespace */
 	sl_veth_close(r->veth);
 	free(r);
 }

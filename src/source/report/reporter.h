@@ -38,6 +38,7 @@ struct sl_kernel_reporter_opts {
 struct sl_kernel_reporter_counts {
 	uint64_t packets, others, flows, reports, sent, sent_reports, no_room, no_flow, not_written, idle,
 		left_out, held_back;
+	uint64_t answers, answers_refused; /* of the translator */
 };
 
 /* NULL with one line in error: what is missing or wrong. Needs CAP_NET_ADMIN, CAP_BPF, CAP_SYS_ADMIN. */

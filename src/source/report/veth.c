@@ -27,8 +27,10 @@ struct sl_veth {
 	char name[IF_NAMESIZE];
 	pthread_t thread;
 	sem_t wanted, done; /* wanted: work is an order to the thread */
-	enum { ORDER_XDP, ORDER_END } order;
+	enum { ORDER_XDP, ORDER_SOCKET, ORDER_END } order;
 	int prog_fd, link_fd, result, home; /* home: our own namespace */
+	struct sockaddr_in bound, peer;	    /* of the socket */
+	uint8_t prefix;
 	unsigned int near;
 };
 
@@ -126,18 +128,36 @@ static int set_up(unsigned int index)
 	return ask(&r);
 }
 
-int sl_veth_address(struct sl_veth *v, struct in_addr address, uint8_t prefix)
+static int give(unsigned int index, struct in_addr address, uint8_t prefix)
 {
 	struct ifaddrmsg a = {.ifa_family = AF_INET,
 			      .ifa_prefixlen = prefix,
 			      .ifa_scope = RT_SCOPE_LINK,
-			      .ifa_index = v->near};
+			      .ifa_index = index};
 	struct request r;
 
 	begin(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &a, sizeof(a));
 	put(&r, IFA_LOCAL, &address, sizeof(address));
 	put(&r, IFA_ADDRESS, &address, sizeof(address));
 	return ask(&r);
+}
+
+/* A socket lives in the namespace in which it was made. */
+static int far_socket(const struct sl_veth *v, unsigned int index)
+{
+	int err = give(index, v->bound.sin_addr, v->prefix), fd;
+
+	if (err)
+		return err;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (!bind(fd, (const struct sockaddr *)&v->bound, sizeof(v->bound)) &&
+	    !connect(fd, (const struct sockaddr *)&v->peer, sizeof(v->peer)))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
 }
 
 /* The far end's: lives as long as the namespace has it. */
@@ -160,6 +180,10 @@ static void *far_end(void *arg)
 			;
 		if (v->order == ORDER_END)
 			break;
+		if (v->order == ORDER_SOCKET) {
+			v->result = far_socket(v, index);
+			continue;
+		}
 		v->link_fd = bpf_link_create(v->prog_fd, (int)index, BPF_XDP, NULL);
 		v->result = v->link_fd < 0 ? v->link_fd : 0;
 	}
@@ -233,5 +257,21 @@ int sl_veth_far_xdp(struct sl_veth *v, int prog_fd)
 {
 	v->prog_fd = prog_fd;
 	command(v, ORDER_XDP);
+	return v->result;
+}
+
+int sl_veth_addresses(struct sl_veth *v, struct in_addr near, struct in_addr far, uint8_t prefix,
+		      uint16_t bound, uint16_t peer)
+{
+	int err = give(v->near, near, prefix);
+
+	if (err)
+		return err;
+	v->bound = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_addr = far, .sin_port = htons(bound)};
+	v->peer = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_addr = near, .sin_port = htons(peer)};
+	v->prefix = prefix;
+	command(v, ORDER_SOCKET);
 	return v->result;
 }

@@ -18,7 +18,11 @@ void sl_veth_close(struct sl_veth *v);
 unsigned int sl_veth_near(const struct sl_veth *v); /* its index */
 /* Attaches an XDP program to the far end, for as long as the pair is there. 0 or -errno. */
 int sl_veth_far_xdp(struct sl_veth *v, int prog_fd);
-/* Gives the near end an address. 0 or -errno. */
-int sl_veth_address(struct sl_veth *v, struct in_addr address, uint8_t prefix);
+/*
+ * Gives both ends an address. Returns a socket of UDP that is bound to port `bound` of the far end and connected to port
+ * `peer` of the near one, or -errno. To be closed before the pair is.
+ */
+int sl_veth_addresses(struct sl_veth *v, struct in_addr near, struct in_addr far, uint8_t prefix, uint16_t bound,
+		      uint16_t peer);
 
 #endif

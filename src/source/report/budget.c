@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/report/budget.h"
+
+#include <linux/types.h>
+#include <sys/socket.h>
+
+#include "dta/wire.h"
+#include "source/report/shared.h"
+
+#define EACH_NS 100000000ull /* an answer in so long; without credit, a packet */
+
+static bool after(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) > 0;
+}
+
+static void hear(struct sl_report_budget *b, uint32_t handed)
+{
+	uint8_t p[SL_DTA_ANSWER_BYTES + 8 * SL_DTA_RANGES_MAX + 1];
+	struct sl_dta_answer a;
+	uint32_t newest;
+	ssize_t n;
+
+	for (int i = 0; b->fd >= 0 && i < 64; i++) {
+		n = recv(b->fd, p, sizeof(p), MSG_DONTWAIT);
+		if (n < 0) /* none is there, or the kernel says that nobody listened */
+			break;
+		if (sl_dta_answer_parse(p, (size_t)n, &a) || a.reporter != b->reporter ||
+		    a.incarnation != b->incarnation) {
+			b->refused++;
+			continue;
+		}
+		newest = a.next;
+		for (uint32_t r = 0; a.type == SL_DTA_ACK && r < a.ranges; r++)
+			if (after(a.range[r].first + a.range[r].count, newest))
+				newest = a.range[r].first + a.range[r].count;
+		if (after(newest, handed)) { /* more than was ever sent */
+			b->refused++;
+			continue;
+		}
+		if (after(newest, b->next))
+			b->next = newest;
+		b->credits = a.credits;
+		b->answers++;
+	}
+}
+
+struct sl_report_allowed sl_report_budget(struct sl_report_budget *b, uint32_t handed,
+					  uint64_t now_ns)
+{
+	struct sl_report_allowed now = {0};
+
+	hear(b, handed);
+	now.limited = b->credits != ~0u;
+	if (!now.limited) {
+		b->next = b->floor = handed; /* credits that come later are for what comes later */
+	} else {
+		if (after(handed, b->floor))
+			b->floor = handed;
+		now.allowed = b->next + b->credits;
+		/* Who may send nothing can't ask for more: a packet now and then. */
+		if (!after(now.allowed, handed) && now_ns - b->let_ns >= EACH_NS) {
+			b->floor = handed + RPT_ITEMS;
+			b->let_ns = now_ns;
+		}
+		if (after(b->floor, now.allowed))
+			now.allowed = b->floor;
+	}
+	if (b->fd >= 0 && (now.limited || now_ns - b->asked_ns >= EACH_NS) &&
+	    (handed != b->asked_at || now.limited)) {
+		now.ask = true;
+		b->asked_ns = now_ns;
+		b->asked_at = handed;
+	}
+	return now;
+}
