@@ -128,6 +128,12 @@ int hooks_off(struct hooks *h)
 	return 0;
 }
 
+/* netfilter.priority of BPF_LINK_CREATE as of 6.4, which the headers of some distributions lack. */
+static int32_t *priority_of(union bpf_attr *attr)
+{
+	return (int32_t *)attr + 6;
+}
+
 int hooks_on(struct hooks *h)
 {
 	int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), err = 0;
@@ -136,12 +142,18 @@ int hooks_on(struct hooks *h)
 		return -errno;
 	for (size_t i = 0; i < h->n && !err; i++) {
 		struct hook *k = &h->hook[i];
-		bool there = !setns(k->netns, CLONE_NEWNET);
-		long fd = there ? next(SYS_bpf, k->command, &k->attr, k->size) : -1;
+		int tries = 0;
+		long fd = -1;
 
+		if (!setns(k->netns, CLONE_NEWNET)) {
+			/* Of each priority there is one netfilter program: somebody else's may have come meanwhile. */
+			do {
+				fd = next(SYS_bpf, k->command, &k->attr, k->size);
+			} while (fd < 0 && errno == EBUSY && ++*priority_of(&k->attr) &&
+				 ++tries < 100);
+		}
 		if (fd < 0) {
-			/* Somebody else's program is in that network namespace, at the same place. */
-			err = errno == EBUSY ? 0 : -errno;
+			err = -errno;
 			continue;
 		}
 		dup3((int)fd, k->fd, O_CLOEXEC);

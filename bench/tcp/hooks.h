@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define HOOKS_MAX 96
+#define HOOKS_MAX 512
 
 struct hooks {
 	bool empty; /* programs that return at once come in place of those that are loaded */
