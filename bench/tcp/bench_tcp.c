@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 		bench_hooks(&layer_programs, n ? n : 50);
 	}
 	if (all || !strcmp(what, "bulk"))
-		bench_bulk(n ? n : 60);
+		bench_bulk(n ? n : 30);
 	if (all || !strcmp(what, "coverage"))
 		bench_coverage(6400, n ? (int)n : 20);
 	return 0;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BUILDDIR: what the eBPF programs cost, one JSON object a line. Under three minutes.
+# run.sh BUILDDIR: what the eBPF programs cost, one JSON object a line. Some four minutes.
 set -eu
 build=${1:?run.sh BUILDDIR}
 here=$(cd "$(dirname "$0")" && pwd)
