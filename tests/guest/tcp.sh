@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # The eBPF programs on a second kernel (Debian's 6.1), which also allows fentry and kprobes, has netem, and
 # lacks some tracepoints: every test of tests/tcp that loads some runs here, too.
+#
+# What is done to the network, and what says what is true then:
+#   a link that flaps     loss: nstat's retransmissions and timeouts, iperf3's bytes
+#   loss, delay           loss: nstat, iperf3; the RTT is no less than the delay. wire: each cause by chosen packets, nstat.
+#                         layer: every segment is in a histogram or in a cause. net.sh: both machines' captures
+#   reordering            loss: nstat's recoveries and duplicates; layer
+#   marks of congestion   wire: both ends' TCP_INFO
+#   none                  flows: TCP_INFO of each socket; layer: the server's own clock and a capture; cpu: schedstat and
+#                         cpu.stat; many: every byte of each connection
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_layer" \
 	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_why"
@@ -34,12 +43,7 @@ case $SL_TEST_SCALE in
 1 | 1.0) python many 300 ;;
 *) python many 10000 ;;
 esac
-for t in "loss 1M" "layers what_stands_in_for_a_hook_measures_the_same_segments" \
-	"refused locked_down_for_reading"; do # the last one: there is no way back
-	set -- $t
-	case $SL_TEST_SCALE in
-	1 | 1.0) echo "SKIP: tcp-$1: not yet seen to pass ten times in a row on a busy machine; make soak runs it" ;;
-	*) python "$@" ;;
-	esac
-done
+python loss 1M
+python layers what_stands_in_for_a_hook_measures_the_same_segments
+python refused locked_down_for_reading # the last one: there is no way back
 finish
