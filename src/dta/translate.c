@@ -162,7 +162,7 @@ static void take(struct sl_worker *w, struct source *s, const struct sl_datagram
 	}
 	a->packets_taken++;
 	a->reports += h->reports;
-	if (h->flags & SL_DTA_AGAIN)
+	if (h->flags & SL_DTA_AGAIN && w->up)
 		a->maybe_twice += (uint32_t)fresh;
 	if ((uint32_t)fresh == h->reports)
 		for (uint32_t k = 0; k < h->blocks; k++)
