@@ -45,7 +45,9 @@ export function valueText(hex) {
 
 function said(a) {
 	if (a.result !== "found")
-		return {empty: "not there: never written, or overwritten since", conflict: "copies disagree",
+		return {empty: a.within ? "not there: never written, or overwritten since; one of the last " +
+		                          `${grouped(a.within)} keys would be found with ${(100 * a.found_within_probability).toFixed(1)} %`
+		                        : "nothing was counted", conflict: "copies disagree",
 		        unknown: "no such epoch or list"}[a.result];
 	switch (a.kind) {
 	case "key-write": return `${valueText(a.value)} — ${a.agreed} of ${a.asked} copies say so, epoch ${a.epoch}`;

@@ -55,6 +55,7 @@ def look(page, report):
     page.run("document.querySelector('#dta-key').value = 'text:none'")
     page.click('#dta-ask button')
     page.wait(f"{text('#dta-answer')}.startsWith('not there')", 15, "no answer")
+    assert page.run(text('#dta-answer')).endswith('keys would be found with 99.0 %'), page.run(text('#dta-answer'))
     page.run("document.querySelector('#dta-key').value = 'nonsense'")
     page.click('#dta-ask button')
     page.wait(f"{text('#dta-answer')}.includes('nonsense')", 15, "what is wrong with it")
