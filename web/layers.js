@@ -3,9 +3,9 @@
 // workload. It is there once a host has told of layers.
 import {$, el, fillTable, num, put, title} from "./dom.js";
 import {grouped, number, seconds} from "./format.js";
-import {Poller, Problem, get, link} from "./server.js";
+import {panel} from "./panel.js";
 
-const SHOWN = 8, PERIOD = () => 2000;
+const SHOWN = 8;
 const LAYERS = [["mac_in", "driver to IP"], ["ip_in", "IP to TCP"], ["tcp_in", "TCP to the application's read"],
                 ["app", "the application: last byte read to first byte sent"], ["tcp_out", "TCP to IP"],
                 ["ip_out", "IP to the queue"], ["mac_out", "queue to driver"]];
@@ -60,22 +60,7 @@ function draw(a) {
 	title($("layers-note"), lost.join("\n"));
 }
 
-async function ask() {
-	if (app.state.tab !== "flows" || !app.status?.layers?.length) {
-		$("layers-panel").hidden = true;
-		return;
-	}
-	try {
-		draw(await get("layers", {q: app.state.fq, limit: SHOWN}));
-	} catch (e) {
-		if (!(e instanceof Problem) || !e.status)
-			throw e;
-		$("layers-panel").hidden = true; // the list below says what is wrong with the search
-	}
-	link.ok();
-}
-
-const poller = new Poller(ask, PERIOD);
+const poller = panel("layers", () => app, () => ({q: app.state.fq, limit: SHOWN}), draw);
 
 export function soon() {
 	poller.soon();

@@ -3,9 +3,9 @@
 // their clocks and both ways without it; and a request's whole way through both stacks and the wire.
 import {$, el, fillTable, num, put, title} from "./dom.js";
 import {grouped, number, seconds} from "./format.js";
-import {Poller, Problem, get, link} from "./server.js";
+import {panel} from "./panel.js";
 
-const SHOWN = 8, PERIOD = () => 2000;
+const SHOWN = 8;
 // Which of the layers' colours a part has.
 const PARTS = {client_tcp_out: "s4", client_ip_out: "s5", client_mac_out: "s6", wire_there: "wire", server_mac_in: "s0",
                server_ip_in: "s1", server_tcp_in: "s2", server_app: "s3", server_tcp_out: "s4", server_ip_out: "s5",
@@ -77,22 +77,7 @@ function draw(a) {
 	title($("net-note"), notes.join("\n"));
 }
 
-async function ask() {
-	if (app.state.tab !== "flows" || !app.status?.net?.length) {
-		$("net-panel").hidden = true;
-		return;
-	}
-	try {
-		draw(await get("net"));
-	} catch (e) {
-		if (!(e instanceof Problem) || !e.status)
-			throw e;
-		$("net-panel").hidden = true;
-	}
-	link.ok();
-}
-
-const poller = new Poller(ask, PERIOD);
+const poller = panel("net", () => app, () => ({}), draw);
 
 export function soon() {
 	poller.soon();

@@ -230,6 +230,29 @@ void sl_api_instance(struct sl_json *j, uint64_t instance)
 	sl_json_kstring(j, "instance", text);
 }
 
+void sl_api_target(struct sl_json *j, const char *hostname, const char *target)
+{
+	sl_json_kstring(j, "host", hostname);
+	sl_json_kstring(j, "target", target);
+}
+
+struct sl_json_mark sl_api_host_begin(struct sl_json *j, const char *hostname, const char *target,
+				      bool present)
+{
+	struct sl_json_mark mark = sl_json_mark(j);
+
+	sl_json_begin(j, '{');
+	sl_api_target(j, hostname, target);
+	sl_json_kbool(j, "present", present);
+	return mark;
+}
+
+void sl_api_host_end(struct sl_json *j, struct sl_json_mark mark)
+{
+	sl_json_end(j, '}');
+	sl_api_fits(j, mark);
+}
+
 const char *sl_host_condition_name(enum sl_host_condition condition)
 {
 	switch (condition) {

@@ -236,8 +236,7 @@ static void flow_json(struct sl_json *j, const struct row *r, const struct walk 
 
 	sl_json_begin(j, '{');
 	sl_json_ku64(j, "id", f->id);
-	sl_json_kstring(j, "host", r->hostname);
-	sl_json_kstring(j, "target", r->target);
+	sl_api_target(j, r->hostname, r->target);
 	for (size_t i = 0; i < 5; i++)
 		sl_json_kstring(j, label_keys[i], r->label[i]);
 	if (r->workload)
@@ -365,12 +364,8 @@ void sl_api_get_flows(struct sl_http_request *req, void *arg)
 static void table_json(const struct sl_flow_table_view *v, void *arg)
 {
 	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_json_mark(j);
+	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "target", v->target);
-	sl_json_kstring(j, "host", v->hostname);
-	sl_json_kbool(j, "present", v->present);
 	sl_json_kbool(j, "stale", v->stale);
 	sl_json_kstring(j, "fault", v->fault);
 	sl_api_time(j, "last_read", v->last_read_ns);
@@ -385,36 +380,25 @@ static void table_json(const struct sl_flow_table_view *v, void *arg)
 	sl_json_ku64(j, "lost", v->lost);
 	sl_json_ku64(j, "unseen", v->unseen);
 	sl_json_ku64(j, "journal_gaps", v->journal_gaps);
-	sl_json_end(j, '}');
-	sl_api_fits(j, mark);
+	sl_api_host_end(j, mark);
 }
 
 static void layers_json(const struct sl_layer_losses_view *v, void *arg)
 {
 	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_json_mark(j);
+	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "target", v->target);
-	sl_json_kstring(j, "host", v->hostname);
-	sl_json_kbool(j, "present", v->present);
 	sl_json_ku64(j, "passes", v->passes);
-	sl_json_end(j, '}');
-	sl_api_fits(j, mark);
+	sl_api_host_end(j, mark);
 }
 
 static void ring_json(const struct sl_net_host_view *v, void *arg)
 {
 	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_json_mark(j);
+	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "target", v->target);
-	sl_json_kstring(j, "host", v->hostname);
-	sl_json_kbool(j, "present", v->present);
 	sl_json_ku64(j, "records", v->records);
-	sl_json_end(j, '}');
-	sl_api_fits(j, mark);
+	sl_api_host_end(j, mark);
 }
 
 void sl_api_flow_tables(struct sl_json *j, void *collector)

@@ -46,6 +46,14 @@ void sl_api_age(struct sl_json *j, const char *key, uint64_t then_ns, uint64_t n
 void sl_api_quantile(struct sl_json *j, const char *key, double v); /* null for NaN */
 void sl_api_labels(struct sl_json *j, const struct sl_text_label *labels, uint32_t count);
 void sl_api_instance(struct sl_json *j, uint64_t instance);
+void sl_api_target(struct sl_json *j, const char *hostname, const char *target);
+/*
+ * An object of a list of hosts, {"host", "target", "present", ...}; end() takes all of it back if it does not
+ * fit the answer.
+ */
+struct sl_json_mark sl_api_host_begin(struct sl_json *j, const char *hostname, const char *target,
+				      bool present);
+void sl_api_host_end(struct sl_json *j, struct sl_json_mark mark);
 void sl_api_verdict(struct sl_json *j, const struct sl_pod_verdict *v); /* "verdict": {...} */
 
 /* ---- regions -------------------------------------------------------------------------------------- */

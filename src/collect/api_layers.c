@@ -140,8 +140,7 @@ static void span_json(struct sl_json *j, const char *key, const struct span *s)
 static void row_json(struct sl_json *j, const struct row *r)
 {
 	sl_json_begin(j, '{');
-	sl_json_kstring(j, "host", r->hostname);
-	sl_json_kstring(j, "target", r->target);
+	sl_api_target(j, r->hostname, r->target);
 	for (size_t i = 0; i < 5; i++)
 		sl_json_kstring(j, label_keys[i], r->label[i]);
 	sl_api_instance(j, r->instance);
@@ -157,20 +156,15 @@ static void row_json(struct sl_json *j, const struct row *r)
 static void losses_json(const struct sl_layer_losses_view *v, void *arg)
 {
 	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_json_mark(j);
+	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "host", v->hostname);
-	sl_json_kstring(j, "target", v->target);
-	sl_json_kbool(j, "present", v->present);
 	sl_json_ku64(j, "passes", v->passes);
 	sl_json_kbegin(j, "causes", '{');
 	for (int i = 0; i < SL_CAUSES; i++)
 		if (v->lost[i])
 			sl_json_ku64(j, sl_layer_cause_name(i), v->lost[i]);
 	sl_json_end(j, '}');
-	sl_json_end(j, '}');
-	sl_api_fits(j, mark);
+	sl_api_host_end(j, mark);
 }
 
 void sl_api_get_layers(struct sl_http_request *req, void *arg)

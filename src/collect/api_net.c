@@ -226,8 +226,7 @@ static void pair_json(const struct walk *w, const struct sl_net_pair_view *v)
 	sl_json_begin(j, '{');
 	for (int s = 0; s < 2; s++) {
 		sl_json_kbegin(j, ends[s], '{');
-		sl_json_kstring(j, "host", v->hostname[s]);
-		sl_json_kstring(j, "target", v->target[s]);
+		sl_api_target(j, v->hostname[s], v->target[s]);
 		sl_json_ku64(j, "sent", v->totals.sent[s]);
 		sl_json_ku64(j, "measured", v->totals.matched[s]);
 		sl_json_end(j, '}');
@@ -287,19 +286,14 @@ static void take_pair(const struct sl_net_pair_view *v, void *arg)
 static void host_json(const struct sl_net_host_view *v, void *arg)
 {
 	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_json_mark(j);
+	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "host", v->hostname);
-	sl_json_kstring(j, "target", v->target);
-	sl_json_kbool(j, "present", v->present);
 	sl_json_ku64(j, "records", v->records);
 	sl_json_ku64(j, "missed", v->missed);
 	sl_json_ku64(j, "headless", v->headless);
 	sl_json_ku64(j, "elsewhere", v->elsewhere);
 	sl_json_ku64(j, "shared_address", v->shared);
-	sl_json_end(j, '}');
-	sl_api_fits(j, mark);
+	sl_api_host_end(j, mark);
 }
 
 void sl_api_get_net(struct sl_http_request *req, void *arg)
