@@ -211,7 +211,7 @@ def calls_are_counted_and_their_process_is_known():
 @case
 def an_accepted_connection_is_its_listeners_until_it_reads():
     comm = open('/proc/self/comm').read().strip()
-    watch = Flows('--new')
+    watch = new_flows()
     for family, to, at in ((socket.AF_INET, None, '127.0.0.1'), (socket.AF_INET, None, '0.0.0.0'),
                            (socket.AF_INET6, None, '::'), (socket.AF_INET6, socket.AF_INET, '::')):
         listener = socket.socket(family)  # one that stays
@@ -226,7 +226,6 @@ def an_accepted_connection_is_its_listeners_until_it_reads():
         check('whose', (f['pid'], f['comm'], f['by_listener']), (os.getpid(), comm, True))
         f = settle(lambda: watch.of(*flows.name_of(client)), 20, 'the other end', watch.part)
         check('whose', (f['pid'], f['by_listener']), (os.getpid(), False))
-    watch.end()
 
 
 @case

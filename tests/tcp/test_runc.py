@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A container of a real runtime, runc, as containerd has it made: a bundle where containerd keeps its own, cgroup and
+network namespace of its own. Its connections bear its name, those from before the start and the accepted ones, too."""
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import urllib.request
+
+import flows
+from flows import Part, fail, libc, needs_bpf, settle, skip
+from harness import workdir
+
+flows.EXE = EXE = sys.argv[1]
+BUSYBOX, PORT, NAME = '/bin/busybox', 7000, f'shop-{os.getpid()}'
+ID = secrets.token_hex(32)
+GROUP = f'sl-runc-{os.getpid()}'  # the folder above the container's
+BUNDLE = f'/run/containerd/io.containerd.runtime.v2.task/default/{ID}'
+# A server, and a connection to it that stays.
+INSIDE = f'{BUSYBOX} nc -ll -p {PORT} -e {BUSYBOX} cat & ' \
+         f'until {BUSYBOX} nc 127.0.0.1 {PORT} -e {BUSYBOX} sleep 1000; do {BUSYBOX} sleep 0.1; done'
+
+
+def runc(*args):
+    """Why not, or nothing. What is said goes to a file: a pipe would stay open as long as the container."""
+    with open('/run/said', 'w') as said:
+        code = subprocess.run(['runc', '--root', '/run/runc', *args], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                              timeout=60).returncode
+    with open('/run/said') as said:
+        return (said.read().strip() or f'runc {args[0]}: exit {code}') if code else ''
+
+
+def start():
+    """Why it can't, or nothing."""
+    if libc.unshare(0x20000) or subprocess.run(['mount', '--make-rprivate', '/']).returncode or \
+            subprocess.run(['mount', '-t', 'tmpfs', 'none', '/run']).returncode:  # gone with this process
+        return 'no mounts of its own'
+    os.makedirs(f'{BUNDLE}/rootfs/bin')
+    os.mkdir(f'{BUNDLE}/rootfs/proc')
+    shutil.copy(BUSYBOX, f'{BUNDLE}/rootfs/bin')
+    subprocess.run(['runc', 'spec', '-b', BUNDLE], check=True)
+    with open(f'{BUNDLE}/config.json') as f:
+        spec = json.load(f)
+    spec['process'].update(terminal=False, args=[BUSYBOX, 'sh', '-c', INSIDE])
+    spec['linux']['cgroupsPath'] = f'/{GROUP}/nerdctl-{ID}.scope'
+    spec['annotations'] = {'nerdctl/name': NAME}
+    with open(f'{BUNDLE}/config.json', 'w') as f:
+        json.dump(spec, f)
+    return runc('run', '-d', '-b', BUNDLE, ID)
+
+
+def end():
+    if not os.path.isdir(BUNDLE):  # nothing was begun, and /run is the machine's
+        return
+    runc('delete', '-f', ID)
+    for folder, _, _ in os.walk('/sys/fs/cgroup'):  # of each hierarchy
+        if os.path.basename(folder) == GROUP:
+            settle(lambda: not any(e.is_dir() for e in os.scandir(folder)), 20, f'{folder} is empty')
+            os.rmdir(folder)
+
+
+def said_by(*args):
+    p = subprocess.run([EXE, 'tcp', *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    return [json.loads(line) for line in p.stdout.splitlines()]
+
+
+def its_connections_bear_its_name():
+    agent = f'{workdir()}/a'
+    host = Part(EXE, 'agent', '--socket', agent, '--no-rest', '--tcp', 'flows', '-p', PORT)
+    host.ready()
+    collector = Part(EXE, 'collect', '--agent', agent, '--listen', '127.0.0.1:0', '--tcp-period', '200ms')
+    at = collector.ready()['listen']
+    problem = runc('exec', '-d', ID, BUSYBOX, 'nc', '127.0.0.1', str(PORT), '-e', BUSYBOX, 'sleep', '1000')
+    if problem:
+        fail(problem)
+
+    def rows():
+        with urllib.request.urlopen(f'http://{at}/api/v1/flows?port={PORT}', timeout=30) as answer:
+            found = json.load(answer)['flows']
+        # A listener, and both ends of the connection from before and of the one just made.
+        return sorted((f['older'], f['container']) for f in found) == \
+            [(False, NAME)] * 2 + [(True, NAME)] * 3 and found
+    settle(rows, 30, lambda: urllib.request.urlopen(f'http://{at}/api/v1/flows').read().decode()[-3000:], collector)
+    collector.stop()
+    host.stop()
+
+
+def why_and_cpu_know_it_by_its_name():
+    # A connection may be of another kind of address first; what counts is who is found.
+    rows = [r for r in said_by('why', NAME, '--json', '-d', '200ms', '--top', '0') if 'limit' in r]
+    if len(rows) != 5 or {r.get('container') for r in rows} != {NAME}:
+        fail(f'{rows}')
+    watch = Part(EXE, 'tcp', 'cpu', '--json', '--by', 'container', '--of', NAME, '-i', '100ms')
+    watch.ready()
+    runc('exec', ID, BUSYBOX, 'true')
+    row = settle(lambda: watch.out and json.loads(watch.out[0]), 20, 'a row of the container', watch)
+    watch.stop()
+    if row['container'] != NAME or row['container_id'] != ID or not row['run_ns']:
+        fail(f'{row}')
+
+
+needs_bpf()
+missing = [tool for tool in ('runc', BUSYBOX) if not shutil.which(tool)]
+if missing:
+    skip(f'{", ".join(missing)} is not installed')
+flows.own_network()
+try:
+    problem = start()
+    if problem:
+        skip(f'runc can make no container here: {problem.splitlines()[-1]}')
+    for f in (its_connections_bear_its_name, why_and_cpu_know_it_by_its_name):
+        f()
+        print(f'ok   {f.__name__}', flush=True)
+finally:
+    end()
