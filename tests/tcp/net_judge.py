@@ -67,7 +67,7 @@ class Truth:
     def at(self, x):
         """(theta, its bound); None: not asked around then."""
         i = bisect.bisect_left(self.times, x)
-        if not 2 <= i < len(self.times) - 1 or self.times[i] - self.times[i - 1] > 500_000_000:
+        if not 2 <= i < len(self.times) - 1 or self.times[i] - self.times[i - 1] > GAP_NS:
             return None
         (a, theta, one), (b, end, other) = self.asked[i - 1:i + 1]
         return theta + (end - theta) * (x - a) / (b - a), max(one, other) + max(self.off[i - 1:i + 1])
@@ -77,8 +77,6 @@ class Truth:
         return (end - theta) / (b - a) * 1e6
 
 
-GOOD_NS = 20_000  # an asking that was interrupted, as on a busy machine, says nothing
-truth = Truth([row for row in (tuple(map(int, r.split())) for r in line('clock').splitlines()) if row[2] <= GOOD_NS])
 wire = [packets(f'{DIR}/{NAME}.{end}.pcap', int(line(f'epoch.{end}'))) for end in (0, 1)]
 if os.path.exists(f'{DIR}/{NAME}.json'):
     out = line(f'{NAME}.json')
@@ -87,7 +85,14 @@ else:
                          check=True, text=True, stdout=subprocess.PIPE).stdout
 rows = [json.loads(row) for row in out.splitlines()]
 totals = [r for r in rows if r['row'] == 'totals'][-1]
-bounds, errors, unsure, taps, stray = [], [], [], [], 0
+stated = sorted(s['bound_ns'] for s in rows if s['row'] == 'segment')
+if not stated:
+    fail(f'no segment: {totals}')
+# An asking that was interrupted, as on a busy machine, says nothing. Held against bounds that are wide it may say less.
+WIDE = stated[len(stated) // 2] >= 1_000_000
+GOOD_NS, GAP_NS = (stated[len(stated) // 2] // 8, 3_000_000_000) if WIDE else (20_000, 500_000_000)
+truth = Truth([row for row in (tuple(map(int, r.split())) for r in line('clock').splitlines()) if row[2] <= GOOD_NS])
+bounds, errors, unsure, taps, stray, untold = [], [], [], [], 0, 0
 for s in rows:
     if s['row'] != 'segment' or not s['bytes']:
         continue
@@ -98,6 +103,7 @@ for s in rows:
         continue  # sent again, or merged: the capture can't tell
     known = truth.at(s['in_ns'] if back else s['out_ns'])
     if not known:
+        untold += 1
         continue
     theta = known[0]
     stray += not left[0] <= s['out_ns'] or not s['in_ns'] <= came[0]
@@ -108,6 +114,10 @@ for s in rows:
     unsure.append(known[1])
     taps.append(s['out_ns'] - left[0] + came[0] - s['in_ns'])
 judged = len(errors)
+if judged < int(LEAST) <= judged + untold:
+    print(f'SKIP: {NAME}: the CPUs of both guests hardly ever ran at the same time: of {judged + untold} segments only '
+          f'{judged} passed when it was known how far the clocks are apart')
+    sys.exit(0)
 if judged < int(LEAST):
     fail(f'{judged} segments could be judged: {totals}')
 strict = sum(e <= b for e, b in zip(errors, bounds))
