@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_tcp_read HOST DEVICE SECONDS: READs the table of connections of an agent elsewhere, all slots in use,
- * over and over, and takes every record apart. Prints: records a second, all records, those that did not settle
- * at first, READs; before that, as soon as it is connected, "reading". src/cli/dump_remote.c finds the region; this is what is done with it.
+ * bench_tcp_read HOST DEVICE SECONDS ROUNDS: READs the table of connections of an agent elsewhere, all slots in use,
+ * over and over, and takes every record apart. Prints, as soon as it is connected, "reading"; and so many times, each after
+ * SECONDS: records a second, all records, those that did not settle at first, READs. One connection for all of it, so that
+ * coming and going is no part of what is measured. src/cli/dump_remote.c finds the region; this is what is done with it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,31 +13,25 @@
 #include "cli/dump_remote.h"
 #include "region/flows.h"
 
-static uint64_t seconds;
+static uint64_t seconds, rounds;
 
-bool dump_kernel(struct remote *r, bool json)
+/* One round; false: it can't be read. */
+static bool read_for(struct remote *r, const struct sl_flows_info *info)
 {
 	uint32_t most = (uint32_t)(r->bytes / SL_FLOW_SIZE);
-	uint64_t records = 0, again = 0, start, now;
-	struct sl_flows_info info;
+	uint64_t records = 0, again = 0, before = r->reads, start = sl_now_ns(), now = start;
 	struct sl_flows_hot hot;
 	struct sl_flow flow;
 
-	(void)json;
-	if (sl_flows_info_parse(r->buffer, r->region.length, &info))
-		return false;
-	puts("reading"); /* what it took to connect is no part of what is measured */
-	fflush(stdout);
-	start = now = sl_now_ns();
 	while (now - start < seconds * 1000000000) {
-		if (!remote_read(r, info.hot, SL_LINE_SIZE))
+		if (!remote_read(r, info->hot, SL_LINE_SIZE))
 			return false;
-		if (sl_flows_hot_parse(r->buffer, &info, &hot))
+		if (sl_flows_hot_parse(r->buffer, info, &hot))
 			continue;
 		for (uint32_t at = 0; at < hot.used; at += most) {
 			uint32_t n = hot.used - at < most ? hot.used - at : most;
 
-			if (!remote_read(r, info.flows + (uint64_t)at * SL_FLOW_SIZE,
+			if (!remote_read(r, info->flows + (uint64_t)at * SL_FLOW_SIZE,
 					 n * SL_FLOW_SIZE))
 				return false;
 			for (uint32_t i = 0; i < n; i++) {
@@ -51,7 +46,22 @@ bool dump_kernel(struct remote *r, bool json)
 	}
 	printf("%.0f %llu %llu %llu\n", (double)records * 1e9 / (double)(now - start),
 	       (unsigned long long)records, (unsigned long long)again,
-	       (unsigned long long)r->reads);
+	       (unsigned long long)(r->reads - before));
+	return true;
+}
+
+bool dump_kernel(struct remote *r, bool json)
+{
+	struct sl_flows_info info;
+
+	(void)json;
+	if (sl_flows_info_parse(r->buffer, r->region.length, &info))
+		return false;
+	puts("reading");
+	fflush(stdout);
+	while (rounds--)
+		if (!read_for(r, &info))
+			return false;
 	return true;
 }
 
@@ -59,10 +69,11 @@ int main(int argc, char **argv)
 {
 	struct dump_remote_opts o = {.gid = -1, .ib_port = 1, .kind = "flows"};
 
-	if (argc != 4)
+	if (argc != 5)
 		return SL_EXIT_USAGE;
 	o.target = argv[1];
 	o.device = argv[2];
 	seconds = strtoull(argv[3], NULL, 10);
+	rounds = strtoull(argv[4], NULL, 10);
 	return dump_remote(&o);
 }
