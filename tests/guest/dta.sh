@@ -195,6 +195,8 @@ writer() {
 	check a-queue-pair-that-is-ended-is-followed-by-another-verbs drive verbs 1000 kill
 	check what-the-owner-refuses-is-counted-raw drive raw 200 deny
 	check what-the-owner-refuses-is-counted-verbs drive verbs 200 deny
+	check a-frame-that-is-left-out-is-asked-for-and-sent-again drive raw 1000 skip
+	check so-is-one-whose-icrc-is-wrong drive raw 1000 break
 	tc qdisc add dev eth0 root netem loss 3%
 	tell lossy
 	hear lossy-too > /dev/null
