@@ -57,7 +57,7 @@ static int ask(const struct sl_store *s, const char *key)
 	}
 	printf(" (%s)\n", result < 0 ? strerror(-result) : results[result]);
 	if (result == SL_QUERY_EMPTY && sl_query_reach(s, 0, .99))
-		printf("  not among the last %" PRIu64 " of its epoch, with probability .99\n",
+		printf("  among the last %" PRIu64 " of its epoch it would be found with .99\n",
 		       sl_query_reach(s, 0, .99));
 	return result;
 }
