@@ -276,7 +276,7 @@ static void print_number(FILE *out, const struct sl_why_number *n)
 		tcp_short_time(time, (uint64_t)(n->value * 1000));
 		fprintf(out, "    %-26s %12s\n", n->name, time);
 	} else {
-		fprintf(out, "    %-26s %12.0f %s\n", n->name, n->value,
+		fprintf(out, "    %-26s %12.0f%s%s\n", n->name, n->value, *n->unit ? " " : "",
 			!strcmp(n->unit, "percent") ? "%" : n->unit);
 	}
 }

@@ -347,9 +347,9 @@ static void say_application(struct sl_why *w, const struct change *c, double per
 		loss(w, c); /* what there is of it is not what counts, but may be what hurts */
 	}
 	if (f->flags & SL_FLOW_LISTENER) {
-		number(w, "refused", (double)c->drops, "");
-		number(w, "accept-queue", f->backlog, "");
-		number(w, "accept-queue-bound", f->backlog_max, "");
+		number(w, "refused", (double)c->drops, "connections");
+		number(w, "accept-queue", f->backlog, "connections");
+		number(w, "accept-queue-bound", f->backlog_max, "connections");
 	}
 }
 

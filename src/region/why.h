@@ -45,7 +45,7 @@ const char *sl_why_name(enum sl_why_limit limit); /* "peer-window" */
 
 struct sl_why_number {
 	const char *name; /* "peer-window" */
-	const char *unit; /* "bytes", "us", "percent", "bytes/s", "" */
+	const char *unit; /* "bytes", "us", "percent", "bytes/s", "connections", ""; what the name counts has none */
 	double value;
 };
 

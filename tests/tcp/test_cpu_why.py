@@ -5,7 +5,9 @@ import csv
 import io
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -174,6 +176,10 @@ def why_a_flow_is_slow_is_one_sentence():
         fail(f'{receiver}')
     text = run('why', '-d', '100ms', '%s:%d' % client.getsockname()).stdout
     if 'does not read' not in text or 'peer-window' not in text or '2 connections' not in text:
+        fail(text)
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        text = run('why', '-d', '100ms', ':%d' % listener.getsockname()[1]).stdout
+    if not re.search(r'accept-queue-bound +\d+ connections\n', text) or re.search(' \n', text):
         fail(text)
     client.close()
     server.close()
