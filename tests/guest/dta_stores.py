@@ -1,46 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dta_stores.py HOW EXPECTED ACCOUNT: the collector on this host has in its stores what 'sidelight generate dta --expect'
-wrote down, all of which was acknowledged, and the translator's account (its --json) closes.
+"""dta_stores.py DIR NAME...: the collector on this host has in its stores what the generators of these runs wrote down
+(--expect), all of which was acknowledged, and the account of each run's last translator (its --json) closes.
 
-plain: nobody was killed. killed: the account is of the second of two translators, of which the first was killed.
-orphaned: the collector was killed, and operations were under way then.
+NAME-killed: the account is of the second of two translators, of which the first was killed. NAME-orphaned: the
+collector was killed, and operations were under way then. Then some may be there twice, as no one knew that they were
+stored: of lists and counters no more than the account's maybe_twice.
 """
 import json
 import subprocess
 import sys
 
 
-def ask(kind, store, keys):
-    out = subprocess.run(['sidelight', 'query', kind, store, *keys, '--json'], stdout=subprocess.PIPE, text=True)
+def ask(kind, store, *rest):
+    out = subprocess.run(['sidelight', 'query', kind, store, *rest, '--json'], stdout=subprocess.PIPE, text=True)
     return [json.loads(line) for line in out.stdout.splitlines()]
 
 
-how = sys.argv[1]
-with open(sys.argv[2]) as f:
-    lines = [line.split() for line in f]
-with open(sys.argv[3]) as f:
-    account = json.loads(f.read().splitlines()[-1])
-engine, output, loss = account['engine'], account['output'], account['loss']
-dropped = sum(engine['dropped'].values())
-unsure = output['unconfirmed'] + output['failed']
-print('=', {k: v for k, v in {**engine, **output, **loss}.items() if v and not isinstance(v, dict)}, dropped)
-assert account['reports'] == account['fresh'] + loss['duplicates'] + loss['late'], 'reports do not add up'
-assert account['fresh'] == engine['in'] == engine['stored'] + dropped and not engine['waiting'], 'the engine does not'
-assert loss['expected'] == loss['arrived'] + loss['missing'] + loss['lost'], 'the window does not'
-assert output['writes'] + output['adds'] == output['completed'] + unsure, 'the operations do not'
-if how == 'plain':
-    assert not dropped + unsure, 'something did not take effect, though nobody was lost'
-    assert loss['expected'] == loss['arrived'] == len(lines), 'not each was taken once'
-for kind, store in (('keywrite', 'flows'), ('increment', 'bytes')):
-    want = [line[1:] for line in lines if line[0] == kind]
-    said = ask(kind, store, [key for key, _ in want]) if want else []
-    assert len(said) == len(want), f'{len(said)} answers to {len(want)} keys'
-    # A slot of another key's, a counter that two share: rare in a store so large, but no mistake.
-    wrong = [(w, s) for w, s in zip(want, said) if
-             (int(s['value']) < int(w[1]) if kind == 'increment' else s['result'] != 'empty' and s['value'] != w[1])]
-    other = sum(str(s.get('value')) != w[1] for w, s in zip(want, said))
-    assert not wrong, f'{kind}: {len(wrong)} of {len(want)} wrong: {wrong[0]}'
-    if how == 'plain' or kind == 'keywrite':
-        assert other <= 4, f'{kind}: {other} of {len(want)} are not there, overwritten or shared'
-    elif other:
-        print('=', other, 'of', len(want), 'keys were added to twice: written, but not yet acknowledged')
+def ask_keys(kind, store, keys):
+    for i in range(0, len(keys), 1000):  # as many as the command takes
+        yield from ask(kind, store, *keys[i:i + 1000])
+
+
+class Run:
+    def __init__(self, name):
+        self.name = name
+        self.plain = '-' not in name
+        self.want = {'keywrite': [], 'increment': [], 'append': []}
+        for file in ('expected', 'items'):
+            with open(f'{folder}/{file}-{name}') as f:
+                for kind, *rest in map(str.split, f):
+                    self.want[kind].append(rest)
+        self.items = int(self.want['append'][0][2])
+        self.sent = len(self.want['keywrite']) + len(self.want['increment']) + self.items
+        with open(f'{folder}/account-{name}') as f:
+            self.account = json.loads(f.read().splitlines()[-1])
+        self.twice = self.account['maybe_twice']
+
+    def check_account(self):
+        a, engine, output, loss = self.account, self.account['engine'], self.account['output'], self.account['loss']
+        dropped = sum(engine['dropped'].values())
+        unsure = output['unconfirmed'] + output['failed']
+        print('=', self.name, {k: v for k, v in {**engine, **output, **loss, 'maybe_twice': self.twice}.items()
+                              if v and not isinstance(v, dict)}, dropped)
+        assert a['packets'] == a['packets_taken'] + a['unread'] + sum(a['refused'].values()), 'packets do not add up'
+        assert a['reports'] == a['fresh'] + loss['duplicates'] + loss['late'], 'reports do not add up'
+        assert a['fresh'] == engine['in'] == engine['stored'] + dropped and not engine['waiting'], 'the engine does not'
+        assert loss['expected'] == loss['arrived'] + loss['missing'] + loss['lost'], 'the window does not'
+        assert output['writes'] + output['adds'] == output['completed'] + unsure, 'the operations do not'
+        if self.plain:
+            assert not dropped + unsure, 'something did not take effect, though nobody was lost'
+            assert loss['expected'] == loss['arrived'] == self.sent, 'not each was taken once'
+        if '-killed' not in self.name:
+            assert self.plain or output['connects'] > 1, 'it never came back'
+
+    def check_keys(self, said):
+        """Of Key-Write: each of its value, but for those that others' keys have written over."""
+        assert [s['key'] for s in said] == [key for key, _ in self.want['keywrite']], 'not an answer to each key'
+        self.overwritten = sum(s['result'] == 'empty' for s in said)
+        wrong = [(w, s) for w, s in zip(self.want['keywrite'], said) if s['result'] != 'empty' and s['value'] != w[1]]
+        assert not wrong, f'key-write: {len(wrong)} wrong: {wrong[0]}'
+        # In a store so large, a few in all: where reports are missing, it is not one alone.
+        assert self.overwritten <= 2, f'key-write: {self.overwritten} of {len(said)} are not there'
+
+    def check_counts(self, said):
+        more = [int(s['value']) - int(w[1]) for w, s in zip(self.want['increment'], said)]
+        assert len(said) == len(more) and min(more) >= 0, f'increment: {len(said)} answers, by {min(more)} off'
+        self.added_twice = sum(m > 0 for m in more)
+        # Two keys that share both their counters are rare, too.
+        assert self.added_twice <= (0 if self.plain else self.twice) + 2, f'increment: {self.added_twice} have too much'
+
+    def check_items(self, rings):
+        there = [[int(item, 16) for item in ring['items']] for ring in rings]
+        every = [item for ring in there for item in ring]
+        back = sum(a >= b for ring in there for a, b in zip(ring, ring[1:]))
+        assert set(every) == set(range(self.items)), f'append: {self.items - len(set(every))} items are missing'
+        doubles = len(every) - self.items
+        assert doubles <= (0 if self.plain else self.twice), f'append: {doubles} items are there twice'
+        assert back <= self.twice, f'append: out of order at {back} places'
+        print('=', self.sent, 'sent, all stored;', self.overwritten, 'overwritten; twice:', doubles, 'items,',
+              self.added_twice, 'additions, of at most', self.twice)
+
+
+folder = sys.argv[1]
+runs = [Run(name) for name in sys.argv[2:]]
+values = ask_keys('keywrite', 'flows', [key for r in runs for key, _ in r.want['keywrite']])
+counts = ask_keys('increment', 'bytes', [key for r in runs for key, _ in r.want['increment']])
+failed = False
+for r in runs:
+    some = [next(values, {}) for _ in r.want['keywrite']], [next(counts, {}) for _ in r.want['increment']]
+    try:
+        r.check_account()
+        r.check_keys(some[0])
+        r.check_counts(some[1])
+        r.check_items([ring for a in ask('append', f'events-{r.name}', '--max', '4096') for ring in a['rings']])
+    except (AssertionError, KeyError) as e:
+        print('FAIL:', r.name, repr(e))
+        failed = True
+sys.exit(failed)
