@@ -16,7 +16,7 @@ import time
 
 import flows
 from flows import Flows, Layers, Part, fail, needs_bpf, settle
-from harness import workdir
+from harness import SCALE, workdir
 
 flows.EXE = sys.argv[1]
 CASES = {}
@@ -29,6 +29,11 @@ def case(*needs):
         CASES[f.__name__] = (f, needs)
         return f
     return add
+
+
+def soak(*needs):
+    """What takes long is for 'make soak', and for who names it."""
+    return case(*needs) if SCALE > 1 or len(sys.argv) > 2 else lambda f: f
 
 
 def find(tool):
@@ -232,6 +237,11 @@ def redis_and_redis_benchmark_with_100_connections():
     return redis(100, 5000, 1)
 
 
+@soak('redis-check-rdb', 'redis-benchmark')
+def redis_and_redis_benchmark_with_6400_connections():
+    return redis(6400, 64000, 1)
+
+
 @case('redis-check-rdb', 'redis-benchmark')
 def redis_with_pipelines_of_16():
     return redis(100, 16000, 16)
@@ -362,6 +372,11 @@ jit = off
 @case('initdb', 'postgres', 'pgbench')
 def postgresql_and_pgbench_with_100_connections():
     return postgres(100, 50)
+
+
+@soak('initdb', 'postgres', 'pgbench')
+def postgresql_and_pgbench_with_800_connections():  # a process each
+    return postgres(800, 20)
 
 
 if __name__ == '__main__':
