@@ -153,6 +153,8 @@ enum sl_flow_flag {
 	SL_FLOW_RESET_OUT = 1 << 5, /* a reset was sent */
 	SL_FLOW_ECN = 1 << 6,       /* agreed upon */
 	SL_FLOW_UNWANTED = 1 << 7,  /* closed for the table only: the filter changed */
+	SL_FLOW_UNSEEN = 1 << 8,    /* the kernel told nobody of its end, which was found later:
+				     * the values are those that were read last */
 };
 
 SL_STATIC_ASSERT(SL_FLOW_SIZE == SL_FLOW_LINES * SL_LINE_SIZE, "slot");

@@ -86,6 +86,7 @@ static const struct {
 	{"mapped", SL_FLOW_MAPPED},	{"listener", SL_FLOW_LISTENER},
 	{"reset_in", SL_FLOW_RESET_IN}, {"reset_out", SL_FLOW_RESET_OUT},
 	{"ecn", SL_FLOW_ECN},		{"unwanted", SL_FLOW_UNWANTED},
+	{"unseen", SL_FLOW_UNSEEN},
 };
 #define FLAGS (sizeof(flags) / sizeof(*flags))
 

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -167,6 +168,70 @@ static void others_map_the_same_memory_read_only(void **state)
 	await(port, SL_STATE_CLOSED, &ours);
 }
 
+/* Ends the tracing of that tracepoint by this process' programs; the descriptor stays somebody's. */
+static void untrace(const char *name)
+{
+	char path[64], line[256], wanted[64];
+	int held = open("/dev/null", O_RDONLY | O_CLOEXEC), found = 0;
+	FILE *f;
+
+	assert_true(held >= 0);
+	snprintf(wanted, sizeof(wanted), "tp_name:\t%s\n", name);
+	for (int fd = 3; fd < 256; fd++) {
+		bool hit = false;
+
+		snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+		f = fopen(path, "re");
+		while (f && fgets(line, sizeof(line), f))
+			hit |= !strcmp(line, wanted);
+		if (f)
+			fclose(f);
+		if (hit) {
+			assert_int_equal(dup3(held, fd, O_CLOEXEC), fd);
+			found++;
+		}
+	}
+	close(held);
+	assert_int_equal(found, 1);
+}
+
+/* Under load 6.18 passes a tracepoint without a word, now and then. */
+static void an_end_that_nobody_is_told_of_is_found(void **state)
+{
+	char byte;
+	struct sl_flow f;
+	int fd[2], unread[2];
+	uint16_t port, second;
+
+	(void)state;
+	port = connection(fd);
+	second = connection(unread);
+	await(port, SL_STATE_LIVE, &f);
+	await(second, SL_STATE_LIVE, &f);
+	assert_int_equal(write(fd[0], "abc", 3), 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(read(fd[1], &byte, 1), 1);
+	for (uint64_t end = sl_now_ns() + PATIENCE; f.bytes_sent != 3;) {
+		assert_true(sl_now_ns() < end);
+		await(port, SL_STATE_LIVE, &f);
+	}
+	/* One is at rest, and on no list; the other waits for its reader. */
+	assert_int_equal(write(unread[0], "abc", 3), 3);
+	untrace("inet_sock_set_state");
+	untrace("tcp_destroy_sock");
+	close(fd[0]);
+	close(fd[1]);
+	close(unread[1]);
+	close(unread[0]);
+	await(port, SL_STATE_CLOSED, &f);
+	assert_true(f.flags & SL_FLOW_UNSEEN);
+	assert_int_equal(f.tcp_state, 7);
+	assert_int_equal(f.bytes_sent, 3);
+	assert_true(f.closed_ns > f.open_ns);
+	await(second, SL_STATE_CLOSED, &f);
+	assert_true(f.flags & SL_FLOW_UNSEEN);
+}
+
 /* What two tables say of a flow is the same: they share nothing. */
 static void two_tables_do_not_disturb_each_other(void **state)
 {
@@ -224,6 +289,8 @@ int main(void)
 		cmocka_unit_test(others_map_the_same_memory_read_only),
 		cmocka_unit_test(two_tables_do_not_disturb_each_other),
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
+		/* The last: the table is not told of ends any more. */
+		cmocka_unit_test(an_end_that_nobody_is_told_of_is_found),
 	};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	struct sl_hooks hooks;

@@ -95,7 +95,8 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 
 	st = near_state(sk, &slot);
 	if (!st) {
-		st = state_of(sk, &s);
+		s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
+		st = s && s->id ? state_at(s->slot) : open_untold(sk, &s);
 		if (!st)
 			return 0;
 		slot = s->slot;

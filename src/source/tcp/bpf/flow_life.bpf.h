@@ -167,6 +167,7 @@ static __always_inline void open_if_wanted(struct sock *sk, struct sl_sock *s, u
 	const struct sl_tcp_filter *f = filter_now();
 	struct sl_flow_key key;
 
+	s->judged = 1;
 	if (f && flow_key(sk, &key) && flow_wanted(f, &key) && (!f->pid || f->pid == s->pid))
 		flow_open(sk, s, &key, flags);
 }
@@ -184,6 +185,22 @@ static __always_inline struct flow_state *open_late(struct sock *sk, int old, st
 		return NULL;
 	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!s || s->id || s->ended)
+		return NULL;
+	open_if_wanted(sk, s, SL_FLOW_OLDER);
+	*of = s;
+	return s->id ? state_at(s->slot) : NULL;
+}
+
+/* The same for one that stays as it is: found by its first segment after that. */
+static __always_inline struct flow_state *open_untold(struct sock *sk, struct sl_sock **of)
+{
+	struct sl_sock *s = *of;
+
+	if (!take_existing || (s && (s->ended || s->judged)))
+		return NULL;
+	if (!s)
+		s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!s)
 		return NULL;
 	open_if_wanted(sk, s, SL_FLOW_OLDER);
 	*of = s;

@@ -17,6 +17,8 @@
 #define ROUND_MOST_NS 2000000 /* which lasts no longer than this, however slow the machine is */
 #define WAIT_MOST     64 /* intervals at which an unfinished flow that does nothing is looked at */
 #define LISTENER_WAIT 1000000000ull
+#define SWEEP_NS      100000000 /* between two looks for flows whose end nobody told of, */
+#define SWEEP_MOST    1024	/* at as many slots each */
 #define MONOTONIC     1 /* CLOCK_MONOTONIC */
 
 const volatile struct sl_flow_settings settings = {.slots = 64};
@@ -143,6 +145,9 @@ __u32 armed;	/* 0: the timer sleeps; 1: it comes within an interval; 2: later */
 __u32 kicks;	/* a flow on the list has to be looked at sooner than was planned */
 /* The timer's own. */
 __u64 list_tail, quarantine_head, quarantine_tail, journal_next, rounds, opened, used;
+__u64 relisted;		      /* of list_head: what the timer itself put there */
+__u64 sweep_seen, sweep_due;  /* what had happened, and when to go on */
+__u32 sweep_slot, sweep_left; /* the next slot, and how many are still to be looked at */
 bool timer_ready;
 
 #define READ(x)	    (*(const volatile typeof(x) *)&(x))

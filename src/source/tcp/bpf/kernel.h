@@ -68,6 +68,10 @@ typedef struct {
 	struct net *net;
 } possible_net_t;
 
+typedef struct {
+	struct atomic_t___sl refs;
+} refcount_t;
+
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -80,6 +84,7 @@ struct sock_common {
 	unsigned long skc_flags;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
+	refcount_t skc_refcnt;
 };
 
 struct kernfs_node {
