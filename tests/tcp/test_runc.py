@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container of a real runtime, runc, as containerd has it made: a bundle where containerd keeps its own, cgroup and
 network namespace of its own. Its connections bear its name, those from before the start and the accepted ones, too."""
+import errno
 import json
 import os
 import secrets
@@ -55,10 +56,22 @@ def end():
     if not os.path.isdir(BUNDLE):  # nothing was begun, and /run is the machine's
         return
     runc('delete', '-f', ID)
-    for folder, _, _ in os.walk('/sys/fs/cgroup'):  # of each hierarchy
-        if os.path.basename(folder) == GROUP:
-            settle(lambda: not any(e.is_dir() for e in os.scandir(folder)), 20, f'{folder} is empty')
-            os.rmdir(folder)
+    # Of each hierarchy. The container's own is left by runc where its processes took too long to go.
+    for folder, _, _ in os.walk('/sys/fs/cgroup', topdown=False):
+        if GROUP in folder.split('/'):
+            settle(lambda: removed(folder), 20, f'{folder} is gone')
+
+
+def removed(folder):
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        pass
+    except OSError as e:
+        if e.errno != errno.EBUSY:
+            raise
+        return False
+    return True
 
 
 def said_by(*args):
