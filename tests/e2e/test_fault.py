@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.request
 
-from harness import Part, check, get, skip, until, workdir
+from harness import SCALE, Part, check, get, skip, until, workdir
 
 sidelight, examples, *kinds = sys.argv[1:]
 # What may be blamed: metrics that the fault moves itself.
@@ -21,6 +21,12 @@ BLAME = {
     'errors': ('http_requests_total', 'http_response_bytes'),
     'leak': ('shop_cache_bytes', 'shop_cpu_seconds', 'http_request_duration_seconds'),
 }
+
+if 'leak' in kinds and SCALE <= 1:
+    # It moves one metric alone, and what one metric may add to the score is bounded: on a machine that was noisy
+    # while it was learned from, or after other faults, it may stay below the threshold (docs/analytics.md).
+    print('SKIP: leak: not found each time on a noisy machine; make soak tries it')
+    kinds.remove('leak')
 
 if not shutil.which('wrk'):
     skip('wrk is not installed')
