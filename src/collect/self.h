@@ -35,8 +35,43 @@ bool self_u64(struct sl_series *out, uint64_t v);
 bool self_f64(struct sl_series *out, double v);
 /* A family without labels has one series. */
 bool self_single(struct self *s, struct sl_series *out, uint64_t v);
+
+/* ---- self_collector.c: workers, hosts, regions -------------------------------------------------- */
+
 /* The region of s->at, with its labels and instance_id, or NULL. */
 const struct region *self_region(struct self *s, struct sl_series *out);
+bool self_build_info(struct self *s, struct sl_series *out);
+bool self_busy(struct self *s, struct sl_series *out);
+bool self_conflicts(struct self *s, struct sl_series *out);
+bool self_expired(struct self *s, struct sl_series *out);
+bool self_faults(struct self *s, struct sl_series *out);
+bool self_history_dropped(struct self *s, struct sl_series *out);
+bool self_history_points(struct self *s, struct sl_series *out);
+bool self_host_connects(struct self *s, struct sl_series *out);
+bool self_host_disconnects(struct self *s, struct sl_series *out);
+bool self_host_last_read(struct self *s, struct sl_series *out);
+bool self_host_rounds(struct self *s, struct sl_series *out);
+bool self_host_skipped(struct self *s, struct sl_series *out);
+bool self_host_up(struct self *s, struct sl_series *out);
+bool self_latency(struct self *s, struct sl_series *out);
+bool self_lines(struct self *s, struct sl_series *out);
+bool self_memory(struct self *s, struct sl_series *out);
+bool self_missed(struct self *s, struct sl_series *out);
+bool self_read_bytes(struct self *s, struct sl_series *out);
+bool self_read_errors(struct self *s, struct sl_series *out);
+bool self_reads(struct self *s, struct sl_series *out);
+bool self_refused(struct self *s, struct sl_series *out);
+bool self_region_refused(struct self *s, struct sl_series *out);
+bool self_region_sharing(struct self *s, struct sl_series *out);
+bool self_region_state(struct self *s, struct sl_series *out);
+bool self_region_unsettled(struct self *s, struct sl_series *out);
+bool self_region_up(struct self *s, struct sl_series *out);
+bool self_regions(struct self *s, struct sl_series *out);
+bool self_rounds(struct self *s, struct sl_series *out);
+bool self_samples(struct self *s, struct sl_series *out);
+bool self_series(struct self *s, struct sl_series *out);
+bool self_stale_hosts(struct self *s, struct sl_series *out);
+bool self_unsettled(struct self *s, struct sl_series *out);
 
 /* ---- self_live.c ------------------------------------------------------------------------------- */
 
