@@ -7,7 +7,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 code=0
-"$root/tests/guest/run" --quiet --build "$build" --guests 2 --timeout 240 --env REQUESTS=1500 --results "$out" \
+"$root/tests/guest/run" --quiet --build "$build" --guests 2 --threads single --timeout 240 --env REQUESTS=1500 --results "$out" \
 	"$root/tests/guest/net.sh" >&2 || code=$?
 [ -e "$out/tcp-clock.jsonl" ] && cat "$out/tcp-clock.jsonl"
 exit $code

@@ -11,7 +11,7 @@ fi
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 code=0
-"$here/../../tests/guest/run" --build "$build" --guests 2 --cpu max,-erms,-fsrm --timeout 200 \
+"$here/../../tests/guest/run" --build "$build" --guests 2 --threads single --cpu max,-erms,-fsrm --timeout 200 \
 	--results "$results" "$here/guest.sh" >&2 || code=$?
 [ $code = 77 ] && exit 77
 cat "$results/tcp_read.jsonl"

@@ -297,10 +297,10 @@ static void totals_text(struct tcp_net_view *view, const struct sl_net_totals *t
 	}
 	if (t->stepped || t->one_way)
 		tcp_screen_line(s,
-				"clocks: of %" PRIu64 " windows %" PRIu64
-				" were not of one rate (set, or asleep), %" PRIu64
-				" had packets one way only",
-				t->windows, t->stepped, t->one_way);
+				"clocks: set, asleep or too fast %" PRIu64
+				" times; packets one way only in %" PRIu64 " of %" PRIu64
+				" windows",
+				t->stepped, t->one_way, t->windows);
 	for (int i = 0; i < SL_NET_CAUSES; i++)
 		any |= t->causes[i] != 0;
 	if (any)

@@ -177,6 +177,7 @@ static struct pair *pair_of(struct nets *n, size_t a, size_t b)
 		.rows = SL_NET_PORTS,
 		.flows = PAIR_FLOWS,
 		.records = PAIR_RECORDS,
+		.history = 1, /* nobody asks later */
 	};
 	struct pair *p;
 

@@ -151,15 +151,15 @@ first() {
 	check both-rings-are-read-by-rdma wait_for 60 grep -q '^ready' /tmp/live.err
 	cat /tmp/live.err
 	"${within[@]}" /usr/bin/python3 -c "$client" "$PEER" $port "${long:+$requests}" &
-	client=$!
+	asking=$!
 	# A request and its answer are two, with their acknowledgements more; some may come in one piece.
 	check segments-are-shown-live wait_for 60 segments $((requests * 3 / 2))
 	if [ -z "$long" ]; then
 		check a-collector-shows-the-whole-way-of-a-request collected
-		kill $collector $client
+		kill $collector $asking
 		wait $collector
 	fi
-	wait $client
+	wait $asking
 	check and-it-ends end_live
 	stop_capture live.0
 	kill $agent

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_clock.c - offset and skew of two clocks: a linear program over two convex hulls. */
+/* net_clock.c - the offset of two clocks: between the envelopes of the cones of two kinds of points. */
 #include "source/tcp/net_clock.h"
 
 #include <errno.h>
@@ -7,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORTEST_NS 10000000 /* what can't be explained is not looked at more closely than that */
-#define ROUNDS	    100	     /* of a search by thirds: to 1e-17 of where it began */
-#define STAMP_NS    1.0	     /* a stamp is a whole number of ns */
+#define STAMP_NS 1 /* a stamp is a whole number of ns */
+/*
+ * A clock that runs faster than S shows as one contradiction after the other. What lies between two that are so close
+ * is not believed either; they count as one.
+ */
+#define CALM_NS 250000000
 
-/* One kind of points, relative to a place nearby; after hull() only the vertices that matter. */
-struct side {
-	double *x, *y;
-	size_t n;
-};
+typedef __int128 wide; /* sums of what strangers wrote */
 
 static int by_time(const void *a, const void *b)
 {
@@ -24,251 +23,287 @@ static int by_time(const void *a, const void *b)
 	return p->at < q->at ? -1 : p->at > q->at;
 }
 
-/* Left of the line from a to b, or right: exact. */
-static int turn(const struct sl_net_point *a, const struct sl_net_point *b,
-		const struct sl_net_point *c)
+/* What theta may change by in that time: rounded up. */
+static int64_t drift(int64_t from, int64_t to)
 {
-	__int128 d = (__int128)(b->at - a->at) * (c->ahead - a->ahead) -
-		     (__int128)(b->ahead - a->ahead) * (c->at - a->at);
+	return (int64_t)ceil(fabs((double)(to - from)) * SL_NET_SKEW_MAX);
+}
 
-	return d < 0 ? -1 : d > 0;
+/* What a point says at x: theta is no more than that, or no less. */
+static wide says(const struct sl_net_apex *a, bool backward, int64_t x)
+{
+	return backward ? (wide)a->ahead - drift(a->at, x) : (wide)a->ahead + drift(a->at, x);
+}
+
+/* Does a make b superfluous? */
+static bool covers(const struct sl_net_apex *a, const struct sl_net_apex *b, bool backward)
+{
+	return backward ? says(a, true, b->at) >= b->ahead : says(a, false, b->at) <= b->ahead;
 }
 
 /*
- * Andrew's monotone chain over the points of one direction, sorted by time: the lower hull (sign 1) or
- * the upper one (-1). chain has room for n.
+ * The apexes of one direction, of points that are sorted. Who is covered by an apex further back is so by the last one,
+ * too: else that one would be covered itself. chain has room for n.
  */
-static size_t hull(const struct sl_net_point *p, size_t n, bool backward,
-		   const struct sl_net_point **chain)
+static size_t apexes(const struct sl_net_point *p, size_t n, bool backward,
+		     struct sl_net_apex *chain)
 {
-	int sign = backward ? -1 : 1;
 	size_t m = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (p[i].backward != backward)
+		struct sl_net_apex a = {p[i].at, p[i].ahead};
+
+		if (p[i].backward != backward || (m && covers(&chain[m - 1], &a, backward)))
 			continue;
-		/* Of two at one time the one that says more. */
-		if (m && chain[m - 1]->at == p[i].at) {
-			if (sign * (p[i].ahead > chain[m - 1]->ahead ? 1 : -1) > 0)
-				continue;
+		while (m && covers(&a, &chain[m - 1], backward))
 			m--;
-		}
-		while (m > 1 && sign * turn(chain[m - 2], chain[m - 1], &p[i]) <= 0)
-			m--;
-		chain[m++] = &p[i];
+		chain[m++] = a;
 	}
 	return m;
 }
 
-/* The highest value at `at` of a line with this slope that is below all points, or the lowest above. */
-static double limit(const struct side *s, double slope, double at, int sign)
+/* The first that lies behind x, or n. */
+static size_t behind(const struct sl_net_apex *chain, size_t n, int64_t x)
 {
-	double best = INFINITY;
-
-	for (size_t i = 0; i < s->n; i++) {
-		double v = sign * (s->y[i] - slope * (s->x[i] - at));
-
-		if (v < best)
-			best = v;
-	}
-	return sign * best;
-}
-
-struct problem {
-	struct side above, below; /* of theta: forward, backward points */
-	double slope[2];	  /* those for which there is a line */
-};
-
-static double room(const struct problem *p, double slope)
-{
-	return limit(&p->above, slope, 0, 1) - limit(&p->below, slope, 0, -1);
-}
-
-/* Concave: no line at all, or all slopes between two. */
-static bool slopes(struct problem *p)
-{
-	double a = -SL_NET_SKEW_MAX, b = SL_NET_SKEW_MAX, best;
-
-	for (int i = 0; i < ROUNDS; i++) {
-		double u = a + (b - a) / 3, v = b - (b - a) / 3;
-
-		if (room(p, u) < room(p, v))
-			a = u;
-		else
-			b = v;
-	}
-	best = (a + b) / 2;
-	if (room(p, best) < -2 * STAMP_NS)
-		return false;
-	for (int end = 0; end < 2; end++) {
-		double out = end ? SL_NET_SKEW_MAX : -SL_NET_SKEW_MAX, in = best;
-
-		if (room(p, out) >= 0)
-			in = out;
-		for (int i = 0; i < ROUNDS && in != out; i++) {
-			double mid = (in + out) / 2;
-
-			if (room(p, mid) >= 0)
-				in = mid;
-			else
-				out = mid;
-		}
-		p->slope[end] = in;
-	}
-	return true;
-}
-
-/* The most (sign 1) or the least (-1) that a line of the program says at `at`. */
-static double extreme(const struct problem *p, double at, int sign)
-{
-	const struct side *s = sign > 0 ? &p->above : &p->below;
-	double a = p->slope[0], b = p->slope[1];
-
-	for (int i = 0; i < ROUNDS; i++) {
-		double u = a + (b - a) / 3, v = b - (b - a) / 3;
-
-		if (sign * limit(s, u, at, sign) < sign * limit(s, v, at, sign))
-			a = u;
-		else
-			b = v;
-	}
-	return limit(s, (a + b) / 2, at, sign);
-}
-
-static void relative(struct side *to, const struct sl_net_point **chain, size_t n, int64_t x0,
-		     int64_t y0)
-{
-	to->n = n;
-	for (size_t i = 0; i < n; i++) {
-		to->x[i] = (double)(chain[i]->at - x0);
-		to->y[i] = (double)(chain[i]->ahead - y0);
-	}
-}
-
-int sl_net_line_fit(struct sl_net_point *points, size_t n, int64_t from, int64_t to,
-		    struct sl_net_line *line)
-{
-	const struct sl_net_point **chain;
-	struct problem p = {0};
-	int result = SL_NET_OK;
-	double *memory;
-
-	memset(line, 0, sizeof(*line));
-	line->from = from;
-	line->to = to;
-	for (size_t i = 0; i < n; i++)
-		line->points[points[i].backward]++;
-	if (!line->points[0] || !line->points[1])
-		return SL_NET_ONE_WAY;
-	qsort(points, n, sizeof(*points), by_time);
-	chain = malloc(n * sizeof(*chain));
-	memory = malloc(2 * n * sizeof(*memory));
-	if (!chain || !memory) {
-		result = -ENOMEM;
-		goto out;
-	}
-	line->base = points[0].ahead;
-	p.above.x = memory;
-	p.above.y = memory + line->points[0];
-	p.below.x = memory + 2 * line->points[0];
-	p.below.y = p.below.x + line->points[1];
-	relative(&p.above, chain, hull(points, n, false, chain), from, line->base);
-	relative(&p.below, chain, hull(points, n, true, chain), from, line->base);
-	if (!slopes(&p)) {
-		result = SL_NET_STEPPED;
-		goto out;
-	}
-	line->skew_low = p.slope[0];
-	line->skew_high = p.slope[1];
-	for (int k = 0; k < SL_NET_KNOTS; k++) {
-		double at = (double)(to - from) * k / (SL_NET_KNOTS - 1);
-
-		line->high[k] = extreme(&p, at, 1) + STAMP_NS;
-		line->low[k] = extreme(&p, at, -1) - STAMP_NS;
-	}
-out:
-	free(memory);
-	free(chain);
-	return result;
-}
-
-/* Between two knots the most is below its chord, being convex, and the least above: the bound holds. */
-void sl_net_line_at(const struct sl_net_line *line, int64_t x, int64_t *theta, int64_t *bound)
-{
-	double part = line->to > line->from
-			      ? (double)(x - line->from) / (double)(line->to - line->from) *
-					(SL_NET_KNOTS - 1)
-			      : 0;
-	int k = part < 0 ? 0 : part >= SL_NET_KNOTS - 1 ? SL_NET_KNOTS - 2 : (int)part;
-	double w = part - k, low, high;
-
-	low = line->low[k] + w * (line->low[k + 1] - line->low[k]);
-	high = line->high[k] + w * (line->high[k + 1] - line->high[k]);
-	*theta = line->base + (int64_t)llround((low + high) / 2);
-	*bound = (int64_t)ceil((high - low) / 2) + 1;
-}
-
-int sl_net_clock_append(struct sl_net_clock *c, const struct sl_net_line *line)
-{
-	if (c->n == c->room) {
-		size_t more = c->room ? 2 * c->room : 16;
-		struct sl_net_line *lines = realloc(c->lines, more * sizeof(*lines));
-
-		if (!lines)
-			return -ENOMEM;
-		c->lines = lines;
-		c->room = more;
-	}
-	c->lines[c->n++] = *line;
-	return 0;
-}
-
-int sl_net_clock_fit(struct sl_net_clock *c, struct sl_net_point *points, size_t n, int64_t from,
-		     int64_t to)
-{
-	int64_t middle = from + (to - from) / 2;
-	struct sl_net_line line;
-	size_t first = 0;
-	int result;
-
-	if (!n)
-		return 0;
-	result = sl_net_line_fit(points, n, from, to, &line);
-	if (result == SL_NET_OK)
-		return sl_net_clock_append(c, &line);
-	if (result == SL_NET_ONE_WAY) {
-		c->one_way++;
-		return 0;
-	}
-	if (result < 0)
-		return result;
-	if (to - from < 2 * SHORTEST_NS) {
-		c->stepped++;
-		return 0;
-	}
-	while (first < n && points[first].at < middle) /* sorted by the fit */
-		first++;
-	result = sl_net_clock_fit(c, points, first, from, middle - 1);
-	return result ? result : sl_net_clock_fit(c, points + first, n - first, middle, to);
-}
-
-const struct sl_net_line *sl_net_clock_find(const struct sl_net_clock *c, int64_t x)
-{
-	size_t a = 0, b = c->n;
+	size_t a = 0, b = n;
 
 	while (a < b) {
 		size_t mid = (a + b) / 2;
 
-		if (c->lines[mid].to < x)
+		if (chain[mid].at <= x)
 			a = mid + 1;
 		else
 			b = mid;
 	}
-	return a < c->n && c->lines[a].from <= x ? &c->lines[a] : NULL;
+	return a;
+}
+
+/* high(x), or low(x) of backward ones; n is not 0. */
+static wide envelope(const struct sl_net_apex *chain, size_t n, bool backward, int64_t x)
+{
+	size_t i = behind(chain, n, x);
+	wide before, after;
+
+	if (!i)
+		return says(&chain[0], backward, x);
+	before = says(&chain[i - 1], backward, x);
+	if (i == n)
+		return before;
+	after = says(&chain[i], backward, x);
+	return (backward ? after > before : after < before) ? after : before;
+}
+
+static double limited(double skew)
+{
+	return fmax(-SL_NET_SKEW_MAX, fmin(skew, SL_NET_SKEW_MAX));
+}
+
+/* ---- the list of stretches -------------------------------------------------------------------- */
+
+static size_t weight(const struct sl_net_stretch *s)
+{
+	return s->n[0] + s->n[1] + sizeof(*s) / sizeof(s->apex[0]);
+}
+
+/* Nothing that the points at hand reach into: of that time more may be asked. */
+static void forget(struct sl_net_clock *c, int64_t from)
+{
+	size_t k = 0;
+
+	for (; k < c->n && c->apexes > c->most / 2 && c->v[k]->to < from; k++) {
+		c->apexes -= weight(c->v[k]);
+		free(c->v[k]);
+	}
+	c->n -= k;
+	memmove(c->v, c->v + k, c->n * sizeof(*c->v));
+}
+
+static int append(struct sl_net_clock *c, struct sl_net_stretch *s)
+{
+	if (c->n == c->room) {
+		size_t more = c->room ? 2 * c->room : 16;
+		struct sl_net_stretch **v = realloc(c->v, more * sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		c->v = v;
+		c->room = more;
+	}
+	c->v[c->n++] = s;
+	c->apexes += weight(s);
+	return 0;
+}
+
+/* ---- from points to stretches ----------------------------------------------------------------- */
+
+struct run { /* points that do not contradict each other */
+	const struct sl_net_point *p;
+	size_t n;
+	int64_t from, to;
+};
+
+/* room: for r->n apexes. */
+static int keep(struct sl_net_clock *c, const struct run *r, struct sl_net_apex *room)
+{
+	struct sl_net_apex *chain[2] = {room};
+	struct sl_net_stretch *s;
+	int64_t first = r->p[0].at, last = r->p[r->n - 1].at;
+	double low = -SL_NET_SKEW_MAX, high = SL_NET_SKEW_MAX;
+	size_t n[2], begin[2], end;
+	int err;
+
+	n[0] = apexes(r->p, r->n, false, room);
+	chain[1] = room + n[0];
+	n[1] = apexes(r->p, r->n, true, chain[1]);
+	if (!n[0] || !n[1]) {
+		c->one_way++;
+		return 0;
+	}
+	if (last > first) {
+		wide least = envelope(chain[1], n[1], true, last) -
+			     envelope(chain[0], n[0], false, first);
+		wide most = envelope(chain[0], n[0], false, last) -
+			    envelope(chain[1], n[1], true, first);
+
+		low = limited((double)(least - 2 * STAMP_NS) / (double)(last - first));
+		high = limited((double)(most + 2 * STAMP_NS) / (double)(last - first));
+	}
+	/* Of those outside the one next to it, on each side, says the most. */
+	for (int d = 0; d < 2; d++) {
+		begin[d] = behind(chain[d], n[d], r->from);
+		begin[d] -= begin[d] > 0;
+		end = behind(chain[d], n[d], r->to);
+		n[d] = end + (end < n[d]) - begin[d];
+	}
+	s = malloc(sizeof(*s) + (n[0] + n[1]) * sizeof(s->apex[0]));
+	if (!s)
+		return -ENOMEM;
+	*s = (struct sl_net_stretch){r->from, r->to, low, high, {n[0], n[1]}};
+	memcpy(s->apex, chain[0] + begin[0], n[0] * sizeof(s->apex[0]));
+	memcpy(s->apex + n[0], chain[1] + begin[1], n[1] * sizeof(s->apex[0]));
+	err = append(c, s);
+	if (err)
+		free(s);
+	return err;
+}
+
+static bool contradict(const struct sl_net_point *early, const struct sl_net_point *late)
+{
+	struct sl_net_apex a = {early->at, early->ahead};
+	wide there;
+
+	if (early->backward == late->backward)
+		return false;
+	there = says(&a, early->backward, late->at);
+	return early->backward ? there > (wide)late->ahead + 2 * STAMP_NS
+			       : there < (wide)late->ahead - 2 * STAMP_NS;
+}
+
+/*
+ * How many of the points, from the first on, do not contradict each other. It's enough to hold each against that of the
+ * other direction which says the most at its time. *other: the last one that contradicts the one behind them.
+ */
+static size_t agreeing(const struct sl_net_point *p, size_t n, size_t *other)
+{
+	const struct sl_net_point *strongest[2] = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		const struct sl_net_point **mine = &strongest[p[i].backward];
+		const struct sl_net_point *against = strongest[!p[i].backward];
+		struct sl_net_apex a = {p[i].at, p[i].ahead}, b;
+
+		if (against && contradict(against, &p[i])) {
+			for (*other = i - 1; !contradict(&p[*other], &p[i]);)
+				(*other)--;
+			return i;
+		}
+		b = *mine ? (struct sl_net_apex){(*mine)->at, (*mine)->ahead} : a;
+		if (!*mine || !covers(&b, &a, p[i].backward))
+			*mine = &p[i];
+	}
+	return n;
+}
+
+/* What was on its way meanwhile contradicts what was not, too: one step. */
+static void stepped(struct sl_net_clock *c, int64_t at)
+{
+	if (at <= c->latest_step)
+		return;
+	if (!c->stepped || at - c->latest_step > CALM_NS)
+		c->stepped++;
+	c->latest_step = at;
+}
+
+int sl_net_clock_add(struct sl_net_clock *c, struct sl_net_point *points, size_t n, int64_t from,
+		     int64_t to)
+{
+	struct sl_net_apex *room = malloc((n + 1) * sizeof(*room));
+	int64_t begin = from;
+	size_t first = 0;
+	int err = 0;
+
+	if (!room)
+		return -ENOMEM;
+	if (n)
+		qsort(points, n, sizeof(*points), by_time);
+	if (n && c->most && c->apexes > c->most)
+		forget(c, points[0].at);
+	while (!err && first < n) {
+		size_t other = n - 1, next = first + agreeing(points + first, n - first, &other);
+		bool cut = next < n;
+		struct run r = {points + first, n - first, begin, to};
+
+		if (cut) {
+			other += first;
+			r.n = other - first + 1;
+			r.to = points[other].at < points[next].at ? points[other].at
+								  : points[next].at - 1;
+			if (points[next].at <= to)
+				stepped(c, points[next].at);
+		}
+		if (r.to > to)
+			r.to = to;
+		if (r.from <= r.to && (!(cut || first) || r.p[r.n - 1].at - r.p[0].at >= CALM_NS))
+			err = keep(c, &r, room);
+		if (!cut)
+			break;
+		begin = points[next].at > points[other].at ? points[next].at : points[next].at + 1;
+		if (begin < from)
+			begin = from;
+		first = next;
+	}
+	free(room);
+	return err;
+}
+
+bool sl_net_clock_at(const struct sl_net_clock *c, int64_t x, int64_t *theta, int64_t *bound)
+{
+	const struct sl_net_stretch *s;
+	size_t a = 0, b = c->n;
+	wide low, width;
+
+	while (a < b) {
+		size_t mid = (a + b) / 2;
+
+		if (c->v[mid]->to < x)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	if (a == c->n || c->v[a]->from > x)
+		return false;
+	s = c->v[a];
+	low = envelope(s->apex + s->n[0], s->n[1], true, x) - STAMP_NS;
+	width = envelope(s->apex, s->n[0], false, x) + STAMP_NS - low;
+	*theta = (int64_t)(low + width / 2);
+	*bound = (int64_t)(width - width / 2);
+	return true;
 }
 
 void sl_net_clock_free(struct sl_net_clock *c)
 {
-	free(c->lines);
+	for (size_t i = 0; i < c->n; i++)
+		free(c->v[i]);
+	free(c->v);
 	memset(c, 0, sizeof(*c));
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ONE_OFFSET_NS 100000000u /* from device to device */
+
 static const char *const names[SL_PARTS] = {
 	"client_tcp_out", "client_ip_out", "client_mac_out", "wire_there",     "server_mac_in",
 	"server_ip_in",	  "server_tcp_in", "server_app",     "server_tcp_out", "server_ip_out",
@@ -103,6 +105,13 @@ static bool put_together(struct sl_net_round *r, const struct sl_layer_record *q
 	    !sl_net_stat_theta(stat, (int64_t)(a ? in->nic_in : q->nic_out), &theta[1], &bound[1]))
 		return true;
 	r->bound = bound[0] > bound[1] ? bound[0] : bound[1];
+	/* One offset for both: then the parts are the whole, and not off by what the clocks part meanwhile. */
+	if (in->nic_in - out->nic_out <= ONE_OFFSET_NS) {
+		int64_t apart = theta[1] - theta[0];
+
+		theta[0] = theta[1] = theta[0] + apart / 2;
+		r->bound += (llabs(apart) + 1) / 2;
+	}
 	r->part[SL_PART_WIRE_THERE] = (int64_t)(q->nic_in - out->nic_out) -
 				      (a ? theta[0] : -theta[0]);
 	r->part[SL_PART_WIRE_BACK] = (int64_t)(in->nic_in - q->nic_out) +

@@ -12,8 +12,8 @@
 #define WINDOW_NS   2000000000ull
 #define ROWS	    4096u
 #define ROW_BUCKETS 1024u
-#define LINES	    65536u   /* estimates of the clocks that are remembered: of a day, mostly */
-#define PAIR_NS	    10000000 /* a segment and what went the other way next: no further apart */
+#define HISTORY	    (1u << 22) /* apexes of the clocks that are remembered: of some hours, mostly */
+#define PAIR_NS	    10000000   /* a segment and what went the other way next: no further apart */
 
 struct kept {
 	struct sl_net_point point;
@@ -33,8 +33,8 @@ struct pair {
 struct sl_net_stat {
 	struct sl_net_stat_options options;
 	struct sl_net_match *match;
-	struct kept *
-		kept; /* of the window that is open, and of the one before: for its estimate only */
+	/* The window that is open, behind the one before, which is there for the estimate only. */
+	struct kept *kept;
 	size_t n, room, before;
 	int64_t window; /* where the open window begins */
 	bool begun, no_memory;
@@ -57,7 +57,7 @@ void sl_net_hist_add(struct sl_net_hist *h, int64_t ns)
 	if (!h->count || ns > h->most)
 		h->most = ns;
 	h->count++;
-	h->sum += ns;
+	h->sum = (int64_t)((uint64_t)h->sum + (uint64_t)ns); /* nonsense may overflow it */
 	if (ns < 0) {
 		h->negative++;
 		return;
@@ -219,6 +219,7 @@ struct sl_net_stat *sl_net_stat_open(const struct sl_net_stat_options *options)
 		s->options.window_ns = WINDOW_NS;
 	if (!s->options.rows)
 		s->options.rows = ROWS;
+	s->clock.most = s->options.history ? s->options.history : HISTORY;
 	m.flows = s->options.flows;
 	m.records = s->options.records;
 	s->rows = calloc(s->options.rows + 1, sizeof(struct sl_net_row *));
@@ -253,17 +254,11 @@ struct sl_net_match *sl_net_stat_match(struct sl_net_stat *s)
 
 bool sl_net_stat_theta(const struct sl_net_stat *s, int64_t a_ns, int64_t *theta, int64_t *bound)
 {
-	const struct sl_net_line *line;
-
-	if (s->options.trusted) {
-		*theta = s->options.theta;
-		*bound = (int64_t)s->options.trust_ns;
-		return true;
-	}
-	line = sl_net_clock_find(&s->clock, a_ns);
-	if (line)
-		sl_net_line_at(line, a_ns, theta, bound);
-	return line;
+	if (!s->options.trusted)
+		return sl_net_clock_at(&s->clock, a_ns, theta, bound);
+	*theta = s->options.theta;
+	*bound = (int64_t)s->options.trust_ns;
+	return true;
 }
 
 /* ---- windows -------------------------------------------------------------------------------- */
@@ -289,66 +284,47 @@ static void round_trip(struct sl_net_stat *s, const struct kept *k)
 	p->last[way] = k->point;
 }
 
-static void latency(struct sl_net_stat *s, const struct kept *k)
+static void latency(struct sl_net_stat *s, const struct kept *k, int64_t theta, int64_t bound)
 {
 	int way = k->point.backward;
-	struct sl_net_result r = {.sample = &k->sample, .way = way};
-	int64_t theta;
+	struct sl_net_result r = {.sample = &k->sample, .way = way, .bound_ns = bound};
 
-	if (k->sample.ack)
-		return;
-	if (!sl_net_stat_theta(s, k->point.at, &theta, &r.bound_ns)) {
-		s->totals.causes[SL_NET_NO_CLOCK]++;
-		return;
-	}
 	r.latency_ns = way ? theta - k->point.ahead : k->point.ahead - theta;
 	if (k->row) {
 		sl_net_hist_add(&k->row->way[way], r.latency_ns);
-		k->row->bound_sum[way] += (uint64_t)r.bound_ns;
-		if ((uint64_t)r.bound_ns > k->row->bound_most[way])
-			k->row->bound_most[way] = (uint64_t)r.bound_ns;
+		k->row->bound_sum[way] += (uint64_t)bound;
+		if ((uint64_t)bound > k->row->bound_most[way])
+			k->row->bound_most[way] = (uint64_t)bound;
 		k->row->reordered[way] += k->sample.reordered;
 	}
 	if (s->options.result)
 		s->options.result(s->options.context, &r);
 }
 
-static int estimate(struct sl_net_stat *s, struct sl_net_point *points, size_t before, size_t n,
-		    int64_t end)
+/* The window's own points, those of the one before, and what is known of the next. */
+static int estimate(struct sl_net_stat *s, const struct kept *k, size_t n, int64_t end)
 {
-	struct sl_net_line line;
-	size_t had;
-	int result;
+	struct sl_net_clock *c = &s->clock;
+	int64_t from = k < s->kept + s->before ? s->window - (int64_t)s->options.window_ns
+					       : s->window;
+	struct sl_net_point *points = malloc(n * sizeof(*points));
+	int err;
 
-	if (s->options.trusted)
-		return 0;
+	if (!points)
+		return -ENOMEM;
 	s->totals.windows++;
-	if (s->clock.n > LINES) {
-		s->clock.n -= LINES / 2;
-		memmove(s->clock.lines, s->clock.lines + LINES / 2,
-			s->clock.n * sizeof(*s->clock.lines));
+	for (size_t i = 0; i < n; i++)
+		points[i] = k[i].point;
+	/* Some of the window before, too, may be known only now. */
+	if (c->n && c->v[c->n - 1]->to >= from)
+		from = c->v[c->n - 1]->to + 1;
+	err = sl_net_clock_add(c, points, n, from, end - 1);
+	free(points);
+	if (c->n && c->v[c->n - 1]->to >= s->window) {
+		s->totals.skew_low = c->v[c->n - 1]->skew_low;
+		s->totals.skew_high = c->v[c->n - 1]->skew_high;
 	}
-	had = s->clock.n;
-	/* With the window before it is more exact, if one rate explains both. */
-	result = sl_net_line_fit(points, before + n,
-				 before ? s->window - (int64_t)s->options.window_ns : s->window,
-				 end, &line);
-	if (result == SL_NET_OK) {
-		result = sl_net_clock_append(&s->clock, &line);
-	} else if (result >= 0) {
-		/* Sorted by now: the window's own begin behind those of the one before. */
-		s->totals.stepped += before && result == SL_NET_STEPPED;
-		result = sl_net_clock_fit(&s->clock, points + before, n, s->window, end);
-	}
-	if (result < 0 || s->clock.n == had)
-		return result < 0 ? result : 0;
-	line = s->clock.lines[s->clock.n - 1];
-	s->totals.known = true;
-	sl_net_line_at(&line, line.from + (line.to - line.from) / 2, &s->totals.theta,
-		       &s->totals.bound);
-	s->totals.skew_low = line.skew_low;
-	s->totals.skew_high = line.skew_high;
-	return 0;
+	return err;
 }
 
 static int by_time(const void *a, const void *b)
@@ -358,29 +334,47 @@ static int by_time(const void *a, const void *b)
 	return p->point.at < q->point.at ? -1 : p->point.at > q->point.at;
 }
 
-/* The open window ends: kept[before..upto) belongs to it. */
-static int window(struct sl_net_stat *s, size_t upto, int64_t end)
+/* The open window ends: of kept, before..upto belong to it, and first..before to the one before. */
+static int window(struct sl_net_stat *s, size_t first, size_t upto, int64_t end)
 {
-	struct sl_net_point *points = malloc((upto + 1) * sizeof(*points));
+	int64_t theta, bound, least = INT64_MAX, most = 0;
+	size_t next = upto;
 	int err;
 
-	if (!points)
-		return -ENOMEM;
-	for (size_t i = 0; i < upto; i++)
-		points[i] = s->kept[i].point;
-	err = upto > s->before ? estimate(s, points, s->before, upto - s->before, end - 1) : 0;
-	free(points);
-	for (size_t i = s->before; !err && i < upto; i++) {
-		latency(s, &s->kept[i]);
-		round_trip(s, &s->kept[i]);
+	while (next < s->n && s->kept[next].point.at < end + (int64_t)s->options.window_ns)
+		next++;
+	if (upto > s->before && !s->options.trusted) {
+		err = estimate(s, s->kept + first, next - first, end);
+		if (err)
+			return err;
 	}
-	return err;
+	for (size_t i = s->before; i < upto; i++) {
+		const struct kept *k = &s->kept[i];
+		bool known = sl_net_stat_theta(s, k->point.at, &theta, &bound);
+
+		if (!k->sample.ack && known)
+			latency(s, k, theta, bound);
+		else if (!k->sample.ack)
+			s->totals.causes[SL_NET_NO_CLOCK]++;
+		round_trip(s, k);
+		if (!known || s->options.trusted)
+			continue;
+		if (bound < least) {
+			s->totals.theta = theta;
+			least = bound;
+		}
+		most = bound > most ? bound : most;
+		s->totals.known = true;
+		s->totals.bound = most;
+	}
+	return 0;
 }
 
 int sl_net_stat_count(struct sl_net_stat *s, uint64_t a_ns, bool last)
 {
 	int64_t length = (int64_t)s->options.window_ns;
 	int err = s->no_memory ? -ENOMEM : 0;
+	size_t first = 0;
 
 	if (s->n > s->before)
 		qsort(s->kept + s->before, s->n - s->before, sizeof(*s->kept), by_time);
@@ -388,13 +382,10 @@ int sl_net_stat_count(struct sl_net_stat *s, uint64_t a_ns, bool last)
 		size_t upto = s->before;
 		int64_t end;
 
-		if (!s->begun || s->kept[s->before].point.at >= s->window + 2 * length) {
+		if (!s->begun || s->kept[upto].point.at >= s->window + 2 * length) {
 			/* After silence a window begins with what comes. */
-			memmove(s->kept, s->kept + s->before,
-				(s->n - s->before) * sizeof(*s->kept));
-			s->n -= s->before;
-			upto = s->before = 0;
-			s->window = s->kept[0].point.at;
+			first = upto;
+			s->window = s->kept[upto].point.at;
 			s->begun = true;
 		}
 		end = s->window + length;
@@ -402,12 +393,15 @@ int sl_net_stat_count(struct sl_net_stat *s, uint64_t a_ns, bool last)
 			break;
 		while (upto < s->n && s->kept[upto].point.at < end)
 			upto++;
-		err = window(s, upto, end);
-		memmove(s->kept, s->kept + s->before, (s->n - s->before) * sizeof(*s->kept));
-		s->n -= s->before;
-		s->before = upto - s->before;
+		err = window(s, first, upto, end);
+		first = s->before;
+		s->before = upto;
 		s->window = end;
 	}
+	s->n -= first;
+	s->before -= first;
+	if (first)
+		memmove(s->kept, s->kept + first, s->n * sizeof(*s->kept));
 	return err;
 }
 

@@ -61,6 +61,9 @@ struct sl_net_stat_options {
 	uint64_t window_ns; /* of the clocks' estimate, on A's clock; 0: 2 s */
 	uint32_t rows;	    /* 0: 4096 */
 	uint32_t flows, records; /* of sl_net_match_options */
+	/* Of the clocks so many apexes, of 16 bytes, are remembered for sl_net_stat_theta(), and always those of the
+	 * last two windows; 0: 2^22. */
+	uint32_t history;
 	/* The clocks are said to agree: B's is ahead by .theta, within .trust_ns. Nothing is estimated. */
 	bool trusted;
 	int64_t theta;
@@ -90,10 +93,10 @@ struct sl_net_totals {
 	uint64_t causes[SL_NET_CAUSES];
 	uint64_t acks;	   /* acknowledgements that told of the clocks */
 	uint64_t windows, stepped, one_way; /* of the clocks' estimate; those that failed, by cause */
-	/* Of the last window that had an estimate, in its middle. */
+	/* Of the last window that had an estimate: where it is known best, and the most that a latency may be off. */
 	bool known;
 	int64_t theta, bound;
-	double skew_low, skew_high;
+	double skew_low, skew_high; /* mean of that window and what is known around it */
 };
 void sl_net_stat_totals(const struct sl_net_stat *s, struct sl_net_totals *totals);
 
