@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bench_engine ROUNDS - reports a second of one core in the engine, over a mapping, beside the simplest honest
+ * bench_engine ROUNDS [PRIMITIVE] - reports a second of one core in the engine, over a mapping, beside the simplest honest
  * thing that does a like work on the same memory. Blocks of reports are made before, as they lie in packets
  * of 1,472 bytes, and are more than the caches hold. Hashes, check words, accounts: all is in.
  *
@@ -16,6 +16,7 @@
 #include "dta/engine.h"
 #include "dta/hash.h"
 #include "dta/query.h"
+#include "dta/stores.h"
 
 enum { ROUNDS_MAX = 101, PAYLOAD = 1472 };
 
@@ -76,7 +77,7 @@ static void find_machine(void)
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-/* Zeros, all of them touched, in big pages as far as the kernel finds any. */
+/* For all but the store: zeros, all of them touched, in big pages as far as the kernel finds any. */
 static void *memory(uint64_t bytes)
 {
 	const uint64_t big = 2u << 20;
@@ -92,25 +93,6 @@ static void *memory(uint64_t bytes)
 		p[i] = 0;
 	madvise(p, bytes, MADV_COLLAPSE);
 	return p;
-}
-
-/* How much of the mapping at p is in big pages: the figures of random access stand or fall with it. */
-static int big_pages(const void *p, uint64_t bytes)
-{
-	FILE *f = fopen("/proc/self/smaps", "r");
-	unsigned long from, to, kib = 0;
-	bool here = false;
-	char line[512];
-
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-			here = (uintptr_t)p >= from && (uintptr_t)p < to;
-		else if (here && sscanf(line, "AnonHugePages: %lu", &kib) == 1)
-			break;
-	}
-	if (f)
-		fclose(f);
-	return (int)(100.0 * (double)kib * 1024 / (double)bytes + 0.5);
 }
 
 /* ---- reports --------------------------------------------------------------------------------------- */
@@ -167,7 +149,7 @@ static double feed(struct sl_engine *e, const struct reports *r)
 }
 
 struct store {
-	struct sl_store_config c;
+	struct sl_store_object *made;
 	struct sl_object object;
 	struct sl_store_view v;
 	struct sl_output *output;
@@ -181,16 +163,20 @@ static void open_store(struct store *s, struct sl_store_config c)
 	c.rows = c.rows ? c.rows : 1;
 	c.lanes = c.banks = 1;
 	c.seed = 12345;
-	s->c = c;
-	s->object.bytes = sl_store_object_bytes(&c);
-	s->object.map = memory(s->object.bytes);
-	snprintf(pages, sizeof(pages), "%d %% of the store in pages of 2 MiB",
-		 big_pages(s->object.map, s->object.bytes));
-	sl_store_format(s->object.map, &c, "bench");
+	/* As a collector makes it, by default. */
+	s->made = sl_store_object_new(&c, "bench", NULL, SL_HUGE_AUTO, error, sizeof(error));
+	if (!s->made)
+		die(error);
+	s->v = s->made->view;
+	s->object.bytes = s->v.bytes;
+	s->object.map = s->v.map;
+	/* What is not in huge pages has been touched, too. */
+	memset(s->v.map + SL_STORE_BANKS_OFFSET, 0, s->v.bytes - SL_STORE_BANKS_OFFSET);
+	snprintf(pages, sizeof(pages), "%.0f %% of the store in pages of 2 MiB (%s)",
+		 100.0 * (double)s->made->huge_bytes / (double)s->v.bytes, s->made->pages);
 	s->output = sl_output_shm(NULL, NULL);
 	s->e = s->output ? sl_engine_new(NULL, s->output) : NULL;
-	if (!s->e || sl_engine_store(s->e, &c, &s->object, 0, 0, NULL) ||
-	    sl_store_view(s->object.map, s->object.bytes, &s->v, error, sizeof(error)))
+	if (!s->e || sl_engine_store(s->e, &c, &s->object, 0, 0, NULL))
 		die("no store");
 }
 
@@ -203,7 +189,7 @@ static void close_store(struct store *s)
 		die("not every report is stored");
 	sl_engine_free(s->e);
 	s->output->ops->close(s->output);
-	munmap(s->object.map, (s->object.bytes + (2u << 20) - 1) & ~((2ull << 20) - 1));
+	sl_store_object_free(s->made, false);
 }
 
 static void print(const char *name, double value, const char *peer, double peer_value,
@@ -486,17 +472,28 @@ static void postcard(void)
 	munmap(r.items, (uint64_t)r.count * 16);
 }
 
+static bool wanted(int argc, char **argv, const char *what)
+{
+	return argc < 3 || !strcmp(argv[2], what);
+}
+
 int main(int argc, char **argv)
 {
 	rounds = argc > 1 ? atoi(argv[1]) : 7;
 	if (rounds < 1 || rounds > ROUNDS_MAX)
-		die("bench_engine ROUNDS, 1 to 101");
+		die("bench_engine ROUNDS [keywrite|append|increment|postcard], 1 to 101 rounds");
 	find_machine();
-	keywrite(1);
-	keywrite(2);
-	append();
-	increment(2);
-	increment(1);
-	postcard();
+	if (wanted(argc, argv, "keywrite")) {
+		keywrite(1);
+		keywrite(2);
+	}
+	if (wanted(argc, argv, "append"))
+		append();
+	if (wanted(argc, argv, "increment")) {
+		increment(2);
+		increment(1);
+	}
+	if (wanted(argc, argv, "postcard"))
+		postcard();
 	return 0;
 }

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "dta/hash.h"
 #include "dta/query.h"
+#include "dta/stores.h"
 
 #define SLOTS  (1ull << 26)
 #define KEYS   (SLOTS / 4)
@@ -52,9 +52,8 @@ int main(void)
 				    .lanes = 1,
 				    .banks = 1,
 				    .seed = 1};
-	uint64_t bytes = sl_store_object_bytes(&c);
-	uint8_t *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
+	struct sl_store_object *o;
+	uint8_t *map;
 	uint8_t *keys = malloc((size_t)ASKED * KEY), *values = malloc((size_t)ASKED * 8),
 		*found = malloc(ASKED);
 	double many[ROUNDS], one[ROUNDS];
@@ -62,16 +61,14 @@ int main(void)
 	size_t hits = 0, hits_one = 0;
 	char error[160];
 
-	if (map == MAP_FAILED || !keys || !values || !found) {
-		fputs("bench/dta_query: no memory\n", stderr);
+	/* As a collector makes it, by default. */
+	o = sl_store_object_new(&c, "bench", NULL, SL_HUGE_AUTO, error, sizeof(error));
+	if (!o || !keys || !values || !found) {
+		fprintf(stderr, "bench/dta_query: %s\n", o ? "no memory" : error);
 		return 1;
 	}
-	madvise(map, bytes, MADV_HUGEPAGE);
-	sl_store_format(map, &c, "bench");
-	if (sl_store_view(map, bytes, &v, error, sizeof(error))) {
-		fprintf(stderr, "bench/dta_query: %s\n", error);
-		return 1;
-	}
+	map = o->view.map;
+	v = o->view;
 	for (uint64_t n = 0; n < KEYS; n++) {
 		uint8_t key[KEY];
 		struct sl_dta_hash h;
@@ -110,8 +107,13 @@ int main(void)
 	qsort(one, ROUNDS, sizeof(*one), compare);
 	printf("{\"name\":\"dta.query\",\"value\":%.0f,\"unit\":\"queries/s\",\"peer\":\"the same, one by one\","
 	       "\"peer_value\":%.0f,\"ratio\":%.3f,\"conditions\":\"N=2, 13-byte keys, 8-byte values, 1 GiB, load 0.25, "
-	       "found %.4f and %.4f, median of %d rounds, CPU time of one thread\"}\n",
+	       "found %.4f and %.4f, %.0f %% of the store in pages of 2 MiB (%s), median of %d rounds, CPU time of one thread\"}\n",
 	       many[ROUNDS / 2], one[ROUNDS / 2], many[ROUNDS / 2] / one[ROUNDS / 2],
-	       (double)hits / ROUNDS / ASKED, (double)hits_one / ROUNDS / ASKED, ROUNDS);
+	       (double)hits / ROUNDS / ASKED, (double)hits_one / ROUNDS / ASKED,
+	       100.0 * (double)o->huge_bytes / (double)v.bytes, o->pages, ROUNDS);
+	sl_store_object_free(o, false);
+	free(keys);
+	free(values);
+	free(found);
 	return 0;
 }

@@ -156,6 +156,8 @@ static const struct family {
 	 self_dta_rotations},
 	{"sidelight_dta_store_bytes", SL_FAMILY_GAUGE, "bytes", "Memory of a store.",
 	 self_dta_bytes},
+	{"sidelight_dta_store_huge_bytes", SL_FAMILY_GAUGE, "bytes",
+	 "Memory of a store that is in pages of 2 MiB.", self_dta_huge_bytes},
 	{"sidelight_dta_translators", SL_FAMILY_GAUGE, "", "Translators that are connected.",
 	 self_dta_translators},
 	{"sidelight_dta_units", SL_FAMILY_GAUGE, "",

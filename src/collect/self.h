@@ -103,6 +103,7 @@ void self_live_end(struct self *s);
 /* ---- self_dta.c: only of a collector that owns stores ----------------------------------------- */
 
 bool self_dta_bytes(struct self *s, struct sl_series *out);
+bool self_dta_huge_bytes(struct self *s, struct sl_series *out);
 bool self_dta_epoch(struct self *s, struct sl_series *out);
 bool self_dta_found(struct self *s, struct sl_series *out);
 bool self_dta_found_predicted(struct self *s, struct sl_series *out);

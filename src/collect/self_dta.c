@@ -45,15 +45,25 @@ bool self_dta_late(struct self *s, struct sl_series *out)
 	return of_store(s, out, "rotations_late");
 }
 
-bool self_dta_bytes(struct self *s, struct sl_series *out)
+static bool of_objects(struct self *s, struct sl_series *out, const char *key)
 {
 	json_t *j = store(s), *object;
 	uint64_t bytes = 0;
 	size_t i;
 
 	json_array_foreach(json_object_get(j, "objects"), i, object)
-		bytes += (uint64_t)json_integer_value(json_object_get(object, "bytes"));
+		bytes += (uint64_t)json_integer_value(json_object_get(object, key));
 	return j && self_label(s, out, "store", name_of(j)) && self_u64(out, bytes);
+}
+
+bool self_dta_bytes(struct self *s, struct sl_series *out)
+{
+	return of_objects(s, out, "bytes");
+}
+
+bool self_dta_huge_bytes(struct self *s, struct sl_series *out)
+{
+	return of_objects(s, out, "huge_bytes");
 }
 
 /* The newest epoch's, of stores that have one: 0 for those that have none. */

@@ -182,7 +182,7 @@ static const char *got_object(struct sl_client *c, const json_t *m, int fd)
 			free(o);
 			return "an object without a descriptor, or shorter than said";
 		}
-		o->o.map = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		o->o.map = sl_store_map(fd, (uint64_t)bytes, true);
 		if (o->o.map == MAP_FAILED) {
 			free(o);
 			return "an object that can't be mapped";

@@ -68,6 +68,19 @@ direct(struct engine_store *s, const struct sl_dta_block *b, uint32_t count, uin
 
 static void direct_any(struct engine_store *s, const struct sl_dta_block *b, uint32_t count)
 {
+	const struct sl_dta_shape shape = {b->key_bytes, b->value_bytes, b->copies, s->c.seed,
+					   s->c.slots};
+	const uint32_t step = (uint32_t)b->key_bytes + b->value_bytes;
+	uint32_t i = 0, n;
+
+	for (; i < count; i += n) {
+		n = count - i < SL_DTA_MANY ? count - i : SL_DTA_MANY;
+		if (!sl_dta_put_many(s->object.map + s->bank, &shape, b->items + (uint64_t)i * step,
+				     n))
+			break;
+	}
+	if (i)
+		return;
 	if (b->value_bytes == 8)
 		direct(s, b, count, 8);
 	else

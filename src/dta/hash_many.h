@@ -7,6 +7,8 @@
 #ifndef SL_DTA_HASH_MANY_H
 #define SL_DTA_HASH_MANY_H
 
+#include <stdbool.h>
+
 #include "dta/hash.h"
 
 #define SL_DTA_MANY 128u /* room of each array: places behind count are scratch */
@@ -36,5 +38,20 @@ void sl_dta_slot_many(const struct sl_dta_hashes *h, uint32_t n, uint64_t slots,
 /* Their check words over values of value_bytes (4 to 256), step bytes apart. */
 void sl_dta_check_many(const struct sl_dta_hashes *h, const uint8_t *values, size_t value_bytes, size_t step,
 		       uint32_t count, uint64_t check[SL_DTA_MANY]);
+
+/* Of Key-Write's reports that follow one another: key, value, key, value. */
+struct sl_dta_shape {
+	uint32_t key_bytes, value_bytes, copies;
+	uint64_t seed, slots;
+};
+
+/*
+ * Asks for the slots of count (to SL_DTA_MANY) reports and then writes them, one report after the other. Slots of 16 bytes
+ * (values of 4 to 8), up to two copies, keys of up to 16 bytes, with AVX-512; else false, and nothing is written.
+ *
+ * Everything stays in registers, and is computed twice, to ask and to write: writes reach the cache in order, so that
+ * whatever the next reports put on the stack would wait there behind all slots that are under way.
+ */
+bool sl_dta_put_many(uint8_t *bank, const struct sl_dta_shape *shape, const uint8_t *items, uint32_t count);
 
 #endif

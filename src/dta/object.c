@@ -17,7 +17,15 @@
 
 #include "dta/stores.h"
 
-#define HUGE_PAGE ((uint64_t)2 << 20)
+#include "base/base.h"
+
+#define HUGE_PAGE   ((uint64_t)2 << 20)
+#define COLLAPSE    (32 * HUGE_PAGE)		/* bytes a call: each waits for all CPUs once */
+#define COLLAPSE_NS ((uint64_t)10 * 1000000000) /* of an object, at most */
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 
 __attribute__((format(printf, 3, 4))) static void say(char *error, size_t bytes, const char *fmt,
 						      ...)
@@ -56,11 +64,39 @@ static struct sl_store_object *object_new(char *error, size_t bytes)
 	return o;
 }
 
+void *sl_store_map(int fd, uint64_t bytes, bool writable)
+{
+	const int may = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	const uint64_t whole = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+	const uint64_t pages = (bytes + 4095) & ~(uint64_t)4095;
+	uint8_t *room, *at;
+
+	if (bytes < HUGE_PAGE)
+		return mmap(NULL, bytes, may, MAP_SHARED, fd, 0);
+	room = mmap(NULL, whole + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room == MAP_FAILED)
+		return MAP_FAILED;
+	at = (uint8_t *)(((uintptr_t)room + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+	if (mmap(at, bytes, may, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		const int err = errno;
+
+		munmap(room, whole + HUGE_PAGE);
+		errno = err;
+		return MAP_FAILED;
+	}
+	/* What the alignment took. Of reserved huge pages the mapping is whole ones, and none is cut. */
+	if (at > room)
+		munmap(room, (size_t)(at - room));
+	munmap(at + whole, (size_t)(room + HUGE_PAGE - at));
+	if (pages < whole)
+		munmap(at + pages, whole - pages);
+	return at;
+}
+
 /* Maps o->fd, of o->map_bytes, and looks whether it is a store. */
 static bool map(struct sl_store_object *o, bool writable, void **at, char *error, size_t bytes)
 {
-	*at = mmap(NULL, o->map_bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
-		   o->fd, 0);
+	*at = sl_store_map(o->fd, o->map_bytes, writable);
 	if (*at == MAP_FAILED) {
 		say(error, bytes, "can't map %llu bytes: %s", (unsigned long long)o->map_bytes,
 		    strerror(errno));
@@ -88,19 +124,44 @@ static int memfd(const char *name, uint64_t bytes, bool huge)
 	return err;
 }
 
-/* Whether the kernel heeds MADV_HUGEPAGE on a memfd: by default it does not, and says nothing. */
-static bool transparent(void)
+/* Half of what is to be had: the other half is for those who come later. */
+static bool plenty(uint64_t bytes)
 {
-	FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
-	char line[128] = "";
-	bool is;
+	FILE *f = fopen("/proc/meminfo", "re");
+	unsigned long long kib = 0;
+	char line[128];
 
-	is = f && fgets(line, sizeof(line), f) &&
-	     (strstr(line, "[always]") || strstr(line, "[within_size]") ||
-	      strstr(line, "[advise]") || strstr(line, "[force]"));
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+			break;
 	if (f)
 		fclose(f);
-	return is;
+	return bytes <= (uint64_t)kib * 1024 / 2;
+}
+
+/*
+ * Has the kernel put a memfd, or a file of a tmpfs, into huge pages: whether such pages are made by themselves is the
+ * machine's setting (shmem_enabled, by default never), but this is asked for and done at once (Linux 6.1). All of it
+ * is allocated by that. Elsewhere, and where memory is in too small pieces, it stays as it is.
+ */
+void sl_store_object_collapse(struct sl_store_object *o)
+{
+	uint8_t *map = o->view.map;
+	const uint64_t whole = o->map_bytes & ~(HUGE_PAGE - 1), began = sl_now_ns();
+
+	if (!whole || !plenty(whole))
+		return;
+	for (uint64_t at = 0, n; at < whole && sl_now_ns() - began < COLLAPSE_NS; at += n) {
+		n = whole - at < COLLAPSE ? whole - at : COLLAPSE;
+		/* What has no page at all is not looked at. */
+		for (uint64_t page = at; page < at + n; page += HUGE_PAGE)
+			(void)*(const volatile uint8_t *)(map + page);
+		/* Again: a page may just have been on its way somewhere. */
+		if (madvise(map + at, n, MADV_COLLAPSE) && madvise(map + at, n, MADV_COLLAPSE))
+			break;
+		o->huge_bytes += n;
+	}
+	o->pages = o->huge_bytes == whole ? "transparent" : o->huge_bytes ? "mixed" : "small";
 }
 
 static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name,
@@ -112,6 +173,7 @@ static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name
 		o->fd = memfd(name, o->map_bytes, true);
 		if (o->fd >= 0 && map(o, true, at, error, bytes)) {
 			o->pages = "huge";
+			o->huge_bytes = o->map_bytes;
 			return true;
 		}
 		if (huge == SL_HUGE_ALWAYS) {
@@ -133,17 +195,17 @@ static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name
 	}
 	if (!map(o, true, at, error, bytes))
 		return false;
-	if (huge == SL_HUGE_AUTO && need >= HUGE_PAGE && !madvise(*at, need, MADV_HUGEPAGE) &&
-	    transparent())
-		o->pages = "transparent";
+	if (huge == SL_HUGE_AUTO)
+		sl_store_object_collapse(o);
 	return true;
 }
 
 /* ---- files --------------------------------------------------------------------------------------------- */
 
 static bool in_file(struct sl_store_object *o, uint64_t need, const char *name,
-		    const struct sl_store_config *c, const char *directory, char **temporary,
-		    void **at, char *error, size_t bytes)
+		    const struct sl_store_config *c, const char *directory,
+		    enum sl_stores_hugepages huge, char **temporary, void **at, char *error,
+		    size_t bytes)
 {
 	int err;
 
@@ -172,7 +234,11 @@ static bool in_file(struct sl_store_object *o, uint64_t need, const char *name,
 	}
 	flock(o->fd, LOCK_EX | LOCK_NB);
 	o->map_bytes = need;
-	return map(o, true, at, error, bytes);
+	if (!map(o, true, at, error, bytes))
+		return false;
+	if (huge == SL_HUGE_AUTO)
+		sl_store_object_collapse(o);
+	return true;
 }
 
 struct sl_store_object *sl_store_object_new(const struct sl_store_config *config, const char *name,
@@ -188,7 +254,7 @@ struct sl_store_object *sl_store_object_new(const struct sl_store_config *config
 
 	if (!o)
 		return NULL;
-	ok = directory ? in_file(o, need, name, config, directory, &temporary, &at, error,
+	ok = directory ? in_file(o, need, name, config, directory, huge, &temporary, &at, error,
 				 error_bytes)
 		       : in_memory(o, need, name, huge, &at, error, error_bytes);
 	if (ok) {

@@ -129,7 +129,12 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
 	}
 	s->objects = newest;
 	for (struct sl_store_object *at = newest; at; at = at->older) {
-		int err = owner_object_register(o, at);
+		int err;
+
+		/* Of a file that was there; a new object has it done. */
+		if (o->config->hugepages == SL_HUGE_AUTO && !at->huge_bytes)
+			sl_store_object_collapse(at);
+		err = owner_object_register(o, at);
 
 		if (err) {
 			snprintf(error, error_bytes,

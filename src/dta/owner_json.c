@@ -19,10 +19,10 @@ static json_t *object_json(const struct sl_store_object *at)
 	json_t *j;
 
 	sl_store_epochs(&at->view, &e);
-	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:s}", "number", integer(at->number), "first_epoch",
+	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "number", integer(at->number), "first_epoch",
 		      integer(at->view.config->first_epoch), "oldest_epoch", integer(e.oldest),
 		      "bytes", integer(at->map_bytes), "slots", integer(at->view.config->slots),
-		      "pages", at->pages);
+		      "pages", at->pages, "huge_bytes", integer(at->huge_bytes));
 	if (j && at->path)
 		json_object_set_new(j, "file", json_string(at->path));
 	return j;

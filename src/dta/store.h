@@ -45,6 +45,8 @@ struct sl_store_view {
  * in error: what is wrong. bytes: of the mapping.
  */
 int sl_store_view(void *map, uint64_t bytes, struct sl_store_view *out, char *error, size_t error_bytes);
+/* Maps an object so that huge pages can be mapped as such: from one's border on. As mmap(), MAP_SHARED. */
+void *sl_store_map(int fd, uint64_t bytes, bool writable);
 /* A configuration alone: every number in its bounds, sizes without overflow. -EINVAL with a line. */
 int sl_store_config_check(const struct sl_store_config *c, char *error, size_t error_bytes);
 /* Bytes of an object of this configuration. */

@@ -72,7 +72,8 @@ struct sl_store_object {
 	uint32_t number;
 	int fd;
 	uint64_t map_bytes;  /* of the mapping: the object's, rounded up to its pages */
-	const char *pages;   /* "huge", "transparent", "small" */
+	const char *pages;   /* "huge", "transparent", "mixed" (the memory came to an end), "small" */
+	uint64_t huge_bytes; /* of it in pages of 2 MiB */
 	char *path;	     /* of its file; NULL: memory */
 	bool registered;     /* the owner's, for RDMA: key */
 	struct sl_dta_host_key key;
@@ -92,6 +93,11 @@ struct sl_store_object *sl_store_object_find(const struct sl_store_config *confi
 /* Maps a file for reading alone: for queries without an owner. NULL with a line in error. */
 struct sl_store_object *sl_store_object_open(const char *path, char *error, size_t error_bytes);
 struct sl_store_object *sl_store_object_open_fd(int fd, char *error, size_t error_bytes); /* the caller's */
+/*
+ * Has what is mapped put into huge pages where the kernel can (memory, files of a tmpfs), and says in pages and
+ * huge_bytes what came of it. Before it is registered: what a device knows is not moved.
+ */
+void sl_store_object_collapse(struct sl_store_object *o);
 /* One; unlink: its file goes, too. NULL is nothing. */
 void sl_store_object_free(struct sl_store_object *o, bool unlink_file);
 

@@ -345,7 +345,7 @@ def the_exposition_is_strictly_right(c):
     mine = {n: v for n, v in samples.items() if n.startswith('sidelight_dta_')}
     check(set(mine) >= {f'sidelight_dta_{n}' for n in (
         'epoch', 'late_rotations_total', 'load_ratio', 'reloads_total', 'reports', 'rotations_total', 'store_bytes',
-        'translators')}, f'{sorted(mine)}')
+        'store_huge_bytes', 'translators')}, f'{sorted(mine)}')
     stores = {dict(labels)['store'] for labels in mine['sidelight_dta_epoch']}
     check(stores == {'flows', 'events', 'bytes', 'paths', 'sizes', 'union', 'keys', 'seldom', 'short', 'medians'}, f'{stores}')
     load = mine['sidelight_dta_load_ratio'][(('store', 'flows'),)]
