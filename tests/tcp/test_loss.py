@@ -125,8 +125,10 @@ def transfer(label, meanwhile=None):
     seen_by_calls('fast ones by nstat', both('re_fast'), grown['TcpExtTCPFastRetrans'])
     seen_by_calls('recoveries by nstat', both('fast'),
                   grown['TcpExtTCPSackRecovery'] + grown['TcpExtTCPRenoRecovery'])
-    # Each of them; TCPSackRecoveryFail and the like say besides in which state some came.
-    same('timeouts by nstat', both('timeouts'), grown['TcpExtTCPTimeouts'])
+    # Each of them, the SYN's among them; TCPSackRecoveryFail and the like say besides in which state some came. Before
+    # 6.7 the socket does not count them: we do.
+    (same if 'total_rto' in flows.tcp_info(HELD) else seen_by_calls)(
+        'timeouts by nstat', both('timeouts'), grown['TcpExtTCPTimeouts'])
     same('the causes, added up', sum(both(c) for c in ('re_fast', 're_rto', 're_tlp', 're_syn')),
          both('retrans'))
     same('spurious ones by nstat', both('dsack'), grown['TcpExtTCPDSACKRecvSegs'])

@@ -51,7 +51,7 @@ struct sl_sock {
 	u32 slot;   /* in the flow table: below settings.slots. Arrays may be indexed by it */
 	u32 pid;    /* thread group that connects; 0: unknown */
 	u64 syn_ns; /* when it began to connect; 0: it did not */
-	u32 syn_retrans;
+	u32 syn_timeouts; /* until it was established */
 	u32 judged; /* whether it is to be looked at was asked when it was established */
 	char comm[16];
 	u64 ended; /* id of the flow that this socket was last */

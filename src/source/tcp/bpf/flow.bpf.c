@@ -62,7 +62,7 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 	/* connect() and listen() run in the context of the process. */
 	s->pid = bpf_get_current_pid_tgid() >> 32;
 	bpf_get_current_comm(s->comm, sizeof(s->comm));
-	s->syn_retrans = 0;
+	s->syn_timeouts = 0;
 	s->syn_ns = 0;
 	if (new == TCP_SYN_SENT)
 		s->syn_ns = bpf_ktime_get_ns();
@@ -117,13 +117,18 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 
 /*
  * Of what enters the state Loss, that which the kernel counts as a timeout (tcp_retransmit_timer()): not a
- * segment sent again because the peer, for want of memory, took back its window.
+ * segment sent again because the peer, for want of memory, took back its window; nor segments that are too large for
+ * the path (tcp_non_congestion_loss_retransmit()), for which no timer came. Who is told by ICMP that the
+ * way is open again has the timer's work done before it comes (tcp_ld_RTO_revert()), and is in Loss already.
  */
 static __always_inline bool timed_out(const struct tcp_sock *tp)
 {
 	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 	u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
 
+	if (BPF_CORE_READ(&tp->inet_conn, icsk_pending) &&
+	    BPF_CORE_READ_BITFIELD_PROBED(&tp->inet_conn, icsk_ca_state) != CA_LOSS)
+		return false;
 	return BPF_CORE_READ(tp, snd_wnd) || state == TCP_SYN_SENT || state == TCP_SYN_RECV ||
 	       BPF_CORE_READ(sk, __sk_common.skc_flags) >> SOCK_DEAD_BIT & 1;
 }
@@ -131,16 +136,23 @@ static __always_inline bool timed_out(const struct tcp_sock *tp)
 SEC("tp_btf/tcp_cong_state_set")
 int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 {
-	struct sl_sock *s;
-	struct flow_state *st = state_of(sk, &s);
+	struct sl_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
+	struct flow_state *st;
 
+	if (!s)
+		return 0;
+	if (!s->id) { /* the SYN's, which total_rto counts, too */
+		s->syn_timeouts += state == CA_LOSS;
+		return 0;
+	}
+	st = state_at(s->slot);
 	if (!st)
 		return 0;
 	/* The socket's own state is still the old one. */
 	account_cause(st, tcp_of(sk), BPF_CORE_READ(tcp_of(sk), total_retrans));
 	if (state == CA_RECOVERY)
 		st->fast++; /* set by tcp_enter_recovery() alone */
-	if (state == CA_LOSS)
+	if (state == CA_LOSS && !bpf_core_field_exists(struct tcp_sock, total_rto))
 		st->loss += timed_out(tcp_of(sk)); /* each timeout sets it again */
 	touch(st, s->slot);
 	return 0;
@@ -149,21 +161,12 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(flow_retransmit, struct sock *sk, struct sk_buff *skb)
 {
-	struct sl_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
-	const struct tcp_sock *tp;
-	struct flow_state *st;
+	struct sl_sock *s;
+	struct flow_state *st = state_of(sk, &s);
 
-	if (!s)
+	if (!st)
 		return 0;
-	if (!s->id) {
-		s->syn_retrans++;
-		return 0;
-	}
-	tp = bpf_skc_to_tcp_sock(sk);
-	st = state_at(s->slot);
-	if (!st || !tp)
-		return 0;
-	account_cause(st, tp, tp->total_retrans);
+	account_cause(st, tcp_of(sk), BPF_CORE_READ(tcp_of(sk), total_retrans));
 	touch(st, s->slot);
 	return 0;
 }

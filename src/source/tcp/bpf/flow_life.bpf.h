@@ -78,12 +78,14 @@ static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
 	st->mdev = BPF_CORE_READ(tp, mdev_us);
 	st->delivered = BPF_CORE_READ(tp, delivered);
 	st->retrans = st->caused = BPF_CORE_READ(tp, total_retrans);
-	st->queue_max = st->fast = st->loss = 0;
+	st->queue_max = st->fast = st->loss = st->re_syn = 0;
 	st->re_fast = st->re_rto = st->re_tlp = 0;
-	st->re_syn = s->syn_retrans;
 	st->zero_in = st->zero_out = st->ce_in = st->zero = 0;
 	st->reads = st->writes = 0;
 	if (!(flags & (SL_FLOW_OLDER | SL_FLOW_LISTENER))) {
+		/* So far only SYNs, of who was connected to SYN-ACKs, can have been sent again. */
+		st->re_syn = st->retrans;
+		st->loss = s->syn_timeouts;
 		/* The peer's end of the handshake is the first sample. */
 		if (s->syn_ns)
 			st->handshake_us = (u32)((now - s->syn_ns) / 1000);

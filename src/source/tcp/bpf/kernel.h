@@ -177,8 +177,7 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	u32 icsk_rto;
 	u8 icsk_ca_state : 5;
-	u8 icsk_retransmits;
-	u8 icsk_backoff;
+	u8 icsk_pending; /* the timer that runs; 0: none, as in the one that just came */
 	struct {
 		u8 pending;
 	} icsk_ack;
