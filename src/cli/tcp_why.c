@@ -299,18 +299,24 @@ static void print_text(const struct look *l, FILE *out, const struct finding *f)
 		fprintf(out, "    %-26s %12.0f %%\n", "waiting-for-a-cpu", 100 * f->cpu_wait);
 }
 
-/* "12 connections: 9 peer-not-reading, 3 application." */
+/* "12 connections, 1 listeners: 9 peer-not-reading, 3 application, 1 accepting". */
 static void print_summary(const struct look *l, FILE *out)
 {
 	uint32_t count[SL_WHY_LIMITS] = {0};
 	const char *comma = "";
+	size_t listeners = 0;
 
-	for (size_t i = 0; i < l->n; i++)
+	for (size_t i = 0; i < l->n; i++) {
 		count[l->found[i].why.limit]++;
-	fprintf(out,
-		tcp_common.json ? "{\"summary\":{\"connections\":%zu,\"limits\":{"
-				: "%zu connections: ",
-		l->n);
+		listeners += l->found[i].flow.flags & SL_FLOW_LISTENER ? 1 : 0;
+	}
+	if (tcp_common.json)
+		fprintf(out, "{\"summary\":{\"connections\":%zu,\"listeners\":%zu,\"limits\":{",
+			l->n - listeners, listeners);
+	else if (listeners)
+		fprintf(out, "%zu connections, %zu listeners: ", l->n - listeners, listeners);
+	else
+		fprintf(out, "%zu connections: ", l->n);
 	for (int i = 0; i < SL_WHY_LIMITS; i++) {
 		if (!count[i])
 			continue;

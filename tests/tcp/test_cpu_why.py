@@ -120,6 +120,34 @@ def the_screen_and_csv_show_the_same_of_one_process():
 
 
 @case
+def who_is_kept_waiting_is_shown_to_wait():
+    # Four that always want the same CPU: each runs or waits all the time, and waits while the others run.
+    rivals = [Worker(b'rival') for _ in range(4)]
+    cpu = min(os.sched_getaffinity(0))
+    for w in rivals:
+        os.sched_setaffinity(w.p.pid, {cpu})
+        w.p.stdin.write('\n' * 5000)  # more than it can do meanwhile
+        w.p.stdin.flush()
+    args = 'cpu', '--pid', str(rivals[0].p.pid), '-d', '400ms', '-i', '400ms'
+    row = None
+
+    def as_it_is():
+        """A turn that began before or ends after is in one number or in none: on a busy machine not at once."""
+        nonlocal row
+        rows = [line.split() for line in run(*args).stdout.splitlines()]
+        cells = next((r for r in rows if 'rival' in r), None)
+        row = cells and dict(zip(next(r for r in rows if 'WAIT%' in r), cells))
+        wait, runs = (float(row[c]) for c in ('WAIT%', 'CPU%')) if row else (0, 0)
+        return 50 <= wait <= 120 and 80 <= wait + runs <= 120
+    settle(as_it_is, 20, lambda: f'a rival waits three quarters of the time: {row}')
+    for w in rivals:
+        w.p.kill()
+        w.p.wait()
+        w.p.stdin.close()
+        w.p.stdout.close()
+
+
+@case
 def containers_are_shown_and_a_full_table_is_said():
     mine = [json.loads(line) for line in
             run('cpu', '--by', 'container', '--json', '-d', '200ms').stdout.splitlines()]
@@ -167,7 +195,7 @@ def why_a_flow_is_slow_is_one_sentence():
     seen = [json.loads(line) for line in run('why', '--json', '-d', '300ms', f':{port}').stdout.splitlines()]
     summary, rows = seen[-1]['summary'], {r['local_port']: r for r in seen[:-1]}
     sender, receiver = rows[client.getsockname()[1]], rows[port]
-    if summary != {'connections': 2, 'limits': {'peer-not-reading': 1, 'not-reading': 1}}:
+    if summary != {'connections': 2, 'listeners': 0, 'limits': {'peer-not-reading': 1, 'not-reading': 1}}:
         fail(f'{seen}')
     if sender['limit'] != 'peer-not-reading' or sender['numbers']['peer-window']['value'] != 0 or \
             sender['share'] < 0.5:
@@ -178,7 +206,12 @@ def why_a_flow_is_slow_is_one_sentence():
     if 'does not read' not in text or 'peer-window' not in text or '2 connections' not in text:
         fail(text)
     with socket.create_server(('127.0.0.1', 0)) as listener:
-        text = run('why', '-d', '100ms', ':%d' % listener.getsockname()[1]).stdout
+        where = ':%d' % listener.getsockname()[1]
+        text = run('why', '-d', '100ms', where).stdout
+        with socket.create_connection(listener.getsockname()), listener.accept()[0]:
+            both = run('why', '-d', '100ms', where).stdout
+    if not re.match(r'2 connections, 1 listeners: .*1 accepting', both):
+        fail(both)
     if not re.search(r'accept-queue-bound +\d+ connections\n', text) or re.search(' \n', text):
         fail(text)
     client.close()

@@ -114,7 +114,10 @@ def connections_made_before_the_start_are_marked_and_right():
     client, server = pair()
     sent, back = talk(client, server, 20, 100, 200)
     watch = Flows()
-    settle(lambda: watch.of(*flows.name_of(client)), 20, 'old flows show up', watch.part)
+    for ends in (flows.name_of(client), flows.name_of(server)):
+        f = settle(lambda: watch.of(*ends), 20, 'old flows show up', watch.part)
+        check('whose', (f['pid'], f['comm'], f['by_listener']),
+              (os.getpid(), open('/proc/self/comm').read().strip(), False))
     more = talk(client, server, 20, 100, 200)
     both_ends(watch, client, server, sent + more[0], back + more[1], older=True)
     watch.end()

@@ -4,6 +4,7 @@
  * nothing left of what could not be opened.
  */
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -12,6 +13,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -26,6 +28,7 @@
 #include "source/tcp/tcp.h"
 
 #define PATIENCE 20000000000ull
+#define OURS	 "/proc/self/ns/net" /* not what others do on this machine: it might fill the table */
 
 static struct sl_tcp *tcp;
 static const void *map;
@@ -35,7 +38,11 @@ static struct sl_flows_info info;
 static struct sl_tcp_options defaults(void)
 {
 	return (struct sl_tcp_options){
-		.sz = sizeof(struct sl_tcp_options), .flows = 256, .existing = true};
+		.sz = sizeof(struct sl_tcp_options),
+		.flows = 256,
+		.existing = true,
+		.wanted = {.netns = OURS},
+	};
 }
 
 /* Opening takes seconds in the guest: all share one. */
@@ -97,22 +104,28 @@ static bool find(const void *at, uint16_t port, uint32_t state, struct sl_flow *
 	return found->id;
 }
 
-static void await(uint16_t port, uint32_t state, struct sl_flow *f)
+/* The same, once there is one whose id is no less. */
+static void await_from(uint64_t id, uint16_t port, uint32_t state, struct sl_flow *f)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
 	uint64_t end = sl_now_ns() + PATIENCE;
 
-	while (!find(map, port, state, f)) {
+	while (!find(map, port, state, f) || f->id < id) {
 		assert_true(sl_now_ns() < end);
 		assert_int_equal(sl_tcp_catch_up(tcp, NULL), 0);
 		nanosleep(&pause, NULL);
 	}
 }
 
+static void await(uint16_t port, uint32_t state, struct sl_flow *f)
+{
+	await_from(0, port, state, f);
+}
+
 static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 {
 	const char *other = "1";
-	struct sl_tcp_wanted none = {.ports = {&other, 1}}, all = {0};
+	struct sl_tcp_wanted none = {.ports = {&other, 1}}, all = {.netns = OURS};
 	struct sl_flow f;
 	char why[256];
 	uint16_t port;
@@ -146,6 +159,53 @@ static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 	}
 	close(fd[0]);
 	close(fd[1]);
+}
+
+/* What is there already is let go and taken again: a connection of this process, which reads nothing meanwhile. */
+static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
+{
+	char cgroup[24], netns[24], why[256];
+	const char *text[] = {"1", "10.0.0.0/8", "999999999"},
+		   *fits[] = {"", "127.0.0.0/8", cgroup};
+	struct sl_tcp_wanted none[] = {
+		{.ports = {&text[0], 1}},
+		{.cidrs = {&text[1], 1}},
+		{.cgroups = {&text[2], 1}},
+		{.netns = "1"},
+		{.pid = 1},
+		{.sample = 20},
+	};
+	struct sl_tcp_wanted some[] = {
+		{.netns = OURS, .ports = {&fits[0], 1}},    {.netns = OURS, .cidrs = {&fits[1], 1}},
+		{.netns = OURS, .cgroups = {&fits[2], 1}},  {.netns = netns},
+		{.netns = OURS, .pid = (uint32_t)getpid()}, {.netns = OURS},
+	};
+	struct sl_flow f;
+	char digits[8];
+	uint16_t port;
+	uint64_t id;
+	int fd[2];
+
+	(void)state;
+	port = connection(fd);
+	await(port, SL_STATE_LIVE, &f);
+	snprintf(digits, sizeof(digits), "%u", port);
+	fits[0] = digits;
+	snprintf(cgroup, sizeof(cgroup), "%llu", (unsigned long long)f.cgroup);
+	snprintf(netns, sizeof(netns), "%u", f.netns);
+	for (unsigned int i = 0; i < sizeof(none) / sizeof(*none); i++) {
+		id = f.id;
+		assert_int_equal(sl_tcp_filter(tcp, &none[i], why, sizeof(why)), 0);
+		await_from(id, port, SL_STATE_CLOSED, &f);
+		assert_int_equal(f.id, id);
+		assert_true(f.flags & SL_FLOW_UNWANTED);
+		assert_int_equal(sl_tcp_filter(tcp, &some[i], why, sizeof(why)), 0);
+		await_from(id + 1, port, SL_STATE_LIVE, &f);
+		assert_int_equal(f.pid, getpid());
+	}
+	close(fd[0]);
+	close(fd[1]);
+	await_from(f.id, port, SL_STATE_CLOSED, &f);
 }
 
 static void others_map_the_same_memory_read_only(void **state)
@@ -232,6 +292,97 @@ static void an_end_that_nobody_is_told_of_is_found(void **state)
 	assert_true(f.flags & SL_FLOW_UNSEEN);
 }
 
+/* The same of a beginning: the last test's hooks are still cut off. */
+static void a_beginning_that_nobody_is_told_of_is_found_by_its_first_segment(void **state)
+{
+	struct sl_flow f;
+	uint16_t port;
+	int fd[2];
+
+	(void)state;
+	port = connection(fd);
+	assert_int_equal(write(fd[0], "abc", 3), 3);
+	await(port, SL_STATE_LIVE, &f);
+	assert_true(f.flags & SL_FLOW_OLDER);
+	close(fd[0]);
+	close(fd[1]);
+	await(port, SL_STATE_CLOSED, &f);
+}
+
+/* The queue of free slots of the table that has so many. */
+static int free_slots(uint32_t slots)
+{
+	for (int fd = 3; fd < 256; fd++) {
+		struct bpf_map_info m = {0};
+		uint32_t n = sizeof(m);
+
+		if (!bpf_obj_get_info_by_fd(fd, &m, &n) && m.type == BPF_MAP_TYPE_QUEUE &&
+		    m.max_entries == slots)
+			return fd;
+	}
+	fail_msg("no queue of %u slots", slots);
+	return -1;
+}
+
+/* The kernel may refuse to put a slot back: its queue's lock may not be had at the moment. Here the queue is full. */
+static void a_slot_that_cannot_be_given_back_now_is_given_back_later(void **state)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+	struct sl_tcp_options options = defaults();
+	const uint32_t nobodys = 77;
+	struct sl_flows_info two;
+	struct sl_flows_hot hot;
+	uint32_t slot, seen = 0;
+	struct sl_tcp *small;
+	uint64_t until, end;
+	const void *at;
+	char why[256];
+	size_t size;
+	int fd[2], queue;
+
+	(void)state;
+	if (getenv("GUEST")) /* another table takes seconds there */
+		skip();
+	connection(fd);
+	options.flows = 2;
+	options.quarantine_ns = 50000000;
+	assert_int_equal(sl_tcp_open(&options, &small, why, sizeof(why)), 0);
+	assert_int_equal(sl_tcp_attach(small, why, sizeof(why)), 0);
+	at = sl_tcp_region(small, &size);
+	assert_int_equal(sl_flows_info_parse(at, size, &two), 0);
+	queue = free_slots(2);
+	end = sl_now_ns() + PATIENCE;
+	do
+		assert_true(sl_now_ns() < end && !nanosleep(&pause, NULL));
+	while (sl_flows_hot_read(at, &two, &hot) || hot.open != 2);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(bpf_map_update_elem(queue, NULL, &nobodys, 0), 0);
+	close(fd[0]);
+	close(fd[1]);
+	do
+		assert_true(sl_now_ns() < end && !nanosleep(&pause, NULL));
+	while (sl_flows_hot_read(at, &two, &hot) || hot.open);
+	/* Their time is over, and the timer has been there since. */
+	until = sl_now_ns() + options.quarantine_ns;
+	do
+		assert_true(sl_now_ns() < end && !nanosleep(&pause, NULL));
+	while (sl_flows_hot_read(at, &two, &hot) || hot.changed_ns < until);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(bpf_map_lookup_and_delete_elem(queue, NULL, &slot), 0);
+		assert_int_equal(slot, nobodys);
+	}
+	while (seen != 3) {
+		assert_true(sl_now_ns() < end);
+		if (!bpf_map_lookup_and_delete_elem(queue, NULL, &slot)) {
+			assert_in_range(slot, 0, 1);
+			assert_false(seen & 1u << slot);
+			seen |= 1u << slot;
+		}
+		nanosleep(&pause, NULL);
+	}
+	sl_tcp_close(small);
+}
+
 /* What two tables say of a flow is the same: they share nothing. */
 static void two_tables_do_not_disturb_each_other(void **state)
 {
@@ -286,11 +437,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_filter_changed_at_run_time_takes_and_lets_go),
+		cmocka_unit_test(each_kind_of_filter_takes_and_lets_go_at_run_time),
 		cmocka_unit_test(others_map_the_same_memory_read_only),
 		cmocka_unit_test(two_tables_do_not_disturb_each_other),
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
-		/* The last: the table is not told of ends any more. */
+		cmocka_unit_test(a_slot_that_cannot_be_given_back_now_is_given_back_later),
+		/* The last: the table is not told of ends and beginnings any more. */
 		cmocka_unit_test(an_end_that_nobody_is_told_of_is_found),
+		cmocka_unit_test(a_beginning_that_nobody_is_told_of_is_found_by_its_first_segment),
 	};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	struct sl_hooks hooks;

@@ -28,7 +28,7 @@ struct sl_tcp {
 	struct sl_tcp_filter *filter; /* the mapping that the programs look at */
 	void *table;
 	size_t table_bytes;
-	struct bpf_link *iterator;
+	struct bpf_link *iterator, *holders;
 	struct identity *identity; /* with options.cgroups */
 	bool attached;
 	uint64_t netns_before; /* of the filter, when sockets were walked last; 0: all */
@@ -195,13 +195,28 @@ static int iterate(struct sl_tcp *t)
 	return err ? err : s.err;
 }
 
+/* Whose the sockets are that are there. Before these are walked, which makes flows of them. */
+static void find_holders(struct sl_tcp *t)
+{
+	int err = t->options.existing ? sl_tcp_iterate(t->holders) : 0;
+
+	if (err)
+		sl_logf(SL_WARN, "tcp",
+			"older connections have no process: descriptors can't be walked: %s",
+			strerror(-err));
+}
+
 int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
 {
 	int err;
 
 	bpf_program__set_autoattach(t->flow->progs.flow_existing, false);
+	bpf_program__set_autoattach(t->flow->progs.flow_holders, false);
+	t->holders = bpf_program__attach_iter(t->flow->progs.flow_holders, NULL);
 	t->iterator = bpf_program__attach_iter(t->flow->progs.flow_existing, NULL);
-	err = t->iterator ? flow_bpf__attach(t->flow) : -errno;
+	err = t->holders && t->iterator ? flow_bpf__attach(t->flow) : -errno;
+	if (!err)
+		find_holders(t);
 	/* After the hooks: what is made meanwhile is seen by one of the two, by both at most. */
 	err = err ? err
 		  : sl_tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
@@ -261,8 +276,10 @@ int sl_tcp_filter(struct sl_tcp *t, const struct sl_tcp_wanted *wanted, char *wh
 		__atomic_store_n(&t->filter->generation, generation + 1, __ATOMIC_RELEASE);
 	}
 	free(f);
-	if (!err && t->attached)
+	if (!err && t->attached) {
+		find_holders(t);
 		err = iterate(t);
+	}
 	return err;
 }
 
@@ -298,6 +315,7 @@ void sl_tcp_close(struct sl_tcp *t)
 		return;
 	identity_close(t->identity);
 	bpf_link__destroy(t->iterator);
+	bpf_link__destroy(t->holders);
 	if (t->table)
 		munmap(t->table, t->table_bytes);
 	if (t->filter)

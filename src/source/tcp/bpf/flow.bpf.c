@@ -281,6 +281,35 @@ int BPF_PROG(flow_owner, struct sock *sk)
 /* ---- what was there before ------------------------------------------------------------------------------ */
 
 /*
+ * Run before each flow_existing(): whose descriptors the sockets are. Without the socket's lock, so it leaves alone
+ * what somebody else has found out. Of processes that share a socket, the first.
+ */
+SEC("iter/task_file")
+int flow_holders(struct bpf_iter__task_file *ctx)
+{
+	const struct sl_tcp_filter *f = filter_now();
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct sl_flow_key key;
+	struct socket *socket;
+	struct sl_sock *s;
+	struct sock *sk;
+
+	if (!task || !file || !f || (f->pid && f->pid != (u32)task->tgid))
+		return 0;
+	socket = bpf_sock_from_file(file);
+	sk = socket ? socket->sk : NULL;
+	if (!sk || sk->sk_protocol != IPPROTO_TCP || !flow_key(sk, &key) || !flow_wanted(f, &key))
+		return 0;
+	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!s || s->pid || s->id)
+		return 0;
+	BPF_CORE_READ_INTO(&s->comm, task, group_leader, comm);
+	s->pid = task->tgid;
+	return 0;
+}
+
+/*
  * Run at the start and after each change of the filter: opens what is wanted and not looked at, closes
  * what is looked at and no longer wanted. The iterator holds the socket's lock.
  */

@@ -320,15 +320,16 @@ static long free_one(u32 i, struct round *r)
 	    bpf_ktime_get_ns() > r->until + ROUND_MOST_NS)
 		return 1;
 	slot = q->slot;
-	quarantine_tail++;
 	st = state_at(slot);
-	if (!st)
-		return 0;
+	/* The queue's lock may not be had just now (since 6.15, queue_stack_maps.c): the next round tries again. */
+	if (!st || bpf_map_push_elem(&tcp_free, &slot, 0))
+		return 1;
+	/* Whoever takes it meanwhile leaves what follows alone: that is the timer's. */
+	quarantine_tail++;
 	__builtin_memset(cells, 0, 512);
 	st->generation++;
 	st->number = 0;
 	publish(slot, st, cells);
-	bpf_map_push_elem(&tcp_free, &slot, 0);
 	return 0;
 }
 

@@ -126,6 +126,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	u64 start_boottime;
@@ -252,6 +253,19 @@ struct bpf_iter__tcp {
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
+};
+
+struct file;
+
+struct socket {
+	struct sock *sk;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
 };
 
 #pragma clang attribute pop
