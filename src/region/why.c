@@ -44,7 +44,7 @@ struct change {
 	double us;			       /* of the interval; at least 1 */
 	double busy, rwnd, sndbuf, cwnd, idle; /* shares of it */
 	uint64_t acked, received, unread;
-	uint64_t retrans, timeouts, fast, zero_in, zero_out, marked, drops;
+	uint64_t retrans, lost, timeouts, fast, zero_in, zero_out, marked, drops;
 	double rtt_us; /* mean of its samples, or the smoothed one */
 };
 
@@ -57,7 +57,7 @@ static void compare(const struct sl_flow *before, const struct sl_flow *now, str
 {
 	static const struct sl_flow nothing;
 	const struct sl_flow *b = before ? before : &nothing;
-	uint64_t from = before ? before->changed_ns : now->open_ns, samples, sum;
+	uint64_t from = before ? before->changed_ns : now->open_ns, samples, sum, probes, spurious;
 	double busy, rwnd, sndbuf;
 
 	memset(c, 0, sizeof(*c));
@@ -80,6 +80,12 @@ static void compare(const struct sl_flow *before, const struct sl_flow *now, str
 	c->received = grown(b->bytes_received, now->bytes_received);
 	c->unread = grown(now->read_bytes, now->bytes_received);
 	c->retrans = grown(b->retrans, now->retrans);
+	/* Probes at the tail, and what the peer had already: nothing was lost. */
+	probes = grown(b->re_tlp, now->re_tlp);
+	spurious = grown(b->dsack, now->dsack);
+	if (spurious < probes)
+		spurious = probes;
+	c->lost = c->retrans > spurious ? c->retrans - spurious : 0;
 	c->timeouts = grown(b->timeouts, now->timeouts);
 	c->fast = grown(b->fast, now->fast);
 	c->zero_in = grown(b->zero_in, now->zero_in);
@@ -97,17 +103,20 @@ static void compare(const struct sl_flow *before, const struct sl_flow *now, str
  * Busy, and neither the peer's window nor the send buffer by the chronograph. That is the congestion
  * window, if there was something to send beyond it. But the chronograph also runs while all that
  * was written waits for its acknowledgement (a request, or what Nagle's algorithm keeps), and it
- * takes a full send buffer for one only if nothing at all is left to send in it.
+ * takes a full send buffer for one only if nothing at all is left to send in it. Where more waits in it than is
+ * on its way, a larger one would only hold more: the queue of this host's own device lets no more pass (TCP small
+ * queues, tcp_small_queue_check()).
  */
 static enum sl_why_limit of_the_rest(const struct change *c, double *share)
 {
 	const struct sl_flow *f = c->now;
-	bool open = f->flight < f->cwnd, full = f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf;
+	bool open = f->flight < f->cwnd, full = f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
+						f->queue <= (uint64_t)f->flight * f->mss;
 
 	*share = c->cwnd;
 	if (c->timeouts)
 		return SL_WHY_LOSS_TIMEOUT;
-	if (c->fast || c->retrans)
+	if (c->fast || c->lost)
 		return SL_WHY_LOSS_FAST;
 	if (open && full) {
 		*share = c->cwnd + c->sndbuf;

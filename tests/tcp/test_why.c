@@ -107,6 +107,9 @@ static void each_class_is_told_from_the_others(void **state)
 	f.wmem = 8192;
 	f.sndbuf = 12288;
 	assert_why(&f, SL_WHY_SEND_BUFFER, 0.9);
+	f.queue = 1449; /* more than is on its way: the device's queue is full, too */
+	assert_why(&f, SL_WHY_PATH, 0.9);
+	f.queue = 1447;
 	f.flight = 10;
 	assert_why(&f, SL_WHY_PATH, 0.9);
 	f.wmem = f.queue = f.sndbuf = 0;
@@ -123,7 +126,11 @@ static void each_class_is_told_from_the_others(void **state)
 	assert_why(&f, SL_WHY_PATH, 0.9);
 	f.delivered_ce = 1;
 	assert_why(&f, SL_WHY_ECN, 0.9);
-	f.retrans++;
+	f.retrans += 2;
+	f.re_tlp++;   /* a probe at the tail, */
+	f.dsack += 2; /* which was not lost, nor was the other */
+	assert_why(&f, SL_WHY_ECN, 0.9);
+	f.dsack -= 2;
 	assert_why(&f, SL_WHY_LOSS_FAST, 0.9);
 	f.timeouts++;
 	assert_why(&f, SL_WHY_LOSS_TIMEOUT, 0.9);
