@@ -265,13 +265,19 @@ def a_new_cgroup_is_named_beside_its_connections():
 
 
 @case
-def killed_it_leaves_nothing_loaded():
+def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_there_are():
     agent = Agent('--tcp', 'flows,layers,cpu')
+    ends = pair()
     objects = held(agent.pid)
     if len([o for o in objects if o[0] == 'prog']) < 10:
         fail(f'it holds {objects}', agent)
     agent.stop(signal.SIGKILL)
     settle(lambda: not still_there(objects), 30, lambda: str(still_there(objects)))
+    agent = Agent('--tcp')
+    for f in (settle(lambda: agent.flow(end), 20, 'a flow that was there', agent) for end in ends):
+        if f['pid'] != os.getpid() or 'older' not in f['flags']:
+            fail(f'{f}', agent)
+    agent.stop()
 
 
 @case
