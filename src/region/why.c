@@ -136,9 +136,17 @@ static enum sl_why_limit of_the_rest(const struct change *c, double *share)
 	return SL_WHY_PATH;
 }
 
+/*
+ * A small window that is closed now and then, while one half of it and more goes through in each RTT, is read as
+ * fast as it can be filled.
+ */
 static enum sl_why_limit of_peer(const struct change *c)
 {
-	return c->zero_in || !c->now->snd_wnd ? SL_WHY_PEER_NOT_READING : SL_WHY_PEER_WINDOW;
+	double per_rtt = (double)c->acked / c->us * c->rtt_us;
+
+	if (!c->now->snd_wnd || (c->zero_in && per_rtt < c->now->snd_wnd / 2.0))
+		return SL_WHY_PEER_NOT_READING;
+	return SL_WHY_PEER_WINDOW;
 }
 
 /* It receives, or is about to: the window that it offers says whether it keeps up. */

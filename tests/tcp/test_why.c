@@ -152,6 +152,9 @@ static void each_class_is_told_from_the_others(void **state)
 	f.bytes_acked = later().bytes_acked;
 	f.zero_in++;
 	assert_why(&f, SL_WHY_PEER_NOT_READING, 0.45);
+	f.bytes_acked = first().bytes_acked + 330000000; /* but half of it and more in each RTT */
+	assert_why(&f, SL_WHY_PEER_WINDOW, 0.45);
+	f.bytes_acked = later().bytes_acked;
 	f.zero_in--;
 	f.snd_wnd = 0;
 	assert_why(&f, SL_WHY_PEER_NOT_READING, 0.45);
