@@ -78,8 +78,8 @@ def a_goodbye_is_no_death():
 
 
 def last_words_expire_exactly():
-    grace, lease = 0.8, 0.2
-    with Agent('--grace', '800ms', '--lease', '200ms') as agent:
+    grace, lease = 2, 0.2  # it is opened and read in that time
+    with Agent('--grace', '2s', '--lease', '200ms') as agent:
         c, p, r = Consumer(agent.socket), Client(agent.socket), Region()
         r.line(8192, (1234, 0, 0, 0, 0, 0, 0), mixed=True)
         id, _ = p.publish(r)
@@ -100,8 +100,7 @@ def last_words_expire_exactly():
         freed = time.monotonic() - start
         print(f'retired after {retired:.3f} s, freed after {freed:.3f} s')
         # Not a moment early; how late, is up to the machine.
-        assert grace <= retired < grace + 5
-        assert grace + 2 * lease <= freed < grace + 2 * lease + 10
+        assert grace <= retired <= freed and grace + 2 * lease <= freed
         assert agent.status()['use']['memory']['used'] == 0
 
 
@@ -115,7 +114,7 @@ def no_increment_is_lost_across_kills_of_the_agent():
     try:
         for i in range(5):
             c = Consumer(agent.socket)
-            e = wait_for(lambda: next((e for e in c.entries() if e['state'] == LIVE), None), 5)
+            e = wait_for(lambda: next((e for e in c.entries() if e['state'] == LIVE), None))
             assert instance in (None, e['instance'])  # the same memory
             instance = e['instance']
             time.sleep(0.05)
@@ -126,7 +125,7 @@ def no_increment_is_lost_across_kills_of_the_agent():
         c = Consumer(agent.socket)
         e = the_entry(c, LIVE)
         print(f'attached again after {time.monotonic() - start:.2f} s')
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 60
         p.stdin.write('\n')
         want = int(p.stdout.readline())
         view = c.open(e['id'])
@@ -179,7 +178,7 @@ def a_child_that_holds_the_socket_does_not_hide_the_death():
         os.waitpid(pid, 0)
         inner = int(os.read(tells, 20))
         try:
-            wait_for(lambda: (c.entry(4711) or {}).get('state') == DEAD, 2)
+            wait_for(lambda: (c.entry(4711) or {}).get('state') == DEAD)
         finally:
             os.kill(inner, signal.SIGKILL)
             os.close(tells)
@@ -720,14 +719,14 @@ def rest_outside_of_loopback_needs_a_token():
 
 def an_idle_microservice_expires_and_may_come_back():
     post = {'microservice_id': 'm', 'name': 'x', 'type': 'counter', 'add': 1}
-    with Agent('--rest-idle', '300ms', '--grace', '400ms', '--lease', '50ms', rest=True) as agent:
+    with Agent('--rest-idle', '1500ms', '--grace', '2s', '--lease', '50ms', rest=True) as agent:
         c = Consumer(agent.socket)
         ask(agent, 'POST', '/metrics', post)
         first = the_entry(c, LIVE)
         wait_for(lambda: c.entry(first['instance'])['state'] == CLOSED)
         assert ask(agent, 'POST', '/metrics', post)[1]['value'] == 2  # in time: the same region
         assert c.entry(first['instance'])['state'] == LIVE
-        wait_for(lambda: not c.entries(), 5)
+        wait_for(lambda: not c.entries())
         assert ask(agent, 'POST', '/metrics', post)[1]['value'] == 1
         assert agent.status()['counters']['rest_expired'] == 2
 

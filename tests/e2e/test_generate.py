@@ -4,7 +4,6 @@
 import signal
 import subprocess
 import sys
-import time
 
 from harness import (agent, check, collector, generate, get, report, total, until, workdir)
 
@@ -63,7 +62,7 @@ check(sums[0] == sums[1] != sums[2], f'seeds: {sums}')
 g = generate(sidelight, d, '--pods', '2', '--metrics', '10', '--threads', '2', '--updates',
              '1000000000', '--rate', '5000', '--service', 'stopped')
 g.ready()
-time.sleep(0.7)
+check(until(lambda: total(get(url), 'generated_updates_total', service='stopped')), 'nothing is counted', g, c)
 check(g.stop(signal.SIGINT) == 0, 'SIGINT is a clean end', g)
 r = report(g)
 check(not r['complete'] and r['per_metric_total'] is None, f'it claims to be complete: {r}', g)
