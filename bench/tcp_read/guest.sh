@@ -6,18 +6,34 @@ hot "$BUILD/sidelight" "$BUILD/bench/tcp_read/bench_tcp_read"
 seconds=8 rounds=3 watched=20 connections=1000
 mkdir -p "$OUT/results"
 
-# What the agent's threads spent so far: ticks of user time; ns on a CPU, and how often they got one.
+# A line for each process of this machine: number, ticks of user time, ns on a CPU, how often it was woken (it had let go
+# of its CPU) and preempted. The kernel's threads have no command line.
 spent() {
-	cat /proc/$agent/task/*/stat | awk '{ sub(/.*\) /, ""); u += $12 } END { printf "%d ", u }'
-	cat /proc/$agent/task/*/schedstat | awk '{ ns += $1; n += $3 } END { print ns, n }'
+	local p name
+	for p in /proc/[0-9]*; do
+		{ read -rd '' name < $p/cmdline; } 2> /dev/null || continue
+		cat $p/task/*/stat $p/task/*/schedstat $p/task/*/status 2> /dev/null | awk -v pid=${p#/proc/} '
+			/\) [RSDTI] / { sub(/.*\) /, ""); ticks += $12; next }
+			/^voluntary/ { woken += $2 }
+			/^nonvoluntary/ { preempted += $2 }
+			NF == 3 && $1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ { ns += $1 }
+			END { printf "%s %.0f %.0f %.0f %.0f\n", pid, ticks, ns, woken, preempted }'
+	done
 }
 
-# While nobody connects or goes, here or from elsewhere.
+# While nobody connects or goes, here or from elsewhere: the same of the agent, and of all others but who makes the
+# traffic and who measures.
 spent_in() {
-	local before
-	before=$(spent)
+	spent > /tmp/before
 	sleep $watched
-	echo "$before $(spent)" | awk '{ print $4 - $1, $5 - $2, $6 - $3 }'
+	spent > /tmp/after
+	awk -v agent=$agent -v traffic=$traffic -v me=$BASHPID -v shell=$$ '
+		NR == FNR { for (i = 2; i <= 5; i++) old[$1, i] = $i; next }
+		($1, 2) in old && $1 != traffic && $1 != me && $1 != shell {
+			for (i = 2; i <= 5; i++) sum[$1 == agent, i] += $i - old[$1, i]
+		}
+		END { for (of = 1; of >= 0; of--) for (i = 2; i <= 5; i++) printf "%.0f ", sum[of, i] }' \
+		/tmp/before /tmp/after
 }
 
 agent_is_ready() { grep -q '^ready' /tmp/agent.out; }
@@ -70,10 +86,14 @@ reader() {
 			printf "{\"name\":\"tcp.read\",\"value\":%d,\"unit\":\"flow records/s\",\"conditions\":\"%s; " \
 				"one READ of all slots at a time; %d of %d records did not settle at the first look\"}\n", \
 				$1, how, $3, $2
-			printf "{\"name\":\"tcp.read.hostcpu\",\"value\":%d,\"unit\":\"ticks\",\"conditions\":\"user time " \
-				"of the agent in %d s of that, a tick is 10 ms; on a CPU %d times, %d ns in all, what it does " \
-				"of itself every 5 s included: in %d s that nobody read it %d ticks, %d times, %d ns; " \
-				"%s\"}\n", of[1], sec, of[3], of[2], sec, of[4], of[6], of[5], how
+			printf "{\"name\":\"tcp.read.woken\",\"value\":%d,\"unit\":\"times\",\"conditions\":\"how often the agent " \
+				"was woken in %d s of that, less in %d s that nobody read it, %d and %d; all other processes but " \
+				"who makes the traffic: %d and %d; %s\"}\n", of[3] - of[11], sec, sec, of[3], of[11], of[7], of[15], how
+			printf "{\"name\":\"tcp.read.hostcpu\",\"value\":%d,\"unit\":\"ticks\",\"conditions\":\"user time of the " \
+				"agent, as the kernel has it, a tick is 10 ms: what soft-RoCE does in an interrupt counts as " \
+				"that of whom it interrupted; %.0f ns on a CPU, %d times preempted; when nobody read it %d ticks, " \
+				"%.0f ns, %d times; all others %d ticks and %d; %s\"}\n", of[1], of[2], of[4], of[9], of[10], of[12], \
+				of[5], of[13], how
 		}' > "$OUT/results/tcp_read.jsonl"
 	cat "$OUT/results/tcp_read.jsonl"
 }

@@ -349,8 +349,8 @@ static int by_time(const void *a, const void *b)
 
 struct check {
 	uint64_t results, outside, wrong;
-	int64_t worst;
-	int64_t *truth; /* by sequence number / 100, of each way */
+	int64_t worst, bound; /* the most */
+	int64_t *truth;	      /* by sequence number / 100, of each way */
 };
 
 static void result(void *context, const struct sl_net_result *r)
@@ -363,6 +363,8 @@ static void result(void *context, const struct sl_net_result *r)
 	c->outside += error > r->bound_ns;
 	if (error > c->worst)
 		c->worst = error;
+	if (r->bound_ns > c->bound)
+		c->bound = r->bound_ns;
 	c->wrong += truth < 0;
 }
 
@@ -443,6 +445,57 @@ static void latencies_are_right_within_their_bound_over_a_bad_network(void **sta
 	sl_net_stat_close(s);
 	free(c.truth);
 	free(e);
+}
+
+/* As a collector reads: what belongs to a window is in part matched when that is over, and history is short. */
+static void what_is_matched_late_has_its_latency_all_the_same(void **state)
+{
+	enum { N = 1000, STEP = 10 };
+	struct truth t = {.offset = -5 * S, .start = 100 * S, .pieces = 1, .piece[0].skew = 80e-6};
+	struct check c = {.truth = calloc(2 * N, sizeof(int64_t))};
+	struct sl_net_stat_options o = {.sz = sizeof(o),
+					.by = SL_NET_BY_ALL,
+					.history = 1,
+					.result = result,
+					.context = &c};
+	struct sl_net_stat *s = sl_net_stat_open(&o);
+	struct sl_net_match *m = sl_net_stat_match(s);
+	struct sl_net_totals totals;
+
+	(void)state;
+	for (uint32_t i = 0; i < N; i++) {
+		int64_t at = t.start + (int64_t)i * 10 * MS;
+
+		for (int way = 0; way < 2; way++) {
+			int64_t took = delay(20000, 20000), came = at + took;
+
+			c.truth[2 * i + (uint32_t)way] = took;
+			add(m, way,
+			    segment(way, true, 100 * i, 100,
+				    (uint64_t)(at + (way ? theta(&t, at) : 0))));
+			add(m, !way,
+			    segment(way, false, 100 * i, 100,
+				    (uint64_t)(came + (way ? 0 : theta(&t, came)))));
+		}
+		if (i % STEP != STEP - 1)
+			continue;
+		/* One window at most, and none of its latencies may be off by more than is said of it. */
+		c.bound = 0;
+		assert_int_equal(sl_net_stat_count(s, (uint64_t)at, false), 0);
+		sl_net_stat_totals(s, &totals);
+		assert_true(totals.bound >= c.bound);
+		sl_net_match_run(m);
+		sl_net_match_hold(m, 0);
+		sl_net_match_hold(m, 1);
+	}
+	run(m);
+	assert_int_equal(sl_net_stat_count(s, 0, true), 0);
+	sl_net_stat_totals(s, &totals);
+	assert_int_equal(totals.causes[SL_NET_NO_CLOCK], 0);
+	assert_int_equal(c.results, 2 * N);
+	assert_int_equal(c.outside, 0);
+	sl_net_stat_close(s);
+	free(c.truth);
 }
 
 static void clocks_that_are_trusted_and_wrong_give_negative_latencies(void **state)
@@ -698,6 +751,7 @@ int main(void)
 		cmocka_unit_test(acknowledgements_that_are_alike_are_not_matched),
 		cmocka_unit_test(memory_is_bounded_and_what_does_not_fit_is_counted),
 		cmocka_unit_test(latencies_are_right_within_their_bound_over_a_bad_network),
+		cmocka_unit_test(what_is_matched_late_has_its_latency_all_the_same),
 		cmocka_unit_test(clocks_that_are_trusted_and_wrong_give_negative_latencies),
 		cmocka_unit_test(quantiles_are_within_a_bucket),
 		cmocka_unit_test(a_request_is_followed_through_both_hosts),
