@@ -26,6 +26,11 @@ static json_t *as_json(const struct sl_kernel_reporter_counts *c)
 		   {"idle_carriers", c->idle},
 		   {"left_out", c->left_out},
 		   {"held_back", c->held_back},
+		   {"bytes", c->bytes},
+		   {"said_bytes", c->said_bytes},
+		   {"unsaid_bytes", c->unsaid_bytes},
+		   {"evicted", c->evicted},
+		   {"evicted_bytes", c->evicted_bytes},
 		   {"answers", c->answers},
 		   {"answers_refused", c->answers_refused}};
 	json_t *j = json_object();
@@ -49,10 +54,13 @@ static int show(const struct sl_kernel_reporter_counts *c, bool json)
 		       "%" PRIu64 " reports sent in %" PRIu64 " packets\n"
 		       "%" PRIu64 " times a report waited for its translator, by %" PRIu64
 		       " of its answers\n"
-		       "lost here: %" PRIu64 " reports without room, %" PRIu64
-		       " packets not written, %" PRIu64 " packets of flows without room\n",
+		       "lost here: %" PRIu64 " packets not written, %" PRIu64
+		       " packets of flows without room, %" PRIu64 " bytes of %" PRIu64
+		       " flows that left the table (--flows), %" PRIu64
+		       " bytes not said at the end\n",
 		       c->packets, c->flows, c->others, c->left_out, c->sent_reports, c->sent,
-		       c->held_back, c->answers, c->no_room, c->not_written, c->no_flow);
+		       c->held_back, c->answers, c->not_written, c->no_flow, c->evicted_bytes,
+		       c->evicted, c->unsaid_bytes);
 	}
 	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }

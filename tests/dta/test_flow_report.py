@@ -220,6 +220,37 @@ def as_many_as_the_translator_gives_credit_for():
     got.stop()
 
 
+def what_the_table_drops_unsaid_is_counted():
+    """More flows than the table has room for, while no report may go: each byte is said, lost or there yet."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(('0.0.0.0', 0))
+        port = s.getsockname()[1]
+    p, _ = reporter('lo', f':{port}', '--direction', 'in', '--flows', '512')
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as to:
+        to.bind(('127.0.0.1', 0))
+        keys, open_ones = [], [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(900)]
+        for s in open_ones:  # each has a port of its own as long as all are open
+            s.bind(('127.0.0.1', 0))
+            for _ in range(3):
+                s.sendto(b'x' * 10, to.getsockname())
+            keys.append(key_of(s, to.getsockname()))
+        for s in open_ones:
+            s.close()
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('0.0.0.0', port))
+    got = Listener(sock)
+    settle(lambda: len(got.last) >= 100, 20, lambda: f'{len(got.last)} flows', p)
+    p.p.send_signal(signal.SIGTERM)
+    p.wait()
+    counts = json.loads(p.stdout()[p.stdout().index('{'):])
+    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    lost = sum(3 * 52 - got.last.get(k, (0, 0))[1] for k in keys)
+    if not 900 - 512 <= counts['evicted'] < 900 or not lost or counts['evicted_bytes'] != lost or \
+            counts['bytes'] != counts['said_bytes'] + counts['unsaid_bytes'] + counts['evicted_bytes']:
+        fail(f'{lost} bytes lost: {counts}')
+    got.stop()
+
+
 def a_sample_of_flows():
     """One in four, by their keys: of those every packet, of the others none."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -235,7 +266,7 @@ def a_sample_of_flows():
         s.close()
 
     def whole():
-        return sum(v == (3, 3 * 43) for k, v in got.last.items() if k[10:12] == struct.pack('>H', 9))
+        return sum(v == (3, 3 * 43) for k, v in list(got.last.items()) if k[10:12] == struct.pack('>H', 9))
     # Of 400 binomial with 1/4, the standard deviation is 8.7.
     settle(lambda: 60 <= whole() <= 140, 20, lambda: f'{whole()} flows', p)
     p.p.send_signal(signal.SIGTERM)
@@ -323,7 +354,7 @@ def to_another_host():
                 settle(lambda: len(got.last) >= flows_of, 20, lambda: f'{len(got.last)} of {flows_of} flows', p)
             s.close()
             # Its own packets are in no flow.
-            if any(k[-5:-3] == struct.pack('>H', 40041) for k in got.last):
+            if any(k[-5:-3] == struct.pack('>H', 40041) for k in list(got.last)):
                 fail('it reports its own reports', p)
             p.stop()
             got.stop()
@@ -359,7 +390,7 @@ stores:
 needs_bpf()
 flows.own_network()
 for f in (to_this_host, held_back_until_somebody_listens, as_many_as_the_translator_gives_credit_for,
-          a_sample_of_flows, several_at_one_interface, killed, to_another_host, into_stores_and_out_of_queries):
+          what_the_table_drops_unsaid_is_counted, a_sample_of_flows, several_at_one_interface, killed, to_another_host, into_stores_and_out_of_queries):
     begun = time.monotonic()
     f()
     print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)

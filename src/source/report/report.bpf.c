@@ -47,6 +47,8 @@ __u32 handed =
 /* By the loader: if limited, no report is made while `handed` is not before `allowed`. */
 __u32 limited = 0, allowed = 0;
 __u32 ask = 0; /* by the loader: the next packet asks for an answer */
+/* What the last sweep found in the table: flows, and bytes of them that no report has said. */
+__u64 known = 0, unsaid = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -117,7 +119,8 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 		__sync_fetch_and_add(&debt, 1);
 }
 
-static __always_inline void put(const __u8 *item, __u32 v6, __u64 now)
+/* False: there is no room. */
+static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 {
 	__u32 at = bpf_get_smp_processor_id() * 2 + v6, fresh = RPT_NONE, slot, done = RPT_NONE,
 	      n = 0, c;
@@ -126,19 +129,19 @@ static __always_inline void put(const __u8 *item, __u32 v6, __u64 now)
 	bool taken = false;
 
 	if (!p)
-		return;
+		return false;
 	slot = p->slot;
 	if (slot == RPT_NONE) {
 		if (bpf_map_pop_elem(&vacant, &fresh)) {
 			count(RPT_NO_ROOM, 1);
-			return;
+			return false;
 		}
 		slot = fresh;
 	}
 	s = bpf_map_lookup_elem(&slots, &slot);
 	if (!s) {
 		count(RPT_NO_ROOM, 1);
-		return;
+		return false;
 	}
 	bpf_spin_lock(&p->lock);
 	if (p->slot == RPT_NONE && fresh != RPT_NONE) {
@@ -169,6 +172,7 @@ static __always_inline void put(const __u8 *item, __u32 v6, __u64 now)
 		__sync_fetch_and_add(&handed, 1);
 	if (done != RPT_NONE)
 		finish(done, n, v6);
+	return taken;
 }
 
 /* ---- flows ----------------------------------------------------------------------------------------- */
@@ -206,10 +210,12 @@ static __always_inline bool in_sample(const struct rpt_flow_key *k)
 	return !(h & ((1u << config.sample) - 1));
 }
 
-static __always_inline void report(const struct rpt_flow_key *k, __u64 packets, __u64 bytes,
-				   __u64 now)
+/* What the table drops before a report said it is known by the sums: hence what has been said is counted here alone. */
+static __always_inline void report(const struct rpt_flow_key *k, struct rpt_flow *f, __u64 packets,
+				   __u64 bytes, __u64 now)
 {
 	__u8 item[RPT_ITEM6 + 3] = {0};
+	bool taken;
 
 	if (k->v6) {
 		__builtin_memcpy(item, k->source, 16);
@@ -219,7 +225,7 @@ static __always_inline void report(const struct rpt_flow_key *k, __u64 packets, 
 		item[36] = k->protocol;
 		put64(item + RPT_KEY6, packets);
 		put64(item + RPT_KEY6 + 8, bytes);
-		put(item, 1, now);
+		taken = put(item, 1, now);
 	} else {
 		__builtin_memcpy(item, k->source, 4);
 		__builtin_memcpy(item + 4, k->target, 4);
@@ -228,8 +234,10 @@ static __always_inline void report(const struct rpt_flow_key *k, __u64 packets, 
 		item[12] = k->protocol;
 		put64(item + RPT_KEY4, packets);
 		put64(item + RPT_KEY4 + 8, bytes);
-		put(item, 0, now);
+		taken = put(item, 0, now);
 	}
+	if (taken)
+		count(RPT_SAID_BYTES, bytes - __sync_lock_test_and_set(&f->reported_bytes, bytes));
 }
 
 /* Who it is of. at: where the network header is. False: no flow. */
@@ -319,16 +327,15 @@ static __always_inline int see(struct __sk_buff *skb)
 	/* A segment that the adapter will cut, or has put together, is gso_segs packets on the wire. */
 	packets = __sync_fetch_and_add(&f->packets, skb->gso_segs ?: 1) + (skb->gso_segs ?: 1);
 	bytes = __sync_fetch_and_add(&f->bytes, skb->len) + skb->len;
+	count(RPT_BYTES, skb->len);
 	before = f->reported_ns;
 	if (last || !before || now - before >= config.every_ns ||
 	    bytes - f->reported_bytes >= config.bytes) {
 		/* Of those that see it at the same time, one. */
 		if (last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
 			f->reported_ns = now;
-			if (may_report()) {
-				f->reported_bytes = bytes;
-				report(&k, packets, bytes, now);
-			}
+			if (may_report())
+				report(&k, f, packets, bytes, now);
 		}
 	}
 carry:
@@ -351,27 +358,39 @@ int see_egress(struct __sk_buff *skb)
 	return see(skb);
 }
 
-static long sweep_one(void *map, const struct rpt_flow_key *k, struct rpt_flow *f, __u64 *now)
+struct sweep {
+	__u64 now, every_ns, flows, unsaid;
+	bool held; /* no report may go: nor may the others' */
+};
+
+static long sweep_one(void *map, const struct rpt_flow_key *k, struct rpt_flow *f, struct sweep *s)
 {
 	__u64 bytes = f->bytes;
 
-	if (bytes == f->reported_bytes || *now - f->reported_ns < config.every_ns)
-		return 0;
-	if (!may_report())
-		return 1; /* nor may the others */
-	f->reported_ns = *now;
-	f->reported_bytes = bytes;
-	report(k, f->packets, bytes, *now);
+	if (bytes != f->reported_bytes && s->now - f->reported_ns >= s->every_ns && !s->held) {
+		s->held = !may_report();
+		if (!s->held) {
+			f->reported_ns = s->now;
+			report(k, f, f->packets, bytes, s->now);
+		}
+	}
+	s->flows++;
+	s->unsaid += bytes - f->reported_bytes;
 	return 0;
 }
 
-/* For the loader: reports the flows that went silent before their last packets were. */
+/*
+ * For the loader: reports the flows that went silent before their last packets were, and counts what the table has.
+ * mark: it is the last time, and those that were reported just now are, too.
+ */
 SEC("tc")
 int sweep(struct __sk_buff *skb)
 {
-	__u64 now = bpf_ktime_get_ns();
+	struct sweep s = {.now = bpf_ktime_get_ns(), .every_ns = skb->mark ? 0 : config.every_ns};
 
-	bpf_for_each_map_elem(&flows, sweep_one, &now, 0);
+	bpf_for_each_map_elem(&flows, sweep_one, &s, 0);
+	known = s.flows;
+	unsaid = s.unsaid;
 	return 0;
 }
 

@@ -64,6 +64,8 @@ struct sl_kernel_reporter {
 	bool waits; /* nobody listens there */
 	struct sl_report_budget budget;
 	uint64_t swept_ns, looked_ns;
+	uint64_t evicted, evicted_bytes;
+	bool ending;
 };
 
 static int tcx(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_attach_point point)
@@ -542,29 +544,6 @@ static void run(const struct bpf_program *prog, uint32_t mark)
 	bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);
 }
 
-void sl_kernel_reporter_tick(struct sl_kernel_reporter *r)
-{
-	uint64_t now = sl_now_ns();
-	long long owed;
-
-	if (now - r->looked_ns >= LOOK_NS) {
-		look_for_listener(r);
-		r->looked_ns = now;
-	}
-	limit(r, now);
-	if (now - r->swept_ns >= SWEEP_NS) {
-		run(r->skel->progs.sweep, 0);
-		r->swept_ns = now;
-	}
-	for (int cpu = 0; cpu < r->cpus; cpu++)
-		run(r->skel->progs.flush, (uint32_t)cpu);
-	owed = __atomic_load_n(&r->skel->bss->debt, __ATOMIC_RELAXED);
-	for (int i = 0; i < FEED_MOST && i < owed && feed(r); i++)
-		__atomic_fetch_sub(&r->skel->bss->debt, 1, __ATOMIC_RELAXED);
-	/* One more, as a copy that the carrier dropped has left one behind. */
-	feed(r);
-}
-
 void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r,
 			       struct sl_kernel_reporter_counts *out)
 {
@@ -579,10 +558,15 @@ void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r,
 				    [RPT_NOT_WRITTEN] = &out->not_written,
 				    [RPT_IDLE] = &out->idle,
 				    [RPT_LEFT_OUT] = &out->left_out,
-				    [RPT_HELD_BACK] = &out->held_back};
+				    [RPT_HELD_BACK] = &out->held_back,
+				    [RPT_BYTES] = &out->bytes,
+				    [RPT_SAID_BYTES] = &out->said_bytes};
 	uint64_t *each = calloc((size_t)r->cpus, sizeof(*each));
 
 	memset(out, 0, sizeof(*out));
+	out->evicted = r->evicted;
+	out->evicted_bytes = r->evicted_bytes;
+	out->unsaid_bytes = __atomic_load_n(&r->skel->bss->unsaid, __ATOMIC_RELAXED);
 	out->answers = r->budget.answers;
 	out->answers_refused = r->budget.refused;
 	for (uint32_t i = 0; each && i < RPT_COUNTS; i++)
@@ -590,6 +574,50 @@ void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r,
 			for (int cpu = 0; cpu < r->cpus; cpu++)
 				*to[i] += each[cpu];
 	free(each);
+}
+
+static void raise_to(uint64_t *counter, uint64_t value)
+{
+	if ((int64_t)(value - *counter) > 0)
+		*counter = value;
+}
+
+/*
+ * The kernel tells nobody what an LRU table drops; but what came into it, less what is there and what was said, is gone.
+ * The sums are taken before, and after, such that what happens meanwhile makes it less.
+ */
+static void sweep(struct sl_kernel_reporter *r)
+{
+	struct sl_kernel_reporter_counts before, after;
+
+	sl_kernel_reporter_counts(r, &before);
+	run(r->skel->progs.sweep, r->ending);
+	sl_kernel_reporter_counts(r, &after);
+	raise_to(&r->evicted, before.flows - r->skel->bss->known);
+	raise_to(&r->evicted_bytes, before.bytes - after.said_bytes - after.unsaid_bytes);
+}
+
+void sl_kernel_reporter_tick(struct sl_kernel_reporter *r)
+{
+	uint64_t now = sl_now_ns();
+	long long owed;
+
+	if (now - r->looked_ns >= LOOK_NS) {
+		look_for_listener(r);
+		r->looked_ns = now;
+	}
+	limit(r, now);
+	if (now - r->swept_ns >= SWEEP_NS) {
+		sweep(r);
+		r->swept_ns = now;
+	}
+	for (int cpu = 0; cpu < r->cpus; cpu++)
+		run(r->skel->progs.flush, (uint32_t)cpu);
+	owed = __atomic_load_n(&r->skel->bss->debt, __ATOMIC_RELAXED);
+	for (int i = 0; i < FEED_MOST && i < owed && feed(r); i++)
+		__atomic_fetch_sub(&r->skel->bss->debt, 1, __ATOMIC_RELAXED);
+	/* One more, as a copy that the carrier dropped has left one behind. */
+	feed(r);
 }
 
 void sl_kernel_reporter_drain(struct sl_kernel_reporter *r)
@@ -602,6 +630,7 @@ void sl_kernel_reporter_drain(struct sl_kernel_reporter *r)
 	if (r->feed < 0)
 		return;
 	r->swept_ns = 0;
+	r->ending = true;
 	for (int i = 0; i < 20; i++) {
 		sl_kernel_reporter_tick(r);
 		sl_kernel_reporter_counts(r, &c);

@@ -37,7 +37,13 @@ struct sl_kernel_reporter_opts {
 /* Of the programs, as they are named in shared.h; all count up. */
 struct sl_kernel_reporter_counts {
 	uint64_t packets, others, flows, reports, sent, sent_reports, no_room, no_flow, not_written, idle,
-		left_out, held_back;
+		left_out, held_back, bytes, said_bytes;
+	/*
+	 * Of flows that left the table for others, and bytes of those that no report had said: so they are lost. As of the
+	 * last sweep, which is at most a second ago, or the drain; never too many.
+	 */
+	uint64_t evicted, evicted_bytes;
+	uint64_t unsaid_bytes; /* of flows that are in the table, as of then */
 	uint64_t answers, answers_refused; /* of the translator */
 };
 

@@ -32,12 +32,14 @@ enum rpt_count {
 	RPT_REPORTS,	/* handed to a packet */
 	RPT_SENT,	/* packets of reports */
 	RPT_SENT_REPORTS,
-	RPT_NO_ROOM,	/* reports for which no slot was free: lost */
+	RPT_NO_ROOM,	/* times that no slot was free for a report: a later one says it all */
 	RPT_NO_FLOW,	/* packets of flows for which there was no room in the table */
 	RPT_NOT_WRITTEN,/* packets of reports that no frame could take: lost */
 	RPT_IDLE,	/* carriers that came for nothing */
 	RPT_LEFT_OUT,	/* packets of flows that are not in the sample */
 	RPT_HELD_BACK,	/* times that a report was due and might not go: a later one says it all */
+	RPT_BYTES,	/* of packets that are in a flow */
+	RPT_SAID_BYTES,	/* of those, that a report has said */
 	RPT_COUNTS
 };
 
