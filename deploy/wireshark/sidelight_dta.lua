@@ -226,6 +226,8 @@ local function answer(buffer, pinfo, tree)
 	sub:add(f.credits, buffer(16, 4))
 	sub:add(f.reserved, buffer(20, 4))
 	if buffer(1, 1):uint() ~= 1 then refuse(sub, "version") end
+	local said = types[buffer(2, 1):uint()]
+	if not said then refuse(sub, "type") end
 	local at = 24
 	for _ = 1, buffer(3, 1):uint() do
 		if at + 8 > total then
@@ -233,7 +235,8 @@ local function answer(buffer, pinfo, tree)
 			return
 		end
 		local range = sub:add(f.range, buffer(at, 8))
-		range:set_text(string.format("%u reports from %u on", buffer(at + 4, 4):uint(), buffer(at, 4):uint()))
+		range:set_text(string.format("%u reports from %u on%s", buffer(at + 4, 4):uint(), buffer(at, 4):uint(),
+			said == "ACK" and " are in the stores" or said and " are missing" or ""))
 		range:add(f.first, buffer(at, 4))
 		range:add(f.range_count, buffer(at + 4, 4))
 		at = at + 8
@@ -243,7 +246,7 @@ local function answer(buffer, pinfo, tree)
 	elseif total ~= at then
 		sub:add_proto_expert_info(e.long)
 	end
-	pinfo.cols.info = string.format("%s to %u, next %u", types[buffer(2, 1):uint()] or "Answer", buffer(4, 4):uint(),
+	pinfo.cols.info = string.format("%s to %u, next %u", said or "Answer", buffer(4, 4):uint(),
 		buffer(12, 4):uint())
 end
 

@@ -111,7 +111,7 @@ class Dissector(unittest.TestCase):
         self.assertEqual(len(reports), 1)
         ack = struct.pack('>BBBBIIIII', 0xd7, 1, 1, 1, 5, 6, 7, 8, 0) + struct.pack('>II', 9, 10)
         got = self.dissect([frame(reports[0], 50000, 40040), frame(ack + 16 * b'm', 40040, 50000),
-                            frame(ack, 40040, 50000)])
+                            frame(ack, 40040, 50000), frame(ack[:2] + b'\2' + ack[3:], 40040, 50000)])
         for g in got:
             self.assertNotIn('complaint', g)
         r = got[0]
@@ -131,6 +131,7 @@ class Dissector(unittest.TestCase):
         self.assertEqual((got[1]['answer.first'], got[1]['answer.count']), (['9'], ['10']))
         self.assertEqual(len(got[1]['mac'][0]), 47)
         self.assertNotIn('mac', got[2])
+        self.assertEqual((got[2]['answer.type'], got[3]['answer.type']), (['1'], ['2']))
         named = set().union(*got)
 
         plain = 'keywrite text:key1 text:data\nappend 5 text:item\nincrement text:key1 3\npostcard text:key1 1 5 9\n'
@@ -162,7 +163,8 @@ class Dissector(unittest.TestCase):
                               [frame(b'\1\0\0\x09key1data', 50000, 40040), frame(b'\5\0\0', 50000, 40040)], 'b'):
             self.assertIn('complaint', g)
         answer = struct.pack('>BBBBIIIII', 0xd7, 1, 1, 1, 5, 6, 7, 8, 0) + struct.pack('>II', 9, 10)
-        for g in self.dissect([frame(answer[:n], 40040, 50000) for n in range(1, len(answer))]):
+        for g in self.dissect([frame(answer[:n], 40040, 50000) for n in range(1, len(answer))] +
+                              [frame(answer[:2] + bytes([t]) + answer[3:], 40040, 50000) for t in (0, 3)]):
             self.assertIn('complaint', g)
 
     def test_the_script_names_no_field_that_this_test_does_not_look_for(self):

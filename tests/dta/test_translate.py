@@ -117,16 +117,23 @@ def a_packet_of_which_some_reports_came_before_gives_the_others():
     owner = Owner(f'{D}/s', stores)
     t = Translator()
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    # Two blocks of three reports a packet; each packet begins where the one before was at its middle.
-    for first in (0, 3, 6, 1):
+
+    def send(first, again):
         body = b''.join(struct.pack('>BBHBBHHH', 2, 0, 3, 0, 4, 8, 2, 0) +
                         b''.join(struct.pack('>IQ', 1, first + b + i) for i in range(3)) for b in (0, 3))
-        s.sendto(header(7, first, 6, body, blocks=2), ('127.0.0.1', t.port))
+        s.sendto(header(7, first, 6, body, blocks=2, flags=2 * again), ('127.0.0.1', t.port))
+    # Two blocks of three reports a packet; each packet begins where the one before was at its middle.
+    for first in (0, 3, 6, 1):
+        send(first, first > 3)
     check(until(lambda: sum(map(len, lists(stores))) >= 12), 'not all came', t)
-    a = t.account()
-    check(a['loss']['duplicates'] == 12 and a['fresh'] == 12, f'{a}', t)
-    check(list(lists(stores))[1] == list(range(12)), f'{list(lists(stores))[1]}', t)
     owner.close()
+    check(until(lambda: any('no collector' in line for line in t.err)), 'it has not noticed', t)
+    send(12, True)
+    a = t.account()
+    check(a['loss']['duplicates'] == 12 and a['fresh'] == 18 and a['engine']['dropped']['output_down'] == 6, f'{a}', t)
+    check(list(lists(stores))[1] == list(range(12)), f'{list(lists(stores))[1]}', t)
+    # Of those that were sent again, what was taken: not what had come before, nor what nobody could store.
+    check(a['maybe_twice'] == 3, f'{a}', t)
 
 
 def a_translator_that_was_killed_goes_on_without_gap_or_double():
@@ -186,8 +193,8 @@ def an_epoch_is_drained_before_it_is_said_to_be():
     owner.close()
 
 
-def header(reporter, sequence, reports, body, blocks=1, version=1, tenant=0):
-    return struct.pack('>BBBBHHIIQII', 0xd7, version, 0, blocks, tenant, 32 + len(body), reporter, sequence, 0,
+def header(reporter, sequence, reports, body, blocks=1, version=1, tenant=0, flags=0):
+    return struct.pack('>BBBBHHIIQII', 0xd7, version, flags, blocks, tenant, 32 + len(body), reporter, sequence, 0,
                        9, reports) + body
 
 
