@@ -217,7 +217,7 @@ void client_output_drive(struct sl_client *c, uint64_t now)
 
 	c->up = state == SL_OUTPUT_UP;
 	if (state == SL_OUTPUT_DOWN && c->opts.output == SL_CLIENT_RAW && c->line &&
-	    now - c->offered_ns > OFFER_NS)
+	    now > c->offered_ns + OFFER_NS)
 		offer_queue(c);
 }
 

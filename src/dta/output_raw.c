@@ -43,6 +43,7 @@ struct raw {
 	enum sl_output_state state;
 	uint32_t depth, tries;
 	uint64_t timeout_ns;
+	uint64_t now_ns; /* the latest that we were told or saw */
 
 	struct sl_roce_end ours, theirs;
 	struct sl_roce_builder *builder;
@@ -325,6 +326,17 @@ static int raw_add(struct sl_output *o, const struct sl_object *to, uint64_t off
 	return 0;
 }
 
+/*
+ * Who drives us may have looked at the clock before flush() did. Were time to go back, a round trip would come out as
+ * centuries, and a frame that is lost behind it would never be sent again.
+ */
+static uint64_t forward(struct raw *r, uint64_t now_ns)
+{
+	if (r->now_ns < now_ns)
+		r->now_ns = now_ns;
+	return r->now_ns;
+}
+
 /* ---- sending ------------------------------------------------------------------------------------------ */
 
 /* Of packets up to n. */
@@ -389,7 +401,9 @@ static void send_frames(struct raw *r, uint64_t now)
 
 static void raw_flush(struct sl_output *o)
 {
-	send_frames(of(o), sl_now_ns());
+	struct raw *r = of(o);
+
+	send_frames(r, forward(r, sl_now_ns()));
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------- */
@@ -449,6 +463,7 @@ static enum sl_output_state raw_drive(struct sl_output *o, uint64_t now_ns)
 {
 	struct raw *r = of(o);
 
+	now_ns = forward(r, now_ns);
 	if (r->state == SL_OUTPUT_UP) {
 		receive(r, now_ns);
 		event(r, sl_roce_timer(&r->window, now_ns), NULL);

@@ -182,7 +182,7 @@ static inline uint32_t sl_roce_psn(const struct sl_roce_window *w, uint64_t n)
 {
 	return (uint32_t)(w->first + n) & SL_ROCE_24;
 }
-/* Packets that may be sent now. */
+/* Of these, now_ns never goes back from call to call. Packets that may be sent now. */
 uint64_t sl_roce_may_send(const struct sl_roce_window *w, uint64_t now_ns);
 /* count more were sent. */
 void sl_roce_sent(struct sl_roce_window *w, uint64_t count, uint64_t now_ns);

@@ -384,6 +384,36 @@ static void whatever_happens_memory_is_as_written_in_order_and_the_account_close
 	assert_true(broken && unconfirmed && refused);
 }
 
+/*
+ * Who drives may have looked at the clock before frames were sent. An answer that seems to come before its question says
+ * nothing about the round trip, and what is lost later is sent again in time.
+ */
+static void a_look_at_the_clock_of_before_keeps_nothing_from_being_sent_again(void **state)
+{
+	struct sl_output *o = open_it(1, 0);
+	struct sl_output_stats s;
+
+	(void)state;
+	for (int back = 0; back < 2;
+	     back++) { /* one that is smoothed, and the one that it is smoothed with */
+		assert_int_equal(o->ops->add(o, &object, 0, 1), 0);
+		o->ops->flush(o);
+		o->ops->drive(o, back ? now - 1000000 : (now += 200000));
+		assert_int_equal(o->ops->outstanding(o), 0);
+	}
+	peer.mute = 1;
+	assert_int_equal(o->ops->add(o, &object, 0, 1), 0);
+	o->ops->flush(o);
+	for (unsigned i = 0; i < 1000; i++) /* 0.2 s: many times the timeout */
+		go_on(o);
+	assert_int_equal(o->ops->outstanding(o), 0);
+	o->ops->stats(o, &s);
+	assert_int_equal(s.completed, 3);
+	assert_int_equal(s.disconnects, 0);
+	assert_int_equal(s.again, 1);
+	o->ops->close(o);
+}
+
 static void what_lies_outside_or_is_too_long_is_not_taken(void **state)
 {
 	static uint8_t data[SL_OUTPUT_WRITE_MAX + 1];
@@ -464,6 +494,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			whatever_happens_memory_is_as_written_in_order_and_the_account_closes),
+		cmocka_unit_test(a_look_at_the_clock_of_before_keeps_nothing_from_being_sent_again),
 		cmocka_unit_test(what_lies_outside_or_is_too_long_is_not_taken),
 		cmocka_unit_test(a_file_holds_what_would_be_sent),
 	};
