@@ -9,13 +9,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define WAYS 4u /* paths that share a line of tags */
+#define WAYS 4u
+
+/* Paths are looked for here, four at a time: a line of their own is touched only by their reports. */
+struct set {
+	uint32_t tag[WAYS]; /* of the hash, never 0; 0: none */
+	uint32_t at[WAYS];  /* place of the path */
+};
 
 struct path {
-	struct engine_link link; /* first; queued while used */
-	uint64_t hi;		 /* of the key's hash; the lower half is the tag */
+	struct engine_link link; /* first; queued while used, else next is the next free place */
+	struct sl_dta_hash key;
 	uint64_t present;
-	uint8_t hops; /* 0: free */
+	uint8_t hops;
 	uint8_t copies;
 	uint8_t done; /* copies that were given already, when the output became full */
 	uint8_t immediate;
@@ -23,16 +29,37 @@ struct path {
 };
 
 struct paths {
-	uint64_t *tag;	/* WAYS a set */
-	uint8_t *paths; /* in the order of the tags */
+	struct set *set;
+	uint8_t *paths;
 	uint64_t stride;
 	uint64_t sets; /* a power of two */
+	uint32_t free; /* the place that was used last is the one that is in the cache */
 	struct engine_queue waiting;
 };
 
 static struct path *path_at(const struct paths *p, uint32_t i)
 {
 	return (struct path *)(void *)(p->paths + i * p->stride);
+}
+
+static struct set *set_of(const struct paths *p, uint64_t hi)
+{
+	return &p->set[hi & (p->sets - 1)];
+}
+
+/* Which one has this tag (two never have); any, if none has. Without branches, which nobody could predict. */
+static uint32_t way_of(const struct set *set, uint32_t tag)
+{
+	uint32_t way = 0;
+
+	for (uint32_t w = 1; w < WAYS; w++)
+		way |= set->tag[w] == tag ? w : 0;
+	return way;
+}
+
+static uint32_t tag_of(uint64_t lo)
+{
+	return (uint32_t)(lo >> 32) | 1;
 }
 
 static int open_postcard(struct sl_engine *e, struct engine_store *s, const uint64_t *next)
@@ -49,12 +76,14 @@ static int open_postcard(struct sl_engine *e, struct engine_store *s, const uint
 	while (p->sets * WAYS < e->opts.path_entries && p->sets < 1u << 22)
 		p->sets *= 2;
 	/* Sets and paths begin lines. */
-	p->tag = aligned_alloc(64, (p->sets * WAYS * sizeof(*p->tag) + 63) & ~63ull);
+	p->set = aligned_alloc(64, (p->sets * sizeof(*p->set) + 63) & ~63ull);
 	p->paths = aligned_alloc(64, p->sets * WAYS * p->stride);
-	if (!p->tag || !p->paths)
+	if (!p->set || !p->paths)
 		return -ENOMEM;
-	memset(p->tag, 0, p->sets * WAYS * sizeof(*p->tag));
+	memset(p->set, 0, p->sets * sizeof(*p->set));
 	memset(p->paths, 0, p->sets * WAYS * p->stride);
+	for (uint32_t i = 0; i < p->sets * WAYS; i++)
+		path_at(p, i)->link.next = i + 1;
 	p->waiting = (struct engine_queue){ENGINE_NONE, ENGINE_NONE, p->paths, p->stride};
 	return 0;
 }
@@ -65,7 +94,7 @@ static void close_postcard(struct engine_store *s)
 
 	if (!p)
 		return;
-	free(p->tag);
+	free(p->set);
 	free(p->paths);
 	free(p);
 }
@@ -77,9 +106,17 @@ static uint64_t whole(uint32_t hops)
 
 static void forget(struct paths *p, uint32_t i)
 {
+	struct path *x = path_at(p, i);
+	struct set *set = set_of(p, x->key.hi);
+	uint32_t way = 0;
+
+	while (!set->tag[way] || set->at[way] != i)
+		way++;
+	set->tag[way] = 0;
 	engine_queue_take(&p->waiting, i);
-	p->tag[i] = 0;
-	path_at(p, i)->hops = 0;
+	x->hops = 0;
+	x->link.next = p->free;
+	p->free = i;
 }
 
 /* Writes path i. 0: it is forgotten; or the cause, and it waits on unless it has FAILED. */
@@ -87,21 +124,30 @@ static int emit(struct sl_engine *e, struct engine_store *s, struct paths *p, ui
 {
 	uint64_t unit[(8 + 8 + 4 + 4 * SL_STORE_HOPS_MAX + 7) / 8];
 	struct path *x = path_at(p, i);
-	const struct sl_dta_hash h = {p->tag[i], x->hi};
+	const struct sl_dta_hash h = x->key;
 	const uint32_t reports = (uint32_t)__builtin_popcountll(x->present);
+	const uint64_t words = s->unit / 8;
 	uint8_t *body = (uint8_t *)(unit + 2);
 	int cause = 0;
 
-	unit[s->unit / 8 - 1] = 0;
+	/* What has not come is 0; whatever the place held before is still there. */
+	if (x->present != whole(s->c.hops))
+		for (uint32_t hop = 0; hop < s->c.hops; hop++)
+			x->value[hop] = x->present >> hop & 1 ? x->value[hop] : 0;
+	unit[words - 1] = 0;
 	unit[1] = x->present;
 	body[0] = x->hops;
 	memset(body + 1, 0, 3);
 	memcpy(body + 4, x->value, s->c.hops * 4ull);
 	unit[0] = sl_dta_check(h, unit + 1, s->unit - 8);
 	if (s->direct && !x->immediate) {
-		for (uint32_t n = 0; n < x->copies; n++)
-			memcpy(s->object.map + s->bank + sl_dta_slot(h, n, s->c.slots) * s->unit,
-			       unit, s->unit);
+		for (uint32_t n = 0; n < x->copies; n++) {
+			uint64_t *to = (void *)(s->object.map + s->bank +
+						sl_dta_slot(h, n, s->c.slots) * s->unit);
+
+			for (uint64_t w = 0; w < words; w++)
+				to[w] = unit[w];
+		}
 		s->stats.operations += x->copies;
 		s->stats.units += x->copies;
 		sl_output_shm_did(e->output, x->copies, 0, x->copies * s->unit);
@@ -135,59 +181,58 @@ static inline __attribute__((always_inline)) int place(struct sl_engine *e, stru
 						       struct paths *p, struct sl_dta_hash h,
 						       uint32_t hops, uint32_t copies, uint32_t *i)
 {
-	const uint32_t first = (uint32_t)(h.hi & (p->sets - 1)) * WAYS;
-	uint32_t to = ENGINE_NONE;
-	int cause;
+	const uint32_t tag = tag_of(h.lo);
+	struct set *set = set_of(p, h.hi);
+	uint32_t way = way_of(set, tag);
+	struct path *x;
 
-	for (uint32_t w = first; w < first + WAYS; w++) {
-		struct path *x;
-
-		if (p->tag[w] != h.lo) {
-			if (!p->tag[w] && to == ENGINE_NONE && !path_at(p, w)->hops)
-				to = w;
-			continue;
-		}
-		x = path_at(p, w);
-		if (!x->hops || x->hi != h.hi)
-			continue;
-		if (x->hops == hops && x->copies == copies && !x->done) {
-			*i = w;
+	if (set->tag[way] == tag) {
+		x = path_at(p, set->at[way]);
+		if (__builtin_expect(x->key.hi == h.hi && x->key.lo == h.lo && x->hops == hops &&
+					     x->copies == copies && !x->done,
+				     1)) {
+			*i = set->at[way];
 			return 0;
 		}
-		/* The path of this key is another one now. */
-		cause = emit(e, s, p, w);
+		/* The path of this key is another one now; or, once in 2^31 paths, it is another key's. */
+	} else {
+		for (way = 0; way < WAYS - 1 && set->tag[way]; way++)
+			;
+	}
+	if (set->tag[way]) {
+		const bool evicts = set->tag[way] != tag;
+		int cause;
+
+		for (uint32_t w = 0; evicts && w < WAYS; w++)
+			if (path_at(p, set->at[w])->link.since <
+			    path_at(p, set->at[way])->link.since)
+				way = w;
+		cause = emit(e, s, p, set->at[way]);
 		if (cause)
 			return cause;
-		to = w;
-		break;
+		s->stats.evicted += evicts;
 	}
-	if (to == ENGINE_NONE) {
-		to = first;
-		for (uint32_t w = first + 1; w < first + WAYS; w++)
-			if (path_at(p, w)->link.since < path_at(p, to)->link.since)
-				to = w;
-		cause = emit(e, s, p, to);
-		if (cause)
-			return cause;
-		s->stats.evicted++;
-	}
-	*i = to;
-	p->tag[to] = h.lo;
-	path_at(p, to)->hi = h.hi;
-	path_at(p, to)->present = 0;
-	path_at(p, to)->hops = (uint8_t)hops;
-	path_at(p, to)->copies = (uint8_t)copies;
-	path_at(p, to)->done = 0;
-	path_at(p, to)->immediate = 0;
-	memset(path_at(p, to)->value, 0, s->c.hops * 4ull);
-	engine_queue_put(&p->waiting, to, e->now);
+	*i = p->free;
+	x = path_at(p, *i);
+	p->free = x->link.next;
+	set->tag[way] = tag;
+	set->at[way] = *i;
+	x->key = h;
+	x->present = 0;
+	x->hops = (uint8_t)hops;
+	x->copies = (uint8_t)copies;
+	x->done = 0;
+	x->immediate = 0;
+	engine_queue_put(&p->waiting, *i, e->now);
 	return 0;
 }
 
 static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 			       const struct sl_dta_block *b, const uint8_t *item, uint32_t count)
 {
-	const uint32_t step = b->key_bytes + 8u;
+	const uint32_t key_bytes = b->key_bytes, step = key_bytes + 8;
+	const uint32_t most = s->c.hops, copies = b->copies;
+	const uint8_t immediate = b->flags & SL_DTA_IMMEDIATE;
 	struct paths *p = s->state;
 	uint32_t full[SL_DTA_MANY], done = 0, taken = 0;
 	SL_DTA_LINES uint64_t slot[SL_DTA_MANY];
@@ -195,18 +240,23 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 
 	sl_dta_hash_many(item, b->key_bytes, step, s->c.seed, count, &h);
 	for (uint32_t i = 0; i < count; i++)
-		engine_prefetch_line(&p->tag[(h.hi[i] & (p->sets - 1)) * WAYS]);
+		engine_prefetch_line(set_of(p, h.hi[i]));
+	for (uint32_t i = 0; i < count; i++) {
+		const struct set *set = set_of(p, h.hi[i]);
+
+		engine_prefetch_line(path_at(p, set->at[way_of(set, tag_of(h.lo[i]))]));
+	}
 	for (uint32_t i = 0; i < count; i++, item += step) {
-		const uint32_t hop = item[b->key_bytes], hops = item[b->key_bytes + 1];
+		const uint32_t hop = item[key_bytes], hops = item[key_bytes + 1];
 		struct path *x;
 		uint32_t at;
 		int cause;
 
-		if (!hops || hops > s->c.hops || hop >= hops) {
+		if (!hops || hops > most || hop >= hops) {
 			s->stats.dropped[SL_DROP_LIST]++;
 			continue;
 		}
-		cause = place(e, s, p, sl_dta_hash_of(&h, i), hops, b->copies, &at);
+		cause = place(e, s, p, sl_dta_hash_of(&h, i), hops, copies, &at);
 		if (cause) {
 			s->stats.dropped[cause]++;
 			continue;
@@ -217,9 +267,8 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 			continue;
 		}
 		x->present |= 1ull << hop;
-		x->value[hop] = engine_be32(item + b->key_bytes + 4);
-		x->immediate |= b->flags & SL_DTA_IMMEDIATE;
-		s->stats.waiting++;
+		x->value[hop] = engine_be32(item + key_bytes + 4);
+		x->immediate |= immediate;
 		taken++;
 		if (x->present != whole(hops))
 			continue;
@@ -227,7 +276,8 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 		h.lo[done] = h.lo[i]; /* of reports that are done with */
 		h.hi[done++] = h.hi[i];
 	}
-	for (uint32_t n = 0; s->direct && done && n < b->copies; n++) {
+	s->stats.waiting += taken;
+	for (uint32_t n = 0; s->direct && done && n < copies; n++) {
 		sl_dta_slot_many(&h, n, s->c.slots, done, slot);
 		for (uint32_t i = 0; i < done; i++)
 			engine_prefetch_far(s->object.map + s->bank + slot[i] * s->unit, s->unit);

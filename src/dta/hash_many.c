@@ -274,8 +274,8 @@ WIDE static void hash_wide(const uint8_t *key, size_t bytes, size_t step, uint64
 	for (uint32_t i = 0; i < count; i += LANES, key += LANES * step) {
 		struct hashes h = hash_eight(key, bytes, step, seed, count - i);
 
-		_mm512_storeu_si512(out->lo + i, h.lo);
-		_mm512_storeu_si512(out->hi + i, h.hi);
+		save(out->lo + i, h.lo);
+		save(out->hi + i, h.hi);
 	}
 }
 
