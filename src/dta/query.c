@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* query.c - key-write and increment, by key; how full a bank is. */
+#include "dta/hash_many.h"
 #include "dta/query_internal.h"
 
 #include <math.h>
@@ -110,41 +111,49 @@ void sl_view_keywrite(const struct sl_store_view *v, const struct sl_query *q,
 	}
 }
 
-#define BATCH 32u
-
-/* Hashes and prefetches a batch, then looks at it: the misses of a batch overlap. */
+/*
+ * Hashes a batch and asks for the slots of all its keys, then looks at them: the misses of a batch overlap. The next copy is
+ * asked for only for the keys that the one before had not.
+ */
 static size_t many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies,
-		   const uint8_t *keys, size_t key_bytes, size_t count, uint8_t *values,
+		   const uint8_t *keys, size_t key_bytes, uint32_t count, uint8_t *values,
 		   uint8_t *found)
 {
 	const struct sl_store_config *c = v->config;
 	const uint8_t *bank = sl_store_bank(v, epoch);
 	const uint64_t unit = sl_store_slot_bytes(c);
-	const uint8_t *at[BATCH][SL_STORE_COPIES_MAX];
-	struct sl_dta_hash h[BATCH];
+	SL_DTA_LINES uint64_t at[SL_DTA_MANY];
 	uint64_t slot[SLOT_WORDS];
-	size_t hits = 0;
+	uint32_t left[SL_DTA_MANY], lefts = count;
+	struct sl_dta_hashes h;
 
-	for (size_t i = 0; i < count; i++) {
-		h[i] = sl_dta_hash(keys + i * key_bytes, key_bytes, c->seed);
-		for (uint32_t n = 0; n < copies; n++) {
-			at[i][n] = bank + sl_dta_slot(h[i], n, c->slots) * unit;
-			__builtin_prefetch(at[i][n]);
-		}
-	}
-	for (size_t i = 0; i < count; i++) {
+	sl_dta_hash_many(keys, key_bytes, key_bytes, c->seed, count, &h);
+	for (uint32_t i = 0; i < count; i++) {
+		left[i] = i;
 		found[i] = SL_QUERY_EMPTY;
-		for (uint32_t n = 0; n < copies; n++) {
-			sl_query_copy(slot, at[i][n], unit);
-			if (!slot[0] || slot[0] != sl_dta_check(h[i], slot + 1, c->value_bytes))
+	}
+	for (uint32_t n = 0; n < copies && lefts; n++) {
+		const uint32_t asked = lefts;
+
+		sl_dta_slot_many(&h, n, c->slots, count, at);
+		/* Into the second level of the cache, which has room for more misses at a time. */
+		for (uint32_t k = 0; k < asked; k++)
+			__builtin_prefetch(bank + at[left[k]] * unit, 0, 2);
+		lefts = 0;
+		for (uint32_t k = 0; k < asked; k++) {
+			const uint32_t i = left[k];
+
+			sl_query_copy(slot, bank + at[i] * unit, unit);
+			if (!slot[0] || slot[0] != sl_dta_check(sl_dta_hash_of(&h, i), slot + 1,
+								c->value_bytes)) {
+				left[lefts++] = i;
 				continue;
+			}
 			memcpy(values + i * c->value_bytes, slot + 1, c->value_bytes);
 			found[i] = SL_QUERY_FOUND;
-			hits++;
-			break;
 		}
 	}
-	return hits;
+	return count - lefts;
 }
 
 size_t sl_view_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies,
@@ -160,9 +169,9 @@ size_t sl_view_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint
 	    !sl_query_epochs(v, epoch, &newest, &oldest))
 		return 0;
 	copies = sl_query_copies(v, &q, v->config->copies);
-	for (size_t i = 0; i < count; i += BATCH)
+	for (size_t i = 0; i < count; i += SL_DTA_MANY)
 		hits += many(v, newest, copies, (const uint8_t *)keys + i * key_bytes, key_bytes,
-			     count - i < BATCH ? count - i : BATCH,
+			     count - i < SL_DTA_MANY ? (uint32_t)(count - i) : SL_DTA_MANY,
 			     (uint8_t *)values + i * v->config->value_bytes, found + i);
 	/* The newest that has it: what the newest has not is asked of the older ones, one by one. */
 	for (size_t i = 0; epoch == ~0ull && oldest < newest && i < count; i++) {

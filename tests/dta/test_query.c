@@ -256,9 +256,9 @@ static double measured(struct made *m, double load, uint32_t copies, uint64_t se
 /* Share of load * M keys that can be read when all of them were written: in CRC slots, and in ours. */
 static void measured_all(struct made *m, double load, uint32_t copies, double *crc, double *ours)
 {
-	static uint64_t slot[M];
-	uint64_t keys = (uint64_t)(load * M), value, hits = 0, hits_crc = 0;
-	uint8_t found;
+	static uint64_t slot[M], all[M], value[M];
+	static uint8_t found[M];
+	uint64_t keys = (uint64_t)(load * M), hits, hits_crc = 0, ours_found = 0;
 
 	memset(slot, 0, sizeof(slot));
 	memset(bank_of(m, 0), 0, m->v.bank_stride);
@@ -269,17 +269,24 @@ static void measured_all(struct made *m, double load, uint32_t copies, double *c
 		for (uint32_t n = 0; n < copies; n++)
 			slot[crc32_slot(key, n, M)] = key;
 	}
-	for (uint64_t i = 1; i <= keys; i++) {
-		uint64_t key = sl_dta_mix(i);
+	for (uint64_t i = 0; i < keys; i++)
+		all[i] = sl_dta_mix(i + 1);
+	hits = sl_view_keywrite_many(&m->v, 0, copies, all, 8, keys, value, found);
+	for (uint64_t i = 0; i < keys; i++) {
+		const uint64_t key = all[i];
 		bool hit = false;
 
 		for (uint32_t n = 0; n < copies; n++)
 			hit |= slot[crc32_slot(key, n, M)] == key;
 		hits_crc += hit;
-		hits += sl_view_keywrite_many(&m->v, 0, copies, &key, 8, 1, &value, &found);
+		assert_true(found[i] == SL_QUERY_EMPTY ||
+			    (found[i] == SL_QUERY_FOUND && value[i] == key));
+		hits -= found[i] == SL_QUERY_FOUND;
+		ours_found += found[i] == SL_QUERY_FOUND;
 	}
+	assert_int_equal(hits, 0);
 	*crc = (double)hits_crc / (double)keys;
-	*ours = (double)hits / (double)keys;
+	*ours = (double)ours_found / (double)keys;
 }
 
 static void success_is_the_formulas_where_crc_slots_fall_short(void **state)
