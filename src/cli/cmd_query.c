@@ -12,6 +12,7 @@
 #include "cli/query_ask.h"
 #include "dta/query_json.h"
 #include "dta/stores.h"
+#include "dta/text.h"
 
 #define KEYS_MAX   1000u
 #define POLL_MS	   100
@@ -21,7 +22,7 @@
 static struct query_settings set;
 static struct {
 	const char *file;
-	bool json, follow, top;
+	bool json, follow, top, flows;
 } how;
 static struct query_collectors collectors;
 
@@ -317,13 +318,22 @@ static int keys_of(const char *store)
 			"sidelight query: %" JSON_INTEGER_FORMAT
 			" blocks of older keys were overwritten: keys may be missing\n",
 			number(j, "overwritten_blocks"));
+	json_array_foreach(json_object_get(j, "keys"), i, k)
+	{
+		char flow[SL_DTA_FLOW_TEXT];
+		uint8_t key[SL_STORE_KEY_MAX];
+		int bytes = how.flows ? sl_dta_text(word(k, "key"), key, sizeof(key)) : 0;
+
+		if (bytes > 0 && sl_dta_flow_text(key, (size_t)bytes, flow))
+			json_object_set_new(k, "flow", json_string(flow));
+	}
 	if (how.json) {
 		json_dumpf(j, stdout, JSON_COMPACT);
 		putchar('\n');
 	} else {
 		json_array_foreach(json_object_get(j, "keys"), i, k)
 		{
-			print(word(k, "key"));
+			print(word(k, json_object_get(k, "flow") ? "flow" : "key"));
 			if (json_object_get(k, "value"))
 				printf(" %" JSON_INTEGER_FORMAT, number(k, "value"));
 			putchar('\n');
@@ -487,6 +497,10 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 		 .type = SL_OPT_FLAG,
 		 .to = &how.top,
 		 .help = "keys: with counts, the greatest first"},
+		{.name = "flows",
+		 .type = SL_OPT_FLAG,
+		 .to = &how.flows,
+		 .help = "keys: those as long as a 5-tuple as flow:..."},
 		{.name = "json",
 		 .letter = 'j',
 		 .type = SL_OPT_FLAG,

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,12 +70,13 @@ static int end_of_flow(const char **s, uint8_t address[16], uint8_t port[2])
 	return inet_pton(AF_INET6, host, address) == 1 ? 16 : -EINVAL;
 }
 
+static const struct {
+	const char *name;
+	uint8_t number;
+} protocol[] = {{"icmp", 1}, {"tcp", 6}, {"udp", 17}, {"icmp6", 58}};
+
 static int flow(const char *s, uint8_t *out, size_t room)
 {
-	static const struct {
-		const char *name;
-		uint8_t number;
-	} protocol[] = {{"icmp", 1}, {"tcp", 6}, {"udp", 17}, {"icmp6", 58}};
 	uint8_t from[16], to[16], ports[4];
 	int n = end_of_flow(&s, from, ports), m = n > 0 ? end_of_flow(&s, to, ports + 2) : n;
 	uint64_t proto = 256;
@@ -113,4 +115,26 @@ int sl_dta_text(const char *s, uint8_t *out, size_t room)
 		return n ? (int)n : -EINVAL;
 	}
 	return digits(s[0] == '0' && (s[1] == 'x' || s[1] == 'X') ? s + 2 : s, out, room);
+}
+
+bool sl_dta_flow_text(const uint8_t *key, size_t bytes, char out[SL_DTA_FLOW_TEXT])
+{
+	const size_t n = bytes == 13 ? 4 : 16;
+	const char *open = n == 4 ? "" : "[", *end = n == 4 ? "" : "]", *name = NULL;
+	char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN], number[4];
+	const uint8_t *ports = key + 2 * n;
+
+	*out = 0;
+	if (bytes != 13 && bytes != 37)
+		return false;
+	inet_ntop(n == 4 ? AF_INET : AF_INET6, key, from, sizeof(from));
+	inet_ntop(n == 4 ? AF_INET : AF_INET6, key + n, to, sizeof(to));
+	for (size_t i = 0; i < sizeof(protocol) / sizeof(*protocol); i++)
+		if (protocol[i].number == ports[4])
+			name = protocol[i].name;
+	snprintf(number, sizeof(number), "%u", (unsigned int)ports[4]);
+	snprintf(out, SL_DTA_FLOW_TEXT, "flow:%s%s%s:%u,%s%s%s:%u,%s", open, from, end,
+		 (unsigned int)(ports[0] << 8 | ports[1]), open, to, end,
+		 (unsigned int)(ports[2] << 8 | ports[3]), name ? name : number);
+	return true;
 }

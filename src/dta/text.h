@@ -11,10 +11,16 @@
 #ifndef SL_DTA_TEXT_H
 #define SL_DTA_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Returns the bytes, at least 1; -EINVAL: none of these forms; -ENOSPC: more than there is room for. */
 int sl_dta_text(const char *text, uint8_t *out, size_t room);
+
+#define SL_DTA_FLOW_TEXT 128u
+
+/* The other way, as flow:...; false: of another length than a 5-tuple's, and out is empty. */
+bool sl_dta_flow_text(const uint8_t *key, size_t bytes, char out[SL_DTA_FLOW_TEXT]);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "dta/query_json.h"
+#include "dta/text.h"
 #include "sketch/count_min.h"
 #include "sketch/count_sketch.h"
 #include "sketch/hll.h"
@@ -737,9 +738,30 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 	}
 }
 
+static void a_5_tuple_is_said_as_it_is_read(void **state)
+{
+	static const char *const flows[] = {"flow:10.0.0.1:443,192.0.2.7:65535,tcp",
+					    "flow:[2001:db8::1]:1,[::1]:53,udp",
+					    "flow:0.0.0.0:0,255.255.255.255:1,200"};
+	char text[SL_DTA_FLOW_TEXT];
+	uint8_t key[64];
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		const int n = sl_dta_text(flows[i], key, sizeof(key));
+
+		assert_int_equal(n, i == 1 ? 37 : 13);
+		assert_true(sl_dta_flow_text(key, (size_t)n, text));
+		assert_string_equal(text, flows[i]);
+	}
+	assert_false(sl_dta_flow_text(key, 12, text));
+	assert_string_equal(text, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_5_tuple_is_said_as_it_is_read),
 		cmocka_unit_test(what_was_written_is_found_and_nothing_else),
 		cmocka_unit_test(a_value_of_zeros_is_found),
 		cmocka_unit_test(a_torn_value_is_never_returned),

@@ -204,6 +204,14 @@ def success_is_measured_beside_the_prediction(c):
         check(list(stores) == ['flows'] and .9 < stores['flows'] <= 1, f'{name}: {stores}')
 
 
+def a_5_tuple_is_told_in_words(c, t):
+    flow = 'flow:10.0.0.1:443,192.0.2.7:65535,tcp'
+    report(t, [f'keywrite copies=4 {flow} u64:7'], '--store', '1')
+    check(until(lambda: flow in query('keys', 'flows', '--max', '1000', '--flows', '-c', c.at).splitlines()), 'a 5-tuple', c, t)
+    check('0a000001c000020701bbffff06' in query('keys', 'flows', '--max', '1000', '-c', c.at).splitlines(), 'its digits')
+    check(found(('-c', c.at), 'flows', flow), 'its value', c, t)
+
+
 def a_reader_that_sleeps_sees_the_overrun(c, t):
     reader = Part(SIDELIGHT, 'query', 'append', 'events', '--list', '1', '--follow', '-c', c.at)
     check(until(lambda: reader.out and reader.out[-1] == f'{499:016x}'), f'{len(reader.out)} items', reader)
@@ -363,6 +371,7 @@ if __name__ == '__main__':
     what_http_says_is_what_the_command_says(one)
     keys_are_those_of_their_store_and_what_is_gone_is_told(one)
     success_is_measured_beside_the_prediction(one)
+    a_5_tuple_is_told_in_words(one, first)
     a_reader_that_sleeps_sees_the_overrun(one, first)
     rates_and_keys_change_while_it_runs(one)
     the_exposition_is_strictly_right(one)
