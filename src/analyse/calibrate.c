@@ -298,6 +298,14 @@ int sl_calibration_init(struct sl_calibration *c, double q, enum sl_tail tail, u
 	return sl_calibration_budget(c, q);
 }
 
+int sl_thresholds_init(struct sl_thresholds *t, double q, bool runs, enum sl_tail tail,
+		       uint64_t seed)
+{
+	int err = sl_calibration_init(&t->step, runs ? q / 2 : q, tail, seed);
+
+	return err ? err : sl_calibration_init(&t->run, q / 2, tail, seed + 1);
+}
+
 int sl_calibration_budget(struct sl_calibration *c, double q)
 {
 	if (!(q > 0 && q <= 0.5))
@@ -344,6 +352,8 @@ void sl_calibration_learn_gated(struct sl_calibration *c, double score)
 {
 	double share, u, threshold;
 
+	if (!(score >= 0))
+		return;
 	sl_calibration_learn(c, score);
 	threshold = sl_calibration_threshold(c);
 	if (isinf(threshold) || score > threshold ||

@@ -88,6 +88,18 @@ struct sl_calibration {
 	float excess[SL_PEAKS]; /* and of those above t, how far */
 };
 
+/* What a pod, or all of a fleet, knows: of the scores of steps, and of what runs of them add up to. */
+struct sl_thresholds {
+	struct sl_calibration step, run;
+};
+
+/*
+ * q: the share of steps that may raise a false alarm by either: half of it is each one's (Bonferroni), or all
+ * of it the step's if no runs are looked at. -EINVAL.
+ */
+int sl_thresholds_init(struct sl_thresholds *t, double q, bool runs, enum sl_tail tail,
+		       uint64_t seed);
+
 /* q: the share of steps that may raise a false alarm, (0, 0.5]. -EINVAL. */
 int sl_calibration_init(struct sl_calibration *c, double q, enum sl_tail tail, uint64_t seed);
 /* The largest score of a step that is taken as normal. */

@@ -11,7 +11,7 @@ struct metric {
 };
 
 struct sl_fleet {
-	struct sl_calibration calibration;
+	struct sl_thresholds all;
 	struct metric *metrics; /* open addressing; room is a power of two, at most half full */
 	uint32_t room, used;
 	uint64_t round;
@@ -23,7 +23,7 @@ struct sl_fleet *sl_fleet_create(double q, uint64_t seed)
 
 	if (!f)
 		return NULL;
-	if (sl_calibration_init(&f->calibration, q, SL_TAIL_LOG_P, seed)) {
+	if (sl_thresholds_init(&f->all, q, true, SL_TAIL_LOG_P, seed)) {
 		free(f);
 		errno = EINVAL;
 		return NULL;
@@ -41,7 +41,7 @@ void sl_fleet_free(struct sl_fleet *f)
 void sl_fleet_join(struct sl_fleet *f, struct sl_pipeline *p)
 {
 	if (sl_pipeline_detector(p)->comparable)
-		sl_pipeline_share(p, &f->calibration);
+		sl_pipeline_share(p, &f->all);
 }
 
 static struct metric *find(struct metric *metrics, uint32_t room, uint64_t key)
@@ -122,13 +122,18 @@ static void compete(struct sl_fleet *f, struct sl_pipeline *p, struct sl_verdict
 /* How much pods differ, so that each has a threshold between its own and that of all. */
 static void look_around(struct sl_fleet *f, struct sl_pipeline *const *pods, uint32_t n)
 {
-	struct sl_calibration_spread spread = {0};
+	struct sl_calibration_spread step = {0}, run = {0};
 
-	for (uint32_t i = 0; i < n; i++)
-		if (sl_pipeline_calibration(pods[i]))
-			sl_calibration_compare(&spread, sl_pipeline_calibration(pods[i]),
-					       &f->calibration);
-	sl_calibration_compared(&spread, &f->calibration);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sl_thresholds *own = sl_pipeline_thresholds(pods[i]);
+
+		if (!own)
+			continue;
+		sl_calibration_compare(&step, &own->step, &f->all.step);
+		sl_calibration_compare(&run, &own->run, &f->all.run);
+	}
+	sl_calibration_compared(&step, &f->all.step);
+	sl_calibration_compared(&run, &f->all.run);
 }
 
 int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct sl_verdict *verdicts,
@@ -148,14 +153,14 @@ int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct s
 			if (sl_pipeline_detector(pods[i])->comparable && verdicts[i].raw > 0)
 				compete(f, pods[i], &verdicts[i], comparable);
 	}
-	if (f->calibration.n >= f->calibration.compare_at)
+	if (f->all.step.n >= f->all.step.compare_at)
 		look_around(f, pods, n);
 	for (uint32_t i = 0; i < n; i++)
 		sl_pipeline_settle(pods[i], &verdicts[i]);
 	return err;
 }
 
-struct sl_calibration *sl_fleet_calibration(struct sl_fleet *f)
+struct sl_thresholds *sl_fleet_thresholds(struct sl_fleet *f)
 {
-	return &f->calibration;
+	return &f->all;
 }

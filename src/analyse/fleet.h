@@ -39,6 +39,6 @@ void sl_fleet_join(struct sl_fleet *f, struct sl_pipeline *p);
  */
 int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct sl_verdict *verdicts,
 		   uint32_t n);
-struct sl_calibration *sl_fleet_calibration(struct sl_fleet *f);
+struct sl_thresholds *sl_fleet_thresholds(struct sl_fleet *f);
 
 #endif

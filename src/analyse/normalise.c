@@ -18,7 +18,7 @@
 
 int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims)
 {
-	size_t d = dims, floats = d * (12 + 2 * SL_SLOW + SL_BINS / 2 + 1);
+	size_t d = dims, floats = d * (12 + SL_FAST + 2 * SL_SLOW + SL_BINS / 2 + 1);
 	float *at;
 
 	memset(n, 0, sizeof(*n));
@@ -43,6 +43,7 @@ int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims)
 	n->slow = at, at += d;
 	n->inv_sd = at, at += d;
 	n->inv_move = at, at += d;
+	n->last = at, at += d * SL_FAST;
 	n->ring = at, at += d * SL_SLOW;
 	n->sorted = at, at += d * SL_SLOW;
 	n->base = (int16_t *)at;
@@ -59,29 +60,32 @@ void sl_normaliser_free(struct sl_normaliser *n)
 	memset(n, 0, sizeof(*n));
 }
 
-void sl_normaliser_forget(struct sl_normaliser *n, uint32_t c)
+/* Its last steps are no baselines any more. */
+static void forget_level(struct sl_normaliser *n, uint32_t c)
 {
-	n->mean[c] = n->m2[c] = n->n[c] = 0;
+	n->sum[c] = n->sum_n[c] = 0;
 	n->distance[c] = NAN;
 	n->peak[c] = -1; /* none */
+	n->fast[c] = n->slow[c] = NAN;
+	for (uint32_t i = 0; i < SL_FAST; i++)
+		n->last[(size_t)i * n->dims + c] = NAN;
+	n->ring_n[c] = n->ring_at[c] = 0;
+}
+
+void sl_normaliser_forget(struct sl_normaliser *n, uint32_t c)
+{
+	forget_level(n, c);
+	n->mean[c] = n->m2[c] = n->n[c] = 0;
 	n->still[c] = 0;
 	n->base[c] = 0;
 	memset(n->bins + (size_t)c * SL_BINS, 0, SL_BINS * sizeof(*n->bins));
-	n->sum[c] = n->sum_n[c] = 0;
-	n->fast[c] = n->slow[c] = NAN;
-	n->ring_n[c] = n->ring_at[c] = 0;
 	n->inv_sd[c] = n->inv_move[c] = 0;
 }
 
 void sl_normaliser_jump(struct sl_normaliser *n)
 {
-	for (uint32_t c = 0; c < n->dims; c++) {
-		n->sum[c] = n->sum_n[c] = 0;
-		n->distance[c] = NAN;
-		n->peak[c] = -1; /* none */
-		n->fast[c] = n->slow[c] = NAN;
-		n->ring_n[c] = n->ring_at[c] = 0;
-	}
+	for (uint32_t c = 0; c < n->dims; c++)
+		forget_level(n, c);
 }
 
 /* Four bins an octave: the exponent and two bits of the mantissa of a positive number. */
@@ -235,10 +239,36 @@ static float median(const float *sorted, uint32_t n)
 	return n % 2 ? sorted[n / 2] : 0.5f * (sorted[n / 2 - 1] + sorted[n / 2]);
 }
 
-static void baseline_column(struct sl_normaliser *n, uint32_t c, float x)
+/* Puts x in its place among those that are sorted. */
+static void insert(float *sorted, uint32_t n, float x)
 {
-	float *sorted = n->sorted + (size_t)c * SL_SLOW, last[SL_FAST];
-	uint32_t count = n->ring_n[c], at = n->ring_at[c], i, k;
+	for (; n > 0 && sorted[n - 1] > x; n--)
+		sorted[n] = sorted[n - 1];
+	sorted[n] = x;
+}
+
+static void fast_baseline(struct sl_normaliser *n, uint32_t c, float x)
+{
+	float sorted[SL_FAST];
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < SL_FAST; i++) {
+		float *at = &n->last[(size_t)i * n->dims + c], before = *at;
+
+		*at = x;
+		if (x == x)
+			insert(sorted, k++, x);
+		x = before;
+	}
+	/* One value is no level yet. */
+	if (k >= 2)
+		n->fast[c] = median(sorted, k);
+}
+
+static void slow_baseline(struct sl_normaliser *n, uint32_t c, float x)
+{
+	float *sorted = n->sorted + (size_t)c * SL_SLOW;
+	uint32_t count = n->ring_n[c], at = n->ring_at[c], i;
 
 	/* Sorted by one removal and one insertion. */
 	if (count == SL_SLOW) {
@@ -249,30 +279,16 @@ static void baseline_column(struct sl_normaliser *n, uint32_t c, float x)
 		memmove(sorted + i, sorted + i + 1, (count - 1 - i) * sizeof(float));
 		count--;
 	}
-	for (i = count; i > 0 && sorted[i - 1] > x; i--)
-		sorted[i] = sorted[i - 1];
-	sorted[i] = x;
-	count++;
+	insert(sorted, count++, x);
 	n->ring[(size_t)at * n->dims + c] = x;
 	n->ring_at[c] = (uint8_t)((at + 1) % SL_SLOW);
 	n->ring_n[c] = (uint8_t)count;
-	/* One value is no level yet. */
-	if (count < 2)
-		return;
-	k = count < SL_FAST ? count : SL_FAST;
-	for (i = 0; i < k; i++) {
-		float v = n->ring[(size_t)((at + SL_SLOW - i) % SL_SLOW) * n->dims + c];
-		uint32_t j = i;
-
-		for (; j > 0 && last[j - 1] > v; j--)
-			last[j] = last[j - 1];
-		last[j] = v;
-	}
-	n->fast[c] = median(last, k);
-	n->slow[c] = median(sorted, count);
+	if (count >= 2)
+		n->slow[c] = median(sorted, count);
 }
 
-void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool count, const bool *held)
+void sl_normaliser_step(struct sl_normaliser *n, bool learn, enum sl_count count, bool slow,
+			const bool *held)
 {
 	for (uint32_t c = 0; c < n->dims; c++) {
 		float x;
@@ -285,11 +301,16 @@ void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool count, const b
 			continue;
 		if (learn)
 			learn_column(n, c, x);
-		if (count && n->peak[c] >= 0)
-			count_move(n, c, n->peak[c]);
-		n->peak[c] = -1;
-		if (!held || !held[c])
-			baseline_column(n, c, x);
+		if (count != SL_COUNT_LATER || n->inv_move[c] == 0) {
+			if (count != SL_COUNT_NOT && n->peak[c] >= 0)
+				count_move(n, c, n->peak[c]);
+			n->peak[c] = -1;
+		}
+		if (held && held[c])
+			continue;
+		fast_baseline(n, c, x);
+		if (slow)
+			slow_baseline(n, c, x);
 	}
 }
 

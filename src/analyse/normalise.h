@@ -12,7 +12,7 @@
  * move, that is the 99th percentile of these distances over 2.576, so 1 for a normal distribution's
  * deviation, but heavy tails widen it. A change that lasts is a move until the fast baseline has
  * followed (which a pipeline puts off while it finds the pod anomalous); the way back is none,
- * because the slow baseline is still there.
+ * because the slow baseline is still there (which learns nothing while the pod is anomalous).
  *
  * A column that never moved has no usual move. By the rule of succession (P.-S. Laplace, 1774) its first
  * one has the probability 1 / (2 + steps), and counts what has this probability on a power law of index
@@ -47,7 +47,8 @@ struct sl_normaliser {
 	int16_t *base;                   /* of the first bin; meaningless without any count in bins */
 	float *sum, *sum_n;              /* of the step under way */
 	float *fast, *slow;              /* baselines; NaN: not known */
-	float *ring;                     /* SL_SLOW rows: the last steps */
+	float *last;                     /* SL_FAST rows: the last steps, the latest first; NaN: none */
+	float *ring;                     /* SL_SLOW rows: those that the slow baseline is of */
 	float *sorted;                   /* dims rows of SL_SLOW: each column's steps, sorted */
 	uint8_t *ring_n, *ring_at;
 	float *inv_sd, *inv_move;        /* derived */
@@ -65,11 +66,17 @@ void sl_normaliser_jump(struct sl_normaliser *n);
 void sl_normalise(struct sl_normaliser *n, const float *x, float *z, float *move);
 /* Adds the row that was normalised last to the step under way. */
 void sl_normaliser_add(struct sl_normaliser *n, const float *x);
+enum sl_count {
+	SL_COUNT, /* the step's distances */
+	SL_COUNT_NOT,
+	SL_COUNT_LATER, /* but for a column's first: with the steps to come, the largest of them once */
+};
 /*
- * Ends the step: its means enter the baselines, but for columns that are held (held[dims]; NULL: none
- * is), location and spread learn, if learn, and its distances are counted, if count.
+ * Ends the step: its means enter the fast baselines and, if slow, the slow ones, but for columns that are held
+ * (held[dims]; NULL: none is), location and spread learn, if learn, and its distances are counted or not.
  */
-void sl_normaliser_step(struct sl_normaliser *n, bool learn, bool count, const bool *held);
+void sl_normaliser_step(struct sl_normaliser *n, bool learn, enum sl_count count, bool slow,
+			const bool *held);
 
 void sl_normaliser_save_column(const struct sl_normaliser *n, uint32_t c, struct sl_blob *to);
 void sl_normaliser_load_column(struct sl_normaliser *n, uint32_t c, struct sl_blob *from);

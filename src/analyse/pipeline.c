@@ -18,7 +18,9 @@
 #define BACK	      1.0f
 #define LATE	      10u /* steps: a score is learned when nothing was found for so long */
 #define NEWS	      16.0 /* anomalies beyond twice the budget, after which more of them are no news */
-#define INFLUENCE     2.0 /* thresholds that an anomaly counts at most, where its score is learned */
+#define SUSPECT \
+	10u /* steps: a run that is no anomaly by then is none any more; not more than LATE */
+#define INFLUENCE 2.0 /* thresholds that an anomaly counts at most, where its score is learned */
 
 struct slot {
 	uint64_t seen; /* layout in which it was used last */
@@ -36,13 +38,21 @@ struct sl_pipeline {
 	bool *held;	    /* dims: baselines that wait while the anomaly lasts */
 	uint64_t holding;   /* steps for which they did, less the normal ones since */
 	uint32_t anomalous; /* steps, one after the other */
-	double news;	    /* anomalies beyond twice the budget: see no_news() */
+	struct {
+		uint32_t steps;	 /* of a run so far: one after the other above the usual */
+		float sum, peak; /* of what they are above it; the largest score */
+		bool found;	 /* an anomaly came in it */
+	} run;
+	double news; /* anomalies beyond twice the budget: see no_news() */
 	enum sl_learning learning;
 	float step_score, step_shadow;
-	float late_score[LATE], late_shadow[LATE]; /* a ring: scores still to be learned */
+	struct lesson {
+		float score, run, shadow; /* NAN: nothing to be learned of it */
+	} late[LATE];			  /* a ring: still to be learned */
 	uint32_t late_at, late_n;
 	struct sl_normaliser normaliser;
-	struct sl_calibration own, shadow_calibration, *calibration;
+	struct sl_thresholds own, *thresholds;
+	struct sl_calibration shadow_calibration;
 	void *detector, *shadow;
 	struct slot *slots;		       /* dims */
 	uint64_t *keys;			       /* dims: of names; 0: a free slot */
@@ -79,19 +89,32 @@ void sl_pipeline_free(struct sl_pipeline *p)
 	free(p);
 }
 
-static int init_calibration(const struct sl_pipeline *p, struct sl_calibration *c,
-			    const struct sl_detector_ops *ops)
+static enum sl_tail tail_of(const struct sl_detector_ops *ops)
 {
-	return sl_calibration_init(c, p->q, ops->comparable ? SL_TAIL_LOG_P : SL_TAIL_ANY,
-				   p->opts.seed);
+	return ops->comparable ? SL_TAIL_LOG_P : SL_TAIL_ANY;
+}
+
+/*
+ * Runs are of scores that have a unit, and of steps short enough for a baseline to wait for some: it follows
+ * within SL_FAST - 1 by itself.
+ */
+static bool has_runs(const struct sl_pipeline *p)
+{
+	return p->opts.detector->comparable && (SL_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
+}
+
+static int init_thresholds(const struct sl_pipeline *p, struct sl_thresholds *t)
+{
+	return sl_thresholds_init(t, p->q, has_runs(p), tail_of(p->opts.detector), p->opts.seed);
 }
 
 static int init_calibrations(struct sl_pipeline *p)
 {
-	const struct sl_detector_ops *ops = p->opts.detector, *shadow = p->opts.shadow;
-	int err = init_calibration(p, &p->own, ops);
+	const struct sl_detector_ops *ops = p->opts.shadow ? p->opts.shadow : p->opts.detector;
+	int err = init_thresholds(p, &p->own);
 
-	return err ? err : init_calibration(p, &p->shadow_calibration, shadow ? shadow : ops);
+	return err ? err
+		   : sl_calibration_init(&p->shadow_calibration, p->q, tail_of(ops), p->opts.seed);
 }
 
 static void *new_detector(const struct sl_pipeline *p, const struct sl_detector_ops *ops)
@@ -133,7 +156,7 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 		p->q = 0.5;
 	if (o->columns > SL_ROW_MAX || !(o->eta >= 0 && o->eta <= 1) || init_calibrations(p))
 		goto fail;
-	p->calibration = &p->own;
+	p->thresholds = &p->own;
 	p->random = o->seed;
 	err = ENOMEM;
 	p->floats = aligned_alloc(64, 5 * (size_t)p->dims * sizeof(float));
@@ -290,16 +313,20 @@ static void gather(struct sl_pipeline *p, const double *values, double seconds)
 	}
 }
 
-static void learn_scores(struct sl_pipeline *p, float score, float shadow)
+static void learn_scores(struct sl_pipeline *p, const struct lesson *l)
 {
 	void (*learn)(struct sl_calibration * c, double score) =
 		p->learning == SL_LEARN_GATED ? sl_calibration_learn_gated : sl_calibration_learn;
 
-	learn(p->calibration, score);
-	if (p->calibration != &p->own)
-		learn(&p->own, score); /* drift is the pod's own */
+	learn(&p->thresholds->step, l->score);
+	learn(&p->thresholds->run, l->run);
+	/* Drift is the pod's own, and so is how often it gets into its tail. */
+	if (p->thresholds != &p->own) {
+		learn(&p->own.step, l->score);
+		learn(&p->own.run, l->run);
+	}
 	if (p->shadow)
-		learn(&p->shadow_calibration, shadow);
+		learn(&p->shadow_calibration, l->shadow);
 }
 
 /* However far out an anomaly is, learning from it lifts the threshold by little. */
@@ -310,24 +337,90 @@ static float at_most(float score, double threshold)
 
 static double threshold_of(struct sl_pipeline *p)
 {
-	return sl_calibration_among(&p->own, p->calibration);
+	return sl_calibration_among(&p->own.step, &p->thresholds->step);
+}
+
+/*
+ * Of few runs little is known. At the least it takes what a threshold's worth of steps adds up to until
+ * baselines that do not wait have followed: what is shorter is one event, and was judged as one.
+ */
+static double run_threshold_of(struct sl_pipeline *p)
+{
+	return fmax(sl_calibration_among(&p->own.run, &p->thresholds->run),
+		    SL_FAST * threshold_of(p));
 }
 
 /*
  * A fault that begins below the threshold must not lift it out of its own way: scores are learned
  * late, and those of the last steps before an anomaly not at all.
  */
-static void learn_scores_late(struct sl_pipeline *p)
+static void learn_scores_late(struct sl_pipeline *p, const struct lesson *l)
 {
 	uint32_t i = p->late_at;
 
+	if (p->learning != SL_LEARN_GATED) {
+		learn_scores(p, l);
+		return;
+	}
 	if (p->late_n == LATE)
-		learn_scores(p, p->late_score[i], p->late_shadow[i]);
+		learn_scores(p, &p->late[i]);
 	else
 		p->late_n++;
-	p->late_score[i] = p->step_score;
-	p->late_shadow[i] = p->step_shadow;
+	p->late[i] = *l;
 	p->late_at = (i + 1) % LATE;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------- */
+
+/* There is no run while it can't have what makes one: baselines that wait. */
+static bool may_hold(const struct sl_pipeline *p)
+{
+	return (p->holding + SL_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
+}
+
+/* Scores above are of a run: what the pod itself has in one step of ten. */
+static float usual_score(const struct sl_pipeline *p)
+{
+	return has_runs(p) && may_hold(p) && sl_calibration_known(&p->own.step)
+		       ? (float)p->own.step.q90
+		       : INFINITY;
+}
+
+/* What the run adds up to, with the step under way. 0: there is none. */
+static float run_sum(const struct sl_pipeline *p)
+{
+	float above = p->step_score - usual_score(p);
+
+	if (!(above > 0) || (p->run.steps >= SUSPECT && !p->run.found))
+		return 0;
+	return p->run.sum + above;
+}
+
+/*
+ * The step is one of a run, or the one before was the last. Of a run, its largest score is learned and no
+ * other (declustering: Coles 2001, 5.3.2), and what it added up to. Those of anomalies are not.
+ */
+static void end_run(struct sl_pipeline *p, bool learn)
+{
+	struct lesson l = {p->step_score, 0, p->step_shadow};
+	float above = p->step_score - usual_score(p);
+
+	if (p->run.steps && !(above > 0)) {
+		struct lesson whole = {p->run.peak, p->run.sum, NAN};
+
+		if (learn && !p->run.found)
+			learn_scores_late(p, &whole);
+		memset(&p->run, 0, sizeof(p->run));
+	} else if (above > 0) {
+		l.score = p->run.steps ? p->step_score - above : NAN;
+		l.run = p->run.steps ? 0 : NAN;
+		p->run.sum = fmaxf(p->run.sum, run_sum(p));
+		p->run.peak = fmaxf(p->run.peak, p->step_score);
+		p->run.steps++;
+		p->run.found |= p->step_anomalous;
+	}
+	if (learn)
+		learn_scores_late(p, &l);
 }
 
 /*
@@ -339,23 +432,25 @@ static void learn_scores_late(struct sl_pipeline *p)
  */
 static bool hold(struct sl_pipeline *p)
 {
-	bool first = p->anomalous < SL_FAST, any = false;
+	bool anomalous = p->learning == SL_LEARN_GATED && p->step_anomalous, any = false;
+	bool first = p->anomalous < SL_FAST || p->run.steps <= SL_FAST;
+	bool suspect = p->run.steps && p->run.steps <= SUSPECT;
 
 	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
-	if (p->learning != SL_LEARN_GATED || !p->step_anomalous ||
-	    (p->holding + SL_FAST - 1) * p->opts.step_ns >= p->opts.hold_ns) {
+	if (!may_hold(p) || !(anomalous || suspect)) {
 		p->holding -= !p->step_anomalous && p->holding;
 		memset(p->held, 0, p->dims * sizeof(*p->held));
 		return false;
 	}
-	p->holding++;
+	p->holding += anomalous;
+	p->holding -= !p->step_anomalous && p->holding;
 	for (uint32_t i = 0; i < p->dims; i++) {
 		float far = fabsf(p->move[i]);
 
 		p->held[i] = far > (p->held[i] ? BACK : AWAY) && (p->held[i] || first);
 		any |= p->held[i];
 	}
-	return any;
+	return any && anomalous;
 }
 
 /*
@@ -375,17 +470,20 @@ static bool no_news(struct sl_pipeline *p)
 static void end_step(struct sl_pipeline *p)
 {
 	struct sl_row row = {p->dims, p->z, p->move};
-	bool learn = p->learning == SL_LEARN_ALL, held, count;
+	bool learn = p->learning == SL_LEARN_ALL, held, taught;
+	enum sl_count count = SL_COUNT_NOT;
 
 	if (!p->step_scored)
 		return;
 	/* By step, as its scores are learned: rows of one step are high together, or not at all. */
-	p->drift = sl_calibration_watch(&p->own, p->step_score);
-	if (p->learning == SL_LEARN_SCORES)
-		learn_scores(p, p->step_score, p->step_shadow);
-	held = hold(p);
+	p->drift = sl_calibration_watch(&p->own.step, p->step_score);
 	if (p->step_anomalous)
 		p->late_n = 0;
+	/* Scores of a detector that knows nothing say nothing of its threshold. */
+	taught = p->learning == SL_LEARN_SCORES ||
+		 (p->learning != SL_LEARN_NONE && p->stats.learned >= SL_SLOW);
+	end_run(p, taught && !(p->learning == SL_LEARN_GATED && p->step_anomalous));
+	held = hold(p);
 	if (p->learning == SL_LEARN_GATED)
 		learn = !p->step_anomalous ||
 			(!held && sl_random_uniform(&p->random) < p->opts.eta);
@@ -395,21 +493,20 @@ static void end_step(struct sl_pipeline *p)
 			p->opts.detector->learn(p->detector, &row);
 		if (p->shadow && p->opts.shadow->learn)
 			p->opts.shadow->learn(p->shadow, &row);
-		/* Scores of a detector that knows nothing say nothing of its threshold. */
-		if (p->stats.learned > SL_SLOW) {
-			if (p->learning == SL_LEARN_GATED && !p->step_anomalous)
-				learn_scores_late(p);
-			else if (p->learning == SL_LEARN_GATED)
-				learn_scores(
-					p, at_most(p->step_score, threshold_of(p)),
-					at_most(p->step_shadow,
-						sl_calibration_threshold(&p->shadow_calibration)));
-			else
-				learn_scores(p, p->step_score, p->step_shadow);
-		}
+		if (taught && p->learning == SL_LEARN_GATED && p->step_anomalous)
+			learn_scores(p, &(struct lesson){at_most(p->step_score, threshold_of(p)), 0,
+							 at_most(p->step_shadow,
+								 sl_calibration_threshold(
+									 &p->shadow_calibration))});
 	}
-	count = learn || (no_news(p) && p->anomalous == 1);
-	sl_normaliser_step(&p->normaliser, learn, count, p->held);
+	if (learn || (no_news(p) && p->anomalous == 1))
+		count = p->run.steps && p->run.steps <= SUSPECT && !p->step_anomalous
+				? SL_COUNT_LATER
+				: SL_COUNT;
+	/* While an anomaly lasts, where the pod was before it stays known, so the way back is no move. */
+	sl_normaliser_step(&p->normaliser, learn, count,
+			   !(p->learning == SL_LEARN_GATED && p->step_anomalous && may_hold(p)),
+			   p->held);
 	p->stats.steps++;
 	p->step_scored = p->step_anomalous = false;
 	p->step_score = p->step_shadow = 0;
@@ -496,14 +593,21 @@ static void rank_blame(const struct sl_pipeline *p, struct sl_verdict *v)
 
 void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
 {
-	float excess = fmaxf(v->raw - v->common, 0);
+	float excess = fmaxf(v->raw - v->common, 0), run;
 
 	if (v->raw > 0)
 		rank_blame(p, v);
 	/* A pod that knows nothing of itself can't be judged by what others know. */
 	v->threshold = (float)threshold_of(p);
 	v->known = !isinf(v->threshold);
-	v->score = in_thresholds(&p->own, v->threshold, p->opts.detector->comparable, excess);
+	v->score = in_thresholds(&p->own.step, v->threshold, p->opts.detector->comparable, excess);
+	p->step_score = fmaxf(p->step_score, excess);
+	run = run_sum(p);
+	if (run > 0) {
+		run /= (float)fmax(run_threshold_of(p), THRESHOLD_MIN);
+		/* However long a run is, the row is not further out for it. */
+		v->score = fmaxf(v->score, fminf(run, 1 + v->score));
+	}
 	v->anomalous = v->score > 1;
 	v->drift = p->drift;
 	if (p->shadow) {
@@ -517,7 +621,6 @@ void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
 	}
 	p->stats.anomalous += v->anomalous;
 	p->step_anomalous |= v->anomalous;
-	p->step_score = fmaxf(p->step_score, excess);
 	p->step_scored = true;
 }
 
@@ -545,25 +648,31 @@ void sl_pipeline_rewind(struct sl_pipeline *p)
 	p->begun = false;
 	memset(p->held, 0, p->dims * sizeof(*p->held));
 	p->holding = p->anomalous = 0;
+	memset(&p->run, 0, sizeof(p->run));
 	p->news = 0;
 	p->late_n = 0;
 }
 
 void sl_pipeline_recalibrate(struct sl_pipeline *p)
 {
-	init_calibration(p, p->calibration, p->opts.detector);
+	init_thresholds(p, p->thresholds);
 	init_calibrations(p);
 	p->learning = SL_LEARN_SCORES;
 }
 
-void sl_pipeline_share(struct sl_pipeline *p, struct sl_calibration *shared)
+void sl_pipeline_share(struct sl_pipeline *p, struct sl_thresholds *shared)
 {
-	p->calibration = shared ? shared : &p->own;
+	p->thresholds = shared ? shared : &p->own;
+	/* The first one's budgets are those of all. */
+	if (shared && !shared->step.n) {
+		sl_calibration_budget(&shared->step, p->own.step.q);
+		sl_calibration_budget(&shared->run, p->own.run.q);
+	}
 }
 
-const struct sl_calibration *sl_pipeline_calibration(const struct sl_pipeline *p)
+const struct sl_thresholds *sl_pipeline_thresholds(const struct sl_pipeline *p)
 {
-	return p->calibration == &p->own ? NULL : &p->own;
+	return p->thresholds == &p->own ? NULL : &p->own;
 }
 
 uint32_t sl_pipeline_dims(const struct sl_pipeline *p)
@@ -615,8 +724,10 @@ static void save_body(const struct sl_pipeline *p, struct sl_blob *b)
 		sl_normaliser_save_column(&p->normaliser, s, b);
 	}
 	/* What all know, for a fleet that knows nothing yet, and what it knows of itself. */
-	sl_calibration_save(p->calibration, b);
-	sl_calibration_save(&p->own, b);
+	sl_calibration_save(&p->thresholds->step, b);
+	sl_calibration_save(&p->thresholds->run, b);
+	sl_calibration_save(&p->own.step, b);
+	sl_calibration_save(&p->own.run, b);
 	if (p->opts.detector->save)
 		p->opts.detector->save(p->detector, b);
 }
@@ -672,9 +783,10 @@ static void reset(struct sl_pipeline *p)
 	p->begun = false;
 	memset(p->held, 0, p->dims * sizeof(*p->held));
 	p->holding = p->anomalous = 0;
+	memset(&p->run, 0, sizeof(p->run));
 	p->news = 0;
 	p->step_scored = p->drift = false;
-	init_calibration(p, &p->own, p->opts.detector);
+	init_thresholds(p, &p->own);
 	memset(&p->stats, 0, sizeof(p->stats));
 	reset_detector(p);
 }
@@ -713,7 +825,7 @@ int sl_pipeline_model_info(const void *buf, size_t bytes, struct sl_model_info *
 int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
 {
 	struct sl_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
-	struct sl_calibration all = p->own;
+	struct sl_thresholds all = p->own;
 	struct sl_model_info info;
 	uint32_t dims = p->dims;
 	int err = load_info(&b, &info);
@@ -732,9 +844,10 @@ int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
 	}
 	if (b.failed)
 		goto bad;
-	err = sl_calibration_load(&all, &b);
-	if (!err)
-		err = sl_calibration_load(&p->own, &b);
+	if (sl_calibration_load(&all.step, &b) || sl_calibration_load(&all.run, &b) ||
+	    sl_calibration_load(&p->own.step, &b) || sl_calibration_load(&p->own.run, &b))
+		goto bad;
+	err = 0;
 	if (!err && p->opts.detector->load)
 		err = p->opts.detector->load(p->detector, &b);
 	if (!err && (b.failed || b.used != b.bytes))
@@ -742,13 +855,15 @@ int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
 	if (err)
 		goto bad;
 	/* A fleet that knows nothing yet begins with what the model knows. */
-	if (p->calibration != &p->own && !p->calibration->n) {
-		double q = p->calibration->q;
+	if (p->thresholds != &p->own && !p->thresholds->step.n) {
+		double step = p->thresholds->step.q, run = p->thresholds->run.q;
 
-		*p->calibration = all;
-		/* Of the same budget it is as it was saved, to the bit. */
-		if (q != all.q)
-			sl_calibration_budget(p->calibration, q);
+		*p->thresholds = all;
+		/* Of the same budget they are as they were saved, to the bit. */
+		if (step != all.step.q)
+			sl_calibration_budget(&p->thresholds->step, step);
+		if (run != all.run.q)
+			sl_calibration_budget(&p->thresholds->run, run);
 	}
 	p->stats.learned = info.learned;
 	return 0;
@@ -775,7 +890,8 @@ int sl_pipeline_merge(struct sl_pipeline *p, const struct sl_pipeline *other)
 	for (uint32_t s = 0; s < p->dims; s++)
 		if (p->keys[s])
 			sl_normaliser_merge_column(&p->normaliser, s, &other->normaliser, s);
-	sl_calibration_merge(p->calibration, other->calibration);
+	sl_calibration_merge(&p->thresholds->step, &other->thresholds->step);
+	sl_calibration_merge(&p->thresholds->run, &other->thresholds->run);
 	p->stats.learned += other->stats.learned;
 	return 0;
 }

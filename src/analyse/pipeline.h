@@ -6,11 +6,14 @@
  * rows, so a recorded day gives the same verdicts as the live one.
  *
  * One pipeline is used by one thread at a time. After creation nothing allocates; memory is about
- * 4 KiB + 440 bytes a column and what the detector takes (combined: 4 columns^2 bytes).
+ * 11 KiB + 650 bytes a column and what the detector takes (combined: 4 columns^2 bytes).
  *
  * Rows belong to steps of step_ns: each row is scored, against what was learned up to the step
  * before; the step as a whole is learned, once, when the next one begins. Rows of one step depend on
  * each other, so learning each would cost and teach nothing.
+ *
+ * A row is an anomaly by its own score, or by what the scores of its run of steps add up to, each with a
+ * threshold (docs/analytics.md, Runs). Detectors whose scores are not comparable have no runs.
  *
  *	sl_pipeline_columns(p, columns, n)           when the layout changes
  *	sl_pipeline_push(p, t_ns, values, &verdict)  each row, of a pod by itself; or, for many pods,
@@ -52,8 +55,8 @@ struct sl_verdict {
 	uint64_t t_ns;
 	float raw;	/* of the detector, in its unit */
 	float common;	/* of it what other pods show as well at the moment (fleet.h) */
-	float score;	/* comparable across pods and detectors: 1 is the threshold */
-	float threshold; /* in the detector's unit; INFINITY while nothing is known */
+	float score;	/* comparable across pods and detectors: 1 is the threshold, of a step or a run */
+	float threshold; /* a step's, in the detector's unit; INFINITY while nothing is known */
 	bool anomalous;	/* score > 1 */
 	bool drift;	/* up to the step before, the model no longer fits: train it again */
 	bool known;	/* false: nothing learned yet, score is 0 */
@@ -124,11 +127,11 @@ void sl_pipeline_rewind(struct sl_pipeline *p);
  * same rows, which by then are scored by what was learned of all of them.
  */
 void sl_pipeline_recalibrate(struct sl_pipeline *p);
-/* Scores go into this calibration from now on (fleet.h's, shared by comparable pods); NULL: its own. */
-void sl_pipeline_share(struct sl_pipeline *p, struct sl_calibration *shared);
+/* Scores go in here, too, from now on (fleet.h's, shared by comparable pods); NULL: its own alone. */
+void sl_pipeline_share(struct sl_pipeline *p, struct sl_thresholds *shared);
 
-/* Its own scores, if it shares a calibration; else NULL. */
-const struct sl_calibration *sl_pipeline_calibration(const struct sl_pipeline *p);
+/* What it knows of itself, if it shares thresholds; else NULL. */
+const struct sl_thresholds *sl_pipeline_thresholds(const struct sl_pipeline *p);
 
 void sl_pipeline_stats(const struct sl_pipeline *p, struct sl_pipeline_stats *stats);
 /* False alarms a step that the budget comes to. */
@@ -140,7 +143,7 @@ const struct sl_detector_ops *sl_pipeline_detector(const struct sl_pipeline *p);
  * magic, version, length and CRC-32.
  */
 #define SL_MODEL_MAGIC 0x314c444f4d4c53ull /* "SLMODL1" */
-#define SL_MODEL_VERSION 4u
+#define SL_MODEL_VERSION 5u
 
 size_t sl_pipeline_save_bytes(const struct sl_pipeline *p);
 /* Returns the bytes written, or -ENOSPC. */

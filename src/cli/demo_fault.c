@@ -102,7 +102,7 @@ static void tell_found(struct demo *d, const json_t *a)
 
 void demo_fault_turn(struct demo *d)
 {
-	const json_t *analysis, *a;
+	const json_t *a;
 	json_t *answer;
 	char *text;
 
@@ -112,11 +112,11 @@ void demo_fault_turn(struct demo *d)
 	text = demo_fetch(d->listen, "/api/v1/anomalies?limit=100");
 	answer = text ? json_loads(text, 0, NULL) : NULL;
 	free(text);
-	analysis = json_object_get(answer, "analysis");
 	a = anomaly_of_shop(answer, d->fault.above);
 	switch (d->fault.step) {
 	case DEMO_FAULT_LEARNING:
-		if (!json_integer_value(json_object_get(analysis, "learning")) && learned(d))
+		/* Pods with a row a second take three times as long, and are not what breaks. */
+		if (learned(d))
 			inject(d, answer);
 		break;
 	case DEMO_FAULT_INJECTED:

@@ -193,7 +193,7 @@ static struct sl_pipeline *make_pipeline(const struct sl_analysis *a, const stru
 /* What a sibling has learned spares the pod its warm-up. */
 static bool warm(struct crew *w, struct pod *p)
 {
-	bool first = w->fleet && !sl_fleet_calibration(w->fleet)->n;
+	bool first = w->fleet && !sl_fleet_thresholds(w->fleet)->step.n;
 	int err;
 
 	/* A fleet that knows no threshold yet takes that of the model, any other keeps its own. */

@@ -44,7 +44,7 @@ static void row(struct fixture *f, float x)
 static void step(struct fixture *f, float x)
 {
 	row(f, x);
-	sl_normaliser_step(&f->n, true, true, NULL);
+	sl_normaliser_step(&f->n, true, SL_COUNT, true, NULL);
 }
 
 /* The unit is the 99th percentile over 2.576, however heavy the tail is. */
@@ -105,11 +105,46 @@ static void rows_of_a_step_count_once(void **state)
 	for (int i = 0; i < 402; i++) {
 		for (int k = 0; k < 9; k++)
 			row(f, k == 4 && i % 20 == 10 ? 60 : 50);
-		sl_normaliser_step(&f->n, true, true, NULL);
+		sl_normaliser_step(&f->n, true, SL_COUNT, true, NULL);
 	}
 	assert_int_equal(f->n.still[0], 400 - 20); /* the first two have no baseline yet */
 	row(f, 60);
 	assert_true(f->move[0] > 2 && f->move[0] < 3.1f);
+}
+
+static uint32_t counted(const struct fixture *f)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < SL_BINS; i++)
+		sum += f->n.bins[i];
+	return sum;
+}
+
+/* What is put off counts once, by its largest distance, or not at all. */
+static void steps_that_count_later_count_once(void **state)
+{
+	static const enum sl_count how[] = {SL_COUNT_NOT, SL_COUNT};
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 200; i++)
+		step(f, i % 20 == 10 ? 60 : 50);
+	for (int k = 0; k < 2; k++) {
+		uint32_t moves = counted(f), still = f->n.still[0];
+
+		for (int i = 0; i < 2; i++) {
+			row(f, 1000);
+			sl_normaliser_step(&f->n, true, SL_COUNT_LATER, false, NULL);
+			assert_true(counted(f) == moves && f->n.still[0] == still);
+		}
+		row(f, 50);
+		sl_normaliser_step(&f->n, true, how[k], true, NULL);
+		assert_int_equal(counted(f), moves + (how[k] == SL_COUNT));
+		assert_int_equal(f->n.still[0], still);
+		for (int i = 0; i < 4; i++)
+			step(f, 50);
+		assert_int_equal(f->n.still[0], still + 4);
+	}
 }
 
 int main(void)
@@ -121,6 +156,7 @@ int main(void)
 						make, drop),
 		cmocka_unit_test_setup_teardown(rounding_of_a_level_is_no_move, make, drop),
 		cmocka_unit_test_setup_teardown(rows_of_a_step_count_once, make, drop),
+		cmocka_unit_test_setup_teardown(steps_that_count_later_count_once, make, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,6 +230,112 @@ static void a_fault_is_one_for_as_long_as_it_lasts(void **state)
 	sl_pipeline_free(d.p);
 }
 
+/* A fault that no step of shows: what its steps add up to does, and it is one for as long as it lasts. */
+static void a_fault_below_the_threshold_is_found_if_it_lasts(void **state)
+{
+	struct sl_verdict v = {0};
+	int first = 0, found = 0;
+	struct pod d;
+
+	(void)state;
+	false_alarms = 0.36;
+	d = trained(NULL, 600);
+	false_alarms = 3.6;
+	for (int i = 0; i < 20; i++)
+		push(&d);
+	for (int i = 1; i <= 30; i++) {
+		move_on(&d);
+		d.values[1] += 1.8e7;
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		if (v.raw > v.threshold || v.score > 2)
+			fail_msg("%d: raw %g of %g, score %g", i, (double)v.raw,
+				 (double)v.threshold, (double)v.score);
+		found += v.anomalous;
+		first = v.anomalous && !first ? i : first;
+	}
+	if (first < 3 || first > 10 || found < 20)
+		fail_msg("first at %d, %d of 30", first, found);
+	for (int i = 0; i < 8; i++)
+		assert_false(push(&d).anomalous);
+	sl_pipeline_free(d.p);
+}
+
+/* A metric that joins in late is not waited for; the slow median stays where it was all the same. */
+static void what_joined_a_fault_late_makes_none_of_its_end(void **state)
+{
+	struct pod d = trained(NULL, 600);
+	struct sl_verdict v = {0};
+	unsigned int late = 0;
+
+	(void)state;
+	for (int i = 0; i < 140; i++) {
+		move_on(&d);
+		d.values[1] += i >= 20 && i < 80 ? 2e8 : 0;
+		d.values[4] += i >= 30 && i < 82 ? 0.5 : 0;
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		if (i >= 20 && i < 80)
+			assert_true(v.anomalous);
+		late += i >= 84 && v.anomalous;
+	}
+	if (late)
+		fail_msg("%u steps after it", late);
+	sl_pipeline_free(d.p);
+}
+
+/* A stall of five steps is one event and so one score. */
+static void a_stall_is_one_event_however_many_steps_it_has(void **state)
+{
+	struct pod once = {.p = create(NULL), .t = STEP, .seed = 1};
+	struct pod longer = {.p = create(NULL), .t = STEP, .seed = 1};
+	struct sl_verdict v = {0}, w = {0};
+
+	(void)state;
+	sl_pipeline_learning(once.p, SL_LEARN_ALL);
+	sl_pipeline_learning(longer.p, SL_LEARN_ALL);
+	for (int i = 0; i < 400; i++) {
+		move_on(&once);
+		move_on(&longer);
+		if (i > 100 && i % 60 < 5) {
+			longer.values[1] += 3e6 * (i / 60);
+			longer.values[4] += 2e-3 * (i / 60);
+		}
+		if (i > 100 && i % 60 == 0) {
+			once.values[1] += 3e6 * (i / 60);
+			once.values[4] += 2e-3 * (i / 60);
+		}
+		assert_int_equal(sl_pipeline_push(once.p, once.t, once.values, &v), 0);
+		assert_int_equal(sl_pipeline_push(longer.p, longer.t, longer.values, &w), 0);
+	}
+	/* Lower: what moved for more steps is more usual. If each of them were learned, the two are alike. */
+	if (!(w.threshold < 0.8f * v.threshold))
+		fail_msg("thresholds of one step %g, of five %g", (double)v.threshold,
+			 (double)w.threshold);
+	sl_pipeline_free(once.p);
+	sl_pipeline_free(longer.p);
+}
+
+/* Who is noisier from some moment on is no anomaly for ever. */
+static void a_noise_that_grows_becomes_usual(void **state)
+{
+	struct pod d = trained(NULL, 600);
+	unsigned int early = 0, late = 0;
+	struct sl_verdict v = {0};
+
+	(void)state;
+	for (int i = 0; i < 3000; i++) {
+		move_on(&d);
+		d.values[0] += 10 * noise_normal(&d.seed);
+		d.values[1] += 8e6 * noise_normal(&d.seed);
+		d.values[4] += 0.008 * noise_normal(&d.seed);
+		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		early += i < 1500 && v.anomalous;
+		late += i >= 1500 && v.anomalous;
+	}
+	if (!early || early > 300 || late > 8)
+		fail_msg("%u alarms, then %u", early, late);
+	sl_pipeline_free(d.p);
+}
+
 static void what_stays_becomes_normal_and_the_way_back_is_no_second_alarm(void **state)
 {
 	struct sl_verdict v = {0};
@@ -657,14 +763,14 @@ static void an_empty_fleet_begins_with_the_models_threshold(void **state)
 	(void)state;
 	sl_fleet_join(f, b.p);
 	assert_int_equal(sl_pipeline_load(b.p, buf, bytes), 0);
-	assert_false(isinf(sl_calibration_threshold(sl_fleet_calibration(f))));
+	assert_false(isinf(sl_calibration_threshold(&sl_fleet_thresholds(f)->step)));
 	sl_pipeline_columns(b.p, columns, N);
 	move_on(&a);
 	assert_int_equal(sl_pipeline_push(b.p, a.t, a.values, &v), 0);
 	assert_true(v.known);
 	/* It is still the fleet's threshold that counts, and another model does not replace it. */
 	sl_pipeline_recalibrate(b.p);
-	assert_int_equal(sl_fleet_calibration(f)->n, 0);
+	assert_int_equal(sl_fleet_thresholds(f)->step.n, 0);
 	free(buf);
 	sl_pipeline_free(a.p);
 	sl_pipeline_free(b.p);
@@ -795,6 +901,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_fault_is_flagged_and_its_metric_blamed),
 		cmocka_unit_test(a_fault_is_one_for_as_long_as_it_lasts),
 		cmocka_unit_test(what_stays_becomes_normal_and_the_way_back_is_no_second_alarm),
+		cmocka_unit_test(a_fault_below_the_threshold_is_found_if_it_lasts),
+		cmocka_unit_test(what_joined_a_fault_late_makes_none_of_its_end),
+		cmocka_unit_test(a_noise_that_grows_becomes_usual),
+		cmocka_unit_test(a_stall_is_one_event_however_many_steps_it_has),
 		cmocka_unit_test(what_wanders_does_not_prolong_a_fault),
 		cmocka_unit_test(anomalies_that_come_again_become_normal_too),
 		cmocka_unit_test(what_was_constant_and_changes_counts_once_and_boundedly),
