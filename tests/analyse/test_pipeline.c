@@ -314,28 +314,6 @@ static void a_stall_is_one_event_however_many_steps_it_has(void **state)
 	sl_pipeline_free(longer.p);
 }
 
-/* Who is noisier from some moment on is no anomaly for ever. */
-static void a_noise_that_grows_becomes_usual(void **state)
-{
-	struct pod d = trained(NULL, 600);
-	unsigned int early = 0, late = 0;
-	struct sl_verdict v = {0};
-
-	(void)state;
-	for (int i = 0; i < 3000; i++) {
-		move_on(&d);
-		d.values[0] += 10 * noise_normal(&d.seed);
-		d.values[1] += 8e6 * noise_normal(&d.seed);
-		d.values[4] += 0.008 * noise_normal(&d.seed);
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
-		early += i < 1500 && v.anomalous;
-		late += i >= 1500 && v.anomalous;
-	}
-	if (!early || early > 300 || late > 8)
-		fail_msg("%u alarms, then %u", early, late);
-	sl_pipeline_free(d.p);
-}
-
 static void what_stays_becomes_normal_and_the_way_back_is_no_second_alarm(void **state)
 {
 	struct sl_verdict v = {0};
@@ -903,7 +881,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_stays_becomes_normal_and_the_way_back_is_no_second_alarm),
 		cmocka_unit_test(a_fault_below_the_threshold_is_found_if_it_lasts),
 		cmocka_unit_test(what_joined_a_fault_late_makes_none_of_its_end),
-		cmocka_unit_test(a_noise_that_grows_becomes_usual),
 		cmocka_unit_test(a_stall_is_one_event_however_many_steps_it_has),
 		cmocka_unit_test(what_wanders_does_not_prolong_a_fault),
 		cmocka_unit_test(anomalies_that_come_again_become_normal_too),
