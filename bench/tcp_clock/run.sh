@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BUILDDIR: how right one-way latencies are, between two guests; one JSON object a line. Two minutes.
+# run.sh BUILDDIR: how right one-way latencies are, between two guests; one JSON object a line. Two minutes, or six on a busy machine.
 set -eu
 build=${1:?run.sh BUILDDIR}
 root=$(cd "$(dirname "$0")/../.." && pwd)
