@@ -180,7 +180,7 @@ for pack, count in ((1, 10_000_000), (88, 2_000_000)):
         row('dta.e2e.afxdp', best['rate'], 'packets/s', 'dta.e2e.single', single, arrived.format(pack=pack, **best))
     if pack == 1:  # whoever sends: what a core of the translator would take, beside the socket's on the same load
         row('dta.e2e.afxdp.core', 1e9 / best['busy'], 'packets/s', 'UDP socket, same veth and sender', 1e9 / other['busy'],
-            "packets per second of the translator's own CPU; the interface's interrupts are the sender's in both")
+            "packets per second of the translator's own CPU time; what the kernel does outside of it is in neither")
     name, unit = ('dta.e2e.afxdp.veth', 'packets/s') if pack == 1 else ('dta.e2e.afxdp.packed', 'reports/s')
     row(name, best['rate'] * pack, unit, 'UDP socket over the same veth, from the same sender', other['rate'] * pack,
         arrived.format(pack=pack, **best) + '; the socket: ' + arrived.format(pack=pack, **other))
