@@ -33,7 +33,8 @@ check why-a-connection-is-slow-is-told tcp_test_why
 # What does not depend on the kernel is left out here.
 python flows every_statistic_is_what_tcp_info_says_for_each_family \
 	bulk_data_that_fills_the_window_is_right_to_the_byte \
-	connections_made_before_the_start_are_marked_and_right what_reset_a_connection_is_known \
+	connections_made_before_the_start_are_marked_and_right what_reset_a_connection_is_known
+python flows \
 	an_accept_queue_that_overflows_shows_at_its_listener calls_are_counted_and_their_process_is_known \
 	a_full_table_counts_what_it_refuses killed_while_attached_leaves_nothing_loaded
 python wire a_lost_segment_is_a_fast_retransmission a_lost_tail_is_found_by_a_probe \
