@@ -433,7 +433,8 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 	}
 	if (extra && fd < 0 && msg.type == SL_MSG_PUBLISH) {
 		refuse(a, c, msg.serial, REFUSED_SYSTEM, EMFILE,
-		       "the agent has no descriptor left: raise LimitNOFILE");
+		       "the agent has no descriptor left: raise LimitNOFILE, or try "
+		       "again: many may wait to be closed");
 		goto out;
 	}
 	if (extra || (fd >= 0 && msg.type != SL_MSG_PUBLISH)) {
