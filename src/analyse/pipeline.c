@@ -1,67 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pipeline.c - see pipeline.h. */
+/* pipeline.c - see pipeline.h: columns and rows, and what verdicts say. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <zlib.h>
 
-#include "analyse/normalise.h"
-#include "analyse/pipeline.h"
-#include "analyse/random.h"
+#include "analyse/pipeline_internal.h"
 
 #define LARGE	      1e15 /* beyond, squares of floats overflow */
 #define GAP_STEPS     10u  /* without a row: recent levels are old */
 #define THRESHOLD_MIN 1e-3f
 #define MARGIN	      0.02 /* of the way from the median: scores in lumps are not above their own lump */
 #define HOUR_NS	      3600000000000.0
-#define AWAY	      2.576f /* moves that are a metric's largest hundredth */
-#define BACK	      1.0f
-#define LATE	      10u /* steps: a score is learned when nothing was found for so long */
-#define NEWS	      16.0 /* anomalies beyond twice the budget, after which more of them are no news */
-#define SUSPECT \
-	10u /* steps: a run that is no anomaly by then is none any more; not more than LATE */
-#define INFLUENCE 2.0 /* thresholds that an anomaly counts at most, where its score is learned */
-
-struct slot {
-	uint64_t seen; /* layout in which it was used last */
-	double last;   /* a counter's value before; NaN: none */
-	float rate;
-	bool counter;
-};
-
-struct sl_pipeline {
-	struct sl_pipeline_opts opts;
-	uint32_t dims, used; /* used: columns of the layout */
-	uint64_t layout, step, last_ns, random;
-	double q;
-	bool begun, step_anomalous, step_scored, drift;
-	bool *held;	    /* dims: baselines that wait while the anomaly lasts */
-	uint64_t holding;   /* steps for which they did, less the normal ones since */
-	uint32_t anomalous; /* steps, one after the other */
-	struct {
-		uint32_t steps;	 /* of a run so far: one after the other above the usual */
-		float sum, peak; /* of what they are above it; the largest score */
-		bool found;	 /* an anomaly came in it */
-	} run;
-	double news; /* anomalies beyond twice the budget: see no_news() */
-	enum sl_learning learning;
-	float step_score, step_shadow;
-	struct lesson {
-		float score, run, shadow; /* NAN: nothing to be learned of it */
-	} late[LATE];			  /* a ring: still to be learned */
-	uint32_t late_at, late_n;
-	struct sl_normaliser normaliser;
-	struct sl_thresholds own, *thresholds;
-	struct sl_calibration shadow_calibration;
-	void *detector, *shadow;
-	struct slot *slots;		       /* dims */
-	uint64_t *keys;			       /* dims: of names; 0: a free slot */
-	uint32_t *slot_of;		       /* column -> slot, or SL_NOBODY */
-	uint32_t *column_of;		       /* slot -> column, or SL_NOBODY */
-	float *x, *z, *move, *blame, *scratch; /* dims each, of the last row */
-	float *floats;
-	struct sl_pipeline_stats stats;
-};
 
 /* FNV-1a, 64 bits: G. Fowler, L. C. Noll, K.-P. Vo. Never 0. */
 static uint64_t key_of(const char *name)
@@ -94,30 +43,27 @@ static enum sl_tail tail_of(const struct sl_detector_ops *ops)
 	return ops->comparable ? SL_TAIL_LOG_P : SL_TAIL_ANY;
 }
 
-/*
- * Runs are of scores that have a unit, and of steps short enough for a baseline to wait for some: it follows
- * within SL_FAST - 1 by itself.
- */
-static bool has_runs(const struct sl_pipeline *p)
+bool pipeline_has_runs(const struct sl_pipeline *p)
 {
 	return p->opts.detector->comparable && (SL_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
 }
 
-static int init_thresholds(const struct sl_pipeline *p, struct sl_thresholds *t)
+int pipeline_init_thresholds(const struct sl_pipeline *p, struct sl_thresholds *t)
 {
-	return sl_thresholds_init(t, p->q, has_runs(p), tail_of(p->opts.detector), p->opts.seed);
+	return sl_thresholds_init(t, p->q, pipeline_has_runs(p), tail_of(p->opts.detector),
+				  p->opts.seed);
 }
 
 static int init_calibrations(struct sl_pipeline *p)
 {
 	const struct sl_detector_ops *ops = p->opts.shadow ? p->opts.shadow : p->opts.detector;
-	int err = init_thresholds(p, &p->own);
+	int err = pipeline_init_thresholds(p, &p->own);
 
 	return err ? err
 		   : sl_calibration_init(&p->shadow_calibration, p->q, tail_of(ops), p->opts.seed);
 }
 
-static void *new_detector(const struct sl_pipeline *p, const struct sl_detector_ops *ops)
+void *pipeline_new_detector(const struct sl_pipeline *p, const struct sl_detector_ops *ops)
 {
 	struct sl_detector_opts o = p->opts.detail;
 
@@ -177,13 +123,13 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 		p->floats[i] = NAN;
 	for (uint32_t i = 0; i < p->dims; i++)
 		p->slot_of[i] = p->column_of[i] = SL_NOBODY;
-	p->detector = new_detector(p, o->detector);
+	p->detector = pipeline_new_detector(p, o->detector);
 	if (!p->detector) {
 		err = errno;
 		goto fail;
 	}
 	if (o->shadow) {
-		p->shadow = new_detector(p, o->shadow);
+		p->shadow = pipeline_new_detector(p, o->shadow);
 		if (!p->shadow) {
 			err = errno;
 			goto fail;
@@ -313,205 +259,6 @@ static void gather(struct sl_pipeline *p, const double *values, double seconds)
 	}
 }
 
-static void learn_scores(struct sl_pipeline *p, const struct lesson *l)
-{
-	void (*learn)(struct sl_calibration * c, double score) =
-		p->learning == SL_LEARN_GATED ? sl_calibration_learn_gated : sl_calibration_learn;
-
-	learn(&p->thresholds->step, l->score);
-	learn(&p->thresholds->run, l->run);
-	/* Drift is the pod's own, and so is how often it gets into its tail. */
-	if (p->thresholds != &p->own) {
-		learn(&p->own.step, l->score);
-		learn(&p->own.run, l->run);
-	}
-	if (p->shadow)
-		learn(&p->shadow_calibration, l->shadow);
-}
-
-/* However far out an anomaly is, learning from it lifts the threshold by little. */
-static float at_most(float score, double threshold)
-{
-	return (float)fmin(score, INFLUENCE * threshold);
-}
-
-static double threshold_of(struct sl_pipeline *p)
-{
-	return sl_calibration_among(&p->own.step, &p->thresholds->step);
-}
-
-/*
- * Of few runs little is known. At the least it takes what a threshold's worth of steps adds up to until
- * baselines that do not wait have followed: what is shorter is one event, and was judged as one.
- */
-static double run_threshold_of(struct sl_pipeline *p)
-{
-	return fmax(sl_calibration_among(&p->own.run, &p->thresholds->run),
-		    SL_FAST * threshold_of(p));
-}
-
-/*
- * A fault that begins below the threshold must not lift it out of its own way: scores are learned
- * late, and those of the last steps before an anomaly not at all.
- */
-static void learn_scores_late(struct sl_pipeline *p, const struct lesson *l)
-{
-	uint32_t i = p->late_at;
-
-	if (p->learning != SL_LEARN_GATED) {
-		learn_scores(p, l);
-		return;
-	}
-	if (p->late_n == LATE)
-		learn_scores(p, &p->late[i]);
-	else
-		p->late_n++;
-	p->late[i] = *l;
-	p->late_at = (i + 1) % LATE;
-}
-
-/* ---- runs ------------------------------------------------------------------------------------- */
-
-/* There is no run while it can't have what makes one: baselines that wait. */
-static bool may_hold(const struct sl_pipeline *p)
-{
-	return (p->holding + SL_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
-}
-
-/* Scores above are of a run: what the pod itself has in one step of ten. */
-static float usual_score(const struct sl_pipeline *p)
-{
-	return has_runs(p) && may_hold(p) && sl_calibration_known(&p->own.step)
-		       ? (float)p->own.step.q90
-		       : INFINITY;
-}
-
-/* What the run adds up to, with the step under way. 0: there is none. */
-static float run_sum(const struct sl_pipeline *p)
-{
-	float above = p->step_score - usual_score(p);
-
-	if (!(above > 0) || (p->run.steps >= SUSPECT && !p->run.found))
-		return 0;
-	return p->run.sum + above;
-}
-
-/*
- * The step is one of a run, or the one before was the last. Of a run, its largest score is learned and no
- * other (declustering: Coles 2001, 5.3.2), and what it added up to. Those of anomalies are not.
- */
-static void end_run(struct sl_pipeline *p, bool learn)
-{
-	struct lesson l = {p->step_score, 0, p->step_shadow};
-	float above = p->step_score - usual_score(p);
-
-	if (p->run.steps && !(above > 0)) {
-		struct lesson whole = {p->run.peak, p->run.sum, NAN};
-
-		if (learn && !p->run.found)
-			learn_scores_late(p, &whole);
-		memset(&p->run, 0, sizeof(p->run));
-	} else if (above > 0) {
-		l.score = p->run.steps ? p->step_score - above : NAN;
-		l.run = p->run.steps ? 0 : NAN;
-		p->run.sum = fmaxf(p->run.sum, run_sum(p));
-		p->run.peak = fmaxf(p->run.peak, p->step_score);
-		p->run.steps++;
-		p->run.found |= p->step_anomalous;
-	}
-	if (learn)
-		learn_scores_late(p, &l);
-}
-
-/*
- * What is not normal is no baseline either, or every fault would be over in two steps. That goes for
- * the metrics that made the anomaly, while they are away from where they were, and for a while: the
- * others follow, or one that always wanders would soon be far from where it was held and keep the
- * anomaly going. The while is one for anomalies close to each other, which are no news either.
- * The baselines need SL_FAST - 1 steps to follow by themselves.
- */
-static bool hold(struct sl_pipeline *p)
-{
-	bool anomalous = p->learning == SL_LEARN_GATED && p->step_anomalous, any = false;
-	bool first = p->anomalous < SL_FAST || p->run.steps <= SL_FAST;
-	bool suspect = p->run.steps && p->run.steps <= SUSPECT;
-
-	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
-	if (!may_hold(p) || !(anomalous || suspect)) {
-		p->holding -= !p->step_anomalous && p->holding;
-		memset(p->held, 0, p->dims * sizeof(*p->held));
-		return false;
-	}
-	p->holding += anomalous;
-	p->holding -= !p->step_anomalous && p->holding;
-	for (uint32_t i = 0; i < p->dims; i++) {
-		float far = fabsf(p->move[i]);
-
-		p->held[i] = far > (p->held[i] ? BACK : AWAY) && (p->held[i] || first);
-		any |= p->held[i];
-	}
-	return any && anomalous;
-}
-
-/*
- * Ten like faults in a row are ten faults, but what goes on like that is what the pod does. A one-sided
- * CUSUM (Page 1954) of anomalies over twice the budget: above NEWS how far metrics move is counted of
- * the first step of each, too; of the first alone, as those of one anomaly depend on each other (runs
- * declustering: S. Coles, Statistical Modeling of Extreme Values, 2001, 5.3.2).
- */
-static bool no_news(struct sl_pipeline *p)
-{
-	if (p->learning != SL_LEARN_GATED)
-		return false;
-	p->news = fmin(fmax(p->news + (p->anomalous == 1) - 2 * p->q, 0), 2 * NEWS);
-	return p->news > NEWS;
-}
-
-static void end_step(struct sl_pipeline *p)
-{
-	struct sl_row row = {p->dims, p->z, p->move};
-	bool learn = p->learning == SL_LEARN_ALL, held, taught;
-	enum sl_count count = SL_COUNT_NOT;
-
-	if (!p->step_scored)
-		return;
-	/* By step, as its scores are learned: rows of one step are high together, or not at all. */
-	p->drift = sl_calibration_watch(&p->own.step, p->step_score);
-	if (p->step_anomalous)
-		p->late_n = 0;
-	/* Scores of a detector that knows nothing say nothing of its threshold. */
-	taught = p->learning == SL_LEARN_SCORES ||
-		 (p->learning != SL_LEARN_NONE && p->stats.learned >= SL_SLOW);
-	end_run(p, taught && !(p->learning == SL_LEARN_GATED && p->step_anomalous));
-	held = hold(p);
-	if (p->learning == SL_LEARN_GATED)
-		learn = !p->step_anomalous ||
-			(!held && sl_random_uniform(&p->random) < p->opts.eta);
-	if (learn) {
-		p->stats.learned++;
-		if (p->opts.detector->learn)
-			p->opts.detector->learn(p->detector, &row);
-		if (p->shadow && p->opts.shadow->learn)
-			p->opts.shadow->learn(p->shadow, &row);
-		if (taught && p->learning == SL_LEARN_GATED && p->step_anomalous)
-			learn_scores(p, &(struct lesson){at_most(p->step_score, threshold_of(p)), 0,
-							 at_most(p->step_shadow,
-								 sl_calibration_threshold(
-									 &p->shadow_calibration))});
-	}
-	if (learn || (no_news(p) && p->anomalous == 1))
-		count = p->run.steps && p->run.steps <= SUSPECT && !p->step_anomalous
-				? SL_COUNT_LATER
-				: SL_COUNT;
-	/* While an anomaly lasts, where the pod was before it stays known, so the way back is no move. */
-	sl_normaliser_step(&p->normaliser, learn, count,
-			   !(p->learning == SL_LEARN_GATED && p->step_anomalous && may_hold(p)),
-			   p->held);
-	p->stats.steps++;
-	p->step_scored = p->step_anomalous = false;
-	p->step_score = p->step_shadow = 0;
-}
-
 int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values,
 		      struct sl_verdict *v)
 {
@@ -526,7 +273,7 @@ int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values
 		return -EINVAL;
 	}
 	if (p->begun && step != p->step) {
-		end_step(p);
+		pipeline_end_step(p);
 		if (step - p->step > GAP_STEPS) {
 			p->stats.jumps++;
 			sl_normaliser_jump(&p->normaliser);
@@ -598,13 +345,13 @@ void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
 	if (v->raw > 0)
 		rank_blame(p, v);
 	/* A pod that knows nothing of itself can't be judged by what others know. */
-	v->threshold = (float)threshold_of(p);
+	v->threshold = (float)pipeline_threshold(p);
 	v->known = !isinf(v->threshold);
 	v->score = in_thresholds(&p->own.step, v->threshold, p->opts.detector->comparable, excess);
 	p->step_score = fmaxf(p->step_score, excess);
-	run = run_sum(p);
+	run = pipeline_run_sum(p);
 	if (run > 0) {
-		run /= (float)fmax(run_threshold_of(p), THRESHOLD_MIN);
+		run /= (float)fmax(pipeline_run_threshold(p), THRESHOLD_MIN);
 		/* However long a run is, the row is not further out for it. */
 		v->score = fmaxf(v->score, fminf(run, 1 + v->score));
 	}
@@ -641,21 +388,17 @@ void sl_pipeline_learning(struct sl_pipeline *p, enum sl_learning how)
 
 void sl_pipeline_rewind(struct sl_pipeline *p)
 {
-	end_step(p);
+	pipeline_end_step(p);
 	sl_normaliser_jump(&p->normaliser);
 	for (uint32_t s = 0; s < p->dims; s++)
 		p->slots[s].last = p->slots[s].rate = NAN;
 	p->begun = false;
-	memset(p->held, 0, p->dims * sizeof(*p->held));
-	p->holding = p->anomalous = 0;
-	memset(&p->run, 0, sizeof(p->run));
-	p->news = 0;
-	p->late_n = 0;
+	pipeline_forget(p);
 }
 
 void sl_pipeline_recalibrate(struct sl_pipeline *p)
 {
-	init_thresholds(p, p->thresholds);
+	pipeline_init_thresholds(p, p->thresholds);
 	init_calibrations(p);
 	p->learning = SL_LEARN_SCORES;
 }
@@ -703,195 +446,4 @@ double sl_pipeline_budget(const struct sl_pipeline *p)
 const struct sl_detector_ops *sl_pipeline_detector(const struct sl_pipeline *p)
 {
 	return p->opts.detector;
-}
-
-/* ---- models ----------------------------------------------------------------------------------- */
-
-#define HEADER (8 + 4 + 4 + 8) /* magic, version, CRC-32 of what follows the header, its length */
-
-static void save_body(const struct sl_pipeline *p, struct sl_blob *b)
-{
-	char name[16] = {0};
-
-	strncpy(name, p->opts.detector->name, sizeof(name) - 1);
-	sl_blob_put(b, name, sizeof(name));
-	sl_blob_put_u32(b, p->dims);
-	sl_blob_put_u64(b, p->opts.step_ns);
-	sl_blob_put_u64(b, p->stats.learned);
-	for (uint32_t s = 0; s < p->dims; s++) {
-		sl_blob_put_u64(b, p->keys[s]);
-		sl_blob_put_u32(b, p->slots[s].counter);
-		sl_normaliser_save_column(&p->normaliser, s, b);
-	}
-	/* What all know, for a fleet that knows nothing yet, and what it knows of itself. */
-	sl_calibration_save(&p->thresholds->step, b);
-	sl_calibration_save(&p->thresholds->run, b);
-	sl_calibration_save(&p->own.step, b);
-	sl_calibration_save(&p->own.run, b);
-	if (p->opts.detector->save)
-		p->opts.detector->save(p->detector, b);
-}
-
-size_t sl_pipeline_save_bytes(const struct sl_pipeline *p)
-{
-	struct sl_blob b = {.bytes = SIZE_MAX};
-
-	save_body(p, &b);
-	return HEADER + b.used;
-}
-
-int64_t sl_pipeline_save(const struct sl_pipeline *p, void *buf, size_t bytes)
-{
-	struct sl_blob b = {.at = buf, .bytes = bytes}, head;
-
-	if (!sl_blob_take(&b, HEADER))
-		return -ENOSPC;
-	save_body(p, &b);
-	if (b.failed)
-		return -ENOSPC;
-	head = (struct sl_blob){.at = buf, .bytes = HEADER};
-	sl_blob_put_u64(&head, SL_MODEL_MAGIC);
-	sl_blob_put_u32(&head, SL_MODEL_VERSION);
-	sl_blob_put_u32(&head, (uint32_t)crc32_z(0, (uint8_t *)buf + HEADER, b.used - HEADER));
-	sl_blob_put_u64(&head, b.used - HEADER);
-	return (int64_t)b.used;
-}
-
-static void reset_detector(struct sl_pipeline *p)
-{
-	void *fresh = new_detector(p, p->opts.detector);
-
-	/* Without memory the half-loaded one stays: its fields were checked, so it is safe. */
-	if (!fresh)
-		return;
-	sl_detector_destroy(p->opts.detector, p->detector);
-	p->detector = fresh;
-}
-
-static void reset(struct sl_pipeline *p)
-{
-	for (uint32_t s = 0; s < p->dims; s++) {
-		sl_normaliser_forget(&p->normaliser, s);
-		memset(&p->slots[s], 0, sizeof(p->slots[s]));
-		p->keys[s] = 0;
-		p->slots[s].last = NAN;
-		p->column_of[s] = SL_NOBODY;
-		p->slot_of[s] = SL_NOBODY;
-	}
-	p->used = 0;
-	p->layout = 0;
-	p->begun = false;
-	memset(p->held, 0, p->dims * sizeof(*p->held));
-	p->holding = p->anomalous = 0;
-	memset(&p->run, 0, sizeof(p->run));
-	p->news = 0;
-	p->step_scored = p->drift = false;
-	init_thresholds(p, &p->own);
-	memset(&p->stats, 0, sizeof(p->stats));
-	reset_detector(p);
-}
-
-/* Header and what comes first. */
-static int load_info(struct sl_blob *b, struct sl_model_info *info)
-{
-	uint64_t magic = sl_blob_u64(b), length;
-	uint32_t version = sl_blob_u32(b), crc = sl_blob_u32(b);
-	const void *at;
-
-	memset(info, 0, sizeof(*info));
-	length = sl_blob_u64(b);
-	if (b->failed || magic != SL_MODEL_MAGIC)
-		return -EINVAL;
-	if (version != SL_MODEL_VERSION)
-		return -EPROTONOSUPPORT;
-	if (length != b->bytes - b->used || crc != (uint32_t)crc32_z(0, b->at + HEADER, length))
-		return -EINVAL;
-	at = sl_blob_take(b, sizeof(info->detector));
-	if (at)
-		memcpy(info->detector, at, sizeof(info->detector) - 1);
-	info->columns = sl_blob_u32(b);
-	info->step_ns = sl_blob_u64(b);
-	info->learned = sl_blob_u64(b);
-	return b->failed ? -EINVAL : 0;
-}
-
-int sl_pipeline_model_info(const void *buf, size_t bytes, struct sl_model_info *info)
-{
-	struct sl_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
-
-	return load_info(&b, info);
-}
-
-int sl_pipeline_load(struct sl_pipeline *p, const void *buf, size_t bytes)
-{
-	struct sl_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
-	struct sl_thresholds all = p->own;
-	struct sl_model_info info;
-	uint32_t dims = p->dims;
-	int err = load_info(&b, &info);
-
-	if (err)
-		return err;
-	reset(p);
-	err = -EINVAL;
-	if (strcmp(info.detector, p->opts.detector->name) || info.columns != dims ||
-	    info.step_ns != p->opts.step_ns)
-		goto bad;
-	for (uint32_t s = 0; s < dims && !b.failed; s++) {
-		p->keys[s] = sl_blob_u64(&b);
-		p->slots[s].counter = sl_blob_u32(&b);
-		sl_normaliser_load_column(&p->normaliser, s, &b);
-	}
-	if (b.failed)
-		goto bad;
-	if (sl_calibration_load(&all.step, &b) || sl_calibration_load(&all.run, &b) ||
-	    sl_calibration_load(&p->own.step, &b) || sl_calibration_load(&p->own.run, &b))
-		goto bad;
-	err = 0;
-	if (!err && p->opts.detector->load)
-		err = p->opts.detector->load(p->detector, &b);
-	if (!err && (b.failed || b.used != b.bytes))
-		err = -EINVAL;
-	if (err)
-		goto bad;
-	/* A fleet that knows nothing yet begins with what the model knows. */
-	if (p->thresholds != &p->own && !p->thresholds->step.n) {
-		double step = p->thresholds->step.q, run = p->thresholds->run.q;
-
-		*p->thresholds = all;
-		/* Of the same budget they are as they were saved, to the bit. */
-		if (step != all.step.q)
-			sl_calibration_budget(&p->thresholds->step, step);
-		if (run != all.run.q)
-			sl_calibration_budget(&p->thresholds->run, run);
-	}
-	p->stats.learned = info.learned;
-	return 0;
-bad:
-	reset(p);
-	return err;
-}
-
-int sl_pipeline_merge(struct sl_pipeline *p, const struct sl_pipeline *other)
-{
-	int err;
-
-	if (p == other || p->dims != other->dims || p->opts.detector != other->opts.detector ||
-	    p->opts.step_ns != other->opts.step_ns)
-		return -EINVAL;
-	for (uint32_t s = 0; s < p->dims; s++)
-		if (p->keys[s] != other->keys[s] || p->slots[s].counter != other->slots[s].counter)
-			return -EINVAL;
-	if (p->opts.detector->merge) {
-		err = p->opts.detector->merge(p->detector, other->detector);
-		if (err)
-			return err;
-	}
-	for (uint32_t s = 0; s < p->dims; s++)
-		if (p->keys[s])
-			sl_normaliser_merge_column(&p->normaliser, s, &other->normaliser, s);
-	sl_calibration_merge(&p->thresholds->step, &other->thresholds->step);
-	sl_calibration_merge(&p->thresholds->run, &other->thresholds->run);
-	p->stats.learned += other->stats.learned;
-	return 0;
 }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+/* pipeline_learn.c - what a step that is over teaches: thresholds, runs, baselines that wait. */
+#include <math.h>
+#include <string.h>
+
+#include "analyse/pipeline_internal.h"
+#include "analyse/random.h"
+
+#define AWAY 2.576f /* moves that are a metric's largest hundredth */
+#define BACK 1.0f
+#define NEWS 16.0 /* anomalies beyond twice the budget, after which more of them are no news */
+#define SUSPECT \
+	10u /* steps: a run that is no anomaly by then is none any more; not more than LATE */
+#define INFLUENCE 2.0 /* thresholds that an anomaly counts at most, where its score is learned */
+
+static void learn_scores(struct sl_pipeline *p, const struct lesson *l)
+{
+	void (*learn)(struct sl_calibration * c, double score) =
+		p->learning == SL_LEARN_GATED ? sl_calibration_learn_gated : sl_calibration_learn;
+
+	learn(&p->thresholds->step, l->score);
+	learn(&p->thresholds->run, l->run);
+	/* Drift is the pod's own, and so is how often it gets into its tail. */
+	if (p->thresholds != &p->own) {
+		learn(&p->own.step, l->score);
+		learn(&p->own.run, l->run);
+	}
+	if (p->shadow)
+		learn(&p->shadow_calibration, l->shadow);
+}
+
+/* However far out an anomaly is, learning from it lifts the threshold by little. */
+static float at_most(float score, double threshold)
+{
+	return (float)fmin(score, INFLUENCE * threshold);
+}
+
+double pipeline_threshold(struct sl_pipeline *p)
+{
+	return sl_calibration_among(&p->own.step, &p->thresholds->step);
+}
+
+double pipeline_run_threshold(struct sl_pipeline *p)
+{
+	return fmax(sl_calibration_among(&p->own.run, &p->thresholds->run),
+		    SL_FAST * pipeline_threshold(p));
+}
+
+/*
+ * A fault that begins below the threshold must not lift it out of its own way: scores are learned
+ * late, and those of the last steps before an anomaly not at all.
+ */
+static void learn_scores_late(struct sl_pipeline *p, const struct lesson *l)
+{
+	uint32_t i = p->late_at;
+
+	if (p->learning != SL_LEARN_GATED) {
+		learn_scores(p, l);
+		return;
+	}
+	if (p->late_n == LATE)
+		learn_scores(p, &p->late[i]);
+	else
+		p->late_n++;
+	p->late[i] = *l;
+	p->late_at = (i + 1) % LATE;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------- */
+
+/* There is no run while it can't have what makes one: baselines that wait. */
+static bool may_hold(const struct sl_pipeline *p)
+{
+	return (p->holding + SL_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
+}
+
+/* Scores above are of a run: what the pod itself has in one step of ten. */
+static float usual_score(const struct sl_pipeline *p)
+{
+	return pipeline_has_runs(p) && may_hold(p) && sl_calibration_known(&p->own.step)
+		       ? (float)p->own.step.q90
+		       : INFINITY;
+}
+
+float pipeline_run_sum(const struct sl_pipeline *p)
+{
+	float above = p->step_score - usual_score(p);
+
+	if (!(above > 0) || (p->run.steps >= SUSPECT && !p->run.found))
+		return 0;
+	return p->run.sum + above;
+}
+
+/*
+ * The step is one of a run, or the one before was the last. Of a run, its largest score is learned and no
+ * other (declustering: Coles 2001, 5.3.2), and what it added up to. Those of anomalies are not.
+ */
+static void end_run(struct sl_pipeline *p, bool learn)
+{
+	struct lesson l = {p->step_score, 0, p->step_shadow};
+	float above = p->step_score - usual_score(p);
+
+	if (p->run.steps && !(above > 0)) {
+		struct lesson whole = {p->run.peak, p->run.sum, NAN};
+
+		if (learn && !p->run.found)
+			learn_scores_late(p, &whole);
+		memset(&p->run, 0, sizeof(p->run));
+	} else if (above > 0) {
+		l.score = p->run.steps ? p->step_score - above : NAN;
+		l.run = p->run.steps ? 0 : NAN;
+		p->run.sum = fmaxf(p->run.sum, pipeline_run_sum(p));
+		p->run.peak = fmaxf(p->run.peak, p->step_score);
+		p->run.steps++;
+		p->run.found |= p->step_anomalous;
+	}
+	if (learn)
+		learn_scores_late(p, &l);
+}
+
+/*
+ * What is not normal is no baseline either, or every fault would be over in two steps. That goes for
+ * the metrics that made the anomaly, while they are away from where they were, and for a while: the
+ * others follow, or one that always wanders would soon be far from where it was held and keep the
+ * anomaly going. The while is one for anomalies close to each other, which are no news either.
+ * The baselines need SL_FAST - 1 steps to follow by themselves.
+ */
+static bool hold(struct sl_pipeline *p)
+{
+	bool anomalous = p->learning == SL_LEARN_GATED && p->step_anomalous, any = false;
+	bool first = p->anomalous < SL_FAST || p->run.steps <= SL_FAST;
+	bool suspect = p->run.steps && p->run.steps <= SUSPECT;
+
+	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
+	if (!may_hold(p) || !(anomalous || suspect)) {
+		p->holding -= !p->step_anomalous && p->holding;
+		memset(p->held, 0, p->dims * sizeof(*p->held));
+		return false;
+	}
+	p->holding += anomalous;
+	p->holding -= !p->step_anomalous && p->holding;
+	for (uint32_t i = 0; i < p->dims; i++) {
+		float far = fabsf(p->move[i]);
+
+		p->held[i] = far > (p->held[i] ? BACK : AWAY) && (p->held[i] || first);
+		any |= p->held[i];
+	}
+	return any && anomalous;
+}
+
+/*
+ * Ten like faults in a row are ten faults, but what goes on like that is what the pod does. A one-sided
+ * CUSUM (Page 1954) of anomalies over twice the budget: above NEWS how far metrics move is counted of
+ * the first step of each, too; of the first alone, as those of one anomaly depend on each other (runs
+ * declustering: S. Coles, Statistical Modeling of Extreme Values, 2001, 5.3.2).
+ */
+static bool no_news(struct sl_pipeline *p)
+{
+	if (p->learning != SL_LEARN_GATED)
+		return false;
+	p->news = fmin(fmax(p->news + (p->anomalous == 1) - 2 * p->q, 0), 2 * NEWS);
+	return p->news > NEWS;
+}
+
+void pipeline_end_step(struct sl_pipeline *p)
+{
+	struct sl_row row = {p->dims, p->z, p->move};
+	bool learn = p->learning == SL_LEARN_ALL, held, taught;
+	enum sl_count count = SL_COUNT_NOT;
+
+	if (!p->step_scored)
+		return;
+	/* By step, as its scores are learned: rows of one step are high together, or not at all. */
+	p->drift = sl_calibration_watch(&p->own.step, p->step_score);
+	if (p->step_anomalous)
+		p->late_n = 0;
+	/* Scores of a detector that knows nothing say nothing of its threshold. */
+	taught = p->learning == SL_LEARN_SCORES ||
+		 (p->learning != SL_LEARN_NONE && p->stats.learned >= SL_SLOW);
+	end_run(p, taught && !(p->learning == SL_LEARN_GATED && p->step_anomalous));
+	held = hold(p);
+	if (p->learning == SL_LEARN_GATED)
+		learn = !p->step_anomalous ||
+			(!held && sl_random_uniform(&p->random) < p->opts.eta);
+	if (learn) {
+		p->stats.learned++;
+		if (p->opts.detector->learn)
+			p->opts.detector->learn(p->detector, &row);
+		if (p->shadow && p->opts.shadow->learn)
+			p->opts.shadow->learn(p->shadow, &row);
+		if (taught && p->learning == SL_LEARN_GATED && p->step_anomalous)
+			learn_scores(
+				p,
+				&(struct lesson){
+					at_most(p->step_score, pipeline_threshold(p)), 0,
+					at_most(p->step_shadow,
+						sl_calibration_threshold(&p->shadow_calibration))});
+	}
+	if (learn || (no_news(p) && p->anomalous == 1))
+		count = p->run.steps && p->run.steps <= SUSPECT && !p->step_anomalous
+				? SL_COUNT_LATER
+				: SL_COUNT;
+	/* While an anomaly lasts, where the pod was before it stays known, so the way back is no move. */
+	sl_normaliser_step(&p->normaliser, learn, count,
+			   !(p->learning == SL_LEARN_GATED && p->step_anomalous && may_hold(p)),
+			   p->held);
+	p->stats.steps++;
+	p->step_scored = p->step_anomalous = false;
+	p->step_score = p->step_shadow = 0;
+}
+
+void pipeline_forget(struct sl_pipeline *p)
+{
+	memset(p->held, 0, p->dims * sizeof(*p->held));
+	p->holding = p->anomalous = 0;
+	memset(&p->run, 0, sizeof(p->run));
+	p->news = 0;
+	p->late_n = 0;
+}
