@@ -98,7 +98,7 @@ int tcp_not_opened(const struct sl_command *cmd, int err, const char *why);
 /* The file of --output, or standard output; NULL after one line on stderr. */
 FILE *tcp_output(const struct sl_command *cmd);
 /* SL_EXIT_OK; or SL_EXIT_FAILURE, of which tcp_output_end() will say why. */
-int tcp_flush(const struct sl_command *cmd, FILE *out);
+int tcp_flush(FILE *out);
 /* Flushes and closes what tcp_output() gave: SL_EXIT_OK, or SL_EXIT_FAILURE after a line on stderr. */
 int tcp_output_end(const struct sl_command *cmd, FILE *out);
 

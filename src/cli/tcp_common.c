@@ -2,6 +2,8 @@
 #include "cli/tcp.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,41 +48,78 @@ int tcp_failed(const struct sl_command *cmd, const char *what)
 	return SL_EXIT_FAILURE;
 }
 
+static const char *output_name(void)
+{
+	return tcp_common.output ? tcp_common.output : "standard output";
+}
+
+/*
+ * stdio writes by itself when its buffer is full, and then nobody learns why it failed: so the descriptor is
+ * written to here. cookie: the descriptor.
+ */
+static ssize_t put(void *cookie, const char *data, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t n = write(*(int *)cookie, data + done, bytes - done);
+
+		if (n > 0) {
+			done += (size_t)n;
+		} else if (n < 0 && errno == EAGAIN) { /* of a pipe that somebody else has set so */
+			poll(&(struct pollfd){*(int *)cookie, POLLOUT, 0}, 1, -1);
+		} else if (n < 0 && errno != EINTR) {
+			tcp_common.output_error = errno;
+			return 0;
+		}
+	}
+	return (ssize_t)bytes;
+}
+
+static int end(void *cookie)
+{
+	int fd = *(int *)cookie;
+
+	if (fd == STDOUT_FILENO || !close(fd))
+		return 0;
+	tcp_common.output_error = errno;
+	return -1;
+}
+
 FILE *tcp_output(const struct sl_command *cmd)
 {
-	FILE *out;
+	static int fd = STDOUT_FILENO;
+	FILE *out = NULL;
 
-	if (!tcp_common.output)
+	if (!tcp_common.output && isatty(STDOUT_FILENO))
 		return stdout;
-	out = fopen(tcp_common.output, "we");
+	if (tcp_common.output)
+		fd = open(tcp_common.output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd >= 0)
+		out = fopencookie(&fd, "w", (cookie_io_functions_t){.write = put, .close = end});
 	if (!out)
-		fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, tcp_common.output,
+		fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, output_name(),
 			strerror(errno));
 	return out;
 }
 
 int tcp_output_end(const struct sl_command *cmd, FILE *out)
 {
-	bool bad = tcp_flush(cmd, out) != SL_EXIT_OK;
+	bool bad = tcp_flush(out) != SL_EXIT_OK;
 
-	if (out != stdout && fclose(out)) {
-		tcp_common.output_error = errno;
+	if (out != stdout && fclose(out))
 		bad = true;
-	}
 	if (!bad)
 		return SL_EXIT_OK;
-	fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name,
-		tcp_common.output ? tcp_common.output : "standard output",
-		tcp_common.output_error ? strerror(tcp_common.output_error)
-					: "could not be written");
+	fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, output_name(),
+		strerror(tcp_common.output_error ? tcp_common.output_error : EIO));
 	return SL_EXIT_FAILURE;
 }
 
-int tcp_flush(const struct sl_command *cmd, FILE *out)
+int tcp_flush(FILE *out)
 {
-	if (fflush(out) && errno != EAGAIN)
+	if (fflush(out) && out == stdout && errno != EAGAIN)
 		tcp_common.output_error = errno;
-	(void)cmd;
 	return ferror(out) ? SL_EXIT_FAILURE : SL_EXIT_OK;
 }
 

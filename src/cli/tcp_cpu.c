@@ -313,7 +313,7 @@ static int show(void *context, bool last)
 		tcp_screen_end(&v->screen);
 	v->any |= v->n > 0;
 	say_losses(v);
-	return tcp_flush(v->cmd, v->out);
+	return tcp_flush(v->out);
 }
 
 /* What was counted before the first interval is none of it. */

@@ -171,7 +171,7 @@ static int show(void *context, bool last)
 		flow_print_screen(&v->screen, v->rows, count, &hot, now - v->then_ns);
 	}
 	v->then_ns = now;
-	return tcp_flush(v->cmd, v->out);
+	return tcp_flush(v->out);
 }
 
 static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)

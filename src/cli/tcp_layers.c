@@ -480,7 +480,7 @@ static int show(void *context, bool last)
 	spare = view->before;
 	view->before = view->now;
 	view->now = spare;
-	return err ? tcp_failed(view->cmd, strerror(-err)) : tcp_flush(view->cmd, view->out);
+	return err ? tcp_failed(view->cmd, strerror(-err)) : tcp_flush(view->out);
 }
 
 int tcp_layers_open(const struct sl_command *self, uint32_t groups, struct sl_layers **layers)

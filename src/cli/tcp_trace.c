@@ -199,7 +199,7 @@ static void record(void *context, const struct sl_layer_record *r)
 }
 
 /* The line by which a reader knows that records come from now on. */
-static void head(const struct sl_command *self, const struct trace *t)
+static void head(const struct trace *t)
 {
 	if (t->microbpf) {
 		fputs("5 SADDR:SPORT -> DADDR:DPORT SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT IP_OUT "
@@ -220,7 +220,7 @@ static void head(const struct sl_command *self, const struct trace *t)
 			fprintf(t->out, " %9s", sl_layer_name(i));
 		fputs("  (us)\n", t->out);
 	}
-	tcp_flush(self, t->out);
+	tcp_flush(t->out);
 }
 
 /* What was lost on the way is said, whatever the format. */
@@ -254,7 +254,7 @@ static int follow(const struct sl_command *self, struct sl_layers *layers, struc
 		n = sl_layers_poll(layers, 50);
 		if (n < 0)
 			break;
-		if (tcp_flush(self, t->out))
+		if (tcp_flush(t->out))
 			break; /* who read has gone */
 	}
 	close(stop);
@@ -293,7 +293,7 @@ static int trace_main(const struct sl_command *self, int argc, char **argv)
 		if (err) {
 			code = tcp_failed(self, strerror(-err));
 		} else {
-			head(self, &t);
+			head(&t);
 			if (!isatty(fileno(t.out)))
 				tcp_ready("slots=%u", sl_layers_slots(layers, SL_LAYER_FLOWS));
 			code = follow(self, layers, &t);
