@@ -211,12 +211,36 @@ int demo_start_all(struct demo *d, bool late)
 	return SL_EXIT_OK;
 }
 
-/* The translator listens at an address that the reporter makes. */
+/* The part without which another can't do its work, or DEMO_PARTS. */
+static int needed_by(int i)
+{
+	switch (i) {
+	case DEMO_TRANSLATE: /* listens at an address that the reporter makes */
+		return DEMO_REPORT;
+	case DEMO_LOAD:
+		return DEMO_SHOP;
+	default:
+		return DEMO_PARTS;
+	}
+}
+
 static bool may_start(const struct demo *d, int i)
 {
-	const struct demo_part *report = &d->part[DEMO_REPORT];
+	const int needed = needed_by(i);
 
-	return i != DEMO_TRANSLATE || (report->pid && log_has_ready(report));
+	return needed == DEMO_PARTS || (d->part[needed].pid && log_has_ready(&d->part[needed]));
+}
+
+/* Against a dead shop wrk would connect some 10,000 times a second, and each is a connection to report. */
+static void pause_load(struct demo *d)
+{
+	struct demo_part *load = &d->part[DEMO_LOAD];
+
+	if (!load->pid)
+		return;
+	stop(d, load);
+	load->restart_ns = sl_now_ns(); /* once the shop is ready */
+	printf("the load on the shop waits until it runs again\n");
 }
 
 int demo_look_after(struct demo *d)
@@ -244,11 +268,9 @@ int demo_look_after(struct demo *d)
 			continue;
 		}
 		describe(status, what, sizeof(what));
-		if (i == DEMO_LOAD && !d->part[DEMO_SHOP].pid) {
-			p->restart_ns = sl_now_ns() + (RESTART_S + 1) * DEMO_SECOND;
-			continue; /* no wonder */
-		}
 		demo_complain(d, "%s (pid %d) %s", p->name, (int)pid, what);
+		if (i == DEMO_SHOP)
+			pause_load(d);
 		if (!WIFSIGNALED(status))
 			show_tail(p);
 		if (sl_now_ns() - p->started_ns > 5 * DEMO_SECOND)

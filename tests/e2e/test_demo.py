@@ -34,6 +34,14 @@ def descendants(pid):
     return found
 
 
+def name_of(pid):
+    try:
+        with open(f'/proc/{pid}/comm') as f:
+            return f.read().strip()
+    except OSError:
+        return ''
+
+
 def alive(pids):
     left = []
     for pid in pids:
@@ -87,10 +95,14 @@ def works_and_leaves_nothing_behind():
     check(until(lambda: served() > before > 0), 'the load does not move the shop', demo)
     check('http_requests_total{' in demo.stdout(), 'no sample line was shown', demo)
 
-    # A service is killed: it is told, and a new one comes.
+    # A service is killed: it is told, its load waits, and a new one comes.
+    load = [pid for pid in descendants(demo.pid) if name_of(pid) == 'wrk']
     os.kill(int(ready['shop_pid']), signal.SIGKILL)
     check(until(lambda: any('shop (pid' in e and 'killed by signal 9' in e for e in demo.err)),
           'the death of the shop is not told', demo)
+    check(until(lambda: any(o.startswith('the load on the shop waits') for o in demo.out)),
+          'the load did not wait', demo)
+    check(not alive(load), f'the load goes on against a dead shop: {alive(load)}', demo)
     check(total(get(ready['metrics']), 'http_requests_total', route='/products') > 0,
           'the last words of the shop are gone', demo)
     check(until(lambda: any(o.startswith('shop runs again') for o in demo.out), 30),
@@ -98,6 +110,8 @@ def works_and_leaves_nothing_behind():
     check(until(lambda: len({labels['process'] for name, labels, _ in series(get(ready['metrics']))
                              if name == 'http_requests_total'}) == 2),
           'old and new shop are not both seen', demo)
+    before = served()
+    check(until(lambda: served() > before), 'the load did not come back', demo)
     parts = descendants(demo.pid)
     check(len(parts) >= 6, f'agent, collector, shop, queue with workers: {parts}', demo)
     check(demo.stop(signal.SIGINT) == 0, 'Ctrl-C is a clean end', demo)
