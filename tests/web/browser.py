@@ -167,7 +167,9 @@ class Page:
             if value:
                 return value
             if time.monotonic() > until:
-                raise BrowserError(f"not within {timeout} s: {what or expression}")
+                seen = self.run("document.readyState + ', ' + document.visibilityState")
+                told = "; ".join([seen, *self.problems, *self.failed])
+                raise BrowserError(f"not within {timeout} s: {what or expression} ({told[:2000]})")
             self.pump(0.05)
 
     def pump(self, seconds):
@@ -298,6 +300,8 @@ class Browser:
         page = Page(f"ws://127.0.0.1:{self.port}/devtools/page/{target}")
         page.size(width, height, scale, mobile)
         page.dark(dark)
+        # As if somebody looked at it, whatever the browser thinks: a hidden page asks nothing.
+        page.call("Emulation.setFocusEmulationEnabled", enabled=True)
         page.target = target
         self.pages.append(page)
         page.go(url)
