@@ -549,19 +549,19 @@ function showState() {
 	drawMetricsNote();
 }
 
+// What is shown now may have been asked for seldom before.
+function askSoon() {
+	for (const p of [metricPoller, podPoller, hostPoller, reads, anomalies, flows, reports, traces])
+		p.soon();
+}
+
 function openTab(tab) {
 	state.tab = tab;
 	showState();
 	writeHash();
 	metricList.draw();
 	podList.draw();
-	for (const p of [metricPoller, podPoller, hostPoller])
-		p.soon();
-	reads.soon();
-	anomalies.soon();
-	flows.soon();
-	reports.soon();
-	traces.soon();
+	askSoon();
 }
 
 $("tabs").addEventListener("click", (e) => {
@@ -679,8 +679,7 @@ function applyHash() {
 	showState();
 	series.plotChanged();
 	metrics.stamp++;
-	metricPoller.soon();
-	podPoller.soon();
+	askSoon();
 }
 
 link.listeners.push(drawAway);
@@ -703,5 +702,4 @@ series.start({known, observe, podName, drawMetrics: () => metricList.draw()});
 reads.start({get status() { return status; }});
 readColors();
 applyHash();
-for (const p of [statusPoller, hostPoller])
-	p.soon();
+statusPoller.soon();

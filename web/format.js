@@ -27,6 +27,8 @@ export function grouped(v) {
 	return Math.round(v).toLocaleString("en-US").replaceAll(",", THIN);
 }
 
+export const many = (n, what) => `${grouped(n)} ${what}${n === 1 ? "" : "s"}`;
+
 // Four significant digits and an SI prefix; small whole numbers as they are.
 export function number(v, small = false) {
 	if (Number.isNaN(v))

@@ -2,7 +2,7 @@
 // reports.js - the view of what network devices and kernels report: the account, the stores and how full they are,
 // the translators, and questions. The tab is there once the collector owns stores.
 import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
-import {age, bytes, grouped, number} from "./format.js";
+import {age, bytes, grouped, many, number} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 100, PERIOD = () => 1000;
@@ -101,7 +101,6 @@ function drawUnits() {
 	$("dta-units").hidden = !u?.written;
 }
 
-const many = (n, what) => `${grouped(n)} ${what}${n === 1 ? "" : "s"}`;
 
 function drawTenants() {
 	fillTable($("dta-tenants"), there.tenants.map((t) => [

@@ -2,7 +2,7 @@
 // traces.js - the traces that were kept: a list, and the spans of one of them over time. The tab is
 // there once the collector has seen a trace.
 import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
-import {bytes, clock, dateTime, grouped, seconds} from "./format.js";
+import {bytes, clock, dateTime, grouped, many, seconds} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const LISTS = () => app.state.tab === "traces" ? 1000 : 5000, ONE = () => 2000;
@@ -121,7 +121,7 @@ async function askOne() {
 	if (id !== app.state.trace)
 		return;
 	put($("trace-title"), t ? `${t.service} ${t.root}` : id);
-	put($("trace-note"), t ? `${t.trace_id}, ${grouped(t.spans_read)} spans in ${grouped(t.pods)} pods` +
+	put($("trace-note"), t ? `${t.trace_id}, ${many(t.spans_read, "span")} in ${many(t.pods, "pod")}` +
 		(t.orphans ? `, ${grouped(t.orphans)} without their parent` : "") : "not kept any more");
 	const now = `${id} ${t ? t.spans.length : 0}`;
 	if (now !== shown && t && t.spans.length)
