@@ -105,6 +105,119 @@ static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state
 		}
 }
 
+/* 300 paths of 1 to 6 hops, 25 at a time, into so few slots that some are overwritten. */
+static void give_mixed_paths(struct sl_engine *e, uint8_t copies, uint32_t a_block)
+{
+	static struct feed feed;
+	uint64_t rnd = 9, now = 0;
+
+	feed_of(&feed, SL_DTA_POSTCARD, copies, 8, 8, 0);
+	for (uint64_t first = 0; first < 300; first += 25)
+		for (uint32_t h = 0; h < 6; h++)
+			for (uint64_t n = first; n < first + 25; n++) {
+				const uint32_t hops = (uint32_t)(n * 7 % 6 + 1);
+
+				if (h >= hops || next_random(&rnd) % 50 == 0)
+					continue;
+				put_hop(&feed, &n, (uint8_t)h, (uint8_t)hops, said(n, h));
+				if (feed.b.count == a_block)
+					give(e, 0, &feed, ++now);
+			}
+	give(e, 0, &feed, ++now);
+}
+
+/*
+ * Over a mapping, whole paths of a block are written together and from where they waited; else one by one. What is
+ * stored is the same, also of paths that are shorter than the store's, in places where longer ones were before.
+ */
+static void a_path_is_stored_bit_for_bit_however_its_reports_come(void **state)
+{
+	const struct sl_store_config c = {
+		.kind = SL_STORE_POSTCARD, .slots = 150, .hops = 6, .copies = 2};
+	struct sl_output *shm = sl_output_shm(NULL, NULL);
+	struct sl_engine_stats s[2];
+	struct fenced f[2];
+	struct moody m;
+
+	(void)state;
+	for (uint8_t copies = 1; copies <= 2; copies++) {
+		for (int i = 0; i < 2; i++) {
+			struct sl_engine *e;
+
+			fence(&f[i], c);
+			if (i)
+				moody_over(&m, &f[i]);
+			e = engine_over(&f[i], i ? &m.o : shm, NULL);
+			give_mixed_paths(e, copies, i ? 1 : 40);
+			sl_engine_flush(e);
+			s[i] = closed(e);
+			assert_int_equal(s[i].evicted + s[i].waiting + dropped(&s[i]), 0);
+			sl_engine_free(e);
+		}
+		assert_true(s[0].paths > 280 && s[0].paths_partial > 0 && s[0].stored > 900);
+		assert_int_equal(s[0].units, s[1].units);
+		assert_int_equal(s[0].operations, s[1].operations);
+		assert_memory_equal(f[0].object.map + SL_STORE_BANKS_OFFSET,
+				    m.memory + SL_STORE_BANKS_OFFSET, sl_store_bank_stride(&c));
+		unfence(&f[0]);
+		unfence(&f[1]);
+	}
+	shm->ops->close(shm);
+}
+
+static struct sl_path path_of(const struct fenced *f, const char *key)
+{
+	struct sl_query q = {key, 4, ~0ull, 1, 0, 0};
+	struct sl_path p;
+
+	sl_view_path(&f->v, &q, NULL, 0, &p);
+	return p;
+}
+
+/*
+ * Within one block a whole path makes room for another, which becomes whole in its place. In those that follow, a key's
+ * path is followed by one of another length, and has a hop that it can't have.
+ */
+static void a_place_that_became_another_s_is_written_as_the_other_s(void **state)
+{
+	static const char *const keys[] = {"two.", "tre.", "four", "one.", "five"};
+	static struct feed feed;
+	struct sl_output *shm = sl_output_shm(NULL, NULL);
+	struct sl_engine_stats s;
+	struct sl_engine *e;
+	struct fenced f;
+
+	(void)state;
+	fence(&f, (struct sl_store_config){
+			  .kind = SL_STORE_POSTCARD, .slots = 9999, .hops = 5, .copies = 1});
+	e = engine_over(&f, shm, &(struct sl_engine_opts){.path_entries = 4});
+	feed_of(&feed, SL_DTA_POSTCARD, 1, 4, 8, 0);
+	for (uint32_t i = 0; i < 5; i++)
+		put_hop(&feed, keys[i], 0, i == 3 ? 1 : 2,
+			10 + i); /* the last of those as old goes */
+	put_hop(&feed, "five", 1, 2, 20);
+	assert_int_equal(give(e, 0, &feed, 1), 6);
+	put_hop(&feed, "two.", 1, 3, 30); /* of two hops until now */
+	assert_int_equal(give(e, 0, &feed, 1), 1);
+	put_hop(&feed, "two.", 3, 3, 31);
+	assert_int_equal(give(e, 0, &feed, 1), 0);
+	s = closed(e);
+	assert_int_equal(s.evicted, 1);
+	assert_int_equal(s.paths, 3);
+	assert_true(path_of(&f, "one.").present == 1 && path_of(&f, "one.").hops == 1 &&
+		    path_of(&f, "one.").value[0] == 13);
+	assert_true(path_of(&f, "two.").present == 1 && path_of(&f, "two.").hops == 2 &&
+		    path_of(&f, "two.").value[0] == 10);
+	assert_true(path_of(&f, "five").present == 3 && path_of(&f, "five").value[1] == 20);
+	sl_engine_flush(e);
+	assert_true(path_of(&f, "two.").present == 2 && path_of(&f, "two.").hops == 3 &&
+		    path_of(&f, "two.").value[1] == 30);
+	assert_int_equal(closed(e).stored, 7);
+	sl_engine_free(e);
+	shm->ops->close(shm);
+	unfence(&f);
+}
+
 static void whole_paths_do_not_wait_and_others_do_for_their_time(void **state)
 {
 	static struct feed feed;
@@ -731,6 +844,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_path_is_its_own_key_s_whatever_is_lost_or_evicted),
+		cmocka_unit_test(a_path_is_stored_bit_for_bit_however_its_reports_come),
+		cmocka_unit_test(a_place_that_became_another_s_is_written_as_the_other_s),
 		cmocka_unit_test(whole_paths_do_not_wait_and_others_do_for_their_time),
 		cmocka_unit_test(merged_sketches_are_the_sketch_of_the_union_bit_for_bit),
 		cmocka_unit_test(a_half_written_sketch_begins_anew_when_more_comes),
