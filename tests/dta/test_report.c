@@ -39,6 +39,7 @@ struct translator {
 	struct sl_loss *loss;
 	struct sl_dta_key *key;
 	uint32_t lose_percent, credits;
+	bool holes; /* every second packet is lost, and nothing is answered */
 	uint64_t packets, reports, again, taken;
 	struct sockaddr_in from;
 	uint8_t packet[SL_DTA_PACKET_MAX];
@@ -113,7 +114,7 @@ static void step(struct translator *t)
 		uint32_t at = 0;
 		int n;
 
-		if (rnd(100) < t->lose_percent)
+		if (rnd(100) < t->lose_percent || (t->holes && got.header.sequence % 2))
 			continue;
 		k.tenant = got.header.tenant;
 		k.reporter = got.header.reporter;
@@ -135,7 +136,7 @@ static void step(struct translator *t)
 			}
 		}
 	}
-	while (sl_loss_answer(t->loss, sl_now_ns(), &to, &a)) {
+	while (!t->holes && sl_loss_answer(t->loss, sl_now_ns(), &to, &a)) {
 		a.credits = t->credits;
 		if (rnd(100) >= t->lose_percent)
 			say(t, &a);
@@ -419,6 +420,47 @@ static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
 }
 
 /* Two translators; of the first, half way, nobody listens any more, or it falls silent: nothing is lost. */
+/* An answer names 64 ranges, a translator keeps 256 gaps: what is behind them is named, or sent again, later. */
+static void more_holes_than_an_answer_can_name_lose_nothing(void **state)
+{
+	const struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct translator *t = translator_new();
+	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){
+						    .flags = SL_REPORTER_SINGLE,
+						    .backup_packets = 2048,
+					    });
+	const uint64_t end = sl_now_ns() + 100000000000ull;
+	int err;
+
+	(void)state;
+	t->holes = true;
+	t->most = 4 * SL_LOSS_GAPS_MAX;
+	t->counts = calloc(t->most, 1);
+	assert_non_null(t->counts);
+	for (uint32_t value = 0; value < t->most; value++) {
+		assert_int_equal(sl_report_append(r, &how, 1, &value, 4), 0);
+		if (value % 64 == 63)
+			step(t); /* before the socket is full */
+	}
+	step(t);
+	assert_true(total_of(t).missing + total_of(t).lost >= 2 * SL_DTA_RANGES_MAX);
+	t->holes = false;
+	while ((err = sl_reporter_drain(r, 1000000)) == -ETIMEDOUT) {
+		assert_true(sl_now_ns() < end);
+		step(t);
+	}
+	assert_int_equal(err, 0);
+	for (uint32_t value = 0; value < t->most; value++)
+		assert_int_equal(t->counts[value], 1);
+	assert_int_equal(stats(r).given_up, 0);
+	assert_int_equal(stats(r).settled, t->most);
+	assert_int_equal(total_of(t).expected, t->most);
+	assert_int_equal(total_of(t).arrived, t->most);
+	assert_int_equal(total_of(t).missing + total_of(t).lost, 0);
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
 static void reports_go_on_at_the_next_translator(bool silent)
 {
 	struct translator *t[2] = {translator_new(), translator_new()};
@@ -710,6 +752,7 @@ int main(void)
 		cmocka_unit_test(only_what_changed_is_reported),
 		cmocka_unit_test(a_sample_by_key_is_the_same_at_every_reporter),
 		cmocka_unit_test(what_is_essential_arrives_once_over_a_lossy_network),
+		cmocka_unit_test(more_holes_than_an_answer_can_name_lose_nothing),
 		cmocka_unit_test(where_nobody_listens_reports_go_on_at_the_next_translator),
 		cmocka_unit_test(where_nobody_answers_reports_go_on_at_the_next_translator),
 		cmocka_unit_test(answers_of_strangers_are_refused),

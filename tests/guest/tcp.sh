@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The eBPF programs on a second kernel (Debian's 6.1), which also allows fentry and kprobes, has netem, and
-# lacks some tracepoints: every test of tests/tcp that loads some runs here, too.
+# lacks some tracepoints: every test of tests/tcp that loads some runs here, too, and the reporter of flows.
 #
 # What is done to the network, and what says what is true then:
 #   a link that flaps     loss: nstat's retransmissions and timeouts, iperf3's bytes
@@ -25,6 +25,36 @@ python() {
 	grep -E '^(ok|note)' /tmp/check.log | sed 's/^/     | /'
 }
 
+# The kernel reports flows, of both families, to this host and by IPv6 to another one, which is nobody: each target makes
+# the kernel check other code.
+flows_of() { for i in {2001..2060}; do echo > "/dev/udp/$1/$i"; done; }
+ready() { grep -q '^ready' "$1"; }
+number() { sed -n "s/.*\"$2\": *\([0-9]*\).*/\1/p" "$1" | head -n 1; }
+kernel_reports() {
+	local here there translator
+	ip addr add fd77::1/64 dev eth0 nodad
+	ip neigh add fd77::9 lladdr 02:00:00:00:00:09 dev eth0
+	sidelight translate --collector unix:/tmp/nobody --listen 0.0.0.0:40040 --json > /tmp/translate.out &
+	translator=$!
+	sidelight report --interface lo --target :40040 --store 1 --sample 1 --json > /tmp/here.out &
+	here=$!
+	sidelight report --interface eth0 --target [fd77::9]:40040 --store 1 --json > /tmp/there.out &
+	there=$!
+	wait_for 30 grep -q ':9C68 ' /proc/net/udp || return 1
+	for name in here there; do wait_for 30 ready /tmp/$name.out || return 1; done
+	flows_of 127.0.0.1
+	flows_of ::1
+	flows_of fd77::9
+	kill -TERM $here $there
+	wait $here && wait $there || return 1
+	kill -TERM $translator
+	wait $translator || return 1
+	head -n 5 /tmp/{here,there,translate}.out
+	[ "$(number /tmp/there.out flows)" -ge 60 ] && [ "$(number /tmp/there.out sent_reports)" -gt 0 ] &&
+		[ "$(number /tmp/here.out left_out)" -gt 0 ] && [ "$(number /tmp/here.out sent_reports)" -gt 0 ] &&
+		[ "$(number /tmp/translate.out reports)" = "$(number /tmp/here.out sent_reports)" ]
+}
+
 check hooks-are-chosen-by-trial probe
 check scheduler-time-is-what-the-kernel-accounts-for tcp_test_cpu
 check layers-and-requests-are-timed-as-server-and-wire-saw-them tcp_test_layer
@@ -44,6 +74,7 @@ case $SL_TEST_SCALE in
 1 | 1.0) python many 300 ;;
 *) python many 10000 ;;
 esac
+check the-kernel-reports-flows-of-both-families-to-this-host-and-another kernel_reports
 python loss 1M
 python layers what_stands_in_for_a_hook_measures_the_same_segments
 python refused locked_down_for_reading # the last one: there is no way back

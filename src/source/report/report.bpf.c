@@ -119,6 +119,26 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 		__sync_fetch_and_add(&debt, 1);
 }
 
+/*
+ * Linux 6.1 forgets what it knew of a number of 32 bits that lay on the stack meanwhile, but not of a pointer: so this one
+ * is made as soon as its bounds are known.
+ */
+static __always_inline void put_item(struct rpt_slot *s, __u32 n, const __u8 *item, __u32 v6)
+{
+	__u64 at = (__u64)n * (v6 ? RPT_ITEM6 : RPT_ITEM4);
+	__u8 *to;
+
+	asm volatile("" : "+r"(at));
+	if (at > sizeof(s->items) - RPT_ITEM6)
+		return; /* can't be */
+	to = s->items + at;
+	asm volatile("" : "+r"(to));
+	if (v6)
+		__builtin_memcpy(to, item, RPT_ITEM6);
+	else
+		__builtin_memcpy(to, item, RPT_ITEM4);
+}
+
 /* False: there is no room. */
 static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 {
@@ -152,10 +172,7 @@ static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 	}
 	c = p->count;
 	if (p->slot == slot && c < RPT_ITEMS) {
-		if (v6)
-			__builtin_memcpy(&s->items[c * RPT_ITEM6], item, RPT_ITEM6);
-		else
-			__builtin_memcpy(&s->items[c * RPT_ITEM4], item, RPT_ITEM4);
+		put_item(s, c, item, v6);
 		taken = true;
 		p->count = c + 1;
 		if (c + 1 == RPT_ITEMS || now - p->since_ns >= config.flush_ns) {
@@ -497,17 +514,17 @@ static __always_inline __u16 fold(__u32 sum)
 
 /* The frame becomes one of these headers and so many bytes of items. */
 static __always_inline bool put_frame(struct xdp_md *ctx, void *headers, __u32 size,
-				      struct rpt_slot *s, __u32 bytes)
+				      struct rpt_slot *s, __u64 bytes)
 {
 	return !bpf_xdp_adjust_tail(ctx, (int)(size + bytes) - (int)bpf_xdp_get_buff_len(ctx)) &&
 	       !bpf_xdp_store_bytes(ctx, 0, headers, size) &&
 	       !bpf_xdp_store_bytes(ctx, size, s->items, bytes);
 }
 
-static __always_inline bool write4(struct xdp_md *ctx, struct rpt_slot *s, __u32 n, __u32 bytes)
+static __always_inline bool write4(struct xdp_md *ctx, struct rpt_slot *s, __u32 n, __u64 bytes)
 {
 	struct headers4 h = {};
-	__u32 payload = RPT_FIXED + bytes;
+	__u32 payload = RPT_FIXED + (__u32)bytes;
 
 	fill_eth(&h.eth, ETH_P_IP);
 	h.ip.version = 4;
@@ -537,11 +554,12 @@ struct covered {
 
 #define PART 480u /* the kernel adds up 512 bytes a call */
 
-static __always_inline __u16 checksum6(const struct headers6 *h, struct rpt_slot *s, __u32 bytes)
+static __always_inline __u16 checksum6(const struct headers6 *h, struct rpt_slot *s, __u64 bytes)
 {
-	struct covered c = {.length = bpf_htonl(8 + RPT_FIXED + bytes),
+	struct covered c = {.length = bpf_htonl(8 + RPT_FIXED + (__u32)bytes),
 			    .next = bpf_htonl(IPPROTO_UDP)};
-	__u32 sum, words = (bytes + 3) & ~3u;
+	__u64 words = (bytes + 3) & ~3ull;
+	__u32 sum;
 
 	for (int i = 0; i < 4; i++) {
 		c.source[i] = config.source6[i];
@@ -550,13 +568,13 @@ static __always_inline __u16 checksum6(const struct headers6 *h, struct rpt_slot
 	c.udp = h->udp;
 	c.dta = h->dta;
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&c, sizeof(c), 0);
-	for (__u32 i = 0; i < 3; i++) /* behind the last item is what was there before */
+	for (__u64 i = 0; i < 3; i++) /* behind the last item is what was there before */
 		if (bytes + i < words && bytes + i < sizeof(s->items))
 			s->items[bytes + i] = 0;
 #pragma unroll
 	for (__u32 at = 0; at < sizeof(s->items); at += PART) {
 		const __u32 most = sizeof(s->items) - at < PART ? sizeof(s->items) - at : PART;
-		__u32 part = words > at ? words - at : 0;
+		__u64 part = words > at ? words - at : 0;
 
 		if (part > most)
 			part = most;
@@ -568,10 +586,10 @@ static __always_inline __u16 checksum6(const struct headers6 *h, struct rpt_slot
 	return sum ?: 0xffff;
 }
 
-static __always_inline bool write6(struct xdp_md *ctx, struct rpt_slot *s, __u32 n, __u32 bytes)
+static __always_inline bool write6(struct xdp_md *ctx, struct rpt_slot *s, __u32 n, __u64 bytes)
 {
 	struct headers6 h = {};
-	__u32 payload = RPT_FIXED + bytes;
+	__u32 payload = RPT_FIXED + (__u32)bytes;
 
 	fill_eth(&h.eth, ETH_P_IPV6);
 	h.ip.version = 6;
@@ -591,9 +609,10 @@ static __always_inline bool write6(struct xdp_md *ctx, struct rpt_slot *s, __u32
 SEC("xdp")
 int write_report(struct xdp_md *ctx)
 {
-	__u32 slot, n, bytes;
 	struct rpt_slot *s;
 	__u16 proto = 0;
+	__u32 slot, n;
+	__u64 bytes;
 	bool written;
 
 	/* For this host's translator, and its answers: that end has an address. */
@@ -610,8 +629,10 @@ int write_report(struct xdp_md *ctx)
 	if (!s)
 		return XDP_DROP;
 	n = s->count;
-	bytes = n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4);
-	if (!n || n > RPT_ITEMS || bytes > sizeof(s->items) || !bytes) { /* can't be */
+	bytes = (__u64)n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4);
+	/* What Linux 6.1 keeps in mind of a number are its least and most, and of 64 bits. */
+	asm volatile("" : "+r"(bytes));
+	if (bytes < RPT_ITEM4 || bytes > sizeof(s->items) || n > RPT_ITEMS) { /* can't be */
 		bpf_map_push_elem(&vacant, &slot, 0);
 		return XDP_DROP;
 	}

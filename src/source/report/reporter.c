@@ -496,7 +496,7 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
 	err = report_bpf__load(r->skel);
 	if (err) {
-		sl_tcp_load_refused(err, "the reporter", error, bytes);
+		sl_tcp_load_refused(err, "reporter's", error, bytes);
 		goto fail;
 	}
 	if (!fill_queues(r)) {
