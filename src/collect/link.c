@@ -129,6 +129,26 @@ static void snapshot_stats(struct link *l, uint64_t now_ns)
 	l->stats_ns = now_ns;
 }
 
+/* Says once that a host is not reached, and once that it is again. The first queue speaks for all. */
+static void tell_away(struct link *l)
+{
+	const bool up = l->state == SL_FABRIC_UP;
+	struct sl_fabric_stats stats;
+
+	if (l->queue || l->state == SL_FABRIC_CONNECTING || up != l->away)
+		return;
+	l->away = !up;
+	sl_fabric_stats(l->fabric, &stats);
+	if (up)
+		sl_log_limited(SL_INFO, "collect", "host is reached again host=%s",
+			       l->host->target);
+	else
+		sl_log_limited(SL_WARN, "collect",
+			       "host is not reached, and tried again; does its agent run? host=%s "
+			       "error=\"%s\"",
+			       l->host->target, stats.last_error);
+}
+
 static void drive(struct link *l, uint64_t now_ns)
 {
 	enum sl_fabric_state before = l->state;
@@ -147,6 +167,7 @@ static void drive(struct link *l, uint64_t now_ns)
 	SET(l->state, state);
 	if (state == SL_FABRIC_DOWN)
 		SET(l->tried, true);
+	tell_away(l);
 	snapshot_stats(l, now_ns);
 }
 

@@ -101,6 +101,7 @@ struct link {
 	enum sl_fabric_state state;
 	uint64_t epoch, drive_ns, up_ns;
 	bool tried, settled; /* settled: everything found at first was read */
+	bool away;	     /* and it was told that the host is not reached */
 
 	/* Directory. */
 	struct sl_region_info *dir;

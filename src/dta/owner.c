@@ -3,6 +3,7 @@
 #include "dta/owner_internal.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -47,18 +48,32 @@ struct store *owner_store_number(struct sl_owner *o, uint64_t tenant, uint64_t n
 
 /* ---- listening ---------------------------------------------------------------------------------------- */
 
+/* Makes the folder for the socket, as the agent does. Returns 0 or a negative errno. */
+static int make_folder(const char *path)
+{
+	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	return mkdir(dirname(copy), 0755) && errno != EEXIST ? -errno : 0;
+}
+
 /* A socket that nobody listens at any more is taken over; anything else is left alone. */
 static int listen_unix(const char *path, char *error, size_t bytes)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct stat st;
-	int fd;
+	int fd, err;
 
 	if (strlen(path) >= sizeof(a.sun_path)) {
 		snprintf(error, bytes, "%s: too long for a socket", path);
 		return -1;
 	}
 	strcpy(a.sun_path, path);
+	err = make_folder(path);
+	if (err) {
+		snprintf(error, bytes, "%s: its folder can't be made: %s", path, strerror(-err));
+		return -1;
+	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !lstat(path, &st) && S_ISSOCK(st.st_mode)) {
 		if (!connect(fd, (struct sockaddr *)&a, sizeof(a)) || errno != ECONNREFUSED) {

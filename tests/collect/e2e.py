@@ -35,8 +35,9 @@ class Collector:
         self.address = re.search('listen=([^ ]+)', self.ready)[1]
 
     def logged(self):
-        self.log.seek(0)
-        return self.log.read()
+        # Opened anew: to seek would move where the collector writes.
+        with open(f'/proc/self/fd/{self.log.fileno()}') as f:
+            return f.read()
 
     def get(self, path):
         with urllib.request.urlopen(f'http://{self.address}{path}', timeout=10) as r:
@@ -320,7 +321,9 @@ def history_goes_on_after_an_agents_restart():
         wait_for(lambda: c.total('sidelight_collector_history_points') > 0)
         seen = c.total('sidelight_collector_history_points')
         first.kill()
+        wait_for(lambda: 'host is not reached' in c.logged())
         with Agent(folder=first.folder):
+            wait_for(lambda: 'host is reached again' in c.logged())
             wait_for(lambda: c.total('sidelight_host_up') == 1 and
                      c.total('sidelight_host_connects_total') >= 2)
             wait_for(lambda: c.total('sidelight_collector_history_points') > seen)

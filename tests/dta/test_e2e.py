@@ -30,12 +30,12 @@ stores:
 class Collector(Part):
     def __init__(self, name, more=''):
         with open(f'{D}/{name}.yaml', 'w') as f:
-            f.write(STORES.format(socket=f'{D}/{name}.sock', more=more))
+            f.write(STORES.format(socket=f'{D}/{name}.dir/dta.sock', more=more))
         super().__init__(SIDELIGHT, 'collect', '--dta', f'{D}/{name}.yaml', '--listen', '127.0.0.1:0')
         ready = self.ready()
         address = ready.get('listen') or ready.get('http')
         self.url = f'http://{address.removeprefix("http://")}/api/v1/dta'
-        self.socket = f'unix:{D}/{name}.sock'
+        self.socket = f'unix:{D}/{name}.dir/dta.sock'
 
     def status(self):
         return json.loads(get(self.url))
