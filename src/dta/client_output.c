@@ -157,14 +157,17 @@ int client_output_shm(struct sl_client *c)
 	return c->out ? 0 : -ENOMEM;
 }
 
-/* raw: a new queue pair of ours, which the owner makes the other end of. */
+/*
+ * raw: a new queue pair of ours, which the owner makes the other end of. One at a time: an answer does not say which it
+ * is for.
+ */
 static void offer_queue(struct sl_client *c)
 {
 	struct sl_roce_end ours;
 
-	sl_output_raw_ours(c->out, &ours);
-	sl_line_write(c->line, sl_roce_end_json(&ours), -1);
 	c->offered_ns = sl_now_ns();
+	if (!sl_output_raw_ours(c->out, &ours))
+		sl_line_write(c->line, sl_roce_end_json(&ours), -1);
 }
 
 static struct sl_output *open_raw(struct sl_client *c)
@@ -216,7 +219,8 @@ void client_output_drive(struct sl_client *c, uint64_t now)
 	const enum sl_output_state state = c->out->ops->drive(c->out, now);
 
 	c->up = state == SL_OUTPUT_UP;
-	if (state == SL_OUTPUT_DOWN && c->opts.output == SL_CLIENT_RAW && c->line &&
+	/* Before the welcome this would be a second one: the welcome offers one, too. */
+	if (state == SL_OUTPUT_DOWN && c->opts.output == SL_CLIENT_RAW && c->line && c->welcome &&
 	    now > c->offered_ns + OFFER_NS)
 		offer_queue(c);
 }
@@ -236,12 +240,20 @@ void client_output_close(struct sl_client *c)
 const char *client_output_queue(struct sl_client *c, const json_t *message)
 {
 	struct sl_roce_end theirs;
+	int err;
 
 	if (c->opts.output != SL_CLIENT_RAW || c->opts.file)
 		return NULL;
-	if (sl_roce_end_of_json(message, &theirs) || sl_output_raw_connect(c->out, &theirs))
+	if (sl_roce_end_of_json(message, &theirs))
 		return "a queue pair that is not sound";
-	return NULL;
+	err = sl_output_raw_connect(c->out, &theirs);
+	if (err == -EMSGSIZE) {
+		client_output_close(c); /* the next session makes one for smaller packets */
+		return "its device takes smaller packets now";
+	}
+	return err == -EALREADY ? "a queue pair that nobody asked for"
+	       : err		? "a queue pair that we can't reach"
+				: NULL;
 }
 
 void client_output_tell(struct sl_client *c)

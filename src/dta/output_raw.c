@@ -176,7 +176,7 @@ static void build_again(struct raw *r)
 	}
 }
 
-void sl_output_raw_ours(struct sl_output *o, struct sl_roce_end *ours)
+int sl_output_raw_ours(struct sl_output *o, struct sl_roce_end *ours)
 {
 	struct raw *r = of(o);
 	uint32_t random[2] = {0};
@@ -196,6 +196,7 @@ void sl_output_raw_ours(struct sl_output *o, struct sl_roce_end *ours)
 	else
 		r->state = SL_OUTPUT_CONNECTING;
 	*ours = r->ours;
+	return err;
 }
 
 int sl_output_raw_connect(struct sl_output *o, const struct sl_roce_end *theirs)
@@ -205,8 +206,10 @@ int sl_output_raw_connect(struct sl_output *o, const struct sl_roce_end *theirs)
 	uint64_t queued = r->window.queued;
 	int err;
 
-	if (r->state != SL_OUTPUT_CONNECTING || (r->slots && mtu < r->mtu))
-		return -EINVAL;
+	if (r->state != SL_OUTPUT_CONNECTING)
+		return -EALREADY;
+	if (r->slots && mtu < r->mtu)
+		return -EMSGSIZE;
 	err = sl_roce_builder(r->builder, &r->ours, theirs,
 			      (uint16_t)(PORT_FIRST | ((r->ours.qpn ^ theirs->qpn) & 0x3fff)));
 	if (!err && !r->slots)

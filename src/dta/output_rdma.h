@@ -53,10 +53,14 @@ struct sl_output_raw_opts {
 struct sl_output *sl_output_raw(const struct sl_output_raw_opts *opts, char *error, size_t error_bytes);
 /*
  * A new queue pair of our own, for the "queue" message to the owner. What was on the way over the one before
- * is kept: WRITEs are given again, FETCH_ADDs counted as unconfirmed.
+ * is kept: WRITEs are given again, FETCH_ADDs counted as unconfirmed. 0, or -errno if nothing could be heard over it: then
+ * it is down.
  */
-void sl_output_raw_ours(struct sl_output *o, struct sl_roce_end *ours);
-/* The owner's "queue": the output is up. 0 or -EINVAL. */
+int sl_output_raw_ours(struct sl_output *o, struct sl_roce_end *ours);
+/*
+ * The owner's "queue": the output is up. 0, -EINVAL, -EALREADY if none was asked for, -EMSGSIZE if its packets are smaller
+ * than those that wait, -ENOMEM.
+ */
 int sl_output_raw_connect(struct sl_output *o, const struct sl_roce_end *theirs);
 /* For poll(2): readable when there are answers. -1 with file. */
 int sl_output_raw_fd(const struct sl_output *o);

@@ -221,10 +221,12 @@ json_t *owner_queue(struct sl_owner *o, const struct conn *c, const json_t *mess
 	uint64_t queue;
 	int err;
 
-	if (!o->host || strcmp(c->output, "raw") || sl_roce_end_of_json(message, &theirs)) {
-		*why = "a queue pair that is not sound, or none was expected";
+	*why = !o->host				       ? "the RDMA device is gone"
+	       : strcmp(c->output, "raw")	       ? "a queue pair, but not for output raw"
+	       : sl_roce_end_of_json(message, &theirs) ? "a queue pair that is not sound"
+						       : NULL;
+	if (*why)
 		return NULL;
-	}
 	owner_end_queues(o, c->name); /* one at a time */
 	err = sl_dta_host_queue(o->host, c->name, &theirs, &ours, &queue);
 	if (err || !owner_queue_add(o, queue, c->name)) {

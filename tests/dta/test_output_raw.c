@@ -260,7 +260,7 @@ static void connect_them(struct sl_output *o)
 		.atomics = REMEMBERS,
 	};
 
-	sl_output_raw_ours(o, &peer.them);
+	assert_int_equal(sl_output_raw_ours(o, &peer.them), 0);
 	peer.us = theirs;
 	peer.expected = peer.them.psn;
 	peer.nak_sent = peer.dead = peer.silent = false;
@@ -268,6 +268,8 @@ static void connect_them(struct sl_output *o)
 	peer.head = peer.tail;
 	memset(peer.remembered, 0xff, sizeof(peer.remembered));
 	assert_int_equal(sl_output_raw_connect(o, &theirs), 0);
+	/* A second answer would be to a question of before. */
+	assert_int_equal(sl_output_raw_connect(o, &theirs), -EALREADY);
 }
 
 static struct sl_output *open_it(unsigned s, unsigned lossy)
