@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,10 +125,70 @@ static int memfd(const char *name, uint64_t bytes, bool huge)
 	return err;
 }
 
+/* UINT64_MAX: no such file, or no limit. */
+static uint64_t number_in(const char *folder, const char *path, const char *name)
+{
+	char file[PATH_MAX];
+	unsigned long long v;
+	FILE *f = NULL;
+	int n = 0;
+
+	if (snprintf(file, sizeof(file), "%s%s/%s", folder, path, name) < (int)sizeof(file))
+		f = fopen(file, "re");
+	if (f) {
+		n = fscanf(f, "%llu", &v); /* or "max" */
+		fclose(f);
+	}
+	return n == 1 ? v : UINT64_MAX;
+}
+
+/*
+ * What the limits of this process's cgroup, and of those above it, leave (Documentation/admin-guide/cgroup-v2.rst, and
+ * cgroup-v1/memory.rst): who takes more is killed.
+ */
+static uint64_t left_by_cgroups(void)
+{
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	uint64_t least = UINT64_MAX;
+	char line[PATH_MAX];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		char *which = strchr(line, ':'), *path = which ? strchr(which + 1, ':') : NULL,
+		     *end;
+		const bool v2 = path == which + 1;
+
+		if (!path || (!v2 && strncmp(which, ":memory:", 8)))
+			continue;
+		path[strcspn(path, "\n")] = 0;
+		path++;
+		do {
+			const char *folder = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+			const uint64_t most = number_in(folder, path,
+							v2 ? "memory.max"
+							   : "memory.limit_in_bytes"),
+				       used = number_in(folder, path,
+							v2 ? "memory.current"
+							   : "memory.usage_in_bytes");
+
+			if (most != UINT64_MAX && used != UINT64_MAX)
+				least = most <= used	      ? 0
+					: most - used < least ? most - used
+							      : least;
+			end = strrchr(path, '/');
+			if (end)
+				*end = 0;
+		} while (end);
+	}
+	if (f)
+		fclose(f);
+	return least;
+}
+
 /* Half of what is to be had: the other half is for those who come later. */
 static bool plenty(uint64_t bytes)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
+	const uint64_t left = left_by_cgroups();
 	unsigned long long kib = 0;
 	char line[128];
 
@@ -136,7 +197,7 @@ static bool plenty(uint64_t bytes)
 			break;
 	if (f)
 		fclose(f);
-	return bytes <= (uint64_t)kib * 1024 / 2;
+	return bytes <= (uint64_t)kib * 1024 / 2 && bytes <= left / 2;
 }
 
 /*
