@@ -189,7 +189,7 @@ static void set_agent(struct demo *d)
 	bool tcp = false;
 #if HAVE_BPF
 	struct sl_hooks hooks;
-	int err = sl_hooks_probe(&hooks, false);
+	int err = sl_hooks_probe(&hooks, 0, false);
 
 	tcp = port && !err;
 	if (err)

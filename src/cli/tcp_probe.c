@@ -119,7 +119,7 @@ static int probe_main(const struct sl_command *self, int argc, char **argv)
 		return code;
 	if (!tcp_avoid(self, &types))
 		return SL_EXIT_USAGE;
-	err = sl_hooks_probe(&hooks, true);
+	err = sl_hooks_probe(&hooks, SL_HOOKS_EVERY, true);
 	if (err) {
 		sl_hooks_refusal(err, why, sizeof(why));
 		return tcp_failed(self, why);

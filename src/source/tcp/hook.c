@@ -176,7 +176,7 @@ static int try_candidate(const struct sl_hook_candidate *c, int *failed)
 	return 0;
 }
 
-int sl_hooks_probe(struct sl_hooks *hooks, bool all)
+int sl_hooks_probe(struct sl_hooks *hooks, uint32_t boundaries, bool all)
 {
 	int err = hook_try_ready();
 
@@ -191,6 +191,8 @@ int sl_hooks_probe(struct sl_hooks *hooks, bool all)
 	for (int b = 0; b < SL_BOUNDARIES; b++) {
 		const struct sl_hook_candidate *c = sl_hook_table[b].candidate;
 
+		if (!(boundaries >> b & 1))
+			continue;
 		for (int i = 0; i < SL_HOOK_CANDIDATES && c[i].type != SL_HOOK_NONE; i++) {
 			if (hooks->chosen[b] >= 0 && !all)
 				break;

@@ -80,12 +80,16 @@ struct sl_hooks {
 	int failed[SL_BOUNDARIES][SL_HOOK_CANDIDATES];	 /* index of the target that failed */
 };
 
+/* A set of boundaries: bit i stands for enum sl_boundary i. */
+#define SL_HOOKS_OF(boundary) (1u << SL_BOUNDARY_##boundary)
+#define SL_HOOKS_EVERY	      ((1u << SL_BOUNDARIES) - 1)
+
 /*
- * Tries the candidates of every boundary in order; all: also those behind the one that works, for
+ * Tries the candidates of these boundaries in order, of the others none; all: also those behind the one that works, for
  * a full account. 0, or -errno if nothing can be tried at all: -EPERM (no CAP_BPF and CAP_PERFMON),
- * -ENOENT (no BTF). Takes some 10 ms. Leaves nothing attached. Not thread-safe beside itself.
+ * -ENOENT (no BTF). A trial of a function takes some 10 ms. Leaves nothing attached. Not thread-safe beside itself.
  */
-int sl_hooks_probe(struct sl_hooks *hooks, bool all);
+int sl_hooks_probe(struct sl_hooks *hooks, uint32_t boundaries, bool all);
 
 /* The type of that name; 0 or -EINVAL. */
 int sl_hook_type_of(const char *name, enum sl_hook_type *type);

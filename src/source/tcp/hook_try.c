@@ -2,6 +2,9 @@
 /*
  * hook_try.c - loads and attaches an empty program, to see whether the kernel lets it. The program
  * returns a constant at once: 1 where the result means "accept" (netfilter, cgroups), else 0.
+ *
+ * Of tracepoints one is attached to: who may do that to one, may to each that the kernel has, which loading tells (its
+ * type is in BTF). Each time the kernel patches its code and waits for all CPUs, which made up most of a start.
  */
 #include "source/tcp/hook_try.h"
 
@@ -12,6 +15,7 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +30,7 @@
 #define ATTACH_NETFILTER    45
 
 static struct btf *kernel_btf; /* kept: parsing it takes most of the time of a trial */
+static bool attaches;	       /* to tracepoints */
 
 int hook_try_ready(void)
 {
@@ -81,10 +86,15 @@ static int by_btf(const char *prefix, const char *target, uint32_t kind,
 	prog = load(BPF_PROG_TYPE_TRACING, attach, id, 0);
 	if (prog < 0)
 		return prog;
+	if (attach == BPF_TRACE_RAW_TP && attaches) {
+		close(prog);
+		return 0;
+	}
 	if (attach == BPF_TRACE_ITER)
 		link = bpf_link_create(prog, 0, attach, &opts);
 	else
 		link = bpf_raw_tracepoint_open(NULL, prog);
+	attaches |= attach == BPF_TRACE_RAW_TP && link >= 0;
 	return done(prog, link < 0 ? -errno : link);
 }
 

@@ -7,7 +7,7 @@
 
 /* 0, or why nothing can be tried: -EPERM, -ENOENT (no BTF). */
 int hook_try_ready(void);
-/* Loads and attaches an empty program, and takes both away. 0 or -errno. */
+/* Loads an empty program, attaches it (to one tracepoint in place of all), and takes both away. 0 or -errno. */
 int hook_try(enum sl_hook_type type, const char *target);
 
 #endif

@@ -219,6 +219,7 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 		   size_t bytes)
 {
 	struct sl_layers *l = calloc(1, sizeof(*l));
+	uint32_t boundaries = 0;
 	int err;
 
 	*out = NULL;
@@ -231,7 +232,9 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 	if (err < 0)
 		goto fail;
 	l->cpus = (uint32_t)err;
-	err = sl_hooks_probe(&l->hooks, options->avoid != 0);
+	for (size_t i = 0; i < USES; i++)
+		boundaries |= 1u << uses[i].boundary;
+	err = sl_hooks_probe(&l->hooks, boundaries, options->avoid != 0);
 	if (err) {
 		sl_hooks_refusal(err, why, bytes);
 		goto fail;

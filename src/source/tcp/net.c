@@ -137,7 +137,7 @@ int sl_net_open(const struct sl_net_options *options, struct sl_net **out, char 
 	if (!n)
 		return -ENOMEM;
 	sl_tcp_libbpf_log();
-	err = sl_hooks_probe(&n->hooks, false);
+	err = sl_hooks_probe(&n->hooks, SL_HOOKS_OF(NIC_IN) | SL_HOOKS_OF(LINK_NIC), false);
 	if (err) {
 		sl_hooks_refusal(err, why, bytes);
 		goto fail;

@@ -80,6 +80,11 @@ static int check_wanted(const struct sl_tcp_wanted *wanted, char *why, size_t by
 
 int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char *why, size_t bytes)
 {
+	/* Those that choose() asks for. */
+	uint32_t boundaries = SL_HOOKS_OF(TCP_APP) | SL_HOOKS_OF(STATE) | SL_HOOKS_OF(CLOSE) |
+			      SL_HOOKS_OF(SEGMENT) | SL_HOOKS_OF(CONGESTION) |
+			      SL_HOOKS_OF(RETRANSMIT) | SL_HOOKS_OF(RESET_IN) |
+			      SL_HOOKS_OF(RESET_OUT) | SL_HOOKS_OF(EXISTING);
 	struct sl_tcp *t = calloc(1, sizeof(*t));
 	int err;
 
@@ -94,7 +99,9 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 	err = check_wanted(&t->options.wanted, why, bytes);
 	if (err)
 		goto fail;
-	err = sl_hooks_probe(&t->hooks, t->options.avoid != 0);
+	if (t->options.calls)
+		boundaries |= SL_HOOKS_OF(CALLS);
+	err = sl_hooks_probe(&t->hooks, boundaries, t->options.avoid != 0);
 	if (err) {
 		sl_hooks_refusal(err, why, bytes);
 		goto fail;

@@ -161,16 +161,18 @@ static __always_inline u32 bucket(u64 ns)
 	return i < SL_CPU_BUCKETS ? i : SL_CPU_BUCKETS - 1;
 }
 
-static __always_inline void add_usage(struct sl_cpu_usage *u, const struct grown *g)
+__noinline int add_usage(struct sl_cpu_usage *u, const struct grown *g)
 {
 	u32 line, cell;
 
+	if (!u || !g)
+		return 0;
 	line_add(u->cell, SL_CPU_RUN_NS, g->run);
 	line_add(u->cell, SL_CPU_VOLUNTARY, g->voluntary);
 	line_add(u->cell, SL_CPU_INVOLUNTARY, g->involuntary);
 	line_add(u->cell, SL_CPU_MIGRATIONS, g->migrations);
 	if (!g->waits && !g->wait)
-		return;
+		return 0;
 	line_add(u->cell, SL_CPU_WAIT_NS, g->wait);
 	line_add(u->cell, SL_CPU_WAITS, g->waits);
 	line = g->bucket / 7;
@@ -181,6 +183,7 @@ static __always_inline void add_usage(struct sl_cpu_usage *u, const struct grown
 		line_add(u->wait[line], cell, 1);
 	else
 		line_add(u->cell, SL_CPU_UNPLACED, g->waits);
+	return 0;
 }
 
 /* ---- cgroups -------------------------------------------------------------------------------------- */
@@ -233,7 +236,7 @@ static __always_inline u32 take_cgroup_slot(u64 now)
  * The slot of a cgroup; one is taken if it has none, unless the task that asks is on its way out, by
  * when the cgroup may be gone already. 0: none.
  */
-static __noinline u32 cgroup_slot(u64 id, bool exiting)
+__noinline u32 cgroup_slot(u64 id, bool exiting)
 {
 	u32 *have = bpf_map_lookup_elem(&cgroup_slots, &id), slot;
 	u64 *line, now = bpf_ktime_get_ns();

@@ -23,20 +23,30 @@ static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 ki
 	return (u64)ticks * settings.tick_us;
 }
 
+/* Of a flow, as one argument: functions that are not static are verified once, and not once for each way to them. */
+struct cells {
+	u64 cell[SL_FLOW_LINES * 8];
+};
+
 /*
  * All cells of a flow but tags and checks. old: the state before a change that is under way, which tells
- * whether a FIN of ours has a sequence number. cells may be st->final.
+ * whether a FIN of ours has a sequence number. to may be st->final. sockless: its socket is another's.
  */
-static __noinline int collect(const struct tcp_sock *tp, struct flow_state *st, u64 *cells, u64 now,
-			      u32 old)
+__noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old, bool sockless)
 {
-	const struct inet_connection_sock *icsk = &tp->inet_conn;
-	const struct sock *sk = &icsk->icsk_inet.sk;
+	const struct inet_connection_sock *icsk;
+	const struct tcp_sock *tp;
+	const struct sock *sk;
+	u64 *cells;
 	u32 state, unsent, unread, snd_nxt, flags, running, fin, cwnd, rcv_nxt;
 	u64 sent, again, received, busy, rwnd, sndbuf;
 
-	if (!st || !cells)
+	if (!st || !to)
 		return 0;
+	cells = to->cell;
+	tp = sockless ? NULL : READ(st->sk);
+	icsk = &tp->inet_conn;
+	sk = &icsk->icsk_inet.sk;
 	state = st->closed_ns ? TCP_CLOSE : BPF_CORE_READ(sk, __sk_common.skc_state);
 	if (!old)
 		old = state;

@@ -138,7 +138,7 @@ static __always_inline void flow_close(struct sock *sk, struct sl_sock *s, struc
 				    BPF_CORE_READ(tp, delivered), BPF_CORE_READ(tp, total_retrans));
 		st->flags |= flags;
 		st->closed_ns = now;
-		collect(tp, st, st->final, now, old);
+		collect(st, (void *)st->final, now, old, false);
 		if (!last && !(st->flags & SL_FLOW_LISTENER) && read_on(tp, st->final) &&
 		    !(BPF_CORE_READ(sk, __sk_common.skc_flags) & 1 << SOCK_DEAD_BIT))
 			closed = READING;

@@ -23,18 +23,18 @@ static __always_inline void line_store(u64 *to, const u64 *from, u64 tag)
 	WRITE(to[7], check);
 }
 
-static __noinline int publish(u32 slot, struct flow_state *st, const u64 *cells)
+__noinline int publish(u32 slot, struct flow_state *st, const struct cells *from)
 {
 	u32 at = SL_FLOWS_FIRST_ELEMENT + slot;
 	u64 *to = bpf_map_lookup_elem(&tcp_flows, &at);
 	u64 tag;
 
-	if (!to || !st || !cells)
+	if (!to || !st || !from)
 		return 0;
 	tag = pair(++st->number, st->generation);
 #pragma unroll
 	for (u32 line = 0; line < SL_FLOW_LINES; line++)
-		line_store(to + line * 8, cells + line * 8, tag);
+		line_store(to + line * 8, from->cell + line * 8, tag);
 	if (slot >= used)
 		used = slot + 1;
 	return 0;
@@ -114,7 +114,7 @@ static __always_inline void settle_closed(struct flow_state *st, u32 slot, struc
 	u32 at = (u32)quarantine_head & settings.ring_mask;
 	struct quarantined *q = bpf_map_lookup_elem(&tcp_quarantine, &at);
 
-	publish(slot, st, st->final);
+	publish(slot, st, (void *)st->final);
 	announce(st, slot, st->final);
 	journal(st, slot, SL_FLOW_EVENT_CLOSE, st->closed_ns, st->final);
 	WRITE(st->closed, PUBLISHED);
@@ -154,7 +154,7 @@ static __noinline int look_at_reading(u32 slot, struct flow_state *st, u64 *cell
 	cells[SL_FLOW_CLOSED_NS] = 0;
 	cells[SL_FLOW_CHANGED_NS] = now;
 	if (READ(st->closed) == READING)
-		publish(slot, st, cells);
+		publish(slot, st, (void *)cells);
 	return 0;
 }
 
@@ -170,12 +170,12 @@ static __noinline int end_unseen(u32 slot, struct flow_state *st, u64 now)
 	if (READ(st->closed) == OPEN) {
 		sk = &st->sk->inet_conn.icsk_inet.sk;
 		st->closed_ns = now;
-		collect(st->sk, st, st->final, now, 0);
+		collect(st, (void *)st->final, now, 0, false);
 		if (BPF_CORE_READ(sk, __sk_common.skc_hash) != st->hash) {
 			if (st->number)
 				__builtin_memcpy(st->final, last, sizeof(st->final));
 			else /* it never was in the table: who it was is all that is known */
-				collect(NULL, st, st->final, now, 0);
+				collect(st, (void *)st->final, now, 0, true);
 		}
 	}
 	st->flags |= SL_FLOW_UNSEEN;
@@ -284,7 +284,7 @@ static long look_at(u32 i, struct round *r)
 	}
 	tp = READ(st->sk);
 	busy = locked(tp);
-	done = collect(tp, st, cells, r->now, 0);
+	done = collect(st, (void *)cells, r->now, 0, false);
 	busy |= locked(tp);
 	/*
 	 * Its memory may be another's by now; whoever closed it has left the final values. Or somebody is about
@@ -294,7 +294,7 @@ static long look_at(u32 i, struct round *r)
 		list_again(st, slot, r);
 		return 0;
 	}
-	publish(slot, st, cells);
+	publish(slot, st, (void *)cells);
 	announce(st, slot, cells);
 	if (done && !busy && events == READ(st->events)) {
 		__sync_lock_test_and_set(&st->queued, 0);
@@ -329,7 +329,7 @@ static long free_one(u32 i, struct round *r)
 	__builtin_memset(cells, 0, 512);
 	st->generation++;
 	st->number = 0;
-	publish(slot, st, cells);
+	publish(slot, st, (void *)cells);
 	return 0;
 }
 

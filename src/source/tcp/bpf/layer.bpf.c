@@ -271,6 +271,37 @@ static __noinline int record_in(const struct layer_sock *st, const struct segmen
 	return 0;
 }
 
+/* The segment that is the next to be read, if it was read. Not 0: that is all. */
+__noinline int read_one(struct layer_sock *st, u32 upto, u64 now)
+{
+	struct segment *g;
+
+	if (!st)
+		return 1;
+	g = &st->read[st->read_tail % RING].segment;
+	if (g->number != st->read_tail + 1)
+		return 1;
+	if ((s32)(g->end - upto) > 0) {
+		/* Partly read: it holds the last byte that was, if it begins before it. */
+		if ((s32)(g->end - g->length - upto) < 0)
+			__builtin_memcpy(&st->last, g, sizeof(*g));
+		return 1;
+	}
+	if (g->tcp) {
+		struct note n;
+
+		note_begin(&n, st);
+		note_span(&n, 0, SL_LAYER_TCP_IN, g->tcp, now);
+		note_put(&n);
+	}
+	if (trace_kinds & 1 << SL_RECORD_IN)
+		record_in(st, g, now);
+	if (g->end == upto)
+		__builtin_memcpy(&st->last, g, sizeof(*g));
+	st->read_tail++;
+	return 0;
+}
+
 /* The application has copied bytes, up to copied_seq. */
 SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 {
@@ -291,30 +322,8 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 	st->copied = upto;
 	st->copied_time = now;
 	st->last.length = 0;
-	for (int i = 0; i < RING; i++) {
-		struct segment *g = &st->read[st->read_tail % RING].segment;
-
-		if (g->number != st->read_tail + 1)
-			break;
-		if ((s32)(g->end - upto) > 0) {
-			/* Partly read: it holds the last byte that was, if it begins before it. */
-			if ((s32)(g->end - g->length - upto) < 0)
-				__builtin_memcpy(&st->last, g, sizeof(*g));
-			break;
-		}
-		if (g->tcp) {
-			struct note n;
-
-			note_begin(&n, st);
-			note_span(&n, 0, SL_LAYER_TCP_IN, g->tcp, now);
-			note_put(&n);
-		}
-		if (trace_kinds & 1 << SL_RECORD_IN)
-			record_in(st, g, now);
-		if (g->end == upto)
-			__builtin_memcpy(&st->last, g, sizeof(*g));
-		st->read_tail++;
-	}
+	for (int i = 0; i < RING && !read_one(st, upto, now); i++)
+		;
 	return 0;
 }
 
@@ -698,13 +707,14 @@ static __noinline int record_request(const struct layer_sock *st, const struct r
 }
 
 /* A response has left: the request is over. n: what else is to be noted; of several requests, the last one's. */
-static __always_inline void finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
+__noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 {
-	struct request *q = &st->request[index];
+	struct request *q;
 	bool in, out;
 
-	if (!__sync_lock_test_and_set(&st->active[index], 0))
-		return;
+	if (!st || !n || index >= REQUESTS || !__sync_lock_test_and_set(&st->active[index], 0))
+		return 0;
+	q = &st->request[index];
 	if (n->what >> 60) { /* the place for the total is taken */
 		note_put(n);
 		note_begin(n, st);
@@ -720,6 +730,7 @@ static __always_inline void finish(struct layer_sock *st, u32 index, u64 now, st
 	}
 	if (trace_kinds & 1 << SL_RECORD_REQUEST)
 		record_request(st, q, now);
+	return 0;
 }
 
 /* Where the segment is that the driver gets: most often the last that its socket had queued. */

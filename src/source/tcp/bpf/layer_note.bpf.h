@@ -92,10 +92,11 @@ static __always_inline void word_alone(struct slot *s, u32 i, u64 n)
 	WRITE(s->word[check], s->word[check] + n * k);
 }
 
-static __always_inline void count_in(struct slot *s, u64 what, u32 a, u32 b, const struct note *n)
+/* Not static: verified by itself, and not once for each way to it. */
+__noinline int count_in(struct slot *s, u64 what, u32 a, u32 b, const struct note *n)
 {
-	if (!s)
-		return;
+	if (!s || !n)
+		return 0;
 	for (u32 i = 0; i < 7; i++)
 		if (what >> 8 * i & 255)
 			word_alone(s, SL_SLOT_COUNTS + i, what >> 8 * i & 255);
@@ -107,6 +108,7 @@ static __always_inline void count_in(struct slot *s, u64 what, u32 a, u32 b, con
 		word_alone(s, b, 1);
 		word_alone(s, cell_word((what >> 60) - 1, SL_LAYER_SUM), n->ns[1]);
 	}
+	return 0;
 }
 
 struct round {
@@ -414,6 +416,18 @@ static __noinline int near_take(struct layer_sock *st, u64 sk)
 	return 1;
 }
 
+/* Nothing that was under way when nobody looked is to be taken for what comes now. */
+static __always_inline void start_anew(struct layer_sock *st, const struct tcp_sock *tp)
+{
+	st->base = st->copied = tp->copied_seq;
+	st->last.length = 0;
+	st->read[(st->read_head - 1) % RING].segment.number = 0;
+	st->read_tail = st->tail_seen = st->read_head;
+	st->send_tail = st->send_head;
+	for (u32 i = 0; i < REQUESTS; i++)
+		WRITE(st->active[i], 0);
+}
+
 /* Under the socket's lock. NULL: not looked at. role: SL_ROLE_UNKNOWN: find out. */
 static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 {
@@ -450,7 +464,12 @@ static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 		if (near)
 			__sync_lock_test_and_set(&st->sk, (u64)sk);
 	} else if (st->generation != f->generation) {
+		bool was = st->wanted;
+
 		decide(st, f);
+		tp = tcp_fields(sk);
+		if (!was && tp)
+			start_anew(st, tp);
 	}
 	return st->wanted ? st : NULL;
 }
