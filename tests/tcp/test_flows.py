@@ -131,30 +131,39 @@ def connections_made_before_the_start_are_marked_and_right():
     watch.end()
 
 
+# What unshare() does to processes is for those that are forked after it: the first is 1 there.
 ELSEWHERE = """
-import ctypes, socket, subprocess
+import ctypes, os, socket, subprocess
 ctypes.CDLL(None).unshare(0x40000000)  # CLONE_NEWNET
 subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
-listener = socket.create_server(('127.0.0.1', 0))
-client = socket.create_connection(listener.getsockname())
-server = listener.accept()[0]
-print(listener.getsockname()[1], flush=True)
-input()
+ctypes.CDLL(None).unshare(0x20000000)  # CLONE_NEWPID
+out, to = os.pipe()
+pid = os.fork()
+if not pid:
+    listener = socket.create_server(('127.0.0.1', 0))
+    client = socket.create_connection(listener.getsockname())
+    server = listener.accept()[0]
+    os.write(to, b'%d %d' % (listener.getsockname()[1], os.getpid()))
+    input()
+else:
+    print(pid, os.read(out, 100).decode(), flush=True)
+    os.waitpid(pid, 0)
 """
 
 
 @case
 def containers_have_namespaces_of_their_own_whose_connections_are_found_too():
     elsewhere = subprocess.Popen([sys.executable, '-c', ELSEWHERE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    port = int(elsewhere.stdout.readline())
+    pid, port, there = map(int, elsewhere.stdout.readline().split())
+    check('its number there', there, 1)
     inode = os.stat(f'/proc/{elsewhere.pid}/ns/net').st_ino
 
     def found(watch):
         watch.update()
         there = [f for f in watch.seen.values() if f['netns'] == inode and port in (f['local_port'], f['remote_port'])]
-        return sorted((f['state'], 'older' in f['flags']) for f in there) == \
-            [('ESTABLISHED', True), ('ESTABLISHED', True), ('LISTEN', True)]
-    for args in (('-p', port), ('--netns', f'/proc/{elsewhere.pid}/ns/net')):
+        return sorted((f['state'], 'older' in f['flags'], f['pid']) for f in there) == \
+            [('ESTABLISHED', True, pid), ('ESTABLISHED', True, pid), ('LISTEN', True, pid)]
+    for args in (('-p', port), ('--netns', f'/proc/{pid}/ns/net'), ('--pid', pid)):
         watch = Flows(*args, netns=False)
         settle(lambda: found(watch), 20, lambda: f'three flows of {inode}: {watch.seen}', watch.part)
         watch.end()

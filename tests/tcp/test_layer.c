@@ -794,23 +794,52 @@ static void test_groups(void **state)
 	sl_layers_close(few);
 }
 
-/* What the filter leaves out shows nowhere. */
+static void filter_ports(int from, int to)
+{
+	char ports[32], why[256];
+	const char *list = ports;
+	struct sl_tcp_wanted w = {.ports = {.v = &list, .n = 1}};
+
+	snprintf(ports, sizeof(ports), "%d-%d", from, to);
+	assert_int_equal(sl_layers_filter(l, &w, why, sizeof(why)), 0);
+}
+
+/* What the filter leaves out shows nowhere, until it is changed: then the same connection does, and not after that. */
 static void test_unwanted(void **state)
 {
 	struct sl_layer_view v;
+	uint64_t requests, end;
 	int fd;
 
 	(void)state;
 	port = first_port;
-	begin_job(&(struct job){.requests = 2, .length = 10, .reply = 10});
+	sl_layers_poll(l, 0);
+	record_count = 0; /* those of other tests */
+	begin_job(&(struct job){.requests = 8, .length = 10, .reply = 10});
 	fd = connect_to("10.9.0.2");
 	ask(fd, 2, 10, 10);
-	end_job(fd);
 	assert_false(group(l, SL_ROLE_SERVER, &v));
 	assert_false(group(l, SL_ROLE_CLIENT, &v));
 	for (uint32_t i = 0; i < sl_layers_slots(l, SL_LAYER_FLOWS); i++)
 		if (sl_layers_slot(l, SL_LAYER_FLOWS, i, &v) == 1)
 			assert_true(v.local_port != first_port && v.remote_port != first_port);
+	filter_ports(first_port, first_port);
+	ask(fd, 5, 10, 10);
+	end = sl_now_ns() + PATIENCE;
+	while (record_count < 3 && sl_now_ns() < end)
+		assert_true(sl_layers_poll(l, 50) >= 0);
+	/* What it read before is in none of these. */
+	assert_in_range(record_count, 3, 5);
+	for (int i = 0; i < record_count; i++)
+		assert_int_equal(records[i].length, 10);
+	assert_true(group(l, SL_ROLE_SERVER, &v));
+	requests = v.count[SL_COUNT_REQUESTS];
+	assert_in_range(requests, 3, 5);
+	filter_ports(first_port + 1, first_port + PORTS - 1);
+	ask(fd, 1, 10, 10);
+	end_job(fd);
+	assert_true(group(l, SL_ROLE_SERVER, &v));
+	assert_int_equal(v.count[SL_COUNT_REQUESTS], requests);
 }
 
 static void test_quantiles(void **state)
@@ -847,7 +876,7 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	alarm(240); /* after one failure the server may wait for ever, and so the next test */
-	if (sl_hooks_probe(&hooks, false)) {
+	if (sl_hooks_probe(&hooks, 0, false)) {
 		sl_hooks_refusal(-EPERM, why, sizeof(why));
 		return skip_all(why);
 	}
