@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,6 +282,8 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 	if (!sl_options_only(cmd, table, argc, argv, &result))
 		return result;
 	d.cmd = cmd;
+	/* Who reads what is printed may be gone, and the parts have to be stopped all the same. */
+	signal(SIGPIPE, SIG_IGN);
 	if (fault && (result = demo_fault_parse(&d, fault)))
 		return result;
 	sl_print_duration(d.warm_up, sizeof(d.warm_up), warm_up);

@@ -83,6 +83,7 @@ static int spawn(struct demo *d, struct demo_part *p)
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		signal(SIGINT, SIG_DFL); /* a shell's background job ignores it */
+		signal(SIGPIPE, SIG_DFL);
 		if (getppid() != self || in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 ||
 		    dup2(out, 2) < 0)
 			_exit(127);
