@@ -18,7 +18,8 @@
 #include "dta/wire.h"
 #include "xdp_load.skel.h"
 
-#define RUN   65536u /* packets a call */
+/* Packets a call, which begins and ends by waiting until all cores have passed a quiet state (bpf_dispatcher_change_prog()) */
+#define RUN   (1u << 24)
 #define FRAME 1514u
 
 static uint16_t sum_of(const uint8_t *p, size_t bytes)

@@ -377,6 +377,8 @@ static int check(const struct sl_command *cmd, struct gd_settings *s)
 		return sl_usage(cmd, "--legacy: at most 5 hops");
 	if (s->legacy && s->key_file)
 		return sl_usage(cmd, "--legacy: the original knows no --key");
+	if (s->xdp && s->mtu > 1472)
+		return sl_usage(cmd, "--xdp: --mtu 1472 at most");
 	if (s->essential && s->pack > 1024)
 		return sl_usage(cmd, "--essential: at most 1024 reports a packet");
 	return SL_EXIT_OK;
@@ -432,6 +434,9 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 		 0},
 		{"rate", 'r', SL_OPT_U64, &s.rate, "N",
 		 "reports a second; 0: as fast as possible (default)", 0, 1e12},
+		{"xdp", 0, SL_OPT_STRING, &s.xdp, "INTERFACE",
+		 "packets leave here past the network stack, as frames that the kernel makes", 0,
+		 0},
 		{"pack", 'p', SL_OPT_U32, &s.pack, "N", "reports a packet", 1, 8000},
 		{"mtu", 0, SL_OPT_U32, &s.mtu, "BYTES", "a packet's payload at most (default 1472)",
 		 256, SL_DTA_PACKET_MAX},

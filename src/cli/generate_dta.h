@@ -6,6 +6,7 @@
  *   generate_dta_load.c  which reports, and what a query must find of them: pure
  *   generate_dta_sketch.c sketches of reporters, and what the merged one estimates
  *   generate_dta_flows.c a capture, replayed as reports of its flows
+ *   generate_dta_xdp.c   packets past the network stack
  *   generate_dta_send.c  packets, what befalls them, and reports that are sent again
  *
  * What is reported of a key is a function of seed and key alone, so that loss, order and repetition never
@@ -25,7 +26,7 @@
 #define GD_KINDS 5 /* opcode - 1 */
 
 struct gd_settings {
-	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file, *replay;
+	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file, *replay, *xdp;
 	uint64_t count, keys, seed, rate;
 	double zipf, loss, duplicate, reorder;
 	uint32_t tenant, store, reporters, reporter, incarnation, sequence;
@@ -39,6 +40,20 @@ struct gd_settings {
 	enum sl_dta_legacy legacy;
 	struct sl_dta_key *mac; /* NULL: packets carry none */
 };
+
+/* ---- packets past the network stack -------------------------------------------------------------------- */
+
+struct gd_xdp;
+
+/*
+ * Out of an interface, to where a socket is connected; packets have up to longest bytes. NULL with errno and one line in
+ * error.
+ */
+struct gd_xdp *gd_xdp_open(const char *interface, int fd, uint32_t longest, char *error, size_t error_bytes);
+/* A packet from a port; it goes out with others, with gd_xdp_flush() at the latest. 0, or -errno: some did not. */
+int gd_xdp_put(struct gd_xdp *x, uint16_t port, const void *packet, uint32_t bytes);
+int gd_xdp_flush(struct gd_xdp *x);
+void gd_xdp_close(struct gd_xdp *x);
 
 /* ---- load -------------------------------------------------------------------------------------------- */
 

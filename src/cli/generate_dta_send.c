@@ -49,6 +49,8 @@ struct sender {
 	int fd[SOCKETS];
 	uint64_t random, total, began;
 	bool segments;
+	struct gd_xdp *xdp; /* NULL: by the sockets */
+	int broken;	    /* -errno of it */
 	/* the burst */
 	struct iovec queue[2 * BURST];
 	uint32_t queued;
@@ -108,8 +110,31 @@ static void push(struct sender *x, int fd, struct mmsghdr *m, uint32_t n)
 	}
 }
 
+static void send_frames(struct sender *x, int fd)
+{
+	struct sockaddr_in from = {0};
+	socklen_t bytes = sizeof(from);
+
+	getsockname(fd, (struct sockaddr *)&from, &bytes);
+	for (uint32_t i = 0; i < x->queued && !x->broken; i++)
+		x->broken = gd_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
+				       (uint32_t)x->queue[i].iov_len);
+	x->queued = 0;
+}
+
+/* Before anything waits for what was sent. */
+static void flush_frames(struct sender *x)
+{
+	if (x->xdp && !x->broken)
+		x->broken = gd_xdp_flush(x->xdp);
+}
+
 static void send_queue(struct sender *x, int fd)
 {
+	if (x->xdp) {
+		send_frames(x, fd);
+		return;
+	}
 	struct mmsghdr m[2 * BURST];
 	union {
 		char bytes[CMSG_SPACE(sizeof(uint16_t))];
@@ -291,6 +316,7 @@ static bool listen_to_answers(struct sender *x, int timeout_ms)
 	struct pollfd p[SOCKETS];
 	bool any = false;
 
+	flush_frames(x);
 	for (uint32_t i = 0; i < x->sockets; i++)
 		p[i] = (struct pollfd){.fd = x->fd[i], .events = POLLIN};
 	if (poll(p, x->sockets, timeout_ms) <= 0)
@@ -407,16 +433,18 @@ static bool send_burst(struct sender *x, uint32_t index, int stop)
 	return true;
 }
 
-static void pace(const struct sender *x)
+static void pace(struct sender *x)
 {
 	const uint64_t due = x->began +
 			     (uint64_t)((double)x->sent->reports * 1e9 / (double)x->s->rate);
 	const uint64_t now = sl_now_ns();
 	struct timespec t = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
 
-	if (due > now + 50000)
+	if (due > now + 50000) {
+		flush_frames(x);
 		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
 			;
+	}
 }
 
 static int send_all(struct sender *x, int stop)
@@ -432,6 +460,8 @@ static int send_all(struct sender *x, int stop)
 			if (x->s->rate)
 				pace(x);
 		}
+		if (x->broken)
+			return complain(x->cmd, x->s->xdp, -x->broken);
 		if (sl_stop_wait(stop, 0))
 			return 0;
 	} while (through < x->s->reporters);
@@ -560,8 +590,21 @@ int gd_send(const struct sl_command *cmd, const struct gd_settings *s, struct gd
 	err = connect_to(&x);
 	if (err)
 		goto out;
+	if (s->xdp) {
+		char error[256];
+
+		x.xdp = gd_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
+		if (!x.xdp) {
+			err = -errno;
+			fprintf(stderr, "sidelight %s: %s\n", cmd->name, error);
+			goto out;
+		}
+	}
 	x.began = sl_now_ns();
 	err = send_all(&x, stop);
+	flush_frames(&x);
+	if (!err && x.broken)
+		err = complain(cmd, s->xdp, -x.broken);
 	sent->elapsed_ns = sl_now_ns() - x.began;
 	if (settle_all(&x, stop) && !err)
 		err = -ETIMEDOUT;
@@ -571,6 +614,7 @@ int gd_send(const struct sl_command *cmd, const struct gd_settings *s, struct gd
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
 	sent->cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
 out:
+	gd_xdp_close(x.xdp);
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		if (x.fd[i] >= 0)
 			close(x.fd[i]);
