@@ -31,7 +31,7 @@ flows_of() { for i in {2001..2060}; do echo > "/dev/udp/$1/$i"; done; }
 ready() { grep -q '^ready' "$1"; }
 number() { sed -n "s/.*\"$2\": *\([0-9]*\).*/\1/p" "$1" | head -n 1; }
 kernel_reports() {
-	local here there translator
+	local here there translator name
 	ip addr add fd77::1/64 dev eth0 nodad
 	ip neigh add fd77::9 lladdr 02:00:00:00:00:09 dev eth0
 	sidelight translate --collector unix:/tmp/nobody --listen 0.0.0.0:40040 --json > /tmp/translate.out &
