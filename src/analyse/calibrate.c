@@ -303,6 +303,7 @@ int sl_thresholds_init(struct sl_thresholds *t, double q, bool runs, enum sl_tai
 {
 	int err = sl_calibration_init(&t->step, runs ? q / 2 : q, tail, seed);
 
+	t->settled = false;
 	return err ? err : sl_calibration_init(&t->run, q / 2, tail, seed + 1);
 }
 
@@ -346,6 +347,11 @@ void sl_calibration_learn(struct sl_calibration *c, double score)
 	} else if (c->n % 64 == 0) {
 		refit(c);
 	}
+}
+
+void sl_calibration_learn_within(struct sl_calibration *c, double score)
+{
+	sl_calibration_learn(c, score > c->t ? c->t : score);
 }
 
 void sl_calibration_learn_gated(struct sl_calibration *c, double score)

@@ -91,6 +91,7 @@ struct sl_calibration {
 /* What a pod, or all of a fleet, knows: of the scores of steps, and of what runs of them add up to. */
 struct sl_thresholds {
 	struct sl_calibration step, run;
+	bool settled; /* one of those that learn here is past its warm-up: what is usual is known */
 };
 
 /*
@@ -104,6 +105,11 @@ int sl_thresholds_init(struct sl_thresholds *t, double q, bool runs, enum sl_tai
 int sl_calibration_init(struct sl_calibration *c, double q, enum sl_tail tail, uint64_t seed);
 /* The largest score of a step that is taken as normal. */
 void sl_calibration_learn(struct sl_calibration *c, double score);
+/*
+ * A step of an event that another step speaks for: it counts among n and in the quantiles, but as no peak, as t at most
+ * (declustering: S. Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, 5.3.2).
+ */
+void sl_calibration_learn_within(struct sl_calibration *c, double score);
 /*
  * The same where scores above the threshold are kept out: their absence would lower the threshold,
  * which would keep out more. So for each score learned one from the fitted tail beyond the threshold

@@ -140,8 +140,8 @@ void sl_normalise(struct sl_normaliser *n, const float *x, float *restrict z, fl
 		m *= inv_move[c];
 		s = s > SL_FAR ? SL_FAR : s;
 		z[c] = s < -SL_FAR ? -SL_FAR : s;
-		m = m > SL_FAR ? SL_FAR : m;
-		move[c] = m < -SL_FAR ? -SL_FAR : m;
+		m = m > SL_MOVE_FAR ? SL_MOVE_FAR : m;
+		move[c] = m < -SL_MOVE_FAR ? -SL_MOVE_FAR : m;
 	}
 	/* What never varied has no unit; it leaves its only value all the same. */
 	for (uint32_t c = 0; c < n->dims; c++) {

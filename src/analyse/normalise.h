@@ -36,7 +36,8 @@
 #define SL_FAST 3u
 #define SL_SLOW 40u
 #define SL_BINS 96u
-#define SL_FAR 1000.0f /* no z and no move is further out */
+#define SL_FAR 1000.0f	   /* no z is further out */
+#define SL_MOVE_FAR 1e6f /* and no move: beyond, power laws are no more than a guess */
 
 struct sl_normaliser {
 	uint32_t dims; /* a multiple of SL_ROW_LANES */

@@ -10,6 +10,7 @@
 #define GAP_STEPS     10u  /* without a row: recent levels are old */
 #define THRESHOLD_MIN 1e-3f
 #define MARGIN	      0.02 /* of the way from the median: scores in lumps are not above their own lump */
+#define REL_RATE      2e-3 /* less than this of what it was is rounding, as in normalise.c */
 #define HOUR_NS	      3600000000000.0
 
 /* FNV-1a, 64 bits: G. Fowler, L. C. Noll, K.-P. Vo. Never 0. */
@@ -153,6 +154,7 @@ static void place(struct sl_pipeline *p, uint32_t c, uint32_t s, bool counter)
 	slot->counter = counter;
 	slot->seen = p->layout;
 	slot->last = slot->rate = NAN;
+	slot->top = 0;
 	p->slot_of[c] = s;
 	p->column_of[s] = c;
 }
@@ -234,6 +236,10 @@ static float rate_of(struct sl_pipeline *p, struct slot *s, double value, double
 	rate = (value - before) / seconds;
 	if (p->opts.rate_ns && !isnan(s->rate))
 		rate = s->rate + fresh * (rate - s->rate);
+	/* The smoothed rate of what has ended never gets to 0 by itself, and to one that never counted anything is news. */
+	s->top = fmaxf(s->top, (float)rate);
+	if (p->opts.rate_ns && value == before && rate < REL_RATE * (double)s->top)
+		rate = s->top = 0;
 	s->rate = (float)rate;
 	return s->rate;
 }

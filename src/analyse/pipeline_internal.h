@@ -14,7 +14,7 @@
 struct slot {
 	uint64_t seen; /* layout in which it was used last */
 	double last;   /* a counter's value before; NaN: none */
-	float rate;
+	float rate, top; /* top: the largest rate since it was 0 */
 	bool counter;
 };
 
@@ -28,15 +28,17 @@ struct sl_pipeline {
 	uint64_t holding;   /* steps for which they did, less the normal ones since */
 	uint32_t anomalous; /* steps, one after the other */
 	struct {
-		uint32_t steps;	 /* of a run so far: one after the other above the usual */
-		float sum, peak; /* of what they are above it; the largest score */
-		bool found;	 /* an anomaly came in it */
+		uint32_t steps;	   /* of a run so far: one after the other above the usual */
+		float above[LATE]; /* a ring: by how much each of the last was */
+		float sum, peak;   /* the largest sum of them so far; the largest score */
+		bool found;	   /* an anomaly came in it */
 	} run;
 	double news; /* anomalies beyond twice the budget: see no_news() */
 	enum sl_learning learning;
 	float step_score, step_shadow;
 	struct lesson {
 		float score, run, shadow; /* NAN: nothing to be learned of it */
+		bool within;		  /* a step of a run, for which another one stands */
 	} late[LATE];			  /* a ring: still to be learned */
 	uint32_t late_at, late_n;
 	struct sl_normaliser normaliser;
@@ -70,7 +72,7 @@ double pipeline_threshold(struct sl_pipeline *p);
  * baselines that do not wait have followed: what is shorter is one event, and was judged as one.
  */
 double pipeline_run_threshold(struct sl_pipeline *p);
-/* What the run adds up to, with the step under way. 0: there is none. */
+/* What its last steps add up to, with the one under way. 0: there is no run. */
 float pipeline_run_sum(const struct sl_pipeline *p);
 /* The step is over: what it has shown is learned. Without one it does nothing. */
 void pipeline_end_step(struct sl_pipeline *p);

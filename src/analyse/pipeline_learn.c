@@ -6,25 +6,50 @@
 #include "analyse/pipeline_internal.h"
 #include "analyse/random.h"
 
-#define AWAY 2.576f /* moves that are a metric's largest hundredth */
-#define BACK 1.0f
-#define NEWS 16.0 /* anomalies beyond twice the budget, after which more of them are no news */
-#define SUSPECT \
-	10u /* steps: a run that is no anomaly by then is none any more; not more than LATE */
-#define INFLUENCE 2.0 /* thresholds that an anomaly counts at most, where its score is learned */
+#define AWAY	  2.576f /* moves that are a metric's largest hundredth */
+#define BACK	  1.0f
+#define NEWS	  16.0 /* anomalies beyond twice the budget, after which more of them are no news */
+#define SUSPECT	  10u  /* steps of a run that add up; not more than LATE */
+#define INFLUENCE 2.0  /* thresholds that an anomaly counts at most, where its score is learned */
+
+typedef void (*learn_fn)(struct sl_calibration *c, double score);
+
+static void teach(struct sl_thresholds *t, const struct lesson *l, learn_fn learn)
+{
+	(l->within ? sl_calibration_learn_within : learn)(&t->step, l->score);
+	learn(&t->run, l->run);
+}
+
+/*
+ * What is usual for a pod is not known yet, but for others of its fleet it is: a fault meanwhile, its own or that of a pod
+ * whose connections it sees, must not lift the threshold of all.
+ */
+static void teach_others(struct sl_pipeline *p, const struct lesson *l)
+{
+	struct sl_thresholds *all = p->thresholds;
+	struct lesson usual = *l;
+
+	if (!l->within && (double)l->score > sl_calibration_threshold(&all->step))
+		usual.score = NAN;
+	if ((double)l->run > fmax(sl_calibration_threshold(&all->run),
+				  SL_FAST * sl_calibration_threshold(&all->step)))
+		usual.run = NAN;
+	teach(all, &usual, sl_calibration_learn_gated);
+}
 
 static void learn_scores(struct sl_pipeline *p, const struct lesson *l)
 {
-	void (*learn)(struct sl_calibration * c, double score) =
-		p->learning == SL_LEARN_GATED ? sl_calibration_learn_gated : sl_calibration_learn;
+	bool gated = p->learning == SL_LEARN_GATED;
+	learn_fn learn = gated ? sl_calibration_learn_gated : sl_calibration_learn;
 
-	learn(&p->thresholds->step, l->score);
-	learn(&p->thresholds->run, l->run);
+	p->thresholds->settled |= gated;
+	if (p->learning == SL_LEARN_ALL && p->thresholds != &p->own && p->thresholds->settled)
+		teach_others(p, l);
+	else
+		teach(p->thresholds, l, learn);
 	/* Drift is the pod's own, and so is how often it gets into its tail. */
-	if (p->thresholds != &p->own) {
-		learn(&p->own.step, l->score);
-		learn(&p->own.run, l->run);
-	}
+	if (p->thresholds != &p->own)
+		teach(&p->own, l, learn);
 	if (p->shadow)
 		learn(&p->shadow_calibration, l->shadow);
 }
@@ -84,32 +109,38 @@ static float usual_score(const struct sl_pipeline *p)
 
 float pipeline_run_sum(const struct sl_pipeline *p)
 {
-	float above = p->step_score - usual_score(p);
+	float sum = p->step_score - usual_score(p);
 
-	if (!(above > 0) || (p->run.steps >= SUSPECT && !p->run.found))
+	if (!(sum > 0))
 		return 0;
-	return p->run.sum + above;
+	for (uint32_t i = 1; i < SUSPECT && i <= p->run.steps; i++)
+		sum += p->run.above[(p->run.steps - i) % LATE];
+	return sum;
 }
 
 /*
- * The step is one of a run, or the one before was the last. Of a run, its largest score is learned and no
- * other (declustering: Coles 2001, 5.3.2), and what it added up to. Those of anomalies are not.
+ * The step is one of a run, or the one before was the last. Of a run, its largest score is learned as one and the
+ * others as steps within it (declustering: Coles 2001, 5.3.2), and the most that it added up to. Those of anomalies
+ * are not.
  */
 static void end_run(struct sl_pipeline *p, bool learn)
 {
-	struct lesson l = {p->step_score, 0, p->step_shadow};
+	struct lesson l = {p->step_score, 0, p->step_shadow, false};
 	float above = p->step_score - usual_score(p);
 
 	if (p->run.steps && !(above > 0)) {
-		struct lesson whole = {p->run.peak, p->run.sum, NAN};
+		struct lesson whole = {p->run.peak, p->run.sum, NAN, false};
 
 		if (learn && !p->run.found)
 			learn_scores_late(p, &whole);
 		memset(&p->run, 0, sizeof(p->run));
 	} else if (above > 0) {
-		l.score = p->run.steps ? p->step_score - above : NAN;
+		/* The first one's place is that of the whole. */
+		l.score = p->run.steps ? p->step_score : NAN;
 		l.run = p->run.steps ? 0 : NAN;
+		l.within = true;
 		p->run.sum = fmaxf(p->run.sum, pipeline_run_sum(p));
+		p->run.above[p->run.steps % LATE] = above;
 		p->run.peak = fmaxf(p->run.peak, p->step_score);
 		p->run.steps++;
 		p->run.found |= p->step_anomalous;
@@ -124,15 +155,17 @@ static void end_run(struct sl_pipeline *p, bool learn)
  * others follow, or one that always wanders would soon be far from where it was held and keep the
  * anomaly going. The while is one for anomalies close to each other, which are no news either.
  * The baselines need SL_FAST - 1 steps to follow by themselves.
+ *
+ * In a run that is no anomaly yet they wait whenever they went away: what is a little off for long must not hide the
+ * fault that begins then. What stays so becomes usual, as distances are counted in each SUSPECT-th step.
  */
 static bool hold(struct sl_pipeline *p)
 {
 	bool anomalous = p->learning == SL_LEARN_GATED && p->step_anomalous, any = false;
 	bool first = p->anomalous < SL_FAST || p->run.steps <= SL_FAST;
-	bool suspect = p->run.steps && p->run.steps <= SUSPECT;
 
 	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
-	if (!may_hold(p) || !(anomalous || suspect)) {
+	if (!may_hold(p) || !(anomalous || p->run.steps)) {
 		p->holding -= !p->step_anomalous && p->holding;
 		memset(p->held, 0, p->dims * sizeof(*p->held));
 		return false;
@@ -140,9 +173,8 @@ static bool hold(struct sl_pipeline *p)
 	p->holding += anomalous;
 	p->holding -= !p->step_anomalous && p->holding;
 	for (uint32_t i = 0; i < p->dims; i++) {
-		float far = fabsf(p->move[i]);
-
-		p->held[i] = far > (p->held[i] ? BACK : AWAY) && (p->held[i] || first);
+		p->held[i] = fabsf(p->move[i]) > (p->held[i] ? BACK : AWAY) &&
+			     (p->held[i] || first);
 		any |= p->held[i];
 	}
 	return any && anomalous;
@@ -190,16 +222,14 @@ void pipeline_end_step(struct sl_pipeline *p)
 			p->opts.shadow->learn(p->shadow, &row);
 		if (taught && p->learning == SL_LEARN_GATED && p->step_anomalous)
 			learn_scores(
-				p,
-				&(struct lesson){
-					at_most(p->step_score, pipeline_threshold(p)), 0,
-					at_most(p->step_shadow,
-						sl_calibration_threshold(&p->shadow_calibration))});
+				p, &(struct lesson){
+					   at_most(p->step_score, pipeline_threshold(p)), 0,
+					   at_most(p->step_shadow, sl_calibration_threshold(
+									   &p->shadow_calibration)),
+					   false});
 	}
 	if (learn || (no_news(p) && p->anomalous == 1))
-		count = p->run.steps && p->run.steps <= SUSPECT && !p->step_anomalous
-				? SL_COUNT_LATER
-				: SL_COUNT;
+		count = p->run.steps % SUSPECT && !p->step_anomalous ? SL_COUNT_LATER : SL_COUNT;
 	/* While an anomaly lasts, where the pod was before it stays known, so the way back is no move. */
 	sl_normaliser_step(&p->normaliser, learn, count,
 			   !(p->learning == SL_LEARN_GATED && p->step_anomalous && may_hold(p)),

@@ -2,31 +2,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_fault.py SIDELIGHT EXAMPLES KIND... - a service that breaks is found by its own metrics, is
 told of it and told again when it is over: from the injection to its log level. The first kind is
-injected by 'sidelight demo --fault', the others by hand, as its banner says."""
+injected by 'sidelight demo --fault', the others by hand, as its banner says.
+
+That the analysis finds recorded faults is held without a clock by tests/analyse/test_shop.c. Here the
+machine may have no CPU to spare, so a fault counts as tried if its own metric shows that it hit
+REQUESTS requests, and as found if an anomaly of those seconds blames a metric that it moves. Of 95 that
+were recorded on starved machines none is missed (docs/analytics.md, Runs), so less than one in 30 is, with
+a confidence of 95 %: all of TRIES by chance, for one of four kinds, in less than one run of 200,000."""
 import json
+import os
 import shutil
 import sys
 import tempfile
 import time
 import urllib.request
 
-from harness import Part, check, get, skip, until, workdir
+from harness import Part, check, fail, get, skip, total, until, workdir
 
 sidelight, examples, *kinds = sys.argv[1:]
-# What may be blamed: metrics that the fault moves itself.
-BLAME = {
-    'cpu': ('shop_cpu_seconds', 'http_request_duration_seconds'),
-    'slow': ('shop_database_duration_seconds', 'http_request_duration_seconds',
-             'http_requests_in_flight'),
+SECONDS, TRIES, REQUESTS = 3, 4, 30
+# What may be blamed: metrics that the fault moves itself; what it does to one of them, in requests.
+FAULTS = {
+    'cpu': (('shop_cpu_seconds', 'http_request_duration_seconds'),
+            lambda m: total(m, 'shop_cpu_seconds_total') / 0.002),
+    'slow': (('shop_database_duration_seconds', 'http_request_duration_seconds',
+              'http_requests_in_flight'),
+             lambda m: total(m, 'shop_database_duration_seconds_sum') / 0.02),
     # What it answers is shorter, and the last answers are what it keeps.
-    'errors': ('http_requests_total', 'http_response_bytes', 'shop_cache_bytes'),
-    'leak': ('shop_cache_bytes', 'shop_cpu_seconds', 'http_request_duration_seconds'),
+    'errors': (('http_requests_total', 'http_response_bytes', 'shop_cache_bytes'),
+               lambda m: total(m, 'http_requests_total', code='500')),
+    'leak': (('shop_cache_bytes', 'shop_cpu_seconds', 'http_request_duration_seconds'),
+             lambda m: total(m, 'shop_cache_bytes') / 32768),
 }
 
 if not shutil.which('wrk'):
     skip('wrk is not installed')
 demo = Part(sidelight, 'demo', '--examples', examples, '--listen', '127.0.0.1:0', '--shop-listen',
-            '127.0.0.1:0', '--period', '10ms', '--warm-up', '60s', '--fault', f'{kinds[0]}@3',
+            '127.0.0.1:0', '--period', '10ms', '--warm-up', '60s', '--fault', f'{kinds[0]}@{SECONDS}',
             env={'TMPDIR': tempfile.mkdtemp(dir=workdir())})
 ready = demo.ready(180)
 
@@ -35,86 +47,137 @@ def api(path):
     return json.loads(get(ready['page'] + 'api/v1/' + path))
 
 
-def logged():
-    """Lines that the shop wrote."""
+def shop():
+    """The shop as the collector knows it: its instance and its last verdict."""
+    return next(p for p in api('pods?q=shop-0')['pods'] if p['verdict'])
+
+
+def anomalies():
+    return [a for a in api('anomalies')['anomalies'] if a['pod'] == 'shop-0']
+
+
+def logged(text):
+    """How often the shop wrote that."""
     with open(ready['shop_log']) as f:
-        return f.read()
+        return f.read().count(text)
 
 
-def anomalies(above):
-    return [a for a in api('anomalies')['anomalies'] if a['pod'] == 'shop-0' and a['id'] > above]
-
-
-def traces_of_verdict(since):
-    """Kept traces of the shop that are there because of its verdict alone, with their spans."""
-    for t in api('traces?limit=1000')['traces']:
-        if t['reason'] == 'verdict' and t['service'] == 'shop' and t['start'] > since:
-            spans = api('traces/' + t['trace_id'])['spans']
-            if spans and all(s['service'] == 'shop' and s['duration_seconds'] >= 0 for s in spans):
-                yield t, spans
-
-
-def inject(kind):
-    query = f"{ready['shop']}/fault?kind={kind}&seconds=3"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(urllib.request.Request(query, method='POST'), timeout=20) as answer:
-        check(answer.status == 200, f'{kind} was not taken', demo)
-
-
-def quiet(kind):
-    """Waits until nothing is wrong: what breaks during an anomaly joins it, and can't be told from it. If the
+def quiet():
+    """Waits until nothing is wrong and the shop knows: what breaks during an anomaly joins it. If the
     machine itself is no longer as it was when the demo learned, that becomes normal after two minutes."""
-    check(until(lambda: all(a['end'] for a in anomalies(0)), 300), f'{kind}: does not end: {anomalies(0)}', demo)
-    return max((a['id'] for a in anomalies(0)), default=0)
+    def over():
+        return all(a['end'] for a in anomalies()) and logged('level is now info') == logged('level is now debug')
+    check(until(over, 400), f'does not end: {json.dumps(anomalies()[:1])[:250]}')
 
 
-above, told = 0, 0
+class Try:
+    """A fault, from before its injection until the rows of its last moment were judged."""
+
+    def __init__(self, kind):
+        self.blame, self.hit = FAULTS[kind]
+        self.told = logged('level is now debug')
+        self.before = self.most = self.hit(get(ready['metrics']))
+        self.begin = time.time()
+
+    def inject(self, kind):
+        query = f"{ready['shop']}/fault?kind={kind}&seconds={SECONDS}"
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(urllib.request.Request(query, method='POST'), timeout=60) as answer:
+            check(answer.status == 200, f'{kind} was not taken')
+        self.end = time.time() + SECONDS
+
+    def within(self):
+        """The anomalies of these seconds, however early they began."""
+        return [a for a in anomalies() if a['last'] >= self.begin and a['begin'] <= self.end + 1]
+
+    def finding(self):
+        """The anomaly that blames what the fault moves."""
+        self.most = max(self.most, self.hit(get(ready['metrics'])))
+        return next((a for a in self.within()
+                     if any(b['metric'].startswith(self.blame) for b in a['blame'])), None)
+
+    def wait(self):
+        """The finding, or None when the rows of the fault and a second more have been judged."""
+        until(lambda: self.finding() or shop()['verdict']['time'] > self.end + 1, SECONDS + 60)
+        return self.finding()
+
+    def requests(self):
+        return self.most - self.before
+
+    def __str__(self):
+        course = api(f"scores?instance={shop()['instance']}")
+        score = max((s for t, s in zip(course['t'], course['score'])
+                     if self.begin - 1 < t < self.end + 1), default=float('nan'))
+        blamed = [a['blame'][0]['metric'] for a in self.within() if a['blame']]
+        return (f'{self.requests():.0f} requests hit, score {score:.2f} of 1, '
+                f'blamed {blamed}, load {os.getloadavg()[0]:.0f}')
+
+
+def first(kind):
+    """The demo injects it by itself, when it has learned."""
+    t = Try(kind)
+    line = f'fault {kind}: injected'
+
+    def injected():
+        if any(o.startswith(line) for o in demo.out):
+            return True
+        t.told, t.before, t.begin = logged('level is now debug'), t.hit(get(ready['metrics'])), time.time()
+        return False
+    check(until(injected, 400), f'{kind} was not injected: {demo.out[-1:]}', demo)
+    t.end = time.time() + SECONDS
+    return t
+
+
+def find(kind, by_demo):
+    tried, missed = 0, []
+    for _ in range(3 * TRIES):
+        if by_demo:
+            t = first(kind)
+        else:
+            quiet()
+            t = Try(kind)
+            t.inject(kind)
+        by_demo = False
+        found = t.wait()
+        print(f"{kind}: {t}{', found' if found else ''}", flush=True)
+        if found:
+            return t, found
+        # What hardly happened could not be found: that was none.
+        if t.requests() < REQUESTS:
+            continue
+        tried += 1
+        missed.append(f'{t}')
+        if tried == TRIES:
+            break
+    fail(f'{kind} missed {tried} times, {missed[-1]}' if missed else
+         f'{kind} never happened: the machine gave the shop no CPU')
+
+
 for i, kind in enumerate(kinds):
-    if i:
-        above = quiet(kinds[i - 1])
-        told = logged().count('log level is now debug')
-        inject(kind)
-    else:
-        check(until(lambda: any(o.startswith(f'fault {kind}: injected') for o in demo.out), 300),
-              'no fault was injected', demo)
-    begin = time.time()
-    found = until(lambda: anomalies(above), 15)
-    if not found:
-        # Of 82 that were tried after half the warm-up, on a machine with seven times the load it can carry, one was not.
-        print(f'{kind}: again')
-        above = quiet(kind)
-        inject(kind)
-        begin = time.time()
-        found = until(lambda: anomalies(above), 15)
-    check(found, f'{kind} was not found above {above}: {anomalies(0)}', demo)
-    # Detected by what the fault does, in the anomaly that it began or joined.
-    names = until(lambda: [b['metric'] for a in anomalies(above) for b in a['blame']
-                           if b['metric'].startswith(BLAME[kind])], 10)
-    check(names, f'{kind}: blamed {anomalies(above)}', demo)
-    print(f'{kind}: {names[0]}, {time.time() - begin:.2f} s')
+    t, found = find(kind, not i)
     # The service hears of it, and acts.
-    check(until(lambda: logged().count('log level is now debug') > told, 20),
-          f'{kind}: the shop was not told', demo)
-    told = logged().count('log level is now debug')
-    check(until(lambda: 'shop: debug ' in logged()), 'nothing was logged', demo)
-    # Samples from before the fault are there, as the rounds read them: every 10 ms, or as often as a busy machine lets them.
-    history = api(f"history?series={found[0]['instance']}/0&last=60s&points=10000")['series'][0]
-    before = sum(begin - 6 < t < begin - 1 for t in history['t'])
-    check(before > 30, f'{kind}: the seconds before it are gone: {before} samples', demo)
-    # Traces are kept because of the verdict, also of requests that were neither slow nor failed.
+    check(until(lambda: logged('level is now debug') > t.told), f'{kind}: the shop was not told')
+    check(until(lambda: logged('shop: debug ')), f'{kind}: nothing was logged')
+    # Samples from before it are there, as the rounds read them: every 10 ms, or as often as a busy machine lets them.
+    history = api(f"history?series={found['instance']}/0&last=60s&points=10000")['series'][0]
+    before = sum(t.begin - 6 < at < t.begin - 1 for at in history['t'])
+    check(before > 10, f'{kind}: the seconds before it are gone: {before} samples')
     if kind == 'slow':
-        kept = until(lambda: next(traces_of_verdict(begin - 1), None), 30)
-        check(kept, f"{kind}: no trace was kept for it: {api('traces?limit=20')}", demo)
-        print(f"{kind}: trace {kept[0]['trace_id']} of {kept[0]['root']}, {len(kept[1])} spans")
+        # Traces are kept because of the verdict, also of requests that were neither slow nor failed.
+        def kept():
+            for trace in api('traces?limit=1000')['traces']:
+                if trace['reason'] == 'verdict' and trace['service'] == 'shop' and trace['start'] > t.begin - 1:
+                    spans = api('traces/' + trace['trace_id'])['spans']
+                    if spans and all(s['service'] == 'shop' and s['duration_seconds'] >= 0 for s in spans):
+                        return trace
+            return None
+        check(until(kept), f'{kind}: no trace was kept for it')
         # The anomaly names one that can be looked at, be it slow or not.
-        named = until(lambda: next((a['trace'] for a in anomalies(above) if a.get('trace')), None), 30)
-        check(named and api('traces/' + named)['spans'], f'{kind}: its trace {named}', demo)
+        named = until(lambda: next((a['trace'] for a in t.within() if a.get('trace')), None))
+        check(named and api('traces/' + named)['spans'], f'{kind}: its trace {named}')
     # It ends, and the service hears of that, too.
-    until(lambda: time.time() > begin + 4)
-    quiet(kind)
-    print(f'{kind}: over after {time.time() - begin:.0f} s')
-    check(until(lambda: logged().count('log level is now info') ==
-                logged().count('log level is now debug'), 40),
-          f'{kind}: the shop was not told that it is over: {logged()[-600:]}', demo)
-check(any(o.startswith(f'fault {kinds[0]}: found') for o in demo.out), 'it is not printed', demo)
+    until(lambda: time.time() > t.end)
+    quiet()
+    print(f'{kind}: over after {time.time() - t.begin:.0f} s')
+check(until(lambda: any(o.startswith(f'fault {kinds[0]}: found') for o in demo.out)), 'it is not printed', demo)
 check(demo.stop() == 0, 'the demo ends cleanly', demo)
