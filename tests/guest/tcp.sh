@@ -49,7 +49,7 @@ kernel_reports() {
 	wait $here && wait $there || return 1
 	kill -TERM $translator
 	wait $translator || return 1
-	head -n 5 /tmp/{here,there,translate}.out
+	cat /tmp/{here,there,translate}.out
 	[ "$(number /tmp/there.out flows)" -ge 60 ] && [ "$(number /tmp/there.out sent_reports)" -gt 0 ] &&
 		[ "$(number /tmp/here.out left_out)" -gt 0 ] && [ "$(number /tmp/here.out sent_reports)" -gt 0 ] &&
 		[ "$(number /tmp/translate.out reports)" = "$(number /tmp/here.out sent_reports)" ]
