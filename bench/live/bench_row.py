@@ -29,8 +29,14 @@ def run(s, first, *options):
     p = s.start('collect', '--agent', s.socket, '--listen', '127.0.0.1:0', '--period', '10ms',
                 '--cpus', str(CPUS[0]), *options, cpus=CPUS[:1], first=first)
     port = s.wait(p.stdout)
-    time.sleep(6)  # past the warm-up: a row costs most when each of them is learned
-    before = scrape(port)
+    # Past the warm-up: a row costs most when each of them is learned.
+    deadline = time.monotonic() + 120
+    while True:
+        time.sleep(1)
+        before = scrape(port)
+        if not options or (before[NAMES[1]] and not before[NAMES[5]]):
+            break
+        assert time.monotonic() < deadline, f'still warming up: {before}'
     time.sleep(SECONDS)
     after = scrape(port)
     assert not after[NAMES[5]], after
@@ -44,7 +50,7 @@ def figure(name, what, kinds, first):
     with Stage(PODS, '--updates', '4000000000', '--rate', '6400', '--kinds', kinds) as s:
         for _ in range(PAIRS):
             off.append(run(s, first))
-            on.append(run(s, first, '--analyse', '--warm-up', '5s'))
+            on.append(run(s, first, '--analyse', '--analyse-step', '100ms', '--warm-up', '5s'))
     rows = [1e6 * r['analysis_busy_seconds_total'] / r['analysis_rows_total'] for r in on]
 
     def missed(runs):  # a deadline is a round that began or one that was missed
