@@ -9,26 +9,68 @@
 #include <linux/capability.h>
 #include <mntent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/base.h"
 
+/* How messages of libbpf's begin that are of a program, or of a map. */
+#define PROG "libbpf: prog '"
+#define MAP  "libbpf: map '"
+
+/* What the verifier said of the program that this thread tried to load last; empty: nothing. */
+static _Thread_local char refusal[200];
+
+void sl_verifier_refusal(const char *said, char *out, size_t bytes)
+{
+	const char *begin = strstr(said, "-- BEGIN PROG LOAD LOG --\n"), *end, *line, *next;
+	int length = 0, name;
+
+	*out = 0;
+	if (!begin || strncmp(said, PROG, strlen(PROG)))
+		return;
+	said += strlen(PROG);
+	name = (int)strcspn(said, "'");
+	begin = strchr(begin, '\n') + 1;
+	end = strstr(begin, "-- END PROG LOAD LOG --");
+	/* Its last line tells, but for a summary. */
+	for (line = next = begin; *line && line != end; line = next) {
+		next = line + strcspn(line, "\n");
+		if (next > line && strncmp(line, "processed ", 10)) {
+			begin = line;
+			length = (int)(next - line);
+		}
+		next += *next == '\n';
+	}
+	if (length)
+		snprintf(out, bytes, "%.*s: %.*s", name, said, length, begin);
+}
+
+/* Line by line: what the verifier says is one message of thousands. */
 __attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_level level,
 							    const char *fmt, va_list ap)
 {
-	char line[512];
-	int n = vsnprintf(line, sizeof(line), fmt, ap);
+	char *said, *rest, *line;
 
-	if (n > 0 && n < (int)sizeof(line) && line[n - 1] == '\n')
-		line[n - 1] = 0;
-	if (level != LIBBPF_DEBUG)
-		sl_logf(SL_DEBUG, "libbpf", "%s", line);
+	if (level == LIBBPF_DEBUG || vasprintf(&said, fmt, ap) < 0)
+		return 0;
+	/* Its log follows, if there is one. */
+	if (strstr(said, "BPF program load failed") || !strncmp(said, MAP, strlen(MAP)))
+		*refusal = 0;
+	if (strstr(said, "-- BEGIN PROG LOAD LOG --"))
+		sl_verifier_refusal(said, refusal, sizeof(refusal));
+	rest = said;
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			sl_logf(SL_DEBUG, "libbpf", "%s", line);
+	free(said);
 	return 0;
 }
 
 void sl_tcp_libbpf_log(void)
 {
+	*refusal = 0;
 	libbpf_set_print(log_libbpf);
 }
 
@@ -54,7 +96,8 @@ int sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 			 "read it; boot with lockdown=integrity");
 		return -EPERM;
 	}
-	snprintf(why, bytes, "the kernel refuses the %s programs: %s", programs, strerror(-err));
+	snprintf(why, bytes, "the kernel refuses the %s programs: %s%s%s%s", programs,
+		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
 	return err == -EINVAL ? -ENOTSUP : err; /* nobody asked wrongly */
 }
 

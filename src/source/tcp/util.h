@@ -16,8 +16,8 @@ int sl_cgroup2_open(void);
 const char *sl_capabilities_missing(char *out, size_t bytes);
 
 /*
- * Why the kernel did not load programs, although its trials went well: err is libbpf's -errno. Returns what
- * to return: -EPERM, -ENOTSUP, or err.
+ * Why the kernel did not load programs, although its trials went well: err is libbpf's -errno; the verifier's reason is in it
+ * if this thread loaded them, after sl_tcp_libbpf_log(). Returns what to return: -EPERM, -ENOTSUP, or err.
  */
 int sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
 
@@ -28,6 +28,12 @@ struct bpf_program;
 int sl_tcp_iterate(const struct bpf_link *iterator);
 /* Runs the iterator of a program, once or, for two seconds, until it has set *done. 0 or -errno; -ENOMEM: it did not. */
 int sl_tcp_iterate_until(const struct bpf_program *program, const bool *done);
+
+/*
+ * The verifier's reason out of a message of libbpf's, as "PROGRAM: its last line"; empty if it is none. The last line is the
+ * one before the summary (kernel/bpf/verifier.c, print_verification_stats()).
+ */
+void sl_verifier_refusal(const char *said, char *out, size_t bytes);
 
 /* libbpf speaks on stderr unless told otherwise: from here on, what it says is a line of level debug. */
 void sl_tcp_libbpf_log(void);
