@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* owner_talk.h - an owner of stores in a folder of the test's own, and translators that talk to it. After cmocka.h. */
+#ifndef SL_TESTS_DTA_OWNER_TALK_H
+#define SL_TESTS_DTA_OWNER_TALK_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "dta/control.h"
+#include "dta/hash.h"
+#include "dta/owner.h"
+#include "dta/query.h"
+#include "dta/stores.h"
+
+static char dir[64];
+
+static inline int make_dir(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/sl-owner-XXXXXX");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static inline int remove_dir(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	return system(command);
+}
+
+static inline const char *write_file(const char *name, const char *text)
+{
+	static char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	return path;
+}
+
+/* ---- a translator ---------------------------------------------------------------------------------------- */
+
+struct translator {
+	struct sl_line *line;
+	struct sl_object object[8];
+	size_t objects;
+	uint64_t epoch, instance;
+	int64_t lane;
+	json_t *store; /* the last one that was named */
+};
+
+static inline struct sl_line *connect_to(const char *path)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	strcpy(a.sun_path, path);
+	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	return sl_line_new(fd);
+}
+
+/* The next message, within 20 s; NULL: the other end has closed. fd: the caller's. */
+static inline json_t *next(struct sl_line *l, int *fd)
+{
+	for (int i = 0; i < 20000; i++) {
+		json_t *m = sl_line_read(l, fd);
+
+		if (m)
+			return m;
+		if (errno != EAGAIN)
+			return NULL;
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	fail_msg("no message within 20 s");
+	return NULL;
+}
+
+static inline const char *type_of(const json_t *m)
+{
+	return json_string_value(json_object_get(m, "type"));
+}
+
+static inline int64_t number(const json_t *m, const char *key)
+{
+	return json_integer_value(json_object_get(m, key));
+}
+
+static inline void say(struct sl_line *l, json_t *m)
+{
+	assert_int_equal(sl_line_write(l, m, -1), 0);
+}
+
+/* Takes messages until one of this type came, which it returns. */
+static inline json_t *until(struct translator *t, const char *type)
+{
+	for (;;) {
+		int fd;
+		json_t *m = next(t->line, &fd);
+		bool it;
+
+		if (!m)
+			fail_msg("the owner has closed before '%s'", type);
+		if (!strcmp(type_of(m), "object")) {
+			struct sl_object *o = &t->object[t->objects++];
+
+			assert_true(fd >= 0);
+			o->number = (uint32_t)number(m, "number");
+			o->bytes = (uint64_t)number(m, "bytes");
+			o->map = mmap(NULL, o->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+			assert_true(o->map != MAP_FAILED);
+			/* Of memory: who is given an object can't take it from the others. */
+			assert_true(fcntl(fd, F_GET_SEALS) < 0 || ftruncate(fd, 4096) < 0);
+		} else if (!strcmp(type_of(m), "store")) {
+			json_decref(t->store);
+			t->store = json_incref(m);
+			t->epoch = (uint64_t)number(m, "epoch");
+		} else if (!strcmp(type_of(m), "rotate")) {
+			t->epoch = (uint64_t)number(m, "epoch");
+		} else if (!strcmp(type_of(m), "welcome")) {
+			t->lane = number(m, "lane");
+		}
+		if (fd >= 0)
+			close(fd);
+		it = !strcmp(type_of(m), type);
+		if (it)
+			return m;
+		json_decref(m);
+	}
+}
+
+static inline void come(struct translator *t, const char *path, const char *name)
+{
+	memset(t, 0, sizeof(*t));
+	t->line = connect_to(path);
+	say(t->line, json_pack("{s:s,s:i,s:s,s:s,s:s}", "type", "hello", "version", 1, "name", name,
+			       "output", "shm", "nonce", "00"));
+	json_decref(until(t, "ready"));
+}
+
+static inline void rotated(struct translator *t)
+{
+	say(t->line,
+	    json_pack("{s:s,s:i,s:I,s:I}", "type", "rotated", "tenant", 0, "store",
+		      (json_int_t)number(t->store, "store"), "epoch", (json_int_t)t->epoch));
+}
+
+static inline void leave(struct translator *t)
+{
+	sl_line_free(t->line);
+	for (size_t i = 0; i < t->objects; i++)
+		munmap(t->object[i].map, t->object[i].bytes);
+	json_decref(t->store);
+}
+
+static inline uint8_t *bank_of(struct translator *t, size_t object, uint64_t epoch,
+			struct sl_store_view *v)
+{
+	char error[160];
+
+	assert_int_equal(sl_store_view(t->object[object].map, t->object[object].bytes, v, error,
+				       sizeof(error)),
+			 0);
+	return (uint8_t *)(uintptr_t)sl_store_bank(v, epoch);
+}
+
+static inline struct sl_owner *own(const char *text, char *error)
+{
+	struct sl_owner *o = sl_owner_new(write_file("s.yaml", text), error, 512);
+
+	if (o)
+		assert_int_equal(sl_owner_start(o), 0);
+	return o;
+}
+
+static inline const char *socket_path(void)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/dta.sock", dir);
+	return path;
+}
+
+static inline const char *yaml(const char *rest, const char *stores)
+{
+	static char text[1024];
+
+	snprintf(text, sizeof(text), "listen: %s/dta.sock\n%s\nstores:\n%s\n", dir, rest, stores);
+	return text;
+}
+
+#define FLOWS \
+	"- {name: flows, number: 1, kind: key-write, slots: 1000, value: 8, copies: 2, seed: 1}"
+
+static inline bool is_epoch(struct sl_owner *o, uint64_t epoch)
+{
+	struct sl_store_epochs e;
+	struct sl_held held;
+	bool is;
+
+	assert_true(sl_owner_hold(o, "flows", &held));
+	is = sl_store_epochs(held.view[0], &e) && e.epoch == epoch;
+	sl_owner_release(o);
+	return is;
+}
+
+static inline void wait_epoch(struct sl_owner *o, uint64_t epoch)
+{
+	for (int i = 0; i < 20000 && !is_epoch(o, epoch); i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	assert_true(is_epoch(o, epoch));
+}
+
+static inline bool waits(struct sl_owner *o)
+{
+	json_t *j = sl_owner_json(o);
+	bool is = json_is_true(
+		json_object_get(json_array_get(json_object_get(j, "stores"), 0), "waiting"));
+
+	json_decref(j);
+	return is;
+}
+
+static inline void wait_waiting(struct sl_owner *o)
+{
+	for (int i = 0; i < 20000 && !waits(o); i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	assert_true(waits(o));
+}
+
+static inline void put(struct translator *t, size_t object, uint64_t epoch, uint64_t key)
+{
+	struct sl_store_view v;
+	uint8_t *bank = bank_of(t, object, epoch, &v);
+	struct sl_dta_hash h = sl_dta_hash(&key, 8, v.config->seed);
+	uint64_t unit[2] = {sl_dta_check(h, &key, 8), key};
+
+	memcpy(bank + sl_dta_slot(h, 0, v.config->slots) * 16, unit, 16);
+}
+
+static inline bool found(struct sl_owner *o, uint64_t key)
+{
+	const struct sl_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
+	struct sl_answer a = {0};
+	struct sl_held held;
+
+	assert_true(sl_owner_hold(o, "flows", &held));
+	a.result = SL_QUERY_EMPTY;
+	for (size_t i = 0; i < held.count && a.result != SL_QUERY_FOUND; i++)
+		sl_view_keywrite(held.view[i], &q, &a);
+	sl_owner_release(o);
+	return a.result == SL_QUERY_FOUND;
+}
+
+static inline uint64_t unit_count(struct sl_owner *o, const char *what)
+{
+	json_t *j = sl_owner_json(o);
+	uint64_t n = (uint64_t)number(json_object_get(json_object_get(j, "account"), "units"),
+				      what);
+
+	json_decref(j);
+	return n;
+}
+
+#endif
