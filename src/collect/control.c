@@ -103,13 +103,17 @@ static void open_letter(struct sl_collector *c, struct region *r)
 
 	if (mail & MAIL_NEW && !r->listed && !list(c, r))
 		sl_log_limited(SL_ERROR, "collect", "out of memory: a region is not listed");
-	if (mail & MAIL_SCHEMA)
-		build(c, r);
-	if (mail & MAIL_BOARD && r->pending) {
+	/*
+	 * Before the next one is built, which nothing was written into. Nor was it into one that was built while the worker
+	 * first wrote the one before: that is shown when it writes.
+	 */
+	if (mail & MAIL_BOARD && r->pending && GET(r->pending->seq) > 1) {
 		board_put(r->shown, c);
 		r->shown = r->pending;
 		r->pending = NULL;
 	}
+	if (mail & MAIL_SCHEMA)
+		build(c, r);
 	if (mail & MAIL_GONE)
 		gone(c, r);
 	if (mail & ~(unsigned int)MAIL_SCHEMA)

@@ -331,6 +331,61 @@ static void series_that_were_refused_come_when_there_is_room(void **state)
 	make_free(&q.m);
 }
 
+/* How many lines of an exposition begin and end like that. */
+static unsigned int lines_like(struct sl_collector *c, const char *begin, const char *end)
+{
+	char *text = scrape(c), *rest = text, *line;
+	unsigned int n = 0;
+
+	while ((line = strsep(&rest, "\n"))) {
+		size_t length = strlen(line);
+
+		n += length > strlen(end) && !strncmp(line, begin, strlen(begin)) &&
+		     !strcmp(line + length - strlen(end), end);
+	}
+	free(text);
+	return n;
+}
+
+/* Each metric that comes has its region laid out anew; what was seen before is seen meanwhile. */
+static void no_counter_goes_back_while_metrics_come(void **state)
+{
+	enum { PODS = 40, METRICS = 60, OTHERS = 300 }; /* others: an index takes long to make */
+	struct mock_host *h = mock_host("one", PODS);
+	struct sl_collector *c;
+	struct pod p[PODS];
+	char name[32];
+
+	(void)state;
+	for (unsigned int i = 0; i < PODS; i++) {
+		snprintf(name, sizeof(name), "pod%cp-%u", '\0', i);
+		pod_make(&p[i], 7 + i, name, 4 + strlen(name + 4) + 1);
+		make_cell_set(&p[i].m, 0, counter(&p[i], "a_total", NULL, NULL), 1000);
+		for (unsigned int m = 0; m < OTHERS; m++) {
+			snprintf(name, sizeof(name), "other%u_total", m);
+			counter(&p[i], name, NULL, NULL);
+		}
+		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	WITHIN(3000, lines_like(c, "a_total{", " 1000") == PODS);
+	for (unsigned int m = 0; m < METRICS; m++) {
+		snprintf(name, sizeof(name), "b%u_total", m);
+		for (unsigned int i = 0; i < PODS; i++) {
+			pthread_mutex_lock(&h->lock);
+			counter(&p[i], name, NULL, NULL);
+			pthread_mutex_unlock(&h->lock);
+			if (i % 8 == 0)
+				assert_int_equal(lines_like(c, "a_total{", " 1000"), PODS);
+		}
+	}
+	WITHIN(20000, lines_like(c, name, " 0") == PODS);
+	assert_int_equal(lines_like(c, "a_total{", " 1000"), PODS);
+	sl_collector_free(c);
+	for (unsigned int i = 0; i < PODS; i++)
+		make_free(&p[i].m);
+}
+
 struct tapped {
 	uint64_t instance, rows, gone, wrong, stale, metrics, last_ns;
 	double last[3];
@@ -601,6 +656,7 @@ const struct CMUnitTest values_tests[] = {
 	TEST(processes_add_up_and_the_expired_stay_in_the_sum),
 	TEST(bounds_are_kept_and_counted),
 	TEST(series_that_were_refused_come_when_there_is_room),
+	TEST(no_counter_goes_back_while_metrics_come),
 	TEST(what_is_fetched_comes_from_the_right_region_exactly_once),
 	TEST(a_tap_gets_each_pass_and_nan_for_what_did_not_settle),
 	{0},
