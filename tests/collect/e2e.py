@@ -145,17 +145,19 @@ def exact_while_four_threads_count():
         g = generate(agent, '--pods', '3', '--metrics', '20', '--threads', '4', '--updates',
                      '200000', '--hold', '20s')
         last = {}
-        while True:
-            now = c.find('generated_updates_total')
-            for k, v in last.items():
-                assert now.get(k, v) >= v, (k, v, now[k])  # never back
-            last.update(now)
-            if len(now) == 60 and all(v == 800000 for v in now.values()):
-                break
-            assert g.poll() is None
-            time.sleep(0.01)
-        g.terminate()
-        g.wait()
+        try:
+            while True:
+                now = c.find('generated_updates_total')
+                for k, v in last.items():
+                    assert now.get(k, v) >= v, (k, v, now[k])  # never back
+                last.update(now)
+                if len(now) == 60 and all(v == 800000 for v in now.values()):
+                    break
+                assert g.poll() is None
+                time.sleep(0.01)
+        finally:
+            g.terminate()
+            g.wait()
 
 
 def new_pods_and_metrics_appear_without_restart():

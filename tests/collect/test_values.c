@@ -4,12 +4,16 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "fixture.h"
+#undef GET
+#include "collect/link.h"
 
 static void sums_are_exact(void **state)
 {
@@ -347,10 +351,36 @@ static unsigned int lines_like(struct sl_collector *c, const char *begin, const 
 	return n;
 }
 
+static bool
+	late; /* control, and workers that are handed a layout, as on a machine that has no CPU for them */
+
+int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
+
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	char name[16] = "";
+
+	if (GET(late) && !pthread_getname_np(pthread_self(), name, sizeof(name)) &&
+	    !strcmp(name, "control"))
+		usleep(20000);
+	return __real_poll(fds, n, timeout);
+}
+
+void __real_schema_install(struct link *l, struct region *r, uint64_t now_ns);
+void __wrap_schema_install(struct link *l, struct region *r, uint64_t now_ns);
+
+void __wrap_schema_install(struct link *l, struct region *r, uint64_t now_ns)
+{
+	if (GET(late) && GET(r->built))
+		usleep(4000);
+	__real_schema_install(l, r, now_ns);
+}
+
 /* Each metric that comes has its region laid out anew; what was seen before is seen meanwhile. */
 static void no_counter_goes_back_while_metrics_come(void **state)
 {
-	enum { PODS = 40, METRICS = 60, OTHERS = 300 }; /* others: an index takes long to make */
+	enum { PODS = 20, METRICS = 40 };
 	struct mock_host *h = mock_host("one", PODS);
 	struct sl_collector *c;
 	struct pod p[PODS];
@@ -361,26 +391,24 @@ static void no_counter_goes_back_while_metrics_come(void **state)
 		snprintf(name, sizeof(name), "pod%cp-%u", '\0', i);
 		pod_make(&p[i], 7 + i, name, 4 + strlen(name + 4) + 1);
 		make_cell_set(&p[i].m, 0, counter(&p[i], "a_total", NULL, NULL), 1000);
-		for (unsigned int m = 0; m < OTHERS; m++) {
-			snprintf(name, sizeof(name), "other%u_total", m);
-			counter(&p[i], name, NULL, NULL);
-		}
 		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
 	}
 	c = start(&(struct sl_collector_opts){.period_ns = MS});
 	WITHIN(3000, lines_like(c, "a_total{", " 1000") == PODS);
+	__atomic_store_n(&late, true, __ATOMIC_RELAXED);
 	for (unsigned int m = 0; m < METRICS; m++) {
 		snprintf(name, sizeof(name), "b%u_total", m);
 		for (unsigned int i = 0; i < PODS; i++) {
 			pthread_mutex_lock(&h->lock);
 			counter(&p[i], name, NULL, NULL);
 			pthread_mutex_unlock(&h->lock);
-			if (i % 8 == 0)
-				assert_int_equal(lines_like(c, "a_total{", " 1000"), PODS);
+			usleep(500);
 		}
+		assert_int_equal(lines_like(c, "a_total{", " 0"), 0);
 	}
+	__atomic_store_n(&late, false, __ATOMIC_RELAXED);
 	WITHIN(20000, lines_like(c, name, " 0") == PODS);
-	assert_int_equal(lines_like(c, "a_total{", " 1000"), PODS);
+	assert_int_equal(lines_like(c, "a_total{", " 0"), 0);
 	sl_collector_free(c);
 	for (unsigned int i = 0; i < PODS; i++)
 		make_free(&p[i].m);
