@@ -11,6 +11,7 @@
 #include <pcap/pcap.h>
 
 #include "dta/input.h"
+#include "dta/wire.h"
 
 struct sl_capture {
 	pcap_t *file;
@@ -186,4 +187,24 @@ bool sl_captured_datagram(const struct sl_captured_flow *f, uint16_t port, struc
 	out->data = udp + 8;
 	out->bytes = be16(udp + 4) - 8u;
 	return true;
+}
+
+uint32_t sl_datagrams_cut(struct sl_datagram *rest, struct sl_datagram *out, uint32_t max)
+{
+	uint32_t n = 0;
+
+	do {
+		uint32_t whole = 0;
+
+		if (rest->bytes >= SL_DTA_HEADER_BYTES && rest->data[0] == SL_DTA_MAGIC)
+			whole = be16(rest->data + 6) +
+				(rest->data[2] & SL_DTA_AUTHENTICATED ? SL_DTA_MAC_BYTES : 0);
+		if (whole < SL_DTA_HEADER_BYTES || whole > rest->bytes)
+			whole = rest->bytes;
+		out[n] = *rest;
+		out[n++].bytes = whole;
+		rest->data += whole;
+		rest->bytes -= whole;
+	} while (rest->bytes && n < max);
+	return n;
 }

@@ -40,5 +40,11 @@ bool sl_captured_flow(const struct sl_captured *p, struct sl_captured_flow *out)
 /* Of a flow of UDP, whole and no fragment, to this port: what the packet holds. False: it is something else. */
 struct sl_datagram;
 bool sl_captured_datagram(const struct sl_captured_flow *f, uint16_t port, struct sl_datagram *out);
+/*
+ * Who looks behind a driver may see several datagrams that are one for the kernel: those of a sender on this machine that
+ * gave them in one call (UDP_SEGMENT). Packets of format 1 say where they end. Moves up to max of them out of rest, and
+ * returns how many; rest->bytes are those that are left. What does not say so is one. max: not 0.
+ */
+uint32_t sl_datagrams_cut(struct sl_datagram *rest, struct sl_datagram *out, uint32_t max);
 
 #endif

@@ -18,7 +18,9 @@ struct pcap {
 	char *path;
 	uint16_t port;
 	uint64_t others;
-	uint8_t *data[BATCH];
+	uint8_t *data[BATCH + 1];
+	struct sl_datagram
+		rest; /* that was captured with the last ones; in the last buffer, where no packet is read into */
 	bool ended;
 };
 
@@ -36,9 +38,14 @@ static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)
 	struct pcap *p = (struct pcap *)in;
 	uint32_t n = 0;
 
-	while (n < max && n < BATCH && !p->ended) {
+	if (max > BATCH)
+		max = BATCH;
+	if (p->rest.bytes)
+		n = sl_datagrams_cut(&p->rest, out, max);
+	while (n < max && !p->ended) {
 		struct sl_captured captured;
-		const int err = sl_capture_next(p->capture, p->data[n], &captured);
+		uint8_t **buffer = &p->data[n];
+		const int err = sl_capture_next(p->capture, *buffer, &captured);
 
 		p->ended = err;
 		if (err == -EINVAL)
@@ -46,10 +53,18 @@ static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)
 				SL_WARN, "translate",
 				"the rest of a capture is not read: %s; capture it again file=%s",
 				sl_capture_error(p->capture), p->path);
-		if (!err && datagram(p, &captured, &out[n]))
-			n++;
-		else
+		if (err || !datagram(p, &captured, &p->rest)) {
+			p->rest.bytes = 0;
 			p->others += err != -ENODATA;
+			continue;
+		}
+		n += sl_datagrams_cut(&p->rest, &out[n], max - n);
+		if (p->rest.bytes) {
+			uint8_t *last = p->data[BATCH];
+
+			p->data[BATCH] = *buffer;
+			*buffer = last;
+		}
 	}
 	return n ? (int)n : -ENODATA;
 }
@@ -86,7 +101,7 @@ static void close_pcap(struct sl_input *in)
 	struct pcap *p = (struct pcap *)in;
 
 	sl_capture_close(p->capture);
-	for (uint32_t i = 0; i < BATCH; i++)
+	for (uint32_t i = 0; i <= BATCH; i++)
 		free(p->data[i]);
 	free(p->path);
 	free(p);
@@ -113,7 +128,7 @@ struct sl_input *sl_input_pcap(const char *path, uint16_t port, char *error, siz
 	p->path = strdup(path);
 	if (!p->path)
 		goto fail;
-	for (uint32_t i = 0; i < BATCH; i++) {
+	for (uint32_t i = 0; i <= BATCH; i++) {
 		p->data[i] = malloc(SL_CAPTURE_PACKET_MAX);
 		if (!p->data[i])
 			goto fail;

@@ -89,31 +89,6 @@ bool sl_xdp_datagram(const struct sl_xsk_frame *frame, uint16_t port, struct sl_
 	       sl_captured_datagram(&f, port, out) && sums_are_right(&p, &f);
 }
 
-/*
- * A program behind the driver may see several datagrams that are one for the kernel: those of a sender on this
- * machine that gave them in one call (UDP_SEGMENT). Packets of format 1 say where they end.
- */
-static uint32_t cut(struct sl_datagram *out)
-{
-	struct sl_datagram rest = out[0];
-	uint32_t n = 0;
-
-	while (n + 1 < PIECES && rest.bytes >= SL_DTA_HEADER_BYTES &&
-	       rest.data[0] == SL_DTA_MAGIC) {
-		const uint32_t whole = (uint32_t)(rest.data[6] << 8 | rest.data[7]) +
-				       (rest.data[2] & SL_DTA_AUTHENTICATED ? SL_DTA_MAC_BYTES : 0);
-
-		if (whole < SL_DTA_HEADER_BYTES || whole >= rest.bytes)
-			break;
-		out[n] = rest;
-		out[n++].bytes = whole;
-		rest.data += whole;
-		rest.bytes -= whole;
-	}
-	out[n] = rest;
-	return n + 1;
-}
-
 /* ---- the input ----------------------------------------------------------------------------------- */
 
 static uint32_t take(struct xdp *x, struct sl_xsk *from, struct sl_datagram *out, uint32_t max)
@@ -122,10 +97,18 @@ static uint32_t take(struct xdp *x, struct sl_xsk *from, struct sl_datagram *out
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < frames; i++) {
-		if (!sl_xdp_datagram(&x->frame[i], x->port, &out[n]))
+		struct sl_datagram *to = &out[n];
+
+		if (!sl_xdp_datagram(&x->frame[i], x->port, to)) {
 			x->wrong++;
-		else
-			n += x->generic ? cut(&out[n]) : 1;
+		} else if (x->generic) {
+			struct sl_datagram rest = *to;
+
+			n += sl_datagrams_cut(&rest, to, PIECES);
+			out[n - 1].bytes += rest.bytes; /* too much: refused as one */
+		} else {
+			n++;
+		}
 	}
 	x->packets += frames;
 	return n;
