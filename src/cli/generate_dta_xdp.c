@@ -26,6 +26,7 @@
 #include <bpf/libbpf.h>
 
 #include "cli/generate_dta_xdp.h"
+#include "dta/checksum.h"
 #include "generate_dta_xdp.skel.h"
 
 #define HEADERS	   42u /* Ethernet, IPv4, UDP */
@@ -45,27 +46,9 @@ struct gd_xdp {
 	uint64_t pseudo;       /* sum of the addresses, not folded */
 };
 
-/* Of RFC 1071, not folded, in this machine's order of bytes. */
-static uint64_t sum_of(const uint8_t *p, size_t bytes)
-{
-	uint64_t sum = 0;
-	uint32_t w;
-
-	for (; bytes >= 4; bytes -= 4, p += 4) {
-		memcpy(&w, p, 4);
-		sum += w;
-	}
-	w = 0;
-	memcpy(&w, p, bytes);
-	return sum + w;
-}
-
 static uint16_t checksum(uint64_t sum)
 {
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t) ~((sum & 0xffff) + (sum >> 16));
+	return (uint16_t)~sl_sum_fold(sum);
 }
 
 static void put16(uint8_t *at, uint16_t network)
@@ -133,7 +116,7 @@ static int make_head(struct gd_xdp *x, const char *interface, int fd, char *erro
 	memcpy(ip + 12, &from.sin_addr, 4);
 	memcpy(ip + 16, &to.sin_addr, 4);
 	put16(ip + 22, to.sin_port);
-	x->pseudo = sum_of(ip + 12, 8) + htons(IPPROTO_UDP);
+	x->pseudo = sl_sum_of(ip + 12, 8) + htons(IPPROTO_UDP);
 	return 0;
 }
 
@@ -230,12 +213,12 @@ int gd_xdp_put(struct gd_xdp *x, uint16_t port, const void *packet, uint32_t byt
 	ip = f->data + 14;
 	udp = ip + 20;
 	put16(ip + 2, htons((uint16_t)(28 + bytes)));
-	put16(ip + 10, checksum(sum_of(ip, 20)));
+	put16(ip + 10, checksum(sl_sum_of(ip, 20)));
 	put16(udp, htons(port));
 	put16(udp + 4, htons((uint16_t)(8 + bytes)));
 	memcpy(udp + 8, packet, bytes);
 	const uint16_t sum =
-		checksum(x->pseudo + htons((uint16_t)(8 + bytes)) + sum_of(udp, 8 + bytes));
+		checksum(x->pseudo + htons((uint16_t)(8 + bytes)) + sl_sum_of(udp, 8 + bytes));
 
 	put16(udp + 6, sum ? sum : 0xffff);
 	return 0;

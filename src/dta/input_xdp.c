@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "dta/capture.h"
+#include "dta/checksum.h"
 #include "dta/wire.h"
 
 #define BATCH	  512u
@@ -34,29 +35,6 @@ struct xdp {
 
 /* ---- checks -------------------------------------------------------------------------------------- */
 
-/* Of RFC 1071, not folded; in this machine's order of bytes, as its section 2(B) allows. */
-static uint64_t sum_of(const uint8_t *p, size_t bytes)
-{
-	uint64_t sum = 0;
-	uint32_t w;
-
-	for (; bytes >= 4; bytes -= 4, p += 4) {
-		memcpy(&w, p, 4);
-		sum += w;
-	}
-	w = 0;
-	memcpy(&w, p, bytes);
-	return sum + w;
-}
-
-static uint16_t fold(uint64_t sum)
-{
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)((sum & 0xffff) + (sum >> 16));
-}
-
 static bool sums_are_right(const struct sl_captured *p, const struct sl_captured_flow *f)
 {
 	const uint32_t address = f->version == 4 ? 4 : 16;
@@ -64,17 +42,18 @@ static bool sums_are_right(const struct sl_captured *p, const struct sl_captured
 	uint16_t have, pseudo;
 	uint64_t sum;
 
-	if (f->version == 4 && fold(sum_of(p->ip, (size_t)(udp - p->ip))) != 0xffff)
+	if (f->version == 4 && sl_sum_fold(sl_sum_of(p->ip, (size_t)(udp - p->ip))) != 0xffff)
 		return false;
 	memcpy(&have, udp + 6, 2);
 	if (!have) /* none: of IPv6 that is nothing that the kernel would take either (RFC 8200, 8.1) */
 		return f->version == 4;
-	sum = sum_of(f->from, address) + sum_of(f->to, address) +
+	sum = sl_sum_of(f->from, address) + sl_sum_of(f->to, address) +
 	      (uint64_t)__builtin_bswap16(IPPROTO_UDP);
 	memcpy(&pseudo, udp + 4, 2);
 	sum += pseudo;
-	pseudo = fold(sum);
-	return have == pseudo || fold(sum + sum_of(udp, (size_t)(udp[4] << 8 | udp[5]))) == 0xffff;
+	pseudo = sl_sum_fold(sum);
+	return have == pseudo ||
+	       sl_sum_fold(sum + sl_sum_of(udp, (size_t)(udp[4] << 8 | udp[5]))) == 0xffff;
 }
 
 bool sl_xdp_datagram(const struct sl_xsk_frame *frame, uint16_t port, struct sl_datagram *out)
