@@ -11,6 +11,19 @@
 #include "analyse/pipeline_internal.h"
 #include "pod.h"
 
+/* A pod that has learned for ten minutes, and may be wrong once in three hours. */
+static struct pod seldom_wrong(void)
+{
+	struct pod d;
+
+	false_alarms = 0.36;
+	d = trained(NULL, 600);
+	false_alarms = 3.6;
+	for (int i = 0; i < 20; i++)
+		push(&d);
+	return d;
+}
+
 /* A fault that no step of shows: what its steps add up to does, and it is one for as long as it lasts. */
 static void a_fault_below_the_threshold_is_found_if_it_lasts(void **state)
 {
@@ -19,11 +32,7 @@ static void a_fault_below_the_threshold_is_found_if_it_lasts(void **state)
 	struct pod d;
 
 	(void)state;
-	false_alarms = 0.36;
-	d = trained(NULL, 600);
-	false_alarms = 3.6;
-	for (int i = 0; i < 20; i++)
-		push(&d);
+	d = seldom_wrong();
 	for (int i = 1; i <= 30; i++) {
 		move_on(&d);
 		d.values[1] += 1.8e7;
@@ -103,11 +112,7 @@ static void what_is_off_for_long_hides_no_fault(void **state)
 	struct pod d;
 
 	(void)state;
-	false_alarms = 0.36;
-	d = trained(NULL, 600);
-	false_alarms = 3.6;
-	for (int i = 0; i < 20; i++)
-		push(&d);
+	d = seldom_wrong();
 	for (int i = 0; i < 15; i++) {
 		move_on(&d);
 		d.values[1] += 1.8e7;
