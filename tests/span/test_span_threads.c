@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Threads with rings of their own and threads that share ring 0, and one who reads all along. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -120,15 +121,15 @@ static void a_ring_is_handed_on(void **state)
 
 static atomic_bool stop;
 
-static void *churn(void *arg)
+static void *churn(void *has_ring)
 {
 	struct sl_span span;
 
-	(void)arg;
-	while (!atomic_load(&stop)) {
+	do {
 		sl_span_start(&span, names.name, SL_SPAN_INTERNAL, NULL);
 		sl_span_end(&span);
-	}
+		atomic_store((atomic_bool *)has_ring, true);
+	} while (!atomic_load(&stop));
 	return NULL;
 }
 
@@ -149,13 +150,16 @@ static void a_span_may_end_in_another_thread(void **state)
 							     .max_threads = 4,
 							     .span_bytes = 32u << 10));
 	struct ring_tally tally;
+	atomic_bool has_ring = false;
 	pthread_t other, t;
 	struct reader r;
 
 	(void)state;
 	names = made_names(p);
 	atomic_store(&stop, false);
-	assert_int_equal(pthread_create(&other, NULL, churn, NULL), 0);
+	assert_int_equal(pthread_create(&other, NULL, churn, &has_ring), 0);
+	while (!atomic_load(&has_ring)) /* else it may inherit the ring of the 64 */
+		sched_yield();
 	sl_counter_inc(sl_counter_create(p, METRIC(.name = "mine"))); /* a stripe, and no span */
 	for (int i = 0; i < 64; i++)
 		sl_span_start(&passed[i], names.name, SL_SPAN_INTERNAL, NULL);
