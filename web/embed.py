@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns the files of the page into one C file: embed.py ROOT OUT FILE...
 
-The address of a file is its path below ROOT; index.html is "/".
+The address of a file is its path below ROOT; index.html is "/". Beside the files: the hash of the
+script that index.html holds, for the policy that lets no other one run (CSP level 3, 2.3.1).
 """
+import base64
 import hashlib
 import os
+import re
 import sys
 
 TYPES = {
@@ -23,6 +26,8 @@ def main(root, out, *files):
             body = f.read()
         path = os.path.relpath(name, root)
         address = "/" if path == "index.html" else "/" + path
+        if address == "/":
+            inline, = re.findall(rb"<script>(.*?)</script>", body, re.S)
         etag = hashlib.sha256(body).hexdigest()[:16]
         rows = [",".join(map(str, body[at:at + 32])) for at in range(0, len(body), 32)]
         arrays.append("static const unsigned char asset_%d[] = {\n%s\n};\n" % (i, ",\n".join(rows)))
@@ -33,6 +38,8 @@ def main(root, out, *files):
         f.write("\n".join(arrays))
         f.write("\nconst struct sl_asset sl_assets[] = {\n%s};\n" % "".join(table))
         f.write("const size_t sl_asset_count = sizeof(sl_assets) / sizeof(*sl_assets);\n")
+        f.write('const char sl_asset_script[] = "sha256-%s";\n' %
+                base64.b64encode(hashlib.sha256(inline).digest()).decode())
 
 
 if __name__ == "__main__":

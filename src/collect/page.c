@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /* page.c - serves the files of web/, of which embed.py made arrays. */
 #include <stddef.h>
+#include <stdio.h>
 
 #include "collect/page_assets.h"
 #include "http/http.h"
 #include "collect/page.h"
 
 /*
- * Nothing but what this server itself delivers, and no script or style written into the document:
- * what a label says can't become code, and the page works where there is no way out.
+ * Nothing but what this server itself delivers, and no style and but one script, known by its hash,
+ * written into the document: what a label says can't become code, and the page works where there is
+ * no way out.
  */
-#define POLICY                                                                      \
-	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " \
+#define POLICY                                                                           \
+	"default-src 'none'; script-src 'self' '%s'; style-src 'self'; img-src 'self'; " \
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 static void get_asset(struct sl_http_request *req, void *arg)
 {
 	const struct sl_asset *asset = arg;
+	char policy[sizeof(POLICY) + 64];
 
-	sl_http_add_header(req, "Content-Security-Policy", POLICY);
+	snprintf(policy, sizeof(policy), POLICY, sl_asset_script);
+	sl_http_add_header(req, "Content-Security-Policy", policy);
 	sl_http_add_header(req, "X-Content-Type-Options", "nosniff");
 	sl_http_add_header(req, "Referrer-Policy", "no-referrer");
 	/* Kept by the browser, and asked for anew each time: an upgrade shows at once. */

@@ -15,5 +15,7 @@ struct sl_asset {
 
 extern const struct sl_asset sl_assets[];
 extern const size_t sl_asset_count;
+/* The hash of the script within index.html, as a Content-Security-Policy names it. */
+extern const char sl_asset_script[];
 
 #endif

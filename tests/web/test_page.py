@@ -33,10 +33,10 @@ def value_of(page, name):
                     "?.cells.value.dataset.value) ?? null")
 
 
-def wait_value(page, name, value, timeout=10):
+def wait_value(page, name, value):
     page.wait(f"{ROWS}.some((r) => r.cells.metric.textContent === {json.dumps(name)} && "
-              f"r.cells.value.dataset.value === {json.dumps(str(value))})", timeout,
-              f"{name} = {value} on the page")
+              f"r.cells.value.dataset.value === {json.dumps(str(value))})",
+              what=f"{name} = {value} on the page")
 
 
 def metric(system, name, query=""):
@@ -70,7 +70,7 @@ class Test:
     def without_an_agent_the_page_says_which_one_is_missing(self):
         self.system.start_collector()
         page = self.page = self.open()
-        page.wait("document.querySelector('#health').textContent === 'no agent'", 15)
+        page.wait("document.querySelector('#health').textContent === 'no agent'")
         page.wait("!document.querySelector('#metrics-empty').hidden && document.querySelector("
                   f"'#metrics-empty').textContent.includes({json.dumps(self.system.socket)})")
         self.shot(page, "no-agent")
@@ -87,7 +87,7 @@ class Test:
         self.cart = self.system.pod("cart", "cart-0")
         self.cart.tell("add", 12345)
         self.cart.tell("set", -42)
-        wait_value(self.page, "test_requests_total", 12345, 15)
+        wait_value(self.page, "test_requests_total", 12345)
         wait_value(self.page, "test_queue_depth", -42)
 
     def a_value_that_counts_on_changes_on_the_page(self):
@@ -95,6 +95,16 @@ class Test:
         self.cart.tell("load", 0.25)
         wait_value(self.page, "test_requests_total", 66666)
         wait_value(self.page, "test_load_ratio", 0.25)
+
+    def a_part_that_does_not_come_is_come_back_for(self):
+        page = self.open()
+        page.call("Network.setBlockedURLs", urls=["*/format.js"])
+        page.go(self.system.url)
+        page.wait("document.querySelector('#health')?.textContent === 'loading again'")
+        page.call("Network.setBlockedURLs", urls=[])
+        page.wait("['healthy', 'late'].includes(document.querySelector('#health')?.textContent)")
+        wait_value(page, "test_requests_total", 66666)
+        self.pages.remove(page)  # its console complained, and rightly
 
     def labels_are_text_and_nothing_else(self):
         text = self.page.run(f"{ROWS}.find((r) => r.cells.metric.textContent === 'test_queue_depth')"
@@ -381,7 +391,7 @@ class Test:
         self.shot(page, "away")
         self.cart.tell("load", 0.75)
         self.system.start_collector()
-        page.wait("document.querySelector('#away').hidden", 15)
+        page.wait("document.querySelector('#away').hidden")
         wait_value(page, "test_load_ratio", 0.75)
 
 
