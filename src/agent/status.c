@@ -16,6 +16,8 @@
 
 #include "agent/internal.h"
 
+#define ANSWER_MS 10000 /* one thread answers, on a machine that may be busy with everything else */
+
 static json_t *number(uint64_t v)
 {
 	return json_integer((json_int_t)v);
@@ -175,7 +177,7 @@ static ssize_t answer(int sock, void *buf, size_t bytes, int *fd)
 	ssize_t n;
 
 	*fd = -1;
-	n = poll(&p, 1, 2000);
+	n = poll(&p, 1, ANSWER_MS);
 	if (n <= 0)
 		return n ? -errno : -ETIMEDOUT;
 	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);

@@ -24,6 +24,7 @@ _children = []
 
 def _die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, and its children with it
 
 
 class Part:
