@@ -87,7 +87,7 @@ class Test:
         self.collect()
         if self.browser:
             self.page = self.browser.page(f"http://{self.s.collector.ready['listen']}/#tab=pods")
-            self.page.wait("!document.querySelector('#tab-anomalies').hidden", 15)
+            self.page.wait("!document.querySelector('#tab-anomalies').hidden")
 
         # A pod has a threshold and is out of its warm-up, or says that it is learning.
         self.s.learned()
@@ -161,16 +161,16 @@ class Test:
         if not self.page:
             return
         self.page.run("document.querySelector('#tab-anomalies').click()")
-        self.page.wait("document.querySelector('#anomalies tbody tr')?.textContent.includes('over')", 15)
+        self.page.wait("document.querySelector('#anomalies tbody tr')?.textContent.includes('over')")
         self.page.run("document.querySelector('#anomalies tbody tr').click()")
         self.page.wait("Number(document.querySelector('#scores').dataset.points) > 10 && "
-                       "Number(document.querySelector('#scores').dataset.highest) > 1", 15)
-        self.page.wait("document.querySelectorAll('#scores canvas').length > 0", 15)
+                       "Number(document.querySelector('#scores').dataset.highest) > 1")
+        self.page.wait("document.querySelectorAll('#scores canvas').length > 0")
         self.shot('anomalies')
         check(f'anomaly={self.instance}' in self.page.run('location.hash'))
         self.page.run("document.querySelector('#score-metrics').click()")
         self.page.wait("!document.querySelector('#view-metrics').hidden && "
-                       "!document.querySelector('#pod-filter').hidden", 15)
+                       "!document.querySelector('#pod-filter').hidden")
 
     def what_was_learned_outlives_the_collector(self):
         self.collect()  # stops the one before, which writes the model

@@ -25,9 +25,9 @@ with browser:
     t = Part(traffic, f'{d}/agent.sock', '300', '2000')
     made = t.ready()
     kept = int(made['slow']) + int(made['failed'])
-    page.wait("!document.getElementById('tab-traces').hidden", 30)
+    page.wait("!document.getElementById('tab-traces').hidden")
     page.click('#tab-traces')
-    page.wait(f"document.querySelectorAll('#traces tbody tr').length === {kept}", 30)
+    page.wait(f"document.querySelectorAll('#traces tbody tr').length === {kept}")
     row = f"#traces tbody tr[data-trace='{made['slow_id']}']"
     page.wait(f'document.querySelector("{row}") !== null')
     text = page.run(f'document.querySelector("{row}").textContent')

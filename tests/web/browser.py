@@ -21,6 +21,9 @@ import time
 import urllib.parse
 
 
+CHANGED = "net::ERR_NETWORK_CHANGED"
+
+
 class BrowserError(Exception):
     pass
 
@@ -105,7 +108,8 @@ class WebSocket:
 
 
 class Page:
-    """One tab. requests: every address it asked for; problems: what its console complained of."""
+    """One tab. requests: every address it asked for; problems: what its console complained of, but for
+    what the browser dropped when an address came or went on this machine, as other tests' do."""
 
     def __init__(self, url):
         self.ws = WebSocket(url)
@@ -130,7 +134,8 @@ class Page:
         elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
             self.problems.append(" ".join(str(a.get("value", a.get("description")))
                                           for a in params["args"]))
-        elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+        elif (method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning") and
+              CHANGED not in params["entry"]["text"]):
             self.problems.append(params["entry"]["text"] + " " + params["entry"].get("url", ""))
 
     def call(self, method, **params):
@@ -167,7 +172,8 @@ class Page:
             if value:
                 return value
             if time.monotonic() > until:
-                seen = self.run("document.readyState + ', ' + document.visibilityState")
+                seen = self.run("[document.readyState, document.visibilityState, location.hash,"
+                                " document.body?.innerText.slice(0, 600)].join(', ')")
                 told = "; ".join([seen, *self.problems, *self.failed])
                 raise BrowserError(f"not within {timeout} s: {what or expression} ({told[:2000]})")
             self.pump(0.05)
@@ -184,7 +190,10 @@ class Page:
                 self._event(json.loads(text))
 
     def go(self, url):
-        self.call("Page.navigate", url=url)
+        until = time.monotonic() + 60
+        while error := self.call("Page.navigate", url=url).get("errorText"):
+            if error != CHANGED or time.monotonic() > until:
+                raise BrowserError(f"{url}: {error}")
         self.wait("document.readyState === 'complete'")
 
     def size(self, width, height, scale=1, mobile=False):
@@ -196,11 +205,22 @@ class Page:
             {"name": "prefers-color-scheme", "value": "dark" if on else "light"}])
 
     def click(self, selector):
-        x, y = self.run(
-            f"(() => {{ const r = document.querySelector({json.dumps(selector)})"
-            ".getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        """Once more if it had moved when the mouse got there: something came to be shown above it."""
+        until = time.monotonic() + 60
+        hit = False
+        while not hit:
+            if time.monotonic() > until:
+                raise BrowserError(f"{selector} was not hit within 60 s")
+            x, y = self.run(
+                f"(() => {{ window.hit = false; addEventListener('click', (e) => {{"
+                f" window.hit = !!e.target.closest({json.dumps(selector)}); }},"
+                "{capture: true, once: true});"
+                f"const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
+                "return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+            for kind in ("mousePressed", "mouseReleased"):
+                self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left",
+                          clickCount=1)
+            hit = self.run("window.hit")
 
     def key(self, key, code=None, text=None):
         codes = {"Enter": 13, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39,

@@ -17,10 +17,10 @@ def cell(row, column):
 
 
 def look(page):
-    page.wait("!document.querySelector('#tab-flows').hidden", 15, "the tab")
+    page.wait("!document.querySelector('#tab-flows').hidden", what="the tab")
     page.click("#tab-flows")
     # By rate: the one that moves most comes first, and says what holds it back.
-    page.wait(f"{cell(0, 0)} === 'loss-fast'", 15, "the busiest first")
+    page.wait(f"{cell(0, 0)} === 'loss-fast'", what="the busiest first")
     assert page.run(cell(0, 1)) == "cart-0", page.run(cell(0, 1))
     assert page.run(cell(0, 3)) == "10.0.0.1:8080", page.run(cell(0, 3))
     assert page.run(cell(0, 8)) == "9", page.run(cell(0, 8))
@@ -28,7 +28,7 @@ def look(page):
     assert page.run(f"{ROWS}.length") == 200
     assert "of 304" in page.run("document.querySelector('#flows-note').textContent")
     # Where a request's time goes: nearly all of it is the application's.
-    page.wait("!document.querySelector('#layers-panel').hidden", 15, "layers")
+    page.wait("!document.querySelector('#layers-panel').hidden", what="layers")
     assert page.run("document.querySelectorAll('#layers tbody tr').length") == 3
     assert page.run("document.querySelector('#layers tbody tr').cells[0].textContent") == "cart-0"
     assert page.run("document.querySelector('#layers tbody tr').cells[2].textContent") == "server 8080"
@@ -39,7 +39,7 @@ def look(page):
     assert page.run("document.querySelector('#layers tbody tr').cells[5].textContent").endswith("ms")
     assert "3 retransmit" in page.run("document.querySelector('#layers-note').textContent")
     # Between hosts: each way within its bound, what is negative as such, and a request's whole way.
-    page.wait("!document.querySelector('#net-panel').hidden", 15, "latency between hosts")
+    page.wait("!document.querySelector('#net-panel').hidden", what="latency between hosts")
     net = page.run("[...document.querySelectorAll('#net tbody tr')[0].cells].map((c) => c.textContent)")
     assert net[:2] == ["node-1 → node-2", "8080"] and "±" in net[2] and "±" in net[3] and net[8] == "2", net
     whole = [(c[0], float(c[1] or 0)) for c in page.run(
@@ -49,26 +49,26 @@ def look(page):
     assert "4 lost" in page.run("document.querySelector('#net-note').textContent")
     # Sorted by another column.
     page.click("#flows th[data-sort='rtt']")
-    page.wait(f"{cell(0, 4)} === '10.0.0.2:5432'", 15, "the slowest first")
+    page.wait(f"{cell(0, 4)} === '10.0.0.2:5432'", what="the slowest first")
     assert page.run("location.hash").find("sort=rtt") > 0
     # Searched.
     page.run("(() => { const q = document.querySelector('#fq'); q.value = 'cart-0 10.0.0.2';"
              "q.dispatchEvent(new Event('input')); })()")
-    page.wait(f"{ROWS}.length === 4", 15, "the connections of cart-0 with 10.0.0.2")
+    page.wait(f"{ROWS}.length === 4", what="the connections of cart-0 with 10.0.0.2")
     page.run("(() => { const s = document.querySelector('#flow-state'); s.value = 'closed';"
              "s.dispatchEvent(new Event('change')); })()")
-    page.wait(f"{ROWS}.length === 1 && {cell(0, 4)} === '10.0.0.2:40004'", 15, "the one that ended")
+    page.wait(f"{ROWS}.length === 1 && {cell(0, 4)} === '10.0.0.2:40004'", what="the one that ended")
     page.run("(() => { const q = document.querySelector('#fq'); q.value = 'nosuch';"
              "q.dispatchEvent(new Event('input')); })()")
-    page.wait("!document.querySelector('#flows-empty').hidden", 15, "nothing matches")
+    page.wait("!document.querySelector('#flows-empty').hidden", what="nothing matches")
     page.click("#flows-empty button")
-    page.wait(f"{ROWS}.length === 200", 15, "all again")
-    page.wait("!document.querySelector('#layers-panel').hidden", 15, "layers again")
+    page.wait(f"{ROWS}.length === 200", what="all again")
+    page.wait("!document.querySelector('#layers-panel').hidden", what="layers again")
     if len(sys.argv) > 2:
         page.screenshot(sys.argv[2])
     # To the plots of whose it is.
     page.run(f"{ROWS}.find((r) => r.dataset.instance).cells[1].click()")
-    page.wait("location.hash.includes('pod=000000000000007c')", 15, "its metrics")
+    page.wait("location.hash.includes('pod=000000000000007c')", what="its metrics")
     problems = [p for p in page.problems if "api/v1/traces" not in p]  # it keeps none
     assert not problems, problems
 
