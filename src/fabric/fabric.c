@@ -16,6 +16,7 @@
 #define DEFAULT_BUFFER	   ((size_t)4 << 20)
 #define DEFAULT_DEPTH	   128u
 #define DEFAULT_CONNECT_MS 2000u
+#define DEFAULT_ANSWER_MS  200u
 
 #define SL_PROVIDER(name)  extern const struct sl_fabric_ops sl_provider_##name;
 SL_PROVIDERS
@@ -60,6 +61,8 @@ struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts
 		f->opts.queue_depth = SL_READS_MAX;
 	if (!f->opts.connect_timeout_ms)
 		f->opts.connect_timeout_ms = DEFAULT_CONNECT_MS;
+	if (!f->opts.answer_timeout_ms)
+		f->opts.answer_timeout_ms = DEFAULT_ANSWER_MS;
 	if (!f->opts.buffer_bytes)
 		f->opts.buffer_bytes = DEFAULT_BUFFER;
 	if (f->opts.notify) { /* a line a request: places are a power of two */

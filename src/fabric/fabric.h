@@ -30,6 +30,7 @@ struct sl_fabric_opts {
 	int ib_port;              /* 0: 1 */
 	uint32_t queue_depth;     /* outstanding work requests, 0: 128 */
 	uint32_t connect_timeout_ms; /* 0: 2000 */
+	uint32_t answer_timeout_ms;  /* shm: how long sl_fabric_map() may wait, 0: 200 */
 	size_t buffer_bytes;      /* registered landing memory, 0: 4 MiB */
 	bool notify;              /* for sl_fabric_notify(), and not for READs */
 };

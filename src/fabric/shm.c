@@ -27,7 +27,6 @@
 #include "fabric/bpf_array.h"
 #include "fabric/provider.h"
 
-#define MAP_TIMEOUT_MS	200	 /* how long an agent may take to hand a region over */
 #define HANGUP_CHECK_NS 2000000u /* how often the socket is looked at while up */
 
 /* What sl_remote.local points to. */
@@ -379,10 +378,10 @@ static void shm_drive(struct sl_fabric *f, uint64_t now_ns)
 
 /* ---- regions -------------------------------------------------------------------------------- */
 
-/* Waits for the answer to the last question, but never longer than MAP_TIMEOUT_MS. */
+/* Waits for the answer to the last question, but never for long: others are read meanwhile. */
 static int await(struct shm *s, struct answer *a)
 {
-	uint64_t deadline = monotonic_ns() + MAP_TIMEOUT_MS * 1000000ull;
+	uint64_t deadline = monotonic_ns() + s->base.opts.answer_timeout_ms * 1000000ull;
 
 	for (;;) {
 		struct pollfd p = {.fd = s->sock, .events = POLLIN};

@@ -215,6 +215,7 @@ static void a_table_of_flows_that_lies_is_dropped_with_its_cause(void **state)
 	struct sl_flow f = flow(1, 80);
 	struct sl_collector *c;
 	struct make_flows m;
+	double before;
 	struct pod p;
 
 	(void)state;
@@ -230,15 +231,16 @@ static void a_table_of_flows_that_lies_is_dropped_with_its_cause(void **state)
 	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
 	/* More slots than it has: and right again. */
 	publish(h, &m, 9, 2);
-	WITHIN(3000, faults(c, "hot") == 1);
+	WITHIN(3000, faults(c, "hot") >= 1); /* looked at again, it is one more */
 	publish(h, &m, 1, 2);
 	f.bytes_sent = 5;
 	change(h, &m, 0, &f);
 	WITHIN(5000, VALUE("sent_bytes_total", "port=\"80\"") == 5);
 	/* A slot that verifies and can't be. */
 	f.family = 5;
+	before = faults(c, "hot");
 	change(h, &m, 0, &f);
-	WITHIN(3000, faults(c, "hot") >= 2);
+	WITHIN(3000, faults(c, "hot") > before);
 	/* An entry of one kind and a header of the other. */
 	put(h, 2, 3, &p, SL_STATE_FREE);
 	mock_put_flows(h, 3, 4, p.m.mem, p.m.size, SL_STATE_LIVE, 6);

@@ -349,7 +349,7 @@ static void a_pass_without_a_lease_holds_up_no_round(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct sl_collector *c;
-	uint64_t pass, seen, before;
+	uint64_t pass, earlier, before;
 	int tries = 0;
 	struct pod p;
 	uint32_t a = 0;
@@ -372,8 +372,8 @@ static void a_pass_without_a_lease_holds_up_no_round(void **state)
 		.period_ns = 100 * MS, .fabric.buffer_bytes = 8192, .read_timeout_ns = 60000 * MS});
 	WITHIN(3000, self_value(c, "m62_total", NULL) == 5);
 	/* One that was cut short, by a worker that got no CPU, is seldom cut there again. */
-	for (pass = 0, seen = 1; pass <= 10 || pass != seen;) {
-		seen = pass;
+	for (pass = 0, earlier = 1; pass <= 10 || pass != earlier;) {
+		earlier = pass;
 		before = reads_of(h, 1);
 		WITHIN(3000, reads_of(h, 1) > before);
 		usleep(50000);

@@ -94,9 +94,11 @@ static void pin(int which)
 
 static void *work(void *arg)
 {
-	char c;
+	char c = 'r'; /* ready */
 
 	(void)arg;
+	if (write(worker_done, &c, 1) != 1)
+		return NULL;
 	while (read(worker_go, &c, 1) == 1 && c != 'q') {
 		for (int i = 0; i < 4; i++) {
 			pin(i / 2);
@@ -107,6 +109,14 @@ static void *work(void *arg)
 			break;
 	}
 	return NULL;
+}
+
+static void hear(const struct worker *w)
+{
+	char c;
+
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(read(w->done, &c, 1), 1);
 }
 
 /* All threads on one CPU, so that they wait for each other; later on another, so that they move. */
@@ -138,6 +148,7 @@ static struct worker start_worker(void)
 	close(done[1]);
 	w.go = go[1];
 	w.done = done[0];
+	hear(&w);
 	return w;
 }
 
@@ -147,14 +158,6 @@ static void tell(const struct worker *w, char what)
 
 	memset(all, what, sizeof(all));
 	assert_int_equal(write(w->go, all, sizeof(all)), sizeof(all));
-}
-
-static void hear(const struct worker *w)
-{
-	char c;
-
-	for (int i = 0; i < THREADS; i++)
-		assert_int_equal(read(w->done, &c, 1), 1);
 }
 
 static void end_worker(struct worker *w, struct rusage *usage)
