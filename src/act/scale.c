@@ -105,12 +105,14 @@ void sl_scale_end(struct sl_scale *s)
 
 	for (size_t i = 0; i < s->used; i++) {
 		struct entry *e = &s->entry[i];
-		double mean, part;
+		double mean, part, elapsed;
 
 		if (!e->w.pods)
 			continue; /* none left */
 		mean = e->sum / e->w.pods;
-		part = -expm1(-(double)(s->now_ns - e->w.ns) / (double)s->tau_ns);
+		/* The clock may have been set back; e^(t / tau) of that would leave no number behind. */
+		elapsed = fmax((double)(s->now_ns - e->w.ns), 0);
+		part = -expm1(-elapsed / (double)s->tau_ns);
 		e->w.pressure = e->begun ? e->w.pressure + part * (mean - e->w.pressure) : mean;
 		e->w.anomalous_ratio = (double)e->w.anomalous / e->w.pods;
 		e->w.ns = s->now_ns;

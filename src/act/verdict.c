@@ -203,7 +203,7 @@ static void alarm_at(struct state *s, const struct sl_finding *f)
 	}
 	s->v.alarms++;
 	s->v.blames = take_blame(s->v.blame, f);
-	c->last_ns = f->ns;
+	c->last_ns = f->ns > c->last_ns ? f->ns : c->last_ns;
 	c->findings++;
 	if (f->score <= c->peak)
 		return;
@@ -241,6 +241,7 @@ static void show(struct sl_verdict_pod *p)
 void sl_verdict_push(struct sl_verdict_pod *p, const struct sl_finding *f)
 {
 	struct state *s = &p->own;
+	const int64_t gap = f->ns - s->course.last_ns, hold = (int64_t)p->store->o.hold_ns;
 
 	s->v.ns = f->ns;
 	s->v.score = f->score;
@@ -250,10 +251,13 @@ void sl_verdict_push(struct sl_verdict_pod *p, const struct sl_finding *f)
 	s->v.shadow_score = f->shadow_score;
 	s->v.findings++;
 	s->v.shadow_alarms += f->shadow_anomalous;
-	/* What comes after a gap begins anew, even if it is the very next finding. */
-	if (s->v.anomalous && f->ns - s->course.last_ns > (int64_t)p->store->o.hold_ns) {
+	/*
+	 * What comes after a gap begins anew, even if it is the very next finding. A clock that was set back by more
+	 * than that makes a gap, too: else nothing would end until it is again as late as it was.
+	 */
+	if (s->v.anomalous && (gap > hold || gap < -hold)) {
 		s->v.anomalous = false;
-		s->course.end_ns = f->ns;
+		s->course.end_ns = gap > 0 ? f->ns : s->course.last_ns;
 	}
 	if (f->anomalous)
 		alarm_at(s, f);
@@ -311,10 +315,11 @@ static void tell(struct sl_verdicts *v, const struct sl_anomaly *on, changed_fn 
 	changed(on, arg);
 }
 
+/* Not before its last finding, whatever the clock was set to since. */
 static void end(struct sl_verdicts *v, struct sl_verdict_pod *p, int64_t ns, bool unread,
 		changed_fn changed, void *arg)
 {
-	p->on.end_ns = ns;
+	p->on.end_ns = ns > p->on.last_ns ? ns : p->on.last_ns;
 	p->on.unread = unread;
 	tell(v, &p->on, changed, arg);
 	p->on.id = 0;

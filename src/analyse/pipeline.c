@@ -7,7 +7,7 @@
 #include "analyse/pipeline_internal.h"
 
 #define LARGE	      1e15 /* beyond, squares of floats overflow */
-#define GAP_STEPS     10u  /* without a row: recent levels are old */
+#define GAP_STEPS     10u  /* without a row, or back: recent levels are old */
 #define THRESHOLD_MIN 1e-3f
 #define MARGIN	      0.02 /* of the way from the median: scores in lumps are not above their own lump */
 #define REL_RATE      2e-3 /* less than this of what it was is rounding, as in normalise.c */
@@ -274,6 +274,10 @@ int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values
 	memset(v, 0, sizeof(*v));
 	v->t_ns = t_ns;
 	v->threshold = INFINITY;
+	if (p->begun && t_ns < p->last_ns && p->last_ns - t_ns > GAP_STEPS * p->opts.step_ns) {
+		p->stats.jumps++;
+		sl_pipeline_rewind(p);
+	}
 	if (p->begun && t_ns <= p->last_ns) {
 		p->stats.backwards++;
 		return -EINVAL;

@@ -72,7 +72,7 @@ struct sl_verdict {
 struct sl_pipeline_stats {
 	uint64_t rows, steps, learned, anomalous;
 	uint64_t backwards;   /* rows refused: not later than the row before */
-	uint64_t jumps;	      /* gaps after which recent levels were forgotten */
+	uint64_t jumps;	      /* gaps, and clocks set back, after which recent levels were forgotten */
 	uint64_t missing;     /* values that were NaN or infinite, or too large (1e15) */
 	uint64_t resets;      /* counters that began anew */
 	uint64_t refused;     /* columns that found no room */
@@ -94,7 +94,8 @@ uint32_t sl_pipeline_columns(struct sl_pipeline *p, const struct sl_column *colu
 /*
  * values[n] as told by sl_pipeline_columns(); NaN: missing. t_ns: later than that of the row before.
  * Score, judge by the pod's own threshold and settle. 0, or -EINVAL (counted) for a time that is not
- * later, which leaves the verdict empty.
+ * later, which leaves the verdict empty. Earlier by more than ten steps: the clock was set, and it goes
+ * on from there as after sl_pipeline_rewind().
  */
 int sl_pipeline_push(struct sl_pipeline *p, uint64_t t_ns, const double *values,
 		     struct sl_verdict *v);

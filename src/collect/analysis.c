@@ -314,6 +314,8 @@ static void score(struct crew *w, struct pod *p, const struct sl_tap_row *row)
 	sl_features_take(&p->f, row);
 	if (w->a->record)
 		keep_row(w, p, row->ns);
+	if (row->ns < p->begin_ns)
+		p->begin_ns = row->ns; /* the clock was set back */
 	/* Who has no threshold yet is not warm, however long that takes. */
 	if (p->warming && p->known && (uint64_t)(row->ns - p->begin_ns) > w->a->o.warm_up_ns) {
 		p->warming = false;

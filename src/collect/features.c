@@ -195,6 +195,12 @@ static void take_brief(struct sl_features *f, const struct sl_feature_source *s,
 	}
 }
 
+/* It is so long ago, or never was; or the clock was set back since, and there is no telling. */
+static bool over(int64_t since_ns, int64_t ns, int64_t window_ns)
+{
+	return !since_ns || ns - since_ns >= window_ns || ns < since_ns;
+}
+
 /* Of as many observations as it takes: the others. */
 static void take_longer(struct sl_features *f, struct sl_feature_source *s,
 			const struct sl_metric *m, const uint64_t *cell, int64_t ns, bool slide)
@@ -207,7 +213,7 @@ static void take_longer(struct sl_features *f, struct sl_feature_source *s,
 		v[P50] = quantile(m, f->scratch, 0.5);
 	if (n >= SL_FEATURE_Q_EVENTS)
 		v[P99] = quantile(m, f->scratch, 0.99);
-	if (slide && (!s->mid_ns || ns - s->mid_ns >= SL_FEATURE_Q_NS ||
+	if (slide && (over(s->mid_ns, ns, SL_FEATURE_Q_NS) ||
 		      since(f, m, cell, mid) >= SL_FEATURE_Q_EVENTS)) {
 		memcpy(old, mid, m->cells * sizeof(*old));
 		memcpy(mid, cell, m->cells * sizeof(*mid));
@@ -234,7 +240,7 @@ static void take_histogram(struct sl_features *f, struct sl_feature_source *s,
 
 void sl_features_take(struct sl_features *f, const struct sl_tap_row *row)
 {
-	bool slide = !f->mid_ns || row->ns - f->mid_ns >= SL_FEATURE_WINDOW_NS;
+	bool slide = over(f->mid_ns, row->ns, SL_FEATURE_WINDOW_NS);
 	double seconds = (double)(row->ns - f->last_ns) * 1e-9;
 
 	for (uint32_t i = 0; i < f->sources; i++) {
@@ -258,7 +264,7 @@ void sl_features_take(struct sl_features *f, const struct sl_tap_row *row)
 	for (uint32_t i = 0; i < f->count; i++) {
 		double v = f->value[i];
 
-		f->shown[i] = !f->counter[i] ? v : (v - f->last[i]) / seconds;
+		f->shown[i] = !f->counter[i] ? v : seconds > 0 ? (v - f->last[i]) / seconds : NAN;
 		if (!isnan(v))
 			f->last[i] = v;
 	}

@@ -125,6 +125,17 @@ static void features_are_of_the_last_moments(void **state)
 	}
 	assert_true(isnan(f.value[2]) && isnan(f.value[3]) && f.value[1] == 1010);
 
+	/* The clock is set back by 11 s, and the window goes along. */
+	for (int i = 5; i < 8; i++) {
+		cell[0] += 30;
+		cell[3] += 4;
+		set(1, i == 5 ? 1930 : 1930 + 2.0 * (i - 5));
+		r = row(i * S);
+		sl_features_take(&f, &r);
+		assert_true(i == 5 ? isnan(f.shown[0]) : f.shown[0] == 30);
+	}
+	assert_true(f.value[2] == 0.5 && f.value[1] == 1022);
+
 	/* It began anew. */
 	memset(cell, 0, sizeof(cell));
 	cell[3] = 5;

@@ -59,6 +59,28 @@ static void signals_are_by_workload_smoothed_and_of_fresh_pods(void **state)
 	sl_scale_free(s);
 }
 
+/* Three hours back, after a look at T: e^(t / tau) is beyond all numbers. */
+static void a_clock_that_is_set_back_makes_no_signal(void **state)
+{
+	struct sl_scale *s = sl_scale_new(10 * S, 0);
+	struct sl_pod_verdict v[] = {pod("cart", 2, false, 20 * T), pod("mail", 5, true, 20 * T)};
+	struct sl_workload w[2];
+
+	(void)state;
+	look(s, 20 * T, v, 2);
+	for (int i = 0; i < 3; i++) {
+		const int64_t now = 9 * T + i * 10 * S;
+
+		v[0] = pod("cart", 1, false, now);
+		v[1] = pod("mail", 1, false, now);
+		look(s, now, v, 2);
+		assert_int_equal(sl_scale_workloads(s, w, 2), 2);
+		assert_true(fabs(w[0].pressure - (1 + exp(-i))) < 1e-12);
+		assert_true(fabs(w[1].pressure - (1 + 4 * exp(-i))) < 1e-12);
+	}
+	sl_scale_free(s);
+}
+
 static void workloads_are_bounded_and_what_is_left_out_is_counted(void **state)
 {
 	struct sl_scale *s = sl_scale_new(0, 2);
@@ -78,6 +100,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signals_are_by_workload_smoothed_and_of_fresh_pods),
+		cmocka_unit_test(a_clock_that_is_set_back_makes_no_signal),
 		cmocka_unit_test(workloads_are_bounded_and_what_is_left_out_is_counted),
 	};
 

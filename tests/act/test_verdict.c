@@ -104,6 +104,43 @@ static void a_swinging_score_makes_one_interval(void **state)
 	sl_verdicts_free(v);
 }
 
+/* By an hour, while an anomaly goes on; by less than the hold, it makes no difference. */
+static void a_clock_that_is_set_back_ends_what_went_on(void **state)
+{
+	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = 2 * S});
+	struct sl_verdict_pod *p = sl_verdicts_add(v, 7, &cart);
+	const int64_t late = T + 3600 * S;
+	struct sl_pod_verdict now;
+	struct seen s;
+
+	(void)state;
+	push(p, late, 11, NULL);
+	push(p, late - S, 12, NULL);
+	s = keep(v, late);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.a[0].begin_ns, late);
+	assert_int_equal(s.a[0].last_ns, late);
+	push(p, T, 3, NULL);
+	assert_true(sl_verdicts_pod(v, 7, &now));
+	assert_false(now.anomalous);
+	s = keep(v, T);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.a[0].end_ns, late);
+	assert_false(s.a[0].unread);
+	/* Back again, and this time the next finding is one, too. */
+	push(p, late, 11, NULL);
+	assert_int_equal(keep(v, late).n, 1);
+	push(p, T + S, 13, NULL);
+	s = keep(v, T + S);
+	assert_int_equal(s.n, 2);
+	assert_int_equal(s.a[0].id, 2);
+	assert_int_equal(s.a[0].end_ns, late);
+	assert_int_equal(s.a[1].id, 3);
+	assert_int_equal(s.a[1].begin_ns, T + S);
+	assert_int_equal(s.a[1].end_ns, 0);
+	sl_verdicts_free(v);
+}
+
 static void what_began_and_ended_between_two_looks_is_told_or_counted(void **state)
 {
 	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = S});
@@ -426,6 +463,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_worst_score_is_that_of_the_time_asked_for),
 		cmocka_unit_test(a_swinging_score_makes_one_interval),
+		cmocka_unit_test(a_clock_that_is_set_back_ends_what_went_on),
 		cmocka_unit_test(what_began_and_ended_between_two_looks_is_told_or_counted),
 		cmocka_unit_test(an_anomaly_of_a_pod_that_is_not_read_ends_and_may_come_back),
 		cmocka_unit_test(memory_is_bounded_and_what_falls_out_is_counted),

@@ -408,6 +408,28 @@ static void time_that_does_not_advance_is_refused_and_counted(void **state)
 	sl_pipeline_free(d.p);
 }
 
+/* Not until it is again as late as it was: that may be hours. */
+static void a_clock_that_is_set_back_is_gone_along_with(void **state)
+{
+	struct pod d = trained(NULL, 600);
+	struct sl_pipeline_stats s;
+	struct sl_verdict v;
+
+	(void)state;
+	d.t -= 500 * STEP;
+	for (int i = 0; i < 20; i++) {
+		v = push(
+			&d); /* none is refused; and no counter takes 500 steps back for its time */
+		assert_true(v.known);
+		assert_false(v.anomalous);
+	}
+	sl_pipeline_stats(d.p, &s);
+	assert_int_equal(s.backwards, 0);
+	assert_int_equal(s.jumps, 1);
+	assert_int_equal(s.resets, 0);
+	sl_pipeline_free(d.p);
+}
+
 static void series_come_and_go_and_are_known_again(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -731,6 +753,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),
 		cmocka_unit_test(a_counter_that_begins_anew_is_no_anomaly),
 		cmocka_unit_test(time_that_does_not_advance_is_refused_and_counted),
+		cmocka_unit_test(a_clock_that_is_set_back_is_gone_along_with),
 		cmocka_unit_test(series_come_and_go_and_are_known_again),
 		cmocka_unit_test(a_shadow_scores_and_does_not_act),
 		cmocka_unit_test(rows_of_one_step_are_learned_once),
