@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/common.h"
+#include "dta/auth.h"
 #include "dta/translate.h"
 #include "dta/xdp.h"
 
@@ -27,7 +28,7 @@ struct translate {
 	bool json;
 	/* made of these */
 	struct sl_translate_opts opts;
-	uint8_t secret_bytes[256];
+	uint8_t secret_bytes[SL_DTA_SECRET_MAX];
 	struct sl_worker *worker[WORKERS_MAX];
 	pthread_t thread[WORKERS_MAX];
 	struct sl_xdp *at; /* the interfaces of --xdp */
@@ -285,24 +286,15 @@ static int translate(struct translate *t)
 
 static int read_secret(struct translate *t)
 {
-	FILE *f = fopen(t->secret, "re");
-	size_t n;
+	const ssize_t n = sl_dta_secret_read(t->secret, t->secret_bytes);
 
-	if (!f) {
+	if (n < 0) {
 		fprintf(stderr, "sidelight %s: --secret: %s: %s\n", t->cmd->name, t->secret,
-			strerror(errno));
-		return SL_EXIT_FAILURE;
-	}
-	n = fread(t->secret_bytes, 1, sizeof(t->secret_bytes), f);
-	fclose(f);
-	while (n && (t->secret_bytes[n - 1] == '\n' || t->secret_bytes[n - 1] == ' '))
-		n--;
-	if (!n) {
-		fprintf(stderr, "sidelight %s: --secret: %s is empty\n", t->cmd->name, t->secret);
+			n == -EINVAL ? "is not 16 to 4096 bytes long" : strerror((int)-n));
 		return SL_EXIT_FAILURE;
 	}
 	t->opts.client.secret = t->secret_bytes;
-	t->opts.client.secret_bytes = n;
+	t->opts.client.secret_bytes = (size_t)n;
 	return SL_EXIT_OK;
 }
 

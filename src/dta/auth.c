@@ -78,36 +78,52 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-int sl_dta_key_read(const char *path, uint8_t key[SL_DTA_KEY_BYTES])
+/* All of a file, without white space at its end. Returns its bytes, -EINVAL if there is no room for them, -errno. */
+static ssize_t read_all(const char *path, void *to, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), err = 0;
-	size_t n = 0, from = 0;
-	char text[128];
+	char *text = to, more;
+	size_t n = 0;
 	ssize_t r;
 
 	if (fd < 0)
 		return -errno;
-	while (n < sizeof(text)) {
-		r = read(fd, text + n, sizeof(text) - n);
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
+	do {
+		r = n < room ? read(fd, text + n, room - n) : read(fd, &more, 1);
+		if (r < 0 && errno != EINTR)
 			err = -errno;
-		if (r <= 0)
-			break;
-		n += (size_t)r;
-	}
+		else if (r > 0 && n == room)
+			err = -EINVAL;
+		else if (r > 0)
+			n += (size_t)r;
+	} while (r && !err);
 	close(fd);
-	if (n == sizeof(text))
-		err = -EINVAL;
 	while (n && is_space(text[n - 1]))
 		n--;
+	return err ? err : (ssize_t)n;
+}
+
+ssize_t sl_dta_secret_read(const char *path, uint8_t secret[SL_DTA_SECRET_MAX])
+{
+	const ssize_t n = read_all(path, secret, SL_DTA_SECRET_MAX);
+
+	return n >= 0 && n < (ssize_t)SL_DTA_SECRET_MIN ? -EINVAL : n;
+}
+
+int sl_dta_key_read(const char *path, uint8_t key[SL_DTA_KEY_BYTES])
+{
+	char text[128];
+	const ssize_t n = read_all(path, text, sizeof(text));
+	ssize_t from = 0;
+	int err = n < 0 ? (int)n : 0;
+
 	while (from < n && is_space(text[from]))
 		from++;
-	if (!err && n - from != 2 * (size_t)SL_DTA_KEY_BYTES)
+	if (!err && n - from != 2 * (ssize_t)SL_DTA_KEY_BYTES)
 		err = -EINVAL;
 	for (size_t i = 0; i < SL_DTA_KEY_BYTES && !err; i++) {
-		int hi = digit(text[from + 2 * i]), lo = digit(text[from + 2 * i + 1]);
+		int hi = digit(text[(size_t)from + 2 * i]);
+		int lo = digit(text[(size_t)from + 2 * i + 1]);
 
 		if (hi < 0 || lo < 0)
 			err = -EINVAL;

@@ -15,6 +15,8 @@
 #ifndef SL_DTA_AUTH_H
 #define SL_DTA_AUTH_H
 
+#include <sys/types.h>
+
 #include "dta/wire.h"
 
 #define SL_DTA_KEY_BYTES 16u
@@ -34,6 +36,14 @@ bool sl_dta_mac_fits(const struct sl_dta_key *k, const void *packet, size_t byte
  * another length among it), -errno.
  */
 int sl_dta_key_read(const char *path, uint8_t key[SL_DTA_KEY_BYTES]);
+
+#define SL_DTA_SECRET_MIN 16u
+#define SL_DTA_SECRET_MAX 4096u
+/*
+ * The secret of a control channel out of a file, as both of its ends read it: all of it but white space at its end.
+ * Returns its bytes; -EINVAL (fewer than SL_DTA_SECRET_MIN, or more than SL_DTA_SECRET_MAX), -errno.
+ */
+ssize_t sl_dta_secret_read(const char *path, uint8_t secret[SL_DTA_SECRET_MAX]);
 
 /* ---- the translator's keys: one thread ------------------------------------------------------------- */
 

@@ -231,7 +231,6 @@ static const char *got_store(struct sl_client *c, const json_t *m)
 	const json_int_t number = json_integer_value(json_object_get(m, "object"));
 	const json_int_t epoch = json_integer_value(json_object_get(m, "epoch"));
 	const char *hex = json_string_value(json_object_get(m, "config")), *why;
-	static char error[160]; /* of one thread at a time; only for a log line */
 	struct sl_store_config config;
 	struct client_object *o = NULL;
 	struct client_store *s;
@@ -245,8 +244,8 @@ static const char *got_store(struct sl_client *c, const json_t *m)
 		return "a store in an object that was not named";
 	if (!hex || client_unhex(hex, &config, sizeof(config)) || epoch < 0)
 		return "a store without configuration";
-	if (sl_store_config_check(&config, error, sizeof(error)))
-		return error;
+	if (sl_store_config_check(&config, c->said, sizeof(c->said)))
+		return c->said;
 	if (sl_store_object_bytes(&config) > o->o.bytes)
 		return "a store that is larger than its object";
 	/* All write into the same units of the other kinds. */

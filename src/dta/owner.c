@@ -3,6 +3,7 @@
 #include "dta/owner_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <netdb.h>
 #include <poll.h>
@@ -176,11 +177,32 @@ const char *sl_owner_address(const struct sl_owner *o, size_t i)
 	return i < o->listeners ? o->listener[i].address : NULL;
 }
 
+/* The next connection, or -1. One that there is no descriptor for is turned away: left where it is, it would wake us for ever. */
+static int take_in(struct sl_owner *o, int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
+		return fd;
+	if (o->spare >= 0)
+		close(o->spare);
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0) {
+		close(fd);
+		o->refused++;
+		sl_log_limited(
+			SL_WARN, "dta",
+			"connection turned away: no descriptor left: raise LimitNOFILE of the collector");
+	}
+	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
+	return -1;
+}
+
 static void welcome_in(struct sl_owner *o, size_t i)
 {
 	struct ucred peer = {0};
 	socklen_t length = sizeof(peer);
-	int fd = accept4(o->listener[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = take_in(o, o->listener[i].fd);
 	struct conn *c;
 
 	if (fd < 0)
@@ -311,6 +333,7 @@ struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 	pthread_mutex_init(&o->measuring, NULL);
 	o->reload_fd = -1;
 	o->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
 	owner_instance(o);
 	o->config = sl_stores_read(path, error, error_bytes);
 	if (!o->config)
@@ -395,12 +418,12 @@ void sl_owner_free(struct sl_owner *o)
 			owner_object_free(o, old, false);
 		}
 	owner_rdma_close(o);
-	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++)
 		json_decref(o->known[i].last);
-		json_decref(o->known[i].past);
-	}
 	free(o->stores);
 	sl_stores_config_free(o->config);
+	if (o->spare >= 0)
+		close(o->spare);
 	if (o->wake >= 0)
 		close(o->wake);
 	pthread_mutex_destroy(&o->measuring);

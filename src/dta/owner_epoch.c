@@ -290,7 +290,8 @@ static int resize(struct sl_owner *o, struct store *s, uint64_t slots, char *err
 		return -EINVAL;
 	if (slots == s->spec->config.slots)
 		return 0;
-	drop_old(o, s, OBJECTS_MAX - 1);
+	if (!s->zeroing) /* which has the sums of what expired in its hands */
+		drop_old(o, s, OBJECTS_MAX - 1);
 	for (at = s->objects; at; at = at->older)
 		n++;
 	if (n >= OBJECTS_MAX || s->zeroing) {

@@ -65,7 +65,7 @@ struct known {
 	char name[64];
 	uint64_t heard_ns; /* CLOCK_REALTIME; 0: the lane is free */
 	json_t *last;	   /* the account of its present run */
-	json_t *past;	   /* sums of those before */
+	struct sl_translate_account past; /* sums of those before */
 };
 
 /* A queue pair of a translator with this name. */
@@ -85,7 +85,7 @@ struct sl_owner {
 		char address[160], unlink[112];
 	} listener[LISTENERS_MAX];
 	size_t listeners;
-	int wake;
+	int wake, spare; /* spare: given up for a moment to turn somebody away */
 	pthread_t thread;
 	bool started, stopping;
 	pthread_mutex_t lock;
@@ -98,6 +98,7 @@ struct sl_owner {
 	size_t conn_count;
 	struct known known[SL_STORE_LANES_MAX];
 	uint32_t lanes; /* in use by this configuration */
+	struct sl_translate_account forgotten; /* of names whose lane is another's now */
 	struct sl_dta_host *host; /* NULL: no RDMA, or its device is gone */
 	uint64_t reopen_ns;	  /* when to look for the device again */
 	uint64_t devices_lost;
@@ -133,6 +134,10 @@ uint64_t owner_epochs(struct sl_owner *o, uint64_t now);
 
 /* owner.c: whom translators by RDMA must know; another after its memory was registered anew. */
 void owner_instance(struct sl_owner *o);
+
+/* owner_json.c: adds to what there is; of JSON what is no counter of an account, a stranger's, counts as 0. */
+void owner_account_add(struct sl_translate_account *to, const struct sl_translate_account *from);
+void owner_account_take(struct sl_translate_account *to, const json_t *account);
 
 /* owner_rdma.c: all of it does nothing without RDMA. */
 int owner_rdma_open(struct sl_owner *o, char *error, size_t bytes);

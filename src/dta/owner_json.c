@@ -115,24 +115,28 @@ static json_t *translator_json(const struct conn *c, const struct known *k)
 	return j;
 }
 
-static void add_up(struct sl_translate_account *to, const json_t *account)
+void owner_account_add(struct sl_translate_account *to, const struct sl_translate_account *from)
 {
-	struct sl_translate_account a;
-	uint64_t *sum;
-	const uint64_t *n;
+	uint64_t *sum = (uint64_t *)(void *)to;
+	const uint64_t *n = (const uint64_t *)(const void *)from;
 
-	if (!account)
-		return;
-	sl_account_of_json(account, &a);
 	/* All of it is counters, but for the text at the end. */
 	_Static_assert(offsetof(struct sl_translate_account, output) % 8 == 0, "counters before");
-	sum = (uint64_t *)(void *)to;
-	n = (const uint64_t *)(void *)&a;
 	for (size_t i = 0; i < (offsetof(struct sl_translate_account, output) +
 				offsetof(struct sl_output_stats, last_error)) /
 				       8;
 	     i++)
 		sum[i] += n[i];
+}
+
+void owner_account_take(struct sl_translate_account *to, const json_t *account)
+{
+	struct sl_translate_account a;
+
+	if (!account)
+		return;
+	sl_account_of_json(account, &a);
+	owner_account_add(to, &a);
 }
 
 static void add_units(struct owner_units *to, const struct owner_units *from)
@@ -180,14 +184,13 @@ static json_t *units_json(const struct sl_owner *o, uint64_t written)
  */
 static json_t *account_json(const struct sl_owner *o)
 {
-	struct sl_translate_account a;
+	struct sl_translate_account a = o->forgotten;
 	json_t *j, *dropped = json_object();
 	uint64_t drops = 0, sent;
 
-	memset(&a, 0, sizeof(a));
 	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
-		add_up(&a, o->known[i].last);
-		add_up(&a, o->known[i].past);
+		owner_account_take(&a, o->known[i].last);
+		owner_account_add(&a, &o->known[i].past);
 	}
 	for (int i = 0; i < SL_DROPS; i++) {
 		drops += a.engine.dropped[i];

@@ -170,10 +170,9 @@ static bool tell_epoch(struct conn *c, const struct store *s)
 void owner_tell_object(struct sl_owner *o, struct store *s)
 {
 	for (struct conn *c = o->conns; c; c = c->next)
-		if (c->line && c->state == CONN_WELCOMED) {
-			tell_object(c, s->objects);
-			tell_store(c, s);
-		}
+		if (c->line && c->state == CONN_WELCOMED &&
+		    (!tell_object(c, s->objects) || !tell_store(c, s)))
+			owner_lose(o, c, "it could not be told of a store's new memory");
 }
 
 void owner_tell_epoch(struct sl_owner *o, struct store *s)
@@ -269,8 +268,9 @@ static bool let_in(struct sl_owner *o, struct conn *c)
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {
+		owner_account_take(&o->forgotten, k->last);
+		owner_account_add(&o->forgotten, &k->past);
 		json_decref(k->last);
-		json_decref(k->past);
 		memset(k, 0, sizeof(*k));
 		strcpy(k->name, c->name);
 	}
@@ -297,6 +297,17 @@ static bool refuse(struct conn *c, const char *why)
 {
 	tell(c, json_pack("{s:s,s:s}", "type", "error", "why", why), -1);
 	return false;
+}
+
+/* As much of it as there is room for, and not within a character of UTF-8: JSON takes no half ones. */
+static void keep_text(char *to, size_t room, const char *from)
+{
+	size_t n = strnlen(from, room - 1);
+
+	while (n && ((uint8_t)from[n] & 0xc0) == 0x80)
+		n--;
+	memcpy(to, from, n);
+	to[n] = 0;
 }
 
 static bool hello(struct sl_owner *o, struct conn *c, const json_t *m)
@@ -326,7 +337,7 @@ static bool hello(struct sl_owner *o, struct conn *c, const json_t *m)
 	strcpy(c->name, name);
 	strcpy(c->output, output);
 	strcpy(c->nonce, nonce);
-	snprintf(c->called, sizeof(c->called), "%s", text(m, "called"));
+	keep_text(c->called, sizeof(c->called), text(m, "called"));
 	if (c->local || !o->config->secret)
 		return let_in(o, c);
 	if (getrandom(ours, sizeof(ours), 0) != sizeof(ours))
@@ -390,30 +401,6 @@ static bool queue(struct sl_owner *o, struct conn *c, const json_t *m)
 	return ours ? tell(c, ours, -1) : refuse(c, why);
 }
 
-/* Adds up the numbers that two objects have, and objects in them. */
-static void add_up(json_t *to, const json_t *from)
-{
-	const char *key;
-	json_t *value;
-
-	json_object_foreach((json_t *)(uintptr_t)from, key, value)
-	{
-		json_t *have = json_object_get(to, key);
-
-		if (json_is_integer(value))
-			json_object_set_new(
-				to, key,
-				json_integer(json_integer_value(have) + json_integer_value(value)));
-		else if (json_is_object(value)) {
-			if (!json_is_object(have)) {
-				have = json_object();
-				json_object_set_new(to, key, have);
-			}
-			add_up(have, value);
-		}
-	}
-}
-
 static void account(struct sl_owner *o, struct conn *c, json_t *m)
 {
 	struct known *k = &o->known[c->lane];
@@ -423,11 +410,8 @@ static void account(struct sl_owner *o, struct conn *c, json_t *m)
 	json_object_del(m, "type");
 	/* Smaller than before: it has begun anew, and what it said before stays. */
 	if (k->last && (number(m, "packets") < number(k->last, "packets") ||
-			number(m, "reports") < number(k->last, "reports"))) {
-		if (!k->past)
-			k->past = json_object();
-		add_up(k->past, k->last);
-	}
+			number(m, "reports") < number(k->last, "reports")))
+		owner_account_take(&k->past, k->last);
 	json_decref(k->last);
 	k->last = json_incref(m);
 }

@@ -111,8 +111,8 @@ static int compare(const void *a, const void *b)
 static void values(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 {
 	const char *path = NULL;
-	char line[256];
-	size_t room = 0, at = 0;
+	char *line = NULL;
+	size_t room = 0, at = 0, line_room = 0;
 	FILE *f;
 
 	sl_yaml_string(r->y, node, "values", &path);
@@ -123,7 +123,7 @@ static void values(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 		sl_yaml_wrong(r->y, node, "values %s: %s", path, strerror(errno));
 		return;
 	}
-	while (!sl_yaml_error(r->y) && fgets(line, sizeof(line), f)) {
+	while (!sl_yaml_error(r->y) && getline(&line, &line_room, f) >= 0) {
 		uint64_t v;
 
 		at++;
@@ -148,6 +148,7 @@ static void values(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 		}
 		s->values[s->value_count++] = (uint32_t)v;
 	}
+	free(line);
 	fclose(f);
 	if (!s->value_count)
 		sl_yaml_wrong(r->y, node, "values %s: has none", path);
@@ -305,23 +306,18 @@ static void keylog(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 static void secret(struct reader *r, sl_yaml_node node)
 {
 	const char *path = NULL;
-	FILE *f;
+	ssize_t n;
 
 	sl_yaml_string(r->y, node, "secret", &path);
 	if (!path || !r->files || sl_yaml_error(r->y))
 		return;
-	r->c->secret = malloc(4096);
-	f = r->c->secret ? fopen(path, "re") : NULL;
-	if (!f) {
-		sl_yaml_wrong(r->y, node, "secret %s: %s", path, strerror(errno));
-		return;
-	}
-	r->c->secret_bytes = fread(r->c->secret, 1, 4096, f);
-	fclose(f);
-	while (r->c->secret_bytes && strchr("\r\n", r->c->secret[r->c->secret_bytes - 1]))
-		r->c->secret_bytes--;
-	if (r->c->secret_bytes < 16)
-		sl_yaml_wrong(r->y, node, "secret %s: shorter than 16 bytes", path);
+	r->c->secret = malloc(SL_DTA_SECRET_MAX);
+	n = r->c->secret ? sl_dta_secret_read(path, r->c->secret) : -ENOMEM;
+	if (n < 0)
+		sl_yaml_wrong(r->y, node, "secret %s: %s", path,
+			      n == -EINVAL ? "is not 16 to 4096 bytes long" : strerror((int)-n));
+	else
+		r->c->secret_bytes = (size_t)n;
 }
 
 static void rdma(struct reader *r, sl_yaml_node node)

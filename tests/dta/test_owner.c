@@ -63,6 +63,25 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 	}
 }
 
+static void a_remark_of_any_length_is_none_of_the_values(void **state)
+{
+	struct sl_stores_config *c;
+	char values[700], text[400], error[512];
+
+	(void)state;
+	snprintf(values, sizeof(values), "9 # %0*d\n#%0*d 8\n7", 300, 6, 300, 6);
+	snprintf(text, sizeof(text),
+		 "stores:\n- {name: a, number: 1, kind: postcard, slots: 9, hops: 2, values: %s}\n",
+		 write_file("values", values));
+	c = sl_stores_read(write_file("s.yaml", text), error, sizeof(error));
+	if (!c)
+		fail_msg("%s", error);
+	assert_int_equal(c->stores[0].value_count, 2);
+	assert_int_equal(c->stores[0].values[0], 7);
+	assert_int_equal(c->stores[0].values[1], 9);
+	sl_stores_config_free(c);
+}
+
 static void a_bank_is_zeroed_only_when_every_translator_has_left_it(void **state)
 {
 	struct translator a, b;
@@ -150,6 +169,145 @@ static void a_killed_translator_holds_up_nothing(void **state)
 	sl_owner_free(o);
 }
 
+static void say_units(struct sl_line *l, json_int_t packets, json_int_t units)
+{
+	say(l, json_pack("{s:s,s:I,s:{s:I}}", "type", "account", "packets", packets, "engine",
+			 "units", units));
+}
+
+static void wait_written(struct sl_owner *o, uint64_t units)
+{
+	for (int i = 0; i < 20000 && unit_count(o, "written") != units; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	assert_int_equal(unit_count(o, "written"), units);
+}
+
+/* Packets of the first translator's last account; -1: it is gone, and may write no more. */
+static int64_t packets_of_first(struct sl_owner *o)
+{
+	json_t *j = sl_owner_json(o);
+	json_t *t = json_array_get(json_object_get(j, "translators"), 0);
+	const bool there = json_is_true(json_object_get(t, "may_write"));
+	const int64_t n = there ? number(json_object_get(t, "account"), "packets") : -1;
+
+	json_decref(j);
+	return n;
+}
+
+static void wait_packets(struct sl_owner *o, int64_t n)
+{
+	for (int i = 0; i < 20000 && packets_of_first(o) != n; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	assert_int_equal(packets_of_first(o), n);
+}
+
+/* A run that ended, and then its name, of which the lane is another's now. */
+static void what_a_translator_reported_is_counted_whoever_comes_after_it(void **state)
+{
+	struct translator t;
+	struct sl_owner *o;
+	char error[512], byte;
+	int pipes[2], status;
+	pid_t pid;
+
+	(void)state;
+	o = own(yaml("", "- {name: log, number: 1, kind: append, items: 9, value: 8, lanes: 1}"),
+		error);
+	assert_non_null(o);
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		come(&t, socket_path(), "a");
+		say_units(t.line, 9, 100);
+		say_units(t.line, 1, 30); /* begun anew */
+		if (write(pipes[1], "!", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(pipes[0], &byte, 1), 1);
+	wait_written(o, 130);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	wait_packets(o, -1); /* so its lane is free */
+	come(&t, socket_path(), "b");
+	assert_int_equal(t.lane, 0);
+	say_units(t.line, 1, 7);
+	wait_written(o, 137);
+	/* Of a liar's, what overflows is its own. */
+	for (json_int_t packets = 9; packets; packets--)
+		say_units(t.line, packets, INT64_MAX);
+	say_units(t.line, 10, 0);
+	wait_packets(o, 10);
+	leave(&t);
+	close(pipes[0]);
+	close(pipes[1]);
+	sl_owner_free(o);
+}
+
+static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
+{
+	char called[162];
+	struct sl_line *l;
+	struct sl_owner *o;
+	char error[512];
+	json_t *m, *j;
+	int fd;
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	memset(called, 'x', 158);
+	strcpy(called + 158, "\u00e9"); /* two bytes, of which there is room for one */
+	l = connect_to(socket_path());
+	say(l, json_pack("{s:s,s:i,s:s,s:s,s:s,s:s}", "type", "hello", "version", 1, "name", "t",
+			 "output", "shm", "nonce", "00", "called", called));
+	m = next(l, &fd);
+	assert_string_equal(type_of(m), "welcome");
+	json_decref(m);
+	j = sl_owner_json(o);
+	assert_non_null(j);
+	called[158] = 0;
+	assert_string_equal(json_string_value(json_object_get(j, "called")), called);
+	json_decref(j);
+	sl_line_free(l);
+	sl_owner_free(o);
+}
+
+/* Else its listening socket would wake it for ever, and whoever comes would wait. */
+static void who_comes_when_no_descriptor_is_left_is_turned_away(void **state)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct rlimit before, none;
+	struct translator t;
+	struct sl_owner *o;
+	struct pollfd p = {.events = POLLIN};
+	char error[512], byte;
+	int fd, first;
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	first = dup(fd); /* the first that is free */
+	assert_true(fd >= 0 && first >= 0);
+	close(first);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = (rlim_t)first;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	strcpy(a.sun_path, socket_path());
+	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	p.fd = fd;
+	first = poll(&p, 1, 20000);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(first, 1);
+	assert_int_equal(read(fd, &byte, 1), 0);
+	close(fd);
+	come(&t, socket_path(), "t");
+	leave(&t);
+	sl_owner_free(o);
+}
+
 static void what_was_written_stands_was_overwritten_updated_or_has_expired(void **state)
 {
 	enum { KEYS = 700, SLOTS = 1000, AGAIN = 300 };
@@ -178,9 +336,7 @@ static void what_was_written_stands_was_overwritten_updated_or_has_expired(void 
 
 		json_object_set_new(m, "type", json_string("account"));
 		say(t.line, m);
-		for (int i = 0; i < 20000 && unit_count(o, "written") != a.engine.units; i++)
-			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-		assert_int_equal(unit_count(o, "written"), a.engine.units);
+		wait_written(o, a.engine.units);
 		assert_int_equal(unit_count(o, "standing"),
 				 epoch < 2 ? standing + (unsigned)epoch : 2);
 		assert_int_equal(unit_count(o, "expired"), epoch < 2 ? 0 : standing);
@@ -372,8 +528,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_mistake_is_one_line_that_names_its_place),
+		cmocka_unit_test(a_remark_of_any_length_is_none_of_the_values),
 		cmocka_unit_test(a_bank_is_zeroed_only_when_every_translator_has_left_it),
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
+		cmocka_unit_test(what_a_translator_reported_is_counted_whoever_comes_after_it),
+		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),
+		cmocka_unit_test(who_comes_when_no_descriptor_is_left_is_turned_away),
 		cmocka_unit_test(what_was_written_stands_was_overwritten_updated_or_has_expired),
 		cmocka_unit_test(a_store_is_resized_while_it_runs_and_both_are_readable),
 		cmocka_unit_test(who_says_anything_wrong_is_told_and_let_go),

@@ -712,6 +712,42 @@ static void key_files_are_32_digits(void **state)
 	assert_int_equal(sl_dta_key_read(path, key), -ENOENT);
 }
 
+/* Of one file, whatever wrote it: both ends of a channel read it by this. */
+static void a_secret_is_a_file_without_the_white_space_at_its_end(void **state)
+{
+	static const struct {
+		size_t bytes;
+		const char *end;
+		ssize_t is;
+	} file[] = {{16, "", 16},	{16, "\n", 16},	       {16, " \t\r\n\n", 16},
+		    {300, "\r\n", 300}, {4096, "", 4096},      {4096, "x", -EINVAL},
+		    {15, "", -EINVAL},	{15, "\r\n ", -EINVAL}};
+	const char *folder = getenv("TMPDIR");
+	static uint8_t text[4096], secret[SL_DTA_SECRET_MAX];
+	char path[256];
+	int fd;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = (uint8_t)(i % 199 + '!'); /* and of any bytes */
+	snprintf(path, sizeof(path), "%s/sl-secret-XXXXXX", folder ? folder : "/tmp");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < sizeof(file) / sizeof(*file); i++) {
+		const size_t n = file[i].bytes, more = strlen(file[i].end);
+
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_int_equal(pwrite(fd, text, n, 0), n);
+		assert_int_equal(pwrite(fd, file[i].end, more, (off_t)n), more);
+		assert_int_equal(sl_dta_secret_read(path, secret), file[i].is);
+		if (file[i].is > 0)
+			assert_memory_equal(secret, text, n);
+	}
+	close(fd);
+	unlink(path);
+	assert_int_equal(sl_dta_secret_read(path, secret), -ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -730,6 +766,7 @@ int main(void)
 		cmocka_unit_test(macs_are_those_of_rfc_4493),
 		cmocka_unit_test(keys_are_found_by_reporter_then_tenant),
 		cmocka_unit_test(key_files_are_32_digits),
+		cmocka_unit_test(a_secret_is_a_file_without_the_white_space_at_its_end),
 	};
 
 	seed = 5;
