@@ -364,6 +364,9 @@ void trace_kept_tidy(struct sl_tracer *t, struct trace_kept *k)
 		goto out;
 	for (s = (struct sl_trace_span *)k->t.first; s; s = s->next)
 		span[n++] = s;
+	/* They are of a span that may go now, whose twin is perhaps no root. */
+	if (!k->text)
+		k->t.root = k->t.service = "";
 	qsort(span, n, sizeof(struct sl_trace_span *), by_start);
 	n = drop_twins(t, k, span, n);
 	for (uint32_t i = 0; i < n; i++) {
