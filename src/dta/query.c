@@ -102,11 +102,7 @@ void sl_view_keywrite(const struct sl_store_view *v, const struct sl_query *q,
 		look(v, e, h, copies, q, out);
 		out->epoch = e;
 		out->wrong = ldexp(copies, -64);
-		if (!sl_query_still(v, e)) {
-			out->result = q->epoch == ~0ull ? SL_QUERY_EMPTY : SL_QUERY_UNKNOWN;
-			return;
-		}
-		if (out->result != SL_QUERY_EMPTY || e == oldest)
+		if (sl_query_over(v, q, e, oldest, &out->result))
 			return;
 	}
 }
@@ -251,11 +247,7 @@ static void increment(const struct sl_store_view *v, const struct sl_query *q, b
 			out->error = M_E / (double)c->slots * row_total(bank, c->slots);
 			out->probability = 1 - exp(-(double)rows);
 		}
-		if (!sl_query_still(v, e)) {
-			out->result = q->epoch == ~0ull ? SL_QUERY_EMPTY : SL_QUERY_UNKNOWN;
-			return;
-		}
-		if (out->value || e == oldest)
+		if (sl_query_over(v, q, e, oldest, &out->result))
 			return;
 	}
 }

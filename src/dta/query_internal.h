@@ -40,6 +40,20 @@ static inline bool sl_query_still(const struct sl_store_view *v, uint64_t epoch)
 	return sl_store_epochs(v, &e) && epoch >= e.oldest;
 }
 
+/*
+ * After epoch e was asked, of those from the newest down to the oldest: true if there is no more to ask. What was found
+ * counts for nothing if the epoch went meanwhile; unless it was asked for by its number, that is none left.
+ */
+static inline bool sl_query_over(const struct sl_store_view *v, const struct sl_query *q,
+				 uint64_t e, uint64_t oldest, enum sl_query_result *result)
+{
+	if (!sl_query_still(v, e)) {
+		*result = q->epoch == ~0ull ? SL_QUERY_EMPTY : SL_QUERY_UNKNOWN;
+		return true;
+	}
+	return *result != SL_QUERY_EMPTY || e == oldest;
+}
+
 static inline uint32_t sl_query_copies(const struct sl_store_view *v, const struct sl_query *q,
 				       uint32_t most)
 {

@@ -73,11 +73,7 @@ void sl_view_path(const struct sl_store_view *v, const struct sl_query *q, const
 		look(v, e, h, copies, q, values, count, out);
 		out->epoch = e;
 		out->wrong = ldexp(copies, -64);
-		if (!sl_query_still(v, e)) {
-			out->result = q->epoch == ~0ull ? SL_QUERY_EMPTY : SL_QUERY_UNKNOWN;
-			return;
-		}
-		if (out->result != SL_QUERY_EMPTY || e == oldest)
+		if (sl_query_over(v, q, e, oldest, &out->result))
 			return;
 	}
 }
