@@ -155,24 +155,25 @@ def name_of(sock):
     return plain(sock.getsockname()), plain(sock.getpeername())
 
 
-def differences(flow, sock):
-    """What the flow and TCP_INFO do not agree upon, as text."""
+def differences(flow, sock, **known):
+    """What the flow and TCP_INFO do not agree upon, as text; known: what the applications know, of which TCP_INFO says
+    nothing, such as read_bytes: by it a row from between the arrival of data and their being read can't be told."""
     info, bad = tcp_info(sock), []
     for ours, theirs in SAME.items():
         if theirs in info and flow[ours] != info[theirs]:
             bad.append(f'{ours} is {flow[ours]}, TCP_INFO says {info[theirs]}')
-    return bad
+    return bad + [f'{name} is {flow[name]}, not {value}' for name, value in known.items() if flow[name] != value]
 
 
-def same_as_tcp_info(flows, sock, seconds=20):
-    """Waits until every statistic is what TCP_INFO says; returns the flow."""
+def same_as_tcp_info(flows, sock, seconds=20, **known):
+    """Waits until every statistic is what TCP_INFO says, and what is known besides; returns the flow."""
     ends = name_of(sock)
     bad = ['there is no such flow']
 
     def agrees():
         nonlocal bad
         f = flows.of(*ends)
-        bad = differences(f, sock) if f else ['there is no such flow']
+        bad = differences(f, sock, **known) if f else ['there is no such flow']
         return f if not bad else None
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -43,9 +43,7 @@ def check(name, got, expected):
 
 def both_ends(watch, client, server, sent, back, older=False):
     for sock, wrote, read in ((client, sent, back), (server, back, sent)):
-        f = same_as_tcp_info(watch, sock)
-        check('write_bytes', f['write_bytes'], wrote)
-        check('read_bytes', f['read_bytes'], read)
+        f = same_as_tcp_info(watch, sock, write_bytes=wrote, read_bytes=read)
         check('older', 'older' in f['flags'], older)
         check('active', 'active' in f['flags'], sock is client and not older)
         if not older:
