@@ -34,6 +34,14 @@ def tun(name, address):
     return fd
 
 
+def patience(name, address, on):
+    """See Wire.patient(), of one end."""
+    with open('/proc/sys/net/ipv4/tcp_early_retrans', 'w') as f:
+        f.write('0' if on else '3')
+    subprocess.run(['ip', 'route', 'replace', '10.98.0.0/24', 'dev', name, 'src', address, 'scope', 'link', 'proto', 'kernel',
+                    *(('rto_min', '10s') if on else ())], check=True)
+
+
 class Packet:
     """An IPv4 packet with TCP in it."""
 
@@ -113,6 +121,9 @@ class Wire:
                 elif what == b'ecn':
                     ecn()
                     control.send(b'x')
+                elif what in (b'patient', b'usual'):
+                    patience('sl-wire1', FAR, what == b'patient')
+                    control.send(b'x')
                 else:
                     os._exit(0)
         finally:
@@ -127,6 +138,13 @@ class Wire:
     def use_ecn(self):
         ecn()
         self.socket.send(b'ecn')
+        self.socket.recv(1)
+
+    def patient(self, on=True):
+        """Connections from now on send nothing again only because no acknowledgement came for some milliseconds: no
+        probe, no timeout before 10 s. This process carries the packets, and may be held up."""
+        patience('sl-wire0', NEAR, on)
+        self.socket.send(b'patient' if on else b'usual')
         self.socket.recv(1)
 
     def within(self):
