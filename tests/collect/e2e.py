@@ -267,7 +267,11 @@ def pods_come_and_go_and_nothing_stays():
         base = None
         for turn in range(turns + 2):
             g = generate(agent, '--pods', '100', '--metrics', '8', '--updates', '10',
-                         '--pods-per-process', '15')
+                         '--pods-per-process', '15', *(['--hold', '1h'] if turn == 1 else []))
+            if turn == 1:
+                # Sums outlive their pods, so each has to have been seen once: not so if it ended first.
+                wait_for(lambda: len(c.find('generated_updates_total')) == 800)
+                g.terminate()
             assert g.wait(60) == 0
             if turn == 1:
                 wait_for(idle, seconds=30)
