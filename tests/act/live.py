@@ -29,7 +29,7 @@ class Pod:
 
     def stop(self):
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(60)
         self.process.stdout.close()
 
 
@@ -59,7 +59,7 @@ class System:
 
     def get(self, path):
         address = self.collector.ready['listen']
-        with urllib.request.urlopen(f'http://{address}/{path}', timeout=20) as r:
+        with urllib.request.urlopen(f'http://{address}/{path}', timeout=60) as r:
             return r.read()
 
     def api(self, path):

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,12 +20,6 @@ def available():
 def skip(reason):
     print('SKIP:', reason)
     sys.exit(77)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 class Daemon:
@@ -48,7 +41,7 @@ class Daemon:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -64,8 +57,8 @@ class Prometheus:
 
     def __init__(self, jobs, native=False):
         self.folder = tempfile.mkdtemp(prefix='sl-prometheus-')
-        self.port = free_port()
-        self.base = f'http://127.0.0.1:{self.port}'
+        self.at = None  # of queries; None: now
+        self.base = None
         config = os.path.join(self.folder, 'prometheus.yml')
         with open(config, 'w') as f:
             json.dump({  # JSON is YAML
@@ -83,10 +76,26 @@ class Prometheus:
     def command(self):
         return ['prometheus', '--config.file=' + os.path.join(self.folder, 'prometheus.yml'),
                 '--storage.tsdb.path=' + os.path.join(self.folder, 'data'),
-                f'--web.listen-address=127.0.0.1:{self.port}', '--log.level=warn']
+                '--web.listen-address=127.0.0.1:0', '--log.level=warn']
+
+    def listens(self):
+        """The port that the kernel chose, of which Prometheus says nothing: a socket of its own that
+        listens, proc(5). A free one looked for beforehand may be another's by then."""
+        own = set()
+        for fd in os.listdir(f'/proc/{self.process.pid}/fd'):
+            try:
+                own.add(os.readlink(f'/proc/{self.process.pid}/fd/{fd}'))
+            except OSError:
+                pass  # closed meanwhile
+        with open(f'/proc/{self.process.pid}/net/tcp') as f:
+            for _, local, _, state, *_, inode in (line.split()[:10] for line in list(f)[1:]):
+                if state == '0A' and f'socket:[{inode}]' in own:
+                    return int(local.split(':')[1], 16)
+        return None
 
     def __enter__(self):
         try:
+            self.base = f'http://127.0.0.1:{self.eventually(self.listens, "Prometheus listens")}'
             self.eventually(lambda: self.get('/-/ready') is not None, 'Prometheus is ready')
         except BaseException:
             self.__exit__()
@@ -99,7 +108,7 @@ class Prometheus:
         self.log.close()
         shutil.rmtree(self.folder)
 
-    def eventually(self, condition, what, seconds=40):
+    def eventually(self, condition, what, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.process.poll() is not None:
@@ -114,11 +123,11 @@ class Prometheus:
             time.sleep(0.1)
         self.log.seek(0)
         raise TimeoutError(f'{what}: not within {seconds} s; log: {self.log.read()[-2000:]}; '
-                           f'targets: {self.targets()}')
+                           f'targets: {self.targets() if self.base else None}')
 
     def get(self, path, **params):
         query = '?' + urllib.parse.urlencode(params) if params else ''
-        with urllib.request.urlopen(self.base + path + query, timeout=10) as r:
+        with urllib.request.urlopen(self.base + path + query, timeout=60) as r:
             return r.read()
 
     def api(self, path, **params):
@@ -130,7 +139,7 @@ class Prometheus:
 
     def query(self, promql):
         """[(labels, value)]; the value of a native histogram is a dictionary."""
-        result = self.api('/query', query=promql)['result']
+        result = self.api('/query', query=promql, **({'time': self.at} if self.at else {}))['result']
         return [(r['metric'], float(r['value'][1]) if 'value' in r else r['histogram'][1])
                 for r in result]
 
@@ -140,7 +149,13 @@ class Prometheus:
         return result[0][1]
 
     def scraped(self, jobs):
-        self.eventually(lambda: sorted(self.targets()) == sorted((j, 'up', '') for j in jobs),
-                        f'{jobs} are up')
-        self.eventually(lambda: all(self.query(f'up{{job="{j}"}} == 1') for j in jobs),
-                        f'{jobs} are stored')
+        """Waits for a moment at which the last scrape of each had not failed, as on a busy machine one
+        does that takes over a second; and for the next one, before which that may change. Queries
+        are of that moment from then on."""
+        def stored():
+            at, self.at = time.time(), None
+            self.eventually(lambda: all(self.query(f'timestamp(up{{job="{j}"}}) > {at}') for j in jobs),
+                            f'{jobs} are scraped')
+            self.at = at
+            return all(self.query(f'up{{job="{j}"}} == 1') for j in jobs)
+        self.eventually(stored, f'{jobs} are up')

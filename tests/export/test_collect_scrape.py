@@ -45,7 +45,7 @@ class WholeWay(unittest.TestCase):
         cls.daemons.append(p.Daemon(SIDELIGHT, 'collect', '--agent', socket, '--listen',
                                     '127.0.0.1:0', '--period', '20ms'))
         cls.address = cls.daemons[-1].ready['listen']
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while b'shop_queue' not in cls.fetch('/metrics')[1]:
             assert time.monotonic() < end, 'the collector never showed the pod'
             time.sleep(0.05)
@@ -54,7 +54,7 @@ class WholeWay(unittest.TestCase):
     def tearDownClass(cls):
         if hasattr(cls, 'publisher'):
             cls.publisher.stdin.close()
-            cls.publisher.wait(20)
+            cls.publisher.wait(60)
             cls.publisher.stdout.close()
         codes = [d.stop() for d in reversed(cls.daemons)]
         shutil.rmtree(cls.folder)
@@ -63,7 +63,7 @@ class WholeWay(unittest.TestCase):
     @classmethod
     def fetch(cls, path, **headers):
         r = urllib.request.Request(f'http://{cls.address}{path}', headers=headers)
-        with urllib.request.urlopen(r, timeout=20) as answer:
+        with urllib.request.urlopen(r, timeout=60) as answer:
             return answer.headers, answer.read()
 
     def labels(self, **more):

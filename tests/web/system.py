@@ -22,7 +22,7 @@ class Pod:
     def tell(self, *words):
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], 20)
+        ready, _, _ = select.select([self.process.stdout], [], [], 60)
         answer = self.process.stdout.readline().strip() if ready else "nothing"
         if answer != "ok":
             raise RuntimeError(f"the publisher said {answer!r} to {words}")
@@ -46,7 +46,7 @@ class System:
         process = subprocess.Popen([self.sidelight, *arguments], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=log, text=True)
         log.close()
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while time.monotonic() < until and process.poll() is None:
             ready, _, _ = select.select([process.stdout], [], [], 0.2)
             if ready:
