@@ -254,14 +254,17 @@ def a_client_that_takes_no_answers_is_dropped():
         client, r = Client(agent.socket), Region()
         id, _ = client.publish(r)
         c.s.settimeout(0.2)
-        try:
-            while True:
-                c.send(OPEN, struct.pack('<Q', id))
-        except (TimeoutError, OSError):
-            pass
+
+        def slow():
+            try:  # until both queues are full: again, if only the agent's was, as it got no CPU
+                while True:
+                    c.send(OPEN, struct.pack('<Q', id))
+            except (TimeoutError, OSError):
+                return agent.status()['counters']['dropped']['slow']
+        slow()
         fresh = Consumer(agent.socket)
         assert fresh.entry(r.instance)['state'] == LIVE
-        wait_for(lambda: agent.status()['counters']['dropped']['slow'], 10, 0.2)
+        wait_for(slow, 10, 0.2)
 
 
 def defect_5_a_collector_restart_needs_no_agent_restart():
@@ -329,7 +332,7 @@ def bounds_are_kept_and_said():
 def the_socket_of_a_live_agent_is_left_alone():
     with Agent() as agent:
         second = subprocess.run([Agent.exe, 'agent', '--socket', agent.socket, '--no-rest'],
-                                capture_output=True, text=True, timeout=10)
+                                capture_output=True, text=True, timeout=60)
         assert second.returncode == 1, second
         assert second.stdout == '' and second.stderr.count('\n') == 1, second
         assert 'another agent' in second.stderr
@@ -339,7 +342,7 @@ def the_socket_of_a_live_agent_is_left_alone():
         with open(path, 'w') as f:
             f.write('precious')
         p = subprocess.run([Agent.exe, 'agent', '--socket', path, '--no-rest'],
-                           capture_output=True, text=True, timeout=10)
+                           capture_output=True, text=True, timeout=60)
         assert p.returncode == 1 and 'no socket' in p.stderr, p
         with open(path) as f:
             assert f.read() == 'precious'
@@ -353,7 +356,7 @@ def a_stale_socket_is_replaced_and_a_clean_stop_leaves_nothing():
     agent = Agent(folder=agent.folder)
     for sig in (signal.SIGTERM, signal.SIGINT):
         agent.p.send_signal(sig)
-        assert agent.p.wait(10) == 0
+        assert agent.p.wait(60) == 0
         assert not os.path.exists(agent.socket)
         agent = Agent(folder=agent.folder)
     # The directory that consumers still hold says that there is nobody any more.
@@ -365,7 +368,7 @@ def a_stale_socket_is_replaced_and_a_clean_stop_leaves_nothing():
 
 def wrong_options_are_usage_errors():
     def fails(code, *args):
-        p = subprocess.run([Agent.exe, 'agent', *args], capture_output=True, text=True, timeout=10,
+        p = subprocess.run([Agent.exe, 'agent', *args], capture_output=True, text=True, timeout=60,
                            errors='replace')
         assert p.returncode == code, (args, p)
         assert p.stdout == '' and p.stderr.strip(), (args, p)
@@ -413,7 +416,7 @@ def a_default_that_is_taken_is_a_warning():
                                  stdout=subprocess.PIPE, stderr=log, text=True)
         ready = p.stdout.readline()
         p.terminate()
-        assert p.wait(10) == 0
+        assert p.wait(60) == 0
         p.stdout.close()
         with open(folder + '/log') as log:
             text = log.read()
@@ -514,7 +517,7 @@ def descriptors_survive_in_systemds_store():
     folder = tempfile.mkdtemp(prefix='sl-agent-')
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(folder + '/notify')
-    notify.settimeout(5)
+    notify.settimeout(60)
     env = {'NOTIFY_SOCKET': folder + '/notify'}
     store = {}
 
@@ -588,7 +591,7 @@ def ask(agent, method, path, body=None, headers=None, host=None):
     for k, v in (headers or {}).items():
         req.add_header(k, v)
     try:
-        with urllib.request.urlopen(req, timeout=10) as r:
+        with urllib.request.urlopen(req, timeout=60) as r:
             return r.status, json.load(r)
     except urllib.error.HTTPError as e:
         with e:

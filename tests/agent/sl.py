@@ -234,7 +234,7 @@ class Agent:
         if self.p.poll() is None:
             self.p.terminate()
         try:
-            code = self.p.wait(20)
+            code = self.p.wait(60)
         except subprocess.TimeoutExpired:
             self.p.kill()
             raise

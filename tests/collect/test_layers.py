@@ -25,7 +25,7 @@ class Scrape:
     """Series of one exposition: name and labels, and values."""
 
     def __init__(self, address):
-        with urllib.request.urlopen(f'http://{address}/metrics', timeout=20) as r:
+        with urllib.request.urlopen(f'http://{address}/metrics', timeout=60) as r:
             self.text = r.read().decode()
 
     def all(self, name, **labels):
@@ -78,7 +78,7 @@ def ask(listener, *kinds):
 
 
 def passes(address):
-    with urllib.request.urlopen(f'http://{address}/api/v1/layers', timeout=20) as r:
+    with urllib.request.urlopen(f'http://{address}/api/v1/layers', timeout=60) as r:
         hosts = json.load(r)['hosts']
     return hosts[0]['passes'] if hosts else 0
 
@@ -133,7 +133,7 @@ with tempfile.TemporaryDirectory() as folder:
     seen = {}
     settle(same, 30, lambda: str(seen['wrong']), collector)
 
-    with urllib.request.urlopen(f'http://{address}/api/v1/layers?role=server&q={PORT}', timeout=20) as r:
+    with urllib.request.urlopen(f'http://{address}/api/v1/layers?role=server&q={PORT}', timeout=60) as r:
         rows = json.load(r)['workloads']
     if len(rows) != 1 or rows[0]['all']['layers']['app']['count'] != made or \
             rows[0]['all']['layers']['total']['count'] != measured:

@@ -25,7 +25,7 @@ class Scrape:
     """Series of one exposition."""
 
     def __init__(self, address):
-        with urllib.request.urlopen(f'http://{address}/metrics', timeout=20) as r:
+        with urllib.request.urlopen(f'http://{address}/metrics', timeout=60) as r:
             self.text = r.read().decode()
 
     def sum(self, name, **labels):
@@ -37,7 +37,7 @@ class Scrape:
 
 
 def api(address, path):
-    with urllib.request.urlopen(f'http://{address}/api/v1/{path}', timeout=20) as r:
+    with urllib.request.urlopen(f'http://{address}/api/v1/{path}', timeout=60) as r:
         return json.load(r)
 
 
@@ -136,7 +136,7 @@ with tempfile.TemporaryDirectory() as folder:
     if shutil.which('iperf3'):
         theirs = Part('iperf3', '-s', '-1', '-p', IPERF, '-B', '127.0.0.1', '-J')
         settle(lambda: subprocess.run(['ss', '-Hltn', f'sport = :{IPERF}'], capture_output=True,
-                                      text=True, timeout=10).stdout, 20, 'iperf3 listens', theirs)
+                                      text=True, timeout=60).stdout, 60, 'iperf3 listens', theirs)
         before_it = sent_again()
         # Not at full speed: the end would find bytes on the way.
         run = subprocess.run(['iperf3', '-c', '127.0.0.1', '-p', str(IPERF), '-n', '5M', '-b', '100M',

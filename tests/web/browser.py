@@ -33,7 +33,7 @@ class NoBrowser(Exception):
 
 
 class WebSocket:
-    def __init__(self, url, timeout=20.0):
+    def __init__(self, url, timeout=60.0):
         parts = urllib.parse.urlsplit(url)
         self.socket = socket.create_connection((parts.hostname, parts.port), timeout)
         key = base64.b64encode(os.urandom(16)).decode()
@@ -85,7 +85,7 @@ class WebSocket:
                     self._more()
             except (TimeoutError, socket.timeout):
                 return None
-            self.socket.settimeout(20)
+            self.socket.settimeout(60)
             first, second = self._take(2)
             length = second & 0x7f
             if length == 126:
@@ -254,7 +254,7 @@ class Page:
 class Browser:
     """Chromium with an empty profile of its own, which goes away with it."""
 
-    def __init__(self, start_timeout=45.0):
+    def __init__(self, start_timeout=90.0):
         program = next((p for p in map(shutil.which, ("chromium", "chromium-browser",
                                                       "google-chrome", "chrome")) if p), None)
         if not program:
@@ -343,7 +343,23 @@ class Browser:
             pass
         self.process.wait()
         self.log.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        # What writes crash reports is of none, and ends by itself: its folder goes when it has.
+        until = time.monotonic() + 60
+        while self._users() and time.monotonic() < until:
+            time.sleep(0.01)
+        shutil.rmtree(self.folder)
+
+    def _users(self):
+        """Processes of the browser, the dead included that nobody has waited for."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline") as f:
+                    if self.folder in f.read():
+                        found.append(pid)
+            except OSError:
+                pass
+        return found
 
     def __enter__(self):
         return self

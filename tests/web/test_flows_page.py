@@ -86,7 +86,7 @@ def main():
             look(browser.page(f"http://{address}/"))
     finally:
         server.stdin.close()
-        server.wait(10)
+        server.wait(60)
     return server.returncode
 
 
