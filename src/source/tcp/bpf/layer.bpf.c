@@ -15,6 +15,7 @@
  * compare-and-swap.
  */
 #include "layer_note.bpf.h"
+#include "layer_record.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -237,37 +238,6 @@ SEC("?tp_btf/tcp_probe") int BPF_PROG(segment_in, struct sock *sk, struct sk_buf
 		at->ip = 0;
 out:
 	note_put(&n);
-	return 0;
-}
-
-static __always_inline void record_key(struct sl_layer_record *r, const struct layer_sock *st)
-{
-	__builtin_memcpy(&r->key, &st->key, sizeof(r->key));
-	r->role = st->role;
-}
-
-static __noinline int record_in(const struct layer_sock *st, const struct segment *g, u64 now)
-{
-	struct sl_layer_record *r;
-
-	if (!st || !g)
-		return 0;
-	r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
-	if (!r) {
-		cause_only(SL_CAUSE_TRACE_DROPPED);
-		return 0;
-	}
-	__builtin_memset(r, 0, sizeof(*r));
-	record_key(r, st);
-	r->kind = SL_RECORD_IN;
-	r->seq = g->end - g->length;
-	r->length = g->length;
-	r->response_seq = g->ack;
-	r->nic_in = g->nic;
-	r->ip_in = g->ip;
-	r->tcp_in = g->tcp;
-	r->copied = now;
-	bpf_ringbuf_submit(r, 0);
 	return 0;
 }
 
@@ -646,63 +616,6 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	e->request = index;
 	e->sent = sent;
 	e->queued = now;
-	return 0;
-}
-
-static __noinline int record_out(const struct layer_sock *st, const struct out_stamp *e, u64 now)
-{
-	struct sl_layer_record *r;
-
-	if (!st || !e)
-		return 0;
-	r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
-	if (!r) {
-		cause_only(SL_CAUSE_TRACE_DROPPED);
-		return 0;
-	}
-	__builtin_memset(r, 0, sizeof(*r));
-	record_key(r, st);
-	r->kind = SL_RECORD_OUT;
-	r->seq = e->seq;
-	r->length = e->length;
-	r->response_seq = e->ack;
-	r->sent = e->sent;
-	r->ip_out = e->ip;
-	r->queued = e->queued;
-	r->nic_out = now;
-	bpf_ringbuf_submit(r, 0);
-	return 0;
-}
-
-static __noinline int record_request(const struct layer_sock *st, const struct request *q, u64 now)
-{
-	struct sl_layer_record *r;
-
-	if (!st || !q)
-		return 0;
-	r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
-	if (!r) {
-		cause_only(SL_CAUSE_TRACE_DROPPED);
-		return 0;
-	}
-	__builtin_memset(r, 0, sizeof(*r));
-	record_key(r, st);
-	r->kind = SL_RECORD_REQUEST;
-	r->pipelined = (u8)q->pipelined;
-	r->seq = q->seq;
-	r->length = q->length;
-	r->response_seq = q->response;
-	if (q->in.length) {
-		r->nic_in = q->in.nic;
-		r->ip_in = q->in.ip;
-		r->tcp_in = q->in.tcp;
-	}
-	r->copied = q->copied;
-	r->sent = q->sent;
-	r->ip_out = q->ip;
-	r->queued = q->queued;
-	r->nic_out = now;
-	bpf_ringbuf_submit(r, 0);
 	return 0;
 }
 
