@@ -36,8 +36,11 @@ struct sl_input_ops {
 	 * to its end. Answers still go out. NULL: what comes, comes.
 	 */
 	void (*stop)(struct sl_input *in);
-	/* Packets that the kernel dropped for want of room (it counts many in one message as one). */
-	uint64_t (*drops)(const struct sl_input *in);
+	/*
+	 * Packets that the kernel dropped for want of room (it counts many in one message as one). To be asked now and then:
+	 * its counter has 32 bits.
+	 */
+	uint64_t (*drops)(struct sl_input *in);
 	/* What it took and passed over as no report: other packets in a file, fragments. */
 	uint64_t (*others)(const struct sl_input *in);
 	/* What drops and others are made of, by name; NULL: nothing more is known. */

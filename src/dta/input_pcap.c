@@ -85,7 +85,7 @@ static int fd_of(const struct sl_input *in)
 	return -1;
 }
 
-static uint64_t drops(const struct sl_input *in)
+static uint64_t drops(struct sl_input *in)
 {
 	(void)in;
 	return 0;

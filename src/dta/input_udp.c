@@ -37,6 +37,7 @@ struct udp {
 	} control[MESSAGES];
 	/* Messages that were received and not yet handed out as a whole. */
 	uint32_t have, at, offset;
+	uint64_t drops;
 };
 
 /* Bytes of each datagram in a message; 0: it is one alone. */
@@ -152,14 +153,15 @@ static void stop(struct sl_input *in)
 }
 
 /* The counter that SO_RXQ_OVFL tells with each packet; asked for, it is known when none comes any more. */
-static uint64_t drops(const struct sl_input *in)
+static uint64_t drops(struct sl_input *in)
 {
+	struct udp *u = (struct udp *)in;
 	uint32_t info[SK_MEMINFO_VARS] = {0};
 	socklen_t bytes = sizeof(info);
 
-	if (getsockopt(((const struct udp *)in)->fd, SOL_SOCKET, SO_MEMINFO, info, &bytes))
-		return 0;
-	return info[SK_MEMINFO_DROPS];
+	if (!getsockopt(u->fd, SOL_SOCKET, SO_MEMINFO, info, &bytes))
+		u->drops += info[SK_MEMINFO_DROPS] - (uint32_t)u->drops; /* modulo 2^32 */
+	return u->drops;
 }
 
 static uint64_t others(const struct sl_input *in)

@@ -146,7 +146,7 @@ static void total(const struct xdp *x, struct sl_xsk_stats *out)
 }
 
 /* Where the device writes itself, what found no buffer is in no other counter. */
-static uint64_t drops(const struct sl_input *in)
+static uint64_t drops(struct sl_input *in)
 {
 	const struct xdp *x = (const struct xdp *)in;
 	struct sl_xsk_stats s;

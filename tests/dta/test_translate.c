@@ -3,6 +3,8 @@
  * the ring of collectors, the account. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -312,6 +315,52 @@ static uint32_t place(const struct sl_hash_ring *r, uint32_t key, uint64_t up)
 	return sl_hash_ring_find(r, sl_hash_ring_hash(0, 1, &key, sizeof(key)), up);
 }
 
+/* ---- what the kernel drops ------------------------------------------------------------------------------- */
+
+static int64_t kernel_says = -1; /* -1: as it is; -2: nothing */
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
+{
+	const int err = __real_getsockopt(fd, level, name, value, bytes);
+
+	if (err || level != SOL_SOCKET || name != SO_MEMINFO || kernel_says == -1)
+		return err;
+	((uint32_t *)value)[SK_MEMINFO_DROPS] = (uint32_t)kernel_says;
+	return kernel_says < 0 ? -1 : 0;
+}
+
+/* 32 bits are an hour of a socket that overflows. */
+static void drops_are_counted_on_when_the_kernel_s_counter_wraps(void **state)
+{
+	const struct sockaddr_in6 as = {
+		.sin6_family = AF_INET6,
+		.sin6_addr = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}},
+	};
+	static const uint32_t counter[] = {7, 1u << 31, UINT32_MAX - 7};
+	const struct sl_input_udp_opts opts = {.as = &as};
+	struct sl_input *in;
+	char error[256];
+
+	(void)state;
+	in = sl_input_udp(&opts, error, sizeof(error));
+	assert_non_null(in);
+	assert_int_equal(in->ops->drops(in), 0);
+	kernel_says = UINT32_MAX - 5;
+	assert_int_equal(in->ops->drops(in), UINT32_MAX - 5);
+	kernel_says = -2;
+	assert_int_equal(in->ops->drops(in), UINT32_MAX - 5);
+	for (uint64_t turn = 1; turn < 4; turn++)
+		for (size_t i = 0; i < sizeof(counter) / sizeof(*counter); i++) {
+			kernel_says = counter[i];
+			assert_int_equal(in->ops->drops(in), (turn << 32) + counter[i]);
+		}
+	kernel_says = -1;
+	in->ops->close(in);
+}
+
 static void a_collector_that_goes_takes_only_its_own_keys_along(void **state)
 {
 	static const char *const names[] = {"unix:/a", "unix:/b", "h1:7", "h2:7"};
@@ -462,6 +511,7 @@ int main(void)
 		cmocka_unit_test(reports_are_taken_out_of_pcapng),
 		cmocka_unit_test(files_that_are_no_captures_are_refused_with_what_is_wrong),
 		cmocka_unit_test(damaged_captures_never_lead_out_of_the_packet),
+		cmocka_unit_test(drops_are_counted_on_when_the_kernel_s_counter_wraps),
 		cmocka_unit_test(a_collector_that_goes_takes_only_its_own_keys_along),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
 		cmocka_unit_test(frames_past_the_kernel_are_taken_whole_and_unharmed_or_not_at_all),
