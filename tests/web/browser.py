@@ -168,13 +168,17 @@ class Page:
         """Waits until the expression is true, and returns its value."""
         until = time.monotonic() + timeout
         while True:
-            value = self.run(expression)
+            error = ""
+            try:
+                value = self.run(expression)
+            except BrowserError as e:  # it is being loaded again, and nothing is where it was
+                value, error = None, str(e)
             if value:
                 return value
             if time.monotonic() > until:
                 seen = self.run("[document.readyState, document.visibilityState, location.hash,"
                                 " document.body?.innerText.slice(0, 600)].join(', ')")
-                told = "; ".join([seen, *self.problems, *self.failed])
+                told = "; ".join([error, seen, *self.problems, *self.failed])
                 raise BrowserError(f"not within {timeout} s: {what or expression} ({told[:2000]})")
             self.pump(0.05)
 
@@ -191,10 +195,16 @@ class Page:
 
     def go(self, url):
         until = time.monotonic() + 60
-        while error := self.call("Page.navigate", url=url).get("errorText"):
-            if error != CHANGED or time.monotonic() > until:
-                raise BrowserError(f"{url}: {error}")
-        self.wait("document.readyState === 'complete'")
+        while True:
+            self.failed.clear()
+            error = self.call("Page.navigate", url=url).get("errorText", "")
+            self.wait("document.readyState === 'complete'")
+            if CHANGED not in (error, *self.failed):  # of the page itself, or of a part
+                break
+            if time.monotonic() > until:
+                raise BrowserError(f"{url}: {CHANGED}, for 60 s")
+        if error:
+            raise BrowserError(f"{url}: {error}")
 
     def size(self, width, height, scale=1, mobile=False):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
