@@ -117,7 +117,9 @@ static void post_query(struct sl_http_request *req, void *arg)
 				 (long long)json_integer_value(value));
 			text = digits;
 		}
-		if (!strcmp(key, "keys") || p.wrong[0])
+		/* A store has a name: digits are only there until the next number. */
+		if (!strcmp(key, "keys") || p.wrong[0] ||
+		    (!strcmp(key, "store") && !json_is_string(value)))
 			continue;
 		if (!text)
 			snprintf(p.wrong, sizeof(p.wrong), "%.40s: neither text nor number", key);

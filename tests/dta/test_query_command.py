@@ -174,6 +174,15 @@ def what_http_says_is_what_the_command_says(c):
             check(False, f'{path} was answered', c)
         except urllib.error.HTTPError as e:
             check(e.code in (400, 404) and json.loads(e.read())['error'], f'{path}: {e}')
+    # A number is no store's name, and nor is another number that comes after it.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    body = json.dumps({'store': 7, 'keys': keys, 'copies': 1}).encode()
+    try:
+        opener.open(urllib.request.Request(f'http://{c.at}/api/v1/dta/query', data=body), timeout=60).close()
+        check(False, 'a store without a name was asked', c)
+    except urllib.error.HTTPError as e:
+        said = json.loads(e.read())['error']
+        check(e.code == 400 and said == 'store: which one?', f'{e.code}: {said}')
 
 
 def keys_are_those_of_their_store_and_what_is_gone_is_told(c):
