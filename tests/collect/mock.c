@@ -12,6 +12,7 @@
 #include "mock.h"
 
 #define READS 4096u
+#define HOT   4096u /* where make_region.c puts the hot line, which each pass begins with */
 
 struct sl_fabric {
 	struct mock_host *host;
@@ -254,9 +255,15 @@ static int copy(struct sl_fabric *f, struct sl_read *r)
 		bytes = h->directory.size;
 		__atomic_fetch_add(&h->directory_reads, 1, __ATOMIC_RELAXED);
 	} else if (h->region[r->remote->id].memory) {
-		from = h->region[r->remote->id].memory;
-		bytes = h->region[r->remote->id].bytes;
-		__atomic_fetch_add(&h->region[r->remote->id].reads, 1, __ATOMIC_RELAXED);
+		struct mock_region *region = &h->region[r->remote->id];
+
+		from = region->memory;
+		bytes = region->bytes;
+		if (r->offset == HOT && r->length == 64) {
+			region->pass = region->reads - region->hot_at;
+			region->hot_at = region->reads;
+		}
+		__atomic_fetch_add(&region->reads, 1, __ATOMIC_RELAXED);
 		if (h->hold_at && h->region[1].reads == h->hold_at)
 			__atomic_store_n(&h->hold, true, __ATOMIC_RELAXED);
 	}

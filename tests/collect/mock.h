@@ -20,6 +20,7 @@ struct mock_region {
 	uint64_t bytes;
 	bool no_map;        /* mapping fails */
 	uint64_t reads;
+	uint64_t hot_at, pass; /* reads at the last one of its hot line; how many there were from one to the next */
 };
 
 struct mock_host {
