@@ -27,6 +27,9 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 __attribute__((format(printf, 3, 4))) static void say(char *error, size_t bytes, const char *fmt,
 						      ...)
@@ -125,70 +128,11 @@ static int memfd(const char *name, uint64_t bytes, bool huge)
 	return err;
 }
 
-/* UINT64_MAX: no such file, or no limit. */
-static uint64_t number_in(const char *folder, const char *path, const char *name)
-{
-	char file[PATH_MAX];
-	unsigned long long v;
-	FILE *f = NULL;
-	int n = 0;
-
-	if (snprintf(file, sizeof(file), "%s%s/%s", folder, path, name) < (int)sizeof(file))
-		f = fopen(file, "re");
-	if (f) {
-		n = fscanf(f, "%llu", &v); /* or "max" */
-		fclose(f);
-	}
-	return n == 1 ? v : UINT64_MAX;
-}
-
-/*
- * What the limits of this process's cgroup, and of those above it, leave (Documentation/admin-guide/cgroup-v2.rst, and
- * cgroup-v1/memory.rst): who takes more is killed.
- */
-static uint64_t left_by_cgroups(void)
-{
-	FILE *f = fopen("/proc/self/cgroup", "re");
-	uint64_t least = UINT64_MAX;
-	char line[PATH_MAX];
-
-	while (f && fgets(line, sizeof(line), f)) {
-		char *which = strchr(line, ':'), *path = which ? strchr(which + 1, ':') : NULL,
-		     *end;
-		const bool v2 = path == which + 1;
-
-		if (!path || (!v2 && strncmp(which, ":memory:", 8)))
-			continue;
-		path[strcspn(path, "\n")] = 0;
-		path++;
-		do {
-			const char *folder = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-			const uint64_t most = number_in(folder, path,
-							v2 ? "memory.max"
-							   : "memory.limit_in_bytes"),
-				       used = number_in(folder, path,
-							v2 ? "memory.current"
-							   : "memory.usage_in_bytes");
-
-			if (most != UINT64_MAX && used != UINT64_MAX)
-				least = most <= used	      ? 0
-					: most - used < least ? most - used
-							      : least;
-			end = strrchr(path, '/');
-			if (end)
-				*end = 0;
-		} while (end);
-	}
-	if (f)
-		fclose(f);
-	return least;
-}
-
 /* Half of what is to be had: the other half is for those who come later. */
 static bool plenty(uint64_t bytes)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
-	const uint64_t left = left_by_cgroups();
+	const uint64_t left = sl_limits_left(SL_LIMIT_MEMORY);
 	unsigned long long kib = 0;
 	char line[128];
 
@@ -225,28 +169,58 @@ void sl_store_object_collapse(struct sl_store_object *o)
 	o->pages = o->huge_bytes == whole ? "transparent" : o->huge_bytes ? "mixed" : "small";
 }
 
+/*
+ * In o->map_bytes of reserved huge pages: NULL, or why not. A limit of the cgroup's is looked at when a page is touched, and
+ * who may not have it gets a signal (SIGBUS): so where there is one, all are touched now, when it can be said.
+ */
+static const char *in_reserved(struct sl_store_object *o, const char *name, void **at, char *error,
+			       size_t bytes)
+{
+	static const char limited[] = "the hugetlb limit of its cgroup";
+	const uint64_t left = sl_limits_left(SL_LIMIT_HUGETLB);
+	int err;
+
+	if (left < o->map_bytes)
+		return limited;
+	o->fd = memfd(name, o->map_bytes, true);
+	if (o->fd < 0)
+		return strerror(-o->fd);
+	if (map(o, true, at, error, bytes)) {
+		/* EINVAL: before Linux 5.14. */
+		if (left == UINT64_MAX || !madvise(*at, o->map_bytes, MADV_POPULATE_WRITE) ||
+		    errno == EINVAL) {
+			o->pages = "huge";
+			o->huge_bytes = o->map_bytes;
+			return NULL;
+		}
+		err = errno;
+		munmap(*at, o->map_bytes);
+	} else {
+		err = errno;
+	}
+	close(o->fd);
+	o->fd = -1;
+	o->view.map = NULL;
+	return err == EFAULT ? limited : strerror(err);
+}
+
 static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name,
 		      enum sl_stores_hugepages huge, void **at, char *error, size_t bytes)
 {
 	/* Huge pages are reserved by the mapping: if there are too few, it fails, and not a write later. */
 	if (huge != SL_HUGE_NEVER && (huge == SL_HUGE_ALWAYS || need >= HUGE_PAGE)) {
+		const char *why;
+
 		o->map_bytes = (need + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-		o->fd = memfd(name, o->map_bytes, true);
-		if (o->fd >= 0 && map(o, true, at, error, bytes)) {
-			o->pages = "huge";
-			o->huge_bytes = o->map_bytes;
+		why = in_reserved(o, name, at, error, bytes);
+		if (!why)
 			return true;
-		}
 		if (huge == SL_HUGE_ALWAYS) {
 			say(error, bytes,
-			    "no huge pages for %llu MiB (%s): raise vm.nr_hugepages, or hugepages: auto",
-			    (unsigned long long)(o->map_bytes >> 20),
-			    strerror(o->fd < 0 ? -o->fd : errno));
+			    "no huge pages for %llu MiB (%s): raise vm.nr_hugepages or the cgroup's hugetlb limit, or hugepages: auto",
+			    (unsigned long long)(o->map_bytes >> 20), why);
 			return false;
 		}
-		if (o->fd >= 0)
-			close(o->fd);
-		o->view.map = NULL;
 	}
 	o->map_bytes = need;
 	o->fd = memfd(name, need, false);

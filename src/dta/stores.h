@@ -101,4 +101,15 @@ void sl_store_object_collapse(struct sl_store_object *o);
 /* One; unlink: its file goes, too. NULL is nothing. */
 void sl_store_object_free(struct sl_store_object *o, bool unlink_file);
 
+/* ---- limits.c ------------------------------------------------------------------------------------------------- */
+
+enum sl_limit { SL_LIMIT_MEMORY = 0, SL_LIMIT_HUGETLB /* reserved pages of 2 MiB */ };
+/*
+ * Bytes that the limits of this process's cgroup, and of those above it, leave; UINT64_MAX: no limit is known. Who takes
+ * more is killed: by the kernel, or of huge pages by SIGBUS.
+ */
+uint64_t sl_limits_left(enum sl_limit what);
+/* The same by another /proc/self/cgroup and /sys/fs/cgroup: for tests. */
+uint64_t sl_limits_left_in(enum sl_limit what, const char *cgroups, const char *root);
+
 #endif
