@@ -19,7 +19,7 @@ const struct sl_command sl_tcp_flows = {
 };
 
 static struct {
-	bool closed, calls, only_new;
+	bool closed, changed, calls, only_new;
 	bool microbpf;
 	const char *format;
 	uint64_t publish_ns, quarantine_ns;
@@ -40,6 +40,10 @@ static const struct sl_option table[] = {
 	 .type = SL_OPT_FLAG,
 	 .to = &settings.closed,
 	 .help = "only flows that ended, each once, with its final values"},
+	{.name = "changed",
+	 .type = SL_OPT_FLAG,
+	 .to = &settings.changed,
+	 .help = "only flows that are new or did something since they were shown"},
 	{.name = "new",
 	 .type = SL_OPT_FLAG,
 	 .to = &settings.only_new,
@@ -66,8 +70,8 @@ static const struct sl_option table[] = {
 
 struct last {
 	uint64_t id, sent, received;
-	uint32_t retrans;
-	bool shown; /* as closed */
+	uint32_t retrans, number; /* number: of the snapshot */
+	bool shown;		  /* as closed */
 };
 
 struct view {
@@ -90,17 +94,21 @@ static void since(const struct sl_flow *f, struct last *l, struct flow_row *row)
 	bool same = l->id == f->id, known = same || f->flags & SL_FLOW_OLDER;
 
 	if (!same)
-		*l = (struct last){f->id, known ? f->bytes_sent : 0, known ? f->bytes_received : 0,
-				   known ? f->retrans : 0, false};
+		*l = (struct last){f->id,
+				   known ? f->bytes_sent : 0,
+				   known ? f->bytes_received : 0,
+				   known ? f->retrans : 0,
+				   f->number,
+				   false};
 	row->flow = *f;
 	row->sent = f->bytes_sent - l->sent;
 	row->received = f->bytes_received - l->received;
 	row->retrans = f->retrans - l->retrans;
-	*l = (struct last){f->id, f->bytes_sent, f->bytes_received, f->retrans,
-			   f->state == SL_STATE_CLOSED};
+	*l = (struct last){f->id,      f->bytes_sent, f->bytes_received,
+			   f->retrans, f->number,     f->state == SL_STATE_CLOSED};
 }
 
-/* Open flows, and closed ones that were not shown as such. */
+/* Open flows, of --changed those with another snapshot, and closed ones that were not shown as such. */
 static size_t look(struct view *v, const struct sl_flows_hot *hot)
 {
 	size_t count = 0;
@@ -118,6 +126,9 @@ static size_t look(struct view *v, const struct sl_flows_hot *hot)
 			sl_listeners_add(&v->listeners, &f); /* without memory: nameless */
 		if (f.state == SL_STATE_FREE || (l->id == f.id && l->shown) ||
 		    (settings.closed && f.state != SL_STATE_CLOSED))
+			continue;
+		/* Of a flow that does nothing there is no new snapshot (docs/tcp.md). */
+		if (settings.changed && l->id == f.id && l->number == f.number)
 			continue;
 		since(&f, l, &v->rows[count++]);
 	}

@@ -2,6 +2,7 @@
 """Each statistic of a flow is what the kernel says of that socket itself (TCP_INFO), and what the
 applications know: IPv4, IPv6 and mapped, opened from here and from there, new and old."""
 import functools
+import json
 import os
 import socket
 import subprocess
@@ -236,6 +237,37 @@ def an_accepted_connection_is_its_listeners_until_it_reads():
         check('whose', (f['pid'], f['comm'], f['by_listener']), (os.getpid(), comm, True))
         f = settle(lambda: watch.of(*flows.name_of(client)), 20, 'the other end', watch.part)
         check('whose', (f['pid'], f['by_listener']), (os.getpid(), False))
+
+
+@case
+def what_did_nothing_is_not_shown_again_by_changed():
+    watch = Flows('--new', '--changed')
+    quiet, busy = pair(), pair()
+    numbers = {}
+    for ends in (quiet, busy):
+        sent, back = talk(*ends, 3, 100, 200)
+        for sock, wrote, read in zip(ends, (sent, back), (back, sent)):
+            numbers[sock] = same_as_tcp_info(watch, sock, write_bytes=wrote, read_bytes=read)['id']
+    total = [3]
+
+    def calm():
+        """In ten looks in a row the busy one was shown, and the quiet one at neither end."""
+        talk(*busy, 1, 100, 200)
+        total[0] += 1
+        lines = list(watch.part.out)
+        tables = [i for i, line in enumerate(lines) if line.startswith('{"table"')]
+        rows = lines[tables[-11]:] if len(tables) > 10 else []
+        shown = {json.loads(line).get('id') for line in rows}
+        return shown >= {numbers[s] for s in busy} and not shown & {numbers[s] for s in quiet}
+    settle(calm, 30, 'only the busy one is shown', watch.part)
+    same_as_tcp_info(watch, busy[0], write_bytes=100 * total[0], read_bytes=200 * total[0])
+    talk(*quiet, 1, 100, 200)
+    same_as_tcp_info(watch, quiet[0], write_bytes=400, read_bytes=800)
+    ends = flows.name_of(quiet[0])
+    for sock in quiet:
+        sock.close()
+    settle(lambda: watch.of(*ends, closed=True), 20, 'its end is shown', watch.part)
+    watch.end()
 
 
 @case
