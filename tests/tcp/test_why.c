@@ -302,6 +302,13 @@ static uint16_t port_of(int fd)
 	return ntohs(a.sin_port);
 }
 
+/* It may go on. A call with a time limit ends with EINTR where the end of a child wakes its thread, as system() has the
+ * main thread keep that signal for itself. */
+static bool may_go_on(ssize_t n)
+{
+	return n >= 0 || errno == EAGAIN || errno == EINTR;
+}
+
 static void *send_all(void *arg)
 {
 	static char block[65536];
@@ -311,7 +318,7 @@ static void *send_all(void *arg)
 		ssize_t n = send(p->client, block, p->send_every_ms ? 100 : sizeof(block),
 				 MSG_NOSIGNAL);
 
-		if (n < 0 && errno != EAGAIN)
+		if (!may_go_on(n))
 			break;
 		if (p->send_every_ms)
 			pause_ms(p->send_every_ms);
@@ -327,7 +334,7 @@ static void *receive_all(void *arg)
 	while (!p->stop) {
 		ssize_t n = p->receive_every_ms < 0 ? 1 : recv(p->server, block, sizeof(block), 0);
 
-		if (!n || (n < 0 && errno != EAGAIN))
+		if (!n || !may_go_on(n))
 			break;
 		if (p->receive_every_ms)
 			pause_ms(p->receive_every_ms < 0 ? 10 : p->receive_every_ms);
@@ -375,32 +382,45 @@ static void close_pair(struct pair *p)
 	close(p->listener);
 }
 
-/* Looks at 100 ms and more at a time until that is what is said of one. */
-static void wait_for(uint16_t local, uint16_t remote, enum sl_why_limit limit)
+/* Looks at 100 ms and more at a time until that is what is said of one, for so long; else w is what was said last. */
+static bool comes_to(uint16_t local, uint16_t remote, enum sl_why_limit limit, uint64_t patience,
+		     struct sl_why *w)
 {
 	uint64_t start = sl_now_ns();
 	struct sl_flow before, now;
-	struct sl_why w = {0};
 
+	memset(w, 0, sizeof(*w));
 	while (!find(local, remote, &before) || before.state != SL_STATE_LIVE) {
 		if (sl_now_ns() - start > PATIENCE)
 			fail_msg("no flow %u > %u", local, remote);
 		pause_ms(5);
 	}
-	for (;;) {
+	do {
 		pause_ms(100);
-		if (find(local, remote, &now)) {
-			sl_why(&before, &now, &w);
-			if (w.limit == limit)
-				break;
-			before = now;
-		}
-		if (sl_now_ns() - start > PATIENCE)
-			fail_msg("%s in place of %s: %s", sl_why_name(w.limit), sl_why_name(limit),
-				 w.sentence);
-	}
-	print_message("           %s\n", w.sentence);
-	assert_true(w.share > 0 && w.share <= 1);
+		if (!find(local, remote, &now))
+			continue;
+		sl_why(&before, &now, w);
+		before = now;
+		if (w->limit == limit)
+			return true;
+	} while (sl_now_ns() - start < patience);
+	return false;
+}
+
+static void check_said(bool told, enum sl_why_limit limit, const struct sl_why *w)
+{
+	if (!told)
+		fail_msg("%s in place of %s: %s", sl_why_name(w->limit), sl_why_name(limit),
+			 w->sentence);
+	print_message("           %s\n", w->sentence);
+	assert_true(w->share > 0 && w->share <= 1);
+}
+
+static void wait_for(uint16_t local, uint16_t remote, enum sl_why_limit limit)
+{
+	struct sl_why w;
+
+	check_said(comes_to(local, remote, limit, PATIENCE, &w), limit, &w);
 }
 
 static void a_reader_that_does_not_read(void **state)
@@ -512,6 +532,55 @@ static void a_queue_on_the_path(void **state)
 	full_speed();
 }
 
+static bool long_way(const char *more)
+{
+	char netem[64];
+
+	snprintf(netem, sizeof(netem), "netem delay 200ms limit 100000 %s", more);
+	return slow_down(netem, netem);
+}
+
+/*
+ * A long way with all the room there is: the window of a new connection grows for some RTTs, and shrinks once the
+ * network marks segments; when it marks no more, that window is what there is. Segments as long as an Ethernet's.
+ */
+static void a_long_way_that_marks_for_a_while(void **state)
+{
+	struct sl_why w = {0};
+	struct pair p = {0};
+	uint64_t end = sl_now_ns() + PATIENCE;
+	bool told;
+
+	(void)state;
+	need_kernel();
+	if (!long_way("")) {
+		puts("SKIP: no qdisc netem, which Debian's kernel of the guests has");
+		skip();
+	}
+	assert_int_equal(system("PATH=$PATH:/usr/sbin:/sbin; ip link set lo mtu 1500 && "
+				"echo 1 > /proc/sys/net/ipv4/tcp_ecn"),
+			 0);
+	/* Who looks late finds another one that begins. */
+	for (;;) {
+		connect_pair(&p, 0, 0);
+		told = comes_to(p.client_port, p.server_port, SL_WHY_SLOW_START, PATIENCE / 10, &w);
+		if (told || sl_now_ns() > end)
+			break;
+		close_pair(&p);
+		p = (struct pair){0};
+	}
+	check_said(told, SL_WHY_SLOW_START, &w);
+	assert_true(long_way("loss 10% ecn"));
+	wait_for(p.client_port, p.server_port, SL_WHY_ECN);
+	assert_true(long_way(""));
+	wait_for(p.client_port, p.server_port, SL_WHY_PATH);
+	close_pair(&p);
+	full_speed();
+	assert_int_equal(system("PATH=$PATH:/usr/sbin:/sbin; ip link set lo mtu 65536 && "
+				"echo 2 > /proc/sys/net/ipv4/tcp_ecn"),
+			 0);
+}
+
 /* A filter on the socket drops after IP, where a network would: all, or one segment in so many. */
 static void drop(int fd, uint32_t one_in)
 {
@@ -572,6 +641,7 @@ int main(void)
 		cmocka_unit_test(a_small_send_buffer),
 		cmocka_unit_test(a_small_receive_window),
 		cmocka_unit_test(a_queue_on_the_path),
+		cmocka_unit_test(a_long_way_that_marks_for_a_while),
 		cmocka_unit_test(losses_that_are_repaired_fast_and_late),
 		cmocka_unit_test(a_listener_that_does_not_accept),
 	};
