@@ -66,7 +66,7 @@ class Part:
         except subprocess.TimeoutExpired:
             fail(f'{self} did not end within {seconds} s', self)
         for r in self.readers:
-            r.join(5)
+            r.join(60)
         return code
 
     def stop(self, sig=signal.SIGTERM, seconds=60):

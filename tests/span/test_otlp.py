@@ -157,8 +157,8 @@ text = get(url)
 check(outcome('partial') == 4, 'what the receiver left out is not counted', c)
 check(total(text, 'sidelight_trace_exported_spans_total') == 6 * kept, 'some were dropped', c)
 check(total(text, 'sidelight_trace_export_retries_total') >= 2, 'retries are not counted', c)
-check(any('taken in part' in line and 'left_out=4' in line and 'too old' in line for line in c.err)
-      and not any('\x1b' in line for line in c.err), 'the receiver was not heard', c)
+check(until(lambda: any('taken in part' in line and 'left_out=4' in line and 'too old' in line
+                        for line in c.err)) and not any('\x1b' in line for line in c.err), 'the receiver was not heard', c)
 
 # One that was sent, and then goes on: what is new comes, and nothing of it twice.
 root = Part(lossy, f'{d}/agent.sock', 'root')
