@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the scripts that measure beside perftest in a guest, behind tests/guest/lib.sh. They set port= (perftest
-# takes those behind it) and results=, the file of JSON lines.
+# Sourced by the scripts that measure beside perftest in a guest, behind tests/guest/lib.sh.
+port=19000 results=$OUT/results/perftest.jsonl
+mkdir -p "$OUT/results"
 
 # perftest PROGRAM OPTION...: server and client; the client's line of figures.
 perftest() {

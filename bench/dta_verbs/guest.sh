@@ -5,10 +5,8 @@
 . "$SOURCE/bench/perftest.sh"
 hot "$BUILD/bench/dta_verbs/bench_verbs" /usr/bin/ib_write_bw /usr/bin/ib_atomic_bw
 
-depth=128 bytes=64 seconds=2 rounds=${ROUNDS:-7} port=19000
+depth=128 bytes=64 seconds=2 rounds=${ROUNDS:-7}
 common="soft-RoCE (rxe), client and server in one guest of 2 CPUs, qemu tcg"
-mkdir -p "$OUT/results"
-results=$OUT/results/dta.jsonl
 
 bench_verbs owner &
 owner=$!

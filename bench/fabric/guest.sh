@@ -5,12 +5,10 @@
 hot "$BUILD/bench/fabric/bench_read" /usr/bin/ib_read_bw /usr/bin/ib_read_lat
 
 sizes="65536 262144 1048576"
-depth=128 seconds=3 rounds=${ROUNDS:-3} port=19000
+depth=128 seconds=3 rounds=${ROUNDS:-3}
 common="soft-RoCE (rxe), RoCE MTU 4096, client and server in one guest of 2 CPUs, qemu tcg"
 # Frames for a RoCE MTU of 4096 bytes, as a network for RDMA has them.
 ip link set eth0 mtu 4400
-mkdir -p "$OUT/results"
-results=$OUT/results/fabric.jsonl
 
 bench_read host &
 host=$!
