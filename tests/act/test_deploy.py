@@ -105,8 +105,8 @@ class Deploy(unittest.TestCase):
         wanted = set(re.findall(r'\{\{ ?(?:\$labels\.)?(\w+)', text)) - {'value'}
         self.assertLessEqual(wanted, have, (where, expr))
         for keys in re.findall(r'\bby \(([^)]*)\)', expr):
-            labels = {k for name in used for of, _ in prometheus.query(name) for k in of}
-            self.assertLessEqual(set(keys.split(', ')), labels, (where, expr))
+            prometheus.eventually(lambda: set(keys.split(', ')) <= {
+                k for name in used for of, _ in prometheus.query(name) for k in of}, (where, expr))
 
 
 if __name__ == '__main__':
