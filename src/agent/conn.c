@@ -6,6 +6,7 @@
  * not take its answers is not asked for more questions until it did, and dropped if it never does.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -608,7 +609,7 @@ void conn_accept(struct sl_agent *a, int listen_fd, bool publish_only)
 			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			if (fd >= 0)
 				turn_away(a, fd, "no descriptor left: raise LimitNOFILE");
-			a->spare_fd = dup(a->epoll_fd);
+			a->spare_fd = fcntl(a->epoll_fd, F_DUPFD_CLOEXEC, 0);
 			return;
 		}
 		if (fd < 0)
