@@ -32,7 +32,9 @@ ready() { grep -q '^ready' "$1"; }
 # ---- stores of a collector, filled by the commands that a user has ----------------------------------------
 
 # Each run has a translator, reporters, keys and a list of its own; what is in the stores is looked at when all are over.
-runs=${SL_DTA_RUNS:-verbs raw verbs-killed raw-killed verbs-orphaned raw-orphaned v6}
+devices=
+case $SL_TEST_SCALE in 1 | 1.0) ;; *) devices="verbs-lost verbs-away" ;; esac # in make soak
+runs=${SL_DTA_RUNS:-verbs raw verbs-killed raw-killed verbs-orphaned raw-orphaned $devices v6}
 
 # collector ADDRESS: on files, so that another one finds what this one had. Each start is an epoch: there are three more.
 collector() {
@@ -55,9 +57,21 @@ collector() {
 	wait_for 30 ready /tmp/collect.out || { tail -n 5 /tmp/collect.err; return 1; }
 }
 
+# The kernel waits until nobody has the device open. librdmacm lets go of one where another stays (docs/dta.md).
+another_device() { ip link set dummy0 up && rdma link add rxe1 type rxe netdev dummy0; }
+ended() { ! kill -0 $1 2> /dev/null; }
+device_lost_and_back() {
+	local deleting
+	rdma link delete "$RDMA_DEVICE" &
+	deleting=$!
+	wait_for 60 ended $deleting && wait $deleting && rdma link add "$RDMA_DEVICE" type rxe netdev eth0
+}
+is_back() { grep -q 'device is back' /tmp/collect.err; }
+
 crossed() { [ "$(cat /sys/class/net/eth0/statistics/tx_packets)" -gt "$1" ]; }
 
 stores() {
+	case "$runs" in *-lost*) check another-device another_device ;; esac
 	check the-collector-offers-stores collector "$ADDRESS"
 	tell stores
 	cp "$SOURCE/tests/guest/dta_stores.py" /tmp/
@@ -73,6 +87,11 @@ stores() {
 			kill -9 $collector
 			wait $collector 2> /dev/null
 			check a-killed-collector-starts-again collector "$ADDRESS"
+			;;
+		*-lost)
+			hear middle-$name > /dev/null
+			check the-collectors-device-goes-away device_lost_and_back
+			check and-is-found-again wait_for 30 is_back
 			;;
 		v6)
 			hear before-v6 > /dev/null
@@ -163,7 +182,7 @@ killed() { # NAME OUTPUT: another one takes its place
 	end_translator "$1"
 }
 
-orphaned() { # NAME OUTPUT: another collector takes the place of its own
+orphaned() { # NAME OUTPUT: another collector takes the place of its own, or the same one comes back
 	translate "$1" "$2" "$PEER:7777" || return 1
 	in_the_middle "$1" || return 1
 	tell "middle-$1"
@@ -171,7 +190,17 @@ orphaned() { # NAME OUTPUT: another collector takes the place of its own
 	end_translator "$1"
 }
 
+# This machine's own device goes away.
+away() { # NAME OUTPUT
+	translate "$1" "$2" "$PEER:7777" || return 1
+	in_the_middle "$1" || return 1
+	device_lost_and_back || failed || return 1
+	generated || return 1
+	end_translator "$1"
+}
+
 translators() {
+	case "$runs" in *-away*) check another-device another_device ;; esac
 	hear stores > /dev/null
 	for name in $runs; do
 		output=${name%-*}
@@ -183,6 +212,8 @@ translators() {
 			check "a-killed-translator-is-followed-by-another-$output" killed $name $output
 			;;
 		*-orphaned) check "a-killed-collector-is-found-again-$output" orphaned $name $output ;;
+		*-lost) check "a-collector-whose-device-was-lost-is-found-again-$output" orphaned $name $output ;;
+		*-away) check "a-device-that-was-lost-is-found-again-$output" away $name $output ;;
 		v6)
 			no_netem
 			tell before-v6
