@@ -12,11 +12,9 @@
 
 #include "base/base.h"
 #include "dta/client.h"
-#include "dta/output_raw.h"
+#include "no_port.h"
 
 #define SECOND 1000000000ull
-
-static uint64_t now;
 
 /* ---- what the output believes to be its interface: nobody is behind it --------------------------------- */
 
@@ -25,23 +23,11 @@ static struct {
 	int listen_error;
 } port;
 
-uint64_t __wrap_sl_now_ns(void);
-uint64_t __wrap_sl_now_ns(void)
-{
-	return now;
-}
-
-int __wrap_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
-			    char *error, size_t error_bytes);
 int __wrap_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
 			    char *error, size_t error_bytes)
 {
 	(void)opts, (void)error, (void)error_bytes;
-	*p = (struct sl_raw_port){
-		.fd = -1,
-		.deaf = -1,
-		.end = {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .mac = {2, 1}, .mtu = 1024},
-	};
+	*p = no_port();
 	return 0;
 }
 

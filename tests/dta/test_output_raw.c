@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "dta/output_raw.h"
+#include "no_port.h"
 
 #define MEMORY	  65536u
 #define COUNTERS  4096u /* bytes of the memory from its start that only FETCH_ADD touches */
@@ -24,7 +24,7 @@
 #define REMEMBERS 4u /* answers to FETCH_ADDs, for duplicates */
 #define QUEUE	  4096u
 
-static uint64_t seed, now;
+static uint64_t seed;
 
 static uint64_t chance(void) /* SplitMix64 */
 {
@@ -179,24 +179,12 @@ void __real_sl_raw_port_close(struct sl_raw_port *p);
 int __real_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
 			    unsigned count);
 
-uint64_t __wrap_sl_now_ns(void);
-uint64_t __wrap_sl_now_ns(void)
-{
-	return now;
-}
-
-int __wrap_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
-			    char *error, size_t error_bytes);
 int __wrap_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
 			    char *error, size_t error_bytes)
 {
 	if (opts->file)
 		return __real_sl_raw_port_open(p, opts, error, error_bytes);
-	*p = (struct sl_raw_port){
-		.fd = -1,
-		.deaf = -1,
-		.end = {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .mac = {2, 1}, .mtu = 1024},
-	};
+	*p = no_port();
 	return 0;
 }
 
