@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dta/engine.h"
-#include "dta/store.h"
+#include "dta/engine/engine.h"
+#include "dta/store/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

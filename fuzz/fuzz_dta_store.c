@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "dta/query_json.h"
-#include "dta/stores.h"
+#include "dta/query/json.h"
+#include "dta/store/stores.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,9 +11,9 @@
 
 #include <sidelight/store.h>
 
-#include "dta/auth.h"
-#include "dta/loss.h"
-#include "dta/wire.h"
+#include "dta/wire/auth.h"
+#include "dta/translate/loss.h"
+#include "dta/wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/api_calc.h"
-#include "collect/json_out.h"
+#include "collect/calc.h"
+#include "api/json_out.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

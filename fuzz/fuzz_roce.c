@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dta/roce.h"
+#include "dta/io/roce.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dta/query.h"
-#include "dta/stores.h"
+#include "dta/query/query.h"
+#include "dta/store/stores.h"
 
 /* What a caller of an older or newer header gave: as much of it as both know. */
 #define FITS(p, last) ((p) && (p)->sz >= offsetof(__typeof__(*(p)), last) + sizeof((p)->last))

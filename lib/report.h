@@ -14,8 +14,8 @@
 #include <sidelight/report.h>
 #include <sidelight/store.h>
 
-#include "dta/auth.h"
-#include "dta/wire.h"
+#include "dta/wire/auth.h"
+#include "dta/wire/wire.h"
 #include "internal.h"
 
 #define SL__REPORT_TRIES 8u		  /* of an essential packet */

@@ -34,7 +34,7 @@ def main(root, out, *files):
         table.append('\t{"%s", "%s", "%s", asset_%d, sizeof(asset_%d)},\n' % (
             address, TYPES[os.path.splitext(name)[1]], etag, i, i))
     with open(out, "w", encoding="ascii") as f:
-        f.write('/* Made by web/embed.py. */\n#include "collect/page_assets.h"\n\n')
+        f.write('/* Made by web/embed.py. */\n#include "api/page_assets.h"\n\n')
         f.write("\n".join(arrays))
         f.write("\nconst struct sl_asset sl_assets[] = {\n%s};\n" % "".join(table))
         f.write("const size_t sl_asset_count = sizeof(sl_assets) / sizeof(*sl_assets);\n")

@@ -14,9 +14,9 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "dta/hash.h"
-#include "dta/input.h"
-#include "dta/wire.h"
+#include "dta/store/hash.h"
+#include "dta/io/input.h"
+#include "dta/wire/wire.h"
 
 #define ENTRIES (1u << 23)
 #define BATCH	512u

@@ -15,7 +15,7 @@
 #include <bpf/bpf.h>
 
 #include "base/base.h"
-#include "dta/wire.h"
+#include "dta/wire/wire.h"
 #include "xdp_load.skel.h"
 
 /* Packets a call, which begins and ends by waiting until all cores have passed a quiet state (bpf_dispatcher_change_prog()) */

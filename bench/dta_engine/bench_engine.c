@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "dta/engine.h"
-#include "dta/hash.h"
-#include "dta/query.h"
-#include "dta/stores.h"
+#include "dta/engine/engine.h"
+#include "dta/store/hash.h"
+#include "dta/query/query.h"
+#include "dta/store/stores.h"
 
 enum { ROUNDS_MAX = 101, PAYLOAD = 1472 };
 

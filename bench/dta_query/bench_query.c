@@ -9,9 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "dta/hash.h"
-#include "dta/query.h"
-#include "dta/stores.h"
+#include "dta/store/hash.h"
+#include "dta/query/query.h"
+#include "dta/store/stores.h"
 
 #define SLOTS  (1ull << 26)
 #define KEYS   (SLOTS / 4)

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <zlib.h>
 
-#include "dta/roce.h"
+#include "dta/io/roce.h"
 
 #define FRAMES 1000000u
 #define RING   256u

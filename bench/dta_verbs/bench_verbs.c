@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 
 #include "base/base.h"
-#include "dta/host.h"
-#include "dta/output_rdma.h"
+#include "dta/io/rdma_host.h"
+#include "dta/io/output_rdma.h"
 
 #define BYTES (4u << 20)
 #define PAGE \

@@ -3,7 +3,7 @@
  * bench_tcp_read HOST DEVICE SECONDS ROUNDS: READs the table of connections of an agent elsewhere, all slots in use,
  * over and over, and takes every record apart. Prints, as soon as it is connected, "connected"; when it was given a byte,
  * "reading"; and so many times, each after SECONDS: records a second, all records, those that did not settle at first,
- * READs. One connection for all of it, so that coming and going is no part of what is measured. src/cli/dump_remote.c finds
+ * READs. One connection for all of it, so that coming and going is no part of what is measured. src/cli/dump/remote.c finds
  * the region; this is what is done with it.
  */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "cli/dump_remote.h"
+#include "cli/dump/remote.h"
 #include "region/flows.h"
 
 static uint64_t seconds, rounds;

@@ -48,7 +48,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #include "source/tcp/layer.h"
 #include "source/tcp/net.h"
 #include "source/tcp/region.h"
-#include "source/tcp/wanted.h"
+#include "source/tcp/filter.h"
 
 #define CGROUPS	 1024u /* whose names there is room for: 512 bytes each */
 #define LOOK_NS	 5000000000ull

@@ -12,7 +12,7 @@
 
 #include "agent/agent.h"
 #include "cli/common.h"
-#include "cli/tcp_wanted.h"
+#include "cli/tcp/filter.h"
 
 #define RDMA_PORT      7475u
 #define RDMA_QUEUES    64u

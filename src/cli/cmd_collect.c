@@ -9,11 +9,11 @@
 
 #include "cli/collect_modes.h"
 #include "cli/common.h"
-#include "collect/api.h"
+#include "api/api.h"
 #include "collect/collect.h"
-#include "collect/live.h"
-#include "collect/trace.h"
-#include "dta/owner.h"
+#include "collect/analysis/live.h"
+#include "collect/trace/trace.h"
+#include "dta/store_server/server.h"
 #include "export/serve.h"
 #include "http/http.h"
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/demo.h"
+#include "cli/demo/demo.h"
 #include "source/tcp/hook.h"
 
 int demo_complain(const struct demo *d, const char *fmt, ...)

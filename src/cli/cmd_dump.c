@@ -18,8 +18,8 @@
 
 #include "base/base.h"
 #include "cli/common.h"
-#include "cli/dump.h"
-#include "cli/dump_remote.h"
+#include "cli/dump/dump.h"
+#include "cli/dump/remote.h"
 
 #define ANSWER_MS 5000
 

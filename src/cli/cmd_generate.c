@@ -3,7 +3,7 @@
  * cmd_generate.c - load whose outcome is known: 'sidelight generate WHAT'. Each kind of load is a
  * command of its own with its own options, in a generate_WHAT.c.
  */
-#include "cli/generate.h"
+#include "cli/generate/generate.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
 #include "analyse/pipeline.h"
 #include "base/base.h"
 #include "cli/common.h"
-#include "collect/models.h"
+#include "collect/analysis/models.h"
 
 static int model_main(const struct sl_command *self, int argc, char **argv);
 

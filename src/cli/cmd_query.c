@@ -9,10 +9,10 @@
 
 #include "base/base.h"
 #include "cli/common.h"
-#include "cli/query_ask.h"
-#include "dta/query_json.h"
-#include "dta/stores.h"
-#include "dta/text.h"
+#include "cli/query/ask.h"
+#include "dta/query/json.h"
+#include "dta/store/stores.h"
+#include "dta/wire/text.h"
 
 #define KEYS_MAX   1000u
 #define POLL_MS	   100

@@ -11,8 +11,8 @@
 
 #include "analyse/fleet.h"
 #include "base/base.h"
-#include "cli/replay.h"
-#include "collect/models.h"
+#include "cli/replay/replay.h"
+#include "collect/analysis/models.h"
 
 #define RANGES_MAX 64u
 #define WARM_STEPS 40 /* before what is scored: recent levels are known from its first row on */

@@ -14,7 +14,7 @@
 
 #include "base/base.h"
 #include "cli/report.h"
-#include "dta/text.h"
+#include "dta/wire/text.h"
 
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)

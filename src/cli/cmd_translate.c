@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "cli/common.h"
-#include "dta/auth.h"
-#include "dta/translate.h"
-#include "dta/xdp.h"
+#include "dta/wire/auth.h"
+#include "dta/translate/translate.h"
+#include "dta/io/xdp.h"
 
 #define WORKERS_MAX 64u
 #define NAME	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"

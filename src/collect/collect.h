@@ -53,7 +53,7 @@ void sl_collector_free(struct sl_collector *c); /* stops the workers first */
 bool sl_collector_ready(const struct sl_collector *c);
 
 struct sl_owner;
-/* Exposes the stores that this collector owns (dta/owner.h). Before sl_collector_start(); must outlive c's source. */
+/* Exposes the stores that this collector owns (dta/store_server/server.h). Before sl_collector_start(); must outlive c's source. */
 void sl_collector_owns(struct sl_collector *c, struct sl_owner *stores);
 
 /* What the exposition walks: the published series, and the collector's own (sidelight_...). */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "collect/net_ring.h"
+#include "collect/kernel/segment_ring.h"
 
 #define STALE_PERIODS	   5u
 #define STALE_MIN_NS	   2000000000u

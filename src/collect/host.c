@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/link.h"
+#include "collect/link/link.h"
 
 /* An instance belongs to one link from its appearance to its end, also across reconnects. */
 struct home {

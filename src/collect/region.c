@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/flows.h"
-#include "collect/net_ring.h"
-#include "collect/slots.h"
+#include "collect/kernel/flows.h"
+#include "collect/kernel/segment_ring.h"
+#include "collect/kernel/slots.h"
 
 struct region *region_new(struct link *l, uint64_t instance, uint64_t age)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/link.h"
+#include "collect/link/link.h"
 
 /* ---- hosts ------------------------------------------------------------------------------------------- */
 

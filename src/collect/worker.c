@@ -11,9 +11,9 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "collect/flows.h"
-#include "collect/net_ring.h"
-#include "collect/slots.h"
+#include "collect/kernel/flows.h"
+#include "collect/kernel/segment_ring.h"
+#include "collect/kernel/slots.h"
 
 #define SPIN_NS	       30000u  /* completions come within microseconds: wait awake */
 #define NAP_NS	       50000u  /* ... or with naps, if they don't */

@@ -14,7 +14,7 @@
  * may WRITE, and of all memory only the board is registered for that: one WRITE with immediate data
  * a notice, so that this side sleeps until there is one.
  *
- * A third kind is not an agent's but of the owner of stores (src/dta/host.h): writers, who WRITE and
+ * A third kind is not an agent's but of the owner of stores (src/dta/io/rdma_host.h): writers, who WRITE and
  * FETCH_ADD into what is registered for that, and READ nothing.
  */
 #ifndef SL_FABRIC_HOST_H

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "collect/features.h"
+#include "collect/analysis/features.h"
 #include "collect/internal.h"
 
 #define S 1000000000ll

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "collect/record.h"
+#include "collect/analysis/record.h"
 
 static char dir[64];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * test_shop.c ROWS - the demo's rows as they were recorded while all of it had a fifth of one CPU at the lowest
- * priority, played as src/collect/analysis.c plays them: each of its faults is found while it lasts, and is over
+ * priority, played as src/collect/analysis/analysis.c plays them: each of its faults is found while it lasts, and is over
  * soon after. What tests/e2e/test_fault.py proves of the whole, and can't without a clock, is held here for the analysis.
  *
  * ROWS (gzip): "pod N NAME", "column N NAME" in order, "fault MS KIND", then "MS N V,V,...": of a counter what was

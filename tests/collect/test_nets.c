@@ -5,7 +5,7 @@
 
 #include <sidelight/nic.h>
 
-#include "collect/nets.h"
+#include "collect/kernel/pair_latency.h"
 #include "fixture.h"
 
 #define SECOND	1000000000ull

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "collect/trace_internal.h"
+#include "collect/trace/internal.h"
 
 /* As span_new() makes them: with their text in one piece. */
 static void add(struct sl_tracer *t, struct trace_kept *k, uint64_t id, uint64_t parent,

@@ -13,7 +13,7 @@
 
 #include "fixture.h"
 #undef GET
-#include "collect/link.h"
+#include "collect/link/link.h"
 
 static void sums_are_exact(void **state)
 {

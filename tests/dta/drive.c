@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "dta/host.h"
-#include "dta/output_raw.h"
+#include "dta/io/rdma_host.h"
+#include "dta/io/output_raw.h"
 
 #define BYTES	    (1u << 20)
 #define SLOTS	    4096u /* of 64 bytes, from 0 */

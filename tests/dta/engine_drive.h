@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "dta/engine.h"
-#include "dta/hash.h"
-#include "dta/query.h"
+#include "dta/engine/engine.h"
+#include "dta/store/hash.h"
+#include "dta/query/query.h"
 
 /* ---- a store that ends where its mapping ends --------------------------------------------------------- */
 

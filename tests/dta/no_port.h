@@ -3,7 +3,7 @@
 #ifndef SL_TESTS_DTA_NO_PORT_H
 #define SL_TESTS_DTA_NO_PORT_H
 
-#include "dta/output_raw.h"
+#include "dta/io/output_raw.h"
 
 static uint64_t now;
 

@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "dta/control.h"
-#include "dta/hash.h"
-#include "dta/owner.h"
-#include "dta/query.h"
-#include "dta/stores.h"
+#include "dta/translate/control.h"
+#include "dta/store/hash.h"
+#include "dta/store_server/server.h"
+#include "dta/query/query.h"
+#include "dta/store/stores.h"
 
 static char dir[64];
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dta/hash.h"
-#include "dta/query.h"
+#include "dta/store/hash.h"
+#include "dta/query/query.h"
 
 struct made {
 	void *map;

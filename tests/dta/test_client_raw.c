@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "dta/client.h"
+#include "dta/translate/client.h"
 #include "no_port.h"
 
 #define SECOND 1000000000ull

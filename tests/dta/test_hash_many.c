@@ -5,7 +5,7 @@
  */
 #include "engine_drive.h"
 
-#include "dta/hash_many.h"
+#include "dta/store/hash_many.h"
 
 static void many_keys_have_the_words_of_one(void **state)
 {

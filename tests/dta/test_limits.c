@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dta/store.h"
-#include "dta/stores.h"
+#include "dta/store/store.h"
+#include "dta/store/stores.h"
 
 #define MIB ((uint64_t)1 << 20)
 

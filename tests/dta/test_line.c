@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dta/control.h"
+#include "dta/translate/control.h"
 
 static struct sl_line *end[2];
 

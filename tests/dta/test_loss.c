@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "dta/loss.h"
+#include "dta/translate/loss.h"
 
 #define MS 1000000ull
 

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "dta/query_json.h"
-#include "dta/text.h"
+#include "dta/query/json.h"
+#include "dta/wire/text.h"
 #include "sketch/count_min.h"
 #include "sketch/count_sketch.h"
 #include "sketch/hll.h"

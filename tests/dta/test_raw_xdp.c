@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "dta/output_raw.h"
-#include "dta/xsk.h"
+#include "dta/io/output_raw.h"
+#include "dta/io/xsk.h"
 
 #define FRAMES 5000u  /* more than the ring has places */
 #define MINE   0x88b5 /* IEEE's for experiments: nobody else's frames here have it */

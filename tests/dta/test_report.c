@@ -17,8 +17,8 @@
 #include <sidelight/report.h>
 
 #include "base/base.h"
-#include "dta/auth.h"
-#include "dta/loss.h"
+#include "dta/wire/auth.h"
+#include "dta/translate/loss.h"
 
 #define NEVER 3600000000000ull
 

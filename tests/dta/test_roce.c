@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "dta/roce.h"
+#include "dta/io/roce.h"
 
 #define IP 14
 

@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#include "dta/control.h"
-#include "dta/hash_ring.h"
-#include "dta/input.h"
-#include "dta/xdp.h"
+#include "dta/translate/control.h"
+#include "dta/translate/hash_ring.h"
+#include "dta/io/input.h"
+#include "dta/io/xdp.h"
 
 /* ---- captured files ---------------------------------------------------------------------------------- */
 

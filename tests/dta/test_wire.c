@@ -12,8 +12,8 @@
 
 #include <sidelight/store.h>
 
-#include "dta/auth.h"
-#include "dta/wire.h"
+#include "dta/wire/auth.h"
+#include "dta/wire/wire.h"
 
 static struct sl_dta_packet got; /* too big for a stack */
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "collect/trace_export.h"
+#include "collect/trace/export.h"
 
 /* In place of export/otlp.c. */
 static struct {

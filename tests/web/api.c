@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "collect/api.h"
+#include "api/api.h"
 #include "http/http.h"
 
 /* ---- a collector with two hosts and four pods ---------------------------------------------------- */

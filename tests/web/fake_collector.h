@@ -6,7 +6,7 @@
 #ifndef FAKE_COLLECTOR_H
 #define FAKE_COLLECTOR_H
 
-#include "collect/nets.h"
+#include "collect/kernel/pair_latency.h"
 
 struct fake_metric {
 	struct sl_metric metric;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collect/api.h"
+#include "api/api.h"
 #include "fake_flows.h"
 #include "http/http.h"
 

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "collect/api_calc.h"
-#include "collect/json_out.h"
+#include "collect/calc.h"
+#include "api/json_out.h"
 
 static void near(double got, double want)
 {

@@ -4,7 +4,7 @@
 #include <linux/types.h>
 #include <sys/socket.h>
 
-#include "dta/wire.h"
+#include "dta/wire/wire.h"
 #include "source/report/shared.h"
 
 #define EACH_NS 100000000ull /* an answer in so long; without credit, a packet */

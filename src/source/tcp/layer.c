@@ -15,7 +15,7 @@
 #include "source/tcp/layer_internal.h"
 #include "source/tcp/region.h"
 #include "source/tcp/util.h"
-#include "source/tcp/wanted.h"
+#include "source/tcp/filter.h"
 
 /* Newer than the headers of some distributions; the numbers are the kernel's interface. */
 #define PROG_TYPE_NETFILTER 32

@@ -16,7 +16,7 @@
 #include "source/tcp/net.skel.h"
 #include "source/tcp/region.h"
 #include "source/tcp/util.h"
-#include "source/tcp/wanted.h"
+#include "source/tcp/filter.h"
 
 #define RECORDS_DEFAULT 65536u
 

@@ -19,7 +19,7 @@
 #include "source/tcp/netns.h"
 #include "source/tcp/table.h"
 #include "source/tcp/util.h"
-#include "source/tcp/wanted.h"
+#include "source/tcp/filter.h"
 
 struct sl_tcp {
 	struct flow_bpf *flow;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* bucket.h - where a number belongs in an exponential histogram, as programs in the kernel count. */
-#ifndef SL_TCP_BPF_BUCKET_H
-#define SL_TCP_BPF_BUCKET_H
+#ifndef SL_SOURCE_TCP_BPF_BUCKET_H
+#define SL_SOURCE_TCP_BPF_BUCKET_H
 
 #include "kernel.h"
 

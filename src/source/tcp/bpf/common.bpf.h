@@ -7,8 +7,8 @@
  * Who else wants to keep something per socket makes its own SK_STORAGE map: it is then paid for only
  * where it is used. flow_of() says whether a socket is one of those that are looked at.
  */
-#ifndef SL_TCP_BPF_COMMON_H
-#define SL_TCP_BPF_COMMON_H
+#ifndef SL_SOURCE_TCP_BPF_COMMON_BPF_H
+#define SL_SOURCE_TCP_BPF_COMMON_BPF_H
 
 #include "kernel.h"
 #include "shared.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* flow.h - what flow.bpf.c and tcp.c agree upon, and nobody else needs. */
-#ifndef SL_TCP_BPF_FLOW_H
-#define SL_TCP_BPF_FLOW_H
+#ifndef SL_SOURCE_TCP_BPF_FLOW_H
+#define SL_SOURCE_TCP_BPF_FLOW_H
 
 #include <linux/types.h>
 

@@ -3,8 +3,8 @@
  * flow_collect.bpf.h - of flow.bpf.c: the statistics of a flow: those that the kernel keeps, copied, and those
  * that it keeps nowhere, accounted at each segment under the socket's lock.
  */
-#ifndef SL_TCP_BPF_FLOW_COLLECT_H
-#define SL_TCP_BPF_FLOW_COLLECT_H
+#ifndef SL_SOURCE_TCP_BPF_FLOW_COLLECT_BPF_H
+#define SL_SOURCE_TCP_BPF_FLOW_COLLECT_BPF_H
 
 #include "flow_state.bpf.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* flow_life.bpf.h - of flow.bpf.c: how a flow comes to a slot, and ends. */
-#ifndef SL_TCP_BPF_FLOW_LIFE_H
-#define SL_TCP_BPF_FLOW_LIFE_H
+#ifndef SL_SOURCE_TCP_BPF_FLOW_LIFE_BPF_H
+#define SL_SOURCE_TCP_BPF_FLOW_LIFE_BPF_H
 
 #include "flow_collect.bpf.h"
 

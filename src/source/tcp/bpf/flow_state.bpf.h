@@ -3,8 +3,8 @@
  * flow_state.bpf.h - of flow.bpf.c: the maps and what is kept of a flow, and the list of flows that the timer
  * has to look at.
  */
-#ifndef SL_TCP_BPF_FLOW_STATE_H
-#define SL_TCP_BPF_FLOW_STATE_H
+#ifndef SL_SOURCE_TCP_BPF_FLOW_STATE_BPF_H
+#define SL_SOURCE_TCP_BPF_FLOW_STATE_BPF_H
 
 #include "common.bpf.h"
 

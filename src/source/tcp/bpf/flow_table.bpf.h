@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* flow_table.bpf.h - of flow.bpf.c: the timer, which is the only one that writes the table. */
-#ifndef SL_TCP_BPF_FLOW_TABLE_H
-#define SL_TCP_BPF_FLOW_TABLE_H
+#ifndef SL_SOURCE_TCP_BPF_FLOW_TABLE_BPF_H
+#define SL_SOURCE_TCP_BPF_FLOW_TABLE_BPF_H
 
 #include "flow_collect.bpf.h"
 

@@ -5,8 +5,8 @@
  * machine that builds may have no BTF. A field that some kernel lacks is read behind
  * bpf_core_field_exists(); one whose type changed (bit field or not) by BPF_CORE_READ_BITFIELD_PROBED.
  */
-#ifndef SL_TCP_BPF_KERNEL_H
-#define SL_TCP_BPF_KERNEL_H
+#ifndef SL_SOURCE_TCP_BPF_KERNEL_H
+#define SL_SOURCE_TCP_BPF_KERNEL_H
 
 #include <stdbool.h>
 #include <stddef.h>

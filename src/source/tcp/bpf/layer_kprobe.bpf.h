@@ -3,8 +3,8 @@
  * layer_kprobe.bpf.h - of layer.bpf.c: the boundaries of functions where the kernel has no fentry but
  * kprobes. They stamp by addresses alone: what a kprobe is handed is no pointer that the verifier trusts.
  */
-#ifndef SL_TCP_BPF_LAYER_KPROBE_H
-#define SL_TCP_BPF_LAYER_KPROBE_H
+#ifndef SL_SOURCE_TCP_BPF_LAYER_KPROBE_BPF_H
+#define SL_SOURCE_TCP_BPF_LAYER_KPROBE_BPF_H
 
 #include <asm/ptrace.h>
 

@@ -5,8 +5,8 @@
  * 10 ms and is the only one that adds to the histograms, so that their lines need no atomics, and do not
  * wander between the CPUs of those who wait for the segment: that was most of what the programs cost.
  */
-#ifndef SL_TCP_BPF_LAYER_NOTE_H
-#define SL_TCP_BPF_LAYER_NOTE_H
+#ifndef SL_SOURCE_TCP_BPF_LAYER_NOTE_BPF_H
+#define SL_SOURCE_TCP_BPF_LAYER_NOTE_BPF_H
 
 #include "layer_state.bpf.h"
 

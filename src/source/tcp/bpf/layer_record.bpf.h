@@ -3,8 +3,8 @@
  * layer_record.bpf.h - of layer.bpf.c: segments and requests one by one, for who traces them. What the ring of records has
  * no room for is dropped and counted.
  */
-#ifndef SL_TCP_BPF_LAYER_RECORD_H
-#define SL_TCP_BPF_LAYER_RECORD_H
+#ifndef SL_SOURCE_TCP_BPF_LAYER_RECORD_BPF_H
+#define SL_SOURCE_TCP_BPF_LAYER_RECORD_BPF_H
 
 #include "layer_note.bpf.h"
 

@@ -3,8 +3,8 @@
  * layer_shared.h - what layer.bpf.c and its user space agree upon, beside the region of sidelight/layer.h:
  * where it lies in the map, and the record of a request.
  */
-#ifndef SL_TCP_BPF_LAYER_SHARED_H
-#define SL_TCP_BPF_LAYER_SHARED_H
+#ifndef SL_SOURCE_TCP_BPF_LAYER_SHARED_H
+#define SL_SOURCE_TCP_BPF_LAYER_SHARED_H
 
 #include <sidelight/layer.h>
 

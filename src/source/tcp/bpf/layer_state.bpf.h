@@ -3,8 +3,8 @@
  * layer_state.bpf.h - of layer.bpf.c: what is kept of a socket and of segments on their way, and the slots
  * in which histograms are counted.
  */
-#ifndef SL_TCP_BPF_LAYER_STATE_H
-#define SL_TCP_BPF_LAYER_STATE_H
+#ifndef SL_SOURCE_TCP_BPF_LAYER_STATE_BPF_H
+#define SL_SOURCE_TCP_BPF_LAYER_STATE_BPF_H
 
 #include "bucket.h"
 #include "common.bpf.h"

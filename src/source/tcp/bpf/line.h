@@ -3,8 +3,8 @@
  * line.h - self-verifying lines, "plain" of sidelight/region.h, as programs in the kernel write them:
  * seven cells and a check word that grows by n * K[i] when cell i grows by n.
  */
-#ifndef SL_TCP_BPF_LINE_H
-#define SL_TCP_BPF_LINE_H
+#ifndef SL_SOURCE_TCP_BPF_LINE_H
+#define SL_SOURCE_TCP_BPF_LINE_H
 
 #include "kernel.h"
 

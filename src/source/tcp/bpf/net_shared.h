@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* net_shared.h - what net.bpf.c and net.c agree upon, and nobody else needs. */
-#ifndef SL_TCP_BPF_NET_SHARED_H
-#define SL_TCP_BPF_NET_SHARED_H
+#ifndef SL_SOURCE_TCP_BPF_NET_SHARED_H
+#define SL_SOURCE_TCP_BPF_NET_SHARED_H
 
 #include <linux/types.h>
 

@@ -4,8 +4,8 @@
  * change while they run, and the key of a flow. Fixed-width types only; needs __u32 and friends
  * (linux/types.h, or kernel.h in a program).
  */
-#ifndef SL_TCP_BPF_SHARED_H
-#define SL_TCP_BPF_SHARED_H
+#ifndef SL_SOURCE_TCP_BPF_SHARED_H
+#define SL_SOURCE_TCP_BPF_SHARED_H
 
 #include <linux/types.h>
 

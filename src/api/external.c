@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * api_external.c - signals for scaling as Kubernetes' external metrics API, version v1beta1
+ * (k8s.io/metrics, pkg/apis/external_metrics): what an autoscaler asks through the API server. A
+ * workload without a namespace is in "default".
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "act/kubernetes.h"
+#include "act/scale.h"
+#include "base/base.h"
+#include "api/internal.h"
+
+#define GROUP	      "external.metrics.k8s.io"
+#define VERSION	      GROUP "/v1beta1"
+#define WORKLOADS_MAX 1024u
+
+static const struct {
+	const char *name;
+	size_t offset;
+} metrics[] = {
+	{"sidelight_scaling_anomalous_ratio", offsetof(struct sl_workload, anomalous_ratio)},
+	{"sidelight_scaling_pressure", offsetof(struct sl_workload, pressure)},
+};
+#define METRICS (sizeof(metrics) / sizeof(*metrics))
+
+/* An error is an object of its own here: meta/v1 Status. */
+static void status(struct sl_http_request *req, int code, const char *reason, const char *message)
+{
+	struct sl_json j;
+
+	sl_json_init(&j, 4096);
+	sl_json_begin(&j, '{');
+	sl_json_kstring(&j, "kind", "Status");
+	sl_json_kstring(&j, "apiVersion", "v1");
+	sl_json_kbegin(&j, "metadata", '{');
+	sl_json_end(&j, '}');
+	sl_json_kstring(&j, "status", "Failure");
+	sl_json_kstring(&j, "message", message);
+	sl_json_kstring(&j, "reason", reason);
+	sl_json_ku64(&j, "code", (uint64_t)code);
+	sl_json_end(&j, '}');
+	if (j.overflow)
+		sl_http_reply(req, 500, "application/json", "{}", 2);
+	else
+		sl_http_reply(req, code, "application/json", j.buf, j.len);
+	sl_json_free(&j);
+}
+
+static void send(struct sl_http_request *req, struct sl_json *j)
+{
+	if (j->overflow)
+		status(req, 503, "ServiceUnavailable", "the answer does not fit");
+	else
+		sl_http_reply(req, 200, "application/json", j->buf, j->len);
+	sl_json_free(j);
+}
+
+/* ---- what there is ---------------------------------------------------------------------------------------- */
+
+static void group_version(struct sl_json *j)
+{
+	sl_json_begin(j, '{');
+	sl_json_kstring(j, "groupVersion", VERSION);
+	sl_json_kstring(j, "version", "v1beta1");
+	sl_json_end(j, '}');
+}
+
+static void group(struct sl_json *j, bool alone)
+{
+	sl_json_begin(j, '{');
+	if (alone) {
+		sl_json_kstring(j, "kind", "APIGroup");
+		sl_json_kstring(j, "apiVersion", "v1");
+	}
+	sl_json_kstring(j, "name", GROUP);
+	sl_json_kbegin(j, "versions", '[');
+	group_version(j);
+	sl_json_end(j, ']');
+	sl_json_key(j, "preferredVersion");
+	group_version(j);
+	sl_json_end(j, '}');
+}
+
+void sl_api_get_apis(struct sl_http_request *req, void *arg)
+{
+	struct sl_json j;
+
+	(void)arg;
+	sl_json_init(&j, 4096);
+	sl_json_begin(&j, '{');
+	sl_json_kstring(&j, "kind", "APIGroupList");
+	sl_json_kstring(&j, "apiVersion", "v1");
+	sl_json_kbegin(&j, "groups", '[');
+	group(&j, false);
+	sl_json_end(&j, ']');
+	sl_json_end(&j, '}');
+	send(req, &j);
+}
+
+void sl_api_get_external_group(struct sl_http_request *req, void *arg)
+{
+	struct sl_json j;
+
+	(void)arg;
+	sl_json_init(&j, 4096);
+	group(&j, true);
+	send(req, &j);
+}
+
+void sl_api_get_external(struct sl_http_request *req, void *arg)
+{
+	struct sl_json j;
+
+	(void)arg;
+	sl_json_init(&j, 4096);
+	sl_json_begin(&j, '{');
+	sl_json_kstring(&j, "kind", "APIResourceList");
+	sl_json_kstring(&j, "apiVersion", "v1");
+	sl_json_kstring(&j, "groupVersion", VERSION);
+	sl_json_kbegin(&j, "resources", '[');
+	for (size_t i = 0; i < METRICS; i++) {
+		sl_json_begin(&j, '{');
+		sl_json_kstring(&j, "name", metrics[i].name);
+		sl_json_kstring(&j, "singularName", "");
+		sl_json_kbool(&j, "namespaced", true);
+		sl_json_kstring(&j, "kind", "ExternalMetricValueList");
+		sl_json_kbegin(&j, "verbs", '[');
+		sl_json_string(&j, "get");
+		sl_json_end(&j, ']');
+		sl_json_end(&j, '}');
+	}
+	sl_json_end(&j, ']');
+	sl_json_end(&j, '}');
+	send(req, &j);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------- */
+
+static void put_time(struct sl_json *j, int64_t ns)
+{
+	time_t s = (time_t)(ns / 1000000000);
+	char text[32];
+	struct tm tm;
+
+	gmtime_r(&s, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	sl_json_kstring(j, "timestamp", text);
+}
+
+static void value(struct sl_json *j, const struct sl_workload *w, const char *ns, size_t metric)
+{
+	char quantity[32];
+	double v;
+
+	memcpy(&v, (const char *)w + metrics[metric].offset, sizeof(v));
+	sl_quantity(v, quantity);
+	sl_json_begin(j, '{');
+	sl_json_kstring(j, "metricName", metrics[metric].name);
+	sl_json_kbegin(j, "metricLabels", '{');
+	sl_json_kstring(j, "namespace", ns);
+	sl_json_kstring(j, "service", w->service);
+	sl_json_end(j, '}');
+	put_time(j, w->ns);
+	sl_json_kstring(j, "value", quantity);
+	sl_json_end(j, '}');
+}
+
+static void values(struct sl_json *j, const struct sl_workload *w, size_t n, const char *ns,
+		   size_t metric, const struct sl_selector *selector)
+{
+	sl_json_begin(j, '{');
+	sl_json_kstring(j, "kind", "ExternalMetricValueList");
+	sl_json_kstring(j, "apiVersion", VERSION);
+	sl_json_kbegin(j, "metadata", '{');
+	sl_json_end(j, '}');
+	sl_json_kbegin(j, "items", '[');
+	for (size_t i = 0; i < n; i++) {
+		const char *own = *w[i].kube_namespace ? w[i].kube_namespace : "default";
+		struct sl_selector_label labels[] = {{"namespace", own}, {"service", w[i].service}};
+
+		if (!strcmp(own, ns) && sl_selector_matches(selector, labels, 2))
+			value(j, &w[i], own, metric);
+	}
+	sl_json_end(j, ']');
+	sl_json_end(j, '}');
+}
+
+/* namespaces/NAMESPACE/METRIC: the variable is what is behind "namespaces/". */
+void sl_api_get_external_values(struct sl_http_request *req, void *arg)
+{
+	const char *path = sl_http_variable(req), *selector_text, *name;
+	struct sl_selector selector;
+	struct sl_analysis_view view;
+	struct sl_workload *w;
+	struct sl_json j;
+	char ns[256], message[400];
+	size_t metric = 0, n;
+
+	name = strchr(path, '/');
+	if (!name || name == path || (size_t)(name - path) >= sizeof(ns) || strchr(name + 1, '/')) {
+		status(req, 404, "NotFound", "the server could not find the requested resource");
+		return;
+	}
+	memcpy(ns, path, (size_t)(name - path));
+	ns[name++ - path] = '\0';
+	while (metric < METRICS && strcmp(metrics[metric].name, name))
+		metric++;
+	if (metric == METRICS) {
+		snprintf(message, sizeof(message), "there is no metric %.200s", name);
+		status(req, 404, "NotFound", message);
+		return;
+	}
+	selector_text = sl_http_query(req, "labelSelector");
+	if (sl_selector_parse(selector_text ? selector_text : "", &selector)) {
+		snprintf(message, sizeof(message), "unable to parse labelSelector %.200s",
+			 selector_text);
+		status(req, 400, "BadRequest", message);
+		return;
+	}
+	if (!sl_collector_analysis(arg, &view)) {
+		status(req, 404, "NotFound", "nothing is analysed: start with --analyse");
+		return;
+	}
+	w = malloc(WORKLOADS_MAX * sizeof(*w));
+	if (!w) {
+		status(req, 503, "ServiceUnavailable", "out of memory");
+		return;
+	}
+	n = sl_scale_workloads(view.scale, w, WORKLOADS_MAX);
+	sl_json_init(&j, (size_t)1 << 20);
+	values(&j, w, n < WORKLOADS_MAX ? n : WORKLOADS_MAX, ns, metric, &selector);
+	free(w);
+	send(req, &j);
+}

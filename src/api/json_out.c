@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+/* json_out.c - see json_out.h. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/json_out.h"
+
+void sl_json_init(struct sl_json *j, size_t max)
+{
+	*j = (struct sl_json){.max = max};
+}
+
+void sl_json_free(struct sl_json *j)
+{
+	free(j->buf);
+	*j = (struct sl_json){0};
+}
+
+/* Room for n more bytes, or NULL once the limit is reached. */
+static char *room(struct sl_json *j, size_t n)
+{
+	if (j->overflow)
+		return NULL;
+	if (n > j->max - j->len) {
+		j->overflow = true;
+		return NULL;
+	}
+	if (n > j->cap - j->len) {
+		size_t cap = j->cap ? j->cap : 4096;
+		char *buf;
+
+		while (cap - j->len < n)
+			cap *= 2;
+		if (cap > j->max)
+			cap = j->max;
+		buf = realloc(j->buf, cap);
+		if (!buf) {
+			j->overflow = true;
+			return NULL;
+		}
+		j->buf = buf;
+		j->cap = cap;
+	}
+	return j->buf + j->len;
+}
+
+static void put(struct sl_json *j, const char *s, size_t n)
+{
+	char *to = room(j, n);
+
+	if (!to)
+		return;
+	memcpy(to, s, n);
+	j->len += n;
+}
+
+static void value(struct sl_json *j, const char *s, size_t n)
+{
+	if (j->comma)
+		put(j, ",", 1);
+	put(j, s, n);
+	j->comma = true;
+}
+
+void sl_json_begin(struct sl_json *j, char bracket)
+{
+	value(j, &bracket, 1);
+	j->comma = false;
+}
+
+void sl_json_end(struct sl_json *j, char bracket)
+{
+	put(j, &bracket, 1);
+	j->comma = true;
+}
+
+/* Bytes of the well-formed UTF-8 sequence at s (RFC 3629, table 3-7 of Unicode), or 0. */
+static size_t utf8_length(const unsigned char *s)
+{
+	unsigned char low = 0x80, high = 0xbf;
+	size_t n;
+
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] < 0xc2 || s[0] > 0xf4)
+		return 0;
+	n = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+	if (s[0] == 0xe0)
+		low = 0xa0;
+	else if (s[0] == 0xed)
+		high = 0x9f;
+	else if (s[0] == 0xf0)
+		low = 0x90;
+	else if (s[0] == 0xf4)
+		high = 0x8f;
+	if (s[1] < low || s[1] > high)
+		return 0;
+	for (size_t i = 2; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+void sl_json_string(struct sl_json *j, const char *s)
+{
+	const char *run = s;
+
+	if (j->comma)
+		put(j, ",", 1);
+	put(j, "\"", 1);
+	while (*s) {
+		unsigned char c = (unsigned char)*s;
+		size_t n = utf8_length((const unsigned char *)s);
+		char escape[8];
+
+		if (n && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+			s += n;
+			continue;
+		}
+		put(j, run, (size_t)(s - run));
+		if (!n)
+			put(j, "\xef\xbf\xbd", 3);
+		else if (c == '"' || c == '\\')
+			put(j, (char[]){'\\', (char)c}, 2);
+		else
+			put(j, escape, (size_t)snprintf(escape, sizeof(escape), "\\u%04x", c));
+		run = ++s;
+	}
+	put(j, run, (size_t)(s - run));
+	put(j, "\"", 1);
+	j->comma = true;
+}
+
+void sl_json_key(struct sl_json *j, const char *key)
+{
+	sl_json_string(j, key);
+	put(j, ":", 1);
+	j->comma = false;
+}
+
+void sl_json_u64(struct sl_json *j, uint64_t v)
+{
+	char text[24], *p = text + sizeof(text);
+
+	do
+		*--p = (char)('0' + v % 10);
+	while (v /= 10);
+	value(j, p, (size_t)(text + sizeof(text) - p));
+}
+
+void sl_json_i64(struct sl_json *j, int64_t v)
+{
+	char text[24];
+
+	value(j, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)v));
+}
+
+void sl_json_f64(struct sl_json *j, double v)
+{
+	char text[32];
+	int n;
+
+	if (isnan(v)) {
+		value(j, "\"NaN\"", 5);
+		return;
+	}
+	if (isinf(v)) {
+		value(j, v > 0 ? "\"+Inf\"" : "\"-Inf\"", 6);
+		return;
+	}
+	if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v) {
+		if (v == 0 && signbit(v))
+			value(j, "-0", 2);
+		else
+			sl_json_i64(j, (int64_t)v);
+		return;
+	}
+	/* 15 digits always survive the way to text; 17 are always enough for the way back. */
+	for (int digits = 15;; digits++) {
+		n = snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (digits == 17 || strtod(text, NULL) == v)
+			break;
+	}
+	value(j, text, (size_t)n);
+}
+
+void sl_json_bool(struct sl_json *j, bool v)
+{
+	value(j, v ? "true" : "false", v ? 4 : 5);
+}
+
+void sl_json_null(struct sl_json *j)
+{
+	value(j, "null", 4);
+}
+
+void sl_json_time(struct sl_json *j, int64_t ns)
+{
+	/* Towards zero on both parts, with one sign in front. */
+	uint64_t us = (ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns) / 1000;
+	char text[32];
+
+	value(j, text,
+	      (size_t)snprintf(text, sizeof(text), "%s%llu.%06llu", ns < 0 ? "-" : "",
+			       (unsigned long long)(us / 1000000),
+			       (unsigned long long)(us % 1000000)));
+}
+
+void sl_json_kstring(struct sl_json *j, const char *key, const char *s)
+{
+	sl_json_key(j, key);
+	sl_json_string(j, s);
+}
+
+void sl_json_ku64(struct sl_json *j, const char *key, uint64_t v)
+{
+	sl_json_key(j, key);
+	sl_json_u64(j, v);
+}
+
+void sl_json_kf64(struct sl_json *j, const char *key, double v)
+{
+	sl_json_key(j, key);
+	sl_json_f64(j, v);
+}
+
+void sl_json_kbool(struct sl_json *j, const char *key, bool v)
+{
+	sl_json_key(j, key);
+	sl_json_bool(j, v);
+}
+
+void sl_json_ktime(struct sl_json *j, const char *key, int64_t ns)
+{
+	sl_json_key(j, key);
+	sl_json_time(j, ns);
+}
+
+void sl_json_kbegin(struct sl_json *j, const char *key, char bracket)
+{
+	sl_json_key(j, key);
+	sl_json_begin(j, bracket);
+}
+
+struct sl_json_mark sl_json_mark(const struct sl_json *j)
+{
+	return (struct sl_json_mark){.len = j->len, .comma = j->comma};
+}
+
+void sl_json_back(struct sl_json *j, struct sl_json_mark mark)
+{
+	j->len = mark.len;
+	j->comma = mark.comma;
+	j->overflow = false;
+}

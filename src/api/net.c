@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * api_net.c - latency between hosts, one way and there and back, and beside it the layers of both hosts' stacks: the
+ * whole way of a request from the client's call to its copy of the response.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "api/internal.h"
+#include "collect/kernel/pair_latency.h"
+
+#define LAYER_ROWS 4096u /* that are looked at; more hosts, roles and ports have no trips */
+
+/* The layers of all workloads of a host that serve a port, or ask for it. */
+struct stack {
+	const char *target;
+	char port[8];
+	bool server;
+	struct sl_layer_view late;
+};
+
+struct walk {
+	const char *host;
+	uint64_t port; /* 0: any */
+	uint64_t limit, matching;
+	struct sl_json *j;
+	struct stack *stack;
+	size_t stacks, room;
+	bool truncated;
+};
+
+/* ---- layers ------------------------------------------------------------------------------------ */
+
+static struct stack *stack_of(const struct walk *w, const char *target, const char *port,
+			      bool server)
+{
+	for (size_t i = 0; i < w->stacks; i++)
+		if (w->stack[i].server == server && !strcmp(w->stack[i].target, target) &&
+		    !strcmp(w->stack[i].port, port))
+			return &w->stack[i];
+	return NULL;
+}
+
+static void take_layers(const struct sl_layers_view *v, void *arg)
+{
+	struct walk *w = arg;
+	bool server = !strcmp(v->role, "server");
+	struct stack *s = stack_of(w, v->target, v->port, server);
+
+	if (v->stale || (!server && strcmp(v->role, "client")))
+		return;
+	if (!s && w->stacks == w->room) {
+		size_t room = w->room ? 2 * w->room : 16;
+
+		s = w->room < LAYER_ROWS ? realloc(w->stack, room * sizeof(*s)) : NULL;
+		if (!s)
+			return; /* no trip of it, then */
+		w->stack = s;
+		w->room = room;
+		s = NULL;
+	}
+	if (!s) {
+		s = &w->stack[w->stacks++];
+		memset(s, 0, sizeof(*s));
+		s->target = v->target;
+		s->server = server;
+		snprintf(s->port, sizeof(s->port), "%s", v->port);
+	}
+	for (int i = 0; i < SL_LAYERS; i++)
+		for (uint32_t k = 0; k < SL_LAYER_CELLS; k++)
+			s->late.cell[i][k] += v->late->cell[i][k];
+	s->late.count[SL_COUNT_REQUESTS] += v->late->count[SL_COUNT_REQUESTS];
+}
+
+/* ---- a trip: the parts in the order of time, as of source/tcp/net_round.h ----------------------- */
+
+struct part {
+	uint64_t count;
+	double mean, p50, p99; /* s; NaN: none */
+};
+
+static void part_json(struct sl_json *j, const char *name, const struct part *p)
+{
+	sl_json_begin(j, '{');
+	sl_json_kstring(j, "part", name);
+	sl_json_ku64(j, "count", p->count);
+	sl_api_quantile(j, "mean", p->mean);
+	sl_api_quantile(j, "p50", p->p50);
+	sl_api_quantile(j, "p99", p->p99);
+	sl_json_end(j, '}');
+}
+
+static struct part of_layer(const struct stack *s, enum sl_layer layer)
+{
+	const uint64_t *cell = s->late.cell[layer];
+	uint64_t n = sl_layer_count(cell);
+
+	return (struct part){
+		.count = n,
+		.mean = n ? (double)cell[SL_LAYER_SUM] * 1e-9 / (double)n : NAN,
+		.p50 = sl_layer_quantile(cell, 0.5) * 1e-9,
+		.p99 = sl_layer_quantile(cell, 0.99) * 1e-9,
+	};
+}
+
+static struct part of_hist(const struct sl_net_hist *h)
+{
+	return (struct part){
+		.count = h->count,
+		.mean = h->count ? (double)h->sum * 1e-9 / (double)h->count : NAN,
+		.p50 = sl_net_hist_quantile(h, 0.5) * 1e-9,
+		.p99 = sl_net_hist_quantile(h, 0.99) * 1e-9,
+	};
+}
+
+static void trip_json(struct sl_json *j, const struct stack *client, const struct stack *server,
+		      const struct sl_net_port_view *v, int from)
+{
+	static const struct {
+		const char *name;
+		enum { CLIENT, SERVER, THERE, BACK } whose;
+		enum sl_layer layer;
+	} parts[] = {
+		{"client_tcp_out", CLIENT, SL_LAYER_TCP_OUT},
+		{"client_ip_out", CLIENT, SL_LAYER_IP_OUT},
+		{"client_mac_out", CLIENT, SL_LAYER_MAC_OUT},
+		{"wire_there", THERE, 0},
+		{"server_mac_in", SERVER, SL_LAYER_MAC_IN},
+		{"server_ip_in", SERVER, SL_LAYER_IP_IN},
+		{"server_tcp_in", SERVER, SL_LAYER_TCP_IN},
+		{"server_app", SERVER, SL_LAYER_APP},
+		{"server_tcp_out", SERVER, SL_LAYER_TCP_OUT},
+		{"server_ip_out", SERVER, SL_LAYER_IP_OUT},
+		{"server_mac_out", SERVER, SL_LAYER_MAC_OUT},
+		{"wire_back", BACK, 0},
+		{"client_mac_in", CLIENT, SL_LAYER_MAC_IN},
+		{"client_ip_in", CLIENT, SL_LAYER_IP_IN},
+		{"client_tcp_in", CLIENT, SL_LAYER_TCP_IN},
+	};
+	bool whole = true;
+	double sum = 0;
+
+	sl_json_begin(j, '{');
+	sl_json_kstring(j, "client", from ? "b" : "a");
+	sl_json_ku64(j, "requests", server->late.count[SL_COUNT_REQUESTS]);
+	sl_json_kbegin(j, "parts", '[');
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		int way = parts[i].whose == THERE ? from : !from;
+		struct part p = parts[i].whose == CLIENT   ? of_layer(client, parts[i].layer)
+				: parts[i].whose == SERVER ? of_layer(server, parts[i].layer)
+							   : of_hist(&v->late[way]);
+
+		part_json(j, parts[i].name, &p);
+		whole = whole && p.count;
+		sum += p.count ? p.mean : 0;
+	}
+	sl_json_end(j, ']');
+	/* Means add up, quantiles don't. */
+	sl_api_quantile(j, "mean", whole ? sum : NAN);
+	sl_json_end(j, '}');
+}
+
+static void trips_json(const struct walk *w, const struct sl_net_pair_view *v,
+		       const struct sl_net_port_view *port)
+{
+	char text[8];
+
+	sl_json_kbegin(w->j, "trips", '[');
+	snprintf(text, sizeof(text), "%u", port->port);
+	for (int from = 0; from < 2 && port->port; from++) {
+		const struct stack *client = stack_of(w, v->target[from], text, false);
+		const struct stack *server = stack_of(w, v->target[!from], text, true);
+
+		if (client && server && server->late.count[SL_COUNT_REQUESTS])
+			trip_json(w->j, client, server, port, from);
+	}
+	sl_json_end(w->j, ']');
+}
+
+/* ---- pairs ------------------------------------------------------------------------------------- */
+
+static void way_json(struct sl_json *j, const char *name, const struct sl_net_port_view *v,
+		     enum sl_net_way way)
+{
+	const struct sl_net_hist *h = &v->late[way];
+
+	sl_json_kbegin(j, name, '{');
+	sl_json_ku64(j, "count", h->count);
+	sl_json_ku64(j, "total", v->all[way]->count);
+	sl_api_quantile(j, "mean", h->count ? (double)h->sum * 1e-9 / (double)h->count : NAN);
+	sl_api_quantile(j, "p50", sl_net_hist_quantile(h, 0.5) * 1e-9);
+	sl_api_quantile(j, "p90", sl_net_hist_quantile(h, 0.9) * 1e-9);
+	sl_api_quantile(j, "p99", sl_net_hist_quantile(h, 0.99) * 1e-9);
+	if (way != SL_NET_BOTH) {
+		sl_api_quantile(j, "bound", v->bound[way] * 1e-9);
+		sl_json_ku64(j, "negative", h->negative);
+		sl_json_ku64(j, "negative_total", v->all[way]->negative);
+		sl_json_ku64(j, "reordered_total", v->reordered[way]);
+	}
+	sl_json_end(j, '}');
+}
+
+static void clock_json(struct sl_json *j, const struct sl_net_totals *t)
+{
+	sl_json_kbegin(j, "clock", '{');
+	sl_json_kbool(j, "known", t->known);
+	if (t->known) {
+		sl_json_kf64(j, "offset", (double)t->theta * 1e-9);
+		sl_json_kf64(j, "bound", (double)t->bound * 1e-9);
+		sl_json_kf64(j, "skew_low_ppm", t->skew_low * 1e6);
+		sl_json_kf64(j, "skew_high_ppm", t->skew_high * 1e6);
+	}
+	sl_json_ku64(j, "windows", t->windows);
+	sl_json_ku64(j, "stepped", t->stepped);
+	sl_json_ku64(j, "one_way", t->one_way);
+	sl_json_end(j, '}');
+}
+
+static void pair_json(const struct walk *w, const struct sl_net_pair_view *v)
+{
+	static const char *const ends[] = {"a", "b"};
+	struct sl_json *j = w->j;
+
+	sl_json_begin(j, '{');
+	for (int s = 0; s < 2; s++) {
+		sl_json_kbegin(j, ends[s], '{');
+		sl_api_target(j, v->hostname[s], v->target[s]);
+		sl_json_ku64(j, "sent", v->totals.sent[s]);
+		sl_json_ku64(j, "measured", v->totals.matched[s]);
+		sl_json_end(j, '}');
+	}
+	sl_json_kbool(j, "stale", v->stale);
+	clock_json(j, &v->totals);
+	sl_json_kbegin(j, "causes", '{');
+	for (int i = 0; i < SL_NET_CAUSES; i++)
+		if (v->totals.causes[i])
+			sl_json_ku64(j, sl_net_cause_name(i), v->totals.causes[i]);
+	sl_json_end(j, '}');
+	sl_json_kbegin(j, "ports", '[');
+	for (size_t i = 0; i < v->ports; i++) {
+		const struct sl_net_port_view *p = &v->port[i];
+
+		if (w->port && p->port != w->port)
+			continue;
+		sl_json_begin(j, '{');
+		sl_json_key(j, "port");
+		if (p->port)
+			sl_json_u64(j, p->port);
+		else
+			sl_json_string(j, "other");
+		sl_json_kf64(j, "late_seconds", (double)p->late_ns * 1e-9);
+		way_json(j, "there", p, SL_NET_THERE);
+		way_json(j, "back", p, SL_NET_BACK);
+		way_json(j, "both", p, SL_NET_BOTH);
+		trips_json(w, v, p);
+		sl_json_end(j, '}');
+	}
+	sl_json_end(j, ']');
+	sl_json_end(j, '}');
+}
+
+static bool matches(const struct walk *w, const struct sl_net_pair_view *v)
+{
+	bool port = !w->port, host = !w->host;
+
+	for (size_t i = 0; i < v->ports; i++)
+		port |= v->port[i].port == w->port;
+	for (int s = 0; s < 2 && !host; s++)
+		host = !strcmp(w->host, v->hostname[s]) || !strcmp(w->host, v->target[s]);
+	return port && host;
+}
+
+static void take_pair(const struct sl_net_pair_view *v, void *arg)
+{
+	struct walk *w = arg;
+	struct sl_json_mark mark = sl_json_mark(w->j);
+
+	if (!matches(w, v) || w->matching++ >= w->limit || w->truncated)
+		return;
+	pair_json(w, v);
+	w->truncated = !sl_api_fits(w->j, mark);
+}
+
+static void host_json(const struct sl_net_host_view *v, void *arg)
+{
+	struct sl_json *j = arg;
+	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
+
+	sl_json_ku64(j, "records", v->records);
+	sl_json_ku64(j, "missed", v->missed);
+	sl_json_ku64(j, "headless", v->headless);
+	sl_json_ku64(j, "elsewhere", v->elsewhere);
+	sl_json_ku64(j, "shared_address", v->shared);
+	sl_api_host_end(j, mark);
+}
+
+void sl_api_get_net(struct sl_http_request *req, void *arg)
+{
+	struct walk w = {.host = sl_http_query(req, "host"), .limit = SL_NET_PAIRS};
+	struct sl_api_answer *a;
+
+	w.host = w.host && *w.host ? w.host : NULL;
+	if (!sl_api_param_u64(req, "limit", 0, SL_NET_PAIRS, &w.limit) ||
+	    !sl_api_param_u64(req, "port", 1, UINT16_MAX, &w.port))
+		return;
+	a = sl_api_answer(req);
+	if (!a)
+		return;
+	sl_collector_layers(arg, take_layers, &w);
+	w.j = &a->json;
+	sl_json_begin(w.j, '{');
+	sl_json_ktime(w.j, "time", (int64_t)sl_realtime_ns());
+	sl_json_kbegin(w.j, "pairs", '[');
+	sl_collector_nets(arg, take_pair, &w);
+	sl_json_end(w.j, ']');
+	sl_json_ku64(w.j, "matching", w.matching);
+	sl_json_ku64(w.j, "refused", sl_collector_net_refused(arg));
+	sl_json_kbool(w.j, "truncated", w.truncated);
+	sl_json_kbegin(w.j, "hosts", '[');
+	sl_collector_net_hosts(arg, host_json, w.j);
+	sl_json_end(w.j, ']');
+	sl_json_end(w.j, '}');
+	free(w.stack);
+	sl_api_send(req, a);
+}

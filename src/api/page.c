@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/* page.c - serves the files of web/, of which embed.py made arrays. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "api/page_assets.h"
+#include "http/http.h"
+#include "api/page.h"
+
+/*
+ * Nothing but what this server itself delivers, and no style and but one script, known by its hash,
+ * written into the document: what a label says can't become code, and the page works where there is
+ * no way out.
+ */
+#define POLICY                                                                           \
+	"default-src 'none'; script-src 'self' '%s'; style-src 'self'; img-src 'self'; " \
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+static void get_asset(struct sl_http_request *req, void *arg)
+{
+	const struct sl_asset *asset = arg;
+	char policy[sizeof(POLICY) + 64];
+
+	snprintf(policy, sizeof(policy), POLICY, sl_asset_script);
+	sl_http_add_header(req, "Content-Security-Policy", policy);
+	sl_http_add_header(req, "X-Content-Type-Options", "nosniff");
+	sl_http_add_header(req, "Referrer-Policy", "no-referrer");
+	/* Kept by the browser, and asked for anew each time: an upgrade shows at once. */
+	sl_http_add_header(req, "Cache-Control", "no-cache");
+	sl_http_reply_static(req, 200, asset->content_type, asset->body, asset->bytes, asset->etag);
+}
+
+int sl_page_register(struct sl_http *http)
+{
+	for (size_t i = 0; i < sl_asset_count; i++) {
+		int err = sl_http_route(http, "GET", sl_assets[i].path, get_asset,
+					(void *)&sl_assets[i]);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page_assets.h - what web/embed.py generates. */
+#ifndef SL_API_PAGE_ASSETS_H
+#define SL_API_PAGE_ASSETS_H
+
+#include <stddef.h>
+
+struct sl_asset {
+	const char *path;         /* "/app.js" */
+	const char *content_type;
+	const char *etag;         /* of the content, without quotes */
+	const unsigned char *body;
+	size_t bytes;
+};
+
+extern const struct sl_asset sl_assets[];
+extern const size_t sl_asset_count;
+/* The hash of the script within index.html, as a Content-Security-Policy names it. */
+extern const char sl_asset_script[];
+
+#endif

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+/* api_status.c - how the collector, its workers and its hosts are doing; READ latency. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "collect/calc.h"
+#include "api/internal.h"
+#include "collect/collect.h"
+
+/* ---- state of the process: when it began to answer, and the rates ---------------------------- */
+
+struct sums {
+	uint64_t at_ns; /* CLOCK_MONOTONIC; 0: none yet */
+	uint64_t rounds, missed, reads, bytes, samples, busy_ns;
+};
+
+struct worker_sums {
+	struct sums last; /* the newest that is kept */
+	struct sums base; /* what rates are formed against: kept 1 s before that, or longer */
+};
+
+#define WORKERS_MAX 256 /* above, rates are those since the start */
+
+static struct {
+	pthread_mutex_t lock;
+	uint64_t start_ns, start_realtime_ns;
+	bool dta;
+	struct worker_sums worker[WORKERS_MAX];
+} api = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void sl_api_status_begin(void)
+{
+	pthread_mutex_lock(&api.lock);
+	api.start_ns = sl_now_ns();
+	api.start_realtime_ns = sl_realtime_ns();
+	api.dta = false;
+	memset(api.worker, 0, sizeof(api.worker));
+	pthread_mutex_unlock(&api.lock);
+}
+
+void sl_api_status_dta(void)
+{
+	pthread_mutex_lock(&api.lock);
+	api.dta = true;
+	pthread_mutex_unlock(&api.lock);
+}
+
+/* ---- status ---------------------------------------------------------------------------------------- */
+
+static double per_second(uint64_t now, uint64_t base, uint64_t ns)
+{
+	return ns && now > base ? (double)(now - base) * 1e9 / (double)ns : 0;
+}
+
+/* Notes the sums of a worker; base gets what to form rates against. */
+static void rate_base(unsigned int worker, const struct sums *now, uint64_t elapsed_ns,
+		      struct sums *base)
+{
+	const struct sums start = {
+		.at_ns = now->at_ns > elapsed_ns ? now->at_ns - elapsed_ns : 0,
+	};
+	struct worker_sums *w = &api.worker[worker];
+
+	*base = start;
+	if (worker >= WORKERS_MAX)
+		return;
+	pthread_mutex_lock(&api.lock);
+	if (!w->last.at_ns) {
+		/* The first look: against the worker's start. */
+		w->base = start;
+		w->last = *now;
+	} else if (now->at_ns >= w->last.at_ns + 1000000000ull) {
+		w->base = w->last;
+		w->last = *now;
+	}
+	*base = w->base;
+	pthread_mutex_unlock(&api.lock);
+}
+
+struct status_walk {
+	struct sl_json *j;
+	struct sl_worker_view all;
+	double rounds, reads, bytes, samples, missed;
+	uint64_t now_ns;
+};
+
+static void errors_json(struct sl_json *j, const uint64_t errors[SL_FAULT_COUNT])
+{
+	sl_json_kbegin(j, "faults", '{');
+	for (int i = SL_FAULT_NONE + 1; i < SL_FAULT_COUNT; i++)
+		if (errors[i])
+			sl_json_ku64(j, sl_fault_name((enum sl_fault)i), errors[i]);
+	sl_json_end(j, '}');
+}
+
+static void status_worker(const struct sl_worker_view *w, void *arg)
+{
+	struct status_walk *walk = arg;
+	struct sl_json *j = walk->j;
+	struct sums base, now = {
+				  .at_ns = walk->now_ns,
+				  .rounds = w->rounds,
+				  .missed = w->missed_deadlines,
+				  .reads = w->reads,
+				  .bytes = w->bytes,
+				  .samples = w->samples,
+				  .busy_ns = w->busy_ns,
+			  };
+	uint64_t ns;
+
+	rate_base(w->worker, &now, w->elapsed_ns, &base);
+	ns = now.at_ns - base.at_ns;
+
+	sl_json_begin(j, '{');
+	sl_json_ku64(j, "worker", w->worker);
+	sl_json_key(j, "cpu");
+	if (w->cpu < 0)
+		sl_json_null(j);
+	else
+		sl_json_i64(j, w->cpu);
+	sl_json_ku64(j, "regions", w->regions);
+	sl_json_ku64(j, "rounds", w->rounds);
+	sl_json_ku64(j, "missed_deadlines", w->missed_deadlines);
+	sl_json_ku64(j, "reads", w->reads);
+	sl_json_ku64(j, "read_errors", w->read_errors);
+	sl_json_ku64(j, "bytes", w->bytes);
+	sl_json_ku64(j, "lines", w->lines);
+	sl_json_ku64(j, "unsettled", w->unsettled);
+	sl_json_ku64(j, "samples", w->samples);
+	errors_json(j, w->errors);
+	sl_json_kf64(j, "rounds_per_second", per_second(now.rounds, base.rounds, ns));
+	sl_json_kf64(j, "missed_per_second", per_second(now.missed, base.missed, ns));
+	sl_json_kf64(j, "reads_per_second", per_second(now.reads, base.reads, ns));
+	sl_json_kf64(j, "bytes_per_second", per_second(now.bytes, base.bytes, ns));
+	sl_json_kf64(j, "samples_per_second", per_second(now.samples, base.samples, ns));
+	sl_json_kf64(j, "busy_ratio", per_second(now.busy_ns, base.busy_ns, ns) * 1e-9);
+	sl_json_kf64(j, "rate_window_seconds", (double)ns * 1e-9);
+	sl_json_kf64(j, "elapsed_seconds", (double)w->elapsed_ns * 1e-9);
+	sl_json_end(j, '}');
+
+	walk->rounds += per_second(now.rounds, base.rounds, ns);
+	walk->reads += per_second(now.reads, base.reads, ns);
+	walk->bytes += per_second(now.bytes, base.bytes, ns);
+	walk->samples += per_second(now.samples, base.samples, ns);
+	walk->missed += per_second(now.missed, base.missed, ns);
+	walk->all.rounds += w->rounds;
+	walk->all.missed_deadlines += w->missed_deadlines;
+	walk->all.reads += w->reads;
+	walk->all.read_errors += w->read_errors;
+	walk->all.bytes += w->bytes;
+	walk->all.lines += w->lines;
+	walk->all.unsettled += w->unsettled;
+	walk->all.samples += w->samples;
+	for (int i = 0; i < SL_FAULT_COUNT; i++)
+		walk->all.errors[i] += w->errors[i];
+}
+
+/* Resident memory of this process (proc(5), statm), 0 if it can't be had. */
+static uint64_t resident_bytes(void)
+{
+	unsigned long long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*s %llu", &pages) != 1)
+		pages = 0;
+	fclose(f);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void sl_api_get_status(struct sl_http_request *req, void *arg)
+{
+	struct sl_collector *c = arg;
+	struct sl_collector_totals t = {0};
+	struct sl_api_answer *a = sl_api_answer(req);
+	struct status_walk walk = {.now_ns = sl_now_ns()};
+	struct sl_json *j;
+
+	if (!a)
+		return;
+	j = walk.j = &a->json;
+	sl_collector_totals(c, &t);
+
+	sl_json_begin(j, '{');
+	sl_json_kstring(j, "version", SL_VERSION_STRING);
+	sl_json_ktime(j, "time", (int64_t)sl_realtime_ns());
+	sl_json_ktime(j, "start", (int64_t)api.start_realtime_ns);
+	sl_json_kf64(j, "uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3);
+	sl_json_kbool(j, "ready", sl_collector_ready(c));
+	sl_json_kbool(j, "dta", api.dta);
+	sl_json_kbegin(j, "workers", '[');
+	sl_collector_workers(c, status_worker, &walk);
+	sl_json_end(j, ']');
+
+	sl_json_kbegin(j, "totals", '{');
+	sl_json_ku64(j, "hosts", t.hosts);
+	sl_json_ku64(j, "hosts_up", t.hosts_up);
+	sl_json_ku64(j, "hosts_stale", t.hosts_stale);
+	sl_json_ku64(j, "pods", t.regions);
+	sl_json_ku64(j, "pods_live", t.live);
+	sl_json_ku64(j, "pods_dead", t.dead);
+	sl_json_ku64(j, "pods_closed", t.closed);
+	sl_json_ku64(j, "pods_dropped", t.dropped);
+	sl_json_ku64(j, "pods_expired", t.expired);
+	sl_json_ku64(j, "series", t.series);
+	sl_json_ku64(j, "series_conflicts", t.conflicts);
+	sl_json_ku64(j, "refused", t.refused);
+	sl_json_ku64(j, "rounds", walk.all.rounds);
+	sl_json_ku64(j, "missed_deadlines", walk.all.missed_deadlines);
+	sl_json_ku64(j, "reads", walk.all.reads);
+	sl_json_ku64(j, "read_errors", walk.all.read_errors);
+	sl_json_ku64(j, "bytes", walk.all.bytes);
+	sl_json_ku64(j, "lines", walk.all.lines);
+	sl_json_ku64(j, "unsettled", walk.all.unsettled);
+	sl_json_ku64(j, "samples", walk.all.samples);
+	errors_json(j, walk.all.errors);
+	sl_json_kf64(j, "rounds_per_second", walk.rounds);
+	sl_json_kf64(j, "missed_per_second", walk.missed);
+	sl_json_kf64(j, "reads_per_second", walk.reads);
+	sl_json_kf64(j, "bytes_per_second", walk.bytes);
+	sl_json_kf64(j, "samples_per_second", walk.samples);
+	sl_json_end(j, '}');
+
+	sl_api_flow_tables(j, c);
+	sl_json_kbegin(j, "memory", '{');
+	sl_json_ku64(j, "collector_bytes", t.memory_bytes);
+	sl_json_ku64(j, "history_bytes", t.history_bytes);
+	sl_json_ku64(j, "history_points", t.history_points);
+	sl_json_ku64(j, "resident_bytes", resident_bytes());
+	sl_json_end(j, '}');
+	sl_json_end(j, '}');
+	sl_api_send(req, a);
+}
+
+/* ---- hosts ----------------------------------------------------------------------------------------- */
+
+struct hosts_walk {
+	struct sl_json *j;
+	uint64_t now_ns; /* CLOCK_REALTIME */
+	bool truncated;
+};
+
+static void host_json(const struct sl_host_view *h, void *arg)
+{
+	struct hosts_walk *walk = arg;
+	struct sl_json *j = walk->j;
+	struct sl_json_mark mark = sl_json_mark(j);
+
+	if (walk->truncated)
+		return;
+	sl_json_begin(j, '{');
+	sl_json_kstring(j, "target", h->target ? h->target : "");
+	sl_json_kstring(j, "fabric", h->fabric ? h->fabric : "");
+	sl_json_kstring(j, "hostname", h->hostname ? h->hostname : "");
+	sl_json_kstring(j, "condition", sl_host_condition_name(h->condition));
+	sl_api_time(j, "last_read", h->last_read_ns);
+	sl_api_age(j, "age_seconds", h->last_read_ns, walk->now_ns);
+	sl_json_ku64(j, "pods", h->regions);
+	sl_json_ku64(j, "reads", h->stats.reads);
+	sl_json_ku64(j, "bytes", h->stats.bytes);
+	sl_json_ku64(j, "work_requests", h->stats.work_requests);
+	sl_json_ku64(j, "doorbells", h->stats.doorbells);
+	sl_json_kbegin(j, "errors", '{');
+	sl_json_ku64(j, "timeout", h->stats.errors_timeout);
+	sl_json_ku64(j, "access", h->stats.errors_access);
+	sl_json_ku64(j, "other", h->stats.errors_other);
+	sl_json_ku64(j, "wrong_id", h->stats.wrong_id);
+	sl_json_end(j, '}');
+	sl_json_ku64(j, "connects", h->stats.connects);
+	sl_json_ku64(j, "disconnects", h->stats.disconnects);
+	sl_json_kstring(j, "last_error", h->stats.last_error);
+	sl_json_end(j, '}');
+	walk->truncated = !sl_api_fits(j, mark);
+}
+
+void sl_api_get_hosts(struct sl_http_request *req, void *arg)
+{
+	struct sl_api_answer *a = sl_api_answer(req);
+	struct hosts_walk walk = {.now_ns = sl_realtime_ns()};
+
+	if (!a)
+		return;
+	walk.j = &a->json;
+	sl_json_begin(walk.j, '{');
+	sl_json_ktime(walk.j, "time", (int64_t)walk.now_ns);
+	sl_json_kbegin(walk.j, "hosts", '[');
+	sl_collector_hosts(arg, host_json, &walk);
+	sl_json_end(walk.j, ']');
+	sl_json_kbool(walk.j, "truncated", walk.truncated);
+	sl_json_end(walk.j, '}');
+	sl_api_send(req, a);
+}
+
+/* ---- latency ---------------------------------------------------------------------------------------- */
+
+struct latency_walk {
+	struct sl_json *j;
+	uint64_t latency[SL_LATENCY_BUCKETS], sum_ns;
+};
+
+static void latency_json(struct sl_json *j, const uint64_t latency[SL_LATENCY_BUCKETS],
+			 uint64_t sum_ns)
+{
+	double count = sl_bucket_sum(latency, SL_LATENCY_BUCKETS);
+
+	sl_json_kf64(j, "count", count);
+	sl_json_kf64(j, "sum_seconds", (double)sum_ns * 1e-9);
+	sl_api_quantile(j, "mean_seconds", count > 0 ? (double)sum_ns * 1e-9 / count : NAN);
+	sl_api_quantile(j, "p50_seconds", sl_quantile_latency(latency, 0.5));
+	sl_api_quantile(j, "p90_seconds", sl_quantile_latency(latency, 0.9));
+	sl_api_quantile(j, "p99_seconds", sl_quantile_latency(latency, 0.99));
+	sl_api_quantile(j, "p999_seconds", sl_quantile_latency(latency, 0.999));
+	sl_json_kbegin(j, "counts", '[');
+	for (int i = 0; i < SL_LATENCY_BUCKETS; i++)
+		sl_json_u64(j, latency[i]);
+	sl_json_end(j, ']');
+}
+
+static void latency_worker(const struct sl_worker_view *w, void *arg)
+{
+	struct latency_walk *walk = arg;
+
+	for (int i = 0; i < SL_LATENCY_BUCKETS; i++)
+		walk->latency[i] += w->latency[i];
+	walk->sum_ns += w->latency_sum_ns;
+	sl_json_begin(walk->j, '{');
+	sl_json_ku64(walk->j, "worker", w->worker);
+	latency_json(walk->j, w->latency, w->latency_sum_ns);
+	sl_json_end(walk->j, '}');
+}
+
+void sl_api_get_latency(struct sl_http_request *req, void *arg)
+{
+	struct sl_api_answer *a = sl_api_answer(req);
+	struct latency_walk walk = {0};
+	struct sl_json *j;
+
+	if (!a)
+		return;
+	j = walk.j = &a->json;
+	sl_json_begin(j, '{');
+	sl_json_ktime(j, "time", (int64_t)sl_realtime_ns());
+	sl_json_kbegin(j, "bounds_seconds", '[');
+	for (unsigned int i = 0; i < SL_LATENCY_BUCKETS; i++)
+		sl_json_f64(j, sl_latency_bound(i));
+	sl_json_end(j, ']');
+	sl_json_kbegin(j, "workers", '[');
+	sl_collector_workers(arg, latency_worker, &walk);
+	sl_json_end(j, ']');
+	sl_json_kbegin(j, "total", '{');
+	latency_json(j, walk.latency, walk.sum_ns);
+	sl_json_end(j, '}');
+	sl_json_end(j, '}');
+	sl_api_send(req, a);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demo_fault.c - the shop is made to break, and what analysis says of it is told as it says it. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/demo/demo.h"
+
+#define SHOP	"shop-0"
+#define LOOK_NS 100000000u
+#define WAIT_NS (60 * DEMO_SECOND) /* after the end of a fault */
+
+static const char *const kinds[] = {"cpu", "slow", "errors", "leak"};
+
+int demo_fault_parse(struct demo *d, const char *wish)
+{
+	const char *at = strchr(wish, '@');
+	size_t length = at ? (size_t)(at - wish) : strlen(wish);
+	char *end = NULL;
+	long seconds = at ? strtol(at + 1, &end, 10) : 10;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (length == strlen(kinds[i]) && !strncmp(wish, kinds[i], length))
+			d->fault.kind = kinds[i];
+	if (!d->fault.kind || seconds < 1 || seconds > 3600 || (at && (end == at + 1 || *end)))
+		return sl_usage(d->cmd,
+				"--fault '%s' is not KIND[@SECONDS], KIND being one of cpu, slow, "
+				"errors, leak",
+				wish);
+	d->fault.seconds = (unsigned int)seconds;
+	return SL_EXIT_OK;
+}
+
+static double seconds_since(uint64_t ns)
+{
+	return (double)(sl_now_ns() - ns) * 1e-9;
+}
+
+/* The newest anomaly of the shop with an id above that; a borrowed reference. */
+static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
+{
+	const json_t *all = json_object_get(answer, "anomalies"), *a;
+	size_t i;
+
+	json_array_foreach(all, i, a)
+	{
+		const char *pod = json_string_value(json_object_get(a, "pod"));
+
+		if (pod && !strcmp(pod, SHOP) &&
+		    json_integer_value(json_object_get(a, "id")) > above)
+			return a;
+	}
+	return NULL;
+}
+
+/* Does analysis know what is usual for the shop? That may take longer than the warm-up. */
+static bool learned(const struct demo *d)
+{
+	char *text = demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
+	json_t *answer = text ? json_loads(text, 0, NULL) : NULL;
+	const json_t *pod = json_array_get(json_object_get(answer, "pods"), 0);
+	const json_t *verdict = json_object_get(pod, "verdict");
+	bool known = json_is_false(json_object_get(verdict, "learning"));
+
+	json_decref(answer);
+	free(text);
+	return known;
+}
+
+static void inject(struct demo *d, const json_t *answer)
+{
+	const json_t *last = anomaly_of_shop(answer, 0);
+	char path[128];
+
+	d->fault.above = json_integer_value(json_object_get(last, "id"));
+	snprintf(path, sizeof(path), "/fault?kind=%s&seconds=%u", d->fault.kind, d->fault.seconds);
+	if (!demo_post(d->shop_listen, path)) {
+		demo_complain(d, "the shop does not take the fault");
+		return;
+	}
+	d->fault.step = DEMO_FAULT_INJECTED;
+	d->fault.at_ns = sl_now_ns();
+	printf("fault %s: injected into the shop for %u s\n", d->fault.kind, d->fault.seconds);
+}
+
+static void tell_found(struct demo *d, const json_t *a)
+{
+	const json_t *blame = json_object_get(a, "blame"), *b;
+	size_t i;
+
+	d->fault.step = DEMO_FAULT_FOUND;
+	printf("fault %s: found %.2f s later, peak %.1f, to blame:", d->fault.kind,
+	       seconds_since(d->fault.at_ns), json_number_value(json_object_get(a, "peak")));
+	json_array_foreach(blame, i, b)
+	{
+		printf(" %s (%.0f %%)", json_string_value(json_object_get(b, "metric")),
+		       json_number_value(json_object_get(b, "share")) * 100);
+	}
+	putchar('\n');
+}
+
+void demo_fault_turn(struct demo *d)
+{
+	const json_t *a;
+	json_t *answer;
+	char *text;
+
+	if (!d->fault.kind || d->fault.step == DEMO_FAULT_OVER || sl_now_ns() < d->fault.next_ns)
+		return;
+	d->fault.next_ns = sl_now_ns() + LOOK_NS;
+	text = demo_fetch(d->listen, "/api/v1/anomalies?limit=100");
+	answer = text ? json_loads(text, 0, NULL) : NULL;
+	free(text);
+	a = anomaly_of_shop(answer, d->fault.above);
+	switch (d->fault.step) {
+	case DEMO_FAULT_LEARNING:
+		/* Pods with a row a second take three times as long, and are not what breaks. */
+		if (learned(d))
+			inject(d, answer);
+		break;
+	case DEMO_FAULT_INJECTED:
+		if (a)
+			tell_found(d, a);
+		else if (seconds_since(d->fault.at_ns) > d->fault.seconds + WAIT_NS * 1e-9) {
+			printf("fault %s: was not found\n", d->fault.kind);
+			d->fault.step = DEMO_FAULT_OVER;
+		}
+		break;
+	case DEMO_FAULT_FOUND:
+		if (!a || json_is_null(json_object_get(a, "end")))
+			break;
+		printf("fault %s: the shop is as usual again\n", d->fault.kind);
+		d->fault.step = DEMO_FAULT_OVER;
+		break;
+	case DEMO_FAULT_OVER:
+		break;
+	}
+	json_decref(answer);
+	fflush(stdout);
+}

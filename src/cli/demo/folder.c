@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * demo_folder.c - the one folder that a demo writes into. It holds a lock on a file there, which
+ * the kernel takes back however the demo ends: a folder whose lock can be had is a dead demo's.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/demo/demo.h"
+
+#define PREFIX "sidelight-demo-"
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st, (void)type, (void)ftw;
+	remove(path);
+	return 0;
+}
+
+static void remove_tree(const char *path)
+{
+	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* Of this user, and its lock is there and free: the lock, or -1. */
+static int lock_of_dead(int tmp, const char *name)
+{
+	int dir, lock = -1;
+	struct stat st;
+
+	dir = openat(tmp, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return -1;
+	if (!fstat(dir, &st) && st.st_uid == geteuid())
+		lock = openat(dir, "lock", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	close(dir);
+	if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB)) {
+		close(lock);
+		lock = -1;
+	}
+	return lock;
+}
+
+static void remove_dead(const char *tmp)
+{
+	DIR *list = opendir(tmp);
+	char path[PATH_MAX];
+	struct dirent *e;
+	int lock;
+
+	while (list && (e = readdir(list))) {
+		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)))
+			continue;
+		lock = lock_of_dead(dirfd(list), e->d_name);
+		if (lock < 0)
+			continue;
+		if (snprintf(path, sizeof(path), "%s/%s", tmp, e->d_name) < (int)sizeof(path)) {
+			remove_tree(path);
+			printf("removed %s, which a demo that was killed left behind\n", path);
+		}
+		close(lock);
+	}
+	if (list)
+		closedir(list);
+}
+
+/* It gets its name once it is locked: nobody finds it free in between. */
+static int take_lock(struct demo *d)
+{
+	char draft[PATH_MAX], path[PATH_MAX];
+
+	snprintf(draft, sizeof(draft), "%s/lock.new", d->dir);
+	snprintf(path, sizeof(path), "%s/lock", d->dir);
+	d->lock = open(draft, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (d->lock < 0 || flock(d->lock, LOCK_EX | LOCK_NB) || rename(draft, path))
+		return demo_complain(d, "%s: %s", path, strerror(errno));
+	return SL_EXIT_OK;
+}
+
+int demo_folder_make(struct demo *d)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if (!tmp || !*tmp)
+		tmp = "/tmp";
+	remove_dead(tmp);
+	d->lock = -1;
+	snprintf(d->dir, sizeof(d->dir), "%s/" PREFIX "XXXXXX", tmp);
+	if (!mkdtemp(d->dir)) {
+		demo_complain(d, "%s: %s", d->dir, strerror(errno));
+		d->dir[0] = 0;
+		return SL_EXIT_FAILURE;
+	}
+	snprintf(d->socket, sizeof(d->socket), "%s/agent.sock", d->dir);
+	snprintf(d->script, sizeof(d->script), "%s/load.lua", d->dir);
+	if (strlen(d->socket) > 107)
+		return demo_complain(d, "TMPDIR is too long a path for a unix socket");
+	return take_lock(d);
+}
+
+void demo_folder_remove(struct demo *d)
+{
+	if (!d->dir[0])
+		return;
+	remove_tree(d->dir);
+	if (d->lock >= 0)
+		close(d->lock);
+}
+
+/* Requests as a shop has them; delay() keeps the rate, as wrk itself knows none. */
+int demo_write_script(const struct demo *d, uint32_t rate)
+{
+	FILE *f = fopen(d->script, "we");
+
+	if (!f)
+		return demo_complain(d, "%s: %s", d->script, strerror(errno));
+	fprintf(f,
+		"local n = 0\n"
+		"function delay() return %u end\n"
+		"function request()\n"
+		"  n = n + 1\n"
+		"  local k = n %% 50\n"
+		"  if k == 49 then return wrk.format('GET', '/no-such-page') end\n"
+		"  if k %% 10 == 3 then\n"
+		"    return wrk.format('POST', '/orders', nil, 'product=' .. (n / 10 %% 4 - n / 10 %% "
+		"1))\n"
+		"  end\n"
+		"  if k %% 5 == 1 then return wrk.format('GET', '/products/' .. (n %% 4)) end\n"
+		"  return wrk.format('GET', '/products')\n"
+		"end\n",
+		DEMO_CONNECTIONS * 1000 / rate ? DEMO_CONNECTIONS * 1000 / rate : 1);
+	if (fclose(f))
+		return demo_complain(d, "%s: %s", d->script, strerror(errno));
+	return SL_EXIT_OK;
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demo_parts.c - the demo's children: start them, see them die, start them again, stop them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/demo/demo.h"
+
+#define READY_MS	 20000 /* a part has so long to come up */
+#define STOP_MS		 5000  /* and so long to stop, before SIGKILL */
+#define RESTART_S	 5     /* so long a dead service stays to be seen as dead */
+#define QUICK_DEATHS_MAX 3     /* a part that dies so often right after its start has a fault */
+
+static void show_tail(const struct demo_part *p)
+{
+	char text[2048];
+	int fd = open(p->log, O_RDONLY | O_CLOEXEC);
+	ssize_t n = -1;
+
+	if (fd < 0)
+		return;
+	if (lseek(fd, -(off_t)(sizeof(text) - 1), SEEK_END) < 0)
+		lseek(fd, 0, SEEK_SET);
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return;
+	text[n] = 0;
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		fprintf(stderr, "  %s: %s\n", p->name, line);
+}
+
+static bool log_has_ready(const struct demo_part *p)
+{
+	char line[1024];
+	FILE *f = fopen(p->log, "re");
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, "ready", 5);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+void demo_part_set(struct demo *d, enum demo_part_id id, const char *name, ...)
+{
+	struct demo_part *p = &d->part[id];
+	const char *s;
+	va_list ap;
+
+	p->name = name;
+	p->wanted = true;
+	snprintf(p->log, sizeof(p->log), "%s/%s.log", d->dir, name);
+	va_start(ap, name);
+	while ((s = va_arg(ap, const char *)) && p->args < DEMO_ARGS_MAX - 1)
+		p->argv[p->args++] = s;
+	va_end(ap);
+}
+
+static int spawn(struct demo *d, struct demo_part *p)
+{
+	const pid_t self = getpid();
+	pid_t pid;
+
+	unlink(p->log); /* so that nothing in it is of the one before */
+	pid = fork();
+	if (pid < 0)
+		return demo_complain(d, "%s: %s", p->name, strerror(errno));
+	if (!pid) {
+		int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		int out = open(p->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		sigset_t none;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setpgid(0, 0);
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		signal(SIGINT, SIG_DFL); /* a shell's background job ignores it */
+		signal(SIGPIPE, SIG_DFL);
+		if (getppid() != self || in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 ||
+		    dup2(out, 2) < 0)
+			_exit(127);
+		if (p->pod &&
+		    (setenv("SIDELIGHT_SOCKET", d->socket, 1) || setenv("POD_NAME", p->pod, 1)))
+			_exit(127);
+		execvp(p->argv[0], (char *const *)p->argv);
+		dprintf(2, "can't run %s: %s\n", p->argv[0], strerror(errno));
+		_exit(127);
+	}
+	setpgid(pid, pid); /* whoever of the two comes first */
+	p->pid = pid;
+	p->started_ns = sl_now_ns();
+	p->restart_ns = 0;
+	return SL_EXIT_OK;
+}
+
+static void describe(int status, char *out, size_t bytes)
+{
+	if (WIFSIGNALED(status))
+		snprintf(out, bytes, "was killed by signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(out, bytes, "ended with exit code %d", WEXITSTATUS(status));
+}
+
+/* True, once, for a part that has ended since the last time. */
+static bool reap(struct demo_part *p, int *status)
+{
+	if (!p->pid || waitpid(p->pid, status, WNOHANG) != p->pid)
+		return false;
+	kill(-p->pid, SIGKILL); /* what it may have left of its group */
+	p->pid = 0;
+	return true;
+}
+
+static int wait_until_ready(struct demo *d, struct demo_part *p)
+{
+	const uint64_t end = sl_now_ns() + READY_MS * 1000000ull;
+	int status;
+
+	while (!log_has_ready(p)) {
+		if (reap(p, &status)) {
+			char what[128];
+
+			describe(status, what, sizeof(what));
+			demo_complain(d, "%s %s before it was ready", p->name, what);
+			show_tail(p);
+			return SL_EXIT_FAILURE;
+		}
+		if (sl_now_ns() > end) {
+			demo_complain(d, "%s is not ready after %d s", p->name, READY_MS / 1000);
+			show_tail(p);
+			return SL_EXIT_FAILURE;
+		}
+		if (sl_stop_wait(d->stop, 20))
+			return SL_EXIT_OK; /* the caller sees it again */
+	}
+	return SL_EXIT_OK;
+}
+
+static void stop(struct demo *d, struct demo_part *p)
+{
+	const uint64_t end = sl_now_ns() + STOP_MS * 1000000ull;
+	int status;
+
+	if (!p->pid)
+		return;
+	/* wrk ends at once by SIGTERM; the queue tells its workers by itself. */
+	kill(p->pid, SIGTERM);
+	while (p->pid && !reap(p, &status)) {
+		if (sl_now_ns() > end) {
+			demo_complain(d, "%s did not stop within %d s; killed", p->name,
+				      STOP_MS / 1000);
+			kill(-p->pid, SIGKILL);
+			waitpid(p->pid, &status, 0);
+			p->pid = 0;
+		}
+		usleep(5000);
+	}
+}
+
+void demo_stop_all(struct demo *d)
+{
+	for (int i = DEMO_PARTS - 1; i >= 0; i--)
+		stop(d, &d->part[i]);
+}
+
+int demo_restart(struct demo *d, enum demo_part_id id)
+{
+	struct demo_part *p = &d->part[id];
+
+	stop(d, p);
+	return spawn(d, p) ? SL_EXIT_FAILURE : wait_until_ready(d, p);
+}
+
+/* The demo goes on without what comes late. */
+static void leave_out(struct demo *d, const char *why)
+{
+	for (int i = DEMO_PARTS - 1; i >= 0; i--)
+		if (d->part[i].late && d->part[i].wanted) {
+			stop(d, &d->part[i]);
+			d->part[i].wanted = false;
+		}
+	snprintf(d->no_reports, sizeof(d->no_reports), "%s", why);
+}
+
+int demo_start_all(struct demo *d, bool late)
+{
+	for (int i = 0; i < DEMO_PARTS; i++) {
+		struct demo_part *p = &d->part[i];
+
+		if (!p->wanted || p->late != late)
+			continue;
+		if (spawn(d, p))
+			return SL_EXIT_FAILURE;
+		if (i != DEMO_LOAD && wait_until_ready(d, p)) {
+			if (!late)
+				return SL_EXIT_FAILURE;
+			leave_out(d, "a part of it did not start");
+			return SL_EXIT_OK;
+		}
+		if (sl_stop_wait(d->stop, 0))
+			break;
+	}
+	return SL_EXIT_OK;
+}
+
+/* The part without which another can't do its work, or DEMO_PARTS. */
+static int needed_by(int i)
+{
+	switch (i) {
+	case DEMO_TRANSLATE: /* listens at an address that the reporter makes */
+		return DEMO_REPORT;
+	case DEMO_LOAD:
+		return DEMO_SHOP;
+	default:
+		return DEMO_PARTS;
+	}
+}
+
+static bool may_start(const struct demo *d, int i)
+{
+	const int needed = needed_by(i);
+
+	return needed == DEMO_PARTS || (d->part[needed].pid && log_has_ready(&d->part[needed]));
+}
+
+/* Against a dead shop wrk would connect some 10,000 times a second, and each is a connection to report. */
+static void pause_load(struct demo *d)
+{
+	struct demo_part *load = &d->part[DEMO_LOAD];
+
+	if (!load->pid)
+		return;
+	stop(d, load);
+	load->restart_ns = sl_now_ns(); /* once the shop is ready */
+	printf("the load on the shop waits until it runs again\n");
+}
+
+int demo_look_after(struct demo *d)
+{
+	for (int i = 0; i < DEMO_PARTS; i++) {
+		struct demo_part *p = &d->part[i];
+		pid_t pid = p->pid;
+		char what[128];
+		int status;
+
+		if (p->wanted && !p->pid && p->restart_ns && sl_now_ns() >= p->restart_ns &&
+		    may_start(d, i)) {
+			if (spawn(d, p))
+				return SL_EXIT_FAILURE;
+			if (i != DEMO_LOAD) {
+				printf("%s runs again, pid %d\n", p->name, (int)p->pid);
+				fflush(stdout);
+			}
+		}
+		if (!reap(p, &status))
+			continue;
+		if (i == DEMO_LOAD && WIFEXITED(status) && !WEXITSTATUS(status)) {
+			p->restart_ns = sl_now_ns(); /* the next slice */
+			p->quick_deaths = 0;
+			continue;
+		}
+		describe(status, what, sizeof(what));
+		demo_complain(d, "%s (pid %d) %s", p->name, (int)pid, what);
+		if (i == DEMO_SHOP)
+			pause_load(d);
+		if (!WIFSIGNALED(status))
+			show_tail(p);
+		if (sl_now_ns() - p->started_ns > 5 * DEMO_SECOND)
+			p->quick_deaths = 0;
+		if (++p->quick_deaths >= QUICK_DEATHS_MAX && p->late) {
+			demo_complain(d, "%s keeps dying; the demo goes on without reports",
+				      p->name);
+			leave_out(d, "they kept dying");
+			continue;
+		}
+		if (p->quick_deaths >= QUICK_DEATHS_MAX)
+			return demo_complain(d, "%s keeps dying; giving up", p->name);
+		p->restart_ns = sl_now_ns() +
+				(i == DEMO_AGENT || i == DEMO_COLLECT ? 2 : RESTART_S) *
+					DEMO_SECOND;
+		printf("%s starts again in %d s%s\n", p->name,
+		       i == DEMO_AGENT || i == DEMO_COLLECT ? 2 : RESTART_S,
+		       i == DEMO_SHOP || i == DEMO_QUEUE
+			       ? "; until then the page shows it as dead, with its "
+				 "last values"
+			       : "");
+		fflush(stdout);
+	}
+	return SL_EXIT_OK;
+}

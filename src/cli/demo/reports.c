@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demo_reports.c - the flows of loopback, reported by the kernel, into stores that the collector owns. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/demo/demo.h"
+#if HAVE_BPF
+#include "source/report/reporter.h"
+#endif
+
+#define INTERFACE "lo"
+#define TARGET	  ":40040" /* this host */
+
+static const char stores[] =
+	"stores:\n"
+	"  # Of each flow its packets and bytes so far; a new epoch each ten minutes, two are kept.\n"
+	"  - {name: flows, number: 1, kind: key-write, slots: 65536, value: 16, copies: 2, epochs: 2, epoch: 10m,\n"
+	"     keylog: flow-keys}\n"
+	"  - {name: flow-keys, number: 2, kind: append, lists: 1, items: 16384, value: 40, batch: 1, lanes: 4}\n";
+
+static int write_stores(struct demo *d)
+{
+	FILE *f;
+
+	snprintf(d->stores, sizeof(d->stores), "%s/stores.yaml", d->dir);
+	f = fopen(d->stores, "we");
+	if (!f)
+		return demo_complain(d, "%s: %s", d->stores, strerror(errno));
+	fprintf(f, "# Written by sidelight demo.\nlisten: %s/dta.sock\n%s", d->dir, stores);
+	return fclose(f) ? demo_complain(d, "%s: %s", d->stores, strerror(errno)) : SL_EXIT_OK;
+}
+
+#if HAVE_BPF
+/* True: the kernel takes the reporter; d->report_to says where it sends. */
+static bool try(struct demo *d)
+{
+	const struct sl_kernel_reporter_opts o = {
+		.interface = INTERFACE, .target = TARGET, .ingress = true, .store = 1};
+	struct sl_kernel_reporter *r = sl_kernel_reporter_open(&o, d->no_reports,
+							       sizeof(d->no_reports));
+
+	if (!r)
+		return false;
+	snprintf(d->report_to, sizeof(d->report_to), "%s", sl_kernel_reporter_target(r));
+	sl_kernel_reporter_close(r);
+	return true;
+}
+#else
+static bool try(struct demo *d)
+{
+	snprintf(d->no_reports, sizeof(d->no_reports), "built without eBPF");
+	return false;
+}
+#endif
+
+int demo_reports_set(struct demo *d)
+{
+	if (!try(d))
+		return SL_EXIT_OK;
+	if (write_stores(d))
+		return SL_EXIT_FAILURE;
+	snprintf(d->dta, sizeof(d->dta), "unix:%s/dta.sock", d->dir);
+	demo_part_set(d, DEMO_REPORT, "report", d->self, "report", "--interface", INTERFACE,
+		      "--target", TARGET, "--direction", "in", "--store", "1", "--copies", "2",
+		      NULL);
+	/* Behind the reporter, who makes the address that it listens on. */
+	demo_part_set(d, DEMO_TRANSLATE, "translate", d->self, "translate", "--collector", d->dta,
+		      "--listen", d->report_to, "--name", "demo", NULL);
+	d->part[DEMO_REPORT].late = d->part[DEMO_TRANSLATE].late = true;
+	return SL_EXIT_OK;
+}

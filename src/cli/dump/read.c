@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* dump_read.c - reads one region as any reader does, but for the hurry: see sidelight-region(5). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/dump/dump.h"
+
+/* Times that a part is read before it is called unsettled; from the third on 50 us apart. */
+#define TRIES		   2000
+#define TRIES_OF_ALL_LINES 20000 /* so that a file of nothing but bad lines takes a second */
+
+bool dump_read_at(struct dump *d, void *to, uint64_t bytes, uint64_t at)
+{
+	uint8_t *p = to;
+
+	while (bytes) {
+		ssize_t n = pread(d->fd, p, bytes, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			d->error = n ? errno : ENODATA;
+			return false;
+		}
+		p += n;
+		at += (uint64_t)n;
+		bytes -= (uint64_t)n;
+	}
+	return true;
+}
+
+static bool refuse(struct dump *d, enum sl_fault fault, const char *part, uint64_t at)
+{
+	if (!d->fault) {
+		d->fault = fault;
+		d->part = part;
+		d->fault_at = at;
+	}
+	return false;
+}
+
+static void pause_briefly(unsigned int try)
+{
+	if (try > 2)
+		nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
+static bool read_header(struct dump *d)
+{
+	struct stat st;
+	enum sl_fault fault;
+
+	if (fstat(d->fd, &st)) {
+		d->error = errno;
+		return false;
+	}
+	d->file_size = (uint64_t)st.st_size;
+	if (d->file_size < sizeof(d->header))
+		return refuse(d, SL_FAULT_SIZE, "header", 0);
+	if (!dump_read_at(d, &d->header, sizeof(d->header), 0))
+		return false;
+	fault = sl_region_info_parse(&d->header, d->file_size, &d->info);
+	return fault ? refuse(d, fault, "header", 0) : true;
+}
+
+static bool read_hot(struct dump *d)
+{
+	enum sl_fault fault = SL_FAULT_NONE;
+
+	for (unsigned int try = 0; try < TRIES; try++) {
+		pause_briefly(try);
+		if (!dump_read_at(d, d->hot_line, 64, d->info.hot))
+			return false;
+		fault = d->info.kind == SL_REGION_METRICS
+				? sl_hot_parse(d->hot_line, &d->info, &d->hot)
+				: sl_directory_hot_parse(d->hot_line, &d->info, &d->directory);
+		if (fault != SL_FAULT_UNSETTLED)
+			break;
+	}
+	return fault ? refuse(d, fault, "hot line", d->info.hot) : true;
+}
+
+static bool read_schema(struct dump *d)
+{
+	enum sl_fault fault = SL_FAULT_NONE;
+
+	for (unsigned int try = 0; try < TRIES; try++) {
+		uint64_t at = d->schema.parsed, bytes = d->hot.schema_used - at;
+		void *copy = malloc(bytes ? bytes : 1);
+
+		pause_briefly(try);
+		if (!copy)
+			return refuse(d, SL_FAULT_MEMORY, "schema", d->info.schema + at);
+		if (!dump_read_at(d, copy, bytes, d->info.schema + at)) {
+			free(copy);
+			return false;
+		}
+		fault = sl_schema_append(&d->schema, &d->info, copy, bytes);
+		free(copy);
+		if (fault != SL_FAULT_CHECK)
+			break;
+	}
+	return fault ? refuse(d, fault, "schema", d->info.schema + d->schema.parsed) : true;
+}
+
+static bool read_values(struct dump *d)
+{
+	uint32_t lines = d->hot.lines_used, stripes = d->hot.stripes_used;
+	size_t all = (size_t)lines * stripes;
+
+	d->flat = calloc(d->schema.cells + 1, sizeof(*d->flat));
+	d->settled = calloc(all + 1, sizeof(*d->settled));
+	d->raw = calloc(all + 1, sizeof(*d->raw));
+	if (!d->flat || !d->settled || !d->raw || sl_values_resize(&d->values, lines, stripes))
+		return refuse(d, SL_FAULT_MEMORY, "values", d->info.stripes);
+	for (uint32_t s = 0; s < stripes; s++) {
+		uint64_t base = d->info.stripes + (uint64_t)s * d->info.stripe_stride;
+		uint64_t(*raw)[8] = d->raw + (size_t)s * lines;
+
+		if (!dump_read_at(d, raw, (uint64_t)lines * SL_LINE_SIZE, base))
+			return false;
+		for (uint32_t l = 0; l < lines; l++) {
+			bool *settled = &d->settled[(size_t)s * lines + l];
+
+			for (unsigned int try = 0; try < TRIES && !*settled; try++) {
+				if (try && d->retries >= TRIES_OF_ALL_LINES)
+					break;
+				pause_briefly(try);
+				if (try && !dump_read_at(d, raw[l], SL_LINE_SIZE, base + l * 64ull))
+					return false;
+				d->retries += try > 0;
+				*settled = !sl_values_update(
+					&d->values, s, l, (const uint64_t(*)[8])raw + l, 1, NULL);
+			}
+			if (!*settled) {
+				d->unsettled++;
+				refuse(d, SL_FAULT_UNSETTLED, "values", base + l * 64ull);
+			}
+		}
+	}
+	sl_values_flatten(&d->values, &d->schema, d->flat);
+	return !d->fault;
+}
+
+static bool read_entries(struct dump *d)
+{
+	uint32_t used = d->directory.entries_used;
+
+	d->entries = calloc(used + 1u, sizeof(*d->entries));
+	d->entry_lines = calloc(used + 1u, sizeof(*d->entry_lines));
+	d->entry_faults = calloc(used + 1u, sizeof(*d->entry_faults));
+	if (!d->entries || !d->entry_lines || !d->entry_faults)
+		return refuse(d, SL_FAULT_MEMORY, "entries", d->info.entries);
+	for (uint32_t i = 0; i < used; i++) {
+		uint64_t at = d->info.entries + i * 64ull;
+		enum sl_fault fault = SL_FAULT_UNSETTLED;
+
+		for (unsigned int try = 0; try < TRIES && fault == SL_FAULT_UNSETTLED; try++) {
+			if (try && d->retries >= TRIES_OF_ALL_LINES)
+				break;
+			pause_briefly(try);
+			if (!dump_read_at(d, d->entry_lines[i], SL_LINE_SIZE, at))
+				return false;
+			d->retries += try > 0;
+			fault = sl_entry_parse(d->entry_lines[i], &d->entries[i]);
+		}
+		d->entry_faults[i] = fault;
+		if (fault) {
+			d->unsettled += fault == SL_FAULT_UNSETTLED;
+			refuse(d, fault, "entries", at);
+		}
+	}
+	return !d->fault;
+}
+
+bool dump_read(struct dump *d, const char *source, int fd)
+{
+	memset(d, 0, sizeof(*d));
+	d->source = source;
+	d->fd = fd;
+	sl_schema_init(&d->schema);
+	sl_values_init(&d->values);
+	if (!read_header(d) || !read_hot(d))
+		return false;
+	if (d->info.kind == SL_REGION_DIRECTORY)
+		return read_entries(d);
+	/* Values also if the schema ends in a lie: what came before it is good. */
+	read_schema(d);
+	return !d->error && read_values(d) && dump_spans_read(d) && !d->fault;
+}
+
+void dump_free(struct dump *d)
+{
+	dump_spans_free(d);
+	free(d->entry_faults);
+	free(d->entry_lines);
+	free(d->entries);
+	free(d->raw);
+	free(d->settled);
+	free(d->flat);
+	sl_values_free(&d->values);
+	sl_schema_free(&d->schema);
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * generate_dta_flows.c - a capture replayed as reports of flows: each packet that was captured adds its bytes to
+ * the counter of its 5-tuple (source, destination, their ports, protocol; 13 or 37 bytes), as a switch would.
+ */
+#include "cli/generate/dta.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dta/io/capture.h"
+#include "dta/store/hash.h"
+
+struct gd_flow {
+	uint8_t key[GD_FLOW_KEY], key_bytes;
+	uint64_t delivered; /* bytes */
+};
+
+struct gd_flows {
+	struct sl_capture *capture;
+	uint8_t *buffer;
+	struct gd_flow *flow;
+	uint32_t *slot; /* open addressing: number of the flow + 1 */
+	uint32_t flows, room;
+};
+
+void gd_flows_close(struct gd_flows *f)
+{
+	if (!f)
+		return;
+	sl_capture_close(f->capture);
+	free(f->buffer);
+	free(f->flow);
+	free(f->slot);
+	free(f);
+}
+
+/* The next packet of a flow: 1; 0 at the end, or where the file is cut short. */
+static int next_flow(struct gd_flows *f, uint8_t key[GD_FLOW_KEY], uint32_t *length)
+{
+	struct sl_captured_flow p;
+	struct sl_captured c;
+
+	while (!sl_capture_next(f->capture, f->buffer, &c)) {
+		const uint32_t n = sl_captured_flow(&c, &p) ? p.version == 4 ? 4 : 16 : 0;
+		const bool ports = n && !p.fragment && p.above_bytes >= 4 &&
+				   (p.protocol == 6 || p.protocol == 17 || p.protocol == 132);
+
+		if (!n)
+			continue;
+		memcpy(key, p.from, n);
+		memcpy(key + n, p.to, n);
+		memset(key + 2 * n, 0, 4);
+		if (ports)
+			memcpy(key + 2 * n, p.above, 4);
+		key[2 * n + 4] = p.protocol;
+		*length = p.length;
+		return (int)(2 * n + 5);
+	}
+	return 0;
+}
+
+struct gd_flows *gd_flows_open(const char *path, uint64_t *packets, char *error, size_t error_bytes)
+{
+	struct gd_flows *f = calloc(1, sizeof(*f));
+	uint8_t key[GD_FLOW_KEY];
+	uint32_t length;
+
+	snprintf(error, error_bytes, "no memory");
+	*packets = 0;
+	if (!f)
+		return NULL;
+	f->room = 1u << 20;
+	f->buffer = malloc(SL_CAPTURE_PACKET_MAX);
+	f->flow = calloc(f->room / 2, sizeof(*f->flow));
+	f->slot = calloc(f->room, sizeof(*f->slot));
+	if (!f->buffer || !f->flow || !f->slot)
+		goto fail;
+	/* Once to count them, once to send them. */
+	f->capture = sl_capture_open(path, error, error_bytes);
+	if (!f->capture)
+		goto fail;
+	while (next_flow(f, key, &length))
+		++*packets;
+	sl_capture_close(f->capture);
+	f->capture = sl_capture_open(path, error, error_bytes);
+	if (f->capture && *packets)
+		return f;
+	if (f->capture)
+		snprintf(error, error_bytes, "%s: no IP packets", path);
+fail:
+	gd_flows_close(f);
+	return NULL;
+}
+
+static struct gd_flow *flow_of(struct gd_flows *f, const uint8_t *key, uint32_t bytes)
+{
+	uint32_t at = (uint32_t)sl_dta_hash(key, bytes, 0).lo % f->room;
+
+	while (f->slot[at]) {
+		struct gd_flow *flow = &f->flow[f->slot[at] - 1];
+
+		if (flow->key_bytes == bytes && !memcmp(flow->key, key, bytes))
+			return flow;
+		at = (at + 1) % f->room;
+	}
+	if (f->flows == f->room / 2)
+		return NULL; /* sent, and not asked about */
+	f->slot[at] = ++f->flows;
+	memcpy(f->flow[f->flows - 1].key, key, bytes);
+	f->flow[f->flows - 1].key_bytes = (uint8_t)bytes;
+	return &f->flow[f->flows - 1];
+}
+
+bool gd_flows_next(struct gd_flows *f, bool delivered, struct gd_report *r)
+{
+	struct gd_flow *flow;
+	uint32_t length;
+	const int bytes = next_flow(f, r->key, &length);
+	const uint64_t be = htobe64(length);
+
+	if (!bytes)
+		return false;
+	r->shape.key_bytes = (uint8_t)bytes;
+	r->shape.value_bytes = 8;
+	memcpy(r->value, &be, 8);
+	flow = flow_of(f, r->key, (uint32_t)bytes);
+	if (flow && delivered)
+		flow->delivered += length;
+	return true;
+}
+
+bool gd_flows_each(const struct gd_flows *f, uint32_t i, const uint8_t **key, uint32_t *key_bytes,
+		   uint64_t *delivered)
+{
+	if (!f || i >= f->flows)
+		return false;
+	*key = f->flow[i].key;
+	*key_bytes = f->flow[i].key_bytes;
+	*delivered = f->flow[i].delivered;
+	return true;
+}

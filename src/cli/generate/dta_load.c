@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/* generate_dta_load.c - which reports, and what a query must find of them. */
+#include "cli/generate/dta.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const gd_kind_name[GD_KINDS] = {"keywrite", "append", "increment", "postcard",
+					    "sketch"};
+
+/* The finalizer of SplitMix64. */
+static inline uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+static inline uint64_t draw(struct gd_load *l)
+{
+	return mix(l->random += 0x9e3779b97f4a7c15ull);
+}
+
+/* ---- Zipf: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from monotone discrete
+ * distributions", 1996 --------------------------------------------------------------------------------- */
+
+static double h_integral(double x, double s)
+{
+	double log_x = log(x), t = log_x * (1 - s);
+
+	return log_x * (fabs(t) > 1e-8 ? expm1(t) / t : 1 + t / 2);
+}
+
+static double h_integral_inverse(double x, double s)
+{
+	double t = fmax(x * (1 - s), -1);
+
+	return exp(x * (fabs(t) > 1e-8 ? log1p(t) / t : 1 - t / 2));
+}
+
+static uint64_t zipf(struct gd_load *l)
+{
+	const double s = l->zipf_s, n = (double)l->s->keys;
+
+	for (;;) {
+		double u = l->zipf_n + (double)(draw(l) >> 11) * 0x1p-53 * (l->zipf_x1 - l->zipf_n);
+		double x = h_integral_inverse(u, s), k = fmin(fmax(floor(x + 0.5), 1), n);
+
+		if (u >= h_integral(k + 0.5, s) - exp(-s * log(k)))
+			return (uint64_t)k - 1;
+	}
+}
+
+/* The number of a key, of `bound`, for the i-th report of its kind. */
+static inline uint64_t number(struct gd_load *l, uint64_t i, uint64_t bound)
+{
+	switch (l->s->order) {
+	case GD_UNIFORM:
+		return (uint64_t)((unsigned __int128)draw(l) * bound >> 64);
+	case GD_ZIPF:
+		return zipf(l) % bound;
+	default:
+		return i % bound;
+	}
+}
+
+/* ---- what is said of a key ------------------------------------------------------------------------------ */
+
+void gd_key(const struct gd_settings *s, uint64_t n, uint8_t *key)
+{
+	const uint64_t be = htobe64(n);
+
+	if (s->key_bytes < 8) {
+		memcpy(key, (const uint8_t *)&be + 8 - s->key_bytes, s->key_bytes);
+		return;
+	}
+	memset(key, 0, s->key_bytes - 8);
+	memcpy(key + s->key_bytes - 8, &be, 8);
+}
+
+void gd_value(const struct gd_settings *s, uint64_t n, uint8_t *value)
+{
+	uint64_t x = s->seed * 0x9e3779b97f4a7c15ull + n;
+
+	for (uint32_t at = 0; at < s->value_bytes; at += 8) {
+		const uint64_t w = mix(x += 0xd1342543de82ef95ull);
+
+		memcpy(value + at, &w, s->value_bytes - at < 8 ? s->value_bytes - at : 8);
+	}
+}
+
+uint32_t gd_hop(const struct gd_settings *s, uint64_t n, uint32_t hop)
+{
+	return 1 + (uint32_t)(mix(s->seed + n * 64 + hop) % s->values);
+}
+
+uint16_t gd_store(const struct gd_settings *s, uint32_t opcode)
+{
+	if (s->store)
+		return (uint16_t)s->store;
+	return (uint16_t)(opcode == SL_DTA_SKETCH_END ? SL_DTA_SKETCH : opcode);
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------- */
+
+int gd_load_open(struct gd_load *l, const struct gd_settings *s)
+{
+	*l = (struct gd_load){.s = s, .random = s->seed};
+	if (s->order == GD_ZIPF) {
+		l->zipf_s = s->zipf;
+		l->zipf_x1 = h_integral(1.5, s->zipf) - 1;
+		l->zipf_n = h_integral((double)s->keys + 0.5, s->zipf);
+	}
+	l->sketch_items = (uint64_t)s->rows * ((s->columns + s->cells - 1) / s->cells);
+	l->list = calloc(s->lists, sizeof(*l->list));
+	l->sketch_next = calloc(s->reporters, 8);
+	for (uint32_t k = 0; k < s->n_kinds; k++) {
+		if (s->kind[k] == SL_DTA_KEYWRITE && !l->keywrite)
+			l->keywrite = calloc(s->keys, 1);
+		if (s->kind[k] == SL_DTA_INCREMENT && !l->increment)
+			l->increment = calloc(s->keys, 8);
+		if (s->kind[k] == SL_DTA_POSTCARD && !l->path)
+			l->path = calloc(s->keys, 8);
+		if (s->kind[k] == SL_DTA_SKETCH && !l->cell)
+			l->cell = calloc((size_t)s->rows * s->columns, 8);
+		if ((s->kind[k] == SL_DTA_KEYWRITE && !l->keywrite) ||
+		    (s->kind[k] == SL_DTA_INCREMENT && !l->increment) ||
+		    (s->kind[k] == SL_DTA_POSTCARD && !l->path) ||
+		    (s->kind[k] == SL_DTA_SKETCH && (!l->cell || gd_sketch_open(l))))
+			goto no_memory;
+	}
+	if (l->list && l->sketch_next)
+		return 0;
+no_memory:
+	gd_load_close(l);
+	return -ENOMEM;
+}
+
+void gd_load_close(struct gd_load *l)
+{
+	gd_flows_close(l->replay);
+	free(l->keywrite);
+	free(l->increment);
+	free(l->path);
+	free(l->list);
+	free(l->cell);
+	for (uint32_t i = 0; i < GD_SKETCHES; i++)
+		free(l->cells_of[i]);
+	free(l->sketch_next);
+}
+
+static void make_keywrite(struct gd_load *l, uint64_t i, bool delivered, struct gd_report *r)
+{
+	const uint64_t n = number(l, i, l->s->keys);
+
+	r->shape.copies = (uint8_t)l->s->copies;
+	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
+	r->shape.value_bytes = (uint16_t)l->s->value_bytes;
+	gd_key(l->s, n, r->key);
+	gd_value(l->s, n, r->value);
+	l->keywrite[n] |= delivered;
+}
+
+/* An item is its number within its list, so that a reader sees what is missing or there twice. */
+static void make_append(struct gd_load *l, uint64_t i, bool delivered, struct gd_report *r)
+{
+	const uint32_t list = (uint32_t)number(l, i, l->s->lists), be = htobe32(list);
+	struct gd_list *at = &l->list[list];
+	const uint64_t item = at->items++, wide = htobe64(item);
+
+	r->shape.key_bytes = 4;
+	r->shape.value_bytes = (uint16_t)l->s->value_bytes;
+	memcpy(r->key, &be, 4);
+	if (l->s->value_bytes < 8) {
+		memcpy(r->value, (const uint8_t *)&wide + 8 - l->s->value_bytes, l->s->value_bytes);
+	} else {
+		memcpy(r->value, &wide, 8);
+		memset(r->value + 8, 0, l->s->value_bytes - 8);
+	}
+	at->delivered += delivered;
+	at->sum += delivered ? item : 0;
+}
+
+static void make_increment(struct gd_load *l, uint64_t i, bool delivered, struct gd_report *r)
+{
+	const uint64_t n = number(l, i, l->s->keys), addend = 1 + mix(i ^ l->s->seed) % 1000;
+	const uint64_t be = htobe64(addend);
+
+	r->shape.copies = (uint8_t)l->s->copies;
+	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
+	r->shape.value_bytes = 8;
+	gd_key(l->s, n, r->key);
+	memcpy(r->value, &be, 8);
+	l->increment[n] += delivered ? addend : 0;
+}
+
+/* The hops of a path come one behind the other, as a packet meets its switches. */
+static void make_postcard(struct gd_load *l, uint64_t i, bool delivered, struct gd_report *r)
+{
+	const uint32_t hop = (uint32_t)(i % l->s->hops);
+	const uint64_t n = i / l->s->hops % l->s->keys;
+	const uint32_t be = htobe32(gd_hop(l->s, n, hop));
+
+	r->shape.copies = (uint8_t)l->s->copies;
+	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
+	r->shape.value_bytes = 8;
+	gd_key(l->s, n, r->key);
+	r->value[0] = (uint8_t)hop;
+	r->value[1] = (uint8_t)l->s->hops;
+	r->value[2] = r->value[3] = 0;
+	memcpy(r->value + 4, &be, 4);
+	if (delivered)
+		l->path[n] |= 1ull << hop;
+}
+
+/* Each reporter's sketch of the epoch, cell by cell, and then its end. False: it is through. */
+static bool make_sketch(struct gd_load *l, uint32_t reporter, bool delivered, struct gd_report *r)
+{
+	const struct gd_settings *s = l->s;
+	const uint64_t item = l->sketch_next[reporter], wide = s->hll ? 1 : 8;
+	const uint32_t a_row = (s->columns + s->cells - 1) / s->cells;
+	const uint32_t row = (uint32_t)(item / a_row), column = (uint32_t)(item % a_row) * s->cells;
+	const uint32_t cells = s->columns - column < s->cells ? s->columns - column : s->cells;
+	const uint32_t key[3] = {htobe32(s->epoch), htobe32(row), htobe32(column)};
+	const uint32_t end = htobe32((uint32_t)l->sketch_items);
+
+	if (item > l->sketch_items)
+		return false;
+	l->sketch_next[reporter]++;
+	r->shape.copies = 0;
+	memcpy(r->key, key, sizeof(key));
+	if (item == l->sketch_items) {
+		r->shape.opcode = SL_DTA_SKETCH_END;
+		r->shape.key_bytes = r->shape.value_bytes = 4;
+		memcpy(r->value, &end, 4);
+		return true;
+	}
+	r->shape.key_bytes = 12;
+	r->shape.value_bytes = (uint16_t)(cells * wide);
+	for (uint32_t c = 0; c < cells; c++) {
+		uint64_t *to = &l->cell[(uint64_t)row * s->columns + column + c];
+		uint64_t v = l->cells_of[reporter % GD_SKETCHES]
+					[(uint64_t)row * s->columns + column + c];
+		uint64_t be = htobe64(v);
+
+		if (s->hll)
+			r->value[c] = (uint8_t)v;
+		else
+			memcpy(r->value + 8 * c, &be, 8);
+		if (delivered)
+			*to = s->hll ? (v > *to ? v : *to) : *to + v;
+	}
+	return true;
+}
+
+bool gd_load_next(struct gd_load *l, uint32_t reporter, bool delivered, struct gd_report *r)
+{
+	const struct gd_settings *s = l->s;
+	const uint32_t run = s->pack < 8 ? s->pack : 8;
+
+	/* Kinds in turn, some of one shape in a row; what is through is left out. */
+	for (uint32_t tries = 0; tries < s->n_kinds; tries++) {
+		const uint32_t opcode = s->kind[(l->n / run + tries) % s->n_kinds], k = opcode - 1;
+		const uint64_t i = l->of_kind[k];
+
+		if (opcode != SL_DTA_SKETCH && i >= s->count)
+			continue;
+		r->shape.opcode = (uint8_t)opcode;
+		r->shape.copies = l->replay ? (uint8_t)s->copies : 0;
+		r->shape.flags = (uint8_t)((s->immediate ? SL_DTA_IMMEDIATE : 0) |
+					   (s->essential ? SL_DTA_ESSENTIAL : 0));
+		r->shape.store = gd_store(s, opcode);
+		switch (opcode) {
+		case SL_DTA_KEYWRITE:
+			make_keywrite(l, i, delivered, r);
+			break;
+		case SL_DTA_APPEND:
+			make_append(l, i, delivered, r);
+			break;
+		case SL_DTA_POSTCARD:
+			make_postcard(l, i, delivered, r);
+			break;
+		case SL_DTA_INCREMENT:
+			if (!l->replay)
+				make_increment(l, i, delivered, r);
+			else if (!gd_flows_next(l->replay, delivered, r))
+				return false;
+			break;
+		default:
+			if (!make_sketch(l, reporter, delivered, r))
+				continue;
+		}
+		l->of_kind[k]++;
+		l->delivered[k] += delivered;
+		l->n++;
+		return true;
+	}
+	return false;
+}

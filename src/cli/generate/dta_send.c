@@ -1,0 +1,625 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * generate_dta_send.c - packets of reports, what befalls them on purpose, and those that are sent again.
+ *
+ * Reporters take turns, each with a burst of packets. A burst is made, then some packets of it are left out,
+ * doubled, or change places, and then it goes out: packets of one size that follow each other as one message
+ * (UDP_SEGMENT), all messages by one call.
+ */
+#include "cli/generate/dta.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BURST	       64u
+#define RING	       1024u /* packets that an essential reporter keeps */
+#define FAR	       8u    /* places that a packet may fall behind */
+#define SOCKETS	       64u
+#define UNSETTLED      2048u /* reports on the way; a translator's window is 4096 by default */
+#define ASK_AGAIN_NS   20000000u
+#define SEGMENTS_BYTES 60000u
+
+struct kept {
+	uint32_t bytes, first, reports;
+};
+
+struct reporter {
+	struct kept *slot;
+	uint8_t *data;
+	uint64_t made, settled; /* packets */
+	uint32_t sequence, settled_sequence, credits;
+	bool through;
+};
+
+struct sender {
+	const struct sl_command *cmd;
+	const struct gd_settings *s;
+	struct gd_load *load;
+	struct gd_sent *sent;
+	struct reporter *reporter;
+	uint32_t ring, room, burst, sockets;
+	int fd[SOCKETS];
+	uint64_t random, total, began;
+	bool segments;
+	struct gd_xdp *xdp; /* NULL: by the sockets */
+	int broken;	    /* -errno of it */
+	/* the burst */
+	struct iovec queue[2 * BURST];
+	uint32_t queued;
+};
+
+static bool chance(struct sender *x, double p)
+{
+	uint64_t r;
+
+	if (p <= 0)
+		return false;
+	x->random ^= x->random << 13;
+	x->random ^= x->random >> 7;
+	x->random ^= x->random << 17;
+	r = x->random * 0x2545f4914f6cdd1dull;
+	return (double)(r >> 11) * 0x1p-53 < p;
+}
+
+static int complain(const struct sl_command *cmd, const char *what, int err)
+{
+	fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, what, strerror(err));
+	return -err;
+}
+
+/* ---- out -------------------------------------------------------------------------------------------- */
+
+static struct reporter *owner_of(struct sender *x, uint32_t r)
+{
+	return &x->reporter[r];
+}
+
+/* All messages of m, whatever it takes; refused says that nobody listens there, and costs nothing. */
+static void push(struct sender *x, int fd, struct mmsghdr *m, uint32_t n)
+{
+	uint32_t refused = 0;
+
+	while (n) {
+		int r = sendmmsg(fd, m, n, 0);
+
+		if (r > 0) {
+			m += r;
+			n -= (uint32_t)r;
+			refused = 0;
+		} else if (errno == EINTR || (errno == ECONNREFUSED && refused++ < 4)) {
+			continue;
+		} else if (errno == EAGAIN || errno == ENOBUFS) {
+			struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+			poll(&p, 1, 10);
+		} else {
+			x->sent->unsent += m->msg_hdr.msg_iovlen;
+			if (m->msg_hdr.msg_controllen)
+				x->segments = false; /* from now on one by one */
+			m++;
+			n--;
+		}
+	}
+}
+
+static void send_frames(struct sender *x, int fd)
+{
+	struct sockaddr_in from = {0};
+	socklen_t bytes = sizeof(from);
+
+	getsockname(fd, (struct sockaddr *)&from, &bytes);
+	for (uint32_t i = 0; i < x->queued && !x->broken; i++)
+		x->broken = gd_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
+				       (uint32_t)x->queue[i].iov_len);
+	x->queued = 0;
+}
+
+/* Before anything waits for what was sent. */
+static void flush_frames(struct sender *x)
+{
+	if (x->xdp && !x->broken)
+		x->broken = gd_xdp_flush(x->xdp);
+}
+
+static void send_queue(struct sender *x, int fd)
+{
+	if (x->xdp) {
+		send_frames(x, fd);
+		return;
+	}
+	struct mmsghdr m[2 * BURST];
+	union {
+		char bytes[CMSG_SPACE(sizeof(uint16_t))];
+		struct cmsghdr align;
+	} control[2 * BURST];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < x->queued;) {
+		uint32_t run = 1;
+		const size_t bytes = x->queue[i].iov_len;
+
+		while (x->segments && i + run < x->queued && run < 64 &&
+		       x->queue[i + run].iov_len == bytes && (run + 1) * bytes <= SEGMENTS_BYTES)
+			run++;
+		m[n].msg_hdr = (struct msghdr){.msg_iov = &x->queue[i], .msg_iovlen = run};
+		if (run > 1) {
+			struct cmsghdr *c = &control[n].align;
+
+			c->cmsg_level = SOL_UDP;
+			c->cmsg_type = UDP_SEGMENT;
+			c->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+			memcpy(CMSG_DATA(c), &(uint16_t){(uint16_t)bytes}, sizeof(uint16_t));
+			m[n].msg_hdr.msg_control = &control[n];
+			m[n].msg_hdr.msg_controllen = sizeof(control[n].bytes);
+		}
+		n++;
+		i += run;
+	}
+	push(x, fd, m, n);
+	x->queued = 0;
+}
+
+static int fd_of(const struct sender *x, uint32_t r)
+{
+	return x->fd[r % x->sockets];
+}
+
+/* ---- making packets -------------------------------------------------------------------------------------- */
+
+static uint8_t *data_of(const struct sender *x, const struct reporter *rep, uint64_t packet)
+{
+	return rep->data + packet % x->ring * x->room;
+}
+
+/* One packet of a reporter. False: nothing is left to say. */
+static bool make(struct sender *x, uint32_t index, bool withheld)
+{
+	struct reporter *rep = owner_of(x, index);
+	uint8_t *data = data_of(x, rep, rep->made);
+	struct kept *k = &rep->slot[rep->made % x->ring];
+	const bool delivered = !withheld || x->s->essential;
+	const struct sl_dta_header h = {
+		.tenant = (uint16_t)x->s->tenant,
+		.reporter = x->s->reporter + index,
+		.sequence = rep->sequence,
+		.time_ns = sl_realtime_ns(),
+		.incarnation = x->s->incarnation,
+		.flags = (uint8_t)((x->s->essential && rep->made % 16 == 15 ? SL_DTA_ACK_WANTED
+									    : 0) |
+				   (x->s->mac ? SL_DTA_AUTHENTICATED : 0)),
+	};
+	struct sl_dta_builder b;
+	struct gd_report r;
+
+	k->first = rep->sequence;
+	k->reports = 0;
+	if (x->s->legacy) {
+		if (!gd_load_next(x->load, index, delivered, &r))
+			return false;
+		k->bytes = (uint32_t)sl_dta_build_legacy(x->s->legacy, (uint8_t)rep->sequence,
+							 &r.shape, r.key, r.value, data, x->room);
+		k->reports = 1;
+	} else {
+		sl_dta_begin(&b, data, x->room, &h);
+		while (k->reports < x->s->pack && gd_load_next(x->load, index, delivered, &r)) {
+			/* Room for the worst was made: it fits. */
+			if (sl_dta_put(&b, &r.shape, r.key, r.value))
+				break;
+			k->reports++;
+		}
+		if (!k->reports)
+			return false;
+		k->bytes = (uint32_t)sl_dta_end(&b);
+		if (x->s->mac)
+			k->bytes = (uint32_t)sl_dta_mac_put(x->s->mac, data, k->bytes);
+	}
+	rep->sequence += k->reports;
+	rep->made++;
+	x->sent->reports += k->reports;
+	x->sent->packets++;
+	x->sent->bytes += k->bytes;
+	if (withheld) {
+		x->sent->withheld += k->reports;
+		x->sent->withheld_packets++;
+	} else {
+		x->queue[x->queued++] = (struct iovec){data, k->bytes};
+	}
+	return true;
+}
+
+static void send_again(struct sender *x, uint32_t index, uint64_t packet, uint8_t flags)
+{
+	struct reporter *rep = owner_of(x, index);
+	const struct kept *k = &rep->slot[packet % x->ring];
+	uint8_t *data = data_of(x, rep, packet);
+
+	data[2] = (uint8_t)(data[2] | flags);
+	if (x->s->mac)
+		sl_dta_mac_put(x->s->mac, data, k->bytes - SL_DTA_MAC_BYTES);
+	if (x->queued == 2 * BURST)
+		send_queue(x, fd_of(x, index));
+	x->queue[x->queued++] = (struct iovec){data, k->bytes};
+	x->sent->again += k->reports;
+	x->sent->again_packets++;
+}
+
+static bool before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+/* A packet's reports arrived, as an answer says: before its next, or in a range of an ACK. */
+static bool arrived(const struct kept *k, const struct sl_dta_answer *a)
+{
+	const uint32_t end = k->first + k->reports;
+
+	if (!before(a->next, end))
+		return true;
+	for (uint32_t i = 0; a->type == SL_DTA_ACK && i < a->ranges; i++)
+		if (!before(k->first, a->range[i].first) &&
+		    !before(a->range[i].first + a->range[i].count, end))
+			return true;
+	return false;
+}
+
+static void answered(struct sender *x, const struct sl_dta_answer *a)
+{
+	const uint32_t index = a->reporter - x->s->reporter;
+	struct reporter *rep;
+
+	if (index >= x->s->reporters || a->incarnation != x->s->incarnation) {
+		x->sent->bad_answers++;
+		return;
+	}
+	rep = owner_of(x, index);
+	x->sent->answers++;
+	rep->credits = a->credits;
+	if (!x->s->essential)
+		return;
+	/* More than was ever sent can't be settled: a forged or mistaken answer. */
+	while (!before(rep->sequence, a->next) && rep->settled < rep->made &&
+	       arrived(&rep->slot[rep->settled % x->ring], a)) {
+		const struct kept *k = &rep->slot[rep->settled++ % x->ring];
+
+		rep->settled_sequence = k->first + k->reports;
+	}
+	if (a->type != SL_DTA_NACK)
+		return;
+	x->sent->nacks++;
+	for (uint64_t p = rep->settled; p < rep->made; p++) {
+		const struct kept *k = &rep->slot[p % x->ring];
+
+		for (uint32_t i = 0; i < a->ranges; i++) {
+			const uint32_t end = a->range[i].first + a->range[i].count;
+
+			if (before(k->first, end) &&
+			    before(a->range[i].first, k->first + k->reports)) {
+				send_again(x, index, p, SL_DTA_AGAIN);
+				break;
+			}
+		}
+	}
+	send_queue(x, fd_of(x, index));
+}
+
+/* What translators said meanwhile; waits up to timeout_ms for the first word. True if there was any. */
+static bool listen_to_answers(struct sender *x, int timeout_ms)
+{
+	struct pollfd p[SOCKETS];
+	bool any = false;
+
+	flush_frames(x);
+	for (uint32_t i = 0; i < x->sockets; i++)
+		p[i] = (struct pollfd){.fd = x->fd[i], .events = POLLIN};
+	if (poll(p, x->sockets, timeout_ms) <= 0)
+		return false;
+	for (uint32_t i = 0; i < x->sockets; i++) {
+		uint8_t packet[2048];
+		ssize_t n;
+
+		while (p[i].revents &&
+		       (n = recv(x->fd[i], packet, sizeof(packet), MSG_DONTWAIT)) >= 0) {
+			struct sl_dta_answer a;
+
+			any = true;
+			/* Forged, or not an answer. */
+			if ((x->s->mac && !sl_dta_mac_fits(x->s->mac, packet, (size_t)n)) ||
+			    sl_dta_answer_parse(packet, (size_t)n, &a) != SL_DTA_FINE)
+				x->sent->bad_answers++;
+			else
+				answered(x, &a);
+		}
+	}
+	return any;
+}
+
+static uint32_t outstanding(const struct reporter *rep)
+{
+	return rep->sequence - rep->settled_sequence;
+}
+
+/*
+ * Waits until no more than so many reports and packets of a reporter are on the way; what is silent for long
+ * is asked about by sending the oldest again. False: nothing moved for --wait, or a signal came.
+ */
+static bool settle(struct sender *x, uint32_t index, uint32_t reports, uint64_t packets, int stop)
+{
+	struct reporter *rep = owner_of(x, index);
+	uint64_t moved = sl_now_ns(), asked = moved;
+
+	while (outstanding(rep) > reports || rep->made - rep->settled > packets) {
+		const uint32_t was = rep->settled_sequence;
+		uint64_t now;
+
+		if (!listen_to_answers(x, 2) && sl_stop_wait(stop, 0))
+			return false;
+		now = sl_now_ns();
+		if (rep->settled_sequence != was)
+			moved = now;
+		if (now - moved > x->s->wait)
+			return false;
+		if (now - moved > ASK_AGAIN_NS && now - asked > ASK_AGAIN_NS) {
+			asked = now;
+			send_again(x, index, rep->settled, SL_DTA_AGAIN | SL_DTA_ACK_WANTED);
+			if (rep->made - rep->settled > 1)
+				send_again(x, index, rep->made - 1,
+					   SL_DTA_AGAIN | SL_DTA_ACK_WANTED);
+			send_queue(x, fd_of(x, index));
+		}
+	}
+	return true;
+}
+
+/* ---- bursts ------------------------------------------------------------------------------------------------ */
+
+/* What befalls the packets of a burst that were not withheld. */
+static void befall(struct sender *x)
+{
+	const uint32_t n = x->queued;
+
+	if (x->s->duplicate > 0)
+		for (uint32_t i = 0; i < n; i++)
+			if (chance(x, x->s->duplicate)) {
+				x->queue[x->queued++] = x->queue[i];
+				x->sent->duplicated++;
+			}
+	if (x->s->reorder > 0)
+		for (uint32_t i = 0; i + 1 < x->queued; i++)
+			if (chance(x, x->s->reorder)) {
+				uint32_t to = i + 1 + (uint32_t)(x->random % FAR);
+				struct iovec swapped = x->queue[i];
+
+				if (to >= x->queued)
+					to = x->queued - 1;
+				x->queue[i] = x->queue[to];
+				x->queue[to] = swapped;
+				x->sent->reordered++;
+			}
+}
+
+/* False: this can't go on. */
+static bool send_burst(struct sender *x, uint32_t index, int stop)
+{
+	struct reporter *rep = owner_of(x, index);
+	uint32_t packets = x->burst;
+
+	if (x->s->essential && !x->s->legacy) {
+		const uint32_t most = rep->credits < UNSETTLED ? rep->credits : UNSETTLED;
+		const uint32_t a_burst = packets * x->s->pack;
+
+		if (!settle(x, index, most > a_burst ? most - a_burst : 0, x->ring - BURST, stop))
+			return false;
+	}
+	while (packets--) {
+		/* A reporter's last packet arrives: what follows it can't be missed by anybody. */
+		const bool near_end = x->total - x->load->n <=
+				      (uint64_t)x->burst * x->s->pack * x->s->reporters;
+
+		if (!make(x, index, !near_end && chance(x, x->s->loss))) {
+			rep->through = true;
+			break;
+		}
+	}
+	befall(x);
+	send_queue(x, fd_of(x, index));
+	return true;
+}
+
+static void pace(struct sender *x)
+{
+	const uint64_t due = x->began +
+			     (uint64_t)((double)x->sent->reports * 1e9 / (double)x->s->rate);
+	const uint64_t now = sl_now_ns();
+	struct timespec t = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
+
+	if (due > now + 50000) {
+		flush_frames(x);
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+			;
+	}
+}
+
+static int send_all(struct sender *x, int stop)
+{
+	uint32_t through;
+
+	do {
+		through = 0;
+		for (uint32_t r = 0; r < x->s->reporters; r++) {
+			if (!x->reporter[r].through && !send_burst(x, r, stop))
+				return -ETIMEDOUT;
+			through += x->reporter[r].through;
+			if (x->s->rate)
+				pace(x);
+		}
+		if (x->broken)
+			return complain(x->cmd, x->s->xdp, -x->broken);
+		if (sl_stop_wait(stop, 0))
+			return 0;
+	} while (through < x->s->reporters);
+	return 0;
+}
+
+static int settle_all(struct sender *x, int stop)
+{
+	int err = 0;
+
+	if (!x->s->essential || x->s->legacy)
+		return 0;
+	for (uint32_t r = 0; r < x->s->reporters; r++)
+		if (err || !settle(x, r, 0, 0, stop)) {
+			err = -ETIMEDOUT;
+			x->sent->unsettled += outstanding(&x->reporter[r]);
+		}
+	return err;
+}
+
+/* ---- from the start to the end ----------------------------------------------------------------------------- */
+
+static int connect_to(struct sender *x)
+{
+	char host[256], service[8];
+	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *found;
+	uint16_t port;
+	int err;
+
+	if (sl_parse_address(x->s->to, host, sizeof(host), &port)) {
+		fprintf(stderr, "sidelight %s: --to: '%s' is no HOST:PORT\n", x->cmd->name,
+			x->s->to);
+		return -EINVAL;
+	}
+	snprintf(service, sizeof(service), "%u", port ? port : SL_DTA_PORT);
+	err = getaddrinfo(*host ? host : "localhost", service, &hints, &found);
+	if (err) {
+		fprintf(stderr, "sidelight %s: --to: %s: %s\n", x->cmd->name, host,
+			gai_strerror(err));
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < x->sockets; i++) {
+		x->fd[i] = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		if (x->fd[i] < 0 || connect(x->fd[i], found->ai_addr, found->ai_addrlen)) {
+			err = complain(x->cmd, x->s->to, errno);
+			break;
+		}
+		setsockopt(x->fd[i], SOL_SOCKET, SO_SNDBUF, &(int){1 << 22}, sizeof(int));
+	}
+	freeaddrinfo(found);
+	return err;
+}
+
+/* Bytes of the biggest packet that --pack reports may become: alternating kinds are blocks of their own. */
+static uint64_t worst_packet(const struct gd_settings *s)
+{
+	uint64_t item = 0;
+
+	for (uint32_t k = 0; k < s->n_kinds; k++) {
+		uint64_t bytes = s->key_bytes + (s->value_bytes > 8 ? s->value_bytes : 8);
+
+		if (s->kind[k] == SL_DTA_SKETCH)
+			bytes = 12 + (uint64_t)s->cells * (s->hll ? 1 : 8);
+		item = bytes > item ? bytes : item;
+	}
+	return SL_DTA_HEADER_BYTES + SL_DTA_MAC_BYTES + s->pack * item +
+	       SL_DTA_BLOCK_BYTES *
+		       (uint64_t)(s->n_kinds > 1 || s->kind[0] == SL_DTA_SKETCH || s->replay
+					  ? s->pack
+					  : 1);
+}
+
+int gd_send(const struct sl_command *cmd, const struct gd_settings *s, struct gd_load *l,
+	    struct gd_sent *sent, int stop)
+{
+	const bool keep = s->essential && !s->legacy;
+	struct sender x = {.cmd = cmd,
+			   .s = s,
+			   .load = l,
+			   .sent = sent,
+			   .ring = keep ? RING : BURST,
+			   .burst = BURST,
+			   .sockets = s->reporters < SOCKETS ? s->reporters : SOCKETS,
+			   .random = s->seed * 2 + 1,
+			   .segments = true};
+	const uint64_t worst = worst_packet(s);
+	struct timespec cpu;
+	uint8_t *data;
+	struct kept *slot;
+	int err;
+
+	*sent = (struct gd_sent){0};
+	if (worst > s->mtu) {
+		fprintf(stderr,
+			"sidelight %s: --pack: packets of up to %llu bytes, more than --mtu %u\n",
+			cmd->name, (unsigned long long)worst, s->mtu);
+		return -EINVAL;
+	}
+	x.room = (uint32_t)((worst + 63) & ~63ull);
+	for (uint32_t k = 0; k < s->n_kinds; k++)
+		x.total += s->kind[k] == SL_DTA_SKETCH ? (l->sketch_items + 1) * s->reporters
+						       : s->count;
+	while (x.burst > 1 && (uint64_t)x.burst * s->pack * s->reporters * 8 > x.total)
+		x.burst /= 2;
+	while (x.burst > 1 && s->rate && (uint64_t)x.burst * s->pack * 500 > s->rate)
+		x.burst /= 2;
+	while (x.burst > 1 && keep && x.burst * s->pack * 2 > UNSETTLED)
+		x.burst /= 2;
+	for (uint32_t i = 0; i < SOCKETS; i++)
+		x.fd[i] = -1;
+	x.reporter = calloc(s->reporters, sizeof(*x.reporter));
+	/* What needs not be kept is of one burst at a time, whoever's. */
+	slot = calloc((size_t)x.ring * (keep ? s->reporters : 1), sizeof(*slot));
+	data = malloc((size_t)x.room * x.ring * (keep ? s->reporters : 1));
+	if (!x.reporter || !slot || !data) {
+		err = complain(cmd, "memory", ENOMEM);
+		goto out;
+	}
+	for (uint32_t r = 0; r < s->reporters; r++)
+		x.reporter[r] =
+			(struct reporter){.slot = slot + (keep ? (size_t)r * x.ring : 0),
+					  .data = data + (keep ? (size_t)r * x.ring * x.room : 0),
+					  .sequence = s->sequence,
+					  .settled_sequence = s->sequence,
+					  .credits = UINT32_MAX};
+	err = connect_to(&x);
+	if (err)
+		goto out;
+	if (s->xdp) {
+		char error[256];
+
+		x.xdp = gd_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
+		if (!x.xdp) {
+			err = -errno;
+			fprintf(stderr, "sidelight %s: %s\n", cmd->name, error);
+			goto out;
+		}
+	}
+	x.began = sl_now_ns();
+	err = send_all(&x, stop);
+	flush_frames(&x);
+	if (!err && x.broken)
+		err = complain(cmd, s->xdp, -x.broken);
+	sent->elapsed_ns = sl_now_ns() - x.began;
+	if (settle_all(&x, stop) && !err)
+		err = -ETIMEDOUT;
+	if (err == -ETIMEDOUT)
+		fprintf(stderr, "sidelight %s: %llu essential reports were not acknowledged\n",
+			cmd->name, (unsigned long long)sent->unsettled);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	sent->cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
+out:
+	gd_xdp_close(x.xdp);
+	for (uint32_t i = 0; i < SOCKETS; i++)
+		if (x.fd[i] >= 0)
+			close(x.fd[i]);
+	free(data);
+	free(slot);
+	free(x.reporter);
+	return err;
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * generate_dta_xdp.c - packets past the network stack: as frames that the kernel makes and a program of ours fills
+ * (Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame mode"; Linux 5.18). IPv4, to a neighbour.
+ * Answers come to the sockets whose ports the packets have.
+ */
+#include "cli/generate/dta.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if HAVE_BPF
+#include <linux/types.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "cli/generate/dta_xdp.h"
+#include "dta/io/checksum.h"
+#include "generate_dta_xdp.skel.h"
+
+#define HEADERS	   42u /* Ethernet, IPv4, UDP */
+#define RESOLVE_MS 2000
+/*
+ * Of frames that wait. The kernel takes milliseconds to begin and to end, as it waits until all cores have passed a quiet
+ * state (bpf_dispatcher_change_prog()): so many at a time.
+ */
+#define ROOM_BYTES (32u << 20)
+#define DISCARD	   9 /* a port that nobody answers from: RFC 863 */
+
+struct gd_xdp {
+	struct generate_dta_xdp_bpf *program;
+	uint8_t *frames; /* the program's, mapped: struct gd_xdp_frame, stride bytes each */
+	uint32_t stride, room, count, longest;
+	uint8_t head[HEADERS]; /* of all of them, without lengths, port and sums */
+	uint64_t pseudo;       /* sum of the addresses, not folded */
+};
+
+static uint16_t checksum(uint64_t sum)
+{
+	return (uint16_t)~sl_sum_fold(sum);
+}
+
+static void put16(uint8_t *at, uint16_t network)
+{
+	memcpy(at, &network, 2);
+}
+
+/* The neighbour's address on the link; asks for it if nobody has yet. */
+static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t mac[6])
+{
+	struct sockaddr_in nobody = *to;
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int err = fd < 0 ? -errno : -EHOSTUNREACH;
+
+	nobody.sin_port = htons(DISCARD);
+	for (int ms = 0; err == -EHOSTUNREACH && ms < RESOLVE_MS; ms += 10) {
+		struct arpreq r = {0};
+
+		memcpy(&r.arp_pa, to, sizeof(*to));
+		snprintf(r.arp_dev, sizeof(r.arp_dev), "%s", interface);
+		if (!ioctl(fd, SIOCGARP, &r) && r.arp_flags & ATF_COM) {
+			memcpy(mac, r.arp_ha.sa_data, 6);
+			err = 0;
+			break;
+		}
+		if (!ms)
+			sendto(fd, NULL, 0, 0, (struct sockaddr *)&nobody, sizeof(nobody));
+		poll(NULL, 0, 10);
+	}
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int make_head(struct gd_xdp *x, const char *interface, int fd, char *error, size_t bytes)
+{
+	struct sockaddr_in from, to;
+	socklen_t n = sizeof(from), m = sizeof(to);
+	struct ifreq r = {0};
+	uint8_t *ip = x->head + 14;
+	int err;
+
+	if (getsockname(fd, (struct sockaddr *)&from, &n) ||
+	    getpeername(fd, (struct sockaddr *)&to, &m) || from.sin_family != AF_INET) {
+		snprintf(error, bytes, "--xdp: IPv4 only");
+		return -EAFNOSUPPORT;
+	}
+	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", interface);
+	if (strlen(interface) >= sizeof(r.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &r)) {
+		snprintf(error, bytes, "--xdp: %s: no such interface", interface);
+		return -ENODEV;
+	}
+	memcpy(x->head + 6, r.ifr_hwaddr.sa_data, 6);
+	err = resolve(interface, &to, x->head);
+	if (err) {
+		snprintf(error, bytes, "--xdp: %s: the translator is no neighbour there",
+			 interface);
+		return err;
+	}
+	x->head[12] = 0x08;
+	ip[0] = 0x45;
+	ip[6] = 0x40; /* not to be fragmented */
+	ip[8] = 64;
+	ip[9] = IPPROTO_UDP;
+	memcpy(ip + 12, &from.sin_addr, 4);
+	memcpy(ip + 16, &to.sin_addr, 4);
+	put16(ip + 22, to.sin_port);
+	x->pseudo = sl_sum_of(ip + 12, 8) + htons(IPPROTO_UDP);
+	return 0;
+}
+
+static int quiet(enum libbpf_print_level level, const char *format, va_list args)
+{
+	(void)level;
+	(void)format;
+	(void)args;
+	return 0;
+}
+
+static struct gd_xdp_frame *frame_at(const struct gd_xdp *x, uint32_t i)
+{
+	return (struct gd_xdp_frame *)(void *)(x->frames + (size_t)i * x->stride);
+}
+
+static int load(struct gd_xdp *x, const char *interface)
+{
+	const uint32_t out = if_nametoindex(interface);
+	const uint32_t longest = x->stride - (uint32_t)sizeof(struct gd_xdp_frame);
+	libbpf_print_fn_t before = libbpf_set_print(quiet);
+	int err = 0;
+
+	x->program = generate_dta_xdp_bpf__open();
+	if (!x->program) {
+		err = -errno;
+	} else {
+		/* They are constant to the program. */
+		memcpy((void *)&x->program->rodata->out, &out, sizeof(out));
+		memcpy((void *)&x->program->rodata->longest, &longest, sizeof(longest));
+		err = bpf_map__set_value_size(x->program->maps.frames, x->stride);
+		if (!err)
+			err = bpf_map__set_max_entries(x->program->maps.frames, x->room);
+		if (!err)
+			err = generate_dta_xdp_bpf__load(x->program);
+	}
+	libbpf_set_print(before);
+	if (err)
+		return err;
+	x->frames = mmap(NULL, (size_t)x->room * x->stride, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 bpf_map__fd(x->program->maps.frames), 0);
+	if (x->frames == MAP_FAILED) {
+		x->frames = NULL;
+		return -errno;
+	}
+	/* Can this kernel? A frame of no length goes nowhere. */
+	x->count = 1;
+	x->longest = HEADERS;
+	return gd_xdp_flush(x);
+}
+
+struct gd_xdp *gd_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
+			   size_t error_bytes)
+{
+	struct gd_xdp *x = calloc(1, sizeof(*x));
+	int err;
+
+	if (x) {
+		x->stride = (uint32_t)(sizeof(struct gd_xdp_frame) + HEADERS + longest + 63) & ~63u;
+		x->room = ROOM_BYTES / x->stride;
+	}
+	err = x ? make_head(x, interface, fd, error, error_bytes) : -ENOMEM;
+
+	if (!err) {
+		err = load(x, interface);
+		if (err)
+			snprintf(error, error_bytes, "--xdp: %s: %s%s", interface, strerror(-err),
+				 err == -EPERM	  ? " (it needs CAP_NET_ADMIN and CAP_BPF)"
+				 : err == -EINVAL ? " (it needs Linux 5.18)"
+						  : "");
+	}
+	if (!err)
+		return x;
+	gd_xdp_close(x);
+	errno = -err;
+	return NULL;
+}
+
+int gd_xdp_put(struct gd_xdp *x, uint16_t port, const void *packet, uint32_t bytes)
+{
+	struct gd_xdp_frame *f;
+	uint8_t *ip, *udp;
+	int err = x->count == x->room ? gd_xdp_flush(x) : 0;
+
+	if (bytes > x->stride - sizeof(*f) - HEADERS)
+		return -EMSGSIZE;
+	if (err)
+		return err;
+	f = frame_at(x, x->count++);
+	f->bytes = HEADERS + bytes;
+	if (f->bytes > x->longest)
+		x->longest = f->bytes;
+	memcpy(f->data, x->head, HEADERS);
+	ip = f->data + 14;
+	udp = ip + 20;
+	put16(ip + 2, htons((uint16_t)(28 + bytes)));
+	put16(ip + 10, checksum(sl_sum_of(ip, 20)));
+	put16(udp, htons(port));
+	put16(udp + 4, htons((uint16_t)(8 + bytes)));
+	memcpy(udp + 8, packet, bytes);
+	const uint16_t sum =
+		checksum(x->pseudo + htons((uint16_t)(8 + bytes)) + sl_sum_of(udp, 8 + bytes));
+
+	put16(udp + 6, sum ? sum : 0xffff);
+	return 0;
+}
+
+int gd_xdp_flush(struct gd_xdp *x)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, o, .data_in = frame_at(x, 0)->data,
+		    .data_size_in = x->longest, .flags = BPF_F_TEST_XDP_LIVE_FRAMES);
+	int err = 0;
+
+	x->program->bss->next = 0;
+	while (!err && x->program->bss->next < x->count) {
+		o.repeat = (int)(x->count - x->program->bss->next);
+		err = bpf_prog_test_run_opts(bpf_program__fd(x->program->progs.send), &o);
+		if (err == -EINTR) /* it goes on where it was */
+			err = 0;
+	}
+	x->count = x->longest = 0;
+	return err;
+}
+
+void gd_xdp_close(struct gd_xdp *x)
+{
+	if (!x)
+		return;
+	if (x->frames)
+		munmap(x->frames, (size_t)x->room * x->stride);
+	generate_dta_xdp_bpf__destroy(x->program);
+	free(x);
+}
+
+#else
+
+struct gd_xdp *gd_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
+			   size_t error_bytes)
+{
+	(void)interface;
+	(void)fd;
+	(void)longest;
+	snprintf(error, error_bytes, "--xdp: this build has no eBPF");
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+int gd_xdp_put(struct gd_xdp *x, uint16_t port, const void *packet, uint32_t bytes)
+{
+	(void)x;
+	(void)port;
+	(void)packet;
+	(void)bytes;
+	return -EOPNOTSUPP;
+}
+
+int gd_xdp_flush(struct gd_xdp *x)
+{
+	(void)x;
+	return 0;
+}
+
+void gd_xdp_close(struct gd_xdp *x)
+{
+	(void)x;
+}
+
+#endif

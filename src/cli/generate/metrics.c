@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+/* generate_metrics.c - starts the pods of generate_pods.h, waits for them and reports what they did. */
+#include "cli/generate/generate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "cli/generate/pods.h"
+
+static const char *const kind_names[KINDS] = {"counter", "gauge", "histogram"};
+
+/* ---- the parent -------------------------------------------------------------------------------- */
+
+struct parent {
+	const struct sl_command *cmd;
+	const struct settings *s;
+	struct shared sh;
+	uint32_t started;
+	int stop, status[2], go[2], leave[2];
+};
+
+static int complain(const struct parent *p, const char *what, int err)
+{
+	fprintf(stderr, "sidelight %s: %s: %s\n", p->cmd->name, what, strerror(err));
+	return SL_EXIT_FAILURE;
+}
+
+static int start(struct parent *p)
+{
+	const pid_t self = getpid();
+
+	for (uint32_t i = 0; i < generate_processes(p->s); i++) {
+		struct child c = {.s = p->s,
+				  .sh = &p->sh,
+				  .self = &p->sh.process[i],
+				  .status = p->status[1],
+				  .go = p->go[0],
+				  .leave = p->leave[0]};
+		pid_t pid = fork();
+
+		if (pid < 0)
+			return complain(p, "fork", errno);
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			if (getppid() != self)
+				_exit(SL_EXIT_FAILURE);
+			close(p->go[1]);
+			close(p->leave[1]);
+			close(p->status[0]);
+			generate_child(&c, i);
+		}
+		p->sh.process[i].pid = pid;
+		p->started++;
+	}
+	return SL_EXIT_OK;
+}
+
+/* How many processes have come to step or beyond; -1 and one line if one failed or died. */
+static int look_at(struct parent *p, enum step step)
+{
+	int there = 0;
+
+	for (uint32_t i = 0; i < p->started; i++) {
+		struct process *child = &p->sh.process[i];
+		int status;
+
+		if (!child->gone && waitpid(child->pid, &status, WNOHANG) == child->pid)
+			child->gone = true;
+		switch (atomic_load_explicit(&child->step, memory_order_acquire)) {
+		case FAILED:
+			fprintf(stderr, "sidelight %s: %s\n", p->cmd->name, child->error);
+			return -1;
+		case DONE:
+			there++;
+			break;
+		case ATTACHED:
+			there += step == ATTACHED;
+			break;
+		}
+		if (child->gone) {
+			fprintf(stderr, "sidelight %s: process %d of pod %s-%u died\n",
+				p->cmd->name, (int)child->pid, p->s->service,
+				i * p->s->pods_per_process);
+			return -1;
+		}
+	}
+	return there;
+}
+
+/*
+ * Waits until all have come to step; with or_stopped, not after a signal to stop (without, they
+ * are told, and come to it early). 0; 1 if there was that signal; -1 after one line.
+ */
+static int wait_for(struct parent *p, enum step step, bool or_stopped)
+{
+	bool stopped = false;
+
+	for (;;) {
+		struct pollfd fds[2] = {{.fd = p->status[0], .events = POLLIN},
+					{.fd = p->stop, .events = POLLIN}};
+		char bytes[512];
+		int there = look_at(p, step);
+
+		if (there < 0)
+			return -1;
+		if ((uint32_t)there == p->started)
+			return stopped;
+		/* The time limit is for a child that died without a word. */
+		poll(fds, stopped ? 1 : 2, 100);
+		if (fds[0].revents && read(p->status[0], bytes, sizeof(bytes)) < 0 &&
+		    errno != EINTR)
+			return complain(p, "read", errno), -1;
+		if (!stopped && fds[1].revents) {
+			stopped = true;
+			atomic_store(p->sh.stop, true);
+			if (or_stopped)
+				return 1;
+		}
+	}
+}
+
+static void end_of_file(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void finish(struct parent *p, bool kill_them)
+{
+	end_of_file(&p->leave[1]);
+	end_of_file(&p->go[1]);
+	for (uint32_t i = 0; i < p->started; i++) {
+		struct process *child = &p->sh.process[i];
+
+		if (kill_them && !child->gone)
+			kill(child->pid, SIGKILL);
+	}
+	for (uint32_t i = 0; i < p->started; i++)
+		if (!p->sh.process[i].gone)
+			waitpid(p->sh.process[i].pid, NULL, 0);
+}
+
+/* ---- the report -------------------------------------------------------------------------------- */
+
+struct outcome {
+	uint64_t of_kind[KINDS], sum, all, cpu_ns, elapsed_ns;
+	bool complete;
+};
+
+static uint64_t pod_total(const struct parent *p, uint32_t pod)
+{
+	const struct thread_total *t = &p->sh.total[(size_t)pod * p->s->threads];
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < p->s->threads; i++)
+		for (int k = 0; k < KINDS; k++)
+			n += atomic_load(&t[i].done[k]);
+	return n;
+}
+
+static struct outcome add_up(const struct parent *p, uint64_t elapsed_ns)
+{
+	const struct settings *s = p->s;
+	struct outcome o = {.elapsed_ns = elapsed_ns};
+
+	for (size_t i = 0; i < (size_t)s->pods * s->threads; i++) {
+		struct thread_total *t = &p->sh.total[i];
+
+		for (int k = 0; k < KINDS; k++) {
+			o.of_kind[k] += atomic_load(&t->done[k]);
+			o.all += atomic_load(&t->done[k]);
+		}
+		o.sum += atomic_load(&t->sum);
+		o.cpu_ns += atomic_load(&t->cpu_ns);
+	}
+	o.complete = o.all == (uint64_t)s->pods * s->metrics * s->threads * s->updates;
+	return o;
+}
+
+static json_t *whole(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+static int report_json(const struct parent *p, const struct outcome *o)
+{
+	const struct settings *s = p->s;
+	json_t *expect = json_object(), *pods = json_array();
+	json_t *all;
+	char *text;
+
+	if (s->of_kind[COUNTER])
+		json_object_set_new(expect, generate_family[COUNTER], whole(o->of_kind[COUNTER]));
+	if (s->of_kind[GAUGE])
+		json_object_set_new(expect, generate_family[GAUGE], whole(o->of_kind[GAUGE]));
+	if (s->of_kind[HISTOGRAM]) {
+		json_object_set_new(expect, "generated_size_bytes_count",
+				    whole(o->of_kind[HISTOGRAM]));
+		json_object_set_new(expect, "generated_size_bytes_sum", whole(o->sum));
+	}
+	for (uint32_t i = 0; i < s->pods; i++)
+		json_array_append_new(
+			pods,
+			json_pack("{s:o, s:I, s:I}", "pod", json_sprintf("%s-%u", s->service, i),
+				  "pid", (json_int_t)p->sh.process[i / s->pods_per_process].pid,
+				  "total", (json_int_t)pod_total(p, i)));
+	all = json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:f, s:f, s:o}", "service",
+			s->service, "pods", (json_int_t)s->pods, "metrics", (json_int_t)s->metrics,
+			"threads", (json_int_t)s->threads, "updates", (json_int_t)s->updates,
+			"complete", o->complete, "per_metric_total",
+			o->complete ? whole(s->threads * s->updates) : json_null(), "grand_total",
+			(json_int_t)o->all, "expect", expect, "elapsed_seconds",
+			(double)o->elapsed_ns / 1e9, "ns_per_update",
+			o->all ? (double)o->cpu_ns / (double)o->all : 0.0, "per_pod", pods);
+	text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+	json_decref(all);
+	if (!text)
+		return complain(p, "report", ENOMEM);
+	puts(text);
+	free(text);
+	return SL_EXIT_OK;
+}
+
+static int report(const struct parent *p, const struct outcome *o)
+{
+	const struct settings *s = p->s;
+	int err = SL_EXIT_OK;
+
+	if (s->json) {
+		err = report_json(p, o);
+	} else {
+		printf("%u pods x %u metrics x %u threads x %llu updates%s\n", s->pods, s->metrics,
+		       s->threads, (unsigned long long)s->updates,
+		       o->complete ? "" : ", stopped before the end");
+		if (o->complete)
+			printf("each metric's total     %llu\n",
+			       (unsigned long long)(s->threads * s->updates));
+		for (int k = 0; k < KINDS; k++)
+			if (s->of_kind[k])
+				printf("%-23s %llu over all pods\n", generate_family[k],
+				       (unsigned long long)o->of_kind[k]);
+		if (s->of_kind[HISTOGRAM])
+			printf("sum of the sizes        %llu\n", (unsigned long long)o->sum);
+		printf("elapsed                 %.3f s\n", (double)o->elapsed_ns / 1e9);
+		if (o->all)
+			printf("CPU time an update      %.2f ns\n",
+			       (double)o->cpu_ns / (double)o->all);
+	}
+	if (fflush(stdout) || ferror(stdout))
+		return complain(p, "standard output", errno);
+	return err;
+}
+
+/* ---- the command ------------------------------------------------------------------------------- */
+
+static int parse_kinds(const struct sl_command *cmd, struct settings *s)
+{
+	enum kind list[16];
+	uint32_t n = 0;
+	const char *at = s->kinds;
+
+	for (;;) {
+		size_t length = strcspn(at, ",");
+		int k;
+
+		for (k = 0; k < KINDS; k++)
+			if (strlen(kind_names[k]) == length && !strncmp(kind_names[k], at, length))
+				break;
+		if (k == KINDS)
+			return sl_usage(cmd, "--kinds: '%.*s' is none of counter, gauge, histogram",
+					(int)length, at);
+		if (n == sizeof(list) / sizeof(*list))
+			return sl_usage(cmd, "--kinds: at most %u, separated by commas", n);
+		list[n++] = (enum kind)k;
+		at += length;
+		if (!*at)
+			break;
+		at++;
+	}
+	for (uint32_t i = 0; i < s->metrics; i++)
+		s->of_kind[list[i % n]]++;
+	return SL_EXIT_OK;
+}
+
+/*
+ * Until the time is over, or a signal to stop. Asleep: pods that do nothing are what the costs of
+ * being read are measured on, and their parent is one of those who are looked at.
+ */
+static int hold(struct parent *p, uint64_t began)
+{
+	sigset_t died;
+	int fd, code = SL_EXIT_OK;
+
+	sigemptyset(&died);
+	sigaddset(&died, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &died, NULL);
+	fd = signalfd(-1, &died, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0) {
+		complain(p, "signalfd", errno);
+		return SL_EXIT_FAILURE;
+	}
+	/* Also for those who died before anybody was told. */
+	for (uint64_t held = 0; held < p->s->hold; held = sl_now_ns() - began) {
+		uint64_t left = (p->s->hold - held) / 1000000 + 1;
+		struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
+					{.fd = p->stop, .events = POLLIN}};
+		struct signalfd_siginfo info;
+
+		if (look_at(p, DONE) < 0) {
+			code = SL_EXIT_FAILURE;
+			break;
+		}
+		poll(fds, 2, left < INT_MAX ? (int)left : INT_MAX);
+		if (fds[1].revents)
+			break;
+		while (read(fd, &info, sizeof(info)) > 0)
+			;
+	}
+	close(fd);
+	return code;
+}
+
+static int generate(struct parent *p)
+{
+	const struct settings *s = p->s;
+	struct outcome o;
+	uint64_t began;
+	int waited;
+
+	if (start(p) != SL_EXIT_OK)
+		return SL_EXIT_FAILURE;
+	waited = wait_for(p, ATTACHED, true);
+	if (waited < 0)
+		return SL_EXIT_FAILURE;
+	if (!waited) {
+		fprintf(stderr, "ready pods=%u metrics=%u threads=%u processes=%u\n", s->pods,
+			s->metrics, s->threads, p->started);
+		began = sl_now_ns();
+		end_of_file(&p->go[1]);
+		waited = wait_for(p, DONE, false);
+		if (waited < 0)
+			return SL_EXIT_FAILURE;
+		o = add_up(p, sl_now_ns() - began);
+	} else {
+		o = add_up(p, 0);
+	}
+	if (report(p, &o) != SL_EXIT_OK)
+		return SL_EXIT_FAILURE;
+	return waited ? SL_EXIT_OK : hold(p, sl_now_ns());
+}
+
+static int run(const struct sl_command *cmd, int argc, char **argv)
+{
+	struct settings s = {.pods = 1,
+			     .metrics = 64,
+			     .threads = 1,
+			     .updates = 1000,
+			     .pods_per_process = 1,
+			     .seed = 1,
+			     .wait = 10000000000,
+			     .kinds = "counter",
+			     .service = "generate"};
+	const struct sl_option table[] = {
+		{"pods", 'n', SL_OPT_U32, &s.pods, "N", "pods, each a publisher", 1, 100000},
+		{"metrics", 'm', SL_OPT_U32, &s.metrics, "N", "metrics a pod", 1, 1000000},
+		{"threads", 't', SL_OPT_U32, &s.threads, "N", "threads a pod", 1, 1024},
+		{"updates", 'u', SL_OPT_U64, &s.updates, "N",
+		 "updates of each metric by each thread; 0: the pods stay idle (--hold)", 0, 1e15},
+		{"rate", 'r', SL_OPT_U64, &s.rate, "N",
+		 "at most so many updates a second and thread; 0: as fast as possible (default)", 0,
+		 1e9},
+		{"socket", 's', SL_OPT_STRING, &s.socket, "PATH",
+		 "the agent's (default $SIDELIGHT_SOCKET or /run/sidelight/agent.sock)", 0, 0},
+		{"kinds", 'k', SL_OPT_STRING, &s.kinds, "LIST",
+		 "of the metrics, in turn: counter, gauge, histogram", 0, 0},
+		{"service", 0, SL_OPT_STRING, &s.service, "NAME", "label service; pod N is NAME-N",
+		 0, 0},
+		{"namespace", 0, SL_OPT_STRING, &s.kube_namespace, "NAME", "label namespace", 0, 0},
+		{"pods-per-process", 0, SL_OPT_U32, &s.pods_per_process, "N",
+		 "publishers that share a process", 1, PODS_A_PROCESS_MAX},
+		{"wait", 0, SL_OPT_DURATION, &s.wait, "DURATION",
+		 "until the agent has admitted all, else fail; 0: count at once, attached or not",
+		 0, 0},
+		{"hold", 0, SL_OPT_DURATION, &s.hold, "DURATION",
+		 "keep the pods alive so long after the last update; 0: they end (default), and the "
+		 "agent keeps their last values",
+		 0, 0},
+		{"seed", 0, SL_OPT_U64, &s.seed, "N", "of the sizes that histograms observe", 0, 0},
+		{"json", 'j', SL_OPT_FLAG, &s.json, NULL, "print the totals as JSON", 0, 0},
+		{0},
+	};
+	struct parent p = {
+		.cmd = cmd, .s = &s, .status = {-1, -1}, .go = {-1, -1}, .leave = {-1, -1}};
+	unsigned __int128 all;
+	int result, err;
+
+	if (!sl_options_only(cmd, table, argc, argv, &result))
+		return result;
+	if (strlen(s.service) > 255)
+		return sl_usage(cmd, "--service: longer than 255 bytes");
+	all = (unsigned __int128)s.pods * s.metrics * s.threads * s.updates;
+	if (all > INT64_MAX)
+		return sl_usage(cmd, "more than 2^63 updates in all");
+	if ((uint64_t)s.pods * s.threads > 1u << 20)
+		return sl_usage(cmd, "more than %u threads in all", 1u << 20);
+	err = parse_kinds(cmd, &s);
+	if (err)
+		return err;
+
+	err = generate_share(&s, &p.sh);
+	if (err)
+		return complain(&p, "memory", -err);
+	p.stop = sl_stop_fd();
+	if (p.stop < 0) {
+		result = complain(&p, "signalfd", -p.stop);
+		goto unmap;
+	}
+	if (pipe2(p.status, O_CLOEXEC) || pipe2(p.go, O_CLOEXEC) || pipe2(p.leave, O_CLOEXEC)) {
+		result = complain(&p, "pipe", errno);
+		goto close_pipes;
+	}
+	signal(SIGPIPE, SIG_IGN); /* write() says EPIPE; children inherit it */
+	result = generate(&p);
+	finish(&p, result != SL_EXIT_OK);
+close_pipes:
+	for (int i = 0; i < 2; i++) {
+		end_of_file(&p.leave[i]);
+		end_of_file(&p.go[i]);
+		end_of_file(&p.status[i]);
+	}
+	close(p.stop);
+unmap:
+	munmap(p.sh.memory, p.sh.bytes);
+	return result;
+}
+
+const struct sl_command sl_generate_metrics = {
+	.name = "generate metrics",
+	.synopsis = "[OPTION]...",
+	.summary = "Run pods that update their metrics exactly so often",
+	.run = run,
+};

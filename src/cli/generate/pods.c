@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+/* generate_pods.c - a process of pods and their threads; see generate_pods.h. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sidelight/sidelight.h>
+
+#include "base/base.h"
+#include "cli/generate/pods.h"
+
+#define HISTOGRAM_CELLS 64 /* more than 1 .. 1024 at scale 2 takes */
+
+const char *const generate_family[KINDS] = {"generated_updates_total", "generated_level",
+					    "generated_size_bytes"};
+
+uint32_t generate_processes(const struct settings *s)
+{
+	return (s->pods + s->pods_per_process - 1) / s->pods_per_process;
+}
+
+int generate_share(const struct settings *s, struct shared *sh)
+{
+	size_t list = (generate_processes(s) * sizeof(struct process) + 63) & ~(size_t)63;
+	const size_t line = 64; /* stop, alone in its cache line */
+
+	sh->bytes = line + list + (size_t)s->pods * s->threads * sizeof(struct thread_total);
+	sh->memory = mmap(NULL, sh->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			  0);
+	if (sh->memory == MAP_FAILED)
+		return -errno;
+	sh->stop = sh->memory;
+	sh->process = (void *)((char *)sh->memory + line);
+	sh->total = (void *)((char *)sh->memory + line + list);
+	return 0;
+}
+
+/* ---- a pod ------------------------------------------------------------------------------------- */
+
+struct pod {
+	char name[300];
+	struct sl_publisher *publisher;
+	struct sl_counter *counter;
+	struct sl_gauge *gauge;
+	struct sl_histogram *histogram;
+};
+
+static bool pod_open(const struct settings *s, struct pod *p, uint32_t index, char *error,
+		     size_t error_bytes)
+{
+	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_publisher_opts opts = {.sz = sizeof(opts)};
+	uint32_t i = 0;
+
+	snprintf(p->name, sizeof(p->name), "%s-%u", s->service, index);
+	opts.service = s->service;
+	opts.pod = p->name;
+	opts.kube_namespace = s->kube_namespace;
+	opts.socket = s->socket;
+	opts.max_cells = s->of_kind[COUNTER] + s->of_kind[GAUGE] +
+			 s->of_kind[HISTOGRAM] * HISTOGRAM_CELLS + 64;
+	opts.max_threads = s->threads;
+	opts.schema_bytes = 4096 + s->metrics * 320;
+	p->publisher = sl_publisher_open(&opts);
+	p->counter = calloc(s->of_kind[COUNTER] + 1, sizeof(*p->counter));
+	p->gauge = calloc(s->of_kind[GAUGE] + 1, sizeof(*p->gauge));
+	p->histogram = calloc(s->of_kind[HISTOGRAM] + 1, sizeof(*p->histogram));
+	if (!p->publisher || !p->counter || !p->gauge || !p->histogram) {
+		snprintf(error, error_bytes, "pod %s: %s", p->name, strerror(errno));
+		return false;
+	}
+	for (int k = 0; k < KINDS; k++) {
+		for (uint32_t n = 0; n < s->of_kind[k]; n++, i++) {
+			char number[16];
+			struct sl_label label = {"metric", number};
+			struct sl_metric_opts m = {.sz = sizeof(m)};
+
+			snprintf(number, sizeof(number), "%u", i);
+			m.name = generate_family[k];
+			m.labels = &label;
+			m.label_count = 1;
+			switch (k) {
+			case COUNTER:
+				m.help = "Updates made.";
+				p->counter[n] = sl_counter_create(p->publisher, &m);
+				break;
+			case GAUGE:
+				m.help = "Raised by one at each update.";
+				p->gauge[n] = sl_gauge_create(p->publisher, &m);
+				break;
+			default:
+				m.help = "Sizes, whole numbers from 1 to 1024.";
+				m.unit = "bytes";
+				m.scale = 2;
+				m.use_scale = true;
+				m.min = 0.5;
+				m.max = 1024;
+				p->histogram[n] = sl_histogram_create(p->publisher, &m);
+				break;
+			}
+		}
+	}
+	sl_publisher_stats(p->publisher, &stats);
+	if (stats.refused) {
+		snprintf(
+			error, error_bytes,
+			"pod %s: the library refused %u of %u metrics: no room for them in one region",
+			p->name, stats.refused, s->metrics);
+		return false;
+	}
+	return true;
+}
+
+/* ---- a thread ---------------------------------------------------------------------------------- */
+
+struct worker {
+	pthread_t thread;
+	const struct settings *s;
+	struct shared *sh;
+	const struct pod *pod;
+	struct thread_total *total;
+	uint64_t random;
+	uint64_t done[KINDS], sum;
+};
+
+/* xorshift64 (Marsaglia 2003): enough to spread observations over the buckets. */
+static uint64_t next_random(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	*x ^= *x << 17;
+	return *x;
+}
+
+/* Makes the updates from..to of one pass over all metrics: counters, gauges, then histograms. */
+static inline void pass(struct worker *w, uint32_t from, uint32_t to)
+{
+	const uint32_t gauges = w->s->of_kind[COUNTER], histograms = gauges + w->s->of_kind[GAUGE];
+	uint32_t i = from;
+
+	for (; i < to && i < gauges; i++)
+		sl_counter_inc(w->pod->counter[i]);
+	w->done[COUNTER] += i - from;
+	from = i;
+	for (; i < to && i < histograms; i++)
+		sl_gauge_add(w->pod->gauge[i - gauges], 1);
+	w->done[GAUGE] += i - from;
+	from = i;
+	for (; i < to; i++) {
+		uint64_t v = 1 + (next_random(&w->random) >> 54);
+
+		sl_histogram_observe(w->pod->histogram[i - histograms], (double)v);
+		w->sum += v; /* whole numbers: the sum of doubles is exact too */
+	}
+	w->done[HISTOGRAM] += i - from;
+}
+
+static void tell(struct worker *w)
+{
+	for (int k = 0; k < KINDS; k++)
+		atomic_store_explicit(&w->total->done[k], w->done[k], memory_order_relaxed);
+	atomic_store_explicit(&w->total->sum, w->sum, memory_order_relaxed);
+}
+
+static void as_fast_as_possible(struct worker *w)
+{
+	const uint32_t m = w->s->metrics;
+	const uint64_t block = m < 4096 ? 4096 / m : 1; /* passes between two looks at stop */
+
+	for (uint64_t u = 0; u < w->s->updates;) {
+		uint64_t n = w->s->updates - u < block ? w->s->updates - u : block;
+
+		if (atomic_load_explicit(w->sh->stop, memory_order_relaxed))
+			return;
+		for (uint64_t i = 0; i < n; i++)
+			pass(w, 0, m);
+		u += n;
+		tell(w);
+	}
+}
+
+static void at_a_rate(struct worker *w)
+{
+	const uint64_t start = sl_now_ns(), rate = w->s->rate;
+	const uint32_t m = w->s->metrics;
+	const unsigned __int128 all = (unsigned __int128)m * w->s->updates;
+	unsigned __int128 made = 0;
+
+	while (made < all && !atomic_load_explicit(w->sh->stop, memory_order_relaxed)) {
+		uint64_t elapsed = sl_now_ns() - start, until;
+		unsigned __int128 due = (unsigned __int128)elapsed * rate / 1000000000u;
+		struct timespec ts;
+
+		if (due > all)
+			due = all;
+		while (made < due) {
+			uint32_t at = (uint32_t)(made % m);
+			uint32_t n = due - made < m - at ? (uint32_t)(due - made) : m - at;
+
+			pass(w, at, at + n);
+			made += n;
+			if (atomic_load_explicit(w->sh->stop, memory_order_relaxed))
+				break;
+		}
+		tell(w);
+		/* Until the next is due; 1 ms at least, so as not to spin; 50 ms at most, so
+		 * as to see a stop. */
+		until = (uint64_t)((made + 1) * 1000000000u / rate);
+		elapsed = sl_now_ns() - start;
+		until = until > elapsed ? until - elapsed : 0;
+		until = until < 1000000 ? 1000000 : until > 50000000 ? 50000000 : until;
+		ts = (struct timespec){.tv_nsec = (long)until};
+		nanosleep(&ts, NULL);
+	}
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct timespec ts;
+
+	if (w->s->rate)
+		at_a_rate(w);
+	else
+		as_fast_as_possible(w);
+	tell(w);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	atomic_store_explicit(&w->total->cpu_ns,
+			      (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec,
+			      memory_order_relaxed);
+	return NULL;
+}
+
+/* ---- a child ----------------------------------------------------------------------------------- */
+
+static void step(const struct child *c, enum step step)
+{
+	/* Release: pairs with the acquire in look_at(), which then sees error and totals. */
+	atomic_store_explicit(&c->self->step, (char)step, memory_order_release);
+	if (write(c->status, "", 1) < 0) {
+		/* the parent is gone, and so shall we be */
+	}
+}
+
+__attribute__((format(printf, 2, 3))) static void failed(struct child *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(c->self->error, sizeof(c->self->error), fmt, ap);
+	va_end(ap);
+	step(c, FAILED);
+	_exit(SL_EXIT_FAILURE);
+}
+
+/* Nobody ever writes: returns at the end of file. */
+static void wait_for_end(int fd)
+{
+	struct pollfd p = {.fd = fd};
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+static bool told_to_leave(const struct child *c, int timeout_ms)
+{
+	struct pollfd p = {.fd = c->leave};
+
+	return poll(&p, 1, timeout_ms) > 0; /* POLLHUP */
+}
+
+static bool all_attached(const struct pod *pods, uint32_t n, const struct pod **missing)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (!sl_publisher_attached(pods[i].publisher)) {
+			*missing = &pods[i];
+			return false;
+		}
+	}
+	return true;
+}
+
+static void count(struct child *c, const struct pod *pods, uint32_t first, uint32_t n)
+{
+	const uint32_t threads = c->s->threads;
+	struct worker *workers = calloc((size_t)n * threads, sizeof(*workers));
+	pthread_attr_t attr;
+	size_t started = 0;
+	int err = 0;
+
+	if (!workers)
+		failed(c, "out of memory");
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 256 << 10); /* there may be thousands */
+	for (; !err && started < (size_t)n * threads; started++) {
+		struct worker *w = &workers[started];
+		uint64_t number = (uint64_t)first * threads + started;
+
+		w->s = c->s;
+		w->sh = c->sh;
+		w->pod = &pods[started / threads];
+		w->total = &c->sh->total[number];
+		/* Any odd multiple; never 0, where xorshift would stay. */
+		w->random = (c->s->seed + number + 1) * 0x9e3779b97f4a7c15u | 1;
+		err = pthread_create(&w->thread, &attr, work, w);
+		if (err)
+			break;
+	}
+	pthread_attr_destroy(&attr);
+	if (err) {
+		atomic_store(c->sh->stop, true);
+		failed(c, "can't start thread %zu of this process: %s", started + 1, strerror(err));
+	}
+	for (size_t i = 0; i < started; i++)
+		pthread_join(workers[i].thread, NULL);
+	free(workers);
+}
+
+/* What the library said last, so that a failure can name its cause. */
+static char library_said[160];
+static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void hear(enum sl_log_level level, const char *line, void *arg)
+{
+	(void)arg;
+	if (level > SL_LOG_WARN)
+		return;
+	pthread_mutex_lock(&library_lock);
+	snprintf(library_said, sizeof(library_said), ": %s", line);
+	pthread_mutex_unlock(&library_lock);
+}
+
+/* Never returns. Leaves without sl_publisher_close(): a pod that ends is to be seen as ended, and
+ * its last values as the agent keeps them. */
+void generate_child(struct child *c, uint32_t index)
+{
+	const struct settings *s = c->s;
+	const uint32_t first = index * s->pods_per_process;
+	const uint32_t n = s->pods - first < s->pods_per_process ? s->pods - first
+								 : s->pods_per_process;
+	struct pod *pods = calloc(n, sizeof(*pods));
+	const uint64_t end = sl_now_ns() + s->wait;
+	const struct pod *missing = NULL;
+	char error[sizeof(c->self->error)];
+
+	if (!pods)
+		failed(c, "out of memory");
+	sl_set_log(hear, NULL);
+	for (uint32_t i = 0; i < n; i++)
+		if (!pod_open(s, &pods[i], first + i, error, sizeof(error)))
+			failed(c, "%s", error);
+	while (s->wait && !all_attached(pods, n, &missing)) {
+		if (sl_now_ns() >= end) {
+			pthread_mutex_lock(&library_lock);
+			failed(c, "pod %s was not admitted within the time of --wait%s",
+			       missing->name,
+			       *library_said ? library_said : "; is there an agent at the socket?");
+		}
+		if (told_to_leave(c, 2))
+			_exit(SL_EXIT_OK);
+	}
+	step(c, ATTACHED);
+	wait_for_end(c->go);
+	if (!told_to_leave(c, 0)) {
+		count(c, pods, first, n);
+		step(c, DONE);
+		wait_for_end(c->leave);
+	}
+	_exit(SL_EXIT_OK);
+}

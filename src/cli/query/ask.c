@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+/* query_ask.c - see query_ask.h. */
+#include "cli/query/ask.h"
+
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/query/sketch.h"
+#include "dta/query/json.h"
+
+#define ANSWER_MAX ((size_t)64 << 20)
+#define TIMEOUT_MS 10000l
+
+int query_failed(const char *what, const char *why)
+{
+	fprintf(stderr, "sidelight query: %s: %s\n", what, why);
+	return SL_EXIT_FAILURE;
+}
+
+/* ---- over HTTP ---------------------------------------------------------------------------------------- */
+
+struct answer {
+	char *text;
+	size_t bytes;
+};
+
+static size_t take(char *from, size_t size, size_t n, void *arg)
+{
+	struct answer *a = arg;
+	char *more = a->bytes + size * n <= ANSWER_MAX ? realloc(a->text, a->bytes + size * n + 1)
+						       : NULL;
+
+	if (!more)
+		return 0;
+	a->text = more;
+	memcpy(a->text + a->bytes, from, size * n);
+	a->bytes += size * n;
+	return size * n;
+}
+
+/* GET, or POST where there is a body (which it takes over). NULL after a line on stderr. */
+static json_t *fetch(const char *at, const char *path, json_t *body)
+{
+	char url[1024], why[CURL_ERROR_SIZE] = "";
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	struct answer a = {0};
+	json_t *j = NULL;
+	long status = 0;
+	CURLcode err;
+	CURL *curl = curl_easy_init();
+
+	json_decref(body);
+	snprintf(url, sizeof(url), "http://%s%s", at, path);
+	if (!curl) {
+		free(text);
+		query_failed(url, "out of memory");
+		return NULL;
+	}
+	curl_easy_setopt(curl, CURLOPT_URL, url);
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1l);
+	curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
+	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+	curl_easy_setopt(curl, CURLOPT_WRITEDATA, &a);
+	if (text)
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text);
+	err = curl_easy_perform(curl);
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_cleanup(curl);
+	free(text);
+	if (!err)
+		j = json_loadb(a.text ? a.text : "", a.bytes, JSON_REJECT_DUPLICATES, NULL);
+	if (err)
+		query_failed(at, *why ? why : curl_easy_strerror(err));
+	else if (status != 200 || !j) {
+		const char *said = json_string_value(json_object_get(j, "error"));
+
+		query_failed(at, said		 ? said
+				 : status == 404 ? "has no stores: is it run with --dta?"
+						 : "gave no answer that can be understood");
+		json_decref(j);
+		j = NULL;
+	}
+	free(a.text);
+	return j;
+}
+
+static void add(char *to, size_t room, const char *key, const char *value)
+{
+	char *safe = curl_easy_escape(NULL, value, 0);
+	size_t n = strlen(to);
+
+	snprintf(to + n, room - n, "%c%s=%s", strchr(to, '?') ? '&' : '?', key, safe ? safe : "");
+	curl_free(safe);
+}
+
+static void add_number(char *to, size_t room, const char *key, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	add(to, room, key, text);
+}
+
+/* What was given of a query's parameters: to a path, or to an object. */
+static void parameters(const struct query_settings *set, char *path, size_t room, json_t *body)
+{
+	const struct {
+		const char *name;
+		bool given;
+		uint64_t value;
+	} numbers[] = {
+		{"epoch", set->has_epoch, set->epoch_at},
+		{"copies", set->copies, set->copies},
+		{"consensus", set->consensus, set->consensus},
+		{"list", true, set->list},
+		{"lane", set->lane >= 0, (uint64_t)set->lane},
+		{"from", set->has_from, set->from_at},
+		{"max", set->max, set->max},
+		{"within", set->within, set->within},
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		if (!numbers[i].given)
+			continue;
+		if (body)
+			json_object_set_new(body, numbers[i].name,
+					    json_integer((json_int_t)numbers[i].value));
+		else
+			add_number(path, room, numbers[i].name, numbers[i].value);
+	}
+	if (set->policy && body)
+		json_object_set_new(body, "policy", json_string(set->policy));
+	else if (set->policy)
+		add(path, room, "policy", set->policy);
+}
+
+json_t *query_get(struct query_collectors *c, uint32_t member, const char *path)
+{
+	return fetch(c->member[member].at, path, NULL);
+}
+
+json_t *query_ask_one(struct query_collectors *c, uint32_t member, const char *store,
+		      char *const *keys, size_t n)
+{
+	char path[768] = "/api/v1/dta/query";
+	json_t *j, *list, *body, *answers;
+
+	if (n < 2) {
+		add(path, sizeof(path), "store", store);
+		if (n)
+			add(path, sizeof(path), "key", keys[0]);
+		parameters(c->set, path, sizeof(path), NULL);
+		if (c->n > 1 && !strcmp(c->kind, "sketch"))
+			add_number(path, sizeof(path), "cells", 1);
+		j = query_get(c, member, path);
+		return j ? json_pack("[o]", j) : NULL;
+	}
+	list = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(keys[i]));
+	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
+	parameters(c->set, NULL, 0, body);
+	j = fetch(c->member[member].at, path, body);
+	answers = json_incref(json_object_get(j, "answers"));
+	json_decref(j);
+	if (j && json_array_size(answers) != n) {
+		query_failed(c->member[member].at, "gave no answer that can be understood");
+		json_decref(answers);
+		return NULL;
+	}
+	return answers;
+}
+
+/* ---- several ---------------------------------------------------------------------------------------------- */
+
+static const char *word(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
+static json_int_t number(const json_t *j, const char *key)
+{
+	return json_integer_value(json_object_get(j, key));
+}
+
+/* What it says of itself. False: it has no such store. */
+static bool met(struct query_collectors *c, uint32_t member, const char *store, const json_t *j)
+{
+	const json_t *s;
+	size_t i;
+
+	snprintf(c->member[member].called, sizeof(c->member[member].called), "%s",
+		 word(j, "called"));
+	json_array_foreach(json_object_get(j, "stores"), i, s)
+	{
+		if (!store || strcmp(word(s, "name"), store))
+			continue;
+		snprintf(c->kind, sizeof(c->kind), "%s", word(s, "kind"));
+		c->tenant = (uint16_t)number(s, "tenant");
+		c->store = (uint16_t)number(s, "number");
+		return true;
+	}
+	return !store;
+}
+
+bool query_meet(struct query_collectors *c, const struct query_settings *set, const char *store)
+{
+	uint32_t up = 0;
+
+	memset(c, 0, sizeof(*c));
+	c->set = set;
+	c->n = (uint32_t)set->collectors.n;
+	for (uint32_t i = 0; i < c->n; i++)
+		c->member[i].at = set->collectors.v[i];
+	if (c->n == 1) {
+		c->member[0].up = true;
+		return true;
+	}
+	for (uint32_t i = 0; i < c->n; i++) {
+		json_t *j = query_get(c, i, "/api/v1/dta");
+
+		if (!j)
+			continue;
+		c->member[i].up = met(c, i, store, j);
+		up += c->member[i].up;
+		if (!c->member[i].up) {
+			char why[128];
+
+			snprintf(why, sizeof(why), "no store '%.64s'", store);
+			query_failed(c->member[i].at, why);
+		}
+		json_decref(j);
+	}
+	return up > 0;
+}
+
+/*
+ * In which order they are asked: the ring's, of those that are up. Whom no translator has called yet, or who is called
+ * like another, comes last.
+ */
+static uint32_t order(const struct query_collectors *c, const struct sl_hash_ring *ring,
+		      const uint32_t *of_ring, uint64_t hash,
+		      uint32_t asked[SL_HASH_RING_MEMBERS_MAX])
+{
+	uint64_t left = ring->members < 64 ? (1ull << ring->members) - 1 : ~0ull, done = 0;
+	uint32_t n = 0;
+
+	while (left) {
+		uint32_t next = sl_hash_ring_find(ring, hash, left);
+
+		left &= ~(1ull << next);
+		asked[n++] = of_ring[next];
+		done |= 1ull << of_ring[next];
+	}
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->member[i].up && !(done >> i & 1))
+			asked[n++] = i;
+	return n;
+}
+
+/* The ring of those whose names are known; of_ring: member of the ring to member of c. */
+static void ring_of(const struct query_collectors *c, struct sl_hash_ring *ring,
+		    uint32_t of_ring[SL_HASH_RING_MEMBERS_MAX])
+{
+	const char *names[SL_HASH_RING_MEMBERS_MAX];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		bool twice = false;
+
+		for (uint32_t k = 0; k < n; k++)
+			twice |= !strcmp(names[k], c->member[i].called);
+		if (!c->member[i].up || !*c->member[i].called || twice)
+			continue;
+		of_ring[n] = i;
+		names[n++] = c->member[i].called;
+	}
+	if (sl_hash_ring_init(ring, names, n))
+		*ring = (struct sl_hash_ring){0};
+}
+
+/* How much an answer says: what was found is more than that copies disagree, than that nothing is there. */
+static int weight(const json_t *a)
+{
+	static const char *const of[] = {"unknown", "empty", "conflict", "found"};
+	int w = 3;
+
+	while (w > 0 && strcmp(word(a, "result"), of[w]))
+		w--;
+	return w;
+}
+
+/* Asks those of the keys whose turn it is; asked[i * n + turn]: whom for key i. */
+static void ask_turn(struct query_collectors *c, uint32_t member, const char *store,
+		     char *const *keys, const size_t *of, size_t n, json_t *answers)
+{
+	json_t *got = query_ask_one(c, member, store, keys, n), *a;
+	size_t i;
+
+	if (!got) { /* it has gone meanwhile: the next one is asked */
+		c->member[member].up = false;
+		return;
+	}
+	json_array_foreach(got, i, a)
+	{
+		const json_t *before = json_array_get(answers, of[i]);
+
+		json_object_set_new(a, "collector", json_string(c->member[member].at));
+		if (json_is_null(before) || weight(a) > weight(before))
+			json_array_set(answers, of[i], a);
+	}
+	json_decref(got);
+}
+
+/* Each key of whose it is, then of who comes next, until one has it. */
+static json_t *ask_in_turn(struct query_collectors *c, const char *store, char *const *keys,
+			   size_t n)
+{
+	static struct sl_hash_ring ring;
+	uint32_t of_ring[SL_HASH_RING_MEMBERS_MAX];
+	uint32_t(*asked)[SL_HASH_RING_MEMBERS_MAX] = calloc(n, sizeof(*asked));
+	uint32_t *turns = calloc(n, sizeof(*turns));
+	char **some = calloc(n, sizeof(*some));
+	size_t *of = calloc(n, sizeof(*of));
+	json_t *answers = json_array();
+
+	ring_of(c, &ring, of_ring);
+	for (size_t i = 0; asked && turns && some && of && i < n; i++) {
+		uint8_t key[SL_STORE_KEY_MAX];
+		int bytes = sl_query_key(keys[i], key);
+
+		json_array_append_new(answers, json_null());
+		turns[i] = order(
+			c, &ring, of_ring,
+			sl_hash_ring_hash(c->tenant, c->store, key, bytes > 0 ? (size_t)bytes : 0),
+			asked[i]);
+	}
+	for (uint32_t turn = 0; json_array_size(answers) && turn < c->n; turn++)
+		for (uint32_t m = 0; m < c->n; m++) {
+			size_t k = 0;
+
+			for (size_t i = 0; i < n && c->member[m].up; i++)
+				if (turn < turns[i] && asked[i][turn] == m &&
+				    weight(json_array_get(answers, i)) < 2) {
+					of[k] = i;
+					some[k++] = keys[i];
+				}
+			if (k)
+				ask_turn(c, m, store, some, of, k, answers);
+		}
+	free(asked);
+	free(turns);
+	free(some);
+	free(of);
+	for (size_t i = 0; i < n; i++)
+		if (!json_is_object(json_array_get(answers, i))) { /* nobody was left */
+			json_decref(answers);
+			return NULL;
+		}
+	return answers;
+}
+
+/* Sums of counters: each of them is never too low, and too high by its bound at most with its probability. */
+static void add_up(json_t *to, const json_t *a)
+{
+	static const char *const sums[] = {"value", "error"};
+
+	if (strcmp(word(a, "result"), "found"))
+		return;
+	if (strcmp(word(to, "result"), "found")) {
+		json_object_update(to, (json_t *)(uintptr_t)a);
+		return;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *x = json_object_get(to, sums[i]), *y = json_object_get(a, sums[i]);
+
+		json_object_set_new(
+			to, sums[i],
+			json_is_integer(x) && json_is_integer(y)
+				? json_integer(json_integer_value(x) + json_integer_value(y))
+				: json_real(json_number_value(x) + json_number_value(y)));
+	}
+	json_object_set_new(to, "error_probability",
+			    json_real(json_number_value(json_object_get(to, "error_probability")) *
+				      json_number_value(json_object_get(a, "error_probability"))));
+}
+
+static void one_of_many(const struct query_collectors *c, uint32_t member, const char *key,
+			json_t *all, const json_t *a)
+{
+	json_t *ring;
+	size_t k;
+
+	if (!strcmp(c->kind, "increment")) {
+		add_up(all, a);
+	} else if (!strcmp(c->kind, "append")) {
+		json_array_foreach(json_object_get(a, "rings"), k, ring)
+		{
+			json_object_set_new(ring, "collector", json_string(c->member[member].at));
+			json_array_append(json_object_get(all, "rings"), ring);
+		}
+		if (weight(a) > weight(all))
+			json_object_set_new(all, "result", json_string(word(a, "result")));
+	} else {
+		query_add_sketch(all, a, key, weight(a) > weight(all));
+	}
+}
+
+static json_t *ask_all(struct query_collectors *c, const char *store, char *const *keys, size_t n)
+{
+	json_t *answers = NULL, *got, *a;
+	json_int_t asked = 0;
+	size_t k;
+
+	for (uint32_t m = 0; m < c->n; m++) {
+		got = c->member[m].up ? query_ask_one(c, m, store, keys, n) : NULL;
+		if (!got)
+			continue;
+		asked++;
+		if (!answers) {
+			answers = got;
+			json_array_foreach(answers, k, a)
+			{
+				json_t *ring;
+				size_t i;
+
+				json_array_foreach(json_object_get(a, "rings"), i, ring)
+					json_object_set_new(ring, "collector",
+							    json_string(c->member[m].at));
+			}
+			continue;
+		}
+		json_array_foreach(got, k, a)
+			one_of_many(c, m, n ? keys[k] : NULL, json_array_get(answers, k), a);
+		json_decref(got);
+	}
+	json_array_foreach(answers, k, a)
+	{
+		json_object_set_new(a, "collectors", json_integer(asked));
+		query_end_sketch(a);
+	}
+	return answers;
+}
+
+json_t *query_ask(struct query_collectors *c, const char *store, char *const *keys, size_t n)
+{
+	if (c->n == 1)
+		return query_ask_one(c, 0, store, keys, n);
+	if (!strcmp(c->kind, "key-write") || !strcmp(c->kind, "postcard"))
+		return ask_in_turn(c, store, keys, n);
+	return ask_all(c, store, keys, n);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------------------------ */
+
+static int by_value(const void *x, const void *y)
+{
+	json_int_t a = number(*(json_t *const *)x, "value"),
+		   b = number(*(json_t *const *)y, "value");
+
+	return (a < b) - (a > b);
+}
+
+/* Adds the keys of one answer to all: each once, its counts added up. */
+static void add_keys(json_t *all, json_t *index, const json_t *got)
+{
+	json_t *keys = json_object_get(all, "keys"), *k, *have;
+	static const char *const sums[] = {"known", "overwritten_blocks"};
+	size_t i;
+
+	for (i = 0; i < 2; i++)
+		json_object_set_new(all, sums[i],
+				    json_integer(number(all, sums[i]) + number(got, sums[i])));
+	json_array_foreach(json_object_get(got, "keys"), i, k)
+	{
+		have = json_object_get(index, word(k, "key"));
+		if (!have) {
+			json_array_append(keys, k);
+			json_object_set(index, word(k, "key"), k);
+		} else if (json_object_get(k, "value")) {
+			json_object_set_new(
+				have, "value",
+				json_integer(number(have, "value") + number(k, "value")));
+		}
+	}
+}
+
+/* The greatest first, and no more than max of them. */
+static void cut(json_t *all, size_t max, bool top)
+{
+	json_t *keys = json_object_get(all, "keys"), *some = json_array();
+	size_t n = json_array_size(keys), from = !top && n > max ? n - max : 0;
+	json_t **sorted = calloc(n + 1, sizeof(json_t *));
+
+	for (size_t i = 0; sorted && i < n; i++)
+		sorted[i] = json_array_get(keys, i);
+	if (sorted && top)
+		qsort(sorted, n, sizeof(json_t *), by_value);
+	for (size_t i = from; sorted && i < n && i < from + max; i++)
+		json_array_append(some, sorted[i]);
+	free(sorted);
+	json_object_set_new(all, "keys", some);
+}
+
+json_t *query_keys(struct query_collectors *c, const char *store, size_t max, bool top)
+{
+	char path[256] = "/api/v1/dta/keys";
+	json_t *all = NULL, *got, *index = json_object();
+
+	add(path, sizeof(path), "store", store);
+	/* The greatest of all may be none of the greatest of each: as many of each as can be had. */
+	add_number(path, sizeof(path), "max", c->n > 1 && top ? 10000 : max);
+	if (top)
+		add(path, sizeof(path), "top", "1");
+	for (uint32_t m = 0; m < c->n; m++) {
+		got = c->member[m].up ? query_get(c, m, path) : NULL;
+		if (!got)
+			continue;
+		if (c->n == 1) {
+			json_decref(index);
+			return got;
+		}
+		if (!all)
+			all = json_pack("{s:s,s:s,s:i,s:i,s:[]}", "store", store, "keylog",
+					word(got, "keylog"), "known", 0, "overwritten_blocks", 0,
+					"keys");
+		add_keys(all, index, got);
+		json_decref(got);
+	}
+	json_decref(index);
+	if (all)
+		cut(all, max, top);
+	return all;
+}

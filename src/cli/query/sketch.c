@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* query_sketch.c - see query_sketch.h. What a collector says is checked before it is used. */
+#include "cli/query/sketch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "dta/query/json.h"
+
+static const char *word(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
+static json_int_t number(const json_t *j, const char *key)
+{
+	return json_integer_value(json_object_get(j, key));
+}
+
+/* As query_json.c gives numbers: beyond 63 bits as digits. */
+static uint64_t seed_of(const json_t *j)
+{
+	uint64_t seed;
+
+	if (!sl_parse_u64(word(j, "seed"), 0, UINT64_MAX, &seed))
+		return seed;
+	return (uint64_t)number(j, "seed");
+}
+
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Exactly so many bytes. */
+static bool unhex(const char *text, void *to, size_t bytes)
+{
+	uint8_t *out = to;
+
+	if (strlen(text) != 2 * bytes)
+		return false;
+	for (size_t i = 0; i < bytes; i++) {
+		int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		out[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+static bool config_of(const json_t *a, struct sl_store_config *c)
+{
+	char error[160];
+
+	if (number(a, "columns") <= 0 || number(a, "rows") <= 0 || number(a, "rows") > 64)
+		return false;
+	*c = (struct sl_store_config){.kind = SL_STORE_SKETCH,
+				      .sketch = sl_store_sketch_of(word(a, "sketch")),
+				      .seed = seed_of(a),
+				      .slots = (uint64_t)number(a, "columns"),
+				      .rows = (uint32_t)number(a, "rows"),
+				      .lanes = 1,
+				      .banks = 1,
+				      .reporters = 1};
+	return !sl_store_config_check(c, error, sizeof(error)) &&
+	       c->slots * c->rows * sl_store_cell_bytes(c) <= SL_ASK_CELLS_MAX;
+}
+
+/* Who ended in either of them. False: that can't be understood. */
+static bool add_reporters(json_t *all, const json_t *a)
+{
+	uint64_t map[SL_STORE_REPORTERS_MAX / 64], more[SL_STORE_REPORTERS_MAX / 64];
+	json_int_t ended = 0, expected = number(all, "expected");
+
+	if (!unhex(word(all, "map"), map, sizeof(map)) ||
+	    !unhex(word(a, "map"), more, sizeof(more)))
+		return false;
+	for (size_t i = 0; i < SL_STORE_REPORTERS_MAX / 64; i++) {
+		map[i] |= more[i];
+		ended += __builtin_popcountll(map[i]);
+	}
+	if (number(a, "expected") > expected)
+		expected = number(a, "expected");
+	json_object_set_new(all, "map", sl_query_hex(map, sizeof(map)));
+	json_object_set_new(all, "reporters", json_integer(ended));
+	json_object_set_new(all, "expected", json_integer(expected));
+	json_object_set_new(all, "complete", json_boolean(ended >= expected));
+	json_object_set_new(all, "cells_merged",
+			    json_integer(number(all, "cells_merged") + number(a, "cells_merged")));
+	return true;
+}
+
+static bool merged(json_t *all, const json_t *a, const char *key)
+{
+	struct sl_store_config c, other;
+	struct sl_sketch_estimate e;
+	uint8_t bytes_of_key[SL_STORE_KEY_MAX];
+	int n = key ? sl_query_key(key, bytes_of_key) : 0;
+	void *cells, *more;
+	uint64_t bytes;
+	bool ok;
+
+	if (!config_of(all, &c) || !config_of(a, &other) || memcmp(&c, &other, sizeof(c)))
+		return false;
+	bytes = c.slots * c.rows * sl_store_cell_bytes(&c);
+	cells = malloc(sl_pad8(bytes));
+	more = malloc(sl_pad8(bytes));
+	ok = cells && more && unhex(word(all, "cells"), cells, bytes) &&
+	     unhex(word(a, "cells"), more, bytes) && add_reporters(all, a);
+	if (ok) {
+		sl_sketch_merge(&c, cells, more);
+		json_object_set_new(all, "cells", sl_query_hex(cells, bytes));
+		if (!sl_sketch_estimate(&c, cells, n > 0 ? bytes_of_key : NULL,
+					n > 0 ? (size_t)n : 0, &e)) {
+			json_object_set_new(all, "estimate", json_real(e.value));
+			json_object_set_new(all, "error", json_real(e.error));
+		}
+	}
+	free(cells);
+	free(more);
+	return ok;
+}
+
+void query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more)
+{
+	const bool both = !strcmp(word(a, "result"), "found") &&
+			  !strcmp(word(all, "result"), "found");
+
+	if (both && number(a, "epoch") == number(all, "epoch"))
+		says_more = !merged(all, a, key) &&
+			    number(a, "reporters") > number(all, "reporters");
+	else if (both)
+		says_more = number(a, "epoch") > number(all, "epoch");
+	if (!says_more)
+		return;
+	json_object_clear(all);
+	json_object_update(all, (json_t *)(uintptr_t)a);
+}
+
+void query_end_sketch(json_t *all)
+{
+	static const char *const of_cells[] = {"rows", "columns", "seed", "map", "cells"};
+
+	for (size_t i = 0; i < sizeof(of_cells) / sizeof(*of_cells); i++)
+		json_object_del(all, of_cells[i]);
+}

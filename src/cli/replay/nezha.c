@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * replay_nezha.c - the layout of the Nezha data set (G. Yu et al., FSE 2023): metrics/POD.csv, a
+ * header "TimeStamp,NAME,..." and a row about every minute. Times are unix seconds and may have
+ * decimals; names that end as OpenMetrics ends those of counters are counters.
+ *
+ * One file of it has a broken clock: a text replacement went over its times, so they jump to and
+ * fro and are years off. Rows of all pods were written together, so if a file's times go backwards
+ * or have none in common with the others, while it has as many rows as most of the others have,
+ * each row gets the time that the others have in that row; this is counted and said.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/replay/replay.h"
+
+#define DAY_NS 86400000000000
+
+static int failed(const char *path, const char *what)
+{
+	fprintf(stderr, "sidelight replay: %s: %s\n", path, what);
+	return -1;
+}
+
+char *replay_slurp(const char *path, size_t *bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
+	char *text = NULL;
+	struct stat st;
+	size_t n = 0;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &st)) {
+		err = errno;
+		goto fail;
+	}
+	err = EINVAL;
+	if (!S_ISREG(st.st_mode))
+		goto fail;
+	err = EFBIG;
+	if (st.st_size > REPLAY_FILE_MAX)
+		goto fail;
+	text = malloc((size_t)st.st_size + 1);
+	err = ENOMEM;
+	if (!text)
+		goto fail;
+	while (n < (size_t)st.st_size) {
+		ssize_t got = read(fd, text + n, (size_t)st.st_size - n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0) {
+			err = errno;
+			goto fail;
+		}
+		if (!got)
+			break;
+		n += (size_t)got;
+	}
+	close(fd);
+	text[n] = 0;
+	*bytes = n;
+	return text;
+fail:
+	free(text);
+	close(fd);
+	errno = err;
+	return NULL;
+}
+
+char *replay_line(char **at, const char *end)
+{
+	char *line = *at, *stop;
+
+	if (line >= end)
+		return NULL;
+	stop = memchr(line, '\n', (size_t)(end - line));
+	if (!stop)
+		stop = (char *)(uintptr_t)end;
+	*at = stop + 1;
+	if (stop > line && stop[-1] == '\r')
+		stop[-1] = 0;
+	*stop = 0;
+	return line;
+}
+
+static uint32_t count_fields(const char *line)
+{
+	uint32_t n = 1;
+
+	for (; *line; line++)
+		n += *line == ',';
+	return n;
+}
+
+/* One field, up to its comma; *at goes behind it. NaN if it is missing or no number. */
+static double field(char **at, struct replay_losses *losses)
+{
+	char *start = *at, *stop = strchrnul(start, ','), *end;
+	double v;
+
+	*at = *stop ? stop + 1 : stop;
+	*stop = 0;
+	if (!*start || !strcasecmp(start, "nan")) {
+		losses->values_missing++;
+		return NAN;
+	}
+	v = strtod(start, &end);
+	if (*end || !isfinite(v)) {
+		losses->values_malformed++;
+		return NAN;
+	}
+	return v;
+}
+
+/* Up to its labels the name ends in _total, _count, _sum or _bucket. */
+static bool is_counter(const char *name)
+{
+	static const char *const ends[] = {"_total", "_count", "_sum", "_bucket"};
+	size_t n = strcspn(name, "{");
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		size_t k = strlen(ends[i]);
+
+		if (n > k && !memcmp(name + n - k, ends[i], k))
+			return true;
+	}
+	return false;
+}
+
+static int parse(struct replay_pod *p, size_t bytes, struct replay_losses *losses)
+{
+	char *at = p->text, *end = at + bytes, *line = replay_line(&at, end);
+	uint32_t fields;
+	uint64_t lines = 0;
+
+	if (!line || !*line)
+		return 0;
+	fields = count_fields(line);
+	if (fields < 2 || fields > SL_ROW_MAX)
+		return 0;
+	p->n_columns = fields - 1;
+	p->columns = calloc(p->n_columns, sizeof(*p->columns));
+	for (char *c = at; c < end; c++)
+		lines += *c == '\n';
+	lines++;
+	p->t = calloc(lines, sizeof(*p->t));
+	p->values = calloc(lines * p->n_columns, sizeof(*p->values));
+	if (!p->columns || !p->t || !p->values)
+		return -ENOMEM;
+	line = strchr(line, ',') + 1;
+	for (uint32_t i = 0; i < p->n_columns; i++) {
+		char *stop = strchrnul(line, ',');
+
+		p->columns[i].name = line;
+		line = *stop ? stop + 1 : stop;
+		*stop = 0;
+		p->columns[i].counter = is_counter(p->columns[i].name);
+	}
+	while ((line = replay_line(&at, end))) {
+		double *v = p->values + p->rows * p->n_columns, t;
+
+		if (!*line)
+			continue;
+		if (count_fields(line) != fields) {
+			losses->rows_malformed++;
+			continue;
+		}
+		t = field(&line, losses);
+		if (!(t >= 0 && t < 9e9)) {
+			losses->rows_malformed++;
+			continue;
+		}
+		for (uint32_t i = 0; i < p->n_columns; i++)
+			v[i] = field(&line, losses);
+		p->t[p->rows++] = llround(t * 1e6) * 1000; /* a double knows no more of today */
+	}
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct replay_pod *p = a, *q = b;
+
+	return strcmp(p->name, q->name);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static bool ascends(const struct replay_pod *p)
+{
+	for (uint64_t i = 1; i < p->rows; i++)
+		if (p->t[i] <= p->t[i - 1])
+			return false;
+	return true;
+}
+
+/* Of two pods with good clocks and as many rows: one that most agree with to within a step. */
+static void repair_clocks(struct replay_data *d)
+{
+	for (uint32_t i = 0; i < d->n_pods; i++) {
+		struct replay_pod *p = &d->pods[i], *model = NULL;
+		uint32_t alike = 0;
+		bool meets = false;
+
+		for (uint32_t k = 0; k < d->n_pods; k++) {
+			struct replay_pod *q = &d->pods[k];
+
+			if (k == i || !q->rows || !ascends(q))
+				continue;
+			meets |= p->rows && p->t[0] <= q->t[q->rows - 1] &&
+				 p->t[p->rows - 1] >= q->t[0];
+			if (q->rows == p->rows) {
+				alike++;
+				model = model ? model : q;
+			}
+		}
+		if (!p->rows || (ascends(p) && meets) || 2 * alike < d->n_pods || !model)
+			continue;
+		if (d->n_pods == 1)
+			continue;
+		memcpy(p->t, model->t, p->rows * sizeof(*p->t));
+		d->losses.clocks_repaired++;
+		fprintf(stderr,
+			"sidelight replay: %s: its clock is broken; its rows were given the times of %s\n",
+			p->name, model->name);
+	}
+}
+
+static void drop_backwards(struct replay_pod *p, struct replay_losses *losses)
+{
+	uint64_t kept = 0;
+
+	for (uint64_t i = 0; i < p->rows; i++) {
+		if (kept && p->t[i] <= p->t[kept - 1]) {
+			losses->rows_backwards++;
+			continue;
+		}
+		p->t[kept] = p->t[i];
+		memmove(p->values + kept * p->n_columns, p->values + i * p->n_columns,
+			p->n_columns * sizeof(double));
+		kept++;
+	}
+	p->rows = kept;
+}
+
+static int find_step(struct replay_data *d)
+{
+	uint64_t n = 0, total = 0;
+	int64_t *dt;
+
+	for (uint32_t i = 0; i < d->n_pods; i++)
+		total += d->pods[i].rows;
+	dt = malloc((total + 1) * sizeof(*dt));
+	if (!dt)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < d->n_pods; i++)
+		for (uint64_t k = 1; k < d->pods[i].rows; k++)
+			dt[n++] = d->pods[i].t[k] - d->pods[i].t[k - 1];
+	qsort(dt, n, sizeof(*dt), by_value);
+	/* Sums of some steps are within bounds whatever the times are. */
+	d->step_ns = !n ? 60000000000 : dt[n / 2] < DAY_NS ? dt[n / 2] : DAY_NS;
+	free(dt);
+	return 0;
+}
+
+int replay_load(struct replay_data *d, const char *folder)
+{
+	uint32_t room = 0;
+	char path[4096];
+	struct dirent *e;
+	DIR *dir;
+
+	memset(d, 0, sizeof(*d));
+	if (snprintf(path, sizeof(path), "%s/metrics", folder) >= (int)sizeof(path))
+		return failed(folder, strerror(ENAMETOOLONG));
+	dir = opendir(path);
+	if (!dir)
+		return failed(path, strerror(errno));
+	while ((e = readdir(dir))) {
+		size_t n = strlen(e->d_name), bytes;
+		struct replay_pod *p;
+
+		if (n <= 4 || strcmp(e->d_name + n - 4, ".csv"))
+			continue;
+		if (d->n_pods == room) {
+			struct replay_pod *more;
+
+			room = room ? 2 * room : 64;
+			more = room > REPLAY_PODS_MAX ? NULL : realloc(d->pods, room * sizeof(*p));
+			if (!more)
+				goto no_memory;
+			d->pods = more;
+		}
+		p = &d->pods[d->n_pods++];
+		memset(p, 0, sizeof(*p));
+		p->name = strndup(e->d_name, n - 4);
+		if (!p->name)
+			goto no_memory;
+		if (snprintf(path, sizeof(path), "%s/metrics/%s", folder, e->d_name) >=
+		    (int)sizeof(path)) {
+			failed(folder, strerror(ENAMETOOLONG));
+			goto fail;
+		}
+		p->text = replay_slurp(path, &bytes);
+		if (!p->text) {
+			failed(path, strerror(errno));
+			goto fail;
+		}
+		if (parse(p, bytes, &d->losses))
+			goto no_memory;
+		if (!p->rows) {
+			d->losses.files_empty++;
+			failed(path, "no row of values in it; the pod is left out");
+		}
+	}
+	closedir(dir);
+	dir = NULL;
+	if (d->n_pods)
+		qsort(d->pods, d->n_pods, sizeof(*d->pods), by_name);
+	repair_clocks(d);
+	for (uint32_t i = 0; i < d->n_pods; i++)
+		drop_backwards(&d->pods[i], &d->losses);
+	if (d->n_pods == d->losses.files_empty) {
+		failed(folder, "no pod with values in metrics/*.csv");
+		goto fail;
+	}
+	if (find_step(d))
+		goto no_memory;
+	return 0;
+no_memory:
+	failed(folder, strerror(ENOMEM));
+fail:
+	if (dir)
+		closedir(dir);
+	replay_free(d);
+	return -1;
+}
+
+void replay_free(struct replay_data *d)
+{
+	for (uint32_t i = 0; i < d->n_pods; i++) {
+		free(d->pods[i].name);
+		free(d->pods[i].text);
+		free(d->pods[i].columns);
+		free(d->pods[i].t);
+		free(d->pods[i].values);
+	}
+	free(d->pods);
+	memset(d, 0, sizeof(*d));
+}

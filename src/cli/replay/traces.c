@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * replay_traces.c - which recorded traces would have been kept: traces.csv, one row a trace, with
+ * the columns trace_id, start_unix_ns, end_unix_ns, root_pod and pods (joined by |), in any order
+ * and among others; root_operation is used if it is there. Whether and when there are traces is no
+ * signal: only what each one is. It is act/trace.h that decides, as it does live.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "act/trace.h"
+#include "cli/replay/replay.h"
+
+#define HELD_ROWS 2 /* a verdict counts this long: the fast baseline has followed then */
+
+#define PODS_MAX  1024u /* of a trace; of one with more the route is not known */
+
+struct trace {
+	const char *id, *visited; /* pods, joined by | */
+	uint64_t start, end;	  /* ns */
+	uint64_t root_key, route;
+	uint32_t root; /* pod, or UINT32_MAX */
+	size_t line;
+	float score, others;
+	enum sl_trace_reason reason;
+};
+
+struct traces {
+	char *text;
+	struct trace *v;
+	size_t n;
+	uint64_t malformed, strangers;
+};
+
+enum { ID, START, END, ROOT, PODS, OPERATION, FIELDS };
+static const char *const names[FIELDS] = {"trace_id", "start_unix_ns", "end_unix_ns",
+					  "root_pod", "pods",	       "root_operation"};
+
+static int failed(const char *path, const char *what)
+{
+	fprintf(stderr, "sidelight replay: %s: %s\n", path, what);
+	return -1;
+}
+
+/* Splits at commas; false unless there are n fields. */
+static bool split(char *line, char **fields, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		char *stop = strchrnul(line, ',');
+
+		fields[i] = line;
+		if ((*stop == 0) != (i + 1 == n))
+			return false;
+		*stop = 0;
+		line = stop + 1;
+	}
+	return true;
+}
+
+static bool number(const char *s, uint64_t *v)
+{
+	char *end;
+
+	errno = 0;
+	*v = strtoull(s, &end, 10);
+	return *s >= '0' && *s <= '9' && !*end && !errno;
+}
+
+/* Of the root, what is called there and the set of pods. 0: too many. */
+static uint64_t route_of(uint64_t root_key, const char *pods)
+{
+	uint64_t keys[PODS_MAX];
+	size_t n = 0, bytes;
+
+	for (; *pods; pods += bytes + (pods[bytes] == '|')) {
+		bytes = strcspn(pods, "|");
+		if (n == PODS_MAX)
+			return 0;
+		keys[n++] = sl_trace_key(pods, bytes);
+	}
+	return sl_trace_route(root_key, keys, n);
+}
+
+static uint32_t pod_of(const struct replay_data *d, const char *name, size_t bytes)
+{
+	uint32_t low = 0, high = d->n_pods;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+		int c = strncmp(d->pods[mid].name, name, bytes);
+
+		if (!c && d->pods[mid].name[bytes])
+			c = 1;
+
+		if (!c)
+			return mid;
+		if (c < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return UINT32_MAX;
+}
+
+static int load(struct traces *t, const struct replay_data *d, const char *path)
+{
+	char *at, *end, *line, **fields;
+	uint32_t n = 1, where[FIELDS];
+	size_t bytes, lines = 1;
+
+	t->text = replay_slurp(path, &bytes);
+	if (!t->text)
+		return failed(path, strerror(errno));
+	at = t->text;
+	end = at + bytes;
+	for (char *c = at; c < end; c++)
+		lines += *c == '\n';
+	line = replay_line(&at, end);
+	for (const char *c = line; c && *c; c++)
+		n += *c == ',';
+	fields = calloc(n, sizeof(*fields));
+	t->v = calloc(lines, sizeof(*t->v));
+	if (!fields || !t->v) {
+		free(fields);
+		return failed(path, strerror(ENOMEM));
+	}
+	if (!line || !split(line, fields, n))
+		n = 0;
+	for (int f = 0; f < FIELDS; f++) {
+		for (where[f] = 0; where[f] < n && strcmp(fields[where[f]], names[f]); where[f]++)
+			;
+		if (where[f] == n && f != OPERATION) {
+			fprintf(stderr, "sidelight replay: %s: no column '%s'\n", path, names[f]);
+			free(fields);
+			return -1;
+		}
+	}
+	for (size_t k = 0; (line = replay_line(&at, end)); k++) {
+		struct trace *v = &t->v[t->n];
+
+		if (!*line)
+			continue;
+		if (!split(line, fields, n) || !number(fields[where[START]], &v->start) ||
+		    !number(fields[where[END]], &v->end) || v->end < v->start ||
+		    !*fields[where[ID]]) {
+			t->malformed++;
+			continue;
+		}
+		v->id = fields[where[ID]];
+		v->line = k;
+		v->visited = fields[where[PODS]];
+		v->root_key = sl_trace_key(fields[where[ROOT]], strlen(fields[where[ROOT]]));
+		if (where[OPERATION] < n)
+			v->root_key ^= sl_trace_key(fields[where[OPERATION]],
+						    strlen(fields[where[OPERATION]]))
+				       << 1;
+		v->route = route_of(v->root_key, v->visited);
+		v->root = pod_of(d, fields[where[ROOT]], strlen(fields[where[ROOT]]));
+		t->strangers += v->root == UINT32_MAX;
+		t->n++;
+	}
+	free(fields);
+	return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct trace *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->line > y->line) - (x->line < y->line);
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct trace *x = a, *y = b;
+
+	if (x->end != y->end)
+		return x->end < y->end ? -1 : 1;
+	return (x->line > y->line) - (x->line < y->line);
+}
+
+static int by_line(const void *a, const void *b)
+{
+	const struct trace *x = a, *y = b;
+
+	return (x->line > y->line) - (x->line < y->line);
+}
+
+/* The last scores of a pod. */
+struct recent {
+	float score[HELD_ROWS];
+	int64_t at[HELD_ROWS];
+	uint32_t next;
+};
+
+static float largest(const struct recent *r, int64_t since)
+{
+	float most = 0;
+
+	for (uint32_t i = 0; i < HELD_ROWS; i++)
+		if (r->at[i] >= since && r->score[i] > most)
+			most = r->score[i];
+	return most;
+}
+
+/* The largest score of the last HELD_ROWS rows that were there when it was decided. */
+static int look_up_scores(const struct replay_data *d, struct traces *t, bool at_start,
+			  const struct replay_verdict *verdicts, size_t n)
+{
+	struct recent *recent = calloc(d->n_pods, sizeof(*recent));
+	int64_t old = d->step_ns * (HELD_ROWS + 1);
+	size_t k = 0;
+
+	if (!recent)
+		return -1;
+	for (size_t i = 0; i < t->n; i++) {
+		struct trace *v = &t->v[i];
+		uint64_t at = at_start ? v->start : v->end;
+		int64_t now = at < INT64_MAX ? (int64_t)at : INT64_MAX;
+
+		for (; k < n && verdicts[k].unix_ns <= now; k++) {
+			struct recent *r = &recent[verdicts[k].pod];
+			uint32_t to = r->next++ % HELD_ROWS;
+
+			r->score[to] = verdicts[k].score;
+			r->at[to] = verdicts[k].unix_ns;
+		}
+		if (v->root != UINT32_MAX)
+			v->score = largest(&recent[v->root], now - old);
+		for (const char *p = v->visited; *p;) {
+			size_t bytes = strcspn(p, "|");
+			uint32_t pod = pod_of(d, p, bytes);
+			float s = pod == UINT32_MAX ? 0 : largest(&recent[pod], now - old);
+
+			v->others = s > v->others ? s : v->others;
+			p += bytes + (p[bytes] == '|');
+		}
+	}
+	free(recent);
+	return 0;
+}
+
+int replay_traces(const struct replay_data *d, const char *path,
+		  const struct replay_verdict *verdicts, size_t n, double budget, bool latency,
+		  FILE *out)
+{
+	/*
+	 * Half of what verdicts leave is kept whatever it is, at the end all of it, so that they do no harm
+	 * where they say nothing: of all ids twice the budget, to make up for the half.
+	 */
+	struct sl_trace_policy_opts o = {
+		.budget = budget, .at_start = !latency, .head = latency ? 0 : fmin(2 * budget, 1)};
+	struct sl_trace_policy *policy = NULL;
+	struct sl_trace_policy_stats stats;
+	struct traces t = {0};
+	int err = -1;
+
+	if (load(&t, d, path))
+		goto out;
+	qsort(t.v, t.n, sizeof(*t.v), latency ? by_end : by_start);
+	if (look_up_scores(d, &t, !latency, verdicts, n)) {
+		failed(path, strerror(ENOMEM));
+		goto out;
+	}
+	o.total = t.n;
+	policy = sl_trace_policy_new(&o);
+	if (!policy) {
+		failed(path, strerror(errno));
+		goto out;
+	}
+	for (size_t i = 0; i < t.n; i++) {
+		struct trace *v = &t.v[i];
+		struct sl_trace_facts f = {
+			.root = v->root_key,
+			.route = v->route,
+			.trace_lo = sl_trace_key(v->id, strlen(v->id)),
+			.duration_ns = v->end - v->start,
+			.score = (double)v->score,
+			.others = (double)v->others,
+		};
+
+		v->reason = sl_trace_decide(policy, &f);
+	}
+	qsort(t.v, t.n, sizeof(*t.v), by_line);
+	fputs("trace_id,kept,reason\n", out);
+	for (size_t i = 0; i < t.n; i++)
+		fprintf(out, "%s,%d,%s\n", t.v[i].id, t.v[i].reason != SL_TRACE_NO,
+			sl_trace_reason_name(t.v[i].reason));
+	if (t.malformed)
+		fprintf(stderr, "sidelight replay: %" PRIu64 " rows of traces malformed\n",
+			t.malformed);
+	if (t.strangers)
+		fprintf(stderr, "sidelight replay: %" PRIu64 " traces of pods without metrics\n",
+			t.strangers);
+	sl_trace_policy_stats(policy, &stats);
+	if (stats.evicted || stats.lost)
+		fprintf(stderr, "sidelight replay: %" PRIu64 " routes forgotten for others\n",
+			stats.evicted + stats.lost);
+	err = 0;
+out:
+	sl_trace_policy_free(policy);
+	free(t.text);
+	free(t.v);
+	return err;
+}

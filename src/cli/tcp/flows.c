@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tcp_flows.c - 'sidelight tcp flows': the statistics of every connection, as they change. */
+#include "cli/tcp/flows.h"
+#include "region/listeners.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int flows_main(const struct sl_command *self, int argc, char **argv);
+
+const struct sl_command sl_tcp_flows = {
+	.name = "tcp flows",
+	.synopsis = "[OPTION]...",
+	.summary = "Show each connection with its statistics",
+	.run = flows_main,
+};
+
+static struct {
+	bool closed, changed, calls, only_new;
+	bool microbpf;
+	const char *format;
+	uint64_t publish_ns, quarantine_ns;
+} settings = {.publish_ns = 10000000, .format = "text"};
+
+static const struct sl_option table[] = {
+	TCP_OPTIONS_SHOW,
+	{.name = "format",
+	 .letter = 'f',
+	 .type = SL_OPT_STRING,
+	 .to = &settings.format,
+	 .argument = "FORMAT",
+	 .help = "text, or microbpf: the lines of MicroBPF's tools"},
+	TCP_OPTION_SORT("activity, sent, received, rtt, queue, cwnd or retransmits"),
+	TCP_OPTIONS_WANTED,
+	TCP_OPTION_AVOID,
+	{.name = "closed",
+	 .type = SL_OPT_FLAG,
+	 .to = &settings.closed,
+	 .help = "only flows that ended, each once, with its final values"},
+	{.name = "changed",
+	 .type = SL_OPT_FLAG,
+	 .to = &settings.changed,
+	 .help = "only flows that are new or did something since they were shown"},
+	{.name = "new",
+	 .type = SL_OPT_FLAG,
+	 .to = &settings.only_new,
+	 .help = "leave out connections that were there before"},
+	{.name = "calls",
+	 .type = SL_OPT_FLAG,
+	 .to = &settings.calls,
+	 .help = "count read and write calls, and whose they are"},
+	{.name = "publish",
+	 .type = SL_OPT_DURATION,
+	 .to = &settings.publish_ns,
+	 .argument = "TIME",
+	 .help = "how old statistics in the table may be",
+	 .min = 1e6,
+	 .max = 1e9},
+	{.name = "quarantine",
+	 .type = SL_OPT_DURATION,
+	 .to = &settings.quarantine_ns,
+	 .argument = "TIME",
+	 .help = "how long a closed flow keeps its slot; 0: 5 s or 3 intervals",
+	 .max = 3.6e12},
+	{0},
+};
+
+struct last {
+	uint64_t id, sent, received;
+	uint32_t retrans, number; /* number: of the snapshot */
+	bool shown;		  /* as closed */
+};
+
+struct view {
+	const void *map;
+	struct sl_flows_info info;
+	struct last *last;     /* a slot each */
+	struct flow_row *rows; /* likewise */
+	struct sl_listeners listeners;
+	FILE *out;
+	struct tcp_screen screen;
+	uint64_t then_ns, publish_ns, unsettled, missed, refused;
+	bool any; /* flow was seen */
+	struct sl_tcp *tcp;
+	const struct sl_command *cmd;
+};
+
+/* What it did since the last look; all of it, for one that is new. */
+static void since(const struct sl_flow *f, struct last *l, struct flow_row *row)
+{
+	bool same = l->id == f->id, known = same || f->flags & SL_FLOW_OLDER;
+
+	if (!same)
+		*l = (struct last){f->id,
+				   known ? f->bytes_sent : 0,
+				   known ? f->bytes_received : 0,
+				   known ? f->retrans : 0,
+				   f->number,
+				   false};
+	row->flow = *f;
+	row->sent = f->bytes_sent - l->sent;
+	row->received = f->bytes_received - l->received;
+	row->retrans = f->retrans - l->retrans;
+	*l = (struct last){f->id,      f->bytes_sent, f->bytes_received,
+			   f->retrans, f->number,     f->state == SL_STATE_CLOSED};
+}
+
+/* Open flows, of --changed those with another snapshot, and closed ones that were not shown as such. */
+static size_t look(struct view *v, const struct sl_flows_hot *hot)
+{
+	size_t count = 0;
+
+	sl_listeners_clear(&v->listeners);
+	for (uint32_t i = 0; i < hot->used; i++) {
+		struct last *l = &v->last[i];
+		struct sl_flow f;
+
+		if (sl_flow_read(v->map, &v->info, i, &f)) {
+			v->unsettled++;
+			continue;
+		}
+		if (f.state != SL_STATE_FREE)
+			sl_listeners_add(&v->listeners, &f); /* without memory: nameless */
+		if (f.state == SL_STATE_FREE || (l->id == f.id && l->shown) ||
+		    (settings.closed && f.state != SL_STATE_CLOSED))
+			continue;
+		/* Of a flow that does nothing there is no new snapshot (docs/tcp.md). */
+		if (settings.changed && l->id == f.id && l->number == f.number)
+			continue;
+		since(&f, l, &v->rows[count++]);
+	}
+	for (size_t i = 0; i < count; i++)
+		sl_listeners_name(&v->listeners, &v->rows[i].flow);
+	return count;
+}
+
+static void hot_json(FILE *out, const struct view *v, const struct sl_flows_hot *hot,
+		     uint64_t time_ns)
+{
+	fprintf(out,
+		"{\"table\":{\"time_ns\":%" PRIu64
+		",\"open\":%u,\"quarantined\":%u,\"refused\":%" PRIu64
+		",\"slots\":%u,\"journal\":%" PRIu64 ",\"rounds\":%" PRIu64
+		",\"unsettled\":%" PRIu64 ",\"missed\":%" PRIu64 "}}\n",
+		time_ns, hot->open, hot->quarantined, hot->refused, v->info.slots, hot->journal,
+		hot->round, v->unsettled, v->missed);
+}
+
+static int show(void *context, bool last)
+{
+	struct view *v = context;
+	struct sl_flows_hot hot;
+	uint64_t now, real;
+	size_t count;
+	int err = sl_tcp_catch_up(v->tcp, &v->missed);
+
+	if (err)
+		return tcp_failed(v->cmd, strerror(-err));
+	if (last) /* what happened up to now has yet to be published */
+		usleep((useconds_t)(2 * v->publish_ns / 1000));
+	now = sl_now_ns();
+	if (sl_flows_hot_read(v->map, &v->info, &hot))
+		return tcp_failed(v->cmd, "the table does not verify");
+	real = sl_realtime_ns();
+	count = look(v, &hot);
+	v->any |= count > 0;
+	v->refused = hot.refused;
+	if (tcp_common.json) {
+		for (size_t i = 0; i < count; i++)
+			flow_print_json(v->out, &v->rows[i].flow, real);
+		hot_json(v->out, v, &hot, real);
+	} else if (settings.microbpf) {
+		for (size_t i = 0; i < count; i++)
+			flow_print_microbpf(v->out, &v->rows[i].flow);
+	} else if (tcp_common.csv) {
+		for (size_t i = 0; i < count; i++)
+			flow_print_csv(v->out, &v->rows[i].flow, real);
+	} else {
+		flow_print_screen(&v->screen, v->rows, count, &hot, now - v->then_ns);
+	}
+	v->then_ns = now;
+	return tcp_flush(v->out);
+}
+
+static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
+{
+	struct view v = {.out = out,
+			 .then_ns = sl_now_ns(),
+			 .publish_ns = settings.publish_ns,
+			 .cmd = self,
+			 .tcp = tcp};
+
+	int code = SL_EXIT_FAILURE;
+	size_t bytes;
+
+	v.map = sl_tcp_region(tcp, &bytes);
+	if (sl_flows_info_parse(v.map, bytes, &v.info))
+		return tcp_failed(self, "the table has no header that is right");
+	v.last = calloc(v.info.slots, sizeof(*v.last));
+	v.rows = calloc(v.info.slots, sizeof(*v.rows));
+	if (!v.last || !v.rows) {
+		tcp_failed(self, strerror(ENOMEM));
+		goto out;
+	}
+	if (!tcp_screen_sort(&v.screen, self, tcp_common.sort, flow_orders)) {
+		code = SL_EXIT_USAGE;
+		goto out;
+	}
+	tcp_screen_open(&v.screen, self, out);
+	if (tcp_common.csv)
+		flow_print_csv_head(out);
+	if (!v.screen.terminal)
+		tcp_ready("slots=%u", v.info.slots);
+	code = tcp_repeat(self, &v.screen, show, &v);
+	tcp_screen_close(&v.screen);
+	if (!code && !v.any)
+		tcp_nothing_seen(self);
+	if (v.refused)
+		fprintf(stderr,
+			"sidelight %s: %" PRIu64
+			" connections found no room among %u: see --flows\n",
+			self->name, v.refused, v.info.slots);
+out:
+	sl_listeners_free(&v.listeners);
+	free(v.rows);
+	free(v.last);
+	return code;
+}
+
+static int flows_main(const struct sl_command *self, int argc, char **argv)
+{
+	struct sl_tcp_options options;
+	struct sl_tcp *tcp;
+	char why[256];
+	int code, end;
+	FILE *out;
+
+	if (!sl_options_only(self, table, argc, argv, &code))
+		return code;
+	settings.microbpf = !strcmp(settings.format, "microbpf");
+	if (!settings.microbpf && strcmp(settings.format, "text"))
+		return sl_usage(self, "--format text or microbpf, not '%s'", settings.format);
+	if (tcp_common.json + tcp_common.csv + settings.microbpf > 1)
+		return sl_usage(self, "--json, --csv or --format microbpf: one of them");
+	options = tcp_options();
+	if (!tcp_avoid(self, &options.avoid))
+		return SL_EXIT_USAGE;
+	options.existing = !settings.only_new;
+	options.calls = settings.calls;
+	options.interval_ns = settings.publish_ns;
+	/* A closed flow is looked at once at least before its slot is another's. */
+	options.quarantine_ns = settings.quarantine_ns;
+	if (!settings.quarantine_ns && tcp_common.interval_ns > 1000000000)
+		options.quarantine_ns = 3 * tcp_common.interval_ns;
+	out = tcp_output(self);
+	if (!out)
+		return SL_EXIT_FAILURE;
+	code = sl_tcp_open(&options, &tcp, why, sizeof(why));
+	if (!code)
+		code = sl_tcp_attach(tcp, why, sizeof(why));
+	if (code) {
+		code = tcp_not_opened(self, code, why);
+	} else {
+		code = watch(self, tcp, out);
+	}
+	sl_tcp_close(tcp);
+	end = tcp_output_end(self, out);
+	return code ? code : end;
+}

@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tcp_layers.c - 'sidelight tcp layers': the time that each layer takes, by flow, remote, port, container. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/tcp/tcp.h"
+#include "cli/tcp/layers.h"
+#include "source/tcp/cgroup.h"
+
+static int layers_main(const struct sl_command *self, int argc, char **argv);
+
+const struct sl_command sl_tcp_layers = {
+	.name = "tcp layers",
+	.synopsis = "[OPTION]...",
+	.summary = "Show the time that each layer of the stack takes, and applications",
+	.run = layers_main,
+};
+
+static struct {
+	const char *by;
+	uint32_t groups;
+} settings = {.by = "port"};
+
+static const struct sl_option table[] = {
+	TCP_OPTIONS_SHOW,
+	{.name = "by",
+	 .letter = 'b',
+	 .type = SL_OPT_STRING,
+	 .to = &settings.by,
+	 .argument = "WHAT",
+	 .help = "a line for each flow, remote, port, container, or role"},
+	{.name = "groups",
+	 .type = SL_OPT_U32,
+	 .to = &settings.groups,
+	 .argument = "N",
+	 .help = "room for so many remotes times ports times containers; 0: 1024",
+	 .max = 1 << 16},
+	TCP_OPTION_SORT("requests, segments, app, total or p99"),
+	TCP_OPTIONS_WANTED,
+	TCP_OPTION_AVOID,
+	{0},
+};
+
+static const char *const by_names[] = {"flow", "remote", "port", "container", "role"};
+enum by { BY_FLOW, BY_REMOTE, BY_PORT, BY_CONTAINER, BY_ROLE, BYS };
+
+struct rows {
+	struct sl_layer_view *v;
+	size_t n, room;
+};
+
+struct view {
+	const struct sl_command *cmd;
+	struct sl_layers *layers;
+	struct sl_cgroups *who;
+	FILE *out;
+	struct tcp_screen screen;
+	enum by by;
+	struct rows now, before;
+	uint64_t last_ns, unsettled;
+	bool named; /* CSV: the line of names is out */
+	bool any;   /* line was shown */
+};
+
+const char *tcp_role_name(enum sl_role role)
+{
+	return role == SL_ROLE_SERVER ? "server" : role == SL_ROLE_CLIENT ? "client" : "unknown";
+}
+
+void tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t family, int port)
+{
+	char text[INET6_ADDRSTRLEN] = "?";
+
+	inet_ntop(family == AF_INET ? AF_INET : AF_INET6,
+		  family == AF_INET ? address + 12 : address, text, sizeof(text));
+	if (port < 0)
+		snprintf(out, bytes, "%s", text);
+	else
+		snprintf(out, bytes, family == AF_INET ? "%s:%d" : "[%s]:%d", text, port);
+}
+
+/* Nothing is left of the key but what a line stands for. */
+static void reduce(struct sl_layer_view *v, enum by by, uint32_t index)
+{
+	if (by == BY_FLOW)
+		return;
+	v->generation = by != BY_ROLE && !index; /* group 0: those without a group */
+	v->start_ns = v->end_ns = 0;
+	v->state = SL_SLOT_OPEN;
+	v->netns = 0;
+	if (by != BY_REMOTE) {
+		memset(v->remote, 0, sizeof(v->remote));
+		v->family = 0;
+	}
+	if (by != BY_PORT)
+		v->local_port = 0;
+	if (by != BY_CONTAINER)
+		v->cgroup = 0;
+}
+
+static bool same(const struct sl_layer_view *a, const struct sl_layer_view *b)
+{
+	return a->generation == b->generation && a->role == b->role && a->start_ns == b->start_ns &&
+	       a->local_port == b->local_port && a->remote_port == b->remote_port &&
+	       a->cgroup == b->cgroup && a->family == b->family &&
+	       !memcmp(a->remote, b->remote, 16) && !memcmp(a->local, b->local, 16);
+}
+
+static struct sl_layer_view *find(const struct rows *rows, const struct sl_layer_view *v)
+{
+	for (size_t i = 0; i < rows->n; i++)
+		if (same(&rows->v[i], v))
+			return &rows->v[i];
+	return NULL;
+}
+
+static int add(struct view *view, const struct sl_layer_view *v)
+{
+	struct rows *r = &view->now;
+	struct sl_layer_view *there = view->by == BY_FLOW ? NULL : find(r, v);
+
+	if (there) {
+		sl_layer_add(there, v);
+		return 0;
+	}
+	if (r->n == r->room) {
+		size_t room = r->room ? 2 * r->room : 64;
+		struct sl_layer_view *more = realloc(r->v, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		r->v = more;
+		r->room = room;
+	}
+	r->v[r->n++] = *v;
+	return 0;
+}
+
+static int collect(struct view *view)
+{
+	enum sl_layer_table t = view->by == BY_FLOW ? SL_LAYER_FLOWS : SL_LAYER_GROUPS;
+	uint32_t slots = sl_layers_slots(view->layers, t);
+	struct sl_layer_view *v = calloc(1, sizeof(*v));
+	int err = v ? 0 : -ENOMEM;
+
+	view->now.n = 0;
+	for (uint32_t i = 0; !err && i < slots; i++) {
+		int got = sl_layers_slot(view->layers, t, i, v);
+
+		view->unsettled += got < 0;
+		if (got <= 0 || (!v->count[SL_COUNT_IN] && !v->count[SL_COUNT_OUT]))
+			continue;
+		reduce(v, view->by, i);
+		err = add(view, v);
+	}
+	free(v);
+	return err;
+}
+
+/* What a line is about, as text. */
+static void title(struct view *view, char *out, size_t bytes, const struct sl_layer_view *v)
+{
+	enum by by = view->by;
+	char local[64], remote[64];
+
+	if (by != BY_FLOW && by != BY_ROLE && v->generation) {
+		snprintf(out, bytes, "(no room)");
+		return;
+	}
+	switch (by) {
+	case BY_FLOW:
+		tcp_address(local, sizeof(local), v->local, v->family, v->local_port);
+		tcp_address(remote, sizeof(remote), v->remote, v->family, v->remote_port);
+		snprintf(out, bytes, "%s %s", local, remote);
+		return;
+	case BY_REMOTE:
+		tcp_address(out, bytes, v->remote, v->family, -1);
+		return;
+	case BY_PORT:
+		snprintf(out, bytes, "%u", v->local_port);
+		return;
+	case BY_CONTAINER:
+		sl_cgroup_title(sl_cgroups_find(view->who, v->cgroup, sl_now_ns()), out, bytes);
+		return;
+	default:
+		snprintf(out, bytes, "all");
+	}
+}
+
+static json_t *histogram_json(const uint64_t *cell)
+{
+	json_t *buckets = json_object(), *o;
+	double p50 = sl_layer_quantile(cell, 0.5), p99 = sl_layer_quantile(cell, 0.99);
+	char key[16];
+
+	for (int c = SL_LAYER_BUCKETS; c < SL_LAYER_OVER; c++) {
+		if (!cell[c])
+			continue;
+		snprintf(key, sizeof(key), "%d", SL_LAYER_FIRST + c - SL_LAYER_BUCKETS);
+		json_object_set_new(buckets, key, json_integer((json_int_t)cell[c]));
+	}
+	o = json_pack("{s:I, s:I, s:i, s:I, s:I, s:o}", "count", (json_int_t)sl_layer_count(cell),
+		      "sum_ns", (json_int_t)cell[SL_LAYER_SUM], "scale", SL_LAYER_SCALE, "zero",
+		      (json_int_t)cell[SL_LAYER_ZERO], "over", (json_int_t)cell[SL_LAYER_OVER],
+		      "buckets", buckets);
+	if (isfinite(p50))
+		json_object_set_new(o, "p50_ns", json_real(p50));
+	if (isfinite(p99))
+		json_object_set_new(o, "p99_ns", json_real(p99));
+	return o;
+}
+
+static const char *const count_names[] = {"requests",	 "complete",	 "pipelined",
+					  "segments_in", "segments_out", "unattributed",
+					  "incomplete"};
+
+static void row_json(struct view *view, const struct sl_layer_view *v)
+{
+	json_t *o = json_pack("{s:s, s:I, s:s}", "row", by_names[view->by], "time_ns",
+			      (json_int_t)sl_realtime_ns(), "role", tcp_role_name(v->role)),
+	       *layers = json_object();
+	char text[160];
+
+	title(view, text, sizeof(text), v);
+	tcp_json_text(o, "name", text);
+	if (view->by == BY_FLOW) {
+		tcp_address(text, sizeof(text), v->local, v->family, -1);
+		json_object_set_new(o, "local", json_string(text));
+		json_object_set_new(o, "local_port", json_integer(v->local_port));
+		tcp_address(text, sizeof(text), v->remote, v->family, -1);
+		json_object_set_new(o, "remote", json_string(text));
+		json_object_set_new(o, "remote_port", json_integer(v->remote_port));
+		json_object_set_new(o, "netns", json_integer(v->netns));
+		json_object_set_new(o, "open", json_boolean(v->state == SL_SLOT_OPEN));
+	}
+	if (view->by == BY_FLOW || view->by == BY_CONTAINER) {
+		json_object_set_new(o, "cgroup", json_integer((json_int_t)v->cgroup));
+		tcp_json_identity(o, sl_cgroups_find(view->who, v->cgroup, sl_now_ns()));
+	}
+	for (int i = 0; i < 7; i++)
+		json_object_set_new(o, count_names[i], json_integer((json_int_t)v->count[i]));
+	for (int i = 0; i < SL_LAYERS; i++)
+		json_object_set_new(layers, sl_layer_name(i), histogram_json(v->cell[i]));
+	json_object_set_new(o, "layers", layers);
+	json_dumpf(o, view->out, JSON_COMPACT);
+	fputc('\n', view->out);
+	json_decref(o);
+}
+
+static void row_csv(struct view *view, const struct sl_layer_view *v)
+{
+	char text[160];
+
+	if (!view->named) {
+		fprintf(view->out, "time_ns,%s,role", by_names[view->by]);
+		for (int i = 0; i < 7; i++)
+			fprintf(view->out, ",%s", count_names[i]);
+		for (int i = 0; i < SL_LAYERS; i++)
+			fprintf(view->out, ",%s_count,%s_sum_ns,%s_p50_ns,%s_p99_ns",
+				sl_layer_name(i), sl_layer_name(i), sl_layer_name(i),
+				sl_layer_name(i));
+		fputc('\n', view->out);
+		view->named = true;
+	}
+	title(view, text, sizeof(text), v);
+	fprintf(view->out, "%" PRIu64 ",", sl_realtime_ns());
+	tcp_csv_text(view->out, text);
+	fprintf(view->out, ",%s", tcp_role_name(v->role));
+	for (int i = 0; i < 7; i++)
+		fprintf(view->out, ",%" PRIu64, v->count[i]);
+	for (int i = 0; i < SL_LAYERS; i++) {
+		uint64_t n = sl_layer_count(v->cell[i]);
+
+		fprintf(view->out, ",%" PRIu64 ",%" PRIu64, n, v->cell[i][SL_LAYER_SUM]);
+		for (int q = 0; q < 2; q++) {
+			double x = sl_layer_quantile(v->cell[i], q ? 0.99 : 0.5);
+
+			fputc(',', view->out);
+			if (isfinite(x))
+				fprintf(view->out, "%.0f", x);
+		}
+	}
+	fputc('\n', view->out);
+}
+
+static void sub(struct sl_layer_view *v, const struct sl_layer_view *before)
+{
+	for (int i = 0; i < 7; i++)
+		v->count[i] -= before->count[i];
+	for (int i = 0; i < SL_LAYERS; i++)
+		for (int c = 0; c < SL_LAYER_CELLS; c++)
+			v->cell[i][c] -= before->cell[i][c];
+}
+
+static const char *const orders[] = {"requests", "segments", "app", "total", "p99", NULL};
+static unsigned int order; /* of them: qsort() has no room for it */
+
+static double weight(const struct sl_layer_view *v)
+{
+	uint64_t segments = v->count[SL_COUNT_IN] + v->count[SL_COUNT_OUT];
+	double x;
+
+	switch (order) {
+	case 0:
+		return (double)v->count[SL_COUNT_REQUESTS] * 1000 + (double)segments;
+	case 1:
+		return (double)segments;
+	case 2:
+		x = sl_layer_quantile(v->cell[SL_LAYER_APP], 0.5);
+		break;
+	default:
+		x = sl_layer_quantile(v->cell[SL_LAYER_TOTAL], order == 3 ? 0.5 : 0.99);
+	}
+	return isnan(x) ? -1 : x;
+}
+
+static int busiest_first(const void *a, const void *b)
+{
+	double x = weight(a), y = weight(b);
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void cell_text(char out[16], const uint64_t *cell, double q)
+{
+	double x = sl_layer_quantile(cell, q);
+
+	if (isnan(x))
+		snprintf(out, 16, "-");
+	else if (isinf(x))
+		snprintf(out, 16, ">6s");
+	else
+		tcp_short_time(out, (uint64_t)x);
+}
+
+static void causes_text(struct view *view, const uint64_t *n)
+{
+	bool any = false;
+
+	for (int i = 0; i < SL_CAUSES; i++)
+		any |= n[i] != 0;
+	if (!any)
+		return;
+	tcp_screen_line(&view->screen, "%s", "");
+	tcp_screen_line(&view->screen, "not measured, since the start:");
+	for (int i = 0; i < SL_CAUSES; i++)
+		if (n[i])
+			tcp_screen_line(&view->screen, "%12" PRIu64 "  %s", n[i],
+					sl_layer_cause_text(i));
+}
+
+static uint8_t title_width(enum by by)
+{
+	static const uint8_t width[BYS] = {[BY_FLOW] = 44,
+					   [BY_REMOTE] = 15,
+					   [BY_PORT] = 5,
+					   [BY_CONTAINER] = 24,
+					   [BY_ROLE] = 4};
+
+	return width[by];
+}
+
+/* The interval's differences on a terminal; all since the start elsewhere. */
+static int screen(struct view *view, const uint64_t *causes, double seconds)
+{
+	const struct tcp_column columns[] = {
+		{by_names[view->by], title_width(view->by), true, 0},
+		{"role", 6, true, 0},
+		{"req/s", 6, false, 0},
+		{"complete", 8, false, 9},
+		{"mac_in", 7, false, 6},
+		{"ip_in", 7, false, 4},
+		{"tcp_in", 7, false, 0},
+		{"app", 7, false, 0},
+		{"tcp_out", 7, false, 0},
+		{"ip_out", 7, false, 3},
+		{"mac_out", 7, false, 5},
+		{"total", 7, false, 0},
+		{"p99", 7, false, 0},
+	};
+	struct rows shown = {.v = malloc((view->now.n + 1) * sizeof(*shown.v))};
+
+	if (!shown.v)
+		return -ENOMEM;
+	for (size_t i = 0; i < view->now.n; i++) {
+		struct sl_layer_view *v = &shown.v[shown.n];
+		const struct sl_layer_view *b = find(&view->before, &view->now.v[i]);
+
+		*v = view->now.v[i];
+		if (b && view->screen.terminal)
+			sub(v, b);
+		shown.n += v->count[SL_COUNT_IN] || v->count[SL_COUNT_OUT];
+	}
+	order = view->screen.order;
+	if (shown.n)
+		qsort(shown.v, shown.n, sizeof(*shown.v), busiest_first);
+	tcp_screen_begin(&view->screen);
+	tcp_screen_line(&view->screen, "medians, %s; p99 is that of total",
+			view->screen.terminal ? "of the last interval" : "since the start");
+	tcp_screen_columns(&view->screen, columns, sizeof(columns) / sizeof(*columns));
+	for (size_t i = 0; i < shown.n; i++) {
+		const struct sl_layer_view *v = &shown.v[i];
+		uint64_t done = v->count[SL_COUNT_COMPLETE] + v->count[SL_COUNT_INCOMPLETE];
+		char text[160], cell[SL_LAYERS + 1][16], complete[16] = "-", rate[16] = "-";
+		const char *cells[] = {text,	tcp_role_name(v->role),
+				       rate,	complete,
+				       cell[0], cell[1],
+				       cell[2], cell[3],
+				       cell[4], cell[5],
+				       cell[6], cell[7],
+				       cell[8]};
+
+		title(view, text, sizeof(text), v);
+		for (int l = 0; l < SL_LAYERS; l++)
+			cell_text(cell[l], v->cell[l], 0.5);
+		cell_text(cell[SL_LAYERS], v->cell[SL_LAYER_TOTAL], 0.99);
+		if (done)
+			snprintf(complete, sizeof(complete), "%.1f%%",
+				 100.0 * (double)v->count[SL_COUNT_COMPLETE] / (double)done);
+		if (v->role == SL_ROLE_SERVER) /* only there requests are told apart */
+			snprintf(rate, sizeof(rate), "%.0f",
+				 (double)v->count[SL_COUNT_REQUESTS] / seconds);
+		tcp_screen_cells(&view->screen, cells);
+	}
+	if (!shown.n && view->screen.terminal)
+		tcp_screen_line(&view->screen, "no segment in this interval%s",
+				tcp_is_filtered() ? " that passes the filter" : "");
+	view->any |= shown.n > 0;
+	causes_text(view, causes);
+	tcp_screen_end(&view->screen);
+	free(shown.v);
+	return 0;
+}
+
+static void causes_json(struct view *view, const uint64_t *n)
+{
+	json_t *o = json_object(), *all;
+
+	for (int i = 0; i < SL_CAUSES; i++)
+		json_object_set_new(o, sl_layer_cause_name(i), json_integer((json_int_t)n[i]));
+	all = json_pack("{s:s, s:I, s:o, s:I}", "row", "causes", "time_ns",
+			(json_int_t)sl_realtime_ns(), "causes", o, "unsettled",
+			(json_int_t)view->unsettled);
+	json_dumpf(all, view->out, JSON_COMPACT);
+	fputc('\n', view->out);
+	json_decref(all);
+}
+
+static int show(void *context, bool last)
+{
+	struct view *view = context;
+	uint64_t causes[SL_CAUSES] = {0}, now = sl_now_ns();
+	struct rows spare;
+	int err;
+
+	(void)last;
+	sl_layers_namespaces(view->layers);
+	sl_layers_groups(view->layers, sl_now_ns());
+	err = collect(view) ?: sl_layers_causes(view->layers, causes);
+	if (err)
+		return tcp_failed(view->cmd, strerror(-err));
+	if (tcp_common.json) {
+		for (size_t i = 0; i < view->now.n; i++)
+			row_json(view, &view->now.v[i]);
+		causes_json(view, causes);
+	} else if (tcp_common.csv) {
+		for (size_t i = 0; i < view->now.n; i++)
+			row_csv(view, &view->now.v[i]);
+	} else {
+		err = screen(view, causes, (double)(now - view->last_ns) / 1e9 + 1e-9);
+	}
+	view->any |= view->now.n > 0;
+	if (view->screen.terminal)
+		view->last_ns = now;
+	spare = view->before;
+	view->before = view->now;
+	view->now = spare;
+	return err ? tcp_failed(view->cmd, strerror(-err)) : tcp_flush(view->out);
+}
+
+int tcp_layers_open(const struct sl_command *self, uint32_t groups, struct sl_layers **layers)
+{
+	struct sl_layers_options options = {
+		.sz = sizeof(options),
+		.flows = tcp_common.flows,
+		.groups = groups,
+		.wanted = tcp_common.wanted,
+	};
+	char why[256];
+	int err;
+
+	if (!tcp_avoid(self, &options.avoid))
+		return SL_EXIT_USAGE;
+	err = sl_layers_open(&options, layers, why, sizeof(why));
+	return err ? tcp_not_opened(self, err, why) : SL_EXIT_OK;
+}
+
+static int layers_main(const struct sl_command *self, int argc, char **argv)
+{
+	struct view view = {.cmd = self, .by = BYS};
+	struct sl_cgroup_hierarchy unified;
+	int code, ended;
+
+	if (!sl_options_only(self, table, argc, argv, &code))
+		return code;
+	if (tcp_common.json && tcp_common.csv)
+		return sl_usage(self, "--json or --csv, not both");
+	for (int i = 0; i < BYS; i++)
+		if (!strcmp(settings.by, by_names[i]))
+			view.by = (enum by)i;
+	if (view.by == BYS)
+		return sl_usage(self, "--by flow, remote, port, container or role, not '%s'",
+				settings.by);
+	if (!tcp_screen_sort(&view.screen, self, tcp_common.sort, orders))
+		return SL_EXIT_USAGE;
+	view.out = tcp_output(self);
+	if (!view.out)
+		return SL_EXIT_FAILURE;
+	/* A socket belongs to a cgroup of the unified hierarchy, whatever the others are for. */
+	code = sl_cgroup_hierarchy(&unified, "unified", NULL, NULL);
+	view.who = sl_cgroups_open(&(struct sl_cgroups_opts){.sz = sizeof(struct sl_cgroups_opts),
+							     .hierarchy = code ? NULL : &unified});
+	code = view.who ? tcp_layers_open(self, settings.groups, &view.layers)
+			: tcp_failed(self, strerror(errno));
+	if (!code) {
+		tcp_screen_open(&view.screen, self, view.out);
+		if (!view.screen.terminal)
+			tcp_ready("slots=%u", sl_layers_slots(view.layers, SL_LAYER_FLOWS));
+		view.last_ns = sl_now_ns();
+		code = tcp_repeat(self, &view.screen, show, &view);
+		tcp_screen_close(&view.screen);
+		if (!code && !view.any)
+			tcp_nothing_seen(self);
+	}
+	sl_layers_close(view.layers);
+	sl_cgroups_close(view.who);
+	free(view.now.v);
+	free(view.before.v);
+	ended = tcp_output_end(self, view.out);
+	return code ? code : ended;
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tcp_screen.c - a table on a terminal, drawn again and again in place, and its keys. */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/tcp/tcp.h"
+
+/* Keys come one by one and are not shown; Ctrl-C and Ctrl-Z stay what they are. */
+static void keys_on(struct tcp_screen *s)
+{
+	struct termios now = s->was;
+
+	/* Who is in the background would be stopped. Set again each time: a shell may have changed it meanwhile. */
+	if (!s->keys || tcgetpgrp(STDIN_FILENO) != getpgrp())
+		return;
+	now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	now.c_cc[VMIN] = 1;
+	now.c_cc[VTIME] = 0;
+	tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
+}
+
+void tcp_screen_open(struct tcp_screen *s, const struct sl_command *cmd, FILE *out)
+{
+	s->cmd = cmd;
+	s->out = out;
+	s->terminal = isatty(fileno(out));
+	s->keys = s->terminal && isatty(STDIN_FILENO) && !tcgetattr(STDIN_FILENO, &s->was);
+	if (s->terminal)
+		fputs("\033[H\033[2J", out);
+}
+
+void tcp_screen_close(struct tcp_screen *s)
+{
+	if (s->keys && tcgetpgrp(STDIN_FILENO) == getpgrp())
+		tcsetattr(STDIN_FILENO, TCSADRAIN, &s->was);
+	s->keys = false;
+}
+
+bool tcp_screen_sort(struct tcp_screen *s, const struct sl_command *cmd, const char *by,
+		     const char *const *orders)
+{
+	char all[256] = "";
+
+	s->orders = orders;
+	for (s->order = 0; orders[s->order]; s->order++) {
+		if (!by || !strcmp(orders[s->order], by))
+			return true;
+		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "",
+			 orders[s->order]);
+	}
+	sl_usage(cmd, "--sort %s, not '%s'", all, by);
+	return false;
+}
+
+static bool key(struct tcp_screen *s, char c)
+{
+	unsigned int n = 0;
+
+	while (s->orders && s->orders[n])
+		n++;
+	if (n && (c == '<' || c == '>')) {
+		s->order = (s->order + (c == '>' ? 1 : n - 1)) % n;
+		s->again = true;
+	}
+	return c == 'q' || c == 'Q';
+}
+
+bool tcp_screen_wait(struct tcp_screen *s, int stop, int ms)
+{
+	struct pollfd p[2] = {{.fd = stop, .events = POLLIN},
+			      {.fd = STDIN_FILENO, .events = POLLIN}};
+	char c[16];
+	ssize_t n;
+
+	s->again = false;
+	if (!s->keys)
+		return sl_stop_wait(stop, ms);
+	if (poll(p, 2, ms) <= 0)
+		return false; /* EINTR: after a stop, or the terminal has another size; drawn again */
+	if (p[0].revents)
+		return true;
+	n = read(STDIN_FILENO, c, sizeof(c));
+	if (n <= 0)
+		s->keys = false; /* nobody is there any more */
+	for (ssize_t i = 0; i < n; i++)
+		if (key(s, c[i]))
+			return true;
+	return false;
+}
+
+void tcp_screen_begin(struct tcp_screen *s)
+{
+	struct winsize size;
+
+	s->used = 0;
+	s->rows = s->columns = 0;
+	if (!s->terminal)
+		return;
+	keys_on(s);
+	if (!ioctl(fileno(s->out), TIOCGWINSZ, &size)) {
+		s->rows = size.ws_row;
+		s->columns = size.ws_col;
+	}
+	fputs("\033[H", s->out); /* home: drawn over, so that nothing flickers */
+	if (s->keys && s->orders)
+		tcp_screen_line(s, "sidelight %s, by %s; < and > sort by another, q ends",
+				s->cmd->name, s->orders[s->order]);
+	else if (s->keys)
+		tcp_screen_line(s, "sidelight %s; q ends", s->cmd->name);
+}
+
+void tcp_screen_line(struct tcp_screen *s, const char *fmt, ...)
+{
+	char line[1024];
+	va_list ap;
+
+	if (s->rows && s->used + 1 >= s->rows)
+		return;
+	s->used++;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	if (s->columns && s->columns < sizeof(line)) {
+		size_t end = s->columns;
+
+		while (end && (line[end] & 0xc0) == 0x80) /* not within a character of UTF-8 */
+			end--;
+		line[end] = 0;
+	}
+	fprintf(s->out, "%s%s\n", line, s->terminal ? "\033[K" : "");
+}
+
+void tcp_screen_end(struct tcp_screen *s)
+{
+	if (s->terminal)
+		fputs("\033[J", s->out);
+	fflush(s->out);
+}
+
+/* ---- columns ------------------------------------------------------------------------------------- */
+
+void tcp_screen_columns(struct tcp_screen *s, const struct tcp_column *columns, size_t n)
+{
+	const char *names[TCP_COLUMNS];
+	size_t width = 0;
+
+	s->column = columns;
+	s->n = n < TCP_COLUMNS ? n : TCP_COLUMNS;
+	s->shown = (1u << s->n) - 1;
+	for (size_t i = 0; i < s->n; i++) {
+		names[i] = columns[i].name;
+		width += columns[i].width + (i > 0);
+	}
+	while (s->columns && width > s->columns) {
+		size_t least = s->n;
+
+		for (size_t i = 0; i < s->n; i++)
+			if (s->shown >> i & 1 && columns[i].drop &&
+			    (least == s->n || columns[i].drop > columns[least].drop))
+				least = i;
+		if (least == s->n)
+			break;
+		s->shown &= ~(1u << least);
+		width -= columns[least].width + 1u;
+	}
+	tcp_screen_cells(s, names);
+}
+
+void tcp_screen_cells(struct tcp_screen *s, const char *const *cells)
+{
+	char line[1024] = "";
+	size_t at = 0;
+
+	for (size_t i = 0; i < s->n && at < sizeof(line); i++) {
+		const struct tcp_column *c = &s->column[i];
+		size_t length = strlen(cells[i]);
+		const char *text = cells[i];
+		char cut[128];
+
+		if (!(s->shown >> i & 1))
+			continue;
+		/* Of addresses the end is what tells them apart: the port. */
+		if (s->columns && c->left && length > c->width && c->width > 1 && i + 1 < s->n) {
+			snprintf(cut, sizeof(cut), "~%s", text + length - c->width + 1);
+			text = cut;
+		}
+		at += (size_t)snprintf(
+			line + at, sizeof(line) - at, "%s%*s", at ? " " : "",
+			c->left ? (i + 1 < s->n ? -(int)c->width : 0) : (int)c->width, text);
+	}
+	tcp_screen_line(s, "%s", line);
+}

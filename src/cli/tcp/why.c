@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * tcp_why.c - 'sidelight tcp why': looks at the connections of somebody for a while, and says in one
+ * sentence each what holds them back, with the numbers that say so.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/tcp/tcp.h"
+#include "region/listeners.h"
+#include "source/tcp/cgroup.h"
+#include "source/tcp/cpu.h"
+#include "region/why.h"
+
+#define WAITING 0.2 /* of the time in the run queue: worth a word */
+
+static int why_main(const struct sl_command *self, int argc, char **argv);
+
+const struct sl_command sl_tcp_why = {
+	.name = "tcp why",
+	.synopsis = "[OPTION]... FLOW|SERVICE",
+	.summary = "Say what holds connections back",
+	.run = why_main,
+};
+
+static struct {
+	uint64_t duration_ns;
+	uint32_t top;
+} settings = {.duration_ns = 2000000000, .top = 5};
+
+static const struct sl_option table[] = {
+	{.name = "json",
+	 .letter = 'j',
+	 .type = SL_OPT_FLAG,
+	 .to = &tcp_common.json,
+	 .help = "print JSON, an object a line"},
+	{.name = "duration",
+	 .letter = 'd',
+	 .type = SL_OPT_DURATION,
+	 .to = &settings.duration_ns,
+	 .argument = "TIME",
+	 .help = "look for so long",
+	 .min = 1e8,
+	 .max = 3.6e12},
+	{.name = "top",
+	 .type = SL_OPT_U32,
+	 .to = &settings.top,
+	 .argument = "N",
+	 .help = "show so many connections, the worst first; 0: all"},
+	{.name = "output",
+	 .letter = 'o',
+	 .type = SL_OPT_STRING,
+	 .to = &tcp_common.output,
+	 .argument = "FILE",
+	 .help = "write to FILE"},
+	TCP_OPTIONS_WANTED,
+	{0},
+};
+
+/* Whom it was asked for. */
+struct whom {
+	const char *text;
+	uint64_t id;   /* of a flow; 0: none */
+	bool endpoint; /* an address, a port, or both */
+	bool any_address;
+	uint8_t address[16];
+	uint16_t port;
+};
+
+struct finding {
+	struct sl_flow flow;
+	struct sl_why why;
+	double cpu_wait; /* of the interval that the process waited for a CPU; < 0: not known */
+};
+
+struct look {
+	const struct sl_command *cmd;
+	const void *map;
+	struct sl_flows_info info;
+	struct sl_cgroups *who;
+	struct sl_cgroups *first; /* of version 1, where containers are in it; else NULL */
+	struct sl_cpu *cpu;	  /* NULL: not to be had */
+	struct sl_flow *before;	  /* a slot each */
+	struct finding *found;
+	struct sl_listeners listeners;
+	size_t n;
+	uint64_t unsettled;
+};
+
+/* "17": a flow's id. ":443", "192.0.2.1:443", "[2001:db8::1]:443": either end. Else a name. */
+static void parse_whom(const char *text, struct whom *w)
+{
+	char host[256];
+	struct in_addr v4;
+
+	*w = (struct whom){.text = text};
+	if (!sl_parse_u64(text, 1, UINT64_MAX, &w->id) || !strchr(text, ':') ||
+	    sl_parse_address(text, host, sizeof(host), &w->port))
+		return;
+	w->any_address = !*host;
+	if (inet_pton(AF_INET, host, &v4) == 1) {
+		memset(w->address + 10, 0xff, 2);
+		memcpy(w->address + 12, &v4, 4);
+	} else if (*host && inet_pton(AF_INET6, host, w->address) != 1) {
+		return; /* a name with a colon */
+	}
+	w->endpoint = true;
+}
+
+static bool at(const struct whom *w, const uint8_t address[16], uint16_t port)
+{
+	return port == w->port && (w->any_address || !memcmp(address, w->address, 16));
+}
+
+/*
+ * Sockets are of the unified hierarchy's cgroups. Where containers are in version 1 all of them are of its
+ * root: there the process tells, if it is known.
+ */
+static const struct sl_cgroup_identity *identity(const struct look *l, const struct sl_flow *f)
+{
+	const struct sl_cgroup_identity *who = sl_cgroups_find(l->who, f->cgroup, sl_now_ns());
+	uint64_t id;
+
+	if (!l->first || !f->pid || (who->path[0] && strcmp(who->path, "/") != 0))
+		return who;
+	id = sl_cgroup_of_process(sl_cgroups_hierarchy(l->first), f->pid);
+	return id ? sl_cgroups_find(l->first, id, sl_now_ns()) : who;
+}
+
+static bool matches(const struct look *l, const struct whom *w, const struct sl_flow *f)
+{
+	if (w->id)
+		return f->id == w->id;
+	if (w->endpoint)
+		return at(w, f->local, f->local_port) || at(w, f->remote, f->remote_port);
+	return !strcmp(f->comm, w->text) || sl_cgroup_matches(identity(l, f), w->text);
+}
+
+/* What is as it should be comes last, then the one that moves most comes first. */
+static int worst_first(const void *a, const void *b)
+{
+	static const bool fine[SL_WHY_LIMITS] = {
+		[SL_WHY_IDLE] = true,	    [SL_WHY_APPLICATION] = true, [SL_WHY_PEER] = true,
+		[SL_WHY_SLOW_START] = true, [SL_WHY_PATH] = true,	 [SL_WHY_ACCEPTING] = true,
+	};
+	const struct sl_why *x = &((const struct finding *)a)->why,
+			    *y = &((const struct finding *)b)->why;
+	double of_x = x->bytes_per_s, of_y = y->bytes_per_s;
+
+	if (fine[x->limit] != fine[y->limit])
+		return fine[x->limit] - fine[y->limit];
+	if ((x->limit == SL_WHY_IDLE) != (y->limit == SL_WHY_IDLE))
+		return x->limit == SL_WHY_IDLE ? 1 : -1;
+	return of_x < of_y ? 1 : of_x > of_y ? -1 : 0;
+}
+
+/* The longest wait for a CPU of any thread of a process, as a share of the time. */
+static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
+{
+	uint64_t most = 0;
+
+	if (!l->cpu || !pid)
+		return -1;
+	for (uint32_t i = 0; i < sl_cpu_task_slots(l->cpu); i++) {
+		struct sl_cpu_row r;
+
+		if (sl_cpu_task(l->cpu, i, &r) == 1 && r.tgid == pid && r.n.wait_ns > most)
+			most = r.n.wait_ns;
+	}
+	return ns ? (double)most / (double)ns : -1;
+}
+
+static int first_look(struct look *l)
+{
+	struct sl_flows_hot hot;
+
+	if (sl_flows_hot_read(l->map, &l->info, &hot))
+		return tcp_failed(l->cmd, "the table does not verify");
+	for (uint32_t i = 0; i < hot.used; i++)
+		if (sl_flow_read(l->map, &l->info, i, &l->before[i]))
+			memset(&l->before[i], 0, sizeof(l->before[i]));
+		else if (l->before[i].state != SL_STATE_FREE)
+			sl_listeners_add(&l->listeners, &l->before[i]);
+	return 0;
+}
+
+static int second_look(struct look *l, const struct whom *w, uint64_t ns)
+{
+	struct sl_flows_hot hot;
+
+	if (sl_flows_hot_read(l->map, &l->info, &hot))
+		return tcp_failed(l->cmd, "the table does not verify");
+	for (uint32_t i = 0; i < hot.used; i++) {
+		struct finding *f = &l->found[l->n];
+		const struct sl_flow *b = &l->before[i];
+
+		if (sl_flow_read(l->map, &l->info, i, &f->flow)) {
+			l->unsettled++;
+			continue;
+		}
+		sl_listeners_name(&l->listeners, &f->flow);
+		if (f->flow.state == SL_STATE_FREE || !matches(l, w, &f->flow))
+			continue;
+		sl_why(b->id == f->flow.id ? b : NULL, &f->flow, &f->why);
+		f->cpu_wait = cpu_wait(l, f->flow.pid, ns);
+		l->n++;
+	}
+	qsort(l->found, l->n, sizeof(*l->found), worst_first);
+	return 0;
+}
+
+/* ---- output --------------------------------------------------------------------------------------- */
+
+static void ends(const struct sl_flow *f, char out[160])
+{
+	char local[64], remote[64];
+
+	tcp_endpoint(local, sizeof(local), f->local, f->local_port);
+	tcp_endpoint(remote, sizeof(remote), f->remote, f->remote_port);
+	if (f->flags & SL_FLOW_LISTENER)
+		snprintf(out, 160, "%s, listening", local);
+	else
+		snprintf(out, 160, "%s > %s", local, remote);
+}
+
+/* The sentence, and what the scheduler has to say to it. */
+static void sentence(const struct finding *f, char *out, size_t bytes)
+{
+	enum sl_why_limit l = f->why.limit;
+	bool here = l == SL_WHY_NOT_READING || l == SL_WHY_APPLICATION || l == SL_WHY_ACCEPT_QUEUE;
+
+	snprintf(out, bytes, "%s", f->why.sentence);
+	if (here && f->cpu_wait >= WAITING)
+		snprintf(out + strlen(out), bytes - strlen(out),
+			 " It waits for a CPU for %.0f%% of the time.",
+			 100 * (f->cpu_wait > 1 ? 1 : f->cpu_wait));
+}
+
+static void print_json(const struct look *l, FILE *out, const struct finding *f)
+{
+	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], text[320];
+	json_t *numbers = json_object(), *o;
+
+	for (uint32_t i = 0; i < f->why.n; i++)
+		json_object_set_new(numbers, f->why.number[i].name,
+				    json_pack("{s:f, s:s}", "value", f->why.number[i].value, "unit",
+					      f->why.number[i].unit));
+	sentence(f, text, sizeof(text));
+	o = json_pack("{s:I, s:s, s:i, s:s, s:i, s:s, s:f, s:s, s:I, s:f, s:o}", "id",
+		      (json_int_t)f->flow.id, "local", sl_flow_address(f->flow.local, local),
+		      "local_port", f->flow.local_port, "remote",
+		      sl_flow_address(f->flow.remote, remote), "remote_port", f->flow.remote_port,
+		      "limit", sl_why_name(f->why.limit), "share", f->why.share, "sentence", text,
+		      "interval_ns", (json_int_t)f->why.interval_ns, "bytes_per_s",
+		      f->why.bytes_per_s, "numbers", numbers);
+	if (f->flow.pid)
+		json_object_set_new(o, "pid", json_integer(f->flow.pid));
+	if (*f->flow.comm)
+		tcp_json_text(o, "command", f->flow.comm);
+	if (f->cpu_wait >= 0)
+		json_object_set_new(o, "cpu_wait", json_real(f->cpu_wait));
+	tcp_json_identity(o, identity(l, &f->flow));
+	json_dumpf(o, out, JSON_COMPACT);
+	fputc('\n', out);
+	json_decref(o);
+}
+
+static void print_number(FILE *out, const struct sl_why_number *n)
+{
+	char time[16];
+
+	if (!strcmp(n->unit, "us")) {
+		tcp_short_time(time, (uint64_t)(n->value * 1000));
+		fprintf(out, "    %-26s %12s\n", n->name, time);
+	} else {
+		fprintf(out, "    %-26s %12.0f%s%s\n", n->name, n->value, *n->unit ? " " : "",
+			!strcmp(n->unit, "percent") ? "%" : n->unit);
+	}
+}
+
+static void print_text(const struct look *l, FILE *out, const struct finding *f)
+{
+	const struct sl_cgroup_identity *who = identity(l, &f->flow);
+	char from_to[160], comm[17], title[3 * SL_CGROUP_NAME_BYTES] = "", text[320];
+
+	ends(&f->flow, from_to);
+	tcp_safe(comm, sizeof(comm), f->flow.comm);
+	if (who->path[0] && strcmp(who->path, "/") != 0)
+		sl_cgroup_title(who, title, sizeof(title));
+	sentence(f, text, sizeof(text));
+	fprintf(out, "%s%s%s%s%s\n  %s\n", from_to, *comm ? "  " : "", comm, *title ? "  " : "",
+		title, text);
+	for (uint32_t i = 0; i < f->why.n; i++)
+		print_number(out, &f->why.number[i]);
+	if (f->cpu_wait >= 0)
+		fprintf(out, "    %-26s %12.0f %%\n", "waiting-for-a-cpu", 100 * f->cpu_wait);
+}
+
+/* "12 connections, 1 listeners: 9 peer-not-reading, 3 application, 1 accepting". */
+static void print_summary(const struct look *l, FILE *out)
+{
+	uint32_t count[SL_WHY_LIMITS] = {0};
+	const char *comma = "";
+	size_t listeners = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		count[l->found[i].why.limit]++;
+		listeners += l->found[i].flow.flags & SL_FLOW_LISTENER ? 1 : 0;
+	}
+	if (tcp_common.json)
+		fprintf(out, "{\"summary\":{\"connections\":%zu,\"listeners\":%zu,\"limits\":{",
+			l->n - listeners, listeners);
+	else if (listeners)
+		fprintf(out, "%zu connections, %zu listeners: ", l->n - listeners, listeners);
+	else
+		fprintf(out, "%zu connections: ", l->n);
+	for (int i = 0; i < SL_WHY_LIMITS; i++) {
+		if (!count[i])
+			continue;
+		if (tcp_common.json)
+			fprintf(out, "%s\"%s\":%u", comma, sl_why_name((enum sl_why_limit)i),
+				count[i]);
+		else
+			fprintf(out, "%s%u %s", *comma ? ", " : "", count[i],
+				sl_why_name((enum sl_why_limit)i));
+		comma = ",";
+	}
+	fputs(tcp_common.json ? "}}}\n" : "\n", out);
+}
+
+static int report(const struct look *l, const struct whom *w)
+{
+	size_t most = settings.top && settings.top < l->n ? settings.top : l->n;
+	FILE *out;
+
+	if (!l->n) {
+		fprintf(stderr,
+			"sidelight tcp why: no connection of '%s'; a flow is its id, ADDRESS:PORT "
+			"or :PORT, a service the name of a container, pod, service, unit or "
+			"process\n",
+			w->text);
+		return SL_EXIT_FAILURE;
+	}
+	out = tcp_output(l->cmd);
+	if (!out)
+		return SL_EXIT_FAILURE;
+	if (!tcp_common.json && l->n > 1)
+		print_summary(l, out);
+	for (size_t i = 0; i < most; i++) {
+		if (tcp_common.json)
+			print_json(l, out, &l->found[i]);
+		else
+			print_text(l, out, &l->found[i]);
+	}
+	if (tcp_common.json)
+		print_summary(l, out);
+	return tcp_output_end(l->cmd, out);
+}
+
+/* ---- looking ---------------------------------------------------------------------------------- */
+
+static int look(struct look *l, struct sl_tcp *tcp, const struct whom *w)
+{
+	uint64_t start;
+	size_t bytes;
+	int code, stop;
+
+	l->map = sl_tcp_region(tcp, &bytes);
+	if (sl_flows_info_parse(l->map, bytes, &l->info))
+		return tcp_failed(l->cmd, "the table has no header that is right");
+	l->before = calloc(l->info.slots, sizeof(*l->before));
+	l->found = calloc(l->info.slots, sizeof(*l->found));
+	if (!l->before || !l->found)
+		return tcp_failed(l->cmd, strerror(ENOMEM));
+	stop = sl_stop_fd();
+	if (stop < 0)
+		return tcp_failed(l->cmd, strerror(-stop));
+	start = sl_now_ns();
+	/* The table is a moment behind: what was there before is in it by then. */
+	sl_stop_wait(stop, 50);
+	code = sl_tcp_catch_up(tcp, NULL);
+	if (code)
+		return tcp_failed(l->cmd, strerror(-code));
+	code = first_look(l);
+	if (!code) {
+		sl_stop_wait(stop, (int)(settings.duration_ns / 1000000));
+		code = second_look(l, w, sl_now_ns() - start);
+	}
+	return code ? code : report(l, w);
+}
+
+static int why_main(const struct sl_command *self, int argc, char **argv)
+{
+	struct sl_cgroup_hierarchy
+		unified; /* sockets are of its cgroups, whatever else is mounted */
+	struct sl_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &unified};
+	struct sl_cpu_opts cpu = {.sz = sizeof(cpu)};
+	struct look l = {.cmd = self};
+	struct sl_tcp_options options;
+	struct sl_tcp *tcp = NULL;
+	struct whom w;
+	char why[256];
+	int first = sl_options_parse(self, table, argc, argv), code;
+
+	if (first == SL_HELP_SHOWN)
+		return SL_EXIT_OK;
+	if (first == SL_USAGE_ERROR)
+		return SL_EXIT_USAGE;
+	if (argc - first != 1 || !*argv[first])
+		return sl_usage(self, "needs one FLOW or SERVICE");
+	parse_whom(argv[first], &w);
+	options = tcp_options();
+	options.calls = true; /* tells whose they are */
+	options.quarantine_ns = 2 * settings.duration_ns + 5000000000;
+	sl_cgroup_hierarchy(&unified, "unified", NULL, NULL);
+	l.who = sl_cgroups_open(&who);
+	if (!l.who)
+		return tcp_failed(self, strerror(errno));
+	who.hierarchy = NULL;
+	l.first = sl_cgroups_open(&who);
+	if (l.first && !sl_cgroups_hierarchy(l.first)->controller[0]) {
+		sl_cgroups_close(l.first);
+		l.first = NULL;
+	}
+	code = sl_tcp_open(&options, &tcp, why, sizeof(why));
+	if (!code)
+		code = sl_tcp_attach(tcp, why, sizeof(why));
+	if (code) {
+		code = tcp_not_opened(self, code, why);
+	} else {
+		l.cpu = sl_cpu_open(&cpu, why, sizeof(why));
+		if (!l.cpu)
+			sl_logf(SL_WARN, "why", "without the scheduler's part: %s", why);
+		code = look(&l, tcp, &w);
+	}
+	sl_cpu_close(l.cpu);
+	sl_tcp_close(tcp);
+	sl_cgroups_close(l.first);
+	sl_cgroups_close(l.who);
+	sl_listeners_free(&l.listeners);
+	free(l.found);
+	free(l.before);
+	return code;
+}

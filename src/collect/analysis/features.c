@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/analysis/features.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/calc.h"
+#include "collect/kernel/workload.h"
+
+enum { COUNT, MEAN, P90, P50, P99 }; /* features of a histogram; the last two of layers only */
+
+/* Cells of a histogram at a window's start, and in its middle: places in sl_features.window. */
+struct span {
+	size_t old, mid;
+};
+
+/* What a column gives: features from first on. */
+struct sl_feature_source {
+	uint32_t column, first, count;
+	struct span brief, longer; /* of histograms; longer: of layers */
+	int64_t old_ns, mid_ns;	   /* the longer one's */
+};
+
+static bool is_histogram(const struct sl_metric *m)
+{
+	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
+}
+
+/* Its quantiles are looked at as well: it has a bucket every half octave, and few observations in quiet times. */
+static bool is_layer(const struct sl_metric *m)
+{
+	return m->kind == SL_KIND_HISTOGRAM_EXP && (!strcmp(m->name, WORKLOAD_LAYER_METRIC) ||
+						    !strcmp(m->name, WORKLOAD_REQUEST_METRIC));
+}
+
+static uint32_t features_of(const struct sl_metric *m)
+{
+	if (m->kind == SL_KIND_INFO || !m->cells)
+		return 0;
+	return is_layer(m)		     ? P99 + 1
+	       : is_histogram(m)	     ? P90 + 1
+	       : m->kind == SL_KIND_STATESET ? m->state_count
+					     : 1;
+}
+
+/* The name with its labels; returns its length. out may be NULL. */
+static size_t put_name(char *out, size_t room, const struct sl_metric *m, uint32_t i)
+{
+	static const char *const parts[] = {"_count", "_mean", "_p90", "_p50", "_p99"};
+	size_t n = 0;
+
+#define PUT(...) n += (size_t)snprintf(out ? out + n : NULL, out ? room - n : 0, __VA_ARGS__)
+	PUT("%s%s", m->name, is_histogram(m) ? parts[i] : "");
+	if (m->label_count || m->kind == SL_KIND_STATESET)
+		PUT("{");
+	for (uint32_t k = 0; k < m->label_count; k++)
+		PUT("%s%s=\"%s\"", k ? "," : "", m->labels[k].key, m->labels[k].value);
+	if (m->kind == SL_KIND_STATESET)
+		PUT("%sstate=\"%s\"", m->label_count ? "," : "", m->states[i]);
+	if (m->label_count || m->kind == SL_KIND_STATESET)
+		PUT("}");
+#undef PUT
+	return n;
+}
+
+bool sl_features_fit(const struct sl_features *f, const struct sl_tap_row *row)
+{
+	return f->source && f->layout == row->layout && f->columns == row->columns;
+}
+
+void sl_features_free(struct sl_features *f)
+{
+	free(f->name);
+	free(f->counter);
+	free(f->value);
+	free(f->source);
+	free(f->window);
+	free(f->text);
+	*f = (struct sl_features){0};
+}
+
+/* How much of everything: the first of two looks at the layout. */
+static void measure(struct sl_features *f, const struct sl_tap_row *row, size_t *text,
+		    size_t *widest)
+{
+	*text = *widest = 0;
+	for (uint32_t i = 0; i < row->columns; i++) {
+		const struct sl_metric *m = sl_tap_metric(row, i);
+		uint32_t n = features_of(m);
+
+		for (uint32_t k = 0; k < n; k++)
+			*text += put_name(NULL, 0, m, k) + 1;
+		f->count += n;
+		f->sources += n > 0;
+		if (!is_histogram(m))
+			continue;
+		f->window_cells += 2 * (size_t)m->cells << is_layer(m);
+		*widest = m->cells > *widest ? m->cells : *widest;
+	}
+}
+
+int sl_features_make(struct sl_features *f, const struct sl_tap_row *row)
+{
+	size_t text, widest, window = 0;
+	struct sl_feature_source *s;
+	uint32_t at = 0;
+	char *p;
+
+	sl_features_free(f);
+	measure(f, row, &text, &widest);
+	f->name = calloc(f->count + 1, sizeof(*f->name));
+	f->counter = calloc(f->count + 1, sizeof(*f->counter));
+	f->value = calloc(f->count + 1, 3 * sizeof(*f->value));
+	f->source = calloc(f->sources + 1, sizeof(*f->source));
+	f->window = calloc(f->window_cells + widest + 1, sizeof(*f->window));
+	f->text = p = malloc(text + 1);
+	if (!f->name || !f->counter || !f->value || !f->source || !f->window || !p) {
+		sl_features_free(f);
+		return -ENOMEM;
+	}
+	f->shown = f->value + f->count;
+	f->last = f->shown + f->count;
+	f->scratch = f->window + f->window_cells;
+	s = f->source;
+	for (uint32_t i = 0; i < row->columns; i++) {
+		const struct sl_metric *m = sl_tap_metric(row, i);
+		uint32_t n = features_of(m);
+
+		if (!n)
+			continue;
+		*s = (struct sl_feature_source){
+			.column = i, .first = at, .count = n, .brief = {window, window + m->cells}};
+		window += is_histogram(m) ? 2 * (size_t)m->cells : 0;
+		s->longer = (struct span){window, window + m->cells};
+		window += is_layer(m) ? 2 * (size_t)m->cells : 0;
+		s++;
+		for (uint32_t k = 0; k < n; k++) {
+			f->name[at] = p;
+			p += put_name(p, text + 1 - (size_t)(p - (char *)f->text), m, k) + 1;
+			f->counter[at] = m->kind == SL_KIND_COUNTER ||
+					 m->kind == SL_KIND_COUNTER_F64 || (is_histogram(m) && !k);
+			f->last[at++] = NAN;
+		}
+	}
+	f->layout = row->layout;
+	f->columns = row->columns;
+	return 0;
+}
+
+static double as_double(uint64_t bits)
+{
+	double d;
+
+	memcpy(&d, &bits, 8);
+	return d;
+}
+
+static double quantile(const struct sl_metric *m, const uint64_t *delta, double q)
+{
+	return m->kind == SL_KIND_HISTOGRAM
+		       ? sl_quantile_classic(delta, m->bounds, m->bound_count, q)
+		       : sl_quantile_exponential(delta, m->cells - SL_HIST_BUCKETS, m->scale,
+						 m->first_bucket, m->zero_threshold, q);
+}
+
+/* What came since then, by bucket, in f->scratch. How much in all; 0: nothing, or it began anew. */
+static uint64_t since(const struct sl_features *f, const struct sl_metric *m, const uint64_t *cell,
+		      const uint64_t *old)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
+		sum += f->scratch[i - SL_HIST_BUCKETS] = cell[i] - old[i];
+	return sum > 1ull << 62 ? 0 : sum;
+}
+
+/* Of the last moments: mean and 90th percentile. */
+static void take_brief(struct sl_features *f, const struct sl_feature_source *s,
+		       const struct sl_metric *m, const uint64_t *cell, bool slide)
+{
+	uint64_t *old = f->window + s->brief.old, *mid = f->window + s->brief.mid, n;
+	double *v = f->value + s->first;
+
+	n = f->old_ns ? since(f, m, cell, old) : 0;
+	if (n) {
+		v[MEAN] = (as_double(cell[SL_HIST_SUM]) - as_double(old[SL_HIST_SUM])) / (double)n;
+		v[P90] = quantile(m, f->scratch, 0.9);
+	}
+	if (slide) {
+		memcpy(old, mid, m->cells * sizeof(*old));
+		memcpy(mid, cell, m->cells * sizeof(*mid));
+	}
+}
+
+/* It is so long ago, or never was; or the clock was set back since, and there is no telling. */
+static bool over(int64_t since_ns, int64_t ns, int64_t window_ns)
+{
+	return !since_ns || ns - since_ns >= window_ns || ns < since_ns;
+}
+
+/* Of as many observations as it takes: the others. */
+static void take_longer(struct sl_features *f, struct sl_feature_source *s,
+			const struct sl_metric *m, const uint64_t *cell, int64_t ns, bool slide)
+{
+	uint64_t *old = f->window + s->longer.old, *mid = f->window + s->longer.mid, n;
+	double *v = f->value + s->first;
+
+	n = s->old_ns ? since(f, m, cell, old) : 0;
+	if (n >= 2 * SL_FEATURE_Q_BEYOND)
+		v[P50] = quantile(m, f->scratch, 0.5);
+	if (n >= SL_FEATURE_Q_EVENTS)
+		v[P99] = quantile(m, f->scratch, 0.99);
+	if (slide && (over(s->mid_ns, ns, SL_FEATURE_Q_NS) ||
+		      since(f, m, cell, mid) >= SL_FEATURE_Q_EVENTS)) {
+		memcpy(old, mid, m->cells * sizeof(*old));
+		memcpy(mid, cell, m->cells * sizeof(*mid));
+		s->old_ns = s->mid_ns;
+		s->mid_ns = ns;
+	}
+}
+
+static void take_histogram(struct sl_features *f, struct sl_feature_source *s,
+			   const struct sl_tap_row *row, const struct sl_metric *m, bool slide)
+{
+	const uint64_t *cell = sl_tap_cells(row, s->column);
+	double *v = f->value + s->first;
+
+	v[COUNT] = row->value[s->column];
+	for (uint32_t i = MEAN; i < s->count; i++)
+		v[i] = NAN;
+	if (isnan(v[COUNT]))
+		return; /* it did not settle: neither to be shown nor to be remembered */
+	take_brief(f, s, m, cell, slide);
+	if (is_layer(m))
+		take_longer(f, s, m, cell, row->ns, slide);
+}
+
+void sl_features_take(struct sl_features *f, const struct sl_tap_row *row)
+{
+	bool slide = over(f->mid_ns, row->ns, SL_FEATURE_WINDOW_NS);
+	double seconds = (double)(row->ns - f->last_ns) * 1e-9;
+
+	for (uint32_t i = 0; i < f->sources; i++) {
+		struct sl_feature_source *s = &f->source[i];
+		const struct sl_metric *m = sl_tap_metric(row, s->column);
+		double v = row->value[s->column];
+
+		if (is_histogram(m))
+			take_histogram(f, s, row, m, slide);
+		else if (m->kind == SL_KIND_STATESET)
+			for (uint32_t k = 0; k < s->count; k++)
+				f->value[s->first + k] = isnan(v) ? v
+								  : (double)((uint64_t)v >> k & 1);
+		else
+			f->value[s->first] = v;
+	}
+	if (slide) {
+		f->old_ns = f->mid_ns;
+		f->mid_ns = row->ns;
+	}
+	for (uint32_t i = 0; i < f->count; i++) {
+		double v = f->value[i];
+
+		f->shown[i] = !f->counter[i] ? v : seconds > 0 ? (v - f->last[i]) / seconds : NAN;
+		if (!isnan(v))
+			f->last[i] = v;
+	}
+	f->last_ns = row->ns;
+}

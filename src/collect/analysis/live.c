@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/analysis/live_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/internal.h"
+
+#define TURN_NS	  100000000u  /* between two looks at findings */
+#define SLICE_NS  50000000u   /* of a turn, for samples */
+#define SECOND_NS 1000000000u /* samples wait for company no longer; signals are as old */
+#define LATE_NS	  2000000000u /* a verdict comes within this, however busy the machine */
+#define LINGER_NS 1000000000u
+
+/* ---- anomalies that changed --------------------------------------------------------------------------- */
+
+/* Under the lock of the verdicts: it is only written down. */
+static void note(const struct sl_anomaly *a, void *arg)
+{
+	struct sl_live *l = arg;
+	size_t room = l->change_room ? l->change_room * 2 : 64;
+	struct sl_anomaly *to;
+
+	if (l->changes == l->change_room) {
+		to = realloc(l->change, room * sizeof(*to));
+		if (!to) {
+			BUMP(l->lost_changes, 1);
+			return;
+		}
+		l->change = to;
+		l->change_room = room;
+	}
+	l->change[l->changes++] = *a;
+}
+
+static void push(struct sl_push *to, const char *json, size_t bytes, size_t count)
+{
+	char *body = malloc(bytes + 1);
+
+	if (body)
+		memcpy(body, json, bytes);
+	sl_push_send(to, body, body ? bytes : SIZE_MAX, count);
+}
+
+static void on_webhook(void *arg, const char *json, size_t bytes)
+{
+	struct sl_live *l = arg;
+
+	push(l->webhook, json, bytes, 1);
+}
+
+static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
+{
+	struct sl_live *l = arg;
+
+	push(l->alert, json, bytes, count);
+}
+
+/* For who has nothing but the log; not more than a line a second of each kind. */
+static void say(struct sl_live *l, const struct sl_anomaly *a)
+{
+	const struct sl_pod_name *n = &a->name;
+
+	if (a->id > l->said_id) {
+		l->said_id = a->id;
+		sl_log_limited(SL_INFO, "analysis",
+			       "not as usual: pod=%s service=%s host=%s score=%.3g blame=%s",
+			       n->pod, n->service, n->host, a->peak,
+			       a->blames ? a->blame[0].metric : "");
+	}
+	if (a->end_ns)
+		sl_log_limited(SL_INFO, "analysis",
+			       "%s: pod=%s service=%s host=%s seconds=%.1f peak=%.3g blame=%s",
+			       a->unread ? "not read any more" : "as usual again", n->pod,
+			       n->service, n->host, (double)(a->last_ns - a->begin_ns) * 1e-9,
+			       a->peak, a->blames ? a->blame[0].metric : "");
+}
+
+static void keep(struct sl_live *l)
+{
+	struct sl_alerts_out out = {.webhook = l->webhook ? on_webhook : NULL,
+				    .alertmanager = l->alert ? on_alerts : NULL,
+				    .arg = l};
+
+	l->changes = 0;
+	sl_verdicts_keep(sl_analysis_verdicts(l->analysis), (int64_t)sl_realtime_ns(), note, l);
+	for (size_t i = 0; i < l->changes; i++) {
+		const struct sl_anomaly *a = &l->change[i];
+
+		say(l, a);
+		if (l->sender)
+			sender_anomaly(l->sender, a);
+		sl_alerts_take(l->alerts, a, &out);
+		if (l->tell)
+			tell_anomaly(l->tell, a);
+	}
+	sl_alerts_turn(l->alerts, (int64_t)sl_realtime_ns(), &out);
+	SET(l->lost_alerts, sl_alerts_lost(l->alerts));
+}
+
+static void scale_pod(const struct sl_pod_verdict *v, void *arg)
+{
+	sl_scale_pod(arg, v);
+}
+
+static void scale(struct sl_live *l)
+{
+	sl_scale_begin(l->scale, (int64_t)sl_realtime_ns());
+	sl_verdicts_pods(sl_analysis_verdicts(l->analysis), scale_pod, l->scale);
+	sl_scale_end(l->scale);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------ */
+
+static void wait_for(struct sl_live *l, uint64_t until_ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(until_ns / 1000000000u),
+			     .tv_nsec = (long)(until_ns % 1000000000u)};
+
+	pthread_mutex_lock(&l->lock);
+	while (!l->stop && !pthread_cond_timedwait(&l->wake, &l->lock, &t))
+		;
+	pthread_mutex_unlock(&l->lock);
+}
+
+static bool stopped(struct sl_live *l)
+{
+	bool stop;
+
+	pthread_mutex_lock(&l->lock);
+	stop = l->stop;
+	pthread_mutex_unlock(&l->lock);
+	return stop;
+}
+
+static void *live_main(void *arg)
+{
+	struct sl_live *l = arg;
+	uint64_t next = sl_now_ns(), second = next;
+	bool more;
+
+	pthread_setname_np(pthread_self(), "live");
+	while (!stopped(l)) {
+		if (l->analysis)
+			keep(l);
+		if (l->tell)
+			tell_turn(l->tell, sl_now_ns());
+		more = l->sender && sender_turn(l->sender, SLICE_NS);
+		if (sl_now_ns() >= second) {
+			if (l->writer)
+				sl_remote_write_flush(l->writer);
+			if (l->analysis) {
+				scale(l);
+				sl_analysis_turn(l->analysis);
+			}
+			if (l->tell)
+				tell_pods(l->tell, sl_analysis_verdicts(l->analysis), sl_now_ns());
+			second = sl_now_ns() + SECOND_NS;
+		}
+		next = sl_now_ns() + (more ? 0 : TURN_NS);
+		wait_for(l, next);
+	}
+	return NULL;
+}
+
+/* ---- start and end ---------------------------------------------------------------------------------------- */
+
+/* Nobody wants to hear of an anomaly that is long over. */
+static struct sl_push *pusher(const char *name, const char *url, char *error, size_t error_bytes)
+{
+	struct sl_push_opts o = {
+		.url = url,
+		.name = name,
+		.content_type = "application/json",
+		.max_bytes = 4 << 20,
+		.max_age_ns = 300ull * SECOND_NS,
+		.timeout_ns = 5ull * SECOND_NS,
+	};
+
+	return sl_push_new(&o, error, error_bytes);
+}
+
+struct sl_live *sl_live_new(const struct sl_live_opts *opts, char *error, size_t error_bytes)
+{
+	struct sl_live *l = calloc(1, sizeof(*l));
+	pthread_condattr_t attr;
+
+	snprintf(error, error_bytes, "out of memory");
+	if (!l)
+		return NULL;
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	l->o = *opts;
+	if (opts->analyse) {
+		l->analysis = sl_analysis_new(&opts->analysis, error, error_bytes);
+		l->alerts = sl_alerts_new(&(struct sl_alerts_opts){.link = opts->link});
+		l->scale = sl_scale_new(0, 0);
+		if (!l->analysis || !l->alerts || !l->scale)
+			goto fail;
+	}
+	l->alert = opts->alert ? pusher("alert", opts->alert, error, error_bytes) : NULL;
+	l->webhook = opts->webhook ? pusher("webhook", opts->webhook, error, error_bytes) : NULL;
+	if ((opts->alert && !l->alert) || (opts->webhook && !l->webhook))
+		goto fail;
+	if (opts->remote_write) {
+		l->writer = sl_remote_write_new(
+			&(struct sl_remote_write_opts){.url = opts->remote_write}, error,
+			error_bytes);
+		if (!l->writer)
+			goto fail;
+	}
+	return l;
+fail:
+	sl_live_free(l);
+	return NULL;
+}
+
+int sl_live_start(struct sl_live *l, struct sl_collector *c)
+{
+	struct sl_sample_opts sample = {
+		.every_ns = l->o.sample_every_ns,
+		.around_ns = l->o.sample_around_ns,
+		.late_ns = LATE_NS,
+	};
+	int err = 0;
+
+	if (l->analysis)
+		err = sl_analysis_attach(l->analysis, c);
+	if (!err && l->writer) {
+		l->sender = sender_new(c, l->writer, &sample, l->o.period_ns,
+				       l->o.native_histograms);
+		err = l->sender ? 0 : -ENOMEM;
+	}
+	if (!err && l->analysis && l->o.verdict_ttl_ns) {
+		l->tell = tell_new(c, l->o.verdict_ttl_ns);
+		err = l->tell ? 0 : -ENOMEM;
+	}
+	if (!err)
+		err = -pthread_create(&l->thread, NULL, live_main, l);
+	l->running = !err;
+	c->live = l;
+	return err;
+}
+
+void sl_live_stop(struct sl_live *l)
+{
+	if (!l || !l->running)
+		return;
+	pthread_mutex_lock(&l->lock);
+	l->stop = true;
+	pthread_cond_signal(&l->wake);
+	pthread_mutex_unlock(&l->lock);
+	pthread_join(l->thread, NULL);
+	l->running = false;
+}
+
+int sl_live_free(struct sl_live *l)
+{
+	int err;
+
+	if (!l)
+		return 0;
+	sl_live_stop(l);
+	tell_free(l->tell);
+	sender_free(l->sender);
+	sl_remote_write_free(l->writer, LINGER_NS);
+	sl_push_free(l->webhook, LINGER_NS);
+	sl_push_free(l->alert, LINGER_NS);
+	sl_alerts_free(l->alerts);
+	sl_scale_free(l->scale);
+	err = sl_analysis_free(l->analysis);
+	pthread_cond_destroy(&l->wake);
+	pthread_mutex_destroy(&l->lock);
+	free(l->change);
+	free(l);
+	return err;
+}
+
+bool sl_collector_analysis(struct sl_collector *c, struct sl_analysis_view *out)
+{
+	struct sl_analysis *a = c->live ? c->live->analysis : NULL;
+	const struct sl_analysis_opts *o;
+	struct sl_analysis_stats s;
+
+	if (!a)
+		return false;
+	o = sl_analysis_opts(a);
+	sl_analysis_stats(a, &s);
+	*out = (struct sl_analysis_view){
+		.verdicts = sl_analysis_verdicts(a),
+		.detector = o->detector,
+		.shadow = o->shadow,
+		.false_alarms = o->false_alarms,
+		.warming = s.warming,
+		.scale = c->live->scale,
+	};
+	return true;
+}

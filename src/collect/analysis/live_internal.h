@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* live_internal.h - what live.c shares with those that tell of it: self.c, the API. */
+#ifndef SL_COLLECT_ANALYSIS_LIVE_INTERNAL_H
+#define SL_COLLECT_ANALYSIS_LIVE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "act/alert.h"
+#include "act/scale.h"
+#include "collect/analysis/live.h"
+#include "collect/analysis/sender.h"
+#include "collect/analysis/notify.h"
+
+struct sl_live {
+	struct sl_live_opts o;
+	struct sl_analysis *analysis;	/* NULL: none */
+	struct sl_remote_write *writer; /* NULL: none; sender with it */
+	struct sender *sender;
+	struct sl_alerts *alerts; /* with analysis */
+	struct sl_push *alert, *webhook; /* NULL: none */
+	struct sl_scale *scale;	  /* with analysis */
+	struct tell *tell;	  /* NULL: hosts are told nothing */
+
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool stop;
+
+	/* The thread's own. */
+	struct sl_anomaly *change;
+	size_t changes, change_room;
+	uint64_t said_id; /* of anomalies, up to it they were logged */
+	/* Looked at by others. */
+	uint64_t lost_changes, lost_alerts;
+};
+
+#endif

@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/analysis/models.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define MAGIC	   "SLMODLS1"
+#define MAGIC_ANY  7 /* of it, whatever the version */
+#define MODELS_MAX 4096u
+#define NAME_MAX_  1024u
+#define MODEL_MAX  (64u << 20)
+#define FILE_BYTES ((size_t)1 << 30)
+#define GATHER_NS  5000000000u /* workers have so long to bring what they learned */
+
+struct model {
+	char *name;
+	void *bytes;
+	size_t length;
+	uint64_t learned; /* steps; 0: not learned here */
+};
+
+struct models {
+	pthread_mutex_t lock;
+	struct model *model; /* sorted by name */
+	uint32_t count, room;
+	struct models_stats stats;
+
+	/* The writer. */
+	pthread_t thread;
+	bool running, stop;
+	pthread_mutex_t wake_lock;
+	pthread_cond_t wake;
+	char *path;
+	uint64_t every_ns, asked;
+};
+
+struct models *models_new(void)
+{
+	struct models *m = calloc(1, sizeof(*m));
+	pthread_condattr_t attr;
+
+	if (!m)
+		return NULL;
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_mutex_init(&m->wake_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&m->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	return m;
+}
+
+void models_stop(struct models *m)
+{
+	if (!m->running)
+		return;
+	pthread_mutex_lock(&m->wake_lock);
+	m->stop = true;
+	pthread_cond_signal(&m->wake);
+	pthread_mutex_unlock(&m->wake_lock);
+	pthread_join(m->thread, NULL);
+	m->running = false;
+}
+
+void models_free(struct models *m)
+{
+	if (!m)
+		return;
+	models_stop(m);
+	for (uint32_t i = 0; i < m->count; i++) {
+		free(m->model[i].name);
+		free(m->model[i].bytes);
+	}
+	free(m->model);
+	free(m->path);
+	pthread_cond_destroy(&m->wake);
+	pthread_mutex_destroy(&m->wake_lock);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+/* Where it is, or would be. */
+static uint32_t place(const struct models *m, const char *name, bool *there)
+{
+	uint32_t low = 0, high = m->count;
+
+	while (low < high) {
+		uint32_t i = low + (high - low) / 2;
+		int way = strcmp(m->model[i].name, name);
+
+		if (!way) {
+			*there = true;
+			return i;
+		}
+		low = way < 0 ? i + 1 : low;
+		high = way < 0 ? high : i;
+	}
+	*there = false;
+	return low;
+}
+
+static struct model *find(struct models *m, const char *name)
+{
+	bool there;
+	uint32_t i = place(m, name, &there);
+
+	return there ? &m->model[i] : NULL;
+}
+
+static struct model *find_either(struct models *m, const char *pod, const char *service)
+{
+	struct model *x = *pod ? find(m, pod) : NULL;
+
+	return x || !*service ? x : find(m, service);
+}
+
+/* Under the lock. */
+static struct model *insert(struct models *m, const char *name)
+{
+	uint32_t room = m->room ? 2 * m->room : 16, i;
+	struct model *x;
+	bool there;
+	char *copy;
+
+	i = place(m, name, &there);
+	if (there)
+		return &m->model[i];
+	if (m->count == MODELS_MAX || !(copy = strdup(name)))
+		return NULL;
+	if (m->count == m->room) {
+		x = realloc(m->model, room * sizeof(*x));
+		if (!x) {
+			free(copy);
+			return NULL;
+		}
+		m->model = x;
+		m->room = room;
+	}
+	x = &m->model[i];
+	memmove(x + 1, x, (m->count++ - i) * sizeof(*x));
+	*x = (struct model){.name = copy};
+	return x;
+}
+
+/* Under the lock. Takes bytes over. */
+static int put(struct models *m, const char *name, void *bytes, size_t length, uint64_t learned)
+{
+	struct model *x = insert(m, name);
+
+	if (!x) {
+		free(bytes);
+		return -ENOMEM;
+	}
+	free(x->bytes);
+	x->bytes = bytes;
+	x->length = length;
+	x->learned = learned;
+	return 0;
+}
+
+int models_put(struct models *m, const char *name, const void *bytes, size_t length)
+{
+	void *copy = malloc(length + 1);
+	int err;
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, bytes, length);
+	pthread_mutex_lock(&m->lock);
+	err = put(m, name, copy, length, 0);
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+int models_info(struct models *m, const char *pod, const char *service, struct sl_model_info *info)
+{
+	struct model *x;
+	int err;
+
+	if (pthread_mutex_trylock(&m->lock))
+		return -EAGAIN;
+	x = find_either(m, pod, service);
+	err = x ? sl_pipeline_model_info(x->bytes, x->length, info) : -ENOENT;
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+int models_load(struct models *m, const char *pod, const char *service, struct sl_pipeline *p)
+{
+	struct model *x;
+	int err;
+
+	if (pthread_mutex_trylock(&m->lock))
+		return -EAGAIN;
+	x = find_either(m, pod, service);
+	err = x ? sl_pipeline_load(p, x->bytes, x->length) : -ENOENT;
+	m->stats.loaded += !err;
+	m->stats.refused += err && err != -ENOENT;
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+static int keep(struct models *m, const char *name, const struct sl_pipeline *p,
+		int (*lock)(pthread_mutex_t *))
+{
+	struct sl_pipeline_stats s;
+	const struct model *x;
+	int64_t n = -1;
+	size_t room;
+	void *bytes;
+	bool more;
+	int err;
+
+	sl_pipeline_stats(p, &s);
+	if (!s.learned)
+		return 0;
+	if (lock(&m->lock))
+		return -EAGAIN;
+	x = find(m, name);
+	more = !x || s.learned >= x->learned;
+	pthread_mutex_unlock(&m->lock);
+	if (!more)
+		return 0;
+	/* Not under the lock: it takes a tenth of a millisecond, and others are at it, too. */
+	room = sl_pipeline_save_bytes(p);
+	bytes = malloc(room);
+	if (bytes)
+		n = sl_pipeline_save(p, bytes, room);
+	if (n <= 0 || lock(&m->lock)) {
+		free(bytes);
+		return n <= 0 ? -ENOMEM : -EAGAIN;
+	}
+	err = put(m, name, bytes, (size_t)n, s.learned);
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+int models_keep(struct models *m, const char *name, const struct sl_pipeline *p)
+{
+	return keep(m, name, p, pthread_mutex_trylock);
+}
+
+int models_keep_last(struct models *m, const char *name, const struct sl_pipeline *p)
+{
+	return keep(m, name, p, pthread_mutex_lock);
+}
+
+void models_each(struct models *m,
+		 void (*fn)(void *arg, const char *name, const void *bytes, size_t length),
+		 void *arg)
+{
+	pthread_mutex_lock(&m->lock);
+	for (uint32_t i = 0; i < m->count; i++)
+		fn(arg, m->model[i].name, m->model[i].bytes, m->model[i].length);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void models_stats(struct models *m, struct models_stats *out)
+{
+	pthread_mutex_lock(&m->lock);
+	*out = m->stats;
+	pthread_mutex_unlock(&m->lock);
+}
+
+void models_refused(struct models *m)
+{
+	pthread_mutex_lock(&m->lock);
+	m->stats.refused++;
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------ */
+
+static uint32_t get_u32(const uint8_t *p)
+{
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static int take(struct models *m, const uint8_t *p, size_t n)
+{
+	uint32_t count;
+	int err;
+
+	if (n < 12 || memcmp(p, MAGIC, MAGIC_ANY))
+		return -EINVAL;
+	if (p[MAGIC_ANY] != MAGIC[MAGIC_ANY])
+		return -EPROTONOSUPPORT;
+	count = get_u32(p + 8);
+	p += 12;
+	n -= 12;
+	if (count > MODELS_MAX)
+		return -EINVAL;
+	while (count--) {
+		char name[NAME_MAX_ + 1];
+		uint32_t bytes, length;
+
+		if (n < 8)
+			return -EINVAL;
+		bytes = get_u32(p);
+		length = get_u32(p + 4);
+		p += 8;
+		n -= 8;
+		if (bytes > NAME_MAX_ || length > MODEL_MAX || bytes > n || length > n - bytes)
+			return -EINVAL;
+		memcpy(name, p, bytes);
+		name[bytes] = '\0';
+		err = models_put(m, name, p + bytes, length);
+		if (err)
+			return err;
+		p += bytes + length;
+		n -= bytes + length;
+	}
+	return n ? -EINVAL : 0;
+}
+
+static int slurp(const char *path, uint8_t **bytes, size_t *n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
+	struct stat st;
+
+	*n = 0;
+	*bytes = NULL;
+	if (fd < 0)
+		return -errno;
+	err = fstat(fd, &st) ? -errno : 0;
+	if (!err && S_ISDIR(st.st_mode))
+		err = -EISDIR;
+	if (!err && (!S_ISREG(st.st_mode) || (size_t)st.st_size > FILE_BYTES))
+		err = -EINVAL;
+	if (!err) {
+		*bytes = malloc((size_t)st.st_size + 1);
+		err = *bytes ? 0 : -ENOMEM;
+	}
+	while (!err && *n < (size_t)st.st_size) {
+		ssize_t some = read(fd, *bytes + *n, (size_t)st.st_size - *n);
+
+		if (some <= 0) {
+			err = some ? -errno : -EINVAL;
+			break;
+		}
+		*n += (size_t)some;
+	}
+	close(fd);
+	return err;
+}
+
+int models_read(struct models *m, const char *path, char *error, size_t error_bytes)
+{
+	uint8_t *bytes;
+	size_t n;
+	int err;
+
+	err = slurp(path, &bytes, &n);
+	if (!err)
+		err = take(m, bytes, n);
+	free(bytes);
+	if (err)
+		snprintf(error, error_bytes, "%s: %s", path,
+			 err == -EINVAL ? "no file of models, or damaged or cut short"
+			 : err == -EPROTONOSUPPORT
+				 ? "models of another version, which this program can't read"
+				 : strerror(-err));
+	return err;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------ */
+
+struct out {
+	FILE *f;
+	uint32_t count;
+};
+
+static void put_u32(FILE *f, uint32_t v)
+{
+	for (int i = 0; i < 4; i++)
+		putc((int)(v >> 8 * i & 255), f);
+}
+
+static void write_one(void *arg, const char *name, const void *bytes, size_t length)
+{
+	struct out *o = arg;
+
+	put_u32(o->f, (uint32_t)strlen(name));
+	put_u32(o->f, (uint32_t)length);
+	fwrite(name, strlen(name), 1, o->f);
+	fwrite(bytes, length, 1, o->f);
+	o->count++;
+}
+
+/* The new name is on the disk, too. */
+static int sync_folder(const char *path)
+{
+	char *copy = strdup(path);
+	int fd, err = 0;
+
+	if (!copy)
+		return -ENOMEM;
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || (fsync(fd) && errno != EINVAL)) /* EINVAL: it has no such thing */
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	free(copy);
+	return err;
+}
+
+int models_write(struct models *m, const char *path)
+{
+	struct out to_memory = {0};
+	char *temporary, *text = NULL;
+	size_t bytes = 0;
+	int err = 0;
+	FILE *f;
+
+	/* Into memory first: workers shall not wait for a disk. */
+	to_memory.f = open_memstream(&text, &bytes);
+	if (!to_memory.f)
+		return -ENOMEM;
+	fwrite(MAGIC, 8, 1, to_memory.f);
+	put_u32(to_memory.f, 0);
+	models_each(m, write_one, &to_memory);
+	err = ferror(to_memory.f) ? -ENOMEM : 0;
+	if (fclose(to_memory.f) || err) {
+		free(text);
+		return -ENOMEM;
+	}
+	for (int i = 0; i < 4; i++)
+		text[8 + i] = (char)(to_memory.count >> 8 * i & 255);
+
+	if (asprintf(&temporary, "%s.%d", path, (int)getpid()) < 0) {
+		free(text);
+		return -ENOMEM;
+	}
+	unlink(temporary); /* of one who had this process' number and was killed */
+	f = fopen(temporary, "wxe");
+	if (!f) {
+		err = -errno;
+		goto out;
+	}
+	errno = 0;
+	if (fwrite(text, bytes, 1, f) != 1 || fflush(f) || fsync(fileno(f)))
+		err = errno ? -errno : -EIO;
+	if (fclose(f) && !err)
+		err = -errno;
+	if (!err && rename(temporary, path))
+		err = -errno;
+	if (err)
+		unlink(temporary);
+	else
+		err = sync_folder(path);
+out:
+	free(temporary);
+	free(text);
+	return err;
+}
+
+/* ---- now and then --------------------------------------------------------------------------------------- */
+
+/* False: it is to end. */
+static bool wait_until(struct models *m, uint64_t ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u),
+			     .tv_nsec = (long)(ns % 1000000000u)};
+	bool stop;
+
+	pthread_mutex_lock(&m->wake_lock);
+	while (!m->stop && !pthread_cond_timedwait(&m->wake, &m->wake_lock, &t))
+		;
+	stop = m->stop;
+	pthread_mutex_unlock(&m->wake_lock);
+	return !stop;
+}
+
+static void *writer(void *arg)
+{
+	struct models *m = arg;
+	uint64_t next = sl_now_ns() + m->every_ns;
+	uint64_t gather = m->every_ns / 2 < GATHER_NS ? m->every_ns / 2 : GATHER_NS;
+
+	pthread_setname_np(pthread_self(), "models");
+	while (wait_until(m, next - gather)) {
+		int err;
+
+		/* Pairs with models_asked(). */
+		__atomic_fetch_add(&m->asked, 1, __ATOMIC_RELAXED);
+		if (!wait_until(m, next))
+			break;
+		err = models_write(m, m->path);
+		if (err)
+			sl_log_limited(SL_ERROR, "analysis",
+				       "%s: what was learned is not saved, and is tried again: %s",
+				       m->path, strerror(-err));
+		pthread_mutex_lock(&m->lock);
+		m->stats.failed += err != 0;
+		m->stats.written += !err;
+		pthread_mutex_unlock(&m->lock);
+		next = sl_now_ns() + m->every_ns;
+	}
+	return NULL;
+}
+
+int models_start(struct models *m, const char *path, uint64_t every_ns)
+{
+	int err;
+
+	m->every_ns = every_ns;
+	m->path = strdup(path);
+	if (!m->path)
+		return -ENOMEM;
+	err = -pthread_create(&m->thread, NULL, writer, m);
+	m->running = !err;
+	return err;
+}
+
+uint64_t models_asked(const struct models *m)
+{
+	return __atomic_load_n(&m->asked, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/analysis/notify.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sidelight/attach.h>
+
+#include "base/base.h"
+#include "collect/internal.h"
+
+#define RENEWALS     3u		 /* in the time that a verdict holds */
+#define AGAIN_NS     5000000000u /* a host that keeps coming and going is told all again so often */
+#define QUEUE	     32u	 /* verdicts on the way to a host */
+#define BUFFER_BYTES 4096u
+
+struct pod {
+	uint64_t instance;
+	uint64_t due_ns; /* 0: never told, or to be told again */
+	uint64_t seen;	 /* pass in which it was there */
+	int64_t time_ns; /* of the last finding */
+	double score;
+	bool anomalous, told_anomalous;
+	size_t host; /* that it was told at */
+};
+
+struct peer {
+	struct sl_fabric *fabric; /* NULL: nothing to say yet, or no use */
+	bool refused;		  /* could not even be opened */
+	bool anew;		  /* another connection: what was told before may be lost */
+	uint64_t epoch, again_ns;
+};
+
+struct tell {
+	struct sl_collector *c;
+	uint64_t ttl_ns;
+	struct peer *peer; /* by host */
+	size_t hosts;
+	/* Sorted by instance but for those that were added in this pass. */
+	struct pod *pod;
+	size_t pods, sorted, room;
+	uint64_t pass;
+	/* Looked at by others. */
+	struct tell_stats s;
+};
+
+struct tell *tell_new(struct sl_collector *c, uint64_t ttl_ns)
+{
+	struct tell *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->peer = calloc(c->hosts, sizeof(*t->peer));
+	if (!t->peer) {
+		free(t);
+		return NULL;
+	}
+	t->c = c;
+	t->hosts = c->hosts;
+	t->ttl_ns = ttl_ns < SL_VERDICT_TTL_MAX ? ttl_ns : SL_VERDICT_TTL_MAX;
+	return t;
+}
+
+void tell_free(struct tell *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->hosts; i++)
+		sl_fabric_close(t->peer[i].fabric);
+	free(t->peer);
+	free(t->pod);
+	free(t);
+}
+
+/* ---- pods ------------------------------------------------------------------------------------- */
+
+static int by_instance(const void *a, const void *b)
+{
+	const struct pod *p = a, *q = b;
+
+	return (p->instance > q->instance) - (p->instance < q->instance);
+}
+
+static struct pod *find(struct tell *t, uint64_t instance)
+{
+	struct pod key = {.instance = instance};
+
+	return !t->sorted ? NULL : bsearch(&key, t->pod, t->sorted, sizeof(key), by_instance);
+}
+
+static struct pod *add(struct tell *t, uint64_t instance)
+{
+	size_t room = t->room ? t->room * 2 : 64;
+	struct pod *to;
+
+	if (t->pods == t->room) {
+		to = realloc(t->pod, room * sizeof(*to));
+		if (!to)
+			return NULL; /* with the next pass */
+		t->pod = to;
+		t->room = room;
+	}
+	to = &t->pod[t->pods++];
+	*to = (struct pod){.instance = instance};
+	return to;
+}
+
+/* ---- hosts ------------------------------------------------------------------------------------ */
+
+static struct sl_fabric *fabric_of(struct tell *t, size_t host)
+{
+	struct peer *p = &t->peer[host];
+	struct sl_fabric_opts o = t->c->opts.fabric;
+
+	if (p->fabric || p->refused)
+		return p->fabric;
+	o.notify = true;
+	o.queue_depth = QUEUE;
+	o.buffer_bytes = BUFFER_BYTES;
+	p->fabric = sl_fabric_open(t->c->host[host].target, &o);
+	p->refused = !p->fabric;
+	if (p->refused)
+		sl_logf(SL_WARN, "tell", "host=%s: its pods are not told of verdicts: %s",
+			t->c->host[host].target, sl_fabric_error());
+	return p->fabric;
+}
+
+static void say(struct tell *t, struct index *x, struct pod *p, uint64_t now_ns)
+{
+	struct sl_msg_verdict v = {
+		.instance = p->instance,
+		.flags = p->anomalous ? SL_VERDICT_ANOMALOUS : 0,
+		.ttl_ns = t->ttl_ns,
+		.time_ns = p->time_ns,
+		.score = p->score,
+	};
+	ssize_t i = index_find(x, p->instance);
+	const struct region *r = i < 0 ? NULL : x->region[i];
+	struct sl_fabric *f;
+	int err;
+
+	if (!r || r->made || GET(r->state) != SL_STATE_LIVE)
+		return;
+	p->host = (size_t)(r->host - t->c->host);
+	f = fabric_of(t, p->host);
+	err = f ? sl_fabric_notify(f, GET(r->entry), &v) : -ENOTCONN;
+	if (err) {
+		p->due_ns = 0;
+		ADD(t->s.untold, 1);
+		return;
+	}
+	p->told_anomalous = p->anomalous;
+	p->due_ns = now_ns + t->ttl_ns / RENEWALS;
+	ADD(t->s.told, 1);
+}
+
+void tell_anomaly(struct tell *t, const struct sl_anomaly *a)
+{
+	struct pod *p = find(t, a->instance);
+	struct index *x;
+
+	if (!p || a->unread) /* of one that is new the next pass tells */
+		return;
+	p->anomalous = !a->end_ns;
+	if (p->due_ns && p->anomalous == p->told_anomalous)
+		return;
+	p->time_ns = a->last_ns;
+	if (p->anomalous)
+		p->score = a->peak;
+	x = index_get(t->c);
+	say(t, x, p, sl_now_ns());
+	index_put(x);
+}
+
+void tell_turn(struct tell *t, uint64_t now_ns)
+{
+	for (size_t i = 0; i < t->hosts; i++) {
+		struct peer *p = &t->peer[i];
+		uint64_t epoch = p->epoch;
+
+		if (!p->fabric)
+			continue;
+		sl_fabric_drive(p->fabric, now_ns, &epoch);
+		p->anew |= epoch != p->epoch;
+		p->epoch = epoch;
+		if (!p->anew || now_ns < p->again_ns)
+			continue;
+		/* Another agent, perhaps, whose pods know nothing yet. */
+		for (size_t k = 0; k < t->pods; k++)
+			if (t->pod[k].host == i)
+				t->pod[k].due_ns = 0;
+		p->anew = false;
+		p->again_ns = now_ns + AGAIN_NS;
+	}
+}
+
+/* Under the lock of the verdicts: it is only written down. */
+static void look(const struct sl_pod_verdict *v, void *arg)
+{
+	struct tell *t = arg;
+	struct pod *p;
+
+	/* Nothing is known while it is learned what is usual. */
+	if (!v->ns || isinf(v->threshold))
+		return;
+	p = find(t, v->instance);
+	if (!p)
+		p = add(t, v->instance);
+	if (!p)
+		return;
+	p->seen = t->pass;
+	p->time_ns = v->ns;
+	p->anomalous = v->anomalous;
+	/* The score that a message has is in thresholds. */
+	p->score = v->threshold > 0 && isfinite(v->score) ? v->score / v->threshold : 0;
+}
+
+void tell_pods(struct tell *t, struct sl_verdicts *verdicts, uint64_t now_ns)
+{
+	int64_t old_ns = (int64_t)(sl_realtime_ns() - t->ttl_ns);
+	struct index *x;
+	size_t n = 0;
+
+	t->pass++;
+	sl_verdicts_pods(verdicts, look, t);
+	for (size_t i = 0; i < t->pods; i++)
+		if (t->pod[i].seen == t->pass)
+			t->pod[n++] = t->pod[i];
+	t->pods = n;
+	if (n)
+		qsort(t->pod, n, sizeof(*t->pod), by_instance);
+	t->sorted = t->pods;
+
+	x = index_get(t->c);
+	for (size_t i = 0; i < t->pods; i++) {
+		struct pod *p = &t->pod[i];
+
+		/* One that is not read any more is not known to be anything. */
+		if (p->time_ns > old_ns &&
+		    (!p->due_ns || now_ns >= p->due_ns || p->anomalous != p->told_anomalous))
+			say(t, x, p, now_ns);
+	}
+	index_put(x);
+}
+
+void tell_stats(const struct tell *t, struct tell_stats *out)
+{
+	*out = (struct tell_stats){.told = GET(t->s.told), .untold = GET(t->s.untold)};
+}

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/analysis/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define BUCKETS	   1024u
+#define BUFFER_MAX ((size_t)64 << 20) /* of one worker, while the disk is slow */
+
+/* In a buffer: this, then the names (each with its NUL, the pod's first) or the values. */
+struct entry {
+	uint64_t instance;
+	int64_t ns; /* 0: a layout */
+	uint32_t columns, bytes;
+};
+
+struct buffer {
+	uint8_t *at;
+	size_t used, room;
+};
+
+struct crew {
+	struct buffer own; /* the worker's */
+	pthread_mutex_t lock;
+	struct buffer given; /* under the lock */
+};
+
+struct pod {
+	struct pod *next;
+	uint64_t instance;
+	char *path; /* NULL: there is none to be had */
+	char *head; /* first line, without its end */
+	uint32_t columns;
+};
+
+struct record {
+	char *dir;
+	unsigned int workers;
+	struct crew *crew;
+	struct buffer taken; /* the writer's */
+	struct pod *bucket[BUCKETS];
+	uint64_t lost;
+};
+
+static void lose(struct record *r, uint64_t n)
+{
+	__atomic_fetch_add(&r->lost, n, __ATOMIC_RELAXED);
+}
+
+uint64_t record_lost(const struct record *r)
+{
+	return __atomic_load_n(&r->lost, __ATOMIC_RELAXED);
+}
+
+/* ---- workers ---------------------------------------------------------------------------------------------- */
+
+static uint8_t *reserve(struct buffer *b, size_t n)
+{
+	size_t room = b->room ? b->room : 65536;
+	uint8_t *to;
+
+	if (b->used + n > BUFFER_MAX)
+		return NULL;
+	while (room < b->used + n)
+		room *= 2;
+	if (room > b->room) {
+		to = realloc(b->at, room);
+		if (!to)
+			return NULL;
+		b->at = to;
+		b->room = room;
+	}
+	to = b->at + b->used;
+	b->used += n;
+	return to;
+}
+
+static bool ends_with(const char *s, size_t n, const char *end)
+{
+	size_t k = strlen(end);
+
+	return n > k && !memcmp(s + n - k, end, k);
+}
+
+/*
+ * A name as replay understands it: no commas, and what it takes for a counter by its name is one.
+ * out has room for eight more bytes than name.
+ */
+static size_t plain_name(char *out, const char *name, bool counter)
+{
+	size_t base = strcspn(name, "{"), n = 0;
+	bool looks = ends_with(name, base, "_total") || ends_with(name, base, "_count") ||
+		     ends_with(name, base, "_sum") || ends_with(name, base, "_bucket");
+	const char *more = counter == looks ? "" : counter ? "_total" : "_value";
+
+	for (size_t i = 0; name[i] || i == base; i++) {
+		if (i == base)
+			n += (size_t)sprintf(out + n, "%s", more);
+		if (!name[i])
+			break;
+		out[n++] = name[i] == ',' ? ';' : (unsigned char)name[i] < 32 ? '_' : name[i];
+	}
+	out[n++] = '\0';
+	return n;
+}
+
+bool record_layout(struct record *r, unsigned int worker, uint64_t instance, const char *pod,
+		   const struct sl_features *f)
+{
+	struct buffer *b = &r->crew[worker].own;
+	size_t bytes = strlen(pod) + 1, before = b->used;
+	struct entry e = {.instance = instance, .columns = f->count};
+	uint8_t *p;
+	char *at;
+
+	for (uint32_t i = 0; i < f->count; i++)
+		bytes += strlen(f->name[i]) + 8;
+	p = reserve(b, sizeof(e) + bytes);
+	if (!p)
+		return false;
+	at = (char *)p + sizeof(e);
+	at = stpcpy(at, pod) + 1;
+	for (uint32_t i = 0; i < f->count; i++)
+		at += plain_name(at, f->name[i], f->counter[i]);
+	e.bytes = (uint32_t)(at - (char *)p - (ptrdiff_t)sizeof(e));
+	memcpy(p, &e, sizeof(e));
+	b->used = before + sizeof(e) + e.bytes;
+	return true;
+}
+
+void record_row(struct record *r, unsigned int worker, uint64_t instance, int64_t ns,
+		const struct sl_features *f)
+{
+	struct entry e = {.instance = instance,
+			  .ns = ns,
+			  .columns = f->count,
+			  .bytes = (uint32_t)(f->count * sizeof(double))};
+	uint8_t *p = reserve(&r->crew[worker].own, sizeof(e) + e.bytes);
+
+	if (!p) {
+		lose(r, 1);
+		return;
+	}
+	memcpy(p, &e, sizeof(e));
+	memcpy(p + sizeof(e), f->value, e.bytes);
+}
+
+void record_hand_over(struct record *r, unsigned int worker)
+{
+	struct crew *w = &r->crew[worker];
+	struct buffer swap;
+
+	if (!w->own.used || pthread_mutex_trylock(&w->lock))
+		return;
+	if (!w->given.used) {
+		swap = w->given;
+		w->given = w->own;
+		w->own = swap;
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------- */
+
+static struct pod **bucket_of(struct record *r, uint64_t instance)
+{
+	return &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
+}
+
+static struct pod *find(struct record *r, uint64_t instance)
+{
+	struct pod *p = *bucket_of(r, instance);
+
+	while (p && p->instance != instance)
+		p = p->next;
+	return p;
+}
+
+/* A pod's name is a stranger's: it names a file in the folder and nothing else. */
+static char *make_path(struct record *r, const char *pod, uint64_t instance, bool again)
+{
+	char name[201], *path;
+	size_t n = 0;
+
+	for (; pod[n] && n < sizeof(name) - 1; n++)
+		name[n] = pod[n] == '/' || (unsigned char)pod[n] < 32 || (!n && pod[n] == '.')
+				  ? '_'
+				  : pod[n];
+	name[n] = '\0';
+	if (asprintf(&path, again || !n ? "%s/metrics/%s%s%016llx.csv" : "%s/metrics/%s.csv",
+		     r->dir, name, n ? "-" : "", (unsigned long long)instance) < 0)
+		return NULL;
+	return path;
+}
+
+static FILE *create(struct record *r, struct pod *p, const char *pod)
+{
+	for (int again = 0; again < 2; again++) {
+		FILE *f;
+
+		p->path = make_path(r, pod, p->instance, again);
+		f = p->path ? fopen(p->path, "wxe") : NULL;
+		if (f)
+			return f;
+		free(p->path);
+		p->path = NULL;
+		if (errno != EEXIST)
+			break;
+	}
+	sl_log_limited(SL_ERROR, "record", "%s/metrics: no file for pod=%s: %s", r->dir, pod,
+		       strerror(errno));
+	return NULL;
+}
+
+/* More columns: the rows that are there get empty fields behind. */
+static bool widen(struct pod *p, const char *head, uint32_t columns)
+{
+	char *temporary = NULL, *line = NULL;
+	FILE *from = fopen(p->path, "re"), *to = NULL;
+	size_t room = 0;
+	bool good = false;
+	ssize_t n;
+
+	if (!from || asprintf(&temporary, "%s.new", p->path) < 0)
+		goto out;
+	to = fopen(temporary, "we");
+	if (!to || getline(&line, &room, from) < 0)
+		goto out;
+	fprintf(to, "%s\n", head);
+	while ((n = getline(&line, &room, from)) > 0) {
+		fwrite(line, (size_t)n - 1, 1, to);
+		for (uint32_t i = p->columns; i < columns; i++)
+			putc(',', to);
+		putc('\n', to);
+	}
+	good = !ferror(from) && !fflush(to) && !ferror(to) && !rename(temporary, p->path);
+out:
+	if (from)
+		fclose(from);
+	if (to)
+		fclose(to);
+	if (!good && temporary)
+		unlink(temporary);
+	free(temporary);
+	free(line);
+	return good;
+}
+
+static char *make_head(const char *names, uint32_t columns, size_t bytes)
+{
+	char *head = malloc(bytes + columns + 16), *at = head;
+
+	if (!head)
+		return NULL;
+	at = stpcpy(at, "TimeStamp");
+	for (uint32_t i = 0; i < columns; i++) {
+		*at++ = ',';
+		at = stpcpy(at, names);
+		names += strlen(names) + 1;
+	}
+	return head;
+}
+
+static void take_layout(struct record *r, const struct entry *e, const char *names)
+{
+	struct pod *p = find(r, e->instance);
+	const char *pod = names;
+	char *head = make_head(names + strlen(names) + 1, e->columns, e->bytes);
+	FILE *f;
+
+	if (!p && head) {
+		p = calloc(1, sizeof(*p));
+		if (p) {
+			p->instance = e->instance;
+			p->next = *bucket_of(r, e->instance);
+			*bucket_of(r, e->instance) = p;
+		}
+	}
+	if (!p || !head) {
+		free(head);
+		return;
+	}
+	/* A schema only grows, so the columns that were there stay where they are. */
+	if (p->path && !strncmp(head, p->head, strlen(p->head)) && widen(p, head, e->columns)) {
+		free(p->head);
+		p->head = head;
+		p->columns = e->columns;
+		return;
+	}
+	free(p->path);
+	free(p->head);
+	p->head = head;
+	p->columns = e->columns;
+	f = create(r, p, pod);
+	if (f) {
+		fprintf(f, "%s\n", head);
+		fclose(f);
+	}
+}
+
+/* Rows of one pod that follow each other share an open file. */
+static FILE *take_row(struct record *r, const struct entry *e, const uint8_t *values, FILE *f,
+		      struct pod **of)
+{
+	struct pod *p = *of && (*of)->instance == e->instance ? *of : find(r, e->instance);
+
+	if (f && p != *of) {
+		if (fclose(f))
+			lose(r, 1);
+		f = NULL;
+	}
+	*of = p;
+	if (!p || !p->path || p->columns != e->columns) {
+		lose(r, 1);
+		return f;
+	}
+	if (!f)
+		f = fopen(p->path, "ae");
+	if (!f) {
+		lose(r, 1);
+		return NULL;
+	}
+	fprintf(f, "%lld.%06lld", (long long)(e->ns / 1000000000),
+		(long long)(e->ns % 1000000000 / 1000));
+	for (uint32_t i = 0; i < e->columns; i++) {
+		double v;
+
+		memcpy(&v, values + i * sizeof(v), sizeof(v));
+		if (isfinite(v))
+			fprintf(f, ",%.17g", v);
+		else
+			putc(',', f);
+	}
+	if (putc('\n', f) == EOF)
+		lose(r, 1);
+	return f;
+}
+
+static void write_buffer(struct record *r, struct buffer *b)
+{
+	struct pod *of = NULL;
+	FILE *f = NULL;
+
+	for (size_t at = 0; at < b->used;) {
+		struct entry e;
+
+		memcpy(&e, b->at + at, sizeof(e));
+		at += sizeof(e);
+		if (e.ns) {
+			f = take_row(r, &e, b->at + at, f, &of);
+		} else {
+			if (f && fclose(f))
+				lose(r, 1);
+			f = NULL;
+			take_layout(r, &e, (const char *)b->at + at);
+		}
+		at += e.bytes;
+	}
+	if (f && fclose(f))
+		lose(r, 1);
+	b->used = 0;
+}
+
+void record_write(struct record *r)
+{
+	for (unsigned int i = 0; i < r->workers; i++) {
+		struct crew *w = &r->crew[i];
+		struct buffer swap;
+
+		pthread_mutex_lock(&w->lock);
+		swap = w->given;
+		w->given = r->taken;
+		r->taken = swap;
+		pthread_mutex_unlock(&w->lock);
+		write_buffer(r, &r->taken);
+	}
+}
+
+/* ---- start and end ------------------------------------------------------------------------------------------- */
+
+static int make_dirs(const char *dir)
+{
+	char *metrics;
+	int err = 0;
+
+	if (asprintf(&metrics, "%s/metrics", dir) < 0)
+		return -ENOMEM;
+	if ((mkdir(dir, 0777) && errno != EEXIST) || (mkdir(metrics, 0777) && errno != EEXIST))
+		err = -errno;
+	free(metrics);
+	return err;
+}
+
+struct record *record_new(const char *dir, unsigned int workers, char *error, size_t error_bytes)
+{
+	struct record *r = calloc(1, sizeof(*r));
+	int err = r ? make_dirs(dir) : -ENOMEM;
+
+	if (!err) {
+		r->dir = strdup(dir);
+		r->crew = calloc(workers, sizeof(*r->crew));
+		err = r->dir && r->crew ? 0 : -ENOMEM;
+	}
+	if (err) {
+		snprintf(error, error_bytes, "%s: %s", dir, strerror(-err));
+		if (r) {
+			free(r->dir);
+			free(r->crew);
+		}
+		free(r);
+		return NULL;
+	}
+	r->workers = workers;
+	for (unsigned int i = 0; i < workers; i++)
+		pthread_mutex_init(&r->crew[i].lock, NULL);
+	return r;
+}
+
+int record_free(struct record *r)
+{
+	int err;
+
+	if (!r)
+		return 0;
+	record_write(r);
+	for (unsigned int i = 0; i < r->workers; i++) {
+		write_buffer(r, &r->crew[i].own);
+		free(r->crew[i].own.at);
+		free(r->crew[i].given.at);
+		pthread_mutex_destroy(&r->crew[i].lock);
+	}
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct pod *p = r->bucket[i], *next; p; p = next) {
+			next = p->next;
+			free(p->path);
+			free(p->head);
+			free(p);
+		}
+	err = record_lost(r) ? -EIO : 0;
+	free(r->taken.at);
+	free(r->crew);
+	free(r->dir);
+	free(r);
+	return err;
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * flow_owner.c - whose cgroup that is, as the table of connections tells: read when slot 0 of the
+ * section says that there is another one, and once in a while, as names may come late.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/kernel/flows.h"
+
+#define OWNER_NS    3000000000u /* what is new waits so long for the name of its owner */
+#define AGAIN_NS    10000000000u
+#define OWNERS_MAX  8192u /* of a host */
+#define OWNER_WORDS (SL_FLOW_CGROUP_SIZE / 8)
+
+void flow_owners_free(struct flow_table *t, struct sl_collector *c)
+{
+	SUB(c->memory, t->owners * (SL_FLOW_CGROUP_SIZE + sizeof(*t->owner_hash) * 2));
+	free(t->owner);
+	free(t->owner_hash);
+}
+
+bool flow_owners_told(const struct flow_table *t)
+{
+	return t->info.cgroups;
+}
+
+/* Slots to be read in this pass: slot 0, and with all the others. */
+uint32_t flow_owners_wanted(struct flow_table *t, uint64_t now_ns)
+{
+	if (!t->info.cgroups)
+		return 0;
+	if (t->owners_used <= 1 || (!t->owners_moved && now_ns < t->owners_ns))
+		return 1;
+	t->owners_ns = now_ns + AGAIN_NS;
+	t->owners_moved = false;
+	return t->owners_used;
+}
+
+/* Open addressing, at most half full: there are twice as many places as slots. */
+static uint32_t *place_of(const struct flow_table *t, uint64_t id)
+{
+	uint32_t n = 2 * t->owners, i = (uint32_t)((id * SL_LINE_K0 >> 32) % n);
+
+	while (t->owner_hash[i] && t->owner[t->owner_hash[i]][SL_FLOW_CGROUP_ID] != id)
+		i = (i + 1) % n;
+	return &t->owner_hash[i];
+}
+
+static void rehash(struct flow_table *t)
+{
+	memset(t->owner_hash, 0, 2 * t->owners * sizeof(*t->owner_hash));
+	for (uint32_t i = 1; i < t->owners; i++) {
+		struct sl_flow_cgroup o;
+
+		if (t->owner[i][SL_FLOW_CGROUP_ID] && !sl_flow_cgroup_parse(t->owner[i], &o) &&
+		    o.state != SL_STATE_FREE)
+			*place_of(t, o.id) = i;
+	}
+}
+
+static bool reserve(struct flow_table *t, struct sl_collector *c, uint32_t n)
+{
+	uint64_t(*owner)[OWNER_WORDS];
+	uint32_t *hash;
+
+	if (n <= t->owners)
+		return true;
+	n = n < 64 ? 64 : n + n / 2;
+	hash = calloc(2 * (size_t)n, sizeof(*hash));
+	owner = hash ? realloc(t->owner, n * sizeof(*owner)) : NULL;
+	if (!owner) {
+		free(hash);
+		return false;
+	}
+	memset(owner + t->owners, 0, (n - t->owners) * sizeof(*owner));
+	ADD(c->memory, (n - t->owners) * (sizeof(*owner) + sizeof(*hash) * 2));
+	free(t->owner_hash);
+	t->owner = owner;
+	t->owner_hash = hash;
+	t->owners = n;
+	rehash(t);
+	return true;
+}
+
+enum sl_fault flow_owner_take(struct link *l, struct flow_table *t, uint32_t slot,
+			      const uint64_t *words)
+{
+	struct sl_flow_cgroup o;
+	enum sl_fault fault = sl_flow_cgroup_parse(words, &o);
+
+	if (fault)
+		return fault;
+	if (!slot) {
+		uint64_t used = o.used < t->info.cgroup_slots ? o.used : t->info.cgroup_slots;
+
+		used = used < OWNERS_MAX ? used : OWNERS_MAX;
+		if (!reserve(t, l->c, (uint32_t)used))
+			return SL_FAULT_NONE; /* with the next pass */
+		t->owners_moved |= t->owners_used != used || t->owner[0][0] != words[0];
+		t->owners_used = (uint32_t)used;
+		if (used)
+			memcpy(t->owner[0], words, SL_FLOW_CGROUP_SIZE);
+	} else if (slot < t->owners && t->owner[slot][0] != words[0]) {
+		bool other = t->owner[slot][SL_FLOW_CGROUP_ID] != o.id;
+
+		memcpy(t->owner[slot], words, SL_FLOW_CGROUP_SIZE);
+		if (other)
+			rehash(t);
+	}
+	return SL_FAULT_NONE;
+}
+
+/* At the least as long as it takes to read a name that comes a moment later. */
+uint64_t flow_owner_wait(const struct link *l)
+{
+	uint64_t passes = 3 * l->c->opts.tcp_period_ns;
+
+	return passes > OWNER_NS ? passes : OWNER_NS;
+}
+
+bool flow_owner_find(struct flow_table *t, uint64_t cgroup, struct flow_owner *out)
+{
+	const char **name = t->found.name;
+	bool named;
+	uint32_t i;
+
+	if (!t->owners || !cgroup)
+		return false;
+	i = *place_of(t, cgroup);
+	if (!i || sl_flow_cgroup_parse(t->owner[i], &t->found))
+		return false;
+	*out = (struct flow_owner){
+		.kube_namespace = name[SL_CGROUP_NAMESPACE],
+		.pod = name[SL_CGROUP_POD],
+		.container = name[SL_CGROUP_CONTAINER],
+		.service = name[SL_CGROUP_SERVICE],
+	};
+	named = *out->pod || *out->container || *out->service;
+	if (!named)
+		out->unit = !*name[SL_CGROUP_PATH]		 ? "(unknown)"
+			    : !strcmp(name[SL_CGROUP_PATH], "/") ? "(host)" /* in no container */
+								 : name[SL_CGROUP_PATH];
+	return true;
+}

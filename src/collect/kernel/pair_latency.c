@@ -1,0 +1,618 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * nets.c - which record belongs to which pair of hosts, and what the pairs are made to say. A thread of its own: it
+ * begins with the first ring.
+ *
+ * What came to one host is matched when the other's ring has been read once more: what was sent before was
+ * in there by then. So a pair goes on when it has a pass of both that began after all that it has was read.
+ */
+#include "collect/kernel/pair_latency.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/base.h"
+#include "collect/kernel/segment_ring.h"
+
+#define COUNT_NS  1000000000u
+#define WINDOW_NS 2000000000u
+#define LINGER_NS \
+	(2 * (uint64_t)WINDOW_NS + 1000000000u) /* what was sent before that comes no more */
+#define MARGIN_NS 200000000u  /* between a record and its being read, with matching */
+#define STALE_NS  5000000000u /* without a pass of either host */
+#define MOVE_NS \
+	10000000000u /* an address that its owner did not use for so long may be another's */
+#define WAITING_MAX	 (1u << 18) /* records that wait for this thread */
+#define PAIR_FLOWS	 16384u	    /* directions of connections at a time, a pair */
+#define PAIR_RECORDS	 (1u << 18)
+#define ADDRESSES_A_HOST 256u
+#define UNDECIDED_MAX	 4096u /* records of a host that wait for their other end to show up */
+#define UNDECIDED_NS	 2000000000u /* and how long */
+
+struct address {
+	uint8_t a[16];
+	uint32_t owner, rival; /* host + 1; 0: none */
+	uint64_t owner_ns, rival_ns;
+};
+
+struct host_state {
+	bool present, anew; /* anew: another ring, of which nothing came yet */
+	uint64_t expected;  /* number of the next record */
+	uint64_t latest;    /* time of the latest, by the host's clock */
+	uint64_t heard;	    /* when that was read, by ours */
+	uint64_t pass_ns;   /* end of the last pass */
+	uint8_t boot_id[16];
+	uint32_t addresses;
+	uint64_t records, missed, headless, elsewhere, shared;
+	struct undecided *undecided; /* in their order */
+	uint32_t undecideds;
+};
+
+struct undecided {
+	struct sl_nic_record r;
+	uint64_t since_ns;
+};
+
+struct past { /* of a row */
+	struct sl_net_hist hist[SL_NET_WAYS];
+	uint64_t bound[2];
+};
+
+struct port {
+	struct past old, middle;
+};
+
+struct pair {
+	size_t host[2];
+	struct sl_net_stat *stat;
+	bool begun[2], fresh[2];
+	uint64_t end_ns;   /* end of the latest pass of which it has records */
+	uint64_t round_ns; /* the same when it went on last */
+	uint64_t old_ns, middle_ns;
+	struct port *port; /* by row */
+	uint32_t ports;
+};
+
+struct nets {
+	struct sl_collector *c;
+	pthread_mutex_t box_lock; /* what is handed over; never held for long */
+	pthread_cond_t box_filled;
+	struct net_batch *box, **box_end;
+	uint64_t waiting; /* records in the box */
+	pthread_t thread;
+	bool started, stop;
+
+	pthread_mutex_t lock; /* all below */
+	struct host_state *host;
+	struct address *address;
+	size_t address_mask;
+	struct pair **pair;
+	size_t pairs;
+	uint64_t refused, count_ns;
+	bool learned; /* an address since decide() */
+};
+
+/* ---- addresses --------------------------------------------------------------------------------- */
+
+static struct address *address_at(const struct nets *n, const uint8_t a[16])
+{
+	size_t i = sl_fnv1a(SL_FNV_BASIS ^ n->c->seed, a, 16);
+
+	/* There are more places than all hosts may take. */
+	for (i ^= i >> 32;; i++) {
+		struct address *at = &n->address[i & n->address_mask];
+
+		if (!at->owner || !memcmp(at->a, a, 16))
+			return at;
+	}
+}
+
+/* The host has sent from there, or got something there. */
+static void learn(struct nets *n, size_t host, const struct sl_nic_record *r, uint64_t now_ns)
+{
+	const uint8_t *a = r->flags & SL_NIC_OUT ? r->source : r->destination;
+	struct address *at = address_at(n, a);
+	uint32_t name = (uint32_t)host + 1;
+
+	if (at->owner == name) {
+		at->owner_ns = now_ns;
+	} else if (!at->owner) {
+		if (n->host[host].addresses == ADDRESSES_A_HOST)
+			return;
+		n->host[host].addresses++;
+		memcpy(at->a, a, 16);
+		at->owner = name;
+		at->owner_ns = now_ns;
+		n->learned = true;
+	} else if (now_ns - at->owner_ns > MOVE_NS) {
+		at->owner = name;
+		at->owner_ns = now_ns;
+	} else {
+		at->rival = name;
+		at->rival_ns = now_ns;
+	}
+}
+
+/* Whose the record's other end is. False: not to be told. *known: somebody's here. */
+static bool owner_of(struct nets *n, struct host_state *h, const struct sl_nic_record *r,
+		     uint64_t now_ns, size_t *host, bool *known)
+{
+	const uint8_t *a = r->flags & SL_NIC_OUT ? r->destination : r->source;
+	const struct address *at = address_at(n, a);
+
+	*known = at->owner;
+	if (!*known)
+		return false;
+	if (at->rival && at->rival != at->owner && now_ns - at->rival_ns <= MOVE_NS) {
+		h->shared++;
+		return false;
+	}
+	*host = at->owner - 1;
+	return true;
+}
+
+/* ---- pairs ------------------------------------------------------------------------------------- */
+
+static void pair_free(struct pair *p)
+{
+	sl_net_stat_close(p->stat);
+	free(p->port);
+	free(p);
+}
+
+static void pair_remove(struct nets *n, size_t i)
+{
+	pair_free(n->pair[i]);
+	n->pair[i] = n->pair[--n->pairs];
+}
+
+static struct pair *pair_of(struct nets *n, size_t a, size_t b)
+{
+	const struct sl_net_stat_options o = {
+		.sz = sizeof(o),
+		.by = SL_NET_BY_PORT,
+		.window_ns = WINDOW_NS,
+		.rows = SL_NET_PORTS,
+		.flows = PAIR_FLOWS,
+		.records = PAIR_RECORDS,
+		.history = 1, /* nobody asks later */
+	};
+	struct pair *p;
+
+	for (size_t i = 0; i < n->pairs; i++)
+		if (n->pair[i]->host[0] == a && n->pair[i]->host[1] == b)
+			return n->pair[i];
+	if (n->pairs == SL_NET_PAIRS) {
+		n->refused++;
+		return NULL;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->host[0] = a;
+	p->host[1] = b;
+	p->port = calloc(SL_NET_PORTS + 1, sizeof(*p->port));
+	p->stat = sl_net_stat_open(&o);
+	if (!p->port || !p->stat) {
+		pair_free(p);
+		return NULL;
+	}
+	n->pair[n->pairs++] = p;
+	return p;
+}
+
+/* Both rings have been read to the end after all that the pair has had come. */
+static void go_on(struct nets *n, const struct net_batch *b)
+{
+	for (size_t i = 0; i < n->pairs; i++) {
+		struct pair *p = n->pair[i];
+		struct sl_net_match *m = sl_net_stat_match(p->stat);
+
+		for (int s = 0; s < 2; s++) {
+			if (p->host[s] != b->host)
+				continue;
+			p->fresh[s] |= b->begun_ns >= p->round_ns;
+			p->end_ns = p->end_ns > b->over_ns ? p->end_ns : b->over_ns;
+		}
+		if (!p->fresh[0] || !p->fresh[1])
+			continue;
+		sl_net_match_run(m);
+		sl_net_match_hold(m, 0);
+		sl_net_match_hold(m, 1);
+		p->fresh[0] = p->fresh[1] = false;
+		p->round_ns = p->end_ns;
+	}
+}
+
+static void gap(struct nets *n, size_t host, uint64_t records, uint64_t time_ns)
+{
+	n->host[host].missed += records;
+	for (size_t i = 0; i < n->pairs; i++)
+		for (int s = 0; s < 2; s++)
+			if (n->pair[i]->host[s] == host && n->pair[i]->begun[s])
+				sl_net_match_gap(sl_net_stat_match(n->pair[i]->stat), s, records,
+						 time_ns);
+}
+
+/* False: its other end is nobody's yet. */
+static bool route(struct nets *n, size_t host, const struct sl_nic_record *r, uint64_t now_ns)
+{
+	struct host_state *h = &n->host[host];
+	struct sl_net_match *m;
+	struct pair *p;
+	size_t other;
+	bool known;
+	int side;
+
+	if (!owner_of(n, h, r, now_ns, &other, &known) || other == host)
+		return known;
+	p = pair_of(n, host < other ? host : other, host < other ? other : host);
+	if (!p)
+		return true;
+	side = host > other;
+	m = sl_net_stat_match(p->stat);
+	if (!p->begun[side])
+		sl_net_match_range(m, side, r->time_ns, UINT64_MAX);
+	p->begun[side] = true;
+	sl_net_match_add(m, side, r);
+	return true;
+}
+
+/* A host whose ring is read a moment later shows up a moment later, too. */
+static void wait_for_owner(struct host_state *h, const struct sl_nic_record *r, uint64_t now_ns)
+{
+	if (!h->undecided)
+		h->undecided = malloc(UNDECIDED_MAX * sizeof(*h->undecided));
+	if (!h->undecided || h->undecideds == UNDECIDED_MAX)
+		h->elsewhere++;
+	else
+		h->undecided[h->undecideds++] = (struct undecided){*r, now_ns};
+}
+
+/* Before anything of later is routed: a side's records come in their order. */
+static void decide(struct nets *n, uint64_t now_ns)
+{
+	for (size_t i = 0; i < n->c->hosts; i++) {
+		struct host_state *h = &n->host[i];
+		uint32_t left = 0;
+
+		for (uint32_t k = 0; k < h->undecideds; k++) {
+			const struct undecided *u = &h->undecided[k];
+
+			if (route(n, i, &u->r, now_ns))
+				continue;
+			if (now_ns > u->since_ns + UNDECIDED_NS)
+				h->elsewhere++;
+			else
+				h->undecided[left++] = *u;
+		}
+		h->undecideds = left;
+	}
+	n->learned = false;
+}
+
+/* ---- batches ----------------------------------------------------------------------------------- */
+
+/* Another boot: its clock has begun anew. */
+static void forget_host(struct nets *n, size_t host)
+{
+	for (size_t i = n->pairs; i--;)
+		if (n->pair[i]->host[0] == host || n->pair[i]->host[1] == host)
+			pair_remove(n, i);
+	n->host[host].latest = 0;
+	n->host[host].undecideds = 0;
+}
+
+static void take(struct nets *n, const struct net_batch *b)
+{
+	struct host_state *h = &n->host[b->host];
+
+	h->present = !b->gone;
+	if (b->gone)
+		return;
+	if (b->anew) {
+		if (memcmp(h->boot_id, b->boot_id, sizeof(h->boot_id)))
+			forget_host(n, b->host);
+		memcpy(h->boot_id, b->boot_id, sizeof(h->boot_id));
+		h->expected = b->n ? b->record[0].number : b->to;
+		h->anew =
+			true; /* since the last record of the one before, nobody knows how many there were */
+	}
+	h->headless = b->headless;
+	h->pass_ns = b->over_ns;
+	for (uint32_t i = 0; i < b->n; i++)
+		learn(n, b->host, &b->record[i], b->over_ns);
+	if (n->learned)
+		decide(n, b->over_ns);
+	for (uint32_t i = 0; i < b->n; i++) {
+		const struct sl_nic_record *r = &b->record[i];
+
+		if (r->number > h->expected || h->anew)
+			gap(n, b->host, r->number - h->expected, r->time_ns);
+		h->expected = r->number + 1;
+		h->anew = false;
+		if (r->time_ns > h->latest) {
+			h->latest = r->time_ns;
+			h->heard = b->over_ns;
+		}
+		h->records++;
+		if (!route(n, b->host, r, b->over_ns))
+			wait_for_owner(h, r, b->over_ns);
+	}
+	if (b->to > h->expected)
+		gap(n, b->host, b->to - h->expected, h->latest);
+	h->expected = b->to;
+	go_on(n, b);
+}
+
+/* Up to when, by its clock, a host's records have been read, at least. */
+static uint64_t read_up_to(const struct host_state *h)
+{
+	uint64_t since = h->latest ? h->pass_ns - h->heard : 0;
+
+	return h->latest + (since > MARGIN_NS ? since - MARGIN_NS : 0);
+}
+
+static void remember(struct past *to, const struct sl_net_row *row)
+{
+	to->hist[SL_NET_THERE] = row->way[0];
+	to->hist[SL_NET_BACK] = row->way[1];
+	to->hist[SL_NET_BOTH] = row->round;
+	to->bound[0] = row->bound_sum[0];
+	to->bound[1] = row->bound_sum[1];
+}
+
+/* Keeps what there was a while ago: late is what came since. */
+static void slide(struct pair *p, uint64_t now_ns)
+{
+	uint32_t rows = sl_net_stat_rows(p->stat);
+
+	if (now_ns - p->middle_ns < SL_NET_LATE_NS)
+		return;
+	p->old_ns = p->middle_ns ? p->middle_ns : now_ns;
+	p->middle_ns = now_ns;
+	for (uint32_t i = 0; i < rows; i++) {
+		p->port[i].old = p->port[i].middle;
+		remember(&p->port[i].middle, sl_net_stat_row(p->stat, i));
+	}
+}
+
+static void count(struct nets *n, uint64_t now_ns)
+{
+	for (size_t i = n->pairs; i--;) {
+		struct pair *p = n->pair[i];
+		struct sl_net_totals t;
+
+		if (sl_net_stat_count(p->stat, read_up_to(&n->host[p->host[0]]), false)) {
+			sl_log_limited(
+				SL_ERROR, "collect", "out of memory for latency between %s and %s",
+				n->c->host[p->host[0]].target, n->c->host[p->host[1]].target);
+			pair_remove(n, i);
+			continue;
+		}
+		sl_net_stat_totals(p->stat, &t);
+		for (int s = 0; s < 2; s++) {
+			uint64_t upto = read_up_to(&n->host[p->host[s]]);
+
+			if (upto > LINGER_NS)
+				sl_net_match_expire(sl_net_stat_match(p->stat), s, upto - LINGER_NS,
+						    t.known, s ? -t.theta : t.theta);
+		}
+		slide(p, now_ns);
+	}
+}
+
+static void *main_of(void *arg)
+{
+	struct nets *n = arg;
+
+	prctl(PR_SET_NAME, "nets");
+	pthread_mutex_lock(&n->box_lock);
+	while (!n->stop) {
+		struct net_batch *b = n->box, *next;
+
+		if (!b) {
+			pthread_cond_wait(&n->box_filled, &n->box_lock);
+			continue;
+		}
+		n->box = NULL;
+		n->box_end = &n->box;
+		n->waiting = 0;
+		pthread_mutex_unlock(&n->box_lock);
+		pthread_mutex_lock(&n->lock);
+		for (; b; b = next) {
+			next = b->next;
+			take(n, b);
+			if (b->over_ns - n->count_ns >= COUNT_NS && b->over_ns > n->count_ns) {
+				n->count_ns = b->over_ns;
+				decide(n, b->over_ns); /* who waited too long */
+				count(n, b->over_ns);
+			}
+			SUB(n->c->memory, b->bytes);
+			free(b);
+		}
+		pthread_mutex_unlock(&n->lock);
+		pthread_mutex_lock(&n->box_lock);
+	}
+	pthread_mutex_unlock(&n->box_lock);
+	return NULL;
+}
+
+void nets_push(struct nets *n, struct net_batch *b)
+{
+	pthread_mutex_lock(&n->box_lock);
+	if (!n->started && !pthread_create(&n->thread, NULL, main_of, n))
+		n->started = true;
+	if (n->waiting + b->n > WAITING_MAX || !n->started)
+		b->n = 0; /* its records count as missed */
+	n->waiting += b->n;
+	b->next = NULL;
+	if (n->started) {
+		*n->box_end = b;
+		n->box_end = &b->next;
+		pthread_cond_signal(&n->box_filled);
+	} else {
+		SUB(n->c->memory, b->bytes);
+		free(b);
+	}
+	pthread_mutex_unlock(&n->box_lock);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------- */
+
+struct nets *nets_new(struct sl_collector *c)
+{
+	struct nets *n = calloc(1, sizeof(*n));
+	size_t places = 1024;
+
+	if (!n)
+		return NULL;
+	while (places < 2 * c->hosts * ADDRESSES_A_HOST)
+		places *= 2;
+	n->c = c;
+	n->box_end = &n->box;
+	n->address_mask = places - 1;
+	n->address = calloc(places, sizeof(*n->address));
+	n->host = calloc(c->hosts + 1, sizeof(*n->host));
+	n->pair = calloc(SL_NET_PAIRS, sizeof(struct pair *));
+	pthread_mutex_init(&n->box_lock, NULL);
+	pthread_mutex_init(&n->lock, NULL);
+	pthread_cond_init(&n->box_filled, NULL);
+	if (!n->address || !n->host || !n->pair) {
+		nets_free(n);
+		return NULL;
+	}
+	return n;
+}
+
+void nets_free(struct nets *n)
+{
+	struct net_batch *next;
+
+	if (!n)
+		return;
+	pthread_mutex_lock(&n->box_lock);
+	n->stop = true;
+	pthread_cond_signal(&n->box_filled);
+	pthread_mutex_unlock(&n->box_lock);
+	if (n->started)
+		pthread_join(n->thread, NULL);
+	for (struct net_batch *b = n->box; b; b = next) {
+		next = b->next;
+		free(b);
+	}
+	while (n->pairs)
+		pair_remove(n, 0);
+	pthread_cond_destroy(&n->box_filled);
+	pthread_mutex_destroy(&n->lock);
+	pthread_mutex_destroy(&n->box_lock);
+	for (size_t i = 0; n->host && i < n->c->hosts; i++)
+		free(n->host[i].undecided);
+	free(n->pair);
+	free(n->address);
+	free(n->host);
+	free(n);
+}
+
+/* ---- views ------------------------------------------------------------------------------------- */
+
+static void since(struct sl_net_hist *to, const struct sl_net_hist *now,
+		  const struct sl_net_hist *then)
+{
+	*to = *now;
+	to->count -= then->count;
+	to->negative -= then->negative;
+	to->sum -= then->sum;
+	for (int i = 0; i < SL_NET_BUCKETS; i++)
+		to->bucket[i] -= then->bucket[i];
+}
+
+static void view_port(const struct pair *p, uint32_t i, uint64_t now_ns, struct sl_net_port_view *v)
+{
+	const struct sl_net_row *row = sl_net_stat_row(p->stat, i);
+	const struct past *old = &p->port[i].old;
+
+	v->port = row->rest ? 0 : row->port[0];
+	v->all[SL_NET_THERE] = &row->way[0];
+	v->all[SL_NET_BACK] = &row->way[1];
+	v->all[SL_NET_BOTH] = &row->round;
+	v->late_ns = p->old_ns ? (int64_t)(now_ns - p->old_ns) : 0;
+	for (int w = 0; w < SL_NET_WAYS; w++)
+		since(&v->late[w], v->all[w], &old->hist[w]);
+	for (int w = 0; w < 2; w++) {
+		v->bound[w] = (double)(row->bound_sum[w] - old->bound[w]) /
+			      (double)v->late[w].count;
+		v->reordered[w] = row->reordered[w];
+	}
+}
+
+static void view_pair(const struct nets *n, const struct pair *p, struct sl_net_port_view *port,
+		      void (*fn)(const struct sl_net_pair_view *, void *), void *arg)
+{
+	struct sl_net_pair_view v = {.port = port, .ports = sl_net_stat_rows(p->stat)};
+	uint64_t now = sl_now_ns();
+
+	for (int s = 0; s < 2; s++) {
+		const struct host_state *h = &n->host[p->host[s]];
+
+		v.target[s] = n->c->host[p->host[s]].target;
+		v.hostname[s] = host_name(&n->c->host[p->host[s]]);
+		v.stale |= !h->present || now > h->pass_ns + STALE_NS;
+	}
+	sl_net_stat_totals(p->stat, &v.totals);
+	for (uint32_t i = 0; i < v.ports; i++)
+		view_port(p, i, now, &port[i]);
+	fn(&v, arg);
+}
+
+void sl_collector_nets(struct sl_collector *c, void (*fn)(const struct sl_net_pair_view *, void *),
+		       void *arg)
+{
+	struct sl_net_port_view *port = malloc((SL_NET_PORTS + 1) * sizeof(*port));
+	struct nets *n = c->nets;
+
+	if (!port)
+		return;
+	pthread_mutex_lock(&n->lock);
+	for (size_t i = 0; i < n->pairs; i++)
+		view_pair(n, n->pair[i], port, fn, arg);
+	pthread_mutex_unlock(&n->lock);
+	free(port);
+}
+
+void sl_collector_net_hosts(struct sl_collector *c,
+			    void (*fn)(const struct sl_net_host_view *, void *), void *arg)
+{
+	struct nets *n = c->nets;
+
+	pthread_mutex_lock(&n->lock);
+	for (size_t i = 0; i < c->hosts; i++) {
+		const struct host_state *h = &n->host[i];
+		const struct sl_net_host_view v = {
+			.target = c->host[i].target,
+			.hostname = host_name(&c->host[i]),
+			.present = h->present,
+			.records = h->records,
+			.missed = h->missed,
+			.headless = h->headless,
+			.elsewhere = h->elsewhere,
+			.shared = h->shared,
+		};
+
+		if (h->pass_ns)
+			fn(&v, arg);
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+uint64_t sl_collector_net_refused(struct sl_collector *c)
+{
+	uint64_t refused;
+
+	pthread_mutex_lock(&c->nets->lock);
+	refused = c->nets->refused;
+	pthread_mutex_unlock(&c->nets->lock);
+	return refused;
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * directory.c - which regions there are: the directory's header once, its hot line in every round,
+ * its entries when the hot line says that they changed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/link/link.h"
+
+#define RETRY_NS	1000000u     /* after a hot line that did not settle, or lied */
+#define HEADER_RETRY_NS 100000000u   /* after a header that could not be read */
+#define DISBELIEF_NS	1000000000u  /* after a header that lied */
+#define AGAIN_NS	1000000000u  /* entries that there was no room for are tried again */
+#define ORPHAN_NS	10000000000u /* a region that did not come back after an agent's restart */
+#define ENTRIES_A_READ	256u
+
+bool directory_lease_holds(const struct link *l, uint64_t now_ns)
+{
+	return l->dir_ok_ns && now_ns - l->dir_ok_ns < l->dir_lease_ns;
+}
+
+/* False if it is to be tried again later. */
+static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e, uint64_t now_ns)
+{
+	struct slot *slot = &l->slot[index];
+	struct region *r = slot->region;
+	/* A host has one table of each kind, and its first link reads it. */
+	bool table = is_table(e->kind) && !l->queue && e->state == SL_STATE_LIVE;
+	bool readable = (e->kind == SL_REGION_METRICS || table) && e->instance && e->id &&
+			(e->state == SL_STATE_LIVE || e->state == SL_STATE_DEAD ||
+			 e->state == SL_STATE_CLOSED);
+	int claim;
+
+	if (r && (r->gone || r->entry_id != slot->id))
+		r = slot->region = NULL; /* it went to another entry */
+	if (r && (!readable || e->id != slot->id)) {
+		slot->region = NULL;
+		if (readable && e->instance == r->instance) {
+			life_unbind(l, r, now_ns);
+		} else {
+			ADD(l->c->expired, 1);
+			table_remove(l, r);
+		}
+		r = NULL;
+	}
+	if (!readable)
+		return true;
+	if (r) {
+		/* The agent may have registered it anew, together with its neighbours: the old
+		 * key is good for two leases from then on. */
+		r->remote.addr = e->addr;
+		r->remote.rkey = e->rkey;
+		life_state(l, r, e);
+		return true;
+	}
+	claim = table ? 1 : host_claim(l->host, l, e->instance);
+	slot->foreign = !claim;
+	if (claim <= 0)
+		return !claim;
+	r = table_find(l, e->instance);
+	if (r && r->step == STEP_UNBOUND && r->ops) {
+		l->again_ns = now_ns + RETRY_NS; /* READs of where it was are on the way */
+		return false;
+	}
+	if (r && r->step != STEP_UNBOUND) {
+		/* A live publisher takes its place back from its own last words; otherwise two
+		 * entries claim one instance, and the first one is believed. */
+		if (r->state == SL_STATE_LIVE || e->state != SL_STATE_LIVE) {
+			if (!slot->refused)
+				BUMP(l->duplicates, 1);
+			slot->refused = true;
+			return false;
+		}
+		life_unbind(l, r, now_ns);
+		if (r->ops) {
+			l->again_ns = now_ns + RETRY_NS;
+			return false;
+		}
+	}
+	if (!r) {
+		r = table_add(l, e->instance);
+		if (!r) {
+			if (!slot->refused)
+				ADD(l->c->refused_regions, 1);
+			slot->refused = true;
+			return false;
+		}
+	}
+	slot->region = r;
+	slot->id = e->id;
+	slot->refused = false;
+	life_bind(l, r, e, index);
+	life_state(l, r, e);
+	return true;
+}
+
+static bool reserve_slots(struct link *l, uint32_t n)
+{
+	struct slot *to;
+
+	if (n <= l->slots)
+		return true;
+	to = realloc(l->slot, n * sizeof(*to));
+	if (!to)
+		return false;
+	memset(to + l->slots, 0, (n - l->slots) * sizeof(*to));
+	l->slot = to;
+	l->slots = n;
+	return true;
+}
+
+void directory_forget(struct link *l)
+{
+	l->dir_known = l->dir_busy = l->dir_moved = l->entries_active = false;
+	l->dir_generation = l->dir_wanted = 0;
+	l->again_ns = 0;
+	l->dir_ok_ns = 0;
+	l->dir_used = 0;
+	if (l->slot)
+		memset(l->slot, 0, l->slots * sizeof(*l->slot));
+}
+
+void directory_expire_orphans(struct link *l, uint64_t now_ns)
+{
+	if (now_ns < l->orphans_ns)
+		return;
+	l->orphans_ns = now_ns + ORPHAN_NS / 10;
+	for (uint32_t i = 0; i < l->regions; i++) {
+		struct region *r = l->region[i];
+
+		if (r->gone || r->step != STEP_UNBOUND || now_ns - r->since_ns < ORPHAN_NS ||
+		    now_ns - l->up_ns < ORPHAN_NS)
+			continue;
+		ADD(l->c->expired, 1);
+		table_remove(l, r);
+	}
+}
+
+/* asked_ns: when the READ was posted. The entries may have moved since. */
+static void directory_hot(struct link *l, const struct sl_directory_hot *hot, uint64_t asked_ns,
+			  uint64_t now_ns)
+{
+	l->dir_ok_ns = asked_ns;
+	l->dir_lease_ns = hot->lease_ns;
+	SET(l->host->fresh_ns, now_ns);
+	SET(l->host->last_read_ns, sl_realtime_ns());
+	l->dir_used = hot->entries_used < l->dir->max_entries ? hot->entries_used
+							      : l->dir->max_entries;
+	l->dir_wanted = hot->generation;
+	if (hot->generation != l->dir_generation || (l->again_ns && now_ns >= l->again_ns) ||
+	    GET(l->host->releases) != l->releases)
+		l->dir_moved = true;
+}
+
+/* All entries were looked at; those that did not settle are looked at again in the next round. */
+static void entries_done(struct link *l, uint64_t now_ns)
+{
+	l->entries_active = false;
+	if (!l->entries_unsettled)
+		l->dir_generation = l->entries_generation;
+	l->dir_moved = l->dir_generation != l->dir_wanted;
+	/* A directory that moves in every round must not take all the time there is. */
+	l->entries_at_ns = now_ns + 4 * (now_ns - l->entries_start_ns);
+}
+
+static bool take_header(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+{
+	enum sl_fault fault = sl_region_info_parse(read->to, read->remote->length, l->dir);
+	const char *name = "";
+
+	(void)op;
+	if (!fault && l->dir->kind != SL_REGION_DIRECTORY)
+		fault = SL_FAULT_SECTION;
+	if (fault) {
+		BUMP(l->worker->faults[fault], 1);
+		sl_log_limited(SL_WARN, "collect", "directory not believed host=%s fault=%s",
+			       l->host->target, sl_fault_name(fault));
+		l->dir_retry_ns = now_ns + DISBELIEF_NS;
+		SET(l->tried, true);
+		return true;
+	}
+	for (uint32_t i = 0; i < l->dir->label_count; i++)
+		if (!strcmp(l->dir->labels[i].key, "host"))
+			name = l->dir->labels[i].value;
+	host_set_name(l->host, name);
+	l->dir_known = true;
+	return true;
+}
+
+static void header_failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+{
+	(void)op, (void)status;
+	l->dir_retry_ns = now_ns + HEADER_RETRY_NS;
+}
+
+static void read_over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+{
+	(void)read, (void)now_ns;
+	if (op->epoch != l->epoch)
+		return; /* of the connection before: directory_forget() has seen to it */
+	l->dir_busy = false;
+	l->gated = false;
+}
+
+static const struct op_kind header_read = {
+	.take = take_header, .failed = header_failed, .over = read_over};
+
+static bool take_hot(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+{
+	struct sl_directory_hot hot;
+	enum sl_fault fault = sl_directory_hot_parse(read->to, l->dir, &hot);
+
+	if (!fault) {
+		directory_hot(l, &hot, op->posted_ns, now_ns);
+	} else if (op->tries == LINK_TRIES - 1) {
+		BUMP(l->worker->faults[fault], 1);
+		l->dir_retry_ns = now_ns + RETRY_NS;
+	}
+	return !fault;
+}
+
+static const struct op_kind hot_read = {.take = take_hot, .over = read_over};
+
+static bool take_entries(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+{
+	const uint64_t(*line)[8] = read->to;
+	uint32_t n = read->length / SL_LINE_SIZE, unsettled = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct slot *slot = &l->slot[op->index + i];
+		struct sl_entry e;
+
+		if (!memcmp(slot->line, line[i], SL_LINE_SIZE))
+			continue;
+		if (sl_entry_parse(line[i], &e)) {
+			unsettled++;
+			continue;
+		}
+		if (apply_entry(l, op->index + i, &e, now_ns))
+			memcpy(slot->line, line[i], SL_LINE_SIZE);
+		else if (!l->again_ns)
+			l->again_ns = now_ns + AGAIN_NS;
+	}
+	if (unsettled && op->tries < LINK_TRIES - 1)
+		return false;
+	l->entries_unsettled += unsettled;
+	return true;
+}
+
+static void entries_failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+{
+	(void)op, (void)status, (void)now_ns;
+	l->entries_unsettled++;
+}
+
+static void entries_over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+{
+	(void)op, (void)read;
+	l->entries_out--;
+	if (l->entries_active && !l->entries_out && l->entries_next >= l->entries_end)
+		entries_done(l, now_ns);
+}
+
+static const struct op_kind entries_read = {
+	.take = take_entries, .failed = entries_failed, .over = entries_over};
+
+void directory_read(struct link *l, uint64_t now_ns)
+{
+	const struct sl_remote *dir = sl_fabric_directory(l->fabric);
+
+	if (!dir || l->dir_busy || now_ns < l->dir_retry_ns)
+		return;
+	l->dir_busy = l->dir_known ? reads_new(l, &hot_read, NULL, dir, l->dir->hot, SL_LINE_SIZE)
+				   : reads_new(l, &header_read, NULL, dir, 0, SL_HEADER_SIZE);
+}
+
+/* An instance that another link gave up may have come back in an entry that was not looked at. */
+static void look_again_at_foreign(struct link *l)
+{
+	uint64_t releases = GET(l->host->releases);
+
+	for (uint32_t i = 0; releases != l->releases && i < l->slots; i++)
+		if (l->slot[i].foreign)
+			memset(&l->slot[i], 0, sizeof(l->slot[i]));
+	l->releases = releases;
+}
+
+void directory_read_entries(struct link *l, uint64_t now_ns)
+{
+	const struct sl_remote *dir = sl_fabric_directory(l->fabric);
+
+	if (!dir)
+		return;
+	if (!l->entries_active) {
+		if (!l->dir_moved || l->entries_out || now_ns < l->entries_at_ns ||
+		    !reserve_slots(l, l->dir_used))
+			return;
+		l->entries_active = true;
+		l->entries_next = 0;
+		l->entries_end = l->dir_used; /* it may grow meanwhile */
+		l->entries_unsettled = 0;
+		l->entries_generation = l->dir_wanted;
+		l->again_ns = 0;
+		l->entries_start_ns = now_ns;
+		look_again_at_foreign(l);
+		if (!l->entries_end)
+			entries_done(l, now_ns);
+	}
+	while (l->entries_active && l->entries_next < l->entries_end) {
+		uint32_t n = l->entries_end - l->entries_next;
+		struct op *op;
+
+		n = n < ENTRIES_A_READ ? n : ENTRIES_A_READ;
+		op = reads_new(l, &entries_read, NULL, dir,
+			       l->dir->entries + (uint64_t)l->entries_next * SL_LINE_SIZE,
+			       n * SL_LINE_SIZE);
+		if (!op)
+			return;
+		op->index = l->entries_next;
+		l->entries_next += n;
+		l->entries_out++;
+	}
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * pass.c - one reading of a region: the READs of its plan, its lines, its values.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/link/link.h"
+
+#define HOT_MAX_NS   5000000000u /* a hot line that does not settle for so long never will */
+#define FINAL_PASSES 20u	 /* tries to read all of a dead region */
+#define HELD_MAX_NS  5000000000u
+#define HELD_URGENT  8u
+
+/* Lines that a plan for this layout and hot line reads. */
+static uint32_t lines_wanted(const struct region *r)
+{
+	uint32_t lines = r->board ? r->board->layout->lines : 0;
+
+	return lines < r->hot.lines_used ? lines : r->hot.lines_used;
+}
+
+static bool reserve_marks(struct region *r, uint32_t lines)
+{
+	size_t words = lines / 64 + 1;
+	uint64_t *to;
+
+	if (words <= r->mark_words)
+		return true;
+	to = calloc(2 * words, sizeof(*to));
+	if (!to)
+		return false;
+	ADD(r->c->memory, 2 * (words - r->mark_words) * sizeof(*to));
+	free(r->stale);
+	r->stale = to;
+	r->unseen = to + words;
+	r->mark_words = words;
+	/* They are of another layout, whose board is there already. */
+	r->any_stale = false;
+	return true;
+}
+
+static void start_marks(struct region *r)
+{
+	if (r->any_stale)
+		memset(r->stale, 0, r->mark_words * sizeof(*r->stale));
+	r->any_stale = false;
+	if (!r->board_new)
+		return;
+	r->board_new = false;
+	r->any_unseen = true;
+	r->held = 0;
+	if (r->mark_words) /* none: a region of spans alone */
+		memset(r->unseen, 0xff, r->mark_words * sizeof(*r->unseen));
+}
+
+static void mark_stale(struct region *r, uint32_t line)
+{
+	r->stale[line / 64] |= 1ull << line % 64;
+	r->any_stale = true;
+}
+
+/*
+ * A line that never came through stands as zeros, and a counter that starts from there would be
+ * taken for one that was reset when the line does come through. So a board is first shown when all
+ * of its lines were seen, or when that takes so long that one of them never will be.
+ */
+static bool hold_back(struct region *r, uint64_t now_ns)
+{
+	uint64_t any = 0;
+
+	if (!r->any_unseen)
+		return false;
+	for (size_t i = 0; i < r->mark_words; i++)
+		any |= r->unseen[i] &= r->any_stale ? r->stale[i] : 0;
+	/* Last words are all that there will be. */
+	r->any_unseen = any && r->state == SL_STATE_LIVE && now_ns - r->board_ns < HELD_MAX_NS;
+	return r->any_unseen;
+}
+
+static bool replan(struct region *r)
+{
+	uint32_t lines = lines_wanted(r), stripes = lines ? r->hot.stripes_used : 0;
+	size_t bytes;
+
+	if (r->plan.reads && lines == r->plan.lines && stripes == r->plan.stripes)
+		return true;
+	if (stripes && (sl_values_resize(&r->values, lines, stripes) || !reserve_marks(r, lines)))
+		return false;
+	bytes = (size_t)r->values.lines * 64 * (r->values.stripes + (r->values.stripes > 1));
+	ADD(r->c->memory, bytes - r->values_bytes);
+	r->values_bytes = bytes;
+	return !sl_plan_make(&r->plan, r->info, lines, stripes);
+}
+
+bool pass_start(struct link *l, struct region *r)
+{
+	if (!replan(r)) {
+		sl_log_limited(SL_ERROR, "collect", "out of memory for a region instance=%016llx",
+			       (unsigned long long)r->instance);
+		return false;
+	}
+	r->pass = true;
+	r->want_pass = false;
+	r->failed = false;
+	r->hot_seen = false;
+	start_marks(r);
+	r->missing = 0;
+	r->pass_read = 0;
+	l->passes++;
+	return true;
+}
+
+void pass_abort(struct link *l, struct region *r)
+{
+	r->failed = true;
+	if (r->pass && !r->plan_ops) {
+		r->pass = false;
+		l->passes--;
+	}
+	schema_abort(r);
+}
+
+void pass_cut_short(struct link *l, struct region *r)
+{
+	if (!r->pass || r->pass_read >= r->plan.reads)
+		return;
+	r->failed = true;
+	if (!r->plan_ops) {
+		r->pass = false;
+		l->passes--;
+	}
+}
+
+static bool take_hot(struct link *l, struct region *r, const uint64_t *line, uint64_t now_ns)
+{
+	struct sl_hot hot;
+	enum sl_fault fault = sl_hot_parse(line, r->info, &hot);
+
+	if (fault == SL_FAULT_UNSETTLED)
+		return false;
+	if (!fault)
+		fault = sl_hot_follows(&r->hot, &hot);
+	if (fault) {
+		life_drop(l, r, fault, now_ns);
+		return true;
+	}
+	r->hot = hot;
+	r->hot_seen = true;
+	SET(r->refused, hot.refused);
+	SET(r->sharing, hot.threads_sharing);
+	return true;
+}
+
+/*
+ * Takes the bytes [low, high) of a READ of the plan. What has to be read again is narrowed down to
+ * the bytes between the first and the last line that did not settle.
+ */
+static bool take_lines(struct link *l, struct region *r, struct op *op, struct sl_read *read,
+		       uint64_t now_ns)
+{
+	const struct sl_plan_read *pr = &r->plan.read[op->index];
+	uint64_t retry[SL_PLAN_READ_MAX / SL_LINE_SIZE / 64 + 1];
+	uint32_t low = UINT32_MAX, high = 0, missing = 0;
+	const uint8_t *data = read->to;
+	bool last = op->tries == LINK_TRIES - 1;
+
+	for (uint32_t i = 0; i < pr->pieces; i++) {
+		const struct sl_piece *p = &r->plan.piece[pr->piece + i];
+		uint32_t from = p->at > op->low ? p->at : op->low;
+		uint32_t end = p->at + p->count * SL_LINE_SIZE, failed, n, first;
+		const void *at = data + (from - op->low);
+
+		end = end < op->high ? end : op->high;
+		if (from >= end)
+			continue;
+		n = (end - from) / SL_LINE_SIZE;
+		BUMP(l->worker->lines, n);
+		if (p->stripe == SL_PIECE_HOT) {
+			failed = !take_hot(l, r, at, now_ns);
+			retry[0] = failed;
+			if (r->step == STEP_DROPPED)
+				return true;
+		} else {
+			first = p->first + (from - p->at) / SL_LINE_SIZE;
+			failed = sl_values_update(&r->values, p->stripe, first, at, n, retry);
+		}
+		if (!failed)
+			continue;
+		missing += failed;
+		for (uint32_t k = 0; k < n; k++) {
+			if (!(retry[k / 64] >> k % 64 & 1))
+				continue;
+			if (last && p->stripe != SL_PIECE_HOT)
+				mark_stale(r, p->first + (from - p->at) / SL_LINE_SIZE + k);
+			low = low < from + k * SL_LINE_SIZE ? low : from + k * SL_LINE_SIZE;
+			high = from + (k + 1) * SL_LINE_SIZE;
+		}
+	}
+	if (!missing)
+		return true;
+	if (!last) {
+		read->offset = pr->offset + low;
+		read->length = high - low;
+		read->to = (uint8_t *)read->to + (low - op->low);
+		op->low = low;
+		op->high = high;
+		return false;
+	}
+	r->missing += missing;
+	return true;
+}
+
+static void show(struct link *l, struct region *r, const uint64_t *cell)
+{
+	struct board *b = r->board;
+
+	board_publish(b, cell, l->real_ns, l->worker, r->instance);
+	BUMP(l->worker->samples, b->layout->columns);
+	if (b->seq == 2)
+		region_mail(r, MAIL_BOARD);
+}
+
+static void publish(struct link *l, struct region *r, uint64_t now_ns)
+{
+	struct worker *w = l->worker;
+
+	if (!r->board)
+		return;
+	region_flatten(r, r->board->layout, w->flat);
+	if (l->c->taps)
+		tap_row(l, r, w->flat);
+	if (hold_back(r, now_ns)) {
+		/* Not only in the next round, but for a line that will never be seen. */
+		r->want_pass = r->held++ < HELD_URGENT;
+		if (r->want_pass)
+			table_urgent(l, r);
+		return;
+	}
+	show(l, r, w->flat);
+}
+
+void pass_show(struct link *l, struct region *r, const uint64_t *cell, uint64_t now_ns)
+{
+	if (l->c->taps)
+		tap_row(l, r, cell);
+	show(l, r, cell);
+	BUMP(r->rounds, 1);
+	SET(r->fresh_ns, now_ns);
+	SET(r->last_read_ns, (uint64_t)l->real_ns);
+}
+
+/* Everything of the pass has come, or has failed. */
+static void pass_done(struct link *l, struct region *r, uint64_t now_ns)
+{
+	struct worker *w = l->worker;
+
+	r->pass = false;
+	l->passes--;
+	if (r->failed || r->gone || r->step != STEP_BOUND)
+		return;
+	if (r->hot_seen) {
+		r->hot_ok_ns = now_ns;
+	} else if (now_ns - r->hot_ok_ns > HOT_MAX_NS) {
+		life_drop(l, r, SL_FAULT_UNSETTLED, now_ns);
+		return;
+	}
+	if (r->missing) {
+		BUMP(r->unsettled, r->missing);
+		BUMP(w->unsettled, r->missing);
+	}
+	publish(l, r, now_ns);
+	BUMP(r->rounds, 1);
+	if (r->hot_seen)
+		SET(r->fresh_ns, now_ns);
+	SET(r->last_read_ns, (uint64_t)l->real_ns);
+	schema_want(l, r, now_ns);
+	/* Not before its schema was believed as well: who lies there is looked at ever more seldom. */
+	if (r->board && r->hot.generation == r->schema_seen)
+		r->backoff_ns = 0;
+	/* Dead: once all of it was read it can't change any more. */
+	if (r->state == SL_STATE_LIVE)
+		return;
+	if (r->hot.generation == r->schema_seen && r->final_passes &&
+	    ((r->hot_seen && !r->missing) || r->final_passes > FINAL_PASSES)) {
+		life_condition(r, STEP_FINAL);
+	} else if (r->final_passes++ <= FINAL_PASSES) {
+		r->want_pass = true;
+		table_urgent(l, r);
+	}
+}
+
+static bool take(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+{
+	struct region *r = op->region;
+
+	return r->failed || r->gone || take_lines(l, r, op, read, now_ns);
+}
+
+static void failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+{
+	struct region *r = op->region;
+
+	r->failed = true;
+	/* The memory is not there any more, or it moved: ask for it anew. */
+	if (op->epoch == l->epoch && r->step == STEP_BOUND &&
+	    (status == -EACCES || status == -ERANGE))
+		life_again_later(l, r, now_ns);
+}
+
+static void over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+{
+	struct region *r = op->region;
+
+	(void)read;
+	r->plan_ops--;
+	if (r->pass && !r->plan_ops && (r->pass_read >= r->plan.reads || r->failed))
+		pass_done(l, r, now_ns);
+}
+
+static const struct op_kind pass_read = {.take = take, .failed = failed, .over = over};
+
+bool pass_issue(struct link *l, struct region *r)
+{
+	const struct sl_plan *p = &r->plan;
+
+	for (; r->pass_read < p->reads && !r->failed; r->pass_read++) {
+		const struct sl_plan_read *read = &p->read[r->pass_read];
+		struct op *op = reads_new(l, &pass_read, r, &r->remote, read->offset, read->length);
+
+		if (!op)
+			return false;
+		op->index = r->pass_read;
+		r->plan_ops++;
+	}
+	return true;
+}

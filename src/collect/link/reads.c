@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * reads.c - the READs of a link: their landing, their posting in batches, what becomes of each.
+ * What a READ is for is its kind's business (struct op_kind).
+ *
+ * Landing memory is given out from one end to the other and starts over when nothing is on the
+ * way: READs of a round come and go together, so that there is no hole worth filling.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "collect/link/link.h"
+
+#define POLL_BATCH 64u
+
+int reads_init(struct link *l)
+{
+	l->landing = sl_fabric_buffer(l->fabric, &l->landing_bytes);
+	l->read = calloc(LINK_OPS, sizeof(*l->read));
+	l->op = calloc(LINK_OPS, sizeof(*l->op));
+	return l->read && l->op ? 0 : -ENOMEM;
+}
+
+void reads_free(struct link *l)
+{
+	free(l->read);
+	free(l->op);
+}
+
+struct op *reads_new(struct link *l, const struct op_kind *kind, struct region *r,
+		     const struct sl_remote *remote, uint64_t offset, uint32_t length)
+{
+	struct op *op;
+
+	if (!l->ops_live && l->op_posted == l->op_head) {
+		l->op_head = l->op_posted = 0;
+		l->landing_used = 0;
+	}
+	if (l->op_head == LINK_OPS || l->landing_used + length > l->landing_bytes)
+		return NULL;
+	op = &l->op[l->op_head];
+	*op = (struct op){.region = r, .kind = kind, .epoch = l->epoch, .high = length};
+	l->read[l->op_head] = (struct sl_read){
+		.remote = remote,
+		.offset = offset,
+		.length = length,
+		.to = l->landing + l->landing_used,
+		.tag = l->op_head,
+	};
+	l->landing_used += (length + SL_LINE_SIZE - 1) / SL_LINE_SIZE * SL_LINE_SIZE;
+	l->op_head++;
+	l->ops_live++;
+	if (r)
+		r->ops++;
+	return op;
+}
+
+bool reads_post(struct link *l, uint64_t now_ns)
+{
+	uint32_t before = l->op_posted + l->reposts;
+	int n;
+
+	while (l->reposts) {
+		uint32_t i = l->repost[l->reposts - 1];
+
+		l->op[i].posted_ns = now_ns;
+		if (sl_fabric_post(l->fabric, &l->read[i], 1) != 1)
+			break;
+		l->reposts--;
+	}
+	if (l->op_posted != l->op_head) {
+		for (uint32_t i = l->op_posted; i < l->op_head; i++)
+			l->op[i].posted_ns = now_ns;
+		n = sl_fabric_post(l->fabric, &l->read[l->op_posted], l->op_head - l->op_posted);
+		if (n > 0)
+			l->op_posted += (uint32_t)n;
+	}
+	return l->op_posted + l->reposts != before;
+}
+
+/* It came whole, from the connection that there still is. */
+static void count(struct worker *w, const struct op *op, const struct sl_read *read,
+		  uint64_t now_ns)
+{
+	uint64_t took = now_ns > op->posted_ns ? now_ns - op->posted_ns : 0;
+
+	BUMP(w->reads, 1);
+	BUMP(w->bytes, read->length);
+	BUMP(w->latency[latency_bucket(took)], 1);
+	BUMP(w->latency_sum_ns, took);
+}
+
+static void complete(struct link *l, struct sl_read *read, uint64_t now_ns)
+{
+	struct op *op = &l->op[read->tag];
+
+	if (read->status || op->epoch != l->epoch) {
+		BUMP(l->worker->read_errors, 1);
+		if (op->kind->failed)
+			op->kind->failed(l, op, read->status, now_ns);
+	} else {
+		count(l->worker, op, read, now_ns);
+		if (!op->kind->take(l, op, read, now_ns) && op->tries < LINK_TRIES - 1) {
+			op->tries++;
+			l->repost[l->reposts++] = (uint32_t)read->tag;
+			return;
+		}
+	}
+	l->ops_live--;
+	if (op->region)
+		op->region->ops--;
+	if (op->kind->over)
+		op->kind->over(l, op, read, now_ns);
+}
+
+bool reads_poll(struct link *l, uint64_t now_ns)
+{
+	struct sl_read *done[POLL_BATCH];
+	int n = sl_fabric_poll(l->fabric, done, POLL_BATCH, now_ns, l->c->opts.read_timeout_ns);
+
+	if (n <= 0)
+		return false;
+	l->real_ns = (int64_t)sl_realtime_ns();
+	for (int i = 0; i < n; i++)
+		complete(l, done[i], now_ns);
+	return true;
+}
+
+void reads_cancel(struct link *l, uint64_t now_ns)
+{
+	l->real_ns = (int64_t)sl_realtime_ns();
+	while (l->reposts) {
+		struct sl_read *read = &l->read[l->repost[--l->reposts]];
+
+		read->status = -ENOTCONN;
+		complete(l, read, now_ns);
+	}
+	while (l->op_posted < l->op_head) {
+		struct sl_read *read = &l->read[l->op_posted++];
+
+		read->status = -ENOTCONN;
+		complete(l, read, now_ns);
+	}
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * schema.c - the schema of a region: read in pieces when the hot line says that the layout moved,
+ * handed to control, and what control made of it put in place.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/link/link.h"
+
+#define SCHEMA_MIN_NS 5000000u	  /* between two readings of a region's schema */
+#define SCHEMA_MAX_NS 1000000000u /* ... if its layout never rests */
+#define SCHEMA_TRIES  5u
+#define SCHEMA_PIECE  65536u
+
+void schema_want(struct link *l, struct region *r, uint64_t now_ns)
+{
+	/* Series that max_series refused, and others have gone since. */
+	bool room = r->board && r->board->layout->refused &&
+		    GET(l->c->series_count) < l->c->opts.max_series;
+
+	if (r->schema_step != SCHEMA_IDLE || now_ns < r->schema_at_ns ||
+	    (r->hot.generation == r->schema_seen && !room))
+		return;
+	r->schema_step = SCHEMA_WANTED;
+	table_urgent(l, r);
+}
+
+static void schema_done(struct link *l, struct region *r)
+{
+	if (r->schema_failed) {
+		r->schema_step = SCHEMA_IDLE;
+		r->schema_seen = 0;
+		return;
+	}
+	r->schema_step = SCHEMA_BUILDING;
+	table_urgent(l, r);
+	region_mail(r, MAIL_SCHEMA);
+}
+
+static bool take(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+{
+	struct region *r = op->region;
+
+	(void)l, (void)now_ns;
+	if (!r->schema_failed)
+		memcpy(r->schema_bytes + op->index, read->to, read->length);
+	return true;
+}
+
+static void failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+{
+	(void)l, (void)status, (void)now_ns;
+	op->region->schema_failed = true;
+}
+
+static void over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+{
+	struct region *r = op->region;
+
+	(void)now_ns;
+	r->schema_got += read->length;
+	if (r->schema_step == SCHEMA_READING && r->schema_got == r->schema_posted &&
+	    (r->schema_posted == r->schema_length || r->schema_failed))
+		schema_done(l, r);
+}
+
+static const struct op_kind schema_piece = {.take = take, .failed = failed, .over = over};
+
+void schema_abort(struct region *r)
+{
+	r->schema_failed = true;
+	if (r->schema_step == SCHEMA_WANTED ||
+	    (r->schema_step == SCHEMA_READING && r->schema_got == r->schema_posted)) {
+		r->schema_step = SCHEMA_IDLE;
+		r->schema_seen = 0;
+	}
+}
+
+void schema_read(struct link *l, struct region *r, uint64_t now_ns)
+{
+	if (r->schema_step == SCHEMA_WANTED) {
+		uint8_t *bytes;
+
+		/* Nothing that uses the bytes is on the way: control has handed its layout back. */
+		bytes = realloc(r->schema_bytes, r->hot.schema_used ? r->hot.schema_used : 1);
+		if (!bytes)
+			return;
+		r->schema_bytes = bytes;
+		r->schema_length = (uint32_t)r->hot.schema_used;
+		r->schema_generation = r->hot.generation;
+		r->schema_posted = r->schema_got = 0;
+		r->schema_failed = false;
+		r->schema_step = SCHEMA_READING;
+		/* A layout that never rests is read ever more seldom. */
+		if (now_ns - r->schema_at_ns > SCHEMA_MAX_NS)
+			r->schema_pause_ns = SCHEMA_MIN_NS;
+		else if (r->schema_pause_ns < SCHEMA_MAX_NS)
+			r->schema_pause_ns += r->schema_pause_ns / 4 + 1;
+		r->schema_at_ns = now_ns + r->schema_pause_ns;
+		if (!r->schema_length) {
+			schema_done(l, r);
+			return;
+		}
+	}
+	while (r->schema_step == SCHEMA_READING && !r->schema_failed &&
+	       r->schema_posted < r->schema_length) {
+		uint32_t left = r->schema_length - r->schema_posted;
+		uint32_t n = left < SCHEMA_PIECE ? left : SCHEMA_PIECE;
+		struct op *op = reads_new(l, &schema_piece, r, &r->remote,
+					  r->info->schema + r->schema_posted, n);
+
+		if (!op)
+			return;
+		op->index = r->schema_posted;
+		r->schema_posted += n;
+	}
+}
+
+void schema_install(struct link *l, struct region *r, uint64_t now_ns)
+{
+	struct built *built = __atomic_exchange_n(&r->built, NULL, __ATOMIC_ACQUIRE);
+	struct worker *w = l->worker;
+	struct board *b;
+
+	if (!built)
+		return;
+	b = built->board;
+	r->schema_step = SCHEMA_IDLE;
+	if (!b) {
+		enum sl_fault fault = built->fault;
+
+		if (r->step != STEP_BOUND)
+			return;
+		if (fault == SL_FAULT_NONE || fault == SL_FAULT_MEMORY)
+			r->schema_at_ns = now_ns + SCHEMA_MAX_NS; /* when there is memory */
+		else if (fault == SL_FAULT_CHECK && ++r->schema_tries < SCHEMA_TRIES)
+			r->schema_at_ns = now_ns + SCHEMA_MIN_NS;
+		else
+			life_drop(l, r, fault, now_ns);
+		return;
+	}
+	if (b->layout->cells > w->flat_cells) {
+		uint64_t *flat = realloc(w->flat, b->layout->cells * sizeof(*flat));
+
+		if (!flat) {
+			board_put(b, r->c);
+			return;
+		}
+		w->flat = flat;
+		w->flat_cells = b->layout->cells;
+	}
+	/* Cells that no hot line has ever granted. */
+	if (b->layout->lines > r->hot.lines_used) {
+		board_put(b, r->c);
+		life_drop(l, r, SL_FAULT_CELLS, now_ns);
+		return;
+	}
+	r->schema_seen = b->layout->generation;
+	if (r->board) {
+		b->chunk = board_flush(r->board, w, r->instance);
+		board_put(r->board, r->c);
+	}
+	r->board = b;
+	r->board_new = true;
+	r->board_ns = now_ns;
+	r->schema_tries = 0;
+	r->want_pass = true;
+	if (r->step == STEP_FINAL)
+		SET(r->step, STEP_BOUND);
+}

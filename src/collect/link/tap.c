@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * tap.c - hands each pass of a region on as a row of doubles, for what works on values while they
+ * are fresh. What a row costs is paid only if somebody taps.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/link/link.h"
+
+int sl_collector_tap(struct sl_collector *c, const struct sl_tap *tap)
+{
+	if (c->running)
+		return -EBUSY;
+	if (c->taps == SL_TAPS_MAX)
+		return -ENOSPC;
+	c->tap[c->taps++] = *tap;
+	return 0;
+}
+
+const struct sl_metric *sl_tap_metric(const struct sl_tap_row *row, uint32_t column)
+{
+	return &row->shape->column[column].def->metric;
+}
+
+const uint64_t *sl_tap_cells(const struct sl_tap_row *row, uint32_t column)
+{
+	return row->cell + row->shape->column[column].cell;
+}
+
+/* Is one of these cells in a line that did not settle, in whatever stripe? */
+static bool is_stale(const struct region *r, uint32_t cell, uint32_t cells)
+{
+	uint32_t last = (cell + (cells ? cells : 1) - 1) / SL_LINE_CELLS;
+
+	for (uint32_t line = cell / SL_LINE_CELLS; line <= last && line / 64 < r->mark_words;
+	     line++)
+		if (r->stale[line / 64] >> line % 64 & 1)
+			return true;
+	return false;
+}
+
+/* The values of a row: who asks for one row in ten does not pay for ten. */
+static bool make_values(const struct region *r, struct worker *w, const struct layout *shape,
+			const uint64_t *cell)
+{
+	if (shape->columns > w->row_columns) {
+		double *to = realloc(w->row, shape->columns * sizeof(*to));
+
+		if (!to) {
+			BUMP(w->rows_lost, 1);
+			return false;
+		}
+		w->row = to;
+		w->row_columns = shape->columns;
+	}
+	for (uint32_t i = 0; i < shape->columns; i++) {
+		const struct column *col = &shape->column[i];
+		const struct sl_metric *m = &col->def->metric;
+
+		w->row[i] = r->any_stale && is_stale(r, col->cell, m->cells)
+				    ? NAN
+				    : history_double(m, history_word(col, cell));
+	}
+	return true;
+}
+
+void tap_row(struct link *l, struct region *r, const uint64_t *cell)
+{
+	const struct layout *shape = r->board->layout;
+	struct sl_collector *c = l->c;
+	struct worker *w = l->worker;
+	struct sl_tap_row row = {
+		.instance = r->instance,
+		.info = r->info,
+		.hostname = host_name(r->host),
+		.worker = w->number,
+		.state = r->state,
+		.layout = shape->generation,
+		.shape = shape,
+		.columns = shape->columns,
+		.ns = l->real_ns,
+	};
+
+	for (unsigned int i = 0; i < c->taps; i++) {
+		const struct sl_tap *tap = &c->tap[i];
+
+		row.own = &r->tap_own[i];
+		if (tap->wants && !tap->wants(tap->arg, &row))
+			continue;
+		if (!row.value && !make_values(r, w, shape, cell))
+			return;
+		row.value = w->row;
+		row.cell = cell;
+		tap->row(tap->arg, &row);
+	}
+}
+
+void tap_gone(struct region *r)
+{
+	struct sl_collector *c = r->c;
+
+	for (unsigned int i = 0; i < c->taps; i++) {
+		if (r->tap_own[i] && c->tap[i].gone)
+			c->tap[i].gone(c->tap[i].arg, r->instance, r->tap_own[i]);
+		r->tap_own[i] = NULL;
+	}
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+/* self_net.c - of the collector's own series, those of latency between hosts. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/kernel/pair_latency.h"
+#include "collect/self/self.h"
+
+struct net_port {
+	uint16_t port;
+	struct sl_net_hist hist[SL_NET_WAYS];
+};
+
+struct net_pair {
+	const char *target[2], *hostname[2]; /* never freed before the collector */
+	struct sl_net_totals totals;
+	size_t ports;
+	struct net_port *port;
+};
+
+/* As it all was at the beginning of the walk. */
+struct self_net {
+	size_t pairs;
+	struct net_pair pair[SL_NET_PAIRS];
+	uint64_t refused;
+	uint64_t bucket[SL_NET_BUCKETS];
+	bool failed;
+};
+
+static void take(const struct sl_net_pair_view *v, void *arg)
+{
+	struct self_net *n = arg;
+	struct net_pair *p = &n->pair[n->pairs];
+
+	if (n->failed)
+		return;
+	*p = (struct net_pair){
+		.target = {v->target[0], v->target[1]},
+		.hostname = {v->hostname[0], v->hostname[1]},
+		.totals = v->totals,
+		.ports = v->ports,
+		.port = calloc(v->ports + 1, sizeof(*p->port)),
+	};
+	n->failed = !p->port;
+	n->pairs++;
+	for (size_t i = 0; i < v->ports && p->port; i++) {
+		p->port[i].port = v->port[i].port;
+		for (int w = 0; w < SL_NET_WAYS; w++)
+			p->port[i].hist[w] = *v->port[i].all[w];
+	}
+}
+
+bool self_net_there(const struct self *s)
+{
+	return s->net->pairs > 0;
+}
+
+bool self_net_begin(struct self *s)
+{
+	s->net = calloc(1, sizeof(*s->net));
+	if (!s->net)
+		return false;
+	sl_collector_nets(s->c, take, s->net);
+	s->net->refused = sl_collector_net_refused(s->c);
+	return !s->net->failed;
+}
+
+void self_net_end(struct self *s)
+{
+	for (size_t i = 0; s->net && i < s->net->pairs; i++)
+		free(s->net->pair[i].port);
+	free(s->net);
+}
+
+/* Of both directions together. value: of key, which sorts before the others; NULL: neither. */
+static bool of_pair(struct self *s, struct sl_series *out, const struct net_pair *p,
+		    const char *key, const char *value)
+{
+	const struct sl_text_label l[] = {{key, value},
+					  {"host", p->hostname[0]},
+					  {"host_target", p->target[0]},
+					  {"peer", p->hostname[1]},
+					  {"peer_target", p->target[1]}};
+
+	return self_labels(s, out, key ? l : l + 1, key ? 5 : 4);
+}
+
+static bool of_way(struct self *s, struct sl_series *out, const struct net_pair *p, int way,
+		   const char *key, const char *value)
+{
+	/* Sorted: key lies between the two. */
+	return self_labels(s, out,
+			   (struct sl_text_label[]){{"destination", p->hostname[!way]},
+						    {"destination_target", p->target[!way]},
+						    {key, value},
+						    {"source", p->hostname[way]},
+						    {"source_target", p->target[way]}},
+			   5);
+}
+
+static const char *port_text(char text[8], const struct net_port *port)
+{
+	snprintf(text, 8, "%u", port->port);
+	return port->port ? text : "other";
+}
+
+/* The port number at / each over all pairs. NULL: there are no more. */
+static const struct net_port *port_at(const struct self *s, size_t each, const struct net_pair **p)
+{
+	size_t at = s->at / each;
+
+	for (size_t i = 0; i < s->net->pairs; i++) {
+		*p = &s->net->pair[i];
+		if (at < (*p)->ports)
+			return &(*p)->port[at];
+		at -= (*p)->ports;
+	}
+	return NULL;
+}
+
+static bool histogram(struct self *s, struct sl_series *out, const struct sl_net_hist *h)
+{
+	uint64_t *to = s->net->bucket;
+
+	for (int i = 0; i < SL_NET_BUCKETS; i++)
+		to[i] = h->bucket[i];
+	to[0] += h->negative;
+	out->value_type = SL_VALUE_U64;
+	out->sum = (double)h->sum;
+	out->exponential = true;
+	out->buckets = to;
+	out->bucket_count = SL_NET_BUCKETS;
+	out->bounds = NULL;
+	out->bound_count = 0;
+	out->scale = SL_NET_SCALE;
+	out->first_bucket = SL_NET_FIRST + 1;
+	out->zero_threshold = exp2((double)SL_NET_FIRST / (1 << SL_NET_SCALE));
+	return true;
+}
+
+bool self_net_latency(struct self *s, struct sl_series *out)
+{
+	const struct net_pair *p;
+	const struct net_port *port = port_at(s, 2, &p);
+	int way = s->at % 2;
+	char text[8];
+
+	return port && of_way(s, out, p, way, "port", port_text(text, port)) &&
+	       histogram(s, out, &port->hist[way]);
+}
+
+bool self_net_negative(struct self *s, struct sl_series *out)
+{
+	const struct net_pair *p;
+	const struct net_port *port = port_at(s, 2, &p);
+	int way = s->at % 2;
+	char text[8];
+
+	return port && of_way(s, out, p, way, "port", port_text(text, port)) &&
+	       self_u64(out, port->hist[way].negative);
+}
+
+/* Both ways: the pair is named once. */
+bool self_net_round_trip(struct self *s, struct sl_series *out)
+{
+	const struct net_pair *p;
+	const struct net_port *port = port_at(s, 1, &p);
+	char text[8];
+
+	return port &&
+	       self_labels(s, out,
+			   (struct sl_text_label[]){{"host", p->hostname[0]},
+						    {"host_target", p->target[0]},
+						    {"peer", p->hostname[1]},
+						    {"peer_target", p->target[1]},
+						    {"port", port_text(text, port)}},
+			   5) &&
+	       histogram(s, out, &port->hist[SL_NET_BOTH]);
+}
+
+bool self_net_clock_bound(struct self *s, struct sl_series *out)
+{
+	for (; s->at < s->net->pairs; s->at++) {
+		const struct net_pair *p = &s->net->pair[s->at];
+
+		if (p->totals.known)
+			return of_pair(s, out, p, NULL, NULL) &&
+			       self_f64(out, (double)p->totals.bound * 1e-9);
+	}
+	return false;
+}
+
+bool self_net_segments(struct self *s, struct sl_series *out)
+{
+	static const char *const results[] = {"sent", "measured"};
+	size_t i = s->at / 4;
+	int way = s->at / 2 % 2, what = s->at % 2;
+	const struct net_pair *p = &s->net->pair[i];
+	const struct sl_net_totals *t = &p->totals;
+
+	if (i >= s->net->pairs)
+		return false;
+	return of_way(s, out, p, way, "result", results[what]) &&
+	       self_u64(out, what ? t->matched[way] : t->sent[way]);
+}
+
+/* Those that there are: most causes never happen. */
+bool self_net_unmatched(struct self *s, struct sl_series *out)
+{
+	for (; s->at < s->net->pairs * SL_NET_CAUSES; s->at++) {
+		const struct net_pair *p = &s->net->pair[s->at / SL_NET_CAUSES];
+		int cause = (int)(s->at % SL_NET_CAUSES);
+
+		if (p->totals.causes[cause])
+			return of_pair(s, out, p, "cause", sl_net_cause_name(cause)) &&
+			       self_u64(out, p->totals.causes[cause]);
+	}
+	return false;
+}
+
+bool self_net_refused(struct self *s, struct sl_series *out)
+{
+	return self_single(s, out, s->net->refused);
+}
+
+struct missed {
+	size_t at;
+	struct sl_net_host_view found;
+	bool any;
+};
+
+static void find_host(const struct sl_net_host_view *v, void *arg)
+{
+	struct missed *m = arg;
+
+	if (m->at-- == 0) {
+		m->found = *v;
+		m->any = true;
+	}
+}
+
+bool self_net_missed(struct self *s, struct sl_series *out)
+{
+	struct missed m = {.at = s->at};
+
+	sl_collector_net_hosts(s->c, find_host, &m);
+	return m.any &&
+	       self_labels(s, out,
+			   (struct sl_text_label[]){{"host", m.found.hostname},
+						    {"target", m.found.target}},
+			   2) &&
+	       self_u64(out, m.found.missed);
+}

@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * trace_kept.c - of the tracer: traces that are kept, from the decision until they fall out of
+ * memory. Spans are added as they come and put in order when somebody looks: a list that is kept in order
+ * costs the square of its length, which a publisher may choose.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/trace/export.h"
+#include "collect/trace/internal.h"
+
+#define OPEN_MAX   4096u	/* kept traces that are still waited for */
+#define SPANS_MAX  10000u	/* of a trace */
+#define SPAN_LINES 2u		/* of a span, at least */
+#define ASKED_MAX  (64u << 20)	/* bytes of spans that are on the way */
+#define BEFORE_NS  60000000000u /* runs are looked for of a trace whose root is not known */
+#define LATE_NS	   60000000000u /* after that nobody looks for more of a trace */
+
+/* ---- the list --------------------------------------------------------------------------------------- */
+
+static struct trace_kept *find_open(const struct sl_tracer *t, uint32_t hash,
+				    const struct trace_kept *after)
+{
+	struct trace_kept *k = after ? after->hash_next : t->open[hash % 1024];
+
+	while (k && k->hash != hash)
+		k = k->hash_next;
+	return k;
+}
+
+struct trace_kept *trace_kept_find(const struct sl_tracer *t, uint64_t hi, uint64_t lo)
+{
+	struct trace_kept *k = t->by_id[sl_span_hash(hi, lo) % 4096];
+
+	while (k && (k->t.trace_hi != hi || k->t.trace_lo != lo))
+		k = k->id_next;
+	return k;
+}
+
+static void kept_free(struct trace_kept *k)
+{
+	while (k->t.first) {
+		struct sl_trace_span *s = (struct sl_trace_span *)k->t.first;
+
+		k->t.first = s->next;
+		free(s);
+	}
+	free(k->text);
+	free(k);
+}
+
+static void kept_unlink(struct sl_tracer *t, struct trace_kept *k)
+{
+	struct trace_kept **at = &t->by_id[k->hash % 4096];
+
+	while (*at != k)
+		at = &(*at)->id_next;
+	*at = k->id_next;
+	*(k->newer ? &k->newer->older : &t->newest) = k->older;
+	*(k->older ? &k->older->newer : &t->oldest) = k->newer;
+	t->stats.held--;
+	t->stats.held_bytes -= k->bytes;
+}
+
+/* The oldest go, but those that somebody is about to add to. */
+static void kept_evict(struct sl_tracer *t)
+{
+	struct trace_kept *k = t->oldest, *newer;
+
+	for (; k && t->stats.held_bytes > t->o.memory; k = newer) {
+		newer = k->newer;
+		if (k->open || k->outstanding)
+			continue;
+		kept_unlink(t, k);
+		kept_free(k);
+		t->stats.evicted++;
+	}
+}
+
+static void lost(struct sl_tracer *t, struct trace_kept *k, uint64_t *counter, uint32_t lines)
+{
+	*counter += lines;
+	if (!k)
+		return;
+	pthread_mutex_lock(&t->lock);
+	k->t.lost_lines += lines;
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------- */
+
+static void spans_ask(struct sl_tracer *t, struct trace_kept *k, const struct trace_run *run)
+{
+	struct trace_request *r;
+
+	if (!run->pod) {
+		lost(t, k, &t->stats.lost_gone, run->lines);
+		return;
+	}
+	if (t->asked > ASKED_MAX) {
+		lost(t, k, &t->stats.lost_unread, run->lines);
+		return;
+	}
+	r = trace_request_new(t, run->pod, TRACE_WANT_SPANS, run->lines * SL_LINE_SIZE);
+	if (!r) {
+		lost(t, k, &t->stats.lost_unread, run->lines);
+		return;
+	}
+	r->kept = k;
+	if (k)
+		k->outstanding++;
+	r->ring = run->ring;
+	r->number = run->number;
+	r->count = run->lines;
+	trace_ask_lines(r);
+}
+
+static bool ask_run(struct sl_tracer *t, struct trace_run *run, void *arg)
+{
+	spans_ask(t, arg, run);
+	return true;
+}
+
+void trace_kept_run(struct sl_tracer *t, const struct trace_run *run, bool error)
+{
+	uint64_t now = 0;
+	bool wanted = false;
+
+	for (struct trace_kept *k = find_open(t, run->hash, NULL); k;
+	     k = find_open(t, run->hash, k)) {
+		spans_ask(t, k, run);
+		wanted = true;
+	}
+	/* Of one that was closed? Its end did not wait for these. */
+	for (struct trace_kept *k = t->by_id[run->hash % 4096]; k; k = k->id_next) {
+		if (k->open || k->hash != run->hash)
+			continue;
+		now = now ? now : sl_now_ns();
+		if (now - k->since_ns < LATE_NS) {
+			spans_ask(t, k, run);
+			wanted = true;
+		}
+	}
+	if (error && !wanted && sl_trace_could_afford(t->policy, SL_TRACE_ERROR))
+		spans_ask(t, NULL, run);
+}
+
+/* ---- keeping ---------------------------------------------------------------------------------------- */
+
+/* Under the lock. What it is called can't be told if there is no memory. */
+static void set_root(struct sl_tracer *t, struct trace_kept *k, const struct trace_pending *root)
+{
+	size_t name = strlen(root->name) + 1, service = strlen(root->pod->service) + 1;
+
+	k->t.start_ns = root->root.start_ns;
+	k->t.duration_ns = root->root.duration_ns;
+	free(k->text);
+	k->t.root = k->t.service = "";
+	k->text = malloc(name + service);
+	if (!k->text)
+		return;
+	memcpy(k->text, root->name, name);
+	memcpy(k->text + name, root->pod->service, service);
+	k->t.root = k->text;
+	k->t.service = k->text + name;
+	k->bytes += name + service;
+	t->stats.held_bytes += name + service;
+}
+
+static void open_trace(struct sl_tracer *t, struct trace_kept *k)
+{
+	k->open = true;
+	k->close_ns = sl_now_ns() + t->o.linger_ns;
+	k->hash_next = t->open[k->hash % 1024];
+	t->open[k->hash % 1024] = k;
+	t->opens++;
+}
+
+void trace_keep(struct sl_tracer *t, uint64_t hi, uint64_t lo, enum sl_trace_reason reason,
+		const struct trace_pending *root)
+{
+	struct trace_kept *k = t->opens < OPEN_MAX ? calloc(1, sizeof(*k)) : NULL;
+
+	if (!k) {
+		t->stats.lost_memory++;
+		return;
+	}
+	k->bytes = sizeof(*k);
+	k->hash = sl_span_hash(hi, lo);
+	k->since_ns = sl_now_ns();
+	k->t = (struct sl_trace){
+		.trace_hi = hi,
+		.trace_lo = lo,
+		.reason = reason,
+		.root = "",
+		.service = "",
+		.error = reason == SL_TRACE_ERROR,
+	};
+	open_trace(t, k);
+	pthread_mutex_lock(&t->lock);
+	k->id_next = t->by_id[k->hash % 4096];
+	t->by_id[k->hash % 4096] = k;
+	k->older = t->newest;
+	*(t->newest ? &t->newest->newer : &t->oldest) = k;
+	t->newest = k;
+	t->stats.held++;
+	t->stats.held_bytes += k->bytes;
+	if (root)
+		set_root(t, k, root);
+	kept_evict(t);
+	pthread_mutex_unlock(&t->lock);
+	trace_each_run(t, k->hash, root ? root->root.duration_ns : BEFORE_NS, ask_run, k);
+}
+
+void trace_kept_root(struct sl_tracer *t, struct trace_kept *k, const struct trace_pending *root)
+{
+	pthread_mutex_lock(&t->lock);
+	if (!k->text)
+		set_root(t, k, root);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- spans ------------------------------------------------------------------------------------------ */
+
+static char *put(char **to, const char *s)
+{
+	char *start = *to;
+
+	*to = stpcpy(start, s) + 1;
+	return start;
+}
+
+static const char *key_of(const struct trace_pod *p, uint32_t id)
+{
+	const char *key = sl_schema_string(&p->schema, id);
+
+	return key ? key : "?";
+}
+
+/* One allocation. NULL: no memory. */
+static struct sl_trace_span *span_new(const struct sl_span_data *d, const struct trace_pod *p,
+				      const char *name)
+{
+	size_t text = strlen(name) + strlen(p->service) + strlen(p->pod) + strlen(d->message) + 4;
+	struct sl_trace_attr *a;
+	struct sl_trace_span *s;
+	size_t bytes;
+	char *to;
+
+	for (uint32_t i = 0; i < d->attr_count; i++) {
+		text += strlen(key_of(p, d->attrs[i].key)) + 1;
+		if (d->attrs[i].type == SL_SPAN_TYPE_STRING)
+			text += strlen(d->attrs[i].string) + 1;
+	}
+	bytes = sizeof(*s) + d->attr_count * sizeof(*a) + text;
+	s = malloc(bytes);
+	if (!s)
+		return NULL;
+	a = (struct sl_trace_attr *)(s + 1);
+	to = (char *)(a + d->attr_count);
+	*s = (struct sl_trace_span){
+		.instance = p->instance,
+		.span_id = d->span_id,
+		.parent_id = d->parent_id,
+		.start_ns = d->start_ns,
+		.duration_ns = d->duration_ns,
+		.kind = d->kind,
+		.status = d->status,
+		.flags = d->flags,
+		.remote = d->remote,
+		.attr_count = d->attr_count,
+		.attrs = a,
+		.bytes = bytes,
+	};
+	s->name = put(&to, name);
+	s->service = put(&to, p->service);
+	s->pod = put(&to, p->pod);
+	s->message = put(&to, d->message);
+	for (uint32_t i = 0; i < d->attr_count; i++) {
+		a[i].key = put(&to, key_of(p, d->attrs[i].key));
+		a[i].type = d->attrs[i].type;
+		if (a[i].type == SL_SPAN_TYPE_STRING)
+			a[i].string = put(&to, d->attrs[i].string);
+		else
+			memcpy(&a[i].i64, &d->attrs[i].i64, sizeof(a[i].i64));
+	}
+	return s;
+}
+
+/* Under the lock. */
+static void span_add(struct sl_tracer *t, struct trace_kept *k, struct sl_trace_span *s)
+{
+	s->next = (struct sl_trace_span *)k->t.first;
+	k->t.first = s;
+	k->untidy = true;
+	k->t.spans++;
+	k->t.error |= s->status == SL_SPAN_ERROR;
+	k->bytes += s->bytes;
+	t->stats.held_bytes += s->bytes;
+	t->stats.spans_kept++;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct sl_trace_span *x = *(struct sl_trace_span *const *)a;
+	const struct sl_trace_span *y = *(struct sl_trace_span *const *)b;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	if (x->span_id != y->span_id)
+		return x->span_id < y->span_id ? -1 : 1;
+	return (x->instance > y->instance) - (x->instance < y->instance);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * Of spans that were read twice, as their pod was lost from sight between, one stays: the one that was
+ * sent, if any was.
+ */
+static uint32_t drop_twins(struct sl_tracer *t, struct trace_kept *k, struct sl_trace_span **span,
+			   uint32_t n)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!left || by_start(&span[left - 1], &span[i])) {
+			span[left++] = span[i];
+			continue;
+		}
+		if (span[i]->sent) {
+			struct sl_trace_span *twin = span[left - 1];
+
+			span[left - 1] = span[i];
+			span[i] = twin;
+		}
+		k->bytes -= span[i]->bytes;
+		t->stats.held_bytes -= span[i]->bytes;
+		t->stats.spans_kept--;
+		free(span[i]);
+	}
+	return left;
+}
+
+void trace_kept_tidy(struct sl_tracer *t, struct trace_kept *k)
+{
+	struct sl_trace_span **span, *s;
+	uint32_t n = 0, pods = 0, orphans = 0;
+	uint64_t *number;
+
+	if (!k->untidy)
+		return;
+	span = malloc(k->t.spans * sizeof(struct sl_trace_span *));
+	number = malloc(k->t.spans * sizeof(*number));
+	if (!span || !number)
+		goto out;
+	for (s = (struct sl_trace_span *)k->t.first; s; s = s->next)
+		span[n++] = s;
+	/* They are of a span that may go now, whose twin is perhaps no root. */
+	if (!k->text)
+		k->t.root = k->t.service = "";
+	qsort(span, n, sizeof(struct sl_trace_span *), by_start);
+	n = drop_twins(t, k, span, n);
+	for (uint32_t i = 0; i < n; i++) {
+		span[i]->next = i + 1 < n ? span[i + 1] : NULL;
+		number[i] = span[i]->instance;
+	}
+	qsort(number, n, sizeof(*number), by_number);
+	for (uint32_t i = 0; i < n; i++)
+		pods += !i || number[i] != number[i - 1];
+	for (uint32_t i = 0; i < n; i++)
+		number[i] = span[i]->span_id;
+	qsort(number, n, sizeof(*number), by_number);
+	for (uint32_t i = 0; i < n; i++)
+		orphans += span[i]->parent_id &&
+			   !bsearch(&span[i]->parent_id, number, n, sizeof(*number), by_number);
+	/* Of a trace that is kept for an error within, the root may come with the spans. */
+	for (uint32_t i = 0; i < n && !k->text; i++) {
+		if (span[i]->parent_id)
+			continue;
+		k->t.root = span[i]->name;
+		k->t.service = span[i]->service;
+		k->t.start_ns = span[i]->start_ns;
+		k->t.duration_ns = span[i]->duration_ns;
+		break;
+	}
+	k->t.first = span[0];
+	k->t.spans = n;
+	k->t.pods = pods;
+	k->t.orphans = orphans;
+	k->untidy = false;
+out:
+	free(span);
+	free(number);
+}
+
+static void take_span(struct sl_tracer *t, struct trace_request *r, const struct sl_span_data *d,
+		      uint32_t lines)
+{
+	struct trace_kept *k = r->kept;
+	struct sl_trace_span *s;
+	bool room;
+
+	if (!k) {
+		if (d->status == SL_SPAN_ERROR)
+			trace_found_error(t, d);
+		return;
+	}
+	/* Of another trace with the same hash? */
+	if (d->trace_hi != k->t.trace_hi || d->trace_lo != k->t.trace_lo)
+		return;
+	if (!k->open && t->opens >= OPEN_MAX) {
+		lost(t, k, &t->stats.lost_unread, lines);
+		return;
+	}
+	if (!k->open)
+		open_trace(t, k);
+	s = span_new(d, r->pod, trace_name(t, r->pod, d->name, TRACE_TRIES));
+	pthread_mutex_lock(&t->lock);
+	/* Open traces can't be evicted: they may take as much again as those that are closed. */
+	room = k->t.spans < SPANS_MAX && t->stats.held_bytes < 2 * t->o.memory;
+	if (s && room)
+		span_add(t, k, s);
+	pthread_mutex_unlock(&t->lock);
+	if (s && room)
+		return;
+	free(s);
+	lost(t, k, &t->stats.lost_unread, lines);
+}
+
+/* Every id that its attributes and its name need is known; asks for those that are not. */
+static bool names_known(struct sl_tracer *t, struct trace_pod *p, const struct sl_span_data *d,
+			uint32_t tries)
+{
+	bool known = trace_name(t, p, d->name, tries) != NULL;
+
+	for (uint32_t i = 0; i < d->attr_count; i++)
+		known &= trace_name(t, p, d->attrs[i].key, tries) != NULL;
+	return known;
+}
+
+/* One span, or a line of none; false: it is to be read again. */
+static bool take_lines(struct sl_tracer *t, struct trace_request *r, uint32_t i, uint32_t *n)
+{
+	const uint64_t(*lines)[8] = (const uint64_t(*)[8])r->bytes;
+	bool last = r->tries >= TRACE_TRIES;
+
+	switch (sl_span_parse(lines + i, r->count - i, r->number + i, &t->data, n)) {
+	case SL_SPAN_LINE_GOOD:
+		if (!names_known(t, r->pod, &t->data, r->tries))
+			return false;
+		take_span(t, r, &t->data, *n);
+		return true;
+	case SL_SPAN_LINE_EARLY:
+	case SL_SPAN_LINE_UNSETTLED:
+		if (last)
+			lost(t, r->kept, &t->stats.lost_unsettled, *n);
+		return last;
+	case SL_SPAN_LINE_LATE:
+	case SL_SPAN_LINE_INSIDE: /* its first line was overrun */
+		lost(t, r->kept, &t->stats.lost_overrun, *n);
+		return true;
+	case SL_SPAN_LINE_SHORT:
+	case SL_SPAN_LINE_LIE:
+		break;
+	}
+	lost(t, r->kept, &t->stats.lost_lies, *n);
+	return true;
+}
+
+static bool is_done(const struct trace_request *r, uint32_t line)
+{
+	return r->done[line / 64] >> line % 64 & 1;
+}
+
+bool trace_take_spans(struct sl_tracer *t, struct trace_request *r)
+{
+	bool again = false;
+	uint32_t n;
+
+	if (r->status) {
+		bool passing = r->status == -EAGAIN || r->status == -ETIMEDOUT ||
+			       r->status == -ENOTCONN;
+
+		if (passing && r->tries < TRACE_TRIES)
+			return false;
+		for (uint32_t i = 0; i < r->count; i++)
+			if (!is_done(r, i))
+				lost(t, r->kept, &t->stats.lost_gone, 1);
+		return true;
+	}
+	t->stats.bytes_spans += r->length;
+	for (uint32_t i = 0; i < r->count; i += n) {
+		n = 1;
+		if (is_done(r, i))
+			continue;
+		if (!take_lines(t, r, i, &n)) {
+			again = true;
+			continue;
+		}
+		for (uint32_t k = i; k < i + n; k++)
+			r->done[k / 64] |= 1ull << k % 64;
+	}
+	return !again;
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------- */
+
+void trace_kept_show(struct sl_tracer *t, struct trace_kept *k)
+{
+	if (!t->judged || k->told || !k->open || k->outstanding)
+		return;
+	pthread_mutex_lock(&t->lock);
+	k->told = trace_tell_verdicts(t, &k->t, k->since_ns, false);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* What is new of it, to whom kept traces are sent. Under the lock. */
+static void hand_over(struct sl_tracer *t, struct trace_kept *k)
+{
+	bool anything = false;
+
+	for (const struct sl_trace_span *s = k->t.first; s && !anything; s = s->next)
+		anything = !s->sent;
+	if (t->otlp && !k->closed)
+		k->known = sl_otlp_known(t->otlp, k->t.trace_hi, k->t.trace_lo);
+	k->closed = true;
+	if (!t->otlp || k->known || !anything)
+		return;
+	if (!trace_export(t->otlp, &k->t, t->since_ns))
+		t->stats.lost_memory++;
+	for (struct sl_trace_span *s = (struct sl_trace_span *)k->t.first; s; s = s->next)
+		s->sent = true;
+}
+
+/* A root whose index was overrun: it is known, and where its span is was never. Under the lock. */
+static void miss_root(struct sl_tracer *t, struct trace_kept *k)
+{
+	const struct sl_trace_span *s = k->t.first;
+
+	while (s && s->parent_id)
+		s = s->next;
+	if (s || !k->text || k->t.lost_lines)
+		return;
+	k->t.lost_lines += SPAN_LINES;
+	t->stats.lost_overrun += SPAN_LINES;
+}
+
+static void close_trace(struct sl_tracer *t, struct trace_kept *k)
+{
+	t->opens--;
+	pthread_mutex_lock(&t->lock);
+	k->open = false;
+	trace_kept_tidy(t, k);
+	if (!k->closed)
+		miss_root(t, k);
+	if (t->judged)
+		trace_tell_verdicts(t, &k->t, k->since_ns, true);
+	hand_over(t, k);
+	kept_evict(t);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void trace_close_some(struct sl_tracer *t, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < 1024; i++) {
+		struct trace_kept **at = &t->open[i], *k;
+
+		while ((k = *at)) {
+			if (k->outstanding || now_ns < k->close_ns) {
+				trace_kept_show(t, k);
+				at = &k->hash_next;
+				continue;
+			}
+			*at = k->hash_next;
+			close_trace(t, k);
+		}
+	}
+}
+
+void trace_kept_free_all(struct sl_tracer *t)
+{
+	struct trace_kept *k;
+
+	for (uint32_t i = 0; i < 1024; i++) {
+		while ((k = t->open[i])) {
+			t->open[i] = k->hash_next;
+			close_trace(t, k);
+		}
+	}
+	while ((k = t->newest)) {
+		t->newest = k->older;
+		kept_free(k);
+	}
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/* trace_rings.c - of the tracer: heads, roots and index of rings, and the table of runs. */
+#include "base/base.h"
+#include "collect/trace/internal.h"
+
+#define LINES_MAX  (SL_FETCH_MAX / SL_LINE_SIZE)
+#define FULL_HEADS 10u /* periods after which the heads of rings not in use are read, too */
+/* More lines than memory can be written in a period, or in the time that a host is not reached. */
+#define LINES_AHEAD (1ull << 40)
+
+/* ---- heads ------------------------------------------------------------------------------------------- */
+
+/* New lines of roots or index, in one piece of the ring. */
+static void ask_lines(struct sl_tracer *t, struct trace_pod *p, uint32_t ring, enum trace_want want,
+		      uint64_t from, uint64_t end)
+{
+	uint32_t places = want == TRACE_WANT_ROOTS ? SL_SPAN_ROOTS(p->info->span_lines)
+						   : SL_SPAN_INDEX(p->info->span_lines);
+	uint64_t count = end - from;
+	struct trace_request *r;
+
+	if (count > places - from % places)
+		count = places - from % places;
+	if (count > LINES_MAX)
+		count = LINES_MAX;
+	r = trace_request_new(t, p, want, (uint32_t)count * SL_LINE_SIZE);
+	if (!r)
+		return;
+	r->ring = ring;
+	r->number = from;
+	r->count = (uint32_t)count;
+	r->end = end;
+	*(want == TRACE_WANT_ROOTS ? &p->ring[ring].roots_busy : &p->ring[ring].index_busy) = true;
+	trace_ask(r, want == TRACE_WANT_ROOTS ? sl_span_root_at(p->info, ring, from)
+					      : sl_span_index_at(p->info, ring, from));
+}
+
+static void ring_ask(struct sl_tracer *t, struct trace_pod *p, uint32_t i)
+{
+	uint32_t roots = SL_SPAN_ROOTS(p->info->span_lines);
+	uint32_t index = SL_SPAN_INDEX(p->info->span_lines);
+	struct trace_ring *g = &p->ring[i];
+
+	if (!g->roots_busy && g->head.roots > g->roots) {
+		if (g->head.roots - g->roots > roots) {
+			t->stats.lost_roots += g->head.roots - g->roots - roots;
+			g->roots = g->head.roots - roots;
+			g->roots_tries = 0;
+		}
+		ask_lines(t, p, i, TRACE_WANT_ROOTS, g->roots, g->head.roots);
+	}
+	if (!g->index_busy && g->head.index > g->index && g->head.lines != g->lines_seen) {
+		if (g->head.index - g->index > index) {
+			t->stats.lost_index += g->head.index - g->index - index;
+			g->index = g->head.index - index;
+			g->entry = g->lines = 0;
+			g->index_tries = 0;
+		}
+		g->lines_seen = g->head.lines;
+		ask_lines(t, p, i, TRACE_WANT_INDEX, g->index, g->head.index);
+	}
+}
+
+void trace_ask_heads(struct sl_tracer *t, struct trace_pod *p)
+{
+	uint32_t rings = p->rings_used + 4;
+	struct trace_request *r;
+
+	if (p->heads_busy || p->bad)
+		return;
+	if (rings > p->rings || t->tick % FULL_HEADS == 0)
+		rings = p->rings;
+	r = trace_request_new(t, p, TRACE_WANT_HEADS, rings * SL_LINE_SIZE);
+	if (!r)
+		return;
+	r->count = rings;
+	p->heads_busy = true;
+	trace_ask(r, sl_span_head_at(p->info, 0));
+}
+
+/* What could be so; what it counts goes into sums over all pods. */
+static bool head_is_sane(const struct trace_ring *g, const struct sl_span_head *head)
+{
+	/* A span takes two lines at least and has one index line at most, which come first. */
+	if (head->spans > head->lines / 2 || head->roots > head->lines / 2)
+		return false;
+	if (!g->known)
+		return true;
+	return !sl_span_head_follows(&g->head, head) && head->lines - g->head.lines < LINES_AHEAD;
+}
+
+void trace_take_heads(struct sl_tracer *t, struct trace_request *r)
+{
+	struct trace_pod *p = r->pod;
+
+	p->heads_busy = false;
+	if (r->status || p->gone)
+		return;
+	t->stats.bytes_heads += r->length;
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct trace_ring *g = &p->ring[i];
+		struct sl_span_head head;
+		enum sl_fault fault = sl_span_head_parse(r->bytes + i * 8ull, &head);
+
+		if (fault == SL_FAULT_UNSETTLED)
+			continue; /* next time */
+		if (fault || !head_is_sane(g, &head)) {
+			if (!p->bad)
+				sl_log_limited(SL_WARN, "trace",
+					       "a head of its spans lies, they are not read any "
+					       "more instance=%016llx ring=%u",
+					       (unsigned long long)p->instance, i);
+			p->bad = true;
+			t->stats.lost_lies++;
+			return;
+		}
+		t->stats.spans_published += head.spans - g->head.spans;
+		t->stats.lines_published += head.lines - g->head.lines;
+		g->known = true;
+		g->head = head;
+		if (head.lines && i >= p->rings_used)
+			p->rings_used = i + 1;
+		ring_ask(t, p, i);
+	}
+}
+
+/* ---- roots ------------------------------------------------------------------------------------------- */
+
+void trace_take_roots(struct sl_tracer *t, struct trace_request *r)
+{
+	struct trace_ring *g = &r->pod->ring[r->ring];
+	struct sl_span_root root;
+	const char *name;
+
+	g->roots_busy = false;
+	if (r->status)
+		return;
+	t->stats.bytes_roots += r->length;
+	for (uint32_t i = 0; i < r->count; i++, g->roots++) {
+		switch (sl_span_root_parse(r->bytes + i * 8ull, r->number + i, &root)) {
+		case SL_SPAN_LINE_GOOD:
+			name = trace_name(t, r->pod, root.name, g->roots_tries);
+			if (!name)
+				goto again;
+			if (t->pendings == TRACE_PENDING) {
+				t->stats.lost_memory++;
+				break;
+			}
+			t->stats.roots++;
+			t->pending[t->pendings++] = (struct trace_pending){r->pod, name, root};
+			r->pod->refs++;
+			break;
+		case SL_SPAN_LINE_EARLY:
+		case SL_SPAN_LINE_UNSETTLED:
+			if (g->roots_tries < TRACE_TRIES)
+				goto again;
+			t->stats.lost_roots++;
+			break;
+		case SL_SPAN_LINE_LATE:
+			t->stats.lost_roots++;
+			break;
+		default:
+			t->stats.lost_lies++;
+		}
+		g->roots_tries = 0;
+	}
+	return;
+again:
+	g->roots_tries++;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------- */
+
+void trace_each_run(struct sl_tracer *t, uint32_t hash, uint64_t duration_ns,
+		    bool (*fn)(struct sl_tracer *, struct trace_run *, void *), void *arg)
+{
+	/* From its end to now: some periods, and as many again for what had to be read again. */
+	uint64_t ticks = duration_ns / t->o.period_ns + t->o.linger_ns / t->o.period_ns +
+			 4 * TRACE_TRIES;
+	uint64_t at = t->bucket[hash % TRACE_BUCKETS];
+
+	while (at) {
+		struct trace_run *r = &t->run[at % t->o.index_entries];
+
+		/* Overwritten, or too old: and so are those before it. */
+		if (r->sequence != at || t->tick - r->tick > ticks)
+			return;
+		if (r->hash == hash && !fn(t, r, arg))
+			return;
+		at = r->next;
+	}
+}
+
+static void take_run(struct sl_tracer *t, struct trace_pod *p, const struct trace_run *run,
+		     bool error)
+{
+	struct trace_run *r = &t->run[t->sequence % t->o.index_entries];
+	uint64_t *bucket = &t->bucket[run->hash % TRACE_BUCKETS];
+
+	if (r->pod)
+		trace_pod_put(r->pod);
+	*r = *run;
+	r->sequence = t->sequence++;
+	r->next = *bucket;
+	r->tick = t->tick;
+	r->pod = p;
+	p->refs++;
+	*bucket = r->sequence;
+	t->stats.entries++;
+	trace_kept_run(t, r, error);
+}
+
+/*
+ * Takes what is new of an index line: entries that were not there, and of the last one that was
+ * the lines by which it grew since.
+ */
+static void take_entries(struct sl_tracer *t, struct trace_request *r, const uint64_t *entries,
+			 uint32_t count)
+{
+	struct trace_ring *g = &r->pod->ring[r->ring];
+
+	for (uint32_t i = g->entry ? g->entry - 1 : 0; i < count; i++) {
+		uint32_t lines = SL_SPAN_ENTRY_LINES(entries[i]), had;
+		/* The ring went on after its head was read: what is near counts, on either side. */
+		uint64_t number = sl_span_entry_number(entries[i], g->head.lines + (1ull << 31));
+
+		had = i + 1 == g->entry ? g->lines : 0;
+		if (number != UINT64_MAX && lines > had && lines <= r->pod->info->span_lines)
+			take_run(t, r->pod,
+				 &(struct trace_run){
+					 .number = number + had,
+					 .ring = r->ring,
+					 .hash = SL_SPAN_ENTRY_HASH(entries[i]),
+					 .lines = (uint8_t)(lines - had),
+				 },
+				 SL_SPAN_ENTRY_ERROR(entries[i]));
+		g->entry = i + 1;
+		g->lines = lines;
+	}
+}
+
+void trace_take_index(struct sl_tracer *t, struct trace_request *r)
+{
+	struct trace_ring *g = &r->pod->ring[r->ring];
+	uint64_t entries[SL_SPAN_ENTRIES];
+	uint32_t count;
+
+	g->index_busy = false;
+	if (r->status || r->pod->gone) {
+		g->lines_seen = 0;
+		return;
+	}
+	t->stats.bytes_index += r->length;
+	for (uint32_t i = 0; i < r->count; i++) {
+		bool good = false;
+
+		switch (sl_span_index_parse(r->bytes + i * 8ull, r->number + i, entries, &count)) {
+		case SL_SPAN_LINE_GOOD:
+			take_entries(t, r, entries, count);
+			good = true;
+			break;
+		case SL_SPAN_LINE_EARLY:
+		case SL_SPAN_LINE_UNSETTLED:
+			if (g->index_tries++ < TRACE_TRIES) {
+				g->lines_seen = 0; /* there is something new: ask again */
+				return;
+			}
+			t->stats.lost_index++;
+			break;
+		case SL_SPAN_LINE_LATE:
+			t->stats.lost_index++;
+			break;
+		default:
+			t->stats.lost_lies++;
+		}
+		g->index_tries = 0;
+		if (good && r->number + i + 1 >= r->end)
+			break; /* the last line when it was asked for: it may have grown since */
+		g->index = r->number + i + 1;
+		g->entry = g->lines = 0;
+	}
+	if (g->index + 1 < g->head.index)
+		g->lines_seen = 0; /* only a piece of it was asked for */
+}

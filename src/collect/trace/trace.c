@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+/* trace.c - the tracer's thread, its start and its end; trace_internal.h says who does what. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/trace/internal.h"
+
+#define EXPORT_LINGER_NS 1000000000u
+
+/* ---- the thread ------------------------------------------------------------------------------------------ */
+
+static void show_stats(struct sl_tracer *t)
+{
+	struct sl_trace_policy_stats p;
+
+	sl_trace_policy_stats(t->policy, &p);
+	memcpy(t->stats.kept, p.kept, sizeof(t->stats.kept));
+	memcpy(t->stats.over_budget, p.over_budget, sizeof(t->stats.over_budget));
+	t->stats.lost_memory += p.lost - t->policy_lost;
+	t->policy_lost = p.lost;
+	pthread_mutex_lock(&t->lock);
+	t->shown = t->stats;
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void tick(struct sl_tracer *t)
+{
+	struct trace_request *again = t->again;
+	size_t n = t->decidable;
+
+	t->again = NULL;
+	t->tick++;
+	trace_pods_look(t);
+	for (size_t i = 0; i < n; i++) {
+		trace_decide(t, &t->pending[i]);
+		trace_pod_put(t->pending[i].pod);
+	}
+	memmove(t->pending, t->pending + n, (t->pendings - n) * sizeof(*t->pending));
+	t->pendings -= n;
+	t->decidable = t->pendings;
+	while (again) {
+		struct trace_request *r = again;
+
+		again = r->next;
+		trace_ask_lines(r);
+	}
+	for (struct trace_pod *p = t->pods; p; p = p->next) {
+		if (p->schema_wanted)
+			trace_schema_ask(t, p);
+		trace_ask_heads(t, p);
+	}
+	trace_close_some(t, sl_now_ns());
+	if (t->otlp)
+		sl_otlp_flush(t->otlp);
+	show_stats(t);
+}
+
+static void take(struct sl_tracer *t, struct trace_request *r)
+{
+	struct trace_kept *kept = r->kept;
+
+	switch (r->want) {
+	case TRACE_WANT_HEADS:
+		trace_take_heads(t, r);
+		break;
+	case TRACE_WANT_ROOTS:
+		trace_take_roots(t, r);
+		break;
+	case TRACE_WANT_INDEX:
+		trace_take_index(t, r);
+		break;
+	case TRACE_WANT_SPANS:
+		if (!trace_take_spans(t, r)) {
+			r->tries++;
+			r->next = t->again;
+			t->again = r;
+			return;
+		}
+		break;
+	case TRACE_WANT_HOT:
+		trace_take_hot(t, r);
+		break;
+	case TRACE_WANT_SCHEMA:
+		trace_take_schema(t, r);
+		break;
+	}
+	trace_request_free(r);
+	if (kept)
+		trace_kept_show(t, kept);
+}
+
+static void *tracer_main(void *arg)
+{
+	struct sl_tracer *t = arg;
+	uint64_t due = sl_now_ns();
+	struct sl_analysis_view a;
+
+	t->judged = sl_collector_analysis(t->c, &a);
+	pthread_setname_np(pthread_self(), "trace");
+	pthread_mutex_lock(&t->box_lock);
+	while (!t->stop) {
+		struct timespec until = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
+		struct trace_request *r = t->box;
+
+		t->box = NULL;
+		if (!r && sl_now_ns() < due) {
+			pthread_cond_timedwait(&t->box_filled, &t->box_lock, &until);
+			continue;
+		}
+		pthread_mutex_unlock(&t->box_lock);
+		while (r) {
+			struct trace_request *next = r->next;
+
+			take(t, r);
+			r = next;
+		}
+		if (sl_now_ns() >= due) {
+			tick(t);
+			due = sl_now_ns() + t->o.period_ns;
+		}
+		pthread_mutex_lock(&t->box_lock);
+	}
+	pthread_mutex_unlock(&t->box_lock);
+	return NULL;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------- */
+
+struct sl_tracer *sl_tracer_new(struct sl_collector *c, const struct sl_tracer_opts *opts,
+				char *error, size_t error_bytes)
+{
+	struct sl_tracer *t = calloc(1, sizeof(*t));
+	pthread_condattr_t attr;
+
+	snprintf(error, error_bytes, "out of memory");
+	if (!t)
+		return NULL;
+	if (opts)
+		t->o = *opts;
+	if (!t->o.period_ns)
+		t->o.period_ns = 100000000;
+	if (!t->o.linger_ns)
+		t->o.linger_ns = 1000000000;
+	if (!t->o.memory)
+		t->o.memory = 16u << 20;
+	if (!t->o.index_entries)
+		t->o.index_entries = 262144;
+	t->c = c;
+	t->sequence = 1;
+	t->policy = sl_trace_policy_new(&t->o.policy);
+	t->run = calloc(t->o.index_entries, sizeof(*t->run));
+	t->pending = malloc(TRACE_PENDING * sizeof(*t->pending));
+	if (!t->policy || !t->run || !t->pending)
+		goto fail;
+	t->since_ns = sl_realtime_ns();
+	if (t->o.otlp) {
+		t->otlp = sl_otlp_new(
+			&(struct sl_otlp_opts){.url = t->o.otlp, .sent = t->o.otlp_sent}, error,
+			error_bytes);
+		if (!t->otlp)
+			goto fail;
+	}
+	pthread_mutex_init(&t->box_lock, NULL);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&t->box_filled, &attr);
+	pthread_condattr_destroy(&attr);
+	c->tracer = t;
+	return t;
+fail:
+	sl_trace_policy_free(t->policy);
+	free(t->run);
+	free(t->pending);
+	free(t);
+	return NULL;
+}
+
+int sl_tracer_start(struct sl_tracer *t)
+{
+	int error = pthread_create(&t->thread, NULL, tracer_main, t);
+
+	t->running = !error;
+	return -error;
+}
+
+void sl_tracer_stop(struct sl_tracer *t)
+{
+	if (!t || !t->running)
+		return;
+	pthread_mutex_lock(&t->box_lock);
+	t->stop = true;
+	pthread_cond_signal(&t->box_filled);
+	pthread_mutex_unlock(&t->box_lock);
+	pthread_join(t->thread, NULL);
+	t->running = false;
+}
+
+static void free_requests(struct trace_request *r)
+{
+	while (r) {
+		struct trace_request *next = r->next;
+
+		trace_request_free(r);
+		r = next;
+	}
+}
+
+void sl_tracer_free(struct sl_tracer *t)
+{
+	if (!t)
+		return;
+	sl_tracer_stop(t);
+	free_requests(t->box);
+	free_requests(t->again);
+	/* Those that are still waited for are as complete as they will be. The collector is gone. */
+	t->judged = false;
+	trace_kept_free_all(t);
+	sl_otlp_free(t->otlp, EXPORT_LINGER_NS);
+	for (size_t i = 0; i < t->pendings; i++)
+		trace_pod_put(t->pending[i].pod);
+	for (size_t i = 0; i < t->o.index_entries; i++)
+		if (t->run[i].pod)
+			trace_pod_put(t->run[i].pod);
+	while (t->pods) {
+		struct trace_pod *p = t->pods;
+
+		t->pods = p->next;
+		trace_pod_put(p);
+	}
+	sl_trace_policy_free(t->policy);
+	pthread_cond_destroy(&t->box_filled);
+	pthread_mutex_destroy(&t->box_lock);
+	pthread_mutex_destroy(&t->lock);
+	free(t->run);
+	free(t->pending);
+	free(t);
+}
+
+/* ---- looking at it ------------------------------------------------------------------------------------------ */
+
+void sl_tracer_list(struct sl_tracer *t, bool (*fn)(const struct sl_trace *, void *), void *arg)
+{
+	pthread_mutex_lock(&t->lock);
+	for (struct trace_kept *k = t->newest; k; k = k->older) {
+		struct sl_trace copy;
+
+		trace_kept_tidy(t, k);
+		copy = k->t;
+		copy.first = NULL;
+		if (!fn(&copy, arg))
+			break;
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool sl_tracer_get(struct sl_tracer *t, uint64_t trace_hi, uint64_t trace_lo,
+		   void (*fn)(const struct sl_trace *, void *), void *arg)
+{
+	struct trace_kept *k;
+
+	pthread_mutex_lock(&t->lock);
+	k = trace_kept_find(t, trace_hi, trace_lo);
+	if (k) {
+		trace_kept_tidy(t, k);
+		fn(&k->t, arg);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return k != NULL;
+}
+
+void sl_tracer_stats(struct sl_tracer *t, struct sl_tracer_stats *out)
+{
+	pthread_mutex_lock(&t->lock);
+	*out = t->shown;
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool sl_tracer_export_stats(struct sl_tracer *t, struct sl_otlp_stats *out)
+{
+	if (!t->otlp)
+		return false;
+	sl_otlp_stats(t->otlp, out);
+	return true;
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * engine_increment.c - Key-Increment: an addend to N counters that the key alone names, one a row: a
+ * count-min sketch in memory (count_min.h has the bound).
+ *
+ * Over an adapter each addition is an operation, of which it does few: increments of one key are added up in
+ * a cache first. Over a mapping an addition to a line that is at hand costs what the cache would.
+ */
+#include "dta/engine/impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct entry {
+	struct sl_dta_hash key;
+	uint64_t sum;
+	uint32_t reports; /* 0: free */
+	uint8_t copies;
+	uint8_t done; /* copies that were given already, when the output became full */
+};
+
+struct cache {
+	uint32_t entries; /* a power of two; 0: there is no cache */
+	uint32_t used;
+	uint64_t since; /* of the oldest */
+	struct entry entry[];
+};
+
+static int open_increment(struct sl_engine *e, struct engine_store *s, const uint64_t *next)
+{
+	uint32_t entries = e->opts.increment_entries, n = 1;
+	struct cache *c;
+
+	(void)next;
+	if (entries == ~0u || (!entries && s->direct))
+		entries = 0;
+	else if (!entries)
+		entries = 4096;
+	while (entries && n < entries && n < 1u << 24)
+		n *= 2;
+	n = entries ? n : 0;
+	c = calloc(1, sizeof(*c) + n * sizeof(c->entry[0]));
+	s->state = c;
+	if (!c)
+		return -ENOMEM;
+	c->entries = n;
+	return 0;
+}
+
+static void close_increment(struct engine_store *s)
+{
+	free(s->state);
+}
+
+static inline __attribute__((always_inline)) void
+direct(struct engine_store *s, const struct sl_dta_block *b, uint32_t copies)
+{
+	const uint64_t slots = s->c.slots, seed = s->c.seed;
+	const uint32_t key_bytes = b->key_bytes, step = key_bytes + 8;
+	uint8_t *bank = s->object.map + s->bank;
+	uint64_t *at[ENGINE_CHUNK * SL_STORE_COPIES_MAX];
+	const uint8_t *item = b->items;
+	uint32_t count = b->count;
+
+	while (count) {
+		const uint32_t n = count < ENGINE_CHUNK ? count : ENGINE_CHUNK;
+		uint64_t **to = at;
+
+		for (uint32_t i = 0; i < n; i++) {
+			struct sl_dta_hash h = sl_dta_hash(item + i * step, key_bytes, seed);
+
+			for (uint32_t k = 0; k < copies; k++, to++) {
+				uint64_t cell = (uint64_t)k * slots + sl_dta_slot(h, k, slots);
+
+				*to = (uint64_t *)(void *)bank + cell;
+				engine_prefetch_line(*to);
+			}
+		}
+		to = at;
+		for (uint32_t i = 0; i < n; i++) {
+			uint64_t addend = engine_be64(item + i * step + key_bytes);
+
+			/* Other translators add to the same counters. */
+			for (uint32_t k = 0; k < copies; k++)
+				__atomic_fetch_add(*to++, addend, __ATOMIC_RELAXED);
+		}
+		item += (uint64_t)n * step;
+		count -= n;
+	}
+}
+
+static int give(struct sl_engine *e, struct engine_store *s, struct entry *n)
+{
+	while (n->done < n->copies) {
+		uint64_t column = sl_dta_slot(n->key, n->done, s->c.slots);
+		int cause = engine_add(
+			e, s, s->bank + sl_store_counter_offset(&s->c, n->done, column), n->sum);
+
+		if (cause)
+			return cause;
+		n->done++;
+	}
+	return 0;
+}
+
+/* Gives an entry's additions. 0: it is free; or the cause, and it waits on unless it has FAILED. */
+static int emit(struct sl_engine *e, struct engine_store *s, struct cache *c, struct entry *n)
+{
+	int cause = give(e, s, n);
+
+	if (!cause) {
+		s->stats.stored += n->reports;
+		s->stats.merged += n->reports - 1;
+	} else if (cause == SL_DROP_OUTPUT_FAILED) {
+		s->stats.dropped[cause] += n->reports;
+	} else {
+		return cause;
+	}
+	s->stats.waiting -= n->reports;
+	n->reports = 0;
+	c->used--;
+	return 0;
+}
+
+/* 0, or the cause for which the report was dropped. */
+static int add_up(struct sl_engine *e, struct engine_store *s, struct cache *c, struct entry *new)
+{
+	struct entry *n = &c->entry[new->key.hi &(c->entries - 1)];
+
+	if (n->reports && !n->done && n->key.lo == new->key.lo && n->key.hi == new->key.hi &&
+	    n->copies == new->copies) {
+		n->sum += new->sum;
+		n->reports++;
+		s->stats.waiting++;
+		return 0;
+	}
+	if (n->reports) {
+		int cause = emit(e, s, c, n);
+
+		if (cause)
+			return cause;
+		s->stats.evicted++;
+	}
+	*n = *new;
+	if (!c->used++)
+		c->since = e->now;
+	s->stats.waiting++;
+	return 0;
+}
+
+static uint32_t block_increment(struct sl_engine *e, struct engine_store *s, uint32_t reporter,
+				const struct sl_dta_block *b)
+{
+	const bool immediate = b->flags & SL_DTA_IMMEDIATE;
+	struct cache *c = s->state;
+	uint32_t taken = 0;
+
+	(void)reporter;
+	if (b->value_bytes != 8 || !b->copies || b->copies < s->c.copies || b->copies > s->c.rows ||
+	    b->copies > SL_STORE_COPIES_MAX)
+		return engine_refuse(s, SL_DROP_SHAPE, b->count);
+	if (s->direct && (!c->entries || immediate)) {
+		const uint64_t adds = (uint64_t)b->count * b->copies;
+
+		if (b->copies == 1)
+			direct(s, b, 1);
+		else if (b->copies == 2)
+			direct(s, b, 2);
+		else
+			direct(s, b, b->copies);
+		s->stats.operations += adds;
+		sl_output_shm_did(e->output, 0, adds, adds * 8);
+		s->stats.stored += b->count;
+		taken = b->count;
+	} else {
+		for (uint32_t i = 0; i < b->count; i++) {
+			const uint8_t *key = b->items + i * (b->key_bytes + 8u);
+			struct entry n = {
+				.key = sl_dta_hash(key, b->key_bytes, s->c.seed),
+				.sum = engine_be64(key + b->key_bytes),
+				.reports = 1,
+				.copies = b->copies,
+			};
+			int cause;
+
+			if (c->entries && !immediate) {
+				cause = add_up(e, s, c, &n);
+			} else {
+				cause = give(e, s, &n);
+				s->stats.stored += !cause;
+			}
+			if (cause)
+				s->stats.dropped[cause]++;
+			taken += !cause;
+		}
+	}
+	if (immediate && taken)
+		engine_wake(e, s);
+	return taken;
+}
+
+static int flush_increment(struct sl_engine *e, struct engine_store *s)
+{
+	struct cache *c = s->state;
+
+	for (uint32_t i = 0; c->used && i < c->entries; i++) {
+		int cause = c->entry[i].reports ? emit(e, s, c, &c->entry[i]) : 0;
+
+		if (cause)
+			return cause;
+	}
+	return 0;
+}
+
+static void tick_increment(struct sl_engine *e, struct engine_store *s)
+{
+	const struct cache *c = s->state;
+
+	if (c->used && e->now - c->since >= e->opts.flush_ns)
+		flush_increment(e, s);
+}
+
+static uint64_t oldest_increment(const struct engine_store *s)
+{
+	const struct cache *c = s->state;
+
+	return c->used ? c->since : UINT64_MAX;
+}
+
+static void drop_increment(struct engine_store *s, int cause)
+{
+	struct cache *c = s->state;
+
+	for (uint32_t i = 0; c->used && i < c->entries; i++) {
+		s->stats.dropped[cause] += c->entry[i].reports;
+		s->stats.waiting -= c->entry[i].reports;
+		c->used -= c->entry[i].reports > 0;
+		c->entry[i].reports = 0;
+	}
+}
+
+const struct engine_kind engine_increment = {
+	.open = open_increment,
+	.close = close_increment,
+	.block = block_increment,
+	.tick = tick_increment,
+	.flush = flush_increment,
+	.oldest = oldest_increment,
+	.drop = drop_increment,
+};

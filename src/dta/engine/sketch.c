@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * engine_sketch.c - Sketch-Merge: reporters send cells of their sketches of an epoch; they are merged here, by sum
+ * or by maximum, and whole rows are written: when all reporters that are known have ended their epoch, and each
+ * sketch_ns meanwhile. What is written is always the sum so far, completeness last.
+ *
+ * Of each reporter a map says which cells it has sent: none is added twice, whatever the network does.
+ *
+ * Epochs are 32 bits on the wire and begin at each reporter when they do. Those of the next one wait here until
+ * the store is there, too.
+ */
+#include "dta/engine/impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define WRITE_BYTES 4096u
+
+struct reporter {
+	uint64_t *seen; /* a bit a cell */
+	uint32_t items; /* reports that brought something new */
+	uint32_t said;	/* how many it sent, by its own account */
+	bool ended;
+};
+
+struct part { /* an epoch */
+	uint64_t epoch;
+	uint8_t *cells; /* as in the store: u64, or registers */
+	struct reporter reporter[SL_STORE_REPORTERS_MAX];
+	struct sl_store_complete complete;
+	uint64_t waiting; /* reports that are not yet in what was written */
+	uint64_t merged;  /* of those, reports with cells */
+	uint64_t since;	  /* the oldest of those came */
+	uint64_t given;	  /* bytes of the rows, when the output became full */
+	uint32_t begun;	  /* reporters that have sent anything */
+	bool immediate, dirty;
+	bool due; /* a reporter has ended since it was written */
+};
+
+struct sketch {
+	struct part *now, *next; /* next: NULL until one sends of it */
+	uint64_t cells, bytes;	 /* of the rows */
+	uint8_t register_max;
+};
+
+static struct part *part_new(const struct sketch *k, uint64_t epoch)
+{
+	struct part *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->cells = calloc(1, (k->bytes + 7) & ~7ull);
+	p->epoch = epoch;
+	if (p->cells)
+		return p;
+	free(p);
+	return NULL;
+}
+
+static void part_free(struct part *p)
+{
+	if (!p)
+		return;
+	for (uint32_t i = 0; i < SL_STORE_REPORTERS_MAX; i++)
+		free(p->reporter[i].seen);
+	free(p->cells);
+	free(p);
+}
+
+static int open_sketch(struct sl_engine *e, struct engine_store *s, const uint64_t *next)
+{
+	struct sketch *k = calloc(1, sizeof(*k));
+
+	(void)e;
+	(void)next;
+	s->state = k;
+	if (!k)
+		return -ENOMEM;
+	k->cells = (uint64_t)s->c.rows * s->c.slots;
+	k->bytes = k->cells * sl_store_cell_bytes(&s->c);
+	/* 2^p registers hold ranks of 64 - p bits: at most 64 - p + 1. */
+	k->register_max = 65;
+	for (uint64_t n = s->c.slots; n > 1; n /= 2)
+		k->register_max--;
+	k->now = part_new(k, s->epoch);
+	return k->now ? 0 : -ENOMEM;
+}
+
+static void close_sketch(struct engine_store *s)
+{
+	struct sketch *k = s->state;
+
+	if (!k)
+		return;
+	part_free(k->now);
+	part_free(k->next);
+	free(k);
+}
+
+/* Writes the sum so far. 0 or the cause; FAILED: those reports are not stored, and the sum goes on. */
+static int emit(struct sl_engine *e, struct engine_store *s)
+{
+	const struct sketch *k = s->state;
+	const uint64_t lane = s->bank + s->lane * sl_store_lane_bytes(&s->c);
+	struct part *p = k->now;
+	struct sl_store_complete *c = &p->complete;
+	int cause = 0;
+
+	if (!p->dirty)
+		return 0;
+	if (s->direct) {
+		memcpy(s->object.map + lane + sizeof(*c), p->cells, k->bytes);
+		p->given = k->bytes;
+		sl_output_shm_did(e->output, 1, 0, k->bytes);
+	}
+	while (!cause && p->given < k->bytes) {
+		uint64_t left = k->bytes - p->given, n = left < WRITE_BYTES ? left : WRITE_BYTES;
+
+		cause = engine_write(e, s, lane + sizeof(*c) + p->given, p->cells + p->given, n,
+				     false);
+		p->given += cause ? 0 : n;
+	}
+	if (!cause) {
+		c->epoch = s->epoch;
+		c->rows_check = sl_dta_sketch_check(&s->c, s->lane, 1, p->cells, k->bytes);
+		c->check = sl_dta_sketch_check(&s->c, s->lane, 0, &c->epoch, sizeof(*c) - 8);
+		cause = engine_write(e, s, lane, c, sizeof(*c), p->immediate);
+	}
+	if (!cause) {
+		s->stats.stored += p->waiting;
+		s->stats.merged += p->merged;
+		p->immediate = false;
+	} else if (cause == SL_DROP_OUTPUT_FAILED) {
+		s->stats.dropped[cause] += p->waiting;
+	} else {
+		return cause;
+	}
+	s->stats.waiting -= p->waiting;
+	p->waiting = p->merged = p->given = 0;
+	p->dirty = p->due = false;
+	return 0;
+}
+
+/* The part that an epoch of the wire is of; NULL: LATE, or (errno) no memory. */
+static struct part *part_of(struct engine_store *s, uint32_t epoch)
+{
+	struct sketch *k = s->state;
+	const uint32_t ahead = epoch - (uint32_t)s->epoch;
+
+	errno = 0;
+	if (ahead == 0)
+		return k->now;
+	if (ahead == 1 && !k->next)
+		k->next = part_new(k, s->epoch + 1);
+	return ahead == 1 ? k->next : NULL;
+}
+
+static void account(struct sl_engine *e, struct engine_store *s, struct part *p, uint32_t r,
+		    bool immediate)
+{
+	const struct reporter *from = &p->reporter[r];
+	struct sl_store_complete *c = &p->complete;
+	uint64_t *map = &c->map[r / 64], bit = 1ull << r % 64;
+
+	if (!p->dirty)
+		p->since = e->now;
+	p->dirty = true;
+	p->given = 0; /* rows that were given before are of the past */
+	p->immediate |= immediate;
+	p->waiting++;
+	s->stats.waiting++;
+	if (!from->ended || from->items < from->said || *map & bit)
+		return;
+	*map |= bit;
+	c->ended++;
+	p->due = true;
+}
+
+/* Merges what is new of n cells. False: nothing is. */
+static bool merge(const struct engine_store *s, struct part *p, struct reporter *from,
+		  uint64_t first, const uint8_t *value, uint32_t n)
+{
+	const uint64_t before = p->complete.columns;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const uint64_t cell = first + i;
+		uint64_t *seen = &from->seen[cell / 64], bit = 1ull << cell % 64;
+
+		if (*seen & bit)
+			continue;
+		*seen |= bit;
+		p->complete.columns++;
+		if (s->c.sketch == SL_STORE_HLL) {
+			if (value[i] > p->cells[cell])
+				p->cells[cell] = value[i];
+		} else {
+			((uint64_t *)(void *)p->cells)[cell] += engine_be64(value + i * 8);
+		}
+	}
+	return p->complete.columns != before;
+}
+
+/* One report. 0, or why it is dropped, + 1. */
+static uint32_t take(struct sl_engine *e, struct engine_store *s, uint32_t r,
+		     const struct sl_dta_block *b, const uint8_t *item)
+{
+	const struct sketch *k = s->state;
+	struct part *p = part_of(s, engine_be32(item));
+	const uint32_t cell_bytes = (uint32_t)sl_store_cell_bytes(&s->c);
+	const bool immediate = b->flags & SL_DTA_IMMEDIATE;
+	struct reporter *from;
+	uint64_t row, column, n;
+
+	if (!p)
+		return 1 + (errno ? SL_DROP_OUTPUT_FULL : SL_DROP_LATE);
+	from = &p->reporter[r];
+	if (b->opcode == SL_DTA_SKETCH_END) {
+		if (from->ended)
+			return 1 + SL_DROP_DUPLICATE_HOP;
+		p->begun += !from->items;
+		from->ended = true;
+		from->said = engine_be32(item + 4);
+		account(e, s, p, r, immediate);
+		return 0;
+	}
+	row = engine_be32(item + 4);
+	column = engine_be32(item + 8);
+	n = b->value_bytes / cell_bytes;
+	if (row >= s->c.rows || column + n > s->c.slots)
+		return 1 + SL_DROP_LIST;
+	for (uint32_t i = 0; s->c.sketch == SL_STORE_HLL && i < n; i++)
+		if (item[12 + i] > k->register_max)
+			return 1 + SL_DROP_SHAPE;
+	if (!from->seen)
+		from->seen = calloc((k->cells + 63) / 64, 8);
+	if (!from->seen)
+		return 1 + SL_DROP_OUTPUT_FULL;
+	if (!merge(s, p, from, row * s->c.slots + column, item + 12, (uint32_t)n))
+		return 1 + SL_DROP_DUPLICATE_HOP;
+	p->begun += !from->items && !from->ended;
+	from->items++;
+	p->merged++;
+	account(e, s, p, r, immediate);
+	return 0;
+}
+
+static uint32_t block_sketch(struct sl_engine *e, struct engine_store *s, uint32_t reporter,
+			     const struct sl_dta_block *b)
+{
+	const struct sketch *k = s->state;
+	const bool end = b->opcode == SL_DTA_SKETCH_END;
+	uint32_t taken = 0;
+
+	if (b->key_bytes != (end ? 4 : 12) || (end && b->value_bytes != 4) || !b->value_bytes ||
+	    (!end && b->value_bytes % sl_store_cell_bytes(&s->c)))
+		return engine_refuse(s, SL_DROP_SHAPE, b->count);
+	if (reporter >= SL_STORE_REPORTERS_MAX)
+		return engine_refuse(s, SL_DROP_LIST, b->count);
+	for (uint32_t i = 0; i < b->count; i++) {
+		uint32_t why = take(e, s, reporter, b,
+				    b->items + i * ((uint32_t)b->key_bytes + b->value_bytes));
+
+		if (why)
+			s->stats.dropped[why - 1]++;
+		else
+			taken++;
+	}
+	if (k->now->dirty && k->now->complete.ended >= s->c.reporters)
+		emit(e, s);
+	return taken;
+}
+
+static int flush_sketch(struct sl_engine *e, struct engine_store *s)
+{
+	return emit(e, s);
+}
+
+static void tick_sketch(struct sl_engine *e, struct engine_store *s)
+{
+	const struct part *p = ((const struct sketch *)s->state)->now;
+
+	/* All who send through this translator have ended; it can't know whether others will begin. */
+	if (p->dirty &&
+	    ((p->due && p->complete.ended >= p->begun) || e->now - p->since >= e->opts.sketch_ns))
+		emit(e, s);
+}
+
+static void lose(struct engine_store *s, struct part *p, int cause)
+{
+	s->stats.dropped[cause] += p->waiting;
+	s->stats.waiting -= p->waiting;
+	p->waiting = p->merged = 0;
+	p->dirty = false;
+}
+
+static void drop_sketch(struct engine_store *s, int cause)
+{
+	const struct sketch *k = s->state;
+
+	lose(s, k->now, cause);
+	if (k->next)
+		lose(s, k->next, SL_DROP_LATE); /* its store never came */
+}
+
+static void rotated_sketch(struct sl_engine *e, struct engine_store *s, int cause)
+{
+	struct sketch *k = s->state;
+	struct part *old = k->now, *next = k->next;
+	uint8_t *cells;
+
+	(void)e;
+	lose(s, old, cause);
+	if (next && next->epoch != s->epoch)
+		lose(s, next, SL_DROP_LATE);
+	else if (next)
+		k->now = next;
+	k->next = NULL;
+	if (k->now != old) {
+		part_free(old);
+		return;
+	}
+	part_free(next);
+	/* The same memory again. */
+	for (uint32_t i = 0; i < SL_STORE_REPORTERS_MAX; i++)
+		free(old->reporter[i].seen);
+	memset(old->cells, 0, k->bytes);
+	cells = old->cells;
+	memset(old, 0, sizeof(*old));
+	old->cells = cells;
+	old->epoch = s->epoch;
+}
+
+const struct engine_kind engine_sketch = {
+	.open = open_sketch,
+	.close = close_sketch,
+	.block = block_sketch,
+	.tick = tick_sketch,
+	.flush = flush_sketch,
+	.drop = drop_sketch,
+	.rotated = rotated_sketch,
+};

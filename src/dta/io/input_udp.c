@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * input_udp.c - reports through a UDP socket: many packets a call (recvmmsg), and many of them in one
+ * message where the kernel has put them together (UDP_GRO).
+ */
+#include "dta/io/input.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/sock_diag.h>
+#include <netdb.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "dta/wire/wire.h"
+
+#define MESSAGES 32u
+/* Not a multiple of the cache's pages, or the heads of all messages would share a few sets of it. */
+#define ROOM (65536u + 320u)
+
+struct udp {
+	struct sl_input in;
+	int fd;
+	uint8_t *data;
+	struct mmsghdr m[MESSAGES];
+	struct iovec v[MESSAGES];
+	struct sockaddr_in6 from[MESSAGES];
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control[MESSAGES];
+	/* Messages that were received and not yet handed out as a whole. */
+	uint32_t have, at, offset;
+	uint64_t drops;
+};
+
+/* Bytes of each datagram in a message; 0: it is one alone. */
+static uint32_t segment_of(struct msghdr *h)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
+		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+			int bytes;
+
+			memcpy(&bytes, CMSG_DATA(c), sizeof(bytes));
+			return bytes > 0 ? (uint32_t)bytes : 0;
+		}
+	return 0;
+}
+
+static void sender_of(const struct sockaddr_in6 *from, struct sl_datagram *d)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
+
+	if (from->sin6_family == AF_INET6) {
+		d->address = from->sin6_addr;
+		d->port = ntohs(from->sin6_port);
+		return;
+	}
+	memset(&d->address, 0, 10);
+	memset(&d->address.s6_addr[10], 0xff, 2);
+	memcpy(&d->address.s6_addr[12], &v4->sin_addr, 4);
+	d->port = ntohs(v4->sin_port);
+}
+
+static int fetch(struct udp *u)
+{
+	int n;
+
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		u->m[i].msg_hdr.msg_namelen = sizeof(u->from[i]);
+		u->m[i].msg_hdr.msg_controllen = sizeof(u->control[i].bytes);
+	}
+	do
+		n = recvmmsg(u->fd, u->m, MESSAGES, MSG_DONTWAIT, NULL);
+	while (n < 0 && errno == EINTR);
+	u->at = u->offset = 0;
+	u->have = n > 0 ? (uint32_t)n : 0;
+	/* ECONNREFUSED and the like: an answer of ours met nobody. */
+	return n < 0 && errno != EAGAIN && errno != ECONNREFUSED ? -errno : 0;
+}
+
+static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)
+{
+	struct udp *u = (struct udp *)in;
+	uint32_t n = 0;
+	int err;
+
+	if (u->at == u->have) {
+		err = fetch(u);
+		if (err)
+			return err;
+	}
+	while (n < max && u->at < u->have) {
+		struct mmsghdr *m = &u->m[u->at];
+		const uint32_t segment = segment_of(&m->msg_hdr);
+		struct sl_datagram d = {.bytes = 0};
+
+		sender_of(&u->from[u->at], &d);
+		do {
+			const uint32_t left = m->msg_len - u->offset;
+
+			d.data = (const uint8_t *)u->v[u->at].iov_base + u->offset;
+			d.bytes = segment && segment < left ? segment : left;
+			u->offset += d.bytes;
+			out[n++] = d;
+		} while (n < max && u->offset < m->msg_len);
+		if (u->offset < m->msg_len)
+			break;
+		u->at++;
+		u->offset = 0;
+	}
+	return (int)n;
+}
+
+static void answer(struct sl_input *in, const struct in6_addr *address, uint16_t port,
+		   const void *packet, size_t bytes)
+{
+	struct udp *u = (struct udp *)in;
+	struct sockaddr_in6 to = {
+		.sin6_family = AF_INET6, .sin6_addr = *address, .sin6_port = htons(port)};
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+	memcpy(&v4.sin_addr, &address->s6_addr[12], 4);
+	/* A socket of IPv4 takes such addresses only; one of both takes mapped ones. */
+	if (u->from[0].sin6_family == AF_INET)
+		sendto(u->fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&v4, sizeof(v4));
+	else
+		sendto(u->fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
+}
+
+static int fd_of(const struct sl_input *in)
+{
+	return ((const struct udp *)in)->fd;
+}
+
+/*
+ * By a filter that takes nothing (socket(7), SO_ATTACH_FILTER): what comes from now on is among the socket's drops, and
+ * what came before stays.
+ */
+static void stop(struct sl_input *in)
+{
+	struct sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+	const struct sock_fprog program = {1, nothing};
+
+	(void)setsockopt(((struct udp *)in)->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program,
+			 sizeof(program));
+}
+
+/* The counter that SO_RXQ_OVFL tells with each packet; asked for, it is known when none comes any more. */
+static uint64_t drops(struct sl_input *in)
+{
+	struct udp *u = (struct udp *)in;
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t bytes = sizeof(info);
+
+	if (!getsockopt(u->fd, SOL_SOCKET, SO_MEMINFO, info, &bytes))
+		u->drops += info[SK_MEMINFO_DROPS] - (uint32_t)u->drops; /* modulo 2^32 */
+	return u->drops;
+}
+
+static uint64_t others(const struct sl_input *in)
+{
+	(void)in;
+	return 0;
+}
+
+static void close_udp(struct sl_input *in)
+{
+	struct udp *u = (struct udp *)in;
+
+	if (u->fd >= 0)
+		close(u->fd);
+	if (u->data)
+		munmap(u->data, (size_t)MESSAGES * ROOM);
+	free(u);
+}
+
+static const struct sl_input_ops ops = {.name = "udp",
+					.receive = receive,
+					.answer = answer,
+					.fd = fd_of,
+					.stop = stop,
+					.drops = drops,
+					.others = others,
+					.close = close_udp};
+
+static int open_at(struct udp *u, const struct sl_input_udp_opts *opts, const struct sockaddr *at,
+		   socklen_t bytes)
+{
+	const int size = opts->receive_bytes ? (int)opts->receive_bytes : 16 << 20;
+	const int one = 1, zero = 0;
+
+	u->fd = socket(at->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (u->fd < 0)
+		return -errno;
+	if (at->sa_family == AF_INET6)
+		setsockopt(u->fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+	if (opts->share && setsockopt(u->fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
+		return -errno;
+	/* FORCE goes beyond net.core.rmem_max, for who may. */
+	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
+		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	setsockopt(u->fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
+	return bind(u->fd, at, bytes) ? -errno : 0;
+}
+
+/* Looks the address up. 0 or -EINVAL with error. */
+static int resolve(const char *address, struct addrinfo **found, char *error, size_t error_bytes)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_PASSIVE};
+	char host[256], service[8];
+	uint16_t port;
+	int err;
+
+	if (sl_parse_address(address, host, sizeof(host), &port)) {
+		snprintf(error, error_bytes, "'%s' is no HOST:PORT", address);
+		return -EINVAL;
+	}
+	snprintf(service, sizeof(service), "%u", port);
+	err = getaddrinfo(*host ? host : "::", service, &hints, found);
+	if (err && !*host) /* no IPv6 here */
+		err = getaddrinfo("0.0.0.0", service, &hints, found);
+	if (err) {
+		snprintf(error, error_bytes, "%s: %s", address, gai_strerror(err));
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* A v4 address as a socket of IPv4 wants it. */
+static socklen_t plain(const struct sockaddr_in6 *as, struct sockaddr_storage *out)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = as->sin6_port};
+
+	if (!IN6_IS_ADDR_V4MAPPED(&as->sin6_addr)) {
+		memcpy(out, as, sizeof(*as));
+		return sizeof(*as);
+	}
+	memcpy(&v4.sin_addr, &as->sin6_addr.s6_addr[12], 4);
+	memcpy(out, &v4, sizeof(v4));
+	return sizeof(v4);
+}
+
+struct sl_input *sl_input_udp(const struct sl_input_udp_opts *opts, char *error, size_t error_bytes)
+{
+	struct udp *u = calloc(1, sizeof(*u));
+	struct addrinfo *found = NULL;
+	struct sockaddr_storage at;
+	socklen_t bytes;
+	int err;
+
+	if (!u) {
+		snprintf(error, error_bytes, "no memory");
+		return NULL;
+	}
+	u->in.ops = &ops;
+	u->fd = -1;
+	/* Mapped, so that a message's buffer costs no memory before a message is that long. */
+	u->data = mmap(NULL, (size_t)MESSAGES * ROOM, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (u->data == MAP_FAILED) {
+		u->data = NULL;
+		snprintf(error, error_bytes, "no memory");
+		err = -ENOMEM;
+		goto fail;
+	}
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		u->v[i] = (struct iovec){u->data + (size_t)i * ROOM, 65536};
+		u->m[i].msg_hdr = (struct msghdr){.msg_name = &u->from[i],
+						  .msg_iov = &u->v[i],
+						  .msg_iovlen = 1,
+						  .msg_control = &u->control[i]};
+	}
+	if (opts->as) {
+		bytes = plain(opts->as, &at);
+	} else {
+		err = resolve(opts->address, &found, error, error_bytes);
+		if (err)
+			goto fail;
+		memcpy(&at, found->ai_addr, found->ai_addrlen);
+		bytes = found->ai_addrlen;
+		freeaddrinfo(found);
+	}
+	err = open_at(u, opts, (struct sockaddr *)&at, bytes);
+	if (err) {
+		snprintf(error, error_bytes, "cannot listen at %s: %s", opts->address,
+			 strerror(-err));
+		goto fail;
+	}
+	u->from[0].sin6_family = at.ss_family;
+	return &u->in;
+fail:
+	close_udp(&u->in);
+	errno = -err;
+	return NULL;
+}
+
+void sl_input_udp_where(const struct sl_input *in, struct sockaddr_in6 *out)
+{
+	struct sockaddr_in6 at = {0};
+	socklen_t bytes = sizeof(at);
+	struct sl_datagram d;
+
+	getsockname(((const struct udp *)in)->fd, (struct sockaddr *)&at, &bytes);
+	sender_of(&at, &d);
+	*out = (struct sockaddr_in6){
+		.sin6_family = AF_INET6, .sin6_addr = d.address, .sin6_port = htons(d.port)};
+}

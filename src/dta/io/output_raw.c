@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * output_raw.c - the output that makes RoCEv2 frames itself, as the switch does. Frames wait in a ring until
+ * their whole operation was acknowledged: for going back by the window, and for being made anew towards
+ * the next queue pair if this one breaks.
+ *
+ * Packets are numbered for ever, through all queue pairs; [freed, queued) are in the ring. freed lies at the
+ * start of an operation, so that one of several packets can begin again from its first.
+ */
+#include "dta/io/output_raw.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/base.h"
+
+#define DEPTH_DEFAULT	1024u
+#define DEPTH_MAX	65536u
+#define TIMEOUT_DEFAULT 20000000u
+#define TRIES_DEFAULT	8u
+#define TRIES_MAX	20u
+#define ACK_EVERY	32u
+#define PORT_FIRST	0xc000u /* of UDP, to send from: annex A17 wants one of these */
+#define ANSWERS_A_DRIVE 4u	/* batches */
+#define ANSWER_BYTES	256u
+
+struct slot {
+	struct sl_roce_packet packet; /* payload: nothing; it is in the frame */
+	uint32_t frame_bytes;
+	bool last; /* of its operation */
+	bool add, immediate;
+	uint64_t adds; /* of the queue pair, before it */
+};
+
+struct raw {
+	struct sl_output o;
+	struct sl_raw_port port;
+	struct sl_output_stats stats;
+	enum sl_output_state state;
+	uint32_t depth, tries;
+	uint64_t timeout_ns;
+	uint64_t now_ns; /* the latest that we were told or saw */
+
+	struct sl_roce_end ours, theirs;
+	struct sl_roce_builder *builder;
+	struct sl_roce_window window;
+	uint64_t freed, scanned, adds;
+	uint32_t mtu;
+	uint32_t slots, frame_room; /* slots: power of two; 0: there was no queue pair yet */
+	struct slot *slot;
+	uint8_t *frames;
+	uint64_t outstanding;
+	uint8_t came[SL_RAW_BATCH][ANSWER_BYTES];
+};
+
+static struct raw *of(struct sl_output *o)
+{
+	return (struct raw *)o;
+}
+
+static struct slot *slot_of(const struct raw *r, uint64_t n)
+{
+	return &r->slot[n & (r->slots - 1)];
+}
+
+static uint8_t *frame_of(const struct raw *r, uint64_t n)
+{
+	return r->frames + (n & (r->slots - 1)) * r->frame_room;
+}
+
+static void failed(struct raw *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void failed(struct raw *r, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(r->stats.last_error, sizeof(r->stats.last_error), fmt, args);
+	va_end(args);
+}
+
+/* ---- going down and coming up -------------------------------------------------------------------- */
+
+/*
+ * What of the ring the next queue pair gets: everything but FETCH_ADDs that were sent, which may have been
+ * executed, and, if one was refused, but what is for the same memory.
+ */
+static void keep_rest(struct raw *r, bool refused, uint32_t rkey)
+{
+	uint64_t to = r->freed, first = r->freed, sent = r->window.highest;
+
+	for (uint64_t n = first; n < r->window.queued; n++) {
+		struct slot *s = slot_of(r, n);
+
+		if (!s->last)
+			continue;
+		if (refused && s->packet.rkey == rkey) {
+			r->stats.failed++;
+			r->outstanding--;
+		} else if (s->add && n < sent) {
+			r->stats.unconfirmed++;
+			r->outstanding--;
+		} else if (to == first) {
+			to = n + 1;
+		} else {
+			for (uint64_t from = first; from <= n; from++, to++) {
+				*slot_of(r, to) = *slot_of(r, from);
+				memcpy(frame_of(r, to), frame_of(r, from), r->frame_room);
+			}
+		}
+		first = n + 1;
+	}
+	r->window.queued = to;
+	r->window.acked = r->window.sent = r->window.highest = r->scanned = r->freed;
+}
+
+static void go_down(struct raw *r, bool refused)
+{
+	if (r->state == SL_OUTPUT_UP)
+		r->stats.disconnects++;
+	r->state = SL_OUTPUT_DOWN;
+	if (r->slots)
+		keep_rest(r, refused, refused ? slot_of(r, r->window.acked)->packet.rkey : 0);
+}
+
+static int make_ring(struct raw *r, uint32_t mtu)
+{
+	uint32_t packets = 2 * (SL_OUTPUT_WRITE_MAX / mtu);
+
+	r->mtu = mtu;
+	r->frame_room = (mtu + SL_ROCE_AROUND + 63) & ~63u;
+	if (packets < 2 * r->depth)
+		packets = 2 * r->depth;
+	for (r->slots = 1; r->slots < packets; r->slots *= 2)
+		;
+	r->slot = calloc(r->slots, sizeof(*r->slot));
+	r->frames = calloc(r->slots, r->frame_room);
+	if (r->slot && r->frames)
+		return 0;
+	free(r->slot);
+	free(r->frames);
+	r->slot = NULL;
+	r->frames = NULL;
+	r->slots = 0;
+	return -ENOMEM;
+}
+
+/* Builds packet n out of what its slot says. */
+static void build(struct raw *r, uint64_t n, const void *payload)
+{
+	struct slot *s = slot_of(r, n);
+
+	s->packet.psn = sl_roce_psn(&r->window, n);
+	s->packet.payload = payload;
+	s->adds = r->adds;
+	r->adds += s->add;
+	s->frame_bytes = (uint32_t)sl_roce_build(r->builder, &s->packet, frame_of(r, n));
+	s->packet.payload = NULL;
+}
+
+/* Frames for the queue pair before become frames for this one. */
+static void build_again(struct raw *r)
+{
+	uint8_t payload[SL_ROCE_MTU_MAX];
+
+	for (uint64_t n = r->freed; n < r->window.queued; n++) {
+		struct slot *s = slot_of(r, n);
+		uint32_t padded = (s->packet.bytes + 3) & ~3u;
+
+		memcpy(payload, frame_of(r, n) + s->frame_bytes - 4 - padded, s->packet.bytes);
+		build(r, n, payload);
+		r->stats.again += s->last;
+	}
+}
+
+int sl_output_raw_ours(struct sl_output *o, struct sl_roce_end *ours)
+{
+	struct raw *r = of(o);
+	uint32_t random[2] = {0};
+	int err;
+
+	go_down(r, false);
+	/* The kernel's own queue pairs have small numbers. A PSN at random: what is late of before is not ours. */
+	if (getrandom(random, sizeof(random), 0) < 0)
+		random[0] = random[1] = (uint32_t)sl_now_ns();
+	r->ours = r->port.end;
+	r->ours.qpn = 0x800000u | (random[0] & 0x7fffffu);
+	r->ours.psn = random[1] & SL_ROCE_24;
+	r->ours.atomics = 0;
+	err = sl_raw_port_listen(&r->port, &r->ours);
+	if (err)
+		failed(r, "packet socket: %s", strerror(-err));
+	else
+		r->state = SL_OUTPUT_CONNECTING;
+	*ours = r->ours;
+	return err;
+}
+
+int sl_output_raw_connect(struct sl_output *o, const struct sl_roce_end *theirs)
+{
+	struct raw *r = of(o);
+	uint32_t mtu = r->ours.mtu < theirs->mtu ? r->ours.mtu : theirs->mtu;
+	uint64_t queued = r->window.queued;
+	int err;
+
+	if (r->state != SL_OUTPUT_CONNECTING)
+		return -EALREADY;
+	if (r->slots && mtu < r->mtu)
+		return -EMSGSIZE;
+	err = sl_roce_builder(r->builder, &r->ours, theirs,
+			      (uint16_t)(PORT_FIRST | ((r->ours.qpn ^ theirs->qpn) & 0x3fff)));
+	if (!err && !r->slots)
+		err = make_ring(r, mtu);
+	if (err)
+		return err;
+	r->theirs = *theirs;
+	if (!r->theirs.atomics)
+		r->theirs.atomics = 1;
+	sl_roce_window(&r->window, r->ours.psn - (uint32_t)r->freed, r->depth, r->timeout_ns,
+		       r->tries);
+	r->window.acked = r->window.sent = r->window.highest = r->scanned = r->freed;
+	r->window.queued = queued;
+	r->adds = 0;
+	build_again(r);
+	r->state = SL_OUTPUT_UP;
+	r->stats.connects++;
+	return 0;
+}
+
+/* ---- operations ------------------------------------------------------------------------------------ */
+
+static int room_for(struct raw *r, const struct sl_object *to, uint64_t offset, uint32_t bytes,
+		    uint32_t packets)
+{
+	if (offset > to->bytes || bytes > to->bytes - offset)
+		return -ERANGE;
+	if (r->state != SL_OUTPUT_UP)
+		return -ENOTCONN;
+	if (bytes > SL_OUTPUT_WRITE_MAX)
+		return -EMSGSIZE;
+	return r->slots - (r->window.queued - r->freed) < packets ? -EAGAIN : 0;
+}
+
+static void queue(struct raw *r, const struct slot *what, const void *payload)
+{
+	uint64_t n = r->window.queued++;
+
+	*slot_of(r, n) = *what;
+	build(r, n, payload);
+}
+
+static int write_any(struct raw *r, const struct sl_object *to, uint64_t offset, const void *data,
+		     uint32_t bytes, bool immediate, uint32_t number)
+{
+	uint32_t packets = bytes ? (bytes + r->mtu - 1) / (r->mtu ? r->mtu : 1) : 1;
+	int err = room_for(r, to, offset, bytes, packets);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < packets; i++) {
+		bool first = !i, last = i + 1 == packets;
+		struct slot s = {
+			.packet =
+				{
+					.opcode = first && last ? SL_ROCE_WRITE_ONLY
+						  : first	? SL_ROCE_WRITE_FIRST
+						  : last	? SL_ROCE_WRITE_LAST
+								: SL_ROCE_WRITE_MIDDLE,
+					.addr = to->addr + offset,
+					.rkey = to->rkey,
+					.length = bytes,
+					.bytes = last ? bytes - i * r->mtu : r->mtu,
+				},
+			.last = last,
+		};
+
+		if (last && immediate) {
+			s.packet.opcode++; /* the same with an immediate */
+			s.packet.immediate = number;
+			s.packet.solicited = true;
+		}
+		queue(r, &s, (const uint8_t *)data + (size_t)i * r->mtu);
+	}
+	r->stats.writes++;
+	r->stats.immediates += immediate;
+	r->stats.bytes += bytes;
+	r->outstanding++;
+	return 0;
+}
+
+static int raw_write(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+		     const void *data, uint32_t bytes)
+{
+	return write_any(of(o), to, offset, data, bytes, false, 0);
+}
+
+static int raw_write_immediate(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+			       const void *data, uint32_t bytes, uint32_t immediate)
+{
+	return write_any(of(o), to, offset, data, bytes, true, immediate);
+}
+
+static int raw_add(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+		   uint64_t addend)
+{
+	struct raw *r = of(o);
+	const struct slot s = {
+		.packet =
+			{
+				.opcode = SL_ROCE_FETCH_ADD,
+				.addr = to->addr + offset,
+				.rkey = to->rkey,
+				.add = addend,
+			},
+		.last = true,
+		.add = true,
+	};
+	int err = offset & 7 ? -ERANGE : room_for(r, to, offset, 8, 1);
+
+	if (err)
+		return err;
+	queue(r, &s, NULL);
+	r->stats.adds++;
+	r->stats.bytes += 8;
+	r->outstanding++;
+	return 0;
+}
+
+/*
+ * Who drives us may have looked at the clock before flush() did. Were time to go back, a round trip would come out as
+ * centuries, and a frame that is lost behind it would never be sent again.
+ */
+static uint64_t forward(struct raw *r, uint64_t now_ns)
+{
+	if (r->now_ns < now_ns)
+		r->now_ns = now_ns;
+	return r->now_ns;
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------ */
+
+/* Of packets up to n. */
+static uint64_t adds_before(const struct raw *r, uint64_t n)
+{
+	return n == r->window.queued ? r->adds : slot_of(r, n)->adds;
+}
+
+/* Those whose last packet was acknowledged have taken effect. */
+static void complete(struct raw *r)
+{
+	for (; r->scanned < r->window.acked; r->scanned++) {
+		if (!slot_of(r, r->scanned)->last)
+			continue;
+		r->freed = r->scanned + 1;
+		r->stats.completed++;
+		r->outstanding--;
+	}
+}
+
+static void send_frames(struct raw *r, uint64_t now)
+{
+	struct sl_raw_frame frame[SL_RAW_BATCH];
+	uint64_t may;
+
+	while (r->state == SL_OUTPUT_UP && (may = sl_roce_may_send(&r->window, now))) {
+		uint64_t answered = adds_before(r, r->window.acked), n = r->window.sent;
+		unsigned count = 0;
+		int sent;
+
+		for (; count < SL_RAW_BATCH && count < may; count++, n++) {
+			/* The responder remembers so many answers, for the case that they get lost. */
+			if (slot_of(r, n)->add &&
+			    slot_of(r, n)->adds - answered >= r->theirs.atomics)
+				break;
+			frame[count] = (struct sl_raw_frame){frame_of(r, n),
+							     slot_of(r, n)->frame_bytes};
+		}
+		for (unsigned i = 0; i < count; i++)
+			sl_roce_seal(r->builder, frame[i].data, frame[i].bytes,
+				     i + 1 == count || i % ACK_EVERY == ACK_EVERY - 1);
+		if (!count)
+			return;
+		sent = sl_raw_port_send(&r->port, frame, count);
+		if (sent < 0) {
+			/* A full queue is no more than a loss; a link that is down may come back. */
+			if (sent != -EAGAIN && sent != -ENOBUFS && sent != -ENETDOWN)
+				failed(r, "sending: %s", strerror(-sent));
+			return;
+		}
+		for (uint64_t i = r->window.sent; i < r->window.sent + (unsigned)sent; i++)
+			r->stats.again += i < r->window.highest;
+		sl_roce_sent(&r->window, (unsigned)sent, now);
+		if (r->port.file) { /* nobody answers */
+			r->window.acked = r->window.sent;
+			complete(r);
+		}
+		if ((unsigned)sent < count)
+			return;
+	}
+}
+
+static void raw_flush(struct sl_output *o)
+{
+	struct raw *r = of(o);
+
+	send_frames(r, forward(r, sl_now_ns()));
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------- */
+
+static void event(struct raw *r, enum sl_roce_event e, const struct sl_roce_answer *a)
+{
+	complete(r);
+	switch (e) {
+	case SL_ROCE_BACK:
+		r->stats.resyncs++;
+		break;
+	case SL_ROCE_REFUSED:
+		failed(r, "%#x:%u: the owner refused with NAK %#x", r->theirs.qpn, a->psn,
+		       a->syndrome);
+		go_down(r, true);
+		break;
+	case SL_ROCE_SILENT:
+		failed(r, "the owner did not answer");
+		go_down(r, false);
+		break;
+	default:
+		break;
+	}
+}
+
+static void receive(struct raw *r, uint64_t now)
+{
+	struct sl_raw_frame frame[SL_RAW_BATCH];
+	struct sl_roce_answer a;
+
+	for (unsigned batch = 0; batch < ANSWERS_A_DRIVE && r->state == SL_OUTPUT_UP; batch++) {
+		int count;
+
+		for (unsigned i = 0; i < SL_RAW_BATCH; i++)
+			frame[i] = (struct sl_raw_frame){r->came[i], ANSWER_BYTES};
+		count = sl_raw_port_receive(&r->port, frame, SL_RAW_BATCH);
+		for (int i = 0; i < count && r->state == SL_OUTPUT_UP; i++) {
+			enum sl_roce_refusal refusal = sl_roce_parse(frame[i].data, frame[i].bytes,
+								     &r->ours, &r->theirs, &a);
+
+			if (refusal) {
+				if (refusal != SL_ROCE_OTHER)
+					failed(r, "an answer was refused: %s",
+					       sl_roce_refusal_name(refusal));
+				continue;
+			}
+			if ((a.syndrome & SL_ROCE_SYNDROME_KIND) != SL_ROCE_SYNDROME_ACK)
+				r->stats.naks++;
+			event(r, sl_roce_answered(&r->window, &a, now), &a);
+		}
+		if (count < (int)SL_RAW_BATCH)
+			return;
+	}
+}
+
+static enum sl_output_state raw_drive(struct sl_output *o, uint64_t now_ns)
+{
+	struct raw *r = of(o);
+
+	now_ns = forward(r, now_ns);
+	if (r->state == SL_OUTPUT_UP) {
+		receive(r, now_ns);
+		event(r, sl_roce_timer(&r->window, now_ns), NULL);
+		send_frames(r, now_ns);
+	}
+	return r->state;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------------ */
+
+static uint64_t raw_outstanding(const struct sl_output *o)
+{
+	return ((const struct raw *)o)->outstanding;
+}
+
+static void raw_stats(const struct sl_output *o, struct sl_output_stats *out)
+{
+	*out = ((const struct raw *)o)->stats;
+}
+
+static void raw_close(struct sl_output *o)
+{
+	struct raw *r = of(o);
+
+	if (r->port.file)
+		send_frames(r, sl_now_ns());
+	sl_raw_port_close(&r->port);
+	free(r->builder);
+	free(r->slot);
+	free(r->frames);
+	free(r);
+}
+
+int sl_output_raw_fd(const struct sl_output *o)
+{
+	return ((const struct raw *)o)->port.fd;
+}
+
+struct sl_output *sl_output_raw(const struct sl_output_raw_opts *opts, char *error,
+				size_t error_bytes)
+{
+	static const struct sl_output_ops ops = {
+		.name = "raw",
+		.write = raw_write,
+		.write_immediate = raw_write_immediate,
+		.add = raw_add,
+		.flush = raw_flush,
+		.drive = raw_drive,
+		.outstanding = raw_outstanding,
+		.stats = raw_stats,
+		.close = raw_close,
+	};
+	struct sl_roce_end nobody;
+	struct raw *r;
+	int err = EINVAL;
+
+	if (!opts->file == !opts->interface || opts->depth > DEPTH_MAX || opts->tries > TRIES_MAX) {
+		snprintf(error, error_bytes, "raw: an interface or a file, and bounds");
+		errno = EINVAL;
+		return NULL;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		goto err_memory;
+	r->o.ops = &ops;
+	r->depth = opts->depth ? opts->depth : DEPTH_DEFAULT;
+	r->timeout_ns = opts->timeout_ns ? opts->timeout_ns : TIMEOUT_DEFAULT;
+	r->tries = opts->tries ? opts->tries : TRIES_DEFAULT;
+	r->builder = calloc(1, sizeof(*r->builder));
+	if (!r->builder)
+		goto err_free;
+	err = -sl_raw_port_open(&r->port, opts, error, error_bytes);
+	if (err)
+		goto err_builder;
+	if (opts->file) {
+		sl_output_raw_ours(&r->o, &nobody);
+		nobody.gid[15]++;
+		nobody.mac[5]++;
+		nobody.qpn = 0x11;
+		nobody.mtu = opts->mtu ? (uint16_t)opts->mtu : 1024;
+		err = -sl_output_raw_connect(&r->o, &nobody);
+		if (err) {
+			snprintf(error, error_bytes, "raw: %s", strerror(err));
+			raw_close(&r->o);
+			errno = err;
+			return NULL;
+		}
+	}
+	return &r->o;
+
+err_builder:
+	free(r->builder);
+	free(r);
+	errno = err;
+	return NULL;
+err_free:
+	free(r);
+err_memory:
+	snprintf(error, error_bytes, "out of memory");
+	errno = ENOMEM;
+	return NULL;
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * output_raw_port.c - how frames made by hand leave and come: a packet socket of one interface (packet(7)), or
+ * a file as libpcap writes it (draft-ietf-opsawg-pcap). They may leave by AF_XDP; answers, which are few, come by
+ * the packet socket also then, so that no program at the interface is needed.
+ */
+#include "dta/io/output_raw.h"
+#include "dta/io/xsk.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/filter.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RECEIVE_BUFFER (4 << 20)
+#define PCAP_MAGIC_NS  0xa1b23c4du
+#define PCAP_ETHERNET  1u
+#define ETHERNET       14
+#define XDP_BYTES      (4 << 20) /* frames on their way */
+
+/* ---- a file ------------------------------------------------------------------------------------ */
+
+static int file_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts, char *error,
+		     size_t bytes)
+{
+	const struct {
+		uint32_t magic;
+		uint16_t major, minor;
+		uint32_t zero[2], most, link;
+	} head = {PCAP_MAGIC_NS, 2, 4, {0, 0}, 65535, PCAP_ETHERNET};
+
+	p->file = fopen(opts->file, "wbe");
+	if (!p->file || fwrite(&head, sizeof(head), 1, p->file) != 1) {
+		snprintf(error, bytes, "%s: %s", opts->file, strerror(errno));
+		return -errno;
+	}
+	/* Addresses for documentation: RFC 5737; a MAC of nobody: locally administered. */
+	p->end = (struct sl_roce_end){
+		.gid = {[10] = 0xff, 0xff, 192, 0, 2, 1},
+		.mac = {2, 0, 0, 0, 0, 1},
+		.mtu = SL_ROCE_MTU_MAX,
+	};
+	return 0;
+}
+
+static int file_write(FILE *file, const struct sl_raw_frame *frames, unsigned count)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	for (unsigned i = 0; i < count; i++) {
+		const uint32_t record[4] = {
+			(uint32_t)t.tv_sec,
+			(uint32_t)t.tv_nsec,
+			(uint32_t)frames[i].bytes,
+			(uint32_t)frames[i].bytes,
+		};
+
+		if (fwrite(record, sizeof(record), 1, file) != 1 ||
+		    fwrite(frames[i].data, frames[i].bytes, 1, file) != 1)
+			return -EIO;
+	}
+	return (int)count;
+}
+
+/* ---- an interface ------------------------------------------------------------------------------ */
+
+/* The better an address serves to send from, the higher. */
+static int rank(const struct sockaddr *a)
+{
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
+
+	if (a->sa_family == AF_INET)
+		return 3;
+	return IN6_IS_ADDR_LINKLOCAL(six) ? 1 : 2;
+}
+
+static void to_gid(const struct sockaddr *a, uint8_t gid[16])
+{
+	if (a->sa_family == AF_INET) {
+		memset(gid, 0, 10);
+		gid[10] = gid[11] = 0xff;
+		memcpy(gid + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
+	} else {
+		memcpy(gid, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
+	}
+}
+
+static int find_address(struct sl_raw_port *p, const struct sl_output_raw_opts *opts, char *error,
+			size_t bytes)
+{
+	struct ifaddrs *all, *best = NULL;
+	uint8_t wanted[16], have[16];
+
+	if (opts->address) {
+		memset(wanted, 0, 10);
+		wanted[10] = wanted[11] = 0xff;
+		if (inet_pton(AF_INET, opts->address, wanted + 12) != 1 &&
+		    inet_pton(AF_INET6, opts->address, wanted) != 1) {
+			snprintf(error, bytes, "%s: not an address", opts->address);
+			return -EINVAL;
+		}
+	}
+	if (getifaddrs(&all))
+		return -errno;
+	for (struct ifaddrs *a = all; a; a = a->ifa_next) {
+		if (!a->ifa_addr || strcmp(a->ifa_name, opts->interface) ||
+		    (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
+			continue;
+		to_gid(a->ifa_addr, have);
+		if (opts->address ? !memcmp(have, wanted, 16)
+				  : !best || rank(a->ifa_addr) > rank(best->ifa_addr))
+			best = a;
+	}
+	if (best)
+		to_gid(best->ifa_addr, p->end.gid);
+	else
+		snprintf(error, bytes, "%s has no address%s%s", opts->interface,
+			 opts->address ? " " : "", opts->address ? opts->address : "");
+	freeifaddrs(all);
+	return best ? 0 : -EADDRNOTAVAIL;
+}
+
+static int find_interface(struct sl_raw_port *p, const struct sl_output_raw_opts *opts, char *error,
+			  size_t bytes)
+{
+	/* Around the payload behind Ethernet; an immediate goes along. */
+	const int around = 40 + 8 + 12 + 16 + 4 + 4;
+	struct ifreq req = {0};
+	int mtu;
+
+	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", opts->interface);
+	if (ioctl(p->fd, SIOCGIFHWADDR, &req))
+		goto err;
+	if (req.ifr_hwaddr.sa_family != 1 /* ARPHRD_ETHER */) {
+		snprintf(error, bytes, "%s is no Ethernet interface", opts->interface);
+		return -EINVAL;
+	}
+	memcpy(p->end.mac, req.ifr_hwaddr.sa_data, 6);
+	if (ioctl(p->fd, SIOCGIFMTU, &req))
+		goto err;
+	mtu = req.ifr_mtu;
+	if (opts->xdp && mtu > (int)SL_XSK_LONGEST - ETHERNET)
+		mtu = (int)SL_XSK_LONGEST - ETHERNET;
+	for (p->end.mtu = SL_ROCE_MTU_MAX; p->end.mtu > SL_ROCE_MTU_MIN; p->end.mtu /= 2)
+		if (p->end.mtu + around <= mtu && (!opts->mtu || p->end.mtu <= opts->mtu))
+			break;
+	return find_address(p, opts, error, bytes);
+err:
+	snprintf(error, bytes, "%s: %s", opts->interface, strerror(errno));
+	return -errno;
+}
+
+/*
+ * Where no RDMA device listens, the kernel would answer each answer with "port unreachable". A socket that takes
+ * them and throws them away keeps it silent; a filter of one instruction says that nothing is wanted.
+ */
+static int deaf_socket(void)
+{
+	struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog program = {1, &none};
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(SL_ROCE_PORT)};
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ||
+			bind(fd, (struct sockaddr *)&any, sizeof(any)))) {
+		close(fd); /* soft-RoCE or another of us has it: then that one keeps it silent */
+		fd = -1;
+	}
+	return fd;
+}
+
+/* The first queue that nobody has: workers, and translators, open one each. */
+static int open_xsk(struct sl_raw_port *p, const char *interface, char *error, size_t bytes)
+{
+	struct sl_xsk_opts o = {.interface = interface,
+				.send = true,
+				.longest = SL_ROCE_AROUND + p->end.mtu,
+				.bytes = XDP_BYTES};
+
+	for (int ms = 0; !p->xsk && ms <= SL_XSK_BUSY_MS; ms += 10) {
+		if (ms)
+			poll(NULL, 0, 10);
+		for (o.queue = 0; !p->xsk && o.queue < sl_xsk_queues(interface); o.queue++) {
+			p->xsk = sl_xsk_open(&o, error, bytes);
+			if (!p->xsk && errno != EBUSY)
+				return -errno;
+		}
+	}
+	return p->xsk ? 0 : -EBUSY;
+}
+
+int sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts, char *error,
+		     size_t error_bytes)
+{
+	int err, yes = 1, room = RECEIVE_BUFFER;
+
+	*p = (struct sl_raw_port){.fd = -1, .deaf = -1};
+	if (opts->file)
+		return file_open(p, opts, error, error_bytes);
+	p->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (p->fd < 0) {
+		err = -errno;
+		snprintf(error, error_bytes, "packet socket: %s%s", strerror(-err),
+			 err == -EPERM ? " (it needs CAP_NET_RAW)" : "");
+		return err;
+	}
+	err = find_interface(p, opts, error, error_bytes);
+	if (!err && opts->xdp)
+		err = open_xsk(p, opts->interface, error, error_bytes);
+	if (err) {
+		sl_raw_port_close(p);
+		return err;
+	}
+	setsockopt(p->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof(yes));
+	if (setsockopt(p->fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)))
+		setsockopt(p->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	p->ifindex = (int)if_nametoindex(opts->interface);
+	p->deaf = deaf_socket();
+	return 0;
+}
+
+void sl_raw_port_close(struct sl_raw_port *p)
+{
+	sl_xsk_close(p->xsk);
+	if (p->fd >= 0)
+		close(p->fd);
+	if (p->deaf >= 0)
+		close(p->deaf);
+	if (p->file)
+		fclose(p->file);
+	*p = (struct sl_raw_port){.fd = -1, .deaf = -1};
+}
+
+int sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours)
+{
+	bool v4 = !ours->gid[0] && ours->gid[10] == 0xff;
+	unsigned ip = 14, udp = ip + (v4 ? 20 : 40), bth = udp + 8;
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, ip + (v4 ? 9 : 6)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 6),
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, udp + 2),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SL_ROCE_PORT, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, bth + 4),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SL_ROCE_24),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ours->qpn, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 2048),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+	struct sockaddr_ll at = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(v4 ? ETH_P_IP : ETH_P_IPV6),
+		.sll_ifindex = p->ifindex,
+	};
+
+	if (p->file)
+		return 0;
+	if (setsockopt(p->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ||
+	    bind(p->fd, (struct sockaddr *)&at, sizeof(at)))
+		return -errno;
+	return 0;
+}
+
+static int send_xsk(struct sl_xsk *x, const struct sl_raw_frame *frames, unsigned count)
+{
+	struct sl_xsk_frame f[SL_RAW_BATCH];
+	int sent;
+
+	for (unsigned i = 0; i < count; i++)
+		f[i] = (struct sl_xsk_frame){frames[i].data, (uint32_t)frames[i].bytes};
+	sent = sl_xsk_send(x, f, count);
+	return sent ? sent : -EAGAIN;
+}
+
+int sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames, unsigned count)
+{
+	struct mmsghdr message[SL_RAW_BATCH] = {0};
+	struct iovec part[SL_RAW_BATCH];
+	int sent;
+
+	if (p->file)
+		return file_write(p->file, frames, count);
+	if (p->xsk)
+		return send_xsk(p->xsk, frames, count);
+	for (unsigned i = 0; i < count; i++) {
+		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
+		message[i].msg_hdr.msg_iov = &part[i];
+		message[i].msg_hdr.msg_iovlen = 1;
+	}
+	sent = sendmmsg(p->fd, message, count, 0);
+	return sent < 0 ? -errno : sent;
+}
+
+int sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frames, unsigned count)
+{
+	struct mmsghdr message[SL_RAW_BATCH] = {0};
+	struct iovec part[SL_RAW_BATCH];
+	int came;
+
+	if (p->file)
+		return 0;
+	if (p->xsk) /* what the interface had no room for before */
+		sl_xsk_send(p->xsk, NULL, 0);
+	for (unsigned i = 0; i < count; i++) {
+		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
+		message[i].msg_hdr.msg_iov = &part[i];
+		message[i].msg_hdr.msg_iovlen = 1;
+	}
+	came = recvmmsg(p->fd, message, count, MSG_DONTWAIT, NULL);
+	if (came < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	for (int i = 0; i < came; i++)
+		frames[i].bytes = message[i].msg_len;
+	return came;
+}

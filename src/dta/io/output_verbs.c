@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * output_verbs.c - the output over an RDMA device: RC WRITE, WRITE with immediate, FETCH_ADD.
+ *
+ * Operations are numbered for ever; [head, tail) are in a ring, of which [head, posted) are in the send queue. A send
+ * queue completes in the order of posting, and a request that is not signalled makes no completion unless it
+ * fails (ibv_post_send(3)): so one signalled request a chain tells of all before it. Their data stays in registered
+ * memory until then, as after a lost connection WRITEs are posted again over the next one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dta/io/rdma_host.h"
+#include "dta/io/output_rdma.h"
+
+#if HAVE_VERBS
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/base.h"
+#include "fabric/dial.h"
+#include "fabric/host.h"
+
+#define DEPTH_DEFAULT	   1024u
+#define DEPTH_MAX	   32768u
+#define TIMEOUT_DEFAULT_MS 2000u
+#define DATA_BYTES	   (8u << 20) /* many times SL_OUTPUT_WRITE_MAX */
+#define CHAIN		   64u	      /* requests a doorbell */
+#define COMPLETIONS	   32
+#define INLINE_WANTED	   256u
+#define BACKOFF_MIN_NS	   50000000ull
+#define BACKOFF_MAX_NS	   1000000000ull
+#define SILENCE_NS \
+	5000000000ull /* the device retries for less; but without end if it is told "not ready" */
+
+struct op {
+	enum ibv_wr_opcode opcode;
+	uint32_t rkey, bytes, immediate;
+	uint64_t addr, add;
+	uint64_t data; /* position of its bytes */
+	bool gone;     /* was counted, and is only passed over */
+};
+
+struct out {
+	struct sl_output o;
+	struct sl_dial dial;
+	struct sl_output_stats stats;
+	enum sl_output_state state;
+	char *device;
+	struct sl_verbs_request request;
+	uint64_t instance, retry_ns, backoff_ns, progress_ns;
+
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint32_t generation; /* of the queue pair, in the upper half of its wr_ids */
+	uint32_t depth_wanted, depth, inline_most;
+	bool broken;
+
+	uint64_t head, posted, tail;
+	uint64_t outstanding;
+	uint32_t mask;
+	struct op *ops;
+	uint8_t *data;
+	uint64_t data_head, data_tail; /* positions, which run on: modulo DATA_BYTES */
+};
+
+static struct out *of(struct sl_output *o)
+{
+	return (struct out *)o;
+}
+
+static struct op *op_at(const struct out *v, uint64_t n)
+{
+	return &v->ops[n & v->mask];
+}
+
+static void failed(struct out *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void failed(struct out *v, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(v->stats.last_error, sizeof(v->stats.last_error), fmt, args);
+	va_end(args);
+}
+
+/* ---- the ring ------------------------------------------------------------------------------------ */
+
+/* What an operation takes of the data; a FETCH_ADD's is where the old value lands. */
+static uint64_t room_of(uint32_t bytes)
+{
+	return (bytes + 7u) & ~7ull;
+}
+
+/* The oldest leaves the ring. */
+static void retire(struct out *v)
+{
+	struct op *op = op_at(v, v->head++);
+
+	v->data_head = op->data + room_of(op->bytes);
+	if (op->gone)
+		return;
+	v->stats.completed++;
+	v->outstanding--;
+}
+
+static void give_up_on(struct out *v, struct op *op, uint64_t *counter)
+{
+	op->gone = true;
+	(*counter)++;
+	v->outstanding--;
+}
+
+/*
+ * What was in the send queue: WRITEs will be posted again; a FETCH_ADD may have been executed, and twice would
+ * be wrong. refused: an operation that the other side did not want, or NULL; nor will it want what else is
+ * for that memory.
+ */
+static void sort_out(struct out *v, const struct op *refused)
+{
+	uint32_t rkey = refused ? refused->rkey : 0;
+
+	for (uint64_t n = v->head; n < v->tail; n++) {
+		struct op *op = op_at(v, n);
+
+		if (op->gone)
+			continue;
+		if (refused && op->rkey == rkey)
+			give_up_on(v, op, &v->stats.failed);
+		else if (n < v->posted && op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+			give_up_on(v, op, &v->stats.unconfirmed);
+		else
+			v->stats.again += n < v->posted;
+	}
+	v->posted = v->head;
+}
+
+/* ---- coming up and going down --------------------------------------------------------------------- */
+
+static void tear_down(struct out *v)
+{
+	sl_dial_end(&v->dial, &v->cq, &v->mr, &v->pd);
+	v->broken = false;
+}
+
+static void go_down(struct out *v, uint64_t now_ns, const struct op *refused)
+{
+	if (v->state == SL_OUTPUT_UP)
+		v->stats.disconnects++;
+	v->state = SL_OUTPUT_DOWN;
+	tear_down(v);
+	sort_out(v, refused);
+	v->retry_ns = now_ns + v->backoff_ns;
+	v->backoff_ns = v->backoff_ns * 2 > BACKOFF_MAX_NS ? BACKOFF_MAX_NS : v->backoff_ns * 2;
+}
+
+static void cannot(struct out *v, uint64_t now_ns, const char *what)
+{
+	failed(v, "%s: %s: %s", v->dial.host, what, strerror(errno));
+	go_down(v, now_ns, NULL);
+}
+
+/* The way there is known: a queue pair is made, and the other side asked. */
+static void ask(struct out *v, uint64_t now_ns)
+{
+	struct ibv_device_attr device;
+	uint32_t reads;
+
+	if (ibv_query_device(v->dial.id->verbs, &device)) {
+		cannot(v, now_ns, "ibv_query_device");
+		return;
+	}
+	v->depth = v->depth_wanted < (uint32_t)device.max_qp_wr ? v->depth_wanted
+								: (uint32_t)device.max_qp_wr;
+	v->pd = ibv_alloc_pd(v->dial.id->verbs);
+	if (v->pd)
+		v->mr = ibv_reg_mr(v->pd, v->data, DATA_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	if (!v->mr) {
+		cannot(v, now_ns, "registering memory (ulimit -l?)");
+		return;
+	}
+	v->cq = ibv_create_cq(v->dial.id->verbs, (int)v->depth, NULL, NULL, 0);
+	if (!v->cq) {
+		cannot(v, now_ns, "ibv_create_cq");
+		return;
+	}
+	for (v->inline_most = INLINE_WANTED;; v->inline_most /= 2) {
+		struct ibv_qp_init_attr attr = {
+			.send_cq = v->cq,
+			.recv_cq = v->cq,
+			.qp_type = IBV_QPT_RC,
+			.cap =
+				{
+					.max_send_wr = v->depth,
+					.max_recv_wr = 1,
+					.max_send_sge = 1,
+					.max_recv_sge = 1,
+					.max_inline_data = v->inline_most,
+				},
+		};
+
+		if (!rdma_create_qp(v->dial.id, v->pd, &attr))
+			break;
+		if (!v->inline_most) {
+			cannot(v, now_ns, "rdma_create_qp");
+			return;
+		}
+	}
+	v->generation++;
+	reads = (uint32_t)device.max_qp_init_rd_atom;
+	/* 255 means "any" to librdmacm. The other side lowers it to what it can. */
+	if (sl_dial_connect(&v->dial, &v->request, reads > 254 ? 254 : (uint8_t)reads)) {
+		failed(v, "%s: %s", v->dial.host, v->dial.error);
+		go_down(v, now_ns, NULL);
+	}
+}
+
+static void established(struct out *v, uint64_t now_ns, const struct sl_host_hello *hello)
+{
+	if (hello->magic != SL_VERBS_HELLO_MAGIC || hello->version != SL_VERBS_VERSION ||
+	    hello->agent_instance != v->instance) {
+		failed(v, "%s: it is not the owner of these stores who answers there",
+		       v->dial.host);
+		go_down(v, now_ns, NULL);
+		return;
+	}
+	v->state = SL_OUTPUT_UP;
+	v->stats.connects++;
+	v->backoff_ns = BACKOFF_MIN_NS;
+	v->progress_ns = now_ns;
+}
+
+static void connection(struct out *v, uint64_t now_ns)
+{
+	enum sl_dial_event e = SL_DIAL_NOTHING;
+	struct sl_host_hello hello;
+
+	if (v->state == SL_OUTPUT_DOWN) {
+		if (now_ns < v->retry_ns)
+			return;
+		v->state = SL_OUTPUT_CONNECTING;
+		e = sl_dial_start(&v->dial, now_ns);
+	}
+	if (e == SL_DIAL_NOTHING)
+		e = sl_dial_drive(&v->dial, now_ns, &hello, sizeof(hello));
+	if (e == SL_DIAL_ROUTED) {
+		ask(v, now_ns);
+	} else if (e == SL_DIAL_ESTABLISHED) {
+		established(v, now_ns, &hello);
+	} else if (e == SL_DIAL_FAILED) {
+		failed(v, "%s: %s", v->dial.host, v->dial.error);
+		go_down(v, now_ns, NULL);
+	}
+}
+
+/* ---- operations ------------------------------------------------------------------------------------ */
+
+/* A slot for an operation, and room for its bytes; NULL with *err. */
+static struct op *take(struct out *v, const struct sl_object *to, uint64_t offset, uint32_t bytes,
+		       int *err)
+{
+	uint64_t room = room_of(bytes), at = v->data_tail, rest = DATA_BYTES - at % DATA_BYTES;
+	struct op *op;
+
+	*err = -ERANGE;
+	if (offset > to->bytes || bytes > to->bytes - offset)
+		return NULL;
+	*err = -ENOTCONN;
+	if (v->state != SL_OUTPUT_UP)
+		return NULL;
+	*err = -EMSGSIZE;
+	if (bytes > SL_OUTPUT_WRITE_MAX)
+		return NULL;
+	if (room > rest) /* it does not wrap around */
+		at += rest;
+	*err = -EAGAIN;
+	if (v->tail - v->head > v->mask || at + room - v->data_head > DATA_BYTES)
+		return NULL;
+	op = op_at(v, v->tail++);
+	*op = (struct op){.addr = to->addr + offset, .rkey = to->rkey, .bytes = bytes, .data = at};
+	v->data_tail = at + room;
+	v->stats.bytes += bytes;
+	v->outstanding++;
+	*err = 0;
+	return op;
+}
+
+static int write_any(struct out *v, const struct sl_object *to, uint64_t offset, const void *data,
+		     uint32_t bytes, bool immediate, uint32_t number)
+{
+	int err;
+	struct op *op = take(v, to, offset, bytes, &err);
+
+	if (!op)
+		return err;
+	op->opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+	op->immediate = number;
+	memcpy(v->data + op->data % DATA_BYTES, data, bytes);
+	v->stats.writes++;
+	v->stats.immediates += immediate;
+	return 0;
+}
+
+static int verbs_write(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+		       const void *data, uint32_t bytes)
+{
+	return write_any(of(o), to, offset, data, bytes, false, 0);
+}
+
+static int verbs_write_immediate(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+				 const void *data, uint32_t bytes, uint32_t immediate)
+{
+	return write_any(of(o), to, offset, data, bytes, true, immediate);
+}
+
+static int verbs_add(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+		     uint64_t addend)
+{
+	struct out *v = of(o);
+	int err = -ERANGE;
+	struct op *op = offset & 7 ? NULL : take(v, to, offset, 8, &err);
+
+	if (!op)
+		return err;
+	op->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	op->add = addend;
+	v->stats.adds++;
+	return 0;
+}
+
+/* ---- posting and completing --------------------------------------------------------------------------- */
+
+static void request_of(struct out *v, uint64_t n, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+	const struct op *op = op_at(v, n);
+
+	*sge = (struct ibv_sge){
+		.addr = (uintptr_t)(v->data + op->data % DATA_BYTES),
+		.length = op->bytes,
+		.lkey = v->mr->lkey,
+	};
+	*wr = (struct ibv_send_wr){
+		.wr_id = (uint64_t)v->generation << 32 | (uint32_t)n,
+		.sg_list = sge,
+		.num_sge = op->bytes ? 1 : 0,
+		.opcode = op->opcode,
+	};
+	if (op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr->wr.atomic.remote_addr = op->addr;
+		wr->wr.atomic.rkey = op->rkey;
+		wr->wr.atomic.compare_add = op->add;
+		return;
+	}
+	wr->wr.rdma.remote_addr = op->addr;
+	wr->wr.rdma.rkey = op->rkey;
+	if (op->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		wr->imm_data = __builtin_bswap32(op->immediate);
+	if (op->bytes <= v->inline_most)
+		wr->send_flags = IBV_SEND_INLINE;
+}
+
+/* Chains of requests, each with one doorbell and one completion. */
+static void post(struct out *v, uint64_t now_ns)
+{
+	struct ibv_send_wr wr[CHAIN], *bad;
+	struct ibv_sge sge[CHAIN];
+	/* A quarter of the queue at a time, so that it never runs empty before it is refilled. */
+	uint32_t most = v->depth / 4 < CHAIN ? v->depth / 4 + 1 : CHAIN;
+
+	while (!v->broken && v->posted < v->tail) {
+		uint64_t n = v->posted, end = n;
+		unsigned count = 0;
+		int err;
+
+		for (; n < v->tail && count < most && n - v->head < v->depth; n++) {
+			if (op_at(v, n)->gone)
+				continue;
+			request_of(v, n, &wr[count], &sge[count]);
+			wr[count].next = NULL;
+			if (count)
+				wr[count - 1].next = &wr[count];
+			count++;
+			end = n + 1;
+		}
+		if (!count) { /* the queue is full, or nothing is left but what is gone */
+			if (v->head == v->posted)
+				for (v->posted = n; v->head < n;)
+					retire(v);
+			return;
+		}
+		wr[count - 1].send_flags |= IBV_SEND_SIGNALED;
+		if (v->posted == v->head)
+			v->progress_ns = now_ns;
+		err = ibv_post_send(v->dial.id->qp, wr, &bad);
+		if (err) {
+			/* What was taken of the chain ends with the queue pair; it counts as posted. */
+			failed(v, "%s: ibv_post_send: %s", v->dial.host, strerror(err));
+			v->broken = true;
+		}
+		v->posted = end;
+	}
+}
+
+/* Refused by the other side, not lost on the way. */
+static bool is_refusal(enum ibv_wc_status s)
+{
+	return s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_INV_REQ_ERR || s == IBV_WC_REM_OP_ERR;
+}
+
+/* False: the connection has ended. */
+static bool completed(struct out *v, const struct ibv_wc *wc, uint64_t now_ns)
+{
+	uint32_t ahead = (uint32_t)wc->wr_id - (uint32_t)v->head;
+
+	if (wc->wr_id >> 32 != v->generation || ahead >= v->posted - v->head) {
+		failed(v, "%s: a completion of nothing that is outstanding", v->dial.host);
+		go_down(v, now_ns, NULL);
+		return false;
+	}
+	for (; ahead; ahead--)
+		retire(v);
+	if (wc->status != IBV_WC_SUCCESS) {
+		failed(v, "%s: %s", v->dial.host, ibv_wc_status_str(wc->status));
+		if (is_refusal(wc->status))
+			v->stats.naks++;
+		go_down(v, now_ns, is_refusal(wc->status) ? op_at(v, v->head) : NULL);
+		return false;
+	}
+	retire(v);
+	v->progress_ns = now_ns;
+	return true;
+}
+
+static void poll_completions(struct out *v, uint64_t now_ns)
+{
+	struct ibv_wc wc[COMPLETIONS];
+	int count;
+
+	do {
+		count = ibv_poll_cq(v->cq, COMPLETIONS, wc);
+		for (int i = 0; i < count; i++)
+			if (!completed(v, &wc[i], now_ns))
+				return;
+	} while (count == COMPLETIONS);
+	if (count < 0 || v->broken) {
+		go_down(v, now_ns, NULL);
+	} else if (v->head < v->posted && now_ns > v->progress_ns + SILENCE_NS) {
+		failed(v, "%s: nothing was completed for %llu s", v->dial.host,
+		       SILENCE_NS / 1000000000);
+		go_down(v, now_ns, NULL);
+	}
+}
+
+static void verbs_flush(struct sl_output *o)
+{
+	if (of(o)->state == SL_OUTPUT_UP)
+		post(of(o), sl_now_ns());
+}
+
+static enum sl_output_state verbs_drive(struct sl_output *o, uint64_t now_ns)
+{
+	struct out *v = of(o);
+
+	if (v->state == SL_OUTPUT_UP)
+		poll_completions(v, now_ns);
+	connection(v, now_ns);
+	if (v->state == SL_OUTPUT_UP)
+		post(v, now_ns);
+	return v->state;
+}
+
+/* ---- the rest --------------------------------------------------------------------------------------- */
+
+static uint64_t verbs_outstanding(const struct sl_output *o)
+{
+	return ((const struct out *)o)->outstanding;
+}
+
+static void verbs_stats(const struct sl_output *o, struct sl_output_stats *out)
+{
+	*out = ((const struct out *)o)->stats;
+}
+
+static void verbs_close(struct sl_output *o)
+{
+	struct out *v = of(o);
+
+	tear_down(v);
+	sl_dial_free(&v->dial);
+	if (v->data)
+		munmap(v->data, DATA_BYTES);
+	free(v->ops);
+	free(v->device);
+	free(v);
+}
+
+struct sl_output *sl_output_verbs(const struct sl_output_verbs_opts *opts, char *error,
+				  size_t error_bytes)
+{
+	static const struct sl_output_ops ops = {
+		.name = "verbs",
+		.write = verbs_write,
+		.write_immediate = verbs_write_immediate,
+		.add = verbs_add,
+		.flush = verbs_flush,
+		.drive = verbs_drive,
+		.outstanding = verbs_outstanding,
+		.stats = verbs_stats,
+		.close = verbs_close,
+	};
+	struct out *v;
+	int err;
+
+	if (!opts->host || strlen(opts->host) >= sizeof(v->dial.host) || !opts->name ||
+	    !*opts->name || strlen(opts->name) >= SL_HOST_NAME_MAX || opts->depth > DEPTH_MAX) {
+		snprintf(error, error_bytes,
+			 "verbs: a host, a name of at most %u characters, a depth of at most %u",
+			 SL_HOST_NAME_MAX - 1, DEPTH_MAX);
+		errno = EINVAL;
+		return NULL;
+	}
+	err = -sl_rdma_find(opts->device, error, error_bytes);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	v = calloc(1, sizeof(*v));
+	if (!v)
+		goto err_memory;
+	v->o.ops = &ops;
+	v->depth_wanted = opts->depth ? opts->depth : DEPTH_DEFAULT;
+	for (v->mask = 1; v->mask < 2 * v->depth_wanted; v->mask *= 2)
+		;
+	v->ops = calloc(v->mask, sizeof(*v->ops));
+	v->mask--;
+	v->data = mmap(NULL, DATA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+	if (v->data == MAP_FAILED)
+		v->data = NULL;
+	v->device = opts->device ? strdup(opts->device) : NULL;
+	if (!v->ops || !v->data || (opts->device && !v->device)) {
+		verbs_close(&v->o);
+		goto err_memory;
+	}
+	v->instance = opts->instance;
+	v->request = (struct sl_verbs_request){
+		.magic = SL_VERBS_REQUEST_MAGIC,
+		.version = SL_VERBS_VERSION,
+		.flags = SL_VERBS_STORE,
+		.instance = opts->instance,
+	};
+	strcpy(v->request.name, opts->name);
+	strcpy(v->dial.host, opts->host);
+	snprintf(v->dial.service, sizeof(v->dial.service), "%u",
+		 opts->port ? opts->port : SL_DTA_VERBS_PORT);
+	v->dial.device = v->device;
+	v->dial.gid_index = opts->gid_index;
+	v->dial.ib_port = opts->ib_port ? opts->ib_port : 1;
+	v->dial.timeout_ms = opts->connect_timeout_ms ? opts->connect_timeout_ms
+						      : TIMEOUT_DEFAULT_MS;
+	v->backoff_ns = BACKOFF_MIN_NS;
+	return &v->o;
+
+err_memory:
+	snprintf(error, error_bytes, "out of memory");
+	errno = ENOMEM;
+	return NULL;
+}
+
+#else /* built without RDMA */
+
+struct sl_output *sl_output_verbs(const struct sl_output_verbs_opts *opts, char *error,
+				  size_t error_bytes)
+{
+	(void)opts;
+	snprintf(error, error_bytes,
+		 "this sidelight was built without RDMA (libibverbs, librdmacm)");
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+#endif

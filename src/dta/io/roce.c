@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <libdeflate.h>
+
+#include "dta/io/roce.h"
+
+#define ETHERNET      14u
+#define IPV4	      20u
+#define IPV6	      40u
+#define UDP	      8u
+#define BTH	      12u
+#define ICRC	      4u
+#define QPN_MIN	      2u /* 0 and 1 are for management */
+
+#define BTH_SOLICITED 0x80u
+#define BTH_MIGRATED  0x40u
+#define BTH_PAD	      0x30u
+#define BTH_VERSION   0x0fu
+
+static void put16(uint8_t *to, uint32_t v)
+{
+	to[0] = (uint8_t)(v >> 8);
+	to[1] = (uint8_t)v;
+}
+
+static void put32(uint8_t *to, uint32_t v)
+{
+	v = __builtin_bswap32(v);
+	memcpy(to, &v, 4);
+}
+
+static void put64(uint8_t *to, uint64_t v)
+{
+	v = __builtin_bswap64(v);
+	memcpy(to, &v, 8);
+}
+
+static uint32_t get16(const uint8_t *from)
+{
+	return (uint32_t)from[0] << 8 | from[1];
+}
+
+static uint32_t get24(const uint8_t *from)
+{
+	return (uint32_t)from[0] << 16 | get16(from + 1);
+}
+
+static uint64_t get64(const uint8_t *from)
+{
+	uint64_t v;
+
+	memcpy(&v, from, 8);
+	return __builtin_bswap64(v);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+static bool is_v4(const uint8_t gid[16])
+{
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
+static bool gid_is_somebodys(const uint8_t gid[16])
+{
+	static const uint8_t none[16];
+
+	if (is_v4(gid))
+		return gid[12] && gid[12] < 224; /* 0/8, multicast, broadcast: nobody's */
+	return memcmp(gid, none, 16) && gid[0] != 0xff;
+}
+
+int sl_roce_end_check(const struct sl_roce_end *e)
+{
+	static const uint8_t none[6];
+	bool mtu = e->mtu >= SL_ROCE_MTU_MIN && e->mtu <= SL_ROCE_MTU_MAX &&
+		   !(e->mtu & (e->mtu - 1));
+
+	if (e->qpn < QPN_MIN || e->qpn > SL_ROCE_24 || e->psn > SL_ROCE_24 || !mtu ||
+	    e->atomics > 255 || !gid_is_somebodys(e->gid) || !memcmp(e->mac, none, 6) ||
+	    (e->mac[0] & 1))
+		return -EINVAL;
+	return 0;
+}
+
+static void to_hex(char *out, const uint8_t *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		sprintf(out + 2 * i, "%02x", bytes[i]);
+}
+
+static int nibble(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+static int of_hex(const json_t *j, uint8_t *out, size_t n)
+{
+	const char *s = json_string_value(j);
+
+	if (!s || json_string_length(j) != 2 * n)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		int high = nibble(s[2 * i]), low = nibble(s[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return -EINVAL;
+		out[i] = (uint8_t)(high << 4 | low);
+	}
+	return 0;
+}
+
+json_t *sl_roce_end_json(const struct sl_roce_end *e)
+{
+	char gid[33], mac[13];
+
+	to_hex(gid, e->gid, 16);
+	to_hex(mac, e->mac, 6);
+	return json_pack("{s:s,s:I,s:I,s:s,s:s,s:I,s:I}", "type", "queue", "qpn",
+			 (json_int_t)e->qpn, "psn", (json_int_t)e->psn, "gid", gid, "mac", mac,
+			 "mtu", (json_int_t)e->mtu, "atomics", (json_int_t)e->atomics);
+}
+
+int sl_roce_end_of_json(const json_t *message, struct sl_roce_end *e)
+{
+	const json_t *qpn = json_object_get(message, "qpn"), *psn = json_object_get(message, "psn");
+	const json_t *mtu = json_object_get(message, "mtu");
+	json_int_t atomics = json_integer_value(json_object_get(message, "atomics"));
+
+	memset(e, 0, sizeof(*e));
+	/* Each in its bounds before it is made smaller: then sl_roce_end_check() sees what was said. */
+	if (!json_is_integer(qpn) || json_integer_value(qpn) < 0 ||
+	    json_integer_value(qpn) > SL_ROCE_24 || !json_is_integer(psn) ||
+	    json_integer_value(psn) < 0 || json_integer_value(psn) > SL_ROCE_24 ||
+	    !json_is_integer(mtu) || json_integer_value(mtu) < 0 ||
+	    json_integer_value(mtu) > SL_ROCE_MTU_MAX || atomics < 0 || atomics > 255)
+		return -EINVAL;
+	e->qpn = (uint32_t)json_integer_value(qpn);
+	e->psn = (uint32_t)json_integer_value(psn);
+	e->mtu = (uint16_t)json_integer_value(mtu);
+	e->atomics = (uint32_t)atomics;
+	if (of_hex(json_object_get(message, "gid"), e->gid, 16) ||
+	    of_hex(json_object_get(message, "mac"), e->mac, 6))
+		return -EINVAL;
+	return sl_roce_end_check(e);
+}
+
+/* ---- building --------------------------------------------------------------------------------- */
+
+/* RFC 1071, of the header without length and checksum, not folded. */
+static uint32_t sum_v4(const uint8_t *ip)
+{
+	uint32_t sum = 0;
+
+	for (unsigned i = 0; i < IPV4; i += 2)
+		if (i != 2 && i != 10)
+			sum += get16(ip + i);
+	return sum;
+}
+
+int sl_roce_builder(struct sl_roce_builder *b, const struct sl_roce_end *ours,
+		    const struct sl_roce_end *theirs, uint16_t port)
+{
+	bool v4 = is_v4(ours->gid);
+	uint8_t *ip, *bth;
+
+	if (sl_roce_end_check(ours) || sl_roce_end_check(theirs) || is_v4(theirs->gid) != v4)
+		return -EINVAL;
+	memset(b, 0, sizeof(*b));
+	b->ip = ETHERNET;
+	b->bth = ETHERNET + (v4 ? IPV4 : IPV6) + UDP;
+	memcpy(b->head, theirs->mac, 6);
+	memcpy(b->head + 6, ours->mac, 6);
+	put16(b->head + 12, v4 ? 0x0800 : 0x86dd);
+	ip = b->head + ETHERNET;
+	if (v4) {
+		ip[0] = 0x45;
+		ip[6] = 0x40; /* don't fragment: then its identification may be 0 (RFC 6864) */
+		ip[8] = 64;
+		ip[9] = 17;
+		memcpy(ip + 12, ours->gid + 12, 4);
+		memcpy(ip + 16, theirs->gid + 12, 4);
+		b->ip_sum = sum_v4(ip);
+	} else {
+		ip[0] = 0x60;
+		ip[6] = 17;
+		ip[7] = 64;
+		memcpy(ip + 8, ours->gid, 16);
+		memcpy(ip + 24, theirs->gid, 16);
+	}
+	/* The checksum of UDP stays 0, also with IPv6 (annex A17.4.5.1): the iCRC covers more. */
+	put16(b->head + b->bth - UDP, port);
+	put16(b->head + b->bth - UDP + 2, SL_ROCE_PORT);
+	bth = b->head + b->bth;
+	put16(bth + 2, 0xffff); /* the default partition */
+	put32(bth + 4, theirs->qpn);
+	return 0;
+}
+
+static bool has_reth(enum sl_roce_opcode o)
+{
+	return o == SL_ROCE_WRITE_FIRST || o == SL_ROCE_WRITE_ONLY ||
+	       o == SL_ROCE_WRITE_ONLY_IMMEDIATE;
+}
+
+static bool has_immediate(enum sl_roce_opcode o)
+{
+	return o == SL_ROCE_WRITE_LAST_IMMEDIATE || o == SL_ROCE_WRITE_ONLY_IMMEDIATE;
+}
+
+size_t sl_roce_build(const struct sl_roce_builder *b, const struct sl_roce_packet *p, void *frame)
+{
+	uint8_t *start = frame, *bth = start + b->bth, *at = bth + BTH;
+	uint32_t pad = -p->bytes & 3, length;
+
+	memcpy(start, b->head, b->bth + BTH);
+	bth[0] = (uint8_t)p->opcode;
+	bth[1] = (uint8_t)((p->solicited ? BTH_SOLICITED : 0) | BTH_MIGRATED | pad << 4);
+	put32(bth + 8, p->psn & SL_ROCE_24);
+	if (has_reth(p->opcode) || p->opcode == SL_ROCE_FETCH_ADD) {
+		put64(at, p->addr);
+		put32(at + 8, p->rkey);
+		at += 12;
+	}
+	if (has_reth(p->opcode)) {
+		put32(at, p->length);
+		at += 4;
+	}
+	if (p->opcode == SL_ROCE_FETCH_ADD) {
+		put64(at, p->add);
+		put64(at + 8, 0);
+		at += 16;
+	}
+	if (has_immediate(p->opcode)) {
+		put32(at, p->immediate);
+		at += 4;
+	}
+	if (p->bytes)
+		memcpy(at, p->payload, p->bytes);
+	memset(at + p->bytes, 0, pad);
+	at += p->bytes + pad + ICRC;
+
+	length = (uint32_t)(at - bth) + UDP;
+	put16(bth - UDP + 4, length);
+	if (start[12] == 0x08) {
+		uint32_t sum;
+
+		length += IPV4;
+		put16(start + b->ip + 2, length);
+		sum = b->ip_sum + length;
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = (sum & 0xffff) + (sum >> 16);
+		put16(start + b->ip + 10, ~sum & 0xffff);
+	} else {
+		put16(start + b->ip + 4, length);
+	}
+	return (size_t)(at - start);
+}
+
+/*
+ * CRC over 8 bytes of ones, which stand for a header that only InfiniBand has, and then from the IP header on
+ * to the reserved byte and the number of the other end in the BTH; what routers change counts as ones
+ * (annex A17.3.4; IBTA 7.8.1).
+ */
+static uint32_t crc_head(const uint8_t *frame, uint32_t bth)
+{
+	uint8_t masked[8 + IPV6 + UDP + 8], *ip = masked + 8, *udp;
+	uint32_t bytes = bth - ETHERNET;
+
+	memset(masked, 0xff, 8);
+	memcpy(ip, frame + ETHERNET, bytes + 8);
+	if (bytes == IPV4 + UDP) {
+		ip[1] = 0xff;
+		ip[8] = 0xff;
+		ip[10] = ip[11] = 0xff;
+	} else {
+		ip[0] |= 0x0f;
+		ip[1] = ip[2] = ip[3] = 0xff;
+		ip[7] = 0xff;
+	}
+	udp = ip + bytes - UDP;
+	udp[6] = udp[7] = 0xff;
+	udp[UDP + 4] = 0xff;
+	return libdeflate_crc32(0, masked, 8 + bytes + 8);
+}
+
+uint32_t sl_roce_icrc(const void *frame, size_t bytes)
+{
+	const uint8_t *f = frame;
+	uint32_t bth = ETHERNET + (f[12] == 0x08 ? IPV4 : IPV6) + UDP;
+
+	return libdeflate_crc32(crc_head(f, bth), f + bth + 8, bytes - bth - 8 - ICRC);
+}
+
+void sl_roce_seal(struct sl_roce_builder *b, void *frame, size_t bytes, bool acknowledge)
+{
+	uint8_t *f = frame, *bth = f + b->bth;
+	/* All that changes in front of the PSN; never 0. */
+	uint32_t shape = (uint32_t)bth[0] << 24 | (uint32_t)bth[1] << 16 | (uint32_t)bytes;
+	uint32_t at = (shape >> 2 ^ shape >> 18) % SL_ROCE_STATES, crc;
+
+	bth[8] = acknowledge ? 0x80 : 0;
+	if (b->state[at].shape != shape) {
+		b->state[at].shape = shape;
+		b->state[at].crc = crc_head(f, b->bth);
+	}
+	crc = libdeflate_crc32(b->state[at].crc, bth + 8, bytes - b->bth - 8 - ICRC);
+	memcpy(f + bytes - ICRC, &crc, ICRC); /* little-endian, unlike all else */
+}
+
+/* ---- answers ------------------------------------------------------------------------------------ */
+
+const char *sl_roce_refusal_name(enum sl_roce_refusal r)
+{
+	static const char *const names[SL_ROCE_REFUSALS] = {
+		"fine", "other", "truncated", "bad header", "bad source", "bad opcode", "bad icrc",
+	};
+
+	return r < SL_ROCE_REFUSALS ? names[r] : "?";
+}
+
+/* Finds the BTH of a frame for us: offsets and lengths of Ethernet, IP and UDP agree from there on. */
+static enum sl_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
+				     const struct sl_roce_end *ours,
+				     const struct sl_roce_end *theirs, uint32_t *bth)
+{
+	const uint8_t *ip = f + ETHERNET, *udp;
+	bool v4 = is_v4(ours->gid), theirs_it_is;
+	uint32_t header = v4 ? IPV4 : IPV6, length;
+
+	if (*bytes < ETHERNET + header + UDP + BTH)
+		return SL_ROCE_OTHER;
+	if (get16(f + 12) != (v4 ? 0x0800u : 0x86ddu) || ip[0] >> 4 != (v4 ? 4 : 6))
+		return SL_ROCE_OTHER;
+	/* A fragment of something else, or options: whatever it is, nobody answers us with that. */
+	if (ip[v4 ? 9 : 6] != 17 || (v4 && ip[0] != 0x45))
+		return SL_ROCE_OTHER;
+	if (v4 ? memcmp(ip + 16, ours->gid + 12, 4) : memcmp(ip + 24, ours->gid, 16))
+		return SL_ROCE_OTHER;
+	udp = ip + header;
+	if (get16(udp + 2) != SL_ROCE_PORT || get24(udp + UDP + 5) != ours->qpn)
+		return SL_ROCE_OTHER;
+	if (v4 && (get16(ip + 6) & 0x3fff))
+		return SL_ROCE_TRUNCATED;
+	length = v4 ? get16(ip + 2) : get16(ip + 4) + IPV6;
+	if (length > *bytes - ETHERNET)
+		return SL_ROCE_TRUNCATED;
+	if (length < header + UDP + BTH + ICRC || get16(udp + 4) != length - header)
+		return SL_ROCE_BAD_HEADER;
+	theirs_it_is = v4 ? !memcmp(ip + 12, theirs->gid + 12, 4)
+			  : !memcmp(ip + 8, theirs->gid, 16);
+	if (!theirs_it_is)
+		return SL_ROCE_BAD_SOURCE;
+	*bytes = ETHERNET + length; /* without what Ethernet pads */
+	*bth = ETHERNET + header + UDP;
+	return SL_ROCE_FINE;
+}
+
+enum sl_roce_refusal sl_roce_parse(const void *frame, size_t bytes, const struct sl_roce_end *ours,
+				   const struct sl_roce_end *theirs, struct sl_roce_answer *out)
+{
+	const uint8_t *f = frame, *h;
+	enum sl_roce_refusal r;
+	uint32_t at, icrc;
+	size_t payload;
+
+	r = find_bth(f, &bytes, ours, theirs, &at);
+	if (r)
+		return r;
+	h = f + at;
+	payload = bytes - at - BTH - ICRC;
+	if ((h[1] & (BTH_PAD | BTH_VERSION)) || (get16(h + 2) & 0x7fff) != 0x7fff)
+		return SL_ROCE_BAD_HEADER;
+	if (h[0] != SL_ROCE_ACK && h[0] != SL_ROCE_ATOMIC_ACK)
+		return SL_ROCE_BAD_OPCODE;
+	if (payload != (h[0] == SL_ROCE_ACK ? 4 : 12))
+		return SL_ROCE_BAD_HEADER;
+	icrc = sl_roce_icrc(f, bytes);
+	if (memcmp(&icrc, f + bytes - ICRC, ICRC))
+		return SL_ROCE_BAD_ICRC;
+	*out = (struct sl_roce_answer){
+		.opcode = h[0],
+		.psn = get24(h + 9),
+		.syndrome = h[BTH],
+		.msn = get24(h + BTH + 1),
+		.original = h[0] == SL_ROCE_ATOMIC_ACK ? get64(h + BTH + 4) : 0,
+	};
+	return SL_ROCE_FINE;
+}
+
+/* ---- the window --------------------------------------------------------------------------------- */
+
+void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, uint64_t timeout_ns,
+		    uint32_t tries)
+{
+	*w = (struct sl_roce_window){
+		.first = first,
+		.limit = limit < SL_ROCE_LIMIT_FIRST ? limit : SL_ROCE_LIMIT_FIRST,
+		.limit_max = limit,
+		.threshold = limit,
+		.timeout_ns = timeout_ns,
+		.patience_ns = timeout_ns * ((1ull << tries) - 1),
+	};
+}
+
+uint64_t sl_roce_may_send(const struct sl_roce_window *w, uint64_t now_ns)
+{
+	uint64_t out = w->sent - w->acked, waiting = w->queued - w->sent;
+	uint64_t room = out < w->limit ? w->limit - out : 0;
+
+	if (now_ns < w->not_before_ns)
+		return 0;
+	return room < waiting ? room : waiting;
+}
+
+static uint64_t timeout_of(const struct sl_roce_window *w)
+{
+	return w->timeout_ns > 4 * w->round_ns ? w->timeout_ns : 4 * w->round_ns;
+}
+
+void sl_roce_sent(struct sl_roce_window *w, uint64_t count, uint64_t now_ns)
+{
+	w->sent += count;
+	if (w->highest < w->sent)
+		w->highest = w->sent;
+	if (!w->progress_ns)
+		w->progress_ns = now_ns;
+	if (!w->deadline_ns)
+		w->deadline_ns = now_ns + (timeout_of(w) << w->tries);
+	/* Only of what is sent for the first time: else it is not known which one was answered. */
+	if (!w->timed && w->sent == w->highest && !w->back) {
+		w->timed = w->sent;
+		w->timed_ns = now_ns;
+	}
+}
+
+static void grow(struct sl_roce_window *w, uint64_t acknowledged)
+{
+	if (w->limit >= w->limit_max)
+		return;
+	if (w->limit < w->threshold) {
+		w->limit += (uint32_t)acknowledged;
+	} else {
+		w->grown += (uint32_t)acknowledged;
+		if (w->grown >= w->limit) {
+			w->grown = 0;
+			w->limit++;
+		}
+	}
+	if (w->limit > w->limit_max)
+		w->limit = w->limit_max;
+}
+
+/* Something was lost, most likely in a queue that was full. */
+static void shrink(struct sl_roce_window *w)
+{
+	uint32_t least = w->limit_max < SL_ROCE_LIMIT_MIN ? w->limit_max : SL_ROCE_LIMIT_MIN;
+
+	w->threshold = w->limit / 2 > least ? w->limit / 2 : least;
+	w->limit = w->threshold;
+	w->grown = 0;
+}
+
+/* All packets before n arrived. */
+static bool advance(struct sl_roce_window *w, uint64_t n, uint64_t now_ns)
+{
+	if (n == w->acked)
+		return false;
+	grow(w, n - w->acked);
+	if (w->timed && n >= w->timed) {
+		uint64_t round = now_ns - w->timed_ns;
+
+		w->round_ns = w->round_ns ? w->round_ns - w->round_ns / 8 + round / 8 : round;
+		w->timed = 0;
+	}
+	w->acked = n;
+	if (w->sent < n)
+		w->sent = n;
+	w->tries = 0;
+	w->back = false;
+	w->not_before_ns = 0;
+	w->progress_ns = w->highest == n ? 0 : now_ns;
+	w->deadline_ns = w->sent == n ? 0 : now_ns + timeout_of(w);
+	return true;
+}
+
+static void go_back(struct sl_roce_window *w)
+{
+	w->sent = w->acked;
+	w->deadline_ns = 0;
+	w->timed = 0;
+	w->back = true;
+}
+
+static bool too_long(const struct sl_roce_window *w, uint64_t now_ns)
+{
+	return w->progress_ns && now_ns - w->progress_ns >= w->patience_ns;
+}
+
+/* IBTA table 45, of RNR NAKs: in units of 10 us. */
+static const uint16_t rnr_timer[32] = {
+	65535, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
+	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+enum sl_roce_event sl_roce_answered(struct sl_roce_window *w, const struct sl_roce_answer *a,
+				    uint64_t now_ns)
+{
+	uint64_t ahead = (a->psn - sl_roce_psn(w, w->acked)) & SL_ROCE_24;
+	uint64_t n = w->acked + ahead;
+	bool moved;
+
+	if (n >= w->highest)
+		return SL_ROCE_NOTHING; /* of before, or of what was never sent */
+	if (a->opcode == SL_ROCE_ATOMIC_ACK && (a->syndrome & SL_ROCE_SYNDROME_KIND))
+		return SL_ROCE_NOTHING;
+	switch (a->syndrome & SL_ROCE_SYNDROME_KIND) {
+	case SL_ROCE_SYNDROME_ACK:
+		/* Also of FETCH_ADDs before it whose own answer was lost: requests are executed in order. */
+		advance(w, n + 1, now_ns);
+		return SL_ROCE_PROGRESS;
+	case SL_ROCE_SYNDROME_RNR:
+		moved = advance(w, n, now_ns);
+		if (!moved && too_long(w, now_ns))
+			return SL_ROCE_SILENT;
+		w->not_before_ns = now_ns + rnr_timer[a->syndrome & 0x1f] * 10000ull;
+		go_back(w);
+		return SL_ROCE_BACK;
+	case SL_ROCE_SYNDROME_NAK:
+		moved = advance(w, n, now_ns);
+		if (a->syndrome != SL_ROCE_NAK_SEQUENCE)
+			return SL_ROCE_REFUSED;
+		/* The same again, of packets that were on the way when we went back. */
+		if (!moved && w->back)
+			return SL_ROCE_NOTHING;
+		shrink(w);
+		go_back(w);
+		return SL_ROCE_BACK;
+	}
+	return SL_ROCE_NOTHING;
+}
+
+enum sl_roce_event sl_roce_timer(struct sl_roce_window *w, uint64_t now_ns)
+{
+	if (!w->deadline_ns || now_ns < w->deadline_ns)
+		return SL_ROCE_NOTHING;
+	if (too_long(w, now_ns))
+		return SL_ROCE_SILENT;
+	if (w->tries < 20)
+		w->tries++;
+	shrink(w);
+	go_back(w);
+	return SL_ROCE_BACK;
+}

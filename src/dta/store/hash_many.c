@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * hash_many.c - XXH3 (its specification: doc/xxhash_spec.md of xxHash) over eight short keys at a time. Each has its
+ * own seed where a check word is made, so that nothing but the lanes of a vector can be shared.
+ */
+#include "dta/store/hash_many.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* ---- one by one ------------------------------------------------------------------------------------ */
+
+static inline __attribute__((always_inline)) void hash_each(const uint8_t *key, size_t key_bytes,
+							    size_t step, uint64_t seed,
+							    uint32_t count,
+							    struct sl_dta_hashes *out)
+{
+	for (uint32_t i = 0; i < count; i++, key += step) {
+		struct sl_dta_hash h = sl_dta_hash(key, key_bytes, seed);
+
+		out->lo[i] = h.lo;
+		out->hi[i] = h.hi;
+	}
+}
+
+/* With lengths that are common as constants; 5-tuples are 13 bytes with IPv4, 37 with IPv6. */
+static void hash_some(const uint8_t *key, size_t key_bytes, size_t step, uint64_t seed,
+		      uint32_t count, struct sl_dta_hashes *out)
+{
+	switch (key_bytes) {
+#define CASE(n)                                            \
+	case n:                                            \
+		hash_each(key, n, step, seed, count, out); \
+		return;
+		CASE(8)
+		CASE(13)
+		CASE(16)
+		CASE(37)
+	}
+	hash_each(key, key_bytes, step, seed, count, out);
+}
+
+static void slot_some(const struct sl_dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
+		      uint64_t *slot)
+{
+	for (uint32_t i = 0; i < count; i++)
+		slot[i] = sl_dta_slot(sl_dta_hash_of(h, i), n, slots);
+}
+
+static inline __attribute__((always_inline)) void check_each(const struct sl_dta_hashes *h,
+							     const uint8_t *value, size_t bytes,
+							     size_t step, uint32_t count,
+							     uint64_t *check)
+{
+	for (uint32_t i = 0; i < count; i++, value += step)
+		check[i] = sl_dta_check(sl_dta_hash_of(h, i), value, bytes);
+}
+
+static void check_some(const struct sl_dta_hashes *h, const uint8_t *value, size_t bytes,
+		       size_t step, uint32_t count, uint64_t *check)
+{
+	if (bytes == 8)
+		check_each(h, value, 8, step, count, check);
+	else
+		check_each(h, value, bytes, step, count, check);
+}
+
+/* ---- eight at a time ------------------------------------------------------------------------------- */
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#define WIDE	  __attribute__((target("avx512f,avx512dq,avx512bw")))
+#define WIDE_PART static inline __attribute__((target("avx512f,avx512dq,avx512bw"), always_inline))
+#define LANES	  8u
+
+#define XXH3_MX1  0x165667919e3779f9ull
+#define XXH3_MX2  0x9fb21c651e98df25ull
+
+static bool wide(void)
+{
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+	       __builtin_cpu_supports("avx512bw");
+}
+
+static uint64_t secret(size_t at)
+{
+	uint64_t v;
+
+	memcpy(&v, XXH3_kSecret + at, 8);
+	return v;
+}
+
+WIDE_PART __m512i all(uint64_t v)
+{
+	return _mm512_set1_epi64((long long)v);
+}
+
+WIDE_PART __m512i load(const uint64_t *p)
+{
+	return _mm512_loadu_si512(p);
+}
+
+WIDE_PART __m512i add(__m512i a, __m512i b)
+{
+	return _mm512_add_epi64(a, b);
+}
+
+WIDE_PART __m512i xor (__m512i a, __m512i b) { return _mm512_xor_si512(a, b); }
+
+	WIDE_PART __m512i mul(__m512i a, __m512i b)
+{
+	return _mm512_mullo_epi64(a, b);
+}
+
+/* The upper halves of the products, of four products of 32 bits each. */
+WIDE_PART __m512i mul_high(__m512i a, __m512i b)
+{
+	__m512i ah = _mm512_srli_epi64(a, 32), bh = _mm512_srli_epi64(b, 32);
+	__m512i ll = _mm512_mul_epu32(a, b), lh = _mm512_mul_epu32(a, bh);
+	__m512i hl = _mm512_mul_epu32(ah, b), hh = _mm512_mul_epu32(ah, bh);
+	__m512i t = add(hl, _mm512_srli_epi64(ll, 32));
+	__m512i u = add(lh, _mm512_and_si512(t, all(0xffffffff)));
+
+	return add(hh, add(_mm512_srli_epi64(t, 32), _mm512_srli_epi64(u, 32)));
+}
+
+#define SHIFT_XOR(x, n) xor(x, _mm512_srli_epi64(x, n))
+
+WIDE_PART __m512i avalanche(__m512i h)
+{
+	h = mul(SHIFT_XOR(h, 37), all(XXH3_MX1));
+	return SHIFT_XOR(h, 32);
+}
+
+WIDE_PART __m512i mix(__m512i x) /* sl_dta_mix() */
+{
+	x = mul(SHIFT_XOR(x, 30), all(0xbf58476d1ce4e5b9ull));
+	x = mul(SHIFT_XOR(x, 27), all(0x94d049bb133111ebull));
+	return SHIFT_XOR(x, 31);
+}
+
+/* Bytes of each word in opposite order. */
+WIDE_PART __m512i swap(__m512i x)
+{
+	const __m512i order = _mm512_broadcast_i32x4(
+		_mm_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+
+	return _mm512_shuffle_epi8(x, order);
+}
+
+/*
+ * Words of up to eight keys, from register to register. Not by way of an array: a vector that is read where words were
+ * just written waits until they are in the cache, behind all writes to slots that are under way. Nor by a gather, which
+ * takes twice as long.
+ */
+static inline __attribute__((always_inline)) long long word(const uint8_t *at)
+{
+	long long v;
+
+	memcpy(&v, at, 8);
+	return v;
+}
+
+/* Of 4 to 8 bytes: the first four are the lower half of the word, the last four the upper one. */
+static inline __attribute__((always_inline)) long long ends(const uint8_t *at, size_t bytes)
+{
+	uint32_t first, last;
+
+	memcpy(&first, at, 4);
+	memcpy(&last, at + bytes - 4, 4);
+	return (long long)(first | (uint64_t)last << 32);
+}
+
+#define LANE(i) (from + (count > (i) ? (i)*step : 0))
+#define EACH(f) _mm512_set_epi64(f(7), f(6), f(5), f(4), f(3), f(2), f(1), f(0))
+
+WIDE_PART __m512i words(const uint8_t *from, size_t step, uint32_t count)
+{
+#define WORD(i) word(LANE(i))
+	return EACH(WORD);
+}
+
+WIDE_PART __m512i word_ends(const uint8_t *from, size_t bytes, size_t step, uint32_t count)
+{
+#define ENDS(i) ends(LANE(i), bytes)
+	return bytes == 8 ? words(from, step, count) : EACH(ENDS);
+}
+
+/* By halves: a word of 512 bits that is read one by one soon after waits for the cache. */
+WIDE_PART void save(uint64_t *to, __m512i x)
+{
+	_mm256_storeu_si256((void *)to, _mm512_castsi512_si256(x));
+	_mm256_storeu_si256((void *)(to + 4), _mm512_extracti64x4_epi64(x, 1));
+}
+
+/* Of eight keys, in registers. */
+struct hashes {
+	__m512i lo, hi;
+};
+
+/* "XXH3 algorithm, small inputs": 4 to 8 bytes. */
+WIDE_PART struct hashes hash_to_8(const uint8_t *key, size_t bytes, size_t step, uint64_t seed,
+				  uint32_t count)
+{
+	const uint64_t flip = (secret(16) ^ secret(24)) +
+			      (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
+	__m512i keyed = xor(word_ends(key, bytes, step, count), all(flip));
+	__m512i by = all(XXH_PRIME64_1 + (bytes << 2));
+	__m512i lo = mul(keyed, by), hi = mul_high(keyed, by);
+
+	hi = add(hi, _mm512_slli_epi64(lo, 1));
+	lo = xor(lo, _mm512_srli_epi64(hi, 3));
+	lo = mul(SHIFT_XOR(lo, 35), all(XXH3_MX2));
+	return (struct hashes){SHIFT_XOR(lo, 28), avalanche(hi)};
+}
+
+/* 9 to 16 bytes. */
+WIDE_PART struct hashes hash_to_16(const uint8_t *key, size_t bytes, size_t step, uint64_t seed,
+				   uint32_t count)
+{
+	const __m512i flip_lo = all((secret(32) ^ secret(40)) - seed);
+	const __m512i flip_hi = all((secret(48) ^ secret(56)) + seed);
+	__m512i a = words(key, step, count);
+	__m512i b = words(key + bytes - 8, step, count), lo, hi, x;
+
+	x = xor(xor(a, b), flip_lo);
+	lo = add(mul(x, all(XXH_PRIME64_1)), all((uint64_t)(bytes - 1) << 54));
+	hi = mul_high(x, all(XXH_PRIME64_1));
+	b = xor(b, flip_hi);
+	hi = add(hi, add(b, _mm512_mul_epu32(b, all(XXH_PRIME32_2 - 1))));
+	lo = xor(lo, swap(hi));
+	x = add(mul_high(lo, all(XXH_PRIME64_2)), mul(hi, all(XXH_PRIME64_2)));
+	return (struct hashes){avalanche(mul(lo, all(XXH_PRIME64_2))), avalanche(x)};
+}
+
+WIDE_PART struct hashes hash_eight(const uint8_t *key, size_t bytes, size_t step, uint64_t seed,
+				   uint32_t count)
+{
+	return bytes <= 8 ? hash_to_8(key, bytes, step, seed, count)
+			  : hash_to_16(key, bytes, step, seed, count);
+}
+
+WIDE_PART __m512i slot_eight(struct hashes h, uint32_t n, uint64_t slots)
+{
+	if (n)
+		h.lo = add(h.lo, mul(all(n), _mm512_or_si512(h.hi, all(1))));
+	return mul_high(mix(h.lo), all(slots));
+}
+
+/* Of values of 4 to 8 bytes, as word_ends() has them: XXH3_64 with the lane's seed. */
+WIDE_PART __m512i check_eight(struct hashes h, __m512i value_ends, size_t bytes)
+{
+	const __m512i flip = all(secret(8) ^ secret(16));
+	__m512i seed = xor(mix(add(h.hi, all(SL_LINE_K4))), h.lo), x;
+
+	/* The seed's lower half, bytes swapped, onto its upper half. */
+	seed = xor(seed, _mm512_and_si512(swap(seed), all(0xffffffff00000000ull)));
+	/* The last four bytes are the lower half of the word. */
+	x = _mm512_rol_epi64(value_ends, 32);
+	x = xor(x, _mm512_sub_epi64(flip, seed));
+	x = xor(x, xor(_mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24)));
+	x = mul(x, all(XXH3_MX2));
+	x = xor(x, add(_mm512_srli_epi64(x, 35), all(bytes)));
+	x = mul(x, all(XXH3_MX2));
+	x = SHIFT_XOR(x, 28);
+	/* Never 0. */
+	return _mm512_mask_mov_epi64(x, _mm512_testn_epi64_mask(x, x), all(1));
+}
+
+WIDE static void hash_wide(const uint8_t *key, size_t bytes, size_t step, uint64_t seed,
+			   uint32_t count, struct sl_dta_hashes *out)
+{
+	for (uint32_t i = 0; i < count; i += LANES, key += LANES * step) {
+		struct hashes h = hash_eight(key, bytes, step, seed, count - i);
+
+		save(out->lo + i, h.lo);
+		save(out->hi + i, h.hi);
+	}
+}
+
+WIDE static void slot_wide(const struct sl_dta_hashes *h, uint32_t n, uint64_t slots,
+			   uint32_t count, uint64_t *slot)
+{
+	for (uint32_t i = 0; i < count; i += LANES)
+		save(slot + i,
+		     slot_eight((struct hashes){load(h->lo + i), load(h->hi + i)}, n, slots));
+}
+
+WIDE static void check_wide(const struct sl_dta_hashes *h, const uint8_t *value, size_t bytes,
+			    size_t step, uint32_t count, uint64_t *check)
+{
+	for (uint32_t i = 0; i < count; i += LANES, value += LANES * step)
+		save(check + i, check_eight((struct hashes){load(h->lo + i), load(h->hi + i)},
+					    word_ends(value, bytes, step, count - i), bytes));
+}
+
+/* ---- slots of 16 bytes, from register to memory ----------------------------------------------------- */
+
+#define PAIR_OF(x, i) _mm512_extracti64x2_epi64(x, (i) / 2)
+#define WORD_OF(x, i) (uint64_t) _mm_extract_epi64(PAIR_OF(x, i), (i) % 2)
+#define ALL_EIGHT(f)  f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+
+WIDE_PART void put_wide(uint8_t *bank, const struct sl_dta_shape *s, const uint8_t *items,
+			size_t key_bytes, uint32_t copies, uint32_t count)
+{
+	const size_t value_bytes = s->value_bytes, step = key_bytes + value_bytes;
+	const uint8_t *item = items;
+
+	for (uint32_t i = 0; i < count; i += LANES, item += LANES * step) {
+		struct hashes h = hash_eight(item, key_bytes, step, s->seed, count - i);
+		__m512i a = slot_eight(h, 0, s->slots);
+		__m512i b = copies > 1 ? slot_eight(h, 1, s->slots) : a;
+
+#define ASK(i)                                               \
+	__builtin_prefetch(bank + WORD_OF(a, i) * 16, 0, 2); \
+	if (copies > 1)                                      \
+		__builtin_prefetch(bank + WORD_OF(b, i) * 16, 0, 2);
+		ALL_EIGHT(ASK)
+	}
+	item = items;
+	for (uint32_t i = 0; i < count; i += LANES, item += LANES * step) {
+		const uint32_t left = count - i;
+		struct hashes h = hash_eight(item, key_bytes, step, s->seed, left);
+		__m512i a = slot_eight(h, 0, s->slots);
+		__m512i b = copies > 1 ? slot_eight(h, 1, s->slots) : a;
+		__m512i value = word_ends(item + key_bytes, value_bytes, step, left);
+		__m512i check = check_eight(h, value, value_bytes), even, odd;
+
+		/* The last four bytes to where they are in the value. */
+		if (value_bytes < 8)
+			value = _mm512_or_si512(
+				_mm512_and_si512(value, all(0xffffffff)),
+				_mm512_sll_epi64(
+					_mm512_srli_epi64(value, 32),
+					_mm_cvtsi64_si128((long long)value_bytes * 8 - 32)));
+		even = _mm512_unpacklo_epi64(check, value);
+		odd = _mm512_unpackhi_epi64(check, value);
+/* At once and in order: a later report of the same key is the one that stays. */
+#define PUT(i)                                                                       \
+	if (left > (i)) {                                                            \
+		__m128i pair = (i) % 2 ? PAIR_OF(odd, i) : PAIR_OF(even, i);         \
+                                                                                     \
+		_mm_storeu_si128((void *)(bank + WORD_OF(a, i) * 16), pair);         \
+		if (copies > 1)                                                      \
+			_mm_storeu_si128((void *)(bank + WORD_OF(b, i) * 16), pair); \
+	}
+		ALL_EIGHT(PUT)
+	}
+}
+
+/* With what is common as constants. */
+WIDE static void put_some(uint8_t *bank, const struct sl_dta_shape *s, const uint8_t *items,
+			  uint32_t count)
+{
+	struct sl_dta_shape eight = *s;
+
+	eight.value_bytes = 8;
+	if (s->copies == 1 && s->value_bytes == 8 && s->key_bytes == 8)
+		put_wide(bank, &eight, items, 8, 1, count);
+	else if (s->copies == 2 && s->value_bytes == 8 && s->key_bytes == 8)
+		put_wide(bank, &eight, items, 8, 2, count);
+	else if (s->copies == 1)
+		put_wide(bank, s, items, s->key_bytes, 1, count);
+	else
+		put_wide(bank, s, items, s->key_bytes, 2, count);
+}
+
+#else
+
+#define wide()	   false
+#define hash_wide  hash_some
+#define slot_wide  slot_some
+#define check_wide check_some
+#define put_some(bank, shape, items, count)
+
+#endif
+
+/* ---------------------------------------------------------------------------------------------------- */
+
+void sl_dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t seed,
+		      uint32_t count, struct sl_dta_hashes *out)
+{
+	if (key_bytes <= 16 && wide())
+		hash_wide(keys, key_bytes, step, seed, count, out);
+	else
+		hash_some(keys, key_bytes, step, seed, count, out);
+}
+
+void sl_dta_slot_many(const struct sl_dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
+		      uint64_t slot[SL_DTA_MANY])
+{
+	if (wide())
+		slot_wide(h, n, slots, count, slot);
+	else
+		slot_some(h, n, slots, count, slot);
+}
+
+void sl_dta_check_many(const struct sl_dta_hashes *h, const uint8_t *values, size_t value_bytes,
+		       size_t step, uint32_t count, uint64_t check[SL_DTA_MANY])
+{
+	if (value_bytes <= 8 && wide())
+		check_wide(h, values, value_bytes, step, count, check);
+	else
+		check_some(h, values, value_bytes, step, count, check);
+}
+
+bool sl_dta_put_many(uint8_t *bank, const struct sl_dta_shape *shape, const uint8_t *items,
+		     uint32_t count)
+{
+	if (shape->key_bytes > 16 || shape->value_bytes > 8 || shape->copies > 2 || !wide())
+		return false;
+	put_some(bank, shape, items, count);
+	return true;
+}

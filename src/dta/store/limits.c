@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * limits.c - what cgroups leave for stores. Limits of both versions, of which a machine may have some controllers in one
+ * and some in the other: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and cgroup-v1/hugetlb.rst.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dta/store/stores.h"
+
+#define NO_LIMIT \
+	((uint64_t)1 << 62) /* and more: version 1 says so by the last page of a signed long */
+
+static const struct {
+	const char *controller;	       /* version 1: its name, and that of its folder */
+	const char *most[2], *used[2]; /* files, in version 1 and 2 */
+} files[] = {
+	[SL_LIMIT_MEMORY] = {"memory",
+			     {"memory.limit_in_bytes", "memory.max"},
+			     {"memory.usage_in_bytes", "memory.current"}},
+	[SL_LIMIT_HUGETLB] = {"hugetlb",
+			      {"hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"},
+			      {"hugetlb.2MB.usage_in_bytes", "hugetlb.2MB.current"}},
+};
+
+/* UINT64_MAX: no such file, or no limit. */
+static uint64_t number_in(const char *folder, const char *path, const char *name)
+{
+	char file[PATH_MAX];
+	unsigned long long v;
+	FILE *f = NULL;
+	int n = 0;
+
+	if (snprintf(file, sizeof(file), "%s%s/%s", folder, path, name) < (int)sizeof(file))
+		f = fopen(file, "re");
+	if (f) {
+		n = fscanf(f, "%llu", &v); /* or "max" */
+		fclose(f);
+	}
+	return n == 1 ? v : UINT64_MAX;
+}
+
+/* Whether a name is in a list that commas separate. */
+static bool listed(const char *list, const char *name)
+{
+	const size_t bytes = strlen(name);
+
+	for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+		if (!strncmp(list, name, bytes) && (!list[bytes] || list[bytes] == ','))
+			return true;
+	return false;
+}
+
+/* Of a cgroup and of those above it, up to the root of what is mounted here: a container may see its own as that. */
+static uint64_t least_of(const char *folder, char *path, const char *most_name,
+			 const char *used_name)
+{
+	uint64_t least = UINT64_MAX;
+	char *end;
+
+	do {
+		const uint64_t most = number_in(folder, path, most_name),
+			       used = number_in(folder, path, used_name);
+		const uint64_t left = most <= used ? 0 : most - used;
+
+		if (most < NO_LIMIT && used != UINT64_MAX && left < least)
+			least = left;
+		end = strrchr(path, '/');
+		if (end)
+			*end = 0;
+	} while (end);
+	return least;
+}
+
+uint64_t sl_limits_left_in(enum sl_limit what, const char *cgroups, const char *root)
+{
+	FILE *f = fopen(cgroups, "re");
+	uint64_t least = UINT64_MAX;
+	char line[PATH_MAX], folder[PATH_MAX];
+
+	/* NUMBER:CONTROLLERS:PATH, and of version 2 0::PATH */
+	while (f && fgets(line, sizeof(line), f)) {
+		char *list = strchr(line, ':'), *path = list ? strchr(++list, ':') : NULL;
+		uint64_t left;
+		bool v2;
+
+		if (!path)
+			continue;
+		*path++ = 0;
+		path[strcspn(path, "\n")] = 0;
+		v2 = !*list;
+		if (!v2 && !listed(list, files[what].controller))
+			continue;
+		if (snprintf(folder, sizeof(folder), "%s%s%s", root, v2 ? "" : "/",
+			     v2 ? "" : files[what].controller) >= (int)sizeof(folder))
+			continue;
+		left = least_of(folder, path, files[what].most[v2], files[what].used[v2]);
+		if (left < least)
+			least = left;
+	}
+	if (f)
+		fclose(f);
+	return least;
+}
+
+uint64_t sl_limits_left(enum sl_limit what)
+{
+	return sl_limits_left_in(what, "/proc/self/cgroup", "/sys/fs/cgroup");
+}

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * object.c - memory of stores: a memfd that is sealed in its size, or a file NAME.TENANT.EPOCH.store that
+ * survives a restart. What is there and does not fit is refused and left as it is.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dta/store/stores.h"
+
+#include "base/base.h"
+
+#define HUGE_PAGE   ((uint64_t)2 << 20)
+#define COLLAPSE    (32 * HUGE_PAGE)		/* bytes a call: each waits for all CPUs once */
+#define COLLAPSE_NS ((uint64_t)10 * 1000000000) /* of an object, at most */
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+__attribute__((format(printf, 3, 4))) static void say(char *error, size_t bytes, const char *fmt,
+						      ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(error, bytes, fmt, ap);
+	va_end(ap);
+}
+
+void sl_store_object_free(struct sl_store_object *o, bool unlink_file)
+{
+	if (!o)
+		return;
+	if (o->view.map)
+		munmap(o->view.map, o->map_bytes);
+	if (o->fd >= 0)
+		close(o->fd);
+	if (o->path && unlink_file)
+		unlink(o->path);
+	free(o->path);
+	free(o);
+}
+
+static struct sl_store_object *object_new(char *error, size_t bytes)
+{
+	struct sl_store_object *o = calloc(1, sizeof(*o));
+
+	if (!o) {
+		say(error, bytes, "out of memory");
+		return NULL;
+	}
+	o->fd = -1;
+	o->pages = "small";
+	return o;
+}
+
+void *sl_store_map(int fd, uint64_t bytes, bool writable)
+{
+	const int may = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	const uint64_t whole = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+	const uint64_t pages = (bytes + 4095) & ~(uint64_t)4095;
+	uint8_t *room, *at;
+
+	if (bytes < HUGE_PAGE)
+		return mmap(NULL, bytes, may, MAP_SHARED, fd, 0);
+	room = mmap(NULL, whole + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room == MAP_FAILED)
+		return MAP_FAILED;
+	at = (uint8_t *)(((uintptr_t)room + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+	if (mmap(at, bytes, may, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		const int err = errno;
+
+		munmap(room, whole + HUGE_PAGE);
+		errno = err;
+		return MAP_FAILED;
+	}
+	/* What the alignment took. Of reserved huge pages the mapping is whole ones, and none is cut. */
+	if (at > room)
+		munmap(room, (size_t)(at - room));
+	munmap(at + whole, (size_t)(room + HUGE_PAGE - at));
+	if (pages < whole)
+		munmap(at + pages, whole - pages);
+	return at;
+}
+
+/* Maps o->fd, of o->map_bytes, and looks whether it is a store. */
+static bool map(struct sl_store_object *o, bool writable, void **at, char *error, size_t bytes)
+{
+	*at = sl_store_map(o->fd, o->map_bytes, writable);
+	if (*at == MAP_FAILED) {
+		say(error, bytes, "can't map %llu bytes: %s", (unsigned long long)o->map_bytes,
+		    strerror(errno));
+		return false;
+	}
+	o->view.map = *at;
+	return true;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------- */
+
+static int memfd(const char *name, uint64_t bytes, bool huge)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0)),
+	    err;
+
+	if (fd < 0)
+		return -errno;
+	/* Sealed: no translator that is given it can pull memory away from under the others. */
+	if (!ftruncate(fd, (off_t)bytes) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+/* Half of what is to be had: the other half is for those who come later. */
+static bool plenty(uint64_t bytes)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	const uint64_t left = sl_limits_left(SL_LIMIT_MEMORY);
+	unsigned long long kib = 0;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return bytes <= (uint64_t)kib * 1024 / 2 && bytes <= left / 2;
+}
+
+/*
+ * Has the kernel put a memfd, or a file of a tmpfs, into huge pages: whether such pages are made by themselves is the
+ * machine's setting (shmem_enabled, by default never), but this is asked for and done at once (Linux 6.1). All of it
+ * is allocated by that. Elsewhere, and where memory is in too small pieces, it stays as it is.
+ */
+void sl_store_object_collapse(struct sl_store_object *o)
+{
+	uint8_t *map = o->view.map;
+	const uint64_t whole = o->map_bytes & ~(HUGE_PAGE - 1), began = sl_now_ns();
+
+	if (!whole || !plenty(whole))
+		return;
+	for (uint64_t at = 0, n; at < whole && sl_now_ns() - began < COLLAPSE_NS; at += n) {
+		n = whole - at < COLLAPSE ? whole - at : COLLAPSE;
+		/* What has no page at all is not looked at. */
+		for (uint64_t page = at; page < at + n; page += HUGE_PAGE)
+			(void)*(const volatile uint8_t *)(map + page);
+		/* Again: a page may just have been on its way somewhere. */
+		if (madvise(map + at, n, MADV_COLLAPSE) && madvise(map + at, n, MADV_COLLAPSE))
+			break;
+		o->huge_bytes += n;
+	}
+	o->pages = o->huge_bytes == whole ? "transparent" : o->huge_bytes ? "mixed" : "small";
+}
+
+/*
+ * In o->map_bytes of reserved huge pages: NULL, or why not. A limit of the cgroup's is looked at when a page is touched, and
+ * who may not have it gets a signal (SIGBUS): so where there is one, all are touched now, when it can be said.
+ */
+static const char *in_reserved(struct sl_store_object *o, const char *name, void **at, char *error,
+			       size_t bytes)
+{
+	static const char limited[] = "the hugetlb limit of its cgroup";
+	const uint64_t left = sl_limits_left(SL_LIMIT_HUGETLB);
+	int err;
+
+	if (left < o->map_bytes)
+		return limited;
+	o->fd = memfd(name, o->map_bytes, true);
+	if (o->fd < 0)
+		return strerror(-o->fd);
+	if (map(o, true, at, error, bytes)) {
+		/* EINVAL: before Linux 5.14. */
+		if (left == UINT64_MAX || !madvise(*at, o->map_bytes, MADV_POPULATE_WRITE) ||
+		    errno == EINVAL) {
+			o->pages = "huge";
+			o->huge_bytes = o->map_bytes;
+			return NULL;
+		}
+		err = errno;
+		munmap(*at, o->map_bytes);
+	} else {
+		err = errno;
+	}
+	close(o->fd);
+	o->fd = -1;
+	o->view.map = NULL;
+	return err == EFAULT ? limited : strerror(err);
+}
+
+static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name,
+		      enum sl_stores_hugepages huge, void **at, char *error, size_t bytes)
+{
+	/* Huge pages are reserved by the mapping: if there are too few, it fails, and not a write later. */
+	if (huge != SL_HUGE_NEVER && (huge == SL_HUGE_ALWAYS || need >= HUGE_PAGE)) {
+		const char *why;
+
+		o->map_bytes = (need + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+		why = in_reserved(o, name, at, error, bytes);
+		if (!why)
+			return true;
+		if (huge == SL_HUGE_ALWAYS) {
+			say(error, bytes,
+			    "no huge pages for %llu MiB (%s): raise vm.nr_hugepages or the cgroup's hugetlb limit, or hugepages: auto",
+			    (unsigned long long)(o->map_bytes >> 20), why);
+			return false;
+		}
+	}
+	o->map_bytes = need;
+	o->fd = memfd(name, need, false);
+	if (o->fd < 0) {
+		say(error, bytes, "no memory file: %s", strerror(-o->fd));
+		return false;
+	}
+	if (!map(o, true, at, error, bytes))
+		return false;
+	if (huge == SL_HUGE_AUTO)
+		sl_store_object_collapse(o);
+	return true;
+}
+
+/* ---- files --------------------------------------------------------------------------------------------- */
+
+static bool in_file(struct sl_store_object *o, uint64_t need, const char *name,
+		    const struct sl_store_config *c, const char *directory,
+		    enum sl_stores_hugepages huge, char **temporary, void **at, char *error,
+		    size_t bytes)
+{
+	int err;
+
+	if (asprintf(&o->path, "%s/%s.%u.%llu.store", directory, name, c->tenant,
+		     (unsigned long long)c->first_epoch) < 0 ||
+	    asprintf(temporary, "%s.new", o->path) < 0) {
+		say(error, bytes, "out of memory");
+		return false;
+	}
+	if (!access(o->path, F_OK)) {
+		say(error, bytes, "%s is there already", o->path);
+		return false;
+	}
+	unlink(*temporary); /* half-made by one that was killed */
+	o->fd = open(*temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (o->fd < 0) {
+		say(error, bytes, "%s: %s", *temporary, strerror(errno));
+		return false;
+	}
+	/* Room on the disk now, or a signal (SIGBUS) at some write later. */
+	err = posix_fallocate(o->fd, 0, (off_t)need);
+	if (err) {
+		say(error, bytes, "%s: no room for %llu bytes: %s", *temporary,
+		    (unsigned long long)need, strerror(err));
+		return false;
+	}
+	flock(o->fd, LOCK_EX | LOCK_NB);
+	o->map_bytes = need;
+	if (!map(o, true, at, error, bytes))
+		return false;
+	if (huge == SL_HUGE_AUTO)
+		sl_store_object_collapse(o);
+	return true;
+}
+
+struct sl_store_object *sl_store_object_new(const struct sl_store_config *config, const char *name,
+					    const char *directory, enum sl_stores_hugepages huge,
+					    char *error, size_t error_bytes)
+{
+	struct sl_store_object *o = object_new(error, error_bytes);
+	uint64_t need = sl_store_object_bytes(config);
+	char *temporary = NULL;
+	char why[160];
+	void *at;
+	bool ok;
+
+	if (!o)
+		return NULL;
+	ok = directory ? in_file(o, need, name, config, directory, huge, &temporary, &at, error,
+				 error_bytes)
+		       : in_memory(o, need, name, huge, &at, error, error_bytes);
+	if (ok) {
+		sl_store_format(at, config, name);
+		ok = !sl_store_view(at, o->map_bytes, &o->view, why, sizeof(why));
+		if (!ok) {
+			o->view.map = at;
+			say(error, error_bytes, "store '%s': %s", name, why);
+		}
+	}
+	/* Whole from its first moment on. */
+	if (ok && temporary && rename(temporary, o->path)) {
+		say(error, error_bytes, "%s: %s", o->path, strerror(errno));
+		ok = false;
+	}
+	if (!ok) {
+		if (temporary)
+			unlink(temporary);
+		sl_store_object_free(o, false);
+		o = NULL;
+	}
+	free(temporary);
+	return o;
+}
+
+/* What is there already: of path, or (fd not -1) of a descriptor that path is but a word for. */
+static struct sl_store_object *open_file(const char *path, int fd, bool writable, char *error,
+					 size_t bytes)
+{
+	struct sl_store_object *o = object_new(error, bytes);
+	struct stat st;
+	char why[160];
+	bool memory;
+	void *at;
+
+	if (!o)
+		return NULL;
+	o->path = strdup(path);
+	o->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
+			: open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW |
+					     O_NONBLOCK);
+	if (o->fd < 0 || fstat(o->fd, &st) || !o->path) {
+		say(error, bytes, "%s: %s", path, strerror(errno));
+		goto fail;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		say(error, bytes, "%s: is no file", path);
+		goto fail;
+	}
+	if (writable && flock(o->fd, LOCK_EX | LOCK_NB)) {
+		say(error, bytes, "%s: another collector has it", path);
+		goto fail;
+	}
+	/* A file belongs to who may write to its directory; memory without a name came from anybody. */
+	memory = !st.st_nlink;
+	if (memory && !(fcntl(o->fd, F_GET_SEALS) & F_SEAL_SHRINK)) {
+		say(error, bytes, "%s: could be cut short while it is read: not sealed", path);
+		goto fail;
+	}
+	o->map_bytes = (uint64_t)st.st_size;
+	if (o->map_bytes < SL_STORE_BANKS_OFFSET) {
+		say(error, bytes, "%s: %llu bytes are too short for a store: cut short?", path,
+		    (unsigned long long)o->map_bytes);
+		goto fail;
+	}
+	if (!map(o, writable, &at, why, sizeof(why)) ||
+	    sl_store_view(at, o->map_bytes, &o->view, why, sizeof(why))) {
+		say(error, bytes, "%s: %s", path, why);
+		goto fail;
+	}
+	/* Memory of huge pages is rounded up to them. */
+	if (o->map_bytes != o->view.bytes && !memory) {
+		say(error, bytes, "%s: is too long: %llu bytes, and its store has %llu", path,
+		    (unsigned long long)o->map_bytes, (unsigned long long)o->view.bytes);
+		goto fail;
+	}
+	return o;
+fail:
+	sl_store_object_free(o, false);
+	return NULL;
+}
+
+struct sl_store_object *sl_store_object_open(const char *path, char *error, size_t error_bytes)
+{
+	return open_file(path, -1, false, error, error_bytes);
+}
+
+struct sl_store_object *sl_store_object_open_fd(int fd, char *error, size_t error_bytes)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "descriptor %d", fd);
+	return open_file(path, fd < 0 ? INT_MAX : fd, false, error, error_bytes);
+}
+
+struct number {
+	const char *name;
+	uint64_t file, wanted;
+};
+
+/* The file's geometry must be the configuration's: a store's memory means nothing in another one. */
+static bool same_geometry(const struct sl_store_object *o, const struct sl_store_config *w,
+			  bool seeded, char *error, size_t bytes)
+{
+	const struct sl_store_config *f = o->view.config;
+	const struct number numbers[] = {
+		{"kind", f->kind, w->kind},
+		{"number", f->id, w->id},
+		{"slots, columns or blocks", f->slots, w->slots},
+		{"rows", f->rows, w->rows},
+		{"value", f->value_bytes, w->value_bytes},
+		{"batch", f->batch, w->batch},
+		{"lists", f->lists, w->lists},
+		{"lanes", f->lanes, w->lanes},
+		{"hops", f->hops, w->hops},
+		{"sketch", f->sketch, w->sketch},
+		{"reporters", f->reporters, w->reporters},
+		{"epochs", f->banks, w->banks},
+		{"copies", f->copies, w->copies},
+		{"seed", f->seed, seeded ? w->seed : f->seed},
+		/* Translators do as the object says. */
+		{"key log, 1 + its number", f->keylog, w->keylog},
+		{"list of the key log", f->keylog_list, w->keylog_list},
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (numbers[i].file != numbers[i].wanted) {
+			say(error, bytes,
+			    "%s: %s: %llu in this file, %llu in the configuration; move the file away, or "
+			    "resize the store while it runs",
+			    o->path, numbers[i].name, (unsigned long long)numbers[i].file,
+			    (unsigned long long)numbers[i].wanted);
+			return false;
+		}
+	return true;
+}
+
+/* NAME.TENANT.EPOCH.store: its epoch, or -1. */
+static int64_t epoch_of(const char *file, const char *name, uint32_t tenant)
+{
+	char head[96], *end;
+	int n = snprintf(head, sizeof(head), "%s.%u.", name, tenant);
+	unsigned long long e;
+
+	if (strncmp(file, head, (size_t)n) || file[n] < '0' || file[n] > '9')
+		return -1;
+	e = strtoull(file + n, &end, 10);
+	return strcmp(end, ".store") || e > INT64_MAX ? -1 : (int64_t)e;
+}
+
+struct sl_store_object *sl_store_object_find(const struct sl_store_config *config, bool seeded,
+					     const char *name, const char *directory, char *error,
+					     size_t error_bytes)
+{
+	struct sl_store_object *newest = NULL, **at, *o;
+	struct dirent *e;
+	DIR *d;
+
+	*error = 0;
+	d = opendir(directory);
+	if (!d) {
+		say(error, error_bytes, "%s: %s", directory, strerror(errno));
+		return NULL;
+	}
+	while (!*error && (e = readdir(d))) {
+		char *path;
+
+		if (epoch_of(e->d_name, name, config->tenant) < 0)
+			continue;
+		if (asprintf(&path, "%s/%s", directory, e->d_name) < 0) {
+			say(error, error_bytes, "out of memory");
+			break;
+		}
+		o = open_file(path, -1, true, error, error_bytes);
+		free(path);
+		if (!o)
+			break;
+		if (strcmp(o->view.name, name) || o->view.config->tenant != config->tenant)
+			say(error, error_bytes, "%s: holds store '%s' of tenant %u", o->path,
+			    o->view.name, o->view.config->tenant);
+		for (at = &newest;
+		     *at && (*at)->view.config->first_epoch > o->view.config->first_epoch;
+		     at = &(*at)->older)
+			;
+		o->older = *at;
+		*at = o;
+	}
+	closedir(d);
+	if (!*error && newest)
+		same_geometry(newest, config, seeded, error, error_bytes);
+	while (*error && newest) {
+		o = newest->older;
+		sl_store_object_free(newest, false);
+		newest = o;
+	}
+	return newest;
+}

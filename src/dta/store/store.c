@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/* store.c - an object of a store: its configuration's bounds, its header, and the check of both. */
+#include "dta/store/store.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "region/decode.h"
+
+static const char *const kinds[] = {
+	[SL_STORE_KEYWRITE] = "key-write",  [SL_STORE_APPEND] = "append",
+	[SL_STORE_INCREMENT] = "increment", [SL_STORE_POSTCARD] = "postcard",
+	[SL_STORE_SKETCH] = "sketch",
+};
+static const char *const sketches[] = {
+	[SL_STORE_COUNT_MIN] = "count-min",
+	[SL_STORE_COUNT_SKETCH] = "count-sketch",
+	[SL_STORE_HLL] = "hyperloglog",
+};
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+static const char *name_of(const char *const *names, size_t count, uint32_t n)
+{
+	return n && n < count ? names[n] : "unknown";
+}
+
+static uint32_t number_of(const char *const *names, size_t count, const char *name)
+{
+	for (uint32_t i = 1; i < count; i++)
+		if (!strcmp(names[i], name))
+			return i;
+	return 0;
+}
+
+const char *sl_store_kind_name(uint32_t kind)
+{
+	return name_of(kinds, COUNT(kinds), kind);
+}
+
+uint32_t sl_store_kind_of(const char *name)
+{
+	return number_of(kinds, COUNT(kinds), name);
+}
+
+const char *sl_store_sketch_name(uint32_t sketch)
+{
+	return name_of(sketches, COUNT(sketches), sketch);
+}
+
+uint32_t sl_store_sketch_of(const char *name)
+{
+	return number_of(sketches, COUNT(sketches), name);
+}
+
+/* ---- configuration --------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static int refuse(char *error, size_t bytes, const char *fmt,
+							...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(error, bytes, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+struct bound {
+	const char *name;
+	uint64_t value, min, max;
+};
+
+/* What a kind has no use for is 0 (1 for rows and lanes), so that one geometry has one configuration. */
+int sl_store_config_check(const struct sl_store_config *c, char *error, size_t error_bytes)
+{
+	uint32_t k = c->kind;
+	bool kw = k == SL_STORE_KEYWRITE, ap = k == SL_STORE_APPEND, in = k == SL_STORE_INCREMENT;
+	bool pc = k == SL_STORE_POSTCARD, sk = k == SL_STORE_SKETCH;
+	bool hll = sk && c->sketch == SL_STORE_HLL;
+	const struct bound bounds[] = {
+		{"kind", k, SL_STORE_KEYWRITE, SL_STORE_SKETCH},
+		{in || sk ? "columns"
+		 : ap	  ? "blocks"
+			  : "slots",
+		 c->slots, 1, SL_STORE_SIZE_MAX},
+		{"rows", c->rows, 1,
+		 in	      ? SL_STORE_COPIES_MAX
+		 : sk && !hll ? 64
+			      : 1},
+		{"value", c->value_bytes, kw || ap ? SL_STORE_VALUE_MIN : 0,
+		 kw || ap ? SL_STORE_VALUE_MAX : 0},
+		{"batch", c->batch, ap, ap ? SL_STORE_BATCH_MAX : 0},
+		{"lists", c->lists, ap, ap ? SL_STORE_LISTS_MAX : 0},
+		{"lanes", c->lanes, 1, ap || sk ? SL_STORE_LANES_MAX : 1},
+		{"hops", c->hops, pc, pc ? SL_STORE_HOPS_MAX : 0},
+		{"sketch", c->sketch, sk ? SL_STORE_COUNT_MIN : 0, sk ? SL_STORE_HLL : 0},
+		{"reporters", c->reporters, sk, sk ? SL_STORE_REPORTERS_MAX : 0},
+		{"epochs", c->banks, 1, ap ? 1 : SL_STORE_BANKS_MAX},
+		{"copies", c->copies, kw || pc,
+		 kw || pc ? SL_STORE_COPIES_MAX
+		 : in	  ? c->rows
+			  : 0},
+		{"keylog", c->keylog, 0, kw || in || pc ? 65536 : 0},
+		{"list of the key log", c->keylog_list, 0, c->keylog ? SL_STORE_LISTS_MAX - 1 : 0},
+	};
+	unsigned __int128 bytes;
+
+	for (size_t i = 0; i < COUNT(bounds); i++)
+		if (bounds[i].value < bounds[i].min || bounds[i].value > bounds[i].max)
+			return refuse(error, error_bytes,
+				      "%s is %llu, and is %llu to %llu for a store of kind %s",
+				      bounds[i].name, (unsigned long long)bounds[i].value,
+				      (unsigned long long)bounds[i].min,
+				      (unsigned long long)bounds[i].max, sl_store_kind_name(k));
+	for (size_t i = 0; i < COUNT(c->reserved); i++)
+		if (c->reserved[i])
+			return refuse(error, error_bytes, "reserved words are not 0");
+	/* Each factor is below 2^46, and each unit below 2^19: no product below wraps in 128 bits. */
+	if (kw)
+		bytes = (unsigned __int128)c->slots * sl_store_slot_bytes(c);
+	else if (ap)
+		bytes = (unsigned __int128)c->slots * sl_store_block_bytes(c) * c->lists * c->lanes;
+	else if (in)
+		bytes = (unsigned __int128)c->slots * c->rows * 8;
+	else if (pc)
+		bytes = (unsigned __int128)c->slots * sl_store_path_bytes(c);
+	else
+		bytes = ((unsigned __int128)c->slots * c->rows * sl_store_cell_bytes(c) + 63 +
+			 sizeof(struct sl_store_complete)) *
+			c->lanes;
+	if ((bytes + 4096) * c->banks > SL_STORE_SIZE_MAX - SL_STORE_BANKS_OFFSET)
+		return refuse(error, error_bytes, "it would be larger than 2^46 bytes");
+	return 0;
+}
+
+uint64_t sl_store_object_bytes(const struct sl_store_config *c)
+{
+	return SL_STORE_BANKS_OFFSET + c->banks * sl_store_bank_stride(c);
+}
+
+/* ---- header ----------------------------------------------------------------------------------------- */
+
+static void sections(const struct sl_store_config *c, struct sl_region_section s[3])
+{
+	s[0] = (struct sl_region_section){SL_SECTION_STORE, sizeof(*c), SL_STORE_CONFIG_OFFSET,
+					  sizeof(*c)};
+	s[1] = (struct sl_region_section){SL_SECTION_STORE_EPOCHS, SL_LINE_SIZE,
+					  SL_STORE_EPOCHS_OFFSET, SL_LINE_SIZE};
+	s[2] = (struct sl_region_section){SL_SECTION_STORE_BANKS, 4096, SL_STORE_BANKS_OFFSET,
+					  c->banks * sl_store_bank_stride(c)};
+}
+
+static bool name_fits(const char *name, size_t bytes)
+{
+	if (!bytes || bytes > 63)
+		return false;
+	for (size_t i = 0; i < bytes; i++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-",
+			    name[i]))
+			return false;
+	return true;
+}
+
+/* "store" NUL name NUL "tenant" NUL number NUL: nothing else, as the header is immutable and ours. */
+static size_t labels(uint8_t *to, size_t room, const char *name, uint32_t tenant)
+{
+	int n = snprintf((char *)to, room, "store%c%s%ctenant%c%u", 0, name, 0, 0, tenant);
+
+	return (size_t)n + 1;
+}
+
+void sl_store_epochs_set(void *map, const struct sl_store_epochs *e)
+{
+	uint64_t *line = (uint64_t *)((uint8_t *)map + SL_STORE_EPOCHS_OFFSET);
+	const uint64_t next[8] = {e->epoch, e->oldest, e->since_ns, e->state};
+
+	/* Banks are zero before an epoch comes to be named: pairs with the reader's second look. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	for (int i = 0; i < 7; i++)
+		__atomic_store_n(&line[i], next[i], __ATOMIC_RELAXED);
+	__atomic_store_n(&line[7], sl_line_check(next), __ATOMIC_RELEASE);
+}
+
+void sl_store_format(void *map, const struct sl_store_config *config, const char *name)
+{
+	struct sl_region_header *h = map;
+	struct sl_store_config *c = (void *)((uint8_t *)map + SL_STORE_CONFIG_OFFSET);
+
+	*c = *config;
+	c->check = sl_fnv1a(SL_FNV_BASIS, c, offsetof(struct sl_store_config, check));
+	memset(h, 0, sizeof(*h));
+	memcpy(h->magic, SL_REGION_MAGIC, sizeof(h->magic));
+	h->version = SL_REGION_VERSION;
+	h->header_size = SL_HEADER_SIZE;
+	h->size = sl_store_object_bytes(c);
+	h->kind = SL_REGION_STORE;
+	h->pid = (uint32_t)getpid();
+	while (!h->instance)
+		if (getrandom(&h->instance, sizeof(h->instance), 0) != sizeof(h->instance))
+			h->instance = sl_now_ns() ^ sl_realtime_ns() << 20;
+	h->start_ns = sl_realtime_ns();
+	h->section_count = 3;
+	sections(c, h->section);
+	h->label_bytes = (uint32_t)labels(h->labels, sizeof(h->labels), name, c->tenant);
+	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
+	sl_store_epochs_set(map, &(struct sl_store_epochs){.epoch = c->first_epoch,
+							   .oldest = c->first_epoch,
+							   .since_ns = h->start_ns,
+							   .state = SL_STATE_LIVE});
+}
+
+int sl_store_view(void *map, uint64_t bytes, struct sl_store_view *out, char *error,
+		  size_t error_bytes)
+{
+	struct sl_region_header h;
+	struct sl_region_section s[3];
+	struct sl_store_config c;
+	struct sl_store_view v;
+	uint8_t text[128];
+	size_t name;
+
+	if (bytes < SL_STORE_BANKS_OFFSET)
+		return refuse(error, error_bytes,
+			      "%llu bytes are too short for a store: cut short?",
+			      (unsigned long long)bytes);
+	memcpy(&h, map, sizeof(h));
+	memcpy(&c, (uint8_t *)map + SL_STORE_CONFIG_OFFSET, sizeof(c));
+	if (memcmp(h.magic, SL_REGION_MAGIC, sizeof(h.magic)))
+		return refuse(error, error_bytes, "is no region of Sidelight");
+	if (h.version != SL_REGION_VERSION)
+		return refuse(error, error_bytes,
+			      "has version %u, and this program knows version %d", h.version,
+			      SL_REGION_VERSION);
+	if (h.check != sl_fnv1a(SL_FNV_BASIS, &h, offsetof(struct sl_region_header, check)))
+		return refuse(error, error_bytes, "its header is damaged (checksum)");
+	if (h.kind != SL_REGION_STORE)
+		return refuse(error, error_bytes, "is a region of kind %u, and no store", h.kind);
+	if (h.header_size != SL_HEADER_SIZE || !h.instance)
+		return refuse(error, error_bytes, "its header is not as it must be");
+	if (c.check != sl_fnv1a(SL_FNV_BASIS, &c, offsetof(struct sl_store_config, check)))
+		return refuse(error, error_bytes, "its configuration is damaged (checksum)");
+	if (sl_store_config_check(&c, error, error_bytes))
+		return -EINVAL;
+	if (h.size != sl_store_object_bytes(&c))
+		return refuse(error, error_bytes, "its size contradicts its configuration");
+	if (h.size > bytes)
+		return refuse(error, error_bytes, "is cut short: %llu bytes of %llu",
+			      (unsigned long long)bytes, (unsigned long long)h.size);
+	sections(&c, s);
+	if (h.section_count != 3 || memcmp(h.section, s, sizeof(s)))
+		return refuse(error, error_bytes, "its sections are not where they must be");
+	if (h.label_bytes < 7 || h.label_bytes > sizeof(text) || memcmp(h.labels, "store", 6))
+		return refuse(error, error_bytes, "its labels are not as they must be");
+	name = strnlen((char *)h.labels + 6, h.label_bytes - 6);
+	memset(&v, 0, sizeof(v));
+	if (!name_fits((char *)h.labels + 6, name))
+		return refuse(error, error_bytes, "its name is not as it must be");
+	memcpy(v.name, h.labels + 6, name);
+	if (h.label_bytes != labels(text, sizeof(text), v.name, c.tenant) ||
+	    memcmp(h.labels, text, h.label_bytes))
+		return refuse(error, error_bytes, "its labels are not as they must be");
+	v.config[0] = c;
+	v.map = map;
+	v.bytes = h.size;
+	v.epochs = (const uint64_t *)((uint8_t *)map + SL_STORE_EPOCHS_OFFSET);
+	v.banks = (uint8_t *)map + SL_STORE_BANKS_OFFSET;
+	v.bank_stride = sl_store_bank_stride(&c);
+	*out = v;
+	return 0;
+}
+
+bool sl_store_epochs(const struct sl_store_view *v, struct sl_store_epochs *out)
+{
+	uint64_t line[8];
+
+	if (!sl_copy_lines(line, v->epochs, 1) || line[SL_STORE_EPOCH] < v->config->first_epoch ||
+	    line[SL_STORE_EPOCH_OLDEST] < v->config->first_epoch ||
+	    line[SL_STORE_EPOCH_OLDEST] > line[SL_STORE_EPOCH] ||
+	    line[SL_STORE_EPOCH] - line[SL_STORE_EPOCH_OLDEST] >= v->config->banks ||
+	    line[SL_STORE_EPOCH_STATE] > SL_STATE_RETIRED)
+		return false;
+	*out = (struct sl_store_epochs){
+		.epoch = line[SL_STORE_EPOCH],
+		.oldest = line[SL_STORE_EPOCH_OLDEST],
+		.since_ns = line[SL_STORE_EPOCH_SINCE],
+		.state = (uint32_t)line[SL_STORE_EPOCH_STATE],
+	};
+	return true;
+}

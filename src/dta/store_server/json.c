@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+/* owner_json.c - what there is to know of stores and translators. */
+#include "dta/store_server/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+static json_t *integer(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+static json_t *object_json(const struct sl_store_object *at)
+{
+	struct sl_store_epochs e = {0};
+	json_t *j;
+
+	sl_store_epochs(&at->view, &e);
+	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "number", integer(at->number), "first_epoch",
+		      integer(at->view.config->first_epoch), "oldest_epoch", integer(e.oldest),
+		      "bytes", integer(at->map_bytes), "slots", integer(at->view.config->slots),
+		      "pages", at->pages, "huge_bytes", integer(at->huge_bytes));
+	if (j && at->path)
+		json_object_set_new(j, "file", json_string(at->path));
+	return j;
+}
+
+static json_t *store_json(const struct sl_owner *o, const struct store *s)
+{
+	const struct sl_store_config *c = &s->spec->config;
+	json_t *objects = json_array(), *waits = json_array(), *j;
+	size_t i = (size_t)(s - o->stores);
+
+	for (const struct sl_store_object *at = s->objects; at; at = at->older)
+		json_array_append_new(objects, object_json(at));
+	for (const struct conn *t = o->conns; t; t = t->next)
+		if (t->state == CONN_WELCOMED && t->acked[i] < s->epoch)
+			json_array_append_new(waits, json_string(t->name));
+	j = json_pack("{s:s,s:o,s:o,s:s,s:o,s:o,s:f,s:f,s:o,s:o,s:b,s:o,s:o}", "name",
+		      s->spec->name, "tenant", integer(c->tenant), "number", integer(c->id), "kind",
+		      sl_store_kind_name(c->kind), "epoch", integer(s->epoch), "oldest_epoch",
+		      integer(s->objects ? s->oldest : 0), "epoch_since",
+		      (double)s->since_ns * 1e-9, "epoch_seconds", (double)s->spec->epoch_ns * 1e-9,
+		      "rotations", integer(s->rotations), "rotations_late", integer(s->late),
+		      "waiting", (int)s->waiting, "not_rotated", waits, "objects", objects);
+	if (!j)
+		return NULL;
+	json_object_set_new(j,
+			    c->kind == SL_STORE_INCREMENT || c->kind == SL_STORE_SKETCH ? "columns"
+			    : c->kind == SL_STORE_APPEND				? "blocks"
+											: "slots",
+			    integer(c->slots));
+	json_object_set_new(j, "epochs", integer(c->banks));
+	json_object_set_new(j, "immediates", integer(s->immediates));
+	json_object_set_new(j, "seed", json_sprintf("%llu", (unsigned long long)c->seed));
+	if (c->kind == SL_STORE_INCREMENT || c->kind == SL_STORE_SKETCH)
+		json_object_set_new(j, "rows", integer(c->rows));
+	if (c->copies)
+		json_object_set_new(j, "copies", integer(c->copies));
+	if (c->value_bytes)
+		json_object_set_new(j, "value", integer(c->value_bytes));
+	if (c->hops)
+		json_object_set_new(j, "hops", integer(c->hops));
+	if (c->kind == SL_STORE_APPEND) {
+		json_object_set_new(j, "lists", integer(c->lists));
+		json_object_set_new(j, "batch", integer(c->batch));
+	}
+	if (c->kind == SL_STORE_APPEND || c->kind == SL_STORE_SKETCH)
+		json_object_set_new(j, "lanes", integer(c->lanes));
+	if (c->kind == SL_STORE_SKETCH) {
+		json_object_set_new(j, "sketch", json_string(sl_store_sketch_name(c->sketch)));
+		json_object_set_new(j, "reporters", integer(c->reporters));
+	}
+	if (*s->spec->keylog)
+		json_object_set_new(j, "keylog", json_string(s->spec->keylog));
+	if (s->spec->values)
+		json_object_set_new(j, "values", integer(s->spec->value_count));
+	return j;
+}
+
+static json_t *tenants_json(const struct sl_owner *o)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < o->config->tenant_count; i++) {
+		const struct sl_tenant_spec *t = &o->config->tenants[i];
+
+		json_array_append_new(
+			all, json_pack("{s:i,s:s,s:o,s:o,s:b,s:b}", "number", (int)t->number,
+				       "name", t->name, "rate", integer(t->rate), "burst",
+				       integer(t->rate ? t->burst : 0), "key", (int)t->has_key,
+				       "required", (int)t->required));
+	}
+	return all;
+}
+
+static json_t *translator_json(const struct conn *c, const struct known *k)
+{
+	uint64_t now = sl_realtime_ns(), heard = c ? c->heard_ns : k->heard_ns;
+	json_t *j = json_pack("{s:s,s:b,s:f}", "name", k->name, "connected", c && c->line,
+			      "silent_seconds", now > heard ? (double)(now - heard) * 1e-9 : 0);
+
+	if (!j)
+		return NULL;
+	if (c) {
+		json_object_set_new(j, "output", json_string(c->output));
+		json_object_set_new(j, "lane", integer(c->lane));
+		json_object_set_new(j, "may_write", json_true());
+	}
+	if (k->last)
+		json_object_set_new(j, "account", json_deep_copy(k->last));
+	return j;
+}
+
+void owner_account_add(struct sl_translate_account *to, const struct sl_translate_account *from)
+{
+	uint64_t *sum = (uint64_t *)(void *)to;
+	const uint64_t *n = (const uint64_t *)(const void *)from;
+
+	/* All of it is counters, but for the text at the end. */
+	_Static_assert(offsetof(struct sl_translate_account, output) % 8 == 0, "counters before");
+	for (size_t i = 0; i < (offsetof(struct sl_translate_account, output) +
+				offsetof(struct sl_output_stats, last_error)) /
+				       8;
+	     i++)
+		sum[i] += n[i];
+}
+
+void owner_account_take(struct sl_translate_account *to, const json_t *account)
+{
+	struct sl_translate_account a;
+
+	if (!account)
+		return;
+	sl_account_of_json(account, &a);
+	owner_account_add(to, &a);
+}
+
+static void add_units(struct owner_units *to, const struct owner_units *from)
+{
+	to->standing += from->standing;
+	to->lost += from->lost;
+	to->variance += from->variance;
+}
+
+/*
+ * Units (slots of key-write, paths) written = standing + overwritten + updated + expired with their epoch. What stands
+ * is found by looking, so that no report costs the collector anything. Accounts come now and then: what was written
+ * since the last one stands already. overwritten: another key's unit is where this key's was, as
+ * owner_epoch.c estimates; what is left over was written again by its own key.
+ */
+static json_t *units_json(const struct sl_owner *o, uint64_t written)
+{
+	struct owner_units now = {0}, gone = {0}, before = {0};
+	uint64_t known, left, lost;
+	double estimate, error;
+
+	for (size_t i = 0; i < o->store_count; i++) {
+		const struct store *s = &o->stores[i];
+
+		add_units(&gone, &s->expired);
+		add_units(&before, &s->before);
+		for (const struct sl_store_object *at = s->objects; at; at = at->older)
+			owner_units(at, &now);
+	}
+	known = now.standing + gone.standing;
+	written += before.standing;
+	left = written > known ? written - known : 0;
+	estimate = now.lost + gone.lost - before.lost;
+	lost = estimate < .5 ? 0 : estimate < (double)left ? (uint64_t)(estimate + .5) : left;
+	error = sqrt(now.variance + gone.variance + before.variance);
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "written", integer(written), "standing",
+			 integer(now.standing), "expired", integer(gone.standing), "overwritten",
+			 integer(lost), "updated", integer(left - lost), "error",
+			 integer((uint64_t)(left ? error + .5 : 0)), "exact", !now.sampled);
+}
+
+/*
+ * sent = taken into stores + waiting in translators + duplicates + late + dropped by cause + lost on the way + missing
+ * yet. sent is known where reporters number their reports (loss.h); packets that were refused are no reports yet.
+ */
+static json_t *account_json(const struct sl_owner *o)
+{
+	struct sl_translate_account a = o->forgotten;
+	json_t *j, *dropped = json_object();
+	uint64_t drops = 0, sent;
+
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
+		owner_account_take(&a, o->known[i].last);
+		owner_account_add(&a, &o->known[i].past);
+	}
+	for (int i = 0; i < SL_DROPS; i++) {
+		drops += a.engine.dropped[i];
+		json_object_set_new(dropped, sl_engine_drop_name((enum sl_engine_drop)i),
+				    integer(a.engine.dropped[i]));
+	}
+	sent = a.reports + a.loss.missing + a.loss.lost;
+	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "sent", integer(sent), "stored",
+		      integer(a.engine.stored), "waiting", integer(a.engine.waiting), "duplicates",
+		      integer(a.loss.duplicates), "late", integer(a.loss.late), "lost",
+		      integer(a.loss.lost), "missing", integer(a.loss.missing), "dropped",
+		      integer(drops), "dropped_by_cause", dropped, "closes",
+		      (int)(a.reports == a.fresh + a.loss.duplicates + a.loss.late &&
+			    a.fresh == a.engine.in &&
+			    a.engine.in == a.engine.stored + a.engine.waiting + drops));
+	if (j) {
+		json_object_set_new(j, "units", units_json(o, a.engine.units));
+		json_object_set_new(j, "translators", sl_account_json(&a));
+	}
+	return j;
+}
+
+json_t *sl_owner_json(struct sl_owner *o)
+{
+	json_t *stores = json_array(), *translators = json_array(), *listen = json_array(), *j;
+
+	pthread_mutex_lock(&o->lock);
+	for (size_t i = 0; i < o->store_count; i++)
+		json_array_append_new(stores, store_json(o, &o->stores[i]));
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
+		const struct conn *of = NULL;
+
+		if (!o->known[i].heard_ns)
+			continue;
+		for (const struct conn *c = o->conns; c; c = c->next)
+			if (c->state == CONN_WELCOMED && c->lane == i && (!of || c->line))
+				of = c;
+		json_array_append_new(translators, translator_json(of, &o->known[i]));
+	}
+	for (size_t i = 0; i < o->listeners; i++)
+		json_array_append_new(listen, json_string(o->listener[i].address));
+	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called",
+		      o->called, "tenants", tenants_json(o), "stores", stores, "translators",
+		      translators, "account", account_json(o), "refused_connections",
+		      integer(o->refused), "reloads", integer(o->reloads), "reloads_refused",
+		      integer(o->reloads_refused));
+	if (j)
+		json_object_set_new(j, "rdma_devices_lost", integer(o->devices_lost));
+	pthread_mutex_unlock(&o->lock);
+	return j;
+}
+
+json_t *sl_owner_load_json(struct sl_owner *o, const char *name)
+{
+	struct store *s = owner_store(o, name);
+	struct sl_held held, log;
+	json_t *load = NULL;
+	uint64_t began, took;
+	bool logged;
+
+	if (!s || (s->spec->config.kind != SL_STORE_KEYWRITE &&
+		   s->spec->config.kind != SL_STORE_POSTCARD))
+		return NULL;
+	pthread_mutex_lock(&o->measuring);
+	if (sl_owner_hold(o, name, &held)) {
+		began = sl_now_ns();
+		if (began >= s->measure_ns) {
+			logged = *held.keylog && sl_owner_hold(o, held.keylog, &log);
+			sl_query_success(&held, logged ? &log : NULL, &s->success);
+			if (logged)
+				sl_owner_release(o);
+			took = sl_now_ns() - began;
+			s->measure_ns = began +
+					(100 * took > 1000000000ull ? 100 * took : 1000000000ull);
+		}
+		load = sl_query_load_json(&held, &s->success);
+		sl_owner_release(o);
+	}
+	pthread_mutex_unlock(&o->measuring);
+	return load;
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+/* owner.c - the owner's life: where it listens, its loop, and stores held for queries. */
+#include "dta/store_server/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "dta/io/rdma_host.h"
+
+void owner_wake(struct sl_owner *o)
+{
+	const uint64_t one = 1;
+
+	if (write(o->wake, &one, sizeof(one)) < 0)
+		return; /* it is awake already */
+}
+
+struct store *owner_store(struct sl_owner *o, const char *name)
+{
+	for (size_t i = 0; i < o->store_count; i++)
+		if (!strcmp(o->stores[i].spec->name, name))
+			return &o->stores[i];
+	return NULL;
+}
+
+struct store *owner_store_number(struct sl_owner *o, uint64_t tenant, uint64_t number)
+{
+	for (size_t i = 0; i < o->store_count; i++)
+		if (o->stores[i].spec->config.tenant == tenant &&
+		    o->stores[i].spec->config.id == number)
+			return &o->stores[i];
+	return NULL;
+}
+
+/* ---- listening ---------------------------------------------------------------------------------------- */
+
+/* Makes the folder for the socket, as the agent does. Returns 0 or a negative errno. */
+static int make_folder(const char *path)
+{
+	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	return mkdir(dirname(copy), 0755) && errno != EEXIST ? -errno : 0;
+}
+
+/* A socket that nobody listens at any more is taken over; anything else is left alone. */
+static int listen_unix(const char *path, char *error, size_t bytes)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct stat st;
+	int fd, err;
+
+	if (strlen(path) >= sizeof(a.sun_path)) {
+		snprintf(error, bytes, "%s: too long for a socket", path);
+		return -1;
+	}
+	strcpy(a.sun_path, path);
+	err = make_folder(path);
+	if (err) {
+		snprintf(error, bytes, "%s: its folder can't be made: %s", path, strerror(-err));
+		return -1;
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && !lstat(path, &st) && S_ISSOCK(st.st_mode)) {
+		if (!connect(fd, (struct sockaddr *)&a, sizeof(a)) || errno != ECONNREFUSED) {
+			snprintf(error, bytes, "%s: another collector listens there", path);
+			close(fd);
+			return -1;
+		}
+		unlink(path);
+	}
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 64)) {
+		snprintf(error, bytes, "%s: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	chmod(path, 0660);
+	return fd;
+}
+
+static int listen_tcp(const char *where, char *name, size_t name_bytes, char *error, size_t bytes)
+{
+	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+				 .ai_socktype = SOCK_STREAM};
+	char host[256], port_text[8];
+	struct sockaddr_storage a;
+	socklen_t length = sizeof(a);
+	struct addrinfo *info;
+	uint16_t port;
+	int fd, on = 1, err;
+
+	if (sl_parse_address(where, host, sizeof(host), &port)) {
+		snprintf(error, bytes, "listen '%s' is neither a path nor HOST:PORT", where);
+		return -1;
+	}
+	snprintf(port_text, sizeof(port_text), "%u", port);
+	err = getaddrinfo(*host ? host : "127.0.0.1", port_text, &hints, &info);
+	if (err) {
+		snprintf(error, bytes, "listen '%s': %s", where, gai_strerror(err));
+		return -1;
+	}
+	fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) || listen(fd, 64) ||
+	    getsockname(fd, (struct sockaddr *)&a, &length)) {
+		snprintf(error, bytes, "listen '%s': %s", where, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+	freeaddrinfo(info);
+	if (fd < 0)
+		return -1;
+	getnameinfo((struct sockaddr *)&a, length, host, sizeof(host), port_text, sizeof(port_text),
+		    NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(name, name_bytes, a.ss_family == AF_INET6 ? "[%.64s]:%s" : "%.64s:%s", host,
+		 port_text);
+	return fd;
+}
+
+static int listen_all(struct sl_owner *o, char *error, size_t bytes)
+{
+	const struct sl_strings *l = &o->config->listen;
+
+	if (l->n > LISTENERS_MAX) {
+		snprintf(error, bytes, "%s: more than %u addresses to listen at", o->path,
+			 LISTENERS_MAX);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < l->n; i++) {
+		const char *where = l->v[i];
+		size_t n = o->listeners;
+
+		if (!strncmp(where, "unix:", 5))
+			where += 5;
+		o->listener[n].local = strchr(where, '/') != NULL;
+		if (o->listener[n].local) {
+			o->listener[n].fd = listen_unix(where, error, bytes);
+			snprintf(o->listener[n].address, sizeof(o->listener[n].address), "unix:%s",
+				 where);
+			snprintf(o->listener[n].unlink, sizeof(o->listener[n].unlink), "%s", where);
+		} else {
+			o->listener[n].fd = listen_tcp(where, o->listener[n].address,
+						       sizeof(o->listener[n].address), error,
+						       bytes);
+		}
+		if (o->listener[n].fd < 0)
+			return -EINVAL;
+		if (!o->listener[n].local && !o->config->secret)
+			sl_logf(SL_WARN, "dta",
+				"whoever reaches %s is let in: name a secret in the file of stores",
+				o->listener[n].address);
+		o->listeners++;
+	}
+	return 0;
+}
+
+const char *sl_owner_address(const struct sl_owner *o, size_t i)
+{
+	return i < o->listeners ? o->listener[i].address : NULL;
+}
+
+/* The next connection, or -1. One that there is no descriptor for is turned away: left where it is, it would wake us for ever. */
+static int take_in(struct sl_owner *o, int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
+		return fd;
+	if (o->spare >= 0)
+		close(o->spare);
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0) {
+		close(fd);
+		o->refused++;
+		sl_log_limited(
+			SL_WARN, "dta",
+			"connection turned away: no descriptor left: raise LimitNOFILE of the collector");
+	}
+	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
+	return -1;
+}
+
+static void welcome_in(struct sl_owner *o, size_t i)
+{
+	struct ucred peer = {0};
+	socklen_t length = sizeof(peer);
+	int fd = take_in(o, o->listener[i].fd);
+	struct conn *c;
+
+	if (fd < 0)
+		return;
+	c = o->conn_count < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	if (c)
+		c->line = sl_line_new(fd);
+	if (!c || !c->line) {
+		o->refused++;
+		close(fd);
+		free(c);
+		return;
+	}
+	c->pidfd = -1;
+	c->local = o->listener[i].local;
+	c->came_ns = sl_now_ns();
+	if (c->local && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length)) {
+		c->pid = peer.pid;
+		c->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+	}
+	c->next = o->conns;
+	o->conns = c;
+	o->conn_count++;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------- */
+
+#define FDS_MAX (LISTENERS_MAX + 3 + 2 * CONNS_MAX)
+
+static void hear_all(struct sl_owner *o, uint64_t now)
+{
+	for (struct conn *c = o->conns; c; c = c->next) {
+		if (!c->line)
+			continue;
+		if (sl_line_flush(c->line) || !owner_hear(o, c))
+			owner_lose(o, c, NULL);
+		else if (c->state != CONN_WELCOMED && now > c->came_ns + HELLO_NS)
+			owner_lose(o, c, "no hello within 5 s");
+	}
+	owner_bury(o);
+}
+
+/* Asked for by a signal: any number of them is one. What is wrong is logged. */
+static void reload(struct sl_owner *o)
+{
+	struct signalfd_siginfo asked;
+	char error[512];
+
+	while (read(o->reload_fd, &asked, sizeof(asked)) == (ssize_t)sizeof(asked))
+		;
+	sl_owner_reload(o, error, sizeof(error));
+}
+
+static void *loop(void *arg)
+{
+	static __thread struct pollfd fds[FDS_MAX];
+	struct sl_owner *o = arg;
+	uint64_t count;
+
+	pthread_mutex_lock(&o->lock);
+	while (!o->stopping) {
+		uint64_t now = sl_now_ns(), reopen = owner_rdma_watch(o, now),
+			 next = owner_epochs(o, now);
+		nfds_t n = 0;
+		int wait;
+
+		fds[n++] = (struct pollfd){o->wake, POLLIN, 0};
+		for (size_t i = 0; i < o->listeners; i++)
+			fds[n++] = (struct pollfd){o->listener[i].fd, POLLIN, 0};
+		for (struct conn *c = o->conns; c; c = c->next) {
+			if (c->line)
+				fds[n++] = (struct pollfd){
+					sl_line_fd(c->line),
+					(short)(POLLIN | (sl_line_pending(c->line) ? POLLOUT : 0)),
+					0};
+			else if (c->pidfd >= 0)
+				fds[n++] = (struct pollfd){c->pidfd, POLLIN, 0};
+			if (c->line && c->state != CONN_WELCOMED && c->came_ns + HELLO_NS < next)
+				next = c->came_ns + HELLO_NS + 1000000;
+		}
+		if (o->host)
+			fds[n++] = (struct pollfd){sl_dta_host_fd(o->host), POLLIN, 0};
+		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* the last */
+		next = reopen < next ? reopen : next;
+		now = sl_now_ns();
+		wait = next == UINT64_MAX	     ? -1
+		       : next <= now		     ? 0
+		       : next - now > 60000000000ull ? 60000
+						     : (int)((next - now + 999999) / 1000000);
+		pthread_mutex_unlock(&o->lock);
+		if (poll(fds, n, wait) > 0 && fds[n - 1].revents)
+			reload(o);
+		pthread_mutex_lock(&o->lock);
+		if (fds[0].revents && read(o->wake, &count, sizeof(count)) < 0)
+			count = 0;
+		for (size_t i = 0; i < o->listeners; i++)
+			if (fds[1 + i].revents)
+				welcome_in(o, i);
+		if (o->host)
+			sl_dta_host_dispatch(o->host);
+		hear_all(o, sl_now_ns());
+	}
+	pthread_mutex_unlock(&o->lock);
+	return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+void owner_instance(struct sl_owner *o)
+{
+	do
+		if (getrandom(&o->instance, sizeof(o->instance), 0) == sizeof(o->instance))
+			o->instance >>= 1; /* it is a number of JSON: 63 bits */
+	while (!o->instance);
+}
+
+struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
+{
+	struct sl_owner *o = calloc(1, sizeof(*o));
+
+	if (!o || !(o->path = strdup(path))) {
+		snprintf(error, error_bytes, "out of memory");
+		free(o);
+		return NULL;
+	}
+	pthread_mutex_init(&o->lock, NULL);
+	pthread_rwlock_init(&o->maps, NULL);
+	pthread_mutex_init(&o->measuring, NULL);
+	o->reload_fd = -1;
+	o->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
+	owner_instance(o);
+	o->config = sl_stores_read(path, error, error_bytes);
+	if (!o->config)
+		goto fail;
+	o->stores = calloc(o->config->store_count + 1, sizeof(*o->stores));
+	if (!o->stores || o->wake < 0) {
+		snprintf(error, error_bytes, "out of memory");
+		goto fail;
+	}
+	o->lanes = SL_STORE_LANES_MAX;
+	if (owner_rdma_open(o, error, error_bytes))
+		goto fail;
+	for (size_t i = 0; i < o->config->store_count; i++) {
+		const struct sl_store_config *c = &o->config->stores[i].config;
+
+		o->stores[i].spec = &o->config->stores[i];
+		o->store_count++;
+		if ((c->kind == SL_STORE_APPEND || c->kind == SL_STORE_SKETCH) &&
+		    c->lanes < o->lanes)
+			o->lanes = c->lanes;
+		if (owner_store_open(o, &o->stores[i], error, error_bytes))
+			goto fail;
+	}
+	if (listen_all(o, error, error_bytes))
+		goto fail;
+	return o;
+fail:
+	sl_owner_free(o);
+	return NULL;
+}
+
+void sl_owner_reload_on(struct sl_owner *o, int fd)
+{
+	o->reload_fd = fd;
+}
+
+int sl_owner_start(struct sl_owner *o)
+{
+	int err = pthread_create(&o->thread, NULL, loop, o);
+
+	o->started = !err;
+	return -err;
+}
+
+void sl_owner_free(struct sl_owner *o)
+{
+	if (!o)
+		return;
+	pthread_mutex_lock(&o->lock);
+	o->stopping = true;
+	owner_wake(o);
+	pthread_mutex_unlock(&o->lock);
+	if (o->started)
+		pthread_join(o->thread, NULL);
+	while (o->conns) {
+		struct conn *c = o->conns;
+
+		o->conns = c->next;
+		if (c->line)
+			owner_lose(o, c, "the collector ends");
+		if (c->pidfd >= 0)
+			close(c->pidfd);
+		free(c);
+	}
+	for (size_t i = 0; i < o->listeners; i++) {
+		close(o->listener[i].fd);
+		if (*o->listener[i].unlink)
+			unlink(o->listener[i].unlink);
+	}
+	if (o->host)
+		owner_end_queues(o, NULL);
+	for (size_t i = 0; i < o->store_count; i++)
+		while (o->stores[i].objects) {
+			struct sl_store_object *old = o->stores[i].objects;
+			struct sl_store_epochs e;
+
+			o->stores[i].objects = old->older;
+			if (sl_store_epochs(&old->view, &e)) {
+				e.state = SL_STATE_CLOSED;
+				sl_store_epochs_set(old->view.map, &e);
+			}
+			owner_object_free(o, old, false);
+		}
+	owner_rdma_close(o);
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++)
+		json_decref(o->known[i].last);
+	free(o->stores);
+	sl_stores_config_free(o->config);
+	if (o->spare >= 0)
+		close(o->spare);
+	if (o->wake >= 0)
+		close(o->wake);
+	pthread_mutex_destroy(&o->measuring);
+	pthread_rwlock_destroy(&o->maps);
+	pthread_mutex_destroy(&o->lock);
+	free(o->path);
+	free(o);
+}
+
+/* ---- queries --------------------------------------------------------------------------------------------- */
+
+bool sl_owner_hold(struct sl_owner *o, const char *name, struct sl_held *held)
+{
+	const struct store *s = owner_store(o, name);
+
+	*held = (struct sl_held){0};
+	if (!s)
+		return false;
+	pthread_rwlock_rdlock(&o->maps);
+	for (const struct sl_store_object *at = s->objects; at && held->count < SL_HELD_MAX;
+	     at = at->older)
+		held->view[held->count++] = &at->view;
+	held->values = s->spec->values;
+	held->value_count = s->spec->value_count;
+	held->keylog = s->spec->keylog;
+	return true;
+}
+
+void sl_owner_release(struct sl_owner *o)
+{
+	pthread_rwlock_unlock(&o->maps);
+}

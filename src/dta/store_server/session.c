@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+/* owner_talk.c - what translators say, and what they are told. They are hostile until they were let in. */
+#include "dta/store_server/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <nettle/hmac.h>
+
+#include "base/base.h"
+#include "dta/query/query.h"
+
+#define ACCOUNT_BYTES_MAX 65536u
+
+static void hex(char *to, const void *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		sprintf(to + 2 * i, "%02x", ((const uint8_t *)from)[i]);
+}
+
+static ssize_t unhex(uint8_t *to, const char *from, size_t room)
+{
+	size_t n = strlen(from);
+
+	if (n % 2 || n / 2 > room || strspn(from, "0123456789abcdefABCDEF") != n)
+		return -1;
+	for (size_t i = 0; i < n / 2; i++) {
+		const char two[3] = {from[2 * i], from[2 * i + 1], 0};
+
+		to[i] = (uint8_t)strtoul(two, NULL, 16);
+	}
+	return (ssize_t)(n / 2);
+}
+
+static const char *text(const json_t *m, const char *key)
+{
+	const char *s = json_string_value(json_object_get(m, key));
+
+	return s ? s : "";
+}
+
+static uint64_t number(const json_t *m, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(m, key));
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+static bool tell(struct conn *c, json_t *message, int fd)
+{
+	return c->line && message && !sl_line_write(c->line, message, fd);
+}
+
+/* ---- goodbye ---------------------------------------------------------------------------------------------- */
+
+void owner_lose(struct sl_owner *o, struct conn *c, const char *why)
+{
+	if (why)
+		tell(c, json_pack("{s:s,s:s}", "type", "bye", "why", why), -1);
+	if (c->state == CONN_WELCOMED)
+		sl_logf(SL_INFO, "dta", "translator '%s' is gone%s%s", c->name, why ? ": " : "",
+			why ? why : "");
+	else
+		o->refused++;
+	sl_line_free(c->line);
+	c->line = NULL;
+	if (o->host && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
+		owner_end_queues(o, c->name);
+}
+
+/* Can it still write? A process keeps its mappings when its connection is lost. */
+static bool may_write(const struct sl_owner *o, const struct conn *c)
+{
+	struct pollfd p = {c->pidfd, POLLIN, 0};
+
+	if (c->state != CONN_WELCOMED)
+		return false;
+	if (strcmp(c->output, "shm"))
+		return owner_has_queue(o, c->name);
+	return c->pidfd >= 0 && poll(&p, 1, 0) == 0;
+}
+
+void owner_bury(struct sl_owner *o)
+{
+	for (struct conn **at = &o->conns; *at;) {
+		struct conn *c = *at;
+
+		if (c->line || may_write(o, c)) {
+			at = &c->next;
+			continue;
+		}
+		*at = c->next;
+		if (c->pidfd >= 0)
+			close(c->pidfd);
+		free(c);
+		o->conn_count--;
+	}
+}
+
+/* ---- stores ------------------------------------------------------------------------------------------------- */
+
+static json_t *next_blocks(const struct sl_store_view *v, uint32_t lane)
+{
+	json_t *all = json_array();
+
+	for (uint32_t list = 0; list < v->config->lists; list++)
+		json_array_append_new(all, json_integer((json_int_t)sl_append_next(v, list, lane)));
+	return all;
+}
+
+static bool tell_object(struct conn *c, const struct sl_store_object *at)
+{
+	const bool shm = c->local && !strcmp(c->output, "shm");
+	int own = -1;
+	bool told;
+
+	/*
+	 * A file is handed over by a description of its own: the lock on ours would live on in the
+	 * translator's mapping when we are gone, and keep our successor from its files.
+	 */
+	if (shm && at->path) {
+		own = open(at->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (own < 0)
+			return false;
+	}
+	told = tell(c,
+		    json_pack("{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
+			      (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
+			      (json_int_t)at->key.addr, "rkey", (json_int_t)at->key.rkey),
+		    !shm       ? -1
+		    : own >= 0 ? own
+			       : at->fd);
+	if (own >= 0)
+		close(own);
+	return told;
+}
+
+static bool tell_store(struct conn *c, const struct store *s)
+{
+	const struct sl_store_object *at = s->objects;
+	const struct sl_store_config *config = at->view.config;
+	char bytes[2 * sizeof(*config) + 1];
+	json_t *m;
+
+	hex(bytes, config, sizeof(*config));
+	m = json_pack("{s:s,s:I,s:I,s:s,s:I,s:I,s:s}", "type", "store", "tenant",
+		      (json_int_t)config->tenant, "store", (json_int_t)config->id, "name",
+		      s->spec->name, "object", (json_int_t)at->number, "epoch",
+		      (json_int_t)s->epoch, "config", bytes);
+	if (m && config->kind == SL_STORE_APPEND)
+		json_object_set_new(m, "next", next_blocks(&at->view, c->lane));
+	return tell(c, m, -1);
+}
+
+static bool tell_epoch(struct conn *c, const struct store *s)
+{
+	return tell(c,
+		    json_pack("{s:s,s:I,s:I,s:I}", "type", "rotate", "tenant",
+			      (json_int_t)s->spec->config.tenant, "store",
+			      (json_int_t)s->spec->config.id, "epoch", (json_int_t)s->epoch),
+		    -1);
+}
+
+void owner_tell_object(struct sl_owner *o, struct store *s)
+{
+	for (struct conn *c = o->conns; c; c = c->next)
+		if (c->line && c->state == CONN_WELCOMED &&
+		    (!tell_object(c, s->objects) || !tell_store(c, s)))
+			owner_lose(o, c, "it could not be told of a store's new memory");
+}
+
+void owner_tell_epoch(struct sl_owner *o, struct store *s)
+{
+	for (struct conn *c = o->conns; c; c = c->next)
+		if (c->line && c->state == CONN_WELCOMED)
+			tell_epoch(c, s);
+}
+
+static bool tell_tenants(const struct sl_owner *o, struct conn *c)
+{
+	for (size_t i = 0; i < o->config->tenant_count; i++) {
+		const struct sl_tenant_spec *t = &o->config->tenants[i];
+		char key[2 * SL_DTA_KEY_BYTES + 1];
+		json_t *keys = json_array();
+
+		hex(key, t->key, SL_DTA_KEY_BYTES);
+		/* A key is for those who proved who they are; null takes one back that there was. */
+		if (c->local || o->config->secret)
+			json_array_append_new(keys, json_pack("{s:i,s:s?}", "reporter", -1, "key",
+							      t->has_key ? key : NULL));
+		if (!tell(c,
+			  json_pack("{s:s,s:I,s:I,s:I,s:o,s:b}", "type", "tenant", "tenant",
+				    (json_int_t)t->number, "rate", (json_int_t)t->rate, "burst",
+				    (json_int_t)(t->rate ? t->burst : 0), "keys", keys, "required",
+				    (int)t->required),
+			  -1))
+			return false;
+	}
+	return true;
+}
+
+void owner_tell_tenants(struct sl_owner *o)
+{
+	for (struct conn *c = o->conns; c; c = c->next)
+		if (c->line && c->state == CONN_WELCOMED)
+			tell_tenants(o, c);
+}
+
+/* ---- letting in --------------------------------------------------------------------------------------------- */
+
+/* The lane that the name had, or a free one, or the one of a name that is gone for longest. -1: none. */
+static int lane_for(struct sl_owner *o, const char *name)
+{
+	int best = -1;
+
+	for (uint32_t i = 0; i < o->lanes; i++)
+		if (o->known[i].heard_ns && !strcmp(o->known[i].name, name))
+			return (int)i;
+	for (uint32_t i = 0; i < o->lanes; i++) {
+		bool held = false;
+
+		for (const struct conn *c = o->conns; c; c = c->next)
+			held |= c->state == CONN_WELCOMED && c->lane == i;
+		if (!held && (best < 0 || o->known[i].heard_ns < o->known[best].heard_ns))
+			best = (int)i;
+	}
+	return best;
+}
+
+/* What another run of the same name may still write, this one takes over if it is the same process. */
+static void take_over(struct sl_owner *o, struct conn *c)
+{
+	for (size_t i = 0; i < o->store_count; i++)
+		c->acked[i] = o->stores[i].epoch;
+	for (struct conn *old = o->conns; old; old = old->next) {
+		if (old == c || old->state != CONN_WELCOMED)
+			continue;
+		if (old->line && !strcmp(old->name, c->name))
+			owner_lose(o, old, "another translator came by the same name");
+		if (old->line || !c->local || !old->local || old->pid != c->pid ||
+		    !may_write(o, old) || strcmp(old->name, c->name))
+			continue;
+		for (size_t i = 0; i < o->store_count; i++)
+			if (old->acked[i] < c->acked[i])
+				c->acked[i] = old->acked[i];
+		old->state = CONN_NEW; /* counts no more */
+	}
+}
+
+static bool let_in(struct sl_owner *o, struct conn *c)
+{
+	int lane = lane_for(o, c->name);
+	struct known *k;
+
+	if (lane < 0) {
+		tell(c,
+		     json_pack("{s:s,s:s}", "type", "error", "why",
+			       "no lane is free: more translators than the stores have lanes"),
+		     -1);
+		return false;
+	}
+	take_over(o, c);
+	k = &o->known[lane];
+	if (strcmp(k->name, c->name)) {
+		owner_account_take(&o->forgotten, k->last);
+		owner_account_add(&o->forgotten, &k->past);
+		json_decref(k->last);
+		memset(k, 0, sizeof(*k));
+		strcpy(k->name, c->name);
+	}
+	c->heard_ns = k->heard_ns = sl_realtime_ns();
+	c->lane = (uint32_t)lane;
+	c->state = CONN_WELCOMED;
+	strcpy(o->called, c->called);
+	if (!tell(c,
+		  json_pack("{s:s,s:i,s:I,s:I,s:I}", "type", "welcome", "version",
+			    SL_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
+			    (json_int_t)lane, "port", (json_int_t)owner_rdma_port(o)),
+		  -1) ||
+	    !tell_tenants(o, c))
+		return false;
+	for (size_t i = 0; i < o->store_count; i++)
+		if (!tell_object(c, o->stores[i].objects) || !tell_store(c, &o->stores[i]) ||
+		    (c->acked[i] < o->stores[i].epoch && !tell_epoch(c, &o->stores[i])))
+			return false;
+	sl_logf(SL_INFO, "dta", "translator '%s' came by %s, lane %d", c->name, c->output, lane);
+	return tell(c, json_pack("{s:s}", "type", "ready"), -1);
+}
+
+static bool refuse(struct conn *c, const char *why)
+{
+	tell(c, json_pack("{s:s,s:s}", "type", "error", "why", why), -1);
+	return false;
+}
+
+/* As much of it as there is room for, and not within a character of UTF-8: JSON takes no half ones. */
+static void keep_text(char *to, size_t room, const char *from)
+{
+	size_t n = strnlen(from, room - 1);
+
+	while (n && ((uint8_t)from[n] & 0xc0) == 0x80)
+		n--;
+	memcpy(to, from, n);
+	to[n] = 0;
+}
+
+static bool hello(struct sl_owner *o, struct conn *c, const json_t *m)
+{
+	const char *name = text(m, "name"), *output = text(m, "output"), *nonce = text(m, "nonce");
+	uint8_t ours[16], theirs[64];
+	size_t n = strlen(name);
+
+	if (c->state != CONN_NEW)
+		return refuse(c, "hello was said before");
+	if (number(m, "version") != SL_CONTROL_VERSION)
+		return refuse(c, "this collector speaks version 1 of the control channel");
+	if (!n || n >= sizeof(c->name) ||
+	    n != strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"))
+		return refuse(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
+	if (strlen(nonce) >= sizeof(c->nonce) || unhex(theirs, nonce, sizeof(theirs)) < 0)
+		return refuse(c, "no nonce");
+	if (strcmp(output, "shm") && strcmp(output, "verbs") && strcmp(output, "raw"))
+		return refuse(c, "output is none of shm, verbs, raw");
+	if (!strcmp(output, "shm") && (!c->local || c->pidfd < 0))
+		return refuse(c, "output shm needs the collector's unix socket");
+	if (strcmp(output, "shm") && !o->host)
+		return refuse(
+			c, o->config->rdma.enabled
+				   ? "the RDMA device is gone"
+				   : "this collector has no RDMA: name rdma in the file of stores");
+	strcpy(c->name, name);
+	strcpy(c->output, output);
+	strcpy(c->nonce, nonce);
+	keep_text(c->called, sizeof(c->called), text(m, "called"));
+	if (c->local || !o->config->secret)
+		return let_in(o, c);
+	if (getrandom(ours, sizeof(ours), 0) != sizeof(ours))
+		return false;
+	hex(c->ours, ours, sizeof(ours));
+	c->state = CONN_CHALLENGED;
+	return tell(c, json_pack("{s:s,s:s}", "type", "challenge", "nonce", c->ours), -1);
+}
+
+/* HMAC-SHA256 (RFC 2104) over its nonce and ours, as bytes. */
+static bool proof(struct sl_owner *o, struct conn *c, const json_t *m)
+{
+	uint8_t mac[SHA256_DIGEST_SIZE], said[SHA256_DIGEST_SIZE], nonce[64];
+	struct hmac_sha256_ctx h;
+	uint8_t differ = 0;
+	ssize_t n;
+
+	if (c->state != CONN_CHALLENGED ||
+	    unhex(said, text(m, "mac"), sizeof(said)) != (ssize_t)sizeof(said))
+		return refuse(c, "no proof");
+	hmac_sha256_set_key(&h, o->config->secret_bytes, o->config->secret);
+	n = unhex(nonce, c->nonce, sizeof(nonce));
+	hmac_sha256_update(&h, n > 0 ? (size_t)n : 0, nonce);
+	n = unhex(nonce, c->ours, sizeof(nonce));
+	hmac_sha256_update(&h, (size_t)n, nonce);
+	hmac_sha256_digest(&h, sizeof(mac), mac);
+	for (size_t i = 0; i < sizeof(mac); i++)
+		differ |= mac[i] ^ said[i];
+	return differ ? refuse(c, "the proof is wrong: is it the same secret?") : let_in(o, c);
+}
+
+/* ---- what those who are in say --------------------------------------------------------------------------- */
+
+static void rotated(struct sl_owner *o, struct conn *c, const json_t *m)
+{
+	struct store *s = owner_store_number(o, number(m, "tenant"), number(m, "store"));
+	uint64_t epoch = number(m, "epoch"), *acked;
+
+	if (!s || epoch > s->epoch)
+		return;
+	acked = &c->acked[s - o->stores];
+	if (epoch > *acked)
+		*acked = epoch;
+}
+
+/* shm: reports with the immediate flag, by the number that sl_engine_immediate() makes of their store. */
+static void immediate(struct sl_owner *o, const json_t *m)
+{
+	uint64_t n = number(m, "number");
+	struct store *s = owner_store_number(o, n >> 16, n & 0xffff);
+
+	if (s)
+		s->immediates += number(m, "count");
+}
+
+static bool queue(struct sl_owner *o, struct conn *c, const json_t *m)
+{
+	const char *why = "out of memory";
+	json_t *ours = owner_queue(o, c, m, &why);
+
+	return ours ? tell(c, ours, -1) : refuse(c, why);
+}
+
+static void account(struct sl_owner *o, struct conn *c, json_t *m)
+{
+	struct known *k = &o->known[c->lane];
+
+	if (json_dumpb(m, NULL, 0, JSON_COMPACT) > ACCOUNT_BYTES_MAX)
+		return;
+	json_object_del(m, "type");
+	/* Smaller than before: it has begun anew, and what it said before stays. */
+	if (k->last && (number(m, "packets") < number(k->last, "packets") ||
+			number(m, "reports") < number(k->last, "reports")))
+		owner_account_take(&k->past, k->last);
+	json_decref(k->last);
+	k->last = json_incref(m);
+}
+
+bool owner_hear(struct sl_owner *o, struct conn *c)
+{
+	for (int i = 0; i < 64; i++) { /* others want to be heard, too */
+		const char *type;
+		bool fine = true;
+		json_t *m;
+		int fd;
+
+		m = sl_line_read(c->line, &fd);
+		if (fd >= 0)
+			close(fd);
+		if (!m)
+			return errno == EAGAIN;
+		type = text(m, "type");
+		if (!strcmp(type, "hello"))
+			fine = hello(o, c, m);
+		else if (!strcmp(type, "proof"))
+			fine = proof(o, c, m);
+		else if (c->state != CONN_WELCOMED)
+			fine = refuse(c, "hello comes first");
+		else if (!strcmp(type, "rotated"))
+			rotated(o, c, m);
+		else if (!strcmp(type, "account"))
+			account(o, c, m);
+		else if (!strcmp(type, "queue"))
+			fine = queue(o, c, m);
+		else if (!strcmp(type, "immediate"))
+			immediate(o, m);
+		if (c->state == CONN_WELCOMED)
+			o->known[c->lane].heard_ns = c->heard_ns = sl_realtime_ns();
+		json_decref(m);
+		if (!fine)
+			return false;
+	}
+	owner_wake(o);
+	return true;
+}

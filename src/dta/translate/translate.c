@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* translate.c - a translator's worker. */
+#include "dta/translate/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define LOOK_NS	  1000000ull /* timers, answers and control channels are looked at so often */
+#define TELL_NS	  1000000000ull
+#define FINISH_NS 2000000000ull
+#define DRAIN_NS \
+	1000000000ull /* for what sockets hold at the end; as long again to count the rest */
+#define START_NS 2000000000ull
+#define HALF	 0x40000000u /* of the sequence numbers that lie behind one: RFC 1982 */
+
+/* ---- reports to the collector that has their keys ------------------------------------------------------ */
+
+static uint64_t collectors_up(const struct sl_worker *w)
+{
+	uint64_t up = 0;
+
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		up |= (uint64_t)sl_client_ready(w->client[i]) << i;
+	return up;
+}
+
+static uint32_t owner(const struct sl_worker *w, const struct sl_dta_header *h,
+		      const struct sl_dta_block *b, const uint8_t *item, uint64_t up)
+{
+	const bool sketch = b->opcode == SL_DTA_SKETCH || b->opcode == SL_DTA_SKETCH_END;
+	const uint32_t member = sl_hash_ring_find(
+		&w->ring, sl_hash_ring_hash(h->tenant, b->store, item, sketch ? 0 : b->key_bytes),
+		up);
+
+	return member == SL_HASH_RING_MEMBERS_MAX ? 0 : member; /* who drops and counts it */
+}
+
+static void spread(struct sl_worker *w, const struct sl_dta_header *h, const struct sl_dta_block *b,
+		   uint64_t now)
+{
+	const uint32_t bytes = b->key_bytes + b->value_bytes;
+	const uint64_t up = w->up;
+	uint8_t to[SL_DTA_REPORTS_MAX];
+
+	for (uint32_t i = 0; i < b->count; i++)
+		to[i] = (uint8_t)owner(w, h, b, b->items + (size_t)i * bytes, up);
+	for (uint32_t c = 0; c < w->opts.n_collectors; c++) {
+		struct sl_dta_block part = *b;
+
+		part.items = w->gathered;
+		part.count = 0;
+		for (uint32_t i = 0; i < b->count; i++)
+			if (to[i] == c)
+				memcpy(w->gathered + (size_t)part.count++ * bytes,
+				       b->items + (size_t)i * bytes, bytes);
+		if (part.count)
+			sl_client_block(w->client[c], h->tenant, h->reporter, &part, now);
+	}
+}
+
+static void give(struct sl_worker *w, const struct sl_dta_header *h, const struct sl_dta_block *b,
+		 uint64_t now)
+{
+	w->account.fresh += b->count;
+	if (w->opts.n_collectors == 1)
+		sl_client_block(w->client[0], h->tenant, h->reporter, b, now);
+	else
+		spread(w, h, b, now);
+}
+
+/* Of a packet some reports came before: those that did not, in runs. */
+static void give_fresh(struct sl_worker *w, uint64_t now)
+{
+	const struct sl_dta_header *h = &w->packet.header;
+	uint32_t report = 0;
+
+	for (uint32_t k = 0; k < h->blocks; k++) {
+		const struct sl_dta_block *b = &w->packet.block[k];
+		struct sl_dta_block run = *b;
+
+		for (uint32_t i = 0; i < b->count;) {
+			uint32_t end = i;
+
+			while (end < b->count &&
+			       w->fresh[(report + end) / 64] >> (report + end) % 64 & 1)
+				end++;
+			run.items = b->items + (size_t)i * (b->key_bytes + b->value_bytes);
+			run.count = (uint16_t)(end - i);
+			if (run.count)
+				give(w, h, &run, now);
+			i = end + 1;
+		}
+		report += b->count;
+	}
+}
+
+/* ---- packets ----------------------------------------------------------------------------------------------- */
+
+static bool known_tenant(const struct sl_worker *w, uint16_t tenant)
+{
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		if (sl_client_tenant(w->client[i], tenant))
+			return true;
+	return false;
+}
+
+static enum sl_dta_refusal parse(struct sl_worker *w, const struct sl_datagram *d, bool *legacy)
+{
+	*legacy = w->opts.legacy && d->bytes && d->data[0] != SL_DTA_MAGIC;
+	if (*legacy)
+		return sl_dta_parse_legacy(d->data, d->bytes, w->opts.legacy, w->opts.legacy_hops,
+					   &w->packet);
+	return sl_dta_parse(d->data, d->bytes, &w->packet);
+}
+
+static void take(struct sl_worker *w, struct source *s, const struct sl_datagram *d, uint64_t now,
+		 uint64_t real)
+{
+	const struct sl_dta_header *h = &w->packet.header;
+	struct sl_translate_account *a = &w->account;
+	struct sl_loss_key key = {.address = d->address};
+	enum sl_dta_refusal refusal;
+	int fresh;
+	bool legacy;
+
+	a->packets++;
+	refusal = parse(w, d, &legacy);
+	if (refusal != SL_DTA_FINE) {
+		a->refused[refusal]++;
+		return;
+	}
+	if (!known_tenant(w, h->tenant)) {
+		a->refused_tenant++;
+		return;
+	}
+	refusal = legacy ? SL_DTA_FINE : sl_dta_auth_check(w->auth, h, d->data, d->bytes, real);
+	if (refusal != SL_DTA_FINE) {
+		a->refused[refusal]++;
+		return;
+	}
+	key.tenant = h->tenant;
+	key.reporter = h->reporter;
+	key.port = legacy ? SL_DTA_PORT_ANSWER : d->port;
+	/*
+	 * The original numbers only what its reporter can send again: form A has no sequence, and of form B's others
+	 * it may be anything. And with nobody to write to, what comes is dropped as if it had never come: it is
+	 * missing then, and a reporter that keeps it is asked for it when somebody is back.
+	 */
+	if ((legacy && !(h->flags & SL_DTA_ACK_WANTED)) || !w->up)
+		fresh = (int)h->reports;
+	else
+		fresh = sl_loss_packet(legacy ? s->legacy : s->loss, &key, h, legacy ? 8 : 32, now,
+				       w->fresh);
+	if (fresh < 0) {
+		a->refused_reporter++;
+		return;
+	}
+	a->packets_taken++;
+	a->reports += h->reports;
+	if (h->flags & SL_DTA_AGAIN && w->up)
+		a->maybe_twice += (uint32_t)fresh;
+	if ((uint32_t)fresh == h->reports)
+		for (uint32_t k = 0; k < h->blocks; k++)
+			give(w, h, &w->packet.block[k], now);
+	else if (fresh)
+		give_fresh(w, now);
+}
+
+/* ---- answers -------------------------------------------------------------------------------------------------- */
+
+/*
+ * Both say up to where all arrived, as the original's translator does: a reporter sends what is behind it again, and
+ * of that what came already is a duplicate here.
+ */
+static void answer_legacy(struct source *s, const struct sl_loss_key *to,
+			  const struct sl_dta_answer *a)
+{
+	uint8_t packet[2];
+
+	sl_dta_legacy_answer((uint8_t)(a->next - 1), a->type == SL_DTA_NACK, packet);
+	s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
+}
+
+static void send_answer(struct sl_worker *w, struct source *s, const struct sl_loss_key *to,
+			const struct sl_dta_answer *a)
+{
+	uint8_t packet[SL_DTA_ANSWER_BYTES + SL_DTA_RANGES_MAX * 8 + SL_DTA_MAC_BYTES];
+	const struct sl_dta_key *key = sl_dta_auth_find(w->auth, to->tenant, to->reporter);
+	struct sl_dta_answer now = *a;
+	size_t bytes;
+
+	now.credits = sl_credits_now(&w->credits);
+	bytes = sl_dta_answer_build(&now, packet, sizeof(packet) - SL_DTA_MAC_BYTES);
+	if (bytes && key)
+		bytes = sl_dta_mac_put(key, packet, bytes);
+	if (bytes)
+		s->in->ops->answer(s->in, &to->address, to->port, packet, bytes);
+}
+
+/* Sends what was held, if all that came before it is settled. */
+static bool let_go(struct sl_worker *w)
+{
+	struct held *h = w->held[0];
+
+	for (uint32_t i = 0; h->count && i < w->opts.n_collectors; i++)
+		if (!sl_client_settled(w->client[i], &w->mark[i]))
+			return false;
+	for (uint32_t i = 0; i < h->count; i++)
+		send_answer(w, h->a[i].source, &h->a[i].to, &h->a[i].answer);
+	h->count = 0;
+	return true;
+}
+
+/*
+ * Of what was taken, some did not get into stores that are there no more, and nobody knows whose: nothing is
+ * acknowledged that was not before, and what reporters have kept is taken when they send it again.
+ */
+static void take_again_what_was_lost(struct sl_worker *w)
+{
+	uint64_t lost = 0;
+
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		lost += sl_client_lost(w->client[i]);
+	if (lost == w->lost)
+		return;
+	w->lost = lost;
+	w->held[0]->count = w->held[1]->count = 0;
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (w->source[i].loss)
+			sl_loss_anew(w->source[i].loss);
+}
+
+static void release(struct sl_worker *w, uint64_t now)
+{
+	struct held *h;
+
+	take_again_what_was_lost(w);
+	h = w->held[0];
+	if (!let_go(w) || !w->held[1]->count)
+		return;
+	w->held[0] = w->held[1];
+	w->held[1] = h;
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		w->mark[i] = (struct sl_client_mark){.since_ns = now};
+	let_go(w); /* often nothing waits */
+}
+
+static void hold(struct sl_worker *w, struct source *s, const struct sl_loss_key *to,
+		 const struct sl_dta_answer *a, uint64_t now)
+{
+	struct held *h = w->held[1];
+
+	if (h->count == HELD_MAX) {
+		release(w, now);
+		h = w->held[1];
+	}
+	if (h->count == HELD_MAX)
+		return;
+	h->a[h->count].source = s;
+	h->a[h->count].to = *to;
+	h->a[h->count++].answer = *a;
+}
+
+static void answer(struct sl_worker *w, struct source *s, uint64_t now)
+{
+	struct sl_dta_answer a;
+	struct sl_loss_key to;
+
+	while (s->loss && sl_loss_answer(s->loss, now, &to, &a)) {
+		if (a.type == SL_DTA_ACK) {
+			hold(w, s, &to, &a, now);
+			continue;
+		}
+		a.next -=
+			HALF; /* what is missing is named at once, and nothing acknowledged by it */
+		send_answer(w, s, &to, &a);
+	}
+	while (s->legacy && sl_loss_answer(s->legacy, now, &to, &a))
+		answer_legacy(s, &to, &a);
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------------------------- */
+
+static void look_round(struct sl_worker *w, uint64_t now)
+{
+	bool ready = true;
+	uint64_t drops = 0;
+
+	w->looked_ns = now;
+	for (uint32_t i = 0; i < w->sources; i++)
+		drops += w->source[i].in->ops->drops(w->source[i].in);
+	w->account.slowed += sl_credits_look(&w->credits, drops, now);
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
+		sl_client_drive(w->client[i], now);
+		ready &= sl_client_ready(w->client[i]);
+	}
+	for (uint32_t i = 0; i < w->sources; i++)
+		answer(w, &w->source[i], now);
+	release(w, now);
+	w->up = collectors_up(w);
+	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
+	if (now - w->told_ns >= TELL_NS) {
+		w->told_ns = now;
+		worker_tell(w);
+	}
+}
+
+/*
+ * Those that were received, as long as there is room for what becomes of them; the rest, and what is in the socket,
+ * waits. Where there are several collectors, the others must not wait for one: what is too much for that is dropped.
+ */
+static int take_some(struct sl_worker *w)
+{
+	struct source *s = &w->source[w->from];
+	const uint32_t at = w->at;
+	uint64_t now, real;
+
+	if (at == w->came)
+		return 0;
+	now = sl_now_ns();
+	real = sl_realtime_ns();
+	while (w->at < w->came && (w->opts.n_collectors > 1 || !sl_client_congested(w->client[0])))
+		take(w, s, &w->datagram[w->at++], now, real);
+	return (int)(w->at - at);
+}
+
+/* Datagrams that were taken; -1: all inputs have ended. */
+static int receive(struct sl_worker *w)
+{
+	int taken = take_some(w);
+	bool any = false;
+
+	if (w->at < w->came)
+		return taken;
+	for (uint32_t i = 0; i < w->sources; i++) {
+		struct source *s = &w->source[i];
+		int n;
+
+		if (s->ended)
+			continue;
+		any = true;
+		n = s->in->ops->receive(s->in, w->datagram, BATCH);
+		if (n == -ENODATA) {
+			s->ended = true;
+			continue;
+		}
+		if (n < 0)
+			sl_log_limited(SL_WARN, "translate", "cannot receive: %s input=%s",
+				       strerror(-n), s->in->ops->name);
+		w->from = i;
+		w->at = 0;
+		w->came = n > 0 ? (uint32_t)n : 0;
+		taken += take_some(w);
+		if (w->at < w->came)
+			return taken;
+	}
+	return any ? taken : -1;
+}
+
+/* Nothing is there: until something is, or a timer may be due. True: a signal to stop came. */
+static bool sleep_a_little(struct sl_worker *w, int stop_fd, uint64_t now)
+{
+	struct pollfd p[1 + SL_TRANSLATE_INPUTS + SL_HASH_RING_MEMBERS_MAX] = {
+		{.fd = stop_fd, .events = POLLIN}};
+	bool waiting = now - w->busy_ns < (w->opts.idle_ns ? w->opts.idle_ns : 100000000u);
+	nfds_t n = 1;
+
+	for (uint32_t i = 0; i < w->sources; i++) {
+		const int fd = w->source[i].in->ops->fd(w->source[i].in);
+
+		if (fd >= 0 && !w->source[i].ended)
+			p[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
+		bool write;
+		const int fd = sl_client_fd(w->client[i], &write);
+
+		waiting |= sl_client_waiting(w->client[i]);
+		if (fd >= 0)
+			p[n++] = (struct pollfd){.fd = fd,
+						 .events = (short)(POLLIN | (write ? POLLOUT : 0))};
+	}
+	poll(p, n, waiting ? 1 : 20);
+	return p[0].revents;
+}
+
+/* What came before the end is in the sockets yet, and nobody else will ever count it. */
+static void drain(struct sl_worker *w)
+{
+	const uint64_t end = sl_now_ns() + DRAIN_NS;
+	uint64_t now;
+
+	for (uint32_t i = 0; i < w->sources; i++) {
+		struct sl_input *in = w->source[i].in;
+
+		if (in->ops->stop)
+			in->ops->stop(in);
+		w->source[i].ended |= in->ops->fd(in) < 0; /* a file's can wait for the next one */
+	}
+	for (now = sl_now_ns(); now < end; now = sl_now_ns()) {
+		if (receive(w) <= 0 && w->at == w->came)
+			return;
+		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+			sl_client_tick(w->client[i], now);
+		if (w->at < w->came || now - w->looked_ns >= LOOK_NS)
+			look_round(w, now);
+	}
+	w->account.unread += w->came - w->at;
+	for (uint32_t i = 0; i < w->sources; i++) {
+		struct sl_input *in = w->source[i].in;
+		int n;
+
+		while (!w->source[i].ended && sl_now_ns() < end + DRAIN_NS &&
+		       (n = in->ops->receive(in, w->datagram, BATCH)) > 0)
+			w->account.unread += (uint32_t)n;
+	}
+	w->at = w->came = 0;
+	w->account.packets += w->account.unread;
+}
+
+static void finish(struct sl_worker *w)
+{
+	const uint64_t end = sl_now_ns() + FINISH_NS;
+	bool done;
+
+	do {
+		const uint64_t now = sl_now_ns();
+
+		done = true;
+		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+			done &= sl_client_finish(w->client[i], now);
+		if (!done)
+			poll(NULL, 0, 1);
+	} while (!done && sl_now_ns() < end);
+	/* Nothing is under way any more: what is left will never be, and is counted as that. */
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		sl_client_abandon(w->client[i]);
+	for (uint32_t i = 0; i < w->sources; i++)
+		answer(w, &w->source[i], sl_now_ns());
+	release(w, sl_now_ns());
+	release(w, sl_now_ns());
+	worker_tell(w);
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		sl_client_drive(w->client[i], sl_now_ns());
+}
+
+void sl_worker_run(struct sl_worker *w, int stop_fd)
+{
+	/* What is read from a file can wait until there is somebody to write to; a socket's packets for a while. */
+	uint64_t wait_until = UINT64_MAX;
+
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (w->source[i].in->ops->fd(w->source[i].in) >= 0)
+			wait_until = sl_now_ns() + START_NS;
+	for (;;) {
+		const bool wait = sl_now_ns() < wait_until && !sl_worker_ready(w);
+		const int taken = wait ? 0 : receive(w);
+		const uint64_t now = sl_now_ns();
+
+		if (!wait && wait_until != UINT64_MAX)
+			wait_until = 0;
+
+		if (taken < 0)
+			break;
+		if (taken) {
+			w->busy_ns = now;
+			for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+				sl_client_tick(w->client[i], now);
+		}
+		if (!taken || now - w->looked_ns >= LOOK_NS) {
+			look_round(w, now);
+			/* A flood must not keep a signal from being seen. */
+			if (taken ? sl_stop_wait(stop_fd, 0) : sleep_a_little(w, stop_fd, now))
+				break;
+			for (uint32_t i = 0; !taken && i < w->opts.n_collectors; i++)
+				sl_client_tick(w->client[i], sl_now_ns());
+		}
+	}
+	drain(w);
+	finish(w);
+}
+
+bool sl_worker_ready(const struct sl_worker *w)
+{
+	return atomic_load_explicit(&w->ready, memory_order_relaxed);
+}
+
+/* ---- from the start to the end ------------------------------------------------------------------------------------ */
+
+static void tenant_came(void *arg, uint16_t tenant, bool required)
+{
+	struct sl_worker *w = arg;
+
+	sl_dta_auth_require(w->auth, tenant, required);
+}
+
+static void key_came(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes)
+{
+	struct sl_worker *w = arg;
+	const int err = sl_dta_auth_key(w->auth, tenant, reporter, key, bytes);
+
+	if (err)
+		sl_log_limited(SL_ERROR, "translate",
+			       "a key is not taken: %s tenant=%u reporter=%lld", strerror(-err),
+			       tenant, (long long)reporter);
+}
+
+static int open_source(struct sl_worker *w, struct source *s)
+{
+	s->loss = sl_loss_new(&w->opts.loss);
+	if (!s->loss)
+		return -ENOMEM;
+	if (w->opts.legacy == SL_DTA_LEGACY_B) {
+		s->legacy = sl_loss_new(&w->opts.loss);
+		if (!s->legacy)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+struct sl_worker *sl_worker_new(const struct sl_translate_opts *opts, const char *name,
+				struct sl_input **inputs, uint32_t n_inputs, char *error,
+				size_t error_bytes)
+{
+	struct sl_worker *w = calloc(1, sizeof(*w));
+	int err = -ENOMEM;
+
+	snprintf(error, error_bytes, "no memory");
+	if (!w) {
+		for (uint32_t i = 0; i < n_inputs; i++)
+			inputs[i]->ops->close(inputs[i]);
+		errno = ENOMEM;
+		return NULL;
+	}
+	w->opts = *opts;
+	if (!w->opts.legacy_hops)
+		w->opts.legacy_hops = 5;
+	snprintf(w->name, sizeof(w->name), "%s", name);
+	for (uint32_t i = 0; i < n_inputs && i < SL_TRANSLATE_INPUTS; i++)
+		w->source[w->sources++].in = inputs[i];
+	w->gathered = malloc(SL_DTA_PACKET_MAX);
+	w->auth = sl_dta_auth_new();
+	for (int i = 0; i < 2; i++)
+		w->held[i] = calloc(1, sizeof(*w->held[i]));
+	if (!w->gathered || !w->auth || !w->held[0] || !w->held[1])
+		goto fail;
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (open_source(w, &w->source[i]))
+			goto fail;
+	err = sl_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
+	if (err) {
+		snprintf(error, error_bytes, "collectors: 1 to %u different ones",
+			 SL_HASH_RING_MEMBERS_MAX);
+		goto fail;
+	}
+	for (uint32_t i = 0; i < opts->n_collectors; i++) {
+		struct sl_client_opts c = opts->client;
+
+		c.collector = opts->collectors[i];
+		c.name = w->name;
+		c.tenant = tenant_came;
+		c.key = key_came;
+		c.arg = w;
+		w->client[i] = sl_client_new(&c, error, error_bytes);
+		if (!w->client[i]) {
+			err = -errno;
+			goto fail;
+		}
+	}
+	return w;
+fail:
+	sl_worker_free(w);
+	errno = -err;
+	return NULL;
+}
+
+void sl_worker_free(struct sl_worker *w)
+{
+	if (!w)
+		return;
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		sl_client_free(w->client[i]);
+	for (uint32_t i = 0; i < w->sources; i++) {
+		sl_loss_free(w->source[i].loss);
+		sl_loss_free(w->source[i].legacy);
+		w->source[i].in->ops->close(w->source[i].in);
+	}
+	sl_dta_auth_free(w->auth);
+	free(w->held[0]);
+	free(w->held[1]);
+	free(w->gathered);
+	free(w);
+}

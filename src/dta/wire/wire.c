@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+/* wire.c - docs/dta-wire.md in code. Pure: bytes in, structures out, and back. */
+#include "dta/wire/wire.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <sidelight/store.h>
+
+static uint16_t get16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+	return (uint64_t)get32(p) << 32 | get32(p + 4);
+}
+
+static void put16(uint8_t *p, uint16_t v)
+{
+	p[0] = (uint8_t)(v >> 8);
+	p[1] = (uint8_t)v;
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+	put16(p, (uint16_t)(v >> 16));
+	put16(p + 2, (uint16_t)v);
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+	put32(p, (uint32_t)(v >> 32));
+	put32(p + 4, (uint32_t)v);
+}
+
+const char *sl_dta_refusal_name(enum sl_dta_refusal r)
+{
+	static const char *const names[SL_DTA_REFUSALS] = {
+		[SL_DTA_FINE] = "fine",		  [SL_DTA_TRUNCATED] = "truncated",
+		[SL_DTA_OVERSIZED] = "oversized", [SL_DTA_BAD_VERSION] = "version",
+		[SL_DTA_BAD_OPCODE] = "opcode",	  [SL_DTA_BAD_COPIES] = "copies",
+		[SL_DTA_BAD_KEY] = "key",	  [SL_DTA_BAD_VALUE] = "value",
+		[SL_DTA_BAD_COUNT] = "count",	  [SL_DTA_BAD_FLAGS] = "flags",
+		[SL_DTA_BAD_MAC] = "mac",	  [SL_DTA_REPLAYED] = "replayed",
+	};
+
+	return (unsigned int)r < SL_DTA_REFUSALS ? names[r] : "unknown";
+}
+
+/* ---- shapes: what an opcode permits ---------------------------------------------------------------- */
+
+struct rule {
+	uint8_t copies_min, copies_max, key_min, key_max;
+	uint16_t value_min, value_max;
+};
+
+static const struct rule rules[SL_DTA_OPCODE_END] = {
+	[SL_DTA_KEYWRITE] = {1, SL_STORE_COPIES_MAX, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX,
+			     SL_STORE_VALUE_MIN, SL_STORE_VALUE_MAX},
+	[SL_DTA_APPEND] = {0, 0, 4, 4, SL_STORE_VALUE_MIN, SL_STORE_VALUE_MAX},
+	[SL_DTA_INCREMENT] = {1, SL_STORE_COPIES_MAX, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX, 8, 8},
+	[SL_DTA_POSTCARD] = {1, SL_STORE_COPIES_MAX, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX, 8, 8},
+	[SL_DTA_SKETCH] = {0, 0, 12, 12, 1, SL_DTA_SKETCH_VALUE_MAX},
+	[SL_DTA_SKETCH_END] = {0, 0, 4, 4, 4, 4},
+};
+
+static enum sl_dta_refusal check_shape(const struct sl_dta_block *b)
+{
+	const struct rule *r;
+
+	if (b->opcode == 0 || b->opcode >= SL_DTA_OPCODE_END)
+		return SL_DTA_BAD_OPCODE;
+	r = &rules[b->opcode];
+	if (b->flags & ~(SL_DTA_IMMEDIATE | SL_DTA_ESSENTIAL))
+		return SL_DTA_BAD_FLAGS;
+	if (b->copies < r->copies_min || b->copies > r->copies_max)
+		return SL_DTA_BAD_COPIES;
+	if (b->key_bytes < r->key_min || b->key_bytes > r->key_max)
+		return SL_DTA_BAD_KEY;
+	if (b->value_bytes < r->value_min || b->value_bytes > r->value_max)
+		return SL_DTA_BAD_VALUE;
+	return SL_DTA_FINE;
+}
+
+/* What a postcard says of its hop: { u8 hop, u8 hops, u16 0 }. */
+static bool hop_is_fine(const uint8_t *value)
+{
+	return value[0] < value[1] && value[1] <= SL_STORE_HOPS_MAX && !(value[2] | value[3]);
+}
+
+static enum sl_dta_refusal check_hops(const struct sl_dta_block *b)
+{
+	size_t step = (size_t)b->key_bytes + b->value_bytes;
+	const uint8_t *value = b->items + b->key_bytes;
+
+	for (uint32_t i = 0; i < b->count; i++, value += step)
+		if (!hop_is_fine(value))
+			return SL_DTA_BAD_VALUE;
+	return SL_DTA_FINE;
+}
+
+/* ---- format 1 -------------------------------------------------------------------------------------- */
+
+enum sl_dta_refusal sl_dta_parse(const void *packet, size_t bytes, struct sl_dta_packet *out)
+{
+	const uint8_t *p = packet, *end;
+	struct sl_dta_header *h = &out->header;
+	uint32_t reports = 0;
+	size_t whole;
+
+	if (bytes < 2)
+		return SL_DTA_TRUNCATED;
+	if (p[0] != SL_DTA_MAGIC || p[1] != SL_DTA_VERSION)
+		return SL_DTA_BAD_VERSION;
+	if (bytes < SL_DTA_HEADER_BYTES)
+		return SL_DTA_TRUNCATED;
+	*h = (struct sl_dta_header){
+		.flags = p[2],
+		.blocks = p[3],
+		.tenant = get16(p + 4),
+		.length = get16(p + 6),
+		.reporter = get32(p + 8),
+		.sequence = get32(p + 12),
+		.time_ns = get64(p + 16),
+		.incarnation = get32(p + 24),
+		.reports = get32(p + 28),
+	};
+	if (h->flags & ~(SL_DTA_AUTHENTICATED | SL_DTA_AGAIN | SL_DTA_ACK_WANTED))
+		return SL_DTA_BAD_FLAGS;
+	whole = h->length + (h->flags & SL_DTA_AUTHENTICATED ? SL_DTA_MAC_BYTES : 0);
+	if (bytes < whole || h->length < SL_DTA_HEADER_BYTES)
+		return SL_DTA_TRUNCATED;
+	if (bytes > whole || bytes > SL_DTA_PACKET_MAX)
+		return SL_DTA_OVERSIZED;
+	if (!h->blocks)
+		return SL_DTA_BAD_COUNT;
+	end = p + h->length;
+	p += SL_DTA_HEADER_BYTES;
+	for (uint32_t i = 0; i < h->blocks; i++) {
+		struct sl_dta_block *b = &out->block[i];
+		enum sl_dta_refusal r;
+		size_t items;
+
+		if ((size_t)(end - p) < SL_DTA_BLOCK_BYTES)
+			return SL_DTA_TRUNCATED;
+		*b = (struct sl_dta_block){
+			.opcode = p[0],
+			.flags = p[1],
+			.count = get16(p + 2),
+			.copies = p[4],
+			.key_bytes = p[5],
+			.value_bytes = get16(p + 6),
+			.store = get16(p + 8),
+			.items = p + SL_DTA_BLOCK_BYTES,
+		};
+		r = check_shape(b);
+		if (r)
+			return r;
+		if (get16(p + 10))
+			return SL_DTA_BAD_FLAGS;
+		if (!b->count)
+			return SL_DTA_BAD_COUNT;
+		items = (size_t)b->count * (b->key_bytes + b->value_bytes);
+		p += SL_DTA_BLOCK_BYTES;
+		if ((size_t)(end - p) < items)
+			return SL_DTA_TRUNCATED;
+		p += items;
+		reports += b->count;
+		if (b->opcode == SL_DTA_POSTCARD && check_hops(b))
+			return SL_DTA_BAD_VALUE;
+	}
+	if (p != end)
+		return SL_DTA_OVERSIZED;
+	return reports == h->reports ? SL_DTA_FINE : SL_DTA_BAD_COUNT;
+}
+
+/* ---- the original's -------------------------------------------------------------------------------- */
+
+enum sl_dta_refusal sl_dta_parse_legacy(const void *packet, size_t bytes, enum sl_dta_legacy form,
+					uint8_t hops, struct sl_dta_packet *out)
+{
+	const uint8_t *p = packet;
+	size_t base = form == SL_DTA_LEGACY_A ? 2 : 3, fixed, value;
+	struct sl_dta_block *b = &out->block[0];
+	uint8_t bits;
+	bool redundancy;
+
+	if (form != SL_DTA_LEGACY_A && form != SL_DTA_LEGACY_B)
+		return SL_DTA_BAD_VERSION;
+	if (bytes < 1)
+		return SL_DTA_TRUNCATED;
+	if (p[0] == SL_DTA_MAGIC)
+		return SL_DTA_BAD_VERSION;
+	if (p[0] < SL_DTA_KEYWRITE || p[0] > SL_DTA_POSTCARD)
+		return SL_DTA_BAD_OPCODE;
+	if (bytes < base)
+		return SL_DTA_TRUNCATED;
+	bits = p[base - 1];
+	out->header = (struct sl_dta_header){
+		.blocks = 1,
+		.reports = 1,
+		.length = (uint16_t)bytes,
+		.sequence = form == SL_DTA_LEGACY_B ? p[1] : 0,
+	};
+	*b = (struct sl_dta_block){
+		.opcode = p[0],
+		.flags = bits & 0x80 ? SL_DTA_IMMEDIATE : 0,
+		.count = 1,
+		.key_bytes = 4,
+		.store = p[0],
+	};
+	if (form == SL_DTA_LEGACY_B && bits & 0x40) {
+		b->flags |= SL_DTA_ESSENTIAL;
+		out->header.flags = SL_DTA_ACK_WANTED;
+	}
+	/* Before the data: redundancy and key, or list, or key and hop. */
+	redundancy = b->opcode == SL_DTA_KEYWRITE || b->opcode == SL_DTA_INCREMENT;
+	fixed = base + (redundancy || b->opcode == SL_DTA_POSTCARD ? 5 : 4);
+	if (bytes < fixed + 4)
+		return SL_DTA_TRUNCATED;
+	value = bytes - fixed;
+	switch (b->opcode) {
+	case SL_DTA_KEYWRITE:
+		if (value > 28)
+			return SL_DTA_OVERSIZED;
+		if (value != 4 && value != 12 && value != 28)
+			return SL_DTA_BAD_VALUE;
+		break;
+	case SL_DTA_INCREMENT:
+		if (value < 8)
+			return SL_DTA_TRUNCATED;
+		if (value > 8)
+			return SL_DTA_OVERSIZED;
+		break;
+	default:
+		if (value > 4)
+			return SL_DTA_OVERSIZED;
+	}
+	p += base;
+	if (b->opcode == SL_DTA_POSTCARD) {
+		uint8_t hop = p[4];
+
+		b->copies = 1;
+		b->value_bytes = 8;
+		b->items = out->scratch;
+		memcpy(out->scratch, p, 4);
+		out->scratch[4] = (uint8_t)(hop - 1); /* 255, if there is none */
+		out->scratch[5] = hops;
+		out->scratch[6] = out->scratch[7] = 0;
+		memcpy(out->scratch + 8, p + 5, 4);
+		return hop_is_fine(out->scratch + 4) ? SL_DTA_FINE : SL_DTA_BAD_VALUE;
+	}
+	b->copies = redundancy ? p[0] : 0;
+	b->items = p + redundancy;
+	b->value_bytes = (uint16_t)value;
+	return check_shape(b);
+}
+
+void sl_dta_legacy_answer(uint8_t sequence, bool nack, uint8_t out[2])
+{
+	out[0] = sequence;
+	out[1] = nack ? 0x80 : 0;
+}
+
+/* ---- building -------------------------------------------------------------------------------------- */
+
+void sl_dta_begin(struct sl_dta_builder *b, void *packet, size_t room,
+		  const struct sl_dta_header *header)
+{
+	if (room > SL_DTA_PACKET_MAX)
+		room = SL_DTA_PACKET_MAX;
+	if (header->flags & SL_DTA_AUTHENTICATED)
+		room = room > SL_DTA_MAC_BYTES ? room - SL_DTA_MAC_BYTES : 0;
+	*b = (struct sl_dta_builder){
+		.packet = packet,
+		.room = room,
+		.bytes = SL_DTA_HEADER_BYTES,
+		.header = *header,
+	};
+	b->header.blocks = 0;
+	b->header.reports = 0;
+	b->header.length = 0;
+}
+
+/* Bytes 0, 1 and 4 to 9 of a block's header, which is all but its count. */
+static void put_shape(uint8_t *at, const struct sl_dta_block *s)
+{
+	at[0] = s->opcode;
+	at[1] = s->flags;
+	put16(at + 2, 0);
+	at[4] = s->copies;
+	at[5] = s->key_bytes;
+	put16(at + 6, s->value_bytes);
+	put16(at + 8, s->store);
+	put16(at + 10, 0);
+}
+
+static bool same_shape(const uint8_t *at, const struct sl_dta_block *s)
+{
+	return at[0] == s->opcode && at[1] == s->flags && at[4] == s->copies &&
+	       at[5] == s->key_bytes && get16(at + 6) == s->value_bytes &&
+	       get16(at + 8) == s->store && get16(at + 2) != UINT16_MAX;
+}
+
+int sl_dta_put(struct sl_dta_builder *b, const struct sl_dta_block *shape, const void *key,
+	       const void *value)
+{
+	size_t item = (size_t)shape->key_bytes + shape->value_bytes;
+	bool open = b->block && same_shape(b->packet + b->block, shape);
+	uint8_t *at;
+
+	/* An open block of this shape was checked when it was opened. */
+	if ((!open && check_shape(shape)) ||
+	    (shape->opcode == SL_DTA_POSTCARD && !hop_is_fine(value)))
+		return -EINVAL;
+	if (SL_DTA_HEADER_BYTES + SL_DTA_BLOCK_BYTES + item > b->room)
+		return -EMSGSIZE;
+	if (b->bytes + item + (open ? 0 : SL_DTA_BLOCK_BYTES) > b->room ||
+	    (!open && b->header.blocks == SL_DTA_BLOCKS_MAX))
+		return -ENOSPC;
+	if (!open) {
+		b->block = b->bytes;
+		b->bytes += SL_DTA_BLOCK_BYTES;
+		b->header.blocks++;
+		put_shape(b->packet + b->block, shape);
+	}
+	at = b->packet + b->block;
+	put16(at + 2, (uint16_t)(get16(at + 2) + 1));
+	memcpy(b->packet + b->bytes, key, shape->key_bytes);
+	memcpy(b->packet + b->bytes + shape->key_bytes, value, shape->value_bytes);
+	b->bytes += item;
+	b->header.reports++;
+	return 0;
+}
+
+size_t sl_dta_end(struct sl_dta_builder *b)
+{
+	struct sl_dta_header *h = &b->header;
+	uint8_t *p = b->packet;
+
+	if (!h->reports)
+		return 0;
+	h->length = (uint16_t)b->bytes;
+	p[0] = SL_DTA_MAGIC;
+	p[1] = SL_DTA_VERSION;
+	p[2] = h->flags;
+	p[3] = h->blocks;
+	put16(p + 4, h->tenant);
+	put16(p + 6, h->length);
+	put32(p + 8, h->reporter);
+	put32(p + 12, h->sequence);
+	put64(p + 16, h->time_ns);
+	put32(p + 24, h->incarnation);
+	put32(p + 28, h->reports);
+	return b->bytes;
+}
+
+void sl_dta_again(void *packet, uint64_t time_ns)
+{
+	uint8_t *p = packet;
+
+	p[2] |= SL_DTA_AGAIN | SL_DTA_ACK_WANTED;
+	put64(p + 16, time_ns);
+}
+
+void sl_dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation)
+{
+	uint8_t *p = packet;
+
+	put32(p + 12, sequence);
+	put32(p + 24, incarnation);
+}
+
+size_t sl_dta_build_legacy(enum sl_dta_legacy form, uint8_t sequence,
+			   const struct sl_dta_block *shape, const void *key, const void *value,
+			   void *out, size_t room)
+{
+	const uint8_t *v = value;
+	uint8_t *p = out;
+	uint16_t n = shape->value_bytes;
+
+	if (room < 40 || shape->key_bytes != 4 || check_shape(shape) ||
+	    (form != SL_DTA_LEGACY_A && form != SL_DTA_LEGACY_B))
+		return 0;
+	*p++ = shape->opcode;
+	if (form == SL_DTA_LEGACY_B)
+		*p++ = sequence;
+	*p++ = (uint8_t)((shape->flags & SL_DTA_IMMEDIATE ? 0x80 : 0) |
+			 (form == SL_DTA_LEGACY_B && shape->flags & SL_DTA_ESSENTIAL ? 0x40 : 0));
+	if (shape->opcode == SL_DTA_KEYWRITE || shape->opcode == SL_DTA_INCREMENT)
+		*p++ = shape->copies;
+	memcpy(p, key, 4);
+	p += 4;
+	switch (shape->opcode) {
+	case SL_DTA_KEYWRITE:
+		if (n != 4 && n != 12 && n != 28)
+			return 0;
+		break;
+	case SL_DTA_APPEND:
+		if (n != 4)
+			return 0;
+		break;
+	case SL_DTA_INCREMENT:
+		break;
+	case SL_DTA_POSTCARD:
+		if (!hop_is_fine(v) || v[1] > 5)
+			return 0;
+		*p++ = (uint8_t)(v[0] + 1);
+		v += 4;
+		n = 4;
+		break;
+	default:
+		return 0;
+	}
+	memcpy(p, v, n);
+	return (size_t)(p - (uint8_t *)out) + n;
+}
+
+/* ---- answers --------------------------------------------------------------------------------------- */
+
+size_t sl_dta_answer_build(const struct sl_dta_answer *a, void *out, size_t room)
+{
+	size_t bytes = SL_DTA_ANSWER_BYTES + 8u * a->ranges;
+	uint8_t *p = out;
+
+	if (a->ranges > SL_DTA_RANGES_MAX || bytes > room)
+		return 0;
+	p[0] = SL_DTA_MAGIC;
+	p[1] = SL_DTA_VERSION;
+	p[2] = a->type;
+	p[3] = a->ranges;
+	put32(p + 4, a->reporter);
+	put32(p + 8, a->incarnation);
+	put32(p + 12, a->next);
+	put32(p + 16, a->credits);
+	put32(p + 20, 0);
+	for (uint32_t i = 0; i < a->ranges; i++) {
+		put32(p + SL_DTA_ANSWER_BYTES + 8 * i, a->range[i].first);
+		put32(p + SL_DTA_ANSWER_BYTES + 8 * i + 4, a->range[i].count);
+	}
+	return bytes;
+}
+
+enum sl_dta_refusal sl_dta_answer_parse(const void *packet, size_t bytes, struct sl_dta_answer *out)
+{
+	const uint8_t *p = packet;
+	size_t whole;
+
+	if (bytes < 2)
+		return SL_DTA_TRUNCATED;
+	if (p[0] != SL_DTA_MAGIC || p[1] != SL_DTA_VERSION)
+		return SL_DTA_BAD_VERSION;
+	if (bytes < SL_DTA_ANSWER_BYTES)
+		return SL_DTA_TRUNCATED;
+	if (p[2] != SL_DTA_ACK && p[2] != SL_DTA_NACK)
+		return SL_DTA_BAD_OPCODE;
+	if (p[3] > SL_DTA_RANGES_MAX)
+		return SL_DTA_BAD_COUNT;
+	if (get32(p + 20))
+		return SL_DTA_BAD_FLAGS;
+	whole = SL_DTA_ANSWER_BYTES + 8u * p[3];
+	if (bytes < whole)
+		return SL_DTA_TRUNCATED;
+	if (bytes != whole && bytes != whole + SL_DTA_MAC_BYTES)
+		return SL_DTA_OVERSIZED;
+	*out = (struct sl_dta_answer){
+		.type = p[2],
+		.ranges = p[3],
+		.reporter = get32(p + 4),
+		.incarnation = get32(p + 8),
+		.next = get32(p + 12),
+		.credits = get32(p + 16),
+	};
+	for (uint32_t i = 0; i < out->ranges; i++) {
+		out->range[i].first = get32(p + SL_DTA_ANSWER_BYTES + 8 * i);
+		out->range[i].count = get32(p + SL_DTA_ANSWER_BYTES + 8 * i + 4);
+		if (!out->range[i].count)
+			return SL_DTA_BAD_COUNT;
+	}
+	return SL_DTA_FINE;
+}

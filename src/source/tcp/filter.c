@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/* wanted.c - ports, prefixes, cgroups and namespaces by their names. */
+#include "source/tcp/filter.h"
+
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "source/tcp/util.h"
+
+#define SAMPLE_MAX 20
+
+static int wrong(char *why, size_t bytes, const char *what, const char *value)
+{
+	snprintf(why, bytes, "'%s' is no %s", value, what);
+	return -EINVAL;
+}
+
+static int add_ports(struct sl_tcp_filter *f, const char *s)
+{
+	const char *dash = strchr(s, '-');
+	uint64_t from, to;
+	char first[8];
+
+	if (dash) {
+		snprintf(first, sizeof(first), "%.*s", (int)(dash - s), s);
+		if (dash - s > 5 || sl_parse_u64(first, 1, 65535, &from) ||
+		    sl_parse_u64(dash + 1, from, 65535, &to))
+			return -EINVAL;
+	} else {
+		if (sl_parse_u64(s, 1, 65535, &from))
+			return -EINVAL;
+		to = from;
+	}
+	for (uint64_t p = from; p <= to; p++)
+		f->ports[p >> 6] |= 1ull << (p & 63);
+	return 0;
+}
+
+static int parse_cidr(const char *s, struct sl_cidr_key *key)
+{
+	char address[INET6_ADDRSTRLEN];
+	const char *slash = strchr(s, '/');
+	size_t length = slash ? (size_t)(slash - s) : strlen(s);
+	uint64_t prefix;
+	bool v4;
+
+	if (length >= sizeof(address))
+		return -EINVAL;
+	memcpy(address, s, length);
+	address[length] = 0;
+	memset(key, 0, sizeof(*key));
+	v4 = inet_pton(AF_INET, address, key->address + 12) == 1;
+	if (v4)
+		memset(key->address + 10, 0xff, 2);
+	else if (inet_pton(AF_INET6, address, key->address) != 1)
+		return -EINVAL;
+	prefix = v4 ? 32 : 128;
+	if (slash && sl_parse_u64(slash + 1, 0, prefix, &prefix))
+		return -EINVAL;
+	key->prefix = (uint32_t)prefix + (v4 ? 96 : 0);
+	return 0;
+}
+
+/* The id of a cgroup is the inode number of its folder. */
+static int parse_cgroup(const char *s, uint64_t *id)
+{
+	struct stat st;
+	int root, err;
+
+	if (!sl_parse_u64(s, 1, UINT64_MAX, id))
+		return 0;
+	root = sl_cgroup2_open();
+	if (root < 0)
+		return root;
+	while (*s == '/')
+		s++;
+	err = fstatat(root, *s ? s : ".", &st, 0) ? -errno : 0;
+	close(root);
+	if (!err && !S_ISDIR(st.st_mode))
+		err = -ENOTDIR;
+	if (!err)
+		*id = st.st_ino;
+	return err;
+}
+
+static int parse_netns(const char *s, uint32_t *inode)
+{
+	uint64_t number;
+	struct stat st;
+
+	if (!sl_parse_u64(s, 1, UINT32_MAX, &number)) {
+		*inode = (uint32_t)number;
+		return 0;
+	}
+	if (stat(s, &st))
+		return -errno;
+	*inode = (uint32_t)st.st_ino;
+	return 0;
+}
+
+static void empty(int fd, void *next)
+{
+	while (!bpf_map_get_next_key(fd, NULL, next) && !bpf_map_delete_elem(fd, next))
+		;
+}
+
+int sl_tcp_wanted_parse(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, char *why,
+			size_t bytes)
+{
+	struct sl_cidr_key cidr;
+	uint64_t cgroup;
+
+	if (w->sample > SAMPLE_MAX) {
+		snprintf(why, bytes, "one flow in 2^%u is none; at most 2^%u", w->sample,
+			 SAMPLE_MAX);
+		return -EINVAL;
+	}
+	memset(f, 0, sizeof(*f));
+	f->sample_mask = (1u << w->sample) - 1;
+	f->pid = w->pid;
+	for (size_t i = 0; i < w->ports.n; i++)
+		if (add_ports(f, w->ports.v[i]))
+			return wrong(why, bytes, "port or range of ports", w->ports.v[i]);
+	for (size_t i = 0; i < w->cidrs.n; i++)
+		if (parse_cidr(w->cidrs.v[i], &cidr))
+			return wrong(why, bytes, "address or prefix", w->cidrs.v[i]);
+	for (size_t i = 0; i < w->cgroups.n; i++)
+		if (parse_cgroup(w->cgroups.v[i], &cgroup))
+			return wrong(why, bytes, "cgroup here", w->cgroups.v[i]);
+	if (w->netns && parse_netns(w->netns, &f->netns))
+		return wrong(why, bytes, "network namespace", w->netns);
+	f->by_port = w->ports.n > 0;
+	f->by_cidr = w->cidrs.n > 0;
+	f->by_cgroup = w->cgroups.n > 0;
+	return 0;
+}
+
+int sl_tcp_wanted_apply(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, int cidrs_fd,
+			int cgroups_fd, char *why, size_t bytes)
+{
+	int err = sl_tcp_wanted_parse(w, f, why, bytes);
+	const uint8_t one = 1;
+	struct sl_cidr_key cidr;
+	uint64_t cgroup;
+
+	if (err)
+		return err;
+	/* All of it is good: only now does something change. */
+	empty(cidrs_fd, &cidr);
+	empty(cgroups_fd, &cgroup);
+	for (size_t i = 0; i < w->cidrs.n; i++)
+		if (parse_cidr(w->cidrs.v[i], &cidr) ||
+		    bpf_map_update_elem(cidrs_fd, &cidr, &one, BPF_ANY))
+			return wrong(why, bytes, "prefix that has room", w->cidrs.v[i]);
+	for (size_t i = 0; i < w->cgroups.n; i++)
+		if (parse_cgroup(w->cgroups.v[i], &cgroup) ||
+		    bpf_map_update_elem(cgroups_fd, &cgroup, &one, BPF_ANY))
+			return wrong(why, bytes, "cgroup that has room", w->cgroups.v[i]);
+	return 0;
+}
