@@ -2,12 +2,14 @@
 /*
  * ask - what a store of reports says of a key, without a collector.
  *
- *	ask FILE KEY...     the value, count or path of each key: a word of 4 to 64 bytes
- *	ask FILE            of an append store: its items, and then those that come, until it is interrupted
+ * 	ask FILE KEY...     the value, count or path of each key: a word of 4 to 64 bytes
+ * 	ask FILE            of an append store: its items, and then those that come, until it is
+ * interrupted
  *
- * FILE is one of a collector's directory (sidelight collect --dta). Exits with 1 unless all was found.
+ * FILE is one of a collector's directory (sidelight collect --dta). Exits with 1 unless all was
+ * found.
  *
- *	cc -O2 -o ask ask.c $(pkg-config --cflags --libs sidelight)
+ * 	cc -O2 -o ask ask.c $(pkg-config --cflags --libs sidelight)
  */
 #include <inttypes.h>
 #include <stdio.h>

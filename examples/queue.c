@@ -89,7 +89,8 @@ static int do_job(const struct job *job)
 	return x && job->number % 100 == 99 ? -1 : 0;
 }
 
-/* A worker ends when its parent closed the queue. It has nothing to set up, and nothing to close. */
+/* A worker ends when its parent closed the queue. It has nothing to set up, and nothing to close.
+ */
 static int worker(int queue)
 {
 	struct job job;

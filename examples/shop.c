@@ -2,20 +2,21 @@
 /*
  * shop - a small REST service that publishes its metrics with libsidelight.
  *
- *	shop [--listen ADDR:PORT] [--threads N] [--faults]
+ * 	shop [--listen ADDR:PORT] [--threads N] [--faults]
  *
- *	GET  /products       all products          GET /products/N  one of them
- *	POST /orders         body: product=N       GET /healthz     am I alive?
- *	POST /fault?kind=KIND&seconds=N            with --faults, from this machine: something breaks
+ * 	GET  /products       all products          GET /products/N  one of them
+ * 	POST /orders         body: product=N       GET /healthz     am I alive?
+ * 	POST /fault?kind=KIND&seconds=N            with --faults, from this machine: something
+ * breaks
  *
  * Everything about metrics and spans is between the two lines of equals signs, and then the calls
  * of sl_... in handle(), respond() and order(). Nothing of it can fail, block or slow down a
  * request: without an agent the service runs as well, and is seen as soon as one comes.
  *
- * The other way round, log_level() asks what a collector's analysis thinks of this process: while it
- * is not itself, requests are logged.
+ * The other way round, log_level() asks what a collector's analysis thinks of this process: while
+ * it is not itself, requests are logged.
  *
- *	cc -O2 -o shop shop.c $(pkg-config --cflags --libs sidelight) -pthread
+ * 	cc -O2 -o shop shop.c $(pkg-config --cflags --libs sidelight) -pthread
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -153,7 +154,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- faults ------------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 enum fault { FAULT_NONE, FAULT_CPU, FAULT_SLOW, FAULT_ERRORS, FAULT_LEAK, FAULTS };
 static const char *const fault_names[FAULTS] = {"none", "cpu", "slow", "errors", "leak"};
@@ -239,7 +240,7 @@ static int inject(const char *query)
 	return 400;
 }
 
-/* ---- what analysis thinks of us ------------------------------------------------------------------ */
+/* ---- what analysis thinks of us ---- */
 
 /* True while requests are to be logged. One load, but for when it changes. */
 static bool log_level(void)
@@ -268,7 +269,7 @@ static void log_request(const char *method, const char *path, int code, double s
 	fprintf(stderr, "shop: debug %s %.100s %d %.6f s\n", method, path, code, seconds);
 }
 
-/* ---- the service -------------------------------------------------------------------------------- */
+/* ---- the service ---- */
 
 struct connection {
 	int fd;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * fuzz_answers.c - what receivers answer: of kept traces (OTLP), samples (remote write), alerts and
- * webhooks. An input that begins with "H" is, from there on, all that a receiver on a socket says to
- * a request that is pushed to it; whatever it says, the body is sent, refused or tried again, and
- * counted as exactly one of these. Any other is the protobuf of an answer of OTLP, and of a request.
+ * webhooks. An input that begins with "H" is, from there on, all that a receiver on a socket says
+ * to a request that is pushed to it; whatever it says, the body is sent, refused or tried again,
+ * and counted as exactly one of these. Any other is the protobuf of an answer of OTLP, and of a
+ * request.
  */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -28,7 +29,7 @@ static void must(bool condition)
 		abort();
 }
 
-/* ---- the receiver ---------------------------------------------------------------------------------- */
+/* ---- the receiver ---- */
 
 static const char fine[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,15 +70,15 @@ static uint64_t taken(void *arg, const void *body, size_t bytes, const void *tex
 		      size_t text_bytes, char *why, size_t why_bytes)
 {
 	(void)arg, (void)body, (void)bytes;
-	return sl_otlp_left_out(text, text_bytes, why, why_bytes);
+	return export_otlp_left_out(text, text_bytes, why, why_bytes);
 }
 
-static struct sl_push *start(void)
+static struct export_push *start(void)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	socklen_t length = sizeof(to);
 	char url[64], error[200];
-	struct sl_push *p;
+	struct export_push *p;
 	pthread_t thread;
 
 	listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -86,22 +87,22 @@ static struct sl_push *start(void)
 	must(!pthread_create(&thread, NULL, receive, NULL));
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u/", ntohs(to.sin_port));
 	setenv("no_proxy", "*", 1);
-	p = sl_push_new(&(struct sl_push_opts){.url = url,
-					       .name = "fuzz",
-					       .content_type = "text/plain",
-					       .pause_min_ns = 1,
-					       .pause_max_ns = 1,
-					       .taken = taken},
-			error, sizeof(error));
+	p = export_push_new(&(struct export_push_opts){.url = url,
+						       .name = "fuzz",
+						       .content_type = "text/plain",
+						       .pause_min_ns = 1,
+						       .pause_max_ns = 1,
+						       .taken = taken},
+			    error, sizeof(error));
 	must(p);
 	return p;
 }
 
 static void pushed(const uint8_t *data, size_t size)
 {
-	static struct sl_push *p;
+	static struct export_push *p;
 	static uint64_t bodies;
-	struct sl_push_stats s;
+	struct export_push_stats s;
 
 	if (!p)
 		p = start();
@@ -109,11 +110,11 @@ static void pushed(const uint8_t *data, size_t size)
 	answer = data;
 	answer_bytes = size;
 	pthread_mutex_unlock(&lock);
-	must(!sl_push_send(p, strdup("x"), 1, ITEMS));
+	must(!export_push_send(p, strdup("x"), 1, ITEMS));
 	bodies++;
 	do {
 		usleep(20);
-		sl_push_stats(p, &s);
+		export_push_stats(p, &s);
 	} while (s.waiting);
 	pthread_mutex_lock(&lock); /* it may still be sending to who has heard enough */
 	answer = NULL;
@@ -125,7 +126,7 @@ static void pushed(const uint8_t *data, size_t size)
 		must(*c >= 32 && *c < 127);
 }
 
-/* ---- protobuf ---------------------------------------------------------------------------------------- */
+/* ---- protobuf ---- */
 
 static void see_trace(void *arg, uint64_t hi, uint64_t lo)
 {
@@ -143,9 +144,9 @@ static void parsed(const uint8_t *data, size_t size)
 	memcpy(copy, data, size);
 	memset(why, 'x', sizeof(why));
 	why[0] = '\0';
-	must(sl_otlp_left_out(copy, size, why, sizeof(why)) <= INT64_MAX);
+	must(export_otlp_left_out(copy, size, why, sizeof(why)) <= INT64_MAX);
 	must(strnlen(why, sizeof(why)) < sizeof(why));
-	sl_otlp_traces(copy, size, see_trace, &traces);
+	export_otlp_traces(copy, size, see_trace, &traces);
 	must(traces <= size / 18); /* an id, its tag and its length */
 	free(copy);
 }

@@ -35,23 +35,23 @@ static uint8_t take(struct input *in)
 	return in->p < in->end ? *in->p++ : 0;
 }
 
-static struct conn *client(struct sl_agent *a, struct conn **conns, unsigned int i)
+static struct agent_conn *client(struct agent *a, struct agent_conn **conns, unsigned int i)
 {
 	i %= CLIENTS;
 	if (!conns[i]) {
-		struct peer *p = peer_new(a, -1);
+		struct agent_peer *p = agent_peer_new(a, -1);
 
 		p->uid = i ? 0 : 1000;
-		conns[i] = conn_new(a, -1, p, false);
+		conns[i] = agent_conn_new(a, -1, p, false);
 	}
 	return conns[i];
 }
 
 /* What the agent answers is thrown away; a connection that it ended is ours no longer. */
-static void after(struct sl_agent *a, struct conn **conns)
+static void after(struct agent *a, struct agent_conn **conns)
 {
 	for (int i = 0; i < CLIENTS; i++) {
-		struct conn *c = conns[i];
+		struct agent_conn *c = conns[i];
 
 		if (!c)
 			continue;
@@ -63,9 +63,9 @@ static void after(struct sl_agent *a, struct conn **conns)
 		if (!c->gone) {
 			c->out_count = 0;
 			if (c->role != ROLE_NEW)
-				timer_stop(&c->timer);
+				agent_timer_stop(&c->timer);
 			if (c->hang_up)
-				conn_close(a, c);
+				agent_conn_close(a, c);
 		}
 		if (c->gone)
 			conns[i] = NULL;
@@ -91,7 +91,7 @@ static void header(struct sl_region_header *h, uint64_t instance)
 	memcpy(h->labels, labels, sizeof(labels));
 }
 
-static void publish(struct sl_agent *a, struct conn *c, struct input *in)
+static void publish(struct agent *a, struct agent_conn *c, struct input *in)
 {
 	struct {
 		struct sl_msg msg;
@@ -121,12 +121,12 @@ static void publish(struct sl_agent *a, struct conn *c, struct input *in)
 	}
 	if (!(changes & 128))
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-	conn_packet(a, c, &packet, sizeof(packet), fd, false);
+	agent_conn_packet(a, c, &packet, sizeof(packet), fd, false);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sl_agent_opts o = {
+	struct agent_opts o = {
 		.socket = "/nowhere",
 		.host = "fuzz",
 		.max_regions = 4,
@@ -137,15 +137,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	_Alignas(8) uint8_t packet[SL_MSG_MAX + 1];
 	struct input in = {data, data + size};
-	struct conn *conns[CLIENTS] = {0};
-	struct sl_agent a;
+	struct agent_conn *conns[CLIENTS] = {0};
+	struct agent a;
 	char error[256];
 	int steps = 0;
 
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	if (agent_init(&a, &o, error, sizeof(error)))
 		return 0;
-	if (board_init(&a)) {
+	if (agent_board_init(&a)) {
 		agent_fini(&a);
 		return 0;
 	}
@@ -153,7 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (in.p < in.end && steps++ < 64) {
 		switch (take(&in)) {
 		case 'P': {
-			struct conn *c = client(&a, conns, take(&in));
+			struct agent_conn *c = client(&a, conns, take(&in));
 			uint8_t flags = take(&in);
 			size_t n = take(&in) | (size_t)(flags >> 4) << 8;
 			int fd = -1;
@@ -167,15 +167,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				if (fd >= 0 && n && write(fd, packet, n) < 0)
 					n = 0;
 			}
-			conn_packet(&a, c, packet, n, fd, flags & 2);
+			agent_conn_packet(&a, c, packet, n, fd, flags & 2);
 			break;
 		}
 		case 'R':
 			publish(&a, client(&a, conns, take(&in)), &in);
 			break;
 		case 'O': {
-			struct conn *c = client(&a, conns, take(&in));
-			struct region *r = a.slots[take(&in) % a.slot_count];
+			struct agent_conn *c = client(&a, conns, take(&in));
+			struct agent_region *r = a.slots[take(&in) % a.slot_count];
 			struct {
 				struct sl_msg msg;
 				struct sl_msg_id id;
@@ -183,14 +183,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			struct sl_msg subscribe = {SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 1};
 
 			if (c->role == ROLE_NEW)
-				conn_packet(&a, c, &subscribe, sizeof(subscribe), -1, false);
+				agent_conn_packet(&a, c, &subscribe, sizeof(subscribe), -1, false);
 			if (!c->gone && !c->hang_up)
-				conn_packet(&a, c, &ask, sizeof(ask), -1, false);
+				agent_conn_packet(&a, c, &ask, sizeof(ask), -1, false);
 			break;
 		}
 		case 'V': {
-			struct conn *c = client(&a, conns, take(&in));
-			struct region *r = a.slots[take(&in) % a.slot_count];
+			struct agent_conn *c = client(&a, conns, take(&in));
+			struct agent_region *r = a.slots[take(&in) % a.slot_count];
 			struct {
 				struct sl_msg msg;
 				struct sl_msg_verdict v;
@@ -201,15 +201,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			ask.v.flags = take(&in);
 			ask.v.ttl_ns = take(&in) * 1000000ull;
 			if (c->role == ROLE_NEW)
-				conn_packet(&a, c, &subscribe, sizeof(subscribe), -1, false);
+				agent_conn_packet(&a, c, &subscribe, sizeof(subscribe), -1, false);
 			if (!c->gone && !c->hang_up)
-				conn_packet(&a, c, &ask, sizeof(ask), -1, false);
+				agent_conn_packet(&a, c, &ask, sizeof(ask), -1, false);
 			break;
 		}
 		case 'B': {
 			uint32_t entry = take(&in);
 			uint64_t *line = a.board + 8 * (entry % a.slot_count);
-			struct region *r = a.slots[entry % a.slot_count];
+			struct agent_region *r = a.slots[entry % a.slot_count];
 			struct sl_msg_verdict v = {.instance = r ? r->info->instance : 1,
 						   .ttl_ns = 1000000};
 			uint8_t at = take(&in), value = take(&in);
@@ -219,18 +219,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			((uint8_t *)line)[at % 64] ^= value;
 			if (at & 64)
 				line[7] = sl_line_check(line);
-			board_notice(&a, entry);
+			agent_board_notice(&a, entry);
 			break;
 		}
 		case 'H':
-			conn_close(&a, client(&a, conns, take(&in)));
+			agent_conn_close(&a, client(&a, conns, take(&in)));
 			break;
 		case 'T':
 			a.clock += take(&in) * 100000000ull;
 			agent_expire(&a, agent_now(&a));
 			break;
 		case 'W': {
-			struct region *r = a.slots[take(&in) % a.slot_count];
+			struct agent_region *r = a.slots[take(&in) % a.slot_count];
 			unsigned int at = take(&in) | take(&in) << 8;
 
 			if (r)
@@ -243,15 +243,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* What must hold whatever was said. */
 	for (uint32_t i = 0; i < a.slot_count; i++) {
 		uint64_t line[8];
-		struct sl_entry e;
+		struct region_entry e;
 
-		sl_copy_words(line, a.dir.entry[i], 8);
-		if (sl_entry_parse(line, &e) || (e.state != SL_STATE_FREE) != (a.slots[i] != NULL))
+		region_copy_words(line, a.dir.entry[i], 8);
+		if (region_entry_parse(line, &e) ||
+		    (e.state != SL_STATE_FREE) != (a.slots[i] != NULL))
 			abort();
 	}
 	if (a.memory > a.o.max_memory || a.region_count > a.o.max_regions)
 		abort();
-	board_fini(&a);
+	agent_board_fini(&a);
 	agent_fini(&a);
 	return 0;
 }

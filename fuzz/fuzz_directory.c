@@ -34,7 +34,7 @@ static void as_body(const uint8_t *data, size_t size, bool fix)
 	else
 		((struct sl_region_header *)region)->check =
 			sl_fnv1a(SL_FNV_BASIS, region, offsetof(struct sl_region_header, check));
-	must(exercise_region(region, whole) != SL_FAULT_SECTION);
+	must(exercise_region(region, whole) != REGION_FAULT_SECTION);
 	free(region);
 }
 

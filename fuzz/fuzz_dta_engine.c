@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The engine: stores as the input says, and then blocks of reports, rotations and timers as it says. An object is
- * exactly as long as it must be, so that a write beyond it is seen; headers and other lanes stay as they
- * were; the account closes after each step.
+ * The engine: stores as the input says, and then blocks of reports, rotations and timers as it
+ * says. An object is exactly as long as it must be, so that a write beyond it is seen; headers and
+ * other lanes stay as they were; the account closes after each step.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static uint32_t take(struct input *in, uint32_t below)
 
 /* An output without a mapping, that is full, down or refusing when the input says so. */
 struct moody {
-	struct sl_output o;
+	struct dta_output o;
 	uint8_t *memory;
 	uint64_t bytes;
 	uint32_t moods; /* bits, one an operation, for ever round */
@@ -52,7 +52,7 @@ static int mood(struct moody *m, uint64_t offset, uint64_t bytes)
 	return 0;
 }
 
-static int moody_write(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int moody_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		       const void *data, uint32_t bytes)
 {
 	struct moody *m = (struct moody *)o;
@@ -64,48 +64,48 @@ static int moody_write(struct sl_output *o, const struct sl_object *to, uint64_t
 	return r;
 }
 
-static int moody_immediate(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int moody_immediate(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 			   const void *data, uint32_t bytes, uint32_t immediate)
 {
 	(void)immediate;
 	return moody_write(o, to, offset, data, bytes);
 }
 
-static int moody_add(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int moody_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		     uint64_t addend)
 {
 	return moody_write(o, to, offset, &addend, 8);
 }
 
-static void moody_flush(struct sl_output *o)
+static void moody_flush(struct dta_output *o)
 {
 	(void)o;
 }
 
-static enum sl_output_state moody_drive(struct sl_output *o, uint64_t now)
+static enum dta_output_state moody_drive(struct dta_output *o, uint64_t now)
 {
 	(void)o;
 	(void)now;
-	return SL_OUTPUT_UP;
+	return DTA_OUTPUT_UP;
 }
 
-static void check(const struct sl_engine *e, bool empty)
+static void check(const struct dta_engine *e, bool empty)
 {
-	struct sl_engine_stats s;
+	struct dta_engine_stats s;
 	uint64_t dropped = 0;
 
-	sl_engine_stats(e, &s);
-	for (int i = 0; i < SL_DROPS; i++)
+	dta_engine_stats(e, &s);
+	for (int i = 0; i < DTA_DROPS; i++)
 		dropped += s.dropped[i];
 	if (s.in != s.stored + s.waiting + dropped || (empty && s.waiting))
 		abort();
 }
 
-static void block(struct sl_engine *e, struct input *in, const struct sl_store_config *c,
+static void block(struct dta_engine *e, struct input *in, const struct sl_store_config *c,
 		  uint64_t now)
 {
-	struct sl_dta_block b = {
-		.opcode = (uint8_t)(take(in, 8) ? c->kind : 1 + take(in, SL_DTA_OPCODE_END - 1)),
+	struct dta_block b = {
+		.opcode = (uint8_t)(take(in, 8) ? c->kind : 1 + take(in, DTA_OPCODE_END - 1)),
 		.flags = (uint8_t)take(in, 4),
 		.copies = (uint8_t)take(in, 10),
 		.key_bytes = (uint8_t)(4 + take(in, 61)),
@@ -131,26 +131,26 @@ static void block(struct sl_engine *e, struct input *in, const struct sl_store_c
 	for (size_t i = 0; i < bytes && in->left; i++)
 		items[i] = in->at[i % in->left];
 	b.items = items;
-	sl_engine_block(e, 0, reporter, &b, now);
+	dta_engine_block(e, 0, reporter, &b, now);
 	if (in->left)
 		take(in, 2);
 	free(items);
 }
 
 /* The input as a packet, if it is one. */
-static void packet(struct sl_engine *e, const struct input *in, uint64_t now)
+static void packet(struct dta_engine *e, const struct input *in, uint64_t now)
 {
-	static struct sl_dta_packet p;
+	static struct dta_packet p;
 
-	if (sl_dta_parse(in->at, in->left, &p) != SL_DTA_FINE)
+	if (dta_parse(in->at, in->left, &p) != DTA_FINE)
 		return;
 	for (uint32_t i = 0; i < p.header.blocks; i++)
-		sl_engine_block(e, p.header.tenant, p.header.reporter, &p.block[i], now);
+		dta_engine_block(e, p.header.tenant, p.header.reporter, &p.block[i], now);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct sl_output_ops ops = {
+	static const struct dta_output_ops ops = {
 		.name = "moody",
 		.write = moody_write,
 		.write_immediate = moody_immediate,
@@ -178,51 +178,51 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.banks = ap ? 1 : 1 + take(&in, 3),
 		.copies = kw || pc ? 1 + take(&in, 8) : 0,
 	};
-	struct sl_engine_opts opts = {.increment_entries = take(&in, 2) ? ~0u : 8,
-				      .path_entries = 8};
+	struct dta_engine_opts opts = {.increment_entries = take(&in, 2) ? ~0u : 8,
+				       .path_entries = 8};
 	struct moody m = {.o.ops = &ops, .moods = take(&in, 65536) * 65537u};
-	struct sl_object object = {.number = 1};
+	struct dta_object object = {.number = 1};
 	uint64_t now = 1, epoch = 0;
-	struct sl_output *shm;
-	struct sl_engine *e;
+	struct dta_output *shm;
+	struct dta_engine *e;
 	uint8_t *memory, *head;
 
 	if (c.sketch == SL_STORE_HLL)
 		c.rows = 1;
-	object.bytes = sl_store_object_bytes(&c);
+	object.bytes = dta_store_object_bytes(&c);
 	memory = aligned_alloc(4096, object.bytes);
 	head = malloc(SL_STORE_BANKS_OFFSET);
-	shm = sl_output_shm(NULL, NULL);
+	shm = dta_output_shm(NULL, NULL);
 	if (!memory || !head || !shm)
 		abort();
 	memset(memory, 0, object.bytes);
-	sl_store_format(memory, &c, "fuzz");
+	dta_store_format(memory, &c, "fuzz");
 	memcpy(head, memory, SL_STORE_BANKS_OFFSET);
 	m.memory = memory;
 	m.bytes = object.bytes;
 	object.map = mapped ? memory : NULL;
-	e = sl_engine_new(&opts, mapped ? shm : &m.o);
-	if (!e || sl_engine_store(e, &c, &object, c.lanes - 1, 0, NULL))
+	e = dta_engine_new(&opts, mapped ? shm : &m.o);
+	if (!e || dta_engine_store(e, &c, &object, c.lanes - 1, 0, NULL))
 		abort();
 	packet(e, &in, now);
 	while (in.left) {
 		switch (take(&in, 8)) {
 		case 0:
-			sl_engine_tick(e, now += take(&in, 65536) * 1000ull);
+			dta_engine_tick(e, now += take(&in, 65536) * 1000ull);
 			break;
 		case 1:
 			epoch += take(&in, 3);
-			sl_engine_rotate(e, 0, 0, epoch);
+			dta_engine_rotate(e, 0, 0, epoch);
 			break;
 		case 2:
-			sl_engine_flush(e);
+			dta_engine_flush(e);
 			break;
 		default:
 			block(e, &in, &c, ++now);
 		}
 		check(e, false);
 	}
-	sl_engine_remove(e, 0, 0);
+	dta_engine_remove(e, 0, 0);
 	check(e, true);
 	if (memcmp(head, memory, SL_STORE_BANKS_OFFSET))
 		abort();
@@ -230,7 +230,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (uint64_t i = 0; sk && i < (c.lanes - 1) * sl_store_lane_bytes(&c); i++)
 		if (memory[SL_STORE_BANKS_OFFSET + i])
 			abort();
-	sl_engine_free(e);
+	dta_engine_free(e);
 	shm->ops->close(shm);
 	free(memory);
 	free(head);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What an owner of stores reads of others: the first byte says whether the rest is a file that declares stores, an object
- * (as it is, and with its checksums made right, and then every query of it), or the text of a question.
+ * What an owner of stores reads of others: the first byte says whether the rest is a file that
+ * declares stores, an object (as it is, and with its checksums made right, and then every query of
+ * it), or the text of a question.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,24 +19,24 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void ask_all(const struct sl_store_view *v, const uint8_t *data, size_t size)
+static void ask_all(const struct dta_store_view *v, const uint8_t *data, size_t size)
 {
-	struct sl_held held = {.count = 1, .view = {v}};
-	struct sl_success success;
-	struct sl_ask ask;
+	struct dta_held held = {.count = 1, .view = {v}};
+	struct dta_success success;
+	struct dta_ask ask;
 	char error[160];
 
-	sl_ask_init(&ask);
+	dta_ask_init(&ask);
 	ask.key_bytes = 4 + size % 61;
 	for (size_t i = 0; size && i < ask.key_bytes; i++)
 		ask.key[i] = data[i % size];
 	ask.policy = (enum sl_query_policy)(size % 3);
-	json_decref(sl_query_json(&held, &ask, error, sizeof(error)));
+	json_decref(dta_query_json(&held, &ask, error, sizeof(error)));
 	ask.epoch = size % 5;
-	json_decref(sl_query_json(&held, &ask, error, sizeof(error)));
-	sl_query_success(&held, &held, &success);
-	json_decref(sl_query_load_json(&held, &success));
-	json_decref(sl_query_keys_json(&held, &held, 10, true));
+	json_decref(dta_query_json(&held, &ask, error, sizeof(error)));
+	dta_query_success(&held, &held, &success);
+	json_decref(dta_query_load_json(&held, &success));
+	json_decref(dta_query_keys_json(&held, &held, 10, true));
 }
 
 #define ROOM (1u << 18)
@@ -89,7 +90,7 @@ static void object(const uint8_t *data, size_t size)
 {
 	struct sl_store_config *c;
 	struct sl_region_header *h;
-	struct sl_store_view v;
+	struct dta_store_view v;
 	char error[160];
 	uint8_t *map;
 	uint64_t bytes;
@@ -102,23 +103,25 @@ static void object(const uint8_t *data, size_t size)
 	/* As it is, behind a header that nobody has made right. */
 	memset(map, 0, ROOM);
 	memcpy(map, data, size);
-	if (!sl_store_view(map, ROOM, &v, error, sizeof(error)))
+	if (!dta_store_view(map, ROOM, &v, error, sizeof(error)))
 		ask_all(&v, data, size);
 	ask_library(map, data, size);
-	/* A right header over any configuration that is in its bounds, and any bytes in its banks. */
+	/* A right header over any configuration that is in its bounds, and any bytes in its banks.
+	 */
 	memset(map, 0, ROOM);
 	c = (void *)(map + SL_STORE_CONFIG_OFFSET);
 	memcpy(c, data, sizeof(*c));
 	c->kind = 1 + c->kind % 5;
 	memset(c->reserved, 0, sizeof(c->reserved));
-	if (!sl_store_config_check(c, error, sizeof(error))) {
+	if (!dta_store_config_check(c, error, sizeof(error))) {
 		struct sl_store_config copy = *c;
 
-		bytes = sl_store_object_bytes(&copy);
+		bytes = dta_store_object_bytes(&copy);
 		if (bytes <= ROOM) {
-			sl_store_format(map, &copy, "fuzz");
+			dta_store_format(map, &copy, "fuzz");
 			h = (void *)map;
-			if (h->size != bytes || sl_store_view(map, bytes, &v, error, sizeof(error)))
+			if (h->size != bytes ||
+			    dta_store_view(map, bytes, &v, error, sizeof(error)))
 				abort();
 			for (uint64_t i = SL_STORE_BANKS_OFFSET; i < bytes; i++)
 				map[i] = data[i % size];
@@ -131,7 +134,7 @@ static void object(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sl_ask ask;
+	struct dta_ask ask;
 	char error[512], *text;
 	size_t n;
 
@@ -139,8 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	switch (data[0] % 3) {
 	case 0:
-		sl_stores_config_free(sl_stores_text("f", (const char *)data + 1, size - 1, error,
-						     sizeof(error)));
+		dta_stores_config_free(dta_stores_text("f", (const char *)data + 1, size - 1, error,
+						       sizeof(error)));
 		break;
 	case 1:
 		object(data + 1, size - 1);
@@ -152,10 +155,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(text, data + 1, size - 1);
 		text[size - 1] = 0;
 		n = strcspn(text, "=");
-		sl_ask_init(&ask);
+		dta_ask_init(&ask);
 		if (text[n]) {
 			text[n] = 0;
-			sl_ask_set(&ask, text, text + n + 1);
+			dta_ask_set(&ask, text, text + n + 1);
 		}
 		free(text);
 	}

@@ -26,45 +26,45 @@ static void seal(uint8_t *model, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	static const struct sl_column columns[] = {{"a", false}, {"b", true}, {"c", false}};
-	struct sl_pipeline_opts o = {.sz = sizeof(o), .columns = 16, .seed = 1};
-	struct sl_pipeline *p;
+	static const struct analyse_column columns[] = {{"a", false}, {"b", true}, {"c", false}};
+	struct analyse_pipeline_opts o = {.sz = sizeof(o), .columns = 16, .seed = 1};
+	struct analyse_pipeline *p;
 	uint8_t *model;
 
 	if (bytes < 1)
 		return 0;
-	o.detector = sl_detector_at(data[0]);
+	o.detector = analyse_detector_at(data[0]);
 	if (!o.detector)
-		o.detector = sl_detector_at(0);
+		o.detector = analyse_detector_at(0);
 	data++;
 	bytes--;
-	p = sl_pipeline_create(&o);
+	p = analyse_pipeline_create(&o);
 	model = malloc(bytes + 1);
 	if (!p || !model)
 		abort();
 	memcpy(model, data, bytes);
-	sl_pipeline_load(p, model, bytes);
+	analyse_pipeline_load(p, model, bytes);
 	if (bytes > HEADER) {
 		seal(model, bytes);
-		if (!sl_pipeline_load(p, model, bytes)) {
-			int64_t n = (int64_t)sl_pipeline_save_bytes(p);
+		if (!analyse_pipeline_load(p, model, bytes)) {
+			int64_t n = (int64_t)analyse_pipeline_save_bytes(p);
 			uint8_t *again = malloc((size_t)n);
 
-			if (!again || sl_pipeline_save(p, again, (size_t)n) != n ||
-			    sl_pipeline_load(p, again, (size_t)n))
+			if (!again || analyse_pipeline_save(p, again, (size_t)n) != n ||
+			    analyse_pipeline_load(p, again, (size_t)n))
 				abort();
 			free(again);
 		}
 	}
-	sl_pipeline_columns(p, columns, 3);
+	analyse_pipeline_columns(p, columns, 3);
 	for (uint64_t i = 1; i < 60; i++) {
 		double values[3] = {(double)(i % 7), (double)(i * i), i == 50 ? 1e9 : 3};
-		struct sl_verdict v;
+		struct analyse_verdict v;
 
-		if (sl_pipeline_push(p, i * 1000000000, values, &v) || !(v.score >= 0))
+		if (analyse_pipeline_push(p, i * 1000000000, values, &v) || !(v.score >= 0))
 			abort();
 	}
 	free(model);
-	sl_pipeline_free(p);
+	analyse_pipeline_free(p);
 	return 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The first byte chooses: 0: a file of 'sidelight tcp net --record'; else places of a ring, each read as it is
- * and once more sealed, and given to the matcher of both sides, so that what lies behind the check is
- * reached too.
+ * The first byte chooses: 0: a file of 'sidelight tcp net --record'; else places of a ring, each
+ * read as it is and once more sealed, and given to the matcher of both sides, so that what lies
+ * behind the check is reached too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,49 +21,49 @@ static void must(bool condition)
 		abort();
 }
 
-static struct sl_net_stat *open_stat(void)
+static struct tcp_net_stat *open_stat(void)
 {
-	struct sl_net_stat_options o = {
-		.sz = sizeof(o), .by = SL_NET_BY_FLOW, .rows = 8, .flows = 16, .records = 256};
-	struct sl_net_stat *s = sl_net_stat_open(&o);
+	struct tcp_net_stat_opts o = {
+		.sz = sizeof(o), .by = TCP_NET_BY_FLOW, .rows = 8, .flows = 16, .records = 256};
+	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 
 	must(s);
 	return s;
 }
 
-static void finish(struct sl_net_stat *s)
+static void finish(struct tcp_net_stat *s)
 {
-	struct sl_net_match *m = sl_net_stat_match(s);
-	struct sl_net_totals t;
+	struct tcp_net_match *m = tcp_net_stat_match(s);
+	struct tcp_net_totals t;
 
-	sl_net_match_hold(m, 0);
-	sl_net_match_hold(m, 1);
-	sl_net_match_run(m);
-	must(!sl_net_stat_count(s, 0, true));
-	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
-	sl_net_match_expire(m, 1, UINT64_MAX, true, 0);
-	sl_net_stat_totals(s, &t);
+	tcp_net_match_hold(m, 0);
+	tcp_net_match_hold(m, 1);
+	tcp_net_match_run(m);
+	must(!tcp_net_stat_count(s, 0, true));
+	tcp_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	tcp_net_match_expire(m, 1, UINT64_MAX, true, 0);
+	tcp_net_stat_totals(s, &t);
 	must(t.bound >= 0);
-	for (uint32_t i = 0; i < sl_net_stat_rows(s); i++) {
-		const struct sl_net_row *r = sl_net_stat_row(s, i);
+	for (uint32_t i = 0; i < tcp_net_stat_rows(s); i++) {
+		const struct tcp_net_row *r = tcp_net_stat_row(s, i);
 
 		for (int w = 0; w < 2; w++)
 			must(r->way[w].negative <= r->way[w].count &&
 			     r->way[w].least <= r->way[w].most);
-		(void)sl_net_hist_quantile(&r->round, 0.5);
+		(void)tcp_net_hist_quantile(&r->round, 0.5);
 	}
-	sl_net_stat_close(s);
+	tcp_net_stat_close(s);
 }
 
 static void places(const uint8_t *data, size_t size)
 {
-	struct sl_net_stat *s = open_stat();
+	struct tcp_net_stat *s = open_stat();
 	uint64_t w[SL_NIC_WORDS];
-	struct sl_nic_record r;
+	struct region_nic_record r;
 
 	for (size_t at = 0; at + sizeof(w) <= size; at += sizeof(w)) {
 		memcpy(w, data + at, sizeof(w));
-		if (!sl_nic_record_parse(w, w[0] >> 8, &r))
+		if (!region_nic_record_parse(w, w[0] >> 8, &r))
 			must(r.time_ns && !(r.time_ns >> 62));
 		w[SL_NIC_TAG_AGAIN] = w[SL_NIC_TAG];
 		w[SL_NIC_TIME_NS] = (w[SL_NIC_TIME_NS] & 0xffffffffff) + 1;
@@ -74,8 +74,8 @@ static void places(const uint8_t *data, size_t size)
 			 << 32);
 		w[7] = sl_folded_check(w);
 		w[15] = sl_folded_check(w + 8);
-		must(!sl_nic_record_parse(w, w[0] >> 8, &r));
-		sl_net_match_add(sl_net_stat_match(s), (int)(w[SL_NIC_RESERVED] & 1), &r);
+		must(!region_nic_record_parse(w, w[0] >> 8, &r));
+		tcp_net_match_add(tcp_net_stat_match(s), (int)(w[SL_NIC_RESERVED] & 1), &r);
 	}
 	finish(s);
 }
@@ -83,28 +83,28 @@ static void places(const uint8_t *data, size_t size)
 static void file(const uint8_t *data, size_t size)
 {
 	FILE *f = size ? fmemopen((void *)data, size, "r") : NULL;
-	struct sl_net_stat *s = open_stat();
-	struct sl_layer_record *layers[2] = {calloc(64, sizeof(**layers)), NULL};
-	struct sl_net_file_head head;
-	struct sl_net_rounds rounds;
-	struct sl_net_frame frame;
+	struct tcp_net_stat *s = open_stat();
+	struct tcp_layer_record *layers[2] = {calloc(64, sizeof(**layers)), NULL};
+	struct tcp_net_file_head head;
+	struct tcp_net_rounds rounds;
+	struct tcp_net_frame frame;
 	size_t n = 0;
 	char why[128];
 
 	must(layers[0]);
-	if (f && sl_net_file_head(f, &head, why, sizeof(why)) && size > sizeof(head))
+	if (f && tcp_net_file_head(f, &head, why, sizeof(why)) && size > sizeof(head))
 		fseek(f, sizeof(head), SEEK_SET); /* what is behind a wrong head, too */
-	while (f && sl_net_file_next(f, &frame, why, sizeof(why)) > 0) {
-		if (frame.type == SL_NET_SEGMENT)
-			sl_net_match_add(sl_net_stat_match(s), 0, &frame.segment);
-		else if (frame.type == SL_NET_GAP)
-			sl_net_match_gap(sl_net_stat_match(s), 0, frame.gap.records,
-					 frame.gap.now_ns);
-		else if (frame.type == SL_NET_LAYERS && n < 64)
+	while (f && tcp_net_file_next(f, &frame, why, sizeof(why)) > 0) {
+		if (frame.type == TCP_NET_SEGMENT)
+			tcp_net_match_add(tcp_net_stat_match(s), 0, &frame.segment);
+		else if (frame.type == TCP_NET_GAP)
+			tcp_net_match_gap(tcp_net_stat_match(s), 0, frame.gap.records,
+					  frame.gap.now_ns);
+		else if (frame.type == TCP_NET_LAYERS && n < 64)
 			layers[0][n++] = frame.layers;
 	}
-	must(!sl_net_rounds_find(layers, (size_t[]){n, 0}, s, &rounds));
-	sl_net_rounds_free(&rounds);
+	must(!tcp_net_rounds_find(layers, (size_t[]){n, 0}, s, &rounds));
+	tcp_net_rounds_free(&rounds);
 	free(layers[0]);
 	finish(s);
 	if (f)

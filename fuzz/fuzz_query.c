@@ -21,52 +21,53 @@ static void must(bool holds)
 
 static void as_query(const char *text)
 {
-	struct sl_text_label label = {.key = "route", .value = text};
-	struct sl_series_id ids[32];
-	struct sl_terms terms;
+	struct region_text_label label = {.key = "route", .value = text};
+	struct collect_series_id ids[32];
+	struct collect_terms terms;
 	char bad[40];
-	int n = sl_series_ids_parse(text, ids, 32, bad);
+	int n = collect_series_ids_parse(text, ids, 32, bad);
 
 	must(n != 0 && n <= 32);
 	for (int i = 0; i < n; i++) {
-		char again[SL_SERIES_ID_BYTES];
-		struct sl_series_id same;
+		char again[COLLECT_SERIES_ID_BYTES];
+		struct collect_series_id same;
 
-		sl_series_id_format(ids[i], again);
-		must(sl_series_ids_parse(again, &same, 1, bad) == 1);
+		collect_series_id_format(ids[i], again);
+		must(collect_series_ids_parse(again, &same, 1, bad) == 1);
 		must(same.instance == ids[i].instance && same.metric == ids[i].metric);
 	}
-	if (!sl_terms_parse(text, &terms)) {
+	if (!collect_terms_parse(text, &terms)) {
 		uint32_t all = (1u << terms.count) - 1;
 
-		must(terms.count <= SL_TERMS_MAX);
-		must(!((sl_terms_in_text(&terms, text) | sl_terms_in_labels(&terms, &label, 1)) &
+		must(terms.count <= COLLECT_TERMS_MAX);
+		must(!((collect_terms_in_text(&terms, text) |
+			collect_terms_in_labels(&terms, &label, 1)) &
 		       ~all));
 	}
 }
 
 static void as_json(const char *text, size_t max)
 {
-	struct sl_json j;
+	struct api_json j;
 	json_t *got;
 
-	sl_json_init(&j, max);
-	sl_json_begin(&j, '{');
-	sl_json_kstring(&j, text, text);
-	sl_json_end(&j, '}');
+	api_json_init(&j, max);
+	api_json_begin(&j, '{');
+	api_json_kstring(&j, text, text);
+	api_json_end(&j, '}');
 	must(j.len <= max && j.cap <= max);
 	if (!j.overflow) {
 		got = json_loadb(j.buf, j.len, 0, NULL);
 		must(got && json_object_size(got) == 1);
 		json_decref(got);
 	}
-	sl_json_free(&j);
+	api_json_free(&j);
 }
 
 static void as_numbers(const uint8_t *data, size_t size)
 {
-	size_t n = size / sizeof(struct sl_point);
-	struct sl_point *p = malloc(size + 1);
+	size_t n = size / sizeof(struct collect_point);
+	struct collect_point *p = malloc(size + 1);
 	double bounds[8];
 
 	must(p);
@@ -78,7 +79,8 @@ static void as_numbers(const uint8_t *data, size_t size)
 			p[i].ns = p[i - 1].ns + 1 + p[i].ns % 100000000;
 	}
 	if (n)
-		must(sl_decimate(p, n, p[0].ns, p[n - 1].ns, SL_DECIMATE_MIN) <= SL_DECIMATE_MIN);
+		must(collect_decimate(p, n, p[0].ns, p[n - 1].ns, COLLECT_DECIMATE_MIN) <=
+		     COLLECT_DECIMATE_MIN);
 	free(p);
 	if (size >= 8 * sizeof(uint64_t)) {
 		uint64_t buckets[8];
@@ -87,9 +89,9 @@ static void as_numbers(const uint8_t *data, size_t size)
 		memcpy(buckets, data, sizeof(buckets));
 		for (int i = 0; i < 8; i++)
 			bounds[i] = i - 2;
-		q = sl_quantile_classic(buckets, bounds, 7, data[0] / 255.0);
+		q = collect_quantile_classic(buckets, bounds, 7, data[0] / 255.0);
 		must(isnan(q) || (q >= -2 && q <= 4));
-		q = sl_quantile_exponential(buckets, 8, 0, -3, 0.01, data[0] / 255.0);
+		q = collect_quantile_exponential(buckets, 8, 0, -3, 0.01, data[0] / 255.0);
 		must(isnan(q) || (q >= 0 && q <= 8));
 	}
 }

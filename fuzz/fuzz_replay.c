@@ -71,9 +71,9 @@ static void write_file(const char *name, const uint8_t **data, size_t *bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	struct replay_verdict verdicts[64];
+	struct cli_replay_verdict verdicts[64];
 	FILE *said = stderr;
-	struct replay_data d;
+	struct cli_replay_data d;
 	size_t n = 0;
 
 	write_file("metrics/a.csv", &data, &bytes);
@@ -81,23 +81,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	write_file("metrics/c.csv", &data, &bytes);
 	write_file("traces.csv", &data, &bytes);
 	stderr = nowhere;
-	if (!replay_load(&d, folder)) {
+	if (!cli_replay_load(&d, folder)) {
 		must(d.n_pods && d.step_ns > 0);
 		for (uint32_t i = 0; i < d.n_pods; i++) {
-			const struct replay_pod *p = &d.pods[i];
+			const struct cli_replay_pod *p = &d.pods[i];
 
-			must(p->name && (!p->rows || (p->n_columns && p->n_columns < SL_ROW_MAX)));
+			must(p->name &&
+			     (!p->rows || (p->n_columns && p->n_columns < ANALYSE_ROW_MAX)));
 			for (uint32_t c = 0; p->rows && c < p->n_columns; c++)
 				must(p->columns[c].name != NULL);
 			for (uint64_t k = 0; k < p->rows; k++) {
 				must(!k || p->t[k] > p->t[k - 1]);
 				if (n < 64)
-					verdicts[n++] = (struct replay_verdict){p->t[k], i, 2,
-										true};
+					verdicts[n++] = (struct cli_replay_verdict){p->t[k], i, 2,
+										    true};
 			}
 		}
-		replay_traces(&d, at("traces.csv"), verdicts, n, 0.2, true, nowhere);
-		replay_free(&d);
+		cli_replay_traces(&d, at("traces.csv"), verdicts, n, 0.2, true, nowhere);
+		cli_replay_free(&d);
 	}
 	stderr = said;
 	return 0;

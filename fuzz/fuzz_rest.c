@@ -26,11 +26,11 @@ static const char *next_line(const char **p, const char *end, char *out, size_t 
 	return out;
 }
 
-static void one(struct sl_agent *a, const char **p, const char *end)
+static void one(struct agent *a, const char **p, const char *end)
 {
 	char head[512], flags[8], method[16] = "GET", path[400] = "/";
-	struct rest_request q = {.method = method, .path = path, .variable = ""};
-	struct rest_reply reply;
+	struct agent_rest_request q = {.method = method, .path = path, .variable = ""};
+	struct agent_rest_reply reply;
 	const char *body;
 
 	next_line(p, end, head, sizeof(head));
@@ -51,14 +51,14 @@ static void one(struct sl_agent *a, const char **p, const char *end)
 	q.content_type = strchr(flags, 't') ? NULL : "application/json";
 	q.host = strchr(flags, 'h') ? "evil.example" : "localhost:5000";
 
-	rest_handle(a, &q, &reply);
+	agent_rest_handle(a, &q, &reply);
 	if (reply.layout) {
 		char text[777];
 		ssize_t n;
 
-		while ((n = layout_read(reply.layout, text, sizeof(text))) > 0)
+		while ((n = agent_layout_read(reply.layout, text, sizeof(text))) > 0)
 			;
-		layout_done(reply.layout);
+		agent_layout_done(reply.layout);
 	} else if (!reply.json || reply.status < 200 || reply.status > 599) {
 		abort();
 	} else {
@@ -68,7 +68,7 @@ static void one(struct sl_agent *a, const char **p, const char *end)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sl_agent_opts o = {
+	struct agent_opts o = {
 		.socket = "/nowhere",
 		.host = "fuzz",
 		.max_regions = 8,
@@ -77,31 +77,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.lease_ns = 100000000,
 	};
 	const char *p = (const char *)data, *end = p + size;
-	struct sl_agent a;
+	struct agent a;
 	char error[256];
 
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	if (agent_init(&a, &o, error, sizeof(error)))
 		return 0;
 	for (int i = 0; p < end && i < 16; i++)
 		one(&a, &p, end);
 	/* Whatever was posted, a reader finds regions that hold. */
 	for (uint32_t i = 0; i < a.slot_count; i++) {
-		struct region *r = a.slots[i];
-		struct sl_schema schema;
-		struct sl_hot hot;
+		struct agent_region *r = a.slots[i];
+		struct region_schema schema;
+		struct region_hot hot;
 		uint64_t line[8];
 
 		if (!r)
 			continue;
-		sl_copy_words(line, (uint64_t *)((char *)r->map + r->info->hot), 8);
-		if (sl_hot_parse(line, r->info, &hot))
+		region_copy_words(line, (uint64_t *)((char *)r->map + r->info->hot), 8);
+		if (region_hot_parse(line, r->info, &hot))
 			abort();
-		sl_schema_init(&schema);
-		if (sl_schema_append(&schema, r->info, (char *)r->map + r->info->schema,
-				     hot.schema_used))
+		region_schema_init(&schema);
+		if (region_schema_append(&schema, r->info, (char *)r->map + r->info->schema,
+					 hot.schema_used))
 			abort();
-		sl_schema_free(&schema);
+		region_schema_free(&schema);
 	}
 	agent_fini(&a);
 	return 0;

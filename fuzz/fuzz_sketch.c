@@ -12,14 +12,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *fixed;
 
 	exercise_sketch(data, size);
-	if (size < SL_SKETCH_FRAME)
+	if (size < SKETCH_FRAME)
 		return 0;
 	fixed = malloc(size);
 	must(fixed);
 	memcpy(fixed, data, size);
 	for (int i = 0; i < 8; i++)
 		fixed[8 + i] = (uint8_t)((uint64_t)size >> 8 * i);
-	sl_wire_seal(fixed, size);
+	sketch_wire_seal(fixed, size);
 	exercise_sketch(fixed, size);
 	free(fixed);
 	return 0;

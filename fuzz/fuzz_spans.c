@@ -18,51 +18,51 @@ static void must(bool condition)
 		abort();
 }
 
-static void check_span(const struct sl_span_data *d)
+static void check_span(const struct region_span_data *d)
 {
 	must((d->trace_hi | d->trace_lo) && d->span_id);
 	must(d->kind <= SL_SPAN_CONSUMER && d->status <= SL_SPAN_ERROR);
 	must(d->attr_count <= SL_SPAN_WORDS_MAX);
-	must(sl_text_utf8(d->message, strlen(d->message)));
+	must(region_text_utf8(d->message, strlen(d->message)));
 	for (uint32_t i = 0; i < d->attr_count; i++) {
-		const struct sl_span_attr *a = &d->attrs[i];
+		const struct region_span_attr *a = &d->attrs[i];
 
 		for (uint32_t k = 0; k < i; k++)
 			must(d->attrs[k].key != a->key);
 		if (a->type == SL_SPAN_TYPE_STRING)
 			must(strlen(a->string) <= SL_SPAN_STRING_MAX &&
-			     sl_text_utf8(a->string, strlen(a->string)));
+			     region_text_utf8(a->string, strlen(a->string)));
 	}
 }
 
 static void read_lines(const uint64_t (*lines)[8], uint32_t count, uint64_t number)
 {
-	struct sl_span_data *d = malloc(sizeof(*d));
+	struct region_span_data *d = malloc(sizeof(*d));
 	uint64_t entries[SL_SPAN_ENTRIES];
-	struct sl_span_head head;
-	struct sl_span_root root;
+	struct region_span_head head;
+	struct region_span_root root;
 	uint32_t n, used;
 
 	must(d);
 	for (uint32_t i = 0; i < count; i++) {
-		if (!sl_span_head_parse(lines[i], &head))
-			must(!sl_span_head_follows(&head, &head));
-		if (!sl_span_root_parse(lines[i], number + i, &root))
+		if (!region_span_head_parse(lines[i], &head))
+			must(!region_span_head_follows(&head, &head));
+		if (!region_span_root_parse(lines[i], number + i, &root))
 			must(root.span_id && root.kind <= SL_SPAN_CONSUMER);
-		if (!sl_span_index_parse(lines[i], number + i, entries, &n))
+		if (!region_span_index_parse(lines[i], number + i, entries, &n))
 			for (uint32_t k = 0; k < n; k++) {
-				uint64_t first = sl_span_entry_number(entries[k], number);
+				uint64_t first = region_span_entry_number(entries[k], number);
 
 				must(SL_SPAN_ENTRY_LINES(entries[k]));
 				must(first == UINT64_MAX || first < number);
 			}
 	}
 	for (uint32_t i = 0; i < count; i += used) {
-		if (!sl_span_parse(lines + i, count - i, number + i, d, &used))
+		if (!region_span_parse(lines + i, count - i, number + i, d, &used))
 			check_span(d);
 		must(used && used <= count - i);
 	}
-	must(sl_span_parse(lines, 0, number, d, &used) == SL_SPAN_LINE_SHORT);
+	must(region_span_parse(lines, 0, number, d, &used) == REGION_SPAN_LINE_SHORT);
 	free(d);
 }
 

@@ -238,7 +238,7 @@ void sl_histogram_observe(struct sl_histogram h, double v)
 		sum_shared(sl__slot_of(h.bits), b->cell, v);
 }
 
-/* ---- reading back ------------------------------------------------------------------------------- */
+/* ---- reading back ---- */
 
 uint64_t sl_histogram_count(struct sl_histogram h)
 {

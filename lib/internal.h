@@ -35,10 +35,10 @@
 #include <sidelight/region.h>
 #include <sidelight/sidelight.h>
 
-#define SL__PAGE 4096u
-#define SL__HIDDEN __attribute__((visibility("hidden")))
+#define SL__PAGE    4096u
+#define SL__HIDDEN  __attribute__((visibility("hidden")))
 
-#define likely(x) __builtin_expect(!!(x), 1)
+#define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* Why a metric or an observation was refused; each is logged once a publisher. */
@@ -78,8 +78,8 @@ struct sl__fd {
  * lines do (of a Xeon of 2024: two cost 8 % more, eight no less), and a reader reads no more than
  * four lines that it could do without. Other metrics lie between the blocks.
  */
-#define SL__BLOCK_LINES 4u
-#define SL__BLOCK (SL__BLOCK_LINES * SL_LINE_CELLS)
+#define SL__BLOCK_LINES	  4u
+#define SL__BLOCK	  (SL__BLOCK_LINES * SL_LINE_CELLS)
 
 #define SL__VERDICT_WORDS 5
 struct sl__verdict {
@@ -101,36 +101,36 @@ struct sl_publisher {
 	uint64_t instance;
 	uint32_t stripe_offset, stride, stripe_count, max_cells;
 	uint32_t schema_offset, schema_bytes;
-	uint32_t span_lines;   /* of a ring; 0: no spans */
-	uint64_t span_offset;  /* of the section */
+	uint32_t span_lines;	/* of a ring; 0: no spans */
+	uint64_t span_offset;	/* of the section */
 	struct sl__ring *rings; /* [stripe_count] */
 	uint32_t label_bytes;
 	uint8_t *labels; /* as in the header, private copy: a forked child needs it again */
 
-	uint32_t cells_used;         /* by metrics */
-	uint32_t cells_end;          /* those below are in use, or in the block */
-	uint32_t block, block_used;  /* first cell of the block, and how many of it are in use */
+	uint32_t cells_used;	    /* by metrics */
+	uint32_t cells_end;	    /* those below are in use, or in the block */
+	uint32_t block, block_used; /* first cell of the block, and how many of it are in use */
 	uint32_t lines_used, schema_used, generation, metric_count;
-	uint32_t string_count;       /* of the records counted in metric_count */
-	uint32_t stripe_pages;     /* allocated in each stripe in use */
-	uint32_t schema_pages;     /* allocated of the schema */
+	uint32_t string_count; /* of the records counted in metric_count */
+	uint32_t stripe_pages; /* allocated in each stripe in use */
+	uint32_t schema_pages; /* allocated of the schema */
 	_Atomic uint32_t stripes_used;
-	uint32_t *free_stripes;    /* given back by threads that ended: a stack */
+	uint32_t *free_stripes; /* given back by threads that ended: a stack */
 	uint32_t free_count;
 	_Atomic uint32_t refused;
 	_Atomic uint32_t sharing;
-	uint32_t logged;           /* bits: enum sl__refusal, and the ones below */
+	uint32_t logged; /* bits: enum sl__refusal, and the ones below */
 #define SL__LOGGED_STRIPE (1u << 16)
-#define SL__LOGGED_FD (1u << 17)
-#define SL__LOGGED_AGENT (1u << 18)
+#define SL__LOGGED_FD	  (1u << 17)
+#define SL__LOGGED_AGENT  (1u << 18)
 #define SL__LOGGED_THREAD (1u << 19)
-	bool orphan;               /* forked: the region at base is the parent's */
-	uint64_t revive_after_ns;  /* when that failed: not before this time again */
+	bool orphan;		  /* forked: the region at base is the parent's */
+	uint64_t revive_after_ns; /* when that failed: not before this time again */
 
 	struct sl__metric **metrics; /* hash table, chained */
 	struct sl__family **families;
 	struct sl__metric *first, **last; /* in the order of their records */
-	uint32_t buckets;                 /* of both tables, a power of two */
+	uint32_t buckets;		  /* of both tables, a power of two */
 
 	/* The agent. The descriptors change under the lock only. */
 	char *socket;
@@ -148,11 +148,11 @@ struct sl_publisher {
  * finds zeroes here and not freed memory.
  */
 struct sl__slot {
-	_Atomic uintptr_t shared;     /* address of stripe 0; 0: none, or a forked child's first */
-	_Atomic uint32_t free;        /* stripes that nobody owns */
-	_Atomic uint32_t epoch;       /* changes at fork and close: spans open across it end unseen */
-	_Atomic bool edge;            /* SL_PUBLISHER_EDGE */
-	_Atomic(struct sl__ring *) rings; /* NULL: no spans */
+	_Atomic uintptr_t shared; /* address of stripe 0; 0: none, or a forked child's first */
+	_Atomic uint32_t free;	  /* stripes that nobody owns */
+	_Atomic uint32_t epoch;	  /* changes at fork and close: spans open across it end unseen */
+	_Atomic bool edge;	  /* SL_PUBLISHER_EDGE */
+	_Atomic(struct sl__ring *) rings;	  /* NULL: no spans */
 	_Atomic(struct sl_publisher *) publisher; /* changes under the lock */
 };
 extern SL__HIDDEN struct sl__slot sl__slots[SL_SLOTS];
@@ -182,7 +182,7 @@ SL__HIDDEN void sl__hot_add(struct sl_publisher *p, enum sl_hot_cell cell, uint6
 /* thread.c */
 SL__HIDDEN int sl__thread_key(void);
 SL__HIDDEN uintptr_t sl__stripe_claim(unsigned int slot); /* takes the lock */
-SL__HIDDEN void sl__stripes_forget(unsigned int slot);    /* under the lock */
+SL__HIDDEN void sl__stripes_forget(unsigned int slot);	  /* under the lock */
 SL__HIDDEN uint32_t sl__stripe_index(unsigned int slot);  /* that this thread owns; 0: none */
 SL__HIDDEN void sl__threads_forked(void);
 
@@ -261,15 +261,14 @@ SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
 /* histogram.c */
 SL__HIDDEN int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shape);
 SL__HIDDEN int sl__shape_classic(const struct sl_metric_opts *o, struct sl__shape *shape);
-SL__HIDDEN const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape,
-							uint32_t cell);
+SL__HIDDEN const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape, uint32_t cell);
 SL__HIDDEN void sl__buckets_put(const struct sl__buckets *b);
 
 /* log.c */
 SL__HIDDEN void sl__log(enum sl_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* ---- the words of a line -------------------------------------------------------------------- */
+/* ---- the words of a line ---- */
 
 static inline uint64_t sl__k(uintptr_t cell)
 {

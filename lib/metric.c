@@ -41,7 +41,7 @@ static const struct {
 			       EINVAL},
 };
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static bool name_first(char c, bool colon)
 {
@@ -153,7 +153,7 @@ int sl__labels_encode(const struct sl_label *labels, size_t count, bool histogra
 	return 0;
 }
 
-/* ---- shapes --------------------------------------------------------------------------------------- */
+/* ---- shapes ---- */
 
 /* A string of spans, which has names of its own: none of it is a metric's. */
 static bool is_string(uint32_t kind)
@@ -201,7 +201,7 @@ static int shape_of(enum sl_metric_kind kind, const struct sl_metric_opts *o,
 	}
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const uint8_t *text_at(const struct sl__metric *m, uint32_t at)
 {
@@ -267,7 +267,7 @@ void sl__metrics_rewrite(struct sl_publisher *p)
 	}
 }
 
-/* ---- creation --------------------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 /* Where a metric of this many cells goes: the first of them. */
 static uint32_t place(const struct sl_publisher *p, uint32_t cells)

@@ -30,7 +30,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int once_error;
 
-/* ---- the lock, and fork ---------------------------------------------------------------------- */
+/* ---- the lock, and fork ---- */
 
 void sl__lock(struct sl__guard *guard)
 {
@@ -109,7 +109,7 @@ static void initialise(void)
 		once_error = -pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-/* ---- small things ------------------------------------------------------------------------------ */
+/* ---- small things ---- */
 
 static uint64_t now_ns(clockid_t clock)
 {
@@ -231,7 +231,7 @@ static uint64_t random_instance(void)
 	return id ? id : 1;
 }
 
-/* ---- address space ----------------------------------------------------------------------------- */
+/* ---- address space ---- */
 
 /*
  * The addresses of a closed region stay ours for ever, backed by nothing, so that a stray update
@@ -271,7 +271,7 @@ static void address_give(void *at, size_t reserved)
 	spare[class].at[spare[class].count++] = at;
 }
 
-/* ---- region -------------------------------------------------------------------------------------- */
+/* ---- region ---- */
 
 /*
  * Gets memory for a part of the region. A page of a memfd that is first touched when memory has
@@ -501,7 +501,7 @@ struct sl__view sl__view(unsigned int slot)
 	return view;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static const char *env(const char *name)
 {
@@ -709,7 +709,7 @@ void sl_publisher_close(struct sl_publisher *p)
 		publisher_free(p);
 }
 
-/* ---- questions --------------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 bool sl_publisher_attached(const struct sl_publisher *p)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * query.c - query.h for applications: opens a store, and asks it by src/dta's functions, which the collector and the
- * command use as well. What is here is options, answers that may grow, and errors.
+ * query.c - query.h for applications: opens a store, and asks it by src/dta's functions, which the
+ * collector and the command use as well. What is here is options, answers that may grow, and
+ * errors.
  */
 #include <errno.h>
 #include <math.h>
@@ -20,15 +21,15 @@
 	} while (0)
 
 struct sl_store {
-	struct sl_store_object *object;
+	struct dta_store_object *object;
 };
 
-static struct sl_store *opened(struct sl_store_object *o, int err)
+static struct sl_store *opened(struct dta_store_object *o, int err)
 {
 	struct sl_store *s = o ? malloc(sizeof(*s)) : NULL;
 
 	if (!s) {
-		sl_store_object_free(o, false);
+		dta_store_object_free(o, false);
 		errno = o ? ENOMEM : err ? err : EINVAL;
 		return NULL;
 	}
@@ -38,7 +39,7 @@ static struct sl_store *opened(struct sl_store_object *o, int err)
 
 struct sl_store *sl_store_open(const char *path, char *why, size_t why_bytes)
 {
-	struct sl_store_object *o;
+	struct dta_store_object *o;
 	char unread[256];
 
 	if (!why || !why_bytes) {
@@ -46,13 +47,13 @@ struct sl_store *sl_store_open(const char *path, char *why, size_t why_bytes)
 		why_bytes = sizeof(unread);
 	}
 	errno = 0;
-	o = sl_store_object_open(path ? path : "", why, why_bytes);
+	o = dta_store_object_open(path ? path : "", why, why_bytes);
 	return opened(o, errno);
 }
 
 struct sl_store *sl_store_open_fd(int fd, char *why, size_t why_bytes)
 {
-	struct sl_store_object *o;
+	struct dta_store_object *o;
 	char unread[256];
 
 	if (!why || !why_bytes) {
@@ -60,7 +61,7 @@ struct sl_store *sl_store_open_fd(int fd, char *why, size_t why_bytes)
 		why_bytes = sizeof(unread);
 	}
 	errno = 0;
-	o = sl_store_object_open_fd(fd, why, why_bytes);
+	o = dta_store_object_open_fd(fd, why, why_bytes);
 	return opened(o, errno);
 }
 
@@ -68,7 +69,7 @@ void sl_store_close(struct sl_store *s)
 {
 	if (!s)
 		return;
-	sl_store_object_free(s->object, false);
+	dta_store_object_free(s->object, false);
 	free(s);
 }
 
@@ -85,11 +86,11 @@ const char *sl_store_name(const struct sl_store *s)
 int sl_store_now(const struct sl_store *s, struct sl_store_time *out)
 {
 	struct sl_store_time now = {0};
-	struct sl_store_epochs e;
+	struct dta_store_epochs e;
 
 	if (!s || !FITS(out, oldest))
 		return -EINVAL;
-	if (!sl_store_epochs(&s->object->view, &e))
+	if (!dta_store_epochs(&s->object->view, &e))
 		return -EAGAIN;
 	now.epoch = e.epoch;
 	now.oldest = e.oldest;
@@ -99,11 +100,11 @@ int sl_store_now(const struct sl_store *s, struct sl_store_time *out)
 	return 0;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------ */
+/* ---- questions ---- */
 
 /* False: it is none that this kind of store can answer. */
 static bool asked(const struct sl_store *s, uint32_t kind, const void *key, size_t key_bytes,
-		  const struct sl_query_opts *opts, struct sl_query *q, struct sl_query_opts *o)
+		  const struct sl_query_opts *opts, struct dta_query *q, struct sl_query_opts *o)
 {
 	*o = (struct sl_query_opts){0};
 	if (!s || s->object->view.config->kind != kind ||
@@ -118,7 +119,7 @@ static bool asked(const struct sl_store *s, uint32_t kind, const void *key, size
 	if (o->policy > SL_QUERY_CONSENSUS || o->flags & ~(SL_QUERY_OF_EPOCH | SL_QUERY_NO_ERROR) ||
 	    o->copies > SL_STORE_COPIES_MAX || o->consensus > SL_STORE_COPIES_MAX)
 		return false;
-	*q = (struct sl_query){
+	*q = (struct dta_query){
 		.key = key,
 		.key_bytes = key_bytes,
 		.epoch = o->flags & SL_QUERY_OF_EPOCH ? o->epoch : ~0ull,
@@ -135,12 +136,12 @@ int sl_query_keywrite(const struct sl_store *s, const void *key, size_t key_byte
 {
 	struct sl_keywrite_answer now = {0};
 	struct sl_query_opts o;
-	struct sl_answer a;
-	struct sl_query q;
+	struct dta_query_answer a;
+	struct dta_query q;
 
 	if (!FITS(out, asked) || !asked(s, SL_STORE_KEYWRITE, key, key_bytes, opts, &q, &o))
 		return -EINVAL;
-	sl_view_keywrite(&s->object->view, &q, &a);
+	dta_view_keywrite(&s->object->view, &q, &a);
 	now.epoch = a.epoch;
 	now.wrong = a.wrong;
 	now.bytes = a.result == SL_QUERY_FOUND ? a.bytes : 0;
@@ -158,14 +159,14 @@ int64_t sl_query_keywrite_many(const struct sl_store *s, const void *keys, size_
 			       uint8_t *results)
 {
 	struct sl_query_opts o;
-	struct sl_query q;
+	struct dta_query q;
 
 	if (!count)
 		return s ? 0 : -EINVAL;
 	if (!asked(s, SL_STORE_KEYWRITE, keys, key_bytes, opts, &q, &o) || !values || !results)
 		return -EINVAL;
-	return (int64_t)sl_view_keywrite_many(&s->object->view, q.epoch, q.copies, keys, key_bytes,
-					      count, values, results);
+	return (int64_t)dta_view_keywrite_many(&s->object->view, q.epoch, q.copies, keys, key_bytes,
+					       count, values, results);
 }
 
 int sl_query_increment(const struct sl_store *s, const void *key, size_t key_bytes,
@@ -173,15 +174,15 @@ int sl_query_increment(const struct sl_store *s, const void *key, size_t key_byt
 {
 	struct sl_increment_answer now = {0};
 	struct sl_query_opts o;
-	struct sl_increment a;
-	struct sl_query q;
+	struct dta_increment a;
+	struct dta_query q;
 
 	if (!FITS(out, probability) || !asked(s, SL_STORE_INCREMENT, key, key_bytes, opts, &q, &o))
 		return -EINVAL;
 	if (o.flags & SL_QUERY_NO_ERROR)
-		sl_view_count(&s->object->view, &q, &a);
+		dta_view_count(&s->object->view, &q, &a);
 	else
-		sl_view_increment(&s->object->view, &q, &a);
+		dta_view_increment(&s->object->view, &q, &a);
 	now.epoch = a.epoch;
 	now.value = a.result == SL_QUERY_FOUND ? a.value : 0;
 	now.error = a.error;
@@ -195,12 +196,12 @@ int sl_query_postcard(const struct sl_store *s, const void *key, size_t key_byte
 {
 	struct sl_postcard_answer now = {0};
 	struct sl_query_opts o;
-	struct sl_query q;
-	struct sl_path p;
+	struct dta_query q;
+	struct dta_path p;
 
 	if (!FITS(out, value) || !asked(s, SL_STORE_POSTCARD, key, key_bytes, opts, &q, &o))
 		return -EINVAL;
-	sl_view_path(&s->object->view, &q, o.values, o.value_count, &p);
+	dta_view_path(&s->object->view, &q, o.values, o.value_count, &p);
 	now.epoch = p.epoch;
 	now.agreed = p.agreed;
 	if (p.result == SL_QUERY_FOUND) {
@@ -219,10 +220,10 @@ int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 {
 	struct sl_sketch_answer now = {0};
 	const struct sl_store_config *c;
-	struct sl_sketch_estimate e;
+	struct dta_sketch_estimate e;
 	struct sl_query_opts o;
-	struct sl_merged m;
-	struct sl_query q;
+	struct dta_merged m;
+	struct dta_query q;
 	uint64_t bytes;
 	void *to;
 	int err;
@@ -231,14 +232,14 @@ int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 		return -EINVAL;
 	c = s->object->view.config;
 	bytes = (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
-	if (bytes > SL_QUERY_CELLS_MAX)
+	if (bytes > DTA_QUERY_CELLS_MAX)
 		return -EFBIG;
 	if (cells && cells_bytes < bytes)
 		return -ENOSPC;
 	to = malloc(sl_pad8(bytes));
 	if (!to)
 		return -ENOMEM;
-	err = sl_view_sketch(&s->object->view, q.epoch, to, &m);
+	err = dta_view_sketch(&s->object->view, q.epoch, to, &m);
 	if (err)
 		goto out;
 	now.epoch = m.epoch;
@@ -247,7 +248,7 @@ int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 	now.ended = m.ended;
 	now.complete = m.complete;
 	if (m.result == SL_QUERY_FOUND && (key || c->sketch == SL_STORE_HLL)) {
-		err = sl_sketch_estimate(c, to, key, key_bytes, &e);
+		err = dta_sketch_estimate(c, to, key, key_bytes, &e);
 		if (err == -ENOMEM)
 			goto out;
 		if (!err) {
@@ -265,7 +266,7 @@ out:
 	return err ? err : (int)m.result;
 }
 
-/* ---- empty ------------------------------------------------------------------------------------------------ */
+/* ---- empty ---- */
 
 /* The copies that count; 0: of a kind that loses no keys. */
 static uint32_t copies_of(const struct sl_store *s, uint32_t copies)
@@ -280,7 +281,7 @@ static uint32_t copies_of(const struct sl_store *s, uint32_t copies)
 double sl_query_within(const struct sl_store *s, uint32_t copies, uint64_t reports)
 {
 	copies = copies_of(s, copies);
-	return copies ? sl_success_after(s->object->view.config, copies, (double)reports) : NAN;
+	return copies ? dta_success_after(s->object->view.config, copies, (double)reports) : NAN;
 }
 
 uint64_t sl_query_reach(const struct sl_store *s, uint32_t copies, double probability)
@@ -288,22 +289,22 @@ uint64_t sl_query_reach(const struct sl_store *s, uint32_t copies, double probab
 	copies = copies_of(s, copies);
 	if (!copies || !(probability > 0 && probability < 1))
 		return 0;
-	return (uint64_t)sl_success_reach(s->object->view.config, copies, probability);
+	return (uint64_t)dta_success_reach(s->object->view.config, copies, probability);
 }
 
-/* ---- append ------------------------------------------------------------------------------------------------ */
+/* ---- append ---- */
 
 int sl_append_begin(const struct sl_store *s, struct sl_append_reader *r, uint32_t list,
 		    uint32_t lane, enum sl_append_from from)
 {
-	const struct sl_store_view *v = s ? &s->object->view : NULL;
+	const struct dta_store_view *v = s ? &s->object->view : NULL;
 
 	if (!v || !r || v->config->kind != SL_STORE_APPEND || list >= v->config->lists ||
 	    lane >= v->config->lanes)
 		return -EINVAL;
 	*r = (struct sl_append_reader){.list = list, .lane = lane};
-	r->block = from == SL_APPEND_OLDEST ? sl_append_oldest(v, list, lane)
-					    : sl_append_next(v, list, lane);
+	r->block = from == SL_APPEND_OLDEST ? dta_append_oldest(v, list, lane)
+					    : dta_append_next(v, list, lane);
 	return 0;
 }
 
@@ -312,5 +313,5 @@ int sl_query_append(const struct sl_store *s, struct sl_append_reader *r, void *
 {
 	if (!s || !r || !items)
 		return -EINVAL;
-	return sl_append_wait(&s->object->view, r, items, max, timeout_ns);
+	return dta_append_wait(&s->object->view, r, items, max, timeout_ns);
 }

@@ -26,12 +26,12 @@ static int dropped(struct sl_reporter *r, int err)
 }
 
 /* One report a packet, and nothing is kept. */
-static int legacy(struct sl_reporter *r, const struct sl_dta_block *shape, const void *key,
+static int legacy(struct sl_reporter *r, const struct dta_block *shape, const void *key,
 		  const void *value)
 {
 	uint8_t p[40];
-	size_t n = sl_dta_build_legacy(r->legacy, (uint8_t)r->sequence, shape, key, value, p,
-				       sizeof(p));
+	size_t n = dta_build_legacy(r->legacy, (uint8_t)r->sequence, shape, key, value, p,
+				    sizeof(p));
 	int err;
 
 	if (!n)
@@ -49,7 +49,7 @@ static int legacy(struct sl_reporter *r, const struct sl_dta_block *shape, const
 	return 0;
 }
 
-static int pack(struct sl_reporter *r, const struct sl_dta_block *shape, const void *key,
+static int pack(struct sl_reporter *r, const struct dta_block *shape, const void *key,
 		const void *value, uint64_t now_ns)
 {
 	int err;
@@ -58,18 +58,18 @@ static int pack(struct sl_reporter *r, const struct sl_dta_block *shape, const v
 		return legacy(r, shape, key, value);
 	err = r->flags & SL_REPORTER_SINGLE && r->b.header.reports
 		      ? -ENOSPC
-		      : sl_dta_put(&r->b, shape, key, value);
+		      : dta_put(&r->b, shape, key, value);
 	if (err == -ENOSPC) {
 		err = sl__report_send(r, false);
 		if (err)
 			return dropped(r, err);
-		err = sl_dta_put(&r->b, shape, key, value);
+		err = dta_put(&r->b, shape, key, value);
 	}
 	if (err)
 		return refused(r, err);
 	r->s.reports++;
 	r->s.packed++;
-	if (shape->flags & SL_DTA_ESSENTIAL)
+	if (shape->flags & DTA_ESSENTIAL)
 		r->essential = true;
 	if (!r->open) {
 		r->open = true;
@@ -85,7 +85,7 @@ static int pack(struct sl_reporter *r, const struct sl_dta_block *shape, const v
 static int report(struct sl_reporter *r, const struct sl_report *how, uint8_t opcode,
 		  const void *key, size_t key_bytes, const void *value, size_t value_bytes)
 {
-	struct sl_dta_block shape = {.opcode = opcode};
+	struct dta_block shape = {.opcode = opcode};
 	struct sl__change now, *change = NULL;
 	uint64_t now_ns;
 	bool same;
@@ -97,12 +97,12 @@ static int report(struct sl_reporter *r, const struct sl_report *how, uint8_t op
 	    how->flags & ~(SL_REPORT_IMMEDIATE | SL_REPORT_ESSENTIAL | SL_REPORT_CHANGES |
 			   SL_REPORT_SAMPLE_BY_KEY))
 		return refused(r, -EINVAL);
-	if (opcode == SL_DTA_KEYWRITE || opcode == SL_DTA_INCREMENT || opcode == SL_DTA_POSTCARD)
+	if (opcode == DTA_KEYWRITE || opcode == DTA_INCREMENT || opcode == DTA_POSTCARD)
 		shape.copies = how->copies ? how->copies : 1;
 	else if (how->copies)
 		return refused(r, -EINVAL);
-	shape.flags = (how->flags & SL_REPORT_IMMEDIATE ? SL_DTA_IMMEDIATE : 0) |
-		      (how->flags & SL_REPORT_ESSENTIAL ? SL_DTA_ESSENTIAL : 0);
+	shape.flags = (how->flags & SL_REPORT_IMMEDIATE ? DTA_IMMEDIATE : 0) |
+		      (how->flags & SL_REPORT_ESSENTIAL ? DTA_ESSENTIAL : 0);
 	shape.store = how->store;
 	shape.key_bytes = (uint8_t)key_bytes;
 	shape.value_bytes = (uint16_t)value_bytes;
@@ -112,7 +112,7 @@ static int report(struct sl_reporter *r, const struct sl_report *how, uint8_t op
 		return 0;
 	}
 	now_ns = sl__report_now();
-	if (how->flags & SL_REPORT_CHANGES && r->change && opcode == SL_DTA_KEYWRITE) {
+	if (how->flags & SL_REPORT_CHANGES && r->change && opcode == DTA_KEYWRITE) {
 		change = sl__report_change(r, how, key, key_bytes, value, value_bytes, now_ns, &now,
 					   &same);
 		if (same) {
@@ -130,7 +130,7 @@ static int report(struct sl_reporter *r, const struct sl_report *how, uint8_t op
 int sl_report_keywrite(struct sl_reporter *r, const struct sl_report *how, const void *key,
 		       size_t key_bytes, const void *value, size_t value_bytes)
 {
-	return report(r, how, SL_DTA_KEYWRITE, key, key_bytes, value, value_bytes);
+	return report(r, how, DTA_KEYWRITE, key, key_bytes, value, value_bytes);
 }
 
 int sl_report_append(struct sl_reporter *r, const struct sl_report *how, uint32_t list,
@@ -138,7 +138,7 @@ int sl_report_append(struct sl_reporter *r, const struct sl_report *how, uint32_
 {
 	uint32_t key = htobe32(list);
 
-	return report(r, how, SL_DTA_APPEND, &key, 4, value, value_bytes);
+	return report(r, how, DTA_APPEND, &key, 4, value, value_bytes);
 }
 
 int sl_report_increment(struct sl_reporter *r, const struct sl_report *how, const void *key,
@@ -146,7 +146,7 @@ int sl_report_increment(struct sl_reporter *r, const struct sl_report *how, cons
 {
 	uint64_t value = htobe64(addend);
 
-	return report(r, how, SL_DTA_INCREMENT, key, key_bytes, &value, 8);
+	return report(r, how, DTA_INCREMENT, key, key_bytes, &value, 8);
 }
 
 int sl_report_postcard(struct sl_reporter *r, const struct sl_report *how, const void *key,
@@ -158,10 +158,10 @@ int sl_report_postcard(struct sl_reporter *r, const struct sl_report *how, const
 		return refused(r, -EINVAL);
 	data = htobe32(data);
 	memcpy(value + 4, &data, 4);
-	return report(r, how, SL_DTA_POSTCARD, key, key_bytes, value, 8);
+	return report(r, how, DTA_POSTCARD, key, key_bytes, value, 8);
 }
 
-/* ---- sketches --------------------------------------------------------------------------------------- */
+/* ---- sketches ---- */
 
 static struct sl__sketch *sketch_of(struct sl_reporter *r, uint16_t store, uint32_t epoch)
 {
@@ -184,7 +184,7 @@ static int cells(struct sl_reporter *r, const struct sl_report *how, uint32_t ep
 		 uint32_t column, const uint64_t *words, const uint8_t *registers, uint32_t count)
 {
 	uint32_t size = words ? 8 : 1, key[3], most;
-	uint8_t value[SL_DTA_SKETCH_VALUE_MAX];
+	uint8_t value[DTA_SKETCH_VALUE_MAX];
 	struct sl__sketch *s;
 	int err;
 
@@ -197,8 +197,8 @@ static int cells(struct sl_reporter *r, const struct sl_report *how, uint32_t ep
 	if (!s)
 		return refused(r, -ENOSPC);
 	/* What an empty packet has room for. */
-	most = r->packet_bytes - SL_DTA_HEADER_BYTES - SL_DTA_BLOCK_BYTES - sizeof(key) -
-	       (r->key ? SL_DTA_MAC_BYTES : 0);
+	most = r->packet_bytes - DTA_HEADER_BYTES - DTA_BLOCK_BYTES - sizeof(key) -
+	       (r->key ? DTA_MAC_BYTES : 0);
 	most = (most < sizeof(value) ? most : (uint32_t)sizeof(value)) / size;
 	for (uint32_t done = 0, n; done < count; done += n) {
 		n = count - done < most ? count - done : most;
@@ -212,7 +212,7 @@ static int cells(struct sl_reporter *r, const struct sl_report *how, uint32_t ep
 		key[0] = htobe32(epoch);
 		key[1] = htobe32(row);
 		key[2] = htobe32(column + done);
-		err = report(r, how, SL_DTA_SKETCH, key, sizeof(key), value, (size_t)n * size);
+		err = report(r, how, DTA_SKETCH, key, sizeof(key), value, (size_t)n * size);
 		if (err)
 			return err;
 		s->items++;
@@ -246,13 +246,13 @@ int sl_report_sketch_end(struct sl_reporter *r, const struct sl_report *how, uin
 	if (!s)
 		return refused(r, -ENOSPC);
 	value = htobe32(s->items);
-	err = report(r, how, SL_DTA_SKETCH_END, &key, 4, &value, 4);
+	err = report(r, how, DTA_SKETCH_END, &key, 4, &value, 4);
 	if (!err)
 		s->used = false;
 	return err;
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 int sl_reporter_flush(struct sl_reporter *r)
 {

@@ -18,14 +18,17 @@
 #include "dta/wire/wire.h"
 #include "internal.h"
 
-#define SL__REPORT_TRIES 8u		  /* of an essential packet */
-#define SL__REPORT_RETRY_NS 20000000ull	  /* the first time; doubles */
-#define SL__REPORT_PROBE_NS 100000000ull  /* without credit, a packet in so long may ask for some */
-#define SL__REPORT_SILENT_NS 300000000ull /* a translator that was asked, and asked again, and says nothing */
-#define SL__REPORT_ASKS 3u
-#define SL__REPORT_STAY_NS 200000000ull	  /* at each of several */
+#define SL__REPORT_TRIES    8u		/* of an essential packet */
+#define SL__REPORT_RETRY_NS 20000000ull /* the first time; doubles */
+#define SL__REPORT_PROBE_NS                                                  \
+	100000000ull /* without credit, a packet in so long may ask for some \
+		      */
+#define SL__REPORT_SILENT_NS \
+	300000000ull /* a translator that was asked, and asked again, and says nothing */
+#define SL__REPORT_ASKS	     3u
+#define SL__REPORT_STAY_NS   200000000ull /* at each of several */
 #define SL__REPORT_ACK_EVERY 8u		  /* essential packets */
-#define SL__REPORT_SKETCHES 16u
+#define SL__REPORT_SKETCHES  16u
 
 /* A packet with essential reports, as it was sent. */
 struct sl__backup {
@@ -50,17 +53,17 @@ struct sl_reporter {
 	int fd; /* of target[at] */
 	int target[SL_REPORTER_TARGETS_MAX];
 	uint32_t targets, at;
-	bool refused; /* the kernel says that nobody listens there */
+	bool refused;	  /* the kernel says that nobody listens there */
 	uint64_t left_ns; /* the one before */
-	uint32_t asks;	/* that were not answered, since asked_ns */
+	uint32_t asks;	  /* that were not answered, since asked_ns */
 	uint64_t asked_ns;
 	uint32_t flags, packet_bytes, reporter, incarnation;
 	uint16_t tenant;
-	enum sl_dta_legacy legacy;
+	enum dta_legacy legacy;
 	uint64_t flush_ns, wait_ns, refresh_ns;
-	struct sl_dta_key *key;
+	struct dta_key *key;
 
-	struct sl_dta_builder b;
+	struct dta_builder b;
 	uint8_t *packet;
 	bool essential, open; /* the packet that is being built */
 	uint64_t opened_ns;   /* when its first report came */
@@ -68,8 +71,9 @@ struct sl_reporter {
 
 	struct sl__backup *backup; /* a ring */
 	uint8_t *backup_packet;	   /* packet_bytes of each */
-	uint32_t backups, head, kept; /* of the oldest; from there on, settled ones between them too */
-	uint32_t unasked;	   /* essential packets since the last that asked for an answer */
+	uint32_t backups, head,
+		kept;	  /* of the oldest; from there on, settled ones between them too */
+	uint32_t unasked; /* essential packets since the last that asked for an answer */
 
 	uint32_t next, credits; /* behind the newest that arrived, as answers said */
 	uint64_t answered_ns, probed_ns;

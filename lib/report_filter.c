@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report_filter.c - what need not go out: a value that is the same, a key that is not in the sample. */
+/* report_filter.c - what need not go out: a value that is the same, a key that is not in the
+ * sample. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

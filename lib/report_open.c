@@ -39,7 +39,7 @@ static int check(const struct sl_reporter_opts *in, struct sl_reporter_opts *o)
 	o->wait_ns = o->wait_ns ? o->wait_ns : 1000000000;
 	o->refresh_ns = o->refresh_ns ? o->refresh_ns : 10000000000ull;
 	o->backup_packets = o->backup_packets ? o->backup_packets : 128;
-	if (o->packet_bytes < PACKET_MIN || o->packet_bytes > SL_DTA_PACKET_MAX ||
+	if (o->packet_bytes < PACKET_MIN || o->packet_bytes > DTA_PACKET_MAX ||
 	    o->backup_packets > BACKUPS_MAX || o->change_entries > CHANGES_MAX ||
 	    o->flags & ~(SL_REPORTER_WAIT | SL_REPORTER_SINGLE | SL_REPORTER_LEGACY_A |
 			 SL_REPORTER_LEGACY_B))
@@ -53,15 +53,15 @@ static int check(const struct sl_reporter_opts *in, struct sl_reporter_opts *o)
 
 static int read_key(struct sl_reporter *r, const char *path)
 {
-	uint8_t key[SL_DTA_KEY_BYTES];
+	uint8_t key[DTA_KEY_BYTES];
 	int err;
 
 	if (!path)
 		return 0;
-	err = sl_dta_key_read(path, key);
+	err = dta_key_read(path, key);
 	if (err)
 		return err;
-	r->key = sl_dta_key_new(key, sizeof(key));
+	r->key = dta_key_new(key, sizeof(key));
 	explicit_bzero(key, sizeof(key));
 	return r->key ? 0 : -errno;
 }
@@ -70,7 +70,7 @@ static void release(struct sl_reporter *r)
 {
 	for (uint32_t i = 0; i < r->targets; i++)
 		close(r->target[i]);
-	sl_dta_key_free(r->key);
+	dta_key_free(r->key);
 	free(r->change);
 	free(r->backup_packet);
 	free(r->backup);
@@ -106,9 +106,9 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	r->wait_ns = o.wait_ns;
 	r->refresh_ns = o.refresh_ns;
 	r->credits = ~0u;
-	r->legacy = o.flags & SL_REPORTER_LEGACY_A   ? SL_DTA_LEGACY_A
-		    : o.flags & SL_REPORTER_LEGACY_B ? SL_DTA_LEGACY_B
-						     : SL_DTA_LEGACY_NONE;
+	r->legacy = o.flags & SL_REPORTER_LEGACY_A   ? DTA_LEGACY_A
+		    : o.flags & SL_REPORTER_LEGACY_B ? DTA_LEGACY_B
+						     : DTA_LEGACY_NONE;
 	err = read_key(r, o.key_file);
 	if (err)
 		goto fail;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_send.c - packets out, answers in. A packet with essential reports is kept in a ring until an answer
- * says that it arrived; it is sent again when an answer says that it is missing, or when none came.
+ * report_send.c - packets out, answers in. A packet with essential reports is kept in a ring until
+ * an answer says that it arrived; it is sent again when an answer says that it is missing, or when
+ * none came.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,15 +22,15 @@ uint64_t sl__report_now(void)
 
 void sl__report_begin(struct sl_reporter *r)
 {
-	struct sl_dta_header h = {
-		.flags = r->key ? SL_DTA_AUTHENTICATED : 0,
+	struct dta_header h = {
+		.flags = r->key ? DTA_AUTHENTICATED : 0,
 		.tenant = r->tenant,
 		.reporter = r->reporter,
 		.sequence = r->sequence,
 		.incarnation = r->incarnation,
 	};
 
-	sl_dta_begin(&r->b, r->packet, r->packet_bytes, &h);
+	dta_begin(&r->b, r->packet, r->packet_bytes, &h);
 	r->essential = false;
 	r->open = false;
 }
@@ -78,14 +79,15 @@ int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes)
 	return err;
 }
 
-/* ---- the ring --------------------------------------------------------------------------------------- */
+/* ---- the ring ---- */
 
 struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i)
 {
 	return &r->backup[(r->head + i) % r->backups];
 }
 
-/* The i-th of n that there were at the start of a round that lets go of some: all before head + kept. */
+/* The i-th of n that there were at the start of a round that lets go of some: all before head +
+ * kept. */
 static struct sl__backup *of_round(const struct sl_reporter *r, uint32_t n, uint32_t i)
 {
 	return &r->backup[(r->head + r->kept + r->backups - n + i) % r->backups];
@@ -140,9 +142,9 @@ static void again(struct sl_reporter *r, struct sl__backup *b, uint64_t now_ns)
 		let_go(r, b, &r->s.given_up);
 		return;
 	}
-	sl_dta_again(p, sl__realtime_ns());
+	dta_again(p, sl__realtime_ns());
 	if (r->key)
-		bytes = sl_dta_mac_put(r->key, p, bytes);
+		bytes = dta_mac_put(r->key, p, bytes);
 	if (send_now(r, p, bytes))
 		return; /* at the next opportunity */
 	asked(r, now_ns);
@@ -162,7 +164,7 @@ void sl__report_retry(struct sl_reporter *r, uint64_t now_ns)
 	}
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 /* With this packet no more is on the way than the translator allows? */
 static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
@@ -233,19 +235,19 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 		wait_for_ring(r);
 	if (r->essential &&
 	    (ask || ++r->unasked >= SL__REPORT_ACK_EVERY || r->kept + 2 >= r->backups)) {
-		r->b.header.flags |= SL_DTA_ACK_WANTED;
+		r->b.header.flags |= DTA_ACK_WANTED;
 		r->unasked = 0;
 	}
 	if (r->credits != ~0u && r->sequence + reports - r->next > r->credits / 2)
-		r->b.header.flags |= SL_DTA_ACK_WANTED;
+		r->b.header.flags |= DTA_ACK_WANTED;
 	/* With another one to go to, it matters whether this one is there. */
 	if (r->targets > 1 && sl__report_now() - r->probed_ns >= SL__REPORT_PROBE_NS) {
-		r->b.header.flags |= SL_DTA_ACK_WANTED;
+		r->b.header.flags |= DTA_ACK_WANTED;
 		r->probed_ns = sl__report_now();
 	}
 	r->b.header.time_ns = sl__realtime_ns();
-	bytes = sl_dta_end(&r->b);
-	with_mac = r->key ? sl_dta_mac_put(r->key, r->packet, bytes) : bytes;
+	bytes = dta_end(&r->b);
+	with_mac = r->key ? dta_mac_put(r->key, r->packet, bytes) : bytes;
 	err = sl__report_send_raw(r, r->packet, with_mac);
 	if (err == -EAGAIN)
 		goto stays;
@@ -256,7 +258,7 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 		return 0;
 	}
 	now = sl__report_now();
-	if (r->b.header.flags & SL_DTA_ACK_WANTED)
+	if (r->b.header.flags & DTA_ACK_WANTED)
 		asked(r, now);
 	if (r->essential)
 		keep(r, bytes, now);
@@ -264,8 +266,8 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	r->s.packed -= reports;
 	r->sequence += reports;
 	if (r->credits == ~0u && !r->kept)
-		r->next =
-			r->sequence; /* nobody counts: what credits are given later are for what comes */
+		r->next = r->sequence; /* nobody counts: what credits are given later are for what
+					  comes */
 	sl__report_begin(r);
 	if (r->kept || r->asks || r->credits != ~0u || !(r->s.packets & 15)) {
 		sl__report_answers(r);
@@ -273,17 +275,17 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	}
 	return 0;
 stays:
-	r->b.header.flags &= (uint8_t)~SL_DTA_ACK_WANTED;
+	r->b.header.flags &= (uint8_t)~DTA_ACK_WANTED;
 	return err;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
-static bool arrived(const struct sl__backup *b, const struct sl_dta_answer *a)
+static bool arrived(const struct sl__backup *b, const struct dta_answer *a)
 {
 	if (!sl__report_after(b->first + b->reports, a->next))
 		return true;
-	if (a->type != SL_DTA_ACK)
+	if (a->type != DTA_ACK)
 		return false;
 	for (uint32_t i = 0; i < a->ranges; i++)
 		if (!sl__report_after(a->range[i].first, b->first) &&
@@ -292,9 +294,9 @@ static bool arrived(const struct sl__backup *b, const struct sl_dta_answer *a)
 	return false;
 }
 
-static bool missing(const struct sl__backup *b, const struct sl_dta_answer *a)
+static bool missing(const struct sl__backup *b, const struct dta_answer *a)
 {
-	if (a->type != SL_DTA_NACK)
+	if (a->type != DTA_NACK)
 		return false;
 	for (uint32_t i = 0; i < a->ranges; i++)
 		if (a->range[i].first - b->first < b->reports ||
@@ -303,18 +305,18 @@ static bool missing(const struct sl__backup *b, const struct sl_dta_answer *a)
 	return false;
 }
 
-static void take(struct sl_reporter *r, const struct sl_dta_answer *a, uint64_t now_ns)
+static void take(struct sl_reporter *r, const struct dta_answer *a, uint64_t now_ns)
 {
 	uint32_t n = r->kept, newest = a->next;
 
-	for (uint32_t i = 0; a->type == SL_DTA_ACK && i < a->ranges; i++)
+	for (uint32_t i = 0; a->type == DTA_ACK && i < a->ranges; i++)
 		if (sl__report_after(a->range[i].first + a->range[i].count, newest))
 			newest = a->range[i].first + a->range[i].count;
 	if (sl__report_after(newest, r->sequence)) { /* more than was ever sent */
 		r->s.answers_refused++;
 		return;
 	}
-	if (a->type == SL_DTA_ACK)
+	if (a->type == DTA_ACK)
 		r->s.acks++;
 	else
 		r->s.nacks++;
@@ -337,8 +339,8 @@ static void take(struct sl_reporter *r, const struct sl_dta_answer *a, uint64_t 
 
 static void receive_answers(struct sl_reporter *r)
 {
-	uint8_t p[SL_DTA_ANSWER_BYTES + 8 * SL_DTA_RANGES_MAX + SL_DTA_MAC_BYTES + 1];
-	struct sl_dta_answer a;
+	uint8_t p[DTA_ANSWER_BYTES + 8 * DTA_RANGES_MAX + DTA_MAC_BYTES + 1];
+	struct dta_answer a;
 	size_t whole;
 	ssize_t n;
 
@@ -350,14 +352,14 @@ static void receive_answers(struct sl_reporter *r)
 				continue;
 			return;
 		}
-		if (sl_dta_answer_parse(p, (size_t)n, &a) || a.reporter != r->reporter ||
+		if (dta_answer_parse(p, (size_t)n, &a) || a.reporter != r->reporter ||
 		    a.incarnation != r->incarnation) {
 			r->s.answers_refused++;
 			continue;
 		}
-		whole = SL_DTA_ANSWER_BYTES + 8u * a.ranges;
-		if (r->key && ((size_t)n != whole + SL_DTA_MAC_BYTES ||
-			       !sl_dta_mac_fits(r->key, p, (size_t)n))) {
+		whole = DTA_ANSWER_BYTES + 8u * a.ranges;
+		if (r->key &&
+		    ((size_t)n != whole + DTA_MAC_BYTES || !dta_mac_fits(r->key, p, (size_t)n))) {
 			r->s.answers_refused++;
 			continue;
 		}

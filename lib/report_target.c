@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_target.c - where a reporter's packets go: the first of the translators that it was given, and when nobody is
- * there any more, the next. The next one knows nothing of what came before, so there the reporter begins anew, with
- * another incarnation, and what was not acknowledged is its beginning.
+ * report_target.c - where a reporter's packets go: the first of the translators that it was given,
+ * and when nobody is there any more, the next. The next one knows nothing of what came before, so
+ * there the reporter begins anew, with another incarnation, and what was not acknowledged is its
+ * beginning.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -129,7 +130,7 @@ static void next_target(struct sl_reporter *r, uint64_t now_ns)
 
 		if (!b->bytes)
 			continue;
-		sl_dta_renumber(sl__report_packet(r, b), r->sequence, incarnation);
+		dta_renumber(sl__report_packet(r, b), r->sequence, incarnation);
 		b->first = r->sequence;
 		b->retry_ns = now_ns;
 		r->sequence += b->reports;

@@ -26,9 +26,10 @@ static __thread struct span_thread self __attribute__((tls_model("initial-exec")
 SL_STATIC_ASSERT(sizeof(struct sl_trace_context) == 32, "context");
 SL_STATIC_ASSERT(1 + SL_SPAN_WORDS_MAX == 6 * (SL_SPAN_LINES_MAX - 1), "words fill their lines");
 
-/* ---- ids ---------------------------------------------------------------------------------------- */
+/* ---- ids ---- */
 
-/* The finalizer of splitmix64, https://prng.di.unimi.it/splitmix64.c (public domain): a bijection. */
+/* The finalizer of splitmix64, https://prng.di.unimi.it/splitmix64.c (public domain): a bijection.
+ */
 static inline uint64_t spread(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -81,7 +82,7 @@ static inline uint64_t to_id(uint64_t at)
 	return likely(id) ? id : 1;
 }
 
-/* ---- time ---------------------------------------------------------------------------------------- */
+/* ---- time ---- */
 
 static inline uint64_t now(uint32_t clock)
 {
@@ -129,7 +130,7 @@ static inline uint64_t to_ns(const struct scale *s, uint64_t ticks)
 	return s->ns + (uint64_t)(product >> 32);
 }
 
-/* ---- start and attributes ------------------------------------------------------------------------- */
+/* ---- start and attributes ---- */
 
 /* All of it that does not hang on the parent. */
 static inline __attribute__((always_inline)) void begin(struct sl_span *span,
@@ -329,7 +330,7 @@ void sl_span_set_end(struct sl_span *span, uint64_t ns)
 	span->set |= SET_END;
 }
 
-/* ---- end ------------------------------------------------------------------------------------------ */
+/* ---- end ---- */
 
 /*
  * Relaxed stores: nothing orders them for a reader who sees memory over a network; the check does.
@@ -619,7 +620,7 @@ void sl_span_end(struct sl_span *s)
 	s->slot = SL_SLOT_NONE;
 }
 
-/* ---- rings ----------------------------------------------------------------------------------------- */
+/* ---- rings ---- */
 
 uint64_t sl__rings_bytes(uint32_t span_lines, uint32_t rings)
 {
@@ -672,7 +673,7 @@ void sl__spans_forked(void)
 	memset(&self, 0, sizeof(self));
 }
 
-/* ---- names and keys ---------------------------------------------------------------------------------- */
+/* ---- names and keys ---- */
 
 struct sl_span_name sl_span_name_create(struct sl_publisher *p, const char *name)
 {

@@ -13,7 +13,7 @@
 
 #include "internal.h"
 
-/* ---- rings ------------------------------------------------------------------------------------ */
+/* ---- rings ---- */
 
 /*
  * A ring as its writer knows it: what is in the region is never read back. Rings from 1 on belong
@@ -25,14 +25,14 @@ struct sl__ring {
 	uint64_t spans, dropped, cut, head_check;
 	uint64_t *head;
 	uint8_t *base;
-	uint32_t mask;       /* span lines - 1 */
-	bool ready;          /* its memory is there */
-	bool own;            /* not ring 0 */
-	uint32_t open;       /* entries in the index line that still grows; 0: none does */
+	uint32_t mask; /* span lines - 1 */
+	bool ready;    /* its memory is there */
+	bool own;      /* not ring 0 */
+	uint32_t open; /* entries in the index line that still grows; 0: none does */
 	uint64_t *open_line;
-	uint64_t entry;         /* the last one in it */
+	uint64_t entry;				   /* the last one in it */
 	uint64_t open_other, open_k, open_other_k; /* the other cell of its pair, their constants */
-	uint64_t open_rest;     /* the line's check, without that pair */
+	uint64_t open_rest;			   /* the line's check, without that pair */
 	uint64_t open_cells[8]; /* what it holds, but for the last entry, which may have grown */
 };
 
@@ -45,7 +45,7 @@ SL__HIDDEN uint64_t sl__rings_bytes(uint32_t span_lines, uint32_t rings);
 SL__HIDDEN void sl__span_thread_reset(unsigned int slot);
 SL__HIDDEN void sl__spans_forked(void);
 
-/* ---- clock ------------------------------------------------------------------------------------- */
+/* ---- clock ---- */
 
 enum sl__clock {
 	SL__CLOCK_REALTIME = 0, /* clock_gettime() */
@@ -57,14 +57,14 @@ enum sl__clock {
  * that one that is being read is not overwritten for seven seconds.
  */
 struct sl__rate {
-	uint64_t ticks;   /* at the time of the calibration */
-	uint64_t ns;      /* CLOCK_REALTIME then */
-	uint64_t mult;    /* ns a tick, times 2^32 */
+	uint64_t ticks;	  /* at the time of the calibration */
+	uint64_t ns;	  /* CLOCK_REALTIME then */
+	uint64_t mult;	  /* ns a tick, times 2^32 */
 	uint64_t refresh; /* ticks after which to calibrate again */
 };
 struct sl__clock_state {
 	_Atomic uint32_t source; /* enum sl__clock: what a span that starts now reads */
-	_Atomic uint32_t turn;   /* sl__rate[turn % 8] holds */
+	_Atomic uint32_t turn;	 /* sl__rate[turn % 8] holds */
 	struct sl__rate rate[8];
 };
 extern SL__HIDDEN struct sl__clock_state sl__clock_state;

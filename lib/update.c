@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-/* ---- counters ------------------------------------------------------------------------------------ */
+/* ---- counters ---- */
 
 /* The first update of a thread, one of a thread beyond the stripes, or a handle of nothing. */
 void sl__counter_add_slow(struct sl_counter c, uint64_t n)
@@ -61,7 +61,7 @@ void sl_counter_f64_add(struct sl_counter_f64 c, double v)
 		sl__shared_add_f64(stripe + (uint32_t)c.bits, v);
 }
 
-/* ---- gauges and state sets: stripe 0 --------------------------------------------------------------- */
+/* ---- gauges and state sets: stripe 0 ---- */
 
 void sl_gauge_set(struct sl_gauge g, int64_t v)
 {
@@ -127,7 +127,7 @@ void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on)
 		sl__shared_changed(cell, old, now);
 }
 
-/* ---- reading back ------------------------------------------------------------------------------------ */
+/* ---- reading back ---- */
 
 uint64_t sl__read_u64(unsigned int slot, uint32_t offset)
 {

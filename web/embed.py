@@ -36,9 +36,9 @@ def main(root, out, *files):
     with open(out, "w", encoding="ascii") as f:
         f.write('/* Made by web/embed.py. */\n#include "api/page_assets.h"\n\n')
         f.write("\n".join(arrays))
-        f.write("\nconst struct sl_asset sl_assets[] = {\n%s};\n" % "".join(table))
-        f.write("const size_t sl_asset_count = sizeof(sl_assets) / sizeof(*sl_assets);\n")
-        f.write('const char sl_asset_script[] = "sha256-%s";\n' %
+        f.write("\nconst struct api_asset api_assets[] = {\n%s};\n" % "".join(table))
+        f.write("const size_t api_asset_count = sizeof(api_assets) / sizeof(*api_assets);\n")
+        f.write('const char api_asset_script[] = "sha256-%s";\n' %
                 base64.b64encode(hashlib.sha256(inline).digest()).decode())
 
 

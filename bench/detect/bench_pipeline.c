@@ -21,10 +21,10 @@
 #define SHAPES	 1024u	    /* of noise, prepared, so that it isn't measured */
 
 struct pod {
-	struct sl_pipeline *p;
+	struct analyse_pipeline *p;
 	double values[METRICS];
-	uint64_t rows[SL_COLUMN_ROWS][METRICS], chunk;
-	int64_t ns[SL_COLUMN_ROWS];
+	uint64_t rows[COLLECT_COLUMN_ROWS][METRICS], chunk;
+	int64_t ns[COLLECT_COLUMN_ROWS];
 };
 
 static double noise[SHAPES];
@@ -60,67 +60,67 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int run(const struct sl_detector_ops *ops, const char *name, unsigned int rounds)
+static int run(const struct analyse_detector_ops *ops, const char *name, unsigned int rounds)
 {
-	struct sl_pipeline_opts o = {.sz = sizeof(o),
-				     .columns = METRICS,
-				     .rate_ns = 200000000,
-				     .seed = 1,
-				     .detector = ops};
-	static struct sl_column columns[METRICS];
+	struct analyse_pipeline_opts o = {.sz = sizeof(o),
+					  .columns = METRICS,
+					  .rate_ns = 200000000,
+					  .seed = 1,
+					  .detector = ops};
+	static struct analyse_column columns[METRICS];
 	static char names[METRICS][16];
 	static bool f64[METRICS];
-	struct sl_pipeline *pods[PODS];
-	struct sl_verdict *v = calloc(PODS, sizeof(*v));
+	struct analyse_pipeline *pods[PODS];
+	struct analyse_verdict *v = calloc(PODS, sizeof(*v));
 	struct pod *pod = calloc(PODS, sizeof(*pod));
-	struct sl_fleet *fleet = sl_fleet_create(1.0 / 3600, 1);
-	struct sl_ring ring;
+	struct analyse_fleet *fleet = analyse_fleet_create(1.0 / 3600, 1);
+	struct collect_ring ring;
 	double took[9];
 	uint64_t t = 1000000000, round = 0, alarms = 0;
 
-	if (!v || !pod || !fleet || sl_ring_init(&ring, 256u << 20, 0))
+	if (!v || !pod || !fleet || collect_ring_init(&ring, 256u << 20, 0))
 		return 1;
 	for (uint32_t c = 0; c < METRICS; c++) {
 		snprintf(names[c], sizeof(names[c]), "metric%u", c);
-		columns[c] = (struct sl_column){names[c], c % 2 == 0};
+		columns[c] = (struct analyse_column){names[c], c % 2 == 0};
 		f64[c] = true;
 	}
 	for (uint32_t i = 0; i < PODS; i++) {
-		pods[i] = pod[i].p = sl_pipeline_create(&o);
+		pods[i] = pod[i].p = analyse_pipeline_create(&o);
 		if (!pods[i])
 			return 1;
-		sl_pipeline_columns(pods[i], columns, METRICS);
-		sl_fleet_join(fleet, pods[i]);
-		sl_pipeline_learning(pods[i], SL_LEARN_ALL);
+		analyse_pipeline_columns(pods[i], columns, METRICS);
+		analyse_fleet_join(fleet, pods[i]);
+		analyse_pipeline_learning(pods[i], ANALYSE_LEARN_ALL);
 	}
 	/* Trained on 200 steps of one row each. */
 	for (int i = 0; i < 200; i++, t += 1000000000) {
 		for (uint32_t k = 0; k < PODS; k++) {
 			fill(&pod[k], (uint32_t)i * 97 + k, 1);
-			sl_pipeline_score(pods[k], t, pod[k].values, &v[k]);
+			analyse_pipeline_score(pods[k], t, pod[k].values, &v[k]);
 		}
-		sl_fleet_judge(fleet, pods, v, PODS);
+		analyse_fleet_judge(fleet, pods, v, PODS);
 	}
 	t -= 1000000000 - ROUND_NS;
 	for (uint32_t k = 0; k < PODS; k++)
-		sl_pipeline_learning(pods[k], SL_LEARN_GATED);
+		analyse_pipeline_learning(pods[k], ANALYSE_LEARN_GATED);
 	for (int r = 0; r < 9; r++) {
 		double start = cpu_s();
 
 		for (unsigned int i = 0; i < rounds; i++, t += ROUND_NS, round++) {
 			for (uint32_t k = 0; k < PODS; k++) {
-				uint32_t at = (uint32_t)round % SL_COLUMN_ROWS;
+				uint32_t at = (uint32_t)round % COLLECT_COLUMN_ROWS;
 
 				fill(&pod[k], (uint32_t)round * 97 + k, 1e-9 * ROUND_NS);
-				sl_pipeline_score(pods[k], t, pod[k].values, &v[k]);
+				analyse_pipeline_score(pods[k], t, pod[k].values, &v[k]);
 				memcpy(pod[k].rows[at], pod[k].values, sizeof(pod[k].values));
 				pod[k].ns[at] = (int64_t)t;
-				if (at + 1 == SL_COLUMN_ROWS)
-					pod[k].chunk = sl_ring_append(
+				if (at + 1 == COLLECT_COLUMN_ROWS)
+					pod[k].chunk = collect_ring_append(
 						&ring, k, pod[k].chunk, pod[k].ns, pod[k].rows[0],
-						METRICS, f64, SL_COLUMN_ROWS, METRICS);
+						METRICS, f64, COLLECT_COLUMN_ROWS, METRICS);
 			}
-			sl_fleet_judge(fleet, pods, v, PODS);
+			analyse_fleet_judge(fleet, pods, v, PODS);
 			for (uint32_t k = 0; k < PODS; k++)
 				alarms += v[k].anomalous;
 		}
@@ -134,9 +134,9 @@ static int run(const struct sl_detector_ops *ops, const char *name, unsigned int
 	       " rows flagged; peer: 8 cores of a BlueField-2\"}\n",
 	       name, rounds / took[4], rounds / took[4] / 3, ops->name, alarms, round * PODS);
 	for (uint32_t i = 0; i < PODS; i++)
-		sl_pipeline_free(pods[i]);
-	sl_fleet_free(fleet);
-	sl_ring_free(&ring);
+		analyse_pipeline_free(pods[i]);
+	analyse_fleet_free(fleet);
+	collect_ring_free(&ring);
 	free(pod);
 	free(v);
 	return 0;
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 		for (int k = 0; k < 12; k++)
 			noise[i] += (double)(next(&seed) >> 11) * 0x1p-53;
 	}
-	return run(&sl_detector_combined, "pipeline.256x64", rounds) ||
-	       run(&sl_detector_fd, "pipeline.256x64.fd", rounds) ||
-	       run(&sl_detector_autoencoder, "pipeline.256x64.autoencoder", rounds / 4 + 1);
+	return run(&analyse_detector_combined, "pipeline.256x64", rounds) ||
+	       run(&analyse_detector_fd, "pipeline.256x64.fd", rounds) ||
+	       run(&analyse_detector_autoencoder, "pipeline.256x64.autoencoder", rounds / 4 + 1);
 }

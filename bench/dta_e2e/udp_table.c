@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * udp_table.c KIND - the collector that dta.baseline is held against: the same packets, by the same input and
- * parser, but into memory of its own by its own CPU. KIND table: a hash table with open addressing, of 2^22 keys
- * of 8 bytes; log: one ring of keys and values, each a cache line's quarter, without a lock. No windows, no MACs,
- * no copies and no check words: it does less than we do. Until SIGTERM; then one line of JSON.
+ * udp_table.c KIND - the collector that dta.baseline is held against: the same packets, by the same
+ * input and parser, but into memory of its own by its own CPU. KIND table: a hash table with open
+ * addressing, of 2^22 keys of 8 bytes; log: one ring of keys and values, each a cache line's
+ * quarter, without a lock. No windows, no MACs, no copies and no check words: it does less than we
+ * do. Until SIGTERM; then one line of JSON.
  */
 #include <errno.h>
 #include <poll.h>
@@ -41,16 +42,16 @@ static void insert(const uint8_t *items, uint32_t count)
 			entries[head++ % ENTRIES] = e;
 			continue;
 		}
-		at = sl_dta_hash(&e.key, 8, 1).lo % ENTRIES;
+		at = dta_hash(&e.key, 8, 1).lo % ENTRIES;
 		while (entries[at].key && entries[at].key != e.key)
 			at = (at + 1) % ENTRIES;
 		entries[at] = e;
 	}
 }
 
-static void take(const struct sl_datagram *d, struct sl_dta_packet *p)
+static void take(const struct dta_datagram *d, struct dta_packet *p)
 {
-	if (sl_dta_parse(d->data, d->bytes, p) != SL_DTA_FINE)
+	if (dta_parse(d->data, d->bytes, p) != DTA_FINE)
 		return;
 	packets++;
 	reports += p->header.reports;
@@ -61,24 +62,24 @@ static void take(const struct sl_datagram *d, struct sl_dta_packet *p)
 
 int main(int argc, char **argv)
 {
-	static struct sl_datagram d[BATCH];
-	static struct sl_dta_packet p;
-	const struct sl_input_udp_opts o = {.address = "127.0.0.1:0"};
+	static struct dta_datagram d[BATCH];
+	static struct dta_packet p;
+	const struct dta_input_udp_opts o = {.address = "127.0.0.1:0"};
 	struct sockaddr_in6 where;
-	struct sl_input *in;
+	struct dta_input *in;
 	struct timespec cpu;
 	char error[256];
-	int stop = sl_stop_fd();
+	int stop = base_stop_fd();
 
 	table = argc > 1 && !strcmp(argv[1], "table");
-	in = sl_input_udp(&o, error, sizeof(error));
+	in = dta_input_udp(&o, error, sizeof(error));
 	entries = mmap(NULL, ENTRIES * sizeof(*entries), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (stop < 0 || !in || entries == MAP_FAILED) {
 		fprintf(stderr, "udp_table: %s\n", in ? strerror(errno) : error);
 		return 1;
 	}
-	sl_input_udp_where(in, &where);
+	dta_input_udp_where(in, &where);
 	printf("ready listen=127.0.0.1:%u\n", ntohs(where.sin6_port));
 	fflush(stdout);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);

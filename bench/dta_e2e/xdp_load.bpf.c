@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * xdp_load.bpf.c - packets of reports without a sender's network stack: the kernel runs this on frames of a template
- * that it makes itself (BPF_F_TEST_XDP_LIVE_FRAMES), and each goes out by an interface with the next sequence
- * and key.
+ * xdp_load.bpf.c - packets of reports without a sender's network stack: the kernel runs this on
+ * frames of a template that it makes itself (BPF_F_TEST_XDP_LIVE_FRAMES), and each goes out by an
+ * interface with the next sequence and key.
  */
 #include <stdbool.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xdp_load.c INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK - sends COUNT packets of PACK key-writes each (8 bytes of
- * key, 8 of value, one copy) from a veth to its peer, as frames of XDP that the kernel makes (xdp_load.bpf.c): a
- * sender that costs so little that the receiver is what is measured. Then one line of JSON.
+ * xdp_load.c INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK - sends COUNT packets of PACK
+ * key-writes each (8 bytes of key, 8 of value, one copy) from a veth to its peer, as frames of XDP
+ * that the kernel makes (xdp_load.bpf.c): a sender that costs so little that the receiver is what
+ * is measured. Then one line of JSON.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +19,8 @@
 #include "dta/wire/wire.h"
 #include "xdp_load.skel.h"
 
-/* Packets a call, which begins and ends by waiting until all cores have passed a quiet state (bpf_dispatcher_change_prog()) */
+/* Packets a call, which begins and ends by waiting until all cores have passed a quiet state
+ * (bpf_dispatcher_change_prog()) */
 #define RUN   (1u << 24)
 #define FRAME 1514u
 
@@ -41,23 +43,20 @@ static void put16(uint8_t *at, uint16_t v)
 /* Its bytes; 0: an argument is wrong. UDP's checksum stays 0: none. */
 static size_t make_frame(uint8_t f[FRAME], char **argv)
 {
-	const struct sl_dta_header header = {.reporter = 1, .incarnation = (uint32_t)time(NULL)};
-	const struct sl_dta_block shape = {.opcode = SL_DTA_KEYWRITE,
-					   .copies = 1,
-					   .key_bytes = 8,
-					   .value_bytes = 8,
-					   .store = 1};
+	const struct dta_header header = {.reporter = 1, .incarnation = (uint32_t)time(NULL)};
+	const struct dta_block shape = {
+		.opcode = DTA_KEYWRITE, .copies = 1, .key_bytes = 8, .value_bytes = 8, .store = 1};
 	const uint8_t key[8] = {0}, value[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 	uint8_t *ip = f + 14, *udp = ip + 20;
-	struct sl_dta_builder b;
+	struct dta_builder b;
 	unsigned int mac[6];
 	size_t bytes;
 
-	sl_dta_begin(&b, udp + 8, FRAME - 42, &header);
+	dta_begin(&b, udp + 8, FRAME - 42, &header);
 	for (int i = 0; i < atoi(argv[8]); i++)
-		if (sl_dta_put(&b, &shape, key, value))
+		if (dta_put(&b, &shape, key, value))
 			return 0;
-	bytes = 8 + sl_dta_end(&b);
+	bytes = 8 + dta_end(&b);
 	if (sscanf(argv[2], "%x:%x:%x:%x:%x:%x", mac, mac + 1, mac + 2, mac + 3, mac + 4,
 		   mac + 5) != 6 ||
 	    inet_pton(AF_INET, argv[3], ip + 12) != 1 || inet_pton(AF_INET, argv[4], ip + 16) != 1)
@@ -109,7 +108,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "xdp_load: %s\n", strerror(errno));
 		return 1;
 	}
-	began = sl_now_ns();
+	began = base_now_ns();
 	while (sent < count && !err) {
 		o.repeat = (int)(count - sent < RUN ? count - sent : RUN);
 		err = bpf_prog_test_run_opts(bpf_program__fd(b->progs.load), &o);
@@ -119,7 +118,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "xdp_load: %s\n", strerror(-err));
 	else
 		printf("{\"packets\":%llu,\"seconds\":%.6f}\n", (unsigned long long)sent,
-		       (double)(sl_now_ns() - began) / 1e9);
+		       (double)(base_now_ns() - began) / 1e9);
 	xdp_load_bpf__destroy(b);
 	return err ? 1 : 0;
 }

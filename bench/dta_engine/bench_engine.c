@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bench_engine ROUNDS [PRIMITIVE] - reports a second of one core in the engine, over a mapping, beside the simplest honest
- * thing that does a like work on the same memory. Blocks of reports are made before, as they lie in packets
- * of 1,472 bytes, and are more than the caches hold. Hashes, check words, accounts: all is in.
+ * bench_engine ROUNDS [PRIMITIVE] - reports a second of one core in the engine, over a mapping,
+ * beside the simplest honest thing that does a like work on the same memory. Blocks of reports are
+ * made before, as they lie in packets of 1,472 bytes, and are more than the caches hold. Hashes,
+ * check words, accounts: all is in.
  *
- * Ours and its peer take turns, round by round. Prints one JSON object a line, see docs/benchmarks.md.
+ * Ours and its peer take turns, round by round. Prints one JSON object a line, see
+ * docs/benchmarks.md.
  */
 #include <math.h>
 #include <stdio.h>
@@ -34,10 +36,11 @@ static uint64_t rnd(void)
 {
 	static uint64_t state = 1;
 
-	return sl_dta_mix(state += 0x9e3779b97f4a7c15u);
+	return dta_mix(state += 0x9e3779b97f4a7c15u);
 }
 
-/* CPU time of the thread, which other work on the machine disturbs less than the clock on the wall. */
+/* CPU time of the thread, which other work on the machine disturbs less than the clock on the wall.
+ */
 static double now_s(void)
 {
 	struct timespec t;
@@ -77,7 +80,8 @@ static void find_machine(void)
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-/* For all but the store: zeros, all of them touched, in big pages as far as the kernel finds any. */
+/* For all but the store: zeros, all of them touched, in big pages as far as the kernel finds any.
+ */
 static void *memory(uint64_t bytes)
 {
 	const uint64_t big = 2u << 20;
@@ -95,10 +99,10 @@ static void *memory(uint64_t bytes)
 	return p;
 }
 
-/* ---- reports --------------------------------------------------------------------------------------- */
+/* ---- reports ---- */
 
 struct reports {
-	struct sl_dta_block shape;
+	struct dta_block shape;
 	uint8_t *items;
 	uint32_t count, step, block; /* block: reports in one of them */
 };
@@ -108,11 +112,11 @@ static struct reports reports(uint8_t opcode, uint8_t copies, uint8_t key_bytes,
 {
 	struct reports r = {.count = count, .step = (uint32_t)key_bytes + value_bytes};
 
-	r.shape = (struct sl_dta_block){.opcode = opcode,
-					.copies = copies,
-					.key_bytes = key_bytes,
-					.value_bytes = value_bytes};
-	r.block = (PAYLOAD - SL_DTA_HEADER_BYTES - SL_DTA_BLOCK_BYTES) / r.step;
+	r.shape = (struct dta_block){.opcode = opcode,
+				     .copies = copies,
+				     .key_bytes = key_bytes,
+				     .value_bytes = value_bytes};
+	r.block = (PAYLOAD - DTA_HEADER_BYTES - DTA_BLOCK_BYTES) / r.step;
 	r.items = memory((uint64_t)count * r.step);
 	return r;
 }
@@ -129,31 +133,31 @@ static void put64(uint8_t *to, uint64_t v)
 	memcpy(to, &v, 8);
 }
 
-static double feed(struct sl_engine *e, const struct reports *r)
+static double feed(struct dta_engine *e, const struct reports *r)
 {
-	struct sl_dta_block b = r->shape;
+	struct dta_block b = r->shape;
 	double start = now_s();
 	uint32_t taken = 0, blocks = 0;
 
 	for (uint32_t i = 0; i < r->count; i += r->block) {
 		b.count = (uint16_t)(r->count - i < r->block ? r->count - i : r->block);
 		b.items = r->items + (uint64_t)i * r->step;
-		taken += sl_engine_block(e, 0, 0, &b, 1);
+		taken += dta_engine_block(e, 0, 0, &b, 1);
 		if (!(++blocks % 32)) /* as after a batch of packets */
-			sl_engine_tick(e, 1);
+			dta_engine_tick(e, 1);
 	}
-	sl_engine_flush(e);
+	dta_engine_flush(e);
 	if (taken != r->count)
 		die("reports were dropped");
 	return r->count / (now_s() - start);
 }
 
 struct store {
-	struct sl_store_object *made;
-	struct sl_object object;
-	struct sl_store_view v;
-	struct sl_output *output;
-	struct sl_engine *e;
+	struct dta_store_object *made;
+	struct dta_object object;
+	struct dta_store_view v;
+	struct dta_output *output;
+	struct dta_engine *e;
 };
 
 static void open_store(struct store *s, struct sl_store_config c)
@@ -164,7 +168,7 @@ static void open_store(struct store *s, struct sl_store_config c)
 	c.lanes = c.banks = 1;
 	c.seed = 12345;
 	/* As a collector makes it, by default. */
-	s->made = sl_store_object_new(&c, "bench", NULL, SL_HUGE_AUTO, error, sizeof(error));
+	s->made = dta_store_object_new(&c, "bench", NULL, DTA_HUGE_AUTO, error, sizeof(error));
 	if (!s->made)
 		die(error);
 	s->v = s->made->view;
@@ -174,22 +178,22 @@ static void open_store(struct store *s, struct sl_store_config c)
 	memset(s->v.map + SL_STORE_BANKS_OFFSET, 0, s->v.bytes - SL_STORE_BANKS_OFFSET);
 	snprintf(pages, sizeof(pages), "%.0f %% of the store in pages of 2 MiB (%s)",
 		 100.0 * (double)s->made->huge_bytes / (double)s->v.bytes, s->made->pages);
-	s->output = sl_output_shm(NULL, NULL);
-	s->e = s->output ? sl_engine_new(NULL, s->output) : NULL;
-	if (!s->e || sl_engine_store(s->e, &c, &s->object, 0, 0, NULL))
+	s->output = dta_output_shm(NULL, NULL);
+	s->e = s->output ? dta_engine_new(NULL, s->output) : NULL;
+	if (!s->e || dta_engine_store(s->e, &c, &s->object, 0, 0, NULL))
 		die("no store");
 }
 
 static void close_store(struct store *s)
 {
-	struct sl_engine_stats t;
+	struct dta_engine_stats t;
 
-	sl_engine_stats(s->e, &t);
+	dta_engine_stats(s->e, &t);
 	if (t.in != t.stored)
 		die("not every report is stored");
-	sl_engine_free(s->e);
+	dta_engine_free(s->e);
 	s->output->ops->close(s->output);
-	sl_store_object_free(s->made, false);
+	dta_store_object_free(s->made, false);
 }
 
 static void print(const char *name, double value, const char *peer, double peer_value,
@@ -201,11 +205,12 @@ static void print(const char *name, double value, const char *peer, double peer_
 	fflush(stdout);
 }
 
-/* ---- key-write --------------------------------------------------------------------------------------- */
+/* ---- key-write ---- */
 
 #define STORE_BYTES (1ull << 30)
 
-/* The peer: { key, value } in an open-addressed table of as many bytes, with the same hash and prefetch. */
+/* The peer: { key, value } in an open-addressed table of as many bytes, with the same hash and
+ * prefetch. */
 struct slot {
 	uint64_t key, value;
 };
@@ -220,7 +225,7 @@ static double table_insert(struct slot *table, uint64_t slots, const struct repo
 		uint64_t at[32];
 
 		for (uint32_t j = 0; j < n; j++) {
-			at[j] = sl_dta_slot(sl_dta_hash(item + j * r->step, 8, 12345), 0, slots);
+			at[j] = dta_slot(dta_hash(item + j * r->step, 8, 12345), 0, slots);
 			__builtin_prefetch(&table[at[j]], 1);
 		}
 		for (uint32_t j = 0; j < n; j++) {
@@ -238,8 +243,9 @@ static double table_insert(struct slot *table, uint64_t slots, const struct repo
 }
 
 /*
- * What the memory itself takes: as many writes of 16 bytes to random places of the same store, whose addresses cost two
- * multiplications and wait for nothing. No hash, no check word, no account: nothing that writes slots does more.
+ * What the memory itself takes: as many writes of 16 bytes to random places of the same store,
+ * whose addresses cost two multiplications and wait for nothing. No hash, no check word, no
+ * account: nothing that writes slots does more.
  */
 static double bare_writes(uint8_t *bank, uint64_t slots, const struct reports *r, uint8_t copies)
 {
@@ -275,7 +281,7 @@ static void keywrite(uint8_t copies)
 						.value_bytes = 8,
 						.copies = 8});
 	t = memory(STORE_BYTES);
-	r = reports(SL_DTA_KEYWRITE, copies, 8, 8, 16000000);
+	r = reports(DTA_KEYWRITE, copies, 8, 8, 16000000);
 	for (uint32_t i = 0; i < r.count; i++) {
 		uint64_t key = rnd() | 1;
 
@@ -289,10 +295,10 @@ static void keywrite(uint8_t copies)
 	}
 	feed(s.e, &r);
 	for (uint32_t i = r.count - 1000; i < r.count; i++) {
-		struct sl_query q = {r.items + (uint64_t)i * 16, 8, ~0ull, copies, 0, 0};
-		struct sl_answer a;
+		struct dta_query q = {r.items + (uint64_t)i * 16, 8, ~0ull, copies, 0, 0};
+		struct dta_query_answer a;
 
-		sl_view_keywrite(&s.v, &q, &a);
+		dta_view_keywrite(&s.v, &q, &a);
 		found += a.result == SL_QUERY_FOUND && !memcmp(a.value, &i, 4);
 	}
 	if (found < 990)
@@ -310,7 +316,7 @@ static void keywrite(uint8_t copies)
 	munmap(r.items, (uint64_t)r.count * 16);
 }
 
-/* ---- append ------------------------------------------------------------------------------------------ */
+/* ---- append ---- */
 
 static void append(void)
 {
@@ -329,7 +335,7 @@ static void append(void)
 						.value_bytes = VALUE,
 						.batch = 16,
 						.lists = LISTS});
-	r = reports(SL_DTA_APPEND, 0, 4, VALUE, 16000000);
+	r = reports(DTA_APPEND, 0, 4, VALUE, 16000000);
 	ring = memory((uint64_t)r.count * VALUE);
 	/* A packet is of one list, as a reporter has it; lists take turns. */
 	for (uint32_t i = 0; i < r.count; i++) {
@@ -346,8 +352,8 @@ static void append(void)
 			       VALUE);
 		copy[i] = r.count / (now_s() - start);
 	}
-	reader.block = sl_append_next(&s.v, 3, 0) - 100;
-	while ((n = sl_append_read(&s.v, &reader, items, 64)) > 0)
+	reader.block = dta_append_next(&s.v, 3, 0) - 100;
+	while ((n = dta_append_read(&s.v, &reader, items, 64)) > 0)
 		got += (uint64_t)n;
 	if (got < 100)
 		die("the last items are not in their list");
@@ -359,7 +365,7 @@ static void append(void)
 	munmap(r.items, (uint64_t)r.count * r.step);
 }
 
-/* ---- increment --------------------------------------------------------------------------------------- */
+/* ---- increment ---- */
 
 static void increment(uint8_t copies)
 {
@@ -368,13 +374,13 @@ static void increment(uint8_t copies)
 	struct store s = {0};
 	struct slot *t;
 	struct reports r;
-	struct sl_increment a;
-	struct sl_query q = {.key_bytes = 8, .epoch = ~0ull, .copies = copies};
+	struct dta_increment a;
+	struct dta_query q = {.key_bytes = 8, .epoch = ~0ull, .copies = copies};
 
 	open_store(&s, (struct sl_store_config){
 			       .kind = SL_STORE_INCREMENT, .slots = columns, .rows = 4});
 	t = memory(1 << 21);
-	r = reports(SL_DTA_INCREMENT, copies, 8, 8, 16000000);
+	r = reports(DTA_INCREMENT, copies, 8, 8, 16000000);
 	for (uint32_t i = 0; i < r.count; i++) {
 		uint64_t key = 1 + rnd() % 50000;
 
@@ -386,7 +392,7 @@ static void increment(uint8_t copies)
 		table[i] = table_insert(t, (1 << 21) / sizeof(*t), &r, true);
 	}
 	q.key = r.items;
-	sl_view_increment(&s.v, &q, &a);
+	dta_view_increment(&s.v, &q, &a);
 	if (a.value < (uint64_t)rounds * r.count / 50000 / 2)
 		die("a counter is low");
 	print(copies == 1 ? "dta.engine.increment.n1" : "dta.engine.increment", median(ours),
@@ -398,7 +404,7 @@ static void increment(uint8_t copies)
 	munmap(r.items, (uint64_t)r.count * 16);
 }
 
-/* ---- postcards --------------------------------------------------------------------------------------- */
+/* ---- postcards ---- */
 
 /* The peer: paths in a table by their hash, a word a hop, no cache. */
 static double table_paths(uint32_t *table, uint64_t slots, const struct reports *r)
@@ -411,7 +417,7 @@ static double table_paths(uint32_t *table, uint64_t slots, const struct reports 
 		uint64_t at[32];
 
 		for (uint32_t j = 0; j < n; j++) {
-			at[j] = sl_dta_slot(sl_dta_hash(item + j * r->step, 8, 12345), 0, slots);
+			at[j] = dta_slot(dta_hash(item + j * r->step, 8, 12345), 0, slots);
 			__builtin_prefetch(&table[at[j] * 8], 1);
 		}
 		for (uint32_t j = 0; j < n; j++) {
@@ -434,14 +440,14 @@ static void postcard(void)
 	double ours[ROUNDS_MAX], table[ROUNDS_MAX];
 	struct store s = {0};
 	struct reports r;
-	struct sl_path p;
+	struct dta_path p;
 	uint32_t *t;
 
 	open_store(&s,
 		   (struct sl_store_config){
 			   .kind = SL_STORE_POSTCARD, .slots = slots, .hops = HOPS, .copies = 1});
 	t = memory(slots * 32);
-	r = reports(SL_DTA_POSTCARD, 1, 8, 8, 16000000);
+	r = reports(DTA_POSTCARD, 1, 8, 8, 16000000);
 	/* A thousand paths are under way, hop by hop. */
 	for (uint32_t i = 0; i < r.count; i++) {
 		uint64_t flow = (uint64_t)i / (HOPS * FLOWS) * FLOWS + i % FLOWS + 1;
@@ -457,9 +463,9 @@ static void postcard(void)
 		table[i] = table_paths(t, slots, &r);
 	}
 	{
-		struct sl_query q = {r.items + (uint64_t)(r.count - 1) * 16, 8, ~0ull, 1, 0, 0};
+		struct dta_query q = {r.items + (uint64_t)(r.count - 1) * 16, 8, ~0ull, 1, 0, 0};
 
-		sl_view_path(&s.v, &q, NULL, 0, &p);
+		dta_view_path(&s.v, &q, NULL, 0, &p);
 		if (p.result != SL_QUERY_FOUND || p.present != 31)
 			die("the last path is not in the store");
 	}

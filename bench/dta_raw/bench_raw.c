@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * RoCEv2 frames a second and core, iCRC included; beside them the same frames with the CRC of zlib over all of
- * each. Prints one JSON object a line; the best of five rounds in turn.
+ * RoCEv2 frames a second and core, iCRC included; beside them the same frames with the CRC of zlib
+ * over all of each. Prints one JSON object a line; the best of five rounds in turn.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define RING   256u
 #define ROUNDS 5
 
-static struct sl_roce_builder builder;
+static struct dta_roce_builder builder;
 static uint8_t ring[RING][2048], data[2048];
 
 /* Of a core, whoever else uses the machine. */
@@ -28,8 +28,8 @@ static uint64_t cpu_ns(void)
 
 static size_t build(unsigned i, uint32_t bytes)
 {
-	const struct sl_roce_packet p = {
-		.opcode = bytes ? SL_ROCE_WRITE_ONLY : SL_ROCE_FETCH_ADD,
+	const struct dta_roce_packet p = {
+		.opcode = bytes ? DTA_ROCE_WRITE_ONLY : DTA_ROCE_FETCH_ADD,
 		.psn = i,
 		.addr = 0x7f0000000000ull + i * 64ull,
 		.rkey = 0x1234,
@@ -39,7 +39,7 @@ static size_t build(unsigned i, uint32_t bytes)
 		.bytes = bytes,
 	};
 
-	return sl_roce_build(&builder, &p, ring[i % RING]);
+	return dta_roce_build(&builder, &p, ring[i % RING]);
 }
 
 static double ours(uint32_t bytes)
@@ -47,7 +47,7 @@ static double ours(uint32_t bytes)
 	uint64_t start = cpu_ns();
 
 	for (unsigned i = 0; i < FRAMES; i++)
-		sl_roce_seal(&builder, ring[i % RING], build(i, bytes), i % 32 == 31);
+		dta_roce_seal(&builder, ring[i % RING], build(i, bytes), i % 32 == 31);
 	return FRAMES * 1e9 / (double)(cpu_ns() - start);
 }
 
@@ -83,12 +83,12 @@ int main(void)
 		 136},
 		{"dta.raw.icrc.1k", "WRITE of 1 KiB", 1024},
 	};
-	struct sl_roce_end a = {
+	struct dta_roce_end a = {
 		.qpn = 0x11, .gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .mac = {2}, .mtu = 1024};
-	struct sl_roce_end b = a;
+	struct dta_roce_end b = a;
 
 	b.gid[15]++;
-	if (sl_roce_builder(&builder, &a, &b, 0xc000))
+	if (dta_roce_builder(&builder, &a, &b, 0xc000))
 		return 1;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		double best = 0, peer = 0, v;

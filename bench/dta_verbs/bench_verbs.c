@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * bench_verbs owner | write SECONDS DEPTH BYTES | add SECONDS DEPTH: operations a second through
- * sl_output_verbs(). Environment: RDMA_DEVICE, ADDRESS of the owner; for both in one machine, as it is in the guest.
+ * dta_output_verbs(). Environment: RDMA_DEVICE, ADDRESS of the owner; for both in one machine, as
+ * it is in the guest.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -14,8 +15,9 @@
 #include "dta/io/output_rdma.h"
 
 #define BYTES (4u << 20)
-#define PAGE \
-	4096u /* perftest's operations go round one, a cache line each: ours too, as pages cost emulation */
+#define PAGE                                                                                    \
+	4096u /* perftest's operations go round one, a cache line each: ours too, as pages cost \
+		 emulation */
 #define LINE	 64u
 #define INSTANCE 42
 
@@ -23,42 +25,42 @@ static const char *const where = "/tmp/bench-verbs.object";
 
 static int owner(void)
 {
-	struct sl_dta_host_opts opts = {
+	struct dta_rdma_host_opts opts = {
 		.device = getenv("RDMA_DEVICE"), .gid_index = -1, .instance = INSTANCE};
-	struct sl_dta_host_key key;
-	struct sl_dta_host *h;
+	struct dta_rdma_host_key key;
+	struct dta_rdma_host *h;
 	char error[200];
 	void *map;
 	FILE *f;
 
-	h = sl_dta_host_open(&opts, error, sizeof(error));
+	h = dta_rdma_host_open(&opts, error, sizeof(error));
 	map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	f = fopen(where, "w");
-	if (!h || map == MAP_FAILED || !f || sl_dta_host_register(h, map, BYTES, &key)) {
+	if (!h || map == MAP_FAILED || !f || dta_rdma_host_register(h, map, BYTES, &key)) {
 		fprintf(stderr, "owner: %s\n", error);
 		return 1;
 	}
 	fprintf(f, "%llu %u\n", (unsigned long long)key.addr, key.rkey);
 	fclose(f);
 	for (;;) {
-		struct pollfd p = {.fd = sl_dta_host_fd(h), .events = POLLIN};
+		struct pollfd p = {.fd = dta_rdma_host_fd(h), .events = POLLIN};
 
 		poll(&p, 1, -1);
-		sl_dta_host_dispatch(h);
+		dta_rdma_host_dispatch(h);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	struct sl_output_verbs_opts opts = {
+	struct dta_output_verbs_opts opts = {
 		.host = getenv("ADDRESS"), .gid_index = -1, .name = "bench", .instance = INSTANCE};
-	struct sl_object object = {.bytes = BYTES};
-	struct sl_output_stats s;
+	struct dta_object object = {.bytes = BYTES};
+	struct dta_output_stats s;
 	unsigned long long addr;
 	uint64_t start, until, offset = 0;
 	uint8_t data[4096] = {0};
 	uint32_t bytes;
-	struct sl_output *o;
+	struct dta_output *o;
 	char error[200];
 	bool add;
 	FILE *f;
@@ -75,18 +77,18 @@ int main(int argc, char **argv)
 		return 1;
 	fclose(f);
 	object.addr = addr;
-	o = sl_output_verbs(&opts, error, sizeof(error));
+	o = dta_output_verbs(&opts, error, sizeof(error));
 	if (!o) {
 		fprintf(stderr, "%s\n", error);
 		return 1;
 	}
-	until = sl_now_ns() + 10000000000ull;
-	while (o->ops->drive(o, sl_now_ns()) != SL_OUTPUT_UP)
-		if (sl_now_ns() > until)
+	until = base_now_ns() + 10000000000ull;
+	while (o->ops->drive(o, base_now_ns()) != DTA_OUTPUT_UP)
+		if (base_now_ns() > until)
 			return 1;
-	start = sl_now_ns();
+	start = base_now_ns();
 	until = start + strtoull(argv[2], NULL, 10) * 1000000000u;
-	for (uint64_t now = start; now < until; now = sl_now_ns()) {
+	for (uint64_t now = start; now < until; now = base_now_ns()) {
 		for (unsigned i = 0; i < 32; i++) {
 			int err = add ? o->ops->add(o, &object, offset, 1)
 				      : o->ops->write(o, &object, offset, data, bytes);
@@ -99,7 +101,7 @@ int main(int argc, char **argv)
 		o->ops->drive(o, now);
 	}
 	o->ops->stats(o, &s);
-	printf("%.0f\n", (double)s.completed * 1e9 / (double)(sl_now_ns() - start));
+	printf("%.0f\n", (double)s.completed * 1e9 / (double)(base_now_ns() - start));
 	o->ops->close(o);
 	return s.disconnects ? 1 : 0;
 }

@@ -79,7 +79,7 @@ void walk_end(void *walk)
 	delete static_cast<Walk *>(walk);
 }
 
-int walk_family(void *walk, struct sl_family *out)
+int walk_family(void *walk, struct export_family *out)
 {
 	Walk *w = static_cast<Walk *>(walk);
 
@@ -90,12 +90,12 @@ int walk_family(void *walk, struct sl_family *out)
 	out->name = f.name.c_str();
 	out->help = f.help.c_str();
 	out->unit = "";
-	out->type = f.counter ? SL_FAMILY_COUNTER : SL_FAMILY_GAUGE;
+	out->type = f.counter ? EXPORT_FAMILY_COUNTER : EXPORT_FAMILY_GAUGE;
 	out->series = f.series.size();
 	return 1;
 }
 
-int walk_series(void *walk, struct sl_series *out)
+int walk_series(void *walk, struct export_series *out)
 {
 	Walk *w = static_cast<Walk *>(walk);
 	const Family &f = families[w->family - 1];
@@ -109,17 +109,17 @@ int walk_series(void *walk, struct sl_series *out)
 	out->label_values = s.value;
 	out->label_count = 6;
 	if (f.counter) {
-		out->value_type = SL_VALUE_U64;
+		out->value_type = EXPORT_VALUE_U64;
 		out->value.u64 = s.u64;
 	} else {
-		out->value_type = SL_VALUE_F64;
+		out->value_type = EXPORT_VALUE_F64;
 		out->value.f64 = s.f64;
 	}
 	out->created_ns = 0;
 	return 1;
 }
 
-const struct sl_source source = {nullptr, walk_begin, walk_family, walk_series, walk_end};
+const struct export_source source = {nullptr, walk_begin, walk_family, walk_series, walk_end};
 
 std::vector<std::string> label_values(size_t j)
 {
@@ -272,16 +272,16 @@ void report(const char *name, const Result &a, const char *peer, const Result &b
 	fflush(stdout);
 }
 
-size_t render(enum sl_format format)
+size_t render(enum export_format format)
 {
 	static char buf[32768]; // as the server reads it
-	struct sl_render *r = sl_render_new(&source, format);
+	struct export_render *r = export_render_new(&source, format);
 	size_t bytes = 0;
 	ssize_t n;
 
-	while ((n = sl_render_read(r, buf, sizeof(buf))) > 0)
+	while ((n = export_render_read(r, buf, sizeof(buf))) > 0)
 		bytes += static_cast<size_t>(n);
-	sl_render_free(r);
+	export_render_free(r);
 	return n ? 0 : bytes;
 }
 
@@ -338,30 +338,30 @@ int main(int argc, char **argv)
 
 	auto peer_text = [&] { return serializer.Serialize(registry->Collect()).size(); };
 	measure(
-		CLOCK_THREAD_CPUTIME_ID, [] { return render(SL_FORMAT_TEXT); }, peer_text, &a, &b);
+		CLOCK_THREAD_CPUTIME_ID, [] { return render(EXPORT_FORMAT_TEXT); }, peer_text, &a, &b);
 	report("expose.text.100k", a, "prometheus-cpp TextSerializer", b,
 	       "walk of the source and Collect() included");
 	print("expose.text.100k.cold", a.cold, "prometheus-cpp TextSerializer", b.cold);
 	printf("\"conditions\":\"the same, the first scrape after the other side's turn\"}\n");
 	measure(
-		CLOCK_THREAD_CPUTIME_ID, [] { return render(SL_FORMAT_OPENMETRICS); }, nullptr, &a,
+		CLOCK_THREAD_CPUTIME_ID, [] { return render(EXPORT_FORMAT_OPENMETRICS); }, nullptr, &a,
 		&b);
 	report("expose.openmetrics.100k", a, nullptr, b, "");
 	measure(
-		CLOCK_THREAD_CPUTIME_ID, [] { return render(SL_FORMAT_PROTOBUF); }, nullptr, &a,
+		CLOCK_THREAD_CPUTIME_ID, [] { return render(EXPORT_FORMAT_PROTOBUF); }, nullptr, &a,
 		&b);
 	report("expose.protobuf.100k", a, nullptr, b, "");
 
 	char error[256];
-	struct sl_http_opts opts = {};
+	struct http_opts opts = {};
 	opts.listen = "127.0.0.1:0";
-	struct sl_http *h = sl_http_new(&opts, error, sizeof(error));
-	if (!h || sl_export_route(h, "/metrics", &source) ||
-	    sl_http_start(h, error, sizeof(error))) {
+	struct http *h = http_new(&opts, error, sizeof(error));
+	if (!h || export_route(h, "/metrics", &source) ||
+	    http_start(h, error, sizeof(error))) {
 		fprintf(stderr, "%s\n", error);
 		return 1;
 	}
-	uint16_t port = static_cast<uint16_t>(atoi(strrchr(sl_http_address(h), ':') + 1));
+	uint16_t port = static_cast<uint16_t>(atoi(strrchr(http_address(h), ':') + 1));
 	prometheus::Exposer exposer("127.0.0.1:0", 2);
 	exposer.RegisterCollectable(registry);
 	uint16_t peer_port = static_cast<uint16_t>(exposer.GetListeningPorts()[0]);
@@ -372,7 +372,7 @@ int main(int argc, char **argv)
 		report(*encoding ? "expose.http.gzip.100k" : "expose.http.100k", a,
 		       "prometheus-cpp Exposer", b, "whole scrape over loopback");
 	}
-	sl_http_free(h);
+	http_free(h);
 	if (collector) {
 		measure(
 			CLOCK_MONOTONIC, [&] { return scrape(collector, ""); },

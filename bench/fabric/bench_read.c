@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * READs through sl_fabric_post(), for comparison with perftest. Prints bare numbers; guest.sh
+ * READs through fabric_post(), for comparison with perftest. Prints bare numbers; guest.sh
  * makes them lines of results.
  *
- *	bench_read host                     serves 16 MiB until it is killed
- *	bench_read rate SECONDS DEPTH       4 KiB READs a second, none of which can be merged
- *	bench_read pages SECONDS DEPTH      4 KiB READs a second of neighbouring pages
- *	bench_read latency COUNT BYTES      median and 99th percentile of a round in microseconds: one
- *	                                    READ and all that a worker does around it
+ * 	bench_read host                     serves 16 MiB until it is killed
+ * 	bench_read rate SECONDS DEPTH       4 KiB READs a second, none of which can be merged
+ * 	bench_read pages SECONDS DEPTH      4 KiB READs a second of neighbouring pages
+ * 	bench_read latency COUNT BYTES      median and 99th percentile of a round in microseconds:
+ * one READ and all that a worker does around it
  */
 #include <errno.h>
 #include <poll.h>
@@ -42,44 +42,44 @@ static void die(const char *what)
 
 static void host(void)
 {
-	struct sl_host_opts opts = {
+	struct fabric_host_opts opts = {
 		.device = getenv("RDMA_DEVICE"),
 		.port = PORT,
 		.gid_index = -1,
 	};
-	struct sl_host_key key;
+	struct fabric_host_key key;
 	char error[256] = "";
-	struct sl_host *h = sl_host_open(&opts, error, sizeof(error));
+	struct fabric_host *h = fabric_host_open(&opts, error, sizeof(error));
 	void *map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	memset(map, 1, BYTES);
-	if (!h || sl_host_register(h, map, BYTES, &key))
+	if (!h || fabric_host_register(h, map, BYTES, &key))
 		die(error);
-	sl_host_set_directory(h, &key, BYTES, 1);
+	fabric_host_set_directory(h, &key, BYTES, 1);
 	for (;;) {
-		struct pollfd p = {.fd = sl_host_fd(h), .events = POLLIN};
+		struct pollfd p = {.fd = fabric_host_fd(h), .events = POLLIN};
 
 		poll(&p, 1, -1);
-		sl_host_dispatch(h);
+		fabric_host_dispatch(h);
 	}
 }
 
-static struct sl_fabric *connect_host(uint32_t depth)
+static struct fabric *connect_host(uint32_t depth)
 {
-	struct sl_fabric_opts opts = {
+	struct fabric_opts opts = {
 		.device = getenv("RDMA_DEVICE"),
 		.gid_index = -1,
 		.queue_depth = depth,
 	};
 	uint64_t end = now_ns() + 10000000000ull;
 	char target[64];
-	struct sl_fabric *f;
+	struct fabric *f;
 
 	snprintf(target, sizeof(target), "%s:%u", getenv("ADDRESS"), PORT);
-	f = sl_fabric_open(target, &opts);
+	f = fabric_open(target, &opts);
 	if (!f)
-		die(sl_fabric_error());
-	while (sl_fabric_drive(f, now_ns(), NULL) != SL_FABRIC_UP)
+		die(fabric_error());
+	while (fabric_drive(f, now_ns(), NULL) != FABRIC_UP)
 		if (now_ns() > end)
 			die("no connection");
 	return f;
@@ -88,9 +88,9 @@ static struct sl_fabric *connect_host(uint32_t depth)
 /* Keeps the queue full for so long; returns READs a second. */
 static double rate(double seconds, uint32_t depth, bool neighbours)
 {
-	static struct sl_read reads[BATCH], *idle[BATCH], *done[BATCH];
-	struct sl_fabric *f = connect_host(depth);
-	uint8_t *buffer = sl_fabric_buffer(f, NULL);
+	static struct fabric_read reads[BATCH], *idle[BATCH], *done[BATCH];
+	struct fabric *f = connect_host(depth);
+	uint8_t *buffer = fabric_buffer(f, NULL);
 	uint64_t start, count = 0, next = 0, page = 0;
 	/* A round of a worker posts what it has as one batch: here 1 MiB, twice. */
 	uint32_t batch = neighbours ? BATCH / 2 : depth, busy = 0;
@@ -105,51 +105,52 @@ static double rate(double seconds, uint32_t depth, bool neighbours)
 		if (over && !busy)
 			break;
 		if (!over && neighbours) {
-			/* Two halves of the landing buffer, one being read while the other is used. */
+			/* Two halves of the landing buffer, one being read while the other is used.
+			 */
 			while (busy <= BATCH - batch) {
-				struct sl_read *r = &reads[next];
+				struct fabric_read *r = &reads[next];
 
 				for (uint32_t i = 0; i < batch; i++, page++)
-					r[i] = (struct sl_read){
-						.remote = sl_fabric_directory(f),
+					r[i] = (struct fabric_read){
+						.remote = fabric_directory(f),
 						.offset = page * PAGE % BYTES,
 						.length = PAGE,
 						.to = buffer + (next + i) * PAGE,
 					};
-				if (sl_fabric_post(f, r, batch) != (int)batch)
+				if (fabric_post(f, r, batch) != (int)batch)
 					die("post");
 				busy += batch;
 				next = (next + batch) % BATCH;
 			}
 		} else if (!over && busy < depth) {
-			struct sl_read *r = &reads[next];
+			struct fabric_read *r = &reads[next];
 			uint32_t room = depth - busy;
 
 			if (next + room > batch)
 				room = (uint32_t)(batch - next);
 			/* Every other page, so that there is nothing to merge. */
 			for (uint32_t i = 0; i < room; i++, page += 2)
-				r[i] = (struct sl_read){
-					.remote = sl_fabric_directory(f),
+				r[i] = (struct fabric_read){
+					.remote = fabric_directory(f),
 					.offset = page * PAGE % BYTES,
 					.length = PAGE,
 					.to = buffer + (next + i) * PAGE,
 				};
-			n = sl_fabric_post(f, r, room);
+			n = fabric_post(f, r, room);
 			if (n < 0)
 				die("post");
 			busy += (uint32_t)n;
 			next = (next + (uint32_t)n) % batch;
 		}
-		n = sl_fabric_poll(f, done, BATCH, now, 10000000000ull);
+		n = fabric_poll(f, done, BATCH, now, 10000000000ull);
 		for (int i = 0; i < n; i++)
 			if (done[i]->status)
 				die("a READ failed");
 		busy -= (uint32_t)n;
 		count += (uint64_t)n;
-		sl_fabric_drive(f, now, NULL);
+		fabric_drive(f, now, NULL);
 	}
-	sl_fabric_close(f);
+	fabric_close(f);
 	return (double)count / ((double)(now_ns() - start) / 1e9);
 }
 
@@ -162,20 +163,20 @@ static int by_value(const void *a, const void *b)
 
 static void latency(uint32_t count, uint32_t bytes)
 {
-	struct sl_fabric *f = connect_host(0);
+	struct fabric *f = connect_host(0);
 	double *us = calloc(count, sizeof(*us));
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct sl_read r = {.remote = sl_fabric_directory(f),
-				    .length = bytes,
-				    .to = sl_fabric_buffer(f, NULL)};
+		struct fabric_read r = {.remote = fabric_directory(f),
+					.length = bytes,
+					.to = fabric_buffer(f, NULL)};
 		uint64_t start = now_ns();
-		struct sl_read *done;
+		struct fabric_read *done;
 
-		sl_fabric_drive(f, start, NULL);
-		if (sl_fabric_post(f, &r, 1) != 1)
+		fabric_drive(f, start, NULL);
+		if (fabric_post(f, &r, 1) != 1)
 			die("post");
-		while (!sl_fabric_poll(f, &done, 1, now_ns(), 10000000000ull))
+		while (!fabric_poll(f, &done, 1, now_ns(), 10000000000ull))
 			;
 		if (r.status)
 			die("a READ failed");
@@ -184,7 +185,7 @@ static void latency(uint32_t count, uint32_t bytes)
 	qsort(us, count, sizeof(*us), by_value);
 	printf("%.2f %.2f\n", us[count / 2], us[count - 1 - count / 100]);
 	free(us);
-	sl_fabric_close(f);
+	fabric_close(f);
 }
 
 int main(int argc, char **argv)

@@ -47,7 +47,8 @@ static double normal(void)
 	return r * cos(2 * M_PI * unit());
 }
 
-/* CPU time of the thread, which other work on the machine disturbs less than the clock on the wall. */
+/* CPU time of the thread, which other work on the machine disturbs less than the clock on the wall.
+ */
 static double now_ns(void)
 {
 	struct timespec t;
@@ -109,7 +110,7 @@ static void find_machine(void)
 		 rounds);
 }
 
-/* ---- Frequent Directions ------------------------------------------------------------------------ */
+/* ---- Frequent Directions ---- */
 
 /* Metrics of a service as a pipeline hands them over: four causes and noise, of unit length. */
 static float *make_rows(void)
@@ -139,37 +140,37 @@ static float *make_rows(void)
 }
 
 /* ns a row of scoring and updating, over so many sketches in turn. */
-static double fd_ns(const float *rows, uint32_t sketches, enum sl_vector_level level)
+static double fd_ns(const float *rows, uint32_t sketches, enum sketch_vector_level level)
 {
-	struct sl_fd *fd[PODS];
+	struct sketch_fd *fd[PODS];
 	float left[DIMS];
 	double sum = 0, ns;
 
 	for (uint32_t p = 0; p < sketches; p++) {
-		fd[p] = sl_fd_new(DIRECTIONS, DIMS, SL_FD_FAST);
-		if (!fd[p] || sl_fd_set_level(fd[p], level))
+		fd[p] = sketch_fd_new(DIRECTIONS, DIMS, SKETCH_FD_FAST);
+		if (!fd[p] || sketch_fd_set_level(fd[p], level))
 			die("no sketch");
 	}
 	ns = MEASURE(8 * ROWS, {
-		struct sl_fd *f = fd[i % sketches];
+		struct sketch_fd *f = fd[i % sketches];
 		const float *row = rows + i * 5 % ROWS * DIMS;
 
-		sum += sl_fd_residual(f, DIRECTIONS, row, left);
-		sl_fd_update(f, row);
+		sum += sketch_fd_residual(f, DIRECTIONS, row, left);
+		sketch_fd_update(f, row);
 	});
 	/* Four causes are found, most of the rest is noise: or it measured something else. */
 	sum /= 8.0 * ROWS * rounds;
-	if (!(sum > 0.05 && sum < 0.5) || sl_fd_rank(fd[0]) != DIRECTIONS)
+	if (!(sum > 0.05 && sum < 0.5) || sketch_fd_rank(fd[0]) != DIRECTIONS)
 		die("the residuals are not those of the rows");
 	for (uint32_t p = 0; p < sketches; p++)
-		sl_fd_free(fd[p]);
+		sketch_fd_free(fd[p]);
 	return ns;
 }
 
 static void bench_fd(void)
 {
 	static const char *const levels[] = {"portable", "AVX2", "AVX-512"};
-	const enum sl_vector_level best = sl_vector_best();
+	const enum sketch_vector_level best = sketch_vector_best();
 	const double published = 7000;
 	float *rows = make_rows();
 	double ns = fd_ns(rows, 1, best);
@@ -194,39 +195,39 @@ static void bench_fd(void)
 	free(rows);
 }
 
-/* ---- inserts ------------------------------------------------------------------------------------ */
+/* ---- inserts ---- */
 
 static void bench_values(void)
 {
 	double *v = malloc(sizeof(*v) * VALUES), ns;
-	struct sl_ddsketch *d = sl_ddsketch_new(0.01, 2048, SL_DDSKETCH_CUBIC);
-	struct sl_ddsketch *few = sl_ddsketch_new(0.01, 128, SL_DDSKETCH_CUBIC);
-	struct sl_ddsketch *exact = sl_ddsketch_new(0.01, 2048, SL_DDSKETCH_LOG);
-	struct sl_kll *k = sl_kll_new(200, 1);
+	struct sketch_ddsketch *d = sketch_ddsketch_new(0.01, 2048, SKETCH_DDSKETCH_CUBIC);
+	struct sketch_ddsketch *few = sketch_ddsketch_new(0.01, 128, SKETCH_DDSKETCH_CUBIC);
+	struct sketch_ddsketch *exact = sketch_ddsketch_new(0.01, 2048, SKETCH_DDSKETCH_LOG);
+	struct sketch_kll *k = sketch_kll_new(200, 1);
 
 	if (!v || !d || !few || !exact || !k)
 		die("no memory");
 	for (int i = 0; i < VALUES; i++) /* log-normal, as latencies are: a median of 10 ms */
 		v[i] = 0.01 * exp(normal());
-	ns = MEASURE(VALUES, sl_ddsketch_add(d, v[i], 1));
-	if (sl_ddsketch_count(d) != (uint64_t)VALUES * (uint64_t)rounds ||
-	    fabs(sl_ddsketch_quantile(d, 0.5) / 0.01 - 1) > 0.03)
+	ns = MEASURE(VALUES, sketch_ddsketch_add(d, v[i], 1));
+	if (sketch_ddsketch_count(d) != (uint64_t)VALUES * (uint64_t)rounds ||
+	    fabs(sketch_ddsketch_quantile(d, 0.5) / 0.01 - 1) > 0.03)
 		die("DDSketch lost something");
 	print_ns("sketch.ddsketch", ns, "alpha 1 %, 2,048 bins, cubic, log-normal values");
-	ns = MEASURE(VALUES, sl_ddsketch_add(few, v[i], 1));
-	if (sl_ddsketch_exact_from(few) == 0)
+	ns = MEASURE(VALUES, sketch_ddsketch_add(few, v[i], 1));
+	if (sketch_ddsketch_exact_from(few) == 0)
 		die("nothing was collapsed");
 	print_ns("sketch.ddsketch.collapsed", ns, "the same in 128 bins, most of which collapse");
-	ns = MEASURE(VALUES, sl_ddsketch_add(exact, v[i], 1));
+	ns = MEASURE(VALUES, sketch_ddsketch_add(exact, v[i], 1));
 	print_ns("sketch.ddsketch.log", ns, "the same as the first by log2()");
-	ns = MEASURE(VALUES, sl_kll_add(k, v[i]));
-	if (fabs(sl_kll_quantile(k, 0.5) / 0.01 - 1) > 0.1)
+	ns = MEASURE(VALUES, sketch_kll_add(k, v[i]));
+	if (fabs(sketch_kll_quantile(k, 0.5) / 0.01 - 1) > 0.1)
 		die("KLL lost something");
 	print_ns("sketch.kll", ns, "k = 200, log-normal values");
-	sl_ddsketch_free(d);
-	sl_ddsketch_free(few);
-	sl_ddsketch_free(exact);
-	sl_kll_free(k);
+	sketch_ddsketch_free(d);
+	sketch_ddsketch_free(few);
+	sketch_ddsketch_free(exact);
+	sketch_kll_free(k);
 	free(v);
 }
 
@@ -234,11 +235,12 @@ static void bench_keys(void)
 {
 	uint64_t *key = malloc(sizeof(*key) * VALUES);
 	char(*name)[24] = calloc(VALUES, sizeof(*name));
-	struct sl_hll *h = sl_hll_new(14, 1), *hb = sl_hll_new(14, 1);
-	struct sl_count_min *m = sl_count_min_new(2048, 4, 0, 1);
-	struct sl_count_min *mc = sl_count_min_new(2048, 4, SL_COUNT_MIN_CONSERVATIVE, 1);
-	struct sl_count_sketch *c = sl_count_sketch_new(2048, 5, 1);
-	struct sl_space_saving *s = sl_space_saving_new(1024, 8, 1);
+	struct sketch_hll *h = sketch_hll_new(14, 1), *hb = sketch_hll_new(14, 1);
+	struct sketch_count_min *m = sketch_count_min_new(2048, 4, 0, 1);
+	struct sketch_count_min *mc = sketch_count_min_new(2048, 4, SKETCH_COUNT_MIN_CONSERVATIVE,
+							   1);
+	struct sketch_count_sketch *c = sketch_count_sketch_new(2048, 5, 1);
+	struct sketch_space_saving *s = sketch_space_saving_new(1024, 8, 1);
 	double ns;
 
 	if (!key || !name || !h || !hb || !m || !mc || !c || !s)
@@ -247,30 +249,30 @@ static void bench_keys(void)
 		key[i] = (uint64_t)exp(unit() * log(1e6));
 		snprintf(name[i], sizeof(name[i]), "pod-%u", (unsigned int)i);
 	}
-	ns = MEASURE(VALUES, sl_hll_add_u64(h, i * 0x10001u));
-	if (fabs(sl_hll_estimate(h) / VALUES - 1) > 0.05)
+	ns = MEASURE(VALUES, sketch_hll_add_u64(h, i * 0x10001u));
+	if (fabs(sketch_hll_estimate(h) / VALUES - 1) > 0.05)
 		die("HyperLogLog lost something");
 	print_ns("sketch.hll", ns, "2^14 registers, u64 keys, hashed");
-	ns = MEASURE(VALUES, sl_hll_add(hb, name[i], sizeof(name[i])));
-	if (fabs(sl_hll_estimate(hb) / VALUES - 1) > 0.05)
+	ns = MEASURE(VALUES, sketch_hll_add(hb, name[i], sizeof(name[i])));
+	if (fabs(sketch_hll_estimate(hb) / VALUES - 1) > 0.05)
 		die("HyperLogLog lost something");
 	print_ns("sketch.hll.bytes", ns, "the same, keys of 24 bytes");
-	ns = MEASURE(VALUES, sl_count_min_add_u64(m, key[i], 1));
-	if (sl_count_min_total(m) != (uint64_t)VALUES * (uint64_t)rounds)
+	ns = MEASURE(VALUES, sketch_count_min_add_u64(m, key[i], 1));
+	if (sketch_count_min_total(m) != (uint64_t)VALUES * (uint64_t)rounds)
 		die("Count-Min lost something");
 	print_ns("sketch.cm", ns, "4 rows of 2,048, u64 keys, Zipf, hashed");
-	ns = MEASURE(VALUES, sl_count_min_add_u64(mc, key[i], 1));
+	ns = MEASURE(VALUES, sketch_count_min_add_u64(mc, key[i], 1));
 	print_ns("sketch.cm.conservative", ns, "the same with conservative update");
-	ns = MEASURE(VALUES, sl_count_sketch_add_u64(c, key[i], 1));
+	ns = MEASURE(VALUES, sketch_count_sketch_add_u64(c, key[i], 1));
 	print_ns("sketch.cs", ns, "5 rows of 2,048, u64 keys, Zipf, hashed");
-	ns = MEASURE(VALUES, sl_space_saving_add(s, &key[i], 1));
+	ns = MEASURE(VALUES, sketch_space_saving_add(s, &key[i], 1));
 	print_ns("sketch.spacesaving", ns, "1,024 counters, keys of 8 bytes, Zipf, hashed");
-	sl_hll_free(h);
-	sl_hll_free(hb);
-	sl_count_min_free(m);
-	sl_count_min_free(mc);
-	sl_count_sketch_free(c);
-	sl_space_saving_free(s);
+	sketch_hll_free(h);
+	sketch_hll_free(hb);
+	sketch_count_min_free(m);
+	sketch_count_min_free(mc);
+	sketch_count_sketch_free(c);
+	sketch_space_saving_free(s);
 	free(key);
 	free(name);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the eBPF programs cost those whom they watch: what is measured, and coverage. turns.c measures time, cost.c
- * what an event takes.
+ * What the eBPF programs cost those whom they watch: what is measured, and coverage. turns.c
+ * measures time, cost.c what an event takes.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -26,51 +26,51 @@ void give_up(const char *what)
 	exit(1);
 }
 
-/* ---- the programs, on and off ------------------------------------------------------------------- */
+/* ---- the programs, on and off ---- */
 
 /* Two of each may be there at a time: those that are measured, and empty ones at the same hooks. */
-static struct sl_tcp *tcp[2];
-static struct sl_layers *layers[2];
-static struct sl_strings only; /* ports whose layers are measured; none: all */
+static struct tcp *tcp[2];
+static struct tcp_layers *layers[2];
+static struct base_strings only; /* ports whose layers are measured; none: all */
 
 static void flows_open(void)
 {
-	struct sl_tcp_options o = {.sz = sizeof(o), .existing = true};
-	struct sl_tcp **t = tcp[0] ? &tcp[1] : &tcp[0];
+	struct tcp_opts o = {.sz = sizeof(o), .existing = true};
+	struct tcp **t = tcp[0] ? &tcp[1] : &tcp[0];
 
-	if (sl_tcp_open(&o, t, why, sizeof(why)) || sl_tcp_attach(*t, why, sizeof(why)))
+	if (tcp_open(&o, t, why, sizeof(why)) || tcp_attach(*t, why, sizeof(why)))
 		give_up("flows");
 	*why = 0;
 }
 
 static void flows_close(void)
 {
-	sl_tcp_close(tcp[1]);
-	sl_tcp_close(tcp[0]);
+	tcp_close(tcp[1]);
+	tcp_close(tcp[0]);
 	tcp[0] = tcp[1] = NULL;
 }
 
 static void layers_open(void)
 {
-	struct sl_layers_options o = {.sz = sizeof(o), .flows = 16384};
+	struct tcp_layers_opts o = {.sz = sizeof(o), .flows = 16384};
 
 	o.wanted.ports = only;
-	if (sl_layers_open(&o, layers[0] ? &layers[1] : &layers[0], why, sizeof(why)))
+	if (tcp_layers_open(&o, layers[0] ? &layers[1] : &layers[0], why, sizeof(why)))
 		give_up("layers");
 	*why = 0;
 }
 
 static void layers_close(void)
 {
-	sl_layers_close(layers[1]);
-	sl_layers_close(layers[0]);
+	tcp_layers_close(layers[1]);
+	tcp_layers_close(layers[0]);
 	layers[0] = layers[1] = NULL;
 }
 
 const struct programs flow_programs = {"flows", flows_open, flows_close},
 		      layer_programs = {"layers", layers_open, layers_close};
 
-/* ---- results -------------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 void result(const char *name, double value, const char *unit, const char *peer, double peer_value,
 	    double ratio, json_t *conditions)
@@ -92,7 +92,7 @@ void result(const char *name, double value, const char *unit, const char *peer, 
 	json_decref(row);
 }
 
-/* ---- coverage --------------------------------------------------------------------------------------- */
+/* ---- coverage ---- */
 
 static void answers(int epoll, int *left, char *got)
 {
@@ -120,7 +120,7 @@ static void answers(int epoll, int *left, char *got)
 
 static void bench_coverage(int connections, int rounds)
 {
-	static struct sl_layer_view v;
+	static struct region_layer_view v;
 	static char got[20000];
 	uint64_t requests = 0, complete = 0, before[SL_CAUSES], causes[SL_CAUSES];
 	int *fd = calloc((size_t)connections, sizeof(*fd)), epoll = epoll_create1(0);
@@ -128,7 +128,8 @@ static void bench_coverage(int connections, int rounds)
 	json_t *list = json_object();
 	const char *port = "7101";
 
-	only = (struct sl_strings){.v = &port, .n = 1}; /* not what else happens on this machine */
+	only = (struct base_strings){.v = &port,
+				     .n = 1}; /* not what else happens on this machine */
 	layers_open();
 	for (int i = 0; i < connections; i++) {
 		struct epoll_event e = {.events = EPOLLIN};
@@ -137,7 +138,7 @@ static void bench_coverage(int connections, int rounds)
 		if (fd[i] < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd[i], &e))
 			give_up("a connection");
 	}
-	sl_layers_causes(layers[0], before);
+	tcp_layers_causes(layers[0], before);
 	for (int r = 0; r < rounds; r++) {
 		int left = connections;
 
@@ -149,17 +150,17 @@ static void bench_coverage(int connections, int rounds)
 	for (int i = 0; i < connections; i++)
 		close(fd[i]);
 	usleep(300000);
-	for (uint32_t i = 0; i < sl_layers_slots(layers[0], SL_LAYER_GROUPS); i++) {
-		if (sl_layers_slot(layers[0], SL_LAYER_GROUPS, i, &v) != 1 ||
+	for (uint32_t i = 0; i < tcp_layers_slots(layers[0], TCP_LAYER_GROUPS); i++) {
+		if (tcp_layers_slot(layers[0], TCP_LAYER_GROUPS, i, &v) != 1 ||
 		    v.role != SL_ROLE_SERVER)
 			continue;
 		requests += v.count[SL_COUNT_REQUESTS];
 		complete += v.count[SL_COUNT_COMPLETE];
 	}
-	sl_layers_causes(layers[0], causes);
+	tcp_layers_causes(layers[0], causes);
 	for (int i = 0; i < SL_CAUSES; i++)
 		if (causes[i] - before[i])
-			json_object_set_new(list, sl_layer_cause_name(i),
+			json_object_set_new(list, region_layer_cause_name(i),
 					    json_integer((json_int_t)(causes[i] - before[i])));
 	layers_close();
 	free(fd);
@@ -184,7 +185,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (getenv("DEBUG"))
-		sl_log_level = SL_DEBUG;
+		base_log_level = BASE_DEBUG;
 	no = wire_up();
 	if (no) {
 		fprintf(stderr, "SKIP: %s\n", no);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cost.c - nanoseconds that an event costs: of each program as the kernel counts it, and of the peer. */
+/* cost.c - nanoseconds that an event costs: of each program as the kernel counts it, and of the
+ * peer. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -128,7 +129,7 @@ static double bench_event(const struct programs *p, const char *name, int window
 	return middle;
 }
 
-/* ---- the peer: a record an event, printed ----------------------------------------------------- */
+/* ---- the peer: a record an event, printed ---- */
 
 static struct {
 	pthread_t thread;

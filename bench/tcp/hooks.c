@@ -58,8 +58,8 @@ static void keep(int fd, int command, const union bpf_attr *attr, unsigned int s
 }
 
 /*
- * libbpf asks the kernel by this function of the C library, of which this one takes the place. So empty
- * programs come to the hooks that were chosen, by the code that attaches the real ones.
+ * libbpf asks the kernel by this function of the C library, of which this one takes the place. So
+ * empty programs come to the hooks that were chosen, by the code that attaches the real ones.
  */
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
@@ -146,7 +146,8 @@ int hooks_on(struct hooks *h)
 		long fd = -1;
 
 		if (!setns(k->netns, CLONE_NEWNET)) {
-			/* Of each priority there is one netfilter program: somebody else's may have come meanwhile. */
+			/* Of each priority there is one netfilter program: somebody else's may have
+			 * come meanwhile. */
 			do {
 				fd = next(SYS_bpf, k->command, &k->attr, k->size);
 			} while (fd < 0 && errno == EBUSY && ++*priority_of(&k->attr) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hooks.h - programs that are loaded once, and put to their hooks and taken away in milliseconds, as often as it is
- * wanted: so that windows with and without them lie side by side.
+ * hooks.h - programs that are loaded once, and put to their hooks and taken away in milliseconds,
+ * as often as it is wanted: so that windows with and without them lie side by side.
  */
 #ifndef SL_BENCH_TCP_HOOKS_H
 #define SL_BENCH_TCP_HOOKS_H
@@ -24,8 +24,8 @@ struct hooks {
 };
 
 /*
- * What this process loads and attaches from now on belongs to it; NULL: to nobody. Iterators are left alone: they make
- * the timers. Not thread-safe.
+ * What this process loads and attaches from now on belongs to it; NULL: to nobody. Iterators are
+ * left alone: they make the timers. Not thread-safe.
  */
 void hooks_of(struct hooks *h);
 

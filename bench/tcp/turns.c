@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * turns.c - how much longer round trips and bulk data take with programs at their hooks. All programs are
- * loaded once. A block is a window without any, one with each kind, and the same backwards: A B C C B A, some 20 ms
- * each. So a machine that drifts, or is disturbed for longer than that, disturbs all alike. Of each block
- * there is one ratio; their median counts, and between which of them the true one lies in 95 of 100
- * cases (order statistics: that takes nothing to be normally distributed) is in conditions.
+ * turns.c - how much longer round trips and bulk data take with programs at their hooks. All
+ * programs are loaded once. A block is a window without any, one with each kind, and the same
+ * backwards: A B C C B A, some 20 ms each. So a machine that drifts, or is disturbed for longer
+ * than that, disturbs all alike. Of each block there is one ratio; their median counts, and between
+ * which of them the true one lies in 95 of 100 cases (order statistics: that takes nothing to be
+ * normally distributed) is in conditions.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -97,7 +98,7 @@ static void load(struct hooks *h, const struct programs *p, bool empty)
 	attach(h, hooks_off);
 }
 
-/* ---- request/response --------------------------------------------------------------------------- */
+/* ---- request/response ---- */
 
 static double exchange(void *fd, uint64_t ns)
 {
@@ -202,9 +203,10 @@ void bench_hooks(const struct programs *p, size_t blocks)
 	real.n = empty.n = 0;
 }
 
-/* ---- bulk ----------------------------------------------------------------------------------------- */
+/* ---- bulk ---- */
 
-/* Before whatever else is at work; not by SCHED_FIFO: ksoftirqd, which takes the segments in, would never run. */
+/* Before whatever else is at work; not by SCHED_FIFO: ksoftirqd, which takes the segments in, would
+ * never run. */
 static void iperf_first(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -56,7 +56,8 @@ static void pin(int cpu)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* Before whatever else the machine does: who waits for its CPU has measured that. Where it is not allowed, without. */
+/* Before whatever else the machine does: who waits for its CPU has measured that. Where it is not
+ * allowed, without. */
 static void first(void)
 {
 	struct sched_param p = {.sched_priority = 1};

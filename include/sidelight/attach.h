@@ -29,45 +29,45 @@ extern "C" {
 #endif
 
 #define SL_SOCKET_DEFAULT "/run/sidelight/agent.sock"
-#define SL_SOCKET_ENV "SIDELIGHT_SOCKET"
+#define SL_SOCKET_ENV	  "SIDELIGHT_SOCKET"
 
-#define SL_MSG_MAGIC 0x314d4c53u /* "SLM1" */
-#define SL_MSG_MAX 4096u         /* bytes of a packet, header included */
+#define SL_MSG_MAGIC	  0x314d4c53u /* "SLM1" */
+#define SL_MSG_MAX	  4096u	      /* bytes of a packet, header included */
 
 enum sl_msg_type {
-	SL_MSG_PUBLISH = 1,   /* sl_msg_publish + the region's memfd, sealed, read-write */
-	SL_MSG_ADMITTED = 2,  /* sl_msg_admitted */
-	SL_MSG_REFUSED = 3,   /* sl_msg_refused */
-	SL_MSG_CLOSE = 4,     /* sl_msg_id (region instance): goodbye, not a death; no answer */
-	SL_MSG_SUBSCRIBE = 16,/* no payload */
-	SL_MSG_WELCOME = 17,  /* sl_msg_welcome + the directory's memfd, read-only */
-	SL_MSG_OPEN = 18,     /* sl_msg_id (entry id) */
-	SL_MSG_REGION = 19,   /* sl_msg_region + the region's memfd, read-only */
-	SL_MSG_VERDICT = 20,  /* sl_msg_verdict: consumer to agent, agent to publisher; no answer */
-	SL_MSG_STATUS = 32,   /* no payload */
-	SL_MSG_STATUS_IS = 33,/* sl_msg_status + a memfd that holds JSON, read-only */
+	SL_MSG_PUBLISH = 1,    /* sl_msg_publish + the region's memfd, sealed, read-write */
+	SL_MSG_ADMITTED = 2,   /* sl_msg_admitted */
+	SL_MSG_REFUSED = 3,    /* sl_msg_refused */
+	SL_MSG_CLOSE = 4,      /* sl_msg_id (region instance): goodbye, not a death; no answer */
+	SL_MSG_SUBSCRIBE = 16, /* no payload */
+	SL_MSG_WELCOME = 17,   /* sl_msg_welcome + the directory's memfd, read-only */
+	SL_MSG_OPEN = 18,      /* sl_msg_id (entry id) */
+	SL_MSG_REGION = 19,    /* sl_msg_region + the region's memfd, read-only */
+	SL_MSG_VERDICT = 20, /* sl_msg_verdict: consumer to agent, agent to publisher; no answer */
+	SL_MSG_STATUS = 32,  /* no payload */
+	SL_MSG_STATUS_IS = 33, /* sl_msg_status + a memfd that holds JSON, read-only */
 };
 
 struct sl_msg {
 	uint32_t magic;
-	uint16_t type;    /* enum sl_msg_type */
+	uint16_t type; /* enum sl_msg_type */
 	uint16_t reserved;
-	uint32_t length;  /* bytes of payload */
-	uint32_t serial;  /* chosen by the asking side, repeated by the answer */
+	uint32_t length; /* bytes of payload */
+	uint32_t serial; /* chosen by the asking side, repeated by the answer */
 };
 
 struct sl_msg_publish {
 	uint64_t instance; /* must equal the header's */
-	uint64_t size;     /* must equal the memfd's */
+	uint64_t size;	   /* must equal the memfd's */
 };
 
 struct sl_msg_admitted {
-	uint64_t id;             /* of the directory entry */
+	uint64_t id; /* of the directory entry */
 	uint64_t agent_instance;
 };
 
 struct sl_msg_refused {
-	int32_t error;    /* a positive errno: ENOSPC regions or memory used up, EPERM seals,
+	int32_t error;	  /* a positive errno: ENOSPC regions or memory used up, EPERM seals,
 			   * EBADMSG malformed, E2BIG too large, ENOENT no such id, ... */
 	char reason[252]; /* for a human, NUL-terminated */
 };
@@ -78,7 +78,7 @@ struct sl_msg_id {
 
 struct sl_msg_welcome {
 	uint64_t agent_instance; /* instance in the directory's header */
-	uint64_t size;           /* of the directory */
+	uint64_t size;		 /* of the directory */
 };
 
 struct sl_msg_region {
@@ -92,16 +92,16 @@ struct sl_msg_status {
 };
 
 #define SL_VERDICT_ANOMALOUS 1u
-#define SL_VERDICT_FLAGS 1u             /* all that there are */
-#define SL_VERDICT_TTL_MAX 3600000000000ull
+#define SL_VERDICT_FLAGS     1u /* all that there are */
+#define SL_VERDICT_TTL_MAX   3600000000000ull
 
 /* What analysis says of a region: to be renewed before it expires, or it is known no more. */
 struct sl_msg_verdict {
 	uint64_t instance;    /* of the region */
-	uint64_t flags;       /* SL_VERDICT_... */
+	uint64_t flags;	      /* SL_VERDICT_... */
 	uint64_t ttl_ns;      /* how long it holds: 1 .. SL_VERDICT_TTL_MAX */
 	int64_t time_ns;      /* CLOCK_REALTIME where it was come to */
-	double score;         /* >= 0, finite; 1 is the threshold */
+	double score;	      /* >= 0, finite; 1 is the threshold */
 	uint64_t reserved[2]; /* 0; not looked at */
 };
 

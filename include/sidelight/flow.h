@@ -9,9 +9,10 @@
  *   ...    flows             SL_SECTION_FLOWS: slots of SL_FLOW_SIZE bytes, eight folded lines each
  *   ...    journal           SL_SECTION_JOURNAL: a ring of folded lines, a power of two of them
  *   ...    cgroups           SL_SECTION_CGROUPS, optional: who a cgroup id is, slots of
- *                            SL_FLOW_CGROUP_SIZE bytes, eight folded lines each. Written by the user
- *                            space of those programs when a connection of a cgroup turns up that it
- *                            does not know yet; the only part that the kernel does not write
+ *                            SL_FLOW_CGROUP_SIZE bytes, eight folded lines each. Written by the
+ *                            user space of those programs when a connection of a cgroup turns up
+ *                            that it does not know yet; the only part that the kernel does not
+ *                            write
  *
  * A reader reads slots [0, SL_FLOWS_USED) and takes a slot if its eight lines verify and bear the
  * same tag: then they are one snapshot. A slot belongs to one flow from its opening to the end of
@@ -25,17 +26,18 @@
 
 #include <sidelight/region.h>
 
-#define SL_REGION_FLOWS 3u    /* enum sl_region_kind goes on here */
-#define SL_SECTION_FLOWS 6u   /* enum sl_section_type goes on here */
+#define SL_REGION_FLOWS	   3u /* enum sl_region_kind goes on here */
+#define SL_SECTION_FLOWS   6u /* enum sl_section_type goes on here */
 #define SL_SECTION_JOURNAL 7u
 #define SL_SECTION_CGROUPS 8u /* optional */
 
-#define SL_FLOW_LINES 8u
-#define SL_FLOW_SIZE 512u
-#define SL_FLOWS_MAX (1u << 20)
+#define SL_FLOW_LINES	   8u
+#define SL_FLOW_SIZE	   512u
+#define SL_FLOWS_MAX	   (1u << 20)
 
-/* The check word of a folded line: the sum of (cell[i] ^ cell[i] >> 32) * K[i] mod 2^64. Why folded: a
- * product carries upwards only; so every byte of a cell changes at least the upper five of the check. */
+/* The check word of a folded line: the sum of (cell[i] ^ cell[i] >> 32) * K[i] mod 2^64. Why
+ * folded: a product carries upwards only; so every byte of a cell changes at least the upper five
+ * of the check. */
 static inline uint64_t sl_folded_check(const uint64_t line[8])
 {
 	return (line[0] ^ line[0] >> 32) * SL_LINE_K0 + (line[1] ^ line[1] >> 32) * SL_LINE_K1 +
@@ -45,26 +47,26 @@ static inline uint64_t sl_folded_check(const uint64_t line[8])
 }
 
 enum sl_flows_hot_cell {
-	SL_FLOWS_ROUND = 0,      /* grows with each publishing */
-	SL_FLOWS_USED = 1,       /* slots ever used: a reader reads [0, used) */
-	SL_FLOWS_OPEN = 2,       /* low half: open; high half: closed, in quarantine */
-	SL_FLOWS_REFUSED = 3,    /* connections for which there was no slot */
-	SL_FLOWS_JOURNAL = 4,    /* number of the next line of the journal */
+	SL_FLOWS_ROUND = 0,	 /* grows with each publishing */
+	SL_FLOWS_USED = 1,	 /* slots ever used: a reader reads [0, used) */
+	SL_FLOWS_OPEN = 2,	 /* low half: open; high half: closed, in quarantine */
+	SL_FLOWS_REFUSED = 3,	 /* connections for which there was no slot */
+	SL_FLOWS_JOURNAL = 4,	 /* number of the next line of the journal */
 	SL_FLOWS_CHANGED_NS = 5, /* CLOCK_MONOTONIC of the last publishing */
 	SL_FLOWS_QUARANTINE_NS = 6,
 };
 
 /*
- * A line of the journal. Cell 0: number << 8 | enum sl_flow_event; line n lies in place n modulo the
- * length.
+ * A line of the journal. Cell 0: number << 8 | enum sl_flow_event; line n lies in place n modulo
+ * the length.
  */
 enum sl_flow_journal_cell {
 	SL_JOURNAL_TAG = 0,
 	SL_JOURNAL_ID = 1,
-	SL_JOURNAL_NS = 2,       /* CLOCK_MONOTONIC, of the event itself */
-	SL_JOURNAL_SLOT = 3,     /* slot | generation << 32 */
-	SL_JOURNAL_WORD = 4,     /* as SL_FLOW_WORD */
-	SL_JOURNAL_SENT = 5,     /* at the close: bytes acknowledged by the peer */
+	SL_JOURNAL_NS = 2,	 /* CLOCK_MONOTONIC, of the event itself */
+	SL_JOURNAL_SLOT = 3,	 /* slot | generation << 32 */
+	SL_JOURNAL_WORD = 4,	 /* as SL_FLOW_WORD */
+	SL_JOURNAL_SENT = 5,	 /* at the close: bytes acknowledged by the peer */
 	SL_JOURNAL_RECEIVED = 6, /* at the close: bytes received */
 };
 
@@ -74,84 +76,85 @@ enum sl_flow_event { SL_FLOW_EVENT_OPEN = 1, SL_FLOW_EVENT_CLOSE = 2 };
  * The cells of a slot, as line * 8 + cell. Cell 0 of each line is the tag: generation of the slot
  * << 32 | number of the snapshot. Where two u32 share a cell, the first is in the low half.
  */
-#define SL_FLOW_CELL(line, cell) ((line) * 8u + (cell))
+#define SL_FLOW_CELL(line, cell) ((line)*8u + (cell))
 enum sl_flow_cell {
 	SL_FLOW_TAG = SL_FLOW_CELL(0, 0),
-	SL_FLOW_ID = SL_FLOW_CELL(0, 1),       /* never given twice by one table */
-	SL_FLOW_WORD = SL_FLOW_CELL(0, 2),     /* SL_FLOW_WORD_OF() */
+	SL_FLOW_ID = SL_FLOW_CELL(0, 1),	/* never given twice by one table */
+	SL_FLOW_WORD = SL_FLOW_CELL(0, 2),	/* SL_FLOW_WORD_OF() */
 	SL_FLOW_NETNS_PID = SL_FLOW_CELL(0, 3), /* network namespace | thread group, 0: unknown */
 	SL_FLOW_CGROUP = SL_FLOW_CELL(0, 4),
-	SL_FLOW_OPEN_NS = SL_FLOW_CELL(0, 5),  /* established, or first seen if SL_FLOW_OLDER */
+	SL_FLOW_OPEN_NS = SL_FLOW_CELL(0, 5),	 /* established, or first seen if SL_FLOW_OLDER */
 	SL_FLOW_CHANGED_NS = SL_FLOW_CELL(0, 6), /* of this snapshot */
 
-	SL_FLOW_LOCAL = SL_FLOW_CELL(1, 1),    /* two cells: 16 bytes in network order */
+	SL_FLOW_LOCAL = SL_FLOW_CELL(1, 1), /* two cells: 16 bytes in network order */
 	SL_FLOW_REMOTE = SL_FLOW_CELL(1, 3),
-	SL_FLOW_CLOSED_NS = SL_FLOW_CELL(1, 5), /* 0: open */
+	SL_FLOW_CLOSED_NS = SL_FLOW_CELL(1, 5),	      /* 0: open */
 	SL_FLOW_HANDSHAKE_FLAGS = SL_FLOW_CELL(1, 6), /* us, 0: unknown | enum sl_flow_flag */
 
 	SL_FLOW_BYTES_SENT = SL_FLOW_CELL(2, 1), /* with retransmissions */
 	SL_FLOW_BYTES_ACKED = SL_FLOW_CELL(2, 2),
 	SL_FLOW_BYTES_RECEIVED = SL_FLOW_CELL(2, 3),
 	SL_FLOW_BYTES_RETRANS = SL_FLOW_CELL(2, 4),
-	SL_FLOW_READ_BYTES = SL_FLOW_CELL(2, 5),  /* by the application */
+	SL_FLOW_READ_BYTES = SL_FLOW_CELL(2, 5), /* by the application */
 	SL_FLOW_WRITE_BYTES = SL_FLOW_CELL(2, 6),
 
 	SL_FLOW_FLIGHT_LOST = SL_FLOW_CELL(3, 1), /* packets_out | lost, ever */
-	SL_FLOW_WINDOWS = SL_FLOW_CELL(3, 2),     /* rcv_wnd | snd_wnd, bytes */
-	SL_FLOW_CWND = SL_FLOW_CELL(3, 3),        /* snd_cwnd | snd_ssthresh, segments */
-	SL_FLOW_MSS_QUEUE = SL_FLOW_CELL(3, 4),   /* mss | bytes written and not yet sent */
-	SL_FLOW_QUEUE_MAX = SL_FLOW_CELL(3, 5),   /* most of them | sk_wmem_queued */
-	SL_FLOW_SRTT = SL_FLOW_CELL(3, 6),        /* smoothed RTT | mean deviation, us */
+	SL_FLOW_WINDOWS = SL_FLOW_CELL(3, 2),	  /* rcv_wnd | snd_wnd, bytes */
+	SL_FLOW_CWND = SL_FLOW_CELL(3, 3),	  /* snd_cwnd | snd_ssthresh, segments */
+	SL_FLOW_MSS_QUEUE = SL_FLOW_CELL(3, 4),	  /* mss | bytes written and not yet sent */
+	SL_FLOW_QUEUE_MAX = SL_FLOW_CELL(3, 5),	  /* most of them | sk_wmem_queued */
+	SL_FLOW_SRTT = SL_FLOW_CELL(3, 6),	  /* smoothed RTT | mean deviation, us */
 
 	SL_FLOW_RTT_COUNT = SL_FLOW_CELL(4, 1),
-	SL_FLOW_RTT_SUM = SL_FLOW_CELL(4, 2),     /* us */
+	SL_FLOW_RTT_SUM = SL_FLOW_CELL(4, 2),	  /* us */
 	SL_FLOW_RTT_MIN_RTO = SL_FLOW_CELL(4, 3), /* smallest RTT of late | RTO, us */
-	SL_FLOW_RETRANS_DSACK = SL_FLOW_CELL(4, 4), /* segments sent again | spurious, says the peer */
+	SL_FLOW_RETRANS_DSACK = SL_FLOW_CELL(4,
+					     4), /* segments sent again | spurious, says the peer */
 	SL_FLOW_FAST_TIMEOUTS = SL_FLOW_CELL(4, 5), /* recoveries | retransmission timeouts */
-	SL_FLOW_REORDERED = SL_FLOW_CELL(4, 6),   /* rcv_ooopack | reord_seen */
+	SL_FLOW_REORDERED = SL_FLOW_CELL(4, 6),	    /* rcv_ooopack | reord_seen */
 
-	SL_FLOW_RE_FAST_RTO = SL_FLOW_CELL(5, 1), /* segments sent again: fast | after a timeout */
-	SL_FLOW_RE_TLP_SYN = SL_FLOW_CELL(5, 2),  /* by tail-loss probe | of the handshake */
+	SL_FLOW_RE_FAST_RTO = SL_FLOW_CELL(5, 1),  /* segments sent again: fast | after a timeout */
+	SL_FLOW_RE_TLP_SYN = SL_FLOW_CELL(5, 2),   /* by tail-loss probe | of the handshake */
 	SL_FLOW_ZERO_WINDOWS = SL_FLOW_CELL(5, 3), /* times closed: by the peer | by us */
-	SL_FLOW_DELIVERED = SL_FLOW_CELL(5, 4),   /* segments delivered | of them with CE */
-	SL_FLOW_CE_PACING = SL_FLOW_CELL(5, 5), /* segments received with CE | pacing, KiB/s */
-	SL_FLOW_CALLS = SL_FLOW_CELL(5, 6),       /* read | write calls, if they are counted */
+	SL_FLOW_DELIVERED = SL_FLOW_CELL(5, 4),	   /* segments delivered | of them with CE */
+	SL_FLOW_CE_PACING = SL_FLOW_CELL(5, 5),	   /* segments received with CE | pacing, KiB/s */
+	SL_FLOW_CALLS = SL_FLOW_CELL(5, 6),	   /* read | write calls, if they are counted */
 
-	SL_FLOW_SEGS_OUT = SL_FLOW_CELL(6, 1),    /* all | with data */
-	SL_FLOW_SEGS_IN = SL_FLOW_CELL(6, 2),     /* all | with data */
-	SL_FLOW_BUSY_US = SL_FLOW_CELL(6, 3),     /* with data to send */
-	SL_FLOW_RWND_US = SL_FLOW_CELL(6, 4),     /* of that: held back by the peer's window */
-	SL_FLOW_SNDBUF_US = SL_FLOW_CELL(6, 5),   /* of that: by the send buffer */
-	SL_FLOW_BACKLOG = SL_FLOW_CELL(6, 6),     /* listeners: accept queue | its bound */
+	SL_FLOW_SEGS_OUT = SL_FLOW_CELL(6, 1),	/* all | with data */
+	SL_FLOW_SEGS_IN = SL_FLOW_CELL(6, 2),	/* all | with data */
+	SL_FLOW_BUSY_US = SL_FLOW_CELL(6, 3),	/* with data to send */
+	SL_FLOW_RWND_US = SL_FLOW_CELL(6, 4),	/* of that: held back by the peer's window */
+	SL_FLOW_SNDBUF_US = SL_FLOW_CELL(6, 5), /* of that: by the send buffer */
+	SL_FLOW_BACKLOG = SL_FLOW_CELL(6, 6),	/* listeners: accept queue | its bound */
 
-	SL_FLOW_COMM = SL_FLOW_CELL(7, 1),        /* two cells: name of the task, 16 bytes */
-	SL_FLOW_DROPS = SL_FLOW_CELL(7, 3),       /* sk_drops: of a listener, connections refused */
-	SL_FLOW_BUFFERS = SL_FLOW_CELL(7, 4),     /* sk_rcvbuf | sk_sndbuf, bytes */
+	SL_FLOW_COMM = SL_FLOW_CELL(7, 1),    /* two cells: name of the task, 16 bytes */
+	SL_FLOW_DROPS = SL_FLOW_CELL(7, 3),   /* sk_drops: of a listener, connections refused */
+	SL_FLOW_BUFFERS = SL_FLOW_CELL(7, 4), /* sk_rcvbuf | sk_sndbuf, bytes */
 };
 
-#define SL_FLOW_LOW(cell) ((uint32_t)(cell))
+#define SL_FLOW_LOW(cell)  ((uint32_t)(cell))
 #define SL_FLOW_HIGH(cell) ((uint32_t)((cell) >> 32))
 
 /* state: enum sl_region_state (free, live, closed); tcp: as in tcp_states.h; family: 4 or 6, of the
  * packets. */
-#define SL_FLOW_WORD_OF(state, tcp, family, local_port, remote_port)                      \
-	((uint64_t)(state) | (uint64_t)(tcp) << 8 | (uint64_t)(family) << 16 |            \
+#define SL_FLOW_WORD_OF(state, tcp, family, local_port, remote_port)           \
+	((uint64_t)(state) | (uint64_t)(tcp) << 8 | (uint64_t)(family) << 16 | \
 	 (uint64_t)(local_port) << 32 | (uint64_t)(remote_port) << 48)
-#define SL_FLOW_STATE(word) ((uint32_t)(word) & 255)
-#define SL_FLOW_TCP_STATE(word) ((uint32_t)(word) >> 8 & 255)
-#define SL_FLOW_FAMILY(word) ((uint32_t)(word) >> 16 & 255)
-#define SL_FLOW_LOCAL_PORT(word) ((uint32_t)((word) >> 32) & 65535)
+#define SL_FLOW_STATE(word)	  ((uint32_t)(word)&255)
+#define SL_FLOW_TCP_STATE(word)	  ((uint32_t)(word) >> 8 & 255)
+#define SL_FLOW_FAMILY(word)	  ((uint32_t)(word) >> 16 & 255)
+#define SL_FLOW_LOCAL_PORT(word)  ((uint32_t)((word) >> 32) & 65535)
 #define SL_FLOW_REMOTE_PORT(word) ((uint32_t)((word) >> 48))
 
 enum sl_flow_flag {
-	SL_FLOW_OLDER = 1 << 0,     /* was there before: duration, RTT samples, causes, zero
-				     * windows and maxima count from when it was first seen */
-	SL_FLOW_ACTIVE = 1 << 1,    /* opened from here */
-	SL_FLOW_MAPPED = 1 << 2,    /* IPv4 on a socket of IPv6 */
+	SL_FLOW_OLDER = 1 << 0,	 /* was there before: duration, RTT samples, causes, zero
+				  * windows and maxima count from when it was first seen */
+	SL_FLOW_ACTIVE = 1 << 1, /* opened from here */
+	SL_FLOW_MAPPED = 1 << 2, /* IPv4 on a socket of IPv6 */
 	SL_FLOW_LISTENER = 1 << 3,
 	SL_FLOW_RESET_IN = 1 << 4,  /* ended by a reset of the peer */
 	SL_FLOW_RESET_OUT = 1 << 5, /* a reset was sent */
-	SL_FLOW_ECN = 1 << 6,       /* agreed upon */
+	SL_FLOW_ECN = 1 << 6,	    /* agreed upon */
 	SL_FLOW_UNWANTED = 1 << 7,  /* closed for the table only: the filter changed */
 	SL_FLOW_UNSEEN = 1 << 8,    /* the kernel told nobody of its end, which was found later:
 				     * the values are those that were read last */
@@ -160,19 +163,19 @@ enum sl_flow_flag {
 SL_STATIC_ASSERT(SL_FLOW_SIZE == SL_FLOW_LINES * SL_LINE_SIZE, "slot");
 
 /*
- * A slot of SL_SECTION_CGROUPS: cell 0 of each line is the tag as of a flow, generation of the slot << 32 |
- * number of the snapshot. Lines 1 to 7 hold text in cells 1 to 6, 48 bytes each, 336 in all: five strings
- * one behind the other, each ended by NUL, empty if it is not known, in the order of enum sl_cgroup_text.
- * Slot 0 is nobody's; its first line tells about the section.
+ * A slot of SL_SECTION_CGROUPS: cell 0 of each line is the tag as of a flow, generation of the slot
+ * << 32 | number of the snapshot. Lines 1 to 7 hold text in cells 1 to 6, 48 bytes each, 336 in
+ * all: five strings one behind the other, each ended by NUL, empty if it is not known, in the order
+ * of enum sl_cgroup_text. Slot 0 is nobody's; its first line tells about the section.
  */
 #define SL_FLOW_CGROUP_SIZE 512u
 #define SL_FLOW_CGROUPS_MAX (1u << 16)
 #define SL_FLOW_CGROUP_TEXT 336u
 enum sl_flow_cgroup_cell {
 	SL_FLOW_CGROUP_TAG = 0,
-	SL_FLOW_CGROUP_ID = 1,         /* as SL_FLOW_CGROUP of the flows; never 0 but in slot 0 */
-	SL_FLOW_CGROUP_STATE = 2,      /* bits 0-7 enum sl_region_state: live, or closed: it is gone; bit 8:
-					* text was cut to fit */
+	SL_FLOW_CGROUP_ID = 1,	  /* as SL_FLOW_CGROUP of the flows; never 0 but in slot 0 */
+	SL_FLOW_CGROUP_STATE = 2, /* bits 0-7 enum sl_region_state: live, or closed: it is gone; bit
+				   * 8: text was cut to fit */
 	SL_FLOW_CGROUP_CHANGED_NS = 3, /* CLOCK_MONOTONIC */
 	SL_FLOW_CGROUP_USED = 4,       /* slot 0: slots ever used, this one included */
 	SL_FLOW_CGROUP_REFUSED = 5,    /* slot 0: cgroups for which there was no slot */
@@ -181,8 +184,9 @@ enum sl_cgroup_text {
 	SL_CGROUP_NAMESPACE = 0, /* of Kubernetes */
 	SL_CGROUP_POD = 1,
 	SL_CGROUP_CONTAINER = 2,
-	SL_CGROUP_SERVICE = 3,	 /* of compose or swarm, the workload of a pod, or a unit of systemd */
-	SL_CGROUP_PATH = 4,	 /* below the root of the hierarchy; cut at its front */
+	SL_CGROUP_SERVICE =
+		3,	    /* of compose or swarm, the workload of a pod, or a unit of systemd */
+	SL_CGROUP_PATH = 4, /* below the root of the hierarchy; cut at its front */
 	SL_CGROUP_TEXTS = 5,
 };
 #define SL_FLOW_CGROUP_CUT (1u << 8)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/layer.h - a region of kind SL_REGION_LAYERS: the time that each layer of the kernel's stack
- * takes, in histograms by connection and by group of connections. The memory is a mapped eBPF
+ * sidelight/layer.h - a region of kind SL_REGION_LAYERS: the time that each layer of the kernel's
+ * stack takes, in histograms by connection and by group of connections. The memory is a mapped eBPF
  * array; programs in the kernel write it, nobody else does. Normative: sidelight-region(5).
  *
  *   0      header            as of every region
  *   4096   hot line          enum sl_layers_hot_cell, a plain line
  *   ...    losses            SL_SECTION_LOSSES: a copy for each CPU, to be added up
  *   ...    flows             SL_SECTION_LAYER_FLOWS: slots of SL_LAYER_SLOT_SIZE bytes
- *   ...    groups            SL_SECTION_LAYER_GROUPS: slots of the same form; slot 0 takes what found none
+ *   ...    groups            SL_SECTION_LAYER_GROUPS: slots of the same form; slot 0 takes what
+ *                            found none
  *
- * All lines are plain. Each changes by itself, so that one copy of a slot is no snapshot, and may be of
- * two owners: see sl_layer_parse() in region/layers.h for what a reader does about that.
+ * All lines are plain. Each changes by itself, so that one copy of a slot is no snapshot, and may
+ * be of two owners: see sl_layer_parse() in region/layers.h for what a reader does about that.
  *
  * C11 and C++17; also compiled into the eBPF programs.
  */
@@ -20,12 +21,12 @@
 
 #include <sidelight/region.h>
 
-#define SL_REGION_LAYERS 4u /* enum sl_region_kind goes on here */
-#define SL_SECTION_LAYER_FLOWS 9u
+#define SL_REGION_LAYERS	4u /* enum sl_region_kind goes on here */
+#define SL_SECTION_LAYER_FLOWS	9u
 #define SL_SECTION_LAYER_GROUPS 10u
 /*
- * What was lost, by cause: counter n is cell n % 7 of line n / 7, all plain lines. An element of the
- * section is a copy (of a CPU); the value of a counter is its sum over all of them.
+ * What was lost, by cause: counter n is cell n % 7 of line n / 7, all plain lines. An element of
+ * the section is a copy (of a CPU); the value of a counter is its sum over all of them.
  */
 #define SL_SECTION_LOSSES 14u
 
@@ -50,35 +51,38 @@ enum sl_layer {
  *   2..54  observations of bucket 13 .. 65: base^(i-1) < x <= base^i ns with base = 2^(1/2)
  *   55 observations above the last bucket, 6.07 s
  *
- * Buckets, and their numbers, are those of SL_KIND_HISTOGRAM_EXP of scale 1 and of Prometheus' native
- * histograms of schema 1, in nanoseconds.
+ * Buckets, and their numbers, are those of SL_KIND_HISTOGRAM_EXP of scale 1 and of Prometheus'
+ * native histograms of schema 1, in nanoseconds.
  */
-#define SL_LAYER_SCALE 1
-#define SL_LAYER_CELLS 56
-#define SL_LAYER_SUM 0
-#define SL_LAYER_ZERO 1
-#define SL_LAYER_BUCKETS 2
-#define SL_LAYER_FIRST 13 /* number of the first bucket; 64 ns = 2^6 is the bound below */
+#define SL_LAYER_SCALE	      1
+#define SL_LAYER_CELLS	      56
+#define SL_LAYER_SUM	      0
+#define SL_LAYER_ZERO	      1
+#define SL_LAYER_BUCKETS      2
+#define SL_LAYER_FIRST	      13 /* number of the first bucket; 64 ns = 2^6 is the bound below */
 #define SL_LAYER_BUCKET_COUNT 53
-#define SL_LAYER_OVER 55
+#define SL_LAYER_OVER	      55
 
 /*
  * A slot, of a flow or of a group (the flows of one remote address, local port and cgroup): two
  * lines of key, one of counters, and the histograms. Values only grow while the generation stays.
  */
 enum sl_slot_word { /* of the 64-bit words of a slot; words 7, 15, ... are check words */
-	SL_SLOT_STATE = 0, /* enum sl_slot_state in bits 0-7, role in 8-15; bits 16-63 generation */
-	SL_SLOT_LOCAL = 1, /* local address, 16 bytes in network order, IPv4 mapped; flows only */
-	SL_SLOT_REMOTE = 3,
-	SL_SLOT_PORTS = 5, /* local in bits 0-15, remote in 16-31 (flows only), family 32-39 */
-	SL_SLOT_CGROUP = 6,
-	SL_SLOT_START = 8, /* CLOCK_MONOTONIC ns of the first look at it */
-	SL_SLOT_END = 9,   /* of its close; 0: open */
-	SL_SLOT_NETNS = 10,
-	SL_SLOT_COUNTS = 16, /* see enum sl_slot_count */
-	SL_SLOT_HISTOGRAMS = 24,
+		    SL_SLOT_STATE = 0, /* enum sl_slot_state in bits 0-7, role in 8-15; bits 16-63
+					  generation */
+		    SL_SLOT_LOCAL = 1, /* local address, 16 bytes in network order, IPv4 mapped;
+					  flows only */
+		    SL_SLOT_REMOTE = 3,
+		    SL_SLOT_PORTS =
+			    5, /* local in bits 0-15, remote in 16-31 (flows only), family 32-39 */
+		    SL_SLOT_CGROUP = 6,
+		    SL_SLOT_START = 8, /* CLOCK_MONOTONIC ns of the first look at it */
+		    SL_SLOT_END = 9,   /* of its close; 0: open */
+		    SL_SLOT_NETNS = 10,
+		    SL_SLOT_COUNTS = 16, /* see enum sl_slot_count */
+		    SL_SLOT_HISTOGRAMS = 24,
 };
-#define SL_SLOT_WORDS (SL_SLOT_HISTOGRAMS + SL_LAYERS * 64)
+#define SL_SLOT_WORDS	   (SL_SLOT_HISTOGRAMS + SL_LAYERS * 64)
 #define SL_LAYER_SLOT_SIZE (SL_SLOT_WORDS * 8u)
 #define SL_LAYER_SLOTS_MAX (1u << 18)
 
@@ -90,52 +94,54 @@ SL_STATIC_ASSERT(SL_LAYER_BUCKETS + SL_LAYER_BUCKET_COUNT == SL_LAYER_OVER, "buc
 
 enum sl_slot_state { SL_SLOT_FREE = 0, SL_SLOT_OPEN = 1, SL_SLOT_CLOSED = 2 };
 
-/* Who began the connection. A client's time between response and request is no application latency. */
+/* Who began the connection. A client's time between response and request is no application latency.
+ */
 enum sl_role { SL_ROLE_UNKNOWN = 0, SL_ROLE_SERVER = 1, SL_ROLE_CLIENT = 2 };
 
 enum sl_slot_count {
-	SL_COUNT_REQUESTS = 0,	 /* begun: a send after bytes were read */
-	SL_COUNT_COMPLETE = 1,	 /* with all seven layers */
-	SL_COUNT_PIPELINED = 2,	 /* of the requests: bytes of the next were there already */
-	SL_COUNT_IN = 3,	 /* data segments that came in, as the stack sees them (after GRO) */
-	SL_COUNT_OUT = 4,	 /* data segments that went to the driver's queue (before TSO) */
+	SL_COUNT_REQUESTS = 0,	/* begun: a send after bytes were read */
+	SL_COUNT_COMPLETE = 1,	/* with all seven layers */
+	SL_COUNT_PIPELINED = 2, /* of the requests: bytes of the next were there already */
+	SL_COUNT_IN = 3,	/* data segments that came in, as the stack sees them (after GRO) */
+	SL_COUNT_OUT = 4,	/* data segments that went to the driver's queue (before TSO) */
 	SL_COUNT_UNATTRIBUTED = 5, /* latencies not measured, all causes */
-	SL_COUNT_INCOMPLETE = 6, /* requests that ended without all seven */
+	SL_COUNT_INCOMPLETE = 6,   /* requests that ended without all seven */
 };
 
 /* Why a latency or a request was not measured: the counters of SL_SECTION_LOSSES. */
 enum sl_layer_cause {
-	SL_CAUSE_NO_NIC = 0,	/* segment in: no time of the driver, or it was overwritten */
-	SL_CAUSE_NO_IP,		/* no time of IP */
-	SL_CAUSE_NO_TCP,	/* no time of TCP */
-	SL_CAUSE_DUPLICATE,	/* segment in: nothing new in it */
-	SL_CAUSE_OUT_OF_ORDER,	/* segment in: readable only when a hole is filled */
-	SL_CAUSE_DISCARDED,	/* segment in: TCP did not take it (checksum, window, memory) */
-	SL_CAUSE_READ_RING,	/* more segments wait to be read than are remembered */
-	SL_CAUSE_NO_SEND,	/* segment out: the send call was not seen */
-	SL_CAUSE_SEND_RING,	/* more send calls wait to be transmitted than are remembered */
-	SL_CAUSE_NO_OUT_IP,	/* segment out: no time of IP (another network namespace?) */
-	SL_CAUSE_NO_DRIVER,	/* segment out: its place was needed before the driver got it */
-	SL_CAUSE_RETRANSMIT,	/* segment out: sent again */
-	SL_CAUSE_REFUSED,	/* negative, or longer than is believed */
-	SL_CAUSE_REQ_IN,	/* request: its last segment lacks a time */
-	SL_CAUSE_REQ_OUT,	/* request: its response's first segment lacks a time */
-	SL_CAUSE_REQ_RETRANSMIT,/* request: the response's first segment got out by retransmission */
-	SL_CAUSE_REQ_PENDING,	/* request: more responses wait for the driver than are remembered */
-	SL_CAUSE_REQ_CLOSED,	/* request: closed before its response went out */
-	SL_CAUSE_NO_STATE,	/* no memory for the socket's state */
-	SL_CAUSE_FLOWS_FULL,	/* flows without a slot of their own; their group counts */
-	SL_CAUSE_GROUPS_FULL,	/* flows without a group */
+	SL_CAUSE_NO_NIC = 0,	 /* segment in: no time of the driver, or it was overwritten */
+	SL_CAUSE_NO_IP,		 /* no time of IP */
+	SL_CAUSE_NO_TCP,	 /* no time of TCP */
+	SL_CAUSE_DUPLICATE,	 /* segment in: nothing new in it */
+	SL_CAUSE_OUT_OF_ORDER,	 /* segment in: readable only when a hole is filled */
+	SL_CAUSE_DISCARDED,	 /* segment in: TCP did not take it (checksum, window, memory) */
+	SL_CAUSE_READ_RING,	 /* more segments wait to be read than are remembered */
+	SL_CAUSE_NO_SEND,	 /* segment out: the send call was not seen */
+	SL_CAUSE_SEND_RING,	 /* more send calls wait to be transmitted than are remembered */
+	SL_CAUSE_NO_OUT_IP,	 /* segment out: no time of IP (another network namespace?) */
+	SL_CAUSE_NO_DRIVER,	 /* segment out: its place was needed before the driver got it */
+	SL_CAUSE_RETRANSMIT,	 /* segment out: sent again */
+	SL_CAUSE_REFUSED,	 /* negative, or longer than is believed */
+	SL_CAUSE_REQ_IN,	 /* request: its last segment lacks a time */
+	SL_CAUSE_REQ_OUT,	 /* request: its response's first segment lacks a time */
+	SL_CAUSE_REQ_RETRANSMIT, /* request: the response's first segment got out by retransmission
+				  */
+	SL_CAUSE_REQ_PENDING, /* request: more responses wait for the driver than are remembered */
+	SL_CAUSE_REQ_CLOSED,  /* request: closed before its response went out */
+	SL_CAUSE_NO_STATE,    /* no memory for the socket's state */
+	SL_CAUSE_FLOWS_FULL,  /* flows without a slot of their own; their group counts */
+	SL_CAUSE_GROUPS_FULL, /* flows without a group */
 	SL_CAUSE_TRACE_DROPPED, /* records of requests that found the ring full */
 	SL_CAUSE_NOTES_FULL,	/* what was to be counted and found the buffer of its CPU full */
 	SL_CAUSES
 };
 
-enum sl_layers_hot_cell { /* each grows by itself */
-	SL_LAYERS_FLOWS_USED = 0,  /* slots ever used: a reader reads [0, used) */
-	SL_LAYERS_GROUPS_USED = 1, /* at least 1 */
-	SL_LAYERS_OPENED = 2,      /* flows that got a slot */
-	SL_LAYERS_CLOSED = 3,      /* of them */
+enum sl_layers_hot_cell {			     /* each grows by itself */
+			  SL_LAYERS_FLOWS_USED = 0,  /* slots ever used: a reader reads [0, used) */
+			  SL_LAYERS_GROUPS_USED = 1, /* at least 1 */
+			  SL_LAYERS_OPENED = 2,	     /* flows that got a slot */
+			  SL_LAYERS_CLOSED = 3,	     /* of them */
 };
 
 #endif

@@ -36,26 +36,27 @@ extern "C" {
 #define SL_STATIC_ASSERT(cond, msg) _Static_assert(cond, msg)
 #endif
 
-#define SL_REGION_MAGIC "SIDELGHT" /* 8 bytes, no terminating NUL */
-#define SL_REGION_VERSION 1
-#define SL_HEADER_SIZE 4096u
-#define SL_HEADER_LABELS 512u /* offset of the label bytes in the header */
+#define SL_REGION_MAGIC	     "SIDELGHT" /* 8 bytes, no terminating NUL */
+#define SL_REGION_VERSION    1
+#define SL_HEADER_SIZE	     4096u
+#define SL_HEADER_LABELS     512u /* offset of the label bytes in the header */
 #define SL_HEADER_LABELS_MAX (4088u - SL_HEADER_LABELS)
-#define SL_REGION_SIZE_MAX (1ull << 32) /* no reader accepts more */
+#define SL_REGION_SIZE_MAX   (1ull << 32) /* no reader accepts more */
 
-#define SL_LINE_SIZE 64u
-#define SL_LINE_CELLS 7u /* the eighth word is the check */
+#define SL_LINE_SIZE	     64u
+#define SL_LINE_CELLS	     7u /* the eighth word is the check */
 
-#define SL_NAME_MAX 255u       /* bytes of a metric name, a unit, a label key */
-#define SL_HELP_MAX 1023u      /* bytes of a help text */
-#define SL_LABEL_VALUE_MAX 1023u
-#define SL_LABELS_MAX 32u      /* labels of a metric, and of a region */
-#define SL_BUCKETS_MAX 4096u   /* buckets of a histogram */
-#define SL_STATES_MAX 64u      /* states of a state set */
+#define SL_NAME_MAX	     255u  /* bytes of a metric name, a unit, a label key */
+#define SL_HELP_MAX	     1023u /* bytes of a help text */
+#define SL_LABEL_VALUE_MAX   1023u
+#define SL_LABELS_MAX	     32u   /* labels of a metric, and of a region */
+#define SL_BUCKETS_MAX	     4096u /* buckets of a histogram */
+#define SL_STATES_MAX	     64u   /* states of a state set */
 
 /*
  * The seven constants of the check word, K[0] .. K[6]. They are odd, so that no change of one cell
- * is invisible; [7] is 0, so that the check word itself adds nothing. There are three kinds of lines:
+ * is invisible; [7] is 0, so that the check word itself adds nothing. There are three kinds of
+ * lines:
  *
  *   plain   check = sum of cell[i] * K[i] mod 2^64: the hot line, directory entries, and the
  *           stripes from 1 on. Adding n to a cell and n * K[i] to the check word leaves a line
@@ -65,8 +66,9 @@ extern "C" {
  *   sealed  check = sl_sealed_check(): the rings of spans, whose lines are written as a whole. It
  *           costs the writer four multiplications in place of seven.
  *
- * Why the first two: a product carries upwards only, so that bytes torn off the top of a cell are guarded by
- * the top of the check word alone. Counters change at their bottom; gauges change everywhere.
+ * Why the first two: a product carries upwards only, so that bytes torn off the top of a cell are
+ * guarded by the top of the check word alone. Counters change at their bottom; gauges change
+ * everywhere.
  *
  * Either way updates commute, and each is seen by itself. Cells that must be seen together (a
  * directory entry) are all stored first, and then the check word by one store.
@@ -85,15 +87,15 @@ enum sl_region_kind {
 };
 
 enum sl_section_type {
-	SL_SECTION_HOT = 1,     /* one line; stride 64 */
+	SL_SECTION_HOT = 1,	/* one line; stride 64 */
 	SL_SECTION_STRIPES = 2, /* length / stride stripes, stride a multiple of 4096 */
-	SL_SECTION_SCHEMA = 3,  /* records, 8-byte aligned; stride 8 */
+	SL_SECTION_SCHEMA = 3,	/* records, 8-byte aligned; stride 8 */
 	SL_SECTION_ENTRIES = 4, /* directory entries; stride 64 */
-	SL_SECTION_SPANS = 5,   /* heads and rings of spans, see enum sl_span_head_cell */
+	SL_SECTION_SPANS = 5,	/* heads and rings of spans, see enum sl_span_head_cell */
 };
 
 struct sl_region_section {
-	uint32_t type;   /* enum sl_section_type; 0 ends the table */
+	uint32_t type;	 /* enum sl_section_type; 0 ends the table */
 	uint32_t stride; /* bytes of one element */
 	uint64_t offset; /* from the start of the region, a multiple of 64 */
 	uint64_t length; /* bytes */
@@ -102,23 +104,23 @@ struct sl_region_section {
 #define SL_SECTIONS_MAX 16u
 
 struct sl_region_header {
-	uint8_t magic[8];      /* SL_REGION_MAGIC */
-	uint16_t version;      /* SL_REGION_VERSION: a reader refuses any other */
-	uint16_t minor;        /* additions that an older reader may ignore */
-	uint32_t header_size;  /* SL_HEADER_SIZE */
-	uint64_t size;         /* bytes of the whole region, header included */
-	uint32_t kind;         /* enum sl_region_kind */
-	uint32_t pid;          /* of the publisher, in its own PID namespace */
-	uint64_t instance;     /* random, not 0: tells this region from every other */
-	uint64_t start_ns;     /* CLOCK_REALTIME at creation */
-	uint64_t start_ticks;  /* field 22 of /proc/PID/stat: with pid and boot_id, the process */
-	uint8_t boot_id[16];   /* /proc/sys/kernel/random/boot_id, binary */
+	uint8_t magic[8];     /* SL_REGION_MAGIC */
+	uint16_t version;     /* SL_REGION_VERSION: a reader refuses any other */
+	uint16_t minor;	      /* additions that an older reader may ignore */
+	uint32_t header_size; /* SL_HEADER_SIZE */
+	uint64_t size;	      /* bytes of the whole region, header included */
+	uint32_t kind;	      /* enum sl_region_kind */
+	uint32_t pid;	      /* of the publisher, in its own PID namespace */
+	uint64_t instance;    /* random, not 0: tells this region from every other */
+	uint64_t start_ns;    /* CLOCK_REALTIME at creation */
+	uint64_t start_ticks; /* field 22 of /proc/PID/stat: with pid and boot_id, the process */
+	uint8_t boot_id[16];  /* /proc/sys/kernel/random/boot_id, binary */
 	uint32_t section_count;
-	uint32_t label_bytes;  /* used bytes from SL_HEADER_LABELS on: key NUL value NUL ... */
+	uint32_t label_bytes; /* used bytes from SL_HEADER_LABELS on: key NUL value NUL ... */
 	struct sl_region_section section[SL_SECTIONS_MAX];
 	uint8_t reserved[SL_HEADER_LABELS - 464];
 	uint8_t labels[SL_HEADER_LABELS_MAX];
-	uint64_t check;        /* FNV-1a 64 of bytes 0..4087 */
+	uint64_t check; /* FNV-1a 64 of bytes 0..4087 */
 };
 
 /*
@@ -126,31 +128,31 @@ struct sl_region_header {
  * then stores here; each cell may be seen before or after the others were updated, never torn.
  */
 enum sl_hot_cell {
-	SL_HOT_GENERATION = 0,  /* grows by one with each change of the layout; 0: nothing yet */
-	SL_HOT_SCHEMA_USED = 1, /* bytes of schema in use */
-	SL_HOT_LINES_USED = 2,  /* lines in use in each stripe */
-	SL_HOT_STRIPES_USED = 3,/* stripes ever used, the shared stripe 0 included: at least 1 */
-	SL_HOT_STATE = 4,       /* enum sl_region_state in bits 0-7; bits 8-63: threads that found
-				 * no free stripe and share stripe 0 */
-	SL_HOT_CHANGED_NS = 5,  /* CLOCK_REALTIME of the last change of this line */
-	SL_HOT_REFUSED = 6,     /* metrics refused: full, bad name, conflicting kind */
+	SL_HOT_GENERATION = 0,	 /* grows by one with each change of the layout; 0: nothing yet */
+	SL_HOT_SCHEMA_USED = 1,	 /* bytes of schema in use */
+	SL_HOT_LINES_USED = 2,	 /* lines in use in each stripe */
+	SL_HOT_STRIPES_USED = 3, /* stripes ever used, the shared stripe 0 included: at least 1 */
+	SL_HOT_STATE = 4,	 /* enum sl_region_state in bits 0-7; bits 8-63: threads that found
+				  * no free stripe and share stripe 0 */
+	SL_HOT_CHANGED_NS = 5,	 /* CLOCK_REALTIME of the last change of this line */
+	SL_HOT_REFUSED = 6,	 /* metrics refused: full, bad name, conflicting kind */
 };
 
 /* The hot line of a directory. */
 enum sl_directory_hot_cell {
-	SL_DIR_GENERATION = 0,   /* grows by one with each change of an entry */
+	SL_DIR_GENERATION = 0,	 /* grows by one with each change of an entry */
 	SL_DIR_ENTRIES_USED = 1, /* entries ever used: a reader reads [0, used) */
-	SL_DIR_LIVE = 2,         /* entries in state live */
-	SL_DIR_REFUSED = 3,      /* publishers refused since the start */
-	SL_DIR_STATE = 4,        /* enum sl_region_state of the agent */
+	SL_DIR_LIVE = 2,	 /* entries in state live */
+	SL_DIR_REFUSED = 3,	 /* publishers refused since the start */
+	SL_DIR_STATE = 4,	 /* enum sl_region_state of the agent */
 	SL_DIR_CHANGED_NS = 5,
-	SL_DIR_LEASE_NS = 6,     /* a reader rereads the hot line at least this often, and stops
-				  * using what it knew when it could not: memory of a retired
-				  * entry goes away twice this time after it was retired */
+	SL_DIR_LEASE_NS = 6, /* a reader rereads the hot line at least this often, and stops
+			      * using what it knew when it could not: memory of a retired
+			      * entry goes away twice this time after it was retired */
 };
 
 enum sl_region_state {
-	SL_STATE_FREE = 0,    /* directory: nothing here */
+	SL_STATE_FREE = 0, /* directory: nothing here */
 	SL_STATE_LIVE = 1,
 	SL_STATE_DEAD = 2,    /* the publisher is gone without a word; last values readable */
 	SL_STATE_CLOSED = 3,  /* the publisher said goodbye; last values readable */
@@ -159,31 +161,31 @@ enum sl_region_state {
 
 /* A directory entry: one self-verifying line. */
 enum sl_entry_cell {
-	SL_ENTRY_ID = 0,         /* given by the agent, never given twice by one agent */
-	SL_ENTRY_ADDR = 1,       /* of the region, as READs name it (0 without RDMA) */
-	SL_ENTRY_LENGTH = 2,     /* bytes */
-	SL_ENTRY_KEY = 3,        /* bits 0-31 rkey, 32-39 state, 40-47 region kind */
+	SL_ENTRY_ID = 0,	 /* given by the agent, never given twice by one agent */
+	SL_ENTRY_ADDR = 1,	 /* of the region, as READs name it (0 without RDMA) */
+	SL_ENTRY_LENGTH = 2,	 /* bytes */
+	SL_ENTRY_KEY = 3,	 /* bits 0-31 rkey, 32-39 state, 40-47 region kind */
 	SL_ENTRY_GENERATION = 4, /* grows by one with each change of this entry */
 	SL_ENTRY_CHANGED_NS = 5, /* CLOCK_REALTIME of that change */
-	SL_ENTRY_INSTANCE = 6,   /* instance in the header of the region: proves that a READ
+	SL_ENTRY_INSTANCE = 6,	 /* instance in the header of the region: proves that a READ
 				  * reached the memory that it was meant for */
 };
 
-#define SL_ENTRY_RKEY(key) ((uint32_t)(key))
+#define SL_ENTRY_RKEY(key)  ((uint32_t)(key))
 #define SL_ENTRY_STATE(key) ((uint32_t)((key) >> 32) & 0xff)
-#define SL_ENTRY_KIND(key) ((uint32_t)((key) >> 40) & 0xff)
+#define SL_ENTRY_KIND(key)  ((uint32_t)((key) >> 40) & 0xff)
 #define SL_ENTRY_KEY_OF(rkey, state, kind) \
 	((uint64_t)(uint32_t)(rkey) | (uint64_t)(state) << 32 | (uint64_t)(kind) << 40)
 
 enum sl_metric_kind {
-	SL_KIND_COUNTER = 1,       /* u64, sum of the stripes mod 2^64 */
+	SL_KIND_COUNTER = 1,	   /* u64, sum of the stripes mod 2^64 */
 	SL_KIND_COUNTER_F64 = 2,   /* f64, sum of the stripes; see sl_cell_of_f64() */
-	SL_KIND_GAUGE = 3,         /* i64, stripe 0 only */
-	SL_KIND_GAUGE_F64 = 4,     /* f64, stripe 0 only; see sl_cell_of_f64() */
+	SL_KIND_GAUGE = 3,	   /* i64, stripe 0 only */
+	SL_KIND_GAUGE_F64 = 4,	   /* f64, stripe 0 only; see sl_cell_of_f64() */
 	SL_KIND_HISTOGRAM_EXP = 5, /* exponential buckets, see below */
-	SL_KIND_HISTOGRAM = 6,     /* classic bounds */
-	SL_KIND_INFO = 7,          /* no cells: the labels are the value */
-	SL_KIND_STATESET = 8,      /* one cell, bit i is state i; stripe 0 only */
+	SL_KIND_HISTOGRAM = 6,	   /* classic bounds */
+	SL_KIND_INFO = 7,	   /* no cells: the labels are the value */
+	SL_KIND_STATESET = 8,	   /* one cell, bit i is state i; stripe 0 only */
 };
 
 /*
@@ -206,7 +208,7 @@ enum sl_metric_kind {
  *
  * The count is the sum of the buckets; it is stored nowhere and so never disagrees with them.
  */
-#define SL_HIST_SUM 0u
+#define SL_HIST_SUM	0u
 #define SL_HIST_REFUSED 1u
 #define SL_HIST_BUCKETS 2u
 
@@ -219,26 +221,26 @@ enum sl_metric_kind {
  *  - no two records of the same name and labels.
  */
 struct sl_schema_record {
-	uint32_t length;      /* bytes of the whole record, a multiple of 8 */
-	uint16_t kind;        /* enum sl_metric_kind; a reader skips a kind it does not know */
-	uint16_t flags;       /* 0 */
-	uint32_t cell;        /* first cell; cell c is word c%7 of line c/7 of each stripe.
-			       * 0 cells: not looked at */
-	uint32_t cells;       /* number of cells */
-	uint32_t id;          /* 0, 1, 2, ... in the order of the records */
-	uint32_t generation;  /* of the layout in which it appeared */
-	uint16_t name_bytes;  /* strings follow without NUL: bounds, name, unit, help, labels, */
-	uint16_t unit_bytes;  /* states, in this order, zero padded to a multiple of 8 */
+	uint32_t length;     /* bytes of the whole record, a multiple of 8 */
+	uint16_t kind;	     /* enum sl_metric_kind; a reader skips a kind it does not know */
+	uint16_t flags;	     /* 0 */
+	uint32_t cell;	     /* first cell; cell c is word c%7 of line c/7 of each stripe.
+			      * 0 cells: not looked at */
+	uint32_t cells;	     /* number of cells */
+	uint32_t id;	     /* 0, 1, 2, ... in the order of the records */
+	uint32_t generation; /* of the layout in which it appeared */
+	uint16_t name_bytes; /* strings follow without NUL: bounds, name, unit, help, labels, */
+	uint16_t unit_bytes; /* states, in this order, zero padded to a multiple of 8 */
 	uint16_t help_bytes;
 	uint16_t label_bytes; /* key NUL value NUL ... sorted by key */
 	uint16_t state_bytes; /* name NUL name NUL ... */
 	uint16_t bound_count; /* f64 bounds, ascending, directly behind this structure */
-	int16_t scale;        /* -4 .. 8 */
+	int16_t scale;	      /* -4 .. 8 */
 	uint16_t state_count;
 	int32_t first_bucket;
 	uint32_t reserved;
 	double zero_threshold;
-	uint64_t check;       /* FNV-1a 64 of the record with this field as 0 */
+	uint64_t check; /* FNV-1a 64 of the record with this field as 0 */
 };
 
 /*
@@ -266,36 +268,36 @@ struct sl_schema_record {
  * The index makes one entry out of spans of one trace that follow each other in the ring, so that
  * whoever wants one trace reads an entry (9 to 64 bytes) per run and then just these lines.
  */
-#define SL_SPAN_RING_MIN 512u       /* S */
-#define SL_SPAN_RING_MAX (1u << 22)
-#define SL_SPAN_STRIDE(s) (88ull * (s))
-#define SL_SPAN_ROOTS(s) ((s) / 4)
-#define SL_SPAN_INDEX(s) ((s) / 8)
-#define SL_SPAN_ROOTS_AT(s) 0ull    /* offsets in a ring */
-#define SL_SPAN_INDEX_AT(s) (16ull * (s))
-#define SL_SPAN_LINES_AT(s) (24ull * (s))
-#define SL_SPAN_HEADS_BYTES(rings) (((rings) * 64ull + 4095) & ~4095ull)
+#define SL_SPAN_RING_MIN	   512u /* S */
+#define SL_SPAN_RING_MAX	   (1u << 22)
+#define SL_SPAN_STRIDE(s)	   (88ull * (s))
+#define SL_SPAN_ROOTS(s)	   ((s) / 4)
+#define SL_SPAN_INDEX(s)	   ((s) / 8)
+#define SL_SPAN_ROOTS_AT(s)	   0ull /* offsets in a ring */
+#define SL_SPAN_INDEX_AT(s)	   (16ull * (s))
+#define SL_SPAN_LINES_AT(s)	   (24ull * (s))
+#define SL_SPAN_HEADS_BYTES(rings) (((rings)*64ull + 4095) & ~4095ull)
 
-#define SL_SPAN_LINES_MAX 8u        /* of a span */
-#define SL_SPAN_WORDS_MAX 41u       /* of its attributes */
-#define SL_SPAN_STRING_MAX 128u     /* bytes of a string value; longer ones are cut */
+#define SL_SPAN_LINES_MAX	   8u	/* of a span */
+#define SL_SPAN_WORDS_MAX	   41u	/* of its attributes */
+#define SL_SPAN_STRING_MAX	   128u /* bytes of a string value; longer ones are cut */
 
 /* Each cell grows; the number of the next line is how many there were. */
 enum sl_span_head_cell {
-	SL_SPAN_HEAD_LINES = 0,   /* number of the next span line */
-	SL_SPAN_HEAD_ROOTS = 1,   /* number of the next root line */
-	SL_SPAN_HEAD_INDEX = 2,   /* number of the next index line; the last one may still grow */
-	SL_SPAN_HEAD_SPANS = 3,   /* spans written */
+	SL_SPAN_HEAD_LINES = 0,	  /* number of the next span line */
+	SL_SPAN_HEAD_ROOTS = 1,	  /* number of the next root line */
+	SL_SPAN_HEAD_INDEX = 2,	  /* number of the next index line; the last one may still grow */
+	SL_SPAN_HEAD_SPANS = 3,	  /* spans written */
 	SL_SPAN_HEAD_DROPPED = 4, /* attributes for which a span had no room */
-	SL_SPAN_HEAD_CUT = 5,     /* string values that were cut */
+	SL_SPAN_HEAD_CUT = 5,	  /* string values that were cut */
 };
 
 #define SL_SPAN_TAG(number, lines, i) ((uint64_t)(number) << 16 | (lines) << 8 | (i))
-#define SL_SPAN_TAG_ROOT(number) ((uint64_t)(number) << 16 | 0xff00u)
-#define SL_SPAN_TAG_INDEX(number) ((uint64_t)(number) << 16 | 0xfe00u)
-#define SL_SPAN_TAG_NUMBER(tag) ((uint64_t)(tag) >> 16)
-#define SL_SPAN_TAG_LINES(tag) ((uint32_t)(tag) >> 8 & 0xff)
-#define SL_SPAN_TAG_LINE(tag) ((uint32_t)(tag) & 0xff)
+#define SL_SPAN_TAG_ROOT(number)      ((uint64_t)(number) << 16 | 0xff00u)
+#define SL_SPAN_TAG_INDEX(number)     ((uint64_t)(number) << 16 | 0xfe00u)
+#define SL_SPAN_TAG_NUMBER(tag)	      ((uint64_t)(tag) >> 16)
+#define SL_SPAN_TAG_LINES(tag)	      ((uint32_t)(tag) >> 8 & 0xff)
+#define SL_SPAN_TAG_LINE(tag)	      ((uint32_t)(tag)&0xff)
 
 /* A root line: the tag, trace id (upper, lower), start, duration, meta word, span id. */
 enum sl_span_root_cell {
@@ -313,34 +315,34 @@ enum sl_span_root_cell {
  * sl_span_status, 40-47 trace flags (W3C), 48 the parent is in another process, 56-63 number of
  * attributes (of a root line: 0).
  */
-#define SL_SPAN_META(name, kind, status, flags, remote, attrs)                       \
+#define SL_SPAN_META(name, kind, status, flags, remote, attrs)                            \
 	((uint64_t)(uint32_t)(name) | (uint64_t)(kind) << 32 | (uint64_t)(status) << 36 | \
 	 (uint64_t)(flags) << 40 | (uint64_t)(remote) << 48 | (uint64_t)(attrs) << 56)
-#define SL_SPAN_META_NAME(m) ((uint32_t)(m))
-#define SL_SPAN_META_KIND(m) ((uint32_t)((m) >> 32) & 15)
+#define SL_SPAN_META_NAME(m)   ((uint32_t)(m))
+#define SL_SPAN_META_KIND(m)   ((uint32_t)((m) >> 32) & 15)
 #define SL_SPAN_META_STATUS(m) ((uint32_t)((m) >> 36) & 15)
-#define SL_SPAN_META_FLAGS(m) ((uint32_t)((m) >> 40) & 255)
+#define SL_SPAN_META_FLAGS(m)  ((uint32_t)((m) >> 40) & 255)
 #define SL_SPAN_META_REMOTE(m) ((uint32_t)((m) >> 48) & 1)
-#define SL_SPAN_META_ATTRS(m) ((uint32_t)((m) >> 56))
+#define SL_SPAN_META_ATTRS(m)  ((uint32_t)((m) >> 56))
 
 /*
  * An attribute: bits 0-31 id of the key's schema record, 32-39 enum sl_span_type, 40-47 bytes of
  * a string, bit 48 it was cut. Its value follows in one word, that of a string in as many as it
  * needs, padded with 0.
  */
-#define SL_SPAN_ATTR(key, type, bytes, cut)                                    \
+#define SL_SPAN_ATTR(key, type, bytes, cut)                                             \
 	((uint64_t)(uint32_t)(key) | (uint64_t)(type) << 32 | (uint64_t)(bytes) << 40 | \
 	 (uint64_t)(cut) << 48)
-#define SL_SPAN_ATTR_KEY(a) ((uint32_t)(a))
-#define SL_SPAN_ATTR_TYPE(a) ((uint32_t)((a) >> 32) & 255)
+#define SL_SPAN_ATTR_KEY(a)   ((uint32_t)(a))
+#define SL_SPAN_ATTR_TYPE(a)  ((uint32_t)((a) >> 32) & 255)
 #define SL_SPAN_ATTR_BYTES(a) ((uint32_t)((a) >> 40) & 255)
-#define SL_SPAN_ATTR_CUT(a) ((uint32_t)((a) >> 48) & 1)
+#define SL_SPAN_ATTR_CUT(a)   ((uint32_t)((a) >> 48) & 1)
 
 enum sl_span_type {
 	SL_SPAN_TYPE_STRING = 1,
 	SL_SPAN_TYPE_I64 = 2,
-	SL_SPAN_TYPE_F64 = 3,     /* plain IEEE 754 */
-	SL_SPAN_TYPE_BOOL = 4,    /* 0 or 1 */
+	SL_SPAN_TYPE_F64 = 3,	  /* plain IEEE 754 */
+	SL_SPAN_TYPE_BOOL = 4,	  /* 0 or 1 */
 	SL_SPAN_TYPE_MESSAGE = 5, /* a string: what the status has to say; the key is 0 */
 };
 
@@ -364,13 +366,13 @@ enum sl_span_status {
  * modulo 2^32, 32-39 lines (1-255), 40 a span among them has status error, 41-63 sl_span_hash().
  */
 #define SL_SPAN_ENTRIES 6u
-#define SL_SPAN_ENTRY(first, lines, error, hash)                           \
+#define SL_SPAN_ENTRY(first, lines, error, hash)                                           \
 	((uint64_t)(uint32_t)(first) | (uint64_t)(lines) << 32 | (uint64_t)(error) << 40 | \
 	 (uint64_t)(hash) << 41)
 #define SL_SPAN_ENTRY_FIRST(e) ((uint32_t)(e))
 #define SL_SPAN_ENTRY_LINES(e) ((uint32_t)((e) >> 32) & 255)
 #define SL_SPAN_ENTRY_ERROR(e) ((uint32_t)((e) >> 40) & 1)
-#define SL_SPAN_ENTRY_HASH(e) ((uint32_t)((e) >> 41))
+#define SL_SPAN_ENTRY_HASH(e)  ((uint32_t)((e) >> 41))
 
 /* 23 bits of a trace id, whichever half of it is the random one. */
 static inline uint32_t sl_span_hash(uint64_t trace_hi, uint64_t trace_lo)

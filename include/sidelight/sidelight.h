@@ -35,7 +35,7 @@
 extern "C" {
 #endif
 
-#define SL_API __attribute__((visibility("default")))
+#define SL_API		 __attribute__((visibility("default")))
 
 #define SL_VERSION_MAJOR 0
 #define SL_VERSION_MINOR 1
@@ -44,7 +44,7 @@ extern "C" {
 /* The version of the library that was loaded, "0.1.0". Static storage. */
 SL_API const char *sl_version(void);
 
-/* ---- logging ------------------------------------------------------------------------------ */
+/* ---- logging ---- */
 
 enum sl_log_level { SL_LOG_ERROR = 0, SL_LOG_WARN, SL_LOG_INFO, SL_LOG_DEBUG };
 
@@ -55,7 +55,7 @@ enum sl_log_level { SL_LOG_ERROR = 0, SL_LOG_WARN, SL_LOG_INFO, SL_LOG_DEBUG };
 typedef void (*sl_log_fn)(enum sl_log_level level, const char *line, void *arg);
 SL_API void sl_set_log(sl_log_fn fn, void *arg);
 
-/* ---- publisher ---------------------------------------------------------------------------- */
+/* ---- publisher ---- */
 
 struct sl_label {
 	const char *key;   /* [a-zA-Z_][a-zA-Z0-9_]*, at most SL_NAME_MAX bytes, not "__..." */
@@ -64,28 +64,29 @@ struct sl_label {
 
 /* Flags of a publisher. */
 #define SL_PUBLISHER_DETACHED 1u /* never look for an agent; see sl_publisher_fd() */
-#define SL_PUBLISHER_EDGE 2u     /* callers of this service publish no spans to sidelight: a span
-				  * with a remote parent counts as the root of its trace */
+#define SL_PUBLISHER_EDGE                                                   \
+	2u /* callers of this service publish no spans to sidelight: a span \
+	    * with a remote parent counts as the root of its trace */
 
 /* Zero means the default. sz makes the structure extensible: set it to its sizeof. */
 struct sl_publisher_opts {
 	size_t sz;
-	const char *service;             /* label "service"; default: the program's name */
-	const char *pod;                 /* label "pod"; default: $POD_NAME, or the host's name */
-	const char *kube_namespace;      /* label "namespace"; default: $POD_NAMESPACE, or none */
-	const struct sl_label *labels;   /* further ones, copied */
+	const char *service;	       /* label "service"; default: the program's name */
+	const char *pod;	       /* label "pod"; default: $POD_NAME, or the host's name */
+	const char *kube_namespace;    /* label "namespace"; default: $POD_NAMESPACE, or none */
+	const struct sl_label *labels; /* further ones, copied */
 	size_t label_count;
-	const char *socket;              /* the agent's; default $SIDELIGHT_SOCKET, or
-					  * /run/sidelight/agent.sock */
-	uint32_t max_cells;              /* default 1764; a counter or gauge takes 1 */
-	uint32_t max_threads;            /* threads that count without atomic adds; default
-					  * 2 x CPUs, between 8 and 64. More than 1024: 1024 */
-	uint32_t schema_bytes;           /* for names, help, labels; default 96 a cell */
-	uint32_t flags;                  /* SL_PUBLISHER_... */
-	uint32_t span_bytes;             /* for the spans of one thread, see span.h: SL_SPAN_BYTES,
-					  * or what suits; rounded up to a power of two, 32 KiB
-					  * to 256 MiB, of which a region takes 1.4 times as much
-					  * a thread. 0: no spans */
+	const char *socket;    /* the agent's; default $SIDELIGHT_SOCKET, or
+				* /run/sidelight/agent.sock */
+	uint32_t max_cells;    /* default 1764; a counter or gauge takes 1 */
+	uint32_t max_threads;  /* threads that count without atomic adds; default
+				* 2 x CPUs, between 8 and 64. More than 1024: 1024 */
+	uint32_t schema_bytes; /* for names, help, labels; default 96 a cell */
+	uint32_t flags;	       /* SL_PUBLISHER_... */
+	uint32_t span_bytes;   /* for the spans of one thread, see span.h: SL_SPAN_BYTES,
+				* or what suits; rounded up to a power of two, 32 KiB
+				* to 256 MiB, of which a region takes 1.4 times as much
+				* a thread. 0: no spans */
 };
 
 struct sl_publisher;
@@ -111,19 +112,19 @@ SL_API bool sl_publisher_attached(const struct sl_publisher *p);
 SL_API int sl_publisher_fd(const struct sl_publisher *p);
 
 struct sl_publisher_stats {
-	size_t sz;              /* in: sizeof */
-	uint32_t metrics;       /* created */
-	uint32_t refused;       /* refused */
+	size_t sz;	  /* in: sizeof */
+	uint32_t metrics; /* created */
+	uint32_t refused; /* refused */
 	uint32_t cells_used, cells_max;
 	uint32_t stripes_used, stripes_max;
 	uint32_t threads_sharing; /* threads beyond max_threads: exact, but with atomic adds */
-	uint32_t attaches;      /* times that an agent admitted the region */
+	uint32_t attaches;	  /* times that an agent admitted the region */
 };
 
 /* Returns 0, or -EINVAL for NULL or an sz that is too small. Thread-safe. */
 SL_API int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *stats);
 
-/* ---- what analysis says of this process ---------------------------------------------------- */
+/* ---- what analysis says of this process ---- */
 
 /*
  * The verdict of a collector that analyses this publisher's metrics (sidelight collect --analyse),
@@ -131,10 +132,10 @@ SL_API int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_
  * is not itself. It holds until the collector's --verdict-ttl has passed without news.
  */
 struct sl_publisher_verdict {
-	size_t sz;         /* in: sizeof */
-	bool known;        /* false: nobody analyses, or it said nothing for too long */
-	bool anomalous;    /* false unless known, as score and time are 0 */
-	double score;      /* >= 0; 1 is the threshold */
+	size_t sz;	   /* in: sizeof */
+	bool known;	   /* false: nobody analyses, or it said nothing for too long */
+	bool anomalous;	   /* false unless known, as score and time are 0 */
+	double score;	   /* >= 0; 1 is the threshold */
 	uint64_t sequence; /* grows with each change of known and anomalous */
 	int64_t time_ns;   /* CLOCK_REALTIME of the collector when it came to it */
 };
@@ -143,8 +144,7 @@ struct sl_publisher_verdict {
  * Returns 0, or -EINVAL for NULL or an sz that is too small. Thread-safe, async-signal-safe, no
  * system call. In the child of fork() nothing is known until its own region is analysed.
  */
-SL_API int sl_publisher_verdict(const struct sl_publisher *p,
-				struct sl_publisher_verdict *verdict);
+SL_API int sl_publisher_verdict(const struct sl_publisher *p, struct sl_publisher_verdict *verdict);
 
 /*
  * Is it anomalous? One load, for use on every request: any thread, async-signal-safe. False for
@@ -155,7 +155,7 @@ static inline bool sl_publisher_alarmed(const struct sl_publisher *p)
 	return p && __atomic_load_n((const uint32_t *)p, __ATOMIC_RELAXED);
 }
 
-/* ---- metrics ------------------------------------------------------------------------------ */
+/* ---- metrics ---- */
 
 struct sl_metric_opts {
 	size_t sz;
@@ -170,10 +170,10 @@ struct sl_metric_opts {
 	 * min and max and at most 4096 (refused); the defaults take 323 cells. min and max are
 	 * normal numbers > 0, and max in a bucket that ends below 2^1024.
 	 */
-	int scale;        /* -4 .. 8; 0 is factor 2; default (use_scale false): 3, factor 1.09 */
+	int scale; /* -4 .. 8; 0 is factor 2; default (use_scale false): 3, factor 1.09 */
 	bool use_scale;
-	double min;       /* observations up to here fall into the zero bucket; default 1e-6 */
-	double max;       /* above its bucket: one overflow bucket; default 1e6 */
+	double min; /* observations up to here fall into the zero bucket; default 1e-6 */
+	double max; /* above its bucket: one overflow bucket; default 1e6 */
 
 	/* sl_histogram_create_classic(): ascending upper bounds, without +Inf */
 	const double *bounds;
@@ -190,12 +190,25 @@ struct sl_metric_opts {
  * loads it with one instruction (of two or four fields gcc makes a vector that it takes apart). A
  * histogram has offset 0; its buckets say where its cells are.
  */
-struct sl_counter { uint64_t bits; };
-struct sl_counter_f64 { uint64_t bits; };
-struct sl_gauge { uint64_t bits; };
-struct sl_gauge_f64 { uint64_t bits; };
-struct sl_stateset { uint64_t bits; };
-struct sl_histogram { uint64_t bits; const struct sl__buckets *buckets; };
+struct sl_counter {
+	uint64_t bits;
+};
+struct sl_counter_f64 {
+	uint64_t bits;
+};
+struct sl_gauge {
+	uint64_t bits;
+};
+struct sl_gauge_f64 {
+	uint64_t bits;
+};
+struct sl_stateset {
+	uint64_t bits;
+};
+struct sl_histogram {
+	uint64_t bits;
+	const struct sl__buckets *buckets;
+};
 
 /*
  * Each creates a metric or finds the one that is there. Thread-safe; not for signal handlers.
@@ -220,16 +233,34 @@ SL_API int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o
 
 /* The slot of a handle that does nothing. */
 #define SL_SLOT_NONE 0u
-#define SL_SLOTS 16u
+#define SL_SLOTS     16u
 
-static inline bool sl_counter_valid(struct sl_counter c) { return c.bits >> 32; }
-static inline bool sl_counter_f64_valid(struct sl_counter_f64 c) { return c.bits >> 32; }
-static inline bool sl_gauge_valid(struct sl_gauge g) { return g.bits >> 32; }
-static inline bool sl_gauge_f64_valid(struct sl_gauge_f64 g) { return g.bits >> 32; }
-static inline bool sl_stateset_valid(struct sl_stateset s) { return s.bits >> 32; }
-static inline bool sl_histogram_valid(struct sl_histogram h) { return h.bits >> 32; }
+static inline bool sl_counter_valid(struct sl_counter c)
+{
+	return c.bits >> 32;
+}
+static inline bool sl_counter_f64_valid(struct sl_counter_f64 c)
+{
+	return c.bits >> 32;
+}
+static inline bool sl_gauge_valid(struct sl_gauge g)
+{
+	return g.bits >> 32;
+}
+static inline bool sl_gauge_f64_valid(struct sl_gauge_f64 g)
+{
+	return g.bits >> 32;
+}
+static inline bool sl_stateset_valid(struct sl_stateset s)
+{
+	return s.bits >> 32;
+}
+static inline bool sl_histogram_valid(struct sl_histogram h)
+{
+	return h.bits >> 32;
+}
 
-/* ---- updates ------------------------------------------------------------------------------ */
+/* ---- updates ---- */
 
 /*
  * Per thread and slot: what makes an address in the stripe that this thread owns when the bits of
@@ -319,7 +350,7 @@ SL_API void sl_histogram_observe(struct sl_histogram h, double v);
 /* Switches one state, by its index, on or off; out of range: nothing. */
 SL_API void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on);
 
-/* ---- reading back, in the same process ----------------------------------------------------- */
+/* ---- reading back, in the same process ---- */
 
 /* Sums over all stripes: what a collector would show. Not fast; thread-safe; 0 if not valid. */
 SL_API uint64_t sl_counter_value(struct sl_counter c);

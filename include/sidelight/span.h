@@ -48,10 +48,10 @@ extern "C" {
 /* A sensible span_bytes of struct sl_publisher_opts: about a thousand spans a thread. */
 #define SL_SPAN_BYTES (128u << 10)
 
-/* ---- W3C trace context ---------------------------------------------------------------------- */
+/* ---- W3C trace context ---- */
 
 #define SL_TRACEPARENT_LENGTH 55u /* of version 00, without NUL */
-#define SL_TRACE_SAMPLED 0x01u
+#define SL_TRACE_SAMPLED      0x01u
 
 /*
  * Who is speaking: https://www.w3.org/TR/trace-context/. Ids are numbers whose most significant
@@ -60,7 +60,7 @@ extern "C" {
 struct sl_trace_context {
 	uint64_t trace_hi, trace_lo;
 	uint64_t span_id;
-	uint8_t flags;  /* trace-flags: SL_TRACE_SAMPLED */
+	uint8_t flags;	/* trace-flags: SL_TRACE_SAMPLED */
 	uint8_t remote; /* it came from another process */
 	uint8_t reserved[6];
 };
@@ -85,11 +85,15 @@ SL_API int sl_traceparent_parse(const char *text, size_t length, struct sl_trace
 SL_API size_t sl_traceparent_format(const struct sl_trace_context *context,
 				    char text[SL_TRACEPARENT_LENGTH + 1]);
 
-/* ---- names and keys -------------------------------------------------------------------------- */
+/* ---- names and keys ---- */
 
 /* Handles, as those of metrics: small values; one of all zeroes does nothing. Bits are private. */
-struct sl_span_name { uint64_t bits; };
-struct sl_span_key { uint64_t bits; };
+struct sl_span_name {
+	uint64_t bits;
+};
+struct sl_span_key {
+	uint64_t bits;
+};
 
 /*
  * Interns a name ("GET /cart": few of them, no ids in it) or the key of an attribute
@@ -100,10 +104,16 @@ struct sl_span_key { uint64_t bits; };
 SL_API struct sl_span_name sl_span_name_create(struct sl_publisher *p, const char *name);
 SL_API struct sl_span_key sl_span_key_create(struct sl_publisher *p, const char *key);
 
-static inline bool sl_span_name_valid(struct sl_span_name n) { return n.bits >> 32; }
-static inline bool sl_span_key_valid(struct sl_span_key k) { return k.bits >> 32; }
+static inline bool sl_span_name_valid(struct sl_span_name n)
+{
+	return n.bits >> 32;
+}
+static inline bool sl_span_key_valid(struct sl_span_key k)
+{
+	return k.bits >> 32;
+}
 
-/* ---- spans ----------------------------------------------------------------------------------- */
+/* ---- spans ---- */
 
 /* Everything but context is private to the library. Not to be copied while it is open. */
 struct sl_span {

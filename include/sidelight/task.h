@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/task.h - a region of kind SL_REGION_TASKS: scheduler time of every task and cgroup. The memory
- * is a mapped eBPF array; programs in the kernel write it, nobody else does. Normative:
+ * sidelight/task.h - a region of kind SL_REGION_TASKS: scheduler time of every task and cgroup. The
+ * memory is a mapped eBPF array; programs in the kernel write it, nobody else does. Normative:
  * sidelight-region(5).
  *
  *   0      header            as of every region
  *   4096   hot line          enum sl_tasks_hot_cell, a plain line
  *   4160   losses            SL_SECTION_LOSSES (layer.h), one line: enum sl_task_loss
- *   4480   tasks             SL_SECTION_TASKS: one struct sl_cpu_task each. Written by whoever holds the
- *                            run queue's lock
- *   ...    cgroups           SL_SECTION_TASK_CGROUPS: of each, one struct sl_cpu_task for each CPU, whose
- *                            usages are to be added up; who is said in the first alone. A CPU writes
- *                            its own with interrupts off, so that no update is atomic
+ *   4480   tasks             SL_SECTION_TASKS: one struct sl_cpu_task each. Written by whoever
+ *                            holds the run queue's lock
+ *   ...    cgroups           SL_SECTION_TASK_CGROUPS: of each, one struct sl_cpu_task for each CPU,
+ *                            whose usages are to be added up; who is said in the first alone. A CPU
+ *                            writes its own with interrupts off, so that no update is atomic
  *
  * All lines are plain. The first cell of a slot is its generation: bits 0-1 enum sl_cpu_slot_state,
- * above a number that grows with each owner. Slots go back through a queue, the one that is free for
- * longest comes first, so that last values stay readable. For what a reader has to do to see one owner's
- * values alone, see sl_task_parse() in region/tasks.h.
+ * above a number that grows with each owner. Slots go back through a queue, the one that is free
+ * for longest comes first, so that last values stay readable. For what a reader has to do to see
+ * one owner's values alone, see sl_task_parse() in region/tasks.h.
  *
  * C11 and C++17; also compiled into the eBPF programs.
  */
@@ -25,20 +25,20 @@
 
 #include <sidelight/layer.h>
 
-#define SL_REGION_TASKS 5u /* enum sl_region_kind goes on here */
-#define SL_SECTION_TASKS 11u
+#define SL_REGION_TASKS		5u /* enum sl_region_kind goes on here */
+#define SL_SECTION_TASKS	11u
 #define SL_SECTION_TASK_CGROUPS 12u
 
-#define SL_CPU_LINE 8 /* words: seven cells and the check */
+#define SL_CPU_LINE		8 /* words: seven cells and the check */
 
 /*
  * Time in the run queue: a histogram of scale 1 as in bucket.h. Bucket i holds the waits above
- * 2^((i + FIRST - 1) / 2) ns and not above 2^((i + FIRST) / 2) ns; the first and the last also hold what
- * lies beyond.
+ * 2^((i + FIRST - 1) / 2) ns and not above 2^((i + FIRST) / 2) ns; the first and the last also hold
+ * what lies beyond.
  */
 #define SL_CPU_BUCKETS	    56 /* eight lines of seven */
 #define SL_CPU_BUCKET_FIRST 17 /* above 2^8 ns; the last ends at 2^36 */
-#define SL_CPU_WAIT_LINES (SL_CPU_BUCKETS / 7)
+#define SL_CPU_WAIT_LINES   (SL_CPU_BUCKETS / 7)
 
 enum sl_cpu_slot_state {
 	SL_CPU_FREE = 0, /* or about to be somebody's: nothing in it means anything */
@@ -58,8 +58,9 @@ enum sl_cpu_cell {
 
 enum sl_cpu_task_cell {
 	SL_CPU_TASK_GENERATION = 0,
-	SL_CPU_TASK_PIDS = 1,	  /* bits 0-31: thread, 32-63: process; of the first PID namespace */
-	SL_CPU_TASK_START_NS = 2, /* CLOCK_BOOTTIME; 0: it was there before, and counts from then on */
+	SL_CPU_TASK_PIDS = 1, /* bits 0-31: thread, 32-63: process; of the first PID namespace */
+	SL_CPU_TASK_START_NS =
+		2, /* CLOCK_BOOTTIME; 0: it was there before, and counts from then on */
 	SL_CPU_TASK_CGROUP = 3,	  /* id */
 	SL_CPU_TASK_COMM = 4,	  /* and 5: 16 bytes, NUL-padded */
 	SL_CPU_TASK_ENDED_NS = 6, /* CLOCK_MONOTONIC; 0 while it lives */
@@ -90,22 +91,23 @@ struct sl_cpu_task { /* or the part of a cgroup that one CPU keeps */
 	struct sl_cpu_usage usage;
 };
 
-#define SL_TASK_SIZE 640u
-#define SL_TASKS_MAX (1u << 20)
+#define SL_TASK_SIZE	 640u
+#define SL_TASKS_MAX	 (1u << 20)
 #define SL_TASK_CPUS_MAX 1024u
 SL_STATIC_ASSERT(sizeof(struct sl_cpu_task) == SL_TASK_SIZE, "task");
 
 /* In elements of SL_TASK_SIZE: where the hot line, the losses and the tasks begin. */
-#define SL_TASKS_HOT_AT SL_HEADER_SIZE
+#define SL_TASKS_HOT_AT	   SL_HEADER_SIZE
 #define SL_TASKS_LOSSES_AT (SL_HEADER_SIZE + SL_LINE_SIZE)
-#define SL_TASKS_FIRST 7u
-SL_STATIC_ASSERT(SL_TASKS_FIRST * SL_TASK_SIZE >= SL_TASKS_LOSSES_AT + SL_LINE_SIZE &&
+#define SL_TASKS_FIRST	   7u
+SL_STATIC_ASSERT(SL_TASKS_FIRST *SL_TASK_SIZE >= SL_TASKS_LOSSES_AT + SL_LINE_SIZE &&
 			 SL_TASKS_HOT_AT / SL_TASK_SIZE == SL_TASKS_FIRST - 1,
 		 "what comes before the tasks");
 
-enum sl_tasks_hot_cell { /* each grows by itself */
-	SL_TASKS_USED = 0,         /* slots ever used, or more: a reader reads [0, used) of what there is */
-	SL_TASKS_CGROUPS_USED = 1, /* the same; slot 0 is always in use */
+enum sl_tasks_hot_cell {		    /* each grows by itself */
+			 SL_TASKS_USED = 0, /* slots ever used, or more: a reader reads [0, used) of
+					       what there is */
+			 SL_TASKS_CGROUPS_USED = 1, /* the same; slot 0 is always in use */
 };
 
 /* What the programs lose, and why. */

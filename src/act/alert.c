@@ -14,11 +14,11 @@
 #define NAME	  "PodAnomalous"
 
 struct alert {
-	struct sl_anomaly a;
+	struct act_anomaly a;
 	int64_t due_ns; /* to be sent at; 0: at once */
 };
 
-struct sl_alerts {
+struct act_alerts {
 	char *link;
 	int64_t again_ns;
 	struct alert *alert;
@@ -26,9 +26,9 @@ struct sl_alerts {
 	uint64_t lost;
 };
 
-struct sl_alerts *sl_alerts_new(const struct sl_alerts_opts *opts)
+struct act_alerts *act_alerts_new(const struct act_alerts_opts *opts)
 {
-	struct sl_alerts *a = calloc(1, sizeof(*a));
+	struct act_alerts *a = calloc(1, sizeof(*a));
 
 	if (!a)
 		return NULL;
@@ -37,14 +37,14 @@ struct sl_alerts *sl_alerts_new(const struct sl_alerts_opts *opts)
 	a->alert = calloc(a->max, sizeof(*a->alert));
 	a->link = opts->link ? strdup(opts->link) : NULL;
 	if (!a->alert || (opts->link && !a->link)) {
-		sl_alerts_free(a);
+		act_alerts_free(a);
 		errno = ENOMEM;
 		return NULL;
 	}
 	return a;
 }
 
-void sl_alerts_free(struct sl_alerts *a)
+void act_alerts_free(struct act_alerts *a)
 {
 	if (!a)
 		return;
@@ -53,7 +53,7 @@ void sl_alerts_free(struct sl_alerts *a)
 	free(a);
 }
 
-/* ---- text ----------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 /* RFC 3339 with milliseconds. */
 static void put_time(json_t *o, const char *key, int64_t ns)
@@ -85,15 +85,15 @@ static void put_nonempty(json_t *o, const char *key, const char *text)
 		put(o, key, text);
 }
 
-static void hex(char out[2 * SL_TRACE_ID_BYTES + 1], const uint8_t *id)
+static void hex(char out[2 * ACT_TRACE_ID_BYTES + 1], const uint8_t *id)
 {
-	for (size_t i = 0; i < SL_TRACE_ID_BYTES; i++)
+	for (size_t i = 0; i < ACT_TRACE_ID_BYTES; i++)
 		snprintf(out + 2 * i, 3, "%02x", id[i]);
 }
 
-static void put_trace(json_t *o, const struct sl_anomaly *a)
+static void put_trace(json_t *o, const struct act_anomaly *a)
 {
-	char id[2 * SL_TRACE_ID_BYTES + 1];
+	char id[2 * ACT_TRACE_ID_BYTES + 1];
 
 	if (!a->has_trace)
 		return;
@@ -101,8 +101,8 @@ static void put_trace(json_t *o, const struct sl_anomaly *a)
 	put(o, "trace_id", id);
 }
 
-static void put_link(json_t *o, const char *key, const struct sl_alerts *s,
-		     const struct sl_anomaly *a)
+static void put_link(json_t *o, const char *key, const struct act_alerts *s,
+		     const struct act_anomaly *a)
 {
 	char text[1024];
 
@@ -113,7 +113,7 @@ static void put_link(json_t *o, const char *key, const struct sl_alerts *s,
 	put(o, key, text);
 }
 
-static json_t *labels(const struct sl_anomaly *a)
+static json_t *labels(const struct act_anomaly *a)
 {
 	json_t *o = json_object();
 	char instance[20];
@@ -129,14 +129,14 @@ static json_t *labels(const struct sl_anomaly *a)
 	return o;
 }
 
-static void describe(const struct sl_anomaly *a, char *text, size_t room)
+static void describe(const struct act_anomaly *a, char *text, size_t room)
 {
 	size_t n = (size_t)snprintf(text, room,
 				    "%s is not as usual (score %.3g, 1 is the threshold)",
 				    *a->name.pod ? a->name.pod : "A pod", a->peak);
 
 	for (uint32_t i = 0; i < a->blames && n < room; i++) {
-		const struct sl_blame *b = &a->blame[i];
+		const struct act_blame *b = &a->blame[i];
 
 		n += (size_t)snprintf(text + n, room - n, "%s%s", i ? ", " : ": ", b->metric);
 		if (n < room && isfinite(b->value))
@@ -146,7 +146,7 @@ static void describe(const struct sl_anomaly *a, char *text, size_t room)
 	}
 }
 
-static json_t *annotations(const struct sl_alerts *s, const struct sl_anomaly *a)
+static json_t *annotations(const struct act_alerts *s, const struct act_anomaly *a)
 {
 	json_t *o = json_object();
 	char text[1024], number[32];
@@ -162,7 +162,7 @@ static json_t *annotations(const struct sl_alerts *s, const struct sl_anomaly *a
 	return o;
 }
 
-static json_t *alert_json(const struct sl_alerts *s, const struct sl_anomaly *a, int64_t now_ns)
+static json_t *alert_json(const struct act_alerts *s, const struct act_anomaly *a, int64_t now_ns)
 {
 	json_t *o = json_object();
 
@@ -176,10 +176,10 @@ static json_t *alert_json(const struct sl_alerts *s, const struct sl_anomaly *a,
 
 /*
  * The same in the form of Alertmanager's webhooks, version 4
- * (prometheus.io/docs/alerting/latest/configuration/#webhook_config), so that what takes those takes
- * these: a group of one alert.
+ * (prometheus.io/docs/alerting/latest/configuration/#webhook_config), so that what takes those
+ * takes these: a group of one alert.
  */
-static void put_version_4(json_t *o, const struct sl_alerts *s, const struct sl_anomaly *a)
+static void put_version_4(json_t *o, const struct act_alerts *s, const struct act_anomaly *a)
 {
 	const char *status = a->end_ns ? "resolved" : "firing";
 	json_t *alert = json_object(), *alerts = json_array(), *group = json_object();
@@ -214,7 +214,7 @@ static void put_version_4(json_t *o, const struct sl_alerts *s, const struct sl_
 	json_object_set_new(o, "alerts", alerts);
 }
 
-static json_t *event_json(const struct sl_alerts *s, const struct sl_anomaly *a)
+static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *a)
 {
 	json_t *o = json_object(), *blame = json_array();
 
@@ -228,7 +228,7 @@ static json_t *event_json(const struct sl_alerts *s, const struct sl_anomaly *a)
 	}
 	json_object_set_new(o, "score", isfinite(a->peak) ? json_real(a->peak) : json_null());
 	for (uint32_t i = 0; i < a->blames; i++) {
-		const struct sl_blame *b = &a->blame[i];
+		const struct act_blame *b = &a->blame[i];
 		json_t *one = json_object();
 
 		put(one, "metric", b->metric);
@@ -244,9 +244,9 @@ static json_t *event_json(const struct sl_alerts *s, const struct sl_anomaly *a)
 	return o;
 }
 
-/* ---- when --------------------------------------------------------------------------------------------------- */
+/* ---- when ---- */
 
-static struct alert *find(struct sl_alerts *s, uint64_t id)
+static struct alert *find(struct act_alerts *s, uint64_t id)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->alert[i].a.id == id)
@@ -254,7 +254,8 @@ static struct alert *find(struct sl_alerts *s, uint64_t id)
 	return NULL;
 }
 
-static void tell(struct sl_alerts *s, const struct sl_anomaly *a, const struct sl_alerts_out *out)
+static void tell(struct act_alerts *s, const struct act_anomaly *a,
+		 const struct act_alerts_out *out)
 {
 	json_t *o = out->webhook ? event_json(s, a) : NULL;
 	char *text;
@@ -270,8 +271,8 @@ static void tell(struct sl_alerts *s, const struct sl_anomaly *a, const struct s
 	free(text);
 }
 
-void sl_alerts_take(struct sl_alerts *s, const struct sl_anomaly *a,
-		    const struct sl_alerts_out *out)
+void act_alerts_take(struct act_alerts *s, const struct act_anomaly *a,
+		     const struct act_alerts_out *out)
 {
 	struct alert *x = find(s, a->id);
 	bool fresh = !x;
@@ -289,7 +290,7 @@ void sl_alerts_take(struct sl_alerts *s, const struct sl_anomaly *a,
 	x->a = *a;
 	/* Who begins and ends within one look is told of both. */
 	if (fresh) {
-		struct sl_anomaly begun = x->a;
+		struct act_anomaly begun = x->a;
 
 		begun.end_ns = 0;
 		tell(s, &begun, out);
@@ -298,7 +299,7 @@ void sl_alerts_take(struct sl_alerts *s, const struct sl_anomaly *a,
 		tell(s, &x->a, out);
 }
 
-void sl_alerts_turn(struct sl_alerts *s, int64_t now_ns, const struct sl_alerts_out *out)
+void act_alerts_poll(struct act_alerts *s, int64_t now_ns, const struct act_alerts_out *out)
 {
 	json_t *all = NULL;
 	size_t n = 0, kept = 0;
@@ -331,7 +332,7 @@ void sl_alerts_turn(struct sl_alerts *s, int64_t now_ns, const struct sl_alerts_
 	free(text);
 }
 
-uint64_t sl_alerts_lost(const struct sl_alerts *s)
+uint64_t act_alerts_lost(const struct act_alerts *s)
 {
 	return s->lost;
 }

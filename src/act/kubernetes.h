@@ -9,41 +9,41 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SL_SELECTOR_TEXT 1024u
-#define SL_SELECTOR_MAX	 16u /* requirements */
-#define SL_SELECTOR_SET	 16u /* values of one */
+#define ACT_SELECTOR_TEXT 1024u
+#define ACT_SELECTOR_MAX  16u /* requirements */
+#define ACT_SELECTOR_SET  16u /* values of one */
 
-enum sl_selector_op { SL_SELECT_IN, SL_SELECT_NOT_IN, SL_SELECT_EXISTS, SL_SELECT_NOT_EXISTS };
+enum act_selector_op { ACT_SELECT_IN, ACT_SELECT_NOT_IN, ACT_SELECT_EXISTS, ACT_SELECT_NOT_EXISTS };
 
-struct sl_selector {
+struct act_selector {
 	size_t count;
 	struct {
 		const char *key;
-		enum sl_selector_op op;
-		const char *value[SL_SELECTOR_SET];
+		enum act_selector_op op;
+		const char *value[ACT_SELECTOR_SET];
 		size_t values;
-	} need[SL_SELECTOR_MAX];
-	char text[SL_SELECTOR_TEXT]; /* what the above points into */
+	} need[ACT_SELECTOR_MAX];
+	char text[ACT_SELECTOR_TEXT]; /* what the above points into */
 };
 
 /*
  * As k8s.io/apimachinery's labels.Parse(): "a=b", "a==b", "a!=b", "a in (b, c)", "a notin (b)",
  * "a", "!a", joined by commas; "" selects all. 0, or -EINVAL (bad), -E2BIG.
  */
-int sl_selector_parse(const char *s, struct sl_selector *out);
+int act_selector_parse(const char *s, struct act_selector *out);
 
-struct sl_selector_label {
+struct act_selector_label {
 	const char *key, *value;
 };
 /* A label that is not there is not in any set, and so matches != and notin. */
-bool sl_selector_matches(const struct sl_selector *s, const struct sl_selector_label *labels,
-			 size_t count);
+bool act_selector_matches(const struct act_selector *s, const struct act_selector_label *labels,
+			  size_t count);
 
 /*
  * v >= 0 as a canonical quantity of thousandths, rounded up as Kubernetes does: "0", "1500m", "2",
  * "12k" (apimachinery, pkg/api/resource: no fraction, the largest suffix that needs none). NaN and
  * what is below 0 are "0"; what is above 1e15 is that.
  */
-void sl_quantity(double v, char out[32]);
+void act_quantity(double v, char out[32]);
 
 #endif

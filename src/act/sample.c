@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-void sl_sample_init(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t from_ns,
-		    uint64_t seed)
+void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t from_ns,
+		     uint64_t seed)
 {
 	int64_t every = (int64_t)o->every_ns, phase;
 
-	*p = (struct sl_sample_pod){.cursor_ns = from_ns, .tick_ns = INT64_MAX};
+	*p = (struct act_sample_pod){.cursor_ns = from_ns, .tick_ns = INT64_MAX};
 	if (!every)
 		return;
 	/* Ticks are at whole multiples of every_ns plus the pod's phase, also after a restart. */
@@ -19,7 +19,7 @@ void sl_sample_init(struct sl_sample_pod *p, const struct sl_sample_opts *o, int
 }
 
 /* Adds [from, to] to the sorted spans; what overlaps or touches becomes one. */
-static void add_full(struct sl_sample_pod *p, int64_t from, int64_t to)
+static void add_full(struct act_sample_pod *p, int64_t from, int64_t to)
 {
 	uint32_t i = 0, n;
 
@@ -29,7 +29,7 @@ static void add_full(struct sl_sample_pod *p, int64_t from, int64_t to)
 		from = p->full[n].from_ns < from ? p->full[n].from_ns : from;
 		to = p->full[n].to_ns > to ? p->full[n].to_ns : to;
 	}
-	if (n == i && p->fulls == SL_SAMPLE_FULL_MAX) {
+	if (n == i && p->fulls == ACT_SAMPLE_FULL_MAX) {
 		/* No room: rather send what is between two than leave one out. */
 		if (i < p->fulls) {
 			p->full[i].from_ns = from;
@@ -45,7 +45,7 @@ static void add_full(struct sl_sample_pod *p, int64_t from, int64_t to)
 }
 
 /* The one that goes on is the last; it ends here. */
-static void cut_open(struct sl_sample_pod *p, int64_t to)
+static void cut_open(struct act_sample_pod *p, int64_t to)
 {
 	if (p->fulls && p->full[p->fulls - 1].to_ns == INT64_MAX) {
 		int64_t *end = &p->full[p->fulls - 1].to_ns;
@@ -54,8 +54,8 @@ static void cut_open(struct sl_sample_pod *p, int64_t to)
 	}
 }
 
-void sl_sample_anomaly(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t begin_ns,
-		       int64_t end_ns)
+void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t begin_ns,
+			int64_t end_ns)
 {
 	int64_t from = begin_ns - (int64_t)o->around_ns;
 	int64_t to = end_ns ? end_ns + (int64_t)o->around_ns : INT64_MAX;
@@ -77,8 +77,8 @@ void sl_sample_anomaly(struct sl_sample_pod *p, const struct sl_sample_opts *o, 
 		add_full(p, from, to);
 }
 
-bool sl_sample_next(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t now_ns,
-		    uint64_t most_ns, struct sl_sample_span *out)
+bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t now_ns,
+		     uint64_t most_ns, struct act_sample_span *out)
 {
 	int64_t horizon = now_ns - (int64_t)(o->every_ns ? o->around_ns + o->late_ns : 0), to;
 
@@ -93,7 +93,7 @@ bool sl_sample_next(struct sl_sample_pod *p, const struct sl_sample_opts *o, int
 		to = p->fulls && p->full[0].to_ns < horizon ? p->full[0].to_ns : horizon;
 		if ((uint64_t)(to - p->cursor_ns) > most_ns)
 			to = p->cursor_ns + (int64_t)most_ns;
-		*out = (struct sl_sample_span){p->cursor_ns, to, false};
+		*out = (struct act_sample_span){p->cursor_ns, to, false};
 		p->cursor_ns = to;
 		if (p->tick_ns <= to)
 			p->tick_ns += ((to - p->tick_ns) / (int64_t)o->every_ns + 1) *
@@ -103,18 +103,19 @@ bool sl_sample_next(struct sl_sample_pod *p, const struct sl_sample_opts *o, int
 	/* A tick before the next span: the newest sample up to it. */
 	to = p->fulls ? p->full[0].from_ns : INT64_MAX;
 	if (p->tick_ns <= horizon && p->tick_ns <= to) {
-		*out = (struct sl_sample_span){p->cursor_ns, p->tick_ns, true};
+		*out = (struct act_sample_span){p->cursor_ns, p->tick_ns, true};
 		p->cursor_ns = p->tick_ns;
 		p->tick_ns += (int64_t)o->every_ns;
 		return true;
 	}
 	if (to > horizon)
-		return false; /* the span before the tick stays open: it may give its newest sample */
+		return false; /* the span before the tick stays open: it may give its newest sample
+			       */
 	p->cursor_ns = to;
-	return sl_sample_next(p, o, now_ns, most_ns, out);
+	return act_sample_next(p, o, now_ns, most_ns, out);
 }
 
-uint64_t sl_sample_skip(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t to_ns)
+uint64_t act_sample_skip(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t to_ns)
 {
 	int64_t from = p->cursor_ns;
 

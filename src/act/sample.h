@@ -22,50 +22,50 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SL_SAMPLE_FULL_MAX 8u /* spans at full resolution that wait in a pod */
+#define ACT_SAMPLE_FULL_MAX 8u /* spans at full resolution that wait in a pod */
 
-struct sl_sample_opts {
+struct act_sample_opts {
 	uint64_t every_ns;  /* one sample in so long; 0: all of them, always */
 	uint64_t around_ns; /* before and after an anomaly */
 	uint64_t late_ns;   /* how long after its time a verdict may come */
 };
 
 /* Samples with from_ns < t <= to_ns. */
-struct sl_sample_span {
+struct act_sample_span {
 	int64_t from_ns, to_ns;
 	bool last; /* only the newest of them */
 };
 
-/* The plan of a pod. Starts with sl_sample_init(). */
-struct sl_sample_pod {
+/* The plan of a pod. Starts with act_sample_init(). */
+struct act_sample_pod {
 	int64_t cursor_ns; /* all up to here is decided */
 	int64_t tick_ns;   /* the next one at which one sample is due */
 	struct {
 		int64_t from_ns, to_ns; /* to_ns INT64_MAX: the anomaly goes on */
-	} full[SL_SAMPLE_FULL_MAX]; /* sorted, disjoint */
+	} full[ACT_SAMPLE_FULL_MAX];	/* sorted, disjoint */
 	uint32_t fulls;
 	uint64_t clipped_ns; /* of spans that were asked for too late */
 };
 
 /* Nothing before from_ns is ever sent. seed spreads the pods' samples over every_ns. */
-void sl_sample_init(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t from_ns,
-		    uint64_t seed);
+void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t from_ns,
+		     uint64_t seed);
 
 /*
  * An anomaly that began at begin_ns goes on (end_ns 0; saying it again is harmless), or is over and
  * was last seen at end_ns, which must be said once.
  */
-void sl_sample_anomaly(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t begin_ns,
-		       int64_t end_ns);
+void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t begin_ns,
+			int64_t end_ns);
 
 /*
  * The next span that is decided at now_ns, and no longer than most_ns. False: none for now. What it
  * returned counts as sent.
  */
-bool sl_sample_next(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t now_ns,
-		    uint64_t most_ns, struct sl_sample_span *out);
+bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t now_ns,
+		     uint64_t most_ns, struct act_sample_span *out);
 
 /* Gives up what is before to_ns. Returns the time that is given up, 0 if it was decided before. */
-uint64_t sl_sample_skip(struct sl_sample_pod *p, const struct sl_sample_opts *o, int64_t to_ns);
+uint64_t act_sample_skip(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t to_ns);
 
 #endif

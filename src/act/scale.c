@@ -9,26 +9,26 @@
 
 #define FRESH_NS 10000000000ll
 
-struct entry {
-	struct sl_workload w;
+struct scale_entry {
+	struct act_workload w;
 	double sum;
 	bool begun; /* pressure has a value to go on from */
 };
 
-struct sl_scale {
+struct act_scale {
 	uint64_t tau_ns;
 	size_t max, used;
-	struct entry *entry;
+	struct scale_entry *entry;
 	int64_t now_ns;
 	pthread_mutex_t lock; /* of what follows */
-	struct sl_workload *shown;
+	struct act_workload *shown;
 	size_t shows;
 	uint64_t refused;
 };
 
-struct sl_scale *sl_scale_new(uint64_t tau_ns, size_t max)
+struct act_scale *act_scale_new(uint64_t tau_ns, size_t max)
 {
-	struct sl_scale *s = calloc(1, sizeof(*s));
+	struct act_scale *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -38,14 +38,14 @@ struct sl_scale *sl_scale_new(uint64_t tau_ns, size_t max)
 	s->entry = calloc(s->max, sizeof(*s->entry));
 	s->shown = calloc(s->max, sizeof(*s->shown));
 	if (!s->entry || !s->shown) {
-		sl_scale_free(s);
+		act_scale_free(s);
 		errno = ENOMEM;
 		return NULL;
 	}
 	return s;
 }
 
-void sl_scale_free(struct sl_scale *s)
+void act_scale_free(struct act_scale *s)
 {
 	if (!s)
 		return;
@@ -55,7 +55,7 @@ void sl_scale_free(struct sl_scale *s)
 	free(s);
 }
 
-void sl_scale_begin(struct sl_scale *s, int64_t now_ns)
+void act_scale_begin(struct act_scale *s, int64_t now_ns)
 {
 	s->now_ns = now_ns;
 	for (size_t i = 0; i < s->used; i++) {
@@ -64,9 +64,9 @@ void sl_scale_begin(struct sl_scale *s, int64_t now_ns)
 	}
 }
 
-static struct entry *find(struct sl_scale *s, const struct sl_pod_name *n)
+static struct scale_entry *find(struct act_scale *s, const struct act_pod_name *n)
 {
-	struct entry *e;
+	struct scale_entry *e;
 
 	for (size_t i = 0; i < s->used; i++)
 		if (!strcmp(s->entry[i].w.service, n->service) &&
@@ -75,15 +75,15 @@ static struct entry *find(struct sl_scale *s, const struct sl_pod_name *n)
 	if (s->used == s->max)
 		return NULL;
 	e = &s->entry[s->used++];
-	*e = (struct entry){.begun = false};
+	*e = (struct scale_entry){.begun = false};
 	strcpy(e->w.service, n->service);
 	strcpy(e->w.kube_namespace, n->kube_namespace);
 	return e;
 }
 
-void sl_scale_pod(struct sl_scale *s, const struct sl_pod_verdict *v)
+void act_scale_pod(struct act_scale *s, const struct act_pod_verdict *v)
 {
-	struct entry *e;
+	struct scale_entry *e;
 
 	if (!v->ns || s->now_ns - v->ns > FRESH_NS)
 		return;
@@ -96,21 +96,22 @@ void sl_scale_pod(struct sl_scale *s, const struct sl_pod_verdict *v)
 	}
 	e->w.pods++;
 	e->w.anomalous += v->anomalous;
-	e->sum += fmin(v->recent, SL_PRESSURE_MAX);
+	e->sum += fmin(v->recent, ACT_PRESSURE_MAX);
 }
 
-void sl_scale_end(struct sl_scale *s)
+void act_scale_end(struct act_scale *s)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->used; i++) {
-		struct entry *e = &s->entry[i];
+		struct scale_entry *e = &s->entry[i];
 		double mean, part, elapsed;
 
 		if (!e->w.pods)
 			continue; /* none left */
 		mean = e->sum / e->w.pods;
-		/* The clock may have been set back; e^(t / tau) of that would leave no number behind. */
+		/* The clock may have been set back; e^(t / tau) of that would leave no number
+		 * behind. */
 		elapsed = fmax((double)(s->now_ns - e->w.ns), 0);
 		part = -expm1(-elapsed / (double)s->tau_ns);
 		e->w.pressure = e->begun ? e->w.pressure + part * (mean - e->w.pressure) : mean;
@@ -127,7 +128,7 @@ void sl_scale_end(struct sl_scale *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-size_t sl_scale_workloads(struct sl_scale *s, struct sl_workload *out, size_t max)
+size_t act_scale_workloads(struct act_scale *s, struct act_workload *out, size_t max)
 {
 	size_t n;
 
@@ -138,7 +139,7 @@ size_t sl_scale_workloads(struct sl_scale *s, struct sl_workload *out, size_t ma
 	return n;
 }
 
-uint64_t sl_scale_refused(struct sl_scale *s)
+uint64_t act_scale_refused(struct act_scale *s)
 {
 	uint64_t n;
 

@@ -28,40 +28,41 @@
 #define WEAK_LEAVES    0.5
 #define VERDICTS_OWN   0.01 /* of the budget: no flood of others takes it */
 
-struct route {
-	struct route *next;	     /* in the bucket */
-	struct route *older, *newer; /* in the list */
-	bool known;		     /* which list that is */
+struct act_trace_route {
+	struct act_trace_route *next;	       /* in the bucket */
+	struct act_trace_route *older, *newer; /* in the list */
+	bool known;			       /* which list that is */
 	uint64_t key;
 	uint32_t n;
 	uint16_t bins[BINS];
 };
 
 /* By when they were seen last. */
-struct list {
-	struct route *oldest, *newest;
+struct act_trace_list {
+	struct act_trace_route *oldest, *newest;
 	size_t n;
 };
 
-struct sl_trace_policy {
-	struct sl_trace_policy_opts o;
+struct act_trace_policy {
+	struct act_trace_policy_opts o;
 	uint64_t at_most;	/* kept ones in all */
 	double burst, most;	/* overdraft; savings */
 	double balance, income; /* income: of the window at most */
 	double due;		/* of what is left, to verdicts alone */
-	struct route *bucket[BUCKETS];
-	struct list young, known;
+	struct act_trace_route *bucket[BUCKETS];
+	struct act_trace_list young, known;
 	float *recent, least; /* scores, of at_start; their quantile */
 	uint32_t recents;
 	uint64_t kept;
-	struct sl_trace_policy_stats stats;
+	struct act_trace_policy_stats stats;
 };
 
-const char *sl_trace_reason_name(enum sl_trace_reason reason)
+const char *act_trace_reason_name(enum act_trace_reason reason)
 {
-	static const char *const names[SL_TRACE_REASONS] = {"", "error", "slow", "verdict", "head"};
+	static const char *const names[ACT_TRACE_REASONS] = {"", "error", "slow", "verdict",
+							     "head"};
 
-	return (unsigned int)reason < SL_TRACE_REASONS ? names[reason] : "";
+	return (unsigned int)reason < ACT_TRACE_REASONS ? names[reason] : "";
 }
 
 static bool is_share(double x)
@@ -69,9 +70,9 @@ static bool is_share(double x)
 	return x >= 0 && x <= 1; /* NaN is none */
 }
 
-struct sl_trace_policy *sl_trace_policy_new(const struct sl_trace_policy_opts *opts)
+struct act_trace_policy *act_trace_policy_new(const struct act_trace_policy_opts *opts)
 {
-	struct sl_trace_policy *p;
+	struct act_trace_policy *p;
 
 	if (!is_share(opts->budget) || !is_share(opts->head) || !(opts->slow_factor >= 0)) {
 		errno = EINVAL;
@@ -100,17 +101,17 @@ struct sl_trace_policy *sl_trace_policy_new(const struct sl_trace_policy_opts *o
 	return p;
 }
 
-static void free_list(struct list *l)
+static void free_list(struct act_trace_list *l)
 {
 	while (l->oldest) {
-		struct route *r = l->oldest;
+		struct act_trace_route *r = l->oldest;
 
 		l->oldest = r->newer;
 		free(r);
 	}
 }
 
-void sl_trace_policy_free(struct sl_trace_policy *p)
+void act_trace_policy_free(struct act_trace_policy *p)
 {
 	if (!p)
 		return;
@@ -120,11 +121,11 @@ void sl_trace_policy_free(struct sl_trace_policy *p)
 	free(p);
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
-uint64_t sl_trace_key(const char *text, size_t bytes)
+uint64_t act_trace_key(const char *text, size_t bytes)
 {
-	uint64_t h = sl_hash_bytes(text, bytes, 0);
+	uint64_t h = sketch_hash_bytes(text, bytes, 0);
 
 	return h ? h : 1;
 }
@@ -136,7 +137,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-uint64_t sl_trace_route(uint64_t root, uint64_t *keys, size_t n)
+uint64_t act_trace_route(uint64_t root, uint64_t *keys, size_t n)
 {
 	uint64_t h = root;
 
@@ -144,40 +145,40 @@ uint64_t sl_trace_route(uint64_t root, uint64_t *keys, size_t n)
 		qsort(keys, n, sizeof(*keys), by_value);
 	for (size_t i = 0; i < n; i++)
 		if (!i || keys[i] != keys[i - 1])
-			h = sl_hash_nth(h, 0) ^ keys[i];
-	h = sl_hash_nth(h, 0);
+			h = sketch_hash_nth(h, 0) ^ keys[i];
+	h = sketch_hash_nth(h, 0);
 	return h ? h : 1;
 }
 
 /* Of the same ids the same choice, for each salt another one: from 0 to 1. */
 static double chance(uint64_t id, uint64_t salt)
 {
-	return (double)(sl_hash_nth(id, salt) >> 11) * 0x1p-53;
+	return (double)(sketch_hash_nth(id, salt) >> 11) * 0x1p-53;
 }
 
-/* ---- routes -------------------------------------------------------------------------------------- */
+/* ---- routes ---- */
 
-static struct route **place_of(struct sl_trace_policy *p, uint64_t key)
+static struct act_trace_route **place_of(struct act_trace_policy *p, uint64_t key)
 {
-	struct route **at = &p->bucket[sl_hash_nth(key, 0) % BUCKETS];
+	struct act_trace_route **at = &p->bucket[sketch_hash_nth(key, 0) % BUCKETS];
 
 	while (*at && (*at)->key != key)
 		at = &(*at)->next;
 	return at;
 }
 
-static void unlink_route(struct sl_trace_policy *p, struct route *r)
+static void unlink_route(struct act_trace_policy *p, struct act_trace_route *r)
 {
-	struct list *l = r->known ? &p->known : &p->young;
+	struct act_trace_list *l = r->known ? &p->known : &p->young;
 
 	*(r->older ? &r->older->newer : &l->oldest) = r->newer;
 	*(r->newer ? &r->newer->older : &l->newest) = r->older;
 	l->n--;
 }
 
-static void link_newest(struct sl_trace_policy *p, struct route *r)
+static void link_newest(struct act_trace_policy *p, struct act_trace_route *r)
 {
-	struct list *l;
+	struct act_trace_list *l;
 
 	r->known = r->n >= LEARN_ALL;
 	l = r->known ? &p->known : &p->young;
@@ -189,10 +190,10 @@ static void link_newest(struct sl_trace_policy *p, struct route *r)
 }
 
 /* The route that is missed least. Room for some young ones stays: they could never grow up else. */
-static struct route *evict(struct sl_trace_policy *p)
+static struct act_trace_route *evict(struct act_trace_policy *p)
 {
 	bool young = p->young.n > p->o.max_routes / YOUNG_PART || !p->known.n;
-	struct route *r = young ? p->young.oldest : p->known.oldest;
+	struct act_trace_route *r = young ? p->young.oldest : p->known.oldest;
 
 	unlink_route(p, r);
 	*place_of(p, r->key) = r->next;
@@ -202,9 +203,9 @@ static struct route *evict(struct sl_trace_policy *p)
 }
 
 /* NULL: no memory. */
-static struct route *route_of(struct sl_trace_policy *p, uint64_t key)
+static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key)
 {
-	struct route *r = *place_of(p, key);
+	struct act_trace_route *r = *place_of(p, key);
 
 	if (r) {
 		unlink_route(p, r);
@@ -216,14 +217,14 @@ static struct route *route_of(struct sl_trace_policy *p, uint64_t key)
 		p->stats.lost++;
 		return NULL;
 	}
-	*r = (struct route){.key = key};
+	*r = (struct act_trace_route){.key = key};
 	*place_of(p, key) = r;
 	link_newest(p, r);
 	p->stats.routes++;
 	return r;
 }
 
-/* ---- latency ------------------------------------------------------------------------------------- */
+/* ---- latency ---- */
 
 /* The octave, and the four bits below the highest: steps that are even within an octave. */
 static uint32_t bin_of(uint64_t ns)
@@ -238,7 +239,7 @@ static uint32_t bin_of(uint64_t ns)
 }
 
 /* ns; within its bin they are taken as evenly spread. */
-static double median(const struct route *r)
+static double median(const struct act_trace_route *r)
 {
 	uint32_t below = 0, i;
 	double within;
@@ -249,7 +250,7 @@ static double median(const struct route *r)
 	return ldexp(1 + (i % STEPS + within) / STEPS, (int)(FIRST + i / STEPS));
 }
 
-static void learn(struct route *r, uint64_t ns)
+static void learn(struct act_trace_route *r, uint64_t ns)
 {
 	if (r->n >= HALVE_AT) {
 		r->n = 0;
@@ -261,9 +262,9 @@ static void learn(struct route *r, uint64_t ns)
 }
 
 /* How many times its median the trace lasted; 0: not known. Then it is learned. */
-static double slowness(struct sl_trace_policy *p, uint64_t key, const struct sl_trace_facts *f)
+static double slowness(struct act_trace_policy *p, uint64_t key, const struct act_trace_facts *f)
 {
-	struct route *r = route_of(p, key);
+	struct act_trace_route *r = route_of(p, key);
 	double ratio = 0;
 
 	if (!r)
@@ -275,7 +276,7 @@ static double slowness(struct sl_trace_policy *p, uint64_t key, const struct sl_
 	return ratio;
 }
 
-/* ---- verdicts before the end ----------------------------------------------------------------------- */
+/* ---- verdicts before the end ---- */
 
 static int by_size(const void *a, const void *b)
 {
@@ -285,7 +286,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Of the scores of the last traces, the one that the budget's share of them exceeds. */
-static void remember(struct sl_trace_policy *p, float score)
+static void remember(struct act_trace_policy *p, float score)
 {
 	float sorted[RECENT];
 	uint32_t i;
@@ -302,24 +303,24 @@ static void remember(struct sl_trace_policy *p, float score)
 	p->least = sorted[i < p->recents ? i : p->recents - 1];
 }
 
-/* ---- decision -------------------------------------------------------------------------------------- */
+/* ---- decision ---- */
 
 /* What has to be left after it is kept; below 0 is debt. */
-static bool room(const struct sl_trace_policy *p, double left)
+static bool room(const struct act_trace_policy *p, double left)
 {
 	return p->kept < p->at_most && p->balance - 1 >= left;
 }
 
-static void spend(struct sl_trace_policy *p, enum sl_trace_reason reason)
+static void spend(struct act_trace_policy *p, enum act_trace_reason reason)
 {
 	p->balance -= 1;
-	if (reason == SL_TRACE_VERDICT)
+	if (reason == ACT_TRACE_VERDICT)
 		p->due = fmax(p->due - 1, 0);
 	p->kept++;
 	p->stats.kept[reason]++;
 }
 
-bool sl_trace_could_afford(struct sl_trace_policy *p, enum sl_trace_reason reason)
+bool act_trace_could_afford(struct act_trace_policy *p, enum act_trace_reason reason)
 {
 	bool could = room(p, p->due - p->burst);
 
@@ -327,42 +328,43 @@ bool sl_trace_could_afford(struct sl_trace_policy *p, enum sl_trace_reason reaso
 	return could;
 }
 
-bool sl_trace_afford(struct sl_trace_policy *p, enum sl_trace_reason reason)
+bool act_trace_afford(struct act_trace_policy *p, enum act_trace_reason reason)
 {
-	if (!sl_trace_could_afford(p, reason))
+	if (!act_trace_could_afford(p, reason))
 		return false;
 	spend(p, reason);
 	return true;
 }
 
 /* The strongest reason that there is room for; *wanted: the strongest one. */
-static enum sl_trace_reason reason_of(const struct sl_trace_policy *p,
-				      const struct sl_trace_facts *f, double slow,
-				      enum sl_trace_reason *wanted)
+static enum act_trace_reason reason_of(const struct act_trace_policy *p,
+				       const struct act_trace_facts *f, double slow,
+				       enum act_trace_reason *wanted)
 {
 	bool worst = p->o.at_start && (f->score >= (double)p->least || p->balance > 0);
-	/* What weak reasons leave to others: before the end of a recording, no more than those may need yet. */
+	/* What weak reasons leave to others: before the end of a recording, no more than those may
+	 * need yet. */
 	double weak = p->income;
 
 	if (p->o.total && p->o.at_start)
 		weak = fmin(weak, p->o.budget * ((double)p->o.total - (double)p->stats.seen));
 	weak *= WEAK_LEAVES;
 	const struct {
-		enum sl_trace_reason reason;
+		enum act_trace_reason reason;
 		bool holds;
 		double leaves;
 	} rules[] = {
-		{SL_TRACE_ERROR, f->error, p->due - p->burst},
-		{SL_TRACE_SLOW, slow > p->o.slow_factor, p->due - p->burst},
-		{SL_TRACE_SLOW, slow > DOUBT * p->o.slow_factor, DOUBT_LEAVES * p->income},
-		{SL_TRACE_VERDICT, f->score > 1 && worst, -p->burst},
-		{SL_TRACE_VERDICT, f->score > 1 && !p->o.at_start, VERDICT_LEAVES * p->income},
-		{SL_TRACE_VERDICT, f->score > 1 && p->due >= 1, -p->burst},
-		{SL_TRACE_VERDICT, f->others > 1, weak},
-		{SL_TRACE_HEAD, chance(f->trace_lo, 0) < p->o.head, weak},
+		{ACT_TRACE_ERROR, f->error, p->due - p->burst},
+		{ACT_TRACE_SLOW, slow > p->o.slow_factor, p->due - p->burst},
+		{ACT_TRACE_SLOW, slow > DOUBT * p->o.slow_factor, DOUBT_LEAVES * p->income},
+		{ACT_TRACE_VERDICT, f->score > 1 && worst, -p->burst},
+		{ACT_TRACE_VERDICT, f->score > 1 && !p->o.at_start, VERDICT_LEAVES * p->income},
+		{ACT_TRACE_VERDICT, f->score > 1 && p->due >= 1, -p->burst},
+		{ACT_TRACE_VERDICT, f->others > 1, weak},
+		{ACT_TRACE_HEAD, chance(f->trace_lo, 0) < p->o.head, weak},
 	};
 
-	*wanted = SL_TRACE_NO;
+	*wanted = ACT_TRACE_NO;
 	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
 		if (!rules[i].holds)
 			continue;
@@ -371,12 +373,12 @@ static enum sl_trace_reason reason_of(const struct sl_trace_policy *p,
 		if (room(p, rules[i].leaves))
 			return rules[i].reason;
 	}
-	return SL_TRACE_NO;
+	return ACT_TRACE_NO;
 }
 
-enum sl_trace_reason sl_trace_decide(struct sl_trace_policy *p, const struct sl_trace_facts *f)
+enum act_trace_reason act_trace_decide(struct act_trace_policy *p, const struct act_trace_facts *f)
 {
-	enum sl_trace_reason reason, wanted;
+	enum act_trace_reason reason, wanted;
 	double slow = 0, by_root;
 
 	p->stats.seen++;
@@ -391,7 +393,7 @@ enum sl_trace_reason sl_trace_decide(struct sl_trace_policy *p, const struct sl_
 		slow = slow > 0 ? slow : by_root;
 	}
 	if (f->kept)
-		return SL_TRACE_NO;
+		return ACT_TRACE_NO;
 	reason = reason_of(p, f, slow, &wanted);
 	if (reason)
 		spend(p, reason);
@@ -400,7 +402,7 @@ enum sl_trace_reason sl_trace_decide(struct sl_trace_policy *p, const struct sl_
 	return reason;
 }
 
-void sl_trace_policy_stats(const struct sl_trace_policy *p, struct sl_trace_policy_stats *out)
+void act_trace_policy_stats(const struct act_trace_policy *p, struct act_trace_policy_stats *out)
 {
 	*out = p->stats;
 }

@@ -17,13 +17,13 @@
 #define RECENT	  3 /* steps */
 
 /* The anomaly of a pod that goes on, or its last one. */
-struct course {
+struct verdict_course {
 	uint64_t number; /* of the pod's anomalies; 0: none yet */
 	int64_t begin_ns, last_ns, end_ns;
 	uint64_t findings;
 	double peak, threshold;
 	uint32_t blames;
-	struct sl_blame blame[SL_BLAMES];
+	struct act_blame blame[ACT_BLAMES];
 };
 
 struct score {
@@ -32,46 +32,46 @@ struct score {
 };
 
 struct state {
-	struct sl_pod_verdict v;
-	struct course course;
+	struct act_pod_verdict v;
+	struct verdict_course course;
 };
 
-struct sl_verdict_pod {
-	struct sl_verdict_pod *next; /* in the bucket */
-	struct sl_verdicts *store;
+struct act_verdict_pod {
+	struct act_verdict_pod *next; /* in the bucket */
+	struct act_verdicts *store;
 	struct state own; /* the writer's */
 	bool gone;	  /* last word of the writer */
 
 	pthread_mutex_t lock;
 	struct state shown;
-	struct score *score; /* [SL_SCORES_KEPT], a ring */
+	struct score *score; /* [ACT_SCORES_KEPT], a ring */
 	uint64_t scores;     /* ever written */
 
 	/* The keeper's. */
 	uint64_t kept_number, kept_findings; /* course as it is in the list */
 	/* The one that goes on, as it was told last: the list may have no room for it. */
-	struct sl_anomaly on; /* id 0: none */
-	bool traced;	      /* ... and it got a trace that was not told of */
+	struct act_anomaly on; /* id 0: none */
+	bool traced;	       /* ... and it got a trace that was not told of */
 	int64_t trace_ns;
-	uint8_t trace[SL_TRACE_ID_BYTES];
+	uint8_t trace[ACT_TRACE_ID_BYTES];
 };
 
-struct sl_verdicts {
-	struct sl_verdicts_opts o;
+struct act_verdicts {
+	struct act_verdicts_opts o;
 	pthread_mutex_t lock;
-	struct sl_verdict_pod **bucket;
+	struct act_verdict_pod **bucket;
 	size_t buckets, pods;
-	struct sl_anomaly *anomaly; /* ring by id: id i is at i % max_anomalies */
+	struct act_anomaly *anomaly; /* ring by id: id i is at i % max_anomalies */
 	uint64_t last_id;
-	struct sl_verdicts_stats stats; /* what outlives pods */
+	struct act_verdicts_stats stats; /* what outlives pods */
 };
 
-/* ---- the store ---------------------------------------------------------------------------------- */
+/* ---- the store ---- */
 
-struct sl_verdicts *sl_verdicts_new(const struct sl_verdicts_opts *opts)
+struct act_verdicts *act_verdicts_new(const struct act_verdicts_opts *opts)
 {
-	struct sl_verdicts *v = calloc(1, sizeof(*v));
-	struct sl_verdicts_opts *o;
+	struct act_verdicts *v = calloc(1, sizeof(*v));
+	struct act_verdicts_opts *o;
 
 	if (!v)
 		return NULL;
@@ -83,7 +83,7 @@ struct sl_verdicts *sl_verdicts_new(const struct sl_verdicts_opts *opts)
 	o->unread_ns = o->unread_ns ? o->unread_ns : 10 * SECOND_NS;
 	o->step_ns = o->step_ns ? o->step_ns : SECOND_NS / 2;
 	v->buckets = o->max_pods < 1024 ? o->max_pods : o->max_pods / 4;
-	v->bucket = calloc(v->buckets, sizeof(struct sl_verdict_pod *));
+	v->bucket = calloc(v->buckets, sizeof(struct act_verdict_pod *));
 	v->anomaly = calloc(o->max_anomalies, sizeof(*v->anomaly));
 	if (!v->bucket || !v->anomaly) {
 		free(v->bucket);
@@ -96,19 +96,19 @@ struct sl_verdicts *sl_verdicts_new(const struct sl_verdicts_opts *opts)
 	return v;
 }
 
-static void pod_free(struct sl_verdict_pod *p)
+static void pod_free(struct act_verdict_pod *p)
 {
 	pthread_mutex_destroy(&p->lock);
 	free(p->score);
 	free(p);
 }
 
-void sl_verdicts_free(struct sl_verdicts *v)
+void act_verdicts_free(struct act_verdicts *v)
 {
 	if (!v)
 		return;
 	for (size_t i = 0; i < v->buckets; i++)
-		for (struct sl_verdict_pod *p = v->bucket[i], *next; p; p = next) {
+		for (struct act_verdict_pod *p = v->bucket[i], *next; p; p = next) {
 			next = p->next;
 			pod_free(p);
 		}
@@ -118,27 +118,27 @@ void sl_verdicts_free(struct sl_verdicts *v)
 	free(v);
 }
 
-static struct sl_verdict_pod **bucket_of(struct sl_verdicts *v, uint64_t instance)
+static struct act_verdict_pod **bucket_of(struct act_verdicts *v, uint64_t instance)
 {
 	/* Fibonacci hashing: instances are random in their upper half only. */
 	return &v->bucket[(instance * 0x9e3779b97f4a7c15ull >> 20) % v->buckets];
 }
 
-static struct sl_verdict_pod *find(struct sl_verdicts *v, uint64_t instance)
+static struct act_verdict_pod *find(struct act_verdicts *v, uint64_t instance)
 {
-	struct sl_verdict_pod *p = *bucket_of(v, instance);
+	struct act_verdict_pod *p = *bucket_of(v, instance);
 
 	while (p && p->own.v.instance != instance)
 		p = p->next;
 	return p;
 }
 
-/* ---- writers ------------------------------------------------------------------------------------- */
+/* ---- writers ---- */
 
-struct sl_verdict_pod *sl_verdicts_add(struct sl_verdicts *v, uint64_t instance,
-				       const struct sl_pod_name *name)
+struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instance,
+					 const struct act_pod_name *name)
 {
-	struct sl_verdict_pod *p = NULL, **at = bucket_of(v, instance);
+	struct act_verdict_pod *p = NULL, **at = bucket_of(v, instance);
 	int err = EAGAIN;
 
 	if (pthread_mutex_trylock(&v->lock))
@@ -152,7 +152,7 @@ struct sl_verdict_pod *sl_verdicts_add(struct sl_verdicts *v, uint64_t instance,
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		goto unlock;
-	p->score = calloc(SL_SCORES_KEPT, sizeof(*p->score));
+	p->score = calloc(ACT_SCORES_KEPT, sizeof(*p->score));
 	if (!p->score) {
 		free(p);
 		p = NULL;
@@ -176,12 +176,12 @@ out:
 	return p;
 }
 
-static uint32_t take_blame(struct sl_blame to[SL_BLAMES], const struct sl_finding *f)
+static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_finding *f)
 {
-	uint32_t n = f->blames < SL_BLAMES ? f->blames : SL_BLAMES;
+	uint32_t n = f->blames < ACT_BLAMES ? f->blames : ACT_BLAMES;
 
 	for (uint32_t i = 0; i < n; i++) {
-		size_t bytes = strnlen(f->blame[i].metric, SL_BLAME_BYTES - 1);
+		size_t bytes = strnlen(f->blame[i].metric, ACT_BLAME_BYTES - 1);
 
 		memcpy(to[i].metric, f->blame[i].metric, bytes);
 		to[i].metric[bytes] = '\0';
@@ -191,12 +191,13 @@ static uint32_t take_blame(struct sl_blame to[SL_BLAMES], const struct sl_findin
 	return n;
 }
 
-static void alarm_at(struct state *s, const struct sl_finding *f)
+static void alarm_at(struct state *s, const struct act_finding *f)
 {
-	struct course *c = &s->course;
+	struct verdict_course *c = &s->course;
 
 	if (!s->v.anomalous) {
-		*c = (struct course){.number = c->number + 1, .begin_ns = f->ns, .peak = -1};
+		*c = (struct verdict_course){
+			.number = c->number + 1, .begin_ns = f->ns, .peak = -1};
 		s->v.anomalous = true;
 		s->v.begin_ns = f->ns;
 		s->v.anomalies++;
@@ -214,14 +215,14 @@ static void alarm_at(struct state *s, const struct sl_finding *f)
 }
 
 /* Under the pod's lock. */
-static void add_score(struct sl_verdict_pod *p)
+static void add_score(struct act_verdict_pod *p)
 {
-	const struct sl_pod_verdict *v = &p->own.v;
+	const struct act_pod_verdict *v = &p->own.v;
 	int64_t step = v->ns / (int64_t)p->store->o.step_ns;
-	struct score *s = &p->score[(p->scores ? p->scores - 1 : 0) % SL_SCORES_KEPT];
+	struct score *s = &p->score[(p->scores ? p->scores - 1 : 0) % ACT_SCORES_KEPT];
 
 	if (!p->scores || s->step != step) {
-		s = &p->score[p->scores++ % SL_SCORES_KEPT];
+		s = &p->score[p->scores++ % ACT_SCORES_KEPT];
 		*s = (struct score){.step = step, .score = -1};
 	}
 	s->threshold = (float)v->threshold;
@@ -229,7 +230,7 @@ static void add_score(struct sl_verdict_pod *p)
 		s->score = (float)v->score;
 }
 
-static void show(struct sl_verdict_pod *p)
+static void show(struct act_verdict_pod *p)
 {
 	if (pthread_mutex_trylock(&p->lock))
 		return; /* with the next finding */
@@ -238,7 +239,7 @@ static void show(struct sl_verdict_pod *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-void sl_verdict_push(struct sl_verdict_pod *p, const struct sl_finding *f)
+void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 {
 	struct state *s = &p->own;
 	const int64_t gap = f->ns - s->course.last_ns, hold = (int64_t)p->store->o.hold_ns;
@@ -252,8 +253,9 @@ void sl_verdict_push(struct sl_verdict_pod *p, const struct sl_finding *f)
 	s->v.findings++;
 	s->v.shadow_alarms += f->shadow_anomalous;
 	/*
-	 * What comes after a gap begins anew, even if it is the very next finding. A clock that was set back by more
-	 * than that makes a gap, too: else nothing would end until it is again as late as it was.
+	 * What comes after a gap begins anew, even if it is the very next finding. A clock that was
+	 * set back by more than that makes a gap, too: else nothing would end until it is again as
+	 * late as it was.
 	 */
 	if (s->v.anomalous && (gap > hold || gap < -hold)) {
 		s->v.anomalous = false;
@@ -264,35 +266,35 @@ void sl_verdict_push(struct sl_verdict_pod *p, const struct sl_finding *f)
 	show(p);
 }
 
-void sl_verdict_gone(struct sl_verdict_pod *p)
+void act_verdict_gone(struct act_verdict_pod *p)
 {
-	/* Pairs with the acquire of sl_verdicts_keep(): own is not touched any more. */
+	/* Pairs with the acquire of act_verdicts_keep(): own is not touched any more. */
 	__atomic_store_n(&p->gone, true, __ATOMIC_RELEASE);
 }
 
-/* ---- the keeper ------------------------------------------------------------------------------------ */
+/* ---- the keeper ---- */
 
-static struct sl_anomaly *by_id(struct sl_verdicts *v, uint64_t id)
+static struct act_anomaly *by_id(struct act_verdicts *v, uint64_t id)
 {
-	struct sl_anomaly *a = &v->anomaly[id % v->o.max_anomalies];
+	struct act_anomaly *a = &v->anomaly[id % v->o.max_anomalies];
 
 	return id && a->id == id ? a : NULL;
 }
 
-static void begin(struct sl_verdicts *v, struct sl_verdict_pod *p, const struct state *s)
+static void begin(struct act_verdicts *v, struct act_verdict_pod *p, const struct state *s)
 {
 	uint64_t id = ++v->last_id;
-	struct sl_anomaly *a = &v->anomaly[id % v->o.max_anomalies];
+	struct act_anomaly *a = &v->anomaly[id % v->o.max_anomalies];
 
 	v->stats.forgotten += a->id != 0;
 	v->stats.anomalies++;
-	p->on = (struct sl_anomaly){.id = id, .instance = s->v.instance, .name = s->v.name};
+	p->on = (struct act_anomaly){.id = id, .instance = s->v.instance, .name = s->v.name};
 	*a = p->on;
 	p->kept_number = s->course.number;
 	p->kept_findings = 0;
 }
 
-static void take_course(struct sl_anomaly *a, const struct course *c)
+static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 {
 	a->begin_ns = c->begin_ns;
 	a->last_ns = c->last_ns;
@@ -303,12 +305,13 @@ static void take_course(struct sl_anomaly *a, const struct course *c)
 	memcpy(a->blame, c->blame, sizeof(a->blame));
 }
 
-typedef void (*changed_fn)(const struct sl_anomaly *a, void *arg);
+typedef void (*changed_fn)(const struct act_anomaly *a, void *arg);
 
 /* Who acts on anomalies hears of each beginning, change and end, also of what the list forgot. */
-static void tell(struct sl_verdicts *v, const struct sl_anomaly *on, changed_fn changed, void *arg)
+static void tell(struct act_verdicts *v, const struct act_anomaly *on, changed_fn changed,
+		 void *arg)
 {
-	struct sl_anomaly *a = by_id(v, on->id);
+	struct act_anomaly *a = by_id(v, on->id);
 
 	if (a)
 		*a = *on;
@@ -316,7 +319,7 @@ static void tell(struct sl_verdicts *v, const struct sl_anomaly *on, changed_fn 
 }
 
 /* Not before its last finding, whatever the clock was set to since. */
-static void end(struct sl_verdicts *v, struct sl_verdict_pod *p, int64_t ns, bool unread,
+static void end(struct act_verdicts *v, struct act_verdict_pod *p, int64_t ns, bool unread,
 		changed_fn changed, void *arg)
 {
 	p->on.end_ns = ns > p->on.last_ns ? ns : p->on.last_ns;
@@ -325,10 +328,10 @@ static void end(struct sl_verdicts *v, struct sl_verdict_pod *p, int64_t ns, boo
 	p->on.id = 0;
 }
 
-static void keep_pod(struct sl_verdicts *v, struct sl_verdict_pod *p, const struct state *s,
+static void keep_pod(struct act_verdicts *v, struct act_verdict_pod *p, const struct state *s,
 		     bool gone, int64_t now_ns, changed_fn changed, void *arg)
 {
-	const struct course *c = &s->course;
+	const struct verdict_course *c = &s->course;
 	bool unread = gone || now_ns - s->v.ns > (int64_t)v->o.unread_ns;
 
 	if (p->on.id && p->kept_number != c->number) /* another one has begun meanwhile */
@@ -350,11 +353,11 @@ static void keep_pod(struct sl_verdicts *v, struct sl_verdict_pod *p, const stru
 		end(v, p, now_ns, true, changed, arg);
 }
 
-void sl_verdicts_keep(struct sl_verdicts *v, int64_t now_ns, changed_fn changed, void *arg)
+void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns, changed_fn changed, void *arg)
 {
 	pthread_mutex_lock(&v->lock);
 	for (size_t i = 0; i < v->buckets; i++) {
-		struct sl_verdict_pod **at = &v->bucket[i], *p;
+		struct act_verdict_pod **at = &v->bucket[i], *p;
 
 		while ((p = *at)) {
 			bool gone = __atomic_load_n(&p->gone, __ATOMIC_ACQUIRE);
@@ -381,21 +384,21 @@ void sl_verdicts_keep(struct sl_verdicts *v, int64_t now_ns, changed_fn changed,
 	pthread_mutex_unlock(&v->lock);
 }
 
-void sl_verdicts_traced(struct sl_verdicts *v, uint64_t instance, int64_t now_ns,
-			const uint8_t trace[SL_TRACE_ID_BYTES])
+void act_verdicts_traced(struct act_verdicts *v, uint64_t instance, int64_t now_ns,
+			 const uint8_t trace[ACT_TRACE_ID_BYTES])
 {
-	struct sl_verdict_pod *p;
-	struct sl_anomaly *a;
+	struct act_verdict_pod *p;
+	struct act_anomaly *a;
 
 	pthread_mutex_lock(&v->lock);
 	p = find(v, instance);
 	if (p) {
 		p->trace_ns = now_ns;
-		memcpy(p->trace, trace, SL_TRACE_ID_BYTES);
+		memcpy(p->trace, trace, ACT_TRACE_ID_BYTES);
 	}
 	if (p && p->on.id && !p->on.has_trace) {
 		p->on.has_trace = p->traced = true;
-		memcpy(p->on.trace, trace, SL_TRACE_ID_BYTES);
+		memcpy(p->on.trace, trace, ACT_TRACE_ID_BYTES);
 		a = by_id(v, p->on.id);
 		if (a)
 			*a = p->on;
@@ -403,16 +406,16 @@ void sl_verdicts_traced(struct sl_verdicts *v, uint64_t instance, int64_t now_ns
 	pthread_mutex_unlock(&v->lock);
 }
 
-/* ---- readers --------------------------------------------------------------------------------------- */
+/* ---- readers ---- */
 
 /* Under the store's lock. */
-static void look(struct sl_verdict_pod *p, struct sl_pod_verdict *out)
+static void look(struct act_verdict_pod *p, struct act_pod_verdict *out)
 {
 	pthread_mutex_lock(&p->lock);
 	*out = p->shown.v;
 	out->recent = out->score;
 	for (uint64_t i = p->scores; i && i + RECENT > p->scores; i--) {
-		const struct score *s = &p->score[(i - 1) % SL_SCORES_KEPT];
+		const struct score *s = &p->score[(i - 1) % ACT_SCORES_KEPT];
 
 		if (s->step > out->ns / (int64_t)p->store->o.step_ns - RECENT &&
 		    (double)s->score > out->recent)
@@ -423,9 +426,9 @@ static void look(struct sl_verdict_pod *p, struct sl_pod_verdict *out)
 	memcpy(out->trace, p->trace, sizeof(out->trace));
 }
 
-bool sl_verdicts_pod(struct sl_verdicts *v, uint64_t instance, struct sl_pod_verdict *out)
+bool act_verdicts_pod(struct act_verdicts *v, uint64_t instance, struct act_pod_verdict *out)
 {
-	struct sl_verdict_pod *p;
+	struct act_verdict_pod *p;
 
 	pthread_mutex_lock(&v->lock);
 	p = find(v, instance);
@@ -436,16 +439,16 @@ bool sl_verdicts_pod(struct sl_verdicts *v, uint64_t instance, struct sl_pod_ver
 }
 
 /* Under the store's lock. */
-static double worst(struct sl_verdict_pod *p, int64_t since_ns)
+static double worst(struct act_verdict_pod *p, int64_t since_ns)
 {
 	int64_t step_ns = (int64_t)p->store->o.step_ns;
 	double most = 0;
 
 	pthread_mutex_lock(&p->lock);
 	for (uint64_t i = p->shown.v.begin_ns ? p->scores : 0; i; i--) {
-		const struct score *s = &p->score[(i - 1) % SL_SCORES_KEPT];
+		const struct score *s = &p->score[(i - 1) % ACT_SCORES_KEPT];
 
-		if (i + SL_SCORES_KEPT <= p->scores || (s->step + 1) * step_ns <= since_ns)
+		if (i + ACT_SCORES_KEPT <= p->scores || (s->step + 1) * step_ns <= since_ns)
 			break;
 		if (s->threshold > 0 && (double)(s->score / s->threshold) > most)
 			most = (double)(s->score / s->threshold);
@@ -454,9 +457,9 @@ static double worst(struct sl_verdict_pod *p, int64_t since_ns)
 	return most;
 }
 
-double sl_verdicts_worst(struct sl_verdicts *v, uint64_t instance, int64_t since_ns)
+double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns)
 {
-	struct sl_verdict_pod *p;
+	struct act_verdict_pod *p;
 	double most;
 
 	pthread_mutex_lock(&v->lock);
@@ -466,28 +469,28 @@ double sl_verdicts_worst(struct sl_verdicts *v, uint64_t instance, int64_t since
 	return most;
 }
 
-void sl_verdicts_pods(struct sl_verdicts *v, void (*fn)(const struct sl_pod_verdict *, void *),
-		      void *arg)
+void act_verdicts_pods(struct act_verdicts *v, void (*fn)(const struct act_pod_verdict *, void *),
+		       void *arg)
 {
-	struct sl_pod_verdict pod;
+	struct act_pod_verdict pod;
 
 	pthread_mutex_lock(&v->lock);
 	for (size_t i = 0; i < v->buckets; i++)
-		for (struct sl_verdict_pod *p = v->bucket[i]; p; p = p->next) {
+		for (struct act_verdict_pod *p = v->bucket[i]; p; p = p->next) {
 			look(p, &pod);
 			fn(&pod, arg);
 		}
 	pthread_mutex_unlock(&v->lock);
 }
 
-size_t sl_verdicts_anomalies(struct sl_verdicts *v, uint64_t after, struct sl_anomaly *out,
-			     size_t max)
+size_t act_verdicts_anomalies(struct act_verdicts *v, uint64_t after, struct act_anomaly *out,
+			      size_t max)
 {
 	size_t n = 0;
 
 	pthread_mutex_lock(&v->lock);
 	for (uint64_t id = v->last_id; id > after && n < max; id--) {
-		const struct sl_anomaly *a = by_id(v, id);
+		const struct act_anomaly *a = by_id(v, id);
 
 		if (!a)
 			break;
@@ -497,13 +500,13 @@ size_t sl_verdicts_anomalies(struct sl_verdicts *v, uint64_t after, struct sl_an
 	return n;
 }
 
-uint64_t sl_verdicts_begun(struct sl_verdicts *v, int64_t since_ns)
+uint64_t act_verdicts_begun(struct act_verdicts *v, int64_t since_ns)
 {
 	uint64_t n = 0;
 
 	pthread_mutex_lock(&v->lock);
 	for (uint64_t id = v->last_id; id; id--) {
-		const struct sl_anomaly *a = by_id(v, id);
+		const struct act_anomaly *a = by_id(v, id);
 
 		if (!a)
 			break;
@@ -513,10 +516,10 @@ uint64_t sl_verdicts_begun(struct sl_verdicts *v, int64_t since_ns)
 	return n;
 }
 
-size_t sl_verdicts_scores(struct sl_verdicts *v, uint64_t instance, int64_t *ns, float *score,
-			  float *threshold)
+size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *ns, float *score,
+			   float *threshold)
 {
-	struct sl_verdict_pod *p;
+	struct act_verdict_pod *p;
 	size_t n = 0;
 
 	pthread_mutex_lock(&v->lock);
@@ -525,9 +528,9 @@ size_t sl_verdicts_scores(struct sl_verdicts *v, uint64_t instance, int64_t *ns,
 		uint64_t first;
 
 		pthread_mutex_lock(&p->lock);
-		first = p->scores > SL_SCORES_KEPT ? p->scores - SL_SCORES_KEPT : 0;
+		first = p->scores > ACT_SCORES_KEPT ? p->scores - ACT_SCORES_KEPT : 0;
 		for (uint64_t i = first; i < p->scores; i++, n++) {
-			const struct score *s = &p->score[i % SL_SCORES_KEPT];
+			const struct score *s = &p->score[i % ACT_SCORES_KEPT];
 
 			ns[n] = s->step * (int64_t)v->o.step_ns;
 			score[n] = s->score;
@@ -539,9 +542,9 @@ size_t sl_verdicts_scores(struct sl_verdicts *v, uint64_t instance, int64_t *ns,
 	return n;
 }
 
-static void add_up(const struct sl_pod_verdict *p, void *arg)
+static void add_up(const struct act_pod_verdict *p, void *arg)
 {
-	struct sl_verdicts_stats *s = arg;
+	struct act_verdicts_stats *s = arg;
 
 	s->pods++;
 	s->anomalous += p->anomalous;
@@ -552,11 +555,11 @@ static void add_up(const struct sl_pod_verdict *p, void *arg)
 	s->shadow_alarms += p->shadow_alarms;
 }
 
-void sl_verdicts_stats(struct sl_verdicts *v, struct sl_verdicts_stats *out)
+void act_verdicts_stats(struct act_verdicts *v, struct act_verdicts_stats *out)
 {
-	struct sl_verdicts_stats now = {0};
+	struct act_verdicts_stats now = {0};
 
-	sl_verdicts_pods(v, add_up, &now);
+	act_verdicts_pods(v, add_up, &now);
 	pthread_mutex_lock(&v->lock);
 	*out = v->stats;
 	pthread_mutex_unlock(&v->lock);

@@ -18,17 +18,17 @@
 
 #define MS 1000000ull
 
-/* ---- timers --------------------------------------------------------------------------------------- */
+/* ---- timers ---- */
 
-void timer_start(struct timer_queue *q, struct timer *t, uint64_t now)
+void agent_timer_start(struct agent_timer_queue *q, struct agent_timer *t, uint64_t now)
 {
-	timer_stop(t);
+	agent_timer_stop(t);
 	t->due = now + q->delay;
 	t->in = q;
 	TAILQ_INSERT_TAIL(&q->head, t, link);
 }
 
-void timer_stop(struct timer *t)
+void agent_timer_stop(struct agent_timer *t)
 {
 	if (!t->in)
 		return;
@@ -36,25 +36,25 @@ void timer_stop(struct timer *t)
 	t->in = NULL;
 }
 
-void agent_expire(struct sl_agent *a, uint64_t now)
+void agent_expire(struct agent *a, uint64_t now)
 {
 	for (int i = 0; i < TIMER_COUNT; i++) {
-		struct timer_queue *q = &a->timers[i];
-		struct timer *t;
+		struct agent_timer_queue *q = &a->timers[i];
+		struct agent_timer *t;
 
 		while ((t = TAILQ_FIRST(&q->head)) && t->due <= now) {
-			timer_stop(t);
+			agent_timer_stop(t);
 			q->fn(a, t);
 		}
 	}
 }
 
-uint64_t agent_next_due(const struct sl_agent *a)
+uint64_t agent_next_due(const struct agent *a)
 {
 	uint64_t due = UINT64_MAX;
 
 	for (int i = 0; i < TIMER_COUNT; i++) {
-		const struct timer *t = TAILQ_FIRST(&a->timers[i].head);
+		const struct agent_timer *t = TAILQ_FIRST(&a->timers[i].head);
 
 		if (t && t->due < due)
 			due = t->due;
@@ -62,33 +62,35 @@ uint64_t agent_next_due(const struct sl_agent *a)
 	return due;
 }
 
-static void on_silent(struct sl_agent *a, struct timer *t)
+static void on_silent(struct agent *a, struct agent_timer *t)
 {
-	conn_drop(a, (struct conn *)((char *)t - offsetof(struct conn, timer)), DROP_SILENT);
+	agent_conn_drop(a, (struct agent_conn *)((char *)t - offsetof(struct agent_conn, timer)),
+			DROP_SILENT);
 }
 
-static void on_blocked(struct sl_agent *a, struct timer *t)
+static void on_blocked(struct agent *a, struct agent_timer *t)
 {
-	conn_drop(a, (struct conn *)((char *)t - offsetof(struct conn, timer)), DROP_SLOW);
+	agent_conn_drop(a, (struct agent_conn *)((char *)t - offsetof(struct agent_conn, timer)),
+			DROP_SLOW);
 }
 
-static void init_timers(struct sl_agent *a)
+static void init_timers(struct agent *a)
 {
 	static const struct {
 		uint64_t delay;
-		void (*fn)(struct sl_agent *, struct timer *);
+		void (*fn)(struct agent *, struct agent_timer *);
 	} all[TIMER_COUNT] = {
-		[TIMER_ORPHAN] = {50 * MS, region_timer_orphan},
-		[TIMER_RESTORED] = {3000 * MS, region_timer_orphan},
-		[TIMER_GRACE] = {0, region_timer_grace},
-		[TIMER_QUARANTINE] = {0, region_timer_quarantine},
+		[TIMER_ORPHAN] = {50 * MS, agent_region_timer_orphan},
+		[TIMER_RESTORED] = {3000 * MS, agent_region_timer_orphan},
+		[TIMER_GRACE] = {0, agent_region_timer_grace},
+		[TIMER_QUARANTINE] = {0, agent_region_timer_quarantine},
 		[TIMER_SILENT] = {10000 * MS, on_silent},
 		[TIMER_BLOCKED] = {5000 * MS, on_blocked},
-		[TIMER_IDLE] = {0, proxy_timer_idle},
-		[TIMER_SETTLE] = {0, rdma_timer_settle},
-		[TIMER_RELEASE] = {0, rdma_timer_release},
-		[TIMER_REOPEN] = {1000 * MS, rdma_timer_reopen},
-		[TIMER_TCP] = {5000 * MS, tcp_timer},
+		[TIMER_IDLE] = {0, agent_proxy_timer_idle},
+		[TIMER_SETTLE] = {0, agent_rdma_timer_settle},
+		[TIMER_RELEASE] = {0, agent_rdma_timer_release},
+		[TIMER_REOPEN] = {1000 * MS, agent_rdma_timer_reopen},
+		[TIMER_TCP] = {5000 * MS, agent_tcp_timer},
 	};
 
 	for (int i = 0; i < TIMER_COUNT; i++) {
@@ -103,7 +105,7 @@ static void init_timers(struct sl_agent *a)
 	a->timers[TIMER_SETTLE].delay = a->o.rdma_settle_ns;
 }
 
-static void arm(struct sl_agent *a)
+static void arm(struct agent *a)
 {
 	uint64_t due = agent_next_due(a);
 	struct itimerspec when = {0};
@@ -120,7 +122,7 @@ static void arm(struct sl_agent *a)
 	timerfd_settime(a->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-void agent_wake(struct sl_agent *a)
+void agent_wake(struct agent *a)
 {
 	const uint64_t one = 1;
 
@@ -128,11 +130,11 @@ void agent_wake(struct sl_agent *a)
 		(void)!write(a->wake_fd, &one, sizeof(one));
 }
 
-/* ---- who has how much ----------------------------------------------------------------------------- */
+/* ---- who has how much ---- */
 
-struct uid_count *uid_find(struct sl_agent *a, uid_t uid, bool make)
+struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make)
 {
-	struct uid_count **bucket = &a->uids[uid % (sizeof(a->uids) / sizeof(*a->uids))], *u;
+	struct agent_uid_count **bucket = &a->uids[uid % (sizeof(a->uids) / sizeof(*a->uids))], *u;
 
 	for (u = *bucket; u; u = u->next)
 		if (u->uid == uid)
@@ -148,9 +150,9 @@ struct uid_count *uid_find(struct sl_agent *a, uid_t uid, bool make)
 	return u;
 }
 
-void uid_drop(struct sl_agent *a, struct uid_count *u)
+void agent_uid_drop(struct agent *a, struct agent_uid_count *u)
 {
-	struct uid_count **at = &a->uids[u->uid % (sizeof(a->uids) / sizeof(*a->uids))];
+	struct agent_uid_count **at = &a->uids[u->uid % (sizeof(a->uids) / sizeof(*a->uids))];
 
 	if (u->regions || u->conns)
 		return;
@@ -160,22 +162,22 @@ void uid_drop(struct sl_agent *a, struct uid_count *u)
 	free(u);
 }
 
-bool uid_trusted(const struct sl_agent *a, uid_t uid)
+bool agent_uid_trusted(const struct agent *a, uid_t uid)
 {
 	return uid == 0 || uid == a->uid;
 }
 
-/* ---- making and unmaking ---------------------------------------------------------------------------- */
+/* ---- making and unmaking ---- */
 
 /* What the events of a batch may still have named goes here at its end. */
-void agent_bury(struct sl_agent *a)
+void agent_bury(struct agent *a)
 {
-	struct conn *c;
-	struct peer *p;
+	struct agent_conn *c;
+	struct agent_peer *p;
 
 	while ((c = TAILQ_FIRST(&a->graveyard))) {
 		TAILQ_REMOVE(&a->graveyard, c, link);
-		conn_free(c);
+		agent_conn_free(c);
 	}
 	while ((p = TAILQ_FIRST(&a->peer_graveyard))) {
 		TAILQ_REMOVE(&a->peer_graveyard, p, grave);
@@ -183,7 +185,7 @@ void agent_bury(struct sl_agent *a)
 	}
 }
 
-static void defaults(struct sl_agent_opts *o)
+static void defaults(struct agent_opts *o)
 {
 	if (!o->socket || !*o->socket)
 		o->socket = getenv(SL_SOCKET_ENV);
@@ -210,11 +212,11 @@ static void defaults(struct sl_agent_opts *o)
 	if (!o->rdma_settle_ns)
 		o->rdma_settle_ns = 2000 * MS;
 	if (!o->rdma_port)
-		o->rdma_port = SL_VERBS_PORT;
+		o->rdma_port = FABRIC_VERBS_PORT;
 }
 
 /* All but sockets, so that tests and fuzzers can talk to it by function calls. */
-int agent_init(struct sl_agent *a, const struct sl_agent_opts *opts, char *error, size_t bytes)
+int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes)
 {
 	char host[HOST_NAME_MAX + 1] = "";
 	uint32_t buckets = 64;
@@ -227,7 +229,7 @@ int agent_init(struct sl_agent *a, const struct sl_agent_opts *opts, char *error
 	a->dir.fd = -1;
 	a->timer_due = UINT64_MAX;
 	a->uid = geteuid();
-	a->started_ns = sl_realtime_ns();
+	a->started_ns = base_realtime_ns();
 	TAILQ_INIT(&a->conns);
 	TAILQ_INIT(&a->graveyard);
 	TAILQ_INIT(&a->peer_graveyard);
@@ -257,7 +259,7 @@ int agent_init(struct sl_agent *a, const struct sl_agent_opts *opts, char *error
 	}
 	for (size_t i = 0; i < a->o.consumer_count; i++)
 		a->consumers[i] = a->o.consumers[i];
-	err = directory_init(a, error, bytes);
+	err = agent_directory_init(a, error, bytes);
 	if (err)
 		goto err;
 	return 0;
@@ -266,21 +268,21 @@ err:
 	return err;
 }
 
-void agent_fini(struct sl_agent *a)
+void agent_fini(struct agent *a)
 {
-	struct conn *c;
+	struct agent_conn *c;
 
 	while ((c = TAILQ_FIRST(&a->conns)))
-		conn_close(a, c);
-	tcp_fini(a);
-	self_fini(a);
+		agent_conn_close(a, c);
+	agent_tcp_fini(a);
+	agent_self_fini(a);
 	for (uint32_t i = 0; a->slots && i < a->slot_count; i++)
 		if (a->slots[i])
-			region_free(a, a->slots[i]);
+			agent_region_free(a, a->slots[i]);
 	agent_bury(a);
-	closer_fini(a);
-	rdma_fini(a);
-	directory_fini(a);
+	agent_closer_fini(a);
+	agent_rdma_fini(a);
+	agent_directory_fini(a);
 	pthread_mutex_destroy(&a->lock);
 	free(a->consumers);
 	free(a->by_instance);
@@ -291,7 +293,7 @@ void agent_fini(struct sl_agent *a)
 	free(a->host);
 }
 
-static int add(struct sl_agent *a, int fd, struct source *s, enum source_kind kind)
+static int add(struct agent *a, int fd, struct agent_source *s, enum agent_source_kind kind)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
 
@@ -299,9 +301,9 @@ static int add(struct sl_agent *a, int fd, struct source *s, enum source_kind ki
 	return fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -1 : 0;
 }
 
-struct sl_agent *sl_agent_new(const struct sl_agent_opts *opts, char *error, size_t bytes)
+struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes)
 {
-	struct sl_agent *a = malloc(sizeof(*a));
+	struct agent *a = malloc(sizeof(*a));
 	struct rlimit files;
 	int err;
 
@@ -342,37 +344,37 @@ struct sl_agent *sl_agent_new(const struct sl_agent_opts *opts, char *error, siz
 		if (err < 0)
 			goto err;
 	}
-	err = rdma_init(a, error, bytes);
+	err = agent_rdma_init(a, error, bytes);
 	if (err)
 		goto err;
-	err = tcp_init(a, error, bytes);
+	err = agent_tcp_init(a, error, bytes);
 	if (err)
 		goto err;
-	err = self_init(a, error, bytes);
+	err = agent_self_init(a, error, bytes);
 	if (err)
 		goto err;
-	store_restore(a);
+	agent_store_restore(a);
 	if (add(a, a->listen_fd, &a->listen_source, SOURCE_LISTEN) ||
 	    (a->publish_fd >= 0 && add(a, a->publish_fd, &a->publish_source, SOURCE_LISTEN))) {
 		err = -errno;
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
 		goto err;
 	}
-	err = rest_init(a, error, bytes);
+	err = agent_rest_init(a, error, bytes);
 	if (err)
 		goto err;
 	return a;
 err:
-	sl_agent_free(a);
+	agent_free(a);
 	errno = -err;
 	return NULL;
 }
 
-void sl_agent_free(struct sl_agent *a)
+void agent_free(struct agent *a)
 {
 	if (!a)
 		return;
-	rest_fini(a); /* first: its handlers use all the rest */
+	agent_rest_fini(a); /* first: its handlers use all the rest */
 	agent_unlisten(a->publish_fd, a->publish_socket, a->socket_dev[1], a->socket_ino[1]);
 	agent_unlisten(a->listen_fd, a->socket, a->socket_dev[0], a->socket_ino[0]);
 	agent_fini(a);
@@ -387,15 +389,15 @@ void sl_agent_free(struct sl_agent *a)
 	free(a);
 }
 
-const char *sl_agent_socket(const struct sl_agent *a)
+const char *agent_socket(const struct agent *a)
 {
 	return a->socket;
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 /* The allocator keeps what many regions have left in pieces: it is asked for it now and then. */
-static void give_back(struct sl_agent *a)
+static void give_back(struct agent *a)
 {
 	uint64_t freed = a->n.freed - a->trimmed;
 
@@ -405,7 +407,7 @@ static void give_back(struct sl_agent *a)
 	a->trimmed = a->n.freed;
 }
 
-int sl_agent_run(struct sl_agent *a, int stop_fd)
+int agent_run(struct agent *a, int stop_fd)
 {
 	struct epoll_event events[64];
 	bool stop = false;
@@ -424,19 +426,19 @@ int sl_agent_run(struct sl_agent *a, int stop_fd)
 			return -errno;
 		pthread_mutex_lock(&a->lock);
 		for (int i = 0; i < n; i++) {
-			struct source *s = events[i].data.ptr;
+			struct agent_source *s = events[i].data.ptr;
 
 			switch (s->kind) {
 			case SOURCE_LISTEN:
-				conn_accept(a,
-					    s == &a->publish_source ? a->publish_fd : a->listen_fd,
-					    s == &a->publish_source);
+				agent_conn_accept(
+					a, s == &a->publish_source ? a->publish_fd : a->listen_fd,
+					s == &a->publish_source);
 				break;
 			case SOURCE_CONN:
-				conn_event(a, (struct conn *)s, events[i].events);
+				agent_conn_event(a, (struct agent_conn *)s, events[i].events);
 				break;
 			case SOURCE_PEER:
-				peer_event(a, (struct peer *)s);
+				agent_peer_event(a, (struct agent_peer *)s);
 				break;
 			case SOURCE_TIMER:
 				(void)!read(a->timer_fd, &drain, sizeof(drain));
@@ -449,17 +451,17 @@ int sl_agent_run(struct sl_agent *a, int stop_fd)
 				stop = true;
 				break;
 			case SOURCE_HOST:
-				rdma_event(a);
+				agent_rdma_event(a);
 				break;
 			case SOURCE_TCP:
-				tcp_event(a);
+				agent_tcp_event(a);
 				break;
 			}
 		}
 		agent_expire(a, agent_now(a));
 		agent_bury(a);
 		give_back(a);
-		self_sync(a);
+		agent_self_sync(a);
 		pthread_mutex_unlock(&a->lock);
 	}
 	epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, stop_fd, NULL);

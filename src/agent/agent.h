@@ -11,47 +11,47 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SL_AGENT_REST_DEFAULT "127.0.0.1:5000"
+#define AGENT_REST_DEFAULT "127.0.0.1:5000"
 
-struct sl_agent;
-struct sl_tcp_wanted;
+struct agent;
+struct tcp_filter;
 
-struct sl_agent_opts {
-	const char *socket;         /* NULL: $SIDELIGHT_SOCKET, or SL_SOCKET_DEFAULT */
+struct agent_opts {
+	const char *socket;	    /* NULL: $SIDELIGHT_SOCKET, or SL_SOCKET_DEFAULT */
 	const char *publish_socket; /* a second one, on which nobody can subscribe: for pods */
-	uint32_t socket_mode;       /* permission bits; 0: 0666 */
+	uint32_t socket_mode;	    /* permission bits; 0: 0666 */
 	const uint32_t *consumers;  /* uids that may SUBSCRIBE and ask for STATUS, besides root */
-	size_t consumer_count;      /* and the agent's own */
-	const char *host;           /* label host of the directory; NULL: gethostname() */
+	size_t consumer_count;	    /* and the agent's own */
+	const char *host;	    /* label host of the directory; NULL: gethostname() */
 
-	uint64_t grace_ns;          /* how long last words stay readable */
-	bool grace_zero;            /* take grace_ns as it is, also 0; else 0: 30 s */
-	uint64_t lease_ns;          /* 0: 1 s */
-	uint32_t max_regions;       /* 0: 4096 */
-	uint64_t max_region_size;   /* 0: 16 MiB */
-	uint64_t max_memory;        /* 0: 1 GiB; regions of every state, until freed */
+	uint64_t grace_ns;	      /* how long last words stay readable */
+	bool grace_zero;	      /* take grace_ns as it is, also 0; else 0: 30 s */
+	uint64_t lease_ns;	      /* 0: 1 s */
+	uint32_t max_regions;	      /* 0: 4096 */
+	uint64_t max_region_size;     /* 0: 16 MiB */
+	uint64_t max_memory;	      /* 0: 1 GiB; regions of every state, until freed */
 	uint32_t max_regions_per_uid; /* 0: half of max_regions, but for root and the agent's uid */
 
-	const char *rest;           /* "HOST:PORT"; NULL: no REST */
-	bool rest_optional;         /* a port in use is a warning */
+	const char *rest;   /* "HOST:PORT"; NULL: no REST */
+	bool rest_optional; /* a port in use is a warning */
 	const char *rest_token_file;
-	uint64_t rest_idle_ns;      /* a microservice that posts nothing is closed; 0: 5 min */
+	uint64_t rest_idle_ns; /* a microservice that posts nothing is closed; 0: 5 min */
 
 	bool rdma;
-	const char *rdma_device;    /* NULL or "": by address */
+	const char *rdma_device; /* NULL or "": by address */
 	const char *rdma_address;
 	uint16_t rdma_port;
-	int rdma_gid;               /* -1: by address */
+	int rdma_gid; /* -1: by address */
 	int rdma_ib_port;
 	uint32_t rdma_queues;
-	uint64_t rdma_settle_ns;    /* regions this old are registered together; 0: 2 s */
+	uint64_t rdma_settle_ns; /* regions this old are registered together; 0: 2 s */
 
 	/* What the kernel knows: "flows", "layers", "cpu", separated by commas; NULL: nothing. */
 	const char *tcp;
-	uint32_t tcp_flows;         /* room for connections; 0: 16384 */
-	uint64_t tcp_quarantine_ns; /* how long one that ended stays readable; 0: 5 s */
-	const struct sl_tcp_wanted *tcp_wanted; /* which of them; NULL: all */
-	const char **tcp_devices;   /* whose segments; none: those that are hardware */
+	uint32_t tcp_flows;		     /* room for connections; 0: 16384 */
+	uint64_t tcp_quarantine_ns;	     /* how long one that ended stays readable; 0: 5 s */
+	const struct tcp_filter *tcp_wanted; /* which of them; NULL: all */
+	const char **tcp_devices;	     /* whose segments; none: those that are hardware */
 	size_t tcp_device_count;
 };
 
@@ -59,30 +59,30 @@ struct sl_agent_opts {
  * Binds the socket and makes the directory; nobody is admitted yet. NULL with errno and one line
  * in error: EADDRINUSE (another agent answers on the socket), EINVAL (bad option), ...
  */
-struct sl_agent *sl_agent_new(const struct sl_agent_opts *opts, char *error, size_t error_bytes);
+struct agent *agent_new(const struct agent_opts *opts, char *error, size_t error_bytes);
 
 /* Serves until stop_fd is readable. 0 or -errno. */
-int sl_agent_run(struct sl_agent *a, int stop_fd);
+int agent_run(struct agent *a, int stop_fd);
 
 /* Marks the directory closed, removes the socket's file and releases everything. */
-void sl_agent_free(struct sl_agent *a);
+void agent_free(struct agent *a);
 
 /*
  * Is "ADDRESS:PORT" fit for REST: 1 loopback, 0 reachable from elsewhere, -EACCES that and no
  * token, -EINVAL ill-formed; with one line in error.
  */
-int sl_agent_rest_check(const char *listen, bool has_token, char *error, size_t error_bytes);
+int agent_rest_check(const char *listen, bool has_token, char *error, size_t error_bytes);
 /* Are .tcp and .tcp_wanted what they may be, here and now? 0, or -EINVAL with one line in error. */
-int sl_agent_tcp_check(const struct sl_agent_opts *opts, char *error, size_t error_bytes);
+int agent_tcp_check(const struct agent_opts *opts, char *error, size_t error_bytes);
 
-const char *sl_agent_socket(const struct sl_agent *a);
-const char *sl_agent_rest(const struct sl_agent *a); /* real address, or NULL */
-const char *sl_agent_rdma(const struct sl_agent *a); /* "DEVICE:PORT", or NULL */
+const char *agent_socket(const struct agent *a);
+const char *agent_rest(const struct agent *a); /* real address, or NULL */
+const char *agent_rdma(const struct agent *a); /* "DEVICE:PORT", or NULL */
 
 /*
  * Asks the agent that serves the socket for its STATUS. Returns JSON text to be freed, or NULL
  * with errno and one line in error.
  */
-char *sl_agent_ask_status(const char *socket, char *error, size_t error_bytes);
+char *agent_ask_status(const char *socket, char *error, size_t error_bytes);
 
 #endif

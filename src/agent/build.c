@@ -40,9 +40,9 @@ static void boot_id(uint8_t out[16])
 
 /*
  * A line that only the agent writes. Cells first, check last: a reader that comes in between sees
- * a check that does not hold and reads again (pairs with sl_entry_parse() of the collector).
+ * a check that does not hold and reads again (pairs with region_entry_parse() of the collector).
  */
-void line_store(uint64_t *to, const uint64_t cells[7])
+void agent_line_store(uint64_t *to, const uint64_t cells[7])
 {
 	uint64_t line[8];
 
@@ -53,7 +53,7 @@ void line_store(uint64_t *to, const uint64_t cells[7])
 }
 
 /* One cell of a line that others may add to at the same time: additions commute. */
-void line_set(uint64_t *line, unsigned int cell, uint64_t v)
+void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 {
 	uint64_t delta = v - __atomic_load_n(&line[cell], __ATOMIC_RELAXED);
 
@@ -67,7 +67,7 @@ void line_set(uint64_t *line, unsigned int cell, uint64_t v)
  * but the owner and root. Fails when the memfd is another user's and we are not root; then it is
  * the publisher's to do (libsidelight does).
  */
-int reopen_read_only(int fd)
+int agent_reopen_read_only(int fd)
 {
 	char path[32];
 	int ro;
@@ -78,8 +78,8 @@ int reopen_read_only(int fd)
 	return ro < 0 ? -errno : ro;
 }
 
-int build_region(const struct build *b, const char *name, int *out_fd, void **out_map,
-		 uint64_t *instance)
+int agent_build_region(const struct agent_build *b, const char *name, int *out_fd, void **out_map,
+		       uint64_t *instance)
 {
 	struct sl_region_header *h;
 	size_t used = 0;
@@ -118,7 +118,7 @@ int build_region(const struct build *b, const char *name, int *out_fd, void **ou
 	h->kind = b->kind;
 	h->pid = b->pid;
 	h->start_ticks = b->start_ticks;
-	h->start_ns = sl_realtime_ns();
+	h->start_ns = base_realtime_ns();
 	boot_id(h->boot_id);
 	do {
 		if (getrandom(&h->instance, sizeof(h->instance), 0) != sizeof(h->instance)) {

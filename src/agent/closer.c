@@ -17,7 +17,7 @@
 
 #define QUEUE 64u
 
-struct closer {
+struct agent_closer {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	int queue[QUEUE];
@@ -27,7 +27,7 @@ struct closer {
 
 static void *work(void *arg)
 {
-	struct closer *c = arg;
+	struct agent_closer *c = arg;
 	bool abandoned;
 
 	pthread_mutex_lock(&c->lock);
@@ -52,9 +52,9 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static bool start(struct sl_agent *a)
+static bool start(struct agent *a)
 {
-	struct closer *c = calloc(1, sizeof(*c));
+	struct agent_closer *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return false;
@@ -69,7 +69,7 @@ static bool start(struct sl_agent *a)
 }
 
 /* May another descriptor be taken from a socket? */
-bool closer_ready(struct sl_agent *a)
+bool agent_closer_ready(struct agent *a)
 {
 	bool ready;
 
@@ -81,9 +81,9 @@ bool closer_ready(struct sl_agent *a)
 	return ready;
 }
 
-void closer_close(struct sl_agent *a, int fd)
+void agent_closer_close(struct agent *a, int fd)
 {
-	struct closer *c;
+	struct agent_closer *c;
 
 	/* F_GET_SEALS is answered by the kernel, of memory files alone. */
 	if (fcntl(fd, F_GET_SEALS) >= 0 || a->epoll_fd < 0 || (!a->closer && !start(a))) {
@@ -98,13 +98,13 @@ void closer_close(struct sl_agent *a, int fd)
 	}
 	pthread_cond_signal(&c->wake);
 	pthread_mutex_unlock(&c->lock);
-	if (fd >= 0) /* can't be: closer_ready() was asked */
+	if (fd >= 0) /* can't be: agent_closer_ready() was asked */
 		close(fd);
 }
 
-void closer_fini(struct sl_agent *a)
+void agent_closer_fini(struct agent *a)
 {
-	struct closer *c = a->closer;
+	struct agent_closer *c = a->closer;
 	bool hangs;
 
 	if (!c)

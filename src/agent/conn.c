@@ -23,12 +23,12 @@
 #define REGIONS_A_CONN	64 /* libsidelight makes at most 15 a process */
 #define REFUSALS_A_CONN 32
 
-const char *const drop_names[DROP_COUNT] = {
+const char *const agent_drop_names[DROP_COUNT] = {
 	[DROP_MALFORMED] = "malformed", [DROP_SILENT] = "silent", [DROP_SLOW] = "slow",
 	[DROP_REFUSED] = "refused",	[DROP_CROWD] = "crowd",	  [DROP_ERROR] = "error",
 };
 
-static void watch(struct sl_agent *a, struct conn *c)
+static void watch(struct agent *a, struct agent_conn *c)
 {
 	uint32_t events = EPOLLRDHUP | (c->out_count ? EPOLLOUT : EPOLLIN);
 	struct epoll_event ev = {.events = events, .data.ptr = &c->source};
@@ -39,10 +39,11 @@ static void watch(struct sl_agent *a, struct conn *c)
 	c->events = events;
 }
 
-struct conn *conn_new(struct sl_agent *a, int fd, struct peer *peer, bool publish_only)
+struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *peer,
+				  bool publish_only)
 {
-	struct conn *c = calloc(1, sizeof(*c));
-	struct uid_count *u;
+	struct agent_conn *c = calloc(1, sizeof(*c));
+	struct agent_uid_count *u;
 
 	if (!c)
 		return NULL;
@@ -50,7 +51,7 @@ struct conn *conn_new(struct sl_agent *a, int fd, struct peer *peer, bool publis
 	c->fd = fd;
 	c->peer = peer;
 	c->publish_only = publish_only;
-	u = uid_find(a, peer->uid, true);
+	u = agent_uid_find(a, peer->uid, true);
 	if (!u) {
 		free(c);
 		return NULL;
@@ -60,21 +61,21 @@ struct conn *conn_new(struct sl_agent *a, int fd, struct peer *peer, bool publis
 	a->conn_count++;
 	a->n.connections++;
 	TAILQ_INSERT_TAIL(&a->conns, c, link);
-	timer_start(&a->timers[TIMER_SILENT], &c->timer, agent_now(a));
+	agent_timer_start(&a->timers[TIMER_SILENT], &c->timer, agent_now(a));
 	watch(a, c);
 	return c;
 }
 
 /* Its regions are orphans from here on; the memory stays until no event can name it any more. */
-void conn_close(struct sl_agent *a, struct conn *c)
+void agent_conn_close(struct agent *a, struct agent_conn *c)
 {
-	struct region *r, *next;
-	struct uid_count *u;
+	struct agent_region *r, *next;
+	struct agent_uid_count *u;
 
 	if (c->gone)
 		return;
 	c->gone = true;
-	timer_stop(&c->timer);
+	agent_timer_stop(&c->timer);
 	for (unsigned int i = 0; i < c->out_count; i++) {
 		if (c->out[i]->fd >= 0)
 			close(c->out[i]->fd);
@@ -90,37 +91,37 @@ void conn_close(struct sl_agent *a, struct conn *c)
 	a->conn_count--;
 	if (c->role == ROLE_CONSUMER)
 		a->consumer_conns--;
-	u = uid_find(a, c->peer->uid, false);
+	u = agent_uid_find(a, c->peer->uid, false);
 	if (u) {
 		u->conns--;
-		uid_drop(a, u);
+		agent_uid_drop(a, u);
 	}
 	c->peer->conn = NULL;
 	for (r = TAILQ_FIRST(&c->peer->regions); r; r = next) {
 		next = TAILQ_NEXT(r, peer_link);
 		if (r->conn == c)
-			region_lost(a, r);
+			agent_region_lost(a, r);
 	}
-	peer_put(a, c->peer);
+	agent_peer_put(a, c->peer);
 	c->peer = NULL;
 }
 
-void conn_free(struct conn *c)
+void agent_conn_free(struct agent_conn *c)
 {
 	free(c);
 }
 
-void conn_drop(struct sl_agent *a, struct conn *c, enum drop why)
+void agent_conn_drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 {
 	if (c->gone)
 		return;
 	a->n.dropped[why]++;
-	sl_log_limited(SL_WARN, LOG, "connection dropped cause=%s pid=%d uid=%d", drop_names[why],
-		       (int)c->peer->pid, (int)c->peer->uid);
-	conn_close(a, c);
+	base_log_limited(BASE_WARN, AGENT_LOG, "connection dropped cause=%s pid=%d uid=%d",
+			 agent_drop_names[why], (int)c->peer->pid, (int)c->peer->uid);
+	agent_conn_close(a, c);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending ---- */
 
 /* 0: sent; -EAGAIN: the socket is full; else -errno. */
 static int send_packet(int sock, const void *data, size_t bytes, int fd)
@@ -152,13 +153,13 @@ static int send_packet(int sock, const void *data, size_t bytes, int fd)
 	return errno == EWOULDBLOCK || errno == ETOOMANYREFS ? -EAGAIN : -errno;
 }
 
-static void flush(struct sl_agent *a, struct conn *c)
+static void flush(struct agent *a, struct agent_conn *c)
 {
 	unsigned int sent = 0;
 	int err = 0;
 
 	while (sent < c->out_count) {
-		struct packet *p = c->out[sent];
+		struct agent_packet *p = c->out[sent];
 
 		err = send_packet(c->fd, p->data, p->bytes, p->fd);
 		if (err)
@@ -172,28 +173,28 @@ static void flush(struct sl_agent *a, struct conn *c)
 		c->out_count -= sent;
 		memmove(c->out, c->out + sent, c->out_count * sizeof(*c->out));
 		if (c->out_count)
-			timer_start(&a->timers[TIMER_BLOCKED], &c->timer, agent_now(a));
+			agent_timer_start(&a->timers[TIMER_BLOCKED], &c->timer, agent_now(a));
 		else
-			timer_stop(&c->timer);
+			agent_timer_stop(&c->timer);
 	}
 	if (err && err != -EAGAIN) {
-		conn_drop(a, c, DROP_ERROR);
+		agent_conn_drop(a, c, DROP_ERROR);
 		return;
 	}
 	if (!c->out_count && c->hang_up) {
-		conn_close(a, c);
+		agent_conn_close(a, c);
 		return;
 	}
 	watch(a, c);
 }
 
 /* fd stays the caller's. */
-static void reply(struct sl_agent *a, struct conn *c, uint16_t type, uint32_t serial,
+static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t serial,
 		  const void *payload, size_t bytes, int fd)
 {
 	struct sl_msg msg = {
 		.magic = SL_MSG_MAGIC, .type = type, .length = (uint32_t)bytes, .serial = serial};
-	struct packet *p;
+	struct agent_packet *p;
 
 	if (c->gone)
 		return;
@@ -210,9 +211,9 @@ static void reply(struct sl_agent *a, struct conn *c, uint16_t type, uint32_t se
 		if (err != -EAGAIN) {
 			free(p);
 			if (err)
-				conn_drop(a, c, DROP_ERROR);
+				agent_conn_drop(a, c, DROP_ERROR);
 			else if (c->hang_up)
-				conn_close(a, c);
+				agent_conn_close(a, c);
 			return;
 		}
 	}
@@ -223,15 +224,15 @@ static void reply(struct sl_agent *a, struct conn *c, uint16_t type, uint32_t se
 	}
 	c->out[c->out_count++] = p;
 	if (c->out_count == 1)
-		timer_start(&a->timers[TIMER_BLOCKED], &c->timer, agent_now(a));
+		agent_timer_start(&a->timers[TIMER_BLOCKED], &c->timer, agent_now(a));
 	watch(a, c);
 	return;
 err:
 	free(p);
-	conn_drop(a, c, DROP_SLOW);
+	agent_conn_drop(a, c, DROP_SLOW);
 }
 
-int conn_tell(struct conn *c, uint16_t type, const void *payload, size_t bytes)
+int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, size_t bytes)
 {
 	struct {
 		struct sl_msg msg;
@@ -245,9 +246,9 @@ int conn_tell(struct conn *c, uint16_t type, const void *payload, size_t bytes)
 	return send_packet(c->fd, &p, sizeof(p.msg) + bytes, -1);
 }
 
-static void refuse(struct sl_agent *a, struct conn *c, uint32_t serial, enum refusal cause,
+static void refuse(struct agent *a, struct agent_conn *c, uint32_t serial, enum agent_refusal cause,
 		   int error, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-static void refuse(struct sl_agent *a, struct conn *c, uint32_t serial, enum refusal cause,
+static void refuse(struct agent *a, struct agent_conn *c, uint32_t serial, enum agent_refusal cause,
 		   int error, const char *fmt, ...)
 {
 	struct sl_msg_refused no = {.error = error};
@@ -256,9 +257,10 @@ static void refuse(struct sl_agent *a, struct conn *c, uint32_t serial, enum ref
 	va_start(ap, fmt);
 	vsnprintf(no.reason, sizeof(no.reason), fmt, ap);
 	va_end(ap);
-	refused_count(a, cause);
-	sl_log_limited(SL_WARN, LOG, "refused cause=%s pid=%d uid=%d: %s", refusal_names[cause],
-		       (int)c->peer->pid, (int)c->peer->uid, no.reason);
+	agent_refused_count(a, cause);
+	base_log_limited(BASE_WARN, AGENT_LOG, "refused cause=%s pid=%d uid=%d: %s",
+			 agent_refusal_names[cause], (int)c->peer->pid, (int)c->peer->uid,
+			 no.reason);
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;
 		c->hang_up = true;
@@ -269,14 +271,14 @@ static void refuse(struct sl_agent *a, struct conn *c, uint32_t serial, enum ref
 	reply(a, c, SL_MSG_REFUSED, serial, &no, sizeof(no), -1);
 }
 
-/* ---- questions ------------------------------------------------------------------------------------ */
+/* ---- questions ---- */
 
-static void on_publish(struct sl_agent *a, struct conn *c, uint32_t serial,
+static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 		       const struct sl_msg_publish *say, int fd)
 {
 	struct sl_msg_admitted yes = {.agent_instance = a->dir.instance};
-	struct refused why;
-	struct region *r;
+	struct agent_refused why;
+	struct agent_region *r;
 
 	if (fd < 0) {
 		refuse(a, c, serial, REFUSED_MALFORMED, EBADMSG,
@@ -288,7 +290,7 @@ static void on_publish(struct sl_agent *a, struct conn *c, uint32_t serial,
 		       REGIONS_A_CONN);
 		return;
 	}
-	if (region_admit(a, fd, say, c, c->peer, &r, &why)) {
+	if (agent_region_admit(a, fd, say, c, c->peer, &r, &why)) {
 		if (!c->gone)
 			refuse(a, c, serial, why.cause, why.error, "%s", why.reason);
 		return;
@@ -297,18 +299,18 @@ static void on_publish(struct sl_agent *a, struct conn *c, uint32_t serial,
 	reply(a, c, SL_MSG_ADMITTED, serial, &yes, sizeof(yes), -1);
 }
 
-static void on_close(struct sl_agent *a, struct conn *c, const struct sl_msg_id *say)
+static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_id *say)
 {
-	struct region *r = region_by_instance(a, say->id);
+	struct agent_region *r = agent_region_by_instance(a, say->id);
 
 	/* Unknown is no offence: it may have been refused. Another's is none of its business. */
 	if (r && r->conn == c)
-		region_closed(a, r);
+		agent_region_closed(a, r);
 }
 
-static bool may_consume(struct sl_agent *a, struct conn *c, uint32_t serial)
+static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 {
-	if (!c->publish_only && uid_trusted(a, c->peer->uid))
+	if (!c->publish_only && agent_uid_trusted(a, c->peer->uid))
 		return true;
 	for (size_t i = 0; !c->publish_only && i < a->o.consumer_count; i++)
 		if (a->consumers[i] == c->peer->uid)
@@ -321,7 +323,7 @@ static bool may_consume(struct sl_agent *a, struct conn *c, uint32_t serial)
 	return false;
 }
 
-static void on_subscribe(struct sl_agent *a, struct conn *c, uint32_t serial)
+static void on_subscribe(struct agent *a, struct agent_conn *c, uint32_t serial)
 {
 	struct sl_msg_welcome w = {.agent_instance = a->dir.instance, .size = a->dir.size};
 
@@ -329,10 +331,10 @@ static void on_subscribe(struct sl_agent *a, struct conn *c, uint32_t serial)
 	reply(a, c, SL_MSG_WELCOME, serial, &w, sizeof(w), a->dir.fd);
 }
 
-static void on_open(struct sl_agent *a, struct conn *c, uint32_t serial,
+static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 		    const struct sl_msg_id *say)
 {
-	struct region *r = region_by_id(a, say->id);
+	struct agent_region *r = agent_region_by_id(a, say->id);
 	struct sl_msg_region is;
 
 	if (!r || r->state == SL_STATE_RETIRED) {
@@ -353,11 +355,11 @@ static void on_open(struct sl_agent *a, struct conn *c, uint32_t serial,
 	reply(a, c, SL_MSG_REGION, serial, &is, sizeof(is), r->fd);
 }
 
-static void on_status(struct sl_agent *a, struct conn *c, uint32_t serial)
+static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 {
 	struct sl_msg_status is = {0};
 	size_t bytes;
-	int fd = status_memfd(a, &bytes);
+	int fd = agent_status_memfd(a, &bytes);
 
 	a->n.status++;
 	c->hang_up = true; /* one question, one answer */
@@ -390,7 +392,7 @@ static int payload_of(uint16_t type)
 	}
 }
 
-static enum role role_of(uint16_t type)
+static enum agent_role role_of(uint16_t type)
 {
 	switch (type) {
 	case SL_MSG_PUBLISH:
@@ -405,8 +407,8 @@ static enum role role_of(uint16_t type)
 	}
 }
 
-void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t bytes, int fd,
-		 bool extra)
+void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, size_t bytes,
+		       int fd, bool extra)
 {
 	union {
 		struct sl_msg_publish publish;
@@ -414,7 +416,7 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 		struct sl_msg_verdict verdict;
 	} payload = {0};
 	struct sl_msg msg = {0};
-	enum role role;
+	enum agent_role role;
 	int want;
 
 	a->n.packets++;
@@ -461,7 +463,7 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 	if (c->role == ROLE_NEW) {
 		if (role != ROLE_PUBLISHER && !may_consume(a, c, msg.serial))
 			goto out;
-		timer_stop(&c->timer);
+		agent_timer_stop(&c->timer);
 		c->role = role;
 		if (role == ROLE_CONSUMER)
 			a->consumer_conns++;
@@ -480,7 +482,7 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 		on_open(a, c, msg.serial, &payload.id);
 		break;
 	case SL_MSG_VERDICT:
-		verdict_take(a, &payload.verdict);
+		agent_verdict_take(a, &payload.verdict);
 		break;
 	case SL_MSG_STATUS:
 		on_status(a, c, msg.serial);
@@ -488,13 +490,13 @@ void conn_packet(struct sl_agent *a, struct conn *c, const void *data, size_t by
 	}
 out:
 	if (fd >= 0)
-		closer_close(a, fd);
+		agent_closer_close(a, fd);
 }
 
-/* ---- receiving ------------------------------------------------------------------------------------ */
+/* ---- receiving ---- */
 
 /* 1: a packet was handled; 0: nothing there; -1: the peer has hung up, or the socket failed. */
-static int receive(struct sl_agent *a, struct conn *c)
+static int receive(struct agent *a, struct agent_conn *c)
 {
 	_Alignas(8) char data[SL_MSG_MAX + 1];
 	union {
@@ -509,7 +511,7 @@ static int receive(struct sl_agent *a, struct conn *c)
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
 			     .msg_control = control.buf,
-			     .msg_controllen = closer_ready(a) ? CMSG_LEN(sizeof(int)) : 0};
+			     .msg_controllen = agent_closer_ready(a) ? CMSG_LEN(sizeof(int)) : 0};
 	struct cmsghdr *cm;
 	bool extra = false;
 	int fd = -1;
@@ -534,14 +536,14 @@ static int receive(struct sl_agent *a, struct conn *c)
 	}
 	if (n == 0) { /* the end; an empty packet, which nobody should send, looks the same */
 		if (fd >= 0)
-			closer_close(a, fd);
+			agent_closer_close(a, fd);
 		return -1;
 	}
-	conn_packet(a, c, data, (size_t)n, fd, extra);
+	agent_conn_packet(a, c, data, (size_t)n, fd, extra);
 	return 1;
 }
 
-void conn_drain(struct sl_agent *a, struct conn *c)
+void agent_conn_drain(struct agent *a, struct agent_conn *c)
 {
 	int got = 1;
 
@@ -549,10 +551,10 @@ void conn_drain(struct sl_agent *a, struct conn *c)
 	for (int i = 0; i < 1024 && got > 0 && !c->gone && !c->out_count; i++)
 		got = receive(a, c);
 	if (got < 0 && !c->gone)
-		conn_close(a, c);
+		agent_conn_close(a, c);
 }
 
-void conn_event(struct sl_agent *a, struct conn *c, uint32_t events)
+void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 {
 	int got = 1;
 
@@ -562,17 +564,17 @@ void conn_event(struct sl_agent *a, struct conn *c, uint32_t events)
 		flush(a, c);
 		/* Nobody will take these answers any more. */
 		if (!c->gone && c->out_count && events & (EPOLLHUP | EPOLLERR))
-			conn_close(a, c);
+			agent_conn_close(a, c);
 		if (c->gone || c->out_count)
 			return;
 	}
 	for (int i = 0; i < PACKETS_A_TURN && got > 0 && !c->gone && !c->out_count; i++)
 		got = receive(a, c);
 	if (got < 0 && !c->gone)
-		conn_close(a, c);
+		agent_conn_close(a, c);
 }
 
-static void turn_away(struct sl_agent *a, int fd, const char *why)
+static void turn_away(struct agent *a, int fd, const char *why)
 {
 	struct {
 		struct sl_msg msg;
@@ -593,15 +595,15 @@ static void turn_away(struct sl_agent *a, int fd, const char *why)
 	close(fd);
 	a->n.connections++;
 	a->n.dropped[DROP_CROWD]++;
-	sl_log_limited(SL_WARN, LOG, "connection turned away: %s", why);
+	base_log_limited(BASE_WARN, AGENT_LOG, "connection turned away: %s", why);
 }
 
-void conn_accept(struct sl_agent *a, int listen_fd, bool publish_only)
+void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only)
 {
 	for (int i = 0; i < PACKETS_A_TURN; i++) {
 		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		struct peer *peer;
-		struct uid_count *u;
+		struct agent_peer *peer;
+		struct agent_uid_count *u;
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && a->spare_fd >= 0) {
 			/* Without the spare one the listening socket would wake us for ever. */
@@ -614,21 +616,21 @@ void conn_accept(struct sl_agent *a, int listen_fd, bool publish_only)
 		}
 		if (fd < 0)
 			return;
-		peer = peer_new(a, fd);
+		peer = agent_peer_new(a, fd);
 		if (!peer) {
 			close(fd);
 			return;
 		}
-		u = uid_find(a, peer->uid, false);
+		u = agent_uid_find(a, peer->uid, false);
 		if (a->conn_count >= a->conn_max) {
 			turn_away(a, fd, "too many connections: raise --max-regions");
-			peer_put(a, peer);
-		} else if (u && !uid_trusted(a, peer->uid) && u->conns >= a->conn_max / 2) {
+			agent_peer_put(a, peer);
+		} else if (u && !agent_uid_trusted(a, peer->uid) && u->conns >= a->conn_max / 2) {
 			turn_away(a, fd, "too many connections of this uid");
-			peer_put(a, peer);
-		} else if (!conn_new(a, fd, peer, publish_only)) {
+			agent_peer_put(a, peer);
+		} else if (!agent_conn_new(a, fd, peer, publish_only)) {
 			close(fd);
-			peer_put(a, peer);
+			agent_peer_put(a, peer);
 		}
 	}
 }

@@ -17,20 +17,20 @@
 
 #include "agent/internal.h"
 
-static enum sl_fault check(const struct directory *d)
+static enum region_fault check(const struct agent_directory *d)
 {
-	struct sl_region_info *info = malloc(sizeof(*info));
-	enum sl_fault fault = SL_FAULT_MEMORY;
+	struct region_info *info = malloc(sizeof(*info));
+	enum region_fault fault = REGION_FAULT_MEMORY;
 
 	if (info)
-		fault = sl_region_info_parse(d->map, d->size, info);
+		fault = region_info_parse(d->map, d->size, info);
 	free(info);
 	return fault;
 }
 
-int directory_init(struct sl_agent *a, char *error, size_t bytes)
+int agent_directory_init(struct agent *a, char *error, size_t bytes)
 {
-	struct directory *d = &a->dir;
+	struct agent_directory *d = &a->dir;
 	struct sl_region_section section[2] = {
 		{.type = SL_SECTION_HOT, .stride = 64, .offset = 4096, .length = 64},
 		{.type = SL_SECTION_ENTRIES,
@@ -38,24 +38,24 @@ int directory_init(struct sl_agent *a, char *error, size_t bytes)
 		 .offset = 4160,
 		 .length = (uint64_t)a->slot_count * SL_LINE_SIZE},
 	};
-	struct sl_text_label labels[] = {
+	struct region_text_label labels[] = {
 		{"host", a->host},
 		{"version", SL_VERSION_STRING},
 	};
-	struct build b = {
+	struct agent_build b = {
 		.kind = SL_REGION_DIRECTORY,
 		.section = section,
 		.section_count = 2,
 		.labels = labels,
 		.label_count = 2,
 		.pid = (uint32_t)getpid(),
-		.start_ticks = process_start_ticks(getpid()),
+		.start_ticks = agent_process_start_ticks(getpid()),
 	};
-	enum sl_fault fault;
+	enum region_fault fault;
 	int fd, err;
 
 	b.size = (section[1].offset + section[1].length + 4095) & ~4095ull;
-	err = build_region(&b, "sidelight-directory", &fd, &d->map, &d->instance);
+	err = agent_build_region(&b, "sidelight-directory", &fd, &d->map, &d->instance);
 	if (err) {
 		snprintf(error, bytes, "cannot make the directory of %llu bytes: %s",
 			 (unsigned long long)b.size, strerror(-err));
@@ -66,12 +66,12 @@ int directory_init(struct sl_agent *a, char *error, size_t bytes)
 	fault = check(d);
 	if (fault) {
 		snprintf(error, bytes, "no collector would take this directory: %s (--host '%s')",
-			 sl_fault_name(fault), a->host);
+			 region_fault_name(fault), a->host);
 		err = -EINVAL;
 		close(fd);
 		goto err;
 	}
-	d->fd = reopen_read_only(fd);
+	d->fd = agent_reopen_read_only(fd);
 	close(fd);
 	if (d->fd < 0) {
 		err = d->fd;
@@ -84,8 +84,8 @@ int directory_init(struct sl_agent *a, char *error, size_t bytes)
 	d->hot[SL_DIR_GENERATION] = 1;
 	d->hot[SL_DIR_STATE] = SL_STATE_LIVE;
 	d->hot[SL_DIR_LEASE_NS] = a->o.lease_ns;
-	d->hot[SL_DIR_CHANGED_NS] = sl_realtime_ns();
-	line_store((uint64_t *)((char *)d->map + 4096), d->hot);
+	d->hot[SL_DIR_CHANGED_NS] = base_realtime_ns();
+	agent_line_store((uint64_t *)((char *)d->map + 4096), d->hot);
 	return 0;
 
 err:
@@ -95,45 +95,45 @@ err:
 }
 
 /* The directory stays in the collectors' mappings; it says that there is nobody any more. */
-void directory_fini(struct sl_agent *a)
+void agent_directory_fini(struct agent *a)
 {
-	struct directory *d = &a->dir;
+	struct agent_directory *d = &a->dir;
 
 	if (!d->map)
 		return;
 	d->hot[SL_DIR_STATE] = SL_STATE_CLOSED;
-	directory_hot(a);
+	agent_directory_hot(a);
 	munmap(d->map, d->size);
 	d->map = NULL;
 	close(d->fd);
 	d->fd = -1;
 }
 
-void directory_hot(struct sl_agent *a)
+void agent_directory_hot(struct agent *a)
 {
-	struct directory *d = &a->dir;
+	struct agent_directory *d = &a->dir;
 	uint64_t refused = 0;
 
 	for (int i = 0; i < REFUSED_ABSENT; i++)
 		refused += a->n.refused[i];
 	d->hot[SL_DIR_LIVE] = a->state_count[SL_STATE_LIVE];
 	d->hot[SL_DIR_REFUSED] = refused;
-	d->hot[SL_DIR_CHANGED_NS] = sl_realtime_ns();
-	line_store((uint64_t *)((char *)d->map + 4096), d->hot);
+	d->hot[SL_DIR_CHANGED_NS] = base_realtime_ns();
+	agent_line_store((uint64_t *)((char *)d->map + 4096), d->hot);
 }
 
 /* Generation and time of the entry are set here: nobody can forget them. */
-void directory_set(struct sl_agent *a, uint32_t slot, const uint64_t cells[7])
+void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7])
 {
-	struct directory *d = &a->dir;
+	struct agent_directory *d = &a->dir;
 	uint64_t line[7];
 
 	memcpy(line, cells, sizeof(line));
 	line[SL_ENTRY_GENERATION] = d->entry[slot][SL_ENTRY_GENERATION] + 1;
-	line[SL_ENTRY_CHANGED_NS] = sl_realtime_ns();
-	line_store(d->entry[slot], line);
+	line[SL_ENTRY_CHANGED_NS] = base_realtime_ns();
+	agent_line_store(d->entry[slot], line);
 	if (d->hot[SL_DIR_ENTRIES_USED] <= slot)
 		d->hot[SL_DIR_ENTRIES_USED] = slot + 1;
 	d->hot[SL_DIR_GENERATION]++;
-	directory_hot(a);
+	agent_directory_hot(a);
 }

@@ -26,7 +26,7 @@
 #endif
 
 /* Field 22 of /proc/PID/stat, counted behind the last ')': the name may hold anything. */
-uint64_t process_start_ticks(pid_t pid)
+uint64_t agent_process_start_ticks(pid_t pid)
 {
 	char path[32], text[1024], *p, *save = NULL;
 	ssize_t n;
@@ -57,7 +57,7 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
-static void watch(struct sl_agent *a, struct peer *p)
+static void watch(struct agent *a, struct agent_peer *p)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &p->source};
 
@@ -69,9 +69,9 @@ static void watch(struct sl_agent *a, struct peer *p)
 	}
 }
 
-static struct peer *peer_make(void)
+static struct agent_peer *peer_make(void)
 {
-	struct peer *p = calloc(1, sizeof(*p));
+	struct agent_peer *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
@@ -85,9 +85,9 @@ static struct peer *peer_make(void)
 }
 
 /* socket -1: nobody knows whom (tests). NULL: out of memory. */
-struct peer *peer_new(struct sl_agent *a, int sock)
+struct agent_peer *agent_peer_new(struct agent *a, int sock)
 {
-	struct peer *p = peer_make();
+	struct agent_peer *p = peer_make();
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
@@ -114,15 +114,15 @@ struct peer *peer_new(struct sl_agent *a, int sock)
 		}
 	}
 	if (p->pid > 0)
-		p->start_ticks = process_start_ticks(p->pid);
+		p->start_ticks = agent_process_start_ticks(p->pid);
 	watch(a, p);
 	return p;
 }
 
 /* A process known from before the agent was restarted: dead unless it is still the same. */
-struct peer *peer_of_pid(struct sl_agent *a, pid_t pid, uint64_t start_ticks)
+struct agent_peer *agent_peer_of_pid(struct agent *a, pid_t pid, uint64_t start_ticks)
 {
-	struct peer *p = peer_make();
+	struct agent_peer *p = peer_make();
 
 	if (!p)
 		return NULL;
@@ -131,7 +131,7 @@ struct peer *peer_of_pid(struct sl_agent *a, pid_t pid, uint64_t start_ticks)
 	if (pid <= 0)
 		return p;
 	p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (p->pidfd < 0 || process_start_ticks(pid) != start_ticks) {
+	if (p->pidfd < 0 || agent_process_start_ticks(pid) != start_ticks) {
 		if (p->pidfd >= 0)
 			close(p->pidfd);
 		p->pidfd = -1;
@@ -142,7 +142,7 @@ struct peer *peer_of_pid(struct sl_agent *a, pid_t pid, uint64_t start_ticks)
 	return p;
 }
 
-static void forget_pidfd(struct sl_agent *a, struct peer *p)
+static void forget_pidfd(struct agent *a, struct agent_peer *p)
 {
 	if (p->pidfd < 0)
 		return;
@@ -152,7 +152,7 @@ static void forget_pidfd(struct sl_agent *a, struct peer *p)
 	p->pidfd = -1;
 }
 
-void peer_put(struct sl_agent *a, struct peer *p)
+void agent_peer_put(struct agent *a, struct agent_peer *p)
 {
 	if (!p || --p->refs)
 		return;
@@ -161,7 +161,7 @@ void peer_put(struct sl_agent *a, struct peer *p)
 	TAILQ_INSERT_TAIL(&a->peer_graveyard, p, grave);
 }
 
-bool peer_check(struct sl_agent *a, struct peer *p)
+bool agent_peer_check(struct agent *a, struct agent_peer *p)
 {
 	if (!p->known)
 		return true; /* the hang-up is all that we will ever know */
@@ -173,20 +173,20 @@ bool peer_check(struct sl_agent *a, struct peer *p)
 }
 
 /* The process is gone. What it said last may still wait in the socket: a goodbye, for example. */
-void peer_event(struct sl_agent *a, struct peer *p)
+void agent_peer_event(struct agent *a, struct agent_peer *p)
 {
-	struct region *r, *next;
+	struct agent_region *r, *next;
 
-	if (!p->refs || !peer_check(a, p))
+	if (!p->refs || !agent_peer_check(a, p))
 		return;
 	p->refs++;
 	if (p->conn)
-		conn_drain(a, p->conn);
+		agent_conn_drain(a, p->conn);
 	if (p->conn) /* a child of the process holds the socket open */
-		conn_close(a, p->conn);
+		agent_conn_close(a, p->conn);
 	for (r = TAILQ_FIRST(&p->regions); r; r = next) {
 		next = TAILQ_NEXT(r, peer_link);
-		region_dead(a, r);
+		agent_region_dead(a, r);
 	}
-	peer_put(a, p);
+	agent_peer_put(a, p);
 }

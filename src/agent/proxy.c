@@ -13,60 +13,60 @@
 #define STRIPES		8192u
 #define SCHEMA_A_METRIC 256u /* bytes of schema for one metric, on average */
 
-struct known {		 /* a metric of the region */
+struct proxy_known {	 /* a metric of the region */
 	uint64_t hash;	 /* of name and labels */
 	uint32_t record; /* its offset in the schema */
 	uint32_t cell;
 };
 
-struct proxy {
+struct agent_proxy {
 	char *microservice;
 	uint64_t hash;
-	struct region *region;
-	struct known *known;
+	struct agent_region *region;
+	struct proxy_known *known;
 	uint32_t count, max;
 	uint64_t schema, schema_bytes, schema_used; /* of the region */
 	uint64_t hot[7];
-	struct timer idle;
-	struct proxy *next;
+	struct agent_timer idle;
+	struct agent_proxy *next;
 };
 
-static struct proxy **bucket(struct sl_agent *a, uint64_t h)
+static struct agent_proxy **bucket(struct agent *a, uint64_t h)
 {
 	return &a->proxies[h % (sizeof(a->proxies) / sizeof(*a->proxies))];
 }
 
-static struct proxy *find(struct sl_agent *a, const char *microservice, uint64_t h)
+static struct agent_proxy *find(struct agent *a, const char *microservice, uint64_t h)
 {
-	struct proxy *p = *bucket(a, h);
+	struct agent_proxy *p = *bucket(a, h);
 
 	while (p && (p->hash != h || strcmp(p->microservice, microservice)))
 		p = p->next;
 	return p;
 }
 
-static void touch(struct sl_agent *a, struct proxy *p)
+static void touch(struct agent *a, struct agent_proxy *p)
 {
-	timer_start(&a->timers[TIMER_IDLE], &p->idle, agent_now(a));
+	agent_timer_start(&a->timers[TIMER_IDLE], &p->idle, agent_now(a));
 }
 
-static uint64_t *at(const struct region *r, uint64_t offset)
+static uint64_t *at(const struct agent_region *r, uint64_t offset)
 {
 	return (uint64_t *)((char *)r->map + offset);
 }
 
-static void publish_hot(struct region *r)
+static void publish_hot(struct agent_region *r)
 {
-	struct proxy *p = r->proxy;
+	struct agent_proxy *p = r->proxy;
 
-	p->hot[SL_HOT_CHANGED_NS] = sl_realtime_ns();
-	line_store(at(r, HOT), p->hot);
+	p->hot[SL_HOT_CHANGED_NS] = base_realtime_ns();
+	agent_line_store(at(r, HOT), p->hot);
 }
 
 /* The region's memory is the agent's own; it is admitted like anybody else's. */
-static int make_region(struct sl_agent *a, const char *microservice, uint32_t metrics,
-		       const struct proxy_label *labels, size_t count, struct region **out,
-		       struct refused *why)
+static int make_region(struct agent *a, const char *microservice, uint32_t metrics,
+		       const struct agent_proxy_label *labels, size_t count,
+		       struct agent_region **out, struct agent_refused *why)
 {
 	uint64_t stripe = ((metrics + SL_LINE_CELLS - 1) / SL_LINE_CELLS * SL_LINE_SIZE + 4095) &
 			  ~4095ull;
@@ -82,11 +82,11 @@ static int make_region(struct sl_agent *a, const char *microservice, uint32_t me
 		 .offset = STRIPES + stripe,
 		 .length = schema},
 	};
-	struct sl_text_label all[SL_LABELS_MAX] = {
+	struct region_text_label all[SL_LABELS_MAX] = {
 		{"service", microservice},
 		{"pod", a->host},
 	};
-	struct build b = {
+	struct agent_build b = {
 		.kind = SL_REGION_METRICS,
 		.size = STRIPES + stripe + schema,
 		.section = section,
@@ -94,10 +94,10 @@ static int make_region(struct sl_agent *a, const char *microservice, uint32_t me
 		.labels = all,
 		.label_count = 2,
 		.pid = (uint32_t)getpid(),
-		.start_ticks = process_start_ticks(getpid()),
+		.start_ticks = agent_process_start_ticks(getpid()),
 	};
 	struct sl_msg_publish say = {.size = b.size};
-	struct peer *peer;
+	struct agent_peer *peer;
 	void *map;
 	int fd, err;
 
@@ -113,11 +113,11 @@ static int make_region(struct sl_agent *a, const char *microservice, uint32_t me
 				 SL_LABELS_MAX);
 			return -1;
 		}
-		all[j] = (struct sl_text_label){labels[i].key, labels[i].value};
+		all[j] = (struct region_text_label){labels[i].key, labels[i].value};
 		if (j == b.label_count)
 			b.label_count++;
 	}
-	err = build_region(&b, "sidelight-rest", &fd, &map, &say.instance);
+	err = agent_build_region(&b, "sidelight-rest", &fd, &map, &say.instance);
 	if (err) {
 		why->cause = REFUSED_SYSTEM;
 		why->error = -err;
@@ -126,12 +126,12 @@ static int make_region(struct sl_agent *a, const char *microservice, uint32_t me
 		return -1;
 	}
 	munmap(map, b.size); /* admission maps it again, where it belongs */
-	peer = peer_new(a, -1);
+	peer = agent_peer_new(a, -1);
 	if (peer) {
 		peer->uid = a->uid;
 		peer->pid = getpid();
-		err = region_admit(a, fd, &say, NULL, peer, out, why);
-		peer_put(a, peer);
+		err = agent_region_admit(a, fd, &say, NULL, peer, out, why);
+		agent_peer_put(a, peer);
 	} else {
 		why->cause = REFUSED_SYSTEM;
 		why->error = ENOMEM;
@@ -143,20 +143,20 @@ static int make_region(struct sl_agent *a, const char *microservice, uint32_t me
 }
 
 /* Names its owner, so that the labels of two microservices can't make one series of theirs. */
-int proxy_open(struct sl_agent *a, const char *microservice, uint32_t metrics,
-	       const struct proxy_label *labels, size_t count, struct region **out, bool *created,
-	       struct refused *why)
+int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics,
+		     const struct agent_proxy_label *labels, size_t count,
+		     struct agent_region **out, bool *created, struct agent_refused *why)
 {
 	uint64_t h = sl_fnv1a(a->proxy_seed, microservice, strlen(microservice));
-	struct proxy *p = find(a, microservice, h);
+	struct agent_proxy *p = find(a, microservice, h);
 	uint32_t most = a->o.max_regions / 2 < PROXIES_MAX ? a->o.max_regions / 2 : PROXIES_MAX;
-	struct region *r;
+	struct agent_region *r;
 
 	*created = false;
 	if (p) {
 		*out = p->region;
 		if (p->region->state == SL_STATE_CLOSED)
-			region_revive(a, p->region);
+			agent_region_revive(a, p->region);
 		touch(a, p);
 		return 0;
 	}
@@ -208,27 +208,28 @@ err:
 	return -1;
 }
 
-void proxy_timer_idle(struct sl_agent *a, struct timer *t)
+void agent_proxy_timer_idle(struct agent *a, struct agent_timer *t)
 {
-	struct proxy *p = (struct proxy *)((char *)t - offsetof(struct proxy, idle));
+	struct agent_proxy *p =
+		(struct agent_proxy *)((char *)t - offsetof(struct agent_proxy, idle));
 
 	a->n.rest_expired++;
 	p->hot[SL_HOT_STATE] = SL_STATE_CLOSED;
-	region_closed(a, p->region);
+	agent_region_closed(a, p->region);
 }
 
-void proxy_revived(struct region *r)
+void agent_proxy_revived(struct agent_region *r)
 {
 	r->proxy->hot[SL_HOT_STATE] = SL_STATE_LIVE;
 	publish_hot(r);
 }
 
 /* The microservice may come back while its old region waits for its readers: as a new one. */
-void proxy_retire(struct sl_agent *a, struct region *r)
+void agent_proxy_retire(struct agent *a, struct agent_region *r)
 {
-	struct proxy *p = r->proxy, **link = bucket(a, p->hash);
+	struct agent_proxy *p = r->proxy, **link = bucket(a, p->hash);
 
-	timer_stop(&p->idle);
+	agent_timer_stop(&p->idle);
 	while (*link && *link != p)
 		link = &(*link)->next;
 	if (*link) {
@@ -237,23 +238,23 @@ void proxy_retire(struct sl_agent *a, struct region *r)
 	}
 }
 
-void proxy_free(struct sl_agent *a, struct region *r)
+void agent_proxy_free(struct agent *a, struct agent_region *r)
 {
-	struct proxy *p = r->proxy;
+	struct agent_proxy *p = r->proxy;
 
-	proxy_retire(a, r);
+	agent_proxy_retire(a, r);
 	free(p->known);
 	free(p->microservice);
 	free(p);
 	r->proxy = NULL;
 }
 
-const char *proxy_microservice(const struct region *r)
+const char *agent_proxy_microservice(const struct agent_region *r)
 {
 	return r->proxy->microservice;
 }
 
-/* ---- metrics --------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 static char *put(char *to, const char *s, size_t bytes)
 {
@@ -262,9 +263,10 @@ static char *put(char *to, const char *s, size_t bytes)
 }
 
 /* Writes a record where nobody looks yet, and only then says in the hot line that it is there. */
-static int append(struct region *r, const struct proxy_metric *m, uint64_t h, uint32_t *cell)
+static int append(struct agent_region *r, const struct agent_proxy_metric *m, uint64_t h,
+		  uint32_t *cell)
 {
-	struct proxy *p = r->proxy;
+	struct agent_proxy *p = r->proxy;
 	size_t name = strlen(m->name), unit = strlen(m->unit), help = strlen(m->help), labels = 0;
 	struct sl_schema_record *rec;
 	size_t length;
@@ -298,7 +300,7 @@ static int append(struct region *r, const struct proxy_metric *m, uint64_t h, ui
 
 	/* Record before hot line: pairs with the reader, who takes the hot line first. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	p->known[p->count] = (struct known){h, (uint32_t)p->schema_used, p->count};
+	p->known[p->count] = (struct proxy_known){h, (uint32_t)p->schema_used, p->count};
 	*cell = p->count++;
 	p->schema_used += length;
 	p->hot[SL_HOT_SCHEMA_USED] = p->schema_used;
@@ -309,7 +311,8 @@ static int append(struct region *r, const struct proxy_metric *m, uint64_t h, ui
 }
 
 /* Only we write the record, so that it may be compared with in place. */
-static bool same(const struct region *r, const struct known *k, const struct proxy_metric *m)
+static bool same(const struct agent_region *r, const struct proxy_known *k,
+		 const struct agent_proxy_metric *m)
 {
 	const struct sl_schema_record *rec =
 		(const struct sl_schema_record *)at(r, r->proxy->schema + k->record);
@@ -331,10 +334,10 @@ static bool same(const struct region *r, const struct known *k, const struct pro
 	return !left;
 }
 
-int proxy_metric(struct sl_agent *a, struct region *r, const struct proxy_metric *m, uint32_t *cell,
-		 bool *created)
+int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct agent_proxy_metric *m,
+		       uint32_t *cell, bool *created)
 {
-	struct proxy *p = r->proxy;
+	struct agent_proxy *p = r->proxy;
 	uint64_t h = sl_fnv1a(a->proxy_seed, m->name, strlen(m->name) + 1);
 
 	for (size_t i = 0; i < m->label_count; i++) {
@@ -359,17 +362,17 @@ int proxy_metric(struct sl_agent *a, struct region *r, const struct proxy_metric
 	return -ENOSPC;
 }
 
-static uint64_t *line_of(const struct region *r, uint32_t cell)
+static uint64_t *line_of(const struct agent_region *r, uint32_t cell)
 {
 	return at(r, r->info->stripes + (uint64_t)(cell / SL_LINE_CELLS) * SL_LINE_SIZE);
 }
 
-double proxy_get(const struct region *r, uint32_t cell)
+double agent_proxy_get(const struct agent_region *r, uint32_t cell)
 {
 	return sl_f64_of_cell(line_of(r, cell)[cell % SL_LINE_CELLS]);
 }
 
-void proxy_set(struct region *r, uint32_t cell, double value)
+void agent_proxy_set(struct agent_region *r, uint32_t cell, double value)
 {
 	uint64_t *line = line_of(r, cell), now = sl_cell_of_f64(value);
 	uint32_t i = cell % SL_LINE_CELLS;

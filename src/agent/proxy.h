@@ -12,19 +12,19 @@
 
 #include "agent/internal.h"
 
-#define PROXY_METRICS 448u       /* a stripe of one page */
+#define PROXY_METRICS	  448u /* a stripe of one page */
 #define PROXY_METRICS_MAX 65536u
-#define PROXY_ID_MAX 255u
-#define PROXIES_MAX 1024u        /* or half of --max-regions */
+#define PROXY_ID_MAX	  255u
+#define PROXIES_MAX	  1024u /* or half of --max-regions */
 
-struct proxy_label {
+struct agent_proxy_label {
 	const char *key, *value;
 };
 
-struct proxy_metric { /* what is asked for; strings as they came */
+struct agent_proxy_metric { /* what is asked for; strings as they came */
 	const char *name, *help, *unit;
-	enum sl_metric_kind kind; /* SL_KIND_COUNTER_F64 or SL_KIND_GAUGE_F64 */
-	const struct proxy_label *labels; /* sorted by key, each once */
+	enum sl_metric_kind kind;		/* SL_KIND_COUNTER_F64 or SL_KIND_GAUGE_F64 */
+	const struct agent_proxy_label *labels; /* sorted by key, each once */
 	size_t label_count;
 };
 
@@ -32,17 +32,17 @@ struct proxy_metric { /* what is asked for; strings as they came */
  * The region of a microservice, which is made if there is none: 0, or -1 with why. labels may add
  * to the region's; metrics 0 means PROXY_METRICS. created tells which it was.
  */
-int proxy_open(struct sl_agent *a, const char *microservice, uint32_t metrics,
-	       const struct proxy_label *labels, size_t label_count, struct region **out,
-	       bool *created, struct refused *why);
+int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics,
+		     const struct agent_proxy_label *labels, size_t label_count,
+		     struct agent_region **out, bool *created, struct agent_refused *why);
 
 /*
  * Its cell for the metric, which is made if there is none: 0, -EEXIST (another kind), -ENOSPC.
  */
-int proxy_metric(struct sl_agent *a, struct region *r, const struct proxy_metric *m, uint32_t *cell,
-		 bool *created);
-double proxy_get(const struct region *r, uint32_t cell);
-void proxy_set(struct region *r, uint32_t cell, double value);
-const char *proxy_microservice(const struct region *r);
+int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct agent_proxy_metric *m,
+		       uint32_t *cell, bool *created);
+double agent_proxy_get(const struct agent_region *r, uint32_t cell);
+void agent_proxy_set(struct agent_region *r, uint32_t cell, double value);
+const char *agent_proxy_microservice(const struct agent_region *r);
 
 #endif

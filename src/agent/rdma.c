@@ -32,34 +32,34 @@
 #define QUEUES_SHOWN  1024u
 
 /* Either mapped (a region may not be there yet) or free; the list is in the order of addresses. */
-struct block {
+struct rdma_block {
 	char *at;
 	uint64_t bytes; /* whole pages */
 	bool used;
-	struct region *region;
-	TAILQ_ENTRY(block) link;
+	struct agent_region *region;
+	TAILQ_ENTRY(rdma_block) link;
 };
 
-struct mr {
-	struct sl_host_key key;
+struct agent_mr {
+	struct fabric_host_key key;
 	char *from, *to;
 	uint32_t members; /* regions whose entries name it */
 	bool released;	  /* no entry names it any more; the timer runs */
-	struct timer timer;
-	TAILQ_ENTRY(mr) link;
+	struct agent_timer timer;
+	TAILQ_ENTRY(agent_mr) link;
 };
 
-struct rdma {
-	struct source source;
-	struct sl_host *host; /* NULL: the device is gone */
-	struct sl_host_opts opts;
-	struct sl_host_key board;
+struct agent_rdma {
+	struct agent_source source;
+	struct fabric_host *host; /* NULL: the device is gone */
+	struct fabric_host_opts opts;
+	struct fabric_host_key board;
 	char *arena;
 	uint64_t arena_bytes;
-	TAILQ_HEAD(block_list, block) blocks;
-	TAILQ_HEAD(, mr) mrs;
+	TAILQ_HEAD(block_list, rdma_block) blocks;
+	TAILQ_HEAD(, agent_mr) mrs;
 	uint32_t mr_count;
-	struct timer reopen;
+	struct agent_timer reopen;
 	char where[160];
 };
 
@@ -68,11 +68,11 @@ static uint64_t pages(uint64_t bytes)
 	return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-/* ---- the arena --------------------------------------------------------------------------------- */
+/* ---- the arena ---- */
 
-static struct block *block_new(char *at, uint64_t bytes)
+static struct rdma_block *block_new(char *at, uint64_t bytes)
 {
-	struct block *b = calloc(1, sizeof(*b));
+	struct rdma_block *b = calloc(1, sizeof(*b));
 
 	if (b) {
 		b->at = at;
@@ -82,9 +82,9 @@ static struct block *block_new(char *at, uint64_t bytes)
 }
 
 /* First fit: the arena stays dense, and neighbours are found. */
-static struct block *block_take(struct rdma *d, uint64_t bytes)
+static struct rdma_block *block_take(struct agent_rdma *d, uint64_t bytes)
 {
-	struct block *b, *rest;
+	struct rdma_block *b, *rest;
 
 	TAILQ_FOREACH(b, &d->blocks, link)
 	if (!b->used && b->bytes >= bytes)
@@ -102,7 +102,7 @@ static struct block *block_take(struct rdma *d, uint64_t bytes)
 	return b;
 }
 
-static void block_join(struct rdma *d, struct block *a, struct block *b)
+static void block_join(struct agent_rdma *d, struct rdma_block *a, struct rdma_block *b)
 {
 	if (!a || !b || a->used || b->used)
 		return;
@@ -111,9 +111,9 @@ static void block_join(struct rdma *d, struct block *a, struct block *b)
 	free(b);
 }
 
-static void block_give(struct rdma *d, struct block *b)
+static void block_give(struct agent_rdma *d, struct rdma_block *b)
 {
-	struct block *before = TAILQ_PREV(b, block_list, link);
+	struct rdma_block *before = TAILQ_PREV(b, block_list, link);
 
 	b->used = false;
 	b->region = NULL;
@@ -121,9 +121,9 @@ static void block_give(struct rdma *d, struct block *b)
 	block_join(d, before, b);
 }
 
-static struct block *block_at(const struct rdma *d, const void *at)
+static struct rdma_block *block_at(const struct agent_rdma *d, const void *at)
 {
-	struct block *b;
+	struct rdma_block *b;
 
 	TAILQ_FOREACH(b, &d->blocks, link)
 	if (b->at == at)
@@ -131,9 +131,9 @@ static struct block *block_at(const struct rdma *d, const void *at)
 	return NULL;
 }
 
-void *rdma_map(struct sl_agent *a, int fd, uint64_t size)
+void *agent_rdma_map(struct agent *a, int fd, uint64_t size)
 {
-	struct block *b;
+	struct rdma_block *b;
 	void *map;
 
 	if (!a->rdma)
@@ -149,7 +149,7 @@ void *rdma_map(struct sl_agent *a, int fd, uint64_t size)
 	return map;
 }
 
-void rdma_unmap(struct sl_agent *a, void *map, uint64_t size)
+void agent_rdma_unmap(struct agent *a, void *map, uint64_t size)
 {
 	if (!a->rdma) {
 		munmap(map, size);
@@ -161,33 +161,33 @@ void rdma_unmap(struct sl_agent *a, void *map, uint64_t size)
 	block_give(a->rdma, block_at(a->rdma, map));
 }
 
-/* ---- memory regions ------------------------------------------------------------------------------- */
+/* ---- memory regions ---- */
 
-static void mr_free(struct rdma *d, struct mr *m)
+static void mr_free(struct agent_rdma *d, struct agent_mr *m)
 {
-	timer_stop(&m->timer);
+	agent_timer_stop(&m->timer);
 	if (d->host)
-		sl_host_unregister(d->host, &m->key);
+		fabric_host_unregister(d->host, &m->key);
 	TAILQ_REMOVE(&d->mrs, m, link);
 	d->mr_count--;
 	free(m);
 }
 
-static int mr_new(struct sl_agent *a, char *from, char *to, struct mr **out)
+static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 {
-	struct rdma *d = a->rdma;
-	struct mr *m = calloc(1, sizeof(*m));
+	struct agent_rdma *d = a->rdma;
+	struct agent_mr *m = calloc(1, sizeof(*m));
 	int err;
 
 	if (!m)
 		return -ENOMEM;
-	err = sl_host_register(d->host, from, (size_t)(to - from), &m->key);
+	err = fabric_host_register(d->host, from, (size_t)(to - from), &m->key);
 	if (err) {
 		a->n.registration_failures++;
-		sl_log_limited(SL_ERROR, LOG,
-			       "registration failed bytes=%zu: %s; see LimitMEMLOCK and the "
-			       "device's max_mr",
-			       (size_t)(to - from), strerror(-err));
+		base_log_limited(BASE_ERROR, AGENT_LOG,
+				 "registration failed bytes=%zu: %s; see LimitMEMLOCK and the "
+				 "device's max_mr",
+				 (size_t)(to - from), strerror(-err));
 		free(m);
 		return err;
 	}
@@ -200,7 +200,7 @@ static int mr_new(struct sl_agent *a, char *from, char *to, struct mr **out)
 }
 
 /* One region less names it. Those who read by its key do so for a lease yet: two are given. */
-static void mr_leave(struct sl_agent *a, struct mr *m, bool now)
+static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 {
 	if (--m->members)
 		return;
@@ -209,30 +209,30 @@ static void mr_leave(struct sl_agent *a, struct mr *m, bool now)
 		return;
 	}
 	m->released = true;
-	timer_start(&a->timers[TIMER_RELEASE], &m->timer, agent_now(a));
+	agent_timer_start(&a->timers[TIMER_RELEASE], &m->timer, agent_now(a));
 }
 
-void rdma_timer_release(struct sl_agent *a, struct timer *t)
+void agent_rdma_timer_release(struct agent *a, struct agent_timer *t)
 {
-	mr_free(a->rdma, (struct mr *)((char *)t - offsetof(struct mr, timer)));
+	mr_free(a->rdma, (struct agent_mr *)((char *)t - offsetof(struct agent_mr, timer)));
 }
 
 /* From here on the region's entry names this one. */
-static void region_move(struct sl_agent *a, struct region *r, struct mr *to)
+static void region_move(struct agent *a, struct agent_region *r, struct agent_mr *to)
 {
-	struct mr *from = r->mr;
+	struct agent_mr *from = r->mr;
 
 	r->mr = to;
 	to->members++;
-	region_publish(a, r);
+	agent_region_publish(a, r);
 	if (from)
 		mr_leave(a, from, false);
 }
 
-int rdma_add(struct sl_agent *a, struct region *r)
+int agent_rdma_add(struct agent *a, struct agent_region *r)
 {
-	struct rdma *d = a->rdma;
-	struct block *b;
+	struct agent_rdma *d = a->rdma;
+	struct rdma_block *b;
 	int err;
 
 	if (!d)
@@ -247,19 +247,20 @@ int rdma_add(struct sl_agent *a, struct region *r)
 		return err;
 	}
 	r->mr->members = 1;
-	timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
+	agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
 	return 0;
 }
 
 /* Two leases have passed since it was retired: nobody reads it by any key. */
-void rdma_remove(struct sl_agent *a, struct region *r)
+void agent_rdma_remove(struct agent *a, struct agent_region *r)
 {
 	if (r->mr)
 		mr_leave(a, r->mr, true);
 	r->mr = NULL;
 }
 
-void rdma_where(const struct sl_agent *a, const struct region *r, uint64_t *addr, uint32_t *rkey)
+void agent_rdma_where(const struct agent *a, const struct agent_region *r, uint64_t *addr,
+		      uint32_t *rkey)
 {
 	bool there = a->rdma && a->rdma->host && r->mr;
 
@@ -267,25 +268,25 @@ void rdma_where(const struct sl_agent *a, const struct region *r, uint64_t *addr
 	*rkey = there ? r->mr->key.rkey : 0;
 }
 
-/* ---- neighbours -------------------------------------------------------------------------------------- */
+/* ---- neighbours ---- */
 
-struct run { /* of blocks without a gap between them, all of one memory region */
-	struct block *first, *last;
+struct rdma_run { /* of blocks without a gap between them, all of one memory region */
+	struct rdma_block *first, *last;
 	uint32_t count;
 	uint64_t bytes;
 };
 
-static bool settled(const struct block *b)
+static bool settled(const struct rdma_block *b)
 {
 	return b && b->used && b->region && b->region->mr && !b->region->settle.in &&
 	       b->region->state == SL_STATE_LIVE;
 }
 
 /* The run that a block belongs to; count 0 if not all of it has settled. */
-static struct run run_of(struct block *b)
+static struct rdma_run run_of(struct rdma_block *b)
 {
-	struct run none = {0}, run = {b, b, 1, 0};
-	struct block *n;
+	struct rdma_run none = {0}, run = {b, b, 1, 0};
+	struct rdma_block *n;
 
 	if (!settled(b))
 		return none;
@@ -307,20 +308,21 @@ static struct run run_of(struct block *b)
 	return run;
 }
 
-static bool fits(const struct run *one, const struct run *other)
+static bool fits(const struct rdma_run *one, const struct rdma_run *other)
 {
 	return other->count && other->count <= one->count &&
 	       one->count + other->count <= GROUP_REGIONS &&
 	       one->bytes + other->bytes <= GROUP_BYTES;
 }
 
-void rdma_timer_settle(struct sl_agent *a, struct timer *t)
+void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 {
-	struct region *r = (struct region *)((char *)t - offsetof(struct region, settle));
-	struct rdma *d = a->rdma;
-	struct run all, more;
-	struct block *b, *n;
-	struct mr *m;
+	struct agent_region *r =
+		(struct agent_region *)((char *)t - offsetof(struct agent_region, settle));
+	struct agent_rdma *d = a->rdma;
+	struct rdma_run all, more;
+	struct rdma_block *b, *n;
+	struct agent_mr *m;
 
 	if (!d->host || !r->mr)
 		return;
@@ -331,13 +333,13 @@ void rdma_timer_settle(struct sl_agent *a, struct timer *t)
 	for (bool grown = true; grown;) {
 		grown = false;
 		n = TAILQ_PREV(all.first, block_list, link);
-		more = n ? run_of(n) : (struct run){0};
+		more = n ? run_of(n) : (struct rdma_run){0};
 		if (fits(&all, &more)) {
 			all.first = more.first;
 			grown = true;
 		} else {
 			n = TAILQ_NEXT(all.last, link);
-			more = n ? run_of(n) : (struct run){0};
+			more = n ? run_of(n) : (struct rdma_run){0};
 			if (fits(&all, &more)) {
 				all.last = more.last;
 				grown = true;
@@ -362,13 +364,13 @@ void rdma_timer_settle(struct sl_agent *a, struct timer *t)
 }
 
 /* Registers blocks [first, last] together, which were part of something larger. */
-static void regroup(struct sl_agent *a, struct block *first, struct block *last)
+static void regroup(struct agent *a, struct rdma_block *first, struct rdma_block *last)
 {
-	struct mr *m;
+	struct agent_mr *m;
 
 	if (mr_new(a, first->at, last->at + last->bytes, &m))
 		return; /* they keep the old one, which covers a hole then: counted, and harmless */
-	for (struct block *n = first;; n = TAILQ_NEXT(n, link)) {
+	for (struct rdma_block *n = first;; n = TAILQ_NEXT(n, link)) {
 		region_move(a, n->region, m);
 		if (n == last)
 			break;
@@ -376,11 +378,11 @@ static void regroup(struct sl_agent *a, struct block *first, struct block *last)
 }
 
 /* A region is retired: those registered together with it get new keys before it is unmapped. */
-void rdma_retire(struct sl_agent *a, struct region *r)
+void agent_rdma_retire(struct agent *a, struct agent_region *r)
 {
-	struct block *b, *n, *first, *last;
+	struct rdma_block *b, *n, *first, *last;
 
-	timer_stop(&r->settle);
+	agent_timer_stop(&r->settle);
 	if (!r->mr || r->mr->members < 2)
 		return;
 	a->n.breakups++;
@@ -396,53 +398,55 @@ void rdma_retire(struct sl_agent *a, struct region *r)
 		regroup(a, TAILQ_NEXT(b, link), last);
 }
 
-/* ---- the device ----------------------------------------------------------------------------------------- */
+/* ---- the device ---- */
 
-static int device_open(struct sl_agent *a, char *error, size_t bytes)
+static int device_open(struct agent *a, char *error, size_t bytes)
 {
-	struct rdma *d = a->rdma;
+	struct agent_rdma *d = a->rdma;
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &d->source};
-	struct sl_host_stats s;
+	struct fabric_host_stats s;
 	int err;
 
-	d->host = sl_host_open(&d->opts, error, bytes);
+	d->host = fabric_host_open(&d->opts, error, bytes);
 	if (!d->host)
 		return -errno;
-	err = sl_host_register(d->host, a->dir.map, a->dir.size, &a->dir.key);
+	err = fabric_host_register(d->host, a->dir.map, a->dir.size, &a->dir.key);
 	if (err) {
 		snprintf(error, bytes, "cannot register the directory: %s (see LimitMEMLOCK)",
 			 strerror(-err));
 		goto err;
 	}
-	err = sl_host_register_board(d->host, a->board, board_bytes(a), &d->board, board_notice, a);
+	err = fabric_host_register_board(d->host, a->board, agent_board_bytes(a), &d->board,
+					 agent_board_notice, a);
 	if (err) {
 		snprintf(error, bytes, "cannot register the board of verdicts: %s", strerror(-err));
 		goto err_directory;
 	}
-	sl_host_set_directory(d->host, &a->dir.key, a->dir.size, a->dir.instance);
-	if (a->epoll_fd >= 0 && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, sl_host_fd(d->host), &ev)) {
+	fabric_host_set_directory(d->host, &a->dir.key, a->dir.size, a->dir.instance);
+	if (a->epoll_fd >= 0 &&
+	    epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fabric_host_fd(d->host), &ev)) {
 		err = -errno;
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
 		goto err_board;
 	}
-	sl_host_stats(d->host, &s);
+	fabric_host_stats(d->host, &s);
 	snprintf(d->where, sizeof(d->where), "%s/%s", s.device, s.address);
 	return 0;
 
 err_board:
-	sl_host_unregister(d->host, &d->board);
+	fabric_host_unregister(d->host, &d->board);
 err_directory:
-	sl_host_unregister(d->host, &a->dir.key);
+	fabric_host_unregister(d->host, &a->dir.key);
 err:
-	sl_host_close(d->host);
+	fabric_host_close(d->host);
 	d->host = NULL;
 	return err;
 }
 
-static void device_close(struct sl_agent *a)
+static void device_close(struct agent *a)
 {
-	struct rdma *d = a->rdma;
-	struct mr *m;
+	struct agent_rdma *d = a->rdma;
+	struct agent_mr *m;
 
 	if (!d->host)
 		return;
@@ -451,39 +455,40 @@ static void device_close(struct sl_agent *a)
 			a->slots[i]->mr = NULL;
 	while ((m = TAILQ_FIRST(&d->mrs)))
 		mr_free(d, m);
-	sl_host_unregister(d->host, &d->board);
-	sl_host_unregister(d->host, &a->dir.key);
+	fabric_host_unregister(d->host, &d->board);
+	fabric_host_unregister(d->host, &a->dir.key);
 	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, sl_host_fd(d->host), NULL);
-	sl_host_close(d->host);
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, fabric_host_fd(d->host), NULL);
+	fabric_host_close(d->host);
 	d->host = NULL;
 }
 
 /* The device was taken away (module unloaded, cable of a SmartNIC): others go on, this waits. */
-static void device_lost(struct sl_agent *a)
+static void device_lost(struct agent *a)
 {
 	device_close(a);
-	sl_logf(SL_ERROR, LOG, "the RDMA device is gone, waiting for it device=%s", a->rdma->where);
+	base_logf(BASE_ERROR, AGENT_LOG, "the RDMA device is gone, waiting for it device=%s",
+		  a->rdma->where);
 	for (uint32_t i = 0; i < a->slot_count; i++)
 		if (a->slots[i]) {
-			timer_stop(&a->slots[i]->settle);
-			region_publish(a, a->slots[i]);
+			agent_timer_stop(&a->slots[i]->settle);
+			agent_region_publish(a, a->slots[i]);
 		}
-	timer_start(&a->timers[TIMER_REOPEN], &a->rdma->reopen, agent_now(a));
+	agent_timer_start(&a->timers[TIMER_REOPEN], &a->rdma->reopen, agent_now(a));
 }
 
-void rdma_timer_reopen(struct sl_agent *a, struct timer *t)
+void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 {
-	struct rdma *d = a->rdma;
+	struct agent_rdma *d = a->rdma;
 	char error[256];
 
 	if (device_open(a, error, sizeof(error))) {
-		timer_start(&a->timers[TIMER_REOPEN], t, agent_now(a));
+		agent_timer_start(&a->timers[TIMER_REOPEN], t, agent_now(a));
 		return;
 	}
 	for (uint32_t i = 0; i < a->slot_count; i++) {
-		struct region *r = a->slots[i];
-		struct block *b;
+		struct agent_region *r = a->slots[i];
+		struct rdma_block *b;
 
 		if (!r || r->state == SL_STATE_RETIRED)
 			continue;
@@ -491,28 +496,28 @@ void rdma_timer_reopen(struct sl_agent *a, struct timer *t)
 		if (mr_new(a, b->at, b->at + b->bytes, &r->mr))
 			continue; /* stays without a key, which readers respect */
 		r->mr->members = 1;
-		timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
-		region_publish(a, r);
+		agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
+		agent_region_publish(a, r);
 	}
-	sl_logf(SL_INFO, LOG, "the RDMA device is back device=%s", d->where);
+	base_logf(BASE_INFO, AGENT_LOG, "the RDMA device is back device=%s", d->where);
 }
 
-void rdma_event(struct sl_agent *a)
+void agent_rdma_event(struct agent *a)
 {
-	struct sl_host_stats s;
+	struct fabric_host_stats s;
 
 	if (!a->rdma || !a->rdma->host)
 		return;
-	sl_host_dispatch(a->rdma->host);
-	sl_host_stats(a->rdma->host, &s);
+	fabric_host_dispatch(a->rdma->host);
+	fabric_host_stats(a->rdma->host, &s);
 	if (s.lost)
 		device_lost(a);
 }
 
-int rdma_init(struct sl_agent *a, char *error, size_t bytes)
+int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 {
-	struct rdma *d;
-	struct block *all;
+	struct agent_rdma *d;
+	struct rdma_block *all;
 	int err = -ENOMEM;
 
 	if (!a->o.rdma)
@@ -521,7 +526,7 @@ int rdma_init(struct sl_agent *a, char *error, size_t bytes)
 	if (!d)
 		goto err_memory;
 	d->source.kind = SOURCE_HOST;
-	d->opts = (struct sl_host_opts){
+	d->opts = (struct fabric_host_opts){
 		.device = a->o.rdma_device && *a->o.rdma_device ? a->o.rdma_device : NULL,
 		.address = a->o.rdma_address,
 		.port = a->o.rdma_port,
@@ -537,7 +542,7 @@ int rdma_init(struct sl_agent *a, char *error, size_t bytes)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (d->arena == MAP_FAILED)
 		goto err_free;
-	err = board_init(a);
+	err = agent_board_init(a);
 	if (err)
 		goto err_arena;
 	err = -ENOMEM;
@@ -548,11 +553,11 @@ int rdma_init(struct sl_agent *a, char *error, size_t bytes)
 	a->rdma = d;
 	err = device_open(a, error, bytes);
 	if (err)
-		rdma_fini(a);
+		agent_rdma_fini(a);
 	return err;
 
 err_board:
-	board_fini(a);
+	agent_board_fini(a);
 err_arena:
 	munmap(d->arena, d->arena_bytes);
 err_free:
@@ -562,56 +567,56 @@ err_memory:
 	return err;
 }
 
-void rdma_fini(struct sl_agent *a)
+void agent_rdma_fini(struct agent *a)
 {
-	struct rdma *d = a->rdma;
-	struct block *b;
+	struct agent_rdma *d = a->rdma;
+	struct rdma_block *b;
 
 	if (!d)
 		return;
-	timer_stop(&d->reopen);
+	agent_timer_stop(&d->reopen);
 	device_close(a);
 	while ((b = TAILQ_FIRST(&d->blocks))) {
 		TAILQ_REMOVE(&d->blocks, b, link);
 		free(b);
 	}
-	board_fini(a);
+	agent_board_fini(a);
 	munmap(d->arena, d->arena_bytes);
 	free(d);
 	a->rdma = NULL;
 }
 
-const char *sl_agent_rdma(const struct sl_agent *a)
+const char *agent_rdma(const struct agent *a)
 {
 	return a->rdma ? a->rdma->where : NULL;
 }
 
-/* ---- looking at it ------------------------------------------------------------------------------------------ */
+/* ---- looking at it ---- */
 
-size_t rdma_queue_count(const struct sl_agent *a)
+size_t agent_rdma_queue_count(const struct agent *a)
 {
-	return a->rdma && a->rdma->host ? sl_host_queues(a->rdma->host, NULL, 0) : 0;
+	return a->rdma && a->rdma->host ? fabric_host_queues(a->rdma->host, NULL, 0) : 0;
 }
 
-uint32_t rdma_mr_count(const struct sl_agent *a)
+uint32_t agent_rdma_mr_count(const struct agent *a)
 {
 	return a->rdma ? a->rdma->mr_count : 0;
 }
 
-static json_t *queue_json(const struct sl_host_queue *q)
+static json_t *queue_json(const struct fabric_host_queue *q)
 {
 	return json_pack("{s:i,s:s,s:s,s:I}", "qp_num", (int)q->qp_num, "peer", q->peer, "state",
 			 q->state, "connected_ns", (json_int_t)q->connected_ns);
 }
 
-json_t *rdma_queues_json(const struct sl_agent *a, int64_t number)
+json_t *agent_rdma_queues_json(const struct agent *a, int64_t number)
 {
-	struct sl_host_queue *q = calloc(QUEUES_SHOWN, sizeof(*q));
+	struct fabric_host_queue *q = calloc(QUEUES_SHOWN, sizeof(*q));
 	json_t *all = json_array(), *one = NULL;
 	size_t n = 0;
 
 	if (q && a->rdma && a->rdma->host)
-		n = sl_host_queues(a->rdma->host, q, QUEUES_SHOWN);
+		n = fabric_host_queues(a->rdma->host, q, QUEUES_SHOWN);
 	for (size_t i = 0; i < n && i < QUEUES_SHOWN; i++) {
 		if (number == q[i].qp_num)
 			one = queue_json(&q[i]);
@@ -625,23 +630,23 @@ json_t *rdma_queues_json(const struct sl_agent *a, int64_t number)
 	return json_pack("{s:b,s:o}", "rdma", a->rdma != NULL, "qps", all);
 }
 
-json_t *rdma_connect_json(const struct sl_agent *a)
+json_t *agent_rdma_connect_json(const struct agent *a)
 {
-	struct sl_host_stats s;
+	struct fabric_host_stats s;
 
 	if (!a->rdma || !a->rdma->host)
 		return json_null();
-	sl_host_stats(a->rdma->host, &s);
+	fabric_host_stats(a->rdma->host, &s);
 	return json_pack(
 		"{s:s,s:s,s:i,s:s,s:s,s:i,s:i,s:{s:s,s:i,s:s}}", "by", "rdma_cm", "address",
 		s.address, "port", (int)s.port, "device", s.device, "gid", s.gid, "gid_index",
 		s.gid_index, "ib_port", s.ib_port, "private_data", "of", "rdma_accept", "bytes",
-		(int)sizeof(struct sl_host_hello), "fields",
+		(int)sizeof(struct fabric_host_hello), "fields",
 		"u32 magic \"SLH1\", u32 version 1, u64 agent_instance, u64 "
 		"directory_addr, u64 directory_length, u32 directory_rkey, u32 reserved[3]");
 }
 
-json_t *rdma_directory_json(const struct sl_agent *a)
+json_t *agent_rdma_directory_json(const struct agent *a)
 {
 	return json_pack("{s:I,s:I,s:I}", "address", (json_int_t)a->dir.key.addr, "length",
 			 (json_int_t)a->dir.size, "rkey", (json_int_t)a->dir.key.rkey);

@@ -28,7 +28,7 @@
 
 #define TMPFS_MAGIC_ 0x01021994
 
-const char *const refusal_names[REFUSED_COUNT] = {
+const char *const agent_refusal_names[REFUSED_COUNT] = {
 	[REFUSED_MALFORMED] = "malformed",
 	[REFUSED_PERMISSION] = "permission",
 	[REFUSED_DESCRIPTOR] = "descriptor",
@@ -43,16 +43,16 @@ const char *const refusal_names[REFUSED_COUNT] = {
 	[REFUSED_ABSENT] = "absent",
 };
 
-void refused_count(struct sl_agent *a, enum refusal cause)
+void agent_refused_count(struct agent *a, enum agent_refusal cause)
 {
 	a->n.refused[cause]++;
 	if (cause != REFUSED_ABSENT && a->dir.map)
-		directory_hot(a);
+		agent_directory_hot(a);
 }
 
-static int no(struct refused *why, enum refusal cause, int error, const char *fmt, ...)
+static int no(struct agent_refused *why, enum agent_refusal cause, int error, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-static int no(struct refused *why, enum refusal cause, int error, const char *fmt, ...)
+static int no(struct agent_refused *why, enum agent_refusal cause, int error, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -64,34 +64,34 @@ static int no(struct refused *why, enum refusal cause, int error, const char *fm
 	return -1;
 }
 
-/* ---- finding -------------------------------------------------------------------------------------- */
+/* ---- finding ---- */
 
-static uint32_t hash(const struct sl_agent *a, uint64_t v)
+static uint32_t hash(const struct agent *a, uint64_t v)
 {
 	return (uint32_t)((v * SL_LINE_K0) >> 32) & a->hash_mask;
 }
 
-struct region *region_by_id(struct sl_agent *a, uint64_t id)
+struct agent_region *agent_region_by_id(struct agent *a, uint64_t id)
 {
-	struct region *r = a->by_id[hash(a, id)];
+	struct agent_region *r = a->by_id[hash(a, id)];
 
 	while (r && r->id != id)
 		r = r->next_id;
 	return r;
 }
 
-struct region *region_by_instance(struct sl_agent *a, uint64_t instance)
+struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance)
 {
-	struct region *r = a->by_instance[hash(a, instance)];
+	struct agent_region *r = a->by_instance[hash(a, instance)];
 
 	while (r && r->info->instance != instance)
 		r = r->next_instance;
 	return r;
 }
 
-static void unhash_instance(struct sl_agent *a, struct region *r)
+static void unhash_instance(struct agent *a, struct agent_region *r)
 {
-	struct region **at = &a->by_instance[hash(a, r->info->instance)];
+	struct agent_region **at = &a->by_instance[hash(a, r->info->instance)];
 
 	while (*at && *at != r)
 		at = &(*at)->next_instance;
@@ -99,9 +99,9 @@ static void unhash_instance(struct sl_agent *a, struct region *r)
 		*at = r->next_instance;
 }
 
-static void unhash_id(struct sl_agent *a, struct region *r)
+static void unhash_id(struct agent *a, struct agent_region *r)
 {
-	struct region **at = &a->by_id[hash(a, r->id)];
+	struct agent_region **at = &a->by_id[hash(a, r->id)];
 
 	while (*at && *at != r)
 		at = &(*at)->next_id;
@@ -109,7 +109,7 @@ static void unhash_id(struct sl_agent *a, struct region *r)
 		*at = r->next_id;
 }
 
-const char *region_label(const struct region *r, const char *key)
+const char *agent_region_label(const struct agent_region *r, const char *key)
 {
 	for (uint32_t i = 0; i < r->info->label_count; i++)
 		if (!strcmp(r->info->labels[i].key, key))
@@ -117,51 +117,51 @@ const char *region_label(const struct region *r, const char *key)
 	return "";
 }
 
-/* ---- the entry ------------------------------------------------------------------------------------ */
+/* ---- the entry ---- */
 
-void region_publish(struct sl_agent *a, struct region *r)
+void agent_region_publish(struct agent *a, struct agent_region *r)
 {
 	uint64_t addr = 0;
 	uint32_t rkey = 0;
 	uint64_t cells[7] = {0};
 
-	rdma_where(a, r, &addr, &rkey);
+	agent_rdma_where(a, r, &addr, &rkey);
 	cells[SL_ENTRY_ID] = r->id;
 	cells[SL_ENTRY_ADDR] = addr;
 	cells[SL_ENTRY_LENGTH] = r->info->size;
 	cells[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(rkey, r->state, r->info->kind);
 	cells[SL_ENTRY_INSTANCE] = r->info->instance;
-	directory_set(a, r->slot, cells);
+	agent_directory_set(a, r->slot, cells);
 }
 
-static void set_state(struct sl_agent *a, struct region *r, enum sl_region_state state)
+static void set_state(struct agent *a, struct agent_region *r, enum sl_region_state state)
 {
 	if (r->state != SL_STATE_FREE)
 		a->state_count[r->state]--;
 	a->state_count[state]++;
 	r->state = state;
-	r->changed_ns = sl_realtime_ns();
-	region_publish(a, r);
+	r->changed_ns = base_realtime_ns();
+	agent_region_publish(a, r);
 }
 
 /* The state in the region's own hot line, for those who only have the region. */
-static void set_hot_state(struct region *r, enum sl_region_state state)
+static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 {
 	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot);
 	uint64_t was = __atomic_load_n(&hot[SL_HOT_STATE], __ATOMIC_RELAXED);
 
 	if ((was & 0xff) != state)
-		line_set(hot, SL_HOT_STATE, (was & ~0xffull) | state);
+		agent_line_set(hot, SL_HOT_STATE, (was & ~0xffull) | state);
 }
 
-/* ---- admission ------------------------------------------------------------------------------------ */
+/* ---- admission ---- */
 
 /*
  * The order matters: F_GET_SEALS fails on everything but memory files, so that nothing which a
  * hostile file system could delay (fstat, read, mmap) is tried on a file of such a one.
  */
-static int check_descriptor(struct sl_agent *a, int fd, const struct sl_msg_publish *say, bool own,
-			    struct stat *st, struct refused *why)
+static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish *say, bool own,
+			    struct stat *st, struct agent_refused *why)
 {
 	const int need = F_SEAL_SHRINK | F_SEAL_GROW,
 		  bad = F_SEAL_WRITE | 0x0010 /* FUTURE_WRITE */;
@@ -201,17 +201,17 @@ static int check_descriptor(struct sl_agent *a, int fd, const struct sl_msg_publ
 	return 0;
 }
 
-static int check_header(const void *map, const struct sl_msg_publish *say,
-			struct sl_region_info *info, struct refused *why)
+static int check_header(const void *map, const struct sl_msg_publish *say, struct region_info *info,
+			struct agent_refused *why)
 {
 	_Alignas(64) struct sl_region_header copy;
-	enum sl_fault fault;
+	enum region_fault fault;
 
 	memcpy(&copy, map, sizeof(copy)); /* the publisher may write while we look */
-	fault = sl_region_info_parse(&copy, say->size, info);
+	fault = region_info_parse(&copy, say->size, info);
 	if (fault)
 		return no(why, REFUSED_HEADER, EBADMSG, "the region's header is not believed: %s",
-			  sl_fault_name(fault));
+			  region_fault_name(fault));
 	if (info->kind != SL_REGION_METRICS)
 		return no(why, REFUSED_HEADER, EBADMSG, "regions of kind %u are not taken",
 			  info->kind);
@@ -225,48 +225,51 @@ static int check_header(const void *map, const struct sl_msg_publish *say,
 	return 0;
 }
 
-/* A map of our own making: no publisher can have written to it, but what is published is checked all the same. */
-static int check_kernel(const void *map, const struct sl_msg_publish *say,
-			struct sl_region_info *info, struct refused *why)
+/* A map of our own making: no publisher can have written to it, but what is published is checked
+ * all the same. */
+static int check_kernel(const void *map, const struct sl_msg_publish *say, struct region_info *info,
+			struct agent_refused *why)
 {
 	_Alignas(64) struct sl_region_header copy;
-	enum sl_fault fault;
+	enum region_fault fault;
 
 	memcpy(&copy, map, sizeof(copy));
-	fault = sl_region_header_parse(&copy, say->size, info);
+	fault = region_header_parse(&copy, say->size, info);
 	if (fault || info->kind <= SL_REGION_DIRECTORY || info->size != say->size)
 		return no(why, REFUSED_HEADER, EBADMSG, "the kernel's region is not believed: %s",
-			  sl_fault_name(fault ? fault : SL_FAULT_VERSION));
+			  region_fault_name(fault ? fault : REGION_FAULT_VERSION));
 	return 0;
 }
 
 /* Room for one more? If last words stand in the way, the oldest of them go early. */
-static int check_room(struct sl_agent *a, uint64_t size, uid_t uid, bool own, struct refused *why)
+static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
+		      struct agent_refused *why)
 {
-	struct uid_count *u = uid_find(a, uid, false);
+	struct agent_uid_count *u = agent_uid_find(a, uid, false);
 	bool slots = a->region_count - a->own_count >= a->o.max_regions;
 	uint32_t most = a->o.max_regions_per_uid;
-	struct timer *t;
+	struct agent_timer *t;
 
 	if (own)
 		most = 0;
-	else if (!most && !uid_trusted(a, uid))
+	else if (!most && !agent_uid_trusted(a, uid))
 		most = a->o.max_regions / 2 ? a->o.max_regions / 2 : 1;
 	if (most && u && u->regions >= most)
 		return no(why, REFUSED_QUOTA, EDQUOT,
 			  "uid %d has %u regions already (--max-regions-per-uid)", (int)uid,
 			  u->regions);
-	if (!own && u && !uid_trusted(a, uid) && u->bytes + size > a->o.max_memory / 2)
+	if (!own && u && !agent_uid_trusted(a, uid) && u->bytes + size > a->o.max_memory / 2)
 		return no(why, REFUSED_QUOTA, EDQUOT, "uid %d uses half of --max-memory already",
 			  (int)uid);
 	if (!slots && a->memory + size <= a->o.max_memory)
 		return 0;
 	t = TAILQ_FIRST(&a->timers[TIMER_GRACE].head);
 	if (t) {
-		struct region *r = (struct region *)((char *)t - offsetof(struct region, timer));
+		struct agent_region *r =
+			(struct agent_region *)((char *)t - offsetof(struct agent_region, timer));
 
 		a->n.evicted++;
-		region_retire(a, r);
+		agent_region_retire(a, r);
 	}
 	if (slots)
 		return no(why, REFUSED_REGIONS, ENOSPC,
@@ -279,8 +282,8 @@ static int check_room(struct sl_agent *a, uint64_t size, uid_t uid, bool own, st
 }
 
 /* The same region again: after a lost connection, or after a restart of the agent. */
-static int reattach(struct sl_agent *a, struct region *r, const struct stat *st, struct conn *conn,
-		    struct peer *peer, struct refused *why)
+static int reattach(struct agent *a, struct agent_region *r, const struct stat *st,
+		    struct agent_conn *conn, struct agent_peer *peer, struct agent_refused *why)
 {
 	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->uid == peer->uid;
 
@@ -289,12 +292,12 @@ static int reattach(struct sl_agent *a, struct region *r, const struct stat *st,
 		struct pollfd p = {.fd = r->conn->fd, .events = POLLRDHUP};
 
 		if (poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) {
-			struct conn *old = r->conn;
+			struct agent_conn *old = r->conn;
 
-			conn_drain(a, old);
+			agent_conn_drain(a, old);
 			if (!old->gone)
-				conn_close(a, old);
-			if (region_by_instance(a, r->info->instance) != r)
+				agent_conn_close(a, old);
+			if (agent_region_by_instance(a, r->info->instance) != r)
 				return no(why, REFUSED_INSTANCE, EAGAIN, "try again");
 		}
 	}
@@ -309,9 +312,9 @@ static int reattach(struct sl_agent *a, struct region *r, const struct stat *st,
 	if (r->state == SL_STATE_CLOSED)
 		return no(why, REFUSED_INSTANCE, ESTALE, "this region was closed");
 
-	timer_stop(&r->timer);
+	agent_timer_stop(&r->timer);
 	TAILQ_REMOVE(&r->peer->regions, r, peer_link);
-	peer_put(a, r->peer);
+	agent_peer_put(a, r->peer);
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
@@ -330,13 +333,14 @@ static int reattach(struct sl_agent *a, struct region *r, const struct stat *st,
 }
 
 /*
- * Maps and registers what r->fd and the caller's checks stand for, and makes it an entry. Takes r and its
- * descriptor over, also on failure.
+ * Maps and registers what r->fd and the caller's checks stand for, and makes it an entry. Takes r
+ * and its descriptor over, also on failure.
  */
-static int take_in(struct sl_agent *a, struct region *r, int fd, const struct sl_msg_publish *say,
-		   struct peer *peer, struct refused *why)
+static int take_in(struct agent *a, struct agent_region *r, int fd,
+		   const struct sl_msg_publish *say, struct agent_peer *peer,
+		   struct agent_refused *why)
 {
-	struct uid_count *u = uid_find(a, peer->uid, true);
+	struct agent_uid_count *u = agent_uid_find(a, peer->uid, true);
 	int err;
 
 	r->map = MAP_FAILED;
@@ -345,7 +349,7 @@ static int take_in(struct sl_agent *a, struct region *r, int fd, const struct sl
 		no(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 		goto err;
 	}
-	r->map = rdma_map(a, fd, say->size);
+	r->map = agent_rdma_map(a, fd, say->size);
 	if (r->map == MAP_FAILED) {
 		no(why, REFUSED_SYSTEM, errno, "cannot map the region: %s", strerror(errno));
 		goto err;
@@ -358,7 +362,7 @@ static int take_in(struct sl_agent *a, struct region *r, int fd, const struct sl
 		a->slot_free_hint++;
 	r->slot = a->slot_free_hint;
 	r->id = a->last_id + 1;
-	err = rdma_add(a, r);
+	err = agent_rdma_add(a, r);
 	if (err) {
 		no(why, REFUSED_SYSTEM, -err, "cannot register the region: %s", strerror(-err));
 		goto err;
@@ -372,7 +376,7 @@ static int take_in(struct sl_agent *a, struct region *r, int fd, const struct sl
 	u->bytes += say->size;
 	r->uid = peer->uid;
 	r->pid = peer->pid;
-	r->admitted_ns = sl_realtime_ns();
+	r->admitted_ns = base_realtime_ns();
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
@@ -385,7 +389,7 @@ static int take_in(struct sl_agent *a, struct region *r, int fd, const struct sl
 
 err:
 	if (r->map != MAP_FAILED)
-		rdma_unmap(a, r->map, say->size);
+		agent_rdma_unmap(a, r->map, say->size);
 	if (r->fd >= 0)
 		close(r->fd);
 	free(r->info);
@@ -393,17 +397,18 @@ err:
 	return -1;
 }
 
-int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, struct conn *conn,
-		 struct peer *peer, struct region **out, struct refused *why)
+int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say,
+		       struct agent_conn *conn, struct agent_peer *peer, struct agent_region **out,
+		       struct agent_refused *why)
 {
-	struct region *r;
+	struct agent_region *r;
 	bool own = !conn && peer->pid == getpid(); /* made by the agent itself */
 	struct stat st;
 	int err;
 
 	if (check_descriptor(a, fd, say, own, &st, why))
 		return -1;
-	r = region_by_instance(a, say->instance);
+	r = agent_region_by_instance(a, say->instance);
 	if (r) {
 		if (!conn)
 			return no(why, REFUSED_INSTANCE, EEXIST, "known already");
@@ -416,7 +421,7 @@ int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, s
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return no(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
-	r->fd = reopen_read_only(fd);
+	r->fd = agent_reopen_read_only(fd);
 	if (r->fd < 0) {
 		err = -r->fd;
 		free(r);
@@ -437,19 +442,20 @@ int region_admit(struct sl_agent *a, int fd, const struct sl_msg_publish *say, s
 	if (conn)
 		conn->regions++;
 	if (conn)
-		store_add(a, r, fd);
-	sl_logf(SL_DEBUG, LOG, "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
-		r->id, (int)r->pid, (int)r->uid, r->info->size, region_label(r, "service"));
+		agent_store_add(a, r, fd);
+	base_logf(BASE_DEBUG, AGENT_LOG,
+		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
+		  (int)r->pid, (int)r->uid, r->info->size, agent_region_label(r, "service"));
 	*out = r;
 	return 0;
 }
 
-int region_admit_kernel(struct sl_agent *a, int fd, int read_only, uint64_t size,
-			struct region **out, struct refused *why)
+int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t size,
+			      struct agent_region **out, struct agent_refused *why)
 {
 	struct sl_msg_publish say = {.size = size};
-	struct region *r = calloc(1, sizeof(*r));
-	struct peer *peer = peer_new(a, -1);
+	struct agent_region *r = calloc(1, sizeof(*r));
+	struct agent_peer *peer = agent_peer_new(a, -1);
 
 	if (!r || !peer || a->region_count >= a->slot_count) {
 		no(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM, "no room for it");
@@ -457,7 +463,7 @@ int region_admit_kernel(struct sl_agent *a, int fd, int read_only, uint64_t size
 			close(read_only);
 		free(r);
 		if (peer)
-			peer_put(a, peer);
+			agent_peer_put(a, peer);
 		return -1;
 	}
 	peer->uid = a->uid;
@@ -465,93 +471,95 @@ int region_admit_kernel(struct sl_agent *a, int fd, int read_only, uint64_t size
 	r->fd = read_only;
 	r->kernel = true;
 	if (take_in(a, r, fd, &say, peer, why)) {
-		peer_put(a, peer);
+		agent_peer_put(a, peer);
 		return -1;
 	}
-	peer_put(a, peer);
+	agent_peer_put(a, peer);
 	a->own_count++;
-	sl_logf(SL_DEBUG, LOG, "admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u",
-		r->id, r->info->size, r->info->kind);
+	base_logf(BASE_DEBUG, AGENT_LOG,
+		  "admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u", r->id,
+		  r->info->size, r->info->kind);
 	*out = r;
 	return 0;
 }
 
-/* ---- the end --------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
-static void leave_conn(struct region *r)
+static void leave_conn(struct agent_region *r)
 {
 	if (r->conn)
 		r->conn->regions--;
 	r->conn = NULL;
 }
 
-static void start_grace(struct sl_agent *a, struct region *r)
+static void start_grace(struct agent *a, struct agent_region *r)
 {
 	r->orphan = false;
-	timer_start(&a->timers[TIMER_GRACE], &r->timer, agent_now(a));
+	agent_timer_start(&a->timers[TIMER_GRACE], &r->timer, agent_now(a));
 }
 
-void region_lost(struct sl_agent *a, struct region *r)
+void agent_region_lost(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
 	if (r->state != SL_STATE_LIVE)
 		return;
 	a->n.lost_connections++;
-	if (peer_check(a, r->peer)) {
-		region_dead(a, r);
+	if (agent_peer_check(a, r->peer)) {
+		agent_region_dead(a, r);
 		return;
 	}
 	r->orphan = true;
-	timer_start(&a->timers[TIMER_ORPHAN], &r->timer, agent_now(a));
+	agent_timer_start(&a->timers[TIMER_ORPHAN], &r->timer, agent_now(a));
 }
 
 /*
  * Known from before a restart of the agent. A publisher that lives comes back within a second;
  * one that does not is treated as one whose connection was lost.
  */
-void region_restored(struct sl_agent *a, struct region *r)
+void agent_region_restored(struct agent *a, struct agent_region *r)
 {
 	const uint64_t *hot = (const uint64_t *)((char *)r->map + r->info->hot);
 	uint64_t line[8];
-	struct sl_hot is;
+	struct region_hot is;
 
-	sl_copy_words(line, hot, 8);
-	if (!sl_hot_parse(line, r->info, &is) && is.state == SL_STATE_CLOSED) {
-		region_closed(a, r);
-	} else if (r->peer->known && peer_check(a, r->peer)) {
-		region_dead(a, r);
+	region_copy_words(line, hot, 8);
+	if (!region_hot_parse(line, r->info, &is) && is.state == SL_STATE_CLOSED) {
+		agent_region_closed(a, r);
+	} else if (r->peer->known && agent_peer_check(a, r->peer)) {
+		agent_region_dead(a, r);
 	} else {
 		r->orphan = true;
-		timer_start(&a->timers[TIMER_RESTORED], &r->timer, agent_now(a));
+		agent_timer_start(&a->timers[TIMER_RESTORED], &r->timer, agent_now(a));
 	}
 }
 
 /* No writer any more: from here on the memory is the agent's alone. */
-void region_dead(struct sl_agent *a, struct region *r)
+void agent_region_dead(struct agent *a, struct agent_region *r)
 {
 	uint64_t repaired;
 
 	leave_conn(r);
 	if (r->state != SL_STATE_LIVE && !r->unrepaired)
 		return;
-	repaired = sl_region_repair(r->map, r->info);
+	repaired = region_repair(r->map, r->info);
 	a->n.lines_repaired += repaired;
 	set_hot_state(r, SL_STATE_DEAD);
 	if (r->unrepaired) { /* was marked dead when its connection was lost; time runs */
 		r->unrepaired = false;
-		region_publish(a, r);
+		agent_region_publish(a, r);
 		return;
 	}
 	a->n.dead++;
 	set_state(a, r, SL_STATE_DEAD);
 	start_grace(a, r);
-	sl_log_limited(SL_INFO, LOG,
-		       "dead id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64, r->id,
-		       (int)r->pid, region_label(r, "service"), region_label(r, "pod"), repaired);
+	base_log_limited(BASE_INFO, AGENT_LOG,
+			 "dead id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64, r->id,
+			 (int)r->pid, agent_region_label(r, "service"),
+			 agent_region_label(r, "pod"), repaired);
 }
 
 /* After CLOSE the publisher does not touch the region any more, says sidelight-attach(7). */
-void region_closed(struct sl_agent *a, struct region *r)
+void agent_region_closed(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
 	if (r->state != SL_STATE_LIVE)
@@ -560,14 +568,14 @@ void region_closed(struct sl_agent *a, struct region *r)
 	set_hot_state(r, SL_STATE_CLOSED);
 	set_state(a, r, SL_STATE_CLOSED);
 	start_grace(a, r);
-	sl_logf(SL_DEBUG, LOG, "closed id=%" PRIu64 " pid=%d service=%s", r->id, (int)r->pid,
-		region_label(r, "service"));
+	base_logf(BASE_DEBUG, AGENT_LOG, "closed id=%" PRIu64 " pid=%d service=%s", r->id,
+		  (int)r->pid, agent_region_label(r, "service"));
 }
 
-void region_revive(struct sl_agent *a, struct region *r)
+void agent_region_revive(struct agent *a, struct agent_region *r)
 {
-	timer_stop(&r->timer);
-	proxy_revived(r);
+	agent_timer_stop(&r->timer);
+	agent_proxy_revived(r);
 	a->n.reattached++;
 	set_state(a, r, SL_STATE_LIVE);
 }
@@ -577,60 +585,63 @@ void region_revive(struct sl_agent *a, struct region *r)
  * all descriptors, a client that we dropped). It is dead to readers until it comes back, and its
  * memory is not touched, because it may be writing.
  */
-void region_timer_orphan(struct sl_agent *a, struct timer *t)
+void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 {
-	struct region *r = (struct region *)((char *)t - offsetof(struct region, timer));
+	struct agent_region *r =
+		(struct agent_region *)((char *)t - offsetof(struct agent_region, timer));
 
-	if (peer_check(a, r->peer)) {
-		region_dead(a, r);
+	if (agent_peer_check(a, r->peer)) {
+		agent_region_dead(a, r);
 		return;
 	}
 	a->n.dead++;
 	r->unrepaired = true;
 	set_state(a, r, SL_STATE_DEAD);
 	start_grace(a, r);
-	sl_logf(SL_INFO, LOG,
-		"lost id=%" PRIu64 " pid=%d service=%s: connection gone, process lives", r->id,
-		(int)r->pid, region_label(r, "service"));
+	base_logf(BASE_INFO, AGENT_LOG,
+		  "lost id=%" PRIu64 " pid=%d service=%s: connection gone, process lives", r->id,
+		  (int)r->pid, agent_region_label(r, "service"));
 }
 
-void region_timer_grace(struct sl_agent *a, struct timer *t)
+void agent_region_timer_grace(struct agent *a, struct agent_timer *t)
 {
 	a->n.expired++;
-	region_retire(a, (struct region *)((char *)t - offsetof(struct region, timer)));
+	agent_region_retire(
+		a, (struct agent_region *)((char *)t - offsetof(struct agent_region, timer)));
 }
 
 /* Readers see it within a lease, and stop. Its instance may come again, as a new region. */
-void region_retire(struct sl_agent *a, struct region *r)
+void agent_region_retire(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
 	unhash_instance(a, r);
 	if (r->proxy)
-		proxy_retire(a, r);
+		agent_proxy_retire(a, r);
 	set_state(a, r, SL_STATE_RETIRED);
-	rdma_retire(a, r);
-	timer_start(&a->timers[TIMER_QUARANTINE], &r->timer, agent_now(a));
-	store_remove(a, r);
+	agent_rdma_retire(a, r);
+	agent_timer_start(&a->timers[TIMER_QUARANTINE], &r->timer, agent_now(a));
+	agent_store_remove(a, r);
 }
 
-void region_timer_quarantine(struct sl_agent *a, struct timer *t)
+void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t)
 {
-	region_free(a, (struct region *)((char *)t - offsetof(struct region, timer)));
+	agent_region_free(
+		a, (struct agent_region *)((char *)t - offsetof(struct agent_region, timer)));
 }
 
-void region_free(struct sl_agent *a, struct region *r)
+void agent_region_free(struct agent *a, struct agent_region *r)
 {
 	const uint64_t nothing[7] = {0};
-	struct uid_count *u = uid_find(a, r->uid, false);
+	struct agent_uid_count *u = agent_uid_find(a, r->uid, false);
 
-	timer_stop(&r->timer);
-	timer_stop(&r->settle);
+	agent_timer_stop(&r->timer);
+	agent_timer_stop(&r->settle);
 	leave_conn(r);
 	a->state_count[r->state]--;
 	if (r->state != SL_STATE_RETIRED)
 		unhash_instance(a, r);
 	unhash_id(a, r);
-	directory_set(a, r->slot, nothing);
+	agent_directory_set(a, r->slot, nothing);
 	a->slots[r->slot] = NULL;
 	if (r->slot < a->slot_free_hint)
 		a->slot_free_hint = r->slot;
@@ -643,14 +654,14 @@ void region_free(struct sl_agent *a, struct region *r)
 	if (u) {
 		u->regions--;
 		u->bytes -= r->info->size;
-		uid_drop(a, u);
+		agent_uid_drop(a, u);
 	}
 	TAILQ_REMOVE(&r->peer->regions, r, peer_link);
-	peer_put(a, r->peer);
+	agent_peer_put(a, r->peer);
 	if (r->proxy)
-		proxy_free(a, r);
-	rdma_remove(a, r);
-	rdma_unmap(a, r->map, r->info->size);
+		agent_proxy_free(a, r);
+	agent_rdma_remove(a, r);
+	agent_rdma_unmap(a, r->map, r->info->size);
 	if (r->fd >= 0)
 		close(r->fd);
 	free(r->info);

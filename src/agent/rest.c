@@ -23,24 +23,25 @@
 #define TOKEN_MIN 16u
 #define TOKEN_MAX 512u
 
-struct route;
-struct bound { /* the argument of a handler */
-	struct sl_agent *a;
-	const struct route *route;
+struct rest_route;
+struct rest_bound { /* the argument of a handler */
+	struct agent *a;
+	const struct rest_route *route;
 };
 
 #define ROUTES 12u
 
-struct rest {
-	struct sl_http *http;
-	struct bound bound[ROUTES];
+struct agent_rest {
+	struct http *http;
+	struct rest_bound bound[ROUTES];
 	char token[TOKEN_MAX + 1]; /* "" : none asked for */
 	bool loopback;
 };
 
-/* ---- what only looks ------------------------------------------------------------------------------------------- */
+/* ---- what only looks ---- */
 
-static void get_health(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+static void get_health(struct agent *a, const struct agent_rest_request *q,
+		       struct agent_rest_reply *reply)
 {
 	uint32_t own; /* the agent's own region is not counted */
 
@@ -55,41 +56,44 @@ static void get_health(struct sl_agent *a, const struct rest_request *q, struct 
 	reply->status = 200;
 }
 
-static void get_qps(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+static void get_qps(struct agent *a, const struct agent_rest_request *q,
+		    struct agent_rest_reply *reply)
 {
 	(void)q;
 	pthread_mutex_lock(&a->lock);
-	reply->json = rdma_queues_json(a, -1);
+	reply->json = agent_rdma_queues_json(a, -1);
 	pthread_mutex_unlock(&a->lock);
 	reply->status = 200;
 }
 
 /* -1 after an answer was given. */
-static int64_t qp_number(const struct rest_request *q, struct rest_reply *reply)
+static int64_t qp_number(const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
 	uint64_t n;
 
-	if (sl_parse_u64(q->variable, 0, 0xffffff, &n)) {
-		rest_fail(reply, 400, "\"%.32s\" is no queue pair number (0 to 16777215)",
-			  q->variable);
+	if (base_parse_u64(q->variable, 0, 0xffffff, &n)) {
+		agent_rest_fail(reply, 400, "\"%.32s\" is no queue pair number (0 to 16777215)",
+				q->variable);
 		return -1;
 	}
 	return (int64_t)n;
 }
 
-static void get_qp(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+static void get_qp(struct agent *a, const struct agent_rest_request *q,
+		   struct agent_rest_reply *reply)
 {
 	int64_t n = qp_number(q, reply);
 
 	if (n < 0)
 		return;
 	pthread_mutex_lock(&a->lock);
-	reply->json = rdma_queues_json(a, n);
+	reply->json = agent_rdma_queues_json(a, n);
 	pthread_mutex_unlock(&a->lock);
 	reply->status = 200;
 	if (!reply->json)
-		rest_fail(reply, 404, "no queue pair has the number %d: GET /rdma/qps names them",
-			  (int)n);
+		agent_rest_fail(reply, 404,
+				"no queue pair has the number %d: GET /rdma/qps names them",
+				(int)n);
 }
 
 /*
@@ -97,7 +101,8 @@ static void get_qp(struct sl_agent *a, const struct rest_request *q, struct rest
  * Here librdmacm connects: the address is resolved, queue pairs are matched and reset by it, and
  * nothing is left to post. The answer says where to.
  */
-static void post_connect(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+static void post_connect(struct agent *a, const struct agent_rest_request *q,
+			 struct agent_rest_reply *reply)
 {
 	if (*q->variable && qp_number(q, reply) < 0)
 		return;
@@ -108,56 +113,58 @@ static void post_connect(struct sl_agent *a, const struct rest_request *q, struc
 			  a->rdma ? "queue pairs are not connected by REST: connect by RDMA-CM "
 				    "(rdma_resolve_addr, rdma_connect), as sidelight collect does"
 				  : "this agent has no RDMA device: start it with --rdma DEVICE",
-			  "connect", rdma_connect_json(a));
+			  "connect", agent_rdma_connect_json(a));
 	pthread_mutex_unlock(&a->lock);
 }
 
-static void get_mrs(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+static void get_mrs(struct agent *a, const struct agent_rest_request *q,
+		    struct agent_rest_reply *reply)
 {
 	json_t *all = json_array();
 
 	(void)q;
 	pthread_mutex_lock(&a->lock);
 	for (uint32_t i = 0; i < a->slot_count; i++) {
-		const struct region *r = a->slots[i];
+		const struct agent_region *r = a->slots[i];
 		uint64_t addr;
 		uint32_t rkey;
 
 		if (!r || r->state == SL_STATE_RETIRED)
 			continue;
-		rdma_where(a, r, &addr, &rkey);
+		agent_rdma_where(a, r, &addr, &rkey);
 		json_array_append_new(
 			all,
 			json_pack("{s:I,s:s,s:I,s:I,s:I,s:s}", "region", (json_int_t)r->id,
-				  "service", region_label(r, "service"), "address",
+				  "service", agent_region_label(r, "service"), "address",
 				  (json_int_t)addr, "length", (json_int_t)r->info->size, "rkey",
 				  (json_int_t)rkey, "access", a->rdma ? "REMOTE_READ" : "none"));
 	}
 	reply->json = json_pack("{s:b,s:o,s:o}", "rdma", a->rdma != NULL, "directory",
-				rdma_directory_json(a), "mrs", all);
+				agent_rdma_directory_json(a), "mrs", all);
 	pthread_mutex_unlock(&a->lock);
 	reply->status = 200;
 }
 
-static const struct route {
+static const struct rest_route {
 	const char *method, *path;
-	void (*fn)(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply);
+	void (*fn)(struct agent *a, const struct agent_rest_request *q,
+		   struct agent_rest_reply *reply);
 } routes[ROUTES] = {
 	{"GET", "/health", get_health},
-	{"GET", "/metrics", rest_get_metrics},
-	{"POST", "/metrics", rest_post_metrics},
+	{"GET", "/metrics", agent_rest_get_metrics},
+	{"POST", "/metrics", agent_rest_post_metrics},
 	{"GET", "/rdma/qps", get_qps},
 	{"POST", "/rdma/qps/connect", post_connect},
 	{"GET", "/rdma/qp/{}", get_qp},
 	{"POST", "/rdma/qp/{}/connect", post_connect},
 	{"GET", "/rdma/mrs", get_mrs},
-	{"POST", "/rdma/mrs/create", rest_post_mrs},
-	{"GET", "/tcp", rest_get_tcp},
-	{"POST", "/tcp/filter", rest_set_tcp_filter},
-	{"PUT", "/tcp/filter", rest_set_tcp_filter},
+	{"POST", "/rdma/mrs/create", agent_rest_post_mrs},
+	{"GET", "/tcp", agent_rest_get_tcp},
+	{"POST", "/tcp/filter", agent_rest_set_tcp_filter},
+	{"PUT", "/tcp/filter", agent_rest_set_tcp_filter},
 };
 
-/* ---- who may ask ----------------------------------------------------------------------------------------------- */
+/* ---- who may ask ---- */
 
 /* The time that it takes says nothing of how much was right. */
 static bool token_right(const char *token, const char *authorization)
@@ -205,41 +212,42 @@ static bool json_content(const char *type)
 	return n == strlen("application/json") && !strncasecmp(type, "application/json", n);
 }
 
-static bool allowed(const struct sl_agent *a, const struct rest_request *q,
-		    struct rest_reply *reply)
+static bool allowed(const struct agent *a, const struct agent_rest_request *q,
+		    struct agent_rest_reply *reply)
 {
-	const struct rest *rest = a->rest;
+	const struct agent_rest *rest = a->rest;
 	bool post = strcmp(q->method, "GET");
 
 	if (rest && rest->loopback && !*rest->token && q->host && !host_is_local(q->host)) {
-		rest_fail(reply, 403, "Host is neither localhost nor an address");
+		agent_rest_fail(reply, 403, "Host is neither localhost nor an address");
 		return false;
 	}
 	if (post && q->origin) {
-		rest_fail(reply, 403, "requests of web pages are not taken (Origin: %.128s)",
-			  q->origin);
+		agent_rest_fail(reply, 403, "requests of web pages are not taken (Origin: %.128s)",
+				q->origin);
 		return false;
 	}
 	if (rest && *rest->token && strcmp(q->path, "/health") &&
 	    !token_right(rest->token, q->authorization)) {
-		rest_fail(reply, 401, "Authorization: Bearer TOKEN is missing or wrong");
+		agent_rest_fail(reply, 401, "Authorization: Bearer TOKEN is missing or wrong");
 		return false;
 	}
 	if (post && q->bytes && !json_content(q->content_type)) {
-		rest_fail(reply, 415, "the body must be sent as Content-Type: application/json");
+		agent_rest_fail(reply, 415,
+				"the body must be sent as Content-Type: application/json");
 		return false;
 	}
 	return true;
 }
 
-static void answer(struct sl_agent *a, const struct route *route, const struct rest_request *q,
-		   struct rest_reply *reply)
+static void answer(struct agent *a, const struct rest_route *route,
+		   const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
 	memset(reply, 0, sizeof(*reply));
 	if (allowed(a, q, reply))
 		route->fn(a, q, reply);
 	if (!reply->json && !reply->layout)
-		rest_fail(reply, 500, "out of memory");
+		agent_rest_fail(reply, 500, "out of memory");
 	pthread_mutex_lock(&a->lock);
 	a->n.rest_requests++;
 	if (reply->status >= 400)
@@ -269,9 +277,10 @@ static bool matches(const char *route, const char *path, char *variable, size_t 
 	return true;
 }
 
-void rest_handle(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
+		       struct agent_rest_reply *reply)
 {
-	struct rest_request with = *q;
+	struct agent_rest_request with = *q;
 	char variable[64];
 	bool path = false;
 
@@ -286,34 +295,35 @@ void rest_handle(struct sl_agent *a, const struct rest_request *q, struct rest_r
 		return;
 	}
 	memset(reply, 0, sizeof(*reply));
-	rest_fail(reply, path ? 405 : 404, "%.64s", path ? "method not allowed" : "no such path");
+	agent_rest_fail(reply, path ? 405 : 404, "%.64s",
+			path ? "method not allowed" : "no such path");
 }
 
-/* ---- over HTTP ------------------------------------------------------------------------------------------------- */
+/* ---- over HTTP ---- */
 
-static void on_request(struct sl_http_request *req, void *arg)
+static void on_request(struct http_request *req, void *arg)
 {
-	const struct bound *b = arg;
-	struct rest_request q = {
-		.method = sl_http_method(req),
-		.path = sl_http_path(req),
-		.variable = sl_http_variable(req),
-		.content_type = sl_http_header(req, "Content-Type"),
-		.origin = sl_http_header(req, "Origin"),
-		.host = sl_http_header(req, "Host"),
-		.authorization = sl_http_header(req, "Authorization"),
+	const struct rest_bound *b = arg;
+	struct agent_rest_request q = {
+		.method = http_method(req),
+		.path = http_path(req),
+		.variable = http_variable(req),
+		.content_type = http_header(req, "Content-Type"),
+		.origin = http_header(req, "Origin"),
+		.host = http_header(req, "Host"),
+		.authorization = http_header(req, "Authorization"),
 	};
-	struct rest_reply reply;
+	struct agent_rest_reply reply;
 
-	q.body = sl_http_body(req, &q.bytes);
+	q.body = http_body(req, &q.bytes);
 	answer(b->a, b->route, &q, &reply);
 	if (reply.status == 401)
-		sl_http_add_header(req, "WWW-Authenticate", "Bearer");
+		http_add_header(req, "WWW-Authenticate", "Bearer");
 	if (reply.layout)
-		sl_http_reply_stream(req, reply.status, "application/json", layout_read,
-				     layout_done, reply.layout);
+		http_reply_stream(req, reply.status, "application/json", agent_layout_read,
+				  agent_layout_done, reply.layout);
 	else
-		sl_http_reply_json(req, reply.status, reply.json);
+		http_reply_json(req, reply.status, reply.json);
 }
 
 static int read_token(const char *path, char *token, char *error, size_t bytes)
@@ -343,11 +353,12 @@ static int read_token(const char *path, char *token, char *error, size_t bytes)
 	memcpy(token, text, (size_t)n);
 	token[n] = 0;
 	if (st.st_mode & 077)
-		sl_logf(SL_WARN, LOG, "others may read the token file path=%s: chmod 600 it", path);
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "others may read the token file path=%s: chmod 600 it", path);
 	return 0;
 }
 
-int sl_agent_rest_check(const char *listen, bool has_token, char *error, size_t bytes)
+int agent_rest_check(const char *listen, bool has_token, char *error, size_t bytes)
 {
 	char host[256];
 	uint16_t port;
@@ -355,7 +366,7 @@ int sl_agent_rest_check(const char *listen, bool has_token, char *error, size_t 
 	struct in_addr v4;
 	bool loopback;
 
-	if (sl_parse_address(listen, host, sizeof(host), &port)) {
+	if (base_parse_address(listen, host, sizeof(host), &port)) {
 		snprintf(error, bytes, "--rest '%s' is no ADDRESS:PORT", listen);
 		return -EINVAL;
 	}
@@ -377,15 +388,15 @@ int sl_agent_rest_check(const char *listen, bool has_token, char *error, size_t 
 	return loopback;
 }
 
-int rest_init(struct sl_agent *a, char *error, size_t bytes)
+int agent_rest_init(struct agent *a, char *error, size_t bytes)
 {
-	struct sl_http_opts o = {.listen = a->o.rest, .max_connections = 64, .no_gzip = false};
-	struct rest *rest;
+	struct http_opts o = {.listen = a->o.rest, .max_connections = 64, .no_gzip = false};
+	struct agent_rest *rest;
 	int err;
 
 	if (!a->o.rest || !*a->o.rest)
 		return 0;
-	err = sl_agent_rest_check(a->o.rest, a->o.rest_token_file != NULL, error, bytes);
+	err = agent_rest_check(a->o.rest, a->o.rest_token_file != NULL, error, bytes);
 	if (err < 0)
 		return err;
 	rest = calloc(1, sizeof(*rest));
@@ -399,49 +410,49 @@ int rest_init(struct sl_agent *a, char *error, size_t bytes)
 		if (err)
 			goto err;
 	}
-	rest->http = sl_http_new(&o, error, bytes);
+	rest->http = http_new(&o, error, bytes);
 	if (!rest->http) {
 		err = -errno;
 		if (a->o.rest_optional) {
-			sl_logf(SL_WARN, LOG, "no REST: %s; choose another by --rest ADDRESS:PORT",
-				error);
+			base_logf(BASE_WARN, AGENT_LOG,
+				  "no REST: %s; choose another by --rest ADDRESS:PORT", error);
 			err = 0;
 		}
 		goto err;
 	}
 	for (size_t i = 0; i < ROUTES; i++) {
-		rest->bound[i] = (struct bound){a, &routes[i]};
-		err = sl_http_route(rest->http, routes[i].method, routes[i].path, on_request,
-				    &rest->bound[i]);
+		rest->bound[i] = (struct rest_bound){a, &routes[i]};
+		err = http_route(rest->http, routes[i].method, routes[i].path, on_request,
+				 &rest->bound[i]);
 		if (err) {
 			snprintf(error, bytes, "route %s: %s", routes[i].path, strerror(-err));
 			goto err_http;
 		}
 	}
 	a->rest = rest;
-	err = sl_http_start(rest->http, error, bytes);
+	err = http_start(rest->http, error, bytes);
 	if (err) {
 		a->rest = NULL;
 		goto err_http;
 	}
 	return 0;
 err_http:
-	sl_http_free(rest->http);
+	http_free(rest->http);
 err:
 	free(rest);
 	return err;
 }
 
-void rest_fini(struct sl_agent *a)
+void agent_rest_fini(struct agent *a)
 {
 	if (!a->rest)
 		return;
-	sl_http_free(a->rest->http);
+	http_free(a->rest->http);
 	free(a->rest);
 	a->rest = NULL;
 }
 
-const char *sl_agent_rest(const struct sl_agent *a)
+const char *agent_rest(const struct agent *a)
 {
-	return a->rest ? sl_http_address(a->rest->http) : NULL;
+	return a->rest ? http_address(a->rest->http) : NULL;
 }

@@ -7,7 +7,7 @@
 
 #include "agent/rest.h"
 
-void rest_fail(struct rest_reply *reply, int status, const char *fmt, ...)
+void agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -26,7 +26,7 @@ void rest_fail(struct rest_reply *reply, int status, const char *fmt, ...)
 	reply->json = json_pack("{s:s}", "error", text);
 }
 
-void rest_fail_refused(struct rest_reply *reply, const struct refused *why)
+void agent_rest_fail_refused(struct agent_rest_reply *reply, const struct agent_refused *why)
 {
 	int status = 500;
 
@@ -35,48 +35,48 @@ void rest_fail_refused(struct rest_reply *reply, const struct refused *why)
 		status = 507;
 	else if (why->cause == REFUSED_HEADER || why->cause == REFUSED_SIZE)
 		status = 400;
-	rest_fail(reply, status, "%s", why->reason);
+	agent_rest_fail(reply, status, "%s", why->reason);
 }
 
-json_t *rest_object(const struct rest_request *q, struct rest_reply *reply)
+json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
 	json_error_t err;
 	json_t *j = json_loadb(q->body ? q->body : "", q->bytes, JSON_REJECT_DUPLICATES, &err);
 
 	if (!j) {
-		rest_fail(reply, 400, "the body is no JSON: %s (line %d, column %d)", err.text,
-			  err.line, err.column);
+		agent_rest_fail(reply, 400, "the body is no JSON: %s (line %d, column %d)",
+				err.text, err.line, err.column);
 		return NULL;
 	}
 	if (!json_is_object(j)) {
-		rest_fail(reply, 400, "the body must be a JSON object");
+		agent_rest_fail(reply, 400, "the body must be a JSON object");
 		json_decref(j);
 		return NULL;
 	}
 	return j;
 }
 
-const char *rest_text(const json_t *j, const char *key, size_t max, bool need,
-		      struct rest_reply *reply)
+const char *agent_rest_text(const json_t *j, const char *key, size_t max, bool need,
+			    struct agent_rest_reply *reply)
 {
 	const json_t *v = json_object_get(j, key);
 
 	if (!v && !need)
 		return "";
 	if (!json_is_string(v) || (need && !json_string_length(v))) {
-		rest_fail(reply, 400, "\"%s\" must be a string%s", key,
-			  need ? " that is not empty" : "");
+		agent_rest_fail(reply, 400, "\"%s\" must be a string%s", key,
+				need ? " that is not empty" : "");
 		return NULL;
 	}
 	if (json_string_length(v) > max) {
-		rest_fail(reply, 400, "\"%s\" is %zu bytes long, at most %zu are allowed", key,
-			  json_string_length(v), max);
+		agent_rest_fail(reply, 400, "\"%s\" is %zu bytes long, at most %zu are allowed",
+				key, json_string_length(v), max);
 		return NULL;
 	}
 	return json_string_value(v);
 }
 
-bool rest_name_ok(const char *s, bool colon)
+bool agent_rest_name_ok(const char *s, bool colon)
 {
 	for (const char *p = s; *p; p++) {
 		bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' ||
@@ -90,11 +90,12 @@ bool rest_name_ok(const char *s, bool colon)
 
 static int by_key(const void *a, const void *b)
 {
-	return strcmp(((const struct proxy_label *)a)->key, ((const struct proxy_label *)b)->key);
+	return strcmp(((const struct agent_proxy_label *)a)->key,
+		      ((const struct agent_proxy_label *)b)->key);
 }
 
-bool rest_labels(const json_t *j, struct proxy_label out[SL_LABELS_MAX], size_t *count,
-		 struct rest_reply *reply)
+bool agent_rest_labels(const json_t *j, struct agent_proxy_label out[SL_LABELS_MAX], size_t *count,
+		       struct agent_rest_reply *reply)
 {
 	json_t *labels = json_object_get(j, "labels"), *v;
 	const char *key;
@@ -103,18 +104,18 @@ bool rest_labels(const json_t *j, struct proxy_label out[SL_LABELS_MAX], size_t 
 	if (!labels || json_is_null(labels))
 		return true;
 	if (!json_is_object(labels)) {
-		rest_fail(reply, 400, "\"labels\" must be an object of strings");
+		agent_rest_fail(reply, 400, "\"labels\" must be an object of strings");
 		return false;
 	}
 	json_object_foreach(labels, key, v)
 	{
 		if (*count == SL_LABELS_MAX) {
-			rest_fail(reply, 400, "more than %u labels", SL_LABELS_MAX);
+			agent_rest_fail(reply, 400, "more than %u labels", SL_LABELS_MAX);
 			return false;
 		}
-		if (strlen(key) > SL_NAME_MAX || !rest_name_ok(key, false) ||
+		if (strlen(key) > SL_NAME_MAX || !agent_rest_name_ok(key, false) ||
 		    !strncmp(key, "__", 2)) {
-			rest_fail(
+			agent_rest_fail(
 				reply, 400,
 				"label key \"%.64s\" is not [a-zA-Z_][a-zA-Z0-9_]*, at most %u bytes, "
 				"not \"__...\"",
@@ -122,18 +123,18 @@ bool rest_labels(const json_t *j, struct proxy_label out[SL_LABELS_MAX], size_t 
 			return false;
 		}
 		if (!json_is_string(v) || json_string_length(v) > SL_LABEL_VALUE_MAX) {
-			rest_fail(reply, 400,
-				  "label \"%.64s\" must be a string of at most %u bytes", key,
-				  SL_LABEL_VALUE_MAX);
+			agent_rest_fail(reply, 400,
+					"label \"%.64s\" must be a string of at most %u bytes", key,
+					SL_LABEL_VALUE_MAX);
 			return false;
 		}
-		out[(*count)++] = (struct proxy_label){key, json_string_value(v)};
+		out[(*count)++] = (struct agent_proxy_label){key, json_string_value(v)};
 	}
 	qsort(out, *count, sizeof(*out), by_key);
 	return true;
 }
 
-bool rest_fields_known(json_t *j, const char *const *known, struct rest_reply *reply)
+bool agent_rest_fields_known(json_t *j, const char *const *known, struct agent_rest_reply *reply)
 {
 	const char *key;
 	json_t *v;
@@ -145,7 +146,7 @@ bool rest_fields_known(json_t *j, const char *const *known, struct rest_reply *r
 		while (known[i] && strcmp(key, known[i]))
 			i++;
 		if (!known[i]) {
-			rest_fail(reply, 400, "field \"%.64s\" is not known here", key);
+			agent_rest_fail(reply, 400, "field \"%.64s\" is not known here", key);
 			return false;
 		}
 	}

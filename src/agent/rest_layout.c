@@ -11,8 +11,8 @@
  * Of thousands of regions, so that it is written region by region: the lock is held while one is
  * copied, and what is decoded is the copy.
  */
-struct layout {
-	struct sl_agent *a;
+struct agent_layout {
+	struct agent *a;
 	uint32_t slot;
 	enum { LAYOUT_OPEN, LAYOUT_REGIONS, LAYOUT_END } at;
 	bool first;
@@ -22,16 +22,16 @@ struct layout {
 
 struct copied {
 	json_t *json;
-	struct sl_region_info info;
-	struct sl_hot hot;
+	struct region_info info;
+	struct region_hot hot;
 	void *schema;
 	const char *fault;
 };
 
 /* With the lock held. False: out of memory. */
-static bool copy_region(const struct sl_agent *a, const struct region *r, struct copied *c)
+static bool copy_region(const struct agent *a, const struct agent_region *r, struct copied *c)
 {
-	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	enum region_fault fault = REGION_FAULT_UNSETTLED;
 	uint64_t line[8];
 
 	memset(&c->hot, 0, sizeof(c->hot));
@@ -42,14 +42,15 @@ static bool copy_region(const struct sl_agent *a, const struct region *r, struct
 		c->info.labels[i].value = c->info.label_text +
 					  (r->info->labels[i].value - r->info->label_text);
 	}
-	c->json = region_json(a, r);
+	c->json = agent_region_json(a, r);
 	if (r->proxy)
-		json_object_set_new(c->json, "microservice_id", json_string(proxy_microservice(r)));
-	for (int i = 0; i < 100 && fault == SL_FAULT_UNSETTLED; i++) {
-		sl_copy_words(line, (const uint64_t *)((const char *)r->map + r->info->hot), 8);
-		fault = sl_hot_parse(line, r->info, &c->hot);
+		json_object_set_new(c->json, "microservice_id",
+				    json_string(agent_proxy_microservice(r)));
+	for (int i = 0; i < 100 && fault == REGION_FAULT_UNSETTLED; i++) {
+		region_copy_words(line, (const uint64_t *)((const char *)r->map + r->info->hot), 8);
+		fault = region_hot_parse(line, r->info, &c->hot);
 	}
-	c->fault = fault ? sl_fault_name(fault) : NULL;
+	c->fault = fault ? region_fault_name(fault) : NULL;
 	c->schema = malloc(c->hot.schema_used + 1);
 	if (!c->schema)
 		return false;
@@ -60,37 +61,37 @@ static bool copy_region(const struct sl_agent *a, const struct region *r, struct
 static json_t *metrics_json(const struct copied *c, const char **fault)
 {
 	json_t *all = json_array();
-	struct sl_schema schema;
-	enum sl_fault f;
+	struct region_schema schema;
+	enum region_fault f;
 
-	sl_schema_init(&schema);
-	f = sl_schema_append(&schema, &c->info, c->schema, c->hot.schema_used);
+	region_schema_init(&schema);
+	f = region_schema_append(&schema, &c->info, c->schema, c->hot.schema_used);
 	if (f)
-		*fault = sl_fault_name(f);
+		*fault = region_fault_name(f);
 	for (size_t i = 0; i < schema.count; i++) {
-		const struct sl_metric *m = schema.metrics[i];
+		const struct region_metric *m = schema.metrics[i];
 		json_t *labels = json_object(), *j;
 
 		for (uint32_t l = 0; l < m->label_count; l++)
 			json_object_set_new(labels, m->labels[l].key,
 					    json_string(m->labels[l].value));
 		j = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:s,s:s,s:o}", "name", m->name, "type",
-			      sl_kind_name(m->kind), "kind", (int)m->kind, "cell", (int)m->cell,
+			      region_kind_name(m->kind), "kind", (int)m->kind, "cell", (int)m->cell,
 			      "cells", (int)m->cells, "offset",
 			      (json_int_t)(c->info.stripes + sl_cell_offset(m->cell)), "unit",
 			      m->unit, "help", m->help, "labels", labels);
 		json_array_append_new(all, j ? j : json_null());
 	}
-	sl_schema_free(&schema);
+	region_schema_free(&schema);
 	return all;
 }
 
 /* The next region's text: 1, 0 at the end, or -ENOMEM. */
-static int layout_next(struct layout *l)
+static int layout_next(struct agent_layout *l)
 {
-	struct sl_agent *a = l->a;
+	struct agent *a = l->a;
 	struct copied *c = calloc(1, sizeof(*c));
-	struct region *r = NULL;
+	struct agent_region *r = NULL;
 	int result = 0;
 
 	if (!c)
@@ -129,9 +130,9 @@ static int layout_next(struct layout *l)
 	return result;
 }
 
-ssize_t layout_read(void *arg, char *buf, size_t max)
+ssize_t agent_layout_read(void *arg, char *buf, size_t max)
 {
-	struct layout *l = arg;
+	struct agent_layout *l = arg;
 	size_t n = 0;
 	int more;
 
@@ -168,21 +169,22 @@ ssize_t layout_read(void *arg, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-void layout_done(void *arg)
+void agent_layout_done(void *arg)
 {
-	struct layout *l = arg;
+	struct agent_layout *l = arg;
 
 	free(l->text);
 	free(l);
 }
 
-void rest_get_metrics(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+void agent_rest_get_metrics(struct agent *a, const struct agent_rest_request *q,
+			    struct agent_rest_reply *reply)
 {
-	struct layout *l = calloc(1, sizeof(*l));
+	struct agent_layout *l = calloc(1, sizeof(*l));
 
 	(void)q;
 	if (!l) {
-		rest_fail(reply, 500, "out of memory");
+		agent_rest_fail(reply, 500, "out of memory");
 		return;
 	}
 	l->a = a;

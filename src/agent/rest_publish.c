@@ -9,7 +9,7 @@
 
 #include "agent/rest.h"
 
-/* ---- POST /metrics --------------------------------------------------------------------------------- */
+/* ---- POST /metrics ---- */
 
 static bool unit_ok(const char *s)
 {
@@ -21,13 +21,13 @@ static bool unit_ok(const char *s)
 
 struct update {
 	const char *microservice;
-	struct proxy_metric metric;
-	struct proxy_label labels[SL_LABELS_MAX];
+	struct agent_proxy_metric metric;
+	struct agent_proxy_label labels[SL_LABELS_MAX];
 	bool add;
 	double value;
 };
 
-static bool update_parse(json_t *j, struct update *u, struct rest_reply *reply)
+static bool update_parse(json_t *j, struct update *u, struct agent_rest_reply *reply)
 {
 	static const char *const known[] = {"microservice_id", "name", "type", "value", "add",
 					    "labels",	       "help", "unit", NULL};
@@ -35,20 +35,20 @@ static bool update_parse(json_t *j, struct update *u, struct rest_reply *reply)
 	const char *type;
 
 	memset(u, 0, sizeof(*u));
-	if (!rest_fields_known(j, known, reply))
+	if (!agent_rest_fields_known(j, known, reply))
 		return false;
-	u->microservice = rest_text(j, "microservice_id", PROXY_ID_MAX, true, reply);
+	u->microservice = agent_rest_text(j, "microservice_id", PROXY_ID_MAX, true, reply);
 	if (!u->microservice)
 		return false;
-	u->metric.name = rest_text(j, "name", SL_NAME_MAX, true, reply);
+	u->metric.name = agent_rest_text(j, "name", SL_NAME_MAX, true, reply);
 	if (!u->metric.name)
 		return false;
-	if (!rest_name_ok(u->metric.name, true)) {
-		rest_fail(reply, 400, "\"name\" is not [a-zA-Z_:][a-zA-Z0-9_:]*: \"%.64s\"",
-			  u->metric.name);
+	if (!agent_rest_name_ok(u->metric.name, true)) {
+		agent_rest_fail(reply, 400, "\"name\" is not [a-zA-Z_:][a-zA-Z0-9_:]*: \"%.64s\"",
+				u->metric.name);
 		return false;
 	}
-	type = rest_text(j, "type", 64, true, reply);
+	type = agent_rest_text(j, "type", 64, true, reply);
 	if (!type)
 		return false;
 	if (!strcasecmp(type, "counter"))
@@ -56,52 +56,54 @@ static bool update_parse(json_t *j, struct update *u, struct rest_reply *reply)
 	else if (!strcasecmp(type, "gauge"))
 		u->metric.kind = SL_KIND_GAUGE_F64;
 	if (!u->metric.kind) {
-		rest_fail(
+		agent_rest_fail(
 			reply, 400,
 			"\"type\" must be \"counter\" or \"gauge\", not \"%.64s\": histograms need "
 			"libsidelight",
 			type);
 		return false;
 	}
-	u->metric.help = rest_text(j, "help", SL_HELP_MAX, false, reply);
+	u->metric.help = agent_rest_text(j, "help", SL_HELP_MAX, false, reply);
 	if (!u->metric.help)
 		return false;
-	u->metric.unit = rest_text(j, "unit", SL_NAME_MAX, false, reply);
+	u->metric.unit = agent_rest_text(j, "unit", SL_NAME_MAX, false, reply);
 	if (!u->metric.unit)
 		return false;
 	if (!unit_ok(u->metric.unit)) {
-		rest_fail(reply, 400, "\"unit\" is not [a-zA-Z0-9_:]*");
+		agent_rest_fail(reply, 400, "\"unit\" is not [a-zA-Z0-9_:]*");
 		return false;
 	}
-	if (!rest_labels(j, u->labels, &u->metric.label_count, reply))
+	if (!agent_rest_labels(j, u->labels, &u->metric.label_count, reply))
 		return false;
 	u->metric.labels = u->labels;
 
 	if (!value == !add) {
-		rest_fail(reply, 400, "give either \"value\" (the metric becomes it) or \"add\"");
+		agent_rest_fail(reply, 400,
+				"give either \"value\" (the metric becomes it) or \"add\"");
 		return false;
 	}
 	u->add = add != NULL;
 	if (!json_is_number(u->add ? add : value)) {
-		rest_fail(reply, 400, "\"%s\" must be a number", u->add ? "add" : "value");
+		agent_rest_fail(reply, 400, "\"%s\" must be a number", u->add ? "add" : "value");
 		return false;
 	}
 	u->value = json_number_value(u->add ? add : value);
 	if (u->metric.kind == SL_KIND_COUNTER_F64 && u->value < 0) {
-		rest_fail(reply, 400, "a counter never goes below 0");
+		agent_rest_fail(reply, 400, "a counter never goes below 0");
 		return false;
 	}
 	return true;
 }
 
-void rest_post_metrics(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q,
+			     struct agent_rest_reply *reply)
 {
-	struct refused why;
+	struct agent_refused why;
 	struct update u;
-	struct region *r;
+	struct agent_region *r;
 	bool new_region, new_metric;
 	uint32_t cell;
-	json_t *j = rest_object(q, reply);
+	json_t *j = agent_rest_object(q, reply);
 	double value;
 	char hex[24];
 	int err;
@@ -112,33 +114,34 @@ void rest_post_metrics(struct sl_agent *a, const struct rest_request *q, struct 
 		goto out;
 
 	pthread_mutex_lock(&a->lock);
-	if (proxy_open(a, u.microservice, 0, NULL, 0, &r, &new_region, &why)) {
-		refused_count(a, why.cause);
+	if (agent_proxy_open(a, u.microservice, 0, NULL, 0, &r, &new_region, &why)) {
+		agent_refused_count(a, why.cause);
 		pthread_mutex_unlock(&a->lock);
-		rest_fail_refused(reply, &why);
+		agent_rest_fail_refused(reply, &why);
 		goto out;
 	}
-	err = proxy_metric(a, r, &u.metric, &cell, &new_metric);
+	err = agent_proxy_metric(a, r, &u.metric, &cell, &new_metric);
 	if (err) {
 		pthread_mutex_unlock(&a->lock);
 		if (err == -EEXIST)
-			rest_fail(reply, 409, "\"%s\" has these labels already, with another type",
-				  u.metric.name);
+			agent_rest_fail(reply, 409,
+					"\"%s\" has these labels already, with another type",
+					u.metric.name);
 		else
-			rest_fail(
+			agent_rest_fail(
 				reply, 507,
 				"no room for another metric of \"%.64s\": create its region ahead by "
 				"POST /rdma/mrs/create with a larger \"metrics\"",
 				u.microservice);
 		goto out;
 	}
-	value = u.add ? proxy_get(r, cell) + u.value : u.value;
+	value = u.add ? agent_proxy_get(r, cell) + u.value : u.value;
 	if (!isfinite(value)) {
 		pthread_mutex_unlock(&a->lock);
-		rest_fail(reply, 409, "the sum would be no finite number");
+		agent_rest_fail(reply, 409, "the sum would be no finite number");
 		goto out;
 	}
-	proxy_set(r, cell, value);
+	agent_proxy_set(r, cell, value);
 	a->n.rest_updates++;
 	snprintf(hex, sizeof(hex), "%016" PRIx64, r->info->instance);
 	reply->status = new_metric ? 201 : 200;
@@ -147,51 +150,52 @@ void rest_post_metrics(struct sl_agent *a, const struct rest_request *q, struct 
 		"region", (json_int_t)r->id, "instance", hex, "name", u.metric.name, "type",
 		u.metric.kind == SL_KIND_GAUGE_F64 ? "gauge" : "counter", "cell", (int)cell,
 		"offset", (json_int_t)(r->info->stripes + sl_cell_offset(cell)), "value",
-		proxy_get(r, cell), "created", new_metric);
+		agent_proxy_get(r, cell), "created", new_metric);
 	pthread_mutex_unlock(&a->lock);
 out:
 	json_decref(j);
 }
 
-/* ---- POST /rdma/mrs/create ------------------------------------------------------------------------- */
+/* ---- POST /rdma/mrs/create ---- */
 
-void rest_post_mrs(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
+			 struct agent_rest_reply *reply)
 {
 	static const char *const known[] = {"microservice_id", "labels", "metrics", NULL};
-	struct proxy_label labels[SL_LABELS_MAX];
-	json_t *j = rest_object(q, reply);
+	struct agent_proxy_label labels[SL_LABELS_MAX];
+	json_t *j = agent_rest_object(q, reply);
 	const json_t *metrics;
 	const char *microservice;
-	struct refused why;
-	struct region *r;
+	struct agent_refused why;
+	struct agent_region *r;
 	uint32_t count = 0;
 	size_t label_count;
 	bool created;
 
 	if (!j)
 		return;
-	if (!rest_fields_known(j, known, reply))
+	if (!agent_rest_fields_known(j, known, reply))
 		goto out;
-	microservice = rest_text(j, "microservice_id", PROXY_ID_MAX, true, reply);
-	if (!microservice || !rest_labels(j, labels, &label_count, reply))
+	microservice = agent_rest_text(j, "microservice_id", PROXY_ID_MAX, true, reply);
+	if (!microservice || !agent_rest_labels(j, labels, &label_count, reply))
 		goto out;
 	metrics = json_object_get(j, "metrics");
 	if (metrics) {
 		if (!json_is_integer(metrics) || json_integer_value(metrics) < 1 ||
 		    json_integer_value(metrics) > PROXY_METRICS_MAX) {
-			rest_fail(reply, 400, "\"metrics\" must be an integer from 1 to %u",
-				  PROXY_METRICS_MAX);
+			agent_rest_fail(reply, 400, "\"metrics\" must be an integer from 1 to %u",
+					PROXY_METRICS_MAX);
 			goto out;
 		}
 		count = (uint32_t)json_integer_value(metrics);
 	}
 	pthread_mutex_lock(&a->lock);
-	if (proxy_open(a, microservice, count, labels, label_count, &r, &created, &why)) {
-		refused_count(a, why.cause);
-		rest_fail_refused(reply, &why);
+	if (agent_proxy_open(a, microservice, count, labels, label_count, &r, &created, &why)) {
+		agent_refused_count(a, why.cause);
+		agent_rest_fail_refused(reply, &why);
 	} else {
 		reply->status = created ? 201 : 200;
-		reply->json = region_json(a, r);
+		reply->json = agent_region_json(a, r);
 		json_object_set_new(reply->json, "microservice_id", json_string(microservice));
 		json_object_set_new(reply->json, "created", json_boolean(created));
 	}

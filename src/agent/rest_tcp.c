@@ -9,18 +9,19 @@
 
 #define LIST_MOST 256u
 
-void rest_get_tcp(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+void agent_rest_get_tcp(struct agent *a, const struct agent_rest_request *q,
+			struct agent_rest_reply *reply)
 {
 	(void)q;
 	pthread_mutex_lock(&a->lock);
-	reply->json = json_pack("{s:o}", "tcp", tcp_json(a));
+	reply->json = json_pack("{s:o}", "tcp", agent_tcp_json(a));
 	pthread_mutex_unlock(&a->lock);
 	reply->status = 200;
 }
 
 /* An array of strings; those stay j's, the list is the caller's. */
-static bool strings(const json_t *j, const char *key, struct sl_strings *out,
-		    struct rest_reply *reply)
+static bool strings(const json_t *j, const char *key, struct base_strings *out,
+		    struct agent_rest_reply *reply)
 {
 	const json_t *list = json_object_get(j, key), *one;
 	size_t i;
@@ -28,20 +29,20 @@ static bool strings(const json_t *j, const char *key, struct sl_strings *out,
 	if (!list)
 		return true;
 	if (!json_is_array(list) || json_array_size(list) > LIST_MOST) {
-		rest_fail(reply, 400, "\"%s\" must be an array of at most %u strings", key,
-			  LIST_MOST);
+		agent_rest_fail(reply, 400, "\"%s\" must be an array of at most %u strings", key,
+				LIST_MOST);
 		return false;
 	}
 	out->v = calloc(json_array_size(list) + 1, sizeof(*out->v));
 	if (!out->v) {
-		rest_fail(reply, 500, "out of memory");
+		agent_rest_fail(reply, 500, "out of memory");
 		return false;
 	}
 	json_array_foreach(list, i, one)
 	{
 		if (!json_is_string(one) ||
 		    strlen(json_string_value(one)) != json_string_length(one)) {
-			rest_fail(reply, 400, "\"%s\" must be an array of strings", key);
+			agent_rest_fail(reply, 400, "\"%s\" must be an array of strings", key);
 			return false;
 		}
 		out->v[out->n++] = json_string_value(one);
@@ -50,14 +51,14 @@ static bool strings(const json_t *j, const char *key, struct sl_strings *out,
 }
 
 static bool number(const json_t *j, const char *key, uint32_t most, uint32_t *out,
-		   struct rest_reply *reply)
+		   struct agent_rest_reply *reply)
 {
 	const json_t *n = json_object_get(j, key);
 
 	if (!n)
 		return true;
 	if (!json_is_integer(n) || json_integer_value(n) < 0 || json_integer_value(n) > most) {
-		rest_fail(reply, 400, "\"%s\" must be a number from 0 to %u", key, most);
+		agent_rest_fail(reply, 400, "\"%s\" must be a number from 0 to %u", key, most);
 		return false;
 	}
 	*out = (uint32_t)json_integer_value(n);
@@ -65,33 +66,39 @@ static bool number(const json_t *j, const char *key, uint32_t most, uint32_t *ou
 }
 
 /* The filter is what the body says: what it leaves out is not filtered by. */
-void rest_set_tcp_filter(struct sl_agent *a, const struct rest_request *q, struct rest_reply *reply)
+void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request *q,
+			       struct agent_rest_reply *reply)
 {
 	static const char *const known[] = {"ports", "cidrs",  "cgroups", "netns",
 					    "pid",   "sample", NULL};
-	struct sl_tcp_wanted wanted = {0};
-	json_t *j = rest_object(q, reply);
+	struct tcp_filter wanted = {0};
+	json_t *j = agent_rest_object(q, reply);
 	const char *netns = "";
 	char why[256];
 	int err;
 
 	if (!j)
 		return;
-	if (!rest_fields_known(j, known, reply) || !strings(j, "ports", &wanted.ports, reply) ||
+	if (!agent_rest_fields_known(j, known, reply) ||
+	    !strings(j, "ports", &wanted.ports, reply) ||
 	    !strings(j, "cidrs", &wanted.cidrs, reply) ||
 	    !strings(j, "cgroups", &wanted.cgroups, reply) ||
 	    !number(j, "pid", INT32_MAX, &wanted.pid, reply) ||
 	    !number(j, "sample", 20, &wanted.sample, reply))
 		goto out;
-	netns = rest_text(j, "netns", 4095, false, reply);
+	netns = agent_rest_text(j, "netns", 4095, false, reply);
 	if (!netns)
 		goto out;
 	wanted.netns = *netns ? netns : NULL;
 	pthread_mutex_lock(&a->lock);
-	err = tcp_filter(a, &wanted, why, sizeof(why));
+	err = agent_tcp_filter(a, &wanted, why, sizeof(why));
 	pthread_mutex_unlock(&a->lock);
 	if (err) {
-		rest_fail(reply, err == -ENOENT ? 409 : err == -EINVAL ? 400 : 500, "%s", why);
+		agent_rest_fail(reply,
+				err == -ENOENT	 ? 409
+				: err == -EINVAL ? 400
+						 : 500,
+				"%s", why);
 		goto out;
 	}
 	reply->status = 200;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * self.c - the agent's own metrics, published like anybody's: a region by libsidelight, admitted
- * through the same checks. What is counted is counted in struct counters; here the differences
- * are carried over at the end of a batch of events.
+ * through the same checks. What is counted is counted in struct agent_counters; here the
+ * differences are carried over at the end of a batch of events.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include "agent/internal.h"
 
 #define PREFIX	      "sidelight_agent_"
-#define OFFSET(field) offsetof(struct counters, field)
+#define OFFSET(field) offsetof(struct agent_counters, field)
 
-const struct counter_info counter_table[COUNTERS] = {
+const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"connections", OFFSET(connections), "Connections to the unix socket"},
 	{"packets", OFFSET(packets), "Packets that came over them"},
 	{"admitted", OFFSET(admitted), "Regions admitted"},
@@ -75,15 +75,15 @@ enum {
 	GAUGES
 };
 
-struct self {
+struct agent_self {
 	struct sl_publisher *publisher;
-	struct region *region;
-	struct counters sent;
-	struct sl_counter counter[COUNTERS], refused[REFUSED_COUNT], dropped[DROP_COUNT];
+	struct agent_region *region;
+	struct agent_counters sent;
+	struct sl_counter counter[AGENT_COUNTERS], refused[REFUSED_COUNT], dropped[DROP_COUNT];
 	struct sl_gauge gauge[GAUGES];
 };
 
-static struct sl_counter counter(struct self *s, const char *name, const char *help,
+static struct sl_counter counter(struct agent_self *s, const char *name, const char *help,
 				 const char *cause)
 {
 	struct sl_label label = {"cause", cause};
@@ -98,8 +98,8 @@ static struct sl_counter counter(struct self *s, const char *name, const char *h
 							  .label_count = cause ? 1 : 0});
 }
 
-static struct sl_gauge gauge(struct self *s, const char *name, const char *help, const char *unit,
-			     const char *state)
+static struct sl_gauge gauge(struct agent_self *s, const char *name, const char *help,
+			     const char *unit, const char *state)
 {
 	struct sl_label label = {"state", state};
 	char full[128];
@@ -114,16 +114,17 @@ static struct sl_gauge gauge(struct self *s, const char *name, const char *help,
 							.label_count = state ? 1 : 0});
 }
 
-static void make_metrics(struct self *s)
+static void make_metrics(struct agent_self *s)
 {
 	static const char regions[] = "Regions in the directory";
 
-	for (int i = 0; i < COUNTERS; i++)
-		s->counter[i] = counter(s, counter_table[i].name, counter_table[i].help, NULL);
+	for (int i = 0; i < AGENT_COUNTERS; i++)
+		s->counter[i] = counter(s, agent_counter_table[i].name, agent_counter_table[i].help,
+					NULL);
 	for (int i = 0; i < REFUSED_COUNT; i++)
-		s->refused[i] = counter(s, "refused", "Refusals", refusal_names[i]);
+		s->refused[i] = counter(s, "refused", "Refusals", agent_refusal_names[i]);
 	for (int i = 0; i < DROP_COUNT; i++)
-		s->dropped[i] = counter(s, "dropped", "Connections dropped", drop_names[i]);
+		s->dropped[i] = counter(s, "dropped", "Connections dropped", agent_drop_names[i]);
 	s->gauge[G_LIVE] = gauge(s, "regions", regions, NULL, "live");
 	s->gauge[G_DEAD] = gauge(s, "regions", regions, NULL, "dead");
 	s->gauge[G_CLOSED] = gauge(s, "regions", regions, NULL, "closed");
@@ -144,7 +145,7 @@ static void make_metrics(struct self *s)
 					  "Microservices that post by REST", NULL, NULL);
 }
 
-int self_init(struct sl_agent *a, char *error, size_t bytes)
+int agent_self_init(struct agent *a, char *error, size_t bytes)
 {
 	struct sl_publisher_opts o = {
 		.sz = sizeof(o),
@@ -157,9 +158,9 @@ int self_init(struct sl_agent *a, char *error, size_t bytes)
 	};
 	struct sl_msg_publish say = {0};
 	struct sl_region_header header;
-	struct refused why = {0};
-	struct self *s = calloc(1, sizeof(*s));
-	struct peer *peer;
+	struct agent_refused why = {0};
+	struct agent_self *s = calloc(1, sizeof(*s));
+	struct agent_peer *peer;
 	int fd;
 
 	if (!s)
@@ -172,25 +173,25 @@ int self_init(struct sl_agent *a, char *error, size_t bytes)
 	}
 	say.instance = header.instance;
 	say.size = header.size;
-	peer = peer_new(a, -1);
+	peer = agent_peer_new(a, -1);
 	if (!peer)
 		goto err_memory;
 	peer->uid = a->uid;
 	peer->pid = getpid();
-	if (region_admit(a, fd, &say, NULL, peer, &s->region, &why)) {
-		peer_put(a, peer);
+	if (agent_region_admit(a, fd, &say, NULL, peer, &s->region, &why)) {
+		agent_peer_put(a, peer);
 		snprintf(error, bytes, "cannot admit own metrics: %s", why.reason);
 		errno = why.error;
 		goto err;
 	}
-	peer_put(a, peer);
+	agent_peer_put(a, peer);
 	s->region->self = true;
 	a->own_count++;
 	a->n.admitted--; /* of others */
 	a->memory -= say.size;
 	make_metrics(s);
 	a->self = s;
-	self_sync(a);
+	agent_self_sync(a);
 	return 0;
 
 err_memory:
@@ -204,17 +205,17 @@ err:
 }
 
 /* With the lock held. */
-void self_sync(struct sl_agent *a)
+void agent_self_sync(struct agent *a)
 {
-	struct self *s = a->self;
+	struct agent_self *s = a->self;
 	int64_t gauges[GAUGES] = {0};
-	struct tcp_use tcp = {0};
+	struct agent_tcp_use tcp = {0};
 
 	if (!s)
 		return;
-	tcp_use(a, &tcp);
-	for (int i = 0; i < COUNTERS; i++) {
-		const size_t at = counter_table[i].offset;
+	agent_tcp_use(a, &tcp);
+	for (int i = 0; i < AGENT_COUNTERS; i++) {
+		const size_t at = agent_counter_table[i].offset;
 		uint64_t now = *(uint64_t *)((char *)&a->n + at);
 		uint64_t was = *(uint64_t *)((char *)&s->sent + at);
 
@@ -238,7 +239,7 @@ void self_sync(struct sl_agent *a)
 	gauges[G_CONSUMERS] = a->consumer_conns;
 	gauges[G_REGIONS_MAX] = a->o.max_regions;
 	gauges[G_MEMORY_MAX] = (int64_t)a->o.max_memory;
-	gauges[G_QUEUES] = (int64_t)rdma_queue_count(a);
+	gauges[G_QUEUES] = (int64_t)agent_rdma_queue_count(a);
 	gauges[G_REST_SERVICES] = a->proxy_count;
 	gauges[G_TCP_OPEN] = (int64_t)tcp.open;
 	gauges[G_TCP_CLOSED] = (int64_t)tcp.closed;
@@ -247,14 +248,14 @@ void self_sync(struct sl_agent *a)
 		sl_gauge_set(s->gauge[i], gauges[i]);
 }
 
-void self_fini(struct sl_agent *a)
+void agent_self_fini(struct agent *a)
 {
-	struct self *s = a->self;
+	struct agent_self *s = a->self;
 
 	if (!s)
 		return;
 	a->self = NULL;
-	region_free(a, s->region);
+	agent_region_free(a, s->region);
 	sl_publisher_close(s->publisher);
 	free(s);
 }

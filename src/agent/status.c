@@ -16,16 +16,18 @@
 
 #include "agent/internal.h"
 
-#define ANSWER_MS 10000 /* one thread answers, on a machine that may be busy with everything else */
+#define ANSWER_MS                                                                       \
+	10000 /* one thread answers, on a machine that may be busy with everything else \
+	       */
 
 static json_t *number(uint64_t v)
 {
 	return json_integer((json_int_t)v);
 }
 
-json_t *region_json(const struct sl_agent *a, const struct region *r)
+json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 {
-	const struct sl_msg_verdict *verdict = verdict_of(a, r);
+	const struct sl_msg_verdict *verdict = agent_verdict_of(a, r);
 	json_t *labels = json_object();
 	uint64_t addr;
 	uint32_t rkey;
@@ -36,9 +38,9 @@ json_t *region_json(const struct sl_agent *a, const struct region *r)
 		json_object_set_new(labels, r->info->labels[i].key,
 				    json_string(r->info->labels[i].value));
 	snprintf(hex, sizeof(hex), "%016" PRIx64, r->info->instance);
-	rdma_where(a, r, &addr, &rkey);
+	agent_rdma_where(a, r, &addr, &rkey);
 	j = json_pack("{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o}", "id", (json_int_t)r->id,
-		      "instance", hex, "state", sl_state_name(r->state), "bytes",
+		      "instance", hex, "state", region_state_name(r->state), "bytes",
 		      (json_int_t)r->info->size, "pid", (int)r->pid, "uid", (int)r->uid, "slot",
 		      (int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
 		      (json_int_t)r->changed_ns, "connected", r->conn != NULL, "labels", labels);
@@ -62,32 +64,32 @@ json_t *region_json(const struct sl_agent *a, const struct region *r)
 	return j;
 }
 
-static json_t *counters_json(const struct sl_agent *a)
+static json_t *counters_json(const struct agent *a)
 {
-	const struct counters *n = &a->n;
+	const struct agent_counters *n = &a->n;
 	json_t *refused = json_object(), *dropped = json_object(), *j = json_object();
 
-	for (int i = 0; i < COUNTERS; i++)
-		json_object_set_new(
-			j, counter_table[i].name,
-			number(*(const uint64_t *)((const char *)n + counter_table[i].offset)));
+	for (int i = 0; i < AGENT_COUNTERS; i++)
+		json_object_set_new(j, agent_counter_table[i].name,
+				    number(*(const uint64_t *)((const char *)n +
+							       agent_counter_table[i].offset)));
 	for (int i = 0; i < REFUSED_COUNT; i++)
-		json_object_set_new(refused, refusal_names[i], number(n->refused[i]));
+		json_object_set_new(refused, agent_refusal_names[i], number(n->refused[i]));
 	for (int i = 0; i < DROP_COUNT; i++)
-		json_object_set_new(dropped, drop_names[i], number(n->dropped[i]));
+		json_object_set_new(dropped, agent_drop_names[i], number(n->dropped[i]));
 	json_object_set_new(j, "refused", refused);
 	json_object_set_new(j, "dropped", dropped);
 	return j;
 }
 
-json_t *status_json(const struct sl_agent *a)
+json_t *agent_status_json(const struct agent *a)
 {
 	json_t *regions = json_array(), *j;
 	char hex[24];
 
 	for (uint32_t i = 0; i < a->slot_count; i++)
 		if (a->slots[i])
-			json_array_append_new(regions, region_json(a, a->slots[i]));
+			json_array_append_new(regions, agent_region_json(a, a->slots[i]));
 	snprintf(hex, sizeof(hex), "%016" PRIx64, a->dir.instance);
 	j = json_pack("{s:s,s:s,s:i,s:s,s:s,s:I,s:I,s:I,s:o,s:o}", "version", SL_VERSION_STRING,
 		      "host", a->host, "pid", (int)getpid(), "socket", a->socket, "instance", hex,
@@ -97,11 +99,11 @@ json_t *status_json(const struct sl_agent *a)
 	if (!j)
 		return NULL;
 	if (a->rest)
-		json_object_set_new(j, "rest", json_string(sl_agent_rest(a)));
+		json_object_set_new(j, "rest", json_string(agent_rest(a)));
 	if (a->rdma) {
-		json_object_set_new(j, "rdma", json_string(sl_agent_rdma(a)));
-		json_object_set_new(j, "queue_pairs", number(rdma_queue_count(a)));
-		json_object_set_new(j, "memory_regions", number(rdma_mr_count(a)));
+		json_object_set_new(j, "rdma", json_string(agent_rdma(a)));
+		json_object_set_new(j, "queue_pairs", number(agent_rdma_queue_count(a)));
+		json_object_set_new(j, "memory_regions", number(agent_rdma_mr_count(a)));
 	}
 	json_object_set_new(j, "use",
 			    json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}", "regions",
@@ -130,9 +132,9 @@ static int dump_to(const char *text, size_t bytes, void *arg)
 	return 0;
 }
 
-int status_memfd(struct sl_agent *a, size_t *bytes)
+int agent_status_memfd(struct agent *a, size_t *bytes)
 {
-	json_t *j = status_json(a);
+	json_t *j = agent_status_json(a);
 	struct stat st;
 	int fd, ro;
 
@@ -152,13 +154,13 @@ int status_memfd(struct sl_agent *a, size_t *bytes)
 		ro = -errno;
 	if (!ro) {
 		*bytes = (size_t)st.st_size;
-		ro = reopen_read_only(fd);
+		ro = agent_reopen_read_only(fd);
 	}
 	close(fd);
 	return ro;
 }
 
-/* ---- the asking side ------------------------------------------------------------------------------ */
+/* ---- the asking side ---- */
 
 /* Receives one packet within two seconds; *fd is what came with it, or -1. Bytes or -errno. */
 static ssize_t answer(int sock, void *buf, size_t bytes, int *fd)
@@ -189,7 +191,7 @@ static ssize_t answer(int sock, void *buf, size_t bytes, int *fd)
 	return n;
 }
 
-char *sl_agent_ask_status(const char *path, char *error, size_t bytes)
+char *agent_ask_status(const char *path, char *error, size_t bytes)
 {
 	struct {
 		struct sl_msg msg;

@@ -21,13 +21,13 @@
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
 
-static void name_of(const struct region *r, char *name, size_t bytes)
+static void name_of(const struct agent_region *r, char *name, size_t bytes)
 {
 	snprintf(name, bytes, "sl-%016" PRIx64 "-%d-%" PRIu64, r->info->instance, (int)r->peer->pid,
 		 r->peer->start_ticks);
 }
 
-void store_add(struct sl_agent *a, struct region *r, int fd)
+void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 {
 	char name[80], state[128];
 
@@ -39,7 +39,7 @@ void store_add(struct sl_agent *a, struct region *r, int fd)
 	snprintf(r->stored_name, sizeof(r->stored_name), "%s", name);
 }
 
-void store_remove(struct sl_agent *a, struct region *r)
+void agent_store_remove(struct agent *a, struct agent_region *r)
 {
 	(void)a;
 	if (!r->stored)
@@ -49,12 +49,12 @@ void store_remove(struct sl_agent *a, struct region *r)
 }
 
 /* One descriptor of an earlier agent. It is believed no more than one from a publisher. */
-static void restore(struct sl_agent *a, int fd, const char *name)
+static void restore(struct agent *a, int fd, const char *name)
 {
 	struct sl_msg_publish say = {0};
-	struct refused why;
-	struct region *r;
-	struct peer *peer;
+	struct agent_refused why;
+	struct agent_region *r;
+	struct agent_peer *peer;
 	struct stat st;
 	uint64_t ticks;
 	int pid;
@@ -63,24 +63,24 @@ static void restore(struct sl_agent *a, int fd, const char *name)
 	    fstat(fd, &st))
 		return;
 	say.size = (uint64_t)st.st_size;
-	peer = peer_of_pid(a, pid, ticks);
+	peer = agent_peer_of_pid(a, pid, ticks);
 	if (!peer)
 		return;
 	peer->uid = st.st_uid;
-	if (region_admit(a, fd, &say, NULL, peer, &r, &why)) {
-		sl_logf(SL_WARN, LOG, "not restored name=%s: %s", name, why.reason);
+	if (agent_region_admit(a, fd, &say, NULL, peer, &r, &why)) {
+		base_logf(BASE_WARN, AGENT_LOG, "not restored name=%s: %s", name, why.reason);
 		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 	} else {
 		a->n.admitted--;
 		a->n.restored++;
 		r->stored = true;
 		snprintf(r->stored_name, sizeof(r->stored_name), "%s", name);
-		region_restored(a, r);
+		agent_region_restored(a, r);
 	}
-	peer_put(a, peer);
+	agent_peer_put(a, peer);
 }
 
-void store_restore(struct sl_agent *a)
+void agent_store_restore(struct agent *a)
 {
 	char **names = NULL;
 	int n = sd_listen_fds_with_names(1, &names);
@@ -93,25 +93,25 @@ void store_restore(struct sl_agent *a)
 	}
 	free(names);
 	if (n > 0)
-		sl_logf(SL_INFO, LOG, "restored regions=%" PRIu64, a->n.restored);
+		base_logf(BASE_INFO, AGENT_LOG, "restored regions=%" PRIu64, a->n.restored);
 }
 
 #else
 
-void store_add(struct sl_agent *a, struct region *r, int fd)
+void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 {
 	(void)a;
 	(void)r;
 	(void)fd;
 }
 
-void store_remove(struct sl_agent *a, struct region *r)
+void agent_store_remove(struct agent *a, struct agent_region *r)
 {
 	(void)a;
 	(void)r;
 }
 
-void store_restore(struct sl_agent *a)
+void agent_store_restore(struct agent *a)
 {
 	(void)a;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tcp.c - connections, layers and scheduler time out of the kernel's memory (src/source/tcp): each is a region
- * that programs in the kernel write, and an entry of the directory like any other. This process does nothing
- * for it but to say who a new cgroup is, and to look every few seconds for what the kernel left out.
+ * tcp.c - connections, layers and scheduler time out of the kernel's memory (src/source/tcp): each
+ * is a region that programs in the kernel write, and an entry of the directory like any other. This
+ * process does nothing for it but to say who a new cgroup is, and to look every few seconds for
+ * what the kernel left out.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -16,7 +17,7 @@
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 
-enum part { FLOWS, LAYERS, TASKS, NET, PARTS };
+enum agent_tcp_part { FLOWS, LAYERS, TASKS, NET, PARTS };
 static const char *const part_names[PARTS] = {"flows", "layers", "cpu", "net"};
 
 /* The parts of a list of names, as bits; 0 with a line in error. */
@@ -55,52 +56,53 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #define TASKS_NS 1000000000ull /* a line a cgroup is looked at */
 
 struct tcp {
-	struct source source;
-	struct timer timer;
-	struct sl_tcp *flows;
-	struct sl_layers *layers;
-	struct sl_cpu *tasks;
-	struct sl_net *net;
-	struct region *region[PARTS];
-	struct sl_flows_info info;
+	struct agent_source source;
+	struct agent_timer timer;
+	struct tcp *flows;
+	struct tcp_layers *layers;
+	struct tcp_cpu *tasks;
+	struct tcp_net *net;
+	struct agent_region *region[PARTS];
+	struct region_flows_info info;
 	uint64_t look_ns, names_ns; /* when the kernel is looked at again, and who a cgroup is */
 	uint64_t tasks_ns;	    /* ... and which cgroups have tasks; UINT64_MAX: never */
 	uint64_t missed;
 };
 
-int sl_agent_tcp_check(const struct sl_agent_opts *o, char *error, size_t bytes)
+int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 {
-	struct sl_tcp_filter *filter;
+	struct tcp_kernel_filter *filter;
 	int err = 0;
 
 	if (!parts_of(o->tcp, error, bytes))
 		return -EINVAL;
 	filter = o->tcp_wanted ? malloc(sizeof(*filter)) : NULL;
 	if (filter)
-		err = sl_tcp_wanted_parse(o->tcp_wanted, filter, error, bytes);
+		err = tcp_filter_parse(o->tcp_wanted, filter, error, bytes);
 	free(filter);
 	return err;
 }
 
-static int admit(struct sl_agent *a, enum part part, int fd, size_t size, char *error, size_t bytes)
+static int admit(struct agent *a, enum agent_tcp_part part, int fd, size_t size, char *error,
+		 size_t bytes)
 {
-	struct refused why = {0};
-	int read_only = sl_tcp_region_read_only(fd);
+	struct agent_refused why = {0};
+	int read_only = tcp_region_read_only(fd);
 
 	if (read_only < 0)
-		sl_logf(SL_WARN, LOG,
-			"--tcp %s: readers on this machine get no descriptor: %s (needs "
-			"CAP_SYS_ADMIN); RDMA goes on",
-			part_names[part], strerror(-read_only));
-	if (!region_admit_kernel(a, fd, read_only, size, &a->tcp->region[part], &why))
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "--tcp %s: readers on this machine get no descriptor: %s (needs "
+			  "CAP_SYS_ADMIN); RDMA goes on",
+			  part_names[part], strerror(-read_only));
+	if (!agent_region_admit_kernel(a, fd, read_only, size, &a->tcp->region[part], &why))
 		return 0;
 	snprintf(error, bytes, "--tcp %s: %s", part_names[part], why.reason);
 	return why.error ? -why.error : -EIO;
 }
 
-static int open_flows(struct sl_agent *a, char *error, size_t bytes)
+static int open_flows(struct agent *a, char *error, size_t bytes)
 {
-	struct sl_tcp_options o = {
+	struct tcp_opts o = {
 		.sz = sizeof(o),
 		.flows = a->o.tcp_flows,
 		.quarantine_ns = a->o.tcp_quarantine_ns,
@@ -114,102 +116,102 @@ static int open_flows(struct sl_agent *a, char *error, size_t bytes)
 
 	if (a->o.tcp_wanted)
 		o.wanted = *a->o.tcp_wanted;
-	err = sl_tcp_open(&o, &t->flows, error, bytes);
+	err = tcp_open(&o, &t->flows, error, bytes);
 	if (err)
 		return err;
-	map = sl_tcp_region(t->flows, &size);
-	if (sl_flows_info_parse(map, size, &t->info)) {
+	map = tcp_region(t->flows, &size);
+	if (region_flows_info_parse(map, size, &t->info)) {
 		snprintf(error, bytes, "the table of connections is none");
 		return -EIO;
 	}
-	err = admit(a, FLOWS, sl_tcp_region_fd(t->flows), size, error, bytes);
-	return err ? err : sl_tcp_attach(t->flows, error, bytes);
+	err = admit(a, FLOWS, tcp_region_fd(t->flows), size, error, bytes);
+	return err ? err : tcp_attach(t->flows, error, bytes);
 }
 
-static int open_layers(struct sl_agent *a, char *error, size_t bytes)
+static int open_layers(struct agent *a, char *error, size_t bytes)
 {
-	struct sl_layers_options o = {.sz = sizeof(o)};
+	struct tcp_layers_opts o = {.sz = sizeof(o)};
 	size_t size;
 	int fd, err;
 
 	if (a->o.tcp_wanted)
 		o.wanted = *a->o.tcp_wanted;
-	err = sl_layers_open(&o, &a->tcp->layers, error, bytes);
+	err = tcp_layers_open(&o, &a->tcp->layers, error, bytes);
 	if (err)
 		return err;
-	sl_layers_region(a->tcp->layers, &size, &fd);
+	tcp_layers_region(a->tcp->layers, &size, &fd);
 	return admit(a, LAYERS, fd, size, error, bytes);
 }
 
-static int open_tasks(struct sl_agent *a, char *error, size_t bytes)
+static int open_tasks(struct agent *a, char *error, size_t bytes)
 {
-	struct sl_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu_opts o = {.sz = sizeof(o)};
 	size_t size;
 	int fd;
 
-	a->tcp->tasks = sl_cpu_open(&o, error, bytes);
+	a->tcp->tasks = tcp_cpu_open(&o, error, bytes);
 	if (!a->tcp->tasks)
 		return -errno;
-	sl_cpu_region(a->tcp->tasks, &size, &fd);
+	tcp_cpu_region(a->tcp->tasks, &size, &fd);
 	return admit(a, TASKS, fd, size, error, bytes);
 }
 
 /* A network device knows no cgroups and no processes: it takes the rest of a filter. */
-static struct sl_tcp_wanted of_a_device(const struct sl_tcp_wanted *wanted)
+static struct tcp_filter of_a_device(const struct tcp_filter *wanted)
 {
-	struct sl_tcp_wanted w = *wanted;
+	struct tcp_filter w = *wanted;
 
-	w.cgroups = (struct sl_strings){0};
+	w.cgroups = (struct base_strings){0};
 	w.pid = 0;
 	return w;
 }
 
-static int open_net(struct sl_agent *a, char *error, size_t bytes)
+static int open_net(struct agent *a, char *error, size_t bytes)
 {
-	struct sl_net_options o = {.sz = sizeof(o),
-				   .devices = {a->o.tcp_devices, a->o.tcp_device_count}};
+	struct tcp_net_opts o = {.sz = sizeof(o),
+				 .devices = {a->o.tcp_devices, a->o.tcp_device_count}};
 	size_t size;
 	int err;
 
 	if (a->o.tcp_wanted)
 		o.wanted = of_a_device(a->o.tcp_wanted);
-	err = sl_net_open(&o, &a->tcp->net, error, bytes);
+	err = tcp_net_open(&o, &a->tcp->net, error, bytes);
 	if (err)
 		return err;
-	sl_net_region(a->tcp->net, &size);
-	return admit(a, NET, sl_net_region_fd(a->tcp->net), size, error, bytes);
+	tcp_net_region(a->tcp->net, &size);
+	return admit(a, NET, tcp_net_region_fd(a->tcp->net), size, error, bytes);
 }
 
-static void drop(struct sl_agent *a, enum part part)
+static void drop(struct agent *a, enum agent_tcp_part part)
 {
 	struct tcp *t = a->tcp;
 
 	/* Readers stop, then the mapping goes, then what writes it. */
 	if (t->region[part]) {
-		region_retire(a, t->region[part]);
-		region_free(a, t->region[part]);
+		agent_region_retire(a, t->region[part]);
+		agent_region_free(a, t->region[part]);
 	}
 	t->region[part] = NULL;
 	if (part == FLOWS) {
-		sl_tcp_close(t->flows);
+		tcp_close(t->flows);
 		t->flows = NULL;
 	} else if (part == LAYERS) {
-		sl_layers_close(t->layers);
+		tcp_layers_close(t->layers);
 		t->layers = NULL;
 	} else if (part == TASKS) {
-		sl_cpu_close(t->tasks);
+		tcp_cpu_close(t->tasks);
 		t->tasks = NULL;
 	} else {
-		sl_net_close(t->net);
+		tcp_net_close(t->net);
 		t->net = NULL;
 	}
 }
 
 /* A part that this kernel has no hooks for is left out with a warning if another one works. */
-static int open_parts(struct sl_agent *a, unsigned int parts, char *error, size_t bytes)
+static int open_parts(struct agent *a, unsigned int parts, char *error, size_t bytes)
 {
-	static int (*const open[PARTS])(struct sl_agent *, char *,
-					size_t) = {open_flows, open_layers, open_tasks, open_net};
+	static int (*const open[PARTS])(struct agent *, char *, size_t) = {open_flows, open_layers,
+									   open_tasks, open_net};
 	unsigned int works = 0;
 	int err = 0;
 
@@ -221,44 +223,44 @@ static int open_parts(struct sl_agent *a, unsigned int parts, char *error, size_
 			works |= 1u << i;
 			continue;
 		}
-		drop(a, (enum part)i);
+		drop(a, (enum agent_tcp_part)i);
 		if (err != -ENOTSUP)
 			return err;
-		sl_logf(SL_WARN, LOG, "--tcp %s is left out: %s", part_names[i], error);
+		base_logf(BASE_WARN, AGENT_LOG, "--tcp %s is left out: %s", part_names[i], error);
 	}
 	return works ? 0 : err;
 }
 
 /* The timer has one queue of one delay: it stands for whatever is due first. */
-static void arm(struct sl_agent *a, uint64_t now)
+static void arm(struct agent *a, uint64_t now)
 {
 	struct tcp *t = a->tcp;
 	uint64_t due = t->names_ns < t->look_ns ? t->names_ns : t->look_ns;
 
 	due = due < t->tasks_ns ? due : t->tasks_ns;
 	a->timers[TIMER_TCP].delay = due > now ? due - now : 0;
-	timer_start(&a->timers[TIMER_TCP], &t->timer, now);
+	agent_timer_start(&a->timers[TIMER_TCP], &t->timer, now);
 }
 
-void tcp_event(struct sl_agent *a)
+void agent_tcp_event(struct agent *a)
 {
 	uint64_t now = agent_now(a);
 
 	if (!a->tcp->flows)
 		return;
-	a->tcp->names_ns = sl_tcp_cgroups_serve(a->tcp->flows, now);
+	a->tcp->names_ns = tcp_cgroups_serve(a->tcp->flows, now);
 	arm(a, now);
 }
 
 /* Who has tasks and no connections has a name, too. */
 static void name_tasks(struct tcp *t, uint64_t now)
 {
-	for (uint32_t i = 1; i < sl_cpu_cgroup_slots(t->tasks); i++)
-		if (sl_tcp_cgroups_want(t->flows, sl_cpu_cgroup_id(t->tasks, i), now))
+	for (uint32_t i = 1; i < tcp_cpu_cgroup_slots(t->tasks); i++)
+		if (tcp_cgroups_want(t->flows, tcp_cpu_cgroup_id(t->tasks, i), now))
 			t->names_ns = now;
 }
 
-void tcp_timer(struct sl_agent *a, struct timer *timer)
+void agent_tcp_timer(struct agent *a, struct agent_timer *timer)
 {
 	uint64_t now = agent_now(a);
 	struct tcp *t = a->tcp;
@@ -267,16 +269,16 @@ void tcp_timer(struct sl_agent *a, struct timer *timer)
 	(void)timer;
 	if (t->look_ns <= now) {
 		if (t->flows)
-			err = sl_tcp_catch_up(t->flows, &t->missed);
+			err = tcp_catch_up(t->flows, &t->missed);
 		if (!err && t->layers)
-			err = sl_layers_namespaces(t->layers);
+			err = tcp_layers_namespaces(t->layers);
 		if (t->layers)
-			sl_layers_groups(t->layers, now);
+			tcp_layers_groups(t->layers, now);
 		if (!err && t->tasks)
-			err = sl_cpu_refresh(t->tasks);
+			err = tcp_cpu_refresh(t->tasks);
 		if (err)
-			sl_log_limited(SL_WARN, LOG, "--tcp: looking for what was missed: %s",
-				       strerror(-err));
+			base_log_limited(BASE_WARN, AGENT_LOG,
+					 "--tcp: looking for what was missed: %s", strerror(-err));
 		t->look_ns = now + LOOK_NS;
 	}
 	if (t->flows && t->tasks && t->tasks_ns <= now) {
@@ -284,11 +286,11 @@ void tcp_timer(struct sl_agent *a, struct timer *timer)
 		t->tasks_ns = now + TASKS_NS;
 	}
 	if (t->flows && t->names_ns <= now)
-		t->names_ns = sl_tcp_cgroups_serve(t->flows, now);
+		t->names_ns = tcp_cgroups_serve(t->flows, now);
 	arm(a, now);
 }
 
-int tcp_init(struct sl_agent *a, char *error, size_t bytes)
+int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	unsigned int parts;
@@ -310,7 +312,7 @@ int tcp_init(struct sl_agent *a, char *error, size_t bytes)
 	if (err)
 		goto fail;
 	ev.data.ptr = &t->source;
-	if (t->flows && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, sl_tcp_cgroups_fd(t->flows), &ev)) {
+	if (t->flows && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, tcp_cgroups_fd(t->flows), &ev)) {
 		err = -errno;
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
 		goto fail;
@@ -321,55 +323,55 @@ int tcp_init(struct sl_agent *a, char *error, size_t bytes)
 	arm(a, agent_now(a));
 	return 0;
 fail:
-	tcp_fini(a);
+	agent_tcp_fini(a);
 	return err;
 }
 
-void tcp_fini(struct sl_agent *a)
+void agent_tcp_fini(struct agent *a)
 {
 	if (!a->tcp)
 		return;
-	timer_stop(&a->tcp->timer);
+	agent_timer_stop(&a->tcp->timer);
 	if (a->tcp->flows && a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, sl_tcp_cgroups_fd(a->tcp->flows), NULL);
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, tcp_cgroups_fd(a->tcp->flows), NULL);
 	for (int i = 0; i < PARTS; i++)
-		drop(a, (enum part)i);
+		drop(a, (enum agent_tcp_part)i);
 	free(a->tcp);
 	a->tcp = NULL;
 }
 
-void tcp_use(struct sl_agent *a, struct tcp_use *use)
+void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 {
 	const struct tcp *t = a->tcp;
-	struct sl_flow_cgroup names;
-	struct sl_flows_hot hot;
+	struct region_flow_cgroup names;
+	struct region_flows_hot hot;
 	uint64_t slot[64];
 	const char *map;
 	size_t bytes;
 
-	*use = (struct tcp_use){0};
+	*use = (struct agent_tcp_use){0};
 	if (!t || !t->flows)
 		return;
-	map = sl_tcp_region(t->flows, &bytes);
+	map = tcp_region(t->flows, &bytes);
 	a->n.tcp_missed = t->missed;
-	if (!sl_flows_hot_read(map, &t->info, &hot)) {
+	if (!region_flows_hot_read(map, &t->info, &hot)) {
 		use->open = hot.open;
 		use->closed = hot.quarantined;
 		a->n.tcp_refused = hot.refused;
 	}
 	/* Written by this thread alone. */
-	sl_copy_words(slot, (const uint64_t *)(map + t->info.cgroups), 64);
-	if (!sl_flow_cgroup_parse(slot, &names) && names.used) {
+	region_copy_words(slot, (const uint64_t *)(map + t->info.cgroups), 64);
+	if (!region_flow_cgroup_parse(slot, &names) && names.used) {
 		use->identities = names.used - 1;
 		a->n.tcp_cgroups_refused = names.refused;
 	}
 }
 
-json_t *tcp_json(struct sl_agent *a)
+json_t *agent_tcp_json(struct agent *a)
 {
 	const struct tcp *t = a->tcp;
 	json_t *parts = json_array();
-	struct tcp_use use;
+	struct agent_tcp_use use;
 
 	if (!t) {
 		json_decref(parts);
@@ -383,7 +385,7 @@ json_t *tcp_json(struct sl_agent *a)
 						 (int)t->region[i]->info->kind, "bytes",
 						 (json_int_t)t->region[i]->info->size, "local",
 						 t->region[i]->fd >= 0));
-	tcp_use(a, &use);
+	agent_tcp_use(a, &use);
 	return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "parts", parts, "open",
 			 (json_int_t)use.open, "closed", (json_int_t)use.closed, "refused",
 			 (json_int_t)a->n.tcp_refused, "missed", (json_int_t)a->n.tcp_missed,
@@ -391,7 +393,7 @@ json_t *tcp_json(struct sl_agent *a)
 			 (json_int_t)a->n.tcp_cgroups_refused);
 }
 
-int tcp_filter(struct sl_agent *a, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+int agent_tcp_filter(struct agent *a, const struct tcp_filter *wanted, char *why, size_t bytes)
 {
 	struct tcp *t = a->tcp;
 	int err = 0;
@@ -402,23 +404,23 @@ int tcp_filter(struct sl_agent *a, const struct sl_tcp_wanted *wanted, char *why
 	}
 	snprintf(why, bytes, "the filter could not be set");
 	if (t->flows)
-		err = sl_tcp_filter(t->flows, wanted, why, bytes);
+		err = tcp_filter(t->flows, wanted, why, bytes);
 	if (!err && t->layers)
-		err = sl_layers_filter(t->layers, wanted, why, bytes);
+		err = tcp_layers_filter(t->layers, wanted, why, bytes);
 	if (!err && t->net) {
-		const struct sl_tcp_wanted w = of_a_device(wanted);
+		const struct tcp_filter w = of_a_device(wanted);
 
-		err = sl_net_filter(t->net, &w, why, bytes);
+		err = tcp_net_filter(t->net, &w, why, bytes);
 	}
 	return err;
 }
 #else
-int sl_agent_tcp_check(const struct sl_agent_opts *o, char *error, size_t bytes)
+int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 {
 	return parts_of(o->tcp, error, bytes) ? 0 : -EINVAL;
 }
 
-int tcp_init(struct sl_agent *a, char *error, size_t bytes)
+int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 {
 	if (!a->o.tcp)
 		return 0;
@@ -426,34 +428,34 @@ int tcp_init(struct sl_agent *a, char *error, size_t bytes)
 	return -ENOTSUP;
 }
 
-void tcp_fini(struct sl_agent *a)
+void agent_tcp_fini(struct agent *a)
 {
 	(void)a;
 }
 
-void tcp_event(struct sl_agent *a)
+void agent_tcp_event(struct agent *a)
 {
 	(void)a;
 }
 
-void tcp_timer(struct sl_agent *a, struct timer *t)
+void agent_tcp_timer(struct agent *a, struct agent_timer *t)
 {
 	(void)a, (void)t;
 }
 
-void tcp_use(struct sl_agent *a, struct tcp_use *use)
+void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 {
 	(void)a;
-	*use = (struct tcp_use){0};
+	*use = (struct agent_tcp_use){0};
 }
 
-json_t *tcp_json(struct sl_agent *a)
+json_t *agent_tcp_json(struct agent *a)
 {
 	(void)a;
 	return json_null();
 }
 
-int tcp_filter(struct sl_agent *a, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+int agent_tcp_filter(struct agent *a, const struct tcp_filter *wanted, char *why, size_t bytes)
 {
 	(void)a, (void)wanted;
 	snprintf(why, bytes, "built without eBPF");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * verdict.c - what a collector says of a region, handed on to the process that publishes it. It comes
- * over the unix socket (conn.c), or by RDMA into the board: a line for each slot of the directory,
- * the one memory of this agent that somebody else may write. So nothing of the board is believed,
- * nothing else lies in its pages, and a publisher can be told no more often than GAP_NS allows.
+ * verdict.c - what a collector says of a region, handed on to the process that publishes it. It
+ * comes over the unix socket (conn.c), or by RDMA into the board: a line for each slot of the
+ * directory, the one memory of this agent that somebody else may write. So nothing of the board is
+ * believed, nothing else lies in its pages, and a publisher can be told no more often than GAP_NS
+ * allows.
  *
  * Nothing waits here: a publisher that does not take what it is told hears of it with the next
  * renewal.
@@ -17,9 +18,9 @@
 
 #define GAP_NS 10000000u /* between two messages to one publisher */
 
-void verdict_take(struct sl_agent *a, const struct sl_msg_verdict *v)
+void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v)
 {
-	struct region *r = region_by_instance(a, v->instance);
+	struct agent_region *r = agent_region_by_instance(a, v->instance);
 	uint64_t now = agent_now(a);
 
 	if (!r || r->state != SL_STATE_LIVE) {
@@ -32,29 +33,30 @@ void verdict_take(struct sl_agent *a, const struct sl_msg_verdict *v)
 	}
 	r->verdict = *v;
 	r->verdict_ns = now;
-	/* Of a region that is written by REST, or whose publisher just lost us: for STATUS alone. */
-	if (!r->conn || conn_tell(r->conn, SL_MSG_VERDICT, v, sizeof(*v)))
+	/* Of a region that is written by REST, or whose publisher just lost us: for STATUS alone.
+	 */
+	if (!r->conn || agent_conn_notify(r->conn, SL_MSG_VERDICT, v, sizeof(*v)))
 		a->n.verdicts_lost++;
 	else
 		a->n.verdicts++;
 }
 
-const struct sl_msg_verdict *verdict_of(const struct sl_agent *a, const struct region *r)
+const struct sl_msg_verdict *agent_verdict_of(const struct agent *a, const struct agent_region *r)
 {
 	return r->verdict_ns && agent_now(a) - r->verdict_ns < r->verdict.ttl_ns ? &r->verdict
 										 : NULL;
 }
 
-/* ---- the board --------------------------------------------------------------------------------- */
+/* ---- the board ---- */
 
-size_t board_bytes(const struct sl_agent *a)
+size_t agent_board_bytes(const struct agent *a)
 {
 	return ((size_t)a->slot_count * sizeof(struct sl_board_line) + 4095) & ~(size_t)4095;
 }
 
-int board_init(struct sl_agent *a)
+int agent_board_init(struct agent *a)
 {
-	void *board = mmap(NULL, board_bytes(a), PROT_READ | PROT_WRITE,
+	void *board = mmap(NULL, agent_board_bytes(a), PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (board == MAP_FAILED)
@@ -63,16 +65,16 @@ int board_init(struct sl_agent *a)
 	return 0;
 }
 
-void board_fini(struct sl_agent *a)
+void agent_board_fini(struct agent *a)
 {
 	if (a->board)
-		munmap(a->board, board_bytes(a));
+		munmap(a->board, agent_board_bytes(a));
 	a->board = NULL;
 }
 
-void board_notice(void *arg, uint32_t entry)
+void agent_board_notice(void *arg, uint32_t entry)
 {
-	struct sl_agent *a = arg;
+	struct agent *a = arg;
 	uint64_t line[8];
 	struct sl_msg_verdict v;
 
@@ -81,13 +83,13 @@ void board_notice(void *arg, uint32_t entry)
 		return;
 	}
 	/* A copy: whoever writes the board may do so while we look. */
-	sl_copy_words(line, a->board + 8 * (size_t)entry, 8);
+	region_copy_words(line, a->board + 8 * (size_t)entry, 8);
 	memcpy(&v, line, sizeof(v));
 	if (sl_line_check(line) != line[7] || !sl_verdict_sound(&v)) {
 		a->n.verdicts_refused++;
-		sl_log_limited(SL_WARN, LOG, "verdict refused: line %u of the board does not hold",
-			       entry);
+		base_log_limited(BASE_WARN, AGENT_LOG,
+				 "verdict refused: line %u of the board does not hold", entry);
 		return;
 	}
-	verdict_take(a, &v);
+	agent_verdict_take(a, &v);
 }

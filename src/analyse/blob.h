@@ -12,13 +12,13 @@
 #include <stdint.h>
 #include <string.h>
 
-struct sl_blob {
-	uint8_t *at;     /* NULL: only counts */
+struct analyse_blob {
+	uint8_t *at; /* NULL: only counts */
 	size_t used, bytes;
 	bool failed;
 };
 
-static inline void *sl_blob_take(struct sl_blob *b, size_t n)
+static inline void *analyse_blob_take(struct analyse_blob *b, size_t n)
 {
 	void *p = NULL;
 
@@ -32,45 +32,45 @@ static inline void *sl_blob_take(struct sl_blob *b, size_t n)
 	return p;
 }
 
-static inline void sl_blob_put(struct sl_blob *b, const void *from, size_t n)
+static inline void analyse_blob_put(struct analyse_blob *b, const void *from, size_t n)
 {
-	void *p = sl_blob_take(b, n);
+	void *p = analyse_blob_take(b, n);
 
 	if (p && n)
 		memcpy(p, from, n);
 }
 
-static inline void sl_blob_put_u32(struct sl_blob *b, uint32_t v)
+static inline void analyse_blob_put_u32(struct analyse_blob *b, uint32_t v)
 {
 	v = htole32(v);
-	sl_blob_put(b, &v, sizeof(v));
+	analyse_blob_put(b, &v, sizeof(v));
 }
 
-static inline void sl_blob_put_u64(struct sl_blob *b, uint64_t v)
+static inline void analyse_blob_put_u64(struct analyse_blob *b, uint64_t v)
 {
 	v = htole64(v);
-	sl_blob_put(b, &v, sizeof(v));
+	analyse_blob_put(b, &v, sizeof(v));
 }
 
-static inline void sl_blob_put_f32(struct sl_blob *b, float f)
+static inline void analyse_blob_put_f32(struct analyse_blob *b, float f)
 {
 	uint32_t v;
 
 	memcpy(&v, &f, sizeof(v));
-	sl_blob_put_u32(b, v);
+	analyse_blob_put_u32(b, v);
 }
 
-static inline void sl_blob_put_f64(struct sl_blob *b, double f)
+static inline void analyse_blob_put_f64(struct analyse_blob *b, double f)
 {
 	uint64_t v;
 
 	memcpy(&v, &f, sizeof(v));
-	sl_blob_put_u64(b, v);
+	analyse_blob_put_u64(b, v);
 }
 
-static inline uint32_t sl_blob_u32(struct sl_blob *b)
+static inline uint32_t analyse_blob_u32(struct analyse_blob *b)
 {
-	const void *p = sl_blob_take(b, 4);
+	const void *p = analyse_blob_take(b, 4);
 	uint32_t v = 0;
 
 	if (p)
@@ -78,9 +78,9 @@ static inline uint32_t sl_blob_u32(struct sl_blob *b)
 	return le32toh(v);
 }
 
-static inline uint64_t sl_blob_u64(struct sl_blob *b)
+static inline uint64_t analyse_blob_u64(struct analyse_blob *b)
 {
-	const void *p = sl_blob_take(b, 8);
+	const void *p = analyse_blob_take(b, 8);
 	uint64_t v = 0;
 
 	if (p)
@@ -89,9 +89,9 @@ static inline uint64_t sl_blob_u64(struct sl_blob *b)
 }
 
 /* A finite number within [min, max], or the blob has failed. */
-static inline float sl_blob_f32(struct sl_blob *b, float min, float max)
+static inline float analyse_blob_f32(struct analyse_blob *b, float min, float max)
 {
-	uint32_t v = sl_blob_u32(b);
+	uint32_t v = analyse_blob_u32(b);
 	float f;
 
 	memcpy(&f, &v, sizeof(f));
@@ -101,9 +101,9 @@ static inline float sl_blob_f32(struct sl_blob *b, float min, float max)
 	return min;
 }
 
-static inline double sl_blob_f64(struct sl_blob *b, double min, double max)
+static inline double analyse_blob_f64(struct analyse_blob *b, double min, double max)
 {
-	uint64_t v = sl_blob_u64(b);
+	uint64_t v = analyse_blob_u64(b);
 	double f;
 
 	memcpy(&f, &v, sizeof(f));

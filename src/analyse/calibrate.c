@@ -63,8 +63,8 @@ static double beyond(double sigma, double gamma, double y)
 static const struct prior {
 	double mean, sd;
 } priors[] = {
-	[SL_TAIL_LOG_P] = {0.1, 0.2},
-	[SL_TAIL_ANY] = {0.2, 0.2},
+	[ANALYSE_TAIL_LOG_P] = {0.1, 0.2},
+	[ANALYSE_TAIL_ANY] = {0.2, 0.2},
 };
 
 /* All pairs of scale and shape that are thought of, and how much is thought of each. */
@@ -154,7 +154,7 @@ static double expected_at(const struct belief *b, double p, double mean)
 }
 
 /* sigma and gamma of the tail that has the expected one's median, and its p. */
-static void fit_tail(struct sl_calibration *c, double p)
+static void fit_tail(struct analyse_calibration *c, double p)
 {
 	double mean = 0, y1, y2, low = -1, high = GAMMA_MAX;
 	struct belief b;
@@ -181,32 +181,33 @@ static void fit_tail(struct sl_calibration *c, double p)
 }
 
 /* A uniform sample, which forgets as that of the scores does. */
-static void add_excess(struct sl_calibration *c, float e)
+static void add_excess(struct analyse_calibration *c, float e)
 {
-	if (c->excess_n < SL_PEAKS) {
+	if (c->excess_n < ANALYSE_PEAKS) {
 		c->excess[c->excess_n++] = e;
 	} else {
-		uint64_t of = c->peaks < 8 * SL_PEAKS ? c->peaks : 8 * SL_PEAKS;
-		uint64_t i = sl_random_next(&c->random) % of;
+		uint64_t of = c->peaks < 8 * ANALYSE_PEAKS ? c->peaks : 8 * ANALYSE_PEAKS;
+		uint64_t i = analyse_random_next(&c->random) % of;
 
-		if (i < SL_PEAKS)
+		if (i < ANALYSE_PEAKS)
 			c->excess[i] = e;
 	}
 }
 
-static void sort_scores(const struct sl_calibration *c, float *sorted)
+static void sort_scores(const struct analyse_calibration *c, float *sorted)
 {
 	memcpy(sorted, c->scores, c->kept * sizeof(float));
 	qsort(sorted, c->kept, sizeof(float), by_size);
 }
 
 /*
- * t lies between two scores that differ, near the n-th largest, halfway where they come in lumps: as far
- * below the first lump as that stands for. Nothing lies in a gap that is wider than the tail.
+ * t lies between two scores that differ, near the n-th largest, halfway where they come in lumps:
+ * as far below the first lump as that stands for. Nothing lies in a gap that is wider than the
+ * tail.
  */
-static void choose_t(struct sl_calibration *c)
+static void choose_t(struct analyse_calibration *c)
 {
-	float sorted[SL_SCORES];
+	float sorted[ANALYSE_SCORES];
 	uint32_t n = (uint32_t)fmin(c->kept * PEAK_SHARE, PEAK_ROOTS * sqrt(c->kept));
 	uint32_t up = c->kept - n, down = up;
 	float mean = 0;
@@ -235,12 +236,12 @@ static void choose_t(struct sl_calibration *c)
 }
 
 /*
- * More peaks than can be kept say more of the tail if t is higher: it goes to where half of them are
- * left.
+ * More peaks than can be kept say more of the tail if t is higher: it goes to where half of them
+ * are left.
  */
-static void raise_t(struct sl_calibration *c)
+static void raise_t(struct analyse_calibration *c)
 {
-	float sorted[SL_PEAKS], up;
+	float sorted[ANALYSE_PEAKS], up;
 	uint32_t n = c->excess_n, i = n / 2, kept = 0;
 
 	memcpy(sorted, c->excess, n * sizeof(float));
@@ -259,9 +260,9 @@ static void raise_t(struct sl_calibration *c)
 }
 
 /* Quantiles are known at once; the tail, which takes longer, when somebody asks for it. */
-static void refit(struct sl_calibration *c)
+static void refit(struct analyse_calibration *c)
 {
-	float sorted[SL_SCORES];
+	float sorted[ANALYSE_SCORES];
 
 	if (c->kept < ENOUGH)
 		return;
@@ -271,10 +272,10 @@ static void refit(struct sl_calibration *c)
 	c->stale = true;
 }
 
-static void fit(struct sl_calibration *c)
+static void fit(struct analyse_calibration *c)
 {
 	double share = (double)c->peaks / c->n;
-	float sorted[SL_SCORES];
+	float sorted[ANALYSE_SCORES];
 
 	c->stale = false;
 	c->fits++;
@@ -289,25 +290,26 @@ static void fit(struct sl_calibration *c)
 	c->threshold = quantile(sorted, c->kept, 1 - c->q);
 }
 
-int sl_calibration_init(struct sl_calibration *c, double q, enum sl_tail tail, uint64_t seed)
+int analyse_calibration_init(struct analyse_calibration *c, double q, enum analyse_tail tail,
+			     uint64_t seed)
 {
 	memset(c, 0, sizeof(*c));
 	c->random = seed;
 	c->tail = tail;
 	c->threshold = INFINITY;
-	return sl_calibration_budget(c, q);
+	return analyse_calibration_budget(c, q);
 }
 
-int sl_thresholds_init(struct sl_thresholds *t, double q, bool runs, enum sl_tail tail,
-		       uint64_t seed)
+int analyse_thresholds_init(struct analyse_thresholds *t, double q, bool runs,
+			    enum analyse_tail tail, uint64_t seed)
 {
-	int err = sl_calibration_init(&t->step, runs ? q / 2 : q, tail, seed);
+	int err = analyse_calibration_init(&t->step, runs ? q / 2 : q, tail, seed);
 
 	t->settled = false;
-	return err ? err : sl_calibration_init(&t->run, q / 2, tail, seed + 1);
+	return err ? err : analyse_calibration_init(&t->run, q / 2, tail, seed + 1);
 }
 
-int sl_calibration_budget(struct sl_calibration *c, double q)
+int analyse_calibration_budget(struct analyse_calibration *c, double q)
 {
 	if (!(q > 0 && q <= 0.5))
 		return -EINVAL;
@@ -317,30 +319,31 @@ int sl_calibration_budget(struct sl_calibration *c, double q)
 	return 0;
 }
 
-void sl_calibration_learn(struct sl_calibration *c, double score)
+void analyse_calibration_learn(struct analyse_calibration *c, double score)
 {
 	if (!(score >= 0))
 		return;
 	score = fmin(score, SCORE_MAX);
 	c->n++;
-	if (c->kept < SL_SCORES) {
+	if (c->kept < ANALYSE_SCORES) {
 		c->scores[c->kept++] = (float)score;
 	} else {
-		/* Vitter's algorithm R, but never rarer than 1 in 8 SL_SCORES: old scores go. */
-		uint64_t of = c->n < 8 * SL_SCORES ? c->n : 8 * SL_SCORES;
-		uint64_t i = sl_random_next(&c->random) % of;
+		/* Vitter's algorithm R, but never rarer than 1 in 8 ANALYSE_SCORES: old scores go.
+		 */
+		uint64_t of = c->n < 8 * ANALYSE_SCORES ? c->n : 8 * ANALYSE_SCORES;
+		uint64_t i = analyse_random_next(&c->random) % of;
 
-		if (i < SL_SCORES)
+		if (i < ANALYSE_SCORES)
 			c->scores[i] = (float)score;
 	}
-	if (c->n <= SL_SCORES && c->n >= ENOUGH && !(c->n & (c->n - 1))) {
+	if (c->n <= ANALYSE_SCORES && c->n >= ENOUGH && !(c->n & (c->n - 1))) {
 		/* Of what is known, and again when twice as much is. */
 		choose_t(c);
 		refit(c);
 	} else if (c->n > ENOUGH && score > c->t) {
 		c->peaks++;
 		add_excess(c, (float)(score - c->t));
-		if (c->peaks >= 2 * SL_PEAKS && c->peaks > TAIL_SHARE * c->n)
+		if (c->peaks >= 2 * ANALYSE_PEAKS && c->peaks > TAIL_SHARE * c->n)
 			raise_t(c);
 		if (c->peaks % (1 + c->peaks / REFIT) == 0)
 			refit(c);
@@ -349,30 +352,30 @@ void sl_calibration_learn(struct sl_calibration *c, double score)
 	}
 }
 
-void sl_calibration_learn_within(struct sl_calibration *c, double score)
+void analyse_calibration_learn_within(struct analyse_calibration *c, double score)
 {
-	sl_calibration_learn(c, score > c->t ? c->t : score);
+	analyse_calibration_learn(c, score > c->t ? c->t : score);
 }
 
-void sl_calibration_learn_gated(struct sl_calibration *c, double score)
+void analyse_calibration_learn_gated(struct analyse_calibration *c, double score)
 {
 	double share, u, threshold;
 
 	if (!(score >= 0))
 		return;
-	sl_calibration_learn(c, score);
-	threshold = sl_calibration_threshold(c);
+	analyse_calibration_learn(c, score);
+	threshold = analyse_calibration_threshold(c);
 	if (isinf(threshold) || score > threshold ||
-	    sl_random_uniform(&c->random) >= c->q / (1 - c->q))
+	    analyse_random_uniform(&c->random) >= c->q / (1 - c->q))
 		return;
 	share = (double)c->peaks / (double)c->n;
-	u = (1 - sl_random_uniform(&c->random)) * c->q; /* not 0 */
+	u = (1 - analyse_random_uniform(&c->random)) * c->q; /* not 0 */
 	if (u < share)
 		threshold = c->t + excess_at(c->sigma, c->gamma, u / share);
-	sl_calibration_learn(c, threshold);
+	analyse_calibration_learn(c, threshold);
 }
 
-bool sl_calibration_watch(struct sl_calibration *c, double score)
+bool analyse_calibration_watch(struct analyse_calibration *c, double score)
 {
 	if (c->kept < ENOUGH)
 		return false;
@@ -382,12 +385,12 @@ bool sl_calibration_watch(struct sl_calibration *c, double score)
 	return c->drift > DRIFT_ALARM;
 }
 
-bool sl_calibration_known(const struct sl_calibration *c)
+bool analyse_calibration_known(const struct analyse_calibration *c)
 {
 	return c->kept >= ENOUGH;
 }
 
-double sl_calibration_threshold(struct sl_calibration *c)
+double analyse_calibration_threshold(struct analyse_calibration *c)
 {
 	if (c->stale)
 		fit(c);
@@ -395,7 +398,8 @@ double sl_calibration_threshold(struct sl_calibration *c)
 }
 
 /* How many of its scores are above the t of all. */
-static uint32_t peaks_among(const struct sl_calibration *own, const struct sl_calibration *all)
+static uint32_t peaks_among(const struct analyse_calibration *own,
+			    const struct analyse_calibration *all)
 {
 	float t = (float)all->t;
 	uint32_t k = 0;
@@ -405,14 +409,16 @@ static uint32_t peaks_among(const struct sl_calibration *own, const struct sl_ca
 	return k;
 }
 
-void sl_calibration_compare(struct sl_calibration_spread *s, const struct sl_calibration *own,
-			    const struct sl_calibration *all)
+void analyse_calibration_compare(struct analyse_calibration_spread *s,
+				 const struct analyse_calibration *own,
+				 const struct analyse_calibration *all)
 {
 	double k = peaks_among(own, all) + 0.5, x;
 
 	if (own->kept < ENOUGH)
 		return;
-	/* Half a peak more, or none would have no logarithm (F. J. Anscombe, Biometrika 43, 1956). */
+	/* Half a peak more, or none would have no logarithm (F. J. Anscombe, Biometrika 43, 1956).
+	 */
 	x = log(k / (own->kept + 0.5));
 	s->sum += x;
 	s->squares += x * x;
@@ -420,7 +426,8 @@ void sl_calibration_compare(struct sl_calibration_spread *s, const struct sl_cal
 	s->n++;
 }
 
-void sl_calibration_compared(const struct sl_calibration_spread *s, struct sl_calibration *all)
+void analyse_calibration_compared(const struct analyse_calibration_spread *s,
+				  struct analyse_calibration *all)
 {
 	double between = 0;
 
@@ -431,7 +438,7 @@ void sl_calibration_compared(const struct sl_calibration_spread *s, struct sl_ca
 	all->fits++; /* what was pooled before is so no more */
 }
 
-static double pool(const struct sl_calibration *own, const struct sl_calibration *all)
+static double pool(const struct analyse_calibration *own, const struct analyse_calibration *all)
 {
 	double share = (double)all->peaks / (double)all->n;
 
@@ -443,11 +450,11 @@ static double pool(const struct sl_calibration *own, const struct sl_calibration
 	return fmin(all->t + excess_at(all->sigma, all->gamma, all->q / share), SCORE_MAX);
 }
 
-double sl_calibration_among(struct sl_calibration *own, struct sl_calibration *all)
+double analyse_calibration_among(struct analyse_calibration *own, struct analyse_calibration *all)
 {
-	double threshold = sl_calibration_threshold(all);
+	double threshold = analyse_calibration_threshold(all);
 
-	if (!sl_calibration_known(own))
+	if (!analyse_calibration_known(own))
 		return INFINITY;
 	if (own == all || !(all->vary > 0) || !all->peaks || !(all->sigma > 0))
 		return threshold;
@@ -459,7 +466,7 @@ double sl_calibration_among(struct sl_calibration *own, struct sl_calibration *a
 	return own->pooled.threshold;
 }
 
-double sl_calibration_p(struct sl_calibration *c, double score)
+double analyse_calibration_p(struct analyse_calibration *c, double score)
 {
 	double share, p;
 
@@ -479,65 +486,65 @@ double sl_calibration_p(struct sl_calibration *c, double score)
 	return fmax(share * p, P_MIN);
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------ */
+/* ---- bytes ---- */
 
-void sl_calibration_save(const struct sl_calibration *c, struct sl_blob *to)
+void analyse_calibration_save(const struct analyse_calibration *c, struct analyse_blob *to)
 {
-	sl_blob_put_f64(to, c->q);
-	sl_blob_put_u64(to, c->n);
-	sl_blob_put_u64(to, c->peaks);
-	sl_blob_put_f64(to, c->t);
-	sl_blob_put_f64(to, c->sigma);
-	sl_blob_put_f64(to, c->gamma);
-	sl_blob_put_f64(to, c->median);
-	sl_blob_put_f64(to, c->q90);
-	sl_blob_put_f64(to, isinf(c->threshold) ? -1 : c->threshold);
-	sl_blob_put_f64(to, c->vary);
-	sl_blob_put_u64(to, c->compare_at);
-	sl_blob_put_u32(to, c->stale);
-	sl_blob_put_u64(to, c->random);
-	sl_blob_put_u32(to, c->kept);
+	analyse_blob_put_f64(to, c->q);
+	analyse_blob_put_u64(to, c->n);
+	analyse_blob_put_u64(to, c->peaks);
+	analyse_blob_put_f64(to, c->t);
+	analyse_blob_put_f64(to, c->sigma);
+	analyse_blob_put_f64(to, c->gamma);
+	analyse_blob_put_f64(to, c->median);
+	analyse_blob_put_f64(to, c->q90);
+	analyse_blob_put_f64(to, isinf(c->threshold) ? -1 : c->threshold);
+	analyse_blob_put_f64(to, c->vary);
+	analyse_blob_put_u64(to, c->compare_at);
+	analyse_blob_put_u32(to, c->stale);
+	analyse_blob_put_u64(to, c->random);
+	analyse_blob_put_u32(to, c->kept);
 	for (uint32_t i = 0; i < c->kept; i++)
-		sl_blob_put_f32(to, c->scores[i]);
-	sl_blob_put_u32(to, c->excess_n);
+		analyse_blob_put_f32(to, c->scores[i]);
+	analyse_blob_put_u32(to, c->excess_n);
 	for (uint32_t i = 0; i < c->excess_n; i++)
-		sl_blob_put_f32(to, c->excess[i]);
+		analyse_blob_put_f32(to, c->excess[i]);
 }
 
-int sl_calibration_load(struct sl_calibration *c, struct sl_blob *from)
+int analyse_calibration_load(struct analyse_calibration *c, struct analyse_blob *from)
 {
-	enum sl_tail tail = c->tail;
+	enum analyse_tail tail = c->tail;
 	double q = c->q, theirs;
 
 	memset(c, 0, sizeof(*c));
 	c->q = q;
 	c->tail = tail;
 	c->threshold = INFINITY;
-	theirs = sl_blob_f64(from, 0, 0.5);
-	c->n = sl_blob_u64(from);
-	c->peaks = sl_blob_u64(from);
-	c->t = sl_blob_f64(from, 0, SCORE_MAX);
-	c->sigma = sl_blob_f64(from, 0, SCORE_MAX);
-	c->gamma = sl_blob_f64(from, -1, GAMMA_MAX);
-	c->median = sl_blob_f64(from, 0, SCORE_MAX);
-	c->q90 = sl_blob_f64(from, 0, SCORE_MAX);
-	c->threshold = sl_blob_f64(from, -1, DBL_MAX);
-	c->vary = sl_blob_f64(from, 0, VARY_MAX);
-	c->compare_at = sl_blob_u64(from);
-	c->stale = sl_blob_u32(from);
-	c->random = sl_blob_u64(from);
-	c->kept = sl_blob_u32(from);
+	theirs = analyse_blob_f64(from, 0, 0.5);
+	c->n = analyse_blob_u64(from);
+	c->peaks = analyse_blob_u64(from);
+	c->t = analyse_blob_f64(from, 0, SCORE_MAX);
+	c->sigma = analyse_blob_f64(from, 0, SCORE_MAX);
+	c->gamma = analyse_blob_f64(from, -1, GAMMA_MAX);
+	c->median = analyse_blob_f64(from, 0, SCORE_MAX);
+	c->q90 = analyse_blob_f64(from, 0, SCORE_MAX);
+	c->threshold = analyse_blob_f64(from, -1, DBL_MAX);
+	c->vary = analyse_blob_f64(from, 0, VARY_MAX);
+	c->compare_at = analyse_blob_u64(from);
+	c->stale = analyse_blob_u32(from);
+	c->random = analyse_blob_u64(from);
+	c->kept = analyse_blob_u32(from);
 	/* Never would be too late. */
 	c->compare_at = c->compare_at < c->n + (1u << 20) ? c->compare_at : c->n;
-	if (from->failed || c->kept > SL_SCORES || c->kept > c->n || c->peaks > c->n)
+	if (from->failed || c->kept > ANALYSE_SCORES || c->kept > c->n || c->peaks > c->n)
 		goto bad;
 	for (uint32_t i = 0; i < c->kept; i++)
-		c->scores[i] = sl_blob_f32(from, 0, SCORE_MAX);
-	c->excess_n = sl_blob_u32(from);
-	if (from->failed || c->excess_n > SL_PEAKS || c->excess_n > c->peaks)
+		c->scores[i] = analyse_blob_f32(from, 0, SCORE_MAX);
+	c->excess_n = analyse_blob_u32(from);
+	if (from->failed || c->excess_n > ANALYSE_PEAKS || c->excess_n > c->peaks)
 		goto bad;
 	for (uint32_t i = 0; i < c->excess_n; i++)
-		c->excess[i] = sl_blob_f32(from, 0, SCORE_MAX);
+		c->excess[i] = analyse_blob_f32(from, 0, SCORE_MAX);
 	if (from->failed)
 		goto bad;
 	/* Of another budget, or of nothing. */
@@ -549,13 +556,14 @@ int sl_calibration_load(struct sl_calibration *c, struct sl_blob *from)
 		refit(c);
 	return 0;
 bad:
-	sl_calibration_init(c, q, tail, 0);
+	analyse_calibration_init(c, q, tail, 0);
 	return -EINVAL;
 }
 
 /* Learns the other's sample anew: the two weigh by what each has kept. */
-void sl_calibration_merge(struct sl_calibration *c, const struct sl_calibration *from)
+void analyse_calibration_merge(struct analyse_calibration *c,
+			       const struct analyse_calibration *from)
 {
 	for (uint32_t i = 0; i < from->kept; i++)
-		sl_calibration_learn(c, from->scores[i]);
+		analyse_calibration_learn(c, from->scores[i]);
 }

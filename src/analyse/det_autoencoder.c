@@ -39,7 +39,7 @@ struct autoencoder {
 	float *mask, *rows;   /* mask: dims; rows: REHEARSED x dims, NaN where missing */
 };
 
-static void *create(const struct sl_detector_opts *opts)
+static void *create(const struct analyse_detector_opts *opts)
 {
 	uint32_t d = opts->dims, n[LAYERS + 1] = {d, HIDDEN, NECK, HIDDEN, d}, weights = 0,
 		 units = 0;
@@ -74,7 +74,9 @@ static void *create(const struct sl_detector_opts *opts)
 		float r = sqrtf(6.0f / (n[i] + n[i + 1]));
 
 		for (uint32_t k = 0; k < n[i] * n[i + 1]; k++)
-			*at++ = r * (2 * (float)(sl_random_next(&s->random) >> 40) / (1 << 24) - 1);
+			*at++ = r *
+				(2 * (float)(analyse_random_next(&s->random) >> 40) / (1 << 24) -
+				 1);
 		at += n[i + 1]; /* biases: 0 */
 	}
 	return s;
@@ -150,7 +152,7 @@ static void train(struct autoencoder *s, const float *x)
 	}
 }
 
-static float score(void *state, const struct sl_row *row, float *blame)
+static float score(void *state, const struct analyse_row *row, float *blame)
 {
 	struct autoencoder *s = state;
 	float sum = 0, there = 0;
@@ -170,68 +172,68 @@ static float score(void *state, const struct sl_row *row, float *blame)
 	return there > 0 ? sqrtf(sum / there) : 0;
 }
 
-static void learn(void *state, const struct sl_row *row)
+static void learn(void *state, const struct analyse_row *row)
 {
 	struct autoencoder *s = state;
 	uint64_t i;
 
 	train(s, row->z);
 	for (uint32_t k = 0; k < REHEARSALS && s->kept; k++)
-		train(s, s->rows + (sl_random_next(&s->random) % s->kept) * s->dims);
+		train(s, s->rows + (analyse_random_next(&s->random) % s->kept) * s->dims);
 	s->seen++;
 	if (s->kept < REHEARSED)
 		i = s->kept++;
 	else
-		i = sl_random_next(&s->random) % s->seen;
+		i = analyse_random_next(&s->random) % s->seen;
 	if (i < REHEARSED)
 		memcpy(s->rows + i * s->dims, row->z, s->dims * sizeof(float));
 }
 
 /* Missing values of rows are out of range instead: no NaN is in a model. */
-#define MISSING	   (2 * SL_FAR)
+#define MISSING	   (2 * ANALYSE_FAR)
 #define MOMENT_MAX 1e30f
 
 /* Weights, and all that the next row learned depends on: Adam's moments, the reservoir, chance. */
-static void save(const void *state, struct sl_blob *to)
+static void save(const void *state, struct analyse_blob *to)
 {
 	const struct autoencoder *s = state;
 
-	sl_blob_put_u64(to, s->steps);
-	sl_blob_put_u64(to, s->seen);
-	sl_blob_put_u64(to, s->random);
+	analyse_blob_put_u64(to, s->steps);
+	analyse_blob_put_u64(to, s->seen);
+	analyse_blob_put_u64(to, s->random);
 	for (uint32_t k = 0; k < s->weights; k++)
-		sl_blob_put_f32(to, s->w[k]);
+		analyse_blob_put_f32(to, s->w[k]);
 	for (uint32_t k = 0; k < s->weights; k++)
-		sl_blob_put_f32(to, s->m[k]);
+		analyse_blob_put_f32(to, s->m[k]);
 	for (uint32_t k = 0; k < s->weights; k++)
-		sl_blob_put_f32(to, s->v[k]);
-	sl_blob_put_u32(to, s->kept);
+		analyse_blob_put_f32(to, s->v[k]);
+	analyse_blob_put_u32(to, s->kept);
 	for (size_t k = 0; k < (size_t)s->kept * s->dims; k++)
-		sl_blob_put_f32(to, s->rows[k] == s->rows[k] ? s->rows[k] : MISSING);
+		analyse_blob_put_f32(to, s->rows[k] == s->rows[k] ? s->rows[k] : MISSING);
 }
 
-static int load(void *state, struct sl_blob *from)
+static int load(void *state, struct analyse_blob *from)
 {
 	struct autoencoder *s = state;
 	uint32_t kept;
 
-	s->steps = sl_blob_u64(from);
-	s->seen = sl_blob_u64(from);
-	s->random = sl_blob_u64(from);
+	s->steps = analyse_blob_u64(from);
+	s->seen = analyse_blob_u64(from);
+	s->random = analyse_blob_u64(from);
 	s->kept = 0;
 	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
-		s->w[k] = sl_blob_f32(from, -WEIGHT_MAX, WEIGHT_MAX);
+		s->w[k] = analyse_blob_f32(from, -WEIGHT_MAX, WEIGHT_MAX);
 	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
-		s->m[k] = sl_blob_f32(from, -MOMENT_MAX, MOMENT_MAX);
+		s->m[k] = analyse_blob_f32(from, -MOMENT_MAX, MOMENT_MAX);
 	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
-		s->v[k] = sl_blob_f32(from, 0, MOMENT_MAX);
-	kept = sl_blob_u32(from);
+		s->v[k] = analyse_blob_f32(from, 0, MOMENT_MAX);
+	kept = analyse_blob_u32(from);
 	if (from->failed || kept > REHEARSED || kept > s->seen)
 		return -EINVAL;
 	for (size_t k = 0; k < (size_t)kept * s->dims; k++) {
-		float z = sl_blob_f32(from, -SL_FAR, MISSING);
+		float z = analyse_blob_f32(from, -ANALYSE_FAR, MISSING);
 
-		s->rows[k] = z > SL_FAR ? NAN : z;
+		s->rows[k] = z > ANALYSE_FAR ? NAN : z;
 	}
 	if (from->failed)
 		return -EINVAL;
@@ -241,8 +243,8 @@ static int load(void *state, struct sl_blob *from)
 
 /*
  * The mean of the weights, by rows seen (B. McMahan et al., "Communication-efficient learning of
- * deep networks from decentralized data", AISTATS 2017): both must have begun from the same seed. Moments
- * of Adam and the reservoir stay one's own: the next rows rehearse what this host saw.
+ * deep networks from decentralized data", AISTATS 2017): both must have begun from the same seed.
+ * Moments of Adam and the reservoir stay one's own: the next rows rehearse what this host saw.
  */
 static int merge(void *state, const void *other)
 {
@@ -261,7 +263,7 @@ static int merge(void *state, const void *other)
 	return 0;
 }
 
-const struct sl_detector_ops sl_detector_autoencoder = {
+const struct analyse_detector_ops analyse_detector_autoencoder = {
 	.name = "autoencoder",
 	.summary = "what a small network, trained on normal rows, fails to reproduce",
 	.create = create,

@@ -2,21 +2,21 @@
 /*
  * det_combined.c - our own: how surprising the moves of all metrics are together.
  *
- *	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
- *	s_j   = log(max(1, |move_j|))
+ * 	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
+ * 	s_j   = log(max(1, |move_j|))
  *
  * A move is already in units that heavy tails widen (normalise.h); the logarithm takes it for the
- * exponent of a power law, where -log p grows with log x, so one metric that explodes does not drown
- * five that all move.
+ * exponent of a power law, where -log p grows with log x, so one metric that explodes does not
+ * drown five that all move.
  *
  * Summing -log p over metrics is R. A. Fisher's method (Statistical Methods for Research Workers,
- * 1925), leaving out those that are no surprise (truncated: D. Zaykin et al., Genetic Epidemiology 22,
- * 2002), which holds for independent ones. Those that say the same thing twice count once between
- * them: a metric shares its weight with those that it is correlated with in normal times (r, of
- * moves) as far as they are surprised now, too. |r| and not its square, which would do for normal
- * distributions (J. Cheverud, Heredity 87, 2001): what is far out goes together more than what is
- * usual. A metric that leaves those that it usually goes with counts in full. What other pods show as
- * well is taken off by fleet.h.
+ * 1925), leaving out those that are no surprise (truncated: D. Zaykin et al., Genetic Epidemiology
+ * 22, 2002), which holds for independent ones. Those that say the same thing twice count once
+ * between them: a metric shares its weight with those that it is correlated with in normal times
+ * (r, of moves) as far as they are surprised now, too. |r| and not its square, which would do for
+ * normal distributions (J. Cheverud, Heredity 87, 2001): what is far out goes together more than
+ * what is usual. A metric that leaves those that it usually goes with counts in full. What other
+ * pods show as well is taken off by fleet.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -60,23 +60,23 @@ static void derive(struct combined *s)
 /* Sum over k of r[k] * min(s[k], mine). In a fixed order of lanes: the same bits everywhere. */
 static float shared(const float *r, const float *s, float mine, uint32_t dims)
 {
-	float lane[SL_ROW_LANES] = {0}, sum = 0;
+	float lane[ANALYSE_ROW_LANES] = {0}, sum = 0;
 
 	/* size_t, which can't wrap around, or the compiler makes no vectors of it. */
-	for (size_t c = 0; c < dims; c += SL_ROW_LANES)
-		for (size_t l = 0; l < SL_ROW_LANES; l++)
+	for (size_t c = 0; c < dims; c += ANALYSE_ROW_LANES)
+		for (size_t l = 0; l < ANALYSE_ROW_LANES; l++)
 			lane[l] += r[c + l] * (s[c + l] < mine ? s[c + l] : mine);
-	for (uint32_t l = 0; l < SL_ROW_LANES; l++)
+	for (uint32_t l = 0; l < ANALYSE_ROW_LANES; l++)
 		sum += lane[l];
 	return sum;
 }
 
-static void *create(const struct sl_detector_opts *opts)
+static void *create(const struct analyse_detector_opts *opts)
 {
 	size_t d = opts->dims;
 	struct combined *s;
 
-	if (!d || d % SL_ROW_LANES || d > SL_ROW_MAX) {
+	if (!d || d % ANALYSE_ROW_LANES || d > ANALYSE_ROW_MAX) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -93,7 +93,7 @@ static void *create(const struct sl_detector_opts *opts)
 	return s;
 }
 
-static float score(void *state, const struct sl_row *row, float *blame)
+static float score(void *state, const struct analyse_row *row, float *blame)
 {
 	struct combined *s = state;
 	float sum = 0;
@@ -117,7 +117,7 @@ static float score(void *state, const struct sl_row *row, float *blame)
 	return sum;
 }
 
-static void learn(void *state, const struct sl_row *row)
+static void learn(void *state, const struct analyse_row *row)
 {
 	struct combined *s = state;
 	float *x = s->x, rate;
@@ -139,24 +139,24 @@ static void learn(void *state, const struct sl_row *row)
 	derive(s);
 }
 
-static void save(const void *state, struct sl_blob *to)
+static void save(const void *state, struct analyse_blob *to)
 {
 	const struct combined *s = state;
 
-	sl_blob_put_f32(to, s->n);
+	analyse_blob_put_f32(to, s->n);
 	for (uint32_t i = 0; i < s->dims; i++)
 		for (uint32_t j = 0; j <= i; j++)
-			sl_blob_put_f32(to, s->cov[(size_t)i * s->dims + j]);
+			analyse_blob_put_f32(to, s->cov[(size_t)i * s->dims + j]);
 }
 
-static int load(void *state, struct sl_blob *from)
+static int load(void *state, struct analyse_blob *from)
 {
 	struct combined *s = state;
 
-	s->n = sl_blob_f32(from, 0, MEMORY);
+	s->n = analyse_blob_f32(from, 0, MEMORY);
 	for (uint32_t i = 0; i < s->dims; i++)
 		for (uint32_t j = 0; j <= i && !from->failed; j++) {
-			float v = sl_blob_f32(from, j == i ? 0 : -CLIP * CLIP, CLIP * CLIP);
+			float v = analyse_blob_f32(from, j == i ? 0 : -CLIP * CLIP, CLIP * CLIP);
 
 			s->cov[(size_t)i * s->dims + j] = s->cov[(size_t)j * s->dims + i] = v;
 		}
@@ -183,7 +183,7 @@ static int merge(void *state, const void *other)
 	return 0;
 }
 
-const struct sl_detector_ops sl_detector_combined = {
+const struct analyse_detector_ops analyse_detector_combined = {
 	.name = "combined",
 	.summary = "surprise of all metrics' moves together; the default",
 	.comparable = true,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_fd.c - MicroView's FDSketch: how much of a row lies outside of the directions that normal rows
- * take. y = z / |z|, residual r = y - V V^T y with V the first k directions of a Frequent Directions
- * sketch of l rows (H. Huang, S. Kasiviswanathan, "Streaming anomaly detection using randomized
- * matrix sketching", VLDB 2015; sketch/fd.h), and a metric's share is its part of r^2. A missing metric
- * counts as its mean.
+ * det_fd.c - MicroView's FDSketch: how much of a row lies outside of the directions that normal
+ * rows take. y = z / |z|, residual r = y - V V^T y with V the first k directions of a Frequent
+ * Directions sketch of l rows (H. Huang, S. Kasiviswanathan, "Streaming anomaly detection using
+ * randomized matrix sketching", VLDB 2015; sketch/fd.h), and a metric's share is its part of r^2. A
+ * missing metric counts as its mean.
  *
- * The score is -log(1 - |r|^2), in the order of |r| but without its bound at 1, at which a threshold for rare
- * alarms would lie beyond any score: of a y in any direction the part within V, 1 - |r|^2, has a beta
- * distribution of k/2 and (d - k)/2, which is below e with a probability that goes as e^(k/2), so the score has
- * an exponential tail, as thresholds like it (calibrate.h).
+ * The score is -log(1 - |r|^2), in the order of |r| but without its bound at 1, at which a
+ * threshold for rare alarms would lie beyond any score: of a y in any direction the part within V,
+ * 1 - |r|^2, has a beta distribution of k/2 and (d - k)/2, which is below e with a probability that
+ * goes as e^(k/2), so the score has an exponential tail, as thresholds like it (calibrate.h).
  */
 #include <errno.h>
 #include <float.h>
@@ -21,7 +21,7 @@
 
 struct fd {
 	uint32_t dims, k;
-	struct sl_fd *sketch;
+	struct sketch_fd *sketch;
 	float *y, *r;
 };
 
@@ -30,11 +30,11 @@ static void destroy(void *state)
 	struct fd *s = state;
 
 	if (s)
-		sl_fd_free(s->sketch);
+		sketch_fd_free(s->sketch);
 	free(s);
 }
 
-static void *create(const struct sl_detector_opts *opts)
+static void *create(const struct analyse_detector_opts *opts)
 {
 	uint32_t root = (uint32_t)sqrt(opts->dims), l = opts->l ? opts->l : root;
 	struct fd *s = calloc(1, sizeof(*s) + 2 * opts->dims * sizeof(float));
@@ -50,7 +50,7 @@ static void *create(const struct sl_detector_opts *opts)
 		errno = EINVAL;
 		return NULL;
 	}
-	s->sketch = sl_fd_new(l, opts->dims, SL_FD_FAST);
+	s->sketch = sketch_fd_new(l, opts->dims, SKETCH_FD_FAST);
 	if (!s->sketch) {
 		destroy(s);
 		return NULL;
@@ -58,7 +58,7 @@ static void *create(const struct sl_detector_opts *opts)
 	return s;
 }
 
-static void unit(struct fd *s, const struct sl_row *row)
+static void unit(struct fd *s, const struct analyse_row *row)
 {
 	float sum = 0, scale;
 
@@ -71,61 +71,62 @@ static void unit(struct fd *s, const struct sl_row *row)
 		s->y[c] *= scale;
 }
 
-static float score(void *state, const struct sl_row *row, float *blame)
+static float score(void *state, const struct analyse_row *row, float *blame)
 {
 	struct fd *s = state;
 	double norm;
 
 	unit(s, row);
-	if (!sl_fd_rank(s->sketch)) {
+	if (!sketch_fd_rank(s->sketch)) {
 		memset(blame, 0, s->dims * sizeof(float));
 		return 0;
 	}
-	norm = sl_fd_residual(s->sketch, s->k, s->y, s->r);
+	norm = sketch_fd_residual(s->sketch, s->k, s->y, s->r);
 	for (uint32_t c = 0; c < s->dims; c++)
 		blame[c] = s->r[c] * s->r[c];
 	/* What is less is what adding up in floats leaves. */
 	return (float)-log(fmax(1 - norm * norm, FLT_EPSILON));
 }
 
-static void learn(void *state, const struct sl_row *row)
+static void learn(void *state, const struct analyse_row *row)
 {
 	struct fd *s = state;
 
 	unit(s, row);
-	sl_fd_update(s->sketch, s->y);
+	sketch_fd_update(s->sketch, s->y);
 }
 
-static void save(const void *state, struct sl_blob *to)
+static void save(const void *state, struct analyse_blob *to)
 {
 	const struct fd *s = state;
-	size_t n = sl_fd_save_bytes(s->sketch);
+	size_t n = sketch_fd_save_bytes(s->sketch);
 	void *p;
 
-	sl_blob_put_u32(to, (uint32_t)n);
-	p = sl_blob_take(to, n);
+	analyse_blob_put_u32(to, (uint32_t)n);
+	p = analyse_blob_take(to, n);
 	if (p)
-		sl_fd_save(s->sketch, p, n);
+		sketch_fd_save(s->sketch, p, n);
 }
 
-static int load(void *state, struct sl_blob *from)
+static int load(void *state, struct analyse_blob *from)
 {
 	struct fd *s = state;
-	uint32_t n = sl_blob_u32(from);
-	const void *p = sl_blob_take(from, n);
-	struct sl_fd *sketch;
+	uint32_t n = analyse_blob_u32(from);
+	const void *p = analyse_blob_take(from, n);
+	struct sketch_fd *sketch;
 	int err;
 
 	if (from->failed)
 		return -EINVAL;
-	err = sl_fd_load(&sketch, p, n);
+	err = sketch_fd_load(&sketch, p, n);
 	if (err)
 		return err;
-	if (sl_fd_rows(sketch) != sl_fd_rows(s->sketch) || sl_fd_dims(sketch) != s->dims) {
-		sl_fd_free(sketch);
+	if (sketch_fd_rows(sketch) != sketch_fd_rows(s->sketch) ||
+	    sketch_fd_dims(sketch) != s->dims) {
+		sketch_fd_free(sketch);
 		return -EINVAL;
 	}
-	sl_fd_free(s->sketch);
+	sketch_fd_free(s->sketch);
 	s->sketch = sketch;
 	return 0;
 }
@@ -135,10 +136,10 @@ static int merge(void *state, const void *other)
 	struct fd *s = state;
 	const struct fd *o = other;
 
-	return sl_fd_merge(s->sketch, o->sketch);
+	return sketch_fd_merge(s->sketch, o->sketch);
 }
 
-const struct sl_detector_ops sl_detector_fd = {
+const struct analyse_detector_ops analyse_detector_fd = {
 	.name = "fd",
 	.summary = "residual outside of the directions of a Frequent Directions sketch",
 	.create = create,

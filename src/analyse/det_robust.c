@@ -8,8 +8,9 @@
  * ewma: a control chart of exponentially weighted means (S. W. Roberts, Technometrics 1, 1959):
  * e = 0.3 z + 0.7 e, over its deviation sqrt(0.3 / 1.7) for independent z.
  *
- * cusum: two one-sided cumulative sums (E. S. Page, Biometrika 41, 1954) with allowance 1 deviation:
- * s = max(0, s + |z| - 1), by sign; z enters at 4 at most, so that one outlier is no shift.
+ * cusum: two one-sided cumulative sums (E. S. Page, Biometrika 41, 1954) with allowance 1
+ * deviation: s = max(0, s + |z| - 1), by sign; z enters at 4 at most, so that one outlier is no
+ * shift.
  */
 #include <errno.h>
 #include <math.h>
@@ -28,7 +29,7 @@ struct chart {
 	float *up, *down; /* ewma uses up alone */
 };
 
-static void *chart_create(const struct sl_detector_opts *opts)
+static void *chart_create(const struct analyse_detector_opts *opts)
 {
 	struct chart *c = calloc(1, sizeof(*c) + 2 * opts->dims * sizeof(float));
 
@@ -40,7 +41,7 @@ static void *chart_create(const struct sl_detector_opts *opts)
 	return c;
 }
 
-static float mad_score(void *state, const struct sl_row *row, float *blame)
+static float mad_score(void *state, const struct analyse_row *row, float *blame)
 {
 	float most = 0;
 
@@ -54,7 +55,7 @@ static float mad_score(void *state, const struct sl_row *row, float *blame)
 	return most;
 }
 
-static float ewma_score(void *state, const struct sl_row *row, float *blame)
+static float ewma_score(void *state, const struct analyse_row *row, float *blame)
 {
 	struct chart *s = state;
 	const float deviation = sqrtf(LAMBDA / (2 - LAMBDA));
@@ -71,7 +72,7 @@ static float ewma_score(void *state, const struct sl_row *row, float *blame)
 	return most;
 }
 
-static float cusum_score(void *state, const struct sl_row *row, float *blame)
+static float cusum_score(void *state, const struct analyse_row *row, float *blame)
 {
 	struct chart *s = state;
 	float most = 0;
@@ -89,37 +90,37 @@ static float cusum_score(void *state, const struct sl_row *row, float *blame)
 }
 
 /* What a chart has added up by now, so that a restart goes on where it was. */
-static void ewma_save(const void *state, struct sl_blob *to)
+static void ewma_save(const void *state, struct analyse_blob *to)
 {
 	const struct chart *s = state;
 
 	for (uint32_t c = 0; c < s->dims; c++)
-		sl_blob_put_f32(to, s->up[c]);
+		analyse_blob_put_f32(to, s->up[c]);
 }
 
-static int ewma_load(void *state, struct sl_blob *from)
+static int ewma_load(void *state, struct analyse_blob *from)
 {
 	struct chart *s = state;
 
 	for (uint32_t c = 0; c < s->dims; c++)
-		s->up[c] = sl_blob_f32(from, -SL_FAR, SL_FAR);
+		s->up[c] = analyse_blob_f32(from, -ANALYSE_FAR, ANALYSE_FAR);
 	return from->failed ? -EINVAL : 0;
 }
 
-static void cusum_save(const void *state, struct sl_blob *to)
+static void cusum_save(const void *state, struct analyse_blob *to)
 {
 	const struct chart *s = state;
 
 	for (uint32_t c = 0; c < 2 * s->dims; c++)
-		sl_blob_put_f32(to, s->up[c]); /* down comes behind */
+		analyse_blob_put_f32(to, s->up[c]); /* down comes behind */
 }
 
-static int cusum_load(void *state, struct sl_blob *from)
+static int cusum_load(void *state, struct analyse_blob *from)
 {
 	struct chart *s = state;
 
 	for (uint32_t c = 0; c < 2 * s->dims; c++)
-		s->up[c] = sl_blob_f32(from, 0, CUSUM_MAX);
+		s->up[c] = analyse_blob_f32(from, 0, CUSUM_MAX);
 	return from->failed ? -EINVAL : 0;
 }
 
@@ -131,14 +132,14 @@ static int chart_merge(void *state, const void *other)
 	return s->dims == o->dims ? 0 : -EINVAL;
 }
 
-const struct sl_detector_ops sl_detector_mad = {
+const struct analyse_detector_ops analyse_detector_mad = {
 	.name = "mad",
 	.summary = "the largest distance from the recent medians, in usual moves",
 	.create = chart_create,
 	.score = mad_score,
 };
 
-const struct sl_detector_ops sl_detector_ewma = {
+const struct analyse_detector_ops analyse_detector_ewma = {
 	.name = "ewma",
 	.summary = "control chart of exponentially weighted means",
 	.create = chart_create,
@@ -148,7 +149,7 @@ const struct sl_detector_ops sl_detector_ewma = {
 	.merge = chart_merge,
 };
 
-const struct sl_detector_ops sl_detector_cusum = {
+const struct analyse_detector_ops analyse_detector_cusum = {
 	.name = "cusum",
 	.summary = "cumulative sums of what exceeds one deviation",
 	.create = chart_create,

@@ -13,7 +13,7 @@ struct threshold {
 	float limit;
 };
 
-static void *create(const struct sl_detector_opts *opts)
+static void *create(const struct analyse_detector_opts *opts)
 {
 	struct threshold *t = malloc(sizeof(*t));
 
@@ -22,7 +22,7 @@ static void *create(const struct sl_detector_opts *opts)
 	return t;
 }
 
-static float score(void *state, const struct sl_row *row, float *blame)
+static float score(void *state, const struct analyse_row *row, float *blame)
 {
 	const struct threshold *t = state;
 	float most = 0;
@@ -36,7 +36,7 @@ static float score(void *state, const struct sl_row *row, float *blame)
 	return most > 0 ? most + t->limit : 0;
 }
 
-const struct sl_detector_ops sl_detector_threshold = {
+const struct analyse_detector_ops analyse_detector_threshold = {
 	.name = "threshold",
 	.summary = "the largest |z|, if above 3 deviations",
 	.create = create,

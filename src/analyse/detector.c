@@ -5,13 +5,14 @@
 
 #include "analyse/detector.h"
 
-static const struct sl_detector_ops *const table[] = {
-	&sl_detector_combined, &sl_detector_fd,	   &sl_detector_threshold,   &sl_detector_mad,
-	&sl_detector_ewma,     &sl_detector_cusum, &sl_detector_autoencoder,
+static const struct analyse_detector_ops *const table[] = {
+	&analyse_detector_combined,    &analyse_detector_fd,   &analyse_detector_threshold,
+	&analyse_detector_mad,	       &analyse_detector_ewma, &analyse_detector_cusum,
+	&analyse_detector_autoencoder,
 };
 #define DETECTORS (sizeof(table) / sizeof(*table))
 
-void sl_detector_destroy(const struct sl_detector_ops *ops, void *state)
+void analyse_detector_destroy(const struct analyse_detector_ops *ops, void *state)
 {
 	if (state && ops->destroy)
 		ops->destroy(state);
@@ -19,12 +20,12 @@ void sl_detector_destroy(const struct sl_detector_ops *ops, void *state)
 		free(state);
 }
 
-const struct sl_detector_ops *sl_detector_at(unsigned int i)
+const struct analyse_detector_ops *analyse_detector_at(unsigned int i)
 {
 	return i < DETECTORS ? table[i] : NULL;
 }
 
-const struct sl_detector_ops *sl_detector_find(const char *name)
+const struct analyse_detector_ops *analyse_detector_find(const char *name)
 {
 	for (unsigned int i = 0; i < DETECTORS; i++)
 		if (!strcmp(table[i]->name, name))

@@ -5,25 +5,26 @@
 
 #include "analyse/fleet.h"
 
-struct metric {
+struct fleet_metric {
 	uint64_t key, round;
 	float sum; /* of all pods' shares in this round */
 };
 
-struct sl_fleet {
-	struct sl_thresholds all;
-	struct metric *metrics; /* open addressing; room is a power of two, at most half full */
+struct analyse_fleet {
+	struct analyse_thresholds all;
+	struct fleet_metric
+		*metrics; /* open addressing; room is a power of two, at most half full */
 	uint32_t room, used;
 	uint64_t round;
 };
 
-struct sl_fleet *sl_fleet_create(double q, uint64_t seed)
+struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed)
 {
-	struct sl_fleet *f = calloc(1, sizeof(*f));
+	struct analyse_fleet *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
-	if (sl_thresholds_init(&f->all, q, true, SL_TAIL_LOG_P, seed)) {
+	if (analyse_thresholds_init(&f->all, q, true, ANALYSE_TAIL_LOG_P, seed)) {
 		free(f);
 		errno = EINVAL;
 		return NULL;
@@ -31,20 +32,20 @@ struct sl_fleet *sl_fleet_create(double q, uint64_t seed)
 	return f;
 }
 
-void sl_fleet_free(struct sl_fleet *f)
+void analyse_fleet_free(struct analyse_fleet *f)
 {
 	if (f)
 		free(f->metrics);
 	free(f);
 }
 
-void sl_fleet_join(struct sl_fleet *f, struct sl_pipeline *p)
+void analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p)
 {
-	if (sl_pipeline_detector(p)->comparable)
-		sl_pipeline_share(p, &f->all);
+	if (analyse_pipeline_detector(p)->comparable)
+		analyse_pipeline_share(p, &f->all);
 }
 
-static struct metric *find(struct metric *metrics, uint32_t room, uint64_t key)
+static struct fleet_metric *find(struct fleet_metric *metrics, uint32_t room, uint64_t key)
 {
 	uint32_t i = (uint32_t)(key ^ key >> 32) & (room - 1);
 
@@ -54,10 +55,10 @@ static struct metric *find(struct metric *metrics, uint32_t room, uint64_t key)
 }
 
 /* Rooms for new names are made on their first round alone, and those not seen lately go then. */
-static int grow(struct sl_fleet *f)
+static int grow(struct analyse_fleet *f)
 {
 	uint32_t room = 256, live = 0;
-	struct metric *more;
+	struct fleet_metric *more;
 
 	for (uint32_t i = 0; i < f->room; i++)
 		live += f->metrics[i].key && f->metrics[i].round + 1000 > f->round;
@@ -76,14 +77,14 @@ static int grow(struct sl_fleet *f)
 	return 0;
 }
 
-static int sum_up(struct sl_fleet *f, struct sl_pipeline *p)
+static int sum_up(struct analyse_fleet *f, struct analyse_pipeline *p)
 {
-	uint32_t dims = sl_pipeline_dims(p);
-	const float *shares = sl_pipeline_shares(p);
-	const uint64_t *keys = sl_pipeline_keys(p);
+	uint32_t dims = analyse_pipeline_dims(p);
+	const float *shares = analyse_pipeline_shares(p);
+	const uint64_t *keys = analyse_pipeline_keys(p);
 
 	for (uint32_t c = 0; c < dims; c++) {
-		struct metric *m;
+		struct fleet_metric *m;
 
 		if (!(shares[c] > 0) || !keys[c])
 			continue;
@@ -100,11 +101,12 @@ static int sum_up(struct sl_fleet *f, struct sl_pipeline *p)
 	return 0;
 }
 
-static void compete(struct sl_fleet *f, struct sl_pipeline *p, struct sl_verdict *v, uint32_t pods)
+static void compete(struct analyse_fleet *f, struct analyse_pipeline *p, struct analyse_verdict *v,
+		    uint32_t pods)
 {
-	const uint64_t *keys = sl_pipeline_keys(p);
-	float *shares = sl_pipeline_shares(p), sum = 0;
-	uint32_t dims = sl_pipeline_dims(p);
+	const uint64_t *keys = analyse_pipeline_keys(p);
+	float *shares = analyse_pipeline_shares(p), sum = 0;
+	uint32_t dims = analyse_pipeline_dims(p);
 
 	for (uint32_t c = 0; c < dims; c++) {
 		float mine = shares[c], others;
@@ -113,54 +115,54 @@ static void compete(struct sl_fleet *f, struct sl_pipeline *p, struct sl_verdict
 			continue;
 		others = find(f->metrics, f->room, keys[c])->sum - mine;
 		others = others > 0 ? others / (float)(pods - 1) : 0;
-		shares[c] = mine * mine / (mine + SL_FLEET_RIVALRY * others);
+		shares[c] = mine * mine / (mine + ANALYSE_FLEET_RIVALRY * others);
 		sum += shares[c];
 	}
 	v->common = v->raw > sum ? v->raw - sum : 0;
 }
 
 /* How much pods differ, so that each has a threshold between its own and that of all. */
-static void look_around(struct sl_fleet *f, struct sl_pipeline *const *pods, uint32_t n)
+static void look_around(struct analyse_fleet *f, struct analyse_pipeline *const *pods, uint32_t n)
 {
-	struct sl_calibration_spread step = {0}, run = {0};
+	struct analyse_calibration_spread step = {0}, run = {0};
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct sl_thresholds *own = sl_pipeline_thresholds(pods[i]);
+		const struct analyse_thresholds *own = analyse_pipeline_thresholds(pods[i]);
 
 		if (!own)
 			continue;
-		sl_calibration_compare(&step, &own->step, &f->all.step);
-		sl_calibration_compare(&run, &own->run, &f->all.run);
+		analyse_calibration_compare(&step, &own->step, &f->all.step);
+		analyse_calibration_compare(&run, &own->run, &f->all.run);
 	}
-	sl_calibration_compared(&step, &f->all.step);
-	sl_calibration_compared(&run, &f->all.run);
+	analyse_calibration_compared(&step, &f->all.step);
+	analyse_calibration_compared(&run, &f->all.run);
 }
 
-int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct sl_verdict *verdicts,
-		   uint32_t n)
+int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
+			struct analyse_verdict *verdicts, uint32_t n)
 {
 	uint32_t comparable = 0;
 	int err = 0;
 
 	f->round++;
 	for (uint32_t i = 0; i < n; i++)
-		comparable += sl_pipeline_detector(pods[i])->comparable;
-	if (comparable >= SL_FLEET_MIN) {
+		comparable += analyse_pipeline_detector(pods[i])->comparable;
+	if (comparable >= ANALYSE_FLEET_MIN) {
 		for (uint32_t i = 0; i < n && !err; i++)
-			if (sl_pipeline_detector(pods[i])->comparable && verdicts[i].raw > 0)
+			if (analyse_pipeline_detector(pods[i])->comparable && verdicts[i].raw > 0)
 				err = sum_up(f, pods[i]);
 		for (uint32_t i = 0; i < n && !err; i++)
-			if (sl_pipeline_detector(pods[i])->comparable && verdicts[i].raw > 0)
+			if (analyse_pipeline_detector(pods[i])->comparable && verdicts[i].raw > 0)
 				compete(f, pods[i], &verdicts[i], comparable);
 	}
 	if (f->all.step.n >= f->all.step.compare_at)
 		look_around(f, pods, n);
 	for (uint32_t i = 0; i < n; i++)
-		sl_pipeline_settle(pods[i], &verdicts[i]);
+		analyse_pipeline_settle(pods[i], &verdicts[i]);
 	return err;
 }
 
-struct sl_thresholds *sl_fleet_thresholds(struct sl_fleet *f)
+struct analyse_thresholds *analyse_fleet_thresholds(struct analyse_fleet *f)
 {
 	return &f->all;
 }

@@ -5,16 +5,17 @@
  * than the others. So pods compete for each metric's surprise: with c what metric m adds to a pod's
  * score, and a the mean of what it adds to the other pods',
  *
- *	c' = c * c / (c + SL_FLEET_RIVALRY * a)
+ * 	c' = c * c / (c + ANALYSE_FLEET_RIVALRY * a)
  *
  * which leaves c as it is if nobody else shows it, and takes most of it if all do: explaining away,
  * as between causes of one effect (J. Pearl, Probabilistic Reasoning in Intelligent Systems, 1988).
  * Metrics are the same by name. The score of a pod is the sum of its c'.
  *
  * Pods whose detector is comparable share one calibration: the pooled tail has as many times more
- * scores as there are pods, and no pod with a quiet past gets a threshold that its first day of work
- * exceeds. As far as pods differ, each has its own share of what exceeds t (calibrate.h): one threshold for
- * all would be that of the restless ones. Others keep their own thresholds, and nothing is taken off: their shares have no unit.
+ * scores as there are pods, and no pod with a quiet past gets a threshold that its first day of
+ * work exceeds. As far as pods differ, each has its own share of what exceeds t (calibrate.h): one
+ * threshold for all would be that of the restless ones. Others keep their own thresholds, and
+ * nothing is taken off: their shares have no unit.
  *
  * One thread; a live collector has one fleet a worker.
  */
@@ -23,22 +24,22 @@
 
 #include "analyse/pipeline.h"
 
-#define SL_FLEET_MIN	4u /* with fewer pods nothing is common */
-#define SL_FLEET_RIVALRY 3.0f
+#define ANALYSE_FLEET_MIN     4u /* with fewer pods nothing is common */
+#define ANALYSE_FLEET_RIVALRY 3.0f
 
-struct sl_fleet;
+struct analyse_fleet;
 
 /* q: false alarms a step and pod. NULL: errno. */
-struct sl_fleet *sl_fleet_create(double q, uint64_t seed);
-void sl_fleet_free(struct sl_fleet *f);
-/* Before its first row; undone by sl_pipeline_share(p, NULL). */
-void sl_fleet_join(struct sl_fleet *f, struct sl_pipeline *p);
+struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed);
+void analyse_fleet_free(struct analyse_fleet *f);
+/* Before its first row; undone by analyse_pipeline_share(p, NULL). */
+void analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p);
 /*
  * The scored rows of one moment, one a pod: verdicts are completed and settled. Pods without a row
  * are left out. -ENOMEM: settled, but without looking across.
  */
-int sl_fleet_judge(struct sl_fleet *f, struct sl_pipeline *const *pods, struct sl_verdict *verdicts,
-		   uint32_t n);
-struct sl_thresholds *sl_fleet_thresholds(struct sl_fleet *f);
+int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
+			struct analyse_verdict *verdicts, uint32_t n);
+struct analyse_thresholds *analyse_fleet_thresholds(struct analyse_fleet *f);
 
 #endif

@@ -16,13 +16,13 @@
 #define UNSEEN	   5.0f	    /* a z that is the first of its column */
 #define TINY	   1e-30f
 
-int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims)
+int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 {
-	size_t d = dims, floats = d * (12 + SL_FAST + 2 * SL_SLOW + SL_BINS / 2 + 1);
+	size_t d = dims, floats = d * (12 + ANALYSE_FAST + 2 * ANALYSE_SLOW + ANALYSE_BINS / 2 + 1);
 	float *at;
 
 	memset(n, 0, sizeof(*n));
-	if (!dims || dims % SL_ROW_LANES || dims > SL_ROW_MAX)
+	if (!dims || dims % ANALYSE_ROW_LANES || dims > ANALYSE_ROW_MAX)
 		return -EINVAL;
 	n->block = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);
 	if (!n->block)
@@ -36,53 +36,53 @@ int sl_normaliser_init(struct sl_normaliser *n, uint32_t dims)
 	n->distance = at, at += d;
 	n->peak = at, at += d;
 	n->still = (uint32_t *)at, at += d;
-	n->bins = (uint16_t *)at, at += d * SL_BINS / 2;
+	n->bins = (uint16_t *)at, at += d * ANALYSE_BINS / 2;
 	n->sum = at, at += d;
 	n->sum_n = at, at += d;
 	n->fast = at, at += d;
 	n->slow = at, at += d;
 	n->inv_sd = at, at += d;
 	n->inv_move = at, at += d;
-	n->last = at, at += d * SL_FAST;
-	n->ring = at, at += d * SL_SLOW;
-	n->sorted = at, at += d * SL_SLOW;
+	n->last = at, at += d * ANALYSE_FAST;
+	n->ring = at, at += d * ANALYSE_SLOW;
+	n->sorted = at, at += d * ANALYSE_SLOW;
 	n->base = (int16_t *)at;
 	n->ring_n = (uint8_t *)(n->base + d);
 	n->ring_at = n->ring_n + d;
 	for (uint32_t c = 0; c < dims; c++)
-		sl_normaliser_forget(n, c);
+		analyse_normaliser_forget(n, c);
 	return 0;
 }
 
-void sl_normaliser_free(struct sl_normaliser *n)
+void analyse_normaliser_free(struct analyse_normaliser *n)
 {
 	free(n->block);
 	memset(n, 0, sizeof(*n));
 }
 
 /* Its last steps are no baselines any more. */
-static void forget_level(struct sl_normaliser *n, uint32_t c)
+static void forget_level(struct analyse_normaliser *n, uint32_t c)
 {
 	n->sum[c] = n->sum_n[c] = 0;
 	n->distance[c] = NAN;
 	n->peak[c] = -1; /* none */
 	n->fast[c] = n->slow[c] = NAN;
-	for (uint32_t i = 0; i < SL_FAST; i++)
+	for (uint32_t i = 0; i < ANALYSE_FAST; i++)
 		n->last[(size_t)i * n->dims + c] = NAN;
 	n->ring_n[c] = n->ring_at[c] = 0;
 }
 
-void sl_normaliser_forget(struct sl_normaliser *n, uint32_t c)
+void analyse_normaliser_forget(struct analyse_normaliser *n, uint32_t c)
 {
 	forget_level(n, c);
 	n->mean[c] = n->m2[c] = n->n[c] = 0;
 	n->still[c] = 0;
 	n->base[c] = 0;
-	memset(n->bins + (size_t)c * SL_BINS, 0, SL_BINS * sizeof(*n->bins));
+	memset(n->bins + (size_t)c * ANALYSE_BINS, 0, ANALYSE_BINS * sizeof(*n->bins));
 	n->inv_sd[c] = n->inv_move[c] = 0;
 }
 
-void sl_normaliser_jump(struct sl_normaliser *n)
+void analyse_normaliser_jump(struct analyse_normaliser *n)
 {
 	for (uint32_t c = 0; c < n->dims; c++)
 		forget_level(n, c);
@@ -108,22 +108,23 @@ static float begin_of(int bin)
 }
 
 /* What is smaller is no move: rounding, jitter. */
-static float resolution(const struct sl_normaliser *n, uint32_t c)
+static float resolution(const struct analyse_normaliser *n, uint32_t c)
 {
 	return fmaxf(REL_SPREAD * fabsf(n->mean[c]), TINY);
 }
 
-static uint32_t in_bins(const struct sl_normaliser *n, uint32_t c)
+static uint32_t in_bins(const struct analyse_normaliser *n, uint32_t c)
 {
-	const uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+	const uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
 	uint32_t sum = 0;
 
-	for (uint32_t i = 0; i < SL_BINS; i++)
+	for (uint32_t i = 0; i < ANALYSE_BINS; i++)
 		sum += bins[i];
 	return sum;
 }
 
-void sl_normalise(struct sl_normaliser *n, const float *x, float *restrict z, float *restrict move)
+void analyse_normalise(struct analyse_normaliser *n, const float *x, float *restrict z,
+		       float *restrict move)
 {
 	const float *mean = n->mean, *inv_sd = n->inv_sd, *inv_move = n->inv_move;
 	const float *fast = n->fast, *slow = n->slow;
@@ -138,10 +139,10 @@ void sl_normalise(struct sl_normaliser *n, const float *x, float *restrict z, fl
 		m = f * w > 0 ? m : 0 * (f + w);
 		distance[c] = fabsf(m);
 		m *= inv_move[c];
-		s = s > SL_FAR ? SL_FAR : s;
-		z[c] = s < -SL_FAR ? -SL_FAR : s;
-		m = m > SL_MOVE_FAR ? SL_MOVE_FAR : m;
-		move[c] = m < -SL_MOVE_FAR ? -SL_MOVE_FAR : m;
+		s = s > ANALYSE_FAR ? ANALYSE_FAR : s;
+		z[c] = s < -ANALYSE_FAR ? -ANALYSE_FAR : s;
+		m = m > ANALYSE_MOVE_FAR ? ANALYSE_MOVE_FAR : m;
+		move[c] = m < -ANALYSE_MOVE_FAR ? -ANALYSE_MOVE_FAR : m;
 	}
 	/* What never varied has no unit; it leaves its only value all the same. */
 	for (uint32_t c = 0; c < n->dims; c++) {
@@ -156,7 +157,7 @@ void sl_normalise(struct sl_normaliser *n, const float *x, float *restrict z, fl
 	}
 }
 
-void sl_normaliser_add(struct sl_normaliser *n, const float *x)
+void analyse_normaliser_add(struct analyse_normaliser *n, const float *x)
 {
 	float *restrict sum = n->sum, *restrict sum_n = n->sum_n, *restrict peak = n->peak;
 	const float *distance = n->distance;
@@ -171,17 +172,17 @@ void sl_normaliser_add(struct sl_normaliser *n, const float *x)
 }
 
 /* The lower end of the highest bins that hold at most so many counts; 0: all of them do. */
-static float tail_of(const struct sl_normaliser *n, uint32_t c, uint32_t most)
+static float tail_of(const struct analyse_normaliser *n, uint32_t c, uint32_t most)
 {
-	const uint16_t *bins = n->bins + (size_t)c * SL_BINS;
-	uint32_t above = 0, i = SL_BINS;
+	const uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
+	uint32_t above = 0, i = ANALYSE_BINS;
 
 	while (i > 0 && above + bins[i - 1] <= most)
 		above += bins[--i];
 	return i ? begin_of(n->base[c] + (int)i) : 0;
 }
 
-static void find_unit(struct sl_normaliser *n, uint32_t c)
+static void find_unit(struct analyse_normaliser *n, uint32_t c)
 {
 	uint32_t moved = in_bins(n, c), all = moved + n->still[c];
 	float low = NORMAL_99 * resolution(n, c);
@@ -190,29 +191,29 @@ static void find_unit(struct sl_normaliser *n, uint32_t c)
 	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, all / 100), low) : 0;
 }
 
-static void count_move(struct sl_normaliser *n, uint32_t c, float d)
+static void count_move(struct analyse_normaliser *n, uint32_t c, float d)
 {
-	uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+	uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
 	int i;
 
 	if (d <= resolution(n, c)) {
 		n->still[c]++;
 	} else {
 		if (!in_bins(n, c))
-			n->base[c] = (int16_t)(bin_of(d) - (int)SL_BINS / 2);
+			n->base[c] = (int16_t)(bin_of(d) - (int)ANALYSE_BINS / 2);
 		i = bin_of(d) - n->base[c];
-		i = i < 0 ? 0 : i >= (int)SL_BINS ? (int)SL_BINS - 1 : i;
+		i = i < 0 ? 0 : i >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : i;
 		bins[i]++;
 	}
 	if (in_bins(n, c) + n->still[c] >= BINS_MAX) {
-		for (uint32_t k = 0; k < SL_BINS; k++)
+		for (uint32_t k = 0; k < ANALYSE_BINS; k++)
 			bins[k] /= 2;
 		n->still[c] /= 2;
 	}
 	find_unit(n, c);
 }
 
-static void learn_column(struct sl_normaliser *n, uint32_t c, float x)
+static void learn_column(struct analyse_normaliser *n, uint32_t c, float x)
 {
 	float sd, low = REL_SPREAD * fabsf(n->mean[c]), d, y = x;
 
@@ -247,12 +248,12 @@ static void insert(float *sorted, uint32_t n, float x)
 	sorted[n] = x;
 }
 
-static void fast_baseline(struct sl_normaliser *n, uint32_t c, float x)
+static void fast_baseline(struct analyse_normaliser *n, uint32_t c, float x)
 {
-	float sorted[SL_FAST];
+	float sorted[ANALYSE_FAST];
 	uint32_t k = 0;
 
-	for (uint32_t i = 0; i < SL_FAST; i++) {
+	for (uint32_t i = 0; i < ANALYSE_FAST; i++) {
 		float *at = &n->last[(size_t)i * n->dims + c], before = *at;
 
 		*at = x;
@@ -265,13 +266,13 @@ static void fast_baseline(struct sl_normaliser *n, uint32_t c, float x)
 		n->fast[c] = median(sorted, k);
 }
 
-static void slow_baseline(struct sl_normaliser *n, uint32_t c, float x)
+static void slow_baseline(struct analyse_normaliser *n, uint32_t c, float x)
 {
-	float *sorted = n->sorted + (size_t)c * SL_SLOW;
+	float *sorted = n->sorted + (size_t)c * ANALYSE_SLOW;
 	uint32_t count = n->ring_n[c], at = n->ring_at[c], i;
 
 	/* Sorted by one removal and one insertion. */
-	if (count == SL_SLOW) {
+	if (count == ANALYSE_SLOW) {
 		float old = n->ring[(size_t)at * n->dims + c];
 
 		for (i = 0; i < count - 1 && sorted[i] != old; i++)
@@ -281,14 +282,14 @@ static void slow_baseline(struct sl_normaliser *n, uint32_t c, float x)
 	}
 	insert(sorted, count++, x);
 	n->ring[(size_t)at * n->dims + c] = x;
-	n->ring_at[c] = (uint8_t)((at + 1) % SL_SLOW);
+	n->ring_at[c] = (uint8_t)((at + 1) % ANALYSE_SLOW);
 	n->ring_n[c] = (uint8_t)count;
 	if (count >= 2)
 		n->slow[c] = median(sorted, count);
 }
 
-void sl_normaliser_step(struct sl_normaliser *n, bool learn, enum sl_count count, bool slow,
-			const bool *held)
+void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum analyse_count count,
+			     bool slow, const bool *held)
 {
 	for (uint32_t c = 0; c < n->dims; c++) {
 		float x;
@@ -301,8 +302,8 @@ void sl_normaliser_step(struct sl_normaliser *n, bool learn, enum sl_count count
 			continue;
 		if (learn)
 			learn_column(n, c, x);
-		if (count != SL_COUNT_LATER || n->inv_move[c] == 0) {
-			if (count != SL_COUNT_NOT && n->peak[c] >= 0)
+		if (count != ANALYSE_COUNT_LATER || n->inv_move[c] == 0) {
+			if (count != ANALYSE_COUNT_NOT && n->peak[c] >= 0)
 				count_move(n, c, n->peak[c]);
 			n->peak[c] = -1;
 		}
@@ -314,25 +315,26 @@ void sl_normaliser_step(struct sl_normaliser *n, bool learn, enum sl_count count
 	}
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------ */
+/* ---- bytes ---- */
 
 #define LARGE 1e37f
 
-void sl_normaliser_save_column(const struct sl_normaliser *n, uint32_t c, struct sl_blob *to)
+void analyse_normaliser_save_column(const struct analyse_normaliser *n, uint32_t c,
+				    struct analyse_blob *to)
 {
-	const uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+	const uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
 
-	sl_blob_put_f32(to, n->mean[c]);
-	sl_blob_put_f32(to, n->m2[c]);
-	sl_blob_put_f32(to, n->n[c]);
-	sl_blob_put_u32(to, n->still[c]);
-	sl_blob_put_u32(to, (uint32_t)(n->base[c] + INT16_MAX));
-	for (uint32_t i = 0; i < SL_BINS; i += 2)
-		sl_blob_put_u32(to, bins[i] | (uint32_t)bins[i + 1] << 16);
+	analyse_blob_put_f32(to, n->mean[c]);
+	analyse_blob_put_f32(to, n->m2[c]);
+	analyse_blob_put_f32(to, n->n[c]);
+	analyse_blob_put_u32(to, n->still[c]);
+	analyse_blob_put_u32(to, (uint32_t)(n->base[c] + INT16_MAX));
+	for (uint32_t i = 0; i < ANALYSE_BINS; i += 2)
+		analyse_blob_put_u32(to, bins[i] | (uint32_t)bins[i + 1] << 16);
 }
 
 /* What follows from the rest. */
-static void derive(struct sl_normaliser *n, uint32_t c)
+static void derive(struct analyse_normaliser *n, uint32_t c)
 {
 	float low = REL_SPREAD * fabsf(n->mean[c]), sd = 0;
 
@@ -342,29 +344,30 @@ static void derive(struct sl_normaliser *n, uint32_t c)
 	find_unit(n, c);
 }
 
-void sl_normaliser_load_column(struct sl_normaliser *n, uint32_t c, struct sl_blob *from)
+void analyse_normaliser_load_column(struct analyse_normaliser *n, uint32_t c,
+				    struct analyse_blob *from)
 {
-	uint16_t *bins = n->bins + (size_t)c * SL_BINS;
+	uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
 	uint32_t base;
 
-	sl_normaliser_forget(n, c);
-	n->mean[c] = sl_blob_f32(from, -LARGE, LARGE);
-	n->m2[c] = sl_blob_f32(from, 0, LARGE);
-	n->n[c] = sl_blob_f32(from, 0, N_MAX);
-	n->still[c] = sl_blob_u32(from);
-	base = sl_blob_u32(from);
-	for (uint32_t i = 0; i < SL_BINS; i += 2) {
-		uint32_t two = sl_blob_u32(from);
+	analyse_normaliser_forget(n, c);
+	n->mean[c] = analyse_blob_f32(from, -LARGE, LARGE);
+	n->m2[c] = analyse_blob_f32(from, 0, LARGE);
+	n->n[c] = analyse_blob_f32(from, 0, N_MAX);
+	n->still[c] = analyse_blob_u32(from);
+	base = analyse_blob_u32(from);
+	for (uint32_t i = 0; i < ANALYSE_BINS; i += 2) {
+		uint32_t two = analyse_blob_u32(from);
 
 		bins[i] = (uint16_t)two;
 		bins[i + 1] = (uint16_t)(two >> 16);
 	}
 	/* Bins are those of finite floats. */
-	if (base < INT16_MAX || base > INT16_MAX + 1019 - SL_BINS || n->still[c] > BINS_MAX ||
+	if (base < INT16_MAX || base > INT16_MAX + 1019 - ANALYSE_BINS || n->still[c] > BINS_MAX ||
 	    in_bins(n, c) > BINS_MAX)
 		from->failed = true;
 	if (from->failed) {
-		sl_normaliser_forget(n, c);
+		analyse_normaliser_forget(n, c);
 		return;
 	}
 	n->base[c] = (int16_t)((int)base - INT16_MAX);
@@ -372,12 +375,12 @@ void sl_normaliser_load_column(struct sl_normaliser *n, uint32_t c, struct sl_bl
 }
 
 /* Chan, Golub, LeVeque 1983 for mean and m2; counts add up. */
-void sl_normaliser_merge_column(struct sl_normaliser *n, uint32_t c, const struct sl_normaliser *m,
-				uint32_t d)
+void analyse_normaliser_merge_column(struct analyse_normaliser *n, uint32_t c,
+				     const struct analyse_normaliser *m, uint32_t d)
 {
 	float a = n->n[c], b = m->n[d], delta = m->mean[d] - n->mean[c];
-	const uint16_t *theirs = m->bins + (size_t)d * SL_BINS;
-	uint16_t *mine = n->bins + (size_t)c * SL_BINS;
+	const uint16_t *theirs = m->bins + (size_t)d * ANALYSE_BINS;
+	uint16_t *mine = n->bins + (size_t)c * ANALYSE_BINS;
 
 	if (b > 0) {
 		n->mean[c] += delta * b / (a + b);
@@ -390,15 +393,15 @@ void sl_normaliser_merge_column(struct sl_normaliser *n, uint32_t c, const struc
 	}
 	if (!in_bins(n, c))
 		n->base[c] = m->base[d];
-	for (uint32_t i = 0; i < SL_BINS; i++) {
+	for (uint32_t i = 0; i < ANALYSE_BINS; i++) {
 		int k = m->base[d] + (int)i - n->base[c];
 
-		k = k < 0 ? 0 : k >= (int)SL_BINS ? (int)SL_BINS - 1 : k;
+		k = k < 0 ? 0 : k >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : k;
 		mine[k] = (uint16_t)(mine[k] + theirs[i]);
 	}
 	n->still[c] += m->still[d];
 	while (in_bins(n, c) + n->still[c] >= BINS_MAX) {
-		for (uint32_t i = 0; i < SL_BINS; i++)
+		for (uint32_t i = 0; i < ANALYSE_BINS; i++)
 			mine[i] /= 2;
 		n->still[c] /= 2;
 	}

@@ -23,13 +23,13 @@ static uint64_t key_of(const char *name)
 	return h ? h : 1;
 }
 
-void sl_pipeline_free(struct sl_pipeline *p)
+void analyse_pipeline_free(struct analyse_pipeline *p)
 {
 	if (!p)
 		return;
-	sl_detector_destroy(p->opts.shadow, p->shadow);
-	sl_detector_destroy(p->opts.detector, p->detector);
-	sl_normaliser_free(&p->normaliser);
+	analyse_detector_destroy(p->opts.shadow, p->shadow);
+	analyse_detector_destroy(p->opts.detector, p->detector);
+	analyse_normaliser_free(&p->normaliser);
 	free(p->held);
 	free(p->floats);
 	free(p->slot_of);
@@ -39,44 +39,47 @@ void sl_pipeline_free(struct sl_pipeline *p)
 	free(p);
 }
 
-static enum sl_tail tail_of(const struct sl_detector_ops *ops)
+static enum analyse_tail tail_of(const struct analyse_detector_ops *ops)
 {
-	return ops->comparable ? SL_TAIL_LOG_P : SL_TAIL_ANY;
+	return ops->comparable ? ANALYSE_TAIL_LOG_P : ANALYSE_TAIL_ANY;
 }
 
-bool pipeline_has_runs(const struct sl_pipeline *p)
+bool analyse_pipeline_has_runs(const struct analyse_pipeline *p)
 {
-	return p->opts.detector->comparable && (SL_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
+	return p->opts.detector->comparable &&
+	       (ANALYSE_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
 }
 
-int pipeline_init_thresholds(const struct sl_pipeline *p, struct sl_thresholds *t)
+int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p, struct analyse_thresholds *t)
 {
-	return sl_thresholds_init(t, p->q, pipeline_has_runs(p), tail_of(p->opts.detector),
-				  p->opts.seed);
+	return analyse_thresholds_init(t, p->q, analyse_pipeline_has_runs(p),
+				       tail_of(p->opts.detector), p->opts.seed);
 }
 
-static int init_calibrations(struct sl_pipeline *p)
+static int init_calibrations(struct analyse_pipeline *p)
 {
-	const struct sl_detector_ops *ops = p->opts.shadow ? p->opts.shadow : p->opts.detector;
-	int err = pipeline_init_thresholds(p, &p->own);
+	const struct analyse_detector_ops *ops = p->opts.shadow ? p->opts.shadow : p->opts.detector;
+	int err = analyse_pipeline_init_thresholds(p, &p->own);
 
 	return err ? err
-		   : sl_calibration_init(&p->shadow_calibration, p->q, tail_of(ops), p->opts.seed);
+		   : analyse_calibration_init(&p->shadow_calibration, p->q, tail_of(ops),
+					      p->opts.seed);
 }
 
-void *pipeline_new_detector(const struct sl_pipeline *p, const struct sl_detector_ops *ops)
+void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
+				    const struct analyse_detector_ops *ops)
 {
-	struct sl_detector_opts o = p->opts.detail;
+	struct analyse_detector_opts o = p->opts.detail;
 
 	o.dims = p->dims;
 	o.seed = p->opts.seed;
 	return ops->create(&o);
 }
 
-struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
+struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_opts *opts)
 {
-	struct sl_pipeline *p = calloc(1, sizeof(*p));
-	struct sl_pipeline_opts *o;
+	struct analyse_pipeline *p = calloc(1, sizeof(*p));
+	struct analyse_pipeline_opts *o;
 	int err = EINVAL;
 
 	if (!p)
@@ -95,13 +98,13 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 	if (o->eta == 0)
 		o->eta = 0.05;
 	if (!o->detector)
-		o->detector = &sl_detector_combined;
-	p->dims = (o->columns + SL_ROW_LANES - 1) / SL_ROW_LANES * SL_ROW_LANES;
+		o->detector = &analyse_detector_combined;
+	p->dims = (o->columns + ANALYSE_ROW_LANES - 1) / ANALYSE_ROW_LANES * ANALYSE_ROW_LANES;
 	p->q = o->false_alarms * (double)o->step_ns / HOUR_NS;
 	/* More alarms than this are no alarms. */
 	if (p->q > 0.5)
 		p->q = 0.5;
-	if (o->columns > SL_ROW_MAX || !(o->eta >= 0 && o->eta <= 1) || init_calibrations(p))
+	if (o->columns > ANALYSE_ROW_MAX || !(o->eta >= 0 && o->eta <= 1) || init_calibrations(p))
 		goto fail;
 	p->thresholds = &p->own;
 	p->random = o->seed;
@@ -113,7 +116,7 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 	p->keys = calloc(p->dims, sizeof(*p->keys));
 	p->held = calloc(p->dims, sizeof(*p->held));
 	if (!p->held || !p->floats || !p->slot_of || !p->column_of || !p->slots || !p->keys ||
-	    sl_normaliser_init(&p->normaliser, p->dims))
+	    analyse_normaliser_init(&p->normaliser, p->dims))
 		goto fail;
 	p->x = p->floats;
 	p->z = p->x + p->dims;
@@ -123,14 +126,14 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 	for (uint32_t i = 0; i < 5 * p->dims; i++)
 		p->floats[i] = NAN;
 	for (uint32_t i = 0; i < p->dims; i++)
-		p->slot_of[i] = p->column_of[i] = SL_NOBODY;
-	p->detector = pipeline_new_detector(p, o->detector);
+		p->slot_of[i] = p->column_of[i] = ANALYSE_NOBODY;
+	p->detector = analyse_pipeline_new_detector(p, o->detector);
 	if (!p->detector) {
 		err = errno;
 		goto fail;
 	}
 	if (o->shadow) {
-		p->shadow = pipeline_new_detector(p, o->shadow);
+		p->shadow = analyse_pipeline_new_detector(p, o->shadow);
 		if (!p->shadow) {
 			err = errno;
 			goto fail;
@@ -138,19 +141,19 @@ struct sl_pipeline *sl_pipeline_create(const struct sl_pipeline_opts *opts)
 	}
 	return p;
 fail:
-	sl_pipeline_free(p);
+	analyse_pipeline_free(p);
 	errno = err;
 	return NULL;
 }
 
-/* ---- columns ---------------------------------------------------------------------------------- */
+/* ---- columns ---- */
 
-static void place(struct sl_pipeline *p, uint32_t c, uint32_t s, bool counter)
+static void place(struct analyse_pipeline *p, uint32_t c, uint32_t s, bool counter)
 {
-	struct slot *slot = &p->slots[s];
+	struct analyse_slot *slot = &p->slots[s];
 
 	if (slot->counter != counter)
-		sl_normaliser_forget(&p->normaliser, s);
+		analyse_normaliser_forget(&p->normaliser, s);
 	slot->counter = counter;
 	slot->seen = p->layout;
 	slot->last = slot->rate = NAN;
@@ -159,36 +162,37 @@ static void place(struct sl_pipeline *p, uint32_t c, uint32_t s, bool counter)
 	p->column_of[s] = c;
 }
 
-/* A free place, or that of the series that is gone for longest; SL_NOBODY: all are in use. */
-static uint32_t new_place(const struct sl_pipeline *p)
+/* A free place, or that of the series that is gone for longest; ANALYSE_NOBODY: all are in use. */
+static uint32_t new_place(const struct analyse_pipeline *p)
 {
-	uint32_t oldest = SL_NOBODY;
+	uint32_t oldest = ANALYSE_NOBODY;
 
 	for (uint32_t s = 0; s < p->dims; s++) {
 		if (!p->keys[s])
 			return s;
 		if (p->slots[s].seen < p->layout &&
-		    (oldest == SL_NOBODY || p->slots[s].seen < p->slots[oldest].seen))
+		    (oldest == ANALYSE_NOBODY || p->slots[s].seen < p->slots[oldest].seen))
 			oldest = s;
 	}
 	return oldest;
 }
 
-uint32_t sl_pipeline_columns(struct sl_pipeline *p, const struct sl_column *columns, uint32_t n)
+uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analyse_column *columns,
+				  uint32_t n)
 {
 	uint32_t refused = n > p->dims ? n - p->dims : 0;
 
 	p->layout++;
 	p->used = n - refused;
 	for (uint32_t s = 0; s < p->dims; s++) {
-		p->column_of[s] = SL_NOBODY;
+		p->column_of[s] = ANALYSE_NOBODY;
 		p->x[s] = NAN;
 	}
 	/* Those known first, so that no new one takes their place. */
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint64_t key = key_of(columns[c].name);
 
-		p->slot_of[c] = SL_NOBODY;
+		p->slot_of[c] = ANALYSE_NOBODY;
 		for (uint32_t s = 0; s < p->dims; s++)
 			if (p->keys[s] == key && p->slots[s].seen < p->layout)
 				place(p, c, s, columns[c].counter);
@@ -198,17 +202,17 @@ uint32_t sl_pipeline_columns(struct sl_pipeline *p, const struct sl_column *colu
 		bool twice = false;
 		uint32_t s;
 
-		if (p->slot_of[c] != SL_NOBODY)
+		if (p->slot_of[c] != ANALYSE_NOBODY)
 			continue;
 		for (s = 0; s < p->dims; s++)
 			twice |= p->keys[s] == key;
-		s = twice ? SL_NOBODY : new_place(p);
-		if (s == SL_NOBODY) {
+		s = twice ? ANALYSE_NOBODY : new_place(p);
+		if (s == ANALYSE_NOBODY) {
 			refused++;
 			continue;
 		}
 		p->stats.forgotten += p->keys[s] != 0;
-		sl_normaliser_forget(&p->normaliser, s);
+		analyse_normaliser_forget(&p->normaliser, s);
 		p->keys[s] = key;
 		place(p, c, s, columns[c].counter);
 	}
@@ -216,11 +220,11 @@ uint32_t sl_pipeline_columns(struct sl_pipeline *p, const struct sl_column *colu
 	return refused;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 /* fresh: what a rate of this moment weighs among those of rate_ns. */
-static float rate_of(struct sl_pipeline *p, struct slot *s, double value, double seconds,
-		     double fresh)
+static float rate_of(struct analyse_pipeline *p, struct analyse_slot *s, double value,
+		     double seconds, double fresh)
 {
 	double before = s->last, rate;
 
@@ -236,7 +240,8 @@ static float rate_of(struct sl_pipeline *p, struct slot *s, double value, double
 	rate = (value - before) / seconds;
 	if (p->opts.rate_ns && !isnan(s->rate))
 		rate = s->rate + fresh * (rate - s->rate);
-	/* The smoothed rate of what has ended never gets to 0 by itself, and to one that never counted anything is news. */
+	/* The smoothed rate of what has ended never gets to 0 by itself, and to one that never
+	 * counted anything is news. */
 	s->top = fmaxf(s->top, (float)rate);
 	if (p->opts.rate_ns && value == before && rate < REL_RATE * (double)s->top)
 		rate = s->top = 0;
@@ -244,7 +249,7 @@ static float rate_of(struct sl_pipeline *p, struct slot *s, double value, double
 	return s->rate;
 }
 
-static void gather(struct sl_pipeline *p, const double *values, double seconds)
+static void gather(struct analyse_pipeline *p, const double *values, double seconds)
 {
 	double fresh = p->opts.rate_ns ? -expm1(-seconds * 1e9 / (double)p->opts.rate_ns) : 1;
 
@@ -252,7 +257,7 @@ static void gather(struct sl_pipeline *p, const double *values, double seconds)
 		uint32_t s = p->slot_of[c];
 		double v = values[c];
 
-		if (s == SL_NOBODY)
+		if (s == ANALYSE_NOBODY)
 			continue;
 		if (!(fabs(v) < LARGE)) {
 			p->stats.missing++;
@@ -265,10 +270,10 @@ static void gather(struct sl_pipeline *p, const double *values, double seconds)
 	}
 }
 
-int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values,
-		      struct sl_verdict *v)
+int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
+			   struct analyse_verdict *v)
 {
-	struct sl_row row = {p->dims, p->z, p->move};
+	struct analyse_row row = {p->dims, p->z, p->move};
 	uint64_t step = t_ns / p->opts.step_ns;
 
 	memset(v, 0, sizeof(*v));
@@ -276,17 +281,17 @@ int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values
 	v->threshold = INFINITY;
 	if (p->begun && t_ns < p->last_ns && p->last_ns - t_ns > GAP_STEPS * p->opts.step_ns) {
 		p->stats.jumps++;
-		sl_pipeline_rewind(p);
+		analyse_pipeline_rewind(p);
 	}
 	if (p->begun && t_ns <= p->last_ns) {
 		p->stats.backwards++;
 		return -EINVAL;
 	}
 	if (p->begun && step != p->step) {
-		pipeline_end_step(p);
+		analyse_pipeline_end_step(p);
 		if (step - p->step > GAP_STEPS) {
 			p->stats.jumps++;
-			sl_normaliser_jump(&p->normaliser);
+			analyse_normaliser_jump(&p->normaliser);
 		}
 	}
 	gather(p, values, p->begun ? (double)(t_ns - p->last_ns) * 1e-9 : 0);
@@ -294,11 +299,11 @@ int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values
 	p->last_ns = t_ns;
 	p->begun = true;
 	p->stats.rows++;
-	sl_normalise(&p->normaliser, p->x, p->z, p->move);
+	analyse_normalise(&p->normaliser, p->x, p->z, p->move);
 	v->raw = p->opts.detector->score(p->detector, &row, p->blame);
 	if (p->shadow)
 		v->shadow_score = p->opts.shadow->score(p->shadow, &row, p->scratch);
-	sl_normaliser_add(&p->normaliser, p->x);
+	analyse_normaliser_add(&p->normaliser, p->x);
 	return 0;
 }
 
@@ -306,7 +311,8 @@ int sl_pipeline_score(struct sl_pipeline *p, uint64_t t_ns, const double *values
  * In thresholds: linear for what has a unit of its own, else by the logarithm of the tail's
  * probability, which is 1 at the budget; there the raw score only breaks ties beyond 1e-12.
  */
-static float in_thresholds(struct sl_calibration *c, double threshold, bool comparable, float raw)
+static float in_thresholds(struct analyse_calibration *c, double threshold, bool comparable,
+			   float raw)
 {
 	double p;
 
@@ -316,14 +322,14 @@ static float in_thresholds(struct sl_calibration *c, double threshold, bool comp
 	raw = (float)fmax(raw - MARGIN * fmax(threshold - c->median, 0), 0);
 	if (comparable)
 		return (float)(raw / threshold);
-	p = log(sl_calibration_p(c, raw)) / log(c->q);
+	p = log(analyse_calibration_p(c, raw)) / log(c->q);
 	if (raw <= threshold)
 		return (float)fmin(p, 1);
 	return (float)(fmax(p, 1) + 1e-3 * log(raw / threshold));
 }
 
 /* The largest shares first; there are few, so the top is kept by insertion. */
-static void rank_blame(const struct sl_pipeline *p, struct sl_verdict *v)
+static void rank_blame(const struct analyse_pipeline *p, struct analyse_verdict *v)
 {
 	float sum = 0, least = 0;
 
@@ -332,12 +338,12 @@ static void rank_blame(const struct sl_pipeline *p, struct sl_verdict *v)
 		float share = p->blame[s];
 		uint32_t i;
 
-		if (!(share > 0) || p->column_of[s] == SL_NOBODY)
+		if (!(share > 0) || p->column_of[s] == ANALYSE_NOBODY)
 			continue;
 		sum += share;
-		if (v->blamed == SL_BLAMED && share <= least)
+		if (v->blamed == ANALYSE_BLAMED && share <= least)
 			continue;
-		i = v->blamed < SL_BLAMED ? v->blamed++ : SL_BLAMED - 1;
+		i = v->blamed < ANALYSE_BLAMED ? v->blamed++ : ANALYSE_BLAMED - 1;
 		for (; i > 0 && v->blame[i - 1].share < share; i--)
 			v->blame[i] = v->blame[i - 1];
 		v->blame[i].column = p->column_of[s];
@@ -348,20 +354,20 @@ static void rank_blame(const struct sl_pipeline *p, struct sl_verdict *v)
 		v->blame[i].share /= sum;
 }
 
-void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
+void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict *v)
 {
 	float excess = fmaxf(v->raw - v->common, 0), run;
 
 	if (v->raw > 0)
 		rank_blame(p, v);
 	/* A pod that knows nothing of itself can't be judged by what others know. */
-	v->threshold = (float)pipeline_threshold(p);
+	v->threshold = (float)analyse_pipeline_threshold(p);
 	v->known = !isinf(v->threshold);
 	v->score = in_thresholds(&p->own.step, v->threshold, p->opts.detector->comparable, excess);
 	p->step_score = fmaxf(p->step_score, excess);
-	run = pipeline_run_sum(p);
+	run = analyse_pipeline_run_sum(p);
 	if (run > 0) {
-		run /= (float)fmax(pipeline_run_threshold(p), THRESHOLD_MIN);
+		run /= (float)fmax(analyse_pipeline_run_threshold(p), THRESHOLD_MIN);
 		/* However long a run is, the row is not further out for it. */
 		v->score = fmaxf(v->score, fminf(run, 1 + v->score));
 	}
@@ -370,9 +376,10 @@ void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
 	if (p->shadow) {
 		float raw = v->shadow_score;
 
-		v->shadow_score = in_thresholds(&p->shadow_calibration,
-						sl_calibration_threshold(&p->shadow_calibration),
-						p->opts.shadow->comparable, raw);
+		v->shadow_score =
+			in_thresholds(&p->shadow_calibration,
+				      analyse_calibration_threshold(&p->shadow_calibration),
+				      p->opts.shadow->comparable, raw);
 		v->shadow_anomalous = v->shadow_score > 1;
 		p->step_shadow = fmaxf(p->step_shadow, raw);
 	}
@@ -381,79 +388,79 @@ void sl_pipeline_settle(struct sl_pipeline *p, struct sl_verdict *v)
 	p->step_scored = true;
 }
 
-int sl_pipeline_push(struct sl_pipeline *p, uint64_t t_ns, const double *values,
-		     struct sl_verdict *v)
+int analyse_pipeline_push(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
+			  struct analyse_verdict *v)
 {
-	int err = sl_pipeline_score(p, t_ns, values, v);
+	int err = analyse_pipeline_score(p, t_ns, values, v);
 
 	if (!err)
-		sl_pipeline_settle(p, v);
+		analyse_pipeline_settle(p, v);
 	return err;
 }
 
-void sl_pipeline_learning(struct sl_pipeline *p, enum sl_learning how)
+void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning how)
 {
 	p->learning = how;
 }
 
-void sl_pipeline_rewind(struct sl_pipeline *p)
+void analyse_pipeline_rewind(struct analyse_pipeline *p)
 {
-	pipeline_end_step(p);
-	sl_normaliser_jump(&p->normaliser);
+	analyse_pipeline_end_step(p);
+	analyse_normaliser_jump(&p->normaliser);
 	for (uint32_t s = 0; s < p->dims; s++)
 		p->slots[s].last = p->slots[s].rate = NAN;
 	p->begun = false;
-	pipeline_forget(p);
+	analyse_pipeline_forget(p);
 }
 
-void sl_pipeline_recalibrate(struct sl_pipeline *p)
+void analyse_pipeline_recalibrate(struct analyse_pipeline *p)
 {
-	pipeline_init_thresholds(p, p->thresholds);
+	analyse_pipeline_init_thresholds(p, p->thresholds);
 	init_calibrations(p);
-	p->learning = SL_LEARN_SCORES;
+	p->learning = ANALYSE_LEARN_SCORES;
 }
 
-void sl_pipeline_share(struct sl_pipeline *p, struct sl_thresholds *shared)
+void analyse_pipeline_share(struct analyse_pipeline *p, struct analyse_thresholds *shared)
 {
 	p->thresholds = shared ? shared : &p->own;
 	/* The first one's budgets are those of all. */
 	if (shared && !shared->step.n) {
-		sl_calibration_budget(&shared->step, p->own.step.q);
-		sl_calibration_budget(&shared->run, p->own.run.q);
+		analyse_calibration_budget(&shared->step, p->own.step.q);
+		analyse_calibration_budget(&shared->run, p->own.run.q);
 	}
 }
 
-const struct sl_thresholds *sl_pipeline_thresholds(const struct sl_pipeline *p)
+const struct analyse_thresholds *analyse_pipeline_thresholds(const struct analyse_pipeline *p)
 {
 	return p->thresholds == &p->own ? NULL : &p->own;
 }
 
-uint32_t sl_pipeline_dims(const struct sl_pipeline *p)
+uint32_t analyse_pipeline_dims(const struct analyse_pipeline *p)
 {
 	return p->dims;
 }
 
-const uint64_t *sl_pipeline_keys(const struct sl_pipeline *p)
+const uint64_t *analyse_pipeline_keys(const struct analyse_pipeline *p)
 {
 	return p->keys;
 }
 
-float *sl_pipeline_shares(struct sl_pipeline *p)
+float *analyse_pipeline_shares(struct analyse_pipeline *p)
 {
 	return p->blame;
 }
 
-void sl_pipeline_stats(const struct sl_pipeline *p, struct sl_pipeline_stats *stats)
+void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pipeline_stats *stats)
 {
 	*stats = p->stats;
 }
 
-double sl_pipeline_budget(const struct sl_pipeline *p)
+double analyse_pipeline_budget(const struct analyse_pipeline *p)
 {
 	return p->q;
 }
 
-const struct sl_detector_ops *sl_pipeline_detector(const struct sl_pipeline *p)
+const struct analyse_detector_ops *analyse_pipeline_detector(const struct analyse_pipeline *p)
 {
 	return p->opts.detector;
 }

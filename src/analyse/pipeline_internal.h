@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipeline_internal.h - a pipeline from within: pipeline.c takes rows and makes verdicts, pipeline_learn.c learns
- * from steps that are over, pipeline_model.c saves, loads and merges what was learned.
+ * pipeline_internal.h - a pipeline from within: pipeline.c takes rows and makes verdicts,
+ * pipeline_learn.c learns from steps that are over, pipeline_model.c saves, loads and merges what
+ * was learned.
  */
 #ifndef SL_ANALYSE_PIPELINE_INTERNAL_H
 #define SL_ANALYSE_PIPELINE_INTERNAL_H
@@ -9,17 +10,17 @@
 #include "analyse/normalise.h"
 #include "analyse/pipeline.h"
 
-#define LATE 10u /* steps: a score is learned when nothing was found for so long */
+#define ANALYSE_LATE 10u /* steps: a score is learned when nothing was found for so long */
 
-struct slot {
-	uint64_t seen; /* layout in which it was used last */
-	double last;   /* a counter's value before; NaN: none */
+struct analyse_slot {
+	uint64_t seen;	 /* layout in which it was used last */
+	double last;	 /* a counter's value before; NaN: none */
 	float rate, top; /* top: the largest rate since it was 0 */
 	bool counter;
 };
 
-struct sl_pipeline {
-	struct sl_pipeline_opts opts;
+struct analyse_pipeline {
+	struct analyse_pipeline_opts opts;
 	uint32_t dims, used; /* used: columns of the layout */
 	uint64_t layout, step, last_ns, random;
 	double q;
@@ -28,55 +29,58 @@ struct sl_pipeline {
 	uint64_t holding;   /* steps for which they did, less the normal ones since */
 	uint32_t anomalous; /* steps, one after the other */
 	struct {
-		uint32_t steps;	   /* of a run so far: one after the other above the usual */
-		float above[LATE]; /* a ring: by how much each of the last was */
-		float sum, peak;   /* the largest sum of them so far; the largest score */
-		bool found;	   /* an anomaly came in it */
+		uint32_t steps; /* of a run so far: one after the other above the usual */
+		float above[ANALYSE_LATE]; /* a ring: by how much each of the last was */
+		float sum, peak;	   /* the largest sum of them so far; the largest score */
+		bool found;		   /* an anomaly came in it */
 	} run;
 	double news; /* anomalies beyond twice the budget: see no_news() */
-	enum sl_learning learning;
+	enum analyse_learning learning;
 	float step_score, step_shadow;
-	struct lesson {
+	struct analyse_training_sample {
 		float score, run, shadow; /* NAN: nothing to be learned of it */
 		bool within;		  /* a step of a run, for which another one stands */
-	} late[LATE];			  /* a ring: still to be learned */
+	} late[ANALYSE_LATE];		  /* a ring: still to be learned */
 	uint32_t late_at, late_n;
-	struct sl_normaliser normaliser;
-	struct sl_thresholds own, *thresholds;
-	struct sl_calibration shadow_calibration;
+	struct analyse_normaliser normaliser;
+	struct analyse_thresholds own, *thresholds;
+	struct analyse_calibration shadow_calibration;
 	void *detector, *shadow;
-	struct slot *slots;		       /* dims */
+	struct analyse_slot *slots;	       /* dims */
 	uint64_t *keys;			       /* dims: of names; 0: a free slot */
-	uint32_t *slot_of;		       /* column -> slot, or SL_NOBODY */
-	uint32_t *column_of;		       /* slot -> column, or SL_NOBODY */
+	uint32_t *slot_of;		       /* column -> slot, or ANALYSE_NOBODY */
+	uint32_t *column_of;		       /* slot -> column, or ANALYSE_NOBODY */
 	float *x, *z, *move, *blame, *scratch; /* dims each, of the last row */
 	float *floats;
-	struct sl_pipeline_stats stats;
+	struct analyse_pipeline_stats stats;
 };
 
-/* ---- pipeline.c -------------------------------------------------------------------------------------- */
+/* ---- pipeline.c ---- */
 
 /*
- * Runs are of scores that have a unit, and of steps short enough for a baseline to wait for some: it follows
- * within SL_FAST - 1 by itself.
+ * Runs are of scores that have a unit, and of steps short enough for a baseline to wait for some:
+ * it follows within ANALYSE_FAST - 1 by itself.
  */
-bool pipeline_has_runs(const struct sl_pipeline *p);
-int pipeline_init_thresholds(const struct sl_pipeline *p, struct sl_thresholds *t);
-void *pipeline_new_detector(const struct sl_pipeline *p, const struct sl_detector_ops *ops);
+bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
+int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p,
+				     struct analyse_thresholds *t);
+void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
+				    const struct analyse_detector_ops *ops);
 
-/* ---- pipeline_learn.c -------------------------------------------------------------------------------- */
+/* ---- pipeline_learn.c ---- */
 
-double pipeline_threshold(struct sl_pipeline *p);
+double analyse_pipeline_threshold(struct analyse_pipeline *p);
 /*
- * Of few runs little is known. At the least it takes what a threshold's worth of steps adds up to until
- * baselines that do not wait have followed: what is shorter is one event, and was judged as one.
+ * Of few runs little is known. At the least it takes what a threshold's worth of steps adds up to
+ * until baselines that do not wait have followed: what is shorter is one event, and was judged as
+ * one.
  */
-double pipeline_run_threshold(struct sl_pipeline *p);
+double analyse_pipeline_run_threshold(struct analyse_pipeline *p);
 /* What its last steps add up to, with the one under way. 0: there is no run. */
-float pipeline_run_sum(const struct sl_pipeline *p);
+float analyse_pipeline_run_sum(const struct analyse_pipeline *p);
 /* The step is over: what it has shown is learned. Without one it does nothing. */
-void pipeline_end_step(struct sl_pipeline *p);
+void analyse_pipeline_end_step(struct analyse_pipeline *p);
 /* What went on: anomaly, run, scores that were to be learned. */
-void pipeline_forget(struct sl_pipeline *p);
+void analyse_pipeline_forget(struct analyse_pipeline *p);
 
 #endif

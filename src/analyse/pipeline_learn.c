@@ -12,38 +12,39 @@
 #define SUSPECT	  10u  /* steps of a run that add up; not more than LATE */
 #define INFLUENCE 2.0  /* thresholds that an anomaly counts at most, where its score is learned */
 
-typedef void (*learn_fn)(struct sl_calibration *c, double score);
+typedef void (*learn_fn)(struct analyse_calibration *c, double score);
 
-static void teach(struct sl_thresholds *t, const struct lesson *l, learn_fn learn)
+static void teach(struct analyse_thresholds *t, const struct analyse_training_sample *l,
+		  learn_fn learn)
 {
-	(l->within ? sl_calibration_learn_within : learn)(&t->step, l->score);
+	(l->within ? analyse_calibration_learn_within : learn)(&t->step, l->score);
 	learn(&t->run, l->run);
 }
 
 /*
- * What is usual for a pod is not known yet, but for others of its fleet it is: a fault meanwhile, its own or that of a pod
- * whose connections it sees, must not lift the threshold of all.
+ * What is usual for a pod is not known yet, but for others of its fleet it is: a fault meanwhile,
+ * its own or that of a pod whose connections it sees, must not lift the threshold of all.
  */
-static void teach_others(struct sl_pipeline *p, const struct lesson *l)
+static void teach_others(struct analyse_pipeline *p, const struct analyse_training_sample *l)
 {
-	struct sl_thresholds *all = p->thresholds;
-	struct lesson usual = *l;
+	struct analyse_thresholds *all = p->thresholds;
+	struct analyse_training_sample usual = *l;
 
-	if (!l->within && (double)l->score > sl_calibration_threshold(&all->step))
+	if (!l->within && (double)l->score > analyse_calibration_threshold(&all->step))
 		usual.score = NAN;
-	if ((double)l->run > fmax(sl_calibration_threshold(&all->run),
-				  SL_FAST * sl_calibration_threshold(&all->step)))
+	if ((double)l->run > fmax(analyse_calibration_threshold(&all->run),
+				  ANALYSE_FAST * analyse_calibration_threshold(&all->step)))
 		usual.run = NAN;
-	teach(all, &usual, sl_calibration_learn_gated);
+	teach(all, &usual, analyse_calibration_learn_gated);
 }
 
-static void learn_scores(struct sl_pipeline *p, const struct lesson *l)
+static void learn_scores(struct analyse_pipeline *p, const struct analyse_training_sample *l)
 {
-	bool gated = p->learning == SL_LEARN_GATED;
-	learn_fn learn = gated ? sl_calibration_learn_gated : sl_calibration_learn;
+	bool gated = p->learning == ANALYSE_LEARN_GATED;
+	learn_fn learn = gated ? analyse_calibration_learn_gated : analyse_calibration_learn;
 
 	p->thresholds->settled |= gated;
-	if (p->learning == SL_LEARN_ALL && p->thresholds != &p->own && p->thresholds->settled)
+	if (p->learning == ANALYSE_LEARN_ALL && p->thresholds != &p->own && p->thresholds->settled)
 		teach_others(p, l);
 	else
 		teach(p->thresholds, l, learn);
@@ -60,76 +61,77 @@ static float at_most(float score, double threshold)
 	return (float)fmin(score, INFLUENCE * threshold);
 }
 
-double pipeline_threshold(struct sl_pipeline *p)
+double analyse_pipeline_threshold(struct analyse_pipeline *p)
 {
-	return sl_calibration_among(&p->own.step, &p->thresholds->step);
+	return analyse_calibration_among(&p->own.step, &p->thresholds->step);
 }
 
-double pipeline_run_threshold(struct sl_pipeline *p)
+double analyse_pipeline_run_threshold(struct analyse_pipeline *p)
 {
-	return fmax(sl_calibration_among(&p->own.run, &p->thresholds->run),
-		    SL_FAST * pipeline_threshold(p));
+	return fmax(analyse_calibration_among(&p->own.run, &p->thresholds->run),
+		    ANALYSE_FAST * analyse_pipeline_threshold(p));
 }
 
 /*
  * A fault that begins below the threshold must not lift it out of its own way: scores are learned
  * late, and those of the last steps before an anomaly not at all.
  */
-static void learn_scores_late(struct sl_pipeline *p, const struct lesson *l)
+static void learn_scores_late(struct analyse_pipeline *p, const struct analyse_training_sample *l)
 {
 	uint32_t i = p->late_at;
 
-	if (p->learning != SL_LEARN_GATED) {
+	if (p->learning != ANALYSE_LEARN_GATED) {
 		learn_scores(p, l);
 		return;
 	}
-	if (p->late_n == LATE)
+	if (p->late_n == ANALYSE_LATE)
 		learn_scores(p, &p->late[i]);
 	else
 		p->late_n++;
 	p->late[i] = *l;
-	p->late_at = (i + 1) % LATE;
+	p->late_at = (i + 1) % ANALYSE_LATE;
 }
 
-/* ---- runs ------------------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
 /* There is no run while it can't have what makes one: baselines that wait. */
-static bool may_hold(const struct sl_pipeline *p)
+static bool may_hold(const struct analyse_pipeline *p)
 {
-	return (p->holding + SL_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
+	return (p->holding + ANALYSE_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
 }
 
 /* Scores above are of a run: what the pod itself has in one step of ten. */
-static float usual_score(const struct sl_pipeline *p)
+static float usual_score(const struct analyse_pipeline *p)
 {
-	return pipeline_has_runs(p) && may_hold(p) && sl_calibration_known(&p->own.step)
+	return analyse_pipeline_has_runs(p) && may_hold(p) &&
+			       analyse_calibration_known(&p->own.step)
 		       ? (float)p->own.step.q90
 		       : INFINITY;
 }
 
-float pipeline_run_sum(const struct sl_pipeline *p)
+float analyse_pipeline_run_sum(const struct analyse_pipeline *p)
 {
 	float sum = p->step_score - usual_score(p);
 
 	if (!(sum > 0))
 		return 0;
 	for (uint32_t i = 1; i < SUSPECT && i <= p->run.steps; i++)
-		sum += p->run.above[(p->run.steps - i) % LATE];
+		sum += p->run.above[(p->run.steps - i) % ANALYSE_LATE];
 	return sum;
 }
 
 /*
- * The step is one of a run, or the one before was the last. Of a run, its largest score is learned as one and the
- * others as steps within it (declustering: Coles 2001, 5.3.2), and the most that it added up to. Those of anomalies
- * are not.
+ * The step is one of a run, or the one before was the last. Of a run, its largest score is learned
+ * as one and the others as steps within it (declustering: Coles 2001, 5.3.2), and the most that it
+ * added up to. Those of anomalies are not.
  */
-static void end_run(struct sl_pipeline *p, bool learn)
+static void end_run(struct analyse_pipeline *p, bool learn)
 {
-	struct lesson l = {p->step_score, 0, p->step_shadow, false};
+	struct analyse_training_sample l = {p->step_score, 0, p->step_shadow, false};
 	float above = p->step_score - usual_score(p);
 
 	if (p->run.steps && !(above > 0)) {
-		struct lesson whole = {p->run.peak, p->run.sum, NAN, false};
+		struct analyse_training_sample whole = {p->run.peak, p->run.sum, NAN, false};
 
 		if (learn && !p->run.found)
 			learn_scores_late(p, &whole);
@@ -139,8 +141,8 @@ static void end_run(struct sl_pipeline *p, bool learn)
 		l.score = p->run.steps ? p->step_score : NAN;
 		l.run = p->run.steps ? 0 : NAN;
 		l.within = true;
-		p->run.sum = fmaxf(p->run.sum, pipeline_run_sum(p));
-		p->run.above[p->run.steps % LATE] = above;
+		p->run.sum = fmaxf(p->run.sum, analyse_pipeline_run_sum(p));
+		p->run.above[p->run.steps % ANALYSE_LATE] = above;
 		p->run.peak = fmaxf(p->run.peak, p->step_score);
 		p->run.steps++;
 		p->run.found |= p->step_anomalous;
@@ -150,19 +152,20 @@ static void end_run(struct sl_pipeline *p, bool learn)
 }
 
 /*
- * What is not normal is no baseline either, or every fault would be over in two steps. That goes for
- * the metrics that made the anomaly, while they are away from where they were, and for a while: the
- * others follow, or one that always wanders would soon be far from where it was held and keep the
- * anomaly going. The while is one for anomalies close to each other, which are no news either.
- * The baselines need SL_FAST - 1 steps to follow by themselves.
+ * What is not normal is no baseline either, or every fault would be over in two steps. That goes
+ * for the metrics that made the anomaly, while they are away from where they were, and for a while:
+ * the others follow, or one that always wanders would soon be far from where it was held and keep
+ * the anomaly going. The while is one for anomalies close to each other, which are no news either.
+ * The baselines need ANALYSE_FAST - 1 steps to follow by themselves.
  *
- * In a run that is no anomaly yet they wait whenever they went away: what is a little off for long must not hide the
- * fault that begins then. What stays so becomes usual, as distances are counted in each SUSPECT-th step.
+ * In a run that is no anomaly yet they wait whenever they went away: what is a little off for long
+ * must not hide the fault that begins then. What stays so becomes usual, as distances are counted
+ * in each SUSPECT-th step.
  */
-static bool hold(struct sl_pipeline *p)
+static bool hold(struct analyse_pipeline *p)
 {
-	bool anomalous = p->learning == SL_LEARN_GATED && p->step_anomalous, any = false;
-	bool first = p->anomalous < SL_FAST || p->run.steps <= SL_FAST;
+	bool anomalous = p->learning == ANALYSE_LEARN_GATED && p->step_anomalous, any = false;
+	bool first = p->anomalous < ANALYSE_FAST || p->run.steps <= ANALYSE_FAST;
 
 	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
 	if (!may_hold(p) || !(anomalous || p->run.steps)) {
@@ -181,65 +184,67 @@ static bool hold(struct sl_pipeline *p)
 }
 
 /*
- * Ten like faults in a row are ten faults, but what goes on like that is what the pod does. A one-sided
- * CUSUM (Page 1954) of anomalies over twice the budget: above NEWS how far metrics move is counted of
- * the first step of each, too; of the first alone, as those of one anomaly depend on each other (runs
- * declustering: S. Coles, Statistical Modeling of Extreme Values, 2001, 5.3.2).
+ * Ten like faults in a row are ten faults, but what goes on like that is what the pod does. A
+ * one-sided CUSUM (Page 1954) of anomalies over twice the budget: above NEWS how far metrics move
+ * is counted of the first step of each, too; of the first alone, as those of one anomaly depend on
+ * each other (runs declustering: S. Coles, Statistical Modeling of Extreme Values, 2001, 5.3.2).
  */
-static bool no_news(struct sl_pipeline *p)
+static bool no_news(struct analyse_pipeline *p)
 {
-	if (p->learning != SL_LEARN_GATED)
+	if (p->learning != ANALYSE_LEARN_GATED)
 		return false;
 	p->news = fmin(fmax(p->news + (p->anomalous == 1) - 2 * p->q, 0), 2 * NEWS);
 	return p->news > NEWS;
 }
 
-void pipeline_end_step(struct sl_pipeline *p)
+void analyse_pipeline_end_step(struct analyse_pipeline *p)
 {
-	struct sl_row row = {p->dims, p->z, p->move};
-	bool learn = p->learning == SL_LEARN_ALL, held, taught;
-	enum sl_count count = SL_COUNT_NOT;
+	struct analyse_row row = {p->dims, p->z, p->move};
+	bool learn = p->learning == ANALYSE_LEARN_ALL, held, taught;
+	enum analyse_count count = ANALYSE_COUNT_NOT;
 
 	if (!p->step_scored)
 		return;
 	/* By step, as its scores are learned: rows of one step are high together, or not at all. */
-	p->drift = sl_calibration_watch(&p->own.step, p->step_score);
+	p->drift = analyse_calibration_watch(&p->own.step, p->step_score);
 	if (p->step_anomalous)
 		p->late_n = 0;
 	/* Scores of a detector that knows nothing say nothing of its threshold. */
-	taught = p->learning == SL_LEARN_SCORES ||
-		 (p->learning != SL_LEARN_NONE && p->stats.learned >= SL_SLOW);
-	end_run(p, taught && !(p->learning == SL_LEARN_GATED && p->step_anomalous));
+	taught = p->learning == ANALYSE_LEARN_SCORES ||
+		 (p->learning != ANALYSE_LEARN_NONE && p->stats.learned >= ANALYSE_SLOW);
+	end_run(p, taught && !(p->learning == ANALYSE_LEARN_GATED && p->step_anomalous));
 	held = hold(p);
-	if (p->learning == SL_LEARN_GATED)
+	if (p->learning == ANALYSE_LEARN_GATED)
 		learn = !p->step_anomalous ||
-			(!held && sl_random_uniform(&p->random) < p->opts.eta);
+			(!held && analyse_random_uniform(&p->random) < p->opts.eta);
 	if (learn) {
 		p->stats.learned++;
 		if (p->opts.detector->learn)
 			p->opts.detector->learn(p->detector, &row);
 		if (p->shadow && p->opts.shadow->learn)
 			p->opts.shadow->learn(p->shadow, &row);
-		if (taught && p->learning == SL_LEARN_GATED && p->step_anomalous)
+		if (taught && p->learning == ANALYSE_LEARN_GATED && p->step_anomalous)
 			learn_scores(
-				p, &(struct lesson){
-					   at_most(p->step_score, pipeline_threshold(p)), 0,
-					   at_most(p->step_shadow, sl_calibration_threshold(
+				p, &(struct analyse_training_sample){
+					   at_most(p->step_score, analyse_pipeline_threshold(p)), 0,
+					   at_most(p->step_shadow, analyse_calibration_threshold(
 									   &p->shadow_calibration)),
 					   false});
 	}
 	if (learn || (no_news(p) && p->anomalous == 1))
-		count = p->run.steps % SUSPECT && !p->step_anomalous ? SL_COUNT_LATER : SL_COUNT;
-	/* While an anomaly lasts, where the pod was before it stays known, so the way back is no move. */
-	sl_normaliser_step(&p->normaliser, learn, count,
-			   !(p->learning == SL_LEARN_GATED && p->step_anomalous && may_hold(p)),
-			   p->held);
+		count = p->run.steps % SUSPECT && !p->step_anomalous ? ANALYSE_COUNT_LATER
+								     : ANALYSE_COUNT;
+	/* While an anomaly lasts, where the pod was before it stays known, so the way back is no
+	 * move. */
+	analyse_normaliser_step(
+		&p->normaliser, learn, count,
+		!(p->learning == ANALYSE_LEARN_GATED && p->step_anomalous && may_hold(p)), p->held);
 	p->stats.steps++;
 	p->step_scored = p->step_anomalous = false;
 	p->step_score = p->step_shadow = 0;
 }
 
-void pipeline_forget(struct sl_pipeline *p)
+void analyse_pipeline_forget(struct analyse_pipeline *p)
 {
 	memset(p->held, 0, p->dims * sizeof(*p->held));
 	p->holding = p->anomalous = 0;

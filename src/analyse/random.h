@@ -8,18 +8,18 @@
 
 #include "sketch/hash.h"
 
-static inline uint64_t sl_random_next(uint64_t *state)
+static inline uint64_t analyse_random_next(uint64_t *state)
 {
-	uint64_t v = sl_hash_nth(*state, 0);
+	uint64_t v = sketch_hash_nth(*state, 0);
 
-	*state += SL_HASH_STEP;
+	*state += SKETCH_HASH_STEP;
 	return v;
 }
 
 /* [0, 1) */
-static inline double sl_random_uniform(uint64_t *state)
+static inline double analyse_random_uniform(uint64_t *state)
 {
-	return (double)(sl_random_next(state) >> 11) * 0x1p-53;
+	return (double)(analyse_random_next(state) >> 11) * 0x1p-53;
 }
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * api.c - what the endpoints have in common: answers, parameters, pieces of JSON. Every answer is
- * written into one buffer of at most SL_API_ANSWER_MAX bytes, and all answers under way together
+ * written into one buffer of at most API_ANSWER_MAX bytes, and all answers under way together
  * hold at most OUTSTANDING_MAX: a client that reads slowly costs others a 503, never the collector
  * its memory.
  */
@@ -24,48 +24,47 @@
 /* Memory that answers hold, over all. */
 static atomic_size_t outstanding;
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
-struct sl_api_answer *sl_api_answer(struct sl_http_request *req)
+struct api_answer *api_answer(struct http_request *req)
 {
-	struct sl_api_answer *a;
+	struct api_answer *a;
 
-	if (atomic_fetch_add(&outstanding, SL_API_ANSWER_MAX) >
-	    OUTSTANDING_MAX - SL_API_ANSWER_MAX) {
-		atomic_fetch_sub(&outstanding, SL_API_ANSWER_MAX);
-		sl_http_add_header(req, "Retry-After", "1");
-		sl_http_reply_error(req, 503, "too many answers are under way: try again");
+	if (atomic_fetch_add(&outstanding, API_ANSWER_MAX) > OUTSTANDING_MAX - API_ANSWER_MAX) {
+		atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
+		http_add_header(req, "Retry-After", "1");
+		http_reply_error(req, 503, "too many answers are under way: try again");
 		return NULL;
 	}
 	a = calloc(1, sizeof(*a));
 	if (!a) {
-		atomic_fetch_sub(&outstanding, SL_API_ANSWER_MAX);
-		sl_http_reply_error(req, 503, "out of memory");
+		atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
+		http_reply_error(req, 503, "out of memory");
 		return NULL;
 	}
-	sl_json_init(&a->json, SL_API_ANSWER_MAX);
+	api_json_init(&a->json, API_ANSWER_MAX);
 	return a;
 }
 
 static void answer_free(void *arg)
 {
-	struct sl_api_answer *a = arg;
+	struct api_answer *a = arg;
 
 	atomic_fetch_sub(&outstanding, a->json.cap);
-	sl_json_free(&a->json);
+	api_json_free(&a->json);
 	free(a);
 }
 
-/* While it is written an answer counts as SL_API_ANSWER_MAX, afterwards as what it is. */
-static void answer_settle(struct sl_api_answer *a)
+/* While it is written an answer counts as API_ANSWER_MAX, afterwards as what it is. */
+static void answer_settle(struct api_answer *a)
 {
 	atomic_fetch_add(&outstanding, a->json.cap);
-	atomic_fetch_sub(&outstanding, SL_API_ANSWER_MAX);
+	atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
 }
 
 static ssize_t answer_read(void *arg, char *buf, size_t max)
 {
-	struct sl_api_answer *a = arg;
+	struct api_answer *a = arg;
 	size_t n = a->json.len - a->sent;
 
 	if (n > max)
@@ -75,75 +74,74 @@ static ssize_t answer_read(void *arg, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-void sl_api_send(struct sl_http_request *req, struct sl_api_answer *a)
+void api_send(struct http_request *req, struct api_answer *a)
 {
 	bool overflow = a->json.overflow;
 
 	answer_settle(a);
-	sl_http_add_header(req, "Cache-Control", "no-store");
+	http_add_header(req, "Cache-Control", "no-store");
 	if (overflow) {
-		sl_http_reply_error(req, 503, "the answer does not fit %zu bytes",
-				    SL_API_ANSWER_MAX);
+		http_reply_error(req, 503, "the answer does not fit %zu bytes", API_ANSWER_MAX);
 	} else if (a->json.len > 32768) {
-		sl_http_reply_stream(req, 200, "application/json", answer_read, answer_free, a);
+		http_reply_stream(req, 200, "application/json", answer_read, answer_free, a);
 		return;
 	} else {
-		sl_http_reply(req, 200, "application/json", a->json.buf, a->json.len);
+		http_reply(req, 200, "application/json", a->json.buf, a->json.len);
 	}
 	answer_free(a);
 }
 
-void sl_api_drop(struct sl_api_answer *a)
+void api_drop(struct api_answer *a)
 {
 	answer_settle(a);
 	answer_free(a);
 }
 
 /* An answer about series of which there is none is no answer. */
-void sl_api_not_found(struct sl_http_request *req, struct sl_api_answer *a)
+void api_not_found(struct http_request *req, struct api_answer *a)
 {
-	sl_api_drop(a);
-	sl_http_reply_error(req, 404, "no such series: %.200s", sl_http_query(req, "series"));
+	api_drop(a);
+	http_reply_error(req, 404, "no such series: %.200s", http_query(req, "series"));
 }
 
-bool sl_api_fits(struct sl_json *j, struct sl_json_mark mark)
+bool api_fits(struct api_json *j, struct api_json_mark mark)
 {
 	if (!j->overflow && j->max - j->len >= ANSWER_SPARE)
 		return true;
-	sl_json_back(j, mark);
+	api_json_back(j, mark);
 	return false;
 }
 
-/* ---- parameters: false after a 400 was given ------------------------------------------------------ */
+/* ---- parameters: false after a 400 was given ---- */
 
-bool sl_api_param_u64(struct sl_http_request *req, const char *key, uint64_t min, uint64_t max,
-		      uint64_t *out)
+bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint64_t max,
+		   uint64_t *out)
 {
-	const char *s = sl_http_query(req, key);
+	const char *s = http_query(req, key);
 
 	if (!s || !*s)
 		return true;
-	if (!sl_parse_u64(s, min, max, out))
+	if (!base_parse_u64(s, min, max, out))
 		return true;
-	sl_http_reply_error(req, 400, "%s=%.40s: not a number from %llu to %llu", key, s,
-			    (unsigned long long)min, (unsigned long long)max);
+	http_reply_error(req, 400, "%s=%.40s: not a number from %llu to %llu", key, s,
+			 (unsigned long long)min, (unsigned long long)max);
 	return false;
 }
 
-bool sl_api_param_terms(struct sl_http_request *req, struct sl_terms *terms)
+bool api_param_terms(struct http_request *req, struct collect_terms *terms)
 {
-	const char *q = sl_http_query(req, "q");
+	const char *q = http_query(req, "q");
 
 	terms->count = 0;
-	if (!q || !sl_terms_parse(q, terms))
+	if (!q || !collect_terms_parse(q, terms))
 		return true;
-	sl_http_reply_error(req, 400, "q: at most %d terms and %zu characters", SL_TERMS_MAX,
-			    sizeof(terms->text) - 1);
+	http_reply_error(req, 400, "q: at most %d terms and %zu characters", COLLECT_TERMS_MAX,
+			 sizeof(terms->text) - 1);
 	return false;
 }
 
 struct series_list {
-	struct sl_series_id *ids;
+	struct collect_series_id *ids;
 	int n; /* or -errno */
 	char bad[40];
 };
@@ -155,58 +153,58 @@ static bool add_series(void *arg, const char *key, const char *value)
 
 	if (strcmp(key, "series") || !*value)
 		return true;
-	n = sl_series_ids_parse(value, l->ids + l->n, SL_API_SERIES_MAX - l->n, l->bad);
+	n = collect_series_ids_parse(value, l->ids + l->n, API_SERIES_MAX - l->n, l->bad);
 	l->n = n < 0 ? n : l->n + n;
 	return n >= 0;
 }
 
-int sl_api_param_series(struct sl_http_request *req, struct sl_series_id ids[SL_API_SERIES_MAX],
-			bool needed)
+int api_param_series(struct http_request *req, struct collect_series_id ids[API_SERIES_MAX],
+		     bool needed)
 {
 	struct series_list l = {.ids = ids};
 
-	sl_http_query_each(req, add_series, &l);
+	http_query_each(req, add_series, &l);
 	if (!l.n && needed)
-		sl_http_reply_error(req, 400,
-				    "series is missing: series=INSTANCE/METRIC[,INSTANCE/METRIC]..."
-				    " as /api/v1/metrics gives them");
+		http_reply_error(req, 400,
+				 "series is missing: series=INSTANCE/METRIC[,INSTANCE/METRIC]..."
+				 " as /api/v1/metrics gives them");
 	else if (l.n == -E2BIG)
-		sl_http_reply_error(req, 400, "series: at most %d at a time", SL_API_SERIES_MAX);
+		http_reply_error(req, 400, "series: at most %d at a time", API_SERIES_MAX);
 	else if (l.n < 0)
-		sl_http_reply_error(req, 400, "series=%s: not INSTANCE/METRIC", l.bad);
+		http_reply_error(req, 400, "series=%s: not INSTANCE/METRIC", l.bad);
 	return l.n < 0 || (!l.n && needed) ? -1 : l.n;
 }
 
-/* ---- pieces of JSON ---------------------------------------------------------------------------------- */
+/* ---- pieces of JSON ---- */
 
-void sl_api_age(struct sl_json *j, const char *key, uint64_t then_ns, uint64_t now_ns)
+void api_age(struct api_json *j, const char *key, uint64_t then_ns, uint64_t now_ns)
 {
-	sl_json_key(j, key);
+	api_json_key(j, key);
 	if (!then_ns)
-		sl_json_null(j);
+		api_json_null(j);
 	else
-		sl_json_f64(j, now_ns > then_ns ? (double)((now_ns - then_ns) / 1000) / 1e6 : 0);
+		api_json_f64(j, now_ns > then_ns ? (double)((now_ns - then_ns) / 1000) / 1e6 : 0);
 }
 
-void sl_api_time(struct sl_json *j, const char *key, uint64_t ns)
+void api_time(struct api_json *j, const char *key, uint64_t ns)
 {
-	sl_json_key(j, key);
+	api_json_key(j, key);
 	if (!ns || ns > INT64_MAX)
-		sl_json_null(j);
+		api_json_null(j);
 	else
-		sl_json_time(j, (int64_t)ns);
+		api_json_time(j, (int64_t)ns);
 }
 
-void sl_api_quantile(struct sl_json *j, const char *key, double v)
+void api_quantile(struct api_json *j, const char *key, double v)
 {
-	sl_json_key(j, key);
+	api_json_key(j, key);
 	if (isnan(v))
-		sl_json_null(j);
+		api_json_null(j);
 	else
-		sl_json_f64(j, v);
+		api_json_f64(j, v);
 }
 
-const char *sl_api_label_of(const struct sl_region_info *info, const char *key)
+const char *api_label_of(const struct region_info *info, const char *key)
 {
 	for (uint32_t i = 0; i < info->label_count; i++)
 		if (!strcmp(info->labels[i].key, key))
@@ -214,91 +212,93 @@ const char *sl_api_label_of(const struct sl_region_info *info, const char *key)
 	return "";
 }
 
-void sl_api_labels(struct sl_json *j, const struct sl_text_label *labels, uint32_t count)
+void api_labels(struct api_json *j, const struct region_text_label *labels, uint32_t count)
 {
-	sl_json_kbegin(j, "labels", '{');
+	api_json_kbegin(j, "labels", '{');
 	for (uint32_t i = 0; i < count; i++)
-		sl_json_kstring(j, labels[i].key, labels[i].value);
-	sl_json_end(j, '}');
+		api_json_kstring(j, labels[i].key, labels[i].value);
+	api_json_end(j, '}');
 }
 
-void sl_api_instance(struct sl_json *j, uint64_t instance)
+void api_instance(struct api_json *j, uint64_t instance)
 {
-	char text[SL_SERIES_ID_BYTES];
+	char text[COLLECT_SERIES_ID_BYTES];
 
 	snprintf(text, sizeof(text), "%016llx", (unsigned long long)instance);
-	sl_json_kstring(j, "instance", text);
+	api_json_kstring(j, "instance", text);
 }
 
-void sl_api_target(struct sl_json *j, const char *hostname, const char *target)
+void api_target(struct api_json *j, const char *hostname, const char *target)
 {
-	sl_json_kstring(j, "host", hostname);
-	sl_json_kstring(j, "target", target);
+	api_json_kstring(j, "host", hostname);
+	api_json_kstring(j, "target", target);
 }
 
-struct sl_json_mark sl_api_host_begin(struct sl_json *j, const char *hostname, const char *target,
-				      bool present)
+struct api_json_mark api_host_begin(struct api_json *j, const char *hostname, const char *target,
+				    bool present)
 {
-	struct sl_json_mark mark = sl_json_mark(j);
+	struct api_json_mark mark = api_json_mark(j);
 
-	sl_json_begin(j, '{');
-	sl_api_target(j, hostname, target);
-	sl_json_kbool(j, "present", present);
+	api_json_begin(j, '{');
+	api_target(j, hostname, target);
+	api_json_kbool(j, "present", present);
 	return mark;
 }
 
-void sl_api_host_end(struct sl_json *j, struct sl_json_mark mark)
+void api_host_end(struct api_json *j, struct api_json_mark mark)
 {
-	sl_json_end(j, '}');
-	sl_api_fits(j, mark);
+	api_json_end(j, '}');
+	api_fits(j, mark);
 }
 
-const char *sl_host_condition_name(enum sl_host_condition condition)
+const char *api_host_condition_name(enum collect_host_condition condition)
 {
 	switch (condition) {
-	case SL_HOST_CONNECTING:
+	case COLLECT_HOST_CONNECTING:
 		return "connecting";
-	case SL_HOST_UP:
+	case COLLECT_HOST_UP:
 		return "up";
-	case SL_HOST_STALE:
+	case COLLECT_HOST_STALE:
 		return "stale";
 	}
 	return "unknown";
 }
 
-const char *sl_api_state_name(const struct sl_region_view *r)
+const char *api_state_name(const struct collect_region_view *r)
 {
 	if (r->fault && *r->fault)
 		return "dropped";
-	return r->state == SL_STATE_LIVE && r->stale ? "stale" : sl_state_name(r->state);
+	return r->state == SL_STATE_LIVE && r->stale ? "stale" : region_state_name(r->state);
 }
 
-uint32_t sl_api_region_terms(const struct sl_terms *t, const struct sl_region_view *r)
+uint32_t api_region_terms(const struct collect_terms *t, const struct collect_region_view *r)
 {
-	char instance[SL_SERIES_ID_BYTES];
+	char instance[COLLECT_SERIES_ID_BYTES];
 
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)r->info->instance);
-	return sl_terms_in_text(t, instance) | sl_terms_in_text(t, r->hostname ? r->hostname : "") |
-	       sl_terms_in_labels(t, r->info->labels, r->info->label_count);
+	return collect_terms_in_text(t, instance) |
+	       collect_terms_in_text(t, r->hostname ? r->hostname : "") |
+	       collect_terms_in_labels(t, r->info->labels, r->info->label_count);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ------------------------------------------------------------------------------------------------------
+ */
 
 static const struct {
 	const char *path;
-	sl_http_handler handler;
+	http_handler handler;
 } routes[] = {
-	{"/api/v1/status", sl_api_get_status},	 {"/api/v1/hosts", sl_api_get_hosts},
-	{"/api/v1/pods", sl_api_get_pods},	 {"/api/v1/metrics", sl_api_get_metrics},
-	{"/api/v1/history", sl_api_get_history}, {"/api/v1/buckets", sl_api_get_buckets},
-	{"/api/v1/latency", sl_api_get_latency}, {"/api/v1/anomalies", sl_api_get_anomalies},
-	{"/api/v1/scores", sl_api_get_scores},	 {"/api/v1/flows", sl_api_get_flows},
-	{"/api/v1/layers", sl_api_get_layers},	 {"/api/v1/net", sl_api_get_net},
+	{"/api/v1/status", api_get_status},   {"/api/v1/hosts", api_get_hosts},
+	{"/api/v1/pods", api_get_pods},	      {"/api/v1/metrics", api_get_metrics},
+	{"/api/v1/history", api_get_history}, {"/api/v1/buckets", api_get_buckets},
+	{"/api/v1/latency", api_get_latency}, {"/api/v1/anomalies", api_get_anomalies},
+	{"/api/v1/scores", api_get_scores},   {"/api/v1/flows", api_get_flows},
+	{"/api/v1/layers", api_get_layers},   {"/api/v1/net", api_get_net},
 };
 
 #define PARAMETERS_MAX 16
 
-struct parameters {
+struct api_parameters {
 	const char *key[PARAMETERS_MAX];
 	size_t n;
 	const char *twice; /* given again */
@@ -306,7 +306,7 @@ struct parameters {
 
 static bool add_parameter(void *arg, const char *key, const char *value)
 {
-	struct parameters *p = arg;
+	struct api_parameters *p = arg;
 
 	(void)value;
 	if (!strcmp(key, "series"))
@@ -320,51 +320,51 @@ static bool add_parameter(void *arg, const char *key, const char *value)
 }
 
 /* A parameter given twice is a mistake of which no part shall be answered silently. */
-static void answer(struct sl_http_request *req, void *collector)
+static void answer(struct http_request *req, void *collector)
 {
-	struct parameters p = {.n = 0};
+	struct api_parameters p = {.n = 0};
 
-	sl_http_query_each(req, add_parameter, &p);
+	http_query_each(req, add_parameter, &p);
 	if (p.twice || p.n > PARAMETERS_MAX) {
 		if (p.twice)
-			sl_http_reply_error(req, 400, "%.40s: given more than once", p.twice);
+			http_reply_error(req, 400, "%.40s: given more than once", p.twice);
 		else
-			sl_http_reply_error(req, 400, "more than %d parameters", PARAMETERS_MAX);
+			http_reply_error(req, 400, "more than %d parameters", PARAMETERS_MAX);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++)
-		if (!strcmp(routes[i].path, sl_http_path(req))) {
+		if (!strcmp(routes[i].path, http_path(req))) {
 			routes[i].handler(req, collector);
 			return;
 		}
-	sl_http_reply_error(req, 404, "no such path: %.200s", sl_http_path(req));
+	http_reply_error(req, 404, "no such path: %.200s", http_path(req));
 }
 
 /* These answer as Kubernetes wants it, also when they are asked wrongly. */
 static const struct {
 	const char *path;
-	sl_http_handler handler;
+	http_handler handler;
 } external[] = {
-	{"/apis", sl_api_get_apis},
-	{"/apis/external.metrics.k8s.io", sl_api_get_external_group},
-	{"/apis/external.metrics.k8s.io/v1beta1", sl_api_get_external},
-	{"/apis/external.metrics.k8s.io/v1beta1/namespaces/{*}", sl_api_get_external_values},
+	{"/apis", api_get_apis},
+	{"/apis/external.metrics.k8s.io", api_get_external_group},
+	{"/apis/external.metrics.k8s.io/v1beta1", api_get_external},
+	{"/apis/external.metrics.k8s.io/v1beta1/namespaces/{*}", api_get_external_values},
 };
 
-int sl_api_register(struct sl_http *http, struct sl_collector *c)
+int api_register(struct http *http, struct collect_collector *c)
 {
 	int err;
 
-	sl_api_status_begin();
+	api_status_begin();
 	for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++) {
-		err = sl_http_route(http, "GET", routes[i].path, answer, c);
+		err = http_route(http, "GET", routes[i].path, answer, c);
 		if (err)
 			return err;
 	}
 	for (size_t i = 0; i < sizeof(external) / sizeof(*external); i++) {
-		err = sl_http_route(http, "GET", external[i].path, external[i].handler, c);
+		err = http_route(http, "GET", external[i].path, external[i].handler, c);
 		if (err)
 			return err;
 	}
-	return sl_page_register(http);
+	return api_page_register(http);
 }

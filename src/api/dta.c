@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api_dta.c - stores of reports over HTTP: /api/v1/dta and below it. arg is the owner of the stores; nothing of
- * the collector's rounds is touched.
+ * api_dta.c - stores of reports over HTTP: /api/v1/dta and below it. arg is the owner of the
+ * stores; nothing of the collector's rounds is touched.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,41 +14,41 @@
 
 #define KEYS_MAX 1000u /* of one POST */
 
-static void get_status(struct sl_http_request *req, void *arg)
+static void get_status(struct http_request *req, void *arg)
 {
-	json_t *all = sl_owner_json(arg), *store;
+	json_t *all = dta_store_server_json(arg), *store;
 	size_t i;
 
 	json_array_foreach(json_object_get(all, "stores"), i, store)
 	{
-		json_t *load =
-			sl_owner_load_json(arg, json_string_value(json_object_get(store, "name")));
+		json_t *load = dta_store_server_load_json(
+			arg, json_string_value(json_object_get(store, "name")));
 
 		if (load)
 			json_object_set_new(store, "load", load);
 	}
 	if (all)
-		sl_http_reply_json(req, 200, all);
+		http_reply_json(req, 200, all);
 	else
-		sl_http_reply_error(req, 503, "out of memory");
+		http_reply_error(req, 503, "out of memory");
 }
 
-struct parameters {
-	struct sl_ask ask;
+struct api_dta_parameters {
+	struct dta_ask ask;
 	const char *store;
 	char wrong[160];
 };
 
 static bool parameter(void *arg, const char *key, const char *value)
 {
-	struct parameters *p = arg;
+	struct api_dta_parameters *p = arg;
 	int err;
 
 	if (!strcmp(key, "store")) {
 		p->store = value;
 		return true;
 	}
-	err = sl_ask_set(&p->ask, key, value);
+	err = dta_ask_set(&p->ask, key, value);
 	if (err == -ENOENT)
 		snprintf(p->wrong, sizeof(p->wrong), "no parameter '%.40s'", key);
 	else if (err)
@@ -58,54 +58,55 @@ static bool parameter(void *arg, const char *key, const char *value)
 }
 
 /* False after it was answered. */
-static bool parameters(struct sl_http_request *req, struct parameters *p, struct sl_owner *o,
-		       struct sl_held *held)
+static bool parameters(struct http_request *req, struct api_dta_parameters *p,
+		       struct dta_store_server *o, struct dta_held *held)
 {
 	if (!p->wrong[0] && !p->store)
 		snprintf(p->wrong, sizeof(p->wrong), "store: which one?");
 	if (p->wrong[0]) {
-		sl_http_reply_error(req, 400, "%s", p->wrong);
+		http_reply_error(req, 400, "%s", p->wrong);
 		return false;
 	}
-	if (!sl_owner_hold(o, p->store, held)) {
-		sl_http_reply_error(req, 404, "no store '%.64s'", p->store);
+	if (!dta_store_server_hold(o, p->store, held)) {
+		http_reply_error(req, 404, "no store '%.64s'", p->store);
 		return false;
 	}
 	return true;
 }
 
-static void get_query(struct sl_http_request *req, void *arg)
+static void get_query(struct http_request *req, void *arg)
 {
-	struct parameters p = {0};
-	struct sl_held held;
+	struct api_dta_parameters p = {0};
+	struct dta_held held;
 	char error[160];
 	json_t *j;
 
-	sl_ask_init(&p.ask);
-	sl_http_query_each(req, parameter, &p);
+	dta_ask_init(&p.ask);
+	http_query_each(req, parameter, &p);
 	if (!parameters(req, &p, arg, &held))
 		return;
-	j = sl_query_json(&held, &p.ask, error, sizeof(error));
-	sl_owner_release(arg);
+	j = dta_query_json(&held, &p.ask, error, sizeof(error));
+	dta_store_server_release(arg);
 	if (j)
-		sl_http_reply_json(req, 200, j);
+		http_reply_json(req, 200, j);
 	else
-		sl_http_reply_error(req, 400, "%s", error);
+		http_reply_error(req, 400, "%s", error);
 }
 
-/* {"store": NAME, "keys": [KEY, ...], and any parameter of a query}: {"answers": [...]}, in the same order. */
-static void post_query(struct sl_http_request *req, void *arg)
+/* {"store": NAME, "keys": [KEY, ...], and any parameter of a query}: {"answers": [...]}, in the
+ * same order. */
+static void post_query(struct http_request *req, void *arg)
 {
 	json_t *body, *keys, *value, *answers, *one;
-	struct parameters p = {0};
-	struct sl_held held;
+	struct api_dta_parameters p = {0};
+	struct dta_held held;
 	const char *key, *text;
 	char error[160], digits[24];
 	size_t bytes, i;
 
-	text = sl_http_body(req, &bytes);
+	text = http_body(req, &bytes);
 	body = json_loadb(text ? text : "", bytes, JSON_REJECT_DUPLICATES, NULL);
-	sl_ask_init(&p.ask);
+	dta_ask_init(&p.ask);
 	keys = json_object_get(body, "keys");
 	if (!json_is_array(keys) || json_array_size(keys) > KEYS_MAX)
 		snprintf(p.wrong, sizeof(p.wrong), "keys: a list of at most %u", KEYS_MAX);
@@ -136,59 +137,59 @@ static void post_query(struct sl_http_request *req, void *arg)
 	json_array_foreach(keys, i, value)
 	{
 		text = json_string_value(value);
-		if (!text || sl_ask_set(&p.ask, "key", text)) {
+		if (!text || dta_ask_set(&p.ask, "key", text)) {
 			snprintf(error, sizeof(error), "keys: '%.64s' is none", text ? text : "");
 			break;
 		}
-		one = sl_query_json(&held, &p.ask, error, sizeof(error));
+		one = dta_query_json(&held, &p.ask, error, sizeof(error));
 		if (!one)
 			break;
 		json_array_append_new(answers, one);
 	}
-	sl_owner_release(arg);
+	dta_store_server_release(arg);
 	if (error[0]) {
 		json_decref(answers);
-		sl_http_reply_error(req, 400, "%s", error);
+		http_reply_error(req, 400, "%s", error);
 	} else {
-		sl_http_reply_json(req, 200, json_pack("{s:o}", "answers", answers));
+		http_reply_json(req, 200, json_pack("{s:o}", "answers", answers));
 	}
 	json_decref(body);
 }
 
 /* The keys that a store has seen, out of its key log: ?store=NAME&max=N&top=1 */
-static void get_keys(struct sl_http_request *req, void *arg)
+static void get_keys(struct http_request *req, void *arg)
 {
-	const char *name = sl_http_query(req, "store"), *top = sl_http_query(req, "top");
-	const char *max = sl_http_query(req, "max");
-	struct sl_held store, log;
+	const char *name = http_query(req, "store"), *top = http_query(req, "top");
+	const char *max = http_query(req, "max");
+	struct dta_held store, log;
 	unsigned long n = 100;
 	json_t *j;
 
 	if (max && sscanf(max, "%lu", &n) != 1)
 		n = 0;
 	if (!name || !n || n > 10000) {
-		sl_http_reply_error(req, 400, "store: its name; max: 1 to 10000");
+		http_reply_error(req, 400, "store: its name; max: 1 to 10000");
 		return;
 	}
-	if (!sl_owner_hold(arg, name, &store)) {
-		sl_http_reply_error(req, 404, "no store '%.64s'", name);
+	if (!dta_store_server_hold(arg, name, &store)) {
+		http_reply_error(req, 404, "no store '%.64s'", name);
 		return;
 	}
-	if (!*store.keylog || !sl_owner_hold(arg, store.keylog, &log)) {
-		sl_owner_release(arg);
-		sl_http_reply_error(req, 400, "store '%.64s' has no key log", name);
+	if (!*store.keylog || !dta_store_server_hold(arg, store.keylog, &log)) {
+		dta_store_server_release(arg);
+		http_reply_error(req, 400, "store '%.64s' has no key log", name);
 		return;
 	}
-	j = sl_query_keys_json(&log, &store, n, top && strcmp(top, "0"));
-	sl_owner_release(arg);
-	sl_owner_release(arg);
+	j = dta_query_keys_json(&log, &store, n, top && strcmp(top, "0"));
+	dta_store_server_release(arg);
+	dta_store_server_release(arg);
 	if (j)
-		sl_http_reply_json(req, 200, j);
+		http_reply_json(req, 200, j);
 	else
-		sl_http_reply_error(req, 503, "out of memory");
+		http_reply_error(req, 503, "out of memory");
 }
 
-static void answer_order(struct sl_http_request *req, int err, const char *error)
+static void answer_order(struct http_request *req, int err, const char *error)
 {
 	static const struct {
 		int err, status;
@@ -196,50 +197,51 @@ static void answer_order(struct sl_http_request *req, int err, const char *error
 	size_t i = 0;
 
 	if (!err) {
-		sl_http_reply_json(req, 200, json_pack("{s:b}", "done", 1));
+		http_reply_json(req, 200, json_pack("{s:b}", "done", 1));
 		return;
 	}
 	while (table[i].err && table[i].err != err)
 		i++;
-	sl_http_reply_error(req, table[i].status, "%s", error);
+	http_reply_error(req, table[i].status, "%s", error);
 }
 
 /* {"slots": N}: columns of increment and sketch, blocks of append. */
-static void put_store(struct sl_http_request *req, void *arg)
+static void put_store(struct http_request *req, void *arg)
 {
 	char error[256] = "slots: a number";
 	size_t bytes;
-	const char *text = sl_http_body(req, &bytes);
+	const char *text = http_body(req, &bytes);
 	json_t *body = json_loadb(text ? text : "", bytes, JSON_REJECT_DUPLICATES, NULL);
 	json_t *slots = json_object_get(body, "slots");
 	int err = -EINVAL;
 
 	if (json_object_size(body) == 1 && json_is_integer(slots) && json_integer_value(slots) > 0)
-		err = sl_owner_resize(arg, sl_http_variable(req),
-				      (uint64_t)json_integer_value(slots), error, sizeof(error));
+		err = dta_store_server_resize(arg, http_variable(req),
+					      (uint64_t)json_integer_value(slots), error,
+					      sizeof(error));
 	json_decref(body);
 	answer_order(req, err, error);
 }
 
-static void post_rotate(struct sl_http_request *req, void *arg)
+static void post_rotate(struct http_request *req, void *arg)
 {
-	int err = sl_owner_rotate(arg, sl_http_variable(req));
+	int err = dta_store_server_rotate(arg, http_variable(req));
 
 	answer_order(req, err, err == -ENOENT ? "no such store" : "this store has one epoch only");
 }
 
-static void post_reload(struct sl_http_request *req, void *arg)
+static void post_reload(struct http_request *req, void *arg)
 {
 	char error[512] = "";
 
-	answer_order(req, sl_owner_reload(arg, error, sizeof(error)), error);
+	answer_order(req, dta_store_server_reload(arg, error, sizeof(error)), error);
 }
 
-int sl_api_dta(struct sl_http *http, struct sl_owner *o)
+int api_dta(struct http *http, struct dta_store_server *o)
 {
 	static const struct {
 		const char *method, *path;
-		sl_http_handler handler;
+		http_handler handler;
 	} routes[] = {
 		{"GET", "/api/v1/dta", get_status},
 		{"GET", "/api/v1/dta/query", get_query},
@@ -252,8 +254,8 @@ int sl_api_dta(struct sl_http *http, struct sl_owner *o)
 	int err = 0;
 
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
-		err = sl_http_route(http, routes[i].method, routes[i].path, routes[i].handler, o);
+		err = http_route(http, routes[i].method, routes[i].path, routes[i].handler, o);
 	if (!err)
-		sl_api_status_dta();
+		api_status_dta();
 	return err;
 }

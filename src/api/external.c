@@ -22,125 +22,125 @@ static const struct {
 	const char *name;
 	size_t offset;
 } metrics[] = {
-	{"sidelight_scaling_anomalous_ratio", offsetof(struct sl_workload, anomalous_ratio)},
-	{"sidelight_scaling_pressure", offsetof(struct sl_workload, pressure)},
+	{"sidelight_scaling_anomalous_ratio", offsetof(struct act_workload, anomalous_ratio)},
+	{"sidelight_scaling_pressure", offsetof(struct act_workload, pressure)},
 };
 #define METRICS (sizeof(metrics) / sizeof(*metrics))
 
 /* An error is an object of its own here: meta/v1 Status. */
-static void status(struct sl_http_request *req, int code, const char *reason, const char *message)
+static void status(struct http_request *req, int code, const char *reason, const char *message)
 {
-	struct sl_json j;
+	struct api_json j;
 
-	sl_json_init(&j, 4096);
-	sl_json_begin(&j, '{');
-	sl_json_kstring(&j, "kind", "Status");
-	sl_json_kstring(&j, "apiVersion", "v1");
-	sl_json_kbegin(&j, "metadata", '{');
-	sl_json_end(&j, '}');
-	sl_json_kstring(&j, "status", "Failure");
-	sl_json_kstring(&j, "message", message);
-	sl_json_kstring(&j, "reason", reason);
-	sl_json_ku64(&j, "code", (uint64_t)code);
-	sl_json_end(&j, '}');
+	api_json_init(&j, 4096);
+	api_json_begin(&j, '{');
+	api_json_kstring(&j, "kind", "Status");
+	api_json_kstring(&j, "apiVersion", "v1");
+	api_json_kbegin(&j, "metadata", '{');
+	api_json_end(&j, '}');
+	api_json_kstring(&j, "status", "Failure");
+	api_json_kstring(&j, "message", message);
+	api_json_kstring(&j, "reason", reason);
+	api_json_ku64(&j, "code", (uint64_t)code);
+	api_json_end(&j, '}');
 	if (j.overflow)
-		sl_http_reply(req, 500, "application/json", "{}", 2);
+		http_reply(req, 500, "application/json", "{}", 2);
 	else
-		sl_http_reply(req, code, "application/json", j.buf, j.len);
-	sl_json_free(&j);
+		http_reply(req, code, "application/json", j.buf, j.len);
+	api_json_free(&j);
 }
 
-static void send(struct sl_http_request *req, struct sl_json *j)
+static void send(struct http_request *req, struct api_json *j)
 {
 	if (j->overflow)
 		status(req, 503, "ServiceUnavailable", "the answer does not fit");
 	else
-		sl_http_reply(req, 200, "application/json", j->buf, j->len);
-	sl_json_free(j);
+		http_reply(req, 200, "application/json", j->buf, j->len);
+	api_json_free(j);
 }
 
-/* ---- what there is ---------------------------------------------------------------------------------------- */
+/* ---- what there is ---- */
 
-static void group_version(struct sl_json *j)
+static void group_version(struct api_json *j)
 {
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "groupVersion", VERSION);
-	sl_json_kstring(j, "version", "v1beta1");
-	sl_json_end(j, '}');
+	api_json_begin(j, '{');
+	api_json_kstring(j, "groupVersion", VERSION);
+	api_json_kstring(j, "version", "v1beta1");
+	api_json_end(j, '}');
 }
 
-static void group(struct sl_json *j, bool alone)
+static void group(struct api_json *j, bool alone)
 {
-	sl_json_begin(j, '{');
+	api_json_begin(j, '{');
 	if (alone) {
-		sl_json_kstring(j, "kind", "APIGroup");
-		sl_json_kstring(j, "apiVersion", "v1");
+		api_json_kstring(j, "kind", "APIGroup");
+		api_json_kstring(j, "apiVersion", "v1");
 	}
-	sl_json_kstring(j, "name", GROUP);
-	sl_json_kbegin(j, "versions", '[');
+	api_json_kstring(j, "name", GROUP);
+	api_json_kbegin(j, "versions", '[');
 	group_version(j);
-	sl_json_end(j, ']');
-	sl_json_key(j, "preferredVersion");
+	api_json_end(j, ']');
+	api_json_key(j, "preferredVersion");
 	group_version(j);
-	sl_json_end(j, '}');
+	api_json_end(j, '}');
 }
 
-void sl_api_get_apis(struct sl_http_request *req, void *arg)
+void api_get_apis(struct http_request *req, void *arg)
 {
-	struct sl_json j;
+	struct api_json j;
 
 	(void)arg;
-	sl_json_init(&j, 4096);
-	sl_json_begin(&j, '{');
-	sl_json_kstring(&j, "kind", "APIGroupList");
-	sl_json_kstring(&j, "apiVersion", "v1");
-	sl_json_kbegin(&j, "groups", '[');
+	api_json_init(&j, 4096);
+	api_json_begin(&j, '{');
+	api_json_kstring(&j, "kind", "APIGroupList");
+	api_json_kstring(&j, "apiVersion", "v1");
+	api_json_kbegin(&j, "groups", '[');
 	group(&j, false);
-	sl_json_end(&j, ']');
-	sl_json_end(&j, '}');
+	api_json_end(&j, ']');
+	api_json_end(&j, '}');
 	send(req, &j);
 }
 
-void sl_api_get_external_group(struct sl_http_request *req, void *arg)
+void api_get_external_group(struct http_request *req, void *arg)
 {
-	struct sl_json j;
+	struct api_json j;
 
 	(void)arg;
-	sl_json_init(&j, 4096);
+	api_json_init(&j, 4096);
 	group(&j, true);
 	send(req, &j);
 }
 
-void sl_api_get_external(struct sl_http_request *req, void *arg)
+void api_get_external(struct http_request *req, void *arg)
 {
-	struct sl_json j;
+	struct api_json j;
 
 	(void)arg;
-	sl_json_init(&j, 4096);
-	sl_json_begin(&j, '{');
-	sl_json_kstring(&j, "kind", "APIResourceList");
-	sl_json_kstring(&j, "apiVersion", "v1");
-	sl_json_kstring(&j, "groupVersion", VERSION);
-	sl_json_kbegin(&j, "resources", '[');
+	api_json_init(&j, 4096);
+	api_json_begin(&j, '{');
+	api_json_kstring(&j, "kind", "APIResourceList");
+	api_json_kstring(&j, "apiVersion", "v1");
+	api_json_kstring(&j, "groupVersion", VERSION);
+	api_json_kbegin(&j, "resources", '[');
 	for (size_t i = 0; i < METRICS; i++) {
-		sl_json_begin(&j, '{');
-		sl_json_kstring(&j, "name", metrics[i].name);
-		sl_json_kstring(&j, "singularName", "");
-		sl_json_kbool(&j, "namespaced", true);
-		sl_json_kstring(&j, "kind", "ExternalMetricValueList");
-		sl_json_kbegin(&j, "verbs", '[');
-		sl_json_string(&j, "get");
-		sl_json_end(&j, ']');
-		sl_json_end(&j, '}');
+		api_json_begin(&j, '{');
+		api_json_kstring(&j, "name", metrics[i].name);
+		api_json_kstring(&j, "singularName", "");
+		api_json_kbool(&j, "namespaced", true);
+		api_json_kstring(&j, "kind", "ExternalMetricValueList");
+		api_json_kbegin(&j, "verbs", '[');
+		api_json_string(&j, "get");
+		api_json_end(&j, ']');
+		api_json_end(&j, '}');
 	}
-	sl_json_end(&j, ']');
-	sl_json_end(&j, '}');
+	api_json_end(&j, ']');
+	api_json_end(&j, '}');
 	send(req, &j);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
-static void put_time(struct sl_json *j, int64_t ns)
+static void put_time(struct api_json *j, int64_t ns)
 {
 	time_t s = (time_t)(ns / 1000000000);
 	char text[32];
@@ -148,55 +148,56 @@ static void put_time(struct sl_json *j, int64_t ns)
 
 	gmtime_r(&s, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	sl_json_kstring(j, "timestamp", text);
+	api_json_kstring(j, "timestamp", text);
 }
 
-static void value(struct sl_json *j, const struct sl_workload *w, const char *ns, size_t metric)
+static void value(struct api_json *j, const struct act_workload *w, const char *ns, size_t metric)
 {
 	char quantity[32];
 	double v;
 
 	memcpy(&v, (const char *)w + metrics[metric].offset, sizeof(v));
-	sl_quantity(v, quantity);
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "metricName", metrics[metric].name);
-	sl_json_kbegin(j, "metricLabels", '{');
-	sl_json_kstring(j, "namespace", ns);
-	sl_json_kstring(j, "service", w->service);
-	sl_json_end(j, '}');
+	act_quantity(v, quantity);
+	api_json_begin(j, '{');
+	api_json_kstring(j, "metricName", metrics[metric].name);
+	api_json_kbegin(j, "metricLabels", '{');
+	api_json_kstring(j, "namespace", ns);
+	api_json_kstring(j, "service", w->service);
+	api_json_end(j, '}');
 	put_time(j, w->ns);
-	sl_json_kstring(j, "value", quantity);
-	sl_json_end(j, '}');
+	api_json_kstring(j, "value", quantity);
+	api_json_end(j, '}');
 }
 
-static void values(struct sl_json *j, const struct sl_workload *w, size_t n, const char *ns,
-		   size_t metric, const struct sl_selector *selector)
+static void values(struct api_json *j, const struct act_workload *w, size_t n, const char *ns,
+		   size_t metric, const struct act_selector *selector)
 {
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "kind", "ExternalMetricValueList");
-	sl_json_kstring(j, "apiVersion", VERSION);
-	sl_json_kbegin(j, "metadata", '{');
-	sl_json_end(j, '}');
-	sl_json_kbegin(j, "items", '[');
+	api_json_begin(j, '{');
+	api_json_kstring(j, "kind", "ExternalMetricValueList");
+	api_json_kstring(j, "apiVersion", VERSION);
+	api_json_kbegin(j, "metadata", '{');
+	api_json_end(j, '}');
+	api_json_kbegin(j, "items", '[');
 	for (size_t i = 0; i < n; i++) {
 		const char *own = *w[i].kube_namespace ? w[i].kube_namespace : "default";
-		struct sl_selector_label labels[] = {{"namespace", own}, {"service", w[i].service}};
+		struct act_selector_label labels[] = {{"namespace", own},
+						      {"service", w[i].service}};
 
-		if (!strcmp(own, ns) && sl_selector_matches(selector, labels, 2))
+		if (!strcmp(own, ns) && act_selector_matches(selector, labels, 2))
 			value(j, &w[i], own, metric);
 	}
-	sl_json_end(j, ']');
-	sl_json_end(j, '}');
+	api_json_end(j, ']');
+	api_json_end(j, '}');
 }
 
 /* namespaces/NAMESPACE/METRIC: the variable is what is behind "namespaces/". */
-void sl_api_get_external_values(struct sl_http_request *req, void *arg)
+void api_get_external_values(struct http_request *req, void *arg)
 {
-	const char *path = sl_http_variable(req), *selector_text, *name;
-	struct sl_selector selector;
-	struct sl_analysis_view view;
-	struct sl_workload *w;
-	struct sl_json j;
+	const char *path = http_variable(req), *selector_text, *name;
+	struct act_selector selector;
+	struct collect_analysis_view view;
+	struct act_workload *w;
+	struct api_json j;
 	char ns[256], message[400];
 	size_t metric = 0, n;
 
@@ -214,14 +215,14 @@ void sl_api_get_external_values(struct sl_http_request *req, void *arg)
 		status(req, 404, "NotFound", message);
 		return;
 	}
-	selector_text = sl_http_query(req, "labelSelector");
-	if (sl_selector_parse(selector_text ? selector_text : "", &selector)) {
+	selector_text = http_query(req, "labelSelector");
+	if (act_selector_parse(selector_text ? selector_text : "", &selector)) {
 		snprintf(message, sizeof(message), "unable to parse labelSelector %.200s",
 			 selector_text);
 		status(req, 400, "BadRequest", message);
 		return;
 	}
-	if (!sl_collector_analysis(arg, &view)) {
+	if (!collect_collector_analysis(arg, &view)) {
 		status(req, 404, "NotFound", "nothing is analysed: start with --analyse");
 		return;
 	}
@@ -230,8 +231,8 @@ void sl_api_get_external_values(struct sl_http_request *req, void *arg)
 		status(req, 503, "ServiceUnavailable", "out of memory");
 		return;
 	}
-	n = sl_scale_workloads(view.scale, w, WORKLOADS_MAX);
-	sl_json_init(&j, (size_t)1 << 20);
+	n = act_scale_workloads(view.scale, w, WORKLOADS_MAX);
+	api_json_init(&j, (size_t)1 << 20);
 	values(&j, w, n < WORKLOADS_MAX ? n : WORKLOADS_MAX, ns, metric, &selector);
 	free(w);
 	send(req, &j);

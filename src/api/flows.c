@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api_flows.c - the connections, the ones that matter most first, each with what holds it back. All are
- * looked at; the best of them are kept in a heap, so that memory is that of the answer.
+ * api_flows.c - the connections, the ones that matter most first, each with what holds it back. All
+ * are looked at; the best of them are kept in a heap, so that memory is that of the answer.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@
 #define ROWS_MAX     1000
 #define SILENT_NS    3000000000ll /* nothing new was seen for so long: what held it back is over */
 
-struct row {
+struct api_flows_row {
 	double key;
-	struct sl_flow now, before;
+	struct region_flow now, before;
 	bool has_before, stale;
 	const char *target, *hostname; /* never freed before the collector */
 	int64_t read_ns;
 	uint64_t workload;
-	char label[5][SL_POD_LABEL_BYTES];
+	char label[5][ACT_POD_LABEL_BYTES];
 };
 
 static const char *const label_keys[5] = {"namespace", "pod", "container", "service", "unit"};
@@ -32,83 +32,84 @@ enum sort { SORT_RATE, SORT_RETRANSMITS, SORT_RTT, SORT_BYTES, SORT_AGE, SORT_LI
 static const char *const sort_names[SORTS] = {"rate",  "retransmits", "rtt",
 					      "bytes", "age",	      "limit"};
 
-struct walk {
+struct api_flows_walk {
 	const char *host, *pod, *remote, *state;
-	struct sl_terms terms;
+	struct collect_terms terms;
 	uint64_t port, id, limit;
 	enum sort sort;
 	int64_t now_ns;
-	struct row *row; /* a heap: the least one on top */
+	struct api_flows_row *row; /* a heap: the least one on top */
 	uint64_t rows, matching;
 };
 
-/* ---- which ------------------------------------------------------------------------------------------ */
+/* ---- which ---- */
 
-static const char *state_of(const struct sl_flow *f)
+static const char *state_of(const struct region_flow *f)
 {
 	if (f->state == SL_STATE_CLOSED)
 		return "closed";
 	return f->flags & SL_FLOW_LISTENER ? "listen" : "open";
 }
 
-static bool matches_text(const struct walk *w, const struct sl_flow_view *v)
+static bool matches_text(const struct api_flows_walk *w, const struct collect_flow_view *v)
 {
 	char text[INET6_ADDRSTRLEN];
 	uint32_t found;
 
 	if (!w->terms.count)
 		return true;
-	found = sl_terms_in_text(&w->terms, v->hostname) |
-		sl_terms_in_text(&w->terms, v->now->comm) |
-		sl_terms_in_text(&w->terms, sl_flow_address(v->now->local, text)) |
-		sl_terms_in_text(&w->terms, sl_flow_address(v->now->remote, text));
+	found = collect_terms_in_text(&w->terms, v->hostname) |
+		collect_terms_in_text(&w->terms, v->now->comm) |
+		collect_terms_in_text(&w->terms, region_flow_address(v->now->local, text)) |
+		collect_terms_in_text(&w->terms, region_flow_address(v->now->remote, text));
 	if (v->workload)
-		found |= sl_terms_in_labels(&w->terms, v->workload->labels,
-					    v->workload->label_count);
+		found |= collect_terms_in_labels(&w->terms, v->workload->labels,
+						 v->workload->label_count);
 	return found == (1u << w->terms.count) - 1;
 }
 
-static bool matches(const struct walk *w, const struct sl_flow_view *v)
+static bool matches(const struct api_flows_walk *w, const struct collect_flow_view *v)
 {
-	const struct sl_flow *f = v->now;
+	const struct region_flow *f = v->now;
 	char remote[INET6_ADDRSTRLEN];
 
 	return (!w->id || f->id == w->id) &&
 	       (!w->host || !strcmp(w->host, v->hostname) || !strcmp(w->host, v->target)) &&
 	       (!w->port || f->local_port == w->port || f->remote_port == w->port) &&
 	       (!w->state || !strcmp(w->state, state_of(f))) &&
-	       (!w->remote || !strcmp(w->remote, sl_flow_address(f->remote, remote))) &&
-	       (!w->pod || (v->workload && !strcmp(w->pod, sl_api_label_of(v->workload, "pod")))) &&
+	       (!w->remote || !strcmp(w->remote, region_flow_address(f->remote, remote))) &&
+	       (!w->pod || (v->workload && !strcmp(w->pod, api_label_of(v->workload, "pod")))) &&
 	       matches_text(w, v);
 }
 
-/* ---- why -------------------------------------------------------------------------------------------- */
+/* ---- why ---- */
 
-static bool is_silent(const struct sl_flow *f, int64_t read_ns, int64_t now_ns)
+static bool is_silent(const struct region_flow *f, int64_t read_ns, int64_t now_ns)
 {
 	return f->state == SL_STATE_LIVE && !(f->flags & SL_FLOW_LISTENER) && !f->flight &&
 	       now_ns - read_ns > SILENT_NS;
 }
 
-static void why(const struct sl_flow *before, const struct sl_flow *now, bool silent,
-		struct sl_why *out)
+static void why(const struct region_flow *before, const struct region_flow *now, bool silent,
+		struct region_why *out)
 {
-	struct sl_flow same = *now;
+	struct region_flow same = *now;
 
 	/* Two snapshots that are the same: neither sent nor received, whatever there was before. */
 	if (silent)
 		before = &same;
-	sl_why(before, now, out);
+	region_why(before, now, out);
 }
 
-static double key_of(const struct walk *w, const struct sl_flow_view *v)
+static double key_of(const struct api_flows_walk *w, const struct collect_flow_view *v)
 {
-	static const bool fine[SL_WHY_LIMITS] = {
-		[SL_WHY_IDLE] = true,	    [SL_WHY_APPLICATION] = true, [SL_WHY_PEER] = true,
-		[SL_WHY_SLOW_START] = true, [SL_WHY_PATH] = true,	 [SL_WHY_ACCEPTING] = true,
+	static const bool fine[REGION_WHY_LIMITS] = {
+		[REGION_WHY_IDLE] = true, [REGION_WHY_APPLICATION] = true,
+		[REGION_WHY_PEER] = true, [REGION_WHY_SLOW_START] = true,
+		[REGION_WHY_PATH] = true, [REGION_WHY_ACCEPTING] = true,
 	};
-	const struct sl_flow *f = v->now;
-	struct sl_why y;
+	const struct region_flow *f = v->now;
+	struct region_why y;
 
 	switch (w->sort) {
 	case SORT_RETRANSMITS:
@@ -118,7 +119,7 @@ static double key_of(const struct walk *w, const struct sl_flow_view *v)
 	case SORT_BYTES:
 		return (double)f->bytes_sent + (double)f->bytes_received;
 	case SORT_AGE:
-		return (double)sl_flow_duration(f);
+		return (double)region_flow_duration(f);
 	case SORT_RATE:
 	case SORT_LIMIT:
 	case SORTS:
@@ -129,12 +130,12 @@ static double key_of(const struct walk *w, const struct sl_flow_view *v)
 	return w->sort == SORT_LIMIT && !fine[y.limit] ? 1e18 + y.bytes_per_s : y.bytes_per_s;
 }
 
-/* ---- the best of them --------------------------------------------------------------------------------- */
+/* ---- the best of them ---- */
 
-static void sift(struct walk *w, uint64_t i)
+static void sift(struct api_flows_walk *w, uint64_t i)
 {
 	for (uint64_t k; (k = 2 * i + 1) < w->rows; i = k) {
-		struct row swap;
+		struct api_flows_row swap;
 
 		if (k + 1 < w->rows && w->row[k + 1].key < w->row[k].key)
 			k++;
@@ -146,10 +147,10 @@ static void sift(struct walk *w, uint64_t i)
 	}
 }
 
-static void look(const struct sl_flow_view *v, void *arg)
+static void look(const struct collect_flow_view *v, void *arg)
 {
-	struct walk *w = arg;
-	struct row *r;
+	struct api_flows_walk *w = arg;
+	struct api_flows_row *r;
 	double key;
 
 	if (!matches(w, v))
@@ -171,7 +172,7 @@ static void look(const struct sl_flow_view *v, void *arg)
 	r->workload = v->workload ? v->workload->instance : 0;
 	for (size_t i = 0; i < 5; i++)
 		snprintf(r->label[i], sizeof(r->label[i]), "%s",
-			 v->workload ? sl_api_label_of(v->workload, label_keys[i]) : "");
+			 v->workload ? api_label_of(v->workload, label_keys[i]) : "");
 	if (w->rows == w->limit) {
 		sift(w, 0);
 	} else if (++w->rows == w->limit) {
@@ -182,21 +183,21 @@ static void look(const struct sl_flow_view *v, void *arg)
 
 static int best_first(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct api_flows_row *x = a, *y = b;
 
 	if (x->key != y->key)
 		return x->key > y->key ? -1 : 1;
 	return (x->now.id > y->now.id) - (x->now.id < y->now.id);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------ */
+/* ---- JSON ---- */
 
 static double seconds(uint64_t us)
 {
 	return (double)us / 1e6;
 }
 
-static const char *role_of(const struct sl_flow *f)
+static const char *role_of(const struct region_flow *f)
 {
 	if (f->flags & SL_FLOW_LISTENER)
 		return "listener";
@@ -205,87 +206,89 @@ static const char *role_of(const struct sl_flow *f)
 	return f->flags & SL_FLOW_OLDER ? "unknown" : "server";
 }
 
-static void why_json(struct sl_json *j, const struct row *r, const struct walk *w)
+static void why_json(struct api_json *j, const struct api_flows_row *r,
+		     const struct api_flows_walk *w)
 {
 	bool silent = is_silent(&r->now, r->read_ns, w->now_ns);
-	struct sl_why y;
+	struct region_why y;
 
 	why(r->has_before ? &r->before : NULL, &r->now, silent, &y);
-	sl_json_kf64(j, "bytes_per_second", y.bytes_per_s);
-	sl_json_kstring(j, "limit", sl_why_name(y.limit));
-	sl_json_kf64(j, "limit_share", y.share);
-	sl_json_kstring(j, "why", y.sentence);
+	api_json_kf64(j, "bytes_per_second", y.bytes_per_s);
+	api_json_kstring(j, "limit", region_why_name(y.limit));
+	api_json_kf64(j, "limit_share", y.share);
+	api_json_kstring(j, "why", y.sentence);
 	if (!w->id)
 		return;
-	sl_json_kf64(j, "interval_seconds", (double)y.interval_ns * 1e-9);
-	sl_json_kbegin(j, "numbers", '[');
+	api_json_kf64(j, "interval_seconds", (double)y.interval_ns * 1e-9);
+	api_json_kbegin(j, "numbers", '[');
 	for (uint32_t i = 0; i < y.n; i++) {
-		sl_json_begin(j, '{');
-		sl_json_kstring(j, "name", y.number[i].name);
-		sl_json_kstring(j, "unit", y.number[i].unit);
-		sl_json_kf64(j, "value", y.number[i].value);
-		sl_json_end(j, '}');
+		api_json_begin(j, '{');
+		api_json_kstring(j, "name", y.number[i].name);
+		api_json_kstring(j, "unit", y.number[i].unit);
+		api_json_kf64(j, "value", y.number[i].value);
+		api_json_end(j, '}');
 	}
-	sl_json_end(j, ']');
+	api_json_end(j, ']');
 }
 
-static void flow_json(struct sl_json *j, const struct row *r, const struct walk *w)
+static void flow_json(struct api_json *j, const struct api_flows_row *r,
+		      const struct api_flows_walk *w)
 {
-	const struct sl_flow *f = &r->now;
+	const struct region_flow *f = &r->now;
 	char address[INET6_ADDRSTRLEN];
 
-	sl_json_begin(j, '{');
-	sl_json_ku64(j, "id", f->id);
-	sl_api_target(j, r->hostname, r->target);
+	api_json_begin(j, '{');
+	api_json_ku64(j, "id", f->id);
+	api_target(j, r->hostname, r->target);
 	for (size_t i = 0; i < 5; i++)
-		sl_json_kstring(j, label_keys[i], r->label[i]);
+		api_json_kstring(j, label_keys[i], r->label[i]);
 	if (r->workload)
-		sl_api_instance(j, r->workload);
-	sl_json_kstring(j, "task", f->comm);
-	sl_json_ku64(j, "pid", f->pid);
-	sl_json_kbool(j, "by_listener", f->by_listener);
-	sl_json_ku64(j, "netns", f->netns);
-	sl_json_kstring(j, "local", sl_flow_address(f->local, address));
-	sl_json_ku64(j, "local_port", f->local_port);
-	sl_json_kstring(j, "remote", sl_flow_address(f->remote, address));
-	sl_json_ku64(j, "remote_port", f->remote_port);
-	sl_json_kstring(j, "role", role_of(f));
-	sl_json_kstring(j, "state", state_of(f));
-	sl_json_kstring(j, "tcp_state", sl_tcp_state_name(f->tcp_state));
-	sl_json_kbool(j, "older", f->flags & SL_FLOW_OLDER);
-	sl_json_kbool(j, "stale", r->stale);
-	sl_json_ktime(j, "last_change", r->read_ns);
-	sl_json_kf64(j, "duration_seconds", (double)sl_flow_duration(f) * 1e-9);
-	sl_json_ku64(j, "bytes_sent", f->bytes_sent);
-	sl_json_ku64(j, "bytes_acked", f->bytes_acked);
-	sl_json_ku64(j, "bytes_received", f->bytes_received);
-	sl_json_ku64(j, "segments_sent", f->segs_out);
-	sl_json_ku64(j, "segments_received", f->segs_in);
-	sl_json_ku64(j, "retransmits", f->retrans);
-	sl_json_ku64(j, "timeouts", f->timeouts);
-	sl_json_ku64(j, "spurious", f->dsack);
-	sl_json_ku64(j, "zero_windows", (uint64_t)f->zero_in + f->zero_out);
-	sl_json_kf64(j, "rtt_seconds", seconds(f->srtt_us));
-	sl_json_kf64(j, "rtt_min_seconds", seconds(f->rtt_min_us));
-	sl_json_kf64(j, "handshake_seconds", seconds(f->handshake_us));
-	sl_json_ku64(j, "cwnd", f->cwnd);
-	sl_json_ku64(j, "mss", f->mss);
-	sl_json_ku64(j, "send_window", f->snd_wnd);
-	sl_json_ku64(j, "receive_window", f->rcv_wnd);
-	sl_json_ku64(j, "drops", f->drops);
+		api_instance(j, r->workload);
+	api_json_kstring(j, "task", f->comm);
+	api_json_ku64(j, "pid", f->pid);
+	api_json_kbool(j, "by_listener", f->by_listener);
+	api_json_ku64(j, "netns", f->netns);
+	api_json_kstring(j, "local", region_flow_address(f->local, address));
+	api_json_ku64(j, "local_port", f->local_port);
+	api_json_kstring(j, "remote", region_flow_address(f->remote, address));
+	api_json_ku64(j, "remote_port", f->remote_port);
+	api_json_kstring(j, "role", role_of(f));
+	api_json_kstring(j, "state", state_of(f));
+	api_json_kstring(j, "tcp_state", region_tcp_state_name(f->tcp_state));
+	api_json_kbool(j, "older", f->flags & SL_FLOW_OLDER);
+	api_json_kbool(j, "stale", r->stale);
+	api_json_ktime(j, "last_change", r->read_ns);
+	api_json_kf64(j, "duration_seconds", (double)region_flow_duration(f) * 1e-9);
+	api_json_ku64(j, "bytes_sent", f->bytes_sent);
+	api_json_ku64(j, "bytes_acked", f->bytes_acked);
+	api_json_ku64(j, "bytes_received", f->bytes_received);
+	api_json_ku64(j, "segments_sent", f->segs_out);
+	api_json_ku64(j, "segments_received", f->segs_in);
+	api_json_ku64(j, "retransmits", f->retrans);
+	api_json_ku64(j, "timeouts", f->timeouts);
+	api_json_ku64(j, "spurious", f->dsack);
+	api_json_ku64(j, "zero_windows", (uint64_t)f->zero_in + f->zero_out);
+	api_json_kf64(j, "rtt_seconds", seconds(f->srtt_us));
+	api_json_kf64(j, "rtt_min_seconds", seconds(f->rtt_min_us));
+	api_json_kf64(j, "handshake_seconds", seconds(f->handshake_us));
+	api_json_ku64(j, "cwnd", f->cwnd);
+	api_json_ku64(j, "mss", f->mss);
+	api_json_ku64(j, "send_window", f->snd_wnd);
+	api_json_ku64(j, "receive_window", f->rcv_wnd);
+	api_json_ku64(j, "drops", f->drops);
 	why_json(j, r, w);
-	sl_json_end(j, '}');
+	api_json_end(j, '}');
 }
 
-static const char *text_of(struct sl_http_request *req, const char *key)
+static const char *text_of(struct http_request *req, const char *key)
 {
-	const char *s = sl_http_query(req, key);
+	const char *s = http_query(req, key);
 
 	return s && *s ? s : NULL;
 }
 
 /* -1 after a 400 was given. */
-static int choice(struct sl_http_request *req, const char *key, const char *const *names, int n,
+static int choice(struct http_request *req, const char *key, const char *const *names, int n,
 		  int otherwise)
 {
 	const char *s = text_of(req, key);
@@ -300,30 +303,29 @@ static int choice(struct sl_http_request *req, const char *key, const char *cons
 	for (int i = 0; i < n && used < sizeof(all); i++)
 		used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "",
 					 names[i]);
-	sl_http_reply_error(req, 400, "%s=%.40s: not one of %s", key, s, all);
+	http_reply_error(req, 400, "%s=%.40s: not one of %s", key, s, all);
 	return -1;
 }
 
-void sl_api_get_flows(struct sl_http_request *req, void *arg)
+void api_get_flows(struct http_request *req, void *arg)
 {
 	static const char *const states[] = {"open", "closed", "listen"};
-	struct walk w = {
+	struct api_flows_walk w = {
 		.host = text_of(req, "host"),
 		.pod = text_of(req, "pod"),
 		.remote = text_of(req, "remote"),
 		.limit = ROWS_DEFAULT,
-		.now_ns = (int64_t)sl_realtime_ns(),
+		.now_ns = (int64_t)base_realtime_ns(),
 	};
 	bool truncated = false;
 	uint64_t given = 0;
-	struct sl_api_answer *a;
-	struct sl_json *j;
+	struct api_answer *a;
+	struct api_json *j;
 	int state, sort;
 
-	if (!sl_api_param_u64(req, "limit", 0, ROWS_MAX, &w.limit) ||
-	    !sl_api_param_u64(req, "port", 1, 65535, &w.port) ||
-	    !sl_api_param_u64(req, "id", 1, UINT64_MAX, &w.id) ||
-	    !sl_api_param_terms(req, &w.terms))
+	if (!api_param_u64(req, "limit", 0, ROWS_MAX, &w.limit) ||
+	    !api_param_u64(req, "port", 1, 65535, &w.port) ||
+	    !api_param_u64(req, "id", 1, UINT64_MAX, &w.id) || !api_param_terms(req, &w.terms))
 		return;
 	state = choice(req, "state", states, 3, 3);
 	sort = state < 0 ? -1 : choice(req, "sort", sort_names, SORTS, SORT_RATE);
@@ -332,84 +334,84 @@ void sl_api_get_flows(struct sl_http_request *req, void *arg)
 	w.state = state < 3 ? states[state] : NULL;
 	w.sort = (enum sort)sort;
 	w.row = malloc((w.limit + 1) * sizeof(*w.row));
-	a = w.row ? sl_api_answer(req) : NULL;
+	a = w.row ? api_answer(req) : NULL;
 	if (!a) {
 		if (!w.row)
-			sl_http_reply_error(req, 503, "out of memory");
+			http_reply_error(req, 503, "out of memory");
 		free(w.row);
 		return;
 	}
-	sl_collector_flows(arg, look, &w);
+	collect_collector_flows(arg, look, &w);
 	qsort(w.row, w.rows, sizeof(*w.row), best_first);
 	j = &a->json;
-	sl_json_begin(j, '{');
-	sl_json_ktime(j, "time", w.now_ns);
-	sl_json_kbegin(j, "flows", '[');
+	api_json_begin(j, '{');
+	api_json_ktime(j, "time", w.now_ns);
+	api_json_kbegin(j, "flows", '[');
 	for (; given < w.rows && !truncated; given++) {
-		struct sl_json_mark mark = sl_json_mark(j);
+		struct api_json_mark mark = api_json_mark(j);
 
 		flow_json(j, &w.row[given], &w);
-		truncated = !sl_api_fits(j, mark);
+		truncated = !api_fits(j, mark);
 	}
-	sl_json_end(j, ']');
-	sl_json_ku64(j, "matching", w.matching);
-	sl_json_kbool(j, "truncated", truncated);
-	sl_json_end(j, '}');
+	api_json_end(j, ']');
+	api_json_ku64(j, "matching", w.matching);
+	api_json_kbool(j, "truncated", truncated);
+	api_json_end(j, '}');
 	free(w.row);
-	sl_api_send(req, a);
+	api_send(req, a);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
-static void table_json(const struct sl_flow_table_view *v, void *arg)
+static void table_json(const struct collect_flow_table_view *v, void *arg)
 {
-	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_json *j = arg;
+	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_kbool(j, "stale", v->stale);
-	sl_json_kstring(j, "fault", v->fault);
-	sl_api_time(j, "last_read", v->last_read_ns);
-	sl_json_ku64(j, "open", v->open);
-	sl_json_ku64(j, "slots", v->slots);
-	sl_json_ku64(j, "slots_read", v->slots_read);
-	sl_json_ku64(j, "passes", v->passes);
-	sl_json_ku64(j, "missed", v->missed);
-	sl_json_ku64(j, "opened", v->opened);
-	sl_json_ku64(j, "closed", v->closed);
-	sl_json_ku64(j, "unsettled", v->unsettled);
-	sl_json_ku64(j, "lost", v->lost);
-	sl_json_ku64(j, "unseen", v->unseen);
-	sl_json_ku64(j, "journal_gaps", v->journal_gaps);
-	sl_api_host_end(j, mark);
+	api_json_kbool(j, "stale", v->stale);
+	api_json_kstring(j, "fault", v->fault);
+	api_time(j, "last_read", v->last_read_ns);
+	api_json_ku64(j, "open", v->open);
+	api_json_ku64(j, "slots", v->slots);
+	api_json_ku64(j, "slots_read", v->slots_read);
+	api_json_ku64(j, "passes", v->passes);
+	api_json_ku64(j, "missed", v->missed);
+	api_json_ku64(j, "opened", v->opened);
+	api_json_ku64(j, "closed", v->closed);
+	api_json_ku64(j, "unsettled", v->unsettled);
+	api_json_ku64(j, "lost", v->lost);
+	api_json_ku64(j, "unseen", v->unseen);
+	api_json_ku64(j, "journal_gaps", v->journal_gaps);
+	api_host_end(j, mark);
 }
 
-static void layers_json(const struct sl_layer_losses_view *v, void *arg)
+static void layers_json(const struct collect_layer_losses_view *v, void *arg)
 {
-	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_json *j = arg;
+	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_ku64(j, "passes", v->passes);
-	sl_api_host_end(j, mark);
+	api_json_ku64(j, "passes", v->passes);
+	api_host_end(j, mark);
 }
 
-static void ring_json(const struct sl_net_host_view *v, void *arg)
+static void ring_json(const struct collect_net_host_view *v, void *arg)
 {
-	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_json *j = arg;
+	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_ku64(j, "records", v->records);
-	sl_api_host_end(j, mark);
+	api_json_ku64(j, "records", v->records);
+	api_host_end(j, mark);
 }
 
-void sl_api_flow_tables(struct sl_json *j, void *collector)
+void api_flow_tables(struct api_json *j, void *collector)
 {
-	sl_json_kbegin(j, "tcp", '[');
-	sl_collector_flow_tables(collector, table_json, j);
-	sl_json_end(j, ']');
-	sl_json_kbegin(j, "layers", '[');
-	sl_collector_layer_losses(collector, layers_json, j);
-	sl_json_end(j, ']');
-	sl_json_kbegin(j, "net", '[');
-	sl_collector_net_hosts(collector, ring_json, j);
-	sl_json_end(j, ']');
+	api_json_kbegin(j, "tcp", '[');
+	collect_collector_flow_tables(collector, table_json, j);
+	api_json_end(j, ']');
+	api_json_kbegin(j, "layers", '[');
+	collect_collector_layer_losses(collector, layers_json, j);
+	api_json_end(j, ']');
+	api_json_kbegin(j, "net", '[');
+	collect_collector_net_hosts(collector, ring_json, j);
+	api_json_end(j, ']');
 }

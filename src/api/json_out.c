@@ -7,19 +7,19 @@
 
 #include "api/json_out.h"
 
-void sl_json_init(struct sl_json *j, size_t max)
+void api_json_init(struct api_json *j, size_t max)
 {
-	*j = (struct sl_json){.max = max};
+	*j = (struct api_json){.max = max};
 }
 
-void sl_json_free(struct sl_json *j)
+void api_json_free(struct api_json *j)
 {
 	free(j->buf);
-	*j = (struct sl_json){0};
+	*j = (struct api_json){0};
 }
 
 /* Room for n more bytes, or NULL once the limit is reached. */
-static char *room(struct sl_json *j, size_t n)
+static char *room(struct api_json *j, size_t n)
 {
 	if (j->overflow)
 		return NULL;
@@ -46,7 +46,7 @@ static char *room(struct sl_json *j, size_t n)
 	return j->buf + j->len;
 }
 
-static void put(struct sl_json *j, const char *s, size_t n)
+static void put(struct api_json *j, const char *s, size_t n)
 {
 	char *to = room(j, n);
 
@@ -56,7 +56,7 @@ static void put(struct sl_json *j, const char *s, size_t n)
 	j->len += n;
 }
 
-static void value(struct sl_json *j, const char *s, size_t n)
+static void value(struct api_json *j, const char *s, size_t n)
 {
 	if (j->comma)
 		put(j, ",", 1);
@@ -64,13 +64,13 @@ static void value(struct sl_json *j, const char *s, size_t n)
 	j->comma = true;
 }
 
-void sl_json_begin(struct sl_json *j, char bracket)
+void api_json_begin(struct api_json *j, char bracket)
 {
 	value(j, &bracket, 1);
 	j->comma = false;
 }
 
-void sl_json_end(struct sl_json *j, char bracket)
+void api_json_end(struct api_json *j, char bracket)
 {
 	put(j, &bracket, 1);
 	j->comma = true;
@@ -103,7 +103,7 @@ static size_t utf8_length(const unsigned char *s)
 	return n;
 }
 
-void sl_json_string(struct sl_json *j, const char *s)
+void api_json_string(struct api_json *j, const char *s)
 {
 	const char *run = s;
 
@@ -133,14 +133,14 @@ void sl_json_string(struct sl_json *j, const char *s)
 	j->comma = true;
 }
 
-void sl_json_key(struct sl_json *j, const char *key)
+void api_json_key(struct api_json *j, const char *key)
 {
-	sl_json_string(j, key);
+	api_json_string(j, key);
 	put(j, ":", 1);
 	j->comma = false;
 }
 
-void sl_json_u64(struct sl_json *j, uint64_t v)
+void api_json_u64(struct api_json *j, uint64_t v)
 {
 	char text[24], *p = text + sizeof(text);
 
@@ -150,14 +150,14 @@ void sl_json_u64(struct sl_json *j, uint64_t v)
 	value(j, p, (size_t)(text + sizeof(text) - p));
 }
 
-void sl_json_i64(struct sl_json *j, int64_t v)
+void api_json_i64(struct api_json *j, int64_t v)
 {
 	char text[24];
 
 	value(j, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)v));
 }
 
-void sl_json_f64(struct sl_json *j, double v)
+void api_json_f64(struct api_json *j, double v)
 {
 	char text[32];
 	int n;
@@ -174,7 +174,7 @@ void sl_json_f64(struct sl_json *j, double v)
 		if (v == 0 && signbit(v))
 			value(j, "-0", 2);
 		else
-			sl_json_i64(j, (int64_t)v);
+			api_json_i64(j, (int64_t)v);
 		return;
 	}
 	/* 15 digits always survive the way to text; 17 are always enough for the way back. */
@@ -186,17 +186,17 @@ void sl_json_f64(struct sl_json *j, double v)
 	value(j, text, (size_t)n);
 }
 
-void sl_json_bool(struct sl_json *j, bool v)
+void api_json_bool(struct api_json *j, bool v)
 {
 	value(j, v ? "true" : "false", v ? 4 : 5);
 }
 
-void sl_json_null(struct sl_json *j)
+void api_json_null(struct api_json *j)
 {
 	value(j, "null", 4);
 }
 
-void sl_json_time(struct sl_json *j, int64_t ns)
+void api_json_time(struct api_json *j, int64_t ns)
 {
 	/* Towards zero on both parts, with one sign in front. */
 	uint64_t us = (ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns) / 1000;
@@ -208,48 +208,48 @@ void sl_json_time(struct sl_json *j, int64_t ns)
 			       (unsigned long long)(us % 1000000)));
 }
 
-void sl_json_kstring(struct sl_json *j, const char *key, const char *s)
+void api_json_kstring(struct api_json *j, const char *key, const char *s)
 {
-	sl_json_key(j, key);
-	sl_json_string(j, s);
+	api_json_key(j, key);
+	api_json_string(j, s);
 }
 
-void sl_json_ku64(struct sl_json *j, const char *key, uint64_t v)
+void api_json_ku64(struct api_json *j, const char *key, uint64_t v)
 {
-	sl_json_key(j, key);
-	sl_json_u64(j, v);
+	api_json_key(j, key);
+	api_json_u64(j, v);
 }
 
-void sl_json_kf64(struct sl_json *j, const char *key, double v)
+void api_json_kf64(struct api_json *j, const char *key, double v)
 {
-	sl_json_key(j, key);
-	sl_json_f64(j, v);
+	api_json_key(j, key);
+	api_json_f64(j, v);
 }
 
-void sl_json_kbool(struct sl_json *j, const char *key, bool v)
+void api_json_kbool(struct api_json *j, const char *key, bool v)
 {
-	sl_json_key(j, key);
-	sl_json_bool(j, v);
+	api_json_key(j, key);
+	api_json_bool(j, v);
 }
 
-void sl_json_ktime(struct sl_json *j, const char *key, int64_t ns)
+void api_json_ktime(struct api_json *j, const char *key, int64_t ns)
 {
-	sl_json_key(j, key);
-	sl_json_time(j, ns);
+	api_json_key(j, key);
+	api_json_time(j, ns);
 }
 
-void sl_json_kbegin(struct sl_json *j, const char *key, char bracket)
+void api_json_kbegin(struct api_json *j, const char *key, char bracket)
 {
-	sl_json_key(j, key);
-	sl_json_begin(j, bracket);
+	api_json_key(j, key);
+	api_json_begin(j, bracket);
 }
 
-struct sl_json_mark sl_json_mark(const struct sl_json *j)
+struct api_json_mark api_json_mark(const struct api_json *j)
 {
-	return (struct sl_json_mark){.len = j->len, .comma = j->comma};
+	return (struct api_json_mark){.len = j->len, .comma = j->comma};
 }
 
-void sl_json_back(struct sl_json *j, struct sl_json_mark mark)
+void api_json_back(struct api_json *j, struct api_json_mark mark)
 {
 	j->len = mark.len;
 	j->comma = mark.comma;

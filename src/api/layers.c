@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api_layers.c - where the time of requests goes: quantiles of each layer of the stack by workload, role and port,
- * of late and since the collector looks; and what the hosts could not attribute, by cause.
+ * api_layers.c - where the time of requests goes: quantiles of each layer of the stack by workload,
+ * role and port, of late and since the collector looks; and what the hosts could not attribute, by
+ * cause.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 static const char *const label_keys[5] = {"namespace", "pod", "container", "service", "unit"};
 
-struct span {
+struct api_layers_span {
 	uint64_t requests, complete, incomplete, pipelined, unattributed;
 	struct {
 		uint64_t count;
@@ -22,24 +23,24 @@ struct span {
 	} layer[SL_LAYERS];
 };
 
-struct row {
-	struct span late, all;
+struct api_layers_row {
+	struct api_layers_span late, all;
 	int64_t late_ns;
 	uint64_t instance;
 	bool stale;
 	const char *target, *hostname; /* never freed before the collector */
-	char label[5][SL_POD_LABEL_BYTES], role[8], port[8];
+	char label[5][ACT_POD_LABEL_BYTES], role[8], port[8];
 };
 
-struct walk {
+struct api_layers_walk {
 	const char *host, *role;
-	struct sl_terms terms;
-	struct row *row;
+	struct collect_terms terms;
+	struct api_layers_row *row;
 	size_t rows, room;
 	bool failed;
 };
 
-static void digest(const struct sl_layer_view *v, struct span *s)
+static void digest(const struct region_layer_view *v, struct api_layers_span *s)
 {
 	s->requests = v->count[SL_COUNT_REQUESTS];
 	s->complete = v->count[SL_COUNT_COMPLETE];
@@ -48,32 +49,32 @@ static void digest(const struct sl_layer_view *v, struct span *s)
 	s->unattributed = v->count[SL_COUNT_UNATTRIBUTED];
 	for (int i = 0; i < SL_LAYERS; i++) {
 		const uint64_t *cell = v->cell[i];
-		uint64_t n = sl_layer_count(cell);
+		uint64_t n = region_layer_count(cell);
 
 		s->layer[i].count = n;
 		s->layer[i].mean = (double)cell[SL_LAYER_SUM] * 1e-9 / (double)n; /* or NaN */
-		s->layer[i].p50 = sl_layer_quantile(cell, 0.5) * 1e-9;
-		s->layer[i].p90 = sl_layer_quantile(cell, 0.9) * 1e-9;
-		s->layer[i].p99 = sl_layer_quantile(cell, 0.99) * 1e-9;
+		s->layer[i].p50 = region_layer_quantile(cell, 0.5) * 1e-9;
+		s->layer[i].p90 = region_layer_quantile(cell, 0.9) * 1e-9;
+		s->layer[i].p99 = region_layer_quantile(cell, 0.99) * 1e-9;
 	}
 }
 
-static bool matches(const struct walk *w, const struct sl_layers_view *v)
+static bool matches(const struct api_layers_walk *w, const struct collect_layers_view *v)
 {
-	const struct sl_region_info *who = v->workload;
-	uint32_t found = sl_terms_in_text(&w->terms, v->hostname) |
-			 sl_terms_in_text(&w->terms, v->port) |
-			 sl_terms_in_labels(&w->terms, who->labels, who->label_count);
+	const struct region_info *who = v->workload;
+	uint32_t found = collect_terms_in_text(&w->terms, v->hostname) |
+			 collect_terms_in_text(&w->terms, v->port) |
+			 collect_terms_in_labels(&w->terms, who->labels, who->label_count);
 
 	return found == (1u << w->terms.count) - 1 &&
 	       (!w->host || !strcmp(w->host, v->hostname) || !strcmp(w->host, v->target)) &&
 	       (!w->role || !strcmp(w->role, v->role));
 }
 
-static void take(const struct sl_layers_view *v, void *arg)
+static void take(const struct collect_layers_view *v, void *arg)
 {
-	struct walk *w = arg;
-	struct row *r;
+	struct api_layers_walk *w = arg;
+	struct api_layers_row *r;
 
 	if (!matches(w, v))
 		return;
@@ -100,13 +101,13 @@ static void take(const struct sl_layers_view *v, void *arg)
 	snprintf(r->port, sizeof(r->port), "%s", v->port);
 	for (size_t i = 0; i < 5; i++)
 		snprintf(r->label[i], sizeof(r->label[i]), "%s",
-			 sl_api_label_of(v->workload, label_keys[i]));
+			 api_label_of(v->workload, label_keys[i]));
 }
 
 /* Who answers most now comes first; among the idle, who did. */
 static int busiest_first(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct api_layers_row *x = a, *y = b;
 
 	if (x->late.requests != y->late.requests)
 		return x->late.requests > y->late.requests ? -1 : 1;
@@ -115,84 +116,84 @@ static int busiest_first(const void *a, const void *b)
 	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
-static void span_json(struct sl_json *j, const char *key, const struct span *s)
+static void span_json(struct api_json *j, const char *key, const struct api_layers_span *s)
 {
-	sl_json_kbegin(j, key, '{');
-	sl_json_ku64(j, "requests", s->requests);
-	sl_json_ku64(j, "measured", s->complete);
-	sl_json_ku64(j, "incomplete", s->incomplete);
-	sl_json_ku64(j, "pipelined", s->pipelined);
-	sl_json_ku64(j, "unattributed", s->unattributed);
-	sl_json_kbegin(j, "layers", '{');
+	api_json_kbegin(j, key, '{');
+	api_json_ku64(j, "requests", s->requests);
+	api_json_ku64(j, "measured", s->complete);
+	api_json_ku64(j, "incomplete", s->incomplete);
+	api_json_ku64(j, "pipelined", s->pipelined);
+	api_json_ku64(j, "unattributed", s->unattributed);
+	api_json_kbegin(j, "layers", '{');
 	for (int i = 0; i < SL_LAYERS; i++) {
-		sl_json_kbegin(j, sl_layer_name(i), '{');
-		sl_json_ku64(j, "count", s->layer[i].count);
-		sl_api_quantile(j, "mean", s->layer[i].mean);
-		sl_api_quantile(j, "p50", s->layer[i].p50);
-		sl_api_quantile(j, "p90", s->layer[i].p90);
-		sl_api_quantile(j, "p99", s->layer[i].p99);
-		sl_json_end(j, '}');
+		api_json_kbegin(j, region_layer_name(i), '{');
+		api_json_ku64(j, "count", s->layer[i].count);
+		api_quantile(j, "mean", s->layer[i].mean);
+		api_quantile(j, "p50", s->layer[i].p50);
+		api_quantile(j, "p90", s->layer[i].p90);
+		api_quantile(j, "p99", s->layer[i].p99);
+		api_json_end(j, '}');
 	}
-	sl_json_end(j, '}');
-	sl_json_end(j, '}');
+	api_json_end(j, '}');
+	api_json_end(j, '}');
 }
 
-static void row_json(struct sl_json *j, const struct row *r)
+static void row_json(struct api_json *j, const struct api_layers_row *r)
 {
-	sl_json_begin(j, '{');
-	sl_api_target(j, r->hostname, r->target);
+	api_json_begin(j, '{');
+	api_target(j, r->hostname, r->target);
 	for (size_t i = 0; i < 5; i++)
-		sl_json_kstring(j, label_keys[i], r->label[i]);
-	sl_api_instance(j, r->instance);
-	sl_json_kstring(j, "role", r->role);
-	sl_json_kstring(j, "port", r->port);
-	sl_json_kbool(j, "stale", r->stale);
-	sl_json_kf64(j, "late_seconds", (double)r->late_ns * 1e-9);
+		api_json_kstring(j, label_keys[i], r->label[i]);
+	api_instance(j, r->instance);
+	api_json_kstring(j, "role", r->role);
+	api_json_kstring(j, "port", r->port);
+	api_json_kbool(j, "stale", r->stale);
+	api_json_kf64(j, "late_seconds", (double)r->late_ns * 1e-9);
 	span_json(j, "late", &r->late);
 	span_json(j, "all", &r->all);
-	sl_json_end(j, '}');
+	api_json_end(j, '}');
 }
 
-static void losses_json(const struct sl_layer_losses_view *v, void *arg)
+static void losses_json(const struct collect_layer_losses_view *v, void *arg)
 {
-	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_json *j = arg;
+	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_ku64(j, "passes", v->passes);
-	sl_json_kbegin(j, "causes", '{');
+	api_json_ku64(j, "passes", v->passes);
+	api_json_kbegin(j, "causes", '{');
 	for (int i = 0; i < SL_CAUSES; i++)
 		if (v->lost[i])
-			sl_json_ku64(j, sl_layer_cause_name(i), v->lost[i]);
-	sl_json_end(j, '}');
-	sl_api_host_end(j, mark);
+			api_json_ku64(j, region_layer_cause_name(i), v->lost[i]);
+	api_json_end(j, '}');
+	api_host_end(j, mark);
 }
 
-void sl_api_get_layers(struct sl_http_request *req, void *arg)
+void api_get_layers(struct http_request *req, void *arg)
 {
-	struct walk w = {.host = sl_http_query(req, "host"), .role = sl_http_query(req, "role")};
+	struct api_layers_walk w = {.host = http_query(req, "host"),
+				    .role = http_query(req, "role")};
 	uint64_t limit = ROWS_DEFAULT;
-	struct sl_api_answer *a;
+	struct api_answer *a;
 	bool truncated = false;
-	struct sl_json *j;
+	struct api_json *j;
 
 	w.host = w.host && *w.host ? w.host : NULL;
 	w.role = w.role && *w.role ? w.role : NULL;
 	if (w.role && strcmp(w.role, "server") && strcmp(w.role, "client") &&
 	    strcmp(w.role, "unknown")) {
-		sl_http_reply_error(req, 400, "role=%.40s: not one of server, client, unknown",
-				    w.role);
+		http_reply_error(req, 400, "role=%.40s: not one of server, client, unknown",
+				 w.role);
 		return;
 	}
-	if (!sl_api_param_u64(req, "limit", 0, ROWS_MAX, &limit) ||
-	    !sl_api_param_terms(req, &w.terms))
+	if (!api_param_u64(req, "limit", 0, ROWS_MAX, &limit) || !api_param_terms(req, &w.terms))
 		return;
-	sl_collector_layers(arg, take, &w);
+	collect_collector_layers(arg, take, &w);
 	if (w.failed) {
 		free(w.row);
-		sl_http_reply_error(req, 503, "out of memory");
+		http_reply_error(req, 503, "out of memory");
 		return;
 	}
-	a = sl_api_answer(req);
+	a = api_answer(req);
 	if (!a) {
 		free(w.row);
 		return;
@@ -200,22 +201,22 @@ void sl_api_get_layers(struct sl_http_request *req, void *arg)
 	if (w.rows)
 		qsort(w.row, w.rows, sizeof(*w.row), busiest_first);
 	j = &a->json;
-	sl_json_begin(j, '{');
-	sl_json_ktime(j, "time", (int64_t)sl_realtime_ns());
-	sl_json_kbegin(j, "workloads", '[');
+	api_json_begin(j, '{');
+	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	api_json_kbegin(j, "workloads", '[');
 	for (size_t i = 0; i < w.rows && i < limit && !truncated; i++) {
-		struct sl_json_mark mark = sl_json_mark(j);
+		struct api_json_mark mark = api_json_mark(j);
 
 		row_json(j, &w.row[i]);
-		truncated = !sl_api_fits(j, mark);
+		truncated = !api_fits(j, mark);
 	}
-	sl_json_end(j, ']');
-	sl_json_ku64(j, "matching", w.rows);
-	sl_json_kbool(j, "truncated", truncated);
-	sl_json_kbegin(j, "hosts", '[');
-	sl_collector_layer_losses(arg, losses_json, j);
-	sl_json_end(j, ']');
-	sl_json_end(j, '}');
+	api_json_end(j, ']');
+	api_json_ku64(j, "matching", w.rows);
+	api_json_kbool(j, "truncated", truncated);
+	api_json_kbegin(j, "hosts", '[');
+	collect_collector_layer_losses(arg, losses_json, j);
+	api_json_end(j, ']');
+	api_json_end(j, '}');
 	free(w.row);
-	sl_api_send(req, a);
+	api_send(req, a);
 }

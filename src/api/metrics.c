@@ -17,7 +17,7 @@
 #define LAST_DEFAULT_NS 10000000000ull
 #define LAST_MAX_NS	86400000000000ull
 
-/* ---- metrics --------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 static const char *const kind_names[] = {"counter", "gauge", "histogram", "info", "stateset"};
 
@@ -29,15 +29,15 @@ static double as_f64(uint64_t bits)
 	return v;
 }
 
-static double histogram_quantile(const struct sl_metric *m, const uint64_t *buckets, double q)
+static double histogram_quantile(const struct region_metric *m, const uint64_t *buckets, double q)
 {
 	if (m->kind == SL_KIND_HISTOGRAM)
-		return sl_quantile_classic(buckets, m->bounds, m->bound_count, q);
-	return sl_quantile_exponential(buckets, m->bucket_count, m->scale, m->first_bucket,
-				       m->zero_threshold, q);
+		return collect_quantile_classic(buckets, m->bounds, m->bound_count, q);
+	return collect_quantile_exponential(buckets, m->bucket_count, m->scale, m->first_bucket,
+					    m->zero_threshold, q);
 }
 
-static uint64_t bucket_count(const struct sl_metric *m, const uint64_t *buckets)
+static uint64_t bucket_count(const struct region_metric *m, const uint64_t *buckets)
 {
 	uint64_t count = 0;
 
@@ -46,57 +46,57 @@ static uint64_t bucket_count(const struct sl_metric *m, const uint64_t *buckets)
 	return count;
 }
 
-static void value_json(struct sl_json *j, const struct sl_metric *m, const uint64_t *value)
+static void value_json(struct api_json *j, const struct region_metric *m, const uint64_t *value)
 {
 	const uint64_t *buckets;
 
 	switch (m->kind) {
 	case SL_KIND_COUNTER:
-		sl_json_ku64(j, "value", value[0]);
+		api_json_ku64(j, "value", value[0]);
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
-		sl_json_kf64(j, "value", as_f64(value[0]));
+		api_json_kf64(j, "value", as_f64(value[0]));
 		break;
 	case SL_KIND_GAUGE:
-		sl_json_key(j, "value");
-		sl_json_i64(j, (int64_t)value[0]);
+		api_json_key(j, "value");
+		api_json_i64(j, (int64_t)value[0]);
 		break;
 	case SL_KIND_HISTOGRAM_EXP:
 	case SL_KIND_HISTOGRAM:
 		buckets = value + SL_HIST_BUCKETS;
-		sl_json_ku64(j, "value", bucket_count(m, buckets));
-		sl_json_kbegin(j, "histogram", '{');
-		sl_json_kbool(j, "exponential", m->kind == SL_KIND_HISTOGRAM_EXP);
-		sl_json_ku64(j, "count", bucket_count(m, buckets));
-		sl_json_kf64(j, "sum", as_f64(value[SL_HIST_SUM]));
-		sl_json_ku64(j, "refused", value[SL_HIST_REFUSED]);
-		sl_api_quantile(j, "p50", histogram_quantile(m, buckets, 0.5));
-		sl_api_quantile(j, "p90", histogram_quantile(m, buckets, 0.9));
-		sl_api_quantile(j, "p99", histogram_quantile(m, buckets, 0.99));
-		sl_json_end(j, '}');
+		api_json_ku64(j, "value", bucket_count(m, buckets));
+		api_json_kbegin(j, "histogram", '{');
+		api_json_kbool(j, "exponential", m->kind == SL_KIND_HISTOGRAM_EXP);
+		api_json_ku64(j, "count", bucket_count(m, buckets));
+		api_json_kf64(j, "sum", as_f64(value[SL_HIST_SUM]));
+		api_json_ku64(j, "refused", value[SL_HIST_REFUSED]);
+		api_quantile(j, "p50", histogram_quantile(m, buckets, 0.5));
+		api_quantile(j, "p90", histogram_quantile(m, buckets, 0.9));
+		api_quantile(j, "p99", histogram_quantile(m, buckets, 0.99));
+		api_json_end(j, '}');
 		break;
 	case SL_KIND_INFO:
-		sl_json_ku64(j, "value", 1);
+		api_json_ku64(j, "value", 1);
 		break;
 	case SL_KIND_STATESET:
-		sl_json_ku64(j, "value", value[0]);
-		sl_json_kbegin(j, "states", '{');
+		api_json_ku64(j, "value", value[0]);
+		api_json_kbegin(j, "states", '{');
 		for (uint32_t i = 0; i < m->state_count; i++)
-			sl_json_kbool(j, m->states[i], value[0] >> i & 1);
-		sl_json_end(j, '}');
+			api_json_kbool(j, m->states[i], value[0] >> i & 1);
+		api_json_end(j, '}');
 		break;
 	}
 }
 
 /* Regions are noted first and asked for their metrics after the walk, which may hold a lock. */
 struct metrics_walk {
-	struct sl_json *j;
-	const struct sl_terms *terms;
+	struct api_json *j;
+	const struct collect_terms *terms;
 	const char *kind, *pod;
 	uint64_t pod_instance;
 	bool pod_is_instance;
-	const struct sl_series_id *ids; /* these only */
+	const struct collect_series_id *ids; /* these only */
 	int id_count;
 	uint64_t offset, limit, matching, given;
 	bool truncated, no_memory;
@@ -120,14 +120,14 @@ static bool wanted_instance(const struct metrics_walk *walk, uint64_t instance)
 	return false;
 }
 
-static void note_region(const struct sl_region_view *r, void *arg)
+static void note_region(const struct collect_region_view *r, void *arg)
 {
 	struct metrics_walk *walk = arg;
 
 	if (!wanted_instance(walk, r->info->instance))
 		return;
 	if (walk->pod && !(walk->pod_is_instance && walk->pod_instance == r->info->instance) &&
-	    strcmp(walk->pod, sl_api_label_of(r->info, "pod")))
+	    strcmp(walk->pod, api_label_of(r->info, "pod")))
 		return;
 	if (walk->regions == walk->capacity) {
 		size_t capacity = walk->capacity ? 2 * walk->capacity : 64;
@@ -143,12 +143,12 @@ static void note_region(const struct sl_region_view *r, void *arg)
 	walk->region[walk->regions++] = (struct noted){
 		.instance = r->info->instance,
 		.metrics = r->metrics,
-		.found = sl_api_region_terms(walk->terms, r),
-		.agent = !strcmp(sl_api_label_of(r->info, "service"), SL_API_AGENT_SERVICE),
+		.found = api_region_terms(walk->terms, r),
+		.agent = !strcmp(api_label_of(r->info, "service"), API_AGENT_SERVICE),
 	};
 }
 
-static bool wanted_metric(const struct metrics_walk *walk, const struct sl_metric *m)
+static bool wanted_metric(const struct metrics_walk *walk, const struct region_metric *m)
 {
 	const struct noted *region = &walk->region[walk->at];
 	uint32_t all = (1u << walk->terms->count) - 1;
@@ -156,37 +156,37 @@ static bool wanted_metric(const struct metrics_walk *walk, const struct sl_metri
 
 	for (int i = 0; i < walk->id_count && !found; i++)
 		found = walk->ids[i].instance == region->instance && walk->ids[i].metric == m->id;
-	if (!found || (walk->kind && strcmp(walk->kind, sl_kind_name(m->kind))))
+	if (!found || (walk->kind && strcmp(walk->kind, region_kind_name(m->kind))))
 		return false;
 	return region->found == all ||
-	       (region->found | sl_terms_in_text(walk->terms, m->name) |
-		sl_terms_in_labels(walk->terms, m->labels, m->label_count)) == all;
+	       (region->found | collect_terms_in_text(walk->terms, m->name) |
+		collect_terms_in_labels(walk->terms, m->labels, m->label_count)) == all;
 }
 
-static void metric_json(const struct sl_metric *m, const uint64_t *value, void *arg)
+static void metric_json(const struct region_metric *m, const uint64_t *value, void *arg)
 {
 	struct metrics_walk *walk = arg;
 	struct noted *region = &walk->region[walk->at];
-	struct sl_json *j = walk->j;
-	struct sl_json_mark mark;
-	char id[SL_SERIES_ID_BYTES];
+	struct api_json *j = walk->j;
+	struct api_json_mark mark;
+	char id[COLLECT_SERIES_ID_BYTES];
 
 	if (!wanted_metric(walk, m))
 		return;
 	if (walk->matching++ < walk->offset || walk->given >= walk->limit || walk->truncated)
 		return;
-	mark = sl_json_mark(j);
-	sl_series_id_format((struct sl_series_id){region->instance, m->id}, id);
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "id", id);
-	sl_json_kstring(j, "name", m->name);
-	sl_json_kstring(j, "kind", sl_kind_name(m->kind));
-	sl_json_kstring(j, "unit", m->unit);
-	sl_json_kstring(j, "help", m->help);
-	sl_api_labels(j, m->labels, m->label_count);
+	mark = api_json_mark(j);
+	collect_series_id_format((struct collect_series_id){region->instance, m->id}, id);
+	api_json_begin(j, '{');
+	api_json_kstring(j, "id", id);
+	api_json_kstring(j, "name", m->name);
+	api_json_kstring(j, "kind", region_kind_name(m->kind));
+	api_json_kstring(j, "unit", m->unit);
+	api_json_kstring(j, "help", m->help);
+	api_labels(j, m->labels, m->label_count);
 	value_json(j, m, value);
-	sl_json_end(j, '}');
-	walk->truncated = !sl_api_fits(j, mark);
+	api_json_end(j, '}');
+	walk->truncated = !api_fits(j, mark);
 	if (!walk->truncated) {
 		walk->given++;
 		region->used = true;
@@ -201,48 +201,48 @@ static int by_instance(const void *a, const void *b)
 }
 
 /* What the pods of the metrics given are called, by instance. Regions are sorted by now. */
-static void metric_pod_json(const struct sl_region_view *r, void *arg)
+static void metric_pod_json(const struct collect_region_view *r, void *arg)
 {
 	struct metrics_walk *walk = arg;
 	struct noted key = {.instance = r->info->instance}, *region;
-	struct sl_json *j = walk->j;
-	struct sl_json_mark mark = sl_json_mark(j);
-	char instance[SL_SERIES_ID_BYTES];
+	struct api_json *j = walk->j;
+	struct api_json_mark mark = api_json_mark(j);
+	char instance[COLLECT_SERIES_ID_BYTES];
 
 	region = bsearch(&key, walk->region, walk->regions, sizeof(key), by_instance);
 	if (!region || !region->used)
 		return;
 	region->used = false;
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)r->info->instance);
-	sl_json_kbegin(j, instance, '{');
-	sl_json_kstring(j, "service", sl_api_label_of(r->info, "service"));
-	sl_json_kstring(j, "pod", sl_api_label_of(r->info, "pod"));
-	sl_json_kstring(j, "unit", sl_api_label_of(r->info, "unit"));
-	sl_json_kstring(j, "host", r->hostname ? r->hostname : "");
-	sl_json_ku64(j, "pid", r->info->pid);
-	sl_json_kstring(j, "state", sl_api_state_name(r));
-	sl_api_time(j, "last_read", r->last_read_ns);
-	sl_json_end(j, '}');
+	api_json_kbegin(j, instance, '{');
+	api_json_kstring(j, "service", api_label_of(r->info, "service"));
+	api_json_kstring(j, "pod", api_label_of(r->info, "pod"));
+	api_json_kstring(j, "unit", api_label_of(r->info, "unit"));
+	api_json_kstring(j, "host", r->hostname ? r->hostname : "");
+	api_json_ku64(j, "pid", r->info->pid);
+	api_json_kstring(j, "state", api_state_name(r));
+	api_time(j, "last_read", r->last_read_ns);
+	api_json_end(j, '}');
 	if (j->overflow || j->max - j->len < 256) {
-		sl_json_back(j, mark);
+		api_json_back(j, mark);
 		walk->truncated = true;
 	}
 }
 
-static void metrics_answer(struct sl_http_request *req, struct sl_collector *c,
+static void metrics_answer(struct http_request *req, struct collect_collector *c,
 			   struct metrics_walk *walk)
 {
-	struct sl_api_answer *a = sl_api_answer(req);
-	struct sl_json *j;
+	struct api_answer *a = api_answer(req);
+	struct api_json *j;
 	bool all = !walk->terms->count && !walk->kind && !walk->id_count;
 
 	if (!a)
 		return;
 	j = walk->j = &a->json;
-	sl_json_begin(j, '{');
-	sl_json_ktime(j, "time", (int64_t)sl_realtime_ns());
-	sl_json_kbegin(j, "metrics", '[');
-	sl_collector_regions(c, note_region, walk);
+	api_json_begin(j, '{');
+	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	api_json_kbegin(j, "metrics", '[');
+	collect_collector_regions(c, note_region, walk);
 	for (size_t i = 0; i < 2 * walk->regions; i++) {
 		const struct noted *region = &walk->region[walk->at = i % walk->regions];
 
@@ -253,45 +253,45 @@ static void metrics_answer(struct sl_http_request *req, struct sl_collector *c,
 			    walk->matching + region->metrics <= walk->offset))
 			walk->matching += region->metrics;
 		else
-			sl_collector_metrics(c, region->instance, metric_json, walk);
+			collect_collector_metrics(c, region->instance, metric_json, walk);
 	}
-	sl_json_end(j, ']');
-	sl_json_kbegin(j, "pods", '{');
+	api_json_end(j, ']');
+	api_json_kbegin(j, "pods", '{');
 	if (walk->given) {
 		qsort(walk->region, walk->regions, sizeof(*walk->region), by_instance);
-		sl_collector_regions(c, metric_pod_json, walk);
+		collect_collector_regions(c, metric_pod_json, walk);
 	}
-	sl_json_end(j, '}');
-	sl_json_ku64(j, "matching", walk->matching);
-	sl_json_ku64(j, "offset", walk->offset);
-	sl_json_kbool(j, "truncated", walk->truncated);
-	sl_json_end(j, '}');
+	api_json_end(j, '}');
+	api_json_ku64(j, "matching", walk->matching);
+	api_json_ku64(j, "offset", walk->offset);
+	api_json_kbool(j, "truncated", walk->truncated);
+	api_json_end(j, '}');
 	if (walk->no_memory) {
 		j->overflow = true;
-		sl_log_limited(SL_ERROR, "api", "out of memory endpoint=metrics regions=%zu",
-			       walk->regions);
+		base_log_limited(BASE_ERROR, "api", "out of memory endpoint=metrics regions=%zu",
+				 walk->regions);
 	}
-	sl_api_send(req, a);
+	api_send(req, a);
 }
 
-void sl_api_get_metrics(struct sl_http_request *req, void *arg)
+void api_get_metrics(struct http_request *req, void *arg)
 {
-	struct sl_series_id ids[SL_API_SERIES_MAX];
-	struct sl_terms terms;
+	struct collect_series_id ids[API_SERIES_MAX];
+	struct collect_terms terms;
 	struct metrics_walk walk = {
 		.terms = &terms,
-		.kind = sl_http_query(req, "kind"),
-		.pod = sl_http_query(req, "pod"),
+		.kind = http_query(req, "kind"),
+		.pod = http_query(req, "pod"),
 		.ids = ids,
-		.limit = SL_API_LIMIT_DEFAULT,
+		.limit = API_LIMIT_DEFAULT,
 	};
 	bool known = false;
 
-	if (!sl_api_param_u64(req, "limit", 0, SL_API_LIMIT_MAX, &walk.limit) ||
-	    !sl_api_param_u64(req, "offset", 0, UINT32_MAX, &walk.offset) ||
-	    !sl_api_param_terms(req, &terms))
+	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &walk.limit) ||
+	    !api_param_u64(req, "offset", 0, UINT32_MAX, &walk.offset) ||
+	    !api_param_terms(req, &terms))
 		return;
-	walk.id_count = sl_api_param_series(req, ids, false);
+	walk.id_count = api_param_series(req, ids, false);
 	if (walk.id_count < 0)
 		return;
 	if (walk.kind && !*walk.kind)
@@ -301,28 +301,27 @@ void sl_api_get_metrics(struct sl_http_request *req, void *arg)
 	for (size_t i = 0; i < sizeof(kind_names) / sizeof(*kind_names); i++)
 		known |= walk.kind && !strcmp(walk.kind, kind_names[i]);
 	if (walk.kind && !known) {
-		sl_http_reply_error(
-			req, 400,
-			"kind=%.40s: not one of counter, gauge, histogram, info, stateset",
-			walk.kind);
+		http_reply_error(req, 400,
+				 "kind=%.40s: not one of counter, gauge, histogram, info, stateset",
+				 walk.kind);
 		return;
 	}
-	walk.pod_is_instance = walk.pod &&
-			       !sl_instance_parse(walk.pod, strlen(walk.pod), &walk.pod_instance);
+	walk.pod_is_instance = walk.pod && !collect_instance_parse(walk.pod, strlen(walk.pod),
+								   &walk.pod_instance);
 	metrics_answer(req, arg, &walk);
 	free(walk.region);
 }
 
-/* ---- one metric, by id ------------------------------------------------------------------------------- */
+/* ---- one metric, by id ---- */
 
 struct find_walk {
 	uint32_t metric;
 	bool found;
-	void (*fn)(const struct sl_metric *m, const uint64_t *value, void *arg);
+	void (*fn)(const struct region_metric *m, const uint64_t *value, void *arg);
 	void *arg;
 };
 
-static void find_metric(const struct sl_metric *m, const uint64_t *value, void *arg)
+static void find_metric(const struct region_metric *m, const uint64_t *value, void *arg)
 {
 	struct find_walk *find = arg;
 
@@ -333,142 +332,143 @@ static void find_metric(const struct sl_metric *m, const uint64_t *value, void *
 }
 
 /* Calls fn with the metric; false if there is none of this id. */
-static bool with_metric(struct sl_collector *c, struct sl_series_id id,
-			void (*fn)(const struct sl_metric *, const uint64_t *, void *), void *arg)
+static bool with_metric(struct collect_collector *c, struct collect_series_id id,
+			void (*fn)(const struct region_metric *, const uint64_t *, void *),
+			void *arg)
 {
 	struct find_walk find = {.metric = id.metric, .fn = fn, .arg = arg};
 
-	return !sl_collector_metrics(c, id.instance, find_metric, &find) && find.found;
+	return !collect_collector_metrics(c, id.instance, find_metric, &find) && find.found;
 }
 
-static void describe_json(const struct sl_metric *m, const uint64_t *value, void *arg)
+static void describe_json(const struct region_metric *m, const uint64_t *value, void *arg)
 {
-	struct sl_json *j = arg;
+	struct api_json *j = arg;
 
 	(void)value;
-	sl_json_kstring(j, "name", m->name);
-	sl_json_kstring(j, "kind", sl_kind_name(m->kind));
-	sl_json_kstring(j, "unit", m->unit);
-	sl_api_labels(j, m->labels, m->label_count);
+	api_json_kstring(j, "name", m->name);
+	api_json_kstring(j, "kind", region_kind_name(m->kind));
+	api_json_kstring(j, "unit", m->unit);
+	api_labels(j, m->labels, m->label_count);
 }
 
-/* ---- history ---------------------------------------------------------------------------------------- */
+/* ---- history ---- */
 
 /* One series; false if it does not fit. */
-static bool history_json(struct sl_json *j, struct sl_collector *c, struct sl_series_id id,
-			 int64_t from_ns, int64_t to_ns, size_t max, struct sl_point *points,
-			 int *found)
+static bool history_json(struct api_json *j, struct collect_collector *c,
+			 struct collect_series_id id, int64_t from_ns, int64_t to_ns, size_t max,
+			 struct collect_point *points, int *found)
 {
-	struct sl_json_mark mark = sl_json_mark(j);
-	char text[SL_SERIES_ID_BYTES];
+	struct api_json_mark mark = api_json_mark(j);
+	char text[COLLECT_SERIES_ID_BYTES];
 	ssize_t raw = -ENOENT;
 	size_t n;
 
-	sl_series_id_format(id, text);
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "id", text);
+	collect_series_id_format(id, text);
+	api_json_begin(j, '{');
+	api_json_kstring(j, "id", text);
 	if (with_metric(c, id, describe_json, j))
-		raw = sl_collector_history(c, id.instance, id.metric, from_ns, points,
-					   RAW_POINTS_MAX);
+		raw = collect_collector_history(c, id.instance, id.metric, from_ns, points,
+						RAW_POINTS_MAX);
 	if (raw < 0) {
-		sl_json_kstring(j, "error", "no such series");
-		sl_json_end(j, '}');
-		return sl_api_fits(j, mark);
+		api_json_kstring(j, "error", "no such series");
+		api_json_end(j, '}');
+		return api_fits(j, mark);
 	}
 	(*found)++;
 	/* What was read after the question belongs to the next one. */
 	for (n = (size_t)raw; n && points[n - 1].ns > to_ns;)
 		n--;
-	sl_json_ku64(j, "recorded", n);
-	sl_json_kbool(j, "clipped", raw == RAW_POINTS_MAX);
-	sl_json_kbool(j, "decimated", n > max);
-	n = sl_decimate(points, n, from_ns, to_ns, max);
-	sl_json_ku64(j, "points", n);
-	sl_json_kbegin(j, "t", '[');
+	api_json_ku64(j, "recorded", n);
+	api_json_kbool(j, "clipped", raw == RAW_POINTS_MAX);
+	api_json_kbool(j, "decimated", n > max);
+	n = collect_decimate(points, n, from_ns, to_ns, max);
+	api_json_ku64(j, "points", n);
+	api_json_kbegin(j, "t", '[');
 	for (size_t i = 0; i < n && !j->overflow; i++)
-		sl_json_time(j, points[i].ns);
-	sl_json_end(j, ']');
-	sl_json_kbegin(j, "v", '[');
+		api_json_time(j, points[i].ns);
+	api_json_end(j, ']');
+	api_json_kbegin(j, "v", '[');
 	for (size_t i = 0; i < n && !j->overflow; i++)
-		sl_json_f64(j, points[i].value);
-	sl_json_end(j, ']');
-	sl_json_end(j, '}');
-	return sl_api_fits(j, mark);
+		api_json_f64(j, points[i].value);
+	api_json_end(j, ']');
+	api_json_end(j, '}');
+	return api_fits(j, mark);
 }
 
-void sl_api_get_history(struct sl_http_request *req, void *arg)
+void api_get_history(struct http_request *req, void *arg)
 {
-	struct sl_series_id ids[SL_API_SERIES_MAX];
-	int count = sl_api_param_series(req, ids, true), found = 0;
+	struct collect_series_id ids[API_SERIES_MAX];
+	int count = api_param_series(req, ids, true), found = 0;
 	uint64_t points = POINTS_DEFAULT, last_ns = LAST_DEFAULT_NS;
-	const char *last = sl_http_query(req, "last");
-	int64_t to_ns = (int64_t)sl_realtime_ns(), from_ns;
-	struct sl_point *buffer;
-	struct sl_api_answer *a;
+	const char *last = http_query(req, "last");
+	int64_t to_ns = (int64_t)base_realtime_ns(), from_ns;
+	struct collect_point *buffer;
+	struct api_answer *a;
 	bool fits = true;
 
-	if (count < 0 || !sl_api_param_u64(req, "points", SL_DECIMATE_MIN, POINTS_MAX, &points))
+	if (count < 0 || !api_param_u64(req, "points", COLLECT_DECIMATE_MIN, POINTS_MAX, &points))
 		return;
 	if (last && *last &&
-	    (sl_parse_duration(last, &last_ns) || !last_ns || last_ns > LAST_MAX_NS)) {
-		sl_http_reply_error(req, 400,
-				    "last=%.40s: not a duration up to 24h, as in 500ms, 10s, 5m",
-				    last);
+	    (base_parse_duration(last, &last_ns) || !last_ns || last_ns > LAST_MAX_NS)) {
+		http_reply_error(req, 400,
+				 "last=%.40s: not a duration up to 24h, as in 500ms, 10s, 5m",
+				 last);
 		return;
 	}
-	a = sl_api_answer(req);
+	a = api_answer(req);
 	if (!a)
 		return;
 	buffer = malloc(RAW_POINTS_MAX * sizeof(*buffer));
 	if (!buffer) {
 		/* An answer that overflowed is sent as 503. */
 		a->json.overflow = true;
-		sl_api_send(req, a);
+		api_send(req, a);
 		return;
 	}
 	from_ns = to_ns - (int64_t)last_ns;
-	sl_json_begin(&a->json, '{');
-	sl_json_ktime(&a->json, "from", from_ns);
-	sl_json_ktime(&a->json, "to", to_ns);
-	sl_json_kbegin(&a->json, "series", '[');
+	api_json_begin(&a->json, '{');
+	api_json_ktime(&a->json, "from", from_ns);
+	api_json_ktime(&a->json, "to", to_ns);
+	api_json_kbegin(&a->json, "series", '[');
 	for (int i = 0; i < count && fits; i++)
 		fits = history_json(&a->json, arg, ids[i], from_ns, to_ns, points, buffer, &found);
 	free(buffer);
-	sl_json_end(&a->json, ']');
-	sl_json_kbool(&a->json, "truncated", !fits);
-	sl_json_end(&a->json, '}');
+	api_json_end(&a->json, ']');
+	api_json_kbool(&a->json, "truncated", !fits);
+	api_json_end(&a->json, '}');
 	if (!found && fits) {
-		sl_api_not_found(req, a);
+		api_not_found(req, a);
 		return;
 	}
-	sl_api_send(req, a);
+	api_send(req, a);
 }
 
-/* ---- buckets of histograms -------------------------------------------------------------------------- */
+/* ---- buckets of histograms ---- */
 
-static void bucket_json(struct sl_json *j, double low, double high, uint64_t count)
+static void bucket_json(struct api_json *j, double low, double high, uint64_t count)
 {
 	if (!count)
 		return;
-	sl_json_begin(j, '[');
-	sl_json_f64(j, low);
-	sl_json_f64(j, high);
-	sl_json_u64(j, count);
-	sl_json_end(j, ']');
+	api_json_begin(j, '[');
+	api_json_f64(j, low);
+	api_json_f64(j, high);
+	api_json_u64(j, count);
+	api_json_end(j, ']');
 }
 
-static void buckets_json(const struct sl_metric *m, const uint64_t *value, void *arg)
+static void buckets_json(const struct region_metric *m, const uint64_t *value, void *arg)
 {
-	struct sl_json *j = arg;
+	struct api_json *j = arg;
 	const uint64_t *bucket = value + SL_HIST_BUCKETS;
 
 	describe_json(m, value, j);
 	if (m->kind != SL_KIND_HISTOGRAM && m->kind != SL_KIND_HISTOGRAM_EXP) {
-		sl_json_kstring(j, "error", "not a histogram");
+		api_json_kstring(j, "error", "not a histogram");
 		return;
 	}
 	value_json(j, m, value);
-	sl_json_kbegin(j, "buckets", '[');
+	api_json_kbegin(j, "buckets", '[');
 	for (uint32_t i = 0; i < m->bucket_count && !j->overflow; i++) {
 		double low, high;
 
@@ -480,51 +480,51 @@ static void buckets_json(const struct sl_metric *m, const uint64_t *value, void 
 		} else {
 			double index = (double)m->first_bucket + (double)i - 1;
 
-			low = i ? sl_exponential_bound(m->scale, index - 1) : 0;
-			high = i ? sl_exponential_bound(m->scale, index) : m->zero_threshold;
+			low = i ? collect_exponential_bound(m->scale, index - 1) : 0;
+			high = i ? collect_exponential_bound(m->scale, index) : m->zero_threshold;
 			if (i == m->bucket_count - 1)
 				high = INFINITY;
 		}
 		bucket_json(j, low, high, bucket[i]);
 	}
-	sl_json_end(j, ']');
+	api_json_end(j, ']');
 }
 
-void sl_api_get_buckets(struct sl_http_request *req, void *arg)
+void api_get_buckets(struct http_request *req, void *arg)
 {
-	struct sl_series_id ids[SL_API_SERIES_MAX];
-	int count = sl_api_param_series(req, ids, true), found = 0;
-	char text[SL_SERIES_ID_BYTES];
-	struct sl_api_answer *a;
+	struct collect_series_id ids[API_SERIES_MAX];
+	int count = api_param_series(req, ids, true), found = 0;
+	char text[COLLECT_SERIES_ID_BYTES];
+	struct api_answer *a;
 	bool fits = true;
 
 	if (count < 0)
 		return;
-	a = sl_api_answer(req);
+	a = api_answer(req);
 	if (!a)
 		return;
-	sl_json_begin(&a->json, '{');
-	sl_json_ktime(&a->json, "time", (int64_t)sl_realtime_ns());
-	sl_json_kbegin(&a->json, "series", '[');
+	api_json_begin(&a->json, '{');
+	api_json_ktime(&a->json, "time", (int64_t)base_realtime_ns());
+	api_json_kbegin(&a->json, "series", '[');
 	for (int i = 0; i < count && fits; i++) {
-		struct sl_json_mark mark = sl_json_mark(&a->json);
+		struct api_json_mark mark = api_json_mark(&a->json);
 
-		sl_series_id_format(ids[i], text);
-		sl_json_begin(&a->json, '{');
-		sl_json_kstring(&a->json, "id", text);
+		collect_series_id_format(ids[i], text);
+		api_json_begin(&a->json, '{');
+		api_json_kstring(&a->json, "id", text);
 		if (with_metric(arg, ids[i], buckets_json, &a->json))
 			found++;
 		else
-			sl_json_kstring(&a->json, "error", "no such series");
-		sl_json_end(&a->json, '}');
-		fits = sl_api_fits(&a->json, mark);
+			api_json_kstring(&a->json, "error", "no such series");
+		api_json_end(&a->json, '}');
+		fits = api_fits(&a->json, mark);
 	}
-	sl_json_end(&a->json, ']');
-	sl_json_kbool(&a->json, "truncated", !fits);
-	sl_json_end(&a->json, '}');
+	api_json_end(&a->json, ']');
+	api_json_kbool(&a->json, "truncated", !fits);
+	api_json_end(&a->json, '}');
 	if (!found && fits) {
-		sl_api_not_found(req, a);
+		api_not_found(req, a);
 		return;
 	}
-	sl_api_send(req, a);
+	api_send(req, a);
 }

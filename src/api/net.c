@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api_net.c - latency between hosts, one way and there and back, and beside it the layers of both hosts' stacks: the
- * whole way of a request from the client's call to its copy of the response.
+ * api_net.c - latency between hosts, one way and there and back, and beside it the layers of both
+ * hosts' stacks: the whole way of a request from the client's call to its copy of the response.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,22 +18,22 @@ struct stack {
 	const char *target;
 	char port[8];
 	bool server;
-	struct sl_layer_view late;
+	struct region_layer_view late;
 };
 
-struct walk {
+struct api_net_walk {
 	const char *host;
 	uint64_t port; /* 0: any */
 	uint64_t limit, matching;
-	struct sl_json *j;
+	struct api_json *j;
 	struct stack *stack;
 	size_t stacks, room;
 	bool truncated;
 };
 
-/* ---- layers ------------------------------------------------------------------------------------ */
+/* ---- layers ---- */
 
-static struct stack *stack_of(const struct walk *w, const char *target, const char *port,
+static struct stack *stack_of(const struct api_net_walk *w, const char *target, const char *port,
 			      bool server)
 {
 	for (size_t i = 0; i < w->stacks; i++)
@@ -43,9 +43,9 @@ static struct stack *stack_of(const struct walk *w, const char *target, const ch
 	return NULL;
 }
 
-static void take_layers(const struct sl_layers_view *v, void *arg)
+static void take_layers(const struct collect_layers_view *v, void *arg)
 {
-	struct walk *w = arg;
+	struct api_net_walk *w = arg;
 	bool server = !strcmp(v->role, "server");
 	struct stack *s = stack_of(w, v->target, v->port, server);
 
@@ -74,49 +74,49 @@ static void take_layers(const struct sl_layers_view *v, void *arg)
 	s->late.count[SL_COUNT_REQUESTS] += v->late->count[SL_COUNT_REQUESTS];
 }
 
-/* ---- a trip: the parts in the order of time, as of source/tcp/net_round.h ----------------------- */
+/* ---- a trip: the parts in the order of time, as of source/tcp/net_round.h ---- */
 
-struct part {
+struct api_net_part {
 	uint64_t count;
 	double mean, p50, p99; /* s; NaN: none */
 };
 
-static void part_json(struct sl_json *j, const char *name, const struct part *p)
+static void part_json(struct api_json *j, const char *name, const struct api_net_part *p)
 {
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "part", name);
-	sl_json_ku64(j, "count", p->count);
-	sl_api_quantile(j, "mean", p->mean);
-	sl_api_quantile(j, "p50", p->p50);
-	sl_api_quantile(j, "p99", p->p99);
-	sl_json_end(j, '}');
+	api_json_begin(j, '{');
+	api_json_kstring(j, "part", name);
+	api_json_ku64(j, "count", p->count);
+	api_quantile(j, "mean", p->mean);
+	api_quantile(j, "p50", p->p50);
+	api_quantile(j, "p99", p->p99);
+	api_json_end(j, '}');
 }
 
-static struct part of_layer(const struct stack *s, enum sl_layer layer)
+static struct api_net_part of_layer(const struct stack *s, enum sl_layer layer)
 {
 	const uint64_t *cell = s->late.cell[layer];
-	uint64_t n = sl_layer_count(cell);
+	uint64_t n = region_layer_count(cell);
 
-	return (struct part){
+	return (struct api_net_part){
 		.count = n,
 		.mean = n ? (double)cell[SL_LAYER_SUM] * 1e-9 / (double)n : NAN,
-		.p50 = sl_layer_quantile(cell, 0.5) * 1e-9,
-		.p99 = sl_layer_quantile(cell, 0.99) * 1e-9,
+		.p50 = region_layer_quantile(cell, 0.5) * 1e-9,
+		.p99 = region_layer_quantile(cell, 0.99) * 1e-9,
 	};
 }
 
-static struct part of_hist(const struct sl_net_hist *h)
+static struct api_net_part of_hist(const struct tcp_net_hist *h)
 {
-	return (struct part){
+	return (struct api_net_part){
 		.count = h->count,
 		.mean = h->count ? (double)h->sum * 1e-9 / (double)h->count : NAN,
-		.p50 = sl_net_hist_quantile(h, 0.5) * 1e-9,
-		.p99 = sl_net_hist_quantile(h, 0.99) * 1e-9,
+		.p50 = tcp_net_hist_quantile(h, 0.5) * 1e-9,
+		.p99 = tcp_net_hist_quantile(h, 0.99) * 1e-9,
 	};
 }
 
-static void trip_json(struct sl_json *j, const struct stack *client, const struct stack *server,
-		      const struct sl_net_port_view *v, int from)
+static void trip_json(struct api_json *j, const struct stack *client, const struct stack *server,
+		      const struct collect_net_port_view *v, int from)
 {
 	static const struct {
 		const char *name;
@@ -142,32 +142,33 @@ static void trip_json(struct sl_json *j, const struct stack *client, const struc
 	bool whole = true;
 	double sum = 0;
 
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "client", from ? "b" : "a");
-	sl_json_ku64(j, "requests", server->late.count[SL_COUNT_REQUESTS]);
-	sl_json_kbegin(j, "parts", '[');
+	api_json_begin(j, '{');
+	api_json_kstring(j, "client", from ? "b" : "a");
+	api_json_ku64(j, "requests", server->late.count[SL_COUNT_REQUESTS]);
+	api_json_kbegin(j, "parts", '[');
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		int way = parts[i].whose == THERE ? from : !from;
-		struct part p = parts[i].whose == CLIENT   ? of_layer(client, parts[i].layer)
-				: parts[i].whose == SERVER ? of_layer(server, parts[i].layer)
-							   : of_hist(&v->late[way]);
+		struct api_net_part p = parts[i].whose == CLIENT ? of_layer(client, parts[i].layer)
+					: parts[i].whose == SERVER
+						? of_layer(server, parts[i].layer)
+						: of_hist(&v->late[way]);
 
 		part_json(j, parts[i].name, &p);
 		whole = whole && p.count;
 		sum += p.count ? p.mean : 0;
 	}
-	sl_json_end(j, ']');
+	api_json_end(j, ']');
 	/* Means add up, quantiles don't. */
-	sl_api_quantile(j, "mean", whole ? sum : NAN);
-	sl_json_end(j, '}');
+	api_quantile(j, "mean", whole ? sum : NAN);
+	api_json_end(j, '}');
 }
 
-static void trips_json(const struct walk *w, const struct sl_net_pair_view *v,
-		       const struct sl_net_port_view *port)
+static void trips_json(const struct api_net_walk *w, const struct collect_net_pair_view *v,
+		       const struct collect_net_port_view *port)
 {
 	char text[8];
 
-	sl_json_kbegin(w->j, "trips", '[');
+	api_json_kbegin(w->j, "trips", '[');
 	snprintf(text, sizeof(text), "%u", port->port);
 	for (int from = 0; from < 2 && port->port; from++) {
 		const struct stack *client = stack_of(w, v->target[from], text, false);
@@ -176,92 +177,92 @@ static void trips_json(const struct walk *w, const struct sl_net_pair_view *v,
 		if (client && server && server->late.count[SL_COUNT_REQUESTS])
 			trip_json(w->j, client, server, port, from);
 	}
-	sl_json_end(w->j, ']');
+	api_json_end(w->j, ']');
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------- */
+/* ---- pairs ---- */
 
-static void way_json(struct sl_json *j, const char *name, const struct sl_net_port_view *v,
-		     enum sl_net_way way)
+static void way_json(struct api_json *j, const char *name, const struct collect_net_port_view *v,
+		     enum collect_net_way way)
 {
-	const struct sl_net_hist *h = &v->late[way];
+	const struct tcp_net_hist *h = &v->late[way];
 
-	sl_json_kbegin(j, name, '{');
-	sl_json_ku64(j, "count", h->count);
-	sl_json_ku64(j, "total", v->all[way]->count);
-	sl_api_quantile(j, "mean", h->count ? (double)h->sum * 1e-9 / (double)h->count : NAN);
-	sl_api_quantile(j, "p50", sl_net_hist_quantile(h, 0.5) * 1e-9);
-	sl_api_quantile(j, "p90", sl_net_hist_quantile(h, 0.9) * 1e-9);
-	sl_api_quantile(j, "p99", sl_net_hist_quantile(h, 0.99) * 1e-9);
-	if (way != SL_NET_BOTH) {
-		sl_api_quantile(j, "bound", v->bound[way] * 1e-9);
-		sl_json_ku64(j, "negative", h->negative);
-		sl_json_ku64(j, "negative_total", v->all[way]->negative);
-		sl_json_ku64(j, "reordered_total", v->reordered[way]);
+	api_json_kbegin(j, name, '{');
+	api_json_ku64(j, "count", h->count);
+	api_json_ku64(j, "total", v->all[way]->count);
+	api_quantile(j, "mean", h->count ? (double)h->sum * 1e-9 / (double)h->count : NAN);
+	api_quantile(j, "p50", tcp_net_hist_quantile(h, 0.5) * 1e-9);
+	api_quantile(j, "p90", tcp_net_hist_quantile(h, 0.9) * 1e-9);
+	api_quantile(j, "p99", tcp_net_hist_quantile(h, 0.99) * 1e-9);
+	if (way != COLLECT_NET_BOTH) {
+		api_quantile(j, "bound", v->bound[way] * 1e-9);
+		api_json_ku64(j, "negative", h->negative);
+		api_json_ku64(j, "negative_total", v->all[way]->negative);
+		api_json_ku64(j, "reordered_total", v->reordered[way]);
 	}
-	sl_json_end(j, '}');
+	api_json_end(j, '}');
 }
 
-static void clock_json(struct sl_json *j, const struct sl_net_totals *t)
+static void clock_json(struct api_json *j, const struct tcp_net_totals *t)
 {
-	sl_json_kbegin(j, "clock", '{');
-	sl_json_kbool(j, "known", t->known);
+	api_json_kbegin(j, "clock", '{');
+	api_json_kbool(j, "known", t->known);
 	if (t->known) {
-		sl_json_kf64(j, "offset", (double)t->theta * 1e-9);
-		sl_json_kf64(j, "bound", (double)t->bound * 1e-9);
-		sl_json_kf64(j, "skew_low_ppm", t->skew_low * 1e6);
-		sl_json_kf64(j, "skew_high_ppm", t->skew_high * 1e6);
+		api_json_kf64(j, "offset", (double)t->theta * 1e-9);
+		api_json_kf64(j, "bound", (double)t->bound * 1e-9);
+		api_json_kf64(j, "skew_low_ppm", t->skew_low * 1e6);
+		api_json_kf64(j, "skew_high_ppm", t->skew_high * 1e6);
 	}
-	sl_json_ku64(j, "windows", t->windows);
-	sl_json_ku64(j, "stepped", t->stepped);
-	sl_json_ku64(j, "one_way", t->one_way);
-	sl_json_end(j, '}');
+	api_json_ku64(j, "windows", t->windows);
+	api_json_ku64(j, "stepped", t->stepped);
+	api_json_ku64(j, "one_way", t->one_way);
+	api_json_end(j, '}');
 }
 
-static void pair_json(const struct walk *w, const struct sl_net_pair_view *v)
+static void pair_json(const struct api_net_walk *w, const struct collect_net_pair_view *v)
 {
 	static const char *const ends[] = {"a", "b"};
-	struct sl_json *j = w->j;
+	struct api_json *j = w->j;
 
-	sl_json_begin(j, '{');
+	api_json_begin(j, '{');
 	for (int s = 0; s < 2; s++) {
-		sl_json_kbegin(j, ends[s], '{');
-		sl_api_target(j, v->hostname[s], v->target[s]);
-		sl_json_ku64(j, "sent", v->totals.sent[s]);
-		sl_json_ku64(j, "measured", v->totals.matched[s]);
-		sl_json_end(j, '}');
+		api_json_kbegin(j, ends[s], '{');
+		api_target(j, v->hostname[s], v->target[s]);
+		api_json_ku64(j, "sent", v->totals.sent[s]);
+		api_json_ku64(j, "measured", v->totals.matched[s]);
+		api_json_end(j, '}');
 	}
-	sl_json_kbool(j, "stale", v->stale);
+	api_json_kbool(j, "stale", v->stale);
 	clock_json(j, &v->totals);
-	sl_json_kbegin(j, "causes", '{');
-	for (int i = 0; i < SL_NET_CAUSES; i++)
+	api_json_kbegin(j, "causes", '{');
+	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		if (v->totals.causes[i])
-			sl_json_ku64(j, sl_net_cause_name(i), v->totals.causes[i]);
-	sl_json_end(j, '}');
-	sl_json_kbegin(j, "ports", '[');
+			api_json_ku64(j, tcp_net_cause_name(i), v->totals.causes[i]);
+	api_json_end(j, '}');
+	api_json_kbegin(j, "ports", '[');
 	for (size_t i = 0; i < v->ports; i++) {
-		const struct sl_net_port_view *p = &v->port[i];
+		const struct collect_net_port_view *p = &v->port[i];
 
 		if (w->port && p->port != w->port)
 			continue;
-		sl_json_begin(j, '{');
-		sl_json_key(j, "port");
+		api_json_begin(j, '{');
+		api_json_key(j, "port");
 		if (p->port)
-			sl_json_u64(j, p->port);
+			api_json_u64(j, p->port);
 		else
-			sl_json_string(j, "other");
-		sl_json_kf64(j, "late_seconds", (double)p->late_ns * 1e-9);
-		way_json(j, "there", p, SL_NET_THERE);
-		way_json(j, "back", p, SL_NET_BACK);
-		way_json(j, "both", p, SL_NET_BOTH);
+			api_json_string(j, "other");
+		api_json_kf64(j, "late_seconds", (double)p->late_ns * 1e-9);
+		way_json(j, "there", p, COLLECT_NET_THERE);
+		way_json(j, "back", p, COLLECT_NET_BACK);
+		way_json(j, "both", p, COLLECT_NET_BOTH);
 		trips_json(w, v, p);
-		sl_json_end(j, '}');
+		api_json_end(j, '}');
 	}
-	sl_json_end(j, ']');
-	sl_json_end(j, '}');
+	api_json_end(j, ']');
+	api_json_end(j, '}');
 }
 
-static bool matches(const struct walk *w, const struct sl_net_pair_view *v)
+static bool matches(const struct api_net_walk *w, const struct collect_net_pair_view *v)
 {
 	bool port = !w->port, host = !w->host;
 
@@ -272,56 +273,56 @@ static bool matches(const struct walk *w, const struct sl_net_pair_view *v)
 	return port && host;
 }
 
-static void take_pair(const struct sl_net_pair_view *v, void *arg)
+static void take_pair(const struct collect_net_pair_view *v, void *arg)
 {
-	struct walk *w = arg;
-	struct sl_json_mark mark = sl_json_mark(w->j);
+	struct api_net_walk *w = arg;
+	struct api_json_mark mark = api_json_mark(w->j);
 
 	if (!matches(w, v) || w->matching++ >= w->limit || w->truncated)
 		return;
 	pair_json(w, v);
-	w->truncated = !sl_api_fits(w->j, mark);
+	w->truncated = !api_fits(w->j, mark);
 }
 
-static void host_json(const struct sl_net_host_view *v, void *arg)
+static void host_json(const struct collect_net_host_view *v, void *arg)
 {
-	struct sl_json *j = arg;
-	struct sl_json_mark mark = sl_api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_json *j = arg;
+	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	sl_json_ku64(j, "records", v->records);
-	sl_json_ku64(j, "missed", v->missed);
-	sl_json_ku64(j, "headless", v->headless);
-	sl_json_ku64(j, "elsewhere", v->elsewhere);
-	sl_json_ku64(j, "shared_address", v->shared);
-	sl_api_host_end(j, mark);
+	api_json_ku64(j, "records", v->records);
+	api_json_ku64(j, "missed", v->missed);
+	api_json_ku64(j, "headless", v->headless);
+	api_json_ku64(j, "elsewhere", v->elsewhere);
+	api_json_ku64(j, "shared_address", v->shared);
+	api_host_end(j, mark);
 }
 
-void sl_api_get_net(struct sl_http_request *req, void *arg)
+void api_get_net(struct http_request *req, void *arg)
 {
-	struct walk w = {.host = sl_http_query(req, "host"), .limit = SL_NET_PAIRS};
-	struct sl_api_answer *a;
+	struct api_net_walk w = {.host = http_query(req, "host"), .limit = COLLECT_NET_PAIRS};
+	struct api_answer *a;
 
 	w.host = w.host && *w.host ? w.host : NULL;
-	if (!sl_api_param_u64(req, "limit", 0, SL_NET_PAIRS, &w.limit) ||
-	    !sl_api_param_u64(req, "port", 1, UINT16_MAX, &w.port))
+	if (!api_param_u64(req, "limit", 0, COLLECT_NET_PAIRS, &w.limit) ||
+	    !api_param_u64(req, "port", 1, UINT16_MAX, &w.port))
 		return;
-	a = sl_api_answer(req);
+	a = api_answer(req);
 	if (!a)
 		return;
-	sl_collector_layers(arg, take_layers, &w);
+	collect_collector_layers(arg, take_layers, &w);
 	w.j = &a->json;
-	sl_json_begin(w.j, '{');
-	sl_json_ktime(w.j, "time", (int64_t)sl_realtime_ns());
-	sl_json_kbegin(w.j, "pairs", '[');
-	sl_collector_nets(arg, take_pair, &w);
-	sl_json_end(w.j, ']');
-	sl_json_ku64(w.j, "matching", w.matching);
-	sl_json_ku64(w.j, "refused", sl_collector_net_refused(arg));
-	sl_json_kbool(w.j, "truncated", w.truncated);
-	sl_json_kbegin(w.j, "hosts", '[');
-	sl_collector_net_hosts(arg, host_json, w.j);
-	sl_json_end(w.j, ']');
-	sl_json_end(w.j, '}');
+	api_json_begin(w.j, '{');
+	api_json_ktime(w.j, "time", (int64_t)base_realtime_ns());
+	api_json_kbegin(w.j, "pairs", '[');
+	collect_collector_pair_latency(arg, take_pair, &w);
+	api_json_end(w.j, ']');
+	api_json_ku64(w.j, "matching", w.matching);
+	api_json_ku64(w.j, "refused", collect_collector_net_refused(arg));
+	api_json_kbool(w.j, "truncated", w.truncated);
+	api_json_kbegin(w.j, "hosts", '[');
+	collect_collector_net_hosts(arg, host_json, w.j);
+	api_json_end(w.j, ']');
+	api_json_end(w.j, '}');
 	free(w.stack);
-	sl_api_send(req, a);
+	api_send(req, a);
 }

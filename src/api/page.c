@@ -16,25 +16,25 @@
 	"default-src 'none'; script-src 'self' '%s'; style-src 'self'; img-src 'self'; " \
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-static void get_asset(struct sl_http_request *req, void *arg)
+static void get_asset(struct http_request *req, void *arg)
 {
-	const struct sl_asset *asset = arg;
+	const struct api_asset *asset = arg;
 	char policy[sizeof(POLICY) + 64];
 
-	snprintf(policy, sizeof(policy), POLICY, sl_asset_script);
-	sl_http_add_header(req, "Content-Security-Policy", policy);
-	sl_http_add_header(req, "X-Content-Type-Options", "nosniff");
-	sl_http_add_header(req, "Referrer-Policy", "no-referrer");
+	snprintf(policy, sizeof(policy), POLICY, api_asset_script);
+	http_add_header(req, "Content-Security-Policy", policy);
+	http_add_header(req, "X-Content-Type-Options", "nosniff");
+	http_add_header(req, "Referrer-Policy", "no-referrer");
 	/* Kept by the browser, and asked for anew each time: an upgrade shows at once. */
-	sl_http_add_header(req, "Cache-Control", "no-cache");
-	sl_http_reply_static(req, 200, asset->content_type, asset->body, asset->bytes, asset->etag);
+	http_add_header(req, "Cache-Control", "no-cache");
+	http_reply_static(req, 200, asset->content_type, asset->body, asset->bytes, asset->etag);
 }
 
-int sl_page_register(struct sl_http *http)
+int api_page_register(struct http *http)
 {
-	for (size_t i = 0; i < sl_asset_count; i++) {
-		int err = sl_http_route(http, "GET", sl_assets[i].path, get_asset,
-					(void *)&sl_assets[i]);
+	for (size_t i = 0; i < api_asset_count; i++) {
+		int err = http_route(http, "GET", api_assets[i].path, get_asset,
+				     (void *)&api_assets[i]);
 
 		if (err)
 			return err;

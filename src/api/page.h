@@ -3,9 +3,9 @@
 #ifndef SL_API_PAGE_H
 #define SL_API_PAGE_H
 
-struct sl_http;
+struct http;
 
 /* Adds the routes of the page: "/", its scripts, its style. 0 or -errno. */
-int sl_page_register(struct sl_http *http);
+int api_page_register(struct http *http);
 
 #endif

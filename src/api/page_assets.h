@@ -5,17 +5,17 @@
 
 #include <stddef.h>
 
-struct sl_asset {
-	const char *path;         /* "/app.js" */
+struct api_asset {
+	const char *path; /* "/app.js" */
 	const char *content_type;
-	const char *etag;         /* of the content, without quotes */
+	const char *etag; /* of the content, without quotes */
 	const unsigned char *body;
 	size_t bytes;
 };
 
-extern const struct sl_asset sl_assets[];
-extern const size_t sl_asset_count;
+extern const struct api_asset api_assets[];
+extern const size_t api_asset_count;
 /* The hash of the script within index.html, as a Content-Security-Policy names it. */
-extern const char sl_asset_script[];
+extern const char api_asset_script[];
 
 #endif

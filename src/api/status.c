@@ -11,7 +11,7 @@
 #include "api/internal.h"
 #include "collect/collect.h"
 
-/* ---- state of the process: when it began to answer, and the rates ---------------------------- */
+/* ---- state of the process: when it began to answer, and the rates ---- */
 
 struct sums {
 	uint64_t at_ns; /* CLOCK_MONOTONIC; 0: none yet */
@@ -32,24 +32,24 @@ static struct {
 	struct worker_sums worker[WORKERS_MAX];
 } api = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void sl_api_status_begin(void)
+void api_status_begin(void)
 {
 	pthread_mutex_lock(&api.lock);
-	api.start_ns = sl_now_ns();
-	api.start_realtime_ns = sl_realtime_ns();
+	api.start_ns = base_now_ns();
+	api.start_realtime_ns = base_realtime_ns();
 	api.dta = false;
 	memset(api.worker, 0, sizeof(api.worker));
 	pthread_mutex_unlock(&api.lock);
 }
 
-void sl_api_status_dta(void)
+void api_status_dta(void)
 {
 	pthread_mutex_lock(&api.lock);
 	api.dta = true;
 	pthread_mutex_unlock(&api.lock);
 }
 
-/* ---- status ---------------------------------------------------------------------------------------- */
+/* ---- status ---- */
 
 static double per_second(uint64_t now, uint64_t base, uint64_t ns)
 {
@@ -82,25 +82,25 @@ static void rate_base(unsigned int worker, const struct sums *now, uint64_t elap
 }
 
 struct status_walk {
-	struct sl_json *j;
-	struct sl_worker_view all;
+	struct api_json *j;
+	struct collect_worker_view all;
 	double rounds, reads, bytes, samples, missed;
 	uint64_t now_ns;
 };
 
-static void errors_json(struct sl_json *j, const uint64_t errors[SL_FAULT_COUNT])
+static void errors_json(struct api_json *j, const uint64_t errors[REGION_FAULT_COUNT])
 {
-	sl_json_kbegin(j, "faults", '{');
-	for (int i = SL_FAULT_NONE + 1; i < SL_FAULT_COUNT; i++)
+	api_json_kbegin(j, "faults", '{');
+	for (int i = REGION_FAULT_NONE + 1; i < REGION_FAULT_COUNT; i++)
 		if (errors[i])
-			sl_json_ku64(j, sl_fault_name((enum sl_fault)i), errors[i]);
-	sl_json_end(j, '}');
+			api_json_ku64(j, region_fault_name((enum region_fault)i), errors[i]);
+	api_json_end(j, '}');
 }
 
-static void status_worker(const struct sl_worker_view *w, void *arg)
+static void status_worker(const struct collect_worker_view *w, void *arg)
 {
 	struct status_walk *walk = arg;
-	struct sl_json *j = walk->j;
+	struct api_json *j = walk->j;
 	struct sums base, now = {
 				  .at_ns = walk->now_ns,
 				  .rounds = w->rounds,
@@ -115,32 +115,32 @@ static void status_worker(const struct sl_worker_view *w, void *arg)
 	rate_base(w->worker, &now, w->elapsed_ns, &base);
 	ns = now.at_ns - base.at_ns;
 
-	sl_json_begin(j, '{');
-	sl_json_ku64(j, "worker", w->worker);
-	sl_json_key(j, "cpu");
+	api_json_begin(j, '{');
+	api_json_ku64(j, "worker", w->worker);
+	api_json_key(j, "cpu");
 	if (w->cpu < 0)
-		sl_json_null(j);
+		api_json_null(j);
 	else
-		sl_json_i64(j, w->cpu);
-	sl_json_ku64(j, "regions", w->regions);
-	sl_json_ku64(j, "rounds", w->rounds);
-	sl_json_ku64(j, "missed_deadlines", w->missed_deadlines);
-	sl_json_ku64(j, "reads", w->reads);
-	sl_json_ku64(j, "read_errors", w->read_errors);
-	sl_json_ku64(j, "bytes", w->bytes);
-	sl_json_ku64(j, "lines", w->lines);
-	sl_json_ku64(j, "unsettled", w->unsettled);
-	sl_json_ku64(j, "samples", w->samples);
+		api_json_i64(j, w->cpu);
+	api_json_ku64(j, "regions", w->regions);
+	api_json_ku64(j, "rounds", w->rounds);
+	api_json_ku64(j, "missed_deadlines", w->missed_deadlines);
+	api_json_ku64(j, "reads", w->reads);
+	api_json_ku64(j, "read_errors", w->read_errors);
+	api_json_ku64(j, "bytes", w->bytes);
+	api_json_ku64(j, "lines", w->lines);
+	api_json_ku64(j, "unsettled", w->unsettled);
+	api_json_ku64(j, "samples", w->samples);
 	errors_json(j, w->errors);
-	sl_json_kf64(j, "rounds_per_second", per_second(now.rounds, base.rounds, ns));
-	sl_json_kf64(j, "missed_per_second", per_second(now.missed, base.missed, ns));
-	sl_json_kf64(j, "reads_per_second", per_second(now.reads, base.reads, ns));
-	sl_json_kf64(j, "bytes_per_second", per_second(now.bytes, base.bytes, ns));
-	sl_json_kf64(j, "samples_per_second", per_second(now.samples, base.samples, ns));
-	sl_json_kf64(j, "busy_ratio", per_second(now.busy_ns, base.busy_ns, ns) * 1e-9);
-	sl_json_kf64(j, "rate_window_seconds", (double)ns * 1e-9);
-	sl_json_kf64(j, "elapsed_seconds", (double)w->elapsed_ns * 1e-9);
-	sl_json_end(j, '}');
+	api_json_kf64(j, "rounds_per_second", per_second(now.rounds, base.rounds, ns));
+	api_json_kf64(j, "missed_per_second", per_second(now.missed, base.missed, ns));
+	api_json_kf64(j, "reads_per_second", per_second(now.reads, base.reads, ns));
+	api_json_kf64(j, "bytes_per_second", per_second(now.bytes, base.bytes, ns));
+	api_json_kf64(j, "samples_per_second", per_second(now.samples, base.samples, ns));
+	api_json_kf64(j, "busy_ratio", per_second(now.busy_ns, base.busy_ns, ns) * 1e-9);
+	api_json_kf64(j, "rate_window_seconds", (double)ns * 1e-9);
+	api_json_kf64(j, "elapsed_seconds", (double)w->elapsed_ns * 1e-9);
+	api_json_end(j, '}');
 
 	walk->rounds += per_second(now.rounds, base.rounds, ns);
 	walk->reads += per_second(now.reads, base.reads, ns);
@@ -155,7 +155,7 @@ static void status_worker(const struct sl_worker_view *w, void *arg)
 	walk->all.lines += w->lines;
 	walk->all.unsettled += w->unsettled;
 	walk->all.samples += w->samples;
-	for (int i = 0; i < SL_FAULT_COUNT; i++)
+	for (int i = 0; i < REGION_FAULT_COUNT; i++)
 		walk->all.errors[i] += w->errors[i];
 }
 
@@ -173,188 +173,188 @@ static uint64_t resident_bytes(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void sl_api_get_status(struct sl_http_request *req, void *arg)
+void api_get_status(struct http_request *req, void *arg)
 {
-	struct sl_collector *c = arg;
-	struct sl_collector_totals t = {0};
-	struct sl_api_answer *a = sl_api_answer(req);
-	struct status_walk walk = {.now_ns = sl_now_ns()};
-	struct sl_json *j;
+	struct collect_collector *c = arg;
+	struct collect_collector_totals t = {0};
+	struct api_answer *a = api_answer(req);
+	struct status_walk walk = {.now_ns = base_now_ns()};
+	struct api_json *j;
 
 	if (!a)
 		return;
 	j = walk.j = &a->json;
-	sl_collector_totals(c, &t);
+	collect_collector_totals(c, &t);
 
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "version", SL_VERSION_STRING);
-	sl_json_ktime(j, "time", (int64_t)sl_realtime_ns());
-	sl_json_ktime(j, "start", (int64_t)api.start_realtime_ns);
-	sl_json_kf64(j, "uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3);
-	sl_json_kbool(j, "ready", sl_collector_ready(c));
-	sl_json_kbool(j, "dta", api.dta);
-	sl_json_kbegin(j, "workers", '[');
-	sl_collector_workers(c, status_worker, &walk);
-	sl_json_end(j, ']');
+	api_json_begin(j, '{');
+	api_json_kstring(j, "version", SL_VERSION_STRING);
+	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	api_json_ktime(j, "start", (int64_t)api.start_realtime_ns);
+	api_json_kf64(j, "uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3);
+	api_json_kbool(j, "ready", collect_collector_ready(c));
+	api_json_kbool(j, "dta", api.dta);
+	api_json_kbegin(j, "workers", '[');
+	collect_collector_workers(c, status_worker, &walk);
+	api_json_end(j, ']');
 
-	sl_json_kbegin(j, "totals", '{');
-	sl_json_ku64(j, "hosts", t.hosts);
-	sl_json_ku64(j, "hosts_up", t.hosts_up);
-	sl_json_ku64(j, "hosts_stale", t.hosts_stale);
-	sl_json_ku64(j, "pods", t.regions);
-	sl_json_ku64(j, "pods_live", t.live);
-	sl_json_ku64(j, "pods_dead", t.dead);
-	sl_json_ku64(j, "pods_closed", t.closed);
-	sl_json_ku64(j, "pods_dropped", t.dropped);
-	sl_json_ku64(j, "pods_expired", t.expired);
-	sl_json_ku64(j, "series", t.series);
-	sl_json_ku64(j, "series_conflicts", t.conflicts);
-	sl_json_ku64(j, "refused", t.refused);
-	sl_json_ku64(j, "rounds", walk.all.rounds);
-	sl_json_ku64(j, "missed_deadlines", walk.all.missed_deadlines);
-	sl_json_ku64(j, "reads", walk.all.reads);
-	sl_json_ku64(j, "read_errors", walk.all.read_errors);
-	sl_json_ku64(j, "bytes", walk.all.bytes);
-	sl_json_ku64(j, "lines", walk.all.lines);
-	sl_json_ku64(j, "unsettled", walk.all.unsettled);
-	sl_json_ku64(j, "samples", walk.all.samples);
+	api_json_kbegin(j, "totals", '{');
+	api_json_ku64(j, "hosts", t.hosts);
+	api_json_ku64(j, "hosts_up", t.hosts_up);
+	api_json_ku64(j, "hosts_stale", t.hosts_stale);
+	api_json_ku64(j, "pods", t.regions);
+	api_json_ku64(j, "pods_live", t.live);
+	api_json_ku64(j, "pods_dead", t.dead);
+	api_json_ku64(j, "pods_closed", t.closed);
+	api_json_ku64(j, "pods_dropped", t.dropped);
+	api_json_ku64(j, "pods_expired", t.expired);
+	api_json_ku64(j, "series", t.series);
+	api_json_ku64(j, "series_conflicts", t.conflicts);
+	api_json_ku64(j, "refused", t.refused);
+	api_json_ku64(j, "rounds", walk.all.rounds);
+	api_json_ku64(j, "missed_deadlines", walk.all.missed_deadlines);
+	api_json_ku64(j, "reads", walk.all.reads);
+	api_json_ku64(j, "read_errors", walk.all.read_errors);
+	api_json_ku64(j, "bytes", walk.all.bytes);
+	api_json_ku64(j, "lines", walk.all.lines);
+	api_json_ku64(j, "unsettled", walk.all.unsettled);
+	api_json_ku64(j, "samples", walk.all.samples);
 	errors_json(j, walk.all.errors);
-	sl_json_kf64(j, "rounds_per_second", walk.rounds);
-	sl_json_kf64(j, "missed_per_second", walk.missed);
-	sl_json_kf64(j, "reads_per_second", walk.reads);
-	sl_json_kf64(j, "bytes_per_second", walk.bytes);
-	sl_json_kf64(j, "samples_per_second", walk.samples);
-	sl_json_end(j, '}');
+	api_json_kf64(j, "rounds_per_second", walk.rounds);
+	api_json_kf64(j, "missed_per_second", walk.missed);
+	api_json_kf64(j, "reads_per_second", walk.reads);
+	api_json_kf64(j, "bytes_per_second", walk.bytes);
+	api_json_kf64(j, "samples_per_second", walk.samples);
+	api_json_end(j, '}');
 
-	sl_api_flow_tables(j, c);
-	sl_json_kbegin(j, "memory", '{');
-	sl_json_ku64(j, "collector_bytes", t.memory_bytes);
-	sl_json_ku64(j, "history_bytes", t.history_bytes);
-	sl_json_ku64(j, "history_points", t.history_points);
-	sl_json_ku64(j, "resident_bytes", resident_bytes());
-	sl_json_end(j, '}');
-	sl_json_end(j, '}');
-	sl_api_send(req, a);
+	api_flow_tables(j, c);
+	api_json_kbegin(j, "memory", '{');
+	api_json_ku64(j, "collector_bytes", t.memory_bytes);
+	api_json_ku64(j, "history_bytes", t.history_bytes);
+	api_json_ku64(j, "history_points", t.history_points);
+	api_json_ku64(j, "resident_bytes", resident_bytes());
+	api_json_end(j, '}');
+	api_json_end(j, '}');
+	api_send(req, a);
 }
 
-/* ---- hosts ----------------------------------------------------------------------------------------- */
+/* ---- hosts ---- */
 
 struct hosts_walk {
-	struct sl_json *j;
+	struct api_json *j;
 	uint64_t now_ns; /* CLOCK_REALTIME */
 	bool truncated;
 };
 
-static void host_json(const struct sl_host_view *h, void *arg)
+static void host_json(const struct collect_host_view *h, void *arg)
 {
 	struct hosts_walk *walk = arg;
-	struct sl_json *j = walk->j;
-	struct sl_json_mark mark = sl_json_mark(j);
+	struct api_json *j = walk->j;
+	struct api_json_mark mark = api_json_mark(j);
 
 	if (walk->truncated)
 		return;
-	sl_json_begin(j, '{');
-	sl_json_kstring(j, "target", h->target ? h->target : "");
-	sl_json_kstring(j, "fabric", h->fabric ? h->fabric : "");
-	sl_json_kstring(j, "hostname", h->hostname ? h->hostname : "");
-	sl_json_kstring(j, "condition", sl_host_condition_name(h->condition));
-	sl_api_time(j, "last_read", h->last_read_ns);
-	sl_api_age(j, "age_seconds", h->last_read_ns, walk->now_ns);
-	sl_json_ku64(j, "pods", h->regions);
-	sl_json_ku64(j, "reads", h->stats.reads);
-	sl_json_ku64(j, "bytes", h->stats.bytes);
-	sl_json_ku64(j, "work_requests", h->stats.work_requests);
-	sl_json_ku64(j, "doorbells", h->stats.doorbells);
-	sl_json_kbegin(j, "errors", '{');
-	sl_json_ku64(j, "timeout", h->stats.errors_timeout);
-	sl_json_ku64(j, "access", h->stats.errors_access);
-	sl_json_ku64(j, "other", h->stats.errors_other);
-	sl_json_ku64(j, "wrong_id", h->stats.wrong_id);
-	sl_json_end(j, '}');
-	sl_json_ku64(j, "connects", h->stats.connects);
-	sl_json_ku64(j, "disconnects", h->stats.disconnects);
-	sl_json_kstring(j, "last_error", h->stats.last_error);
-	sl_json_end(j, '}');
-	walk->truncated = !sl_api_fits(j, mark);
+	api_json_begin(j, '{');
+	api_json_kstring(j, "target", h->target ? h->target : "");
+	api_json_kstring(j, "fabric", h->fabric ? h->fabric : "");
+	api_json_kstring(j, "hostname", h->hostname ? h->hostname : "");
+	api_json_kstring(j, "condition", api_host_condition_name(h->condition));
+	api_time(j, "last_read", h->last_read_ns);
+	api_age(j, "age_seconds", h->last_read_ns, walk->now_ns);
+	api_json_ku64(j, "pods", h->regions);
+	api_json_ku64(j, "reads", h->stats.reads);
+	api_json_ku64(j, "bytes", h->stats.bytes);
+	api_json_ku64(j, "work_requests", h->stats.work_requests);
+	api_json_ku64(j, "doorbells", h->stats.doorbells);
+	api_json_kbegin(j, "errors", '{');
+	api_json_ku64(j, "timeout", h->stats.errors_timeout);
+	api_json_ku64(j, "access", h->stats.errors_access);
+	api_json_ku64(j, "other", h->stats.errors_other);
+	api_json_ku64(j, "wrong_id", h->stats.wrong_id);
+	api_json_end(j, '}');
+	api_json_ku64(j, "connects", h->stats.connects);
+	api_json_ku64(j, "disconnects", h->stats.disconnects);
+	api_json_kstring(j, "last_error", h->stats.last_error);
+	api_json_end(j, '}');
+	walk->truncated = !api_fits(j, mark);
 }
 
-void sl_api_get_hosts(struct sl_http_request *req, void *arg)
+void api_get_hosts(struct http_request *req, void *arg)
 {
-	struct sl_api_answer *a = sl_api_answer(req);
-	struct hosts_walk walk = {.now_ns = sl_realtime_ns()};
+	struct api_answer *a = api_answer(req);
+	struct hosts_walk walk = {.now_ns = base_realtime_ns()};
 
 	if (!a)
 		return;
 	walk.j = &a->json;
-	sl_json_begin(walk.j, '{');
-	sl_json_ktime(walk.j, "time", (int64_t)walk.now_ns);
-	sl_json_kbegin(walk.j, "hosts", '[');
-	sl_collector_hosts(arg, host_json, &walk);
-	sl_json_end(walk.j, ']');
-	sl_json_kbool(walk.j, "truncated", walk.truncated);
-	sl_json_end(walk.j, '}');
-	sl_api_send(req, a);
+	api_json_begin(walk.j, '{');
+	api_json_ktime(walk.j, "time", (int64_t)walk.now_ns);
+	api_json_kbegin(walk.j, "hosts", '[');
+	collect_collector_hosts(arg, host_json, &walk);
+	api_json_end(walk.j, ']');
+	api_json_kbool(walk.j, "truncated", walk.truncated);
+	api_json_end(walk.j, '}');
+	api_send(req, a);
 }
 
-/* ---- latency ---------------------------------------------------------------------------------------- */
+/* ---- latency ---- */
 
 struct latency_walk {
-	struct sl_json *j;
-	uint64_t latency[SL_LATENCY_BUCKETS], sum_ns;
+	struct api_json *j;
+	uint64_t latency[COLLECT_LATENCY_BUCKETS], sum_ns;
 };
 
-static void latency_json(struct sl_json *j, const uint64_t latency[SL_LATENCY_BUCKETS],
+static void latency_json(struct api_json *j, const uint64_t latency[COLLECT_LATENCY_BUCKETS],
 			 uint64_t sum_ns)
 {
-	double count = sl_bucket_sum(latency, SL_LATENCY_BUCKETS);
+	double count = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS);
 
-	sl_json_kf64(j, "count", count);
-	sl_json_kf64(j, "sum_seconds", (double)sum_ns * 1e-9);
-	sl_api_quantile(j, "mean_seconds", count > 0 ? (double)sum_ns * 1e-9 / count : NAN);
-	sl_api_quantile(j, "p50_seconds", sl_quantile_latency(latency, 0.5));
-	sl_api_quantile(j, "p90_seconds", sl_quantile_latency(latency, 0.9));
-	sl_api_quantile(j, "p99_seconds", sl_quantile_latency(latency, 0.99));
-	sl_api_quantile(j, "p999_seconds", sl_quantile_latency(latency, 0.999));
-	sl_json_kbegin(j, "counts", '[');
-	for (int i = 0; i < SL_LATENCY_BUCKETS; i++)
-		sl_json_u64(j, latency[i]);
-	sl_json_end(j, ']');
+	api_json_kf64(j, "count", count);
+	api_json_kf64(j, "sum_seconds", (double)sum_ns * 1e-9);
+	api_quantile(j, "mean_seconds", count > 0 ? (double)sum_ns * 1e-9 / count : NAN);
+	api_quantile(j, "p50_seconds", collect_quantile_latency(latency, 0.5));
+	api_quantile(j, "p90_seconds", collect_quantile_latency(latency, 0.9));
+	api_quantile(j, "p99_seconds", collect_quantile_latency(latency, 0.99));
+	api_quantile(j, "p999_seconds", collect_quantile_latency(latency, 0.999));
+	api_json_kbegin(j, "counts", '[');
+	for (int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
+		api_json_u64(j, latency[i]);
+	api_json_end(j, ']');
 }
 
-static void latency_worker(const struct sl_worker_view *w, void *arg)
+static void latency_worker(const struct collect_worker_view *w, void *arg)
 {
 	struct latency_walk *walk = arg;
 
-	for (int i = 0; i < SL_LATENCY_BUCKETS; i++)
+	for (int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
 		walk->latency[i] += w->latency[i];
 	walk->sum_ns += w->latency_sum_ns;
-	sl_json_begin(walk->j, '{');
-	sl_json_ku64(walk->j, "worker", w->worker);
+	api_json_begin(walk->j, '{');
+	api_json_ku64(walk->j, "worker", w->worker);
 	latency_json(walk->j, w->latency, w->latency_sum_ns);
-	sl_json_end(walk->j, '}');
+	api_json_end(walk->j, '}');
 }
 
-void sl_api_get_latency(struct sl_http_request *req, void *arg)
+void api_get_latency(struct http_request *req, void *arg)
 {
-	struct sl_api_answer *a = sl_api_answer(req);
+	struct api_answer *a = api_answer(req);
 	struct latency_walk walk = {0};
-	struct sl_json *j;
+	struct api_json *j;
 
 	if (!a)
 		return;
 	j = walk.j = &a->json;
-	sl_json_begin(j, '{');
-	sl_json_ktime(j, "time", (int64_t)sl_realtime_ns());
-	sl_json_kbegin(j, "bounds_seconds", '[');
-	for (unsigned int i = 0; i < SL_LATENCY_BUCKETS; i++)
-		sl_json_f64(j, sl_latency_bound(i));
-	sl_json_end(j, ']');
-	sl_json_kbegin(j, "workers", '[');
-	sl_collector_workers(arg, latency_worker, &walk);
-	sl_json_end(j, ']');
-	sl_json_kbegin(j, "total", '{');
+	api_json_begin(j, '{');
+	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	api_json_kbegin(j, "bounds_seconds", '[');
+	for (unsigned int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
+		api_json_f64(j, collect_bucket_bound(i));
+	api_json_end(j, ']');
+	api_json_kbegin(j, "workers", '[');
+	collect_collector_workers(arg, latency_worker, &walk);
+	api_json_end(j, ']');
+	api_json_kbegin(j, "total", '{');
 	latency_json(j, walk.latency, walk.sum_ns);
-	sl_json_end(j, '}');
-	sl_json_end(j, '}');
-	sl_api_send(req, a);
+	api_json_end(j, '}');
+	api_json_end(j, '}');
+	api_send(req, a);
 }

@@ -10,12 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum sl_level sl_log_level = SL_INFO;
+enum base_level base_log_level = BASE_INFO;
 
-/* Set by sl_log_allow() for the line that follows it on the same thread. */
+/* Set by base_log_allow() for the line that follows it on the same thread. */
 static _Thread_local uint64_t left_out;
 
-void sl_logf(enum sl_level level, const char *component, const char *fmt, ...)
+void base_logf(enum base_level level, const char *component, const char *fmt, ...)
 {
 	static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
 	static const char cut[] = "...";
@@ -28,7 +28,7 @@ void sl_logf(enum sl_level level, const char *component, const char *fmt, ...)
 	int r;
 
 	left_out = 0;
-	if (level > sl_log_level || level < SL_ERROR || level > SL_DEBUG)
+	if (level > base_log_level || level < BASE_ERROR || level > BASE_DEBUG)
 		return;
 	r = snprintf(line, room, "%s %s: ", names[level], component);
 	n = r < 0 ? 0 : (size_t)r < room ? (size_t)r : room - 1;
@@ -59,9 +59,9 @@ void sl_logf(enum sl_level level, const char *component, const char *fmt, ...)
 	errno = saved;
 }
 
-bool sl_log_allow(struct sl_log_limit *limit)
+bool base_log_allow(struct base_log_limit *limit)
 {
-	uint64_t now = sl_now_ns();
+	uint64_t now = base_now_ns();
 	uint64_t last = __atomic_load_n(&limit->last_ns, __ATOMIC_RELAXED);
 
 	/* Whoever moves last_ns on has the line; the others are counted. No order is needed:

@@ -15,26 +15,26 @@
 
 #define FIRST_LONG 256 /* getopt's value of table[i] is FIRST_LONG + i: above every letter */
 
-struct parser {
-	const struct sl_command *cmd;
-	const struct sl_option *table;
+struct options_parser {
+	const struct base_command *cmd;
+	const struct base_option *table;
 	size_t count;
 	bool *given;	    /* by the command line, or by an earlier key of the file */
 	const char *config; /* path, or NULL */
 	const char *where;  /* "--period" or "FILE:LINE: period", for messages */
 };
 
-/* ---- the arena: strings and lists live as long as the process, as argv does ------------------- */
+/* ---- the arena: strings and lists live as long as the process, as argv does ---- */
 
-struct block {
-	struct block *next;
+struct options_block {
+	struct options_block *next;
 	max_align_t data[];
 };
-static struct block *arena; /* options are parsed at the start, by one thread */
+static struct options_block *arena; /* options are parsed at the start, by one thread */
 
 static void *keep(size_t bytes)
 {
-	struct block *b = malloc(sizeof(*b) + bytes);
+	struct options_block *b = malloc(sizeof(*b) + bytes);
 
 	if (!b)
 		return NULL;
@@ -43,9 +43,9 @@ static void *keep(size_t bytes)
 	return b->data;
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
-__attribute__((format(printf, 2, 0))) static int vusage(const struct sl_command *cmd,
+__attribute__((format(printf, 2, 0))) static int vusage(const struct base_command *cmd,
 							const char *fmt, va_list ap)
 {
 	char line[1024];
@@ -55,10 +55,10 @@ __attribute__((format(printf, 2, 0))) static int vusage(const struct sl_command 
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
 	fprintf(stderr, "sidelight %s: %s\n", cmd->name, line);
-	return SL_EXIT_USAGE;
+	return BASE_EXIT_USAGE;
 }
 
-int sl_usage(const struct sl_command *cmd, const char *fmt, ...)
+int base_usage(const struct base_command *cmd, const char *fmt, ...)
 {
 	va_list ap;
 	int r;
@@ -69,17 +69,18 @@ int sl_usage(const struct sl_command *cmd, const char *fmt, ...)
 	return r;
 }
 
-__attribute__((format(printf, 2, 3))) static int wrong(const struct parser *p, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int wrong(const struct options_parser *p,
+						       const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
 	vusage(p->cmd, fmt, ap);
 	va_end(ap);
-	return SL_USAGE_ERROR;
+	return BASE_USAGE_ERROR;
 }
 
-/* ---- one value -------------------------------------------------------------------------------- */
+/* ---- one value ---- */
 
 static int f64(const char *s, double *out)
 {
@@ -113,7 +114,7 @@ static int flag(const char *s, bool *out)
 	return -EINVAL;
 }
 
-static int append(struct sl_strings *list, const char *s)
+static int append(struct base_strings *list, const char *s)
 {
 	/* Grown at every power of two; the arena keeps the smaller ones too. */
 	if (!(list->n & (list->n - 1))) {
@@ -129,7 +130,7 @@ static int append(struct sl_strings *list, const char *s)
 	return 0;
 }
 
-void sl_print_duration(char *out, size_t bytes, uint64_t ns)
+void base_print_duration(char *out, size_t bytes, uint64_t ns)
 {
 	static const struct {
 		const char *name;
@@ -166,41 +167,41 @@ static void print_size(char *out, size_t bytes, uint64_t v)
 	snprintf(out, bytes, "%llu", (unsigned long long)v);
 }
 
-static void print_number(char *out, size_t bytes, const struct sl_option *o, double v)
+static void print_number(char *out, size_t bytes, const struct base_option *o, double v)
 {
-	if (o->type == SL_OPT_DURATION)
-		sl_print_duration(out, bytes, (uint64_t)v);
-	else if (o->type == SL_OPT_SIZE)
+	if (o->type == BASE_OPT_DURATION)
+		base_print_duration(out, bytes, (uint64_t)v);
+	else if (o->type == BASE_OPT_SIZE)
 		print_size(out, bytes, (uint64_t)v);
 	else
 		snprintf(out, bytes, "%.15g", v);
 }
 
-static const char *kind_of_value(enum sl_option_type type)
+static const char *kind_of_value(enum base_option_type type)
 {
 	switch (type) {
-	case SL_OPT_FLAG:
+	case BASE_OPT_FLAG:
 		return "true or false";
-	case SL_OPT_U32:
-	case SL_OPT_U64:
+	case BASE_OPT_U32:
+	case BASE_OPT_U64:
 		return "a whole number";
-	case SL_OPT_I32:
+	case BASE_OPT_I32:
 		return "a whole number, perhaps negative";
-	case SL_OPT_F64:
+	case BASE_OPT_F64:
 		return "a number";
-	case SL_OPT_DURATION:
+	case BASE_OPT_DURATION:
 		return "a duration such as 500us, 1ms, 1.5s, 2m";
-	case SL_OPT_SIZE:
+	case BASE_OPT_SIZE:
 		return "a size such as 4096, 64K, 16M, 1G";
-	case SL_OPT_STRING:
-	case SL_OPT_WORD:
-	case SL_OPT_LIST:
+	case BASE_OPT_STRING:
+	case BASE_OPT_WORD:
+	case BASE_OPT_LIST:
 		break;
 	}
 	return "text";
 }
 
-static int set(const struct parser *p, const struct sl_option *o, const char *s)
+static int set(const struct options_parser *p, const struct base_option *o, const char *s)
 {
 	uint64_t u = 0;
 	double d = 0;
@@ -208,39 +209,39 @@ static int set(const struct parser *p, const struct sl_option *o, const char *s)
 	int err = 0;
 
 	switch (o->type) {
-	case SL_OPT_FLAG:
+	case BASE_OPT_FLAG:
 		err = flag(s, &b);
 		break;
-	case SL_OPT_STRING:
-	case SL_OPT_WORD:
+	case BASE_OPT_STRING:
+	case BASE_OPT_WORD:
 		*(const char **)o->to = s;
 		return 0;
-	case SL_OPT_LIST:
+	case BASE_OPT_LIST:
 		if (append(o->to, s))
 			return wrong(p, "%s: out of memory", p->where);
 		return 0;
-	case SL_OPT_U32:
-		err = sl_parse_u64(s, 0, UINT32_MAX, &u);
+	case BASE_OPT_U32:
+		err = base_parse_u64(s, 0, UINT32_MAX, &u);
 		d = (double)u;
 		break;
-	case SL_OPT_U64:
-		err = sl_parse_u64(s, 0, UINT64_MAX, &u);
+	case BASE_OPT_U64:
+		err = base_parse_u64(s, 0, UINT64_MAX, &u);
 		d = (double)u;
 		break;
-	case SL_OPT_I32:
+	case BASE_OPT_I32:
 		negative = *s == '-';
-		err = sl_parse_u64(s + negative, 0, (uint64_t)INT32_MAX + negative, &u);
+		err = base_parse_u64(s + negative, 0, (uint64_t)INT32_MAX + negative, &u);
 		d = negative ? -(double)u : (double)u;
 		break;
-	case SL_OPT_F64:
+	case BASE_OPT_F64:
 		err = f64(s, &d);
 		break;
-	case SL_OPT_DURATION:
-		err = sl_parse_duration(s, &u);
+	case BASE_OPT_DURATION:
+		err = base_parse_duration(s, &u);
 		d = (double)u;
 		break;
-	case SL_OPT_SIZE:
-		err = sl_parse_size(s, &u);
+	case BASE_OPT_SIZE:
+		err = base_parse_size(s, &u);
 		d = (double)u;
 		break;
 	}
@@ -256,16 +257,16 @@ static int set(const struct parser *p, const struct sl_option *o, const char *s)
 		return wrong(p, "%s: '%s' is not within %s to %s", p->where, s, min, max);
 	}
 	switch (o->type) {
-	case SL_OPT_FLAG:
+	case BASE_OPT_FLAG:
 		*(bool *)o->to = b;
 		break;
-	case SL_OPT_U32:
+	case BASE_OPT_U32:
 		*(uint32_t *)o->to = (uint32_t)u;
 		break;
-	case SL_OPT_I32:
+	case BASE_OPT_I32:
 		*(int32_t *)o->to = (int32_t)d;
 		break;
-	case SL_OPT_F64:
+	case BASE_OPT_F64:
 		*(double *)o->to = d;
 		break;
 	default:
@@ -275,7 +276,7 @@ static int set(const struct parser *p, const struct sl_option *o, const char *s)
 	return 0;
 }
 
-/* ---- near matches: "did you mean" -------------------------------------------------------------- */
+/* ---- near matches: "did you mean" ---- */
 
 /* Letters to change, add or leave out to make b of a; 64 if either is longer than that. */
 static unsigned edit_distance(const char *a, const char *b)
@@ -302,7 +303,7 @@ static unsigned edit_distance(const char *a, const char *b)
 	return row[n];
 }
 
-bool sl_nearer(const char *word, const char *candidate, unsigned *least)
+bool base_nearer(const char *word, const char *candidate, unsigned *least)
 {
 	size_t n = strlen(word);
 	unsigned d = edit_distance(word, candidate);
@@ -316,67 +317,67 @@ bool sl_nearer(const char *word, const char *candidate, unsigned *least)
 	return true;
 }
 
-static const char *nearest(const struct parser *p, const char *name)
+static const char *nearest(const struct options_parser *p, const char *name)
 {
-	unsigned least = SL_NOT_NEAR;
+	unsigned least = BASE_NOT_NEAR;
 	const char *best = NULL;
 
 	for (size_t i = 0; i < p->count; i++)
-		if (sl_nearer(name, p->table[i].name, &least))
+		if (base_nearer(name, p->table[i].name, &least))
 			best = p->table[i].name;
 	return best;
 }
 
-/* ---- --help ----------------------------------------------------------------------------------- */
+/* ---- --help ---- */
 
-static void default_of(const struct sl_option *o, char *out, size_t bytes)
+static void default_of(const struct base_option *o, char *out, size_t bytes)
 {
-	const struct sl_strings *list;
+	const struct base_strings *list;
 
 	*out = 0;
 	switch (o->type) {
-	case SL_OPT_FLAG:
+	case BASE_OPT_FLAG:
 		if (*(const bool *)o->to)
 			snprintf(out, bytes, "on; --%s=no", o->name);
 		break;
-	case SL_OPT_STRING:
-	case SL_OPT_WORD:
+	case BASE_OPT_STRING:
+	case BASE_OPT_WORD:
 		if (*(const char *const *)o->to)
 			snprintf(out, bytes, "%s", *(const char *const *)o->to);
 		break;
-	case SL_OPT_LIST:
+	case BASE_OPT_LIST:
 		list = o->to;
 		if (list->n)
 			snprintf(out, bytes, "%s%s", list->v[0], list->n > 1 ? ", ..." : "");
 		break;
-	case SL_OPT_U32:
+	case BASE_OPT_U32:
 		if (*(const uint32_t *)o->to)
 			snprintf(out, bytes, "%u", *(const uint32_t *)o->to);
 		break;
-	case SL_OPT_U64:
+	case BASE_OPT_U64:
 		if (*(const uint64_t *)o->to)
 			snprintf(out, bytes, "%llu", (unsigned long long)*(const uint64_t *)o->to);
 		break;
-	case SL_OPT_I32:
+	case BASE_OPT_I32:
 		if (*(const int32_t *)o->to)
 			snprintf(out, bytes, "%d", *(const int32_t *)o->to);
 		break;
-	case SL_OPT_F64:
+	case BASE_OPT_F64:
 		if (*(const double *)o->to != 0)
 			snprintf(out, bytes, "%g", *(const double *)o->to);
 		break;
-	case SL_OPT_DURATION:
+	case BASE_OPT_DURATION:
 		if (*(const uint64_t *)o->to)
-			sl_print_duration(out, bytes, *(const uint64_t *)o->to);
+			base_print_duration(out, bytes, *(const uint64_t *)o->to);
 		break;
-	case SL_OPT_SIZE:
+	case BASE_OPT_SIZE:
 		if (*(const uint64_t *)o->to)
 			print_size(out, bytes, *(const uint64_t *)o->to);
 		break;
 	}
 }
 
-static int left_side(const struct sl_option *o, char *out, size_t bytes)
+static int left_side(const struct base_option *o, char *out, size_t bytes)
 {
 	char letter[] = "    ";
 	const char *argument = o->argument ? o->argument : "VALUE";
@@ -386,7 +387,7 @@ static int left_side(const struct sl_option *o, char *out, size_t bytes)
 		letter[1] = o->letter;
 		letter[2] = ',';
 	}
-	if (o->type == SL_OPT_FLAG)
+	if (o->type == BASE_OPT_FLAG)
 		return snprintf(out, bytes, "  %s--%s", letter, o->name);
 	return snprintf(out, bytes, "  %s--%s %s", letter, o->name, argument);
 }
@@ -414,21 +415,21 @@ static void wrapped(const char *text, int column)
 	putchar('\n');
 }
 
-static void help(const struct parser *p)
+static void help(const struct options_parser *p)
 {
-	static const struct sl_option own[] = {
+	static const struct base_option own[] = {
 		{.name = "config",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .argument = "FILE",
 		 .help = "read settings from this YAML file, whose keys are the names above; "
 			 "the command line wins"},
-		{.name = "help", .letter = 'h', .type = SL_OPT_FLAG, .help = "show this"},
+		{.name = "help", .letter = 'h', .type = BASE_OPT_FLAG, .help = "show this"},
 	};
 	char left[128], text[1024], value[256];
 	int column = 0;
 
 	for (size_t i = 0; i < p->count + 2; i++) {
-		const struct sl_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
+		const struct base_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
 		int n = left_side(o, left, sizeof(left));
 
 		if (n > column && n <= 34)
@@ -438,7 +439,7 @@ static void help(const struct parser *p)
 	printf("Usage: sidelight %s %s\n\n%s\n\nOptions:\n", p->cmd->name, p->cmd->synopsis,
 	       p->cmd->summary);
 	for (size_t i = 0; i < p->count + 2; i++) {
-		const struct sl_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
+		const struct base_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
 		int n = left_side(o, left, sizeof(left));
 
 		if (n + 2 > column)
@@ -459,19 +460,19 @@ static void help(const struct parser *p)
 	fflush(stdout);
 }
 
-/* ---- the file --------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* where: "FILE:LINE: KEY", to complain of a value. */
-static int set_node(struct parser *p, const struct sl_option *o, struct sl_yaml *y,
-		    sl_yaml_node node, const char *name)
+static int set_node(struct options_parser *p, const struct base_option *o, struct base_yaml *y,
+		    base_yaml_node node, const char *name)
 {
 	const char *text = NULL;
 	char *copy;
 
-	if (sl_yaml_is_list(y, node) || sl_yaml_is_mapping(y, node))
-		sl_yaml_wrong(y, node, "%s: expected %s, found %s", name, kind_of_value(o->type),
-			      sl_yaml_kind(y, node));
-	sl_yaml_string(y, node, name, &text);
+	if (base_yaml_is_list(y, node) || base_yaml_is_mapping(y, node))
+		base_yaml_wrong(y, node, "%s: expected %s, found %s", name, kind_of_value(o->type),
+				base_yaml_kind(y, node));
+	base_yaml_string(y, node, name, &text);
 	if (!text)
 		return 0; /* the document has its complaint */
 	copy = keep(strlen(text) + 1);
@@ -481,10 +482,10 @@ static int set_node(struct parser *p, const struct sl_option *o, struct sl_yaml 
 	return set(p, o, copy);
 }
 
-static int set_pair(struct parser *p, struct sl_yaml *y, const char *name, sl_yaml_node key,
-		    sl_yaml_node value, bool *seen)
+static int set_pair(struct options_parser *p, struct base_yaml *y, const char *name,
+		    base_yaml_node key, base_yaml_node value, bool *seen)
 {
-	const struct sl_option *o;
+	const struct base_option *o;
 	char where[512];
 	size_t i, n;
 	int err = 0;
@@ -495,62 +496,63 @@ static int set_pair(struct parser *p, struct sl_yaml *y, const char *name, sl_ya
 		const char *near = nearest(p, name);
 
 		if (near)
-			sl_yaml_wrong(y, key, "unknown key '%s'; did you mean '%s'?", name, near);
+			base_yaml_wrong(y, key, "unknown key '%s'; did you mean '%s'?", name, near);
 		else
-			sl_yaml_wrong(y, key, "unknown key '%s'; see 'sidelight %s --help'", name,
-				      p->cmd->name);
+			base_yaml_wrong(y, key, "unknown key '%s'; see 'sidelight %s --help'", name,
+					p->cmd->name);
 		return 0;
 	}
 	o = &p->table[i];
 	if (seen[i])
-		sl_yaml_wrong(y, key, "'%s' is given twice", name);
+		base_yaml_wrong(y, key, "'%s' is given twice", name);
 	seen[i] = true;
 	if (p->given[i])
 		return 0; /* the command line has said it */
-	n = sl_yaml_count(y, value);
-	if (o->type == SL_OPT_LIST)
-		*(struct sl_strings *)o->to = (struct sl_strings){0};
-	else if (sl_yaml_is_list(y, value))
-		sl_yaml_wrong(y, key, "%s: expected %s, found a list", name,
-			      kind_of_value(o->type));
+	n = base_yaml_count(y, value);
+	if (o->type == BASE_OPT_LIST)
+		*(struct base_strings *)o->to = (struct base_strings){0};
+	else if (base_yaml_is_list(y, value))
+		base_yaml_wrong(y, key, "%s: expected %s, found a list", name,
+				kind_of_value(o->type));
 	else if (!n)
-		sl_yaml_wrong(y, key, "%s: has no value", name);
-	snprintf(where, sizeof(where), "%s:%zu: %s", p->config, sl_yaml_line(y, key), name);
+		base_yaml_wrong(y, key, "%s: has no value", name);
+	snprintf(where, sizeof(where), "%s:%zu: %s", p->config, base_yaml_line(y, key), name);
 	p->where = where;
-	for (size_t k = 0; !err && !sl_yaml_error(y) && k < n; k++) {
-		if (!sl_yaml_at(y, value, k))
-			sl_yaml_wrong(y, key, "%s: has no value", name);
-		err = set_node(p, o, y, sl_yaml_at(y, value, k), name);
+	for (size_t k = 0; !err && !base_yaml_error(y) && k < n; k++) {
+		if (!base_yaml_at(y, value, k))
+			base_yaml_wrong(y, key, "%s: has no value", name);
+		err = set_node(p, o, y, base_yaml_at(y, value, k), name);
 	}
 	p->where = NULL;
 	return err;
 }
 
-static int read_config(struct parser *p)
+static int read_config(struct options_parser *p)
 {
-	struct sl_yaml *y = sl_yaml_open(p->config);
+	struct base_yaml *y = base_yaml_open(p->config);
 	bool *seen = calloc(p->count + 1, sizeof(*seen));
-	sl_yaml_node key, value;
+	base_yaml_node key, value;
 	const char *name;
 	int err = 0;
 
 	if (!y || !seen)
 		err = wrong(p, "out of memory");
-	else if (sl_yaml_root(y) && !sl_yaml_is_mapping(y, sl_yaml_root(y)))
-		sl_yaml_wrong(y, sl_yaml_root(y), "expected 'key: value' lines, found %s",
-			      sl_yaml_kind(y, sl_yaml_root(y)));
-	for (size_t i = 0; !err && sl_yaml_pair(y, sl_yaml_root(y), i, &name, &key, &value); i++)
+	else if (base_yaml_root(y) && !base_yaml_is_mapping(y, base_yaml_root(y)))
+		base_yaml_wrong(y, base_yaml_root(y), "expected 'key: value' lines, found %s",
+				base_yaml_kind(y, base_yaml_root(y)));
+	for (size_t i = 0; !err && base_yaml_pair(y, base_yaml_root(y), i, &name, &key, &value);
+	     i++)
 		err = set_pair(p, y, name, key, value, seen);
-	if (!err && sl_yaml_error(y))
-		err = wrong(p, "%s", sl_yaml_error(y));
+	if (!err && base_yaml_error(y))
+		err = wrong(p, "%s", base_yaml_error(y));
 	free(seen);
-	sl_yaml_close(y);
+	base_yaml_close(y);
 	return err;
 }
 
-/* ---- the command line ------------------------------------------------------------------------- */
+/* ---- the command line ---- */
 
-static int unknown_option(const struct parser *p, const char *arg)
+static int unknown_option(const struct options_parser *p, const char *arg)
 {
 	char name[128];
 	const char *near;
@@ -563,7 +565,7 @@ static int unknown_option(const struct parser *p, const char *arg)
 	return wrong(p, "unknown option --%s; see 'sidelight %s --help'", name, p->cmd->name);
 }
 
-static int command_line(struct parser *p, int argc, char **argv, const struct option *longs,
+static int command_line(struct options_parser *p, int argc, char **argv, const struct option *longs,
 			const char *shorts)
 {
 	const int config = FIRST_LONG + (int)p->count, show_help = config + 1;
@@ -572,12 +574,12 @@ static int command_line(struct parser *p, int argc, char **argv, const struct op
 	opterr = 0;
 	optind = 0; /* glibc: start over */
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-		const struct sl_option *o = NULL;
+		const struct base_option *o = NULL;
 		char where[160];
 
 		if (c == 'h' || c == show_help) {
 			help(p);
-			return SL_HELP_SHOWN;
+			return BASE_HELP_SHOWN;
 		}
 		if (c == config) {
 			p->config = optarg;
@@ -603,14 +605,14 @@ static int command_line(struct parser *p, int argc, char **argv, const struct op
 				o = &p->table[i];
 		if (!o)
 			return wrong(p, "unknown option -%c", c);
-		if (o->type == SL_OPT_LIST && !p->given[o - p->table])
-			*(struct sl_strings *)o->to = (struct sl_strings){0};
+		if (o->type == BASE_OPT_LIST && !p->given[o - p->table])
+			*(struct base_strings *)o->to = (struct base_strings){0};
 		p->given[o - p->table] = true;
 		snprintf(where, sizeof(where), "--%s", o->name);
 		p->where = where;
-		if (o->type == SL_OPT_WORD && !optarg && optind < argc && *argv[optind] != '-')
+		if (o->type == BASE_OPT_WORD && !optarg && optind < argc && *argv[optind] != '-')
 			optarg = argv[optind++];
-		err = set(p, o, optarg ? optarg : o->type == SL_OPT_FLAG ? "true" : "");
+		err = set(p, o, optarg ? optarg : o->type == BASE_OPT_FLAG ? "true" : "");
 		p->where = NULL;
 		if (err)
 			return err;
@@ -618,10 +620,10 @@ static int command_line(struct parser *p, int argc, char **argv, const struct op
 	return 0;
 }
 
-int sl_options_parse(const struct sl_command *cmd, const struct sl_option *table, int argc,
-		     char **argv)
+int base_options_parse(const struct base_command *cmd, const struct base_option *table, int argc,
+		       char **argv)
 {
-	struct parser p = {.cmd = cmd, .table = table};
+	struct options_parser p = {.cmd = cmd, .table = table};
 	struct option *longs;
 	char *shorts, *s;
 	int err;
@@ -638,7 +640,7 @@ int sl_options_parse(const struct sl_command *cmd, const struct sl_option *table
 	s = shorts;
 	*s++ = ':'; /* tells a missing value from an unknown option */
 	for (size_t i = 0; i < p.count; i++) {
-		bool is_flag = table[i].type == SL_OPT_FLAG || table[i].type == SL_OPT_WORD;
+		bool is_flag = table[i].type == BASE_OPT_FLAG || table[i].type == BASE_OPT_WORD;
 
 		longs[i] = (struct option){.name = table[i].name,
 					   .has_arg = is_flag ? optional_argument
@@ -665,14 +667,14 @@ out:
 	return err ? err : optind;
 }
 
-bool sl_options_only(const struct sl_command *cmd, const struct sl_option *table, int argc,
-		     char **argv, int *code)
+bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
+		       char **argv, int *code)
 {
-	int first = sl_options_parse(cmd, table, argc, argv);
+	int first = base_options_parse(cmd, table, argc, argv);
 
 	if (first < 0)
-		*code = first == SL_HELP_SHOWN ? SL_EXIT_OK : SL_EXIT_USAGE;
+		*code = first == BASE_HELP_SHOWN ? BASE_EXIT_OK : BASE_EXIT_USAGE;
 	else if (first < argc)
-		*code = sl_usage(cmd, "unexpected argument '%s'", argv[first]);
+		*code = base_usage(cmd, "unexpected argument '%s'", argv[first]);
 	return first == argc;
 }

@@ -26,7 +26,7 @@ static int digits(const char **s, uint64_t *out)
 	return err;
 }
 
-int sl_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
+int base_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
 {
 	uint64_t v;
 	int err = digits(&s, &v);
@@ -39,7 +39,7 @@ int sl_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
 	return 0;
 }
 
-int sl_parse_duration(const char *s, uint64_t *ns)
+int base_parse_duration(const char *s, uint64_t *ns)
 {
 	static const struct {
 		const char *name;
@@ -82,7 +82,7 @@ int sl_parse_duration(const char *s, uint64_t *ns)
 	return -EINVAL;
 }
 
-int sl_parse_size(const char *s, uint64_t *bytes)
+int base_parse_size(const char *s, uint64_t *bytes)
 {
 	static const char letters[] = "KMGT";
 	uint64_t v;
@@ -109,7 +109,7 @@ int sl_parse_size(const char *s, uint64_t *bytes)
 	return 0;
 }
 
-int sl_parse_address(const char *s, char *host, size_t host_bytes, uint16_t *port)
+int base_parse_address(const char *s, char *host, size_t host_bytes, uint16_t *port)
 {
 	const char *colon = strrchr(s, ':');
 	uint64_t number;
@@ -130,7 +130,7 @@ int sl_parse_address(const char *s, char *host, size_t host_bytes, uint16_t *por
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)s[i] <= ' ' || s[i] == '[' || s[i] == ']' || s[i] == '/')
 			return -EINVAL;
-	err = sl_parse_u64(colon + 1, 0, UINT16_MAX, &number);
+	err = base_parse_u64(colon + 1, 0, UINT16_MAX, &number);
 	if (err)
 		return err;
 	if (n >= host_bytes)

@@ -16,7 +16,7 @@
 
 static bool hup_reloads;
 
-int sl_reload_fd(void)
+int base_reload_fd(void)
 {
 	sigset_t set;
 	int err, fd;
@@ -31,7 +31,7 @@ int sl_reload_fd(void)
 	return fd < 0 ? -errno : fd;
 }
 
-int sl_stop_fd(void)
+int base_stop_fd(void)
 {
 	struct sigaction hup;
 	sigset_t set;
@@ -50,10 +50,10 @@ int sl_stop_fd(void)
 	return fd < 0 ? -errno : fd;
 }
 
-bool sl_stop_wait(int fd, int timeout_ms)
+bool base_stop_wait(int fd, int timeout_ms)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	uint64_t end = sl_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000u;
+	uint64_t end = base_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000u;
 	int left = timeout_ms;
 
 	for (;;) {
@@ -66,13 +66,13 @@ bool sl_stop_wait(int fd, int timeout_ms)
 			return false;
 		if (errno != EINTR)
 			return true; /* nothing to wait on any more: better to stop than to spin */
-		now = sl_now_ns();
+		now = base_now_ns();
 		if (timeout_ms > 0)
 			left = now >= end ? 0 : (int)((end - now + 999999u) / 1000000u);
 	}
 }
 
-void sl_ready(const char *fmt, ...)
+void base_ready(const char *fmt, ...)
 {
 	va_list ap;
 

@@ -12,12 +12,12 @@ static uint64_t now(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-uint64_t sl_now_ns(void)
+uint64_t base_now_ns(void)
 {
 	return now(CLOCK_MONOTONIC);
 }
 
-uint64_t sl_realtime_ns(void)
+uint64_t base_realtime_ns(void)
 {
 	return now(CLOCK_REALTIME);
 }

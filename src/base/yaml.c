@@ -15,7 +15,7 @@
 
 #include "base/base.h"
 
-struct sl_yaml {
+struct base_yaml {
 	char *path;
 	char *text;
 	yaml_document_t doc;
@@ -23,7 +23,7 @@ struct sl_yaml {
 	char error[512]; /* "": none */
 };
 
-__attribute__((format(printf, 3, 0))) static void complain(struct sl_yaml *y, size_t line,
+__attribute__((format(printf, 3, 0))) static void complain(struct base_yaml *y, size_t line,
 							   const char *fmt, va_list ap)
 {
 	int n;
@@ -42,7 +42,7 @@ __attribute__((format(printf, 3, 0))) static void complain(struct sl_yaml *y, si
 			*c = '?';
 }
 
-__attribute__((format(printf, 3, 4))) static void wrong_at(struct sl_yaml *y, size_t line,
+__attribute__((format(printf, 3, 4))) static void wrong_at(struct base_yaml *y, size_t line,
 							   const char *fmt, ...)
 {
 	va_list ap;
@@ -52,16 +52,16 @@ __attribute__((format(printf, 3, 4))) static void wrong_at(struct sl_yaml *y, si
 	va_end(ap);
 }
 
-void sl_yaml_wrong(struct sl_yaml *y, sl_yaml_node node, const char *fmt, ...)
+void base_yaml_wrong(struct base_yaml *y, base_yaml_node node, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	complain(y, sl_yaml_line(y, node), fmt, ap);
+	complain(y, base_yaml_line(y, node), fmt, ap);
 	va_end(ap);
 }
 
-static void load(struct sl_yaml *y, size_t bytes)
+static void load(struct base_yaml *y, size_t bytes)
 {
 	yaml_parser_t parser;
 	yaml_event_t event;
@@ -114,9 +114,9 @@ static void load(struct sl_yaml *y, size_t bytes)
 	yaml_parser_delete(&parser);
 }
 
-static struct sl_yaml *make(const char *path)
+static struct base_yaml *make(const char *path)
 {
-	struct sl_yaml *y = calloc(1, sizeof(*y));
+	struct base_yaml *y = calloc(1, sizeof(*y));
 
 	if (y)
 		y->path = strdup(path);
@@ -127,14 +127,14 @@ static struct sl_yaml *make(const char *path)
 	return y;
 }
 
-struct sl_yaml *sl_yaml_text(const char *path, const char *text, size_t bytes)
+struct base_yaml *base_yaml_text(const char *path, const char *text, size_t bytes)
 {
-	struct sl_yaml *y = make(path);
+	struct base_yaml *y = make(path);
 
 	if (!y)
 		return NULL;
-	if (bytes > SL_YAML_BYTES_MAX) {
-		wrong_at(y, 0, "is larger than %u bytes", SL_YAML_BYTES_MAX);
+	if (bytes > BASE_YAML_BYTES_MAX) {
+		wrong_at(y, 0, "is larger than %u bytes", BASE_YAML_BYTES_MAX);
 		return y;
 	}
 	y->text = malloc(bytes + 1);
@@ -147,9 +147,9 @@ struct sl_yaml *sl_yaml_text(const char *path, const char *text, size_t bytes)
 	return y;
 }
 
-struct sl_yaml *sl_yaml_open(const char *path)
+struct base_yaml *base_yaml_open(const char *path)
 {
-	struct sl_yaml *y = make(path);
+	struct base_yaml *y = make(path);
 	size_t bytes = 0;
 	struct stat st;
 	ssize_t n = 0;
@@ -161,13 +161,13 @@ struct sl_yaml *sl_yaml_open(const char *path)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		wrong_at(y, 0, "can't be opened: %s", strerror(errno));
-	} else if (!S_ISREG(st.st_mode) || st.st_size > SL_YAML_BYTES_MAX) {
+	} else if (!S_ISREG(st.st_mode) || st.st_size > BASE_YAML_BYTES_MAX) {
 		wrong_at(y, 0, S_ISREG(st.st_mode) ? "is larger than a mebibyte" : "is no file");
-	} else if (!(y->text = malloc(SL_YAML_BYTES_MAX))) {
+	} else if (!(y->text = malloc(BASE_YAML_BYTES_MAX))) {
 		wrong_at(y, 0, "out of memory");
 	} else {
-		while (bytes < SL_YAML_BYTES_MAX &&
-		       (n = read(fd, y->text + bytes, SL_YAML_BYTES_MAX - bytes)) > 0)
+		while (bytes < BASE_YAML_BYTES_MAX &&
+		       (n = read(fd, y->text + bytes, BASE_YAML_BYTES_MAX - bytes)) > 0)
 			bytes += (size_t)n;
 		if (n < 0)
 			wrong_at(y, 0, "can't be read: %s", strerror(errno));
@@ -179,7 +179,7 @@ struct sl_yaml *sl_yaml_open(const char *path)
 	return y;
 }
 
-void sl_yaml_close(struct sl_yaml *y)
+void base_yaml_close(struct base_yaml *y)
 {
 	if (!y)
 		return;
@@ -190,12 +190,12 @@ void sl_yaml_close(struct sl_yaml *y)
 	free(y);
 }
 
-const char *sl_yaml_error(const struct sl_yaml *y)
+const char *base_yaml_error(const struct base_yaml *y)
 {
 	return y->error[0] ? y->error : NULL;
 }
 
-static const yaml_node_t *at(const struct sl_yaml *y, sl_yaml_node node)
+static const yaml_node_t *at(const struct base_yaml *y, base_yaml_node node)
 {
 	/* libyaml does not change it, and has no const. */
 	return y->loaded && node > 0 ? yaml_document_get_node((yaml_document_t *)&y->doc, node)
@@ -212,19 +212,19 @@ static bool nothing(const yaml_node_t *n)
 	return !*text || !strcmp(text, "~") || !strcmp(text, "null");
 }
 
-sl_yaml_node sl_yaml_root(const struct sl_yaml *y)
+base_yaml_node base_yaml_root(const struct base_yaml *y)
 {
 	return nothing(at(y, 1)) ? 0 : 1; /* libyaml counts from 1, and the root comes first */
 }
 
-size_t sl_yaml_line(const struct sl_yaml *y, sl_yaml_node node)
+size_t base_yaml_line(const struct base_yaml *y, base_yaml_node node)
 {
 	const yaml_node_t *n = at(y, node);
 
 	return n ? n->start_mark.line + 1 : 0;
 }
 
-const char *sl_yaml_kind(const struct sl_yaml *y, sl_yaml_node node)
+const char *base_yaml_kind(const struct base_yaml *y, base_yaml_node node)
 {
 	const yaml_node_t *n = at(y, node);
 
@@ -234,26 +234,26 @@ const char *sl_yaml_kind(const struct sl_yaml *y, sl_yaml_node node)
 }
 
 /* The text of a key or a single value; NULL with a complaint. */
-static const char *text_of(struct sl_yaml *y, sl_yaml_node node, const char *what)
+static const char *text_of(struct base_yaml *y, base_yaml_node node, const char *what)
 {
 	const yaml_node_t *n = at(y, node);
 
 	if (!n || y->error[0])
 		return NULL;
 	if (n->type != YAML_SCALAR_NODE) {
-		sl_yaml_wrong(y, node, "%s: expected a single value, found %s", what,
-			      sl_yaml_kind(y, node));
+		base_yaml_wrong(y, node, "%s: expected a single value, found %s", what,
+				base_yaml_kind(y, node));
 		return NULL;
 	}
 	if (strlen((const char *)n->data.scalar.value) != n->data.scalar.length) {
-		sl_yaml_wrong(y, node, "%s: holds a NUL character", what);
+		base_yaml_wrong(y, node, "%s: holds a NUL character", what);
 		return NULL;
 	}
 	return (const char *)n->data.scalar.value;
 }
 
-bool sl_yaml_pair(struct sl_yaml *y, sl_yaml_node mapping, size_t i, const char **key,
-		  sl_yaml_node *where, sl_yaml_node *value)
+bool base_yaml_pair(struct base_yaml *y, base_yaml_node mapping, size_t i, const char **key,
+		    base_yaml_node *where, base_yaml_node *value)
 {
 	const yaml_node_t *n = at(y, mapping);
 	const yaml_node_pair_t *pair;
@@ -264,85 +264,85 @@ bool sl_yaml_pair(struct sl_yaml *y, sl_yaml_node mapping, size_t i, const char 
 	pair = n->data.mapping.pairs.start + i;
 	*where = pair->key;
 	if (at(y, pair->key) && at(y, pair->key)->type != YAML_SCALAR_NODE)
-		sl_yaml_wrong(y, pair->key, "a key must be a name, not %s",
-			      sl_yaml_kind(y, pair->key));
+		base_yaml_wrong(y, pair->key, "a key must be a name, not %s",
+				base_yaml_kind(y, pair->key));
 	*key = text_of(y, pair->key, "a key");
 	*value = nothing(at(y, pair->value)) ? 0 : pair->value;
 	return *key;
 }
 
-bool sl_yaml_mapping(struct sl_yaml *y, sl_yaml_node node, const char *const *keys)
+bool base_yaml_mapping(struct base_yaml *y, base_yaml_node node, const char *const *keys)
 {
 	const yaml_node_t *n = at(y, node);
-	sl_yaml_node where, value, unused;
+	base_yaml_node where, value, unused;
 	const char *key, *other;
 
 	if (!n || y->error[0])
 		return false;
 	if (n->type != YAML_MAPPING_NODE) {
-		sl_yaml_wrong(y, node, "expected 'key: value' lines, found %s",
-			      sl_yaml_kind(y, node));
+		base_yaml_wrong(y, node, "expected 'key: value' lines, found %s",
+				base_yaml_kind(y, node));
 		return false;
 	}
-	for (size_t i = 0; sl_yaml_pair(y, node, i, &key, &where, &value); i++) {
+	for (size_t i = 0; base_yaml_pair(y, node, i, &key, &where, &value); i++) {
 		const char *best = NULL;
-		unsigned least = SL_NOT_NEAR;
+		unsigned least = BASE_NOT_NEAR;
 		size_t k = 0;
 
 		while (keys[k] && strcmp(keys[k], key))
 			k++;
 		if (keys[k]) {
 			for (size_t j = 0;
-			     j < i && sl_yaml_pair(y, node, j, &other, &unused, &value); j++)
+			     j < i && base_yaml_pair(y, node, j, &other, &unused, &value); j++)
 				if (!strcmp(other, key))
-					sl_yaml_wrong(y, where, "'%s' is given twice", key);
+					base_yaml_wrong(y, where, "'%s' is given twice", key);
 			continue;
 		}
 		for (k = 0; keys[k]; k++)
-			if (sl_nearer(key, keys[k], &least))
+			if (base_nearer(key, keys[k], &least))
 				best = keys[k];
-		sl_yaml_wrong(y, where,
-			      best ? "unknown key '%s'; did you mean '%s'?" : "unknown key '%s'",
-			      key, best);
+		base_yaml_wrong(y, where,
+				best ? "unknown key '%s'; did you mean '%s'?" : "unknown key '%s'",
+				key, best);
 	}
 	return !y->error[0];
 }
 
-sl_yaml_node sl_yaml_get(struct sl_yaml *y, sl_yaml_node mapping, const char *key)
+base_yaml_node base_yaml_get(struct base_yaml *y, base_yaml_node mapping, const char *key)
 {
-	sl_yaml_node where, value;
+	base_yaml_node where, value;
 	const char *name;
 
-	for (size_t i = 0; sl_yaml_pair(y, mapping, i, &name, &where, &value); i++)
+	for (size_t i = 0; base_yaml_pair(y, mapping, i, &name, &where, &value); i++)
 		if (!strcmp(name, key))
 			return value;
 	return 0;
 }
 
-sl_yaml_node sl_yaml_need(struct sl_yaml *y, sl_yaml_node mapping, const char *key)
+base_yaml_node base_yaml_need(struct base_yaml *y, base_yaml_node mapping, const char *key)
 {
-	sl_yaml_node value = sl_yaml_get(y, mapping, key);
+	base_yaml_node value = base_yaml_get(y, mapping, key);
 
 	if (!value)
-		sl_yaml_wrong(y, mapping, "'%s' is missing", key);
+		base_yaml_wrong(y, mapping, "'%s' is missing", key);
 	return value;
 }
 
-bool sl_yaml_is_list(const struct sl_yaml *y, sl_yaml_node node)
+bool base_yaml_is_list(const struct base_yaml *y, base_yaml_node node)
 {
 	const yaml_node_t *n = at(y, node);
 
 	return n && n->type == YAML_SEQUENCE_NODE;
 }
 
-bool sl_yaml_is_mapping(const struct sl_yaml *y, sl_yaml_node node)
+bool base_yaml_is_mapping(const struct base_yaml *y, base_yaml_node node)
 {
 	const yaml_node_t *n = at(y, node);
 
 	return n && n->type == YAML_MAPPING_NODE;
 }
 
-size_t sl_yaml_count(const struct sl_yaml *y, sl_yaml_node node)
+size_t base_yaml_count(const struct base_yaml *y, base_yaml_node node)
 {
 	const yaml_node_t *n = at(y, node);
 
@@ -353,16 +353,16 @@ size_t sl_yaml_count(const struct sl_yaml *y, sl_yaml_node node)
 		       : 1;
 }
 
-sl_yaml_node sl_yaml_at(const struct sl_yaml *y, sl_yaml_node node, size_t i)
+base_yaml_node base_yaml_at(const struct base_yaml *y, base_yaml_node node, size_t i)
 {
 	const yaml_node_t *n = at(y, node);
 
-	if (i >= sl_yaml_count(y, node))
+	if (i >= base_yaml_count(y, node))
 		return 0;
 	return n->type == YAML_SEQUENCE_NODE ? n->data.sequence.items.start[i] : node;
 }
 
-void sl_yaml_string(struct sl_yaml *y, sl_yaml_node node, const char *what, const char **out)
+void base_yaml_string(struct base_yaml *y, base_yaml_node node, const char *what, const char **out)
 {
 	const char *text = text_of(y, node, what);
 
@@ -370,38 +370,39 @@ void sl_yaml_string(struct sl_yaml *y, sl_yaml_node node, const char *what, cons
 		*out = text;
 }
 
-void sl_yaml_u64(struct sl_yaml *y, sl_yaml_node node, const char *what, uint64_t min, uint64_t max,
-		 uint64_t *out)
+void base_yaml_u64(struct base_yaml *y, base_yaml_node node, const char *what, uint64_t min,
+		   uint64_t max, uint64_t *out)
 {
 	const char *text = text_of(y, node, what);
 
-	if (text && sl_parse_u64(text, min, max, out))
-		sl_yaml_wrong(y, node,
-			      "%s: expected a number from %" PRIu64 " to %" PRIu64 ", not '%.64s'",
-			      what, min, max, text);
+	if (text && base_parse_u64(text, min, max, out))
+		base_yaml_wrong(y, node,
+				"%s: expected a number from %" PRIu64 " to %" PRIu64
+				", not '%.64s'",
+				what, min, max, text);
 }
 
-void sl_yaml_duration(struct sl_yaml *y, sl_yaml_node node, const char *what, uint64_t *ns)
+void base_yaml_duration(struct base_yaml *y, base_yaml_node node, const char *what, uint64_t *ns)
 {
 	const char *text = text_of(y, node, what);
 
-	if (text && sl_parse_duration(text, ns))
-		sl_yaml_wrong(y, node, "%s: expected a duration as 1ms or 30s, not '%.64s'", what,
-			      text);
+	if (text && base_parse_duration(text, ns))
+		base_yaml_wrong(y, node, "%s: expected a duration as 1ms or 30s, not '%.64s'", what,
+				text);
 }
 
-void sl_yaml_bool(struct sl_yaml *y, sl_yaml_node node, const char *what, bool *out)
+void base_yaml_bool(struct base_yaml *y, base_yaml_node node, const char *what, bool *out)
 {
 	static const char *const names[] = {"no", "yes", "false", "true", "off", "on", NULL};
 	int i = -1;
 
-	sl_yaml_choice(y, node, what, names, &i);
+	base_yaml_choice(y, node, what, names, &i);
 	if (i >= 0)
 		*out = i & 1;
 }
 
-void sl_yaml_choice(struct sl_yaml *y, sl_yaml_node node, const char *what,
-		    const char *const *names, int *out)
+void base_yaml_choice(struct base_yaml *y, base_yaml_node node, const char *what,
+		      const char *const *names, int *out)
 {
 	const char *text = text_of(y, node, what);
 	char all[256] = "";
@@ -420,5 +421,5 @@ void sl_yaml_choice(struct sl_yaml *y, sl_yaml_node node, const char *what,
 			strcat(all, ", ");
 		strcat(all, names[i]);
 	}
-	sl_yaml_wrong(y, node, "%s: expected one of %s, not '%.64s'", what, all, text);
+	base_yaml_wrong(y, node, "%s: expected one of %s, not '%.64s'", what, all, text);
 }

@@ -19,7 +19,7 @@
 #define RDMA_SETTLE_NS 2000000000ull
 
 /* The first option that says how RDMA is to be, where none is wished; or NULL. */
-static const char *rdma_for_nothing(const struct sl_agent_opts *o, uint32_t port)
+static const char *rdma_for_nothing(const struct agent_opts *o, uint32_t port)
 {
 	return o->rdma_device			     ? NULL
 	       : o->rdma_address		     ? "--rdma-address"
@@ -31,16 +31,16 @@ static const char *rdma_for_nothing(const struct sl_agent_opts *o, uint32_t port
 						     : NULL;
 }
 
-static int agent_main(const struct sl_command *self, int argc, char **argv);
+static int agent_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_cmd_agent = {
+const struct base_command cli_cmd_agent = {
 	.name = "agent",
 	.synopsis = "[OPTION]...",
 	.summary = "Admit publishers, keep the directory, register memory",
 	.run = agent_main,
 };
 
-/* ---- --status --------------------------------------------------------------------------------------- */
+/* ---- --status ---- */
 
 static json_int_t integer(const json_t *j, const char *key)
 {
@@ -70,7 +70,7 @@ static void size_text(uint64_t bytes, char *out, size_t max)
 
 static void age_text(uint64_t since_ns, char *out, size_t max)
 {
-	uint64_t now = sl_realtime_ns(), s = now > since_ns ? (now - since_ns) / 1000000000 : 0;
+	uint64_t now = base_realtime_ns(), s = now > since_ns ? (now - since_ns) / 1000000000 : 0;
 
 	if (s < 120)
 		snprintf(out, max, "%" PRIu64 "s", s);
@@ -141,9 +141,9 @@ static void print_status(const json_t *j)
 		size_text((uint64_t)integer(r, "bytes"), b, sizeof(b));
 		printf("%6lld  %-8s %5s %8s %7lld  ", (long long)integer(r, "id"), text(r, "state"),
 		       a, b, (long long)integer(r, "pid"));
-		sl_print_safe(text(labels, "service"), 24);
+		cli_print_safe(text(labels, "service"), 24);
 		putchar(' ');
-		sl_print_safe(text(labels, "pod"), 0);
+		cli_print_safe(text(labels, "pod"), 0);
 		putchar('\n');
 	}
 }
@@ -157,16 +157,16 @@ static int show_status(const char *socket, bool as_json)
 		socket = getenv(SL_SOCKET_ENV);
 	if (!socket || !*socket)
 		socket = SL_SOCKET_DEFAULT;
-	answer = sl_agent_ask_status(socket, error, sizeof(error));
+	answer = agent_ask_status(socket, error, sizeof(error));
 	if (!answer) {
-		sl_logf(SL_ERROR, "agent", "%s", error);
-		return SL_EXIT_FAILURE;
+		base_logf(BASE_ERROR, "agent", "%s", error);
+		return BASE_EXIT_FAILURE;
 	}
 	j = json_loads(answer, 0, NULL);
 	free(answer);
 	if (!j) {
-		sl_logf(SL_ERROR, "agent", "%s: the answer is no JSON", socket);
-		return SL_EXIT_FAILURE;
+		base_logf(BASE_ERROR, "agent", "%s: the answer is no JSON", socket);
+		return BASE_EXIT_FAILURE;
 	}
 	if (as_json) {
 		json_dumpf(j, stdout, JSON_INDENT(2));
@@ -175,44 +175,44 @@ static int show_status(const char *socket, bool as_json)
 		print_status(j);
 	}
 	json_decref(j);
-	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-/* ---- serving ------------------------------------------------------------------------------------------ */
+/* ---- serving ---- */
 
-static int serve(const struct sl_agent_opts *o)
+static int serve(const struct agent_opts *o)
 {
-	struct sl_agent *a;
+	struct agent *a;
 	char error[256], rest[128] = "", rdma[128] = "";
 	int stop, err;
 
-	stop = sl_stop_fd();
+	stop = base_stop_fd();
 	if (stop < 0) {
-		sl_logf(SL_ERROR, "agent", "signals: %s", strerror(-stop));
-		return SL_EXIT_FAILURE;
+		base_logf(BASE_ERROR, "agent", "signals: %s", strerror(-stop));
+		return BASE_EXIT_FAILURE;
 	}
-	a = sl_agent_new(o, error, sizeof(error));
+	a = agent_new(o, error, sizeof(error));
 	if (!a) {
-		sl_logf(SL_ERROR, "agent", "%s", error);
+		base_logf(BASE_ERROR, "agent", "%s", error);
 		close(stop);
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
-	if (sl_agent_rest(a))
-		snprintf(rest, sizeof(rest), " rest=%s", sl_agent_rest(a));
-	if (sl_agent_rdma(a))
-		snprintf(rdma, sizeof(rdma), " rdma=%s", sl_agent_rdma(a));
-	sl_ready("socket=%s%s%s", sl_agent_socket(a), rest, rdma);
-	err = sl_agent_run(a, stop);
+	if (agent_rest(a))
+		snprintf(rest, sizeof(rest), " rest=%s", agent_rest(a));
+	if (agent_rdma(a))
+		snprintf(rdma, sizeof(rdma), " rdma=%s", agent_rdma(a));
+	base_ready("socket=%s%s%s", agent_socket(a), rest, rdma);
+	err = agent_run(a, stop);
 	if (err)
-		sl_logf(SL_ERROR, "agent", "loop: %s", strerror(-err));
-	sl_agent_free(a);
+		base_logf(BASE_ERROR, "agent", "loop: %s", strerror(-err));
+	agent_free(a);
 	close(stop);
-	return err ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-static int agent_main(const struct sl_command *self, int argc, char **argv)
+static int agent_main(const struct base_command *self, int argc, char **argv)
 {
-	struct sl_agent_opts o = {
+	struct agent_opts o = {
 		.grace_ns = 30000000000ull,
 		.grace_zero = true,
 		.lease_ns = 1000000000ull,
@@ -227,152 +227,152 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 	};
 	const char *mode = "0666", *rest = NULL;
 	bool status = false, as_json = false, no_rest = false;
-	struct sl_strings uids = {0};
-	struct sl_tcp_wanted wanted = {0};
-	struct sl_strings devices = {0};
+	struct base_strings uids = {0};
+	struct tcp_filter wanted = {0};
+	struct base_strings devices = {0};
 	uint32_t port = RDMA_PORT, *consumers = NULL;
-	const struct sl_option table[] = {
+	const struct base_option table[] = {
 		{.name = "socket",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &o.socket,
 		 .argument = "PATH",
 		 .help = "unix socket for publishers and local collectors (default "
 			 "$SIDELIGHT_SOCKET, or /run/sidelight/agent.sock)"},
 		{.name = "socket-mode",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &mode,
 		 .argument = "OCTAL",
 		 .help = "permissions of the socket's file"},
 		{.name = "publish-socket",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &o.publish_socket,
 		 .argument = "PATH",
 		 .help = "a further socket that takes publishers only: the one to mount into pods"},
 		{.name = "consumer-uid",
-		 .type = SL_OPT_LIST,
+		 .type = BASE_OPT_LIST,
 		 .to = &uids,
 		 .argument = "UID",
 		 .help = "let this user read regions and status, besides root and the agent's own; "
 			 "repeatable"},
 		{.name = "host",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &o.host,
 		 .argument = "NAME",
 		 .help = "what collectors call this host (default its host name)"},
 		{.name = "grace",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &o.grace_ns,
 		 .argument = "DURATION",
 		 .help = "keep the last words of the dead for so long"},
 		{.name = "lease",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &o.lease_ns,
 		 .argument = "DURATION",
 		 .help = "collectors look at the directory at least this often; memory goes two "
 			 "leases after it was retired"},
 		{.name = "max-regions",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &o.max_regions,
 		 .argument = "N",
 		 .help = "regions at most",
 		 .min = 1,
 		 .max = 1 << 20},
 		{.name = "max-region-size",
-		 .type = SL_OPT_SIZE,
+		 .type = BASE_OPT_SIZE,
 		 .to = &o.max_region_size,
 		 .argument = "BYTES",
 		 .help = "bytes of one region at most"},
 		{.name = "max-memory",
-		 .type = SL_OPT_SIZE,
+		 .type = BASE_OPT_SIZE,
 		 .to = &o.max_memory,
 		 .argument = "BYTES",
 		 .help = "bytes of all regions at most"},
 		{.name = "max-regions-per-uid",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &o.max_regions_per_uid,
 		 .argument = "N",
 		 .help = "of one user at most; 0: half of max-regions, without bound for root and "
 			 "the agent's own user",
 		 .max = 1 << 20},
 		{.name = "rest",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &rest,
 		 .argument = "ADDR:PORT",
-		 .help = "serve REST there (default " SL_AGENT_REST_DEFAULT
+		 .help = "serve REST there (default " AGENT_REST_DEFAULT
 			 ", if it is free); no ADDR is loopback"},
-		{.name = "no-rest", .type = SL_OPT_FLAG, .to = &no_rest, .help = "serve no REST"},
+		{.name = "no-rest", .type = BASE_OPT_FLAG, .to = &no_rest, .help = "serve no REST"},
 		{.name = "rest-token-file",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &o.rest_token_file,
 		 .argument = "PATH",
 		 .help = "ask for this bearer token; needed when --rest is not loopback"},
 		{.name = "rest-idle",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &o.rest_idle_ns,
 		 .argument = "DURATION",
 		 .help = "close the region of a microservice that posted nothing for so long"},
 		{.name = "rdma",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &o.rdma_device,
 		 .argument = "DEVICE",
 		 .help = "register regions for remote reading on this device"},
 		{.name = "rdma-address",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &o.rdma_address,
 		 .argument = "ADDR",
 		 .help = "listen there (default the device's addresses)"},
 		{.name = "rdma-port",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &port,
 		 .argument = "PORT",
 		 .help = "port of RDMA-CM",
 		 .min = 1,
 		 .max = 65535},
-		SL_OPTIONS_RDMA_PORT(&o.rdma_gid, &o.rdma_ib_port, "by address"),
+		CLI_OPTIONS_RDMA_PORT(&o.rdma_gid, &o.rdma_ib_port, "by address"),
 		{.name = "queues",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &o.rdma_queues,
 		 .argument = "N",
 		 .help = "queue pairs at most",
 		 .min = 1,
 		 .max = 4096},
 		{.name = "rdma-settle",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &o.rdma_settle_ns,
 		 .argument = "DURATION",
 		 .help = "register neighbouring regions together once they are so old"},
 		{.name = "tcp",
-		 .type = SL_OPT_WORD,
+		 .type = BASE_OPT_WORD,
 		 .to = &o.tcp,
 		 .argument = "[WHAT]",
 		 .help = "publish what the kernel knows: flows, layers, cpu, net, separated by commas "
 			 "(default flows)"},
 		{.name = "tcp-flows",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &o.tcp_flows,
 		 .argument = "N",
 		 .help = "room for so many connections (default 16384)",
 		 .min = 64,
 		 .max = 1 << 20},
 		{.name = "tcp-dev",
-		 .type = SL_OPT_LIST,
+		 .type = BASE_OPT_LIST,
 		 .to = &devices,
 		 .argument = "NAME",
 		 .help = "of --tcp net: record segments at this device; repeatable (default: all that "
 			 "are hardware)"},
 		{.name = "tcp-quarantine",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &o.tcp_quarantine_ns,
 		 .argument = "DURATION",
 		 .help = "how long a connection that ended can still be read (default 5s)",
 		 .max = 3.6e12},
-		SL_OPTIONS_TCP_WANTED(&wanted),
+		CLI_OPTIONS_TCP_FILTER(&wanted),
 		{.name = "status",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &status,
 		 .help = "ask the agent that serves the socket what it is doing, and exit"},
 		{.name = "json",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &as_json,
 		 .help = "with --status: as JSON"},
 		{0},
@@ -380,48 +380,48 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 	char error[256], *end;
 	int err;
 
-	if (!sl_options_only(self, table, argc, argv, &err))
+	if (!base_options_only(self, table, argc, argv, &err))
 		return err;
 	if (as_json && !status)
-		return sl_usage(self, "--json needs --status");
+		return base_usage(self, "--json needs --status");
 	if (status)
 		return show_status(o.socket, as_json);
 
 	errno = 0;
 	o.socket_mode = (uint32_t)strtoul(mode, &end, 8);
 	if (!*mode || *end || errno || !o.socket_mode || o.socket_mode > 0777)
-		return sl_usage(self, "--socket-mode '%s' is no octal mode such as 0660", mode);
+		return base_usage(self, "--socket-mode '%s' is no octal mode such as 0660", mode);
 	if (!o.max_memory || !o.max_region_size || !o.lease_ns || !o.rest_idle_ns)
-		return sl_usage(self, "%s must not be 0",
-				!o.max_memory	     ? "--max-memory"
-				: !o.max_region_size ? "--max-region-size"
-				: !o.lease_ns	     ? "--lease"
-						     : "--rest-idle");
+		return base_usage(self, "%s must not be 0",
+				  !o.max_memory	       ? "--max-memory"
+				  : !o.max_region_size ? "--max-region-size"
+				  : !o.lease_ns	       ? "--lease"
+						       : "--rest-idle");
 	if (rdma_for_nothing(&o, port))
-		return sl_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(&o, port));
+		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(&o, port));
 	if (!o.tcp &&
 	    (o.tcp_flows || o.tcp_quarantine_ns || devices.n || wanted.ports.n || wanted.cidrs.n ||
 	     wanted.cgroups.n || wanted.netns || wanted.pid || wanted.sample))
-		return sl_usage(self, "filters and --tcp-... need --tcp");
+		return base_usage(self, "filters and --tcp-... need --tcp");
 	if (no_rest && rest)
-		return sl_usage(self, "--rest and --no-rest exclude each other");
-	o.rest = no_rest ? NULL : rest ? rest : SL_AGENT_REST_DEFAULT;
+		return base_usage(self, "--rest and --no-rest exclude each other");
+	o.rest = no_rest ? NULL : rest ? rest : AGENT_REST_DEFAULT;
 	o.rest_optional = !rest;
-	if (o.rest && sl_agent_rest_check(o.rest, o.rest_token_file, error, sizeof(error)) < 0)
-		return sl_usage(self, "%s", error);
+	if (o.rest && agent_rest_check(o.rest, o.rest_token_file, error, sizeof(error)) < 0)
+		return base_usage(self, "%s", error);
 	o.rdma = o.rdma_device != NULL;
 	o.rdma_port = (uint16_t)port;
 	if (uids.n) {
 		consumers = calloc(uids.n, sizeof(*consumers));
 		if (!consumers)
-			return SL_EXIT_FAILURE;
+			return BASE_EXIT_FAILURE;
 	}
 	for (size_t i = 0; i < uids.n; i++) {
 		uint64_t uid;
 
-		if (sl_parse_u64(uids.v[i], 0, UINT32_MAX - 1, &uid)) {
+		if (base_parse_u64(uids.v[i], 0, UINT32_MAX - 1, &uid)) {
 			free(consumers);
-			return sl_usage(self, "--consumer-uid '%s' is no number", uids.v[i]);
+			return base_usage(self, "--consumer-uid '%s' is no number", uids.v[i]);
 		}
 		consumers[i] = (uint32_t)uid;
 	}
@@ -432,9 +432,9 @@ static int agent_main(const struct sl_command *self, int argc, char **argv)
 	o.tcp_device_count = devices.n;
 	if (o.tcp && !*o.tcp)
 		o.tcp = "flows";
-	if (o.tcp && sl_agent_tcp_check(&o, error, sizeof(error))) {
+	if (o.tcp && agent_tcp_check(&o, error, sizeof(error))) {
 		free(consumers);
-		return sl_usage(self, "%s", error);
+		return base_usage(self, "%s", error);
 	}
 	err = serve(&o);
 	free(consumers);

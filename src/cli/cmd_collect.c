@@ -21,188 +21,190 @@
 #define DEFAULT_HISTORY ((uint64_t)256 << 20)
 #define WORKERS_MAX	1024u
 
-static int collect_main(const struct sl_command *self, int argc, char **argv);
+static int collect_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_cmd_collect = {
+const struct base_command cli_cmd_collect = {
 	.name = "collect",
 	.synopsis = "--agent TARGET [OPTION]...\n       sidelight collect --dta FILE [OPTION]...",
 	.summary = "Read hosts one-sided; serve Prometheus, history and the page",
 	.run = collect_main,
 };
 
-struct settings {
-	struct sl_strings agents;
+struct collect_settings {
+	struct base_strings agents;
 	const char *listen, *mode, *cpus, *csv, *dta;
 	uint64_t duration_ns, history_bytes, buffer_bytes;
 	uint32_t workers, queues, depth, max_regions, max_series, connections;
 	uint32_t tcp_groups, tcp_flows;
 	int32_t gid, ib_port;
 	bool pin, as_json;
-	struct sl_collector_opts c;
+	struct collect_collector_opts c;
 	bool live;
-	struct sl_live_opts l;
-	struct sl_tracer_opts t;
+	struct collect_live_opts l;
+	struct collect_tracer_opts t;
 	double trace_budget;
 	uint64_t trace_memory;
 };
 
-static void healthy(struct sl_http_request *req, void *arg)
+static void healthy(struct http_request *req, void *arg)
 {
 	(void)arg;
-	sl_http_reply(req, 200, "text/plain; charset=utf-8", "ok\n", 3);
+	http_reply(req, 200, "text/plain; charset=utf-8", "ok\n", 3);
 }
 
-static void ready(struct sl_http_request *req, void *arg)
+static void ready(struct http_request *req, void *arg)
 {
-	if (sl_collector_ready(arg))
-		sl_http_reply(req, 200, "text/plain; charset=utf-8", "ready\n", 6);
+	if (collect_collector_ready(arg))
+		http_reply(req, 200, "text/plain; charset=utf-8", "ready\n", 6);
 	else
-		sl_http_reply(req, 503, "text/plain; charset=utf-8",
-			      "not all hosts were tried yet\n", 29);
+		http_reply(req, 503, "text/plain; charset=utf-8", "not all hosts were tried yet\n",
+			   29);
 }
 
-static struct sl_http *serve(struct settings *s, struct sl_collector *c, struct sl_tracer *tracer,
-			     struct sl_owner *owner, const struct sl_source *source)
+static struct http *serve(struct collect_settings *s, struct collect_collector *c,
+			  struct collect_tracer *tracer, struct dta_store_server *owner,
+			  const struct export_source *source)
 {
-	struct sl_http_opts o = {.listen = s->listen, .max_connections = s->connections};
-	struct sl_http *h;
+	struct http_opts o = {.listen = s->listen, .max_connections = s->connections};
+	struct http *h;
 	char error[256];
 	int err;
 
-	h = sl_http_new(&o, error, sizeof(error));
+	h = http_new(&o, error, sizeof(error));
 	if (!h) {
-		sl_logf(SL_ERROR, "collect", "%s", error);
+		base_logf(BASE_ERROR, "collect", "%s", error);
 		return NULL;
 	}
-	err = sl_http_route(h, "GET", "/-/healthy", healthy, NULL);
+	err = http_route(h, "GET", "/-/healthy", healthy, NULL);
 	if (!err)
-		err = sl_http_route(h, "GET", "/-/ready", ready, c);
+		err = http_route(h, "GET", "/-/ready", ready, c);
 	if (!err)
-		err = sl_export_route(h, "/metrics", source);
+		err = export_route(h, "/metrics", source);
 	if (!err)
-		err = sl_api_register(h, c);
+		err = api_register(h, c);
 	if (!err && tracer)
-		err = sl_api_traces(h, tracer);
+		err = api_traces(h, tracer);
 	if (!err && owner)
-		err = sl_api_dta(h, owner);
+		err = api_dta(h, owner);
 	if (err)
 		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
 	else
-		err = sl_http_start(h, error, sizeof(error));
+		err = http_start(h, error, sizeof(error));
 	if (err) {
-		sl_logf(SL_ERROR, "collect", "%s", error);
-		sl_http_free(h);
+		base_logf(BASE_ERROR, "collect", "%s", error);
+		http_free(h);
 		return NULL;
 	}
 	return h;
 }
 
 /* Ready means that a scrape shows what there is: hosts that can be reached were read. */
-static bool wait_ready(struct sl_collector *c, int stop)
+static bool wait_ready(struct collect_collector *c, int stop)
 {
-	uint64_t end = sl_now_ns() + COLLECT_SETUP_NS;
+	uint64_t end = base_now_ns() + COLLECT_SETUP_NS;
 
-	while (!sl_collector_ready(c) && sl_now_ns() < end)
-		if (sl_stop_wait(stop, 5))
+	while (!collect_collector_ready(c) && base_now_ns() < end)
+		if (base_stop_wait(stop, 5))
 			return false;
 	return true;
 }
 
-static int run(struct settings *s)
+static int run(struct collect_settings *s)
 {
 	bool prometheus = !strcmp(s->mode, "prometheus"), setup = !strcmp(s->mode, "setup");
-	struct sl_http *http = NULL;
-	struct sl_live *live = NULL;
-	struct sl_tracer *tracer = NULL;
-	struct sl_owner *owner = NULL;
-	struct sl_collector *c;
-	struct sl_source source;
-	const struct collect_mode m = {s->workers, s->duration_ns, s->csv, s->as_json};
-	int code = SL_EXIT_FAILURE, stop, reload = -1, err;
+	struct http *http = NULL;
+	struct collect_live *live = NULL;
+	struct collect_tracer *tracer = NULL;
+	struct dta_store_server *owner = NULL;
+	struct collect_collector *c;
+	struct export_source source;
+	const struct cli_collect_mode m = {s->workers, s->duration_ns, s->csv, s->as_json};
+	int code = BASE_EXIT_FAILURE, stop, reload = -1, err;
 	char error[256];
 
 	if (s->dta)
-		reload = sl_reload_fd();
-	stop = sl_stop_fd();
+		reload = base_reload_fd();
+	stop = base_stop_fd();
 	if (stop < 0 || (s->dta && reload < 0)) {
-		sl_logf(SL_ERROR, "collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
+		base_logf(BASE_ERROR, "collect", "signals: %s",
+			  strerror(stop < 0 ? -stop : -reload));
 		goto out_stop;
 	}
 	if (s->live) {
-		live = sl_live_new(&s->l, error, sizeof(error));
+		live = collect_live_new(&s->l, error, sizeof(error));
 		if (!live) {
-			sl_logf(SL_ERROR, "collect", "%s", error);
+			base_logf(BASE_ERROR, "collect", "%s", error);
 			goto out_stop;
 		}
 	}
-	c = sl_collector_new(&s->c, error, sizeof(error));
+	c = collect_collector_new(&s->c, error, sizeof(error));
 	if (!c) {
-		sl_logf(SL_ERROR, "collect", "%s", error);
+		base_logf(BASE_ERROR, "collect", "%s", error);
 		if (errno == EINVAL) /* an agent by an address that is none */
-			code = SL_EXIT_USAGE;
+			code = BASE_EXIT_USAGE;
 		goto out_live;
 	}
-	err = live ? sl_live_start(live, c) : 0;
+	err = live ? collect_live_start(live, c) : 0;
 	if (err) {
-		sl_logf(SL_ERROR, "collect", "analysis: %s", strerror(-err));
+		base_logf(BASE_ERROR, "collect", "analysis: %s", strerror(-err));
 		goto out_collector;
 	}
 	if (prometheus && s->trace_budget > 0) {
-		tracer = sl_tracer_new(c, &s->t, error, sizeof(error));
+		tracer = collect_tracer_new(c, &s->t, error, sizeof(error));
 		if (!tracer) {
-			sl_logf(SL_ERROR, "collect", "traces: %s", error);
+			base_logf(BASE_ERROR, "collect", "traces: %s", error);
 			goto out_collector;
 		}
 	}
 	if (s->dta) {
-		owner = sl_owner_new(s->dta, error, sizeof(error));
+		owner = dta_store_server_new(s->dta, error, sizeof(error));
 		if (!owner) {
-			sl_logf(SL_ERROR, "dta", "%s", error);
+			base_logf(BASE_ERROR, "dta", "%s", error);
 			goto out_collector;
 		}
-		sl_owner_reload_on(owner, reload);
-		sl_collector_owns(c, owner);
+		dta_store_server_reload_on(owner, reload);
+		collect_collector_owns(c, owner);
 	}
-	source = sl_collector_source(c);
+	source = collect_collector_source(c);
 	if (prometheus) {
 		http = serve(s, c, tracer, owner, &source);
 		if (!http)
 			goto out_collector;
 	}
-	err = sl_collector_start(c);
+	err = collect_collector_start(c);
 	if (!err && tracer)
-		err = sl_tracer_start(tracer);
+		err = collect_tracer_start(tracer);
 	if (!err && owner)
-		err = sl_owner_start(owner);
+		err = dta_store_server_start(owner);
 	if (err) {
-		sl_logf(SL_ERROR, "collect", "threads: %s", strerror(-err));
+		base_logf(BASE_ERROR, "collect", "threads: %s", strerror(-err));
 		goto out_http;
 	}
 	if (setup) {
-		code = collect_setup(&m, c, stop);
+		code = cli_collect_setup(&m, c, stop);
 	} else if (!wait_ready(c, stop)) {
-		code = SL_EXIT_OK;
+		code = BASE_EXIT_OK;
 	} else {
-		if (owner && sl_owner_address(owner, 0))
-			sl_ready("listen=%s agents=%zu dta=%s", sl_http_address(http),
-				 s->c.agent_count, sl_owner_address(owner, 0));
+		if (owner && dta_store_server_address(owner, 0))
+			base_ready("listen=%s agents=%zu dta=%s", http_address(http),
+				   s->c.agent_count, dta_store_server_address(owner, 0));
 		else if (prometheus)
-			sl_ready("listen=%s agents=%zu", sl_http_address(http), s->c.agent_count);
+			base_ready("listen=%s agents=%zu", http_address(http), s->c.agent_count);
 		else if (!s->as_json)
-			sl_ready("agents=%zu", s->c.agent_count);
-		code = collect_until(&m, c, stop, !prometheus);
+			base_ready("agents=%zu", s->c.agent_count);
+		code = cli_collect_until(&m, c, stop, !prometheus);
 	}
 out_http:
-	sl_http_free(http);
+	http_free(http);
 out_collector:
-	sl_owner_free(owner);
-	sl_live_stop(live);
-	sl_tracer_stop(tracer);
-	sl_collector_free(c);
-	sl_tracer_free(tracer);
+	dta_store_server_free(owner);
+	collect_live_stop(live);
+	collect_tracer_stop(tracer);
+	collect_collector_free(c);
+	collect_tracer_free(tracer);
 out_live:
-	if (sl_live_free(live))
-		code = SL_EXIT_FAILURE;
+	if (collect_live_free(live))
+		code = BASE_EXIT_FAILURE;
 out_stop:
 	if (stop >= 0)
 		close(stop);
@@ -211,7 +213,7 @@ out_stop:
 	return code;
 }
 
-/* ---- options ------------------------------------------------------------------------------------------------------ */
+/* ---- options ---- */
 
 /* "0,2-5" */
 static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
@@ -242,7 +244,7 @@ static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
 }
 
 /* Is any of these hosts not on this machine? (fabric.h: what is no path is a host.) */
-static bool any_over_rdma(const struct sl_strings *agents)
+static bool any_over_rdma(const struct base_strings *agents)
 {
 	for (size_t i = 0; i < agents->n; i++)
 		if (!strchr(agents->v[i], '/'))
@@ -250,9 +252,9 @@ static bool any_over_rdma(const struct sl_strings *agents)
 	return false;
 }
 
-static int collect_main(const struct sl_command *self, int argc, char **argv)
+static int collect_main(const struct base_command *self, int argc, char **argv)
 {
-	struct settings s = {
+	struct collect_settings s = {
 		.listen = DEFAULT_LISTEN,
 		.mode = "prometheus",
 		.history_bytes = DEFAULT_HISTORY,
@@ -278,290 +280,290 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 		      .sample_every_ns = 30000000000,
 		      .sample_around_ns = 5000000000},
 	};
-	const struct sl_option table[] = {
+	const struct base_option table[] = {
 		{.name = "agent",
 		 .letter = 'a',
-		 .type = SL_OPT_LIST,
+		 .type = BASE_OPT_LIST,
 		 .to = &s.agents,
 		 .argument = "PATH|HOST[:PORT]",
 		 .help = "a host to read: an agent's socket on this machine, or its RDMA address; "
 			 "repeatable"},
 		{.name = "listen",
 		 .letter = 'l',
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.listen,
 		 .argument = "ADDR:PORT",
 		 .help = "serve HTTP there; port 0 takes a free one"},
 		{.name = "period",
 		 .letter = 'p',
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.c.period_ns,
 		 .argument = "DURATION",
 		 .help = "read all regions once in so long; 0: as fast as it goes"},
 		{.name = "mode",
 		 .letter = 'm',
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.mode,
 		 .argument = "MODE",
 		 .help = "prometheus: serve; read_loop: print rates; setup: print what there is, and "
 			 "exit"},
 		{.name = "workers",
 		 .letter = 'w',
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &s.workers,
 		 .argument = "N",
 		 .help = "threads that read",
 		 .min = 1,
 		 .max = WORKERS_MAX},
 		{.name = "pin",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &s.pin,
 		 .help = "pin each worker to a CPU"},
 		{.name = "cpus",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.cpus,
 		 .argument = "LIST",
 		 .help = "... to these, as in 0,2-5"},
 		{.name = "queues",
 		 .letter = 'q',
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &s.queues,
 		 .argument = "N",
 		 .help = "connections a host, one a worker at most",
 		 .min = 1,
 		 .max = WORKERS_MAX},
 		{.name = "dev",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.c.fabric.device,
 		 .argument = "DEVICE",
 		 .help = "RDMA device (default: by route)"},
-		SL_OPTIONS_RDMA_PORT(&s.gid, &s.ib_port, "by route"),
+		CLI_OPTIONS_RDMA_PORT(&s.gid, &s.ib_port, "by route"),
 		{.name = "depth",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &s.depth,
 		 .argument = "N",
 		 .help = "outstanding READs a connection; 0: 128",
 		 .max = 4096},
 		{.name = "buffer",
-		 .type = SL_OPT_SIZE,
+		 .type = BASE_OPT_SIZE,
 		 .to = &s.buffer_bytes,
 		 .argument = "BYTES",
 		 .help = "landing memory a connection; 0: 4M"},
 		{.name = "read-timeout",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.c.read_timeout_ns,
 		 .argument = "DURATION",
 		 .help = "reconnect when a READ takes longer; 0: 500ms"},
 		{.name = "history",
-		 .type = SL_OPT_SIZE,
+		 .type = BASE_OPT_SIZE,
 		 .to = &s.history_bytes,
 		 .argument = "BYTES",
 		 .help = "keep recent samples in so much memory; 0: none"},
 		{.name = "history-time",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.c.history_ns,
 		 .argument = "DURATION",
 		 .help = "... and no longer than this; 0: as memory allows"},
 		{.name = "stale",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.c.stale_ns,
 		 .argument = "DURATION",
 		 .help = "what was not read for so long leaves the exposition; 0: five periods, 2s "
 			 "at least"},
 		{.name = "max-regions",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &s.max_regions,
 		 .argument = "N",
 		 .help = "regions at most",
 		 .min = 1},
 		{.name = "max-series",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &s.max_series,
 		 .argument = "N",
 		 .help = "series at most",
 		 .min = 1},
 		{.name = "tcp-period",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.c.tcp_period_ns,
 		 .argument = "DURATION",
 		 .help = "read tables of connections once in so long",
 		 .min = 1e7,
 		 .max = 3.6e12},
 		{.name = "tcp-groups",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &s.tcp_groups,
 		 .argument = "N",
 		 .help = "workloads with a role and a port, at most; the rest is \"other\"",
 		 .min = 1,
 		 .max = 1000000},
 		{.name = "tcp-flows",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &s.tcp_flows,
 		 .argument = "N",
 		 .help = "connections at most, over all hosts; about 2 KiB each",
 		 .min = 64,
 		 .max = 1u << 24},
 		{.name = "max-connections",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &s.connections,
 		 .argument = "N",
 		 .help = "HTTP connections at most",
 		 .min = 1,
 		 .max = 65536},
 		{.name = "analyse",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &s.l.analyse,
 		 .help = "find out which pods are not as they usually are"},
 		{.name = "detector",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.l.analysis.detector,
 		 .argument = "NAME",
 		 .help = "... by this one (default: combined)"},
 		{.name = "shadow",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.l.analysis.shadow,
 		 .argument = "NAME",
 		 .help = "... and try this one, which causes nothing"},
 		{.name = "false-alarms",
-		 .type = SL_OPT_F64,
+		 .type = BASE_OPT_F64,
 		 .to = &s.l.analysis.false_alarms,
 		 .argument = "N",
 		 .help = "an hour and pod that are fine",
 		 .min = 1e-6,
 		 .max = 1000},
 		{.name = "warm-up",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.l.analysis.warm_up_ns,
 		 .argument = "DURATION",
 		 .help = "a new pod is only learned for so long"},
 		{.name = "analyse-every",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.l.analysis.every_ns,
 		 .argument = "DURATION",
 		 .help = "look at each pod once in so long"},
 		{.name = "analyse-step",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.l.analysis.step_ns,
 		 .argument = "DURATION",
 		 .help = "learn what is usual in steps of so long"},
 		{.name = "model",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.l.analysis.model,
 		 .argument = "FILE",
 		 .help = "start with what was learned before, and keep it there"},
 		{.name = "model-every",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.l.analysis.model_every_ns,
 		 .argument = "DURATION",
 		 .help = "... written so often and at the end; 0: at the end only"},
 		{.name = "record",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.l.analysis.record,
 		 .argument = "DIR",
 		 .help = "write the rows that are analysed there, for sidelight replay"},
 		{.name = "remote-write",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.l.remote_write,
 		 .argument = "URL",
 		 .help = "send samples there by Prometheus' remote write"},
 		{.name = "remote-native",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &s.l.native_histograms,
 		 .help = "... which takes native histograms; else exponential ones go without buckets"},
 		{.name = "sample-every",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.l.sample_every_ns,
 		 .argument = "DURATION",
 		 .help = "... one a series in so long, and all around anomalies; 0: all"},
 		{.name = "sample-around",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.l.sample_around_ns,
 		 .argument = "DURATION",
 		 .help = "... so long before and after an anomaly"},
 		{.name = "alert",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.l.alert,
 		 .argument = "URL",
 		 .help = "tell an Alertmanager of anomalies: http://HOST:9093/api/v2/alerts"},
 		{.name = "webhook",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.l.webhook,
 		 .argument = "URL",
 		 .help = "POST a JSON object there when an anomaly begins, and when it ends"},
 		{.name = "link",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.l.link,
 		 .argument = "URL",
 		 .help = "... in which people find this page at URL"},
 		{.name = "verdict-ttl",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.l.verdict_ttl_ns,
 		 .argument = "DURATION",
 		 .help = "tell pods what is thought of them, for so long; 0: tell them nothing",
 		 .max = 3600e9},
 		{.name = "sum-processes",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &s.c.sum_processes,
 		 .help = "add up series that differ by process only"},
 		{.name = "trace-budget",
-		 .type = SL_OPT_F64,
+		 .type = BASE_OPT_F64,
 		 .to = &s.trace_budget,
 		 .argument = "SHARE",
 		 .help = "keep at most this share of traces; 0: read no traces",
 		 .max = 1},
 		{.name = "trace-slow",
-		 .type = SL_OPT_F64,
+		 .type = BASE_OPT_F64,
 		 .to = &s.t.policy.slow_factor,
 		 .argument = "FACTOR",
 		 .help = "... those slower than so many medians of their root, and errors",
 		 .min = 1,
 		 .max = 1e6},
 		{.name = "trace-head",
-		 .type = SL_OPT_F64,
+		 .type = BASE_OPT_F64,
 		 .to = &s.t.policy.head,
 		 .argument = "SHARE",
 		 .help = "... and this share of traces whatever they are",
 		 .max = 1},
 		{.name = "trace-linger",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.t.linger_ns,
 		 .argument = "DURATION",
 		 .help = "wait so long for more spans of a kept trace before it is sent",
 		 .min = 1e6,
 		 .max = 86400e9},
 		{.name = "otlp",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.t.otlp,
 		 .argument = "URL",
 		 .help = "send kept traces there by OTLP/HTTP"},
 		{.name = "otlp-sent",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.t.otlp_sent,
 		 .argument = "FILE",
 		 .help = "... and none twice: which ones were sent is kept there"},
 		{.name = "trace-memory",
-		 .type = SL_OPT_SIZE,
+		 .type = BASE_OPT_SIZE,
 		 .to = &s.trace_memory,
 		 .argument = "BYTES",
 		 .help = "hold kept traces in so much memory, the newest ones"},
 		{.name = "dta",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.dta,
 		 .argument = "FILE",
 		 .help = "own the stores that this file declares, which translators fill"},
 		{.name = "duration",
 		 .letter = 'd',
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &s.duration_ns,
 		 .argument = "DURATION",
 		 .help = "stop after so long; 0: when told to"},
 		{.name = "stats-csv",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &s.csv,
 		 .argument = "FILE",
 		 .help = "write each worker's scrapes, time and rate there, a row every 10s"},
 		{.name = "json",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &s.as_json,
 		 .help = "in modes setup and read_loop: print JSON"},
 		{0},
@@ -571,51 +573,53 @@ static int collect_main(const struct sl_command *self, int argc, char **argv)
 	uint16_t port;
 	int code;
 
-	if (!sl_options_only(self, table, argc, argv, &code))
+	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
 	if (strcmp(s.mode, "prometheus") && strcmp(s.mode, "read_loop") && strcmp(s.mode, "setup"))
-		return sl_usage(self, "--mode '%s' is none of prometheus, read_loop, setup",
-				s.mode);
+		return base_usage(self, "--mode '%s' is none of prometheus, read_loop, setup",
+				  s.mode);
 	if (s.dta && strcmp(s.mode, "prometheus"))
-		return sl_usage(self, "--dta is for --mode prometheus");
+		return base_usage(self, "--dta is for --mode prometheus");
 	if (!s.agents.n && !s.dta)
-		return sl_usage(self, "no --agent: which host is to be read?");
-	if (sl_parse_address(s.listen, host, sizeof(host), &port))
-		return sl_usage(self, "--listen '%s' is no ADDR:PORT", s.listen);
+		return base_usage(self, "no --agent: which host is to be read?");
+	if (base_parse_address(s.listen, host, sizeof(host), &port))
+		return base_usage(self, "--listen '%s' is no ADDR:PORT", s.listen);
 	if (s.queues > s.workers)
-		return sl_usage(self, "--queues %u needs as many --workers, of which there %s %u",
-				s.queues, s.workers == 1 ? "is" : "are", s.workers);
+		return base_usage(self, "--queues %u needs as many --workers, of which there %s %u",
+				  s.queues, s.workers == 1 ? "is" : "are", s.workers);
 	if ((s.c.fabric.device || s.gid != -1 || s.ib_port != 1) && !any_over_rdma(&s.agents))
-		return sl_usage(
+		return base_usage(
 			self, "--dev, --gid and --ib-port need an --agent over RDMA, HOST[:PORT]");
 	if (s.as_json && !strcmp(s.mode, "prometheus"))
-		return sl_usage(self, "--json is for --mode setup and read_loop");
+		return base_usage(self, "--json is for --mode setup and read_loop");
 	if (s.c.period_ns && s.c.period_ns < 10000)
-		return sl_usage(self, "--period is 0 (as fast as it goes) or 10us at least");
+		return base_usage(self, "--period is 0 (as fast as it goes) or 10us at least");
 	if (s.cpus && parse_cpus(s.cpus, cpus, WORKERS_MAX, &s.c.cpu_count))
-		return sl_usage(self, "--cpus '%s' is no list such as 0,2-5", s.cpus);
+		return base_usage(self, "--cpus '%s' is no list such as 0,2-5", s.cpus);
 	if (s.history_bytes && s.history_bytes / s.workers < 1u << 20)
-		return sl_usage(self, "--history is 0 or 1M a worker at least");
+		return base_usage(self, "--history is 0 or 1M a worker at least");
 	if (!s.l.analyse && (s.l.analysis.detector || s.l.analysis.shadow || s.l.analysis.model ||
 			     s.l.analysis.record))
-		return sl_usage(self, "--detector, --shadow, --model and --record need --analyse");
+		return base_usage(self,
+				  "--detector, --shadow, --model and --record need --analyse");
 	if (s.l.verdict_ttl_ns && s.l.verdict_ttl_ns < 3000000000)
-		return sl_usage(self, "--verdict-ttl is 0 (tell pods nothing) or 3s at least");
+		return base_usage(self, "--verdict-ttl is 0 (tell pods nothing) or 3s at least");
 	if (!s.l.analyse && (s.l.alert || s.l.webhook))
-		return sl_usage(self, "--alert and --webhook need --analyse");
+		return base_usage(self, "--alert and --webhook need --analyse");
 	if (s.l.analysis.every_ns < 1000000 || s.l.analysis.step_ns < s.l.analysis.every_ns)
-		return sl_usage(self,
-				"--analyse-every is 1ms at least, and --analyse-step no less");
+		return base_usage(self,
+				  "--analyse-every is 1ms at least, and --analyse-step no less");
 	if (s.l.analysis.model_every_ns && s.l.analysis.model_every_ns < 1000000000)
-		return sl_usage(self, "--model-every is 0 (at the end only) or 1s at least");
+		return base_usage(self, "--model-every is 0 (at the end only) or 1s at least");
 	if (s.t.otlp_sent && !s.t.otlp)
-		return sl_usage(self, "--otlp-sent needs --otlp");
+		return base_usage(self, "--otlp-sent needs --otlp");
 	if (s.t.otlp && !(s.trace_budget > 0))
-		return sl_usage(self, "--otlp needs a --trace-budget");
+		return base_usage(self, "--otlp needs a --trace-budget");
 	if (s.l.native_histograms && !s.l.remote_write)
-		return sl_usage(self, "--remote-native needs --remote-write");
+		return base_usage(self, "--remote-native needs --remote-write");
 	if (s.l.remote_write && !s.history_bytes)
-		return sl_usage(self, "--remote-write needs --history, of which samples are taken");
+		return base_usage(self,
+				  "--remote-write needs --history, of which samples are taken");
 	s.l.analysis.workers = s.workers;
 	s.l.period_ns = s.c.period_ns;
 	s.live = s.l.analyse || s.l.remote_write;

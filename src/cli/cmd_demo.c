@@ -18,7 +18,7 @@
 #include "cli/demo/demo.h"
 #include "source/tcp/hook.h"
 
-int demo_complain(const struct demo *d, const char *fmt, ...)
+int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -28,10 +28,10 @@ int demo_complain(const struct demo *d, const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	fputc('\n', stderr);
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 }
 
-/* ---- the period ---------------------------------------------------------------------------------------- */
+/* ---- the period ---- */
 
 #define LATE_SHARE 0.005 /* of the deadlines; the page says "late" above 0.01 */
 
@@ -39,9 +39,9 @@ struct rounds {
 	uint64_t begun, late;
 };
 
-static bool rounds_so_far(const struct demo *d, struct rounds *r)
+static bool rounds_so_far(const struct cli_demo *d, struct rounds *r)
 {
-	char *text = demo_fetch(d->listen, "/api/v1/status");
+	char *text = cli_demo_fetch(d->listen, "/api/v1/status");
 	json_t *j = text ? json_loads(text, 0, NULL) : NULL;
 	const json_t *totals = json_object_get(j, "totals");
 	const json_t *rounds = json_object_get(totals, "rounds");
@@ -56,23 +56,23 @@ static bool rounds_so_far(const struct demo *d, struct rounds *r)
 	return there;
 }
 
-static void set_period(struct demo *d, uint64_t ns)
+static void set_period(struct cli_demo *d, uint64_t ns)
 {
 	d->period_ns = ns;
 	snprintf(d->period, sizeof(d->period), "%" PRIu64 "ns", ns);
 }
 
-static int try_period(struct demo *d, uint64_t ns)
+static int try_period(struct cli_demo *d, uint64_t ns)
 {
 	set_period(d, ns);
-	return demo_restart(d, DEMO_COLLECT);
+	return cli_demo_restart(d, DEMO_COLLECT);
 }
 
 /*
  * How fast one can read depends on what else the machine's CPUs do, the load included. So: the
  * shortest period that holds for a second with everything running, or the one that does best.
  */
-static int choose_period(struct demo *d)
+static int choose_period(struct cli_demo *d)
 {
 	static const unsigned int ms[] = {1, 2, 5, 10};
 	struct rounds before, after;
@@ -87,9 +87,10 @@ static int choose_period(struct demo *d)
 			if (err)
 				return err;
 		}
-		if (sl_stop_wait(d->stop, 500) || !rounds_so_far(d, &before) ||
-		    sl_stop_wait(d->stop, 1000) || !rounds_so_far(d, &after))
-			return SL_EXIT_OK; /* stopping, or demo_look_after() tells what is wrong */
+		if (base_stop_wait(d->stop, 500) || !rounds_so_far(d, &before) ||
+		    base_stop_wait(d->stop, 1000) || !rounds_so_far(d, &after))
+			return BASE_EXIT_OK; /* stopping, or cli_demo_look_after() tells what is
+						wrong */
 		after.late -= before.late;
 		after.begun -= before.begun;
 		share = (double)after.late / (double)(after.begun + after.late + 1);
@@ -98,7 +99,7 @@ static int choose_period(struct demo *d)
 		       share * 100, kept ? ": this machine keeps it" : "");
 		fflush(stdout);
 		if (kept)
-			return SL_EXIT_OK;
+			return BASE_EXIT_OK;
 		if (share < least) {
 			least = share;
 			best = i;
@@ -108,13 +109,13 @@ static int choose_period(struct demo *d)
 	return try_period(d, ms[best] * 1000000ull);
 }
 
-/* ---- what the newcomer sees ---------------------------------------------------------------------------- */
+/* ---- what the newcomer sees ---- */
 
-static void sample_lines(const struct demo *d)
+static void sample_lines(const struct cli_demo *d)
 {
 	static const char *const wanted[] = {"http_requests_total{", "shop_revenue_euros_total{",
 					     "queue_jobs_done_total{", "shop_stock{"};
-	char *text = demo_fetch(d->listen, "/metrics");
+	char *text = cli_demo_fetch(d->listen, "/metrics");
 
 	if (!text)
 		return;
@@ -141,7 +142,7 @@ static void sample_lines(const struct demo *d)
 	free(text);
 }
 
-static void banner(const struct demo *d)
+static void banner(const struct cli_demo *d)
 {
 	printf("\nSidelight is at work. The two services count in their own memory; the collector\n"
 	       "reads it every %g ms, and neither the services nor the agent do anything for it.\n\n",
@@ -176,33 +177,33 @@ static void banner(const struct demo *d)
 	printf("  %s generate metrics --socket %s --pods 50 --hold 30s\n", d->self, d->socket);
 	puts("Ctrl-C stops everything and leaves nothing behind.\n");
 	/* Scripts wait for this line. */
-	sl_ready("page=http://%s/ metrics=http://%s/metrics shop=%s shop_pid=%d agent_pid=%d "
-		 "shop_log=%s",
-		 d->listen, d->listen, d->shop_url, (int)d->part[DEMO_SHOP].pid,
-		 (int)d->part[DEMO_AGENT].pid, d->part[DEMO_SHOP].log);
+	base_ready("page=http://%s/ metrics=http://%s/metrics shop=%s shop_pid=%d agent_pid=%d "
+		   "shop_log=%s",
+		   d->listen, d->listen, d->shop_url, (int)d->part[DEMO_SHOP].pid,
+		   (int)d->part[DEMO_AGENT].pid, d->part[DEMO_SHOP].log);
 }
 
 /* The shop's connections, where the kernel may be asked; else a line that says why not. */
-static void set_agent(struct demo *d)
+static void set_agent(struct cli_demo *d)
 {
 	const char *port = strrchr(d->shop_listen, ':');
 	const char *const with[] = {"--tcp", "flows,layers", "--port", port ? port + 1 : "0"};
 	bool tcp = false;
 #if HAVE_BPF
-	struct sl_hooks hooks;
-	int err = sl_hooks_probe(&hooks, 0, false);
+	struct tcp_hooks hooks;
+	int err = tcp_hooks_probe(&hooks, 0, false);
 
 	tcp = port && !err;
 	if (err)
-		sl_hooks_refusal(err, d->no_tcp, sizeof(d->no_tcp));
+		tcp_hooks_refusal(err, d->no_tcp, sizeof(d->no_tcp));
 #else
 	snprintf(d->no_tcp, sizeof(d->no_tcp), "built without eBPF");
 #endif
-	demo_part_set(d, DEMO_AGENT, "agent", d->self, "agent", "--socket", d->socket, "--no-rest",
-		      tcp ? with[0] : NULL, with[1], with[2], with[3], NULL);
+	cli_demo_part_set(d, DEMO_AGENT, "agent", d->self, "agent", "--socket", d->socket,
+			  "--no-rest", tcp ? with[0] : NULL, with[1], with[2], with[3], NULL);
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static bool runs(const char *program)
 {
@@ -221,14 +222,14 @@ static bool runs(const char *program)
 }
 
 /* Beside the program as it is built, or where make install puts it. */
-static int find_examples(struct demo *d, const char *given)
+static int find_examples(struct cli_demo *d, const char *given)
 {
 	char beside[PATH_MAX], installed[PATH_MAX], program[PATH_MAX + 8];
 	const char *const where[] = {given, beside, installed};
 	ssize_t n = readlink("/proc/self/exe", d->self, sizeof(d->self) - 1);
 
 	if (n <= 0)
-		return demo_complain(d, "/proc/self/exe: %s", strerror(errno));
+		return cli_demo_complain(d, "/proc/self/exe: %s", strerror(errno));
 	d->self[n] = 0;
 	snprintf(beside, sizeof(beside), "%.*s/examples", (int)(strrchr(d->self, '/') - d->self),
 		 d->self);
@@ -240,73 +241,73 @@ static int find_examples(struct demo *d, const char *given)
 		snprintf(program, sizeof(program), "%s/shop", where[i]);
 		if (!access(program, X_OK)) {
 			snprintf(d->examples, sizeof(d->examples), "%s", where[i]);
-			return SL_EXIT_OK;
+			return BASE_EXIT_OK;
 		}
 		if (given)
 			break;
 	}
-	return demo_complain(d,
-			     "the example services are not in %s; name their folder by --examples",
-			     given ? given : beside);
+	return cli_demo_complain(
+		d, "the example services are not in %s; name their folder by --examples",
+		given ? given : beside);
 }
 
-static int run(const struct sl_command *cmd, int argc, char **argv)
+static int run(const struct base_command *cmd, int argc, char **argv)
 {
 	const char *listen_wish = "127.0.0.1:9464", *shop_wish = "127.0.0.1:8080", *examples = NULL;
 	const char *fault = NULL;
 	uint64_t period = 0, duration = 0, warm_up = 30 * DEMO_SECOND, began;
 	uint32_t load = 200;
-	const struct sl_option table[] = {
-		{"listen", 'l', SL_OPT_STRING, &listen_wish, "ADDR:PORT",
+	const struct base_option table[] = {
+		{"listen", 'l', BASE_OPT_STRING, &listen_wish, "ADDR:PORT",
 		 "address of the page and /metrics; another port if it is in use", 0, 0},
-		{"shop-listen", 0, SL_OPT_STRING, &shop_wish, "ADDR:PORT",
+		{"shop-listen", 0, BASE_OPT_STRING, &shop_wish, "ADDR:PORT",
 		 "address of the example shop; another port if it is in use", 0, 0},
-		{"period", 'p', SL_OPT_DURATION, &period, "DURATION",
+		{"period", 'p', BASE_OPT_DURATION, &period, "DURATION",
 		 "between two reads (default the shortest of 1, 2, 5 and 10 ms that this machine keeps)",
 		 1e5, 1e11},
-		{"load", 0, SL_OPT_U32, &load, "N", "requests a second to the shop; 0: none", 0,
+		{"load", 0, BASE_OPT_U32, &load, "N", "requests a second to the shop; 0: none", 0,
 		 DEMO_CONNECTIONS * 1000},
-		{"duration", 'd', SL_OPT_DURATION, &duration, "DURATION",
+		{"duration", 'd', BASE_OPT_DURATION, &duration, "DURATION",
 		 "stop by itself after so long; 0: at Ctrl-C (default)", 0, 0},
-		{"warm-up", 0, SL_OPT_DURATION, &warm_up, "DURATION",
+		{"warm-up", 0, BASE_OPT_DURATION, &warm_up, "DURATION",
 		 "analysis learns for so long what is usual", 1e9, 3600e9},
-		{"fault", 0, SL_OPT_STRING, &fault, "KIND[@SECONDS]",
+		{"fault", 0, BASE_OPT_STRING, &fault, "KIND[@SECONDS]",
 		 "then break the shop, for 10 s or so long: cpu, slow, errors, leak", 0, 0},
-		{"examples", 0, SL_OPT_STRING, &examples, "DIR",
+		{"examples", 0, BASE_OPT_STRING, &examples, "DIR",
 		 "where the programs shop and queue are", 0, 0},
 		{0},
 	};
-	static struct demo d; /* large */
+	static struct cli_demo d; /* large */
 	int result;
 
-	if (!sl_options_only(cmd, table, argc, argv, &result))
+	if (!base_options_only(cmd, table, argc, argv, &result))
 		return result;
 	d.cmd = cmd;
 	/* Who reads what is printed may be gone, and the parts have to be stopped all the same. */
 	signal(SIGPIPE, SIG_IGN);
-	if (fault && (result = demo_fault_parse(&d, fault)))
+	if (fault && (result = cli_demo_fault_parse(&d, fault)))
 		return result;
-	sl_print_duration(d.warm_up, sizeof(d.warm_up), warm_up);
+	base_print_duration(d.warm_up, sizeof(d.warm_up), warm_up);
 	if (find_examples(&d, examples))
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	if (load && !runs("wrk"))
-		return demo_complain(&d,
-				     "wrk, which makes the load, is not installed: apt-get install "
-				     "wrk, or --load 0");
-	result = demo_free_address(&d, "listen", listen_wish, d.listen, sizeof(d.listen));
+		return cli_demo_complain(
+			&d, "wrk, which makes the load, is not installed: apt-get install "
+			    "wrk, or --load 0");
+	result = cli_demo_free_address(&d, "listen", listen_wish, d.listen, sizeof(d.listen));
 	if (!result)
-		result = demo_free_address(&d, "shop-listen", shop_wish, d.shop_listen,
-					   sizeof(d.shop_listen));
+		result = cli_demo_free_address(&d, "shop-listen", shop_wish, d.shop_listen,
+					       sizeof(d.shop_listen));
 	if (result)
 		return result;
-	d.stop = sl_stop_fd();
+	d.stop = base_stop_fd();
 	if (d.stop < 0)
-		return demo_complain(&d, "signalfd: %s", strerror(-d.stop));
-	result = demo_folder_make(&d);
+		return cli_demo_complain(&d, "signalfd: %s", strerror(-d.stop));
+	result = cli_demo_folder_make(&d);
 	if (!result && load)
-		result = demo_write_script(&d, load);
+		result = cli_demo_write_script(&d, load);
 	if (!result)
-		result = demo_reports_set(&d);
+		result = cli_demo_reports_set(&d);
 	if (result)
 		goto out;
 	snprintf(d.shop_url, sizeof(d.shop_url), "http://%s", d.shop_listen);
@@ -314,44 +315,45 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 	snprintf(d.queue, sizeof(d.queue), "%s/queue", d.examples);
 	set_period(&d, period ? period : 1000000);
 	set_agent(&d);
-	demo_part_set(&d, DEMO_COLLECT, "collect", d.self, "collect", "--agent", d.socket,
-		      "--listen", d.listen, "--period", d.period, "--analyse", "--analyse-step",
-		      "200ms", "--warm-up", d.warm_up, "--false-alarms", "30", "--verdict-ttl",
-		      "10s", *d.stores ? "--dta" : NULL, d.stores, NULL);
-	demo_part_set(&d, DEMO_SHOP, "shop", d.shop, "--listen", d.shop_listen, "--faults", NULL);
-	demo_part_set(&d, DEMO_QUEUE, "queue", d.queue, "--rate", "50", NULL);
+	cli_demo_part_set(&d, DEMO_COLLECT, "collect", d.self, "collect", "--agent", d.socket,
+			  "--listen", d.listen, "--period", d.period, "--analyse", "--analyse-step",
+			  "200ms", "--warm-up", d.warm_up, "--false-alarms", "30", "--verdict-ttl",
+			  "10s", *d.stores ? "--dta" : NULL, d.stores, NULL);
+	cli_demo_part_set(&d, DEMO_SHOP, "shop", d.shop, "--listen", d.shop_listen, "--faults",
+			  NULL);
+	cli_demo_part_set(&d, DEMO_QUEUE, "queue", d.queue, "--rate", "50", NULL);
 	d.part[DEMO_SHOP].pod = "shop-0";
 	d.part[DEMO_QUEUE].pod = "queue-0";
 	if (load)
-		demo_part_set(&d, DEMO_LOAD, "wrk", "wrk", "-t1", "-c4", "-d20s", "-s", d.script,
-			      d.shop_url, NULL);
+		cli_demo_part_set(&d, DEMO_LOAD, "wrk", "wrk", "-t1", "-c4", "-d20s", "-s",
+				  d.script, d.shop_url, NULL);
 
-	result = demo_start_all(&d, false);
+	result = cli_demo_start_all(&d, false);
 	if (!result && !period)
 		result = choose_period(&d);
 	if (!result)
-		result = demo_start_all(&d, true);
+		result = cli_demo_start_all(&d, true);
 	/* A moment, so that the first values are there to be shown. */
-	if (!result && !sl_stop_wait(d.stop, period ? 1500 : 300)) {
+	if (!result && !base_stop_wait(d.stop, period ? 1500 : 300)) {
 		banner(&d);
-		began = sl_now_ns();
-		while (!result && !sl_stop_wait(d.stop, fault ? 50 : 200) &&
-		       !(duration && sl_now_ns() - began >= duration)) {
-			result = demo_look_after(&d);
-			demo_fault_turn(&d);
+		began = base_now_ns();
+		while (!result && !base_stop_wait(d.stop, fault ? 50 : 200) &&
+		       !(duration && base_now_ns() - began >= duration)) {
+			result = cli_demo_look_after(&d);
+			cli_demo_fault_poll(&d);
 		}
 	}
 	if (!result)
 		puts("\nstopping");
 	fflush(stdout);
-	demo_stop_all(&d);
+	cli_demo_stop_all(&d);
 out:
-	demo_folder_remove(&d);
+	cli_demo_folder_remove(&d);
 	close(d.stop);
 	return result;
 }
 
-const struct sl_command sl_cmd_demo = {
+const struct base_command cli_cmd_demo = {
 	.name = "demo",
 	.synopsis = "[OPTION]...",
 	.summary = "Show all of it at work on this machine until Ctrl-C",

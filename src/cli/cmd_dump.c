@@ -26,13 +26,13 @@
 static struct {
 	bool json, raw_lines, check, all;
 	const char *socket;
-	struct dump_remote_opts remote;
+	struct cli_dump_remote_opts remote;
 	uint64_t id;
 } settings = {.remote = {.gid = -1, .ib_port = 1}};
 
-static int dump_main(const struct sl_command *self, int argc, char **argv);
+static int dump_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_cmd_dump = {
+const struct base_command cli_cmd_dump = {
 	.name = "dump",
 	.synopsis = "[OPTION]... FILE|PID|--socket PATH|--agent TARGET",
 	.summary = "Show a region or the directory: header, schema, values, lines",
@@ -42,41 +42,41 @@ const struct sl_command sl_cmd_dump = {
 static int failed(const char *source, const char *what)
 {
 	fprintf(stderr, "sidelight dump: %s: %s\n", source, what);
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 }
 
 /* Takes fd over. The directory's snapshot is handed back if keep is not NULL. */
-static int dump_one(const char *source, int fd, struct dump *keep)
+static int dump_one(const char *source, int fd, struct cli_dump *keep)
 {
-	struct dump *d = keep ? keep : calloc(1, sizeof(*d));
+	struct cli_dump *d = keep ? keep : calloc(1, sizeof(*d));
 	bool good;
 
 	if (!d) {
 		close(fd);
 		return failed(source, strerror(ENOMEM));
 	}
-	good = dump_read(d, source, fd);
+	good = cli_dump_read(d, source, fd);
 	close(fd);
 	if (settings.check)
-		dump_print_check(d);
+		cli_dump_print_check(d);
 	else if (settings.json)
-		dump_print_json(d, settings.raw_lines);
+		cli_dump_print_json(d, settings.raw_lines);
 	else
-		dump_print_text(d, settings.raw_lines);
+		cli_dump_print_text(d, settings.raw_lines);
 	/* Standard output has it all; this says why the exit status is what it is. */
 	if (!good && !settings.check && d->error)
 		failed(source, strerror(d->error));
 	else if (!good && !settings.check)
 		fprintf(stderr, "sidelight dump: %s: %s: %s\n", source, d->part,
-			sl_fault_name(d->fault));
+			region_fault_name(d->fault));
 	if (!keep) {
-		dump_free(d);
+		cli_dump_free(d);
 		free(d);
 	}
-	return good ? SL_EXIT_OK : SL_EXIT_FAILURE;
+	return good ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
 }
 
-/* ---- a file -------------------------------------------------------------------------------------- */
+/* ---- a file ---- */
 
 static int dump_file(const char *path)
 {
@@ -93,12 +93,12 @@ static int dump_file(const char *path)
 	return dump_one(path, fd, NULL);
 }
 
-/* ---- a process: every memfd of its that holds a region --------------------------------------------- */
+/* ---- a process: every memfd of its that holds a region ---- */
 
 static int dump_process(const char *pid)
 {
 	char path[64], target[256], source[64];
-	int status = SL_EXIT_OK;
+	int status = BASE_EXIT_OK;
 	unsigned int found = 0;
 	struct dirent *e;
 	DIR *dir;
@@ -135,7 +135,7 @@ static int dump_process(const char *pid)
 		if (found++ && !settings.json && !settings.check)
 			putchar('\n');
 		if (dump_one(source, fd, NULL))
-			status = SL_EXIT_FAILURE;
+			status = BASE_EXIT_FAILURE;
 	}
 	closedir(dir);
 	if (!found && !status)
@@ -143,7 +143,7 @@ static int dump_process(const char *pid)
 	return status;
 }
 
-/* ---- an agent -------------------------------------------------------------------------------------- */
+/* ---- an agent ---- */
 
 static int agent_connect(const char *path)
 {
@@ -239,33 +239,33 @@ static int dump_id(int s, const char *path, uint64_t id)
 	snprintf(source, sizeof(source), "id %" PRIu64, id);
 	if (fd < 0) {
 		fprintf(stderr, "sidelight dump: %s: %s: %s\n", path, source, why);
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
 	/* No memory file but a map: what the kernel writes is READ, not read(2). */
 	if (fcntl(fd, F_GET_SEALS) < 0) {
-		struct dump_remote_opts o = settings.remote;
+		struct cli_dump_remote_opts o = settings.remote;
 
 		close(fd);
 		o.target = path;
 		o.id = id;
 		o.json = settings.json;
 		if (!settings.check)
-			return dump_remote(&o);
+			return cli_dump_remote(&o);
 		printf("%s: of the kernel, not checked\n", source);
-		return SL_EXIT_OK;
+		return BASE_EXIT_OK;
 	}
 	return dump_one(source, fd, NULL);
 }
 
 static int dump_agent(const char *path)
 {
-	struct dump *directory = NULL;
+	struct cli_dump *directory = NULL;
 	int s = agent_connect(path), fd, status;
 	char why[320];
 
 	if (s < 0)
 		return failed(path, strerror(errno));
-	status = SL_EXIT_FAILURE;
+	status = BASE_EXIT_FAILURE;
 	fd = agent_ask(s, SL_MSG_SUBSCRIBE, NULL, 0, SL_MSG_WELCOME, why, sizeof(why));
 	if (fd < 0) {
 		failed(path, why);
@@ -285,7 +285,7 @@ static int dump_agent(const char *path)
 	status = dump_one("directory", fd, directory);
 	for (uint32_t i = 0;
 	     settings.all && directory->entries && i < directory->directory.entries_used; i++) {
-		const struct sl_entry *e = &directory->entries[i];
+		const struct region_entry *e = &directory->entries[i];
 
 		if (directory->entry_faults[i] || e->state == SL_STATE_FREE ||
 		    e->state == SL_STATE_RETIRED)
@@ -293,111 +293,113 @@ static int dump_agent(const char *path)
 		if (!settings.json && !settings.check)
 			putchar('\n');
 		if (dump_id(s, path, e->id))
-			status = SL_EXIT_FAILURE;
+			status = BASE_EXIT_FAILURE;
 	}
-	dump_free(directory);
+	cli_dump_free(directory);
 out:
 	free(directory);
 	close(s);
 	return status;
 }
 
-/* ---- the command line ------------------------------------------------------------------------------- */
+/* ---- the command line ---- */
 
 static bool all_digits(const char *s)
 {
 	return *s && strspn(s, "0123456789") == strlen(s);
 }
 
-static int dump_main(const struct sl_command *self, int argc, char **argv)
+static int dump_main(const struct base_command *self, int argc, char **argv)
 {
-	const struct sl_option table[] = {
+	const struct base_option table[] = {
 		{.name = "json",
 		 .letter = 'j',
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &settings.json,
 		 .help = "one JSON object a line, one line a region"},
 		{.name = "raw-lines",
 		 .letter = 'r',
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &settings.raw_lines,
 		 .help = "also every line, with its check"},
 		{.name = "check",
 		 .letter = 'c',
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &settings.check,
 		 .help = "show nothing: say whether it is well-formed, exit 1 if not"},
 		{.name = "socket",
 		 .letter = 's',
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.socket,
 		 .argument = "PATH",
 		 .help = "ask the agent there, for its directory if neither --id nor --all is given"},
 		{.name = "id",
 		 .letter = 'i',
-		 .type = SL_OPT_U64,
+		 .type = BASE_OPT_U64,
 		 .to = &settings.id,
 		 .argument = "N",
 		 .help = "the region of this directory entry",
 		 .min = 1,
 		 .max = 9e18},
 		{.name = "agent",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.remote.target,
 		 .argument = "TARGET",
 		 .help = "READ what the kernel of an agent's host writes: HOST[:PORT] over RDMA, or the "
 			 "PATH of a socket"},
 		{.name = "kind",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.remote.kind,
 		 .argument = "KIND",
 		 .help = "with --agent: flows, layers or tasks alone"},
 		{.name = "dev",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.remote.device,
 		 .argument = "DEVICE",
 		 .help = "with --agent: the RDMA device (default by route)"},
-		SL_OPTIONS_RDMA_PORT(&settings.remote.gid, &settings.remote.ib_port, "by route"),
+		CLI_OPTIONS_RDMA_PORT(&settings.remote.gid, &settings.remote.ib_port, "by route"),
 		{.name = "all",
 		 .letter = 'a',
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &settings.all,
 		 .help = "the directory and every region in it"},
 		{0},
 	};
-	int arg = sl_options_parse(self, table, argc, argv), status;
+	int arg = base_options_parse(self, table, argc, argv), status;
 	bool agent;
 
-	if (arg == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
+	if (arg == BASE_HELP_SHOWN)
+		return BASE_EXIT_OK;
 	if (arg < 0)
-		return SL_EXIT_USAGE;
+		return BASE_EXIT_USAGE;
 	if (settings.remote.target) {
 		const char *kind = settings.remote.kind;
 
 		if (settings.socket || settings.all || settings.check || settings.raw_lines ||
 		    arg < argc)
-			return sl_usage(self, "--agent goes with --kind, --id and --json alone");
+			return base_usage(self, "--agent goes with --kind, --id and --json alone");
 		if (kind && strcmp(kind, "flows") && strcmp(kind, "layers") &&
 		    strcmp(kind, "tasks"))
-			return sl_usage(self, "--kind '%s' is none of flows, layers, tasks", kind);
+			return base_usage(self, "--kind '%s' is none of flows, layers, tasks",
+					  kind);
 		settings.remote.id = settings.id;
 		settings.remote.json = settings.json;
-		status = dump_remote(&settings.remote);
+		status = cli_dump_remote(&settings.remote);
 		return fflush(stdout) || ferror(stdout) ? failed("standard output", strerror(errno))
 							: status;
 	}
 	if (settings.remote.kind || settings.remote.device)
-		return sl_usage(self, "--kind and --dev need --agent");
+		return base_usage(self, "--kind and --dev need --agent");
 	agent = settings.socket || settings.id || settings.all;
 	if (settings.id && settings.all)
-		return sl_usage(self, "--id and --all exclude each other");
+		return base_usage(self, "--id and --all exclude each other");
 	if (settings.check && (settings.json || settings.raw_lines))
-		return sl_usage(self, "--check shows nothing: no --json, no --raw-lines");
+		return base_usage(self, "--check shows nothing: no --json, no --raw-lines");
 	if (agent ? arg < argc : arg + 1 != argc)
-		return sl_usage(self, agent ? "a file or process, or an agent, but not both"
-					    : "one FILE, one PID, or --socket PATH: what is to be "
-					      "shown?");
+		return base_usage(self,
+				  agent ? "a file or process, or an agent, but not both"
+					: "one FILE, one PID, or --socket PATH: what is to be "
+					  "shown?");
 	if (agent) {
 		const char *path = settings.socket ? settings.socket : getenv(SL_SOCKET_ENV);
 

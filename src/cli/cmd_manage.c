@@ -12,20 +12,20 @@ static const char *const verbs[] = {"up", "down", "status", "test", "bench"};
 
 static bool json, keep, around;
 
-static const struct sl_option options[] = {
+static const struct base_option options[] = {
 	{.name = "json",
 	 .letter = 'j',
-	 .type = SL_OPT_FLAG,
+	 .type = BASE_OPT_FLAG,
 	 .to = &json,
 	 .help = "status, test, bench: print JSON"},
 	{.name = "keep",
 	 .letter = 'k',
-	 .type = SL_OPT_FLAG,
+	 .type = BASE_OPT_FLAG,
 	 .to = &keep,
 	 .help = "down: leave what the parts printed"},
 	{.name = "up",
 	 .letter = 'u',
-	 .type = SL_OPT_FLAG,
+	 .type = BASE_OPT_FLAG,
 	 .to = &around,
 	 .help = "test, bench: start all parts before, and stop them after"},
 	{0},
@@ -49,43 +49,44 @@ static int run_verb(const char *verb, struct manage *m, int stop_fd)
 	if (code)
 		return code;
 	code = manage_steps(m, verb, stop_fd, json);
-	if (manage_down(m, code != SL_EXIT_OK))
-		code = SL_EXIT_FAILURE;
+	if (manage_down(m, code != BASE_EXIT_OK))
+		code = BASE_EXIT_FAILURE;
 	return code;
 }
 
-static int run(const struct sl_command *self, int argc, char **argv)
+static int run(const struct base_command *self, int argc, char **argv)
 {
 	char program[4096], error[512];
-	int first = sl_options_parse(self, options, argc, argv), stop_fd, code;
+	int first = base_options_parse(self, options, argc, argv), stop_fd, code;
 	struct manage *m;
 	ssize_t n;
 	size_t i = 0;
 
-	if (first == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
+	if (first == BASE_HELP_SHOWN)
+		return BASE_EXIT_OK;
 	if (first < 0)
-		return SL_EXIT_USAGE;
+		return BASE_EXIT_USAGE;
 	if (argc - first != 2)
-		return sl_usage(self, "expected up, down, status, test or bench, and a file");
+		return base_usage(self, "expected up, down, status, test or bench, and a file");
 	while (i < VERBS && strcmp(verbs[i], argv[first]))
 		i++;
 	if (i == VERBS)
-		return sl_usage(self, "'%s' is none of up, down, status, test, bench", argv[first]);
+		return base_usage(self, "'%s' is none of up, down, status, test, bench",
+				  argv[first]);
 	n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 	if (n < 0) {
 		fprintf(stderr, "sidelight manage: /proc/self/exe: %s\n", strerror(errno));
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
 	program[n] = 0;
 	m = manage_read(argv[first + 1], program, error, sizeof(error));
 	if (!m)
-		return sl_usage(self, "%s", error);
-	stop_fd = sl_stop_fd();
+		return base_usage(self, "%s", error);
+	stop_fd = base_stop_fd();
 	if (stop_fd < 0) {
 		fprintf(stderr, "sidelight manage: signals: %s\n", strerror(-stop_fd));
 		manage_free(m);
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
 	code = run_verb(verbs[i], m, stop_fd);
 	close(stop_fd);
@@ -93,7 +94,7 @@ static int run(const struct sl_command *self, int argc, char **argv)
 	return code;
 }
 
-const struct sl_command sl_cmd_manage = {
+const struct base_command cli_cmd_manage = {
 	.name = "manage",
 	.synopsis = "[OPTION]... up|down|status|test|bench FILE",
 	.summary = "Start, stop and test the parts on all hosts, from one file",

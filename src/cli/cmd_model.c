@@ -16,9 +16,9 @@
 #include "cli/common.h"
 #include "collect/analysis/models.h"
 
-static int model_main(const struct sl_command *self, int argc, char **argv);
+static int model_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_cmd_model = {
+const struct base_command cli_cmd_model = {
 	.name = "model",
 	.synopsis = "[OPTION]... FILE...",
 	.summary = "Show what was learned, and merge it across hosts",
@@ -37,12 +37,12 @@ static const char *why(int err)
 	}
 }
 
-/* ---- what is in it -------------------------------------------------------------------------------- */
+/* ---- what is in it ---- */
 
 static void list_one(void *arg, const char *name, const void *bytes, size_t length)
 {
-	struct sl_model_info info;
-	int err = sl_pipeline_model_info(bytes, length, &info);
+	struct analyse_model_info info;
+	int err = analyse_pipeline_model_info(bytes, length, &info);
 	json_t *o = json_pack("{s:s#, s:I}", "name", name, strlen(name), "bytes",
 			      (json_int_t)length);
 
@@ -76,13 +76,13 @@ static void print_table(const json_t *all)
 		       "STEPS", "BYTES");
 	json_array_foreach(all, i, o)
 	{
-		sl_print_safe(text(o, "name"), 40);
+		cli_print_safe(text(o, "name"), 40);
 		if (*text(o, "error")) {
 			printf(" %s\n", text(o, "error"));
 			continue;
 		}
 		putchar(' ');
-		sl_print_safe(text(o, "detector"), 12);
+		cli_print_safe(text(o, "detector"), 12);
 		printf(" %8lld %7gs %10lld %9lld\n",
 		       json_integer_value(json_object_get(o, "columns")),
 		       json_number_value(json_object_get(o, "step_seconds")),
@@ -91,11 +91,11 @@ static void print_table(const json_t *all)
 	}
 }
 
-static int list(struct models *m, bool as_json)
+static int list(struct collect_models *m, bool as_json)
 {
 	json_t *all = json_array();
 
-	models_each(m, list_one, all);
+	collect_models_each(m, list_one, all);
 	if (as_json) {
 		json_dumpf(all, stdout, JSON_INDENT(2));
 		putchar('\n');
@@ -103,13 +103,13 @@ static int list(struct models *m, bool as_json)
 		print_table(all);
 	}
 	json_decref(all);
-	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-/* ---- merging -------------------------------------------------------------------------------------- */
+/* ---- merging ---- */
 
 struct merge {
-	struct models *to;
+	struct collect_models *to;
 	const char *path; /* that is being added */
 	uint32_t merged, added, kept_one, damaged;
 	int err;
@@ -144,37 +144,39 @@ static void copy_if(void *arg, const char *name, const void *bytes, size_t lengt
 	l->length = length;
 }
 
-static struct sl_pipeline *load(const void *bytes, size_t length, const struct sl_model_info *info)
+static struct analyse_pipeline *load(const void *bytes, size_t length,
+				     const struct analyse_model_info *info)
 {
-	struct sl_pipeline_opts o = {
+	struct analyse_pipeline_opts o = {
 		.sz = sizeof(o),
 		.columns = info->columns,
 		.step_ns = info->step_ns,
-		.detector = sl_detector_find(info->detector),
+		.detector = analyse_detector_find(info->detector),
 	};
-	struct sl_pipeline *p = NULL;
+	struct analyse_pipeline *p = NULL;
 
 	if (o.detector && info->columns)
-		p = sl_pipeline_create(&o);
-	if (p && sl_pipeline_load(p, bytes, length)) {
-		sl_pipeline_free(p);
+		p = analyse_pipeline_create(&o);
+	if (p && analyse_pipeline_load(p, bytes, length)) {
+		analyse_pipeline_free(p);
 		p = NULL;
 	}
 	return p;
 }
 
 /* Both in one, to be freed; NULL: they do not go together. */
-static void *unite(const void *a, size_t a_bytes, const struct sl_model_info *a_info, const void *b,
-		   size_t b_bytes, const struct sl_model_info *b_info, size_t *bytes)
+static void *unite(const void *a, size_t a_bytes, const struct analyse_model_info *a_info,
+		   const void *b, size_t b_bytes, const struct analyse_model_info *b_info,
+		   size_t *bytes)
 {
-	struct sl_pipeline *p = load(a, a_bytes, a_info), *q = load(b, b_bytes, b_info);
+	struct analyse_pipeline *p = load(a, a_bytes, a_info), *q = load(b, b_bytes, b_info);
 	void *out = NULL;
 	int64_t n;
 
-	if (p && q && !sl_pipeline_merge(p, q)) {
-		*bytes = sl_pipeline_save_bytes(p);
+	if (p && q && !analyse_pipeline_merge(p, q)) {
+		*bytes = analyse_pipeline_save_bytes(p);
 		out = malloc(*bytes);
-		n = out ? sl_pipeline_save(p, out, *bytes) : -1;
+		n = out ? analyse_pipeline_save(p, out, *bytes) : -1;
 		if (n < 0) {
 			free(out);
 			out = NULL;
@@ -182,8 +184,8 @@ static void *unite(const void *a, size_t a_bytes, const struct sl_model_info *a_
 			*bytes = (size_t)n;
 		}
 	}
-	sl_pipeline_free(p);
-	sl_pipeline_free(q);
+	analyse_pipeline_free(p);
+	analyse_pipeline_free(q);
 	return out;
 }
 
@@ -191,8 +193,8 @@ static void add(void *arg, const char *name, const void *bytes, size_t length)
 {
 	struct merge *m = arg;
 	struct lookup there = {.name = name};
-	struct sl_model_info mine, theirs;
-	int err = sl_pipeline_model_info(bytes, length, &theirs);
+	struct analyse_model_info mine, theirs;
+	int err = analyse_pipeline_model_info(bytes, length, &theirs);
 	char safe[128];
 	void *both;
 	size_t n;
@@ -203,17 +205,17 @@ static void add(void *arg, const char *name, const void *bytes, size_t length)
 		m->damaged++;
 		return;
 	}
-	models_each(m->to, copy_if, &there);
+	collect_models_each(m->to, copy_if, &there);
 	if (!there.bytes) {
-		m->err = m->err ? m->err : models_put(m->to, name, bytes, length);
+		m->err = m->err ? m->err : collect_models_put(m->to, name, bytes, length);
 		m->added++;
 		return;
 	}
 	/* What is there was looked at when it was put. */
-	sl_pipeline_model_info(there.bytes, there.length, &mine);
+	analyse_pipeline_model_info(there.bytes, there.length, &mine);
 	both = unite(there.bytes, there.length, &mine, bytes, length, &theirs, &n);
 	if (both) {
-		m->err = m->err ? m->err : models_put(m->to, name, both, n);
+		m->err = m->err ? m->err : collect_models_put(m->to, name, both, n);
 		m->merged++;
 	} else {
 		fprintf(stderr,
@@ -224,74 +226,74 @@ static void add(void *arg, const char *name, const void *bytes, size_t length)
 			mine.learned > theirs.learned ? mine.learned : theirs.learned, mine.learned,
 			theirs.learned);
 		if (theirs.learned > mine.learned)
-			m->err = m->err ? m->err : models_put(m->to, name, bytes, length);
+			m->err = m->err ? m->err : collect_models_put(m->to, name, bytes, length);
 		m->kept_one++;
 	}
 	free(both);
 	free(there.bytes);
 }
 
-static int merge(struct models **files, char **names, int n, const char *out)
+static int merge(struct collect_models **files, char **names, int n, const char *out)
 {
-	struct merge m = {.to = models_new()};
+	struct merge m = {.to = collect_models_new()};
 	int err = m.to ? 0 : -ENOMEM;
 
 	for (int i = 0; i < n && !err; i++) {
 		m.path = names[i];
-		models_each(files[i], add, &m);
+		collect_models_each(files[i], add, &m);
 		err = m.err;
 	}
 	if (!err)
-		err = models_write(m.to, out);
-	models_free(m.to);
+		err = collect_models_write(m.to, out);
+	collect_models_free(m.to);
 	if (err) {
 		fprintf(stderr, "sidelight model: %s: %s\n", out, strerror(-err));
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
 	fprintf(stderr, "sidelight model: %u models, %u of them merged\n", m.added, m.merged);
-	return m.damaged || m.kept_one ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return m.damaged || m.kept_one ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-static int model_main(const struct sl_command *self, int argc, char **argv)
+static int model_main(const struct base_command *self, int argc, char **argv)
 {
 	const char *out = NULL;
 	bool as_json = false;
-	const struct sl_option table[] = {
+	const struct base_option table[] = {
 		{.name = "merge",
 		 .letter = 'm',
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &out,
 		 .argument = "OUT",
 		 .help = "write there what all FILEs know; OUT may be one of them"},
 		{.name = "json",
 		 .letter = 'j',
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &as_json,
 		 .help = "print JSON"},
 		{0},
 	};
-	struct models **file;
+	struct collect_models **file;
 	char error[4400];
-	int n, first, code = SL_EXIT_FAILURE;
+	int n, first, code = BASE_EXIT_FAILURE;
 
-	first = sl_options_parse(self, table, argc, argv);
-	if (first == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
+	first = base_options_parse(self, table, argc, argv);
+	if (first == BASE_HELP_SHOWN)
+		return BASE_EXIT_OK;
 	if (first < 0)
-		return SL_EXIT_USAGE;
+		return BASE_EXIT_USAGE;
 	n = argc - first;
 	if (!n)
-		return sl_usage(self, "no file given");
+		return base_usage(self, "no file given");
 	if (!out && n > 1)
-		return sl_usage(self, "one file, or --merge OUT");
-	file = calloc((size_t)n, sizeof(struct models *));
+		return base_usage(self, "one file, or --merge OUT");
+	file = calloc((size_t)n, sizeof(struct collect_models *));
 	if (!file)
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	for (int i = 0; i < n; i++) {
-		file[i] = models_new();
+		file[i] = collect_models_new();
 		if (!file[i])
 			goto out;
-		if (models_read(file[i], argv[first + i], error, sizeof(error))) {
+		if (collect_models_read(file[i], argv[first + i], error, sizeof(error))) {
 			fprintf(stderr, "sidelight model: %s\n", error);
 			goto out;
 		}
@@ -299,7 +301,7 @@ static int model_main(const struct sl_command *self, int argc, char **argv)
 	code = out ? merge(file, argv + first, n, out) : list(file[0], as_json);
 out:
 	for (int i = 0; i < n; i++)
-		models_free(file[i]);
+		collect_models_free(file[i]);
 	free(file);
 	return code;
 }

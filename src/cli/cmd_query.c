@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_query.c - sidelight query: what stores say, asked of a collector over HTTP or of a store's file. */
+/* cmd_query.c - sidelight query: what stores say, asked of a collector over HTTP or of a store's
+ * file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -19,16 +20,16 @@
 #define DEFAULT_AT "127.0.0.1:9464"
 #define PARTS_MAX  256 /* lanes that are followed */
 
-static struct query_settings set;
+static struct cli_query_settings set;
 static struct {
 	const char *file;
 	bool json, follow, top, flows;
 } how;
-static struct query_collectors collectors;
+static struct cli_query_collectors collectors;
 
-static int query_main(const struct sl_command *self, int argc, char **argv);
+static int query_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_cmd_query = {
+const struct base_command cli_cmd_query = {
 	.name = "query",
 	.synopsis = "keywrite|increment|postcard STORE KEY...\n"
 		    "       sidelight query append|sketch|keys STORE [KEY]\n"
@@ -37,22 +38,22 @@ const struct sl_command sl_cmd_query = {
 	.run = query_main,
 };
 
-static struct sl_store_object *object; /* --file */
+static struct dta_store_object *object; /* --file */
 
 static json_t *ask_file(char *const *keys, size_t n)
 {
-	struct sl_held held = {.count = 1, .view = {&object->view}};
+	struct dta_held held = {.count = 1, .view = {&object->view}};
 	json_t *answers = json_array(), *one;
-	struct sl_ask ask;
+	struct dta_ask ask;
 	char error[160];
 
-	sl_ask_init(&ask);
+	dta_ask_init(&ask);
 	if (set.has_epoch)
 		ask.epoch = set.epoch_at;
 	if (set.has_from)
 		ask.from = set.from_at;
 	if (set.policy)
-		sl_ask_set(&ask, "policy", set.policy);
+		dta_ask_set(&ask, "policy", set.policy);
 	if (set.consensus)
 		ask.consensus = set.consensus;
 	if (set.lane >= 0)
@@ -64,10 +65,10 @@ static json_t *ask_file(char *const *keys, size_t n)
 	ask.list = set.list;
 	for (size_t i = 0; i < n || (!n && !i); i++) {
 		if (n)
-			sl_ask_set(&ask, "key", keys[i]);
-		one = sl_query_json(&held, &ask, error, sizeof(error));
+			dta_ask_set(&ask, "key", keys[i]);
+		one = dta_query_json(&held, &ask, error, sizeof(error));
 		if (!one) {
-			query_failed(how.file, error);
+			cli_query_failed(how.file, error);
 			json_decref(answers);
 			return NULL;
 		}
@@ -79,10 +80,10 @@ static json_t *ask_file(char *const *keys, size_t n)
 /* An array of answers, one a key; NULL after a line on stderr. */
 static json_t *ask(const char *store, char *const *keys, size_t n)
 {
-	return how.file ? ask_file(keys, n) : query_ask(&collectors, store, keys, n);
+	return how.file ? ask_file(keys, n) : cli_query_ask(&collectors, store, keys, n);
 }
 
-/* ---- showing --------------------------------------------------------------------------------------------- */
+/* ---- showing ---- */
 
 static json_int_t number(const json_t *j, const char *key)
 {
@@ -98,7 +99,7 @@ static const char *word(const json_t *j, const char *key)
 
 static void print(const char *s)
 {
-	sl_print_safe(s, 0);
+	cli_print_safe(s, 0);
 }
 
 static void show_value(const json_t *a)
@@ -148,7 +149,8 @@ static void show_sketch(const json_t *a)
 	putchar('\n');
 }
 
-/* Counters can't be overwritten; of the others their slots, and what they would have shown, say how sure that is. */
+/* Counters can't be overwritten; of the others their slots, and what they would have shown, say how
+ * sure that is. */
 static void show_empty(const json_t *a)
 {
 	if (!json_object_get(a, "within")) {
@@ -206,7 +208,7 @@ static bool show(const json_t *a)
 	return !strcmp(result, "found");
 }
 
-/* ---- commands ------------------------------------------------------------------------------------------------ */
+/* ---- commands ---- */
 
 static int show_answers(const char *what, const char *store, char *const *keys, size_t n)
 {
@@ -215,7 +217,7 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 	size_t i;
 
 	if (!answers)
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	json_array_foreach(answers, i, a)
 	{
 		/* "keywrite" is "key-write" there. */
@@ -223,7 +225,7 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 			fprintf(stderr, "sidelight query: store '%s' is of kind %s\n",
 				word(a, "store"), word(a, "kind"));
 			json_decref(answers);
-			return SL_EXIT_FAILURE;
+			return BASE_EXIT_FAILURE;
 		}
 		if (how.json) {
 			json_dumpf(a, stdout, JSON_COMPACT);
@@ -234,16 +236,18 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 		}
 	}
 	json_decref(answers);
-	return fflush(stdout) || !found ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) || !found ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-struct part {
+struct cli_query_part {
 	uint32_t member;
 	json_int_t lane, next;
 };
 
-/* One look: of a part, or (NULL) of all lanes of a member, which are added to parts. Items, or -1. */
-static int look(const char *store, uint32_t member, struct part *one, struct part *parts, int *n)
+/* One look: of a part, or (NULL) of all lanes of a member, which are added to parts. Items, or -1.
+ */
+static int look(const char *store, uint32_t member, struct cli_query_part *one,
+		struct cli_query_part *parts, int *n)
 {
 	json_t *answers, *a, *ring;
 	int items = 0;
@@ -254,11 +258,13 @@ static int look(const char *store, uint32_t member, struct part *one, struct par
 		set.from_at = (uint64_t)one->next;
 		set.has_from = true;
 	}
-	answers = how.file ? ask_file(NULL, 0) : query_ask_one(&collectors, member, store, NULL, 0);
+	answers = how.file ? ask_file(NULL, 0)
+			   : cli_query_ask_one(&collectors, member, store, NULL, 0);
 	a = json_array_get(answers, 0);
 	if (answers &&
 	    (!strcmp(word(a, "result"), "unknown") || strcmp(word(a, "kind"), "append"))) {
-		query_failed(store ? store : how.file, "no such list or lane of an append store");
+		cli_query_failed(store ? store : how.file,
+				 "no such list or lane of an append store");
 		json_decref(answers);
 		answers = NULL;
 	}
@@ -270,10 +276,11 @@ static int look(const char *store, uint32_t member, struct part *one, struct par
 		show(a);
 	json_array_foreach(json_object_get(a, "rings"), k, ring)
 	{
-		struct part *to = one ? one : *n < PARTS_MAX ? &parts[(*n)++] : NULL;
+		struct cli_query_part *to = one ? one : *n < PARTS_MAX ? &parts[(*n)++] : NULL;
 
 		if (to)
-			*to = (struct part){member, number(ring, "lane"), number(ring, "next")};
+			*to = (struct cli_query_part){member, number(ring, "lane"),
+						      number(ring, "next")};
 		items += (int)json_array_size(json_object_get(ring, "items"));
 	}
 	json_decref(answers);
@@ -283,26 +290,26 @@ static int look(const char *store, uint32_t member, struct part *one, struct par
 /* Items as they come, of each lane from where the last answer ended. */
 static int follow(const char *store)
 {
-	static struct part parts[PARTS_MAX];
-	int stop = sl_stop_fd(), n = 0, items, more = 1;
+	static struct cli_query_part parts[PARTS_MAX];
+	int stop = base_stop_fd(), n = 0, items, more = 1;
 
 	if (stop < 0)
-		return query_failed("signals", strerror(-stop));
+		return cli_query_failed("signals", strerror(-stop));
 	for (uint32_t m = 0; m < (how.file ? 1 : collectors.n); m++)
 		if (how.file || collectors.member[m].up) {
 			if (look(store, m, NULL, parts, &n) < 0)
-				return SL_EXIT_FAILURE;
+				return BASE_EXIT_FAILURE;
 		}
-	while (!fflush(stdout) && !sl_stop_wait(stop, more ? 0 : POLL_MS)) {
+	while (!fflush(stdout) && !base_stop_wait(stop, more ? 0 : POLL_MS)) {
 		more = 0;
 		for (int i = 0; i < n; i++) {
 			items = look(store, parts[i].member, &parts[i], parts, &n);
 			if (items < 0)
-				return SL_EXIT_FAILURE;
+				return BASE_EXIT_FAILURE;
 			more |= items;
 		}
 	}
-	return ferror(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return ferror(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
 static int keys_of(const char *store)
@@ -310,9 +317,9 @@ static int keys_of(const char *store)
 	json_t *j, *k;
 	size_t i;
 
-	j = query_keys(&collectors, store, set.max ? set.max : 100, how.top);
+	j = cli_query_keys(&collectors, store, set.max ? set.max : 100, how.top);
 	if (!j)
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	if (number(j, "overwritten_blocks"))
 		fprintf(stderr,
 			"sidelight query: %" JSON_INTEGER_FORMAT
@@ -320,11 +327,11 @@ static int keys_of(const char *store)
 			number(j, "overwritten_blocks"));
 	json_array_foreach(json_object_get(j, "keys"), i, k)
 	{
-		char flow[SL_DTA_FLOW_TEXT];
+		char flow[DTA_FLOW_TEXT];
 		uint8_t key[SL_STORE_KEY_MAX];
-		int bytes = how.flows ? sl_dta_text(word(k, "key"), key, sizeof(key)) : 0;
+		int bytes = how.flows ? dta_text(word(k, "key"), key, sizeof(key)) : 0;
 
-		if (bytes > 0 && sl_dta_flow_text(key, (size_t)bytes, flow))
+		if (bytes > 0 && dta_flow_text(key, (size_t)bytes, flow))
 			json_object_set_new(k, "flow", json_string(flow));
 	}
 	if (how.json) {
@@ -340,7 +347,7 @@ static int keys_of(const char *store)
 		}
 	}
 	json_decref(j);
-	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
 static void show_load(const json_t *s)
@@ -387,13 +394,13 @@ static void show_status(const json_t *j)
 
 static int status(void)
 {
-	int code = SL_EXIT_OK;
+	int code = BASE_EXIT_OK;
 
 	for (uint32_t m = 0; m < collectors.n; m++) {
-		json_t *j = query_get(&collectors, m, "/api/v1/dta");
+		json_t *j = cli_query_get(&collectors, m, "/api/v1/dta");
 
 		if (!j) {
-			code = SL_EXIT_FAILURE;
+			code = BASE_EXIT_FAILURE;
 			continue;
 		}
 		if (collectors.n > 1 && how.json)
@@ -406,10 +413,10 @@ static int status(void)
 			show_status(j);
 		json_decref(j);
 	}
-	return fflush(stdout) ? SL_EXIT_FAILURE : code;
+	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
 }
 
-static int query_main(const struct sl_command *self, int argc, char **argv)
+static int query_main(const struct base_command *self, int argc, char **argv)
 {
 	static const char *const kinds[] = {"keywrite", "increment", "postcard",
 					    "append",	"sketch",    "keys"};
@@ -418,170 +425,170 @@ static int query_main(const struct sl_command *self, int argc, char **argv)
 	char error[256];
 	size_t kind = 0, n;
 	int first, code;
-	const struct sl_option table[] = {
+	const struct base_option table[] = {
 		{.name = "collector",
 		 .letter = 'c',
-		 .type = SL_OPT_LIST,
+		 .type = BASE_OPT_LIST,
 		 .to = &set.collectors,
 		 .argument = "HOST:PORT",
 		 .help = "ask this one (default " DEFAULT_AT
 			 "); several: each key of whose it is, else of the next"},
 		{.name = "file",
 		 .letter = 'f',
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &how.file,
 		 .argument = "FILE",
 		 .help = "ask the file of a store, and name no STORE"},
 		{.name = "epoch",
 		 .letter = 'e',
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &epoch,
 		 .argument = "N",
 		 .help = "of this epoch (default: the newest that has it)"},
 		{.name = "copies",
 		 .letter = 'n',
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &set.copies,
 		 .argument = "N",
 		 .help = "as the reporter wrote them (default: as the store says)",
 		 .max = SL_STORE_COPIES_MAX},
 		{.name = "policy",
 		 .letter = 'p',
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &set.policy,
 		 .argument = "NAME",
 		 .help = "of copies that disagree: first (default), plurality, consensus"},
 		{.name = "consensus",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &set.consensus,
 		 .argument = "T",
 		 .help = "... of at least so many copies (default 2)",
 		 .max = SL_STORE_COPIES_MAX},
 		{.name = "within",
 		 .letter = 'w',
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &within,
 		 .argument = "KEYS",
 		 .help = "of a key that is not there: would it be, had only so many come after it?"},
 		{.name = "list",
 		 .letter = 'l',
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &set.list,
 		 .argument = "N",
 		 .help = "of an append store (default 0)",
 		 .max = SL_STORE_LISTS_MAX - 1},
 		{.name = "lane",
-		 .type = SL_OPT_I32,
+		 .type = BASE_OPT_I32,
 		 .to = &set.lane,
 		 .argument = "N",
 		 .help = "what this translator wrote; -1: all (default)",
 		 .min = -1,
 		 .max = SL_STORE_LANES_MAX - 1},
 		{.name = "from",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &from,
 		 .argument = "BLOCK",
 		 .help = "begin there (default: with the oldest there is)"},
 		{.name = "max",
 		 .letter = 'm',
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &set.max,
 		 .argument = "N",
 		 .help = "items a lane, 64 to 4096 (default 100); keys, 1 to 10000",
 		 .max = 10000},
 		{.name = "follow",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &how.follow,
 		 .help = "append: go on with what comes"},
 		{.name = "top",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &how.top,
 		 .help = "keys: with counts, the greatest first"},
 		{.name = "flows",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &how.flows,
 		 .help = "keys: those as long as a 5-tuple as flow:..."},
 		{.name = "json",
 		 .letter = 'j',
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &how.json,
 		 .help = "print JSON, an object a line"},
 		{0},
 	};
 
 	set.lane = -1;
-	first = sl_options_parse(self, table, argc, argv);
-	if (first == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
+	first = base_options_parse(self, table, argc, argv);
+	if (first == BASE_HELP_SHOWN)
+		return BASE_EXIT_OK;
 	if (first < 0)
-		return SL_EXIT_USAGE;
+		return BASE_EXIT_USAGE;
 	if (first == argc)
-		return sl_usage(
+		return base_usage(
 			self,
 			"what: keywrite, increment, postcard, append, sketch, keys or status?");
 	what = argv[first++];
 	if (!set.collectors.n)
-		set.collectors = (struct sl_strings){at, 1};
-	if (set.collectors.n > SL_HASH_RING_MEMBERS_MAX)
-		return sl_usage(self, "--collector: at most %u", SL_HASH_RING_MEMBERS_MAX);
+		set.collectors = (struct base_strings){at, 1};
+	if (set.collectors.n > DTA_HASH_RING_MEMBERS_MAX)
+		return base_usage(self, "--collector: at most %u", DTA_HASH_RING_MEMBERS_MAX);
 	set.has_epoch = epoch;
 	set.has_from = from;
-	if (epoch && sl_parse_u64(epoch, 0, INT64_MAX, &set.epoch_at))
-		return sl_usage(self, "--epoch '%s' is no number", epoch);
-	if (within && sl_parse_u64(within, 1, INT64_MAX, &set.within))
-		return sl_usage(self, "--within '%s' is no number of keys", within);
-	if (from && sl_parse_u64(from, 0, INT64_MAX, &set.from_at))
-		return sl_usage(self, "--from '%s' is no number", from);
-	if (set.policy && !sl_query_policy_of(set.policy, &(enum sl_query_policy){0}))
-		return sl_usage(self, "--policy '%s' is none of first, plurality, consensus",
-				set.policy);
+	if (epoch && base_parse_u64(epoch, 0, INT64_MAX, &set.epoch_at))
+		return base_usage(self, "--epoch '%s' is no number", epoch);
+	if (within && base_parse_u64(within, 1, INT64_MAX, &set.within))
+		return base_usage(self, "--within '%s' is no number of keys", within);
+	if (from && base_parse_u64(from, 0, INT64_MAX, &set.from_at))
+		return base_usage(self, "--from '%s' is no number", from);
+	if (set.policy && !dta_query_policy_of(set.policy, &(enum sl_query_policy){0}))
+		return base_usage(self, "--policy '%s' is none of first, plurality, consensus",
+				  set.policy);
 	if (!strcmp(what, "status")) {
 		if (first != argc || how.file)
-			return sl_usage(self, "status takes nothing else");
-		return query_meet(&collectors, &set, NULL) ? status() : SL_EXIT_FAILURE;
+			return base_usage(self, "status takes nothing else");
+		return cli_query_meet(&collectors, &set, NULL) ? status() : BASE_EXIT_FAILURE;
 	}
 	while (kind < 6 && strcmp(what, kinds[kind]))
 		kind++;
 	if (kind == 6)
-		return sl_usage(
+		return base_usage(
 			self,
 			"'%s' is none of keywrite, increment, postcard, append, sketch, keys, status",
 			what);
 	if (!how.file && first == argc)
-		return sl_usage(self, "%s: of which store?", what);
+		return base_usage(self, "%s: of which store?", what);
 	if (!how.file)
 		store = argv[first++];
 	n = (size_t)(argc - first);
 	if (kind < 3 ? !n || n > KEYS_MAX : kind == 4 ? n > 1 : n > 0)
-		return sl_usage(self,
-				kind < 3    ? "%s takes 1 to 1000 keys"
-				: kind == 4 ? "%s takes one key at most"
-					    : "%s takes no keys",
-				what);
+		return base_usage(self,
+				  kind < 3    ? "%s takes 1 to 1000 keys"
+				  : kind == 4 ? "%s takes one key at most"
+					      : "%s takes no keys",
+				  what);
 	for (size_t i = 0; i < n; i++)
-		if (sl_query_key(argv[first + (int)i], (uint8_t[SL_STORE_KEY_MAX]){0}) < 0)
-			return sl_usage(
+		if (dta_query_key(argv[first + (int)i], (uint8_t[SL_STORE_KEY_MAX]){0}) < 0)
+			return base_usage(
 				self,
 				"'%s' is no key: 4 to 64 bytes in hexadecimal, text:WORD, u32:N, u64:N or flow:...",
 				argv[first + (int)i]);
 	if (how.follow && kind != 3)
-		return sl_usage(self, "--follow is for append");
-	if (kind != 5 && set.max && (set.max < SL_STORE_BATCH_MAX || set.max > SL_ASK_ITEMS_MAX))
-		return sl_usage(self, "--max is 64 to 4096");
+		return base_usage(self, "--follow is for append");
+	if (kind != 5 && set.max && (set.max < SL_STORE_BATCH_MAX || set.max > DTA_ASK_ITEMS_MAX))
+		return base_usage(self, "--max is 64 to 4096");
 	if (kind == 5 && how.file)
-		return sl_usage(self, "keys are asked of a collector");
+		return base_usage(self, "keys are asked of a collector");
 	if (how.file) {
-		object = sl_store_object_open(how.file, error, sizeof(error));
+		object = dta_store_object_open(how.file, error, sizeof(error));
 		if (!object) {
 			fprintf(stderr, "sidelight query: %s\n", error);
-			return SL_EXIT_FAILURE;
+			return BASE_EXIT_FAILURE;
 		}
 	}
-	if (!how.file && !query_meet(&collectors, &set, store))
-		return SL_EXIT_FAILURE;
+	if (!how.file && !cli_query_meet(&collectors, &set, store))
+		return BASE_EXIT_FAILURE;
 	code = kind == 5    ? keys_of(store)
 	       : how.follow ? follow(store)
 			    : show_answers(kind == 0 ? "key" : what, store, argv + first, n);
-	sl_store_object_free(object, false);
+	dta_store_object_free(object, false);
 	return code;
 }

@@ -17,7 +17,7 @@
 #define RANGES_MAX 64u
 #define WARM_STEPS 40 /* before what is scored: recent levels are known from its first row on */
 
-struct range {
+struct replay_range {
 	int64_t from, to; /* unix ns */
 };
 
@@ -25,7 +25,7 @@ struct range {
 #define RANGE_MAX 9000000000u /* s: 64 bits of ns end in the year 2262 */
 
 static struct {
-	struct sl_strings train, score;
+	struct base_strings train, score;
 	const char *verdicts, *traces, *keep, *sample, *detector, *shadow, *model, *save_model;
 	uint64_t sample_every_ns, sample_around_ns;
 	double budget, false_alarms, eta;
@@ -35,15 +35,15 @@ static struct {
 } settings;
 
 struct replay {
-	struct replay_data data;
-	struct models *models; /* of --model, and those to be saved */
-	struct sl_fleet *fleet;
-	struct replay_sampler *sampler; /* while rows are scored, if samples are asked for */
-	struct sl_pipeline **pods;	/* NULL: without values */
-	uint64_t *at;			/* next row of each pod */
+	struct cli_replay_data data;
+	struct collect_models *models; /* of --model, and those to be saved */
+	struct analyse_fleet *fleet;
+	struct cli_replay_sampler *sampler; /* while rows are scored, if samples are asked for */
+	struct analyse_pipeline **pods;	    /* NULL: without values */
+	uint64_t *at;			    /* next row of each pod */
 	/* One moment: */
-	struct sl_pipeline **moving;
-	struct sl_verdict *verdicts;
+	struct analyse_pipeline **moving;
+	struct analyse_verdict *verdicts;
 	uint32_t *who;
 	int64_t *when;
 	uint64_t step; /* of the moment before */
@@ -51,13 +51,13 @@ struct replay {
 	uint64_t rows, flagged, shadow_flagged, both;
 	int64_t *drift_at; /* of each pod, when drift was first on; 0: never */
 	/* All: */
-	struct replay_verdict *all;
+	struct cli_replay_verdict *all;
 	size_t n_all, room_all;
 };
 
-static int replay_main(const struct sl_command *self, int argc, char **argv);
+static int replay_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_cmd_replay = {
+const struct base_command cli_cmd_replay = {
 	.name = "replay",
 	.synopsis = "[OPTION]... DIR",
 	.summary = "Run the pipelines over recorded data: verdicts, and which traces to keep",
@@ -71,7 +71,7 @@ static int failed(const char *what, const char *why)
 }
 
 /* "FROM:TO", unix seconds, both included; either may be empty. */
-static int parse_range(const char *s, struct range *r)
+static int parse_range(const char *s, struct replay_range *r)
 {
 	const char *colon = strchr(s, ':');
 	char from[32];
@@ -84,12 +84,12 @@ static int parse_range(const char *s, struct range *r)
 	memcpy(from, s, (size_t)(colon - s));
 	from[colon - s] = 0;
 	if (*from) {
-		if (sl_parse_u64(from, 0, RANGE_MAX, &v))
+		if (base_parse_u64(from, 0, RANGE_MAX, &v))
 			return -EINVAL;
 		r->from = (int64_t)v * SECOND;
 	}
 	if (colon[1]) {
-		if (sl_parse_u64(colon + 1, 0, RANGE_MAX, &v))
+		if (base_parse_u64(colon + 1, 0, RANGE_MAX, &v))
 			return -EINVAL;
 		r->to = (int64_t)v * SECOND + SECOND - 1;
 	}
@@ -108,13 +108,13 @@ static void cut_name(char *name)
  * A pipeline for a pod, with what --model knows of it: of the pod itself, or of its service, as the
  * collector saves it. NULL after a line on stderr.
  */
-static struct sl_pipeline *create_pod(struct replay *r, struct sl_pipeline_opts *o,
-				      const struct replay_pod *pod, uint32_t *unknown)
+static struct analyse_pipeline *create_pod(struct replay *r, struct analyse_pipeline_opts *o,
+					   const struct cli_replay_pod *pod, uint32_t *unknown)
 {
 	char names[3][256] = {""};
 	const char *known = "";
-	struct sl_model_info info;
-	struct sl_pipeline *p;
+	struct analyse_model_info info;
+	struct analyse_pipeline *p;
 	int err = -ENOENT;
 
 	snprintf(names[0], sizeof(names[0]), "%s", pod->name);
@@ -124,28 +124,28 @@ static struct sl_pipeline *create_pod(struct replay *r, struct sl_pipeline_opts 
 			cut_name(names[i]);
 		}
 		known = names[i];
-		err = models_info(r->models, known, "", &info);
+		err = collect_models_info(r->models, known, "", &info);
 	}
 	o->columns = pod->n_columns;
-	if (!err && info.columns > o->columns && info.columns <= SL_ROW_MAX)
+	if (!err && info.columns > o->columns && info.columns <= ANALYSE_ROW_MAX)
 		o->columns = info.columns;
-	p = sl_pipeline_create(o);
+	p = analyse_pipeline_create(o);
 	if (!p) {
 		failed(pod->name,
 		       errno == EINVAL ? "the detector refuses its options" : strerror(errno));
 		return NULL;
 	}
 	if (!r->fleet) {
-		r->fleet = sl_fleet_create(sl_pipeline_budget(p), settings.seed);
+		r->fleet = analyse_fleet_create(analyse_pipeline_budget(p), settings.seed);
 		if (!r->fleet) {
 			failed("fleet", strerror(errno));
-			sl_pipeline_free(p);
+			analyse_pipeline_free(p);
 			return NULL;
 		}
 	}
-	sl_fleet_join(r->fleet, p);
+	analyse_fleet_join(r->fleet, p);
 	if (!err)
-		err = models_load(r->models, known, "", p);
+		err = collect_models_load(r->models, known, "", p);
 	if (err && err != -ENOENT)
 		fprintf(stderr,
 			"sidelight replay: %s: its model in %s does not fit and is left out: %s\n",
@@ -159,7 +159,7 @@ static struct sl_pipeline *create_pod(struct replay *r, struct sl_pipeline_opts 
 
 static int create_pods(struct replay *r)
 {
-	struct sl_pipeline_opts o = {
+	struct analyse_pipeline_opts o = {
 		.sz = sizeof(o),
 		/* Rows of less than a second apart are steps of a second, as they are live. */
 		.step_ns = (uint64_t)(r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
@@ -167,8 +167,8 @@ static int create_pods(struct replay *r)
 		.false_alarms = settings.false_alarms,
 		.eta = settings.eta,
 		.seed = settings.seed,
-		.detector = sl_detector_find(settings.detector),
-		.shadow = settings.shadow ? sl_detector_find(settings.shadow) : NULL,
+		.detector = analyse_detector_find(settings.detector),
+		.shadow = settings.shadow ? analyse_detector_find(settings.shadow) : NULL,
 		.detail = {.l = settings.l, .k = settings.k},
 	};
 	uint32_t n = r->data.n_pods, unknown = 0;
@@ -183,15 +183,15 @@ static int create_pods(struct replay *r)
 	if (!r->drift_at || !r->pods || !r->at || !r->moving || !r->verdicts || !r->who || !r->when)
 		return failed("pipelines", strerror(ENOMEM));
 	for (uint32_t i = 0; i < n; i++) {
-		struct replay_pod *pod = &r->data.pods[i];
+		struct cli_replay_pod *pod = &r->data.pods[i];
 
 		if (!pod->rows)
 			continue;
 		r->pods[i] = create_pod(r, &o, pod, &unknown);
 		if (!r->pods[i])
 			return -1;
-		r->data.losses.columns_refused += sl_pipeline_columns(r->pods[i], pod->columns,
-								      pod->n_columns);
+		r->data.losses.columns_refused += analyse_pipeline_columns(r->pods[i], pod->columns,
+									   pod->n_columns);
 	}
 	if (settings.model && unknown)
 		fprintf(stderr, "sidelight replay: %u of %u pods are not known from %s\n", unknown,
@@ -203,10 +203,11 @@ static int read_models(struct replay *r)
 {
 	char error[4400];
 
-	r->models = models_new();
+	r->models = collect_models_new();
 	if (!r->models)
 		return failed("models", strerror(ENOMEM));
-	if (!settings.model || !models_read(r->models, settings.model, error, sizeof(error)))
+	if (!settings.model ||
+	    !collect_models_read(r->models, settings.model, error, sizeof(error)))
 		return 0;
 	fprintf(stderr, "sidelight replay: %s\n", error);
 	return -1;
@@ -221,20 +222,20 @@ static int save_models(struct replay *r)
 		return 0;
 	for (uint32_t i = 0; i < r->data.n_pods && !err; i++)
 		if (r->pods[i])
-			err = models_keep(r->models, r->data.pods[i].name, r->pods[i]);
+			err = collect_models_keep(r->models, r->data.pods[i].name, r->pods[i]);
 	if (!err)
-		err = models_write(r->models, settings.save_model);
+		err = collect_models_write(r->models, settings.save_model);
 	return err ? failed(settings.save_model, strerror(-err)) : 0;
 }
 
 /* The rows at the earliest time that any pod has, up to range.to; 0: there is none. */
-static uint32_t next_moment(struct replay *r, const struct range *range, int64_t *t)
+static uint32_t next_moment(struct replay *r, const struct replay_range *range, int64_t *t)
 {
 	int64_t first = INT64_MAX;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
-		const struct replay_pod *p = &r->data.pods[i];
+		const struct cli_replay_pod *p = &r->data.pods[i];
 
 		if (r->pods[i] && r->at[i] < p->rows && p->t[r->at[i]] < first)
 			first = p->t[r->at[i]];
@@ -243,7 +244,7 @@ static uint32_t next_moment(struct replay *r, const struct range *range, int64_t
 		return 0;
 	*t = first;
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
-		const struct replay_pod *p = &r->data.pods[i];
+		const struct cli_replay_pod *p = &r->data.pods[i];
 
 		if (r->pods[i] && r->at[i] < p->rows &&
 		    p->t[r->at[i]] <= first + r->data.step_ns / 2 && p->t[r->at[i]] <= range->to)
@@ -252,7 +253,7 @@ static uint32_t next_moment(struct replay *r, const struct range *range, int64_t
 	return n;
 }
 
-static int keep_verdict(struct replay *r, uint32_t pod, int64_t t, const struct sl_verdict *v)
+static int keep_verdict(struct replay *r, uint32_t pod, int64_t t, const struct analyse_verdict *v)
 {
 	if (r->n_all == r->room_all) {
 		size_t room = r->room_all ? 2 * r->room_all : 4096;
@@ -263,21 +264,21 @@ static int keep_verdict(struct replay *r, uint32_t pod, int64_t t, const struct 
 		r->all = more;
 		r->room_all = room;
 	}
-	r->all[r->n_all++] = (struct replay_verdict){t, pod, v->score, v->anomalous};
+	r->all[r->n_all++] = (struct cli_replay_verdict){t, pod, v->score, v->anomalous};
 	return 0;
 }
 
-void replay_print_time(FILE *out, int64_t ns)
+void cli_replay_print_time(FILE *out, int64_t ns)
 {
 	fprintf(out, "%" PRId64, ns / SECOND);
 	if (ns % SECOND)
 		fprintf(out, ".%06" PRId64, ns % SECOND / 1000);
 }
 
-static void write_verdict(FILE *out, const struct replay_pod *pod, int64_t t,
-			  const struct sl_verdict *v)
+static void write_verdict(FILE *out, const struct cli_replay_pod *pod, int64_t t,
+			  const struct analyse_verdict *v)
 {
-	replay_print_time(out, t);
+	cli_replay_print_time(out, t);
 	fprintf(out, ",%s,%.6g,%d", pod->name, (double)v->score, v->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
 		fprintf(out, ",%s", i < v->blamed ? pod->columns[v->blame[i].column].name : "");
@@ -286,7 +287,7 @@ static void write_verdict(FILE *out, const struct replay_pod *pod, int64_t t,
 
 static void count(struct replay *r, uint32_t k)
 {
-	const struct sl_verdict *v = &r->verdicts[k];
+	const struct analyse_verdict *v = &r->verdicts[k];
 
 	r->rows++;
 	r->flagged += v->anomalous;
@@ -300,8 +301,8 @@ static void count(struct replay *r, uint32_t k)
  * Rows within the range, and before it those that make recent levels known, which are neither
  * written nor learned.
  */
-static int run(struct replay *r, const struct range *range, enum sl_learning learning, FILE *out,
-	       bool keep)
+static int run(struct replay *r, const struct replay_range *range, enum analyse_learning learning,
+	       FILE *out, bool keep)
 {
 	int64_t warm = range->from -
 		       WARM_STEPS * (r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
@@ -311,15 +312,15 @@ static int run(struct replay *r, const struct range *range, enum sl_learning lea
 	r->rows = r->flagged = r->shadow_flagged = r->both = 0;
 	memset(r->drift_at, 0, r->data.n_pods * sizeof(*r->drift_at));
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
-		const struct replay_pod *p = &r->data.pods[i];
+		const struct cli_replay_pod *p = &r->data.pods[i];
 
 		if (!r->pods[i])
 			continue;
 		for (r->at[i] = 0; r->at[i] < p->rows && p->t[r->at[i]] < warm;)
 			r->at[i]++;
-		sl_pipeline_rewind(r->pods[i]);
-		if (learning == SL_LEARN_SCORES)
-			sl_pipeline_recalibrate(r->pods[i]);
+		analyse_pipeline_rewind(r->pods[i]);
+		if (learning == ANALYSE_LEARN_SCORES)
+			analyse_pipeline_recalibrate(r->pods[i]);
 	}
 	r->step = 0;
 	while ((n = next_moment(r, range, &t))) {
@@ -336,58 +337,61 @@ static int run(struct replay *r, const struct range *range, enum sl_learning lea
 		r->step = step;
 		for (uint32_t k = 0; k < n; k++) {
 			uint32_t i = r->who[k];
-			const struct replay_pod *p = &r->data.pods[i];
+			const struct cli_replay_pod *p = &r->data.pods[i];
 			uint64_t row = r->at[i]++;
 
-			sl_pipeline_learning(r->pods[i], within ? learning : SL_LEARN_NONE);
-			if (sl_pipeline_score(r->pods[i], step * (uint64_t)r->data.step_ns,
-					      p->values + row * p->n_columns, &r->verdicts[moving]))
+			analyse_pipeline_learning(r->pods[i],
+						  within ? learning : ANALYSE_LEARN_NONE);
+			if (analyse_pipeline_score(r->pods[i], step * (uint64_t)r->data.step_ns,
+						   p->values + row * p->n_columns,
+						   &r->verdicts[moving]))
 				continue; /* counted by the pipeline */
 			r->moving[moving] = r->pods[i];
 			r->when[moving] = p->t[row];
 			r->who[moving++] = i;
 		}
-		sl_fleet_judge(r->fleet, r->moving, r->verdicts, moving);
+		analyse_fleet_judge(r->fleet, r->moving, r->verdicts, moving);
 		for (uint32_t k = 0; k < moving && within; k++) {
-			const struct replay_pod *p = &r->data.pods[r->who[k]];
+			const struct cli_replay_pod *p = &r->data.pods[r->who[k]];
 
 			count(r, k);
 			if (out)
 				write_verdict(out, p, r->when[k], &r->verdicts[k]);
 			if (keep && keep_verdict(r, r->who[k], r->when[k], &r->verdicts[k]))
 				return -1;
-			if (r->sampler && replay_sampler_row(r->sampler, r->who[k],
-							     r->at[r->who[k]] - 1, &r->verdicts[k]))
+			if (r->sampler &&
+			    cli_replay_sampler_row(r->sampler, r->who[k], r->at[r->who[k]] - 1,
+						   &r->verdicts[k]))
 				return failed("samples", strerror(ENOMEM));
 		}
 		if (r->sampler)
-			replay_sampler_moment(r->sampler);
+			cli_replay_sampler_moment(r->sampler);
 	}
 	for (uint32_t i = 0; i < r->data.n_pods; i++)
 		if (r->pods[i])
-			sl_pipeline_rewind(r->pods[i]); /* its last step counts, too */
+			analyse_pipeline_rewind(r->pods[i]); /* its last step counts, too */
 	return 0;
 }
 
 static int train(struct replay *r)
 {
-	struct range ranges[RANGES_MAX];
+	struct replay_range ranges[RANGES_MAX];
 	uint32_t untrained = 0;
 
 	for (size_t i = 0; i < settings.train.n; i++)
 		parse_range(settings.train.v[i], &ranges[i]); /* was checked */
 	for (size_t i = 0; i < settings.train.n; i++)
-		if (run(r, &ranges[i], SL_LEARN_ALL, NULL, false))
+		if (run(r, &ranges[i], ANALYSE_LEARN_ALL, NULL, false))
 			return -1;
 	for (size_t i = 0; i < settings.train.n; i++)
-		if (run(r, &ranges[i], SL_LEARN_SCORES, NULL, false))
+		if (run(r, &ranges[i], ANALYSE_LEARN_SCORES, NULL, false))
 			return -1;
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
-		struct sl_pipeline_stats s;
+		struct analyse_pipeline_stats s;
 
 		if (!r->pods[i])
 			continue;
-		sl_pipeline_stats(r->pods[i], &s);
+		analyse_pipeline_stats(r->pods[i], &s);
 		if (s.learned)
 			continue;
 		untrained++;
@@ -420,7 +424,7 @@ static int close_out(FILE *f, const char *path)
 
 static void say_losses(const struct replay *r)
 {
-	const struct replay_losses *l = &r->data.losses;
+	const struct cli_replay_losses *l = &r->data.losses;
 	const struct {
 		uint64_t n;
 		const char *what;
@@ -464,9 +468,9 @@ static void say_findings(const struct replay *r)
 			(int64_t)(r->drift_at[first] / SECOND));
 }
 
-static int score(struct replay *r, const struct range *range, FILE *out)
+static int score(struct replay *r, const struct replay_range *range, FILE *out)
 {
-	enum sl_learning learning = settings.frozen ? SL_LEARN_NONE : SL_LEARN_GATED;
+	enum analyse_learning learning = settings.frozen ? ANALYSE_LEARN_NONE : ANALYSE_LEARN_GATED;
 	FILE *sample = NULL;
 	int err;
 
@@ -474,8 +478,8 @@ static int score(struct replay *r, const struct range *range, FILE *out)
 		sample = open_out(settings.sample);
 		if (!sample)
 			return -1;
-		r->sampler = replay_sampler_new(&r->data, settings.sample_every_ns,
-						settings.sample_around_ns, sample);
+		r->sampler = cli_replay_sampler_new(&r->data, settings.sample_every_ns,
+						    settings.sample_around_ns, sample);
 		if (!r->sampler) {
 			close_out(sample, settings.sample);
 			return failed("samples", strerror(errno));
@@ -485,15 +489,15 @@ static int score(struct replay *r, const struct range *range, FILE *out)
 	if (!r->sampler)
 		return err;
 	if (!err)
-		replay_sampler_end(r->sampler);
-	replay_sampler_free(r->sampler);
+		cli_replay_sampler_end(r->sampler);
+	cli_replay_sampler_free(r->sampler);
 	r->sampler = NULL;
 	return close_out(sample, settings.sample) ? -1 : err;
 }
 
 static int replay(struct replay *r, const char *folder)
 {
-	struct range range = {0, INT64_MAX};
+	struct replay_range range = {0, INT64_MAX};
 	char path[4096];
 	const char *traces = settings.traces;
 	FILE *out = NULL;
@@ -504,7 +508,7 @@ static int replay(struct replay *r, const char *folder)
 			return failed(folder, strerror(ENAMETOOLONG));
 		traces = path;
 	}
-	if (read_models(r) || replay_load(&r->data, folder) || create_pods(r) || train(r))
+	if (read_models(r) || cli_replay_load(&r->data, folder) || create_pods(r) || train(r))
 		return -1;
 	/* Nothing is to be scored: what was trained is wanted, and no more. */
 	if (settings.train.n && !settings.verdicts && !settings.keep && !settings.sample)
@@ -524,8 +528,8 @@ static int replay(struct replay *r, const char *folder)
 		out = open_out(settings.keep);
 		if (!out)
 			return -1;
-		err = replay_traces(&r->data, traces, r->all, r->n_all, settings.budget,
-				    !settings.no_latency, out);
+		err = cli_replay_traces(&r->data, traces, r->all, r->n_all, settings.budget,
+					!settings.no_latency, out);
 		if (close_out(out, settings.keep))
 			err = -1;
 	}
@@ -536,110 +540,110 @@ static int replay(struct replay *r, const char *folder)
 	return err;
 }
 
-static int replay_main(const struct sl_command *self, int argc, char **argv)
+static int replay_main(const struct base_command *self, int argc, char **argv)
 {
-	const struct sl_option table[] = {
+	const struct base_option table[] = {
 		{.name = "train",
-		 .type = SL_OPT_LIST,
+		 .type = BASE_OPT_LIST,
 		 .to = &settings.train,
 		 .argument = "FROM:TO",
 		 .help = "learn from these unix seconds, taken as free of faults; repeatable"},
 		{.name = "score",
-		 .type = SL_OPT_LIST,
+		 .type = BASE_OPT_LIST,
 		 .to = &settings.score,
 		 .argument = "FROM:TO",
 		 .help = "score these unix seconds (default: all)"},
 		{.name = "verdicts",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.verdicts,
 		 .argument = "FILE",
 		 .help = "write a verdict for each row, as CSV; - is standard output"},
 		{.name = "traces",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.traces,
 		 .argument = "FILE",
 		 .help = "the traces to decide on (default: DIR/traces.csv)"},
 		{.name = "keep",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.keep,
 		 .argument = "FILE",
 		 .help = "write which traces to keep, as CSV; - is standard output"},
 		{.name = "budget",
-		 .type = SL_OPT_F64,
+		 .type = BASE_OPT_F64,
 		 .to = &settings.budget,
 		 .argument = "SHARE",
 		 .help = "keep at most this share of the traces",
 		 .min = 0,
 		 .max = 1},
 		{.name = "sample",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.sample,
 		 .argument = "FILE",
 		 .help = "write which rows would be sent to a receiver, as CSV; - is standard "
 			 "output"},
 		{.name = "sample-every",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &settings.sample_every_ns,
 		 .argument = "DURATION",
 		 .help = "... one in so long; 0: all",
 		 .max = 86400e9},
 		{.name = "sample-around",
-		 .type = SL_OPT_DURATION,
+		 .type = BASE_OPT_DURATION,
 		 .to = &settings.sample_around_ns,
 		 .argument = "DURATION",
 		 .help = "... and all of them so long before and after an anomaly",
 		 .max = 86400e9},
 		{.name = "no-latency",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &settings.no_latency,
 		 .help = "keep traces because of verdicts alone, not of their own latency"},
 		{.name = "model",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.model,
 		 .argument = "FILE",
 		 .help = "begin with these models: of sidelight collect --model, or of --save-model"},
 		{.name = "save-model",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.save_model,
 		 .argument = "FILE",
 		 .help = "write what was learned, a model a pod"},
 		{.name = "detector",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.detector,
 		 .argument = "NAME",
 		 .help = "combined, fd, threshold, mad, ewma, cusum or autoencoder"},
 		{.name = "shadow",
-		 .type = SL_OPT_STRING,
+		 .type = BASE_OPT_STRING,
 		 .to = &settings.shadow,
 		 .argument = "NAME",
 		 .help = "another detector, which scores without acting"},
 		{.name = "false-alarms",
-		 .type = SL_OPT_F64,
+		 .type = BASE_OPT_F64,
 		 .to = &settings.false_alarms,
 		 .argument = "N",
 		 .help = "that you accept an hour and pod",
 		 .min = 1e-6,
 		 .max = 3600},
 		{.name = "fd-rows",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &settings.l,
 		 .argument = "L",
 		 .help = "rows of the sketch of fd (default: the root of the columns)",
 		 .min = 1,
 		 .max = 256},
 		{.name = "fd-basis",
-		 .type = SL_OPT_U32,
+		 .type = BASE_OPT_U32,
 		 .to = &settings.k,
 		 .argument = "K",
 		 .help = "directions of fd that count as normal (default: the root of the columns)",
 		 .min = 1,
 		 .max = 256},
 		{.name = "frozen",
-		 .type = SL_OPT_FLAG,
+		 .type = BASE_OPT_FLAG,
 		 .to = &settings.frozen,
 		 .help = "learn nothing while scoring"},
 		{.name = "seed",
-		 .type = SL_OPT_U64,
+		 .type = BASE_OPT_U64,
 		 .to = &settings.seed,
 		 .argument = "N",
 		 .help = "of what is random"},
@@ -655,38 +659,38 @@ static int replay_main(const struct sl_command *self, int argc, char **argv)
 	settings.sample_every_ns = 1800 * (uint64_t)SECOND;
 	settings.sample_around_ns = 120 * (uint64_t)SECOND;
 	settings.seed = 1;
-	operand = sl_options_parse(self, table, argc, argv);
-	if (operand == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
+	operand = base_options_parse(self, table, argc, argv);
+	if (operand == BASE_HELP_SHOWN)
+		return BASE_EXIT_OK;
 	if (operand < 0)
-		return SL_EXIT_USAGE;
+		return BASE_EXIT_USAGE;
 	if (operand != argc - 1)
-		return sl_usage(self, operand == argc ? "no folder given" : "one folder, please");
+		return base_usage(self, operand == argc ? "no folder given" : "one folder, please");
 	if (settings.train.n > RANGES_MAX)
-		return sl_usage(self, "--train: at most %u ranges", RANGES_MAX);
+		return base_usage(self, "--train: at most %u ranges", RANGES_MAX);
 	if (settings.score.n > 1)
-		return sl_usage(self, "--score: one range, please");
+		return base_usage(self, "--score: one range, please");
 	for (size_t i = 0; i < settings.train.n + settings.score.n; i++) {
 		bool last = i == settings.train.n;
 		const char *s = last ? settings.score.v[0] : settings.train.v[i];
-		struct range range;
+		struct replay_range range;
 
 		if (parse_range(s, &range))
-			return sl_usage(self, "--%s: '%s' is not FROM:TO in unix seconds",
-					last ? "score" : "train", s);
+			return base_usage(self, "--%s: '%s' is not FROM:TO in unix seconds",
+					  last ? "score" : "train", s);
 	}
-	if (!sl_detector_find(settings.detector))
-		return sl_usage(self, "--detector: there is no '%s'", settings.detector);
-	if (settings.shadow && !sl_detector_find(settings.shadow))
-		return sl_usage(self, "--shadow: there is no '%s'", settings.shadow);
+	if (!analyse_detector_find(settings.detector))
+		return base_usage(self, "--detector: there is no '%s'", settings.detector);
+	if (settings.shadow && !analyse_detector_find(settings.shadow))
+		return base_usage(self, "--shadow: there is no '%s'", settings.shadow);
 	if (!settings.verdicts && !settings.keep && !settings.sample && !settings.save_model)
-		return sl_usage(self, "nothing to write: give --verdicts, --keep, --sample or "
-				      "--save-model");
+		return base_usage(self, "nothing to write: give --verdicts, --keep, --sample or "
+					"--save-model");
 	err = replay(&r, argv[operand]);
 	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
-		sl_pipeline_free(r.pods[i]);
-	sl_fleet_free(r.fleet);
-	models_free(r.models);
+		analyse_pipeline_free(r.pods[i]);
+	analyse_fleet_free(r.fleet);
+	collect_models_free(r.models);
 	free(r.pods);
 	free(r.at);
 	free(r.moving);
@@ -695,6 +699,6 @@ static int replay_main(const struct sl_command *self, int argc, char **argv)
 	free(r.when);
 	free(r.drift_at);
 	free(r.all);
-	replay_free(&r.data);
-	return err ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	cli_replay_free(&r.data);
+	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_report.c - 'sidelight report': reports from the command line, or one a line of standard input. */
+/* cmd_report.c - 'sidelight report': reports from the command line, or one a line of standard
+ * input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -19,9 +20,9 @@
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)
 
-static int report_main(const struct sl_command *self, int argc, char **argv);
+static int report_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_cmd_report = {
+const struct base_command cli_cmd_report = {
 	.name = "report",
 	.synopsis =
 		"[OPTION]... [PRIMITIVE WORD...]\n       sidelight report --interface NAME [OPTION]...",
@@ -29,7 +30,7 @@ const struct sl_command sl_cmd_report = {
 	.run = report_main,
 };
 
-struct sender {
+struct report_sender {
 	struct sl_reporter *r;
 	struct sl_report how; /* of reports that do not say otherwise */
 	uint64_t lines, wrong;
@@ -40,19 +41,19 @@ static bool u32(const char *s, uint32_t *out)
 {
 	uint64_t v;
 
-	if (sl_parse_u64(s, 0, UINT32_MAX, &v))
+	if (base_parse_u64(s, 0, UINT32_MAX, &v))
 		return false;
 	*out = (uint32_t)v;
 	return true;
 }
 
-/* ---- one report ------------------------------------------------------------------------------------- */
+/* ---- one report ---- */
 
-typedef int primitive(struct sender *s, const struct sl_report *how, char **word, int n);
+typedef int primitive(struct report_sender *s, const struct sl_report *how, char **word, int n);
 
-static int bytes_of(struct sender *s, const char *text, uint8_t *out, size_t room)
+static int bytes_of(struct report_sender *s, const char *text, uint8_t *out, size_t room)
 {
-	int n = sl_dta_text(text, out, room);
+	int n = dta_text(text, out, room);
 
 	if (n < 0)
 		s->error = n == -ENOSPC ? "too long"
@@ -60,7 +61,7 @@ static int bytes_of(struct sender *s, const char *text, uint8_t *out, size_t roo
 	return n;
 }
 
-static int keywrite(struct sender *s, const struct sl_report *how, char **word, int n)
+static int keywrite(struct report_sender *s, const struct sl_report *how, char **word, int n)
 {
 	uint8_t key[SL_STORE_KEY_MAX], value[SL_STORE_VALUE_MAX];
 	int k = bytes_of(s, word[0], key, sizeof(key)), v;
@@ -70,7 +71,7 @@ static int keywrite(struct sender *s, const struct sl_report *how, char **word, 
 	return v < 0 ? -EINVAL : sl_report_keywrite(s->r, how, key, (size_t)k, value, (size_t)v);
 }
 
-static int append(struct sender *s, const struct sl_report *how, char **word, int n)
+static int append(struct report_sender *s, const struct sl_report *how, char **word, int n)
 {
 	uint8_t value[SL_STORE_VALUE_MAX];
 	struct sl_report plain = *how;
@@ -87,13 +88,13 @@ static int append(struct sender *s, const struct sl_report *how, char **word, in
 	return v < 0 ? -EINVAL : sl_report_append(s->r, &plain, list, value, (size_t)v);
 }
 
-static int increment(struct sender *s, const struct sl_report *how, char **word, int n)
+static int increment(struct report_sender *s, const struct sl_report *how, char **word, int n)
 {
 	uint8_t key[SL_STORE_KEY_MAX];
 	uint64_t addend = 1;
 	int k;
 
-	if (n > 1 && sl_parse_u64(word[1], 0, UINT64_MAX, &addend)) {
+	if (n > 1 && base_parse_u64(word[1], 0, UINT64_MAX, &addend)) {
 		s->error = "what is to be added is not a number";
 		return -EINVAL;
 	}
@@ -101,7 +102,7 @@ static int increment(struct sender *s, const struct sl_report *how, char **word,
 	return k < 0 ? -EINVAL : sl_report_increment(s->r, how, key, (size_t)k, addend);
 }
 
-static int postcard(struct sender *s, const struct sl_report *how, char **word, int n)
+static int postcard(struct report_sender *s, const struct sl_report *how, char **word, int n)
 {
 	uint32_t hop, hops, data;
 	uint8_t key[SL_STORE_KEY_MAX];
@@ -116,7 +117,7 @@ static int postcard(struct sender *s, const struct sl_report *how, char **word, 
 	return k < 0 ? -EINVAL : sl_report_postcard(s->r, how, key, (size_t)k, hop, hops, data);
 }
 
-static int sketch(struct sender *s, const struct sl_report *how, char **word, int n)
+static int sketch(struct report_sender *s, const struct sl_report *how, char **word, int n)
 {
 	static uint64_t cell[WORDS_MAX];
 	uint32_t epoch, row, column;
@@ -129,8 +130,8 @@ static int sketch(struct sender *s, const struct sl_report *how, char **word, in
 		const char *text = word[i];
 		bool negative = *text == '-'; /* of a count-sketch */
 
-		if (sl_parse_u64(text + negative, 0, negative ? 1ull << 63 : UINT64_MAX,
-				 &cell[i - 3])) {
+		if (base_parse_u64(text + negative, 0, negative ? 1ull << 63 : UINT64_MAX,
+				   &cell[i - 3])) {
 			s->error = "a cell is not a number";
 			return -EINVAL;
 		}
@@ -140,7 +141,7 @@ static int sketch(struct sender *s, const struct sl_report *how, char **word, in
 	return sl_report_sketch(s->r, how, epoch, row, column, cell, (uint32_t)(n - 3));
 }
 
-static int registers(struct sender *s, const struct sl_report *how, char **word, int n)
+static int registers(struct report_sender *s, const struct sl_report *how, char **word, int n)
 {
 	static uint8_t bytes[LINE_BYTES / 2];
 	uint32_t epoch, column;
@@ -155,7 +156,7 @@ static int registers(struct sender *s, const struct sl_report *how, char **word,
 	return k < 0 ? -EINVAL : sl_report_registers(s->r, how, epoch, column, bytes, (uint32_t)k);
 }
 
-static int sketch_end(struct sender *s, const struct sl_report *how, char **word, int n)
+static int sketch_end(struct report_sender *s, const struct sl_report *how, char **word, int n)
 {
 	uint32_t epoch;
 
@@ -184,20 +185,20 @@ static const struct {
 #define PRIMITIVES (sizeof(primitives) / sizeof(*primitives))
 
 /* "store=3", "copies=2" between the primitive and its words. 1: it was one; -EINVAL. */
-static int setting(struct sender *s, struct sl_report *how, const char *word)
+static int setting(struct report_sender *s, struct sl_report *how, const char *word)
 {
 	uint64_t v;
 
 	if (!strncmp(word, "store=", 6)) {
 		s->error = "store= wants a number up to 65535";
-		if (sl_parse_u64(word + 6, 0, UINT16_MAX, &v))
+		if (base_parse_u64(word + 6, 0, UINT16_MAX, &v))
 			return -EINVAL;
 		how->store = (uint16_t)v;
 		return 1;
 	}
 	if (!strncmp(word, "copies=", 7)) {
 		s->error = "copies= wants a number from 1 to 8";
-		if (sl_parse_u64(word + 7, 1, SL_STORE_COPIES_MAX, &v))
+		if (base_parse_u64(word + 7, 1, SL_STORE_COPIES_MAX, &v))
 			return -EINVAL;
 		how->copies = (uint8_t)v;
 		return 1;
@@ -206,7 +207,7 @@ static int setting(struct sender *s, struct sl_report *how, const char *word)
 }
 
 /* 0; -EAGAIN: dropped; -EINVAL with s->error. */
-static int send_words(struct sender *s, char **word, int n)
+static int send_words(struct report_sender *s, char **word, int n)
 {
 	static char usage[128];
 	struct sl_report how = s->how;
@@ -244,9 +245,9 @@ static int send_words(struct sender *s, char **word, int n)
 	return err;
 }
 
-/* ---- lines of input --------------------------------------------------------------------------------- */
+/* ---- lines of input ---- */
 
-static void send_line(struct sender *s, char *line)
+static void send_line(struct report_sender *s, char *line)
 {
 	static char *word[WORDS_MAX];
 	char *save, *w;
@@ -268,7 +269,7 @@ static void send_line(struct sender *s, char *line)
 }
 
 /* Whole lines of the buffer; what is left of the last one goes to its front. */
-static size_t send_lines(struct sender *s, char *buffer, size_t n, bool end, bool *skip)
+static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool end, bool *skip)
 {
 	char *line = buffer, *newline;
 
@@ -295,17 +296,18 @@ static size_t send_lines(struct sender *s, char *buffer, size_t n, bool end, boo
 	return n;
 }
 
-static int send_input(struct sender *s)
+static int send_input(struct report_sender *s)
 {
 	static char buffer[LINE_BYTES + 1];
 	struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
-			      {.fd = sl_stop_fd(), .events = POLLIN}};
+			      {.fd = base_stop_fd(), .events = POLLIN}};
 	bool skip = false;
 	size_t n = 0;
 	ssize_t got;
 
 	for (;;) {
-		/* A reporter that is silent still has answers to take, and a packet whose time comes. */
+		/* A reporter that is silent still has answers to take, and a packet whose time
+		 * comes. */
 		if (poll(p, 2, 5) <= 0) {
 			sl_reporter_poll(s->r);
 			continue;
@@ -334,7 +336,7 @@ static int send_input(struct sender *s)
 	return 0;
 }
 
-/* ---- what came of it -------------------------------------------------------------------------------- */
+/* ---- what came of it ---- */
 
 static const struct {
 	const char *name;
@@ -367,7 +369,8 @@ static const struct {
 #undef COUNTER
 };
 
-static int print(const struct sl_reporter_stats *s, const struct sender *sender, bool as_json)
+static int print(const struct sl_reporter_stats *s, const struct report_sender *sender,
+		 bool as_json)
 {
 	json_t *o = json_object();
 
@@ -387,10 +390,10 @@ static int print(const struct sl_reporter_stats *s, const struct sender *sender,
 		putchar('\n');
 	}
 	json_decref(o);
-	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-struct settings {
+struct report_settings {
 	struct sl_reporter_opts o;
 	const char *legacy, *interface, *direction;
 	uint64_t every, bytes, duration;
@@ -400,7 +403,7 @@ struct settings {
 	bool single, immediate, essential, changes, by_key, json;
 };
 
-static const char *why_not_open(const struct settings *s, int err)
+static const char *why_not_open(const struct report_settings *s, int err)
 {
 	if (err == EADDRNOTAVAIL)
 		return "no such host";
@@ -411,15 +414,15 @@ static const char *why_not_open(const struct settings *s, int err)
 	return strerror(err);
 }
 
-static int run(const struct sl_command *self, struct settings *set, char **word, int n)
+static int run(const struct base_command *self, struct report_settings *set, char **word, int n)
 {
-	struct sender s = {.how = {.store = (uint16_t)set->store,
-				   .copies = (uint8_t)set->copies,
-				   .sample = (uint8_t)set->sample,
-				   .flags = (set->immediate ? SL_REPORT_IMMEDIATE : 0) |
-					    (set->essential ? SL_REPORT_ESSENTIAL : 0) |
-					    (set->changes ? SL_REPORT_CHANGES : 0) |
-					    (set->by_key ? SL_REPORT_SAMPLE_BY_KEY : 0)}};
+	struct report_sender s = {.how = {.store = (uint16_t)set->store,
+					  .copies = (uint8_t)set->copies,
+					  .sample = (uint8_t)set->sample,
+					  .flags = (set->immediate ? SL_REPORT_IMMEDIATE : 0) |
+						   (set->essential ? SL_REPORT_ESSENTIAL : 0) |
+						   (set->changes ? SL_REPORT_CHANGES : 0) |
+						   (set->by_key ? SL_REPORT_SAMPLE_BY_KEY : 0)}};
 	struct sl_reporter_stats stats = {.sz = sizeof(stats)};
 	int code, err;
 
@@ -427,13 +430,13 @@ static int run(const struct sl_command *self, struct settings *set, char **word,
 	if (!s.r) {
 		fprintf(stderr, "sidelight report: %s: %s\n", set->o.target,
 			why_not_open(set, errno));
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
 	if (n) {
 		err = send_words(&s, word, n);
 		if (err && err != -EAGAIN) {
 			sl_reporter_close(s.r);
-			return sl_usage(self, "%s", s.error);
+			return base_usage(self, "%s", s.error);
 		}
 	} else {
 		send_input(&s);
@@ -447,15 +450,16 @@ static int run(const struct sl_command *self, struct settings *set, char **word,
 	code = print(&stats, &s, set->json);
 	sl_reporter_close(s.r);
 	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error)
-		code = SL_EXIT_FAILURE;
+		code = BASE_EXIT_FAILURE;
 	return code;
 }
 
 /* The kernel reports; what it can't is refused. */
-static int from_interface(const struct sl_command *self, const struct settings *s, int operands)
+static int from_interface(const struct base_command *self, const struct report_settings *s,
+			  int operands)
 {
 #if HAVE_BPF
-	const struct sl_kernel_reporter_opts o = {
+	const struct report_kernel_reporter_opts o = {
 		.interface = s->interface,
 		.target = s->o.target,
 		.ingress = strcmp(s->direction, "out") != 0,
@@ -473,29 +477,29 @@ static int from_interface(const struct sl_command *self, const struct settings *
 #endif
 
 	if (operands)
-		return sl_usage(self, "--interface: the kernel reports, not '%s'", "words");
+		return base_usage(self, "--interface: the kernel reports, not '%s'", "words");
 	if (strcmp(s->direction, "in") && strcmp(s->direction, "out") &&
 	    strcmp(s->direction, "both"))
-		return sl_usage(self, "--direction: '%s' is none of in, out, both", s->direction);
+		return base_usage(self, "--direction: '%s' is none of in, out, both", s->direction);
 	if (s->sample > 31)
-		return sl_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
+		return base_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
 	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes || s->wait ||
 	    s->single)
-		return sl_usage(
+		return base_usage(
 			self,
 			"--interface: the kernel makes plain reports: no --legacy, --key-file, --immediate, "
 			"--essential, --changes, --wait, --single");
 #if HAVE_BPF
-	return report_interface(self, &o, s->duration, s->json);
+	return cli_report_interface(self, &o, s->duration, s->json);
 #else
 	fprintf(stderr, "sidelight report: --interface: built without eBPF\n");
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 #endif
 }
 
-static int report_main(const struct sl_command *self, int argc, char **argv)
+static int report_main(const struct base_command *self, int argc, char **argv)
 {
-	struct settings s = {
+	struct report_settings s = {
 		.o = {.sz = sizeof(s.o),
 		      .target = "127.0.0.1",
 		      .packet_bytes = 1400,
@@ -508,66 +512,66 @@ static int report_main(const struct sl_command *self, int argc, char **argv)
 		.flows = 65536,
 		.timeout = 5000000000ull,
 	};
-	const struct sl_option table[] = {
-		{"target", 't', SL_OPT_STRING, &s.o.target, "HOST[:PORT][,...]",
+	const struct base_option table[] = {
+		{"target", 't', BASE_OPT_STRING, &s.o.target, "HOST[:PORT][,...]",
 		 "the translator (default 127.0.0.1:40040)", 0, 0},
-		{"store", 's', SL_OPT_U32, &s.store, "N", "the store's number", 0, 65535},
-		{"copies", 'n', SL_OPT_U32, &s.copies, "N",
+		{"store", 's', BASE_OPT_U32, &s.store, "N", "the store's number", 0, 65535},
+		{"copies", 'n', BASE_OPT_U32, &s.copies, "N",
 		 "slots or rows that each key is written to", 1, SL_STORE_COPIES_MAX},
-		{"tenant", 0, SL_OPT_U32, &s.tenant, "N", "whose stores", 0, 65535},
-		{"reporter", 0, SL_OPT_U32, &s.o.reporter, "N",
+		{"tenant", 0, BASE_OPT_U32, &s.tenant, "N", "whose stores", 0, 65535},
+		{"reporter", 0, BASE_OPT_U32, &s.o.reporter, "N",
 		 "who reports; 0: a number at random", 0, UINT32_MAX},
-		{"key-file", 'k', SL_OPT_STRING, &s.o.key_file, "FILE",
+		{"key-file", 'k', BASE_OPT_STRING, &s.o.key_file, "FILE",
 		 "32 hexadecimal digits: packets carry a MAC made with it", 0, 0},
-		{"immediate", 'i', SL_OPT_FLAG, &s.immediate, NULL,
+		{"immediate", 'i', BASE_OPT_FLAG, &s.immediate, NULL,
 		 "wake the collector's application", 0, 0},
-		{"essential", 'e', SL_OPT_FLAG, &s.essential, NULL,
+		{"essential", 'e', BASE_OPT_FLAG, &s.essential, NULL,
 		 "send again until it is acknowledged", 0, 0},
-		{"timeout", 0, SL_OPT_DURATION, &s.timeout, "TIME", "for the last acknowledgement",
-		 0, 0},
-		{"changes", 'c', SL_OPT_FLAG, &s.changes, NULL,
+		{"timeout", 0, BASE_OPT_DURATION, &s.timeout, "TIME",
+		 "for the last acknowledgement", 0, 0},
+		{"changes", 'c', BASE_OPT_FLAG, &s.changes, NULL,
 		 "key-write: only values that changed", 0, 0},
-		{"refresh", 0, SL_OPT_DURATION, &s.o.refresh_ns, "TIME",
+		{"refresh", 0, BASE_OPT_DURATION, &s.o.refresh_ns, "TIME",
 		 "--changes: report it all the same after so long", 0, 0},
-		{"sample", 0, SL_OPT_U32, &s.sample, "N",
+		{"sample", 0, BASE_OPT_U32, &s.sample, "N",
 		 "report 1 in 2^N; --interface: of so many flows one, by its key", 0, 63},
-		{"sample-by-key", 0, SL_OPT_FLAG, &s.by_key, NULL,
+		{"sample-by-key", 0, BASE_OPT_FLAG, &s.by_key, NULL,
 		 "--sample: the same keys everywhere, not by chance", 0, 0},
-		{"wait", 0, SL_OPT_DURATION, &s.wait, "TIME",
+		{"wait", 0, BASE_OPT_DURATION, &s.wait, "TIME",
 		 "back-pressure: wait for so long instead of dropping", 0, 0},
-		{"packet", 0, SL_OPT_U32, &s.o.packet_bytes, "BYTES", "payload of a packet", 128,
+		{"packet", 0, BASE_OPT_U32, &s.o.packet_bytes, "BYTES", "payload of a packet", 128,
 		 65507},
-		{"flush", 0, SL_OPT_DURATION, &s.o.flush_ns, "TIME",
+		{"flush", 0, BASE_OPT_DURATION, &s.o.flush_ns, "TIME",
 		 "a packet that is not full waits so long", 0, 0},
-		{"single", '1', SL_OPT_FLAG, &s.single, NULL, "one report a packet", 0, 0},
-		{"legacy", 0, SL_OPT_STRING, &s.legacy, "FORM", "the original's packets, a or b", 0,
-		 0},
-		{"interface", 0, SL_OPT_STRING, &s.interface, "NAME",
+		{"single", '1', BASE_OPT_FLAG, &s.single, NULL, "one report a packet", 0, 0},
+		{"legacy", 0, BASE_OPT_STRING, &s.legacy, "FORM", "the original's packets, a or b",
+		 0, 0},
+		{"interface", 0, BASE_OPT_STRING, &s.interface, "NAME",
 		 "the kernel reports the flows of this interface; --target :PORT is this host", 0,
 		 0},
-		{"direction", 0, SL_OPT_STRING, &s.direction, "WHICH",
+		{"direction", 0, BASE_OPT_STRING, &s.direction, "WHICH",
 		 "--interface: packets that come in, go out, or both", 0, 0},
-		{"every", 0, SL_OPT_DURATION, &s.every, "TIME",
+		{"every", 0, BASE_OPT_DURATION, &s.every, "TIME",
 		 "--interface: a flow that goes on is reported so often at most", 1e6, 3600e9},
-		{"every-bytes", 0, SL_OPT_SIZE, &s.bytes, "SIZE",
+		{"every-bytes", 0, BASE_OPT_SIZE, &s.bytes, "SIZE",
 		 "--interface: and once in so many", 1, 1e15},
-		{"flows", 0, SL_OPT_U32, &s.flows, "N", "--interface: that are known at a time", 16,
-		 1 << 24},
-		{"duration", 'd', SL_OPT_DURATION, &s.duration, "TIME",
+		{"flows", 0, BASE_OPT_U32, &s.flows, "N", "--interface: that are known at a time",
+		 16, 1 << 24},
+		{"duration", 'd', BASE_OPT_DURATION, &s.duration, "TIME",
 		 "--interface: end after so long; 0: at Ctrl-C (default)", 0, 0},
-		{"json", 'j', SL_OPT_FLAG, &s.json, NULL, "print the counters as JSON", 0, 0},
+		{"json", 'j', BASE_OPT_FLAG, &s.json, NULL, "print the counters as JSON", 0, 0},
 		{0},
 	};
-	int first = sl_options_parse(self, table, argc, argv);
+	int first = base_options_parse(self, table, argc, argv);
 
-	if (first == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
+	if (first == BASE_HELP_SHOWN)
+		return BASE_EXIT_OK;
 	if (first < 0)
-		return SL_EXIT_USAGE;
+		return BASE_EXIT_USAGE;
 	if (s.legacy && strcmp(s.legacy, "a") && strcmp(s.legacy, "b"))
-		return sl_usage(self, "--legacy: '%s' is neither a nor b", s.legacy);
+		return base_usage(self, "--legacy: '%s' is neither a nor b", s.legacy);
 	if (s.legacy && (s.tenant || s.o.key_file || s.essential))
-		return sl_usage(self, "--legacy: no tenants, keys or acknowledgements");
+		return base_usage(self, "--legacy: no tenants, keys or acknowledgements");
 	s.o.tenant = (uint16_t)s.tenant;
 	if (s.interface)
 		return from_interface(self, &s, argc - first);

@@ -8,59 +8,59 @@
 #include "base/base.h"
 
 #if HAVE_BPF
-extern const struct sl_command sl_tcp_cpu, sl_tcp_flows, sl_tcp_layers, sl_tcp_net, sl_tcp_probe,
-	sl_tcp_trace, sl_tcp_why;
+extern const struct base_command cli_tcp_cpu, cli_tcp_flows, cli_tcp_layers, cli_tcp_net,
+	cli_tcp_probe, cli_tcp_trace, cli_tcp_why;
 
-static const struct sl_command *const verbs[] = {&sl_tcp_flows, &sl_tcp_layers, &sl_tcp_trace,
-						 &sl_tcp_net,	&sl_tcp_cpu,	&sl_tcp_why,
-						 &sl_tcp_probe};
+static const struct base_command *const verbs[] = {&cli_tcp_flows, &cli_tcp_layers, &cli_tcp_trace,
+						   &cli_tcp_net,   &cli_tcp_cpu,    &cli_tcp_why,
+						   &cli_tcp_probe};
 #define VERBS (sizeof(verbs) / sizeof(*verbs))
 
 /* "probe" of "tcp probe" */
-static const char *verb(const struct sl_command *cmd)
+static const char *verb(const struct base_command *cmd)
 {
 	return strchr(cmd->name, ' ') + 1;
 }
 
-static int run(const struct sl_command *self, int argc, char **argv)
+static int run(const struct base_command *self, int argc, char **argv)
 {
 	const char *near = NULL;
-	unsigned least = SL_NOT_NEAR;
+	unsigned least = BASE_NOT_NEAR;
 
 	if (argc < 2)
-		return sl_usage(self, "what? See 'sidelight tcp --help'");
+		return base_usage(self, "what? See 'sidelight tcp --help'");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		printf("Usage: sidelight tcp %s\n\n%s\n\nWhat:\n", self->synopsis, self->summary);
 		for (size_t i = 0; i < VERBS; i++)
 			printf("  %-10s %s\n", verb(verbs[i]), verbs[i]->summary);
 		puts("\n'sidelight tcp WHAT --help' lists the options.\n"
 		     "The manual: man sidelight-tcp");
-		return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 	}
 	for (size_t i = 0; i < VERBS; i++) {
 		if (!strcmp(argv[1], verb(verbs[i])))
 			return verbs[i]->run(verbs[i], argc - 1, argv + 1);
-		if (sl_nearer(argv[1], verb(verbs[i]), &least))
+		if (base_nearer(argv[1], verb(verbs[i]), &least))
 			near = verb(verbs[i]);
 	}
 	if (near)
-		return sl_usage(self, "no '%s'; did you mean '%s'?", argv[1], near);
-	return sl_usage(self, "no '%s'; cpu, flows, layers, net, probe, trace or why", argv[1]);
+		return base_usage(self, "no '%s'; did you mean '%s'?", argv[1], near);
+	return base_usage(self, "no '%s'; cpu, flows, layers, net, probe, trace or why", argv[1]);
 }
 #else
-static int run(const struct sl_command *self, int argc, char **argv)
+static int run(const struct base_command *self, int argc, char **argv)
 {
 	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
 		printf("Usage: sidelight tcp %s\n\n%s\n\nThis build is without eBPF.\n",
 		       self->synopsis, self->summary);
-		return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 	}
 	fputs("sidelight tcp: built without eBPF (libbpf, clang and bpftool)\n", stderr);
-	return argc < 2 ? SL_EXIT_USAGE : SL_EXIT_FAILURE;
+	return argc < 2 ? BASE_EXIT_USAGE : BASE_EXIT_FAILURE;
 }
 #endif
 
-const struct sl_command sl_cmd_tcp = {
+const struct base_command cli_cmd_tcp = {
 	.name = "tcp",
 	.synopsis = "WHAT [OPTION]...",
 	.summary = "Show TCP connections as the kernel knows them, by eBPF",

@@ -17,27 +17,27 @@
 #define WORKERS_MAX 64u
 #define NAME	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
-extern const struct sl_command sl_cmd_translate;
+extern const struct base_command cli_cmd_translate;
 
 struct translate {
-	const struct sl_command *cmd;
-	struct sl_strings collectors, listen, pcap, xdp;
+	const struct base_command *cmd;
+	struct base_strings collectors, listen, pcap, xdp;
 	const char *output, *legacy, *name, *secret, *xdp_mode;
 	uint32_t workers, port, hops;
 	uint64_t flush, path, buffer;
 	bool json;
 	/* made of these */
-	struct sl_translate_opts opts;
-	uint8_t secret_bytes[SL_DTA_SECRET_MAX];
-	struct sl_worker *worker[WORKERS_MAX];
+	struct dta_translate_opts opts;
+	uint8_t secret_bytes[DTA_SECRET_MAX];
+	struct dta_worker *worker[WORKERS_MAX];
 	pthread_t thread[WORKERS_MAX];
-	struct sl_xdp *at; /* the interfaces of --xdp */
+	struct dta_xdp *at; /* the interfaces of --xdp */
 	uint32_t made, started;
-	struct sockaddr_in6 where[SL_TRANSLATE_INPUTS]; /* of the first worker's inputs */
+	struct sockaddr_in6 where[DTA_TRANSLATE_INPUTS]; /* of the first worker's inputs */
 	int stop;
 };
 
-/* ---- the report -------------------------------------------------------------------------------------------- */
+/* ---- the report ---- */
 
 static void line(const char *what, uint64_t n)
 {
@@ -45,15 +45,14 @@ static void line(const char *what, uint64_t n)
 		printf("  %-28s %llu\n", what, (unsigned long long)n);
 }
 
-static void print_text(const struct sl_translate_account *a, uint64_t others)
+static void print_text(const struct dta_translate_account *a, uint64_t others)
 {
 	char what[64];
 
 	printf("packets                        %llu\n", (unsigned long long)a->packets);
 	line("taken", a->packets_taken);
-	for (int r = SL_DTA_FINE + 1; r < SL_DTA_REFUSALS; r++) {
-		snprintf(what, sizeof(what), "refused: %s",
-			 sl_dta_refusal_name((enum sl_dta_refusal)r));
+	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++) {
+		snprintf(what, sizeof(what), "refused: %s", dta_refusal_name((enum dta_refusal)r));
 		line(what, a->refused[r]);
 	}
 	line("refused: unknown tenant", a->refused_tenant);
@@ -70,9 +69,9 @@ static void print_text(const struct sl_translate_account *a, uint64_t others)
 	line("lost before they came", a->loss.lost + a->loss.missing);
 	printf("stored                         %llu\n", (unsigned long long)a->engine.stored);
 	line("waiting", a->engine.waiting);
-	for (int d = 0; d < SL_DROPS; d++) {
+	for (int d = 0; d < DTA_DROPS; d++) {
 		snprintf(what, sizeof(what), "dropped: %s",
-			 sl_engine_drop_name((enum sl_engine_drop)d));
+			 dta_engine_drop_name((enum dta_engine_drop)d));
 		line(what, a->engine.dropped[d]);
 	}
 	printf("operations                     %llu\n",
@@ -97,15 +96,15 @@ static int print(struct translate *t)
 {
 	json_t *detail = json_object(), *value;
 	const char *name;
-	struct sl_translate_account a = {0};
+	struct dta_translate_account a = {0};
 	uint64_t others = 0;
 
 	for (uint32_t i = 0; i < t->made; i++) {
-		sl_worker_account(t->worker[i], &a, &others);
-		sl_worker_detail(t->worker[i], add_detail, detail);
+		dta_worker_account(t->worker[i], &a, &others);
+		dta_worker_detail(t->worker[i], add_detail, detail);
 	}
 	if (t->json) {
-		json_t *j = sl_account_json(&a);
+		json_t *j = dta_account_json(&a);
 		char *text;
 
 		json_object_set_new(j, "others", json_integer((json_int_t)others));
@@ -126,62 +125,63 @@ static int print(struct translate *t)
 	return fflush(stdout) || ferror(stdout) ? -EIO : 0;
 }
 
-/* ---- workers ------------------------------------------------------------------------------------------------- */
+/* ---- workers ---- */
 
 static int complain(const struct translate *t, const char *what)
 {
 	fprintf(stderr, "sidelight %s: %s\n", t->cmd->name, what);
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 }
 
 static bool open_xdp(struct translate *t, char *error, size_t bytes)
 {
-	const struct sl_xdp_opts o = {.interfaces = t->xdp.v,
-				      .n_interfaces = (uint32_t)t->xdp.n,
-				      .native = t->xdp_mode && *t->xdp_mode == 'n',
-				      .generic = t->xdp_mode && *t->xdp_mode == 'g',
-				      .where = &t->where[0],
-				      .bytes = t->buffer};
+	const struct dta_xdp_opts o = {.interfaces = t->xdp.v,
+				       .n_interfaces = (uint32_t)t->xdp.n,
+				       .native = t->xdp_mode && *t->xdp_mode == 'n',
+				       .generic = t->xdp_mode && *t->xdp_mode == 'g',
+				       .where = &t->where[0],
+				       .bytes = t->buffer};
 
-	t->at = sl_xdp_open(&o, error, bytes);
+	t->at = dta_xdp_open(&o, error, bytes);
 	if (!t->at)
 		return false;
-	if (sl_xdp_queues(t->at) >= t->workers)
+	if (dta_xdp_queues(t->at) >= t->workers)
 		return true;
 	snprintf(error, bytes, "--workers %u: --xdp has %u queues, and each worker needs one",
-		 t->workers, sl_xdp_queues(t->at));
+		 t->workers, dta_xdp_queues(t->at));
 	return false;
 }
 
 static int make_worker(struct translate *t, uint32_t index)
 {
-	struct sl_input *in[SL_TRANSLATE_INPUTS];
+	struct dta_input *in[DTA_TRANSLATE_INPUTS];
 	char error[512] = "", name[64];
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < t->listen.n; i++) {
-		const struct sl_input_udp_opts o = {.address = t->listen.v[i],
-						    .as = index ? &t->where[i] : NULL,
-						    .share = t->workers > 1,
-						    .receive_bytes = t->buffer};
+		const struct dta_input_udp_opts o = {.address = t->listen.v[i],
+						     .as = index ? &t->where[i] : NULL,
+						     .share = t->workers > 1,
+						     .receive_bytes = t->buffer};
 
-		in[n] = sl_input_udp(&o, error, sizeof(error));
+		in[n] = dta_input_udp(&o, error, sizeof(error));
 		if (!in[n])
 			goto fail;
 		if (!index)
-			sl_input_udp_where(in[n], &t->where[i]);
+			dta_input_udp_where(in[n], &t->where[i]);
 		if (t->xdp.n && !index && !open_xdp(t, error, sizeof(error))) {
 			n++;
 			goto fail;
 		}
 		if (t->xdp.n)
-			in[n] = sl_input_xdp(t->at, in[n], index, t->workers, error, sizeof(error));
+			in[n] = dta_input_xdp(t->at, in[n], index, t->workers, error,
+					      sizeof(error));
 		if (!in[n])
 			goto fail;
 		n++;
 	}
 	for (size_t i = 0; i < t->pcap.n && !index; i++) {
-		in[n] = sl_input_pcap(t->pcap.v[i], (uint16_t)t->port, error, sizeof(error));
+		in[n] = dta_input_pcap(t->pcap.v[i], (uint16_t)t->port, error, sizeof(error));
 		if (!in[n])
 			goto fail;
 		n++;
@@ -190,11 +190,11 @@ static int make_worker(struct translate *t, uint32_t index)
 		snprintf(name, sizeof(name), "%.40s-%u", t->name, index);
 	else
 		snprintf(name, sizeof(name), "%.40s", t->name);
-	t->worker[index] = sl_worker_new(&t->opts, name, in, n, error, sizeof(error));
+	t->worker[index] = dta_worker_new(&t->opts, name, in, n, error, sizeof(error));
 	if (!t->worker[index])
 		return complain(t, error);
 	t->made++;
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 fail:
 	while (n--)
 		in[n]->ops->close(in[n]);
@@ -202,7 +202,7 @@ fail:
 }
 
 struct job {
-	struct sl_worker *worker;
+	struct dta_worker *worker;
 	int stop;
 };
 
@@ -210,7 +210,7 @@ static void *work(void *arg)
 {
 	const struct job *j = arg;
 
-	sl_worker_run(j->worker, j->stop);
+	dta_worker_run(j->worker, j->stop);
 	return NULL;
 }
 
@@ -228,12 +228,12 @@ static void say_ready(const struct translate *t)
 			 ntohs(t->where[i].sin6_port));
 		strncat(all, one, sizeof(all) - strlen(all) - 1);
 	}
-	for (uint32_t i = 0; t->at && sl_xdp_how(t->at, i); i++) {
-		snprintf(one, sizeof(one), "%s%s", *xdp ? "," : "", sl_xdp_how(t->at, i));
+	for (uint32_t i = 0; t->at && dta_xdp_how(t->at, i); i++) {
+		snprintf(one, sizeof(one), "%s%s", *xdp ? "," : "", dta_xdp_how(t->at, i));
 		strncat(xdp, one, sizeof(xdp) - strlen(xdp) - 1);
 	}
-	sl_ready("listen=%s workers=%u output=%s%s%s", *all ? all : "-", t->made, t->output,
-		 *xdp ? " xdp=" : "", xdp);
+	base_ready("listen=%s workers=%u output=%s%s%s", *all ? all : "-", t->made, t->output,
+		   *xdp ? " xdp=" : "", xdp);
 }
 
 /* Waits until all can write, and says so; until they have ended. */
@@ -241,10 +241,10 @@ static void watch(struct translate *t)
 {
 	bool said = false;
 
-	while (!said && !sl_stop_wait(t->stop, 5)) {
+	while (!said && !base_stop_wait(t->stop, 5)) {
 		said = true;
 		for (uint32_t i = 0; i < t->made; i++)
-			said &= sl_worker_ready(t->worker[i]);
+			said &= dta_worker_ready(t->worker[i]);
 		/* What only reads files has perhaps ended already. */
 		if (!said && !t->listen.n && pthread_tryjoin_np(t->thread[0], NULL) == 0) {
 			t->started = 0;
@@ -258,22 +258,22 @@ static void watch(struct translate *t)
 static int translate(struct translate *t)
 {
 	struct job job[WORKERS_MAX];
-	int code = SL_EXIT_OK;
+	int code = BASE_EXIT_OK;
 
 	for (uint32_t i = 0; i < t->workers; i++)
-		if (make_worker(t, i) != SL_EXIT_OK)
-			return SL_EXIT_FAILURE;
+		if (make_worker(t, i) != BASE_EXIT_OK)
+			return BASE_EXIT_FAILURE;
 	for (uint32_t i = 0; i < t->made; i++) {
 		job[i] = (struct job){t->worker[i], t->stop};
 		if (pthread_create(&t->thread[i], NULL, work, &job[i])) {
 			complain(t, "cannot start a thread");
 			raise(SIGTERM); /* those that were started */
-			code = SL_EXIT_FAILURE;
+			code = BASE_EXIT_FAILURE;
 			break;
 		}
 		t->started++;
 	}
-	if (code == SL_EXIT_OK)
+	if (code == BASE_EXIT_OK)
 		watch(t);
 	for (uint32_t i = 0; i < t->started; i++)
 		pthread_join(t->thread[i], NULL);
@@ -282,20 +282,20 @@ static int translate(struct translate *t)
 	return code;
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------ */
+/* ---- the command ---- */
 
 static int read_secret(struct translate *t)
 {
-	const ssize_t n = sl_dta_secret_read(t->secret, t->secret_bytes);
+	const ssize_t n = dta_secret_read(t->secret, t->secret_bytes);
 
 	if (n < 0) {
 		fprintf(stderr, "sidelight %s: --secret: %s: %s\n", t->cmd->name, t->secret,
 			n == -EINVAL ? "is not 16 to 4096 bytes long" : strerror((int)-n));
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
 	t->opts.client.secret = t->secret_bytes;
 	t->opts.client.secret_bytes = (size_t)n;
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
 static int check(struct translate *t)
@@ -304,138 +304,138 @@ static int check(struct translate *t)
 	static char host[64];
 
 	if (!t->collectors.n)
-		return sl_usage(t->cmd, "whose stores? Give --collector unix:PATH or HOST:PORT");
+		return base_usage(t->cmd, "whose stores? Give --collector unix:PATH or HOST:PORT");
 	if (!strcmp(t->output, "shm"))
-		t->opts.client.output = SL_CLIENT_SHM;
+		t->opts.client.output = DTA_CLIENT_SHM;
 	else if (!strcmp(t->output, "verbs"))
-		t->opts.client.output = SL_CLIENT_VERBS;
+		t->opts.client.output = DTA_CLIENT_VERBS;
 	else if (!strcmp(t->output, "raw"))
-		t->opts.client.output = SL_CLIENT_RAW;
+		t->opts.client.output = DTA_CLIENT_RAW;
 	else
-		return sl_usage(t->cmd, "--output: '%s' is none of shm, verbs, raw", t->output);
+		return base_usage(t->cmd, "--output: '%s' is none of shm, verbs, raw", t->output);
 	if (t->legacy && !strcmp(t->legacy, "a"))
-		t->opts.legacy = SL_DTA_LEGACY_A;
+		t->opts.legacy = DTA_LEGACY_A;
 	else if (t->legacy && !strcmp(t->legacy, "b"))
-		t->opts.legacy = SL_DTA_LEGACY_B;
+		t->opts.legacy = DTA_LEGACY_B;
 	else if (t->legacy)
-		return sl_usage(t->cmd, "--legacy: '%s' is neither a nor b", t->legacy);
+		return base_usage(t->cmd, "--legacy: '%s' is neither a nor b", t->legacy);
 	if (!t->listen.n && !t->pcap.n)
-		t->listen = (struct sl_strings){anywhere, 1};
-	if (t->listen.n + t->pcap.n > SL_TRANSLATE_INPUTS)
-		return sl_usage(t->cmd, "more than %u inputs", SL_TRANSLATE_INPUTS);
+		t->listen = (struct base_strings){anywhere, 1};
+	if (t->listen.n + t->pcap.n > DTA_TRANSLATE_INPUTS)
+		return base_usage(t->cmd, "more than %u inputs", DTA_TRANSLATE_INPUTS);
 	if (t->xdp.n && t->listen.n != 1)
-		return sl_usage(t->cmd, "--xdp: the short way to one --listen, not to %zu",
-				t->listen.n);
+		return base_usage(t->cmd, "--xdp: the short way to one --listen, not to %zu",
+				  t->listen.n);
 	if (t->xdp_mode && strcmp(t->xdp_mode, "native") && strcmp(t->xdp_mode, "generic"))
-		return sl_usage(t->cmd, "--xdp-mode: '%s' is neither native nor generic",
-				t->xdp_mode);
+		return base_usage(t->cmd, "--xdp-mode: '%s' is neither native nor generic",
+				  t->xdp_mode);
 	if (t->pcap.n && !t->listen.n && t->workers > 1)
-		return sl_usage(t->cmd, "--workers: files are read by one");
+		return base_usage(t->cmd, "--workers: files are read by one");
 	if (!t->name) {
 		gethostname(host, sizeof(host) - 1);
 		t->name = host;
 	}
 	if (!*t->name || strlen(t->name) > 40 || t->name[strspn(t->name, NAME)])
-		return sl_usage(t->cmd, "--name: 1 to 40 of letters, digits, '_', '.', '-'");
-	if (t->opts.client.output == SL_CLIENT_RAW &&
+		return base_usage(t->cmd, "--name: 1 to 40 of letters, digits, '_', '.', '-'");
+	if (t->opts.client.output == DTA_CLIENT_RAW &&
 	    !t->opts.client.interface == !t->opts.client.file)
-		return sl_usage(t->cmd, "--output raw: by --raw-interface or into --raw-file");
-	if (t->opts.client.xdp && (t->opts.client.output != SL_CLIENT_RAW || t->opts.client.file))
-		return sl_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
+		return base_usage(t->cmd, "--output raw: by --raw-interface or into --raw-file");
+	if (t->opts.client.xdp && (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.file))
+		return base_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
 	t->opts.legacy_hops = (uint8_t)t->hops;
 	t->opts.client.engine.flush_ns = t->flush;
 	t->opts.client.engine.path_ns = t->path;
-	return t->secret ? read_secret(t) : SL_EXIT_OK;
+	return t->secret ? read_secret(t) : BASE_EXIT_OK;
 }
 
-static int run(const struct sl_command *cmd, int argc, char **argv)
+static int run(const struct base_command *cmd, int argc, char **argv)
 {
 	struct translate t = {.cmd = cmd,
 			      .output = "shm",
 			      .workers = 1,
-			      .port = SL_DTA_PORT,
+			      .port = DTA_PORT,
 			      .hops = 5,
 			      .opts = {.client = {.gid_index = -1, .ib_port = 1}},
 			      .stop = -1};
-	const struct sl_option table[] = {
-		{"collector", 'c', SL_OPT_LIST, &t.collectors, "WHERE",
+	const struct base_option table[] = {
+		{"collector", 'c', BASE_OPT_LIST, &t.collectors, "WHERE",
 		 "unix:PATH or HOST:PORT of the stores' owner; several: keys are spread over them",
 		 0, 0},
-		{"listen", 'l', SL_OPT_LIST, &t.listen, "HOST:PORT",
+		{"listen", 'l', BASE_OPT_LIST, &t.listen, "HOST:PORT",
 		 "take reports here (default :40040, both families)", 0, 0},
-		{"xdp", 'x', SL_OPT_LIST, &t.xdp, "NAME[:QUEUE]",
+		{"xdp", 'x', BASE_OPT_LIST, &t.xdp, "NAME[:QUEUE]",
 		 "what this interface receives for --listen comes by AF_XDP, past the kernel", 0,
 		 0},
-		{"xdp-mode", 0, SL_OPT_STRING, &t.xdp_mode, "MODE",
+		{"xdp-mode", 0, BASE_OPT_STRING, &t.xdp_mode, "MODE",
 		 "native or generic (default: native where the driver can)", 0, 0},
-		{"pcap", 0, SL_OPT_LIST, &t.pcap, "FILE",
+		{"pcap", 0, BASE_OPT_LIST, &t.pcap, "FILE",
 		 "take the reports that were captured, and end", 0, 0},
-		{"port", 0, SL_OPT_U32, &t.port, "N", "of captured reports (default 40040)", 1,
+		{"port", 0, BASE_OPT_U32, &t.port, "N", "of captured reports (default 40040)", 1,
 		 65535},
-		{"output", 'o', SL_OPT_STRING, &t.output, "HOW",
+		{"output", 'o', BASE_OPT_STRING, &t.output, "HOW",
 		 "write by shm (default), verbs, raw", 0, 0},
-		{"rdma-host", 0, SL_OPT_STRING, &t.opts.client.rdma_host, "HOST",
+		{"rdma-host", 0, BASE_OPT_STRING, &t.opts.client.rdma_host, "HOST",
 		 "verbs connects there (default: the collector's HOST)", 0, 0},
-		{"device", 0, SL_OPT_STRING, &t.opts.client.device, "NAME", "RDMA device of verbs",
-		 0, 0},
-		SL_OPTIONS_RDMA_PORT(&t.opts.client.gid_index, &t.opts.client.ib_port,
-				     "as the route says (default)"),
-		{"raw-interface", 0, SL_OPT_STRING, &t.opts.client.interface, "NAME",
+		{"device", 0, BASE_OPT_STRING, &t.opts.client.device, "NAME",
+		 "RDMA device of verbs", 0, 0},
+		CLI_OPTIONS_RDMA_PORT(&t.opts.client.gid_index, &t.opts.client.ib_port,
+				      "as the route says (default)"),
+		{"raw-interface", 0, BASE_OPT_STRING, &t.opts.client.interface, "NAME",
 		 "raw sends by it", 0, 0},
-		{"raw-xdp", 0, SL_OPT_FLAG, &t.opts.client.xdp, NULL,
+		{"raw-xdp", 0, BASE_OPT_FLAG, &t.opts.client.xdp, NULL,
 		 "by AF_XDP, past the kernel's network stack", 0, 0},
-		{"raw-file", 0, SL_OPT_STRING, &t.opts.client.file, "FILE",
+		{"raw-file", 0, BASE_OPT_STRING, &t.opts.client.file, "FILE",
 		 "raw writes its frames into this pcap file instead", 0, 0},
-		{"legacy", 0, SL_OPT_STRING, &t.legacy, "FORM",
+		{"legacy", 0, BASE_OPT_STRING, &t.legacy, "FORM",
 		 "take the original's packets, too: a or b", 0, 0},
-		{"legacy-hops", 0, SL_OPT_U32, &t.hops, "N", "of the original's paths (default 5)",
-		 1, 64},
-		{"workers", 'w', SL_OPT_U32, &t.workers, "N",
+		{"legacy-hops", 0, BASE_OPT_U32, &t.hops, "N",
+		 "of the original's paths (default 5)", 1, 64},
+		{"workers", 'w', BASE_OPT_U32, &t.workers, "N",
 		 "threads, each a translator with a lane of its own", 1, WORKERS_MAX},
-		{"name", 'n', SL_OPT_STRING, &t.name, "NAME",
+		{"name", 'n', BASE_OPT_STRING, &t.name, "NAME",
 		 "of this translator: the same gets its lanes back (default: the host's)", 0, 0},
-		{"secret", 0, SL_OPT_STRING, &t.secret, "FILE",
+		{"secret", 0, BASE_OPT_STRING, &t.secret, "FILE",
 		 "shared with the collector, over TCP", 0, 0},
-		{"reporters", 0, SL_OPT_U32, &t.opts.loss.reporters, "N",
+		{"reporters", 0, BASE_OPT_U32, &t.opts.loss.reporters, "N",
 		 "known at a time by each worker (default 16384)", 1, 1u << 24},
-		{"window", 0, SL_OPT_U32, &t.opts.loss.window, "N",
+		{"window", 0, BASE_OPT_U32, &t.opts.loss.window, "N",
 		 "reports that may come late, a power of two (default 4096)", 64, 1u << 20},
-		{"nack", 0, SL_OPT_DURATION, &t.opts.loss.nack_ns, "DURATION",
+		{"nack", 0, BASE_OPT_DURATION, &t.opts.loss.nack_ns, "DURATION",
 		 "until a gap is asked for (default 2ms)", 0, 0},
-		{"flush", 0, SL_OPT_DURATION, &t.flush, "DURATION",
+		{"flush", 0, BASE_OPT_DURATION, &t.flush, "DURATION",
 		 "until a partial batch is written (default 1ms)", 0, 0},
-		{"path-timeout", 0, SL_OPT_DURATION, &t.path, "DURATION",
+		{"path-timeout", 0, BASE_OPT_DURATION, &t.path, "DURATION",
 		 "until a path with missing hops is written (default 10ms)", 0, 0},
-		{"receive-buffer", 0, SL_OPT_SIZE, &t.buffer, "SIZE",
+		{"receive-buffer", 0, BASE_OPT_SIZE, &t.buffer, "SIZE",
 		 "of each socket (default 16M)", 0, 1u << 30},
-		{"json", 'j', SL_OPT_FLAG, &t.json, NULL, "print the account as JSON at the end", 0,
-		 0},
+		{"json", 'j', BASE_OPT_FLAG, &t.json, NULL, "print the account as JSON at the end",
+		 0, 0},
 		{0},
 	};
 	int code;
 
-	if (!sl_options_only(cmd, table, argc, argv, &code))
+	if (!base_options_only(cmd, table, argc, argv, &code))
 		return code;
 	code = check(&t);
-	if (code != SL_EXIT_OK)
+	if (code != BASE_EXIT_OK)
 		return code;
 	if (t.opts.loss.window & (t.opts.loss.window - 1))
-		return sl_usage(cmd, "--window: %u is no power of two", t.opts.loss.window);
-	t.stop = sl_stop_fd();
+		return base_usage(cmd, "--window: %u is no power of two", t.opts.loss.window);
+	t.stop = base_stop_fd();
 	if (t.stop < 0)
 		return complain(&t, strerror(-t.stop));
 	signal(SIGPIPE, SIG_IGN);
 	code = translate(&t);
 	for (uint32_t i = 0; i < t.made; i++)
-		sl_worker_free(t.worker[i]);
-	sl_xdp_close(t.at);
+		dta_worker_free(t.worker[i]);
+	dta_xdp_close(t.at);
 	close(t.stop);
 	return code;
 }
 
-const struct sl_command sl_cmd_translate = {
+const struct base_command cli_cmd_translate = {
 	.name = "translate",
 	.synopsis = "--collector WHERE [OPTION]...",
 	.summary = "Turn reports of network devices into one-sided writes",

@@ -13,15 +13,15 @@
 
 #define CSV_NS 10000000000u /* a row a worker and so long */
 
-/* ---- what the workers did ------------------------------------------------------------------------------ */
+/* ---- what the workers did ---- */
 
 struct sample {
 	uint64_t ns;
 	unsigned int workers;
-	struct sl_worker_view w[];
+	struct collect_worker_view w[];
 };
 
-static void take_worker(const struct sl_worker_view *v, void *arg)
+static void take_worker(const struct collect_worker_view *v, void *arg)
 {
 	struct sample *s = arg;
 
@@ -38,10 +38,10 @@ static struct sample *sample_new(unsigned int workers)
 	return s;
 }
 
-static void sample_take(struct sample *s, struct sl_collector *c)
+static void sample_take(struct sample *s, struct collect_collector *c)
 {
-	s->ns = sl_now_ns();
-	sl_collector_workers(c, take_worker, s);
+	s->ns = base_now_ns();
+	collect_collector_workers(c, take_worker, s);
 }
 
 static double rate(uint64_t now, uint64_t before, uint64_t ns)
@@ -67,7 +67,7 @@ static uint64_t total(const struct sample *s, size_t offset)
 	return sum;
 }
 
-#define TOTAL(s, field) total((s), offsetof(struct sl_worker_view, field))
+#define TOTAL(s, field) total((s), offsetof(struct collect_worker_view, field))
 
 /* The same shape for the lines of read_loop and for its end. */
 static json_t *rates_json(const struct sample *now, const struct sample *before)
@@ -119,7 +119,7 @@ static void print_rates(const struct sample *now, const struct sample *before)
 	fflush(stdout);
 }
 
-/* ---- CSV ------------------------------------------------------------------------------------------------- */
+/* ---- CSV ---- */
 
 static FILE *csv_open(const char *path)
 {
@@ -135,7 +135,7 @@ static FILE *csv_open(const char *path)
 static void csv_rows(FILE *f, const struct sample *now, const struct sample *before, uint64_t start)
 {
 	for (unsigned int i = 0; f && i < now->workers; i++) {
-		const struct sl_worker_view *a = &now->w[i], *b = &before->w[i];
+		const struct collect_worker_view *a = &now->w[i], *b = &before->w[i];
 
 		fprintf(f,
 			"%u,%.3f,%" PRIu64 ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
@@ -150,18 +150,19 @@ static void csv_rows(FILE *f, const struct sample *now, const struct sample *bef
 		fflush(f); /* who follows it sees it, and a kill loses none of it */
 }
 
-/* ---- mode setup -------------------------------------------------------------------------------------------- */
+/* ---- mode setup ---- */
 
-static void collect_host(const struct sl_host_view *v, void *arg)
+static void collect_host(const struct collect_host_view *v, void *arg)
 {
 	json_array_append_new(
-		arg, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s}", "target", v->target, "fabric",
-			       v->fabric, "host", v->hostname, "condition",
-			       sl_host_condition_name(v->condition), "regions", (int)v->regions,
-			       "error", v->condition == SL_HOST_UP ? "" : v->stats.last_error));
+		arg,
+		json_pack("{s:s, s:s, s:s, s:s, s:i, s:s}", "target", v->target, "fabric",
+			  v->fabric, "host", v->hostname, "condition",
+			  api_host_condition_name(v->condition), "regions", (int)v->regions,
+			  "error", v->condition == COLLECT_HOST_UP ? "" : v->stats.last_error));
 }
 
-static void collect_region(const struct sl_region_view *v, void *arg)
+static void collect_region(const struct collect_region_view *v, void *arg)
 {
 	json_t *labels = json_object();
 	char instance[20];
@@ -173,7 +174,7 @@ static void collect_region(const struct sl_region_view *v, void *arg)
 	json_array_append_new(arg,
 			      json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s}", "target",
 					v->target, "host", v->hostname, "instance", instance,
-					"state", sl_state_name(v->state), "process",
+					"state", region_state_name(v->state), "process",
 					(json_int_t)v->info->pid, "metrics", (json_int_t)v->metrics,
 					"labels", labels, "fault", v->fault));
 }
@@ -205,7 +206,7 @@ static void print_found(const json_t *j)
 		json_object_foreach(json_object_get(r, "labels"), key, v)
 		{
 			printf(" %s=", key);
-			sl_print_safe(json_string_value(v), 0);
+			cli_print_safe(json_string_value(v), 0);
 		}
 		printf(" process=%lld%s%s\n",
 		       (long long)json_integer_value(json_object_get(r, "process")),
@@ -213,20 +214,21 @@ static void print_found(const json_t *j)
 	}
 }
 
-int collect_setup(const struct collect_mode *m, struct sl_collector *c, int stop)
+int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector *c, int stop)
 {
-	uint64_t end = sl_now_ns() + (m->duration_ns ? m->duration_ns : COLLECT_SETUP_NS);
+	uint64_t end = base_now_ns() + (m->duration_ns ? m->duration_ns : COLLECT_SETUP_NS);
 	json_t *hosts = json_array(), *regions = json_array(), *all;
-	struct sl_collector_totals t;
+	struct collect_collector_totals t;
 	bool asked = false;
 
 	do {
-		asked = sl_stop_wait(stop, 20);
-		sl_collector_totals(c, &t);
-	} while (!asked && sl_now_ns() < end && !(sl_collector_ready(c) && t.hosts_up == t.hosts));
-	sl_collector_totals(c, &t);
-	sl_collector_hosts(c, collect_host, hosts);
-	sl_collector_regions(c, collect_region, regions);
+		asked = base_stop_wait(stop, 20);
+		collect_collector_totals(c, &t);
+	} while (!asked && base_now_ns() < end &&
+		 !(collect_collector_ready(c) && t.hosts_up == t.hosts));
+	collect_collector_totals(c, &t);
+	collect_collector_hosts(c, collect_host, hosts);
+	collect_collector_regions(c, collect_region, regions);
 	all = json_pack("{s:o, s:o, s:I}", "hosts", hosts, "regions", regions, "series",
 			(json_int_t)t.series);
 	if (m->as_json) {
@@ -237,23 +239,24 @@ int collect_setup(const struct collect_mode *m, struct sl_collector *c, int stop
 	}
 	json_decref(all);
 	fflush(stdout);
-	return t.hosts_up == t.hosts ? SL_EXIT_OK : SL_EXIT_FAILURE;
+	return t.hosts_up == t.hosts ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
 }
 
-/* ---- the other modes: until stopped ----------------------------------------------------------------------------- */
+/* ---- the other modes: until stopped ---- */
 
-int collect_until(const struct collect_mode *m, struct sl_collector *c, int stop, bool print)
+int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector *c, int stop,
+		      bool print)
 {
-	uint64_t start = sl_now_ns(), end = m->duration_ns ? start + m->duration_ns : UINT64_MAX;
+	uint64_t start = base_now_ns(), end = m->duration_ns ? start + m->duration_ns : UINT64_MAX;
 	struct sample *first = sample_new(m->workers), *before = sample_new(m->workers);
 	struct sample *now = sample_new(m->workers), *row = sample_new(m->workers), *swap;
 	uint64_t tick = start + 1000000000u, csv_at = start + CSV_NS, wake, at;
 	FILE *csv = csv_open(m->csv);
-	int code = SL_EXIT_FAILURE;
+	int code = BASE_EXIT_FAILURE;
 	bool asked = false;
 
 	if (m->csv && !csv) {
-		sl_logf(SL_ERROR, "collect", "%s: %s", m->csv, strerror(errno));
+		base_logf(BASE_ERROR, "collect", "%s: %s", m->csv, strerror(errno));
 		goto out;
 	}
 	if (!first || !before || !now || !row)
@@ -261,11 +264,11 @@ int collect_until(const struct collect_mode *m, struct sl_collector *c, int stop
 	sample_take(first, c);
 	sample_take(before, c);
 	sample_take(row, c);
-	while (!asked && sl_now_ns() < end) {
-		at = sl_now_ns();
+	while (!asked && base_now_ns() < end) {
+		at = base_now_ns();
 		wake = tick < end ? tick : end;
-		asked = sl_stop_wait(stop, wake > at ? (int)((wake - at + 999999) / 1000000) : 0);
-		at = sl_now_ns();
+		asked = base_stop_wait(stop, wake > at ? (int)((wake - at + 999999) / 1000000) : 0);
+		at = base_now_ns();
 		if (at >= tick) {
 			sample_take(now, c);
 			if (print && m->as_json)
@@ -294,11 +297,11 @@ int collect_until(const struct collect_mode *m, struct sl_collector *c, int stop
 		printf("total: ");
 		print_rates(now, first);
 	}
-	code = SL_EXIT_OK;
+	code = BASE_EXIT_OK;
 out:
 	if (csv && (ferror(csv) | fclose(csv))) {
-		sl_logf(SL_ERROR, "collect", "%s: cannot be written", m->csv);
-		code = SL_EXIT_FAILURE;
+		base_logf(BASE_ERROR, "collect", "%s: cannot be written", m->csv);
+		code = BASE_EXIT_FAILURE;
 	}
 	free(first);
 	free(before);

@@ -10,7 +10,7 @@
 
 #define COLLECT_SETUP_NS 10000000000u /* how long hosts are waited for */
 
-struct collect_mode {
+struct cli_collect_mode {
 	unsigned int workers;
 	uint64_t duration_ns; /* 0: until told to stop */
 	const char *csv;      /* a file for --stats-csv, or NULL */
@@ -20,8 +20,9 @@ struct collect_mode {
 /* Both run until stop is readable or the time is over, and return an exit code. */
 
 /* Prints hosts and regions once all hosts were reached, or what there is of them at the end. */
-int collect_setup(const struct collect_mode *m, struct sl_collector *c, int stop);
+int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector *c, int stop);
 /* Prints rates once a second, if print; writes the CSV. */
-int collect_until(const struct collect_mode *m, struct sl_collector *c, int stop, bool print);
+int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector *c, int stop,
+		      bool print);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "cli/common.h"
 
-void sl_print_safe(const char *s, int width)
+void cli_print_safe(const char *s, int width)
 {
 	int n = 0;
 

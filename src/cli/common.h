@@ -6,24 +6,21 @@
 #include "base/base.h"
 
 /* Where on an RDMA device: rows of a table of options; -1 is what by says. */
-#define SL_OPTIONS_RDMA_PORT(gid_to, port_to, by)                                                  \
-	{.name = "gid",                                                                            \
-	 .type = SL_OPT_I32,                                                                       \
-	 .to = (gid_to),                                                                           \
-	 .argument = "INDEX",                                                                      \
-	 .help = "GID index; -1: " by,                                                             \
-	 .min = -1,                                                                                \
-	 .max = 255},                                                                              \
-	{.name = "ib-port",                                                                        \
-	 .type = SL_OPT_I32,                                                                       \
-	 .to = (port_to),                                                                          \
-	 .argument = "N",                                                                          \
-	 .help = "port of the device",                                                             \
-	 .min = 1,                                                                                 \
-	 .max = 255}
+#define CLI_OPTIONS_RDMA_PORT(gid_to, port_to, by)                                         \
+	{.name = "gid",                                                                    \
+	 .type = BASE_OPT_I32,                                                             \
+	 .to = (gid_to),                                                                   \
+	 .argument = "INDEX",                                                              \
+	 .help = "GID index; -1: " by,                                                     \
+	 .min = -1,                                                                        \
+	 .max = 255},                                                                      \
+	{                                                                                  \
+		.name = "ib-port", .type = BASE_OPT_I32, .to = (port_to), .argument = "N", \
+		.help = "port of the device", .min = 1, .max = 255                         \
+	}
 
-/* On stdout, padded to width. What comes from a region is a stranger's text: nothing of it may steer
- * a terminal. */
-void sl_print_safe(const char *s, int width);
+/* On stdout, padded to width. What comes from a region is a stranger's text: nothing of it may
+ * steer a terminal. */
+void cli_print_safe(const char *s, int width);
 
 #endif

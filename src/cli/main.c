@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* main.c - picks the subcommand. Each is a cmd_*.c that defines one struct sl_command. */
+/* main.c - picks the subcommand. Each is a cmd_*.c that defines one struct base_command. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 
-extern const struct sl_command sl_cmd_agent, sl_cmd_collect, sl_cmd_demo, sl_cmd_dump,
-	sl_cmd_generate, sl_cmd_manage, sl_cmd_model, sl_cmd_query, sl_cmd_replay, sl_cmd_report,
-	sl_cmd_tcp, sl_cmd_translate;
+extern const struct base_command cli_cmd_agent, cli_cmd_collect, cli_cmd_demo, cli_cmd_dump,
+	cli_cmd_generate, cli_cmd_manage, cli_cmd_model, cli_cmd_query, cli_cmd_replay,
+	cli_cmd_report, cli_cmd_tcp, cli_cmd_translate;
 
-/* In the order of --help: what runs on the observed machine, what reads it, what looks and tries. */
-static const struct sl_command *const commands[] = {
-	&sl_cmd_agent,	 &sl_cmd_tcp,	&sl_cmd_report, &sl_cmd_translate,
-	&sl_cmd_collect, &sl_cmd_dump,	&sl_cmd_query,	&sl_cmd_generate,
-	&sl_cmd_replay,	 &sl_cmd_model, &sl_cmd_manage, &sl_cmd_demo,
+/* In the order of --help: what runs on the observed machine, what reads it, what looks and tries.
+ */
+static const struct base_command *const commands[] = {
+	&cli_cmd_agent,	  &cli_cmd_tcp,	  &cli_cmd_report, &cli_cmd_translate,
+	&cli_cmd_collect, &cli_cmd_dump,  &cli_cmd_query,  &cli_cmd_generate,
+	&cli_cmd_replay,  &cli_cmd_model, &cli_cmd_manage, &cli_cmd_demo,
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -29,16 +30,16 @@ static int show_help(void)
 	     "  -V, --version  show the version\n\n"
 	     "'sidelight COMMAND --help' lists a command's options.\n"
 	     "The manual: man sidelight");
-	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
 static int show_version(void)
 {
 	printf("sidelight %s (fabrics: shm%s)\n", SL_VERSION_STRING, HAVE_VERBS ? ", verbs" : "");
-	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-static const struct sl_command *find(const char *name)
+static const struct base_command *find(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (!strcmp(name, commands[i]->name))
@@ -50,27 +51,27 @@ static int unknown(const char *name)
 {
 	static const char *const others[] = {"help", "--help", "--version"};
 	const char *what = *name == '-' ? "option" : "command", *near = NULL;
-	unsigned least = SL_NOT_NEAR;
+	unsigned least = BASE_NOT_NEAR;
 
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (sl_nearer(name, commands[i]->name, &least))
+		if (base_nearer(name, commands[i]->name, &least))
 			near = commands[i]->name;
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		if (sl_nearer(name, others[i], &least))
+		if (base_nearer(name, others[i], &least))
 			near = others[i];
 	fprintf(stderr, "sidelight: unknown %s '%s'; ", what, name);
 	if (near)
 		fprintf(stderr, "did you mean '%s'?\n", near);
 	else
 		fputs("see 'sidelight --help'\n", stderr);
-	return SL_EXIT_USAGE;
+	return BASE_EXIT_USAGE;
 }
 
 /* "help generate metrics" is "generate metrics --help". */
 static int help_of(int argc, char **argv)
 {
 	static char help_option[] = "--help";
-	const struct sl_command *cmd = find(argv[0]);
+	const struct base_command *cmd = find(argv[0]);
 	char *args[8];
 	int n = 0;
 
@@ -87,11 +88,11 @@ static int help_of(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const struct sl_command *cmd;
+	const struct base_command *cmd;
 
 	if (argc < 2) {
 		fputs("sidelight: no command given; see 'sidelight --help'\n", stderr);
-		return SL_EXIT_USAGE;
+		return BASE_EXIT_USAGE;
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
 		return show_help();

@@ -10,8 +10,9 @@
 
 #if HAVE_BPF
 /* Until stopped, or for so long (0: no end). An exit code. */
-int report_interface(const struct sl_command *self, const struct sl_kernel_reporter_opts *o, uint64_t duration_ns,
-		     bool json);
+int cli_report_interface(const struct base_command *self,
+			 const struct report_kernel_reporter_opts *o, uint64_t duration_ns,
+			 bool json);
 #endif
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report_interface.c - 'sidelight report --interface NAME': the kernel reports, we show what it counted. */
+/* cli_report_interface.c - 'sidelight report --interface NAME': the kernel reports, we show what it
+ * counted. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 #define SHOW_NS 1000000000ull
 
-static json_t *as_json(const struct sl_kernel_reporter_counts *c)
+static json_t *as_json(const struct report_kernel_reporter_counts *c)
 {
 	const struct {
 		const char *name;
@@ -40,7 +41,7 @@ static json_t *as_json(const struct sl_kernel_reporter_counts *c)
 	return j;
 }
 
-static int show(const struct sl_kernel_reporter_counts *c, bool json)
+static int show(const struct report_kernel_reporter_counts *c, bool json)
 {
 	if (json) {
 		json_t *j = as_json(c);
@@ -62,35 +63,36 @@ static int show(const struct sl_kernel_reporter_counts *c, bool json)
 		       c->held_back, c->answers, c->not_written, c->no_flow, c->evicted_bytes,
 		       c->evicted, c->unsaid_bytes);
 	}
-	return fflush(stdout) ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-int report_interface(const struct sl_command *self, const struct sl_kernel_reporter_opts *o,
-		     uint64_t duration_ns, bool json)
+int cli_report_interface(const struct base_command *self,
+			 const struct report_kernel_reporter_opts *o, uint64_t duration_ns,
+			 bool json)
 {
 	uint64_t flush_ns = o->flush_ns ? o->flush_ns : 10000000, begun;
-	struct sl_kernel_reporter_counts c;
-	struct sl_kernel_reporter *r;
+	struct report_kernel_reporter_counts c;
+	struct report_kernel_reporter *r;
 	char error[256];
-	int stop = sl_stop_fd(), code;
+	int stop = base_stop_fd(), code;
 
 	if (stop < 0)
-		return SL_EXIT_FAILURE;
-	r = sl_kernel_reporter_open(o, error, sizeof(error));
+		return BASE_EXIT_FAILURE;
+	r = report_kernel_reporter_open(o, error, sizeof(error));
 	if (!r) {
 		fprintf(stderr, "sidelight %s: %s\n", self->name, error);
 		close(stop);
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
-	sl_ready("target=%s", sl_kernel_reporter_target(r));
-	begun = sl_now_ns();
-	while (!sl_stop_wait(stop, (int)(flush_ns / 1000000 + 1)) &&
-	       (!duration_ns || sl_now_ns() - begun < duration_ns))
-		sl_kernel_reporter_tick(r);
-	sl_kernel_reporter_drain(r);
-	sl_kernel_reporter_counts(r, &c);
+	base_ready("target=%s", report_kernel_reporter_target(r));
+	begun = base_now_ns();
+	while (!base_stop_wait(stop, (int)(flush_ns / 1000000 + 1)) &&
+	       (!duration_ns || base_now_ns() - begun < duration_ns))
+		report_kernel_reporter_tick(r);
+	report_kernel_reporter_drain(r);
+	report_kernel_reporter_counts(r, &c);
 	code = show(&c, json);
-	sl_kernel_reporter_close(r);
+	report_kernel_reporter_close(r);
 	close(stop);
 	return code;
 }

@@ -9,13 +9,13 @@
 
 #include "collect/calc.h"
 
-void sl_series_id_format(struct sl_series_id id, char out[SL_SERIES_ID_BYTES])
+void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERIES_ID_BYTES])
 {
-	snprintf(out, SL_SERIES_ID_BYTES, "%016llx/%u", (unsigned long long)id.instance,
+	snprintf(out, COLLECT_SERIES_ID_BYTES, "%016llx/%u", (unsigned long long)id.instance,
 		 (unsigned int)id.metric);
 }
 
-int sl_instance_parse(const char *s, size_t bytes, uint64_t *instance)
+int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance)
 {
 	uint64_t v = 0;
 
@@ -32,13 +32,13 @@ int sl_instance_parse(const char *s, size_t bytes, uint64_t *instance)
 	return 0;
 }
 
-static int series_id_parse(const char *s, size_t bytes, struct sl_series_id *out)
+static int series_id_parse(const char *s, size_t bytes, struct collect_series_id *out)
 {
 	const char *slash = memchr(s, '/', bytes);
 	uint64_t metric = 0;
 	size_t digits;
 
-	if (!slash || sl_instance_parse(s, (size_t)(slash - s), &out->instance))
+	if (!slash || collect_instance_parse(s, (size_t)(slash - s), &out->instance))
 		return -EINVAL;
 	digits = bytes - (size_t)(slash - s) - 1;
 	if (digits < 1 || digits > 10)
@@ -54,7 +54,7 @@ static int series_id_parse(const char *s, size_t bytes, struct sl_series_id *out
 	return 0;
 }
 
-int sl_series_ids_parse(const char *s, struct sl_series_id *out, int max, char bad[40])
+int collect_series_ids_parse(const char *s, struct collect_series_id *out, int max, char bad[40])
 {
 	int n = 0;
 
@@ -79,7 +79,7 @@ int sl_series_ids_parse(const char *s, struct sl_series_id *out, int max, char b
 	}
 }
 
-int sl_terms_parse(const char *q, struct sl_terms *out)
+int collect_terms_parse(const char *q, struct collect_terms *out)
 {
 	size_t n = 0;
 	bool inside = false;
@@ -98,7 +98,7 @@ int sl_terms_parse(const char *q, struct sl_terms *out)
 		if (n + 2 > sizeof(out->text))
 			return -E2BIG;
 		if (!inside) {
-			if (out->count == SL_TERMS_MAX)
+			if (out->count == COLLECT_TERMS_MAX)
 				return -E2BIG;
 			out->term[out->count++] = out->text + n;
 			inside = true;
@@ -110,7 +110,7 @@ int sl_terms_parse(const char *q, struct sl_terms *out)
 	return 0;
 }
 
-bool sl_term_in_label(const char *term, const char *key, const char *value)
+bool collect_term_in_label(const char *term, const char *key, const char *value)
 {
 	const char *equals = strchr(term, '=');
 	size_t key_bytes, want;
@@ -123,7 +123,7 @@ bool sl_term_in_label(const char *term, const char *key, const char *value)
 	       !strncasecmp(value, equals + 1, strlen(equals + 1));
 }
 
-uint32_t sl_terms_in_text(const struct sl_terms *t, const char *text)
+uint32_t collect_terms_in_text(const struct collect_terms *t, const char *text)
 {
 	uint32_t found = 0;
 
@@ -133,20 +133,20 @@ uint32_t sl_terms_in_text(const struct sl_terms *t, const char *text)
 	return found;
 }
 
-uint32_t sl_terms_in_labels(const struct sl_terms *t, const struct sl_text_label *labels,
-			    uint32_t count)
+uint32_t collect_terms_in_labels(const struct collect_terms *t,
+				 const struct region_text_label *labels, uint32_t count)
 {
 	uint32_t found = 0;
 
 	for (unsigned int i = 0; i < t->count; i++)
 		for (uint32_t l = 0; l < count && !(found & 1u << i); l++)
-			if (sl_term_in_label(t->term[i], labels[l].key, labels[l].value))
+			if (collect_term_in_label(t->term[i], labels[l].key, labels[l].value))
 				found |= 1u << i;
 	return found;
 }
 
 /* In double: a hostile region may hold buckets whose sum does not fit 64 bits. */
-double sl_bucket_sum(const uint64_t *buckets, size_t count)
+double collect_bucket_sum(const uint64_t *buckets, size_t count)
 {
 	double sum = 0;
 
@@ -180,10 +180,10 @@ static size_t rank_bucket(const uint64_t *buckets, size_t count, double total, d
 	return last;
 }
 
-double sl_quantile_classic(const uint64_t *buckets, const double *bounds, size_t bound_count,
-			   double q)
+double collect_quantile_classic(const uint64_t *buckets, const double *bounds, size_t bound_count,
+				double q)
 {
-	double total = sl_bucket_sum(buckets, bound_count + 1), within, low;
+	double total = collect_bucket_sum(buckets, bound_count + 1), within, low;
 	size_t i;
 
 	if (!(total > 0))
@@ -197,15 +197,15 @@ double sl_quantile_classic(const uint64_t *buckets, const double *bounds, size_t
 	return low + (bounds[i] - low) * within;
 }
 
-double sl_exponential_bound(int scale, double i)
+double collect_exponential_bound(int scale, double i)
 {
 	return exp2(ldexp(i, -scale));
 }
 
-double sl_quantile_exponential(const uint64_t *buckets, size_t count, int scale,
-			       int32_t first_bucket, double zero_threshold, double q)
+double collect_quantile_exponential(const uint64_t *buckets, size_t count, int scale,
+				    int32_t first_bucket, double zero_threshold, double q)
 {
-	double total = sl_bucket_sum(buckets, count), within, low;
+	double total = collect_bucket_sum(buckets, count), within, low;
 	size_t i;
 
 	if (count < 2 || !(total > 0))
@@ -216,33 +216,34 @@ double sl_quantile_exponential(const uint64_t *buckets, size_t count, int scale,
 	/* buckets[i] is bucket first_bucket + i - 1, from base^(that - 1) to base^that. */
 	low = (double)first_bucket + (double)i - 2;
 	if (i == count - 1)
-		return sl_exponential_bound(scale, low);
-	return sl_exponential_bound(scale, low + within);
+		return collect_exponential_bound(scale, low);
+	return collect_exponential_bound(scale, low + within);
 }
 
-double sl_latency_bound(unsigned int bucket)
+double collect_bucket_bound(unsigned int bucket)
 {
 	return exp2(bucket / 4.0) * 1e-6;
 }
 
-double sl_quantile_latency(const uint64_t latency[SL_LATENCY_BUCKETS], double q)
+double collect_quantile_latency(const uint64_t latency[COLLECT_LATENCY_BUCKETS], double q)
 {
-	double total = sl_bucket_sum(latency, SL_LATENCY_BUCKETS), within;
+	double total = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS), within;
 	size_t i;
 
 	if (!(total > 0))
 		return NAN;
-	i = rank_bucket(latency, SL_LATENCY_BUCKETS, total, q, &within);
+	i = rank_bucket(latency, COLLECT_LATENCY_BUCKETS, total, q, &within);
 	if (!i)
 		return 1e-6 * within;
 	return exp2(((double)i - 1 + within) / 4) * 1e-6;
 }
 
-size_t sl_decimate(struct sl_point *points, size_t n, int64_t from_ns, int64_t to_ns, size_t max)
+size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns, int64_t to_ns,
+			size_t max)
 {
 	/* Two points an interval, one interval more than fit for the alignment, both ends. */
 	int64_t intervals = (int64_t)(max - 2) / 2 - 1, width;
-	struct sl_point first, last;
+	struct collect_point first, last;
 	size_t kept = 0, i = 0;
 
 	if (n <= max)
@@ -258,7 +259,7 @@ size_t sl_decimate(struct sl_point *points, size_t n, int64_t from_ns, int64_t t
 	/* What is kept never overtakes what is read: an interval that gives two points had two. */
 	for (i = 1; i < n - 1;) {
 		int64_t interval = points[i].ns / width;
-		struct sl_point low = points[i], high = points[i];
+		struct collect_point low = points[i], high = points[i];
 
 		for (; i < n - 1 && points[i].ns / width == interval; i++) {
 			/* A NaN gives way to any number. */

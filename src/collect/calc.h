@@ -12,79 +12,80 @@
 
 #include "collect/collect.h"
 
-/* ---- a series is "INSTANCE/METRIC": 16 hex digits and a decimal metric id --------------------- */
+/* ---- a series is "INSTANCE/METRIC": 16 hex digits and a decimal metric id ---- */
 
-struct sl_series_id {
+struct collect_series_id {
 	uint64_t instance;
 	uint32_t metric;
 };
 
-#define SL_SERIES_ID_BYTES 32 /* with NUL */
-void sl_series_id_format(struct sl_series_id id, char out[SL_SERIES_ID_BYTES]);
+#define COLLECT_SERIES_ID_BYTES 32 /* with NUL */
+void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERIES_ID_BYTES]);
 
 /* 1 to 16 hex digits. 0 or -EINVAL. */
-int sl_instance_parse(const char *s, size_t bytes, uint64_t *instance);
+int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance);
 
 /*
  * A list separated by commas, blanks around them allowed. Returns the number of ids, or -EINVAL
  * with the offending one in bad (cut), or -E2BIG when there are more than max.
  */
-int sl_series_ids_parse(const char *s, struct sl_series_id *out, int max, char bad[40]);
+int collect_series_ids_parse(const char *s, struct collect_series_id *out, int max, char bad[40]);
 
-/* ---- search: every term has to be found, anywhere, without regard to case ---------------------- */
+/* ---- search: every term has to be found, anywhere, without regard to case ---- */
 
-#define SL_TERMS_MAX 8
-struct sl_terms {
+#define COLLECT_TERMS_MAX 8
+struct collect_terms {
 	char text[256];
-	const char *term[SL_TERMS_MAX];
+	const char *term[COLLECT_TERMS_MAX];
 	unsigned int count;
 };
 /* Splits at blanks; double quotes are left out. 0, or -E2BIG (too long, or too many terms). */
-int sl_terms_parse(const char *q, struct sl_terms *out);
+int collect_terms_parse(const char *q, struct collect_terms *out);
 /* A term with '=' matches the end of a key and the start of its value, one without either. */
-bool sl_term_in_label(const char *term, const char *key, const char *value);
+bool collect_term_in_label(const char *term, const char *key, const char *value);
 /* Bit i is set when term i occurs in the text, or in one of the labels. */
-uint32_t sl_terms_in_text(const struct sl_terms *t, const char *text);
-uint32_t sl_terms_in_labels(const struct sl_terms *t, const struct sl_text_label *labels,
-			    uint32_t count);
+uint32_t collect_terms_in_text(const struct collect_terms *t, const char *text);
+uint32_t collect_terms_in_labels(const struct collect_terms *t,
+				 const struct region_text_label *labels, uint32_t count);
 
-/* ---- quantiles: NaN without observations ------------------------------------------------------- */
+/* ---- quantiles: NaN without observations ---- */
 
-double sl_bucket_sum(const uint64_t *buckets, size_t count);
+double collect_bucket_sum(const uint64_t *buckets, size_t count);
 
 /*
  * As Prometheus' histogram_quantile() does for classic buckets: linear inside the bucket, the
  * first one starting at 0 if its bound is positive, and the highest finite bound for whatever lies
  * above it. buckets has bounds + 1 entries, not cumulative.
  */
-double sl_quantile_classic(const uint64_t *buckets, const double *bounds, size_t bound_count,
-			   double q);
+double collect_quantile_classic(const uint64_t *buckets, const double *bounds, size_t bound_count,
+				double q);
 
 /*
  * Exponential buckets as in region.h: [0] zero bucket, then first_bucket, ..., the last one for
  * all above. Inside a bucket the interpolation is exponential, as in Prometheus native histograms;
  * linear in the zero bucket.
  */
-double sl_quantile_exponential(const uint64_t *buckets, size_t count, int scale,
-			       int32_t first_bucket, double zero_threshold, double q);
+double collect_quantile_exponential(const uint64_t *buckets, size_t count, int scale,
+				    int32_t first_bucket, double zero_threshold, double q);
 
 /* READ latency in seconds: bucket i of collect.h holds up to 2^(i/4) microseconds. */
-double sl_latency_bound(unsigned int bucket);
-double sl_quantile_latency(const uint64_t latency[SL_LATENCY_BUCKETS], double q);
+double collect_bucket_bound(unsigned int bucket);
+double collect_quantile_latency(const uint64_t latency[COLLECT_LATENCY_BUCKETS], double q);
 
 /* Upper bound of exponential bucket i: 2^(i * 2^-scale). */
-double sl_exponential_bound(int scale, double i);
+double collect_exponential_bound(int scale, double i);
 
-/* ---- decimation -------------------------------------------------------------------------------- */
+/* ---- decimation ---- */
 
-#define SL_DECIMATE_MIN 16
+#define COLLECT_DECIMATE_MIN 16
 /*
- * Makes at most max >= SL_DECIMATE_MIN points of n in [from_ns, to_ns], in place, oldest first:
- * the lowest and the highest of each of a number of equal intervals, in the order in which they
- * came, and the first and last point of all. The intervals lie at multiples of their width since
- * the epoch, so that a picture that moves on does not flicker. Returns the number that is left;
- * n if that was not more than max.
+ * Makes at most max >= COLLECT_DECIMATE_MIN points of n in [from_ns, to_ns], in place, oldest
+ * first: the lowest and the highest of each of a number of equal intervals, in the order in which
+ * they came, and the first and last point of all. The intervals lie at multiples of their width
+ * since the epoch, so that a picture that moves on does not flicker. Returns the number that is
+ * left; n if that was not more than max.
  */
-size_t sl_decimate(struct sl_point *points, size_t n, int64_t from_ns, int64_t to_ns, size_t max);
+size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns, int64_t to_ns,
+			size_t max);
 
 #endif

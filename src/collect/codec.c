@@ -51,15 +51,15 @@ static inline unsigned int width_of(uint64_t v)
 	return v ? 64 - (unsigned int)__builtin_clzll(v) : 0;
 }
 
-/* ---- bits, least significant first ------------------------------------------------------------ */
+/* ---- bits, least significant first ---- */
 
-struct writer {
+struct codec_writer {
 	uint8_t *p;
 	uint64_t word;
 	unsigned int used; /* bits in word, < 64 */
 };
 
-static inline void put_bits(struct writer *w, uint64_t v, unsigned int n)
+static inline void put_bits(struct codec_writer *w, uint64_t v, unsigned int n)
 {
 	w->word |= v << w->used;
 	if (w->used + n >= 64) {
@@ -73,21 +73,21 @@ static inline void put_bits(struct writer *w, uint64_t v, unsigned int n)
 	}
 }
 
-static uint8_t *finish(struct writer *w)
+static uint8_t *finish(struct codec_writer *w)
 {
 	for (; w->used; w->used = w->used > 8 ? w->used - 8 : 0, w->word >>= 8)
 		*w->p++ = (uint8_t)w->word;
 	return w->p;
 }
 
-struct reader {
+struct codec_reader {
 	const uint8_t *p, *end;
 	uint64_t word;
 	unsigned int left; /* bits in word */
 	bool over;
 };
 
-static inline void refill(struct reader *r)
+static inline void refill(struct codec_reader *r)
 {
 	size_t n = (size_t)(r->end - r->p);
 
@@ -103,7 +103,7 @@ static inline void refill(struct reader *r)
 	r->left = (unsigned int)n * 8;
 }
 
-static inline uint64_t get_bits(struct reader *r, unsigned int n)
+static inline uint64_t get_bits(struct codec_reader *r, unsigned int n)
 {
 	uint64_t v, mask = n == 64 ? ~0ull : (1ull << n) - 1;
 	unsigned int have = r->left;
@@ -129,14 +129,14 @@ static inline uint64_t get_bits(struct reader *r, unsigned int n)
 	return v & mask;
 }
 
-/* ---- integers --------------------------------------------------------------------------------- */
+/* ---- integers ---- */
 
 static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uint8_t flags)
 {
-	uint64_t d[SL_COLUMN_ROWS], dd[SL_COLUMN_ROWS], any = 0, any2 = 0;
+	uint64_t d[COLLECT_COLUMN_ROWS], dd[COLLECT_COLUMN_ROWS], any = 0, any2 = 0;
 	int64_t low = INT64_MAX, high = INT64_MIN;
 	unsigned int width, width2;
-	struct writer w;
+	struct codec_writer w;
 	uint8_t *p = out + 2;
 
 	/* Several small loops, so that the compiler makes vectors of them. */
@@ -167,7 +167,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 		out[0] = flags | (uint8_t)width2;
 		out[1] = SECOND_ORDER;
 		p = put_varint(p, zigzag(d[1]));
-		w = (struct writer){.p = p};
+		w = (struct codec_writer){.p = p};
 		if (width2)
 			for (unsigned int i = 2; i < n; i++)
 				put_bits(&w, dd[i], width2);
@@ -175,7 +175,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 		out[0] = flags | (uint8_t)width;
 		out[1] = FIRST_ORDER;
 		p = put_varint(p, zigzag((uint64_t)low));
-		w = (struct writer){.p = p};
+		w = (struct codec_writer){.p = p};
 		if (width)
 			for (unsigned int i = 1; i < n; i++)
 				put_bits(&w, d[i] - (uint64_t)low, width);
@@ -186,7 +186,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, const uint8_t *p,
 			    const uint8_t *end)
 {
-	struct reader r;
+	struct codec_reader r;
 	uint64_t base, d;
 	uint8_t order;
 
@@ -198,7 +198,7 @@ static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, con
 		p = get_varint(p, end, &d);
 	if (!p || width > 64 || order > SECOND_ORDER)
 		return false;
-	r = (struct reader){.p = p, .end = end};
+	r = (struct codec_reader){.p = p, .end = end};
 	d = unzigzag(d);
 	v[0] = unzigzag(base);
 	if (order == FIRST_ORDER) {
@@ -215,7 +215,7 @@ static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, con
 	return !r.over;
 }
 
-/* ---- doubles ---------------------------------------------------------------------------------- */
+/* ---- doubles ---- */
 
 /* True if v[] are bits of doubles that are whole numbers; whole[] are then these numbers. */
 static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
@@ -239,7 +239,7 @@ static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 
 static size_t pack_xor(uint8_t *out, const uint64_t *v, unsigned int n)
 {
-	struct writer w = {.p = out + 1};
+	struct codec_writer w = {.p = out + 1};
 	unsigned int lead = 65, trail = 0; /* of the window in use; 65: none yet */
 
 	out[0] = XOR;
@@ -272,7 +272,7 @@ static size_t pack_xor(uint8_t *out, const uint64_t *v, unsigned int n)
 
 static bool unpack_xor(uint64_t *v, unsigned int n, const uint8_t *p, const uint8_t *end)
 {
-	struct reader r = {.p = p, .end = end};
+	struct codec_reader r = {.p = p, .end = end};
 	unsigned int length = 0, trail = 0;
 
 	v[0] = get_bits(&r, 64);
@@ -296,11 +296,11 @@ static bool unpack_xor(uint64_t *v, unsigned int n, const uint8_t *p, const uint
 	return !r.over;
 }
 
-/* ---- either ----------------------------------------------------------------------------------- */
+/* ---- either ---- */
 
-size_t sl_column_pack(uint8_t *out, const uint64_t *v, unsigned int n, bool f64)
+size_t collect_column_pack(uint8_t *out, const uint64_t *v, unsigned int n, bool f64)
 {
-	uint64_t whole[SL_COLUMN_ROWS];
+	uint64_t whole[COLLECT_COLUMN_ROWS];
 
 	if (!f64)
 		return pack_integers(out, v, n, 0);
@@ -309,11 +309,11 @@ size_t sl_column_pack(uint8_t *out, const uint64_t *v, unsigned int n, bool f64)
 	return pack_xor(out, v, n);
 }
 
-bool sl_column_unpack(uint64_t *v, unsigned int n, const uint8_t *in, size_t bytes)
+bool collect_column_unpack(uint64_t *v, unsigned int n, const uint8_t *in, size_t bytes)
 {
 	const uint8_t *end = in + bytes;
 
-	if (!bytes || !n || n > SL_COLUMN_ROWS)
+	if (!bytes || !n || n > COLLECT_COLUMN_ROWS)
 		return false;
 	if (in[0] == XOR)
 		return unpack_xor(v, n, in + 1, end);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codec.h - columns of up to SL_COLUMN_ROWS 64-bit values, packed. Pure functions on arrays: they
- * know neither time, nor metrics, nor where the bytes are kept.
+ * codec.h - columns of up to COLLECT_COLUMN_ROWS 64-bit values, packed. Pure functions on arrays:
+ * they know neither time, nor metrics, nor where the bytes are kept.
  *
  * Integers: the first value, then either the differences above the smallest of them (noise around a
  * rate) or the differences of differences (a steady rate), whichever needs fewer bits, all of one
@@ -18,14 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SL_COLUMN_ROWS 64u
+#define COLLECT_COLUMN_ROWS 64u
 /* No column of n rows is packed into more: a mode byte, two varints, and 77 bits a double. */
-#define SL_COLUMN_MAX(n) (32u + ((n) * 80u) / 8u)
+#define COLLECT_COLUMN_MAX(n) (32u + ((n)*80u) / 8u)
 
-/* Packs n (1..SL_COLUMN_ROWS) values; out has SL_COLUMN_MAX(n) bytes. Returns the bytes used. */
-size_t sl_column_pack(uint8_t *out, const uint64_t *v, unsigned int n, bool f64);
+/* Packs n (1..COLLECT_COLUMN_ROWS) values; out has COLLECT_COLUMN_MAX(n) bytes. Returns the bytes
+ * used. */
+size_t collect_column_pack(uint8_t *out, const uint64_t *v, unsigned int n, bool f64);
 
 /* The reverse. False if the bytes are no column of n rows: they may have been overwritten. */
-bool sl_column_unpack(uint64_t *v, unsigned int n, const uint8_t *in, size_t bytes);
+bool collect_column_unpack(uint64_t *v, unsigned int n, const uint8_t *in, size_t bytes);
 
 #endif

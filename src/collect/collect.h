@@ -18,261 +18,268 @@
 #include "region/decode.h"
 #include "region/layers.h"
 
-struct sl_collector;
+struct collect_collector;
 
-struct sl_collector_opts {
-	const char *const *agents;   /* targets as in sl_fabric_open() */
+struct collect_collector_opts {
+	const char *const *agents; /* targets as in fabric_open() */
 	size_t agent_count;
-	unsigned int workers;        /* 0: 1 */
-	bool pin;                    /* worker i to the i-th CPU allowed */
-	const int *cpus;             /* or to these */
+	unsigned int workers; /* 0: 1 */
+	bool pin;	      /* worker i to the i-th CPU allowed */
+	const int *cpus;      /* or to these */
 	size_t cpu_count;
-	uint64_t period_ns;          /* 0: busy */
-	unsigned int queues;         /* connections a host, at most one a worker; 0: 1 */
-	uint64_t stale_ns;           /* a host not read for so long is stale; 0: max(5 periods, 2 s) */
-	uint64_t read_timeout_ns;    /* 0: 500 ms */
-	uint64_t dropped_ns;         /* a region that lied is looked at again after so long, then twice
-				      * that, ...; 0: 5 s */
-	size_t history_bytes;        /* over all; 0: no history */
-	uint64_t history_ns;         /* keep at most so long; 0: as memory allows */
-	size_t max_regions;          /* 0: 65536 */
-	size_t max_series;           /* 0: 4194304 */
-	uint64_t tcp_period_ns;      /* tables of connections are read once in so long; 0: 1 s */
-	size_t tcp_groups;           /* workloads with a role and a port; 0: 512 */
-	size_t tcp_flows;            /* connections, over all hosts; 0: 65536 */
-	bool sum_processes;          /* add up series with the same labels over processes */
-	struct sl_fabric_opts fabric;
+	uint64_t period_ns;	  /* 0: busy */
+	unsigned int queues;	  /* connections a host, at most one a worker; 0: 1 */
+	uint64_t stale_ns;	  /* a host not read for so long is stale; 0: max(5 periods, 2 s) */
+	uint64_t read_timeout_ns; /* 0: 500 ms */
+	uint64_t dropped_ns;	  /* a region that lied is looked at again after so long, then twice
+				   * that, ...; 0: 5 s */
+	size_t history_bytes;	  /* over all; 0: no history */
+	uint64_t history_ns;	  /* keep at most so long; 0: as memory allows */
+	size_t max_regions;	  /* 0: 65536 */
+	size_t max_series;	  /* 0: 4194304 */
+	uint64_t tcp_period_ns;	  /* tables of connections are read once in so long; 0: 1 s */
+	size_t tcp_groups;	  /* workloads with a role and a port; 0: 512 */
+	size_t tcp_flows;	  /* connections, over all hosts; 0: 65536 */
+	bool sum_processes;	  /* add up series with the same labels over processes */
+	struct fabric_opts fabric;
 };
 
-struct sl_collector *sl_collector_new(const struct sl_collector_opts *opts, char *error,
-				      size_t error_bytes);
-int sl_collector_start(struct sl_collector *c); /* 0 or -errno */
-void sl_collector_free(struct sl_collector *c); /* stops the workers first */
+struct collect_collector *collect_collector_new(const struct collect_collector_opts *opts,
+						char *error, size_t error_bytes);
+int collect_collector_start(struct collect_collector *c); /* 0 or -errno */
+void collect_collector_free(struct collect_collector *c); /* stops the workers first */
 
 /* True once every host was reached or failed once. */
-bool sl_collector_ready(const struct sl_collector *c);
+bool collect_collector_ready(const struct collect_collector *c);
 
-struct sl_owner;
-/* Exposes the stores that this collector owns (dta/store_server/server.h). Before sl_collector_start(); must outlive c's source. */
-void sl_collector_owns(struct sl_collector *c, struct sl_owner *stores);
+struct dta_store_server;
+/* Exposes the stores that this collector owns (dta/store_server/server.h). Before
+ * collect_collector_start(); must outlive c's source. */
+void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores);
 
 /* What the exposition walks: the published series, and the collector's own (sidelight_...). */
-struct sl_source sl_collector_source(struct sl_collector *c);
+struct export_source collect_collector_source(struct collect_collector *c);
 
-/* ---- introspection: callbacks get values that are valid during the call ---------------------- */
+/* ---- introspection: callbacks get values that are valid during the call ---- */
 
-enum sl_host_condition { SL_HOST_CONNECTING, SL_HOST_UP, SL_HOST_STALE };
-const char *sl_host_condition_name(enum sl_host_condition condition); /* "connecting", ... */
+enum collect_host_condition { COLLECT_HOST_CONNECTING, COLLECT_HOST_UP, COLLECT_HOST_STALE };
+const char *api_host_condition_name(enum collect_host_condition condition); /* "connecting", ... */
 
-struct sl_host_view {
+struct collect_host_view {
 	const char *target, *fabric, *hostname;
-	enum sl_host_condition condition;
-	uint64_t last_read_ns;      /* CLOCK_REALTIME */
+	enum collect_host_condition condition;
+	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint32_t regions;
-	struct sl_fabric_stats stats;
+	struct fabric_stats stats;
 };
-void sl_collector_hosts(struct sl_collector *c, void (*fn)(const struct sl_host_view *, void *),
-			void *arg);
+void collect_collector_hosts(struct collect_collector *c,
+			     void (*fn)(const struct collect_host_view *, void *), void *arg);
 
-struct sl_region_view {
-	const struct sl_region_info *info;
+struct collect_region_view {
+	const struct region_info *info;
 	const char *target, *hostname;
-	uint32_t state;             /* enum sl_region_state */
+	uint32_t state; /* enum sl_region_state */
 	bool stale;
-	uint64_t changed_ns;        /* when it came into that state */
+	uint64_t changed_ns; /* when it came into that state */
 	uint64_t metrics, series, unsettled, refused, rounds;
 	uint64_t last_read_ns;
-	const char *fault;          /* "" or sl_fault_name() of why it was dropped */
+	const char *fault; /* "" or region_fault_name() of why it was dropped */
 };
-void sl_collector_regions(struct sl_collector *c, void (*fn)(const struct sl_region_view *, void *),
-			  void *arg);
+void collect_collector_regions(struct collect_collector *c,
+			       void (*fn)(const struct collect_region_view *, void *), void *arg);
 
 /* Metrics of the region with this instance. value: flattened cells of this metric. 0, -ENOENT. */
-int sl_collector_metrics(struct sl_collector *c, uint64_t instance,
-			 void (*fn)(const struct sl_metric *, const uint64_t *value, void *),
-			 void *arg);
+int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
+			      void (*fn)(const struct region_metric *, const uint64_t *value,
+					 void *),
+			      void *arg);
 
-/* ---- connections --------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
-struct sl_flow;
+struct region_flow;
 
-struct sl_flow_view {
+struct collect_flow_view {
 	const char *target, *hostname;
-	bool stale;                   /* its table was not read for long */
+	bool stale; /* its table was not read for long */
 	uint32_t slot;
-	const struct sl_flow *now;    /* as it was read last */
-	const struct sl_flow *before; /* a second or more earlier, or NULL */
-	int64_t read_ns;              /* CLOCK_REALTIME at which now came to be seen */
-	const struct sl_region_info *workload; /* whose labels say whose it is; NULL: not known yet */
+	const struct region_flow *now;	    /* as it was read last */
+	const struct region_flow *before;   /* a second or more earlier, or NULL */
+	int64_t read_ns;		    /* CLOCK_REALTIME at which now came to be seen */
+	const struct region_info *workload; /* whose labels say whose it is; NULL: not known yet */
 };
 /* All connections that are open, or ended a moment ago. */
-void sl_collector_flows(struct sl_collector *c, void (*fn)(const struct sl_flow_view *, void *),
-			void *arg);
+void collect_collector_flows(struct collect_collector *c,
+			     void (*fn)(const struct collect_flow_view *, void *), void *arg);
 
 /* A host's table of connections; what counts does so since the collector's start. */
-struct sl_flow_table_view {
+struct collect_flow_table_view {
 	const char *target, *hostname;
-	const char *fault;            /* "" or why it is not believed */
-	bool present, stale;          /* present: the host has one now */
-	uint64_t last_read_ns;        /* CLOCK_REALTIME */
+	const char *fault;     /* "" or why it is not believed */
+	bool present, stale;   /* present: the host has one now */
+	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint32_t slots, slots_read, open;
 	uint64_t passes, missed, opened, closed, unsettled, lost, unseen, journal_gaps;
 };
 /* Of hosts that have one, or had. */
-void sl_collector_flow_tables(struct sl_collector *c,
-			      void (*fn)(const struct sl_flow_table_view *, void *), void *arg);
+void collect_collector_flow_tables(struct collect_collector *c,
+				   void (*fn)(const struct collect_flow_table_view *, void *),
+				   void *arg);
 
-/* ---- layers of the stack ------------------------------------------------------------------------- */
+/* ---- layers of the stack ---- */
 
-struct sl_layers_view {
+struct collect_layers_view {
 	const char *target, *hostname;
-	const struct sl_region_info *workload; /* whose labels say whose it is */
-	const char *role, *port;               /* of the service: "server", "80" or "other" */
+	const struct region_info *workload; /* whose labels say whose it is */
+	const char *role, *port;	    /* of the service: "server", "80" or "other" */
 	bool stale;
-	const struct sl_layer_view *all;       /* without a key, since the collector looks at it */
-	const struct sl_layer_view *late;      /* of the last 10 to 20 s */
-	int64_t late_ns;                       /* how long exactly */
+	const struct region_layer_view *all;  /* without a key, since the collector looks at it */
+	const struct region_layer_view *late; /* of the last 10 to 20 s */
+	int64_t late_ns;		      /* how long exactly */
 };
 /* Where the time of requests goes, by workload, role and port. */
-void sl_collector_layers(struct sl_collector *c, void (*fn)(const struct sl_layers_view *, void *),
-			 void *arg);
+void collect_collector_layers(struct collect_collector *c,
+			      void (*fn)(const struct collect_layers_view *, void *), void *arg);
 
-struct sl_layer_losses_view {
+struct collect_layer_losses_view {
 	const char *target, *hostname;
-	bool present;                /* the host has a table of layers now */
+	bool present; /* the host has a table of layers now */
 	uint64_t passes;
-	uint64_t lost[SL_CAUSES];    /* by enum sl_layer_cause, since its programs were loaded */
+	uint64_t lost[SL_CAUSES]; /* by enum sl_layer_cause, since its programs were loaded */
 };
 /* What the hosts could not attribute. */
-void sl_collector_layer_losses(struct sl_collector *c,
-			       void (*fn)(const struct sl_layer_losses_view *, void *), void *arg);
+void collect_collector_layer_losses(struct collect_collector *c,
+				    void (*fn)(const struct collect_layer_losses_view *, void *),
+				    void *arg);
 
-struct sl_point {
-	int64_t ns;                 /* CLOCK_REALTIME of the READ */
-	double value;               /* histograms: their count */
+struct collect_point {
+	int64_t ns;   /* CLOCK_REALTIME of the READ */
+	double value; /* histograms: their count */
 };
 /*
  * Points of a metric from from_ns on, oldest first, at most max (the newest are kept). Returns
  * their number or -ENOENT.
  */
-ssize_t sl_collector_history(struct sl_collector *c, uint64_t instance, uint32_t metric,
-			     int64_t from_ns, struct sl_point *out, size_t max);
+ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
+				  int64_t from_ns, struct collect_point *out, size_t max);
 /* The same of what is from from_ns to to_ns, both included. */
-ssize_t sl_collector_history_between(struct sl_collector *c, uint64_t instance, uint32_t metric,
-				     int64_t from_ns, int64_t to_ns, struct sl_point *out,
-				     size_t max);
+ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t instance,
+					  uint32_t metric, int64_t from_ns, int64_t to_ns,
+					  struct collect_point *out, size_t max);
 
-/* ---- taps: values while they are fresh ---------------------------------------------------------- */
+/* ---- taps: values while they are fresh ---- */
 
-#define SL_TAPS_MAX 4u
+#define COLLECT_TAPS_MAX 4u
 
-struct layout;
+struct collect_layout;
 
 /* One pass over a region. All of it is valid during the call only. */
-struct sl_tap_row {
+struct collect_tap_row {
 	uint64_t instance;
-	const struct sl_region_info *info;
+	const struct region_info *info;
 	const char *hostname;
-	unsigned int worker;        /* who calls: 0 .. workers - 1; a region keeps its worker */
-	uint32_t state;             /* enum sl_region_state: may be dead, whose values are the last */
-	uint64_t layout;            /* generation: while it and columns stay, column i is one metric */
-	const struct layout *shape; /* for sl_tap_metric() */
+	unsigned int worker; /* who calls: 0 .. workers - 1; a region keeps its worker */
+	uint32_t state;	     /* enum sl_region_state: may be dead, whose values are the last */
+	uint64_t layout;     /* generation: while it and columns stay, column i is one metric */
+	const struct collect_layout *shape; /* for collect_tap_metric() */
 	uint32_t columns;
 	/*
-	 * By column: counters and gauges as they are, histograms their count, state sets their bits,
-	 * infos 0; NaN for what did not settle in this pass.
+	 * By column: counters and gauges as they are, histograms their count, state sets their
+	 * bits, infos 0; NaN for what did not settle in this pass.
 	 */
 	const double *value;
-	const uint64_t *cell;       /* of all columns: for sl_tap_cells() */
-	int64_t ns;                 /* CLOCK_REALTIME of the READs */
-	void **own;                 /* the tap's, kept with the region; NULL at first */
+	const uint64_t *cell; /* of all columns: for collect_tap_cells() */
+	int64_t ns;	      /* CLOCK_REALTIME of the READs */
+	void **own;	      /* the tap's, kept with the region; NULL at first */
 };
 
 /* The metric of a column, as it is exposed. Valid until the call of the tap returns. */
-const struct sl_metric *sl_tap_metric(const struct sl_tap_row *row, uint32_t column);
-/* Its cells, as sl_values_flatten() has them: sl_tap_metric()->cells. */
-const uint64_t *sl_tap_cells(const struct sl_tap_row *row, uint32_t column);
+const struct region_metric *collect_tap_metric(const struct collect_tap_row *row, uint32_t column);
+/* Its cells, as region_values_flatten() has them: collect_tap_metric()->cells. */
+const uint64_t *collect_tap_cells(const struct collect_tap_row *row, uint32_t column);
 
-struct sl_tap {
+struct collect_tap {
 	/*
-	 * After each pass in which the region was read, by the region's worker: calls for one region
-	 * never overlap, those of different workers do. It must not block, nor call sl_collector_free();
-	 * what it takes is taken from the round.
+	 * After each pass in which the region was read, by the region's worker: calls for one
+	 * region never overlap, those of different workers do. It must not block, nor call
+	 * collect_collector_free(); what it takes is taken from the round.
 	 */
-	void (*row)(void *arg, const struct sl_tap_row *row);
-	/* Asked before, when value and cell may be NULL: false spares the row, and its making if nobody
-	 * wants it. NULL: every row is wanted. */
-	bool (*wants)(void *arg, const struct sl_tap_row *row);
-	/* The region is gone (expired, or the collector ends) and *own was not NULL. NULL: not told. */
+	void (*row)(void *arg, const struct collect_tap_row *row);
+	/* Asked before, when value and cell may be NULL: false spares the row, and its making if
+	 * nobody wants it. NULL: every row is wanted. */
+	bool (*wants)(void *arg, const struct collect_tap_row *row);
+	/* The region is gone (expired, or the collector ends) and *own was not NULL. NULL: not
+	 * told. */
 	void (*gone)(void *arg, uint64_t instance, void *own);
 	void *arg;
 };
 
 /*
- * Before sl_collector_start(). 0, -ENOSPC (SL_TAPS_MAX are there), -EBUSY (it was started). A row
- * for which there was no memory is left out and counted (sidelight_collector_refused_total, cause tap_rows).
+ * Before collect_collector_start(). 0, -ENOSPC (COLLECT_TAPS_MAX are there), -EBUSY (it was
+ * started). A row for which there was no memory is left out and counted
+ * (sidelight_collector_refused_total, cause tap_rows).
  */
-int sl_collector_tap(struct sl_collector *c, const struct sl_tap *tap);
+int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap);
 
-/* ---- analysis: live.h --------------------------------------------------------------------------- */
+/* ---- analysis: live.h ---- */
 
-struct sl_scale; /* act/scale.h */
+struct act_scale; /* act/scale.h */
 
-struct sl_analysis_view {
-	struct sl_verdicts *verdicts;
+struct collect_analysis_view {
+	struct act_verdicts *verdicts;
 	const char *detector, *shadow; /* shadow: NULL if there is none */
-	double false_alarms;           /* an hour and pod */
-	uint64_t warming;              /* pods in their warm-up */
-	struct sl_scale *scale;
+	double false_alarms;	       /* an hour and pod */
+	uint64_t warming;	       /* pods in their warm-up */
+	struct act_scale *scale;
 };
 /* False: nothing is analysed. */
-bool sl_collector_analysis(struct sl_collector *c, struct sl_analysis_view *out);
+bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out);
 
-/* ---- other memory of a region ------------------------------------------------------------------- */
+/* ---- other memory of a region ---- */
 
 /* Bytes of one fetch, at most. */
-#define SL_FETCH_MAX 65536u
+#define COLLECT_FETCH_MAX 65536u
 
 /*
  * What came of a fetch. status 0: bytes points to length of them, as they were READ at ns
  * (CLOCK_REALTIME) in any order and granularity: valid during the call, and hostile until their
  * check words were looked at. Otherwise bytes is NULL and status is -ENOENT (the region is gone),
  * -EAGAIN (it can't be read at present: its host is not reached, it was dropped), -ERANGE (outside
- * of it), -ETIMEDOUT, -ENOTCONN, -EACCES, -EIO (the READ failed) or -ECANCELED (the collector ends).
- * Called by the worker that reads the region, by that which frees the collector at the end: it
- * must not block and not call sl_collector_free(); it may fetch again.
+ * of it), -ETIMEDOUT, -ENOTCONN, -EACCES, -EIO (the READ failed) or -ECANCELED (the collector
+ * ends). Called by the worker that reads the region, by that which frees the collector at the end:
+ * it must not block and not call collect_collector_free(); it may fetch again.
  */
-typedef void sl_fetch_fn(void *arg, int status, const void *bytes, uint32_t length, int64_t ns);
+typedef void collect_fetch_fn(void *arg, int status, const void *bytes, uint32_t length,
+			      int64_t ns);
 
 /*
- * READs length (1 .. SL_FETCH_MAX) bytes at offset of the region with this instance, once, beside the
- * rounds: within 100 ms, or by the next round if that is sooner. Fetches of one region are started in
- * the order in which they were asked for. Any thread. 0, and fn is called exactly once; or -ENOENT,
- * -ERANGE, -ENOMEM, and it is not.
+ * READs length (1 .. COLLECT_FETCH_MAX) bytes at offset of the region with this instance, once,
+ * beside the rounds: within 100 ms, or by the next round if that is sooner. Fetches of one region
+ * are started in the order in which they were asked for. Any thread. 0, and fn is called exactly
+ * once; or -ENOENT, -ERANGE, -ENOMEM, and it is not.
  */
-int sl_collector_fetch(struct sl_collector *c, uint64_t instance, uint64_t offset, uint32_t length,
-		       sl_fetch_fn *fn, void *arg);
+int collect_collector_fetch(struct collect_collector *c, uint64_t instance, uint64_t offset,
+			    uint32_t length, collect_fetch_fn *fn, void *arg);
 
 /* READ latency: counts in exponential buckets, bucket i holding up to 2^(i/4) microseconds. */
-#define SL_LATENCY_BUCKETS 96
-struct sl_worker_view {
+#define COLLECT_LATENCY_BUCKETS 96
+struct collect_worker_view {
 	unsigned int worker;
-	int cpu;                    /* -1: not pinned */
+	int cpu; /* -1: not pinned */
 	uint64_t rounds, missed_deadlines, reads, bytes, lines, unsettled;
-	uint64_t samples;           /* values decoded */
+	uint64_t samples; /* values decoded */
 	uint64_t busy_ns, elapsed_ns;
-	uint64_t errors[SL_FAULT_COUNT];
-	uint64_t read_errors, latency[SL_LATENCY_BUCKETS], latency_sum_ns;
+	uint64_t errors[REGION_FAULT_COUNT];
+	uint64_t read_errors, latency[COLLECT_LATENCY_BUCKETS], latency_sum_ns;
 	uint32_t regions;
 };
-void sl_collector_workers(struct sl_collector *c, void (*fn)(const struct sl_worker_view *, void *),
-			  void *arg);
+void collect_collector_workers(struct collect_collector *c,
+			       void (*fn)(const struct collect_worker_view *, void *), void *arg);
 
-struct sl_collector_totals {
+struct collect_collector_totals {
 	uint64_t regions, live, dead, closed, dropped, series, conflicts, expired, refused;
 	uint64_t memory_bytes, history_bytes, history_points;
 	uint64_t hosts, hosts_up, hosts_stale;
 };
-void sl_collector_totals(struct sl_collector *c, struct sl_collector_totals *out);
+void collect_collector_totals(struct collect_collector *c, struct collect_collector_totals *out);
 
 #endif

@@ -23,7 +23,7 @@
 #define TCP_FLOWS	   65536u
 #define HISTORY_MIN_WORKER (256u << 10)
 
-static void defaults(struct sl_collector_opts *o)
+static void defaults(struct collect_collector_opts *o)
 {
 	if (!o->workers)
 		o->workers = 1;
@@ -52,7 +52,7 @@ static void defaults(struct sl_collector_opts *o)
 }
 
 /* The CPUs that worker 0, 1, ... are pinned to; -1 for none. */
-static int cpu_of(const struct sl_collector_opts *o, unsigned int worker)
+static int cpu_of(const struct collect_collector_opts *o, unsigned int worker)
 {
 	unsigned int n = worker;
 	cpu_set_t set;
@@ -68,9 +68,9 @@ static int cpu_of(const struct sl_collector_opts *o, unsigned int worker)
 	return -1;
 }
 
-static int make_worker(struct sl_collector *c, unsigned int i, char *error, size_t error_bytes)
+static int make_worker(struct collect_collector *c, unsigned int i, char *error, size_t error_bytes)
 {
-	struct worker *w = &c->worker[i];
+	struct collect_worker *w = &c->worker[i];
 	size_t share = c->opts.history_bytes / c->opts.workers;
 	unsigned int links = 0;
 	int err;
@@ -82,7 +82,7 @@ static int make_worker(struct sl_collector *c, unsigned int i, char *error, size
 	if (share) {
 		/* Rows that are not packed yet take their part of what was allowed. */
 		w->row_limit = share / 4;
-		err = sl_ring_init(&w->ring, share - w->row_limit, c->opts.history_ns);
+		err = collect_ring_init(&w->ring, share - w->row_limit, c->opts.history_ns);
 		if (err) {
 			snprintf(error, error_bytes, "history of %zu bytes for %u workers: %s",
 				 c->opts.history_bytes, c->opts.workers,
@@ -101,7 +101,8 @@ static int make_worker(struct sl_collector *c, unsigned int i, char *error, size
 		for (unsigned int q = 0; q < c->opts.queues; q++) {
 			if ((h + q) % c->opts.workers != i)
 				continue;
-			err = link_init(&w->link[w->links], w, &c->host[h], q, error, error_bytes);
+			err = collect_link_init(&w->link[w->links], w, &c->host[h], q, error,
+						error_bytes);
 			w->links++;
 			if (err)
 				return err;
@@ -109,10 +110,10 @@ static int make_worker(struct sl_collector *c, unsigned int i, char *error, size
 	return 0;
 }
 
-struct sl_collector *sl_collector_new(const struct sl_collector_opts *opts, char *error,
-				      size_t error_bytes)
+struct collect_collector *collect_collector_new(const struct collect_collector_opts *opts,
+						char *error, size_t error_bytes)
 {
-	struct sl_collector *c = calloc(1, sizeof(*c));
+	struct collect_collector *c = calloc(1, sizeof(*c));
 	int err = -ENOMEM;
 
 	snprintf(error, error_bytes, "out of memory");
@@ -130,15 +131,16 @@ struct sl_collector *sl_collector_new(const struct sl_collector_opts *opts, char
 		goto fail;
 	}
 	if (getrandom(&c->seed, sizeof(c->seed), 0) != sizeof(c->seed))
-		c->seed = sl_realtime_ns();
+		c->seed = base_realtime_ns();
 	c->host = calloc(opts->agent_count + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
-	if (!c->host || !c->worker || defs_init(&c->defs) || retired_init(c))
+	if (!c->host || !c->worker || collect_defs_init(&c->defs) || collect_retired_init(c))
 		goto fail;
 	for (; c->hosts < opts->agent_count; c->hosts++)
-		if (host_init(&c->host[c->hosts], c, opts->agents[c->hosts], c->opts.queues))
+		if (collect_host_init(&c->host[c->hosts], c, opts->agents[c->hosts],
+				      c->opts.queues))
 			goto fail;
-	c->nets = nets_new(c);
+	c->nets = collect_pair_latency_new(c);
 	if (!c->nets)
 		goto fail;
 	for (unsigned int i = 0; i < c->opts.workers; i++) {
@@ -148,63 +150,65 @@ struct sl_collector *sl_collector_new(const struct sl_collector_opts *opts, char
 	}
 	return c;
 fail:
-	sl_collector_free(c);
+	collect_collector_free(c);
 	errno = -err;
 	return NULL;
 }
 
-int sl_collector_start(struct sl_collector *c)
+int collect_collector_start(struct collect_collector *c)
 {
-	int err = pthread_create(&c->control, NULL, control_main, c);
+	int err = pthread_create(&c->control, NULL, collect_control_main, c);
 
 	if (err)
 		return -err;
 	c->running = true;
 	for (unsigned int i = 0; i < c->workers; i++) {
-		err = pthread_create(&c->worker[i].thread, NULL, worker_main, &c->worker[i]);
+		err = pthread_create(&c->worker[i].thread, NULL, collect_worker_main,
+				     &c->worker[i]);
 		if (err)
-			return -err; /* sl_collector_free() stops those that run */
+			return -err; /* collect_collector_free() stops those that run */
 		c->worker[i].started = true;
 	}
 	return 0;
 }
 
-void sl_collector_free(struct sl_collector *c)
+void collect_collector_free(struct collect_collector *c)
 {
 	if (!c)
 		return;
-	SET(c->stop, true);
+	relaxed_store(c->stop, true);
 	for (unsigned int i = 0; i < c->workers; i++)
 		if (c->worker[i].started)
 			pthread_join(c->worker[i].thread, NULL);
 	/* Not before: what a worker mails last holds regions, and control has to take it. */
-	SET(c->over, true);
+	relaxed_store(c->over, true);
 	if (c->running) {
-		control_wake(c);
+		collect_control_wake(c);
 		pthread_join(c->control, NULL);
 	}
-	/* Who is told below that his fetch was cancelled may ask again: there is nothing any more. */
-	index_put(c->index);
+	/* Who is told below that his fetch was cancelled may ask again: there is nothing any more.
+	 */
+	collect_index_put(c->index);
 	c->index = NULL;
 	for (size_t i = 0; i < c->regions; i++)
-		region_put(c->region[i]);
-	retired_free(c);
+		collect_region_put(c->region[i]);
+	collect_retired_free(c);
 	for (unsigned int i = 0; i < c->workers; i++) {
-		struct worker *w = &c->worker[i];
+		struct collect_worker *w = &c->worker[i];
 
 		for (unsigned int k = 0; k < w->links; k++)
-			link_free(&w->link[k]);
+			collect_link_free(&w->link[k]);
 	}
 	for (unsigned int i = 0; i < c->workers; i++) {
 		free(c->worker[i].link);
 		free(c->worker[i].flat);
 		free(c->worker[i].row);
-		sl_ring_free(&c->worker[i].ring);
+		collect_ring_free(&c->worker[i].ring);
 	}
-	nets_free(c->nets);
+	collect_pair_latency_free(c->nets);
 	for (size_t i = 0; i < c->hosts; i++)
-		host_free(&c->host[i]);
-	defs_free(&c->defs);
+		collect_host_free(&c->host[i]);
+	collect_defs_free(&c->defs);
 	free(c->region);
 	free(c->worker);
 	free(c->host);
@@ -214,20 +218,20 @@ void sl_collector_free(struct sl_collector *c)
 	free(c);
 }
 
-void sl_collector_owns(struct sl_collector *c, struct sl_owner *stores)
+void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores)
 {
 	c->dta = stores;
 }
 
-bool sl_collector_ready(const struct sl_collector *c)
+bool collect_collector_ready(const struct collect_collector *c)
 {
 	for (unsigned int i = 0; i < c->workers; i++)
 		for (unsigned int k = 0; k < c->worker[i].links; k++) {
-			const struct link *l = &c->worker[i].link[k];
+			const struct collect_link *l = &c->worker[i].link[k];
 
-			if (!GET(l->tried) && !GET(l->settled))
+			if (!relaxed_load(l->tried) && !relaxed_load(l->settled))
 				return false;
 		}
 	/* What they found is in the index. */
-	return GET(c->index_builds) && !GET(c->dirty) && !GET(c->box);
+	return relaxed_load(c->index_builds) && !relaxed_load(c->dirty) && !relaxed_load(c->queue);
 }

@@ -17,7 +17,7 @@
 #define TRIM_NS	 1000000000u /* between two looks for memory to give back */
 #define DEPARTED 64	     /* regions that are gone: worth to ask the allocator for theirs */
 
-void control_wake(struct sl_collector *c)
+void collect_control_wake(struct collect_collector *c)
 {
 	uint64_t one = 1;
 	ssize_t n = write(c->wake_fd, &one, sizeof(one));
@@ -25,10 +25,10 @@ void control_wake(struct sl_collector *c)
 	(void)n; /* a full counter wakes as well */
 }
 
-static bool list(struct sl_collector *c, struct region *r)
+static bool list(struct collect_collector *c, struct collect_region *r)
 {
 	size_t n = c->region_capacity ? c->region_capacity * 2 : 256;
-	struct region **to;
+	struct collect_region **to;
 
 	if (c->regions == c->region_capacity) {
 		to = realloc(c->region, n * sizeof(*to));
@@ -37,150 +37,152 @@ static bool list(struct sl_collector *c, struct region *r)
 		c->region = to;
 		c->region_capacity = n;
 	}
-	ref_get(&r->refs);
+	collect_ref_get(&r->refs);
 	r->listed = true;
 	r->list_index = c->regions;
 	c->region[c->regions++] = r;
 	return true;
 }
 
-static void unlist(struct sl_collector *c, struct region *r)
+static void unlist(struct collect_collector *c, struct collect_region *r)
 {
-	struct region *last = c->region[--c->regions];
+	struct collect_region *last = c->region[--c->regions];
 
 	c->region[r->list_index] = last;
 	last->list_index = r->list_index;
 	r->listed = false;
-	region_put(r);
+	collect_region_put(r);
 }
 
 /* The region's memory that the worker handed over is control's until built is set. */
-static void build(struct sl_collector *c, struct region *r)
+static void build(struct collect_collector *c, struct collect_region *r)
 {
-	struct built *built = &r->reply;
-	struct layout *layout;
+	struct collect_built *built = &r->reply;
+	struct collect_layout *layout;
 
-	*built = (struct built){.fault = SL_FAULT_NONE};
+	*built = (struct collect_built){.fault = REGION_FAULT_NONE};
 	if (r->made)
-		layout = workload_layout(c, r, (const struct workload_group *)r->schema_bytes,
-					 r->schema_length / sizeof(struct workload_group),
-					 r->schema_generation);
+		layout = collect_workload_layout(
+			c, r, (const struct collect_workload_group *)r->schema_bytes,
+			r->schema_length / sizeof(struct collect_workload_group),
+			r->schema_generation);
 	else
-		layout = layout_new(c, r, r->schema_bytes, r->schema_length, r->schema_generation,
-				    &built->fault);
+		layout = collect_layout_new(c, r, r->schema_bytes, r->schema_length,
+					    r->schema_generation, &built->fault);
 	free(r->schema_bytes);
 	r->schema_bytes = NULL;
 	if (layout) {
-		built->board = board_new(layout, r->worker, r->instance ^ c->seed);
-		layout_put(layout);
+		built->snapshot = collect_snapshot_new(layout, r->worker, r->instance ^ c->seed);
+		collect_layout_put(layout);
 	}
-	if (built->board) {
-		ref_get(&built->board->refs);
-		board_put(r->pending, c);
-		r->pending = built->board;
+	if (built->snapshot) {
+		collect_ref_get(&built->snapshot->refs);
+		collect_snapshot_put(r->pending, c);
+		r->pending = built->snapshot;
 	}
 	/* Pairs with install(): the worker sees the board as it was made. */
 	__atomic_store_n(&r->built, built, __ATOMIC_RELEASE);
 }
 
-static void gone(struct sl_collector *c, struct region *r)
+static void gone(struct collect_collector *c, struct collect_region *r)
 {
 	if (c->opts.sum_processes)
-		retire_region(c, r);
-	board_put(r->shown, c);
-	board_put(r->pending, c);
+		collect_retire_region(c, r);
+	collect_snapshot_put(r->shown, c);
+	collect_snapshot_put(r->pending, c);
 	r->shown = r->pending = NULL;
-	SUB(c->series_count, r->series);
+	relaxed_sub(c->series_count, r->series);
 	r->series = 0;
 	c->departed++;
 	if (r->listed)
 		unlist(c, r);
 }
 
-static void open_letter(struct sl_collector *c, struct region *r)
+static void open_letter(struct collect_collector *c, struct collect_region *r)
 {
-	unsigned int mail = __atomic_exchange_n(&r->mail, 0, __ATOMIC_ACQ_REL);
+	unsigned int queued = __atomic_exchange_n(&r->queued, 0, __ATOMIC_ACQ_REL);
 
-	if (mail & MAIL_NEW && !r->listed && !list(c, r))
-		sl_log_limited(SL_ERROR, "collect", "out of memory: a region is not listed");
+	if (queued & QUEUE_NEW && !r->listed && !list(c, r))
+		base_log_limited(BASE_ERROR, "collect", "out of memory: a region is not listed");
 	/*
-	 * Before the next one is built, which nothing was written into. Nor was it into one that was built while the worker
-	 * first wrote the one before: that is shown when it writes.
+	 * Before the next one is built, which nothing was written into. Nor was it into one that
+	 * was built while the worker first wrote the one before: that is shown when it writes.
 	 */
-	if (mail & MAIL_BOARD && r->pending && GET(r->pending->seq) > 1) {
-		board_put(r->shown, c);
+	if (queued & QUEUE_SNAPSHOT && r->pending && relaxed_load(r->pending->seq) > 1) {
+		collect_snapshot_put(r->shown, c);
 		r->shown = r->pending;
 		r->pending = NULL;
 	}
-	if (mail & MAIL_SCHEMA)
+	if (queued & QUEUE_SCHEMA)
 		build(c, r);
-	if (mail & MAIL_GONE)
+	if (queued & QUEUE_GONE)
 		gone(c, r);
-	if (mail & ~(unsigned int)MAIL_SCHEMA)
-		SET(c->dirty, true);
+	if (queued & ~(unsigned int)QUEUE_SCHEMA)
+		relaxed_store(c->dirty, true);
 }
 
-static void open_box(struct sl_collector *c)
+static void open_box(struct collect_collector *c)
 {
-	struct region *r = __atomic_exchange_n(&c->box, NULL, __ATOMIC_ACQUIRE), *turned = NULL;
+	struct collect_region *r = __atomic_exchange_n(&c->queue, NULL, __ATOMIC_ACQUIRE),
+			      *turned = NULL;
 
 	/* The stack has the newest on top; the oldest comes first. */
 	while (r) {
-		struct region *next = r->box_next;
+		struct collect_region *next = r->box_next;
 
 		r->box_next = turned;
 		turned = r;
 		r = next;
 	}
 	while (turned) {
-		struct region *next = turned->box_next;
+		struct collect_region *next = turned->box_next;
 
 		open_letter(c, turned);
-		region_put(turned);
+		collect_region_put(turned);
 		turned = next;
 	}
 }
 
 /* Also once at the start, for the collector's own series. */
-static void renew_index(struct sl_collector *c)
+static void renew_index(struct collect_collector *c)
 {
-	struct index *x = index_new(c), *old;
+	struct collect_index *x = collect_index_new(c), *old;
 
 	if (!x) {
-		sl_log_limited(SL_ERROR, "collect", "out of memory: the index stays as it was");
+		base_log_limited(BASE_ERROR, "collect", "out of memory: the index stays as it was");
 		return;
 	}
 	pthread_mutex_lock(&c->index_lock);
 	old = c->index;
 	c->index = x;
 	pthread_mutex_unlock(&c->index_lock);
-	SET(c->index_builds, c->index_builds + 1);
-	SET(c->dirty, false);
-	index_put(old);
+	relaxed_store(c->index_builds, c->index_builds + 1);
+	relaxed_store(c->dirty, false);
+	collect_index_put(old);
 }
 
-void *control_main(void *arg)
+void *collect_control_main(void *arg)
 {
-	struct sl_collector *c = arg;
+	struct collect_collector *c = arg;
 	uint64_t next_ns = 0, trim_ns = 0, count;
 
 	pthread_setname_np(pthread_self(), "control");
-	SET(c->dirty, true);
-	while (!GET(c->over)) {
-		uint64_t now = sl_now_ns();
+	relaxed_store(c->dirty, true);
+	while (!relaxed_load(c->over)) {
+		uint64_t now = base_now_ns();
 		int wait = 1000;
 
 		open_box(c);
 		if (c->dirty && now >= next_ns) {
 			renew_index(c);
 			/* A large index must not keep a core busy with making it anew. */
-			next_ns = sl_now_ns();
+			next_ns = base_now_ns();
 			next_ns += INDEX_NS > 9 * (next_ns - now) ? INDEX_NS : 9 * (next_ns - now);
 		}
 		if (now >= trim_ns) {
 			for (unsigned int i = 0; i < c->workers; i++)
 				if (c->worker[i].ring.word)
-					sl_ring_trim(&c->worker[i].ring);
+					collect_ring_trim(&c->worker[i].ring);
 			if (c->departed >= DEPARTED && c->departed >= c->regions) {
 				malloc_trim(0);
 				c->departed = 0;

@@ -16,21 +16,22 @@
 
 #include "collect/history.h"
 
-#define HEAD_WORDS (sizeof(struct sl_chunk_head) / 8)
-_Static_assert(sizeof(struct sl_chunk_head) == 48, "chunk head");
+#define HEAD_WORDS (sizeof(struct collect_chunk_head) / 8)
+_Static_assert(sizeof(struct collect_chunk_head) == 48, "chunk head");
 
 /* A chunk: head, bytes of each column as u16 (times first), columns. */
-#define CHUNK_BYTES                     \
-	(sizeof(struct sl_chunk_head) + \
-	 (SL_CHUNK_COLUMNS + 1) * (2 + SL_COLUMN_MAX(SL_COLUMN_ROWS)) + 8)
-_Static_assert(SL_COLUMN_MAX(SL_COLUMN_ROWS) <= UINT16_MAX, "a column's length is 16 bits");
+#define CHUNK_BYTES                          \
+	(sizeof(struct collect_chunk_head) + \
+	 (COLLECT_CHUNK_COLUMNS + 1) * (2 + COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS)) + 8)
+_Static_assert(COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS) <= UINT16_MAX,
+	       "a column's length is 16 bits");
 
 #define RING_MIN (64u << 10)
 #define TRIM_MIN (4u << 20) /* bytes of a ring below which trimming is not worth it */
 
-int sl_ring_init(struct sl_ring *r, size_t bytes, uint64_t max_ns)
+int collect_ring_init(struct collect_ring *r, size_t bytes, uint64_t max_ns)
 {
-	*r = (struct sl_ring){.max_ns = max_ns};
+	*r = (struct collect_ring){.max_ns = max_ns};
 	if (bytes < RING_MIN)
 		return -EINVAL;
 	r->words = bytes / RING_MIN * (RING_MIN / 8); /* whole pages, of any usual size */
@@ -40,18 +41,18 @@ int sl_ring_init(struct sl_ring *r, size_t bytes, uint64_t max_ns)
 	if (r->word == MAP_FAILED)
 		r->word = NULL;
 	if (!r->scratch || !r->word) {
-		sl_ring_free(r);
+		collect_ring_free(r);
 		return -ENOMEM;
 	}
 	return 0;
 }
 
-void sl_ring_free(struct sl_ring *r)
+void collect_ring_free(struct collect_ring *r)
 {
 	if (r->word)
 		munmap(r->word, r->words * 8);
 	free(r->scratch);
-	*r = (struct sl_ring){0};
+	*r = (struct collect_ring){0};
 }
 
 static uint64_t load(const uint64_t *p)
@@ -64,14 +65,14 @@ static void store(uint64_t *p, uint64_t v)
 	__atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
 
-uint64_t sl_ring_bytes(const struct sl_ring *r)
+uint64_t collect_ring_bytes(const struct collect_ring *r)
 {
 	uint64_t tail = load(&r->tail);
 
 	return (load(&r->head) - tail) * 8;
 }
 
-static void get_words(const struct sl_ring *r, uint64_t at, uint64_t *to, size_t n)
+static void get_words(const struct collect_ring *r, uint64_t at, uint64_t *to, size_t n)
 {
 	uint64_t place = at % r->words;
 
@@ -82,7 +83,7 @@ static void get_words(const struct sl_ring *r, uint64_t at, uint64_t *to, size_t
 	}
 }
 
-static void put_words(struct sl_ring *r, uint64_t at, const uint64_t *from, size_t n)
+static void put_words(struct collect_ring *r, uint64_t at, const uint64_t *from, size_t n)
 {
 	uint64_t place = at % r->words;
 
@@ -93,16 +94,17 @@ static void put_words(struct sl_ring *r, uint64_t at, const uint64_t *from, size
 	}
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
-static void drop_oldest(struct sl_ring *r, const struct sl_chunk_head *head, uint64_t *counter)
+static void drop_oldest(struct collect_ring *r, const struct collect_chunk_head *head,
+			uint64_t *counter)
 {
 	store(counter, *counter + 1);
 	store(&r->points, r->points - (uint64_t)head->rows * head->columns);
 	store(&r->tail, r->tail + head->words);
 }
 
-static void oldest(const struct sl_ring *r, struct sl_chunk_head *head)
+static void oldest(const struct collect_ring *r, struct collect_chunk_head *head)
 {
 	uint64_t words[HEAD_WORDS];
 
@@ -110,9 +112,9 @@ static void oldest(const struct sl_ring *r, struct sl_chunk_head *head)
 	memcpy(head, words, sizeof(*head));
 }
 
-void sl_ring_expire(struct sl_ring *r, int64_t now_ns)
+void collect_ring_expire(struct collect_ring *r, int64_t now_ns)
 {
-	struct sl_chunk_head head;
+	struct collect_chunk_head head;
 
 	while (r->max_ns && r->tail != r->head) {
 		oldest(r, &head);
@@ -122,19 +124,19 @@ void sl_ring_expire(struct sl_ring *r, int64_t now_ns)
 	}
 }
 
-static bool append_chunk(struct sl_ring *r, const struct sl_chunk_head *head)
+static bool append_chunk(struct collect_ring *r, const struct collect_chunk_head *head)
 {
-	struct sl_chunk_head old;
+	struct collect_chunk_head old;
 
 	if (head->words > r->words / 4)
 		return false;
-	sl_ring_expire(r, head->to_ns);
+	collect_ring_expire(r, head->to_ns);
 	while (r->head + head->words - r->tail > r->words) {
 		oldest(r, &old);
 		drop_oldest(r, &old, &r->dropped_chunks);
 	}
-	/* Pairs with the fence of sl_ring_read(): who sees a word of this chunk in the place of
-	 * another sees that tail has moved past the other. */
+	/* Pairs with the fence of collect_ring_read(): who sees a word of this chunk in the place
+	 * of another sees that tail has moved past the other. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	put_words(r, r->head, r->scratch, head->words);
 	store(&r->head, r->head + head->words);
@@ -145,18 +147,18 @@ static bool append_chunk(struct sl_ring *r, const struct sl_chunk_head *head)
 
 #define TOGETHER 8u /* columns that share a cache line of a row */
 
-uint64_t sl_ring_append(struct sl_ring *r, uint64_t owner, uint64_t prev, const int64_t *ns,
-			const uint64_t *v, size_t stride, const bool *f64, unsigned int rows,
-			uint32_t columns)
+uint64_t collect_ring_append(struct collect_ring *r, uint64_t owner, uint64_t prev,
+			     const int64_t *ns, const uint64_t *v, size_t stride, const bool *f64,
+			     unsigned int rows, uint32_t columns)
 {
-	for (uint32_t first = 0; rows && first < columns; first += SL_CHUNK_COLUMNS) {
-		uint32_t n = columns - first < SL_CHUNK_COLUMNS ? columns - first
-								: SL_CHUNK_COLUMNS;
+	for (uint32_t first = 0; rows && first < columns; first += COLLECT_CHUNK_COLUMNS) {
+		uint32_t n = columns - first < COLLECT_CHUNK_COLUMNS ? columns - first
+								     : COLLECT_CHUNK_COLUMNS;
 		uint16_t *lengths =
-			(uint16_t *)((uint8_t *)r->scratch + sizeof(struct sl_chunk_head));
+			(uint16_t *)((uint8_t *)r->scratch + sizeof(struct collect_chunk_head));
 		uint8_t *start = (uint8_t *)(lengths + n + 1), *p = start;
-		uint64_t column[TOGETHER][SL_COLUMN_ROWS];
-		struct sl_chunk_head head = {
+		uint64_t column[TOGETHER][COLLECT_COLUMN_ROWS];
+		struct collect_chunk_head head = {
 			.rows = rows,
 			.first = first,
 			.columns = n,
@@ -169,7 +171,7 @@ uint64_t sl_ring_append(struct sl_ring *r, uint64_t owner, uint64_t prev, const 
 
 		for (unsigned int i = 0; i < rows; i++)
 			column[0][i] = (uint64_t)ns[i];
-		lengths[0] = (uint16_t)sl_column_pack(p, column[0], rows, false);
+		lengths[0] = (uint16_t)collect_column_pack(p, column[0], rows, false);
 		p += lengths[0];
 		for (uint32_t c = 0; c < n; c += TOGETHER) {
 			uint32_t some = n - c < TOGETHER ? n - c : TOGETHER;
@@ -178,8 +180,8 @@ uint64_t sl_ring_append(struct sl_ring *r, uint64_t owner, uint64_t prev, const 
 				for (uint32_t k = 0; k < some; k++)
 					column[k][i] = v[i * stride + first + c + k];
 			for (uint32_t k = 0; k < some; k++) {
-				lengths[1 + c + k] = (uint16_t)sl_column_pack(p, column[k], rows,
-									      f64[first + c + k]);
+				lengths[1 + c + k] = (uint16_t)collect_column_pack(
+					p, column[k], rows, f64[first + c + k]);
 				p += lengths[1 + c + k];
 			}
 		}
@@ -193,9 +195,9 @@ uint64_t sl_ring_append(struct sl_ring *r, uint64_t owner, uint64_t prev, const 
 	return prev;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
-static void get_bytes(const struct sl_ring *r, uint64_t chunk_at, size_t offset, uint8_t *to,
+static void get_bytes(const struct collect_ring *r, uint64_t chunk_at, size_t offset, uint8_t *to,
 		      size_t n)
 {
 	uint64_t at = chunk_at + offset / 8, word;
@@ -212,14 +214,15 @@ static void get_bytes(const struct sl_ring *r, uint64_t chunk_at, size_t offset,
 	}
 }
 
-unsigned int sl_ring_read(const struct sl_ring *r, uint64_t owner, uint64_t chunk, uint32_t column,
-			  int64_t ns[SL_COLUMN_ROWS], uint64_t v[SL_COLUMN_ROWS], uint64_t *prev)
+unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
+			       uint32_t column, int64_t ns[COLLECT_COLUMN_ROWS],
+			       uint64_t v[COLLECT_COLUMN_ROWS], uint64_t *prev)
 {
-	uint64_t at = chunk - 1, times[SL_COLUMN_ROWS];
-	uint8_t packed[2][SL_COLUMN_MAX(SL_COLUMN_ROWS)];
+	uint64_t at = chunk - 1, times[COLLECT_COLUMN_ROWS];
+	uint8_t packed[2][COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS)];
 	uint64_t words[HEAD_WORDS];
-	uint16_t lengths[SL_CHUNK_COLUMNS + 1];
-	struct sl_chunk_head head;
+	uint16_t lengths[COLLECT_CHUNK_COLUMNS + 1];
+	struct collect_chunk_head head;
 	size_t offset, mine;
 	bool here, good = false;
 
@@ -230,8 +233,8 @@ unsigned int sl_ring_read(const struct sl_ring *r, uint64_t owner, uint64_t chun
 	memcpy(&head, words, sizeof(head));
 	/* Nothing of the head can be relied on before tail was looked at again; but nothing bad
 	 * comes of it either: reads wrap around inside of the ring. */
-	here = head.owner == owner && head.rows && head.rows <= SL_COLUMN_ROWS &&
-	       head.columns <= SL_CHUNK_COLUMNS && head.words <= r->words;
+	here = head.owner == owner && head.rows && head.rows <= COLLECT_COLUMN_ROWS &&
+	       head.columns <= COLLECT_CHUNK_COLUMNS && head.words <= r->words;
 	if (here && column >= head.first && column - head.first < head.columns) {
 		mine = column - head.first + 1;
 		get_bytes(r, at, sizeof(head), (uint8_t *)lengths, (mine + 1) * 2);
@@ -249,18 +252,18 @@ unsigned int sl_ring_read(const struct sl_ring *r, uint64_t owner, uint64_t chun
 	if (!here || at < load(&r->tail))
 		return 0;
 	*prev = head.prev;
-	if (!good || !sl_column_unpack(times, head.rows, packed[0], lengths[0]) ||
-	    !sl_column_unpack(v, head.rows, packed[1], lengths[mine]))
+	if (!good || !collect_column_unpack(times, head.rows, packed[0], lengths[0]) ||
+	    !collect_column_unpack(v, head.rows, packed[1], lengths[mine]))
 		return 0;
 	memcpy(ns, times, head.rows * sizeof(*ns));
 	return head.rows;
 }
 
-bool sl_ring_after(const struct sl_ring *r, uint64_t owner, uint64_t chunk, int64_t to_ns,
-		   uint64_t *prev)
+bool collect_ring_after(const struct collect_ring *r, uint64_t owner, uint64_t chunk, int64_t to_ns,
+			uint64_t *prev)
 {
 	uint64_t at = chunk - 1, words[HEAD_WORDS];
-	struct sl_chunk_head head;
+	struct collect_chunk_head head;
 
 	if (!chunk || !r->word || at < load(&r->tail))
 		return false;
@@ -274,9 +277,9 @@ bool sl_ring_after(const struct sl_ring *r, uint64_t owner, uint64_t chunk, int6
 	return true;
 }
 
-/* ---- giving memory back ------------------------------------------------------------------------ */
+/* ---- giving memory back ---- */
 
-void sl_ring_trim(struct sl_ring *r)
+void collect_ring_trim(struct collect_ring *r)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE) / 8;
 	uint64_t tail = load(&r->tail), head = load(&r->head), from = r->released, to;

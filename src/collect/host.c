@@ -11,7 +11,7 @@
 #include "collect/link/link.h"
 
 /* An instance belongs to one link from its appearance to its end, also across reconnects. */
-struct home {
+struct collect_home {
 	uint64_t instance; /* 0: free */
 	uint64_t since_ns;
 	uint32_t link;
@@ -23,12 +23,13 @@ struct home {
 
 #define RENAMES_MAX 64u
 
-struct old_name {
-	struct old_name *next;
+struct collect_old_name {
+	struct collect_old_name *next;
 	char name[];
 };
 
-int host_init(struct host *h, struct sl_collector *c, const char *target, unsigned int links)
+int collect_host_init(struct collect_host *h, struct collect_collector *c, const char *target,
+		      unsigned int links)
 {
 	h->c = c;
 	h->target = target;
@@ -41,19 +42,19 @@ int host_init(struct host *h, struct sl_collector *c, const char *target, unsign
 	return 0;
 }
 
-void host_free(struct host *h)
+void collect_host_free(struct collect_host *h)
 {
-	struct old_name *n = h->retired_names;
+	struct collect_old_name *n = h->retired_names;
 
 	if (!h->link)
 		return;
 	while (n) {
-		struct old_name *next = n->next;
+		struct collect_old_name *next = n->next;
 
 		free(n);
 		n = next;
 	}
-	region_put(h->flows);
+	collect_region_put(h->flows);
 	free(h->link);
 	free(h->load);
 	free(h->home);
@@ -61,7 +62,7 @@ void host_free(struct host *h)
 }
 
 /* Linear probing; at most half full. */
-static struct home *find(struct host *h, uint64_t instance)
+static struct collect_home *find(struct collect_host *h, uint64_t instance)
 {
 	size_t i = (instance ^ h->c->seed) * SL_LINE_K0 >> 20;
 
@@ -71,11 +72,11 @@ static struct home *find(struct host *h, uint64_t instance)
 	return &h->home[i];
 }
 
-static bool grow(struct host *h)
+static bool grow(struct collect_host *h)
 {
 	size_t n = h->home_capacity, capacity = n ? n * 2 : 64;
-	struct home *old = h->home, *to = calloc(capacity, sizeof(*to));
-	uint64_t now = sl_now_ns();
+	struct collect_home *old = h->home, *to = calloc(capacity, sizeof(*to));
+	uint64_t now = base_now_ns();
 
 	if (!to)
 		return false;
@@ -95,9 +96,9 @@ static bool grow(struct host *h)
 	return true;
 }
 
-int host_claim(struct host *h, struct link *l, uint64_t instance)
+int collect_host_claim(struct collect_host *h, struct collect_link *l, uint64_t instance)
 {
-	struct home *home;
+	struct collect_home *home;
 	int mine = -ENOMEM;
 
 	if (h->links == 1)
@@ -110,8 +111,8 @@ int host_claim(struct host *h, struct link *l, uint64_t instance)
 
 			for (uint32_t i = 1; i < h->links; i++)
 				least = h->load[i] < h->load[least] ? i : least;
-			*home = (struct home){
-				.instance = instance, .link = least, .since_ns = sl_now_ns()};
+			*home = (struct collect_home){
+				.instance = instance, .link = least, .since_ns = base_now_ns()};
 			h->load[least]++;
 			h->homes++;
 		}
@@ -122,9 +123,9 @@ int host_claim(struct host *h, struct link *l, uint64_t instance)
 	return mine;
 }
 
-void host_release(struct host *h, struct link *l, uint64_t instance)
+void collect_host_release(struct collect_host *h, struct collect_link *l, uint64_t instance)
 {
-	struct home *home, *next, moved;
+	struct collect_home *home, *next, moved;
 
 	if (h->links == 1)
 		return;
@@ -134,7 +135,7 @@ void host_release(struct host *h, struct link *l, uint64_t instance)
 		h->load[l->queue]--;
 		h->homes--;
 		home->instance = 0;
-		ADD(h->releases, 1);
+		relaxed_add(h->releases, 1);
 		/* What follows in the chain must not lie behind a hole. */
 		for (next = home;;) {
 			next = next + 1 == h->home + h->home_capacity ? h->home : next + 1;
@@ -148,13 +149,14 @@ void host_release(struct host *h, struct link *l, uint64_t instance)
 	pthread_mutex_unlock(&h->lock);
 }
 
-void host_set_name(struct host *h, const char *name)
+void collect_host_set_name(struct collect_host *h, const char *name)
 {
-	struct old_name *n;
+	struct collect_old_name *n;
 
 	pthread_mutex_lock(&h->lock);
-	/* Who is looking at an old one is not known, so that none is freed: that must have an end. */
-	if (strcmp(name, host_name(h)) && h->renames < RENAMES_MAX) {
+	/* Who is looking at an old one is not known, so that none is freed: that must have an end.
+	 */
+	if (strcmp(name, collect_host_name(h)) && h->renames < RENAMES_MAX) {
 		n = malloc(sizeof(*n) + strlen(name) + 1);
 		if (n) {
 			strcpy(n->name, name);
@@ -167,7 +169,7 @@ void host_set_name(struct host *h, const char *name)
 	pthread_mutex_unlock(&h->lock);
 }
 
-const char *host_name(const struct host *h)
+const char *collect_host_name(const struct collect_host *h)
 {
 	const char *name = __atomic_load_n(&h->hostname, __ATOMIC_ACQUIRE);
 

@@ -14,93 +14,94 @@
 #include "base/base.h"
 #include "collect/internal.h"
 
-/* ---- references ---------------------------------------------------------------------------------- */
+/* ---- references ---- */
 
-static void retired_put(struct retired *t, struct sl_collector *c)
+static void retired_put(struct collect_retired *t, struct collect_collector *c)
 {
-	if (!t || !ref_put(&t->refs))
+	if (!t || !collect_ref_put(&t->refs))
 		return;
-	SUB(c->memory, t->bytes);
-	def_put(c, t->def);
+	relaxed_sub(c->memory, t->bytes);
+	collect_def_put(c, t->def);
 	free(t->labels);
 	free(t);
 }
 
-struct index *index_get(struct sl_collector *c)
+struct collect_index *collect_index_get(struct collect_collector *c)
 {
-	struct index *x;
+	struct collect_index *x;
 
 	pthread_mutex_lock(&c->index_lock);
 	x = c->index;
 	if (x)
-		ref_get(&x->refs);
+		collect_ref_get(&x->refs);
 	pthread_mutex_unlock(&c->index_lock);
 	return x;
 }
 
-void index_put(struct index *x)
+void collect_index_put(struct collect_index *x)
 {
-	if (!x || !ref_put(&x->refs))
+	if (!x || !collect_ref_put(&x->refs))
 		return;
 	for (size_t i = 0; i < x->regions; i++) {
-		board_put(x->board[i], x->c);
-		region_put(x->region[i]);
+		collect_snapshot_put(x->snapshot[i], x->c);
+		collect_region_put(x->region[i]);
 	}
 	for (size_t i = 0; i < x->retireds; i++)
 		retired_put(x->retired[i], x->c);
-	SUB(x->c->memory, x->bytes);
+	relaxed_sub(x->c->memory, x->bytes);
 	free(x->family);
 	free(x->item);
 	free(x->region);
-	free(x->board);
+	free(x->snapshot);
 	free(x->by_instance);
 	free(x->retired);
 	free(x);
 }
 
-/* ---- which regions ---------------------------------------------------------------------------------- */
+/* ---- which regions ---- */
 
 static int by_age(const void *a, const void *b)
 {
-	const struct region *x = *(struct region *const *)a, *y = *(struct region *const *)b;
+	const struct collect_region *x = *(struct collect_region *const *)a,
+				    *y = *(struct collect_region *const *)b;
 
 	return x->age < y->age ? -1 : x->age > y->age;
 }
 
 static int by_instance(const void *a, const void *b, void *regions)
 {
-	struct region *const *region = regions;
+	struct collect_region *const *region = regions;
 	uint64_t x = region[*(const uint32_t *)a]->instance;
 	uint64_t y = region[*(const uint32_t *)b]->instance;
 
 	return x < y ? -1 : x > y;
 }
 
-static bool take_regions(struct index *x, struct sl_collector *c)
+static bool take_regions(struct collect_index *x, struct collect_collector *c)
 {
 	size_t n = c->regions;
 
 	x->region = calloc(n + 1, sizeof(*x->region));
-	x->board = calloc(n + 1, sizeof(*x->board));
+	x->snapshot = calloc(n + 1, sizeof(*x->snapshot));
 	x->by_instance = calloc(n + 1, sizeof(*x->by_instance));
-	if (!x->region || !x->board || !x->by_instance)
+	if (!x->region || !x->snapshot || !x->by_instance)
 		return false;
 	if (n)
 		memcpy(x->region, c->region, n * sizeof(*x->region));
 	qsort(x->region, n, sizeof(*x->region), by_age);
 	for (size_t i = 0; i < n; i++) {
 		x->by_instance[i] = (uint32_t)i;
-		ref_get(&x->region[i]->refs);
-		x->board[i] = x->region[i]->shown;
-		if (x->board[i])
-			ref_get(&x->board[i]->refs);
+		collect_ref_get(&x->region[i]->refs);
+		x->snapshot[i] = x->region[i]->shown;
+		if (x->snapshot[i])
+			collect_ref_get(&x->snapshot[i]->refs);
 	}
 	x->regions = n;
 	qsort_r(x->by_instance, n, sizeof(*x->by_instance), by_instance, x->region);
 	return true;
 }
 
-ssize_t index_find(const struct index *x, uint64_t instance)
+ssize_t collect_index_find(const struct collect_index *x, uint64_t instance)
 {
 	size_t low = 0, high = x->regions;
 
@@ -117,11 +118,11 @@ ssize_t index_find(const struct index *x, uint64_t instance)
 	return x->by_instance[low];
 }
 
-bool region_visible(const struct region *r, uint64_t now_ns)
+bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
 {
-	uint64_t fresh = GET(r->fresh_ns), host = GET(r->host->fresh_ns);
+	uint64_t fresh = relaxed_load(r->fresh_ns), host = relaxed_load(r->host->fresh_ns);
 	uint64_t stale = r->c->opts.stale_ns, slow = 3 * r->c->opts.tcp_period_ns;
-	uint32_t step = GET(r->step);
+	uint32_t step = relaxed_load(r->step);
 
 	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
 		return false;
@@ -129,34 +130,34 @@ bool region_visible(const struct region *r, uint64_t now_ns)
 	 * Last words don't change: they are as fresh as the directory that still has them, or that
 	 * of an agent which was restarted and may get them back.
 	 */
-	if (host > fresh &&
-	    (step == STEP_FINAL || (step == STEP_UNBOUND && GET(r->state) != SL_STATE_LIVE)))
+	if (host > fresh && (step == STEP_FINAL ||
+			     (step == STEP_UNBOUND && relaxed_load(r->state) != SL_STATE_LIVE)))
 		fresh = host;
 	if (step == STEP_MADE && slow > stale)
 		stale = slow; /* it is not made anew in each round */
 	return now_ns < fresh + stale;
 }
 
-/* ---- families ------------------------------------------------------------------------------------------ */
+/* ---- families ---- */
 
 struct maker {
-	struct sl_collector *c;
-	struct index *x;
+	struct collect_collector *c;
+	struct collect_index *x;
 	size_t capacity;
 	uint64_t kind, name, duplicate, sum;
 };
 
-static struct index_family *family_of(struct maker *m, struct def *def)
+static struct collect_index_family *family_of(struct maker *m, struct collect_def *def)
 {
-	struct family_name *name = def->family;
-	struct index *x = m->x;
-	struct index_family *to;
+	struct collect_family_name *name = def->family;
+	struct collect_index *x = m->x;
+	struct collect_index_family *to;
 
 	if (name->build == m->c->build)
 		return name->place == SIZE_MAX ? NULL : &x->family[name->place];
 	name->build = m->c->build;
 	name->place = SIZE_MAX;
-	if (self_has(name->name))
+	if (collect_self_has(name->name))
 		return NULL; /* nobody else speaks for the collector */
 	if (x->families == m->capacity) {
 		size_t n = m->capacity ? m->capacity * 2 : 64;
@@ -170,7 +171,7 @@ static struct index_family *family_of(struct maker *m, struct def *def)
 		m->capacity = n;
 	}
 	name->place = x->families++;
-	x->family[name->place] = (struct index_family){
+	x->family[name->place] = (struct collect_index_family){
 		.f = {.name = name->name,
 		      .help = def->metric.help,
 		      .unit = def->metric.unit,
@@ -180,20 +181,20 @@ static struct index_family *family_of(struct maker *m, struct def *def)
 	return &x->family[name->place];
 }
 
-static bool fits(const struct index_family *f, const struct def *def)
+static bool fits(const struct collect_index_family *f, const struct collect_def *def)
 {
 	return f && f->f.type == def->type;
 }
 
 static void count_items(struct maker *m)
 {
-	struct index *x = m->x;
+	struct collect_index *x = m->x;
 
 	for (size_t i = 0; i < x->regions; i++) {
-		const struct layout *l = x->board[i] ? x->board[i]->layout : NULL;
+		const struct collect_layout *l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
 
 		for (uint32_t k = 0; l && k < l->columns; k++) {
-			struct index_family *f = family_of(m, l->column[k].def);
+			struct collect_index_family *f = family_of(m, l->column[k].def);
 
 			if (!fits(f, l->column[k].def))
 				m->kind++;
@@ -204,7 +205,7 @@ static void count_items(struct maker *m)
 		}
 	}
 	for (size_t i = 0; i < x->retireds; i++) {
-		struct index_family *f = family_of(m, x->retired[i]->def);
+		struct collect_index_family *f = family_of(m, x->retired[i]->def);
 
 		if (fits(f, x->retired[i]->def))
 			f->items++;
@@ -213,11 +214,12 @@ static void count_items(struct maker *m)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct index_family *)a)->f.name,
-		      ((const struct index_family *)b)->f.name);
+	return strcmp(((const struct collect_index_family *)a)->f.name,
+		      ((const struct collect_index_family *)b)->f.name);
 }
 
-static struct index_family *find_family(struct index *x, const char *name, size_t bytes)
+static struct collect_index_family *find_family(struct collect_index *x, const char *name,
+						size_t bytes)
 {
 	size_t low = 0, high = x->families;
 
@@ -240,22 +242,22 @@ static struct index_family *find_family(struct index *x, const char *name, size_
  * A histogram h exposes h_count: a gauge of that name can't stand beside it. Likewise for the
  * samples of the other types.
  */
-static bool name_taken(struct index *x, const struct index_family *f)
+static bool name_taken(struct collect_index *x, const struct collect_index_family *f)
 {
 	static const struct {
 		const char *suffix;
-		enum sl_family_type type;
+		enum export_family_type type;
 	} made[] = {
-		{"_bucket", SL_FAMILY_HISTOGRAM}, {"_count", SL_FAMILY_HISTOGRAM},
-		{"_sum", SL_FAMILY_HISTOGRAM},	  {"_total", SL_FAMILY_COUNTER},
-		{"_info", SL_FAMILY_INFO},	  {"_created", SL_FAMILY_HISTOGRAM},
-		{"_created", SL_FAMILY_COUNTER},
+		{"_bucket", EXPORT_FAMILY_HISTOGRAM}, {"_count", EXPORT_FAMILY_HISTOGRAM},
+		{"_sum", EXPORT_FAMILY_HISTOGRAM},    {"_total", EXPORT_FAMILY_COUNTER},
+		{"_info", EXPORT_FAMILY_INFO},	      {"_created", EXPORT_FAMILY_HISTOGRAM},
+		{"_created", EXPORT_FAMILY_COUNTER},
 	};
 	size_t n = strlen(f->f.name);
 
 	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
 		size_t s = strlen(made[i].suffix);
-		const struct index_family *other;
+		const struct collect_index_family *other;
 
 		if (n <= s || strcmp(f->f.name + n - s, made[i].suffix))
 			continue;
@@ -268,7 +270,7 @@ static bool name_taken(struct index *x, const struct index_family *f)
 
 static void place_families(struct maker *m)
 {
-	struct index *x = m->x;
+	struct collect_index *x = m->x;
 	size_t at = 0, n = 0;
 	bool *left_out = calloc(x->families + 1, sizeof(bool));
 
@@ -277,7 +279,7 @@ static void place_families(struct maker *m)
 	for (size_t i = 0; left_out && i < x->families; i++)
 		left_out[i] = name_taken(x, &x->family[i]);
 	for (size_t i = 0; i < x->families; i++) {
-		struct index_family f = x->family[i];
+		struct collect_index_family f = x->family[i];
 
 		if (left_out && left_out[i]) {
 			m->name += f.items;
@@ -294,21 +296,21 @@ static void place_families(struct maker *m)
 	free(left_out);
 }
 
-static void add_item(struct maker *m, struct def *def, uint32_t source, uint32_t column)
+static void add_item(struct maker *m, struct collect_def *def, uint32_t source, uint32_t column)
 {
 	size_t place = def->family->place;
-	struct index_family *f = place == SIZE_MAX ? NULL : &m->x->family[place];
+	struct collect_index_family *f = place == SIZE_MAX ? NULL : &m->x->family[place];
 
 	if (fits(f, def))
-		m->x->item[f->first + f->items++] = (struct item){source, column};
+		m->x->item[f->first + f->items++] = (struct collect_item){source, column};
 }
 
 static void place_items(struct maker *m)
 {
-	struct index *x = m->x;
+	struct collect_index *x = m->x;
 
 	for (size_t i = 0; i < x->regions; i++) {
-		const struct layout *l = x->board[i] ? x->board[i]->layout : NULL;
+		const struct collect_layout *l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
 
 		for (uint32_t k = 0; l && k < l->columns; k++)
 			if (!l->column[k].twin)
@@ -318,18 +320,19 @@ static void place_items(struct maker *m)
 		add_item(m, x->retired[i]->def, (uint32_t)i | ITEM_RETIRED, 0);
 }
 
-/* ---- series with the same labels ------------------------------------------------------------------------- */
+/* ---- series with the same labels ---- */
 
-static const struct def *def_of(const struct index *x, const struct item *i)
+static const struct collect_def *def_of(const struct collect_index *x, const struct collect_item *i)
 {
 	if (i->source & ITEM_RETIRED)
 		return x->retired[i->source & ~ITEM_RETIRED]->def;
-	return x->board[i->source]->layout->column[i->column & ~ITEM_MORE].def;
+	return x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE].def;
 }
 
-static const struct sl_label_set *labels_of(const struct index *x, const struct item *i)
+static const struct collect_label_set *labels_of(const struct collect_index *x,
+						 const struct collect_item *i)
 {
-	const struct region *r;
+	const struct collect_region *r;
 
 	if (i->source & ITEM_RETIRED)
 		return x->retired[i->source & ~ITEM_RETIRED]->labels;
@@ -340,10 +343,10 @@ static const struct sl_label_set *labels_of(const struct index *x, const struct 
 /* Equal for series of the same labels, which then come in the order of their regions' age. */
 static int by_labels(const void *a, const void *b, void *index)
 {
-	const struct index *x = index;
-	const struct item *p = a, *q = b;
-	const struct sl_label_set *lp = labels_of(x, p), *lq = labels_of(x, q);
-	const struct sl_label_set *op = def_of(x, p)->labels, *oq = def_of(x, q)->labels;
+	const struct collect_index *x = index;
+	const struct collect_item *p = a, *q = b;
+	const struct collect_label_set *lp = labels_of(x, p), *lq = labels_of(x, q);
+	const struct collect_label_set *op = def_of(x, p)->labels, *oq = def_of(x, q)->labels;
 	int order;
 
 	if (lp->hash != lq->hash)
@@ -356,7 +359,7 @@ static int by_labels(const void *a, const void *b, void *index)
 
 static int by_labels_and_age(const void *a, const void *b, void *index)
 {
-	const struct item *p = a, *q = b;
+	const struct collect_item *p = a, *q = b;
 	int order = by_labels(a, b, index);
 
 	if (order)
@@ -365,7 +368,7 @@ static int by_labels_and_age(const void *a, const void *b, void *index)
 }
 
 /* Can the cells of both be added up? */
-static bool same_shape(const struct sl_metric *a, const struct sl_metric *b)
+static bool same_shape(const struct region_metric *a, const struct region_metric *b)
 {
 	return a->kind == b->kind && a->cells == b->cells && a->scale == b->scale &&
 	       a->first_bucket == b->first_bucket && a->bound_count == b->bound_count &&
@@ -374,15 +377,15 @@ static bool same_shape(const struct sl_metric *a, const struct sl_metric *b)
 }
 
 /* Marks what follows an item of the same labels, or leaves it out. */
-static void group(struct maker *m, struct index_family *f)
+static void group(struct maker *m, struct collect_index_family *f)
 {
-	struct index *x = m->x;
-	struct item *item = x->item + f->first, *head = NULL;
+	struct collect_index *x = m->x;
+	struct collect_item *item = x->item + f->first, *head = NULL;
 	size_t n = 0;
 
 	qsort_r(item, f->items, sizeof(*item), by_labels_and_age, x);
 	for (size_t i = 0; i < f->items; i++) {
-		struct item now = item[i];
+		struct collect_item now = item[i];
 
 		if (!head || by_labels(head, &now, x)) {
 			item[n] = now;
@@ -408,7 +411,7 @@ static int by_hash(const void *a, const void *b)
 }
 
 /* Two regions with the same labels are the exception (two publishers in one process). */
-static bool any_twins(const struct index *x)
+static bool any_twins(const struct collect_index *x)
 {
 	uint64_t *hash = malloc((x->regions + 1) * sizeof(*hash));
 	bool any = false;
@@ -424,17 +427,18 @@ static bool any_twins(const struct index *x)
 	return any;
 }
 
-/* ---- retired ------------------------------------------------------------------------------------------------ */
+/* ---- retired ---- */
 
 /* Sums that outlive their processes are bounded like everything else. */
 #define RETIRED_BUCKETS	  4096u
 #define RETIRED_CELLS_MAX (4u << 20)
 
-static struct retired **retired_place(struct sl_collector *c, const struct def *def,
-				      const struct sl_label_set *labels)
+static struct collect_retired **retired_place(struct collect_collector *c,
+					      const struct collect_def *def,
+					      const struct collect_label_set *labels)
 {
 	uint64_t h = (labels->hash ^ def->labels->hash * SL_LINE_K2 ^ c->seed) * SL_LINE_K0;
-	struct retired **at = &c->retired_bucket[(h >> 32) % RETIRED_BUCKETS];
+	struct collect_retired **at = &c->retired_bucket[(h >> 32) % RETIRED_BUCKETS];
 
 	while (*at &&
 	       ((*at)->def->family != def->family || strcmp((*at)->labels->text, labels->text) ||
@@ -444,7 +448,7 @@ static struct retired **retired_place(struct sl_collector *c, const struct def *
 	return at;
 }
 
-void sum_cells(const struct sl_metric *m, uint64_t *to, const uint64_t *from)
+void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
 {
 	double a, b;
 
@@ -465,31 +469,32 @@ void sum_cells(const struct sl_metric *m, uint64_t *to, const uint64_t *from)
 }
 
 /* A new object for each change: the index that is in use keeps the old one. */
-static void retire(struct sl_collector *c, struct region *r, struct def *def, const uint64_t *cell)
+static void retire(struct collect_collector *c, struct collect_region *r, struct collect_def *def,
+		   const uint64_t *cell)
 {
-	struct retired **at = retired_place(c, def, r->group), *old = *at, *t;
+	struct collect_retired **at = retired_place(c, def, r->group), *old = *at, *t;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
 	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
-		ADD(c->retired_lost, 1);
+		relaxed_add(c->retired_lost, 1);
 		return;
 	}
 	t = calloc(1, bytes);
 	if (t)
-		t->labels = sl_label_set_without(r->group, "");
+		t->labels = collect_label_set_without(r->group, "");
 	if (!t || !t->labels) {
 		free(t);
-		ADD(c->retired_lost, 1);
+		relaxed_add(c->retired_lost, 1);
 		return;
 	}
 	t->refs = 1;
 	t->def = old ? old->def : def;
-	def_ref(c, t->def);
+	collect_def_ref(c, t->def);
 	t->bytes = bytes + t->labels->bytes;
-	ADD(c->memory, t->bytes);
+	relaxed_add(c->memory, t->bytes);
 	memcpy(t->cell, cell, def->metric.cells * sizeof(uint64_t));
 	if (old) {
-		sum_cells(&def->metric, t->cell, old->cell);
+		collect_sum_cells(&def->metric, t->cell, old->cell);
 		t->next = old->next;
 		*at = t;
 		retired_put(old, c);
@@ -501,33 +506,33 @@ static void retire(struct sl_collector *c, struct region *r, struct def *def, co
 	c->retired_cells += def->metric.cells;
 }
 
-void retire_region(struct sl_collector *c, struct region *r)
+void collect_retire_region(struct collect_collector *c, struct collect_region *r)
 {
-	struct board *b = r->shown;
+	struct collect_snapshot *b = r->shown;
 	uint64_t *cell;
 
 	if (!b || !r->group || !c->retired_bucket)
 		return;
 	cell = malloc((b->layout->cells + (size_t)1) * sizeof(*cell));
 	if (!cell) {
-		ADD(c->retired_lost, b->layout->columns);
+		relaxed_add(c->retired_lost, b->layout->columns);
 		return;
 	}
-	board_read(b, 0, b->layout->cells, cell);
+	collect_snapshot_read(b, 0, b->layout->cells, cell);
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
-		struct column *col = &b->layout->column[i];
+		struct collect_column *col = &b->layout->column[i];
 
-		if (!col->twin &&
-		    (col->def->type == SL_FAMILY_COUNTER || col->def->type == SL_FAMILY_HISTOGRAM))
+		if (!col->twin && (col->def->type == EXPORT_FAMILY_COUNTER ||
+				   col->def->type == EXPORT_FAMILY_HISTOGRAM))
 			retire(c, r, col->def, cell + col->cell);
 	}
 	free(cell);
 }
 
-void retired_free(struct sl_collector *c)
+void collect_retired_free(struct collect_collector *c)
 {
 	for (size_t i = 0; c->retired_bucket && i < RETIRED_BUCKETS; i++)
-		for (struct retired *t = c->retired_bucket[i], *next; t; t = next) {
+		for (struct collect_retired *t = c->retired_bucket[i], *next; t; t = next) {
 			next = t->next;
 			retired_put(t, c);
 		}
@@ -535,13 +540,13 @@ void retired_free(struct sl_collector *c)
 	c->retired_bucket = NULL;
 }
 
-int retired_init(struct sl_collector *c)
+int collect_retired_init(struct collect_collector *c)
 {
 	c->retired_bucket = calloc(RETIRED_BUCKETS, sizeof(*c->retired_bucket));
 	return c->retired_bucket ? 0 : -ENOMEM;
 }
 
-static bool take_retired(struct index *x, struct sl_collector *c)
+static bool take_retired(struct collect_index *x, struct collect_collector *c)
 {
 	if (!c->retireds)
 		return true;
@@ -549,18 +554,18 @@ static bool take_retired(struct index *x, struct sl_collector *c)
 	if (!x->retired)
 		return false;
 	for (size_t i = 0; i < RETIRED_BUCKETS; i++)
-		for (struct retired *t = c->retired_bucket[i]; t; t = t->next) {
-			ref_get(&t->refs);
+		for (struct collect_retired *t = c->retired_bucket[i]; t; t = t->next) {
+			collect_ref_get(&t->refs);
 			x->retired[x->retireds++] = t;
 		}
 	return true;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
-struct index *index_new(struct sl_collector *c)
+struct collect_index *collect_index_new(struct collect_collector *c)
 {
-	struct index *x = calloc(1, sizeof(*x));
+	struct collect_index *x = calloc(1, sizeof(*x));
 	struct maker m = {.c = c, .x = x};
 	bool twins;
 
@@ -588,15 +593,15 @@ struct index *index_new(struct sl_collector *c)
 		x->series += x->family[i].f.series;
 	}
 	x->bytes = sizeof(*x) + m.capacity * sizeof(*x->family) + x->items * sizeof(*x->item) +
-		   x->regions * (sizeof(*x->region) + sizeof(*x->board) + sizeof(uint32_t)) +
+		   x->regions * (sizeof(*x->region) + sizeof(*x->snapshot) + sizeof(uint32_t)) +
 		   x->retireds * sizeof(*x->retired);
-	ADD(c->memory, x->bytes);
-	SET(c->conflicts_kind, m.kind);
-	SET(c->conflicts_name, m.name);
-	SET(c->conflicts_duplicate, m.duplicate);
-	SET(c->conflicts_sum, m.sum);
+	relaxed_add(c->memory, x->bytes);
+	relaxed_store(c->conflicts_kind, m.kind);
+	relaxed_store(c->conflicts_name, m.name);
+	relaxed_store(c->conflicts_duplicate, m.duplicate);
+	relaxed_store(c->conflicts_sum, m.sum);
 	return x;
 fail:
-	index_put(x);
+	collect_index_put(x);
 	return NULL;
 }

@@ -32,10 +32,11 @@ static char *escape(char *p, const char *s)
 	return p;
 }
 
-struct sl_label_set *sl_label_set_new(const struct sl_text_label *labels, uint32_t count)
+struct collect_label_set *collect_label_set_new(const struct region_text_label *labels,
+						uint32_t count)
 {
 	size_t arrays = 2 * (size_t)count * sizeof(char *), strings = 0, text = 1, bytes;
-	struct sl_label_set *set;
+	struct collect_label_set *set;
 	const char **keys, **values;
 	char *at, *out;
 
@@ -51,7 +52,7 @@ struct sl_label_set *sl_label_set_new(const struct sl_text_label *labels, uint32
 	values = keys + count;
 	at = (char *)(values + count);
 	out = at + strings;
-	*set = (struct sl_label_set){
+	*set = (struct collect_label_set){
 		.count = count, .text = out, .keys = keys, .values = values, .bytes = bytes};
 	for (uint32_t i = 0; i < count; i++) {
 		size_t k = strlen(labels[i].key), v = strlen(labels[i].value);
@@ -75,23 +76,24 @@ struct sl_label_set *sl_label_set_new(const struct sl_text_label *labels, uint32
 	return set;
 }
 
-struct sl_label_set *sl_label_set_without(const struct sl_label_set *from, const char *key)
+struct collect_label_set *collect_label_set_without(const struct collect_label_set *from,
+						    const char *key)
 {
-	struct sl_text_label *labels = malloc((from->count + 1) * sizeof(*labels));
-	struct sl_label_set *set;
+	struct region_text_label *labels = malloc((from->count + 1) * sizeof(*labels));
+	struct collect_label_set *set;
 	uint32_t n = 0;
 
 	if (!labels)
 		return NULL;
 	for (uint32_t i = 0; i < from->count; i++)
 		if (strcmp(from->keys[i], key))
-			labels[n++] = (struct sl_text_label){from->keys[i], from->values[i]};
-	set = sl_label_set_new(labels, n);
+			labels[n++] = (struct region_text_label){from->keys[i], from->values[i]};
+	set = collect_label_set_new(labels, n);
 	free(labels);
 	return set;
 }
 
-const char *sl_label_get(const struct sl_label_set *set, const char *key)
+const char *collect_label_get(const struct collect_label_set *set, const char *key)
 {
 	for (uint32_t i = 0; set && i < set->count; i++)
 		if (!strcmp(set->keys[i], key))

@@ -13,21 +13,23 @@
 #include "region/decode.h"
 
 /* One allocation; immutable. */
-struct sl_label_set {
+struct collect_label_set {
 	uint32_t count;
 	uint32_t text_bytes;
-	uint64_t hash;             /* of text */
-	const char *text;          /* NUL-terminated, "" if there are none */
-	const char *const *keys;   /* unescaped, in the order of text */
+	uint64_t hash;		 /* of text */
+	const char *text;	 /* NUL-terminated, "" if there are none */
+	const char *const *keys; /* unescaped, in the order of text */
 	const char *const *values;
-	size_t bytes;              /* of the allocation */
+	size_t bytes; /* of the allocation */
 };
 
 /* Copies and renders; NULL with errno ENOMEM. Free with free(). */
-struct sl_label_set *sl_label_set_new(const struct sl_text_label *labels, uint32_t count);
+struct collect_label_set *collect_label_set_new(const struct region_text_label *labels,
+						uint32_t count);
 /* The same without the label of this key. */
-struct sl_label_set *sl_label_set_without(const struct sl_label_set *from, const char *key);
+struct collect_label_set *collect_label_set_without(const struct collect_label_set *from,
+						    const char *key);
 /* The value of a label, or NULL. */
-const char *sl_label_get(const struct sl_label_set *set, const char *key);
+const char *collect_label_get(const struct collect_label_set *set, const char *key);
 
 #endif

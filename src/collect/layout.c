@@ -13,7 +13,7 @@
 
 #define FIRST_BUCKETS 256u
 
-int defs_init(struct defs *d)
+int collect_defs_init(struct collect_defs *d)
 {
 	d->bucket = calloc(FIRST_BUCKETS, sizeof(*d->bucket));
 	d->family_bucket = calloc(FIRST_BUCKETS, sizeof(*d->family_bucket));
@@ -27,7 +27,7 @@ int defs_init(struct defs *d)
 	return 0;
 }
 
-void defs_free(struct defs *d)
+void collect_defs_free(struct collect_defs *d)
 {
 	if (!d->bucket)
 		return;
@@ -36,13 +36,13 @@ void defs_free(struct defs *d)
 	pthread_mutex_destroy(&d->lock);
 }
 
-/* ---- families ---------------------------------------------------------------------------------- */
+/* ---- families ---- */
 
 /*
  * The hash of texts is FNV-1a behind a secret start, so that who chooses names does not choose the
  * chain that they fall into.
  */
-static uint64_t text_hash(const struct sl_collector *c, uint64_t hash, const char *s)
+static uint64_t text_hash(const struct collect_collector *c, uint64_t hash, const char *s)
 {
 	hash = sl_fnv1a(hash ^ c->seed, s, strlen(s) + 1);
 	return hash ^ hash >> 29;
@@ -55,7 +55,7 @@ static bool ends_with(const char *s, size_t n, const char *end)
 	return n > e && !memcmp(s + n - e, end, e);
 }
 
-static size_t family_length(const struct sl_metric *m)
+static size_t family_length(const struct region_metric *m)
 {
 	size_t n = strlen(m->name);
 
@@ -67,15 +67,15 @@ static size_t family_length(const struct sl_metric *m)
 	return n;
 }
 
-static void grow_families(struct defs *d)
+static void grow_families(struct collect_defs *d)
 {
 	size_t n = d->family_buckets * 4;
-	struct family_name **to = calloc(n, sizeof(*to));
+	struct collect_family_name **to = calloc(n, sizeof(*to));
 
 	if (!to)
 		return; /* longer chains, nothing worse */
 	for (size_t i = 0; i < d->family_buckets; i++)
-		for (struct family_name *f = d->family_bucket[i], *next; f; f = next) {
+		for (struct collect_family_name *f = d->family_bucket[i], *next; f; f = next) {
 			uint64_t h = sl_fnv1a(SL_FNV_BASIS, f->name, f->name_bytes) % n;
 
 			next = f->next;
@@ -87,11 +87,12 @@ static void grow_families(struct defs *d)
 	d->family_buckets = n;
 }
 
-static struct family_name *family_get(struct sl_collector *c, const char *name, size_t bytes)
+static struct collect_family_name *family_get(struct collect_collector *c, const char *name,
+					      size_t bytes)
 {
-	struct defs *d = &c->defs;
+	struct collect_defs *d = &c->defs;
 	uint64_t hash = sl_fnv1a(SL_FNV_BASIS, name, bytes);
-	struct family_name *f;
+	struct collect_family_name *f;
 
 	for (f = d->family_bucket[hash % d->family_buckets]; f; f = f->next)
 		if (f->name_bytes == bytes && !memcmp(f->name, name, bytes)) {
@@ -109,14 +110,14 @@ static struct family_name *family_get(struct sl_collector *c, const char *name, 
 	f->next = d->family_bucket[hash % d->family_buckets];
 	d->family_bucket[hash % d->family_buckets] = f;
 	d->family_count++;
-	ADD(c->memory, sizeof(*f) + bytes + 1);
+	relaxed_add(c->memory, sizeof(*f) + bytes + 1);
 	return f;
 }
 
-static void family_put(struct sl_collector *c, struct family_name *f)
+static void family_put(struct collect_collector *c, struct collect_family_name *f)
 {
-	struct defs *d = &c->defs;
-	struct family_name **at;
+	struct collect_defs *d = &c->defs;
+	struct collect_family_name **at;
 
 	if (--f->refs)
 		return;
@@ -125,33 +126,33 @@ static void family_put(struct sl_collector *c, struct family_name *f)
 		at = &(*at)->next;
 	*at = f->next;
 	d->family_count--;
-	SUB(c->memory, sizeof(*f) + f->name_bytes + 1);
+	relaxed_sub(c->memory, sizeof(*f) + f->name_bytes + 1);
 	free(f);
 }
 
-/* ---- definitions ------------------------------------------------------------------------------- */
+/* ---- definitions ---- */
 
-static enum sl_family_type type_of(enum sl_metric_kind kind)
+static enum export_family_type type_of(enum sl_metric_kind kind)
 {
 	switch (kind) {
 	case SL_KIND_COUNTER:
 	case SL_KIND_COUNTER_F64:
-		return SL_FAMILY_COUNTER;
+		return EXPORT_FAMILY_COUNTER;
 	case SL_KIND_GAUGE:
 	case SL_KIND_GAUGE_F64:
-		return SL_FAMILY_GAUGE;
+		return EXPORT_FAMILY_GAUGE;
 	case SL_KIND_HISTOGRAM_EXP:
 	case SL_KIND_HISTOGRAM:
-		return SL_FAMILY_HISTOGRAM;
+		return EXPORT_FAMILY_HISTOGRAM;
 	case SL_KIND_INFO:
-		return SL_FAMILY_INFO;
+		return EXPORT_FAMILY_INFO;
 	case SL_KIND_STATESET:
-		return SL_FAMILY_STATESET;
+		return EXPORT_FAMILY_STATESET;
 	}
-	return SL_FAMILY_GAUGE;
+	return EXPORT_FAMILY_GAUGE;
 }
 
-static uint64_t def_hash(const struct sl_collector *c, const struct sl_metric *m)
+static uint64_t def_hash(const struct collect_collector *c, const struct region_metric *m)
 {
 	uint64_t numbers[6] = {m->kind,
 			       m->cells,
@@ -169,7 +170,7 @@ static uint64_t def_hash(const struct sl_collector *c, const struct sl_metric *m
 	return sl_fnv1a(h, m->bounds, m->bound_count * sizeof(double));
 }
 
-static bool same_def(const struct sl_metric *a, const struct sl_metric *b)
+static bool same_def(const struct region_metric *a, const struct region_metric *b)
 {
 	if (a->kind != b->kind || a->cells != b->cells || a->label_count != b->label_count ||
 	    a->bound_count != b->bound_count || a->state_count != b->state_count ||
@@ -198,12 +199,13 @@ static char *keep(char **at, const char *s)
 }
 
 /* One allocation: the definition, its arrays, its strings; and a label set. */
-static struct def *def_new(struct sl_collector *c, const struct sl_metric *m, uint64_t hash)
+static struct collect_def *def_new(struct collect_collector *c, const struct region_metric *m,
+				   uint64_t hash)
 {
-	size_t bytes = sizeof(struct def), strings;
-	struct sl_text_label *labels;
+	size_t bytes = sizeof(struct collect_def), strings;
+	struct region_text_label *labels;
 	const char **states;
-	struct def *d;
+	struct collect_def *d;
 	double *bounds;
 	char *at;
 
@@ -215,7 +217,7 @@ static struct def *def_new(struct sl_collector *c, const struct sl_metric *m, ui
 	d = calloc(1, bytes);
 	if (!d)
 		return NULL;
-	d->labels = sl_label_set_new(m->labels, m->label_count);
+	d->labels = collect_label_set_new(m->labels, m->label_count);
 	d->family = d->labels ? family_get(c, m->name, family_length(m)) : NULL;
 	if (!d->family) {
 		free(d->labels);
@@ -228,13 +230,13 @@ static struct def *def_new(struct sl_collector *c, const struct sl_metric *m, ui
 	d->metric = *m;
 	d->metric.id = d->metric.cell = 0;
 	bounds = (double *)(d + 1);
-	labels = (struct sl_text_label *)(bounds + m->bound_count);
+	labels = (struct region_text_label *)(bounds + m->bound_count);
 	states = (const char **)(labels + m->label_count);
 	at = (char *)(states + m->state_count);
 	if (m->bound_count)
 		memcpy(bounds, m->bounds, m->bound_count * sizeof(double));
 	for (uint32_t i = 0; i < m->label_count; i++)
-		labels[i] = (struct sl_text_label){d->labels->keys[i], d->labels->values[i]};
+		labels[i] = (struct region_text_label){d->labels->keys[i], d->labels->values[i]};
 	for (uint32_t i = 0; i < m->state_count; i++)
 		states[i] = keep(&at, m->states[i]);
 	d->metric.bounds = bounds;
@@ -244,19 +246,19 @@ static struct def *def_new(struct sl_collector *c, const struct sl_metric *m, ui
 	d->metric.unit = keep(&at, m->unit);
 	d->metric.help = keep(&at, m->help);
 	d->bytes = bytes + d->labels->bytes;
-	ADD(c->memory, d->bytes);
+	relaxed_add(c->memory, d->bytes);
 	return d;
 }
 
-static void grow_defs(struct defs *d)
+static void grow_defs(struct collect_defs *d)
 {
 	size_t n = d->buckets * 4;
-	struct def **to = calloc(n, sizeof(*to));
+	struct collect_def **to = calloc(n, sizeof(*to));
 
 	if (!to)
 		return;
 	for (size_t i = 0; i < d->buckets; i++)
-		for (struct def *x = d->bucket[i], *next; x; x = next) {
+		for (struct collect_def *x = d->bucket[i], *next; x; x = next) {
 			next = x->next;
 			x->next = to[x->hash % n];
 			to[x->hash % n] = x;
@@ -267,11 +269,11 @@ static void grow_defs(struct defs *d)
 }
 
 /* Under the lock. */
-static struct def *def_get(struct sl_collector *c, const struct sl_metric *m)
+static struct collect_def *def_get(struct collect_collector *c, const struct region_metric *m)
 {
-	struct defs *t = &c->defs;
+	struct collect_defs *t = &c->defs;
 	uint64_t hash = def_hash(c, m);
-	struct def *d;
+	struct collect_def *d;
 
 	for (d = t->bucket[hash % t->buckets]; d; d = d->next)
 		if (d->hash == hash && same_def(&d->metric, m)) {
@@ -289,9 +291,9 @@ static struct def *def_get(struct sl_collector *c, const struct sl_metric *m)
 	return d;
 }
 
-static void def_put_locked(struct sl_collector *c, struct def *d)
+static void def_put_locked(struct collect_collector *c, struct collect_def *d)
 {
-	struct def **at;
+	struct collect_def **at;
 
 	if (--d->refs)
 		return;
@@ -301,42 +303,42 @@ static void def_put_locked(struct sl_collector *c, struct def *d)
 	*at = d->next;
 	c->defs.count--;
 	family_put(c, d->family);
-	SUB(c->memory, d->bytes);
+	relaxed_sub(c->memory, d->bytes);
 	free(d->labels);
 	free(d);
 }
 
-void def_ref(struct sl_collector *c, struct def *d)
+void collect_def_ref(struct collect_collector *c, struct collect_def *d)
 {
 	pthread_mutex_lock(&c->defs.lock);
 	d->refs++;
 	pthread_mutex_unlock(&c->defs.lock);
 }
 
-void def_put(struct sl_collector *c, struct def *d)
+void collect_def_put(struct collect_collector *c, struct collect_def *d)
 {
 	pthread_mutex_lock(&c->defs.lock);
 	def_put_locked(c, d);
 	pthread_mutex_unlock(&c->defs.lock);
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------- */
+/* ---- layouts ---- */
 
 /*
  * A metric's label that is named as one of the region's is exposed as exported_NAME, as Prometheus
  * does with what a target says about labels of its own. False if out of memory; *held is to be
  * freed.
  */
-static bool rename_labels(const struct region *r, struct sl_metric *m, void **held)
+static bool rename_labels(const struct collect_region *r, struct region_metric *m, void **held)
 {
-	struct sl_text_label *labels;
+	struct region_text_label *labels;
 	size_t bytes = 0;
 	bool any = false;
 	char *at;
 
 	*held = NULL;
 	for (uint32_t i = 0; i < m->label_count; i++) {
-		any |= sl_label_get(r->labels, m->labels[i].key) != NULL;
+		any |= collect_label_get(r->labels, m->labels[i].key) != NULL;
 		bytes += sizeof(*labels) + strlen(m->labels[i].key) + 1;
 	}
 	if (!any)
@@ -352,7 +354,7 @@ static bool rename_labels(const struct region *r, struct sl_metric *m, void **he
 		size_t n = strlen(labels[i].key) + 1;
 		bool done = false;
 
-		if (!sl_label_get(r->labels, labels[i].key))
+		if (!collect_label_get(r->labels, labels[i].key))
 			continue;
 		for (uint32_t prefixes = 1; !done; prefixes++) {
 			char *to = at;
@@ -360,7 +362,7 @@ static bool rename_labels(const struct region *r, struct sl_metric *m, void **he
 			for (uint32_t k = 0; k < prefixes; k++, to += 9)
 				memcpy(to, "exported_", 9);
 			memcpy(to, m->labels[i].key, n);
-			done = !sl_label_get(r->labels, at);
+			done = !collect_label_get(r->labels, at);
 			for (uint32_t k = 0; k < m->label_count; k++)
 				done = done && (k == i || strcmp(labels[k].key, at));
 			if (done) {
@@ -373,7 +375,7 @@ static bool rename_labels(const struct region *r, struct sl_metric *m, void **he
 	return true;
 }
 
-static bool takes_cells(const struct sl_metric *m)
+static bool takes_cells(const struct region_metric *m)
 {
 	return m->kind != SL_KIND_INFO && m->cells;
 }
@@ -383,12 +385,12 @@ static bool is_f64(enum sl_metric_kind kind)
 	return kind == SL_KIND_COUNTER_F64 || kind == SL_KIND_GAUGE_F64;
 }
 
-static void fill(struct layout *l, const struct sl_metric *m, struct def *def)
+static void fill(struct collect_layout *l, const struct region_metric *m, struct collect_def *def)
 {
-	struct special s = {.cell = m->cell};
+	struct collect_special s = {.cell = m->cell};
 	uint32_t i = l->columns++;
 
-	l->column[i] = (struct column){.def = def, .cell = m->cell};
+	l->column[i] = (struct collect_column){.def = def, .cell = m->cell};
 	l->f64[i] = is_f64(m->kind);
 	l->scalar = l->scalar && m->cells == 1;
 	switch (m->kind) {
@@ -414,9 +416,9 @@ static void fill(struct layout *l, const struct sl_metric *m, struct def *def)
 }
 
 /* Takes room for series from max_series; returns how many there was room for. */
-static uint32_t take_series(struct sl_collector *c, uint32_t wanted)
+static uint32_t take_series(struct collect_collector *c, uint32_t wanted)
 {
-	uint64_t have = GET(c->series_count), n;
+	uint64_t have = relaxed_load(c->series_count), n;
 
 	do {
 		n = have < c->opts.max_series ? c->opts.max_series - have : 0;
@@ -426,11 +428,12 @@ static uint32_t take_series(struct sl_collector *c, uint32_t wanted)
 	return (uint32_t)n;
 }
 
-static struct layout *layout_alloc(struct sl_collector *c, uint32_t columns)
+static struct collect_layout *layout_alloc(struct collect_collector *c, uint32_t columns)
 {
-	size_t bytes = sizeof(struct layout) +
-		       columns * (sizeof(struct column) + sizeof(struct special) + sizeof(bool));
-	struct layout *l = calloc(1, bytes);
+	size_t bytes = sizeof(struct collect_layout) +
+		       columns * (sizeof(struct collect_column) + sizeof(struct collect_special) +
+				  sizeof(bool));
+	struct collect_layout *l = calloc(1, bytes);
 
 	if (!l)
 		return NULL;
@@ -438,23 +441,23 @@ static struct layout *layout_alloc(struct sl_collector *c, uint32_t columns)
 	l->c = c;
 	l->bytes = bytes;
 	l->scalar = true;
-	l->column = (struct column *)(l + 1);
-	l->special = (struct special *)(l->column + columns);
+	l->column = (struct collect_column *)(l + 1);
+	l->special = (struct collect_special *)(l->column + columns);
 	l->f64 = (bool *)(l->special + columns);
-	ADD(c->memory, bytes);
+	relaxed_add(c->memory, bytes);
 	return l;
 }
 
 /* Has it a suffix that its family's name has not? */
-static bool is_suffixed(const struct column *col)
+static bool is_suffixed(const struct collect_column *col)
 {
 	return col->def->metric.name[col->def->family->name_bytes] != '\0';
 }
 
 static int by_series(const void *a, const void *b)
 {
-	const struct column *p = *(const struct column *const *)a;
-	const struct column *q = *(const struct column *const *)b;
+	const struct collect_column *p = *(const struct collect_column *const *)a;
+	const struct collect_column *q = *(const struct collect_column *const *)b;
 	int order;
 
 	if (p->def->family != q->def->family)
@@ -472,14 +475,15 @@ static int by_series(const void *a, const void *b)
  * adds the suffix where it is missing: the first one is it. Likewise "x" and "x_info". False if
  * out of memory.
  */
-static bool find_twins(struct layout *l)
+static bool find_twins(struct collect_layout *l)
 {
 	uint32_t suffixed = 0, plain = 0, n = 0;
-	struct column **v;
+	struct collect_column **v;
 
 	for (uint32_t i = 0; i < l->columns; i++) {
-		const struct column *col = &l->column[i];
-		bool may = col->def->type == SL_FAMILY_COUNTER || col->def->type == SL_FAMILY_INFO;
+		const struct collect_column *col = &l->column[i];
+		bool may = col->def->type == EXPORT_FAMILY_COUNTER ||
+			   col->def->type == EXPORT_FAMILY_INFO;
 
 		suffixed += may && is_suffixed(col);
 		plain += may && !is_suffixed(col);
@@ -490,8 +494,8 @@ static bool find_twins(struct layout *l)
 	if (!v)
 		return false;
 	for (uint32_t i = 0; i < l->columns; i++)
-		if (l->column[i].def->type == SL_FAMILY_COUNTER ||
-		    l->column[i].def->type == SL_FAMILY_INFO)
+		if (l->column[i].def->type == EXPORT_FAMILY_COUNTER ||
+		    l->column[i].def->type == EXPORT_FAMILY_INFO)
 			v[n++] = &l->column[i];
 	qsort(v, n, sizeof(*v), by_series);
 	for (uint32_t i = 1; i < n; i++)
@@ -502,11 +506,11 @@ static bool find_twins(struct layout *l)
 	return true;
 }
 
-struct layout *layout_make(struct sl_collector *c, struct region *r,
-			   struct sl_metric *const *metrics, uint32_t wanted, uint32_t cells,
-			   uint64_t generation)
+struct collect_layout *collect_layout_make(struct collect_collector *c, struct collect_region *r,
+					   struct region_metric *const *metrics, uint32_t wanted,
+					   uint32_t cells, uint64_t generation)
 {
-	struct layout *l;
+	struct collect_layout *l;
 	uint32_t n;
 
 	if (wanted > r->series)
@@ -521,8 +525,8 @@ struct layout *layout_make(struct sl_collector *c, struct region *r,
 	l->lines = (cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 	pthread_mutex_lock(&c->defs.lock);
 	for (uint32_t i = 0; i < n; i++) {
-		struct sl_metric m = *metrics[i];
-		struct def *def = NULL;
+		struct region_metric m = *metrics[i];
+		struct collect_def *def = NULL;
 		void *held;
 
 		if (rename_labels(r, &m, &held))
@@ -534,43 +538,45 @@ struct layout *layout_make(struct sl_collector *c, struct region *r,
 	}
 	pthread_mutex_unlock(&c->defs.lock);
 	if (l->columns < n || !find_twins(l)) {
-		layout_put(l);
+		collect_layout_put(l);
 		l = NULL;
 	} else if (l->refused > r->series_refused) {
-		ADD(c->refused_series, l->refused - r->series_refused);
+		relaxed_add(c->refused_series, l->refused - r->series_refused);
 		r->series_refused = l->refused;
-		sl_log_limited(SL_WARN, "collect",
-			       "series refused count=%u max_series=%zu: raise --max-series",
-			       l->refused, c->opts.max_series);
+		base_log_limited(BASE_WARN, "collect",
+				 "series refused count=%u max_series=%zu: raise --max-series",
+				 l->refused, c->opts.max_series);
 	}
 	return l;
 }
 
-struct layout *layout_new(struct sl_collector *c, struct region *r, const void *schema,
-			  size_t bytes, uint64_t generation, enum sl_fault *fault)
+struct collect_layout *collect_layout_new(struct collect_collector *c, struct collect_region *r,
+					  const void *schema, size_t bytes, uint64_t generation,
+					  enum region_fault *fault)
 {
-	struct layout *l = NULL;
-	struct sl_schema s;
+	struct collect_layout *l = NULL;
+	struct region_schema s;
 
-	sl_schema_init(&s);
-	*fault = sl_schema_append(&s, r->info, schema, bytes);
-	if (*fault == SL_FAULT_NONE)
-		l = layout_make(c, r, s.metrics, (uint32_t)s.count, (uint32_t)s.cells, generation);
-	sl_schema_free(&s);
+	region_schema_init(&s);
+	*fault = region_schema_append(&s, r->info, schema, bytes);
+	if (*fault == REGION_FAULT_NONE)
+		l = collect_layout_make(c, r, s.metrics, (uint32_t)s.count, (uint32_t)s.cells,
+					generation);
+	region_schema_free(&s);
 	return l;
 }
 
-void layout_put(struct layout *l)
+void collect_layout_put(struct collect_layout *l)
 {
-	struct sl_collector *c;
+	struct collect_collector *c;
 
-	if (!l || !ref_put(&l->refs))
+	if (!l || !collect_ref_put(&l->refs))
 		return;
 	c = l->c;
 	pthread_mutex_lock(&c->defs.lock);
 	for (uint32_t i = 0; i < l->columns; i++)
 		def_put_locked(c, l->column[i].def);
 	pthread_mutex_unlock(&c->defs.lock);
-	SUB(c->memory, l->bytes);
+	relaxed_sub(c->memory, l->bytes);
 	free(l);
 }

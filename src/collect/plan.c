@@ -5,34 +5,36 @@
 
 #include "collect/plan.h"
 
-void sl_plan_init(struct sl_plan *p)
+void collect_plan_init(struct collect_plan *p)
 {
-	*p = (struct sl_plan){0};
+	*p = (struct collect_plan){0};
 }
 
-void sl_plan_free(struct sl_plan *p)
+void collect_plan_free(struct collect_plan *p)
 {
 	free(p->read);
 	free(p->piece);
-	sl_plan_init(p);
+	collect_plan_init(p);
 }
 
-/* Appends lines [first, first + count) of a stripe, in READs of at most SL_PLAN_READ_MAX bytes. */
-static void add(struct sl_plan *p, uint64_t offset, uint32_t stripe, uint32_t first, uint32_t count)
+/* Appends lines [first, first + count) of a stripe, in READs of at most COLLECT_PLAN_READ_MAX
+ * bytes. */
+static void add(struct collect_plan *p, uint64_t offset, uint32_t stripe, uint32_t first,
+		uint32_t count)
 {
 	while (count) {
-		struct sl_plan_read *last = p->reads ? &p->read[p->reads - 1] : NULL;
+		struct collect_plan_read *last = p->reads ? &p->read[p->reads - 1] : NULL;
 		uint64_t end = last ? last->offset + last->length : 0;
 		uint32_t room, n;
 
-		if (!last || offset < end || offset - end > SL_PLAN_GAP ||
-		    offset - last->offset + SL_LINE_SIZE > SL_PLAN_READ_MAX) {
+		if (!last || offset < end || offset - end > COLLECT_PLAN_GAP ||
+		    offset - last->offset + SL_LINE_SIZE > COLLECT_PLAN_READ_MAX) {
 			last = &p->read[p->reads++];
-			*last = (struct sl_plan_read){.offset = offset, .piece = p->pieces};
+			*last = (struct collect_plan_read){.offset = offset, .piece = p->pieces};
 		}
-		room = SL_PLAN_READ_MAX - (uint32_t)(offset - last->offset);
+		room = COLLECT_PLAN_READ_MAX - (uint32_t)(offset - last->offset);
 		n = room / SL_LINE_SIZE < count ? room / SL_LINE_SIZE : count;
-		p->piece[p->pieces++] = (struct sl_piece){
+		p->piece[p->pieces++] = (struct collect_piece){
 			.at = (uint32_t)(offset - last->offset),
 			.stripe = stripe,
 			.first = first,
@@ -46,31 +48,31 @@ static void add(struct sl_plan *p, uint64_t offset, uint32_t stripe, uint32_t fi
 	}
 }
 
-int sl_plan_make(struct sl_plan *p, const struct sl_region_info *info, uint32_t lines,
-		 uint32_t stripes)
+int collect_plan_make(struct collect_plan *p, const struct region_info *info, uint32_t lines,
+		      uint32_t stripes)
 {
 	/* A stripe is cut at most once more than the times that it fills a READ. */
-	uint32_t lines_a_read = SL_PLAN_READ_MAX / SL_LINE_SIZE;
+	uint32_t lines_a_read = COLLECT_PLAN_READ_MAX / SL_LINE_SIZE;
 	size_t most = 1 + (size_t)stripes * (lines / lines_a_read + 2);
-	struct sl_plan made = {.lines = lines, .stripes = stripes};
+	struct collect_plan made = {.lines = lines, .stripes = stripes};
 	uint32_t s = 0;
 
 	made.read = malloc(most * sizeof(*made.read));
 	made.piece = malloc(most * sizeof(*made.piece));
 	if (!made.read || !made.piece) {
-		sl_plan_free(&made);
+		collect_plan_free(&made);
 		return -ENOMEM;
 	}
 	/* In the order of offsets, wherever the publisher has put its hot line. */
 	if (info->hot < info->stripes)
-		add(&made, info->hot, SL_PIECE_HOT, 0, 1);
+		add(&made, info->hot, COLLECT_PIECE_HOT, 0, 1);
 	for (; lines && s < stripes; s++)
 		add(&made, info->stripes + (uint64_t)s * info->stripe_stride, s, 0, lines);
 	if (info->hot >= info->stripes)
-		add(&made, info->hot, SL_PIECE_HOT, 0, 1);
+		add(&made, info->hot, COLLECT_PIECE_HOT, 0, 1);
 	for (uint32_t i = 0; i < made.reads; i++)
 		made.bytes += made.read[i].length;
-	sl_plan_free(p);
+	collect_plan_free(p);
 	*p = made;
 	return 0;
 }

@@ -9,9 +9,9 @@
 #include "collect/kernel/segment_ring.h"
 #include "collect/kernel/slots.h"
 
-struct region *region_new(struct link *l, uint64_t instance, uint64_t age)
+struct collect_region *collect_region_new(struct collect_link *l, uint64_t instance, uint64_t age)
 {
-	struct region *r = calloc(1, sizeof(*r));
+	struct collect_region *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
@@ -22,13 +22,13 @@ struct region *region_new(struct link *l, uint64_t instance, uint64_t age)
 	r->worker = l->worker;
 	r->instance = instance;
 	r->age = age;
-	sl_plan_init(&r->plan);
-	sl_values_init(&r->values);
-	ADD(r->c->memory, sizeof(*r));
+	collect_plan_init(&r->plan);
+	region_values_init(&r->values);
+	relaxed_add(r->c->memory, sizeof(*r));
 	return r;
 }
 
-static size_t info_bytes(const struct sl_region_info *info)
+static size_t info_bytes(const struct region_info *info)
 {
 	size_t used = 0;
 
@@ -38,34 +38,34 @@ static size_t info_bytes(const struct sl_region_info *info)
 		if ((size_t)(end - info->label_text) > used)
 			used = (size_t)(end - info->label_text);
 	}
-	return offsetof(struct sl_region_info, label_text) + used + 1;
+	return offsetof(struct region_info, label_text) + used + 1;
 }
 
-void region_put(struct region *r)
+void collect_region_put(struct collect_region *r)
 {
 	size_t bytes = sizeof(*r);
 
-	if (!r || !ref_put(&r->refs))
+	if (!r || !collect_ref_put(&r->refs))
 		return;
-	flow_table_free(r->flows, r->c);
-	slot_table_free(r->slots, r->c);
-	net_ring_free(r->net, r->c);
+	collect_flow_table_free(r->flows, r->c);
+	collect_slot_table_free(r->slots, r->c);
+	collect_net_ring_free(r->net, r->c);
 	if (r->built)
-		board_put(r->built->board, r->c);
-	board_put(r->board, r->c);
-	board_put(r->pending, r->c);
-	board_put(r->shown, r->c);
-	sl_plan_free(&r->plan);
+		collect_snapshot_put(r->built->snapshot, r->c);
+	collect_snapshot_put(r->snapshot, r->c);
+	collect_snapshot_put(r->pending, r->c);
+	collect_snapshot_put(r->shown, r->c);
+	collect_plan_free(&r->plan);
 	if (r->values.memory)
-		SUB(r->c->memory, r->values_bytes);
-	sl_values_free(&r->values);
-	SUB(r->c->memory, 2 * r->mark_words * sizeof(*r->stale));
+		relaxed_sub(r->c->memory, r->values_bytes);
+	region_values_free(&r->values);
+	relaxed_sub(r->c->memory, 2 * r->mark_words * sizeof(*r->stale));
 	free(r->stale);
 	free(r->schema_bytes);
 	bytes += r->info ? info_bytes(r->info) : 0;
 	bytes += r->labels ? r->labels->bytes : 0;
 	bytes += r->group ? r->group->bytes : 0;
-	SUB(r->c->memory, bytes);
+	relaxed_sub(r->c->memory, bytes);
 	free(r->info);
 	free(r->labels);
 	free(r->group);
@@ -73,24 +73,24 @@ void region_put(struct region *r)
 }
 
 /* Called by the worker; pairs with the acquire of control, which then sees what it is about. */
-void region_mail(struct region *r, enum mail mail)
+void collect_region_queue(struct collect_region *r, enum collect_queue queued)
 {
-	struct sl_collector *c = r->c;
-	struct region *head;
+	struct collect_collector *c = r->c;
+	struct collect_region *head;
 
-	if (__atomic_fetch_or(&r->mail, (unsigned int)mail, __ATOMIC_ACQ_REL))
+	if (__atomic_fetch_or(&r->queued, (unsigned int)queued, __ATOMIC_ACQ_REL))
 		return; /* is in the box already */
-	ref_get(&r->refs);
-	head = __atomic_load_n(&c->box, __ATOMIC_RELAXED);
+	collect_ref_get(&r->refs);
+	head = __atomic_load_n(&c->queue, __ATOMIC_RELAXED);
 	do {
 		r->box_next = head;
-	} while (!__atomic_compare_exchange_n(&c->box, &head, r, true, __ATOMIC_RELEASE,
+	} while (!__atomic_compare_exchange_n(&c->queue, &head, r, true, __ATOMIC_RELEASE,
 					      __ATOMIC_RELAXED));
 	if (!head)
-		control_wake(c);
+		collect_control_wake(c);
 }
 
-static int label_count(const struct sl_region_info *info, const char *key)
+static int label_count(const struct region_info *info, const char *key)
 {
 	int n = 0;
 
@@ -100,12 +100,12 @@ static int label_count(const struct sl_region_info *info, const char *key)
 }
 
 /*
- * Labels of the header, then host and, unless nobody published it, process. Nobody may claim these for himself, nor what tells
- * regions apart in the collector's own series.
+ * Labels of the header, then host and, unless nobody published it, process. Nobody may claim these
+ * for himself, nor what tells regions apart in the collector's own series.
  */
-static int make_labels(struct region *r, const char *hostname)
+static int make_labels(struct collect_region *r, const char *hostname)
 {
-	struct sl_text_label labels[SL_LABELS_MAX + 2];
+	struct region_text_label labels[SL_LABELS_MAX + 2];
 	char process[16], *renamed[SL_LABELS_MAX] = {NULL};
 	uint32_t n = 0, renames = 0;
 	int err = -ENOMEM;
@@ -132,11 +132,11 @@ static int make_labels(struct region *r, const char *hostname)
 		labels[n].key = renamed[renames++];
 	}
 	if (*hostname)
-		labels[n++] = (struct sl_text_label){"host", hostname};
+		labels[n++] = (struct region_text_label){"host", hostname};
 	snprintf(process, sizeof(process), "%u", r->info->pid);
-	labels[n++] = (struct sl_text_label){"process", process};
-	r->labels = sl_label_set_new(labels, r->made ? n - 1 : n);
-	r->group = sl_label_set_new(labels, n - 1);
+	labels[n++] = (struct region_text_label){"process", process};
+	r->labels = collect_label_set_new(labels, r->made ? n - 1 : n);
+	r->group = collect_label_set_new(labels, n - 1);
 	if (r->labels && r->group)
 		err = 0;
 out:
@@ -146,10 +146,10 @@ out:
 }
 
 /* Keeps no more of the label bytes than there are: they are most of the structure. */
-static struct sl_region_info *info_copy(const struct sl_region_info *from)
+static struct region_info *info_copy(const struct region_info *from)
 {
 	size_t bytes = info_bytes(from);
-	struct sl_region_info *to = malloc(bytes);
+	struct region_info *to = malloc(bytes);
 
 	if (!to)
 		return NULL;
@@ -162,7 +162,7 @@ static struct sl_region_info *info_copy(const struct sl_region_info *from)
 	return to;
 }
 
-static int adopt(struct region *r, const struct sl_region_info *info, const char *hostname)
+static int adopt(struct collect_region *r, const struct region_info *info, const char *hostname)
 {
 	r->info = info_copy(info);
 	if (!r->info || make_labels(r, hostname)) {
@@ -173,25 +173,25 @@ static int adopt(struct region *r, const struct sl_region_info *info, const char
 		r->labels = r->group = NULL;
 		return -ENOMEM;
 	}
-	ADD(r->c->memory, info_bytes(r->info) + r->labels->bytes + r->group->bytes);
+	relaxed_add(r->c->memory, info_bytes(r->info) + r->labels->bytes + r->group->bytes);
 	return 0;
 }
 
-enum sl_fault region_identify(struct region *r, const struct sl_region_header *copy,
-			      const char *hostname)
+enum region_fault collect_region_identify(struct collect_region *r,
+					  const struct sl_region_header *copy, const char *hostname)
 {
-	struct sl_region_info *info = malloc(sizeof(*info));
-	enum sl_fault fault = SL_FAULT_MEMORY;
+	struct region_info *info = malloc(sizeof(*info));
+	enum region_fault fault = REGION_FAULT_MEMORY;
 
 	if (!info)
 		return fault;
-	fault = sl_region_header_parse(copy, r->remote.length, info);
+	fault = region_header_parse(copy, r->remote.length, info);
 	if (!fault && info->kind != r->kind)
-		fault = SL_FAULT_SECTION;
+		fault = REGION_FAULT_SECTION;
 	if (!fault && info->instance != r->instance)
-		fault = SL_FAULT_COUNT; /* not this region at all */
+		fault = REGION_FAULT_COUNT; /* not this region at all */
 	if (!fault && !r->info && adopt(r, info, hostname))
-		fault = SL_FAULT_MEMORY;
+		fault = REGION_FAULT_MEMORY;
 	else if (!fault &&
 		 (r->info->hot != info->hot || r->info->stripes != info->stripes ||
 		  r->info->stripe_stride != info->stripe_stride ||
@@ -200,12 +200,13 @@ enum sl_fault region_identify(struct region *r, const struct sl_region_header *c
 		  r->info->journal != info->journal || r->info->max_flows != info->max_flows ||
 		  r->info->journal_lines != info->journal_lines ||
 		  r->info->start_ns != info->start_ns))
-		fault = SL_FAULT_CHECK; /* the header of an instance never changes */
+		fault = REGION_FAULT_CHECK; /* the header of an instance never changes */
 	free(info);
 	return fault;
 }
 
-int region_made(struct region *r, const struct sl_region_info *info, const char *hostname)
+int collect_region_made(struct collect_region *r, const struct region_info *info,
+			const char *hostname)
 {
 	int err;
 
@@ -215,14 +216,14 @@ int region_made(struct region *r, const struct sl_region_info *info, const char 
 		return err;
 	r->state = SL_STATE_LIVE;
 	r->changed_ns = info->start_ns;
-	SET(r->step, STEP_MADE);
-	region_mail(r, MAIL_NEW | MAIL_CHANGED);
+	relaxed_store(r->step, STEP_MADE);
+	collect_region_queue(r, QUEUE_NEW | QUEUE_CHANGED);
 	return 0;
 }
 
-int region_anonymous(struct region *r)
+int collect_region_anonymous(struct collect_region *r)
 {
-	struct sl_region_info *info;
+	struct region_info *info;
 	int err;
 
 	if (r->info)
@@ -233,14 +234,15 @@ int region_anonymous(struct region *r)
 	info->instance = r->instance;
 	info->size = r->remote.length;
 	info->kind = SL_REGION_METRICS;
-	err = adopt(r, info, host_name(r->host));
+	err = adopt(r, info, collect_host_name(r->host));
 	free(info);
 	return err;
 }
 
-void region_flatten(const struct region *r, const struct layout *layout, uint64_t *out)
+void collect_region_flatten(const struct collect_region *r, const struct collect_layout *layout,
+			    uint64_t *out)
 {
-	const struct sl_values *v = &r->values;
+	const struct region_values *v = &r->values;
 	const uint64_t *line = v->sum ? v->sum : v->line;
 	uint32_t cells = v->stripes ? v->lines * SL_LINE_CELLS : 0, at = 0;
 
@@ -253,17 +255,17 @@ void region_flatten(const struct region *r, const struct layout *layout, uint64_
 	if (cells < layout->cells)
 		memset(out + cells, 0, (layout->cells - cells) * 8);
 	for (uint32_t i = 0; i < layout->specials; i++) {
-		const struct special *s = &layout->special[i];
+		const struct collect_special *s = &layout->special[i];
 		uint64_t word;
 		double d;
 
 		if (s->cell >= cells)
 			continue;
 		if (s->shared) {
-			word = sl_values_shared(v, s->cell);
+			word = region_values_shared(v, s->cell);
 			out[s->cell] = s->f64 ? word ^ word >> 32 : word;
 		} else {
-			d = sl_values_f64(v, s->cell);
+			d = region_values_f64(v, s->cell);
 			memcpy(&out[s->cell], &d, 8);
 		}
 	}

@@ -13,50 +13,51 @@
 
 #include "collect/internal.h"
 
-struct board *board_new(struct layout *layout, struct worker *w, uint64_t seed)
+struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
+					      struct collect_worker *w, uint64_t seed)
 {
-	size_t bytes = sizeof(struct board) + layout->cells * sizeof(uint64_t);
-	size_t rows = SL_COLUMN_ROWS * (layout->columns + (size_t)1) * 8;
-	struct sl_collector *c = w->c;
-	struct board *b = calloc(1, bytes);
+	size_t bytes = sizeof(struct collect_snapshot) + layout->cells * sizeof(uint64_t);
+	size_t rows = COLLECT_COLUMN_ROWS * (layout->columns + (size_t)1) * 8;
+	struct collect_collector *c = w->c;
+	struct collect_snapshot *b = calloc(1, bytes);
 
 	if (!b)
 		return NULL;
-	ref_get(&layout->refs);
+	collect_ref_get(&layout->refs);
 	b->refs = 1;
 	b->layout = layout;
 	b->bytes = bytes;
 	/* The first chunk is cut short by chance: otherwise all regions would pack in one round. */
-	b->target = 1 + (uint32_t)((seed ^ seed >> 32) % SL_COLUMN_ROWS);
+	b->target = 1 + (uint32_t)((seed ^ seed >> 32) % COLLECT_COLUMN_ROWS);
 	if (w->ring.word && layout->columns) {
-		if (ADD(w->row_bytes, rows) + rows <= w->row_limit)
+		if (relaxed_add(w->row_bytes, rows) + rows <= w->row_limit)
 			b->row_ns = malloc(rows);
 		if (b->row_ns) {
-			b->row = (uint64_t *)(b->row_ns + SL_COLUMN_ROWS);
+			b->row = (uint64_t *)(b->row_ns + COLLECT_COLUMN_ROWS);
 			b->row_bytes = rows;
 			b->worker = w;
 		} else {
-			SUB(w->row_bytes, rows);
-			ADD(c->refused_history, 1);
+			relaxed_sub(w->row_bytes, rows);
+			relaxed_add(c->refused_history, 1);
 		}
 	}
-	ADD(c->memory, bytes);
+	relaxed_add(c->memory, bytes);
 	return b;
 }
 
-void board_put(struct board *b, struct sl_collector *c)
+void collect_snapshot_put(struct collect_snapshot *b, struct collect_collector *c)
 {
-	if (!b || !ref_put(&b->refs))
+	if (!b || !collect_ref_put(&b->refs))
 		return;
 	if (b->row_ns)
-		SUB(b->worker->row_bytes, b->row_bytes);
-	SUB(c->memory, b->bytes);
+		relaxed_sub(b->worker->row_bytes, b->row_bytes);
+	relaxed_sub(c->memory, b->bytes);
 	free(b->row_ns);
-	layout_put(b->layout);
+	collect_layout_put(b->layout);
 	free(b);
 }
 
-static uint64_t count_of(const struct sl_metric *m, const uint64_t *cell)
+static uint64_t count_of(const struct region_metric *m, const uint64_t *cell)
 {
 	uint64_t sum = 0;
 
@@ -65,21 +66,21 @@ static uint64_t count_of(const struct sl_metric *m, const uint64_t *cell)
 	return sum;
 }
 
-static bool is_histogram(const struct sl_metric *m)
+static bool is_histogram(const struct region_metric *m)
 {
 	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
 }
 
-uint64_t history_word(const struct column *col, const uint64_t *cell)
+uint64_t collect_history_word(const struct collect_column *col, const uint64_t *cell)
 {
-	const struct sl_metric *m = &col->def->metric;
+	const struct region_metric *m = &col->def->metric;
 
 	if (is_histogram(m))
 		return count_of(m, cell + col->cell);
 	return m->kind == SL_KIND_INFO || !m->cells ? 0 : cell[col->cell];
 }
 
-double history_double(const struct sl_metric *m, uint64_t word)
+double collect_history_double(const struct region_metric *m, uint64_t word)
 {
 	double d;
 
@@ -95,51 +96,53 @@ double history_double(const struct sl_metric *m, uint64_t word)
 	}
 }
 
-uint64_t board_flush(const struct board *b, struct worker *w, uint64_t instance)
+uint64_t collect_snapshot_flush(const struct collect_snapshot *b, struct collect_worker *w,
+				uint64_t instance)
 {
 	if (!b->row_ns || !b->rows)
 		return b->chunk;
-	return sl_ring_append(&w->ring, instance, b->chunk, b->row_ns, b->row, b->layout->columns,
-			      b->layout->f64, b->rows, b->layout->columns);
+	return collect_ring_append(&w->ring, instance, b->chunk, b->row_ns, b->row,
+				   b->layout->columns, b->layout->f64, b->rows, b->layout->columns);
 }
 
-void board_publish(struct board *b, const uint64_t *cell, int64_t real_ns, struct worker *w,
-		   uint64_t instance)
+void collect_snapshot_publish(struct collect_snapshot *b, const uint64_t *cell, int64_t real_ns,
+			      struct collect_worker *w, uint64_t instance)
 {
-	const struct layout *l = b->layout;
+	const struct collect_layout *l = b->layout;
 	uint32_t rows = b->rows;
 	uint64_t chunk = b->chunk, *row;
 
 	/* Packing takes microseconds: readers shall not wait for it. */
 	if (b->row_ns && rows >= b->target) {
-		chunk = sl_ring_append(&w->ring, instance, chunk, b->row_ns, b->row, l->columns,
-				       l->f64, rows, l->columns);
+		chunk = collect_ring_append(&w->ring, instance, chunk, b->row_ns, b->row,
+					    l->columns, l->f64, rows, l->columns);
 		rows = 0;
-		b->target = SL_COLUMN_ROWS;
+		b->target = COLLECT_COLUMN_ROWS;
 	}
-	/* Pairs with board_begin(): who sees what follows sees the odd count. */
-	SET(b->seq, b->seq + 1);
+	/* Pairs with collect_snapshot_begin(): who sees what follows sees the odd count. */
+	relaxed_store(b->seq, b->seq + 1);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	for (uint32_t i = 0; i < l->cells; i++)
-		SET(b->cell[i], cell[i]);
+		relaxed_store(b->cell[i], cell[i]);
 	if (b->row_ns) {
 		row = b->row + (size_t)rows * l->columns;
-		SET(b->row_ns[rows], real_ns);
+		relaxed_store(b->row_ns[rows], real_ns);
 		if (l->scalar)
 			for (uint32_t i = 0; i < l->columns; i++)
-				SET(row[i], cell[l->column[i].cell]);
+				relaxed_store(row[i], cell[l->column[i].cell]);
 		else
 			for (uint32_t i = 0; i < l->columns; i++)
-				SET(row[i], history_word(&l->column[i], cell));
+				relaxed_store(row[i], collect_history_word(&l->column[i], cell));
 		rows++;
 	}
-	SET(b->chunk, chunk);
-	SET(b->rows, rows);
-	/* Pairs with the acquire of board_begin(): who sees the even count sees all before. */
+	relaxed_store(b->chunk, chunk);
+	relaxed_store(b->rows, rows);
+	/* Pairs with the acquire of collect_snapshot_begin(): who sees the even count sees all
+	 * before. */
 	__atomic_store_n(&b->seq, b->seq + 1, __ATOMIC_RELEASE);
 }
 
-uint64_t board_begin(const struct board *b)
+uint64_t collect_snapshot_begin(const struct collect_snapshot *b)
 {
 	uint64_t seq;
 
@@ -149,19 +152,20 @@ uint64_t board_begin(const struct board *b)
 	return seq;
 }
 
-bool board_retry(const struct board *b, uint64_t seq)
+bool collect_snapshot_retry(const struct collect_snapshot *b, uint64_t seq)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return GET(b->seq) != seq;
+	return relaxed_load(b->seq) != seq;
 }
 
-void board_read(const struct board *b, uint32_t first, uint32_t count, uint64_t *out)
+void collect_snapshot_read(const struct collect_snapshot *b, uint32_t first, uint32_t count,
+			   uint64_t *out)
 {
 	uint64_t seq;
 
 	do {
-		seq = board_begin(b);
+		seq = collect_snapshot_begin(b);
 		for (uint32_t i = 0; i < count; i++)
-			out[i] = GET(b->cell[first + i]);
-	} while (board_retry(b, seq));
+			out[i] = relaxed_load(b->cell[first + i]);
+	} while (collect_snapshot_retry(b, seq));
 }

@@ -12,17 +12,17 @@
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
 
-struct walk {
-	struct index *x;
-	struct self *self;
+struct source_walk {
+	struct collect_index *x;
+	struct collect_self *self;
 	size_t next_family, next_self;
 	bool in_self;
-	const struct index_family *family;
+	const struct collect_index_family *family;
 	size_t at, end; /* items */
 	bool sums;
 	uint8_t *seen; /* by region */
 	/* Text of the last series: region's labels, then the metric's. */
-	const struct sl_label_set *prefix; /* what stands at the start of text, or NULL */
+	const struct collect_label_set *prefix; /* what stands at the start of text, or NULL */
 	char *text;
 	size_t text_room;
 	const char **keys, **values;
@@ -33,12 +33,12 @@ struct walk {
 
 static void walk_end(void *arg)
 {
-	struct walk *w = arg;
+	struct source_walk *w = arg;
 
 	if (!w)
 		return;
-	self_end(w->self);
-	index_put(w->x);
+	collect_self_end(w->self);
+	collect_index_put(w->x);
 	free(w->seen);
 	free(w->text);
 	free(w->keys);
@@ -50,15 +50,15 @@ static void walk_end(void *arg)
 
 static void *walk_begin(void *ctx)
 {
-	struct sl_collector *c = ctx;
-	struct walk *w = calloc(1, sizeof(*w));
-	uint64_t now = sl_now_ns();
+	struct collect_collector *c = ctx;
+	struct source_walk *w = calloc(1, sizeof(*w));
+	uint64_t now = base_now_ns();
 
 	if (!w)
 		return NULL;
 	w->sums = c->opts.sum_processes;
-	w->x = index_get(c);
-	w->self = self_begin(c, w->x);
+	w->x = collect_index_get(c);
+	w->self = collect_self_begin(c, w->x);
 	w->seen = malloc((w->x ? w->x->regions : 0) + 1);
 	if (!w->self || !w->seen) {
 		walk_end(w);
@@ -66,48 +66,50 @@ static void *walk_begin(void *ctx)
 		return NULL;
 	}
 	for (size_t i = 0; w->x && i < w->x->regions; i++) {
-		const struct region *r = w->x->region[i];
+		const struct collect_region *r = w->x->region[i];
 
 		/* What has just expired is part of a sum until the next index has it otherwise. */
-		w->seen[i] = region_visible(r, now) || (w->sums && GET(r->step) == STEP_GONE)
-				     ? GET(r->state) == SL_STATE_LIVE ? SHOWN : SHOWN_DEAD
+		w->seen[i] = collect_region_visible(r, now) ||
+					     (w->sums && relaxed_load(r->step) == STEP_GONE)
+				     ? relaxed_load(r->state) == SL_STATE_LIVE ? SHOWN : SHOWN_DEAD
 				     : HIDDEN;
 	}
 	return w;
 }
 
-static bool shown(const struct walk *w, const struct item *i)
+static bool shown(const struct source_walk *w, const struct collect_item *i)
 {
 	return i->source & ITEM_RETIRED || w->seen[i->source] != HIDDEN;
 }
 
 /* At the first series that is shown, from w->at on. */
-static bool any_left(struct walk *w)
+static bool any_left(struct source_walk *w)
 {
 	while (w->at < w->end && !shown(w, &w->x->item[w->at]))
 		w->at++;
 	return w->at < w->end;
 }
 
-static int walk_family(void *arg, struct sl_family *out)
+static int walk_family(void *arg, struct export_family *out)
 {
-	struct walk *w = arg;
+	struct source_walk *w = arg;
 	size_t families = w->x ? w->x->families : 0;
-	struct sl_family own;
+	struct export_family own;
 
 	for (;;) {
 		bool have = w->next_family < families, have_self;
-		const struct index_family *f = have ? &w->x->family[w->next_family] : NULL;
+		const struct collect_index_family *f = have ? &w->x->family[w->next_family] : NULL;
 
-		while (w->next_self < self_families() && !self_there(w->self, w->next_self))
+		while (w->next_self < collect_self_families() &&
+		       !collect_self_there(w->self, w->next_self))
 			w->next_self++;
-		have_self = w->next_self < self_families();
+		have_self = w->next_self < collect_self_families();
 		if (!have && !have_self)
 			return 0;
 		if (have_self)
-			self_family(w->next_self, &own);
+			collect_self_family(w->next_self, &own);
 		if (have_self && (!have || strcmp(own.name, f->f.name) < 0)) {
-			self_enter(w->self, w->next_self++);
+			collect_self_enter(w->self, w->next_self++);
 			w->in_self = true;
 			*out = own;
 			return 1;
@@ -124,7 +126,7 @@ static int walk_family(void *arg, struct sl_family *out)
 	}
 }
 
-/* ---- labels ------------------------------------------------------------------------------------------ */
+/* ---- labels ---- */
 
 static void *grown(void *at, size_t *have, size_t want, size_t size)
 {
@@ -151,7 +153,7 @@ static void *grown(void *at, size_t *have, size_t want, size_t size)
 	})
 
 /* Room for what both label sets need; what stands there already stays. */
-static bool label_room(struct walk *w, size_t bytes, size_t labels)
+static bool label_room(struct source_walk *w, size_t bytes, size_t labels)
 {
 	size_t have = w->label_room;
 
@@ -159,8 +161,8 @@ static bool label_room(struct walk *w, size_t bytes, size_t labels)
 	       ROOM(w->values, &w->label_room, labels);
 }
 
-static bool label(struct walk *w, const struct sl_label_set *prefix, const struct sl_label_set *own,
-		  struct sl_series *out)
+static bool label(struct source_walk *w, const struct collect_label_set *prefix,
+		  const struct collect_label_set *own, struct export_series *out)
 {
 	size_t n = prefix->text_bytes;
 
@@ -194,30 +196,30 @@ static bool label(struct walk *w, const struct sl_label_set *prefix, const struc
 	return true;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* The cells of one item, as they were together, in to. */
-static void get(const struct walk *w, const struct item *i, uint64_t *to)
+static void get(const struct source_walk *w, const struct collect_item *i, uint64_t *to)
 {
-	const struct board *b;
-	const struct column *col;
+	const struct collect_snapshot *b;
+	const struct collect_column *col;
 
 	if (i->source & ITEM_RETIRED) {
-		const struct retired *t = w->x->retired[i->source & ~ITEM_RETIRED];
+		const struct collect_retired *t = w->x->retired[i->source & ~ITEM_RETIRED];
 
 		memcpy(to, t->cell, t->def->metric.cells * sizeof(*to));
 		return;
 	}
-	b = w->x->board[i->source];
+	b = w->x->snapshot[i->source];
 	col = &b->layout->column[i->column & ~ITEM_MORE];
 	/* One word is never torn: no need to look at the sequence. */
 	if (col->def->metric.cells == 1)
-		to[0] = GET(b->cell[col->cell]);
+		to[0] = relaxed_load(b->cell[col->cell]);
 	else
-		board_read(b, col->cell, col->def->metric.cells, to);
+		collect_snapshot_read(b, col->cell, col->def->metric.cells, to);
 }
 
-static void sum_gauge(const struct sl_metric *m, uint64_t *to, uint64_t from)
+static void sum_gauge(const struct region_metric *m, uint64_t *to, uint64_t from)
 {
 	double a, b;
 
@@ -237,21 +239,21 @@ static void sum_gauge(const struct sl_metric *m, uint64_t *to, uint64_t from)
  * Adds the further members of a series up. Counters of the dead count; their gauges do only if
  * nobody is left alive.
  */
-static void add_members(struct walk *w, const struct sl_metric *m, enum sl_family_type type,
-			const struct item *head)
+static void add_members(struct source_walk *w, const struct region_metric *m,
+			enum export_family_type type, const struct collect_item *head)
 {
-	bool counts = type == SL_FAMILY_COUNTER || type == SL_FAMILY_HISTOGRAM, alive;
+	bool counts = type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_HISTOGRAM, alive;
 
 	alive = !(head->source & ITEM_RETIRED) && w->seen[head->source] == SHOWN;
 	for (; w->at < w->end && w->x->item[w->at].column & ITEM_MORE; w->at++) {
-		const struct item *i = &w->x->item[w->at];
+		const struct collect_item *i = &w->x->item[w->at];
 		bool lives;
 
 		if (!shown(w, i) || !m->cells)
 			continue;
 		get(w, i, w->more);
 		if (counts) {
-			sum_cells(m, w->cell, w->more);
+			collect_sum_cells(m, w->cell, w->more);
 			continue;
 		}
 		lives = w->seen[i->source] == SHOWN;
@@ -263,28 +265,29 @@ static void add_members(struct walk *w, const struct sl_metric *m, enum sl_famil
 	}
 }
 
-static void set_value(const struct sl_metric *m, const uint64_t *cell, struct sl_series *out)
+static void set_value(const struct region_metric *m, const uint64_t *cell,
+		      struct export_series *out)
 {
 	switch (m->kind) {
 	case SL_KIND_COUNTER:
 	case SL_KIND_STATESET:
-		out->value_type = SL_VALUE_U64;
+		out->value_type = EXPORT_VALUE_U64;
 		out->value.u64 = cell[0];
 		out->states = m->states;
 		out->state_count = m->state_count;
 		break;
 	case SL_KIND_GAUGE:
-		out->value_type = SL_VALUE_I64;
+		out->value_type = EXPORT_VALUE_I64;
 		out->value.i64 = (int64_t)cell[0];
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
-		out->value_type = SL_VALUE_F64;
+		out->value_type = EXPORT_VALUE_F64;
 		memcpy(&out->value.f64, &cell[0], 8);
 		break;
 	case SL_KIND_HISTOGRAM:
 	case SL_KIND_HISTOGRAM_EXP:
-		out->value_type = SL_VALUE_U64;
+		out->value_type = EXPORT_VALUE_U64;
 		memcpy(&out->sum, &cell[SL_HIST_SUM], 8);
 		out->exponential = m->kind == SL_KIND_HISTOGRAM_EXP;
 		out->buckets = cell + SL_HIST_BUCKETS;
@@ -296,17 +299,17 @@ static void set_value(const struct sl_metric *m, const uint64_t *cell, struct sl
 		out->zero_threshold = m->zero_threshold;
 		break;
 	case SL_KIND_INFO:
-		out->value_type = SL_VALUE_U64;
+		out->value_type = EXPORT_VALUE_U64;
 		out->value.u64 = 1;
 		break;
 	}
 }
 
 /* Of a series that several items make up, the first that is shown stands for all. */
-static const struct item *first_shown(struct walk *w)
+static const struct collect_item *first_shown(struct source_walk *w)
 {
 	while (w->at < w->end) {
-		const struct item *i = &w->x->item[w->at++];
+		const struct collect_item *i = &w->x->item[w->at++];
 
 		if (shown(w, i))
 			return i;
@@ -314,30 +317,30 @@ static const struct item *first_shown(struct walk *w)
 	return NULL;
 }
 
-static int walk_series(void *arg, struct sl_series *out)
+static int walk_series(void *arg, struct export_series *out)
 {
-	struct walk *w = arg;
-	const struct sl_label_set *prefix;
-	const struct sl_metric *m;
-	const struct item *i;
-	const struct def *def;
+	struct source_walk *w = arg;
+	const struct collect_label_set *prefix;
+	const struct region_metric *m;
+	const struct collect_item *i;
+	const struct collect_def *def;
 
 	out->exemplar_trace = NULL;
 	if (w->in_self)
-		return self_next(w->self, out);
+		return collect_self_next(w->self, out);
 	i = first_shown(w);
 	if (!i)
 		return 0;
 	if (i->source & ITEM_RETIRED) {
-		const struct retired *t = w->x->retired[i->source & ~ITEM_RETIRED];
+		const struct collect_retired *t = w->x->retired[i->source & ~ITEM_RETIRED];
 
 		def = t->def;
 		prefix = t->labels;
 		out->created_ns = 0;
 	} else {
-		const struct region *r = w->x->region[i->source];
+		const struct collect_region *r = w->x->region[i->source];
 
-		def = w->x->board[i->source]->layout->column[i->column & ~ITEM_MORE].def;
+		def = w->x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE].def;
 		prefix = w->sums ? r->group : r->labels;
 		out->created_ns = w->sums ? 0 : r->info->start_ns; /* a sum has no start */
 	}
@@ -354,9 +357,9 @@ static int walk_series(void *arg, struct sl_series *out)
 	return 1;
 }
 
-struct sl_source sl_collector_source(struct sl_collector *c)
+struct export_source collect_collector_source(struct collect_collector *c)
 {
-	return (struct sl_source){
+	return (struct export_source){
 		.ctx = c,
 		.begin = walk_begin,
 		.next_family = walk_family,

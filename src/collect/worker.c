@@ -23,7 +23,7 @@
 #define STALLED_NS     1000000u	  /* READs on the way, and none came for so long */
 
 /* Bucket i holds up to 2^(i/4) microseconds. */
-unsigned int latency_bucket(uint64_t ns)
+unsigned int collect_latency_bucket(uint64_t ns)
 {
 	/* 2^(1/4), 2^(2/4), 2^(3/4), as fractions of 2^16. */
 	static const uint32_t quarter[3] = {77936, 92682, 110218};
@@ -33,16 +33,16 @@ unsigned int latency_bucket(uint64_t ns)
 	if (ns <= 1000)
 		return 0;
 	if (ns > 1000ull << 23)
-		return SL_LATENCY_BUCKETS - 1;
+		return COLLECT_LATENCY_BUCKETS - 1;
 	octave = 63 - (unsigned int)__builtin_clzll((ns - 1) / 1000 ? (ns - 1) / 1000 : 1);
 	top = 1000ull << octave;
 	while (i < 3 && ns > top * quarter[i] >> 16)
 		i++;
 	i += octave * 4 + 1;
-	return i < SL_LATENCY_BUCKETS ? i : SL_LATENCY_BUCKETS - 1;
+	return i < COLLECT_LATENCY_BUCKETS ? i : COLLECT_LATENCY_BUCKETS - 1;
 }
 
-double latency_bound(unsigned int bucket)
+double collect_latency_bound(unsigned int bucket)
 {
 	return exp2(bucket / 4.0) * 1e-6;
 }
@@ -64,7 +64,7 @@ static void sleep_until(uint64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-static void prepare(struct worker *w)
+static void prepare(struct collect_worker *w)
 {
 	char name[16];
 
@@ -78,20 +78,21 @@ static void prepare(struct worker *w)
 		CPU_ZERO(&set);
 		CPU_SET((size_t)w->cpu, &set);
 		if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set)) {
-			sl_logf(SL_WARN, "collect", "can't pin worker=%u cpu=%d: it runs anywhere",
-				w->number, w->cpu);
-			SET(w->cpu, -1);
+			base_logf(BASE_WARN, "collect",
+				  "can't pin worker=%u cpu=%d: it runs anywhere", w->number,
+				  w->cpu);
+			relaxed_store(w->cpu, -1);
 		}
 	}
 }
 
-static bool stalled(const struct link *l, uint64_t now_ns)
+static bool stalled(const struct collect_link *l, uint64_t now_ns)
 {
 	return now_ns - l->progress_ns > STALLED_NS;
 }
 
 /* Busy: the next round starts when the last one is done, but for hosts that are stuck. */
-static bool all_done(const struct worker *w, uint64_t now_ns)
+static bool all_done(const struct collect_worker *w, uint64_t now_ns)
 {
 	for (unsigned int i = 0; i < w->links; i++)
 		if (w->link[i].active && !stalled(&w->link[i], now_ns))
@@ -100,35 +101,35 @@ static bool all_done(const struct worker *w, uint64_t now_ns)
 }
 
 /* Returns true if there was something to start. */
-static bool start_round(struct worker *w, uint64_t now_ns)
+static bool start_round(struct collect_worker *w, uint64_t now_ns)
 {
 	bool late = false, any = false;
 
 	for (unsigned int i = 0; i < w->links; i++) {
-		struct link *l = &w->link[i];
+		struct collect_link *l = &w->link[i];
 
 		if (l->active) {
-			BUMP(l->skipped, 1);
+			relaxed_bump(l->skipped, 1);
 			/* The worker is to blame if completions were there to be taken. */
 			late |= !stalled(l, now_ns);
 			continue;
 		}
-		link_start_round(l, now_ns);
+		collect_link_start_round(l, now_ns);
 		any |= l->active;
 	}
 	if (late)
-		BUMP(w->missed, 1);
+		relaxed_bump(w->missed, 1);
 	if (any)
-		BUMP(w->rounds, 1);
+		relaxed_bump(w->rounds, 1);
 	return any;
 }
 
-static uint64_t nap(const struct worker *w, uint64_t now_ns, uint64_t worked_ns)
+static uint64_t nap(const struct collect_worker *w, uint64_t now_ns, uint64_t worked_ns)
 {
 	uint64_t n = IDLE_NAP_NS, wait;
 
 	for (unsigned int i = 0; i < w->links; i++) {
-		const struct link *l = &w->link[i];
+		const struct collect_link *l = &w->link[i];
 
 		if (l->ops_live || l->active) {
 			if (now_ns - worked_ns < SPIN_NS)
@@ -143,50 +144,50 @@ static uint64_t nap(const struct worker *w, uint64_t now_ns, uint64_t worked_ns)
 				       : l->urgent_ns - now_ns;
 			n = n < wait ? n : wait;
 		}
-		wait = flows_due(l);
-		wait = wait < slots_due(l) ? wait : slots_due(l);
-		wait = wait < net_due(l) ? wait : net_due(l);
+		wait = collect_flows_due(l);
+		wait = wait < collect_slots_due(l) ? wait : collect_slots_due(l);
+		wait = wait < collect_net_due(l) ? wait : collect_net_due(l);
 		if (wait != UINT64_MAX) {
 			wait = wait > now_ns + URGENT_NAP_NS ? wait - now_ns : URGENT_NAP_NS;
 			n = n < wait ? n : wait;
 		}
-		if (l->state != SL_FABRIC_UP)
+		if (l->state != FABRIC_UP)
 			n = n < CONNECT_NAP_NS ? n : CONNECT_NAP_NS;
 	}
 	return n;
 }
 
-void *worker_main(void *arg)
+void *collect_worker_main(void *arg)
 {
-	struct worker *w = arg;
+	struct collect_worker *w = arg;
 	uint64_t period = w->c->opts.period_ns, deadline, now, worked, wait;
 
 	prepare(w);
-	deadline = worked = sl_now_ns();
-	SET(w->start_ns, deadline);
-	while (!GET(w->c->stop)) {
+	deadline = worked = base_now_ns();
+	relaxed_store(w->start_ns, deadline);
+	while (!relaxed_load(w->c->stop)) {
 		bool work = false;
 
-		now = sl_now_ns();
+		now = base_now_ns();
 		if (period ? now >= deadline : all_done(w, now)) {
 			if (period) {
 				uint64_t lost = (now - deadline) / period;
 
-				if (lost && GET(w->rounds))
-					BUMP(w->missed, lost);
+				if (lost && relaxed_load(w->rounds))
+					relaxed_bump(w->missed, lost);
 				deadline += (lost + 1) * period;
 			}
 			work = start_round(w, now);
 		}
 		for (unsigned int i = 0; i < w->links; i++)
-			work |= link_turn(&w->link[i], now);
+			work |= collect_link_poll(&w->link[i], now);
 		if (work) {
-			worked = sl_now_ns();
-			BUMP(w->busy_ns, worked - now);
+			worked = base_now_ns();
+			relaxed_bump(w->busy_ns, worked - now);
 			continue;
 		}
 		if (w->ring.word)
-			sl_ring_expire(&w->ring, (int64_t)sl_realtime_ns());
+			collect_ring_expire(&w->ring, (int64_t)base_realtime_ns());
 		wait = nap(w, now, worked);
 		if (!wait)
 			relax();

@@ -5,8 +5,9 @@
  * over time, and sum by (le) would add up what does not belong together.
  *
  * The set: the zero threshold; every bound of the finest coarser scale that leaves at most
- * SL_TEXT_BOUNDS_MAX; the upper end of the last bucket. All of them are bounds of real buckets, so
- * that each number is exact, and halving the scale merges buckets two by two: nothing is estimated.
+ * EXPORT_TEXT_BOUNDS_MAX; the upper end of the last bucket. All of them are bounds of real buckets,
+ * so that each number is exact, and halving the scale merges buckets two by two: nothing is
+ * estimated.
  */
 #include <errno.h>
 #include <math.h>
@@ -33,18 +34,18 @@ static double bucket_end(int64_t i, int scale)
 	return ldexp(1, e > 5000 ? 5000 : e < -5000 ? -5000 : (int)e);
 }
 
-static bool add(struct sl_render *r, double bound, size_t bucket)
+static bool add(struct export_render *r, double bound, size_t bucket)
 {
-	struct sl_bounds *b = &r->bounds;
+	struct export_bounds *b = &r->bounds;
 	size_t room = b->room;
 
 	if (b->count && !(bound > b->bound[b->count - 1]))
 		return true;
 	if (b->count == b->room) {
-		if (!sl_render_grow(r, &b->bound, &room, b->count + 1, sizeof(*b->bound)))
+		if (!export_render_grow(r, &b->bound, &room, b->count + 1, sizeof(*b->bound)))
 			return false;
 		room = b->room;
-		if (!sl_render_grow(r, &b->bucket, &room, b->count + 1, sizeof(*b->bucket)))
+		if (!export_render_grow(r, &b->bucket, &room, b->count + 1, sizeof(*b->bucket)))
 			return false;
 		b->room = room;
 	}
@@ -53,9 +54,9 @@ static bool add(struct sl_render *r, double bound, size_t bucket)
 	return true;
 }
 
-static bool make_exponential(struct sl_render *r)
+static bool make_exponential(struct export_render *r)
 {
-	const struct sl_series *s = &r->series;
+	const struct export_series *s = &r->series;
 	int64_t first = s->first_bucket, last, step = 1, end;
 
 	if (!s->bucket_count)
@@ -66,7 +67,7 @@ static bool make_exponential(struct sl_render *r)
 	if (s->bucket_count < 3)
 		return true;
 	last = first + (int64_t)s->bucket_count - 3; /* buckets[bucket_count - 2] */
-	while ((last - first) / step >= SL_TEXT_BOUNDS_MAX - 2)
+	while ((last - first) / step >= EXPORT_TEXT_BOUNDS_MAX - 2)
 		step *= 2;
 	for (end = first + (-first & (step - 1)); end <= last; end += step) {
 		double bound = bucket_end(end, s->scale);
@@ -79,9 +80,9 @@ static bool make_exponential(struct sl_render *r)
 	return true;
 }
 
-static bool make_classic(struct sl_render *r)
+static bool make_classic(struct export_render *r)
 {
-	const struct sl_series *s = &r->series;
+	const struct export_series *s = &r->series;
 
 	for (size_t i = 0; i < s->bound_count && i < s->bucket_count; i++)
 		if (isfinite(s->bounds[i]) && !add(r, s->bounds[i], i))
@@ -89,7 +90,7 @@ static bool make_classic(struct sl_render *r)
 	return true;
 }
 
-static bool same(const struct sl_bounds *b, const struct sl_series *s)
+static bool same(const struct export_bounds *b, const struct export_series *s)
 {
 	if (!b->valid || b->exponential != s->exponential || b->bucket_count != s->bucket_count)
 		return false;
@@ -101,10 +102,10 @@ static bool same(const struct sl_bounds *b, const struct sl_series *s)
 	       !memcmp(b->bound, s->bounds, s->bound_count * sizeof(*s->bounds));
 }
 
-bool sl_bounds_make(struct sl_render *r)
+bool export_bounds_make(struct export_render *r)
 {
-	struct sl_bounds *b = &r->bounds;
-	const struct sl_series *s = &r->series;
+	struct export_bounds *b = &r->bounds;
+	const struct export_series *s = &r->series;
 	char *p;
 
 	if (same(b, s))
@@ -116,7 +117,7 @@ bool sl_bounds_make(struct sl_render *r)
 	free(b->text_at);
 	free(b->text);
 	b->text_at = malloc((b->count + 1) * sizeof(*b->text_at));
-	b->text = malloc(b->count * (SL_NUMBER_MAX + sizeof("le=\"\"} ")) + 1);
+	b->text = malloc(b->count * (EXPORT_NUMBER_MAX + sizeof("le=\"\"} ")) + 1);
 	if (!b->text_at || !b->text) {
 		r->error = -ENOMEM;
 		return false;
@@ -125,7 +126,7 @@ bool sl_bounds_make(struct sl_render *r)
 	for (size_t i = 0; i < b->count; i++) {
 		b->text_at[i] = (uint32_t)(p - b->text);
 		memcpy(p, "le=\"", 4);
-		p = sl_print_bound(p + 4, b->bound[i], r->format == SL_FORMAT_OPENMETRICS);
+		p = export_print_bound(p + 4, b->bound[i], r->format == EXPORT_FORMAT_OPENMETRICS);
 		memcpy(p, "\"} ", 3);
 		p += 3;
 	}

@@ -12,22 +12,22 @@
 #include "export/render.h"
 
 static const char *const type_names[] = {
-	[SL_FAMILY_COUNTER] = "_counter",     [SL_FAMILY_GAUGE] = "_gauge",
-	[SL_FAMILY_HISTOGRAM] = "_histogram", [SL_FAMILY_INFO] = "_info",
-	[SL_FAMILY_STATESET] = "_stateset",
+	[EXPORT_FAMILY_COUNTER] = "_counter",	  [EXPORT_FAMILY_GAUGE] = "_gauge",
+	[EXPORT_FAMILY_HISTOGRAM] = "_histogram", [EXPORT_FAMILY_INFO] = "_info",
+	[EXPORT_FAMILY_STATESET] = "_stateset",
 };
 
 /* What is behind the family's name in the names of its samples, in any format. */
-static bool is_sample_suffix(enum sl_family_type type, const char *suffix)
+static bool is_sample_suffix(enum export_family_type type, const char *suffix)
 {
 	static const char *const counter[] = {"_total", "_created", NULL};
 	static const char *const histogram[] = {"_bucket", "_count", "_sum", "_created", NULL};
 	static const char *const info[] = {"_info", NULL};
 	static const char *const none[] = {NULL};
-	const char *const *s = type == SL_FAMILY_COUNTER     ? counter
-			       : type == SL_FAMILY_HISTOGRAM ? histogram
-			       : type == SL_FAMILY_INFO	     ? info
-							     : none;
+	const char *const *s = type == EXPORT_FAMILY_COUNTER	 ? counter
+			       : type == EXPORT_FAMILY_HISTOGRAM ? histogram
+			       : type == EXPORT_FAMILY_INFO	 ? info
+								 : none;
 
 	for (; *s; s++)
 		if (!strcmp(*s, suffix))
@@ -35,10 +35,10 @@ static bool is_sample_suffix(enum sl_family_type type, const char *suffix)
 	return false;
 }
 
-static bool clashes(const struct sl_render *r)
+static bool clashes(const struct export_render *r)
 {
 	for (size_t i = 0; i < r->reserved_count; i++) {
-		const struct sl_reserved *other = &r->reserved[i];
+		const struct export_reserved *other = &r->reserved[i];
 		size_t n = strlen(other->name);
 
 		if (!strncmp(r->name, other->name, n) &&
@@ -48,17 +48,17 @@ static bool clashes(const struct sl_render *r)
 	return false;
 }
 
-bool sl_names_take(struct sl_render *r)
+bool export_names_take(struct export_render *r)
 {
 	const char *name = r->family.name, *type = type_names[r->family.type];
 	size_t n = strlen(name), kept = 0;
-	struct sl_reserved *own;
+	struct export_reserved *own;
 
-	if (n > SL_SHOWN_NAME_MAX)
+	if (n > EXPORT_SHOWN_NAME_MAX)
 		return false;
 	/* Behind us is what is neither a beginning of this name nor sorts after it. */
 	for (size_t i = 0; i < r->reserved_count; i++) {
-		const struct sl_reserved *other = &r->reserved[i];
+		const struct export_reserved *other = &r->reserved[i];
 
 		if (strcmp(other->name, name) >= 0 ||
 		    !strncmp(other->name, name, strlen(other->name))) {
@@ -71,13 +71,13 @@ bool sl_names_take(struct sl_render *r)
 	memcpy(r->name, name, n + 1);
 	r->name_bytes = n;
 	while (r->reserved_count && clashes(r)) {
-		if (n + strlen(type) > SL_SHOWN_NAME_MAX)
+		if (n + strlen(type) > EXPORT_SHOWN_NAME_MAX)
 			return false;
 		strcpy(r->name + n, type);
 		n += strlen(type);
 		r->name_bytes = n;
 	}
-	if (!sl_render_grow(r, &r->reserved, &r->reserved_room, kept + 1, sizeof(*r->reserved)))
+	if (!export_render_grow(r, &r->reserved, &r->reserved_room, kept + 1, sizeof(*r->reserved)))
 		return false;
 	own = &r->reserved[r->reserved_count++];
 	own->type = r->family.type;

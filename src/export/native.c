@@ -6,10 +6,10 @@
 
 #include "export/varint.h"
 
-enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
+enum native_wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
 #define TAG(field, wire) ((uint8_t)((field) << 3 | (wire)))
 
-bool sl_native_fits(const struct sl_native_buckets *b)
+bool export_native_fits(const struct export_native_buckets *b)
 {
 	int64_t last = (int64_t)b->first_bucket + (int64_t)b->count;
 
@@ -18,11 +18,11 @@ bool sl_native_fits(const struct sl_native_buckets *b)
 	       last < 1 << 30;
 }
 
-static bool reserve(struct sl_native *n, size_t buckets)
+static bool reserve(struct export_native *n, size_t buckets)
 {
 	size_t room = 3 * buckets + 2; /* a gap of two has two more */
 	int64_t *delta;
-	struct sl_native_span *span;
+	struct export_native_span *span;
 
 	if (n->delta && room <= n->room)
 		return true;
@@ -43,7 +43,7 @@ static bool reserve(struct sl_native *n, size_t buckets)
  * as zeroes than as another span. The overflow goes to the first index above all others: that it
  * is above is all that is known.
  */
-bool sl_native_make(struct sl_native *n, const struct sl_native_buckets *b)
+bool export_native_make(struct export_native *n, const struct export_native_buckets *b)
 {
 	int merge = b->scale > 8 ? b->scale - 8 : 0; /* schemas end at 8: 2^merge buckets are one */
 	uint64_t before = 0, count;
@@ -65,7 +65,7 @@ bool sl_native_make(struct sl_native *n, const struct sl_native_buckets *b)
 			continue;
 		n->count += count;
 		if (!n->spans || at - next > 2) {
-			n->span[n->spans++] = (struct sl_native_span){.offset = at - next};
+			n->span[n->spans++] = (struct export_native_span){.offset = at - next};
 			next = at;
 		}
 		for (; next < at; next++, before = 0) {
@@ -78,20 +78,20 @@ bool sl_native_make(struct sl_native *n, const struct sl_native_buckets *b)
 		next = at + 1;
 	}
 	if (!n->spans) /* or a histogram without observations would not look native */
-		n->span[n->spans++] = (struct sl_native_span){.offset = 0};
+		n->span[n->spans++] = (struct export_native_span){.offset = 0};
 	for (size_t i = 0; i < n->deltas; i++)
-		n->delta_bytes += sl_varint_bytes(sl_zigzag(n->delta[i]));
+		n->delta_bytes += export_varint_bytes(export_zigzag(n->delta[i]));
 	return true;
 }
 
-void sl_native_free(struct sl_native *n)
+void export_native_free(struct export_native *n)
 {
 	free(n->span);
 	free(n->delta);
 	memset(n, 0, sizeof(*n));
 }
 
-size_t sl_native_bytes(const struct sl_native *n)
+size_t export_native_bytes(const struct export_native *n)
 {
 	return 96 + 24 * n->spans + n->delta_bytes;
 }
@@ -110,30 +110,31 @@ static uint8_t *put_f64(uint8_t *p, uint8_t field, double v)
 static uint8_t *put_u64(uint8_t *p, uint8_t field, uint64_t v)
 {
 	*p++ = TAG(field, VARINT);
-	return sl_varint_put(p, v);
+	return export_varint_put(p, v);
 }
 
-uint8_t *sl_native_put(uint8_t *p, const struct sl_native *n, const struct sl_native_fields *f)
+uint8_t *export_native_put(uint8_t *p, const struct export_native *n,
+			   const struct export_native_fields *f)
 {
 	p = put_u64(p, f->count, n->count);
 	p = put_f64(p, f->sum, n->sum);
-	p = put_u64(p, f->schema, sl_zigzag(n->schema));
+	p = put_u64(p, f->schema, export_zigzag(n->schema));
 	p = put_f64(p, f->zero_threshold, n->zero_threshold);
 	p = put_u64(p, f->zero_count, n->zero_count);
 	for (size_t i = 0; i < n->spans; i++) {
-		const struct sl_native_span *s = &n->span[i];
+		const struct export_native_span *s = &n->span[i];
 
 		*p++ = TAG(f->span, BYTES);
-		p = sl_varint_put(p, 2 + sl_varint_bytes(sl_zigzag(s->offset)) +
-					     sl_varint_bytes(s->length));
-		p = put_u64(p, 1, sl_zigzag(s->offset));
+		p = export_varint_put(p, 2 + export_varint_bytes(export_zigzag(s->offset)) +
+						 export_varint_bytes(s->length));
+		p = put_u64(p, 1, export_zigzag(s->offset));
 		p = put_u64(p, 2, s->length);
 	}
 	if (!n->deltas)
 		return p;
 	*p++ = TAG(f->delta, BYTES); /* packed */
-	p = sl_varint_put(p, n->delta_bytes);
+	p = export_varint_put(p, n->delta_bytes);
 	for (size_t i = 0; i < n->deltas; i++)
-		p = sl_varint_put(p, sl_zigzag(n->delta[i]));
+		p = export_varint_put(p, export_zigzag(n->delta[i]));
 	return p;
 }

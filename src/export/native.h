@@ -11,24 +11,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sl_native_span {
+struct export_native_span {
 	int64_t offset; /* from the end of the span before; of the first: the index itself */
 	uint64_t length;
 };
 
 /* Starts as zeros; used again and again. */
-struct sl_native {
+struct export_native {
 	int schema;
 	uint64_t count, zero_count;
 	double sum, zero_threshold;
 	size_t spans, deltas, delta_bytes;
-	struct sl_native_span *span;
+	struct export_native_span *span;
 	int64_t *delta;
 	size_t room;
 };
 
-/* As struct sl_series has them. */
-struct sl_native_buckets {
+/* As struct export_series has them. */
+struct export_native_buckets {
 	const uint64_t *bucket; /* the zero bucket, the others, and one for all above */
 	size_t count;
 	int scale;
@@ -37,18 +37,19 @@ struct sl_native_buckets {
 };
 
 /* Can it be said in this form? */
-bool sl_native_fits(const struct sl_native_buckets *b);
+bool export_native_fits(const struct export_native_buckets *b);
 /* False: out of memory. */
-bool sl_native_make(struct sl_native *n, const struct sl_native_buckets *b);
-void sl_native_free(struct sl_native *n);
+bool export_native_make(struct export_native *n, const struct export_native_buckets *b);
+void export_native_free(struct export_native *n);
 
 /* The numbers of the fields, where they differ. */
-struct sl_native_fields {
+struct export_native_fields {
 	uint8_t count, sum, schema, zero_threshold, zero_count, span, delta; /* each < 16 */
 };
 
-size_t sl_native_bytes(const struct sl_native *n); /* at most */
+size_t export_native_bytes(const struct export_native *n); /* at most */
 /* Returns the end. */
-uint8_t *sl_native_put(uint8_t *p, const struct sl_native *n, const struct sl_native_fields *f);
+uint8_t *export_native_put(uint8_t *p, const struct export_native *n,
+			   const struct export_native_fields *f);
 
 #endif

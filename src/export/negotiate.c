@@ -12,7 +12,7 @@
 #include "export/model.h"
 
 /* One media range of the list, its parameters cut out of it. */
-struct range {
+struct negotiate_range {
 	const char *type;
 	size_t type_bytes;
 	const char *version, *proto, *encoding;
@@ -34,11 +34,11 @@ static void trim(const char **s, size_t *bytes)
 		(*bytes)--;
 }
 
-static void parse_range(const char *s, size_t bytes, struct range *r)
+static void parse_range(const char *s, size_t bytes, struct negotiate_range *r)
 {
 	const char *end = s + bytes, *next;
 
-	*r = (struct range){.q = 1};
+	*r = (struct negotiate_range){.q = 1};
 	for (bool first = true; s <= end; s = next + 1, first = false) {
 		const char *value;
 		size_t n, value_bytes;
@@ -78,37 +78,37 @@ static void parse_range(const char *s, size_t bytes, struct range *r)
 }
 
 /* The format that a range asks for, or -1. */
-static int format_of(const struct range *r)
+static int format_of(const struct negotiate_range *r)
 {
 	if (is(r->type, r->type_bytes, "application/vnd.google.protobuf") &&
 	    is(r->proto, r->proto_bytes, "io.prometheus.client.MetricFamily") &&
 	    is(r->encoding, r->encoding_bytes, "delimited"))
-		return SL_FORMAT_PROTOBUF;
+		return EXPORT_FORMAT_PROTOBUF;
 	if (is(r->type, r->type_bytes, "application/openmetrics-text") &&
 	    (!r->version_bytes || is(r->version, r->version_bytes, "1.0.0") ||
 	     is(r->version, r->version_bytes, "0.0.1")))
-		return SL_FORMAT_OPENMETRICS;
+		return EXPORT_FORMAT_OPENMETRICS;
 	if ((is(r->type, r->type_bytes, "text/plain") &&
 	     (!r->version_bytes || is(r->version, r->version_bytes, "0.0.4"))) ||
 	    is(r->type, r->type_bytes, "text/*") || is(r->type, r->type_bytes, "*/*"))
-		return SL_FORMAT_TEXT;
+		return EXPORT_FORMAT_TEXT;
 	return -1;
 }
 
-enum sl_format sl_format_negotiate(const char *accept)
+enum export_format export_format_negotiate(const char *accept)
 {
-	enum sl_format best = SL_FORMAT_TEXT; /* what everybody reads, rather than a 406 */
+	enum export_format best = EXPORT_FORMAT_TEXT; /* what everybody reads, rather than a 406 */
 	double best_q = 0;
 
 	while (accept && *accept) {
 		size_t bytes = strcspn(accept, ",");
-		struct range r;
+		struct negotiate_range r;
 		int format;
 
 		parse_range(accept, bytes, &r);
 		format = format_of(&r);
 		if (format >= 0 && r.q > best_q) { /* of equals the first */
-			best = (enum sl_format)format;
+			best = (enum export_format)format;
 			best_q = r.q;
 		}
 		accept += bytes;

@@ -68,7 +68,7 @@ static inline void put_digits(char *end, uint64_t v)
 		end[-1] = (char)('0' + v);
 }
 
-char *sl_print_u64(char *p, uint64_t v)
+char *export_print_u64(char *p, uint64_t v)
 {
 	unsigned int n = digits_of(v);
 
@@ -76,15 +76,15 @@ char *sl_print_u64(char *p, uint64_t v)
 	return p + n;
 }
 
-char *sl_print_i64(char *p, int64_t v)
+char *export_print_i64(char *p, int64_t v)
 {
 	if (v >= 0)
-		return sl_print_u64(p, (uint64_t)v);
+		return export_print_u64(p, (uint64_t)v);
 	*p++ = '-';
-	return sl_print_u64(p, -(uint64_t)v);
+	return export_print_u64(p, -(uint64_t)v);
 }
 
-/* ---- shortest decimals ------------------------------------------------------------------------ */
+/* ---- shortest decimals ---- */
 
 #define POW10_MIN -292
 
@@ -119,7 +119,7 @@ static inline uint64_t round_to_odd(uint64_t high, uint64_t low, uint64_t c)
 	return (uint64_t)(y >> 64) | ((uint64_t)y > 1);
 }
 
-uint64_t sl_shortest(double v, int *exponent)
+uint64_t export_shortest(double v, int *exponent)
 {
 	uint64_t bits, fraction, c, lower, upper, vb, s;
 	int biased, q, k, h;
@@ -179,7 +179,7 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 		*p++ = '-';
 		v = -v;
 	}
-	digits = v == 0 ? 0 : sl_shortest(v, &e);
+	digits = v == 0 ? 0 : export_shortest(v, &e);
 	if (!digits)
 		e = 0;
 	while (digits && digits % 10 == 0) {
@@ -201,7 +201,7 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 		first = first < 0 ? -first : first;
 		if (first < 10)
 			*p++ = '0'; /* two digits at least, as printf and Go have it */
-		return sl_print_u64(p, (uint64_t)first);
+		return export_print_u64(p, (uint64_t)first);
 	}
 	if (e >= 0) { /* ddd000 */
 		memcpy(p, text, (size_t)n);
@@ -233,7 +233,7 @@ static char *put_special(char *p, double v)
 	return p + (isnan(v) ? 3 : 4);
 }
 
-char *sl_print_f64(char *p, double v)
+char *export_print_f64(char *p, double v)
 {
 	int64_t whole;
 
@@ -242,12 +242,12 @@ char *sl_print_f64(char *p, double v)
 	if (v > -0x1p53 && v < 0x1p53) {
 		whole = (int64_t)v;
 		if ((double)whole == v && (whole || !signbit(v)))
-			return sl_print_i64(p, whole);
+			return export_print_i64(p, whole);
 	}
 	return put_shortest(p, v, -5, 17, false);
 }
 
-char *sl_print_bound(char *p, double v, bool point)
+char *export_print_bound(char *p, double v, bool point)
 {
 	if (!isfinite(v))
 		return put_special(p, v);

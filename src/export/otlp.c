@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp.c - see otlp.h. The messages (opentelemetry/proto: collector/trace/v1, trace/v1, resource/v1,
- * common/v1):
+ * otlp.c - see otlp.h. The messages (opentelemetry/proto: collector/trace/v1, trace/v1,
+ * resource/v1, common/v1):
  *
- *	ExportTraceServiceRequest { repeated ResourceSpans resource_spans = 1; }
- *	ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
- *	Resource { repeated KeyValue attributes = 1; }
- *	ScopeSpans { InstrumentationScope scope = 1; repeated Span spans = 2; }
- *	InstrumentationScope { string name = 1; string version = 2; }
- *	Span { bytes trace_id = 1; bytes span_id = 2; bytes parent_span_id = 4; string name = 5;
- *	       SpanKind kind = 6; fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano = 8;
- *	       repeated KeyValue attributes = 9; Status status = 15; fixed32 flags = 16; }
- *	Status { string message = 2; StatusCode code = 3; }
- *	KeyValue { string key = 1; AnyValue value = 2; }
- *	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
- *	           double double_value = 4; }
+ * 	ExportTraceServiceRequest { repeated ResourceSpans resource_spans = 1; }
+ * 	ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
+ * 	Resource { repeated KeyValue attributes = 1; }
+ * 	ScopeSpans { InstrumentationScope scope = 1; repeated Span spans = 2; }
+ * 	InstrumentationScope { string name = 1; string version = 2; }
+ * 	Span { bytes trace_id = 1; bytes span_id = 2; bytes parent_span_id = 4; string name = 5;
+ * 	       SpanKind kind = 6; fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano = 8;
+ * 	       repeated KeyValue attributes = 9; Status status = 15; fixed32 flags = 16; }
+ * 	Status { string message = 2; StatusCode code = 3; }
+ * 	KeyValue { string key = 1; AnyValue value = 2; }
+ * 	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
+ * 	           double double_value = 4; }
  *
  * Written from the end to the start, so that the length of a message is known when its turn comes.
  * Two requests, one behind the other, are one request: that is how a batch is made.
@@ -28,9 +28,9 @@
 #include "export/otlp_read.h"
 #include "export/sent.h"
 
-struct sl_otlp {
-	struct sl_push *push;
-	struct sl_sent *sent; /* or NULL */
+struct export_otlp {
+	struct export_push *push;
+	struct export_sent *sent; /* or NULL */
 	size_t batch_bytes;
 	/* The request under way. */
 	uint8_t *batch;
@@ -43,14 +43,14 @@ struct sl_otlp {
 	uint64_t spans, dropped_memory, known;
 };
 
-/* ---- protobuf, backwards ---------------------------------------------------------------------------- */
+/* ---- protobuf, backwards ---- */
 
-struct writer {
+struct otlp_writer {
 	uint8_t *start, *at; /* at: the first byte that is written */
 	bool full;
 };
 
-static void bytes(struct writer *w, const void *from, size_t n)
+static void bytes(struct otlp_writer *w, const void *from, size_t n)
 {
 	if (w->full || (size_t)(w->at - w->start) < n) {
 		w->full = true;
@@ -61,7 +61,7 @@ static void bytes(struct writer *w, const void *from, size_t n)
 		memcpy(w->at, from, n);
 }
 
-static void varint(struct writer *w, uint64_t v)
+static void varint(struct otlp_writer *w, uint64_t v)
 {
 	uint8_t text[10];
 	size_t n = 0;
@@ -72,60 +72,60 @@ static void varint(struct writer *w, uint64_t v)
 	bytes(w, text, n);
 }
 
-enum wire { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 };
+enum otlp_wire { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 };
 
-static void tag(struct writer *w, uint32_t field, enum wire wire)
+static void tag(struct otlp_writer *w, uint32_t field, enum otlp_wire wire)
 {
 	varint(w, field << 3 | wire);
 }
 
-static void fixed(struct writer *w, uint32_t field, uint64_t v, size_t n)
+static void fixed(struct otlp_writer *w, uint32_t field, uint64_t v, size_t n)
 {
 	bytes(w, &v, n); /* little-endian, as this machine is */
 	tag(w, field, n == 8 ? FIXED64 : FIXED32);
 }
 
-static void number(struct writer *w, uint32_t field, uint64_t v)
+static void number(struct otlp_writer *w, uint32_t field, uint64_t v)
 {
 	varint(w, v);
 	tag(w, field, VARINT);
 }
 
-static void blob(struct writer *w, uint32_t field, const void *from, size_t n)
+static void blob(struct otlp_writer *w, uint32_t field, const void *from, size_t n)
 {
 	bytes(w, from, n);
 	varint(w, n);
 	tag(w, field, LENGTH);
 }
 
-static void string(struct writer *w, uint32_t field, const char *s)
+static void string(struct otlp_writer *w, uint32_t field, const char *s)
 {
 	blob(w, field, s, strlen(s));
 }
 
 /* What was written since `end` is a message in this field. */
-static void message(struct writer *w, uint32_t field, const uint8_t *end)
+static void message(struct otlp_writer *w, uint32_t field, const uint8_t *end)
 {
 	varint(w, (uint64_t)(end - w->at));
 	tag(w, field, LENGTH);
 }
 
-static void key_value(struct writer *w, uint32_t field, const struct sl_otlp_attr *a)
+static void key_value(struct otlp_writer *w, uint32_t field, const struct export_otlp_attr *a)
 {
 	const uint8_t *end = w->at, *value = w->at;
 	uint64_t bits;
 
 	switch (a->type) {
-	case SL_OTLP_STRING:
+	case EXPORT_OTLP_STRING:
 		string(w, 1, a->string);
 		break;
-	case SL_OTLP_BOOL:
+	case EXPORT_OTLP_BOOL:
 		number(w, 2, a->boolean);
 		break;
-	case SL_OTLP_I64:
+	case EXPORT_OTLP_I64:
 		number(w, 3, (uint64_t)a->i64);
 		break;
-	case SL_OTLP_F64:
+	case EXPORT_OTLP_F64:
 		memcpy(&bits, &a->f64, 8);
 		fixed(w, 4, bits, 8);
 		break;
@@ -136,14 +136,14 @@ static void key_value(struct writer *w, uint32_t field, const struct sl_otlp_att
 }
 
 /* An id, the most significant byte first. */
-static void id(struct writer *w, uint32_t field, uint64_t hi, uint64_t lo, size_t n)
+static void id(struct otlp_writer *w, uint32_t field, uint64_t hi, uint64_t lo, size_t n)
 {
 	uint64_t text[2] = {__builtin_bswap64(n == 16 ? hi : lo), __builtin_bswap64(lo)};
 
 	blob(w, field, text, n);
 }
 
-static void put_span(struct writer *w, const struct sl_otlp_span *s)
+static void put_span(struct otlp_writer *w, const struct export_otlp_span *s)
 {
 	const uint8_t *end = w->at, *status;
 
@@ -167,8 +167,8 @@ static void put_span(struct writer *w, const struct sl_otlp_span *s)
 	message(w, 2, end);
 }
 
-static void put_resource(struct writer *w, const struct sl_otlp_attr *resource, size_t count,
-			 const struct sl_otlp_span *spans, size_t n)
+static void put_resource(struct otlp_writer *w, const struct export_otlp_attr *resource,
+			 size_t count, const struct export_otlp_span *spans, size_t n)
 {
 	const uint8_t *end = w->at, *part = w->at;
 
@@ -189,18 +189,18 @@ static void put_resource(struct writer *w, const struct sl_otlp_attr *resource, 
 	message(w, 1, end);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 static void add(uint64_t *counter, uint64_t n)
 {
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
-void sl_otlp_flush(struct sl_otlp *o)
+void export_otlp_flush(struct export_otlp *o)
 {
 	if (!o->items)
 		return;
-	sl_push_send(o->push, o->batch, o->bytes, o->items); /* taken over */
+	export_push_send(o->push, o->batch, o->bytes, o->items); /* taken over */
 	o->batch = NULL;
 	o->bytes = o->room = 0;
 	o->items = 0;
@@ -220,22 +220,22 @@ static bool reserve(uint8_t **at, size_t *room, size_t wanted)
 	return true;
 }
 
-static size_t attr_room(const struct sl_otlp_attr *a, size_t count)
+static size_t attr_room(const struct export_otlp_attr *a, size_t count)
 {
 	size_t sum = 0;
 
 	/* Two lengths and three tags around key and value, of at most 10 bytes each. */
 	for (size_t i = 0; i < count; i++)
 		sum += 64 + strlen(a[i].key) +
-		       (a[i].type == SL_OTLP_STRING ? strlen(a[i].string) : 0);
+		       (a[i].type == EXPORT_OTLP_STRING ? strlen(a[i].string) : 0);
 	return sum;
 }
 
-void sl_otlp_spans(struct sl_otlp *o, const struct sl_otlp_attr *resource, size_t resource_count,
-		   const struct sl_otlp_span *spans, size_t n)
+void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *resource,
+		       size_t resource_count, const struct export_otlp_span *spans, size_t n)
 {
 	size_t room = 256 + attr_room(resource, resource_count), length;
-	struct writer w;
+	struct otlp_writer w;
 
 	for (size_t i = 0; i < n; i++)
 		room += 256 + strlen(spans[i].name) + strlen(spans[i].message) +
@@ -245,11 +245,11 @@ void sl_otlp_spans(struct sl_otlp *o, const struct sl_otlp_attr *resource, size_
 		add(&o->dropped_memory, n);
 		return;
 	}
-	w = (struct writer){o->buffer, o->buffer + o->size, false};
+	w = (struct otlp_writer){o->buffer, o->buffer + o->size, false};
 	put_resource(&w, resource, resource_count, spans, n);
 	length = (size_t)(o->buffer + o->size - w.at);
 	if (o->bytes && o->bytes + length > o->batch_bytes)
-		sl_otlp_flush(o);
+		export_otlp_flush(o);
 	if (w.full || !reserve(&o->batch, &o->room, o->bytes + length)) {
 		add(&o->dropped_memory, n);
 		return;
@@ -259,47 +259,48 @@ void sl_otlp_spans(struct sl_otlp *o, const struct sl_otlp_attr *resource, size_
 	o->items += n;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* The receiver has this trace: to be known by whoever comes after us. */
 static void remember(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 {
-	struct sl_otlp *o = arg;
+	struct export_otlp *o = arg;
 
-	if (!sl_sent_add(o->sent, trace_hi, trace_lo))
-		sl_log_limited(SL_WARN, "otlp",
-			       "cannot write which traces were sent: after a restart they may be "
-			       "sent again");
+	if (!export_sent_add(o->sent, trace_hi, trace_lo))
+		base_log_limited(BASE_WARN, "otlp",
+				 "cannot write which traces were sent: after a restart they may be "
+				 "sent again");
 }
 
 static uint64_t taken(void *arg, const void *body, size_t bytes, const void *answer,
 		      size_t answer_bytes, char *why, size_t why_bytes)
 {
-	struct sl_otlp *o = arg;
+	struct export_otlp *o = arg;
 
 	if (o->sent)
-		sl_otlp_traces(body, bytes, remember, o);
-	return sl_otlp_left_out(answer, answer_bytes, why, why_bytes);
+		export_otlp_traces(body, bytes, remember, o);
+	return export_otlp_left_out(answer, answer_bytes, why, why_bytes);
 }
 
-bool sl_otlp_known(struct sl_otlp *o, uint64_t trace_hi, uint64_t trace_lo)
+bool export_otlp_known(struct export_otlp *o, uint64_t trace_hi, uint64_t trace_lo)
 {
-	bool known = o->sent && sl_sent_has(o->sent, trace_hi, trace_lo);
+	bool known = o->sent && export_sent_has(o->sent, trace_hi, trace_lo);
 
 	add(&o->known, known);
 	return known;
 }
 
-bool sl_otlp_certain(const struct sl_otlp *o)
+bool export_otlp_certain(const struct export_otlp *o)
 {
-	return o->sent && sl_sent_old(o->sent);
+	return o->sent && export_sent_old(o->sent);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
-struct sl_otlp *sl_otlp_new(const struct sl_otlp_opts *opts, char *error, size_t error_bytes)
+struct export_otlp *export_otlp_new(const struct export_otlp_opts *opts, char *error,
+				    size_t error_bytes)
 {
-	struct sl_otlp *o = calloc(1, sizeof(*o));
+	struct export_otlp *o = calloc(1, sizeof(*o));
 	const char *host = strstr(opts->url, "://");
 	bool path = host && strchr(host + 3, '/');
 	size_t n = strlen(opts->url) + sizeof("/v1/traces");
@@ -313,13 +314,13 @@ struct sl_otlp *sl_otlp_new(const struct sl_otlp_opts *opts, char *error, size_t
 	}
 	snprintf(url, n, "%s%s", opts->url, path ? "" : "/v1/traces");
 	if (opts->sent) {
-		o->sent = sl_sent_open(opts->sent, error, error_bytes);
+		o->sent = export_sent_open(opts->sent, error, error_bytes);
 		if (!o->sent)
 			goto fail;
 	}
 	o->batch_bytes = opts->batch_bytes ? opts->batch_bytes : 512u << 10;
-	o->push = sl_push_new(
-		&(struct sl_push_opts){
+	o->push = export_push_new(
+		&(struct export_push_opts){
 			.url = url,
 			.name = "otlp",
 			.content_type = "application/x-protobuf",
@@ -338,27 +339,27 @@ fail:
 	saved = errno;
 	free(url);
 	if (o)
-		sl_sent_close(o->sent);
+		export_sent_close(o->sent);
 	free(o);
 	errno = saved;
 	return NULL;
 }
 
-void sl_otlp_stats(struct sl_otlp *o, struct sl_otlp_stats *out)
+void export_otlp_stats(struct export_otlp *o, struct export_otlp_stats *out)
 {
 	out->spans = __atomic_load_n(&o->spans, __ATOMIC_RELAXED);
 	out->known = __atomic_load_n(&o->known, __ATOMIC_RELAXED);
 	out->dropped_memory = __atomic_load_n(&o->dropped_memory, __ATOMIC_RELAXED);
-	sl_push_stats(o->push, &out->push);
+	export_push_stats(o->push, &out->push);
 }
 
-void sl_otlp_free(struct sl_otlp *o, uint64_t linger_ns)
+void export_otlp_free(struct export_otlp *o, uint64_t linger_ns)
 {
 	if (!o)
 		return;
-	sl_otlp_flush(o);
-	sl_push_free(o->push, linger_ns);
-	sl_sent_close(o->sent);
+	export_otlp_flush(o);
+	export_push_free(o->push, linger_ns);
+	export_sent_close(o->sent);
 	free(o->batch);
 	free(o->buffer);
 	free(o);

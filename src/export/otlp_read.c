@@ -12,17 +12,17 @@
 
 #include "export/otlp_read.h"
 
-struct reader {
+struct otlp_read_reader {
 	const uint8_t *at, *end;
 };
 
-struct field {
+struct otlp_read_field {
 	uint64_t number, value;
-	enum wire { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 } wire;
-	struct reader in; /* of LENGTH */
+	enum otlp_read_wire { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 } wire;
+	struct otlp_read_reader in; /* of LENGTH */
 };
 
-static bool read_varint(struct reader *r, uint64_t *value)
+static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
 {
 	*value = 0;
 	for (unsigned int shift = 0; r->at < r->end && shift < 64; shift += 7) {
@@ -34,7 +34,7 @@ static bool read_varint(struct reader *r, uint64_t *value)
 }
 
 /* The next field. What is cut off ends where it was cut; false: no more, or no protobuf. */
-static bool read_field(struct reader *r, struct field *f)
+static bool read_field(struct otlp_read_reader *r, struct otlp_read_field *f)
 {
 	uint64_t key, left;
 
@@ -49,14 +49,14 @@ static bool read_field(struct reader *r, struct field *f)
 	else if (f->wire != LENGTH || !read_varint(r, &f->value))
 		return false;
 	left = (uint64_t)(r->end - r->at);
-	f->in = (struct reader){r->at, r->at + (f->value < left ? f->value : left)};
+	f->in = (struct otlp_read_reader){r->at, r->at + (f->value < left ? f->value : left)};
 	r->at = f->in.end;
 	return true;
 }
 
-static bool read_message(struct reader *r, uint64_t number, struct reader *in)
+static bool read_message(struct otlp_read_reader *r, uint64_t number, struct otlp_read_reader *in)
 {
-	struct field f;
+	struct otlp_read_field f;
 
 	while (read_field(r, &f)) {
 		if (f.number != number || f.wire != LENGTH)
@@ -67,10 +67,11 @@ static bool read_message(struct reader *r, uint64_t number, struct reader *in)
 	return false;
 }
 
-void sl_otlp_traces(const void *request, size_t bytes,
-		    void (*fn)(void *, uint64_t trace_hi, uint64_t trace_lo), void *arg)
+void export_otlp_traces(const void *request, size_t bytes,
+			void (*fn)(void *, uint64_t trace_hi, uint64_t trace_lo), void *arg)
 {
-	struct reader all = {request, (const uint8_t *)request + bytes}, resource, scope, span, id;
+	struct otlp_read_reader all = {request, (const uint8_t *)request + bytes}, resource, scope,
+				span, id;
 	uint64_t trace[2], last[2] = {0, 0};
 
 	while (read_message(&all, 1, &resource))
@@ -87,11 +88,11 @@ void sl_otlp_traces(const void *request, size_t bytes,
 }
 
 /* https://opentelemetry.io/docs/specs/otlp/#partial-success */
-uint64_t sl_otlp_left_out(const void *answer, size_t bytes, char *why, size_t why_bytes)
+uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_t why_bytes)
 {
-	struct reader r = {answer, (const uint8_t *)answer + bytes}, partial;
+	struct otlp_read_reader r = {answer, (const uint8_t *)answer + bytes}, partial;
 	uint64_t rejected = 0;
-	struct field f;
+	struct otlp_read_field f;
 
 	if (!read_message(&r, 1, &partial))
 		return 0;

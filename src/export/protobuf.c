@@ -16,26 +16,26 @@
 
 #define HEAD_ROOM 10 /* for the length of a message, which is known last */
 
-enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
+enum protobuf_wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
 #define TAG(field, wire) ((unsigned char)((field) << 3 | (wire)))
 
 /* Room for n more bytes of the message. */
-static bool reserve(struct sl_render *r, size_t n)
+static bool reserve(struct export_render *r, size_t n)
 {
 	size_t need = r->message_bytes + n;
 
 	return need <= r->message_room ||
-	       sl_render_grow(r, &r->message, &r->message_room, need < 4096 ? 4096 : need, 1);
+	       export_render_grow(r, &r->message, &r->message_room, need < 4096 ? 4096 : need, 1);
 }
 
 /* These append to the message; their caller has reserved room. */
 
-static inline void byte(struct sl_render *r, unsigned char b)
+static inline void byte(struct export_render *r, unsigned char b)
 {
 	r->message[r->message_bytes++] = b;
 }
 
-static inline void varint(struct sl_render *r, uint64_t v)
+static inline void varint(struct export_render *r, uint64_t v)
 {
 	while (v >= 0x80) {
 		byte(r, (unsigned char)(v | 0x80));
@@ -44,13 +44,13 @@ static inline void varint(struct sl_render *r, uint64_t v)
 	byte(r, (unsigned char)v);
 }
 
-static inline void fixed64(struct sl_render *r, double v)
+static inline void fixed64(struct export_render *r, double v)
 {
 	memcpy(r->message + r->message_bytes, &v, 8);
 	r->message_bytes += 8;
 }
 
-static inline void bytes(struct sl_render *r, unsigned char tag, const char *s, size_t n)
+static inline void bytes(struct export_render *r, unsigned char tag, const char *s, size_t n)
 {
 	byte(r, tag);
 	varint(r, n);
@@ -62,16 +62,16 @@ static inline void bytes(struct sl_render *r, unsigned char tag, const char *s, 
  * A message within: its length is put in front when it is known, into room that was left for it by
  * a guess. Returns how long the length was.
  */
-static size_t begin(struct sl_render *r, unsigned char tag, size_t guess)
+static size_t begin(struct export_render *r, unsigned char tag, size_t guess)
 {
 	byte(r, tag);
 	r->message_bytes += guess;
 	return r->message_bytes;
 }
 
-static size_t end(struct sl_render *r, size_t start, size_t guess)
+static size_t end(struct export_render *r, size_t start, size_t guess)
 {
-	size_t n = r->message_bytes - start, length = sl_varint_bytes(n);
+	size_t n = r->message_bytes - start, length = export_varint_bytes(n);
 
 	if (length != guess)
 		memmove(r->message + start - guess + length, r->message + start, n);
@@ -81,16 +81,16 @@ static size_t end(struct sl_render *r, size_t start, size_t guess)
 	return length;
 }
 
-/* ---- histograms ------------------------------------------------------------------------------- */
+/* ---- histograms ---- */
 
-static void timestamp(struct sl_render *r, unsigned char tag, uint64_t at)
+static void timestamp(struct export_render *r, unsigned char tag, uint64_t at)
 {
 	uint64_t s = at / 1000000000u, ns = at % 1000000000u;
 
 	if (!at)
 		return;
 	byte(r, tag);
-	varint(r, 1 + sl_varint_bytes(s) + (ns ? 1 + sl_varint_bytes(ns) : 0));
+	varint(r, 1 + export_varint_bytes(s) + (ns ? 1 + export_varint_bytes(ns) : 0));
 	byte(r, TAG(1, VARINT));
 	varint(r, s);
 	if (ns) {
@@ -99,56 +99,56 @@ static void timestamp(struct sl_render *r, unsigned char tag, uint64_t at)
 	}
 }
 
-static void created(struct sl_render *r, unsigned char tag)
+static void created(struct export_render *r, unsigned char tag)
 {
 	timestamp(r, tag, r->series.created_ns);
 }
 
-static struct sl_native_buckets buckets_of(const struct sl_series *s)
+static struct export_native_buckets buckets_of(const struct export_series *s)
 {
-	return (struct sl_native_buckets){s->buckets,	   s->bucket_count,   s->scale,
-					  s->first_bucket, s->zero_threshold, s->sum};
+	return (struct export_native_buckets){s->buckets,      s->bucket_count,	  s->scale,
+					      s->first_bucket, s->zero_threshold, s->sum};
 }
 
-static bool is_native(const struct sl_series *s)
+static bool is_native(const struct export_series *s)
 {
-	struct sl_native_buckets b = buckets_of(s);
+	struct export_native_buckets b = buckets_of(s);
 
-	return s->exponential && sl_native_fits(&b);
+	return s->exponential && export_native_fits(&b);
 }
 
-static bool native_histogram(struct sl_render *r)
+static bool native_histogram(struct export_render *r)
 {
-	static const struct sl_native_fields fields = {1, 2, 5, 6, 7, 12, 13};
-	struct sl_native_buckets b = buckets_of(&r->series);
+	static const struct export_native_fields fields = {1, 2, 5, 6, 7, 12, 13};
+	struct export_native_buckets b = buckets_of(&r->series);
 	uint8_t *p;
 
-	if (!sl_native_make(&r->native, &b)) {
+	if (!export_native_make(&r->native, &b)) {
 		r->error = -ENOMEM;
 		return false;
 	}
-	if (!reserve(r, sl_native_bytes(&r->native)))
+	if (!reserve(r, export_native_bytes(&r->native)))
 		return false;
 	p = (uint8_t *)r->message + r->message_bytes;
-	r->message_bytes += (size_t)(sl_native_put(p, &r->native, &fields) - p);
+	r->message_bytes += (size_t)(export_native_put(p, &r->native, &fields) - p);
 	return true;
 }
 
 /* Cumulative, without the last bucket: a reader adds +Inf by the count. */
-static bool classic_histogram(struct sl_render *r)
+static bool classic_histogram(struct export_render *r)
 {
-	const struct sl_series *s = &r->series;
-	struct sl_bounds *b = &r->bounds;
+	const struct export_series *s = &r->series;
+	struct export_bounds *b = &r->bounds;
 	uint64_t cumulative = 0;
 	size_t added = 0;
 
-	if (!sl_bounds_make(r) || !reserve(r, 64 + 24 * b->count))
+	if (!export_bounds_make(r) || !reserve(r, 64 + 24 * b->count))
 		return false;
 	for (size_t i = 0; i < b->count; i++) {
 		while (added <= b->bucket[i])
 			cumulative += s->buckets[added++];
 		byte(r, TAG(3, BYTES));
-		varint(r, 1 + sl_varint_bytes(cumulative) + 9);
+		varint(r, 1 + export_varint_bytes(cumulative) + 9);
 		byte(r, TAG(1, VARINT));
 		varint(r, cumulative);
 		byte(r, TAG(2, FIXED64));
@@ -163,7 +163,7 @@ static bool classic_histogram(struct sl_render *r)
 	return true;
 }
 
-static bool histogram(struct sl_render *r)
+static bool histogram(struct export_render *r)
 {
 	size_t start;
 
@@ -177,22 +177,22 @@ static bool histogram(struct sl_render *r)
 	return true;
 }
 
-/* ---- metrics ---------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
-static bool label(struct sl_render *r, const char *key, const char *value)
+static bool label(struct export_render *r, const char *key, const char *value)
 {
 	size_t k = strlen(key), v = strlen(value);
 
 	if (!reserve(r, k + v + 32))
 		return false;
 	byte(r, TAG(1, BYTES));
-	varint(r, 2 + sl_varint_bytes(k) + k + sl_varint_bytes(v) + v);
+	varint(r, 2 + export_varint_bytes(k) + k + export_varint_bytes(v) + v);
 	bytes(r, TAG(1, BYTES), key, k);
 	bytes(r, TAG(2, BYTES), value, v);
 	return true;
 }
 
-static void gauge(struct sl_render *r, double v)
+static void gauge(struct export_render *r, double v)
 {
 	byte(r, TAG(2, BYTES));
 	byte(r, 9);
@@ -203,7 +203,7 @@ static void gauge(struct sl_render *r, double v)
 #define EXEMPLAR_MAX 128u /* its label set, as OpenMetrics bounds it */
 
 /* The trace that is an example of what was counted. */
-static bool exemplar(struct sl_render *r)
+static bool exemplar(struct export_render *r)
 {
 	const char *trace = r->series.exemplar_trace;
 	size_t start;
@@ -222,7 +222,7 @@ static bool exemplar(struct sl_render *r)
 	return true;
 }
 
-static bool counter(struct sl_render *r, double v)
+static bool counter(struct export_render *r, double v)
 {
 	size_t start = begin(r, TAG(3, BYTES), 1);
 
@@ -235,17 +235,17 @@ static bool counter(struct sl_render *r, double v)
 	return true;
 }
 
-static double value_of(const struct sl_series *s)
+static double value_of(const struct export_series *s)
 {
-	return s->value_type == SL_VALUE_U64   ? (double)s->value.u64
-	       : s->value_type == SL_VALUE_I64 ? (double)s->value.i64
-					       : s->value.f64;
+	return s->value_type == EXPORT_VALUE_U64   ? (double)s->value.u64
+	       : s->value_type == EXPORT_VALUE_I64 ? (double)s->value.i64
+						   : s->value.f64;
 }
 
 /* One Metric; state is the index of a state set's, or -1. */
-static bool metric(struct sl_render *r, int state, const char *state_label)
+static bool metric(struct export_render *r, int state, const char *state_label)
 {
-	const struct sl_series *s = &r->series;
+	const struct export_series *s = &r->series;
 	size_t start;
 
 	if (!reserve(r, 64))
@@ -259,21 +259,21 @@ static bool metric(struct sl_render *r, int state, const char *state_label)
 	if (!reserve(r, 64))
 		return false;
 	switch (r->family.type) {
-	case SL_FAMILY_COUNTER:
+	case EXPORT_FAMILY_COUNTER:
 		if (!counter(r, value_of(s)))
 			return false;
 		break;
-	case SL_FAMILY_HISTOGRAM:
+	case EXPORT_FAMILY_HISTOGRAM:
 		if (!histogram(r))
 			return false;
 		break;
-	case SL_FAMILY_INFO:
+	case EXPORT_FAMILY_INFO:
 		gauge(r, 1);
 		break;
-	case SL_FAMILY_STATESET:
+	case EXPORT_FAMILY_STATESET:
 		gauge(r, (double)(s->value.u64 >> state & 1));
 		break;
-	case SL_FAMILY_GAUGE:
+	case EXPORT_FAMILY_GAUGE:
 		gauge(r, value_of(s));
 		break;
 	}
@@ -281,14 +281,14 @@ static bool metric(struct sl_render *r, int state, const char *state_label)
 	return true;
 }
 
-/* ---- families --------------------------------------------------------------------------------- */
+/* ---- families ---- */
 
-static void begin_family(struct sl_render *r)
+static void begin_family(struct export_render *r)
 {
-	enum sl_family_type type = r->family.type;
-	const char *suffix = type == SL_FAMILY_COUNTER ? "_total"
-			     : type == SL_FAMILY_INFO  ? "_info"
-						       : "";
+	enum export_family_type type = r->family.type;
+	const char *suffix = type == EXPORT_FAMILY_COUNTER ? "_total"
+			     : type == EXPORT_FAMILY_INFO  ? "_info"
+							   : "";
 	size_t help = strlen(r->family.help), n = strlen(suffix);
 
 	r->message_bytes = HEAD_ROOM;
@@ -304,40 +304,40 @@ static void begin_family(struct sl_render *r)
 	if (help)
 		bytes(r, TAG(2, BYTES), r->family.help, help);
 	byte(r, TAG(3, VARINT));
-	byte(r, type == SL_FAMILY_COUNTER ? 0 : type == SL_FAMILY_HISTOGRAM ? 4 : 1);
+	byte(r, type == EXPORT_FAMILY_COUNTER ? 0 : type == EXPORT_FAMILY_HISTOGRAM ? 4 : 1);
 	r->message_head = r->message_bytes;
-	r->phase = SL_PHASE_SERIES;
+	r->phase = EXPORT_PHASE_SERIES;
 }
 
 /* Hands the message out, and begins another one with the same head. */
-static void flush(struct sl_render *r)
+static void flush(struct export_render *r)
 {
-	size_t n = r->message_bytes - HEAD_ROOM, length = sl_varint_bytes(n);
+	size_t n = r->message_bytes - HEAD_ROOM, length = export_varint_bytes(n);
 
 	if (r->message_bytes == r->message_head)
 		return; /* no metric in it */
 	r->message_bytes = HEAD_ROOM - length;
 	varint(r, n);
 	r->message_bytes = r->message_head;
-	sl_render_pend(r, r->message + HEAD_ROOM - length, length + n);
+	export_render_pend(r, r->message + HEAD_ROOM - length, length + n);
 }
 
-static void next_series(struct sl_render *r)
+static void next_series(struct export_render *r)
 {
-	char buf[SL_SHOWN_NAME_MAX + 1];
+	char buf[EXPORT_SHOWN_NAME_MAX + 1];
 	const char *reserved = "";
 	size_t states;
 
-	if (r->family.type == SL_FAMILY_HISTOGRAM)
+	if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
 		reserved = "le"; /* for the same labels as in the text formats */
-	else if (r->family.type == SL_FAMILY_STATESET)
-		reserved = sl_render_state_label(r, buf);
-	while (r->message_bytes < SL_PROTOBUF_MESSAGE) {
-		if (!sl_render_next_series(r, reserved)) {
-			r->phase = SL_PHASE_FAMILY;
+	else if (r->family.type == EXPORT_FAMILY_STATESET)
+		reserved = export_render_state_label(r, buf);
+	while (r->message_bytes < EXPORT_PROTOBUF_MESSAGE) {
+		if (!export_render_next_series(r, reserved)) {
+			r->phase = EXPORT_PHASE_FAMILY;
 			break;
 		}
-		if (r->family.type == SL_FAMILY_STATESET) {
+		if (r->family.type == EXPORT_FAMILY_STATESET) {
 			states = r->series.state_count < 64 ? r->series.state_count : 64;
 			for (size_t i = 0; i < states; i++)
 				if (!metric(r, (int)i, reserved))
@@ -349,11 +349,11 @@ static void next_series(struct sl_render *r)
 	flush(r);
 }
 
-void sl_protobuf_step(struct sl_render *r)
+void export_protobuf_step(struct export_render *r)
 {
 	int more;
 
-	if (r->phase != SL_PHASE_FAMILY) {
+	if (r->phase != EXPORT_PHASE_FAMILY) {
 		next_series(r);
 		return;
 	}
@@ -361,7 +361,7 @@ void sl_protobuf_step(struct sl_render *r)
 	if (more < 0)
 		r->error = more;
 	else if (!more)
-		r->phase = SL_PHASE_END;
-	else if (sl_names_take(r))
+		r->phase = EXPORT_PHASE_END;
+	else if (export_names_take(r))
 		begin_family(r);
 }

@@ -25,14 +25,14 @@ struct body {
 	uint64_t items, since_ns;
 };
 
-struct sl_push {
-	struct sl_push_opts o;
+struct export_push {
+	struct export_push_opts o;
 	char *url;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct body *first, **last;
-	struct sl_push_stats stats;
+	struct export_push_stats stats;
 	bool stop;
 	uint64_t stop_ns; /* when stop was said: no try goes on after this */
 
@@ -40,18 +40,18 @@ struct sl_push {
 	CURL *pattern; /* of each try's handle */
 	CURLSH *share; /* connections, from one to the next */
 	struct curl_slist *headers;
-	char answer[SL_PUSH_ANSWER];
+	char answer[EXPORT_PUSH_ANSWER];
 	size_t answer_bytes;
 	uint64_t retry_after_ns;
 };
 
-/* ---- one try ---------------------------------------------------------------------------------- */
+/* ---- one try ---- */
 
 static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 {
-	struct sl_push *p = arg;
-	size_t at = p->answer_bytes < SL_PUSH_ANSWER ? p->answer_bytes : SL_PUSH_ANSWER;
-	size_t some = size * n < SL_PUSH_ANSWER - at ? size * n : SL_PUSH_ANSWER - at;
+	struct export_push *p = arg;
+	size_t at = p->answer_bytes < EXPORT_PUSH_ANSWER ? p->answer_bytes : EXPORT_PUSH_ANSWER;
+	size_t some = size * n < EXPORT_PUSH_ANSWER - at ? size * n : EXPORT_PUSH_ANSWER - at;
 
 	memcpy(p->answer + at, data, some);
 	p->answer_bytes += size * n;
@@ -68,26 +68,26 @@ static void clean(char *text)
 			*text = ' ';
 }
 
-static size_t answer_kept(const struct sl_push *p)
+static size_t answer_kept(const struct export_push *p)
 {
-	return p->answer_bytes < SL_PUSH_ANSWER ? p->answer_bytes : SL_PUSH_ANSWER;
+	return p->answer_bytes < EXPORT_PUSH_ANSWER ? p->answer_bytes : EXPORT_PUSH_ANSWER;
 }
 
 /* Called about once a second, and whenever bytes come or go. */
 static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
-	struct sl_push *p = arg;
+	struct export_push *p = arg;
 	bool over;
 
 	(void)a, (void)b, (void)c, (void)d;
 	pthread_mutex_lock(&p->lock);
-	over = p->stop && sl_now_ns() >= p->stop_ns;
+	over = p->stop && base_now_ns() >= p->stop_ns;
 	pthread_mutex_unlock(&p->lock);
 	return over;
 }
 
 /* May the same body get another answer? */
-static bool may_pass(const struct sl_push *p, long status)
+static bool may_pass(const struct export_push *p, long status)
 {
 	if (p->o.unavailable_only)
 		return status == 429 || (status >= 502 && status <= 504);
@@ -95,7 +95,7 @@ static bool may_pass(const struct sl_push *p, long status)
 }
 
 /* What the receiver left out of a body that it took. */
-static uint64_t left_out(struct sl_push *p, const struct body *b)
+static uint64_t left_out(struct export_push *p, const struct body *b)
 {
 	char why[160] = "";
 	uint64_t n;
@@ -107,29 +107,31 @@ static uint64_t left_out(struct sl_push *p, const struct body *b)
 	n = n < b->items ? n : b->items;
 	clean(why);
 	if (n || *why)
-		sl_log_limited(SL_WARN, p->o.name, "taken in part url=%s left_out=%llu error=%s",
-			       p->url, (unsigned long long)n, why);
+		base_log_limited(BASE_WARN, p->o.name,
+				 "taken in part url=%s left_out=%llu error=%s", p->url,
+				 (unsigned long long)n, why);
 	return n;
 }
 
-enum outcome { DONE, AGAIN, NEVER };
+enum push_outcome { DONE, AGAIN, NEVER };
 
-static enum outcome try(struct sl_push *p, const struct body *b, char *why, size_t why_bytes,
-			uint64_t *cause)
+static enum push_outcome try(struct export_push *p, const struct body *b, char *why,
+			     size_t why_bytes, uint64_t *cause)
 {
 	curl_off_t retry_after = 0;
 	long status = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 	int shown;
 	/*
-	 * A new one each time: libcurl 7.88.1, of Debian 12, would use a header of the answer before, which
-	 * it has freed, if the first one of this answer begins with a blank (headers.c, prevhead).
+	 * A new one each time: libcurl 7.88.1, of Debian 12, would use a header of the answer
+	 * before, which it has freed, if the first one of this answer begins with a blank
+	 * (headers.c, prevhead).
 	 */
 	CURL *curl = curl_easy_duphandle(p->pattern);
 
 	p->answer_bytes = 0;
 	p->retry_after_ns = 0;
-	*cause = offsetof(struct sl_push_stats, errors_connect);
+	*cause = offsetof(struct export_push_stats, errors_connect);
 	if (curl) {
 		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, b->data);
@@ -141,7 +143,7 @@ static enum outcome try(struct sl_push *p, const struct body *b, char *why, size
 	}
 	/* An answer that was cut off for its length, or broke off, has a status all the same. */
 	if (code == CURLE_OPERATION_TIMEDOUT)
-		*cause = offsetof(struct sl_push_stats, errors_timeout);
+		*cause = offsetof(struct export_push_stats, errors_timeout);
 	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status)) {
 		snprintf(why, why_bytes, "%s", curl_easy_strerror(code));
 		return AGAIN;
@@ -153,7 +155,7 @@ static enum outcome try(struct sl_push *p, const struct body *b, char *why, size
 	clean(why);
 	if (!may_pass(p, status))
 		return NEVER;
-	*cause = offsetof(struct sl_push_stats, errors_status);
+	*cause = offsetof(struct export_push_stats, errors_status);
 	if (retry_after > 0)
 		p->retry_after_ns = (uint64_t)(retry_after < RETRY_AFTER_MAX ? retry_after
 									     : RETRY_AFTER_MAX) *
@@ -161,7 +163,7 @@ static enum outcome try(struct sl_push *p, const struct body *b, char *why, size
 	return AGAIN;
 }
 
-/* ---- the queue --------------------------------------------------------------------------------- */
+/* ---- the queue ---- */
 
 static void body_free(struct body *b)
 {
@@ -170,7 +172,7 @@ static void body_free(struct body *b)
 }
 
 /* Under the lock. */
-static void take_first(struct sl_push *p, uint64_t *counter)
+static void take_first(struct export_push *p, uint64_t *counter)
 {
 	struct body *b = p->first;
 
@@ -184,7 +186,7 @@ static void take_first(struct sl_push *p, uint64_t *counter)
 }
 
 /* Under the lock. */
-static void wait_until(struct sl_push *p, uint64_t ns)
+static void wait_until(struct export_push *p, uint64_t ns)
 {
 	struct timespec t = {.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
 
@@ -192,26 +194,26 @@ static void wait_until(struct sl_push *p, uint64_t ns)
 }
 
 /* Under the lock. False when the thread is to end. */
-static bool next_body(struct sl_push *p)
+static bool next_body(struct export_push *p)
 {
 	while (!p->first && !p->stop)
 		pthread_cond_wait(&p->wake, &p->lock);
-	return p->first && !(p->stop && sl_now_ns() >= p->stop_ns);
+	return p->first && !(p->stop && base_now_ns() >= p->stop_ns);
 }
 
 static void *push_main(void *arg)
 {
-	struct sl_push *p = arg;
+	struct export_push *p = arg;
 	uint64_t pause = p->o.pause_min_ns, cause, now, until;
 	char why[160];
 
 	pthread_mutex_lock(&p->lock);
 	while (next_body(p)) {
 		struct body *b = p->first; /* stays: only this thread takes bodies out */
-		enum outcome outcome;
+		enum push_outcome outcome;
 		uint64_t out = 0;
 
-		if (sl_now_ns() - b->since_ns > p->o.max_age_ns) {
+		if (base_now_ns() - b->since_ns > p->o.max_age_ns) {
 			take_first(p, &p->stats.dropped_old);
 			continue;
 		}
@@ -231,23 +233,23 @@ static void *push_main(void *arg)
 		}
 		snprintf(p->stats.last_error, sizeof(p->stats.last_error), "%s", why);
 		if (outcome == NEVER) {
-			sl_log_limited(SL_WARN, p->o.name, "refused for good url=%s error=%s",
-				       p->url, why);
+			base_log_limited(BASE_WARN, p->o.name, "refused for good url=%s error=%s",
+					 p->url, why);
 			take_first(p, &p->stats.dropped_refused);
 			continue;
 		}
 		++*(uint64_t *)((char *)&p->stats + cause);
 		p->stats.retries++;
-		sl_log_limited(SL_WARN, p->o.name, "will be tried again url=%s error=%s", p->url,
-			       why);
-		now = sl_now_ns();
+		base_log_limited(BASE_WARN, p->o.name, "will be tried again url=%s error=%s",
+				 p->url, why);
+		now = base_now_ns();
 		until = p->retry_after_ns > pause ? p->retry_after_ns : pause;
 		until = now + (until < p->o.pause_max_ns ? until : p->o.pause_max_ns);
 		pause = pause * 2 < p->o.pause_max_ns ? pause * 2 : p->o.pause_max_ns;
-		while (!p->stop && sl_now_ns() < until)
+		while (!p->stop && base_now_ns() < until)
 			wait_until(p, until);
 		/* At the end there is no time for long pauses, but no reason to be wild either. */
-		for (until = now + p->o.pause_min_ns; p->stop && sl_now_ns() < until;)
+		for (until = now + p->o.pause_min_ns; p->stop && base_now_ns() < until;)
 			wait_until(p, until);
 	}
 	while (p->first)
@@ -256,7 +258,7 @@ static void *push_main(void *arg)
 	return NULL;
 }
 
-int sl_push_send(struct sl_push *p, void *body, size_t bytes, uint64_t items)
+int export_push_send(struct export_push *p, void *body, size_t bytes, uint64_t items)
 {
 	struct body *b = malloc(sizeof(*b));
 	int err = 0;
@@ -268,7 +270,7 @@ int sl_push_send(struct sl_push *p, void *body, size_t bytes, uint64_t items)
 		err = -ENOSPC;
 	} else {
 		*b = (struct body){
-			.data = body, .bytes = bytes, .items = items, .since_ns = sl_now_ns()};
+			.data = body, .bytes = bytes, .items = items, .since_ns = base_now_ns()};
 		*p->last = b;
 		p->last = &b->next;
 		p->stats.waiting++;
@@ -283,7 +285,7 @@ int sl_push_send(struct sl_push *p, void *body, size_t bytes, uint64_t items)
 	return err;
 }
 
-bool sl_push_busy(struct sl_push *p)
+bool export_push_busy(struct export_push *p)
 {
 	bool busy;
 
@@ -294,21 +296,21 @@ bool sl_push_busy(struct sl_push *p)
 	return busy;
 }
 
-void sl_push_stats(struct sl_push *p, struct sl_push_stats *out)
+void export_push_stats(struct export_push *p, struct export_push_stats *out)
 {
 	pthread_mutex_lock(&p->lock);
 	*out = p->stats;
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- start and end ------------------------------------------------------------------------------ */
+/* ---- start and end ---- */
 
 static void curl_start(void)
 {
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-static bool add_header(struct sl_push *p, const char *header)
+static bool add_header(struct export_push *p, const char *header)
 {
 	struct curl_slist *to = curl_slist_append(p->headers, header);
 
@@ -317,7 +319,7 @@ static bool add_header(struct sl_push *p, const char *header)
 	return to != NULL;
 }
 
-static int prepare(struct sl_push *p)
+static int prepare(struct export_push *p)
 {
 	char type[128];
 	bool good;
@@ -364,7 +366,7 @@ static bool url_good(const char *url)
 	return good;
 }
 
-static void release(struct sl_push *p)
+static void release(struct export_push *p)
 {
 	curl_easy_cleanup(p->pattern);
 	curl_share_cleanup(p->share);
@@ -375,7 +377,7 @@ static void release(struct sl_push *p)
 	free(p);
 }
 
-static void init_lock(struct sl_push *p)
+static void init_lock(struct export_push *p)
 {
 	pthread_condattr_t attr;
 
@@ -386,11 +388,12 @@ static void init_lock(struct sl_push *p)
 	pthread_condattr_destroy(&attr);
 }
 
-struct sl_push *sl_push_new(const struct sl_push_opts *opts, char *error, size_t error_bytes)
+struct export_push *export_push_new(const struct export_push_opts *opts, char *error,
+				    size_t error_bytes)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct sl_push *p = calloc(1, sizeof(*p));
-	struct sl_push_opts *o;
+	struct export_push *p = calloc(1, sizeof(*p));
+	struct export_push_opts *o;
 	int err = -ENOMEM;
 
 	pthread_once(&once, curl_start);
@@ -425,13 +428,13 @@ fail:
 	return NULL;
 }
 
-void sl_push_free(struct sl_push *p, uint64_t linger_ns)
+void export_push_free(struct export_push *p, uint64_t linger_ns)
 {
 	if (!p)
 		return;
 	pthread_mutex_lock(&p->lock);
 	p->stop = true;
-	p->stop_ns = sl_now_ns() + linger_ns;
+	p->stop_ns = base_now_ns() + linger_ns;
 	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->lock);
 	pthread_join(p->thread, NULL);

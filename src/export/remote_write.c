@@ -31,8 +31,8 @@
 #define POINTS_MAX  10000u		  /* of one series in one message */
 #define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
 
-struct sl_remote_write {
-	struct sl_push *push;
+struct export_remote_write {
+	struct export_push *push;
 	size_t batch_samples;
 	/* The request under way. */
 	uint8_t *at;
@@ -42,11 +42,11 @@ struct sl_remote_write {
 	uint64_t taken, same_ms, dropped_memory;
 };
 
-/* ---- protobuf ------------------------------------------------------------------------------------ */
+/* ---- protobuf ---- */
 
 static size_t string_bytes(size_t n)
 {
-	return 1 + sl_varint_bytes(n) + n;
+	return 1 + export_varint_bytes(n) + n;
 }
 
 struct label {
@@ -63,12 +63,12 @@ static uint8_t *put_label(uint8_t *p, const struct label *l)
 	size_t name = strlen(l->name), value = strlen(l->value), more = strlen(l->more);
 
 	*p++ = 1 << 3 | 2;
-	p = sl_varint_put(p, label_message(l));
+	p = export_varint_put(p, label_message(l));
 	*p++ = 1 << 3 | 2;
-	p = sl_varint_put(p, name);
+	p = export_varint_put(p, name);
 	p = (uint8_t *)mempcpy(p, l->name, name);
 	*p++ = 2 << 3 | 2;
-	p = sl_varint_put(p, value + more);
+	p = export_varint_put(p, value + more);
 	p = (uint8_t *)mempcpy(p, l->value, value);
 	return (uint8_t *)mempcpy(p, l->more, more);
 }
@@ -78,11 +78,12 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct label *)a)->name, ((const struct label *)b)->name);
 }
 
-struct sl_remote_series *sl_remote_series_new(const char *name, const char *suffix,
-					      const struct sl_text_label *labels, size_t count)
+struct export_remote_series *export_remote_series_new(const char *name, const char *suffix,
+						      const struct region_text_label *labels,
+						      size_t count)
 {
 	struct label sorted[LABELS_MAX] = {{"__name__", name, suffix}};
-	struct sl_remote_series *s;
+	struct export_remote_series *s;
 	size_t n = 1, bytes = 0;
 	uint8_t *p;
 
@@ -109,22 +110,22 @@ static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
 
 	memcpy(&bits, &value, 8);
 	*p++ = 2 << 3 | 2;
-	*p++ = (uint8_t)(9 + 1 + sl_varint_bytes((uint64_t)ms));
+	*p++ = (uint8_t)(9 + 1 + export_varint_bytes((uint64_t)ms));
 	*p++ = 1 << 3 | 1;
 	for (int i = 0; i < 8; i++)
 		*p++ = (uint8_t)(bits >> 8 * i);
 	*p++ = 2 << 3 | 0;
-	return sl_varint_put(p, (uint64_t)ms);
+	return export_varint_put(p, (uint64_t)ms);
 }
 
-/* ---- requests -------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 static void add(uint64_t *counter, uint64_t n)
 {
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
-void sl_remote_write_flush(struct sl_remote_write *w)
+void export_remote_write_flush(struct export_remote_write *w)
 {
 	size_t room = snappy_max_compressed_length(w->bytes);
 	char *body;
@@ -133,7 +134,7 @@ void sl_remote_write_flush(struct sl_remote_write *w)
 		return;
 	body = malloc(room);
 	if (body && snappy_compress((const char *)w->at, w->bytes, body, &room) == SNAPPY_OK) {
-		sl_push_send(w->push, body, room, w->samples);
+		export_push_send(w->push, body, room, w->samples);
 	} else {
 		free(body);
 		add(&w->dropped_memory, w->samples);
@@ -142,13 +143,13 @@ void sl_remote_write_flush(struct sl_remote_write *w)
 	w->samples = 0;
 }
 
-static bool reserve(struct sl_remote_write *w, size_t n)
+static bool reserve(struct export_remote_write *w, size_t n)
 {
 	size_t room = w->room ? w->room : 65536;
 	uint8_t *to;
 
 	if (w->bytes && w->bytes + n > REQUEST_MAX)
-		sl_remote_write_flush(w);
+		export_remote_write_flush(w);
 	if (w->bytes + n <= w->room)
 		return true;
 	while (room < w->bytes + n)
@@ -162,7 +163,7 @@ static bool reserve(struct sl_remote_write *w, size_t n)
 }
 
 /* The request goes up to end now, by n samples of a series. */
-static void taken(struct sl_remote_write *w, struct sl_remote_series *s, const uint8_t *end,
+static void taken(struct export_remote_write *w, struct export_remote_series *s, const uint8_t *end,
 		  int64_t last_ms, size_t n)
 {
 	s->last_ms = last_ms;
@@ -170,12 +171,12 @@ static void taken(struct sl_remote_write *w, struct sl_remote_series *s, const u
 	w->samples += n;
 	add(&w->taken, n);
 	if (w->samples >= w->batch_samples)
-		sl_remote_write_flush(w);
+		export_remote_write_flush(w);
 }
 
 /* At most POINTS_MAX, all of them later than the series' last. */
-static void put(struct sl_remote_write *w, struct sl_remote_series *s,
-		const struct sl_remote_point *point, size_t n)
+static void put(struct export_remote_write *w, struct export_remote_series *s,
+		const struct export_remote_point *point, size_t n)
 {
 	size_t inner = s->label_bytes, n_taken = 0;
 	int64_t last = s->last_ms;
@@ -187,7 +188,7 @@ static void put(struct sl_remote_write *w, struct sl_remote_series *s,
 		if (ms <= last)
 			continue;
 		last = ms;
-		inner += string_bytes(9 + 1 + sl_varint_bytes((uint64_t)ms));
+		inner += string_bytes(9 + 1 + export_varint_bytes((uint64_t)ms));
 		n_taken++;
 	}
 	add(&w->same_ms, n - n_taken);
@@ -199,7 +200,7 @@ static void put(struct sl_remote_write *w, struct sl_remote_series *s,
 	}
 	p = w->at + w->bytes;
 	*p++ = 1 << 3 | 2;
-	p = sl_varint_put(p, inner);
+	p = export_varint_put(p, inner);
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	for (size_t i = 0; i < n; i++) {
 		int64_t ms = point[i].ns / 1000000;
@@ -213,11 +214,11 @@ static void put(struct sl_remote_write *w, struct sl_remote_series *s,
 }
 
 /* Lengths stand in front of what they are of: it is made behind the room for them, and moved up. */
-void sl_remote_write_native(struct sl_remote_write *w, struct sl_remote_series *s, int64_t ns,
-			    const struct sl_native *n)
+void export_remote_write_native(struct export_remote_write *w, struct export_remote_series *s,
+				int64_t ns, const struct export_native *n)
 {
-	static const struct sl_native_fields fields = {1, 3, 4, 5, 6, 11, 12};
-	size_t most = sl_native_bytes(n) + 32, bytes, inner;
+	static const struct export_native_fields fields = {1, 3, 4, 5, 6, 11, 12};
+	size_t most = export_native_bytes(n) + 32, bytes, inner;
 	int64_t ms = ns / 1000000;
 	uint8_t *p, *at, *end;
 
@@ -231,31 +232,32 @@ void sl_remote_write_native(struct sl_remote_write *w, struct sl_remote_series *
 	}
 	p = w->at + w->bytes;
 	at = p + string_bytes(s->label_bytes + most);
-	end = sl_native_put(at, n, &fields);
+	end = export_native_put(at, n, &fields);
 	*end++ = 15 << 3 | 0;
-	end = sl_varint_put(end, (uint64_t)ms);
+	end = export_varint_put(end, (uint64_t)ms);
 	bytes = (size_t)(end - at);
 	inner = s->label_bytes + string_bytes(bytes);
 	*p++ = 1 << 3 | 2;
-	p = sl_varint_put(p, inner);
+	p = export_varint_put(p, inner);
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	*p++ = 4 << 3 | 2;
-	p = sl_varint_put(p, bytes);
+	p = export_varint_put(p, bytes);
 	memmove(p, at, bytes);
 	taken(w, s, p + bytes, ms, 1);
 }
 
-void sl_remote_write_points(struct sl_remote_write *w, struct sl_remote_series *s,
-			    const struct sl_remote_point *p, size_t n)
+void export_remote_write_points(struct export_remote_write *w, struct export_remote_series *s,
+				const struct export_remote_point *p, size_t n)
 {
 	for (; n > POINTS_MAX; n -= POINTS_MAX, p += POINTS_MAX)
 		put(w, s, p, POINTS_MAX);
 	put(w, s, p, n);
 }
 
-void sl_remote_write_end(struct sl_remote_write *w, struct sl_remote_series *s, int64_t ns)
+void export_remote_write_end(struct export_remote_write *w, struct export_remote_series *s,
+			     int64_t ns)
 {
-	struct sl_remote_point p = {.ns = ns};
+	struct export_remote_point p = {.ns = ns};
 	uint64_t bits = STALE_NAN;
 
 	if (s->last_ms == INT64_MIN)
@@ -266,14 +268,14 @@ void sl_remote_write_end(struct sl_remote_write *w, struct sl_remote_series *s, 
 	put(w, s, &p, 1);
 }
 
-/* ---- start and end ---------------------------------------------------------------------------------- */
+/* ---- start and end ---- */
 
-struct sl_remote_write *sl_remote_write_new(const struct sl_remote_write_opts *opts, char *error,
-					    size_t error_bytes)
+struct export_remote_write *export_remote_write_new(const struct export_remote_write_opts *opts,
+						    char *error, size_t error_bytes)
 {
 	static const char *const headers[] = {"Content-Encoding: snappy",
 					      "X-Prometheus-Remote-Write-Version: 0.1.0", NULL};
-	struct sl_push_opts push = {
+	struct export_push_opts push = {
 		.url = opts->url,
 		.name = "remote-write",
 		.content_type = "application/x-protobuf",
@@ -281,12 +283,12 @@ struct sl_remote_write *sl_remote_write_new(const struct sl_remote_write_opts *o
 		.max_bytes = opts->max_bytes,
 		.max_age_ns = opts->max_age_ns,
 	};
-	struct sl_remote_write *w = calloc(1, sizeof(*w));
+	struct export_remote_write *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
 	w->batch_samples = opts->batch_samples ? opts->batch_samples : 10000;
-	w->push = sl_push_new(&push, error, error_bytes);
+	w->push = export_push_new(&push, error, error_bytes);
 	if (!w->push) {
 		int err = errno;
 
@@ -297,27 +299,27 @@ struct sl_remote_write *sl_remote_write_new(const struct sl_remote_write_opts *o
 	return w;
 }
 
-bool sl_remote_write_busy(struct sl_remote_write *w)
+bool export_remote_write_busy(struct export_remote_write *w)
 {
-	return sl_push_busy(w->push);
+	return export_push_busy(w->push);
 }
 
-void sl_remote_write_stats(struct sl_remote_write *w, struct sl_remote_write_stats *out)
+void export_remote_write_stats(struct export_remote_write *w, struct export_remote_write_stats *out)
 {
-	*out = (struct sl_remote_write_stats){
+	*out = (struct export_remote_write_stats){
 		.samples = __atomic_load_n(&w->taken, __ATOMIC_RELAXED),
 		.same_ms = __atomic_load_n(&w->same_ms, __ATOMIC_RELAXED),
 		.dropped_memory = __atomic_load_n(&w->dropped_memory, __ATOMIC_RELAXED),
 	};
-	sl_push_stats(w->push, &out->push);
+	export_push_stats(w->push, &out->push);
 }
 
-void sl_remote_write_free(struct sl_remote_write *w, uint64_t linger_ns)
+void export_remote_write_free(struct export_remote_write *w, uint64_t linger_ns)
 {
 	if (!w)
 		return;
-	sl_remote_write_flush(w);
-	sl_push_free(w->push, linger_ns);
+	export_remote_write_flush(w);
+	export_push_free(w->push, linger_ns);
 	free(w->at);
 	free(w);
 }

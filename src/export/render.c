@@ -9,23 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *sl_format_content_type(enum sl_format format)
+const char *export_format_content_type(enum export_format format)
 {
 	switch (format) {
-	case SL_FORMAT_OPENMETRICS:
+	case EXPORT_FORMAT_OPENMETRICS:
 		return "application/openmetrics-text; version=1.0.0; charset=utf-8";
-	case SL_FORMAT_PROTOBUF:
+	case EXPORT_FORMAT_PROTOBUF:
 		return "application/vnd.google.protobuf; "
 		       "proto=io.prometheus.client.MetricFamily; encoding=delimited";
-	case SL_FORMAT_TEXT:
+	case EXPORT_FORMAT_TEXT:
 		break;
 	}
 	return "text/plain; version=0.0.4; charset=utf-8";
 }
 
-struct sl_render *sl_render_new(const struct sl_source *source, enum sl_format format)
+struct export_render *export_render_new(const struct export_source *source,
+					enum export_format format)
 {
-	struct sl_render *r = calloc(1, sizeof(*r));
+	struct export_render *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
@@ -34,12 +35,12 @@ struct sl_render *sl_render_new(const struct sl_source *source, enum sl_format f
 	return r;
 }
 
-void sl_render_created(struct sl_render *r, bool on)
+void export_render_created(struct export_render *r, bool on)
 {
 	r->created = on;
 }
 
-void sl_render_free(struct sl_render *r)
+void export_render_free(struct export_render *r)
 {
 	if (!r)
 		return;
@@ -55,11 +56,11 @@ void sl_render_free(struct sl_render *r)
 	free(r->bounds.text_at);
 	free(r->bounds.text);
 	free(r->message);
-	sl_native_free(&r->native);
+	export_native_free(&r->native);
 	free(r);
 }
 
-bool sl_render_grow(struct sl_render *r, void *p, size_t *room, size_t count, size_t size)
+bool export_render_grow(struct export_render *r, void *p, size_t *room, size_t count, size_t size)
 {
 	void **array = p;
 	size_t n = *room ? *room : 16;
@@ -80,14 +81,14 @@ bool sl_render_grow(struct sl_render *r, void *p, size_t *room, size_t count, si
 }
 
 /* The caller's buffer is too small: the spill, which is empty whenever a piece is begun. */
-char *sl_render_room_slow(struct sl_render *r, size_t n)
+char *export_render_room_slow(struct export_render *r, size_t n)
 {
-	if (!sl_render_grow(r, &r->spill, &r->spill_room, n < 4096 ? 4096 : n, 1))
+	if (!export_render_grow(r, &r->spill, &r->spill_room, n < 4096 ? 4096 : n, 1))
 		return NULL;
 	return r->spill;
 }
 
-static void drain(struct sl_render *r)
+static void drain(struct export_render *r)
 {
 	size_t n = r->pending_bytes, room = (size_t)(r->end - r->out);
 
@@ -101,44 +102,44 @@ static void drain(struct sl_render *r)
 	r->pending_bytes -= n;
 }
 
-void sl_render_pend(struct sl_render *r, const void *bytes, size_t n)
+void export_render_pend(struct export_render *r, const void *bytes, size_t n)
 {
 	r->pending = bytes;
 	r->pending_bytes = n;
 	drain(r);
 }
 
-void sl_render_took_slow(struct sl_render *r, char *to)
+void export_render_took_slow(struct export_render *r, char *to)
 {
-	sl_render_pend(r, r->spill, (size_t)(to - r->spill));
+	export_render_pend(r, r->spill, (size_t)(to - r->spill));
 }
 
-ssize_t sl_render_read(struct sl_render *r, char *buf, size_t max)
+ssize_t export_render_read(struct export_render *r, char *buf, size_t max)
 {
 	if (!max)
 		return -EINVAL;
 	r->out = buf;
 	r->end = buf + max;
 	drain(r);
-	if (r->phase == SL_PHASE_START && !r->error) {
+	if (r->phase == EXPORT_PHASE_START && !r->error) {
 		r->walk = r->source.begin(r->source.ctx);
 		if (!r->walk)
 			r->error = errno ? -errno : -ENOMEM;
-		r->phase = SL_PHASE_FAMILY;
+		r->phase = EXPORT_PHASE_FAMILY;
 	}
 	/* An error shows when it is met; what was rendered before it is of no use to anybody. */
-	while (r->out < r->end && !r->error && r->phase != SL_PHASE_END) {
-		if (r->format == SL_FORMAT_PROTOBUF)
-			sl_protobuf_step(r);
+	while (r->out < r->end && !r->error && r->phase != EXPORT_PHASE_END) {
+		if (r->format == EXPORT_FORMAT_PROTOBUF)
+			export_protobuf_step(r);
 		else
-			sl_text_step(r);
+			export_text_step(r);
 	}
 	if (r->error)
 		return r->error;
 	return r->out - buf;
 }
 
-/* ---- labels that must not be there ------------------------------------------------------------ */
+/* ---- labels that must not be there ---- */
 
 static char *put_escaped(char *p, const char *s)
 {
@@ -151,9 +152,9 @@ static char *put_escaped(char *p, const char *s)
 }
 
 /* Rebuilds the labels of r->series with label i as exported_KEY. */
-static bool rename_label(struct sl_render *r, size_t i)
+static bool rename_label(struct export_render *r, size_t i)
 {
-	struct sl_series *s = &r->series;
+	struct export_series *s = &r->series;
 	size_t bytes = strlen(s->label_keys[i]) + sizeof("exported_"), text = 0;
 	char *p;
 
@@ -167,8 +168,8 @@ static bool rename_label(struct sl_render *r, size_t i)
 	}
 	strcpy(r->key_text, "exported_");
 	strcat(r->key_text, s->label_keys[i]);
-	if (!sl_render_grow(r, &r->keys, &r->keys_room, s->label_count, sizeof(*r->keys)) ||
-	    !sl_render_grow(r, &r->labels, &r->labels_room, text, 1))
+	if (!export_render_grow(r, &r->keys, &r->keys_room, s->label_count, sizeof(*r->keys)) ||
+	    !export_render_grow(r, &r->labels, &r->labels_room, text, 1))
 		return false;
 	p = r->labels;
 	for (size_t j = 0; j < s->label_count; j++) {
@@ -187,7 +188,7 @@ static bool rename_label(struct sl_render *r, size_t i)
 	return true;
 }
 
-int sl_render_next_series(struct sl_render *r, const char *reserved_label)
+int export_render_next_series(struct export_render *r, const char *reserved_label)
 {
 	int more = r->source.next_series(r->walk, &r->series);
 
@@ -201,7 +202,7 @@ int sl_render_next_series(struct sl_render *r, const char *reserved_label)
 	return 1;
 }
 
-const char *sl_render_state_label(struct sl_render *r, char buf[SL_SHOWN_NAME_MAX + 1])
+const char *export_render_state_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1])
 {
 	memcpy(buf, r->name, r->name_bytes + 1);
 	for (char *c = buf; (c = strchr(c, ':'));)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * sent.c - see sent.h. A head of 64 bytes, then sets of 16 ids; an id's set is by its low word, which
- * W3C asks to be random. In a set the ids lie in the order in which they came, from the place that
- * is next on: that place is not stored, a reader takes the first one that is free, or the first.
+ * sent.c - see sent.h. A head of 64 bytes, then sets of 16 ids; an id's set is by its low word,
+ * which W3C asks to be random. In a set the ids lie in the order in which they came, from the place
+ * that is next on: that place is not stored, a reader takes the first one that is free, or the
+ * first.
  */
 #include "export/sent.h"
 
@@ -26,7 +27,7 @@ struct id {
 	uint64_t hi, lo;
 };
 
-struct sl_sent {
+struct export_sent {
 	int fd;
 	bool old;
 	pthread_mutex_t lock;
@@ -37,7 +38,7 @@ struct sl_sent {
 _Static_assert(sizeof(struct id) == 16, "what the file holds");
 
 /* 0, or -errno. The size says whether it was just made; what is in between is not ours. */
-static int load(struct sl_sent *s)
+static int load(struct export_sent *s)
 {
 	char head[HEAD];
 	struct stat st;
@@ -65,9 +66,9 @@ static int load(struct sl_sent *s)
 	return 0;
 }
 
-struct sl_sent *sl_sent_open(const char *path, char *error, size_t error_bytes)
+struct export_sent *export_sent_open(const char *path, char *error, size_t error_bytes)
 {
-	struct sl_sent *s = calloc(1, sizeof(*s));
+	struct export_sent *s = calloc(1, sizeof(*s));
 	int err;
 
 	if (!s) {
@@ -96,13 +97,13 @@ struct sl_sent *sl_sent_open(const char *path, char *error, size_t error_bytes)
 	return NULL;
 }
 
-bool sl_sent_old(const struct sl_sent *s)
+bool export_sent_old(const struct export_sent *s)
 {
 	return s->old;
 }
 
 /* Under the lock. The place of an id, or WAYS. */
-static uint32_t place(const struct sl_sent *s, uint32_t set, uint64_t hi, uint64_t lo)
+static uint32_t place(const struct export_sent *s, uint32_t set, uint64_t hi, uint64_t lo)
 {
 	uint32_t i = 0;
 
@@ -111,7 +112,7 @@ static uint32_t place(const struct sl_sent *s, uint32_t set, uint64_t hi, uint64
 	return i;
 }
 
-bool sl_sent_has(struct sl_sent *s, uint64_t hi, uint64_t lo)
+bool export_sent_has(struct export_sent *s, uint64_t hi, uint64_t lo)
 {
 	bool has;
 
@@ -121,7 +122,7 @@ bool sl_sent_has(struct sl_sent *s, uint64_t hi, uint64_t lo)
 	return has;
 }
 
-bool sl_sent_add(struct sl_sent *s, uint64_t hi, uint64_t lo)
+bool export_sent_add(struct export_sent *s, uint64_t hi, uint64_t lo)
 {
 	uint32_t set = (uint32_t)(lo % SETS), at;
 	bool written = true;
@@ -139,7 +140,7 @@ bool sl_sent_add(struct sl_sent *s, uint64_t hi, uint64_t lo)
 	return written;
 }
 
-void sl_sent_close(struct sl_sent *s)
+void export_sent_close(struct export_sent *s)
 {
 	if (!s)
 		return;

@@ -14,20 +14,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sl_sent;
+struct export_sent;
 
 /*
  * Opens the file, or makes it; its folder must be there. Held by one process at a time. NULL with
  * errno and one line in error: EBUSY another process has it, EINVAL it is no file of this kind.
  */
-struct sl_sent *sl_sent_open(const char *path, char *error, size_t error_bytes);
+struct export_sent *export_sent_open(const char *path, char *error, size_t error_bytes);
 /* Was it there before, so that what it does not know was not sent? */
-bool sl_sent_old(const struct sl_sent *s);
+bool export_sent_old(const struct export_sent *s);
 /* Any thread, these two. An id of 0 is none. */
-bool sl_sent_has(struct sl_sent *s, uint64_t trace_hi, uint64_t trace_lo);
+bool export_sent_has(struct export_sent *s, uint64_t trace_hi, uint64_t trace_lo);
 /* False: it could not be written (disk full); it is known as long as this process lives. */
-bool sl_sent_add(struct sl_sent *s, uint64_t trace_hi, uint64_t trace_lo);
+bool export_sent_add(struct export_sent *s, uint64_t trace_hi, uint64_t trace_lo);
 /* NULL is let pass. */
-void sl_sent_close(struct sl_sent *s);
+void export_sent_close(struct export_sent *s);
 
 #endif

@@ -8,8 +8,8 @@
 
 /*
  * Serves source at GET path ("/metrics"). source must live as long as h. Each request walks it by
- * itself, in bounded memory. Returns what sl_http_route() does.
+ * itself, in bounded memory. Returns what http_route() does.
  */
-int sl_export_route(struct sl_http *h, const char *path, const struct sl_source *source);
+int export_route(struct http *h, const char *path, const struct export_source *source);
 
 #endif

@@ -21,30 +21,30 @@ static inline char *puts_(char *p, const char *s)
 
 static char *put_u64_value(char *p, uint64_t v)
 {
-	p = sl_print_u64(p, v);
+	p = export_print_u64(p, v);
 	*p++ = '\n';
 	return p;
 }
 
-/* ---- family ----------------------------------------------------------------------------------- */
+/* ---- family ---- */
 
-static const char *sample_suffix(enum sl_family_type type)
+static const char *sample_suffix(enum export_family_type type)
 {
-	return type == SL_FAMILY_COUNTER ? "_total" : type == SL_FAMILY_INFO ? "_info" : "";
+	return type == EXPORT_FAMILY_COUNTER ? "_total" : type == EXPORT_FAMILY_INFO ? "_info" : "";
 }
 
-static const char *type_word(enum sl_family_type type, bool openmetrics)
+static const char *type_word(enum export_family_type type, bool openmetrics)
 {
 	switch (type) {
-	case SL_FAMILY_COUNTER:
+	case EXPORT_FAMILY_COUNTER:
 		return "counter";
-	case SL_FAMILY_HISTOGRAM:
+	case EXPORT_FAMILY_HISTOGRAM:
 		return "histogram";
-	case SL_FAMILY_INFO:
+	case EXPORT_FAMILY_INFO:
 		return openmetrics ? "info" : "gauge";
-	case SL_FAMILY_STATESET:
+	case EXPORT_FAMILY_STATESET:
 		return openmetrics ? "stateset" : "gauge";
-	case SL_FAMILY_GAUGE:
+	case EXPORT_FAMILY_GAUGE:
 		break;
 	}
 	return "gauge";
@@ -62,23 +62,23 @@ static char *put_help(char *p, const char *s, bool openmetrics)
 }
 
 /* OpenMetrics: the unit must end the name, behind "_"; info and state sets have none. */
-static bool unit_shows(const struct sl_render *r, size_t unit_bytes)
+static bool unit_shows(const struct export_render *r, size_t unit_bytes)
 {
 	const char *end = r->name + r->name_bytes;
 
 	return unit_bytes && unit_bytes < r->name_bytes && end[-(ptrdiff_t)unit_bytes - 1] == '_' &&
 	       !memcmp(end - unit_bytes, r->family.unit, unit_bytes) &&
-	       r->family.type != SL_FAMILY_INFO && r->family.type != SL_FAMILY_STATESET;
+	       r->family.type != EXPORT_FAMILY_INFO && r->family.type != EXPORT_FAMILY_STATESET;
 }
 
-static void begin_family(struct sl_render *r)
+static void begin_family(struct export_render *r)
 {
-	bool openmetrics = r->format == SL_FORMAT_OPENMETRICS;
+	bool openmetrics = r->format == EXPORT_FORMAT_OPENMETRICS;
 	const char *suffix = sample_suffix(r->family.type);
 	/* 0.0.4 describes the samples, OpenMetrics the family */
 	const char *shown = openmetrics ? "" : suffix;
 	size_t help = strlen(r->family.help), unit = strlen(r->family.unit);
-	char *p = sl_render_room(r, 3 * (sizeof(r->prefix) + 16) + 2 * help + unit);
+	char *p = export_render_room(r, 3 * (sizeof(r->prefix) + 16) + 2 * help + unit);
 
 	if (!p)
 		return;
@@ -100,24 +100,24 @@ static void begin_family(struct sl_render *r)
 		p = put(p, r->family.unit, unit);
 		*p++ = '\n';
 	}
-	sl_render_took(r, p);
+	export_render_took(r, p);
 	p = put(r->prefix, r->name, r->name_bytes);
-	if (r->family.type != SL_FAMILY_HISTOGRAM)
+	if (r->family.type != EXPORT_FAMILY_HISTOGRAM)
 		p = puts_(p, suffix);
 	r->prefix_bytes = (size_t)(p - r->prefix);
-	r->phase = SL_PHASE_SERIES;
+	r->phase = EXPORT_PHASE_SERIES;
 }
 
-/* ---- samples ---------------------------------------------------------------------------------- */
+/* ---- samples ---- */
 
-static inline char *put_value(char *p, const struct sl_series *s)
+static inline char *put_value(char *p, const struct export_series *s)
 {
-	if (s->value_type == SL_VALUE_U64)
-		p = sl_print_u64(p, s->value.u64);
-	else if (s->value_type == SL_VALUE_I64)
-		p = sl_print_i64(p, s->value.i64);
+	if (s->value_type == EXPORT_VALUE_U64)
+		p = export_print_u64(p, s->value.u64);
+	else if (s->value_type == EXPORT_VALUE_I64)
+		p = export_print_i64(p, s->value.i64);
 	else
-		p = sl_print_f64(p, s->value.f64);
+		p = export_print_f64(p, s->value.f64);
 	*p++ = '\n';
 	return p;
 }
@@ -127,7 +127,7 @@ static char *put_time(char *p, uint64_t ns)
 {
 	uint64_t fraction = ns % 1000000000u;
 
-	p = sl_print_u64(p, ns / 1000000000u);
+	p = export_print_u64(p, ns / 1000000000u);
 	*p++ = '.';
 	for (uint64_t unit = 100000000u; unit && (fraction || unit == 100000000u); unit /= 10) {
 		*p++ = (char)('0' + fraction / unit);
@@ -139,7 +139,7 @@ static char *put_time(char *p, uint64_t ns)
 #define EXEMPLAR_MAX 128u /* its label set, as the standard bounds it */
 
 /* Over the end of the line: " # {trace_id="..."} 1 TIME". */
-static char *put_exemplar(char *p, const struct sl_series *s)
+static char *put_exemplar(char *p, const struct export_series *s)
 {
 	size_t n = strlen(s->exemplar_trace);
 
@@ -153,7 +153,7 @@ static char *put_exemplar(char *p, const struct sl_series *s)
 }
 
 /* Prefix, suffix and labels, and the blank before the value. */
-static inline char *put_name(char *p, const struct sl_render *r, const char *suffix,
+static inline char *put_name(char *p, const struct export_render *r, const char *suffix,
 			     size_t suffix_bytes)
 {
 	p = put(p, r->prefix, r->prefix_bytes);
@@ -168,52 +168,52 @@ static inline char *put_name(char *p, const struct sl_render *r, const char *suf
 }
 
 /* Bytes of a line without what its caller adds: name, suffix, labels, value. */
-static inline size_t line_room(const struct sl_render *r)
+static inline size_t line_room(const struct export_render *r)
 {
-	return r->prefix_bytes + r->series.label_bytes + 16 + SL_NUMBER_MAX +
+	return r->prefix_bytes + r->series.label_bytes + 16 + EXPORT_NUMBER_MAX +
 	       (r->series.exemplar_trace ? EXEMPLAR_MAX + 64 : 0);
 }
 
 /* Counters, gauges and info: a line each, as many as the buffer takes. */
-static void scalars(struct sl_render *r)
+static void scalars(struct export_render *r)
 {
 	char *p;
 
 	do {
-		if (!sl_render_next_series(r, "")) {
-			r->phase = SL_PHASE_FAMILY;
+		if (!export_render_next_series(r, "")) {
+			r->phase = EXPORT_PHASE_FAMILY;
 			return;
 		}
-		p = sl_render_room(r, line_room(r));
+		p = export_render_room(r, line_room(r));
 		if (!p)
 			return;
 		p = put_name(p, r, "", 0);
-		if (r->family.type == SL_FAMILY_INFO)
+		if (r->family.type == EXPORT_FAMILY_INFO)
 			p = put(p, "1\n", 2);
 		else
 			p = put_value(p, &r->series);
-		if (r->series.exemplar_trace && r->format == SL_FORMAT_OPENMETRICS &&
-		    r->family.type == SL_FAMILY_COUNTER)
+		if (r->series.exemplar_trace && r->format == EXPORT_FORMAT_OPENMETRICS &&
+		    r->family.type == EXPORT_FAMILY_COUNTER)
 			p = put_exemplar(p, &r->series);
-		sl_render_took(r, p);
-		if (r->created && r->family.type == SL_FAMILY_COUNTER) {
-			r->phase = SL_PHASE_LINES;
+		export_render_took(r, p);
+		if (r->created && r->family.type == EXPORT_FAMILY_COUNTER) {
+			r->phase = EXPORT_PHASE_LINES;
 			return;
 		}
 	} while (r->out < r->end);
 }
 
 /* The start of a counter or histogram. */
-static void created_line(struct sl_render *r)
+static void created_line(struct export_render *r)
 {
 	uint64_t ns = r->series.created_ns;
-	size_t suffix = r->family.type == SL_FAMILY_COUNTER ? strlen("_total") : 0;
+	size_t suffix = r->family.type == EXPORT_FAMILY_COUNTER ? strlen("_total") : 0;
 	char *p;
 
-	r->phase = SL_PHASE_SERIES;
-	if (!r->created || !ns || r->format != SL_FORMAT_OPENMETRICS)
+	r->phase = EXPORT_PHASE_SERIES;
+	if (!r->created || !ns || r->format != EXPORT_FORMAT_OPENMETRICS)
 		return;
-	p = sl_render_room(r, line_room(r));
+	p = export_render_room(r, line_room(r));
 	if (!p)
 		return;
 	r->prefix_bytes -= suffix;
@@ -221,14 +221,14 @@ static void created_line(struct sl_render *r)
 	r->prefix_bytes += suffix;
 	p = put_time(p, ns);
 	*p++ = '\n';
-	sl_render_took(r, p);
+	export_render_took(r, p);
 }
 
 /* A line of a histogram: buckets, +Inf, sum, count, created. */
-static void histogram_line(struct sl_render *r)
+static void histogram_line(struct export_render *r)
 {
-	const struct sl_series *s = &r->series;
-	struct sl_bounds *b = &r->bounds;
+	const struct export_series *s = &r->series;
+	struct export_bounds *b = &r->bounds;
 	const char *le = "le=\"+Inf\"} ";
 	size_t le_bytes = 11, upto = s->bucket_count;
 	char *p;
@@ -237,7 +237,7 @@ static void histogram_line(struct sl_render *r)
 		created_line(r);
 		return;
 	}
-	p = sl_render_room(r, line_room(r) + SL_NUMBER_MAX);
+	p = export_render_room(r, line_room(r) + EXPORT_NUMBER_MAX);
 	if (!p)
 		return;
 	if (r->line <= b->count) {
@@ -258,30 +258,30 @@ static void histogram_line(struct sl_render *r)
 		p = put_u64_value(p, r->cumulative);
 	} else if (r->line == b->count + 1) {
 		p = put_name(p, r, "_sum", 4);
-		p = sl_print_f64(p, s->sum);
+		p = export_print_f64(p, s->sum);
 		*p++ = '\n';
 	} else {
 		p = put_name(p, r, "_count", 6);
 		p = put_u64_value(p, r->cumulative);
 	}
-	sl_render_took(r, p);
+	export_render_took(r, p);
 	r->line++;
 }
 
 /* A line of a state set: its labels, and the state as one more, named as the family. */
-static void state_line(struct sl_render *r)
+static void state_line(struct export_render *r)
 {
-	const struct sl_series *s = &r->series;
+	const struct export_series *s = &r->series;
 	const char *state, *label;
-	char buf[SL_SHOWN_NAME_MAX + 1], *p;
+	char buf[EXPORT_SHOWN_NAME_MAX + 1], *p;
 
 	if (r->line >= s->state_count || r->line >= 64) {
-		r->phase = SL_PHASE_SERIES;
+		r->phase = EXPORT_PHASE_SERIES;
 		return;
 	}
 	state = s->states[r->line];
-	label = sl_render_state_label(r, buf);
-	p = sl_render_room(r, line_room(r) + r->name_bytes + 2 * strlen(state) + 8);
+	label = export_render_state_label(r, buf);
+	p = export_render_room(r, line_room(r) + r->name_bytes + 2 * strlen(state) + 8);
 	if (!p)
 		return;
 	p = put(p, r->prefix, r->prefix_bytes);
@@ -297,59 +297,59 @@ static void state_line(struct sl_render *r)
 	p = put(p, "\"} 0\n", 5);
 	if (s->value.u64 >> r->line & 1)
 		p[-2] = '1';
-	sl_render_took(r, p);
+	export_render_took(r, p);
 	r->line++;
 }
 
-static void begin_series(struct sl_render *r)
+static void begin_series(struct export_render *r)
 {
-	char buf[SL_SHOWN_NAME_MAX + 1];
-	bool histogram = r->family.type == SL_FAMILY_HISTOGRAM;
+	char buf[EXPORT_SHOWN_NAME_MAX + 1];
+	bool histogram = r->family.type == EXPORT_FAMILY_HISTOGRAM;
 
-	if (!histogram && r->family.type != SL_FAMILY_STATESET) {
+	if (!histogram && r->family.type != EXPORT_FAMILY_STATESET) {
 		scalars(r);
 		return;
 	}
-	if (!sl_render_next_series(r, histogram ? "le" : sl_render_state_label(r, buf))) {
-		r->phase = SL_PHASE_FAMILY;
+	if (!export_render_next_series(r, histogram ? "le" : export_render_state_label(r, buf))) {
+		r->phase = EXPORT_PHASE_FAMILY;
 		return;
 	}
-	if (histogram && !sl_bounds_make(r))
+	if (histogram && !export_bounds_make(r))
 		return;
 	r->line = 0;
 	r->bucket = 0;
 	r->cumulative = 0;
-	r->phase = SL_PHASE_LINES;
+	r->phase = EXPORT_PHASE_LINES;
 }
 
-static void next_family(struct sl_render *r)
+static void next_family(struct export_render *r)
 {
 	int more = r->source.next_family(r->walk, &r->family);
 	char *p;
 
 	if (more < 0)
 		r->error = more;
-	else if (more && sl_names_take(r))
+	else if (more && export_names_take(r))
 		begin_family(r);
 	if (more)
 		return;
-	r->phase = SL_PHASE_END;
-	if (r->format == SL_FORMAT_OPENMETRICS) {
-		p = sl_render_room(r, 6);
+	r->phase = EXPORT_PHASE_END;
+	if (r->format == EXPORT_FORMAT_OPENMETRICS) {
+		p = export_render_room(r, 6);
 		if (p)
-			sl_render_took(r, put(p, "# EOF\n", 6));
+			export_render_took(r, put(p, "# EOF\n", 6));
 	}
 }
 
-void sl_text_step(struct sl_render *r)
+void export_text_step(struct export_render *r)
 {
-	if (r->phase == SL_PHASE_FAMILY)
+	if (r->phase == EXPORT_PHASE_FAMILY)
 		next_family(r);
-	else if (r->phase == SL_PHASE_SERIES)
+	else if (r->phase == EXPORT_PHASE_SERIES)
 		begin_series(r);
-	else if (r->family.type == SL_FAMILY_HISTOGRAM)
+	else if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
 		histogram_line(r);
-	else if (r->family.type == SL_FAMILY_STATESET)
+	else if (r->family.type == EXPORT_FAMILY_STATESET)
 		state_line(r);
 	else
 		created_line(r);

@@ -22,10 +22,10 @@ static uint64_t field(const char *info, const char *name)
 }
 
 /*
- * What the kernel says of a descriptor. Only the kernel makes anonymous inodes, and no file's path looks like
- * the name of one.
+ * What the kernel says of a descriptor. Only the kernel makes anonymous inodes, and no file's path
+ * looks like the name of one.
  */
-static int describe(struct bpf_array *a, int fd)
+static int describe(struct fabric_bpf_array *a, int fd)
 {
 	static const char inode[] = "anon_inode:bpf-map";
 	char path[40], text[512];
@@ -55,7 +55,7 @@ static int describe(struct bpf_array *a, int fd)
 }
 
 /* count elements from first on, which there are. */
-static int look_up(const struct bpf_array *a, uint32_t first, uint32_t count, void *to)
+static int look_up(const struct fabric_bpf_array *a, uint32_t first, uint32_t count, void *to)
 {
 	uint32_t before = first - 1, last, keys[64];
 
@@ -83,11 +83,11 @@ static int look_up(const struct bpf_array *a, uint32_t first, uint32_t count, vo
 	return 0;
 }
 
-int bpf_array_open(struct bpf_array *a, int fd, uint64_t size)
+int fabric_bpf_array_open(struct fabric_bpf_array *a, int fd, uint64_t size)
 {
 	int err;
 
-	*a = (struct bpf_array){.fd = -1};
+	*a = (struct fabric_bpf_array){.fd = -1};
 	err = describe(a, fd);
 	if (err)
 		return err;
@@ -97,24 +97,25 @@ int bpf_array_open(struct bpf_array *a, int fd, uint64_t size)
 	a->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (!a->scratch || a->fd < 0) {
 		err = a->scratch ? -errno : -ENOMEM;
-		bpf_array_close(a);
+		fabric_bpf_array_close(a);
 		return err;
 	}
 	err = look_up(a, 0, 1, a->scratch); /* may this process? */
 	if (err)
-		bpf_array_close(a);
+		fabric_bpf_array_close(a);
 	return err;
 }
 
-void bpf_array_close(struct bpf_array *a)
+void fabric_bpf_array_close(struct fabric_bpf_array *a)
 {
 	if (a->fd >= 0)
 		close(a->fd);
 	free(a->scratch);
-	*a = (struct bpf_array){.fd = -1};
+	*a = (struct fabric_bpf_array){.fd = -1};
 }
 
-int bpf_array_read(const struct bpf_array *a, uint64_t offset, uint64_t length, void *to)
+int fabric_bpf_array_read(const struct fabric_bpf_array *a, uint64_t offset, uint64_t length,
+			  void *to)
 {
 	uint8_t *out = to;
 

@@ -15,36 +15,36 @@
 #define CHECK_CONNECTING_NS 200000u
 
 /* A host name being looked up by another thread, getaddrinfo_a(3). */
-struct sl_lookup {
+struct fabric_lookup {
 	struct gaicb request;
 	struct gaicb *list[1];
 	struct addrinfo hints;
 	char host[256];
 };
 
-static enum sl_dial_event failed(struct sl_dial *d, const char *why)
+static enum fabric_dial_event failed(struct fabric_dial *d, const char *why)
 {
 	snprintf(d->error, sizeof(d->error), "%s", why);
-	return SL_DIAL_FAILED;
+	return FABRIC_DIAL_FAILED;
 }
 
-static enum sl_dial_event failed_errno(struct sl_dial *d, const char *what)
+static enum fabric_dial_event failed_errno(struct fabric_dial *d, const char *what)
 {
 	snprintf(d->error, sizeof(d->error), "%s: %s", what, strerror(errno));
-	return SL_DIAL_FAILED;
+	return FABRIC_DIAL_FAILED;
 }
 
-/* ---- connecting ----------------------------------------------------------------------------- */
+/* ---- connecting ---- */
 
-static enum sl_dial_event resolve_address(struct sl_dial *d)
+static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 {
-	uint8_t timeout = SL_VERBS_ACK_TIMEOUT;
+	uint8_t timeout = FABRIC_VERBS_ACK_TIMEOUT;
 	int flags;
 
 	if ((d->device || d->gid_index >= 0) &&
-	    sl_rdma_gid_address(d->device, d->ib_port, d->gid_index, d->to.ss_family, &d->from,
-				NULL, d->error, sizeof(d->error)))
-		return SL_DIAL_FAILED;
+	    fabric_rdma_gid_address(d->device, d->ib_port, d->gid_index, d->to.ss_family, &d->from,
+				    NULL, d->error, sizeof(d->error)))
+		return FABRIC_DIAL_FAILED;
 	d->channel = rdma_create_event_channel();
 	if (!d->channel)
 		return failed_errno(d, "/dev/infiniband/rdma_cm");
@@ -58,18 +58,18 @@ static enum sl_dial_event resolve_address(struct sl_dial *d)
 	if (rdma_resolve_addr(d->id, d->from.ss_family ? (struct sockaddr *)&d->from : NULL,
 			      (struct sockaddr *)&d->to, (int)d->timeout_ms))
 		return failed_errno(d, "no route to it");
-	d->phase = SL_DIAL_ADDRESS;
-	return SL_DIAL_NOTHING;
+	d->phase = FABRIC_DIAL_ADDRESS;
+	return FABRIC_DIAL_NOTHING;
 }
 
-static void take_address(struct sl_dial *d, const struct addrinfo *found)
+static void take_address(struct fabric_dial *d, const struct addrinfo *found)
 {
 	memset(&d->to, 0, sizeof(d->to));
 	memcpy(&d->to, found->ai_addr, found->ai_addrlen);
 }
 
 /* A number needs no looking up; a name is looked up by another thread, as that may take long. */
-enum sl_dial_event sl_dial_start(struct sl_dial *d, uint64_t now_ns)
+enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
 {
 	struct addrinfo hints = {
 		.ai_socktype = SOCK_STREAM,
@@ -86,9 +86,9 @@ enum sl_dial_event sl_dial_start(struct sl_dial *d, uint64_t now_ns)
 		freeaddrinfo(found);
 		return resolve_address(d);
 	}
-	d->phase = SL_DIAL_NAME;
+	d->phase = FABRIC_DIAL_NAME;
 	if (d->lookup) /* one that was given up on still runs */
-		return SL_DIAL_NOTHING;
+		return FABRIC_DIAL_NOTHING;
 	d->lookup = calloc(1, sizeof(*d->lookup));
 	if (!d->lookup)
 		return failed(d, "out of memory");
@@ -99,18 +99,18 @@ enum sl_dial_event sl_dial_start(struct sl_dial *d, uint64_t now_ns)
 	d->lookup->list[0] = &d->lookup->request;
 	code = getaddrinfo_a(GAI_NOWAIT, d->lookup->list, 1, NULL);
 	if (!code)
-		return SL_DIAL_NOTHING;
+		return FABRIC_DIAL_NOTHING;
 	free(d->lookup);
 	d->lookup = NULL;
 	return failed(d, gai_strerror(code));
 }
 
-static enum sl_dial_event look_up(struct sl_dial *d)
+static enum fabric_dial_event look_up(struct fabric_dial *d)
 {
 	int code = gai_error(&d->lookup->request);
 
 	if (code == EAI_INPROGRESS)
-		return SL_DIAL_NOTHING;
+		return FABRIC_DIAL_NOTHING;
 	if (!code) {
 		uint16_t port = htons((uint16_t)strtoul(d->service, NULL, 10));
 
@@ -126,39 +126,41 @@ static enum sl_dial_event look_up(struct sl_dial *d)
 	return code ? failed(d, gai_strerror(code)) : resolve_address(d);
 }
 
-enum sl_dial_event sl_dial_connect(struct sl_dial *d, const struct sl_verbs_request *request,
-				   uint8_t reads)
+enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d,
+					   const struct fabric_verbs_request *request,
+					   uint8_t reads)
 {
 	struct rdma_conn_param param = {
 		.private_data = request,
 		.private_data_len = sizeof(*request),
-		.retry_count = SL_VERBS_RETRIES,
+		.retry_count = FABRIC_VERBS_RETRIES,
 		.rnr_retry_count = 7,
 		.initiator_depth = reads,
 	};
 
 	if (rdma_connect(d->id, &param))
 		return failed_errno(d, "rdma_connect");
-	d->phase = SL_DIAL_CONNECT;
-	return SL_DIAL_NOTHING;
+	d->phase = FABRIC_DIAL_CONNECT;
+	return FABRIC_DIAL_NOTHING;
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
-static enum sl_dial_event rejected(struct sl_dial *d, int reason)
+static enum fabric_dial_event rejected(struct fabric_dial *d, int reason)
 {
 	/* Reasons of IBTA 12.6.7.2; a CM answers 8 for a port that nobody listens on. */
-	if (d->refusal.magic == SL_VERBS_REFUSAL_MAGIC)
+	if (d->refusal.magic == FABRIC_VERBS_REFUSAL_MAGIC)
 		snprintf(d->error, sizeof(d->error), "refused: %s", strerror(d->refusal.error));
 	else if (reason == 8)
 		snprintf(d->error, sizeof(d->error), "nobody listens there");
 	else
 		snprintf(d->error, sizeof(d->error), "refused, reason %d", reason);
-	return SL_DIAL_FAILED;
+	return FABRIC_DIAL_FAILED;
 }
 
 /* Handles one event, if there is one: *more says so. */
-static enum sl_dial_event cm_event(struct sl_dial *d, void *hello, size_t hello_bytes, bool *more)
+static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_t hello_bytes,
+				       bool *more)
 {
 	enum rdma_cm_event_type type;
 	struct rdma_cm_event *event;
@@ -166,7 +168,7 @@ static enum sl_dial_event cm_event(struct sl_dial *d, void *hello, size_t hello_
 
 	*more = false;
 	if (rdma_get_cm_event(d->channel, &event))
-		return errno == EAGAIN ? SL_DIAL_NOTHING : failed_errno(d, "rdma_get_cm_event");
+		return errno == EAGAIN ? FABRIC_DIAL_NOTHING : failed_errno(d, "rdma_get_cm_event");
 	*more = true;
 	type = event->event;
 	status = event->status;
@@ -186,23 +188,23 @@ static enum sl_dial_event cm_event(struct sl_dial *d, void *hello, size_t hello_
 
 	switch (type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		if (d->phase != SL_DIAL_ADDRESS)
-			return SL_DIAL_NOTHING;
+		if (d->phase != FABRIC_DIAL_ADDRESS)
+			return FABRIC_DIAL_NOTHING;
 		if (rdma_resolve_route(d->id, (int)d->timeout_ms))
 			return failed_errno(d, "rdma_resolve_route");
-		d->phase = SL_DIAL_ROUTE;
-		return SL_DIAL_NOTHING;
+		d->phase = FABRIC_DIAL_ROUTE;
+		return FABRIC_DIAL_NOTHING;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		if (d->phase != SL_DIAL_ROUTE)
-			return SL_DIAL_NOTHING;
+		if (d->phase != FABRIC_DIAL_ROUTE)
+			return FABRIC_DIAL_NOTHING;
 		if (d->device && strcmp(d->device, ibv_get_device_name(d->id->verbs->device)))
 			return failed(d, "the route to it is by another RDMA device");
-		return SL_DIAL_ROUTED;
+		return FABRIC_DIAL_ROUTED;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		if (d->phase != SL_DIAL_CONNECT)
-			return SL_DIAL_NOTHING;
-		d->phase = SL_DIAL_UP;
-		return SL_DIAL_ESTABLISHED;
+		if (d->phase != FABRIC_DIAL_CONNECT)
+			return FABRIC_DIAL_NOTHING;
+		d->phase = FABRIC_DIAL_UP;
+		return FABRIC_DIAL_ESTABLISHED;
 	case RDMA_CM_EVENT_REJECTED:
 		return rejected(d, status);
 	case RDMA_CM_EVENT_ADDR_ERROR:
@@ -217,34 +219,36 @@ static enum sl_dial_event cm_event(struct sl_dial *d, void *hello, size_t hello_
 		d->lost = true;
 		return failed(d, "the RDMA device is gone");
 	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing that a request would not notice */
-		return SL_DIAL_NOTHING;
+		return FABRIC_DIAL_NOTHING;
 	}
 }
 
-enum sl_dial_event sl_dial_drive(struct sl_dial *d, uint64_t now_ns, void *hello,
-				 size_t hello_bytes)
+enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns, void *hello,
+					 size_t hello_bytes)
 {
-	enum sl_dial_event e = SL_DIAL_NOTHING;
+	enum fabric_dial_event e = FABRIC_DIAL_NOTHING;
 	bool more = d->channel != NULL;
 
-	if (now_ns < d->check_ns || d->phase == SL_DIAL_IDLE)
-		return SL_DIAL_NOTHING;
-	d->check_ns = now_ns + (d->phase == SL_DIAL_UP ? CHECK_UP_NS : CHECK_CONNECTING_NS);
-	if (d->phase != SL_DIAL_UP) {
+	if (now_ns < d->check_ns || d->phase == FABRIC_DIAL_IDLE)
+		return FABRIC_DIAL_NOTHING;
+	d->check_ns = now_ns + (d->phase == FABRIC_DIAL_UP ? CHECK_UP_NS : CHECK_CONNECTING_NS);
+	if (d->phase != FABRIC_DIAL_UP) {
 		if (now_ns >= d->deadline_ns)
-			return failed(d, d->phase == SL_DIAL_NAME ? "its name can't be looked up"
-								  : "it did not answer");
-		if (d->phase == SL_DIAL_NAME)
+			return failed(d, d->phase == FABRIC_DIAL_NAME
+						 ? "its name can't be looked up"
+						 : "it did not answer");
+		if (d->phase == FABRIC_DIAL_NAME)
 			return look_up(d);
 	}
-	while (more && e == SL_DIAL_NOTHING)
+	while (more && e == FABRIC_DIAL_NOTHING)
 		e = cm_event(d, hello, hello_bytes, &more);
 	return e;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
-void sl_dial_end(struct sl_dial *d, struct ibv_cq **cq, struct ibv_mr **mr, struct ibv_pd **pd)
+void fabric_dial_end(struct fabric_dial *d, struct ibv_cq **cq, struct ibv_mr **mr,
+		     struct ibv_pd **pd)
 {
 	if (d->id && d->id->qp) {
 		rdma_disconnect(d->id);
@@ -265,19 +269,20 @@ void sl_dial_end(struct sl_dial *d, struct ibv_cq **cq, struct ibv_mr **mr, stru
 		rdma_destroy_event_channel(d->channel);
 	d->id = NULL;
 	d->channel = NULL;
-	d->phase = SL_DIAL_IDLE;
+	d->phase = FABRIC_DIAL_IDLE;
 	if (d->lost)
-		sl_rdma_forget_lost();
+		fabric_rdma_forget_lost();
 	d->lost = false;
 }
 
-void sl_dial_free(struct sl_dial *d)
+void fabric_dial_free(struct fabric_dial *d)
 {
 	int code;
 
 	if (!d->lookup)
 		return;
-	/* A look-up that can't be cancelled writes to its memory when it ends: that is left to it. */
+	/* A look-up that can't be cancelled writes to its memory when it ends: that is left to it.
+	 */
 	code = gai_cancel(&d->lookup->request);
 	if (code == EAI_ALLDONE && !gai_error(&d->lookup->request))
 		freeaddrinfo(d->lookup->request.ar_result);
@@ -286,5 +291,5 @@ void sl_dial_free(struct sl_dial *d)
 	d->lookup = NULL;
 }
 #else
-typedef int sl_dial_is_empty;
+typedef int fabric_dial_is_empty;
 #endif

@@ -20,9 +20,9 @@
 #define DEFAULT_KEEPALIVE_MS 5000u
 #define BACKLOG		     64
 
-_Static_assert(sizeof(struct sl_host_hello) == 48, "hello");
+_Static_assert(sizeof(struct fabric_host_hello) == 48, "hello");
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int resolve(const char *address, struct sockaddr_storage *to, char *error, size_t bytes)
 {
@@ -39,10 +39,10 @@ static int resolve(const char *address, struct sockaddr_storage *to, char *error
 	return 0;
 }
 
-static int listen_address(const struct sl_host_opts *opts, struct sockaddr_storage *to, char *error,
-			  size_t bytes)
+static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_storage *to,
+			  char *error, size_t bytes)
 {
-	uint16_t port = htons(opts->port ? opts->port : SL_VERBS_PORT);
+	uint16_t port = htons(opts->port ? opts->port : FABRIC_VERBS_PORT);
 	int ib_port = opts->ib_port ? opts->ib_port : 1;
 	int err;
 
@@ -53,12 +53,12 @@ static int listen_address(const struct sl_host_opts *opts, struct sockaddr_stora
 				 "an address to listen on and a GID exclude each other");
 			return -EINVAL;
 		}
-		err = sl_rdma_find(opts->device, error, bytes);
+		err = fabric_rdma_find(opts->device, error, bytes);
 		if (!err)
 			err = resolve(opts->address, to, error, bytes);
 	} else {
-		err = sl_rdma_gid_address(opts->device, ib_port, opts->gid_index, AF_UNSPEC, to,
-					  NULL, error, bytes);
+		err = fabric_rdma_gid_address(opts->device, ib_port, opts->gid_index, AF_UNSPEC, to,
+					      NULL, error, bytes);
 	}
 	if (to->ss_family == AF_INET6)
 		((struct sockaddr_in6 *)to)->sin6_port = port;
@@ -74,16 +74,16 @@ static int set_nonblocking(int fd)
 	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-int sl_host_watch(struct sl_host *h, int fd)
+int fabric_host_watch(struct fabric_host *h, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
 
 	return epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
 }
 
-static void describe(struct sl_host *h, const struct sl_host_opts *opts)
+static void describe(struct fabric_host *h, const struct fabric_host_opts *opts)
 {
-	struct sl_host_stats *s = &h->stats;
+	struct fabric_host_stats *s = &h->stats;
 	struct sockaddr *local = rdma_get_local_addr(h->listener);
 	union ibv_gid gid = {0};
 	size_t used = 0;
@@ -93,19 +93,20 @@ static void describe(struct sl_host *h, const struct sl_host_opts *opts)
 	s->ib_port = h->listener->port_num ? h->listener->port_num
 		     : opts->ib_port	   ? opts->ib_port
 					   : 1;
-	s->gid_index = sl_rdma_gid_of(h->listener->verbs, s->ib_port, local, &gid);
+	s->gid_index = fabric_rdma_gid_of(h->listener->verbs, s->ib_port, local, &gid);
 	for (int i = 0; i < 16; i += 2)
 		used += (size_t)snprintf(s->gid + used, sizeof(s->gid) - used, "%s%02x%02x",
 					 i ? ":" : "", gid.raw[i], gid.raw[i + 1]);
-	sl_rdma_address(local, s->address, sizeof(s->address));
+	fabric_rdma_address(local, s->address, sizeof(s->address));
 	s->port = ntohs(rdma_get_src_port(h->listener));
 }
 
-struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_t error_bytes)
+struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
+				     size_t error_bytes)
 {
 	struct sockaddr_storage address;
 	char where[64];
-	struct sl_host *h;
+	struct fabric_host *h;
 	int err, yes = 1;
 
 	error[0] = '\0';
@@ -114,7 +115,7 @@ struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_
 		errno = -err;
 		return NULL;
 	}
-	sl_rdma_address((struct sockaddr *)&address, where, sizeof(where));
+	fabric_rdma_address((struct sockaddr *)&address, where, sizeof(where));
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		goto err_memory;
@@ -183,11 +184,11 @@ struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_
 	if (!err)
 		err = set_nonblocking(h->listener->verbs->async_fd);
 	if (!err)
-		err = sl_host_watch(h, h->channel->fd);
+		err = fabric_host_watch(h, h->channel->fd);
 	if (!err)
-		err = sl_host_watch(h, h->listener->verbs->async_fd);
+		err = fabric_host_watch(h, h->listener->verbs->async_fd);
 	if (!err)
-		err = sl_host_watch(h, h->timer);
+		err = fabric_host_watch(h, h->timer);
 	if (err) {
 		snprintf(error, error_bytes, "epoll: %s", strerror(-err));
 		errno = -err;
@@ -232,17 +233,17 @@ err_memory:
 
 /* ---- the loop's side ---- */
 
-int sl_host_fd(const struct sl_host *h)
+int fabric_host_fd(const struct fabric_host *h)
 {
 	return h->epoll;
 }
 
-void sl_host_close(struct sl_host *h)
+void fabric_host_close(struct fabric_host *h)
 {
 	if (!h)
 		return;
 	while (h->conns)
-		sl_host_drop(h, h->conns);
+		fabric_host_drop(h, h->conns);
 	if (h->notices)
 		ibv_destroy_cq(h->notices);
 	if (h->bell)
@@ -252,33 +253,35 @@ void sl_host_close(struct sl_host *h)
 	rdma_destroy_id(h->listener);
 	rdma_destroy_event_channel(h->channel);
 	if (h->stats.lost)
-		sl_rdma_forget_lost();
+		fabric_rdma_forget_lost();
 	close(h->timer);
 	close(h->epoll);
 	free(h);
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
-static int add_memory(struct sl_host *h, void *map, size_t bytes, int access,
-		      struct sl_host_key *key)
+static int add_memory(struct fabric_host *h, void *map, size_t bytes, int access,
+		      struct fabric_host_key *key)
 {
 	struct ibv_mr *mr = ibv_reg_mr(h->pd, map, bytes, access);
 
 	if (!mr)
 		return -errno;
-	*key = (struct sl_host_key){.addr = (uintptr_t)map, .rkey = mr->rkey, .mr = mr};
+	*key = (struct fabric_host_key){.addr = (uintptr_t)map, .rkey = mr->rkey, .mr = mr};
 	h->stats.registered_regions++;
 	h->stats.registered_bytes += bytes;
 	return 0;
 }
 
-int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
+			 struct fabric_host_key *key)
 {
 	return add_memory(h, map, bytes, IBV_ACCESS_REMOTE_READ, key);
 }
 
-int sl_host_register_writable(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes,
+				  struct fabric_host_key *key)
 {
 	/* Who may write must be able to write here (ibv_reg_mr(3)). */
 	return add_memory(
@@ -287,7 +290,7 @@ int sl_host_register_writable(struct sl_host *h, void *map, size_t bytes, struct
 }
 
 /* queues: that may make notices. */
-static int hang_bell(struct sl_host *h, uint32_t queues)
+static int hang_bell(struct fabric_host *h, uint32_t queues)
 {
 	/* Twice what can be on the way: those of a queue pair that went may still lie there. */
 	int room = (int)(queues * NOTICES_OUT * 2), err;
@@ -304,7 +307,7 @@ static int hang_bell(struct sl_host *h, uint32_t queues)
 	}
 	err = set_nonblocking(h->bell->fd);
 	if (!err)
-		err = sl_host_watch(h, h->bell->fd);
+		err = fabric_host_watch(h, h->bell->fd);
 	if (!err)
 		err = -ibv_req_notify_cq(h->notices, 0);
 	if (!err)
@@ -317,8 +320,9 @@ err_bell:
 	return err;
 }
 
-int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key,
-			   void (*notice)(void *arg, uint32_t entry), void *arg)
+int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
+			       struct fabric_host_key *key,
+			       void (*notice)(void *arg, uint32_t entry), void *arg)
 {
 	int err;
 
@@ -327,7 +331,7 @@ int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl
 		return err;
 	err = hang_bell(h, NOTIFIERS_MAX);
 	if (err) {
-		sl_host_unregister(h, key);
+		fabric_host_unregister(h, key);
 		return err;
 	}
 	h->notice = notice;
@@ -337,7 +341,7 @@ int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl
 	return 0;
 }
 
-int sl_host_let_write(struct sl_host *h, const struct sl_host_writers *writers)
+int fabric_host_let_write(struct fabric_host *h, const struct fabric_host_writers *writers)
 {
 	int err = hang_bell(h, h->max_queues);
 
@@ -346,7 +350,7 @@ int sl_host_let_write(struct sl_host *h, const struct sl_host_writers *writers)
 	return err;
 }
 
-void sl_host_unregister(struct sl_host *h, struct sl_host_key *key)
+void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key)
 {
 	struct ibv_mr *mr = key->mr;
 
@@ -355,21 +359,21 @@ void sl_host_unregister(struct sl_host *h, struct sl_host_key *key)
 	h->stats.registered_regions--;
 	h->stats.registered_bytes -= mr->length;
 	ibv_dereg_mr(mr);
-	*key = (struct sl_host_key){0};
+	*key = (struct fabric_host_key){0};
 }
 
-void sl_host_set_directory(struct sl_host *h, const struct sl_host_key *key, uint64_t length,
-			   uint64_t agent_instance)
+void fabric_host_set_directory(struct fabric_host *h, const struct fabric_host_key *key,
+			       uint64_t length, uint64_t agent_instance)
 {
-	h->hello.magic = SL_VERBS_HELLO_MAGIC;
-	h->hello.version = SL_VERBS_VERSION;
+	h->hello.magic = FABRIC_VERBS_HELLO_MAGIC;
+	h->hello.version = FABRIC_VERBS_VERSION;
 	h->hello.agent_instance = agent_instance;
 	h->hello.directory_addr = key->addr;
 	h->hello.directory_length = length;
 	h->hello.directory_rkey = key->rkey;
 }
 
-/* ---- looking at it -------------------------------------------------------------------------- */
+/* ---- looking at it ---- */
 
 static const char *state_name(struct ibv_qp *qp)
 {
@@ -386,33 +390,34 @@ static const char *state_name(struct ibv_qp *qp)
 	return names[attr.qp_state];
 }
 
-size_t sl_host_queues(const struct sl_host *h, struct sl_host_queue *out, size_t max)
+size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue *out, size_t max)
 {
 	size_t n = 0;
 
-	for (const struct conn *c = h->conns; c; c = c->next, n++) {
+	for (const struct fabric_conn *c = h->conns; c; c = c->next, n++) {
 		if (n >= max)
 			continue;
-		out[n] = (struct sl_host_queue){
+		out[n] = (struct fabric_host_queue){
 			.qp_num = c->qp->qp_num,
 			.connected_ns = c->connected_ns,
 		};
 		snprintf(out[n].state, sizeof(out[n].state), "%s", state_name(c->qp));
 		if (c->id)
-			sl_rdma_address(rdma_get_peer_addr(c->id), out[n].peer,
-					sizeof(out[n].peer));
+			fabric_rdma_address(rdma_get_peer_addr(c->id), out[n].peer,
+					    sizeof(out[n].peer));
 	}
 	return n;
 }
 
-void sl_host_stats(const struct sl_host *h, struct sl_host_stats *out)
+void fabric_host_stats(const struct fabric_host *h, struct fabric_host_stats *out)
 {
 	*out = h->stats;
 }
 
 #else /* built without RDMA */
 
-struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_t error_bytes)
+struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
+				     size_t error_bytes)
 {
 	(void)opts;
 	snprintf(error, error_bytes,
@@ -421,71 +426,74 @@ struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_
 	return NULL;
 }
 
-void sl_host_close(struct sl_host *h)
+void fabric_host_close(struct fabric_host *h)
 {
 	(void)h;
 }
 
-int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
+			 struct fabric_host_key *key)
 {
 	(void)h, (void)map, (void)bytes, (void)key;
 	return -EOPNOTSUPP;
 }
 
-int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key,
-			   void (*notice)(void *arg, uint32_t entry), void *arg)
+int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
+			       struct fabric_host_key *key,
+			       void (*notice)(void *arg, uint32_t entry), void *arg)
 {
 	(void)h, (void)map, (void)bytes, (void)key, (void)notice, (void)arg;
 	return -EOPNOTSUPP;
 }
 
-int sl_host_register_writable(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes,
+				  struct fabric_host_key *key)
 {
 	(void)h, (void)map, (void)bytes, (void)key;
 	return -EOPNOTSUPP;
 }
 
-int sl_host_let_write(struct sl_host *h, const struct sl_host_writers *writers)
+int fabric_host_let_write(struct fabric_host *h, const struct fabric_host_writers *writers)
 {
 	(void)h, (void)writers;
 	return -EOPNOTSUPP;
 }
 
-int sl_host_queue_end(struct sl_host *h, uint64_t queue)
+int fabric_host_queue_end(struct fabric_host *h, uint64_t queue)
 {
 	(void)h, (void)queue;
 	return -EOPNOTSUPP;
 }
 
-void sl_host_unregister(struct sl_host *h, struct sl_host_key *key)
+void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key)
 {
 	(void)h, (void)key;
 }
 
-void sl_host_set_directory(struct sl_host *h, const struct sl_host_key *key, uint64_t length,
-			   uint64_t agent_instance)
+void fabric_host_set_directory(struct fabric_host *h, const struct fabric_host_key *key,
+			       uint64_t length, uint64_t agent_instance)
 {
 	(void)h, (void)key, (void)length, (void)agent_instance;
 }
 
-int sl_host_fd(const struct sl_host *h)
+int fabric_host_fd(const struct fabric_host *h)
 {
 	(void)h;
 	return -1;
 }
 
-void sl_host_dispatch(struct sl_host *h)
+void fabric_host_dispatch(struct fabric_host *h)
 {
 	(void)h;
 }
 
-size_t sl_host_queues(const struct sl_host *h, struct sl_host_queue *out, size_t max)
+size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue *out, size_t max)
 {
 	(void)h, (void)out, (void)max;
 	return 0;
 }
 
-void sl_host_stats(const struct sl_host *h, struct sl_host_stats *out)
+void fabric_host_stats(const struct fabric_host *h, struct fabric_host_stats *out)
 {
 	(void)h;
 	memset(out, 0, sizeof(*out));

@@ -20,7 +20,7 @@
 #define WRITER_ACCESS	  (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* The timer runs while there is somebody to probe. */
-static void set_timer(struct sl_host *h)
+static void set_timer(struct fabric_host *h)
 {
 	struct itimerspec every = {0};
 
@@ -32,13 +32,14 @@ static void set_timer(struct sl_host *h)
 	timerfd_settime(h->timer, 0, &every, NULL);
 }
 
-/* Notices that are there; their receives are posted again by notices(), which the bell that rang calls. */
-static void take_notices(struct sl_host *h)
+/* Notices that are there; their receives are posted again by notices(), which the bell that rang
+ * calls. */
+static void take_notices(struct fabric_host *h)
 {
 	struct ibv_wc wc;
 
 	while (ibv_poll_cq(h->notices, 1, &wc) > 0) {
-		struct conn *c = h->conns;
+		struct fabric_conn *c = h->conns;
 
 		while (c && c->qp->qp_num != wc.qp_num)
 			c = c->next;
@@ -56,10 +57,10 @@ static void take_notices(struct sl_host *h)
 	}
 }
 
-void sl_host_drop(struct sl_host *h, struct conn *c)
+void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
 {
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-	struct conn **at = &h->conns;
+	struct fabric_conn **at = &h->conns;
 
 	/* Nothing more arrives; what did is told of while it is known whose it is. */
 	if (c->writes && !ibv_modify_qp(c->qp, &error, IBV_QP_STATE))
@@ -85,9 +86,9 @@ void sl_host_drop(struct sl_host *h, struct conn *c)
 	free(c);
 }
 
-static void reject(struct sl_host *h, struct rdma_cm_id *id, int error)
+static void reject(struct fabric_host *h, struct rdma_cm_id *id, int error)
 {
-	struct sl_verbs_refusal refusal = {.magic = SL_VERBS_REFUSAL_MAGIC, .error = error};
+	struct fabric_verbs_refusal refusal = {.magic = FABRIC_VERBS_REFUSAL_MAGIC, .error = error};
 
 	h->stats.rejected++;
 	rdma_reject(id, &refusal, sizeof(refusal));
@@ -105,7 +106,7 @@ static int post_receives(struct ibv_qp *qp, uint32_t count)
 	return -err;
 }
 
-static struct ibv_qp_init_attr queue_with_notices(const struct sl_host *h)
+static struct ibv_qp_init_attr queue_with_notices(const struct fabric_host *h)
 {
 	return (struct ibv_qp_init_attr){
 		.send_cq = h->cq,
@@ -121,7 +122,7 @@ static struct ibv_qp_init_attr queue_with_notices(const struct sl_host *h)
 	};
 }
 
-static void enlist(struct sl_host *h, struct conn *c)
+static void enlist(struct fabric_host *h, struct fabric_conn *c)
 {
 	c->next = h->conns;
 	h->conns = c;
@@ -132,19 +133,19 @@ static void enlist(struct sl_host *h, struct conn *c)
 }
 
 /* Printable, and it ends. */
-static bool is_name(const char name[SL_HOST_NAME_MAX])
+static bool is_name(const char name[FABRIC_HOST_NAME_MAX])
 {
-	size_t n = strnlen(name, SL_HOST_NAME_MAX);
+	size_t n = strnlen(name, FABRIC_HOST_NAME_MAX);
 
 	for (size_t i = 0; i < n; i++)
 		if (name[i] <= ' ' || name[i] > '~')
 			return false;
-	return n && n < SL_HOST_NAME_MAX;
+	return n && n < FABRIC_HOST_NAME_MAX;
 }
 
 /* A collector or a translator asks to connect. request is a copy of its private data. */
-static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
-			    const struct sl_verbs_request *request, uint8_t reads_wanted)
+static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
+			    const struct fabric_verbs_request *request, uint8_t reads_wanted)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = h->cq,
@@ -158,19 +159,19 @@ static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
 		.private_data_len = sizeof(h->hello),
 		.rnr_retry_count = 7,
 	};
-	const struct sl_host_hello welcome = {
-		.magic = SL_VERBS_HELLO_MAGIC,
-		.version = SL_VERBS_VERSION,
+	const struct fabric_host_hello welcome = {
+		.magic = FABRIC_VERBS_HELLO_MAGIC,
+		.version = FABRIC_VERBS_VERSION,
 		.agent_instance = h->writers.instance,
 	};
 	struct ibv_qp_attr access = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
-	uint8_t timeout = SL_VERBS_ACK_TIMEOUT;
-	bool notifies = request->flags & SL_VERBS_NOTIFY;
-	bool writes = request->flags & SL_VERBS_STORE;
-	struct conn *c;
+	uint8_t timeout = FABRIC_VERBS_ACK_TIMEOUT;
+	bool notifies = request->flags & FABRIC_VERBS_NOTIFY;
+	bool writes = request->flags & FABRIC_VERBS_STORE;
+	struct fabric_conn *c;
 
-	if (request->magic != SL_VERBS_REQUEST_MAGIC || request->version != SL_VERBS_VERSION ||
-	    (notifies && writes)) {
+	if (request->magic != FABRIC_VERBS_REQUEST_MAGIC ||
+	    request->version != FABRIC_VERBS_VERSION || (notifies && writes)) {
 		reject(h, id, EPROTO);
 		return;
 	}
@@ -256,7 +257,7 @@ static void connect_request(struct sl_host *h, struct rdma_cm_id *id,
 	enlist(h, c);
 }
 
-struct ibv_qp *sl_host_queue_new(struct sl_host *h, const char *name, uint64_t *queue)
+struct ibv_qp *fabric_host_queue_new(struct fabric_host *h, const char *name, uint64_t *queue)
 {
 	struct ibv_qp_init_attr attr = queue_with_notices(h);
 	struct ibv_qp_attr init = {
@@ -264,7 +265,7 @@ struct ibv_qp *sl_host_queue_new(struct sl_host *h, const char *name, uint64_t *
 		.port_num = (uint8_t)h->stats.ib_port,
 		.qp_access_flags = WRITER_ACCESS,
 	};
-	struct conn *c;
+	struct fabric_conn *c;
 	int err;
 
 	if (h->stats.lost || h->conn_count >= h->max_queues) {
@@ -297,25 +298,25 @@ struct ibv_qp *sl_host_queue_new(struct sl_host *h, const char *name, uint64_t *
 	return c->qp;
 }
 
-int sl_host_queue_end(struct sl_host *h, uint64_t queue)
+int fabric_host_queue_end(struct fabric_host *h, uint64_t queue)
 {
-	for (struct conn *c = h->conns; c; c = c->next)
+	for (struct fabric_conn *c = h->conns; c; c = c->next)
 		if (c->serial == queue) {
-			sl_host_drop(h, c);
+			fabric_host_drop(h, c);
 			return 0;
 		}
 	return -ENOENT;
 }
 
-static void cm_event(struct sl_host *h, struct rdma_cm_event *event)
+static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 {
 	enum rdma_cm_event_type type = event->event;
 	struct rdma_cm_id *id = event->id;
-	struct sl_verbs_request request = {0};
+	struct fabric_verbs_request request = {0};
 	uint8_t reads = event->param.conn.responder_resources;
 
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST && event->param.conn.private_data &&
-	    event->param.conn.private_data_len >= offsetof(struct sl_verbs_request, instance))
+	    event->param.conn.private_data_len >= offsetof(struct fabric_verbs_request, instance))
 		memcpy(&request, event->param.conn.private_data,
 		       event->param.conn.private_data_len < sizeof(request)
 			       ? event->param.conn.private_data_len
@@ -328,19 +329,19 @@ static void cm_event(struct sl_host *h, struct rdma_cm_event *event)
 		connect_request(h, id, &request, reads);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		((struct conn *)id->context)->connected_ns = monotonic_ns();
+		((struct fabric_conn *)id->context)->connected_ns = fabric_monotonic_ns();
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		h->stats.lost = true;
 		if (id != h->listener)
-			sl_host_drop(h, id->context);
+			fabric_host_drop(h, id->context);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
 		if (id != h->listener)
-			sl_host_drop(h, id->context);
+			fabric_host_drop(h, id->context);
 		break;
 	default:
 		break;
@@ -348,7 +349,7 @@ static void cm_event(struct sl_host *h, struct rdma_cm_event *event)
 }
 
 /* A WRITE of no bytes needs no memory and no rkey on the other side (IBTA C9-88). */
-static void probe(struct conn *c)
+static void probe(struct fabric_conn *c)
 {
 	struct ibv_send_wr wr = {
 		.wr_id = c->serial,
@@ -361,12 +362,12 @@ static void probe(struct conn *c)
 		c->probing = true;
 }
 
-static void probes(struct sl_host *h)
+static void probes(struct fabric_host *h)
 {
 	struct ibv_wc wc;
 
 	while (ibv_poll_cq(h->cq, 1, &wc) > 0) {
-		struct conn *c = h->conns;
+		struct fabric_conn *c = h->conns;
 
 		while (c && c->serial != wc.wr_id)
 			c = c->next;
@@ -374,9 +375,9 @@ static void probes(struct sl_host *h)
 			continue;
 		c->probing = false;
 		if (wc.status != IBV_WC_SUCCESS)
-			sl_host_drop(h, c);
+			fabric_host_drop(h, c);
 	}
-	for (struct conn *c = h->conns; c; c = c->next)
+	for (struct fabric_conn *c = h->conns; c; c = c->next)
 		probe(c);
 }
 
@@ -384,7 +385,7 @@ static void probes(struct sl_host *h)
  * All that is there, which the receives bound; only then they are posted again, so that no flood
  * keeps us here. A collector that is faster than us waits at its end.
  */
-static void notices(struct sl_host *h)
+static void notices(struct fabric_host *h)
 {
 	struct ibv_cq *cq;
 	void *context;
@@ -394,14 +395,14 @@ static void notices(struct sl_host *h)
 	ibv_ack_cq_events(cq, 1);
 	ibv_req_notify_cq(h->notices, 0); /* before looking: what comes after it rings again */
 	take_notices(h);
-	for (struct conn *c = h->conns; c; c = c->next) {
+	for (struct fabric_conn *c = h->conns; c; c = c->next) {
 		if (c->taken)
 			post_receives(c->qp, c->taken);
 		c->taken = 0;
 	}
 }
 
-static void async_events(struct sl_host *h)
+static void async_events(struct fabric_host *h)
 {
 	struct ibv_async_event event;
 
@@ -419,7 +420,7 @@ static void async_events(struct sl_host *h)
 	}
 }
 
-void sl_host_dispatch(struct sl_host *h)
+void fabric_host_dispatch(struct fabric_host *h)
 {
 	struct rdma_cm_event *event;
 	struct epoll_event ready[4];

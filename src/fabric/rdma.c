@@ -11,7 +11,7 @@
 
 #define GIDS_MAX 1024
 
-int sl_rdma_find(const char *name, char *error, size_t error_bytes)
+int fabric_rdma_find(const char *name, char *error, size_t error_bytes)
 {
 	struct ibv_device **list;
 	char names[128] = "";
@@ -86,7 +86,7 @@ static struct ibv_context *open_device(const char *name, char *error, size_t err
 	struct ibv_device **list;
 	int count;
 
-	if (sl_rdma_find(name, error, error_bytes))
+	if (fabric_rdma_find(name, error, error_bytes))
 		return NULL;
 	list = ibv_get_device_list(&count);
 	for (int i = 0; list && i < count && !verbs; i++)
@@ -100,9 +100,9 @@ static struct ibv_context *open_device(const char *name, char *error, size_t err
 	return verbs;
 }
 
-int sl_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
-			struct sockaddr_storage *address, int *found, char *error,
-			size_t error_bytes)
+int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
+			    struct sockaddr_storage *address, int *found, char *error,
+			    size_t error_bytes)
 {
 	struct ibv_context *verbs = open_device(name, error, error_bytes);
 	struct ibv_gid_entry *table, *best = NULL;
@@ -156,8 +156,8 @@ int sl_rdma_gid_address(const char *name, int ib_port, int gid_index, int family
 	return err;
 }
 
-int sl_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr *address,
-		   union ibv_gid *gid)
+int fabric_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr *address,
+		       union ibv_gid *gid)
 {
 	struct ibv_gid_entry *table = calloc(GIDS_MAX, sizeof(*table));
 	ssize_t count = table ? ibv_query_gid_table(verbs, table, GIDS_MAX, 0) : 0;
@@ -185,7 +185,7 @@ int sl_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr
 	return index;
 }
 
-void sl_rdma_forget_lost(void)
+void fabric_rdma_forget_lost(void)
 {
 	struct ibv_context **devices = rdma_get_devices(NULL);
 
@@ -193,7 +193,7 @@ void sl_rdma_forget_lost(void)
 		rdma_free_devices(devices);
 }
 
-const char *sl_rdma_address(const struct sockaddr *address, char *to, size_t bytes)
+const char *fabric_rdma_address(const struct sockaddr *address, char *to, size_t bytes)
 {
 	char ip[INET6_ADDRSTRLEN] = "?";
 
@@ -213,5 +213,5 @@ const char *sl_rdma_address(const struct sockaddr *address, char *to, size_t byt
 	return to;
 }
 #else
-typedef int sl_rdma_is_empty;
+typedef int fabric_rdma_is_empty;
 #endif

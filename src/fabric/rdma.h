@@ -17,65 +17,66 @@
 #include <sys/socket.h>
 
 /* Private data of the collector's request: so that a stranger's connection is refused. */
-#define SL_VERBS_REQUEST_MAGIC 0x31434c53u /* "SLC1" */
-struct sl_verbs_request {
+#define FABRIC_VERBS_REQUEST_MAGIC 0x31434c53u /* "SLC1" */
+struct fabric_verbs_request {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t flags; /* CM pads private data with zeroes: one that says nothing reads */
 	uint32_t reserved;
-	uint64_t instance; /* from here on with SL_VERBS_STORE only */
+	uint64_t instance; /* from here on with FABRIC_VERBS_STORE only */
 	char name[32];
 };
-_Static_assert(sizeof(struct sl_verbs_request) <= 56, "of 92 bytes CM takes 36 (IBTA 12.6.5, A11)");
-#define SL_VERBS_NOTIFY 1u /* to WRITE into the board, and to READ nothing */
-#define SL_VERBS_STORE	2u /* to WRITE and FETCH_ADD into stores, and to READ nothing */
+_Static_assert(sizeof(struct fabric_verbs_request) <= 56,
+	       "of 92 bytes CM takes 36 (IBTA 12.6.5, A11)");
+#define FABRIC_VERBS_NOTIFY 1u /* to WRITE into the board, and to READ nothing */
+#define FABRIC_VERBS_STORE  2u /* to WRITE and FETCH_ADD into stores, and to READ nothing */
 
 /* Private data of the host's rejection. */
-#define SL_VERBS_REFUSAL_MAGIC 0x31524c53u /* "SLR1" */
-struct sl_verbs_refusal {
+#define FABRIC_VERBS_REFUSAL_MAGIC 0x31524c53u /* "SLR1" */
+struct fabric_verbs_refusal {
 	uint32_t magic;
 	int32_t error; /* a positive errno: ENOSPC no queue pair left, EPROTO not understood,
 			* EOPNOTSUPP no board */
 };
 
-#define SL_VERBS_HELLO_MAGIC 0x31484c53u /* "SLH1" */
-#define SL_VERBS_VERSION 1u
+#define FABRIC_VERBS_HELLO_MAGIC 0x31484c53u /* "SLH1" */
+#define FABRIC_VERBS_VERSION	 1u
 
 /*
  * How long a queue pair waits for an acknowledgement: 4.096 us * 2^13 = 34 ms, and up to four
  * times that by the specification; 7 retries. RDMA-CM's own choice, half a second and more, would
  * let one lost packet outlast a collector's READ timeout.
  */
-#define SL_VERBS_ACK_TIMEOUT 13
-#define SL_VERBS_RETRIES 7
+#define FABRIC_VERBS_ACK_TIMEOUT 13
+#define FABRIC_VERBS_RETRIES	 7
 
 /*
  * 0 if the device is there (name NULL: any device), else -ENODEV or what libibverbs said, and one
  * line in error.
  */
-int sl_rdma_find(const char *name, char *error, size_t error_bytes);
+int fabric_rdma_find(const char *name, char *error, size_t error_bytes);
 
 /*
  * The address of a GID of a device. gid_index -1: the first RoCEv2 one, IPv4 before IPv6 before
  * link-local; family AF_UNSPEC or what it must be. found (may be NULL) gets the index. name NULL:
  * the only device, or the first. 0, or -errno and one line in error.
  */
-int sl_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
-			struct sockaddr_storage *address, int *found, char *error,
-			size_t error_bytes);
+int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
+			    struct sockaddr_storage *address, int *found, char *error,
+			    size_t error_bytes);
 
 /* The index of the GID that stands for an address, or -1. */
-int sl_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr *address,
-		   union ibv_gid *gid);
+int fabric_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr *address,
+		       union ibv_gid *gid);
 
 /*
  * After a device went away and everything on it was destroyed: makes librdmacm close it too, which
  * it does only when it looks at the list of devices again. A driver that can't take its users'
  * resources away (rxe) waits for that. Where it was the last device, librdmacm keeps it for good.
  */
-void sl_rdma_forget_lost(void);
+void fabric_rdma_forget_lost(void);
 
 /* "10.0.0.1:7475", "[fe80::1]:7475". Returns to. */
-const char *sl_rdma_address(const struct sockaddr *address, char *to, size_t bytes);
+const char *fabric_rdma_address(const struct sockaddr *address, char *to, size_t bytes);
 
 #endif

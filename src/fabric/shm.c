@@ -6,8 +6,8 @@
  *
  * The agent is not trusted further than the kernel vouches for it. The size of a mapping is what
  * fstat says, and a descriptor whose memory could shrink (a SIGBUS for whoever reads it) is
- * refused: seals can't be taken off again, memfd_create(2). What the kernel itself writes comes as an eBPF
- * array that can't be mapped, only read: bpf_array.h.
+ * refused: seals can't be taken off again, memfd_create(2). What the kernel itself writes comes as
+ * an eBPF array that can't be mapped, only read: fabric_bpf_array.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,16 +29,16 @@
 
 #define HANGUP_CHECK_NS 2000000u /* how often the socket is looked at while up */
 
-/* What sl_remote.local points to. */
+/* What fabric_remote.local points to. */
 struct mapping {
-	const uint64_t *memory; /* NULL: nothing, or an array */
-	struct bpf_array array; /* .scratch NULL: none */
+	const uint64_t *memory;	       /* NULL: nothing, or an array */
+	struct fabric_bpf_array array; /* .scratch NULL: none */
 	size_t bytes;
 	uint64_t epoch; /* of the connection that it came over */
 };
 
-struct shm {
-	struct sl_fabric base;
+struct fabric_shm {
+	struct fabric base;
 	struct mapping directory;
 	struct sockaddr_un address;
 	socklen_t address_bytes;
@@ -49,7 +49,7 @@ struct shm {
 };
 
 /* An answer of the agent: the payload by type, and the descriptor that came with it or -1. */
-struct answer {
+struct shm_answer {
 	struct sl_msg msg;
 	union {
 		struct sl_msg_welcome welcome;
@@ -60,9 +60,9 @@ struct answer {
 	int fd;
 };
 
-static struct shm *of(struct sl_fabric *f)
+static struct fabric_shm *of(struct fabric *f)
 {
-	return (struct shm *)f;
+	return (struct fabric_shm *)f;
 }
 
 static uint64_t monotonic_ns(void)
@@ -73,26 +73,25 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* What the kernel writes: never mapped, always read. */
-static int mapping_array(struct sl_fabric *f, struct mapping *m, int fd, uint64_t size,
-			 uint64_t epoch)
+static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
-	struct bpf_array array;
+	struct fabric_bpf_array array;
 	int err = size < SL_HEADER_SIZE || size > SL_REGION_SIZE_MAX
 			  ? -EINVAL
-			  : bpf_array_open(&array, fd, size);
+			  : fabric_bpf_array_open(&array, fd, size);
 
 	if (err) {
-		sl_fabric_failed(
-			f,
-			err == -EINVAL ? "%s: the agent sent neither memory that is sealed against "
-					 "shrinking nor an eBPF array of the size that it announced"
-			: err == -EPERM ? "%s: the kernel lets this process read no eBPF "
-					  "maps (before Linux 5.19: needs CAP_SYS_ADMIN)"
-					: "%s: an eBPF array can't be read",
-			f->target);
+		fabric_failed(f,
+			      err == -EINVAL
+				      ? "%s: the agent sent neither memory that is sealed against "
+					"shrinking nor an eBPF array of the size that it announced"
+			      : err == -EPERM ? "%s: the kernel lets this process read no eBPF "
+						"maps (before Linux 5.19: needs CAP_SYS_ADMIN)"
+					      : "%s: an eBPF array can't be read",
+			      f->target);
 		return err;
 	}
 	*m = (struct mapping){.array = array, .bytes = size, .epoch = epoch};
@@ -100,8 +99,7 @@ static int mapping_array(struct sl_fabric *f, struct mapping *m, int fd, uint64_
 }
 
 /* Maps what the agent sent, after what it must be was checked. 0 or -errno. */
-static int mapping_make(struct sl_fabric *f, struct mapping *m, int fd, uint64_t size,
-			uint64_t epoch)
+static int mapping_make(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
@@ -110,21 +108,20 @@ static int mapping_make(struct sl_fabric *f, struct mapping *m, int fd, uint64_t
 	if (seals < 0)
 		return mapping_array(f, m, fd, size, epoch);
 	if (!(seals & F_SEAL_SHRINK)) {
-		sl_fabric_failed(f,
-				 "%s: the agent sent memory that is not sealed against shrinking",
-				 f->target);
+		fabric_failed(f, "%s: the agent sent memory that is not sealed against shrinking",
+			      f->target);
 		return -EINVAL;
 	}
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (size < SL_HEADER_SIZE || size > SL_REGION_SIZE_MAX || (uint64_t)st.st_size < size) {
-		sl_fabric_failed(f, "%s: the agent announced %llu bytes and sent %llu", f->target,
-				 (unsigned long long)size, (unsigned long long)st.st_size);
+		fabric_failed(f, "%s: the agent announced %llu bytes and sent %llu", f->target,
+			      (unsigned long long)size, (unsigned long long)st.st_size);
 		return -EINVAL;
 	}
 	memory = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED) {
-		sl_fabric_failed(f, "%s: mmap: %s", f->target, strerror(errno));
+		fabric_failed(f, "%s: mmap: %s", f->target, strerror(errno));
 		return -errno;
 	}
 	*m = (struct mapping){.memory = memory, .bytes = size, .epoch = epoch};
@@ -136,7 +133,7 @@ static void mapping_drop(struct mapping *m)
 	if (m->memory)
 		munmap((void *)m->memory, m->bytes);
 	if (m->array.scratch)
-		bpf_array_close(&m->array);
+		fabric_bpf_array_close(&m->array);
 	*m = (struct mapping){0};
 }
 
@@ -156,18 +153,18 @@ static void copy_words(uint64_t *to, const uint64_t *from, size_t words)
 		*to++ = __atomic_load_n(from++, __ATOMIC_RELAXED);
 }
 
-/* ---- the socket ----------------------------------------------------------------------------- */
+/* ---- the socket ---- */
 
-static void hang_up(struct shm *s, uint64_t now_ns)
+static void hang_up(struct fabric_shm *s, uint64_t now_ns)
 {
 	if (s->sock >= 0)
 		close(s->sock);
 	s->sock = -1;
 	mapping_drop(&s->directory);
-	sl_fabric_went_down(&s->base, now_ns);
+	fabric_went_down(&s->base, now_ns);
 }
 
-static int ask(struct shm *s, enum sl_msg_type type, const void *payload, uint32_t length)
+static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload, uint32_t length)
 {
 	struct sl_msg msg = {
 		.magic = SL_MSG_MAGIC,
@@ -210,7 +207,7 @@ static int take_descriptor(struct msghdr *header)
  * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not
  * an answer to the last question. On 0 the caller owns a->fd.
  */
-static int receive(struct shm *s, struct answer *a)
+static int receive(struct fabric_shm *s, struct shm_answer *a)
 {
 	union {
 		char bytes[CMSG_SPACE(4 * sizeof(int))];
@@ -248,19 +245,19 @@ static int receive(struct shm *s, struct answer *a)
 	return 0;
 }
 
-static void release(struct answer *a)
+static void release(struct shm_answer *a)
 {
 	if (a->fd >= 0)
 		close(a->fd);
 }
 
 /* A refusal as a negative errno, with its reason kept for the human. */
-static int refusal(struct sl_fabric *f, struct answer *a)
+static int refusal(struct fabric *f, struct shm_answer *a)
 {
 	int error;
 
 	if (a->msg.length < offsetof(struct sl_msg_refused, reason) + 1) {
-		sl_fabric_failed(f, "%s: not an agent's answer", f->target);
+		fabric_failed(f, "%s: not an agent's answer", f->target);
 		return -EPROTO;
 	}
 	a->u.bytes[a->msg.length - 1] = '\0';
@@ -268,56 +265,56 @@ static int refusal(struct sl_fabric *f, struct answer *a)
 	for (char *c = a->u.refused.reason; *c; c++)
 		if (*c < ' ' || *c == 127)
 			*c = '?';
-	sl_fabric_failed(f, "%s: refused: %s", f->target, a->u.refused.reason);
+	fabric_failed(f, "%s: refused: %s", f->target, a->u.refused.reason);
 	return error > 0 && error < 4096 ? -error : -EPROTO;
 }
 
-/* ---- connecting ----------------------------------------------------------------------------- */
+/* ---- connecting ---- */
 
-static void start(struct shm *s, uint64_t now_ns)
+static void start(struct fabric_shm *s, uint64_t now_ns)
 {
-	struct sl_fabric *f = &s->base;
+	struct fabric *f = &s->base;
 	int err;
 
 	s->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->sock < 0) {
-		sl_fabric_failed(f, "%s: socket: %s", f->target, strerror(errno));
+		fabric_failed(f, "%s: socket: %s", f->target, strerror(errno));
 		hang_up(s, now_ns);
 		return;
 	}
 	/* On a unix socket this either succeeds at once or fails, EAGAIN for a full backlog. */
 	if (connect(s->sock, (struct sockaddr *)&s->address, s->address_bytes) < 0) {
-		sl_fabric_failed(f, "%s: %s", f->target, strerror(errno));
+		fabric_failed(f, "%s: %s", f->target, strerror(errno));
 		hang_up(s, now_ns);
 		return;
 	}
 	err = ask(s, SL_MSG_SUBSCRIBE, NULL, 0);
 	if (err) {
-		sl_fabric_failed(f, "%s: %s", f->target, strerror(-err));
+		fabric_failed(f, "%s: %s", f->target, strerror(-err));
 		hang_up(s, now_ns);
 		return;
 	}
 	s->deadline_ns = now_ns + (uint64_t)f->opts.connect_timeout_ms * 1000000u;
-	f->state = SL_FABRIC_CONNECTING;
+	f->state = FABRIC_CONNECTING;
 }
 
-static void welcome(struct shm *s, uint64_t now_ns)
+static void welcome(struct fabric_shm *s, uint64_t now_ns)
 {
-	struct sl_fabric *f = &s->base;
-	struct answer a;
+	struct fabric *f = &s->base;
+	struct shm_answer a;
 	bool up = false;
 	int err = receive(s, &a);
 
 	if (err == -EAGAIN) {
 		if (now_ns < s->deadline_ns)
 			return;
-		sl_fabric_failed(f, "%s: the agent did not answer", f->target);
+		fabric_failed(f, "%s: the agent did not answer", f->target);
 		hang_up(s, now_ns);
 		return;
 	}
 	if (err) {
-		sl_fabric_failed(f, "%s: %s", f->target,
-				 err == -ENOTCONN ? "the agent hung up" : "not an agent's answer");
+		fabric_failed(f, "%s: %s", f->target,
+			      err == -ENOTCONN ? "the agent hung up" : "not an agent's answer");
 		hang_up(s, now_ns);
 		return;
 	}
@@ -325,7 +322,7 @@ static void welcome(struct shm *s, uint64_t now_ns)
 		refusal(f, &a);
 	} else if (a.msg.type != SL_MSG_WELCOME || a.msg.length != sizeof(a.u.welcome) ||
 		   a.fd < 0) {
-		sl_fabric_failed(f, "%s: not an agent's answer", f->target);
+		fabric_failed(f, "%s: not an agent's answer", f->target);
 	} else {
 		up = !mapping_make(f, &s->directory, a.fd, a.u.welcome.size, f->epoch + 1);
 	}
@@ -335,14 +332,14 @@ static void welcome(struct shm *s, uint64_t now_ns)
 		return;
 	}
 	s->check_ns = now_ns + HANGUP_CHECK_NS;
-	sl_fabric_went_up(
-		f, &(struct sl_remote){.length = s->directory.bytes, .local = &s->directory});
+	fabric_went_up(
+		f, &(struct fabric_remote){.length = s->directory.bytes, .local = &s->directory});
 }
 
 /* Nobody asked anything, so that whatever arrives is the end: a hang-up, or a lie. */
-static void look_for_hangup(struct shm *s, uint64_t now_ns)
+static void look_for_hangup(struct fabric_shm *s, uint64_t now_ns)
 {
-	struct answer a;
+	struct shm_answer a;
 	int err;
 
 	if (now_ns < s->check_ns)
@@ -352,34 +349,33 @@ static void look_for_hangup(struct shm *s, uint64_t now_ns)
 	if (err == -EAGAIN)
 		return;
 	release(&a);
-	sl_fabric_failed(&s->base, "%s: %s", s->base.target,
-			 err == -ENOTCONN ? "the agent hung up"
-					  : "the agent sent what nobody asked");
+	fabric_failed(&s->base, "%s: %s", s->base.target,
+		      err == -ENOTCONN ? "the agent hung up" : "the agent sent what nobody asked");
 	hang_up(s, now_ns);
 }
 
-static void shm_drive(struct sl_fabric *f, uint64_t now_ns)
+static void shm_drive(struct fabric *f, uint64_t now_ns)
 {
-	struct shm *s = of(f);
+	struct fabric_shm *s = of(f);
 
 	switch (f->state) {
-	case SL_FABRIC_DOWN:
+	case FABRIC_DOWN:
 		if (now_ns >= f->retry_ns)
 			start(s, now_ns);
 		break;
-	case SL_FABRIC_CONNECTING:
+	case FABRIC_CONNECTING:
 		welcome(s, now_ns);
 		break;
-	case SL_FABRIC_UP:
+	case FABRIC_UP:
 		look_for_hangup(s, now_ns);
 		break;
 	}
 }
 
-/* ---- regions -------------------------------------------------------------------------------- */
+/* ---- regions ---- */
 
 /* Waits for the answer to the last question, but never for long: others are read meanwhile. */
-static int await(struct shm *s, struct answer *a)
+static int await(struct fabric_shm *s, struct shm_answer *a)
 {
 	uint64_t deadline = monotonic_ns() + s->base.opts.answer_timeout_ms * 1000000ull;
 
@@ -401,12 +397,12 @@ static int await(struct shm *s, struct answer *a)
  * Synchronous, as an agent answers within microseconds. One that does not is hung up on: a late
  * answer then can't be taken for that to another question.
  */
-static int shm_map(struct sl_fabric *f, struct sl_remote *remote)
+static int shm_map(struct fabric *f, struct fabric_remote *remote)
 {
-	struct shm *s = of(f);
+	struct fabric_shm *s = of(f);
 	struct sl_msg_id id = {.id = remote->id};
 	struct mapping *m;
-	struct answer a;
+	struct shm_answer a;
 	int err;
 
 	if (remote->id == 0 || remote->local)
@@ -415,11 +411,10 @@ static int shm_map(struct sl_fabric *f, struct sl_remote *remote)
 	if (!err)
 		err = await(s, &a);
 	if (err) {
-		sl_fabric_failed(f, "%s: region %llu: %s", f->target,
-				 (unsigned long long)remote->id,
-				 err == -ETIMEDOUT  ? "the agent did not answer"
-				 : err == -ENOTCONN ? "the agent hung up"
-						    : "not an agent's answer");
+		fabric_failed(f, "%s: region %llu: %s", f->target, (unsigned long long)remote->id,
+			      err == -ETIMEDOUT	 ? "the agent did not answer"
+			      : err == -ENOTCONN ? "the agent hung up"
+						 : "not an agent's answer");
 		hang_up(s, monotonic_ns());
 		return -ENOTCONN;
 	}
@@ -429,10 +424,10 @@ static int shm_map(struct sl_fabric *f, struct sl_remote *remote)
 		   a.u.region.id != remote->id) {
 		err = -EPROTO;
 	} else if (a.u.region.size != remote->length) {
-		sl_fabric_failed(
-			f, "%s: region %llu: the directory says %llu bytes, the agent %llu",
-			f->target, (unsigned long long)remote->id,
-			(unsigned long long)remote->length, (unsigned long long)a.u.region.size);
+		fabric_failed(f, "%s: region %llu: the directory says %llu bytes, the agent %llu",
+			      f->target, (unsigned long long)remote->id,
+			      (unsigned long long)remote->length,
+			      (unsigned long long)a.u.region.size);
 		err = -EINVAL;
 	} else {
 		m = malloc(sizeof(*m));
@@ -444,15 +439,15 @@ static int shm_map(struct sl_fabric *f, struct sl_remote *remote)
 	}
 	release(&a);
 	if (err == -EPROTO) {
-		sl_fabric_failed(f, "%s: region %llu: not an agent's answer", f->target,
-				 (unsigned long long)remote->id);
+		fabric_failed(f, "%s: region %llu: not an agent's answer", f->target,
+			      (unsigned long long)remote->id);
 		hang_up(s, monotonic_ns());
 		return -ENOTCONN;
 	}
 	return err;
 }
 
-static void shm_unmap(struct sl_fabric *f, struct sl_remote *remote)
+static void shm_unmap(struct fabric *f, struct fabric_remote *remote)
 {
 	struct mapping *m = remote->local;
 
@@ -463,25 +458,26 @@ static void shm_unmap(struct sl_fabric *f, struct sl_remote *remote)
 	remote->local = NULL;
 }
 
-static uint32_t shm_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count)
+static uint32_t shm_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		struct sl_read *r = &reads[i];
+		struct fabric_read *r = &reads[i];
 		const struct mapping *m = r->remote->local;
 		const uint8_t *from;
 
 		if (!m || m->epoch != f->epoch) {
-			sl_fabric_finish(f, r, -EACCES);
+			fabric_finish(f, r, -EACCES);
 			continue;
 		}
 		if (r->offset > m->bytes || r->length > m->bytes - r->offset) {
-			sl_fabric_finish(f, r, -ERANGE);
+			fabric_finish(f, r, -ERANGE);
 			continue;
 		}
 		f->stats.work_requests++;
 		if (m->array.scratch) {
-			sl_fabric_finish(f, r,
-					 bpf_array_read(&m->array, r->offset, r->length, r->to));
+			fabric_finish(
+				f, r,
+				fabric_bpf_array_read(&m->array, r->offset, r->length, r->to));
 			continue;
 		}
 		from = (const uint8_t *)m->memory + r->offset;
@@ -489,27 +485,27 @@ static uint32_t shm_post(struct sl_fabric *f, struct sl_read *reads, uint32_t co
 			memcpy(r->to, from, r->length);
 		else
 			copy_words(r->to, (const uint64_t *)from, r->length / 8);
-		sl_fabric_finish(f, r, 0);
+		fabric_finish(f, r, 0);
 	}
 	f->stats.doorbells++;
 	return count;
 }
 
 /* No answer: what the agent made of it is its own to count. */
-static int shm_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
+static int shm_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
-	struct shm *s = of(f);
+	struct fabric_shm *s = of(f);
 	int err = ask(s, SL_MSG_VERDICT, verdict, sizeof(*verdict));
 
 	(void)entry;
 	if (!err || err == -EAGAIN)
 		return err;
-	sl_fabric_failed(f, "%s: %s", f->target, strerror(-err));
+	fabric_failed(f, "%s: %s", f->target, strerror(-err));
 	hang_up(s, monotonic_ns());
 	return -ENOTCONN;
 }
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static const char *path_of(const char *target)
 {
@@ -523,16 +519,16 @@ static bool shm_takes(const char *target)
 	return path_of(target) != NULL;
 }
 
-static int shm_init(struct sl_fabric *f, const char *target)
+static int shm_init(struct fabric *f, const char *target)
 {
-	struct shm *s = of(f);
+	struct fabric_shm *s = of(f);
 	const char *path = path_of(target);
 	size_t length = strlen(path);
 
 	s->sock = -1;
 	if (!length || length >= sizeof(s->address.sun_path)) {
-		sl_fabric_failed(f, "'%s': a socket's path has 1 to %zu bytes", target,
-				 sizeof(s->address.sun_path) - 1);
+		fabric_failed(f, "'%s': a socket's path has 1 to %zu bytes", target,
+			      sizeof(s->address.sun_path) - 1);
 		return -EINVAL;
 	}
 	s->address.sun_family = AF_UNIX;
@@ -541,19 +537,19 @@ static int shm_init(struct sl_fabric *f, const char *target)
 	return 0;
 }
 
-static void shm_fini(struct sl_fabric *f)
+static void shm_fini(struct fabric *f)
 {
-	struct shm *s = of(f);
+	struct fabric_shm *s = of(f);
 
 	mapping_drop(&s->directory);
 	if (s->sock >= 0)
 		close(s->sock);
 }
 
-const struct sl_fabric_ops sl_provider_shm = {
+const struct fabric_ops fabric_provider_shm = {
 	.name = "shm",
 	.takes = shm_takes,
-	.bytes = sizeof(struct shm),
+	.bytes = sizeof(struct fabric_shm),
 	.open = shm_init,
 	.close = shm_fini,
 	.drive = shm_drive,

@@ -40,26 +40,26 @@ static bool verbs_takes(const char *target)
 #define COMPLETIONS_A_POLL 32
 #define NOTICE_TIMEOUT_NS  1000000000u
 
-_Static_assert(GAP_MAX <= SL_BUFFER_TAIL, "the sink");
+_Static_assert(GAP_MAX <= FABRIC_BUFFER_TAIL, "the sink");
 
-/* ---- accounting ----------------------------------------------------------------------------- */
+/* ---- accounting ---- */
 
-void sl_verbs_finish_oldest(struct verbs *v, int status)
+void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status)
 {
-	struct request *r = &v->requests[v->head++ & v->mask];
+	struct fabric_request *r = &v->requests[v->head++ & v->mask];
 
 	while (r->reads--) {
-		struct sl_read *read = v->reads[v->reads_head];
+		struct fabric_read *read = v->reads[v->reads_head];
 
-		v->reads_head = (v->reads_head + 1) % SL_READS_MAX;
+		v->reads_head = (v->reads_head + 1) % FABRIC_READS_MAX;
 		v->reads_count--;
-		sl_fabric_finish(&v->base, read, status);
+		fabric_finish(&v->base, read, status);
 	}
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
-static int verbs_map(struct sl_fabric *f, struct sl_remote *remote)
+static int verbs_map(struct fabric *f, struct fabric_remote *remote)
 {
 	(void)f;
 	if (!remote->addr || !remote->length || remote->addr > UINT64_MAX - remote->length)
@@ -67,7 +67,7 @@ static int verbs_map(struct sl_fabric *f, struct sl_remote *remote)
 	return 0;
 }
 
-static void verbs_unmap(struct sl_fabric *f, struct sl_remote *remote)
+static void verbs_unmap(struct fabric *f, struct fabric_remote *remote)
 {
 	(void)f;
 	(void)remote;
@@ -78,8 +78,8 @@ static void verbs_unmap(struct sl_fabric *f, struct sl_remote *remote)
  * a gap at most, which lands in the sink). A gap lies between two parts of one region, and is
  * therefore readable.
  */
-static bool merge(struct verbs *v, struct ibv_send_wr *wr, const struct sl_read *last,
-		  uint32_t length, const struct sl_read *r)
+static bool merge(struct fabric_verbs *v, struct ibv_send_wr *wr, const struct fabric_read *last,
+		  uint32_t length, const struct fabric_read *r)
 {
 	struct ibv_sge *sge = &wr->sg_list[wr->num_sge - 1];
 	uint64_t end = wr->wr.rdma.remote_addr + length;
@@ -111,7 +111,7 @@ static bool merge(struct verbs *v, struct ibv_send_wr *wr, const struct sl_read 
 }
 
 /* Gives back the last count READs that were not posted after all. */
-static void unwind(struct verbs *v, uint32_t requests)
+static void unwind(struct fabric_verbs *v, uint32_t requests)
 {
 	while (requests--) {
 		v->tail--;
@@ -119,19 +119,19 @@ static void unwind(struct verbs *v, uint32_t requests)
 	}
 }
 
-static uint32_t verbs_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count)
+static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 {
-	struct verbs *v = of(f);
+	struct fabric_verbs *v = fabric_verbs_of(f);
 	struct ibv_send_wr *wr = NULL, *bad = NULL;
-	uint64_t now = monotonic_ns();
+	uint64_t now = fabric_monotonic_ns();
 	uint32_t n = 0, taken = 0, length = 0, posted;
-	struct request *request = NULL;
+	struct fabric_request *request = NULL;
 	int err;
 
 	if (v->broken)
 		return 0;
 	for (; taken < count; taken++) {
-		struct sl_read *r = &reads[taken];
+		struct fabric_read *r = &reads[taken];
 
 		if (r->length > v->message_max)
 			break;
@@ -160,15 +160,15 @@ static uint32_t verbs_post(struct sl_fabric *f, struct sl_read *reads, uint32_t 
 				v->chain[n - 1].next = wr;
 			n++;
 			request = &v->requests[v->tail++ & v->mask];
-			*request = (struct request){.posted_ns = now};
+			*request = (struct fabric_request){.posted_ns = now};
 			length = r->length;
 		}
-		v->reads[(v->reads_head + v->reads_count++) % SL_READS_MAX] = r;
+		v->reads[(v->reads_head + v->reads_count++) % FABRIC_READS_MAX] = r;
 		request->reads++;
 	}
 	if (!n) {
 		if (taken < count && reads->length > v->message_max) {
-			sl_fabric_finish(f, reads, -ERANGE);
+			fabric_finish(f, reads, -ERANGE);
 			return 1;
 		}
 		return 0;
@@ -181,7 +181,7 @@ static uint32_t verbs_post(struct sl_fabric *f, struct sl_read *reads, uint32_t 
 		return taken;
 
 	/* What came before bad was posted; the connection ends with the next drive or poll. */
-	sl_fabric_failed(f, "%s: ibv_post_send: %s", f->target, strerror(err));
+	fabric_failed(f, "%s: ibv_post_send: %s", f->target, strerror(err));
 	v->broken = true;
 	posted = bad ? (uint32_t)(bad - v->chain) : 0;
 	f->stats.work_requests -= n - posted;
@@ -194,12 +194,12 @@ static uint32_t verbs_post(struct sl_fabric *f, struct sl_read *reads, uint32_t 
 
 /*
  * A WRITE with immediate data: what is written is there before the host hears of it (IBTA 9.4.2),
- * and the host's receives bound how many it has not heard yet. The line lies in the buffer, where no
- * READ lands on such a connection, at the place of its request.
+ * and the host's receives bound how many it has not heard yet. The line lies in the buffer, where
+ * no READ lands on such a connection, at the place of its request.
  */
-static int verbs_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
+static int verbs_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
-	struct verbs *v = of(f);
+	struct fabric_verbs *v = fabric_verbs_of(f);
 	struct sl_board_line *line = (struct sl_board_line *)f->buffer + (v->tail & v->mask);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)line, .length = sizeof(*line), .lkey = v->mr->lkey};
@@ -226,11 +226,12 @@ static int verbs_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg
 	memcpy(line, cell, sizeof(*line));
 	err = ibv_post_send(v->dial.id->qp, &wr, &bad);
 	if (err) {
-		sl_fabric_failed(f, "%s: ibv_post_send: %s", f->target, strerror(err));
+		fabric_failed(f, "%s: ibv_post_send: %s", f->target, strerror(err));
 		v->broken = true;
 		return -ENOTCONN;
 	}
-	v->requests[v->tail++ & v->mask] = (struct request){.posted_ns = monotonic_ns()};
+	v->requests[v->tail++ & v->mask] =
+		(struct fabric_request){.posted_ns = fabric_monotonic_ns()};
 	f->stats.doorbells++;
 	f->stats.work_requests++;
 	return 0;
@@ -255,38 +256,38 @@ static int status_of(enum ibv_wc_status status)
 }
 
 /* False: the connection can't go on. */
-static bool completed(struct verbs *v, const struct ibv_wc *wc)
+static bool completed(struct fabric_verbs *v, const struct ibv_wc *wc)
 {
-	struct sl_fabric *f = &v->base;
+	struct fabric *f = &v->base;
 	uint32_t number = (uint32_t)wc->wr_id;
 	int status = status_of(wc->status);
 
 	if (wc->wr_id >> 32 != v->generation || number - v->head >= v->tail - v->head) {
 		f->stats.wrong_id++;
-		sl_fabric_failed(f, "%s: a completion of nothing that is outstanding", f->target);
+		fabric_failed(f, "%s: a completion of nothing that is outstanding", f->target);
 		return false;
 	}
 	while (v->head != number)
-		sl_verbs_finish_oldest(v, 0);
+		fabric_verbs_finish_oldest(v, 0);
 	if (status && !v->requests[number & v->mask].reads) {
-		sl_fabric_failed(f, "%s: WRITE of a verdict: %s", f->target,
-				 ibv_wc_status_str(wc->status));
+		fabric_failed(f, "%s: WRITE of a verdict: %s", f->target,
+			      ibv_wc_status_str(wc->status));
 	} else if (status) {
-		const struct request *r = &v->requests[number & v->mask];
-		const struct sl_read *first = v->reads[v->reads_head];
+		const struct fabric_request *r = &v->requests[number & v->mask];
+		const struct fabric_read *first = v->reads[v->reads_head];
 
-		sl_fabric_failed(f, "%s: READ of region %llu at %llu (%u merged): %s", f->target,
-				 (unsigned long long)first->remote->id,
-				 (unsigned long long)first->offset, r->reads,
-				 ibv_wc_status_str(wc->status));
+		fabric_failed(f, "%s: READ of region %llu at %llu (%u merged): %s", f->target,
+			      (unsigned long long)first->remote->id,
+			      (unsigned long long)first->offset, r->reads,
+			      ibv_wc_status_str(wc->status));
 	}
-	sl_verbs_finish_oldest(v, status);
+	fabric_verbs_finish_oldest(v, status);
 	return !status;
 }
 
-static void verbs_poll(struct sl_fabric *f, uint64_t now_ns, uint64_t timeout_ns)
+static void verbs_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 {
-	struct verbs *v = of(f);
+	struct fabric_verbs *v = fabric_verbs_of(f);
 	struct ibv_wc wc[COMPLETIONS_A_POLL];
 	uint64_t oldest;
 	int count;
@@ -297,57 +298,57 @@ static void verbs_poll(struct sl_fabric *f, uint64_t now_ns, uint64_t timeout_ns
 		count = ibv_poll_cq(v->cq, COMPLETIONS_A_POLL, wc);
 		for (int i = 0; i < count; i++) {
 			if (!completed(v, &wc[i])) {
-				sl_verbs_reset(v, now_ns, timeout_ns);
+				fabric_verbs_reset(v, now_ns, timeout_ns);
 				return;
 			}
 		}
 	} while (count == COMPLETIONS_A_POLL);
 	if (count < 0 || v->broken) {
 		if (count < 0)
-			sl_fabric_failed(f, "%s: ibv_poll_cq failed", f->target);
-		sl_verbs_reset(v, now_ns, timeout_ns);
+			fabric_failed(f, "%s: ibv_poll_cq failed", f->target);
+		fabric_verbs_reset(v, now_ns, timeout_ns);
 		return;
 	}
 	if (v->head == v->tail || !timeout_ns)
 		return;
 	oldest = v->requests[v->head & v->mask].posted_ns;
 	if (now_ns > oldest && now_ns - oldest >= timeout_ns) {
-		sl_fabric_failed(f, "%s: a request got no answer for %llu ms", f->target,
-				 (unsigned long long)((now_ns - oldest) / 1000000u));
-		sl_verbs_reset(v, now_ns, timeout_ns);
+		fabric_failed(f, "%s: a request got no answer for %llu ms", f->target,
+			      (unsigned long long)((now_ns - oldest) / 1000000u));
+		fabric_verbs_reset(v, now_ns, timeout_ns);
 	}
 }
 
-/* ---- moving on ------------------------------------------------------------------------------ */
+/* ---- moving on ---- */
 
-static void verbs_drive(struct sl_fabric *f, uint64_t now_ns)
+static void verbs_drive(struct fabric *f, uint64_t now_ns)
 {
-	struct verbs *v = of(f);
+	struct fabric_verbs *v = fabric_verbs_of(f);
 
-	if (f->state == SL_FABRIC_DOWN) {
+	if (f->state == FABRIC_DOWN) {
 		if (now_ns >= f->retry_ns)
-			sl_verbs_start(v, now_ns);
+			fabric_verbs_start(v, now_ns);
 		return;
 	}
 	if (v->broken) {
-		sl_verbs_reset(v, now_ns, 0);
+		fabric_verbs_reset(v, now_ns, 0);
 		return;
 	}
 	if (f->opts.notify) { /* of which nobody awaits the end */
 		verbs_poll(f, now_ns, NOTICE_TIMEOUT_NS);
-		if (f->state != SL_FABRIC_UP && !v->dial.id)
+		if (f->state != FABRIC_UP && !v->dial.id)
 			return;
 	}
-	sl_verbs_events(v, now_ns);
+	fabric_verbs_events(v, now_ns);
 }
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* HOST, HOST:PORT, [V6], [V6]:PORT, V6. */
 static bool split(const char *target, char host[256], char service[8])
 {
 	const char *colon = strrchr(target, ':'), *end;
-	unsigned long port = SL_VERBS_PORT;
+	unsigned long port = FABRIC_VERBS_PORT;
 	char *rest;
 
 	if (target[0] == '[') {
@@ -375,12 +376,12 @@ static bool split(const char *target, char host[256], char service[8])
 	return true;
 }
 
-static void verbs_fini(struct sl_fabric *f)
+static void verbs_fini(struct fabric *f)
 {
-	struct verbs *v = of(f);
+	struct fabric_verbs *v = fabric_verbs_of(f);
 
-	sl_verbs_tear_down(v);
-	sl_dial_free(&v->dial);
+	fabric_verbs_tear_down(v);
+	fabric_dial_free(&v->dial);
 	free(v->sge);
 	free(v->chain);
 	free(v->reads);
@@ -388,16 +389,16 @@ static void verbs_fini(struct sl_fabric *f)
 	free(v->device);
 }
 
-static int verbs_init(struct sl_fabric *f, const char *target)
+static int verbs_init(struct fabric *f, const char *target)
 {
-	struct verbs *v = of(f);
+	struct fabric_verbs *v = fabric_verbs_of(f);
 	int err;
 
 	if (!split(target, v->dial.host, v->dial.service)) {
-		sl_fabric_failed(f, "'%s' is not HOST[:PORT]", target);
+		fabric_failed(f, "'%s' is not HOST[:PORT]", target);
 		return -EINVAL;
 	}
-	err = sl_rdma_find(f->opts.device, f->stats.last_error, sizeof(f->stats.last_error));
+	err = fabric_rdma_find(f->opts.device, f->stats.last_error, sizeof(f->stats.last_error));
 	if (err)
 		return err;
 	v->device = f->opts.device ? strdup(f->opts.device) : NULL;
@@ -406,7 +407,7 @@ static int verbs_init(struct sl_fabric *f, const char *target)
 		;
 	v->requests = calloc(v->mask, sizeof(*v->requests));
 	v->mask--;
-	v->reads = calloc(SL_READS_MAX, sizeof(*v->reads));
+	v->reads = calloc(FABRIC_READS_MAX, sizeof(*v->reads));
 	v->chain = calloc(f->opts.queue_depth, sizeof(*v->chain));
 	v->sge = calloc((size_t)f->opts.queue_depth * SGES_MAX, sizeof(*v->sge));
 	if (!v->requests || !v->reads || !v->chain || !v->sge) {
@@ -419,36 +420,36 @@ static int verbs_init(struct sl_fabric *f, const char *target)
 
 #else /* built without RDMA */
 
-static int verbs_init(struct sl_fabric *f, const char *target)
+static int verbs_init(struct fabric *f, const char *target)
 {
-	sl_fabric_failed(f, "%s: this sidelight was built without RDMA (libibverbs, librdmacm)",
-			 target);
+	fabric_failed(f, "%s: this sidelight was built without RDMA (libibverbs, librdmacm)",
+		      target);
 	return -EOPNOTSUPP;
 }
 
-static void verbs_fini(struct sl_fabric *f)
+static void verbs_fini(struct fabric *f)
 {
 	(void)f;
 }
 
-static void verbs_drive(struct sl_fabric *f, uint64_t now_ns)
+static void verbs_drive(struct fabric *f, uint64_t now_ns)
 {
 	(void)f;
 	(void)now_ns;
 }
 
-static int verbs_map(struct sl_fabric *f, struct sl_remote *remote)
+static int verbs_map(struct fabric *f, struct fabric_remote *remote)
 {
 	(void)f, (void)remote;
 	return -EOPNOTSUPP;
 }
 
-static void verbs_unmap(struct sl_fabric *f, struct sl_remote *remote)
+static void verbs_unmap(struct fabric *f, struct fabric_remote *remote)
 {
 	(void)f, (void)remote;
 }
 
-static uint32_t verbs_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count)
+static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 {
 	(void)f, (void)reads, (void)count;
 	return 0;
@@ -456,15 +457,15 @@ static uint32_t verbs_post(struct sl_fabric *f, struct sl_read *reads, uint32_t 
 
 #define verbs_poll NULL
 
-struct verbs {
-	struct sl_fabric base;
+struct fabric_verbs {
+	struct fabric base;
 };
 #endif
 
-const struct sl_fabric_ops sl_provider_verbs = {
+const struct fabric_ops fabric_provider_verbs = {
 	.name = "verbs",
 	.takes = verbs_takes,
-	.bytes = sizeof(struct verbs),
+	.bytes = sizeof(struct fabric_verbs),
 	.open = verbs_init,
 	.close = verbs_fini,
 	.drive = verbs_drive,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs.h - what verbs.c, which reads and notifies, and verbs_connect.c, which brings a connection up
- * and down, share. Included by these two alone, and only with HAVE_VERBS.
+ * verbs.h - what verbs.c, which reads and notifies, and verbs_connect.c, which brings a connection
+ * up and down, share. Included by these two alone, and only with HAVE_VERBS.
  */
 #ifndef SL_FABRIC_VERBS_H
 #define SL_FABRIC_VERBS_H
@@ -13,14 +13,14 @@
 
 #define SGES_MAX 16u /* landings of one work request */
 
-struct request {
+struct fabric_request {
 	uint32_t reads; /* that it carries */
 	uint64_t posted_ns;
 };
 
-struct verbs {
-	struct sl_fabric base;
-	struct sl_dial dial;
+struct fabric_verbs {
+	struct fabric base;
+	struct fabric_dial dial;
 	char *device;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
@@ -29,10 +29,10 @@ struct verbs {
 
 	uint32_t generation; /* of the queue pair, in the upper half of its wr_ids */
 	uint32_t depth, signal_every, sges, message_max;
-	uint32_t head, tail;	  /* numbers of requests outstanding: [head, tail) */
-	struct request *requests; /* by number & mask: numbers run on through 2^32 */
+	uint32_t head, tail;		 /* numbers of requests outstanding: [head, tail) */
+	struct fabric_request *requests; /* by number & mask: numbers run on through 2^32 */
 	uint32_t mask;
-	struct sl_read **reads; /* those of the requests, in order; ring of SL_READS_MAX */
+	struct fabric_read **reads; /* those of the requests, in order; ring of FABRIC_READS_MAX */
 	uint32_t reads_head, reads_count;
 	struct ibv_send_wr *chain; /* scratch of post: opts.queue_depth */
 	struct ibv_sge *sge;	   /* SGES_MAX for each */
@@ -41,12 +41,12 @@ struct verbs {
 	uint8_t *sink; /* where the bytes of a gap land: in the buffer's tail */
 };
 
-static inline struct verbs *of(struct sl_fabric *f)
+static inline struct fabric_verbs *fabric_verbs_of(struct fabric *f)
 {
-	return (struct verbs *)f;
+	return (struct fabric_verbs *)f;
 }
 
-static inline uint64_t monotonic_ns(void)
+static inline uint64_t fabric_monotonic_ns(void)
 {
 	struct timespec t;
 
@@ -55,18 +55,18 @@ static inline uint64_t monotonic_ns(void)
 }
 
 /* verbs.c: the oldest request ends, and its READs. */
-void sl_verbs_finish_oldest(struct verbs *v, int status);
+void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status);
 
 /* verbs_connect.c. Begins to connect. */
-void sl_verbs_start(struct verbs *v, uint64_t now_ns);
+void fabric_verbs_start(struct fabric_verbs *v, uint64_t now_ns);
 /* Goes on with that, and looks now and then whether the connection is still there. */
-void sl_verbs_events(struct verbs *v, uint64_t now_ns);
+void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns);
 /* In the reverse order of set-up; what was not set up is NULL. */
-void sl_verbs_tear_down(struct verbs *v);
+void fabric_verbs_tear_down(struct fabric_verbs *v);
 /*
  * Tears down and ends all requests: READs that waited for longer than timeout_ns (0: none) timed
  * out, the others lost their connection.
  */
-void sl_verbs_reset(struct verbs *v, uint64_t now_ns, uint64_t timeout_ns);
+void fabric_verbs_reset(struct fabric_verbs *v, uint64_t now_ns, uint64_t timeout_ns);
 
 #endif

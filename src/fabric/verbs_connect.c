@@ -18,58 +18,58 @@
 #include "fabric/host.h"
 #include "fabric/verbs.h"
 
-/* ---- tearing down --------------------------------------------------------------------------- */
+/* ---- tearing down ---- */
 
-void sl_verbs_tear_down(struct verbs *v)
+void fabric_verbs_tear_down(struct fabric_verbs *v)
 {
-	sl_dial_end(&v->dial, &v->cq, &v->mr, &v->pd);
+	fabric_dial_end(&v->dial, &v->cq, &v->mr, &v->pd);
 	v->broken = false;
 }
 
-void sl_verbs_reset(struct verbs *v, uint64_t now_ns, uint64_t timeout_ns)
+void fabric_verbs_reset(struct fabric_verbs *v, uint64_t now_ns, uint64_t timeout_ns)
 {
-	sl_verbs_tear_down(v);
+	fabric_verbs_tear_down(v);
 	while (v->head != v->tail) {
 		uint64_t posted = v->requests[v->head & v->mask].posted_ns;
 		bool late = timeout_ns && now_ns > posted && now_ns - posted >= timeout_ns;
 
-		sl_verbs_finish_oldest(v, late ? -ETIMEDOUT : -ENOTCONN);
+		fabric_verbs_finish_oldest(v, late ? -ETIMEDOUT : -ENOTCONN);
 	}
-	sl_fabric_went_down(&v->base, now_ns);
+	fabric_went_down(&v->base, now_ns);
 }
 
-static void give_up(struct verbs *v, uint64_t now_ns, const char *why)
+static void give_up(struct fabric_verbs *v, uint64_t now_ns, const char *why)
 {
-	sl_fabric_failed(&v->base, "%s: %s", v->base.target, why);
-	sl_verbs_reset(v, now_ns, 0);
+	fabric_failed(&v->base, "%s: %s", v->base.target, why);
+	fabric_verbs_reset(v, now_ns, 0);
 }
 
-static void give_up_errno(struct verbs *v, uint64_t now_ns, const char *what)
+static void give_up_errno(struct fabric_verbs *v, uint64_t now_ns, const char *what)
 {
-	sl_fabric_failed(&v->base, "%s: %s: %s", v->base.target, what, strerror(errno));
-	sl_verbs_reset(v, now_ns, 0);
+	fabric_failed(&v->base, "%s: %s: %s", v->base.target, what, strerror(errno));
+	fabric_verbs_reset(v, now_ns, 0);
 }
 
-/* ---- connecting ----------------------------------------------------------------------------- */
+/* ---- connecting ---- */
 
-static void refused(struct verbs *v, uint64_t now_ns)
+static void refused(struct fabric_verbs *v, uint64_t now_ns)
 {
-	const struct sl_verbs_refusal *r = &v->dial.refusal;
+	const struct fabric_verbs_refusal *r = &v->dial.refusal;
 
-	if (r->magic == SL_VERBS_REFUSAL_MAGIC && r->error == ENOSPC)
+	if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == ENOSPC)
 		give_up(v, now_ns, "refused: the agent's queue pairs are used up");
-	else if (r->magic == SL_VERBS_REFUSAL_MAGIC && r->error == EOPNOTSUPP)
+	else if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == EOPNOTSUPP)
 		give_up(v, now_ns, "the agent there takes no verdicts");
 	else
 		give_up(v, now_ns, v->dial.error);
 }
 
-static void request_connection(struct verbs *v, uint64_t now_ns)
+static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 {
-	const struct sl_verbs_request hello = {
-		.magic = SL_VERBS_REQUEST_MAGIC,
-		.version = SL_VERBS_VERSION,
-		.flags = v->base.opts.notify ? SL_VERBS_NOTIFY : 0,
+	const struct fabric_verbs_request hello = {
+		.magic = FABRIC_VERBS_REQUEST_MAGIC,
+		.version = FABRIC_VERBS_VERSION,
+		.flags = v->base.opts.notify ? FABRIC_VERBS_NOTIFY : 0,
 	};
 	struct ibv_device_attr device;
 	struct ibv_port_attr port;
@@ -126,22 +126,23 @@ static void request_connection(struct verbs *v, uint64_t now_ns)
 	v->generation++;
 
 	/* As many READs on the way at once as both devices can: the host lowers it if it must. */
-	if (sl_dial_connect(&v->dial, &hello,
-			    device.max_qp_init_rd_atom > UINT8_MAX - 1
-				    ? UINT8_MAX - 1 /* 255 means "any" to librdmacm */
-				    : (uint8_t)device.max_qp_init_rd_atom))
+	if (fabric_dial_connect(&v->dial, &hello,
+				device.max_qp_init_rd_atom > UINT8_MAX - 1
+					? UINT8_MAX - 1 /* 255 means "any" to librdmacm */
+					: (uint8_t)device.max_qp_init_rd_atom))
 		give_up(v, now_ns, v->dial.error);
 }
 
 /* What a host says of itself is believed only if it could be true. */
-static bool hello_is_sound(const struct sl_host_hello *h)
+static bool hello_is_sound(const struct fabric_host_hello *h)
 {
-	return h->magic == SL_VERBS_HELLO_MAGIC && h->version == SL_VERBS_VERSION &&
+	return h->magic == FABRIC_VERBS_HELLO_MAGIC && h->version == FABRIC_VERBS_VERSION &&
 	       h->directory_length >= SL_HEADER_SIZE && h->directory_length <= SL_REGION_SIZE_MAX &&
 	       h->directory_addr && h->directory_addr <= UINT64_MAX - h->directory_length;
 }
 
-static void established(struct verbs *v, uint64_t now_ns, const struct sl_host_hello *hello)
+static void established(struct fabric_verbs *v, uint64_t now_ns,
+			const struct fabric_host_hello *hello)
 {
 	if (!hello_is_sound(hello)) {
 		give_up(v, now_ns, "what answers there is no sidelight agent of this version");
@@ -154,45 +155,45 @@ static void established(struct verbs *v, uint64_t now_ns, const struct sl_host_h
 	v->board_addr = hello->board_addr;
 	v->board_rkey = hello->board_rkey;
 	/* Not before: a host that is away costs no registration at every attempt. */
-	v->mr = ibv_reg_mr(v->pd, v->base.buffer, v->base.opts.buffer_bytes + SL_BUFFER_TAIL,
+	v->mr = ibv_reg_mr(v->pd, v->base.buffer, v->base.opts.buffer_bytes + FABRIC_BUFFER_TAIL,
 			   IBV_ACCESS_LOCAL_WRITE);
 	if (!v->mr) {
 		give_up_errno(v, now_ns, "registering the landing memory (ulimit -l?)");
 		return;
 	}
-	sl_fabric_went_up(&v->base, &(struct sl_remote){
-					    .addr = hello->directory_addr,
-					    .length = hello->directory_length,
-					    .rkey = hello->directory_rkey,
-				    });
+	fabric_went_up(&v->base, &(struct fabric_remote){
+					 .addr = hello->directory_addr,
+					 .length = hello->directory_length,
+					 .rkey = hello->directory_rkey,
+				 });
 }
 
-void sl_verbs_start(struct verbs *v, uint64_t now_ns)
+void fabric_verbs_start(struct fabric_verbs *v, uint64_t now_ns)
 {
-	v->base.state = SL_FABRIC_CONNECTING;
+	v->base.state = FABRIC_CONNECTING;
 	v->dial.device = v->device;
 	v->dial.gid_index = v->base.opts.gid_index;
 	v->dial.ib_port = v->base.opts.ib_port;
 	v->dial.timeout_ms = v->base.opts.connect_timeout_ms;
-	if (sl_dial_start(&v->dial, now_ns))
+	if (fabric_dial_start(&v->dial, now_ns))
 		give_up(v, now_ns, v->dial.error);
 }
 
-void sl_verbs_events(struct verbs *v, uint64_t now_ns)
+void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns)
 {
-	struct sl_host_hello hello;
+	struct fabric_host_hello hello;
 
-	switch (sl_dial_drive(&v->dial, now_ns, &hello, sizeof(hello))) {
-	case SL_DIAL_ROUTED:
+	switch (fabric_dial_drive(&v->dial, now_ns, &hello, sizeof(hello))) {
+	case FABRIC_DIAL_ROUTED:
 		request_connection(v, now_ns);
 		break;
-	case SL_DIAL_ESTABLISHED:
+	case FABRIC_DIAL_ESTABLISHED:
 		established(v, now_ns, &hello);
 		break;
-	case SL_DIAL_FAILED:
+	case FABRIC_DIAL_FAILED:
 		refused(v, now_ns);
 		break;
-	case SL_DIAL_NOTHING:
+	case FABRIC_DIAL_NOTHING:
 		break;
 	}
 }

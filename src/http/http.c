@@ -24,26 +24,26 @@
 #define CONNECTION_MEMORY (64u * 1024) /* libmicrohttpd sends chunks of half of it */
 #define REAPER_TICK_MS	  250
 
-/* ---- what libmicrohttpd calls --------------------------------------------------------------- */
+/* ---- what libmicrohttpd calls ---- */
 
-static void set_deadline(struct sl_http_request *req, unsigned int timeouts)
+static void set_deadline(struct http_request *req, unsigned int timeouts)
 {
-	struct sl_http *h = req->http;
+	struct http *h = req->http;
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(req->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	struct connection *c = info ? info->socket_context : NULL;
+	struct http_connection *c = info ? info->socket_context : NULL;
 
 	if (!c)
 		return;
 	pthread_mutex_lock(&h->lock);
-	c->deadline_ns = sl_now_ns() + (uint64_t)timeouts * h->opts.timeout_s * 1000000000u;
+	c->deadline_ns = base_now_ns() + (uint64_t)timeouts * h->opts.timeout_s * 1000000000u;
 	pthread_mutex_unlock(&h->lock);
 }
 
 /* The first thing of a request: its line, as it came. What it returns is answer()'s *context. */
 static void *request_line(void *arg, const char *uri, struct MHD_Connection *connection)
 {
-	struct sl_http_request *req = calloc(1, sizeof(*req));
+	struct http_request *req = calloc(1, sizeof(*req));
 
 	if (!req)
 		return NULL;
@@ -53,7 +53,7 @@ static void *request_line(void *arg, const char *uri, struct MHD_Connection *con
 	return req;
 }
 
-static bool body_append(struct sl_http_request *req, const char *data, size_t bytes)
+static bool body_append(struct http_request *req, const char *data, size_t bytes)
 {
 	size_t max = req->http->opts.max_body, room = req->body_room;
 	unsigned char *grown;
@@ -83,9 +83,9 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 			      const char *method, const char *version, const char *upload,
 			      size_t *upload_bytes, void **context)
 {
-	struct sl_http_request *req = *context;
-	struct sl_http *h = arg;
-	const struct route *route;
+	struct http_request *req = *context;
+	struct http *h = arg;
+	const struct http_route *route;
 	enum MHD_Result result;
 
 	(void)version;
@@ -97,7 +97,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 		req->seen = true;
 		req->method = method;
 		req->path = url;
-		length = sl_http_header(req, "Content-Length");
+		length = http_header(req, "Content-Length");
 		if (!length || strtoull(length, NULL, 10) <= h->opts.max_body)
 			return MHD_YES; /* called again, with the body or without */
 		req->too_large = true;	/* answered now, and the connection closed */
@@ -110,16 +110,15 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 	set_deadline(req, 10);
 	atomic_fetch_add_explicit(&h->requests, 1, memory_order_relaxed);
 	if (req->too_large) {
-		sl_http_reply_error(req, 413, "the body is larger than %zu bytes",
-				    h->opts.max_body);
+		http_reply_error(req, 413, "the body is larger than %zu bytes", h->opts.max_body);
 	} else if (req->bad_uri) {
-		sl_http_reply_error(req, 400, "the path holds a NUL");
+		http_reply_error(req, 400, "the path holds a NUL");
 	} else {
-		route = sl_http_route_find(req);
+		route = http_route_find(req);
 		if (route)
 			route->fn(req, route->arg);
 		if (route && !req->response)
-			sl_http_reply_error(req, 500, "%s has no answer", req->path);
+			http_reply_error(req, 500, "%s has no answer", req->path);
 	}
 	if (!req->response)
 		return MHD_NO;
@@ -134,7 +133,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 static void request_done(void *arg, struct MHD_Connection *connection, void **context,
 			 enum MHD_RequestTerminationCode why)
 {
-	struct sl_http_request *req = *context;
+	struct http_request *req = *context;
 
 	(void)arg, (void)connection, (void)why;
 	if (!req)
@@ -154,7 +153,7 @@ static void request_done(void *arg, struct MHD_Connection *connection, void **co
 
 static enum MHD_Result admit(void *arg, const struct sockaddr *addr, socklen_t bytes)
 {
-	struct sl_http *h = arg;
+	struct http *h = arg;
 
 	(void)addr, (void)bytes;
 	if (atomic_load_explicit(&h->open, memory_order_relaxed) < h->opts.max_connections)
@@ -167,8 +166,8 @@ static enum MHD_Result admit(void *arg, const struct sockaddr *addr, socklen_t b
 static void connection_event(void *arg, struct MHD_Connection *connection, void **context,
 			     enum MHD_ConnectionNotificationCode what)
 {
-	struct sl_http *h = arg;
-	struct connection *c = *context;
+	struct http *h = arg;
+	struct http_connection *c = *context;
 	const union MHD_ConnectionInfo *info;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
@@ -180,7 +179,7 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 			return;
 		}
 		c->fd = info->connect_fd;
-		c->deadline_ns = sl_now_ns() + 2ull * h->opts.timeout_s * 1000000000u;
+		c->deadline_ns = base_now_ns() + 2ull * h->opts.timeout_s * 1000000000u;
 		pthread_mutex_lock(&h->lock);
 		if (!h->connections)
 			pthread_cond_signal(&h->wake);
@@ -211,14 +210,14 @@ static void log_line(void *arg, const char *fmt, va_list ap)
 	char line[256];
 
 	(void)arg;
-	if (sl_log_level < SL_DEBUG)
+	if (base_log_level < BASE_DEBUG)
 		return;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	vsnprintf(line, sizeof(line), fmt, ap);
 #pragma GCC diagnostic pop
 	line[strcspn(line, "\n")] = '\0';
-	sl_logf(SL_DEBUG, "http", "%s", line);
+	base_logf(BASE_DEBUG, "http", "%s", line);
 }
 
 /*
@@ -227,18 +226,19 @@ static void log_line(void *arg, const char *fmt, va_list ap)
  */
 static void *reap(void *arg)
 {
-	struct sl_http *h = arg;
+	struct http *h = arg;
 
 	pthread_mutex_lock(&h->lock);
 	while (!h->stopping) {
-		uint64_t now = sl_now_ns(), until = now + REAPER_TICK_MS * 1000000u;
+		uint64_t now = base_now_ns(), until = now + REAPER_TICK_MS * 1000000u;
 		struct timespec t = {.tv_sec = (time_t)(until / 1000000000u),
 				     .tv_nsec = (long)(until % 1000000000u)};
 
-		for (struct connection *c = h->connections; c; c = c->next)
+		for (struct http_connection *c = h->connections; c; c = c->next)
 			if (!c->shut && now > c->deadline_ns)
 				c->shut = !shutdown(c->fd, SHUT_RDWR) || errno == ENOTCONN;
-		/* Without connections there is nothing to wake for: a daemon at rest shall be at rest. */
+		/* Without connections there is nothing to wake for: a daemon at rest shall be at
+		 * rest. */
 		if (h->connections)
 			pthread_cond_timedwait(&h->wake, &h->lock, &t);
 		else
@@ -248,7 +248,7 @@ static void *reap(void *arg)
 	return NULL;
 }
 
-/* ---- start and stop ------------------------------------------------------------------------- */
+/* ---- start and stop ---- */
 
 static void fail(char *error, size_t bytes, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -274,7 +274,7 @@ static int listen_on(const char *listen_at, char *error, size_t error_bytes)
 	int fd = -1, e, one = 1, zero = 0;
 	uint16_t number;
 
-	if (sl_parse_address(listen_at, host, sizeof(host), &number)) {
+	if (base_parse_address(listen_at, host, sizeof(host), &number)) {
 		errno = EINVAL;
 		fail(error, error_bytes,
 		     "cannot listen on '%s': not an address such as 127.0.0.1:9464 or [::1]:9464",
@@ -310,7 +310,7 @@ static int listen_on(const char *listen_at, char *error, size_t error_bytes)
 	return fd;
 }
 
-static int print_address(struct sl_http *h)
+static int print_address(struct http *h)
 {
 	struct sockaddr_storage ss = {0};
 	socklen_t bytes = sizeof(ss);
@@ -330,9 +330,9 @@ static int print_address(struct sl_http *h)
 	return 0;
 }
 
-struct sl_http *sl_http_new(const struct sl_http_opts *opts, char *error, size_t error_bytes)
+struct http *http_new(const struct http_opts *opts, char *error, size_t error_bytes)
 {
-	struct sl_http *h = calloc(1, sizeof(*h));
+	struct http *h = calloc(1, sizeof(*h));
 	pthread_condattr_t monotonic;
 	int e;
 
@@ -375,7 +375,7 @@ no_listen:
 	return NULL;
 }
 
-int sl_http_start(struct sl_http *h, char *error, size_t error_bytes)
+int http_start(struct http *h, char *error, size_t error_bytes)
 {
 	unsigned int threads = h->opts.threads;
 	int e;
@@ -390,8 +390,8 @@ int sl_http_start(struct sl_http *h, char *error, size_t error_bytes)
 	pthread_setname_np(h->reaper, "sl-http-reaper");
 	h->reaper_runs = true;
 	/*
-	 * The limit on connections is admit()'s: libmicrohttpd would divide it among its threads and
-	 * leave those over it waiting.
+	 * The limit on connections is admit()'s: libmicrohttpd would divide it among its threads
+	 * and leave those over it waiting.
 	 */
 	errno = 0;
 	h->daemon = MHD_start_daemon(
@@ -413,12 +413,12 @@ int sl_http_start(struct sl_http *h, char *error, size_t error_bytes)
 	return 0;
 }
 
-const char *sl_http_address(const struct sl_http *h)
+const char *http_address(const struct http *h)
 {
 	return h->address;
 }
 
-void sl_http_stats(const struct sl_http *h, struct sl_http_stats *out)
+void http_stats(const struct http *h, struct http_stats *out)
 {
 	out->requests = atomic_load_explicit(&h->requests, memory_order_relaxed);
 	out->bytes = atomic_load_explicit(&h->bytes, memory_order_relaxed);
@@ -429,7 +429,7 @@ void sl_http_stats(const struct sl_http *h, struct sl_http_stats *out)
 	out->connections = atomic_load_explicit(&h->open, memory_order_relaxed);
 }
 
-void sl_http_free(struct sl_http *h)
+void http_free(struct http *h)
 {
 	if (!h)
 		return;
@@ -444,8 +444,8 @@ void sl_http_free(struct sl_http *h)
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->reaper, NULL);
 	}
-	sl_http_packed_free(h);
-	sl_http_routes_free(h);
+	http_packed_free(h);
+	http_routes_free(h);
 	pthread_cond_destroy(&h->wake);
 	pthread_mutex_destroy(&h->lock);
 	free(h);

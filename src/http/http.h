@@ -12,87 +12,86 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct sl_http;
-struct sl_http_request;
+struct http;
+struct http_request;
 
 /*
- * A handler answers by exactly one of the sl_http_reply functions and returns. Runs on a server
+ * A handler answers by exactly one of the http_reply functions and returns. Runs on a server
  * thread, several at a time; it must not wait, as other connections share the thread. A handler
  * of GET answers HEAD as well.
  */
-typedef void (*sl_http_handler)(struct sl_http_request *req, void *arg);
+typedef void (*http_handler)(struct http_request *req, void *arg);
 
-struct sl_http_opts {
-	const char *listen;        /* "127.0.0.1:9464", "[::1]:0"; ":9464" is loopback; port 0
-				    * takes a free one */
+struct http_opts {
+	const char *listen;	      /* "127.0.0.1:9464", "[::1]:0"; ":9464" is loopback; port 0
+				       * takes a free one */
 	unsigned int max_connections; /* 0: 256; more are closed at once, and counted */
-	size_t max_body;           /* 0: 64 KiB; more is answered 413 */
-	unsigned int timeout_s;    /* of an idle connection, 0: 30; a request must be complete
-				    * after twice, an answer be taken after ten times as much,
-				    * however busy the client keeps the connection */
-	unsigned int threads;      /* 0: 2 */
+	size_t max_body;	      /* 0: 64 KiB; more is answered 413 */
+	unsigned int timeout_s;	      /* of an idle connection, 0: 30; a request must be complete
+				       * after twice, an answer be taken after ten times as much,
+				       * however busy the client keeps the connection */
+	unsigned int threads;	      /* 0: 2 */
 	bool no_gzip;
 };
 
 /* NULL with errno and one line in error (port in use, bad address). Routes come before start. */
-struct sl_http *sl_http_new(const struct sl_http_opts *opts, char *error, size_t error_bytes);
+struct http *http_new(const struct http_opts *opts, char *error, size_t error_bytes);
 /*
  * path: exact ("/health"), or with one trailing variable ("/rdma/qp/{}", "/rdma/qp/{}/connect"), or
  * with all that follows as the variable ("/apis/{*}").
  * methods that a path does not have are answered 405 with Allow; unknown paths 404.
  */
-int sl_http_route(struct sl_http *h, const char *method, const char *path, sl_http_handler fn,
-		  void *arg);
-int sl_http_start(struct sl_http *h, char *error, size_t error_bytes);
-void sl_http_free(struct sl_http *h); /* stops: no handler runs after it returned */
-const char *sl_http_address(const struct sl_http *h); /* "127.0.0.1:9464", the real port */
+int http_route(struct http *h, const char *method, const char *path, http_handler fn, void *arg);
+int http_start(struct http *h, char *error, size_t error_bytes);
+void http_free(struct http *h);			/* stops: no handler runs after it returned */
+const char *http_address(const struct http *h); /* "127.0.0.1:9464", the real port */
 
-const char *sl_http_method(const struct sl_http_request *req);
-const char *sl_http_path(const struct sl_http_request *req);
-const char *sl_http_variable(const struct sl_http_request *req); /* what {} matched, or "" */
-const char *sl_http_header(const struct sl_http_request *req, const char *name); /* or NULL */
+const char *http_method(const struct http_request *req);
+const char *http_path(const struct http_request *req);
+const char *http_variable(const struct http_request *req); /* what {} matched, or "" */
+const char *http_header(const struct http_request *req, const char *name); /* or NULL */
 /* The value of a parameter, the first one if it was given several times; or NULL. */
-const char *sl_http_query(const struct sl_http_request *req, const char *key);
+const char *http_query(const struct http_request *req, const char *key);
 /* Calls fn for each parameter in the order in which they were given, until it returns false. */
-void sl_http_query_each(const struct sl_http_request *req,
-			bool (*fn)(void *arg, const char *key, const char *value), void *arg);
-const void *sl_http_body(const struct sl_http_request *req, size_t *bytes);
+void http_query_each(const struct http_request *req,
+		     bool (*fn)(void *arg, const char *key, const char *value), void *arg);
+const void *http_body(const struct http_request *req, size_t *bytes);
 
 /*
  * Adds a header to the answer that is about to be given (Content-Security-Policy, Cache-Control);
  * call it before the reply. Both strings are copied. 0, -ENOMEM, -ENOSPC (over 16), or -EINVAL
  * for a name or value that does not belong into a header.
  */
-int sl_http_add_header(struct sl_http_request *req, const char *name, const char *value);
+int http_add_header(struct http_request *req, const char *name, const char *value);
 
 /* Copies body. */
-void sl_http_reply(struct sl_http_request *req, int status, const char *content_type,
-		   const void *body, size_t bytes);
+void http_reply(struct http_request *req, int status, const char *content_type, const void *body,
+		size_t bytes);
 /*
  * body lives for ever (embedded files). etag is the opaque part, without quotes, or NULL;
  * If-None-Match is answered 304. Cache-Control is no-cache, if none was added.
  */
-void sl_http_reply_static(struct sl_http_request *req, int status, const char *content_type,
-			  const void *body, size_t bytes, const char *etag);
+void http_reply_static(struct http_request *req, int status, const char *content_type,
+		       const void *body, size_t bytes, const char *etag);
 /* {"error": text} */
-void sl_http_reply_error(struct sl_http_request *req, int status, const char *fmt, ...)
+void http_reply_error(struct http_request *req, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Takes the jansson value over. */
 struct json_t;
-void sl_http_reply_json(struct sl_http_request *req, int status, struct json_t *json);
+void http_reply_json(struct http_request *req, int status, struct json_t *json);
 /*
  * Streams: read fills up to max bytes (0: the end, < 0: break the connection off); done is called
  * exactly once, also when the client went away, and may be NULL. Memory a request: 64 KiB, and
  * 300 KiB more when the client has it compressed. read runs on a server thread and must not wait.
  */
-void sl_http_reply_stream(struct sl_http_request *req, int status, const char *content_type,
-			  ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
-			  void *arg);
+void http_reply_stream(struct http_request *req, int status, const char *content_type,
+		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
+		       void *arg);
 
-struct sl_http_stats {
+struct http_stats {
 	uint64_t requests, bytes, errors_4xx, errors_5xx, refused_connections;
 	uint32_t connections;
 };
-void sl_http_stats(const struct sl_http *h, struct sl_http_stats *out);
+void http_stats(const struct http *h, struct http_stats *out);
 
 #endif

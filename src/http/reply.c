@@ -25,7 +25,7 @@ static struct MHD_Response *empty_response(void)
 	return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
 }
 
-/* ---- compression ---------------------------------------------------------------------------- */
+/* ---- compression ---- */
 
 static bool compressible(const char *type)
 {
@@ -70,12 +70,12 @@ static bool accepts_gzip(const char *accept)
 }
 
 /* Whether the answer to req is to be compressed; says in any case that it depends. */
-static bool wants_gzip(struct sl_http_request *req, const char *type)
+static bool wants_gzip(struct http_request *req, const char *type)
 {
 	if (req->http->opts.no_gzip || !compressible(type))
 		return false;
-	sl_http_add_header(req, "Vary", "Accept-Encoding");
-	return accepts_gzip(sl_http_header(req, "Accept-Encoding"));
+	http_add_header(req, "Vary", "Accept-Encoding");
+	return accepts_gzip(http_header(req, "Accept-Encoding"));
 }
 
 /* Returns a malloc'd gzip member, or NULL when there is no memory or no gain. */
@@ -106,9 +106,9 @@ static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *ou
 }
 
 /* Compresses an embedded file at its first use. The result lives as long as the server. */
-static const struct packed *packed_get(struct sl_http *h, const void *body, size_t bytes)
+static const struct http_packed *packed_get(struct http *h, const void *body, size_t bytes)
 {
-	struct packed *p;
+	struct http_packed *p;
 
 	pthread_mutex_lock(&h->lock);
 	for (p = h->packed; p; p = p->next)
@@ -128,9 +128,9 @@ static const struct packed *packed_get(struct sl_http *h, const void *body, size
 	return p && p->gz ? p : NULL;
 }
 
-void sl_http_packed_free(struct sl_http *h)
+void http_packed_free(struct http *h)
 {
-	struct packed *p;
+	struct http_packed *p;
 
 	while ((p = h->packed)) {
 		h->packed = p->next;
@@ -139,15 +139,15 @@ void sl_http_packed_free(struct sl_http *h)
 	}
 }
 
-/* ---- the answer ----------------------------------------------------------------------------- */
+/* ---- the answer ---- */
 
-int sl_http_add_header(struct sl_http_request *req, const char *name, const char *value)
+int http_add_header(struct http_request *req, const char *name, const char *value)
 {
-	struct header *h = &req->headers[req->header_count];
+	struct http_header *h = &req->headers[req->header_count];
 
 	if (!*name || strpbrk(name, " \t\r\n:") || strpbrk(value, "\r\n"))
 		return -EINVAL;
-	if (req->header_count == SL_HTTP_HEADERS)
+	if (req->header_count == HTTP_HEADERS)
 		return -ENOSPC;
 	h->name = strdup(name);
 	h->value = strdup(value);
@@ -160,7 +160,7 @@ int sl_http_add_header(struct sl_http_request *req, const char *name, const char
 	return 0;
 }
 
-static bool has_header(const struct sl_http_request *req, const char *name)
+static bool has_header(const struct http_request *req, const char *name)
 {
 	for (size_t i = 0; i < req->header_count; i++)
 		if (!strcasecmp(req->headers[i].name, name))
@@ -169,7 +169,7 @@ static bool has_header(const struct sl_http_request *req, const char *name)
 }
 
 /* Takes response over; a second answer to the same request is thrown away. */
-static void answer_with(struct sl_http_request *req, int status, const char *content_type,
+static void answer_with(struct http_request *req, int status, const char *content_type,
 			struct MHD_Response *response)
 {
 	if (!response)
@@ -187,14 +187,14 @@ static void answer_with(struct sl_http_request *req, int status, const char *con
 	req->status = (unsigned int)status;
 }
 
-static void count_bytes(struct sl_http_request *req, size_t bytes)
+static void count_bytes(struct http_request *req, size_t bytes)
 {
 	if (!req->response && strcmp(req->method, "HEAD"))
 		atomic_fetch_add_explicit(&req->http->bytes, bytes, memory_order_relaxed);
 }
 
-void sl_http_reply(struct sl_http_request *req, int status, const char *content_type,
-		   const void *body, size_t bytes)
+void http_reply(struct http_request *req, int status, const char *content_type, const void *body,
+		size_t bytes)
 {
 	struct MHD_Response *response;
 	unsigned char *gz = NULL;
@@ -240,10 +240,10 @@ static bool etag_matches(const char *list, const char *etag)
 	return false;
 }
 
-void sl_http_reply_static(struct sl_http_request *req, int status, const char *content_type,
-			  const void *body, size_t bytes, const char *etag)
+void http_reply_static(struct http_request *req, int status, const char *content_type,
+		       const void *body, size_t bytes, const char *etag)
 {
-	const struct packed *packed = NULL;
+	const struct http_packed *packed = NULL;
 	struct MHD_Response *response;
 	char tag[256];
 
@@ -251,10 +251,10 @@ void sl_http_reply_static(struct sl_http_request *req, int status, const char *c
 		packed = packed_get(req->http, body, bytes);
 	if (etag) {
 		snprintf(tag, sizeof(tag), "\"%s%s\"", etag, packed ? "-gz" : "");
-		sl_http_add_header(req, "ETag", tag);
+		http_add_header(req, "ETag", tag);
 		if (!has_header(req, "Cache-Control"))
-			sl_http_add_header(req, "Cache-Control", "no-cache");
-		if (etag_matches(sl_http_header(req, "If-None-Match"), etag)) {
+			http_add_header(req, "Cache-Control", "no-cache");
+		if (etag_matches(http_header(req, "If-None-Match"), etag)) {
 			answer_with(req, 304, NULL, empty_response());
 			return;
 		}
@@ -271,7 +271,7 @@ void sl_http_reply_static(struct sl_http_request *req, int status, const char *c
 	answer_with(req, status, content_type, response);
 }
 
-void sl_http_reply_json(struct sl_http_request *req, int status, struct json_t *json)
+void http_reply_json(struct http_request *req, int status, struct json_t *json)
 {
 	char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
@@ -280,14 +280,14 @@ void sl_http_reply_json(struct sl_http_request *req, int status, struct json_t *
 		static const char failed[] =
 			"{\"error\":\"the answer could not be written as JSON\"}";
 
-		sl_http_reply(req, 500, "application/json", failed, sizeof(failed) - 1);
+		http_reply(req, 500, "application/json", failed, sizeof(failed) - 1);
 		return;
 	}
-	sl_http_reply(req, status, "application/json", text, strlen(text));
+	http_reply(req, status, "application/json", text, strlen(text));
 	free(text);
 }
 
-void sl_http_reply_error(struct sl_http_request *req, int status, const char *fmt, ...)
+void http_reply_error(struct http_request *req, int status, const char *fmt, ...)
 {
 	char text[512];
 	json_t *value;
@@ -303,13 +303,13 @@ void sl_http_reply_error(struct sl_http_request *req, int status, const char *fm
 				*c = '?';
 		value = json_string(text);
 	}
-	sl_http_reply_json(req, status, json_pack("{s:o}", "error", value));
+	http_reply_json(req, status, json_pack("{s:o}", "error", value));
 }
 
-/* ---- streaming ------------------------------------------------------------------------------ */
+/* ---- streaming ---- */
 
 struct stream {
-	struct sl_http *http;
+	struct http *http;
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	void (*done)(void *arg);
 	void *arg;
@@ -374,9 +374,9 @@ static void stream_free(void *arg)
 	free(s);
 }
 
-void sl_http_reply_stream(struct sl_http_request *req, int status, const char *content_type,
-			  ssize_t (*read)(void *arg, char *buf, size_t max),
-			  void (*done)(void *arg), void *arg)
+void http_reply_stream(struct http_request *req, int status, const char *content_type,
+		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
+		       void *arg)
 {
 	struct stream *s = calloc(1, sizeof(*s));
 	struct MHD_Response *response;

@@ -9,18 +9,17 @@
 
 #include "http/internal.h"
 
-int sl_http_route(struct sl_http *h, const char *method, const char *path, sl_http_handler fn,
-		  void *arg)
+int http_route(struct http *h, const char *method, const char *path, http_handler fn, void *arg)
 {
 	const char *rest = strstr(path, "{*}"), *variable = rest ? rest : strstr(path, "{}");
-	struct route *r = &h->routes[h->route_count];
+	struct http_route *r = &h->routes[h->route_count];
 
 	if (h->daemon)
 		return -EBUSY;
 	if (*path != '/' || !fn || (rest && (rest[3] || strstr(path, "{}"))) ||
 	    (variable && strstr(variable + 2, "{}")))
 		return -EINVAL;
-	if (h->route_count == SL_HTTP_ROUTES)
+	if (h->route_count == HTTP_ROUTES)
 		return -ENOSPC;
 	r->method = method;
 	r->fn = fn;
@@ -38,7 +37,7 @@ int sl_http_route(struct sl_http *h, const char *method, const char *path, sl_ht
 }
 
 /* Whether path is this route's; where its variable is, if it has one. One segment, not empty. */
-static bool route_matches(const struct route *r, const char *path, const char **variable,
+static bool route_matches(const struct http_route *r, const char *path, const char **variable,
 			  size_t *bytes)
 {
 	size_t before = strlen(r->before), length = strlen(path), after;
@@ -56,10 +55,10 @@ static bool route_matches(const struct route *r, const char *path, const char **
 	return r->rest || !memchr(*variable, '/', *bytes);
 }
 
-const struct route *sl_http_route_find(struct sl_http_request *req)
+const struct http_route *http_route_find(struct http_request *req)
 {
-	struct sl_http *h = req->http;
-	const struct route *found = NULL;
+	struct http *h = req->http;
+	const struct http_route *found = NULL;
 	const char *method = req->method, *variable, *value = NULL;
 	size_t bytes, value_bytes = 0;
 	char allow[128] = "";
@@ -68,7 +67,7 @@ const struct route *sl_http_route_find(struct sl_http_request *req)
 	if (!strcmp(method, "HEAD"))
 		method = "GET"; /* libmicrohttpd leaves the body out */
 	for (size_t i = 0; i < h->route_count; i++) {
-		const struct route *r = &h->routes[i];
+		const struct http_route *r = &h->routes[i];
 
 		if (!route_matches(r, req->path, &variable, &bytes))
 			continue;
@@ -88,20 +87,20 @@ const struct route *sl_http_route_find(struct sl_http_request *req)
 	if (found) {
 		req->variable = strndup(value, value_bytes);
 		if (!req->variable) {
-			sl_http_reply_error(req, 503, "out of memory");
+			http_reply_error(req, 503, "out of memory");
 			return NULL;
 		}
 	} else if (*allow) {
-		sl_http_add_header(req, "Allow", allow);
-		sl_http_reply_error(req, 405, "%s does not take %s, but %s", req->path, req->method,
-				    allow);
+		http_add_header(req, "Allow", allow);
+		http_reply_error(req, 405, "%s does not take %s, but %s", req->path, req->method,
+				 allow);
 	} else {
-		sl_http_reply_error(req, 404, "no such path: %s", req->path);
+		http_reply_error(req, 404, "no such path: %s", req->path);
 	}
 	return found;
 }
 
-void sl_http_routes_free(struct sl_http *h)
+void http_routes_free(struct http *h)
 {
 	for (size_t i = 0; i < h->route_count; i++) {
 		free(h->routes[i].before);
@@ -109,27 +108,27 @@ void sl_http_routes_free(struct sl_http *h)
 	}
 }
 
-const char *sl_http_method(const struct sl_http_request *req)
+const char *http_method(const struct http_request *req)
 {
 	return req->method;
 }
 
-const char *sl_http_path(const struct sl_http_request *req)
+const char *http_path(const struct http_request *req)
 {
 	return req->path;
 }
 
-const char *sl_http_variable(const struct sl_http_request *req)
+const char *http_variable(const struct http_request *req)
 {
 	return req->variable ? req->variable : "";
 }
 
-const char *sl_http_header(const struct sl_http_request *req, const char *name)
+const char *http_header(const struct http_request *req, const char *name)
 {
 	return MHD_lookup_connection_value(req->connection, MHD_HEADER_KIND, name);
 }
 
-const char *sl_http_query(const struct sl_http_request *req, const char *key)
+const char *http_query(const struct http_request *req, const char *key)
 {
 	return MHD_lookup_connection_value(req->connection, MHD_GET_ARGUMENT_KIND, key);
 }
@@ -148,14 +147,14 @@ static enum MHD_Result each_parameter(void *arg, enum MHD_ValueKind kind, const 
 	return e->fn(e->arg, key, value ? value : "") ? MHD_YES : MHD_NO;
 }
 
-void sl_http_query_each(const struct sl_http_request *req,
-			bool (*fn)(void *arg, const char *key, const char *value), void *arg)
+void http_query_each(const struct http_request *req,
+		     bool (*fn)(void *arg, const char *key, const char *value), void *arg)
 {
 	MHD_get_connection_values(req->connection, MHD_GET_ARGUMENT_KIND, each_parameter,
 				  &(struct each){fn, arg});
 }
 
-const void *sl_http_body(const struct sl_http_request *req, size_t *bytes)
+const void *http_body(const struct http_request *req, size_t *bytes)
 {
 	*bytes = req->body_bytes;
 	return req->body ? (const void *)req->body : "";

@@ -15,18 +15,18 @@
 #define WORDS_MAX 1024u
 #define TIMES_MAX 1000u
 
-struct kept {
-	struct kept *next;
+struct file_kept {
+	struct file_kept *next;
 	char bytes[];
 };
 
 /* Zeroed memory that lives as long as m. */
 static void *keep(struct manage *m, size_t bytes)
 {
-	struct kept *k = calloc(1, sizeof(*k) + bytes);
+	struct file_kept *k = calloc(1, sizeof(*k) + bytes);
 
 	if (!k) {
-		sl_yaml_wrong(m->yaml, 0, "out of memory");
+		base_yaml_wrong(m->yaml, 0, "out of memory");
 		return NULL;
 	}
 	k->next = m->kept;
@@ -42,158 +42,159 @@ static char *keep_string(struct manage *m, const char *s)
 }
 
 /* Names become files' names and words of scripts. */
-static void name_of(struct manage *m, sl_yaml_node node, const char *what, const char **out)
+static void name_of(struct manage *m, base_yaml_node node, const char *what, const char **out)
 {
-	sl_yaml_string(m->yaml, node, what, out);
+	base_yaml_string(m->yaml, node, what, out);
 	if (*out &&
 	    (!**out || strlen(*out) > 63 || **out == '-' || **out == '.' ||
 	     (*out)[strspn(*out,
 			   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")]))
-		sl_yaml_wrong(m->yaml, node,
-			      "%s: expected up to 63 letters, digits, '-', '_', '.', not '%.64s'",
-			      what, *out);
+		base_yaml_wrong(m->yaml, node,
+				"%s: expected up to 63 letters, digits, '-', '_', '.', not '%.64s'",
+				what, *out);
 }
 
 /* A list of words, NULL-terminated; a single value is a list of one. */
-static const char *const *words(struct manage *m, sl_yaml_node node, const char *what, size_t least)
+static const char *const *words(struct manage *m, base_yaml_node node, const char *what,
+				size_t least)
 {
-	size_t n = sl_yaml_count(m->yaml, node);
+	size_t n = base_yaml_count(m->yaml, node);
 	const char **w;
 
 	if (n < least || n > WORDS_MAX) {
-		sl_yaml_wrong(m->yaml, node, "%s: expected a list of %zu to %u words", what, least,
-			      WORDS_MAX);
+		base_yaml_wrong(m->yaml, node, "%s: expected a list of %zu to %u words", what,
+				least, WORDS_MAX);
 		return NULL;
 	}
 	w = keep(m, (n + 1) * sizeof(*w));
 	for (size_t i = 0; w && i < n; i++) {
 		w[i] = "";
-		sl_yaml_string(m->yaml, sl_yaml_at(m->yaml, node, i), what, &w[i]);
+		base_yaml_string(m->yaml, base_yaml_at(m->yaml, node, i), what, &w[i]);
 	}
 	return w;
 }
 
-static void read_hosts(struct manage *m, sl_yaml_node node, const char *program)
+static void read_hosts(struct manage *m, base_yaml_node node, const char *program)
 {
 	static const char *const keys[] = {"ssh", "program", NULL};
-	struct sl_yaml *y = m->yaml;
-	sl_yaml_node where, value;
+	struct base_yaml *y = m->yaml;
+	base_yaml_node where, value;
 	const char *name;
 	size_t n = 0;
 
-	while (sl_yaml_pair(y, node, n, &name, &where, &value))
+	while (base_yaml_pair(y, node, n, &name, &where, &value))
 		n++;
-	if (node && !sl_yaml_is_mapping(y, node))
-		sl_yaml_wrong(y, node, "hosts: expected names with their settings");
+	if (node && !base_yaml_is_mapping(y, node))
+		base_yaml_wrong(y, node, "hosts: expected names with their settings");
 	if (n > HOSTS_MAX) {
-		sl_yaml_wrong(y, node, "hosts: more than %u", HOSTS_MAX);
+		base_yaml_wrong(y, node, "hosts: more than %u", HOSTS_MAX);
 		return;
 	}
 	m->host = keep(m, (n + 1) * sizeof(*m->host));
 	if (!m->host)
 		return;
 	m->host[m->hosts++] = (struct manage_host){.name = "local", .program = program};
-	for (size_t i = 0; sl_yaml_pair(y, node, i, &name, &where, &value); i++) {
+	for (size_t i = 0; base_yaml_pair(y, node, i, &name, &where, &value); i++) {
 		struct manage_host *h = &m->host[m->hosts++];
-		sl_yaml_node ssh;
+		base_yaml_node ssh;
 
 		h->program = "sidelight";
 		name_of(m, where, "a host's name", &h->name);
 		for (size_t k = 0; k + 1 < m->hosts; k++)
 			if (!strcmp(m->host[k].name, name))
-				sl_yaml_wrong(y, where, "host '%s' is there already", name);
+				base_yaml_wrong(y, where, "host '%s' is there already", name);
 		if (!value)
-			sl_yaml_wrong(y, where, "host '%s': nothing is said of it", name);
-		if (!sl_yaml_mapping(y, value, keys))
+			base_yaml_wrong(y, where, "host '%s': nothing is said of it", name);
+		if (!base_yaml_mapping(y, value, keys))
 			return;
-		ssh = sl_yaml_need(y, value, "ssh");
+		ssh = base_yaml_need(y, value, "ssh");
 		h->ssh = words(m, ssh, "ssh", 1);
-		sl_yaml_string(y, sl_yaml_get(y, value, "program"), "program", &h->program);
+		base_yaml_string(y, base_yaml_get(y, value, "program"), "program", &h->program);
 	}
 }
 
-static const struct manage_host *host_of(struct manage *m, sl_yaml_node node)
+static const struct manage_host *host_of(struct manage *m, base_yaml_node node)
 {
 	const char *name = "local";
 
-	sl_yaml_string(m->yaml, node, "host", &name);
+	base_yaml_string(m->yaml, node, "host", &name);
 	for (size_t i = 0; i < m->hosts; i++)
 		if (!strcmp(m->host[i].name, name))
 			return &m->host[i];
-	sl_yaml_wrong(m->yaml, node, "there is no host '%.64s' under hosts", name);
+	base_yaml_wrong(m->yaml, node, "there is no host '%.64s' under hosts", name);
 	return NULL;
 }
 
-static void read_parts(struct manage *m, sl_yaml_node node)
+static void read_parts(struct manage *m, base_yaml_node node)
 {
 	static const char *const keys[] = {"name", "host", "run", "ready", "stop", NULL};
-	struct sl_yaml *y = m->yaml;
-	size_t n = sl_yaml_count(y, node);
+	struct base_yaml *y = m->yaml;
+	size_t n = base_yaml_count(y, node);
 
 	if (!n || n > PARTS_MAX) {
-		sl_yaml_wrong(y, node, "parts: expected 1 to %u", PARTS_MAX);
+		base_yaml_wrong(y, node, "parts: expected 1 to %u", PARTS_MAX);
 		return;
 	}
 	m->part = keep(m, n * sizeof(*m->part));
 	for (size_t i = 0; m->part && i < n; i++) {
-		sl_yaml_node at = sl_yaml_at(y, node, i);
+		base_yaml_node at = base_yaml_at(y, node, i);
 		struct manage_part *p = &m->part[i];
 
-		if (!sl_yaml_mapping(y, at, keys))
+		if (!base_yaml_mapping(y, at, keys))
 			return;
 		p->ready_ns = 30000000000ull;
 		p->stop_ns = 10000000000ull;
-		name_of(m, sl_yaml_need(y, at, "name"), "name", &p->name);
-		p->host = host_of(m, sl_yaml_get(y, at, "host"));
-		p->run = words(m, sl_yaml_need(y, at, "run"), "run", 1);
-		sl_yaml_duration(y, sl_yaml_get(y, at, "ready"), "ready", &p->ready_ns);
-		sl_yaml_duration(y, sl_yaml_get(y, at, "stop"), "stop", &p->stop_ns);
+		name_of(m, base_yaml_need(y, at, "name"), "name", &p->name);
+		p->host = host_of(m, base_yaml_get(y, at, "host"));
+		p->run = words(m, base_yaml_need(y, at, "run"), "run", 1);
+		base_yaml_duration(y, base_yaml_get(y, at, "ready"), "ready", &p->ready_ns);
+		base_yaml_duration(y, base_yaml_get(y, at, "stop"), "stop", &p->stop_ns);
 		for (size_t k = 0; p->name && k < i; k++)
 			if (m->part[k].name && !strcmp(m->part[k].name, p->name))
-				sl_yaml_wrong(y, at, "part '%s' is there already", p->name);
+				base_yaml_wrong(y, at, "part '%s' is there already", p->name);
 		m->parts++;
 	}
 }
 
-static size_t read_steps(struct manage *m, sl_yaml_node node, struct manage_step **out)
+static size_t read_steps(struct manage *m, base_yaml_node node, struct manage_step **out)
 {
 	static const char *const keys[] = {"name",  "host",   "run",   "shell", "within",
 					   "exits", "prints", "times", NULL};
-	struct sl_yaml *y = m->yaml;
-	size_t n = sl_yaml_count(y, node);
+	struct base_yaml *y = m->yaml;
+	size_t n = base_yaml_count(y, node);
 	regex_t regex;
 
 	if (n > PARTS_MAX)
-		sl_yaml_wrong(y, node, "more than %u steps", PARTS_MAX);
-	*out = n && !sl_yaml_error(y) ? keep(m, n * sizeof(**out)) : NULL;
+		base_yaml_wrong(y, node, "more than %u steps", PARTS_MAX);
+	*out = n && !base_yaml_error(y) ? keep(m, n * sizeof(**out)) : NULL;
 	for (size_t i = 0; *out && i < n; i++) {
-		sl_yaml_node at = sl_yaml_at(y, node, i), run, shell;
+		base_yaml_node at = base_yaml_at(y, node, i), run, shell;
 		struct manage_step *s = *out + i;
 
-		if (!sl_yaml_mapping(y, at, keys))
+		if (!base_yaml_mapping(y, at, keys))
 			return 0;
 		s->within_ns = 60000000000ull;
 		s->times = 1;
-		sl_yaml_string(y, sl_yaml_need(y, at, "name"), "name", &s->name);
-		s->host = host_of(m, sl_yaml_get(y, at, "host"));
-		run = sl_yaml_get(y, at, "run");
-		shell = sl_yaml_get(y, at, "shell");
+		base_yaml_string(y, base_yaml_need(y, at, "name"), "name", &s->name);
+		s->host = host_of(m, base_yaml_get(y, at, "host"));
+		run = base_yaml_get(y, at, "run");
+		shell = base_yaml_get(y, at, "shell");
 		if (!run == !shell)
-			sl_yaml_wrong(y, at, "a step has either 'run' or 'shell'");
+			base_yaml_wrong(y, at, "a step has either 'run' or 'shell'");
 		if (run)
 			s->run = words(m, run, "run", 1);
-		sl_yaml_string(y, shell, "shell", &s->shell);
-		sl_yaml_duration(y, sl_yaml_get(y, at, "within"), "within", &s->within_ns);
-		sl_yaml_u64(y, sl_yaml_get(y, at, "exits"), "exits", 0, 255, &s->exits);
-		sl_yaml_u64(y, sl_yaml_get(y, at, "times"), "times", 1, TIMES_MAX, &s->times);
-		sl_yaml_string(y, sl_yaml_get(y, at, "prints"), "prints", &s->prints);
+		base_yaml_string(y, shell, "shell", &s->shell);
+		base_yaml_duration(y, base_yaml_get(y, at, "within"), "within", &s->within_ns);
+		base_yaml_u64(y, base_yaml_get(y, at, "exits"), "exits", 0, 255, &s->exits);
+		base_yaml_u64(y, base_yaml_get(y, at, "times"), "times", 1, TIMES_MAX, &s->times);
+		base_yaml_string(y, base_yaml_get(y, at, "prints"), "prints", &s->prints);
 		if (s->prints && regcomp(&regex, s->prints, REG_EXTENDED | REG_NOSUB))
-			sl_yaml_wrong(y, sl_yaml_get(y, at, "prints"),
-				      "prints: is no regular expression");
+			base_yaml_wrong(y, base_yaml_get(y, at, "prints"),
+					"prints: is no regular expression");
 		else if (s->prints)
 			regfree(&regex);
 	}
-	return sl_yaml_error(y) ? 0 : n;
+	return base_yaml_error(y) ? 0 : n;
 }
 
 /* Where a host keeps what runs: per user, and gone with the machine's memory. */
@@ -210,10 +211,10 @@ struct manage *manage_read(const char *path, const char *program, char *error, s
 	static const char *const keys[] = {"name",  "directory", "files", "hosts",
 					   "parts", "test",	 "bench", NULL};
 	struct manage *m = calloc(1, sizeof(*m));
-	sl_yaml_node root;
+	base_yaml_node root;
 	char *slash;
 
-	if (!m || !(m->yaml = sl_yaml_open(path)) || !(m->path = strdup(path)) ||
+	if (!m || !(m->yaml = base_yaml_open(path)) || !(m->path = strdup(path)) ||
 	    !(m->folder = strdup(path))) {
 		snprintf(error, error_bytes, "out of memory");
 		manage_free(m);
@@ -225,32 +226,32 @@ struct manage *manage_read(const char *path, const char *program, char *error, s
 		*slash = 0;
 	else
 		strcpy(m->folder, *path ? "." : "");
-	root = sl_yaml_root(m->yaml);
+	root = base_yaml_root(m->yaml);
 	if (!root)
-		sl_yaml_wrong(m->yaml, 0, "says nothing");
-	if (sl_yaml_mapping(m->yaml, root, keys)) {
-		name_of(m, sl_yaml_need(m->yaml, root, "name"), "name", &m->name);
+		base_yaml_wrong(m->yaml, 0, "says nothing");
+	if (base_yaml_mapping(m->yaml, root, keys)) {
+		name_of(m, base_yaml_need(m->yaml, root, "name"), "name", &m->name);
 		if (m->name)
 			m->directory = default_directory(m);
-		sl_yaml_string(m->yaml, sl_yaml_get(m->yaml, root, "directory"), "directory",
-			       &m->directory);
+		base_yaml_string(m->yaml, base_yaml_get(m->yaml, root, "directory"), "directory",
+				 &m->directory);
 		if (m->directory && (*m->directory != '/' || !m->directory[1]))
-			sl_yaml_wrong(m->yaml, sl_yaml_get(m->yaml, root, "directory"),
-				      "directory: expected a path from / on, of its own");
-		m->files = words(m, sl_yaml_get(m->yaml, root, "files"), "files", 0);
+			base_yaml_wrong(m->yaml, base_yaml_get(m->yaml, root, "directory"),
+					"directory: expected a path from / on, of its own");
+		m->files = words(m, base_yaml_get(m->yaml, root, "files"), "files", 0);
 		for (size_t i = 0; m->files && m->files[i]; i++)
 			if (!*m->files[i] || strchr(m->files[i], '/') || *m->files[i] == '.')
-				sl_yaml_wrong(
-					m->yaml, sl_yaml_get(m->yaml, root, "files"),
+				base_yaml_wrong(
+					m->yaml, base_yaml_get(m->yaml, root, "files"),
 					"files: expected names of files beside this one, not '%.64s'",
 					m->files[i]);
-		read_hosts(m, sl_yaml_get(m->yaml, root, "hosts"), program);
-		read_parts(m, sl_yaml_need(m->yaml, root, "parts"));
-		m->tests = read_steps(m, sl_yaml_get(m->yaml, root, "test"), &m->test);
-		m->benches = read_steps(m, sl_yaml_get(m->yaml, root, "bench"), &m->bench);
+		read_hosts(m, base_yaml_get(m->yaml, root, "hosts"), program);
+		read_parts(m, base_yaml_need(m->yaml, root, "parts"));
+		m->tests = read_steps(m, base_yaml_get(m->yaml, root, "test"), &m->test);
+		m->benches = read_steps(m, base_yaml_get(m->yaml, root, "bench"), &m->bench);
 	}
-	if (sl_yaml_error(m->yaml)) {
-		snprintf(error, error_bytes, "%s", sl_yaml_error(m->yaml));
+	if (base_yaml_error(m->yaml)) {
+		snprintf(error, error_bytes, "%s", base_yaml_error(m->yaml));
 		manage_free(m);
 		return NULL;
 	}
@@ -259,18 +260,18 @@ struct manage *manage_read(const char *path, const char *program, char *error, s
 
 void manage_free(struct manage *m)
 {
-	struct kept *next;
+	struct file_kept *next;
 
 	if (!m)
 		return;
 	for (size_t i = 0; i < m->parts; i++)
 		free(m->part[i].ready);
-	for (struct kept *k = m->kept; k; k = next) {
+	for (struct file_kept *k = m->kept; k; k = next) {
 		next = k->next;
 		free(k);
 	}
 	if (m->yaml)
-		sl_yaml_close(m->yaml);
+		base_yaml_close(m->yaml);
 	free(m->folder);
 	free(m->path);
 	free(m);

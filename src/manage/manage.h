@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manage.h - parts of Sidelight on this machine and on others, from one file. Everything is done by shell
- * scripts that a host's own sh reads from its standard input: here by running sh, there by ssh. So what
- * runs where differs in nothing else, and a host needs no more than sh, ps's /proc, and the program.
+ * manage.h - parts of Sidelight on this machine and on others, from one file. Everything is done by
+ * shell scripts that a host's own sh reads from its standard input: here by running sh, there by
+ * ssh. So what runs where differs in nothing else, and a host needs no more than sh, ps's /proc,
+ * and the program.
  *
- * What is known of a running part lies on its host, in the file's directory: NAME.pid (process and its
- * start time, so that a number that was given again is nobody's), NAME.out, NAME.err. Hence any later
- * call, also from another shell, knows what is up.
+ * What is known of a running part lies on its host, in the file's directory: NAME.pid (process and
+ * its start time, so that a number that was given again is nobody's), NAME.out, NAME.err. Hence any
+ * later call, also from another shell, knows what is up.
  *
  * One thread. sidelight-manage(1) has the file's format.
  */
@@ -19,9 +20,9 @@
 #include <stdio.h>
 
 struct manage_host {
-	const char *name;      /* "local" is always there */
-	const char *const *ssh;/* arguments of ssh up to the host; NULL: this machine */
-	const char *program;   /* sidelight there */
+	const char *name;	/* "local" is always there */
+	const char *const *ssh; /* arguments of ssh up to the host; NULL: this machine */
+	const char *program;	/* sidelight there */
 };
 
 struct manage_part {
@@ -29,8 +30,8 @@ struct manage_part {
 	const struct manage_host *host;
 	const char *const *run; /* arguments of the program; ${...} not yet replaced */
 	uint64_t ready_ns, stop_ns;
-	char *ready;	       /* its line "ready KEY=VALUE ...", once it is up */
-	bool started;	       /* by this call */
+	char *ready;  /* its line "ready KEY=VALUE ...", once it is up */
+	bool started; /* by this call */
 };
 
 struct manage_step {
@@ -39,7 +40,8 @@ struct manage_step {
 	const char *const *run; /* arguments of the program, or */
 	const char *shell;	/* a script, in which $SIDELIGHT is the program */
 	uint64_t within_ns, exits, times;
-	const char *prints; /* extended regular expression that one line must match; NULL: anything */
+	const char
+		*prints; /* extended regular expression that one line must match; NULL: anything */
 };
 
 struct manage {
@@ -50,9 +52,9 @@ struct manage {
 	struct manage_part *part;
 	struct manage_step *test, *bench;
 	size_t hosts, parts, tests, benches;
-	struct sl_yaml *yaml; /* holds the strings */
-	void *kept;	      /* and this the others */
-	FILE *say;	      /* what is started and stopped; stdout */
+	struct base_yaml *yaml; /* holds the strings */
+	void *kept;		/* and this the others */
+	FILE *say;		/* what is started and stopped; stdout */
 };
 
 /* NULL with one line in error. program: ours, for the local host. */
@@ -61,15 +63,16 @@ void manage_free(struct manage *m);
 
 /* What a script did. Free the texts. */
 struct manage_result {
-	int code;	/* its exit code; -1: it could not be run, was killed or took too long: see why */
-	char *out, *err;/* at most 1 MiB each; cut is set if there was more */
+	int code; /* its exit code; -1: it could not be run, was killed or took too long: see why */
+	char *out, *err; /* at most 1 MiB each; cut is set if there was more */
 	bool cut;
 	double seconds;
 	char why[160];
 };
-/* Runs a script on a host for so long at most; interrupted by stop_fd (readable), too, if that is >= 0. */
-void manage_script(const struct manage_host *host, const char *script, uint64_t timeout_ns, int stop_fd,
-		   struct manage_result *out);
+/* Runs a script on a host for so long at most; interrupted by stop_fd (readable), too, if that is
+ * >= 0. */
+void manage_script(const struct manage_host *host, const char *script, uint64_t timeout_ns,
+		   int stop_fd, struct manage_result *out);
 void manage_result_free(struct manage_result *r);
 
 /* A script that is written piece by piece. */
@@ -83,7 +86,8 @@ char *manage_text_close(struct manage_text *t); /* to be freed; NULL for want of
 /* One word in single quotes, whatever it holds. */
 void manage_quote(FILE *f, const char *word);
 /* The same, with ${PART.KEY} and ${directory} replaced; false with a line in error. */
-bool manage_quote_filled(FILE *f, const struct manage *m, const char *word, char *error, size_t error_bytes);
+bool manage_quote_filled(FILE *f, const struct manage *m, const char *word, char *error,
+			 size_t error_bytes);
 
 /* Each prints what it does, and returns an exit code. */
 int manage_up(struct manage *m, int stop_fd);
@@ -92,7 +96,8 @@ int manage_status(struct manage *m, bool json);
 /* The steps, one after the other; what: "test" or "bench". */
 int manage_steps(struct manage *m, const char *what, int stop_fd, bool json);
 
-/* Fills in part->ready of those that are up; returns how many are. Complains of hosts that do not answer. */
+/* Fills in part->ready of those that are up; returns how many are. Complains of hosts that do not
+ * answer. */
 size_t manage_look(struct manage *m, bool *unreachable);
 
 #endif

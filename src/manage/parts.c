@@ -27,7 +27,7 @@ static int complain(const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	fputc('\n', stderr);
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 }
 
 /* The last line that says something; cuts text there. */
@@ -69,9 +69,9 @@ static void assign(FILE *f, const char *name, const char *value)
 }
 
 /*
- * $D is the directory. alive NAME: that part runs; $p is then its process. A number that was given to another
- * process is told by the time at which that one started; /proc/PID/stat has it as the 20th word behind
- * the command's name, which may hold blanks and parentheses.
+ * $D is the directory. alive NAME: that part runs; $p is then its process. A number that was given
+ * to another process is told by the time at which that one started; /proc/PID/stat has it as the
+ * 20th word behind the command's name, which may hold blanks and parentheses.
  */
 static void prelude(const struct manage *m, FILE *f)
 {
@@ -233,7 +233,7 @@ static int stop(const struct manage *m, const struct manage_part *p)
 {
 	struct manage_result r;
 	struct manage_text t;
-	int code = SL_EXIT_OK;
+	int code = BASE_EXIT_OK;
 	char *script;
 
 	if (!manage_text_open(&t))
@@ -273,7 +273,7 @@ static int clean(const struct manage *m, const struct manage_host *h)
 {
 	struct manage_result r;
 	struct manage_text t;
-	int code = SL_EXIT_OK;
+	int code = BASE_EXIT_OK;
 	char *script;
 
 	if (!manage_text_open(&t))
@@ -316,14 +316,14 @@ static bool used(const struct manage *m, const struct manage_host *h)
 
 int manage_down(struct manage *m, bool keep)
 {
-	int code = SL_EXIT_OK;
+	int code = BASE_EXIT_OK;
 
 	for (size_t i = m->parts; i--;)
 		if (stop(m, &m->part[i]))
-			code = SL_EXIT_FAILURE;
+			code = BASE_EXIT_FAILURE;
 	for (size_t i = 0; !keep && !code && i < m->hosts; i++)
 		if (used(m, &m->host[i]) && clean(m, &m->host[i]))
-			code = SL_EXIT_FAILURE;
+			code = BASE_EXIT_FAILURE;
 	return code;
 }
 
@@ -336,12 +336,12 @@ int manage_up(struct manage *m, int stop_fd)
 		for (size_t k = i + 1; k--;)
 			if (m->part[k].started)
 				stop(m, &m->part[k]);
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
-/* ---- what is up ----------------------------------------------------------------------------------- */
+/* ---- what is up ---- */
 
 struct seen {
 	bool answered, up, dead; /* dead: it was started, and is gone */
@@ -468,5 +468,5 @@ int manage_status(struct manage *m, bool json)
 	}
 	json_decref(list);
 	free(seen);
-	return fflush(stdout) || !all ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) || !all ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }

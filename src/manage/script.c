@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* script.c - runs a script by sh, on this machine or by ssh on another; and what scripts are made of. */
+/* script.c - runs a script by sh, on this machine or by ssh on another; and what scripts are made
+ * of. */
 #include "manage/manage.h"
 
 #include <errno.h>
@@ -212,7 +213,7 @@ static const char *listen_to(int fd[2], FILE *to[2], uint64_t end_ns, int stop_f
 	size_t bytes[2] = {0, 0};
 
 	while (p[0].fd >= 0 || p[1].fd >= 0) {
-		uint64_t now = sl_now_ns();
+		uint64_t now = base_now_ns();
 
 		if (now >= end_ns)
 			return "it took too long";
@@ -231,7 +232,7 @@ void manage_script(const struct manage_host *host, const char *script, uint64_t 
 		   int stop_fd, struct manage_result *r)
 {
 	struct manage_text text[2];
-	uint64_t begin = sl_now_ns();
+	uint64_t begin = base_now_ns();
 	int fds[2][2] = {{-1, -1}, {-1, -1}}, ends[2], in, status;
 	const char *why = NULL;
 	FILE *to[2];
@@ -279,7 +280,7 @@ close:
 			close(fds[i / 2][i % 2]);
 	if (in >= 0)
 		close(in);
-	r->seconds = (double)(sl_now_ns() - begin) / 1e9;
+	r->seconds = (double)(base_now_ns() - begin) / 1e9;
 }
 
 void manage_result_free(struct manage_result *r)

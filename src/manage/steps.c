@@ -173,16 +173,16 @@ int manage_steps(struct manage *m, const char *what, int stop_fd, bool json)
 
 	if (!n) {
 		fprintf(stderr, "sidelight manage: %s: has no steps under '%s'\n", m->path, what);
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
 	up = manage_look(m, &unreachable);
 	if (unreachable || up < m->parts) {
 		fprintf(stderr,
 			"sidelight manage: %zu of %zu parts are up; see 'sidelight manage up'\n",
 			up, m->parts);
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
-	while (ran < n && !sl_stop_wait(stop_fd, 0))
+	while (ran < n && !base_stop_wait(stop_fd, 0))
 		passed += run_step(m, &steps[ran++], stop_fd, list, bench);
 	/* A part that died while it was tested has not passed. */
 	still = manage_look(m, &unreachable);
@@ -201,5 +201,5 @@ int manage_steps(struct manage *m, const char *what, int stop_fd, bool json)
 		printf("%s: %zu passed, %zu failed%s\n", what, passed, ran - passed,
 		       ran < n ? ", interrupted" : "");
 	}
-	return fflush(stdout) || passed < n || still < up ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return fflush(stdout) || passed < n || still < up ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* copy.c - out of memory that others write to. In libsidelight, whose queries need it, and so in core, too. */
+/* copy.c - out of memory that others write to. In libsidelight, whose queries need it, and so in
+ * core, too. */
 #include "region/decode.h"
 
-void sl_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words)
+void region_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words)
 {
 	for (size_t i = 0; i < words; i++)
 		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
-bool sl_copy_lines(uint64_t *to, const volatile uint64_t *from, size_t lines)
+bool region_copy_lines(uint64_t *to, const volatile uint64_t *from, size_t lines)
 {
 	for (size_t l = 0; l < lines; l++, to += 8, from += 8) {
 		int tries = 1000; /* the writer is between two additions for a few ns */
@@ -16,7 +17,7 @@ bool sl_copy_lines(uint64_t *to, const volatile uint64_t *from, size_t lines)
 		do {
 			if (!tries--)
 				return false;
-			sl_copy_words(to, from, 8);
+			region_copy_words(to, from, 8);
 		} while (to[7] != sl_line_check(to));
 	}
 	return true;

@@ -7,18 +7,18 @@
 
 #include "region/text.h"
 
-enum sl_fault sl_flows_info_parse(const struct sl_region_header *h, uint64_t actual_size,
-				  struct sl_flows_info *flows)
+enum region_fault region_flows_info_parse(const struct sl_region_header *h, uint64_t actual_size,
+					  struct region_flows_info *flows)
 {
-	struct sl_region_info info;
-	struct sl_section section;
-	enum sl_fault fault = sl_region_header_parse(h, actual_size, &info);
+	struct region_info info;
+	struct region_section section;
+	enum region_fault fault = region_header_parse(h, actual_size, &info);
 
 	memset(flows, 0, sizeof(*flows));
 	if (fault)
 		return fault;
 	if (info.kind != SL_REGION_FLOWS)
-		return SL_FAULT_VERSION;
+		return REGION_FAULT_VERSION;
 	flows->size = info.size;
 	flows->instance = info.instance;
 	flows->start_ns = info.start_ns;
@@ -31,24 +31,25 @@ enum sl_fault sl_flows_info_parse(const struct sl_region_header *h, uint64_t act
 	for (uint32_t i = 0; i < h->section_count && !flows->cgroups; i++) {
 		if (h->section[i].type != SL_SECTION_CGROUPS)
 			continue;
-		if (!sl_region_section_find(h, SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE,
-					    SL_FLOW_CGROUPS_MAX, &section) ||
+		if (!region_section_find(h, SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE,
+					 SL_FLOW_CGROUPS_MAX, &section) ||
 		    section.stride != SL_FLOW_CGROUP_SIZE)
-			return SL_FAULT_SECTION;
+			return REGION_FAULT_SECTION;
 		flows->cgroups = section.offset;
 		flows->cgroup_slots = section.count;
 	}
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_flows_hot_parse(const uint64_t line[8], const struct sl_flows_info *info,
-				 struct sl_flows_hot *hot)
+enum region_fault region_flows_hot_parse(const uint64_t line[8],
+					 const struct region_flows_info *info,
+					 struct region_flows_hot *hot)
 {
 	if (line[7] != sl_folded_check(line))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	if (line[SL_FLOWS_USED] > info->slots)
-		return SL_FAULT_HOT;
-	*hot = (struct sl_flows_hot){
+		return REGION_FAULT_HOT;
+	*hot = (struct region_flows_hot){
 		.round = line[SL_FLOWS_ROUND],
 		.used = (uint32_t)line[SL_FLOWS_USED],
 		.open = SL_FLOW_LOW(line[SL_FLOWS_OPEN]),
@@ -58,15 +59,15 @@ enum sl_fault sl_flows_hot_parse(const uint64_t line[8], const struct sl_flows_i
 		.changed_ns = line[SL_FLOWS_CHANGED_NS],
 		.quarantine_ns = line[SL_FLOWS_QUARANTINE_NS],
 	};
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
 /* Of a slot that verified: taken apart. */
-static void unpack(const uint64_t *c, struct sl_flow *f)
+static void unpack(const uint64_t *c, struct region_flow *f)
 {
 #define LOW(cell)  SL_FLOW_LOW(c[cell])
 #define HIGH(cell) SL_FLOW_HIGH(c[cell])
-	*f = (struct sl_flow){
+	*f = (struct region_flow){
 		.id = c[SL_FLOW_ID],
 		.cgroup = c[SL_FLOW_CGROUP],
 		.open_ns = c[SL_FLOW_OPEN_NS],
@@ -144,7 +145,7 @@ static void unpack(const uint64_t *c, struct sl_flow *f)
 	f->comm[16] = 0;
 }
 
-enum sl_fault sl_flow_parse(const uint64_t slot[64], struct sl_flow *flow)
+enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow)
 {
 	uint32_t state = SL_FLOW_STATE(slot[SL_FLOW_WORD]);
 	bool empty = true;
@@ -153,63 +154,63 @@ enum sl_fault sl_flow_parse(const uint64_t slot[64], struct sl_flow *flow)
 		empty = !slot[i];
 	if (empty) { /* never used */
 		memset(flow, 0, sizeof(*flow));
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	}
 	for (uint32_t line = 0; line < SL_FLOW_LINES; line++) {
 		const uint64_t *l = slot + line * 8;
 
 		if (l[7] != sl_folded_check(l) || l[0] != slot[0])
-			return SL_FAULT_UNSETTLED;
+			return REGION_FAULT_UNSETTLED;
 	}
 	unpack(slot, flow);
 	if (state == SL_STATE_FREE)
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	if (state != SL_STATE_LIVE && state != SL_STATE_CLOSED)
-		return SL_FAULT_HOT;
+		return REGION_FAULT_HOT;
 	if (!flow->id || (flow->family != 4 && flow->family != 6) ||
 	    (state == SL_STATE_CLOSED) != (flow->closed_ns != 0))
-		return SL_FAULT_HOT;
-	return SL_FAULT_NONE;
+		return REGION_FAULT_HOT;
+	return REGION_FAULT_NONE;
 }
 
 #define TRIES 100 /* the writer is done with a slot within a microsecond */
 
-enum sl_fault sl_flow_read(const void *map, const struct sl_flows_info *info, uint32_t slot,
-			   struct sl_flow *flow)
+enum region_fault region_flow_read(const void *map, const struct region_flows_info *info,
+				   uint32_t slot, struct region_flow *flow)
 {
 	const char *from = (const char *)map + info->flows + (uint64_t)slot * SL_FLOW_SIZE;
-	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	enum region_fault fault = REGION_FAULT_UNSETTLED;
 	uint64_t copy[64];
 
-	for (int i = 0; i < TRIES && fault == SL_FAULT_UNSETTLED; i++) {
-		sl_copy_words(copy, (const volatile uint64_t *)from, 64);
-		fault = sl_flow_parse(copy, flow);
+	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
+		region_copy_words(copy, (const volatile uint64_t *)from, 64);
+		fault = region_flow_parse(copy, flow);
 	}
 	return fault;
 }
 
-enum sl_fault sl_flows_hot_read(const void *map, const struct sl_flows_info *info,
-				struct sl_flows_hot *hot)
+enum region_fault region_flows_hot_read(const void *map, const struct region_flows_info *info,
+					struct region_flows_hot *hot)
 {
 	const char *from = (const char *)map + info->hot;
-	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	enum region_fault fault = REGION_FAULT_UNSETTLED;
 	uint64_t copy[8];
 
-	for (int i = 0; i < TRIES && fault == SL_FAULT_UNSETTLED; i++) {
-		sl_copy_words(copy, (const volatile uint64_t *)from, 8);
-		fault = sl_flows_hot_parse(copy, info, hot);
+	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
+		region_copy_words(copy, (const volatile uint64_t *)from, 8);
+		fault = region_flows_hot_parse(copy, info, hot);
 	}
 	return fault;
 }
 
-uint64_t sl_flow_duration(const struct sl_flow *f)
+uint64_t region_flow_duration(const struct region_flow *f)
 {
 	uint64_t end = f->closed_ns ? f->closed_ns : f->changed_ns;
 
 	return end > f->open_ns ? end - f->open_ns : 0;
 }
 
-const char *sl_tcp_state_name(uint32_t state)
+const char *region_tcp_state_name(uint32_t state)
 {
 	/* include/net/tcp_states.h */
 	static const char *const names[] = {
@@ -220,7 +221,7 @@ const char *sl_tcp_state_name(uint32_t state)
 	return state < sizeof(names) / sizeof(*names) ? names[state] : "unknown";
 }
 
-const char *sl_flow_address(const uint8_t a[16], char *out)
+const char *region_flow_address(const uint8_t a[16], char *out)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -229,15 +230,16 @@ const char *sl_flow_address(const uint8_t a[16], char *out)
 	return inet_ntop(AF_INET6, a, out, INET6_ADDRSTRLEN);
 }
 
-enum sl_fault sl_flow_event_parse(const uint64_t line[8], uint64_t number, struct sl_flow_record *r)
+enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t number,
+					  struct region_flow_record *r)
 {
 	uint64_t word = line[SL_JOURNAL_WORD], tag = line[SL_JOURNAL_TAG];
 
 	if (line[7] != sl_folded_check(line))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	if (tag >> 8 != number)
-		return SL_FAULT_CHECK;
-	*r = (struct sl_flow_record){
+		return REGION_FAULT_CHECK;
+	*r = (struct region_flow_record){
 		.number = number,
 		.event = (enum sl_flow_event)(tag & 255),
 		.id = line[SL_JOURNAL_ID],
@@ -251,16 +253,16 @@ enum sl_fault sl_flow_event_parse(const uint64_t line[8], uint64_t number, struc
 		.sent = line[SL_JOURNAL_SENT],
 		.received = line[SL_JOURNAL_RECEIVED],
 	};
-	return r->event == SL_FLOW_EVENT_OPEN || r->event == SL_FLOW_EVENT_CLOSE ? SL_FAULT_NONE
-										 : SL_FAULT_HOT;
+	return r->event == SL_FLOW_EVENT_OPEN || r->event == SL_FLOW_EVENT_CLOSE ? REGION_FAULT_NONE
+										 : REGION_FAULT_HOT;
 }
 
-/* ---- who a cgroup is ------------------------------------------------------------------------------- */
+/* ---- who a cgroup is ---- */
 
 #define LINE_TEXT 48u /* bytes of text in a line */
 #define NAME_MOST 71u /* of a name, when they are many: what leaves the path 47 bytes */
 
-enum sl_fault sl_flow_cgroup_parse(const uint64_t slot[64], struct sl_flow_cgroup *c)
+enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct region_flow_cgroup *c)
 {
 	uint64_t word = slot[SL_FLOW_CGROUP_STATE];
 	const char *at = c->text;
@@ -272,12 +274,12 @@ enum sl_fault sl_flow_cgroup_parse(const uint64_t slot[64], struct sl_flow_cgrou
 	for (uint32_t i = 0; i < 64 && empty; i++)
 		empty = !slot[i];
 	if (empty) /* never used */
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	for (uint32_t line = 0; line < SL_FLOW_LINES; line++) {
 		const uint64_t *l = slot + line * 8;
 
 		if (l[7] != sl_folded_check(l) || l[0] != slot[0])
-			return SL_FAULT_UNSETTLED;
+			return REGION_FAULT_UNSETTLED;
 	}
 	c->generation = SL_FLOW_HIGH(slot[0]);
 	c->number = SL_FLOW_LOW(slot[0]);
@@ -288,9 +290,9 @@ enum sl_fault sl_flow_cgroup_parse(const uint64_t slot[64], struct sl_flow_cgrou
 	c->used = slot[SL_FLOW_CGROUP_USED];
 	c->refused = slot[SL_FLOW_CGROUP_REFUSED];
 	if (c->state == SL_STATE_FREE)
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	if ((c->state != SL_STATE_LIVE && c->state != SL_STATE_CLOSED) || !c->id)
-		return SL_FAULT_HOT;
+		return REGION_FAULT_HOT;
 	for (uint32_t line = 1; line < SL_FLOW_LINES; line++)
 		memcpy(c->text + (line - 1) * LINE_TEXT, slot + line * 8 + 1, LINE_TEXT);
 	for (int i = 0; i < SL_CGROUP_TEXTS; i++) {
@@ -298,12 +300,12 @@ enum sl_fault sl_flow_cgroup_parse(const uint64_t slot[64], struct sl_flow_cgrou
 		size_t length = strnlen(at, left);
 
 		if (length == left) /* no NUL where there has to be one */
-			return SL_FAULT_HOT;
+			return REGION_FAULT_HOT;
 		c->name[i] = at;
-		sl_text_harmless(c->text + (at - c->text));
+		region_text_harmless(c->text + (at - c->text));
 		at += length + 1;
 	}
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
 /* As much of a text as fits, whole characters only; front: its end is kept. */
@@ -324,8 +326,8 @@ static size_t fit(const char **text, size_t most, bool front)
 	return most;
 }
 
-void sl_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now_ns,
-			 const char *const name[SL_CGROUP_TEXTS])
+void region_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now_ns,
+			     const char *const name[SL_CGROUP_TEXTS])
 {
 	char text[SL_FLOW_CGROUP_TEXT] = "", *at = text;
 	uint64_t state = gone ? SL_STATE_CLOSED : SL_STATE_LIVE;
@@ -353,7 +355,7 @@ void sl_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now
 		memcpy(slot + line * 8 + 1, text + (line - 1) * LINE_TEXT, LINE_TEXT);
 }
 
-void sl_flow_cgroup_seal(uint64_t slot[64], uint32_t generation, uint32_t number)
+void region_flow_cgroup_seal(uint64_t slot[64], uint32_t generation, uint32_t number)
 {
 	for (uint32_t line = 0; line < SL_FLOW_LINES; line++) {
 		slot[line * 8] = (uint64_t)generation << 32 | number;

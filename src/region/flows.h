@@ -4,10 +4,10 @@
  * out. Knows no transport, and nothing of eBPF.
  *
  * How a reader goes about it:
- *   sl_flows_info_parse()   once, on a copy of the header
- *   sl_flows_hot_parse()    each round, on a copy of the hot line
- *   sl_flow_parse()         on a copy of each slot in use; UNSETTLED: copy that one again
- *   sl_flow_event_parse()   on copies of the journal's lines, to see what came and went
+ *   region_flows_info_parse()   once, on a copy of the header
+ *   region_flows_hot_parse()    each round, on a copy of the hot line
+ *   region_flow_parse()         on a copy of each slot in use; UNSETTLED: copy that one again
+ *   region_flow_event_parse()   on copies of the journal's lines, to see what came and went
  */
 #ifndef SL_REGION_FLOWS_H
 #define SL_REGION_FLOWS_H
@@ -16,7 +16,7 @@
 
 #include "region/decode.h"
 
-struct sl_flows_info {
+struct region_flows_info {
 	uint64_t size, instance, start_ns;
 	uint64_t hot, flows, journal; /* offsets */
 	uint32_t slots, journal_lines;
@@ -24,23 +24,24 @@ struct sl_flows_info {
 	uint32_t cgroup_slots; /* with slot 0, which is nobody's */
 	uint8_t boot_id[16];
 };
-/* Parses a private copy of a header; actual_size as of sl_region_info_parse(). Pure. */
-enum sl_fault sl_flows_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
-				  struct sl_flows_info *info);
+/* Parses a private copy of a header; actual_size as of region_info_parse(). Pure. */
+enum region_fault region_flows_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
+					  struct region_flows_info *info);
 
-struct sl_flows_hot {
+struct region_flows_hot {
 	uint64_t round, refused, journal, changed_ns, quarantine_ns;
 	uint32_t used, open, quarantined;
 };
 /* UNSETTLED: read it again. HOT: it lies. Pure. */
-enum sl_fault sl_flows_hot_parse(const uint64_t line[8], const struct sl_flows_info *info,
-				 struct sl_flows_hot *hot);
+enum region_fault region_flows_hot_parse(const uint64_t line[8],
+					 const struct region_flows_info *info,
+					 struct region_flows_hot *hot);
 
 /* One snapshot of a flow. Times are CLOCK_MONOTONIC in ns; see sidelight/flow.h for each value. */
-struct sl_flow {
+struct region_flow {
 	uint64_t id, cgroup, open_ns, closed_ns, changed_ns;
 	uint32_t generation, number; /* of the slot, of the snapshot */
-	uint32_t state;              /* enum sl_region_state */
+	uint32_t state;		     /* enum sl_region_state */
 	uint32_t tcp_state, family, flags, netns, pid;
 	uint8_t local[16], remote[16];
 	uint16_t local_port, remote_port;
@@ -59,48 +60,49 @@ struct sl_flow {
 	uint32_t backlog, backlog_max, drops, rcvbuf, sndbuf;
 };
 /*
- * Parses a private copy of a slot. UNSETTLED: its lines do not verify or are of different snapshots:
- * copy it again. HOT: they verify and say what can't be. state FREE: nothing here. Pure.
+ * Parses a private copy of a slot. UNSETTLED: its lines do not verify or are of different
+ * snapshots: copy it again. HOT: they verify and say what can't be. state FREE: nothing here. Pure.
  */
-enum sl_fault sl_flow_parse(const uint64_t slot[64], struct sl_flow *flow);
+enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow);
 
 /*
  * The same out of shared memory: copies and parses, a few times while it does not settle. map has
  * info->size bytes; slot is below info->slots.
  */
-enum sl_fault sl_flow_read(const void *map, const struct sl_flows_info *info, uint32_t slot,
-			   struct sl_flow *flow);
-enum sl_fault sl_flows_hot_read(const void *map, const struct sl_flows_info *info,
-				struct sl_flows_hot *hot);
+enum region_fault region_flow_read(const void *map, const struct region_flows_info *info,
+				   uint32_t slot, struct region_flow *flow);
+enum region_fault region_flows_hot_read(const void *map, const struct region_flows_info *info,
+					struct region_flows_hot *hot);
 
 /* Nanoseconds that a flow has been open, or was: up to changed_ns or closed_ns. */
-uint64_t sl_flow_duration(const struct sl_flow *flow);
-const char *sl_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
+uint64_t region_flow_duration(const struct region_flow *flow);
+const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
 /* "192.0.2.1", "2001:db8::1" of 16 bytes, IPv4 if mapped. out has INET6_ADDRSTRLEN bytes. */
-const char *sl_flow_address(const uint8_t address[16], char *out);
+const char *region_flow_address(const uint8_t address[16], char *out);
 
 /* Who a cgroup is. */
-struct sl_flow_cgroup {
+struct region_flow_cgroup {
 	uint64_t id, changed_ns;
 	uint32_t generation, number; /* of the slot, of the snapshot */
-	uint32_t state;              /* enum sl_region_state: free, live, or closed: the cgroup is gone */
-	bool cut;                    /* a text was too long */
-	uint64_t used, refused;      /* of slot 0: slots ever used; cgroups that found none */
+	uint32_t state; /* enum sl_region_state: free, live, or closed: the cgroup is gone */
+	bool cut;	/* a text was too long */
+	uint64_t used, refused; /* of slot 0: slots ever used; cgroups that found none */
 	char text[SL_FLOW_CGROUP_TEXT + 1];
 	const char *name[SL_CGROUP_TEXTS]; /* in text; UTF-8, what could steer a terminal is '?' */
 };
-/* Parses a private copy of a slot of SL_SECTION_CGROUPS. Faults as of sl_flow_parse(). Pure. */
-enum sl_fault sl_flow_cgroup_parse(const uint64_t slot[64], struct sl_flow_cgroup *cgroup);
+/* Parses a private copy of a slot of SL_SECTION_CGROUPS. Faults as of region_flow_parse(). Pure. */
+enum region_fault region_flow_cgroup_parse(const uint64_t slot[64],
+					   struct region_flow_cgroup *cgroup);
 /*
- * The other direction, for who writes the section: all of a slot but for the tags and checks. Of what does not
- * fit, names lose their end and the path its front. NULL is an empty text.
+ * The other direction, for who writes the section: all of a slot but for the tags and checks. Of
+ * what does not fit, names lose their end and the path its front. NULL is an empty text.
  */
-void sl_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now_ns,
-			 const char *const name[SL_CGROUP_TEXTS]);
+void region_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now_ns,
+			     const char *const name[SL_CGROUP_TEXTS]);
 /* Sets tag and check of all lines. */
-void sl_flow_cgroup_seal(uint64_t slot[64], uint32_t generation, uint32_t number);
+void region_flow_cgroup_seal(uint64_t slot[64], uint32_t generation, uint32_t number);
 
-struct sl_flow_record {
+struct region_flow_record {
 	uint64_t number, id, ns, sent, received;
 	enum sl_flow_event event;
 	uint32_t slot, generation, tcp_state, family;
@@ -108,7 +110,7 @@ struct sl_flow_record {
 };
 /* number: of the line that is expected there. CHECK: another one is there, overwritten or not yet
  * written. UNSETTLED: read it again. Pure. */
-enum sl_fault sl_flow_event_parse(const uint64_t line[8], uint64_t number,
-				  struct sl_flow_record *record);
+enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t number,
+					  struct region_flow_record *record);
 
 #endif

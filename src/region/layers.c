@@ -5,80 +5,81 @@
 #include <math.h>
 #include <string.h>
 
-enum sl_fault sl_layers_info_parse(const struct sl_region_header *h, uint64_t actual_size,
-				   struct sl_layers_info *layers)
+enum region_fault region_layers_info_parse(const struct sl_region_header *h, uint64_t actual_size,
+					   struct region_layers_info *layers)
 {
-	struct sl_section section;
-	struct sl_region_info info;
-	enum sl_fault fault = sl_region_header_parse(h, actual_size, &info);
+	struct region_section section;
+	struct region_info info;
+	enum region_fault fault = region_header_parse(h, actual_size, &info);
 
 	memset(layers, 0, sizeof(*layers));
 	if (fault)
 		return fault;
 	if (info.kind != SL_REGION_LAYERS)
-		return SL_FAULT_VERSION;
-	if (!sl_region_section_find(h, SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE,
-				    SL_LAYER_SLOTS_MAX, &section) ||
+		return REGION_FAULT_VERSION;
+	if (!region_section_find(h, SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE, SL_LAYER_SLOTS_MAX,
+				 &section) ||
 	    section.stride != SL_LAYER_SLOT_SIZE)
-		return SL_FAULT_SECTION;
+		return REGION_FAULT_SECTION;
 	layers->flows = section.offset;
 	layers->flow_slots = section.count;
-	if (!sl_region_section_find(h, SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE,
-				    SL_LAYER_SLOTS_MAX, &section) ||
+	if (!region_section_find(h, SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE, SL_LAYER_SLOTS_MAX,
+				 &section) ||
 	    section.stride != SL_LAYER_SLOT_SIZE)
-		return SL_FAULT_SECTION;
+		return REGION_FAULT_SECTION;
 	layers->groups = section.offset;
 	layers->group_slots = section.count;
-	if (!sl_region_losses_find(h, SL_CAUSES, &layers->losses))
-		return SL_FAULT_SECTION;
+	if (!region_losses_find(h, SL_CAUSES, &layers->losses))
+		return REGION_FAULT_SECTION;
 	layers->size = info.size;
 	layers->instance = info.instance;
 	layers->start_ns = info.start_ns;
 	memcpy(layers->boot_id, info.boot_id, sizeof(layers->boot_id));
 	layers->hot = info.hot;
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_layers_hot_parse(const uint64_t line[8], const struct sl_layers_info *info,
-				  struct sl_layers_hot *hot)
+enum region_fault region_layers_hot_parse(const uint64_t line[8],
+					  const struct region_layers_info *info,
+					  struct region_layers_hot *hot)
 {
 	uint64_t flows = line[SL_LAYERS_FLOWS_USED], groups = line[SL_LAYERS_GROUPS_USED];
 
 	if (line[7] != sl_line_check(line))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	/* A slot is counted before it is known whether there is one more: see slot_take(). */
-	*hot = (struct sl_layers_hot){
+	*hot = (struct region_layers_hot){
 		.flows_used = flows < info->flow_slots ? (uint32_t)flows : info->flow_slots,
 		.groups_used = groups < info->group_slots ? (uint32_t)groups : info->group_slots,
 		.opened = line[SL_LAYERS_OPENED],
 		.closed = line[SL_LAYERS_CLOSED],
 	};
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_layer_generation(const uint64_t line[8], uint64_t *generation)
+enum region_fault region_layer_generation(const uint64_t line[8], uint64_t *generation)
 {
 	*generation = line[SL_SLOT_STATE] >> 16;
-	return line[7] == sl_line_check(line) ? SL_FAULT_NONE : SL_FAULT_UNSETTLED;
+	return line[7] == sl_line_check(line) ? REGION_FAULT_NONE : REGION_FAULT_UNSETTLED;
 }
 
-enum sl_fault sl_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
-			     struct sl_layer_view *v)
+enum region_fault sl_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
+				 struct region_layer_view *v)
 {
 	uint32_t state = slot[SL_SLOT_STATE] & 255, role = slot[SL_SLOT_STATE] >> 8 & 255;
-	enum sl_fault fault = sl_layer_generation(slot, &v->generation);
+	enum region_fault fault = region_layer_generation(slot, &v->generation);
 
 	if (fault)
 		return fault;
 	if (state > SL_SLOT_CLOSED || role > SL_ROLE_CLIENT)
-		return SL_FAULT_HOT;
+		return REGION_FAULT_HOT;
 	v->state = (enum sl_slot_state)state;
 	v->role = (enum sl_role)role;
 	if (state == SL_SLOT_FREE && !keyless)
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	for (uint32_t w = 8; w < SL_SLOT_WORDS; w += 8)
 		if (slot[w + 7] != sl_line_check(slot + w))
-			return SL_FAULT_UNSETTLED;
+			return REGION_FAULT_UNSETTLED;
 	memcpy(v->local, &slot[SL_SLOT_LOCAL], 16);
 	memcpy(v->remote, &slot[SL_SLOT_REMOTE], 16);
 	v->local_port = (uint16_t)slot[SL_SLOT_PORTS];
@@ -92,10 +93,10 @@ enum sl_fault sl_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
 	for (uint32_t i = 0; i < SL_LAYERS * 8; i++)
 		memcpy(&v->cell[i / 8][i % 8 * SL_LINE_CELLS], slot + SL_SLOT_HISTOGRAMS + i * 8,
 		       SL_LINE_CELLS * sizeof(*slot));
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-void sl_layer_add(struct sl_layer_view *to, const struct sl_layer_view *from)
+void region_layer_add(struct region_layer_view *to, const struct region_layer_view *from)
 {
 	for (int i = 0; i < 7; i++)
 		to->count[i] += from->count[i];
@@ -104,7 +105,7 @@ void sl_layer_add(struct sl_layer_view *to, const struct sl_layer_view *from)
 			to->cell[i][c] += from->cell[i][c];
 }
 
-uint64_t sl_layer_count(const uint64_t cell[SL_LAYER_CELLS])
+uint64_t region_layer_count(const uint64_t cell[SL_LAYER_CELLS])
 {
 	uint64_t n = 0;
 
@@ -117,11 +118,11 @@ uint64_t sl_layer_count(const uint64_t cell[SL_LAYER_CELLS])
  * Within a bucket, values are taken to lie evenly on the logarithmic scale, as histogram_quantile()
  * of Prometheus does for native histograms; in the zero bucket evenly from 0.
  */
-double sl_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q)
+double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q)
 {
-	double rank = q * (double)sl_layer_count(cell), before = 0;
+	double rank = q * (double)region_layer_count(cell), before = 0;
 
-	if (!sl_layer_count(cell))
+	if (!region_layer_count(cell))
 		return NAN;
 	for (int c = SL_LAYER_ZERO; c < SL_LAYER_OVER; c++) {
 		double n = (double)cell[c], part;
@@ -170,17 +171,17 @@ static const struct {
 	[SL_CAUSE_NOTES_FULL] = {"notes_full", "to be counted, and found the CPU's buffer full"},
 };
 
-const char *sl_layer_name(int layer)
+const char *region_layer_name(int layer)
 {
 	return layers[layer];
 }
 
-const char *sl_layer_cause_name(int cause)
+const char *region_layer_cause_name(int cause)
 {
 	return causes[cause].name;
 }
 
-const char *sl_layer_cause_text(int cause)
+const char *region_layer_cause_text(int cause)
 {
 	return causes[cause].text;
 }

@@ -7,9 +7,9 @@
 
 static const uint8_t any_v4[16] = {[10] = 0xff, [11] = 0xff}, any_v6[16];
 
-int sl_listeners_add(struct sl_listeners *l, const struct sl_flow *f)
+int region_listeners_add(struct region_listeners *l, const struct region_flow *f)
 {
-	struct sl_listener *to;
+	struct region_listener *to;
 
 	if (!(f->flags & SL_FLOW_LISTENER) || !f->pid)
 		return 0;
@@ -23,7 +23,7 @@ int sl_listeners_add(struct sl_listeners *l, const struct sl_flow *f)
 		l->room = room;
 	}
 	to = &l->v[l->n++];
-	*to = (struct sl_listener){.netns = f->netns, .pid = f->pid, .port = f->local_port};
+	*to = (struct region_listener){.netns = f->netns, .pid = f->pid, .port = f->local_port};
 	memcpy(to->address, f->local, 16);
 	memcpy(to->comm, f->comm, sizeof(to->comm));
 	l->sorted = false;
@@ -32,7 +32,7 @@ int sl_listeners_add(struct sl_listeners *l, const struct sl_flow *f)
 
 static int by_place(const void *a, const void *b)
 {
-	const struct sl_listener *x = a, *y = b;
+	const struct region_listener *x = a, *y = b;
 
 	if (x->netns != y->netns)
 		return x->netns < y->netns ? -1 : 1;
@@ -40,18 +40,18 @@ static int by_place(const void *a, const void *b)
 				  : memcmp(x->address, y->address, 16);
 }
 
-static const struct sl_listener *find(const struct sl_listeners *l, const struct sl_flow *f,
-				      const uint8_t address[16])
+static const struct region_listener *find(const struct region_listeners *l,
+					  const struct region_flow *f, const uint8_t address[16])
 {
-	struct sl_listener key = {.netns = f->netns, .port = f->local_port};
+	struct region_listener key = {.netns = f->netns, .port = f->local_port};
 
 	memcpy(key.address, address, 16);
 	return bsearch(&key, l->v, l->n, sizeof(key), by_place);
 }
 
-void sl_listeners_name(struct sl_listeners *l, struct sl_flow *f)
+void region_listeners_name(struct region_listeners *l, struct region_flow *f)
 {
-	const struct sl_listener *found;
+	const struct region_listener *found;
 
 	if (f->pid || f->flags & (SL_FLOW_ACTIVE | SL_FLOW_LISTENER) || !l->n)
 		return;
@@ -70,13 +70,13 @@ void sl_listeners_name(struct sl_listeners *l, struct sl_flow *f)
 	f->by_listener = true;
 }
 
-void sl_listeners_clear(struct sl_listeners *l)
+void region_listeners_clear(struct region_listeners *l)
 {
 	l->n = 0;
 }
 
-void sl_listeners_free(struct sl_listeners *l)
+void region_listeners_free(struct region_listeners *l)
 {
 	free(l->v);
-	*l = (struct sl_listeners){0};
+	*l = (struct region_listeners){0};
 }

@@ -7,7 +7,7 @@ static bool repair_line(uint64_t *line, bool mixed)
 {
 	uint64_t copy[8], check;
 
-	sl_copy_words(copy, line, 8);
+	region_copy_words(copy, line, 8);
 	check = mixed ? sl_mixed_check(copy) : sl_line_check(copy);
 	if (check == copy[7])
 		return false;
@@ -15,7 +15,7 @@ static bool repair_line(uint64_t *line, bool mixed)
 	return true;
 }
 
-uint64_t sl_region_repair(void *map, const struct sl_region_info *info)
+uint64_t region_repair(void *map, const struct region_info *info)
 {
 	uint64_t *hot = (uint64_t *)((char *)map + info->hot), used[8], lines, stripes;
 	uint64_t repaired = repair_line(hot, false);
@@ -23,7 +23,7 @@ uint64_t sl_region_repair(void *map, const struct sl_region_info *info)
 	if (info->kind != SL_REGION_METRICS)
 		return repaired;
 	/* What the hot line says is not trusted further than the header allows. */
-	sl_copy_words(used, hot, 8);
+	region_copy_words(used, hot, 8);
 	lines = used[SL_HOT_LINES_USED];
 	if (lines > info->max_lines)
 		lines = info->max_lines;
@@ -42,6 +42,6 @@ uint64_t sl_region_repair(void *map, const struct sl_region_info *info)
 	 */
 	for (uint64_t s = 0; info->spans && s < stripes; s++)
 		repaired += repair_line(
-			(uint64_t *)((char *)map + sl_span_head_at(info, (uint32_t)s)), false);
+			(uint64_t *)((char *)map + region_span_head_at(info, (uint32_t)s)), false);
 	return repaired;
 }

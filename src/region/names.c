@@ -2,7 +2,7 @@
 /* names.c - what states and kinds are called wherever they are shown. */
 #include "region/decode.h"
 
-const char *sl_state_name(uint32_t state)
+const char *region_state_name(uint32_t state)
 {
 	static const char *const names[] = {
 		[SL_STATE_FREE] = "free",	[SL_STATE_LIVE] = "live",
@@ -13,7 +13,7 @@ const char *sl_state_name(uint32_t state)
 	return state < sizeof(names) / sizeof(*names) ? names[state] : "unknown";
 }
 
-const char *sl_kind_name(enum sl_metric_kind kind)
+const char *region_kind_name(enum sl_metric_kind kind)
 {
 	switch (kind) {
 	case SL_KIND_COUNTER:

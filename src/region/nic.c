@@ -5,23 +5,23 @@
 #include <errno.h>
 #include <string.h>
 
-enum sl_fault sl_nic_info_parse(const struct sl_region_header *h, uint64_t actual_size,
-				struct sl_nic_info *nic)
+enum region_fault region_nic_info_parse(const struct sl_region_header *h, uint64_t actual_size,
+					struct region_nic_info *nic)
 {
-	struct sl_region_info info;
-	struct sl_section ring;
-	enum sl_fault fault = sl_region_header_parse(h, actual_size, &info);
+	struct region_info info;
+	struct region_section ring;
+	enum region_fault fault = region_header_parse(h, actual_size, &info);
 
 	memset(nic, 0, sizeof(*nic));
 	if (fault)
 		return fault;
 	if (info.kind != SL_REGION_NIC)
-		return SL_FAULT_VERSION;
-	if (!sl_region_section_find(h, SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NIC_RING_MAX, &ring) ||
+		return REGION_FAULT_VERSION;
+	if (!region_section_find(h, SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NIC_RING_MAX, &ring) ||
 	    ring.stride != SL_NIC_SIZE || ring.count < SL_NIC_RING_MIN ||
 	    (ring.count & (ring.count - 1)))
-		return SL_FAULT_SECTION;
-	*nic = (struct sl_nic_info){
+		return REGION_FAULT_SECTION;
+	*nic = (struct region_nic_info){
 		.size = info.size,
 		.instance = info.instance,
 		.start_ns = info.start_ns,
@@ -30,33 +30,33 @@ enum sl_fault sl_nic_info_parse(const struct sl_region_header *h, uint64_t actua
 		.records = ring.count,
 	};
 	memcpy(nic->boot_id, info.boot_id, sizeof(nic->boot_id));
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_nic_hot_parse(const uint64_t line[8], struct sl_nic_hot *hot)
+enum region_fault region_nic_hot_parse(const uint64_t line[8], struct region_nic_hot *hot)
 {
 	if (line[7] != sl_line_check(line))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	if (line[SL_NIC_HEAD] >> 56) /* a record's tag has no room for more */
-		return SL_FAULT_HOT;
-	*hot = (struct sl_nic_hot){
+		return REGION_FAULT_HOT;
+	*hot = (struct region_nic_hot){
 		.head = line[SL_NIC_HEAD],
 		.headless = line[SL_NIC_HEADLESS],
 		.late = line[SL_NIC_LATE],
 		.fragments = line[SL_NIC_FRAGMENTS],
 	};
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_nic_record_parse(const uint64_t w[SL_NIC_WORDS], uint64_t number,
-				  struct sl_nic_record *r)
+enum region_fault region_nic_record_parse(const uint64_t w[SL_NIC_WORDS], uint64_t number,
+					  struct region_nic_record *r)
 {
 	uint32_t extra;
 
 	if (w[7] != sl_folded_check(w) || w[15] != sl_folded_check(w + 8) ||
 	    w[SL_NIC_TAG] != w[SL_NIC_TAG_AGAIN])
-		return SL_FAULT_UNSETTLED;
-	*r = (struct sl_nic_record){
+		return REGION_FAULT_UNSETTLED;
+	*r = (struct region_nic_record){
 		.number = w[SL_NIC_TAG] >> 8,
 		.flags = w[SL_NIC_TAG] & 255,
 		.time_ns = w[SL_NIC_TIME_NS],
@@ -81,44 +81,47 @@ enum sl_fault sl_nic_record_parse(const uint64_t w[SL_NIC_WORDS], uint64_t numbe
 	if (!r->time_ns)
 		r->number = 0;
 	if (r->number != number || !r->time_ns)
-		return SL_FAULT_CHECK;
+		return REGION_FAULT_CHECK;
 	extra = !!(r->flags & SL_NIC_SYN) + !!(r->flags & SL_NIC_FIN);
 	/* No packet is longer than 4 MiB; the time leaves room to calculate with. */
 	if (w[SL_NIC_BYTES] >> 22 || r->end - r->seq != r->bytes + extra || r->time_ns >> 62)
-		return SL_FAULT_RECORD;
-	return SL_FAULT_NONE;
+		return REGION_FAULT_RECORD;
+	return REGION_FAULT_NONE;
 }
 
-bool sl_nic_comes(enum sl_fault fault, const struct sl_nic_record *r, uint64_t number,
-		  uint64_t head, const struct sl_nic_info *info)
+bool region_nic_comes(enum region_fault fault, const struct region_nic_record *r, uint64_t number,
+		      uint64_t head, const struct region_nic_info *info)
 {
-	return (fault == SL_FAULT_UNSETTLED || (fault == SL_FAULT_CHECK && r->number <= number)) &&
+	return (fault == REGION_FAULT_UNSETTLED ||
+		(fault == REGION_FAULT_CHECK && r->number <= number)) &&
 	       head - number < info->records / 2;
 }
 
 #define TRIES 100 /* the writer is done with a record within a microsecond */
 
-enum sl_fault sl_nic_hot_read(const void *map, const struct sl_nic_info *info,
-			      struct sl_nic_hot *hot)
+enum region_fault region_nic_hot_read(const void *map, const struct region_nic_info *info,
+				      struct region_nic_hot *hot)
 {
-	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	enum region_fault fault = REGION_FAULT_UNSETTLED;
 	uint64_t copy[8];
 
-	for (int i = 0; i < TRIES && fault == SL_FAULT_UNSETTLED; i++) {
-		sl_copy_words(copy, (const volatile uint64_t *)((const char *)map + info->hot), 8);
-		fault = sl_nic_hot_parse(copy, hot);
+	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
+		region_copy_words(copy, (const volatile uint64_t *)((const char *)map + info->hot),
+				  8);
+		fault = region_nic_hot_parse(copy, hot);
 	}
 	return fault;
 }
 
-int sl_nic_read(const void *map, const struct sl_nic_info *info, uint64_t *next, uint64_t *missed,
-		struct sl_nic_record *out, uint64_t (*places)[SL_NIC_WORDS], int room)
+int region_nic_read(const void *map, const struct region_nic_info *info, uint64_t *next,
+		    uint64_t *missed, struct region_nic_record *out,
+		    uint64_t (*places)[SL_NIC_WORDS], int room)
 {
 	const volatile uint64_t *ring = (const volatile uint64_t *)((const char *)map + info->ring);
-	struct sl_nic_hot hot;
+	struct region_nic_hot hot;
 	int n = 0;
 
-	if (sl_nic_hot_read(map, info, &hot))
+	if (region_nic_hot_read(map, info, &hot))
 		return -EAGAIN;
 	if (hot.head < *next) /* not this ring's number */
 		*next = hot.head;
@@ -128,13 +131,13 @@ int sl_nic_read(const void *map, const struct sl_nic_info *info, uint64_t *next,
 	}
 	for (; *next < hot.head && n < room; ++*next) {
 		uint64_t copy[SL_NIC_WORDS], place = *next & (info->records - 1);
-		enum sl_fault fault = SL_FAULT_UNSETTLED;
+		enum region_fault fault = REGION_FAULT_UNSETTLED;
 
-		for (int i = 0; i < TRIES && fault == SL_FAULT_UNSETTLED; i++) {
-			sl_copy_words(copy, ring + place * SL_NIC_WORDS, SL_NIC_WORDS);
-			fault = sl_nic_record_parse(copy, *next, &out[n]);
+		for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
+			region_copy_words(copy, ring + place * SL_NIC_WORDS, SL_NIC_WORDS);
+			fault = region_nic_record_parse(copy, *next, &out[n]);
 		}
-		if (sl_nic_comes(fault, &out[n], *next, hot.head, info))
+		if (region_nic_comes(fault, &out[n], *next, hot.head, info))
 			break;
 		if (!fault && places)
 			memcpy(places[n], copy, sizeof(copy));

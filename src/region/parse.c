@@ -9,18 +9,18 @@
 #include "region/decode.h"
 #include "region/text.h"
 
-const char *sl_fault_name(enum sl_fault fault)
+const char *region_fault_name(enum region_fault fault)
 {
-	static const char *const names[SL_FAULT_COUNT] = {
-		[SL_FAULT_NONE] = "none",	    [SL_FAULT_MAGIC] = "magic",
-		[SL_FAULT_VERSION] = "version",	    [SL_FAULT_CHECK] = "check",
-		[SL_FAULT_SIZE] = "size",	    [SL_FAULT_SECTION] = "section",
-		[SL_FAULT_LABEL] = "label",	    [SL_FAULT_HOT] = "hot",
-		[SL_FAULT_RECORD] = "record",	    [SL_FAULT_CELLS] = "cells",
-		[SL_FAULT_UNSETTLED] = "unsettled", [SL_FAULT_MEMORY] = "memory",
+	static const char *const names[REGION_FAULT_COUNT] = {
+		[REGION_FAULT_NONE] = "none",		[REGION_FAULT_MAGIC] = "magic",
+		[REGION_FAULT_VERSION] = "version",	[REGION_FAULT_CHECK] = "check",
+		[REGION_FAULT_SIZE] = "size",		[REGION_FAULT_SECTION] = "section",
+		[REGION_FAULT_LABEL] = "label",		[REGION_FAULT_HOT] = "hot",
+		[REGION_FAULT_RECORD] = "record",	[REGION_FAULT_CELLS] = "cells",
+		[REGION_FAULT_UNSETTLED] = "unsettled", [REGION_FAULT_MEMORY] = "memory",
 	};
 
-	return (unsigned int)fault < SL_FAULT_COUNT ? names[fault] : "unknown";
+	return (unsigned int)fault < REGION_FAULT_COUNT ? names[fault] : "unknown";
 }
 
 /*
@@ -46,7 +46,7 @@ static bool sections_apart(const struct sl_region_header *h)
 }
 
 /* Takes over one section; false if it is ill-formed for its type or there was one before. */
-static bool section_take(const struct sl_region_section *s, struct sl_region_info *info)
+static bool section_take(const struct sl_region_section *s, struct region_info *info)
 {
 	switch (s->type) {
 	case SL_SECTION_HOT:
@@ -105,7 +105,7 @@ static bool section_take(const struct sl_region_section *s, struct sl_region_inf
 }
 
 /* What belongs to the kind is there, and nothing that belongs to another. */
-static bool kind_complete(const struct sl_region_info *info, uint32_t kind)
+static bool kind_complete(const struct region_info *info, uint32_t kind)
 {
 	bool metrics = info->stripes && info->schema;
 
@@ -118,14 +118,14 @@ static bool kind_complete(const struct sl_region_info *info, uint32_t kind)
 	case SL_REGION_FLOWS:
 		return info->flows && info->journal && !info->entries && !info->stripes &&
 		       !info->schema;
-	default: /* who reads that kind looks for the rest: sl_region_section_find() */
+	default: /* who reads that kind looks for the rest: region_section_find() */
 		return !info->flows && !info->journal && !info->entries && !info->stripes &&
 		       !info->schema;
 	}
 }
 
-bool sl_region_section_find(const struct sl_region_header *h, uint32_t type, uint32_t unit,
-			    uint32_t most, struct sl_section *section)
+bool region_section_find(const struct sl_region_header *h, uint32_t type, uint32_t unit,
+			 uint32_t most, struct region_section *section)
 {
 	const struct sl_region_section *found = NULL;
 
@@ -139,7 +139,7 @@ bool sl_region_section_find(const struct sl_region_header *h, uint32_t type, uin
 	if (!found || !found->stride || found->stride % unit || !found->length ||
 	    found->length % found->stride || found->length / found->stride > most)
 		return false;
-	*section = (struct sl_section){
+	*section = (struct region_section){
 		.offset = found->offset,
 		.stride = found->stride,
 		.count = (uint32_t)(found->length / found->stride),
@@ -147,62 +147,62 @@ bool sl_region_section_find(const struct sl_region_header *h, uint32_t type, uin
 	return true;
 }
 
-bool sl_region_losses_find(const struct sl_region_header *h, uint32_t n, struct sl_section *section)
+bool region_losses_find(const struct sl_region_header *h, uint32_t n,
+			struct region_section *section)
 {
 	uint32_t lines = (n + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 
-	return sl_region_section_find(h, SL_SECTION_LOSSES, SL_LINE_SIZE, SL_TASK_CPUS_MAX,
-				      section) &&
+	return region_section_find(h, SL_SECTION_LOSSES, SL_LINE_SIZE, SL_TASK_CPUS_MAX, section) &&
 	       section->stride >= lines * SL_LINE_SIZE;
 }
 
-enum sl_fault sl_losses_add(const uint64_t *element, uint32_t n, uint64_t *sum)
+enum region_fault region_losses_add(const uint64_t *element, uint32_t n, uint64_t *sum)
 {
 	for (uint32_t i = 0; i < n; i += SL_LINE_CELLS)
 		if (element[i / 7 * 8 + 7] != sl_line_check(element + i / 7 * 8))
-			return SL_FAULT_UNSETTLED;
+			return REGION_FAULT_UNSETTLED;
 	for (uint32_t i = 0; i < n; i++)
 		sum[i] += element[i / 7 * 8 + i % 7];
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_region_header_parse(const struct sl_region_header *h, uint64_t actual_size,
-				     struct sl_region_info *info)
+enum region_fault region_header_parse(const struct sl_region_header *h, uint64_t actual_size,
+				      struct region_info *info)
 {
 	memset(info, 0, sizeof(*info));
 	if (memcmp(h->magic, SL_REGION_MAGIC, sizeof(h->magic)))
-		return SL_FAULT_MAGIC;
+		return REGION_FAULT_MAGIC;
 	if (h->version != SL_REGION_VERSION)
-		return SL_FAULT_VERSION;
+		return REGION_FAULT_VERSION;
 	if (h->check != sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check)))
-		return SL_FAULT_CHECK;
+		return REGION_FAULT_CHECK;
 	if (h->kind < SL_REGION_METRICS || h->kind > SL_REGION_NIC)
-		return SL_FAULT_VERSION;
+		return REGION_FAULT_VERSION;
 	if (!h->instance)
-		return SL_FAULT_MAGIC;
+		return REGION_FAULT_MAGIC;
 	if (h->header_size != SL_HEADER_SIZE || h->size < SL_HEADER_SIZE + SL_LINE_SIZE ||
 	    h->size > SL_REGION_SIZE_MAX || h->size > actual_size)
-		return SL_FAULT_SIZE;
+		return REGION_FAULT_SIZE;
 	if (h->section_count > SL_SECTIONS_MAX || !sections_apart(h))
-		return SL_FAULT_SECTION;
+		return REGION_FAULT_SECTION;
 	for (uint32_t i = 0; i < h->section_count; i++)
 		if (!section_take(&h->section[i], info))
-			return SL_FAULT_SECTION;
+			return REGION_FAULT_SECTION;
 	if (!info->hot || !kind_complete(info, h->kind))
-		return SL_FAULT_SECTION;
+		return REGION_FAULT_SECTION;
 	/* One ring a stripe; the stripes may stand behind the spans in the table. */
 	if (info->spans &&
 	    (!info->stripes ||
 	     info->span_bytes != SL_SPAN_HEADS_BYTES(info->max_stripes) +
 					 info->max_stripes * SL_SPAN_STRIDE(info->span_lines)))
-		return SL_FAULT_SECTION;
+		return REGION_FAULT_SECTION;
 	if (h->label_bytes > SL_HEADER_LABELS_MAX)
-		return SL_FAULT_LABEL;
+		return REGION_FAULT_LABEL;
 	memcpy(info->label_text, h->labels, h->label_bytes);
-	if (!sl_text_labels(info->label_text, h->label_bytes, false, info->labels,
-			    &info->label_count)) {
+	if (!region_text_labels(info->label_text, h->label_bytes, false, info->labels,
+				&info->label_count)) {
 		info->label_count = 0;
-		return SL_FAULT_LABEL;
+		return REGION_FAULT_LABEL;
 	}
 	info->size = h->size;
 	info->kind = h->kind;
@@ -211,27 +211,28 @@ enum sl_fault sl_region_header_parse(const struct sl_region_header *h, uint64_t 
 	info->start_ns = h->start_ns;
 	info->start_ticks = h->start_ticks;
 	memcpy(info->boot_id, h->boot_id, sizeof(info->boot_id));
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_region_info_parse(const struct sl_region_header *h, uint64_t actual_size,
-				   struct sl_region_info *info)
+enum region_fault region_info_parse(const struct sl_region_header *h, uint64_t actual_size,
+				    struct region_info *info)
 {
-	enum sl_fault fault = sl_region_header_parse(h, actual_size, info);
+	enum region_fault fault = region_header_parse(h, actual_size, info);
 
-	/* Who reads metrics never gets to see a region that can't have any, whatever else it has. */
-	if ((!fault || fault == SL_FAULT_SECTION) && h->kind > SL_REGION_DIRECTORY)
-		return SL_FAULT_VERSION;
+	/* Who reads metrics never gets to see a region that can't have any, whatever else it has.
+	 */
+	if ((!fault || fault == REGION_FAULT_SECTION) && h->kind > SL_REGION_DIRECTORY)
+		return REGION_FAULT_VERSION;
 	return fault;
 }
 
-enum sl_fault sl_hot_parse(const uint64_t line[8], const struct sl_region_info *info,
-			   struct sl_hot *hot)
+enum region_fault region_hot_parse(const uint64_t line[8], const struct region_info *info,
+				   struct region_hot *hot)
 {
 	uint32_t state = line[SL_HOT_STATE] & 0xff;
 
 	if (line[7] != sl_line_check(line))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	/*
 	 * A hot line is changed cell by cell, each change verifying by itself: what one cell says
 	 * is no promise about another, so that each is held against the header only.
@@ -239,8 +240,8 @@ enum sl_fault sl_hot_parse(const uint64_t line[8], const struct sl_region_info *
 	if (line[SL_HOT_SCHEMA_USED] > info->schema_bytes || line[SL_HOT_SCHEMA_USED] % 8 ||
 	    line[SL_HOT_LINES_USED] > info->max_lines ||
 	    line[SL_HOT_STRIPES_USED] > info->max_stripes || state > SL_STATE_CLOSED)
-		return SL_FAULT_HOT;
-	*hot = (struct sl_hot){
+		return REGION_FAULT_HOT;
+	*hot = (struct region_hot){
 		.generation = line[SL_HOT_GENERATION],
 		.schema_used = line[SL_HOT_SCHEMA_USED],
 		.lines_used = (uint32_t)line[SL_HOT_LINES_USED],
@@ -250,26 +251,26 @@ enum sl_fault sl_hot_parse(const uint64_t line[8], const struct sl_region_info *
 		.changed_ns = line[SL_HOT_CHANGED_NS],
 		.refused = line[SL_HOT_REFUSED],
 	};
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_hot_follows(const struct sl_hot *before, const struct sl_hot *now)
+enum region_fault region_hot_follows(const struct region_hot *before, const struct region_hot *now)
 {
 	if (now->generation < before->generation || now->schema_used < before->schema_used ||
 	    now->lines_used < before->lines_used || now->stripes_used < before->stripes_used)
-		return SL_FAULT_HOT;
-	return SL_FAULT_NONE;
+		return REGION_FAULT_HOT;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_directory_hot_parse(const uint64_t line[8], const struct sl_region_info *info,
-				     struct sl_directory_hot *hot)
+enum region_fault region_directory_hot_parse(const uint64_t line[8], const struct region_info *info,
+					     struct region_directory_hot *hot)
 {
 	if (line[7] != sl_line_check(line))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	if (line[SL_DIR_ENTRIES_USED] > info->max_entries ||
 	    line[SL_DIR_LIVE] > info->max_entries || line[SL_DIR_STATE] > SL_STATE_CLOSED)
-		return SL_FAULT_HOT;
-	*hot = (struct sl_directory_hot){
+		return REGION_FAULT_HOT;
+	*hot = (struct region_directory_hot){
 		.generation = line[SL_DIR_GENERATION],
 		.entries_used = (uint32_t)line[SL_DIR_ENTRIES_USED],
 		.live = (uint32_t)line[SL_DIR_LIVE],
@@ -278,28 +279,28 @@ enum sl_fault sl_directory_hot_parse(const uint64_t line[8], const struct sl_reg
 		.changed_ns = line[SL_DIR_CHANGED_NS],
 		.lease_ns = line[SL_DIR_LEASE_NS],
 	};
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_entry_parse(const uint64_t line[8], struct sl_entry *entry)
+enum region_fault region_entry_parse(const uint64_t line[8], struct region_entry *entry)
 {
 	uint64_t key = line[SL_ENTRY_KEY], addr = line[SL_ENTRY_ADDR];
 	uint64_t length = line[SL_ENTRY_LENGTH];
 	uint32_t state = SL_ENTRY_STATE(key), kind = SL_ENTRY_KIND(key);
 
 	if (line[7] != sl_line_check(line))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	if (state > SL_STATE_RETIRED || key >> 48)
-		return SL_FAULT_HOT;
+		return REGION_FAULT_HOT;
 	if (state != SL_STATE_FREE) {
 		/* Kinds that are not known here are for the reader to pass over, not to doubt. */
 		if (!line[SL_ENTRY_ID] || !line[SL_ENTRY_INSTANCE] || !kind)
-			return SL_FAULT_HOT;
+			return REGION_FAULT_HOT;
 		if (length < SL_HEADER_SIZE + SL_LINE_SIZE || length > SL_REGION_SIZE_MAX ||
 		    addr + length < addr)
-			return SL_FAULT_SIZE;
+			return REGION_FAULT_SIZE;
 	}
-	*entry = (struct sl_entry){
+	*entry = (struct region_entry){
 		.id = line[SL_ENTRY_ID],
 		.addr = addr,
 		.length = length,
@@ -310,5 +311,5 @@ enum sl_fault sl_entry_parse(const uint64_t line[8], struct sl_entry *entry)
 		.changed_ns = line[SL_ENTRY_CHANGED_NS],
 		.instance = line[SL_ENTRY_INSTANCE],
 	};
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }

@@ -16,7 +16,7 @@
 
 #define FIRST_BUCKET_MAX (1 << 20) /* of either sign; doubles reach 1075 << 8 */
 
-struct sl_schema_slot {
+struct region_schema_slot {
 	uint64_t hash;
 	size_t metric; /* position + 1; 0: free */
 };
@@ -26,16 +26,16 @@ struct parts {
 	struct sl_schema_record r;
 	const char *name, *unit, *help, *label_text, *state_text;
 	const uint8_t *bounds;
-	struct sl_text_label labels[SL_LABELS_MAX];
+	struct region_text_label labels[SL_LABELS_MAX];
 	uint32_t label_count;
 };
 
-void sl_schema_init(struct sl_schema *schema)
+void region_schema_init(struct region_schema *schema)
 {
 	memset(schema, 0, sizeof(*schema));
 }
 
-void sl_schema_free(struct sl_schema *schema)
+void region_schema_free(struct region_schema *schema)
 {
 	for (size_t i = 0; i < schema->count; i++)
 		free(schema->metrics[i]);
@@ -47,10 +47,10 @@ void sl_schema_free(struct sl_schema *schema)
 		free(schema->strings[i]);
 	free(schema->strings);
 	free(schema->string_ids);
-	sl_schema_init(schema);
+	region_schema_init(schema);
 }
 
-/* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): a publisher can't aim at one hash slot ------- */
+/* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): a publisher can't aim at one hash slot ---- */
 
 static uint64_t rotl(uint64_t x, int n)
 {
@@ -90,14 +90,14 @@ static uint64_t sip13(uint64_t k0, uint64_t k1, const void *data, size_t bytes)
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-static uint64_t hash_of(const struct sl_schema *s, const struct parts *p)
+static uint64_t hash_of(const struct region_schema *s, const struct parts *p)
 {
 	uint64_t h = sip13(s->key[0], s->key[1], p->name, p->r.name_bytes);
 
 	return sip13(s->key[0] ^ h, s->key[1], p->label_text, p->r.label_bytes);
 }
 
-static bool same_series(const struct sl_metric *m, const struct parts *p)
+static bool same_series(const struct region_metric *m, const struct parts *p)
 {
 	if (strlen(m->name) != p->r.name_bytes || memcmp(m->name, p->name, p->r.name_bytes) ||
 	    m->label_count != p->label_count)
@@ -109,7 +109,7 @@ static bool same_series(const struct sl_metric *m, const struct parts *p)
 	return true;
 }
 
-/* ---- the rules -------------------------------------------------------------------------------- */
+/* ---- the rules ---- */
 
 static bool bounds_ascend(const struct parts *p)
 {
@@ -137,7 +137,7 @@ static bool states_split(const struct parts *p, uint16_t at[SL_STATES_MAX])
 		const char *stop = s < end ? memchr(s, 0, (size_t)(end - s)) : NULL;
 
 		if (!stop || stop == s || stop - s > SL_NAME_MAX ||
-		    !sl_text_utf8(s, (size_t)(stop - s)))
+		    !region_text_utf8(s, (size_t)(stop - s)))
 			return false;
 		for (uint32_t j = 0; j < i; j++)
 			if (!strcmp(p->state_text + at[j], s))
@@ -157,46 +157,47 @@ static bool has_label(const struct parts *p, const char *key, size_t bytes)
 }
 
 /* What only one kind asks for, or forbids. */
-static enum sl_fault check_kind(const struct parts *p, uint16_t state_at[SL_STATES_MAX])
+static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_STATES_MAX])
 {
 	const struct sl_schema_record *r = &p->r;
 	bool classic = r->kind == SL_KIND_HISTOGRAM, states = r->kind == SL_KIND_STATESET;
 	uint32_t buckets = r->cells - SL_HIST_BUCKETS; /* histograms */
 
 	if ((r->bound_count && !classic) || ((r->state_count || r->state_bytes) && !states))
-		return SL_FAULT_RECORD;
+		return REGION_FAULT_RECORD;
 	switch ((enum sl_metric_kind)r->kind) {
 	case SL_KIND_COUNTER:
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE:
 	case SL_KIND_GAUGE_F64:
-		return r->cells == 1 ? SL_FAULT_NONE : SL_FAULT_RECORD;
+		return r->cells == 1 ? REGION_FAULT_NONE : REGION_FAULT_RECORD;
 	case SL_KIND_INFO:
-		return r->cells == 0 ? SL_FAULT_NONE : SL_FAULT_RECORD;
+		return r->cells == 0 ? REGION_FAULT_NONE : REGION_FAULT_RECORD;
 	case SL_KIND_STATESET:
 		/* The exposition puts the state in a label that is named as the metric. */
 		if (r->cells != 1 || memchr(p->name, ':', r->name_bytes) ||
 		    !states_split(p, state_at))
-			return SL_FAULT_RECORD;
-		return has_label(p, p->name, r->name_bytes) ? SL_FAULT_LABEL : SL_FAULT_NONE;
+			return REGION_FAULT_RECORD;
+		return has_label(p, p->name, r->name_bytes) ? REGION_FAULT_LABEL
+							    : REGION_FAULT_NONE;
 	case SL_KIND_HISTOGRAM_EXP:
 		if (r->cells < SL_HIST_BUCKETS + 3 || buckets > SL_BUCKETS_MAX || r->scale < -4 ||
 		    r->scale > 8 || r->first_bucket < -FIRST_BUCKET_MAX ||
 		    r->first_bucket > FIRST_BUCKET_MAX || !(r->zero_threshold >= 0) ||
 		    !isfinite(r->zero_threshold))
-			return SL_FAULT_RECORD;
+			return REGION_FAULT_RECORD;
 		break;
 	case SL_KIND_HISTOGRAM:
 		if (r->cells != SL_HIST_BUCKETS + 1 + r->bound_count || buckets > SL_BUCKETS_MAX ||
 		    !bounds_ascend(p))
-			return SL_FAULT_RECORD;
+			return REGION_FAULT_RECORD;
 		break;
 	}
-	return has_label(p, "le", 2) ? SL_FAULT_LABEL : SL_FAULT_NONE;
+	return has_label(p, "le", 2) ? REGION_FAULT_LABEL : REGION_FAULT_NONE;
 }
 
 /* Takes a record apart whose checksum was right. */
-static enum sl_fault take_apart(const uint8_t *bytes, struct parts *p)
+static enum region_fault take_apart(const uint8_t *bytes, struct parts *p)
 {
 	const struct sl_schema_record *r = &p->r;
 	uint64_t text = (uint64_t)r->name_bytes + r->unit_bytes + r->help_bytes + r->label_bytes +
@@ -204,19 +205,20 @@ static enum sl_fault take_apart(const uint8_t *bytes, struct parts *p)
 	uint64_t whole = sizeof(*r) + 8ull * r->bound_count + text;
 
 	if (((whole + 7) & ~7ull) != r->length)
-		return SL_FAULT_RECORD;
+		return REGION_FAULT_RECORD;
 	p->bounds = bytes + sizeof(*r);
 	p->name = (const char *)p->bounds + 8ull * r->bound_count;
 	p->unit = p->name + r->name_bytes;
 	p->help = p->unit + r->unit_bytes;
 	p->label_text = p->help + r->help_bytes;
 	p->state_text = p->label_text + r->label_bytes;
-	if (!sl_text_metric_name(p->name, r->name_bytes) || !sl_text_unit(p->unit, r->unit_bytes) ||
-	    r->help_bytes > SL_HELP_MAX || !sl_text_utf8(p->help, r->help_bytes))
-		return SL_FAULT_RECORD;
-	if (!sl_text_labels(p->label_text, r->label_bytes, true, p->labels, &p->label_count))
-		return SL_FAULT_LABEL;
-	return SL_FAULT_NONE;
+	if (!region_text_metric_name(p->name, r->name_bytes) ||
+	    !region_text_unit(p->unit, r->unit_bytes) || r->help_bytes > SL_HELP_MAX ||
+	    !region_text_utf8(p->help, r->help_bytes))
+		return REGION_FAULT_RECORD;
+	if (!region_text_labels(p->label_text, r->label_bytes, true, p->labels, &p->label_count))
+		return REGION_FAULT_LABEL;
+	return REGION_FAULT_NONE;
 }
 
 static bool kind_known(uint16_t kind)
@@ -224,10 +226,10 @@ static bool kind_known(uint16_t kind)
 	return kind >= SL_KIND_COUNTER && kind <= SL_KIND_STATESET;
 }
 
-/* ---- growth ----------------------------------------------------------------------------------- */
+/* ---- growth ---- */
 
 /* Bits for the cells below end; false: out of memory, nothing is lost. */
-static bool make_cells(struct sl_schema *s, uint64_t end)
+static bool make_cells(struct region_schema *s, uint64_t end)
 {
 	size_t words = s->taken_words ? s->taken_words : 8;
 	uint64_t *taken;
@@ -259,7 +261,7 @@ static uint64_t bits_of(uint64_t at, uint64_t first, uint64_t end)
 }
 
 /* Is one of the cells first to end, exclusive, that of a record before? There is at least one. */
-static bool cells_taken(const struct sl_schema *s, uint64_t first, uint64_t end)
+static bool cells_taken(const struct region_schema *s, uint64_t first, uint64_t end)
 {
 	for (uint64_t at = first & ~63ull; at < end && at / 64 < s->taken_words; at += 64)
 		if (s->taken[at / 64] & bits_of(at, first, end))
@@ -267,7 +269,7 @@ static bool cells_taken(const struct sl_schema *s, uint64_t first, uint64_t end)
 	return false;
 }
 
-static void cells_take(struct sl_schema *s, uint64_t first, uint64_t end)
+static void cells_take(struct region_schema *s, uint64_t first, uint64_t end)
 {
 	for (uint64_t at = first & ~63ull; at < end; at += 64)
 		s->taken[at / 64] |= bits_of(at, first, end);
@@ -276,11 +278,11 @@ static void cells_take(struct sl_schema *s, uint64_t first, uint64_t end)
 }
 
 /* Room for one more of everything; false: out of memory, nothing is lost. */
-static bool make_room(struct sl_schema *s)
+static bool make_room(struct region_schema *s)
 {
 	if (s->count == s->capacity) {
 		size_t capacity = s->capacity ? s->capacity * 2 : 16;
-		struct sl_metric **metrics = realloc(s->metrics, capacity * sizeof(*metrics));
+		struct region_metric **metrics = realloc(s->metrics, capacity * sizeof(*metrics));
 
 		if (!metrics)
 			return false;
@@ -290,7 +292,8 @@ static bool make_room(struct sl_schema *s)
 	}
 	if (s->special_count == s->special_capacity) {
 		size_t capacity = s->special_capacity ? s->special_capacity * 2 : 16;
-		struct sl_special *specials = realloc(s->specials, capacity * sizeof(*specials));
+		struct region_special *specials = realloc(s->specials,
+							  capacity * sizeof(*specials));
 
 		if (!specials)
 			return false;
@@ -300,7 +303,7 @@ static bool make_room(struct sl_schema *s)
 	}
 	if (s->count * 2 >= s->slot_count) {
 		size_t count = s->slot_count ? s->slot_count * 2 : 32;
-		struct sl_schema_slot *slots = calloc(count, sizeof(*slots));
+		struct region_schema_slot *slots = calloc(count, sizeof(*slots));
 
 		if (!slots)
 			return false;
@@ -322,10 +325,11 @@ static bool make_room(struct sl_schema *s)
 }
 
 /* The slot for these parts; NULL if there is such a metric. There is always a free one. */
-static struct sl_schema_slot *find_slot(struct sl_schema *s, const struct parts *p, uint64_t hash)
+static struct region_schema_slot *find_slot(struct region_schema *s, const struct parts *p,
+					    uint64_t hash)
 {
 	for (size_t at = hash & (s->slot_count - 1);; at = (at + 1) & (s->slot_count - 1)) {
-		struct sl_schema_slot *slot = &s->slots[at];
+		struct region_schema_slot *slot = &s->slots[at];
 
 		if (!slot->metric)
 			return slot;
@@ -345,27 +349,27 @@ static char *put_text(char **to, const char *from, size_t bytes)
 }
 
 /* One allocation: the structure, its arrays, its strings. */
-static struct sl_metric *new_metric(const struct parts *p, const uint16_t state_at[SL_STATES_MAX],
-				    size_t *bytes)
+static struct region_metric *new_metric(const struct parts *p,
+					const uint16_t state_at[SL_STATES_MAX], size_t *bytes)
 {
 	const struct sl_schema_record *r = &p->r;
-	size_t labels = p->label_count * sizeof(struct sl_text_label);
+	size_t labels = p->label_count * sizeof(struct region_text_label);
 	size_t bounds = r->bound_count * sizeof(double);
 	size_t states = r->state_count * sizeof(char *);
 	size_t text = (size_t)r->name_bytes + r->unit_bytes + r->help_bytes + r->label_bytes +
 		      r->state_bytes + 5;
-	size_t size = sizeof(struct sl_metric) + labels + bounds + states + text;
-	struct sl_metric *m = malloc(size);
-	struct sl_text_label *label;
+	size_t size = sizeof(struct region_metric) + labels + bounds + states + text;
+	struct region_metric *m = malloc(size);
+	struct region_text_label *label;
 	const char **state;
 	char *to, *start;
 
 	if (!m)
 		return NULL;
-	label = (struct sl_text_label *)(m + 1);
+	label = (struct region_text_label *)(m + 1);
 	state = (const char **)((char *)label + labels + bounds);
 	to = (char *)state + states;
-	*m = (struct sl_metric){
+	*m = (struct region_metric){
 		.id = r->id,
 		.kind = (enum sl_metric_kind)r->kind,
 		.cell = r->cells ? r->cell : 0,
@@ -390,7 +394,7 @@ static struct sl_metric *new_metric(const struct parts *p, const uint16_t state_
 	m->help = put_text(&to, p->help, r->help_bytes);
 	start = put_text(&to, p->label_text, r->label_bytes);
 	for (uint32_t i = 0; i < p->label_count; i++)
-		label[i] = (struct sl_text_label){
+		label[i] = (struct region_text_label){
 			start + (p->labels[i].key - p->label_text),
 			start + (p->labels[i].value - p->label_text),
 		};
@@ -401,7 +405,7 @@ static struct sl_metric *new_metric(const struct parts *p, const uint16_t state_
 	return m;
 }
 
-static void add_special(struct sl_schema *s, const struct sl_metric *m)
+static void add_special(struct region_schema *s, const struct region_metric *m)
 {
 	bool shared = m->kind == SL_KIND_GAUGE || m->kind == SL_KIND_GAUGE_F64 ||
 		      m->kind == SL_KIND_STATESET;
@@ -410,12 +414,12 @@ static void add_special(struct sl_schema *s, const struct sl_metric *m)
 
 	/* Of a histogram only its first cell, the sum, is a double. */
 	if (shared || f64)
-		s->specials[s->special_count++] = (struct sl_special){m->cell, f64, shared};
+		s->specials[s->special_count++] = (struct region_special){m->cell, f64, shared};
 }
 
-/* ---- strings of spans ------------------------------------------------------------------------- */
+/* ---- strings of spans ---- */
 
-static bool make_string_room(struct sl_schema *s)
+static bool make_string_room(struct region_schema *s)
 {
 	size_t capacity = s->string_capacity ? s->string_capacity * 2 : 16;
 	uint32_t *ids;
@@ -436,8 +440,8 @@ static bool make_string_room(struct sl_schema *s)
 	return true;
 }
 
-static enum sl_fault append_string(struct sl_schema *s, const uint8_t *bytes,
-				   const struct sl_schema_record *r)
+static enum region_fault append_string(struct region_schema *s, const uint8_t *bytes,
+				       const struct sl_schema_record *r)
 {
 	const char *text = (const char *)bytes + sizeof(*r);
 	char *copy;
@@ -445,22 +449,22 @@ static enum sl_fault append_string(struct sl_schema *s, const uint8_t *bytes,
 	if (r->cells || r->unit_bytes || r->help_bytes || r->label_bytes || r->state_bytes ||
 	    r->bound_count || r->state_count || !r->name_bytes || r->name_bytes > SL_NAME_MAX ||
 	    ((sizeof(*r) + r->name_bytes + 7) & ~7ull) != r->length ||
-	    !sl_text_utf8(text, r->name_bytes))
-		return SL_FAULT_RECORD;
+	    !region_text_utf8(text, r->name_bytes))
+		return REGION_FAULT_RECORD;
 	if (!make_string_room(s))
-		return SL_FAULT_MEMORY;
+		return REGION_FAULT_MEMORY;
 	copy = malloc((size_t)r->name_bytes + 1);
 	if (!copy)
-		return SL_FAULT_MEMORY;
+		return REGION_FAULT_MEMORY;
 	memcpy(copy, text, r->name_bytes);
 	copy[r->name_bytes] = 0;
 	s->strings[s->string_count] = copy;
 	s->string_ids[s->string_count++] = r->id;
 	s->bytes += (size_t)r->name_bytes + 1;
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-const char *sl_schema_string(const struct sl_schema *schema, uint32_t id)
+const char *region_schema_string(const struct region_schema *schema, uint32_t id)
 {
 	size_t low = 0, high = schema->string_count;
 
@@ -477,35 +481,35 @@ const char *sl_schema_string(const struct sl_schema *schema, uint32_t id)
 	return NULL;
 }
 
-static enum sl_fault append_one(struct sl_schema *s, const struct sl_region_info *info,
-				const uint8_t *bytes, const struct sl_schema_record *r)
+static enum region_fault append_one(struct region_schema *s, const struct region_info *info,
+				    const uint8_t *bytes, const struct sl_schema_record *r)
 {
 	struct parts p = {.r = *r};
 	uint16_t state_at[SL_STATES_MAX];
-	struct sl_schema_slot *slot;
-	struct sl_metric *m;
-	enum sl_fault fault;
+	struct region_schema_slot *slot;
+	struct region_metric *m;
+	enum region_fault fault;
 	uint64_t first = r->cell, end = first + r->cells, hash;
 	size_t size;
 
 	if (r->id != s->count + s->skipped + s->string_count)
-		return SL_FAULT_RECORD;
+		return REGION_FAULT_RECORD;
 	if (r->kind == SL_KIND_STRING)
 		return append_string(s, bytes, r);
 	if (s->strings_only) {
 		s->skipped++;
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	}
 	if (r->cells &&
 	    (end > (uint64_t)info->max_lines * SL_LINE_CELLS || cells_taken(s, first, end)))
-		return SL_FAULT_CELLS;
+		return REGION_FAULT_CELLS;
 	if (!kind_known(r->kind)) {
 		if (r->cells && !make_cells(s, end))
-			return SL_FAULT_MEMORY;
+			return REGION_FAULT_MEMORY;
 		if (r->cells)
 			cells_take(s, first, end);
 		s->skipped++;
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	}
 	fault = take_apart(bytes, &p);
 	if (!fault)
@@ -513,48 +517,48 @@ static enum sl_fault append_one(struct sl_schema *s, const struct sl_region_info
 	if (fault)
 		return fault;
 	if (!make_room(s) || (r->cells && !make_cells(s, end)))
-		return SL_FAULT_MEMORY;
+		return REGION_FAULT_MEMORY;
 	hash = hash_of(s, &p);
 	slot = find_slot(s, &p, hash);
 	if (!slot)
-		return SL_FAULT_RECORD;
+		return REGION_FAULT_RECORD;
 	m = new_metric(&p, state_at, &size);
 	if (!m)
-		return SL_FAULT_MEMORY;
+		return REGION_FAULT_MEMORY;
 	s->metrics[s->count++] = m;
-	*slot = (struct sl_schema_slot){hash, s->count};
+	*slot = (struct region_schema_slot){hash, s->count};
 	add_special(s, m);
 	if (r->cells)
 		cells_take(s, first, end);
 	s->bytes += size;
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_schema_append(struct sl_schema *schema, const struct sl_region_info *info,
-			       const void *bytes, size_t length)
+enum region_fault region_schema_append(struct region_schema *schema, const struct region_info *info,
+				       const void *bytes, size_t length)
 {
 	const uint8_t *p = bytes;
 
 	if (schema->parsed > info->schema_bytes || length > info->schema_bytes - schema->parsed)
-		return SL_FAULT_SIZE;
+		return REGION_FAULT_SIZE;
 	if (!schema->parsed && length &&
 	    getrandom(schema->key, sizeof(schema->key), GRND_NONBLOCK) < 0)
 		schema->key[0] = (uintptr_t)schema * SL_LINE_K0; /* early boot: better than none */
 	while (length) {
 		struct sl_schema_record r;
-		enum sl_fault fault;
+		enum region_fault fault;
 		uint64_t check;
 
 		if (length < sizeof(r))
-			return SL_FAULT_CHECK;
+			return REGION_FAULT_CHECK;
 		memcpy(&r, p, sizeof(r));
 		if (r.length < sizeof(r) || r.length % 8 || r.length > length)
-			return SL_FAULT_CHECK;
+			return REGION_FAULT_CHECK;
 		check = r.check;
 		r.check = 0;
 		if (sl_fnv1a(sl_fnv1a(SL_FNV_BASIS, &r, sizeof(r)), p + sizeof(r),
 			     r.length - sizeof(r)) != check)
-			return SL_FAULT_CHECK;
+			return REGION_FAULT_CHECK;
 		fault = append_one(schema, info, p, &r);
 		if (fault)
 			return fault;
@@ -562,5 +566,5 @@ enum sl_fault sl_schema_append(struct sl_schema *schema, const struct sl_region_
 		p += r.length;
 		length -= r.length;
 	}
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* A cell whose value is not the u64 sum over the stripes. */
-struct sl_special {
+struct region_special {
 	uint32_t cell;
 	bool f64;    /* folded double */
 	bool shared; /* stripe 0 only */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spans.c - rings of spans: nothing is believed before its line verified and has the right number. */
+/* spans.c - rings of spans: nothing is believed before its line verified and has the right number.
+ */
 #include <string.h>
 
 #include "region/spans.h"
@@ -7,47 +8,47 @@
 
 #define NUMBER_MAX (1ull << 48)
 
-/* ---- places ------------------------------------------------------------------------------------- */
+/* ---- places ---- */
 
-uint64_t sl_span_head_at(const struct sl_region_info *info, uint32_t ring)
+uint64_t region_span_head_at(const struct region_info *info, uint32_t ring)
 {
 	return info->spans + ring * (uint64_t)SL_LINE_SIZE;
 }
 
-static uint64_t ring_at(const struct sl_region_info *info, uint32_t ring)
+static uint64_t ring_at(const struct region_info *info, uint32_t ring)
 {
 	return info->spans + SL_SPAN_HEADS_BYTES(info->max_stripes) +
 	       ring * SL_SPAN_STRIDE(info->span_lines);
 }
 
-uint64_t sl_span_root_at(const struct sl_region_info *info, uint32_t ring, uint64_t number)
+uint64_t region_span_root_at(const struct region_info *info, uint32_t ring, uint64_t number)
 {
 	return ring_at(info, ring) + SL_SPAN_ROOTS_AT(info->span_lines) +
 	       number % SL_SPAN_ROOTS(info->span_lines) * SL_LINE_SIZE;
 }
 
-uint64_t sl_span_index_at(const struct sl_region_info *info, uint32_t ring, uint64_t number)
+uint64_t region_span_index_at(const struct region_info *info, uint32_t ring, uint64_t number)
 {
 	return ring_at(info, ring) + SL_SPAN_INDEX_AT(info->span_lines) +
 	       number % SL_SPAN_INDEX(info->span_lines) * SL_LINE_SIZE;
 }
 
-uint64_t sl_span_line_at(const struct sl_region_info *info, uint32_t ring, uint64_t number)
+uint64_t region_span_line_at(const struct region_info *info, uint32_t ring, uint64_t number)
 {
 	return ring_at(info, ring) + SL_SPAN_LINES_AT(info->span_lines) +
 	       number % info->span_lines * SL_LINE_SIZE;
 }
 
-/* ---- heads --------------------------------------------------------------------------------------- */
+/* ---- heads ---- */
 
-enum sl_fault sl_span_head_parse(const uint64_t line[8], struct sl_span_head *head)
+enum region_fault region_span_head_parse(const uint64_t line[8], struct region_span_head *head)
 {
 	if (line[7] != sl_line_check(line))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	if (line[SL_SPAN_HEAD_LINES] >= NUMBER_MAX || line[SL_SPAN_HEAD_ROOTS] >= NUMBER_MAX ||
 	    line[SL_SPAN_HEAD_INDEX] >= NUMBER_MAX)
-		return SL_FAULT_HOT;
-	*head = (struct sl_span_head){
+		return REGION_FAULT_HOT;
+	*head = (struct region_span_head){
 		.lines = line[SL_SPAN_HEAD_LINES],
 		.roots = line[SL_SPAN_HEAD_ROOTS],
 		.index = line[SL_SPAN_HEAD_INDEX],
@@ -55,34 +56,35 @@ enum sl_fault sl_span_head_parse(const uint64_t line[8], struct sl_span_head *he
 		.dropped = line[SL_SPAN_HEAD_DROPPED],
 		.cut = line[SL_SPAN_HEAD_CUT],
 	};
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_span_head_follows(const struct sl_span_head *before,
-				   const struct sl_span_head *now)
+enum region_fault region_span_head_follows(const struct region_span_head *before,
+					   const struct region_span_head *now)
 {
 	if (now->lines < before->lines || now->roots < before->roots ||
 	    now->index < before->index || now->spans < before->spans ||
 	    now->dropped < before->dropped || now->cut < before->cut)
-		return SL_FAULT_HOT;
-	return SL_FAULT_NONE;
+		return REGION_FAULT_HOT;
+	return REGION_FAULT_NONE;
 }
 
-/* ---- lines --------------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 /* Holds a line against the number that it should have. */
-static enum sl_span_line look(const uint64_t line[8], uint64_t number)
+static enum region_span_line look(const uint64_t line[8], uint64_t number)
 {
 	uint64_t any = 0;
 
 	if (line[7] != sl_sealed_check(line)) {
 		for (int i = 0; i < 8; i++)
 			any |= line[i];
-		return any ? SL_SPAN_LINE_UNSETTLED : SL_SPAN_LINE_EARLY;
+		return any ? REGION_SPAN_LINE_UNSETTLED : REGION_SPAN_LINE_EARLY;
 	}
 	if (SL_SPAN_TAG_NUMBER(line[0]) == number)
-		return SL_SPAN_LINE_GOOD;
-	return SL_SPAN_TAG_NUMBER(line[0]) < number ? SL_SPAN_LINE_EARLY : SL_SPAN_LINE_LATE;
+		return REGION_SPAN_LINE_GOOD;
+	return SL_SPAN_TAG_NUMBER(line[0]) < number ? REGION_SPAN_LINE_EARLY
+						    : REGION_SPAN_LINE_LATE;
 }
 
 /* Values that enums of this format have; what comes later may have more. */
@@ -92,10 +94,10 @@ static bool meta_known(uint64_t meta)
 	       SL_SPAN_META_STATUS(meta) <= SL_SPAN_ERROR;
 }
 
-enum sl_span_line sl_span_root_parse(const uint64_t line[8], uint64_t number,
-				     struct sl_span_root *root)
+enum region_span_line region_span_root_parse(const uint64_t line[8], uint64_t number,
+					     struct region_span_root *root)
 {
-	enum sl_span_line state = look(line, number);
+	enum region_span_line state = look(line, number);
 	uint64_t meta = line[SL_SPAN_ROOT_META];
 
 	if (state)
@@ -103,8 +105,8 @@ enum sl_span_line sl_span_root_parse(const uint64_t line[8], uint64_t number,
 	if (line[SL_SPAN_ROOT_TAG] != SL_SPAN_TAG_ROOT(number) || !meta_known(meta) ||
 	    !(line[SL_SPAN_ROOT_TRACE_HI] | line[SL_SPAN_ROOT_TRACE_LO]) ||
 	    !line[SL_SPAN_ROOT_SPAN])
-		return SL_SPAN_LINE_LIE;
-	*root = (struct sl_span_root){
+		return REGION_SPAN_LINE_LIE;
+	*root = (struct region_span_root){
 		.trace_hi = line[SL_SPAN_ROOT_TRACE_HI],
 		.trace_lo = line[SL_SPAN_ROOT_TRACE_LO],
 		.span_id = line[SL_SPAN_ROOT_SPAN],
@@ -116,26 +118,26 @@ enum sl_span_line sl_span_root_parse(const uint64_t line[8], uint64_t number,
 		.flags = SL_SPAN_META_FLAGS(meta),
 		.remote = SL_SPAN_META_REMOTE(meta),
 	};
-	return SL_SPAN_LINE_GOOD;
+	return REGION_SPAN_LINE_GOOD;
 }
 
-enum sl_span_line sl_span_index_parse(const uint64_t line[8], uint64_t number,
-				      uint64_t entries[SL_SPAN_ENTRIES], uint32_t *count)
+enum region_span_line region_span_index_parse(const uint64_t line[8], uint64_t number,
+					      uint64_t entries[SL_SPAN_ENTRIES], uint32_t *count)
 {
-	enum sl_span_line state = look(line, number);
+	enum region_span_line state = look(line, number);
 
 	*count = 0;
 	if (state)
 		return state;
 	if (line[0] != SL_SPAN_TAG_INDEX(number))
-		return SL_SPAN_LINE_LIE;
+		return REGION_SPAN_LINE_LIE;
 	for (uint32_t i = 0; i < SL_SPAN_ENTRIES; i++)
 		if (SL_SPAN_ENTRY_LINES(line[1 + i]))
 			entries[(*count)++] = line[1 + i];
-	return SL_SPAN_LINE_GOOD;
+	return REGION_SPAN_LINE_GOOD;
 }
 
-uint64_t sl_span_entry_number(uint64_t entry, uint64_t head_lines)
+uint64_t region_span_entry_number(uint64_t entry, uint64_t head_lines)
 {
 	uint64_t number = (head_lines & ~0xffffffffull) | SL_SPAN_ENTRY_FIRST(entry);
 
@@ -144,17 +146,17 @@ uint64_t sl_span_entry_number(uint64_t entry, uint64_t head_lines)
 	return number >> 32 ? number - (1ull << 32) : UINT64_MAX;
 }
 
-/* ---- spans --------------------------------------------------------------------------------------- */
+/* ---- spans ---- */
 
 /* A string of the stream, made printable: a publisher may put any bytes there. */
-static const char *take_string(struct sl_span_data *data, size_t *used, const uint64_t *words,
+static const char *take_string(struct region_span_data *data, size_t *used, const uint64_t *words,
 			       uint32_t bytes)
 {
 	char *to = data->text + *used;
 
 	memcpy(to, words, bytes);
 	to[bytes] = 0;
-	if (!sl_text_utf8(to, bytes))
+	if (!region_text_utf8(to, bytes))
 		for (uint32_t i = 0; i < bytes; i++)
 			if (!to[i] || to[i] & 0x80)
 				to[i] = '?';
@@ -163,7 +165,7 @@ static const char *take_string(struct sl_span_data *data, size_t *used, const ui
 }
 
 /* Takes the attributes apart. False if they are not what the meta word says. */
-static bool take_attrs(struct sl_span_data *data, const uint64_t *words, uint32_t count,
+static bool take_attrs(struct region_span_data *data, const uint64_t *words, uint32_t count,
 		       uint32_t attrs)
 {
 	uint32_t at = 0;
@@ -172,7 +174,7 @@ static bool take_attrs(struct sl_span_data *data, const uint64_t *words, uint32_
 	data->attr_count = 0;
 	data->message = "";
 	for (uint32_t i = 0; i < attrs; i++) {
-		struct sl_span_attr a;
+		struct region_span_attr a;
 		uint64_t head;
 		uint32_t bytes, n;
 
@@ -180,7 +182,7 @@ static bool take_attrs(struct sl_span_data *data, const uint64_t *words, uint32_
 			return false;
 		head = words[at++];
 		bytes = SL_SPAN_ATTR_BYTES(head);
-		a = (struct sl_span_attr){
+		a = (struct region_span_attr){
 			.key = SL_SPAN_ATTR_KEY(head),
 			.type = (enum sl_span_type)SL_SPAN_ATTR_TYPE(head),
 			.cut = SL_SPAN_ATTR_CUT(head),
@@ -224,40 +226,40 @@ static bool take_attrs(struct sl_span_data *data, const uint64_t *words, uint32_
 	return true;
 }
 
-enum sl_span_line sl_span_parse(const uint64_t (*lines)[8], uint32_t count, uint64_t number,
-				struct sl_span_data *data, uint32_t *lines_used)
+enum region_span_line region_span_parse(const uint64_t (*lines)[8], uint32_t count, uint64_t number,
+					struct region_span_data *data, uint32_t *lines_used)
 {
 	uint64_t words[6 * (SL_SPAN_LINES_MAX - 1)], meta;
-	enum sl_span_line state;
+	enum region_span_line state;
 	uint32_t n;
 
 	*lines_used = 1;
 	if (!count)
-		return SL_SPAN_LINE_SHORT;
+		return REGION_SPAN_LINE_SHORT;
 	state = look(lines[0], number);
 	if (state)
 		return state;
 	n = SL_SPAN_TAG_LINES(lines[0][0]);
 	if (n < 2 || n > SL_SPAN_LINES_MAX || SL_SPAN_TAG_LINE(lines[0][0]) >= n)
-		return SL_SPAN_LINE_LIE;
+		return REGION_SPAN_LINE_LIE;
 	if (SL_SPAN_TAG_LINE(lines[0][0]))
-		return SL_SPAN_LINE_INSIDE;
+		return REGION_SPAN_LINE_INSIDE;
 	if (n > count)
-		return SL_SPAN_LINE_SHORT;
+		return REGION_SPAN_LINE_SHORT;
 	for (uint32_t i = 1; i < n; i++) {
 		state = look(lines[i], number + i);
 		if (state)
 			return state;
 		if (lines[i][0] != SL_SPAN_TAG(number + i, n, i))
-			return SL_SPAN_LINE_LIE;
+			return REGION_SPAN_LINE_LIE;
 		memcpy(words + (size_t)(i - 1) * 6, &lines[i][1], 48);
 	}
 	meta = words[0];
 	if (!meta_known(meta) || !(lines[0][1] | lines[0][2]) || !lines[0][3])
-		return SL_SPAN_LINE_LIE;
+		return REGION_SPAN_LINE_LIE;
 	*lines_used = n;
 	if (!data)
-		return SL_SPAN_LINE_GOOD;
+		return REGION_SPAN_LINE_GOOD;
 	data->trace_hi = lines[0][1];
 	data->trace_lo = lines[0][2];
 	data->span_id = lines[0][3];
@@ -270,6 +272,6 @@ enum sl_span_line sl_span_parse(const uint64_t (*lines)[8], uint32_t count, uint
 	data->flags = SL_SPAN_META_FLAGS(meta);
 	data->remote = SL_SPAN_META_REMOTE(meta);
 	return take_attrs(data, words + 1, (n - 1) * 6 - 1, SL_SPAN_META_ATTRS(meta))
-		       ? SL_SPAN_LINE_GOOD
-		       : SL_SPAN_LINE_LIE;
+		       ? REGION_SPAN_LINE_GOOD
+		       : REGION_SPAN_LINE_LIE;
 }

@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tasks.c - scheduler time of tasks and cgroups: header, hot line, slots; and the arithmetic on them. */
+/* tasks.c - scheduler time of tasks and cgroups: header, hot line, slots; and the arithmetic on
+ * them. */
 #include "region/tasks.h"
 
 #include <math.h>
 #include <string.h>
 
-enum sl_fault sl_tasks_info_parse(const struct sl_region_header *h, uint64_t actual_size,
-				  struct sl_tasks_info *tasks)
+enum region_fault region_tasks_info_parse(const struct sl_region_header *h, uint64_t actual_size,
+					  struct region_tasks_info *tasks)
 {
-	struct sl_section section;
-	struct sl_region_info info;
-	enum sl_fault fault = sl_region_header_parse(h, actual_size, &info);
+	struct region_section section;
+	struct region_info info;
+	enum region_fault fault = region_header_parse(h, actual_size, &info);
 
 	memset(tasks, 0, sizeof(*tasks));
 	if (fault)
 		return fault;
 	if (info.kind != SL_REGION_TASKS)
-		return SL_FAULT_VERSION;
-	if (!sl_region_section_find(h, SL_SECTION_TASKS, SL_TASK_SIZE, SL_TASKS_MAX, &section))
-		return SL_FAULT_SECTION;
+		return REGION_FAULT_VERSION;
+	if (!region_section_find(h, SL_SECTION_TASKS, SL_TASK_SIZE, SL_TASKS_MAX, &section))
+		return REGION_FAULT_SECTION;
 	tasks->tasks = section.offset;
 	tasks->task_slots = section.count;
-	if (!sl_region_section_find(h, SL_SECTION_TASK_CGROUPS, SL_TASK_SIZE, SL_TASKS_MAX,
-				    &section) ||
+	if (!region_section_find(h, SL_SECTION_TASK_CGROUPS, SL_TASK_SIZE, SL_TASKS_MAX,
+				 &section) ||
 	    section.stride > SL_TASK_CPUS_MAX * SL_TASK_SIZE)
-		return SL_FAULT_SECTION;
+		return REGION_FAULT_SECTION;
 	tasks->cgroups = section.offset;
 	tasks->cgroup_slots = section.count;
 	tasks->cpus = section.stride / SL_TASK_SIZE;
-	if (!sl_region_losses_find(h, SL_TASK_LOSSES, &tasks->losses))
-		return SL_FAULT_SECTION;
+	if (!region_losses_find(h, SL_TASK_LOSSES, &tasks->losses))
+		return REGION_FAULT_SECTION;
 	tasks->size = info.size;
 	tasks->instance = info.instance;
 	tasks->start_ns = info.start_ns;
 	memcpy(tasks->boot_id, info.boot_id, sizeof(tasks->boot_id));
 	tasks->hot = info.hot;
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
 static uint32_t at_most(uint64_t n, uint32_t most)
@@ -43,18 +44,19 @@ static uint32_t at_most(uint64_t n, uint32_t most)
 	return n < most ? (uint32_t)n : most;
 }
 
-enum sl_fault sl_tasks_hot_parse(const uint64_t line[8], const struct sl_tasks_info *info,
-				 struct sl_tasks_hot *hot)
+enum region_fault region_tasks_hot_parse(const uint64_t line[8],
+					 const struct region_tasks_info *info,
+					 struct region_tasks_hot *hot)
 {
 	if (line[7] != sl_line_check(line))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	/* A slot is counted before it is known whether there is one more: see take_task_slot(). */
 	hot->tasks_used = at_most(line[SL_TASKS_USED], info->task_slots);
 	hot->cgroups_used = at_most(line[SL_TASKS_CGROUPS_USED], info->cgroup_slots);
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-static bool usage_add(const uint64_t *line, struct sl_cpu_numbers *n)
+static bool usage_add(const uint64_t *line, struct region_cpu_numbers *n)
 {
 	for (int i = 0; i <= SL_CPU_WAIT_LINES; i++)
 		if (line[i * 8 + 7] != sl_line_check(line + (size_t)i * 8))
@@ -72,20 +74,20 @@ static bool usage_add(const uint64_t *line, struct sl_cpu_numbers *n)
 }
 
 /* Both kinds of slots begin alike. */
-static enum sl_fault owner(const uint64_t *who, struct sl_cpu_row *row)
+static enum region_fault owner(const uint64_t *who, struct region_cpu_row *row)
 {
 	memset(row, 0, sizeof(*row));
 	if (who[7] != sl_line_check(who))
-		return SL_FAULT_UNSETTLED;
+		return REGION_FAULT_UNSETTLED;
 	row->generation = who[SL_CPU_TASK_GENERATION] >> 2;
 	row->state = who[SL_CPU_TASK_GENERATION] & 3;
 	row->ended = row->state == SL_CPU_ENDED;
-	return row->state > SL_CPU_ENDED ? SL_FAULT_HOT : SL_FAULT_NONE;
+	return row->state > SL_CPU_ENDED ? REGION_FAULT_HOT : REGION_FAULT_NONE;
 }
 
-enum sl_fault sl_task_parse(const uint64_t slot[SL_TASK_WORDS], struct sl_cpu_row *row)
+enum region_fault sl_task_parse(const uint64_t slot[REGION_TASK_WORDS], struct region_cpu_row *row)
 {
-	enum sl_fault fault = owner(slot, row);
+	enum region_fault fault = owner(slot, row);
 
 	if (fault || row->state == SL_CPU_FREE)
 		return fault;
@@ -94,27 +96,27 @@ enum sl_fault sl_task_parse(const uint64_t slot[SL_TASK_WORDS], struct sl_cpu_ro
 	row->start_ns = slot[SL_CPU_TASK_START_NS];
 	row->cgroup = slot[SL_CPU_TASK_CGROUP];
 	memcpy(row->comm, &slot[SL_CPU_TASK_COMM], 16);
-	return usage_add(slot + SL_CPU_LINE, &row->n) ? SL_FAULT_NONE : SL_FAULT_UNSETTLED;
+	return usage_add(slot + SL_CPU_LINE, &row->n) ? REGION_FAULT_NONE : REGION_FAULT_UNSETTLED;
 }
 
-enum sl_fault sl_task_cgroup_parse(const uint64_t *slot, uint32_t cpus, bool keyless,
-				   struct sl_cpu_row *row)
+enum region_fault region_task_cgroup_parse(const uint64_t *slot, uint32_t cpus, bool keyless,
+					   struct region_cpu_row *row)
 {
-	enum sl_fault fault = owner(slot, row);
+	enum region_fault fault = owner(slot, row);
 
 	if (fault || (row->state == SL_CPU_FREE && !keyless))
 		return fault;
 	row->cgroup = slot[SL_CPU_CGROUP_ID];
 	row->ended_tasks = slot[SL_CPU_CGROUP_ENDED];
 	for (uint32_t i = 0; i < cpus; i++)
-		if (!usage_add(slot + (size_t)i * SL_TASK_WORDS + SL_CPU_LINE, &row->n))
-			return SL_FAULT_UNSETTLED;
-	return SL_FAULT_NONE;
+		if (!usage_add(slot + (size_t)i * REGION_TASK_WORDS + SL_CPU_LINE, &row->n))
+			return REGION_FAULT_UNSETTLED;
+	return REGION_FAULT_NONE;
 }
 
-/* ---- arithmetic ----------------------------------------------------------------------------------- */
+/* ---- arithmetic ---- */
 
-void sl_cpu_numbers_sub(struct sl_cpu_numbers *a, const struct sl_cpu_numbers *b)
+void region_cpu_numbers_sub(struct region_cpu_numbers *a, const struct region_cpu_numbers *b)
 {
 	const uint64_t *from = (const uint64_t *)b;
 	uint64_t *of = (uint64_t *)a;
@@ -123,7 +125,7 @@ void sl_cpu_numbers_sub(struct sl_cpu_numbers *a, const struct sl_cpu_numbers *b
 		of[i] -= from[i];
 }
 
-uint64_t sl_cpu_wait_quantile(const struct sl_cpu_numbers *n, double q)
+uint64_t region_cpu_wait_quantile(const struct region_cpu_numbers *n, double q)
 {
 	uint64_t all = 0, seen = 0, rank;
 

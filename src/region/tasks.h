@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tasks.h - a region of kind SL_REGION_TASKS as a reader sees it: private copies in, checked values out.
- * Knows no transport, and nothing of eBPF. Whose values a copy of a slot holds is for the generation to
- * say, as in layers.h: the same in the copies before and after.
+ * tasks.h - a region of kind SL_REGION_TASKS as a reader sees it: private copies in, checked values
+ * out. Knows no transport, and nothing of eBPF. Whose values a copy of a slot holds is for the
+ * generation to say, as in layers.h: the same in the copies before and after.
  */
 #ifndef SL_REGION_TASKS_H
 #define SL_REGION_TASKS_H
@@ -11,55 +11,57 @@
 
 #include "region/decode.h"
 
-struct sl_tasks_info {
+struct region_tasks_info {
 	uint64_t size, instance, start_ns;
 	uint8_t boot_id[16];
 	uint64_t hot, tasks, cgroups; /* offsets */
 	uint32_t task_slots, cgroup_slots, cpus;
-	struct sl_section losses;
+	struct region_section losses;
 };
-/* Parses a private copy of a header; actual_size as of sl_region_info_parse(). Pure. */
-enum sl_fault sl_tasks_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
-				  struct sl_tasks_info *info);
+/* Parses a private copy of a header; actual_size as of region_info_parse(). Pure. */
+enum region_fault region_tasks_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
+					  struct region_tasks_info *info);
 
-struct sl_tasks_hot {
+struct region_tasks_hot {
 	uint32_t tasks_used, cgroups_used; /* at most what there is */
 };
 /* UNSETTLED: read it again. Pure. */
-enum sl_fault sl_tasks_hot_parse(const uint64_t line[8], const struct sl_tasks_info *info,
-				 struct sl_tasks_hot *hot);
+enum region_fault region_tasks_hot_parse(const uint64_t line[8],
+					 const struct region_tasks_info *info,
+					 struct region_tasks_hot *hot);
 
-struct sl_cpu_numbers {
+struct region_cpu_numbers {
 	uint64_t run_ns, wait_ns, waits, voluntary, involuntary, migrations;
 	uint64_t unplaced; /* waits that are in no bucket */
 	uint64_t wait[SL_CPU_BUCKETS];
 };
 
-struct sl_cpu_row {
+struct region_cpu_row {
 	uint64_t generation; /* with the slot: tells this owner from the one before */
 	uint64_t cgroup;     /* id; 0: not known yet, or in slot 0 what found no slot */
 	uint32_t state;	     /* enum sl_cpu_slot_state */
 	bool ended;
-	uint32_t pid, tgid;  /* of tasks, in the first PID namespace */
-	uint64_t start_ns;   /* of tasks: CLOCK_BOOTTIME; 0: older than the start */
+	uint32_t pid, tgid;   /* of tasks, in the first PID namespace */
+	uint64_t start_ns;    /* of tasks: CLOCK_BOOTTIME; 0: older than the start */
 	uint64_t ended_tasks; /* of cgroups */
-	char comm[17];	     /* of tasks: a stranger's text */
-	struct sl_cpu_numbers n;
+	char comm[17];	      /* of tasks: a stranger's text */
+	struct region_cpu_numbers n;
 };
 
-#define SL_TASK_WORDS (SL_TASK_SIZE / 8u)
+#define REGION_TASK_WORDS (SL_TASK_SIZE / 8u)
 /*
- * Parse a private copy of a slot, of a cgroup with all of its CPUs' parts. Only the first line is looked at if
- * it says that the slot is free. UNSETTLED: a line does not verify. HOT: it says what can't be. Pure.
+ * Parse a private copy of a slot, of a cgroup with all of its CPUs' parts. Only the first line is
+ * looked at if it says that the slot is free. UNSETTLED: a line does not verify. HOT: it says what
+ * can't be. Pure.
  */
-enum sl_fault sl_task_parse(const uint64_t slot[SL_TASK_WORDS], struct sl_cpu_row *row);
-enum sl_fault sl_task_cgroup_parse(const uint64_t *slot, uint32_t cpus, bool keyless,
-				   struct sl_cpu_row *row);
+enum region_fault sl_task_parse(const uint64_t slot[REGION_TASK_WORDS], struct region_cpu_row *row);
+enum region_fault region_task_cgroup_parse(const uint64_t *slot, uint32_t cpus, bool keyless,
+					   struct region_cpu_row *row);
 
 /* a - b, of the same slot and generation. */
-void sl_cpu_numbers_sub(struct sl_cpu_numbers *a, const struct sl_cpu_numbers *b);
-/* The wait in ns that a share q of the waits did not exceed: the middle of its bucket, at most 2^(1/4)
- * beside the truth. 0 without waits. */
-uint64_t sl_cpu_wait_quantile(const struct sl_cpu_numbers *n, double q);
+void region_cpu_numbers_sub(struct region_cpu_numbers *a, const struct region_cpu_numbers *b);
+/* The wait in ns that a share q of the waits did not exceed: the middle of its bucket, at most
+ * 2^(1/4) beside the truth. 0 without waits. */
+uint64_t region_cpu_wait_quantile(const struct region_cpu_numbers *n, double q);
 
 #endif

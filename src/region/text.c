@@ -22,25 +22,26 @@ static bool all_of(const char *s, size_t bytes, unsigned int classes)
 	return true;
 }
 
-bool sl_text_metric_name(const char *s, size_t bytes)
+bool region_text_metric_name(const char *s, size_t bytes)
 {
 	return bytes && bytes <= SL_NAME_MAX && class_of(s[0]) != DIGIT &&
 	       all_of(s, bytes, ALPHA | DIGIT | COLON);
 }
 
-bool sl_text_unit(const char *s, size_t bytes)
+bool region_text_unit(const char *s, size_t bytes)
 {
 	return bytes <= SL_NAME_MAX && all_of(s, bytes, ALPHA | DIGIT | COLON);
 }
 
-bool sl_text_label_key(const char *s, size_t bytes)
+bool region_text_label_key(const char *s, size_t bytes)
 {
 	return bytes && bytes <= SL_NAME_MAX && class_of(s[0]) == ALPHA &&
 	       all_of(s, bytes, ALPHA | DIGIT) && !(bytes >= 2 && s[0] == '_' && s[1] == '_');
 }
 
-/* The well-formed byte sequences of The Unicode Standard, table 3-7: no surrogates, no overlongs. */
-bool sl_text_utf8(const char *s, size_t bytes)
+/* The well-formed byte sequences of The Unicode Standard, table 3-7: no surrogates, no overlongs.
+ */
+bool region_text_utf8(const char *s, size_t bytes)
 {
 	const unsigned char *p = (const unsigned char *)s, *end = p + bytes;
 
@@ -79,9 +80,9 @@ bool sl_text_utf8(const char *s, size_t bytes)
 	return true;
 }
 
-void sl_text_harmless(char *s)
+void region_text_harmless(char *s)
 {
-	bool utf8 = sl_text_utf8(s, strlen(s));
+	bool utf8 = region_text_utf8(s, strlen(s));
 
 	for (char *c = s; *c; c++) {
 		unsigned char here = (unsigned char)c[0], next = (unsigned char)c[1];
@@ -94,8 +95,8 @@ void sl_text_harmless(char *s)
 	}
 }
 
-bool sl_text_labels(const char *text, size_t bytes, bool sorted,
-		    struct sl_text_label labels[SL_LABELS_MAX], uint32_t *count)
+bool region_text_labels(const char *text, size_t bytes, bool sorted,
+			struct region_text_label labels[SL_LABELS_MAX], uint32_t *count)
 {
 	const char *p = text, *end = text + bytes;
 	uint32_t n = 0;
@@ -106,12 +107,12 @@ bool sl_text_labels(const char *text, size_t bytes, bool sorted,
 		if (n == SL_LABELS_MAX)
 			return false;
 		value = memchr(key, 0, (size_t)(end - key));
-		if (!value || !sl_text_label_key(key, (size_t)(value - key)))
+		if (!value || !region_text_label_key(key, (size_t)(value - key)))
 			return false;
 		value++;
 		stop = memchr(value, 0, (size_t)(end - value));
 		if (!stop || stop - value > SL_LABEL_VALUE_MAX ||
-		    !sl_text_utf8(value, (size_t)(stop - value)))
+		    !region_text_utf8(value, (size_t)(stop - value)))
 			return false;
 		for (uint32_t i = sorted && n ? n - 1 : 0; i < n; i++) {
 			int order = strcmp(labels[i].key, key);
@@ -119,7 +120,7 @@ bool sl_text_labels(const char *text, size_t bytes, bool sorted,
 			if (sorted ? order >= 0 : !order)
 				return false;
 		}
-		labels[n++] = (struct sl_text_label){key, value};
+		labels[n++] = (struct region_text_label){key, value};
 		p = stop + 1;
 	}
 	*count = n;

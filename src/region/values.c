@@ -10,18 +10,18 @@
 #include "region/decode.h"
 #include "region/schema.h"
 
-void sl_values_init(struct sl_values *v)
+void region_values_init(struct region_values *v)
 {
 	memset(v, 0, sizeof(*v));
 }
 
-void sl_values_free(struct sl_values *v)
+void region_values_free(struct region_values *v)
 {
 	free(v->memory);
-	sl_values_init(v);
+	region_values_init(v);
 }
 
-int sl_values_resize(struct sl_values *v, uint32_t lines, uint32_t stripes)
+int region_values_resize(struct region_values *v, uint32_t lines, uint32_t stripes)
 {
 	size_t words, offset;
 	uint64_t *line, *sum;
@@ -66,8 +66,8 @@ static inline bool same_line(const uint64_t *a, const uint64_t *b)
 	return !differ;
 }
 
-uint32_t sl_values_update(struct sl_values *v, uint32_t stripe, uint32_t first,
-			  const uint64_t (*lines)[8], uint32_t count, uint64_t *retry)
+uint32_t region_values_update(struct region_values *v, uint32_t stripe, uint32_t first,
+			      const uint64_t (*lines)[8], uint32_t count, uint64_t *retry)
 {
 	uint32_t failed = 0;
 	uint64_t *good, *sum;
@@ -105,12 +105,12 @@ static inline size_t word_of(uint32_t cell)
 	return (size_t)(cell / SL_LINE_CELLS) * 8 + cell % SL_LINE_CELLS;
 }
 
-uint64_t sl_values_u64(const struct sl_values *v, uint32_t cell)
+uint64_t region_values_u64(const struct region_values *v, uint32_t cell)
 {
 	return (v->sum ? v->sum : v->line)[word_of(cell)];
 }
 
-double sl_values_f64(const struct sl_values *v, uint32_t cell)
+double region_values_f64(const struct region_values *v, uint32_t cell)
 {
 	const uint64_t *word = v->line + word_of(cell);
 	double sum = 0;
@@ -120,24 +120,25 @@ double sl_values_f64(const struct sl_values *v, uint32_t cell)
 	return sum;
 }
 
-uint64_t sl_values_shared(const struct sl_values *v, uint32_t cell)
+uint64_t region_values_shared(const struct region_values *v, uint32_t cell)
 {
 	return v->line[word_of(cell)];
 }
 
-static uint64_t special_value(const struct sl_values *v, const struct sl_special *special)
+static uint64_t special_value(const struct region_values *v, const struct region_special *special)
 {
-	uint64_t word = sl_values_shared(v, special->cell), bits;
+	uint64_t word = region_values_shared(v, special->cell), bits;
 	double value;
 
 	if (special->shared)
 		return special->f64 ? word ^ word >> 32 : word;
-	value = sl_values_f64(v, special->cell);
+	value = region_values_f64(v, special->cell);
 	memcpy(&bits, &value, 8);
 	return bits;
 }
 
-void sl_values_flatten(const struct sl_values *v, const struct sl_schema *schema, uint64_t *out)
+void region_values_flatten(const struct region_values *v, const struct region_schema *schema,
+			   uint64_t *out)
 {
 	const uint64_t *line = v->sum ? v->sum : v->line;
 	uint64_t cells = v->stripes ? (uint64_t)v->lines * SL_LINE_CELLS : 0, at = 0;

@@ -9,28 +9,28 @@
 #define INFLATED_US	  1000	      /* and by that much: below, it is the host's own jitter */
 #define INFINITE_SSTHRESH 0x7fffffffu /* net/tcp.h, TCP_INFINITE_SSTHRESH */
 
-static const char *const names[SL_WHY_LIMITS] = {
-	[SL_WHY_IDLE] = "idle",
-	[SL_WHY_APPLICATION] = "application",
-	[SL_WHY_PEER] = "peer",
-	[SL_WHY_PEER_WINDOW] = "peer-window",
-	[SL_WHY_PEER_NOT_READING] = "peer-not-reading",
-	[SL_WHY_NOT_READING] = "not-reading",
-	[SL_WHY_SEND_BUFFER] = "send-buffer",
-	[SL_WHY_LOSS_TIMEOUT] = "loss-timeout",
-	[SL_WHY_LOSS_FAST] = "loss-fast",
-	[SL_WHY_ECN] = "ecn",
-	[SL_WHY_BUFFERBLOAT] = "bufferbloat",
-	[SL_WHY_SLOW_START] = "slow-start",
-	[SL_WHY_PATH] = "path",
-	[SL_WHY_ACCEPT_QUEUE] = "accept-queue",
-	[SL_WHY_ACCEPTING] = "accepting",
-	[SL_WHY_RESET] = "reset",
+static const char *const names[REGION_WHY_LIMITS] = {
+	[REGION_WHY_IDLE] = "idle",
+	[REGION_WHY_APPLICATION] = "application",
+	[REGION_WHY_PEER] = "peer",
+	[REGION_WHY_PEER_WINDOW] = "peer-window",
+	[REGION_WHY_PEER_NOT_READING] = "peer-not-reading",
+	[REGION_WHY_NOT_READING] = "not-reading",
+	[REGION_WHY_SEND_BUFFER] = "send-buffer",
+	[REGION_WHY_LOSS_TIMEOUT] = "loss-timeout",
+	[REGION_WHY_LOSS_FAST] = "loss-fast",
+	[REGION_WHY_ECN] = "ecn",
+	[REGION_WHY_BUFFERBLOAT] = "bufferbloat",
+	[REGION_WHY_SLOW_START] = "slow-start",
+	[REGION_WHY_PATH] = "path",
+	[REGION_WHY_ACCEPT_QUEUE] = "accept-queue",
+	[REGION_WHY_ACCEPTING] = "accepting",
+	[REGION_WHY_RESET] = "reset",
 };
 
-const char *sl_why_name(enum sl_why_limit limit)
+const char *region_why_name(enum region_why_limit limit)
 {
-	return limit < SL_WHY_LIMITS ? names[limit] : "unknown";
+	return limit < REGION_WHY_LIMITS ? names[limit] : "unknown";
 }
 
 static uint64_t grown(uint64_t before, uint64_t now)
@@ -40,7 +40,7 @@ static uint64_t grown(uint64_t before, uint64_t now)
 
 /* What happened between the snapshots. */
 struct change {
-	const struct sl_flow *now;
+	const struct region_flow *now;
 	double us;			       /* of the interval; at least 1 */
 	double busy, rwnd, sndbuf, cwnd, idle; /* shares of it */
 	uint64_t acked, received, unread;
@@ -53,10 +53,11 @@ static double share_of(double part, double whole)
 	return part <= 0 ? 0 : part >= whole ? 1 : part / whole;
 }
 
-static void compare(const struct sl_flow *before, const struct sl_flow *now, struct change *c)
+static void compare(const struct region_flow *before, const struct region_flow *now,
+		    struct change *c)
 {
-	static const struct sl_flow nothing;
-	const struct sl_flow *b = before ? before : &nothing;
+	static const struct region_flow nothing;
+	const struct region_flow *b = before ? before : &nothing;
 	uint64_t from = before ? before->changed_ns : now->open_ns, samples, sum, probes, spurious;
 	double busy, rwnd, sndbuf;
 
@@ -97,62 +98,62 @@ static void compare(const struct sl_flow *before, const struct sl_flow *now, str
 	c->rtt_us = samples ? (double)sum / (double)samples : now->srtt_us;
 }
 
-/* ---- which ---------------------------------------------------------------------------------------- */
+/* ---- which ---- */
 
 /*
- * Busy, and neither the peer's window nor the send buffer by the chronograph. That is the congestion
- * window, if there was something to send beyond it. But the chronograph also runs while all that
- * was written waits for its acknowledgement (a request, or what Nagle's algorithm keeps), and it
- * takes a full send buffer for one only if nothing at all is left to send in it. Where more waits in it than is
- * on its way, a larger one would only hold more: the queue of this host's own device lets no more pass (TCP small
- * queues, tcp_small_queue_check()).
+ * Busy, and neither the peer's window nor the send buffer by the chronograph. That is the
+ * congestion window, if there was something to send beyond it. But the chronograph also runs while
+ * all that was written waits for its acknowledgement (a request, or what Nagle's algorithm keeps),
+ * and it takes a full send buffer for one only if nothing at all is left to send in it. Where more
+ * waits in it than is on its way, a larger one would only hold more: the queue of this host's own
+ * device lets no more pass (TCP small queues, tcp_small_queue_check()).
  */
-static enum sl_why_limit of_the_rest(const struct change *c, double *share)
+static enum region_why_limit of_the_rest(const struct change *c, double *share)
 {
-	const struct sl_flow *f = c->now;
+	const struct region_flow *f = c->now;
 	bool open = f->flight < f->cwnd, full = f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
 						f->queue <= (uint64_t)f->flight * f->mss;
 
 	*share = c->cwnd;
 	if (c->timeouts)
-		return SL_WHY_LOSS_TIMEOUT;
+		return REGION_WHY_LOSS_TIMEOUT;
 	if (c->fast || c->lost)
-		return SL_WHY_LOSS_FAST;
+		return REGION_WHY_LOSS_FAST;
 	if (open && full) {
 		*share = c->cwnd + c->sndbuf;
-		return SL_WHY_SEND_BUFFER;
+		return REGION_WHY_SEND_BUFFER;
 	}
 	if (open && f->queue < f->mss) {
 		*share = c->cwnd + c->idle;
-		return SL_WHY_APPLICATION;
+		return REGION_WHY_APPLICATION;
 	}
 	if (c->marked)
-		return SL_WHY_ECN;
+		return REGION_WHY_ECN;
 	if (f->rtt_min_us && c->rtt_us >= INFLATED * f->rtt_min_us &&
 	    c->rtt_us >= f->rtt_min_us + INFLATED_US)
-		return SL_WHY_BUFFERBLOAT;
+		return REGION_WHY_BUFFERBLOAT;
 	if (f->ssthresh >= INFINITE_SSTHRESH || f->cwnd < f->ssthresh)
-		return SL_WHY_SLOW_START;
-	return SL_WHY_PATH;
+		return REGION_WHY_SLOW_START;
+	return REGION_WHY_PATH;
 }
 
 /*
- * A small window that is closed now and then, while one half of it and more goes through in each RTT, is read as
- * fast as it can be filled.
+ * A small window that is closed now and then, while one half of it and more goes through in each
+ * RTT, is read as fast as it can be filled.
  */
-static enum sl_why_limit of_peer(const struct change *c)
+static enum region_why_limit of_peer(const struct change *c)
 {
 	double per_rtt = (double)c->acked / c->us * c->rtt_us;
 
 	if (!c->now->snd_wnd || (c->zero_in && per_rtt < c->now->snd_wnd / 2.0))
-		return SL_WHY_PEER_NOT_READING;
-	return SL_WHY_PEER_WINDOW;
+		return REGION_WHY_PEER_NOT_READING;
+	return REGION_WHY_PEER_WINDOW;
 }
 
 /* It receives, or is about to: the window that it offers says whether it keeps up. */
 static bool closed_to_peer(const struct change *c)
 {
-	const struct sl_flow *f = c->now;
+	const struct region_flow *f = c->now;
 
 	return c->unread && (c->zero_out || f->rcv_wnd < (f->mss ? f->mss : 1));
 }
@@ -164,30 +165,30 @@ static bool closed_to_peer(const struct change *c)
  */
 static bool stalled(const struct change *c)
 {
-	const struct sl_flow *f = c->now;
+	const struct region_flow *f = c->now;
 
 	return f->flight && f->snd_wnd && c->acked < f->snd_wnd && c->busy >= c->idle &&
 	       (c->timeouts || (!c->acked && c->us > 2.0 * f->srtt_us && c->us > f->rto_us));
 }
 
-static enum sl_why_limit decide(const struct change *c, double *share)
+static enum region_why_limit decide(const struct change *c, double *share)
 {
-	const struct sl_flow *f = c->now;
+	const struct region_flow *f = c->now;
 
 	*share = 1;
 	if (f->flags & SL_FLOW_LISTENER) {
 		bool full = c->drops || (f->backlog_max && f->backlog > f->backlog_max);
 
-		return full ? SL_WHY_ACCEPT_QUEUE : SL_WHY_ACCEPTING;
+		return full ? REGION_WHY_ACCEPT_QUEUE : REGION_WHY_ACCEPTING;
 	}
 	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
-		return SL_WHY_RESET;
+		return REGION_WHY_RESET;
 	/* Most of what is there to say of the side that sends little is on the other side. */
 	if (closed_to_peer(c) && c->received >= c->acked)
-		return SL_WHY_NOT_READING;
+		return REGION_WHY_NOT_READING;
 	if (stalled(c)) {
 		*share = c->busy;
-		return SL_WHY_LOSS_TIMEOUT;
+		return REGION_WHY_LOSS_TIMEOUT;
 	}
 	if (c->rwnd >= c->idle && c->rwnd >= c->sndbuf && c->rwnd >= c->cwnd && c->rwnd > 0) {
 		*share = c->rwnd;
@@ -195,7 +196,7 @@ static enum sl_why_limit decide(const struct change *c, double *share)
 	}
 	if (c->sndbuf >= c->idle && c->sndbuf >= c->cwnd && c->sndbuf > 0) {
 		*share = c->sndbuf;
-		return SL_WHY_SEND_BUFFER;
+		return REGION_WHY_SEND_BUFFER;
 	}
 	if (c->cwnd >= c->idle && c->cwnd > 0)
 		return of_the_rest(c, share);
@@ -203,20 +204,21 @@ static enum sl_why_limit decide(const struct change *c, double *share)
 	if (c->busy < IDLE_SHARE && !c->acked && !c->received) {
 		/* Statistics of a flow in which nothing happens may be older than the interval. */
 		*share = 1;
-		return f->queue && f->snd_wnd < f->mss ? SL_WHY_PEER_NOT_READING : SL_WHY_IDLE;
+		return f->queue && f->snd_wnd < f->mss ? REGION_WHY_PEER_NOT_READING
+						       : REGION_WHY_IDLE;
 	}
-	return c->received > c->acked ? SL_WHY_PEER : SL_WHY_APPLICATION;
+	return c->received > c->acked ? REGION_WHY_PEER : REGION_WHY_APPLICATION;
 }
 
-/* ---- in words ---------------------------------------------------------------------------------- */
+/* ---- in words ---- */
 
-static void number(struct sl_why *w, const char *name, double value, const char *unit)
+static void number(struct region_why *w, const char *name, double value, const char *unit)
 {
-	if (w->n < SL_WHY_NUMBERS)
-		w->number[w->n++] = (struct sl_why_number){name, unit, value};
+	if (w->n < REGION_WHY_NUMBERS)
+		w->number[w->n++] = (struct region_why_number){name, unit, value};
 }
 
-static void shares(struct sl_why *w, const struct change *c)
+static void shares(struct region_why *w, const struct change *c)
 {
 	number(w, "nothing-to-send", 100 * c->idle, "percent");
 	number(w, "peer-window-limited", 100 * c->rwnd, "percent");
@@ -224,9 +226,9 @@ static void shares(struct sl_why *w, const struct change *c)
 	number(w, "congestion-window-limited", 100 * c->cwnd, "percent");
 }
 
-static void path(struct sl_why *w, const struct change *c)
+static void path(struct region_why *w, const struct change *c)
 {
-	const struct sl_flow *f = c->now;
+	const struct region_flow *f = c->now;
 
 	number(w, "congestion-window", (double)f->cwnd * f->mss, "bytes");
 	number(w, "in-flight", (double)f->flight * f->mss, "bytes");
@@ -235,14 +237,14 @@ static void path(struct sl_why *w, const struct change *c)
 	number(w, "rtt-min", f->rtt_min_us, "us");
 }
 
-static void loss(struct sl_why *w, const struct change *c)
+static void loss(struct region_why *w, const struct change *c)
 {
 	number(w, "segments-sent-again", (double)c->retrans, "");
 	number(w, "recoveries", (double)c->fast, "");
 	number(w, "timeouts", (double)c->timeouts, "");
 }
 
-static void receiving(struct sl_why *w, const struct change *c)
+static void receiving(struct region_why *w, const struct change *c)
 {
 	number(w, "unread", (double)c->unread, "bytes");
 	number(w, "receive-window", c->now->rcv_wnd, "bytes");
@@ -252,19 +254,19 @@ static void receiving(struct sl_why *w, const struct change *c)
 
 #define SAY(...) snprintf(w->sentence, sizeof(w->sentence), __VA_ARGS__)
 
-static void say_window(struct sl_why *w, const struct change *c, double percent)
+static void say_window(struct region_why *w, const struct change *c, double percent)
 {
-	const struct sl_flow *f = c->now;
+	const struct region_flow *f = c->now;
 
 	shares(w, c);
 	switch (w->limit) {
-	case SL_WHY_PEER_NOT_READING:
+	case REGION_WHY_PEER_NOT_READING:
 		SAY("The peer's application does not read: its receive window %s, and held the "
 		    "sender back for %.0f%% of the time.",
 		    f->snd_wnd ? "was closed again and again" : "is closed", percent);
 		number(w, "windows-closed-by-peer", (double)c->zero_in, "");
 		break;
-	case SL_WHY_PEER_WINDOW:
+	case REGION_WHY_PEER_WINDOW:
 		SAY("The peer's receive window of %u bytes holds the sender back for %.0f%% of the "
 		    "time: a larger receive buffer there would help.",
 		    f->snd_wnd, percent);
@@ -279,11 +281,11 @@ static void say_window(struct sl_why *w, const struct change *c, double percent)
 	path(w, c);
 }
 
-static void say_congestion(struct sl_why *w, const struct change *c, double percent)
+static void say_congestion(struct region_why *w, const struct change *c, double percent)
 {
 	shares(w, c);
 	switch (w->limit) {
-	case SL_WHY_LOSS_TIMEOUT:
+	case REGION_WHY_LOSS_TIMEOUT:
 		if (c->acked)
 			SAY("Losses that only timeouts repaired, %llu of them; they held the sender "
 			    "back for %.0f%% of the time.",
@@ -293,23 +295,23 @@ static void say_congestion(struct sl_why *w, const struct change *c, double perc
 			    "is gone; %llu timeout%s.",
 			    (unsigned long long)c->timeouts, c->timeouts == 1 ? "" : "s");
 		break;
-	case SL_WHY_LOSS_FAST:
+	case REGION_WHY_LOSS_FAST:
 		SAY("Losses keep the congestion window small: %llu segment%s sent again; it held the "
 		    "sender back for %.0f%% of the time.",
 		    (unsigned long long)c->retrans, c->retrans == 1 ? "" : "s", percent);
 		break;
-	case SL_WHY_ECN:
+	case REGION_WHY_ECN:
 		SAY("The network marks congestion (ECN): %llu segment%s marked; the congestion window "
 		    "held the sender back for %.0f%% of the time.",
 		    (unsigned long long)c->marked, c->marked == 1 ? "" : "s", percent);
 		number(w, "segments-marked", (double)c->marked, "");
 		break;
-	case SL_WHY_BUFFERBLOAT:
+	case REGION_WHY_BUFFERBLOAT:
 		SAY("A queue on the path: the RTT is %.3g ms where %.3g ms are possible, and the path "
 		    "is full for %.0f%% of the time.",
 		    c->rtt_us / 1000, c->now->rtt_min_us / 1000.0, percent);
 		break;
-	case SL_WHY_SLOW_START:
+	case REGION_WHY_SLOW_START:
 		SAY("The congestion window is still growing (slow start), and held the sender back "
 		    "for %.0f%% of the time.",
 		    percent);
@@ -323,36 +325,36 @@ static void say_congestion(struct sl_why *w, const struct change *c, double perc
 	loss(w, c);
 }
 
-static void say_application(struct sl_why *w, const struct change *c, double percent)
+static void say_application(struct region_why *w, const struct change *c, double percent)
 {
-	const struct sl_flow *f = c->now;
+	const struct region_flow *f = c->now;
 
 	switch (w->limit) {
-	case SL_WHY_NOT_READING:
+	case REGION_WHY_NOT_READING:
 		SAY("The application here does not read: %llu bytes lie unread, and its receive window "
 		    "is %u bytes.",
 		    (unsigned long long)c->unread, f->rcv_wnd);
 		receiving(w, c);
 		break;
-	case SL_WHY_PEER:
+	case REGION_WHY_PEER:
 		SAY("The peer sends, and what arrives is read: what holds this flow back is known at "
 		    "the other end.");
 		receiving(w, c);
 		break;
-	case SL_WHY_ACCEPT_QUEUE:
+	case REGION_WHY_ACCEPT_QUEUE:
 		SAY("The application accepts too slowly: %u connections wait in a queue for %u, and "
 		    "%llu were refused.",
 		    f->backlog, f->backlog_max, (unsigned long long)c->drops);
 		break;
-	case SL_WHY_ACCEPTING:
+	case REGION_WHY_ACCEPTING:
 		SAY("It accepts as fast as connections come: %u wait in a queue for %u.",
 		    f->backlog, f->backlog_max);
 		break;
-	case SL_WHY_RESET:
+	case REGION_WHY_RESET:
 		SAY("The connection was reset %s.",
 		    f->flags & SL_FLOW_RESET_IN ? "by the peer" : "from here");
 		break;
-	case SL_WHY_IDLE:
+	case REGION_WHY_IDLE:
 		SAY("Nothing was sent or received: both applications are silent.");
 		break;
 	default:
@@ -370,7 +372,8 @@ static void say_application(struct sl_why *w, const struct change *c, double per
 	}
 }
 
-void sl_why(const struct sl_flow *before, const struct sl_flow *now, struct sl_why *w)
+void region_why(const struct region_flow *before, const struct region_flow *now,
+		struct region_why *w)
 {
 	struct change c;
 
@@ -381,17 +384,17 @@ void sl_why(const struct sl_flow *before, const struct sl_flow *now, struct sl_w
 	w->bytes_per_s = (double)(c.acked + c.received) / c.us * 1e6;
 	w->limit = decide(&c, &w->share);
 	switch (w->limit) {
-	case SL_WHY_PEER_NOT_READING:
-	case SL_WHY_PEER_WINDOW:
-	case SL_WHY_SEND_BUFFER:
+	case REGION_WHY_PEER_NOT_READING:
+	case REGION_WHY_PEER_WINDOW:
+	case REGION_WHY_SEND_BUFFER:
 		say_window(w, &c, 100 * w->share);
 		break;
-	case SL_WHY_LOSS_TIMEOUT:
-	case SL_WHY_LOSS_FAST:
-	case SL_WHY_ECN:
-	case SL_WHY_BUFFERBLOAT:
-	case SL_WHY_SLOW_START:
-	case SL_WHY_PATH:
+	case REGION_WHY_LOSS_TIMEOUT:
+	case REGION_WHY_LOSS_FAST:
+	case REGION_WHY_ECN:
+	case REGION_WHY_BUFFERBLOAT:
+	case REGION_WHY_SLOW_START:
+	case REGION_WHY_PATH:
 		say_congestion(w, &c, 100 * w->share);
 		break;
 	default:

@@ -9,24 +9,25 @@
 #include "sketch/hash.h"
 #include "sketch/wire.h"
 
-struct sl_count_min {
+struct sketch_count_min {
 	uint32_t width, depth, shift, flags;
 	uint64_t seed, total;
-	uint64_t m[SL_COUNT_MIN_DEPTH_MAX];
+	uint64_t m[SKETCH_COUNT_MIN_DEPTH_MAX];
 	uint64_t cell[]; /* depth rows of width; none is above total */
 };
 
 static bool fits(uint32_t width, uint32_t depth, unsigned int flags)
 {
-	return width >= 2 && !(width & (width - 1)) && depth && depth <= SL_COUNT_MIN_DEPTH_MAX &&
-	       (size_t)width * depth <= SL_COUNT_MIN_CELLS_MAX &&
-	       !(flags & ~(unsigned int)SL_COUNT_MIN_CONSERVATIVE);
+	return width >= 2 && !(width & (width - 1)) && depth &&
+	       depth <= SKETCH_COUNT_MIN_DEPTH_MAX &&
+	       (size_t)width * depth <= SKETCH_COUNT_MIN_CELLS_MAX &&
+	       !(flags & ~(unsigned int)SKETCH_COUNT_MIN_CONSERVATIVE);
 }
 
-struct sl_count_min *sl_count_min_new(uint32_t width, uint32_t depth, unsigned int flags,
-				      uint64_t seed)
+struct sketch_count_min *sketch_count_min_new(uint32_t width, uint32_t depth, unsigned int flags,
+					      uint64_t seed)
 {
-	struct sl_count_min *s;
+	struct sketch_count_min *s;
 
 	if (!fits(width, depth, flags)) {
 		errno = EINVAL;
@@ -40,22 +41,22 @@ struct sl_count_min *sl_count_min_new(uint32_t width, uint32_t depth, unsigned i
 	s->shift = 64 - (uint32_t)__builtin_ctz(width);
 	s->flags = flags;
 	s->seed = seed;
-	sl_hash_rows(s->m, depth, seed);
+	sketch_hash_rows(s->m, depth, seed);
 	return s;
 }
 
-void sl_count_min_free(struct sl_count_min *s)
+void sketch_count_min_free(struct sketch_count_min *s)
 {
 	free(s);
 }
 
-void sl_count_min_clear(struct sl_count_min *s)
+void sketch_count_min_clear(struct sketch_count_min *s)
 {
 	memset(s->cell, 0, (size_t)s->width * s->depth * sizeof(s->cell[0]));
 	s->total = 0;
 }
 
-static inline uint64_t lowest(const struct sl_count_min *s, uint64_t hash)
+static inline uint64_t lowest(const struct sketch_count_min *s, uint64_t hash)
 {
 	const uint64_t *row = s->cell;
 	uint64_t low = UINT64_MAX;
@@ -68,7 +69,7 @@ static inline uint64_t lowest(const struct sl_count_min *s, uint64_t hash)
 	return low;
 }
 
-static inline int add(struct sl_count_min *s, uint64_t hash, uint64_t n)
+static inline int add(struct sketch_count_min *s, uint64_t hash, uint64_t n)
 {
 	uint64_t *row = s->cell;
 
@@ -76,7 +77,7 @@ static inline int add(struct sl_count_min *s, uint64_t hash, uint64_t n)
 		s->total -= n;
 		return -EOVERFLOW;
 	}
-	if (s->flags & SL_COUNT_MIN_CONSERVATIVE) {
+	if (s->flags & SKETCH_COUNT_MIN_CONSERVATIVE) {
 		const uint64_t to = lowest(s, hash) + n;
 
 		for (uint32_t i = 0; i < s->depth; i++, row += s->width) {
@@ -91,37 +92,37 @@ static inline int add(struct sl_count_min *s, uint64_t hash, uint64_t n)
 	return 0;
 }
 
-int sl_count_min_add(struct sl_count_min *s, const void *key, size_t bytes, uint64_t n)
+int sketch_count_min_add(struct sketch_count_min *s, const void *key, size_t bytes, uint64_t n)
 {
-	return add(s, sl_hash_bytes(key, bytes, s->seed), n);
+	return add(s, sketch_hash_bytes(key, bytes, s->seed), n);
 }
 
-int sl_count_min_add_u64(struct sl_count_min *s, uint64_t key, uint64_t n)
+int sketch_count_min_add_u64(struct sketch_count_min *s, uint64_t key, uint64_t n)
 {
-	return add(s, sl_hash_u64(key, s->seed), n);
+	return add(s, sketch_hash_u64(key, s->seed), n);
 }
 
-uint64_t sl_count_min_estimate(const struct sl_count_min *s, const void *key, size_t bytes)
+uint64_t sketch_count_min_estimate(const struct sketch_count_min *s, const void *key, size_t bytes)
 {
-	return lowest(s, sl_hash_bytes(key, bytes, s->seed));
+	return lowest(s, sketch_hash_bytes(key, bytes, s->seed));
 }
 
-uint64_t sl_count_min_estimate_u64(const struct sl_count_min *s, uint64_t key)
+uint64_t sketch_count_min_estimate_u64(const struct sketch_count_min *s, uint64_t key)
 {
-	return lowest(s, sl_hash_u64(key, s->seed));
+	return lowest(s, sketch_hash_u64(key, s->seed));
 }
 
-uint64_t sl_count_min_total(const struct sl_count_min *s)
+uint64_t sketch_count_min_total(const struct sketch_count_min *s)
 {
 	return s->total;
 }
 
-double sl_count_min_error(const struct sl_count_min *s)
+double sketch_count_min_error(const struct sketch_count_min *s)
 {
 	return M_E / s->width * (double)s->total;
 }
 
-int sl_count_min_merge(struct sl_count_min *into, const struct sl_count_min *from)
+int sketch_count_min_merge(struct sketch_count_min *into, const struct sketch_count_min *from)
 {
 	uint64_t total;
 
@@ -136,70 +137,71 @@ int sl_count_min_merge(struct sl_count_min *into, const struct sl_count_min *fro
 	return 0;
 }
 
-size_t sl_count_min_save_bytes(const struct sl_count_min *s)
+size_t sketch_count_min_save_bytes(const struct sketch_count_min *s)
 {
-	return SL_SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)s->width * s->depth * 8;
+	return SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)s->width * s->depth * 8;
 }
 
-int64_t sl_count_min_save(const struct sl_count_min *s, void *buf, size_t bytes)
+int64_t sketch_count_min_save(const struct sketch_count_min *s, void *buf, size_t bytes)
 {
-	struct sl_wire w;
-	int rc = sl_wire_begin(&w, buf, bytes, sl_count_min_save_bytes(s), SL_SKETCH_COUNT_MIN);
+	struct sketch_wire w;
+	int rc = sketch_wire_begin(&w, buf, bytes, sketch_count_min_save_bytes(s),
+				   SKETCH_COUNT_MIN);
 
 	if (rc)
 		return rc;
-	sl_put_u32(&w, s->width);
-	sl_put_u32(&w, s->depth);
-	sl_put_u32(&w, s->flags);
-	sl_put_u64(&w, s->seed);
-	sl_put_u64(&w, s->total);
+	sketch_put_u32(&w, s->width);
+	sketch_put_u32(&w, s->depth);
+	sketch_put_u32(&w, s->flags);
+	sketch_put_u64(&w, s->seed);
+	sketch_put_u64(&w, s->total);
 	for (size_t i = 0; i < (size_t)s->width * s->depth; i++)
-		sl_put_u64(&w, s->cell[i]);
-	return sl_wire_end(&w, buf);
+		sketch_put_u64(&w, s->cell[i]);
+	return sketch_wire_end(&w, buf);
 }
 
-int sl_count_min_load(struct sl_count_min **out, const void *buf, size_t bytes)
+int sketch_count_min_load(struct sketch_count_min **out, const void *buf, size_t bytes)
 {
 	uint32_t width, depth, flags;
-	struct sl_count_min *s;
-	struct sl_wire_in r;
+	struct sketch_count_min *s;
+	struct sketch_wire_in r;
 	uint64_t seed;
-	int rc = sl_wire_open(&r, buf, bytes, SL_SKETCH_COUNT_MIN);
+	int rc = sketch_wire_open(&r, buf, bytes, SKETCH_COUNT_MIN);
 
 	if (rc)
 		return rc;
-	width = sl_take_u32(&r);
-	depth = sl_take_u32(&r);
-	flags = sl_take_u32(&r);
-	seed = sl_take_u64(&r);
+	width = sketch_take_u32(&r);
+	depth = sketch_take_u32(&r);
+	flags = sketch_take_u32(&r);
+	seed = sketch_take_u64(&r);
 	if (!fits(width, depth, flags) ||
-	    bytes != SL_SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)width * depth * 8)
+	    bytes != SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)width * depth * 8)
 		return -EINVAL;
-	s = sl_count_min_new(width, depth, flags, seed);
+	s = sketch_count_min_new(width, depth, flags, seed);
 	if (!s)
 		return -errno;
-	s->total = sl_take_u64(&r);
+	s->total = sketch_take_u64(&r);
 	/* Each row holds all counts; conservatively, no cell holds more. */
 	for (uint32_t i = 0; i < depth; i++) {
 		uint64_t sum = 0;
 		bool over = false;
 
 		for (uint32_t c = 0; c < width; c++) {
-			uint64_t v = sl_take_u64(&r);
+			uint64_t v = sketch_take_u64(&r);
 
 			s->cell[(size_t)i * width + c] = v;
 			over |= __builtin_add_overflow(sum, v, &sum);
 		}
 		if (over || sum > s->total ||
-		    (!(flags & SL_COUNT_MIN_CONSERVATIVE) && sum != s->total))
+		    (!(flags & SKETCH_COUNT_MIN_CONSERVATIVE) && sum != s->total))
 			goto refuse;
 	}
-	if (!sl_wire_done(&r))
+	if (!sketch_wire_done(&r))
 		goto refuse;
 	*out = s;
 	return 0;
 
 refuse:
-	sl_count_min_free(s);
+	sketch_count_min_free(s);
 	return -EINVAL;
 }

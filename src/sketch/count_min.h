@@ -3,12 +3,12 @@
  * count_min.h - Count-Min: how often a key came, never too low.
  *
  * G. Cormode, S. Muthukrishnan, "An improved data stream summary: the count-min sketch and its
- * applications", J. Algorithms 55 (2005). For N counts in all, w cells a row and d rows, an estimate
- * a of the true count t holds
+ * applications", J. Algorithms 55 (2005). For N counts in all, w cells a row and d rows, an
+ * estimate a of the true count t holds
  *
- *	t <= a always, and a <= t + e/w * N with a probability of at least 1 - e^-d   (theorem 1).
+ * 	t <= a always, and a <= t + e/w * N with a probability of at least 1 - e^-d   (theorem 1).
  *
- * SL_COUNT_MIN_CONSERVATIVE raises only the cells that must rise (C. Estan, G. Varghese, "New
+ * SKETCH_COUNT_MIN_CONSERVATIVE raises only the cells that must rise (C. Estan, G. Varghese, "New
  * directions in traffic measurement and accounting", SIGCOMM 2002, section 3.3): never a worse
  * estimate, mostly a better one. Cells then depend on the order.
  *
@@ -23,40 +23,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SL_COUNT_MIN_DEPTH_MAX 16u
-#define SL_COUNT_MIN_CELLS_MAX ((size_t)1 << 23)
+#define SKETCH_COUNT_MIN_DEPTH_MAX 16u
+#define SKETCH_COUNT_MIN_CELLS_MAX ((size_t)1 << 23)
 
-enum { SL_COUNT_MIN_CONSERVATIVE = 1 };
+enum { SKETCH_COUNT_MIN_CONSERVATIVE = 1 };
 
-struct sl_count_min;
+struct sketch_count_min;
 
 /*
- * depth rows (1..SL_COUNT_MIN_DEPTH_MAX) of width cells, a power of two from 2; at most
- * SL_COUNT_MIN_CELLS_MAX cells. NULL: errno EINVAL, ENOMEM.
+ * depth rows (1..SKETCH_COUNT_MIN_DEPTH_MAX) of width cells, a power of two from 2; at most
+ * SKETCH_COUNT_MIN_CELLS_MAX cells. NULL: errno EINVAL, ENOMEM.
  */
-struct sl_count_min *sl_count_min_new(uint32_t width, uint32_t depth, unsigned int flags,
-				      uint64_t seed);
-void sl_count_min_free(struct sl_count_min *s);
-void sl_count_min_clear(struct sl_count_min *s);
+struct sketch_count_min *sketch_count_min_new(uint32_t width, uint32_t depth, unsigned int flags,
+					      uint64_t seed);
+void sketch_count_min_free(struct sketch_count_min *s);
+void sketch_count_min_clear(struct sketch_count_min *s);
 
 /* Counts the key n times. -EOVERFLOW, and nothing changed, if the sum would pass 2^64 - 1. */
-int sl_count_min_add(struct sl_count_min *s, const void *key, size_t bytes, uint64_t n);
-int sl_count_min_add_u64(struct sl_count_min *s, uint64_t key, uint64_t n);
+int sketch_count_min_add(struct sketch_count_min *s, const void *key, size_t bytes, uint64_t n);
+int sketch_count_min_add_u64(struct sketch_count_min *s, uint64_t key, uint64_t n);
 
-uint64_t sl_count_min_estimate(const struct sl_count_min *s, const void *key, size_t bytes);
-uint64_t sl_count_min_estimate_u64(const struct sl_count_min *s, uint64_t key);
+uint64_t sketch_count_min_estimate(const struct sketch_count_min *s, const void *key, size_t bytes);
+uint64_t sketch_count_min_estimate_u64(const struct sketch_count_min *s, uint64_t key);
 
 /* N: the sum of all counts. */
-uint64_t sl_count_min_total(const struct sl_count_min *s);
+uint64_t sketch_count_min_total(const struct sketch_count_min *s);
 /* The bound above, in counts: e/w * N. Estimates are that near with probability 1 - e^-d. */
-double sl_count_min_error(const struct sl_count_min *s);
+double sketch_count_min_error(const struct sketch_count_min *s);
 
 /* -EINVAL unless both have the same size, flags and seed; -EOVERFLOW as above. */
-int sl_count_min_merge(struct sl_count_min *into, const struct sl_count_min *from);
+int sketch_count_min_merge(struct sketch_count_min *into, const struct sketch_count_min *from);
 
-/* As sl_fd_save() and sl_fd_load() in fd.h. */
-size_t sl_count_min_save_bytes(const struct sl_count_min *s);
-int64_t sl_count_min_save(const struct sl_count_min *s, void *buf, size_t bytes);
-int sl_count_min_load(struct sl_count_min **out, const void *buf, size_t bytes);
+/* As sketch_fd_save() and sketch_fd_load() in fd.h. */
+size_t sketch_count_min_save_bytes(const struct sketch_count_min *s);
+int64_t sketch_count_min_save(const struct sketch_count_min *s, void *buf, size_t bytes);
+int sketch_count_min_load(struct sketch_count_min **out, const void *buf, size_t bytes);
 
 #endif

@@ -9,23 +9,23 @@
 #include "sketch/hash.h"
 #include "sketch/wire.h"
 
-struct sl_count_sketch {
+struct sketch_count_sketch {
 	uint32_t width, depth, shift;
 	uint64_t seed;
-	uint64_t m[SL_COUNT_SKETCH_DEPTH_MAX];
+	uint64_t m[SKETCH_COUNT_SKETCH_DEPTH_MAX];
 	uint64_t cell[]; /* depth rows of width; signed, as two's complement */
 };
 
 static bool fits(uint32_t width, uint32_t depth)
 {
 	return width >= 2 && !(width & (width - 1)) && depth % 2 &&
-	       depth <= SL_COUNT_SKETCH_DEPTH_MAX &&
-	       (size_t)width * depth <= SL_COUNT_SKETCH_CELLS_MAX;
+	       depth <= SKETCH_COUNT_SKETCH_DEPTH_MAX &&
+	       (size_t)width * depth <= SKETCH_COUNT_SKETCH_CELLS_MAX;
 }
 
-struct sl_count_sketch *sl_count_sketch_new(uint32_t width, uint32_t depth, uint64_t seed)
+struct sketch_count_sketch *sketch_count_sketch_new(uint32_t width, uint32_t depth, uint64_t seed)
 {
-	struct sl_count_sketch *s;
+	struct sketch_count_sketch *s;
 
 	if (!fits(width, depth)) {
 		errno = EINVAL;
@@ -38,16 +38,16 @@ struct sl_count_sketch *sl_count_sketch_new(uint32_t width, uint32_t depth, uint
 	s->depth = depth;
 	s->shift = 64 - (uint32_t)__builtin_ctz(width);
 	s->seed = seed;
-	sl_hash_rows(s->m, depth, seed);
+	sketch_hash_rows(s->m, depth, seed);
 	return s;
 }
 
-void sl_count_sketch_free(struct sl_count_sketch *s)
+void sketch_count_sketch_free(struct sketch_count_sketch *s)
 {
 	free(s);
 }
 
-void sl_count_sketch_clear(struct sl_count_sketch *s)
+void sketch_count_sketch_clear(struct sketch_count_sketch *s)
 {
 	memset(s->cell, 0, (size_t)s->width * s->depth * sizeof(s->cell[0]));
 }
@@ -60,7 +60,7 @@ void sl_count_sketch_clear(struct sl_count_sketch *s)
 		(row) + (h_ >> (s)->shift);             \
 	})
 
-static inline void add(struct sl_count_sketch *s, uint64_t hash, int64_t n)
+static inline void add(struct sketch_count_sketch *s, uint64_t hash, int64_t n)
 {
 	uint64_t *row = s->cell, sign;
 
@@ -71,10 +71,10 @@ static inline void add(struct sl_count_sketch *s, uint64_t hash, int64_t n)
 	}
 }
 
-static int64_t median(const struct sl_count_sketch *s, uint64_t hash)
+static int64_t median(const struct sketch_count_sketch *s, uint64_t hash)
 {
 	const uint64_t *row = s->cell;
-	int64_t v[SL_COUNT_SKETCH_DEPTH_MAX];
+	int64_t v[SKETCH_COUNT_SKETCH_DEPTH_MAX];
 	uint64_t sign;
 
 	for (uint32_t i = 0; i < s->depth; i++, row += s->width) {
@@ -89,29 +89,31 @@ static int64_t median(const struct sl_count_sketch *s, uint64_t hash)
 	return v[s->depth / 2];
 }
 
-void sl_count_sketch_add(struct sl_count_sketch *s, const void *key, size_t bytes, int64_t n)
+void sketch_count_sketch_add(struct sketch_count_sketch *s, const void *key, size_t bytes,
+			     int64_t n)
 {
-	add(s, sl_hash_bytes(key, bytes, s->seed), n);
+	add(s, sketch_hash_bytes(key, bytes, s->seed), n);
 }
 
-void sl_count_sketch_add_u64(struct sl_count_sketch *s, uint64_t key, int64_t n)
+void sketch_count_sketch_add_u64(struct sketch_count_sketch *s, uint64_t key, int64_t n)
 {
-	add(s, sl_hash_u64(key, s->seed), n);
+	add(s, sketch_hash_u64(key, s->seed), n);
 }
 
-int64_t sl_count_sketch_estimate(const struct sl_count_sketch *s, const void *key, size_t bytes)
+int64_t sketch_count_sketch_estimate(const struct sketch_count_sketch *s, const void *key,
+				     size_t bytes)
 {
-	return median(s, sl_hash_bytes(key, bytes, s->seed));
+	return median(s, sketch_hash_bytes(key, bytes, s->seed));
 }
 
-int64_t sl_count_sketch_estimate_u64(const struct sl_count_sketch *s, uint64_t key)
+int64_t sketch_count_sketch_estimate_u64(const struct sketch_count_sketch *s, uint64_t key)
 {
-	return median(s, sl_hash_u64(key, s->seed));
+	return median(s, sketch_hash_u64(key, s->seed));
 }
 
-double sl_count_sketch_f2(const struct sl_count_sketch *s)
+double sketch_count_sketch_f2(const struct sketch_count_sketch *s)
 {
-	double v[SL_COUNT_SKETCH_DEPTH_MAX];
+	double v[SKETCH_COUNT_SKETCH_DEPTH_MAX];
 
 	for (uint32_t i = 0; i < s->depth; i++) {
 		double sum = 0;
@@ -129,12 +131,13 @@ double sl_count_sketch_f2(const struct sl_count_sketch *s)
 	return v[s->depth / 2];
 }
 
-double sl_count_sketch_error(const struct sl_count_sketch *s)
+double sketch_count_sketch_error(const struct sketch_count_sketch *s)
 {
-	return sqrt(8 * sl_count_sketch_f2(s) / s->width);
+	return sqrt(8 * sketch_count_sketch_f2(s) / s->width);
 }
 
-int sl_count_sketch_merge(struct sl_count_sketch *into, const struct sl_count_sketch *from)
+int sketch_count_sketch_merge(struct sketch_count_sketch *into,
+			      const struct sketch_count_sketch *from)
 {
 	if (into->width != from->width || into->depth != from->depth || into->seed != from->seed)
 		return -EINVAL;
@@ -143,45 +146,45 @@ int sl_count_sketch_merge(struct sl_count_sketch *into, const struct sl_count_sk
 	return 0;
 }
 
-size_t sl_count_sketch_save_bytes(const struct sl_count_sketch *s)
+size_t sketch_count_sketch_save_bytes(const struct sketch_count_sketch *s)
 {
-	return SL_SKETCH_FRAME + 2 * 4 + 8 + (size_t)s->width * s->depth * 8;
+	return SKETCH_FRAME + 2 * 4 + 8 + (size_t)s->width * s->depth * 8;
 }
 
-int64_t sl_count_sketch_save(const struct sl_count_sketch *s, void *buf, size_t bytes)
+int64_t sketch_count_sketch_save(const struct sketch_count_sketch *s, void *buf, size_t bytes)
 {
-	struct sl_wire w;
-	int rc = sl_wire_begin(&w, buf, bytes, sl_count_sketch_save_bytes(s),
-			       SL_SKETCH_COUNT_SKETCH);
+	struct sketch_wire w;
+	int rc = sketch_wire_begin(&w, buf, bytes, sketch_count_sketch_save_bytes(s),
+				   SKETCH_COUNT_SKETCH);
 
 	if (rc)
 		return rc;
-	sl_put_u32(&w, s->width);
-	sl_put_u32(&w, s->depth);
-	sl_put_u64(&w, s->seed);
+	sketch_put_u32(&w, s->width);
+	sketch_put_u32(&w, s->depth);
+	sketch_put_u64(&w, s->seed);
 	for (size_t i = 0; i < (size_t)s->width * s->depth; i++)
-		sl_put_u64(&w, s->cell[i]);
-	return sl_wire_end(&w, buf);
+		sketch_put_u64(&w, s->cell[i]);
+	return sketch_wire_end(&w, buf);
 }
 
-int sl_count_sketch_load(struct sl_count_sketch **out, const void *buf, size_t bytes)
+int sketch_count_sketch_load(struct sketch_count_sketch **out, const void *buf, size_t bytes)
 {
-	struct sl_count_sketch *s;
+	struct sketch_count_sketch *s;
 	uint32_t width, depth;
-	struct sl_wire_in r;
-	int rc = sl_wire_open(&r, buf, bytes, SL_SKETCH_COUNT_SKETCH);
+	struct sketch_wire_in r;
+	int rc = sketch_wire_open(&r, buf, bytes, SKETCH_COUNT_SKETCH);
 
 	if (rc)
 		return rc;
-	width = sl_take_u32(&r);
-	depth = sl_take_u32(&r);
-	if (!fits(width, depth) || bytes != SL_SKETCH_FRAME + 2 * 4 + 8 + (size_t)width * depth * 8)
+	width = sketch_take_u32(&r);
+	depth = sketch_take_u32(&r);
+	if (!fits(width, depth) || bytes != SKETCH_FRAME + 2 * 4 + 8 + (size_t)width * depth * 8)
 		return -EINVAL;
-	s = sl_count_sketch_new(width, depth, sl_take_u64(&r));
+	s = sketch_count_sketch_new(width, depth, sketch_take_u64(&r));
 	if (!s)
 		return -errno;
 	for (size_t i = 0; i < (size_t)width * depth; i++)
-		s->cell[i] = sl_take_u64(&r);
+		s->cell[i] = sketch_take_u64(&r);
 	*out = s; /* any numbers are cells that some stream leaves */
 	return 0;
 }

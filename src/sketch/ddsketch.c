@@ -19,7 +19,7 @@ struct store {
 
 #define OPEN INT32_MIN
 
-struct sl_ddsketch {
+struct sketch_ddsketch {
 	double scale; /* bins a power of two */
 	uint32_t mask, flags;
 	uint64_t count, zero;
@@ -27,18 +27,18 @@ struct sl_ddsketch {
 	struct store side[2]; /* positive, negative */
 };
 
-/* ---- mapping: x in 2^-1022..DBL_MAX; indices are not negative, and below 2^28 -------------------- */
+/* ---- mapping: x in 2^-1022..DBL_MAX; indices are not negative, and below 2^28 ---- */
 
 #define A (6.0 / 35)
 #define B (-3.0 / 5)
 #define C (10.0 / 7)
 
-static inline int32_t index_of(const struct sl_ddsketch *s, double x)
+static inline int32_t index_of(const struct sketch_ddsketch *s, double x)
 {
 	uint64_t bits;
 	double e, m;
 
-	if (s->flags & SL_DDSKETCH_LOG)
+	if (s->flags & SKETCH_DDSKETCH_LOG)
 		return (int32_t)((log2(x) + 1022) * s->scale);
 	memcpy(&bits, &x, 8);
 	e = (double)((int32_t)(bits >> 52) - 1);
@@ -49,12 +49,12 @@ static inline int32_t index_of(const struct sl_ddsketch *s, double x)
 }
 
 /* The least x of a bin. */
-static double value_of(const struct sl_ddsketch *s, int32_t index)
+static double value_of(const struct sketch_ddsketch *s, int32_t index)
 {
 	const double v = index / s->scale, e = floor(v), f = v - e;
 	double m = f;
 
-	if (s->flags & SL_DDSKETCH_LOG)
+	if (s->flags & SKETCH_DDSKETCH_LOG)
 		return ldexp(exp2(f), (int)e - 1022);
 	/* Newton; the slope lies within 0.74 and 1.43. */
 	for (int i = 0; i < 8; i++)
@@ -62,7 +62,7 @@ static double value_of(const struct sl_ddsketch *s, int32_t index)
 	return ldexp(1 + m, (int)e - 1022);
 }
 
-/* ---- bins --------------------------------------------------------------------------------------- */
+/* ---- bins ---- */
 
 /* Makes `low` the lowest bin; what was below goes into it. */
 static void raise_low(struct store *t, uint32_t mask, int32_t low)
@@ -117,19 +117,19 @@ static inline void store_add(struct store *t, uint32_t mask, int32_t index, uint
 		store_widen(t, mask, index, n);
 }
 
-/* ---- interface ---------------------------------------------------------------------------------- */
+/* ---- interface ---- */
 
 static bool fits(double alpha, uint32_t bins, unsigned int flags)
 {
-	return alpha >= SL_DDSKETCH_ALPHA_MIN && alpha <= SL_DDSKETCH_ALPHA_MAX &&
-	       bins >= SL_DDSKETCH_BINS_MIN && bins <= SL_DDSKETCH_BINS_MAX &&
-	       !(bins & (bins - 1)) && !(flags & ~(SL_DDSKETCH_LOG | SL_DDSKETCH_SIGNED));
+	return alpha >= SKETCH_DDSKETCH_ALPHA_MIN && alpha <= SKETCH_DDSKETCH_ALPHA_MAX &&
+	       bins >= SKETCH_DDSKETCH_BINS_MIN && bins <= SKETCH_DDSKETCH_BINS_MAX &&
+	       !(bins & (bins - 1)) && !(flags & ~(SKETCH_DDSKETCH_LOG | SKETCH_DDSKETCH_SIGNED));
 }
 
-struct sl_ddsketch *sl_ddsketch_new(double alpha, uint32_t bins, unsigned int flags)
+struct sketch_ddsketch *sketch_ddsketch_new(double alpha, uint32_t bins, unsigned int flags)
 {
-	const size_t sides = flags & SL_DDSKETCH_SIGNED ? 2 : 1;
-	struct sl_ddsketch *s;
+	const size_t sides = flags & SKETCH_DDSKETCH_SIGNED ? 2 : 1;
+	struct sketch_ddsketch *s;
 	double gamma;
 
 	if (!fits(alpha, bins, flags)) {
@@ -141,22 +141,22 @@ struct sl_ddsketch *sl_ddsketch_new(double alpha, uint32_t bins, unsigned int fl
 		return NULL;
 	gamma = (1 + alpha) / (1 - alpha);
 	/* The polynomial climbs by C ln 2 times the logarithm at its slowest. */
-	s->scale = flags & SL_DDSKETCH_LOG ? M_LN2 / log(gamma) : 1 / (C * log(gamma));
+	s->scale = flags & SKETCH_DDSKETCH_LOG ? M_LN2 / log(gamma) : 1 / (C * log(gamma));
 	s->alpha = alpha;
 	s->mask = bins - 1;
 	s->flags = flags;
 	s->side[0].bin = (uint64_t *)(s + 1);
 	s->side[1].bin = sides == 2 ? s->side[0].bin + bins : NULL;
-	sl_ddsketch_clear(s);
+	sketch_ddsketch_clear(s);
 	return s;
 }
 
-void sl_ddsketch_free(struct sl_ddsketch *s)
+void sketch_ddsketch_free(struct sketch_ddsketch *s)
 {
 	free(s);
 }
 
-void sl_ddsketch_clear(struct sl_ddsketch *s)
+void sketch_ddsketch_clear(struct sketch_ddsketch *s)
 {
 	for (int i = 0; i < 2; i++) {
 		struct store *t = &s->side[i];
@@ -172,7 +172,7 @@ void sl_ddsketch_clear(struct sl_ddsketch *s)
 	s->max = -INFINITY;
 }
 
-int sl_ddsketch_add(struct sl_ddsketch *s, double x, uint64_t n)
+int sketch_ddsketch_add(struct sketch_ddsketch *s, double x, uint64_t n)
 {
 	const double magnitude = fabs(x);
 	struct store *t = &s->side[x < 0];
@@ -196,18 +196,18 @@ int sl_ddsketch_add(struct sl_ddsketch *s, double x, uint64_t n)
 	return 0;
 }
 
-uint64_t sl_ddsketch_count(const struct sl_ddsketch *s)
+uint64_t sketch_ddsketch_count(const struct sketch_ddsketch *s)
 {
 	return s->count;
 }
 
 /* What a bin stands for: no value in it is further away than alpha. */
-static double middle(const struct sl_ddsketch *s, int32_t index)
+static double middle(const struct sketch_ddsketch *s, int32_t index)
 {
 	return value_of(s, index) * (1 + s->alpha);
 }
 
-double sl_ddsketch_quantile(const struct sl_ddsketch *s, double q)
+double sketch_ddsketch_quantile(const struct sketch_ddsketch *s, double q)
 {
 	const struct store *pos = &s->side[0], *neg = &s->side[1];
 	uint64_t rank, below = 0;
@@ -250,7 +250,7 @@ found:
 	return fmin(fmax(x, s->min), s->max);
 }
 
-double sl_ddsketch_exact_from(const struct sl_ddsketch *s)
+double sketch_ddsketch_exact_from(const struct sketch_ddsketch *s)
 {
 	double from = 0;
 
@@ -260,7 +260,7 @@ double sl_ddsketch_exact_from(const struct sl_ddsketch *s)
 	return from;
 }
 
-int sl_ddsketch_merge(struct sl_ddsketch *into, const struct sl_ddsketch *from)
+int sketch_ddsketch_merge(struct sketch_ddsketch *into, const struct sketch_ddsketch *from)
 {
 	uint64_t count;
 
@@ -290,43 +290,44 @@ int sl_ddsketch_merge(struct sl_ddsketch *into, const struct sl_ddsketch *from)
 	return 0;
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
-size_t sl_ddsketch_save_bytes(const struct sl_ddsketch *s)
+size_t sketch_ddsketch_save_bytes(const struct sketch_ddsketch *s)
 {
-	return SL_SKETCH_FRAME + 8 + 2 * 4 + 3 * 8 + 2 * 3 * 4 +
+	return SKETCH_FRAME + 8 + 2 * 4 + 3 * 8 + 2 * 3 * 4 +
 	       ((size_t)s->side[0].span + s->side[1].span) * 8;
 }
 
-int64_t sl_ddsketch_save(const struct sl_ddsketch *s, void *buf, size_t bytes)
+int64_t sketch_ddsketch_save(const struct sketch_ddsketch *s, void *buf, size_t bytes)
 {
-	struct sl_wire w;
-	int rc = sl_wire_begin(&w, buf, bytes, sl_ddsketch_save_bytes(s), SL_SKETCH_DDSKETCH);
+	struct sketch_wire w;
+	int rc = sketch_wire_begin(&w, buf, bytes, sketch_ddsketch_save_bytes(s), SKETCH_DDSKETCH);
 
 	if (rc)
 		return rc;
-	sl_put_f64(&w, s->alpha);
-	sl_put_u32(&w, s->mask + 1);
-	sl_put_u32(&w, s->flags);
-	sl_put_u64(&w, s->zero);
-	sl_put_f64(&w, s->min);
-	sl_put_f64(&w, s->max);
+	sketch_put_f64(&w, s->alpha);
+	sketch_put_u32(&w, s->mask + 1);
+	sketch_put_u32(&w, s->flags);
+	sketch_put_u64(&w, s->zero);
+	sketch_put_f64(&w, s->min);
+	sketch_put_f64(&w, s->max);
 	for (int i = 0; i < 2; i++) {
 		const struct store *t = &s->side[i];
 
-		sl_put_u32(&w, (uint32_t)t->low);
-		sl_put_u32(&w, t->span);
-		sl_put_u32(&w, t->floor != OPEN);
+		sketch_put_u32(&w, (uint32_t)t->low);
+		sketch_put_u32(&w, t->span);
+		sketch_put_u32(&w, t->floor != OPEN);
 		for (uint32_t j = 0; j < t->span; j++)
-			sl_put_u64(&w, t->bin[(uint32_t)(t->low + (int32_t)j) & s->mask]);
+			sketch_put_u64(&w, t->bin[(uint32_t)(t->low + (int32_t)j) & s->mask]);
 	}
-	return sl_wire_end(&w, buf);
+	return sketch_wire_end(&w, buf);
 }
 
 /* Bins of one sign; false if no sketch has them. */
-static bool load_side(struct sl_ddsketch *s, struct store *t, struct sl_wire_in *r)
+static bool load_side(struct sketch_ddsketch *s, struct store *t, struct sketch_wire_in *r)
 {
-	const uint32_t low = sl_take_u32(r), span = sl_take_u32(r), collapsed = sl_take_u32(r);
+	const uint32_t low = sketch_take_u32(r), span = sketch_take_u32(r),
+		       collapsed = sketch_take_u32(r);
 	const int32_t last = index_of(s, DBL_MAX);
 
 	if (span > s->mask + 1 || (span && !t->bin) || low > (uint32_t)last ||
@@ -337,7 +338,7 @@ static bool load_side(struct sl_ddsketch *s, struct store *t, struct sl_wire_in 
 	t->span = span;
 	t->floor = collapsed ? t->low : OPEN;
 	for (uint32_t j = 0; j < span; j++) {
-		const uint64_t n = sl_take_u64(r);
+		const uint64_t n = sketch_take_u64(r);
 
 		t->bin[(low + j) & s->mask] = n;
 		/* The outermost are in use, or they would not be there. */
@@ -348,28 +349,29 @@ static bool load_side(struct sl_ddsketch *s, struct store *t, struct sl_wire_in 
 	return true;
 }
 
-int sl_ddsketch_load(struct sl_ddsketch **out, const void *buf, size_t bytes)
+int sketch_ddsketch_load(struct sketch_ddsketch **out, const void *buf, size_t bytes)
 {
-	struct sl_wire_in r;
-	struct sl_ddsketch *s;
+	struct sketch_wire_in r;
+	struct sketch_ddsketch *s;
 	uint32_t bins, flags;
 	double alpha;
-	int rc = sl_wire_open(&r, buf, bytes, SL_SKETCH_DDSKETCH);
+	int rc = sketch_wire_open(&r, buf, bytes, SKETCH_DDSKETCH);
 
 	if (rc)
 		return rc;
-	alpha = sl_take_f64(&r);
-	bins = sl_take_u32(&r);
-	flags = sl_take_u32(&r);
+	alpha = sketch_take_f64(&r);
+	bins = sketch_take_u32(&r);
+	flags = sketch_take_u32(&r);
 	if (!fits(alpha, bins, flags))
 		return -EINVAL;
-	s = sl_ddsketch_new(alpha, bins, flags);
+	s = sketch_ddsketch_new(alpha, bins, flags);
 	if (!s)
 		return -errno;
-	s->count = s->zero = sl_take_u64(&r);
-	s->min = sl_take_f64(&r);
-	s->max = sl_take_f64(&r);
-	if (!load_side(s, &s->side[0], &r) || !load_side(s, &s->side[1], &r) || !sl_wire_done(&r))
+	s->count = s->zero = sketch_take_u64(&r);
+	s->min = sketch_take_f64(&r);
+	s->max = sketch_take_f64(&r);
+	if (!load_side(s, &s->side[0], &r) || !load_side(s, &s->side[1], &r) ||
+	    !sketch_wire_done(&r))
 		goto refuse;
 	if (s->count ? !(s->min <= s->max && fabs(s->min) <= DBL_MAX && fabs(s->max) <= DBL_MAX)
 		     : s->min != INFINITY || s->max != -INFINITY)
@@ -378,6 +380,6 @@ int sl_ddsketch_load(struct sl_ddsketch **out, const void *buf, size_t bytes)
 	return 0;
 
 refuse:
-	sl_ddsketch_free(s);
+	sketch_ddsketch_free(s);
 	return -EINVAL;
 }

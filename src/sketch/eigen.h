@@ -14,29 +14,29 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifndef SL_EIGEN_STRIDE
+#ifndef SKETCH_EIGEN_STRIDE
 
 /* Doubles from one row to the next, and the doubles of work space, of a matrix of n. */
-#define SL_EIGEN_STRIDE(n) (((size_t)(n) + SL_LANES - 1) / SL_LANES * SL_LANES)
-#define SL_EIGEN_WORK(n)   (((size_t)(n) + 4) * SL_EIGEN_STRIDE(n))
+#define SKETCH_EIGEN_STRIDE(n) (((size_t)(n) + SKETCH_LANES - 1) / SKETCH_LANES * SKETCH_LANES)
+#define SKETCH_EIGEN_WORK(n)   (((size_t)(n) + 4) * SKETCH_EIGEN_STRIDE(n))
 #endif
 
 /*
- * a: n rows of SL_EIGEN_STRIDE(n), positive semidefinite, both triangles, zeroes beyond column n; is
- * overwritten by the eigenvectors, one a row. w: n eigenvalues, falling. work: SL_EIGEN_WORK(n), its
- * contents don't matter. Everything is right to a few DBL_EPSILON times the largest eigenvalue.
- * A matrix without a diagonal entry above 1e-280 is taken for zero.
+ * a: n rows of SKETCH_EIGEN_STRIDE(n), positive semidefinite, both triangles, zeroes beyond column
+ * n; is overwritten by the eigenvectors, one a row. w: n eigenvalues, falling. work:
+ * SKETCH_EIGEN_WORK(n), its contents don't matter. Everything is right to a few DBL_EPSILON times
+ * the largest eigenvalue. A matrix without a diagonal entry above 1e-280 is taken for zero.
  */
-SL_FN void SL_NAME(sl_eigen)(double *a, double *w, uint32_t n, double *work)
+SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, double *work)
 {
-	const size_t s = SL_EIGEN_STRIDE(n);
+	const size_t s = SKETCH_EIGEN_STRIDE(n);
 	double *q = work, *e = q + n * s, *v = e + s, *p = v + s, *beta = p + s;
 	double norm = 0, most = 0, scale = 0, unscale = 0;
 	int exponent = 0;
 
 	/*
-	 * To entries of at most 1, by a power of two: no square below overflows, and what underflows
-	 * does not matter.
+	 * To entries of at most 1, by a power of two: no square below overflows, and what
+	 * underflows does not matter.
 	 */
 	for (uint32_t i = 0; i < n; i++)
 		most = a[i * s + i] > most ? a[i * s + i] : most;
@@ -45,12 +45,12 @@ SL_FN void SL_NAME(sl_eigen)(double *a, double *w, uint32_t n, double *work)
 		scale = ldexp(1, -exponent);
 		unscale = ldexp(1, exponent);
 	}
-	for (size_t i = 0; i < n * s; i += SL_LANES) {
-		SL_EIGHT x;
+	for (size_t i = 0; i < n * s; i += SKETCH_LANES) {
+		SKETCH_EIGHT x;
 
-		SL_LOAD_F64(x, a + i);
-		SL_SCALE(x, scale);
-		SL_STORE_F64(a + i, x);
+		SKETCH_LOAD_F64(x, a + i);
+		SKETCH_SCALE(x, scale);
+		SKETCH_STORE_F64(a + i, x);
 	}
 
 	/* A becomes T = Q^T A Q; the reflection k is kept in row k of q, right of column k. */
@@ -79,13 +79,13 @@ SL_FN void SL_NAME(sl_eigen)(double *a, double *w, uint32_t n, double *work)
 		beta[k] = 2 / vv;
 		memset(p, 0, s * sizeof(*p));
 		for (uint32_t j = k + 1; j < n; j++)
-			SL_NAME(sl_axpy)(p, a + j * s, x[j], s);
-		half = beta[k] * beta[k] * SL_NAME(sl_dot)(p, x, s) / 2;
+			SKETCH_NAME(sketch_axpy)(p, a + j * s, x[j], s);
+		half = beta[k] * beta[k] * SKETCH_NAME(sketch_dot)(p, x, s) / 2;
 		for (size_t c = 0; c < s; c++)
 			p[c] = beta[k] * p[c] - half * x[c];
 		for (uint32_t j = k + 1; j < n; j++) {
-			SL_NAME(sl_axpy)(a + j * s, p, -x[j], s);
-			SL_NAME(sl_axpy)(a + j * s, x, -p[j], s);
+			SKETCH_NAME(sketch_axpy)(a + j * s, p, -x[j], s);
+			SKETCH_NAME(sketch_axpy)(a + j * s, x, -p[j], s);
 		}
 	}
 	if (n > 1) {
@@ -95,7 +95,8 @@ SL_FN void SL_NAME(sl_eigen)(double *a, double *w, uint32_t n, double *work)
 	w[n - 1] = a[(n - 1) * s + n - 1];
 	e[n - 1] = 0;
 
-	/* a becomes Q, from the last reflection to the first, each touching the rows below k only. */
+	/* a becomes Q, from the last reflection to the first, each touching the rows below k only.
+	 */
 	memset(a, 0, n * s * sizeof(*a));
 	for (uint32_t j = 0; j < n; j++)
 		a[j * s + j] = 1;
@@ -106,9 +107,9 @@ SL_FN void SL_NAME(sl_eigen)(double *a, double *w, uint32_t n, double *work)
 			continue;
 		memset(p, 0, s * sizeof(*p));
 		for (uint32_t j = k + 1; j < n; j++)
-			SL_NAME(sl_axpy)(p, a + j * s, x[j], s);
+			SKETCH_NAME(sketch_axpy)(p, a + j * s, x[j], s);
 		for (uint32_t j = k + 1; j < n; j++)
-			SL_NAME(sl_axpy)(a + j * s, p, -beta[k] * x[j], s);
+			SKETCH_NAME(sketch_axpy)(a + j * s, p, -beta[k] * x[j], s);
 	}
 	/* Its transpose: vectors as rows. */
 	for (uint32_t i = 0; i < n; i++)
@@ -152,18 +153,18 @@ SL_FN void SL_NAME(sl_eigen)(double *a, double *w, uint32_t n, double *work)
 				shift = sn * r;
 				w[i + 1] = g + shift;
 				g = c * r - b;
-				for (size_t k = 0; k < s; k += SL_LANES) {
-					SL_EIGHT x, y, was;
+				for (size_t k = 0; k < s; k += SKETCH_LANES) {
+					SKETCH_EIGHT x, y, was;
 
-					SL_LOAD_F64(x, lo + k);
-					SL_LOAD_F64(y, hi + k);
+					SKETCH_LOAD_F64(x, lo + k);
+					SKETCH_LOAD_F64(y, hi + k);
 					was = x;
-					SL_SCALE(x, c);
-					SL_SUB_SCALED(x, y, sn);
-					SL_SCALE(y, c);
-					SL_ADD_SCALED(y, was, sn);
-					SL_STORE_F64(lo + k, x);
-					SL_STORE_F64(hi + k, y);
+					SKETCH_SCALE(x, c);
+					SKETCH_SUB_SCALED(x, y, sn);
+					SKETCH_SCALE(y, c);
+					SKETCH_ADD_SCALED(y, was, sn);
+					SKETCH_STORE_F64(lo + k, x);
+					SKETCH_STORE_F64(hi + k, y);
 				}
 			}
 			w[l] -= shift;

@@ -13,18 +13,18 @@
  * Rows 0..rank-1 are directions, unit vectors with their weight in sigma[]; rows l..l+fresh-1 came
  * since, as they are. Rows between are zeroes with weight 0.
  */
-struct sl_fd {
+struct sketch_fd {
 	uint32_t l, d, stride; /* stride: floats a row, a multiple of 16; the rest are zeroes */
 	uint32_t room, fresh;  /* rows that may come, and came, since the last factorisation */
 	uint32_t rank, flags;
 	uint64_t count;
 	double shrunk, energy; /* energy: without the fresh rows */
-	void (*compress)(struct sl_fd *fd);
-	double (*residual)(const struct sl_fd *fd, uint32_t k, const float *row, float *out);
+	void (*compress)(struct sketch_fd *fd);
+	double (*residual)(const struct sketch_fd *fd, uint32_t k, const float *row, float *out);
 	double *sigma;	/* l + room: of fresh rows 1 */
-	double *gram;	/* (l + room) rows of SL_EIGEN_STRIDE(l + room) */
+	double *gram;	/* (l + room) rows of SKETCH_EIGEN_STRIDE(l + room) */
 	double *value;	/* l + room eigenvalues */
-	double *work;	/* of sl_eigen() */
+	double *work;	/* of sketch_eigen() */
 	double *turned; /* l rows of stride: new directions before they are rounded */
 	float *row;	/* (l + room) rows of stride */
 };
@@ -36,46 +36,46 @@ struct sl_fd {
  * No stream of this universe comes to such a weight, or its square to such an energy, but merging
  * what was forged would. They stay there: what is saved can always be loaded.
  */
-#define WEIGHT_MAX 1e60
-#define ENERGY_MAX (WEIGHT_MAX * WEIGHT_MAX)
+#define WEIGHT_MAX     1e60
+#define ENERGY_MAX     (WEIGHT_MAX * WEIGHT_MAX)
 
-#define SL_W	   2
-#define SL_NAME(x) x##_portable
-#define SL_TARGET
+#define SKETCH_W       2
+#define SKETCH_NAME(x) x##_portable
+#define SKETCH_TARGET
 #include "sketch/fd_kernels.h"
-#undef SL_W
-#undef SL_NAME
-#undef SL_TARGET
+#undef SKETCH_W
+#undef SKETCH_NAME
+#undef SKETCH_TARGET
 
-#ifdef SL_HAVE_X86_LEVELS
-#define SL_W	   4
-#define SL_NAME(x) x##_avx2
-#define SL_TARGET  SL_TARGET_AVX2
+#ifdef SKETCH_HAVE_X86_LEVELS
+#define SKETCH_W       4
+#define SKETCH_NAME(x) x##_avx2
+#define SKETCH_TARGET  SKETCH_TARGET_AVX2
 #include "sketch/fd_kernels.h"
-#undef SL_W
-#undef SL_NAME
-#undef SL_TARGET
+#undef SKETCH_W
+#undef SKETCH_NAME
+#undef SKETCH_TARGET
 
-#define SL_W	   8
-#define SL_NAME(x) x##_avx512
-#define SL_TARGET  SL_TARGET_AVX512
+#define SKETCH_W       8
+#define SKETCH_NAME(x) x##_avx512
+#define SKETCH_TARGET  SKETCH_TARGET_AVX512
 #include "sketch/fd_kernels.h"
-#undef SL_W
-#undef SL_NAME
-#undef SL_TARGET
+#undef SKETCH_W
+#undef SKETCH_NAME
+#undef SKETCH_TARGET
 #endif
 
-int sl_fd_set_level(struct sl_fd *fd, enum sl_vector_level level)
+int sketch_fd_set_level(struct sketch_fd *fd, enum sketch_vector_level level)
 {
-	if ((int)level < 0 || level > sl_vector_best())
+	if ((int)level < 0 || level > sketch_vector_best())
 		return -EINVAL;
 	fd->compress = compress_portable;
 	fd->residual = residual_portable;
-#ifdef SL_HAVE_X86_LEVELS
-	if (level == SL_VECTOR_AVX2) {
+#ifdef SKETCH_HAVE_X86_LEVELS
+	if (level == SKETCH_VECTOR_AVX2) {
 		fd->compress = compress_avx2;
 		fd->residual = residual_avx2;
-	} else if (level == SL_VECTOR_AVX512) {
+	} else if (level == SKETCH_VECTOR_AVX512) {
 		fd->compress = compress_avx512;
 		fd->residual = residual_avx512;
 	}
@@ -83,26 +83,27 @@ int sl_fd_set_level(struct sl_fd *fd, enum sl_vector_level level)
 	return 0;
 }
 
-struct sl_fd *sl_fd_new(uint32_t rows_l, uint32_t dims_d, unsigned int flags)
+struct sketch_fd *sketch_fd_new(uint32_t rows_l, uint32_t dims_d, unsigned int flags)
 {
-	const uint32_t stride = (dims_d + 15) / 16 * 16, room = flags & SL_FD_PLAIN ? 1 : rows_l;
-	const size_t n = (size_t)rows_l + room, gram = n * SL_EIGEN_STRIDE(n);
-	struct sl_fd *fd;
+	const uint32_t stride = (dims_d + 15) / 16 * 16,
+		       room = flags & SKETCH_FD_PLAIN ? 1 : rows_l;
+	const size_t n = (size_t)rows_l + room, gram = n * SKETCH_EIGEN_STRIDE(n);
+	struct sketch_fd *fd;
 	size_t doubles;
 	double *at;
 
-	if (!rows_l || rows_l > SL_FD_ROWS_MAX || !dims_d || dims_d > SL_FD_DIMS_MAX ||
-	    flags & ~(unsigned int)SL_FD_PLAIN) {
+	if (!rows_l || rows_l > SKETCH_FD_ROWS_MAX || !dims_d || dims_d > SKETCH_FD_DIMS_MAX ||
+	    flags & ~(unsigned int)SKETCH_FD_PLAIN) {
 		errno = EINVAL;
 		return NULL;
 	}
 	fd = malloc(sizeof(*fd));
 	if (!fd)
 		return NULL;
-	*fd = (struct sl_fd){
+	*fd = (struct sketch_fd){
 		.l = rows_l, .d = dims_d, .stride = stride, .room = room, .flags = flags};
-	doubles = SL_EIGEN_STRIDE(n) * 2 + gram + SL_EIGEN_WORK(n) + (size_t)rows_l * stride +
-		  n * stride / 2;
+	doubles = SKETCH_EIGEN_STRIDE(n) * 2 + gram + SKETCH_EIGEN_WORK(n) +
+		  (size_t)rows_l * stride + n * stride / 2;
 	at = aligned_alloc(64, doubles * sizeof(double));
 	if (!at) {
 		free(fd);
@@ -111,24 +112,24 @@ struct sl_fd *sl_fd_new(uint32_t rows_l, uint32_t dims_d, unsigned int flags)
 	}
 	memset(at, 0, doubles * sizeof(double));
 	fd->sigma = at;
-	fd->value = fd->sigma + SL_EIGEN_STRIDE(n);
-	fd->gram = fd->value + SL_EIGEN_STRIDE(n);
+	fd->value = fd->sigma + SKETCH_EIGEN_STRIDE(n);
+	fd->gram = fd->value + SKETCH_EIGEN_STRIDE(n);
 	fd->work = fd->gram + gram;
-	fd->turned = fd->work + SL_EIGEN_WORK(n);
+	fd->turned = fd->work + SKETCH_EIGEN_WORK(n);
 	fd->row = (float *)(fd->turned + (size_t)rows_l * stride);
-	sl_fd_clear(fd);
-	sl_fd_set_level(fd, sl_vector_best());
+	sketch_fd_clear(fd);
+	sketch_fd_set_level(fd, sketch_vector_best());
 	return fd;
 }
 
-void sl_fd_free(struct sl_fd *fd)
+void sketch_fd_free(struct sketch_fd *fd)
 {
 	if (fd)
 		free(fd->sigma);
 	free(fd);
 }
 
-void sl_fd_clear(struct sl_fd *fd)
+void sketch_fd_clear(struct sketch_fd *fd)
 {
 	memset(fd->row, 0, ((size_t)fd->l + fd->room) * fd->stride * sizeof(float));
 	for (uint32_t i = 0; i < fd->l + fd->room; i++)
@@ -138,37 +139,37 @@ void sl_fd_clear(struct sl_fd *fd)
 	fd->shrunk = fd->energy = 0;
 }
 
-uint32_t sl_fd_rows(const struct sl_fd *fd)
+uint32_t sketch_fd_rows(const struct sketch_fd *fd)
 {
 	return fd->l;
 }
 
-uint32_t sl_fd_dims(const struct sl_fd *fd)
+uint32_t sketch_fd_dims(const struct sketch_fd *fd)
 {
 	return fd->d;
 }
 
-uint32_t sl_fd_rank(const struct sl_fd *fd)
+uint32_t sketch_fd_rank(const struct sketch_fd *fd)
 {
 	return fd->rank;
 }
 
-double sl_fd_sigma(const struct sl_fd *fd, uint32_t i)
+double sketch_fd_sigma(const struct sketch_fd *fd, uint32_t i)
 {
 	return i < fd->rank ? fd->sigma[i] : 0;
 }
 
-double sl_fd_shrunk(const struct sl_fd *fd)
+double sketch_fd_shrunk(const struct sketch_fd *fd)
 {
 	return fd->shrunk;
 }
 
-uint64_t sl_fd_count(const struct sl_fd *fd)
+uint64_t sketch_fd_count(const struct sketch_fd *fd)
 {
 	return fd->count;
 }
 
-double sl_fd_energy(const struct sl_fd *fd)
+double sketch_fd_energy(const struct sketch_fd *fd)
 {
 	double energy = fd->energy;
 
@@ -181,14 +182,14 @@ double sl_fd_energy(const struct sl_fd *fd)
 	return energy;
 }
 
-void sl_fd_compress(struct sl_fd *fd)
+void sketch_fd_compress(struct sketch_fd *fd)
 {
 	fd->compress(fd);
 }
 
-int sl_fd_update(struct sl_fd *fd, const float *row)
+int sketch_fd_update(struct sketch_fd *fd, const float *row)
 {
-	const float limit = SL_FD_LIMIT;
+	const float limit = SKETCH_FD_LIMIT;
 	float *to = fd->row + (size_t)(fd->l + fd->fresh) * fd->stride;
 	uint32_t top, bad = 0;
 
@@ -210,7 +211,7 @@ int sl_fd_update(struct sl_fd *fd, const float *row)
 	return 0;
 }
 
-uint32_t sl_fd_basis(const struct sl_fd *fd, uint32_t k, float *out)
+uint32_t sketch_fd_basis(const struct sketch_fd *fd, uint32_t k, float *out)
 {
 	if (k > fd->rank)
 		k = fd->rank;
@@ -220,12 +221,13 @@ uint32_t sl_fd_basis(const struct sl_fd *fd, uint32_t k, float *out)
 	return k;
 }
 
-double sl_fd_residual(const struct sl_fd *fd, uint32_t k, const float *row, float *residual_out)
+double sketch_fd_residual(const struct sketch_fd *fd, uint32_t k, const float *row,
+			  float *residual_out)
 {
 	return fd->residual(fd, k, row, residual_out);
 }
 
-int sl_fd_decay(struct sl_fd *fd, double factor)
+int sketch_fd_decay(struct sketch_fd *fd, double factor)
 {
 	if (!(factor > 0 && factor <= 1))
 		return -EINVAL;
@@ -237,7 +239,7 @@ int sl_fd_decay(struct sl_fd *fd, double factor)
 }
 
 /* A row of any weight, as they are within. */
-static void append(struct sl_fd *fd, const float *row, double weight)
+static void append(struct sketch_fd *fd, const float *row, double weight)
 {
 	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
 	fd->sigma[fd->l + fd->fresh] = weight;
@@ -245,13 +247,13 @@ static void append(struct sl_fd *fd, const float *row, double weight)
 		fd->compress(fd);
 }
 
-int sl_fd_merge(struct sl_fd *into, const struct sl_fd *from)
+int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from)
 {
 	double energy;
 
 	if (into == from || into->d != from->d)
 		return -EINVAL;
-	energy = sl_fd_energy(into) + sl_fd_energy(from);
+	energy = sketch_fd_energy(into) + sketch_fd_energy(from);
 	for (uint32_t i = 0; i < from->l + from->fresh; i++)
 		if (i < from->rank || i >= from->l)
 			append(into, from->row + (size_t)i * from->stride, from->sigma[i]);
@@ -262,42 +264,42 @@ int sl_fd_merge(struct sl_fd *into, const struct sl_fd *from)
 	return 0;
 }
 
-size_t sl_fd_save_bytes(const struct sl_fd *fd)
+size_t sketch_fd_save_bytes(const struct sketch_fd *fd)
 {
 	const size_t kept = (size_t)fd->rank + fd->fresh;
 
-	return SL_SKETCH_FRAME + 5 * 4 + 3 * 8 + kept * 8 + kept * fd->d * 4;
+	return SKETCH_FRAME + 5 * 4 + 3 * 8 + kept * 8 + kept * fd->d * 4;
 }
 
-int64_t sl_fd_save(const struct sl_fd *fd, void *buf, size_t bytes)
+int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes)
 {
-	struct sl_wire w;
-	int rc = sl_wire_begin(&w, buf, bytes, sl_fd_save_bytes(fd), SL_SKETCH_FD);
+	struct sketch_wire w;
+	int rc = sketch_wire_begin(&w, buf, bytes, sketch_fd_save_bytes(fd), SKETCH_FD);
 
 	if (rc)
 		return rc;
-	sl_put_u32(&w, fd->l);
-	sl_put_u32(&w, fd->d);
-	sl_put_u32(&w, fd->flags);
-	sl_put_u32(&w, fd->rank);
-	sl_put_u32(&w, fd->fresh);
-	sl_put_u64(&w, fd->count);
-	sl_put_f64(&w, fd->shrunk);
-	sl_put_f64(&w, fd->energy);
+	sketch_put_u32(&w, fd->l);
+	sketch_put_u32(&w, fd->d);
+	sketch_put_u32(&w, fd->flags);
+	sketch_put_u32(&w, fd->rank);
+	sketch_put_u32(&w, fd->fresh);
+	sketch_put_u64(&w, fd->count);
+	sketch_put_f64(&w, fd->shrunk);
+	sketch_put_f64(&w, fd->energy);
 	for (uint32_t i = 0; i < fd->l + fd->fresh; i++) {
 		if (i >= fd->rank && i < fd->l)
 			continue;
-		sl_put_f64(&w, fd->sigma[i]);
+		sketch_put_f64(&w, fd->sigma[i]);
 		for (uint32_t c = 0; c < fd->d; c++)
-			sl_put_f32(&w, fd->row[(size_t)i * fd->stride + c]);
+			sketch_put_f32(&w, fd->row[(size_t)i * fd->stride + c]);
 	}
-	return sl_wire_end(&w, buf);
+	return sketch_wire_end(&w, buf);
 }
 
 /* Unit vectors at right angles, up to what rounding does to the weakest of them. */
-static bool orthonormal(const struct sl_fd *fd)
+static bool orthonormal(const struct sketch_fd *fd)
 {
-	double product[SL_FD_ROWS_MAX];
+	double product[SKETCH_FD_ROWS_MAX];
 
 	for (uint32_t i = 0; i < fd->rank; i++) {
 		dots_portable(product, fd->row + (size_t)i * fd->stride, fd->row, i + 1,
@@ -309,57 +311,57 @@ static bool orthonormal(const struct sl_fd *fd)
 	return true;
 }
 
-int sl_fd_load(struct sl_fd **out, const void *buf, size_t bytes)
+int sketch_fd_load(struct sketch_fd **out, const void *buf, size_t bytes)
 {
 	uint32_t l, d, flags, rank, fresh;
-	struct sl_wire_in r;
-	struct sl_fd *fd;
-	int rc = sl_wire_open(&r, buf, bytes, SL_SKETCH_FD);
+	struct sketch_wire_in r;
+	struct sketch_fd *fd;
+	int rc = sketch_wire_open(&r, buf, bytes, SKETCH_FD);
 
 	if (rc)
 		return rc;
-	l = sl_take_u32(&r);
-	d = sl_take_u32(&r);
-	flags = sl_take_u32(&r);
-	rank = sl_take_u32(&r);
-	fresh = sl_take_u32(&r);
-	if (rank > l || rank > d || fresh >= (flags & SL_FD_PLAIN ? 1 : l))
+	l = sketch_take_u32(&r);
+	d = sketch_take_u32(&r);
+	flags = sketch_take_u32(&r);
+	rank = sketch_take_u32(&r);
+	fresh = sketch_take_u32(&r);
+	if (rank > l || rank > d || fresh >= (flags & SKETCH_FD_PLAIN ? 1 : l))
 		return -EINVAL;
-	fd = sl_fd_new(l, d, flags);
+	fd = sketch_fd_new(l, d, flags);
 	if (!fd)
 		return -errno;
 	fd->rank = rank;
 	fd->fresh = fresh;
-	if (bytes != sl_fd_save_bytes(fd))
+	if (bytes != sketch_fd_save_bytes(fd))
 		goto refuse;
-	fd->count = sl_take_u64(&r);
-	fd->shrunk = sl_take_f64(&r);
-	fd->energy = sl_take_f64(&r);
+	fd->count = sketch_take_u64(&r);
+	fd->shrunk = sketch_take_f64(&r);
+	fd->energy = sketch_take_f64(&r);
 	if (!(fd->shrunk >= 0 && fd->shrunk <= ENERGY_MAX && fd->energy >= 0 &&
 	      fd->energy <= ENERGY_MAX))
 		goto refuse;
 	for (uint32_t i = 0; i < l + fresh; i++) {
 		if (i >= rank && i < l)
 			continue;
-		fd->sigma[i] = sl_take_f64(&r);
+		fd->sigma[i] = sketch_take_f64(&r);
 		/* Falling, up to rounding; forgetting takes weights down to 0. */
 		if (!(fd->sigma[i] >= 0 && fd->sigma[i] <= WEIGHT_MAX) ||
 		    (i && i < rank && fd->sigma[i] > fd->sigma[i - 1] * 1.001 + DBL_MIN))
 			goto refuse;
 		for (uint32_t c = 0; c < d; c++) {
-			float x = sl_take_f32(&r);
+			float x = sketch_take_f32(&r);
 
-			if (!(fabsf(x) <= SL_FD_LIMIT))
+			if (!(fabsf(x) <= SKETCH_FD_LIMIT))
 				goto refuse;
 			fd->row[(size_t)i * fd->stride + c] = x;
 		}
 	}
-	if (!sl_wire_done(&r) || !orthonormal(fd))
+	if (!sketch_wire_done(&r) || !orthonormal(fd))
 		goto refuse;
 	*out = fd;
 	return 0;
 
 refuse:
-	sl_fd_free(fd);
+	sketch_fd_free(fd);
 	return -EINVAL;
 }

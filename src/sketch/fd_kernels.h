@@ -8,52 +8,54 @@
  * Dots of one row with `n` others of `stride` floats, four at a time: the loads of the one are
  * shared. Each dot is over eight lanes, in the same order for any n.
  */
-SL_FN void SL_NAME(dots)(double *out, const float *one, const float *others, uint32_t n, size_t stride)
+SKETCH_FN void SKETCH_NAME(dots)(double *out, const float *one, const float *others, uint32_t n,
+				 size_t stride)
 {
 	uint32_t i = 0;
 
 	for (; i + 4 <= n; i += 4) {
 		const float *o = others + i * stride;
-		SL_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y;
+		SKETCH_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y;
 
-		for (size_t c = 0; c < stride; c += SL_LANES) {
-			SL_LOAD_F32(x, one + c);
-			SL_LOAD_F32(y, o + c);
-			SL_ADD_MUL(s0, x, y);
-			SL_LOAD_F32(y, o + stride + c);
-			SL_ADD_MUL(s1, x, y);
-			SL_LOAD_F32(y, o + 2 * stride + c);
-			SL_ADD_MUL(s2, x, y);
-			SL_LOAD_F32(y, o + 3 * stride + c);
-			SL_ADD_MUL(s3, x, y);
+		for (size_t c = 0; c < stride; c += SKETCH_LANES) {
+			SKETCH_LOAD_F32(x, one + c);
+			SKETCH_LOAD_F32(y, o + c);
+			SKETCH_ADD_MUL(s0, x, y);
+			SKETCH_LOAD_F32(y, o + stride + c);
+			SKETCH_ADD_MUL(s1, x, y);
+			SKETCH_LOAD_F32(y, o + 2 * stride + c);
+			SKETCH_ADD_MUL(s2, x, y);
+			SKETCH_LOAD_F32(y, o + 3 * stride + c);
+			SKETCH_ADD_MUL(s3, x, y);
 		}
-		SL_SUM(out[i], s0);
-		SL_SUM(out[i + 1], s1);
-		SL_SUM(out[i + 2], s2);
-		SL_SUM(out[i + 3], s3);
+		SKETCH_SUM(out[i], s0);
+		SKETCH_SUM(out[i + 1], s1);
+		SKETCH_SUM(out[i + 2], s2);
+		SKETCH_SUM(out[i + 3], s3);
 	}
 	for (; i < n; i++) {
 		const float *o = others + i * stride;
-		SL_EIGHT sum = {0}, x, y;
+		SKETCH_EIGHT sum = {0}, x, y;
 
-		for (size_t c = 0; c < stride; c += SL_LANES) {
-			SL_LOAD_F32(x, one + c);
-			SL_LOAD_F32(y, o + c);
-			SL_ADD_MUL(sum, x, y);
+		for (size_t c = 0; c < stride; c += SKETCH_LANES) {
+			SKETCH_LOAD_F32(x, one + c);
+			SKETCH_LOAD_F32(y, o + c);
+			SKETCH_ADD_MUL(sum, x, y);
 		}
-		SL_SUM(out[i], sum);
+		SKETCH_SUM(out[i], sum);
 	}
 }
 
 /*
- * B = U S V^T from the small side: B B^T = U S^2 U^T, V^T = S^-1 U^T B. The directions' own products
- * are computed as well, so that what rounding takes from their right angles is set right at the next
- * factorisation; and the weight takes back what it adds to their length, which would add up.
+ * B = U S V^T from the small side: B B^T = U S^2 U^T, V^T = S^-1 U^T B. The directions' own
+ * products are computed as well, so that what rounding takes from their right angles is set right
+ * at the next factorisation; and the weight takes back what it adds to their length, which would
+ * add up.
  */
-static SL_TARGET void SL_NAME(compress)(struct sl_fd *fd)
+static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 {
 	const uint32_t n = fd->l + fd->fresh;
-	const size_t s = SL_EIGEN_STRIDE(n), stride = fd->stride;
+	const size_t s = SKETCH_EIGEN_STRIDE(n), stride = fd->stride;
 	uint32_t rank = 0;
 	double delta, lost;
 
@@ -66,7 +68,7 @@ static SL_TARGET void SL_NAME(compress)(struct sl_fd *fd)
 	for (uint32_t i = 0; i < n; i++) {
 		double *product = fd->value, *g = fd->gram + (n - 1 - i) * s;
 
-		SL_NAME(dots)(product, fd->row + i * stride, fd->row, i + 1, stride);
+		SKETCH_NAME(dots)(product, fd->row + i * stride, fd->row, i + 1, stride);
 		for (uint32_t j = 0; j <= i; j++) {
 			product[j] *= fd->sigma[i] * fd->sigma[j];
 			g[n - 1 - j] = product[j];
@@ -76,7 +78,7 @@ static SL_TARGET void SL_NAME(compress)(struct sl_fd *fd)
 			fd->energy += product[i];
 		memset(g + n, 0, (s - n) * sizeof(*g));
 	}
-	SL_NAME(sl_eigen)(fd->gram, fd->value, n, fd->work);
+	SKETCH_NAME(sketch_eigen)(fd->gram, fd->value, n, fd->work);
 
 	delta = fmax(fd->value[fd->l], 0); /* n > l */
 	lost = delta;
@@ -91,53 +93,53 @@ static SL_TARGET void SL_NAME(compress)(struct sl_fd *fd)
 			u[j] *= fd->sigma[n - 1 - j];
 	}
 	/* Eight columns of all new directions at a time: the old rows are read and widened once. */
-	for (size_t c = 0; c < stride; c += SL_LANES) {
+	for (size_t c = 0; c < stride; c += SKETCH_LANES) {
 		uint32_t i = 0;
 
 		for (; i + 4 <= rank; i += 4) {
 			const double *u = fd->gram + i * s;
 			double *out = fd->turned + i * stride + c;
-			SL_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x;
+			SKETCH_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x;
 
 			for (uint32_t j = 0; j < n; j++) {
-				SL_LOAD_F32(x, fd->row + (n - 1 - j) * stride + c);
-				SL_ADD_SCALED(s0, x, u[j]);
-				SL_ADD_SCALED(s1, x, u[s + j]);
-				SL_ADD_SCALED(s2, x, u[2 * s + j]);
-				SL_ADD_SCALED(s3, x, u[3 * s + j]);
+				SKETCH_LOAD_F32(x, fd->row + (n - 1 - j) * stride + c);
+				SKETCH_ADD_SCALED(s0, x, u[j]);
+				SKETCH_ADD_SCALED(s1, x, u[s + j]);
+				SKETCH_ADD_SCALED(s2, x, u[2 * s + j]);
+				SKETCH_ADD_SCALED(s3, x, u[3 * s + j]);
 			}
-			SL_STORE_F64(out, s0);
-			SL_STORE_F64(out + stride, s1);
-			SL_STORE_F64(out + 2 * stride, s2);
-			SL_STORE_F64(out + 3 * stride, s3);
+			SKETCH_STORE_F64(out, s0);
+			SKETCH_STORE_F64(out + stride, s1);
+			SKETCH_STORE_F64(out + 2 * stride, s2);
+			SKETCH_STORE_F64(out + 3 * stride, s3);
 		}
 		for (; i < rank; i++) {
 			const double *u = fd->gram + i * s;
-			SL_EIGHT sum = {0}, x;
+			SKETCH_EIGHT sum = {0}, x;
 
 			for (uint32_t j = 0; j < n; j++) {
-				SL_LOAD_F32(x, fd->row + (n - 1 - j) * stride + c);
-				SL_ADD_SCALED(sum, x, u[j]);
+				SKETCH_LOAD_F32(x, fd->row + (n - 1 - j) * stride + c);
+				SKETCH_ADD_SCALED(sum, x, u[j]);
 			}
-			SL_STORE_F64(fd->turned + i * stride + c, sum);
+			SKETCH_STORE_F64(fd->turned + i * stride + c, sum);
 		}
 	}
 	for (uint32_t i = 0; i < rank; i++) {
 		const double *t = fd->turned + i * stride;
-		double unit = 1 / sqrt(SL_NAME(sl_dot)(t, t, stride)), rounded;
+		double unit = 1 / sqrt(SKETCH_NAME(sketch_dot)(t, t, stride)), rounded;
 		float *out = fd->row + i * stride;
-		SL_EIGHT sum = {0};
+		SKETCH_EIGHT sum = {0};
 
-		for (size_t c = 0; c < stride; c += SL_LANES) {
-			SL_EIGHT x;
+		for (size_t c = 0; c < stride; c += SKETCH_LANES) {
+			SKETCH_EIGHT x;
 
-			SL_LOAD_F64(x, t + c);
-			SL_SCALE(x, unit);
-			SL_STORE_F32(out + c, x);
-			SL_LOAD_F32(x, out + c);
-			SL_ADD_MUL(sum, x, x);
+			SKETCH_LOAD_F64(x, t + c);
+			SKETCH_SCALE(x, unit);
+			SKETCH_STORE_F32(out + c, x);
+			SKETCH_LOAD_F32(x, out + c);
+			SKETCH_ADD_MUL(sum, x, x);
 		}
-		SL_SUM(rounded, sum);
+		SKETCH_SUM(rounded, sum);
 		fd->sigma[i] = fmin(sqrt((fd->value[i] - delta) / rounded), WEIGHT_MAX);
 	}
 	for (uint32_t i = rank; i < fd->l; i++) {
@@ -150,13 +152,13 @@ static SL_TARGET void SL_NAME(compress)(struct sl_fd *fd)
 	fd->energy = fmin(fd->energy, ENERGY_MAX);
 }
 
-static SL_TARGET double SL_NAME(residual)(const struct sl_fd *fd, uint32_t k, const float *row,
-					  float *out)
+static SKETCH_TARGET double SKETCH_NAME(residual)(const struct sketch_fd *fd, uint32_t k,
+						  const float *row, float *out)
 {
-	const size_t stride = fd->stride, whole = fd->d / SL_LANES * SL_LANES;
-	double c[SL_FD_ROWS_MAX];
+	const size_t stride = fd->stride, whole = fd->d / SKETCH_LANES * SKETCH_LANES;
+	double c[SKETCH_FD_ROWS_MAX];
 	float tail[16] = {0};
-	SL_EIGHT sum = {0};
+	SKETCH_EIGHT sum = {0};
 	double s;
 
 	if (k > fd->rank)
@@ -165,46 +167,46 @@ static SL_TARGET double SL_NAME(residual)(const struct sl_fd *fd, uint32_t k, co
 	for (uint32_t i = 0; i < k; i += 4) {
 		/* What is beyond k in the last four is computed, and not used. */
 		const float *v = fd->row + i * stride;
-		SL_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y;
+		SKETCH_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y;
 		const uint32_t left = k - i;
 		const float *v1 = left > 1 ? v + stride : v, *v2 = left > 2 ? v + 2 * stride : v,
 			    *v3 = left > 3 ? v + 3 * stride : v;
 
-		for (size_t j = 0; j < fd->d; j += SL_LANES) {
-			SL_LOAD_F32(x, j < whole ? row + j : tail);
-			SL_LOAD_F32(y, v + j);
-			SL_ADD_MUL(s0, x, y);
-			SL_LOAD_F32(y, v1 + j);
-			SL_ADD_MUL(s1, x, y);
-			SL_LOAD_F32(y, v2 + j);
-			SL_ADD_MUL(s2, x, y);
-			SL_LOAD_F32(y, v3 + j);
-			SL_ADD_MUL(s3, x, y);
+		for (size_t j = 0; j < fd->d; j += SKETCH_LANES) {
+			SKETCH_LOAD_F32(x, j < whole ? row + j : tail);
+			SKETCH_LOAD_F32(y, v + j);
+			SKETCH_ADD_MUL(s0, x, y);
+			SKETCH_LOAD_F32(y, v1 + j);
+			SKETCH_ADD_MUL(s1, x, y);
+			SKETCH_LOAD_F32(y, v2 + j);
+			SKETCH_ADD_MUL(s2, x, y);
+			SKETCH_LOAD_F32(y, v3 + j);
+			SKETCH_ADD_MUL(s3, x, y);
 		}
-		SL_SUM(c[i], s0);
+		SKETCH_SUM(c[i], s0);
 		if (left > 1)
-			SL_SUM(c[i + 1], s1);
+			SKETCH_SUM(c[i + 1], s1);
 		if (left > 2)
-			SL_SUM(c[i + 2], s2);
+			SKETCH_SUM(c[i + 2], s2);
 		if (left > 3)
-			SL_SUM(c[i + 3], s3);
+			SKETCH_SUM(c[i + 3], s3);
 	}
-	for (size_t j = 0; j < fd->d; j += SL_LANES) {
-		SL_EIGHT x, y;
+	for (size_t j = 0; j < fd->d; j += SKETCH_LANES) {
+		SKETCH_EIGHT x, y;
 
-		SL_LOAD_F32(x, j < whole ? row + j : tail);
+		SKETCH_LOAD_F32(x, j < whole ? row + j : tail);
 		for (uint32_t i = 0; i < k; i++) {
-			SL_LOAD_F32(y, fd->row + i * stride + j);
-			SL_SUB_SCALED(x, y, c[i]);
+			SKETCH_LOAD_F32(y, fd->row + i * stride + j);
+			SKETCH_SUB_SCALED(x, y, c[i]);
 		}
-		SL_ADD_MUL(sum, x, x);
+		SKETCH_ADD_MUL(sum, x, x);
 		if (out && j < whole)
-			SL_STORE_F32(out + j, x);
+			SKETCH_STORE_F32(out + j, x);
 		else if (out) {
-			SL_STORE_F32(tail, x);
+			SKETCH_STORE_F32(tail, x);
 			memcpy(out + j, tail, (fd->d - whole) * sizeof(float));
 		}
 	}
-	SL_SUM(s, sum);
+	SKETCH_SUM(s, sum);
 	return sqrt(s);
 }

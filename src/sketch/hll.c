@@ -8,18 +8,18 @@
 #include "sketch/hll.h"
 #include "sketch/wire.h"
 
-struct sl_hll {
+struct sketch_hll {
 	uint32_t p;
 	uint64_t seed;
-	uint8_t reg
-		[]; /* 2^p: one more than the leading zeroes after the index, at most; 0: none yet */
+	uint8_t reg[]; /* 2^p: one more than the leading zeroes after the index, at most; 0: none
+			  yet */
 };
 
-struct sl_hll *sl_hll_new(uint32_t p, uint64_t seed)
+struct sketch_hll *sketch_hll_new(uint32_t p, uint64_t seed)
 {
-	struct sl_hll *h;
+	struct sketch_hll *h;
 
-	if (p < SL_HLL_MIN || p > SL_HLL_MAX) {
+	if (p < SKETCH_HLL_MIN || p > SKETCH_HLL_MAX) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -31,17 +31,17 @@ struct sl_hll *sl_hll_new(uint32_t p, uint64_t seed)
 	return h;
 }
 
-void sl_hll_free(struct sl_hll *h)
+void sketch_hll_free(struct sketch_hll *h)
 {
 	free(h);
 }
 
-void sl_hll_clear(struct sl_hll *h)
+void sketch_hll_clear(struct sketch_hll *h)
 {
 	memset(h->reg, 0, (size_t)1 << h->p);
 }
 
-static inline void add(struct sl_hll *h, uint64_t hash)
+static inline void add(struct sketch_hll *h, uint64_t hash)
 {
 	const size_t at = hash >> (64 - h->p);
 	/* A one behind the last bit of the rest bounds the count. */
@@ -52,14 +52,14 @@ static inline void add(struct sl_hll *h, uint64_t hash)
 		h->reg[at] = rho;
 }
 
-void sl_hll_add(struct sl_hll *h, const void *key, size_t bytes)
+void sketch_hll_add(struct sketch_hll *h, const void *key, size_t bytes)
 {
-	add(h, sl_hash_bytes(key, bytes, h->seed));
+	add(h, sketch_hash_bytes(key, bytes, h->seed));
 }
 
-void sl_hll_add_u64(struct sl_hll *h, uint64_t key)
+void sketch_hll_add_u64(struct sketch_hll *h, uint64_t key)
 {
-	add(h, sl_hash_u64(key, h->seed));
+	add(h, sketch_hash_u64(key, h->seed));
 }
 
 /* Ertl, algorithm 6: sigma for registers that saw nothing, tau for those that are full. */
@@ -93,7 +93,7 @@ static double tau(double x)
 	return z / 3;
 }
 
-double sl_hll_estimate(const struct sl_hll *h)
+double sketch_hll_estimate(const struct sketch_hll *h)
 {
 	const uint32_t q = 64 - h->p;
 	const size_t m = (size_t)1 << h->p;
@@ -109,19 +109,19 @@ double sl_hll_estimate(const struct sl_hll *h)
 	return fmin((double)m * (double)m / (2 * M_LN2 * z), 0x1p64);
 }
 
-double sl_hll_error(const struct sl_hll *h)
+double sketch_hll_error(const struct sketch_hll *h)
 {
 	return 1.04 / sqrt((double)((size_t)1 << h->p));
 }
 
-int sl_hll_merge(struct sl_hll *into, const struct sl_hll *from)
+int sketch_hll_merge(struct sketch_hll *into, const struct sketch_hll *from)
 {
 	typedef uint8_t v16 __attribute__((vector_size(16)));
 	const size_t m = (size_t)1 << into->p;
 
 	if (into->p != from->p || into->seed != from->seed)
 		return -EINVAL;
-	for (size_t i = 0; i < m; i += 16) { /* SL_HLL_MIN: m is a multiple of 16 */
+	for (size_t i = 0; i < m; i += 16) { /* SKETCH_HLL_MIN: m is a multiple of 16 */
 		v16 a, b, less;
 
 		memcpy(&a, into->reg + i, 16);
@@ -133,43 +133,44 @@ int sl_hll_merge(struct sl_hll *into, const struct sl_hll *from)
 	return 0;
 }
 
-size_t sl_hll_save_bytes(const struct sl_hll *h)
+size_t sketch_hll_save_bytes(const struct sketch_hll *h)
 {
-	return SL_SKETCH_FRAME + 4 + 8 + ((size_t)1 << h->p);
+	return SKETCH_FRAME + 4 + 8 + ((size_t)1 << h->p);
 }
 
-int64_t sl_hll_save(const struct sl_hll *h, void *buf, size_t bytes)
+int64_t sketch_hll_save(const struct sketch_hll *h, void *buf, size_t bytes)
 {
-	struct sl_wire w;
-	int rc = sl_wire_begin(&w, buf, bytes, sl_hll_save_bytes(h), SL_SKETCH_HLL);
+	struct sketch_wire w;
+	int rc = sketch_wire_begin(&w, buf, bytes, sketch_hll_save_bytes(h), SKETCH_HLL);
 
 	if (rc)
 		return rc;
-	sl_put_u32(&w, h->p);
-	sl_put_u64(&w, h->seed);
-	sl_put_bytes(&w, h->reg, (size_t)1 << h->p);
-	return sl_wire_end(&w, buf);
+	sketch_put_u32(&w, h->p);
+	sketch_put_u64(&w, h->seed);
+	sketch_put_bytes(&w, h->reg, (size_t)1 << h->p);
+	return sketch_wire_end(&w, buf);
 }
 
-int sl_hll_load(struct sl_hll **out, const void *buf, size_t bytes)
+int sketch_hll_load(struct sketch_hll **out, const void *buf, size_t bytes)
 {
-	struct sl_wire_in r;
-	struct sl_hll *h;
+	struct sketch_wire_in r;
+	struct sketch_hll *h;
 	uint32_t p;
-	int rc = sl_wire_open(&r, buf, bytes, SL_SKETCH_HLL);
+	int rc = sketch_wire_open(&r, buf, bytes, SKETCH_HLL);
 
 	if (rc)
 		return rc;
-	p = sl_take_u32(&r);
-	if (p < SL_HLL_MIN || p > SL_HLL_MAX || bytes != SL_SKETCH_FRAME + 4 + 8 + ((size_t)1 << p))
+	p = sketch_take_u32(&r);
+	if (p < SKETCH_HLL_MIN || p > SKETCH_HLL_MAX ||
+	    bytes != SKETCH_FRAME + 4 + 8 + ((size_t)1 << p))
 		return -EINVAL;
-	h = sl_hll_new(p, sl_take_u64(&r));
+	h = sketch_hll_new(p, sketch_take_u64(&r));
 	if (!h)
 		return -errno;
-	sl_take_bytes(&r, h->reg, (size_t)1 << p);
+	sketch_take_bytes(&r, h->reg, (size_t)1 << p);
 	for (size_t i = 0; i < (size_t)1 << p; i++)
 		if (h->reg[i] > 64 - p + 1) {
-			sl_hll_free(h);
+			sketch_hll_free(h);
 			return -EINVAL;
 		}
 	*out = h;

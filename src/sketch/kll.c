@@ -19,7 +19,7 @@
  * Level h is item[start[h]..start[h + 1]), the lowest first, the last ends at `size`: free room is
  * in front. Level 0 is in any order, the others are sorted.
  */
-struct sl_kll {
+struct sketch_kll {
 	uint32_t k, levels, size, room; /* room: items of so many levels, all full */
 	uint32_t start[LEVELS + 1];
 	uint32_t cap[LEVELS]; /* by depth below the top */
@@ -28,7 +28,7 @@ struct sl_kll {
 	double *item, *run; /* run: half of size, to merge with */
 };
 
-static uint32_t room_of(const struct sl_kll *s, uint32_t levels)
+static uint32_t room_of(const struct sketch_kll *s, uint32_t levels)
 {
 	uint32_t room = 0;
 
@@ -37,12 +37,12 @@ static uint32_t room_of(const struct sl_kll *s, uint32_t levels)
 	return room;
 }
 
-struct sl_kll *sl_kll_new(uint32_t k, uint64_t seed)
+struct sketch_kll *sketch_kll_new(uint32_t k, uint64_t seed)
 {
-	struct sl_kll *s;
+	struct sketch_kll *s;
 	uint32_t size;
 
-	if (k < SL_KLL_K_MIN || k > SL_KLL_K_MAX) {
+	if (k < SKETCH_KLL_K_MIN || k > SKETCH_KLL_K_MAX) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -65,18 +65,18 @@ struct sl_kll *sl_kll_new(uint32_t k, uint64_t seed)
 		return NULL;
 	}
 	s->run = s->item + size;
-	sl_kll_clear(s);
+	sketch_kll_clear(s);
 	return s;
 }
 
-void sl_kll_free(struct sl_kll *s)
+void sketch_kll_free(struct sketch_kll *s)
 {
 	if (s)
 		free(s->item);
 	free(s);
 }
 
-void sl_kll_clear(struct sl_kll *s)
+void sketch_kll_clear(struct sketch_kll *s)
 {
 	s->levels = 1;
 	s->room = room_of(s, 1);
@@ -131,7 +131,7 @@ static void sort(double *v, uint32_t n)
 }
 
 /* Two sorted runs that are neighbours, v[0..a) and v[a..n), become one; a fits into s->run. */
-static void join(struct sl_kll *s, double *v, uint32_t a, uint32_t n)
+static void join(struct sketch_kll *s, double *v, uint32_t a, uint32_t n)
 {
 	uint32_t i = 0, j = a, to = 0;
 
@@ -140,7 +140,7 @@ static void join(struct sl_kll *s, double *v, uint32_t a, uint32_t n)
 		v[to++] = j < n && v[j] < s->run[i] ? v[j++] : s->run[i++];
 }
 
-static void grow(struct sl_kll *s)
+static void grow(struct sketch_kll *s)
 {
 	s->levels++;
 	s->start[s->levels] = s->size;
@@ -148,7 +148,7 @@ static void grow(struct sl_kll *s)
 }
 
 /* All room is taken, so one level is full at least. */
-static void compact(struct sl_kll *s)
+static void compact(struct sketch_kll *s)
 {
 	uint32_t h = 0, a, b, half, coin;
 
@@ -162,7 +162,7 @@ static void compact(struct sl_kll *s)
 	b = s->start[h + 1];
 	half = (b - s->start[h]) / 2;
 	a = b - 2 * half;
-	coin = (uint32_t)(sl_hash_nth(s->seed, s->coins++) >> 63);
+	coin = (uint32_t)(sketch_hash_nth(s->seed, s->coins++) >> 63);
 	for (uint32_t i = half; i-- > 0;)
 		s->item[b - half + i] = s->item[a + 2 * i + coin];
 	join(s, s->item + b - half, half, s->start[h + 2] - (b - half));
@@ -174,7 +174,7 @@ static void compact(struct sl_kll *s)
 	s->s += ldexp(1, (int)(2 * h));
 }
 
-int sl_kll_add(struct sl_kll *s, double x)
+int sketch_kll_add(struct sketch_kll *s, double x)
 {
 	if (isnan(x))
 		return -EINVAL;
@@ -189,12 +189,12 @@ int sl_kll_add(struct sl_kll *s, double x)
 	return 0;
 }
 
-uint64_t sl_kll_count(const struct sl_kll *s)
+uint64_t sketch_kll_count(const struct sketch_kll *s)
 {
 	return s->count;
 }
 
-double sl_kll_quantile(struct sl_kll *s, double q)
+double sketch_kll_quantile(struct sketch_kll *s, double q)
 {
 	uint32_t head[LEVELS];
 	uint64_t below = 0, rank;
@@ -224,7 +224,7 @@ double sl_kll_quantile(struct sl_kll *s, double q)
 	}
 }
 
-double sl_kll_rank(const struct sl_kll *s, double x)
+double sketch_kll_rank(const struct sketch_kll *s, double x)
 {
 	uint64_t below = 0;
 
@@ -246,13 +246,13 @@ double sl_kll_rank(const struct sl_kll *s, double x)
 	return (double)below;
 }
 
-double sl_kll_error(const struct sl_kll *s, double delta)
+double sketch_kll_error(const struct sketch_kll *s, double delta)
 {
 	return sqrt(2 * s->s * log(2 / delta));
 }
 
 /* n items of level h, sorted unless h is 0. */
-static void insert(struct sl_kll *s, uint32_t h, const double *item, uint32_t n)
+static void insert(struct sketch_kll *s, uint32_t h, const double *item, uint32_t n)
 {
 	while (s->levels <= h)
 		grow(s);
@@ -276,7 +276,7 @@ static void insert(struct sl_kll *s, uint32_t h, const double *item, uint32_t n)
 	}
 }
 
-int sl_kll_merge(struct sl_kll *into, const struct sl_kll *from)
+int sketch_kll_merge(struct sketch_kll *into, const struct sketch_kll *from)
 {
 	if (into == from || into->k != from->k)
 		return -EINVAL;
@@ -291,60 +291,59 @@ int sl_kll_merge(struct sl_kll *into, const struct sl_kll *from)
 	return 0;
 }
 
-size_t sl_kll_save_bytes(const struct sl_kll *s)
+size_t sketch_kll_save_bytes(const struct sketch_kll *s)
 {
-	return SL_SKETCH_FRAME + 2 * 4 + 6 * 8 + s->levels * 4 +
-	       (size_t)(s->size - s->start[0]) * 8;
+	return SKETCH_FRAME + 2 * 4 + 6 * 8 + s->levels * 4 + (size_t)(s->size - s->start[0]) * 8;
 }
 
-int64_t sl_kll_save(const struct sl_kll *s, void *buf, size_t bytes)
+int64_t sketch_kll_save(const struct sketch_kll *s, void *buf, size_t bytes)
 {
-	struct sl_wire w;
-	int rc = sl_wire_begin(&w, buf, bytes, sl_kll_save_bytes(s), SL_SKETCH_KLL);
+	struct sketch_wire w;
+	int rc = sketch_wire_begin(&w, buf, bytes, sketch_kll_save_bytes(s), SKETCH_KLL);
 
 	if (rc)
 		return rc;
-	sl_put_u32(&w, s->k);
-	sl_put_u32(&w, s->levels);
-	sl_put_u64(&w, s->seed);
-	sl_put_u64(&w, s->coins);
-	sl_put_u64(&w, s->count);
-	sl_put_f64(&w, s->s);
-	sl_put_f64(&w, s->min);
-	sl_put_f64(&w, s->max);
+	sketch_put_u32(&w, s->k);
+	sketch_put_u32(&w, s->levels);
+	sketch_put_u64(&w, s->seed);
+	sketch_put_u64(&w, s->coins);
+	sketch_put_u64(&w, s->count);
+	sketch_put_f64(&w, s->s);
+	sketch_put_f64(&w, s->min);
+	sketch_put_f64(&w, s->max);
 	for (uint32_t h = 0; h < s->levels; h++)
-		sl_put_u32(&w, s->start[h + 1] - s->start[h]);
+		sketch_put_u32(&w, s->start[h + 1] - s->start[h]);
 	for (uint32_t i = s->start[0]; i < s->size; i++)
-		sl_put_f64(&w, s->item[i]);
-	return sl_wire_end(&w, buf);
+		sketch_put_f64(&w, s->item[i]);
+	return sketch_wire_end(&w, buf);
 }
 
-int sl_kll_load(struct sl_kll **out, const void *buf, size_t bytes)
+int sketch_kll_load(struct sketch_kll **out, const void *buf, size_t bytes)
 {
 	uint64_t weight = 0, items = 0;
 	uint32_t k, levels;
-	struct sl_wire_in r;
-	struct sl_kll *s;
-	int rc = sl_wire_open(&r, buf, bytes, SL_SKETCH_KLL);
+	struct sketch_wire_in r;
+	struct sketch_kll *s;
+	int rc = sketch_wire_open(&r, buf, bytes, SKETCH_KLL);
 
 	if (rc)
 		return rc;
-	k = sl_take_u32(&r);
-	levels = sl_take_u32(&r);
-	if (k < SL_KLL_K_MIN || k > SL_KLL_K_MAX || !levels || levels > LEVELS)
+	k = sketch_take_u32(&r);
+	levels = sketch_take_u32(&r);
+	if (k < SKETCH_KLL_K_MIN || k > SKETCH_KLL_K_MAX || !levels || levels > LEVELS)
 		return -EINVAL;
-	s = sl_kll_new(k, sl_take_u64(&r));
+	s = sketch_kll_new(k, sketch_take_u64(&r));
 	if (!s)
 		return -errno;
 	s->levels = levels;
 	s->room = room_of(s, levels);
-	s->coins = sl_take_u64(&r);
-	s->count = sl_take_u64(&r);
-	s->s = sl_take_f64(&r);
-	s->min = sl_take_f64(&r);
-	s->max = sl_take_f64(&r);
+	s->coins = sketch_take_u64(&r);
+	s->count = sketch_take_u64(&r);
+	s->s = sketch_take_f64(&r);
+	s->min = sketch_take_f64(&r);
+	s->max = sketch_take_f64(&r);
 	for (uint32_t h = 0; h < levels; h++) {
-		const uint64_t n = sl_take_u32(&r);
+		const uint64_t n = sketch_take_u32(&r);
 
 		s->start[h] = (uint32_t)n; /* for now */
 		items += n;
@@ -362,7 +361,7 @@ int sl_kll_load(struct sl_kll **out, const void *buf, size_t bytes)
 		s->start[h] = s->start[h + 1] - s->start[h];
 	for (uint32_t h = 0; h < levels; h++)
 		for (uint32_t i = s->start[h]; i < s->start[h + 1]; i++) {
-			const double x = s->item[i] = sl_take_f64(&r);
+			const double x = s->item[i] = sketch_take_f64(&r);
 
 			if (!(x >= s->min && x <= s->max) ||
 			    (h && i > s->start[h] && x < s->item[i - 1]))
@@ -374,6 +373,6 @@ int sl_kll_load(struct sl_kll **out, const void *buf, size_t bytes)
 	return 0;
 
 refuse:
-	sl_kll_free(s);
+	sketch_kll_free(s);
 	return -EINVAL;
 }

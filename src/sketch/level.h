@@ -7,21 +7,21 @@
 #ifndef SL_SKETCH_LEVEL_H
 #define SL_SKETCH_LEVEL_H
 
-enum sl_vector_level {
-	SL_VECTOR_PORTABLE, /* what the compiler was told to build for */
-	SL_VECTOR_AVX2,
-	SL_VECTOR_AVX512,
-	SL_VECTOR_LEVELS
+enum sketch_vector_level {
+	SKETCH_VECTOR_PORTABLE, /* what the compiler was told to build for */
+	SKETCH_VECTOR_AVX2,
+	SKETCH_VECTOR_AVX512,
+	SKETCH_VECTOR_LEVELS
 };
 
 /* The highest level that this CPU and system run. */
-enum sl_vector_level sl_vector_best(void);
+enum sketch_vector_level sketch_vector_best(void);
 
 #if defined(__x86_64__)
-#define SL_TARGET_AVX2 __attribute__((target("avx2")))
-#define SL_TARGET_AVX512                                                                           \
+#define SKETCH_TARGET_AVX2 __attribute__((target("avx2")))
+#define SKETCH_TARGET_AVX512 \
 	__attribute__((target("avx2,avx512f,avx512dq,avx512bw,avx512vl,avx512cd")))
-#define SL_HAVE_X86_LEVELS 1
+#define SKETCH_HAVE_X86_LEVELS 1
 #endif
 
 #endif

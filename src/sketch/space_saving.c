@@ -10,7 +10,7 @@
 
 #define NONE UINT32_MAX
 
-struct item {
+struct space_saving_item {
 	uint64_t count, error, hash;
 	uint32_t at; /* its place in the heap */
 };
@@ -19,22 +19,23 @@ struct item {
  * Items 0..used-1 are in use. The heap holds their numbers, the least count first; the table, half
  * full at most, holds them by hash with linear probing.
  */
-struct sl_space_saving {
+struct sketch_space_saving {
 	uint32_t m, key_bytes, used, mask;
 	uint64_t seed, total;
-	struct item *item;
+	struct space_saving_item *item;
 	uint32_t *heap, *table;
 	uint8_t *key;
 };
 
 static bool fits(uint32_t m, uint32_t key_bytes)
 {
-	return m && m <= SL_SPACE_SAVING_MAX && key_bytes && key_bytes <= SL_SPACE_SAVING_KEY_MAX;
+	return m && m <= SKETCH_SPACE_SAVING_MAX && key_bytes &&
+	       key_bytes <= SKETCH_SPACE_SAVING_KEY_MAX;
 }
 
-struct sl_space_saving *sl_space_saving_new(uint32_t m, uint32_t key_bytes, uint64_t seed)
+struct sketch_space_saving *sketch_space_saving_new(uint32_t m, uint32_t key_bytes, uint64_t seed)
 {
-	struct sl_space_saving *s;
+	struct sketch_space_saving *s;
 	uint32_t slots = 4;
 
 	if (!fits(m, key_bytes)) {
@@ -47,35 +48,35 @@ struct sl_space_saving *sl_space_saving_new(uint32_t m, uint32_t key_bytes, uint
 		   (size_t)m * key_bytes);
 	if (!s)
 		return NULL;
-	*s = (struct sl_space_saving){
+	*s = (struct sketch_space_saving){
 		.m = m, .key_bytes = key_bytes, .mask = slots - 1, .seed = seed};
-	s->item = (struct item *)(s + 1);
+	s->item = (struct space_saving_item *)(s + 1);
 	s->heap = (uint32_t *)(s->item + m);
 	s->table = s->heap + m;
 	s->key = (uint8_t *)(s->table + slots);
-	sl_space_saving_clear(s);
+	sketch_space_saving_clear(s);
 	return s;
 }
 
-void sl_space_saving_free(struct sl_space_saving *s)
+void sketch_space_saving_free(struct sketch_space_saving *s)
 {
 	free(s);
 }
 
-void sl_space_saving_clear(struct sl_space_saving *s)
+void sketch_space_saving_clear(struct sketch_space_saving *s)
 {
 	memset(s->table, 0xff, ((size_t)s->mask + 1) * sizeof(*s->table));
 	s->used = 0;
 	s->total = 0;
 }
 
-static uint8_t *key_of(const struct sl_space_saving *s, uint32_t i)
+static uint8_t *key_of(const struct sketch_space_saving *s, uint32_t i)
 {
 	return s->key + (size_t)i * s->key_bytes;
 }
 
 /* The slot that holds the key, or the free one where it belongs. */
-static uint32_t slot_of(const struct sl_space_saving *s, const void *key, uint64_t hash)
+static uint32_t slot_of(const struct sketch_space_saving *s, const void *key, uint64_t hash)
 {
 	uint32_t slot = (uint32_t)hash & s->mask;
 
@@ -90,7 +91,7 @@ static uint32_t slot_of(const struct sl_space_saving *s, const void *key, uint64
 }
 
 /* Frees a slot and closes the gap: what probed past it moves up. */
-static void slot_free(struct sl_space_saving *s, uint32_t slot)
+static void slot_free(struct sketch_space_saving *s, uint32_t slot)
 {
 	for (uint32_t next = slot;;) {
 		uint32_t home;
@@ -107,13 +108,13 @@ static void slot_free(struct sl_space_saving *s, uint32_t slot)
 	s->table[slot] = NONE;
 }
 
-static void heap_put(struct sl_space_saving *s, uint32_t at, uint32_t i)
+static void heap_put(struct sketch_space_saving *s, uint32_t at, uint32_t i)
 {
 	s->heap[at] = i;
 	s->item[i].at = at;
 }
 
-static void sift_down(struct sl_space_saving *s, uint32_t i)
+static void sift_down(struct sketch_space_saving *s, uint32_t i)
 {
 	const uint64_t count = s->item[i].count;
 	uint32_t at = s->item[i].at;
@@ -134,7 +135,7 @@ static void sift_down(struct sl_space_saving *s, uint32_t i)
 	heap_put(s, at, i);
 }
 
-static void sift_up(struct sl_space_saving *s, uint32_t i)
+static void sift_up(struct sketch_space_saving *s, uint32_t i)
 {
 	const uint64_t count = s->item[i].count;
 	uint32_t at = s->item[i].at;
@@ -147,20 +148,21 @@ static void sift_up(struct sl_space_saving *s, uint32_t i)
 }
 
 /* A key that is not there yet, into a counter that is free. */
-static void insert(struct sl_space_saving *s, const void *key, uint64_t hash, uint64_t count,
+static void insert(struct sketch_space_saving *s, const void *key, uint64_t hash, uint64_t count,
 		   uint64_t error)
 {
 	const uint32_t i = s->used++;
 
-	s->item[i] = (struct item){.count = count, .error = error, .hash = hash, .at = i};
+	s->item[i] =
+		(struct space_saving_item){.count = count, .error = error, .hash = hash, .at = i};
 	memcpy(key_of(s, i), key, s->key_bytes);
 	s->table[slot_of(s, key, hash)] = i;
 	sift_up(s, i);
 }
 
-int sl_space_saving_add(struct sl_space_saving *s, const void *key, uint64_t n)
+int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint64_t n)
 {
-	const uint64_t hash = sl_hash_bytes(key, s->key_bytes, s->seed);
+	const uint64_t hash = sketch_hash_bytes(key, s->key_bytes, s->seed);
 	uint32_t slot, i;
 
 	if (__builtin_add_overflow(s->total, n, &s->total)) {
@@ -189,24 +191,24 @@ int sl_space_saving_add(struct sl_space_saving *s, const void *key, uint64_t n)
 	return 0;
 }
 
-uint64_t sl_space_saving_total(const struct sl_space_saving *s)
+uint64_t sketch_space_saving_total(const struct sketch_space_saving *s)
 {
 	return s->total;
 }
 
-uint64_t sl_space_saving_floor(const struct sl_space_saving *s)
+uint64_t sketch_space_saving_floor(const struct sketch_space_saving *s)
 {
 	return s->used < s->m ? 0 : s->item[s->heap[0]].count;
 }
 
-static struct sl_space_saving_item shown(const struct sl_space_saving *s, uint32_t i)
+static struct sketch_space_saving_item shown(const struct sketch_space_saving *s, uint32_t i)
 {
-	return (struct sl_space_saving_item){
+	return (struct sketch_space_saving_item){
 		.key = key_of(s, i), .count = s->item[i].count, .error = s->item[i].error};
 }
 
-static bool before(const struct sl_space_saving_item *a, const struct sl_space_saving_item *b,
-		   uint32_t key_bytes)
+static bool before(const struct sketch_space_saving_item *a,
+		   const struct sketch_space_saving_item *b, uint32_t key_bytes)
 {
 	if (a->count != b->count)
 		return a->count > b->count;
@@ -214,9 +216,10 @@ static bool before(const struct sl_space_saving_item *a, const struct sl_space_s
 }
 
 /* A heap of k items with the last of them first, so that the best k of many stay. */
-static void last_down(struct sl_space_saving_item *v, uint32_t k, uint32_t at, uint32_t key_bytes)
+static void last_down(struct sketch_space_saving_item *v, uint32_t k, uint32_t at,
+		      uint32_t key_bytes)
 {
-	const struct sl_space_saving_item x = v[at];
+	const struct sketch_space_saving_item x = v[at];
 
 	for (;;) {
 		uint32_t child = 2 * at + 1;
@@ -234,8 +237,8 @@ static void last_down(struct sl_space_saving_item *v, uint32_t k, uint32_t at, u
 }
 
 /* Offers x to the best k, of which *have are there. */
-static void offer(struct sl_space_saving_item *v, uint32_t k, uint32_t *have,
-		  struct sl_space_saving_item x, uint32_t key_bytes)
+static void offer(struct sketch_space_saving_item *v, uint32_t k, uint32_t *have,
+		  struct sketch_space_saving_item x, uint32_t key_bytes)
 {
 	if (*have < k) {
 		v[(*have)++] = x;
@@ -248,12 +251,12 @@ static void offer(struct sl_space_saving_item *v, uint32_t k, uint32_t *have,
 	}
 }
 
-static void in_order(struct sl_space_saving_item *v, uint32_t have, uint32_t key_bytes)
+static void in_order(struct sketch_space_saving_item *v, uint32_t have, uint32_t key_bytes)
 {
 	for (uint32_t i = have / 2; i-- > 0;)
 		last_down(v, have, i, key_bytes);
 	for (uint32_t n = have; n > 1; n--) {
-		const struct sl_space_saving_item last = v[0];
+		const struct sketch_space_saving_item last = v[0];
 
 		v[0] = v[n - 1];
 		v[n - 1] = last;
@@ -261,8 +264,8 @@ static void in_order(struct sl_space_saving_item *v, uint32_t have, uint32_t key
 	}
 }
 
-uint32_t sl_space_saving_top(const struct sl_space_saving *s, struct sl_space_saving_item *out,
-			     uint32_t k)
+uint32_t sketch_space_saving_top(const struct sketch_space_saving *s,
+				 struct sketch_space_saving_item *out, uint32_t k)
 {
 	uint32_t have = 0;
 
@@ -272,10 +275,10 @@ uint32_t sl_space_saving_top(const struct sl_space_saving *s, struct sl_space_sa
 	return have;
 }
 
-int sl_space_saving_find(const struct sl_space_saving *s, const void *key,
-			 struct sl_space_saving_item *out)
+int sketch_space_saving_find(const struct sketch_space_saving *s, const void *key,
+			     struct sketch_space_saving_item *out)
 {
-	const uint32_t i = s->table[slot_of(s, key, sl_hash_bytes(key, s->key_bytes, s->seed))];
+	const uint32_t i = s->table[slot_of(s, key, sketch_hash_bytes(key, s->key_bytes, s->seed))];
 
 	if (i == NONE)
 		return -ENOENT;
@@ -283,12 +286,13 @@ int sl_space_saving_find(const struct sl_space_saving *s, const void *key,
 	return 0;
 }
 
-int sl_space_saving_merge(struct sl_space_saving *into, const struct sl_space_saving *from)
+int sketch_space_saving_merge(struct sketch_space_saving *into,
+			      const struct sketch_space_saving *from)
 {
-	const uint64_t floor_into = sl_space_saving_floor(into);
-	const uint64_t floor_from = sl_space_saving_floor(from);
-	struct sl_space_saving_item *best, x, y;
-	struct sl_space_saving *to;
+	const uint64_t floor_into = sketch_space_saving_floor(into);
+	const uint64_t floor_from = sketch_space_saving_floor(from);
+	struct sketch_space_saving_item *best, x, y;
+	struct sketch_space_saving *to;
 	uint32_t have = 0;
 	uint64_t total;
 
@@ -296,7 +300,7 @@ int sl_space_saving_merge(struct sl_space_saving *into, const struct sl_space_sa
 		return -EINVAL;
 	if (__builtin_add_overflow(into->total, from->total, &total))
 		return -EOVERFLOW;
-	to = sl_space_saving_new(into->m, into->key_bytes, into->seed);
+	to = sketch_space_saving_new(into->m, into->key_bytes, into->seed);
 	best = malloc(into->m * sizeof(*best));
 	if (!to || !best) {
 		free(to);
@@ -306,7 +310,7 @@ int sl_space_saving_merge(struct sl_space_saving *into, const struct sl_space_sa
 	/* A key that one side lacks may have come there as often as that side's floor. */
 	for (uint32_t i = 0; i < into->used; i++) {
 		x = shown(into, i);
-		if (sl_space_saving_find(from, x.key, &y))
+		if (sketch_space_saving_find(from, x.key, &y))
 			y.count = y.error = floor_from;
 		x.count += y.count;
 		x.error += y.error;
@@ -314,7 +318,7 @@ int sl_space_saving_merge(struct sl_space_saving *into, const struct sl_space_sa
 	}
 	for (uint32_t i = 0; i < from->used; i++) {
 		x = shown(from, i);
-		if (!sl_space_saving_find(into, x.key, &y))
+		if (!sketch_space_saving_find(into, x.key, &y))
 			continue;
 		x.count += floor_into;
 		x.error += floor_into;
@@ -322,7 +326,7 @@ int sl_space_saving_merge(struct sl_space_saving *into, const struct sl_space_sa
 	}
 	in_order(best, have, into->key_bytes);
 	for (uint32_t i = have; i-- > 0;) /* the least first: a heap as it is */
-		insert(to, best[i].key, sl_hash_bytes(best[i].key, to->key_bytes, to->seed),
+		insert(to, best[i].key, sketch_hash_bytes(best[i].key, to->key_bytes, to->seed),
 		       best[i].count, best[i].error);
 	memcpy(into->item, to->item, to->used * sizeof(*to->item));
 	memcpy(into->heap, to->heap, to->used * sizeof(*to->heap));
@@ -331,66 +335,66 @@ int sl_space_saving_merge(struct sl_space_saving *into, const struct sl_space_sa
 	into->used = to->used;
 	into->total = total;
 	free(best);
-	sl_space_saving_free(to);
+	sketch_space_saving_free(to);
 	return 0;
 }
 
-size_t sl_space_saving_save_bytes(const struct sl_space_saving *s)
+size_t sketch_space_saving_save_bytes(const struct sketch_space_saving *s)
 {
-	return SL_SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)s->used * (16 + s->key_bytes);
+	return SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)s->used * (16 + s->key_bytes);
 }
 
-int64_t sl_space_saving_save(const struct sl_space_saving *s, void *buf, size_t bytes)
+int64_t sketch_space_saving_save(const struct sketch_space_saving *s, void *buf, size_t bytes)
 {
-	struct sl_wire w;
-	int rc = sl_wire_begin(&w, buf, bytes, sl_space_saving_save_bytes(s),
-			       SL_SKETCH_SPACE_SAVING);
+	struct sketch_wire w;
+	int rc = sketch_wire_begin(&w, buf, bytes, sketch_space_saving_save_bytes(s),
+				   SKETCH_SPACE_SAVING);
 
 	if (rc)
 		return rc;
-	sl_put_u32(&w, s->m);
-	sl_put_u32(&w, s->key_bytes);
-	sl_put_u32(&w, s->used);
-	sl_put_u64(&w, s->seed);
-	sl_put_u64(&w, s->total);
+	sketch_put_u32(&w, s->m);
+	sketch_put_u32(&w, s->key_bytes);
+	sketch_put_u32(&w, s->used);
+	sketch_put_u64(&w, s->seed);
+	sketch_put_u64(&w, s->total);
 	/* In the heap's order, so that what is loaded goes on just as this one. */
 	for (uint32_t at = 0; at < s->used; at++) {
 		const uint32_t i = s->heap[at];
 
-		sl_put_u64(&w, s->item[i].count);
-		sl_put_u64(&w, s->item[i].error);
-		sl_put_bytes(&w, key_of(s, i), s->key_bytes);
+		sketch_put_u64(&w, s->item[i].count);
+		sketch_put_u64(&w, s->item[i].error);
+		sketch_put_bytes(&w, key_of(s, i), s->key_bytes);
 	}
-	return sl_wire_end(&w, buf);
+	return sketch_wire_end(&w, buf);
 }
 
-int sl_space_saving_load(struct sl_space_saving **out, const void *buf, size_t bytes)
+int sketch_space_saving_load(struct sketch_space_saving **out, const void *buf, size_t bytes)
 {
-	uint8_t key[SL_SPACE_SAVING_KEY_MAX];
+	uint8_t key[SKETCH_SPACE_SAVING_KEY_MAX];
 	uint32_t m, key_bytes, used;
-	struct sl_space_saving *s;
-	struct sl_wire_in r;
+	struct sketch_space_saving *s;
+	struct sketch_wire_in r;
 	uint64_t sum = 0;
-	int rc = sl_wire_open(&r, buf, bytes, SL_SKETCH_SPACE_SAVING);
+	int rc = sketch_wire_open(&r, buf, bytes, SKETCH_SPACE_SAVING);
 
 	if (rc)
 		return rc;
-	m = sl_take_u32(&r);
-	key_bytes = sl_take_u32(&r);
-	used = sl_take_u32(&r);
+	m = sketch_take_u32(&r);
+	key_bytes = sketch_take_u32(&r);
+	used = sketch_take_u32(&r);
 	if (!fits(m, key_bytes) || used > m ||
-	    bytes != SL_SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)used * (16 + key_bytes))
+	    bytes != SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)used * (16 + key_bytes))
 		return -EINVAL;
-	s = sl_space_saving_new(m, key_bytes, sl_take_u64(&r));
+	s = sketch_space_saving_new(m, key_bytes, sketch_take_u64(&r));
 	if (!s)
 		return -errno;
-	s->total = sl_take_u64(&r);
+	s->total = sketch_take_u64(&r);
 	for (uint32_t i = 0; i < used; i++) {
-		const uint64_t count = sl_take_u64(&r), error = sl_take_u64(&r);
+		const uint64_t count = sketch_take_u64(&r), error = sketch_take_u64(&r);
 		uint64_t hash;
 
-		sl_take_bytes(&r, key, key_bytes);
-		hash = sl_hash_bytes(key, key_bytes, s->seed);
+		sketch_take_bytes(&r, key, key_bytes);
+		hash = sketch_hash_bytes(key, key_bytes, s->seed);
 		/* In a heap, no key twice, and together no more than what was counted. */
 		if (!count || error >= count || __builtin_add_overflow(sum, count, &sum) ||
 		    sum > s->total || s->table[slot_of(s, key, hash)] != NONE ||
@@ -399,12 +403,12 @@ int sl_space_saving_load(struct sl_space_saving **out, const void *buf, size_t b
 		insert(s, key, hash, count, error);
 	}
 	/* Counters that were never full have lost nothing. */
-	if (!sl_wire_done(&r) || (used < m && sum != s->total))
+	if (!sketch_wire_done(&r) || (used < m && sum != s->total))
 		goto refuse;
 	*out = s;
 	return 0;
 
 refuse:
-	sl_space_saving_free(s);
+	sketch_space_saving_free(s);
 	return -EINVAL;
 }

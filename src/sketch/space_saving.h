@@ -8,7 +8,7 @@
  *
  *	c - e <= t <= c,   e <= N / m;
  *
- * a key that is not reported came at most sl_space_saving_floor() <= N / m times, so every key
+ * a key that is not reported came at most sketch_space_saving_floor() <= N / m times, so every key
  * above N / m is there.
  *
  * Counters are in a hash table and, in place of the paper's list of buckets, in a binary heap: an
@@ -27,47 +27,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SL_SPACE_SAVING_MAX 262144u
-#define SL_SPACE_SAVING_KEY_MAX 64u
+#define SKETCH_SPACE_SAVING_MAX	    262144u
+#define SKETCH_SPACE_SAVING_KEY_MAX 64u
 
-struct sl_space_saving;
+struct sketch_space_saving;
 
-struct sl_space_saving_item {
+struct sketch_space_saving_item {
 	const void *key; /* key_bytes of them, until the sketch changes */
 	uint64_t count;
 	uint64_t error;
 };
 
 /*
- * m counters (1..SL_SPACE_SAVING_MAX) for keys of key_bytes (1..SL_SPACE_SAVING_KEY_MAX) each.
- * NULL: errno EINVAL, ENOMEM.
+ * m counters (1..SKETCH_SPACE_SAVING_MAX) for keys of key_bytes (1..SKETCH_SPACE_SAVING_KEY_MAX)
+ * each. NULL: errno EINVAL, ENOMEM.
  */
-struct sl_space_saving *sl_space_saving_new(uint32_t m, uint32_t key_bytes, uint64_t seed);
-void sl_space_saving_free(struct sl_space_saving *s);
-void sl_space_saving_clear(struct sl_space_saving *s);
+struct sketch_space_saving *sketch_space_saving_new(uint32_t m, uint32_t key_bytes, uint64_t seed);
+void sketch_space_saving_free(struct sketch_space_saving *s);
+void sketch_space_saving_clear(struct sketch_space_saving *s);
 
 /* Counts the key n times. -EOVERFLOW, and nothing changed, if the sum would pass 2^64 - 1. */
-int sl_space_saving_add(struct sl_space_saving *s, const void *key, uint64_t n);
+int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint64_t n);
 
-uint64_t sl_space_saving_total(const struct sl_space_saving *s);
+uint64_t sketch_space_saving_total(const struct sketch_space_saving *s);
 /* No key that isn't reported came more often. */
-uint64_t sl_space_saving_floor(const struct sl_space_saving *s);
+uint64_t sketch_space_saving_floor(const struct sketch_space_saving *s);
 
 /*
- * Up to k items, the most frequent first (equal counts by key, as memcmp() has it). Returns how many.
+ * Up to k items, the most frequent first (equal counts by key, as memcmp() has it). Returns how
+ * many.
  */
-uint32_t sl_space_saving_top(const struct sl_space_saving *s, struct sl_space_saving_item *out,
-			     uint32_t k);
+uint32_t sketch_space_saving_top(const struct sketch_space_saving *s,
+				 struct sketch_space_saving_item *out, uint32_t k);
 /* The key's item; -ENOENT if it is not among them. */
-int sl_space_saving_find(const struct sl_space_saving *s, const void *key,
-			 struct sl_space_saving_item *out);
+int sketch_space_saving_find(const struct sketch_space_saving *s, const void *key,
+			     struct sketch_space_saving_item *out);
 
 /* -EINVAL unless both have the same m and key_bytes; -EOVERFLOW; -ENOMEM, and nothing changed. */
-int sl_space_saving_merge(struct sl_space_saving *into, const struct sl_space_saving *from);
+int sketch_space_saving_merge(struct sketch_space_saving *into,
+			      const struct sketch_space_saving *from);
 
-/* As sl_fd_save() and sl_fd_load() in fd.h. */
-size_t sl_space_saving_save_bytes(const struct sl_space_saving *s);
-int64_t sl_space_saving_save(const struct sl_space_saving *s, void *buf, size_t bytes);
-int sl_space_saving_load(struct sl_space_saving **out, const void *buf, size_t bytes);
+/* As sketch_fd_save() and sketch_fd_load() in fd.h. */
+size_t sketch_space_saving_save_bytes(const struct sketch_space_saving *s);
+int64_t sketch_space_saving_save(const struct sketch_space_saving *s, void *buf, size_t bytes);
+int sketch_space_saving_load(struct sketch_space_saving **out, const void *buf, size_t bytes);
 
 #endif

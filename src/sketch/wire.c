@@ -9,7 +9,7 @@
 
 #define MAGIC 0x4b534c53u /* "SLSK" */
 
-static void put(struct sl_wire *w, uint64_t v, size_t n)
+static void put(struct sketch_wire *w, uint64_t v, size_t n)
 {
 	if ((size_t)(w->end - w->at) < n) {
 		w->bad = true;
@@ -19,7 +19,7 @@ static void put(struct sl_wire *w, uint64_t v, size_t n)
 		*w->at++ = (uint8_t)(v >> 8 * i);
 }
 
-static uint64_t take(struct sl_wire_in *r, size_t n)
+static uint64_t take(struct sketch_wire_in *r, size_t n)
 {
 	uint64_t v = 0;
 
@@ -32,20 +32,20 @@ static uint64_t take(struct sl_wire_in *r, size_t n)
 	return v;
 }
 
-void sl_put_u8(struct sl_wire *w, uint8_t v)
+void sketch_put_u8(struct sketch_wire *w, uint8_t v)
 {
 	put(w, v, 1);
 }
-void sl_put_u32(struct sl_wire *w, uint32_t v)
+void sketch_put_u32(struct sketch_wire *w, uint32_t v)
 {
 	put(w, v, 4);
 }
-void sl_put_u64(struct sl_wire *w, uint64_t v)
+void sketch_put_u64(struct sketch_wire *w, uint64_t v)
 {
 	put(w, v, 8);
 }
 
-void sl_put_f32(struct sl_wire *w, float v)
+void sketch_put_f32(struct sketch_wire *w, float v)
 {
 	uint32_t bits;
 
@@ -53,7 +53,7 @@ void sl_put_f32(struct sl_wire *w, float v)
 	put(w, bits, 4);
 }
 
-void sl_put_f64(struct sl_wire *w, double v)
+void sketch_put_f64(struct sketch_wire *w, double v)
 {
 	uint64_t bits;
 
@@ -61,7 +61,7 @@ void sl_put_f64(struct sl_wire *w, double v)
 	put(w, bits, 8);
 }
 
-void sl_put_bytes(struct sl_wire *w, const void *p, size_t n)
+void sketch_put_bytes(struct sketch_wire *w, const void *p, size_t n)
 {
 	if ((size_t)(w->end - w->at) < n) {
 		w->bad = true;
@@ -72,20 +72,20 @@ void sl_put_bytes(struct sl_wire *w, const void *p, size_t n)
 	w->at += n;
 }
 
-uint8_t sl_take_u8(struct sl_wire_in *r)
+uint8_t sketch_take_u8(struct sketch_wire_in *r)
 {
 	return (uint8_t)take(r, 1);
 }
-uint32_t sl_take_u32(struct sl_wire_in *r)
+uint32_t sketch_take_u32(struct sketch_wire_in *r)
 {
 	return (uint32_t)take(r, 4);
 }
-uint64_t sl_take_u64(struct sl_wire_in *r)
+uint64_t sketch_take_u64(struct sketch_wire_in *r)
 {
 	return take(r, 8);
 }
 
-float sl_take_f32(struct sl_wire_in *r)
+float sketch_take_f32(struct sketch_wire_in *r)
 {
 	uint32_t bits = (uint32_t)take(r, 4);
 	float v;
@@ -94,7 +94,7 @@ float sl_take_f32(struct sl_wire_in *r)
 	return v;
 }
 
-double sl_take_f64(struct sl_wire_in *r)
+double sketch_take_f64(struct sketch_wire_in *r)
 {
 	uint64_t bits = take(r, 8);
 	double v;
@@ -103,7 +103,7 @@ double sl_take_f64(struct sl_wire_in *r)
 	return v;
 }
 
-void sl_take_bytes(struct sl_wire_in *r, void *p, size_t n)
+void sketch_take_bytes(struct sketch_wire_in *r, void *p, size_t n)
 {
 	if ((size_t)(r->end - r->at) < n) {
 		r->bad = true;
@@ -115,27 +115,27 @@ void sl_take_bytes(struct sl_wire_in *r, void *p, size_t n)
 	r->at += n;
 }
 
-bool sl_wire_done(const struct sl_wire_in *r)
+bool sketch_wire_done(const struct sketch_wire_in *r)
 {
 	return !r->bad && r->at == r->end;
 }
 
-int sl_wire_begin(struct sl_wire *w, void *buf, size_t bytes, size_t total,
-		  enum sl_sketch_kind kind)
+int sketch_wire_begin(struct sketch_wire *w, void *buf, size_t bytes, size_t total,
+		      enum sketch_kind kind)
 {
-	if (bytes < total || total < SL_SKETCH_FRAME)
+	if (bytes < total || total < SKETCH_FRAME)
 		return -ENOSPC;
 	w->at = buf;
 	w->end = w->at + total - 8;
 	w->bad = false;
 	put(w, MAGIC, 4);
-	put(w, SL_SKETCH_VERSION, 2);
+	put(w, SKETCH_VERSION, 2);
 	put(w, kind, 2);
 	put(w, total, 8);
 	return 0;
 }
 
-int64_t sl_wire_end(struct sl_wire *w, void *buf)
+int64_t sketch_wire_end(struct sketch_wire *w, void *buf)
 {
 	size_t n = (size_t)(w->end - (uint8_t *)buf);
 
@@ -146,31 +146,31 @@ int64_t sl_wire_end(struct sl_wire *w, void *buf)
 	return (int64_t)n + 8;
 }
 
-int sl_wire_open(struct sl_wire_in *r, const void *buf, size_t bytes, enum sl_sketch_kind kind)
+int sketch_wire_open(struct sketch_wire_in *r, const void *buf, size_t bytes, enum sketch_kind kind)
 {
-	struct sl_wire_in sum;
+	struct sketch_wire_in sum;
 	uint64_t version;
 
 	r->at = buf;
 	r->end = r->at + bytes;
 	r->bad = false;
-	if (bytes < SL_SKETCH_FRAME || take(r, 4) != MAGIC)
+	if (bytes < SKETCH_FRAME || take(r, 4) != MAGIC)
 		return -EINVAL;
 	version = take(r, 2);
-	if (version != SL_SKETCH_VERSION)
+	if (version != SKETCH_VERSION)
 		return -EPROTONOSUPPORT;
 	if (take(r, 2) != (uint64_t)kind || take(r, 8) != bytes)
 		return -EINVAL;
 	r->end -= 8;
-	sum = (struct sl_wire_in){.at = r->end, .end = r->end + 8};
+	sum = (struct sketch_wire_in){.at = r->end, .end = r->end + 8};
 	return take(&sum, 8) == XXH3_64bits(buf, bytes - 8) ? 0 : -EINVAL;
 }
 
-void sl_wire_seal(void *buf, size_t bytes)
+void sketch_wire_seal(void *buf, size_t bytes)
 {
 	uint8_t *sum = (uint8_t *)buf + bytes - 8;
-	struct sl_wire w = {.at = sum, .end = sum + 8};
+	struct sketch_wire w = {.at = sum, .end = sum + 8};
 
-	if (bytes >= SL_SKETCH_FRAME)
+	if (bytes >= SKETCH_FRAME)
 		put(&w, XXH3_64bits(buf, bytes - 8), 8);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * receiver.h - an HTTP receiver on a free port of loopback that does what a script says, one
- * letter a request: 'o' 200, 'n' 204, 'e' 500, 'u' 503, 'l' 429 with Retry-After: 1, 'b' 400,
- * 'm' 302, 'h' hangs, 'r' resets, 'g' garbage, 'x' an answer without end. After the last letter: 'o'.
+ * receiver.h - an HTTP receiver on a free port of loopback that does what a script says, one letter
+ * a request: 'o' 200, 'n' 204, 'e' 500, 'u' 503, 'l' 429 with Retry-After: 1, 'b' 400, 'm' 302, 'h'
+ * hangs, 'r' resets, 'g' garbage, 'x' an answer without end. After the last letter: 'o'.
  */
 #ifndef SL_TESTS_ACT_RECEIVER_H
 #define SL_TESTS_ACT_RECEIVER_H

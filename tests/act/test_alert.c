@@ -63,9 +63,9 @@ static const char *at(const json_t *j, const char *object, const char *key)
 		json_object_get(object ? json_object_get(j, object) : (json_t *)j, key));
 }
 
-static struct sl_anomaly anomaly(void)
+static struct act_anomaly anomaly(void)
 {
-	return (struct sl_anomaly){
+	return (struct act_anomaly){
 		.id = 1,
 		.instance = 0xabc,
 		.name = {"cart-0", "cart", "shop", ""},
@@ -82,17 +82,17 @@ static struct sl_anomaly anomaly(void)
 static void alertmanager_hears_begin_again_and_end(void **state)
 {
 	struct heard h = {.n = 0};
-	struct sl_alerts_out out = {.alertmanager = on_alerts, .arg = &h};
-	struct sl_alerts *s = sl_alerts_new(
-		&(struct sl_alerts_opts){.link = "http://here:1", .again_ns = 60 * S});
-	struct sl_anomaly a = anomaly();
+	struct act_alerts_out out = {.alertmanager = on_alerts, .arg = &h};
+	struct act_alerts *s = act_alerts_new(
+		&(struct act_alerts_opts){.link = "http://here:1", .again_ns = 60 * S});
+	struct act_anomaly a = anomaly();
 	json_t *first, *labels;
 
 	(void)state;
-	sl_alerts_turn(s, T, &out);
+	act_alerts_poll(s, T, &out);
 	assert_int_equal(h.messages, 0);
-	sl_alerts_take(s, &a, &out);
-	sl_alerts_turn(s, T + S, &out);
+	act_alerts_take(s, &a, &out);
+	act_alerts_poll(s, T + S, &out);
 	assert_int_equal(h.messages, 1);
 	first = json_array_get(h.alerts, 0);
 	assert_string_equal(at(first, "labels", "alertname"), "PodAnomalous");
@@ -109,27 +109,27 @@ static void alertmanager_hears_begin_again_and_end(void **state)
 	labels = json_deep_copy(json_object_get(first, "labels"));
 
 	a.peak = 9; /* more findings are no reason for another message */
-	sl_alerts_take(s, &a, &out);
-	sl_alerts_turn(s, T + 30 * S, &out);
+	act_alerts_take(s, &a, &out);
+	act_alerts_poll(s, T + 30 * S, &out);
 	assert_int_equal(h.messages, 1);
-	sl_alerts_turn(s, T + 61 * S, &out);
+	act_alerts_poll(s, T + 61 * S, &out);
 	assert_int_equal(h.messages, 2);
 	first = json_array_get(h.alerts, 0);
 	assert_string_equal(at(first, "annotations", "score"), "9");
 	assert_true(json_equal(labels, json_object_get(first, "labels")));
 
 	a.end_ns = T + 70 * S;
-	sl_alerts_take(s, &a, &out);
-	sl_alerts_turn(s, T + 71 * S, &out);
+	act_alerts_take(s, &a, &out);
+	act_alerts_poll(s, T + 71 * S, &out);
 	assert_int_equal(h.messages, 3);
 	first = json_array_get(h.alerts, 0);
 	assert_string_equal(at(first, NULL, "endsAt"), "2025-11-21T03:07:41.000Z");
 	assert_true(json_equal(labels, json_object_get(first, "labels")));
-	sl_alerts_turn(s, T + 1000 * S, &out);
+	act_alerts_poll(s, T + 1000 * S, &out);
 	assert_int_equal(h.messages, 3);
 	json_decref(labels);
 	forget(&h);
-	sl_alerts_free(s);
+	act_alerts_free(s);
 }
 
 /* prometheus.io/docs/alerting/latest/configuration/#webhook_config */
@@ -167,90 +167,90 @@ static void expect_version_4(const json_t *e, const char *status)
 static void a_webhook_hears_each_begin_and_end_once(void **state)
 {
 	struct heard h = {.n = 0};
-	struct sl_alerts_out out = {.webhook = on_event, .arg = &h};
-	struct sl_alerts *s = sl_alerts_new(&(struct sl_alerts_opts){.max = 2});
-	struct sl_anomaly a = anomaly();
+	struct act_alerts_out out = {.webhook = on_event, .arg = &h};
+	struct act_alerts *s = act_alerts_new(&(struct act_alerts_opts){.max = 2});
+	struct act_anomaly a = anomaly();
 
 	(void)state;
-	sl_alerts_take(s, &a, &out);
-	sl_alerts_take(s, &a, &out);
-	sl_alerts_turn(s, T + 500 * S, &out);
+	act_alerts_take(s, &a, &out);
+	act_alerts_take(s, &a, &out);
+	act_alerts_poll(s, T + 500 * S, &out);
 	assert_int_equal(h.n, 1);
 	assert_string_equal(at(h.events[0], NULL, "event"), "anomaly.begin");
 	assert_true(json_is_null(json_object_get(
 		json_array_get(json_object_get(h.events[0], "blame"), 1), "value")));
 	a.end_ns = T + 600 * S;
 	a.unread = true;
-	sl_alerts_take(s, &a, &out);
+	act_alerts_take(s, &a, &out);
 	assert_int_equal(h.n, 2);
 	assert_string_equal(at(h.events[1], NULL, "event"), "anomaly.end");
 	expect_version_4(h.events[0], "firing");
 	expect_version_4(h.events[1], "resolved");
 	assert_string_equal(at(h.events[0], NULL, "groupKey"), at(h.events[1], NULL, "groupKey"));
 	assert_true(json_is_true(json_object_get(h.events[1], "unread")));
-	sl_alerts_turn(s, T + 601 * S, &out);
+	act_alerts_poll(s, T + 601 * S, &out);
 	/* Over before anybody looked: both are told. */
 	a.id = 2;
-	sl_alerts_take(s, &a, &out);
+	act_alerts_take(s, &a, &out);
 	assert_int_equal(h.n, 4);
 	assert_string_equal(at(h.events[2], NULL, "event"), "anomaly.begin");
 	assert_null(at(h.events[2], NULL, "end"));
-	sl_alerts_turn(s, T + 602 * S, &out);
+	act_alerts_poll(s, T + 602 * S, &out);
 	/* More than there is room for are counted. */
 	a.end_ns = 0;
 	for (uint64_t id = 10; id < 15; id++) {
 		a.id = id;
-		sl_alerts_take(s, &a, &out);
+		act_alerts_take(s, &a, &out);
 	}
 	assert_int_equal(h.n, 6);
-	assert_int_equal(sl_alerts_lost(s), 3);
+	assert_int_equal(act_alerts_lost(s), 3);
 	forget(&h);
-	sl_alerts_free(s);
+	act_alerts_free(s);
 }
 
 static void a_kept_trace_is_told_at_once_and_stays(void **state)
 {
 	struct heard h = {.n = 0};
-	struct sl_alerts_out out = {.alertmanager = on_alerts, .webhook = on_event, .arg = &h};
-	struct sl_alerts *s = sl_alerts_new(&(struct sl_alerts_opts){.max = 0});
-	uint8_t trace[SL_TRACE_ID_BYTES] = {0x0a, 0xff};
-	struct sl_anomaly a = anomaly();
+	struct act_alerts_out out = {.alertmanager = on_alerts, .webhook = on_event, .arg = &h};
+	struct act_alerts *s = act_alerts_new(&(struct act_alerts_opts){.max = 0});
+	uint8_t trace[ACT_TRACE_ID_BYTES] = {0x0a, 0xff};
+	struct act_anomaly a = anomaly();
 
 	(void)state;
-	sl_alerts_take(s, &a, &out);
-	sl_alerts_turn(s, T + S, &out);
+	act_alerts_take(s, &a, &out);
+	act_alerts_poll(s, T + S, &out);
 	a.has_trace = true;
 	memcpy(a.trace, trace, sizeof(trace));
-	sl_alerts_take(s, &a, &out);
-	sl_alerts_turn(s, T + 2 * S, &out);
+	act_alerts_take(s, &a, &out);
+	act_alerts_poll(s, T + 2 * S, &out);
 	assert_int_equal(h.messages, 2);
 	assert_string_equal(at(json_array_get(h.alerts, 0), "annotations", "trace_id"),
 			    "0aff0000000000000000000000000000");
 	a.end_ns = T + 3 * S;
-	sl_alerts_take(s, &a, &out);
+	act_alerts_take(s, &a, &out);
 	assert_string_equal(at(h.events[1], NULL, "trace_id"), "0aff0000000000000000000000000000");
 	forget(&h);
-	sl_alerts_free(s);
+	act_alerts_free(s);
 }
 
 static void labels_cut_within_a_character_are_still_text(void **state)
 {
 	struct heard h = {.n = 0};
-	struct sl_alerts_out out = {.alertmanager = on_alerts, .webhook = on_event, .arg = &h};
-	struct sl_alerts *s = sl_alerts_new(&(struct sl_alerts_opts){.max = 0});
-	struct sl_anomaly a = anomaly();
+	struct act_alerts_out out = {.alertmanager = on_alerts, .webhook = on_event, .arg = &h};
+	struct act_alerts *s = act_alerts_new(&(struct act_alerts_opts){.max = 0});
+	struct act_anomaly a = anomaly();
 
 	(void)state;
 	memset(a.name.pod, 'x', sizeof(a.name.pod) - 1);
 	a.name.pod[sizeof(a.name.pod) - 2] = '\xe2';
 	memset(a.blame[0].metric, '\xff', sizeof(a.blame[0].metric) - 1);
 	a.peak = INFINITY;
-	sl_alerts_take(s, &a, &out);
-	sl_alerts_turn(s, T, &out);
+	act_alerts_take(s, &a, &out);
+	act_alerts_poll(s, T, &out);
 	assert_int_equal(strlen(at(json_array_get(h.alerts, 0), "labels", "pod")),
 			 sizeof(a.name.pod) - 2);
 	forget(&h);
-	sl_alerts_free(s);
+	act_alerts_free(s);
 }
 
 int main(void)

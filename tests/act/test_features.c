@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What analysis looks at is what the metrics say: rates, means and quantiles of the last moments. */
+/* What analysis looks at is what the metrics say: rates, means and quantiles of the last moments.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,10 +17,10 @@
 #define S 1000000000ll
 
 static const double bounds[] = {1, 2, 4};
-static const struct sl_text_label code[] = {{"code", "200"}};
+static const struct region_text_label code[] = {{"code", "200"}};
 static const char *const states[] = {"open", "closed"};
 
-static struct def defs[] = {
+static struct collect_def defs[] = {
 	{.metric = {.kind = SL_KIND_COUNTER,
 		    .name = "requests_total",
 		    .cells = 1,
@@ -38,27 +39,27 @@ static struct def defs[] = {
 	{.metric = {.kind = SL_KIND_INFO, .name = "build"}},
 	{.metric = {.kind = SL_KIND_GAUGE_F64, .name = "load", .cells = 1}},
 };
-static struct column columns[] = {{.def = &defs[0], .cell = 0},
-				  {.def = &defs[1], .cell = 1},
-				  {.def = &defs[2], .cell = 7},
-				  {.def = &defs[3], .cell = 8},
-				  {.def = &defs[4], .cell = 8}};
-static struct layout layout = {.columns = 5, .cells = 9, .column = columns};
+static struct collect_column columns[] = {{.def = &defs[0], .cell = 0},
+					  {.def = &defs[1], .cell = 1},
+					  {.def = &defs[2], .cell = 7},
+					  {.def = &defs[3], .cell = 8},
+					  {.def = &defs[4], .cell = 8}};
+static struct collect_layout layout = {.columns = 5, .cells = 9, .column = columns};
 static uint64_t cell[9];
 static double value[5];
 
-static struct sl_tap_row row(int64_t ns)
+static struct collect_tap_row row(int64_t ns)
 {
 	value[0] = (double)cell[0];
 	value[1] = (double)(cell[3] + cell[4] + cell[5] + cell[6]);
 	value[2] = (double)cell[7];
 	memcpy(&value[4], &cell[8], 8);
-	return (struct sl_tap_row){.layout = 1,
-				   .shape = &layout,
-				   .columns = 5,
-				   .value = value,
-				   .cell = cell,
-				   .ns = ns};
+	return (struct collect_tap_row){.layout = 1,
+					.shape = &layout,
+					.columns = 5,
+					.value = value,
+					.cell = cell,
+					.ns = ns};
 }
 
 static void set(uint32_t i, double v)
@@ -75,8 +76,8 @@ static void features_are_of_the_last_moments(void **state)
 					    "breaker{state=\"open\"}",
 					    "breaker{state=\"closed\"}",
 					    "load"};
-	struct sl_features f = {0};
-	struct sl_tap_row r;
+	struct collect_features f = {0};
+	struct collect_tap_row r;
 
 	(void)state;
 	_Static_assert(SL_HIST_BUCKETS == 2, "cells of the test");
@@ -86,15 +87,15 @@ static void features_are_of_the_last_moments(void **state)
 	cell[7] = 2;
 	set(8, 0.25);
 	r = row(10 * S);
-	assert_false(sl_features_fit(&f, &r));
-	assert_int_equal(sl_features_make(&f, &r), 0);
-	assert_true(sl_features_fit(&f, &r));
+	assert_false(collect_features_fit(&f, &r));
+	assert_int_equal(collect_features_make(&f, &r), 0);
+	assert_true(collect_features_fit(&f, &r));
 	assert_int_equal(f.count, 7);
 	for (uint32_t i = 0; i < 7; i++) {
 		assert_string_equal(f.name[i], names[i]);
 		assert_int_equal(f.counter[i], i < 2);
 	}
-	sl_features_take(&f, &r);
+	collect_features_take(&f, &r);
 	assert_true(f.value[0] == 100 && isnan(f.shown[0]) && isnan(f.value[2]));
 	assert_true(f.value[4] == 0 && f.value[5] == 1 && f.value[6] == 0.25);
 
@@ -102,26 +103,26 @@ static void features_are_of_the_last_moments(void **state)
 	cell[5] = 10; /* ten between 2 and 4, of which the mean is 3 */
 	set(1, 1530);
 	r = row(11 * S);
-	sl_features_take(&f, &r);
+	collect_features_take(&f, &r);
 	assert_true(f.shown[0] == 50 && f.value[1] == 1010);
 	r = row(11 * S + S / 2);
-	sl_features_take(&f, &r);
+	collect_features_take(&f, &r);
 	assert_true(f.value[2] == 3 && fabs(f.value[3] - 3.8) < 1e-9 && f.shown[0] == 0);
 
 	/* What did not settle is not known, and does no harm to what comes after. */
 	r = row(12 * S);
 	value[0] = value[1] = value[2] = NAN;
-	sl_features_take(&f, &r);
+	collect_features_take(&f, &r);
 	assert_true(isnan(f.value[0]) && isnan(f.value[2]) && isnan(f.value[4]));
 	cell[0] = 160;
 	r = row(12 * S + S / 2);
-	sl_features_take(&f, &r);
+	collect_features_take(&f, &r);
 	assert_true(f.value[0] == 160 && f.shown[0] == 20);
 
 	/* Nothing new for two windows: no mean of nothing. */
 	for (int i = 13; i < 17; i++) {
 		r = row(i * S);
-		sl_features_take(&f, &r);
+		collect_features_take(&f, &r);
 	}
 	assert_true(isnan(f.value[2]) && isnan(f.value[3]) && f.value[1] == 1010);
 
@@ -131,7 +132,7 @@ static void features_are_of_the_last_moments(void **state)
 		cell[3] += 4;
 		set(1, i == 5 ? 1930 : 1930 + 2.0 * (i - 5));
 		r = row(i * S);
-		sl_features_take(&f, &r);
+		collect_features_take(&f, &r);
 		assert_true(i == 5 ? isnan(f.shown[0]) : f.shown[0] == 30);
 	}
 	assert_true(f.value[2] == 0.5 && f.value[1] == 1022);
@@ -141,50 +142,50 @@ static void features_are_of_the_last_moments(void **state)
 	cell[3] = 5;
 	set(1, 2.5);
 	r = row(17 * S);
-	sl_features_take(&f, &r);
+	collect_features_take(&f, &r);
 	assert_true(isnan(f.value[2]));
 
 	r.layout = 2;
-	assert_false(sl_features_fit(&f, &r));
-	sl_features_free(&f);
-	sl_features_free(&f);
+	assert_false(collect_features_fit(&f, &r));
+	collect_features_free(&f);
+	collect_features_free(&f);
 }
 
 /* A layer: buckets of a power of two, from 1 on. */
-static struct def layer = {.metric = {.kind = SL_KIND_HISTOGRAM_EXP,
-				      .name = "sidelight_tcp_layer_nanoseconds",
-				      .cells = SL_HIST_BUCKETS + 12,
-				      .scale = 0,
-				      .first_bucket = 1,
-				      .bucket_count = 12,
-				      .zero_threshold = 1}};
-static struct column layer_column = {.def = &layer};
-static struct layout layer_layout = {
+static struct collect_def layer = {.metric = {.kind = SL_KIND_HISTOGRAM_EXP,
+					      .name = "sidelight_tcp_layer_nanoseconds",
+					      .cells = SL_HIST_BUCKETS + 12,
+					      .scale = 0,
+					      .first_bucket = 1,
+					      .bucket_count = 12,
+					      .zero_threshold = 1}};
+static struct collect_column layer_column = {.def = &layer};
+static struct collect_layout layer_layout = {
 	.columns = 1, .cells = SL_HIST_BUCKETS + 12, .column = &layer_column};
 static uint64_t layer_cell[SL_HIST_BUCKETS + 12];
 static double layer_count;
 
 /* n more, of which every hundredth is long. */
-static void layer_row(struct sl_features *f, int64_t ns, uint64_t n, uint64_t every)
+static void layer_row(struct collect_features *f, int64_t ns, uint64_t n, uint64_t every)
 {
-	struct sl_tap_row r = {.layout = 1,
-			       .shape = &layer_layout,
-			       .columns = 1,
-			       .value = &layer_count,
-			       .cell = layer_cell,
-			       .ns = ns};
+	struct collect_tap_row r = {.layout = 1,
+				    .shape = &layer_layout,
+				    .columns = 1,
+				    .value = &layer_count,
+				    .cell = layer_cell,
+				    .ns = ns};
 
 	for (uint64_t i = 0; i < n; i++)
 		layer_cell[SL_HIST_BUCKETS +
 			   (every && (uint64_t)layer_count++ % every == 0 ? 10 : 3)]++;
 	if (!f->source)
-		assert_int_equal(sl_features_make(f, &r), 0);
-	sl_features_take(f, &r);
+		assert_int_equal(collect_features_make(f, &r), 0);
+	collect_features_take(f, &r);
 }
 
 static void quantiles_of_layers_are_of_enough_observations_or_not_known(void **state)
 {
-	struct sl_features f = {0};
+	struct collect_features f = {0};
 	int64_t at = 10;
 
 	(void)state;
@@ -201,7 +202,8 @@ static void quantiles_of_layers_are_of_enough_observations_or_not_known(void **s
 		layer_row(&f, ++at * S, 1, 0);
 	assert_true(f.value[3] > 4 && f.value[3] <= 8);
 	assert_true(isnan(f.value[4]));
-	/* Forty a second: the tail is known, and goes by more than the seconds of the other features. */
+	/* Forty a second: the tail is known, and goes by more than the seconds of the other
+	 * features. */
 	for (int i = 0; i < 25; i++)
 		layer_row(&f, ++at * S, 40, 0);
 	assert_true(f.value[4] > 4 && f.value[4] <= 8);
@@ -217,7 +219,7 @@ static void quantiles_of_layers_are_of_enough_observations_or_not_known(void **s
 	for (int i = 0; i < 25; i++)
 		layer_row(&f, ++at * S, 0, 0);
 	assert_true(isnan(f.value[3]) && isnan(f.value[4]));
-	sl_features_free(&f);
+	collect_features_free(&f);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 
 static void selectors_select_what_they_should(void **state)
 {
-	static const struct sl_selector_label labels[] = {{"service", "cart"}, {"empty", ""}};
+	static const struct act_selector_label labels[] = {{"service", "cart"}, {"empty", ""}};
 	static const struct {
 		const char *text;
 		int result; /* 1: matches, 0: not, < 0: error */
@@ -53,14 +53,14 @@ static void selectors_select_what_they_should(void **state)
 		{"a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a", -E2BIG},
 		{"a in (1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7)", -E2BIG},
 	};
-	struct sl_selector s;
+	struct act_selector s;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		int got = sl_selector_parse(cases[i].text, &s);
+		int got = act_selector_parse(cases[i].text, &s);
 
 		if (!got)
-			got = sl_selector_matches(&s, labels, 2);
+			got = act_selector_matches(&s, labels, 2);
 		if (got != cases[i].result)
 			fail_msg("\"%s\": %d in place of %d", cases[i].text, got, cases[i].result);
 	}
@@ -69,22 +69,22 @@ static void selectors_select_what_they_should(void **state)
 static void any_text_is_parsed_within_bounds(void **state)
 {
 	static const char letters[] = "a=!,() in";
-	struct sl_selector *s = malloc(sizeof(*s)); /* so that a sanitizer sees its end */
-	char text[SL_SELECTOR_TEXT + 1];
+	struct act_selector *s = malloc(sizeof(*s)); /* so that a sanitizer sees its end */
+	char text[ACT_SELECTOR_TEXT + 1];
 
 	(void)state;
 	srand(1);
 	for (int i = 0; i < 100000; i++) {
-		size_t n = (size_t)(rand() % (i % 100 ? 30 : SL_SELECTOR_TEXT));
+		size_t n = (size_t)(rand() % (i % 100 ? 30 : ACT_SELECTOR_TEXT));
 
 		for (size_t k = 0; k < n; k++)
 			text[k] = letters[(size_t)rand() % (sizeof(letters) - 1)];
 		text[n] = '\0';
-		sl_selector_parse(text, s);
+		act_selector_parse(text, s);
 	}
-	memset(text, '!', SL_SELECTOR_TEXT);
-	text[SL_SELECTOR_TEXT] = '\0';
-	assert_int_equal(sl_selector_parse(text, s), -E2BIG);
+	memset(text, '!', ACT_SELECTOR_TEXT);
+	text[ACT_SELECTOR_TEXT] = '\0';
+	assert_int_equal(act_selector_parse(text, s), -E2BIG);
 	free(s);
 }
 
@@ -101,7 +101,7 @@ static void quantities_are_canonical_and_rounded_up(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		sl_quantity(cases[i].v, text);
+		act_quantity(cases[i].v, text);
 		assert_string_equal(text, cases[i].text);
 	}
 }

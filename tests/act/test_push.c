@@ -16,34 +16,34 @@
 
 #define MS 1000000ull
 
-static struct sl_push *pusher(struct receiver *r, struct sl_push_opts o)
+static struct export_push *pusher(struct receiver *r, struct export_push_opts o)
 {
 	char error[256] = "";
-	struct sl_push *p;
+	struct export_push *p;
 
 	o.url = receiver_url(r);
 	o.name = "test";
 	o.content_type = "text/plain";
 	o.pause_min_ns = o.pause_min_ns ? o.pause_min_ns : MS;
 	o.timeout_ns = o.timeout_ns ? o.timeout_ns : 20000 * MS;
-	p = sl_push_new(&o, error, sizeof(error));
+	p = export_push_new(&o, error, sizeof(error));
 	if (!p)
 		fail_msg("%s", error);
 	return p;
 }
 
-static int say(struct sl_push *p, const char *text)
+static int say(struct export_push *p, const char *text)
 {
-	return sl_push_send(p, strdup(text), strlen(text), 10);
+	return export_push_send(p, strdup(text), strlen(text), 10);
 }
 
 /* Until the queue is empty. */
-static struct sl_push_stats settle(struct sl_push *p)
+static struct export_push_stats settle(struct export_push *p)
 {
-	struct sl_push_stats s;
+	struct export_push_stats s;
 
 	for (int i = 0; i < 30000; i++) {
-		sl_push_stats(p, &s);
+		export_push_stats(p, &s);
 		if (!s.waiting)
 			return s;
 		usleep(1000);
@@ -56,8 +56,8 @@ static void bodies_arrive_once_and_in_order(void **state)
 {
 	static const char *const headers[] = {"X-Version: 1", NULL};
 	struct receiver *r = receiver_new("onooo");
-	struct sl_push *p = pusher(r, (struct sl_push_opts){.headers = headers});
-	struct sl_push_stats s;
+	struct export_push *p = pusher(r, (struct export_push_opts){.headers = headers});
+	struct export_push_stats s;
 	const char *body;
 	char text[16];
 	size_t n;
@@ -83,15 +83,15 @@ static void bodies_arrive_once_and_in_order(void **state)
 		assert_non_null(strstr(head, "Content-Type: text/plain\r\n"));
 		assert_null(strcasestr(head, "Expect:"));
 	}
-	sl_push_free(p, 0);
+	export_push_free(p, 0);
 	receiver_free(r);
 }
 
 static void what_may_pass_is_tried_again_and_order_stays(void **state)
 {
 	struct receiver *r = receiver_new("eurghoeo");
-	struct sl_push *p = pusher(r, (struct sl_push_opts){.timeout_ns = 300 * MS});
-	struct sl_push_stats s;
+	struct export_push *p = pusher(r, (struct export_push_opts){.timeout_ns = 300 * MS});
+	struct export_push_stats s;
 	const char *body;
 	size_t n;
 
@@ -99,7 +99,8 @@ static void what_may_pass_is_tried_again_and_order_stays(void **state)
 	say(p, "first");
 	say(p, "second");
 	s = settle(p);
-	/* A reset after an answer may also be met on a kept connection, which libcurl tries anew. */
+	/* A reset after an answer may also be met on a kept connection, which libcurl tries anew.
+	 */
 	assert_int_equal(s.sent, 2);
 	assert_true(s.errors_status >= 3);
 	assert_true(s.errors_timeout >= 1);
@@ -113,15 +114,15 @@ static void what_may_pass_is_tried_again_and_order_stays(void **state)
 		receiver_request(r, i, &body, &n);
 		assert_memory_equal(body, "first", 5);
 	}
-	sl_push_free(p, 0);
+	export_push_free(p, 0);
 	receiver_free(r);
 }
 
 static void what_never_will_pass_is_dropped_and_counted(void **state)
 {
 	struct receiver *r = receiver_new("bmo");
-	struct sl_push *p = pusher(r, (struct sl_push_opts){0});
-	struct sl_push_stats s;
+	struct export_push *p = pusher(r, (struct export_push_opts){0});
+	struct export_push_stats s;
 
 	(void)state;
 	say(p, "bad");
@@ -132,7 +133,7 @@ static void what_never_will_pass_is_dropped_and_counted(void **state)
 	assert_int_equal(s.sent_items, 10);
 	assert_int_equal(receiver_requests(r), 3);
 	assert_string_equal(s.last_error, "HTTP 302 ");
-	sl_push_free(p, 0);
+	export_push_free(p, 0);
 	receiver_free(r);
 }
 
@@ -151,10 +152,10 @@ static uint64_t two_of_ten(void *arg, const void *body, size_t bytes, const void
 static void a_server_error_need_not_pass_and_what_is_taken_in_part_is_counted(void **state)
 {
 	struct receiver *r = receiver_new("eluo");
-	struct sl_push *p = pusher(r, (struct sl_push_opts){.unavailable_only = true,
-							    .taken = two_of_ten,
-							    .taken_arg = "arg"});
-	struct sl_push_stats s;
+	struct export_push *p = pusher(r, (struct export_push_opts){.unavailable_only = true,
+								    .taken = two_of_ten,
+								    .taken_arg = "arg"});
+	struct export_push_stats s;
 
 	(void)state;
 	say(p, "bad"); /* 500, and never again; 429 and 503 are tried again */
@@ -167,69 +168,70 @@ static void a_server_error_need_not_pass_and_what_is_taken_in_part_is_counted(vo
 	assert_int_equal(s.sent_items, 8);
 	assert_int_equal(s.dropped_partial, 2);
 	assert_int_equal(receiver_requests(r), 4);
-	sl_push_free(p, 0);
+	export_push_free(p, 0);
 	receiver_free(r);
 }
 
 static void retry_after_is_honoured_within_bounds(void **state)
 {
 	struct receiver *r = receiver_new("l");
-	struct sl_push *p = pusher(r, (struct sl_push_opts){.pause_max_ns = 5000 * MS});
-	uint64_t start = sl_now_ns();
-	struct sl_push_stats s;
+	struct export_push *p = pusher(r, (struct export_push_opts){.pause_max_ns = 5000 * MS});
+	uint64_t start = base_now_ns();
+	struct export_push_stats s;
 
 	(void)state;
 	say(p, "x");
 	s = settle(p);
 	assert_int_equal(s.errors_status, 1);
 	assert_int_equal(s.sent, 1);
-	assert_true(sl_now_ns() - start >= 1000 * MS); /* asked for; later is no fault */
-	sl_push_free(p, 0);
+	assert_true(base_now_ns() - start >= 1000 * MS); /* asked for; later is no fault */
+	export_push_free(p, 0);
 	receiver_free(r);
 }
 
 static void a_full_queue_drops_counts_and_never_waits(void **state)
 {
 	struct receiver *r = receiver_new("h");
-	struct sl_push *p = pusher(r, (struct sl_push_opts){.max_bodies = 4, .max_bytes = 100});
-	struct sl_push_stats s;
+	struct export_push *p =
+		pusher(r, (struct export_push_opts){.max_bodies = 4, .max_bytes = 100});
+	struct export_push_stats s;
 	char *big = calloc(1, 101);
 
 	(void)state;
-	assert_int_equal(sl_push_send(p, big, 101, 7), -ENOSPC);
-	assert_false(sl_push_busy(p));
+	assert_int_equal(export_push_send(p, big, 101, 7), -ENOSPC);
+	assert_false(export_push_busy(p));
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(say(p, "waits"), 0);
-	assert_true(sl_push_busy(p));
+	assert_true(export_push_busy(p));
 	assert_int_equal(say(p, "no room"), -ENOSPC);
-	sl_push_stats(p, &s);
+	export_push_stats(p, &s);
 	assert_int_equal(s.dropped_full, 17);
 	assert_int_equal(s.waiting, 4);
 	/* One is on its way to a receiver that hangs: the end does not wait for it. */
-	sl_push_free(p, 0);
+	export_push_free(p, 0);
 	receiver_free(r);
 }
 
 static void what_is_too_old_is_dropped(void **state)
 {
 	struct receiver *r = receiver_new("eeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
-	struct sl_push *p =
-		pusher(r, (struct sl_push_opts){.max_age_ns = 50 * MS, .pause_max_ns = 20 * MS});
-	struct sl_push_stats s;
+	struct export_push *p = pusher(
+		r, (struct export_push_opts){.max_age_ns = 50 * MS, .pause_max_ns = 20 * MS});
+	struct export_push_stats s;
 
 	(void)state;
 	say(p, "x");
 	s = settle(p);
 	assert_true(s.dropped_old == 10 || s.sent == 1); /* a very slow machine may get through */
-	sl_push_free(p, 0);
+	export_push_free(p, 0);
 	receiver_free(r);
 }
 
 static void an_answer_without_end_is_cut_off(void **state)
 {
 	struct receiver *r = receiver_new("xo");
-	struct sl_push *p = pusher(r, (struct sl_push_opts){0});
-	struct sl_push_stats s;
+	struct export_push *p = pusher(r, (struct export_push_opts){0});
+	struct export_push_stats s;
 
 	(void)state;
 	say(p, "x");
@@ -237,18 +239,18 @@ static void an_answer_without_end_is_cut_off(void **state)
 	s = settle(p);
 	assert_int_equal(s.sent, 2);
 	assert_int_equal(receiver_requests(r), 2);
-	sl_push_free(p, 0);
+	export_push_free(p, 0);
 	receiver_free(r);
 }
 
 static void what_waits_at_the_end_goes_out_or_is_counted(void **state)
 {
 	struct receiver *r = receiver_new("eo");
-	struct sl_push *p = pusher(r, (struct sl_push_opts){0});
+	struct export_push *p = pusher(r, (struct export_push_opts){0});
 
 	(void)state;
 	say(p, "last words");
-	sl_push_free(p, 20000 * MS);
+	export_push_free(p, 20000 * MS);
 	assert_int_equal(receiver_requests(r), 2);
 	receiver_free(r);
 }
@@ -261,9 +263,9 @@ static void a_url_that_is_none_is_said_at_the_start(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		struct sl_push_opts o = {.url = bad[i], .name = "test", .content_type = "a/b"};
+		struct export_push_opts o = {.url = bad[i], .name = "test", .content_type = "a/b"};
 
-		assert_null(sl_push_new(&o, error, sizeof(error)));
+		assert_null(export_push_new(&o, error, sizeof(error)));
 		assert_non_null(strstr(error, "no URL"));
 	}
 }
@@ -283,6 +285,6 @@ int main(void)
 		cmocka_unit_test(a_url_that_is_none_is_said_at_the_start),
 	};
 
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

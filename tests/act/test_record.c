@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is recorded is a table a pod, whole also when columns come later, in its folder and nowhere else. */
+/* What is recorded is a table a pod, whole also when columns come later, in its folder and nowhere
+ * else. */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -49,10 +50,10 @@ static int remove_dir(void **state)
 	return 0;
 }
 
-static struct record *recorder(void)
+static struct collect_record *recorder(void)
 {
 	char error[200] = "";
-	struct record *r = record_new(dir, 1, error, sizeof(error));
+	struct collect_record *r = collect_record_new(dir, 1, error, sizeof(error));
 
 	if (!r)
 		fail_msg("%s", error);
@@ -77,27 +78,28 @@ static const char *names[] = {"a_total", "b{x=\"1\",y=\"2\"}", "c_count", "d"};
 static bool counter[] = {true, false, false, true};
 static double value[] = {1, NAN, 0.1, 4};
 
-static struct sl_features features(uint32_t n)
+static struct collect_features features(uint32_t n)
 {
-	return (struct sl_features){.count = n, .name = names, .counter = counter, .value = value};
+	return (struct collect_features){
+		.count = n, .name = names, .counter = counter, .value = value};
 }
 
 static void tables_are_whole_also_when_columns_come_later(void **state)
 {
-	struct record *r = recorder();
-	struct sl_features f = features(2);
+	struct collect_record *r = recorder();
+	struct collect_features f = features(2);
 
 	(void)state;
-	assert_true(record_layout(r, 0, 7, "cart-0", &f));
-	record_row(r, 0, 7, 1500000000, &f);
-	record_hand_over(r, 0);
-	record_write(r);
+	assert_true(collect_record_layout(r, 0, 7, "cart-0", &f));
+	collect_record_row(r, 0, 7, 1500000000, &f);
+	collect_record_hand_over(r, 0);
+	collect_record_write(r);
 	expect("cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"}\n1.500000,1,\n");
 	f = features(4);
-	assert_true(record_layout(r, 0, 7, "cart-0", &f));
-	record_row(r, 0, 7, 2000000000, &f);
-	record_row(r, 0, 8, 2000000000, &f); /* nobody said what it is */
-	assert_int_equal(record_free(r), -EIO);
+	assert_true(collect_record_layout(r, 0, 7, "cart-0", &f));
+	collect_record_row(r, 0, 7, 2000000000, &f);
+	collect_record_row(r, 0, 8, 2000000000, &f); /* nobody said what it is */
+	assert_int_equal(collect_record_free(r), -EIO);
 	/* A gauge is not taken for a counter by its name, nor a counter for a gauge. */
 	expect("cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"},c_count_value,d_total\n"
 			     "1.500000,1,,,\n"
@@ -106,19 +108,19 @@ static void tables_are_whole_also_when_columns_come_later(void **state)
 
 static void names_of_strangers_stay_in_the_folder(void **state)
 {
-	struct record *r = recorder();
-	struct sl_features f = features(1);
+	struct collect_record *r = recorder();
+	struct collect_features f = features(1);
 	struct stat st;
 	char path[512];
 
 	(void)state;
-	assert_true(record_layout(r, 0, 1, "../../evil", &f));
-	assert_true(record_layout(r, 0, 2, "twin", &f));
-	assert_true(record_layout(r, 0, 0xabc, "twin", &f));
-	assert_true(record_layout(r, 0, 4, "", &f));
+	assert_true(collect_record_layout(r, 0, 1, "../../evil", &f));
+	assert_true(collect_record_layout(r, 0, 2, "twin", &f));
+	assert_true(collect_record_layout(r, 0, 0xabc, "twin", &f));
+	assert_true(collect_record_layout(r, 0, 4, "", &f));
 	for (uint64_t i = 1; i < 5; i++)
-		record_row(r, 0, i == 3 ? 0xabc : i, 1000000000, &f);
-	assert_int_equal(record_free(r), 0);
+		collect_record_row(r, 0, i == 3 ? 0xabc : i, 1000000000, &f);
+	assert_int_equal(collect_record_free(r), 0);
 	expect("_._.._evil.csv", "TimeStamp,a_total\n1.000000,1\n");
 	expect("twin.csv", "TimeStamp,a_total\n1.000000,1\n");
 	expect("twin-0000000000000abc.csv", "TimeStamp,a_total\n1.000000,1\n");
@@ -129,20 +131,20 @@ static void names_of_strangers_stay_in_the_folder(void **state)
 
 static void what_can_not_be_written_is_counted(void **state)
 {
-	struct record *r = recorder();
-	struct sl_features f = features(1);
+	struct collect_record *r = recorder();
+	struct collect_features f = features(1);
 	char path[512], error[200] = "";
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/metrics", dir);
 	assert_int_equal(rmdir(path), 0);
-	assert_true(record_layout(r, 0, 1, "p", &f));
-	record_row(r, 0, 1, 1000000000, &f);
-	record_hand_over(r, 0);
-	record_write(r);
-	assert_int_equal(record_lost(r), 1);
-	assert_int_equal(record_free(r), -EIO);
-	assert_null(record_new("/proc/nowhere", 1, error, sizeof(error)));
+	assert_true(collect_record_layout(r, 0, 1, "p", &f));
+	collect_record_row(r, 0, 1, 1000000000, &f);
+	collect_record_hand_over(r, 0);
+	collect_record_write(r);
+	assert_int_equal(collect_record_lost(r), 1);
+	assert_int_equal(collect_record_free(r), -EIO);
+	assert_null(collect_record_new("/proc/nowhere", 1, error, sizeof(error)));
 	assert_non_null(strstr(error, "/proc/nowhere"));
 }
 
@@ -157,6 +159,6 @@ int main(void)
 						remove_dir),
 	};
 
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

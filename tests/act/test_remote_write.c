@@ -18,11 +18,11 @@
 
 #define MS 1000000ll
 
-static struct sl_remote_write *writer(struct receiver *r, size_t batch)
+static struct export_remote_write *writer(struct receiver *r, size_t batch)
 {
-	struct sl_remote_write_opts o = {.url = receiver_url(r), .batch_samples = batch};
+	struct export_remote_write_opts o = {.url = receiver_url(r), .batch_samples = batch};
 	char error[128] = "";
-	struct sl_remote_write *w = sl_remote_write_new(&o, error, sizeof(error));
+	struct export_remote_write *w = export_remote_write_new(&o, error, sizeof(error));
 
 	if (!w)
 		fail_msg("%s", error);
@@ -44,7 +44,7 @@ static char *unpacked(struct receiver *r, size_t i, size_t *n)
 
 static void a_request_is_as_the_protocol_says(void **state)
 {
-	static const struct sl_text_label labels[] = {
+	static const struct region_text_label labels[] = {
 		{"zone", "eu"}, {"empty", ""}, {"Zed", "\xc3\xa9"}};
 	static const uint8_t want[] = {
 		0x0a,
@@ -125,20 +125,20 @@ static void a_request_is_as_the_protocol_says(void **state)
 		0xad,
 		0x02,
 	};
-	struct sl_remote_series *s = sl_remote_series_new("a", "_total", labels, 3);
-	struct sl_remote_point p = {300 * MS, 1.5};
+	struct export_remote_series *s = export_remote_series_new("a", "_total", labels, 3);
+	struct export_remote_point p = {300 * MS, 1.5};
 	struct receiver *r = receiver_new("");
-	struct sl_remote_write *w = writer(r, 0);
+	struct export_remote_write *w = writer(r, 0);
 	uint8_t split[sizeof(want) + 64];
 	size_t n, labels_end = 2 + 11 + 21 + 12;
 	const char *head;
 	char *got;
 
 	(void)state;
-	sl_remote_write_points(w, s, &p, 1);
-	sl_remote_write_flush(w);
-	sl_remote_write_end(w, s, 300 * MS);
-	sl_remote_write_free(w, 10000 * (uint64_t)MS);
+	export_remote_write_points(w, s, &p, 1);
+	export_remote_write_flush(w);
+	export_remote_write_end(w, s, 300 * MS);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
 	assert_int_equal(receiver_requests(r), 2);
 	head = receiver_request(r, 0, NULL, NULL);
 	assert_non_null(strstr(head, "Content-Encoding: snappy\r\n"));
@@ -162,20 +162,20 @@ static void a_request_is_as_the_protocol_says(void **state)
 
 static void one_sample_a_millisecond_and_never_backwards(void **state)
 {
-	struct sl_remote_series *s = sl_remote_series_new("a", "", NULL, 0);
-	struct sl_remote_point p[] = {{5 * MS, 1}, {5 * MS + 9, 2}, {6 * MS, 3}, {4 * MS, 4}};
+	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0);
+	struct export_remote_point p[] = {{5 * MS, 1}, {5 * MS + 9, 2}, {6 * MS, 3}, {4 * MS, 4}};
 	struct receiver *r = receiver_new("");
-	struct sl_remote_write *w = writer(r, 0);
-	struct sl_remote_write_stats stats;
+	struct export_remote_write *w = writer(r, 0);
+	struct export_remote_write_stats stats;
 
 	(void)state;
-	sl_remote_write_end(w, s, 4 * MS); /* of a series that nobody has seen */
-	sl_remote_write_points(w, s, p, 4);
-	sl_remote_write_points(w, s, p + 2, 1);
-	sl_remote_write_stats(w, &stats);
+	export_remote_write_end(w, s, 4 * MS); /* of a series that nobody has seen */
+	export_remote_write_points(w, s, p, 4);
+	export_remote_write_points(w, s, p + 2, 1);
+	export_remote_write_stats(w, &stats);
 	assert_int_equal(stats.samples, 2);
 	assert_int_equal(stats.same_ms, 3);
-	sl_remote_write_free(w, 10000 * (uint64_t)MS);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
 	assert_int_equal(receiver_requests(r), 1);
 	free(s);
 	receiver_free(r);
@@ -183,23 +183,23 @@ static void one_sample_a_millisecond_and_never_backwards(void **state)
 
 static void requests_are_bounded_and_nothing_is_lost_between(void **state)
 {
-	struct sl_remote_series *s = sl_remote_series_new("a", "", NULL, 0);
-	struct sl_remote_point *p = calloc(25000, sizeof(*p));
+	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0);
+	struct export_remote_point *p = calloc(25000, sizeof(*p));
 	struct receiver *r = receiver_new("");
-	struct sl_remote_write *w = writer(r, 1000);
-	struct sl_remote_write_stats stats;
+	struct export_remote_write *w = writer(r, 1000);
+	struct export_remote_write_stats stats;
 	size_t n, sum = 0;
 
 	(void)state;
 	for (int i = 0; i < 25000; i++)
-		p[i] = (struct sl_remote_point){(1000 + i) * MS, i};
+		p[i] = (struct export_remote_point){(1000 + i) * MS, i};
 	for (int i = 0; i < 25000; i += 500)
-		sl_remote_write_points(w, s, p + i, 500);
-	sl_remote_write_points(w, s, p, 25000); /* all of it has been */
-	sl_remote_write_stats(w, &stats);
+		export_remote_write_points(w, s, p + i, 500);
+	export_remote_write_points(w, s, p, 25000); /* all of it has been */
+	export_remote_write_stats(w, &stats);
 	assert_int_equal(stats.samples, 25000);
 	assert_int_equal(stats.same_ms, 25000);
-	sl_remote_write_free(w, 10000 * (uint64_t)MS);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
 	assert_int_equal(receiver_requests(r), 25);
 	for (size_t i = 0; i < 25; i++) {
 		free(unpacked(r, i, &n));
@@ -219,6 +219,6 @@ int main(void)
 		cmocka_unit_test(requests_are_bounded_and_nothing_is_lost_between),
 	};
 
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What adaptive sampling sends: in order, once, a baseline always, and all that is around anomalies. */
+/* What adaptive sampling sends: in order, once, a baseline always, and all that is around
+ * anomalies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,21 +15,21 @@
 #define S 1000000000ll
 #define T (1000000 * S)
 
-static const struct sl_sample_opts thirty = {
+static const struct act_sample_opts thirty = {
 	.every_ns = 30 * S, .around_ns = 5 * S, .late_ns = 2 * S};
 
 static void without_anomalies_one_sample_an_interval_leaves(void **state)
 {
-	struct sl_sample_pod p;
-	struct sl_sample_span s;
+	struct act_sample_pod p;
+	struct act_sample_span s;
 	int64_t last = T;
 	int n = 0;
 
 	(void)state;
-	sl_sample_init(&p, &thirty, T, 12345678901234567ull);
+	act_sample_init(&p, &thirty, T, 12345678901234567ull);
 	assert_true(p.tick_ns > T && p.tick_ns <= T + 30 * S);
 	for (int64_t now = T; now <= T + 3000 * S; now += S)
-		while (sl_sample_next(&p, &thirty, now, UINT64_MAX, &s)) {
+		while (act_sample_next(&p, &thirty, now, UINT64_MAX, &s)) {
 			assert_true(s.last && s.from_ns == last && s.to_ns <= now - 7 * S);
 			assert_true(n == 0 || s.to_ns - s.from_ns == 30 * S);
 			last = s.to_ns;
@@ -40,82 +41,82 @@ static void without_anomalies_one_sample_an_interval_leaves(void **state)
 
 static void samples_before_an_anomaly_leave_with_it(void **state)
 {
-	struct sl_sample_pod p;
-	struct sl_sample_span s;
+	struct act_sample_pod p;
+	struct act_sample_span s;
 
 	(void)state;
-	sl_sample_init(&p, &thirty, T, 0);
+	act_sample_init(&p, &thirty, T, 0);
 	p.tick_ns = T + 30 * S;
-	assert_false(sl_sample_next(&p, &thirty, T + 12 * S, UINT64_MAX, &s));
-	sl_sample_anomaly(&p, &thirty, T + 10 * S, 0);
-	assert_true(sl_sample_next(&p, &thirty, T + 13 * S, UINT64_MAX, &s));
+	assert_false(act_sample_next(&p, &thirty, T + 12 * S, UINT64_MAX, &s));
+	act_sample_anomaly(&p, &thirty, T + 10 * S, 0);
+	assert_true(act_sample_next(&p, &thirty, T + 13 * S, UINT64_MAX, &s));
 	assert_true(!s.last && s.from_ns == T + 5 * S && s.to_ns == T + 6 * S);
-	assert_false(sl_sample_next(&p, &thirty, T + 13 * S, UINT64_MAX, &s));
-	sl_sample_anomaly(&p, &thirty, T + 10 * S, 0);
-	sl_sample_anomaly(&p, &thirty, T + 10 * S, T + 14 * S);
-	assert_true(sl_sample_next(&p, &thirty, T + 60 * S, UINT64_MAX, &s));
+	assert_false(act_sample_next(&p, &thirty, T + 13 * S, UINT64_MAX, &s));
+	act_sample_anomaly(&p, &thirty, T + 10 * S, 0);
+	act_sample_anomaly(&p, &thirty, T + 10 * S, T + 14 * S);
+	assert_true(act_sample_next(&p, &thirty, T + 60 * S, UINT64_MAX, &s));
 	assert_true(!s.last && s.from_ns == T + 6 * S && s.to_ns == T + 19 * S);
-	assert_true(sl_sample_next(&p, &thirty, T + 60 * S, UINT64_MAX, &s));
+	assert_true(act_sample_next(&p, &thirty, T + 60 * S, UINT64_MAX, &s));
 	assert_true(s.last && s.from_ns == T + 19 * S && s.to_ns == T + 30 * S);
-	assert_false(sl_sample_next(&p, &thirty, T + 60 * S, UINT64_MAX, &s));
+	assert_false(act_sample_next(&p, &thirty, T + 60 * S, UINT64_MAX, &s));
 	assert_int_equal(p.clipped_ns, 0);
 }
 
 static void what_is_asked_for_too_late_is_counted(void **state)
 {
-	struct sl_sample_pod p;
-	struct sl_sample_span s;
+	struct act_sample_pod p;
+	struct act_sample_span s;
 
 	(void)state;
-	sl_sample_init(&p, &thirty, T, 0);
+	act_sample_init(&p, &thirty, T, 0);
 	p.tick_ns = T + 30 * S;
-	assert_true(sl_sample_next(&p, &thirty, T + 50 * S, UINT64_MAX, &s));
-	sl_sample_anomaly(&p, &thirty, T + 30 * S, 0); /* wants 5 s that are gone */
+	assert_true(act_sample_next(&p, &thirty, T + 50 * S, UINT64_MAX, &s));
+	act_sample_anomaly(&p, &thirty, T + 30 * S, 0); /* wants 5 s that are gone */
 	assert_int_equal(p.clipped_ns, 5 * S);
-	assert_true(sl_sample_next(&p, &thirty, T + 50 * S, UINT64_MAX, &s));
+	assert_true(act_sample_next(&p, &thirty, T + 50 * S, UINT64_MAX, &s));
 	assert_true(!s.last && s.from_ns == T + 30 * S);
 	/* All of it gone. */
-	sl_sample_init(&p, &thirty, T, 0);
-	sl_sample_anomaly(&p, &thirty, T - 20 * S, T - 10 * S);
+	act_sample_init(&p, &thirty, T, 0);
+	act_sample_anomaly(&p, &thirty, T - 20 * S, T - 10 * S);
 	assert_int_equal(p.clipped_ns, 20 * S);
 	assert_int_equal(p.fulls, 0);
 }
 
 static void long_spans_come_in_pieces(void **state)
 {
-	static const struct sl_sample_opts all = {.every_ns = 0, .around_ns = 5 * S};
-	struct sl_sample_pod p;
-	struct sl_sample_span s;
+	static const struct act_sample_opts all = {.every_ns = 0, .around_ns = 5 * S};
+	struct act_sample_pod p;
+	struct act_sample_span s;
 	int64_t last = T;
 
 	(void)state;
-	sl_sample_init(&p, &all, T, 1);
+	act_sample_init(&p, &all, T, 1);
 	for (int i = 0; i < 4; i++) {
-		assert_true(sl_sample_next(&p, &all, T + 10 * S, 3 * S, &s));
+		assert_true(act_sample_next(&p, &all, T + 10 * S, 3 * S, &s));
 		assert_true(!s.last && s.from_ns == last && s.to_ns - last <= 3 * S);
 		last = s.to_ns;
 	}
 	assert_int_equal(last, T + 10 * S);
-	assert_false(sl_sample_next(&p, &all, T + 10 * S, 3 * S, &s));
+	assert_false(act_sample_next(&p, &all, T + 10 * S, 3 * S, &s));
 }
 
 static void what_is_given_up_is_known(void **state)
 {
-	struct sl_sample_pod p;
-	struct sl_sample_span s;
+	struct act_sample_pod p;
+	struct act_sample_span s;
 
 	(void)state;
-	sl_sample_init(&p, &thirty, T, 0);
+	act_sample_init(&p, &thirty, T, 0);
 	p.tick_ns = T + 30 * S;
-	sl_sample_anomaly(&p, &thirty, T + 10 * S, 0);
-	assert_int_equal(sl_sample_skip(&p, &thirty, T + 100 * S), 100 * S);
-	assert_int_equal(sl_sample_skip(&p, &thirty, T + 100 * S), 0);
+	act_sample_anomaly(&p, &thirty, T + 10 * S, 0);
+	assert_int_equal(act_sample_skip(&p, &thirty, T + 100 * S), 100 * S);
+	assert_int_equal(act_sample_skip(&p, &thirty, T + 100 * S), 0);
 	assert_int_equal(p.tick_ns, T + 120 * S);
-	assert_true(sl_sample_next(&p, &thirty, T + 110 * S, UINT64_MAX, &s));
+	assert_true(act_sample_next(&p, &thirty, T + 110 * S, UINT64_MAX, &s));
 	assert_true(s.from_ns == T + 100 * S && s.to_ns == T + 103 * S);
 }
 
-/* ---- against a model ------------------------------------------------------------------------------- */
+/* ---- against a model ---- */
 
 #define STEPS	  4000
 #define STEP	  (S / 4)
@@ -133,18 +134,18 @@ static int64_t below(int64_t n)
 
 static void play(unsigned int seed, bool dense)
 {
-	struct sl_sample_opts o = {.every_ns = (uint64_t)(1 + below(40)) * S,
-				   .around_ns = (uint64_t)below(8) * S,
-				   .late_ns = (uint64_t)(1 + below(4)) * S};
+	struct act_sample_opts o = {.every_ns = (uint64_t)(1 + below(40)) * S,
+				    .around_ns = (uint64_t)below(8) * S,
+				    .late_ns = (uint64_t)(1 + below(4)) * S};
 	static int sent[STEPS], wanted[STEPS];
 	struct anomaly a[ANOMALIES];
-	struct sl_sample_pod p;
+	struct act_sample_pod p;
 	int64_t at = T + 10 * S, cursor = T, ticks = 0;
 	int n = 0;
 
 	memset(sent, 0, sizeof(sent));
 	memset(wanted, 0, sizeof(wanted));
-	sl_sample_init(&p, &o, T, seed * 0x9e3779b97f4a7c15ull);
+	act_sample_init(&p, &o, T, seed * 0x9e3779b97f4a7c15ull);
 	while (n < ANOMALIES) {
 		at += 1 + below(dense ? 3 * S : 60 * S);
 		a[n] = (struct anomaly){.begin = at, .told = at + below((int64_t)o.late_ns)};
@@ -164,19 +165,19 @@ static void play(unsigned int seed, bool dense)
 				     t <= a[i].end + (int64_t)o.around_ns;
 		}
 	for (int64_t now = T; now < T + (STEPS + 400) * STEP; now += 1 + below(S)) {
-		struct sl_sample_span s;
+		struct act_sample_span s;
 
 		for (int i = 0; i < n; i++) {
 			if (now >= a[i].told && !a[i].is_told) {
 				a[i].is_told = true;
-				sl_sample_anomaly(&p, &o, a[i].begin, 0);
+				act_sample_anomaly(&p, &o, a[i].begin, 0);
 			}
 			if (now >= a[i].over && !a[i].is_over) {
 				a[i].is_over = true;
-				sl_sample_anomaly(&p, &o, a[i].begin, a[i].end);
+				act_sample_anomaly(&p, &o, a[i].begin, a[i].end);
 			}
 		}
-		while (sl_sample_next(&p, &o, now, 1 + (uint64_t)below(20 * S), &s)) {
+		while (act_sample_next(&p, &o, now, 1 + (uint64_t)below(20 * S), &s)) {
 			int newest = -1;
 
 			assert_true(s.from_ns >= cursor && s.to_ns > s.from_ns);
@@ -195,7 +196,8 @@ static void play(unsigned int seed, bool dense)
 				sent[newest]++;
 		}
 	}
-	/* A verdict is told in the loop's first turn after it: up to a second later than it came. */
+	/* A verdict is told in the loop's first turn after it: up to a second later than it came.
+	 */
 	if (!p.clipped_ns)
 		for (int k = 0; k < STEPS; k++)
 			assert_true(sent[k] >= (wanted[k] != 0));

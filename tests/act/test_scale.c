@@ -16,55 +16,55 @@
 #define S 1000000000ll
 #define T (1000 * S)
 
-static struct sl_pod_verdict pod(const char *service, double score, bool anomalous, int64_t ns)
+static struct act_pod_verdict pod(const char *service, double score, bool anomalous, int64_t ns)
 {
-	struct sl_pod_verdict v = {.ns = ns, .recent = score, .anomalous = anomalous};
+	struct act_pod_verdict v = {.ns = ns, .recent = score, .anomalous = anomalous};
 
 	snprintf(v.name.service, sizeof(v.name.service), "%s", service);
 	strcpy(v.name.kube_namespace, "shop");
 	return v;
 }
 
-static void look(struct sl_scale *s, int64_t now, const struct sl_pod_verdict *v, size_t n)
+static void look(struct act_scale *s, int64_t now, const struct act_pod_verdict *v, size_t n)
 {
-	sl_scale_begin(s, now);
+	act_scale_begin(s, now);
 	for (size_t i = 0; i < n; i++)
-		sl_scale_pod(s, &v[i]);
-	sl_scale_end(s);
+		act_scale_pod(s, &v[i]);
+	act_scale_end(s);
 }
 
 static void signals_are_by_workload_smoothed_and_of_fresh_pods(void **state)
 {
-	struct sl_scale *s = sl_scale_new(10 * S, 0);
-	struct sl_pod_verdict v[] = {pod("cart", 1, false, T), pod("cart", 3, true, T),
-				     pod("mail", 1e9, true, T), pod("cart", 100, true, T - 11 * S),
-				     pod("cart", 100, true, 0)};
-	struct sl_workload w[4];
+	struct act_scale *s = act_scale_new(10 * S, 0);
+	struct act_pod_verdict v[] = {pod("cart", 1, false, T), pod("cart", 3, true, T),
+				      pod("mail", 1e9, true, T), pod("cart", 100, true, T - 11 * S),
+				      pod("cart", 100, true, 0)};
+	struct act_workload w[4];
 
 	(void)state;
-	assert_int_equal(sl_scale_workloads(s, w, 4), 0);
+	assert_int_equal(act_scale_workloads(s, w, 4), 0);
 	look(s, T, v, 5);
-	assert_int_equal(sl_scale_workloads(s, w, 4), 2);
+	assert_int_equal(act_scale_workloads(s, w, 4), 2);
 	assert_string_equal(w[0].service, "cart");
 	assert_int_equal(w[0].pods, 2);
 	assert_true(w[0].pressure == 2 && w[0].anomalous_ratio == 0.5);
-	assert_true(w[1].pressure == SL_PRESSURE_MAX && w[1].anomalous_ratio == 1);
+	assert_true(w[1].pressure == ACT_PRESSURE_MAX && w[1].anomalous_ratio == 1);
 	/* After tau, 63 % of the way. */
 	v[0] = pod("cart", 0, false, T + 10 * S);
 	look(s, T + 10 * S, v, 1);
-	assert_int_equal(sl_scale_workloads(s, w, 4), 1);
+	assert_int_equal(act_scale_workloads(s, w, 4), 1);
 	assert_true(fabs(w[0].pressure - 2 * exp(-1)) < 1e-12 && w[0].anomalous_ratio == 0);
 	look(s, T + 20 * S, NULL, 0);
-	assert_int_equal(sl_scale_workloads(s, w, 4), 0);
-	sl_scale_free(s);
+	assert_int_equal(act_scale_workloads(s, w, 4), 0);
+	act_scale_free(s);
 }
 
 /* Three hours back, after a look at T: e^(t / tau) is beyond all numbers. */
 static void a_clock_that_is_set_back_makes_no_signal(void **state)
 {
-	struct sl_scale *s = sl_scale_new(10 * S, 0);
-	struct sl_pod_verdict v[] = {pod("cart", 2, false, 20 * T), pod("mail", 5, true, 20 * T)};
-	struct sl_workload w[2];
+	struct act_scale *s = act_scale_new(10 * S, 0);
+	struct act_pod_verdict v[] = {pod("cart", 2, false, 20 * T), pod("mail", 5, true, 20 * T)};
+	struct act_workload w[2];
 
 	(void)state;
 	look(s, 20 * T, v, 2);
@@ -74,26 +74,26 @@ static void a_clock_that_is_set_back_makes_no_signal(void **state)
 		v[0] = pod("cart", 1, false, now);
 		v[1] = pod("mail", 1, false, now);
 		look(s, now, v, 2);
-		assert_int_equal(sl_scale_workloads(s, w, 2), 2);
+		assert_int_equal(act_scale_workloads(s, w, 2), 2);
 		assert_true(fabs(w[0].pressure - (1 + exp(-i))) < 1e-12);
 		assert_true(fabs(w[1].pressure - (1 + 4 * exp(-i))) < 1e-12);
 	}
-	sl_scale_free(s);
+	act_scale_free(s);
 }
 
 static void workloads_are_bounded_and_what_is_left_out_is_counted(void **state)
 {
-	struct sl_scale *s = sl_scale_new(0, 2);
-	struct sl_pod_verdict v[] = {pod("a", 1, false, T), pod("b", 1, false, T),
-				     pod("c", 1, false, T), pod("a", 1, false, T)};
-	struct sl_workload w[4];
+	struct act_scale *s = act_scale_new(0, 2);
+	struct act_pod_verdict v[] = {pod("a", 1, false, T), pod("b", 1, false, T),
+				      pod("c", 1, false, T), pod("a", 1, false, T)};
+	struct act_workload w[4];
 
 	(void)state;
 	look(s, T, v, 4);
-	assert_int_equal(sl_scale_workloads(s, w, 4), 2);
+	assert_int_equal(act_scale_workloads(s, w, 4), 2);
 	assert_int_equal(w[0].pods, 2);
-	assert_int_equal(sl_scale_refused(s), 1);
-	sl_scale_free(s);
+	assert_int_equal(act_scale_refused(s), 1);
+	act_scale_free(s);
 }
 
 int main(void)

@@ -16,27 +16,27 @@
 #define S 1000000000ll
 #define T (1000 * S) /* where the tests' time begins */
 
-static const struct sl_pod_name cart = {"cart-0", "cart", "shop", "node-1"};
+static const struct act_pod_name cart = {"cart-0", "cart", "shop", "node-1"};
 
-static void push(struct sl_verdict_pod *p, int64_t ns, double score, const char *metric)
+static void push(struct act_verdict_pod *p, int64_t ns, double score, const char *metric)
 {
-	struct sl_finding f = {.ns = ns,
-			       .score = score,
-			       .threshold = 10,
-			       .anomalous = score > 10,
-			       .shadow_score = NAN,
-			       .blames = metric ? 1 : 0,
-			       .blame = {{metric, 0.75, 42}}};
+	struct act_finding f = {.ns = ns,
+				.score = score,
+				.threshold = 10,
+				.anomalous = score > 10,
+				.shadow_score = NAN,
+				.blames = metric ? 1 : 0,
+				.blame = {{metric, 0.75, 42}}};
 
-	sl_verdict_push(p, &f);
+	act_verdict_push(p, &f);
 }
 
 struct seen {
-	struct sl_anomaly a[64];
+	struct act_anomaly a[64];
 	size_t n;
 };
 
-static void note(const struct sl_anomaly *a, void *arg)
+static void note(const struct act_anomaly *a, void *arg)
 {
 	struct seen *s = arg;
 
@@ -44,20 +44,20 @@ static void note(const struct sl_anomaly *a, void *arg)
 	s->a[s->n++] = *a;
 }
 
-static struct seen keep(struct sl_verdicts *v, int64_t now)
+static struct seen keep(struct act_verdicts *v, int64_t now)
 {
 	struct seen s = {.n = 0};
 
-	sl_verdicts_keep(v, now, note, &s);
+	act_verdicts_keep(v, now, note, &s);
 	return s;
 }
 
 static void a_swinging_score_makes_one_interval(void **state)
 {
-	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = 2 * S});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, 7, &cart);
-	struct sl_pod_verdict now;
-	struct sl_anomaly a[4];
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 2 * S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
+	struct act_pod_verdict now;
+	struct act_anomaly a[4];
 	struct seen s;
 
 	(void)state;
@@ -73,7 +73,7 @@ static void a_swinging_score_makes_one_interval(void **state)
 	push(p, T + 3 * S, 20, "cart_b");
 	push(p, T + 4 * S, 12, "cart_c");
 	push(p, T + 6 * S, 3, NULL); /* 2 s after the last: still held */
-	assert_true(sl_verdicts_pod(v, 7, &now));
+	assert_true(act_verdicts_pod(v, 7, &now));
 	assert_true(now.anomalous);
 	assert_string_equal(now.blame[0].metric, "cart_c");
 	s = keep(v, T + 6 * S);
@@ -96,21 +96,21 @@ static void a_swinging_score_makes_one_interval(void **state)
 	s = keep(v, T + 9 * S);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.a[0].id, 2);
-	assert_int_equal(sl_verdicts_anomalies(v, 0, a, 4), 2);
+	assert_int_equal(act_verdicts_anomalies(v, 0, a, 4), 2);
 	assert_int_equal(a[0].id, 2);
 	assert_int_equal(a[1].id, 1);
-	assert_int_equal(sl_verdicts_anomalies(v, 1, a, 4), 1);
-	assert_false(sl_verdicts_pod(v, 8, &now));
-	sl_verdicts_free(v);
+	assert_int_equal(act_verdicts_anomalies(v, 1, a, 4), 1);
+	assert_false(act_verdicts_pod(v, 8, &now));
+	act_verdicts_free(v);
 }
 
 /* By an hour, while an anomaly goes on; by less than the hold, it makes no difference. */
 static void a_clock_that_is_set_back_ends_what_went_on(void **state)
 {
-	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = 2 * S});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, 7, &cart);
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 2 * S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
 	const int64_t late = T + 3600 * S;
-	struct sl_pod_verdict now;
+	struct act_pod_verdict now;
 	struct seen s;
 
 	(void)state;
@@ -121,7 +121,7 @@ static void a_clock_that_is_set_back_ends_what_went_on(void **state)
 	assert_int_equal(s.a[0].begin_ns, late);
 	assert_int_equal(s.a[0].last_ns, late);
 	push(p, T, 3, NULL);
-	assert_true(sl_verdicts_pod(v, 7, &now));
+	assert_true(act_verdicts_pod(v, 7, &now));
 	assert_false(now.anomalous);
 	s = keep(v, T);
 	assert_int_equal(s.n, 1);
@@ -138,14 +138,14 @@ static void a_clock_that_is_set_back_ends_what_went_on(void **state)
 	assert_int_equal(s.a[1].id, 3);
 	assert_int_equal(s.a[1].begin_ns, T + S);
 	assert_int_equal(s.a[1].end_ns, 0);
-	sl_verdicts_free(v);
+	act_verdicts_free(v);
 }
 
 static void what_began_and_ended_between_two_looks_is_told_or_counted(void **state)
 {
-	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = S});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, 7, &cart);
-	struct sl_verdicts_stats stats;
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
+	struct act_verdicts_stats stats;
 	struct seen s;
 
 	(void)state;
@@ -161,20 +161,20 @@ static void what_began_and_ended_between_two_looks_is_told_or_counted(void **sta
 	s = keep(v, T + 30 * S);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.a[0].begin_ns, T + 30 * S);
-	sl_verdicts_stats(v, &stats);
+	act_verdicts_stats(v, &stats);
 	assert_int_equal(stats.missed, 2);
 	assert_int_equal(stats.anomalies, 2);
 	assert_int_equal(stats.alarms, 4);
 	assert_int_equal(stats.anomalous, 1);
-	sl_verdicts_free(v);
+	act_verdicts_free(v);
 }
 
 static void an_anomaly_of_a_pod_that_is_not_read_ends_and_may_come_back(void **state)
 {
-	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.unread_ns = 5 * S});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, 7, &cart);
-	struct sl_pod_verdict now;
-	struct sl_verdicts_stats stats;
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.unread_ns = 5 * S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
+	struct act_pod_verdict now;
+	struct act_verdicts_stats stats;
 	struct seen s;
 
 	(void)state;
@@ -191,30 +191,30 @@ static void an_anomaly_of_a_pod_that_is_not_read_ends_and_may_come_back(void **s
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.a[0].id, 2);
 	push(p, T + 9 * S, 12, NULL); /* not looked at before the end */
-	sl_verdict_gone(p);
+	act_verdict_gone(p);
 	s = keep(v, T + 9 * S);
 	assert_int_equal(s.n, 2);
 	assert_true(s.a[0].peak == 12 && s.a[1].unread && s.a[1].end_ns);
-	assert_false(sl_verdicts_pod(v, 7, &now));
-	sl_verdicts_stats(v, &stats);
+	assert_false(act_verdicts_pod(v, 7, &now));
+	act_verdicts_stats(v, &stats);
 	assert_int_equal(stats.pods, 0);
 	assert_int_equal(stats.findings, 3);
-	sl_verdicts_free(v);
+	act_verdicts_free(v);
 }
 
 static void memory_is_bounded_and_what_falls_out_is_counted(void **state)
 {
-	struct sl_verdicts *v = sl_verdicts_new(
-		&(struct sl_verdicts_opts){.max_pods = 2, .max_anomalies = 3, .hold_ns = S});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, 1, &cart);
-	struct sl_verdicts_stats stats;
-	struct sl_anomaly a[8];
+	struct act_verdicts *v = act_verdicts_new(
+		&(struct act_verdicts_opts){.max_pods = 2, .max_anomalies = 3, .hold_ns = S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 1, &cart);
+	struct act_verdicts_stats stats;
+	struct act_anomaly a[8];
 	char metric[300];
 
 	(void)state;
-	assert_non_null(sl_verdicts_add(v, 2, &cart));
+	assert_non_null(act_verdicts_add(v, 2, &cart));
 	errno = 0;
-	assert_null(sl_verdicts_add(v, 3, &cart));
+	assert_null(act_verdicts_add(v, 3, &cart));
 	assert_int_equal(errno, ENOSPC);
 	memset(metric, 'm', sizeof(metric));
 	metric[299] = '\0';
@@ -222,32 +222,33 @@ static void memory_is_bounded_and_what_falls_out_is_counted(void **state)
 		push(p, T + 10 * i * S, 11, metric);
 		keep(v, T + 10 * i * S);
 	}
-	assert_int_equal(sl_verdicts_anomalies(v, 0, a, 8), 3);
+	assert_int_equal(act_verdicts_anomalies(v, 0, a, 8), 3);
 	assert_int_equal(a[2].id, 3);
-	assert_int_equal(strlen(a[0].blame[0].metric), SL_BLAME_BYTES - 1);
-	sl_verdicts_stats(v, &stats);
+	assert_int_equal(strlen(a[0].blame[0].metric), ACT_BLAME_BYTES - 1);
+	act_verdicts_stats(v, &stats);
 	assert_int_equal(stats.refused_pods, 1);
 	assert_int_equal(stats.forgotten, 2);
 	assert_int_equal(stats.anomalies, 5);
-	sl_verdicts_free(v);
+	act_verdicts_free(v);
 }
 
 static void an_anomaly_forgotten_while_it_goes_on_is_told_of_to_its_end(void **state)
 {
-	struct sl_verdicts *v =
-		sl_verdicts_new(&(struct sl_verdicts_opts){.max_anomalies = 1, .hold_ns = S});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, 1, &cart), *q = sl_verdicts_add(v, 2, &cart);
-	uint8_t trace[SL_TRACE_ID_BYTES] = {1};
-	struct sl_anomaly a;
+	struct act_verdicts *v =
+		act_verdicts_new(&(struct act_verdicts_opts){.max_anomalies = 1, .hold_ns = S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 1, &cart),
+			       *q = act_verdicts_add(v, 2, &cart);
+	uint8_t trace[ACT_TRACE_ID_BYTES] = {1};
+	struct act_anomaly a;
 	struct seen s;
 
 	(void)state;
 	push(p, T, 11, NULL);
 	push(q, T, 11, NULL);
 	keep(v, T);
-	sl_verdicts_traced(v, 1, T, trace); /* one of them is forgotten: no matter which */
-	sl_verdicts_traced(v, 2, T, trace);
-	assert_int_equal(sl_verdicts_anomalies(v, 0, &a, 1), 1);
+	act_verdicts_traced(v, 1, T, trace); /* one of them is forgotten: no matter which */
+	act_verdicts_traced(v, 2, T, trace);
+	assert_int_equal(act_verdicts_anomalies(v, 0, &a, 1), 1);
 	assert_true(a.has_trace && a.trace[0] == 1);
 	s = keep(v, T);
 	assert_int_equal(s.n, 2);
@@ -268,76 +269,76 @@ static void an_anomaly_forgotten_while_it_goes_on_is_told_of_to_its_end(void **s
 		assert_int_equal(s.a[i].findings, 2);
 		assert_true(s.a[i].peak == 30 && s.a[i].has_trace);
 	}
-	assert_int_equal(sl_verdicts_anomalies(v, 0, &a, 1), 1);
+	assert_int_equal(act_verdicts_anomalies(v, 0, &a, 1), 1);
 	assert_int_equal(a.end_ns, T + 5 * S);
 	assert_int_equal(keep(v, T + 6 * S).n, 0);
-	sl_verdicts_free(v);
+	act_verdicts_free(v);
 }
 
 static void a_kept_trace_is_a_change_of_its_anomaly_once(void **state)
 {
-	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = S});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, 1, &cart);
-	uint8_t first[SL_TRACE_ID_BYTES] = {1}, second[SL_TRACE_ID_BYTES] = {2};
-	struct sl_pod_verdict now;
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 1, &cart);
+	uint8_t first[ACT_TRACE_ID_BYTES] = {1}, second[ACT_TRACE_ID_BYTES] = {2};
+	struct act_pod_verdict now;
 	struct seen s;
 
 	(void)state;
 	push(p, T, 11, NULL);
 	assert_int_equal(keep(v, T).n, 1);
-	sl_verdicts_traced(v, 9, T, first); /* nobody */
-	sl_verdicts_traced(v, 1, T + 5, first);
+	act_verdicts_traced(v, 9, T, first); /* nobody */
+	act_verdicts_traced(v, 1, T + 5, first);
 	s = keep(v, T + 1);
 	assert_int_equal(s.n, 1);
 	assert_true(s.a[0].has_trace && s.a[0].trace[0] == 1);
-	sl_verdicts_traced(v, 1, T + 6, second);
+	act_verdicts_traced(v, 1, T + 6, second);
 	assert_int_equal(keep(v, T + 2).n, 0);
-	assert_true(sl_verdicts_pod(v, 1, &now));
+	assert_true(act_verdicts_pod(v, 1, &now));
 	assert_true(now.trace[0] == 2 && now.trace_ns == T + 6);
 	push(p, T + 2 * S, 1, NULL);
 	s = keep(v, T + 2 * S);
 	assert_int_equal(s.n, 1);
 	assert_true(s.a[0].end_ns && s.a[0].trace[0] == 1);
-	sl_verdicts_traced(v, 1, T + 3 * S, second);
+	act_verdicts_traced(v, 1, T + 3 * S, second);
 	assert_int_equal(keep(v, T + 3 * S).n, 0);
-	sl_verdicts_free(v);
+	act_verdicts_free(v);
 }
 
 static void the_course_keeps_the_highest_score_of_each_step(void **state)
 {
-	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.step_ns = S});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, 1, &cart);
-	static float score[SL_SCORES_KEPT], threshold[SL_SCORES_KEPT];
-	static int64_t ns[SL_SCORES_KEPT];
-	struct sl_pod_verdict now;
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.step_ns = S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 1, &cart);
+	static float score[ACT_SCORES_KEPT], threshold[ACT_SCORES_KEPT];
+	static int64_t ns[ACT_SCORES_KEPT];
+	struct act_pod_verdict now;
 
 	(void)state;
 	for (int i = 0; i < 10; i++)
 		push(p, T + i * S / 10, i == 4 ? 8 : 1, NULL);
 	push(p, T + 3 * S, 2, NULL);
-	assert_int_equal(sl_verdicts_scores(v, 1, ns, score, threshold), 2);
+	assert_int_equal(act_verdicts_scores(v, 1, ns, score, threshold), 2);
 	assert_true(score[0] == 8 && score[1] == 2 && threshold[1] == 10);
-	assert_true(sl_verdicts_pod(v, 1, &now) && now.recent == 2);
+	assert_true(act_verdicts_pod(v, 1, &now) && now.recent == 2);
 	push(p, T + 3 * S + S / 2, 1, NULL);
-	assert_true(sl_verdicts_pod(v, 1, &now) && now.score == 1 && now.recent == 2);
+	assert_true(act_verdicts_pod(v, 1, &now) && now.score == 1 && now.recent == 2);
 	assert_int_equal(ns[0], T);
 	assert_int_equal(ns[1], T + 3 * S);
 	for (int i = 4; i < 1000; i++)
 		push(p, T + i * S, i, NULL);
-	assert_int_equal(sl_verdicts_scores(v, 1, ns, score, threshold), SL_SCORES_KEPT);
-	assert_int_equal(ns[SL_SCORES_KEPT - 1], T + 999 * S);
+	assert_int_equal(act_verdicts_scores(v, 1, ns, score, threshold), ACT_SCORES_KEPT);
+	assert_int_equal(ns[ACT_SCORES_KEPT - 1], T + 999 * S);
 	assert_true(score[0] == 400);
-	assert_int_equal(sl_verdicts_scores(v, 9, ns, score, threshold), 0);
-	sl_verdicts_free(v);
+	assert_int_equal(act_verdicts_scores(v, 9, ns, score, threshold), 0);
+	act_verdicts_free(v);
 }
 
-/* ---- together ------------------------------------------------------------------------------------- */
+/* ---- together ---- */
 
 #define PODS 8
 #define ROWS 20000
 
 struct shared {
-	struct sl_verdicts *v;
+	struct act_verdicts *v;
 	bool stop;
 	uint64_t begun, ended;
 };
@@ -345,22 +346,22 @@ struct shared {
 static void *writer(void *arg)
 {
 	struct shared *sh = arg;
-	struct sl_verdict_pod *p[PODS] = {NULL};
+	struct act_verdict_pod *p[PODS] = {NULL};
 	static uint64_t first;
 	uint64_t base = __atomic_fetch_add(&first, PODS, __ATOMIC_RELAXED) + 100;
 
 	for (int i = 0; i < ROWS; i++)
 		for (uint64_t k = 0; k < PODS; k++) {
 			while (!p[k])
-				p[k] = sl_verdicts_add(sh->v, base + k, &cart);
+				p[k] = act_verdicts_add(sh->v, base + k, &cart);
 			push(p[k], T + i * S / 10, i % 1000 < 50 ? 11 : 1, "m");
 		}
 	for (int k = 0; k < PODS; k++)
-		sl_verdict_gone(p[k]);
+		act_verdict_gone(p[k]);
 	return NULL;
 }
 
-static void count(const struct sl_anomaly *a, void *arg)
+static void count(const struct act_anomaly *a, void *arg)
 {
 	struct shared *sh = arg;
 
@@ -373,12 +374,12 @@ static void *keeper(void *arg)
 	struct shared *sh = arg;
 
 	while (!__atomic_load_n(&sh->stop, __ATOMIC_ACQUIRE))
-		sl_verdicts_keep(sh->v, T, count, sh);
-	sl_verdicts_keep(sh->v, T, count, sh);
+		act_verdicts_keep(sh->v, T, count, sh);
+	act_verdicts_keep(sh->v, T, count, sh);
 	return NULL;
 }
 
-static void check_pod(const struct sl_pod_verdict *p, void *arg)
+static void check_pod(const struct act_pod_verdict *p, void *arg)
 {
 	(void)arg;
 	assert_string_equal(p->name.pod, "cart-0");
@@ -387,18 +388,18 @@ static void check_pod(const struct sl_pod_verdict *p, void *arg)
 
 static void *reader(void *arg)
 {
-	static float score[SL_SCORES_KEPT], threshold[SL_SCORES_KEPT];
-	static int64_t ns[SL_SCORES_KEPT];
+	static float score[ACT_SCORES_KEPT], threshold[ACT_SCORES_KEPT];
+	static int64_t ns[ACT_SCORES_KEPT];
 	struct shared *sh = arg;
-	struct sl_anomaly a[16];
+	struct act_anomaly a[16];
 
 	while (!__atomic_load_n(&sh->stop, __ATOMIC_ACQUIRE)) {
-		struct sl_verdicts_stats s;
+		struct act_verdicts_stats s;
 
-		sl_verdicts_pods(sh->v, check_pod, NULL);
-		sl_verdicts_anomalies(sh->v, 0, a, 16);
-		sl_verdicts_scores(sh->v, 100, ns, score, threshold);
-		sl_verdicts_stats(sh->v, &s);
+		act_verdicts_pods(sh->v, check_pod, NULL);
+		act_verdicts_anomalies(sh->v, 0, a, 16);
+		act_verdicts_scores(sh->v, 100, ns, score, threshold);
+		act_verdicts_stats(sh->v, &s);
 		assert_true(s.pods <= 2 * PODS);
 	}
 	return NULL;
@@ -406,9 +407,9 @@ static void *reader(void *arg)
 
 static void writers_keeper_and_readers_together(void **state)
 {
-	struct shared sh = {.v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = S})};
+	struct shared sh = {.v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = S})};
 	pthread_t w[2], k, r;
-	struct sl_verdicts_stats s;
+	struct act_verdicts_stats s;
 
 	(void)state;
 	pthread_create(&k, NULL, keeper, &sh);
@@ -420,42 +421,42 @@ static void writers_keeper_and_readers_together(void **state)
 	__atomic_store_n(&sh.stop, true, __ATOMIC_RELEASE);
 	pthread_join(k, NULL);
 	pthread_join(r, NULL);
-	sl_verdicts_stats(sh.v, &s);
+	act_verdicts_stats(sh.v, &s);
 	/* Nothing is lost: what nobody saw in time was counted. */
 	assert_int_equal(s.findings, 2 * PODS * ROWS);
 	assert_int_equal(s.alarms, 2 * PODS * ROWS / 20);
 	assert_int_equal(s.anomalies + s.missed, 2 * PODS * ROWS / 1000);
 	assert_int_equal(sh.ended, s.anomalies);
 	assert_int_equal(s.pods, 0);
-	sl_verdicts_free(sh.v);
+	act_verdicts_free(sh.v);
 }
 
 static void the_worst_score_is_that_of_the_time_asked_for(void **state)
 {
-	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = S});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, 1, &cart);
-	struct sl_finding learning = {.ns = T, .score = 90, .threshold = INFINITY};
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 1, &cart);
+	struct act_finding learning = {.ns = T, .score = 90, .threshold = INFINITY};
 
 	(void)state;
-	assert_true(sl_verdicts_worst(v, 1, 0) == 0 && sl_verdicts_worst(v, 2, 0) == 0);
-	sl_verdict_push(p, &learning);
-	assert_true(sl_verdicts_worst(v, 1, 0) == 0);
+	assert_true(act_verdicts_worst(v, 1, 0) == 0 && act_verdicts_worst(v, 2, 0) == 0);
+	act_verdict_push(p, &learning);
+	assert_true(act_verdicts_worst(v, 1, 0) == 0);
 	/* High, but never an anomaly: it may be learning. */
-	sl_verdict_push(p, &(struct sl_finding){.ns = T + S, .score = 90, .threshold = 10});
-	assert_true(sl_verdicts_worst(v, 1, 0) == 0);
+	act_verdict_push(p, &(struct act_finding){.ns = T + S, .score = 90, .threshold = 10});
+	assert_true(act_verdicts_worst(v, 1, 0) == 0);
 	push(p, T + 10 * S, 40, "cpu");
 	push(p, T + 20 * S, 20, "cpu");
 	push(p, T + 30 * S, 5, NULL);
-	assert_true(fabs(sl_verdicts_worst(v, 1, T + 5 * S) - 4) < 1e-6);
-	assert_true(fabs(sl_verdicts_worst(v, 1, T + 15 * S) - 2) < 1e-6);
-	assert_true(fabs(sl_verdicts_worst(v, 1, T + 25 * S) - 0.5) < 1e-6);
-	assert_true(sl_verdicts_worst(v, 1, T + 35 * S) == 0);
+	assert_true(fabs(act_verdicts_worst(v, 1, T + 5 * S) - 4) < 1e-6);
+	assert_true(fabs(act_verdicts_worst(v, 1, T + 15 * S) - 2) < 1e-6);
+	assert_true(fabs(act_verdicts_worst(v, 1, T + 25 * S) - 0.5) < 1e-6);
+	assert_true(act_verdicts_worst(v, 1, T + 35 * S) == 0);
 	/* As far back as scores are kept, and no further. */
-	for (int i = 0; i < 2 * (int)SL_SCORES_KEPT; i++)
+	for (int i = 0; i < 2 * (int)ACT_SCORES_KEPT; i++)
 		push(p, T + 40 * S + i * S, 1, NULL);
-	assert_true(fabs(sl_verdicts_worst(v, 1, 0) - 0.1) < 1e-6);
-	sl_verdict_gone(p);
-	sl_verdicts_free(v);
+	assert_true(fabs(act_verdicts_worst(v, 1, 0) - 0.1) < 1e-6);
+	act_verdict_gone(p);
+	act_verdicts_free(v);
 }
 
 int main(void)

@@ -20,7 +20,7 @@
 
 #include "agent/internal.h"
 
-#define MS 1000000ull
+#define MS     1000000ull
 #define SEALED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 struct fake { /* a region of a publisher */
@@ -37,7 +37,7 @@ static inline void fake_check(struct fake *f)
 static inline struct fake fake_make(uint64_t instance, uint32_t stripes, int seals)
 {
 	static const char labels[] = "pod\0fake-0\0service\0fake";
-	struct fake f = { .size = 8192 + stripes * 4096ull + 4096, .instance = instance };
+	struct fake f = {.size = 8192 + stripes * 4096ull + 4096, .instance = instance};
 	struct sl_region_header *h;
 
 	f.fd = memfd_create("fake", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -53,13 +53,13 @@ static inline struct fake fake_make(uint64_t instance, uint32_t stripes, int sea
 	h->kind = SL_REGION_METRICS;
 	h->pid = (uint32_t)getpid();
 	h->instance = instance;
-	h->start_ns = sl_realtime_ns();
+	h->start_ns = base_realtime_ns();
 	h->section_count = 3;
-	h->section[0] = (struct sl_region_section){ SL_SECTION_HOT, 64, 4096, 64 };
-	h->section[1] = (struct sl_region_section){ SL_SECTION_STRIPES, 4096, 8192,
-						    stripes * 4096ull };
-	h->section[2] = (struct sl_region_section){ SL_SECTION_SCHEMA, 8,
-						    8192 + stripes * 4096ull, 4096 };
+	h->section[0] = (struct sl_region_section){SL_SECTION_HOT, 64, 4096, 64};
+	h->section[1] = (struct sl_region_section){SL_SECTION_STRIPES, 4096, 8192,
+						   stripes * 4096ull};
+	h->section[2] = (struct sl_region_section){SL_SECTION_SCHEMA, 8, 8192 + stripes * 4096ull,
+						   4096};
 	h->label_bytes = sizeof(labels);
 	memcpy(h->labels, labels, sizeof(labels));
 	fake_check(&f);
@@ -89,7 +89,7 @@ static inline void fake_hot(struct fake *f, uint64_t lines, uint64_t stripes)
 	hot[7] = sl_line_check(hot);
 }
 
-static inline void agent_up(struct sl_agent *a, struct sl_agent_opts o)
+static inline void agent_up(struct agent *a, struct agent_opts o)
 {
 	char error[256];
 
@@ -99,37 +99,37 @@ static inline void agent_up(struct sl_agent *a, struct sl_agent_opts o)
 		o.grace_ns = 1000 * MS;
 	if (!o.lease_ns)
 		o.lease_ns = 100 * MS;
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	if (agent_init(a, &o, error, sizeof(error)))
 		fail_msg("%s", error);
 	a->clock = 1000 * MS;
 }
 
-static inline struct conn *conn_as(struct sl_agent *a, uid_t uid)
+static inline struct agent_conn *conn_as(struct agent *a, uid_t uid)
 {
-	struct peer *p = peer_new(a, -1);
+	struct agent_peer *p = agent_peer_new(a, -1);
 
 	assert_non_null(p);
 	p->uid = uid;
 	p->pid = 1234;
-	return conn_new(a, -1, p, false);
+	return agent_conn_new(a, -1, p, false);
 }
 
-static inline struct conn *conn_up(struct sl_agent *a)
+static inline struct agent_conn *conn_up(struct agent *a)
 {
 	return conn_as(a, geteuid());
 }
 
 /* One packet; fd is given as the kernel would, as a new descriptor. */
-static inline void say(struct sl_agent *a, struct conn *c, uint16_t type, const void *payload,
+static inline void say(struct agent *a, struct agent_conn *c, uint16_t type, const void *payload,
 		       size_t bytes, int fd)
 {
-	struct sl_msg msg = { SL_MSG_MAGIC, type, 0, (uint32_t)bytes, 77 };
+	struct sl_msg msg = {SL_MSG_MAGIC, type, 0, (uint32_t)bytes, 77};
 	char packet[SL_MSG_MAX];
 
 	memcpy(packet, &msg, sizeof(msg));
 	memcpy(packet + sizeof(msg), payload, bytes);
-	conn_packet(a, c, packet, sizeof(msg) + bytes, fd < 0 ? -1 : dup(fd), false);
+	agent_conn_packet(a, c, packet, sizeof(msg) + bytes, fd < 0 ? -1 : dup(fd), false);
 }
 
 struct heard {
@@ -146,11 +146,11 @@ struct heard {
 };
 
 /* The oldest answer that waits in the connection. */
-static inline struct heard hear(struct conn *c)
+static inline struct heard hear(struct agent_conn *c)
 {
-	struct heard h = { .fd = -1 };
+	struct heard h = {.fd = -1};
 	struct sl_msg msg;
-	struct packet *p;
+	struct agent_packet *p;
 
 	if (!c->out_count)
 		return h;
@@ -165,19 +165,19 @@ static inline struct heard hear(struct conn *c)
 	free(p);
 	memmove(c->out, c->out + 1, --c->out_count * sizeof(*c->out));
 	if (!c->out_count)
-		timer_stop(&c->timer);
+		agent_timer_stop(&c->timer);
 	return h;
 }
 
-static inline struct heard publish(struct sl_agent *a, struct conn *c, const struct fake *f)
+static inline struct heard publish(struct agent *a, struct agent_conn *c, const struct fake *f)
 {
-	struct sl_msg_publish m = { f->instance, f->size };
+	struct sl_msg_publish m = {f->instance, f->size};
 
 	say(a, c, SL_MSG_PUBLISH, &m, sizeof(m), f->fd);
 	return hear(c);
 }
 
-static inline uint64_t admitted(struct sl_agent *a, struct conn *c, const struct fake *f)
+static inline uint64_t admitted(struct agent *a, struct agent_conn *c, const struct fake *f)
 {
 	struct heard h = publish(a, c, f);
 
@@ -188,8 +188,8 @@ static inline uint64_t admitted(struct sl_agent *a, struct conn *c, const struct
 	return h.admitted.id;
 }
 
-static inline void refused(struct sl_agent *a, struct conn *c, const struct fake *f, int error,
-			   enum refusal cause)
+static inline void refused(struct agent *a, struct agent_conn *c, const struct fake *f, int error,
+			   enum agent_refusal cause)
 {
 	uint64_t before = a->n.refused[cause];
 	struct heard h = publish(a, c, f);
@@ -202,29 +202,29 @@ static inline void refused(struct sl_agent *a, struct conn *c, const struct fake
 }
 
 /* The entry of a slot, read as a collector does. */
-static inline struct sl_entry entry_of(struct sl_agent *a, uint32_t slot)
+static inline struct region_entry entry_of(struct agent *a, uint32_t slot)
 {
-	struct sl_entry e;
+	struct region_entry e;
 	uint64_t line[8];
 
-	sl_copy_words(line, a->dir.entry[slot], 8);
-	assert_int_equal(sl_entry_parse(line, &e), SL_FAULT_NONE);
+	region_copy_words(line, a->dir.entry[slot], 8);
+	assert_int_equal(region_entry_parse(line, &e), REGION_FAULT_NONE);
 	return e;
 }
 
-static inline struct sl_directory_hot dir_hot(struct sl_agent *a)
+static inline struct region_directory_hot dir_hot(struct agent *a)
 {
-	struct sl_region_info info = { .max_entries = a->slot_count };
-	struct sl_directory_hot hot;
+	struct region_info info = {.max_entries = a->slot_count};
+	struct region_directory_hot hot;
 	uint64_t line[8];
 
-	sl_copy_words(line, (uint64_t *)((char *)a->dir.map + 4096), 8);
-	assert_int_equal(sl_directory_hot_parse(line, &info, &hot), SL_FAULT_NONE);
+	region_copy_words(line, (uint64_t *)((char *)a->dir.map + 4096), 8);
+	assert_int_equal(region_directory_hot_parse(line, &info, &hot), REGION_FAULT_NONE);
 	return hot;
 }
 
 /* So much time goes by. */
-static inline void pass(struct sl_agent *a, uint64_t ns)
+static inline void pass(struct agent *a, uint64_t ns)
 {
 	a->clock += ns;
 	agent_expire(a, agent_now(a));

@@ -5,12 +5,12 @@
 static void a_region_is_admitted_and_named(void **state)
 {
 	struct fake f = fake_make(11, 1, SEALED);
-	struct sl_agent a;
-	struct sl_entry e;
+	struct agent a;
+	struct region_entry e;
 	uint64_t id;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	id = admitted(&a, conn_up(&a), &f);
 	e = entry_of(&a, 0);
 	assert_int_equal(e.id, id);
@@ -29,15 +29,15 @@ static void a_region_is_admitted_and_named(void **state)
 static void the_directory_is_a_region(void **state)
 {
 	struct sl_region_header copy;
-	struct sl_region_info info;
-	struct sl_agent a;
+	struct region_info info;
+	struct agent a;
 	uint64_t generation;
 	struct fake f = fake_make(12, 1, SEALED);
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){.lease_ns = 7 * MS});
+	agent_up(&a, (struct agent_opts){.lease_ns = 7 * MS});
 	memcpy(&copy, a.dir.map, sizeof(copy));
-	assert_int_equal(sl_region_info_parse(&copy, a.dir.size, &info), SL_FAULT_NONE);
+	assert_int_equal(region_info_parse(&copy, a.dir.size, &info), REGION_FAULT_NONE);
 	assert_int_equal(info.kind, SL_REGION_DIRECTORY);
 	assert_string_equal(info.labels[0].key, "host");
 	assert_string_equal(info.labels[0].value, "testhost");
@@ -55,14 +55,14 @@ static void the_directory_is_a_region(void **state)
 static void nobody_writes_what_the_agent_hands_out(void **state)
 {
 	struct fake f = fake_make(13, 1, SEALED);
-	struct sl_agent a;
-	struct conn *c;
+	struct agent a;
+	struct agent_conn *c;
 	struct heard h;
 	struct stat st;
 	uint64_t id;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	id = admitted(&a, conn_up(&a), &f);
 	c = conn_up(&a);
 	say(&a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
@@ -97,7 +97,7 @@ static void memory_that_could_shrink_is_refused(void **state)
 {
 	static const struct {
 		int seals, error;
-		enum refusal cause;
+		enum agent_refusal cause;
 	} all[] = {
 		{0, EPERM, REFUSED_SEALS},
 		{F_SEAL_SHRINK, EPERM, REFUSED_SEALS},
@@ -105,11 +105,11 @@ static void memory_that_could_shrink_is_refused(void **state)
 		{F_SEAL_SHRINK | F_SEAL_GROW, EPERM, REFUSED_SEALS},
 		{SEALED | 0x0010 /* F_SEAL_FUTURE_WRITE */, EPERM, REFUSED_SEALS},
 	};
-	struct sl_agent a;
+	struct agent a;
 	struct fake f;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		f = fake_make(20 + i, 1, all[i].seals);
 		refused(&a, conn_up(&a), &f, all[i].error, all[i].cause);
@@ -122,14 +122,14 @@ static void memory_that_could_shrink_is_refused(void **state)
 
 static void what_is_no_memfd_is_refused(void **state)
 {
-	struct sl_agent a;
+	struct agent a;
 	struct fake f = fake_make(30, 1, SEALED);
 	int pipes[2], ro;
 	struct fake bad = f;
 	char path[32];
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	bad.fd = open("/dev/null", O_RDWR);
 	refused(&a, conn_up(&a), &bad, EINVAL, REFUSED_DESCRIPTOR);
 	close(bad.fd);
@@ -149,10 +149,10 @@ static void what_is_no_memfd_is_refused(void **state)
 static void sizes_that_lie_are_refused(void **state)
 {
 	struct fake f = fake_make(40, 4, SEALED), lie;
-	struct sl_agent a;
+	struct agent a;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){.max_region_size = 20480});
+	agent_up(&a, (struct agent_opts){.max_region_size = 20480});
 	lie = f;
 	lie.size += 4096; /* the message says more than there is */
 	refused(&a, conn_up(&a), &lie, EBADMSG, REFUSED_SIZE);
@@ -175,10 +175,10 @@ static void sizes_that_lie_are_refused(void **state)
 
 static void headers_that_lie_are_refused(void **state)
 {
-	struct sl_agent a;
+	struct agent a;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	for (int i = 0; i < 10; i++) {
 		struct fake f = fake_make(50 + (uint64_t)i, 1, SEALED);
 		struct sl_region_header *h = f.map;
@@ -235,14 +235,14 @@ static void nonsense_ends_the_connection(void **state)
 {
 	_Alignas(8) char packet[SL_MSG_MAX + 1] = {0};
 	struct sl_msg *m = (struct sl_msg *)packet;
-	struct sl_agent a;
+	struct agent a;
 	int fds;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	fds = fds_open();
 	for (int i = 0; i < 14; i++) {
-		struct conn *c = conn_up(&a);
+		struct agent_conn *c = conn_up(&a);
 		size_t bytes = sizeof(*m);
 		bool extra = false;
 		int fd = -1;
@@ -309,11 +309,11 @@ static void nonsense_ends_the_connection(void **state)
 			bytes += 4;
 			break;
 		}
-		conn_packet(&a, c, packet, bytes, fd, extra);
+		agent_conn_packet(&a, c, packet, bytes, fd, extra);
 		h = hear(c);
 		assert_int_equal(h.type, SL_MSG_REFUSED);
 		assert_true(c->hang_up);
-		conn_close(&a, c);
+		agent_conn_close(&a, c);
 	}
 	agent_bury(&a);
 	assert_int_equal(a.n.refused[REFUSED_MALFORMED], 14);
@@ -327,13 +327,13 @@ static void nonsense_ends_the_connection(void **state)
 static void publishers_cannot_see_each_other(void **state)
 {
 	struct fake f = fake_make(70, 1, SEALED), g = fake_make(71, 1, SEALED);
-	struct sl_agent a;
-	struct conn *c, *d;
+	struct agent a;
+	struct agent_conn *c, *d;
 	struct heard h;
 	uint64_t id;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	c = conn_as(&a, 1000);
 	id = admitted(&a, c, &f);
 	d = conn_as(&a, 1001);
@@ -381,12 +381,12 @@ static void publishers_cannot_see_each_other(void **state)
 static void a_uid_that_is_named_may_consume(void **state)
 {
 	uint32_t uid = 1001;
-	struct sl_agent a;
-	struct conn *c;
+	struct agent a;
+	struct agent_conn *c;
 	struct heard h;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){.consumers = &uid, .consumer_count = 1});
+	agent_up(&a, (struct agent_opts){.consumers = &uid, .consumer_count = 1});
 	c = conn_as(&a, 1001);
 	say(&a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
 	h = hear(c);
@@ -403,24 +403,25 @@ static void last_words_verify_after_a_death_in_mid_update(void **state)
 {
 	struct fake f = fake_make(80, 2, SEALED);
 	uint64_t *line = fake_line(&f, 8192 + 4096 + 64);
-	struct sl_agent a;
-	struct conn *c;
-	struct sl_hot hot;
+	struct agent a;
+	struct agent_conn *c;
+	struct region_hot hot;
 
 	(void)state;
 	fake_hot(&f, 3, 2);
 	line[2] = 41;
 	line[7] = sl_line_check(line);
 	line[2]++; /* the second store never came */
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	c = conn_up(&a);
 	admitted(&a, c, &f);
 	assert_int_not_equal(line[7], sl_line_check(line));
-	conn_close(&a, c);
+	agent_conn_close(&a, c);
 	assert_int_equal(line[7], sl_line_check(line));
 	assert_int_equal(line[2], 42);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_DEAD);
-	assert_int_equal(sl_hot_parse(fake_line(&f, 4096), a.slots[0]->info, &hot), SL_FAULT_NONE);
+	assert_int_equal(region_hot_parse(fake_line(&f, 4096), a.slots[0]->info, &hot),
+			 REGION_FAULT_NONE);
 	assert_int_equal(hot.state, SL_STATE_DEAD);
 	assert_int_equal(a.n.lines_repaired, 1);
 	assert_int_equal(a.n.dead, 1);
@@ -431,15 +432,15 @@ static void last_words_verify_after_a_death_in_mid_update(void **state)
 static void a_goodbye_is_no_death(void **state)
 {
 	struct fake f = fake_make(81, 1, SEALED);
-	struct sl_agent a;
-	struct conn *c;
+	struct agent a;
+	struct agent_conn *c;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	c = conn_up(&a);
 	admitted(&a, c, &f);
 	say(&a, c, SL_MSG_CLOSE, &(struct sl_msg_id){81}, 8, -1);
-	conn_close(&a, c);
+	agent_conn_close(&a, c);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_CLOSED);
 	assert_int_equal(a.n.closed, 1);
 	assert_int_equal(a.n.dead, 0);
@@ -452,15 +453,15 @@ static void a_slot_is_reused_only_after_quarantine_and_by_a_new_generation(void 
 {
 	struct fake f = fake_make(90, 1, SEALED), g = fake_make(91, 1, SEALED),
 		    h = fake_make(92, 1, SEALED);
-	struct sl_agent a;
-	struct sl_entry was, is;
-	struct conn *c, *d;
+	struct agent a;
+	struct region_entry was, is;
+	struct agent_conn *c, *d;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){.grace_ns = 1000 * MS, .lease_ns = 100 * MS});
+	agent_up(&a, (struct agent_opts){.grace_ns = 1000 * MS, .lease_ns = 100 * MS});
 	c = conn_up(&a);
 	admitted(&a, c, &f);
-	conn_close(&a, c);
+	agent_conn_close(&a, c);
 	was = entry_of(&a, 0);
 	assert_int_equal(was.state, SL_STATE_DEAD);
 
@@ -501,18 +502,18 @@ static void a_slot_is_reused_only_after_quarantine_and_by_a_new_generation(void 
 static void a_publisher_that_comes_back_is_the_same_region(void **state)
 {
 	struct fake f = fake_make(100, 1, SEALED), copy;
-	struct sl_agent a;
-	struct conn *c, *d;
+	struct agent a;
+	struct agent_conn *c, *d;
 	uint64_t id;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	c = conn_up(&a);
 	id = admitted(&a, c, &f);
 	assert_int_equal(admitted(&a, c, &f), id); /* asked twice */
 	d = conn_up(&a);
 	refused(&a, d, &f, EEXIST, REFUSED_INSTANCE); /* the first one lives */
-	conn_close(&a, c);
+	agent_conn_close(&a, c);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_DEAD);
 
 	copy = fake_make(100, 1, SEALED); /* other memory, same instance */
@@ -532,27 +533,27 @@ static void a_publisher_that_comes_back_is_the_same_region(void **state)
 static void a_full_agent_says_so_and_makes_room_of_last_words(void **state)
 {
 	struct fake f[4];
-	struct sl_agent a;
-	struct conn *c;
+	struct agent a;
+	struct agent_conn *c;
 
 	(void)state;
 	for (uint64_t i = 0; i < 4; i++)
 		f[i] = fake_make(110 + i, 1, SEALED);
-	agent_up(&a, (struct sl_agent_opts){.max_regions = 2});
+	agent_up(&a, (struct agent_opts){.max_regions = 2});
 	c = conn_up(&a);
 	admitted(&a, c, &f[0]);
 	admitted(&a, conn_up(&a), &f[1]);
 	refused(&a, conn_up(&a), &f[2], ENOSPC, REFUSED_REGIONS);
 	assert_int_equal(a.n.evicted, 0); /* nobody who lives is thrown out */
 	assert_int_equal(dir_hot(&a).refused, 1);
-	conn_close(&a, c);
+	agent_conn_close(&a, c);
 	refused(&a, conn_up(&a), &f[2], ENOSPC, REFUSED_REGIONS); /* makes room ... */
 	assert_int_equal(a.n.evicted, 1);
 	pass(&a, 201 * MS);
 	admitted(&a, conn_up(&a), &f[2]); /* ... after the quarantine */
 	agent_fini(&a);
 
-	agent_up(&a, (struct sl_agent_opts){.max_memory = f[0].size * 2});
+	agent_up(&a, (struct agent_opts){.max_memory = f[0].size * 2});
 	admitted(&a, conn_up(&a), &f[0]);
 	admitted(&a, conn_up(&a), &f[1]);
 	refused(&a, conn_up(&a), &f[2], ENOSPC, REFUSED_MEMORY);
@@ -566,19 +567,19 @@ static void one_user_cannot_take_it_all(void **state)
 {
 	struct fake f[4];
 	uid_t user = geteuid() + 1000, other = user + 1; /* the agent's own uid is trusted */
-	struct sl_agent a;
+	struct agent a;
 
 	(void)state;
 	for (uint64_t i = 0; i < 4; i++)
 		f[i] = fake_make(120 + i, 1, SEALED);
-	agent_up(&a, (struct sl_agent_opts){.max_regions = 4});
+	agent_up(&a, (struct agent_opts){.max_regions = 4});
 	admitted(&a, conn_as(&a, user), &f[0]);
 	admitted(&a, conn_as(&a, user), &f[1]);
 	refused(&a, conn_as(&a, user), &f[2], EDQUOT, REFUSED_QUOTA);
 	admitted(&a, conn_as(&a, other), &f[2]);
 	admitted(&a, conn_as(&a, 0), &f[3]);
 	agent_fini(&a);
-	agent_up(&a, (struct sl_agent_opts){.max_regions_per_uid = 1});
+	agent_up(&a, (struct agent_opts){.max_regions_per_uid = 1});
 	admitted(&a, conn_as(&a, 0), &f[0]);
 	refused(&a, conn_as(&a, 0), &f[1], EDQUOT, REFUSED_QUOTA);
 	agent_fini(&a);
@@ -588,12 +589,12 @@ static void one_user_cannot_take_it_all(void **state)
 
 static void one_connection_cannot_take_it_all(void **state)
 {
-	struct sl_agent a;
-	struct conn *c;
+	struct agent a;
+	struct agent_conn *c;
 	struct fake f[65];
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	c = conn_up(&a);
 	for (uint64_t i = 0; i < 65; i++) {
 		f[i] = fake_make(200 + i, 1, SEALED);
@@ -614,10 +615,10 @@ static void one_connection_cannot_take_it_all(void **state)
 
 static void who_says_nothing_is_dropped(void **state)
 {
-	struct sl_agent a;
+	struct agent a;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	conn_up(&a);
 	pass(&a, 9900 * MS);
 	assert_int_equal(a.conn_count, 1);
@@ -629,11 +630,11 @@ static void who_says_nothing_is_dropped(void **state)
 
 static void who_takes_no_answers_is_dropped(void **state)
 {
-	struct sl_agent a;
-	struct conn *c;
+	struct agent a;
+	struct agent_conn *c;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	c = conn_up(&a);
 	say(&a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
 	assert_int_equal(c->out_count, 1);
@@ -646,13 +647,13 @@ static void who_takes_no_answers_is_dropped(void **state)
 static void the_status_is_json(void **state)
 {
 	struct fake f = fake_make(130, 1, SEALED);
-	struct sl_agent a;
-	struct conn *c;
+	struct agent a;
+	struct agent_conn *c;
 	struct heard h;
 	char text[8192];
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	admitted(&a, conn_up(&a), &f);
 	c = conn_up(&a);
 	say(&a, c, SL_MSG_STATUS, "", 0, -1);
@@ -672,16 +673,16 @@ static void the_status_is_json(void **state)
 static void a_region_that_turns_hostile_harms_itself_only(void **state)
 {
 	struct fake f = fake_make(140, 1, SEALED), g = fake_make(141, 1, SEALED);
-	struct sl_agent a;
-	struct conn *c;
+	struct agent a;
+	struct agent_conn *c;
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){0});
+	agent_up(&a, (struct agent_opts){0});
 	c = conn_up(&a);
 	admitted(&a, c, &f);
 	admitted(&a, conn_up(&a), &g);
 	memset(f.map, 0xff, f.size); /* header, hot line and all */
-	conn_close(&a, c);
+	agent_conn_close(&a, c);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_DEAD);
 	assert_int_equal(entry_of(&a, 0).length, f.size);
 	assert_int_equal(entry_of(&a, 1).state, SL_STATE_LIVE);
@@ -695,20 +696,20 @@ static void a_region_that_turns_hostile_harms_itself_only(void **state)
 
 static void nothing_is_left(void **state)
 {
-	struct sl_agent a;
+	struct agent a;
 	int before = fds_open();
 
 	(void)state;
-	agent_up(&a, (struct sl_agent_opts){.max_regions = 300});
+	agent_up(&a, (struct agent_opts){.max_regions = 300});
 	for (uint64_t round = 0; round < 20; round++) {
 		for (uint64_t i = 0; i < 100; i++) {
 			struct fake f = fake_make(1000 + round * 1000 + i, 1, SEALED);
-			struct conn *c = conn_up(&a);
+			struct agent_conn *c = conn_up(&a);
 
 			admitted(&a, c, &f);
 			if (i & 1)
 				say(&a, c, SL_MSG_CLOSE, &(struct sl_msg_id){f.instance}, 8, -1);
-			conn_close(&a, c);
+			agent_conn_close(&a, c);
 			fake_free(&f);
 		}
 		pass(&a, 1001 * MS);

@@ -6,9 +6,9 @@
  */
 #include "fixture.h"
 
-/* ---- a device ------------------------------------------------------------------------------------- */
+/* ---- a device ---- */
 
-struct sl_host {
+struct fabric_host {
 	bool lost;
 };
 
@@ -17,10 +17,10 @@ static struct {
 	uint32_t rkey; /* 0: free */
 } memory[4096];
 static uint32_t last_rkey, registered, most_registered, fail_after = UINT32_MAX;
-static struct sl_host device;
+static struct fabric_host device;
 static bool plugged = true;
 
-struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_t bytes)
+struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error, size_t bytes)
 {
 	(void)opts;
 	if (!plugged) {
@@ -32,13 +32,14 @@ struct sl_host *sl_host_open(const struct sl_host_opts *opts, char *error, size_
 	return &device;
 }
 
-void sl_host_close(struct sl_host *h)
+void fabric_host_close(struct fabric_host *h)
 {
 	(void)h;
 	assert_int_equal(registered, 0);
 }
 
-int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key)
+int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
+			 struct fabric_host_key *key)
 {
 	(void)h;
 	assert_int_equal((uintptr_t)map % 4096, 0);
@@ -64,15 +65,16 @@ int sl_host_register(struct sl_host *h, void *map, size_t bytes, struct sl_host_
 	return -ENOMEM;
 }
 
-int sl_host_register_board(struct sl_host *h, void *map, size_t bytes, struct sl_host_key *key,
-			   void (*notice)(void *arg, uint32_t entry), void *arg)
+int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
+			       struct fabric_host_key *key,
+			       void (*notice)(void *arg, uint32_t entry), void *arg)
 {
 	assert_non_null(notice);
 	assert_non_null(arg);
-	return sl_host_register(h, map, bytes, key);
+	return fabric_host_register(h, map, bytes, key);
 }
 
-void sl_host_unregister(struct sl_host *h, struct sl_host_key *key)
+void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key)
 {
 	(void)h;
 	if (!key->mr)
@@ -84,36 +86,37 @@ void sl_host_unregister(struct sl_host *h, struct sl_host_key *key)
 	memset(key, 0, sizeof(*key));
 }
 
-void sl_host_set_directory(struct sl_host *h, const struct sl_host_key *key, uint64_t length,
-			   uint64_t agent_instance)
+void fabric_host_set_directory(struct fabric_host *h, const struct fabric_host_key *key,
+			       uint64_t length, uint64_t agent_instance)
 {
 	(void)h;
 	assert_non_null(key->mr);
 	assert_true(length && agent_instance);
 }
 
-int sl_host_fd(const struct sl_host *h)
+int fabric_host_fd(const struct fabric_host *h)
 {
 	(void)h;
 	return -1;
 }
 
-void sl_host_dispatch(struct sl_host *h)
+void fabric_host_dispatch(struct fabric_host *h)
 {
 	(void)h;
 }
 
-size_t sl_host_queues(const struct sl_host *h, struct sl_host_queue *out, size_t max)
+size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue *out, size_t max)
 {
 	(void)h;
 	if (max)
-		out[0] = (struct sl_host_queue){.qp_num = 17, .peer = "10.0.0.2:1", .state = "RTS"};
+		out[0] = (struct fabric_host_queue){
+			.qp_num = 17, .peer = "10.0.0.2:1", .state = "RTS"};
 	return 1;
 }
 
-void sl_host_stats(const struct sl_host *h, struct sl_host_stats *out)
+void fabric_host_stats(const struct fabric_host *h, struct fabric_host_stats *out)
 {
-	*out = (struct sl_host_stats){
+	*out = (struct fabric_host_stats){
 		.device = "fake0", .address = "10.0.0.1", .port = 7475, .lost = h->lost};
 }
 
@@ -125,7 +128,7 @@ static bool readable(uint64_t addr, uint64_t length, uint32_t rkey)
 	return false;
 }
 
-/* ---- a collector: knows what it saw within two leases ------------------------------------------------ */
+/* ---- a collector: knows what it saw within two leases ---- */
 
 #define LEASE (100 * MS)
 
@@ -136,13 +139,13 @@ struct seen {
 static struct seen seen[65536];
 static size_t seen_count;
 
-static void look(struct sl_agent *a)
+static void look(struct agent *a)
 {
 	uint64_t now = agent_now(a);
 	size_t kept = 0;
 
 	for (uint32_t i = 0; i < a->slot_count; i++) {
-		struct sl_entry e = entry_of(a, i);
+		struct region_entry e = entry_of(a, i);
 
 		if (e.state == SL_STATE_FREE || e.state == SL_STATE_RETIRED || !e.addr)
 			continue;
@@ -160,32 +163,32 @@ static void look(struct sl_agent *a)
 	seen_count = kept;
 }
 
-static struct sl_agent_opts opts(void)
+static struct agent_opts opts(void)
 {
 	memset(memory, 0, sizeof(memory));
 	registered = most_registered = 0;
 	seen_count = 0;
 	fail_after = UINT32_MAX;
-	return (struct sl_agent_opts){.max_regions = 128,
-				      .grace_ns = 300 * MS,
-				      .lease_ns = LEASE,
-				      .rdma = true,
-				      .rdma_settle_ns = 500 * MS};
+	return (struct agent_opts){.max_regions = 128,
+				   .grace_ns = 300 * MS,
+				   .lease_ns = LEASE,
+				   .rdma = true,
+				   .rdma_settle_ns = 500 * MS};
 }
 
-static void up(struct sl_agent *a, struct sl_agent_opts o)
+static void up(struct agent *a, struct agent_opts o)
 {
 	char error[256];
 
 	agent_up(a, o);
-	if (rdma_init(a, error, sizeof(error)))
+	if (agent_rdma_init(a, error, sizeof(error)))
 		fail_msg("%s", error);
 }
 
 static void neighbours_share_a_registration_once_they_settled(void **state)
 {
 	struct fake f[20];
-	struct sl_agent a;
+	struct agent a;
 	uint32_t rkey;
 
 	(void)state;
@@ -197,7 +200,7 @@ static void neighbours_share_a_registration_once_they_settled(void **state)
 			assert_int_equal(entry_of(&a, (uint32_t)i).addr,
 					 entry_of(&a, (uint32_t)i - 1).addr + f[0].size);
 	}
-	assert_int_equal(rdma_mr_count(&a), 16);
+	assert_int_equal(agent_rdma_mr_count(&a), 16);
 	look(&a);
 	for (int i = 0; i < 12; i++) {
 		pass(&a, 50 * MS);
@@ -210,7 +213,7 @@ static void neighbours_share_a_registration_once_they_settled(void **state)
 		pass(&a, 50 * MS);
 		look(&a);
 	}
-	assert_int_equal(rdma_mr_count(&a), 1); /* those before are gone */
+	assert_int_equal(agent_rdma_mr_count(&a), 1); /* those before are gone */
 	assert_true(a.n.promoted_regions <= 16 * 5);
 
 	/* The seventeenth finds the group full. */
@@ -228,8 +231,8 @@ static void neighbours_share_a_registration_once_they_settled(void **state)
 static void a_group_breaks_up_when_a_member_goes(void **state)
 {
 	struct fake f[8];
-	struct conn *c[8];
-	struct sl_agent a;
+	struct agent_conn *c[8];
+	struct agent a;
 	uint32_t rkey, left, right;
 
 	(void)state;
@@ -242,8 +245,8 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 	pass(&a, 501 * MS);
 	pass(&a, 201 * MS);
 	rkey = entry_of(&a, 3).rkey;
-	assert_int_equal(rdma_mr_count(&a), 1);
-	conn_close(&a, c[3]);
+	assert_int_equal(agent_rdma_mr_count(&a), 1);
+	agent_conn_close(&a, c[3]);
 	look(&a);
 	assert_int_equal(entry_of(&a, 4).rkey, rkey); /* last words are read by it */
 	pass(&a, 301 * MS);
@@ -260,10 +263,10 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 	assert_true(readable(entry_of(&a, 3).addr, f[3].size, rkey)); /* readers are under way */
 	pass(&a, 150 * MS);
 	look(&a);
-	assert_int_equal(rdma_mr_count(&a), 3);
+	assert_int_equal(agent_rdma_mr_count(&a), 3);
 	pass(&a, 60 * MS);
 	look(&a);
-	assert_int_equal(rdma_mr_count(&a), 2);
+	assert_int_equal(agent_rdma_mr_count(&a), 2);
 	assert_int_equal(a.n.breakups, 1);
 	assert_int_equal(entry_of(&a, 3).state, SL_STATE_FREE);
 	agent_fini(&a);
@@ -274,8 +277,8 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 static void no_key_goes_while_a_reader_may_use_it(void **state)
 {
 	struct fake f[96];
-	struct conn *c[96] = {0};
-	struct sl_agent a;
+	struct agent_conn *c[96] = {0};
+	struct agent a;
 	uint64_t instance = 1, rounds = 3000;
 
 	(void)state;
@@ -288,12 +291,12 @@ static void no_key_goes_while_a_reader_may_use_it(void **state)
 			f[i] = fake_make(instance++, 1 + (uint32_t)rand() % 3, SEALED);
 			c[i] = conn_up(&a);
 			if (publish(&a, c[i], &f[i]).type != SL_MSG_ADMITTED) {
-				conn_close(&a, c[i]);
+				agent_conn_close(&a, c[i]);
 				fake_free(&f[i]);
 				c[i] = NULL;
 			}
 		} else if (rand() % 3 == 0) {
-			conn_close(&a, c[i]);
+			agent_conn_close(&a, c[i]);
 			fake_free(&f[i]);
 			c[i] = NULL;
 		}
@@ -308,13 +311,13 @@ static void no_key_goes_while_a_reader_may_use_it(void **state)
 	assert_true(a.n.registration_failures > 5);
 	for (int i = 0; i < 96; i++)
 		if (c[i]) {
-			conn_close(&a, c[i]);
+			agent_conn_close(&a, c[i]);
 			fake_free(&f[i]);
 		}
 	for (int i = 0; i < 4; i++)
 		pass(&a, 301 * MS);
 	assert_int_equal(a.region_count, 0);
-	assert_int_equal(rdma_mr_count(&a), 0);
+	assert_int_equal(agent_rdma_mr_count(&a), 0);
 	assert_int_equal(registered, 2); /* the directory, and the board */
 	agent_fini(&a);
 	assert_int_equal(registered, 0);
@@ -323,7 +326,7 @@ static void no_key_goes_while_a_reader_may_use_it(void **state)
 static void regions_outlive_their_device(void **state)
 {
 	struct fake f = fake_make(1, 1, SEALED), g = fake_make(2, 1, SEALED);
-	struct sl_agent a;
+	struct agent a;
 
 	(void)state;
 	up(&a, opts());
@@ -331,7 +334,7 @@ static void regions_outlive_their_device(void **state)
 	assert_true(readable(entry_of(&a, 0).addr, f.size, entry_of(&a, 0).rkey));
 	device.lost = true;
 	plugged = false;
-	rdma_event(&a);
+	agent_rdma_event(&a);
 	assert_int_equal(registered, 0);
 	assert_int_equal(entry_of(&a, 0).addr, 0);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_LIVE);
@@ -350,7 +353,7 @@ static void regions_outlive_their_device(void **state)
 static void a_region_that_cannot_be_registered_is_refused(void **state)
 {
 	struct fake f = fake_make(1, 1, SEALED);
-	struct sl_agent a;
+	struct agent a;
 
 	(void)state;
 	up(&a, opts());
@@ -366,12 +369,12 @@ static void a_region_that_cannot_be_registered_is_refused(void **state)
 static void no_such_device_is_one_clear_line(void **state)
 {
 	char error[256] = "";
-	struct sl_agent a;
+	struct agent a;
 
 	(void)state;
 	plugged = false;
 	agent_up(&a, opts());
-	assert_int_equal(rdma_init(&a, error, sizeof(error)), -ENODEV);
+	assert_int_equal(agent_rdma_init(&a, error, sizeof(error)), -ENODEV);
 	assert_string_equal(error, "no such device");
 	plugged = true;
 	agent_fini(&a);

@@ -14,34 +14,34 @@
 
 #define POSTS 200
 
-static struct sl_agent *agent;
+static struct agent *agent;
 static int stop_fd;
 static char folder[] = "/tmp/sl-test-XXXXXX", path[64];
 
 static void *loop(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)sl_agent_run(agent, stop_fd);
+	return (void *)(intptr_t)agent_run(agent, stop_fd);
 }
 
 static void request(const char *method, const char *where, const char *body, int status)
 {
-	struct rest_request q = {.method = method,
-				 .path = where,
-				 .variable = "",
-				 .body = body,
-				 .bytes = strlen(body),
-				 .content_type = "application/json"};
-	struct rest_reply reply;
+	struct agent_rest_request q = {.method = method,
+				       .path = where,
+				       .variable = "",
+				       .body = body,
+				       .bytes = strlen(body),
+				       .content_type = "application/json"};
+	struct agent_rest_reply reply;
 
-	rest_handle(agent, &q, &reply);
+	agent_rest_handle(agent, &q, &reply);
 	assert_int_equal(reply.status >= 400, status >= 400);
 	if (reply.layout) {
 		char text[4096];
 
-		while (layout_read(reply.layout, text, sizeof(text)) > 0)
+		while (agent_layout_read(reply.layout, text, sizeof(text)) > 0)
 			;
-		layout_done(reply.layout);
+		agent_layout_done(reply.layout);
 	}
 	json_decref(reply.json);
 }
@@ -89,7 +89,7 @@ static void *asking(void *arg)
 
 	(void)arg;
 	for (int i = 0; i < 30; i++) {
-		text = sl_agent_ask_status(path, error, sizeof(error));
+		text = agent_ask_status(path, error, sizeof(error));
 		assert_non_null(text);
 		free(text);
 	}
@@ -98,11 +98,11 @@ static void *asking(void *arg)
 
 static void everybody_at_once(void **state)
 {
-	struct sl_agent_opts o = {.socket = path,
-				  .host = "threads",
-				  .grace_ns = 20 * MS,
-				  .lease_ns = 5 * MS,
-				  .rest_idle_ns = 30 * MS};
+	struct agent_opts o = {.socket = path,
+			       .host = "threads",
+			       .grace_ns = 20 * MS,
+			       .lease_ns = 5 * MS,
+			       .rest_idle_ns = 30 * MS};
 	pthread_t t[8];
 	const uint64_t one = 1;
 	char error[256];
@@ -112,9 +112,9 @@ static void everybody_at_once(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/s", folder);
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	stop_fd = eventfd(0, EFD_CLOEXEC);
-	agent = sl_agent_new(&o, error, sizeof(error));
+	agent = agent_new(&o, error, sizeof(error));
 	if (!agent)
 		fail_msg("%s", error);
 	pthread_create(&t[n++], NULL, loop, NULL);
@@ -129,16 +129,17 @@ static void everybody_at_once(void **state)
 	pthread_mutex_lock(&agent->lock);
 	assert_int_equal(agent->n.rest_updates, 3 * POSTS);
 	if (agent->n.closed - agent->n.rest_expired != 60)
-		for (int i = 0; i < COUNTERS; i++)
-			print_message("%s %lu\n", counter_table[i].name,
-				      *(uint64_t *)((char *)&agent->n + counter_table[i].offset));
+		for (int i = 0; i < AGENT_COUNTERS; i++)
+			print_message(
+				"%s %lu\n", agent_counter_table[i].name,
+				*(uint64_t *)((char *)&agent->n + agent_counter_table[i].offset));
 	assert_int_equal(agent->n.closed - agent->n.rest_expired, 60);
 	assert_int_equal(agent->proxy_count, 0);
 	pthread_mutex_unlock(&agent->lock);
 	assert_int_equal(write(stop_fd, &one, sizeof(one)), sizeof(one));
 	pthread_join(t[0], &result);
 	assert_null(result);
-	sl_agent_free(agent);
+	agent_free(agent);
 	close(stop_fd);
 	assert_int_equal(rmdir(folder), 0); /* the socket's file is gone */
 }

@@ -11,7 +11,7 @@
 /* (0, 1] */
 static inline double noise_uniform(uint64_t *state)
 {
-	return (double)((sl_random_next(state) >> 11) + 1) * 0x1p-53;
+	return (double)((analyse_random_next(state) >> 11) + 1) * 0x1p-53;
 }
 
 static inline double noise_normal(uint64_t *state)

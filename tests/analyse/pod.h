@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pod.h - a pod of twelve metrics, and a pipeline that learns what is usual for it. After cmocka.h. */
+/* pod.h - a pod of twelve metrics, and a pipeline that learns what is usual for it. After cmocka.h.
+ */
 #ifndef SL_TESTS_ANALYSE_POD_H
 #define SL_TESTS_ANALYSE_POD_H
 
@@ -12,7 +13,7 @@
 #define N    12u
 #define STEP 1000000000ull
 
-static const struct sl_column columns[N] = {
+static const struct analyse_column columns[N] = {
 	{"cpu", false}, {"memory", false}, {"requests", true},	{"errors", true},
 	{"p50", false}, {"p99", false},	   {"constant", false}, {"zero", false},
 	{"rx", true},	{"tx", true},	   {"threads", false},	{"queue", false},
@@ -22,23 +23,23 @@ static double false_alarms = 3.6; /* an hour: one in a thousand steps */
 static uint64_t hold_ns;	  /* default */
 
 struct pod {
-	struct sl_pipeline *p;
+	struct analyse_pipeline *p;
 	uint64_t t, seed;
 	double values[N];
 };
 
-static inline struct sl_pipeline *create(const struct sl_detector_ops *ops)
+static inline struct analyse_pipeline *create(const struct analyse_detector_ops *ops)
 {
-	struct sl_pipeline_opts o = {.sz = sizeof(o),
-				     .columns = 16,
-				     .false_alarms = false_alarms,
-				     .hold_ns = hold_ns,
-				     .seed = 1,
-				     .detector = ops};
-	struct sl_pipeline *p = sl_pipeline_create(&o);
+	struct analyse_pipeline_opts o = {.sz = sizeof(o),
+					  .columns = 16,
+					  .false_alarms = false_alarms,
+					  .hold_ns = hold_ns,
+					  .seed = 1,
+					  .detector = ops};
+	struct analyse_pipeline *p = analyse_pipeline_create(&o);
 
 	assert_non_null(p);
-	assert_int_equal(sl_pipeline_columns(p, columns, N), 0);
+	assert_int_equal(analyse_pipeline_columns(p, columns, N), 0);
 	return p;
 }
 
@@ -61,24 +62,24 @@ static inline void move_on(struct pod *d)
 	d->values[11] = noise_uniform(&d->seed) < 0.2;
 }
 
-static inline struct sl_verdict push(struct pod *d)
+static inline struct analyse_verdict push(struct pod *d)
 {
-	struct sl_verdict v;
+	struct analyse_verdict v;
 
 	move_on(d);
-	assert_int_equal(sl_pipeline_push(d->p, d->t, d->values, &v), 0);
+	assert_int_equal(analyse_pipeline_push(d->p, d->t, d->values, &v), 0);
 	assert_true(v.score >= 0 && isfinite(v.score));
 	return v;
 }
 
-static inline struct pod trained(const struct sl_detector_ops *ops, int steps)
+static inline struct pod trained(const struct analyse_detector_ops *ops, int steps)
 {
 	struct pod d = {.p = create(ops), .t = STEP, .seed = 1};
 
-	sl_pipeline_learning(d.p, SL_LEARN_ALL);
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
 	for (int i = 0; i < steps; i++)
 		push(&d);
-	sl_pipeline_learning(d.p, SL_LEARN_GATED);
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
 	return d;
 }
 

@@ -51,19 +51,20 @@ static double beyond(enum shape shape, double x)
 	return 0;
 }
 
-/* What a normal step exceeds the threshold with, that so many scores make; the mean of some seeds. */
+/* What a normal step exceeds the threshold with, that so many scores make; the mean of some seeds.
+ */
 static double alarms(enum shape shape, double q, int learned, uint64_t seeds)
 {
 	double sum = 0;
 
 	for (uint64_t k = 0; k < seeds; k++) {
 		uint64_t seed = 1000 * k;
-		struct sl_calibration c;
+		struct analyse_calibration c;
 
-		assert_int_equal(sl_calibration_init(&c, q, SL_TAIL_ANY, 1), 0);
+		assert_int_equal(analyse_calibration_init(&c, q, ANALYSE_TAIL_ANY, 1), 0);
 		for (int i = 0; i < learned; i++)
-			sl_calibration_learn(&c, draw(shape, &seed));
-		sum += beyond(shape, sl_calibration_threshold(&c));
+			analyse_calibration_learn(&c, draw(shape, &seed));
+		sum += beyond(shape, analyse_calibration_threshold(&c));
 	}
 	return sum / (double)seeds;
 }
@@ -84,9 +85,9 @@ static void the_budget_is_kept(void **state)
 }
 
 /*
- * One alarm an hour, of steps of a second, after half a minute already: the threshold is wide then, as
- * an hour's worst step was never seen. Over all tails the budget holds, and each alone within three
- * times.
+ * One alarm an hour, of steps of a second, after half a minute already: the threshold is wide then,
+ * as an hour's worst step was never seen. Over all tails the budget holds, and each alone within
+ * three times.
  */
 static void of_few_scores_the_budget_is_kept_in_expectation(void **state)
 {
@@ -122,12 +123,12 @@ static void the_threshold_comes_down_as_more_is_known(void **state)
 
 		for (uint64_t seed = 0; seed < 20; seed++) {
 			uint64_t random = 1000 * seed;
-			struct sl_calibration c;
+			struct analyse_calibration c;
 
-			sl_calibration_init(&c, q, SL_TAIL_ANY, 1);
+			analyse_calibration_init(&c, q, ANALYSE_TAIL_ANY, 1);
 			for (int i = 0; i < lengths[k]; i++)
-				sl_calibration_learn(&c, draw(EXPONENTIAL, &random));
-			sum += sl_calibration_threshold(&c) / 20;
+				analyse_calibration_learn(&c, draw(EXPONENTIAL, &random));
+			sum += analyse_calibration_threshold(&c) / 20;
 		}
 		assert_true(sum > right * 0.9 && sum < before);
 		before = sum;
@@ -138,9 +139,9 @@ static void the_threshold_comes_down_as_more_is_known(void **state)
 #define MANY 8
 
 /*
- * Of some pods that learned as many scores each, their scales spread by e^(spread x): alarms of the mean
- * pod and of the worst, in budgets, with thresholds of their own and with one for all, and how high theirs
- * are over that one. Means of some seeds.
+ * Of some pods that learned as many scores each, their scales spread by e^(spread x): alarms of the
+ * mean pod and of the worst, in budgets, with thresholds of their own and with one for all, and how
+ * high theirs are over that one. Means of some seeds.
  */
 struct pooled {
 	double mean, worst, mean_of_all, worst_of_all, height;
@@ -148,33 +149,33 @@ struct pooled {
 
 static struct pooled pool(enum shape shape, double spread, int learned, double q)
 {
-	static struct sl_calibration own[MANY], all;
+	static struct analyse_calibration own[MANY], all;
 	const uint64_t seeds = 40;
 	struct pooled r = {0};
 
 	for (uint64_t s = 0; s < seeds; s++) {
-		struct sl_calibration_spread of = {0};
+		struct analyse_calibration_spread of = {0};
 		double scale[MANY], worst = 0, worst_of_all = 0;
 		uint64_t seed = 1000 * s;
 
-		sl_calibration_init(&all, q, SL_TAIL_LOG_P, 1);
+		analyse_calibration_init(&all, q, ANALYSE_TAIL_LOG_P, 1);
 		for (int i = 0; i < MANY; i++) {
 			scale[i] = exp(spread * noise_normal(&seed));
-			sl_calibration_init(&own[i], q, SL_TAIL_LOG_P, 1);
+			analyse_calibration_init(&own[i], q, ANALYSE_TAIL_LOG_P, 1);
 		}
 		for (int k = 0; k < learned; k++)
 			for (int i = 0; i < MANY; i++) {
 				double x = scale[i] * draw(shape, &seed);
 
-				sl_calibration_learn(&own[i], x);
-				sl_calibration_learn(&all, x);
+				analyse_calibration_learn(&own[i], x);
+				analyse_calibration_learn(&all, x);
 			}
 		for (int i = 0; i < MANY; i++)
-			sl_calibration_compare(&of, &own[i], &all);
-		sl_calibration_compared(&of, &all);
+			analyse_calibration_compare(&of, &own[i], &all);
+		analyse_calibration_compared(&of, &all);
 		for (int i = 0; i < MANY; i++) {
-			double mine = sl_calibration_among(&own[i], &all);
-			double of_all = sl_calibration_threshold(&all);
+			double mine = analyse_calibration_among(&own[i], &all);
+			double of_all = analyse_calibration_threshold(&all);
 
 			worst = fmax(worst, beyond(shape, mine / scale[i]) / q);
 			worst_of_all = fmax(worst_of_all, beyond(shape, of_all / scale[i]) / q);
@@ -190,8 +191,9 @@ static struct pooled pool(enum shape shape, double spread, int learned, double q
 }
 
 /*
- * One threshold for all gives the alarms to the pod that is always restless, and hides the faults of the
- * quiet. From a minute on each has one of its own that is lower, keeps the budget, and spares the worst.
+ * One threshold for all gives the alarms to the pod that is always restless, and hides the faults
+ * of the quiet. From a minute on each has one of its own that is lower, keeps the budget, and
+ * spares the worst.
  */
 static void pods_that_differ_have_their_own_thresholds(void **state)
 {
@@ -222,39 +224,39 @@ static void pods_that_are_alike_share_what_they_know(void **state)
 
 static void who_knows_nothing_of_itself_has_no_threshold(void **state)
 {
-	struct sl_calibration own, all;
+	struct analyse_calibration own, all;
 	uint64_t seed = 11;
 
 	(void)state;
-	sl_calibration_init(&own, 0.01, SL_TAIL_LOG_P, 1);
-	sl_calibration_init(&all, 0.01, SL_TAIL_LOG_P, 1);
+	analyse_calibration_init(&own, 0.01, ANALYSE_TAIL_LOG_P, 1);
+	analyse_calibration_init(&all, 0.01, ANALYSE_TAIL_LOG_P, 1);
 	for (int i = 0; i < 300; i++)
-		sl_calibration_learn(&all, draw(EXPONENTIAL, &seed));
+		analyse_calibration_learn(&all, draw(EXPONENTIAL, &seed));
 	for (int i = 0; i < 300; i++) {
 		double x = draw(EXPONENTIAL, &seed);
 
-		assert_int_equal(isinf(sl_calibration_among(&own, &all)), i < 32);
-		sl_calibration_learn(&all, x);
-		sl_calibration_learn(&own, x);
+		assert_int_equal(isinf(analyse_calibration_among(&own, &all)), i < 32);
+		analyse_calibration_learn(&all, x);
+		analyse_calibration_learn(&own, x);
 	}
-	assert_true(sl_calibration_among(&own, &own) == sl_calibration_threshold(&own));
+	assert_true(analyse_calibration_among(&own, &own) == analyse_calibration_threshold(&own));
 }
 
 /* What comes in lumps, most of them 0, as scores do: a lump is not its own excess. */
 static void scores_in_lumps_keep_the_budget(void **state)
 {
-	struct sl_calibration c;
+	struct analyse_calibration c;
 	uint64_t seed = 1;
 
 	(void)state;
-	sl_calibration_init(&c, 1.0 / 3600, SL_TAIL_ANY, 1);
+	analyse_calibration_init(&c, 1.0 / 3600, ANALYSE_TAIL_ANY, 1);
 	for (int i = 0; i < 4000; i++) {
 		double above = 0;
 
-		sl_calibration_learn(&c, floor(1.5 * draw(EXPONENTIAL, &seed)));
+		analyse_calibration_learn(&c, floor(1.5 * draw(EXPONENTIAL, &seed)));
 		if (i < 300)
 			continue;
-		above = ceil(sl_calibration_threshold(&c));
+		above = ceil(analyse_calibration_threshold(&c));
 		assert_true(exp(-above / 1.5) < 4 / 3600.0);
 		assert_true(above < 40);
 	}
@@ -262,47 +264,47 @@ static void scores_in_lumps_keep_the_budget(void **state)
 
 static void a_smaller_budget_has_a_higher_threshold(void **state)
 {
-	struct sl_calibration c;
+	struct analyse_calibration c;
 	double before = 0;
 	uint64_t seed = 7;
 
 	(void)state;
-	sl_calibration_init(&c, 0.1, SL_TAIL_ANY, 1);
+	analyse_calibration_init(&c, 0.1, ANALYSE_TAIL_ANY, 1);
 	for (int i = 0; i < 1000; i++)
-		sl_calibration_learn(&c, draw(EXPONENTIAL, &seed));
+		analyse_calibration_learn(&c, draw(EXPONENTIAL, &seed));
 	for (double q = 0.1; q > 1e-6; q /= 2) {
-		assert_int_equal(sl_calibration_budget(&c, q), 0);
-		assert_true(sl_calibration_threshold(&c) > before);
-		before = sl_calibration_threshold(&c);
+		assert_int_equal(analyse_calibration_budget(&c, q), 0);
+		assert_true(analyse_calibration_threshold(&c) > before);
+		before = analyse_calibration_threshold(&c);
 	}
 }
 
 static void nothing_alarms_before_enough_is_known(void **state)
 {
-	struct sl_calibration c;
+	struct analyse_calibration c;
 
 	(void)state;
-	sl_calibration_init(&c, 0.01, SL_TAIL_ANY, 1);
+	analyse_calibration_init(&c, 0.01, ANALYSE_TAIL_ANY, 1);
 	for (int i = 0; i < 31; i++) {
-		assert_true(isinf(sl_calibration_threshold(&c)));
-		sl_calibration_learn(&c, i);
+		assert_true(isinf(analyse_calibration_threshold(&c)));
+		analyse_calibration_learn(&c, i);
 	}
-	sl_calibration_learn(&c, 31);
-	assert_false(isinf(sl_calibration_threshold(&c)));
+	analyse_calibration_learn(&c, 31);
+	assert_false(isinf(analyse_calibration_threshold(&c)));
 }
 
 static void probabilities_fall_as_scores_rise(void **state)
 {
-	struct sl_calibration c;
+	struct analyse_calibration c;
 	double before = 1.1;
 	uint64_t seed = 3;
 
 	(void)state;
-	sl_calibration_init(&c, 0.01, SL_TAIL_ANY, 1);
+	analyse_calibration_init(&c, 0.01, ANALYSE_TAIL_ANY, 1);
 	for (int i = 0; i < 500; i++)
-		sl_calibration_learn(&c, draw(PARETO, &seed));
+		analyse_calibration_learn(&c, draw(PARETO, &seed));
 	for (double x = 0; x < 1e6; x = x * 1.5 + 0.1) {
-		double p = sl_calibration_p(&c, x);
+		double p = analyse_calibration_p(&c, x);
 
 		assert_true(p <= before + 1e-9 && p >= 1e-12 && p <= 1);
 		before = p;
@@ -311,56 +313,56 @@ static void probabilities_fall_as_scores_rise(void **state)
 
 static void the_threshold_follows_a_change_that_lasts(void **state)
 {
-	struct sl_calibration c;
+	struct analyse_calibration c;
 	uint64_t seed = 5, above = 0;
 
 	(void)state;
-	sl_calibration_init(&c, 0.01, SL_TAIL_ANY, 1);
+	analyse_calibration_init(&c, 0.01, ANALYSE_TAIL_ANY, 1);
 	for (int i = 0; i < 1000; i++)
-		sl_calibration_learn(&c, draw(NORMAL, &seed));
+		analyse_calibration_learn(&c, draw(NORMAL, &seed));
 	for (int i = 0; i < 20000; i++)
-		sl_calibration_learn(&c, 10 + draw(NORMAL, &seed));
+		analyse_calibration_learn(&c, 10 + draw(NORMAL, &seed));
 	for (int i = 0; i < 10000; i++)
-		above += 10 + draw(NORMAL, &seed) > sl_calibration_threshold(&c);
+		above += 10 + draw(NORMAL, &seed) > analyse_calibration_threshold(&c);
 	assert_true(above < 300);
 }
 
 static void drift_raises_its_own_alarm_and_noise_does_not(void **state)
 {
-	struct sl_calibration c;
+	struct analyse_calibration c;
 	bool drift = false;
 	uint64_t seed = 9;
 
 	(void)state;
-	sl_calibration_init(&c, 0.001, SL_TAIL_ANY, 1);
+	analyse_calibration_init(&c, 0.001, ANALYSE_TAIL_ANY, 1);
 	for (int i = 0; i < 1000; i++)
-		sl_calibration_learn(&c, draw(NORMAL, &seed));
+		analyse_calibration_learn(&c, draw(NORMAL, &seed));
 	for (int i = 0; i < 20000; i++)
-		drift |= sl_calibration_watch(&c, draw(NORMAL, &seed));
+		drift |= analyse_calibration_watch(&c, draw(NORMAL, &seed));
 	assert_false(drift);
 	/* Far below the threshold, but often above what was usual. */
 	for (int i = 0; i < 200; i++)
-		drift |= sl_calibration_watch(&c, 1 + draw(NORMAL, &seed));
+		drift |= analyse_calibration_watch(&c, 1 + draw(NORMAL, &seed));
 	assert_true(drift);
 	for (int i = 0; i < 500; i++)
-		drift = sl_calibration_watch(&c, draw(NORMAL, &seed));
+		drift = analyse_calibration_watch(&c, draw(NORMAL, &seed));
 	assert_false(drift);
 }
 
 static void hostile_scores_change_nothing(void **state)
 {
-	struct sl_calibration c;
+	struct analyse_calibration c;
 
 	(void)state;
-	sl_calibration_init(&c, 0.01, SL_TAIL_ANY, 1);
-	sl_calibration_learn(&c, NAN);
-	sl_calibration_learn(&c, -1);
+	analyse_calibration_init(&c, 0.01, ANALYSE_TAIL_ANY, 1);
+	analyse_calibration_learn(&c, NAN);
+	analyse_calibration_learn(&c, -1);
 	assert_int_equal(c.n, 0);
 	for (int i = 0; i < 100; i++)
-		sl_calibration_learn(&c, INFINITY);
-	assert_false(isnan(sl_calibration_threshold(&c)));
-	assert_int_equal(sl_calibration_init(&c, 0, SL_TAIL_ANY, 1), -22);
-	assert_int_equal(sl_calibration_init(&c, NAN, SL_TAIL_ANY, 1), -22);
+		analyse_calibration_learn(&c, INFINITY);
+	assert_false(isnan(analyse_calibration_threshold(&c)));
+	assert_int_equal(analyse_calibration_init(&c, 0, ANALYSE_TAIL_ANY, 1), -22);
+	assert_int_equal(analyse_calibration_init(&c, NAN, ANALYSE_TAIL_ANY, 1), -22);
 }
 
 int main(void)

@@ -19,7 +19,7 @@ struct rows {
 };
 
 /* Eleven metrics that follow three causes, one constant, four missing. */
-static struct sl_row normal_row(struct rows *r)
+static struct analyse_row normal_row(struct rows *r)
 {
 	double cause[3];
 
@@ -32,18 +32,18 @@ static struct sl_row normal_row(struct rows *r)
 		if (c >= 12)
 			r->z[c] = r->move[c] = NAN;
 	}
-	return (struct sl_row){DIMS, r->z, r->move};
+	return (struct analyse_row){DIMS, r->z, r->move};
 }
 
-static void *trained(const struct sl_detector_ops *ops, uint64_t seed, unsigned int rows)
+static void *trained(const struct analyse_detector_ops *ops, uint64_t seed, unsigned int rows)
 {
-	struct sl_detector_opts o = {.dims = DIMS, .seed = 1};
+	struct analyse_detector_opts o = {.dims = DIMS, .seed = 1};
 	struct rows r = {.seed = seed};
 	void *d = ops->create(&o);
 
 	assert_non_null(d);
 	for (unsigned int i = 0; i < rows; i++) {
-		struct sl_row row = normal_row(&r);
+		struct analyse_row row = normal_row(&r);
 
 		if (ops->learn)
 			ops->learn(d, &row);
@@ -56,19 +56,19 @@ static void scores_are_finite_and_not_negative_whatever_comes(void **state)
 	static const float odd[] = {0, 1000, -1000, NAN, 5, -0.0f};
 
 	(void)state;
-	for (unsigned int k = 0; sl_detector_at(k); k++) {
-		const struct sl_detector_ops *ops = sl_detector_at(k);
+	for (unsigned int k = 0; analyse_detector_at(k); k++) {
+		const struct analyse_detector_ops *ops = analyse_detector_at(k);
 		void *d = trained(ops, 1, 300);
 		struct rows r = {.seed = 2};
 		float blame[DIMS];
 
 		for (int i = 0; i < 500; i++) {
-			struct sl_row row = {DIMS, r.z, r.move};
+			struct analyse_row row = {DIMS, r.z, r.move};
 			float s;
 
 			for (uint32_t c = 0; c < DIMS; c++) {
-				r.z[c] = odd[sl_random_next(&r.seed) % 6];
-				r.move[c] = odd[sl_random_next(&r.seed) % 6];
+				r.z[c] = odd[analyse_random_next(&r.seed) % 6];
+				r.move[c] = odd[analyse_random_next(&r.seed) % 6];
 			}
 			s = ops->score(d, &row, blame);
 			assert_true(s >= 0 && isfinite(s));
@@ -77,7 +77,7 @@ static void scores_are_finite_and_not_negative_whatever_comes(void **state)
 			if (ops->learn)
 				ops->learn(d, &row);
 		}
-		sl_detector_destroy(ops, d);
+		analyse_detector_destroy(ops, d);
 	}
 }
 
@@ -85,21 +85,21 @@ static void scores_are_finite_and_not_negative_whatever_comes(void **state)
 static void a_fault_scores_more_than_normal_rows_and_is_blamed(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; sl_detector_at(k); k++) {
-		const struct sl_detector_ops *ops = sl_detector_at(k);
+	for (unsigned int k = 0; analyse_detector_at(k); k++) {
+		const struct analyse_detector_ops *ops = analyse_detector_at(k);
 		void *d = trained(ops, 1, 600);
 		struct rows r = {.seed = 3};
 		float blame[DIMS], most = 0, s = 0;
 		uint32_t worst = 0;
 
 		for (int i = 0; i < 200; i++) {
-			struct sl_row row = normal_row(&r);
+			struct analyse_row row = normal_row(&r);
 
 			s = ops->score(d, &row, blame);
 			most = s > most ? s : most;
 		}
 		for (int i = 0; i < 8; i++) {
-			struct sl_row row = normal_row(&r);
+			struct analyse_row row = normal_row(&r);
 
 			r.z[4] = r.move[4] = 12;
 			s = ops->score(d, &row, blame);
@@ -108,10 +108,10 @@ static void a_fault_scores_more_than_normal_rows_and_is_blamed(void **state)
 			if (blame[c] > blame[worst])
 				worst = c;
 		/* fd looks at a row's direction, so how far it goes says little to it. */
-		if ((s <= most && ops != &sl_detector_fd) || worst != 4)
+		if ((s <= most && ops != &analyse_detector_fd) || worst != 4)
 			fail_msg("%s: %g, normal rows up to %g, blames %u", ops->name, (double)s,
 				 (double)most, worst);
-		sl_detector_destroy(ops, d);
+		analyse_detector_destroy(ops, d);
 	}
 }
 
@@ -122,14 +122,14 @@ static void fd_and_autoencoder_see_what_no_single_metric_shows(void **state)
 
 	(void)state;
 	for (int k = 0; k < 2; k++) {
-		const struct sl_detector_ops *ops = sl_detector_find(names[k]);
+		const struct analyse_detector_ops *ops = analyse_detector_find(names[k]);
 		void *d = trained(ops, 1, 1500);
 		struct rows r = {.seed = 4};
 		unsigned int wins = 0;
 		float blame[DIMS];
 
 		for (int i = 0; i < 100; i++) {
-			struct sl_row row = normal_row(&r);
+			struct analyse_row row = normal_row(&r);
 			float usual = ops->score(d, &row, blame), odd;
 
 			r.z[1] = 1.5f;
@@ -141,13 +141,13 @@ static void fd_and_autoencoder_see_what_no_single_metric_shows(void **state)
 		}
 		if (wins < 95)
 			fail_msg("%s: %u of 100", names[k], wins);
-		sl_detector_destroy(ops, d);
+		analyse_detector_destroy(ops, d);
 	}
 }
 
 static void the_autoencoder_is_really_trained(void **state)
 {
-	const struct sl_detector_ops *ops = &sl_detector_autoencoder;
+	const struct analyse_detector_ops *ops = &analyse_detector_autoencoder;
 	void *young = trained(ops, 1, 5), *old = trained(ops, 1, 1500);
 	struct rows r = {.seed = 6};
 	double a = 0, b = 0;
@@ -155,25 +155,25 @@ static void the_autoencoder_is_really_trained(void **state)
 
 	(void)state;
 	for (int i = 0; i < 200; i++) {
-		struct sl_row row = normal_row(&r);
+		struct analyse_row row = normal_row(&r);
 
 		a += (double)ops->score(young, &row, blame);
 		b += (double)ops->score(old, &row, blame);
 	}
 	/* Noise of 0.3 in the rows is what can't be reproduced. */
 	assert_true(b < a / 2);
-	sl_detector_destroy(ops, young);
-	sl_detector_destroy(ops, old);
+	analyse_detector_destroy(ops, young);
+	analyse_detector_destroy(ops, old);
 }
 
 /* Eight metrics that are copies weigh as much as one. */
 static void combined_counts_copies_once(void **state)
 {
-	const struct sl_detector_ops *ops = &sl_detector_combined;
-	struct sl_detector_opts o = {.dims = DIMS, .seed = 1};
+	const struct analyse_detector_ops *ops = &analyse_detector_combined;
+	struct analyse_detector_opts o = {.dims = DIMS, .seed = 1};
 	void *d = ops->create(&o);
 	float z[DIMS], copies, alone, blame[DIMS];
-	struct sl_row row = {DIMS, z, z};
+	struct analyse_row row = {DIMS, z, z};
 	uint64_t seed = 8;
 
 	(void)state;
@@ -191,25 +191,25 @@ static void combined_counts_copies_once(void **state)
 		z[c] = c == 9 ? 10 : 0;
 	alone = ops->score(d, &row, blame);
 	assert_true(copies < 1.3f * alone && copies > 0.7f * alone);
-	sl_detector_destroy(ops, d);
+	analyse_detector_destroy(ops, d);
 }
 
 static void equal_seeds_give_equal_bits(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; sl_detector_at(k); k++) {
-		const struct sl_detector_ops *ops = sl_detector_at(k);
+	for (unsigned int k = 0; analyse_detector_at(k); k++) {
+		const struct analyse_detector_ops *ops = analyse_detector_at(k);
 		void *a = trained(ops, 1, 300), *b = trained(ops, 1, 300);
 		struct rows r = {.seed = 5};
 		float blame[DIMS];
 
 		for (int i = 0; i < 50; i++) {
-			struct sl_row row = normal_row(&r);
+			struct analyse_row row = normal_row(&r);
 
 			assert_true(ops->score(a, &row, blame) == ops->score(b, &row, blame));
 		}
-		sl_detector_destroy(ops, a);
-		sl_detector_destroy(ops, b);
+		analyse_detector_destroy(ops, a);
+		analyse_detector_destroy(ops, b);
 	}
 }
 
@@ -217,8 +217,8 @@ static void equal_seeds_give_equal_bits(void **state)
 static void merging_adds_what_the_other_learned(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; sl_detector_at(k); k++) {
-		const struct sl_detector_ops *ops = sl_detector_at(k);
+	for (unsigned int k = 0; analyse_detector_at(k); k++) {
+		const struct analyse_detector_ops *ops = analyse_detector_at(k);
 		struct rows r = {.seed = 5};
 		float blame[DIMS];
 		double sum = 0, whole = 0;
@@ -231,26 +231,26 @@ static void merging_adds_what_the_other_learned(void **state)
 		all = trained(ops, 1, 1200);
 		assert_int_equal(ops->merge(a, b), 0);
 		for (int i = 0; i < 200; i++) {
-			struct sl_row row = normal_row(&r);
+			struct analyse_row row = normal_row(&r);
 
 			sum += (double)ops->score(a, &row, blame);
 			whole += (double)ops->score(all, &row, blame);
 		}
 		if (sum > 1.25 * whole || sum < 0.8 * whole)
 			fail_msg("%s: %g and %g", ops->name, sum, whole);
-		sl_detector_destroy(ops, a);
-		sl_detector_destroy(ops, b);
-		sl_detector_destroy(ops, all);
+		analyse_detector_destroy(ops, a);
+		analyse_detector_destroy(ops, b);
+		analyse_detector_destroy(ops, all);
 	}
 }
 
 static void options_that_make_no_sense_are_refused(void **state)
 {
-	struct sl_detector_opts o = {.dims = DIMS, .seed = 1, .l = 4, .k = 5};
+	struct analyse_detector_opts o = {.dims = DIMS, .seed = 1, .l = 4, .k = 5};
 
 	(void)state;
-	assert_null(sl_detector_fd.create(&o));
-	assert_null(sl_detector_find("no-such-detector"));
+	assert_null(analyse_detector_fd.create(&o));
+	assert_null(analyse_detector_find("no-such-detector"));
 }
 
 int main(void)

@@ -11,11 +11,11 @@
 #include "analyse/normalise.h"
 #include "noise.h"
 
-#define DIMS	   SL_ROW_LANES
+#define DIMS	   ANALYSE_ROW_LANES
 #define NEAR(x, y) assert_float_equal(x, y, 0.02)
 
 struct fixture {
-	struct sl_normaliser n;
+	struct analyse_normaliser n;
 	float x[DIMS], z[DIMS], move[DIMS];
 };
 
@@ -24,12 +24,12 @@ static int make(void **state)
 	static struct fixture f;
 
 	*state = &f;
-	return sl_normaliser_init(&f.n, DIMS);
+	return analyse_normaliser_init(&f.n, DIMS);
 }
 
 static int drop(void **state)
 {
-	sl_normaliser_free(&((struct fixture *)*state)->n);
+	analyse_normaliser_free(&((struct fixture *)*state)->n);
 	return 0;
 }
 
@@ -37,14 +37,14 @@ static void row(struct fixture *f, float x)
 {
 	for (uint32_t c = 0; c < DIMS; c++)
 		f->x[c] = x;
-	sl_normalise(&f->n, f->x, f->z, f->move);
-	sl_normaliser_add(&f->n, f->x);
+	analyse_normalise(&f->n, f->x, f->z, f->move);
+	analyse_normaliser_add(&f->n, f->x);
 }
 
 static void step(struct fixture *f, float x)
 {
 	row(f, x);
-	sl_normaliser_step(&f->n, true, SL_COUNT, true, NULL);
+	analyse_normaliser_step(&f->n, true, ANALYSE_COUNT, true, NULL);
 }
 
 /* The unit is the 99th percentile over 2.576, however heavy the tail is. */
@@ -76,9 +76,9 @@ static void a_first_event_after_n_silent_steps_counts_by_n(void **state)
 		for (; done < silent[k]; done++)
 			step(f, 0);
 		for (int size = 1; size <= 1000; size *= 1000) {
-			sl_normalise(&f->n, (float[DIMS]){(float)size}, f->z, f->move);
+			analyse_normalise(&f->n, (float[DIMS]){(float)size}, f->z, f->move);
 			NEAR(f->move[0], 0.02576f * ((float)silent[k] + 2));
-			sl_normalise(&f->n, (float[DIMS]){(float)-size}, f->z, f->move);
+			analyse_normalise(&f->n, (float[DIMS]){(float)-size}, f->z, f->move);
 			NEAR(f->move[0], -0.02576f * ((float)silent[k] + 2));
 		}
 	}
@@ -97,7 +97,8 @@ static void rounding_of_a_level_is_no_move(void **state)
 	NEAR(f->move[0], 0.02576f * 102);
 }
 
-/* Of the rows of a step the largest distance counts: one row of 180 leaps, which is one step of 20. */
+/* Of the rows of a step the largest distance counts: one row of 180 leaps, which is one step of 20.
+ */
 static void rows_of_a_step_count_once(void **state)
 {
 	struct fixture *f = *state;
@@ -105,7 +106,7 @@ static void rows_of_a_step_count_once(void **state)
 	for (int i = 0; i < 402; i++) {
 		for (int k = 0; k < 9; k++)
 			row(f, k == 4 && i % 20 == 10 ? 60 : 50);
-		sl_normaliser_step(&f->n, true, SL_COUNT, true, NULL);
+		analyse_normaliser_step(&f->n, true, ANALYSE_COUNT, true, NULL);
 	}
 	assert_int_equal(f->n.still[0], 400 - 20); /* the first two have no baseline yet */
 	row(f, 60);
@@ -116,7 +117,7 @@ static uint32_t counted(const struct fixture *f)
 {
 	uint32_t sum = 0;
 
-	for (uint32_t i = 0; i < SL_BINS; i++)
+	for (uint32_t i = 0; i < ANALYSE_BINS; i++)
 		sum += f->n.bins[i];
 	return sum;
 }
@@ -124,7 +125,7 @@ static uint32_t counted(const struct fixture *f)
 /* What is put off counts once, by its largest distance, or not at all. */
 static void steps_that_count_later_count_once(void **state)
 {
-	static const enum sl_count how[] = {SL_COUNT_NOT, SL_COUNT};
+	static const enum analyse_count how[] = {ANALYSE_COUNT_NOT, ANALYSE_COUNT};
 	struct fixture *f = *state;
 
 	for (int i = 0; i < 200; i++)
@@ -134,12 +135,12 @@ static void steps_that_count_later_count_once(void **state)
 
 		for (int i = 0; i < 2; i++) {
 			row(f, 1000);
-			sl_normaliser_step(&f->n, true, SL_COUNT_LATER, false, NULL);
+			analyse_normaliser_step(&f->n, true, ANALYSE_COUNT_LATER, false, NULL);
 			assert_true(counted(f) == moves && f->n.still[0] == still);
 		}
 		row(f, 50);
-		sl_normaliser_step(&f->n, true, how[k], true, NULL);
-		assert_int_equal(counted(f), moves + (how[k] == SL_COUNT));
+		analyse_normaliser_step(&f->n, true, how[k], true, NULL);
+		assert_int_equal(counted(f), moves + (how[k] == ANALYSE_COUNT));
 		assert_int_equal(f->n.still[0], still);
 		for (int i = 0; i < 4; i++)
 			step(f, 50);

@@ -18,7 +18,7 @@
 static void rows_of_one_step_are_one_sign_of_drift(void **state)
 {
 	struct pod d = trained(NULL, 600);
-	struct sl_verdict v;
+	struct analyse_verdict v;
 	bool drift = false;
 
 	(void)state;
@@ -28,8 +28,8 @@ static void rows_of_one_step_are_one_sign_of_drift(void **state)
 		move_on(&d);
 		for (int i = 0; i < 10; i++) {
 			d.values[4] = 0.5 + 0.01 * i;
-			assert_int_equal(sl_pipeline_push(d.p, d.t + (uint64_t)i * (STEP / 10),
-							  d.values, &v),
+			assert_int_equal(analyse_pipeline_push(d.p, d.t + (uint64_t)i * (STEP / 10),
+							       d.values, &v),
 					 0);
 			drift |= v.drift;
 		}
@@ -37,13 +37,13 @@ static void rows_of_one_step_are_one_sign_of_drift(void **state)
 			assert_false(drift);
 	}
 	assert_true(drift);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 static void a_fault_is_flagged_and_its_metric_blamed(void **state)
 {
 	struct pod d = trained(NULL, 600);
-	struct sl_verdict v;
+	struct analyse_verdict v;
 
 	(void)state;
 	for (int i = 0; i < 20; i++)
@@ -51,63 +51,63 @@ static void a_fault_is_flagged_and_its_metric_blamed(void **state)
 	move_on(&d);
 	d.values[0] = 400;
 	d.values[4] = 0.5;
-	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 	assert_true(v.known && v.anomalous && v.score > 1);
 	assert_true(v.blamed >= 2);
 	assert_true(v.blame[0].column == 0 || v.blame[0].column == 4);
 	assert_true(v.blame[1].column == 0 || v.blame[1].column == 4);
 	assert_true(v.blame[0].share >= v.blame[1].share && v.blame[0].share <= 1);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 /* One in a hundred steps; the 15 % error of 1500 scores, and that learning goes on, allow for 2. */
 static void false_alarms_stay_about_the_budget(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; sl_detector_at(k); k++) {
+	for (unsigned int k = 0; analyse_detector_at(k); k++) {
 		unsigned int alarms = 0;
 		struct pod d;
 
 		false_alarms = 36;
-		d = trained(sl_detector_at(k), 1500);
+		d = trained(analyse_detector_at(k), 1500);
 		false_alarms = 3.6;
 		for (int i = 0; i < 10000; i++)
 			alarms += push(&d).anomalous;
 		if (alarms > 200 || alarms < 25)
-			fail_msg("%s: %u of 10000", sl_detector_at(k)->name, alarms);
-		sl_pipeline_free(d.p);
+			fail_msg("%s: %u of 10000", analyse_detector_at(k)->name, alarms);
+		analyse_pipeline_free(d.p);
 	}
 }
 
 /*
- * At one an hour, too: what is outside of all that was seen has a score that no budget puts out of reach.
- * What hardly ever moved does: no usual row takes that direction.
+ * At one an hour, too: what is outside of all that was seen has a score that no budget puts out of
+ * reach. What hardly ever moved does: no usual row takes that direction.
  */
 static void fd_can_alarm_at_a_small_budget(void **state)
 {
-	struct sl_verdict v;
+	struct analyse_verdict v;
 	struct pod d;
 
 	(void)state;
 	false_alarms = 1;
-	d = trained(&sl_detector_fd, 100);
+	d = trained(&analyse_detector_fd, 100);
 	false_alarms = 3.6;
-	sl_pipeline_learning(d.p, SL_LEARN_ALL);
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
 	move_on(&d);
 	d.values[7] = 1;
-	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 	for (int i = 0; i < 500; i++)
 		push(&d);
-	sl_pipeline_learning(d.p, SL_LEARN_GATED);
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
 	for (int i = 0; i < 20; i++)
 		push(&d);
 	move_on(&d);
 	d.values[7] = 1000;
-	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 	if (!v.anomalous)
 		fail_msg("score %g, raw %g of %g", (double)v.score, (double)v.raw,
 			 (double)v.threshold);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 /* An hour after a short warm-up, at one an hour: the mean of ten pods. */
@@ -125,13 +125,13 @@ static void a_short_warm_up_costs_no_false_alarms(void **state)
 			false_alarms = 1;
 			d.p = create(NULL);
 			false_alarms = 3.6;
-			sl_pipeline_learning(d.p, SL_LEARN_ALL);
+			analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
 			for (int i = 0; i < lengths[k]; i++)
 				push(&d);
-			sl_pipeline_learning(d.p, SL_LEARN_GATED);
+			analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
 			for (int i = 0; i < 3600; i++)
 				alarms += push(&d).anomalous;
-			sl_pipeline_free(d.p);
+			analyse_pipeline_free(d.p);
 		}
 		if (alarms > 15)
 			fail_msg("%d steps: %.1f an hour", lengths[k], alarms / 10.0);
@@ -141,7 +141,7 @@ static void a_short_warm_up_costs_no_false_alarms(void **state)
 static void a_fault_is_one_for_as_long_as_it_lasts(void **state)
 {
 	struct pod d = trained(NULL, 600);
-	struct sl_verdict v = {0};
+	struct analyse_verdict v = {0};
 
 	(void)state;
 	for (int i = 0; i < 50; i++)
@@ -149,17 +149,17 @@ static void a_fault_is_one_for_as_long_as_it_lasts(void **state)
 	for (int i = 0; i < 100; i++) {
 		move_on(&d);
 		d.values[1] = 6e8;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		assert_true(v.anomalous);
 	}
 	for (int i = 0; i < 8; i++)
 		assert_false(push(&d).anomalous);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 static void what_stays_becomes_normal_and_the_way_back_is_no_second_alarm(void **state)
 {
-	struct sl_verdict v = {0};
+	struct analyse_verdict v = {0};
 	struct pod d;
 	int last = 0;
 
@@ -172,14 +172,14 @@ static void what_stays_becomes_normal_and_the_way_back_is_no_second_alarm(void *
 	for (int i = 0; i < 18; i++) {
 		move_on(&d);
 		d.values[1] = 6e8;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		if (v.anomalous)
 			last = i;
 	}
 	assert_int_equal(last, 9);
 	for (int i = 0; i < 8; i++)
 		assert_false(push(&d).anomalous);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 /*
@@ -190,35 +190,35 @@ static void what_wanders_does_not_prolong_a_fault(void **state)
 {
 	static const unsigned int wander[] = {6, 7, 10, 11};
 	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1};
-	struct sl_verdict v = {0};
+	struct analyse_verdict v = {0};
 	unsigned int late = 0;
 
 	(void)state;
-	sl_pipeline_learning(d.p, SL_LEARN_ALL);
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
 	for (int i = 0; i < 860; i++) {
 		bool fault = i >= 700 && i < 800;
 
 		if (i == 600)
-			sl_pipeline_learning(d.p, SL_LEARN_GATED);
+			analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
 		move_on(&d);
 		for (unsigned int k = 0; k < sizeof(wander) / sizeof(*wander); k++)
 			d.values[wander[k]] = 500 + 500 * sin((0.02 + 0.003 * k) * i);
 		if (fault)
 			d.values[1] = 6e8;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		if (i >= 700 && i < 790)
 			assert_true(v.anomalous);
 		late += i >= 805 && v.anomalous;
 	}
 	assert_true(late <= 2);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 /* One after the other they are no news: a short rest between them does not begin the hold anew. */
 static void anomalies_that_come_again_become_normal_too(void **state)
 {
 	unsigned int alarms = 0;
-	struct sl_verdict v = {0};
+	struct analyse_verdict v = {0};
 	struct pod d;
 
 	(void)state;
@@ -229,34 +229,34 @@ static void anomalies_that_come_again_become_normal_too(void **state)
 		move_on(&d);
 		if (i % 20 < 19)
 			d.values[1] = 6e8;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		alarms += i >= 100 && v.anomalous;
 	}
 	assert_true(alarms < 60);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 /* One in so many steps it was still, whatever its size. */
 static void what_was_constant_and_changes_counts_once_and_boundedly(void **state)
 {
 	struct pod d = trained(NULL, 300);
-	struct sl_verdict small, large;
+	struct analyse_verdict small, large;
 
 	(void)state;
 	push(&d);
 	move_on(&d);
 	d.values[6] = 43;
-	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &small), 0);
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &small), 0);
 	for (int i = 0; i < 100; i++)
 		push(&d);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 	d = trained(NULL, 300);
 	push(&d);
 	move_on(&d);
 	d.values[6] = 1e12;
-	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &large), 0);
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &large), 0);
 	assert_true(small.raw > 1 && small.raw < 3 && large.raw == small.raw);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 /* Ten times the same fault, some seconds apart: each is one. */
@@ -275,7 +275,7 @@ static void ten_like_faults_are_all_found(void **state)
 			bool seen = false;
 
 			for (int i = 0; i < rhythms[k][0]; i++) {
-				struct sl_verdict v;
+				struct analyse_verdict v;
 
 				move_on(&d);
 				if (i < rhythms[k][1]) {
@@ -283,20 +283,20 @@ static void ten_like_faults_are_all_found(void **state)
 					d.values[4] *= 4;
 					d.values[11] += 4;
 				}
-				assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+				assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 				seen |= v.anomalous && i < rhythms[k][1];
 			}
 			found += seen;
 		}
 		if (found < 9)
 			fail_msg("one in %d steps: %d of 10", rhythms[k][0], found);
-		sl_pipeline_free(d.p);
+		analyse_pipeline_free(d.p);
 	}
 }
 
 /*
- * A job that runs now and then is an anomaly at first, and so are the next sixteen. Were only normal
- * steps counted, it would stay one.
+ * A job that runs now and then is an anomaly at first, and so are the next sixteen. Were only
+ * normal steps counted, it would stay one.
  */
 static void what_comes_again_and_again_becomes_usual(void **state)
 {
@@ -305,43 +305,43 @@ static void what_comes_again_and_again_becomes_usual(void **state)
 
 	(void)state;
 	for (int i = 1; i <= 80; i++) {
-		struct sl_verdict v;
+		struct analyse_verdict v;
 
 		for (int k = 0; k < 30; k++)
 			push(&d);
 		move_on(&d);
 		d.values[0] = 500;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		found += v.anomalous && i <= 10;
 		late += v.anomalous && i > 60;
 	}
 	assert_true(found >= 9);
 	assert_true(late <= 2);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 /* One value that is a thousand times too large, among what was to be normal. */
 static void one_outlier_in_training_blinds_nobody(void **state)
 {
-	static const struct sl_detector_ops *const levels[] = {&sl_detector_threshold,
-							       &sl_detector_ewma};
+	static const struct analyse_detector_ops *const levels[] = {&analyse_detector_threshold,
+								    &analyse_detector_ewma};
 
 	(void)state;
 	for (int k = 0; k < 2; k++) {
 		struct pod d = trained(levels[k], 300);
-		struct sl_verdict v;
+		struct analyse_verdict v;
 
-		sl_pipeline_learning(d.p, SL_LEARN_ALL);
+		analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
 		move_on(&d);
 		d.values[0] *= 1000;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		for (int i = 0; i < 300; i++)
 			push(&d);
 		move_on(&d);
 		d.values[0] += 60; /* 20 deviations */
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		assert_true(v.raw > 5 && v.blame[0].column == 0);
-		sl_pipeline_free(d.p);
+		analyse_pipeline_free(d.p);
 	}
 }
 
@@ -350,32 +350,32 @@ static void nan_infinity_and_nonsense_are_missing_and_counted(void **state)
 	static const double odd[] = {NAN, INFINITY, -INFINITY, 1e300, -1e300, 1e15};
 
 	(void)state;
-	for (unsigned int k = 0; sl_detector_at(k); k++) {
-		struct pod d = trained(sl_detector_at(k), 200);
-		struct sl_pipeline_stats s;
-		struct sl_verdict v;
+	for (unsigned int k = 0; analyse_detector_at(k); k++) {
+		struct pod d = trained(analyse_detector_at(k), 200);
+		struct analyse_pipeline_stats s;
+		struct analyse_verdict v;
 
 		for (int i = 0; i < 300; i++) {
 			move_on(&d);
 			for (uint32_t c = 0; c < N; c++)
-				if (i % 3 == 0 || sl_random_next(&d.seed) % 2)
-					d.values[c] = odd[sl_random_next(&d.seed) % 6];
-			assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+				if (i % 3 == 0 || analyse_random_next(&d.seed) % 2)
+					d.values[c] = odd[analyse_random_next(&d.seed) % 6];
+			assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 			assert_true(v.score >= 0 && isfinite(v.score) && isfinite(v.raw));
 			for (uint32_t c = 0; c < N; c++)
 				if (!isfinite(d.values[c]) || fabs(d.values[c]) > 1e14)
 					d.values[c] = 1;
 		}
-		sl_pipeline_stats(d.p, &s);
+		analyse_pipeline_stats(d.p, &s);
 		assert_true(s.missing > 1000);
-		sl_pipeline_free(d.p);
+		analyse_pipeline_free(d.p);
 	}
 }
 
 static void a_counter_that_begins_anew_is_no_anomaly(void **state)
 {
 	struct pod d = trained(NULL, 600);
-	struct sl_pipeline_stats s;
+	struct analyse_pipeline_stats s;
 
 	(void)state;
 	for (int i = 0; i < 50; i++)
@@ -385,35 +385,35 @@ static void a_counter_that_begins_anew_is_no_anomaly(void **state)
 			d.values[c] = 0;
 	for (int i = 0; i < 20; i++)
 		assert_false(push(&d).anomalous);
-	sl_pipeline_stats(d.p, &s);
+	analyse_pipeline_stats(d.p, &s);
 	assert_true(s.resets >= 3);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 static void time_that_does_not_advance_is_refused_and_counted(void **state)
 {
 	struct pod d = trained(NULL, 100);
-	struct sl_pipeline_stats s;
-	struct sl_verdict v;
+	struct analyse_pipeline_stats s;
+	struct analyse_verdict v;
 
 	(void)state;
-	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), -EINVAL);
-	assert_int_equal(sl_pipeline_push(d.p, d.t - STEP, d.values, &v), -EINVAL);
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), -EINVAL);
+	assert_int_equal(analyse_pipeline_push(d.p, d.t - STEP, d.values, &v), -EINVAL);
 	assert_false(v.known || v.anomalous);
 	d.t += 1000 * STEP;
 	push(&d);
-	sl_pipeline_stats(d.p, &s);
+	analyse_pipeline_stats(d.p, &s);
 	assert_int_equal(s.backwards, 2);
 	assert_int_equal(s.jumps, 1);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 /* Not until it is again as late as it was: that may be hours. */
 static void a_clock_that_is_set_back_is_gone_along_with(void **state)
 {
 	struct pod d = trained(NULL, 600);
-	struct sl_pipeline_stats s;
-	struct sl_verdict v;
+	struct analyse_pipeline_stats s;
+	struct analyse_verdict v;
 
 	(void)state;
 	d.t -= 500 * STEP;
@@ -423,19 +423,19 @@ static void a_clock_that_is_set_back_is_gone_along_with(void **state)
 		assert_true(v.known);
 		assert_false(v.anomalous);
 	}
-	sl_pipeline_stats(d.p, &s);
+	analyse_pipeline_stats(d.p, &s);
 	assert_int_equal(s.backwards, 0);
 	assert_int_equal(s.jumps, 1);
 	assert_int_equal(s.resets, 0);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 static void series_come_and_go_and_are_known_again(void **state)
 {
 	struct pod d = trained(NULL, 600);
-	struct sl_column fewer[N + 8], more[40];
-	struct sl_pipeline_stats s;
-	struct sl_verdict v;
+	struct analyse_column fewer[N + 8], more[40];
+	struct analyse_pipeline_stats s;
+	struct analyse_verdict v;
 	double values[40];
 	char names[40][16];
 
@@ -443,90 +443,90 @@ static void series_come_and_go_and_are_known_again(void **state)
 	/* In another order, without the first: the same values are still normal. */
 	for (uint32_t c = 1; c < N; c++)
 		fewer[N - 1 - c] = columns[c];
-	assert_int_equal(sl_pipeline_columns(d.p, fewer, N - 1), 0);
+	assert_int_equal(analyse_pipeline_columns(d.p, fewer, N - 1), 0);
 	for (int i = 0; i < 30; i++) {
 		move_on(&d);
 		for (uint32_t c = 1; c < N; c++)
 			values[N - 1 - c] = d.values[c];
-		assert_int_equal(sl_pipeline_push(d.p, d.t, values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, values, &v), 0);
 		assert_false(v.anomalous);
 	}
 	/* It comes back: no stranger, so a fault in it is seen at once after two steps. */
-	assert_int_equal(sl_pipeline_columns(d.p, columns, N), 0);
+	assert_int_equal(analyse_pipeline_columns(d.p, columns, N), 0);
 	for (int i = 0; i < 3; i++)
 		push(&d);
 	move_on(&d);
 	d.values[0] = 400;
-	assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 	assert_true(v.anomalous && v.blame[0].column == 0);
 	/* More than there is room for: refused and counted, and nothing breaks. */
 	for (int i = 0; i < 40; i++) {
 		snprintf(names[i], sizeof(names[i]), "new%d", i);
-		more[i] = (struct sl_column){names[i], i % 2};
+		more[i] = (struct analyse_column){names[i], i % 2};
 		values[i] = i;
 	}
-	assert_int_equal(sl_pipeline_columns(d.p, more, 40), 40 - 16);
+	assert_int_equal(analyse_pipeline_columns(d.p, more, 40), 40 - 16);
 	for (int i = 0; i < 50; i++) {
 		d.t += STEP;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, values, &v), 0);
 	}
 	more[1].name = more[0].name;
-	assert_int_equal(sl_pipeline_columns(d.p, more, 2), 1); /* one name twice */
-	sl_pipeline_stats(d.p, &s);
+	assert_int_equal(analyse_pipeline_columns(d.p, more, 2), 1); /* one name twice */
+	analyse_pipeline_stats(d.p, &s);
 	assert_int_equal(s.refused, 25);
 	assert_int_equal(s.forgotten, N);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 static void a_shadow_scores_and_does_not_act(void **state)
 {
-	struct sl_pipeline_opts o = {.sz = sizeof(o),
-				     .columns = 16,
-				     .false_alarms = 3.6,
-				     .seed = 1,
-				     .shadow = &sl_detector_mad};
+	struct analyse_pipeline_opts o = {.sz = sizeof(o),
+					  .columns = 16,
+					  .false_alarms = 3.6,
+					  .seed = 1,
+					  .shadow = &analyse_detector_mad};
 	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1}, s = {.t = STEP, .seed = 1};
 	bool seen = false;
 
 	(void)state;
-	s.p = sl_pipeline_create(&o);
+	s.p = analyse_pipeline_create(&o);
 	assert_non_null(s.p);
-	sl_pipeline_columns(s.p, columns, N);
+	analyse_pipeline_columns(s.p, columns, N);
 	for (int i = 0; i < 1000; i++) {
-		struct sl_verdict a, b;
+		struct analyse_verdict a, b;
 
 		move_on(&d);
 		move_on(&s);
 		if (i > 900 && i % 10 == 0)
 			d.values[1] = s.values[1] = 9e8;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &a), 0);
-		assert_int_equal(sl_pipeline_push(s.p, s.t, s.values, &b), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &a), 0);
+		assert_int_equal(analyse_pipeline_push(s.p, s.t, s.values, &b), 0);
 		assert_true(a.score == b.score && a.anomalous == b.anomalous);
 		seen |= b.shadow_anomalous;
 	}
 	assert_true(seen);
-	sl_pipeline_free(d.p);
-	sl_pipeline_free(s.p);
+	analyse_pipeline_free(d.p);
+	analyse_pipeline_free(s.p);
 }
 
 static void rows_of_one_step_are_learned_once(void **state)
 {
 	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1};
-	struct sl_pipeline_stats s;
-	struct sl_verdict v;
+	struct analyse_pipeline_stats s;
+	struct analyse_verdict v;
 
 	(void)state;
 	for (int i = 0; i < 100; i++) {
 		move_on(&d);
 		for (int k = 0; k < 10; k++)
-			assert_int_equal(
-				sl_pipeline_push(d.p, d.t + (uint64_t)k * STEP / 10, d.values, &v),
-				0);
+			assert_int_equal(analyse_pipeline_push(d.p, d.t + (uint64_t)k * STEP / 10,
+							       d.values, &v),
+					 0);
 	}
-	sl_pipeline_stats(d.p, &s);
+	analyse_pipeline_stats(d.p, &s);
 	assert_int_equal(s.rows, 1000);
 	assert_int_equal(s.steps, 99);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 static void nothing_allocates_once_it_runs(void **state)
@@ -539,173 +539,175 @@ static void nothing_allocates_once_it_runs(void **state)
 		push(&d);
 	after = mallinfo2();
 	assert_int_equal(before.uordblks, after.uordblks);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
-/* ---- models ----------------------------------------------------------------------------------- */
+/* ---- models ---- */
 
-static void *saved(const struct sl_pipeline *p, size_t *bytes)
+static void *saved(const struct analyse_pipeline *p, size_t *bytes)
 {
 	void *buf;
 
-	*bytes = sl_pipeline_save_bytes(p);
+	*bytes = analyse_pipeline_save_bytes(p);
 	buf = malloc(*bytes);
 	assert_non_null(buf);
-	assert_int_equal(sl_pipeline_save(p, buf, *bytes - 1), -ENOSPC);
-	assert_int_equal(sl_pipeline_save(p, buf, *bytes), *bytes);
+	assert_int_equal(analyse_pipeline_save(p, buf, *bytes - 1), -ENOSPC);
+	assert_int_equal(analyse_pipeline_save(p, buf, *bytes), *bytes);
 	return buf;
 }
 
 static void a_loaded_model_scores_as_the_one_saved(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; sl_detector_at(k); k++) {
-		const struct sl_detector_ops *ops = sl_detector_at(k);
+	for (unsigned int k = 0; analyse_detector_at(k); k++) {
+		const struct analyse_detector_ops *ops = analyse_detector_at(k);
 		struct pod a = trained(ops, 600), b = {.p = create(ops)};
-		struct sl_verdict v, w;
+		struct analyse_verdict v, w;
 		size_t bytes;
 		void *buf;
 
 		/* Charts are in the midst of something. */
 		move_on(&a);
 		a.values[0] *= 3;
-		assert_int_equal(sl_pipeline_push(a.p, a.t, a.values, &v), 0);
-		sl_pipeline_rewind(a.p);
+		assert_int_equal(analyse_pipeline_push(a.p, a.t, a.values, &v), 0);
+		analyse_pipeline_rewind(a.p);
 		buf = saved(a.p, &bytes);
-		assert_int_equal(sl_pipeline_load(b.p, buf, bytes), 0);
-		assert_int_equal(sl_pipeline_columns(b.p, columns, N), 0);
+		assert_int_equal(analyse_pipeline_load(b.p, buf, bytes), 0);
+		assert_int_equal(analyse_pipeline_columns(b.p, columns, N), 0);
 		/* First without learning, then with: what is learned goes on as well. */
 		for (int i = 0; i < 300; i++) {
 			if (i % 100 == 0) {
-				sl_pipeline_learning(a.p, i ? SL_LEARN_ALL : SL_LEARN_NONE);
-				sl_pipeline_learning(b.p, i ? SL_LEARN_ALL : SL_LEARN_NONE);
+				analyse_pipeline_learning(a.p, i ? ANALYSE_LEARN_ALL
+								 : ANALYSE_LEARN_NONE);
+				analyse_pipeline_learning(b.p, i ? ANALYSE_LEARN_ALL
+								 : ANALYSE_LEARN_NONE);
 			}
 			move_on(&a);
 			if (i % 7 == 0)
 				a.values[0] *= 3;
-			assert_int_equal(sl_pipeline_push(a.p, a.t, a.values, &v), 0);
-			assert_int_equal(sl_pipeline_push(b.p, a.t, a.values, &w), 0);
+			assert_int_equal(analyse_pipeline_push(a.p, a.t, a.values, &v), 0);
+			assert_int_equal(analyse_pipeline_push(b.p, a.t, a.values, &w), 0);
 			if (v.raw != w.raw || v.score != w.score || v.anomalous != w.anomalous)
 				fail_msg("%s: row %d: %g, not %g", ops->name, i, (double)w.raw,
 					 (double)v.raw);
 		}
 		free(buf);
-		sl_pipeline_free(a.p);
-		sl_pipeline_free(b.p);
+		analyse_pipeline_free(a.p);
+		analyse_pipeline_free(b.p);
 	}
 }
 
 static void an_empty_fleet_begins_with_the_models_threshold(void **state)
 {
-	struct sl_fleet *f = sl_fleet_create(0.001, 1);
+	struct analyse_fleet *f = analyse_fleet_create(0.001, 1);
 	struct pod a = trained(NULL, 600), b = {.p = create(NULL)};
-	struct sl_verdict v;
+	struct analyse_verdict v;
 	size_t bytes;
 	void *buf = saved(a.p, &bytes);
 
 	(void)state;
-	sl_fleet_join(f, b.p);
-	assert_int_equal(sl_pipeline_load(b.p, buf, bytes), 0);
-	assert_false(isinf(sl_calibration_threshold(&sl_fleet_thresholds(f)->step)));
-	sl_pipeline_columns(b.p, columns, N);
+	analyse_fleet_join(f, b.p);
+	assert_int_equal(analyse_pipeline_load(b.p, buf, bytes), 0);
+	assert_false(isinf(analyse_calibration_threshold(&analyse_fleet_thresholds(f)->step)));
+	analyse_pipeline_columns(b.p, columns, N);
 	move_on(&a);
-	assert_int_equal(sl_pipeline_push(b.p, a.t, a.values, &v), 0);
+	assert_int_equal(analyse_pipeline_push(b.p, a.t, a.values, &v), 0);
 	assert_true(v.known);
 	/* It is still the fleet's threshold that counts, and another model does not replace it. */
-	sl_pipeline_recalibrate(b.p);
-	assert_int_equal(sl_fleet_thresholds(f)->step.n, 0);
+	analyse_pipeline_recalibrate(b.p);
+	assert_int_equal(analyse_fleet_thresholds(f)->step.n, 0);
 	free(buf);
-	sl_pipeline_free(a.p);
-	sl_pipeline_free(b.p);
-	sl_fleet_free(f);
+	analyse_pipeline_free(a.p);
+	analyse_pipeline_free(b.p);
+	analyse_fleet_free(f);
 }
 
 static void a_damaged_model_is_refused_and_the_pipeline_goes_on(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; sl_detector_at(k); k++) {
-		const struct sl_detector_ops *ops = sl_detector_at(k);
+	for (unsigned int k = 0; analyse_detector_at(k); k++) {
+		const struct analyse_detector_ops *ops = analyse_detector_at(k);
 		struct pod a = trained(ops, 200), b = {.p = create(ops), .t = STEP, .seed = 1};
 		size_t bytes;
 		uint8_t *buf;
 
 		buf = saved(a.p, &bytes);
 		for (size_t n = 0; n < bytes; n += 1 + bytes / 97)
-			assert_int_equal(sl_pipeline_load(b.p, buf, n), -EINVAL);
+			assert_int_equal(analyse_pipeline_load(b.p, buf, n), -EINVAL);
 		for (size_t i = 24; i < bytes; i += 1 + bytes / 97) {
 			buf[i] ^= 1;
-			assert_int_equal(sl_pipeline_load(b.p, buf, bytes), -EINVAL);
+			assert_int_equal(analyse_pipeline_load(b.p, buf, bytes), -EINVAL);
 			buf[i] ^= 1;
 		}
 		buf[8]++;
-		assert_int_equal(sl_pipeline_load(b.p, buf, bytes), -EPROTONOSUPPORT);
-		sl_pipeline_columns(b.p, columns, N);
+		assert_int_equal(analyse_pipeline_load(b.p, buf, bytes), -EPROTONOSUPPORT);
+		analyse_pipeline_columns(b.p, columns, N);
 		for (int i = 0; i < 100; i++)
 			push(&b);
 		free(buf);
-		sl_pipeline_free(a.p);
-		sl_pipeline_free(b.p);
+		analyse_pipeline_free(a.p);
+		analyse_pipeline_free(b.p);
 	}
 }
 
 static void a_model_of_another_detector_is_refused(void **state)
 {
-	struct pod a = trained(&sl_detector_fd, 100), b = {.p = create(NULL)};
+	struct pod a = trained(&analyse_detector_fd, 100), b = {.p = create(NULL)};
 	size_t bytes;
 	void *buf = saved(a.p, &bytes);
 
 	(void)state;
-	assert_int_equal(sl_pipeline_load(b.p, buf, bytes), -EINVAL);
-	assert_int_equal(sl_pipeline_merge(b.p, a.p), -EINVAL);
+	assert_int_equal(analyse_pipeline_load(b.p, buf, bytes), -EINVAL);
+	assert_int_equal(analyse_pipeline_merge(b.p, a.p), -EINVAL);
 	free(buf);
-	sl_pipeline_free(a.p);
-	sl_pipeline_free(b.p);
+	analyse_pipeline_free(a.p);
+	analyse_pipeline_free(b.p);
 }
 
 /* A host that was only ever quiet learns from one that was busy what busy looks like. */
 static void merged_models_know_both_hosts(void **state)
 {
 	struct pod quiet = {.p = create(NULL), .t = STEP, .seed = 5}, busy = trained(NULL, 600);
-	struct sl_verdict v, w;
+	struct analyse_verdict v, w;
 
 	(void)state;
-	sl_pipeline_learning(quiet.p, SL_LEARN_ALL);
+	analyse_pipeline_learning(quiet.p, ANALYSE_LEARN_ALL);
 	for (int i = 0; i < 600; i++) {
 		move_on(&quiet);
 		for (uint32_t c = 0; c < N; c++)
 			if (!columns[c].counter)
 				quiet.values[c] = 1;
-		assert_int_equal(sl_pipeline_push(quiet.p, quiet.t, quiet.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(quiet.p, quiet.t, quiet.values, &v), 0);
 	}
-	assert_int_equal(sl_pipeline_merge(quiet.p, busy.p), 0);
-	sl_pipeline_rewind(quiet.p);
-	sl_pipeline_rewind(busy.p);
+	assert_int_equal(analyse_pipeline_merge(quiet.p, busy.p), 0);
+	analyse_pipeline_rewind(quiet.p);
+	analyse_pipeline_rewind(busy.p);
 	for (int i = 0; i < 20; i++) {
 		v = push(&busy);
-		assert_int_equal(sl_pipeline_push(quiet.p, busy.t, busy.values, &w), 0);
+		assert_int_equal(analyse_pipeline_push(quiet.p, busy.t, busy.values, &w), 0);
 		assert_true(w.raw < v.raw + 3);
 	}
-	sl_pipeline_free(quiet.p);
-	sl_pipeline_free(busy.p);
+	analyse_pipeline_free(quiet.p);
+	analyse_pipeline_free(busy.p);
 }
 
-/* ---- across pods ------------------------------------------------------------------------------- */
+/* ---- across pods ---- */
 
 #define PODS 8u
 
 static void what_all_pods_do_is_nobodys_fault(void **state)
 {
-	struct sl_fleet *f = sl_fleet_create(0.001, 1);
-	struct sl_pipeline *pods[PODS];
-	struct sl_verdict v[PODS];
+	struct analyse_fleet *f = analyse_fleet_create(0.001, 1);
+	struct analyse_pipeline *pods[PODS];
+	struct analyse_verdict v[PODS];
 	struct pod d[PODS];
 
 	(void)state;
 	for (uint32_t i = 0; i < PODS; i++) {
 		d[i] = (struct pod){.p = create(NULL), .t = STEP, .seed = 100 + i};
 		pods[i] = d[i].p;
-		sl_fleet_join(f, pods[i]);
-		sl_pipeline_learning(pods[i], SL_LEARN_ALL);
+		analyse_fleet_join(f, pods[i]);
+		analyse_pipeline_learning(pods[i], ANALYSE_LEARN_ALL);
 	}
 	for (int step = 0; step < 620; step++) {
 		for (uint32_t i = 0; i < PODS; i++) {
@@ -714,9 +716,10 @@ static void what_all_pods_do_is_nobodys_fault(void **state)
 				d[i].values[0] = i == 3 ? 150 : 50; /* one busy */
 			if (step == 610)
 				d[i].values[0] = 1500; /* all busy */
-			assert_int_equal(sl_pipeline_score(pods[i], d[i].t, d[i].values, &v[i]), 0);
+			assert_int_equal(
+				analyse_pipeline_score(pods[i], d[i].t, d[i].values, &v[i]), 0);
 		}
-		assert_int_equal(sl_fleet_judge(f, pods, v, PODS), 0);
+		assert_int_equal(analyse_fleet_judge(f, pods, v, PODS), 0);
 		for (uint32_t i = 0; i < PODS; i++) {
 			if (step == 600)
 				assert_true(v[i].anomalous == (i == 3));
@@ -725,13 +728,13 @@ static void what_all_pods_do_is_nobodys_fault(void **state)
 		}
 	}
 	for (uint32_t i = 0; i < PODS; i++)
-		sl_pipeline_free(pods[i]);
-	sl_fleet_free(f);
+		analyse_pipeline_free(pods[i]);
+	analyse_fleet_free(f);
 }
 
 /*
- * "rates": those that need tens of thousands of rows, and see no code that the others don't. Apart, so that
- * tools under which a row takes fifty times as long are spared them.
+ * "rates": those that need tens of thousands of rows, and see no code that the others don't. Apart,
+ * so that tools under which a row takes fifty times as long are spared them.
  */
 int main(int argc, char **argv)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_runs.c - what steps that follow each other add up to, and what it must not (docs/analytics.md, Runs). */
+/* test_runs.c - what steps that follow each other add up to, and what it must not
+ * (docs/analytics.md, Runs). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,10 +25,11 @@ static struct pod seldom_wrong(void)
 	return d;
 }
 
-/* A fault that no step of shows: what its steps add up to does, and it is one for as long as it lasts. */
+/* A fault that no step of shows: what its steps add up to does, and it is one for as long as it
+ * lasts. */
 static void a_fault_below_the_threshold_is_found_if_it_lasts(void **state)
 {
-	struct sl_verdict v = {0};
+	struct analyse_verdict v = {0};
 	int first = 0, found = 0;
 	struct pod d;
 
@@ -36,7 +38,7 @@ static void a_fault_below_the_threshold_is_found_if_it_lasts(void **state)
 	for (int i = 1; i <= 30; i++) {
 		move_on(&d);
 		d.values[1] += 1.8e7;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		if (v.raw > v.threshold || v.score > 2)
 			fail_msg("%d: raw %g of %g, score %g", i, (double)v.raw,
 				 (double)v.threshold, (double)v.score);
@@ -47,14 +49,15 @@ static void a_fault_below_the_threshold_is_found_if_it_lasts(void **state)
 		fail_msg("first at %d, %d of 30", first, found);
 	for (int i = 0; i < 8; i++)
 		assert_false(push(&d).anomalous);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
-/* A metric that joins in late is not waited for; the slow median stays where it was all the same. */
+/* A metric that joins in late is not waited for; the slow median stays where it was all the same.
+ */
 static void what_joined_a_fault_late_makes_none_of_its_end(void **state)
 {
 	struct pod d = trained(NULL, 600);
-	struct sl_verdict v = {0};
+	struct analyse_verdict v = {0};
 	unsigned int late = 0;
 
 	(void)state;
@@ -62,14 +65,14 @@ static void what_joined_a_fault_late_makes_none_of_its_end(void **state)
 		move_on(&d);
 		d.values[1] += i >= 20 && i < 80 ? 2e8 : 0;
 		d.values[4] += i >= 30 && i < 82 ? 0.5 : 0;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		if (i >= 20 && i < 80)
 			assert_true(v.anomalous);
 		late += i >= 84 && v.anomalous;
 	}
 	if (late)
 		fail_msg("%u steps after it", late);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 /* A stall of five steps is one event and so one score. */
@@ -77,11 +80,11 @@ static void a_stall_is_one_event_however_many_steps_it_has(void **state)
 {
 	struct pod once = {.p = create(NULL), .t = STEP, .seed = 1};
 	struct pod longer = {.p = create(NULL), .t = STEP, .seed = 1};
-	struct sl_verdict v = {0}, w = {0};
+	struct analyse_verdict v = {0}, w = {0};
 
 	(void)state;
-	sl_pipeline_learning(once.p, SL_LEARN_ALL);
-	sl_pipeline_learning(longer.p, SL_LEARN_ALL);
+	analyse_pipeline_learning(once.p, ANALYSE_LEARN_ALL);
+	analyse_pipeline_learning(longer.p, ANALYSE_LEARN_ALL);
 	for (int i = 0; i < 400; i++) {
 		move_on(&once);
 		move_on(&longer);
@@ -93,21 +96,22 @@ static void a_stall_is_one_event_however_many_steps_it_has(void **state)
 			once.values[1] += 3e6 * (i / 60);
 			once.values[4] += 2e-3 * (i / 60);
 		}
-		assert_int_equal(sl_pipeline_push(once.p, once.t, once.values, &v), 0);
-		assert_int_equal(sl_pipeline_push(longer.p, longer.t, longer.values, &w), 0);
+		assert_int_equal(analyse_pipeline_push(once.p, once.t, once.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(longer.p, longer.t, longer.values, &w), 0);
 	}
-	/* Lower: what moved for more steps is more usual. If each of them were learned, the two are alike. */
+	/* Lower: what moved for more steps is more usual. If each of them were learned, the two are
+	 * alike. */
 	if (!(w.threshold < 0.8f * v.threshold))
 		fail_msg("thresholds of one step %g, of five %g", (double)v.threshold,
 			 (double)w.threshold);
-	sl_pipeline_free(once.p);
-	sl_pipeline_free(longer.p);
+	analyse_pipeline_free(once.p);
+	analyse_pipeline_free(longer.p);
 }
 
 /* What is a little off for long is no fault, and hides none that begins then. */
 static void what_is_off_for_long_hides_no_fault(void **state)
 {
-	struct sl_verdict v = {0};
+	struct analyse_verdict v = {0};
 	int found = 0;
 	struct pod d;
 
@@ -116,7 +120,7 @@ static void what_is_off_for_long_hides_no_fault(void **state)
 	for (int i = 0; i < 15; i++) {
 		move_on(&d);
 		d.values[1] += 1.8e7;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		/* As if twenty steps before this one had been just above the usual. */
 		if (i == 0)
 			d.p->run.steps = 20;
@@ -124,32 +128,33 @@ static void what_is_off_for_long_hides_no_fault(void **state)
 	}
 	if (found < 3)
 		fail_msg("%d of 15 steps", found);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
-/* The smoothed rate of a counter that rests again gets to 0, or its first event would be news for a hundred steps. */
+/* The smoothed rate of a counter that rests again gets to 0, or its first event would be news for a
+ * hundred steps. */
 static void an_event_is_over_when_its_counter_rests(void **state)
 {
-	struct sl_pipeline_opts o = {
+	struct analyse_pipeline_opts o = {
 		.sz = sizeof(o), .columns = 16, .false_alarms = 36, .rate_ns = STEP, .seed = 1};
-	struct pod d = {.p = sl_pipeline_create(&o), .t = STEP, .seed = 1};
+	struct pod d = {.p = analyse_pipeline_create(&o), .t = STEP, .seed = 1};
 	double events = 0;
 	unsigned int late = 0, early = 0;
 
 	(void)state;
 	assert_non_null(d.p);
-	assert_int_equal(sl_pipeline_columns(d.p, columns, N), 0);
-	sl_pipeline_learning(d.p, SL_LEARN_ALL);
+	assert_int_equal(analyse_pipeline_columns(d.p, columns, N), 0);
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
 	for (int i = 0; i < 700; i++) {
-		struct sl_verdict v;
+		struct analyse_verdict v;
 
 		if (i == 600)
-			sl_pipeline_learning(d.p, SL_LEARN_GATED);
+			analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
 		move_on(&d);
 		events += i >= 620 && i < 630 ? 1000 : 0;
 		d.values[3] = events;
 		d.values[1] += i >= 620 && i < 630 ? 1e8 : 0;
-		assert_int_equal(sl_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 		for (uint32_t k = 0; k < v.blamed; k++) {
 			early += i >= 620 && i < 630 && v.anomalous && v.blame[k].column == 3;
 			late += i >= 642 && v.blame[k].column == 3;
@@ -157,7 +162,7 @@ static void an_event_is_over_when_its_counter_rests(void **state)
 	}
 	if (early < 5 || late)
 		fail_msg("%u steps while it lasts, %u after it", early, late);
-	sl_pipeline_free(d.p);
+	analyse_pipeline_free(d.p);
 }
 
 int main(void)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_shop.c ROWS - the demo's rows as they were recorded while all of it had a fifth of one CPU at the lowest
- * priority, played as src/collect/analysis/analysis.c plays them: each of its faults is found while it lasts, and is over
- * soon after. What tests/e2e/test_fault.py proves of the whole, and can't without a clock, is held here for the analysis.
+ * test_shop.c ROWS - the demo's rows as they were recorded while all of it had a fifth of one CPU
+ * at the lowest priority, played as src/collect/analysis/analysis.c plays them: each of its faults
+ * is found while it lasts, and is over soon after. What tests/e2e/test_fault.py proves of the
+ * whole, and can't without a clock, is held here for the analysis.
  *
- * ROWS (gzip): "pod N NAME", "column N NAME" in order, "fault MS KIND", then "MS N V,V,...": of a counter what was
- * added since the row before; an empty field is as in the row before, n is missing. Of the constants there are none,
- * and numbers have three digits. Faults last 3 s.
+ * ROWS (gzip): "pod N NAME", "column N NAME" in order, "fault MS KIND", then "MS N V,V,...": of a
+ * counter what was added since the row before; an empty field is as in the row before, n is
+ * missing. Of the constants there are none, and numbers have three digits. Faults last 3 s.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -36,11 +37,11 @@
 
 struct pod {
 	char name[64];
-	struct sl_column column[COLUMNS];
+	struct analyse_column column[COLUMNS];
 	char field[COLUMNS][24]; /* of the row before */
 	double value[COLUMNS];
 	uint32_t columns;
-	struct sl_pipeline *pipeline;
+	struct analyse_pipeline *pipeline;
 	uint64_t begin, last; /* ms: its first row, and its last one that was an anomaly */
 	bool warm, known;
 	unsigned int anomalies; /* apart from those of faults */
@@ -57,10 +58,10 @@ static struct {
 	struct pod pod[PODS];
 	struct fault fault[FAULTS];
 	uint32_t pods, faults;
-	struct sl_fleet *fleet;
+	struct analyse_fleet *fleet;
 	/* Of the moment: */
-	struct sl_pipeline *pipeline[PODS];
-	struct sl_verdict verdict[PODS];
+	struct analyse_pipeline *pipeline[PODS];
+	struct analyse_verdict verdict[PODS];
 	struct pod *who[PODS];
 	uint32_t rows;
 } demo;
@@ -72,7 +73,8 @@ static bool counts(const char *name)
 	return end - name > 6 && (!strncmp(end - 6, "_total", 6) || !strncmp(end - 6, "_count", 6));
 }
 
-/* The fault that this time belongs to: a second longer than it lasts, as it is seen by what it left. */
+/* The fault that this time belongs to: a second longer than it lasts, as it is seen by what it
+ * left. */
 static struct fault *fault_at(uint64_t ms)
 {
 	for (uint32_t i = 0; i < demo.faults; i++)
@@ -81,7 +83,7 @@ static struct fault *fault_at(uint64_t ms)
 	return NULL;
 }
 
-static void take(struct pod *p, const struct sl_verdict *v)
+static void take(struct pod *p, const struct analyse_verdict *v)
 {
 	uint64_t ms = v->t_ns / MS;
 	struct fault *f = fault_at(ms);
@@ -106,8 +108,8 @@ static void take(struct pod *p, const struct sl_verdict *v)
 static void judge(void)
 {
 	if (demo.rows)
-		assert_int_equal(sl_fleet_judge(demo.fleet, demo.pipeline, demo.verdict, demo.rows),
-				 0);
+		assert_int_equal(
+			analyse_fleet_judge(demo.fleet, demo.pipeline, demo.verdict, demo.rows), 0);
 	for (uint32_t i = 0; i < demo.rows; i++)
 		take(demo.who[i], &demo.verdict[i]);
 	demo.rows = 0;
@@ -115,22 +117,22 @@ static void judge(void)
 
 static void begin(struct pod *p, uint64_t ms)
 {
-	struct sl_pipeline_opts o = {.sz = sizeof(o),
-				     .columns = p->columns + p->columns / 2,
-				     .step_ns = STEP * MS,
-				     .rate_ns = STEP * MS,
-				     .false_alarms = BUDGET,
-				     .seed = 1 + (uint64_t)(p - demo.pod)};
+	struct analyse_pipeline_opts o = {.sz = sizeof(o),
+					  .columns = p->columns + p->columns / 2,
+					  .step_ns = STEP * MS,
+					  .rate_ns = STEP * MS,
+					  .false_alarms = BUDGET,
+					  .seed = 1 + (uint64_t)(p - demo.pod)};
 
-	p->pipeline = sl_pipeline_create(&o);
+	p->pipeline = analyse_pipeline_create(&o);
 	assert_non_null(p->pipeline);
 	p->begin = ms;
 	if (!demo.fleet)
-		demo.fleet = sl_fleet_create(sl_pipeline_budget(p->pipeline), 1);
+		demo.fleet = analyse_fleet_create(analyse_pipeline_budget(p->pipeline), 1);
 	assert_non_null(demo.fleet);
-	sl_fleet_join(demo.fleet, p->pipeline);
-	sl_pipeline_learning(p->pipeline, SL_LEARN_ALL);
-	assert_int_equal(sl_pipeline_columns(p->pipeline, p->column, p->columns), 0);
+	analyse_fleet_join(demo.fleet, p->pipeline);
+	analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_ALL);
+	assert_int_equal(analyse_pipeline_columns(p->pipeline, p->column, p->columns), 0);
 }
 
 static void row(struct pod *p, uint64_t ms, char *fields)
@@ -154,10 +156,11 @@ static void row(struct pod *p, uint64_t ms, char *fields)
 		begin(p, ms);
 	if (!p->warm && p->known && ms - p->begin > WARM) {
 		p->warm = true;
-		sl_pipeline_learning(p->pipeline, SL_LEARN_GATED);
+		analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_GATED);
 	}
 	assert_int_equal(
-		sl_pipeline_score(p->pipeline, ms * MS, p->value, &demo.verdict[demo.rows]), 0);
+		analyse_pipeline_score(p->pipeline, ms * MS, p->value, &demo.verdict[demo.rows]),
+		0);
 	demo.pipeline[demo.rows] = p->pipeline;
 	demo.who[demo.rows++] = p;
 }
@@ -176,7 +179,7 @@ static void line(char *text)
 		struct pod *p = &demo.pod[n];
 
 		assert_true(n < demo.pods && p->columns < COLUMNS);
-		p->column[p->columns++] = (struct sl_column){
+		p->column[p->columns++] = (struct analyse_column){
 			strndup(text + at, strcspn(text + at, "\n")), counts(text + at)};
 	} else if (sscanf(text, "fault %llu %n", &ms, &at) == 1 && at) {
 		struct fault *f = &demo.fault[demo.faults++];
@@ -209,11 +212,11 @@ static int clear(void **state)
 {
 	(void)state;
 	for (uint32_t i = 0; i < demo.pods; i++) {
-		sl_pipeline_free(demo.pod[i].pipeline);
+		analyse_pipeline_free(demo.pod[i].pipeline);
 		for (uint32_t c = 0; c < demo.pod[i].columns; c++)
 			free((char *)demo.pod[i].column[c].name);
 	}
-	sl_fleet_free(demo.fleet);
+	analyse_fleet_free(demo.fleet);
 	return 0;
 }
 
@@ -243,7 +246,8 @@ static void each_is_over_before_the_next(void **state)
 				 (double)(demo.fault[i].over - demo.fault[i].at - LASTS) / 1e3);
 }
 
-/* Six pods have some 35 s between faults to raise one in, so a budget of 1.8 or so: 7 are too many by any chance. */
+/* Six pods have some 35 s between faults to raise one in, so a budget of 1.8 or so: 7 are too many
+ * by any chance. */
 static void others_are_as_rare_as_the_budget_says(void **state)
 {
 	unsigned int n = 0;

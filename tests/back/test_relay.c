@@ -13,9 +13,9 @@
 	}
 
 struct scene {
-	struct sl_agent a;
+	struct agent a;
 	struct fake region;
-	struct conn *publisher, *collector;
+	struct agent_conn *publisher, *collector;
 	int told; /* the publisher's end of its connection */
 };
 
@@ -23,8 +23,8 @@ static void up(struct scene *s)
 {
 	int ends[2];
 
-	agent_up(&s->a, (struct sl_agent_opts){0});
-	assert_int_equal(board_init(&s->a), 0);
+	agent_up(&s->a, (struct agent_opts){0});
+	assert_int_equal(agent_board_init(&s->a), 0);
 	s->region = fake_make(70, 1, SEALED);
 	s->publisher = conn_as(&s->a, 1000);
 	admitted(&s->a, s->publisher, &s->region);
@@ -38,7 +38,7 @@ static void up(struct scene *s)
 
 static void down(struct scene *s)
 {
-	board_fini(&s->a);
+	agent_board_fini(&s->a);
 	agent_fini(&s->a);
 	fake_free(&s->region);
 	close(s->told);
@@ -99,7 +99,7 @@ static void only_an_admitted_consumer_may_say_it(void **state)
 {
 	struct sl_msg_verdict v = VERDICT(.flags = 0);
 	struct scene s = {0};
-	struct conn *c;
+	struct agent_conn *c;
 
 	(void)state;
 	up(&s);
@@ -180,7 +180,7 @@ static void what_cannot_be_handed_on_is_counted(void **state)
 	send_verdict(&s, VERDICT(.flags = 0));
 	assert_true(told(&s, &v));
 
-	conn_close(&s.a, s.publisher);
+	agent_conn_close(&s.a, s.publisher);
 	later(&s);
 	send_verdict(&s, VERDICT(.flags = 1));
 	assert_int_equal(s.a.n.verdicts_unknown + s.a.n.verdicts_lost, 4);
@@ -190,18 +190,18 @@ static void what_cannot_be_handed_on_is_counted(void **state)
 static void the_status_shows_it_until_it_expires(void **state)
 {
 	struct scene s = {0};
-	struct region *r;
+	struct agent_region *r;
 
 	(void)state;
 	up(&s);
-	r = region_by_instance(&s.a, 70);
-	assert_null(verdict_of(&s.a, r));
+	r = agent_region_by_instance(&s.a, 70);
+	assert_null(agent_verdict_of(&s.a, r));
 	send_verdict(&s, VERDICT(.flags = 1));
-	assert_int_equal(verdict_of(&s.a, r)->flags, 1);
+	assert_int_equal(agent_verdict_of(&s.a, r)->flags, 1);
 	s.a.clock += 999 * MS;
-	assert_non_null(verdict_of(&s.a, r));
+	assert_non_null(agent_verdict_of(&s.a, r));
 	s.a.clock += 1 * MS;
-	assert_null(verdict_of(&s.a, r));
+	assert_null(agent_verdict_of(&s.a, r));
 	down(&s);
 }
 
@@ -222,21 +222,21 @@ static void a_line_of_the_board_is_believed_only_if_it_holds(void **state)
 	(void)state;
 	up(&s);
 	write_board(&s, 3, VERDICT(.flags = 1));
-	board_notice(&s.a, 3);
+	agent_board_notice(&s.a, 3);
 	assert_true(told(&s, &v));
 	assert_int_equal(v.flags, 1);
 
 	for (int i = 0; i < 64; i++) { /* any byte of it torn */
 		write_board(&s, 3, VERDICT(.flags = 1));
 		((uint8_t *)(s.a.board + 24))[i] ^= 0x40;
-		board_notice(&s.a, 3);
+		agent_board_notice(&s.a, 3);
 	}
 	assert_int_equal(s.a.n.verdicts_refused, 64);
 	write_board(&s, 3, VERDICT(.score = __builtin_nan("")));
-	board_notice(&s.a, 3);
-	board_notice(&s.a, s.a.slot_count); /* outside of it */
-	board_notice(&s.a, UINT32_MAX);
-	board_notice(&s.a, 4); /* never written */
+	agent_board_notice(&s.a, 3);
+	agent_board_notice(&s.a, s.a.slot_count); /* outside of it */
+	agent_board_notice(&s.a, UINT32_MAX);
+	agent_board_notice(&s.a, 4); /* never written */
 	assert_int_equal(s.a.n.verdicts_refused, 68);
 	assert_false(told(&s, &v));
 	down(&s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One table serves the command line, the YAML file and --help; what is wrong gets one clear line. */
+/* One table serves the command line, the YAML file and --help; what is wrong gets one clear line.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,30 +16,30 @@
 static struct {
 	bool json, colour;
 	const char *socket;
-	struct sl_strings agents;
+	struct base_strings agents;
 	uint32_t workers;
 	uint64_t seed, period, memory;
 	int32_t gid;
 	double rate;
 } v;
 
-static const struct sl_option table[] = {
-	{"json", 'j', SL_OPT_FLAG, &v.json, NULL, "print JSON", 0, 0},
-	{"colour", 0, SL_OPT_FLAG, &v.colour, NULL, "with colours", 0, 0},
-	{"socket", 's', SL_OPT_STRING, &v.socket, "PATH", "where the agent listens", 0, 0},
-	{"agent", 'a', SL_OPT_LIST, &v.agents, "ADDRESS", "an agent; may be repeated", 0, 0},
-	{"workers", 'w', SL_OPT_U32, &v.workers, "N", "threads", 1, 64},
-	{"seed", 0, SL_OPT_U64, &v.seed, "N", "of the random numbers", 0, 0},
-	{"gid", 0, SL_OPT_I32, &v.gid, "N", "index", -1, 255},
-	{"rate", 0, SL_OPT_F64, &v.rate, "HZ", "how often", 0, 1000},
-	{"period", 0, SL_OPT_DURATION, &v.period, "DURATION",
+static const struct base_option table[] = {
+	{"json", 'j', BASE_OPT_FLAG, &v.json, NULL, "print JSON", 0, 0},
+	{"colour", 0, BASE_OPT_FLAG, &v.colour, NULL, "with colours", 0, 0},
+	{"socket", 's', BASE_OPT_STRING, &v.socket, "PATH", "where the agent listens", 0, 0},
+	{"agent", 'a', BASE_OPT_LIST, &v.agents, "ADDRESS", "an agent; may be repeated", 0, 0},
+	{"workers", 'w', BASE_OPT_U32, &v.workers, "N", "threads", 1, 64},
+	{"seed", 0, BASE_OPT_U64, &v.seed, "N", "of the random numbers", 0, 0},
+	{"gid", 0, BASE_OPT_I32, &v.gid, "N", "index", -1, 255},
+	{"rate", 0, BASE_OPT_F64, &v.rate, "HZ", "how often", 0, 1000},
+	{"period", 0, BASE_OPT_DURATION, &v.period, "DURATION",
 	 "how long between two rounds, which is a text long enough to be broken somewhere", 1000,
 	 1e12},
-	{"memory", 0, SL_OPT_SIZE, &v.memory, "SIZE", "at most", 0, 0},
+	{"memory", 0, BASE_OPT_SIZE, &v.memory, "SIZE", "at most", 0, 0},
 	{0},
 };
 
-static const struct sl_command cmd = {"test", "[OPTION]... FILE", "Does nothing.", NULL};
+static const struct base_command cmd = {"test", "[OPTION]... FILE", "Does nothing.", NULL};
 static char said[8192]; /* what the last call printed on stderr and stdout */
 static char path[] = "/tmp/sl-options-XXXXXX";
 
@@ -68,7 +69,7 @@ static int run(const char *line)
 		old[i] = dup(i + 1);
 		dup2(fd, i + 1);
 	}
-	r = sl_options_parse(&cmd, table, argc, argv);
+	r = base_options_parse(&cmd, table, argc, argv);
 	fflush(NULL);
 	for (int i = 0; i < 2; i++) {
 		dup2(old[i], i + 1);
@@ -166,7 +167,7 @@ static void bad_command_lines_get_one_clear_line(void **state)
 		char expect[256];
 
 		snprintf(expect, sizeof(expect), "sidelight test: %s\n", t[i].said);
-		assert_int_equal(run(t[i].line), SL_USAGE_ERROR);
+		assert_int_equal(run(t[i].line), BASE_USAGE_ERROR);
 		assert_string_equal(said, expect);
 	}
 }
@@ -239,12 +240,12 @@ static void bad_files_get_one_line_with_the_place(void **state)
 		char expect[256];
 
 		snprintf(expect, sizeof(expect), "sidelight test: %s%s\n", path, t[i].said);
-		assert_int_equal(run_with_config("", t[i].text), SL_USAGE_ERROR);
+		assert_int_equal(run_with_config("", t[i].text), BASE_USAGE_ERROR);
 		assert_string_equal(said, expect);
 	}
-	assert_int_equal(run_with_config("", "a: [1\nb: 2\n"), SL_USAGE_ERROR);
+	assert_int_equal(run_with_config("", "a: [1\nb: 2\n"), BASE_USAGE_ERROR);
 	assert_non_null(strstr(said, ":2: not YAML: "));
-	assert_int_equal(run_with_config("", "a: \xff\xfe\n"), SL_USAGE_ERROR);
+	assert_int_equal(run_with_config("", "a: \xff\xfe\n"), BASE_USAGE_ERROR);
 	assert_non_null(strstr(said, "can't be read as YAML"));
 }
 
@@ -271,7 +272,7 @@ static void help_is_aligned_and_names_the_defaults(void **state)
 		"\nThe manual: man sidelight-test\n";
 
 	(void)state;
-	assert_int_equal(run("--help"), SL_HELP_SHOWN);
+	assert_int_equal(run("--help"), BASE_HELP_SHOWN);
 	assert_string_equal(said, expect);
 }
 

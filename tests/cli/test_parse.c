@@ -52,7 +52,7 @@ static void durations(void **state)
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		uint64_t ns = 77;
 
-		assert_int_equal(sl_parse_duration(t[i].s, &ns), t[i].err);
+		assert_int_equal(base_parse_duration(t[i].s, &ns), t[i].err);
 		assert_int_equal(ns, t[i].err ? 77 : t[i].ns);
 	}
 }
@@ -89,7 +89,7 @@ static void sizes(void **state)
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		uint64_t bytes = 77;
 
-		assert_int_equal(sl_parse_size(t[i].s, &bytes), t[i].err);
+		assert_int_equal(base_parse_size(t[i].s, &bytes), t[i].err);
 		assert_int_equal(bytes, t[i].err ? 77 : t[i].bytes);
 	}
 }
@@ -99,16 +99,16 @@ static void numbers(void **state)
 	uint64_t v = 77;
 
 	(void)state;
-	assert_int_equal(sl_parse_u64("18446744073709551615", 0, UINT64_MAX, &v), 0);
+	assert_int_equal(base_parse_u64("18446744073709551615", 0, UINT64_MAX, &v), 0);
 	assert_true(v == UINT64_MAX);
-	assert_int_equal(sl_parse_u64("0010", 0, 10, &v), 0);
+	assert_int_equal(base_parse_u64("0010", 0, 10, &v), 0);
 	assert_int_equal(v, 10);
-	assert_int_equal(sl_parse_u64("18446744073709551616", 0, UINT64_MAX, &v), -ERANGE);
-	assert_int_equal(sl_parse_u64("11", 0, 10, &v), -ERANGE);
-	assert_int_equal(sl_parse_u64("1", 2, 10, &v), -ERANGE);
-	assert_int_equal(sl_parse_u64("99999999999999999999x", 0, UINT64_MAX, &v), -EINVAL);
-	assert_int_equal(sl_parse_u64("", 0, 10, &v), -EINVAL);
-	assert_int_equal(sl_parse_u64("0x10", 0, 100, &v), -EINVAL);
+	assert_int_equal(base_parse_u64("18446744073709551616", 0, UINT64_MAX, &v), -ERANGE);
+	assert_int_equal(base_parse_u64("11", 0, 10, &v), -ERANGE);
+	assert_int_equal(base_parse_u64("1", 2, 10, &v), -ERANGE);
+	assert_int_equal(base_parse_u64("99999999999999999999x", 0, UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(base_parse_u64("", 0, 10, &v), -EINVAL);
+	assert_int_equal(base_parse_u64("0x10", 0, 100, &v), -EINVAL);
 	assert_int_equal(v, 10);
 }
 
@@ -144,7 +144,7 @@ static void addresses(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		port = 77;
-		assert_int_equal(sl_parse_address(t[i].s, host, sizeof(host), &port), t[i].err);
+		assert_int_equal(base_parse_address(t[i].s, host, sizeof(host), &port), t[i].err);
 		if (t[i].err) {
 			assert_int_equal(port, 77);
 			continue;
@@ -152,35 +152,35 @@ static void addresses(void **state)
 		assert_string_equal(host, t[i].host);
 		assert_int_equal(port, t[i].port);
 	}
-	assert_int_equal(sl_parse_address("abc:1", small, sizeof(small), &port), 0);
-	assert_int_equal(sl_parse_address("abcd:1", small, sizeof(small), &port), -ERANGE);
+	assert_int_equal(base_parse_address("abc:1", small, sizeof(small), &port), 0);
+	assert_int_equal(base_parse_address("abcd:1", small, sizeof(small), &port), -ERANGE);
 	memset(longest, 'a', sizeof(longest));
 	strcpy(longest + sizeof(longest) - 3, ":1");
-	assert_int_equal(sl_parse_address(longest, host, sizeof(host), &port), -ERANGE);
+	assert_int_equal(base_parse_address(longest, host, sizeof(host), &port), -ERANGE);
 }
 
 static void near_matches(void **state)
 {
-	unsigned least = SL_NOT_NEAR;
+	unsigned least = BASE_NOT_NEAR;
 	char endless[300];
 
 	(void)state;
 	memset(endless, 'a', sizeof(endless) - 1);
 	endless[sizeof(endless) - 1] = 0;
-	assert_false(sl_nearer("help", "demo", &least)); /* three of four letters */
-	assert_false(sl_nearer("zzzzzz", "agent", &least));
-	assert_false(sl_nearer(endless, "agent", &least));
-	assert_false(sl_nearer("", "agent", &least));
-	assert_false(sl_nearer("a", "agent", &least)); /* of one letter much begins */
-	assert_int_equal(least, SL_NOT_NEAR);
-	assert_true(sl_nearer("kitten", "sitting", &least));
+	assert_false(base_nearer("help", "demo", &least)); /* three of four letters */
+	assert_false(base_nearer("zzzzzz", "agent", &least));
+	assert_false(base_nearer(endless, "agent", &least));
+	assert_false(base_nearer("", "agent", &least));
+	assert_false(base_nearer("a", "agent", &least)); /* of one letter much begins */
+	assert_int_equal(least, BASE_NOT_NEAR);
+	assert_true(base_nearer("kitten", "sitting", &least));
 	assert_int_equal(least, 3);
-	assert_true(sl_nearer("kitten", "mitten", &least));
-	assert_false(sl_nearer("kitten", "bitten", &least)); /* no nearer */
-	assert_true(sl_nearer("kitten", "kittens", &least)); /* begins with it */
+	assert_true(base_nearer("kitten", "mitten", &least));
+	assert_false(base_nearer("kitten", "bitten", &least)); /* no nearer */
+	assert_true(base_nearer("kitten", "kittens", &least)); /* begins with it */
 	assert_int_equal(least, 0);
-	least = SL_NOT_NEAR;
-	assert_true(sl_nearer("agnet", "agent", &least));
+	least = BASE_NOT_NEAR;
+	assert_true(base_nearer("agnet", "agent", &least));
 }
 
 int main(void)

@@ -37,9 +37,9 @@ struct pod {
 
 #define WITHIN(ms, condition)                                                                \
 	do {                                                                                 \
-		uint64_t end_ = sl_now_ns() + PATIENCE * (ms)*MS;                            \
+		uint64_t end_ = base_now_ns() + PATIENCE * (ms)*MS;                          \
 		while (!(condition)) {                                                       \
-			if (sl_now_ns() > end_) {                                            \
+			if (base_now_ns() > end_) {                                          \
 				char *text_ = scrape(c);                                     \
 				fputs(text_, stderr);                                        \
 				free(text_);                                                 \
@@ -58,18 +58,18 @@ void put(struct mock_host *h, uint32_t index, uint64_t id, struct pod *p, uint32
 /* A cell's value. */
 void set(struct mock_host *h, struct pod *p, uint32_t stripe, uint32_t cell, uint64_t v);
 /* A collector that runs; of host "one", unless agents are given. */
-struct sl_collector *start(struct sl_collector_opts *o);
+struct collect_collector *start(struct collect_collector_opts *o);
 /* An exposition, malloc'd. */
-char *scrape(struct sl_collector *c);
+char *scrape(struct collect_collector *c);
 /* Is there this line in an exposition? */
-bool has(struct sl_collector *c, const char *line);
-bool mentions(struct sl_collector *c, const char *what);
+bool has(struct collect_collector *c, const char *line);
+bool mentions(struct collect_collector *c, const char *what);
 /* The sum of a self metric's series, or -1 if there is none. */
-double self_value(struct sl_collector *c, const char *name, const char *labels);
+double self_value(struct collect_collector *c, const char *name, const char *labels);
 /* What see_worker() was shown of each worker. */
-extern __thread struct sl_worker_view seen[16];
-void see_worker(const struct sl_worker_view *v, void *arg);
-uint64_t rounds_of(struct sl_collector *c, unsigned int worker);
+extern __thread struct collect_worker_view seen[16];
+void see_worker(const struct collect_worker_view *v, void *arg);
+uint64_t rounds_of(struct collect_collector *c, unsigned int worker);
 /* Before each test: no hosts. */
 int reset(void **state);
 /* READs of a region so far. */

@@ -14,15 +14,15 @@
 #define READS 4096u
 #define HOT   4096u /* where make_region.c puts the hot line, which each pass begins with */
 
-struct sl_fabric {
+struct fabric {
 	struct mock_host *host;
-	struct sl_remote directory;
+	struct fabric_remote directory;
 	uint64_t seen; /* host's epoch that this connection has */
 	uint64_t epoch;
-	enum sl_fabric_state state;
-	struct sl_fabric_stats stats;
-	uint64_t asked_ns;	     /* when the directory was, which it has answered */
-	struct sl_read *read[READS]; /* taken, not completed */
+	enum fabric_state state;
+	struct fabric_stats stats;
+	uint64_t asked_ns;		 /* when the directory was, which it has answered */
+	struct fabric_read *read[READS]; /* taken, not completed */
 	uint64_t posted_ns[READS];
 	uint32_t count;
 	uint8_t *buffer;
@@ -120,11 +120,11 @@ static uint64_t hot_offset(const struct mock_host *h)
 	return (uint64_t)((const uint8_t *)h->directory.hot - h->directory.mem);
 }
 
-/* ---- fabric.h --------------------------------------------------------------------------------- */
+/* ---- fabric.h ---- */
 
-struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts *opts)
+struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 {
-	struct sl_fabric *f;
+	struct fabric *f;
 
 	for (int i = 0; i < MOCK_HOSTS; i++) {
 		if (!hosts[i] || strcmp(hosts[i]->target, target))
@@ -139,18 +139,18 @@ struct sl_fabric *sl_fabric_open(const char *target, const struct sl_fabric_opts
 	return NULL;
 }
 
-const char *sl_fabric_error(void)
+const char *fabric_error(void)
 {
 	return "no such mock";
 }
 
-int sl_fabric_notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
+int fabric_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
 	(void)f, (void)entry, (void)verdict;
 	return -EOPNOTSUPP;
 }
 
-void sl_fabric_close(struct sl_fabric *f)
+void fabric_close(struct fabric *f)
 {
 	if (!f)
 		return;
@@ -158,43 +158,43 @@ void sl_fabric_close(struct sl_fabric *f)
 	free(f);
 }
 
-const char *sl_fabric_name(const struct sl_fabric *f)
+const char *fabric_name(const struct fabric *f)
 {
 	(void)f;
 	return "mock";
 }
 
-const char *sl_fabric_target(const struct sl_fabric *f)
+const char *fabric_target(const struct fabric *f)
 {
 	return f->host->target;
 }
 
-enum sl_fabric_state sl_fabric_drive(struct sl_fabric *f, uint64_t now_ns, uint64_t *epoch)
+enum fabric_state fabric_drive(struct fabric *f, uint64_t now_ns, uint64_t *epoch)
 {
 	struct mock_host *h = f->host;
 
 	(void)now_ns;
 	pthread_mutex_lock(&h->lock);
 	if (!h->up) {
-		f->state = SL_FABRIC_DOWN;
-	} else if (f->state != SL_FABRIC_UP || f->seen != h->epoch) {
-		f->state = SL_FABRIC_UP;
+		f->state = FABRIC_DOWN;
+	} else if (f->state != FABRIC_UP || f->seen != h->epoch) {
+		f->state = FABRIC_UP;
 		f->seen = h->epoch;
 		f->epoch++;
 		f->stats.connects++;
-		f->directory = (struct sl_remote){.length = h->directory.size};
+		f->directory = (struct fabric_remote){.length = h->directory.size};
 	}
 	pthread_mutex_unlock(&h->lock);
 	*epoch = f->epoch;
 	return f->state;
 }
 
-const struct sl_remote *sl_fabric_directory(struct sl_fabric *f)
+const struct fabric_remote *fabric_directory(struct fabric *f)
 {
-	return f->state == SL_FABRIC_UP ? &f->directory : NULL;
+	return f->state == FABRIC_UP ? &f->directory : NULL;
 }
 
-int sl_fabric_map(struct sl_fabric *f, struct sl_remote *remote)
+int fabric_map(struct fabric *f, struct fabric_remote *remote)
 {
 	struct mock_host *h = f->host;
 	int err = 0;
@@ -209,7 +209,7 @@ int sl_fabric_map(struct sl_fabric *f, struct sl_remote *remote)
 	return err;
 }
 
-void sl_fabric_unmap(struct sl_fabric *f, struct sl_remote *remote)
+void fabric_unmap(struct fabric *f, struct fabric_remote *remote)
 {
 	pthread_mutex_lock(&f->host->lock);
 	__atomic_fetch_add(&f->host->unmaps, 1, __ATOMIC_RELAXED);
@@ -217,24 +217,24 @@ void sl_fabric_unmap(struct sl_fabric *f, struct sl_remote *remote)
 	remote->local = NULL;
 }
 
-void *sl_fabric_buffer(struct sl_fabric *f, size_t *bytes)
+void *fabric_buffer(struct fabric *f, size_t *bytes)
 {
 	*bytes = f->bytes;
 	return f->buffer;
 }
 
-int sl_fabric_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count)
+int fabric_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 {
 	uint64_t lease_ns;
 	uint32_t n = 0;
 
-	if (f->state != SL_FABRIC_UP)
+	if (f->state != FABRIC_UP)
 		return -ENOTCONN;
 	pthread_mutex_lock(&f->host->lock);
 	lease_ns = f->host->directory.hot[SL_DIR_LEASE_NS];
 	pthread_mutex_unlock(&f->host->lock);
 	for (; n < count && f->count < 128; n++) {
-		f->posted_ns[f->count] = sl_now_ns();
+		f->posted_ns[f->count] = base_now_ns();
 		if (reads[n].remote->id && f->posted_ns[f->count] > f->asked_ns + 2 * lease_ns)
 			__atomic_fetch_add(&f->host->late_reads, 1, __ATOMIC_RELAXED);
 		f->read[f->count++] = &reads[n];
@@ -244,7 +244,7 @@ int sl_fabric_post(struct sl_fabric *f, struct sl_read *reads, uint32_t count)
 }
 
 /* Copies words by relaxed loads; some lines come half from before and half from after a change. */
-static int copy(struct sl_fabric *f, struct sl_read *r)
+static int copy(struct fabric *f, struct fabric_read *r)
 {
 	struct mock_host *h = f->host;
 	const uint8_t *from = NULL;
@@ -271,7 +271,7 @@ static int copy(struct sl_fabric *f, struct sl_read *r)
 		return -EACCES;
 	if (r->offset + r->length > bytes || r->offset + r->length > r->remote->length)
 		return -ERANGE;
-	sl_copy_words(r->to, (const volatile uint64_t *)(from + r->offset), r->length / 8);
+	region_copy_words(r->to, (const volatile uint64_t *)(from + r->offset), r->length / 8);
 	/* Headers don't change, so that they can't be torn. */
 	for (uint32_t at = 0; h->tear && r->offset && at < r->length; at += 64)
 		if (any(h) % 100 < h->tear)
@@ -280,26 +280,26 @@ static int copy(struct sl_fabric *f, struct sl_read *r)
 }
 
 /* What a failed READ leaves behind: sound lines, but of another region. Nobody may look at them. */
-static void mislead(struct mock_host *h, struct sl_read *r)
+static void mislead(struct mock_host *h, struct fabric_read *r)
 {
 	const struct mock_region *other = &h->region[(r->remote->id + 1) % MOCK_REGIONS];
 
 	if (r->remote->id && other->memory && r->offset + r->length <= other->bytes)
-		sl_copy_words(r->to, (const uint64_t *)other->memory + r->offset / 8,
-			      r->length / 8);
+		region_copy_words(r->to, (const uint64_t *)other->memory + r->offset / 8,
+				  r->length / 8);
 	else
 		memset(r->to, 0xee, r->length);
 }
 
-int sl_fabric_poll(struct sl_fabric *f, struct sl_read **done, uint32_t max, uint64_t now_ns,
-		   uint64_t timeout_ns)
+int fabric_poll(struct fabric *f, struct fabric_read **done, uint32_t max, uint64_t now_ns,
+		uint64_t timeout_ns)
 {
 	struct mock_host *h = f->host;
 	bool lost = false;
 	uint32_t n = 0;
 
 	pthread_mutex_lock(&h->lock);
-	lost = f->count && (f->state != SL_FABRIC_UP || !h->up || f->seen != h->epoch);
+	lost = f->count && (f->state != FABRIC_UP || !h->up || f->seen != h->epoch);
 	for (uint32_t i = 0; i < f->count && timeout_ns; i++)
 		lost |= now_ns > f->posted_ns[i] + timeout_ns;
 	if (f->count && h->fail && any(h) % 100 < h->fail) {
@@ -308,7 +308,7 @@ int sl_fabric_poll(struct sl_fabric *f, struct sl_read **done, uint32_t max, uin
 	}
 	while (n < max && f->count && (lost || !h->hold)) {
 		uint32_t i = h->shuffle ? (uint32_t)(any(h) % f->count) : 0;
-		struct sl_read *r = f->read[i];
+		struct fabric_read *r = f->read[i];
 		uint64_t asked_ns = f->posted_ns[i];
 
 		memmove(&f->read[i], &f->read[i + 1], (f->count - i - 1) * sizeof(*f->read));
@@ -331,12 +331,12 @@ int sl_fabric_poll(struct sl_fabric *f, struct sl_read **done, uint32_t max, uin
 	return (int)n;
 }
 
-uint32_t sl_fabric_outstanding(const struct sl_fabric *f)
+uint32_t fabric_outstanding(const struct fabric *f)
 {
 	return f->count;
 }
 
-void sl_fabric_stats(const struct sl_fabric *f, struct sl_fabric_stats *out)
+void fabric_stats(const struct fabric *f, struct fabric_stats *out)
 {
 	*out = f->stats;
 }

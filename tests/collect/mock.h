@@ -18,9 +18,10 @@
 struct mock_region {
 	const void *memory; /* NULL: no such id */
 	uint64_t bytes;
-	bool no_map;        /* mapping fails */
+	bool no_map; /* mapping fails */
 	uint64_t reads;
-	uint64_t hot_at, pass; /* reads at the last one of its hot line; how many there were from one to the next */
+	uint64_t hot_at, pass; /* reads at the last one of its hot line; how many there were from
+				  one to the next */
 };
 
 struct mock_host {
@@ -31,14 +32,14 @@ struct mock_host {
 	struct mock_region region[MOCK_REGIONS]; /* by id */
 	bool up;
 	uint64_t epoch;
-	bool hold;         /* READs are taken and do not come back */
+	bool hold;	   /* READs are taken and do not come back */
 	uint64_t hold_at;  /* hold is set at this READ of region 1; 0: not */
-	bool shuffle;      /* they come back in any order */
+	bool shuffle;	   /* they come back in any order */
 	unsigned int tear; /* so many of 100 copies of a line are torn */
 	unsigned int fail; /* so many of 100 READs time out, and the connection with them */
 	uint64_t directory_reads, maps, unmaps;
-	/* READs of regions posted more than two leases after the last READ of the directory's hot line
-	 * that was answered had been posted. */
+	/* READs of regions posted more than two leases after the last READ of the directory's hot
+	 * line that was answered had been posted. */
 	uint64_t late_reads;
 	uint64_t rng;
 };

@@ -31,14 +31,14 @@ static uint64_t bits(double d)
 
 static size_t both_ways(const uint64_t *v, unsigned int n, bool f64)
 {
-	uint8_t *packed = malloc(SL_COLUMN_MAX(n)), *exact;
-	uint64_t back[SL_COLUMN_ROWS];
-	size_t bytes = sl_column_pack(packed, v, n, f64);
+	uint8_t *packed = malloc(COLLECT_COLUMN_MAX(n)), *exact;
+	uint64_t back[COLLECT_COLUMN_ROWS];
+	size_t bytes = collect_column_pack(packed, v, n, f64);
 
-	assert_true(bytes <= SL_COLUMN_MAX(n));
+	assert_true(bytes <= COLLECT_COLUMN_MAX(n));
 	exact = malloc(bytes); /* an allocation of just this size: a read beyond it is seen */
 	memcpy(exact, packed, bytes);
-	assert_true(sl_column_unpack(back, n, exact, bytes));
+	assert_true(collect_column_unpack(back, n, exact, bytes));
 	assert_memory_equal(v, back, n * sizeof(*v));
 	free(exact);
 	free(packed);
@@ -49,8 +49,8 @@ static void integers(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 20000; round++) {
-		unsigned int n = 1 + (unsigned int)(any() % SL_COLUMN_ROWS);
-		uint64_t v[SL_COLUMN_ROWS], x = any() >> (any() % 64);
+		unsigned int n = 1 + (unsigned int)(any() % COLLECT_COLUMN_ROWS);
+		uint64_t v[COLLECT_COLUMN_ROWS], x = any() >> (any() % 64);
 		unsigned int narrow = (unsigned int)(any() % 64);
 		int kind = (int)(any() % 4);
 
@@ -95,7 +95,7 @@ static void doubles(void **state)
 		bits(-0.0),	bits(0x1p-1074),       bits(0x1p53 + 2.0),
 		bits(-0x1p53),	bits(1e308),	       bits(17.0),
 	};
-	uint64_t v[SL_COLUMN_ROWS];
+	uint64_t v[COLLECT_COLUMN_ROWS];
 	double x = 20.5;
 
 	(void)state;
@@ -103,7 +103,7 @@ static void doubles(void **state)
 	for (unsigned int i = 0; i < 12; i++)
 		both_ways(odd + i, 1, true);
 	for (int round = 0; round < 5000; round++) {
-		unsigned int n = 1 + (unsigned int)(any() % SL_COLUMN_ROWS);
+		unsigned int n = 1 + (unsigned int)(any() % COLLECT_COLUMN_ROWS);
 
 		for (unsigned int i = 0; i < n; i++) {
 			v[i] = bits(x);
@@ -118,26 +118,26 @@ static void doubles(void **state)
 
 static void small(void **state)
 {
-	uint64_t v[SL_COLUMN_ROWS];
+	uint64_t v[COLLECT_COLUMN_ROWS];
 
 	(void)state;
-	for (unsigned int i = 0; i < SL_COLUMN_ROWS; i++)
+	for (unsigned int i = 0; i < COLLECT_COLUMN_ROWS; i++)
 		v[i] = 123456789;
-	assert_true(both_ways(v, SL_COLUMN_ROWS, false) <= 8);
-	for (unsigned int i = 0; i < SL_COLUMN_ROWS; i++)
+	assert_true(both_ways(v, COLLECT_COLUMN_ROWS, false) <= 8);
+	for (unsigned int i = 0; i < COLLECT_COLUMN_ROWS; i++)
 		v[i] = 123456789 + 1000ull * i;
-	assert_true(both_ways(v, SL_COLUMN_ROWS, false) <= 10);
-	for (unsigned int i = 0; i < SL_COLUMN_ROWS; i++)
+	assert_true(both_ways(v, COLLECT_COLUMN_ROWS, false) <= 10);
+	for (unsigned int i = 0; i < COLLECT_COLUMN_ROWS; i++)
 		v[i] = bits(1e6 + 3.0 * i);
-	assert_true(both_ways(v, SL_COLUMN_ROWS, true) <= 10);
-	for (unsigned int i = 1; i < SL_COLUMN_ROWS; i++)
+	assert_true(both_ways(v, COLLECT_COLUMN_ROWS, true) <= 10);
+	for (unsigned int i = 1; i < COLLECT_COLUMN_ROWS; i++)
 		v[i] = v[i - 1] + 900 + any() % 200;
-	assert_true(both_ways(v, SL_COLUMN_ROWS, false) <= 80);
+	assert_true(both_ways(v, COLLECT_COLUMN_ROWS, false) <= 80);
 }
 
 static void garbage(void **state)
 {
-	uint64_t v[SL_COLUMN_ROWS];
+	uint64_t v[COLLECT_COLUMN_ROWS];
 
 	(void)state;
 	for (int round = 0; round < 200000; round++) {
@@ -148,7 +148,8 @@ static void garbage(void **state)
 			in[i] = (uint8_t)any();
 		if (bytes && any() % 2)
 			in[0] = any() % 2 ? 0x7f : (uint8_t)(any() % 66);
-		sl_column_unpack(v, 1 + (unsigned int)(any() % SL_COLUMN_ROWS), in, bytes);
+		collect_column_unpack(v, 1 + (unsigned int)(any() % COLLECT_COLUMN_ROWS), in,
+				      bytes);
 		free(in);
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_collector.c NAME - one test of the collector, or all of them. Each test's name is the promise
- * that it holds.
+ * test_collector.c NAME - one test of the collector, or all of them. Each test's name is the
+ * promise that it holds.
  */
 #include <string.h>
 
@@ -39,43 +39,43 @@ void set(struct mock_host *h, struct pod *p, uint32_t stripe, uint32_t cell, uin
 	pthread_mutex_unlock(&h->lock);
 }
 
-struct sl_collector *start(struct sl_collector_opts *o)
+struct collect_collector *start(struct collect_collector_opts *o)
 {
 	static const char *const one[] = {"one"};
 	char error[256] = "";
-	struct sl_collector *c;
+	struct collect_collector *c;
 
 	if (!o->agents) {
 		o->agents = one;
 		o->agent_count = 1;
 	}
-	c = sl_collector_new(o, error, sizeof(error));
+	c = collect_collector_new(o, error, sizeof(error));
 	if (!c)
 		fail_msg("%s", error);
-	assert_int_equal(sl_collector_start(c), 0);
+	assert_int_equal(collect_collector_start(c), 0);
 	return c;
 }
 
-char *scrape(struct sl_collector *c)
+char *scrape(struct collect_collector *c)
 {
-	struct sl_source source = sl_collector_source(c);
-	struct sl_render *r = sl_render_new(&source, SL_FORMAT_TEXT);
+	struct export_source source = collect_collector_source(c);
+	struct export_render *r = export_render_new(&source, EXPORT_FORMAT_TEXT);
 	size_t used = 0, room = 1 << 16;
 	char *text = malloc(room);
 	ssize_t n;
 
-	while ((n = sl_render_read(r, text + used, room - used - 1)) > 0) {
+	while ((n = export_render_read(r, text + used, room - used - 1)) > 0) {
 		used += (size_t)n;
 		if (room - used < 4096)
 			text = realloc(text, room *= 2);
 	}
 	assert_int_equal(n, 0);
 	text[used] = '\0';
-	sl_render_free(r);
+	export_render_free(r);
 	return text;
 }
 
-bool has(struct sl_collector *c, const char *line)
+bool has(struct collect_collector *c, const char *line)
 {
 	char *text = scrape(c), *at = text;
 	size_t n = strlen(line);
@@ -91,7 +91,7 @@ bool has(struct sl_collector *c, const char *line)
 	return found;
 }
 
-bool mentions(struct sl_collector *c, const char *what)
+bool mentions(struct collect_collector *c, const char *what)
 {
 	char *text = scrape(c);
 	bool found = strstr(text, what);
@@ -100,7 +100,7 @@ bool mentions(struct sl_collector *c, const char *what)
 	return found;
 }
 
-double self_value(struct sl_collector *c, const char *name, const char *labels)
+double self_value(struct collect_collector *c, const char *name, const char *labels)
 {
 	char *text = scrape(c), *at = text;
 	size_t n = strlen(name);
@@ -122,17 +122,17 @@ double self_value(struct sl_collector *c, const char *name, const char *labels)
 	return sum;
 }
 
-__thread struct sl_worker_view seen[16];
+__thread struct collect_worker_view seen[16];
 
-void see_worker(const struct sl_worker_view *v, void *arg)
+void see_worker(const struct collect_worker_view *v, void *arg)
 {
 	(void)arg;
 	seen[v->worker] = *v;
 }
 
-uint64_t rounds_of(struct sl_collector *c, unsigned int worker)
+uint64_t rounds_of(struct collect_collector *c, unsigned int worker)
 {
-	sl_collector_workers(c, see_worker, NULL);
+	collect_collector_workers(c, see_worker, NULL);
 	return seen[worker].rounds;
 }
 
@@ -171,7 +171,7 @@ int main(int argc, char **argv)
 							 flows_tests,  layers_tests,  nets_tests};
 	int failed = 0;
 
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	for (size_t f = 0; f < sizeof(files) / sizeof(files[0]); f++)
 		for (const struct CMUnitTest *t = files[f]; t->name; t++) {
 			if (argc > 1 && strcmp(t->name, argv[1]))

@@ -8,11 +8,11 @@
 
 #define SECOND 1000000000ull
 
-static const struct sl_collector_opts fast = {.period_ns = 5 * MS, .tcp_period_ns = 10 * MS};
+static const struct collect_collector_opts fast = {.period_ns = 5 * MS, .tcp_period_ns = 10 * MS};
 
-static struct sl_flow flow(uint64_t id, uint16_t port)
+static struct region_flow flow(uint64_t id, uint16_t port)
 {
-	return (struct sl_flow){
+	return (struct region_flow){
 		.id = id,
 		.open_ns = 100 * SECOND,
 		.changed_ns = 100 * SECOND,
@@ -33,7 +33,7 @@ static void put_flows(struct mock_host *h, uint32_t index, uint64_t id, struct m
 
 /* One change of the table, of which a reader sees all or, torn, nothing. */
 static void change(struct mock_host *h, struct make_flows *m, uint32_t slot,
-		   const struct sl_flow *f)
+		   const struct region_flow *f)
 {
 	pthread_mutex_lock(&h->lock);
 	if (f)
@@ -50,7 +50,7 @@ static void publish(struct mock_host *h, struct make_flows *m, uint32_t used, ui
 	pthread_mutex_unlock(&h->lock);
 }
 
-static void end(struct mock_host *h, struct make_flows *m, uint32_t slot, struct sl_flow *f)
+static void end(struct mock_host *h, struct make_flows *m, uint32_t slot, struct region_flow *f)
 {
 	f->state = SL_STATE_CLOSED;
 	f->tcp_state = 7;
@@ -66,10 +66,10 @@ static void end(struct mock_host *h, struct make_flows *m, uint32_t slot, struct
 
 static void flows_are_counted_exactly_once(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	struct sl_flow old = flow(1, 80), f = flow(2, 443), listener = flow(3, 443);
-	struct sl_collector *c;
+	struct region_flow old = flow(1, 80), f = flow(2, 443), listener = flow(3, 443);
+	struct collect_collector *c;
 	struct make_flows m;
 
 	(void)state;
@@ -142,16 +142,16 @@ static void flows_are_counted_exactly_once(void **state)
 	assert_true(VALUE("connections_closed_total", "port=\"443\"") == 1);
 	assert_true(VALUE("connections_opened_total", "port=\"443\"") == 2);
 	assert_true(LOST("journal_gap") == 0 && LOST("unseen") == 0 && LOST("end") == 0);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 }
 
 static void what_only_the_journal_saw_of_flows_is_counted(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	struct sl_flow f = flow(1, 80), g = flow(2, 80), l = flow(100, 80);
-	struct sl_collector *c;
+	struct region_flow f = flow(1, 80), g = flow(2, 80), l = flow(100, 80);
+	struct collect_collector *c;
 	struct make_flows m;
 
 	(void)state;
@@ -196,11 +196,11 @@ static void what_only_the_journal_saw_of_flows_is_counted(void **state)
 	WITHIN(3000, LOST("unseen") == 17);
 	assert_true(LOST("journal_gap") == 4);
 	WITHIN(3000, VALUE("acked_bytes_total", "unit=\"(other)\"") == 516);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 }
 
-static double faults(struct sl_collector *c, const char *cause)
+static double faults(struct collect_collector *c, const char *cause)
 {
 	char label[64];
 
@@ -210,10 +210,10 @@ static double faults(struct sl_collector *c, const char *cause)
 
 static void a_table_of_flows_that_lies_is_dropped_with_its_cause(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 8);
-	struct sl_flow f = flow(1, 80);
-	struct sl_collector *c;
+	struct region_flow f = flow(1, 80);
+	struct collect_collector *c;
 	struct make_flows m;
 	double before;
 	struct pod p;
@@ -249,18 +249,18 @@ static void a_table_of_flows_that_lies_is_dropped_with_its_cause(void **state)
 	/* A journal that goes back. */
 	f.family = 4;
 	change(h, &m, 0, &f);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 	make_flows_free(&m);
 }
 
 static void workloads_beyond_the_bound_go_to_the_others(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct make_flows m;
-	struct sl_flow f;
+	struct region_flow f;
 
 	(void)state;
 	o.tcp_groups = 10;
@@ -281,16 +281,16 @@ static void workloads_beyond_the_bound_go_to_the_others(void **state)
 	assert_true(VALUE("sent_bytes_total", "port=\"other\"") == 118);
 	assert_true(LOST("groups") == 118);
 	assert_true(self_value(c, "sidelight_collector_tcp_slots_refused", NULL) == 72);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 }
 
 static void sums_of_flows_outlive_the_agent(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	struct sl_flow f = flow(1, 80);
-	struct sl_collector *c;
+	struct region_flow f = flow(1, 80);
+	struct collect_collector *c;
 	struct make_flows m, n;
 
 	(void)state;
@@ -324,7 +324,7 @@ static void sums_of_flows_outlive_the_agent(void **state)
 	assert_true(VALUE("connections", "port=\"80\"") == 2);
 	assert_true(VALUE("connections_opened_total", "port=\"80\"") == 2);
 	assert_true(LOST("end") == 1);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 	make_flows_free(&n);
 }
@@ -333,10 +333,10 @@ static void flows_are_their_owners_whose_names_come_late(void **state)
 {
 	static const char *const cart[SL_CGROUP_TEXTS] = {"shop", "cart-0", "app", "cart", "/k/1"};
 	static const char *const path[SL_CGROUP_TEXTS] = {NULL, NULL, NULL, NULL, "/user.slice"};
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	struct sl_flow f = flow(1, 80), late = flow(2, 81), never = flow(3, 82);
-	struct sl_collector *c;
+	struct region_flow f = flow(1, 80), late = flow(2, 81), never = flow(3, 82);
+	struct collect_collector *c;
 	struct make_flows m;
 
 	(void)state;
@@ -373,39 +373,39 @@ static void flows_are_their_owners_whose_names_come_late(void **state)
 	publish(h, &m, 3, 301 * SECOND);
 	WITHIN(3000, VALUE("sent_bytes_total", "unit=\"(unknown)\"") == 5);
 	assert_true(VALUE("connections_closed_total", "port=\"82\"") == 1);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 }
 
-/* ---- churn --------------------------------------------------------------------------------------- */
+/* ---- churn ---- */
 
 #define SLOTS 300u
 
 struct looker {
-	struct sl_collector *c;
+	struct collect_collector *c;
 	bool stop;
 	uint64_t seen, wrong;
 };
 
-static void take_passes(const struct sl_flow_table_view *v, void *arg)
+static void take_passes(const struct collect_flow_table_view *v, void *arg)
 {
 	*(uint64_t *)arg = v->passes;
 }
 
 /* A slot is not used again before a pass that began after its flow's end is over. */
-static void quarantine(struct sl_collector *c)
+static void quarantine(struct collect_collector *c)
 {
-	uint64_t before = 0, now = 0, until = sl_now_ns() + 60 * SECOND;
+	uint64_t before = 0, now = 0, until = base_now_ns() + 60 * SECOND;
 
-	sl_collector_flow_tables(c, take_passes, &before);
-	while (now < before + 2 && sl_now_ns() < until) {
+	collect_collector_flow_tables(c, take_passes, &before);
+	while (now < before + 2 && base_now_ns() < until) {
 		usleep(200);
-		sl_collector_flow_tables(c, take_passes, &now);
+		collect_collector_flow_tables(c, take_passes, &now);
 	}
 }
 
 /* What others see of a flow is one snapshot, while the worker writes the next. */
-static void look_at_flow(const struct sl_flow_view *v, void *arg)
+static void look_at_flow(const struct collect_flow_view *v, void *arg)
 {
 	struct looker *l = arg;
 
@@ -419,7 +419,7 @@ static void *look(void *arg)
 	struct looker *l = arg;
 
 	while (!GET(l->stop)) {
-		sl_collector_flows(l->c, look_at_flow, l);
+		collect_collector_flows(l->c, look_at_flow, l);
 		usleep(500);
 	}
 	return NULL;
@@ -427,14 +427,14 @@ static void *look(void *arg)
 
 static void flows_churn_torn_and_shuffled_and_the_sums_are_exact(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	static struct sl_flow f[SLOTS];
+	static struct region_flow f[SLOTS];
 	static int ended[SLOTS];
 	uint64_t sent = 0, opened = 0, closed = 0, id = 0;
 	struct rng rng = {5};
 	struct looker looker = {0};
-	struct sl_collector *c;
+	struct collect_collector *c;
 	pthread_t thread;
 	struct make_flows m;
 
@@ -457,7 +457,7 @@ static void flows_churn_torn_and_shuffled_and_the_sums_are_exact(void **state)
 
 			if (f[s].state == SL_STATE_CLOSED && ended[s] < round) {
 				change(h, &m, s, NULL);
-				f[s] = (struct sl_flow){.generation = f[s].generation + 1};
+				f[s] = (struct region_flow){.generation = f[s].generation + 1};
 			} else if (f[s].state == SL_STATE_FREE) {
 				uint32_t generation = f[s].generation;
 
@@ -491,7 +491,7 @@ static void flows_churn_torn_and_shuffled_and_the_sums_are_exact(void **state)
 	assert_true(VALUE("connections", NULL) == (double)(opened - closed));
 	assert_true(LOST("journal_gap") == 0);
 	assert_true(LOST("end") == 0);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 }
 

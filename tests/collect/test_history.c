@@ -19,7 +19,7 @@ static bool f64[COLUMNS];
 /* Row r of chunk n: all columns tell when they were written. */
 static void fill(uint64_t n, int64_t *ns, uint64_t *v, uint32_t columns)
 {
-	for (unsigned int r = 0; r < SL_COLUMN_ROWS; r++) {
+	for (unsigned int r = 0; r < COLLECT_COLUMN_ROWS; r++) {
 		ns[r] = (int64_t)(n * 1000 + r);
 		for (uint32_t c = 0; c < columns; c++)
 			v[r * columns + c] = n * 1000 + r + c * 1000000;
@@ -28,22 +28,23 @@ static void fill(uint64_t n, int64_t *ns, uint64_t *v, uint32_t columns)
 
 static void the_oldest_goes_first_and_memory_is_bounded(void **state)
 {
-	int64_t *ns = malloc(SL_COLUMN_ROWS * sizeof(*ns)), got_ns[SL_COLUMN_ROWS];
-	uint64_t *v = malloc(SL_COLUMN_ROWS * COLUMNS * 8), got[SL_COLUMN_ROWS];
+	int64_t *ns = malloc(COLLECT_COLUMN_ROWS * sizeof(*ns)), got_ns[COLLECT_COLUMN_ROWS];
+	uint64_t *v = malloc(COLLECT_COLUMN_ROWS * COLUMNS * 8), got[COLLECT_COLUMN_ROWS];
 	uint64_t chunk = 0, prev, found = 0;
-	struct sl_ring r;
+	struct collect_ring r;
 
 	(void)state;
-	assert_int_equal(sl_ring_init(&r, RING, 0), 0);
+	assert_int_equal(collect_ring_init(&r, RING, 0), 0);
 	for (uint64_t n = 0; n < 300; n++) {
 		fill(n, ns, v, COLUMNS);
-		chunk = sl_ring_append(&r, 42, chunk, ns, v, COLUMNS, f64, SL_COLUMN_ROWS, COLUMNS);
-		assert_true(sl_ring_bytes(&r) <= RING);
-		sl_ring_trim(&r);
+		chunk = collect_ring_append(&r, 42, chunk, ns, v, COLUMNS, f64, COLLECT_COLUMN_ROWS,
+					    COLUMNS);
+		assert_true(collect_ring_bytes(&r) <= RING);
+		collect_ring_trim(&r);
 	}
 	assert_true(r.dropped_chunks > 0);
 	for (uint64_t at = chunk; at; at = prev) {
-		unsigned int n = sl_ring_read(&r, 42, at, 1200, got_ns, got, &prev);
+		unsigned int n = collect_ring_read(&r, 42, at, 1200, got_ns, got, &prev);
 
 		for (unsigned int i = 0; i < n; i++) {
 			assert_int_equal(got_ns[i], (299 - (int64_t)found) * 1000 + i);
@@ -52,40 +53,40 @@ static void the_oldest_goes_first_and_memory_is_bounded(void **state)
 		found += n > 0;
 	}
 	assert_true(found > 3 && found < 300);
-	assert_true(sl_ring_after(&r, 42, chunk, 298999, &prev) && prev && prev < chunk);
-	assert_false(sl_ring_after(&r, 42, chunk, 299000, &prev));
-	assert_false(sl_ring_after(&r, 43, chunk, 0, &prev));
-	assert_false(sl_ring_after(&r, 42, 1, -1, &prev)); /* gone */
-	assert_int_equal(sl_ring_read(&r, 43, chunk, 1200, got_ns, got, &prev), 0);
-	assert_int_equal(sl_ring_read(&r, 42, 1, 0, got_ns, got, &prev), 0);
-	sl_ring_free(&r);
+	assert_true(collect_ring_after(&r, 42, chunk, 298999, &prev) && prev && prev < chunk);
+	assert_false(collect_ring_after(&r, 42, chunk, 299000, &prev));
+	assert_false(collect_ring_after(&r, 43, chunk, 0, &prev));
+	assert_false(collect_ring_after(&r, 42, 1, -1, &prev)); /* gone */
+	assert_int_equal(collect_ring_read(&r, 43, chunk, 1200, got_ns, got, &prev), 0);
+	assert_int_equal(collect_ring_read(&r, 42, 1, 0, got_ns, got, &prev), 0);
+	collect_ring_free(&r);
 	free(ns);
 	free(v);
 }
 
 static void nothing_is_older_than_asked_for(void **state)
 {
-	int64_t ns[SL_COLUMN_ROWS];
-	uint64_t *v = malloc(SL_COLUMN_ROWS * 4 * 8), chunk = 0;
-	struct sl_ring r;
+	int64_t ns[COLLECT_COLUMN_ROWS];
+	uint64_t *v = malloc(COLLECT_COLUMN_ROWS * 4 * 8), chunk = 0;
+	struct collect_ring r;
 
 	(void)state;
-	assert_int_equal(sl_ring_init(&r, RING, 5000), 0);
+	assert_int_equal(collect_ring_init(&r, RING, 5000), 0);
 	for (uint64_t n = 0; n < 100; n++) {
 		fill(n, ns, v, 4);
-		chunk = sl_ring_append(&r, 42, chunk, ns, v, 4, f64, SL_COLUMN_ROWS, 4);
+		chunk = collect_ring_append(&r, 42, chunk, ns, v, 4, f64, COLLECT_COLUMN_ROWS, 4);
 	}
 	assert_int_equal(r.chunks - r.expired_chunks, 6);
-	assert_int_equal(r.points, 6 * SL_COLUMN_ROWS * 4);
-	sl_ring_expire(&r, 1000000);
-	assert_int_equal(sl_ring_bytes(&r), 0);
+	assert_int_equal(r.points, 6 * COLLECT_COLUMN_ROWS * 4);
+	collect_ring_expire(&r, 1000000);
+	assert_int_equal(collect_ring_bytes(&r), 0);
 	assert_int_equal(r.points, 0);
-	sl_ring_free(&r);
+	collect_ring_free(&r);
 	free(v);
 }
 
 struct shared {
-	struct sl_ring ring;
+	struct collect_ring ring;
 	uint64_t chunk;
 	bool stop;
 };
@@ -97,11 +98,11 @@ static void *read_on(void *arg)
 
 	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
 		uint64_t at = __atomic_load_n(&s->chunk, __ATOMIC_ACQUIRE), prev;
-		int64_t ns[SL_COLUMN_ROWS];
-		uint64_t v[SL_COLUMN_ROWS];
+		int64_t ns[COLLECT_COLUMN_ROWS];
+		uint64_t v[COLLECT_COLUMN_ROWS];
 
 		for (; at; at = prev) {
-			unsigned int n = sl_ring_read(&s->ring, 42, at, 17, ns, v, &prev);
+			unsigned int n = collect_ring_read(&s->ring, 42, at, 17, ns, v, &prev);
 
 			for (unsigned int i = 0; i < n; i++) {
 				assert_int_equal(ns[i] % 1000, i);
@@ -116,18 +117,19 @@ static void *read_on(void *arg)
 static void readers_get_whole_chunks_or_none(void **state)
 {
 	static struct shared s;
-	int64_t ns[SL_COLUMN_ROWS];
-	uint64_t *v = malloc(SL_COLUMN_ROWS * 100 * 8), chunk = 0;
+	int64_t ns[COLLECT_COLUMN_ROWS];
+	uint64_t *v = malloc(COLLECT_COLUMN_ROWS * 100 * 8), chunk = 0;
 	pthread_t thread[2];
 	void *good;
 
 	(void)state;
-	assert_int_equal(sl_ring_init(&s.ring, 64 << 10, 0), 0);
+	assert_int_equal(collect_ring_init(&s.ring, 64 << 10, 0), 0);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, read_on, &s), 0);
 	for (uint64_t n = 0; n < 20000; n++) {
 		fill(n, ns, v, 100);
-		chunk = sl_ring_append(&s.ring, 42, chunk, ns, v, 100, f64, SL_COLUMN_ROWS, 100);
+		chunk = collect_ring_append(&s.ring, 42, chunk, ns, v, 100, f64,
+					    COLLECT_COLUMN_ROWS, 100);
 		__atomic_store_n(&s.chunk, chunk, __ATOMIC_RELEASE);
 	}
 	__atomic_store_n(&s.stop, true, __ATOMIC_RELAXED);
@@ -135,7 +137,7 @@ static void readers_get_whole_chunks_or_none(void **state)
 		pthread_join(thread[i], &good);
 		assert_non_null(good);
 	}
-	sl_ring_free(&s.ring);
+	collect_ring_free(&s.ring);
 	free(v);
 }
 

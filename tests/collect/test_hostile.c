@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_hostile.c - the collector against hosts of the test's own making: what comes in disorder, torn, lying or not at all.
+ * test_hostile.c - the collector against hosts of the test's own making: what comes in disorder,
+ * torn, lying or not at all.
  */
 #include <errno.h>
 #include <math.h>
@@ -17,7 +18,7 @@ static void defect_2_completions_in_any_order_reach_their_own_pod(void **state)
 	enum { PODS = 100, METRICS = 40 };
 	static struct pod pod[PODS];
 	struct mock_host *h = mock_host("one", 128);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	char name[64], line[256];
 	uint64_t rounds;
 
@@ -35,8 +36,8 @@ static void defect_2_completions_in_any_order_reach_their_own_pod(void **state)
 		}
 		put(h, i, i + 1, &pod[i], SL_STATE_LIVE);
 	}
-	c = start(&(struct sl_collector_opts){.period_ns = 2 * MS});
-	WITHIN(20000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = 2 * MS});
+	WITHIN(20000, collect_collector_ready(c));
 	for (int turn = 0; turn < 10; turn++) {
 		char *text = scrape(c);
 
@@ -53,7 +54,7 @@ static void defect_2_completions_in_any_order_reach_their_own_pod(void **state)
 		rounds = rounds_of(c, 0);
 		WITHIN(5000, rounds_of(c, 0) > rounds);
 	}
-	sl_collector_free(c);
+	collect_collector_free(c);
 	for (unsigned int i = 0; i < PODS; i++)
 		make_free(&pod[i].m);
 }
@@ -64,8 +65,8 @@ static void defect_3_a_timeout_shifts_no_value(void **state)
 	enum { PODS = 30 };
 	static struct pod pod[PODS];
 	struct mock_host *h = mock_host("one", 64);
-	uint64_t deadline = sl_now_ns() + 1500 * MS;
-	struct sl_collector *c;
+	uint64_t deadline = base_now_ns() + 1500 * MS;
+	struct collect_collector *c;
 	char line[256];
 	double connects;
 
@@ -78,13 +79,13 @@ static void defect_3_a_timeout_shifts_no_value(void **state)
 		make_cell_set(&pod[i].m, 1, counter(&pod[i], "id_total", NULL, NULL), 5000 + i);
 		put(h, i, i + 1, &pod[i], SL_STATE_LIVE);
 	}
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
-	WITHIN(5000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(5000, collect_collector_ready(c));
 	pthread_mutex_lock(&h->lock);
 	h->fail = 2;
 	h->shuffle = true;
 	pthread_mutex_unlock(&h->lock);
-	while (sl_now_ns() < deadline) {
+	while (base_now_ns() < deadline) {
 		char *text = scrape(c);
 
 		for (unsigned int i = 0; i < PODS; i++) {
@@ -104,7 +105,7 @@ static void defect_3_a_timeout_shifts_no_value(void **state)
 	WITHIN(3000, self_value(c, "sidelight_collector_read_errors_total", "timeout") > 0);
 	connects = self_value(c, "sidelight_host_connects_total", NULL);
 	assert_true(connects > 1);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	for (unsigned int i = 0; i < PODS; i++)
 		make_free(&pod[i].m);
 }
@@ -113,7 +114,7 @@ static void torn_lines_are_never_shown(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	uint64_t last = 0, end;
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p;
 	uint32_t a;
 
@@ -126,13 +127,13 @@ static void torn_lines_are_never_shown(void **state)
 	 * left alone for ever longer; a real one never is torn.
 	 */
 	h->tear = 1;
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
 	WITHIN(30000, mentions(c, "\na_total{"));
 	pthread_mutex_lock(&h->lock);
 	h->tear = 20;
 	pthread_mutex_unlock(&h->lock);
-	end = sl_now_ns() + 1000 * MS;
-	for (uint64_t n = 1; sl_now_ns() < end; n++) {
+	end = base_now_ns() + 1000 * MS;
+	for (uint64_t n = 1; base_now_ns() < end; n++) {
 		double v = self_value(c, "a_total", NULL);
 
 		assert_true(v >= (double)last && v < (double)n);
@@ -146,7 +147,7 @@ static void torn_lines_are_never_shown(void **state)
 	pthread_mutex_lock(&h->lock);
 	h->tear = 0;
 	pthread_mutex_unlock(&h->lock);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 }
 
@@ -154,8 +155,8 @@ static void a_hostile_region_costs_only_its_owner(void **state)
 {
 	enum { EVIL = 6 };
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector_totals t;
-	struct sl_collector *c;
+	struct collect_collector_totals t;
+	struct collect_collector *c;
 	struct pod p, e[EVIL];
 	uint8_t record[1024];
 	uint64_t rng = 99, maps;
@@ -184,8 +185,8 @@ static void a_hostile_region_costs_only_its_owner(void **state)
 	memset(e[5].m.hot, 0xab, 64); /* never settles */
 	for (unsigned int i = 0; i < EVIL; i++)
 		put(h, i + 1, i + 2, &e[i], SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
-	WITHIN(9000, (sl_collector_totals(c, &t), t.dropped == EVIL));
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(9000, (collect_collector_totals(c, &t), t.dropped == EVIL));
 	assert_false(mentions(c, "\nevil_total"));
 	set(h, &p, 0, a, 12);
 	WITHIN(1000, has(c, "a_total{pod=\"good\",host=\"node-1\",process=\"4711\"} 12"));
@@ -201,7 +202,7 @@ static void a_hostile_region_costs_only_its_owner(void **state)
 	pthread_mutex_lock(&h->lock);
 	assert_true(h->maps - maps <= EVIL); /* looked at again seldom, not at full rate */
 	pthread_mutex_unlock(&h->lock);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 	for (unsigned int i = 0; i < EVIL; i++)
 		make_free(&e[i].m);
@@ -210,7 +211,7 @@ static void a_hostile_region_costs_only_its_owner(void **state)
 static void a_layout_that_never_rests_delays_nobody(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p, e;
 	uint32_t a, b;
 
@@ -221,8 +222,8 @@ static void a_layout_that_never_rests_delays_nobody(void **state)
 	b = counter(&e, "b_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
 	put(h, 1, 2, &e, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, collect_collector_ready(c));
 	for (unsigned int i = 1; i <= 500; i++) {
 		pthread_mutex_lock(&h->lock);
 		make_set(e.m.hot, SL_HOT_GENERATION, e.m.hot[SL_HOT_GENERATION] + 1);
@@ -233,7 +234,7 @@ static void a_layout_that_never_rests_delays_nobody(void **state)
 	}
 	WITHIN(500, has(c, "a_total{pod=\"good\",host=\"node-1\",process=\"4711\"} 500"));
 	WITHIN(3000, has(c, "b_total{pod=\"evil\",host=\"node-1\",process=\"4711\"} 500"));
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 	make_free(&e.m);
 }
@@ -241,8 +242,8 @@ static void a_layout_that_never_rests_delays_nobody(void **state)
 static void a_lying_schema_is_looked_at_ever_more_seldom(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector_totals t;
-	struct sl_collector *c;
+	struct collect_collector_totals t;
+	struct collect_collector *c;
 	struct pod p;
 	uint8_t record[1024];
 	uint64_t maps;
@@ -255,13 +256,13 @@ static void a_lying_schema_is_looked_at_ever_more_seldom(void **state)
 	make_record_check(record);
 	make_append(&p.m, record);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS, .dropped_ns = 100 * MS});
-	WITHIN(3000, (sl_collector_totals(c, &t), t.dropped == 1));
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .dropped_ns = 100 * MS});
+	WITHIN(3000, (collect_collector_totals(c, &t), t.dropped == 1));
 	usleep(2500000);
 	/* At the start, and after 100, 300, 700, 1,500 ms; never more seldom would be 15 times. */
 	maps = GET(h->maps);
 	assert_in_range(maps, 2, 7);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 }
 
@@ -269,7 +270,7 @@ static void a_directory_that_is_none_does_not_keep_the_others_waiting(void **sta
 {
 	static const char *const both[] = {"one", "two"};
 	struct mock_host *h = mock_host("one", 16), *g = mock_host("two", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p;
 
 	(void)state;
@@ -277,17 +278,18 @@ static void a_directory_that_is_none_does_not_keep_the_others_waiting(void **sta
 	pod_make(&p, 7, LABELS("pod\0p"));
 	counter(&p, "a_total", NULL, NULL);
 	put(g, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.agents = both, .agent_count = 2, .period_ns = MS});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){
+		.agents = both, .agent_count = 2, .period_ns = MS});
+	WITHIN(3000, collect_collector_ready(c));
 	assert_true(mentions(c, "\na_total{"));
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 }
 
 static void a_board_is_not_shown_before_its_lines_were_seen(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p, q;
 	uint32_t a, b;
 
@@ -308,7 +310,7 @@ static void a_board_is_not_shown_before_its_lines_were_seen(void **state)
 	counter(&q, "b_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
 	put(h, 1, 2, &q, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
 	WITHIN(3000, mentions(c, "\nb_total{"));
 	WITHIN(3000, self_value(c, "sidelight_region_unsettled_lines_total", "\"p\"") > 20);
 	assert_false(mentions(c, "\nmore6_total{"));
@@ -325,12 +327,12 @@ static void a_board_is_not_shown_before_its_lines_were_seen(void **state)
 	set(h, &p, 2, a, 3);
 	WITHIN(3000, self_value(c, "a_total", NULL) == 43);
 	assert_true(self_value(c, "more6_total", NULL) == 9);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	/* Last words are shown as they are. */
 	put(h, 0, 1, &p, SL_STATE_DEAD);
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
 	WITHIN(3000, self_value(c, "a_total", NULL) == 43);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 	make_free(&q.m);
 }

@@ -11,7 +11,7 @@
 #define GROUPS 40u
 #define CPUS   2u
 
-static const struct sl_collector_opts fast = {.period_ns = 5 * MS, .tcp_period_ns = 5 * MS};
+static const struct collect_collector_opts fast = {.period_ns = 5 * MS, .tcp_period_ns = 5 * MS};
 
 /* A table of layers or of tasks, of which only the slots of groups and of cgroups are written. */
 struct table {
@@ -140,18 +140,18 @@ static void put_names(struct mock_host *h, struct make_flows *m)
 
 static void two_passes(struct mock_host *h, uint64_t id)
 {
-	uint64_t from = reads_of(h, id), until = sl_now_ns() + 60 * SECOND;
+	uint64_t from = reads_of(h, id), until = base_now_ns() + 60 * SECOND;
 
 	/* Hot line, slots and losses of two, and of the one that is under way. */
-	while (reads_of(h, id) < from + 3 * (2 + CPUS) && sl_now_ns() < until)
+	while (reads_of(h, id) < from + 3 * (2 + CPUS) && base_now_ns() < until)
 		usleep(500);
 }
 
 static void layers_are_counted_exactly_once(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct make_flows m;
 	struct table t;
 
@@ -206,7 +206,8 @@ static void layers_are_counted_exactly_once(void **state)
 	assert_true(VALUE("tcp_requests_total", "port=\"80\"") == 3);
 	CHANGE(h, count(&t, 1, SL_COUNT_REQUESTS, 1));
 	WITHIN(3000, VALUE("tcp_requests_total", "port=\"80\"") == 5);
-	/* Its slot is another's, whose values are smaller or not: none of them is the first one's. */
+	/* Its slot is another's, whose values are smaller or not: none of them is the first one's.
+	 */
 	CHANGE(h, group(&t, 1, 2, SL_ROLE_SERVER, 81, 7); count(&t, 1, SL_COUNT_REQUESTS, 2000));
 	WITHIN(3000, VALUE("tcp_requests_total", "port=\"81\"") == 2000);
 	assert_true(VALUE("tcp_requests_total", "port=\"80\"") == 5);
@@ -218,31 +219,31 @@ static void layers_are_counted_exactly_once(void **state)
 		       seal(t.loss + i * SL_LAYER_SLOT_SIZE / 8 + SL_CAUSE_RETRANSMIT / 7 * 8));
 	WITHIN(3000, LOST("retransmit") == 4 * CPUS);
 	assert_true(LOST("no_nic") == -1);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 	free(t.mem);
 }
 
-static void take_view(const struct sl_layers_view *v, void *arg)
+static void take_view(const struct collect_layers_view *v, void *arg)
 {
 	if (!strcmp(v->port, "80"))
 		*(uint64_t *)arg = v->late->count[SL_COUNT_REQUESTS] << 32 |
 				   v->all->count[SL_COUNT_REQUESTS];
 }
 
-static uint64_t late_and_all(struct sl_collector *c)
+static uint64_t late_and_all(struct collect_collector *c)
 {
 	uint64_t seen_now = 0;
 
-	sl_collector_layers(c, take_view, &seen_now);
+	collect_collector_layers(c, take_view, &seen_now);
 	return seen_now;
 }
 
 static void sums_of_layers_outlive_the_agent(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct table t, n;
 
 	(void)state;
@@ -268,7 +269,7 @@ static void sums_of_layers_outlive_the_agent(void **state)
 	put_table(h, 1, 2, &n);
 	mock_set(h, true);
 	WITHIN(10000, VALUE("tcp_requests_total", "port=\"80\"") == 9);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	free(t.mem);
 	free(n.mem);
 }
@@ -302,9 +303,9 @@ static void usage(struct table *t, uint32_t slot, uint32_t cpu, uint64_t run_ns,
 
 static void time_of_tasks_is_their_cgroups(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct make_flows m;
 	struct table t;
 
@@ -335,12 +336,12 @@ static void time_of_tasks_is_their_cgroups(void **state)
 	assert_true(VALUE("collector_tcp_lost_total", "cause=\"slot_reused\"") == 0);
 	CHANGE(h, t.loss[SL_TASK_LOSS_UNTRACKED] = 6; seal(t.loss));
 	WITHIN(3000, LOST("untracked") == 6);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 	free(t.mem);
 }
 
-static double faults(struct sl_collector *c, const char *cause)
+static double faults(struct collect_collector *c, const char *cause)
 {
 	char label[64];
 
@@ -350,9 +351,9 @@ static double faults(struct sl_collector *c, const char *cause)
 
 static void a_table_of_layers_that_lies_is_dropped_with_its_cause(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct make_flows m;
 	struct table t, bad;
 
@@ -382,7 +383,7 @@ static void a_table_of_layers_that_lies_is_dropped_with_its_cause(void **state)
 		sl_fnv1a(SL_FNV_BASIS, bad.mem, offsetof(struct sl_region_header, check));
 	put_table(h, 2, 3, &bad);
 	WITHIN(3000, faults(c, "section") >= 1);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 	free(t.mem);
 	free(bad.mem);
@@ -390,10 +391,10 @@ static void a_table_of_layers_that_lies_is_dropped_with_its_cause(void **state)
 
 static void layers_torn_and_shuffled_add_up(void **state)
 {
-	struct sl_collector_opts o = fast;
+	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
 	uint64_t requests = 0, app = 0, random = 7;
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct make_flows m;
 	struct table t;
 
@@ -426,7 +427,7 @@ static void layers_torn_and_shuffled_add_up(void **state)
 	WITHIN(3000, LAYER("count", "layer=\"app\"") == (double)app);
 	assert_true(LAYER("sum", "layer=\"app\"") == (double)requests);
 	assert_true(VALUE("collector_tcp_lost_total", "cause=\"unsettled\"") > 0);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_flows_free(&m);
 	free(t.mem);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_lives.c - the collector against hosts of the test's own making: hosts, pods and leases that come, go, move and die.
+ * test_lives.c - the collector against hosts of the test's own making: hosts, pods and leases that
+ * come, go, move and die.
  */
 #include <errno.h>
 #include <math.h>
@@ -15,7 +16,7 @@ static void a_slow_host_delays_nobody(void **state)
 {
 	static const char *const both[] = {"one", "two"};
 	struct mock_host *h = mock_host("one", 16), *g = mock_host("two", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p, q;
 	uint64_t before;
 	uint32_t b;
@@ -27,16 +28,17 @@ static void a_slow_host_delays_nobody(void **state)
 	b = counter(&q, "b_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
 	put(g, 0, 1, &q, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.agents = both,
-					      .agent_count = 2,
-					      .period_ns = 5 * MS,
-					      .stale_ns = 300 * MS,
-					      .read_timeout_ns = 60000 * MS});
-	WITHIN(5000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.agents = both,
+						   .agent_count = 2,
+						   .period_ns = 5 * MS,
+						   .stale_ns = 300 * MS,
+						   .read_timeout_ns = 60000 * MS});
+	WITHIN(5000, collect_collector_ready(c));
 	pthread_mutex_lock(&h->lock);
 	h->hold = true;
 	pthread_mutex_unlock(&h->lock);
-	/* A READ of the held one times out after a minute: a round that waited for it would, too. */
+	/* A READ of the held one times out after a minute: a round that waited for it would, too.
+	 */
 	before = rounds_of(c, 0);
 	WITHIN(3000, rounds_of(c, 0) > before + 50);
 	set(g, &q, 0, b, 99);
@@ -52,7 +54,7 @@ static void a_slow_host_delays_nobody(void **state)
 	h->hold = false;
 	pthread_mutex_unlock(&h->lock);
 	WITHIN(3000, mentions(c, "\na_total{"));
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 	make_free(&q.m);
 }
@@ -61,8 +63,8 @@ static void a_slow_host_delays_nobody(void **state)
 static void defect_6_pods_and_metrics_that_come_later_are_seen(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_point points[4000];
-	struct sl_collector *c;
+	struct collect_point points[4000];
+	struct collect_collector *c;
 	struct pod p, q;
 	uint32_t a, b;
 	ssize_t n, m;
@@ -73,8 +75,8 @@ static void defect_6_pods_and_metrics_that_come_later_are_seen(void **state)
 	a = counter(&p, "a_total", NULL, NULL);
 	counter(&q, "a_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS, .history_bytes = 8 << 20});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .history_bytes = 8 << 20});
+	WITHIN(3000, collect_collector_ready(c));
 	put(h, 1, 2, &q, SL_STATE_LIVE);
 	WITHIN(2000, has(c, "a_total{pod=\"q\",host=\"node-1\",process=\"4711\"} 0"));
 	pthread_mutex_lock(&h->lock);
@@ -84,41 +86,41 @@ static void defect_6_pods_and_metrics_that_come_later_are_seen(void **state)
 	WITHIN(2000, has(c, "late_total{pod=\"p\",host=\"node-1\",process=\"4711\",k=\"v\"} 77"));
 	set(h, &p, 1, a, 5);
 	WITHIN(2000, has(c, "a_total{pod=\"p\",host=\"node-1\",process=\"4711\"} 5"));
-	n = sl_collector_history(c, 7, 0, 0, points, 4000);
+	n = collect_collector_history(c, 7, 0, 0, points, 4000);
 	assert_true(n > 5);
 	assert_int_equal(points[n - 1].value, 5);
 	for (ssize_t i = 1; i < n; i++)
 		assert_true(points[i].ns > points[i - 1].ns &&
 			    points[i].value >= points[i - 1].value);
 	/* A part of it, however it is packed, is the same points. */
-	WITHIN(3000, (n = sl_collector_history(c, 7, 0, 0, points, 4000)) > 300);
+	WITHIN(3000, (n = collect_collector_history(c, 7, 0, 0, points, 4000)) > 300);
 	for (int i = 0; i < 20; i++) {
-		static struct sl_point part[4000];
+		static struct collect_point part[4000];
 		int64_t first = i * 7, last = n - 1 - i * 5;
 
-		m = sl_collector_history_between(c, 7, 0, points[first].ns, points[last].ns, part,
-						 4000);
+		m = collect_collector_history_between(c, 7, 0, points[first].ns, points[last].ns,
+						      part, 4000);
 		assert_int_equal(m, last - first + 1);
 		for (ssize_t k = 0; k < m; k++)
 			assert_int_equal(part[k].ns, points[first + k].ns);
-		assert_int_equal(sl_collector_history_between(c, 7, 0, 0, points[last].ns, part, 1),
-				 1);
+		assert_int_equal(
+			collect_collector_history_between(c, 7, 0, 0, points[last].ns, part, 1), 1);
 		assert_int_equal(part[0].ns, points[last].ns);
 	}
-	assert_int_equal(sl_collector_history(c, 7, 99, 0, points, 4000), -ENOENT);
-	assert_int_equal(sl_collector_history(c, 9, 0, 0, points, 4000), -ENOENT);
+	assert_int_equal(collect_collector_history(c, 7, 99, 0, points, 4000), -ENOENT);
+	assert_int_equal(collect_collector_history(c, 9, 0, 0, points, 4000), -ENOENT);
 
 	/* The same region under another id: series and history go on. */
 	mock_restart(h);
 	put(h, 5, 40, &p, SL_STATE_LIVE);
 	set(h, &p, 1, a, 6);
 	WITHIN(3000, has(c, "a_total{pod=\"p\",host=\"node-1\",process=\"4711\"} 6"));
-	m = sl_collector_history(c, 7, 0, 0, points, 4000);
+	m = collect_collector_history(c, 7, 0, 0, points, 4000);
 	assert_true(m > n);
 	for (ssize_t i = 1; i < m; i++)
 		assert_true(points[i].ns > points[i - 1].ns &&
 			    points[i].value >= points[i - 1].value);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 	make_free(&q.m);
 }
@@ -126,8 +128,8 @@ static void defect_6_pods_and_metrics_that_come_later_are_seen(void **state)
 static void the_dead_keep_their_last_words_and_expire_exactly(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector_totals t;
-	struct sl_collector *c;
+	struct collect_collector_totals t;
+	struct collect_collector *c;
 	struct pod p;
 	uint64_t reads;
 	uint32_t a;
@@ -136,8 +138,8 @@ static void the_dead_keep_their_last_words_and_expire_exactly(void **state)
 	pod_make(&p, 7, LABELS("pod\0p"));
 	a = counter(&p, "a_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS, .stale_ns = 200 * MS});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .stale_ns = 200 * MS});
+	WITHIN(3000, collect_collector_ready(c));
 	set(h, &p, 1, a, 41);
 	set(h, &p, 2, a, 1);
 	put(h, 0, 1, &p, SL_STATE_DEAD);
@@ -155,17 +157,17 @@ static void the_dead_keep_their_last_words_and_expire_exactly(void **state)
 	pthread_mutex_unlock(&h->lock);
 	put(h, 0, 1, &p, SL_STATE_RETIRED);
 	WITHIN(1000, !mentions(c, "\na_total{"));
-	WITHIN(1000, (sl_collector_totals(c, &t), t.regions == 0 && t.expired == 1));
+	WITHIN(1000, (collect_collector_totals(c, &t), t.regions == 0 && t.expired == 1));
 	WITHIN(1000, GET(h->unmaps) == GET(h->maps));
 	assert_int_equal(GET(h->region[1].reads), 0); /* mock_put() started to count anew */
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 }
 
 static void no_lease_no_reads(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p;
 	uint64_t reads;
 
@@ -174,8 +176,8 @@ static void no_lease_no_reads(void **state)
 	counter(&p, "a_total", NULL, NULL);
 	make_set(h->directory.hot, SL_DIR_LEASE_NS, 100 * MS);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, collect_collector_ready(c));
 	pthread_mutex_lock(&h->lock);
 	h->directory.hot[7] ^= 1; /* does not verify any more */
 	pthread_mutex_unlock(&h->lock);
@@ -189,7 +191,7 @@ static void no_lease_no_reads(void **state)
 	h->directory.hot[7] ^= 1;
 	pthread_mutex_unlock(&h->lock);
 	WITHIN(2000, GET(h->region[1].reads) > reads + 10);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 }
 
@@ -198,8 +200,8 @@ static void queues_share_a_host_evenly(void **state)
 	enum { PODS = 64 };
 	struct mock_host *h = mock_host("one", 128);
 	static struct pod pod[PODS];
-	struct sl_collector_totals t;
-	struct sl_collector *c;
+	struct collect_collector_totals t;
+	struct collect_collector *c;
 
 	(void)state;
 	for (unsigned int i = 0; i < PODS; i++) {
@@ -209,9 +211,9 @@ static void queues_share_a_host_evenly(void **state)
 		make_cell_set(&pod[i].m, 1, counter(&pod[i], "a_total", NULL, NULL), i);
 		put(h, i, i + 1, &pod[i], SL_STATE_LIVE);
 	}
-	c = start(&(struct sl_collector_opts){.period_ns = 2 * MS, .workers = 4, .queues = 4});
-	WITHIN(5000, sl_collector_ready(c));
-	sl_collector_workers(c, see_worker, NULL);
+	c = start(&(struct collect_collector_opts){.period_ns = 2 * MS, .workers = 4, .queues = 4});
+	WITHIN(5000, collect_collector_ready(c));
+	collect_collector_workers(c, see_worker, NULL);
 	for (unsigned int i = 0; i < 4; i++)
 		assert_int_equal(seen[i].regions, PODS / 4);
 	WITHIN(2000, self_value(c, "a_total", NULL) == PODS * (PODS - 1) / 2);
@@ -223,8 +225,8 @@ static void queues_share_a_host_evenly(void **state)
 	WITHIN(3000, self_value(c, "a_total", NULL) == PODS * (PODS + 1) / 2);
 	for (unsigned int i = 0; i < PODS; i++)
 		put(h, PODS - i, 200 + i, &pod[i], SL_STATE_RETIRED);
-	WITHIN(3000, (sl_collector_totals(c, &t), t.regions == 0));
-	sl_collector_free(c);
+	WITHIN(3000, (collect_collector_totals(c, &t), t.regions == 0));
+	collect_collector_free(c);
 	for (unsigned int i = 0; i < PODS; i++)
 		make_free(&pod[i].m);
 }
@@ -232,7 +234,7 @@ static void queues_share_a_host_evenly(void **state)
 static void each_death_has_last_words_of_its_own(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p;
 	uint64_t pass, before;
 
@@ -240,7 +242,7 @@ static void each_death_has_last_words_of_its_own(void **state)
 	pod_make(&p, 7, LABELS("pod\0p"));
 	counter(&p, "a_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = 200 * MS});
+	c = start(&(struct collect_collector_opts){.period_ns = 200 * MS});
 	WITHIN(3000, mentions(c, "\na_total{"));
 	before = reads_of(h, 1);
 	WITHIN(3000, reads_of(h, 1) > before);
@@ -248,7 +250,8 @@ static void each_death_has_last_words_of_its_own(void **state)
 	WITHIN(3000, reads_of(h, 1) > before);
 	pass = reads_of(h, 1) - before;
 	for (int death = 0; death < 2; death++) {
-		/* A pass that began before the death was seen is not the last word, so two follow. */
+		/* A pass that began before the death was seen is not the last word, so two follow.
+		 */
 		before = reads_of(h, 1);
 		pthread_mutex_lock(&h->lock);
 		make_entry(&h->directory, 0, 1, 0, p.m.size, 0, SL_STATE_DEAD, SL_REGION_METRICS,
@@ -262,14 +265,14 @@ static void each_death_has_last_words_of_its_own(void **state)
 		before = reads_of(h, 1);
 		WITHIN(3000, reads_of(h, 1) >= before + 2 * pass);
 	}
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 }
 
 static void a_lease_counts_from_when_the_directory_was_asked(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p;
 
 	(void)state;
@@ -277,7 +280,8 @@ static void a_lease_counts_from_when_the_directory_was_asked(void **state)
 	counter(&p, "a_total", NULL, NULL);
 	make_set(h->directory.hot, SL_DIR_LEASE_NS, 300 * MS);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = 20 * MS, .read_timeout_ns = 60000 * MS});
+	c = start(&(struct collect_collector_opts){.period_ns = 20 * MS,
+						   .read_timeout_ns = 60000 * MS});
 	WITHIN(3000, mentions(c, "\na_total{"));
 	for (int i = 0; i < 3; i++) {
 		uint64_t reads = reads_of(h, 1);
@@ -293,7 +297,7 @@ static void a_lease_counts_from_when_the_directory_was_asked(void **state)
 	}
 	/* By the mock's own clock, and twice the lease as what an agent grants. */
 	assert_int_equal(GET(h->late_reads), 0);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 }
 
@@ -310,18 +314,18 @@ static void an_instance_that_moves_between_links_is_not_lost(void **state)
 	}
 	for (unsigned int turn = 0; turn < 12; turn++) {
 		struct mock_host *h = mock_host("one", 64);
-		struct sl_collector_totals t;
-		struct sl_collector *c;
+		struct collect_collector_totals t;
+		struct collect_collector *c;
 
 		for (unsigned int i = 0; i < PODS; i++)
 			put(h, i, i + 1, &pod[i], SL_STATE_LIVE);
 		/* Busy: which of the two looks first is open. */
-		c = start(&(struct sl_collector_opts){.workers = 2, .queues = 2});
-		WITHIN(3000, (sl_collector_totals(c, &t), t.regions == PODS));
+		c = start(&(struct collect_collector_opts){.workers = 2, .queues = 2});
+		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == PODS));
 		/* What one link has goes, all that the other one has moves. */
 		for (unsigned int i = 1; i < PODS; i += 2)
 			put(h, i, i + 1, &pod[i], SL_STATE_RETIRED);
-		WITHIN(3000, (sl_collector_totals(c, &t), t.regions == PODS / 2));
+		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == PODS / 2));
 		pthread_mutex_lock(&h->lock);
 		for (unsigned int i = 0; i < PODS; i += 2) {
 			h->region[100 + i] = h->region[i + 1];
@@ -334,7 +338,7 @@ static void an_instance_that_moves_between_links_is_not_lost(void **state)
 		pthread_mutex_unlock(&h->lock);
 		for (unsigned int i = 0; i < PODS; i += 2)
 			WITHIN(4000, reads_of(h, 100 + i) > 10);
-		sl_collector_free(c);
+		collect_collector_free(c);
 		mock_reset();
 	}
 	for (unsigned int i = 0; i < PODS; i++)
@@ -348,7 +352,7 @@ static void an_instance_that_moves_between_links_is_not_lost(void **state)
 static void a_pass_without_a_lease_holds_up_no_round(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	uint64_t pass, before;
 	struct pod p;
 	uint32_t a = 0;
@@ -367,7 +371,7 @@ static void a_pass_without_a_lease_holds_up_no_round(void **state)
 	make_cell_set(&p.m, 1, a, 5);
 	make_set(h->directory.hot, SL_DIR_LEASE_NS, 200 * MS);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){
+	c = start(&(struct collect_collector_opts){
 		.period_ns = 100 * MS, .fabric.buffer_bytes = 8192, .read_timeout_ns = 60000 * MS});
 	WITHIN(3000, self_value(c, "m62_total", NULL) == 5);
 	before = reads_of(h, 1);
@@ -403,27 +407,27 @@ static void a_pass_without_a_lease_holds_up_no_round(void **state)
 		WITHIN(3000, self_value(c, "m62_total", NULL) == 6 + (double)i);
 		WITHIN(3000, self_value(c, "sidelight_collector_regions", "\"live\"") == 1);
 	}
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 }
 
 struct looker {
-	struct sl_collector *c;
+	struct collect_collector *c;
 	bool stop;
 	uint64_t looks;
 };
 
-static void see_region(const struct sl_region_view *v, void *arg)
+static void see_region(const struct collect_region_view *v, void *arg)
 {
-	struct sl_point points[200];
+	struct collect_point points[200];
 	struct looker *l = arg;
 
 	assert_non_null(v->info);
-	sl_collector_history(l->c, v->info->instance, 0, 0, points, 200);
-	sl_collector_history(l->c, v->info->instance, 1, 0, points, 200);
+	collect_collector_history(l->c, v->info->instance, 0, 0, points, 200);
+	collect_collector_history(l->c, v->info->instance, 1, 0, points, 200);
 }
 
-static void see_metric(const struct sl_metric *m, const uint64_t *value, void *arg)
+static void see_metric(const struct region_metric *m, const uint64_t *value, void *arg)
 {
 	uint64_t *pair = arg;
 
@@ -440,9 +444,9 @@ static void *look(void *arg)
 		uint64_t pair[2] = {0, 0};
 
 		free(scrape(l->c));
-		sl_collector_regions(l->c, see_region, l);
-		sl_collector_workers(l->c, see_worker, NULL);
-		if (!sl_collector_metrics(l->c, 7, see_metric, pair))
+		collect_collector_regions(l->c, see_region, l);
+		collect_collector_workers(l->c, see_worker, NULL);
+		if (!collect_collector_metrics(l->c, 7, see_metric, pair))
 			assert_int_equal(pair[0], pair[1]); /* both were set under one lock */
 		__atomic_fetch_add(&l->looks, 1, __ATOMIC_RELAXED);
 	}
@@ -455,9 +459,9 @@ static void scrapers_and_churn_disturb_nobody(void **state)
 	struct mock_host *h = mock_host("one", 64);
 	static struct pod pod[PODS], p;
 	struct looker l = {0};
-	struct sl_collector_totals t;
+	struct collect_collector_totals t;
 	pthread_t thread[LOOKERS];
-	struct sl_collector *c;
+	struct collect_collector *c;
 	uint64_t id = 100, end;
 	uint32_t a, b;
 
@@ -470,16 +474,16 @@ static void scrapers_and_churn_disturb_nobody(void **state)
 		pod_make(&pod[i], 1000 + i, LABELS("pod\0q"));
 		counter(&pod[i], "a_total", NULL, NULL);
 	}
-	c = start(&(struct sl_collector_opts){.period_ns = MS,
-					      .workers = 2,
-					      .queues = 2,
-					      .history_bytes = 4 << 20,
-					      .history_ns = 300 * MS});
+	c = start(&(struct collect_collector_opts){.period_ns = MS,
+						   .workers = 2,
+						   .queues = 2,
+						   .history_bytes = 4 << 20,
+						   .history_ns = 300 * MS});
 	l.c = c;
 	for (int i = 0; i < LOOKERS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, look, &l), 0);
-	end = sl_now_ns() + 2500 * MS;
-	for (uint64_t n = 1; sl_now_ns() < end; n++) {
+	end = base_now_ns() + 2500 * MS;
+	for (uint64_t n = 1; base_now_ns() < end; n++) {
 		unsigned int i = (unsigned int)(n % PODS);
 
 		pthread_mutex_lock(&h->lock);
@@ -496,12 +500,12 @@ static void scrapers_and_churn_disturb_nobody(void **state)
 	}
 	for (unsigned int i = 0; i < PODS; i++)
 		put(h, i, 2, &pod[i], SL_STATE_FREE);
-	WITHIN(5000, (sl_collector_totals(c, &t), t.regions == 1));
+	WITHIN(5000, (collect_collector_totals(c, &t), t.regions == 1));
 	__atomic_store_n(&l.stop, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < LOOKERS; i++)
 		pthread_join(thread[i], NULL);
 	assert_true(l.looks > 10);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 	for (unsigned int i = 0; i < PODS; i++)
 		make_free(&pod[i].m);

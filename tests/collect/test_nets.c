@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_nets.c - latency between hosts: each segment counts once, within its bound, or has a cause. */
+/* test_nets.c - latency between hosts: each segment counts once, within its bound, or has a cause.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -95,12 +96,12 @@ static void exchange(struct ring r[2], uint32_t number, uint64_t at)
 	record(&r[0], false, false, at + 50000 + BACK, 5000 + 100 * number);
 }
 
-static struct sl_collector *start_of(size_t hosts)
+static struct collect_collector *start_of(size_t hosts)
 {
-	struct sl_collector_opts o = {.agents = agents,
-				      .agent_count = hosts,
-				      .period_ns = 5 * MS,
-				      .tcp_period_ns = 5 * MS};
+	struct collect_collector_opts o = {.agents = agents,
+					   .agent_count = hosts,
+					   .period_ns = 5 * MS,
+					   .tcp_period_ns = 5 * MS};
 
 	return start(&o);
 }
@@ -112,18 +113,18 @@ static struct sl_collector *start_of(size_t hosts)
 static void passes(struct ring *r, uint64_t n)
 {
 	uint64_t id = ((struct sl_region_header *)r->mem)->instance;
-	uint64_t from = reads_of(r->host, id), until = sl_now_ns() + 60 * SECOND;
+	uint64_t from = reads_of(r->host, id), until = base_now_ns() + 60 * SECOND;
 
-	while (reads_of(r->host, id) < from + n && sl_now_ns() < until)
+	while (reads_of(r->host, id) < from + n && base_now_ns() < until)
 		usleep(500);
 }
 
 struct look {
-	struct sl_net_pair_view pair;
-	struct sl_net_port_view port;
+	struct collect_net_pair_view pair;
+	struct collect_net_port_view port;
 };
 
-static void look_at(const struct sl_net_pair_view *v, void *arg)
+static void look_at(const struct collect_net_pair_view *v, void *arg)
 {
 	struct look *l = arg;
 
@@ -135,7 +136,7 @@ static void look_at(const struct sl_net_pair_view *v, void *arg)
 static void segments_between_hosts_are_matched_once(void **state)
 {
 	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct ring r[2];
 	struct look l = {0};
 	uint32_t n = 0;
@@ -165,7 +166,7 @@ static void segments_between_hosts_are_matched_once(void **state)
 	assert_true(NET("segments_total", "result=\"sent\"") == 2 * n + 1);
 	assert_true(NET("round_trip_nanoseconds_sum", NULL) == 10 * (THERE + BACK));
 	assert_true(NET("negative_total", NULL) == 0);
-	sl_collector_nets(c, look_at, &l);
+	collect_collector_pair_latency(c, look_at, &l);
 	assert_true(l.pair.ports == 1 && l.port.port == 80);
 	/* Right within its bound, and the bound is half of both ways. */
 	assert_true(llabs(l.pair.totals.theta - (int64_t)AHEAD) <= l.pair.totals.bound + 1);
@@ -173,7 +174,7 @@ static void segments_between_hosts_are_matched_once(void **state)
 		fail_msg("%lld ns", (long long)l.pair.totals.bound);
 	assert_true(fabs(NET("clock_bound_seconds", NULL) - (double)l.pair.totals.bound * 1e-9) <
 		    1e-12);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	free(r[0].mem);
 	free(r[1].mem);
 }
@@ -181,7 +182,7 @@ static void segments_between_hosts_are_matched_once(void **state)
 static void a_ring_that_was_overrun_says_how_much_is_missing(void **state)
 {
 	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct ring r[2];
 
 	(void)state;
@@ -221,28 +222,28 @@ static void a_ring_that_was_overrun_says_how_much_is_missing(void **state)
 	pthread_mutex_unlock(&h[1]->lock);
 	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 4 + RECORDS);
 	assert_true(NET("records_missed_total", HOST("two")) == 0);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	free(r[0].mem);
 	free(r[1].mem);
 }
 
-static void see_shared(const struct sl_net_host_view *v, void *arg)
+static void see_shared(const struct collect_net_host_view *v, void *arg)
 {
 	*(uint64_t *)arg += v->shared;
 }
 
-static uint64_t shared(struct sl_collector *c)
+static uint64_t shared(struct collect_collector *c)
 {
 	uint64_t n = 0;
 
-	sl_collector_net_hosts(c, see_shared, &n);
+	collect_collector_net_hosts(c, see_shared, &n);
 	return n;
 }
 
 static void an_address_of_two_hosts_is_nobodys(void **state)
 {
 	struct mock_host *h[3] = {mock_host("one", 4), mock_host("two", 4), mock_host("three", 4)};
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct ring r[3];
 
 	(void)state;
@@ -255,18 +256,19 @@ static void an_address_of_two_hosts_is_nobodys(void **state)
 		passes(&r[i], 3);
 	exchange(r, 0, BEGIN);
 	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2);
-	/* Another host, too, gets what is for "two": whose segments they are is not told, and counted. */
+	/* Another host, too, gets what is for "two": whose segments they are is not told, and
+	 * counted. */
 	record(&r[2], false, true, BEGIN, 1000);
 	passes(&r[2], 10);
 	exchange(r, 1, BEGIN + MS);
 	WITHIN(5000, shared(c) >= 1);
 	WITHIN(5000, NET("segments_total", "result=\"sent\",source=\"node-1\"," FROM("one")) == 1);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	for (int i = 0; i < 3; i++)
 		free(r[i].mem);
 }
 
-static double faults(struct sl_collector *c, const char *cause)
+static double faults(struct collect_collector *c, const char *cause)
 {
 	char label[64];
 
@@ -276,13 +278,13 @@ static double faults(struct sl_collector *c, const char *cause)
 
 static void a_ring_that_lies_is_dropped_with_its_cause(void **state)
 {
-	struct sl_collector_opts o = {.agents = agents,
-				      .agent_count = 2,
-				      .period_ns = 5 * MS,
-				      .tcp_period_ns = 5 * MS,
-				      .dropped_ns = 50 * MS};
+	struct collect_collector_opts o = {.agents = agents,
+					   .agent_count = 2,
+					   .period_ns = 5 * MS,
+					   .tcp_period_ns = 5 * MS,
+					   .dropped_ns = 50 * MS};
 	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct ring r[2], bad;
 
 	(void)state;
@@ -316,7 +318,7 @@ static void a_ring_that_lies_is_dropped_with_its_cause(void **state)
 		sl_fnv1a(SL_FNV_BASIS, bad.mem, offsetof(struct sl_region_header, check));
 	mock_put_kind(h[1], 1, 9, bad.mem, bad.size, SL_STATE_LIVE, 9, SL_REGION_NIC);
 	WITHIN(3000, faults(c, "section") >= 1);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	free(r[0].mem);
 	free(r[1].mem);
 	free(bad.mem);

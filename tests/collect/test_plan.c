@@ -16,11 +16,11 @@ static void any_plan(void **state)
 
 	(void)state;
 	for (int round = 0; round < 3000; round++) {
-		struct sl_region_info info = {0};
+		struct region_info info = {0};
 		uint32_t lines, stripes, max_lines;
 		uint64_t end, bytes = 0;
 		uint8_t *seen, hot = 0;
-		struct sl_plan p;
+		struct collect_plan p;
 
 		s = s * 1664525 + 1013904223;
 		max_lines = 64 * (1 + (s >> 20) % 40);
@@ -34,25 +34,25 @@ static void any_plan(void **state)
 		lines = (s >> 12) % (max_lines + 1);
 		stripes = (s >> 16) % (info.max_stripes + 1);
 		seen = calloc(max_lines * info.max_stripes, 1);
-		sl_plan_init(&p);
-		assert_int_equal(sl_plan_make(&p, &info, lines, stripes), 0);
+		collect_plan_init(&p);
+		assert_int_equal(collect_plan_make(&p, &info, lines, stripes), 0);
 		end = 0;
 		for (uint32_t i = 0; i < p.reads; i++) {
-			const struct sl_plan_read *r = &p.read[i];
+			const struct collect_plan_read *r = &p.read[i];
 
-			assert_true(r->offset >= end && r->length <= SL_PLAN_READ_MAX);
+			assert_true(r->offset >= end && r->length <= COLLECT_PLAN_READ_MAX);
 			assert_int_equal(r->offset % SL_LINE_SIZE, 0);
 			/* Neighbours that could travel together do. */
-			if (i && r->offset - end <= SL_PLAN_GAP)
-				assert_true(p.read[i - 1].length + SL_PLAN_GAP + SL_LINE_SIZE >
-					    SL_PLAN_READ_MAX);
+			if (i && r->offset - end <= COLLECT_PLAN_GAP)
+				assert_true(p.read[i - 1].length + COLLECT_PLAN_GAP + SL_LINE_SIZE >
+					    COLLECT_PLAN_READ_MAX);
 			end = r->offset + r->length;
 			bytes += r->length;
 			for (uint32_t k = 0; k < r->pieces; k++) {
-				const struct sl_piece *q = &p.piece[r->piece + k];
+				const struct collect_piece *q = &p.piece[r->piece + k];
 
 				assert_true(q->at + q->count * SL_LINE_SIZE <= r->length);
-				if (q->stripe == SL_PIECE_HOT) {
+				if (q->stripe == COLLECT_PIECE_HOT) {
 					assert_int_equal(r->offset + q->at, info.hot);
 					hot++;
 					continue;
@@ -70,7 +70,7 @@ static void any_plan(void **state)
 		assert_int_equal(bytes, p.bytes);
 		for (uint32_t n = 0; n < max_lines * info.max_stripes; n++)
 			assert_int_equal(seen[n], n / max_lines < stripes && n % max_lines < lines);
-		sl_plan_free(&p);
+		collect_plan_free(&p);
 		free(seen);
 	}
 }

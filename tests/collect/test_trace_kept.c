@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kept traces: what a publisher says of its spans can't leave a trace with what is there no more. */
+/* Kept traces: what a publisher says of its spans can't leave a trace with what is there no more.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,15 +13,15 @@
 #include "collect/trace/internal.h"
 
 /* As span_new() makes them: with their text in one piece. */
-static void add(struct sl_tracer *t, struct trace_kept *k, uint64_t id, uint64_t parent,
-		const char *name)
+static void add(struct collect_tracer *t, struct collect_trace_kept *k, uint64_t id,
+		uint64_t parent, const char *name)
 {
-	const size_t bytes = sizeof(struct sl_trace_span) + strlen(name) + 1;
-	struct sl_trace_span *s = malloc(bytes);
+	const size_t bytes = sizeof(struct collect_trace_span) + strlen(name) + 1;
+	struct collect_trace_span *s = malloc(bytes);
 
 	assert_non_null(s);
-	*s = (struct sl_trace_span){
-		.next = (struct sl_trace_span *)k->t.first,
+	*s = (struct collect_trace_span){
+		.next = (struct collect_trace_span *)k->t.first,
 		.instance = 7,
 		.span_id = id,
 		.parent_id = parent,
@@ -38,19 +39,20 @@ static void add(struct sl_tracer *t, struct trace_kept *k, uint64_t id, uint64_t
 	t->stats.spans_kept++;
 }
 
-/* Twice the same span, once as the root, and once below another: which stays, the publisher chooses. */
+/* Twice the same span, once as the root, and once below another: which stays, the publisher
+ * chooses. */
 static void a_root_whose_twin_is_none_is_root_no_more(void **state)
 {
-	struct sl_tracer *t = calloc(1, sizeof(*t));
-	struct trace_kept k = {.t = {.root = "", .service = ""}};
+	struct collect_tracer *t = calloc(1, sizeof(*t));
+	struct collect_trace_kept k = {.t = {.root = "", .service = ""}};
 
 	(void)state;
 	assert_non_null(t);
 	add(t, &k, 1, 0, "the root");
-	trace_kept_tidy(t, &k);
+	collect_trace_kept_tidy(t, &k);
 	assert_string_equal(k.t.root, "the root");
 	add(t, &k, 1, 5, "its twin");
-	trace_kept_tidy(t, &k);
+	collect_trace_kept_tidy(t, &k);
 	assert_int_equal(k.t.spans, 1);
 	assert_int_equal(t->stats.held_bytes, k.t.first->bytes);
 	if (!k.t.first->parent_id) { /* that is up to qsort() */
@@ -61,11 +63,11 @@ static void a_root_whose_twin_is_none_is_root_no_more(void **state)
 	}
 	/* A root that comes after all is one. */
 	add(t, &k, 2, 0, "another");
-	trace_kept_tidy(t, &k);
+	collect_trace_kept_tidy(t, &k);
 	assert_int_equal(strcmp(k.t.root, "another") && strcmp(k.t.root, "the root"), 0);
 	assert_int_equal(k.t.spans, 2);
 	while (k.t.first) {
-		struct sl_trace_span *s = (struct sl_trace_span *)k.t.first;
+		struct collect_trace_span *s = (struct collect_trace_span *)k.t.first;
 
 		k.t.first = s->next;
 		free(s);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_values.c - the collector against hosts of the test's own making: what is read comes out: exact sums, names, conflicts, bounds, taps and fetches.
+ * test_values.c - the collector against hosts of the test's own making: what is read comes out:
+ * exact sums, names, conflicts, bounds, taps and fetches.
  */
 #include <errno.h>
 #include <math.h>
@@ -12,13 +13,13 @@
 #include <unistd.h>
 
 #include "fixture.h"
-#undef GET
+#undef relaxed_load
 #include "collect/link/link.h"
 
 static void sums_are_exact(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p;
 	uint32_t a, b, g, f;
 	double d = 2.5;
@@ -38,8 +39,8 @@ static void sums_are_exact(void **state)
 	make_cell_set(&p.m, 0, f, sl_cell_of_f64(d));
 	make_cell_set(&p.m, 1, f, sl_cell_of_f64(d));
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, collect_collector_ready(c));
 #define REGION "service=\"shop\",pod=\"shop-\\\"0\\\"\\\\\\n\",host=\"node-1\",process=\"4711\""
 	assert_true(has(c, "a_total{" REGION ",path=\"/\\\"x\\\"\\\\\\n\"} 321"));
 	assert_true(has(c, "b_total{" REGION "} 5"));
@@ -47,7 +48,7 @@ static void sums_are_exact(void **state)
 	assert_true(has(c, "spent_seconds_total{" REGION "} 5"));
 	set(h, &p, 1, a, 21);
 	WITHIN(3000, has(c, "a_total{" REGION ",path=\"/\\\"x\\\"\\\\\\n\"} 322"));
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 }
 
@@ -55,7 +56,7 @@ static void sums_are_exact(void **state)
  * As promtool reads text 0.0.4: a family's TYPE comes once, its samples follow it and no other's,
  * and no series comes twice. Returns the number of samples.
  */
-static size_t well_formed(struct sl_collector *c)
+static size_t well_formed(struct collect_collector *c)
 {
 	static char *known[65536];
 	char *text = scrape(c), *line, *rest = text, family[256] = "", type[32] = "";
@@ -130,7 +131,7 @@ static void clash(bool sums)
 	static const double bounds[] = {1, 2};
 	struct mock_host *h = mock_host("one", 64);
 	static struct pod pod[KINDS];
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct rng rng = {77};
 
 	/* Each kind of each name, one pod a kind. */
@@ -148,11 +149,11 @@ static void clash(bool sums)
 					    .states = {kinds[k] == SL_KIND_STATESET ? "on" : NULL},
 				    });
 	}
-	c = start(&(struct sl_collector_opts){.period_ns = MS, .sum_processes = sums});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .sum_processes = sums});
+	WITHIN(3000, collect_collector_ready(c));
 	for (uint64_t id = 1; id < 16; id++) {
 		unsigned int k = (unsigned int)rng_below(&rng, KINDS);
-		struct sl_collector_totals t;
+		struct collect_collector_totals t;
 		uint64_t live = 0;
 
 		put(h, k, id * 10 + k, &pod[k],
@@ -160,7 +161,7 @@ static void clash(bool sums)
 		for (unsigned int i = 0; i < KINDS; i++)
 			live += SL_ENTRY_STATE(h->directory.entries[i][SL_ENTRY_KEY]) ==
 				SL_STATE_LIVE;
-		WITHIN(3000, (sl_collector_totals(c, &t), t.regions == live));
+		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == live));
 		for (unsigned int i = 0; i < 15; i++) {
 			well_formed(c);
 			usleep(10000);
@@ -174,7 +175,7 @@ static void clash(bool sums)
 	assert_false(mentions(c, "sidelight_collector_rounds_total{pod"));
 	assert_false(mentions(c, "sidelight_collector_read_latency_seconds_count{pod"));
 	assert_false(mentions(c, "sidelight_region_state{sidelight"));
-	sl_collector_free(c);
+	collect_collector_free(c);
 	for (unsigned int k = 0; k < KINDS; k++)
 		make_free(&pod[k].m);
 }
@@ -191,7 +192,7 @@ static void conflicts_are_left_out_and_counted(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	static const double bounds[] = {1, 2};
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p, q;
 
 	(void)state;
@@ -206,8 +207,8 @@ static void conflicts_are_left_out_and_counted(void **state)
 						.bounds = bounds,
 						.bound_count = 2});
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, collect_collector_ready(c));
 	put(h, 1, 2, &q, SL_STATE_LIVE);
 	WITHIN(3000, self_value(c, "sidelight_collector_conflicts", NULL) >= 3);
 	assert_true(has(c, "x_total{pod=\"p\",exported_host=\"mine\",exported_process=\"mine\","
@@ -216,7 +217,7 @@ static void conflicts_are_left_out_and_counted(void **state)
 	assert_false(mentions(c, "\nh_count{pod=\"q\""));
 	assert_true(mentions(c, "\nh_count{pod=\"p\""));
 	assert_false(mentions(c, "sidelight_collector_rounds_total{pod"));
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 	make_free(&q.m);
 }
@@ -225,7 +226,7 @@ static void processes_add_up_and_the_expired_stay_in_the_sum(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	static const double bounds[] = {1, 2};
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p[3];
 	uint32_t a[3], g[3], x[3];
 
@@ -246,8 +247,8 @@ static void processes_add_up_and_the_expired_stay_in_the_sum(void **state)
 		make_cell_set(&p[i].m, 1, x[i] + 3, 1);
 		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
 	}
-	c = start(&(struct sl_collector_opts){.period_ns = MS, .sum_processes = true});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .sum_processes = true});
+	WITHIN(3000, collect_collector_ready(c));
 	assert_true(has(c, "a_total{pod=\"p\",host=\"node-1\",k=\"v\"} 33"));
 	assert_true(has(c, "level{pod=\"p\",host=\"node-1\"} 300"));
 	assert_true(has(c, "h_sum{pod=\"p\",host=\"node-1\"} 4.5"));
@@ -271,7 +272,7 @@ static void processes_add_up_and_the_expired_stay_in_the_sum(void **state)
 	assert_true(has(c, "h_sum{pod=\"p\",host=\"node-1\"} 4.5"));
 	assert_true(has(c, "h_bucket{pod=\"p\",host=\"node-1\",le=\"2\"} 3"));
 	assert_false(mentions(c, "\nlevel{"));
-	sl_collector_free(c);
+	collect_collector_free(c);
 	for (unsigned int i = 0; i < 3; i++)
 		make_free(&p[i].m);
 }
@@ -279,7 +280,7 @@ static void processes_add_up_and_the_expired_stay_in_the_sum(void **state)
 static void bounds_are_kept_and_counted(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p[4];
 
 	(void)state;
@@ -291,8 +292,9 @@ static void bounds_are_kept_and_counted(void **state)
 		counter(&p[i], "b_total", NULL, NULL);
 		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
 	}
-	c = start(&(struct sl_collector_opts){.period_ns = MS, .max_regions = 3, .max_series = 5});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){
+		.period_ns = MS, .max_regions = 3, .max_series = 5});
+	WITHIN(3000, collect_collector_ready(c));
 	WITHIN(1000, self_value(c, "sidelight_collector_refused_total", "max_series") == 1);
 	WITHIN(1000, self_value(c, "sidelight_collector_refused_total", "max_regions") == 1);
 	WITHIN(1000, self_value(c, "sidelight_collector_series", NULL) == 5);
@@ -300,7 +302,7 @@ static void bounds_are_kept_and_counted(void **state)
 	put(h, 0, 1, &p[0], SL_STATE_RETIRED);
 	WITHIN(4000, mentions(c, "\na_total{pod=\"p\",host=\"node-1\",process=\"103\"}"));
 	assert_true(self_value(c, "sidelight_collector_refused_total", "max_regions") == 1);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	for (unsigned int i = 0; i < 4; i++)
 		make_free(&p[i].m);
 }
@@ -308,7 +310,7 @@ static void bounds_are_kept_and_counted(void **state)
 static void series_that_were_refused_come_when_there_is_room(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p, q;
 
 	(void)state;
@@ -322,21 +324,21 @@ static void series_that_were_refused_come_when_there_is_room(void **state)
 		make_cell_set(&q.m, 1, counter(&q, name, NULL, NULL), 70 + i);
 	}
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct sl_collector_opts){.period_ns = MS, .max_series = 4});
-	WITHIN(3000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .max_series = 4});
+	WITHIN(3000, collect_collector_ready(c));
 	put(h, 1, 2, &q, SL_STATE_LIVE);
 	WITHIN(3000, self_value(c, "m0_total", "\"q\"") == 70);
 	assert_false(mentions(c, "\nm2_total{pod=\"q\""));
 	put(h, 0, 1, &p, SL_STATE_RETIRED);
 	WITHIN(3000, self_value(c, "m2_total", "\"q\"") == 72);
 	WITHIN(3000, self_value(c, "sidelight_collector_refused_total", "max_series") == 2);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	make_free(&p.m);
 	make_free(&q.m);
 }
 
 /* How many lines of an exposition begin and end like that. */
-static unsigned int lines_like(struct sl_collector *c, const char *begin, const char *end)
+static unsigned int lines_like(struct collect_collector *c, const char *begin, const char *end)
 {
 	char *text = scrape(c), *rest = text, *line;
 	unsigned int n = 0;
@@ -351,8 +353,8 @@ static unsigned int lines_like(struct sl_collector *c, const char *begin, const 
 	return n;
 }
 
-static bool
-	late; /* control, and workers that are handed a layout, as on a machine that has no CPU for them */
+static bool late; /* control, and workers that are handed a layout, as on a machine that has no CPU
+		     for them */
 
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
@@ -361,20 +363,23 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	char name[16] = "";
 
-	if (GET(late) && !pthread_getname_np(pthread_self(), name, sizeof(name)) &&
+	if (relaxed_load(late) && !pthread_getname_np(pthread_self(), name, sizeof(name)) &&
 	    !strcmp(name, "control"))
 		usleep(20000);
 	return __real_poll(fds, n, timeout);
 }
 
-void __real_schema_install(struct link *l, struct region *r, uint64_t now_ns);
-void __wrap_schema_install(struct link *l, struct region *r, uint64_t now_ns);
+void __real_collect_schema_install(struct collect_link *l, struct collect_region *r,
+				   uint64_t now_ns);
+void __wrap_collect_schema_install(struct collect_link *l, struct collect_region *r,
+				   uint64_t now_ns);
 
-void __wrap_schema_install(struct link *l, struct region *r, uint64_t now_ns)
+void __wrap_collect_schema_install(struct collect_link *l, struct collect_region *r,
+				   uint64_t now_ns)
 {
-	if (GET(late) && GET(r->built))
+	if (relaxed_load(late) && relaxed_load(r->built))
 		usleep(4000);
-	__real_schema_install(l, r, now_ns);
+	__real_collect_schema_install(l, r, now_ns);
 }
 
 /* Each metric that comes has its region laid out anew; what was seen before is seen meanwhile. */
@@ -382,7 +387,7 @@ static void no_counter_goes_back_while_metrics_come(void **state)
 {
 	enum { PODS = 20, METRICS = 40 };
 	struct mock_host *h = mock_host("one", PODS);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p[PODS];
 	char name[32];
 
@@ -393,7 +398,7 @@ static void no_counter_goes_back_while_metrics_come(void **state)
 		make_cell_set(&p[i].m, 0, counter(&p[i], "a_total", NULL, NULL), 1000);
 		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
 	}
-	c = start(&(struct sl_collector_opts){.period_ns = MS});
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
 	WITHIN(3000, lines_like(c, "a_total{", " 1000") == PODS);
 	__atomic_store_n(&late, true, __ATOMIC_RELAXED);
 	for (unsigned int m = 0; m < METRICS; m++) {
@@ -409,7 +414,7 @@ static void no_counter_goes_back_while_metrics_come(void **state)
 	__atomic_store_n(&late, false, __ATOMIC_RELAXED);
 	WITHIN(20000, lines_like(c, name, " 0") == PODS);
 	assert_int_equal(lines_like(c, "a_total{", " 0"), 0);
-	sl_collector_free(c);
+	collect_collector_free(c);
 	for (unsigned int i = 0; i < PODS; i++)
 		make_free(&p[i].m);
 }
@@ -420,7 +425,7 @@ struct tapped {
 	uint32_t state;
 };
 
-static void take_row(void *arg, const struct sl_tap_row *row)
+static void take_row(void *arg, const struct collect_tap_row *row)
 {
 	struct tapped *t = arg, *mine = NULL;
 
@@ -441,16 +446,16 @@ static void take_row(void *arg, const struct sl_tap_row *row)
 			mine->last[i] = row->value[i];
 	}
 	if (row->columns == 3) {
-		mine->wrong += strcmp(sl_tap_metric(row, 0)->name, "a_total") ||
-			       strcmp(sl_tap_metric(row, 1)->name, "level") ||
-			       strcmp(sl_tap_metric(row, 2)->name, "h");
+		mine->wrong += strcmp(collect_tap_metric(row, 0)->name, "a_total") ||
+			       strcmp(collect_tap_metric(row, 1)->name, "level") ||
+			       strcmp(collect_tap_metric(row, 2)->name, "h");
 		mine->metrics++;
 	}
 	__atomic_store_n(&mine->rows, mine->rows + 1, __ATOMIC_RELEASE);
 }
 
 /* A tap that wants the rows of one pod of the two. */
-static bool wants_seven(void *arg, const struct sl_tap_row *row)
+static bool wants_seven(void *arg, const struct collect_tap_row *row)
 {
 	uint64_t *wrong = arg;
 
@@ -459,7 +464,7 @@ static bool wants_seven(void *arg, const struct sl_tap_row *row)
 	return row->instance == 7;
 }
 
-static void take_seven(void *arg, const struct sl_tap_row *row)
+static void take_seven(void *arg, const struct collect_tap_row *row)
 {
 	uint64_t *wrong = arg, *rows = wrong + 1;
 
@@ -484,7 +489,7 @@ static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
 	struct tapped t[2] = {{.instance = 7}, {.instance = 8}};
 	uint64_t picky[2] = {0}; /* wrong, rows */
 	struct mock_host *h = mock_host("one", 16);
-	struct sl_collector *c;
+	struct collect_collector *c;
 	struct pod p, q;
 	char error[128];
 	uint32_t a, g, x;
@@ -507,26 +512,26 @@ static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
 	counter(&q, "a_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
 	put(h, 1, 2, &q, SL_STATE_LIVE);
-	c = sl_collector_new(&(struct sl_collector_opts){.agents = one,
-							 .agent_count = 1,
-							 .period_ns = MS,
-							 .workers = 2,
-							 .queues = 2},
-			     error, sizeof(error));
+	c = collect_collector_new(&(struct collect_collector_opts){.agents = one,
+								   .agent_count = 1,
+								   .period_ns = MS,
+								   .workers = 2,
+								   .queues = 2},
+				  error, sizeof(error));
 	assert_non_null(c);
-	assert_int_equal(
-		sl_collector_tap(
-			c, &(struct sl_tap){.row = take_seven, .wants = wants_seven, .arg = picky}),
-		0);
-	for (unsigned int i = 1; i < SL_TAPS_MAX; i++)
-		assert_int_equal(
-			sl_collector_tap(c, &(struct sl_tap){.row = take_row,
-							     .gone = i > 1 ? NULL : lose_row,
-							     .arg = t}),
-			0);
-	assert_int_equal(sl_collector_tap(c, &(struct sl_tap){.row = take_row}), -ENOSPC);
-	assert_int_equal(sl_collector_start(c), 0);
-	assert_int_equal(sl_collector_tap(c, &(struct sl_tap){.row = take_row}), -EBUSY);
+	assert_int_equal(collect_collector_tap(c, &(struct collect_tap){.row = take_seven,
+									.wants = wants_seven,
+									.arg = picky}),
+			 0);
+	for (unsigned int i = 1; i < COLLECT_TAPS_MAX; i++)
+		assert_int_equal(collect_collector_tap(
+					 c, &(struct collect_tap){.row = take_row,
+								  .gone = i > 1 ? NULL : lose_row,
+								  .arg = t}),
+				 0);
+	assert_int_equal(collect_collector_tap(c, &(struct collect_tap){.row = take_row}), -ENOSPC);
+	assert_int_equal(collect_collector_start(c), 0);
+	assert_int_equal(collect_collector_tap(c, &(struct collect_tap){.row = take_row}), -EBUSY);
 	for (int i = 0; i < 2; i++)
 		WITHIN(3000, __atomic_load_n(&t[i].rows, __ATOMIC_ACQUIRE) > 100);
 	WITHIN(3000, __atomic_load_n(&picky[1], __ATOMIC_ACQUIRE) > 100); /* of one tap alone */
@@ -535,24 +540,24 @@ static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
 	pthread_mutex_lock(&h->lock);
 	make_line(&p.m, 1, a / SL_LINE_CELLS)[7] ^= 1;
 	pthread_mutex_unlock(&h->lock);
-	WITHIN(3000, GET(t[0].stale) > 100);
+	WITHIN(3000, relaxed_load(t[0].stale) > 100);
 	set(h, &q, 1, 0, 99);
 	WITHIN(3000, self_value(c, "a_total", "\"q\"") == 99);
 	pthread_mutex_lock(&h->lock);
 	make_line(&p.m, 1, a / SL_LINE_CELLS)[7] ^= 1;
 	pthread_mutex_unlock(&h->lock);
-	rows = GET(t[0].rows);
-	WITHIN(3000, GET(t[0].rows) > rows + 20);
-	stale = GET(t[0].stale);
-	rows = GET(t[0].rows);
-	WITHIN(3000, GET(t[0].rows) > rows + 20);
-	assert_int_equal(GET(t[0].stale), stale);
-	assert_int_equal(GET(t[1].stale), 0);
+	rows = relaxed_load(t[0].rows);
+	WITHIN(3000, relaxed_load(t[0].rows) > rows + 20);
+	stale = relaxed_load(t[0].stale);
+	rows = relaxed_load(t[0].rows);
+	WITHIN(3000, relaxed_load(t[0].rows) > rows + 20);
+	assert_int_equal(relaxed_load(t[0].stale), stale);
+	assert_int_equal(relaxed_load(t[1].stale), 0);
 
 	put(h, 1, 2, &q, SL_STATE_RETIRED);
 	WITHIN(3000, __atomic_load_n(&t[1].gone, __ATOMIC_ACQUIRE) == 1);
-	assert_int_equal(GET(t[0].gone), 0);
-	sl_collector_free(c);
+	assert_int_equal(relaxed_load(t[0].gone), 0);
+	collect_collector_free(c);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(t[i].wrong, 0);
 		assert_int_equal(t[i].gone, 1);
@@ -567,22 +572,22 @@ static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
 
 struct fetched {
 	unsigned int calls, good;
-	int status;		    /* of the last call */
-	uint64_t expect;	    /* every word of what comes */
-	struct sl_collector *again; /* fetch once more from the callback */
+	int status;			 /* of the last call */
+	uint64_t expect;		 /* every word of what comes */
+	struct collect_collector *again; /* fetch once more from the callback */
 };
 
 static void take_fetched(void *arg, int status, const void *bytes, uint32_t length, int64_t ns)
 {
 	struct fetched *f = arg;
-	struct sl_collector *c = f->again;
+	struct collect_collector *c = f->again;
 	const uint64_t *word = bytes;
 	bool good = !status && ns > 0;
 
 	for (uint32_t i = 0; good && i < length / 8; i++)
 		good = word[i] == f->expect;
 	f->again = NULL;
-	if (c && sl_collector_fetch(c, 1000, 4096, 64, take_fetched, f))
+	if (c && collect_collector_fetch(c, 1000, 4096, 64, take_fetched, f))
 		good = false;
 	__atomic_store_n(&f->status, status, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&f->good, good, __ATOMIC_RELAXED);
@@ -594,11 +599,11 @@ static unsigned int calls(const struct fetched *f)
 	return __atomic_load_n(&f->calls, __ATOMIC_ACQUIRE);
 }
 
-static int fetch_one(struct sl_collector *c, uint64_t instance, struct fetched *f)
+static int fetch_one(struct collect_collector *c, uint64_t instance, struct fetched *f)
 {
 	unsigned int before = calls(f);
 
-	assert_int_equal(sl_collector_fetch(c, instance, 4096, 64, take_fetched, f), 0);
+	assert_int_equal(collect_collector_fetch(c, instance, 4096, 64, take_fetched, f), 0);
 	WITHIN(1000, calls(f) > before);
 	return f->status;
 }
@@ -609,7 +614,7 @@ static void what_is_fetched_comes_from_the_right_region_exactly_once(void **stat
 	struct mock_host *h = mock_host("one", 16);
 	static struct pod pod[PODS];
 	struct fetched f[PODS] = {0}, last = {0}, held[2] = {0};
-	struct sl_collector *c;
+	struct collect_collector *c;
 	uint64_t offset;
 
 	(void)state;
@@ -625,16 +630,17 @@ static void what_is_fetched_comes_from_the_right_region_exactly_once(void **stat
 	}
 	offset = pod[0].m.size - 8192;
 	h->shuffle = true;
-	c = start(&(struct sl_collector_opts){.period_ns = MS,
-					      .stale_ns = 200 * MS,
-					      .read_timeout_ns = 60000 * MS,
-					      .workers = 2,
-					      .queues = 2});
-	WITHIN(5000, sl_collector_ready(c));
+	c = start(&(struct collect_collector_opts){.period_ns = MS,
+						   .stale_ns = 200 * MS,
+						   .read_timeout_ns = 60000 * MS,
+						   .workers = 2,
+						   .queues = 2});
+	WITHIN(5000, collect_collector_ready(c));
 	for (unsigned int k = 0; k < EACH; k++)
 		for (unsigned int i = 0; i < PODS; i++)
-			assert_int_equal(sl_collector_fetch(c, 1000 + i, offset + k % 64 * 64,
-							    64 + k % 8 * 512, take_fetched, &f[i]),
+			assert_int_equal(collect_collector_fetch(c, 1000 + i, offset + k % 64 * 64,
+								 64 + k % 8 * 512, take_fetched,
+								 &f[i]),
 					 0);
 	for (unsigned int i = 0; i < PODS; i++) {
 		WITHIN(5000, calls(&f[i]) == EACH);
@@ -643,20 +649,22 @@ static void what_is_fetched_comes_from_the_right_region_exactly_once(void **stat
 	/* The rounds went on, and their values are theirs. */
 	assert_true(self_value(c, "a_total", NULL) == 0);
 
-	assert_int_equal(sl_collector_fetch(c, 5, 0, 64, take_fetched, &last), -ENOENT);
-	assert_int_equal(sl_collector_fetch(c, 1000, 0, 0, take_fetched, &last), -ERANGE);
-	assert_int_equal(sl_collector_fetch(c, 1000, 0, SL_FETCH_MAX + 1, take_fetched, &last),
-			 -ERANGE);
+	assert_int_equal(collect_collector_fetch(c, 5, 0, 64, take_fetched, &last), -ENOENT);
+	assert_int_equal(collect_collector_fetch(c, 1000, 0, 0, take_fetched, &last), -ERANGE);
+	assert_int_equal(
+		collect_collector_fetch(c, 1000, 0, COLLECT_FETCH_MAX + 1, take_fetched, &last),
+		-ERANGE);
 	assert_int_equal(calls(&last), 0);
-	assert_int_equal(sl_collector_fetch(c, 1000, pod[0].m.size - 32, 64, take_fetched, &last),
-			 0);
+	assert_int_equal(
+		collect_collector_fetch(c, 1000, pod[0].m.size - 32, 64, take_fetched, &last), 0);
 	WITHIN(1000, calls(&last) == 1);
 	assert_int_equal(last.status, -ERANGE);
-	assert_int_equal(sl_collector_fetch(c, 1000, UINT64_MAX - 31, 64, take_fetched, &last), 0);
+	assert_int_equal(collect_collector_fetch(c, 1000, UINT64_MAX - 31, 64, take_fetched, &last),
+			 0);
 	WITHIN(1000, calls(&last) == 2);
 	assert_int_equal(last.status, -ERANGE);
 	last.again = c; /* from the callback, too */
-	assert_int_equal(sl_collector_fetch(c, 1000, 4096, 64, take_fetched, &last), 0);
+	assert_int_equal(collect_collector_fetch(c, 1000, 4096, 64, take_fetched, &last), 0);
 	WITHIN(1000, calls(&last) == 4);
 	assert_int_equal(last.status, 0);
 
@@ -672,13 +680,13 @@ static void what_is_fetched_comes_from_the_right_region_exactly_once(void **stat
 	h->hold = true;
 	pthread_mutex_unlock(&h->lock);
 	for (unsigned int i = 0; i < 100; i++)
-		assert_int_equal(
-			sl_collector_fetch(c, 1000 + i % 2, 4096, 64, take_fetched, &held[i % 2]),
-			0);
+		assert_int_equal(collect_collector_fetch(c, 1000 + i % 2, 4096, 64, take_fetched,
+							 &held[i % 2]),
+				 0);
 	usleep(20000);
 	assert_int_equal(calls(&held[0]) + calls(&held[1]), 0);
 	held[0].again = c; /* in vain */
-	sl_collector_free(c);
+	collect_collector_free(c);
 	assert_int_equal(calls(&held[0]) + calls(&held[1]), 100);
 	assert_int_equal(held[0].status, -ECANCELED);
 	for (unsigned int i = 0; i < PODS; i++)

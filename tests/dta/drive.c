@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * drive.c - both outputs over RDMA against the owner's side, in two guests: tests/guest/dta.sh runs it.
+ * drive.c - both outputs over RDMA against the owner's side, in two guests: tests/guest/dta.sh runs
+ * it.
  *
  *   dta-drive owner DIR DEVICE
  *   dta-drive write DIR raw|verbs HOST INTERFACE NUMBER OPERATIONS [kill|deny|skip|break|loss]
  *
- * DIR is shared and stands for the control channel: OBJECT is what the owner says of its memory, THEIRS.n and
- * OURS.n are "queue" messages, KILL has it end all queue pairs, CHECK.n asks whether all operations of run n are in
- * its memory, CHECKED.n is the answer, STOP ends it. kill: half way through, the queue pairs are ended (KILLED.n). deny:
- * the last operation is for memory that nobody registered. skip, break (raw): one frame in the middle is never sent, or
- * with a wrong iCRC, by standing between the output and its port. loss: the link loses frames, and it must show.
+ * DIR is shared and stands for the control channel: OBJECT is what the owner says of its memory,
+ * THEIRS.n and OURS.n are "queue" messages, KILL has it end all queue pairs, CHECK.n asks whether
+ * all operations of run n are in its memory, CHECKED.n is the answer, STOP ends it. kill: half way
+ * through, the queue pairs are ended (KILLED.n). deny: the last operation is for memory that nobody
+ * registered. skip, break (raw): one frame in the middle is never sent, or with a wrong iCRC, by
+ * standing between the output and its port. loss: the link loses frames, and it must show.
  */
 #include <errno.h>
 #include <poll.h>
@@ -44,7 +46,7 @@ static void die(const char *what, const char *why)
 	exit(1);
 }
 
-/* ---- the shared folder ------------------------------------------------------------------------------ */
+/* ---- the shared folder ---- */
 
 static const char *path(const char *name, unsigned number)
 {
@@ -75,22 +77,22 @@ static json_t *get(const char *name, unsigned number)
 	return j;
 }
 
-static json_t *await(const char *name, unsigned number, struct sl_output *o)
+static json_t *await(const char *name, unsigned number, struct dta_output *o)
 {
-	uint64_t end = sl_now_ns() + PATIENCE_NS;
+	uint64_t end = base_now_ns() + PATIENCE_NS;
 	json_t *j;
 
 	while (!(j = get(name, number))) {
-		if (sl_now_ns() > end)
+		if (base_now_ns() > end)
 			die(name, "did not come");
 		if (o)
-			o->ops->drive(o, sl_now_ns());
+			o->ops->drive(o, base_now_ns());
 		usleep(5000);
 	}
 	return j;
 }
 
-/* ---- what is written ----------------------------------------------------------------------------------- */
+/* ---- what is written ---- */
 
 struct operation {
 	enum { SLOT, ADD, LONG, BELL } kind;
@@ -124,7 +126,7 @@ static void fill(uint8_t *to, const struct operation *op, unsigned run)
 	}
 }
 
-/* ---- the owner ------------------------------------------------------------------------------------------- */
+/* ---- the owner ---- */
 
 static uint64_t queues[64];
 static unsigned queue_count;
@@ -205,27 +207,27 @@ static const char *compare(const uint8_t *map, const json_t *about)
 	return NULL;
 }
 
-static void answer_queue(struct sl_dta_host *host, unsigned run, json_t *theirs)
+static void answer_queue(struct dta_rdma_host *host, unsigned run, json_t *theirs)
 {
 	static uint64_t before;
-	struct sl_roce_end a, b;
+	struct dta_roce_end a, b;
 	int err;
 
 	if (before)
-		sl_dta_host_end(host, before);
-	err = sl_roce_end_of_json(theirs, &a);
+		dta_rdma_host_end(host, before);
+	err = dta_roce_end_of_json(theirs, &a);
 	if (!err)
-		err = sl_dta_host_queue(host, "drive", &a, &b, &before);
+		err = dta_rdma_host_queue(host, "drive", &a, &b, &before);
 	if (err)
 		die("queue", strerror(-err));
 	if (queue_count < 64)
 		queues[queue_count++] = before;
-	put("OURS", run, sl_roce_end_json(&b));
+	put("OURS", run, dta_roce_end_json(&b));
 }
 
 static int owner(const char *device)
 {
-	struct sl_dta_host_opts opts = {
+	struct dta_rdma_host_opts opts = {
 		.device = device,
 		.gid_index = -1,
 		.instance = INSTANCE,
@@ -233,28 +235,28 @@ static int owner(const char *device)
 		.gone = gone,
 		.immediate = bell,
 	};
-	struct sl_dta_host_stats s;
-	struct sl_dta_host_key key;
-	struct sl_dta_host *host;
+	struct dta_rdma_host_stats s;
+	struct dta_rdma_host_key key;
+	struct dta_rdma_host *host;
 	char error[200];
 	uint8_t *map;
 	json_t *j;
 
-	host = sl_dta_host_open(&opts, error, sizeof(error));
+	host = dta_rdma_host_open(&opts, error, sizeof(error));
 	if (!host)
 		die("owner", error);
 	map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (map == MAP_FAILED || sl_dta_host_register(host, map, BYTES, &key))
+	if (map == MAP_FAILED || dta_rdma_host_register(host, map, BYTES, &key))
 		die("memory", "can't be registered");
-	sl_dta_host_stats(host, &s);
+	dta_rdma_host_stats(host, &s);
 	put("OBJECT", 0,
 	    json_pack("{s:I,s:I,s:i}", "addr", (json_int_t)key.addr, "rkey", (json_int_t)key.rkey,
 		      "port", (int)s.port));
 	for (unsigned run = 1;;) {
-		struct pollfd p = {.fd = sl_dta_host_fd(host), .events = POLLIN};
+		struct pollfd p = {.fd = dta_rdma_host_fd(host), .events = POLLIN};
 
 		poll(&p, 1, 5);
-		sl_dta_host_dispatch(host);
+		dta_rdma_host_dispatch(host);
 		if ((j = get("THEIRS", run))) {
 			answer_queue(host, run, j);
 			json_decref(j);
@@ -262,7 +264,7 @@ static int owner(const char *device)
 		if ((j = get("KILL", run))) {
 			json_decref(j);
 			while (queue_count)
-				sl_dta_host_end(host, queues[0]);
+				dta_rdma_host_end(host, queues[0]);
 			put("KILLED", run, json_object());
 		}
 		if ((j = get("CHECK", run))) {
@@ -271,7 +273,7 @@ static int owner(const char *device)
 			/* Immediates may wait behind what we have looked at. */
 			for (unsigned i = 0; i < 200 && (why = compare(map, j)); i++) {
 				usleep(10000);
-				sl_dta_host_dispatch(host);
+				dta_rdma_host_dispatch(host);
 			}
 			put("CHECKED", run, json_pack("{s:s}", "why", why ? why : ""));
 			json_decref(j);
@@ -283,42 +285,42 @@ static int owner(const char *device)
 			break;
 	}
 	json_decref(j);
-	sl_dta_host_unregister(host, &key);
-	sl_dta_host_stats(host, &s);
+	dta_rdma_host_unregister(host, &key);
+	dta_rdma_host_stats(host, &s);
 	printf("accepted %llu, ended %llu, immediates %llu\n", (unsigned long long)s.accepted,
 	       (unsigned long long)s.ended, (unsigned long long)s.immediates);
-	sl_dta_host_close(host);
+	dta_rdma_host_close(host);
 	munmap(map, BYTES);
 	return gone_count ? 0 : 1;
 }
 
-/* ---- the writer -------------------------------------------------------------------------------------------- */
+/* ---- the writer ---- */
 
 /* The frame that is skipped or broken, counted down; after it, when it went wrong. */
 static enum { HONEST, SKIP, BREAK } wrong;
 static unsigned until_wrong, wrongs;
 static uint64_t wrong_ns;
 
-int __real_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
-			    unsigned count);
-int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
-			    unsigned count);
+int __real_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
+			     unsigned count);
+int __wrap_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
+			     unsigned count);
 
 /* By the linker's --wrap. What the output hears is that all were sent. */
-int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
-			    unsigned count)
+int __wrap_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
+			     unsigned count)
 {
 	int sent;
 
 	if (wrong == HONEST || until_wrong >= count) {
 		until_wrong -= wrong == HONEST ? 0 : count;
-		return __real_sl_raw_port_send(p, frames, count);
+		return __real_dta_raw_port_send(p, frames, count);
 	}
 	count = until_wrong + 1; /* nothing behind it in this call */
 	if (wrong == BREAK)
 		((uint8_t *)frames[until_wrong].data)[frames[until_wrong].bytes - 1] ^= 1;
 	sent = wrong == BREAK || until_wrong
-		       ? __real_sl_raw_port_send(p, frames, wrong == BREAK ? count : count - 1)
+		       ? __real_dta_raw_port_send(p, frames, wrong == BREAK ? count : count - 1)
 		       : 0;
 	if (sent == (int)(wrong == BREAK ? count : count - 1)) {
 		sent = (int)count;
@@ -330,37 +332,37 @@ int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *fr
 	return sent;
 }
 
-static void negotiate(struct sl_output *o, unsigned run)
+static void negotiate(struct dta_output *o, unsigned run)
 {
-	struct sl_roce_end ours, theirs;
+	struct dta_roce_end ours, theirs;
 	json_t *j;
 
-	sl_output_raw_ours(o, &ours);
-	put("THEIRS", run, sl_roce_end_json(&ours));
+	dta_output_raw_ours(o, &ours);
+	put("THEIRS", run, dta_roce_end_json(&ours));
 	j = await("OURS", run, NULL);
-	if (sl_roce_end_of_json(j, &theirs) || sl_output_raw_connect(o, &theirs))
+	if (dta_roce_end_of_json(j, &theirs) || dta_output_raw_connect(o, &theirs))
 		die("queue", "of the owner: not sound");
 	json_decref(j);
 }
 
-static void go_on(struct sl_output *o, unsigned run)
+static void go_on(struct dta_output *o, unsigned run)
 {
 	static uint64_t end, lost;
-	struct sl_output_stats s;
+	struct dta_output_stats s;
 
 	o->ops->stats(o, &s);
 	if (s.disconnects != lost)
 		printf("= lost: %s\n", s.last_error);
 	lost = s.disconnects;
 	if (!end)
-		end = sl_now_ns() + PATIENCE_NS;
-	if (sl_now_ns() > end)
+		end = base_now_ns() + PATIENCE_NS;
+	if (base_now_ns() > end)
 		die("the output does not get on", s.last_error);
-	if (o->ops->drive(o, sl_now_ns()) == SL_OUTPUT_DOWN && !strcmp(o->ops->name, "raw"))
+	if (o->ops->drive(o, base_now_ns()) == DTA_OUTPUT_DOWN && !strcmp(o->ops->name, "raw"))
 		negotiate(o, run);
 }
 
-static int give(struct sl_output *o, const struct sl_object *to, const struct operation *op,
+static int give(struct dta_output *o, const struct dta_object *to, const struct operation *op,
 		unsigned run)
 {
 	uint8_t data[LONG_ROOM];
@@ -374,7 +376,7 @@ static int give(struct sl_output *o, const struct sl_object *to, const struct op
 	return o->ops->write(o, to, op->at, data, op->bytes);
 }
 
-static void print_stats(const struct sl_output_stats *s)
+static void print_stats(const struct dta_output_stats *s)
 {
 	printf("= writes %llu adds %llu completed %llu unconfirmed %llu failed %llu again %llu naks %llu "
 	       "resyncs %llu connects %llu disconnects %llu %s\n",
@@ -389,26 +391,26 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 		     uint64_t operations, const char *what)
 {
 	json_t *about = json_load_file(path("OBJECT", 0), 0, NULL);
-	struct sl_object object = {
+	struct dta_object object = {
 		.number = 1,
 		.addr = (uint64_t)json_integer_value(json_object_get(about, "addr")),
 		.rkey = (uint32_t)json_integer_value(json_object_get(about, "rkey")),
 		.bytes = BYTES,
 	};
-	struct sl_object denied = object;
-	struct sl_output_stats s;
-	struct sl_output *o;
+	struct dta_object denied = object;
+	struct dta_output_stats s;
+	struct dta_output *o;
 	char error[200];
 	const char *why;
 	bool kill = !strcmp(what, "kill"), deny = !strcmp(what, "deny");
 	bool skip = !strcmp(what, "skip"), broken = !strcmp(what, "break");
 
 	if (raw)
-		o = sl_output_raw(&(struct sl_output_raw_opts){.interface = interface}, error,
-				  sizeof(error));
+		o = dta_output_raw(&(struct dta_output_raw_opts){.interface = interface}, error,
+				   sizeof(error));
 	else
-		o = sl_output_verbs(
-			&(struct sl_output_verbs_opts){
+		o = dta_output_verbs(
+			&(struct dta_output_verbs_opts){
 				.host = host,
 				.port = (uint16_t)json_integer_value(
 					json_object_get(about, "port")),
@@ -436,8 +438,8 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 		if (kill && i == operations - 64)
 			json_decref(await("KILLED", run, o));
 		/*
-		 * Frames that are sent for the first time, of which the owner can't have had others; and more follow.
-		 * Three of them, as the NAK of one may be lost.
+		 * Frames that are sent for the first time, of which the owner can't have had
+		 * others; and more follow. Three of them, as the NAK of one may be lost.
 		 */
 		if ((skip || broken) &&
 		    (i == operations / 4 || i == operations / 2 || i == operations / 4 * 3)) {
@@ -445,10 +447,10 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 				go_on(o, run);
 			if (wrongs)
 				printf("= %s: all was complete %.1f ms later\n", what,
-				       (double)(sl_now_ns() - wrong_ns) / 1e6);
+				       (double)(base_now_ns() - wrong_ns) / 1e6);
 			wrong = skip ? SKIP : BREAK;
 			until_wrong = 4;
-			wrong_ns = sl_now_ns();
+			wrong_ns = base_now_ns();
 		}
 		if (i % 32 == 31)
 			o->ops->flush(o), go_on(o, run);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine_drive.h - stores between guard pages, blocks of reports, an output that fails when it is told to, and
- * the engine's account: what its tests share.
+ * engine_drive.h - stores between guard pages, blocks of reports, an output that fails when it is
+ * told to, and the engine's account: what its tests share.
  */
 #ifndef TESTS_DTA_ENGINE_DRIVE_H
 #define TESTS_DTA_ENGINE_DRIVE_H
@@ -21,12 +21,12 @@
 #include "dta/store/hash.h"
 #include "dta/query/query.h"
 
-/* ---- a store that ends where its mapping ends --------------------------------------------------------- */
+/* ---- a store that ends where its mapping ends ---- */
 
 struct fenced {
 	uint8_t *all; /* guard page, object, guard page */
-	struct sl_object object;
-	struct sl_store_view v;
+	struct dta_object object;
+	struct dta_store_view v;
 	struct sl_store_config c;
 };
 
@@ -39,14 +39,15 @@ static inline void fence(struct fenced *f, struct sl_store_config c)
 	c.rows = c.rows ? c.rows : 1;
 	c.lanes = c.lanes ? c.lanes : 1;
 	c.banks = c.banks ? c.banks : 1;
-	bytes = sl_store_object_bytes(&c);
-	f->all = mmap(NULL, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	bytes = dta_store_object_bytes(&c);
+	f->all = mmap(NULL, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		      -1, 0);
 	assert_ptr_not_equal(f->all, MAP_FAILED);
 	assert_int_equal(mprotect(f->all + 4096, bytes, PROT_READ | PROT_WRITE), 0);
-	sl_store_format(f->all + 4096, &c, "fenced");
-	if (sl_store_view(f->all + 4096, bytes, &f->v, error, sizeof(error)))
+	dta_store_format(f->all + 4096, &c, "fenced");
+	if (dta_store_view(f->all + 4096, bytes, &f->v, error, sizeof(error)))
 		fail_msg("%s", error);
-	f->object = (struct sl_object){.number = ++number, .bytes = bytes, .map = f->all + 4096};
+	f->object = (struct dta_object){.number = ++number, .bytes = bytes, .map = f->all + 4096};
 	f->c = c;
 }
 
@@ -60,24 +61,29 @@ static inline void owner_rotates(struct fenced *f, uint64_t epoch)
 {
 	uint64_t oldest = epoch + 1 > f->c.banks ? epoch + 1 - f->c.banks : 0;
 
-	memset(f->object.map + SL_STORE_BANKS_OFFSET + epoch % f->c.banks * sl_store_bank_stride(&f->c), 0,
-	       sl_store_bank_stride(&f->c));
-	sl_store_epochs_set(f->object.map,
-			    &(struct sl_store_epochs){.epoch = epoch, .oldest = oldest, .state = 1});
+	memset(f->object.map + SL_STORE_BANKS_OFFSET +
+		       epoch % f->c.banks * sl_store_bank_stride(&f->c),
+	       0, sl_store_bank_stride(&f->c));
+	dta_store_epochs_set(f->object.map, &(struct dta_store_epochs){
+						    .epoch = epoch, .oldest = oldest, .state = 1});
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------ */
+/* ---- blocks ---- */
 
 struct feed {
-	struct sl_dta_block b;
+	struct dta_block b;
 	uint8_t items[1 << 16];
 };
 
-static inline struct feed *feed_of(struct feed *f, uint8_t opcode, uint8_t copies, uint8_t key_bytes,
-				   uint16_t value_bytes, uint16_t store)
+static inline struct feed *feed_of(struct feed *f, uint8_t opcode, uint8_t copies,
+				   uint8_t key_bytes, uint16_t value_bytes, uint16_t store)
 {
-	f->b = (struct sl_dta_block){.opcode = opcode, .copies = copies, .key_bytes = key_bytes,
-				     .value_bytes = value_bytes, .store = store, .items = f->items};
+	f->b = (struct dta_block){.opcode = opcode,
+				  .copies = copies,
+				  .key_bytes = key_bytes,
+				  .value_bytes = value_bytes,
+				  .store = store,
+				  .items = f->items};
 	return f;
 }
 
@@ -118,7 +124,8 @@ static inline void put_increment(struct feed *f, const void *key, uint64_t adden
 	put(f, key, value);
 }
 
-static inline void put_hop(struct feed *f, const void *key, uint8_t hop, uint8_t hops, uint32_t data)
+static inline void put_hop(struct feed *f, const void *key, uint8_t hop, uint8_t hops,
+			   uint32_t data)
 {
 	uint8_t value[8] = {hop, hops};
 
@@ -127,52 +134,52 @@ static inline void put_hop(struct feed *f, const void *key, uint8_t hop, uint8_t
 }
 
 /* Gives the block, and begins another of that shape. */
-static inline uint32_t give(struct sl_engine *e, uint32_t reporter, struct feed *f, uint64_t now)
+static inline uint32_t give(struct dta_engine *e, uint32_t reporter, struct feed *f, uint64_t now)
 {
-	uint32_t taken = sl_engine_block(e, 0, reporter, &f->b, now);
+	uint32_t taken = dta_engine_block(e, 0, reporter, &f->b, now);
 
 	f->b.count = 0;
 	return taken;
 }
 
-/* ---- the account --------------------------------------------------------------------------------------- */
+/* ---- the account ---- */
 
-static inline uint64_t dropped(const struct sl_engine_stats *s)
+static inline uint64_t dropped(const struct dta_engine_stats *s)
 {
 	uint64_t n = 0;
 
-	for (int i = 0; i < SL_DROPS; i++)
+	for (int i = 0; i < DTA_DROPS; i++)
 		n += s->dropped[i];
 	return n;
 }
 
-static inline struct sl_engine_stats closed(const struct sl_engine *e)
+static inline struct dta_engine_stats closed(const struct dta_engine *e)
 {
-	struct sl_engine_stats s;
+	struct dta_engine_stats s;
 
-	sl_engine_stats(e, &s);
+	dta_engine_stats(e, &s);
 	if (s.in != s.stored + s.waiting + dropped(&s))
-		fail_msg("%llu reports: %llu stored, %llu waiting, %llu dropped", (unsigned long long)s.in,
-			 (unsigned long long)s.stored, (unsigned long long)s.waiting,
-			 (unsigned long long)dropped(&s));
+		fail_msg("%llu reports: %llu stored, %llu waiting, %llu dropped",
+			 (unsigned long long)s.in, (unsigned long long)s.stored,
+			 (unsigned long long)s.waiting, (unsigned long long)dropped(&s));
 	return s;
 }
 
 static inline uint64_t next_random(uint64_t *state)
 {
-	return sl_dta_mix(*state += 0x9e3779b97f4a7c15u);
+	return dta_mix(*state += 0x9e3779b97f4a7c15u);
 }
 
-/* ---- an output without a mapping ------------------------------------------------------------------------ */
+/* ---- an output without a mapping ---- */
 
 struct moody {
-	struct sl_output o;
+	struct dta_output o;
 	uint8_t *memory; /* of the one object */
 	uint64_t bytes;
-	uint32_t room;	 /* operations that it takes before drive() is called; ~0: any */
-	uint32_t gain;	 /* room that each drive() makes */
+	uint32_t room;	     /* operations that it takes before drive() is called; ~0: any */
+	uint32_t gain;	     /* room that each drive() makes */
 	uint64_t until_down; /* operations until it goes down; ~0: never */
-	int refusal;	 /* what it answers instead of taking one, or 0 */
+	int refusal;	     /* what it answers instead of taking one, or 0 */
 	uint64_t ops, wakes, flushes, drives;
 	uint32_t woken_by;
 };
@@ -185,14 +192,15 @@ static inline int moody_take(struct moody *m, uint64_t offset, uint64_t bytes)
 		return -ENOTCONN;
 	if (!m->room)
 		return -EAGAIN;
-	assert_true(offset >= SL_STORE_BANKS_OFFSET && offset <= m->bytes && bytes <= m->bytes - offset);
+	assert_true(offset >= SL_STORE_BANKS_OFFSET && offset <= m->bytes &&
+		    bytes <= m->bytes - offset);
 	m->room -= m->room != ~0u;
 	m->until_down -= m->until_down != ~0ull;
 	m->ops++;
 	return 0;
 }
 
-static inline int moody_write(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static inline int moody_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 			      const void *data, uint32_t bytes)
 {
 	struct moody *m = (struct moody *)o;
@@ -204,8 +212,9 @@ static inline int moody_write(struct sl_output *o, const struct sl_object *to, u
 	return r;
 }
 
-static inline int moody_write_immediate(struct sl_output *o, const struct sl_object *to, uint64_t offset,
-					const void *data, uint32_t bytes, uint32_t immediate)
+static inline int moody_write_immediate(struct dta_output *o, const struct dta_object *to,
+					uint64_t offset, const void *data, uint32_t bytes,
+					uint32_t immediate)
 {
 	struct moody *m = (struct moody *)o;
 	int r = moody_write(o, to, offset, data, bytes);
@@ -215,7 +224,8 @@ static inline int moody_write_immediate(struct sl_output *o, const struct sl_obj
 	return r;
 }
 
-static inline int moody_add(struct sl_output *o, const struct sl_object *to, uint64_t offset, uint64_t addend)
+static inline int moody_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
+			    uint64_t addend)
 {
 	struct moody *m = (struct moody *)o;
 	int r = moody_take(m, offset, 8);
@@ -231,12 +241,12 @@ static inline int moody_add(struct sl_output *o, const struct sl_object *to, uin
 	return 0;
 }
 
-static inline void moody_flush(struct sl_output *o)
+static inline void moody_flush(struct dta_output *o)
 {
 	((struct moody *)o)->flushes++;
 }
 
-static inline enum sl_output_state moody_drive(struct sl_output *o, uint64_t now_ns)
+static inline enum dta_output_state moody_drive(struct dta_output *o, uint64_t now_ns)
 {
 	struct moody *m = (struct moody *)o;
 
@@ -244,21 +254,21 @@ static inline enum sl_output_state moody_drive(struct sl_output *o, uint64_t now
 	m->drives++;
 	if (m->room != ~0u)
 		m->room += m->gain;
-	return m->until_down ? SL_OUTPUT_UP : SL_OUTPUT_DOWN;
+	return m->until_down ? DTA_OUTPUT_UP : DTA_OUTPUT_DOWN;
 }
 
-static inline uint64_t moody_outstanding(const struct sl_output *o)
+static inline uint64_t moody_outstanding(const struct dta_output *o)
 {
 	(void)o;
 	return 0;
 }
 
-static inline void moody_stats(const struct sl_output *o, struct sl_output_stats *out)
+static inline void moody_stats(const struct dta_output *o, struct dta_output_stats *out)
 {
-	*out = (struct sl_output_stats){.completed = ((const struct moody *)o)->ops};
+	*out = (struct dta_output_stats){.completed = ((const struct moody *)o)->ops};
 }
 
-static inline void moody_close(struct sl_output *o)
+static inline void moody_close(struct dta_output *o)
 {
 	(void)o;
 }
@@ -266,11 +276,14 @@ static inline void moody_close(struct sl_output *o)
 /* Writes into the fenced object, though the engine sees no mapping. */
 static inline void moody_over(struct moody *m, struct fenced *f)
 {
-	static const struct sl_output_ops ops = {"moody",	 moody_write,	    moody_write_immediate,
-						 moody_add,	 moody_flush,	    moody_drive,
-						 moody_outstanding, moody_stats, moody_close};
+	static const struct dta_output_ops ops = {
+		"moody",     moody_write,	moody_write_immediate, moody_add,  moody_flush,
+		moody_drive, moody_outstanding, moody_stats,	       moody_close};
 
-	*m = (struct moody){.o.ops = &ops, .memory = f->object.map, .bytes = f->object.bytes, .room = ~0u,
+	*m = (struct moody){.o.ops = &ops,
+			    .memory = f->object.map,
+			    .bytes = f->object.bytes,
+			    .room = ~0u,
 			    .until_down = ~0ull};
 	f->object.map = NULL;
 }

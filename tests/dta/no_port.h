@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* no_port.h - a clock that the test moves, and an interface with nobody behind it, for tests of raw outputs. */
+/* no_port.h - a clock that the test moves, and an interface with nobody behind it, for tests of raw
+ * outputs. */
 #ifndef SL_TESTS_DTA_NO_PORT_H
 #define SL_TESTS_DTA_NO_PORT_H
 
@@ -7,22 +8,22 @@
 
 static uint64_t now;
 
-uint64_t __wrap_sl_now_ns(void);
-uint64_t __wrap_sl_now_ns(void)
+uint64_t __wrap_base_now_ns(void);
+uint64_t __wrap_base_now_ns(void)
 {
 	return now;
 }
 
-static struct sl_raw_port no_port(void)
+static struct dta_raw_port no_port(void)
 {
-	return (struct sl_raw_port){
+	return (struct dta_raw_port){
 		.fd = -1,
 		.deaf = -1,
 		.end = {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .mac = {2, 1}, .mtu = 1024},
 	};
 }
 
-int __wrap_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
-			    char *error, size_t error_bytes);
+int __wrap_dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
+			     char *error, size_t error_bytes);
 
 #endif

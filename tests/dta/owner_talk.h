@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owner_talk.h - an owner of stores in a folder of the test's own, and translators that talk to it. After cmocka.h. */
+/* owner_talk.h - an owner of stores in a folder of the test's own, and translators that talk to it.
+ * After cmocka.h. */
 #ifndef SL_TESTS_DTA_OWNER_TALK_H
 #define SL_TESTS_DTA_OWNER_TALK_H
 
@@ -57,32 +58,32 @@ static inline const char *write_file(const char *name, const char *text)
 	return path;
 }
 
-/* ---- a translator ---------------------------------------------------------------------------------------- */
+/* ---- a translator ---- */
 
 struct translator {
-	struct sl_line *line;
-	struct sl_object object[8];
+	struct dta_control_line *line;
+	struct dta_object object[8];
 	size_t objects;
 	uint64_t epoch, instance;
 	int64_t lane;
 	json_t *store; /* the last one that was named */
 };
 
-static inline struct sl_line *connect_to(const char *path)
+static inline struct dta_control_line *connect_to(const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	strcpy(a.sun_path, path);
 	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	return sl_line_new(fd);
+	return dta_control_line_new(fd);
 }
 
 /* The next message, within 20 s; NULL: the other end has closed. fd: the caller's. */
-static inline json_t *next(struct sl_line *l, int *fd)
+static inline json_t *next(struct dta_control_line *l, int *fd)
 {
 	for (int i = 0; i < 20000; i++) {
-		json_t *m = sl_line_read(l, fd);
+		json_t *m = dta_control_line_read(l, fd);
 
 		if (m)
 			return m;
@@ -104,9 +105,9 @@ static inline int64_t number(const json_t *m, const char *key)
 	return json_integer_value(json_object_get(m, key));
 }
 
-static inline void say(struct sl_line *l, json_t *m)
+static inline void say(struct dta_control_line *l, json_t *m)
 {
-	assert_int_equal(sl_line_write(l, m, -1), 0);
+	assert_int_equal(dta_control_line_write(l, m, -1), 0);
 }
 
 /* Takes messages until one of this type came, which it returns. */
@@ -120,7 +121,7 @@ static inline json_t *until(struct translator *t, const char *type)
 		if (!m)
 			fail_msg("the owner has closed before '%s'", type);
 		if (!strcmp(type_of(m), "object")) {
-			struct sl_object *o = &t->object[t->objects++];
+			struct dta_object *o = &t->object[t->objects++];
 
 			assert_true(fd >= 0);
 			o->number = (uint32_t)number(m, "number");
@@ -165,29 +166,29 @@ static inline void rotated(struct translator *t)
 
 static inline void leave(struct translator *t)
 {
-	sl_line_free(t->line);
+	dta_control_line_free(t->line);
 	for (size_t i = 0; i < t->objects; i++)
 		munmap(t->object[i].map, t->object[i].bytes);
 	json_decref(t->store);
 }
 
 static inline uint8_t *bank_of(struct translator *t, size_t object, uint64_t epoch,
-			struct sl_store_view *v)
+			       struct dta_store_view *v)
 {
 	char error[160];
 
-	assert_int_equal(sl_store_view(t->object[object].map, t->object[object].bytes, v, error,
-				       sizeof(error)),
+	assert_int_equal(dta_store_view(t->object[object].map, t->object[object].bytes, v, error,
+					sizeof(error)),
 			 0);
-	return (uint8_t *)(uintptr_t)sl_store_bank(v, epoch);
+	return (uint8_t *)(uintptr_t)dta_store_bank(v, epoch);
 }
 
-static inline struct sl_owner *own(const char *text, char *error)
+static inline struct dta_store_server *own(const char *text, char *error)
 {
-	struct sl_owner *o = sl_owner_new(write_file("s.yaml", text), error, 512);
+	struct dta_store_server *o = dta_store_server_new(write_file("s.yaml", text), error, 512);
 
 	if (o)
-		assert_int_equal(sl_owner_start(o), 0);
+		assert_int_equal(dta_store_server_start(o), 0);
 	return o;
 }
 
@@ -210,28 +211,28 @@ static inline const char *yaml(const char *rest, const char *stores)
 #define FLOWS \
 	"- {name: flows, number: 1, kind: key-write, slots: 1000, value: 8, copies: 2, seed: 1}"
 
-static inline bool is_epoch(struct sl_owner *o, uint64_t epoch)
+static inline bool is_epoch(struct dta_store_server *o, uint64_t epoch)
 {
-	struct sl_store_epochs e;
-	struct sl_held held;
+	struct dta_store_epochs e;
+	struct dta_held held;
 	bool is;
 
-	assert_true(sl_owner_hold(o, "flows", &held));
-	is = sl_store_epochs(held.view[0], &e) && e.epoch == epoch;
-	sl_owner_release(o);
+	assert_true(dta_store_server_hold(o, "flows", &held));
+	is = dta_store_epochs(held.view[0], &e) && e.epoch == epoch;
+	dta_store_server_release(o);
 	return is;
 }
 
-static inline void wait_epoch(struct sl_owner *o, uint64_t epoch)
+static inline void wait_epoch(struct dta_store_server *o, uint64_t epoch)
 {
 	for (int i = 0; i < 20000 && !is_epoch(o, epoch); i++)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	assert_true(is_epoch(o, epoch));
 }
 
-static inline bool waits(struct sl_owner *o)
+static inline bool waits(struct dta_store_server *o)
 {
-	json_t *j = sl_owner_json(o);
+	json_t *j = dta_store_server_json(o);
 	bool is = json_is_true(
 		json_object_get(json_array_get(json_object_get(j, "stores"), 0), "waiting"));
 
@@ -239,7 +240,7 @@ static inline bool waits(struct sl_owner *o)
 	return is;
 }
 
-static inline void wait_waiting(struct sl_owner *o)
+static inline void wait_waiting(struct dta_store_server *o)
 {
 	for (int i = 0; i < 20000 && !waits(o); i++)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -248,31 +249,31 @@ static inline void wait_waiting(struct sl_owner *o)
 
 static inline void put(struct translator *t, size_t object, uint64_t epoch, uint64_t key)
 {
-	struct sl_store_view v;
+	struct dta_store_view v;
 	uint8_t *bank = bank_of(t, object, epoch, &v);
-	struct sl_dta_hash h = sl_dta_hash(&key, 8, v.config->seed);
-	uint64_t unit[2] = {sl_dta_check(h, &key, 8), key};
+	struct dta_hash h = dta_hash(&key, 8, v.config->seed);
+	uint64_t unit[2] = {dta_check(h, &key, 8), key};
 
-	memcpy(bank + sl_dta_slot(h, 0, v.config->slots) * 16, unit, 16);
+	memcpy(bank + dta_slot(h, 0, v.config->slots) * 16, unit, 16);
 }
 
-static inline bool found(struct sl_owner *o, uint64_t key)
+static inline bool found(struct dta_store_server *o, uint64_t key)
 {
-	const struct sl_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
-	struct sl_answer a = {0};
-	struct sl_held held;
+	const struct dta_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
+	struct dta_query_answer a = {0};
+	struct dta_held held;
 
-	assert_true(sl_owner_hold(o, "flows", &held));
+	assert_true(dta_store_server_hold(o, "flows", &held));
 	a.result = SL_QUERY_EMPTY;
 	for (size_t i = 0; i < held.count && a.result != SL_QUERY_FOUND; i++)
-		sl_view_keywrite(held.view[i], &q, &a);
-	sl_owner_release(o);
+		dta_view_keywrite(held.view[i], &q, &a);
+	dta_store_server_release(o);
 	return a.result == SL_QUERY_FOUND;
 }
 
-static inline uint64_t unit_count(struct sl_owner *o, const char *what)
+static inline uint64_t unit_count(struct dta_store_server *o, const char *what)
 {
-	json_t *j = sl_owner_json(o);
+	json_t *j = dta_store_server_json(o);
 	uint64_t n = (uint64_t)number(json_object_get(json_object_get(j, "account"), "units"),
 				      what);
 

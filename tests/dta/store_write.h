@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_write.h - writes into stores as docs/dta-store.md says, without the engine: what queries are tested
- * against is the format.
+ * store_write.h - writes into stores as docs/dta-store.md says, without the engine: what queries
+ * are tested against is the format.
  */
 #ifndef TESTS_DTA_STORE_WRITE_H
 #define TESTS_DTA_STORE_WRITE_H
@@ -15,7 +15,7 @@
 struct made {
 	void *map;
 	uint64_t bytes;
-	struct sl_store_view v;
+	struct dta_store_view v;
 };
 
 static inline bool make_store(struct made *m, struct sl_store_config c)
@@ -25,34 +25,35 @@ static inline bool make_store(struct made *m, struct sl_store_config c)
 	c.rows = c.rows ? c.rows : 1;
 	c.lanes = c.lanes ? c.lanes : 1;
 	c.banks = c.banks ? c.banks : 1;
-	if (sl_store_config_check(&c, error, sizeof(error)))
+	if (dta_store_config_check(&c, error, sizeof(error)))
 		return false;
-	m->bytes = sl_store_object_bytes(&c);
+	m->bytes = dta_store_object_bytes(&c);
 	m->map = aligned_alloc(4096, m->bytes);
 	memset(m->map, 0, m->bytes);
-	sl_store_format(m->map, &c, "test");
-	return !sl_store_view(m->map, m->bytes, &m->v, error, sizeof(error));
+	dta_store_format(m->map, &c, "test");
+	return !dta_store_view(m->map, m->bytes, &m->v, error, sizeof(error));
 }
 
 static inline void set_epochs(struct made *m, uint64_t epoch, uint64_t oldest)
 {
-	sl_store_epochs_set(m->map, &(struct sl_store_epochs){.epoch = epoch, .oldest = oldest, .state = 1});
+	dta_store_epochs_set(
+		m->map, &(struct dta_store_epochs){.epoch = epoch, .oldest = oldest, .state = 1});
 }
 
 static inline uint8_t *bank_of(const struct made *m, uint64_t epoch)
 {
-	return (uint8_t *)(uintptr_t)sl_store_bank(&m->v, epoch);
+	return (uint8_t *)(uintptr_t)dta_store_bank(&m->v, epoch);
 }
 
 static inline void put_keywrite(struct made *m, uint64_t epoch, const void *key, size_t key_bytes,
 				const void *value, uint32_t first, uint32_t end)
 {
 	const struct sl_store_config *c = m->v.config;
-	struct sl_dta_hash h = sl_dta_hash(key, key_bytes, c->seed);
-	uint64_t check = sl_dta_check(h, value, c->value_bytes);
+	struct dta_hash h = dta_hash(key, key_bytes, c->seed);
+	uint64_t check = dta_check(h, value, c->value_bytes);
 
 	for (uint32_t n = first; n < end; n++) {
-		uint8_t *to = bank_of(m, epoch) + sl_dta_slot(h, n, c->slots) * sl_store_slot_bytes(c);
+		uint8_t *to = bank_of(m, epoch) + dta_slot(h, n, c->slots) * sl_store_slot_bytes(c);
 
 		memset(to, 0, sl_store_slot_bytes(c));
 		memcpy(to, &check, 8);
@@ -61,8 +62,8 @@ static inline void put_keywrite(struct made *m, uint64_t epoch, const void *key,
 }
 
 /* items of value_bytes each; count of them in use. */
-static inline void put_block(struct made *m, uint32_t list, uint32_t lane, uint64_t block, const void *items,
-			     uint32_t count)
+static inline void put_block(struct made *m, uint32_t list, uint32_t lane, uint64_t block,
+			     const void *items, uint32_t count)
 {
 	const struct sl_store_config *c = m->v.config;
 	uint64_t unit = sl_store_block_bytes(c), tail;
@@ -70,29 +71,30 @@ static inline void put_block(struct made *m, uint32_t list, uint32_t lane, uint6
 
 	memset(to, 0, unit - 8);
 	memcpy(to, items, (size_t)count * c->value_bytes);
-	tail = sl_dta_tail(c, list, lane, block, to, unit - 8, count);
+	tail = dta_tail(c, list, lane, block, to, unit - 8, count);
 	__atomic_store_n((uint64_t *)(void *)(to + unit - 8), tail, __ATOMIC_RELEASE);
 }
 
-static inline void put_path(struct made *m, uint64_t epoch, const void *key, size_t key_bytes, uint64_t present,
-			    uint32_t hops, const uint32_t *value, uint32_t first, uint32_t end)
+static inline void put_path(struct made *m, uint64_t epoch, const void *key, size_t key_bytes,
+			    uint64_t present, uint32_t hops, const uint32_t *value, uint32_t first,
+			    uint32_t end)
 {
 	const struct sl_store_config *c = m->v.config;
 	uint64_t unit[64] = {0}, bytes = sl_store_path_bytes(c);
-	struct sl_dta_hash h = sl_dta_hash(key, key_bytes, c->seed);
+	struct dta_hash h = dta_hash(key, key_bytes, c->seed);
 
 	unit[1] = present;
 	memcpy(unit + 2, &hops, 4);
 	for (uint32_t i = 0; i < hops; i++)
 		if (present >> i & 1)
 			memcpy((uint8_t *)unit + 20 + 4ull * i, &value[i], 4);
-	unit[0] = sl_dta_check(h, unit + 1, bytes - 8);
+	unit[0] = dta_check(h, unit + 1, bytes - 8);
 	for (uint32_t n = first; n < end; n++)
-		memcpy(bank_of(m, epoch) + sl_dta_slot(h, n, c->slots) * bytes, unit, bytes);
+		memcpy(bank_of(m, epoch) + dta_slot(h, n, c->slots) * bytes, unit, bytes);
 }
 
-static inline void put_lane(struct made *m, uint64_t epoch, uint32_t lane, const void *cells, uint64_t columns,
-			    uint32_t first_reporter, uint32_t reporters)
+static inline void put_lane(struct made *m, uint64_t epoch, uint32_t lane, const void *cells,
+			    uint64_t columns, uint32_t first_reporter, uint32_t reporters)
 {
 	const struct sl_store_config *c = m->v.config;
 	uint8_t *at = bank_of(m, epoch) + lane * sl_store_lane_bytes(c);
@@ -101,8 +103,8 @@ static inline void put_lane(struct made *m, uint64_t epoch, uint32_t lane, const
 
 	for (uint32_t i = first_reporter; i < first_reporter + reporters; i++)
 		done.map[i / 64] |= 1ull << i % 64;
-	done.rows_check = sl_dta_sketch_check(c, lane, 1, cells, bytes);
-	done.check = sl_dta_sketch_check(c, lane, 0, &done.epoch, sizeof(done) - 8);
+	done.rows_check = dta_sketch_check(c, lane, 1, cells, bytes);
+	done.check = dta_sketch_check(c, lane, 0, &done.epoch, sizeof(done) - 8);
 	memcpy(at + sizeof(done), cells, bytes);
 	memcpy(at, &done, sizeof(done));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_client_raw.c - a translator's raw output and the queue pairs that it asks for: before a collector that is made up
- * here, late and forgetful. An answer does not say which question it is for, so there may be one at a time. Time and the
- * interface are made up, too.
+ * test_client_raw.c - a translator's raw output and the queue pairs that it asks for: before a
+ * collector that is made up here, late and forgetful. An answer does not say which question it is
+ * for, so there may be one at a time. Time and the interface are made up, too.
  */
 #include "engine_drive.h"
 
@@ -16,59 +16,61 @@
 
 #define SECOND 1000000000ull
 
-/* ---- what the output believes to be its interface: nobody is behind it --------------------------------- */
+/* ---- what the output believes to be its interface: nobody is behind it ---- */
 
 static struct {
 	unsigned sent;
 	int listen_error;
 } port;
 
-int __wrap_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
-			    char *error, size_t error_bytes)
+int __wrap_dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
+			     char *error, size_t error_bytes)
 {
 	(void)opts, (void)error, (void)error_bytes;
 	*p = no_port();
 	return 0;
 }
 
-void __wrap_sl_raw_port_close(struct sl_raw_port *p);
-void __wrap_sl_raw_port_close(struct sl_raw_port *p)
+void __wrap_dta_raw_port_close(struct dta_raw_port *p);
+void __wrap_dta_raw_port_close(struct dta_raw_port *p)
 {
 	(void)p;
 }
 
-int __wrap_sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours);
-int __wrap_sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours)
+int __wrap_dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours);
+int __wrap_dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours)
 {
 	(void)p, (void)ours;
 	return port.listen_error;
 }
 
-int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
-			    unsigned count);
-int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
-			    unsigned count)
+int __wrap_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
+			     unsigned count);
+int __wrap_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
+			     unsigned count)
 {
 	(void)p, (void)frames;
 	port.sent += count;
 	return (int)count;
 }
 
-int __wrap_sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frames, unsigned count);
-int __wrap_sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frames, unsigned count)
+int __wrap_dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames,
+				unsigned count);
+int __wrap_dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames,
+				unsigned count)
 {
 	(void)p, (void)frames, (void)count;
 	return 0;
 }
 
-/* ---- the collector --------------------------------------------------------------------------------------- */
+/* ---- the collector ---- */
 
 static struct {
 	char dir[32];
 	struct sockaddr_un at;
 	int listener;
-	struct sl_line *line; /* of the session */
-	struct sl_client *client;
+	struct dta_control_line *line; /* of the session */
+	struct dta_client *client;
 	unsigned hellos, queues; /* heard in this session */
 	bool closed;		 /* by the client */
 } here;
@@ -90,19 +92,19 @@ static int begin(void **state)
 	assert_int_equal(bind(here.listener, (struct sockaddr *)&here.at, sizeof(here.at)), 0);
 	assert_int_equal(listen(here.listener, 4), 0);
 	snprintf(where, sizeof(where), "unix:%s", here.at.sun_path);
-	here.client = sl_client_new(&(struct sl_client_opts){.collector = where,
-							     .name = "t",
-							     .output = SL_CLIENT_RAW,
-							     .interface = "any"},
-				    error, sizeof(error));
+	here.client = dta_client_new(&(struct dta_client_opts){.collector = where,
+							       .name = "t",
+							       .output = DTA_CLIENT_RAW,
+							       .interface = "any"},
+				     error, sizeof(error));
 	return here.client ? 0 : -1;
 }
 
 static int end(void **state)
 {
 	(void)state;
-	sl_client_free(here.client);
-	sl_line_free(here.line);
+	dta_client_free(here.client);
+	dta_control_line_free(here.line);
 	close(here.listener);
 	unlink(here.at.sun_path);
 	return rmdir(here.dir);
@@ -114,12 +116,12 @@ static void listen_to_it(void)
 	json_t *m;
 
 	if (fd >= 0) {
-		here.line = sl_line_new(fd);
+		here.line = dta_control_line_new(fd);
 		assert_non_null(here.line);
 		here.hellos = here.queues = 0;
 		here.closed = false;
 	}
-	while (here.line && (m = sl_line_read(here.line, &passed))) {
+	while (here.line && (m = dta_control_line_read(here.line, &passed))) {
 		const char *type = json_string_value(json_object_get(m, "type"));
 
 		here.hellos += !strcmp(type, "hello");
@@ -132,8 +134,8 @@ static void listen_to_it(void)
 static void pass(uint64_t ns)
 {
 	for (const uint64_t until = now + ns; now < until; now += 10000000) {
-		sl_client_drive(here.client, now);
-		sl_client_tick(here.client, now);
+		dta_client_drive(here.client, now);
+		dta_client_tick(here.client, now);
 		listen_to_it();
 	}
 }
@@ -141,7 +143,7 @@ static void pass(uint64_t ns)
 /* Its collector goes, and another connection is there. */
 static void hang_up(void)
 {
-	sl_line_free(here.line);
+	dta_control_line_free(here.line);
 	here.line = NULL;
 	pass(3 * SECOND); /* longer than any back-off */
 	assert_int_equal(here.hellos, 1);
@@ -150,7 +152,7 @@ static void hang_up(void)
 static void say(json_t *m)
 {
 	assert_non_null(m);
-	assert_int_equal(sl_line_write(here.line, m, -1), 0);
+	assert_int_equal(dta_control_line_write(here.line, m, -1), 0);
 }
 
 static void welcome(void)
@@ -161,14 +163,14 @@ static void welcome(void)
 
 static void answer(void)
 {
-	const struct sl_roce_end e = {.qpn = 0x111,
-				      .psn = 1,
-				      .gid = {[10] = 0xff, 0xff, 10, 0, 0, 2},
-				      .mac = {2, 2},
-				      .mtu = 1024,
-				      .atomics = 1};
+	const struct dta_roce_end e = {.qpn = 0x111,
+				       .psn = 1,
+				       .gid = {[10] = 0xff, 0xff, 10, 0, 0, 2},
+				       .mac = {2, 2},
+				       .mtu = 1024,
+				       .atomics = 1};
 
-	say(sl_roce_end_json(&e));
+	say(dta_roce_end_json(&e));
 }
 
 static void name_stores(void)
@@ -200,17 +202,17 @@ static void settle(void)
 	name_stores();
 	pass(SECOND / 10);
 	assert_int_equal(here.queues, 1);
-	assert_false(sl_client_ready(here.client));
+	assert_false(dta_client_ready(here.client));
 	answer();
 	pass(SECOND / 10);
-	assert_true(sl_client_ready(here.client));
+	assert_true(dta_client_ready(here.client));
 }
 
-static struct sl_output_stats stats(void)
+static struct dta_output_stats stats(void)
 {
-	struct sl_translate_account a = {0};
+	struct dta_translate_account a = {0};
 
-	sl_client_account(here.client, &a);
+	dta_client_account(here.client, &a);
 	return a.output;
 }
 
@@ -219,12 +221,12 @@ static void write_to_nobody(void)
 {
 	static struct feed f;
 
-	put(feed_of(&f, SL_DTA_KEYWRITE, 1, 8, 8, 1), "a key ..", "a value.");
-	assert_int_equal(sl_client_block(here.client, 0, 1, &f.b, now), 1);
-	sl_client_tick(here.client, now);
+	put(feed_of(&f, DTA_KEYWRITE, 1, 8, 8, 1), "a key ..", "a value.");
+	assert_int_equal(dta_client_block(here.client, 0, 1, &f.b, now), 1);
+	dta_client_tick(here.client, now);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void none_is_asked_for_before_the_welcome(void **state)
 {
@@ -242,7 +244,7 @@ static void none_is_asked_for_before_the_welcome(void **state)
 	answer();
 	port.sent = 0;
 	pass(SECOND / 10);
-	assert_true(sl_client_ready(here.client));
+	assert_true(dta_client_ready(here.client));
 	assert_int_equal(stats().connects, 2);
 	assert_true(port.sent > 0); /* what was on its way is given again */
 }
@@ -257,7 +259,7 @@ static void one_that_waits_for_its_answer_is_not_followed_by_another(void **stat
 	assert_int_equal(here.queues, 2);
 	answer();
 	pass(SECOND / 10);
-	assert_true(sl_client_ready(here.client) && !here.closed);
+	assert_true(dta_client_ready(here.client) && !here.closed);
 	/* A second answer would be to a question that nobody asked. */
 	answer();
 	pass(SECOND / 10);
@@ -278,7 +280,7 @@ static void one_that_nothing_could_be_heard_over_is_not_asked_for(void **state)
 	assert_int_equal(here.queues, 1);
 	answer();
 	pass(SECOND / 10);
-	assert_true(sl_client_ready(here.client));
+	assert_true(dta_client_ready(here.client));
 }
 
 int main(void)

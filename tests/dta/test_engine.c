@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_engine.c - each primitive by way of a mapping and of an output's operations: queries find what was
- * reported, every report is in one counter, and what does not fit changes nothing.
+ * test_engine.c - each primitive by way of a mapping and of an output's operations: queries find
+ * what was reported, every report is in one counter, and what does not fit changes nothing.
  */
 #include "engine_drive.h"
 
@@ -14,8 +14,8 @@ static struct way mapped = {true}, operated = {false};
 struct rig {
 	struct fenced f;
 	struct moody m;
-	struct sl_output *shm;
-	struct sl_engine *e;
+	struct dta_output *shm;
+	struct dta_engine *e;
 	uint64_t woken;
 	uint32_t woken_by;
 };
@@ -29,23 +29,23 @@ static void woke(void *arg, uint32_t number)
 }
 
 static void set_up(struct rig *r, void **state, struct sl_store_config c,
-		   const struct sl_engine_opts *opts)
+		   const struct dta_engine_opts *opts)
 {
 	const struct way *way = *state;
-	struct sl_output *o;
+	struct dta_output *o;
 
 	memset(r, 0, sizeof(*r));
 	fence(&r->f, c);
-	r->shm = sl_output_shm(woke, r);
+	r->shm = dta_output_shm(woke, r);
 	assert_non_null(r->shm);
 	o = r->shm;
 	if (!way->mapped) {
 		moody_over(&r->m, &r->f);
 		o = &r->m.o;
 	}
-	r->e = sl_engine_new(opts, o);
+	r->e = dta_engine_new(opts, o);
 	assert_non_null(r->e);
-	assert_int_equal(sl_engine_store(r->e, &r->f.c, &r->f.object, 0, 0, NULL), 0);
+	assert_int_equal(dta_engine_store(r->e, &r->f.c, &r->f.object, 0, 0, NULL), 0);
 }
 
 static uint64_t wakes(const struct rig *r)
@@ -55,7 +55,7 @@ static uint64_t wakes(const struct rig *r)
 
 static void take_down(struct rig *r)
 {
-	sl_engine_free(r->e);
+	dta_engine_free(r->e);
 	r->shm->ops->close(r->shm);
 	unfence(&r->f);
 }
@@ -84,7 +84,7 @@ static void keys_of_any_length_are_found_in_every_copy(void **state)
 					uint8_t key[64] = {0}, value[256];
 					uint64_t values = 0;
 
-					feed_of(&feed, SL_DTA_KEYWRITE, copies, key_bytes[i],
+					feed_of(&feed, DTA_KEYWRITE, copies, key_bytes[i],
 						value_bytes[j], 0);
 					for (uint32_t n = 0; n < 100; n++) {
 						memcpy(key, &n, 4);
@@ -96,13 +96,13 @@ static void keys_of_any_length_are_found_in_every_copy(void **state)
 					}
 					assert_int_equal(give(r.e, 0, &feed, 1), 100);
 					for (uint32_t n = 0; n < 100; n++) {
-						struct sl_query q = {
+						struct dta_query q = {
 							key, key_bytes[i], ~0ull, copies, 0, 0};
-						struct sl_answer a;
+						struct dta_query_answer a;
 						uint32_t got;
 
 						memcpy(key, &n, 4);
-						sl_view_keywrite(&r.f.v, &q, &a);
+						dta_view_keywrite(&r.f.v, &q, &a);
 						assert_int_equal(a.result, SL_QUERY_FOUND);
 						assert_memory_equal(a.value, &n, 4);
 						assert_memory_equal(a.value,
@@ -132,15 +132,15 @@ static void the_last_report_of_a_key_in_a_block_stays(void **state)
 	       (struct sl_store_config){
 		       .kind = SL_STORE_KEYWRITE, .slots = 64, .value_bytes = 8, .copies = 2},
 	       NULL);
-	feed_of(&feed, SL_DTA_KEYWRITE, 2, 4, 8, 0);
+	feed_of(&feed, DTA_KEYWRITE, 2, 4, 8, 0);
 	for (uint64_t n = 0; n < 90; n++)
 		put(&feed, "same", &n);
 	assert_int_equal(give(r.e, 0, &feed, 1), 90);
 	for (uint32_t copy = 1; copy <= 2; copy++) {
-		struct sl_query q = {"same", 4, ~0ull, copy, SL_QUERY_CONSENSUS, copy};
-		struct sl_answer a;
+		struct dta_query q = {"same", 4, ~0ull, copy, SL_QUERY_CONSENSUS, copy};
+		struct dta_query_answer a;
 
-		sl_view_keywrite(&r.f.v, &q, &a);
+		dta_view_keywrite(&r.f.v, &q, &a);
 		assert_int_equal(a.result, SL_QUERY_FOUND);
 		assert_int_equal(a.value[0], 89);
 	}
@@ -174,7 +174,7 @@ static void lists_keep_order_over_wraps_and_partial_blocks(void **state)
 				uint64_t n = 1 + next_random(&rnd) % (2 * batch);
 				uint32_t list = 0;
 
-				feed_of(&feed, SL_DTA_APPEND, 0, 4, value_bytes[v], 0);
+				feed_of(&feed, DTA_APPEND, 0, 4, value_bytes[v], 0);
 				for (uint64_t i = 0; i < n; i++) {
 					uint8_t item[12] = {0};
 
@@ -186,13 +186,13 @@ static void lists_keep_order_over_wraps_and_partial_blocks(void **state)
 				}
 				assert_int_equal(give(r.e, 0, &feed, now), n);
 				now += next_random(&rnd) % 600000;
-				sl_engine_tick(r.e, now);
+				dta_engine_tick(r.e, now);
 				for (list = 0; list < LISTS; list++) {
 					uint8_t items[64 * 12];
 					int count;
 
-					while ((count = sl_append_read(&r.f.v, &reader[list], items,
-								       64)) > 0)
+					while ((count = dta_append_read(&r.f.v, &reader[list],
+									items, 64)) > 0)
 						for (int i = 0; i < count; i++) {
 							uint32_t x;
 
@@ -205,13 +205,13 @@ static void lists_keep_order_over_wraps_and_partial_blocks(void **state)
 				closed(r.e);
 			}
 			assert_true(batch == 1 || closed(r.e).blocks_partial > 0);
-			sl_engine_flush(r.e);
+			dta_engine_flush(r.e);
 			assert_int_equal(closed(r.e).waiting, 0);
 			for (uint32_t list = 0; list < LISTS; list++) {
 				uint8_t items[64 * 12];
 				int count;
 
-				while ((count = sl_append_read(&r.f.v, &reader[list], items, 64)) >
+				while ((count = dta_append_read(&r.f.v, &reader[list], items, 64)) >
 				       0)
 					got[list] += (uint64_t)count;
 				assert_int_equal(got[list], sent[list]);
@@ -232,15 +232,15 @@ static void partial_blocks_wait_for_the_timer(void **state)
 					.value_bytes = 4,
 					.batch = 4,
 					.lists = 2},
-	       &(struct sl_engine_opts){.flush_ns = 1000});
-	feed_of(&feed, SL_DTA_APPEND, 0, 4, 4, 0);
+	       &(struct dta_engine_opts){.flush_ns = 1000});
+	feed_of(&feed, DTA_APPEND, 0, 4, 4, 0);
 	put_append(&feed, 0, "abcd");
 	give(r.e, 0, &feed, 10);
-	sl_engine_tick(r.e, 1009);
+	dta_engine_tick(r.e, 1009);
 	assert_int_equal(closed(r.e).waiting, 1);
 	put_append(&feed, 0, "efgh");
 	give(r.e, 0, &feed, 1009);
-	sl_engine_tick(r.e, 1010);
+	dta_engine_tick(r.e, 1010);
 	assert_int_equal(closed(r.e).waiting, 0);
 	assert_int_equal(closed(r.e).stored, 2);
 	assert_int_equal(closed(r.e).blocks_partial, 1);
@@ -261,11 +261,11 @@ static void behind_a_partial_block_are_zeros(void **state)
 					.lists = 1},
 	       NULL);
 	/* What was staged for the block before must not come along. */
-	feed_of(&feed, SL_DTA_APPEND, 0, 4, 4, 0);
+	feed_of(&feed, DTA_APPEND, 0, 4, 4, 0);
 	for (int i = 0; i < 5; i++)
 		put_append(&feed, 0, "abcd");
 	assert_int_equal(give(r.e, 0, &feed, 1), 5);
-	sl_engine_flush(r.e);
+	dta_engine_flush(r.e);
 	assert_int_equal(closed(r.e).blocks_partial, 1);
 	block = r.f.all + 4096 + SL_STORE_BANKS_OFFSET + sl_store_block_bytes(&r.f.c);
 	assert_memory_equal(block, "abcd\0\0\0\0\0\0\0\0\0\0\0\0", 16);
@@ -286,15 +286,15 @@ static void a_list_goes_on_at_the_block_that_it_is_given(void **state)
 					.lists = 2,
 					.lanes = 3},
 	       NULL);
-	assert_int_equal(sl_engine_store(r.e, &r.f.c, &r.f.object, 2, 0, next), 0);
-	feed_of(&feed, SL_DTA_APPEND, 0, 4, 8, 0);
+	assert_int_equal(dta_engine_store(r.e, &r.f.c, &r.f.object, 2, 0, next), 0);
+	feed_of(&feed, DTA_APPEND, 0, 4, 8, 0);
 	for (int i = 0; i < 4; i++)
 		put_append(&feed, 0, "12345678");
 	put_append(&feed, 1, "12345678");
 	assert_int_equal(give(r.e, 0, &feed, 1), 5);
-	assert_int_equal(sl_append_next(&r.f.v, 0, 2), next[0] + 4);
-	assert_int_equal(sl_append_next(&r.f.v, 1, 2), 6);
-	assert_int_equal(sl_append_next(&r.f.v, 0, 0), 0);
+	assert_int_equal(dta_append_next(&r.f.v, 0, 2), next[0] + 4);
+	assert_int_equal(dta_append_next(&r.f.v, 1, 2), 6);
+	assert_int_equal(dta_append_next(&r.f.v, 0, 0), 0);
 	take_down(&r);
 }
 
@@ -308,15 +308,15 @@ static void counters_are_never_low_and_seldom_high(void **state)
 		for (uint8_t copies = 1; copies <= 4; copies++) {
 			static uint64_t truth[KEYS];
 			uint64_t rnd = copies, high = 0, total = 0;
-			struct sl_increment a;
+			struct dta_increment a;
 			struct rig r;
 
 			memset(truth, 0, sizeof(truth));
 			set_up(&r, state,
 			       (struct sl_store_config){
 				       .kind = SL_STORE_INCREMENT, .slots = COLUMNS, .rows = 4},
-			       &(struct sl_engine_opts){.increment_entries = entries[c]});
-			feed_of(&feed, SL_DTA_INCREMENT, copies, 8, 8, 0);
+			       &(struct dta_engine_opts){.increment_entries = entries[c]});
+			feed_of(&feed, DTA_INCREMENT, copies, 8, 8, 0);
 			for (uint32_t i = 0; i < REPORTS; i++) {
 				/* Few are many: about 1 / rank. */
 				uint64_t key = next_random(&rnd) % (1 + next_random(&rnd) % KEYS);
@@ -328,12 +328,12 @@ static void counters_are_never_low_and_seldom_high(void **state)
 				if (feed.b.count == 100)
 					assert_int_equal(give(r.e, 0, &feed, i), 100);
 			}
-			sl_engine_flush(r.e);
+			dta_engine_flush(r.e);
 			assert_int_equal(closed(r.e).stored, REPORTS);
 			for (uint64_t key = 0; key < KEYS; key++) {
-				struct sl_query q = {&key, 8, ~0ull, copies, 0, 0};
+				struct dta_query q = {&key, 8, ~0ull, copies, 0, 0};
 
-				sl_view_increment(&r.f.v, &q, &a);
+				dta_view_increment(&r.f.v, &q, &a);
 				assert_true(a.result == SL_QUERY_FOUND || !truth[key]);
 				assert_true(a.value >= truth[key]);
 				high += (double)(a.value - truth[key]) >
@@ -354,23 +354,23 @@ static void increments_of_a_key_are_one_addition_a_row(void **state)
 
 	set_up(&r, state,
 	       (struct sl_store_config){.kind = SL_STORE_INCREMENT, .slots = 99, .rows = 3},
-	       &(struct sl_engine_opts){.increment_entries = 16, .flush_ns = 100});
-	feed_of(&feed, SL_DTA_INCREMENT, 3, 5, 8, 0);
+	       &(struct dta_engine_opts){.increment_entries = 16, .flush_ns = 100});
+	feed_of(&feed, DTA_INCREMENT, 3, 5, 8, 0);
 	for (int i = 0; i < 500; i++)
 		put_increment(&feed, "hello", 3);
 	assert_int_equal(give(r.e, 0, &feed, 1000), 500);
 	assert_int_equal(closed(r.e).waiting, 500);
-	sl_engine_tick(r.e, 1099);
+	dta_engine_tick(r.e, 1099);
 	assert_int_equal(closed(r.e).waiting, 500);
-	sl_engine_tick(r.e, 1100);
+	dta_engine_tick(r.e, 1100);
 	assert_int_equal(closed(r.e).stored, 500);
 	assert_int_equal(closed(r.e).operations, 3);
 	assert_int_equal(closed(r.e).merged, 499);
 	{
-		struct sl_query q = {"hello", 5, ~0ull, 3, 0, 0};
-		struct sl_increment a;
+		struct dta_query q = {"hello", 5, ~0ull, 3, 0, 0};
+		struct dta_increment a;
 
-		sl_view_increment(&r.f.v, &q, &a);
+		dta_view_increment(&r.f.v, &q, &a);
 		assert_int_equal(a.value, 1500);
 	}
 	take_down(&r);
@@ -400,12 +400,13 @@ static void an_immediate_report_wakes_when_it_can_be_read(void **state)
 			set_up(&r, state, c[i], NULL);
 			feed_of(&feed, (uint8_t)c[i].kind, c[i].kind == SL_STORE_APPEND ? 0 : 2, 4,
 				8, 300);
-			feed.b.flags = SL_DTA_IMMEDIATE;
+			feed.b.flags = DTA_IMMEDIATE;
 			for (uint16_t n = 0; n < count; n++)
 				put(&feed, key, value);
 			assert_true(give(r.e, 0, &feed, 1) > 0);
 			assert_int_equal(closed(r.e).waiting, 0);
-			/* Postcards: a path of one hop is whole at once; the rest are its duplicates. */
+			/* Postcards: a path of one hop is whole at once; the rest are its
+			 * duplicates. */
 			assert_int_equal(wakes(&r), 1);
 			assert_int_equal(r.m.woken_by | r.woken_by, 300);
 			assert_int_equal(closed(r.e).immediates, 1);
@@ -433,42 +434,42 @@ static void what_does_not_fit_is_counted_and_changes_nothing(void **state)
 	};
 	static const struct {
 		int config;
-		struct sl_dta_block b;
+		struct dta_block b;
 		uint8_t item[24];
-		enum sl_engine_drop why;
+		enum dta_engine_drop why;
 	} bad[] = {
-		{0, {SL_DTA_KEYWRITE, 0, 1, 1, 4, 8, 7, NULL}, {0}, SL_DROP_NO_STORE},
-		{0, {SL_DTA_APPEND, 0, 1, 0, 4, 8, 0, NULL}, {0}, SL_DROP_NO_STORE},
-		{0, {SL_DTA_KEYWRITE, 0, 1, 3, 4, 8, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{0, {SL_DTA_KEYWRITE, 0, 1, 0, 4, 8, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{0, {SL_DTA_KEYWRITE, 0, 1, 1, 4, 4, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{1, {SL_DTA_APPEND, 0, 1, 0, 4, 4, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{1, {SL_DTA_APPEND, 0, 1, 0, 8, 8, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{1, {SL_DTA_APPEND, 0, 1, 0, 4, 8, 0, NULL}, {0, 0, 0, 3}, SL_DROP_LIST},
-		{1, {SL_DTA_APPEND, 0, 1, 0, 4, 8, 0, NULL}, {255, 255, 255, 255}, SL_DROP_LIST},
-		{2, {SL_DTA_INCREMENT, 0, 1, 3, 4, 8, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{2, {SL_DTA_INCREMENT, 0, 1, 1, 4, 4, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{3, {SL_DTA_POSTCARD, 0, 1, 3, 4, 8, 0, NULL}, {0, 0, 0, 0, 0, 5}, SL_DROP_SHAPE},
-		{3, {SL_DTA_POSTCARD, 0, 1, 1, 4, 8, 0, NULL}, {0, 0, 0, 0, 5, 5}, SL_DROP_LIST},
-		{3, {SL_DTA_POSTCARD, 0, 1, 1, 4, 8, 0, NULL}, {0, 0, 0, 0, 0, 6}, SL_DROP_LIST},
-		{3, {SL_DTA_POSTCARD, 0, 1, 1, 4, 8, 0, NULL}, {0, 0, 0, 0, 0, 0}, SL_DROP_LIST},
-		{4, {SL_DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL}, {[7] = 2}, SL_DROP_LIST},
-		{4, {SL_DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL}, {[11] = 16}, SL_DROP_LIST},
+		{0, {DTA_KEYWRITE, 0, 1, 1, 4, 8, 7, NULL}, {0}, DTA_DROP_NO_STORE},
+		{0, {DTA_APPEND, 0, 1, 0, 4, 8, 0, NULL}, {0}, DTA_DROP_NO_STORE},
+		{0, {DTA_KEYWRITE, 0, 1, 3, 4, 8, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{0, {DTA_KEYWRITE, 0, 1, 0, 4, 8, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{0, {DTA_KEYWRITE, 0, 1, 1, 4, 4, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{1, {DTA_APPEND, 0, 1, 0, 4, 4, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{1, {DTA_APPEND, 0, 1, 0, 8, 8, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{1, {DTA_APPEND, 0, 1, 0, 4, 8, 0, NULL}, {0, 0, 0, 3}, DTA_DROP_LIST},
+		{1, {DTA_APPEND, 0, 1, 0, 4, 8, 0, NULL}, {255, 255, 255, 255}, DTA_DROP_LIST},
+		{2, {DTA_INCREMENT, 0, 1, 3, 4, 8, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{2, {DTA_INCREMENT, 0, 1, 1, 4, 4, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{3, {DTA_POSTCARD, 0, 1, 3, 4, 8, 0, NULL}, {0, 0, 0, 0, 0, 5}, DTA_DROP_SHAPE},
+		{3, {DTA_POSTCARD, 0, 1, 1, 4, 8, 0, NULL}, {0, 0, 0, 0, 5, 5}, DTA_DROP_LIST},
+		{3, {DTA_POSTCARD, 0, 1, 1, 4, 8, 0, NULL}, {0, 0, 0, 0, 0, 6}, DTA_DROP_LIST},
+		{3, {DTA_POSTCARD, 0, 1, 1, 4, 8, 0, NULL}, {0, 0, 0, 0, 0, 0}, DTA_DROP_LIST},
+		{4, {DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL}, {[7] = 2}, DTA_DROP_LIST},
+		{4, {DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL}, {[11] = 16}, DTA_DROP_LIST},
 		{4,
-		 {SL_DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL},
+		 {DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL},
 		 {[8] = 255, 255, 255, 255},
-		 SL_DROP_LIST},
-		{4, {SL_DTA_SKETCH, 0, 1, 0, 12, 7, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{4, {SL_DTA_SKETCH, 0, 1, 0, 12, 0, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{4, {SL_DTA_SKETCH, 0, 1, 0, 8, 8, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{4, {SL_DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL}, {[3] = 2}, SL_DROP_LATE},
-		{4, {SL_DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL}, {255, 255, 255, 255}, SL_DROP_LATE},
-		{4, {SL_DTA_SKETCH_END, 0, 1, 0, 4, 8, 0, NULL}, {0}, SL_DROP_SHAPE},
-		{5, {SL_DTA_SKETCH, 0, 1, 0, 12, 4, 0, NULL}, {[15] = 62}, SL_DROP_SHAPE},
+		 DTA_DROP_LIST},
+		{4, {DTA_SKETCH, 0, 1, 0, 12, 7, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{4, {DTA_SKETCH, 0, 1, 0, 12, 0, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{4, {DTA_SKETCH, 0, 1, 0, 8, 8, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{4, {DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL}, {[3] = 2}, DTA_DROP_LATE},
+		{4, {DTA_SKETCH, 0, 1, 0, 12, 8, 0, NULL}, {255, 255, 255, 255}, DTA_DROP_LATE},
+		{4, {DTA_SKETCH_END, 0, 1, 0, 4, 8, 0, NULL}, {0}, DTA_DROP_SHAPE},
+		{5, {DTA_SKETCH, 0, 1, 0, 12, 4, 0, NULL}, {[15] = 62}, DTA_DROP_SHAPE},
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct sl_dta_block b = bad[i].b;
+		struct dta_block b = bad[i].b;
 		uint8_t *before;
 		struct rig r;
 
@@ -476,11 +477,11 @@ static void what_does_not_fit_is_counted_and_changes_nothing(void **state)
 		before = malloc(r.f.object.bytes);
 		memcpy(before, r.f.all + 4096, r.f.object.bytes);
 		b.items = bad[i].item;
-		assert_int_equal(sl_engine_block(r.e, 0, 0, &b, 1), 0);
+		assert_int_equal(dta_engine_block(r.e, 0, 0, &b, 1), 0);
 		if (closed(r.e).dropped[bad[i].why] != 1)
 			fail_msg("case %zu is not counted as %s", i,
-				 sl_engine_drop_name(bad[i].why));
-		sl_engine_flush(r.e);
+				 dta_engine_drop_name(bad[i].why));
+		dta_engine_flush(r.e);
 		assert_memory_equal(before, r.f.all + 4096, r.f.object.bytes);
 		free(before);
 		take_down(&r);
@@ -495,20 +496,20 @@ static void configurations_that_do_not_fit_are_refused(void **state)
 				    .batch = 2,
 				    .lists = 2,
 				    .lanes = 2};
-	struct sl_object small;
+	struct dta_object small;
 	struct rig r;
 
 	set_up(&r, state, c, NULL);
 	c = r.f.c;
-	assert_int_equal(sl_engine_store(r.e, &c, &r.f.object, 2, 0, NULL), -EINVAL);
+	assert_int_equal(dta_engine_store(r.e, &c, &r.f.object, 2, 0, NULL), -EINVAL);
 	small = r.f.object;
 	small.bytes--;
-	assert_int_equal(sl_engine_store(r.e, &c, &small, 0, 0, NULL), -EINVAL);
+	assert_int_equal(dta_engine_store(r.e, &c, &small, 0, 0, NULL), -EINVAL);
 	c.slots = 1ull << 60;
-	assert_int_equal(sl_engine_store(r.e, &c, &r.f.object, 0, 0, NULL), -EINVAL);
+	assert_int_equal(dta_engine_store(r.e, &c, &r.f.object, 0, 0, NULL), -EINVAL);
 	c.slots = 0;
-	assert_int_equal(sl_engine_store(r.e, &c, &r.f.object, 0, 0, NULL), -EINVAL);
-	assert_int_equal(sl_engine_rotate(r.e, 0, 9, 1), -ENOENT);
+	assert_int_equal(dta_engine_store(r.e, &c, &r.f.object, 0, 0, NULL), -EINVAL);
+	assert_int_equal(dta_engine_rotate(r.e, 0, 9, 1), -ENOENT);
 	take_down(&r);
 }
 
@@ -522,10 +523,10 @@ static void a_tenant_gets_its_rate_and_its_burst(void **state)
 	       (struct sl_store_config){
 		       .kind = SL_STORE_KEYWRITE, .slots = 9, .value_bytes = 8, .copies = 1},
 	       NULL);
-	sl_engine_tick(r.e, 1000000);
-	assert_int_equal(sl_engine_limit(r.e, 0, 1000, 50), 0);
+	dta_engine_tick(r.e, 1000000);
+	assert_int_equal(dta_engine_limit(r.e, 0, 1000, 50), 0);
 	for (now = 1000000; now < 2001000000; now += 1000000) {
-		feed_of(&feed, SL_DTA_KEYWRITE, 1, 4, 8, 0);
+		feed_of(&feed, DTA_KEYWRITE, 1, 4, 8, 0);
 		for (int i = 0; i < 60; i++)
 			put(&feed, "key.", "12345678");
 		taken += give(r.e, 0, &feed, now);
@@ -539,8 +540,8 @@ static void a_tenant_gets_its_rate_and_its_burst(void **state)
 	assert_int_equal(give(r.e, 0, &feed, now), 50);
 	taken += 50;
 	assert_int_equal(closed(r.e).stored, taken);
-	assert_int_equal(closed(r.e).dropped[SL_DROP_RATE], closed(r.e).in - taken);
-	assert_int_equal(sl_engine_limit(r.e, 0, 0, 0), 0);
+	assert_int_equal(closed(r.e).dropped[DTA_DROP_RATE], closed(r.e).in - taken);
+	assert_int_equal(dta_engine_limit(r.e, 0, 0, 0), 0);
 	put(&feed, "key.", "12345678");
 	assert_int_equal(give(r.e, 0, &feed, now), 1);
 	take_down(&r);
@@ -549,7 +550,7 @@ static void a_tenant_gets_its_rate_and_its_burst(void **state)
 static void stores_come_and_go_by_the_hundred(void **state)
 {
 	static struct feed feed;
-	struct sl_engine_stats s;
+	struct dta_engine_stats s;
 	uint64_t in = 0;
 	struct rig r;
 
@@ -562,16 +563,17 @@ static void stores_come_and_go_by_the_hundred(void **state)
 			struct sl_store_config c = r.f.c;
 
 			c.id = i;
-			assert_int_equal(sl_engine_store(r.e, &c, &r.f.object, 0, 0, NULL), 0);
+			assert_int_equal(dta_engine_store(r.e, &c, &r.f.object, 0, 0, NULL), 0);
 		}
 		for (uint16_t i = 0; i < 500; i += 2)
-			sl_engine_remove(r.e, 0, i);
+			dta_engine_remove(r.e, 0, i);
 		for (uint16_t i = 0; i < 500; i++) {
-			feed_of(&feed, SL_DTA_KEYWRITE, 1, 4, 8, i);
+			feed_of(&feed, DTA_KEYWRITE, 1, 4, 8, i);
 			put(&feed, "key.", "12345678");
 			assert_int_equal(give(r.e, 0, &feed, 1), i % 2);
 			in++;
-			assert_int_equal(sl_engine_store_stats(r.e, 0, i, &s), i % 2 ? 0 : -ENOENT);
+			assert_int_equal(dta_engine_store_stats(r.e, 0, i, &s),
+					 i % 2 ? 0 : -ENOENT);
 		}
 		assert_int_equal(closed(r.e).in, in);
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_engine_append.c - 100 million items, in thousands of laps of small rings, with partial blocks: a reader that
- * keeps up has each once and in order. One that does not sees what it missed. (SL_TEST_SCALE times as many.)
+ * test_engine_append.c - 100 million items, in thousands of laps of small rings, with partial
+ * blocks: a reader that keeps up has each once and in order. One that does not sees what it missed.
+ * (SL_TEST_SCALE times as many.)
  */
 #include "engine_drive.h"
 
@@ -18,9 +19,9 @@ static void read_list(const struct fenced *f, struct list *l)
 	uint64_t items[64];
 	int count;
 
-	while ((count = sl_append_read(&f->v, &l->reader, items, 64))) {
+	while ((count = dta_append_read(&f->v, &l->reader, items, 64))) {
 		if (count == -EOVERFLOW) {
-			count = sl_append_read(&f->v, &l->reader, items, 64);
+			count = dta_append_read(&f->v, &l->reader, items, 64);
 			assert_true(count > 0);
 			assert_true(items[0] > l->got); /* something was missed, and it says so */
 			l->got = items[0];
@@ -39,11 +40,11 @@ static void read_list(const struct fenced *f, struct list *l)
 static void run(uint64_t total, bool keep_up)
 {
 	static struct feed feed;
-	struct sl_output *shm = sl_output_shm(NULL, NULL);
-	struct sl_engine *e = sl_engine_new(NULL, shm);
+	struct dta_output *shm = dta_output_shm(NULL, NULL);
+	struct dta_engine *e = dta_engine_new(NULL, shm);
 	struct list list[LISTS] = {0};
 	uint64_t rnd = 1, now = 1, sent = 0, overruns = 0, items = 0;
-	struct sl_engine_stats s;
+	struct dta_engine_stats s;
 	struct fenced f;
 
 	fence(&f, (struct sl_store_config){.kind = SL_STORE_APPEND,
@@ -51,13 +52,13 @@ static void run(uint64_t total, bool keep_up)
 					   .value_bytes = 8,
 					   .batch = BATCH,
 					   .lists = LISTS});
-	assert_int_equal(sl_engine_store(e, &f.c, &f.object, 0, 0, NULL), 0);
+	assert_int_equal(dta_engine_store(e, &f.c, &f.object, 0, 0, NULL), 0);
 	for (uint32_t i = 0; i < LISTS; i++)
 		list[i].reader.list = i;
 	for (uint64_t round = 0; sent < total; round++) {
 		uint32_t n = 0;
 
-		feed_of(&feed, SL_DTA_APPEND, 0, 4, 8, 0);
+		feed_of(&feed, DTA_APPEND, 0, 4, 8, 0);
 		while (n < BLOCK_ITEMS) {
 			uint64_t r = next_random(&rnd);
 			uint32_t to = r % LISTS, run = 1 + (uint32_t)(r >> 8) % 40;
@@ -70,12 +71,12 @@ static void run(uint64_t total, bool keep_up)
 		assert_int_equal(give(e, 0, &feed, ++now), BLOCK_ITEMS);
 		sent += BLOCK_ITEMS;
 		if (next_random(&rnd) % 64 == 0)
-			sl_engine_tick(e, now += 2000000);
+			dta_engine_tick(e, now += 2000000);
 		for (uint32_t i = 0; i < LISTS && (keep_up ? round % 4 == 3 : round % 500 == 499);
 		     i++)
 			read_list(&f, &list[i]);
 	}
-	sl_engine_flush(e);
+	dta_engine_flush(e);
 	s = closed(e);
 	assert_int_equal(s.stored, sent);
 	assert_true(s.blocks_partial > 0 && s.blocks / LISTS / BLOCKS > 1000);
@@ -91,7 +92,7 @@ static void run(uint64_t total, bool keep_up)
 	} else {
 		assert_true(overruns > 0);
 	}
-	sl_engine_free(e);
+	dta_engine_free(e);
 	shm->ops->close(shm);
 	unfence(&f);
 }

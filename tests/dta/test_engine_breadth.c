@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_engine_breadth.c - every length of keys and values, every N, every batch and every length of path, over a mapping and
- * through an output; and stores beyond 4 GiB, of which only what is touched is there.
+ * test_engine_breadth.c - every length of keys and values, every N, every batch and every length of
+ * path, over a mapping and through an output; and stores beyond 4 GiB, of which only what is
+ * touched is there.
  */
 #include "engine_drive.h"
 
 struct world {
 	struct fenced f;
 	struct moody m;
-	struct sl_output *shm;
-	struct sl_engine *e;
+	struct dta_output *shm;
+	struct dta_engine *e;
 	struct feed feed;
 };
 
@@ -17,19 +18,19 @@ static void begin(struct world *w, struct sl_store_config c, bool mapped)
 {
 	fence(&w->f, c);
 	madvise(w->f.all, w->f.object.bytes + 8192, MADV_NOHUGEPAGE);
-	w->shm = sl_output_shm(NULL, NULL);
+	w->shm = dta_output_shm(NULL, NULL);
 	if (!mapped)
 		moody_over(&w->m, &w->f);
-	w->e = sl_engine_new(NULL, mapped ? w->shm : &w->m.o);
-	assert_int_equal(sl_engine_store(w->e, &w->f.c, &w->f.object, 0, 0, NULL), 0);
+	w->e = dta_engine_new(NULL, mapped ? w->shm : &w->m.o);
+	assert_int_equal(dta_engine_store(w->e, &w->f.c, &w->f.object, 0, 0, NULL), 0);
 }
 
 static void end(struct world *w)
 {
-	const struct sl_engine_stats s = closed(w->e);
+	const struct dta_engine_stats s = closed(w->e);
 
 	assert_int_equal(s.stored, s.in);
-	sl_engine_free(w->e);
+	dta_engine_free(w->e);
 	w->shm->ops->close(w->shm);
 	munmap(w->f.all, w->f.object.bytes + 8192);
 }
@@ -37,7 +38,7 @@ static void end(struct world *w)
 static void fill(uint8_t *to, size_t bytes, uint64_t of)
 {
 	for (size_t i = 0; i < bytes; i++)
-		to[i] = (uint8_t)(sl_dta_mix(of + i / 8) >> i % 8 * 8);
+		to[i] = (uint8_t)(dta_mix(of + i / 8) >> i % 8 * 8);
 }
 
 static void keys_and_values_of_any_length_are_found_with_any_n(void **state)
@@ -59,7 +60,7 @@ static void keys_and_values_of_any_length_are_found_with_any_n(void **state)
 					       .copies = 8,
 					       .seed = i},
 		      i % 2);
-		feed_of(&w.feed, SL_DTA_KEYWRITE, (uint8_t)n, key_bytes, (uint16_t)bytes, 0);
+		feed_of(&w.feed, DTA_KEYWRITE, (uint8_t)n, key_bytes, (uint16_t)bytes, 0);
 		for (uint64_t k = 0; k < KEYS; k++) {
 			fill(key, key_bytes, k << 32);
 			fill(value, bytes, k << 32 | 1 << 16);
@@ -67,13 +68,13 @@ static void keys_and_values_of_any_length_are_found_with_any_n(void **state)
 		}
 		assert_int_equal(give(w.e, 0, &w.feed, 1), KEYS);
 		for (uint64_t k = 0; k < KEYS; k++) {
-			const struct sl_query q = {
+			const struct dta_query q = {
 				.key = key, .key_bytes = key_bytes, .epoch = ~0ull, .copies = n};
-			struct sl_answer a;
+			struct dta_query_answer a;
 
 			fill(key, key_bytes, k << 32);
 			fill(value, bytes, k << 32 | 1 << 16);
-			sl_view_keywrite(&w.f.v, &q, &a);
+			dta_view_keywrite(&w.f.v, &q, &a);
 			asked++;
 			if (a.result == SL_QUERY_FOUND) {
 				found++;
@@ -109,7 +110,7 @@ static void paths_of_1_to_64_hops_are_whole_or_say_which_are_missing(void **stat
 					       .seed = i},
 		      i % 2);
 		/* Path m has m hops missing, and the others come in another order for each. */
-		feed_of(&w.feed, SL_DTA_POSTCARD, 2, sizeof(key), 8, 0);
+		feed_of(&w.feed, DTA_POSTCARD, 2, sizeof(key), 8, 0);
 		for (uint32_t m = 0; m < 5 && m < hops; m++) {
 			expect[m] = 0;
 			fill(key, sizeof(key), m << 16);
@@ -125,16 +126,16 @@ static void paths_of_1_to_64_hops_are_whole_or_say_which_are_missing(void **stat
 		give(w.e, 0, &w.feed, now);
 		for (int late = 0; late < 2; late++) {
 			for (uint32_t m = 0; m < 5 && m < hops; m++) {
-				const struct sl_query q = {.key = key,
-							   .key_bytes = sizeof(key),
-							   .epoch = ~0ull,
-							   .copies = 2,
-							   .policy = SL_QUERY_CONSENSUS,
-							   .consensus = 2};
-				struct sl_path p;
+				const struct dta_query q = {.key = key,
+							    .key_bytes = sizeof(key),
+							    .epoch = ~0ull,
+							    .copies = 2,
+							    .policy = SL_QUERY_CONSENSUS,
+							    .consensus = 2};
+				struct dta_path p;
 
 				fill(key, sizeof(key), m << 16);
-				sl_view_path(&w.f.v, &q, NULL, 0, &p);
+				dta_view_path(&w.f.v, &q, NULL, 0, &p);
 				if (m && !late) {
 					assert_int_equal(p.result, SL_QUERY_EMPTY);
 					continue;
@@ -146,7 +147,7 @@ static void paths_of_1_to_64_hops_are_whole_or_say_which_are_missing(void **stat
 					if (expect[m] >> h & 1)
 						assert_int_equal(p.value[h], 1000 * m + h);
 			}
-			sl_engine_tick(w.e, now += 10000000);
+			dta_engine_tick(w.e, now += 10000000);
 		}
 		end(&w);
 	}
@@ -171,7 +172,7 @@ static void batches_of_1_to_64_are_written_when_full_or_when_their_time_is_over(
 					       .batch = (uint8_t)batch,
 					       .lists = 2},
 		      i % 2);
-		feed_of(&w.feed, SL_DTA_APPEND, 0, 4, (uint16_t)bytes, 0);
+		feed_of(&w.feed, DTA_APPEND, 0, 4, (uint16_t)bytes, 0);
 		for (uint32_t k = 0; k < all; k++) {
 			fill(value, bytes, (uint64_t)k << 32);
 			put_append(&w.feed, 1, value);
@@ -180,8 +181,8 @@ static void batches_of_1_to_64_are_written_when_full_or_when_their_time_is_over(
 		for (uint64_t now = 1; now < 3000000; now += 999999) { /* after 1 ms */
 			int n;
 
-			sl_engine_tick(w.e, now);
-			while ((n = sl_append_read(&w.f.v, &r, items, batch)) > 0)
+			dta_engine_tick(w.e, now);
+			while ((n = dta_append_read(&w.f.v, &r, items, batch)) > 0)
 				for (int k = 0; k < n; k++, got++) {
 					fill(value, bytes, (uint64_t)got << 32);
 					assert_memory_equal(items + (size_t)k * bytes, value,
@@ -220,7 +221,7 @@ static void stores_beyond_4_gib_have_all_their_places(void **state)
 		feed_of(&w.feed, (uint8_t)c.kind, c.kind == SL_STORE_INCREMENT ? 2 : 1,
 			c.kind == SL_STORE_APPEND ? 4 : 8, 8, 0);
 		for (uint64_t k = 0; k < KEYS; k++) {
-			const uint64_t key = sl_dta_mix(k);
+			const uint64_t key = dta_mix(k);
 
 			if (c.kind == SL_STORE_KEYWRITE)
 				put(&w.feed, &key, &k);
@@ -234,34 +235,34 @@ static void stores_beyond_4_gib_have_all_their_places(void **state)
 		if (c.kind == SL_STORE_APPEND)
 			w.feed.b.copies = 0;
 		assert_int_equal(give(w.e, 0, &w.feed, 1), KEYS);
-		sl_engine_flush(w.e);
+		dta_engine_flush(w.e);
 		for (uint64_t k = 0; k < KEYS; k++) {
-			const uint64_t key = sl_dta_mix(k);
-			const struct sl_query q = {
+			const uint64_t key = dta_mix(k);
+			const struct dta_query q = {
 				.key = &key, .key_bytes = 8, .epoch = ~0ull, .copies = c.copies};
 			struct sl_append_reader r = {.list = (uint32_t)k};
-			struct sl_increment n;
-			struct sl_answer a;
-			struct sl_path p;
+			struct dta_increment n;
+			struct dta_query_answer a;
+			struct dta_path p;
 			uint64_t items[15];
 
 			switch (c.kind) {
 			case SL_STORE_KEYWRITE:
-				sl_view_keywrite(&w.f.v, &q, &a);
+				dta_view_keywrite(&w.f.v, &q, &a);
 				assert_int_equal(a.result, SL_QUERY_FOUND);
 				assert_memory_equal(a.value, &k, 8);
 				break;
 			case SL_STORE_POSTCARD:
-				sl_view_path(&w.f.v, &q, NULL, 0, &p);
+				dta_view_path(&w.f.v, &q, NULL, 0, &p);
 				assert_int_equal(p.result, SL_QUERY_FOUND);
 				assert_int_equal(p.value[0], k);
 				break;
 			case SL_STORE_INCREMENT:
-				sl_view_count(&w.f.v, &q, &n);
+				dta_view_count(&w.f.v, &q, &n);
 				assert_int_equal(n.value, k + 1);
 				break;
 			default:
-				assert_int_equal(sl_append_read(&w.f.v, &r, items, 15), 1);
+				assert_int_equal(dta_append_read(&w.f.v, &r, items, 15), 1);
 				assert_int_equal(items[0], k);
 			}
 		}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_engine_waits.c - what waits in the engine: paths, sketches, epochs, key logs, outputs that are full, down
- * or refuse. Nothing goes to another's place or epoch, nothing is added twice, every report is in one
- * counter.
+ * test_engine_waits.c - what waits in the engine: paths, sketches, epochs, key logs, outputs that
+ * are full, down or refuse. Nothing goes to another's place or epoch, nothing is added twice, every
+ * report is in one counter.
  */
 #include "engine_drive.h"
 #include "sketch/count_min.h"
@@ -10,27 +10,27 @@
 #include "sketch/hll.h"
 #include "sketch/wire.h"
 
-static struct sl_engine *engine_over(struct fenced *f, struct sl_output *o,
-				     const struct sl_engine_opts *opts)
+static struct dta_engine *engine_over(struct fenced *f, struct dta_output *o,
+				      const struct dta_engine_opts *opts)
 {
-	struct sl_engine *e = sl_engine_new(opts, o);
+	struct dta_engine *e = dta_engine_new(opts, o);
 
 	assert_non_null(e);
-	assert_int_equal(sl_engine_store(e, &f->c, &f->object, 0, 0, NULL), 0);
+	assert_int_equal(dta_engine_store(e, &f->c, &f->object, 0, 0, NULL), 0);
 	return e;
 }
 
-/* ---- postcards --------------------------------------------------------------------------------------- */
+/* ---- postcards ---- */
 
 /* What hop h of path number n says. */
 static uint32_t said(uint64_t n, uint32_t h)
 {
-	return (uint32_t)sl_dta_mix(n * 64 + h);
+	return (uint32_t)dta_mix(n * 64 + h);
 }
 
 /*
- * Paths of 5 to 64 hops, interleaved, a tenth of the hops lost, in a cache so small that many are evicted. What is
- * decoded of a key is what was said of that key: hops that came, and no others.
+ * Paths of 5 to 64 hops, interleaved, a tenth of the hops lost, in a cache so small that many are
+ * evicted. What is decoded of a key is what was said of that key: hops that came, and no others.
  */
 static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state)
 {
@@ -44,10 +44,10 @@ static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state
 	for (int moody = 0; moody < 2; moody++)
 		for (size_t l = 0; l < 3; l++) {
 			const uint32_t hops = lengths[l];
-			struct sl_output *shm = sl_output_shm(NULL, NULL);
+			struct dta_output *shm = dta_output_shm(NULL, NULL);
 			uint64_t in = 0, now = 0, whole = 0, first = 0;
-			struct sl_engine_stats s;
-			struct sl_engine *e;
+			struct dta_engine_stats s;
+			struct dta_engine *e;
 			struct fenced f;
 			struct moody m;
 
@@ -59,9 +59,9 @@ static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state
 				moody_over(&m, &f);
 			e = engine_over(
 				&f, moody ? &m.o : shm,
-				&(struct sl_engine_opts){.path_entries = 64, .path_ns = 50000});
+				&(struct dta_engine_opts){.path_entries = 64, .path_ns = 50000});
 			memset(sent, 0, sizeof(sent));
-			feed_of(&feed, SL_DTA_POSTCARD, 2, 8, 8, 0);
+			feed_of(&feed, DTA_POSTCARD, 2, 8, 8, 0);
 			/* 100 at a time are under way, hop by hop. */
 			for (first = 0; first < PATHS; first += 100)
 				for (uint32_t h = 0; h < hops; h++)
@@ -76,19 +76,20 @@ static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state
 							give(e, 0, &feed, ++now);
 					}
 			give(e, 0, &feed, ++now);
-			sl_engine_tick(e, now + 50000);
+			dta_engine_tick(e, now + 50000);
 			s = closed(e);
 			assert_int_equal(s.waiting, 0);
 			assert_int_equal(s.stored, in);
 			assert_true(s.evicted > 0 && s.paths_partial > 0);
 			for (uint64_t n = 0; n < PATHS; n++) {
-				struct sl_query q = {&n, 8, ~0ull, 2, 0, 0};
-				struct sl_path p;
+				struct dta_query q = {&n, 8, ~0ull, 2, 0, 0};
+				struct dta_path p;
 
-				sl_view_path(&f.v, &q, NULL, 0, &p);
+				dta_view_path(&f.v, &q, NULL, 0, &p);
 				assert_int_equal(p.result,
 						 sent[n] ? SL_QUERY_FOUND : SL_QUERY_EMPTY);
-				/* An evicted path is continued by another; the last is what is there. */
+				/* An evicted path is continued by another; the last is what is
+				 * there. */
 				assert_int_equal(p.present & ~sent[n], 0);
 				assert_int_equal(p.hops, hops);
 				for (uint32_t h = 0; h < hops; h++)
@@ -99,19 +100,19 @@ static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state
 			assert_true(whole > 0);
 			/* Slots of keys that were never reported are as they were. */
 			assert_true(s.operations >= 2 * s.paths);
-			sl_engine_free(e);
+			dta_engine_free(e);
 			shm->ops->close(shm);
 			unfence(&f);
 		}
 }
 
 /* 300 paths of 1 to 6 hops, 25 at a time, into so few slots that some are overwritten. */
-static void give_mixed_paths(struct sl_engine *e, uint8_t copies, uint32_t a_block)
+static void give_mixed_paths(struct dta_engine *e, uint8_t copies, uint32_t a_block)
 {
 	static struct feed feed;
 	uint64_t rnd = 9, now = 0;
 
-	feed_of(&feed, SL_DTA_POSTCARD, copies, 8, 8, 0);
+	feed_of(&feed, DTA_POSTCARD, copies, 8, 8, 0);
 	for (uint64_t first = 0; first < 300; first += 25)
 		for (uint32_t h = 0; h < 6; h++)
 			for (uint64_t n = first; n < first + 25; n++) {
@@ -127,32 +128,33 @@ static void give_mixed_paths(struct sl_engine *e, uint8_t copies, uint32_t a_blo
 }
 
 /*
- * Over a mapping, whole paths of a block are written together and from where they waited; else one by one. What is
- * stored is the same, also of paths that are shorter than the store's, in places where longer ones were before.
+ * Over a mapping, whole paths of a block are written together and from where they waited; else one
+ * by one. What is stored is the same, also of paths that are shorter than the store's, in places
+ * where longer ones were before.
  */
 static void a_path_is_stored_bit_for_bit_however_its_reports_come(void **state)
 {
 	const struct sl_store_config c = {
 		.kind = SL_STORE_POSTCARD, .slots = 150, .hops = 6, .copies = 2};
-	struct sl_output *shm = sl_output_shm(NULL, NULL);
-	struct sl_engine_stats s[2];
+	struct dta_output *shm = dta_output_shm(NULL, NULL);
+	struct dta_engine_stats s[2];
 	struct fenced f[2];
 	struct moody m;
 
 	(void)state;
 	for (uint8_t copies = 1; copies <= 2; copies++) {
 		for (int i = 0; i < 2; i++) {
-			struct sl_engine *e;
+			struct dta_engine *e;
 
 			fence(&f[i], c);
 			if (i)
 				moody_over(&m, &f[i]);
 			e = engine_over(&f[i], i ? &m.o : shm, NULL);
 			give_mixed_paths(e, copies, i ? 1 : 40);
-			sl_engine_flush(e);
+			dta_engine_flush(e);
 			s[i] = closed(e);
 			assert_int_equal(s[i].evicted + s[i].waiting + dropped(&s[i]), 0);
-			sl_engine_free(e);
+			dta_engine_free(e);
 		}
 		assert_true(s[0].paths > 280 && s[0].paths_partial > 0 && s[0].stored > 900);
 		assert_int_equal(s[0].units, s[1].units);
@@ -165,33 +167,33 @@ static void a_path_is_stored_bit_for_bit_however_its_reports_come(void **state)
 	shm->ops->close(shm);
 }
 
-static struct sl_path path_of(const struct fenced *f, const char *key)
+static struct dta_path path_of(const struct fenced *f, const char *key)
 {
-	struct sl_query q = {key, 4, ~0ull, 1, 0, 0};
-	struct sl_path p;
+	struct dta_query q = {key, 4, ~0ull, 1, 0, 0};
+	struct dta_path p;
 
-	sl_view_path(&f->v, &q, NULL, 0, &p);
+	dta_view_path(&f->v, &q, NULL, 0, &p);
 	return p;
 }
 
 /*
- * Within one block a whole path makes room for another, which becomes whole in its place. In those that follow, a key's
- * path is followed by one of another length, and has a hop that it can't have.
+ * Within one block a whole path makes room for another, which becomes whole in its place. In those
+ * that follow, a key's path is followed by one of another length, and has a hop that it can't have.
  */
 static void a_place_that_became_another_s_is_written_as_the_other_s(void **state)
 {
 	static const char *const keys[] = {"two.", "tre.", "four", "one.", "five"};
 	static struct feed feed;
-	struct sl_output *shm = sl_output_shm(NULL, NULL);
-	struct sl_engine_stats s;
-	struct sl_engine *e;
+	struct dta_output *shm = dta_output_shm(NULL, NULL);
+	struct dta_engine_stats s;
+	struct dta_engine *e;
 	struct fenced f;
 
 	(void)state;
 	fence(&f, (struct sl_store_config){
 			  .kind = SL_STORE_POSTCARD, .slots = 9999, .hops = 5, .copies = 1});
-	e = engine_over(&f, shm, &(struct sl_engine_opts){.path_entries = 4});
-	feed_of(&feed, SL_DTA_POSTCARD, 1, 4, 8, 0);
+	e = engine_over(&f, shm, &(struct dta_engine_opts){.path_entries = 4});
+	feed_of(&feed, DTA_POSTCARD, 1, 4, 8, 0);
 	for (uint32_t i = 0; i < 5; i++)
 		put_hop(&feed, keys[i], 0, i == 3 ? 1 : 2,
 			10 + i); /* the last of those as old goes */
@@ -209,11 +211,11 @@ static void a_place_that_became_another_s_is_written_as_the_other_s(void **state
 	assert_true(path_of(&f, "two.").present == 1 && path_of(&f, "two.").hops == 2 &&
 		    path_of(&f, "two.").value[0] == 10);
 	assert_true(path_of(&f, "five").present == 3 && path_of(&f, "five").value[1] == 20);
-	sl_engine_flush(e);
+	dta_engine_flush(e);
 	assert_true(path_of(&f, "two.").present == 2 && path_of(&f, "two.").hops == 3 &&
 		    path_of(&f, "two.").value[1] == 30);
 	assert_int_equal(closed(e).stored, 7);
-	sl_engine_free(e);
+	dta_engine_free(e);
 	shm->ops->close(shm);
 	unfence(&f);
 }
@@ -221,16 +223,16 @@ static void a_place_that_became_another_s_is_written_as_the_other_s(void **state
 static void whole_paths_do_not_wait_and_others_do_for_their_time(void **state)
 {
 	static struct feed feed;
-	struct sl_output *shm = sl_output_shm(NULL, NULL);
-	struct sl_engine_stats s;
-	struct sl_engine *e;
+	struct dta_output *shm = dta_output_shm(NULL, NULL);
+	struct dta_engine_stats s;
+	struct dta_engine *e;
 	struct fenced f;
 
 	(void)state;
 	fence(&f, (struct sl_store_config){
 			  .kind = SL_STORE_POSTCARD, .slots = 99, .hops = 5, .copies = 1});
-	e = engine_over(&f, shm, &(struct sl_engine_opts){.path_ns = 100});
-	feed_of(&feed, SL_DTA_POSTCARD, 1, 4, 8, 0);
+	e = engine_over(&f, shm, &(struct dta_engine_opts){.path_ns = 100});
+	feed_of(&feed, DTA_POSTCARD, 1, 4, 8, 0);
 	for (uint8_t h = 0; h < 5; h++)
 		put_hop(&feed, "full", (uint8_t)(4 - h), 5, h);
 	put_hop(&feed, "part", 1, 5, 7);
@@ -239,19 +241,19 @@ static void whole_paths_do_not_wait_and_others_do_for_their_time(void **state)
 	s = closed(e);
 	assert_int_equal(s.paths, 1);
 	assert_int_equal(s.waiting, 1);
-	assert_int_equal(s.dropped[SL_DROP_DUPLICATE_HOP], 1);
-	sl_engine_tick(e, 1099);
+	assert_int_equal(s.dropped[DTA_DROP_DUPLICATE_HOP], 1);
+	dta_engine_tick(e, 1099);
 	assert_int_equal(closed(e).waiting, 1);
-	sl_engine_tick(e, 1100);
+	dta_engine_tick(e, 1100);
 	s = closed(e);
 	assert_int_equal(s.paths_partial, 1);
 	assert_int_equal(s.waiting, 0);
-	sl_engine_free(e);
+	dta_engine_free(e);
 	shm->ops->close(shm);
 	unfence(&f);
 }
 
-/* ---- sketches ------------------------------------------------------------------------------------------ */
+/* ---- sketches ---- */
 
 enum { REPORTERS = 7, ROWS = 5, COLUMNS = 512 };
 
@@ -267,11 +269,11 @@ static void cells_of(uint32_t kind, void *sketch, struct sent *to)
 	size_t bytes = kind == SL_STORE_HLL ? COLUMNS : sizeof(to->cells), skip;
 
 	if (kind == SL_STORE_COUNT_MIN)
-		n = sl_count_min_save(sketch, saved, sizeof(saved));
+		n = sketch_count_min_save(sketch, saved, sizeof(saved));
 	else if (kind == SL_STORE_COUNT_SKETCH)
-		n = sl_count_sketch_save(sketch, saved, sizeof(saved));
+		n = sketch_count_sketch_save(sketch, saved, sizeof(saved));
 	else
-		n = sl_hll_save(sketch, saved, sizeof(saved));
+		n = sketch_hll_save(sketch, saved, sizeof(saved));
 	assert_true(n > (int64_t)bytes);
 	skip = (size_t)n - bytes - 8;
 	memcpy(to->cells, saved + skip, bytes);
@@ -280,34 +282,35 @@ static void cells_of(uint32_t kind, void *sketch, struct sent *to)
 static void *sketch_new(uint32_t kind)
 {
 	if (kind == SL_STORE_COUNT_MIN)
-		return sl_count_min_new(COLUMNS, ROWS, 0, 9);
+		return sketch_count_min_new(COLUMNS, ROWS, 0, 9);
 	if (kind == SL_STORE_COUNT_SKETCH)
-		return sl_count_sketch_new(COLUMNS, ROWS, 9);
-	return sl_hll_new(9, 9);
+		return sketch_count_sketch_new(COLUMNS, ROWS, 9);
+	return sketch_hll_new(9, 9);
 }
 
 static void sketch_add(uint32_t kind, void *sketch, uint64_t key, uint64_t n)
 {
 	if (kind == SL_STORE_COUNT_MIN)
-		sl_count_min_add_u64(sketch, key, n);
+		sketch_count_min_add_u64(sketch, key, n);
 	else if (kind == SL_STORE_COUNT_SKETCH)
-		sl_count_sketch_add_u64(sketch, key, key & 1 ? (int64_t)n : -(int64_t)n);
+		sketch_count_sketch_add_u64(sketch, key, key & 1 ? (int64_t)n : -(int64_t)n);
 	else
-		sl_hll_add_u64(sketch, key);
+		sketch_hll_add_u64(sketch, key);
 }
 
 static void sketch_free(uint32_t kind, void *sketch)
 {
 	if (kind == SL_STORE_COUNT_MIN)
-		sl_count_min_free(sketch);
+		sketch_count_min_free(sketch);
 	else if (kind == SL_STORE_COUNT_SKETCH)
-		sl_count_sketch_free(sketch);
+		sketch_count_sketch_free(sketch);
 	else
-		sl_hll_free(sketch);
+		sketch_hll_free(sketch);
 }
 
-/* One reporter's cells as reports, in a random order if asked, each sent `times`. Returns how many there are. */
-static uint32_t send(struct sl_engine *e, const struct sl_store_config *c, uint32_t reporter,
+/* One reporter's cells as reports, in a random order if asked, each sent `times`. Returns how many
+ * there are. */
+static uint32_t send(struct dta_engine *e, const struct sl_store_config *c, uint32_t reporter,
 		     uint32_t epoch, const struct sent *s, uint32_t times, uint64_t now)
 {
 	static struct feed feed;
@@ -315,7 +318,7 @@ static uint32_t send(struct sl_engine *e, const struct sl_store_config *c, uint3
 	const uint32_t reports = c->rows * COLUMNS / at_once;
 	uint64_t rnd = reporter;
 
-	feed_of(&feed, SL_DTA_SKETCH, 0, 12, (uint16_t)(at_once * cell), 0);
+	feed_of(&feed, DTA_SKETCH, 0, 12, (uint16_t)(at_once * cell), 0);
 	for (uint32_t t = 0; t < times; t++) {
 		/* Prime to the number of reports, 2^5 * 5 or 2^5: all are met. */
 		uint32_t step = 1 + 10 * ((uint32_t)next_random(&rnd) % 16);
@@ -346,13 +349,13 @@ static uint32_t send(struct sl_engine *e, const struct sl_store_config *c, uint3
 	return reports;
 }
 
-static void end_of(struct sl_engine *e, uint32_t reporter, uint32_t epoch, uint32_t reports,
+static void end_of(struct dta_engine *e, uint32_t reporter, uint32_t epoch, uint32_t reports,
 		   uint64_t now)
 {
 	static struct feed feed;
 	uint8_t key[4], value[4];
 
-	feed_of(&feed, SL_DTA_SKETCH_END, 0, 4, 4, 0);
+	feed_of(&feed, DTA_SKETCH_END, 0, 4, 4, 0);
 	be32(key, epoch);
 	be32(value, reports);
 	put(&feed, key, value);
@@ -360,8 +363,8 @@ static void end_of(struct sl_engine *e, uint32_t reporter, uint32_t epoch, uint3
 }
 
 /*
- * Reporters see parts of a stream, their reports come twice and in any order, in two lanes; a query merges the
- * lanes. What it has is the sketch of the whole stream, bit for bit.
+ * Reporters see parts of a stream, their reports come twice and in any order, in two lanes; a query
+ * merges the lanes. What it has is the sketch of the whole stream, bit for bit.
  */
 static void merged_sketches_are_the_sketch_of_the_union_bit_for_bit(void **state)
 {
@@ -370,9 +373,9 @@ static void merged_sketches_are_the_sketch_of_the_union_bit_for_bit(void **state
 		for (int moody = 0; moody < 2; moody++) {
 			static struct sent sent[REPORTERS], all, got;
 			void *whole = sketch_new(kind), *part[REPORTERS];
-			struct sl_output *shm = sl_output_shm(NULL, NULL);
-			struct sl_engine *e[2];
-			struct sl_merged merged;
+			struct dta_output *shm = dta_output_shm(NULL, NULL);
+			struct dta_engine *e[2];
+			struct dta_merged merged;
 			struct moody m;
 			struct fenced f;
 			uint64_t rnd = kind, in = 0;
@@ -387,9 +390,9 @@ static void merged_sketches_are_the_sketch_of_the_union_bit_for_bit(void **state
 			if (moody)
 				moody_over(&m, &f);
 			for (uint32_t lane = 0; lane < 2; lane++) {
-				e[lane] = sl_engine_new(NULL, moody ? &m.o : shm);
+				e[lane] = dta_engine_new(NULL, moody ? &m.o : shm);
 				assert_int_equal(
-					sl_engine_store(e[lane], &f.c, &f.object, lane, 0, NULL),
+					dta_engine_store(e[lane], &f.c, &f.object, lane, 0, NULL),
 					0);
 			}
 			for (int i = 0; i < REPORTERS; i++)
@@ -413,14 +416,14 @@ static void merged_sketches_are_the_sketch_of_the_union_bit_for_bit(void **state
 				end_of(e[i % 2], i, 0, n, 1);
 				in += 2 * n + 2;
 			}
-			sl_engine_tick(e[0], 2);
-			sl_engine_tick(e[1], 2);
+			dta_engine_tick(e[0], 2);
+			dta_engine_tick(e[1], 2);
 			assert_int_equal(closed(e[0]).in + closed(e[1]).in, in);
 			assert_int_equal(closed(e[0]).stored + closed(e[1]).stored, in / 2);
-			assert_int_equal(closed(e[0]).dropped[SL_DROP_DUPLICATE_HOP] +
-						 closed(e[1]).dropped[SL_DROP_DUPLICATE_HOP],
+			assert_int_equal(closed(e[0]).dropped[DTA_DROP_DUPLICATE_HOP] +
+						 closed(e[1]).dropped[DTA_DROP_DUPLICATE_HOP],
 					 in / 2);
-			sl_view_sketch(&f.v, 0, got.cells, &merged);
+			dta_view_sketch(&f.v, 0, got.cells, &merged);
 			assert_int_equal(merged.result, SL_QUERY_FOUND);
 			assert_int_equal(merged.ended, REPORTERS);
 			assert_true(merged.complete);
@@ -430,8 +433,8 @@ static void merged_sketches_are_the_sketch_of_the_union_bit_for_bit(void **state
 			for (int i = 0; i < REPORTERS; i++)
 				sketch_free(kind, part[i]);
 			sketch_free(kind, whole);
-			sl_engine_free(e[0]);
-			sl_engine_free(e[1]);
+			dta_engine_free(e[0]);
+			dta_engine_free(e[1]);
 			shm->ops->close(shm);
 			unfence(&f);
 		}
@@ -446,14 +449,15 @@ static void cell(struct feed *f, uint64_t column, uint64_t n)
 	put(f, key, value);
 }
 
-/* What comes while the rows are half given begins them anew: what is in the store is of one moment. */
+/* What comes while the rows are half given begins them anew: what is in the store is of one moment.
+ */
 static void a_half_written_sketch_begins_anew_when_more_comes(void **state)
 {
 	enum { CELLS = 1 << 16 }; /* several operations */
 	static struct feed feed;
 	static uint64_t got[CELLS];
-	struct sl_merged merged;
-	struct sl_engine *e;
+	struct dta_merged merged;
+	struct dta_engine *e;
 	struct moody m;
 	struct fenced f;
 	uint64_t first;
@@ -464,35 +468,35 @@ static void a_half_written_sketch_begins_anew_when_more_comes(void **state)
 					   .sketch = SL_STORE_COUNT_MIN,
 					   .reporters = 1});
 	moody_over(&m, &f);
-	e = sl_engine_new(NULL, &m.o);
-	assert_int_equal(sl_engine_store(e, &f.c, &f.object, 0, 0, NULL), 0);
-	feed_of(&feed, SL_DTA_SKETCH, 0, 12, 8, 0);
+	e = dta_engine_new(NULL, &m.o);
+	assert_int_equal(dta_engine_store(e, &f.c, &f.object, 0, 0, NULL), 0);
+	feed_of(&feed, DTA_SKETCH, 0, 12, 8, 0);
 	cell(&feed, 0, 3);
 	assert_int_equal(give(e, 0, &feed, 1), 1);
 	m.room = 1;
-	sl_engine_tick(e, 2000000000);
+	dta_engine_tick(e, 2000000000);
 	memcpy(&first, m.memory + SL_STORE_BANKS_OFFSET + sizeof(struct sl_store_complete), 8);
 	assert_int_equal(first, 3);		/* the beginning was given, */
 	assert_int_equal(closed(e).waiting, 1); /* and no more */
 	cell(&feed, 1, 4);
 	assert_int_equal(give(e, 0, &feed, 2000000001), 1);
 	m.room = ~0u;
-	sl_engine_flush(e);
+	dta_engine_flush(e);
 	assert_int_equal(closed(e).waiting, 0);
-	sl_view_sketch(&f.v, 0, got, &merged);
+	dta_view_sketch(&f.v, 0, got, &merged);
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(got[0], 3);
 	assert_int_equal(got[1], 4);
-	sl_engine_free(e);
+	dta_engine_free(e);
 	unfence(&f);
 }
 
 static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 {
-	struct sl_output *shm = sl_output_shm(NULL, NULL);
+	struct dta_output *shm = dta_output_shm(NULL, NULL);
 	static struct sent sent, got;
-	struct sl_merged merged;
-	struct sl_engine *e;
+	struct dta_merged merged;
+	struct dta_engine *e;
 	struct fenced f;
 	uint32_t n;
 
@@ -504,16 +508,16 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 					   .sketch = SL_STORE_COUNT_MIN,
 					   .reporters = 3,
 					   .banks = 2});
-	e = engine_over(&f, shm, &(struct sl_engine_opts){.sketch_ns = 1000});
+	e = engine_over(&f, shm, &(struct dta_engine_opts){.sketch_ns = 1000});
 	n = send(e, &f.c, 0, 0, &sent, 1, 1);
 	end_of(e, 0, 0, n, 1);
 	send(e, &f.c, 1, 0, &sent, 1, 1);
 	end_of(e, 1, 0, n + 1, 1); /* one of its reports was lost */
-	sl_engine_tick(e, 500);
-	sl_view_sketch(&f.v, 0, got.cells, &merged);
+	dta_engine_tick(e, 500);
+	dta_view_sketch(&f.v, 0, got.cells, &merged);
 	assert_int_equal(merged.result, SL_QUERY_EMPTY);
-	sl_engine_tick(e, 1001);
-	sl_view_sketch(&f.v, 0, got.cells, &merged);
+	dta_engine_tick(e, 1001);
+	dta_view_sketch(&f.v, 0, got.cells, &merged);
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(merged.ended, 1);
 	assert_false(merged.complete);
@@ -522,26 +526,26 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 	end_of(e, 2, 1, n, 1100);
 	assert_int_equal(closed(e).waiting, n + 1);
 	owner_rotates(&f, 1);
-	assert_int_equal(sl_engine_rotate(e, 0, 0, 1), 0);
+	assert_int_equal(dta_engine_rotate(e, 0, 0, 1), 0);
 	send(e, &f.c, 2, 0, &sent, 1, 1200);
-	assert_int_equal(closed(e).dropped[SL_DROP_LATE], n);
-	sl_engine_tick(e, 1201);
+	assert_int_equal(closed(e).dropped[DTA_DROP_LATE], n);
+	dta_engine_tick(e, 1201);
 	assert_int_equal(closed(e).waiting, 0);
-	sl_view_sketch(&f.v, 1, got.cells, &merged);
+	dta_view_sketch(&f.v, 1, got.cells, &merged);
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(merged.ended, 1);
 	assert_int_equal(merged.columns, ROWS * COLUMNS);
 	assert_memory_equal(got.cells, sent.cells, sizeof(got.cells));
 	/* The one before is as it was left. */
-	sl_view_sketch(&f.v, 0, got.cells, &merged);
+	dta_view_sketch(&f.v, 0, got.cells, &merged);
 	assert_int_equal(merged.ended, 1);
 	assert_int_equal(merged.columns, 2 * ROWS * COLUMNS);
-	sl_engine_free(e);
+	dta_engine_free(e);
 	shm->ops->close(shm);
 	unfence(&f);
 }
 
-/* ---- epochs -------------------------------------------------------------------------------------------- */
+/* ---- epochs ---- */
 
 static void what_waits_is_written_into_the_epoch_that_it_came_in(void **state)
 {
@@ -551,8 +555,8 @@ static void what_waits_is_written_into_the_epoch_that_it_came_in(void **state)
 	for (int postcard = 0; postcard < 2; postcard++) {
 		struct sl_store_config c = {
 			.kind = SL_STORE_INCREMENT, .slots = 99, .rows = 2, .banks = 2};
-		struct sl_output *shm = sl_output_shm(NULL, NULL);
-		struct sl_engine *e;
+		struct dta_output *shm = dta_output_shm(NULL, NULL);
+		struct dta_engine *e;
 		struct fenced f;
 
 		if (postcard)
@@ -562,11 +566,11 @@ static void what_waits_is_written_into_the_epoch_that_it_came_in(void **state)
 						     .copies = 2,
 						     .banks = 2};
 		fence(&f, c);
-		e = engine_over(&f, shm, &(struct sl_engine_opts){.increment_entries = 64});
+		e = engine_over(&f, shm, &(struct dta_engine_opts){.increment_entries = 64});
 		for (uint64_t epoch = 0; epoch < 4; epoch++) {
 			if (epoch) {
 				owner_rotates(&f, epoch);
-				assert_int_equal(sl_engine_rotate(e, 0, 0, epoch), 0);
+				assert_int_equal(dta_engine_rotate(e, 0, 0, epoch), 0);
 			}
 			assert_int_equal(closed(e).waiting, 0);
 			feed_of(&feed, (uint8_t)c.kind, 2, 4, 8, 0);
@@ -577,38 +581,38 @@ static void what_waits_is_written_into_the_epoch_that_it_came_in(void **state)
 			assert_int_equal(give(e, 0, &feed, epoch), 1);
 			assert_int_equal(closed(e).waiting, 1);
 			for (uint64_t asked = epoch > 1 ? epoch - 1 : 0; asked < epoch; asked++) {
-				struct sl_query q = {"key.", 4, asked, 2, 0, 0};
-				struct sl_increment i;
-				struct sl_path p;
+				struct dta_query q = {"key.", 4, asked, 2, 0, 0};
+				struct dta_increment i;
+				struct dta_path p;
 
 				if (postcard) {
-					sl_view_path(&f.v, &q, NULL, 0, &p);
+					dta_view_path(&f.v, &q, NULL, 0, &p);
 					assert_int_equal(p.result, SL_QUERY_FOUND);
 					assert_int_equal(p.value[2], asked + 10);
 				} else {
-					sl_view_increment(&f.v, &q, &i);
+					dta_view_increment(&f.v, &q, &i);
 					assert_int_equal(i.result, SL_QUERY_FOUND);
 					assert_int_equal(i.value, asked + 10);
 				}
 			}
 		}
-		sl_engine_free(e);
+		dta_engine_free(e);
 		shm->ops->close(shm);
 		unfence(&f);
 	}
 }
 
-/* ---- key log ------------------------------------------------------------------------------------------- */
+/* ---- key log ---- */
 
 static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 {
 	static struct feed feed;
-	struct sl_output *shm = sl_output_shm(NULL, NULL);
+	struct dta_output *shm = dta_output_shm(NULL, NULL);
 	struct sl_append_reader reader = {0};
 	uint8_t items[64 * 16], seen[100] = {0};
-	struct sl_engine_stats s;
+	struct dta_engine_stats s;
 	struct fenced f, log;
-	struct sl_engine *e;
+	struct dta_engine *e;
 	int count, keys = 0, marks = 0;
 
 	(void)state;
@@ -625,11 +629,11 @@ static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 					     .batch = 4,
 					     .lists = 1});
 	e = engine_over(&f, shm, NULL);
-	assert_int_equal(sl_engine_store(e, &log.c, &log.object, 0, 0, NULL), 0);
+	assert_int_equal(dta_engine_store(e, &log.c, &log.object, 0, 0, NULL), 0);
 	for (uint64_t epoch = 0; epoch < 2; epoch++) {
 		if (epoch)
-			assert_int_equal(sl_engine_rotate(e, 0, 0, epoch), 0);
-		feed_of(&feed, SL_DTA_KEYWRITE, 2, 13, 8, 0);
+			assert_int_equal(dta_engine_rotate(e, 0, 0, epoch), 0);
+		feed_of(&feed, DTA_KEYWRITE, 2, 13, 8, 0);
 		for (uint32_t n = 0; n < 3000; n++) {
 			uint8_t key[13] = {(uint8_t)(n % 100)};
 
@@ -638,14 +642,14 @@ static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 				assert_int_equal(give(e, 0, &feed, 1), 50);
 		}
 	}
-	feed_of(&feed, SL_DTA_KEYWRITE, 2, 16, 8, 0);
+	feed_of(&feed, DTA_KEYWRITE, 2, 16, 8, 0);
 	put(&feed, "too long for it.", "12345678");
 	give(e, 0, &feed, 1);
-	sl_engine_flush(e);
+	dta_engine_flush(e);
 	s = closed(e);
 	assert_int_equal(s.in, 6001);
 	assert_int_equal(s.stored, 6001);
-	while ((count = sl_append_read(&log.v, &reader, items, 64)) > 0)
+	while ((count = dta_append_read(&log.v, &reader, items, 64)) > 0)
 		for (int i = 0; i < count; i++) {
 			if (!items[i * 16]) { /* the epoch, before its first key */
 				assert_int_equal(items[i * 16 + 1], keys / 100);
@@ -661,13 +665,13 @@ static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(seen[i], 2);
 	assert_int_equal(marks, 2);
-	sl_engine_free(e);
+	dta_engine_free(e);
 	shm->ops->close(shm);
 	unfence(&f);
 	unfence(&log);
 }
 
-/* ---- outputs -------------------------------------------------------------------------------------------- */
+/* ---- outputs ---- */
 
 static struct sl_store_config any_kind(uint32_t kind)
 {
@@ -737,21 +741,21 @@ static void every_report_is_in_one_counter_whatever_the_output_does(void **state
 	(void)state;
 	for (uint32_t kind = SL_STORE_KEYWRITE; kind <= SL_STORE_SKETCH; kind++)
 		for (int mood = 0; mood < 5; mood++) {
-			static const enum sl_engine_drop why[] = {SL_DROPS, SL_DROP_OUTPUT_FULL,
-								  SL_DROP_OUTPUT_DOWN,
-								  SL_DROP_OUTPUT_FAILED, SL_DROPS};
-			struct sl_engine_stats s;
+			static const enum dta_engine_drop why[] = {
+				DTA_DROPS, DTA_DROP_OUTPUT_FULL, DTA_DROP_OUTPUT_DOWN,
+				DTA_DROP_OUTPUT_FAILED, DTA_DROPS};
+			struct dta_engine_stats s;
 			uint64_t taken = 0, now = 0, kept;
-			struct sl_engine *e;
+			struct dta_engine *e;
 			struct fenced f;
 			struct moody m;
 
 			fence(&f, any_kind(kind));
 			moody_over(&m, &f);
 			e = engine_over(&f, &m.o,
-					&(struct sl_engine_opts){.increment_entries = 64,
-								 .path_entries = 64,
-								 .sketch_ns = 1000});
+					&(struct dta_engine_opts){.increment_entries = 64,
+								  .path_entries = 64,
+								  .sketch_ns = 1000});
 			if (mood == 0) { /* slow, but it goes on */
 				m.room = 3;
 				m.gain = 2;
@@ -765,23 +769,24 @@ static void every_report_is_in_one_counter_whatever_the_output_does(void **state
 				some_of_kind(&feed, kind, &rnd);
 				taken += give(e, (uint32_t)round % 3, &feed, now += 100);
 				if (round % 7 == 0)
-					sl_engine_tick(e, now += 600000);
+					dta_engine_tick(e, now += 600000);
 				closed(e);
 			}
 			s = closed(e);
 			assert_int_equal(s.in, 60 * 40);
-			if (why[mood] < SL_DROPS && kind != SL_STORE_SKETCH)
+			if (why[mood] < DTA_DROPS && kind != SL_STORE_SKETCH)
 				assert_true(s.dropped[why[mood]] > 0);
 			if (mood == 0 || mood == 4)
-				assert_int_equal(s.dropped[SL_DROP_OUTPUT_FULL], 0);
-			/* What was taken is never dropped because of an output that is full or down. */
+				assert_int_equal(s.dropped[DTA_DROP_OUTPUT_FULL], 0);
+			/* What was taken is never dropped because of an output that is full or
+			 * down. */
 			if (mood != 3)
 				assert_int_equal(taken, s.stored + s.waiting);
 			kept = s.waiting;
 			m.room = ~0u;
 			m.until_down = ~0ull;
 			m.refusal = 0;
-			sl_engine_flush(e);
+			dta_engine_flush(e);
 			assert_int_equal(closed(e).stored, s.stored + kept);
 			assert_int_equal(closed(e).waiting, 0);
 			/* And what can't be written by the end of its epoch is dropped by cause. */
@@ -789,12 +794,12 @@ static void every_report_is_in_one_counter_whatever_the_output_does(void **state
 			give(e, 0, &feed, now);
 			kept = closed(e).waiting;
 			m.until_down = 0;
-			sl_engine_rotate(e, 0, 0, 1);
+			dta_engine_rotate(e, 0, 0, 1);
 			assert_int_equal(closed(e).waiting, kind == SL_STORE_APPEND ? kept : 0);
-			sl_engine_remove(e, 0, 0);
+			dta_engine_remove(e, 0, 0);
 			assert_int_equal(closed(e).waiting, 0);
 			assert_int_equal(closed(e).in, 61 * 40);
-			sl_engine_free(e);
+			dta_engine_free(e);
 			unfence(&f);
 		}
 }
@@ -805,7 +810,7 @@ static void a_list_has_no_gap_where_the_output_was_down(void **state)
 	static struct feed feed;
 	struct sl_append_reader reader = {0};
 	uint64_t next = 0, got = 0, items[64], now = 1;
-	struct sl_engine *e;
+	struct dta_engine *e;
 	struct fenced f;
 	struct moody m;
 	int count;
@@ -820,7 +825,7 @@ static void a_list_has_no_gap_where_the_output_was_down(void **state)
 	e = engine_over(&f, &m.o, NULL);
 	for (int round = 0; round < 300; round++) {
 		m.until_down = round % 30 < 20 ? ~0ull : 0;
-		feed_of(&feed, SL_DTA_APPEND, 0, 4, 8, 0);
+		feed_of(&feed, DTA_APPEND, 0, 4, 8, 0);
 		for (int i = 0; i < 11; i++) {
 			uint64_t item = next;
 
@@ -830,13 +835,13 @@ static void a_list_has_no_gap_where_the_output_was_down(void **state)
 		}
 	}
 	m.until_down = ~0ull;
-	sl_engine_flush(e);
-	while ((count = sl_append_read(&f.v, &reader, items, 64)) > 0)
+	dta_engine_flush(e);
+	while ((count = dta_append_read(&f.v, &reader, items, 64)) > 0)
 		for (int i = 0; i < count; i++)
 			assert_int_equal(items[i], got++);
 	assert_int_equal(got, next);
-	assert_true(closed(e).dropped[SL_DROP_OUTPUT_DOWN] > 0);
-	sl_engine_free(e);
+	assert_true(closed(e).dropped[DTA_DROP_OUTPUT_DOWN] > 0);
+	dta_engine_free(e);
 	unfence(&f);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_hash_many.c - many keys at a time have the words that one has, and a store over a mapping, whose reports are
- * hashed ahead, holds the same bytes as one that was written by one operation after the other.
+ * test_hash_many.c - many keys at a time have the words that one has, and a store over a mapping,
+ * whose reports are hashed ahead, holds the same bytes as one that was written by one operation
+ * after the other.
  */
 #include "engine_drive.h"
 
@@ -11,9 +12,9 @@ static void many_keys_have_the_words_of_one(void **state)
 {
 	static const uint32_t counts[] = {1, 7, 8, 9, 33, 127, 128};
 	static const uint64_t seeds[] = {0, 1, 0x80000000, ~0ull, 0x0123456789abcdefull};
-	static uint8_t items[SL_DTA_MANY * (SL_STORE_KEY_MAX + SL_STORE_VALUE_MAX)];
-	uint64_t rnd = 1, slot[SL_DTA_MANY], check[SL_DTA_MANY];
-	struct sl_dta_hashes h;
+	static uint8_t items[DTA_MANY * (SL_STORE_KEY_MAX + SL_STORE_VALUE_MAX)];
+	uint64_t rnd = 1, slot[DTA_MANY], check[DTA_MANY];
+	struct dta_hashes h;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(items); i++)
@@ -28,21 +29,21 @@ static void many_keys_have_the_words_of_one(void **state)
 			/* The last byte of the last item is the last that may be read. */
 			const uint8_t *first = items + sizeof(items) - (size_t)count * step;
 
-			sl_dta_hash_many(first, key, step, seed, count, &h);
-			sl_dta_check_many(&h, first + key, value, step, count, check);
+			dta_hash_many(first, key, step, seed, count, &h);
+			dta_check_many(&h, first + key, value, step, count, check);
 			for (uint32_t n = 0; n < SL_STORE_COPIES_MAX; n++) {
-				sl_dta_slot_many(&h, n, slots, count, slot);
+				dta_slot_many(&h, n, slots, count, slot);
 				for (uint32_t i = 0; i < count; i++) {
 					const uint8_t *item = first + (size_t)i * step;
-					struct sl_dta_hash one = sl_dta_hash(item, key, seed);
+					struct dta_hash one = dta_hash(item, key, seed);
 
 					if (h.lo[i] != one.lo || h.hi[i] != one.hi)
 						fail_msg("key of %u bytes, %u of %u: another hash",
 							 key, i, count);
-					if (slot[i] != sl_dta_slot(one, n, slots))
+					if (slot[i] != dta_slot(one, n, slots))
 						fail_msg("key of %u bytes, copy %u: another slot",
 							 key, n);
-					if (check[i] != sl_dta_check(one, item + key, value))
+					if (check[i] != dta_check(one, item + key, value))
 						fail_msg("value of %u bytes: another check word",
 							 value);
 				}
@@ -66,21 +67,21 @@ static void hashed_ahead_is_bit_for_bit_one_after_the_other(void **state)
 							  .seed = 77,
 							  .value_bytes = values[j],
 							  .copies = 3};
-			struct sl_output *shm = sl_output_shm(NULL, NULL);
-			struct sl_engine *ahead = sl_engine_new(NULL, shm), *after;
+			struct dta_output *shm = dta_output_shm(NULL, NULL);
+			struct dta_engine *ahead = dta_engine_new(NULL, shm), *after;
 			struct fenced a, b;
 			struct moody m;
 
 			fence(&a, c);
 			fence(&b, c);
 			moody_over(&m, &b);
-			after = sl_engine_new(NULL, &m.o);
-			assert_int_equal(sl_engine_store(ahead, &a.c, &a.object, 0, 0, NULL), 0);
-			assert_int_equal(sl_engine_store(after, &b.c, &b.object, 0, 0, NULL), 0);
+			after = dta_engine_new(NULL, &m.o);
+			assert_int_equal(dta_engine_store(ahead, &a.c, &a.object, 0, 0, NULL), 0);
+			assert_int_equal(dta_engine_store(after, &b.c, &b.object, 0, 0, NULL), 0);
 			for (int round = 0; round < 4; round++) {
 				const uint32_t count = (uint32_t)(next_random(&rnd) % 200 + 1);
 
-				feed_of(&feed, SL_DTA_KEYWRITE, (uint8_t)(1 + round % 3), keys[i],
+				feed_of(&feed, DTA_KEYWRITE, (uint8_t)(1 + round % 3), keys[i],
 					values[j], 0);
 				for (uint32_t n = 0; n < count; n++) {
 					uint8_t key[64] = {(uint8_t)(next_random(&rnd) % 40)},
@@ -90,14 +91,14 @@ static void hashed_ahead_is_bit_for_bit_one_after_the_other(void **state)
 						value[k] = (uint8_t)next_random(&rnd);
 					put(&feed, key, value);
 				}
-				assert_int_equal(sl_engine_block(ahead, 0, 0, &feed.b, 1), count);
-				assert_int_equal(sl_engine_block(after, 0, 0, &feed.b, 1), count);
+				assert_int_equal(dta_engine_block(ahead, 0, 0, &feed.b, 1), count);
+				assert_int_equal(dta_engine_block(after, 0, 0, &feed.b, 1), count);
 				assert_memory_equal(a.all + 4096 + SL_STORE_BANKS_OFFSET,
 						    b.all + 4096 + SL_STORE_BANKS_OFFSET,
 						    sl_store_bank_bytes(&a.c));
 			}
-			sl_engine_free(ahead);
-			sl_engine_free(after);
+			dta_engine_free(ahead);
+			dta_engine_free(after);
 			shm->ops->close(shm);
 			unfence(&a);
 			unfence(&b);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_limits.c - what cgroups leave for stores: files of both versions that are made up here, and what it decides. */
+/* test_limits.c - what cgroups leave for stores: files of both versions that are made up here, and
+ * what it decides. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,12 +58,12 @@ static void put(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-static uint64_t left(enum sl_limit what)
+static uint64_t left(enum dta_limit what)
 {
 	char cgroups[64];
 
 	snprintf(cgroups, sizeof(cgroups), "%s/cgroup", dir);
-	return sl_limits_left_in(what, cgroups, dir);
+	return dta_limits_left_in(what, cgroups, dir);
 }
 
 static void the_narrowest_limit_on_the_way_up_counts_in_version_2(void **state)
@@ -71,28 +72,28 @@ static void the_narrowest_limit_on_the_way_up_counts_in_version_2(void **state)
 	put("cgroup", "0::/a/b\n");
 	put("a/b/memory.max", "max\n");
 	put("a/b/memory.current", "5\n");
-	assert_true(left(SL_LIMIT_MEMORY) == UINT64_MAX);
+	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
 	put("a/memory.max", "1000\n");
 	put("a/memory.current", "300\n");
-	assert_int_equal(left(SL_LIMIT_MEMORY), 700);
+	assert_int_equal(left(DTA_LIMIT_MEMORY), 700);
 	put("a/b/memory.max", "600\n");
-	assert_int_equal(left(SL_LIMIT_MEMORY), 595);
+	assert_int_equal(left(DTA_LIMIT_MEMORY), 595);
 	put("a/memory.current", "900\n");
-	assert_int_equal(left(SL_LIMIT_MEMORY), 100);
+	assert_int_equal(left(DTA_LIMIT_MEMORY), 100);
 	/* Lowered below what is used. */
 	put("a/memory.max", "800\n");
-	assert_int_equal(left(SL_LIMIT_MEMORY), 0);
+	assert_int_equal(left(DTA_LIMIT_MEMORY), 0);
 	/* Reserved huge pages have a limit of their own. */
-	assert_true(left(SL_LIMIT_HUGETLB) == UINT64_MAX);
+	assert_true(left(DTA_LIMIT_HUGETLB) == UINT64_MAX);
 	put("a/b/hugetlb.2MB.max", "8388608\n");
 	put("a/b/hugetlb.2MB.current", "2097152\n");
-	assert_int_equal(left(SL_LIMIT_HUGETLB), 6 * MIB);
+	assert_int_equal(left(DTA_LIMIT_HUGETLB), 6 * MIB);
 	/* In a container with a namespace of its own its cgroup is the root. */
 	put("cgroup", "0::/\n");
-	assert_true(left(SL_LIMIT_HUGETLB) == UINT64_MAX);
+	assert_true(left(DTA_LIMIT_HUGETLB) == UINT64_MAX);
 	put("hugetlb.2MB.max", "4194304\n");
 	put("hugetlb.2MB.current", "0\n");
-	assert_int_equal(left(SL_LIMIT_HUGETLB), 4 * MIB);
+	assert_int_equal(left(DTA_LIMIT_HUGETLB), 4 * MIB);
 }
 
 static void each_controller_has_its_own_tree_in_version_1(void **state)
@@ -111,50 +112,50 @@ static void each_controller_has_its_own_tree_in_version_1(void **state)
 	put("m/n/memory.current", "0\n");
 	put("memory/h/memory.limit_in_bytes", "3\n");
 	put("memory/h/memory.usage_in_bytes", "0\n");
-	assert_true(left(SL_LIMIT_MEMORY) == UINT64_MAX);
-	assert_true(left(SL_LIMIT_HUGETLB) == UINT64_MAX);
+	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
+	assert_true(left(DTA_LIMIT_HUGETLB) == UINT64_MAX);
 	put("memory/m/memory.limit_in_bytes", "10000\n");
 	put("memory/m/memory.usage_in_bytes", "4096\n");
-	assert_int_equal(left(SL_LIMIT_MEMORY), 5904);
+	assert_int_equal(left(DTA_LIMIT_MEMORY), 5904);
 	put("hugetlb/h/hugetlb.2MB.limit_in_bytes", "2097152\n");
-	assert_int_equal(left(SL_LIMIT_HUGETLB), 2 * MIB);
+	assert_int_equal(left(DTA_LIMIT_HUGETLB), 2 * MIB);
 	/* A container's cgroup is the root of what it sees, and its path is that outside. */
 	put("cgroup", "9:memory:/docker/0123\n");
 	put("memory/memory.limit_in_bytes", "777\n");
 	put("memory/memory.usage_in_bytes", "77\n");
-	assert_int_equal(left(SL_LIMIT_MEMORY), 700);
+	assert_int_equal(left(DTA_LIMIT_MEMORY), 700);
 	/* Some controllers in one version, some in the other. */
 	put("cgroup", "12:hugetlb:/h\n0::/u\n");
 	put("u/memory.max", "50\n");
 	put("u/memory.current", "20\n");
-	assert_int_equal(left(SL_LIMIT_MEMORY), 30);
-	assert_int_equal(left(SL_LIMIT_HUGETLB), 2 * MIB);
+	assert_int_equal(left(DTA_LIMIT_MEMORY), 30);
+	assert_int_equal(left(DTA_LIMIT_HUGETLB), 2 * MIB);
 }
 
 static void what_can_not_be_read_is_no_limit(void **state)
 {
 	(void)state;
-	assert_true(left(SL_LIMIT_MEMORY) == UINT64_MAX);
+	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
 	put("cgroup", "\n:\n0:\nno line\n3:memory\n0::\n4:memory:relative\n");
-	assert_true(left(SL_LIMIT_MEMORY) == UINT64_MAX);
+	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
 	put("cgroup", "0::/a");
 	put("a/memory.max", "some\n");
 	put("a/memory.current", "10\n");
-	assert_true(left(SL_LIMIT_MEMORY) == UINT64_MAX);
+	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
 	put("a/memory.max", "");
-	assert_true(left(SL_LIMIT_MEMORY) == UINT64_MAX);
+	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
 	put("a/memory.max", "20");
-	assert_int_equal(left(SL_LIMIT_MEMORY), 10);
+	assert_int_equal(left(DTA_LIMIT_MEMORY), 10);
 }
 
-/* ---- what it decides ------------------------------------------------------------------------------------------- */
+/* ---- what it decides ---- */
 
 static uint64_t memory_left = UINT64_MAX, hugetlb_left = UINT64_MAX;
 
-uint64_t __wrap_sl_limits_left(enum sl_limit what);
-uint64_t __wrap_sl_limits_left(enum sl_limit what)
+uint64_t __wrap_dta_limits_left(enum dta_limit what);
+uint64_t __wrap_dta_limits_left(enum dta_limit what)
 {
-	return what == SL_LIMIT_MEMORY ? memory_left : hugetlb_left;
+	return what == DTA_LIMIT_MEMORY ? memory_left : hugetlb_left;
 }
 
 static const struct sl_store_config config = {.kind = SL_STORE_KEYWRITE,
@@ -166,17 +167,17 @@ static const struct sl_store_config config = {.kind = SL_STORE_KEYWRITE,
 					      .banks = 1,
 					      .copies = 1};
 
-static const char *pages(enum sl_stores_hugepages policy)
+static const char *pages(enum dta_stores_hugepages policy)
 {
 	static char said[32];
 	char error[300];
-	struct sl_store_object *o = sl_store_object_new(&config, "x", NULL, policy, error,
-							sizeof(error));
+	struct dta_store_object *o = dta_store_object_new(&config, "x", NULL, policy, error,
+							  sizeof(error));
 
 	if (!o)
 		fail_msg("%s", error);
 	snprintf(said, sizeof(said), "%s", o->pages);
-	sl_store_object_free(o, false);
+	dta_store_object_free(o, false);
 	return said;
 }
 
@@ -186,13 +187,14 @@ static void a_store_takes_no_more_than_they_leave(void **state)
 
 	(void)state;
 	hugetlb_left = 2 * MIB; /* of 4 MiB and some pages */
-	assert_null(sl_store_object_new(&config, "x", NULL, SL_HUGE_ALWAYS, error, sizeof(error)));
+	assert_null(
+		dta_store_object_new(&config, "x", NULL, DTA_HUGE_ALWAYS, error, sizeof(error)));
 	assert_non_null(strstr(error, "(the hugetlb limit of its cgroup)"));
-	if (strcmp(pages(SL_HUGE_AUTO), "transparent"))
+	if (strcmp(pages(DTA_HUGE_AUTO), "transparent"))
 		print_message("SKIP: this kernel or its memory gives no huge pages when asked\n");
 	/* Half of what is left is for others. */
 	memory_left = 6 * MIB;
-	assert_string_equal(pages(SL_HUGE_AUTO), "small");
+	assert_string_equal(pages(DTA_HUGE_AUTO), "small");
 }
 
 int main(void)

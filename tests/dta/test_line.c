@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_line.c - the control channel: messages in whatever pieces they come, and descriptors with their message. */
+/* test_line.c - the control channel: messages in whatever pieces they come, and descriptors with
+ * their message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,21 +16,21 @@
 
 #include "dta/translate/control.h"
 
-static struct sl_line *end[2];
+static struct dta_control_line *end[2];
 
 static void connect_both(void)
 {
 	int fd[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-	end[0] = sl_line_new(fd[0]);
-	end[1] = sl_line_new(fd[1]);
+	end[0] = dta_control_line_new(fd[0]);
+	end[1] = dta_control_line_new(fd[1]);
 }
 
 static void free_both(void)
 {
-	sl_line_free(end[0]);
-	sl_line_free(end[1]);
+	dta_control_line_free(end[0]);
+	dta_control_line_free(end[1]);
 }
 
 static void each_message_comes_whole_in_whatever_pieces(void **state)
@@ -41,25 +42,26 @@ static void each_message_comes_whole_in_whatever_pieces(void **state)
 	(void)state;
 	connect_both();
 	for (size_t i = 0; text[i]; i++) {
-		j = sl_line_read(end[1], &passed);
+		j = dta_control_line_read(end[1], &passed);
 		assert_null(j);
 		assert_int_equal(errno, EAGAIN);
-		assert_int_equal(write(sl_line_fd(end[0]), text + i, 1), 1);
+		assert_int_equal(write(dta_control_line_fd(end[0]), text + i, 1), 1);
 		if (text[i] != '\n')
 			continue;
-		j = sl_line_read(end[1], &passed);
+		j = dta_control_line_read(end[1], &passed);
 		assert_non_null(j);
 		assert_string_equal(json_string_value(json_object_get(j, "type")),
 				    i < 20 ? "a" : "b");
 		json_decref(j);
 	}
-	assert_int_equal(write(sl_line_fd(end[0]), text, strlen(text)), (ssize_t)strlen(text));
+	assert_int_equal(write(dta_control_line_fd(end[0]), text, strlen(text)),
+			 (ssize_t)strlen(text));
 	for (int i = 0; i < 2; i++)
-		json_decref(sl_line_read(end[1], &passed));
-	assert_null(sl_line_read(end[1], &passed));
+		json_decref(dta_control_line_read(end[1], &passed));
+	assert_null(dta_control_line_read(end[1], &passed));
 	assert_int_equal(errno, EAGAIN);
-	shutdown(sl_line_fd(end[0]), SHUT_WR);
-	assert_null(sl_line_read(end[1], &passed));
+	shutdown(dta_control_line_fd(end[0]), SHUT_WR);
+	assert_null(dta_control_line_read(end[1], &passed));
 	assert_int_equal(errno, EPIPE);
 	free_both();
 }
@@ -78,17 +80,17 @@ static void descriptors_come_with_their_message(void **state)
 	for (int i = 0; i < N; i++) {
 		if (i % 3 == 0)
 			assert_int_equal(ftruncate(fd, i + 1), 0);
-		assert_int_equal(
-			sl_line_write(end[0],
-				      json_pack("{s:i,s:s}", "n", i, "fill", i % 7 ? "" : filler),
-				      i % 3 ? -1 : fd),
-			0);
-		while (i == N - 1 ? got < N : sl_line_pending(end[0])) {
-			json_t *j = sl_line_read(end[1], &passed);
+		assert_int_equal(dta_control_line_write(end[0],
+							json_pack("{s:i,s:s}", "n", i, "fill",
+								  i % 7 ? "" : filler),
+							i % 3 ? -1 : fd),
+				 0);
+		while (i == N - 1 ? got < N : dta_control_line_pending(end[0])) {
+			json_t *j = dta_control_line_read(end[1], &passed);
 
 			if (!j) {
 				assert_int_equal(errno, EAGAIN);
-				assert_int_equal(sl_line_flush(end[0]), 0);
+				assert_int_equal(dta_control_line_flush(end[0]), 0);
 				continue;
 			}
 			assert_int_equal(json_integer_value(json_object_get(j, "n")), got);
@@ -115,18 +117,18 @@ static void what_is_no_object_or_too_long_is_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		connect_both();
-		assert_int_equal(write(sl_line_fd(end[0]), wrong[i], strlen(wrong[i])),
+		assert_int_equal(write(dta_control_line_fd(end[0]), wrong[i], strlen(wrong[i])),
 				 (ssize_t)strlen(wrong[i]));
-		assert_null(sl_line_read(end[1], &passed));
+		assert_null(dta_control_line_read(end[1], &passed));
 		assert_int_equal(errno, EPROTO);
 		free_both();
 	}
 	connect_both();
 	memset(filler, ' ', sizeof(filler));
-	for (size_t sent = 0; errno != EPROTO && sent < 4 * SL_CONTROL_LINE_MAX;) {
-		sent += (size_t)write(sl_line_fd(end[0]), filler, sizeof(filler));
-		assert_null(sl_line_read(end[1], &passed));
-		assert_true(sent <= SL_CONTROL_LINE_MAX + sizeof(filler) || errno == EPROTO);
+	for (size_t sent = 0; errno != EPROTO && sent < 4 * DTA_CONTROL_LINE_MAX;) {
+		sent += (size_t)write(dta_control_line_fd(end[0]), filler, sizeof(filler));
+		assert_null(dta_control_line_read(end[1], &passed));
+		assert_true(sent <= DTA_CONTROL_LINE_MAX + sizeof(filler) || errno == EPROTO);
 	}
 	assert_int_equal(errno, EPROTO);
 	free_both();
@@ -142,11 +144,11 @@ static void a_peer_that_does_not_read_is_given_up(void **state)
 	memset(filler, 'x', sizeof(filler) - 1);
 	connect_both();
 	for (int i = 0; i < 100 && !err; i++)
-		err = sl_line_write(end[0], json_pack("{s:s}", "fill", filler), -1);
+		err = dta_control_line_write(end[0], json_pack("{s:s}", "fill", filler), -1);
 	assert_int_equal(err, -ENOBUFS);
-	sl_line_free(end[1]);
-	assert_int_equal(sl_line_write(end[0], json_pack("{}"), -1), -EPIPE);
-	sl_line_free(end[0]);
+	dta_control_line_free(end[1]);
+	assert_int_equal(dta_control_line_write(end[0], json_pack("{}"), -1), -EPIPE);
+	dta_control_line_free(end[0]);
 }
 
 int main(void)

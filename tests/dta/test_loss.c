@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* expected = arrived + missing + lost, and no report is taken twice, whatever comes in which order. */
+/* expected = arrived + missing + lost, and no report is taken twice, whatever comes in which order.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 
 #define MS 1000000ull
 
-static uint64_t fresh[SL_LOSS_FRESH_WORDS];
+static uint64_t fresh[DTA_LOSS_FRESH_WORDS];
 static uint64_t seed;
 
 static uint32_t rnd(uint32_t below)
@@ -22,27 +23,27 @@ static uint32_t rnd(uint32_t below)
 	return (uint32_t)((seed >> 32) * below >> 32);
 }
 
-static struct sl_loss_key key_of(uint32_t reporter)
+static struct dta_loss_key key_of(uint32_t reporter)
 {
-	struct sl_loss_key k = {.port = 1000, .tenant = 1, .reporter = reporter};
+	struct dta_loss_key k = {.port = 1000, .tenant = 1, .reporter = reporter};
 
 	k.address.s6_addr[15] = 1;
 	return k;
 }
 
-static int give(struct sl_loss *l, uint32_t sequence, uint32_t n, uint64_t now)
+static int give(struct dta_loss *l, uint32_t sequence, uint32_t n, uint64_t now)
 {
-	struct sl_loss_key k = key_of(1);
-	struct sl_dta_header h = {.sequence = sequence, .reports = n};
+	struct dta_loss_key k = key_of(1);
+	struct dta_header h = {.sequence = sequence, .reports = n};
 
-	return sl_loss_packet(l, &k, &h, 32, now, fresh);
+	return dta_loss_packet(l, &k, &h, 32, now, fresh);
 }
 
-static struct sl_loss_stats total(const struct sl_loss *l)
+static struct dta_loss_stats total(const struct dta_loss *l)
 {
-	struct sl_loss_stats s;
+	struct dta_loss_stats s;
 
-	sl_loss_total(l, &s);
+	dta_loss_total(l, &s);
 	if (s.expected != s.arrived + s.missing + s.lost)
 		fail_msg("%lu expected, %lu arrived, %lu missing, %lu lost", s.expected, s.arrived,
 			 s.missing, s.lost);
@@ -56,15 +57,15 @@ static bool is_fresh(uint32_t i)
 
 static void in_order_all_is_fresh_and_no_answer_is_due(void **state)
 {
-	struct sl_loss *l = sl_loss_new(NULL);
-	struct sl_dta_answer a;
-	struct sl_loss_key to;
+	struct dta_loss *l = dta_loss_new(NULL);
+	struct dta_answer a;
+	struct dta_loss_key to;
 	uint32_t at = 0;
 
 	(void)state;
 	assert_non_null(l);
 	for (uint32_t i = 0; i < 1000; i++) {
-		uint32_t n = 1 + rnd(i % 50 ? 100 : SL_DTA_REPORTS_MAX);
+		uint32_t n = 1 + rnd(i % 50 ? 100 : DTA_REPORTS_MAX);
 
 		assert_int_equal(give(l, at, n, i), n);
 		for (uint32_t k = 0; k < n; k++)
@@ -73,20 +74,20 @@ static void in_order_all_is_fresh_and_no_answer_is_due(void **state)
 	}
 	assert_int_equal(total(l).arrived, at);
 	assert_int_equal(total(l).expected, at);
-	assert_false(sl_loss_answer(l, 1000000 * MS, &to, &a));
+	assert_false(dta_loss_answer(l, 1000000 * MS, &to, &a));
 	assert_int_equal(give(l, at - 64, 64, 5), 0); /* again */
 	assert_int_equal(total(l).duplicates, 64);
 	assert_int_equal(give(l, at - 5000, 10, 5), 0); /* behind the window */
 	assert_int_equal(total(l).late, 10);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
 static void a_gap_is_named_with_doubling_until_it_is_lost(void **state)
 {
-	struct sl_loss_opts o = {.nack_ns = 2 * MS, .nacks = 5};
-	struct sl_loss *l = sl_loss_new(&o);
-	struct sl_dta_answer a;
-	struct sl_loss_key to;
+	struct dta_loss_opts o = {.nack_ns = 2 * MS, .nacks = 5};
+	struct dta_loss *l = dta_loss_new(&o);
+	struct dta_answer a;
+	struct dta_loss_key to;
 	uint64_t at[8];
 	uint32_t named = 0;
 
@@ -95,10 +96,10 @@ static void a_gap_is_named_with_doubling_until_it_is_lost(void **state)
 	assert_int_equal(give(l, 15, 5, 0), 5); /* 10 to 14 are missing */
 	assert_int_equal(total(l).missing, 5);
 	for (uint64_t now = 0; now < 1000 * MS; now += MS) {
-		while (sl_loss_answer(l, now, &to, &a)) {
+		while (dta_loss_answer(l, now, &to, &a)) {
 			assert_true(named < 8);
 			at[named++] = now;
-			assert_int_equal(a.type, SL_DTA_NACK);
+			assert_int_equal(a.type, DTA_NACK);
 			assert_int_equal(a.ranges, 1);
 			assert_int_equal(a.range[0].first, 10);
 			assert_int_equal(a.range[0].count, 5);
@@ -117,26 +118,26 @@ static void a_gap_is_named_with_doubling_until_it_is_lost(void **state)
 	assert_int_equal(total(l).lost, 0);
 	assert_int_equal(total(l).arrived, 20);
 	assert_int_equal(total(l).recovered, 0);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
 static void a_retransmission_fills_exactly_what_is_missing(void **state)
 {
-	struct sl_loss *l = sl_loss_new(NULL);
-	struct sl_dta_answer a;
-	struct sl_loss_key to;
+	struct dta_loss *l = dta_loss_new(NULL);
+	struct dta_answer a;
+	struct dta_loss_key to;
 
 	(void)state;
 	give(l, 0, 1, 0);
 	give(l, 31, 10, 0);
 	give(l, 15, 1, 0); /* splits the gap */
-	assert_true(sl_loss_answer(l, 10 * MS, &to, &a));
+	assert_true(dta_loss_answer(l, 10 * MS, &to, &a));
 	assert_int_equal(a.ranges, 2);
 	assert_int_equal(a.range[0].first, 1);
 	assert_int_equal(a.range[0].count, 14);
 	assert_int_equal(a.range[1].first, 16);
 	assert_int_equal(a.range[1].count, 15);
-	assert_false(sl_loss_answer(l, 10 * MS, &to, &a));
+	assert_false(dta_loss_answer(l, 10 * MS, &to, &a));
 	/* A packet with some of it, and some that came already, and some that is new. */
 	assert_int_equal(give(l, 10, 40, 11 * MS), 5 + 15 + 9);
 	for (uint32_t i = 0; i < 40; i++)
@@ -146,48 +147,48 @@ static void a_retransmission_fills_exactly_what_is_missing(void **state)
 	assert_int_equal(total(l).recovered, 20);
 	assert_int_equal(give(l, 1, 9, 11 * MS), 9);
 	assert_int_equal(total(l).missing, 0);
-	assert_false(sl_loss_answer(l, 1000 * MS, &to, &a));
-	sl_loss_free(l);
+	assert_false(dta_loss_answer(l, 1000 * MS, &to, &a));
+	dta_loss_free(l);
 }
 
 static void an_acknowledgement_says_what_is_settled(void **state)
 {
-	struct sl_loss *l = sl_loss_new(NULL);
-	struct sl_loss_key k = key_of(1), to;
-	struct sl_dta_header h = {
-		.sequence = 20, .reports = 5, .incarnation = 77, .flags = SL_DTA_ACK_WANTED};
-	struct sl_dta_answer a;
+	struct dta_loss *l = dta_loss_new(NULL);
+	struct dta_loss_key k = key_of(1), to;
+	struct dta_header h = {
+		.sequence = 20, .reports = 5, .incarnation = 77, .flags = DTA_ACK_WANTED};
+	struct dta_answer a;
 
 	(void)state;
 	k.port = 4711;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 5);
-	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 5);
+	assert_true(dta_loss_answer(l, 0, &to, &a));
 	assert_int_equal(to.port, 4711);
-	assert_int_equal(a.type, SL_DTA_ACK);
+	assert_int_equal(a.type, DTA_ACK);
 	assert_int_equal(a.incarnation, 77);
 	assert_int_equal(a.next, 0); /* an incarnation begins at 0 */
 	assert_int_equal(a.ranges, 1);
 	assert_int_equal(a.range[0].first, 20);
 	assert_int_equal(a.range[0].count, 5);
 	assert_int_equal(a.credits, ~0u);
-	assert_false(sl_loss_answer(l, 0, &to, &a));
+	assert_false(dta_loss_answer(l, 0, &to, &a));
 	h.sequence = 0;
 	h.reports = 20;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 20);
-	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 20);
+	assert_true(dta_loss_answer(l, 0, &to, &a));
 	assert_int_equal(a.next, 25);
 	assert_int_equal(a.ranges, 0);
 	/* What was given up holds next back, as it may still come; until the window has gone on. */
 	h.sequence = 30;
 	h.reports = 100;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 100);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 100);
 	for (uint64_t now = 0; now < 1000 * MS; now += MS)
-		while (sl_loss_answer(l, now, &to, &a))
+		while (dta_loss_answer(l, now, &to, &a))
 			continue;
 	assert_int_equal(total(l).lost, 5);
 	for (h.sequence = 130; h.sequence < 8130; h.sequence += 100) {
-		assert_int_equal(sl_loss_packet(l, &k, &h, 32, 1000 * MS, fresh), 100);
-		assert_true(sl_loss_answer(l, 1000 * MS, &to, &a));
+		assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1000 * MS, fresh), 100);
+		assert_true(dta_loss_answer(l, 1000 * MS, &to, &a));
 		if (h.sequence + 100 <= 25 + 4096) {
 			assert_int_equal(a.next, 25);
 			assert_int_equal(a.ranges, 1);
@@ -198,127 +199,130 @@ static void an_acknowledgement_says_what_is_settled(void **state)
 			assert_int_equal(a.ranges, 0);
 		}
 	}
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
-/* The one before us was killed: what it did not acknowledge is sent again, and what it did is not asked for. */
+/* The one before us was killed: what it did not acknowledge is sent again, and what it did is not
+ * asked for. */
 static void in_the_middle_what_was_kept_is_taken(void **state)
 {
-	struct sl_loss *l = sl_loss_new(NULL);
-	struct sl_loss_key k = key_of(1), to;
-	struct sl_dta_header h = {.sequence = 10000, .reports = 10, .flags = SL_DTA_ACK_WANTED};
-	struct sl_dta_answer a;
+	struct dta_loss *l = dta_loss_new(NULL);
+	struct dta_loss_key k = key_of(1), to;
+	struct dta_header h = {.sequence = 10000, .reports = 10, .flags = DTA_ACK_WANTED};
+	struct dta_answer a;
 
 	(void)state;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
-	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_true(dta_loss_answer(l, 0, &to, &a));
 	assert_int_equal(a.next, 10010 - 4096); /* of what was before, nothing is known */
 	assert_int_equal(a.ranges, 1);
 	assert_int_equal(a.range[0].first, 10000);
 	assert_int_equal(a.range[0].count, 10);
-	assert_false(sl_loss_answer(l, 1000 * MS, &to, &a));
+	assert_false(dta_loss_answer(l, 1000 * MS, &to, &a));
 	h.sequence = 9900;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 0);
-	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 0);
+	assert_true(dta_loss_answer(l, 0, &to, &a));
 	assert_int_equal(a.ranges, 2);
 	assert_int_equal(a.range[0].first, 9900);
 	assert_int_equal(total(l).expected, 20);
 	assert_int_equal(total(l).duplicates, 10);
 	h.sequence = 10010 - 4096 - 10;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 0); /* behind the window */
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 0); /* behind the window */
 	assert_int_equal(total(l).late, 10);
-	/* A gap behind our beginning is one; and when the window has left the beginning behind, all is as ever. */
+	/* A gap behind our beginning is one; and when the window has left the beginning behind, all
+	 * is as ever. */
 	h.sequence = 10020;
 	h.reports = 5000;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 5000);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 5000);
 	assert_int_equal(total(l).lost, 10);
 	h.sequence = 15020;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 5000);
-	while (sl_loss_answer(l, 0, &to, &a))
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 5000);
+	while (dta_loss_answer(l, 0, &to, &a))
 		continue;
-	assert_int_equal(a.type, SL_DTA_ACK);
+	assert_int_equal(a.type, DTA_ACK);
 	assert_int_equal(a.next, 20020);
 	assert_int_equal(total(l).expected, 20 + 10 + 10000);
 	/* All of the window is taken once more, and no more of it. */
-	sl_loss_anew(l);
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 4096);
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 0);
+	dta_loss_anew(l);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 4096);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 0);
 	assert_int_equal(total(l).arrived, 20 + 10000 + 4096);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
 static void another_incarnation_begins_anew(void **state)
 {
-	struct sl_loss *l = sl_loss_new(NULL);
-	struct sl_loss_key k = key_of(1);
-	struct sl_dta_header h = {.reports = 10, .incarnation = 100};
+	struct dta_loss *l = dta_loss_new(NULL);
+	struct dta_loss_key k = key_of(1);
+	struct dta_header h = {.reports = 10, .incarnation = 100};
 
 	(void)state;
 	for (uint32_t i = 0; i < 10; i++, h.sequence += 20)
-		assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+		assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
 	assert_int_equal(total(l).missing, 90);
 	h.incarnation = 50; /* not authenticated: any other one */
 	h.sequence = 5;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
 	assert_int_equal(total(l).restarts, 1);
 	assert_int_equal(total(l).lost, 90);
 	assert_int_equal(total(l).missing, 5);
 	h.incarnation = 100; /* a straggler */
 	h.sequence = 190;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 0);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 0);
 	assert_int_equal(total(l).late, 10);
 	assert_int_equal(total(l).restarts, 1);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
-/* What a stranger has recorded and sends again, from elsewhere, is never taken; nor do answers go there. */
+/* What a stranger has recorded and sends again, from elsewhere, is never taken; nor do answers go
+ * there. */
 static void what_is_authenticated_is_taken_once(void **state)
 {
-	struct sl_loss *l = sl_loss_new(NULL);
-	struct sl_loss_key k = key_of(1), elsewhere = key_of(1), to;
-	struct sl_dta_header h = {
-		.reports = 10, .incarnation = 0xfffffff0, .flags = SL_DTA_AUTHENTICATED};
-	struct sl_dta_answer a;
+	struct dta_loss *l = dta_loss_new(NULL);
+	struct dta_loss_key k = key_of(1), elsewhere = key_of(1), to;
+	struct dta_header h = {
+		.reports = 10, .incarnation = 0xfffffff0, .flags = DTA_AUTHENTICATED};
+	struct dta_answer a;
 
 	(void)state;
 	elsewhere.address.s6_addr[15] = 2;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
-	assert_int_equal(sl_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(dta_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
 	assert_int_equal(total(l).duplicates, 10);
 	assert_int_equal(total(l).reporters, 1);
 	h.incarnation = 5; /* later, round the end of the numbers */
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
 	h.incarnation = 0xfffffff0;
 	h.sequence = 10;
-	h.flags |= SL_DTA_ACK_WANTED;
-	assert_int_equal(sl_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
+	h.flags |= DTA_ACK_WANTED;
+	assert_int_equal(dta_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
 	assert_int_equal(total(l).late, 10);
-	assert_false(sl_loss_answer(l, 0, &to, &a));
+	assert_false(dta_loss_answer(l, 0, &to, &a));
 	h.incarnation = 5;
 	h.sequence = 0;
-	assert_int_equal(sl_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
-	assert_true(sl_loss_answer(l, 0, &to, &a));
+	assert_int_equal(dta_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
+	assert_true(dta_loss_answer(l, 0, &to, &a));
 	assert_int_equal(to.address.s6_addr[15], 1);
 	/* One of the same number without a MAC is another reporter. */
 	h.flags = 0;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), 10);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
 	assert_int_equal(total(l).reporters, 2);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
 static void a_flood_of_unknown_reporters_is_refused_and_counted(void **state)
 {
-	struct sl_loss_opts o = {.reporters = 100, .forget_ns = 1000};
-	struct sl_loss *l = sl_loss_new(&o);
-	struct sl_dta_header h = {.reports = 3, .sequence = 2};
+	struct dta_loss_opts o = {.reporters = 100, .forget_ns = 1000};
+	struct dta_loss *l = dta_loss_new(&o);
+	struct dta_header h = {.reports = 3, .sequence = 2};
 	uint32_t refused = 0;
-	struct sl_loss_key k;
+	struct dta_loss_key k;
 
 	(void)state;
 	for (uint32_t i = 0; i < 10000; i++) {
 		k = key_of(i);
-		if (sl_loss_packet(l, &k, &h, 32, 10, fresh) == -ENOSPC)
+		if (dta_loss_packet(l, &k, &h, 32, 10, fresh) == -ENOSPC)
 			refused++;
 	}
 	assert_int_equal(refused, 9900);
@@ -327,26 +331,26 @@ static void a_flood_of_unknown_reporters_is_refused_and_counted(void **state)
 	/* Reporter 0 is heard again and stays; 1 was silent for longest, and goes. */
 	k = key_of(0);
 	h.sequence = 5;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 900, fresh), 3);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 900, fresh), 3);
 	k = key_of(20000);
 	h.sequence = 0;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 1010, fresh), 3);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1010, fresh), 3);
 	assert_int_equal(total(l).forgotten, 1);
 	assert_int_equal(total(l).reporters, 100);
 	k = key_of(0);
 	h.sequence = 5;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 1010, fresh), 0); /* known: a duplicate */
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1010, fresh), 0); /* known: a duplicate */
 	/* One that was forgotten with a gap: it is lost, and the sums stay. */
 	assert_int_equal(total(l).lost, 2);
 	assert_int_equal(total(l).expected, 100 * 5 + 3 + 3);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
 static void a_jump_forward_is_loss_and_costs_nothing(void **state)
 {
-	struct sl_loss *l = sl_loss_new(NULL);
-	struct sl_dta_answer a;
-	struct sl_loss_key to;
+	struct dta_loss *l = dta_loss_new(NULL);
+	struct dta_answer a;
+	struct dta_loss_key to;
 
 	(void)state;
 	give(l, 0, 1, 0);
@@ -354,48 +358,49 @@ static void a_jump_forward_is_loss_and_costs_nothing(void **state)
 	assert_int_equal(give(l, 0x70000000, 5, 0), 5);
 	assert_int_equal(total(l).expected, 0x70000005ull);
 	assert_int_equal(total(l).missing, 4096 - 5);
-	assert_true(sl_loss_answer(l, 10 * MS, &to, &a));
+	assert_true(dta_loss_answer(l, 10 * MS, &to, &a));
 	assert_int_equal(a.ranges, 1);
 	assert_int_equal(a.range[0].first, 0x70000005 - 4096);
 	assert_int_equal(a.range[0].count, 4096 - 5);
 	assert_int_equal(give(l, 0x70000000 - 1, 1, 0), 1);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
 static void more_gaps_than_are_kept_are_given_up_oldest_first(void **state)
 {
-	struct sl_loss *l = sl_loss_new(NULL);
-	uint32_t n = SL_LOSS_GAPS_MAX + 50;
+	struct dta_loss *l = dta_loss_new(NULL);
+	uint32_t n = DTA_LOSS_GAPS_MAX + 50;
 
 	(void)state;
 	for (uint32_t i = 0; i < n; i++)
 		assert_int_equal(give(l, 2 * i + 1, 1, 0), 1);
-	assert_int_equal(total(l).missing, SL_LOSS_GAPS_MAX);
+	assert_int_equal(total(l).missing, DTA_LOSS_GAPS_MAX);
 	assert_int_equal(total(l).lost, 50);
 	for (uint32_t i = 0; i < n; i++)
 		assert_int_equal(give(l, 2 * i, 1, 0), 1);
 	assert_int_equal(total(l).missing + total(l).lost, 0);
 	/* A split when there is no room: the oldest goes, which may be the very one. */
 	give(l, 2 * n + 100, 1, 0);
-	for (uint32_t i = 0; i < 2 * SL_LOSS_GAPS_MAX; i++)
+	for (uint32_t i = 0; i < 2 * DTA_LOSS_GAPS_MAX; i++)
 		give(l, 2 * n + 102 + 2 * i, 1, 0);
 	assert_int_equal(give(l, 2 * n + 50, 1, 0), 1);
 	total(l);
-	sl_loss_free(l);
-	l = sl_loss_new(NULL);
+	dta_loss_free(l);
+	l = dta_loss_new(NULL);
 	give(l, 100, 1, 0);
-	for (uint32_t i = 1; i < SL_LOSS_GAPS_MAX; i++)
+	for (uint32_t i = 1; i < DTA_LOSS_GAPS_MAX; i++)
 		give(l, 100 + 2 * i, 1, 0);
 	assert_int_equal(give(l, 50, 1, 0), 1);
 	assert_int_equal(total(l).lost, 50); /* 0 to 49; 51 to 99 is a gap still */
 	assert_int_equal(give(l, 60, 1, 0), 1);
 	assert_int_equal(total(l).lost, 50 + 9);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
 /*
- * Packets that come at once, a little or far too late, and each a second time; their numbers go round the end, which
- * lies in the middle of one. A report is taken if it is new and no further back than the window: each for itself.
+ * Packets that come at once, a little or far too late, and each a second time; their numbers go
+ * round the end, which lies in the middle of one. A report is taken if it is new and no further
+ * back than the window: each for itself.
  */
 static void reports_come_once_within_the_window_and_never_behind_it(void **state)
 {
@@ -403,7 +408,7 @@ static void reports_come_once_within_the_window_and_never_behind_it(void **state
 	const uint32_t start = 0u - PACKETS * REPORTS / 2 - 3;
 	static uint32_t delay[PACKETS];
 	static bool taken[PACKETS * REPORTS];
-	struct sl_loss *l = sl_loss_new(NULL);
+	struct dta_loss *l = dta_loss_new(NULL);
 	int64_t top = 0;
 
 	(void)state;
@@ -431,20 +436,21 @@ static void reports_come_once_within_the_window_and_never_behind_it(void **state
 		}
 	assert_int_equal(total(l).expected, PACKETS * REPORTS);
 	assert_true(total(l).late > 100 && total(l).lost > 100 && total(l).reordered > 100);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
 /*
- * A network that loses, doubles and reorders, and a reporter that sends again what a NACK names, modelled:
- * each report is taken at most once, the account closes at each step, and at the end of it what was not
- * taken is what was lost. bits 8: the original's numbers, which come around every 256 packets.
+ * A network that loses, doubles and reorders, and a reporter that sends again what a NACK names,
+ * modelled: each report is taken at most once, the account closes at each step, and at the end of
+ * it what was not taken is what was lost. bits 8: the original's numbers, which come around every
+ * 256 packets.
  */
 #define FLIGHT 64
 static void network(uint32_t bits, uint32_t start, uint32_t loss_percent, bool retransmit)
 {
-	struct sl_loss_opts o = {.window = 1024};
-	struct sl_loss *l = sl_loss_new(&o);
-	struct sl_loss_key k = key_of(1), to;
+	struct dta_loss_opts o = {.window = 1024};
+	struct dta_loss *l = dta_loss_new(&o);
+	struct dta_loss_key k = key_of(1), to;
 	struct {
 		uint64_t first;
 		uint32_t n;
@@ -453,13 +459,13 @@ static void network(uint32_t bits, uint32_t start, uint32_t loss_percent, bool r
 	uint32_t end = 20000, reorder = bits == 8 ? 8 : FLIGHT - 8;
 	uint8_t *taken = calloc(1, end + 200);
 	uint64_t sent = 0, now = 0, count = 0;
-	struct sl_loss_stats s;
+	struct dta_loss_stats s;
 
 	assert_non_null(l);
 	assert_non_null(taken);
 	while (sent < end || flying) {
-		struct sl_dta_header h = {0};
-		struct sl_dta_answer a;
+		struct dta_header h = {0};
+		struct dta_answer a;
 		uint32_t i;
 		int n;
 
@@ -483,7 +489,7 @@ static void network(uint32_t bits, uint32_t start, uint32_t loss_percent, bool r
 				i = j;
 		h.sequence = (uint32_t)(start + flight[i].first) & mask;
 		h.reports = flight[i].n;
-		n = sl_loss_packet(l, &k, &h, bits, now, fresh);
+		n = dta_loss_packet(l, &k, &h, bits, now, fresh);
 		assert_true(n >= 0);
 		for (uint32_t j = 0; j < flight[i].n; j++) {
 			if (!is_fresh(j))
@@ -497,7 +503,7 @@ static void network(uint32_t bits, uint32_t start, uint32_t loss_percent, bool r
 		flight[i] = flight[--flying];
 		s = total(l);
 		assert_int_equal(s.arrived, count);
-		while (sl_loss_answer(l, now, &to, &a)) {
+		while (dta_loss_answer(l, now, &to, &a)) {
 			for (uint32_t r = 0; retransmit && r < a.ranges; r++) {
 				/* Of the reports that it can mean, the last one sent. */
 				uint64_t first =
@@ -526,7 +532,7 @@ static void network(uint32_t bits, uint32_t start, uint32_t loss_percent, bool r
 		assert_true(s.lost + s.missing > 0);
 	assert_true(s.duplicates > 0);
 	free(taken);
-	sl_loss_free(l);
+	dta_loss_free(l);
 }
 
 static void the_account_closes_over_any_network(void **state)
@@ -542,21 +548,21 @@ static void the_account_closes_over_any_network(void **state)
 
 static void options_out_of_bounds_are_refused(void **state)
 {
-	struct sl_loss_opts o = {.window = 100};
-	struct sl_dta_header h = {.reports = 1};
-	struct sl_loss_key k = key_of(1);
-	struct sl_loss *l = sl_loss_new(NULL);
+	struct dta_loss_opts o = {.window = 100};
+	struct dta_header h = {.reports = 1};
+	struct dta_loss_key k = key_of(1);
+	struct dta_loss *l = dta_loss_new(NULL);
 
 	(void)state;
-	assert_null(sl_loss_new(&o));
+	assert_null(dta_loss_new(&o));
 	o.window = 32;
-	assert_null(sl_loss_new(&o));
-	assert_int_equal(sl_loss_packet(l, &k, &h, 16, 0, fresh), -EINVAL);
+	assert_null(dta_loss_new(&o));
+	assert_int_equal(dta_loss_packet(l, &k, &h, 16, 0, fresh), -EINVAL);
 	h.reports = 0;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), -EINVAL);
-	h.reports = SL_DTA_REPORTS_MAX + 1;
-	assert_int_equal(sl_loss_packet(l, &k, &h, 32, 0, fresh), -EINVAL);
-	sl_loss_free(l);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), -EINVAL);
+	h.reports = DTA_REPORTS_MAX + 1;
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), -EINVAL);
+	dta_loss_free(l);
 }
 
 int main(void)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The output that makes its frames itself, against a responder by the book behind a network that is made up here:
- * it loses frames, falls silent and refuses. Time is made up, too. Real ones: tests/guest/dta.sh.
+ * The output that makes its frames itself, against a responder by the book behind a network that is
+ * made up here: it loses frames, falls silent and refuses. Time is made up, too. Real ones:
+ * tests/guest/dta.sh.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,10 +36,10 @@ static uint64_t chance(void) /* SplitMix64 */
 	return x ^ x >> 31;
 }
 
-/* ---- the responder ---------------------------------------------------------------------------------- */
+/* ---- the responder ---- */
 
 static struct {
-	struct sl_roce_end us, them; /* them: the output under test */
+	struct dta_roce_end us, them; /* them: the output under test */
 	uint8_t memory[MEMORY];
 	uint32_t expected;
 	uint64_t executed, adds, bells;
@@ -62,14 +63,14 @@ static uint64_t get(const uint8_t *from, unsigned bytes)
 	return v;
 }
 
-static void answer(enum sl_roce_opcode opcode, uint32_t psn, uint8_t syndrome)
+static void answer(enum dta_roce_opcode opcode, uint32_t psn, uint8_t syndrome)
 {
-	struct sl_roce_builder b;
+	struct dta_roce_builder b;
 	uint8_t aeth[12] = {syndrome};
-	const struct sl_roce_packet p = {.opcode = opcode,
-					 .psn = psn,
-					 .payload = aeth,
-					 .bytes = opcode == SL_ROCE_ACK ? 4 : 12};
+	const struct dta_roce_packet p = {.opcode = opcode,
+					  .psn = psn,
+					  .payload = aeth,
+					  .bytes = opcode == DTA_ROCE_ACK ? 4 : 12};
 	unsigned at = peer.tail % QUEUE;
 
 	if (peer.mute) {
@@ -78,22 +79,22 @@ static void answer(enum sl_roce_opcode opcode, uint32_t psn, uint8_t syndrome)
 	}
 	if (chance() % 100 < peer.lossy || peer.tail - peer.head == QUEUE)
 		return;
-	assert_int_equal(sl_roce_builder(&b, &peer.us, &peer.them, 50000), 0);
-	peer.bytes[at] = sl_roce_build(&b, &p, peer.answer[at]);
-	sl_roce_seal(&b, peer.answer[at], peer.bytes[at], false);
+	assert_int_equal(dta_roce_builder(&b, &peer.us, &peer.them, 50000), 0);
+	peer.bytes[at] = dta_roce_build(&b, &p, peer.answer[at]);
+	dta_roce_seal(&b, peer.answer[at], peer.bytes[at], false);
 	peer.tail++;
 }
 
 static bool execute(const uint8_t *bth, size_t bytes)
 {
-	enum sl_roce_opcode opcode = bth[0];
+	enum dta_roce_opcode opcode = bth[0];
 	const uint8_t *at = bth + 12;
-	bool first = opcode == SL_ROCE_WRITE_FIRST || opcode == SL_ROCE_WRITE_ONLY ||
-		     opcode == SL_ROCE_WRITE_ONLY_IMMEDIATE;
-	bool end = opcode != SL_ROCE_WRITE_FIRST && opcode != SL_ROCE_WRITE_MIDDLE;
+	bool first = opcode == DTA_ROCE_WRITE_FIRST || opcode == DTA_ROCE_WRITE_ONLY ||
+		     opcode == DTA_ROCE_WRITE_ONLY_IMMEDIATE;
+	bool end = opcode != DTA_ROCE_WRITE_FIRST && opcode != DTA_ROCE_WRITE_MIDDLE;
 	size_t payload;
 
-	if (opcode == SL_ROCE_FETCH_ADD) {
+	if (opcode == DTA_ROCE_FETCH_ADD) {
 		uint64_t offset = get(at, 8) - ADDR, v;
 
 		assert_int_equal(peer.left, 0);
@@ -115,7 +116,7 @@ static bool execute(const uint8_t *bth, size_t bytes)
 		peer.left = get(at + 12, 4);
 		at += 16;
 	}
-	if (opcode == SL_ROCE_WRITE_LAST_IMMEDIATE || opcode == SL_ROCE_WRITE_ONLY_IMMEDIATE) {
+	if (opcode == DTA_ROCE_WRITE_LAST_IMMEDIATE || opcode == DTA_ROCE_WRITE_ONLY_IMMEDIATE) {
 		assert_int_equal(get(at, 4), 4711);
 		peer.bells++;
 		at += 4;
@@ -132,83 +133,83 @@ static bool execute(const uint8_t *bth, size_t bytes)
 static void take(const uint8_t *f, size_t bytes)
 {
 	const uint8_t *bth = f + 42;
-	uint32_t psn = (uint32_t)get(bth + 9, 3), icrc, ahead = (psn - peer.expected) & SL_ROCE_24;
-	bool add = bth[0] == SL_ROCE_FETCH_ADD, wants = bth[8] & 0x80;
+	uint32_t psn = (uint32_t)get(bth + 9, 3), icrc, ahead = (psn - peer.expected) & DTA_ROCE_24;
+	bool add = bth[0] == DTA_ROCE_FETCH_ADD, wants = bth[8] & 0x80;
 
 	if (peer.dead || peer.silent || chance() % 100 < peer.lossy)
 		return;
-	icrc = sl_roce_icrc(f, bytes);
+	icrc = dta_roce_icrc(f, bytes);
 	assert_memory_equal(f + bytes - 4, &icrc, 4);
 	assert_int_equal(get(bth + 5, 3), peer.us.qpn);
-	if (ahead >= SL_ROCE_24 / 2) { /* a duplicate */
+	if (ahead >= DTA_ROCE_24 / 2) { /* a duplicate */
 		bool known = !add;
 
 		for (unsigned i = 0; i < REMEMBERS; i++)
 			known = known || peer.remembered[i] == psn;
 		assert_true(known);
 		if (add)
-			answer(SL_ROCE_ATOMIC_ACK, psn, 0x1f);
+			answer(DTA_ROCE_ATOMIC_ACK, psn, 0x1f);
 		else if (wants)
-			answer(SL_ROCE_ACK, (peer.expected - 1) & SL_ROCE_24, 0x1f);
+			answer(DTA_ROCE_ACK, (peer.expected - 1) & DTA_ROCE_24, 0x1f);
 	} else if (ahead) {
 		if (!peer.nak_sent)
-			answer(SL_ROCE_ACK, peer.expected, SL_ROCE_NAK_SEQUENCE);
+			answer(DTA_ROCE_ACK, peer.expected, DTA_ROCE_NAK_SEQUENCE);
 		peer.nak_sent = true;
 	} else if (peer.busy_once) {
 		peer.busy_once = false;
-		answer(SL_ROCE_ACK, psn, SL_ROCE_SYNDROME_RNR | 1);
+		answer(DTA_ROCE_ACK, psn, DTA_ROCE_SYNDROME_RNR | 1);
 	} else if (!execute(bth, bytes - 42)) {
-		answer(SL_ROCE_ACK, psn, SL_ROCE_NAK_ACCESS);
+		answer(DTA_ROCE_ACK, psn, DTA_ROCE_NAK_ACCESS);
 		peer.dead = true;
 	} else {
 		peer.nak_sent = false;
-		peer.expected = (psn + 1) & SL_ROCE_24;
+		peer.expected = (psn + 1) & DTA_ROCE_24;
 		peer.executed++;
 		if (add)
-			answer(SL_ROCE_ATOMIC_ACK, psn, 0x1f);
+			answer(DTA_ROCE_ATOMIC_ACK, psn, 0x1f);
 		else if (wants)
-			answer(SL_ROCE_ACK, psn, 0x1f);
+			answer(DTA_ROCE_ACK, psn, 0x1f);
 	}
 }
 
-/* ---- what the output believes to be its interface ---------------------------------------------------- */
+/* ---- what the output believes to be its interface ---- */
 
-int __real_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
-			    char *error, size_t error_bytes);
-void __real_sl_raw_port_close(struct sl_raw_port *p);
-int __real_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
-			    unsigned count);
+int __real_dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
+			     char *error, size_t error_bytes);
+void __real_dta_raw_port_close(struct dta_raw_port *p);
+int __real_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
+			     unsigned count);
 
-int __wrap_sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts,
-			    char *error, size_t error_bytes)
+int __wrap_dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
+			     char *error, size_t error_bytes)
 {
 	if (opts->file)
-		return __real_sl_raw_port_open(p, opts, error, error_bytes);
+		return __real_dta_raw_port_open(p, opts, error, error_bytes);
 	*p = no_port();
 	return 0;
 }
 
-void __wrap_sl_raw_port_close(struct sl_raw_port *p);
-void __wrap_sl_raw_port_close(struct sl_raw_port *p)
+void __wrap_dta_raw_port_close(struct dta_raw_port *p);
+void __wrap_dta_raw_port_close(struct dta_raw_port *p)
 {
 	if (p->file)
-		__real_sl_raw_port_close(p);
+		__real_dta_raw_port_close(p);
 }
 
-int __wrap_sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours);
-int __wrap_sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours)
+int __wrap_dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours);
+int __wrap_dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours)
 {
 	(void)p, (void)ours;
 	return 0;
 }
 
-int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
-			    unsigned count);
-int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames,
-			    unsigned count)
+int __wrap_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
+			     unsigned count);
+int __wrap_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
+			     unsigned count)
 {
 	if (p->file)
-		return __real_sl_raw_port_send(p, frames, count);
+		return __real_dta_raw_port_send(p, frames, count);
 	if (peer.refuse) {
 		peer.refuse--;
 		count /= 2;
@@ -220,8 +221,10 @@ int __wrap_sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *fr
 	return (int)count;
 }
 
-int __wrap_sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frames, unsigned count);
-int __wrap_sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frames, unsigned count)
+int __wrap_dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames,
+				unsigned count);
+int __wrap_dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames,
+				unsigned count)
 {
 	unsigned n = 0;
 
@@ -233,13 +236,13 @@ int __wrap_sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frame
 	return (int)n;
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
-static const struct sl_object object = {.number = 1, .rkey = RKEY, .addr = ADDR, .bytes = MEMORY};
+static const struct dta_object object = {.number = 1, .rkey = RKEY, .addr = ADDR, .bytes = MEMORY};
 
-static void connect_them(struct sl_output *o)
+static void connect_them(struct dta_output *o)
 {
-	struct sl_roce_end theirs = {
+	struct dta_roce_end theirs = {
 		.qpn = 0x100 + (uint32_t)(chance() & 0xfff),
 		.psn = 1,
 		.gid = {[10] = 0xff, 0xff, 10, 0, 0, 2},
@@ -248,39 +251,40 @@ static void connect_them(struct sl_output *o)
 		.atomics = REMEMBERS,
 	};
 
-	assert_int_equal(sl_output_raw_ours(o, &peer.them), 0);
+	assert_int_equal(dta_output_raw_ours(o, &peer.them), 0);
 	peer.us = theirs;
 	peer.expected = peer.them.psn;
 	peer.nak_sent = peer.dead = peer.silent = false;
 	peer.left = 0;
 	peer.head = peer.tail;
 	memset(peer.remembered, 0xff, sizeof(peer.remembered));
-	assert_int_equal(sl_output_raw_connect(o, &theirs), 0);
+	assert_int_equal(dta_output_raw_connect(o, &theirs), 0);
 	/* A second answer would be to a question of before. */
-	assert_int_equal(sl_output_raw_connect(o, &theirs), -EALREADY);
+	assert_int_equal(dta_output_raw_connect(o, &theirs), -EALREADY);
 }
 
-static struct sl_output *open_it(unsigned s, unsigned lossy)
+static struct dta_output *open_it(unsigned s, unsigned lossy)
 {
 	char error[200];
-	struct sl_output *o;
+	struct dta_output *o;
 
 	memset(&peer, 0, sizeof(peer));
 	seed = s;
 	now = 1000000000;
 	peer.lossy = lossy;
-	o = sl_output_raw(&(struct sl_output_raw_opts){.interface = "any", .depth = 64, .tries = 6},
-			  error, sizeof(error));
+	o = dta_output_raw(
+		&(struct dta_output_raw_opts){.interface = "any", .depth = 64, .tries = 6}, error,
+		sizeof(error));
 	assert_non_null(o);
 	assert_int_equal(o->ops->write(o, &object, 0, error, 8), -ENOTCONN);
 	connect_them(o);
 	return o;
 }
 
-static void go_on(struct sl_output *o)
+static void go_on(struct dta_output *o)
 {
 	now += 200000;
-	if (o->ops->drive(o, now) == SL_OUTPUT_DOWN)
+	if (o->ops->drive(o, now) == DTA_OUTPUT_DOWN)
 		connect_them(o);
 }
 
@@ -291,16 +295,16 @@ static void whatever_happens_memory_is_as_written_in_order_and_the_account_close
 
 	(void)state;
 	for (unsigned round = 0; round < 24; round++) {
-		struct sl_output *o = open_it(round, round % 4 * 5);
+		struct dta_output *o = open_it(round, round % 4 * 5);
 		uint64_t adds = 0, bells = 0, denied = 0, steps = 0;
-		struct sl_output_stats s;
+		struct dta_output_stats s;
 
 		memset(want, 0, sizeof(want));
 		for (unsigned i = 0; i < 1500; i++) {
 			uint8_t data[4096];
 			uint32_t bytes = chance() % 4 ? chance() % 64 : chance() % sizeof(data);
 			uint64_t offset = COUNTERS + chance() % (MEMORY - COUNTERS - bytes);
-			struct sl_object no = object;
+			struct dta_object no = object;
 			unsigned kind = chance() % 8;
 			int err;
 
@@ -355,7 +359,8 @@ static void whatever_happens_memory_is_as_written_in_order_and_the_account_close
 		assert_int_equal(s.adds, adds + denied);
 		assert_int_equal(s.failed, denied);
 		assert_true(peer.adds <= adds && peer.adds + s.unconfirmed >= adds);
-		/* An immediate may come twice only if it was under way when the queue pair broke. */
+		/* An immediate may come twice only if it was under way when the queue pair broke.
+		 */
 		assert_true(s.disconnects ? peer.bells >= bells : peer.bells == bells);
 		if (!s.disconnects)
 			assert_int_equal(s.unconfirmed, 0);
@@ -375,13 +380,14 @@ static void whatever_happens_memory_is_as_written_in_order_and_the_account_close
 }
 
 /*
- * Who drives may have looked at the clock before frames were sent. An answer that seems to come before its question says
- * nothing about the round trip, and what is lost later is sent again in time.
+ * Who drives may have looked at the clock before frames were sent. An answer that seems to come
+ * before its question says nothing about the round trip, and what is lost later is sent again in
+ * time.
  */
 static void a_look_at_the_clock_of_before_keeps_nothing_from_being_sent_again(void **state)
 {
-	struct sl_output *o = open_it(1, 0);
-	struct sl_output_stats s;
+	struct dta_output *o = open_it(1, 0);
+	struct dta_output_stats s;
 
 	(void)state;
 	for (int back = 0; back < 2;
@@ -406,10 +412,10 @@ static void a_look_at_the_clock_of_before_keeps_nothing_from_being_sent_again(vo
 
 static void what_lies_outside_or_is_too_long_is_not_taken(void **state)
 {
-	static uint8_t data[SL_OUTPUT_WRITE_MAX + 1];
-	struct sl_object large = object;
-	struct sl_output *o = open_it(1, 0);
-	struct sl_output_stats s;
+	static uint8_t data[DTA_OUTPUT_WRITE_MAX + 1];
+	struct dta_object large = object;
+	struct dta_output *o = open_it(1, 0);
+	struct dta_output_stats s;
 
 	(void)state;
 	large.bytes = 1ull << 40;
@@ -439,8 +445,8 @@ static void a_file_holds_what_would_be_sent(void **state)
 	char path[256], error[200];
 	uint8_t data[3000] = {1, 2, 3}, frame[2048];
 	uint32_t record[4], frames = 0, packets[] = {1, 3, 1, 1};
-	struct sl_output *o;
-	struct sl_output_stats s;
+	struct dta_output *o;
+	struct dta_output_stats s;
 	FILE *f;
 	int fd;
 
@@ -450,7 +456,7 @@ static void a_file_holds_what_would_be_sent(void **state)
 	assert_true(fd >= 0);
 	f = fdopen(fd, "rb");
 	assert_non_null(f);
-	o = sl_output_raw(&(struct sl_output_raw_opts){.file = path}, error, sizeof(error));
+	o = dta_output_raw(&(struct dta_output_raw_opts){.file = path}, error, sizeof(error));
 	if (!o)
 		fail_msg("%s", error);
 	assert_int_equal(o->ops->write(o, &object, 8, data, 13), 0);
@@ -468,7 +474,7 @@ static void a_file_holds_what_would_be_sent(void **state)
 
 		assert_true(record[2] == record[3] && record[2] <= sizeof(frame));
 		assert_int_equal(fread(frame, 1, record[2], f), record[2]);
-		icrc = sl_roce_icrc(frame, record[2]);
+		icrc = dta_roce_icrc(frame, record[2]);
 		assert_memory_equal(frame + record[2] - 4, &icrc, 4);
 		frames++;
 	}

@@ -8,7 +8,7 @@
 
 #include "owner_talk.h"
 
-/* ---- the file ----------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static void every_mistake_is_one_line_that_names_its_place(void **state)
 {
@@ -53,7 +53,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		struct sl_stores_config *c = sl_stores_text(
+		struct dta_stores_config *c = dta_stores_text(
 			"f", wrong[i].text, strlen(wrong[i].text), error, sizeof(error));
 
 		assert_null(c);
@@ -65,7 +65,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 
 static void a_remark_of_any_length_is_none_of_the_values(void **state)
 {
-	struct sl_stores_config *c;
+	struct dta_stores_config *c;
 	char values[700], text[400], error[512];
 
 	(void)state;
@@ -73,20 +73,20 @@ static void a_remark_of_any_length_is_none_of_the_values(void **state)
 	snprintf(text, sizeof(text),
 		 "stores:\n- {name: a, number: 1, kind: postcard, slots: 9, hops: 2, values: %s}\n",
 		 write_file("values", values));
-	c = sl_stores_read(write_file("s.yaml", text), error, sizeof(error));
+	c = dta_stores_read(write_file("s.yaml", text), error, sizeof(error));
 	if (!c)
 		fail_msg("%s", error);
 	assert_int_equal(c->stores[0].value_count, 2);
 	assert_int_equal(c->stores[0].values[0], 7);
 	assert_int_equal(c->stores[0].values[1], 9);
-	sl_stores_config_free(c);
+	dta_stores_config_free(c);
 }
 
 static void a_bank_is_zeroed_only_when_every_translator_has_left_it(void **state)
 {
 	struct translator a, b;
-	struct sl_store_view v;
-	struct sl_owner *o;
+	struct dta_store_view v;
+	struct dta_store_server *o;
 	char error[512];
 	uint8_t *zero;
 
@@ -98,14 +98,14 @@ static void a_bank_is_zeroed_only_when_every_translator_has_left_it(void **state
 	assert_int_not_equal(a.lane, b.lane);
 	zero = bank_of(&a, 0, 0, &v);
 	zero[0] = zero[v.bank_stride - 1] = 1; /* of epoch 0 */
-	assert_int_equal(sl_owner_rotate(o, "flows"), 0);
+	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	json_decref(until(&a, "rotate"));
 	json_decref(until(&b, "rotate"));
 	wait_epoch(o, 1); /* bank 1 was nobody's */
 	assert_int_equal(zero[0], 1);
 	rotated(&a);
 	/* Epoch 2 needs the bank of epoch 0, which b may still write into. */
-	assert_int_equal(sl_owner_rotate(o, "flows"), 0);
+	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	wait_waiting(o);
 	assert_true(is_epoch(o, 1));
 	assert_int_equal(zero[0], 1);
@@ -114,16 +114,17 @@ static void a_bank_is_zeroed_only_when_every_translator_has_left_it(void **state
 	wait_epoch(o, 2);
 	assert_int_equal(zero[0], 0);
 	assert_int_equal(zero[v.bank_stride - 1], 0);
-	/* One whose connection is lost may write as long as its process, which is this one, lives. */
+	/* One whose connection is lost may write as long as its process, which is this one, lives.
+	 */
 	assert_int_equal(a.epoch, 2);
 	rotated(&a);
 	json_decref(until(&b, "rotate"));
 	rotated(&b);
 	leave(&b);
-	assert_int_equal(sl_owner_rotate(o, "flows"), 0);
+	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	json_decref(until(&a, "rotate"));
 	rotated(&a);
-	assert_int_equal(sl_owner_rotate(o, "flows"), 0);
+	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	wait_waiting(o);
 	assert_true(is_epoch(o, 3));
 	/* It comes again, gets its lane, and says it. */
@@ -132,13 +133,13 @@ static void a_bank_is_zeroed_only_when_every_translator_has_left_it(void **state
 	wait_epoch(o, 4);
 	leave(&a);
 	leave(&b);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 }
 
 /* A translator that is killed counts no more. */
 static void a_killed_translator_holds_up_nothing(void **state)
 {
-	struct sl_owner *o;
+	struct dta_store_server *o;
 	char error[512], byte;
 	int pipes[2], status;
 	pid_t pid;
@@ -157,25 +158,25 @@ static void a_killed_translator_holds_up_nothing(void **state)
 		_exit(1);
 	}
 	assert_int_equal(read(pipes[0], &byte, 1), 1);
-	assert_int_equal(sl_owner_rotate(o, "flows"), 0);
+	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	wait_epoch(o, 1);
-	assert_int_equal(sl_owner_rotate(o, "flows"), 0);
+	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	wait_waiting(o);
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	wait_epoch(o, 2);
 	close(pipes[0]);
 	close(pipes[1]);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 }
 
-static void say_units(struct sl_line *l, json_int_t packets, json_int_t units)
+static void say_units(struct dta_control_line *l, json_int_t packets, json_int_t units)
 {
 	say(l, json_pack("{s:s,s:I,s:{s:I}}", "type", "account", "packets", packets, "engine",
 			 "units", units));
 }
 
-static void wait_written(struct sl_owner *o, uint64_t units)
+static void wait_written(struct dta_store_server *o, uint64_t units)
 {
 	for (int i = 0; i < 20000 && unit_count(o, "written") != units; i++)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -183,9 +184,9 @@ static void wait_written(struct sl_owner *o, uint64_t units)
 }
 
 /* Packets of the first translator's last account; -1: it is gone, and may write no more. */
-static int64_t packets_of_first(struct sl_owner *o)
+static int64_t packets_of_first(struct dta_store_server *o)
 {
-	json_t *j = sl_owner_json(o);
+	json_t *j = dta_store_server_json(o);
 	json_t *t = json_array_get(json_object_get(j, "translators"), 0);
 	const bool there = json_is_true(json_object_get(t, "may_write"));
 	const int64_t n = there ? number(json_object_get(t, "account"), "packets") : -1;
@@ -194,7 +195,7 @@ static int64_t packets_of_first(struct sl_owner *o)
 	return n;
 }
 
-static void wait_packets(struct sl_owner *o, int64_t n)
+static void wait_packets(struct dta_store_server *o, int64_t n)
 {
 	for (int i = 0; i < 20000 && packets_of_first(o) != n; i++)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -205,7 +206,7 @@ static void wait_packets(struct sl_owner *o, int64_t n)
 static void what_a_translator_reported_is_counted_whoever_comes_after_it(void **state)
 {
 	struct translator t;
-	struct sl_owner *o;
+	struct dta_store_server *o;
 	char error[512], byte;
 	int pipes[2], status;
 	pid_t pid;
@@ -241,14 +242,14 @@ static void what_a_translator_reported_is_counted_whoever_comes_after_it(void **
 	leave(&t);
 	close(pipes[0]);
 	close(pipes[1]);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 }
 
 static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 {
 	char called[162];
-	struct sl_line *l;
-	struct sl_owner *o;
+	struct dta_control_line *l;
+	struct dta_store_server *o;
 	char error[512];
 	json_t *m, *j;
 	int fd;
@@ -264,13 +265,13 @@ static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 	m = next(l, &fd);
 	assert_string_equal(type_of(m), "welcome");
 	json_decref(m);
-	j = sl_owner_json(o);
+	j = dta_store_server_json(o);
 	assert_non_null(j);
 	called[158] = 0;
 	assert_string_equal(json_string_value(json_object_get(j, "called")), called);
 	json_decref(j);
-	sl_line_free(l);
-	sl_owner_free(o);
+	dta_control_line_free(l);
+	dta_store_server_free(o);
 }
 
 /* Else its listening socket would wake it for ever, and whoever comes would wait. */
@@ -279,7 +280,7 @@ static void who_comes_when_no_descriptor_is_left_is_turned_away(void **state)
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct rlimit before, none;
 	struct translator t;
-	struct sl_owner *o;
+	struct dta_store_server *o;
 	struct pollfd p = {.events = POLLIN};
 	char error[512], byte;
 	int fd, first;
@@ -305,17 +306,17 @@ static void who_comes_when_no_descriptor_is_left_is_turned_away(void **state)
 	close(fd);
 	come(&t, socket_path(), "t");
 	leave(&t);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 }
 
 static void what_was_written_stands_was_overwritten_updated_or_has_expired(void **state)
 {
 	enum { KEYS = 700, SLOTS = 1000, AGAIN = 300 };
-	struct sl_store_view v;
-	struct sl_translate_account a = {0};
+	struct dta_store_view v;
+	struct dta_translate_account a = {0};
 	uint64_t standing = 0, over = 0, off;
 	struct translator t;
-	struct sl_owner *o;
+	struct dta_store_server *o;
 	char error[512];
 
 	(void)state;
@@ -332,7 +333,7 @@ static void what_was_written_stands_was_overwritten_updated_or_has_expired(void 
 		put(&t, 0, 0, key);
 	a.engine.units = KEYS + AGAIN;
 	for (int epoch = 0; epoch < 3; epoch++) {
-		json_t *m = sl_account_json(&a);
+		json_t *m = dta_account_json(&a);
 
 		json_object_set_new(m, "type", json_string("account"));
 		say(t.line, m);
@@ -352,7 +353,7 @@ static void what_was_written_stands_was_overwritten_updated_or_has_expired(void 
 				 KEYS + AGAIN - standing);
 		if (epoch == 2)
 			break;
-		assert_int_equal(sl_owner_rotate(o, "flows"), 0);
+		assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 		json_decref(until(&t, "rotate"));
 		rotated(&t);
 		wait_epoch(o, (uint64_t)epoch + 1);
@@ -360,21 +361,21 @@ static void what_was_written_stands_was_overwritten_updated_or_has_expired(void 
 		a.engine.units++;
 	}
 	leave(&t);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 }
 
 static void a_store_is_resized_while_it_runs_and_both_are_readable(void **state)
 {
-	struct sl_store_view v;
+	struct dta_store_view v;
 	struct translator t;
-	struct sl_owner *o;
+	struct dta_store_server *o;
 	char error[512];
 
 	(void)state;
 	o = own(yaml("", FLOWS), error);
 	come(&t, socket_path(), "t");
 	put(&t, 0, 0, 11);
-	assert_int_equal(sl_owner_resize(o, "flows", 5000, error, sizeof(error)), 0);
+	assert_int_equal(dta_store_server_resize(o, "flows", 5000, error, sizeof(error)), 0);
 	json_decref(until(&t, "rotate"));
 	assert_int_equal(t.objects, 2);
 	assert_int_equal(t.epoch, 1);
@@ -385,21 +386,22 @@ static void a_store_is_resized_while_it_runs_and_both_are_readable(void **state)
 	assert_true(found(o, 11));
 	assert_true(found(o, 12));
 	assert_false(found(o, 13));
-	assert_int_equal(sl_owner_resize(o, "flows", 0, error, sizeof(error)), -EINVAL);
-	assert_int_equal(sl_owner_resize(o, "none", 10, error, sizeof(error)), -ENOENT);
+	assert_int_equal(dta_store_server_resize(o, "flows", 0, error, sizeof(error)), -EINVAL);
+	assert_int_equal(dta_store_server_resize(o, "none", 10, error, sizeof(error)), -ENOENT);
 	/* As often as one likes, but never so that memory goes that may still be written. */
-	assert_int_equal(sl_owner_resize(o, "flows", 6000, error, sizeof(error)), 0);
-	assert_int_equal(sl_owner_resize(o, "flows", 7000, error, sizeof(error)), 0);
-	assert_int_equal(sl_owner_resize(o, "flows", 8000, error, sizeof(error)), -EBUSY);
+	assert_int_equal(dta_store_server_resize(o, "flows", 6000, error, sizeof(error)), 0);
+	assert_int_equal(dta_store_server_resize(o, "flows", 7000, error, sizeof(error)), 0);
+	assert_int_equal(dta_store_server_resize(o, "flows", 8000, error, sizeof(error)), -EBUSY);
 	for (int i = 0; i < 2; i++)
 		json_decref(until(&t, "rotate"));
 	rotated(&t);
-	for (int i = 0; i < 20000 && sl_owner_resize(o, "flows", 8000, error, sizeof(error)); i++)
+	for (int i = 0;
+	     i < 20000 && dta_store_server_resize(o, "flows", 8000, error, sizeof(error)); i++)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	json_decref(until(&t, "rotate"));
 	assert_true(found(o, 12) || found(o, 11) || t.epoch == 4);
 	leave(&t);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 }
 
 static void who_says_anything_wrong_is_told_and_let_go(void **state)
@@ -415,24 +417,24 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 		"{\"type\":\"proof\",\"mac\":\"00\"}\n",
 	};
 	struct translator t;
-	struct sl_owner *o;
+	struct dta_store_server *o;
 	char error[512];
 
 	(void)state;
 	o = own(yaml("", FLOWS), error);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		struct sl_line *l = connect_to(socket_path());
+		struct dta_control_line *l = connect_to(socket_path());
 		json_t *m;
 		int fd;
 
-		assert_int_equal(write(sl_line_fd(l), wrong[i], strlen(wrong[i])),
+		assert_int_equal(write(dta_control_line_fd(l), wrong[i], strlen(wrong[i])),
 				 (ssize_t)strlen(wrong[i]));
 		m = next(l, &fd);
 		assert_non_null(m);
 		assert_string_equal(type_of(m), "error");
 		json_decref(m);
 		assert_null(next(l, &fd));
-		sl_line_free(l);
+		dta_control_line_free(l);
 	}
 	/* What makes no sense of somebody who was let in changes nothing. */
 	come(&t, socket_path(), "t");
@@ -443,14 +445,15 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 	say(t.line, json_pack("{s:s,s:[]}", "type", "account", "packets"));
 	say(t.line, json_pack("{s:s,s:i}", "type", "immediate", "number", -5));
 	say(t.line, json_pack("{s:s}", "type", "something"));
-	assert_int_equal(sl_owner_rotate(o, "flows"), 0);
+	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	json_decref(until(&t, "rotate"));
 	assert_int_equal(t.epoch, 1);
 	leave(&t);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 }
 
-/* What a running owner can't do is refused in a line that says what, and nothing else of the file is done. */
+/* What a running owner can't do is refused in a line that says what, and nothing else of the file
+ * is done. */
 static void a_reload_does_what_it_can_and_else_nothing(void **state)
 {
 	static const struct {
@@ -469,7 +472,7 @@ static void a_reload_does_what_it_can_and_else_nothing(void **state)
 		 "changed in more than its size"},
 	};
 	struct translator t;
-	struct sl_owner *o;
+	struct dta_store_server *o;
 	char error[512];
 	json_t *j;
 
@@ -479,17 +482,17 @@ static void a_reload_does_what_it_can_and_else_nothing(void **state)
 	come(&t, socket_path(), "t");
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		write_file("s.yaml", yaml(wrong[i].rest, wrong[i].stores));
-		assert_int_equal(sl_owner_reload(o, error, sizeof(error)), -EINVAL);
+		assert_int_equal(dta_store_server_reload(o, error, sizeof(error)), -EINVAL);
 		if (!strstr(error, wrong[i].said) || strchr(error, '\n'))
 			fail_msg("'%s' for '%s'", error, wrong[i].said);
 	}
-	j = sl_owner_json(o);
+	j = dta_store_server_json(o);
 	assert_int_equal(number(j, "reloads"), 0);
 	assert_int_equal(number(j, "reloads_refused"), sizeof(wrong) / sizeof(*wrong));
 	assert_int_equal(number(json_array_get(json_object_get(j, "tenants"), 0), "rate"), 5);
 	json_decref(j);
 	write_file("s.yaml", yaml("tenants: [{number: 7, rate: 9, burst: 3}, {number: 8}]", FLOWS));
-	assert_int_equal(sl_owner_reload(o, error, sizeof(error)), 0);
+	assert_int_equal(dta_store_server_reload(o, error, sizeof(error)), 0);
 	/* Nothing was told of those that were refused. */
 	for (int64_t tenant = 7; tenant < 9; tenant++) {
 		j = until(&t, "tenant");
@@ -499,14 +502,14 @@ static void a_reload_does_what_it_can_and_else_nothing(void **state)
 		json_decref(j);
 	}
 	leave(&t);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 }
 
 /* Epochs by the clock, with a translator that answers. */
 static void epochs_rotate_by_themselves(void **state)
 {
 	struct translator t;
-	struct sl_owner *o;
+	struct dta_store_server *o;
 	char error[512];
 
 	(void)state;
@@ -521,7 +524,7 @@ static void epochs_rotate_by_themselves(void **state)
 		rotated(&t);
 	}
 	leave(&t);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 }
 
 int main(void)
@@ -541,6 +544,6 @@ int main(void)
 		cmocka_unit_test(epochs_rotate_by_themselves),
 	};
 
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	return cmocka_run_group_tests_name("owner", tests, make_dir, remove_dir);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_owner_memory.c - the owner's memory: files that outlive it, huge pages, stores beyond 4 GiB. */
+/* test_owner_memory.c - the owner's memory: files that outlive it, huge pages, stores beyond 4 GiB.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,13 +25,14 @@ static unsigned long huge_shared_kib(void)
 }
 
 /*
- * What "pages" says of a store of 4 MiB and a few pages, and how much of it is huge; NULL with an error: it can't be had.
+ * What "pages" says of a store of 4 MiB and a few pages, and how much of it is huge; NULL with an
+ * error: it can't be had.
  */
 static const char *pages_of(const char *policy, unsigned long *kib, char error[512])
 {
 	static char pages[32];
 	const unsigned long before = huge_shared_kib();
-	struct sl_owner *o = own(
+	struct dta_store_server *o = own(
 		yaml(policy, "- {name: flows, number: 1, kind: key-write, slots: 262144, value: "
 			     "8, epochs: 1}"),
 		error);
@@ -39,19 +41,20 @@ static const char *pages_of(const char *policy, unsigned long *kib, char error[5
 
 	if (!o)
 		return NULL;
-	j = sl_owner_json(o);
+	j = dta_store_server_json(o);
 	object = json_array_get(
 		json_object_get(json_array_get(json_object_get(j, "stores"), 0), "objects"), 0);
 	snprintf(pages, sizeof(pages), "%s", json_string_value(json_object_get(object, "pages")));
 	huge = (uint64_t)json_integer_value(json_object_get(object, "huge_bytes"));
 	*kib = huge_shared_kib() - before;
-	/* Reserved ones are counted elsewhere; of others as much as is mapped already, which 6.1 leaves to who touches it. */
+	/* Reserved ones are counted elsewhere; of others as much as is mapped already, which 6.1
+	 * leaves to who touches it. */
 	if (!strcmp(pages, "transparent"))
 		assert_true(huge == 4 << 20 && *kib && *kib <= huge >> 10);
 	else if (!strcmp(pages, "small"))
 		assert_true(!huge && !*kib);
 	json_decref(j);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 	return pages;
 }
 
@@ -79,7 +82,7 @@ static bool collapses(void)
 	bool done;
 
 	assert_true(fd >= 0 && !ftruncate(fd, (off_t)bytes));
-	map = sl_store_map(fd, bytes, true);
+	map = dta_store_map(fd, bytes, true);
 	assert_true(map != MAP_FAILED && !((uintptr_t)map & ((2 << 20) - 1)));
 	memset(map, 1, bytes);
 	done = !madvise(map, bytes, MADV_COLLAPSE);
@@ -123,7 +126,7 @@ static void files_survive_a_restart_and_others_are_left_alone(void **state)
 	char error[512], path[128], rest[128];
 	struct stat before, after;
 	struct translator t;
-	struct sl_owner *o;
+	struct dta_store_server *o;
 	int fd;
 
 	(void)state;
@@ -134,14 +137,14 @@ static void files_survive_a_restart_and_others_are_left_alone(void **state)
 		assert_non_null(o);
 		assert_true(is_epoch(o, (uint64_t)run));
 		assert_int_equal(found(o, 100), run == 1); /* two epochs are kept */
-		assert_null(sl_owner_new(write_file("2.yaml", yaml(rest, FLOWS)), error,
-					 sizeof(error)));
+		assert_null(dta_store_server_new(write_file("2.yaml", yaml(rest, FLOWS)), error,
+						 sizeof(error)));
 		assert_non_null(strstr(error, "another collector"));
 		come(&t, socket_path(), "t");
 		put(&t, 0, (uint64_t)run, 100 + (uint64_t)run);
 		assert_true(found(o, 100 + (uint64_t)run));
 		leave(&t);
-		sl_owner_free(o);
+		dta_store_server_free(o);
 	}
 	assert_int_equal(stat(path, &before), 0);
 	for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++) {
@@ -167,14 +170,15 @@ static void files_survive_a_restart_and_others_are_left_alone(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* One line that names the file, and the file stays as it is: whoever else it belongs to, and whatever size it has. */
+/* One line that names the file, and the file stays as it is: whoever else it belongs to, and
+ * whatever size it has. */
 static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 {
 	char error[512], path[128], kept[128], rest[128], text[1024];
-	struct sl_store_object *object;
+	struct dta_store_object *object;
 	const char *config;
 	struct stat st;
-	struct sl_owner *o;
+	struct dta_store_server *o;
 
 	(void)state;
 	snprintf(rest, sizeof(rest), "directory: %s", dir);
@@ -183,16 +187,16 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 	snprintf(text, sizeof(text), "%s", yaml(rest, FLOWS));
 	o = own(text, error);
 	assert_non_null(o);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 	config = write_file("s.yaml", text);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-#define REFUSED(said)                                                    \
-	do {                                                             \
-		assert_null(sl_owner_new(config, error, sizeof(error))); \
-		assert_non_null(strstr(error, said));                    \
-		assert_non_null(strstr(error, path));                    \
-		assert_null(strchr(error, '\n'));                        \
+#define REFUSED(said)                                                            \
+	do {                                                                     \
+		assert_null(dta_store_server_new(config, error, sizeof(error))); \
+		assert_non_null(strstr(error, said));                            \
+		assert_non_null(strstr(error, path));                            \
+		assert_null(strchr(error, '\n'));                                \
 	} while (0)
 	/* Another's: root may everything, so it is somebody else for a moment. */
 	assert_int_equal(chmod(dir, 0755), 0);
@@ -201,10 +205,10 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 		assert_int_equal(chmod(path, 0), 0);
 	else
 		assert_int_equal(seteuid(65534), 0);
-	object = sl_store_object_open(path, error, sizeof(error));
+	object = dta_store_object_open(path, error, sizeof(error));
 	assert_null(object);
 	assert_non_null(strstr(error, "Permission denied"));
-	assert_null(sl_owner_new(config, error, sizeof(error)));
+	assert_null(dta_store_server_new(config, error, sizeof(error)));
 	if (!getuid())
 		assert_int_equal(seteuid(0), 0);
 	assert_non_null(strstr(error, "Permission denied"));
@@ -216,7 +220,8 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 	assert_int_equal(truncate(path, st.st_size + 8192), 0);
 	REFUSED("too long");
 	assert_int_equal(truncate(path, st.st_size), 0);
-	/* Elsewhere, and a link to it: a directory that others may write into could lead anywhere. */
+	/* Elsewhere, and a link to it: a directory that others may write into could lead anywhere.
+	 */
 	assert_int_equal(rename(path, kept), 0);
 	assert_int_equal(symlink(kept, path), 0);
 	REFUSED("symbolic link");
@@ -225,9 +230,9 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 	REFUSED("directory");
 	assert_int_equal(rmdir(path), 0);
 	assert_int_equal(rename(kept, path), 0);
-	o = sl_owner_new(config, error, sizeof(error));
+	o = dta_store_server_new(config, error, sizeof(error));
 	assert_non_null(o);
-	sl_owner_free(o);
+	dta_store_server_free(o);
 	assert_int_equal(unlink(path), 0);
 }
 
@@ -242,11 +247,11 @@ static void a_store_of_more_than_4_gib_is_asked_like_any(void **state)
 				    .lanes = 1,
 				    .banks = 2,
 				    .seed = 3};
-	uint64_t bytes = sl_store_object_bytes(&c), key = 0;
-	struct sl_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
+	uint64_t bytes = dta_store_object_bytes(&c), key = 0;
+	struct dta_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
 	struct translator t = {0};
-	struct sl_store_view v;
-	struct sl_answer a;
+	struct dta_store_view v;
+	struct dta_query_answer a;
 	char error[160];
 	uint8_t *map;
 	int fd;
@@ -257,14 +262,14 @@ static void a_store_of_more_than_4_gib_is_asked_like_any(void **state)
 	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	assert_true(map != MAP_FAILED);
-	sl_store_format(map, &c, "big");
-	sl_store_epochs_set(map, &(struct sl_store_epochs){.epoch = 1, .state = SL_STATE_LIVE});
-	t.object[0] = (struct sl_object){.map = map, .bytes = bytes};
+	dta_store_format(map, &c, "big");
+	dta_store_epochs_set(map, &(struct dta_store_epochs){.epoch = 1, .state = SL_STATE_LIVE});
+	t.object[0] = (struct dta_object){.map = map, .bytes = bytes};
 	for (key = 1; key <= 50; key++)
 		put(&t, 0, 1, key);
-	assert_int_equal(sl_store_view(map, bytes, &v, error, sizeof(error)), 0);
+	assert_int_equal(dta_store_view(map, bytes, &v, error, sizeof(error)), 0);
 	for (key = 1; key <= 50; key++) {
-		sl_view_keywrite(&v, &q, &a);
+		dta_view_keywrite(&v, &q, &a);
 		assert_int_equal(a.result, SL_QUERY_FOUND);
 	}
 	munmap(map, bytes);
@@ -280,6 +285,6 @@ int main(void)
 		cmocka_unit_test(a_store_of_more_than_4_gib_is_asked_like_any),
 	};
 
-	sl_log_level = SL_ERROR;
+	base_log_level = BASE_ERROR;
 	return cmocka_run_group_tests_name("owner's memory", tests, make_dir, remove_dir);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_query.c - what a store says of a key: found, empty and conflict told apart, in every kind of store. */
+/* test_query.c - what a store says of a key: found, empty and conflict told apart, in every kind of
+ * store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,15 +20,15 @@
 
 #define NEWEST (~0ull)
 
-static struct sl_query by(const uint64_t *key, uint32_t copies, enum sl_query_policy policy,
-			  uint32_t t)
+static struct dta_query by(const uint64_t *key, uint32_t copies, enum sl_query_policy policy,
+			   uint32_t t)
 {
-	return (struct sl_query){.key = key,
-				 .key_bytes = 8,
-				 .epoch = NEWEST,
-				 .copies = copies,
-				 .policy = policy,
-				 .consensus = t};
+	return (struct dta_query){.key = key,
+				  .key_bytes = 8,
+				  .epoch = NEWEST,
+				  .copies = copies,
+				  .policy = policy,
+				  .consensus = t};
 }
 
 static const struct sl_store_config keywrite = {.kind = SL_STORE_KEYWRITE,
@@ -40,32 +41,32 @@ static const struct sl_store_config keywrite = {.kind = SL_STORE_KEYWRITE,
 static void what_was_written_is_found_and_nothing_else(void **state)
 {
 	uint64_t key = 0x1234, other = 0x1235;
-	struct sl_answer a;
-	struct sl_query q;
+	struct dta_query_answer a;
+	struct dta_query q;
 	struct made m;
 
 	(void)state;
 	assert_true(make_store(&m, keywrite));
 	q = by(&key, 0, SL_QUERY_FIRST, 0);
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
 	assert_int_equal(a.occupied, 0);
 	put_keywrite(&m, 0, &key, 8, "hello, world", 0, 4);
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_FOUND);
 	assert_int_equal(a.bytes, 12);
 	assert_memory_equal(a.value, "hello, world", 12);
 	assert_int_equal(a.verified, 4);
 	assert_true(a.wrong > 0 && a.wrong < 1e-18);
 	q.key = &other;
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
 	q.key = &key;
 	q.key_bytes = 7; /* of another length: another key */
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
 	q.key_bytes = 3;
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_UNKNOWN);
 	free(m.map);
 }
@@ -74,14 +75,14 @@ static void what_was_written_is_found_and_nothing_else(void **state)
 static void a_value_of_zeros_is_found(void **state)
 {
 	uint64_t key = 5;
-	struct sl_query q = by(&key, 0, SL_QUERY_FIRST, 0);
-	struct sl_answer a;
+	struct dta_query q = by(&key, 0, SL_QUERY_FIRST, 0);
+	struct dta_query_answer a;
 	struct made m;
 
 	(void)state;
 	assert_true(make_store(&m, keywrite));
 	put_keywrite(&m, 0, &key, 8, "\0\0\0\0\0\0\0\0\0\0\0", 0, 1);
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_FOUND);
 	assert_int_equal(a.occupied, 1);
 	free(m.map);
@@ -90,25 +91,25 @@ static void a_value_of_zeros_is_found(void **state)
 static void a_torn_value_is_never_returned(void **state)
 {
 	uint64_t key = 77;
-	struct sl_query q = by(&key, 1, SL_QUERY_FIRST, 0);
+	struct dta_query q = by(&key, 1, SL_QUERY_FIRST, 0);
 	uint64_t slot, at;
-	struct sl_answer a;
+	struct dta_query_answer a;
 	struct made m;
 	uint8_t *unit;
 
 	(void)state;
 	assert_true(make_store(&m, keywrite));
 	put_keywrite(&m, 0, &key, 8, "hello, world", 0, 1);
-	slot = sl_dta_slot(sl_dta_hash(&key, 8, 7), 0, 4096);
+	slot = dta_slot(dta_hash(&key, 8, 7), 0, 4096);
 	unit = bank_of(&m, 0) + slot * sl_store_slot_bytes(m.v.config);
 	for (at = 0; at < 20 * 8; at++) {
 		unit[at / 8] ^= (uint8_t)(1u << at % 8);
-		sl_view_keywrite(&m.v, &q, &a);
+		dta_view_keywrite(&m.v, &q, &a);
 		assert_int_equal(a.result, SL_QUERY_EMPTY);
 		assert_int_equal(a.verified, 0);
 		unit[at / 8] ^= (uint8_t)(1u << at % 8);
 	}
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_FOUND);
 	free(m.map);
 }
@@ -140,9 +141,9 @@ static void policies_choose_as_they_are_named(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		uint64_t key = 42;
-		struct sl_query q = by(&key, 4, cases[i].policy, cases[i].t);
+		struct dta_query q = by(&key, 4, cases[i].policy, cases[i].t);
 		char value[12] = "x..........";
-		struct sl_answer a;
+		struct dta_query_answer a;
 		struct made m;
 
 		assert_true(make_store(&m, keywrite));
@@ -152,7 +153,7 @@ static void policies_choose_as_they_are_named(void **state)
 			value[0] = cases[i].copy[n][0];
 			put_keywrite(&m, 0, &key, 8, value, n, n + 1);
 		}
-		sl_view_keywrite(&m.v, &q, &a);
+		dta_view_keywrite(&m.v, &q, &a);
 		assert_int_equal(a.result, cases[i].result);
 		if (cases[i].value)
 			assert_int_equal(a.value[0], cases[i].value[0]);
@@ -163,9 +164,9 @@ static void policies_choose_as_they_are_named(void **state)
 static void epochs_are_asked_apart_and_newest_first(void **state)
 {
 	uint64_t key = 9, old = 10, none = 11, keys[3] = {9, 10, 11};
-	struct sl_query q = by(&key, 0, SL_QUERY_FIRST, 0);
+	struct dta_query q = by(&key, 0, SL_QUERY_FIRST, 0);
 	uint8_t values[36], found[3];
-	struct sl_answer a;
+	struct dta_query_answer a;
 	struct made m;
 
 	(void)state;
@@ -174,40 +175,40 @@ static void epochs_are_asked_apart_and_newest_first(void **state)
 	put_keywrite(&m, 0, &old, 8, "in epoch  0.", 0, 2);
 	set_epochs(&m, 1, 0);
 	put_keywrite(&m, 1, &key, 8, "in epoch  1.", 0, 2);
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.epoch, 1);
 	assert_memory_equal(a.value, "in epoch  1.", 12);
 	q.epoch = 0;
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_memory_equal(a.value, "in epoch  0.", 12);
 	q.key = &old;
 	q.epoch = NEWEST;
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_FOUND);
 	assert_int_equal(a.epoch, 0);
 	q.epoch = 2;
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_UNKNOWN);
 	q.key = &none;
 	q.epoch = NEWEST;
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
-	assert_int_equal(sl_view_keywrite_many(&m.v, NEWEST, 2, keys, 8, 3, values, found), 2);
+	assert_int_equal(dta_view_keywrite_many(&m.v, NEWEST, 2, keys, 8, 3, values, found), 2);
 	assert_int_equal(found[1], SL_QUERY_FOUND);
 	assert_memory_equal(values + 12, "in epoch  0.", 12);
 	assert_int_equal(found[2], SL_QUERY_EMPTY);
-	assert_int_equal(sl_view_keywrite_many(&m.v, 1, 2, keys, 8, 3, values, found), 1);
+	assert_int_equal(dta_view_keywrite_many(&m.v, 1, 2, keys, 8, 3, values, found), 1);
 	set_epochs(&m, 2, 1); /* bank 0 is epoch 2's now */
 	q.key = &old;
 	q.epoch = 0;
-	sl_view_keywrite(&m.v, &q, &a);
+	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_UNKNOWN);
-	assert_int_equal(sl_view_keywrite_many(&m.v, 0, 2, keys, 8, 3, values, found), 0);
+	assert_int_equal(dta_view_keywrite_many(&m.v, 0, 2, keys, 8, 3, values, found), 0);
 	assert_int_equal(found[0], SL_QUERY_UNKNOWN);
 	free(m.map);
 }
 
-/* ---- the proof: success against load ------------------------------------------------------------------- */
+/* ---- the proof: success against load ---- */
 
 static uint32_t crc32_slot(uint64_t key, uint32_t n, uint32_t slots)
 {
@@ -243,18 +244,19 @@ static double measured(struct made *m, double load, uint32_t copies, uint64_t se
 
 	memset(bank_of(m, 0), 0, m->v.bank_stride);
 	for (uint64_t i = 0; i < ASKED + later; i++) {
-		key = sl_dta_mix(seed + i);
+		key = dta_mix(seed + i);
 		put_keywrite(m, 0, &key, 8, &key, 0, copies);
 		if (i < later)
 			continue;
 		/* The key that `later` keys came after, the key itself not among them. */
-		key = sl_dta_mix(seed + i - later);
-		hits += sl_view_keywrite_many(&m->v, 0, copies, &key, 8, 1, value, &found);
+		key = dta_mix(seed + i - later);
+		hits += dta_view_keywrite_many(&m->v, 0, copies, &key, 8, 1, value, &found);
 	}
 	return (double)hits / ASKED;
 }
 
-/* Share of load * M keys that can be read when all of them were written: in CRC slots, and in ours. */
+/* Share of load * M keys that can be read when all of them were written: in CRC slots, and in ours.
+ */
 static void measured_all(struct made *m, double load, uint32_t copies, double *crc, double *ours)
 {
 	static uint64_t slot[M], all[M], value[M];
@@ -264,15 +266,15 @@ static void measured_all(struct made *m, double load, uint32_t copies, double *c
 	memset(slot, 0, sizeof(slot));
 	memset(bank_of(m, 0), 0, m->v.bank_stride);
 	for (uint64_t i = 1; i <= keys; i++) {
-		uint64_t key = sl_dta_mix(i);
+		uint64_t key = dta_mix(i);
 
 		put_keywrite(m, 0, &key, 8, &key, 0, copies);
 		for (uint32_t n = 0; n < copies; n++)
 			slot[crc32_slot(key, n, M)] = key;
 	}
 	for (uint64_t i = 0; i < keys; i++)
-		all[i] = sl_dta_mix(i + 1);
-	hits = sl_view_keywrite_many(&m->v, 0, copies, all, 8, keys, value, found);
+		all[i] = dta_mix(i + 1);
+	hits = dta_view_keywrite_many(&m->v, 0, copies, all, 8, keys, value, found);
 	for (uint64_t i = 0; i < keys; i++) {
 		const uint64_t key = all[i];
 		bool hit = false;
@@ -308,7 +310,8 @@ static void success_is_the_formulas_where_crc_slots_fall_short(void **state)
 				fail_msg("load %.1f, N=%u: %.4f, the formula says %.4f", a, n, got,
 					 want);
 		}
-	/* As the original's: two keys that meet in one slot meet in all, so that copies make it worse. */
+	/* As the original's: two keys that meet in one slot meet in all, so that copies make it
+	 * worse. */
 	measured_all(&m, .1, 2, &crc, &ours);
 	assert_true(fabs(crc - .903) < .01);
 	assert_true(fabs(ours - .986) < .005);
@@ -322,7 +325,7 @@ static void load_and_prediction_are_what_was_written(void **state)
 {
 	struct sl_store_config c = {
 		.kind = SL_STORE_KEYWRITE, .slots = M, .value_bytes = 8, .copies = 2, .seed = 1};
-	struct sl_store_load l;
+	struct dta_store_load l;
 	struct made m;
 
 	(void)state;
@@ -330,12 +333,12 @@ static void load_and_prediction_are_what_was_written(void **state)
 	for (uint64_t i = 0; i < M / 2; i++)
 		put_keywrite(&m, 0, &i, 8, &i, 0, 2);
 	for (uint64_t sample = 0; sample <= 8192; sample += 8192) {
-		sl_view_load(&m.v, NEWEST, 2, sample, &l);
+		dta_view_load(&m.v, NEWEST, 2, sample, &l);
 		assert_true(fabs(l.load - .5) < (sample ? .05 : .01));
 		assert_true(fabs(l.predicted[1] - (1 - pow(1 - exp(-2 * l.load), 2))) < 1e-9);
 	}
 	memset(bank_of(&m, 0), 1, m.v.bank_stride);
-	sl_view_load(&m.v, NEWEST, 2, 0, &l);
+	dta_view_load(&m.v, NEWEST, 2, 0, &l);
 	assert_true(isfinite(l.load) && l.load > 5);
 	free(m.map);
 }
@@ -368,7 +371,8 @@ static void log_item(struct logged *l, uint8_t bytes, const void *data, size_t n
 
 #define IN_LOG 4096u
 
-/* load * slots keys into the newest epoch, by two translators in turn; of the one before, some too. */
+/* load * slots keys into the newest epoch, by two translators in turn; of the one before, some too.
+ */
 static void fill(struct made *m, struct made *log, uint32_t kind, double load)
 {
 	struct logged l[2] = {{.m = log}, {.m = log, .lane = 1}};
@@ -378,7 +382,7 @@ static void fill(struct made *m, struct made *log, uint32_t kind, double load)
 		for (int i = 0; i < 2; i++)
 			log_item(&l[i], 0, &epoch, 4);
 		for (uint32_t k = 0; k < (epoch == 4 ? 500 : keys); k++) {
-			uint64_t key = sl_dta_mix(k + ((uint64_t)epoch << 40));
+			uint64_t key = dta_mix(k + ((uint64_t)epoch << 40));
 
 			if (kind == SL_STORE_KEYWRITE)
 				put_keywrite(m, epoch, &key, 8, &key, 0, 2);
@@ -397,9 +401,9 @@ static void success_measured_is_what_was_predicted(void **state)
 {
 	static const double loads[] = {.3, 1};
 	static const uint32_t kinds[] = {SL_STORE_KEYWRITE, SL_STORE_POSTCARD};
-	struct sl_held held = {.count = 1}, log = {.count = 1};
+	struct dta_held held = {.count = 1}, log = {.count = 1};
 	struct made m, keys;
-	struct sl_success s;
+	struct dta_success s;
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
@@ -423,7 +427,7 @@ static void success_measured_is_what_was_predicted(void **state)
 			fill(&m, &keys, c.kind, loads[i % 2]);
 			held.view[0] = &m.v;
 			log.view[0] = &keys.v;
-			sl_query_success(&held, &log, &s);
+			dta_query_success(&held, &log, &s);
 			assert_int_equal(s.epoch, 5);
 			if (blocks == 16) { /* what the log does not have, nobody guesses */
 				assert_non_null(strstr(s.why_not, "not have all keys"));
@@ -439,20 +443,20 @@ static void success_measured_is_what_was_predicted(void **state)
 			}
 			free(keys.map);
 		}
-		sl_query_success(&held, NULL, &s);
+		dta_query_success(&held, NULL, &s);
 		assert_string_equal(s.why_not, "the store has no key log");
 		free(m.map);
 	}
 }
 
-/* ---- increment ------------------------------------------------------------------------------------------ */
+/* ---- increment ---- */
 
 static void a_count_is_never_low_and_within_the_bound(void **state)
 {
 	struct sl_store_config c = {
 		.kind = SL_STORE_INCREMENT, .slots = 1000, .rows = 4, .copies = 4, .banks = 2};
 	uint64_t high = 0, total = 0;
-	struct sl_increment i;
+	struct dta_increment i;
 	struct made m;
 
 	(void)state;
@@ -461,16 +465,15 @@ static void a_count_is_never_low_and_within_the_bound(void **state)
 		for (uint32_t r = 0; r < 4; r++) {
 			uint8_t *cell = bank_of(&m, 0) +
 					sl_store_counter_offset(
-						&c, r,
-						sl_dta_slot(sl_dta_hash(&key, 8, 0), r, 1000));
+						&c, r, dta_slot(dta_hash(&key, 8, 0), r, 1000));
 
 			*(uint64_t *)(void *)cell += key % 10;
 			total += r ? 0 : key % 10;
 		}
 	for (uint64_t key = 1; key <= 2000; key++) {
-		struct sl_query q = by(&key, 0, SL_QUERY_FIRST, 0);
+		struct dta_query q = by(&key, 0, SL_QUERY_FIRST, 0);
 
-		sl_view_increment(&m.v, &q, &i);
+		dta_view_increment(&m.v, &q, &i);
 		assert_true(i.value >= key % 10);
 		high += (double)(i.value - key % 10) > i.error;
 		assert_true(fabs(i.error - M_E / 1000 * (double)total) < 1e-6);
@@ -479,7 +482,7 @@ static void a_count_is_never_low_and_within_the_bound(void **state)
 	free(m.map);
 }
 
-/* ---- append ---------------------------------------------------------------------------------------------- */
+/* ---- append ---- */
 
 static const struct sl_store_config ring = {.kind = SL_STORE_APPEND,
 					    .slots = 7,
@@ -498,7 +501,8 @@ static void put_items(struct made *m, uint64_t block, uint64_t first, uint32_t c
 	put_block(m, 1, 1, block, items, count);
 }
 
-/* Thousands of wraps, full and partial blocks, readers near and far: nothing lost, nothing twice, in order. */
+/* Thousands of wraps, full and partial blocks, readers near and far: nothing lost, nothing twice,
+ * in order. */
 static void a_reader_sees_every_item_once_and_in_order_over_the_wraps(void **state)
 {
 	struct sl_append_reader r = {.list = 1, .lane = 1};
@@ -508,15 +512,15 @@ static void a_reader_sees_every_item_once_and_in_order_over_the_wraps(void **sta
 	(void)state;
 	assert_true(make_store(&m, ring));
 	while (block < 50000) {
-		uint32_t blocks = (uint32_t)(sl_dta_mix(seed++) % 8);
+		uint32_t blocks = (uint32_t)(dta_mix(seed++) % 8);
 
 		for (uint32_t i = 0; i < blocks; i++) { /* up to a whole ring at once */
-			uint32_t count = 1 + (uint32_t)(sl_dta_mix(seed++) % 4);
+			uint32_t count = 1 + (uint32_t)(dta_mix(seed++) % 4);
 
 			put_items(&m, block++, written, count);
 			written += count;
 		}
-		for (int n; (n = sl_append_read(&m.v, &r, items, 8)) != 0;) {
+		for (int n; (n = dta_append_read(&m.v, &r, items, 8)) != 0;) {
 			assert_true(n > 0);
 			for (int i = 0; i < n; i++)
 				assert_int_equal(items[i], read++);
@@ -526,9 +530,9 @@ static void a_reader_sees_every_item_once_and_in_order_over_the_wraps(void **sta
 	}
 	assert_int_equal(r.overrun, 0);
 	assert_int_equal(r.items, written);
-	assert_int_equal(sl_append_next(&m.v, 1, 1), block);
-	assert_int_equal(sl_append_next(&m.v, 1, 0), 0);
-	assert_int_equal(sl_append_read(&m.v, &r, items, 3), -EINVAL);
+	assert_int_equal(dta_append_next(&m.v, 1, 1), block);
+	assert_int_equal(dta_append_next(&m.v, 1, 0), 0);
+	assert_int_equal(dta_append_read(&m.v, &r, items, 3), -EINVAL);
 	free(m.map);
 }
 
@@ -543,11 +547,11 @@ static void an_overrun_is_always_seen_and_counted(void **state)
 		assert_true(make_store(&m, ring));
 		for (uint64_t b = 0; b < ahead; b++)
 			put_items(&m, b, b * 4, 4);
-		assert_int_equal(sl_append_next(&m.v, 1, 1), ahead);
-		assert_int_equal(sl_append_read(&m.v, &r, items, 28), -EOVERFLOW);
+		assert_int_equal(dta_append_next(&m.v, 1, 1), ahead);
+		assert_int_equal(dta_append_read(&m.v, &r, items, 28), -EOVERFLOW);
 		assert_int_equal(r.overrun, ahead - 7);
 		assert_int_equal(r.block, ahead - 7);
-		assert_int_equal(sl_append_read(&m.v, &r, items, 28), 28);
+		assert_int_equal(dta_append_read(&m.v, &r, items, 28), 28);
 		for (uint64_t i = 0; i < 28; i++)
 			assert_int_equal(items[i], (ahead - 7) * 4 + i);
 		free(m.map);
@@ -566,13 +570,13 @@ static void a_block_that_is_half_written_is_waited_for(void **state)
 	put_items(&m, 0, 100, 4);
 	byte = bank_of(&m, 0) + sl_store_ring_offset(m.v.config, 1, 1) + 3;
 	*byte ^= 1;
-	assert_int_equal(sl_append_read(&m.v, &r, items, 4), 0);
+	assert_int_equal(dta_append_read(&m.v, &r, items, 4), 0);
 	assert_true(r.torn > 0);
 	*byte ^= 1;
-	assert_int_equal(sl_append_read(&m.v, &r, items, 4), 4);
-	assert_int_equal(sl_append_wait(&m.v, &r, items, 4, 1000000), 0);
+	assert_int_equal(dta_append_read(&m.v, &r, items, 4), 4);
+	assert_int_equal(dta_append_wait(&m.v, &r, items, 4, 1000000), 0);
 	r.list = 2;
-	assert_int_equal(sl_append_read(&m.v, &r, items, 4), -EINVAL);
+	assert_int_equal(dta_append_read(&m.v, &r, items, 4), -EINVAL);
 	free(m.map);
 }
 
@@ -587,17 +591,17 @@ static void lap_numbers_go_round(void **state)
 	assert_true(make_store(&m, ring));
 	for (uint64_t b = first; b < first + 20; b++) {
 		put_items(&m, b, b, 1);
-		assert_int_equal(sl_append_read(&m.v, &r, items, 4), 1);
+		assert_int_equal(dta_append_read(&m.v, &r, items, 4), 1);
 		assert_int_equal(items[0], b);
-		assert_int_equal(sl_append_next(&m.v, 1, 1), b + 1);
+		assert_int_equal(dta_append_next(&m.v, 1, 1), b + 1);
 	}
 	r.block = first;
-	assert_int_equal(sl_append_read(&m.v, &r, items, 4), -EOVERFLOW);
+	assert_int_equal(dta_append_read(&m.v, &r, items, 4), -EOVERFLOW);
 	assert_int_equal(r.block, first + 13);
 	free(m.map);
 }
 
-/* ---- postcards ------------------------------------------------------------------------------------------- */
+/* ---- postcards ---- */
 
 static void a_path_is_decoded_against_the_values_that_there_are(void **state)
 {
@@ -608,7 +612,7 @@ static void a_path_is_decoded_against_the_values_that_there_are(void **state)
 				    .banks = 2,
 				    .seed = 5};
 	uint32_t hop[64], set[64], wrong = 999;
-	struct sl_path p;
+	struct dta_path p;
 	struct made m;
 
 	(void)state;
@@ -619,33 +623,33 @@ static void a_path_is_decoded_against_the_values_that_there_are(void **state)
 		uint32_t hops = (uint32_t)key;
 		uint64_t all = hops == 64 ? ~0ull : (1ull << hops) - 1,
 			 some = all & ~(key > 1 ? 1ull << key / 2 : 0);
-		struct sl_query q = by(&key, 0, SL_QUERY_FIRST, 0);
+		struct dta_query q = by(&key, 0, SL_QUERY_FIRST, 0);
 
 		put_path(&m, 0, &key, 8, some, hops, hop, 0, 2);
-		sl_view_path(&m.v, &q, set, 64, &p);
+		dta_view_path(&m.v, &q, set, 64, &p);
 		assert_int_equal(p.result, SL_QUERY_FOUND);
 		assert_int_equal(p.hops, hops);
 		assert_int_equal(p.present, some);
 		assert_int_equal(p.agreed, 2);
 		for (uint32_t i = 0; i < hops; i++)
 			assert_int_equal(p.value[i], some >> i & 1 ? hop[i] : 0);
-		sl_view_path(&m.v, &q, &wrong, 1, &p);
+		dta_view_path(&m.v, &q, &wrong, 1, &p);
 		assert_int_equal(p.result, SL_QUERY_CONFLICT);
-		sl_view_path(&m.v, &q, NULL, 0, &p);
+		dta_view_path(&m.v, &q, NULL, 0, &p);
 		assert_int_equal(p.result, SL_QUERY_FOUND);
 		memset(bank_of(&m, 0), 0, m.v.bank_stride);
-		sl_view_path(&m.v, &q, set, 64, &p);
+		dta_view_path(&m.v, &q, set, 64, &p);
 		assert_int_equal(p.result, SL_QUERY_EMPTY);
 		/* A translator that lies with a right check word: more hops than there are. */
 		put_path(&m, 0, &key, 8, hops == 64 ? 0 : all << 1 | 1, hops, hop, 0, 2);
-		sl_view_path(&m.v, &q, NULL, 0, &p);
+		dta_view_path(&m.v, &q, NULL, 0, &p);
 		assert_int_equal(p.result, SL_QUERY_CONFLICT);
 		memset(bank_of(&m, 0), 0, m.v.bank_stride);
 	}
 	free(m.map);
 }
 
-/* ---- sketches -------------------------------------------------------------------------------------------- */
+/* ---- sketches ---- */
 
 /* The cells of a saved sketch: behind its fields, before the checksum. */
 static const void *cells_of(uint8_t *saved, int64_t bytes, uint64_t cells)
@@ -668,11 +672,11 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 
 	(void)state;
 	for (uint32_t kind = SL_STORE_COUNT_MIN; kind <= SL_STORE_HLL; kind++) {
-		struct sl_count_min *cm = sl_count_min_new(256, 3, 0, 11), *cm_lane;
-		struct sl_count_sketch *cs = sl_count_sketch_new(256, 3, 11), *cs_lane;
-		struct sl_hll *h = sl_hll_new(8, 11), *h_lane;
-		struct sl_sketch_estimate e;
-		struct sl_merged merged;
+		struct sketch_count_min *cm = sketch_count_min_new(256, 3, 0, 11), *cm_lane;
+		struct sketch_count_sketch *cs = sketch_count_sketch_new(256, 3, 11), *cs_lane;
+		struct sketch_hll *h = sketch_hll_new(8, 11), *h_lane;
+		struct dta_sketch_estimate e;
+		struct dta_merged merged;
 		uint64_t bytes, key = 3;
 		int64_t n;
 		struct made m;
@@ -681,59 +685,60 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 		c.rows = kind == SL_STORE_HLL ? 1 : 3;
 		bytes = c.rows * 256ull * sl_store_cell_bytes(&c);
 		assert_true(make_store(&m, c));
-		sl_view_sketch(&m.v, NEWEST, cells, &merged);
+		dta_view_sketch(&m.v, NEWEST, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_EMPTY);
 		for (uint32_t lane = 0; lane < 3; lane++) {
-			cm_lane = sl_count_min_new(256, 3, 0, 11);
-			cs_lane = sl_count_sketch_new(256, 3, 11);
-			h_lane = sl_hll_new(8, 11);
+			cm_lane = sketch_count_min_new(256, 3, 0, 11);
+			cs_lane = sketch_count_sketch_new(256, 3, 11);
+			h_lane = sketch_hll_new(8, 11);
 			for (uint64_t i = 0; i < 500; i++) {
-				uint64_t k = sl_dta_mix(lane * 1000 + i) % 100;
+				uint64_t k = dta_mix(lane * 1000 + i) % 100;
 
-				sl_count_min_add_u64(cm, k, 1);
-				sl_count_min_add_u64(cm_lane, k, 1);
-				sl_count_sketch_add_u64(cs, k, 1);
-				sl_count_sketch_add_u64(cs_lane, k, 1);
-				sl_hll_add_u64(h, k);
-				sl_hll_add_u64(h_lane, k);
+				sketch_count_min_add_u64(cm, k, 1);
+				sketch_count_min_add_u64(cm_lane, k, 1);
+				sketch_count_sketch_add_u64(cs, k, 1);
+				sketch_count_sketch_add_u64(cs_lane, k, 1);
+				sketch_hll_add_u64(h, k);
+				sketch_hll_add_u64(h_lane, k);
 			}
 			n = kind == SL_STORE_COUNT_MIN
-				    ? sl_count_min_save(cm_lane, saved, sizeof(saved))
+				    ? sketch_count_min_save(cm_lane, saved, sizeof(saved))
 			    : kind == SL_STORE_COUNT_SKETCH
-				    ? sl_count_sketch_save(cs_lane, saved, sizeof(saved))
-				    : sl_hll_save(h_lane, saved, sizeof(saved));
+				    ? sketch_count_sketch_save(cs_lane, saved, sizeof(saved))
+				    : sketch_hll_save(h_lane, saved, sizeof(saved));
 			assert_true(n > 0);
 			put_lane(&m, 0, lane, cells_of(saved, n, bytes), c.rows * 256ull, lane, 1);
-			sl_view_sketch(&m.v, NEWEST, cells, &merged);
+			dta_view_sketch(&m.v, NEWEST, cells, &merged);
 			assert_int_equal(merged.result, SL_QUERY_FOUND);
 			assert_int_equal(merged.ended, lane + 1);
 			assert_int_equal(merged.complete, lane == 2);
-			sl_count_min_free(cm_lane);
-			sl_count_sketch_free(cs_lane);
-			sl_hll_free(h_lane);
+			sketch_count_min_free(cm_lane);
+			sketch_count_sketch_free(cs_lane);
+			sketch_hll_free(h_lane);
 		}
 		assert_int_equal(merged.columns, 3 * c.rows * 256);
-		n = kind == SL_STORE_COUNT_MIN	    ? sl_count_min_save(cm, saved, sizeof(saved))
-		    : kind == SL_STORE_COUNT_SKETCH ? sl_count_sketch_save(cs, saved, sizeof(saved))
-						    : sl_hll_save(h, saved, sizeof(saved));
+		n = kind == SL_STORE_COUNT_MIN ? sketch_count_min_save(cm, saved, sizeof(saved))
+		    : kind == SL_STORE_COUNT_SKETCH
+			    ? sketch_count_sketch_save(cs, saved, sizeof(saved))
+			    : sketch_hll_save(h, saved, sizeof(saved));
 		assert_memory_equal(cells, cells_of(saved, n, bytes), bytes);
 		assert_int_equal(
-			sl_sketch_estimate(&c, cells, kind == SL_STORE_HLL ? NULL : &key, 8, &e),
+			dta_sketch_estimate(&c, cells, kind == SL_STORE_HLL ? NULL : &key, 8, &e),
 			0);
 		if (kind == SL_STORE_COUNT_MIN)
-			assert_true(e.value == (double)sl_count_min_estimate_u64(cm, key));
+			assert_true(e.value == (double)sketch_count_min_estimate_u64(cm, key));
 		else if (kind == SL_STORE_COUNT_SKETCH)
-			assert_true(e.value == (double)sl_count_sketch_estimate_u64(cs, key));
+			assert_true(e.value == (double)sketch_count_sketch_estimate_u64(cs, key));
 		else
-			assert_true(e.value == sl_hll_estimate(h));
+			assert_true(e.value == sketch_hll_estimate(h));
 		/* A row that changed after its check word was made is not believed. */
 		bank_of(&m, 0)[sl_store_lane_bytes(&c) + sizeof(struct sl_store_complete)] ^= 1;
-		sl_view_sketch(&m.v, NEWEST, cells, &merged);
+		dta_view_sketch(&m.v, NEWEST, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_CONFLICT);
 		assert_false(merged.complete);
-		sl_count_min_free(cm);
-		sl_count_sketch_free(cs);
-		sl_hll_free(h);
+		sketch_count_min_free(cm);
+		sketch_count_sketch_free(cs);
+		sketch_hll_free(h);
 		free(m.map);
 	}
 }
@@ -743,18 +748,18 @@ static void a_5_tuple_is_said_as_it_is_read(void **state)
 	static const char *const flows[] = {"flow:10.0.0.1:443,192.0.2.7:65535,tcp",
 					    "flow:[2001:db8::1]:1,[::1]:53,udp",
 					    "flow:0.0.0.0:0,255.255.255.255:1,200"};
-	char text[SL_DTA_FLOW_TEXT];
+	char text[DTA_FLOW_TEXT];
 	uint8_t key[64];
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
-		const int n = sl_dta_text(flows[i], key, sizeof(key));
+		const int n = dta_text(flows[i], key, sizeof(key));
 
 		assert_int_equal(n, i == 1 ? 37 : 13);
-		assert_true(sl_dta_flow_text(key, (size_t)n, text));
+		assert_true(dta_flow_text(key, (size_t)n, text));
 		assert_string_equal(text, flows[i]);
 	}
-	assert_false(sl_dta_flow_text(key, 12, text));
+	assert_false(dta_flow_text(key, 12, text));
 	assert_string_equal(text, "");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_query_library.c - query.h as an application sees it: every kind of store, and what is no store. */
+/* test_query_library.c - query.h as an application sees it: every kind of store, and what is no
+ * store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@
 
 #define OPTS(...) (&(struct sl_query_opts){.sz = sizeof(struct sl_query_opts), __VA_ARGS__})
 
-/* ---- allocations are counted: --wrap ------------------------------------------------------------------- */
+/* ---- allocations are counted: --wrap ---- */
 
 static unsigned int allocations;
 void *__real_malloc(size_t n);
@@ -41,7 +42,7 @@ void *__wrap_calloc(size_t n, size_t size)
 	return __real_calloc(n, size);
 }
 
-/* ---- stores -------------------------------------------------------------------------------------------- */
+/* ---- stores ---- */
 
 /* A store in sealed memory, mapped for who writes and opened by who asks. */
 struct scene {
@@ -82,13 +83,13 @@ static struct scene scene_of(const struct sl_store_config *config, int seals)
 
 	c.rows = c.rows ? c.rows : 1;
 	c.lanes = c.lanes ? c.lanes : 1;
-	t.m.bytes = sl_store_object_bytes(&c);
+	t.m.bytes = dta_store_object_bytes(&c);
 	assert_int_equal(ftruncate(t.fd, (off_t)t.m.bytes), 0);
 	assert_int_equal(fcntl(t.fd, F_ADD_SEALS, seals), 0);
 	t.m.map = mmap(NULL, t.m.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t.fd, 0);
 	assert_true(t.m.map != MAP_FAILED);
-	sl_store_format(t.m.map, &c, "test");
-	assert_int_equal(sl_store_view(t.m.map, t.m.bytes, &t.m.v, why, sizeof(why)), 0);
+	dta_store_format(t.m.map, &c, "test");
+	assert_int_equal(dta_store_view(t.m.map, t.m.bytes, &t.m.v, why, sizeof(why)), 0);
 	t.s = sl_store_open_fd(t.fd, why, sizeof(why));
 	return t;
 }
@@ -193,16 +194,16 @@ static void counts_paths_and_sketches_have_their_bounds(void **state)
 	struct sl_sketch_answer merged = {.sz = sizeof(merged)};
 	const uint32_t hops[3] = {30, 10, 20}, may[3] = {10, 20, 30};
 	uint64_t cells[4 * 256], more[4 * 256];
-	struct sl_sketch_maker *maker;
-	struct sl_dta_hash h;
+	struct dta_sketch_maker *maker;
+	struct dta_hash h;
 	uint64_t key = 99;
 
 	(void)state;
-	h = sl_dta_hash(&key, 8, c.m.v.config->seed);
+	h = dta_hash(&key, 8, c.m.v.config->seed);
 	for (uint32_t r = 0; r < 2; r++)
 		*(uint64_t *)(void *)(bank_of(&c.m, 0) +
 				      sl_store_counter_offset(c.m.v.config, r,
-							      sl_dta_slot(h, r, 1024))) = 40 + r;
+							      dta_slot(h, r, 1024))) = 40 + r;
 	assert_int_equal(sl_query_increment(c.s, &key, 8, NULL, &count), SL_QUERY_FOUND);
 	assert_int_equal(count.value, 40);
 	assert_true(count.error > 0 && fabs(count.probability - .8647) < .001);
@@ -221,10 +222,10 @@ static void counts_paths_and_sketches_have_their_bounds(void **state)
 		SL_QUERY_CONFLICT);
 	assert_int_equal(path.hops, 0);
 
-	maker = sl_sketch_maker_new(k.m.v.config);
+	maker = dta_sketch_maker_new(k.m.v.config);
 	assert_non_null(maker);
-	assert_int_equal(sl_sketch_maker_add(maker, &key, 8, 21), 0);
-	assert_int_equal(sl_sketch_maker_cells(maker, cells), 0);
+	assert_int_equal(dta_sketch_maker_add(maker, &key, 8, 21), 0);
+	assert_int_equal(dta_sketch_maker_cells(maker, cells), 0);
 	for (uint32_t lane = 0; lane < 2; lane++)
 		put_lane(&k.m, 0, lane, cells, 4 * 256, lane, 1);
 	assert_int_equal(sl_query_sketch(k.s, &key, 8, NULL, more, sizeof(more), &merged),
@@ -236,13 +237,13 @@ static void counts_paths_and_sketches_have_their_bounds(void **state)
 	assert_false(merged.estimated);
 	assert_int_equal(sl_query_sketch(k.s, &key, 8, NULL, more, sizeof(more) - 8, &merged),
 			 -ENOSPC);
-	sl_sketch_maker_free(maker);
+	dta_sketch_maker_free(maker);
 	end(&c);
 	end(&p);
 	end(&k);
 }
 
-/* ---- readers ------------------------------------------------------------------------------------------- */
+/* ---- readers ---- */
 
 static void put_items(struct made *m, uint64_t block)
 {
@@ -315,7 +316,7 @@ static void a_reader_waits_goes_on_and_sees_what_it_missed(void **state)
 	end(&t);
 }
 
-/* ---- what is no question, and no store ---------------------------------------------------------------- */
+/* ---- what is no question, and no store ---- */
 
 static void what_is_no_question_is_refused(void **state)
 {
@@ -408,7 +409,7 @@ static void what_is_no_store_is_refused_with_a_line(void **state)
 	end(&loose);
 }
 
-/* ---- what empty is worth ------------------------------------------------------------------------------- */
+/* ---- what empty is worth ---- */
 
 static void what_was_reported_within_its_reach_is_found(void **state)
 {

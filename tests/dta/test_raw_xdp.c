@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_raw_xdp.c - frames that leave by AF_XDP: over a veth pair in a network namespace of this test's own. */
+/* test_raw_xdp.c - frames that leave by AF_XDP: over a veth pair in a network namespace of this
+ * test's own. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -25,7 +26,7 @@
 #define FRAMES 5000u  /* more than the ring has places */
 #define MINE   0x88b5 /* IEEE's for experiments: nobody else's frames here have it */
 
-static const struct sl_output_raw_opts by_xdp = {
+static const struct dta_output_raw_opts by_xdp = {
 	.interface = "sl-out", .address = "10.78.0.1", .xdp = true};
 
 static int listener(void)
@@ -70,59 +71,59 @@ static void take(int fd, uint32_t *at)
 
 static void frames_leave_whole_in_order_and_more_than_the_ring_holds(void **state)
 {
-	static uint8_t data[SL_RAW_BATCH][2048];
-	struct sl_raw_frame f[SL_RAW_BATCH];
-	struct sl_raw_port p;
+	static uint8_t data[DTA_RAW_BATCH][2048];
+	struct dta_raw_frame f[DTA_RAW_BATCH];
+	struct dta_raw_port p;
 	uint32_t sent = 0, came = 0;
 	char error[256];
 	const int fd = listener();
 
 	(void)state;
-	assert_int_equal(sl_raw_port_open(&p, &by_xdp, error, sizeof(error)), 0);
+	assert_int_equal(dta_raw_port_open(&p, &by_xdp, error, sizeof(error)), 0);
 	assert_int_equal(p.end.mtu, 1024);
 	while (sent < FRAMES) {
 		uint32_t count = 0;
 		int n;
 
-		for (; count < SL_RAW_BATCH && sent + count < FRAMES; count++)
-			f[count] = (struct sl_raw_frame){data[count],
-							 make(data[count], sent + count)};
-		n = sl_raw_port_send(&p, f, count);
+		for (; count < DTA_RAW_BATCH && sent + count < FRAMES; count++)
+			f[count] = (struct dta_raw_frame){data[count],
+							  make(data[count], sent + count)};
+		n = dta_raw_port_send(&p, f, count);
 		assert_true(n > 0 || n == -EAGAIN);
 		sent += n > 0 ? (uint32_t)n : 0;
 		take(fd, &came);
 	}
 	for (int i = 0; i < 20000 && came < FRAMES; i++) {
-		f[0] = (struct sl_raw_frame){data[0], sizeof(data[0])};
-		sl_raw_port_receive(&p, f, 1); /* kicks */
+		f[0] = (struct dta_raw_frame){data[0], sizeof(data[0])};
+		dta_raw_port_receive(&p, f, 1); /* kicks */
 		poll(NULL, 0, 1);
 		take(fd, &came);
 	}
 	assert_int_equal(came, FRAMES);
-	sl_raw_port_close(&p);
+	dta_raw_port_close(&p);
 	close(fd);
 }
 
 static void each_has_a_queue_and_who_finds_none_is_told(void **state)
 {
-	struct sl_raw_port p[3] = {0};
-	struct sl_output_raw_opts o = by_xdp;
+	struct dta_raw_port p[3] = {0};
+	struct dta_output_raw_opts o = by_xdp;
 	char error[256] = "";
 
 	(void)state;
-	for (int i = 0; i < 100 && sl_raw_port_open(&p[0], &o, error, sizeof(error)); i++)
+	for (int i = 0; i < 100 && dta_raw_port_open(&p[0], &o, error, sizeof(error)); i++)
 		;
 	assert_non_null(p[0].xsk);
-	assert_int_equal(sl_raw_port_open(&p[1], &o, error, sizeof(error)), 0);
-	assert_int_equal(sl_raw_port_open(&p[2], &o, error, sizeof(error)), -EBUSY);
+	assert_int_equal(dta_raw_port_open(&p[1], &o, error, sizeof(error)), 0);
+	assert_int_equal(dta_raw_port_open(&p[2], &o, error, sizeof(error)), -EBUSY);
 	assert_non_null(strstr(error, "sl-out, queue 1: another AF_XDP socket has it"));
-	sl_raw_port_close(&p[0]);
+	dta_raw_port_close(&p[0]);
 	/* The kernel frees a queue behind our back. */
-	for (int i = 0; i < 100 && sl_raw_port_open(&p[2], &o, error, sizeof(error)); i++)
+	for (int i = 0; i < 100 && dta_raw_port_open(&p[2], &o, error, sizeof(error)); i++)
 		;
 	assert_non_null(p[2].xsk);
-	sl_raw_port_close(&p[2]);
-	sl_raw_port_close(&p[1]);
+	dta_raw_port_close(&p[2]);
+	dta_raw_port_close(&p[1]);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The reporter library against a translator of this file: what is reported arrives, and the account closes. */
+/* The reporter library against a translator of this file: what is reported arrives, and the account
+ * closes. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,7 +23,7 @@
 
 #define NEVER 3600000000000ull
 
-static struct sl_dta_packet got;
+static struct dta_packet got;
 static uint64_t seed = 1;
 
 static uint32_t rnd(uint32_t below)
@@ -31,18 +32,18 @@ static uint32_t rnd(uint32_t below)
 	return (uint32_t)((seed >> 32) * below >> 32);
 }
 
-/* ---- a translator ----------------------------------------------------------------------------------- */
+/* ---- a translator ---- */
 
 struct translator {
 	int fd;
 	char address[32];
-	struct sl_loss *loss;
-	struct sl_dta_key *key;
+	struct dta_loss *loss;
+	struct dta_key *key;
 	uint32_t lose_percent, credits;
 	bool holes; /* every second packet is lost, and nothing is answered */
 	uint64_t packets, reports, again, taken;
 	struct sockaddr_in from;
-	uint8_t packet[SL_DTA_PACKET_MAX];
+	uint8_t packet[DTA_PACKET_MAX];
 	uint8_t *counts; /* of the u32 that an append has for its value; NULL: not wanted */
 	uint32_t most;
 };
@@ -59,7 +60,7 @@ static struct translator *translator_new(void)
 	assert_int_equal(bind(t->fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(getsockname(t->fd, (struct sockaddr *)&a, &n), 0);
 	snprintf(t->address, sizeof(t->address), "127.0.0.1:%u", ntohs(a.sin_port));
-	t->loss = sl_loss_new(&(struct sl_loss_opts){.nack_ns = 1000000});
+	t->loss = dta_loss_new(&(struct dta_loss_opts){.nack_ns = 1000000});
 	assert_non_null(t->loss);
 	t->credits = ~0u;
 	return t;
@@ -69,8 +70,8 @@ static void translator_free(struct translator *t)
 {
 	if (t->fd >= 0)
 		close(t->fd);
-	sl_loss_free(t->loss);
-	sl_dta_key_free(t->key);
+	dta_loss_free(t->loss);
+	dta_key_free(t->key);
 	free(t->counts);
 	free(t);
 }
@@ -84,31 +85,31 @@ static bool next_packet(struct translator *t)
 	bytes = recvfrom(t->fd, t->packet, sizeof(t->packet), 0, (struct sockaddr *)&t->from, &n);
 	if (bytes < 0)
 		return false;
-	assert_int_equal(sl_dta_parse(t->packet, (size_t)bytes, &got), SL_DTA_FINE);
+	assert_int_equal(dta_parse(t->packet, (size_t)bytes, &got), DTA_FINE);
 	if (t->key)
-		assert_true(sl_dta_mac_fits(t->key, t->packet, (size_t)bytes));
+		assert_true(dta_mac_fits(t->key, t->packet, (size_t)bytes));
 	t->packets++;
 	t->reports += got.header.reports;
-	t->again += (got.header.flags & SL_DTA_AGAIN) != 0;
+	t->again += (got.header.flags & DTA_AGAIN) != 0;
 	return true;
 }
 
-static void say(struct translator *t, const struct sl_dta_answer *a)
+static void say(struct translator *t, const struct dta_answer *a)
 {
 	uint8_t p[1024];
-	size_t n = sl_dta_answer_build(a, p, sizeof(p));
+	size_t n = dta_answer_build(a, p, sizeof(p));
 
 	if (t->key)
-		n = sl_dta_mac_put(t->key, p, n);
+		n = dta_mac_put(t->key, p, n);
 	sendto(t->fd, p, n, 0, (struct sockaddr *)&t->from, sizeof(t->from));
 }
 
 /* Takes what is there, loses some of it, counts each report's value, answers. */
 static void step(struct translator *t)
 {
-	static uint64_t fresh[SL_LOSS_FRESH_WORDS];
-	struct sl_loss_key k = {.address.s6_addr[15] = 1}, to;
-	struct sl_dta_answer a;
+	static uint64_t fresh[DTA_LOSS_FRESH_WORDS];
+	struct dta_loss_key k = {.address.s6_addr[15] = 1}, to;
+	struct dta_answer a;
 
 	while (next_packet(t)) {
 		uint32_t at = 0;
@@ -118,16 +119,16 @@ static void step(struct translator *t)
 			continue;
 		k.tenant = got.header.tenant;
 		k.reporter = got.header.reporter;
-		n = sl_loss_packet(t->loss, &k, &got.header, 32, sl_now_ns(), fresh);
+		n = dta_loss_packet(t->loss, &k, &got.header, 32, base_now_ns(), fresh);
 		assert_true(n >= 0);
 		t->taken += (uint64_t)n;
 		for (uint32_t i = 0; i < got.header.blocks; i++) {
-			const struct sl_dta_block *b = &got.block[i];
+			const struct dta_block *b = &got.block[i];
 
 			for (uint32_t j = 0; j < b->count; j++, at++) {
 				uint32_t value;
 
-				if (!t->counts || b->opcode != SL_DTA_APPEND ||
+				if (!t->counts || b->opcode != DTA_APPEND ||
 				    !(fresh[at / 64] >> at % 64 & 1))
 					continue;
 				memcpy(&value, b->items + 8 * j + 4, 4);
@@ -136,18 +137,18 @@ static void step(struct translator *t)
 			}
 		}
 	}
-	while (!t->holes && sl_loss_answer(t->loss, sl_now_ns(), &to, &a)) {
+	while (!t->holes && dta_loss_answer(t->loss, base_now_ns(), &to, &a)) {
 		a.credits = t->credits;
 		if (rnd(100) >= t->lose_percent)
 			say(t, &a);
 	}
 }
 
-static struct sl_loss_stats total_of(const struct translator *t)
+static struct dta_loss_stats total_of(const struct translator *t)
 {
-	struct sl_loss_stats s;
+	struct dta_loss_stats s;
 
-	sl_loss_total(t->loss, &s);
+	dta_loss_total(t->loss, &s);
 	return s;
 }
 
@@ -173,7 +174,7 @@ static struct sl_reporter_stats stats(const struct sl_reporter *r)
 	return s;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------ */
+/* ---- tests ---- */
 
 static void each_primitive_arrives_as_it_was_reported(void **state)
 {
@@ -181,7 +182,7 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.tenant = 9, .reporter = 77});
 	struct sl_report how = {.store = 3, .copies = 4, .flags = SL_REPORT_IMMEDIATE};
 	struct sl_report list = {.store = 5, .flags = SL_REPORT_ESSENTIAL};
-	struct sl_dta_answer a = {.type = SL_DTA_ACK, .reporter = 77, .next = 5, .credits = ~0u};
+	struct dta_answer a = {.type = DTA_ACK, .reporter = 77, .next = 5, .credits = ~0u};
 	uint64_t cells[200];
 	uint8_t registers[2000], key[64];
 
@@ -205,16 +206,16 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 	assert_int_equal(got.header.reports, 5);
 	assert_int_equal(got.header.blocks, 5);
 	assert_true(got.header.time_ns > 0);
-	assert_true(got.header.flags & SL_DTA_ACK_WANTED);
-	assert_int_equal(got.block[0].opcode, SL_DTA_KEYWRITE);
+	assert_true(got.header.flags & DTA_ACK_WANTED);
+	assert_int_equal(got.block[0].opcode, DTA_KEYWRITE);
 	assert_int_equal(got.block[0].copies, 4);
 	assert_int_equal(got.block[0].store, 3);
-	assert_int_equal(got.block[0].flags, SL_DTA_IMMEDIATE);
+	assert_int_equal(got.block[0].flags, DTA_IMMEDIATE);
 	assert_memory_equal(got.block[0].items, key, 13);
 	assert_memory_equal(got.block[0].items + 13, "value 12", 8);
 	assert_int_equal(got.block[1].copies, 1);
 	assert_int_equal(got.block[1].key_bytes, 64);
-	assert_int_equal(got.block[2].flags, SL_DTA_ESSENTIAL);
+	assert_int_equal(got.block[2].flags, DTA_ESSENTIAL);
 	assert_memory_equal(got.block[2].items, "\1\2\3\4item", 8);
 	assert_memory_equal(got.block[3].items, "\7\7\7\7\1\2\3\4\5\6\7\10", 12);
 	assert_memory_equal(got.block[4].items, "\7\7\7\7\x3f\x40\0\0\x0a\x0b\x0c\x0d", 12);
@@ -244,7 +245,7 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 	assert_true(next_packet(t));
 	assert_int_equal(got.header.blocks, 3);
 	assert_memory_equal(got.block[0].items + 12, registers + 1024, 976);
-	assert_int_equal(got.block[1].opcode, SL_DTA_SKETCH_END);
+	assert_int_equal(got.block[1].opcode, DTA_SKETCH_END);
 	assert_memory_equal(got.block[1].items, "\0\0\0\6\0\0\0\2", 8);
 	assert_int_equal(got.block[2].store, 2);
 	assert_memory_equal(got.block[2].items, "\0\0\0\6\0\0\0\2", 8);
@@ -353,7 +354,8 @@ static void a_sample_by_key_is_the_same_at_every_reporter(void **state)
 		assert_int_equal(sl_report_keywrite(b, &by_key, &key, 4, &key, 4), 0);
 		assert_int_equal(stats(b).sampled_out - before, out);
 	}
-	/* Binomial, n = 20000, p = 1/8: 2500 +- 47; six of those. The keys are fixed, chance is not. */
+	/* Binomial, n = 20000, p = 1/8: 2500 +- 47; six of those. The keys are fixed, chance is
+	 * not. */
 	out = stats(a).reports - stats(a).sampled_out;
 	assert_in_range(out, 2500 - 281, 2500 + 281);
 	before = stats(a).sampled_out;
@@ -373,7 +375,7 @@ static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
-	uint64_t end = sl_now_ns() + 100000000000ull;
+	uint64_t end = base_now_ns() + 100000000000ull;
 	char path[256];
 	const char *folder = getenv("TMPDIR");
 	struct sl_reporter *r;
@@ -389,7 +391,7 @@ static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
 	close(fd);
 	r = reporter(t, (struct sl_reporter_opts){.packet_bytes = 256, .key_file = path});
 	unlink(path);
-	t->key = sl_dta_key_new(key, sizeof(key));
+	t->key = dta_key_new(key, sizeof(key));
 	t->lose_percent = 33;
 	t->most = 3000;
 	t->counts = calloc(t->most, 1);
@@ -402,7 +404,7 @@ static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
 		}
 	}
 	while ((err = sl_reporter_drain(r, 1000000)) == -ETIMEDOUT) {
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		step(t);
 	}
 	/* Eight times lost, of about 116 packets: 1 in 60. */
@@ -419,8 +421,10 @@ static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
 	translator_free(t);
 }
 
-/* Two translators; of the first, half way, nobody listens any more, or it falls silent: nothing is lost. */
-/* An answer names 64 ranges, a translator keeps 256 gaps: what is behind them is named, or sent again, later. */
+/* Two translators; of the first, half way, nobody listens any more, or it falls silent: nothing is
+ * lost. */
+/* An answer names 64 ranges, a translator keeps 256 gaps: what is behind them is named, or sent
+ * again, later. */
 static void more_holes_than_an_answer_can_name_lose_nothing(void **state)
 {
 	const struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
@@ -429,12 +433,12 @@ static void more_holes_than_an_answer_can_name_lose_nothing(void **state)
 						    .flags = SL_REPORTER_SINGLE,
 						    .backup_packets = 2048,
 					    });
-	const uint64_t end = sl_now_ns() + 100000000000ull;
+	const uint64_t end = base_now_ns() + 100000000000ull;
 	int err;
 
 	(void)state;
 	t->holes = true;
-	t->most = 4 * SL_LOSS_GAPS_MAX;
+	t->most = 4 * DTA_LOSS_GAPS_MAX;
 	t->counts = calloc(t->most, 1);
 	assert_non_null(t->counts);
 	for (uint32_t value = 0; value < t->most; value++) {
@@ -443,10 +447,10 @@ static void more_holes_than_an_answer_can_name_lose_nothing(void **state)
 			step(t); /* before the socket is full */
 	}
 	step(t);
-	assert_true(total_of(t).missing + total_of(t).lost >= 2 * SL_DTA_RANGES_MAX);
+	assert_true(total_of(t).missing + total_of(t).lost >= 2 * DTA_RANGES_MAX);
 	t->holes = false;
 	while ((err = sl_reporter_drain(r, 1000000)) == -ETIMEDOUT) {
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		step(t);
 	}
 	assert_int_equal(err, 0);
@@ -465,7 +469,7 @@ static void reports_go_on_at_the_next_translator(bool silent)
 {
 	struct translator *t[2] = {translator_new(), translator_new()};
 	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
-	uint64_t end = sl_now_ns() + 100000000000ull;
+	uint64_t end = base_now_ns() + 100000000000ull;
 	struct sl_reporter_opts o = {.sz = sizeof(o), .flush_ns = NEVER, .packet_bytes = 256};
 	char both[80];
 	struct sl_reporter *r;
@@ -495,7 +499,7 @@ static void reports_go_on_at_the_next_translator(bool silent)
 	for (; value < 1000; value++)
 		assert_int_equal(sl_report_append(r, &how, 1, &value, 4), 0);
 	while ((err = sl_reporter_drain(r, 1000000)) == -ETIMEDOUT) {
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		step(t[1]);
 	}
 	assert_int_equal(err, 0);
@@ -533,7 +537,7 @@ static void answers_of_strangers_are_refused(void **state)
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.reporter = 5});
 	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
-	struct sl_dta_answer a = {.type = SL_DTA_ACK, .reporter = 5, .credits = ~0u};
+	struct dta_answer a = {.type = DTA_ACK, .reporter = 5, .credits = ~0u};
 
 	(void)state;
 	assert_int_equal(sl_report_append(r, &how, 1, "item", 4), 0);
@@ -589,7 +593,7 @@ static void credits_hold_reports_back(void **state)
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.flags = SL_REPORTER_SINGLE});
 	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
-	uint64_t end = sl_now_ns() + 100000000000ull, dropped;
+	uint64_t end = base_now_ns() + 100000000000ull, dropped;
 	uint32_t i;
 
 	(void)state;
@@ -598,7 +602,7 @@ static void credits_hold_reports_back(void **state)
 	sl_reporter_flush(r);
 	assert_int_equal(stats(r).sent, 1);
 	while (!stats(r).acks) { /* asked for at the latest when it is sent again */
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		step(t);
 		sl_reporter_poll(r);
 	}
@@ -620,7 +624,7 @@ static void credits_hold_reports_back(void **state)
 						  .wait_ns = 1000000});
 	assert_int_equal(sl_report_append(r, &how, 1, "item", 4), 0);
 	while (!stats(r).acks) {
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		step(t);
 		sl_reporter_poll(r);
 	}

@@ -24,7 +24,7 @@ static uint64_t chance(void) /* SplitMix64 */
 	return x ^ x >> 31;
 }
 
-static const struct sl_roce_end one = {
+static const struct dta_roce_end one = {
 	.qpn = 0x123456,
 	.psn = 0xfffffe,
 	.gid = {[10] = 0xff, 0xff, 10, 77, 0, 1},
@@ -32,7 +32,7 @@ static const struct sl_roce_end one = {
 	.mtu = 1024,
 	.atomics = 16,
 };
-static const struct sl_roce_end two = {
+static const struct dta_roce_end two = {
 	.qpn = 0x11,
 	.psn = 7,
 	.gid = {[10] = 0xff, 0xff, 10, 77, 0, 2},
@@ -41,7 +41,7 @@ static const struct sl_roce_end two = {
 	.atomics = 16,
 };
 
-static struct sl_roce_end v6(struct sl_roce_end e)
+static struct dta_roce_end v6(struct dta_roce_end e)
 {
 	memcpy(e.gid, (const uint8_t[]){0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0}, 12);
 	return e;
@@ -77,7 +77,7 @@ static uint32_t last4(const uint8_t *frame, size_t bytes)
 	return v;
 }
 
-/* ---- frames of another's making ------------------------------------------------------------------ */
+/* ---- frames of another's making ---- */
 
 static uint8_t captured[16][2048];
 static size_t captured_bytes[16];
@@ -113,7 +113,7 @@ static void the_icrc_of_soft_roce_is_ours(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < captured_count; i++) {
-		assert_int_equal(sl_roce_icrc(captured[i], captured_bytes[i]),
+		assert_int_equal(dta_roce_icrc(captured[i], captured_bytes[i]),
 				 last4(captured[i], captured_bytes[i]));
 		assert_int_equal(slow_icrc(captured[i], captured_bytes[i]),
 				 last4(captured[i], captured_bytes[i]));
@@ -128,43 +128,44 @@ static void the_frames_of_soft_roce_are_built_again_byte_for_byte(void **state)
 	(void)state;
 	for (unsigned i = 0; i < captured_count; i++) {
 		uint8_t *f = captured[i], *bth = f + 42, mine[2048];
-		struct sl_roce_end from = one, to = two;
-		struct sl_roce_packet p = {
+		struct dta_roce_end from = one, to = two;
+		struct dta_roce_packet p = {
 			.opcode = bth[0],
 			.solicited = bth[1] & 0x80,
 			.psn = (uint32_t)get(bth + 9, 3),
 		};
-		struct sl_roce_builder b;
+		struct dta_roce_builder b;
 		size_t at = 12;
 
-		if (bth[0] == SL_ROCE_ACK || bth[0] == SL_ROCE_ATOMIC_ACK)
+		if (bth[0] == DTA_ROCE_ACK || bth[0] == DTA_ROCE_ATOMIC_ACK)
 			continue;
 		memcpy(from.mac, f + 6, 6);
 		memcpy(to.mac, f, 6);
 		memcpy(from.gid + 12, f + 26, 4);
 		memcpy(to.gid + 12, f + 30, 4);
 		to.qpn = (uint32_t)get(bth + 5, 3);
-		if (bth[0] == SL_ROCE_WRITE_FIRST || bth[0] == SL_ROCE_WRITE_ONLY ||
-		    bth[0] == SL_ROCE_FETCH_ADD) {
+		if (bth[0] == DTA_ROCE_WRITE_FIRST || bth[0] == DTA_ROCE_WRITE_ONLY ||
+		    bth[0] == DTA_ROCE_FETCH_ADD) {
 			p.addr = get(bth + 12, 8);
 			p.rkey = (uint32_t)get(bth + 20, 4);
 			p.length = (uint32_t)get(bth + 24, 4);
 			at += 16;
 		}
-		if (bth[0] == SL_ROCE_FETCH_ADD) {
+		if (bth[0] == DTA_ROCE_FETCH_ADD) {
 			p.add = get(bth + 24, 8);
 			at = captured_bytes[i] - 42 - 4;
 			memset(bth + 32, 0, 8); /* perftest fills in the operand to compare with */
 		}
 		p.payload = bth + at;
 		p.bytes = (uint32_t)(captured_bytes[i] - 42 - at - 4 - (bth[1] >> 4 & 3));
-		assert_int_equal(sl_roce_builder(&b, &from, &to, (uint16_t)get(f + 34, 2)), 0);
-		assert_int_equal(sl_roce_build(&b, &p, mine), captured_bytes[i]);
-		/* The identification, and with it the checksum of IP; the path's state in the BTH. */
+		assert_int_equal(dta_roce_builder(&b, &from, &to, (uint16_t)get(f + 34, 2)), 0);
+		assert_int_equal(dta_roce_build(&b, &p, mine), captured_bytes[i]);
+		/* The identification, and with it the checksum of IP; the path's state in the BTH.
+		 */
 		memcpy(f + 18, mine + 18, 2);
 		f[24] = mine[24], f[25] = mine[25];
 		bth[1] |= 0x40;
-		sl_roce_seal(&b, mine, captured_bytes[i], bth[8] & 0x80);
+		dta_roce_seal(&b, mine, captured_bytes[i], bth[8] & 0x80);
 		assert_memory_equal(mine, f, captured_bytes[i] - 4);
 		assert_int_equal(last4(mine, captured_bytes[i]), slow_icrc(f, captured_bytes[i]));
 		built++;
@@ -172,30 +173,30 @@ static void the_frames_of_soft_roce_are_built_again_byte_for_byte(void **state)
 	assert_int_equal(built, 5);
 }
 
-/* ---- frames of our own ------------------------------------------------------------------------------- */
+/* ---- frames of our own ---- */
 
 static void every_frame_has_right_lengths_and_sums(void **state)
 {
-	static const enum sl_roce_opcode opcodes[] = {
-		SL_ROCE_WRITE_FIRST, SL_ROCE_WRITE_MIDDLE,	   SL_ROCE_WRITE_LAST,
-		SL_ROCE_WRITE_ONLY,  SL_ROCE_WRITE_LAST_IMMEDIATE, SL_ROCE_WRITE_ONLY_IMMEDIATE,
-		SL_ROCE_FETCH_ADD,
+	static const enum dta_roce_opcode opcodes[] = {
+		DTA_ROCE_WRITE_FIRST, DTA_ROCE_WRITE_MIDDLE,	     DTA_ROCE_WRITE_LAST,
+		DTA_ROCE_WRITE_ONLY,  DTA_ROCE_WRITE_LAST_IMMEDIATE, DTA_ROCE_WRITE_ONLY_IMMEDIATE,
+		DTA_ROCE_FETCH_ADD,
 	};
 	static const unsigned more[] = {16, 0, 0, 16, 4, 20, 28};
-	uint8_t payload[4096], f[4096 + SL_ROCE_AROUND + 1];
+	uint8_t payload[4096], f[4096 + DTA_ROCE_AROUND + 1];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(payload); i++)
 		payload[i] = (uint8_t)chance();
 	for (unsigned round = 0; round < 4000; round++) {
 		bool six = round & 1, ack = chance() & 1;
-		struct sl_roce_end from = six ? v6(one) : one, to = six ? v6(two) : two;
-		static struct sl_roce_builder b[2];
+		struct dta_roce_end from = six ? v6(one) : one, to = six ? v6(two) : two;
+		static struct dta_roce_builder b[2];
 		unsigned kind = chance() % 7, bth = six ? 62 : 42;
-		bool add = opcodes[kind] == SL_ROCE_FETCH_ADD;
-		struct sl_roce_packet p = {
+		bool add = opcodes[kind] == DTA_ROCE_FETCH_ADD;
+		struct dta_roce_packet p = {
 			.opcode = opcodes[kind],
-			.psn = (uint32_t)chance() & SL_ROCE_24,
+			.psn = (uint32_t)chance() & DTA_ROCE_24,
 			.solicited = chance() & 1,
 			.addr = chance(),
 			.rkey = (uint32_t)chance(),
@@ -211,17 +212,17 @@ static void every_frame_has_right_lengths_and_sums(void **state)
 		uint32_t sum = 0;
 
 		if (round < 2)
-			assert_int_equal(sl_roce_builder(&b[six], &from, &to, 50000), 0);
+			assert_int_equal(dta_roce_builder(&b[six], &from, &to, 50000), 0);
 		memset(f, 0xee, sizeof(f));
-		n = sl_roce_build(&b[six], &p, f);
+		n = dta_roce_build(&b[six], &p, f);
 		assert_int_equal(n, bth + 12 + more[kind] + padded + 4);
-		assert_true(n <= padded + SL_ROCE_AROUND);
-		sl_roce_seal(&b[six], f, n, !ack);
-		sl_roce_seal(&b[six], f, n, ack); /* it may change its mind */
+		assert_true(n <= padded + DTA_ROCE_AROUND);
+		dta_roce_seal(&b[six], f, n, !ack);
+		dta_roce_seal(&b[six], f, n, ack); /* it may change its mind */
 		assert_int_equal(f[n], 0xee);
 		assert_int_equal(last4(f, n), slow_icrc(f, n));
 		assert_int_equal(get(f + bth - 4, 2), n - bth + 8);
-		assert_int_equal(get(f + bth - 6, 2), SL_ROCE_PORT);
+		assert_int_equal(get(f + bth - 6, 2), DTA_ROCE_PORT);
 		assert_int_equal(get(f + (six ? 18 : 16), 2), six ? n - 54 : n - 14);
 		for (unsigned i = 0; i < 20; i += 2)
 			sum += (uint32_t)get(f + IP + i, 2);
@@ -247,55 +248,55 @@ static void every_frame_has_right_lengths_and_sums(void **state)
 	}
 }
 
-/* ---- answers -------------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* An answer of `two` to `one`, as a responder makes it; returns its bytes. */
-static size_t answer_frame(uint8_t *f, bool six, const struct sl_roce_answer *a)
+static size_t answer_frame(uint8_t *f, bool six, const struct dta_roce_answer *a)
 {
-	struct sl_roce_end from = six ? v6(two) : two, to = six ? v6(one) : one;
-	struct sl_roce_builder b;
+	struct dta_roce_end from = six ? v6(two) : two, to = six ? v6(one) : one;
+	struct dta_roce_builder b;
 	uint8_t aeth[12];
 	size_t n;
-	struct sl_roce_packet p = {.opcode = a->opcode, .psn = a->psn, .payload = aeth};
+	struct dta_roce_packet p = {.opcode = a->opcode, .psn = a->psn, .payload = aeth};
 
-	p.bytes = a->opcode == SL_ROCE_ACK ? 4 : 12;
+	p.bytes = a->opcode == DTA_ROCE_ACK ? 4 : 12;
 	aeth[0] = a->syndrome;
 	for (int i = 0; i < 3; i++)
 		aeth[1 + i] = (uint8_t)(a->msn >> (16 - 8 * i));
 	for (int i = 0; i < 8; i++)
 		aeth[4 + i] = (uint8_t)(a->original >> (56 - 8 * i));
-	assert_int_equal(sl_roce_builder(&b, &from, &to, 50000), 0);
-	n = sl_roce_build(&b, &p, f);
-	sl_roce_seal(&b, f, n, false);
+	assert_int_equal(dta_roce_builder(&b, &from, &to, 50000), 0);
+	n = dta_roce_build(&b, &p, f);
+	dta_roce_seal(&b, f, n, false);
 	return n;
 }
 
 static void an_answer_is_read_and_a_changed_one_is_not(void **state)
 {
-	const struct sl_roce_answer said = {SL_ROCE_ATOMIC_ACK, 0xabcdef, 0x1f, 0x654321,
-					    0x1122334455667788};
-	struct sl_roce_answer a;
-	unsigned counted[SL_ROCE_REFUSALS] = {0};
+	const struct dta_roce_answer said = {DTA_ROCE_ATOMIC_ACK, 0xabcdef, 0x1f, 0x654321,
+					     0x1122334455667788};
+	struct dta_roce_answer a;
+	unsigned counted[DTA_ROCE_REFUSALS] = {0};
 
 	(void)state;
 	for (int six = 0; six < 2; six++) {
-		struct sl_roce_end us = six ? v6(one) : one, them = six ? v6(two) : two;
+		struct dta_roce_end us = six ? v6(one) : one, them = six ? v6(two) : two;
 		uint8_t f[256];
 		size_t n = answer_frame(f, six, &said), ip = six ? 40 : 20;
 
-		assert_int_equal(sl_roce_parse(f, n, &us, &them, &a), SL_ROCE_FINE);
+		assert_int_equal(dta_roce_parse(f, n, &us, &them, &a), DTA_ROCE_FINE);
 		assert_true(a.opcode == said.opcode && a.psn == said.psn &&
 			    a.syndrome == said.syndrome && a.msn == said.msn &&
 			    a.original == said.original);
 		memset(f + n, 0x55, 8); /* what Ethernet pads */
-		assert_int_equal(sl_roce_parse(f, n + 8, &us, &them, &a), SL_ROCE_FINE);
+		assert_int_equal(dta_roce_parse(f, n + 8, &us, &them, &a), DTA_ROCE_FINE);
 		for (size_t cut = 0; cut < n; cut++) {
 			uint8_t *exact = malloc(cut ? cut
 						    : 1); /* so that a tool sees who reads beyond */
 
 			memcpy(exact, f, cut);
-			assert_int_not_equal(sl_roce_parse(exact, cut, &us, &them, &a),
-					     SL_ROCE_FINE);
+			assert_int_not_equal(dta_roce_parse(exact, cut, &us, &them, &a),
+					     DTA_ROCE_FINE);
 			free(exact);
 		}
 		for (size_t bit = 12 * 8; bit < n * 8; bit++) {
@@ -305,20 +306,20 @@ static void an_answer_is_read_and_a_changed_one_is_not(void **state)
 				 (six ? (in == 0 && (bit & 7) < 4) || (in > 0 && in < 4) || in == 7
 				      : in == 1 || in == 8 || in == 10 || in == 11)) ||
 				in == ip + 6 || in == ip + 7 || in == ip + 8 + 4;
-			enum sl_roce_refusal r;
+			enum dta_roce_refusal r;
 
 			f[byte] ^= (uint8_t)(1 << (bit & 7));
-			r = sl_roce_parse(f, n, &us, &them, &a);
+			r = dta_roce_parse(f, n, &us, &them, &a);
 			f[byte] ^= (uint8_t)(1 << (bit & 7));
-			if (free_to_change != (r == SL_ROCE_FINE))
+			if (free_to_change != (r == DTA_ROCE_FINE))
 				fail_msg("byte %zu bit %zu: %s", byte, bit & 7,
-					 sl_roce_refusal_name(r));
+					 dta_roce_refusal_name(r));
 			counted[r]++;
 		}
 	}
-	for (unsigned r = 0; r < SL_ROCE_REFUSALS; r++)
+	for (unsigned r = 0; r < DTA_ROCE_REFUSALS; r++)
 		if (!counted[r])
-			fail_msg("none was refused as: %s", sl_roce_refusal_name(r));
+			fail_msg("none was refused as: %s", dta_roce_refusal_name(r));
 }
 
 /* Its iCRC is right, and so is all but one thing. */
@@ -327,40 +328,40 @@ static void an_answer_that_lies_is_refused_for_what_it_lies_about(void **state)
 	static const struct {
 		unsigned at;
 		uint8_t value;
-		enum sl_roce_refusal r;
+		enum dta_roce_refusal r;
 	} lies[] = {
-		{12, 0x09, SL_ROCE_OTHER},	{14, 0x46, SL_ROCE_OTHER},
-		{23, 6, SL_ROCE_OTHER},		{33, 9, SL_ROCE_OTHER},
-		{29, 9, SL_ROCE_BAD_SOURCE},	{20, 0x20, SL_ROCE_TRUNCATED},
-		{21, 1, SL_ROCE_TRUNCATED},	{16, 1, SL_ROCE_TRUNCATED},
-		{17, 40, SL_ROCE_BAD_HEADER},	{17, 0, SL_ROCE_BAD_HEADER},
-		{39, 99, SL_ROCE_BAD_HEADER},	{37, 0, SL_ROCE_OTHER},
-		{42, 0x0a, SL_ROCE_BAD_OPCODE}, {42, 0x12, SL_ROCE_BAD_HEADER},
-		{43, 0x10, SL_ROCE_BAD_HEADER}, {43, 0x01, SL_ROCE_BAD_HEADER},
-		{44, 0, SL_ROCE_BAD_HEADER},	{47, 0, SL_ROCE_OTHER},
-		{49, 0, SL_ROCE_OTHER},		{0, 0, SL_ROCE_FINE},
+		{12, 0x09, DTA_ROCE_OTHER},	 {14, 0x46, DTA_ROCE_OTHER},
+		{23, 6, DTA_ROCE_OTHER},	 {33, 9, DTA_ROCE_OTHER},
+		{29, 9, DTA_ROCE_BAD_SOURCE},	 {20, 0x20, DTA_ROCE_TRUNCATED},
+		{21, 1, DTA_ROCE_TRUNCATED},	 {16, 1, DTA_ROCE_TRUNCATED},
+		{17, 40, DTA_ROCE_BAD_HEADER},	 {17, 0, DTA_ROCE_BAD_HEADER},
+		{39, 99, DTA_ROCE_BAD_HEADER},	 {37, 0, DTA_ROCE_OTHER},
+		{42, 0x0a, DTA_ROCE_BAD_OPCODE}, {42, 0x12, DTA_ROCE_BAD_HEADER},
+		{43, 0x10, DTA_ROCE_BAD_HEADER}, {43, 0x01, DTA_ROCE_BAD_HEADER},
+		{44, 0, DTA_ROCE_BAD_HEADER},	 {47, 0, DTA_ROCE_OTHER},
+		{49, 0, DTA_ROCE_OTHER},	 {0, 0, DTA_ROCE_FINE},
 	};
-	const struct sl_roce_answer said = {.opcode = SL_ROCE_ACK, .psn = 5, .syndrome = 0x1f};
-	struct sl_roce_answer a;
+	const struct dta_roce_answer said = {.opcode = DTA_ROCE_ACK, .psn = 5, .syndrome = 0x1f};
+	struct dta_roce_answer a;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		uint8_t f[256];
 		size_t n = answer_frame(f, false, &said);
-		enum sl_roce_refusal r;
+		enum dta_roce_refusal r;
 		uint32_t icrc;
 
 		f[lies[i].at] = lies[i].value;
 		icrc = slow_icrc(f, n);
 		memcpy(f + n - 4, &icrc, 4);
-		r = sl_roce_parse(f, n, &one, &two, &a);
+		r = dta_roce_parse(f, n, &one, &two, &a);
 		if (r != lies[i].r)
 			fail_msg("byte %u as %#x: %s", lies[i].at, lies[i].value,
-				 sl_roce_refusal_name(r));
+				 dta_roce_refusal_name(r));
 	}
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------- */
+/* ---- ends ---- */
 
 static void an_end_survives_json_and_a_senseless_one_is_refused(void **state)
 {
@@ -401,13 +402,13 @@ static void an_end_survives_json_and_a_senseless_one_is_refused(void **state)
 		"{'mac':'52540001020'}",
 		"{'mac':7}",
 	};
-	struct sl_roce_end e;
-	json_t *good = sl_roce_end_json(&one);
+	struct dta_roce_end e;
+	json_t *good = dta_roce_end_json(&one);
 
 	(void)state;
 	assert_non_null(good);
 	assert_string_equal(json_string_value(json_object_get(good, "type")), "queue");
-	assert_int_equal(sl_roce_end_of_json(good, &e), 0);
+	assert_int_equal(dta_roce_end_of_json(good, &e), 0);
 	assert_memory_equal(&e, &one, sizeof(e));
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		char text[128];
@@ -420,34 +421,34 @@ static void an_end_survives_json_and_a_senseless_one_is_refused(void **state)
 		assert_non_null(j);
 		if (json_object_size(j))
 			json_object_update(bad, j);
-		if (!sl_roce_end_of_json(json_object_size(j) ? bad : j, &e))
+		if (!dta_roce_end_of_json(json_object_size(j) ? bad : j, &e))
 			fail_msg("taken: %s", wrong[i]);
 		json_decref(j);
 		json_decref(bad);
 	}
 	json_object_del(good, "atomics");
-	assert_int_equal(sl_roce_end_of_json(good, &e), 0);
+	assert_int_equal(dta_roce_end_of_json(good, &e), 0);
 	assert_int_equal(e.atomics, 0);
 	json_decref(good);
 }
 
-/* ---- the window --------------------------------------------------------------------------------------------- */
+/* ---- the window ---- */
 
 /*
- * A responder by the book, behind a network that loses, repeats and reorders: each packet has to be executed once,
- * in order, whatever happens.
+ * A responder by the book, behind a network that loses, repeats and reorders: each packet has to be
+ * executed once, in order, whatever happens.
  */
 #define PIPE 64
 
 struct pipe {
 	struct {
 		uint64_t at;
-		struct sl_roce_answer a; /* to the responder: psn only */
+		struct dta_roce_answer a; /* to the responder: psn only */
 		uint64_t n;
 	} slot[PIPE];
 };
 
-static void put(struct pipe *p, uint64_t now, struct sl_roce_answer a, uint64_t n, unsigned lossy)
+static void put(struct pipe *p, uint64_t now, struct dta_roce_answer a, uint64_t n, unsigned lossy)
 {
 	for (unsigned copies = chance() % 100 < lossy ? chance() % 3 : 1; copies; copies--)
 		for (unsigned i = 0; i < PIPE; i++)
@@ -465,259 +466,260 @@ static void whatever_the_network_does_each_packet_is_executed_once_in_order(void
 	(void)state;
 	for (unsigned round = 0; round < 40; round++) {
 		struct pipe there = {0}, back = {0};
-		struct sl_roce_window w;
+		struct dta_roce_window w;
 		const uint64_t packets = 3000;
 		uint64_t now = 1, executed = 0, ends = 0, rnr_until = 0;
 		bool nak_sent = false;
 		unsigned lossy = round % 4 * 15;
 
-		sl_roce_window(&w, SL_ROCE_24 - 500 - (uint32_t)chance() % 1000, 32, 20000, 20);
+		dta_roce_window(&w, DTA_ROCE_24 - 500 - (uint32_t)chance() % 1000, 32, 20000, 20);
 		w.queued = packets;
 		while (w.acked < packets) {
-			uint64_t may = sl_roce_may_send(&w, now);
+			uint64_t may = dta_roce_may_send(&w, now);
 
 			now += 500;
 			assert_true(++ends < 2000000);
 			for (uint64_t i = 0; i < may; i++)
 				put(&there, now,
-				    (struct sl_roce_answer){.psn = sl_roce_psn(&w, w.sent + i)},
+				    (struct dta_roce_answer){.psn = dta_roce_psn(&w, w.sent + i)},
 				    w.sent + i, lossy);
 			if (may)
-				sl_roce_sent(&w, may, now);
+				dta_roce_sent(&w, may, now);
 			assert_true(w.sent - w.acked <= 32 && w.acked <= w.sent &&
 				    w.sent <= w.highest);
 			for (unsigned i = 0; i < PIPE; i++) {
-				struct sl_roce_answer a = {.opcode = SL_ROCE_ACK};
+				struct dta_roce_answer a = {.opcode = DTA_ROCE_ACK};
 				uint32_t ahead;
 
 				if (!there.slot[i].at || there.slot[i].at > now)
 					continue;
 				there.slot[i].at = 0;
-				ahead = (there.slot[i].a.psn - sl_roce_psn(&w, executed)) &
-					SL_ROCE_24;
-				a.psn = sl_roce_psn(&w, executed);
+				ahead = (there.slot[i].a.psn - dta_roce_psn(&w, executed)) &
+					DTA_ROCE_24;
+				a.psn = dta_roce_psn(&w, executed);
 				if (!ahead && lossy && chance() % 50 == 0 && now > rnr_until) {
 					rnr_until = now + 100000;
-					a.syndrome = SL_ROCE_SYNDROME_RNR | 1;
+					a.syndrome = DTA_ROCE_SYNDROME_RNR | 1;
 				} else if (!ahead) {
 					/* What carried this PSN must be the packet itself. */
 					assert_true(there.slot[i].n == executed);
 					executed++;
 					nak_sent = false;
-				} else if (ahead < SL_ROCE_24 / 2) {
+				} else if (ahead < DTA_ROCE_24 / 2) {
 					if (nak_sent)
 						continue;
 					nak_sent = true;
-					a.syndrome = SL_ROCE_NAK_SEQUENCE;
+					a.syndrome = DTA_ROCE_NAK_SEQUENCE;
 				} else {
-					a.psn = (a.psn - 1) & SL_ROCE_24; /* a duplicate */
+					a.psn = (a.psn - 1) & DTA_ROCE_24; /* a duplicate */
 				}
 				put(&back, now, a, 0, lossy);
 			}
 			for (unsigned i = 0; i < PIPE; i++) {
-				enum sl_roce_event e;
+				enum dta_roce_event e;
 
 				if (!back.slot[i].at || back.slot[i].at > now)
 					continue;
 				back.slot[i].at = 0;
-				e = sl_roce_answered(&w, &back.slot[i].a, now);
-				assert_true(e == SL_ROCE_NOTHING || e == SL_ROCE_PROGRESS ||
-					    e == SL_ROCE_BACK);
+				e = dta_roce_answered(&w, &back.slot[i].a, now);
+				assert_true(e == DTA_ROCE_NOTHING || e == DTA_ROCE_PROGRESS ||
+					    e == DTA_ROCE_BACK);
 				assert_true(w.acked <= executed);
 			}
-			assert_int_not_equal(sl_roce_timer(&w, now), SL_ROCE_SILENT);
+			assert_int_not_equal(dta_roce_timer(&w, now), DTA_ROCE_SILENT);
 		}
 		assert_int_equal(executed, packets);
 	}
 }
 
-static struct sl_roce_answer told(const struct sl_roce_window *w, uint64_t n, uint8_t syndrome)
+static struct dta_roce_answer told(const struct dta_roce_window *w, uint64_t n, uint8_t syndrome)
 {
-	return (struct sl_roce_answer){
-		.opcode = SL_ROCE_ACK, .psn = sl_roce_psn(w, n), .syndrome = syndrome};
+	return (struct dta_roce_answer){
+		.opcode = DTA_ROCE_ACK, .psn = dta_roce_psn(w, n), .syndrome = syndrome};
 }
 
 static void what_could_not_be_true_changes_nothing(void **state)
 {
-	struct sl_roce_window w, before;
+	struct dta_roce_window w, before;
 
 	(void)state;
-	sl_roce_window(&w, SL_ROCE_24, 64, 1000, 3);
+	dta_roce_window(&w, DTA_ROCE_24, 64, 1000, 3);
 	w.queued = 100;
-	assert_int_equal(sl_roce_may_send(&w, 1), 64);
-	sl_roce_sent(&w, 10, 1);
+	assert_int_equal(dta_roce_may_send(&w, 1), 64);
+	dta_roce_sent(&w, 10, 1);
 	for (unsigned i = 0; i < 100000; i++) {
-		struct sl_roce_answer a = {
-			.opcode = chance() & 1 ? SL_ROCE_ACK : SL_ROCE_ATOMIC_ACK,
-			.psn = i < 1000 ? sl_roce_psn(&w, 10) + i : (uint32_t)chance(),
+		struct dta_roce_answer a = {
+			.opcode = chance() & 1 ? DTA_ROCE_ACK : DTA_ROCE_ATOMIC_ACK,
+			.psn = i < 1000 ? dta_roce_psn(&w, 10) + i : (uint32_t)chance(),
 			.syndrome = i < 1000 ? 0x1f : (uint8_t)chance(),
 		};
 
-		a.psn &= SL_ROCE_24;
-		if (((a.psn - sl_roce_psn(&w, 0)) & SL_ROCE_24) < 10)
+		a.psn &= DTA_ROCE_24;
+		if (((a.psn - dta_roce_psn(&w, 0)) & DTA_ROCE_24) < 10)
 			continue;
 		before = w;
-		assert_int_equal(sl_roce_answered(&w, &a, 2), SL_ROCE_NOTHING);
+		assert_int_equal(dta_roce_answered(&w, &a, 2), DTA_ROCE_NOTHING);
 		assert_memory_equal(&w, &before, sizeof(w));
 	}
 	/* An answer to a FETCH_ADD is no NAK, and one kind of syndrome is reserved. */
 	before = w;
 	for (unsigned s = 0x20; s < 0x100; s++) {
-		struct sl_roce_answer a = told(&w, 3, (uint8_t)s);
+		struct dta_roce_answer a = told(&w, 3, (uint8_t)s);
 
 		if (s & 0x60)
-			a.opcode = SL_ROCE_ATOMIC_ACK;
+			a.opcode = DTA_ROCE_ATOMIC_ACK;
 		if ((s & 0x60) == 0x40)
-			a.opcode = SL_ROCE_ACK;
+			a.opcode = DTA_ROCE_ACK;
 		if (!(s & 0x60))
 			continue;
-		assert_int_equal(sl_roce_answered(&w, &a, 2), SL_ROCE_NOTHING);
+		assert_int_equal(dta_roce_answered(&w, &a, 2), DTA_ROCE_NOTHING);
 	}
 	assert_memory_equal(&w, &before, sizeof(w));
 }
 
 static void going_back_is_done_once_and_forgets_nothing_that_arrived(void **state)
 {
-	struct sl_roce_window w;
-	struct sl_roce_answer a;
+	struct dta_roce_window w;
+	struct dta_roce_answer a;
 
 	(void)state;
-	sl_roce_window(&w, 5, 64, 1000, 3);
+	dta_roce_window(&w, 5, 64, 1000, 3);
 	w.queued = 64;
-	sl_roce_sent(&w, 40, 1);
-	a = told(&w, 10, SL_ROCE_NAK_SEQUENCE);
-	assert_int_equal(sl_roce_answered(&w, &a, 2), SL_ROCE_BACK);
+	dta_roce_sent(&w, 40, 1);
+	a = told(&w, 10, DTA_ROCE_NAK_SEQUENCE);
+	assert_int_equal(dta_roce_answered(&w, &a, 2), DTA_ROCE_BACK);
 	assert_true(w.acked == 10 && w.sent == 10);
-	assert_int_equal(sl_roce_answered(&w, &a, 3), SL_ROCE_NOTHING);
-	sl_roce_sent(&w, 5, 4);
-	assert_int_equal(sl_roce_answered(&w, &a, 5), SL_ROCE_NOTHING);
+	assert_int_equal(dta_roce_answered(&w, &a, 3), DTA_ROCE_NOTHING);
+	dta_roce_sent(&w, 5, 4);
+	assert_int_equal(dta_roce_answered(&w, &a, 5), DTA_ROCE_NOTHING);
 	assert_int_equal(w.sent, 15);
 	/* What had been sent before did arrive, after all. */
 	a = told(&w, 29, 0x1f);
-	assert_int_equal(sl_roce_answered(&w, &a, 6), SL_ROCE_PROGRESS);
+	assert_int_equal(dta_roce_answered(&w, &a, 6), DTA_ROCE_PROGRESS);
 	assert_true(w.acked == 30 && w.sent == 30);
 	/* Silence counts from the first packet behind it. */
-	sl_roce_sent(&w, 10, 7);
+	dta_roce_sent(&w, 10, 7);
 	a = told(&w, 39, 0x1f);
-	assert_int_equal(sl_roce_answered(&w, &a, 8), SL_ROCE_PROGRESS);
-	sl_roce_sent(&w, 1, 1000000);
-	assert_int_equal(sl_roce_timer(&w, 1001000), SL_ROCE_BACK);
+	assert_int_equal(dta_roce_answered(&w, &a, 8), DTA_ROCE_PROGRESS);
+	dta_roce_sent(&w, 1, 1000000);
+	assert_int_equal(dta_roce_timer(&w, 1001000), DTA_ROCE_BACK);
 }
 
 static void what_is_lost_makes_the_window_smaller_and_what_arrives_larger(void **state)
 {
-	struct sl_roce_window w;
-	struct sl_roce_answer a;
+	struct dta_roce_window w;
+	struct dta_roce_answer a;
 	uint64_t now = 1;
 	uint32_t before;
 
 	(void)state;
-	sl_roce_window(&w, 5, 1024, 1000, 20);
+	dta_roce_window(&w, 5, 1024, 1000, 20);
 	w.queued = 1u << 20;
-	assert_int_equal(sl_roce_may_send(&w, now), SL_ROCE_LIMIT_FIRST);
+	assert_int_equal(dta_roce_may_send(&w, now), DTA_ROCE_LIMIT_FIRST);
 	while (w.limit < 1024 && now < 1000000) {
-		sl_roce_sent(&w, sl_roce_may_send(&w, now), now);
+		dta_roce_sent(&w, dta_roce_may_send(&w, now), now);
 		a = told(&w, w.sent - 1, 0x1f);
-		assert_int_equal(sl_roce_answered(&w, &a, now += 10), SL_ROCE_PROGRESS);
+		assert_int_equal(dta_roce_answered(&w, &a, now += 10), DTA_ROCE_PROGRESS);
 	}
 	assert_true(w.limit == 1024 && w.acked < 4096); /* doubled each time */
-	for (before = 1024; before > SL_ROCE_LIMIT_MIN; before /= 2) {
-		sl_roce_sent(&w, sl_roce_may_send(&w, now), now);
-		a = told(&w, w.acked + 1, SL_ROCE_NAK_SEQUENCE);
-		assert_int_equal(sl_roce_answered(&w, &a, now += 10), SL_ROCE_BACK);
+	for (before = 1024; before > DTA_ROCE_LIMIT_MIN; before /= 2) {
+		dta_roce_sent(&w, dta_roce_may_send(&w, now), now);
+		a = told(&w, w.acked + 1, DTA_ROCE_NAK_SEQUENCE);
+		assert_int_equal(dta_roce_answered(&w, &a, now += 10), DTA_ROCE_BACK);
 		assert_int_equal(w.limit, before / 2);
 	}
-	sl_roce_sent(&w, sl_roce_may_send(&w, now), now);
-	assert_int_equal(sl_roce_timer(&w, now += 1000000), SL_ROCE_BACK);
-	assert_int_equal(w.limit, SL_ROCE_LIMIT_MIN);
+	dta_roce_sent(&w, dta_roce_may_send(&w, now), now);
+	assert_int_equal(dta_roce_timer(&w, now += 1000000), DTA_ROCE_BACK);
+	assert_int_equal(w.limit, DTA_ROCE_LIMIT_MIN);
 	for (unsigned round = 0; round < 10; round++) {
-		sl_roce_sent(&w, sl_roce_may_send(&w, now), now);
+		dta_roce_sent(&w, dta_roce_may_send(&w, now), now);
 		a = told(&w, w.sent - 1, 0x1f);
-		sl_roce_answered(&w, &a, now += 10);
+		dta_roce_answered(&w, &a, now += 10);
 	}
-	assert_in_range(w.limit, SL_ROCE_LIMIT_MIN + 8, SL_ROCE_LIMIT_MIN + 10); /* one each time */
+	assert_in_range(w.limit, DTA_ROCE_LIMIT_MIN + 8,
+			DTA_ROCE_LIMIT_MIN + 10); /* one each time */
 }
 
 static void a_slow_way_is_waited_for_and_what_was_sent_twice_is_not_timed(void **state)
 {
-	struct sl_roce_window w;
-	struct sl_roce_answer a;
+	struct dta_roce_window w;
+	struct dta_roce_answer a;
 	uint64_t now = 1;
 
 	(void)state;
-	sl_roce_window(&w, 5, 64, 1000, 3);
+	dta_roce_window(&w, 5, 64, 1000, 3);
 	w.queued = 1000;
-	sl_roce_sent(&w, 1, now);
+	dta_roce_sent(&w, 1, now);
 	a = told(&w, 0, 0x1f);
-	sl_roce_answered(&w, &a, now += 900);
+	dta_roce_answered(&w, &a, now += 900);
 	assert_int_equal(w.round_ns, 900);
-	sl_roce_sent(&w, 1, now);
-	assert_int_equal(sl_roce_timer(&w, now + 3599), SL_ROCE_NOTHING);
-	assert_int_equal(sl_roce_timer(&w, now += 3600), SL_ROCE_BACK);
-	sl_roce_sent(&w, 1, now);
+	dta_roce_sent(&w, 1, now);
+	assert_int_equal(dta_roce_timer(&w, now + 3599), DTA_ROCE_NOTHING);
+	assert_int_equal(dta_roce_timer(&w, now += 3600), DTA_ROCE_BACK);
+	dta_roce_sent(&w, 1, now);
 	a = told(&w, 1, 0x1f);
-	sl_roce_answered(&w, &a, now += 1);
+	dta_roce_answered(&w, &a, now += 1);
 	assert_int_equal(w.round_ns, 900);
 	for (unsigned i = 0; i < 200; i++) {
-		sl_roce_sent(&w, 1, now);
+		dta_roce_sent(&w, 1, now);
 		a = told(&w, w.sent - 1, 0x1f);
-		sl_roce_answered(&w, &a, now += 16);
+		dta_roce_answered(&w, &a, now += 16);
 	}
 	assert_in_range(w.round_ns, 10, 32);
 }
 
 static void a_refusal_says_of_which_packet_and_silence_ends_it(void **state)
 {
-	struct sl_roce_window w;
-	struct sl_roce_answer a;
+	struct dta_roce_window w;
+	struct dta_roce_answer a;
 	uint64_t now = 1;
 	unsigned times = 0;
 
 	(void)state;
-	for (unsigned s = SL_ROCE_NAK_INVALID; s <= SL_ROCE_NAK_OPERATION; s++) {
-		sl_roce_window(&w, 5, 64, 1000, 3);
+	for (unsigned s = DTA_ROCE_NAK_INVALID; s <= DTA_ROCE_NAK_OPERATION; s++) {
+		dta_roce_window(&w, 5, 64, 1000, 3);
 		w.queued = 64;
-		sl_roce_sent(&w, 64, 1);
+		dta_roce_sent(&w, 64, 1);
 		a = told(&w, 40, (uint8_t)s);
-		assert_int_equal(sl_roce_answered(&w, &a, 2), SL_ROCE_REFUSED);
+		assert_int_equal(dta_roce_answered(&w, &a, 2), DTA_ROCE_REFUSED);
 		assert_int_equal(w.acked, 40);
 	}
 	/* Sent at 0, 1 and 3 us; at 7 us it is enough. */
-	sl_roce_window(&w, 5, 64, 1000, 3);
+	dta_roce_window(&w, 5, 64, 1000, 3);
 	w.queued = 1;
 	while (times < 100) {
-		enum sl_roce_event e;
+		enum dta_roce_event e;
 
-		if (sl_roce_may_send(&w, now))
-			sl_roce_sent(&w, 1, now);
-		e = sl_roce_timer(&w, now += 100);
-		if (e == SL_ROCE_SILENT)
+		if (dta_roce_may_send(&w, now))
+			dta_roce_sent(&w, 1, now);
+		e = dta_roce_timer(&w, now += 100);
+		if (e == DTA_ROCE_SILENT)
 			break;
-		times += e == SL_ROCE_BACK;
+		times += e == DTA_ROCE_BACK;
 	}
 	assert_int_equal(times, 2);
 	assert_in_range(now, 7001, 8000);
 	/* One that is never ready, as well. */
-	sl_roce_window(&w, 5, 64, 1000000, 3);
+	dta_roce_window(&w, 5, 64, 1000000, 3);
 	w.queued = 1;
 	for (now = 1; now < 100000000; now += 700000) {
-		if (!sl_roce_may_send(&w, now))
+		if (!dta_roce_may_send(&w, now))
 			continue;
-		sl_roce_sent(&w, 1, now);
-		a = told(&w, 0, SL_ROCE_SYNDROME_RNR | 12);
-		if (sl_roce_answered(&w, &a, now) == SL_ROCE_SILENT)
+		dta_roce_sent(&w, 1, now);
+		a = told(&w, 0, DTA_ROCE_SYNDROME_RNR | 12);
+		if (dta_roce_answered(&w, &a, now) == DTA_ROCE_SILENT)
 			break;
-		assert_int_equal(sl_roce_may_send(&w, now + 639999), 0);
+		assert_int_equal(dta_roce_may_send(&w, now + 639999), 0);
 	}
 	assert_in_range(now, 7000000, 8000000);
 	/* Who sends nothing waits for nothing. */
-	sl_roce_window(&w, 5, 64, 1000, 3);
-	assert_int_equal(sl_roce_timer(&w, ~0ull), SL_ROCE_NOTHING);
+	dta_roce_window(&w, 5, 64, 1000, 3);
+	assert_int_equal(dta_roce_timer(&w, ~0ull), DTA_ROCE_NOTHING);
 	w.queued = 1;
-	sl_roce_sent(&w, 1, 1);
+	dta_roce_sent(&w, 1, 1);
 	a = told(&w, 0, 0x1f);
-	assert_int_equal(sl_roce_answered(&w, &a, 2), SL_ROCE_PROGRESS);
-	assert_int_equal(sl_roce_timer(&w, ~0ull), SL_ROCE_NOTHING);
+	assert_int_equal(dta_roce_answered(&w, &a, 2), DTA_ROCE_PROGRESS);
+	assert_int_equal(dta_roce_timer(&w, ~0ull), DTA_ROCE_NOTHING);
 }
 
 int main(void)

@@ -55,7 +55,7 @@ static void every_kind_is_formatted_and_believed(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < PLAIN; i++) {
-		struct sl_store_epochs e;
+		struct dta_store_epochs e;
 		struct made m;
 
 		assert_true(make_store(&m, plain[i]));
@@ -64,10 +64,10 @@ static void every_kind_is_formatted_and_believed(void **state)
 		assert_int_equal(m.v.bank_stride % 4096, 0);
 		assert_true(m.v.bank_stride >= sl_store_bank_bytes(&plain[i]));
 		assert_int_equal(m.v.bytes, 8192 + plain[i].banks * m.v.bank_stride);
-		assert_true(sl_store_epochs(&m.v, &e));
+		assert_true(dta_store_epochs(&m.v, &e));
 		assert_int_equal(e.epoch, 0);
 		assert_int_equal(e.state, SL_STATE_LIVE);
-		assert_int_equal(sl_store_kind_of(sl_store_kind_name(plain[i].kind)),
+		assert_int_equal(dta_store_kind_of(dta_store_kind_name(plain[i].kind)),
 				 plain[i].kind);
 		free(m.map);
 	}
@@ -88,15 +88,15 @@ static void numbers_out_of_bounds_are_named(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		assert_int_equal(sl_store_config_check(&wrong[i].c, error, sizeof(error)), -22);
+		assert_int_equal(dta_store_config_check(&wrong[i].c, error, sizeof(error)), -22);
 		assert_non_null(strstr(error, wrong[i].said));
 	}
-#define REFUSED(i, field, value, said)                                                   \
-	do {                                                                             \
-		struct sl_store_config c_ = plain[i];                                    \
-		c_.field = value;                                                        \
-		assert_int_equal(sl_store_config_check(&c_, error, sizeof(error)), -22); \
-		assert_non_null(strstr(error, said));                                    \
+#define REFUSED(i, field, value, said)                                                    \
+	do {                                                                              \
+		struct sl_store_config c_ = plain[i];                                     \
+		c_.field = value;                                                         \
+		assert_int_equal(dta_store_config_check(&c_, error, sizeof(error)), -22); \
+		assert_non_null(strstr(error, said));                                     \
 	} while (0)
 	REFUSED(0, value_bytes, 3, "value");
 	REFUSED(0, value_bytes, 257, "value");
@@ -131,20 +131,20 @@ static void sizes_beyond_4_gib_are_right(void **state)
 
 	(void)state;
 	c.slots = 1ull << 30;
-	assert_int_equal(sl_store_object_bytes(&c), 8192 + 2 * (16ull << 30));
+	assert_int_equal(dta_store_object_bytes(&c), 8192 + 2 * (16ull << 30));
 	c.slots = 1ull << 40;
-	assert_int_equal(sl_store_config_check(&c, error, sizeof(error)), 0);
-	assert_int_equal(sl_store_object_bytes(&c), 8192 + 2 * (16ull << 40));
+	assert_int_equal(dta_store_config_check(&c, error, sizeof(error)), 0);
+	assert_int_equal(dta_store_object_bytes(&c), 8192 + 2 * (16ull << 40));
 	c.slots = (1ull << 41) - 1024;
-	assert_int_equal(sl_store_config_check(&c, error, sizeof(error)), 0);
+	assert_int_equal(dta_store_config_check(&c, error, sizeof(error)), 0);
 	c.slots = 1ull << 42;
-	assert_int_equal(sl_store_config_check(&c, error, sizeof(error)), -22);
+	assert_int_equal(dta_store_config_check(&c, error, sizeof(error)), -22);
 }
 
 static void cut_short_and_foreign_objects_are_refused_with_what_is_wrong(void **state)
 {
 	struct sl_region_header *h;
-	struct sl_store_view v;
+	struct dta_store_view v;
 	char error[256];
 	struct made m;
 
@@ -152,10 +152,10 @@ static void cut_short_and_foreign_objects_are_refused_with_what_is_wrong(void **
 	assert_true(make_store(&m, plain[0]));
 	h = m.map;
 #define SEALED() (h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check)))
-#define NOT_BELIEVED(bytes, said)                                                             \
-	do {                                                                                  \
-		assert_int_equal(sl_store_view(m.map, bytes, &v, error, sizeof(error)), -22); \
-		assert_non_null(strstr(error, said));                                         \
+#define NOT_BELIEVED(bytes, said)                                                              \
+	do {                                                                                   \
+		assert_int_equal(dta_store_view(m.map, bytes, &v, error, sizeof(error)), -22); \
+		assert_non_null(strstr(error, said));                                          \
 	} while (0)
 	NOT_BELIEVED(0, "cut short");
 	NOT_BELIEVED(8191, "cut short");
@@ -184,7 +184,7 @@ static void cut_short_and_foreign_objects_are_refused_with_what_is_wrong(void **
 	NOT_BELIEVED(m.bytes, "name");
 	h->labels[6] = 't';
 	SEALED();
-	assert_int_equal(sl_store_view(m.map, m.bytes, &v, error, sizeof(error)), 0);
+	assert_int_equal(dta_store_view(m.map, m.bytes, &v, error, sizeof(error)), 0);
 	((uint8_t *)m.map)[SL_STORE_CONFIG_OFFSET + offsetof(struct sl_store_config, slots)]++;
 	NOT_BELIEVED(m.bytes, "configuration is damaged");
 	free(m.map);
@@ -193,7 +193,7 @@ static void cut_short_and_foreign_objects_are_refused_with_what_is_wrong(void **
 /* Whatever bit is turned over in header and configuration is seen. */
 static void no_bit_of_the_header_can_change_unseen(void **state)
 {
-	struct sl_store_view v;
+	struct dta_store_view v;
 	char error[256];
 	struct made m;
 
@@ -201,7 +201,7 @@ static void no_bit_of_the_header_can_change_unseen(void **state)
 	assert_true(make_store(&m, plain[3]));
 	for (size_t bit = 0; bit < 4352 * 8; bit++) {
 		((uint8_t *)m.map)[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		assert_int_not_equal(sl_store_view(m.map, m.bytes, &v, error, sizeof(error)), 0);
+		assert_int_not_equal(dta_store_view(m.map, m.bytes, &v, error, sizeof(error)), 0);
 		((uint8_t *)m.map)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	free(m.map);
@@ -209,22 +209,22 @@ static void no_bit_of_the_header_can_change_unseen(void **state)
 
 static void an_epoch_line_that_cannot_be_is_not_believed(void **state)
 {
-	static const struct sl_store_epochs wrong[] = {{.epoch = 3, .oldest = 4},
-						       {.epoch = 3, .oldest = 1},
-						       {.epoch = 3, .oldest = 3, .state = 9}};
-	struct sl_store_epochs e;
+	static const struct dta_store_epochs wrong[] = {{.epoch = 3, .oldest = 4},
+							{.epoch = 3, .oldest = 1},
+							{.epoch = 3, .oldest = 3, .state = 9}};
+	struct dta_store_epochs e;
 	struct made m;
 
 	(void)state;
 	assert_true(make_store(&m, plain[0]));
 	for (size_t i = 0; i < 3; i++) {
-		sl_store_epochs_set(m.map, &wrong[i]);
-		assert_false(sl_store_epochs(&m.v, &e));
+		dta_store_epochs_set(m.map, &wrong[i]);
+		assert_false(dta_store_epochs(&m.v, &e));
 	}
 	set_epochs(&m, 3, 2);
-	assert_true(sl_store_epochs(&m.v, &e));
+	assert_true(dta_store_epochs(&m.v, &e));
 	((uint8_t *)m.map)[SL_STORE_EPOCHS_OFFSET] ^= 1;
-	assert_false(sl_store_epochs(&m.v, &e));
+	assert_false(dta_store_epochs(&m.v, &e));
 	free(m.map);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_translate.c - a translator's parts that need no process: captured files, frames past the kernel,
- * the ring of collectors, the account. */
+/* test_translate.c - a translator's parts that need no process: captured files, frames past the
+ * kernel, the ring of collectors, the account. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sock_diag.h>
@@ -22,7 +22,7 @@
 #include "dta/io/input.h"
 #include "dta/io/xdp.h"
 
-/* ---- captured files ---------------------------------------------------------------------------------- */
+/* ---- captured files ---- */
 
 struct file {
 	uint8_t data[8192];
@@ -100,11 +100,11 @@ static uint32_t frame(uint8_t *out, int version, int tags, uint16_t port, uint8_
 	return (uint32_t)(at + 16 - out);
 }
 
-static struct sl_input *open_file(const struct file *f, char *error, size_t bytes)
+static struct dta_input *open_file(const struct file *f, char *error, size_t bytes)
 {
 	const char *dir = getenv("TMPDIR");
 	char name[512];
-	struct sl_input *in;
+	struct dta_input *in;
 	int fd;
 
 	snprintf(name, sizeof(name), "%s/sl-pcap-XXXXXX", dir ? dir : "/tmp");
@@ -112,7 +112,7 @@ static struct sl_input *open_file(const struct file *f, char *error, size_t byte
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, f->data, f->bytes), f->bytes);
 	close(fd);
-	in = sl_input_pcap(name, 40040, error, bytes);
+	in = dta_input_pcap(name, 40040, error, bytes);
 	unlink(name);
 	return in;
 }
@@ -120,13 +120,13 @@ static struct sl_input *open_file(const struct file *f, char *error, size_t byte
 static void reports_are_taken_out_of_captures_of_any_kind(void **state)
 {
 	uint8_t data[256];
-	struct sl_datagram d[16];
+	struct dta_datagram d[16];
 	char error[256];
 
 	(void)state;
 	for (int swapped = 0; swapped < 2; swapped++) {
 		struct file f;
-		struct sl_input *in;
+		struct dta_input *in;
 		uint32_t n;
 
 		head(&f, swapped, 1);
@@ -159,7 +159,8 @@ static void reports_are_taken_out_of_captures_of_any_kind(void **state)
 	}
 }
 
-/* Raw IP, and both forms of Linux "cooked": what is before the IP header, and where it says which version. */
+/* Raw IP, and both forms of Linux "cooked": what is before the IP header, and where it says which
+ * version. */
 static void reports_are_taken_out_of_captures_of_any_link(void **state)
 {
 	static const struct {
@@ -170,9 +171,9 @@ static void reports_are_taken_out_of_captures_of_any_link(void **state)
 	(void)state;
 	for (size_t l = 0; l < sizeof(links) / sizeof(*links); l++) {
 		uint8_t data[256], with[256] = {0};
-		struct sl_datagram d[16];
+		struct dta_datagram d[16];
 		struct file f;
-		struct sl_input *in;
+		struct dta_input *in;
 		char error[256];
 
 		head(&f, false, links[l].link);
@@ -209,13 +210,14 @@ static void block(struct file *f, uint32_t type, const void *head, uint32_t head
 	put(f, &all, 4);
 }
 
-/* draft-ietf-opsawg-pcapng: section header, interface, enhanced packets, and a block that nobody knows. */
+/* draft-ietf-opsawg-pcapng: section header, interface, enhanced packets, and a block that nobody
+ * knows. */
 static void reports_are_taken_out_of_pcapng(void **state)
 {
 	static const uint32_t section[] = {0x1a2b3c4d, 1, ~0u, ~0u}, ethernet[] = {1, 65535};
 	struct file f = {.bytes = 0};
-	struct sl_datagram d[16];
-	struct sl_input *in;
+	struct dta_datagram d[16];
+	struct dta_input *in;
 	uint8_t data[256];
 	char error[256];
 
@@ -277,8 +279,8 @@ static void damaged_captures_never_lead_out_of_the_packet(void **state)
 
 	(void)state;
 	for (int round = 0; round < 500; round++) {
-		struct sl_datagram d[16];
-		struct sl_input *in;
+		struct dta_datagram d[16];
+		struct dta_input *in;
 		uint8_t data[256];
 		struct file f;
 		int n;
@@ -306,16 +308,16 @@ static void damaged_captures_never_lead_out_of_the_packet(void **state)
 	}
 }
 
-/* ---- the ring ------------------------------------------------------------------------------------------ */
+/* ---- the ring ---- */
 
 #define KEYS 20000u
 
-static uint32_t place(const struct sl_hash_ring *r, uint32_t key, uint64_t up)
+static uint32_t place(const struct dta_hash_ring *r, uint32_t key, uint64_t up)
 {
-	return sl_hash_ring_find(r, sl_hash_ring_hash(0, 1, &key, sizeof(key)), up);
+	return dta_hash_ring_find(r, dta_hash_ring_hash(0, 1, &key, sizeof(key)), up);
 }
 
-/* ---- what the kernel drops ------------------------------------------------------------------------------- */
+/* ---- what the kernel drops ---- */
 
 static int64_t kernel_says = -1; /* -1: as it is; -2: nothing */
 
@@ -340,12 +342,12 @@ static void drops_are_counted_on_when_the_kernel_s_counter_wraps(void **state)
 		.sin6_addr = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}},
 	};
 	static const uint32_t counter[] = {7, 1u << 31, UINT32_MAX - 7};
-	const struct sl_input_udp_opts opts = {.as = &as};
-	struct sl_input *in;
+	const struct dta_input_udp_opts opts = {.as = &as};
+	struct dta_input *in;
 	char error[256];
 
 	(void)state;
-	in = sl_input_udp(&opts, error, sizeof(error));
+	in = dta_input_udp(&opts, error, sizeof(error));
 	assert_non_null(in);
 	assert_int_equal(in->ops->drops(in), 0);
 	kernel_says = UINT32_MAX - 5;
@@ -365,12 +367,12 @@ static void a_collector_that_goes_takes_only_its_own_keys_along(void **state)
 {
 	static const char *const names[] = {"unix:/a", "unix:/b", "h1:7", "h2:7"};
 	static const char *const other_order[] = {"h2:7", "unix:/b", "unix:/a", "h1:7"};
-	static struct sl_hash_ring r, other;
+	static struct dta_hash_ring r, other;
 	uint32_t share[4] = {0}, heirs[4] = {0};
 
 	(void)state;
-	assert_int_equal(sl_hash_ring_init(&r, names, 4), 0);
-	assert_int_equal(sl_hash_ring_init(&other, other_order, 4), 0);
+	assert_int_equal(dta_hash_ring_init(&r, names, 4), 0);
+	assert_int_equal(dta_hash_ring_init(&other, other_order, 4), 0);
 	for (uint32_t key = 0; key < KEYS; key++) {
 		const uint32_t all = place(&r, key, 15), without = place(&r, key, 15 & ~2);
 
@@ -385,38 +387,38 @@ static void a_collector_that_goes_takes_only_its_own_keys_along(void **state)
 		assert_in_range(share[i], KEYS / 4 * 70 / 100, KEYS / 4 * 130 / 100);
 		assert_true((heirs[i] > 0) == (i != 1)); /* all of the others inherit */
 	}
-	assert_int_equal(place(&r, 5, 0), SL_HASH_RING_MEMBERS_MAX);
-	assert_int_equal(sl_hash_ring_init(&r, names, 0), -EINVAL);
-	assert_int_equal(sl_hash_ring_init(&r, (const char *[]){"a", "a"}, 2), -EINVAL);
+	assert_int_equal(place(&r, 5, 0), DTA_HASH_RING_MEMBERS_MAX);
+	assert_int_equal(dta_hash_ring_init(&r, names, 0), -EINVAL);
+	assert_int_equal(dta_hash_ring_init(&r, (const char *[]){"a", "a"}, 2), -EINVAL);
 }
 
-/* ---- the account --------------------------------------------------------------------------------------- */
+/* ---- the account ---- */
 
 static void an_account_is_the_same_behind_the_control_channel(void **state)
 {
-	struct sl_translate_account a, b;
+	struct dta_translate_account a, b;
 	uint64_t *w = (uint64_t *)&a;
 	json_t *j;
 
 	(void)state;
 	memset(&a, 0, sizeof(a));
-	for (size_t i = 0; i < offsetof(struct sl_translate_account, output.last_error) / 8; i++)
+	for (size_t i = 0; i < offsetof(struct dta_translate_account, output.last_error) / 8; i++)
 		w[i] = i * 1000003 + 7;
-	a.refused[SL_DTA_FINE] = 0; /* no cause */
+	a.refused[DTA_FINE] = 0; /* no cause */
 	strcpy(a.output.last_error, "remote access error");
-	j = sl_account_json(&a);
+	j = dta_account_json(&a);
 	assert_non_null(j);
-	sl_account_of_json(j, &b);
+	dta_account_of_json(j, &b);
 	assert_memory_equal(&a, &b, sizeof(a));
 	json_decref(j);
 	j = json_pack("{s:i, s:s, s:[]}", "packets", -5, "reports", "many", "engine");
-	sl_account_of_json(j, &b);
+	dta_account_of_json(j, &b);
 	assert_int_equal(b.packets, 0);
 	assert_int_equal(b.reports, 0);
 	json_decref(j);
 }
 
-/* ---- frames past the kernel -------------------------------------------------------------------------- */
+/* ---- frames past the kernel ---- */
 
 /* The checksum of RFC 1071, as slowly as it is written there. */
 static uint16_t slow_sum(uint32_t sum, const uint8_t *p, size_t bytes)
@@ -457,13 +459,13 @@ static uint32_t summed(uint8_t *f, int version, enum udp_sum how)
 static bool taken(const uint8_t *f, uint32_t bytes)
 {
 	uint8_t *copy = malloc(bytes ? bytes : 1);
-	const struct sl_xsk_frame at = {copy, bytes};
-	struct sl_datagram d;
+	const struct dta_xsk_frame at = {copy, bytes};
+	struct dta_datagram d;
 	bool is;
 
 	assert_non_null(copy);
 	memcpy(copy, f, bytes);
-	is = sl_xdp_datagram(&at, 40040, &d);
+	is = dta_xdp_datagram(&at, 40040, &d);
 	if (is) {
 		assert_true(d.data >= copy + 42 && d.data + d.bytes <= copy + bytes);
 		assert_int_equal(d.bytes, 8);

@@ -15,7 +15,7 @@
 #include "dta/wire/auth.h"
 #include "dta/wire/wire.h"
 
-static struct sl_dta_packet got; /* too big for a stack */
+static struct dta_packet got; /* too big for a stack */
 
 static uint64_t seed;
 static uint32_t rnd(uint32_t below)
@@ -25,77 +25,76 @@ static uint32_t rnd(uint32_t below)
 }
 
 /* A packet in memory of exactly its size, so that ASan sees a byte too far. */
-static enum sl_dta_refusal parse(const uint8_t *packet, size_t bytes)
+static enum dta_refusal parse(const uint8_t *packet, size_t bytes)
 {
 	uint8_t *exact = malloc(bytes ? bytes : 1);
-	enum sl_dta_refusal r;
+	enum dta_refusal r;
 
 	assert_non_null(exact);
 	memcpy(exact, packet, bytes);
-	r = sl_dta_parse(exact, bytes, &got);
+	r = dta_parse(exact, bytes, &got);
 	free(exact);
 	return r;
 }
 
-static const struct sl_dta_block valid[] = {
-	{.opcode = SL_DTA_KEYWRITE, .copies = 2, .key_bytes = 13, .value_bytes = 8, .store = 1},
-	{.opcode = SL_DTA_APPEND, .key_bytes = 4, .value_bytes = 4, .store = 2, .flags = 1},
-	{.opcode = SL_DTA_INCREMENT, .copies = 8, .key_bytes = 4, .value_bytes = 8, .store = 3},
-	{.opcode = SL_DTA_POSTCARD, .copies = 1, .key_bytes = 37, .value_bytes = 8, .store = 4},
-	{.opcode = SL_DTA_SKETCH, .key_bytes = 12, .value_bytes = 1024, .store = 5},
-	{.opcode = SL_DTA_SKETCH_END, .key_bytes = 4, .value_bytes = 4, .store = 65535, .flags = 2},
+static const struct dta_block valid[] = {
+	{.opcode = DTA_KEYWRITE, .copies = 2, .key_bytes = 13, .value_bytes = 8, .store = 1},
+	{.opcode = DTA_APPEND, .key_bytes = 4, .value_bytes = 4, .store = 2, .flags = 1},
+	{.opcode = DTA_INCREMENT, .copies = 8, .key_bytes = 4, .value_bytes = 8, .store = 3},
+	{.opcode = DTA_POSTCARD, .copies = 1, .key_bytes = 37, .value_bytes = 8, .store = 4},
+	{.opcode = DTA_SKETCH, .key_bytes = 12, .value_bytes = 1024, .store = 5},
+	{.opcode = DTA_SKETCH_END, .key_bytes = 4, .value_bytes = 4, .store = 65535, .flags = 2},
 };
 #define VALID (sizeof(valid) / sizeof(*valid))
 
 static const uint8_t hop_value[8] = {4, 5, 0, 0, 1, 2, 3, 4};
 
 /* A packet with one block of this shape and so many items. */
-static size_t build(uint8_t *p, size_t room, const struct sl_dta_block *shape, uint32_t items,
+static size_t build(uint8_t *p, size_t room, const struct dta_block *shape, uint32_t items,
 		    uint8_t flags)
 {
-	struct sl_dta_header h = {.flags = flags,
-				  .tenant = 7,
-				  .reporter = 0x01020304,
-				  .sequence = 0xfffffff0,
-				  .time_ns = 0x1122334455667788,
-				  .incarnation = 9};
+	struct dta_header h = {.flags = flags,
+			       .tenant = 7,
+			       .reporter = 0x01020304,
+			       .sequence = 0xfffffff0,
+			       .time_ns = 0x1122334455667788,
+			       .incarnation = 9};
 	uint8_t key[64] = {1}, value[1024] = {2};
-	struct sl_dta_builder b;
+	struct dta_builder b;
 
-	if (shape->opcode == SL_DTA_POSTCARD)
+	if (shape->opcode == DTA_POSTCARD)
 		memcpy(value, hop_value, 8);
-	sl_dta_begin(&b, p, room, &h);
+	dta_begin(&b, p, room, &h);
 	for (uint32_t i = 0; i < items; i++)
-		assert_int_equal(sl_dta_put(&b, shape, key, value), 0);
-	return sl_dta_end(&b);
+		assert_int_equal(dta_put(&b, shape, key, value), 0);
+	return dta_end(&b);
 }
 
 static void bytes_are_as_written_down(void **state)
 {
 	/* docs/dta-wire.md, "An example". */
 	static const uint8_t right[] = {
-		0xd7, 1,    2,	  1,	0,    7,    0,	  0x44, /* flags 2, 1 block, tenant 7, 68 bytes */
+		0xd7, 1,    2,	  1,	0,    7,    0,	  0x44, /* flags 2, 1 block, tenant 7, 68
+								   bytes */
 		1,    2,    3,	  4,				/* reporter */
 		0xff, 0xff, 0xff, 0xf0,				/* sequence */
 		0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, /* time */
 		0,    0,    0,	  9,				/* incarnation */
 		0,    0,    0,	  2,				/* reports */
-		1,    0,    0,	  2,	3,    4,    0,	  8, /* key-write, 2 items, N=3, key 4, value 8 */
-		0,    5,    0,	  0,			     /* store 5 */
+		1,    0,    0,	  2,	3,    4,    0,	  8,	/* key-write, 2 items, N=3, key 4,
+								   value 8 */
+		0,    5,    0,	  0,				/* store 5 */
 		1,    0,    0,	  0,	2,    0,    0,	  0,	0, 0, 0, 0,
 		1,    0,    0,	  0,	2,    0,    0,	  0,	0, 0, 0, 0,
 	};
-	static const struct sl_dta_block shape = {.opcode = SL_DTA_KEYWRITE,
-						  .copies = 3,
-						  .key_bytes = 4,
-						  .value_bytes = 8,
-						  .store = 5};
+	static const struct dta_block shape = {
+		.opcode = DTA_KEYWRITE, .copies = 3, .key_bytes = 4, .value_bytes = 8, .store = 5};
 	uint8_t p[128];
 
 	(void)state;
-	assert_int_equal(build(p, sizeof(p), &shape, 2, SL_DTA_AGAIN), sizeof(right));
+	assert_int_equal(build(p, sizeof(p), &shape, 2, DTA_AGAIN), sizeof(right));
 	assert_memory_equal(p, right, sizeof(right));
-	assert_int_equal(sl_dta_parse(right, sizeof(right), &got), SL_DTA_FINE);
+	assert_int_equal(dta_parse(right, sizeof(right), &got), DTA_FINE);
 	assert_int_equal(got.header.time_ns, 0x1122334455667788);
 	assert_int_equal(got.header.sequence, 0xfffffff0);
 	assert_int_equal(got.header.tenant, 7);
@@ -103,14 +102,14 @@ static void bytes_are_as_written_down(void **state)
 }
 
 struct sent {
-	struct sl_dta_block shape;
+	struct dta_block shape;
 	uint8_t key[64], value[1024];
 };
 
 static void random_shape(struct sent *s)
 {
 	s->shape = valid[rnd(VALID)];
-	if (s->shape.opcode == SL_DTA_KEYWRITE) {
+	if (s->shape.opcode == DTA_KEYWRITE) {
 		s->shape.copies = (uint8_t)(1 + rnd(8));
 		s->shape.key_bytes = (uint8_t)(4 + rnd(61));
 		s->shape.value_bytes = (uint16_t)(4 + rnd(253));
@@ -122,21 +121,21 @@ static void random_shape(struct sent *s)
 static void what_is_put_comes_out_in_order(void **state)
 {
 	static struct sent sent[8192];
-	static uint8_t p[SL_DTA_PACKET_MAX];
+	static uint8_t p[DTA_PACKET_MAX];
 
 	(void)state;
 	for (uint32_t round = 0; round < 300; round++) {
-		struct sl_dta_header h = {.flags = (uint8_t)(rnd(8)),
-					  .tenant = (uint16_t)rnd(65536),
-					  .reporter = rnd(~0u),
-					  .sequence = rnd(~0u),
-					  .incarnation = rnd(~0u)};
-		uint32_t room = round % 5 ? 64 + rnd(1500) : SL_DTA_PACKET_MAX, n = 0, i = 0;
-		struct sl_dta_builder b;
+		struct dta_header h = {.flags = (uint8_t)(rnd(8)),
+				       .tenant = (uint16_t)rnd(65536),
+				       .reporter = rnd(~0u),
+				       .sequence = rnd(~0u),
+				       .incarnation = rnd(~0u)};
+		uint32_t room = round % 5 ? 64 + rnd(1500) : DTA_PACKET_MAX, n = 0, i = 0;
+		struct dta_builder b;
 		size_t bytes;
 		int err = 0;
 
-		sl_dta_begin(&b, p, room, &h);
+		dta_begin(&b, p, room, &h);
 		while (n < 8192) {
 			struct sent *s = &sent[n];
 
@@ -148,35 +147,35 @@ static void what_is_put_comes_out_in_order(void **state)
 				s->key[k] = (uint8_t)rnd(256);
 			for (uint32_t k = 0; k < s->shape.value_bytes; k++)
 				s->value[k] = (uint8_t)rnd(256);
-			if (s->shape.opcode == SL_DTA_POSTCARD) {
+			if (s->shape.opcode == DTA_POSTCARD) {
 				s->value[1] = (uint8_t)(1 + rnd(64));
 				s->value[0] = (uint8_t)rnd(s->value[1]);
 				s->value[2] = s->value[3] = 0;
 			}
-			err = sl_dta_put(&b, &s->shape, s->key, s->value);
+			err = dta_put(&b, &s->shape, s->key, s->value);
 			if (err)
 				break;
 			n++;
 		}
 		assert_true(err == -ENOSPC || err == -EMSGSIZE);
-		bytes = sl_dta_end(&b);
+		bytes = dta_end(&b);
 		if (!n) {
 			assert_int_equal(bytes, 0);
 			continue;
 		}
-		if (h.flags & SL_DTA_AUTHENTICATED)
-			bytes += SL_DTA_MAC_BYTES;
+		if (h.flags & DTA_AUTHENTICATED)
+			bytes += DTA_MAC_BYTES;
 		assert_true(bytes <= room);
-		assert_int_equal(sl_dta_parse(p, bytes, &got), SL_DTA_FINE);
+		assert_int_equal(dta_parse(p, bytes, &got), DTA_FINE);
 		assert_int_equal(got.header.reports, n);
 		assert_int_equal(got.header.sequence, h.sequence);
 		assert_int_equal(got.header.flags, h.flags);
 		for (uint32_t k = 0; k < got.header.blocks; k++) {
-			const struct sl_dta_block *bl = &got.block[k];
+			const struct dta_block *bl = &got.block[k];
 			const uint8_t *item = bl->items;
 
 			for (uint32_t j = 0; j < bl->count; j++, i++) {
-				const struct sl_dta_block *s = &sent[i].shape;
+				const struct dta_block *s = &sent[i].shape;
 
 				assert_int_equal(bl->opcode, s->opcode);
 				assert_int_equal(bl->flags, s->flags);
@@ -197,57 +196,49 @@ static void what_is_put_comes_out_in_order(void **state)
 /* One field of the shape is another: another block. */
 static void only_reports_of_one_shape_share_a_block(void **state)
 {
-	static const struct sl_dta_block shape[] = {
-		{.opcode = SL_DTA_KEYWRITE, .copies = 2, .key_bytes = 8, .value_bytes = 8},
-		{.opcode = SL_DTA_INCREMENT, .copies = 2, .key_bytes = 8, .value_bytes = 8},
-		{.opcode = SL_DTA_KEYWRITE, .copies = 3, .key_bytes = 8, .value_bytes = 8},
-		{.opcode = SL_DTA_KEYWRITE, .copies = 2, .key_bytes = 9, .value_bytes = 8},
-		{.opcode = SL_DTA_KEYWRITE, .copies = 2, .key_bytes = 8, .value_bytes = 9},
-		{.opcode = SL_DTA_KEYWRITE,
-		 .copies = 2,
-		 .key_bytes = 8,
-		 .value_bytes = 8,
-		 .store = 1},
-		{.opcode = SL_DTA_KEYWRITE,
-		 .copies = 2,
-		 .key_bytes = 8,
-		 .value_bytes = 8,
-		 .flags = 1},
+	static const struct dta_block shape[] = {
+		{.opcode = DTA_KEYWRITE, .copies = 2, .key_bytes = 8, .value_bytes = 8},
+		{.opcode = DTA_INCREMENT, .copies = 2, .key_bytes = 8, .value_bytes = 8},
+		{.opcode = DTA_KEYWRITE, .copies = 3, .key_bytes = 8, .value_bytes = 8},
+		{.opcode = DTA_KEYWRITE, .copies = 2, .key_bytes = 9, .value_bytes = 8},
+		{.opcode = DTA_KEYWRITE, .copies = 2, .key_bytes = 8, .value_bytes = 9},
+		{.opcode = DTA_KEYWRITE, .copies = 2, .key_bytes = 8, .value_bytes = 8, .store = 1},
+		{.opcode = DTA_KEYWRITE, .copies = 2, .key_bytes = 8, .value_bytes = 8, .flags = 1},
 	};
 	uint8_t p[512], bytes[16] = {0};
-	struct sl_dta_header h = {0};
-	struct sl_dta_builder b;
+	struct dta_header h = {0};
+	struct dta_builder b;
 	uint8_t blocks = 0;
 
 	(void)state;
-	sl_dta_begin(&b, p, sizeof(p), &h);
+	dta_begin(&b, p, sizeof(p), &h);
 	for (size_t i = 1; i < sizeof(shape) / sizeof(*shape); i++) {
-		assert_int_equal(sl_dta_put(&b, &shape[0], bytes, bytes), 0);
-		assert_int_equal(sl_dta_put(&b, &shape[0], bytes, bytes), 0);
-		assert_int_equal(sl_dta_put(&b, &shape[i], bytes, bytes), 0);
+		assert_int_equal(dta_put(&b, &shape[0], bytes, bytes), 0);
+		assert_int_equal(dta_put(&b, &shape[0], bytes, bytes), 0);
+		assert_int_equal(dta_put(&b, &shape[i], bytes, bytes), 0);
 		blocks = (uint8_t)(blocks + 2);
 		assert_int_equal(b.header.blocks, blocks);
 	}
-	assert_int_equal(sl_dta_parse(p, sl_dta_end(&b), &got), SL_DTA_FINE);
+	assert_int_equal(dta_parse(p, dta_end(&b), &got), DTA_FINE);
 }
 
 static void a_packet_holds_at_most_255_blocks(void **state)
 {
-	static uint8_t p[SL_DTA_PACKET_MAX];
-	struct sl_dta_header h = {0};
-	struct sl_dta_block s = valid[1];
-	struct sl_dta_builder b;
+	static uint8_t p[DTA_PACKET_MAX];
+	struct dta_header h = {0};
+	struct dta_block s = valid[1];
+	struct dta_builder b;
 
 	(void)state;
-	sl_dta_begin(&b, p, sizeof(p), &h);
+	dta_begin(&b, p, sizeof(p), &h);
 	for (uint32_t i = 0; i < 255; i++) {
 		s.store = (uint16_t)i;
-		assert_int_equal(sl_dta_put(&b, &s, "aaaa", "bbbb"), 0);
+		assert_int_equal(dta_put(&b, &s, "aaaa", "bbbb"), 0);
 	}
-	assert_int_equal(sl_dta_put(&b, &s, "aaaa", "bbbb"), 0); /* the open one takes more */
+	assert_int_equal(dta_put(&b, &s, "aaaa", "bbbb"), 0); /* the open one takes more */
 	s.store = 999;
-	assert_int_equal(sl_dta_put(&b, &s, "aaaa", "bbbb"), -ENOSPC);
-	assert_int_equal(sl_dta_parse(p, sl_dta_end(&b), &got), SL_DTA_FINE);
+	assert_int_equal(dta_put(&b, &s, "aaaa", "bbbb"), -ENOSPC);
+	assert_int_equal(dta_parse(p, dta_end(&b), &got), DTA_FINE);
 	assert_int_equal(got.header.reports, 256);
 }
 
@@ -260,12 +251,12 @@ static void every_packet_cut_short_is_truncated(void **state)
 		for (uint8_t flags = 0; flags < 2; flags++) {
 			size_t n = build(p, sizeof(p), &valid[v], 1, flags);
 
-			memset(p + n, 0, SL_DTA_MAC_BYTES + 1);
-			n += flags ? SL_DTA_MAC_BYTES : 0;
-			assert_int_equal(parse(p, n), SL_DTA_FINE);
+			memset(p + n, 0, DTA_MAC_BYTES + 1);
+			n += flags ? DTA_MAC_BYTES : 0;
+			assert_int_equal(parse(p, n), DTA_FINE);
 			for (size_t cut = 0; cut < n; cut++)
-				assert_int_equal(parse(p, cut), SL_DTA_TRUNCATED);
-			assert_int_equal(parse(p, n + 1), SL_DTA_OVERSIZED);
+				assert_int_equal(parse(p, cut), DTA_TRUNCATED);
+			assert_int_equal(parse(p, n + 1), DTA_OVERSIZED);
 		}
 	}
 }
@@ -275,52 +266,52 @@ static void each_field_out_of_bounds_is_refused_by_its_name(void **state)
 	static const struct {
 		uint8_t shape; /* of valid */
 		uint8_t at, value;
-		enum sl_dta_refusal why;
+		enum dta_refusal why;
 	} wrong[] = {
-		{0, 0, 1, SL_DTA_BAD_VERSION},	    {0, 1, 0, SL_DTA_BAD_VERSION},
-		{0, 1, 2, SL_DTA_BAD_VERSION},	    {0, 2, 8, SL_DTA_BAD_FLAGS},
-		{0, 2, 0x80, SL_DTA_BAD_FLAGS},	    {0, 2, 1, SL_DTA_TRUNCATED}, /* no MAC there */
-		{0, 3, 0, SL_DTA_BAD_COUNT},	    {0, 3, 2, SL_DTA_TRUNCATED},
-		{0, 6, 0xff, SL_DTA_TRUNCATED},	    {0, 7, 31, SL_DTA_TRUNCATED},
-		{0, 7, 0, SL_DTA_TRUNCATED},	    {0, 31, 0, SL_DTA_BAD_COUNT},
-		{0, 31, 2, SL_DTA_BAD_COUNT},	    {0, 28, 1, SL_DTA_BAD_COUNT},
-		{0, 32, 0, SL_DTA_BAD_OPCODE},	    {0, 32, 7, SL_DTA_BAD_OPCODE},
-		{0, 32, 255, SL_DTA_BAD_OPCODE},    {0, 33, 4, SL_DTA_BAD_FLAGS},
-		{0, 35, 0, SL_DTA_BAD_COUNT},	    {0, 35, 2, SL_DTA_TRUNCATED},
-		{0, 34, 0xff, SL_DTA_TRUNCATED},    {0, 36, 0, SL_DTA_BAD_COPIES},
-		{0, 36, 9, SL_DTA_BAD_COPIES},	    {0, 36, 200, SL_DTA_BAD_COPIES},
-		{0, 37, 3, SL_DTA_BAD_KEY},	    {0, 37, 65, SL_DTA_BAD_KEY},
-		{0, 37, 0, SL_DTA_BAD_KEY},	    {0, 39, 3, SL_DTA_BAD_VALUE},
-		{0, 38, 1, SL_DTA_BAD_VALUE},	    {0, 42, 1, SL_DTA_BAD_FLAGS},
-		{0, 43, 1, SL_DTA_BAD_FLAGS},	    {0, 39, 4, SL_DTA_OVERSIZED}, /* 4 bytes left */
-		{1, 36, 1, SL_DTA_BAD_COPIES},	    {1, 37, 5, SL_DTA_BAD_KEY},
-		{1, 39, 3, SL_DTA_BAD_VALUE},	    {2, 36, 0, SL_DTA_BAD_COPIES},
-		{2, 39, 4, SL_DTA_BAD_VALUE},	    {2, 39, 9, SL_DTA_BAD_VALUE},
-		{3, 36, 0, SL_DTA_BAD_COPIES},	    {3, 39, 4, SL_DTA_BAD_VALUE},
-		{3, 44 + 37, 5, SL_DTA_BAD_VALUE},  {3, 44 + 38, 4, SL_DTA_BAD_VALUE},
-		{3, 44 + 38, 65, SL_DTA_BAD_VALUE}, {3, 44 + 38, 0, SL_DTA_BAD_VALUE},
-		{3, 44 + 39, 1, SL_DTA_BAD_VALUE},  {3, 44 + 40, 1, SL_DTA_BAD_VALUE},
-		{4, 37, 11, SL_DTA_BAD_KEY},	    {4, 38, 5, SL_DTA_BAD_VALUE},
-		{5, 37, 8, SL_DTA_BAD_KEY},	    {5, 39, 8, SL_DTA_BAD_VALUE},
-		{5, 36, 1, SL_DTA_BAD_COPIES},
+		{0, 0, 1, DTA_BAD_VERSION},	 {0, 1, 0, DTA_BAD_VERSION},
+		{0, 1, 2, DTA_BAD_VERSION},	 {0, 2, 8, DTA_BAD_FLAGS},
+		{0, 2, 0x80, DTA_BAD_FLAGS},	 {0, 2, 1, DTA_TRUNCATED}, /* no MAC there */
+		{0, 3, 0, DTA_BAD_COUNT},	 {0, 3, 2, DTA_TRUNCATED},
+		{0, 6, 0xff, DTA_TRUNCATED},	 {0, 7, 31, DTA_TRUNCATED},
+		{0, 7, 0, DTA_TRUNCATED},	 {0, 31, 0, DTA_BAD_COUNT},
+		{0, 31, 2, DTA_BAD_COUNT},	 {0, 28, 1, DTA_BAD_COUNT},
+		{0, 32, 0, DTA_BAD_OPCODE},	 {0, 32, 7, DTA_BAD_OPCODE},
+		{0, 32, 255, DTA_BAD_OPCODE},	 {0, 33, 4, DTA_BAD_FLAGS},
+		{0, 35, 0, DTA_BAD_COUNT},	 {0, 35, 2, DTA_TRUNCATED},
+		{0, 34, 0xff, DTA_TRUNCATED},	 {0, 36, 0, DTA_BAD_COPIES},
+		{0, 36, 9, DTA_BAD_COPIES},	 {0, 36, 200, DTA_BAD_COPIES},
+		{0, 37, 3, DTA_BAD_KEY},	 {0, 37, 65, DTA_BAD_KEY},
+		{0, 37, 0, DTA_BAD_KEY},	 {0, 39, 3, DTA_BAD_VALUE},
+		{0, 38, 1, DTA_BAD_VALUE},	 {0, 42, 1, DTA_BAD_FLAGS},
+		{0, 43, 1, DTA_BAD_FLAGS},	 {0, 39, 4, DTA_OVERSIZED}, /* 4 bytes left */
+		{1, 36, 1, DTA_BAD_COPIES},	 {1, 37, 5, DTA_BAD_KEY},
+		{1, 39, 3, DTA_BAD_VALUE},	 {2, 36, 0, DTA_BAD_COPIES},
+		{2, 39, 4, DTA_BAD_VALUE},	 {2, 39, 9, DTA_BAD_VALUE},
+		{3, 36, 0, DTA_BAD_COPIES},	 {3, 39, 4, DTA_BAD_VALUE},
+		{3, 44 + 37, 5, DTA_BAD_VALUE},	 {3, 44 + 38, 4, DTA_BAD_VALUE},
+		{3, 44 + 38, 65, DTA_BAD_VALUE}, {3, 44 + 38, 0, DTA_BAD_VALUE},
+		{3, 44 + 39, 1, DTA_BAD_VALUE},	 {3, 44 + 40, 1, DTA_BAD_VALUE},
+		{4, 37, 11, DTA_BAD_KEY},	 {4, 38, 5, DTA_BAD_VALUE},
+		{5, 37, 8, DTA_BAD_KEY},	 {5, 39, 8, DTA_BAD_VALUE},
+		{5, 36, 1, DTA_BAD_COPIES},
 	};
 	uint8_t p[2048];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		size_t n = build(p, sizeof(p), &valid[wrong[i].shape], 1, 0);
-		enum sl_dta_refusal r;
+		enum dta_refusal r;
 
-		assert_int_equal(parse(p, n), SL_DTA_FINE);
+		assert_int_equal(parse(p, n), DTA_FINE);
 		p[wrong[i].at] = wrong[i].value;
 		r = parse(p, n);
 		if (r != wrong[i].why)
 			fail_msg("line %zu: byte %u = %u: %s, not %s", i, wrong[i].at,
-				 wrong[i].value, sl_dta_refusal_name(r),
-				 sl_dta_refusal_name(wrong[i].why));
+				 wrong[i].value, dta_refusal_name(r),
+				 dta_refusal_name(wrong[i].why));
 	}
-	for (int r = 0; r < SL_DTA_REFUSALS; r++)
-		assert_string_not_equal(sl_dta_refusal_name((enum sl_dta_refusal)r), "unknown");
+	for (int r = 0; r < DTA_REFUSALS; r++)
+		assert_string_not_equal(dta_refusal_name((enum dta_refusal)r), "unknown");
 }
 
 /* Only the last hop of the last item is wrong: all of them are looked at. */
@@ -330,51 +321,51 @@ static void every_hop_of_a_block_is_checked(void **state)
 	size_t n = build(p, sizeof(p), &valid[3], 40, 0);
 
 	(void)state;
-	assert_int_equal(parse(p, n), SL_DTA_FINE);
+	assert_int_equal(parse(p, n), DTA_FINE);
 	p[n - 8] = 5;
-	assert_int_equal(parse(p, n), SL_DTA_BAD_VALUE);
+	assert_int_equal(parse(p, n), DTA_BAD_VALUE);
 }
 
 static void the_builder_refuses_what_the_parser_refuses(void **state)
 {
 	uint8_t p[2048], value[1024] = {0};
-	struct sl_dta_header h = {0};
-	struct sl_dta_builder b;
-	struct sl_dta_block s;
+	struct dta_header h = {0};
+	struct dta_builder b;
+	struct dta_block s;
 
 	(void)state;
-	sl_dta_begin(&b, p, sizeof(p), &h);
+	dta_begin(&b, p, sizeof(p), &h);
 	s = valid[0];
 	s.copies = 0;
-	assert_int_equal(sl_dta_put(&b, &s, value, value), -EINVAL);
+	assert_int_equal(dta_put(&b, &s, value, value), -EINVAL);
 	s = valid[0];
 	s.key_bytes = 65;
-	assert_int_equal(sl_dta_put(&b, &s, value, value), -EINVAL);
+	assert_int_equal(dta_put(&b, &s, value, value), -EINVAL);
 	s = valid[0];
 	s.opcode = 9;
-	assert_int_equal(sl_dta_put(&b, &s, value, value), -EINVAL);
-	assert_int_equal(sl_dta_put(&b, &valid[3], value, value), -EINVAL); /* hop 0 of 0 */
-	assert_int_equal(sl_dta_put(&b, &valid[3], value, hop_value), 0);
-	assert_int_equal(sl_dta_put(&b, &valid[3], value, value), -EINVAL); /* in an open block */
-	assert_int_equal(sl_dta_parse(p, sl_dta_end(&b), &got), SL_DTA_FINE);
+	assert_int_equal(dta_put(&b, &s, value, value), -EINVAL);
+	assert_int_equal(dta_put(&b, &valid[3], value, value), -EINVAL); /* hop 0 of 0 */
+	assert_int_equal(dta_put(&b, &valid[3], value, hop_value), 0);
+	assert_int_equal(dta_put(&b, &valid[3], value, value), -EINVAL); /* in an open block */
+	assert_int_equal(dta_parse(p, dta_end(&b), &got), DTA_FINE);
 	assert_int_equal(got.header.reports, 1);
-	sl_dta_begin(&b, p, 200, &h);
-	assert_int_equal(sl_dta_put(&b, &valid[4], value, value), -EMSGSIZE);
-	assert_int_equal(sl_dta_end(&b), 0);
+	dta_begin(&b, p, 200, &h);
+	assert_int_equal(dta_put(&b, &valid[4], value, value), -EMSGSIZE);
+	assert_int_equal(dta_end(&b), 0);
 }
 
-/* ---- the original's: what its generators and its switch send ---------------------------------------- */
+/* ---- the original's: what its generators and its switch send ---- */
 
-static enum sl_dta_refusal legacy(enum sl_dta_legacy form, const void *bytes, size_t n)
+static enum dta_refusal legacy(enum dta_legacy form, const void *bytes, size_t n)
 {
 	static uint8_t *exact; /* got points into it */
-	enum sl_dta_refusal r;
+	enum dta_refusal r;
 
 	free(exact);
 	exact = malloc(n ? n : 1);
 	assert_non_null(exact);
 	memcpy(exact, bytes, n);
-	r = sl_dta_parse_legacy(exact, n, form, 5, &got);
+	r = dta_parse_legacy(exact, n, form, 5, &got);
 	if (r) {
 		free(exact);
 		exact = NULL;
@@ -390,36 +381,36 @@ static void both_forms_of_the_original_are_read(void **state)
 	static const uint8_t b_append[] = {2, 7, 0, 0, 0, 1, 2, 1, 2, 3, 4};
 	static const uint8_t b_increment[] = {3, 1, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0};
 	static const uint8_t b_card[] = {4, 1, 0xc0, 0, 0, 0, 1, 5, 9, 9, 9, 9};
-	struct sl_dta_block *b = &got.block[0];
+	struct dta_block *b = &got.block[0];
 
 	(void)state;
-	assert_int_equal(legacy(SL_DTA_LEGACY_A, a_write, sizeof(a_write)), SL_DTA_FINE);
+	assert_int_equal(legacy(DTA_LEGACY_A, a_write, sizeof(a_write)), DTA_FINE);
 	assert_int_equal(got.header.blocks, 1);
 	assert_int_equal(got.header.reports, 1);
-	assert_int_equal(b->flags, SL_DTA_IMMEDIATE);
+	assert_int_equal(b->flags, DTA_IMMEDIATE);
 	assert_int_equal(b->copies, 2);
-	assert_int_equal(b->store, SL_DTA_KEYWRITE);
+	assert_int_equal(b->store, DTA_KEYWRITE);
 	assert_memory_equal(b->items, a_write + 3, 8);
 	assert_int_equal(b->value_bytes, 4);
 
-	assert_int_equal(legacy(SL_DTA_LEGACY_B, b_write, sizeof(b_write)), SL_DTA_FINE);
+	assert_int_equal(legacy(DTA_LEGACY_B, b_write, sizeof(b_write)), DTA_FINE);
 	assert_int_equal(got.header.sequence, 200);
-	assert_int_equal(got.header.flags, SL_DTA_ACK_WANTED);
-	assert_int_equal(b->flags, SL_DTA_ESSENTIAL);
+	assert_int_equal(got.header.flags, DTA_ACK_WANTED);
+	assert_int_equal(b->flags, DTA_ESSENTIAL);
 	assert_int_equal(b->copies, 4);
 	assert_int_equal(b->value_bytes, 12);
 	assert_memory_equal(b->items, b_write + 4, 16);
 
-	assert_int_equal(legacy(SL_DTA_LEGACY_B, b_append, sizeof(b_append)), SL_DTA_FINE);
+	assert_int_equal(legacy(DTA_LEGACY_B, b_append, sizeof(b_append)), DTA_FINE);
 	assert_int_equal(b->copies, 0);
-	assert_int_equal(b->store, SL_DTA_APPEND);
+	assert_int_equal(b->store, DTA_APPEND);
 	assert_memory_equal(b->items, b_append + 3, 8);
 
-	assert_int_equal(legacy(SL_DTA_LEGACY_B, b_increment, sizeof(b_increment)), SL_DTA_FINE);
+	assert_int_equal(legacy(DTA_LEGACY_B, b_increment, sizeof(b_increment)), DTA_FINE);
 	assert_int_equal(b->value_bytes, 8);
 	assert_memory_equal(b->items, b_increment + 4, 12);
 
-	assert_int_equal(legacy(SL_DTA_LEGACY_B, b_card, sizeof(b_card)), SL_DTA_FINE);
+	assert_int_equal(legacy(DTA_LEGACY_B, b_card, sizeof(b_card)), DTA_FINE);
 	assert_int_equal(b->copies, 1);
 	assert_int_equal(b->value_bytes, 8);
 	assert_memory_equal(b->items, ((uint8_t[]){0, 0, 0, 1, 4, 5, 0, 0, 9, 9, 9, 9}), 12);
@@ -431,55 +422,54 @@ static void what_is_wrong_with_an_originals_packet_is_refused(void **state)
 	static const uint8_t sizes[5][4] = {{0}, {4, 12, 28}, {4}, {8}, {4}};
 
 	(void)state;
-	assert_int_equal(legacy(SL_DTA_LEGACY_NONE, p, 12), SL_DTA_BAD_VERSION);
+	assert_int_equal(legacy(DTA_LEGACY_NONE, p, 12), DTA_BAD_VERSION);
 	for (uint8_t op = 1; op <= 4; op++) {
 		for (size_t n = 0; n < 64; n++) {
 			size_t before = 3 + (op == 2 ? 4 : 5);
-			enum sl_dta_refusal r;
+			enum dta_refusal r;
 			bool fits = false;
 
 			p[0] = op;
 			p[3] = 1;
 			p[7] = 1; /* a hop */
-			r = legacy(SL_DTA_LEGACY_B, p, n);
+			r = legacy(DTA_LEGACY_B, p, n);
 			for (uint32_t i = 0; i < 3; i++)
 				fits |= sizes[op][i] && n == before + sizes[op][i];
-			assert_int_equal(r == SL_DTA_FINE, fits);
+			assert_int_equal(r == DTA_FINE, fits);
 			if (n < before + sizes[op][0])
-				assert_int_equal(r, SL_DTA_TRUNCATED);
+				assert_int_equal(r, DTA_TRUNCATED);
 			else if (!fits && (op != 1 || n > before + 28))
-				assert_int_equal(r, SL_DTA_OVERSIZED);
+				assert_int_equal(r, DTA_OVERSIZED);
 		}
 	}
 	p[0] = 1;
 	for (uint32_t n = 0; n < 256; n++) {
 		p[3] = (uint8_t)n;
-		assert_int_equal(legacy(SL_DTA_LEGACY_B, p, 12),
-				 n >= 1 && n <= 8 ? SL_DTA_FINE : SL_DTA_BAD_COPIES);
+		assert_int_equal(legacy(DTA_LEGACY_B, p, 12),
+				 n >= 1 && n <= 8 ? DTA_FINE : DTA_BAD_COPIES);
 	}
 	p[0] = 4;
 	for (uint32_t hop = 0; hop < 256; hop++) {
 		p[7] = (uint8_t)hop;
-		assert_int_equal(legacy(SL_DTA_LEGACY_B, p, 12),
-				 hop >= 1 && hop <= 5 ? SL_DTA_FINE : SL_DTA_BAD_VALUE);
+		assert_int_equal(legacy(DTA_LEGACY_B, p, 12),
+				 hop >= 1 && hop <= 5 ? DTA_FINE : DTA_BAD_VALUE);
 	}
 	for (uint32_t op = 0; op < 256; op++) {
 		p[0] = (uint8_t)op;
 		if (op < 1 || op > 4)
-			assert_int_equal(legacy(SL_DTA_LEGACY_B, p, 12),
-					 op == SL_DTA_MAGIC ? SL_DTA_BAD_VERSION
-							    : SL_DTA_BAD_OPCODE);
+			assert_int_equal(legacy(DTA_LEGACY_B, p, 12),
+					 op == DTA_MAGIC ? DTA_BAD_VERSION : DTA_BAD_OPCODE);
 	}
-	sl_dta_legacy_answer(200, true, p);
+	dta_legacy_answer(200, true, p);
 	assert_memory_equal(p, ((uint8_t[]){200, 0x80}), 2);
-	sl_dta_legacy_answer(3, false, p);
+	dta_legacy_answer(3, false, p);
 	assert_memory_equal(p, ((uint8_t[]){3, 0}), 2);
-	legacy(SL_DTA_LEGACY_B, p, 0); /* lets go of the last */
+	legacy(DTA_LEGACY_B, p, 0); /* lets go of the last */
 }
 
 static void what_is_built_for_the_original_reads_as_put(void **state)
 {
-	struct sl_dta_block s = {.key_bytes = 4, .flags = SL_DTA_ESSENTIAL};
+	struct dta_block s = {.key_bytes = 4, .flags = DTA_ESSENTIAL};
 	uint8_t value[28] = {1, 5, 0, 0, 7}, p[40];
 
 	(void)state;
@@ -494,38 +484,38 @@ static void what_is_built_for_the_original_reads_as_put(void **state)
 			s.opcode = op;
 			s.copies = op == 2 ? 0 : 1;
 			s.value_bytes = n;
-			bytes = sl_dta_build_legacy(SL_DTA_LEGACY_B, 9, &s, "abcd", value, p, 40);
+			bytes = dta_build_legacy(DTA_LEGACY_B, 9, &s, "abcd", value, p, 40);
 			assert_int_equal(bytes > 0, fits);
 			if (!fits)
 				continue;
-			assert_int_equal(legacy(SL_DTA_LEGACY_B, p, bytes), SL_DTA_FINE);
+			assert_int_equal(legacy(DTA_LEGACY_B, p, bytes), DTA_FINE);
 			assert_int_equal(got.header.sequence, 9);
 			assert_int_equal(got.block[0].opcode, op);
-			assert_int_equal(got.block[0].flags, SL_DTA_ESSENTIAL);
+			assert_int_equal(got.block[0].flags, DTA_ESSENTIAL);
 			assert_memory_equal(got.block[0].items, "abcd", 4);
 			assert_memory_equal(got.block[0].items + 4, value, n);
-			bytes = sl_dta_build_legacy(SL_DTA_LEGACY_A, 9, &s, "abcd", value, p, 40);
-			assert_int_equal(legacy(SL_DTA_LEGACY_A, p, bytes), SL_DTA_FINE);
+			bytes = dta_build_legacy(DTA_LEGACY_A, 9, &s, "abcd", value, p, 40);
+			assert_int_equal(legacy(DTA_LEGACY_A, p, bytes), DTA_FINE);
 			assert_memory_equal(got.block[0].items + 4, value, n);
 		}
 	}
-	legacy(SL_DTA_LEGACY_B, p, 0); /* lets go of the last */
+	legacy(DTA_LEGACY_B, p, 0); /* lets go of the last */
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static void answers_come_out_as_they_went_in(void **state)
 {
-	uint8_t p[SL_DTA_ANSWER_BYTES + 8 * SL_DTA_RANGES_MAX + SL_DTA_MAC_BYTES + 1];
-	struct sl_dta_answer a, b;
+	uint8_t p[DTA_ANSWER_BYTES + 8 * DTA_RANGES_MAX + DTA_MAC_BYTES + 1];
+	struct dta_answer a, b;
 
 	(void)state;
-	for (uint32_t n = 0; n <= SL_DTA_RANGES_MAX; n++) {
-		size_t bytes = SL_DTA_ANSWER_BYTES + 8 * n;
+	for (uint32_t n = 0; n <= DTA_RANGES_MAX; n++) {
+		size_t bytes = DTA_ANSWER_BYTES + 8 * n;
 
 		memset(p, 0, sizeof(p));
 		memset(&a, 0, sizeof(a));
-		a.type = n % 2 ? SL_DTA_ACK : SL_DTA_NACK;
+		a.type = n % 2 ? DTA_ACK : DTA_NACK;
 		a.ranges = (uint8_t)n;
 		a.reporter = 1;
 		a.incarnation = 2;
@@ -535,33 +525,33 @@ static void answers_come_out_as_they_went_in(void **state)
 			a.range[i].first = ~0u - i;
 			a.range[i].count = i + 1;
 		}
-		assert_int_equal(sl_dta_answer_build(&a, p, bytes - 1), 0);
-		assert_int_equal(sl_dta_answer_build(&a, p, bytes), bytes);
+		assert_int_equal(dta_answer_build(&a, p, bytes - 1), 0);
+		assert_int_equal(dta_answer_build(&a, p, bytes), bytes);
 		for (size_t cut = 0; cut < bytes; cut++)
-			assert_int_equal(sl_dta_answer_parse(p, cut, &b), SL_DTA_TRUNCATED);
-		assert_int_equal(sl_dta_answer_parse(p, bytes, &b), SL_DTA_FINE);
+			assert_int_equal(dta_answer_parse(p, cut, &b), DTA_TRUNCATED);
+		assert_int_equal(dta_answer_parse(p, bytes, &b), DTA_FINE);
 		assert_memory_equal(&a, &b, sizeof(a));
-		assert_int_equal(sl_dta_answer_parse(p, bytes + 1, &b), SL_DTA_OVERSIZED);
-		assert_int_equal(sl_dta_answer_parse(p, bytes + SL_DTA_MAC_BYTES, &b), SL_DTA_FINE);
+		assert_int_equal(dta_answer_parse(p, bytes + 1, &b), DTA_OVERSIZED);
+		assert_int_equal(dta_answer_parse(p, bytes + DTA_MAC_BYTES, &b), DTA_FINE);
 	}
-	a.ranges = SL_DTA_RANGES_MAX + 1;
-	assert_int_equal(sl_dta_answer_build(&a, p, sizeof(p)), 0);
-	p[3] = SL_DTA_RANGES_MAX + 1;
-	assert_int_equal(sl_dta_answer_parse(p, sizeof(p), &b), SL_DTA_BAD_COUNT);
+	a.ranges = DTA_RANGES_MAX + 1;
+	assert_int_equal(dta_answer_build(&a, p, sizeof(p)), 0);
+	p[3] = DTA_RANGES_MAX + 1;
+	assert_int_equal(dta_answer_parse(p, sizeof(p), &b), DTA_BAD_COUNT);
 	p[3] = 1;
-	memset(p + SL_DTA_ANSWER_BYTES + 4, 0, 4);
-	assert_int_equal(sl_dta_answer_parse(p, SL_DTA_ANSWER_BYTES + 8, &b), SL_DTA_BAD_COUNT);
+	memset(p + DTA_ANSWER_BYTES + 4, 0, 4);
+	assert_int_equal(dta_answer_parse(p, DTA_ANSWER_BYTES + 8, &b), DTA_BAD_COUNT);
 	p[3] = 0;
 	p[2] = 3;
-	assert_int_equal(sl_dta_answer_parse(p, SL_DTA_ANSWER_BYTES, &b), SL_DTA_BAD_OPCODE);
+	assert_int_equal(dta_answer_parse(p, DTA_ANSWER_BYTES, &b), DTA_BAD_OPCODE);
 	p[2] = 1;
 	p[23] = 1;
-	assert_int_equal(sl_dta_answer_parse(p, SL_DTA_ANSWER_BYTES, &b), SL_DTA_BAD_FLAGS);
+	assert_int_equal(dta_answer_parse(p, DTA_ANSWER_BYTES, &b), DTA_BAD_FLAGS);
 	p[0] = 1;
-	assert_int_equal(sl_dta_answer_parse(p, SL_DTA_ANSWER_BYTES, &b), SL_DTA_BAD_VERSION);
+	assert_int_equal(dta_answer_parse(p, DTA_ANSWER_BYTES, &b), DTA_BAD_VERSION);
 }
 
-/* ---- authentication --------------------------------------------------------------------------------- */
+/* ---- authentication ---- */
 
 static void hex(const char *text, uint8_t *out)
 {
@@ -586,93 +576,90 @@ static void macs_are_those_of_rfc_4493(void **state)
 		{64, "51f0bebf7e3b9d92fc49741779363cfe"},
 	};
 	uint8_t key[16], p[64 + 16], mac[16];
-	struct sl_dta_key *k;
+	struct dta_key *k;
 
 	(void)state;
 	hex(key_text, key);
-	k = sl_dta_key_new(key, sizeof(key));
+	k = dta_key_new(key, sizeof(key));
 	assert_non_null(k);
 	for (size_t i = 0; i < 4; i++) {
 		hex(message_text, p);
 		hex(vector[i].mac, mac);
-		assert_int_equal(sl_dta_mac_put(k, p, vector[i].bytes), vector[i].bytes + 16);
+		assert_int_equal(dta_mac_put(k, p, vector[i].bytes), vector[i].bytes + 16);
 		assert_memory_equal(p + vector[i].bytes, mac, 16);
-		assert_true(sl_dta_mac_fits(k, p, vector[i].bytes + 16));
+		assert_true(dta_mac_fits(k, p, vector[i].bytes + 16));
 		for (size_t bit = 0; bit < 8 * (vector[i].bytes + 16); bit++) {
 			p[bit / 8] ^= (uint8_t)(1 << bit % 8);
-			assert_false(sl_dta_mac_fits(k, p, vector[i].bytes + 16));
+			assert_false(dta_mac_fits(k, p, vector[i].bytes + 16));
 			p[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		}
-		assert_false(sl_dta_mac_fits(k, p, 15));
+		assert_false(dta_mac_fits(k, p, 15));
 	}
-	sl_dta_key_free(k);
+	dta_key_free(k);
 	for (size_t bytes = 0; bytes < 40; bytes++)
 		if (bytes != 16)
-			assert_null(sl_dta_key_new(message_text, bytes));
-	assert_null(sl_dta_key_new(NULL, 16));
+			assert_null(dta_key_new(message_text, bytes));
+	assert_null(dta_key_new(NULL, 16));
 }
 
 static void keys_are_found_by_reporter_then_tenant(void **state)
 {
-	struct sl_dta_auth *a = sl_dta_auth_new();
+	struct dta_auth *a = dta_auth_new();
 	uint8_t key[16] = {1}, other[16] = {2}, p[256] = {0};
-	struct sl_dta_key *k = sl_dta_key_new(key, 16), *o = sl_dta_key_new(other, 16);
-	uint64_t now = 1000 * SL_DTA_SKEW_NS;
-	struct sl_dta_header h = {
-		.flags = SL_DTA_AUTHENTICATED, .tenant = 3, .reporter = 5, .time_ns = now};
-	struct sl_dta_builder b;
+	struct dta_key *k = dta_key_new(key, 16), *o = dta_key_new(other, 16);
+	uint64_t now = 1000 * DTA_SKEW_NS;
+	struct dta_header h = {
+		.flags = DTA_AUTHENTICATED, .tenant = 3, .reporter = 5, .time_ns = now};
+	struct dta_builder b;
 	size_t n;
 
 	(void)state;
 	assert_non_null(a);
-	assert_int_equal(sl_dta_auth_key(a, 3, -1, key, 15), -EINVAL);
-	assert_int_equal(sl_dta_auth_key(a, 3, -1, key, 17), -EINVAL);
-	assert_int_equal(sl_dta_auth_key(a, 3, -2, key, 16), -EINVAL);
-	sl_dta_begin(&b, p, sizeof(p), &h);
-	assert_int_equal(sl_dta_put(&b, &valid[0], p + 200, p + 200), 0);
-	n = sl_dta_mac_put(k, p, sl_dta_end(&b));
-	assert_int_equal(sl_dta_parse(p, n, &got), SL_DTA_FINE);
-	assert_int_equal(sl_dta_auth_check(a, &got.header, p, n, now), SL_DTA_BAD_MAC);
-	assert_int_equal(sl_dta_auth_key(a, 3, -1, key, 16), 0);
-	assert_int_equal(sl_dta_auth_check(a, &got.header, p, n, now), SL_DTA_FINE);
-	assert_int_equal(sl_dta_auth_check(a, &got.header, p, n, now + SL_DTA_SKEW_NS),
-			 SL_DTA_FINE);
-	assert_int_equal(sl_dta_auth_check(a, &got.header, p, n, now + SL_DTA_SKEW_NS + 1),
-			 SL_DTA_REPLAYED);
-	assert_int_equal(sl_dta_auth_check(a, &got.header, p, n, now - SL_DTA_SKEW_NS - 1),
-			 SL_DTA_REPLAYED);
+	assert_int_equal(dta_auth_key(a, 3, -1, key, 15), -EINVAL);
+	assert_int_equal(dta_auth_key(a, 3, -1, key, 17), -EINVAL);
+	assert_int_equal(dta_auth_key(a, 3, -2, key, 16), -EINVAL);
+	dta_begin(&b, p, sizeof(p), &h);
+	assert_int_equal(dta_put(&b, &valid[0], p + 200, p + 200), 0);
+	n = dta_mac_put(k, p, dta_end(&b));
+	assert_int_equal(dta_parse(p, n, &got), DTA_FINE);
+	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_BAD_MAC);
+	assert_int_equal(dta_auth_key(a, 3, -1, key, 16), 0);
+	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_FINE);
+	assert_int_equal(dta_auth_check(a, &got.header, p, n, now + DTA_SKEW_NS), DTA_FINE);
+	assert_int_equal(dta_auth_check(a, &got.header, p, n, now + DTA_SKEW_NS + 1), DTA_REPLAYED);
+	assert_int_equal(dta_auth_check(a, &got.header, p, n, now - DTA_SKEW_NS - 1), DTA_REPLAYED);
 	/* Its own key goes before the tenant's. */
-	assert_int_equal(sl_dta_auth_key(a, 3, 5, other, 16), 0);
-	assert_int_equal(sl_dta_auth_check(a, &got.header, p, n, now), SL_DTA_BAD_MAC);
-	n = sl_dta_mac_put(o, p, n - 16);
-	assert_int_equal(sl_dta_auth_check(a, &got.header, p, n, now), SL_DTA_FINE);
-	assert_int_equal(sl_dta_auth_key(a, 3, 5, NULL, 0), 0);
-	assert_int_equal(sl_dta_auth_check(a, &got.header, p, n, now), SL_DTA_BAD_MAC);
+	assert_int_equal(dta_auth_key(a, 3, 5, other, 16), 0);
+	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_BAD_MAC);
+	n = dta_mac_put(o, p, n - 16);
+	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_FINE);
+	assert_int_equal(dta_auth_key(a, 3, 5, NULL, 0), 0);
+	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_BAD_MAC);
 	/* Without a MAC: taken, unless the tenant is to have one. */
 	h.flags = 0;
-	assert_int_equal(sl_dta_auth_check(a, &h, p, n, now), SL_DTA_FINE);
-	sl_dta_auth_require(a, 3, true);
-	assert_int_equal(sl_dta_auth_check(a, &h, p, n, now), SL_DTA_BAD_MAC);
-	sl_dta_auth_require(a, 3, false);
-	assert_int_equal(sl_dta_auth_check(a, &h, p, n, now), SL_DTA_FINE);
+	assert_int_equal(dta_auth_check(a, &h, p, n, now), DTA_FINE);
+	dta_auth_require(a, 3, true);
+	assert_int_equal(dta_auth_check(a, &h, p, n, now), DTA_BAD_MAC);
+	dta_auth_require(a, 3, false);
+	assert_int_equal(dta_auth_check(a, &h, p, n, now), DTA_FINE);
 	/* Many, in any order. */
 	for (uint32_t i = 0; i < 5000; i++) {
 		key[0] = (uint8_t)(i * 7919 % 5000);
 		key[1] = (uint8_t)(i * 7919 % 5000 >> 8);
-		assert_int_equal(sl_dta_auth_key(a, 9, i * 7919 % 5000, key, 16), 0);
+		assert_int_equal(dta_auth_key(a, 9, i * 7919 % 5000, key, 16), 0);
 	}
 	for (uint32_t i = 0; i < 5000; i++) {
 		key[0] = (uint8_t)i;
 		key[1] = (uint8_t)(i >> 8);
-		sl_dta_key_free(k);
-		k = sl_dta_key_new(key, 16);
-		n = sl_dta_mac_put(k, p, 32);
-		assert_true(sl_dta_mac_fits(sl_dta_auth_find(a, 9, i), p, n));
+		dta_key_free(k);
+		k = dta_key_new(key, 16);
+		n = dta_mac_put(k, p, 32);
+		assert_true(dta_mac_fits(dta_auth_find(a, 9, i), p, n));
 	}
-	assert_null(sl_dta_auth_find(a, 9, 5000));
-	sl_dta_key_free(k);
-	sl_dta_key_free(o);
-	sl_dta_auth_free(a);
+	assert_null(dta_auth_find(a, 9, 5000));
+	dta_key_free(k);
+	dta_key_free(o);
+	dta_auth_free(a);
 }
 
 static void key_files_are_32_digits(void **state)
@@ -703,13 +690,13 @@ static void key_files_are_32_digits(void **state)
 		assert_int_equal(ftruncate(fd, 0), 0);
 		assert_int_equal(pwrite(fd, file[i].text, strlen(file[i].text), 0),
 				 strlen(file[i].text));
-		assert_int_equal(sl_dta_key_read(path, key), file[i].good ? 0 : -EINVAL);
+		assert_int_equal(dta_key_read(path, key), file[i].good ? 0 : -EINVAL);
 		if (file[i].good)
 			assert_memory_equal(key, right, 16);
 	}
 	close(fd);
 	unlink(path);
-	assert_int_equal(sl_dta_key_read(path, key), -ENOENT);
+	assert_int_equal(dta_key_read(path, key), -ENOENT);
 }
 
 /* Of one file, whatever wrote it: both ends of a channel read it by this. */
@@ -723,7 +710,7 @@ static void a_secret_is_a_file_without_the_white_space_at_its_end(void **state)
 		    {300, "\r\n", 300}, {4096, "", 4096},      {4096, "x", -EINVAL},
 		    {15, "", -EINVAL},	{15, "\r\n ", -EINVAL}};
 	const char *folder = getenv("TMPDIR");
-	static uint8_t text[4096], secret[SL_DTA_SECRET_MAX];
+	static uint8_t text[4096], secret[DTA_SECRET_MAX];
 	char path[256];
 	int fd;
 
@@ -739,13 +726,13 @@ static void a_secret_is_a_file_without_the_white_space_at_its_end(void **state)
 		assert_int_equal(ftruncate(fd, 0), 0);
 		assert_int_equal(pwrite(fd, text, n, 0), n);
 		assert_int_equal(pwrite(fd, file[i].end, more, (off_t)n), more);
-		assert_int_equal(sl_dta_secret_read(path, secret), file[i].is);
+		assert_int_equal(dta_secret_read(path, secret), file[i].is);
 		if (file[i].is > 0)
 			assert_memory_equal(secret, text, n);
 	}
 	close(fd);
 	unlink(path);
-	assert_int_equal(sl_dta_secret_read(path, secret), -ENOENT);
+	assert_int_equal(dta_secret_read(path, secret), -ENOENT);
 }
 
 int main(void)

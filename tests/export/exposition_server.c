@@ -13,21 +13,21 @@
 
 static ssize_t stream_read(void *arg, char *buf, size_t max)
 {
-	return sl_render_read(arg, buf, max);
+	return export_render_read(arg, buf, max);
 }
 
 static void stream_done(void *arg)
 {
-	sl_render_free(arg);
+	export_render_free(arg);
 }
 
-static void on_text(struct sl_http_request *req, void *arg)
+static void on_text(struct http_request *req, void *arg)
 {
-	sl_http_reply_stream(req, 200, sl_format_content_type(SL_FORMAT_TEXT), stream_read,
-			     stream_done, sl_render_new(arg, SL_FORMAT_TEXT));
+	http_reply_stream(req, 200, export_format_content_type(EXPORT_FORMAT_TEXT), stream_read,
+			  stream_done, export_render_new(arg, EXPORT_FORMAT_TEXT));
 }
 
-/* ---- many series ------------------------------------------------------------------------------- */
+/* ---- many series ---- */
 
 struct many {
 	uint64_t next, end;
@@ -47,16 +47,16 @@ static void *many_begin(void *ctx)
 	return m;
 }
 
-static int many_family(void *walk, struct sl_family *out)
+static int many_family(void *walk, struct export_family *out)
 {
 	struct many *m = walk;
 
-	*out = (struct sl_family){
-		.name = "many_items", .help = "Many", .unit = "", .type = SL_FAMILY_GAUGE};
+	*out = (struct export_family){
+		.name = "many_items", .help = "Many", .unit = "", .type = EXPORT_FAMILY_GAUGE};
 	return m->begun ? 0 : (m->begun = true);
 }
 
-static int many_series(void *walk, struct sl_series *out)
+static int many_series(void *walk, struct export_series *out)
 {
 	struct many *m = walk;
 	uint64_t i = m->next++;
@@ -73,7 +73,7 @@ static int many_series(void *walk, struct sl_series *out)
 	out->label_keys = many_keys;
 	out->label_values = m->values;
 	out->label_count = 3;
-	out->value_type = SL_VALUE_U64;
+	out->value_type = EXPORT_VALUE_U64;
 	out->value.u64 = i * 1000003;
 	return 1;
 }
@@ -81,21 +81,20 @@ static int many_series(void *walk, struct sl_series *out)
 int main(int argc, char **argv)
 {
 	uint64_t series = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
-	struct sl_source shop = fixture_source(&fixture_shop);
-	struct sl_source many = {&series, many_begin, many_family, many_series, free};
+	struct export_source shop = fixture_source(&fixture_shop);
+	struct export_source many = {&series, many_begin, many_family, many_series, free};
 	char error[256];
-	struct sl_http *h;
-	int stop = sl_stop_fd();
+	struct http *h;
+	int stop = base_stop_fd();
 
-	h = sl_http_new(&(struct sl_http_opts){.listen = "127.0.0.1:0"}, error, sizeof(error));
-	if (!h || sl_export_route(h, "/metrics", &shop) || sl_export_route(h, "/many", &many) ||
-	    sl_http_route(h, "GET", "/text", on_text, &shop) ||
-	    sl_http_start(h, error, sizeof(error))) {
+	h = http_new(&(struct http_opts){.listen = "127.0.0.1:0"}, error, sizeof(error));
+	if (!h || export_route(h, "/metrics", &shop) || export_route(h, "/many", &many) ||
+	    http_route(h, "GET", "/text", on_text, &shop) || http_start(h, error, sizeof(error))) {
 		fprintf(stderr, "%s\n", error);
 		return 1;
 	}
-	sl_ready("address=%s", sl_http_address(h));
-	sl_stop_wait(stop, -1);
-	sl_http_free(h);
+	base_ready("address=%s", http_address(h));
+	base_stop_wait(stop, -1);
+	http_free(h);
 	return fixture_shop.walks != 0;
 }

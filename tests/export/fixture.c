@@ -36,7 +36,7 @@ static void end(void *walk)
 	free(w);
 }
 
-static int next_family(void *walk, struct sl_family *out)
+static int next_family(void *walk, struct export_family *out)
 {
 	struct walk *w = walk;
 
@@ -49,7 +49,7 @@ static int next_family(void *walk, struct sl_family *out)
 }
 
 /* As a collector would: labels escaped once, and both forms given. */
-static int next_series(void *walk, struct sl_series *out)
+static int next_series(void *walk, struct export_series *out)
 {
 	struct walk *w = walk;
 	const struct fixture_family *f = &w->f->families[w->family - 1];
@@ -86,16 +86,16 @@ static int next_series(void *walk, struct sl_series *out)
 	return 1;
 }
 
-struct sl_source fixture_source(struct fixture *f)
+struct export_source fixture_source(struct fixture *f)
 {
-	return (struct sl_source){.ctx = f,
-				  .begin = begin,
-				  .next_family = next_family,
-				  .next_series = next_series,
-				  .end = end};
+	return (struct export_source){.ctx = f,
+				      .begin = begin,
+				      .next_family = next_family,
+				      .next_series = next_series,
+				      .end = end};
 }
 
-/* ---- the golden source ------------------------------------------------------------------------ */
+/* ---- the golden source ---- */
 
 #define CREATED 1700000000123456789ull
 
@@ -187,28 +187,29 @@ static const struct fixture_series state[] = {
 };
 
 static const struct fixture_family families[] = {
-	FAMILY("app:mode", "What it is at", "", SL_FAMILY_STATESET, state),
-	FAMILY("build", "Build", "ignored", SL_FAMILY_INFO, build),
+	FAMILY("app:mode", "What it is at", "", EXPORT_FAMILY_STATESET, state),
+	FAMILY("build", "Build", "ignored", EXPORT_FAMILY_INFO, build),
 	/* clashes with the info's sample */
-	FAMILY("build_info", "A gauge", "", SL_FAMILY_GAUGE, plain),
-	FAMILY("cpu_seconds", "CPU time\\spent\nin \"all\"", "seconds", SL_FAMILY_COUNTER, seconds),
-	FAMILY("http_requests", "Requests", "requests", SL_FAMILY_COUNTER, requests),
+	FAMILY("build_info", "A gauge", "", EXPORT_FAMILY_GAUGE, plain),
+	FAMILY("cpu_seconds", "CPU time\\spent\nin \"all\"", "seconds", EXPORT_FAMILY_COUNTER,
+	       seconds),
+	FAMILY("http_requests", "Requests", "requests", EXPORT_FAMILY_COUNTER, requests),
 	/* the same name as a counter, another type */
-	FAMILY("http_requests", "Requests under way", "", SL_FAMILY_GAUGE, plain),
-	FAMILY("http_requests_a", "", "", SL_FAMILY_GAUGE, plain),
-	FAMILY("http_requests_gauge", "", "", SL_FAMILY_GAUGE, plain),
-	FAMILY("http_requests_total", "", "", SL_FAMILY_GAUGE, plain),
-	FAMILY("latency_seconds", "Latency", "seconds", SL_FAMILY_HISTOGRAM, latency),
-	FAMILY("latency_seconds_count", "", "", SL_FAMILY_COUNTER, plain),
-	FAMILY("queue", "", "queue", SL_FAMILY_GAUGE, queue),
-	FAMILY("size_bytes", "Sizes", "bytes", SL_FAMILY_HISTOGRAM, sizes),
-	FAMILY("temperature_celsius", "T", "celsius", SL_FAMILY_GAUGE, temperature),
+	FAMILY("http_requests", "Requests under way", "", EXPORT_FAMILY_GAUGE, plain),
+	FAMILY("http_requests_a", "", "", EXPORT_FAMILY_GAUGE, plain),
+	FAMILY("http_requests_gauge", "", "", EXPORT_FAMILY_GAUGE, plain),
+	FAMILY("http_requests_total", "", "", EXPORT_FAMILY_GAUGE, plain),
+	FAMILY("latency_seconds", "Latency", "seconds", EXPORT_FAMILY_HISTOGRAM, latency),
+	FAMILY("latency_seconds_count", "", "", EXPORT_FAMILY_COUNTER, plain),
+	FAMILY("queue", "", "queue", EXPORT_FAMILY_GAUGE, queue),
+	FAMILY("size_bytes", "Sizes", "bytes", EXPORT_FAMILY_HISTOGRAM, sizes),
+	FAMILY("temperature_celsius", "T", "celsius", EXPORT_FAMILY_GAUGE, temperature),
 };
 
 struct fixture fixture_kinds = {.families = families,
 				.count = sizeof(families) / sizeof(*families)};
 
-/* ---- the source that Prometheus scrapes -------------------------------------------------------- */
+/* ---- the source that Prometheus scrapes ---- */
 
 static const struct fixture_series shop_requests[] = {
 	{.s = {U64(123456789)}, .labels = {{"code", "200"}, {"path", "/cart"}}},
@@ -264,15 +265,15 @@ static const struct fixture_series shop_state[] = {
 };
 
 static const struct fixture_family shop_families[] = {
-	FAMILY("shop_build", "Build", "", SL_FAMILY_INFO, build),
-	FAMILY("shop_cpu_seconds", "CPU time", "seconds", SL_FAMILY_COUNTER, shop_cpu),
-	FAMILY("shop_latency_seconds", "Time to answer", "seconds", SL_FAMILY_HISTOGRAM,
+	FAMILY("shop_build", "Build", "", EXPORT_FAMILY_INFO, build),
+	FAMILY("shop_cpu_seconds", "CPU time", "seconds", EXPORT_FAMILY_COUNTER, shop_cpu),
+	FAMILY("shop_latency_seconds", "Time to answer", "seconds", EXPORT_FAMILY_HISTOGRAM,
 	       shop_latency),
-	FAMILY("shop_load", "Load", "", SL_FAMILY_GAUGE, shop_load),
-	FAMILY("shop_queue", "Waiting", "", SL_FAMILY_GAUGE, shop_queue),
-	FAMILY("shop_requests", "Requests served", "", SL_FAMILY_COUNTER, shop_requests),
-	FAMILY("shop_size_bytes", "Sizes", "bytes", SL_FAMILY_HISTOGRAM, shop_sizes),
-	FAMILY("shop_state", "What it is at", "", SL_FAMILY_STATESET, shop_state),
+	FAMILY("shop_load", "Load", "", EXPORT_FAMILY_GAUGE, shop_load),
+	FAMILY("shop_queue", "Waiting", "", EXPORT_FAMILY_GAUGE, shop_queue),
+	FAMILY("shop_requests", "Requests served", "", EXPORT_FAMILY_COUNTER, shop_requests),
+	FAMILY("shop_size_bytes", "Sizes", "bytes", EXPORT_FAMILY_HISTOGRAM, shop_sizes),
+	FAMILY("shop_state", "What it is at", "", EXPORT_FAMILY_STATESET, shop_state),
 };
 
 struct fixture fixture_shop = {.families = shop_families,

@@ -14,7 +14,7 @@
 static int numbers(unsigned long count)
 {
 	uint64_t x = 0x9e3779b97f4a7c15u;
-	char buf[SL_NUMBER_MAX + 1];
+	char buf[EXPORT_NUMBER_MAX + 1];
 	double v;
 
 	for (; count; count--) {
@@ -25,7 +25,7 @@ static int numbers(unsigned long count)
 		x ^= x << 17;
 		bits = count % 3 ? x : x & ~0ull << x % 53; /* some with few bits */
 		memcpy(&v, &bits, 8);
-		*sl_print_f64(buf, v) = '\0';
+		*export_print_f64(buf, v) = '\0';
 		printf("%016llx %s\n", (unsigned long long)bits, buf);
 	}
 	return 0;
@@ -33,10 +33,10 @@ static int numbers(unsigned long count)
 
 int main(int argc, char **argv)
 {
-	struct sl_source source = fixture_source(&fixture_kinds);
+	struct export_source source = fixture_source(&fixture_kinds);
 	size_t max = argc > 2 ? strtoul(argv[2], NULL, 10) : 32768;
 	char *buf = malloc(max);
-	struct sl_render *r;
+	struct export_render *r;
 	ssize_t n;
 
 	if (argc < 2 || !buf)
@@ -45,13 +45,13 @@ int main(int argc, char **argv)
 		free(buf);
 		return numbers(argc > 2 ? strtoul(argv[2], NULL, 10) : 1000);
 	}
-	r = sl_render_new(&source, !strcmp(argv[1], "protobuf")	     ? SL_FORMAT_PROTOBUF
-				   : !strcmp(argv[1], "openmetrics") ? SL_FORMAT_OPENMETRICS
-								     : SL_FORMAT_TEXT);
-	sl_render_created(r, argc > 3);
-	while ((n = sl_render_read(r, buf, max)) > 0)
+	r = export_render_new(&source, !strcmp(argv[1], "protobuf")	 ? EXPORT_FORMAT_PROTOBUF
+				       : !strcmp(argv[1], "openmetrics") ? EXPORT_FORMAT_OPENMETRICS
+									 : EXPORT_FORMAT_TEXT);
+	export_render_created(r, argc > 3);
+	while ((n = export_render_read(r, buf, max)) > 0)
 		fwrite(buf, 1, (size_t)n, stdout);
-	sl_render_free(r);
+	export_render_free(r);
 	free(buf);
 	return n < 0;
 }

@@ -24,7 +24,7 @@
 
 #include "http/http.h"
 
-/* ---- a server ----------------------------------------------------------------------------------- */
+/* ---- a server ---- */
 
 static char page[20000]; /* the static file */
 
@@ -56,105 +56,105 @@ static void digits_done(void *arg)
 	free(arg);
 }
 
-static void on_stream(struct sl_http_request *req, void *arg)
+static void on_stream(struct http_request *req, void *arg)
 {
-	const char *bytes = sl_http_query(req, "bytes");
+	const char *bytes = http_query(req, "bytes");
 	struct digits *d = calloc(1, sizeof(*d));
 
 	d->left = bytes ? strtoull(bytes, NULL, 10) : 100;
 	d->fails = arg != NULL;
 	atomic_fetch_add(&streams_begun, 1);
-	sl_http_reply_stream(req, 200, "text/plain; version=0.0.4", digits_read, digits_done, d);
+	http_reply_stream(req, 200, "text/plain; version=0.0.4", digits_read, digits_done, d);
 }
 
-static void on_hello(struct sl_http_request *req, void *arg)
+static void on_hello(struct http_request *req, void *arg)
 {
 	(void)arg;
-	sl_http_reply(req, 200, "text/plain", "hello\n", 6);
+	http_reply(req, 200, "text/plain", "hello\n", 6);
 }
 
-static void on_variable(struct sl_http_request *req, void *arg)
+static void on_variable(struct http_request *req, void *arg)
 {
-	const char *agent = sl_http_header(req, "X-Who"), *q = sl_http_query(req, "q");
+	const char *agent = http_header(req, "X-Who"), *q = http_query(req, "q");
 
-	sl_http_add_header(req, "X-Kind", arg);
-	assert_int_equal(sl_http_add_header(req, "X-Bad", "a\r\nSet-Cookie: b"), -EINVAL);
-	assert_int_equal(sl_http_add_header(req, "Bad: x", "y"), -EINVAL);
-	sl_http_reply_json(req, 200,
-			   json_pack("{s:s,s:s,s:s,s:s,s:s}", "variable", sl_http_variable(req),
-				     "who", agent ? agent : "", "q", q ? q : "", "path",
-				     sl_http_path(req), "method", sl_http_method(req)));
+	http_add_header(req, "X-Kind", arg);
+	assert_int_equal(http_add_header(req, "X-Bad", "a\r\nSet-Cookie: b"), -EINVAL);
+	assert_int_equal(http_add_header(req, "Bad: x", "y"), -EINVAL);
+	http_reply_json(req, 200,
+			json_pack("{s:s,s:s,s:s,s:s,s:s}", "variable", http_variable(req), "who",
+				  agent ? agent : "", "q", q ? q : "", "path", http_path(req),
+				  "method", http_method(req)));
 }
 
-static void on_echo(struct sl_http_request *req, void *arg)
+static void on_echo(struct http_request *req, void *arg)
 {
 	size_t bytes;
-	const void *body = sl_http_body(req, &bytes);
+	const void *body = http_body(req, &bytes);
 
 	(void)arg;
-	sl_http_reply(req, 201, "application/octet-stream", body, bytes);
+	http_reply(req, 201, "application/octet-stream", body, bytes);
 }
 
-static void on_page(struct sl_http_request *req, void *arg)
+static void on_page(struct http_request *req, void *arg)
 {
 	(void)arg;
-	sl_http_reply_static(req, 200, "text/html; charset=utf-8", page, sizeof(page), "v1");
+	http_reply_static(req, 200, "text/html; charset=utf-8", page, sizeof(page), "v1");
 }
 
-static void on_large(struct sl_http_request *req, void *arg)
+static void on_large(struct http_request *req, void *arg)
 {
 	(void)arg;
-	sl_http_reply(req, 200, "application/json", page, sizeof(page));
+	http_reply(req, 200, "application/json", page, sizeof(page));
 }
 
-static void on_nothing(struct sl_http_request *req, void *arg)
+static void on_nothing(struct http_request *req, void *arg)
 {
 	(void)req, (void)arg;
 }
 
-static void on_twice(struct sl_http_request *req, void *arg)
+static void on_twice(struct http_request *req, void *arg)
 {
 	(void)arg;
-	sl_http_reply(req, 200, "text/plain", "first", 5);
-	sl_http_reply(req, 500, "text/plain", "second", 6);
+	http_reply(req, 200, "text/plain", "first", 5);
+	http_reply(req, 500, "text/plain", "second", 6);
 }
 
-static struct sl_http *serve(const struct sl_http_opts *opts)
+static struct http *serve(const struct http_opts *opts)
 {
 	static char kind_one[] = "one", kind_two[] = "two", yes[] = "";
 	char error[256] = "";
-	struct sl_http *h = sl_http_new(opts, error, sizeof(error));
+	struct http *h = http_new(opts, error, sizeof(error));
 
 	if (!h)
 		fail_msg("%s", error);
 	for (size_t i = 0; i < sizeof(page); i++)
 		page[i] = "<p>sidelight</p>\n"[i % 17];
-	assert_int_equal(sl_http_route(h, "GET", "/hello", on_hello, NULL), 0);
-	assert_int_equal(sl_http_route(h, "GET", "/qp/{}", on_variable, kind_one), 0);
-	assert_int_equal(sl_http_route(h, "POST", "/qp/{}/connect", on_variable, kind_two), 0);
-	assert_int_equal(sl_http_route(h, "GET", "/qp/all", on_hello, NULL), 0);
-	assert_int_equal(sl_http_route(h, "POST", "/echo", on_echo, NULL), 0);
-	assert_int_equal(sl_http_route(h, "GET", "/page", on_page, NULL), 0);
-	assert_int_equal(sl_http_route(h, "GET", "/large", on_large, NULL), 0);
-	assert_int_equal(sl_http_route(h, "GET", "/stream", on_stream, NULL), 0);
-	assert_int_equal(sl_http_route(h, "GET", "/broken", on_stream, yes), 0);
-	assert_int_equal(sl_http_route(h, "GET", "/nothing", on_nothing, NULL), 0);
-	assert_int_equal(sl_http_route(h, "GET", "/twice", on_twice, NULL), 0);
-	assert_int_equal(sl_http_route(h, "GET", "relative", on_hello, NULL), -EINVAL);
-	assert_int_equal(sl_http_route(h, "GET", "/rest/{*}", on_variable, kind_one), 0);
-	assert_int_equal(sl_http_route(h, "GET", "/{}/{}", on_hello, NULL), -EINVAL);
-	assert_int_equal(sl_http_route(h, "GET", "/{}/{*}", on_hello, NULL), -EINVAL);
-	assert_int_equal(sl_http_route(h, "GET", "/{*}/a", on_hello, NULL), -EINVAL);
-	if (sl_http_start(h, error, sizeof(error)))
+	assert_int_equal(http_route(h, "GET", "/hello", on_hello, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/qp/{}", on_variable, kind_one), 0);
+	assert_int_equal(http_route(h, "POST", "/qp/{}/connect", on_variable, kind_two), 0);
+	assert_int_equal(http_route(h, "GET", "/qp/all", on_hello, NULL), 0);
+	assert_int_equal(http_route(h, "POST", "/echo", on_echo, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/page", on_page, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/large", on_large, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/stream", on_stream, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/broken", on_stream, yes), 0);
+	assert_int_equal(http_route(h, "GET", "/nothing", on_nothing, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/twice", on_twice, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "relative", on_hello, NULL), -EINVAL);
+	assert_int_equal(http_route(h, "GET", "/rest/{*}", on_variable, kind_one), 0);
+	assert_int_equal(http_route(h, "GET", "/{}/{}", on_hello, NULL), -EINVAL);
+	assert_int_equal(http_route(h, "GET", "/{}/{*}", on_hello, NULL), -EINVAL);
+	assert_int_equal(http_route(h, "GET", "/{*}/a", on_hello, NULL), -EINVAL);
+	if (http_start(h, error, sizeof(error)))
 		fail_msg("%s", error);
 	return h;
 }
 
-/* ---- a client ----------------------------------------------------------------------------------- */
+/* ---- a client ---- */
 
-static int dial(const struct sl_http *h)
+static int dial(const struct http *h)
 {
-	const char *address = sl_http_address(h), *colon = strrchr(address, ':');
+	const char *address = http_address(h), *colon = strrchr(address, ':');
 	struct sockaddr_in v4 = {.sin_family = AF_INET};
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	struct timeval patience = {.tv_sec = 20};
@@ -286,7 +286,7 @@ static struct answer hear(int fd)
 	return a;
 }
 
-static struct answer ask(const struct sl_http *h, const char *request)
+static struct answer ask(const struct http *h, const char *request)
 {
 	int fd = dial(h);
 
@@ -296,7 +296,7 @@ static struct answer ask(const struct sl_http *h, const char *request)
 
 #define CLOSING "Host: x\r\nConnection: close\r\n"
 
-static struct answer get(const struct sl_http *h, const char *path, const char *headers)
+static struct answer get(const struct http *h, const char *path, const char *headers)
 {
 	char request[4096];
 
@@ -329,14 +329,14 @@ static double seconds(void)
 		assert_true(cond);                                               \
 	} while (0)
 
-/* ---- tests --------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
-static const struct sl_http_opts anywhere = {.listen = "127.0.0.1:0"};
+static const struct http_opts anywhere = {.listen = "127.0.0.1:0"};
 
 static void routes_and_errors(void **state)
 {
-	struct sl_http *h = serve(&anywhere);
-	struct sl_http_stats stats;
+	struct http *h = serve(&anywhere);
+	struct http_stats stats;
 	struct answer a;
 
 	(void)state;
@@ -371,17 +371,17 @@ static void routes_and_errors(void **state)
 	free(a.raw);
 	expect(get(h, "/hello", ""), 200, "hello\n"); /* and lives on */
 
-	sl_http_stats(h, &stats);
+	http_stats(h, &stats);
 	assert_int_equal(stats.requests, 14);
 	assert_int_equal(stats.errors_4xx, 6);
 	assert_int_equal(stats.errors_5xx, 1);
-	sl_http_free(h);
-	sl_http_free(NULL);
+	http_free(h);
+	http_free(NULL);
 }
 
 static void head_has_headers_and_no_body(void **state)
 {
-	struct sl_http *h = serve(&anywhere);
+	struct http *h = serve(&anywhere);
 	struct answer a = ask(h, "HEAD /hello HTTP/1.1\r\n" CLOSING "\r\n");
 
 	(void)state;
@@ -395,15 +395,14 @@ static void head_has_headers_and_no_body(void **state)
 	assert_int_equal(a.status, 200);
 	assert_int_equal(a.bytes, 0);
 	free(a.raw);
-	sl_http_free(h);
+	http_free(h);
 	assert_int_equal(atomic_load(&streams_begun), 1);
 	assert_int_equal(atomic_load(&streams_done), 1);
 }
 
 static void bodies_are_bounded(void **state)
 {
-	struct sl_http *h =
-		serve(&(struct sl_http_opts){.listen = "127.0.0.1:0", .max_body = 1000});
+	struct http *h = serve(&(struct http_opts){.listen = "127.0.0.1:0", .max_body = 1000});
 	char request[8192], filler[4001];
 	int fd;
 
@@ -432,12 +431,12 @@ static void bodies_are_bounded(void **state)
 	}
 	free(hear(fd).raw);
 	expect(get(h, "/hello", ""), 200, "hello\n");
-	sl_http_free(h);
+	http_free(h);
 }
 
 static void a_huge_header_is_refused(void **state)
 {
-	struct sl_http *h = serve(&anywhere);
+	struct http *h = serve(&anywhere);
 	size_t bytes = 200000;
 	char *request = malloc(bytes);
 	struct answer a;
@@ -452,7 +451,7 @@ static void a_huge_header_is_refused(void **state)
 	free(a.raw);
 	free(request);
 	expect(get(h, "/hello", ""), 200, "hello\n");
-	sl_http_free(h);
+	http_free(h);
 }
 
 static void gzip_is_sent_to_whom_accepts_it(void **state)
@@ -472,7 +471,7 @@ static void gzip_is_sent_to_whom_accepts_it(void **state)
 		{"Accept-Encoding: ;,,;q=,gzip\r\n", true},
 	};
 	static const char *const paths[] = {"/page", "/large", "/stream?bytes=500000"};
-	struct sl_http *h = serve(&anywhere);
+	struct http *h = serve(&anywhere);
 	struct answer a;
 
 	(void)state;
@@ -499,18 +498,18 @@ static void gzip_is_sent_to_whom_accepts_it(void **state)
 	a = get(h, "/hello", "Accept-Encoding: gzip\r\n");
 	assert_null(find_header(&a, "Content-Encoding"));
 	expect(a, 200, "hello\n");
-	sl_http_free(h);
+	http_free(h);
 
-	h = serve(&(struct sl_http_opts){.listen = "127.0.0.1:0", .no_gzip = true});
+	h = serve(&(struct http_opts){.listen = "127.0.0.1:0", .no_gzip = true});
 	a = get(h, "/page", "Accept-Encoding: gzip\r\n");
 	assert_null(find_header(&a, "Content-Encoding"));
 	expect(a, 200, NULL);
-	sl_http_free(h);
+	http_free(h);
 }
 
 static void an_etag_saves_the_body(void **state)
 {
-	struct sl_http *h = serve(&anywhere);
+	struct http *h = serve(&anywhere);
 	struct answer a = get(h, "/page", "");
 
 	(void)state;
@@ -540,13 +539,13 @@ static void an_etag_saves_the_body(void **state)
 		assert_non_null(find_header(&a, "ETag"));
 		free(a.raw);
 	}
-	sl_http_free(h);
+	http_free(h);
 }
 
 static void a_connection_is_kept_alive(void **state)
 {
-	struct sl_http *h = serve(&anywhere);
-	struct sl_http_stats stats;
+	struct http *h = serve(&anywhere);
+	struct http_stats stats;
 	static const char request[] = "GET /stream?bytes=70000 HTTP/1.1\r\nHost: x\r\n\r\n";
 	int fd = dial(h);
 
@@ -564,31 +563,31 @@ static void a_connection_is_kept_alive(void **state)
 		} while (used < 5 || memcmp(buf + used - 5, "0\r\n\r\n", 5));
 		assert_true(used > 70000);
 	}
-	sl_http_stats(h, &stats);
+	http_stats(h, &stats);
 	assert_int_equal(stats.requests, 50);
 	assert_int_equal(stats.bytes, 50 * 70000);
 	assert_int_equal(stats.connections, 1);
 	close(fd);
-	EVENTUALLY((sl_http_stats(h, &stats), stats.connections == 0));
-	sl_http_free(h);
+	EVENTUALLY((http_stats(h, &stats), stats.connections == 0));
+	http_free(h);
 }
 
 static void a_stream_that_fails_is_not_taken_for_whole(void **state)
 {
-	struct sl_http *h = serve(&anywhere);
+	struct http *h = serve(&anywhere);
 	struct answer a = get(h, "/broken?bytes=100000", "");
 
 	(void)state;
 	assert_int_equal(a.status, 200);
 	assert_false(a.complete);
 	free(a.raw);
-	sl_http_free(h);
+	http_free(h);
 }
 
 static void done_is_called_once_when_the_client_goes_away(void **state)
 {
-	struct sl_http *h = serve(&anywhere);
-	struct sl_http_stats stats;
+	struct http *h = serve(&anywhere);
+	struct http_stats stats;
 	static const char request[] = "GET /stream?bytes=1000000000 HTTP/1.1\r\nHost: x\r\n\r\n";
 
 	(void)state;
@@ -603,7 +602,7 @@ static void done_is_called_once_when_the_client_goes_away(void **state)
 		close(fd); /* unread data: a reset */
 	}
 	EVENTUALLY(atomic_load(&streams_done) == 20);
-	EVENTUALLY((sl_http_stats(h, &stats), stats.connections == 0));
+	EVENTUALLY((http_stats(h, &stats), stats.connections == 0));
 	/* and when the server does */
 	int fds[5];
 	for (int i = 0; i < 5; i++) {
@@ -613,7 +612,7 @@ static void done_is_called_once_when_the_client_goes_away(void **state)
 		say(fds[i], request, sizeof(request) - 1);
 		assert_int_equal(recv(fds[i], &c, 1, 0), 1);
 	}
-	sl_http_free(h);
+	http_free(h);
 	assert_int_equal(atomic_load(&streams_begun), 25);
 	assert_int_equal(atomic_load(&streams_done), 25);
 	for (int i = 0; i < 5; i++)
@@ -622,7 +621,7 @@ static void done_is_called_once_when_the_client_goes_away(void **state)
 
 static void a_slow_client_blocks_nobody(void **state)
 {
-	struct sl_http *h = serve(&(struct sl_http_opts){.listen = "127.0.0.1:0", .threads = 1});
+	struct http *h = serve(&(struct http_opts){.listen = "127.0.0.1:0", .threads = 1});
 	static const char request[] = "GET /stream?bytes=50000000 HTTP/1.1\r\nHost: x\r\n\r\n";
 	int slow[8];
 	double start;
@@ -639,12 +638,12 @@ static void a_slow_client_blocks_nobody(void **state)
 	assert_true(seconds() - start < 10);
 	for (int i = 0; i < 8; i++)
 		close(slow[i]);
-	sl_http_free(h);
+	http_free(h);
 }
 
 static void a_client_that_dawdles_is_cut_off(void **state)
 {
-	struct sl_http *h = serve(&(struct sl_http_opts){.listen = "127.0.0.1:0", .timeout_s = 1});
+	struct http *h = serve(&(struct http_opts){.listen = "127.0.0.1:0", .timeout_s = 1});
 	int fd = dial(h), idle = dial(h);
 	double start = seconds();
 	char c;
@@ -665,38 +664,38 @@ static void a_client_that_dawdles_is_cut_off(void **state)
 	close(fd);
 	close(idle);
 	expect(get(h, "/hello", ""), 200, "hello\n");
-	sl_http_free(h);
+	http_free(h);
 }
 
 static void connections_are_bounded(void **state)
 {
-	struct sl_http *h = serve(&(struct sl_http_opts){
-		.listen = "127.0.0.1:0", .max_connections = 4, .threads = 3});
-	struct sl_http_stats stats;
+	struct http *h = serve(
+		&(struct http_opts){.listen = "127.0.0.1:0", .max_connections = 4, .threads = 3});
+	struct http_stats stats;
 	int fds[10];
 	char c;
 
 	(void)state;
 	for (int i = 0; i < 4; i++)
 		fds[i] = dial(h);
-	EVENTUALLY((sl_http_stats(h, &stats), stats.connections == 4));
+	EVENTUALLY((http_stats(h, &stats), stats.connections == 4));
 	for (int i = 4; i < 10; i++) {
 		fds[i] = dial(h);
 		assert_true(recv(fds[i], &c, 1, 0) <= 0); /* closed at once */
 	}
-	sl_http_stats(h, &stats);
+	http_stats(h, &stats);
 	assert_int_equal(stats.refused_connections, 6);
 	assert_int_equal(stats.connections, 4);
 	for (int i = 0; i < 10; i++)
 		close(fds[i]);
-	EVENTUALLY((sl_http_stats(h, &stats), stats.connections == 0));
+	EVENTUALLY((http_stats(h, &stats), stats.connections == 0));
 	expect(get(h, "/hello", ""), 200, "hello\n");
-	sl_http_free(h);
+	http_free(h);
 }
 
 static void *scrape(void *arg)
 {
-	const struct sl_http *h = arg;
+	const struct http *h = arg;
 
 	for (int i = 0; i < 20; i++) {
 		struct answer a = get(h, i & 1 ? "/stream?bytes=300000" : "/page",
@@ -714,8 +713,8 @@ static void *scrape(void *arg)
 
 static void many_scrapers_at_once(void **state)
 {
-	struct sl_http *h = serve(&anywhere);
-	struct sl_http_stats stats;
+	struct http *h = serve(&anywhere);
+	struct http_stats stats;
 	pthread_t threads[16];
 
 	(void)state;
@@ -723,10 +722,10 @@ static void many_scrapers_at_once(void **state)
 		assert_int_equal(pthread_create(&threads[i], NULL, scrape, h), 0);
 	for (int i = 0; i < 16; i++)
 		pthread_join(threads[i], NULL);
-	sl_http_stats(h, &stats);
+	http_stats(h, &stats);
 	assert_int_equal(stats.requests, 16 * 20);
 	assert_int_equal(stats.errors_4xx + stats.errors_5xx, 0);
-	sl_http_free(h);
+	http_free(h);
 }
 
 static void addresses(void **state)
@@ -734,46 +733,45 @@ static void addresses(void **state)
 	static const char *const bad[] = {"",	    "9464",	    "127.0.0.1",   "127.0.0.1:",
 					  ":65536", "::1:9464",	    "[::1:9464",   "127.0.0.1:http",
 					  "[]x:1",  "127.0.0.1:-1", "127.0.0.1: 1"};
-	struct sl_http *h, *second;
+	struct http *h, *second;
 	char error[256];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		h = sl_http_new(&(struct sl_http_opts){.listen = bad[i]}, error, sizeof(error));
+		h = http_new(&(struct http_opts){.listen = bad[i]}, error, sizeof(error));
 		assert_null(h);
 		assert_int_equal(errno, EINVAL);
 		assert_non_null(strstr(error, "not an address"));
 	}
-	assert_null(sl_http_new(&(struct sl_http_opts){.listen = "203.0.113.7:80"}, error,
-				sizeof(error)));
+	assert_null(
+		http_new(&(struct http_opts){.listen = "203.0.113.7:80"}, error, sizeof(error)));
 	assert_int_equal(errno, EADDRNOTAVAIL);
 
-	h = serve(&(struct sl_http_opts){.listen = ":0"}); /* empty: loopback */
-	assert_memory_equal(sl_http_address(h), "127.0.0.1:", 10);
-	assert_string_not_equal(sl_http_address(h), "127.0.0.1:0");
-	second = sl_http_new(&(struct sl_http_opts){.listen = sl_http_address(h)}, error,
-			     sizeof(error));
+	h = serve(&(struct http_opts){.listen = ":0"}); /* empty: loopback */
+	assert_memory_equal(http_address(h), "127.0.0.1:", 10);
+	assert_string_not_equal(http_address(h), "127.0.0.1:0");
+	second = http_new(&(struct http_opts){.listen = http_address(h)}, error, sizeof(error));
 	assert_null(second);
 	assert_int_equal(errno, EADDRINUSE);
-	assert_non_null(strstr(error, sl_http_address(h)));
+	assert_non_null(strstr(error, http_address(h)));
 	assert_non_null(strstr(error, "Address already in use"));
-	sl_http_free(h);
+	http_free(h);
 
 	/* not started: nothing to stop */
-	h = sl_http_new(&anywhere, error, sizeof(error));
+	h = http_new(&anywhere, error, sizeof(error));
 	assert_non_null(h);
-	sl_http_free(h);
+	http_free(h);
 
-	h = sl_http_new(&(struct sl_http_opts){.listen = "[::1]:0"}, error, sizeof(error));
+	h = http_new(&(struct http_opts){.listen = "[::1]:0"}, error, sizeof(error));
 	if (!h) {
 		print_message("SKIP: no IPv6 on this machine: %s\n", error);
 		return;
 	}
-	sl_http_free(h);
-	h = serve(&(struct sl_http_opts){.listen = "[::1]:0"});
-	assert_memory_equal(sl_http_address(h), "[::1]:", 6);
+	http_free(h);
+	h = serve(&(struct http_opts){.listen = "[::1]:0"});
+	assert_memory_equal(http_address(h), "[::1]:", 6);
 	expect(get(h, "/hello", ""), 200, "hello\n");
-	sl_http_free(h);
+	http_free(h);
 }
 
 int main(void)

@@ -19,40 +19,41 @@
 
 static const char *golden_dir;
 
-static const enum sl_format formats[] = {SL_FORMAT_TEXT, SL_FORMAT_OPENMETRICS, SL_FORMAT_PROTOBUF};
+static const enum export_format formats[] = {EXPORT_FORMAT_TEXT, EXPORT_FORMAT_OPENMETRICS,
+					     EXPORT_FORMAT_PROTOBUF};
 
 /* All of it, read by max bytes at a time (0: by turns 1, 2, 3, ... bytes). */
-static char *render_alone(struct fixture *f, enum sl_format format, bool created, size_t max,
+static char *render_alone(struct fixture *f, enum export_format format, bool created, size_t max,
 			  size_t *bytes)
 {
-	struct sl_source source = fixture_source(f);
-	struct sl_render *r = sl_render_new(&source, format);
+	struct export_source source = fixture_source(f);
+	struct export_render *r = export_render_new(&source, format);
 	size_t room = 1 << 20, used = 0, turn = 0, ask;
 	char *out = malloc(room);
 	ssize_t n;
 
 	assert_non_null(r);
-	sl_render_created(r, created);
+	export_render_created(r, created);
 	for (;;) {
 		ask = max ? max : ++turn % 300 + 1;
 		while (room - used < ask)
 			out = realloc(out, room *= 2);
-		n = sl_render_read(r, out + used, ask);
+		n = export_render_read(r, out + used, ask);
 		if (n <= 0)
 			break;
 		assert_true((size_t)n <= ask);
 		used += (size_t)n;
 	}
 	assert_int_equal(n, 0);
-	assert_int_equal(sl_render_read(r, out, 1), 0); /* and stays at the end */
-	sl_render_free(r);
+	assert_int_equal(export_render_read(r, out, 1), 0); /* and stays at the end */
+	export_render_free(r);
 	out = realloc(out, used + 1);
 	out[used] = '\0';
 	*bytes = used;
 	return out;
 }
 
-static char *render(struct fixture *f, enum sl_format format, bool created, size_t max,
+static char *render(struct fixture *f, enum export_format format, bool created, size_t max,
 		    size_t *bytes)
 {
 	char *out = render_alone(f, format, created, max, bytes);
@@ -61,9 +62,9 @@ static char *render(struct fixture *f, enum sl_format format, bool created, size
 	return out;
 }
 
-/* ---- golden files ------------------------------------------------------------------------------ */
+/* ---- golden files ---- */
 
-static void check_golden(const char *name, enum sl_format format, bool created)
+static void check_golden(const char *name, enum export_format format, bool created)
 {
 	char path[512], *is, *should = calloc(1, 1 << 16);
 	size_t is_bytes, should_bytes;
@@ -89,15 +90,15 @@ static void check_golden(const char *name, enum sl_format format, bool created)
 static void text_is_as_reviewed(void **state)
 {
 	(void)state;
-	check_golden("kinds.txt", SL_FORMAT_TEXT, false);
-	check_golden("kinds.txt", SL_FORMAT_TEXT, true); /* has no _created */
+	check_golden("kinds.txt", EXPORT_FORMAT_TEXT, false);
+	check_golden("kinds.txt", EXPORT_FORMAT_TEXT, true); /* has no _created */
 }
 
 static void openmetrics_is_as_reviewed(void **state)
 {
 	(void)state;
-	check_golden("kinds.om", SL_FORMAT_OPENMETRICS, false);
-	check_golden("kinds-created.om", SL_FORMAT_OPENMETRICS, true);
+	check_golden("kinds.om", EXPORT_FORMAT_OPENMETRICS, false);
+	check_golden("kinds-created.om", EXPORT_FORMAT_OPENMETRICS, true);
 }
 
 static void an_empty_source_is_well_formed(void **state)
@@ -109,12 +110,12 @@ static void an_empty_source_is_well_formed(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		out = render(&none, formats[i], false, 32768, &bytes);
-		assert_string_equal(out, formats[i] == SL_FORMAT_OPENMETRICS ? "# EOF\n" : "");
+		assert_string_equal(out, formats[i] == EXPORT_FORMAT_OPENMETRICS ? "# EOF\n" : "");
 		free(out);
 	}
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------ */
+/* ---- pieces ---- */
 
 static void bytes_do_not_depend_on_how_they_are_read(void **state)
 {
@@ -139,20 +140,20 @@ static void bytes_do_not_depend_on_how_they_are_read(void **state)
 static void a_walk_that_fails_ends_the_body(void **state)
 {
 	struct fixture broken = fixture_kinds;
-	struct sl_source source = fixture_source(&broken);
+	struct export_source source = fixture_source(&broken);
 	char buf[100];
 	ssize_t n;
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		for (broken.fail_at = 1; broken.fail_at < 30; broken.fail_at++) {
-			struct sl_render *r = sl_render_new(&source, formats[i]);
+			struct export_render *r = export_render_new(&source, formats[i]);
 
-			while ((n = sl_render_read(r, buf, sizeof(buf))) > 0)
+			while ((n = export_render_read(r, buf, sizeof(buf))) > 0)
 				;
 			assert_int_equal(n, -EIO);
-			assert_int_equal(sl_render_read(r, buf, sizeof(buf)), -EIO);
-			sl_render_free(r);
+			assert_int_equal(export_render_read(r, buf, sizeof(buf)), -EIO);
+			export_render_free(r);
 			assert_int_equal(broken.walks, 0);
 		}
 	}
@@ -167,25 +168,25 @@ static void *no_memory(void *ctx)
 
 static void a_walk_that_cannot_begin_is_an_error(void **state)
 {
-	struct sl_source source = fixture_source(&fixture_kinds);
-	struct sl_render *r;
+	struct export_source source = fixture_source(&fixture_kinds);
+	struct export_render *r;
 	char c;
 
 	(void)state;
 	source.begin = no_memory;
-	r = sl_render_new(&source, SL_FORMAT_TEXT);
-	assert_int_equal(sl_render_read(r, &c, 1), -ENOMEM);
-	assert_int_equal(sl_render_read(r, &c, 0), -EINVAL);
-	sl_render_free(r);
-	sl_render_free(sl_render_new(&source, SL_FORMAT_TEXT)); /* never begun */
-	sl_render_free(NULL);
+	r = export_render_new(&source, EXPORT_FORMAT_TEXT);
+	assert_int_equal(export_render_read(r, &c, 1), -ENOMEM);
+	assert_int_equal(export_render_read(r, &c, 0), -EINVAL);
+	export_render_free(r);
+	export_render_free(export_render_new(&source, EXPORT_FORMAT_TEXT)); /* never begun */
+	export_render_free(NULL);
 }
 
 /* A source without arrays: so many series of one family, that only exist when asked for. */
 struct endless {
 	uint64_t left;
 	bool begun;
-	enum sl_family_type type;
+	enum export_family_type type;
 };
 
 static void *endless_begin(void *ctx)
@@ -198,15 +199,15 @@ static void endless_end(void *walk)
 	(void)walk;
 }
 
-static int endless_family(void *walk, struct sl_family *out)
+static int endless_family(void *walk, struct export_family *out)
 {
 	struct endless *e = walk;
 
-	*out = (struct sl_family){.name = "f", .help = "h", .unit = "", .type = e->type};
+	*out = (struct export_family){.name = "f", .help = "h", .unit = "", .type = e->type};
 	return e->begun ? 0 : (e->begun = true);
 }
 
-static int endless_series(void *walk, struct sl_series *out)
+static int endless_series(void *walk, struct export_series *out)
 {
 	static char long_value[1001], text[1100];
 	static uint64_t buckets[4098];
@@ -220,17 +221,17 @@ static int endless_series(void *walk, struct sl_series *out)
 		for (int i = 0; i < 4098; i++)
 			buckets[i] = (uint64_t)i * 1000003;
 	}
-	*out = (struct sl_series){.label_text = text,
-				  .label_bytes = strlen(text),
-				  .label_keys = key,
-				  .label_values = value,
-				  .label_count = 1,
-				  U64(e->left),
-				  .exponential = true,
-				  .buckets = buckets,
-				  .bucket_count = 4098,
-				  .first_bucket = -2000,
-				  .scale = 5};
+	*out = (struct export_series){.label_text = text,
+				      .label_bytes = strlen(text),
+				      .label_keys = key,
+				      .label_values = value,
+				      .label_count = 1,
+				      U64(e->left),
+				      .exponential = true,
+				      .buckets = buckets,
+				      .bucket_count = 4098,
+				      .first_bucket = -2000,
+				      .scale = 5};
 	return e->left-- > 0;
 }
 
@@ -238,28 +239,28 @@ static void memory_is_bounded_however_much_there_is(void **state)
 {
 	static char buf[32768];
 	static const struct {
-		enum sl_family_type type;
+		enum export_family_type type;
 		uint64_t series;
-	} cases[] = {{SL_FAMILY_GAUGE, 100000}, {SL_FAMILY_HISTOGRAM, 500}};
+	} cases[] = {{EXPORT_FAMILY_GAUGE, 100000}, {EXPORT_FAMILY_HISTOGRAM, 500}};
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		for (int j = 0; j < 2; j++) {
 			struct endless e = {.left = cases[j].series, .type = cases[j].type};
-			struct sl_source source = {&e, endless_begin, endless_family,
-						   endless_series, endless_end};
-			struct sl_render *r = sl_render_new(&source, formats[i]);
+			struct export_source source = {&e, endless_begin, endless_family,
+						       endless_series, endless_end};
+			struct export_render *r = export_render_new(&source, formats[i]);
 			uint64_t bytes = 0;
 			ssize_t n;
 
-			while ((n = sl_render_read(r, buf, sizeof(buf))) > 0)
+			while ((n = export_render_read(r, buf, sizeof(buf))) > 0)
 				bytes += (uint64_t)n;
 			assert_int_equal(n, 0);
 			assert_true(bytes > cases[j].series * 1000);
 			assert_true(r->spill_room <= 8192);
-			assert_true(r->message_room <= 4 * SL_PROTOBUF_MESSAGE);
+			assert_true(r->message_room <= 4 * EXPORT_PROTOBUF_MESSAGE);
 			assert_true(r->native.room <= 32768);
-			sl_render_free(r);
+			export_render_free(r);
 		}
 	}
 }
@@ -291,7 +292,7 @@ static void any_number_of_renderers_at_once(void **state)
 	assert_int_equal(fixture_kinds.walks, 0);
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -363,7 +364,7 @@ static void no_two_families_share_a_name_or_a_sample(void **state)
 				.f = {.name = names[i],
 				      .help = "",
 				      .unit = "",
-				      .type = (enum sl_family_type)(next_random() % 5 + 1)},
+				      .type = (enum export_family_type)(next_random() % 5 + 1)},
 				.series = &one,
 				.count = 1,
 			};
@@ -373,12 +374,12 @@ static void no_two_families_share_a_name_or_a_sample(void **state)
 			if (!i || by_name(&families[i], &families[kept - 1]))
 				families[kept++] = families[i];
 		f.count = kept;
-		out = render(&f, SL_FORMAT_OPENMETRICS, true, 32768, &bytes);
+		out = render(&f, EXPORT_FORMAT_OPENMETRICS, true, 32768, &bytes);
 		assert_distinct(out, "# TYPE ");
 		/* buckets differ in "le", state sets in their label: both come once here */
 		assert_distinct(out, "");
 		free(out);
-		out = render(&f, SL_FORMAT_TEXT, false, 32768, &bytes);
+		out = render(&f, EXPORT_FORMAT_TEXT, false, 32768, &bytes);
 		assert_distinct(out, "# TYPE ");
 		free(out);
 	}
@@ -386,13 +387,13 @@ static void no_two_families_share_a_name_or_a_sample(void **state)
 
 static void a_name_too_long_is_left_out(void **state)
 {
-	static char long_name[SL_SHOWN_NAME_MAX + 3];
+	static char long_name[EXPORT_SHOWN_NAME_MAX + 3];
 	static const struct fixture_series one = {.s = {U64(1)}};
 	struct fixture_family families[] = {
-		{.f = {.name = "a", .help = "", .unit = "", .type = SL_FAMILY_GAUGE},
+		{.f = {.name = "a", .help = "", .unit = "", .type = EXPORT_FAMILY_GAUGE},
 		 .series = &one,
 		 .count = 1},
-		{.f = {.name = long_name, .help = "", .unit = "", .type = SL_FAMILY_GAUGE},
+		{.f = {.name = long_name, .help = "", .unit = "", .type = EXPORT_FAMILY_GAUGE},
 		 .series = &one,
 		 .count = 1},
 	};
@@ -401,34 +402,34 @@ static void a_name_too_long_is_left_out(void **state)
 	char *out;
 
 	(void)state;
-	memset(long_name, 'b', SL_SHOWN_NAME_MAX);
-	out = render(&f, SL_FORMAT_TEXT, false, 32768, &bytes);
+	memset(long_name, 'b', EXPORT_SHOWN_NAME_MAX);
+	out = render(&f, EXPORT_FORMAT_TEXT, false, 32768, &bytes);
 	assert_int_equal(bytes, strlen("# TYPE a gauge\na 1\n# TYPE  gauge\n 1\n") +
-					2 * SL_SHOWN_NAME_MAX);
+					2 * EXPORT_SHOWN_NAME_MAX);
 	free(out);
-	long_name[SL_SHOWN_NAME_MAX] = 'b';
-	out = render(&f, SL_FORMAT_TEXT, false, 32768, &bytes);
+	long_name[EXPORT_SHOWN_NAME_MAX] = 'b';
+	out = render(&f, EXPORT_FORMAT_TEXT, false, 32768, &bytes);
 	assert_string_equal(out, "# TYPE a gauge\na 1\n");
 	free(out);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static const char *f64(double v)
 {
-	static char buf[SL_NUMBER_MAX + 1];
+	static char buf[EXPORT_NUMBER_MAX + 1];
 
 	memset(buf, '!', sizeof(buf));
-	*sl_print_f64(buf, v) = '\0';
-	assert_true(strlen(buf) <= SL_NUMBER_MAX);
+	*export_print_f64(buf, v) = '\0';
+	assert_true(strlen(buf) <= EXPORT_NUMBER_MAX);
 	return buf;
 }
 
 static const char *bound(double v, bool point)
 {
-	static char buf[SL_NUMBER_MAX + 1];
+	static char buf[EXPORT_NUMBER_MAX + 1];
 
-	*sl_print_bound(buf, v, point) = '\0';
+	*export_print_bound(buf, v, point) = '\0';
 	return buf;
 }
 
@@ -469,7 +470,7 @@ static void numbers_read_well(void **state)
 		{NAN, "NaN", "NaN", "NaN"},
 		{-NAN, "NaN", "NaN", "NaN"},
 	};
-	char buf[SL_NUMBER_MAX + 1], should[64];
+	char buf[EXPORT_NUMBER_MAX + 1], should[64];
 	uint64_t p = 1;
 
 	(void)state;
@@ -480,14 +481,14 @@ static void numbers_read_well(void **state)
 	}
 	for (int i = 0; i < 20; i++, p *= 10) {
 		for (uint64_t v = p - 1; v != p + 2; v++) {
-			*sl_print_u64(buf, v) = '\0';
+			*export_print_u64(buf, v) = '\0';
 			snprintf(should, sizeof(should), "%llu", (unsigned long long)v);
 			assert_string_equal(buf, should);
 		}
 	}
-	*sl_print_u64(buf, UINT64_MAX) = '\0';
+	*export_print_u64(buf, UINT64_MAX) = '\0';
 	assert_string_equal(buf, "18446744073709551615");
-	*sl_print_i64(buf, INT64_MIN) = '\0';
+	*export_print_i64(buf, INT64_MIN) = '\0';
 	assert_string_equal(buf, "-9223372036854775808");
 }
 
@@ -504,7 +505,7 @@ static void check_double(double v)
 		fail_msg("%.17g became %s", v, text);
 	if (v == 0)
 		return;
-	digits = sl_shortest(a, &e);
+	digits = export_shortest(a, &e);
 	while (digits % 10 == 0) {
 		digits /= 10;
 		e++;
@@ -548,14 +549,14 @@ static void doubles_are_shortest_and_exact(void **state)
 	}
 }
 
-/* ---- histograms -------------------------------------------------------------------------------- */
+/* ---- histograms ---- */
 
 /* A histogram by itself, as text. */
-static char *one_histogram(const struct sl_series *s, enum sl_format format)
+static char *one_histogram(const struct export_series *s, enum export_format format)
 {
 	struct fixture_series series = {.s = *s};
 	struct fixture_family family = {
-		.f = {.name = "h", .help = "", .unit = "", .type = SL_FAMILY_HISTOGRAM},
+		.f = {.name = "h", .help = "", .unit = "", .type = EXPORT_FAMILY_HISTOGRAM},
 		.series = &series,
 		.count = 1,
 	};
@@ -575,20 +576,20 @@ static void bounds_depend_on_parameters_only(void **state)
 	for (int scale = -4; scale <= 8; scale++) {
 		for (int32_t first = -700; first <= 700; first += 175) {
 			for (size_t n = 1; n <= 4098; n = n * 2 + 1) {
-				struct sl_series s = {.exponential = true,
-						      .buckets = buckets,
-						      .bucket_count = n,
-						      .scale = scale,
-						      .first_bucket = first,
-						      .zero_threshold = 1e-12};
+				struct export_series s = {.exponential = true,
+							  .buckets = buckets,
+							  .bucket_count = n,
+							  .scale = scale,
+							  .first_bucket = first,
+							  .zero_threshold = 1e-12};
 				size_t lines = 0, same = 0;
 				const char *a, *b;
 
 				memset(buckets, 0, sizeof(buckets));
-				empty = one_histogram(&s, SL_FORMAT_TEXT);
+				empty = one_histogram(&s, EXPORT_FORMAT_TEXT);
 				for (size_t i = 0; i < n; i++)
 					buckets[i] = 1;
-				full = one_histogram(&s, SL_FORMAT_TEXT);
+				full = one_histogram(&s, EXPORT_FORMAT_TEXT);
 				for (a = empty, b = full; *a && *b;) {
 					same += !strncmp(a, b, strcspn(a, " "));
 					lines++;
@@ -597,7 +598,7 @@ static void bounds_depend_on_parameters_only(void **state)
 				}
 				assert_int_equal(same, lines);
 				assert_true(!*a && !*b);
-				assert_true(lines <= SL_TEXT_BOUNDS_MAX + 4);
+				assert_true(lines <= EXPORT_TEXT_BOUNDS_MAX + 4);
 				/* the count is what the buckets add up to */
 				a = strstr(full, "h_count ");
 				assert_non_null(a);
@@ -623,25 +624,25 @@ static void absurd_histograms_do_no_harm(void **state)
 	for (int f = 0; f < 3; f++) {
 		for (size_t n = 0; n <= 7; n++) {
 			for (int i = 0; i < 10 * 6 * 5; i++) {
-				struct sl_series s = {.exponential = true,
-						      .buckets = buckets,
-						      .bucket_count = n,
-						      .scale = scales[i % 10],
-						      .first_bucket = firsts[i / 10 % 6],
-						      .zero_threshold = zeroes[i / 60]};
+				struct export_series s = {.exponential = true,
+							  .buckets = buckets,
+							  .bucket_count = n,
+							  .scale = scales[i % 10],
+							  .first_bucket = firsts[i / 10 % 6],
+							  .zero_threshold = zeroes[i / 60]};
 
 				free(one_histogram(&s, formats[f]));
 			}
-			free(one_histogram(&(struct sl_series){.buckets = buckets,
-							       .bucket_count = n,
-							       .bounds = bounds,
-							       .bound_count = n ? n - 1 : 0},
+			free(one_histogram(&(struct export_series){.buckets = buckets,
+								   .bucket_count = n,
+								   .bounds = bounds,
+								   .bound_count = n ? n - 1 : 0},
 					   formats[f]));
 		}
 	}
 }
 
-/* ---- negotiation ------------------------------------------------------------------------------- */
+/* ---- negotiation ---- */
 
 static void the_format_is_what_was_asked_for(void **state)
 {
@@ -650,51 +651,52 @@ static void the_format_is_what_was_asked_for(void **state)
 	"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 	static const struct {
 		const char *accept;
-		enum sl_format format;
+		enum export_format format;
 	} cases[] = {
-		{NULL, SL_FORMAT_TEXT},
-		{"", SL_FORMAT_TEXT},
-		{"*/*", SL_FORMAT_TEXT},
+		{NULL, EXPORT_FORMAT_TEXT},
+		{"", EXPORT_FORMAT_TEXT},
+		{"*/*", EXPORT_FORMAT_TEXT},
 		/* Prometheus 2.42, without and with native histograms */
 		{OM ";version=1.0.0," OM
 		    ";version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-		 SL_FORMAT_OPENMETRICS},
+		 EXPORT_FORMAT_OPENMETRICS},
 		{PB "," OM ";version=1.0.0;q=0.8," OM
 		    ";version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-		 SL_FORMAT_PROTOBUF},
+		 EXPORT_FORMAT_PROTOBUF},
 		/* Prometheus 2.26 and 3 */
 		{OM "; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-		 SL_FORMAT_OPENMETRICS},
+		 EXPORT_FORMAT_OPENMETRICS},
 		{PB ";q=0.6," OM ";version=1.0.0;escaping=allow-utf-8;q=0.5," OM
 		    ";version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,"
 		    "text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
-		 SL_FORMAT_PROTOBUF},
-		{"text/plain;version=0.0.4;q=0.9," OM ";version=1.0.0;q=0.8", SL_FORMAT_TEXT},
-		{"text/plain;q=0," OM ";q=0.001", SL_FORMAT_OPENMETRICS},
-		{OM ";q=0,*/*;q=0.1", SL_FORMAT_TEXT},
-		{OM "; version=\"1.0.0\" ; charset=utf-8", SL_FORMAT_OPENMETRICS},
-		{"APPLICATION/OpenMetrics-Text;VERSION=1.0.0", SL_FORMAT_OPENMETRICS},
-		{OM ";version=2.0.0", SL_FORMAT_TEXT},
-		{"application/vnd.google.protobuf", SL_FORMAT_TEXT},
+		 EXPORT_FORMAT_PROTOBUF},
+		{"text/plain;version=0.0.4;q=0.9," OM ";version=1.0.0;q=0.8", EXPORT_FORMAT_TEXT},
+		{"text/plain;q=0," OM ";q=0.001", EXPORT_FORMAT_OPENMETRICS},
+		{OM ";q=0,*/*;q=0.1", EXPORT_FORMAT_TEXT},
+		{OM "; version=\"1.0.0\" ; charset=utf-8", EXPORT_FORMAT_OPENMETRICS},
+		{"APPLICATION/OpenMetrics-Text;VERSION=1.0.0", EXPORT_FORMAT_OPENMETRICS},
+		{OM ";version=2.0.0", EXPORT_FORMAT_TEXT},
+		{"application/vnd.google.protobuf", EXPORT_FORMAT_TEXT},
 		{"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;"
 		 "encoding=text",
-		 SL_FORMAT_TEXT},
-		{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", SL_FORMAT_TEXT},
-		{"application/json", SL_FORMAT_TEXT},
-		{",;,;;q=,q=1;=,\",;\"" OM, SL_FORMAT_TEXT},
-		{OM "," PB, SL_FORMAT_OPENMETRICS}, /* equal: the first */
+		 EXPORT_FORMAT_TEXT},
+		{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+		 EXPORT_FORMAT_TEXT},
+		{"application/json", EXPORT_FORMAT_TEXT},
+		{",;,;;q=,q=1;=,\",;\"" OM, EXPORT_FORMAT_TEXT},
+		{OM "," PB, EXPORT_FORMAT_OPENMETRICS}, /* equal: the first */
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		if (sl_format_negotiate(cases[i].accept) != cases[i].format)
+		if (export_format_negotiate(cases[i].accept) != cases[i].format)
 			fail_msg("%s gave %d", cases[i].accept,
-				 sl_format_negotiate(cases[i].accept));
-	assert_string_equal(sl_format_content_type(SL_FORMAT_TEXT),
+				 export_format_negotiate(cases[i].accept));
+	assert_string_equal(export_format_content_type(EXPORT_FORMAT_TEXT),
 			    "text/plain; version=0.0.4; charset=utf-8");
-	assert_string_equal(sl_format_content_type(SL_FORMAT_OPENMETRICS),
+	assert_string_equal(export_format_content_type(EXPORT_FORMAT_OPENMETRICS),
 			    "application/openmetrics-text; version=1.0.0; charset=utf-8");
-	assert_string_equal(sl_format_content_type(SL_FORMAT_PROTOBUF),
+	assert_string_equal(export_format_content_type(EXPORT_FORMAT_PROTOBUF),
 			    "application/vnd.google.protobuf; "
 			    "proto=io.prometheus.client.MetricFamily; encoding=delimited");
 }

@@ -69,7 +69,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* ---- the observed process -------------------------------------------------------------------- */
+/* ---- the observed process ---- */
 
 static struct sl_counter counters[CELLS]; /* [cell] */
 static struct sl_gauge gauges[CELLS];	  /* [cell - CELLS] */
@@ -129,10 +129,10 @@ static void make_metrics(struct sl_publisher *p, const uint8_t *map, uint64_t by
 {
 	static struct sl_counter counter[CELLS];
 	static struct sl_gauge gauge[CELLS];
-	static struct sl_region_info info;
+	static struct region_info info;
 	struct sl_metric_opts mo = {.sz = sizeof(mo)};
-	struct sl_schema schema;
-	struct sl_hot hot;
+	struct region_schema schema;
+	struct region_hot hot;
 	char name[32];
 
 	mo.name = name;
@@ -143,10 +143,10 @@ static void make_metrics(struct sl_publisher *p, const uint8_t *map, uint64_t by
 		else
 			gauge[i - CELLS] = sl_gauge_create(p, &mo);
 	}
-	sl_schema_init(&schema);
-	if (sl_region_info_parse((const struct sl_region_header *)map, bytes, &info) ||
-	    sl_hot_parse((const uint64_t *)(map + info.hot), &info, &hot) ||
-	    sl_schema_append(&schema, &info, map + info.schema, hot.schema_used) ||
+	region_schema_init(&schema);
+	if (region_info_parse((const struct sl_region_header *)map, bytes, &info) ||
+	    region_hot_parse((const uint64_t *)(map + info.hot), &info, &hot) ||
+	    region_schema_append(&schema, &info, map + info.schema, hot.schema_used) ||
 	    schema.count != 2 * CELLS)
 		die("the library's region does not decode");
 	for (uint32_t i = 0; i < 2 * CELLS; i++) {
@@ -159,7 +159,7 @@ static void make_metrics(struct sl_publisher *p, const uint8_t *map, uint64_t by
 		else
 			gauges[cell - CELLS] = gauge[i - CELLS];
 	}
-	sl_schema_free(&schema);
+	region_schema_free(&schema);
 }
 
 static void observed(int control, const char *device)
@@ -171,10 +171,10 @@ static void observed(int control, const char *device)
 		.max_threads = 1,
 		.flags = SL_PUBLISHER_DETACHED,
 	};
-	struct sl_host_opts ho = {.device = device, .port = PORT, .gid_index = -1};
+	struct fabric_host_opts ho = {.device = device, .port = PORT, .gid_index = -1};
 	struct sl_publisher *p = sl_publisher_open(&po);
-	struct sl_host_key key;
-	struct sl_host *h;
+	struct fabric_host_key key;
+	struct fabric_host *h;
 	char error[256] = "";
 	pthread_t thread;
 	off_t bytes;
@@ -187,10 +187,10 @@ static void observed(int control, const char *device)
 	if (map == MAP_FAILED)
 		die("mmap");
 	make_metrics(p, map, (uint64_t)bytes);
-	h = sl_host_open(&ho, error, sizeof(error));
-	if (!h || sl_host_register(h, map, (size_t)bytes, &key))
+	h = fabric_host_open(&ho, error, sizeof(error));
+	if (!h || fabric_host_register(h, map, (size_t)bytes, &key))
 		die(error);
-	sl_host_set_directory(h, &key, (uint64_t)bytes, 1);
+	fabric_host_set_directory(h, &key, (uint64_t)bytes, 1);
 	if (pthread_create(&thread, NULL, own_writer, NULL) ||
 	    pthread_create(&thread, NULL, shared_writer, (void *)0) ||
 	    pthread_create(&thread, NULL, shared_writer, (void *)1))
@@ -198,14 +198,14 @@ static void observed(int control, const char *device)
 	if (write(control, "r", 1) != 1)
 		die("write");
 	for (;;) {
-		struct pollfd fds = {.fd = sl_host_fd(h), .events = POLLIN};
+		struct pollfd fds = {.fd = fabric_host_fd(h), .events = POLLIN};
 
 		poll(&fds, 1, -1);
-		sl_host_dispatch(h);
+		fabric_host_dispatch(h);
 	}
 }
 
-/* ---- the observer ---------------------------------------------------------------------------- */
+/* ---- the observer ---- */
 
 struct tally {
 	uint64_t lines, refused, torn_refused, retried, unsettled, undetected, back;
@@ -263,7 +263,7 @@ static bool judge(struct view *v, uint32_t index, const uint64_t *line)
 }
 
 struct slot {
-	struct sl_read read;
+	struct fabric_read read;
 	struct view *view;
 	uint32_t line, lines;
 	int tries;
@@ -272,28 +272,28 @@ struct slot {
 
 static struct slot pages[PAGES], singles[SINGLES];
 
-static void post(struct sl_fabric *f, struct slot *s, struct view *v, uint32_t line)
+static void post(struct fabric *f, struct slot *s, struct view *v, uint32_t line)
 {
 	s->view = v;
 	s->line = line;
-	s->read.remote = sl_fabric_directory(f);
+	s->read.remote = fabric_directory(f);
 	s->read.offset = v->offset + (uint64_t)line * SL_LINE_SIZE;
 	s->read.length = s->lines * SL_LINE_SIZE;
-	if (sl_fabric_post(f, &s->read, 1) != 1)
+	if (fabric_post(f, &s->read, 1) != 1)
 		die("post");
 	s->busy = true;
 }
 
-static struct slot *poll_one(struct sl_fabric *f)
+static struct slot *poll_one(struct fabric *f)
 {
-	struct sl_fabric_stats stats;
-	struct sl_read *done;
+	struct fabric_stats stats;
+	struct fabric_read *done;
 	struct slot *s;
 
-	while (!sl_fabric_poll(f, &done, 1, now_ns(), 10000000000ull))
+	while (!fabric_poll(f, &done, 1, now_ns(), 10000000000ull))
 		;
 	if (done->status) {
-		sl_fabric_stats(f, &stats);
+		fabric_stats(f, &stats);
 		fprintf(stderr, "tears: %s\n", stats.last_error);
 		exit(1);
 	}
@@ -303,7 +303,7 @@ static struct slot *poll_one(struct sl_fabric *f)
 }
 
 /* A line that did not verify is read again, by itself, while the pages go on. */
-static void again(struct sl_fabric *f, struct slot *of, uint32_t line)
+static void again(struct fabric *f, struct slot *of, uint32_t line)
 {
 	struct slot *s = of;
 
@@ -326,14 +326,14 @@ static void again(struct sl_fabric *f, struct slot *of, uint32_t line)
  * Reads the pages of views in turn until so many lines were judged. The READs of a connection are
  * done in the order of posting, and complete in it: what is judged later was read later.
  */
-static void observe(struct sl_fabric *f, struct view *views, unsigned int count, uint64_t lines)
+static void observe(struct fabric *f, struct view *views, unsigned int count, uint64_t lines)
 {
 	uint64_t want = tally.lines + lines;
 	unsigned int next = 0;
 
 	for (unsigned int i = 0; i < PAGES; i++)
 		post(f, &pages[i], &views[next++ % count], 0);
-	while (sl_fabric_outstanding(f)) {
+	while (fabric_outstanding(f)) {
 		struct slot *s = poll_one(f);
 
 		for (uint32_t i = 0; i < s->lines; i++)
@@ -372,7 +372,7 @@ int main(int argc, char **argv)
 {
 	const char *device = getenv("RDMA_DEVICE"), *address = getenv("ADDRESS");
 	uint64_t lines = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000, start, end;
-	struct sl_fabric_opts opts = {.device = device, .gid_index = -1};
+	struct fabric_opts opts = {.device = device, .gid_index = -1};
 	static struct view own = {.kind = COUNTERS, .writers = 1, .stripe = 1};
 	static struct view both[2] = {
 		{.kind = COUNTERS, .writers = 2},
@@ -380,9 +380,9 @@ int main(int argc, char **argv)
 	};
 	struct sl_region_header *header;
 	struct tally before = {0};
-	struct sl_fabric_stats stats;
+	struct fabric_stats stats;
 	uint64_t stripes = 0, stride = 0;
-	struct sl_fabric *f;
+	struct fabric *f;
 	int pair[2], bad = 0;
 	char ready, target[64];
 	pid_t pid;
@@ -408,23 +408,23 @@ int main(int argc, char **argv)
 		die("the observed process");
 
 	snprintf(target, sizeof(target), "%s:%u", address, PORT);
-	f = sl_fabric_open(target, &opts);
+	f = fabric_open(target, &opts);
 	if (!f)
-		die(sl_fabric_error());
+		die(fabric_error());
 	end = now_ns() + 10000000000ull;
-	while (sl_fabric_drive(f, now_ns(), NULL) != SL_FABRIC_UP && now_ns() < end)
+	while (fabric_drive(f, now_ns(), NULL) != FABRIC_UP && now_ns() < end)
 		usleep(200);
-	sl_fabric_stats(f, &stats);
-	if (!sl_fabric_directory(f))
+	fabric_stats(f, &stats);
+	if (!fabric_directory(f))
 		die(stats.last_error);
 
 	/* Where the stripes are. */
 	struct slot first = {
-		.read = {.remote = sl_fabric_directory(f),
+		.read = {.remote = fabric_directory(f),
 			 .length = SL_HEADER_SIZE,
-			 .to = sl_fabric_buffer(f, NULL)},
+			 .to = fabric_buffer(f, NULL)},
 	};
-	if (sl_fabric_post(f, &first.read, 1) != 1)
+	if (fabric_post(f, &first.read, 1) != 1)
 		die("post");
 	poll_one(f);
 	header = first.read.to;
@@ -444,7 +444,7 @@ int main(int argc, char **argv)
 		struct slot *s = i < PAGES ? &pages[i] : &singles[i - PAGES];
 
 		s->lines = i < PAGES ? LINES : 1;
-		s->read.to = (uint8_t *)sl_fabric_buffer(f, NULL) + i * LINES * SL_LINE_SIZE;
+		s->read.to = (uint8_t *)fabric_buffer(f, NULL) + i * LINES * SL_LINE_SIZE;
 	}
 	start = now_ns();
 	observe(f, &own, 1, lines / 10 * 7);
@@ -478,14 +478,14 @@ int main(int argc, char **argv)
 					       i);
 				bad = 1;
 			}
-	sl_fabric_stats(f, &stats);
+	fabric_stats(f, &stats);
 	printf("= %" PRIu64 " lines, %" PRIu64 " READs, %" PRIu64 " updates while they ran: %s\n",
 	       tally.lines, stats.reads,
 	       (atomic_load(&shared->own_rounds) + 2 * atomic_load(&shared->shared_rounds[0]) +
 		atomic_load(&shared->shared_rounds[1])) *
 		       CELLS,
 	       bad ? "NOT consistent" : "consistent");
-	sl_fabric_close(f);
+	fabric_close(f);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	return bad;

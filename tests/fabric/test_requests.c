@@ -14,7 +14,7 @@
 #define MEMORY (1u << 20)
 #define MS     1000000ull
 
-/* ---- the device ------------------------------------------------------------------------------ */
+/* ---- the device ---- */
 
 #define QUEUE 4096
 
@@ -32,7 +32,7 @@ static struct {
 	uint32_t finished_when_destroyed;
 } dev;
 
-static struct sl_fabric *fabric;
+static struct fabric *fabric;
 static uint8_t *memory;
 static struct ibv_context context;
 static struct ibv_qp qp;
@@ -40,7 +40,7 @@ static struct ibv_cq cq;
 static struct ibv_mr mr;
 static struct rdma_cm_id id;
 static struct rdma_event_channel channel = {.fd = -1};
-static struct sl_remote region;
+static struct fabric_remote region;
 
 static int fake_post(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -100,8 +100,8 @@ static void execute(uint32_t count, enum ibv_wc_status status)
 	}
 }
 
-int __wrap_sl_rdma_find(const char *name, char *error, size_t bytes);
-int __wrap_sl_rdma_find(const char *name, char *error, size_t bytes)
+int __wrap_fabric_rdma_find(const char *name, char *error, size_t bytes);
+int __wrap_fabric_rdma_find(const char *name, char *error, size_t bytes)
 {
 	(void)name, (void)error, (void)bytes;
 	return 0;
@@ -159,13 +159,13 @@ int __wrap_rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event 
 	return -1;
 }
 
-/* ---- a connection that is up ----------------------------------------------------------------- */
+/* ---- a connection that is up ---- */
 
 static uint64_t now;
 
 static void bring_up(uint32_t depth)
 {
-	struct verbs *v = of(fabric);
+	struct fabric_verbs *v = fabric_verbs_of(fabric);
 
 	context.ops.post_send = fake_post;
 	context.ops.poll_cq = fake_poll;
@@ -174,7 +174,7 @@ static void bring_up(uint32_t depth)
 	mr.lkey = 5;
 	v->dial.channel = &channel;
 	v->dial.id = &id;
-	v->dial.phase = SL_DIAL_UP;
+	v->dial.phase = FABRIC_DIAL_UP;
 	v->cq = &cq;
 	v->mr = &mr;
 	v->depth = depth;
@@ -182,25 +182,25 @@ static void bring_up(uint32_t depth)
 	v->sges = SGES_MAX;
 	v->message_max = 1u << 30;
 	v->generation++;
-	region = (struct sl_remote){.id = 1, .addr = 0x7000000, .length = MEMORY, .rkey = 77};
-	sl_fabric_went_up(fabric, &region);
+	region = (struct fabric_remote){.id = 1, .addr = 0x7000000, .length = MEMORY, .rkey = 77};
+	fabric_went_up(fabric, &region);
 }
 
 static void begin(uint32_t depth)
 {
-	struct sl_fabric_opts opts = {.queue_depth = depth, .gid_index = -1};
+	struct fabric_opts opts = {.queue_depth = depth, .gid_index = -1};
 
 	memset(&dev, 0, sizeof(dev));
 	dev.fail_at = -1;
-	fabric = sl_fabric_open("192.0.2.1", &opts);
+	fabric = fabric_open("192.0.2.1", &opts);
 	assert_non_null(fabric);
 	bring_up(depth);
-	now = monotonic_ns();
+	now = fabric_monotonic_ns();
 }
 
 static void end(void)
 {
-	sl_fabric_close(fabric);
+	fabric_close(fabric);
 }
 
 static int make_memory(void **state)
@@ -222,10 +222,10 @@ static int free_memory(void **state)
 }
 
 /* count READs far from each other, so that each is a request of its own. */
-static void far_apart(struct sl_read *r, uint32_t count)
+static void far_apart(struct fabric_read *r, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		r[i] = (struct sl_read){
+		r[i] = (struct fabric_read){
 			.remote = &region,
 			.offset = (uint64_t)i * 4096,
 			.length = 64,
@@ -236,11 +236,11 @@ static void far_apart(struct sl_read *r, uint32_t count)
 
 static uint32_t poll_all(uint64_t timeout_ns)
 {
-	struct sl_read *done[64];
+	struct fabric_read *done[64];
 	uint32_t total = 0;
 	int n;
 
-	while ((n = sl_fabric_poll(fabric, done, 64, now, timeout_ns)) > 0) {
+	while ((n = fabric_poll(fabric, done, 64, now, timeout_ns)) > 0) {
 		for (int i = 0; i < n; i++)
 			assert_int_equal(done[i]->tag++, 0);
 		total += (uint32_t)n;
@@ -248,7 +248,7 @@ static uint32_t poll_all(uint64_t timeout_ns)
 	return total;
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void any_schedule_completes_every_read_once_and_right(void **state)
 {
@@ -257,12 +257,12 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 
 	(void)state;
 	for (size_t d = 0; d < sizeof(depths) / sizeof(depths[0]); d++) {
-		static struct sl_read r[READS];
-		struct verbs *v;
+		static struct fabric_read r[READS];
+		struct fabric_verbs *v;
 		uint64_t reads = 0;
 
 		begin(depths[d]);
-		v = of(fabric);
+		v = fabric_verbs_of(fabric);
 		v->head = v->tail = UINT32_MAX - 500; /* numbers run on through 2^32 */
 		srand((unsigned int)d);
 		for (int round = 0; round < 400; round++) {
@@ -274,7 +274,7 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 				offset += rand() % 4 ? (uint64_t)(rand() % 3) * 300 : 0;
 				if (rand() % 8 == 0)
 					offset = (uint64_t)(rand() % (MEMORY / 2));
-				r[i] = (struct sl_read){
+				r[i] = (struct fabric_read){
 					.remote = &region,
 					.offset = offset,
 					.length = 1 + (uint32_t)rand() % 2000,
@@ -294,7 +294,7 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 				if ((uint8_t *)r[i].to < (uint8_t *)r[i - 1].to + r[i - 1].length)
 					r[i].to = (uint8_t *)r[i - 1].to + r[i - 1].length;
 			while (finished < READS) {
-				int n = sl_fabric_post(fabric, r + posted, READS - posted);
+				int n = fabric_post(fabric, r + posted, READS - posted);
 
 				assert_true(n >= 0);
 				posted += (uint32_t)n;
@@ -302,7 +302,7 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 				execute((uint32_t)rand() % (dev.posted - dev.executed + 1),
 					IBV_WC_SUCCESS);
 				finished += poll_all(0);
-				assert_int_equal(sl_fabric_outstanding(fabric), posted - finished);
+				assert_int_equal(fabric_outstanding(fabric), posted - finished);
 			}
 			for (uint32_t i = 0; i < READS; i++) {
 				assert_int_equal(r[i].tag, 1);
@@ -323,14 +323,14 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 
 static void one_signal_is_enough_for_a_batch(void **state)
 {
-	struct sl_read r[16];
+	struct fabric_read r[16];
 	uint32_t signalled = 0;
 
 	(void)state;
 	begin(128);
-	of(fabric)->head = of(fabric)->tail = 1;
+	fabric_verbs_of(fabric)->head = fabric_verbs_of(fabric)->tail = 1;
 	far_apart(r, 16);
-	assert_int_equal(sl_fabric_post(fabric, r, 16), 16);
+	assert_int_equal(fabric_post(fabric, r, 16), 16);
 	assert_int_equal(dev.doorbells, 1);
 	assert_int_equal(dev.posted, 16);
 	for (int i = 0; i < 16; i++)
@@ -348,17 +348,17 @@ static void a_wrong_completion_ends_the_connection_and_delivers_nothing(void **s
 {
 	(void)state;
 	for (int lie = 0; lie < 5; lie++) {
-		struct sl_read r[8];
-		struct verbs *v;
+		struct fabric_read r[8];
+		struct fabric_verbs *v;
 		uint64_t base;
 
 		begin(128);
-		v = of(fabric);
+		v = fabric_verbs_of(fabric);
 		far_apart(r, 8);
-		assert_int_equal(sl_fabric_post(fabric, r, 4), 4);
+		assert_int_equal(fabric_post(fabric, r, 4), 4);
 		execute(4, IBV_WC_SUCCESS);
 		assert_int_equal(poll_all(0), 4);
-		assert_int_equal(sl_fabric_post(fabric, r + 4, 4), 4);
+		assert_int_equal(fabric_post(fabric, r + 4, 4), 4);
 		base = (uint64_t)v->generation << 32;
 		switch (lie) {
 		case 0: /* of the connection before */
@@ -381,7 +381,7 @@ static void a_wrong_completion_ends_the_connection_and_delivers_nothing(void **s
 		for (int i = 4; i < 8; i++)
 			assert_int_equal(r[i].status, -ENOTCONN);
 		assert_int_equal(fabric->stats.wrong_id, 1);
-		assert_int_equal(fabric->state, SL_FABRIC_DOWN);
+		assert_int_equal(fabric->state, FABRIC_DOWN);
 		assert_int_equal(dev.destroyed, 1);
 		assert_int_equal(fabric->stats.disconnects, 1);
 		end();
@@ -405,12 +405,12 @@ static void a_failure_names_the_read_that_failed_and_no_other(void **state)
 
 	(void)state;
 	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
-		struct sl_read r[10];
+		struct fabric_read r[10];
 
 		begin(128);
 		far_apart(r, 10);
 		r[5].offset = r[4].offset + 64; /* these two travel together */
-		assert_int_equal(sl_fabric_post(fabric, r, 10), 10);
+		assert_int_equal(fabric_post(fabric, r, 10), 10);
 		assert_int_equal(dev.posted, 9);
 		execute(4, IBV_WC_SUCCESS);
 		execute(1, cases[c].wc);
@@ -423,9 +423,9 @@ static void a_failure_names_the_read_that_failed_and_no_other(void **state)
 				fail_msg("case %zu READ %d: %d instead of %d", c, i, r[i].status,
 					 want);
 		}
-		assert_int_equal(fabric->state, SL_FABRIC_DOWN);
-		assert_null(sl_fabric_directory(fabric));
-		assert_int_equal(sl_fabric_post(fabric, r, 1), -ENOTCONN);
+		assert_int_equal(fabric->state, FABRIC_DOWN);
+		assert_null(fabric_directory(fabric));
+		assert_int_equal(fabric_post(fabric, r, 1), -ENOTCONN);
 		assert_true(fabric->stats.last_error[0]);
 		end();
 	}
@@ -433,24 +433,26 @@ static void a_failure_names_the_read_that_failed_and_no_other(void **state)
 
 static void only_what_is_late_has_timed_out(void **state)
 {
-	struct sl_read r[8];
+	struct fabric_read r[8];
 
 	(void)state;
 	begin(128);
 	far_apart(r, 8);
-	assert_int_equal(sl_fabric_post(fabric, r, 3), 3);
+	assert_int_equal(fabric_post(fabric, r, 3), 3);
 	for (uint32_t i = 0; i < 3; i++)
-		of(fabric)->requests[(of(fabric)->head + i) & of(fabric)->mask].posted_ns -= 600 *
-											     MS;
-	assert_int_equal(sl_fabric_post(fabric, r + 3, 5), 5);
-	now = monotonic_ns();
+		fabric_verbs_of(fabric)
+			->requests[(fabric_verbs_of(fabric)->head + i) &
+				   fabric_verbs_of(fabric)->mask]
+			.posted_ns -= 600 * MS;
+	assert_int_equal(fabric_post(fabric, r + 3, 5), 5);
+	now = fabric_monotonic_ns();
 	assert_int_equal(poll_all(0), 0); /* 0: never */
 	assert_int_equal(poll_all(700 * MS), 0);
-	assert_int_equal(fabric->state, SL_FABRIC_UP);
+	assert_int_equal(fabric->state, FABRIC_UP);
 	assert_int_equal(poll_all(500 * MS), 8);
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(r[i].status, i < 3 ? -ETIMEDOUT : -ENOTCONN);
-	assert_int_equal(fabric->state, SL_FABRIC_DOWN);
+	assert_int_equal(fabric->state, FABRIC_DOWN);
 	assert_int_equal(fabric->stats.errors_timeout, 3);
 	/* Until the queue pair was gone, the device might have written to the landing memory. */
 	assert_int_equal(dev.destroyed, 1);
@@ -462,34 +464,34 @@ static void what_could_not_be_posted_was_not_taken(void **state)
 {
 	(void)state;
 	for (int fail_at = 0; fail_at < 6; fail_at++) {
-		struct sl_read r[7];
+		struct fabric_read r[7];
 		int taken;
 
 		begin(128);
 		far_apart(r, 7);
 		r[3].offset = r[2].offset + 64; /* one request of two: the chain has 6 */
 		dev.fail_at = fail_at;
-		taken = sl_fabric_post(fabric, r, 7);
+		taken = fabric_post(fabric, r, 7);
 		assert_int_equal(taken, fail_at <= 2 ? fail_at : fail_at + 1);
-		assert_int_equal(sl_fabric_outstanding(fabric), taken);
+		assert_int_equal(fabric_outstanding(fabric), taken);
 		assert_int_equal(fabric->stats.work_requests, fail_at);
-		assert_int_equal(sl_fabric_post(fabric, r, 7), 0); /* until it was reset */
+		assert_int_equal(fabric_post(fabric, r, 7), 0); /* until it was reset */
 		if (taken)
 			assert_int_equal(poll_all(0), taken);
 		else
-			sl_fabric_drive(fabric, now, NULL);
+			fabric_drive(fabric, now, NULL);
 		for (int i = 0; i < 7; i++) {
 			assert_int_equal(r[i].tag, i < taken);
 			assert_int_equal(r[i].status, i < taken ? -ENOTCONN : 1);
 		}
-		assert_int_equal(fabric->state, SL_FABRIC_DOWN);
+		assert_int_equal(fabric->state, FABRIC_DOWN);
 		end();
 	}
 }
 
 static void a_new_connection_starts_with_a_clean_account(void **state)
 {
-	struct sl_read r[300];
+	struct fabric_read r[300];
 
 	(void)state;
 	begin(64);
@@ -498,14 +500,14 @@ static void a_new_connection_starts_with_a_clean_account(void **state)
 		int taken;
 
 		far_apart(r, 200);
-		taken = sl_fabric_post(fabric, r, 200);
+		taken = fabric_post(fabric, r, 200);
 		assert_int_equal(taken, 64);
 		execute((uint32_t)again, IBV_WC_SUCCESS);
 		dev.poll_fails = again % 2;
 		complete(~0ull, IBV_WC_SUCCESS);
 		assert_int_equal(poll_all(0), 64);
-		assert_int_equal(sl_fabric_outstanding(fabric), 0);
-		assert_int_equal(fabric->state, SL_FABRIC_DOWN);
+		assert_int_equal(fabric_outstanding(fabric), 0);
+		assert_int_equal(fabric->state, FABRIC_DOWN);
 		epoch = fabric->epoch;
 		memset(&dev, 0, sizeof(dev));
 		dev.fail_at = -1;
@@ -517,16 +519,16 @@ static void a_new_connection_starts_with_a_clean_account(void **state)
 
 static void a_read_that_no_device_can_carry_is_refused(void **state)
 {
-	struct sl_read r[3];
+	struct fabric_read r[3];
 
 	(void)state;
 	begin(16);
-	of(fabric)->message_max = 4096;
+	fabric_verbs_of(fabric)->message_max = 4096;
 	far_apart(r, 3);
 	r[1].length = 4097;
-	assert_int_equal(sl_fabric_post(fabric, r, 3), 1);
-	assert_int_equal(sl_fabric_post(fabric, r + 1, 2), 1);
-	assert_int_equal(sl_fabric_post(fabric, r + 2, 1), 1);
+	assert_int_equal(fabric_post(fabric, r, 3), 1);
+	assert_int_equal(fabric_post(fabric, r + 1, 2), 1);
+	assert_int_equal(fabric_post(fabric, r + 2, 1), 1);
 	execute(2, IBV_WC_SUCCESS);
 	assert_int_equal(poll_all(0), 3);
 	assert_int_equal(r[0].status, 0);

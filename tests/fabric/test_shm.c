@@ -30,7 +30,7 @@
 #define SIZE 65536u
 #define MS   1000000ull
 
-/* ---- the agent ------------------------------------------------------------------------------- */
+/* ---- the agent ---- */
 
 struct agent {
 	char directory[64], target[128];
@@ -180,34 +180,33 @@ static void agent_welcome(struct agent *a, int fd, uint64_t size)
 	agent_say(a, SL_MSG_WELCOME, &w, sizeof(w), fd);
 }
 
-/* ---- a collector: time is what the test says ------------------------------------------------- */
+/* ---- a collector: time is what the test says ---- */
 
 static uint64_t now = 1000000000u;
 
-static struct sl_fabric *connect_for(struct agent *a, const struct sl_fabric_opts *opts)
+static struct fabric *connect_for(struct agent *a, const struct fabric_opts *opts)
 {
-	struct sl_fabric *f = sl_fabric_open(a->target, opts);
+	struct fabric *f = fabric_open(a->target, opts);
 
 	assert_non_null(f);
-	assert_string_equal(sl_fabric_name(f), "shm");
-	assert_int_equal(sl_fabric_drive(f, now, NULL), SL_FABRIC_CONNECTING);
+	assert_string_equal(fabric_name(f), "shm");
+	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_CONNECTING);
 	agent_welcome(a, memory(SIZE, F_SEAL_SHRINK | F_SEAL_GROW), SIZE);
-	assert_int_equal(sl_fabric_drive(f, now, NULL), SL_FABRIC_UP);
+	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_UP);
 	return f;
 }
 
 /* A thread that answers may get no CPU for a while. */
-static struct sl_fabric *connect_to(struct agent *a)
+static struct fabric *connect_to(struct agent *a)
 {
-	return connect_for(a,
-			   &(struct sl_fabric_opts){.gid_index = -1, .answer_timeout_ms = 20000});
+	return connect_for(a, &(struct fabric_opts){.gid_index = -1, .answer_timeout_ms = 20000});
 }
 
-static void assert_error(struct sl_fabric *f, const char *words)
+static void assert_error(struct fabric *f, const char *words)
 {
-	struct sl_fabric_stats s;
+	struct fabric_stats s;
 
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	if (!strstr(s.last_error, words))
 		fail_msg("'%s' does not say '%s'", s.last_error, words);
 }
@@ -221,7 +220,7 @@ static int count_fds(void)
 	return count;
 }
 
-/* Answers one OPEN in a thread, as sl_fabric_map() waits for it. */
+/* Answers one OPEN in a thread, as fabric_map() waits for it. */
 struct answer {
 	struct agent *agent;
 	struct sl_msg_region region;
@@ -252,13 +251,13 @@ static void *answer_thread(void *arg)
 	return NULL;
 }
 
-static int map_with(struct sl_fabric *f, struct sl_remote *remote, struct answer *s)
+static int map_with(struct fabric *f, struct fabric_remote *remote, struct answer *s)
 {
 	pthread_t thread;
 	int err;
 
 	assert_int_equal(pthread_create(&thread, NULL, answer_thread, s), 0);
-	err = sl_fabric_map(f, remote);
+	err = fabric_map(f, remote);
 	pthread_join(thread, NULL);
 	return err;
 }
@@ -273,70 +272,70 @@ static struct answer good_answer(struct agent *a, uint64_t id, uint64_t size)
 	};
 }
 
-static struct sl_read *read_one(struct sl_fabric *f, struct sl_read *r)
+static struct fabric_read *read_one(struct fabric *f, struct fabric_read *r)
 {
-	struct sl_read *done = NULL;
+	struct fabric_read *done = NULL;
 
-	assert_int_equal(sl_fabric_post(f, r, 1), 1);
-	assert_int_equal(sl_fabric_outstanding(f), 1);
-	assert_int_equal(sl_fabric_poll(f, &done, 1, now, 0), 1);
+	assert_int_equal(fabric_post(f, r, 1), 1);
+	assert_int_equal(fabric_outstanding(f), 1);
+	assert_int_equal(fabric_poll(f, &done, 1, now, 0), 1);
 	assert_ptr_equal(done, r);
-	assert_int_equal(sl_fabric_outstanding(f), 0);
+	assert_int_equal(fabric_outstanding(f), 0);
 	return r;
 }
 
-/* ---- tests: opening -------------------------------------------------------------------------- */
+/* ---- tests: opening ---- */
 
 static void a_target_names_its_provider_or_nothing(void **state)
 {
-	struct sl_fabric *f;
+	struct fabric *f;
 	char longest[200];
 
 	(void)state;
-	f = sl_fabric_open("unix:relative.sock", NULL);
+	f = fabric_open("unix:relative.sock", NULL);
 	assert_non_null(f);
-	assert_string_equal(sl_fabric_name(f), "shm");
-	assert_string_equal(sl_fabric_target(f), "unix:relative.sock");
-	sl_fabric_close(f);
+	assert_string_equal(fabric_name(f), "shm");
+	assert_string_equal(fabric_target(f), "unix:relative.sock");
+	fabric_close(f);
 
 	static const char *const wrong[] = {
 		"",	      "./here", "a/b",	 "unix:", "host:", "host:0",
 		"host:65536", "host:x", ":7475", "[::1",  "[::1]x"};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		errno = 0;
-		assert_null(sl_fabric_open(wrong[i], NULL));
+		assert_null(fabric_open(wrong[i], NULL));
 		assert_true(errno == EINVAL || errno == EOPNOTSUPP);
-		assert_true(sl_fabric_error()[0]);
-		assert_null(strchr(sl_fabric_error(), '\n'));
+		assert_true(fabric_error()[0]);
+		assert_null(strchr(fabric_error(), '\n'));
 	}
-	assert_null(sl_fabric_open(NULL, NULL));
+	assert_null(fabric_open(NULL, NULL));
 	memset(longest, 'x', sizeof(longest));
 	longest[0] = '/';
 	longest[199] = '\0';
-	assert_null(sl_fabric_open(longest, NULL));
+	assert_null(fabric_open(longest, NULL));
 	assert_int_equal(errno, EINVAL);
 
 	/* A host, where there is no RDMA: said at once. */
-	f = sl_fabric_open("10.255.255.1", &(struct sl_fabric_opts){.device = "none0"});
+	f = fabric_open("10.255.255.1", &(struct fabric_opts){.device = "none0"});
 	assert_null(f);
 	assert_true(errno == ENODEV || errno == EOPNOTSUPP);
-	assert_non_null(strstr(sl_fabric_error(), "RDMA"));
-	sl_fabric_close(NULL);
+	assert_non_null(strstr(fabric_error(), "RDMA"));
+	fabric_close(NULL);
 }
 
 static void reads_see_the_memory_as_it_is_now(void **state)
 {
 	struct agent *a = *state;
-	struct sl_remote region = {.id = 5, .length = SIZE};
-	struct sl_fabric_stats s;
-	struct sl_fabric *f;
+	struct fabric_remote region = {.id = 5, .length = SIZE};
+	struct fabric_stats s;
+	struct fabric *f;
 	struct answer answer;
 	uint64_t *buffer, *map;
 	size_t bytes;
 
 	agent_listen(a);
 	f = connect_to(a);
-	buffer = sl_fabric_buffer(f, &bytes);
+	buffer = fabric_buffer(f, &bytes);
 	assert_int_equal(bytes, 4 << 20);
 	assert_int_equal((uintptr_t)buffer % 64, 0);
 	answer = good_answer(a, 5, SIZE);
@@ -345,7 +344,7 @@ static void reads_see_the_memory_as_it_is_now(void **state)
 	map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_int_equal(map_with(f, &region, &answer), 0);
 	for (uint64_t i = 0; i < 5; i++) {
-		struct sl_read r = {
+		struct fabric_read r = {
 			.remote = &region, .offset = 64, .length = 4096, .to = buffer, .status = 1};
 
 		map[8] = i * 77;
@@ -356,44 +355,44 @@ static void reads_see_the_memory_as_it_is_now(void **state)
 	}
 	/* Also what is not made of words. */
 	for (uint32_t length = 1; length < 24; length++) {
-		struct sl_read r = {.remote = &region,
-				    .offset = 801,
-				    .length = length,
-				    .to = (uint8_t *)buffer + 3};
+		struct fabric_read r = {.remote = &region,
+					.offset = 801,
+					.length = length,
+					.to = (uint8_t *)buffer + 3};
 
 		memset(buffer, 0xee, 64);
 		assert_int_equal(read_one(f, &r)->status, 0);
 		assert_memory_equal((uint8_t *)buffer + 3, (uint8_t *)map + 801, length);
 		assert_int_equal(((uint8_t *)buffer)[3 + length], 0xee);
 	}
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	assert_int_equal(s.reads, 28);
 	assert_int_equal(s.bytes, 5 * 4096 + 23 * 24 / 2);
-	sl_fabric_unmap(f, &region);
+	fabric_unmap(f, &region);
 	assert_null(region.local);
-	sl_fabric_unmap(f, &region);
+	fabric_unmap(f, &region);
 	munmap(map, SIZE);
 	close(fd);
-	sl_fabric_close(f);
+	fabric_close(f);
 }
 
 static void a_read_out_of_bounds_is_refused_and_copies_nothing(void **state)
 {
 	struct agent *a = *state;
-	struct sl_fabric *f;
-	struct sl_remote none = {.id = 3, .length = SIZE};
-	struct sl_fabric_stats s;
-	struct sl_read *done[16];
+	struct fabric *f;
+	struct fabric_remote none = {.id = 3, .length = SIZE};
+	struct fabric_stats s;
+	struct fabric_read *done[16];
 	uint8_t *buffer;
 	size_t bytes;
 	int n;
 
 	agent_listen(a);
 	f = connect_to(a);
-	buffer = sl_fabric_buffer(f, &bytes);
+	buffer = fabric_buffer(f, &bytes);
 	memset(buffer, 0xee, bytes);
-	const struct sl_remote *d = sl_fabric_directory(f);
-	struct sl_read r[] = {
+	const struct fabric_remote *d = fabric_directory(f);
+	struct fabric_read r[] = {
 		{.remote = d, .offset = SIZE, .length = 1, .to = buffer},
 		{.remote = d, .offset = SIZE - 8, .length = 9, .to = buffer},
 		{.remote = d, .offset = UINT64_MAX, .length = 2, .to = buffer},
@@ -405,8 +404,8 @@ static void a_read_out_of_bounds_is_refused_and_copies_nothing(void **state)
 		{.remote = &none, .offset = 0, .length = 64, .to = buffer},
 		{.remote = d, .offset = SIZE - 64, .length = 64, .to = buffer + bytes - 64},
 	};
-	assert_int_equal(sl_fabric_post(f, r, 10), 10);
-	n = sl_fabric_poll(f, done, 16, now, 0);
+	assert_int_equal(fabric_post(f, r, 10), 10);
+	n = fabric_poll(f, done, 16, now, 0);
 	assert_int_equal(n, 10);
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(r[i].status, -ERANGE);
@@ -415,153 +414,153 @@ static void a_read_out_of_bounds_is_refused_and_copies_nothing(void **state)
 	for (size_t i = 0; i < bytes - 64; i++)
 		if (buffer[i] != 0xee)
 			fail_msg("byte %zu was written", i);
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	assert_int_equal(s.errors_access, 9);
 	assert_int_equal(s.reads, 1);
-	sl_fabric_close(f);
+	fabric_close(f);
 }
 
 static void reads_not_collected_are_kept_up_to_a_bound(void **state)
 {
 	enum { MANY = 6000 };
 	struct agent *a = *state;
-	struct sl_read *r = calloc(MANY, sizeof(*r)), *done[64];
-	struct sl_fabric *f;
+	struct fabric_read *r = calloc(MANY, sizeof(*r)), *done[64];
+	struct fabric *f;
 	int taken, got = 0, n;
 
 	agent_listen(a);
 	f = connect_to(a);
 	for (int i = 0; i < MANY; i++)
-		r[i] = (struct sl_read){.remote = sl_fabric_directory(f),
-					.offset = 0,
-					.length = 64,
-					.to = sl_fabric_buffer(f, NULL),
-					.status = 1};
-	taken = sl_fabric_post(f, r, MANY);
+		r[i] = (struct fabric_read){.remote = fabric_directory(f),
+					    .offset = 0,
+					    .length = 64,
+					    .to = fabric_buffer(f, NULL),
+					    .status = 1};
+	taken = fabric_post(f, r, MANY);
 	assert_true(taken > 0 && taken < MANY);
-	assert_int_equal(sl_fabric_post(f, r + taken, MANY - (uint32_t)taken), 0);
+	assert_int_equal(fabric_post(f, r + taken, MANY - (uint32_t)taken), 0);
 	/* Also when the connection is gone, each comes back once. */
 	agent_gone(a);
 	now += 10 * MS;
-	assert_int_equal(sl_fabric_drive(f, now, NULL), SL_FABRIC_DOWN);
-	assert_int_equal(sl_fabric_post(f, r + taken, 1), -ENOTCONN);
-	while ((n = sl_fabric_poll(f, done, 64, now, 0)) > 0)
+	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_DOWN);
+	assert_int_equal(fabric_post(f, r + taken, 1), -ENOTCONN);
+	while ((n = fabric_poll(f, done, 64, now, 0)) > 0)
 		for (int i = 0; i < n; i++) {
 			assert_int_equal(done[i]->tag++, 0);
 			got++;
 		}
 	assert_int_equal(got, taken);
-	assert_int_equal(sl_fabric_outstanding(f), 0);
-	sl_fabric_close(f);
+	assert_int_equal(fabric_outstanding(f), 0);
+	fabric_close(f);
 	free(r);
 }
 
-/* ---- tests: the connection ------------------------------------------------------------------- */
+/* ---- tests: the connection ---- */
 
 static void back_off_doubles_to_a_second_and_starts_over(void **state)
 {
 	static const unsigned int waits[] = {50, 100, 200, 400, 800, 1000, 1000};
 	struct agent *a = *state;
-	struct sl_fabric *f = sl_fabric_open(a->target, NULL);
+	struct fabric *f = fabric_open(a->target, NULL);
 	uint64_t epoch = 7;
 
 	assert_non_null(f);
 	for (int again = 0; again < 2; again++) {
 		if (!again) {
-			assert_int_equal(sl_fabric_drive(f, now, &epoch), SL_FABRIC_DOWN);
+			assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_DOWN);
 			assert_error(f, "No such file");
 		}
 		for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
 			/* Not tried before its time: the agent is there, and gone again. */
 			agent_listen(a);
 			now += waits[i] * MS - 1;
-			assert_int_equal(sl_fabric_drive(f, now, &epoch), SL_FABRIC_DOWN);
+			assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_DOWN);
 			agent_gone(a);
 			now += 1;
-			assert_int_equal(sl_fabric_drive(f, now, &epoch), SL_FABRIC_DOWN);
+			assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_DOWN);
 		}
 		assert_int_equal(epoch, again);
 		agent_listen(a);
 		now += 1000 * MS;
-		assert_int_equal(sl_fabric_drive(f, now, &epoch), SL_FABRIC_CONNECTING);
+		assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_CONNECTING);
 		agent_welcome(a, memory(SIZE, F_SEAL_SHRINK), SIZE);
-		assert_int_equal(sl_fabric_drive(f, now, &epoch), SL_FABRIC_UP);
+		assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_UP);
 		assert_int_equal(epoch, again + 1);
 		agent_gone(a);
 		now += 3 * MS;
-		assert_int_equal(sl_fabric_drive(f, now, &epoch), SL_FABRIC_DOWN);
+		assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_DOWN);
 		assert_error(f, "hung up");
 	}
-	sl_fabric_close(f);
+	fabric_close(f);
 }
 
 static void a_new_connection_voids_what_came_over_the_old(void **state)
 {
 	struct agent *a = *state;
-	struct sl_remote region = {.id = 5, .length = SIZE}, directory;
+	struct fabric_remote region = {.id = 5, .length = SIZE}, directory;
 	struct answer answer;
-	struct sl_read r;
-	struct sl_fabric *f;
+	struct fabric_read r;
+	struct fabric *f;
 	uint64_t epoch;
 	void *buffer;
 
 	agent_listen(a);
 	f = connect_to(a);
-	buffer = sl_fabric_buffer(f, NULL);
-	directory = *sl_fabric_directory(f);
+	buffer = fabric_buffer(f, NULL);
+	directory = *fabric_directory(f);
 	answer = good_answer(a, 5, SIZE);
 	assert_int_equal(map_with(f, &region, &answer), 0);
 	agent_gone(a);
 	now += 3 * MS;
-	assert_int_equal(sl_fabric_drive(f, now, &epoch), SL_FABRIC_DOWN);
+	assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_DOWN);
 	assert_int_equal(epoch, 1);
-	assert_null(sl_fabric_directory(f));
-	r = (struct sl_read){.remote = &region, .length = 64, .to = buffer};
-	assert_int_equal(sl_fabric_post(f, &r, 1), -ENOTCONN);
-	assert_int_equal(sl_fabric_map(f, &region), -ENOTCONN);
+	assert_null(fabric_directory(f));
+	r = (struct fabric_read){.remote = &region, .length = 64, .to = buffer};
+	assert_int_equal(fabric_post(f, &r, 1), -ENOTCONN);
+	assert_int_equal(fabric_map(f, &region), -ENOTCONN);
 
 	agent_listen(a);
 	now += 60 * MS;
-	assert_int_equal(sl_fabric_drive(f, now, &epoch), SL_FABRIC_CONNECTING);
+	assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_CONNECTING);
 	agent_welcome(a, memory(SIZE, F_SEAL_SHRINK), SIZE);
-	assert_int_equal(sl_fabric_drive(f, now, &epoch), SL_FABRIC_UP);
+	assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_UP);
 	assert_int_equal(epoch, 2);
 	assert_int_equal(read_one(f, &r)->status, -EACCES);
-	sl_fabric_unmap(f, &region);
+	fabric_unmap(f, &region);
 	answer = good_answer(a, 5, SIZE);
 	assert_int_equal(map_with(f, &region, &answer), 0);
 	assert_int_equal(read_one(f, &r)->status, 0);
 	/* A copy of the old directory's description is harmless. */
 	agent_gone(a);
 	now += 3 * MS;
-	sl_fabric_drive(f, now, &epoch);
+	fabric_drive(f, now, &epoch);
 	r.remote = &directory;
-	assert_int_equal(sl_fabric_post(f, &r, 1), -ENOTCONN);
-	sl_fabric_unmap(f, &directory);
-	sl_fabric_unmap(f, &region);
-	sl_fabric_close(f);
+	assert_int_equal(fabric_post(f, &r, 1), -ENOTCONN);
+	fabric_unmap(f, &directory);
+	fabric_unmap(f, &region);
+	fabric_close(f);
 }
 
 static void an_agent_that_does_not_answer_is_given_up(void **state)
 {
 	struct agent *a = *state;
-	struct sl_fabric_opts opts = {.connect_timeout_ms = 500, .gid_index = -1};
-	struct sl_fabric *f;
+	struct fabric_opts opts = {.connect_timeout_ms = 500, .gid_index = -1};
+	struct fabric *f;
 
 	agent_listen(a);
-	f = sl_fabric_open(a->target, &opts);
-	assert_int_equal(sl_fabric_drive(f, now, NULL), SL_FABRIC_CONNECTING);
+	f = fabric_open(a->target, &opts);
+	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_CONNECTING);
 	now += 499 * MS;
-	assert_int_equal(sl_fabric_drive(f, now, NULL), SL_FABRIC_CONNECTING);
+	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_CONNECTING);
 	now += 1 * MS;
-	assert_int_equal(sl_fabric_drive(f, now, NULL), SL_FABRIC_DOWN);
+	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_DOWN);
 	assert_error(f, "did not answer");
 	assert_int_equal(agent_hear(a, NULL), SL_MSG_SUBSCRIBE);
 	assert_int_equal(agent_hear(a, NULL), 0);
-	sl_fabric_close(f);
+	fabric_close(f);
 }
 
-/* ---- tests: an agent that lies --------------------------------------------------------------- */
+/* ---- tests: an agent that lies ---- */
 
 enum lie {
 	LIE_NO_FD,
@@ -682,15 +681,15 @@ static void an_agent_that_lies_is_not_believed(void **state)
 	agent_listen(a);
 	before = count_fds();
 	for (int lie = 0; lie < LIES; lie++) {
-		struct sl_fabric *f = sl_fabric_open(a->target, NULL);
-		struct sl_fabric_stats s;
-		enum sl_fabric_state got;
+		struct fabric *f = fabric_open(a->target, NULL);
+		struct fabric_stats s;
+		enum fabric_state got;
 
-		assert_int_equal(sl_fabric_drive(f, now, NULL), SL_FABRIC_CONNECTING);
+		assert_int_equal(fabric_drive(f, now, NULL), FABRIC_CONNECTING);
 		tell(a, lie);
-		got = sl_fabric_drive(f, now, NULL);
-		sl_fabric_stats(f, &s);
-		if (got != (lie == LIE_TWO_FDS ? SL_FABRIC_UP : SL_FABRIC_DOWN))
+		got = fabric_drive(f, now, NULL);
+		fabric_stats(f, &s);
+		if (got != (lie == LIE_TWO_FDS ? FABRIC_UP : FABRIC_DOWN))
 			fail_msg("lie %d: state %d, %s", lie, got, s.last_error);
 		if (lie != LIE_TWO_FDS) {
 			assert_true(s.last_error[0]);
@@ -698,7 +697,7 @@ static void an_agent_that_lies_is_not_believed(void **state)
 		}
 		if (lie == LIE_REFUSED)
 			assert_non_null(strstr(s.last_error, "no?way?"));
-		sl_fabric_close(f);
+		fabric_close(f);
 		if (a->peer >= 0)
 			close(a->peer);
 		a->peer = -1;
@@ -715,8 +714,8 @@ static void a_region_is_checked_like_the_directory(void **state)
 	agent_listen(a);
 	before = count_fds();
 	for (int i = 0; i < 8; i++) {
-		struct sl_fabric *f = connect_to(a);
-		struct sl_remote region = {.id = 5, .length = SIZE};
+		struct fabric *f = connect_to(a);
+		struct fabric_remote region = {.id = 5, .length = SIZE};
 		struct answer s = good_answer(a, 5, SIZE);
 		int want = -ENOTCONN, err;
 		bool up = false;
@@ -762,8 +761,8 @@ static void a_region_is_checked_like_the_directory(void **state)
 		if (err != want)
 			fail_msg("case %d: %d instead of %d", i, err, want);
 		assert_null(region.local);
-		assert_int_equal(sl_fabric_directory(f) != NULL, up);
-		sl_fabric_close(f);
+		assert_int_equal(fabric_directory(f) != NULL, up);
+		fabric_close(f);
 		if (a->peer >= 0)
 			close(a->peer);
 		a->peer = -1;
@@ -775,23 +774,23 @@ static void a_region_is_checked_like_the_directory(void **state)
 static void a_region_that_is_gone_is_enoent_and_the_rest_goes_on(void **state)
 {
 	struct agent *a = *state;
-	struct sl_remote region = {.id = 5, .length = SIZE};
+	struct fabric_remote region = {.id = 5, .length = SIZE};
 	struct sl_msg_refused refused = {.error = ENOENT, .reason = "no such id"};
 	struct answer s = {.agent = a, .type = SL_MSG_REFUSED, .fd = -1};
-	struct sl_fabric *f;
+	struct fabric *f;
 
 	agent_listen(a);
 	f = connect_to(a);
 	memcpy(&s.region, &refused, sizeof(s.region)); /* shorter than a whole refusal, but sound */
 	assert_int_equal(map_with(f, &region, &s), -ENOENT);
-	assert_non_null(sl_fabric_directory(f));
+	assert_non_null(fabric_directory(f));
 	s = good_answer(a, 5, SIZE);
 	assert_int_equal(map_with(f, &region, &s), 0);
-	assert_int_equal(sl_fabric_map(f, &region), -EINVAL); /* it is mapped */
-	sl_fabric_unmap(f, &region);
+	assert_int_equal(fabric_map(f, &region), -EINVAL); /* it is mapped */
+	fabric_unmap(f, &region);
 	region.id = 0;
-	assert_int_equal(sl_fabric_map(f, &region), -EINVAL);
-	sl_fabric_close(f);
+	assert_int_equal(fabric_map(f, &region), -EINVAL);
+	fabric_close(f);
 }
 
 static uint64_t real_ns(void)
@@ -805,9 +804,9 @@ static uint64_t real_ns(void)
 static void a_hung_agent_stalls_once_and_briefly(void **state)
 {
 	struct agent *a = *state;
-	struct sl_remote region = {.id = 5, .length = SIZE};
+	struct fabric_remote region = {.id = 5, .length = SIZE};
 	struct answer s = {.agent = a, .silent = true, .fd = -1};
-	struct sl_fabric *f;
+	struct fabric *f;
 	uint64_t start, took;
 
 	agent_listen(a);
@@ -817,22 +816,22 @@ static void a_hung_agent_stalls_once_and_briefly(void **state)
 	took = real_ns() - start;
 	assert_true(took >= 150 * MS && took < 10000 * MS);
 	assert_error(f, "did not answer");
-	assert_null(sl_fabric_directory(f));
+	assert_null(fabric_directory(f));
 	/* The next ones don't wait at all, though the machine may be elsewhere in between. */
 	for (int i = 0;; i++) {
 		start = real_ns();
-		assert_int_equal(sl_fabric_map(f, &region), -ENOTCONN);
+		assert_int_equal(fabric_map(f, &region), -ENOTCONN);
 		if (real_ns() - start < 100 * MS)
 			break;
 		assert_true(i < 20);
 	}
-	sl_fabric_close(f);
+	fabric_close(f);
 }
 
 static void what_nobody_asked_for_ends_the_connection(void **state)
 {
 	struct agent *a = *state;
-	struct sl_fabric *f;
+	struct fabric *f;
 	int before;
 
 	agent_listen(a);
@@ -840,11 +839,11 @@ static void what_nobody_asked_for_ends_the_connection(void **state)
 	f = connect_to(a);
 	agent_say(a, SL_MSG_REGION, NULL, 0, memory(SIZE, F_SEAL_SHRINK));
 	/* Not looked at before 2 ms have gone by: a round costs no system call. */
-	assert_int_equal(sl_fabric_drive(f, now + 1, NULL), SL_FABRIC_UP);
+	assert_int_equal(fabric_drive(f, now + 1, NULL), FABRIC_UP);
 	now += 3 * MS;
-	assert_int_equal(sl_fabric_drive(f, now, NULL), SL_FABRIC_DOWN);
+	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_DOWN);
 	assert_error(f, "nobody asked");
-	sl_fabric_close(f);
+	fabric_close(f);
 	close(a->peer);
 	a->peer = -1;
 	assert_int_equal(count_fds(), before);

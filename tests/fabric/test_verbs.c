@@ -28,63 +28,63 @@ static void what_is_read_is_what_is_there(void **state)
 		{REGION_BYTES - 4097, 4097},
 	};
 	struct host h;
-	struct sl_fabric *f;
-	struct sl_fabric_stats s;
-	struct sl_read r;
+	struct fabric *f;
+	struct fabric_stats s;
+	struct fabric_read r;
 	uint8_t *buffer;
 
 	(void)state;
 	host_start(&h, next_port++, 0);
 	f = open_fabric(&h, 0);
 	come_up(f, NULL);
-	buffer = sl_fabric_buffer(f, NULL);
-	assert_int_equal(sl_fabric_directory(f)->length, REGION_BYTES);
+	buffer = fabric_buffer(f, NULL);
+	assert_int_equal(fabric_directory(f)->length, REGION_BYTES);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		memset(buffer, 0xee, cases[i].length + 8);
-		r = (struct sl_read){
-			.remote = sl_fabric_directory(f),
+		r = (struct fabric_read){
+			.remote = fabric_directory(f),
 			.offset = cases[i].offset,
 			.length = cases[i].length,
 			.to = buffer,
 			.status = 1,
 		};
-		assert_int_equal(sl_fabric_post(f, &r, 1), 1);
+		assert_int_equal(fabric_post(f, &r, 1), 1);
 		collect(f, 1);
 		assert_int_equal(r.status, 0);
 		assert_pattern(buffer, cases[i].offset, cases[i].length);
 		assert_int_equal(buffer[cases[i].length], 0xee);
 	}
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	assert_int_equal(s.reads, sizeof(cases) / sizeof(cases[0]));
 	assert_int_equal(s.wrong_id, 0);
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 }
 
 static void neighbours_travel_as_one_work_request(void **state)
 {
 	struct host h;
-	struct sl_fabric *f;
-	struct sl_fabric_stats s;
-	struct sl_read r[32];
+	struct fabric *f;
+	struct fabric_stats s;
+	struct fabric_read r[32];
 	uint8_t *buffer;
 
 	(void)state;
 	host_start(&h, next_port++, 0);
 	f = open_fabric(&h, 0);
 	come_up(f, NULL);
-	buffer = sl_fabric_buffer(f, NULL);
+	buffer = fabric_buffer(f, NULL);
 
 	/* Adjacent on both sides: one request, one landing. */
 	for (uint32_t i = 0; i < 32; i++)
-		r[i] = (struct sl_read){.remote = sl_fabric_directory(f),
-					.offset = i * 4096,
-					.length = 4096,
-					.to = buffer + i * 4096};
-	assert_int_equal(sl_fabric_post(f, r, 32), 32);
+		r[i] = (struct fabric_read){.remote = fabric_directory(f),
+					    .offset = i * 4096,
+					    .length = 4096,
+					    .to = buffer + i * 4096};
+	assert_int_equal(fabric_post(f, r, 32), 32);
 	collect(f, 32);
 	assert_pattern(buffer, 0, 32 * 4096);
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	assert_int_equal(s.work_requests, 1);
 	assert_int_equal(s.doorbells, 1);
 	assert_int_equal(s.reads, 32);
@@ -92,51 +92,49 @@ static void neighbours_travel_as_one_work_request(void **state)
 	/* Adjacent there, apart here: one request scatters, and spares what lies between. */
 	memset(buffer, 0xee, 1 << 20);
 	for (uint32_t i = 0; i < 8; i++)
-		r[i] = (struct sl_read){.remote = sl_fabric_directory(f),
-					.offset = 512 + i * 64,
-					.length = 64,
-					.to = buffer + (7 - i) * 256};
-	assert_int_equal(sl_fabric_post(f, r, 8), 8);
+		r[i] = (struct fabric_read){.remote = fabric_directory(f),
+					    .offset = 512 + i * 64,
+					    .length = 64,
+					    .to = buffer + (7 - i) * 256};
+	assert_int_equal(fabric_post(f, r, 8), 8);
 	collect(f, 8);
 	for (uint32_t i = 0; i < 8; i++) {
 		assert_pattern(buffer + (7 - i) * 256, 512 + i * 64, 64);
 		for (uint32_t j = 64; j < 256; j++)
 			assert_int_equal(buffer[(7 - i) * 256 + j], 0xee);
 	}
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	assert_int_equal(s.work_requests, 2);
 
 	/* A small gap is read along, and lands nowhere. */
 	memset(buffer, 0xee, 1 << 20);
 	for (uint32_t i = 0; i < 4; i++)
-		r[i] = (struct sl_read){.remote = sl_fabric_directory(f),
-					.offset = i * 320,
-					.length = 64,
-					.to = buffer + i * 64};
-	assert_int_equal(sl_fabric_post(f, r, 4), 4);
+		r[i] = (struct fabric_read){.remote = fabric_directory(f),
+					    .offset = i * 320,
+					    .length = 64,
+					    .to = buffer + i * 64};
+	assert_int_equal(fabric_post(f, r, 4), 4);
 	collect(f, 4);
 	for (uint32_t i = 0; i < 4; i++)
 		assert_pattern(buffer + i * 64, i * 320, 64);
 	assert_int_equal(buffer[4 * 64], 0xee);
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	assert_int_equal(s.work_requests, 3);
 
 	/* A large one is not; nor is going backwards. */
-	r[0] = (struct sl_read){
-		.remote = sl_fabric_directory(f), .offset = 65536, .length = 64, .to = buffer};
-	r[1] = (struct sl_read){.remote = sl_fabric_directory(f),
-				.offset = 131072,
-				.length = 64,
-				.to = buffer + 64};
-	r[2] = (struct sl_read){
-		.remote = sl_fabric_directory(f), .offset = 0, .length = 64, .to = buffer + 128};
-	assert_int_equal(sl_fabric_post(f, r, 3), 3);
+	r[0] = (struct fabric_read){
+		.remote = fabric_directory(f), .offset = 65536, .length = 64, .to = buffer};
+	r[1] = (struct fabric_read){
+		.remote = fabric_directory(f), .offset = 131072, .length = 64, .to = buffer + 64};
+	r[2] = (struct fabric_read){
+		.remote = fabric_directory(f), .offset = 0, .length = 64, .to = buffer + 128};
+	assert_int_equal(fabric_post(f, r, 3), 3);
 	collect(f, 3);
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	assert_int_equal(s.work_requests, 6);
 	assert_int_equal(s.doorbells, 4);
 	assert_pattern(buffer + 128, 0, 64);
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 }
 
@@ -144,20 +142,20 @@ static void every_read_completes_once_whatever_the_queue(void **state)
 {
 	static const uint32_t depths[] = {1, 2, 7, 128};
 	enum { READS = 256, ROUNDS = 12 };
-	static struct sl_read r[READS];
+	static struct fabric_read r[READS];
 	struct host h;
 
 	(void)state;
 	host_start(&h, next_port++, 0);
 	for (size_t d = 0; d < sizeof(depths) / sizeof(depths[0]); d++) {
-		struct sl_fabric *f = open_fabric(&h, depths[d]);
-		struct sl_fabric_stats s;
-		struct sl_read *done[16];
+		struct fabric *f = open_fabric(&h, depths[d]);
+		struct fabric_stats s;
+		struct fabric_read *done[16];
 		uint8_t *buffer;
 		uint64_t end;
 
 		come_up(f, NULL);
-		buffer = sl_fabric_buffer(f, NULL);
+		buffer = fabric_buffer(f, NULL);
 		srand(1);
 		for (int round = 0; round < ROUNDS; round++) {
 			uint32_t posted = 0, finished = 0;
@@ -169,8 +167,8 @@ static void every_read_completes_once_whatever_the_queue(void **state)
 								    (uint32_t)(rand() % 3) * 64
 							  : (uint64_t)(rand() % 4096) * 64;
 
-				r[i] = (struct sl_read){
-					.remote = sl_fabric_directory(f),
+				r[i] = (struct fabric_read){
+					.remote = fabric_directory(f),
 					.offset = offset,
 					.length = (uint32_t)(1 + rand() % 16) * 64,
 					.to = buffer + i * 1024,
@@ -179,12 +177,12 @@ static void every_read_completes_once_whatever_the_queue(void **state)
 			}
 			end = now_ns() + 20000000000ull;
 			while (finished < READS && now_ns() < end) {
-				int n = sl_fabric_post(f, r + posted, READS - posted);
+				int n = fabric_post(f, r + posted, READS - posted);
 
 				assert_true(n >= 0);
 				posted += (uint32_t)n;
-				assert_int_equal(sl_fabric_outstanding(f), posted - finished);
-				n = sl_fabric_poll(f, done, 16, now_ns(), TIMEOUT_NS);
+				assert_int_equal(fabric_outstanding(f), posted - finished);
+				n = fabric_poll(f, done, 16, now_ns(), TIMEOUT_NS);
 				for (int i = 0; i < n; i++) {
 					assert_int_equal(done[i]->tag, 0);
 					done[i]->tag = 1;
@@ -198,11 +196,11 @@ static void every_read_completes_once_whatever_the_queue(void **state)
 				assert_pattern(r[i].to, r[i].offset, r[i].length);
 			}
 		}
-		sl_fabric_stats(f, &s);
+		fabric_stats(f, &s);
 		assert_int_equal(s.reads, READS * ROUNDS);
 		assert_int_equal(s.wrong_id, 0);
 		assert_true(s.work_requests < s.reads);
-		sl_fabric_close(f);
+		fabric_close(f);
 	}
 	host_stop(&h);
 }
@@ -210,8 +208,8 @@ static void every_read_completes_once_whatever_the_queue(void **state)
 static void a_read_out_of_bounds_never_leaves(void **state)
 {
 	struct host h;
-	struct sl_fabric *f;
-	struct sl_fabric_stats s;
+	struct fabric *f;
+	struct fabric_stats s;
 	uint8_t *buffer;
 	size_t bytes;
 
@@ -219,45 +217,42 @@ static void a_read_out_of_bounds_never_leaves(void **state)
 	host_start(&h, next_port++, 0);
 	f = open_fabric(&h, 0);
 	come_up(f, NULL);
-	buffer = sl_fabric_buffer(f, &bytes);
-	struct sl_read r[] = {
-		{.remote = sl_fabric_directory(f), .offset = 0, .length = 64, .to = buffer},
-		{.remote = sl_fabric_directory(f),
-		 .offset = REGION_BYTES,
-		 .length = 1,
-		 .to = buffer},
-		{.remote = sl_fabric_directory(f),
+	buffer = fabric_buffer(f, &bytes);
+	struct fabric_read r[] = {
+		{.remote = fabric_directory(f), .offset = 0, .length = 64, .to = buffer},
+		{.remote = fabric_directory(f), .offset = REGION_BYTES, .length = 1, .to = buffer},
+		{.remote = fabric_directory(f),
 		 .offset = REGION_BYTES - 8,
 		 .length = 16,
 		 .to = buffer},
-		{.remote = sl_fabric_directory(f),
+		{.remote = fabric_directory(f),
 		 .offset = UINT64_MAX - 7,
 		 .length = 16,
 		 .to = buffer},
-		{.remote = sl_fabric_directory(f), .length = 16, .to = buffer + bytes - 8},
-		{.remote = sl_fabric_directory(f), .length = 16, .to = &s},
-		{.remote = sl_fabric_directory(f), .offset = 64, .length = 64, .to = buffer + 64},
+		{.remote = fabric_directory(f), .length = 16, .to = buffer + bytes - 8},
+		{.remote = fabric_directory(f), .length = 16, .to = &s},
+		{.remote = fabric_directory(f), .offset = 64, .length = 64, .to = buffer + 64},
 	};
-	assert_int_equal(sl_fabric_post(f, r, 7), 7);
+	assert_int_equal(fabric_post(f, r, 7), 7);
 	collect(f, 7);
 	assert_int_equal(r[0].status, 0);
 	for (int i = 1; i < 6; i++)
 		assert_int_equal(r[i].status, -ERANGE);
 	assert_int_equal(r[6].status, 0);
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	assert_int_equal(s.work_requests, 2);
 	assert_int_equal(s.errors_access, 5);
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 }
 
 static void a_refused_key_ends_the_connection_and_nothing_else(void **state)
 {
 	struct host h;
-	struct sl_fabric *f;
-	struct sl_fabric_stats s;
-	struct sl_remote wrong, right;
-	struct sl_read r[6];
+	struct fabric *f;
+	struct fabric_stats s;
+	struct fabric_remote wrong, right;
+	struct fabric_read r[6];
 	uint64_t epoch = 0, later = 0;
 	uint8_t *buffer;
 	char answer;
@@ -267,16 +262,16 @@ static void a_refused_key_ends_the_connection_and_nothing_else(void **state)
 	f = open_fabric(&h, 0);
 	come_up(f, &epoch);
 	assert_int_equal(epoch, 1);
-	buffer = sl_fabric_buffer(f, NULL);
-	right = wrong = *sl_fabric_directory(f);
+	buffer = fabric_buffer(f, NULL);
+	right = wrong = *fabric_directory(f);
 	wrong.rkey ^= 0x55;
 	for (uint32_t i = 0; i < 6; i++)
-		r[i] = (struct sl_read){.remote = i == 3 ? &wrong : &right,
-					.offset = i * 65536,
-					.length = 64,
-					.to = buffer + i * 64,
-					.status = 1};
-	assert_int_equal(sl_fabric_post(f, r, 6), 6);
+		r[i] = (struct fabric_read){.remote = i == 3 ? &wrong : &right,
+					    .offset = i * 65536,
+					    .length = 64,
+					    .to = buffer + i * 64,
+					    .status = 1};
+	assert_int_equal(fabric_post(f, r, 6), 6);
 	collect(f, 6);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(r[i].status, 0);
@@ -285,42 +280,42 @@ static void a_refused_key_ends_the_connection_and_nothing_else(void **state)
 	assert_int_equal(r[3].status, -EACCES);
 	assert_int_equal(r[4].status, -ENOTCONN);
 	assert_int_equal(r[5].status, -ENOTCONN);
-	assert_null(sl_fabric_directory(f));
-	assert_int_equal(sl_fabric_post(f, r, 1), -ENOTCONN);
+	assert_null(fabric_directory(f));
+	assert_int_equal(fabric_post(f, r, 1), -ENOTCONN);
 
 	come_up(f, &later);
 	assert_int_equal(later, 2);
-	r[0] = (struct sl_read){.remote = sl_fabric_directory(f), .length = 64, .to = buffer};
-	assert_int_equal(sl_fabric_post(f, r, 1), 1);
+	r[0] = (struct fabric_read){.remote = fabric_directory(f), .length = 64, .to = buffer};
+	assert_int_equal(fabric_post(f, r, 1), 1);
 	collect(f, 1);
 	assert_int_equal(r[0].status, 0);
 
 	/* The same, when the host takes a registration away that was good before. */
-	right = *sl_fabric_directory(f);
+	right = *fabric_directory(f);
 	assert_int_equal(write(h.control, "u", 1), 1);
 	assert_int_equal(read(h.control, &answer, 1), 1);
-	r[0] = (struct sl_read){.remote = &right, .length = 64, .to = buffer};
-	assert_int_equal(sl_fabric_post(f, r, 1), 1);
+	r[0] = (struct fabric_read){.remote = &right, .length = 64, .to = buffer};
+	assert_int_equal(fabric_post(f, r, 1), 1);
 	collect(f, 1);
 	assert_int_equal(r[0].status, -EACCES);
 	come_up(f, &later);
 	assert_int_equal(later, 3);
-	assert_int_not_equal(sl_fabric_directory(f)->rkey, right.rkey);
-	sl_fabric_stats(f, &s);
+	assert_int_not_equal(fabric_directory(f)->rkey, right.rkey);
+	fabric_stats(f, &s);
 	assert_int_equal(s.errors_access, 2);
 	assert_int_equal(s.errors_other, 2);
 	assert_int_equal(s.connects, 3);
 	assert_int_equal(s.disconnects, 2);
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 }
 
 static void a_host_that_comes_back_is_found_again(void **state)
 {
 	struct host h;
-	struct sl_fabric *f;
-	struct sl_fabric_stats s;
-	struct sl_read r;
+	struct fabric *f;
+	struct fabric_stats s;
+	struct fabric_read r;
 	uint64_t epoch = 0, start;
 	uint16_t port = next_port++;
 
@@ -328,8 +323,8 @@ static void a_host_that_comes_back_is_found_again(void **state)
 	h.port = port;
 	snprintf(h.target, sizeof(h.target), "%s:%u", address, port);
 	f = open_fabric(&h, 0);
-	assert_false(await_state(f, SL_FABRIC_UP, 300, &epoch));
-	sl_fabric_stats(f, &s);
+	assert_false(await_state(f, FABRIC_UP, 300, &epoch));
+	fabric_stats(f, &s);
 	assert_non_null(strstr(s.last_error, "nobody listens"));
 
 	host_start(&h, port, 0);
@@ -338,29 +333,29 @@ static void a_host_that_comes_back_is_found_again(void **state)
 	for (int again = 0; again < 3; again++) {
 		host_kill(&h);
 		start = now_ns();
-		assert_true(await_state(f, SL_FABRIC_DOWN, 20000, &epoch));
+		assert_true(await_state(f, FABRIC_DOWN, 20000, &epoch));
 		assert_true(now_ns() - start < 10000000000u);
 		host_start(&h, port, 0);
 		come_up(f, &epoch);
 		assert_int_equal(epoch, again + 2);
-		r = (struct sl_read){.remote = sl_fabric_directory(f),
-				     .offset = 4096,
-				     .length = 4096,
-				     .to = sl_fabric_buffer(f, NULL)};
-		assert_int_equal(sl_fabric_post(f, &r, 1), 1);
+		r = (struct fabric_read){.remote = fabric_directory(f),
+					 .offset = 4096,
+					 .length = 4096,
+					 .to = fabric_buffer(f, NULL)};
+		assert_int_equal(fabric_post(f, &r, 1), 1);
 		collect(f, 1);
 		assert_int_equal(r.status, 0);
 		assert_pattern(r.to, 4096, 4096);
 	}
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 }
 
 static void a_stopped_host_is_read_all_the_same(void **state)
 {
 	struct host h;
-	struct sl_fabric *f;
-	struct sl_read r;
+	struct fabric *f;
+	struct fabric_read r;
 
 	(void)state;
 	host_start(&h, next_port++, 0);
@@ -368,17 +363,17 @@ static void a_stopped_host_is_read_all_the_same(void **state)
 	come_up(f, NULL);
 	kill(h.pid, SIGSTOP);
 	for (int i = 0; i < 100; i++) {
-		r = (struct sl_read){.remote = sl_fabric_directory(f),
-				     .offset = (uint64_t)i * 64,
-				     .length = 64,
-				     .to = sl_fabric_buffer(f, NULL)};
-		assert_int_equal(sl_fabric_post(f, &r, 1), 1);
+		r = (struct fabric_read){.remote = fabric_directory(f),
+					 .offset = (uint64_t)i * 64,
+					 .length = 64,
+					 .to = fabric_buffer(f, NULL)};
+		assert_int_equal(fabric_post(f, &r, 1), 1);
 		collect(f, 1);
 		assert_int_equal(r.status, 0);
 		assert_pattern(r.to, r.offset, 64);
 	}
 	kill(h.pid, SIGCONT);
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 }
 
@@ -396,7 +391,7 @@ static void await_queues(struct host *h, uint64_t want)
 static void a_queue_pair_is_freed_when_its_collector_dies(void **state)
 {
 	struct host h;
-	struct sl_fabric *f;
+	struct fabric *f;
 	struct reply reply;
 	pid_t pid;
 	int pair[2];
@@ -434,8 +429,8 @@ static void a_queue_pair_is_freed_when_its_collector_dies(void **state)
 static void one_too_many_is_told_so_and_gets_in_later(void **state)
 {
 	struct host h;
-	struct sl_fabric *f[3];
-	struct sl_fabric_stats s;
+	struct fabric *f[3];
+	struct fabric_stats s;
 
 	(void)state;
 	host_start(&h, next_port++, 2);
@@ -443,15 +438,15 @@ static void one_too_many_is_told_so_and_gets_in_later(void **state)
 		f[i] = open_fabric(&h, 0);
 	come_up(f[0], NULL);
 	come_up(f[1], NULL);
-	assert_false(await_state(f[2], SL_FABRIC_UP, 500, NULL));
-	sl_fabric_stats(f[2], &s);
+	assert_false(await_state(f[2], FABRIC_UP, 500, NULL));
+	fabric_stats(f[2], &s);
 	assert_non_null(strstr(s.last_error, "used up"));
 	assert_true(host_look(&h).rejected >= 1);
 	assert_int_equal(host_look(&h).queues, 2);
-	sl_fabric_close(f[0]);
+	fabric_close(f[0]);
 	come_up(f[2], NULL);
-	sl_fabric_close(f[1]);
-	sl_fabric_close(f[2]);
+	fabric_close(f[1]);
+	fabric_close(f[2]);
 	await_queues(&h, 0);
 	host_stop(&h);
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Of the tests of test_verbs.c those of what goes back to a host: verdicts, by WRITE into its board. */
+/* Of the tests of test_verbs.c those of what goes back to a host: verdicts, by WRITE into its
+ * board. */
 #include "verbs_scene.h"
 
-static struct sl_fabric *open_notifier(const struct host *h)
+static struct fabric *open_notifier(const struct host *h)
 {
-	struct sl_fabric *f = sl_fabric_open(
-		h->target,
-		&(struct sl_fabric_opts){
-			.gid_index = -1, .queue_depth = 32, .buffer_bytes = 4096, .notify = true});
+	struct fabric *f = fabric_open(h->target, &(struct fabric_opts){.gid_index = -1,
+									.queue_depth = 32,
+									.buffer_bytes = 4096,
+									.notify = true});
 
 	assert_non_null(f);
 	return f;
@@ -17,13 +18,13 @@ static const struct sl_msg_verdict verdict = {
 	.instance = 7, .flags = SL_VERDICT_ANOMALOUS, .ttl_ns = 1000000, .score = 3};
 
 /* Says it, waiting for room if need be. */
-static void notify(struct sl_fabric *f, uint32_t entry, const struct sl_msg_verdict *v)
+static void notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *v)
 {
 	uint64_t end = now_ns() + TIMEOUT_NS;
 	int err;
 
-	while ((err = sl_fabric_notify(f, entry, v)) == -EAGAIN && now_ns() < end) {
-		sl_fabric_drive(f, now_ns(), NULL);
+	while ((err = fabric_notify(f, entry, v)) == -EAGAIN && now_ns() < end) {
+		fabric_drive(f, now_ns(), NULL);
 		pause_us(100);
 	}
 	assert_int_equal(err, 0);
@@ -45,7 +46,7 @@ static struct reply await_notices(struct host *h, uint64_t count)
 void a_verdict_is_written_and_the_host_hears_of_it(void **state)
 {
 	struct sl_msg_verdict v = verdict;
-	struct sl_fabric *f;
+	struct fabric *f;
 	struct host h;
 	struct reply r;
 
@@ -65,14 +66,14 @@ void a_verdict_is_written_and_the_host_hears_of_it(void **state)
 	}
 	r = await_notices(&h, 1001);
 	assert_int_equal(r.line.verdict.instance, 1099);
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 }
 
 void a_host_that_does_not_listen_holds_up_verdicts_alone(void **state)
 {
-	struct sl_fabric *f, *reader;
-	struct sl_read r;
+	struct fabric *f, *reader;
+	struct fabric_read r;
 	struct host h;
 	uint64_t epoch = 0, later, end;
 	int err = 0;
@@ -88,17 +89,17 @@ void a_host_that_does_not_listen_holds_up_verdicts_alone(void **state)
 	end = now_ns() + 2 * TIMEOUT_NS;
 	later = epoch;
 	while (err != -ENOTCONN && now_ns() < end) {
-		err = sl_fabric_notify(f, 1, &verdict);
-		sl_fabric_drive(f, now_ns(), &later);
+		err = fabric_notify(f, 1, &verdict);
+		fabric_drive(f, now_ns(), &later);
 		pause_us(200);
 	}
 	assert_int_equal(err, -ENOTCONN);
 	for (int i = 0; i < 100; i++) {
-		r = (struct sl_read){.remote = sl_fabric_directory(reader),
-				     .offset = (uint64_t)i * 64,
-				     .length = 64,
-				     .to = sl_fabric_buffer(reader, NULL)};
-		assert_int_equal(sl_fabric_post(reader, &r, 1), 1);
+		r = (struct fabric_read){.remote = fabric_directory(reader),
+					 .offset = (uint64_t)i * 64,
+					 .length = 64,
+					 .to = fabric_buffer(reader, NULL)};
+		assert_int_equal(fabric_post(reader, &r, 1), 1);
 		collect(reader, 1);
 		assert_int_equal(r.status, 0);
 	}
@@ -110,25 +111,25 @@ void a_host_that_does_not_listen_holds_up_verdicts_alone(void **state)
 	while (host_look(&h).last_notice != 2 && now_ns() < end)
 		pause_us(1000);
 	assert_int_equal(host_look(&h).last_notice, 2);
-	sl_fabric_close(f);
-	sl_fabric_close(reader);
+	fabric_close(f);
+	fabric_close(reader);
 	host_stop(&h);
 }
 
 /* It is refused by the device: only that connection ends. */
-static void refused_write(struct sl_fabric *f, uint32_t entry)
+static void refused_write(struct fabric *f, uint32_t entry)
 {
 	uint64_t end = now_ns() + TIMEOUT_NS;
 
-	assert_int_equal(sl_fabric_notify(f, entry, &verdict), 0);
-	while (sl_fabric_drive(f, now_ns(), NULL) == SL_FABRIC_UP && now_ns() < end)
+	assert_int_equal(fabric_notify(f, entry, &verdict), 0);
+	while (fabric_drive(f, now_ns(), NULL) == FABRIC_UP && now_ns() < end)
 		pause_us(200);
-	assert_null(sl_fabric_directory(f));
+	assert_null(fabric_directory(f));
 }
 
 void a_board_ends_where_it_ends(void **state)
 {
-	struct sl_fabric *f;
+	struct fabric *f;
 	struct host h;
 
 	(void)state;
@@ -139,14 +140,14 @@ void a_board_ends_where_it_ends(void **state)
 	come_up(f, NULL);
 	notify(f, BOARD_LINES - 1, &verdict);
 	assert_int_equal(await_notices(&h, 1).last_notice, BOARD_LINES - 1);
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 }
 
 void who_reads_writes_nothing_and_who_writes_reads_nothing(void **state)
 {
-	struct sl_fabric *f, *reader;
-	struct sl_read r;
+	struct fabric *f, *reader;
+	struct fabric_read r;
 	struct host h;
 
 	(void)state;
@@ -155,23 +156,23 @@ void who_reads_writes_nothing_and_who_writes_reads_nothing(void **state)
 	reader = open_fabric(&h, 0);
 	come_up(f, NULL);
 	come_up(reader, NULL);
-	assert_int_equal(sl_fabric_notify(reader, 1, &verdict), -EOPNOTSUPP);
-	r = (struct sl_read){
-		.remote = sl_fabric_directory(f), .length = 64, .to = sl_fabric_buffer(f, NULL)};
-	assert_int_equal(sl_fabric_post(f, &r, 1), 1);
+	assert_int_equal(fabric_notify(reader, 1, &verdict), -EOPNOTSUPP);
+	r = (struct fabric_read){
+		.remote = fabric_directory(f), .length = 64, .to = fabric_buffer(f, NULL)};
+	assert_int_equal(fabric_post(f, &r, 1), 1);
 	collect(f, 1);
 	assert_int_not_equal(r.status, 0);
 	/* Nor may the board be read, or written where READs are allowed. */
 	struct reply look = host_look(&h);
-	struct sl_remote board = {
+	struct fabric_remote board = {
 		.addr = look.board_addr, .length = 64, .rkey = look.board_rkey, .id = 1};
 
-	r = (struct sl_read){.remote = &board, .length = 64, .to = sl_fabric_buffer(reader, NULL)};
-	assert_int_equal(sl_fabric_post(reader, &r, 1), 1);
+	r = (struct fabric_read){.remote = &board, .length = 64, .to = fabric_buffer(reader, NULL)};
+	assert_int_equal(fabric_post(reader, &r, 1), 1);
 	collect(reader, 1);
 	assert_int_equal(r.status, -EACCES);
 	assert_int_equal(host_look(&h).notices, 0);
-	sl_fabric_close(f);
-	sl_fabric_close(reader);
+	fabric_close(f);
+	fabric_close(reader);
 	host_stop(&h);
 }

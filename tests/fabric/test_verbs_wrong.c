@@ -2,7 +2,7 @@
 /* Of the tests of test_verbs.c those of what goes wrong around a host: lies, strangers, devices. */
 #include "verbs_scene.h"
 
-/* ---- a host that lies ------------------------------------------------------------------------ */
+/* ---- a host that lies ---- */
 
 /* Accepts count connections with these bytes as its hello, then ends. */
 static pid_t liar(uint16_t port, const void *hello, uint8_t bytes, int count)
@@ -64,14 +64,14 @@ static pid_t liar(uint16_t port, const void *hello, uint8_t bytes, int count)
 
 void a_host_that_lies_is_not_believed(void **state)
 {
-	static const struct sl_host_hello good = {
+	static const struct fabric_host_hello good = {
 		.magic = 0x31484c53,
 		.version = 1,
 		.agent_instance = 1,
 		.directory_addr = 0x10000,
 		.directory_length = 65536,
 	};
-	struct sl_host_hello lies[6];
+	struct fabric_host_hello lies[6];
 
 	(void)state;
 	for (int i = 0; i < 6; i++)
@@ -85,19 +85,19 @@ void a_host_that_lies_is_not_believed(void **state)
 	for (int i = 0; i < 7; i++) {
 		struct host h = {.port = next_port++};
 		pid_t pid = liar(h.port, i < 6 ? &lies[i] : NULL, i < 6 ? sizeof(good) : 0, 1);
-		struct sl_fabric_stats s = {0};
-		struct sl_fabric *f;
+		struct fabric_stats s = {0};
+		struct fabric *f;
 
 		snprintf(h.target, sizeof(h.target), "%s:%u", address, h.port);
 		f = open_fabric(&h, 0);
 		for (int n = 0; n < 5000 && !s.last_error[0]; n++) {
-			assert_int_not_equal(sl_fabric_drive(f, now_ns(), NULL), SL_FABRIC_UP);
-			sl_fabric_stats(f, &s);
+			assert_int_not_equal(fabric_drive(f, now_ns(), NULL), FABRIC_UP);
+			fabric_stats(f, &s);
 			pause_us(200);
 		}
 		assert_non_null(strstr(s.last_error, "no sidelight agent"));
 		assert_int_equal(s.connects, 0);
-		sl_fabric_close(f);
+		fabric_close(f);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 	}
@@ -127,33 +127,33 @@ void a_stranger_is_turned_away(void **state)
 	host_stop(&h);
 }
 
-/* ---- devices --------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 void what_is_not_there_is_said_in_one_line(void **state)
 {
-	struct sl_fabric_opts none = {.device = "mlx5_99", .gid_index = -1};
-	struct sl_host_opts opts = {.device = "mlx5_99", .gid_index = -1};
+	struct fabric_opts none = {.device = "mlx5_99", .gid_index = -1};
+	struct fabric_host_opts opts = {.device = "mlx5_99", .gid_index = -1};
 	char error[256] = "";
 	struct host h;
 
 	(void)state;
-	assert_null(sl_fabric_open("10.0.0.1", &none));
+	assert_null(fabric_open("10.0.0.1", &none));
 	assert_int_equal(errno, ENODEV);
-	assert_non_null(strstr(sl_fabric_error(), "no RDMA device 'mlx5_99'"));
-	assert_non_null(strstr(sl_fabric_error(), device));
-	assert_null(sl_host_open(&opts, error, sizeof(error)));
+	assert_non_null(strstr(fabric_error(), "no RDMA device 'mlx5_99'"));
+	assert_non_null(strstr(fabric_error(), device));
+	assert_null(fabric_host_open(&opts, error, sizeof(error)));
 	assert_int_equal(errno, ENODEV);
 	assert_non_null(strstr(error, "no RDMA device 'mlx5_99'"));
-	opts = (struct sl_host_opts){.device = device, .gid_index = 200};
-	assert_null(sl_host_open(&opts, error, sizeof(error)));
+	opts = (struct fabric_host_opts){.device = device, .gid_index = 200};
+	assert_null(fabric_host_open(&opts, error, sizeof(error)));
 	assert_non_null(strstr(error, "has no GID 200"));
-	opts = (struct sl_host_opts){.device = device, .gid_index = -1, .address = "127.0.0.1"};
-	assert_null(sl_host_open(&opts, error, sizeof(error)));
+	opts = (struct fabric_host_opts){.device = device, .gid_index = -1, .address = "127.0.0.1"};
+	assert_null(fabric_host_open(&opts, error, sizeof(error)));
 	assert_non_null(strstr(error, "127.0.0.1"));
 
 	host_start(&h, next_port++, 0);
-	opts = (struct sl_host_opts){.device = device, .gid_index = -1, .port = h.port};
-	assert_null(sl_host_open(&opts, error, sizeof(error)));
+	opts = (struct fabric_host_opts){.device = device, .gid_index = -1, .port = h.port};
+	assert_null(fabric_host_open(&opts, error, sizeof(error)));
 	assert_int_equal(errno, EADDRINUSE);
 	assert_non_null(strstr(error, "in use"));
 	host_stop(&h);
@@ -162,47 +162,47 @@ void what_is_not_there_is_said_in_one_line(void **state)
 void a_gid_is_chosen_by_its_index(void **state)
 {
 	const char *index = getenv("GID_INDEX");
-	struct sl_fabric_opts opts = {.device = device, .gid_index = index ? atoi(index) : 1};
-	struct sl_host_opts host_opts = {.device = device, .gid_index = opts.gid_index};
-	struct sl_host_stats stats;
+	struct fabric_opts opts = {.device = device, .gid_index = index ? atoi(index) : 1};
+	struct fabric_host_opts host_opts = {.device = device, .gid_index = opts.gid_index};
+	struct fabric_host_stats stats;
 	char error[256] = "";
-	struct sl_host *passive;
-	struct sl_fabric *f;
-	struct sl_read r;
+	struct fabric_host *passive;
+	struct fabric *f;
+	struct fabric_read r;
 	struct host h;
 
 	(void)state;
-	passive = sl_host_open(&host_opts, error, sizeof(error));
+	passive = fabric_host_open(&host_opts, error, sizeof(error));
 	if (!passive)
 		fail_msg("%s", error);
-	sl_host_stats(passive, &stats);
+	fabric_host_stats(passive, &stats);
 	assert_int_equal(stats.gid_index, opts.gid_index);
-	assert_int_equal(stats.port, SL_VERBS_PORT);
+	assert_int_equal(stats.port, FABRIC_VERBS_PORT);
 	assert_string_equal(stats.device, device);
 	assert_non_null(strstr(stats.address, address));
-	sl_host_close(passive);
+	fabric_host_close(passive);
 
 	host_start(&h, next_port++, 0);
-	f = sl_fabric_open(h.target, &opts);
+	f = fabric_open(h.target, &opts);
 	assert_non_null(f);
 	come_up(f, NULL);
-	r = (struct sl_read){
-		.remote = sl_fabric_directory(f), .length = 64, .to = sl_fabric_buffer(f, NULL)};
-	assert_int_equal(sl_fabric_post(f, &r, 1), 1);
+	r = (struct fabric_read){
+		.remote = fabric_directory(f), .length = 64, .to = fabric_buffer(f, NULL)};
+	assert_int_equal(fabric_post(f, &r, 1), 1);
 	collect(f, 1);
 	assert_int_equal(r.status, 0);
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 }
 
 /*
  * Needs root in a guest: takes the device away under both sides, and brings it back. A second one
- * stays, see sl_rdma_forget_lost().
+ * stays, see fabric_rdma_forget_lost().
  */
 void a_device_that_vanishes_is_survived(void **state)
 {
-	struct sl_fabric *f;
-	struct sl_read r;
+	struct fabric *f;
+	struct fabric_read r;
 	struct host h;
 	uint64_t epoch;
 	bool lost = false;
@@ -219,25 +219,25 @@ void a_device_that_vanishes_is_survived(void **state)
 	f = open_fabric(&h, 0);
 	come_up(f, &epoch);
 	assert_int_equal(system("rdma link delete rxe0 &"), 0);
-	assert_true(await_state(f, SL_FABRIC_DOWN, 30000, &epoch));
+	assert_true(await_state(f, FABRIC_DOWN, 30000, &epoch));
 	for (int i = 0; i < 1000 && !lost; i++) {
 		lost = host_look(&h).lost;
 		pause_us(1000);
 	}
 	assert_true(lost);
 	host_stop(&h);
-	assert_false(await_state(f, SL_FABRIC_UP, 300, &epoch));
+	assert_false(await_state(f, FABRIC_UP, 300, &epoch));
 	assert_int_equal(system("! rdma link show rxe0/1 2>/dev/null"), 0);
 	assert_int_equal(system("rdma link add rxe0 type rxe netdev eth0"), 0);
 	host_start(&h, h.port, 0);
 	come_up(f, &epoch);
 	assert_int_equal(epoch, 2);
-	r = (struct sl_read){
-		.remote = sl_fabric_directory(f), .length = 64, .to = sl_fabric_buffer(f, NULL)};
-	assert_int_equal(sl_fabric_post(f, &r, 1), 1);
+	r = (struct fabric_read){
+		.remote = fabric_directory(f), .length = 64, .to = fabric_buffer(f, NULL)};
+	assert_int_equal(fabric_post(f, &r, 1), 1);
 	collect(f, 1);
 	assert_int_equal(r.status, 0);
-	sl_fabric_close(f);
+	fabric_close(f);
 	host_stop(&h);
 	/* Ends with this process, in which librdmacm holds it open. */
 	assert_int_equal(system("rdma link delete rxe1 &"), 0);

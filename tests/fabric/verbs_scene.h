@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_scene.h - a host in a process of its own and a collector that reads it, for the tests of the
- * verbs provider; and the tests, by the files that hold them.
+ * verbs_scene.h - a host in a process of its own and a collector that reads it, for the tests of
+ * the verbs provider; and the tests, by the files that hold them.
  */
 #ifndef SL_TEST_VERBS_SCENE_H
 #define SL_TEST_VERBS_SCENE_H
@@ -58,7 +58,7 @@ static uint64_t pattern(uint64_t offset)
 	return (offset + 1) * 0x9e3779b97f4a7c15ull;
 }
 
-/* ---- a host in a process of its own ---------------------------------------------------------- */
+/* ---- a host in a process of its own ---- */
 
 struct host {
 	pid_t pid;
@@ -87,7 +87,7 @@ static inline void on_notice(void *arg, uint32_t entry)
 
 static inline void host_process(int control, uint16_t port, uint32_t max_queues)
 {
-	struct sl_host_opts opts = {
+	struct fabric_host_opts opts = {
 		.device = device,
 		.port = port,
 		.gid_index = -1,
@@ -95,12 +95,12 @@ static inline void host_process(int control, uint16_t port, uint32_t max_queues)
 		.keepalive_ms = 500,
 	};
 	int fd = memfd_create("region", MFD_CLOEXEC);
-	struct sl_host_key key, second = {0}, board_key;
+	struct fabric_host_key key, second = {0}, board_key;
 	struct sl_board_line *board = mmap(NULL, BOARD_LINES * sizeof(*board),
 					   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 					   0);
 	char error[256] = "";
-	struct sl_host *h;
+	struct fabric_host *h;
 	uint64_t *map;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -109,39 +109,39 @@ static inline void host_process(int control, uint16_t port, uint32_t max_queues)
 	map = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	for (uint64_t i = 0; i < REGION_BYTES / 8; i++)
 		map[i] = pattern(i * 8);
-	h = sl_host_open(&opts, error, sizeof(error));
+	h = fabric_host_open(&opts, error, sizeof(error));
 	if (!h) {
 		fprintf(stderr, "host: %s\n", error);
 		_exit(3);
 	}
-	if (sl_host_register(h, map, REGION_BYTES, &key))
+	if (fabric_host_register(h, map, REGION_BYTES, &key))
 		_exit(4);
-	if (sl_host_register_board(h, board, BOARD_LINES * sizeof(*board), &board_key, on_notice,
-				   NULL))
+	if (fabric_host_register_board(h, board, BOARD_LINES * sizeof(*board), &board_key,
+				       on_notice, NULL))
 		_exit(9);
-	sl_host_set_directory(h, &key, REGION_BYTES, 42);
+	fabric_host_set_directory(h, &key, REGION_BYTES, 42);
 	if (write(control, "r", 1) != 1)
 		_exit(5);
 	for (;;) {
 		struct pollfd p[2] = {
 			{.fd = control, .events = POLLIN},
-			{.fd = sl_host_fd(h), .events = POLLIN},
+			{.fd = fabric_host_fd(h), .events = POLLIN},
 		};
-		struct sl_host_queue queue[4] = {0};
-		struct sl_host_stats stats;
+		struct fabric_host_queue queue[4] = {0};
+		struct fabric_host_stats stats;
 		struct reply reply = {0};
 		char command;
 
 		poll(p, 2, -1);
-		sl_host_dispatch(h);
+		fabric_host_dispatch(h);
 		if (!p[0].revents)
 			continue;
 		if (read(control, &command, 1) != 1)
 			_exit(0);
 		switch (command) {
 		case 'q': /* look */
-			sl_host_stats(h, &stats);
-			reply.queues = sl_host_queues(h, queue, 4);
+			fabric_host_stats(h, &stats);
+			reply.queues = fabric_host_queues(h, queue, 4);
 			reply.accepted = stats.accepted;
 			reply.rejected = stats.rejected;
 			reply.disconnected = stats.disconnected;
@@ -156,17 +156,17 @@ static inline void host_process(int control, uint16_t port, uint32_t max_queues)
 				_exit(6);
 			break;
 		case 'u': /* take the region's registration away */
-			sl_host_unregister(h, &key);
-			if (sl_host_register(h, map, REGION_BYTES, &second))
+			fabric_host_unregister(h, &key);
+			if (fabric_host_register(h, map, REGION_BYTES, &second))
 				_exit(7);
-			sl_host_set_directory(h, &second, REGION_BYTES, 42);
+			fabric_host_set_directory(h, &second, REGION_BYTES, 42);
 			if (write(control, "u", 1) != 1)
 				_exit(8);
 			break;
 		case 'x': /* end in good order */
-			sl_host_unregister(h, &key);
-			sl_host_unregister(h, &second);
-			sl_host_close(h);
+			fabric_host_unregister(h, &key);
+			fabric_host_unregister(h, &second);
+			fabric_host_close(h);
 			_exit(0);
 		}
 	}
@@ -217,49 +217,49 @@ static inline void host_stop(struct host *h)
 	assert_int_equal(status, 0);
 }
 
-/* ---- a collector ----------------------------------------------------------------------------- */
+/* ---- a collector ---- */
 
-static inline struct sl_fabric *open_fabric(const struct host *h, uint32_t depth)
+static inline struct fabric *open_fabric(const struct host *h, uint32_t depth)
 {
-	struct sl_fabric_opts opts = {.device = device, .gid_index = -1, .queue_depth = depth};
-	struct sl_fabric *f = sl_fabric_open(h->target, &opts);
+	struct fabric_opts opts = {.device = device, .gid_index = -1, .queue_depth = depth};
+	struct fabric *f = fabric_open(h->target, &opts);
 
 	if (!f)
-		fail_msg("%s", sl_fabric_error());
+		fail_msg("%s", fabric_error());
 	return f;
 }
 
-static inline bool await_state(struct sl_fabric *f, enum sl_fabric_state want, unsigned int ms,
-			uint64_t *epoch)
+static inline bool await_state(struct fabric *f, enum fabric_state want, unsigned int ms,
+			       uint64_t *epoch)
 {
 	uint64_t end = now_ns() + ms * 1000000ull;
 
 	do {
-		if (sl_fabric_drive(f, now_ns(), epoch) == want)
+		if (fabric_drive(f, now_ns(), epoch) == want)
 			return true;
 		pause_us(200);
 	} while (now_ns() < end);
 	return false;
 }
 
-static inline void come_up(struct sl_fabric *f, uint64_t *epoch)
+static inline void come_up(struct fabric *f, uint64_t *epoch)
 {
-	struct sl_fabric_stats s;
+	struct fabric_stats s;
 
-	if (await_state(f, SL_FABRIC_UP, 30000, epoch))
+	if (await_state(f, FABRIC_UP, 30000, epoch))
 		return;
-	sl_fabric_stats(f, &s);
+	fabric_stats(f, &s);
 	fail_msg("not connected: %s", s.last_error);
 }
 
 /* Polls until count READs are back; each must be one that was posted, and only once. */
-static inline void collect(struct sl_fabric *f, uint32_t count)
+static inline void collect(struct fabric *f, uint32_t count)
 {
 	uint64_t end = now_ns() + 10000000000ull;
-	struct sl_read *done[64];
+	struct fabric_read *done[64];
 
 	while (count && now_ns() < end) {
-		int n = sl_fabric_poll(f, done, 64, now_ns(), TIMEOUT_NS);
+		int n = fabric_poll(f, done, 64, now_ns(), TIMEOUT_NS);
 
 		assert_true(n >= 0 && (uint32_t)n <= count);
 		for (int i = 0; i < n; i++) {
@@ -281,7 +281,7 @@ static inline void assert_pattern(const void *at, uint64_t offset, uint32_t leng
 	}
 }
 
-/* ---- tests of other files ---------------------------------------------------------------------- */
+/* ---- tests of other files ---- */
 
 /* test_verbs_wrong.c */
 void a_host_that_lies_is_not_believed(void **state);

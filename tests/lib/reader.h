@@ -18,48 +18,48 @@
 struct reader {
 	uint8_t *map;
 	size_t size;
-	struct sl_region_info info;
-	struct sl_hot hot;
-	struct sl_schema schema;
-	struct sl_values values;
+	struct region_info info;
+	struct region_hot hot;
+	struct region_schema schema;
+	struct region_values values;
 	uint32_t unsettled; /* lines that did not verify in the last round, after 100 tries */
 };
 
-static inline enum sl_fault reader_open(struct reader *r, int fd)
+static inline enum region_fault reader_open(struct reader *r, int fd)
 {
 	static struct sl_region_header copy;
 	struct stat st;
 
 	memset(r, 0, sizeof(*r));
 	if (fstat(fd, &st))
-		return SL_FAULT_SIZE;
+		return REGION_FAULT_SIZE;
 	r->size = (size_t)st.st_size;
 	r->map = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (r->map == MAP_FAILED)
-		return SL_FAULT_MEMORY;
+		return REGION_FAULT_MEMORY;
 	memcpy(&copy, r->map, sizeof(copy));
-	sl_schema_init(&r->schema);
-	sl_values_init(&r->values);
-	return sl_region_info_parse(&copy, r->size, &r->info);
+	region_schema_init(&r->schema);
+	region_values_init(&r->values);
+	return region_info_parse(&copy, r->size, &r->info);
 }
 
 static inline void reader_close(struct reader *r)
 {
-	sl_schema_free(&r->schema);
-	sl_values_free(&r->values);
+	region_schema_free(&r->schema);
+	region_values_free(&r->values);
 	if (r->map)
 		munmap(r->map, r->size);
 }
 
 /* One round. UNSETTLED if the hot line never came right; then all is as it was. */
-static inline enum sl_fault reader_round(struct reader *r)
+static inline enum region_fault reader_round(struct reader *r)
 {
-	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	enum region_fault fault = REGION_FAULT_UNSETTLED;
 	uint64_t line[8];
 
-	for (int i = 0; i < 100 && fault == SL_FAULT_UNSETTLED; i++) {
-		sl_copy_words(line, (uint64_t *)(r->map + r->info.hot), 8);
-		fault = sl_hot_parse(line, &r->info, &r->hot);
+	for (int i = 0; i < 100 && fault == REGION_FAULT_UNSETTLED; i++) {
+		region_copy_words(line, (uint64_t *)(r->map + r->info.hot), 8);
+		fault = region_hot_parse(line, &r->info, &r->hot);
 	}
 	if (fault)
 		return fault;
@@ -70,13 +70,13 @@ static inline enum sl_fault reader_round(struct reader *r)
 		void *copy = malloc(bytes);
 
 		memcpy(copy, r->map + r->info.schema + r->schema.parsed, bytes);
-		fault = sl_schema_append(&r->schema, &r->info, copy, bytes);
+		fault = region_schema_append(&r->schema, &r->info, copy, bytes);
 		free(copy);
 		if (fault)
 			return fault;
 	}
-	if (sl_values_resize(&r->values, r->hot.lines_used, r->hot.stripes_used))
-		return SL_FAULT_MEMORY;
+	if (region_values_resize(&r->values, r->hot.lines_used, r->hot.stripes_used))
+		return REGION_FAULT_MEMORY;
 	r->unsettled = 0;
 	for (uint32_t s = 0; s < r->hot.stripes_used; s++) {
 		for (uint32_t l = 0; l < r->hot.lines_used; l++) {
@@ -85,21 +85,21 @@ static inline enum sl_fault reader_round(struct reader *r)
 			uint32_t bad = 1;
 
 			for (int i = 0; i < 100 && bad; i++) {
-				sl_copy_words(line, at, 8);
-				bad = sl_values_update(&r->values, s, l, &line, 1, NULL);
+				region_copy_words(line, at, 8);
+				bad = region_values_update(&r->values, s, l, &line, 1, NULL);
 			}
 			r->unsettled += bad;
 		}
 	}
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
 /* By name, and the value of its first label if value is not NULL. */
-static inline const struct sl_metric *reader_find(const struct reader *r, const char *name,
-						  const char *value)
+static inline const struct region_metric *reader_find(const struct reader *r, const char *name,
+						      const char *value)
 {
 	for (size_t i = 0; i < r->schema.count; i++) {
-		const struct sl_metric *m = r->schema.metrics[i];
+		const struct region_metric *m = r->schema.metrics[i];
 
 		if (!strcmp(m->name, name) &&
 		    (!value || (m->label_count && !strcmp(m->labels[0].value, value))))
@@ -110,16 +110,16 @@ static inline const struct sl_metric *reader_find(const struct reader *r, const 
 
 static inline uint64_t reader_u64(const struct reader *r, const char *name)
 {
-	const struct sl_metric *m = reader_find(r, name, NULL);
+	const struct region_metric *m = reader_find(r, name, NULL);
 
-	return m ? sl_values_u64(&r->values, m->cell) : ~0ull;
+	return m ? region_values_u64(&r->values, m->cell) : ~0ull;
 }
 
 static inline double reader_f64(const struct reader *r, const char *name)
 {
-	const struct sl_metric *m = reader_find(r, name, NULL);
+	const struct region_metric *m = reader_find(r, name, NULL);
 
-	return m ? sl_values_f64(&r->values, m->cell) : -1;
+	return m ? region_values_f64(&r->values, m->cell) : -1;
 }
 
 /* Opens, reads once and returns one u64: for tests that ask for no more. */
@@ -162,7 +162,7 @@ static inline bool test_valgrind(void)
 #endif
 
 #define METRIC(...) (&(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts), __VA_ARGS__})
-#define PUBLISHER(...)                                                                             \
+#define PUBLISHER(...) \
 	(&(struct sl_publisher_opts){.sz = sizeof(struct sl_publisher_opts), __VA_ARGS__})
 
 #endif

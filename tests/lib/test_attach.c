@@ -24,7 +24,7 @@
 
 static char directory[64], path[96];
 
-/* ---- the fake agent ------------------------------------------------------------------------------ */
+/* ---- the fake agent ---- */
 
 static int agent_listen(void)
 {
@@ -139,7 +139,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- attaching -------------------------------------------------------------------------------------- */
+/* ---- attaching ---- */
 
 static void an_agent_that_comes_later_is_found_within_a_second(void **state)
 {
@@ -196,8 +196,8 @@ static void an_agent_that_restarts_gets_the_same_region_again(void **state)
 		agent_admit(sock, serial);
 		assert_true(comes_true(is_attached, p, 2000));
 		sl_counter_inc(c);
-		assert_int_equal(reader_open(&r, fd), SL_FAULT_NONE);
-		assert_int_equal(reader_round(&r), SL_FAULT_NONE);
+		assert_int_equal(reader_open(&r, fd), REGION_FAULT_NONE);
+		assert_int_equal(reader_round(&r), REGION_FAULT_NONE);
 		assert_int_equal(reader_u64(&r, "c"), i + 1);
 		assert_true(!instance || instance == r.info.instance);
 		instance = r.info.instance;
@@ -413,7 +413,7 @@ static void descriptors_that_the_application_took_are_left_alone(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* ---- fork ----------------------------------------------------------------------------------------------- */
+/* ---- fork ---- */
 
 static void a_child_counts_from_zero_in_a_region_of_its_own(void **state)
 {
@@ -464,10 +464,10 @@ static void a_child_counts_from_zero_in_a_region_of_its_own(void **state)
 	for (int i = 0; i < PATIENCE * 2000 && read_u64(child_fd, "m7") != 1; i++)
 		usleep(1000);
 	sl_counter_inc(c);
-	assert_int_equal(reader_open(&a, fd), SL_FAULT_NONE);
-	assert_int_equal(reader_round(&a), SL_FAULT_NONE);
-	assert_int_equal(reader_open(&b, child_fd), SL_FAULT_NONE);
-	assert_int_equal(reader_round(&b), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&a, fd), REGION_FAULT_NONE);
+	assert_int_equal(reader_round(&a), REGION_FAULT_NONE);
+	assert_int_equal(reader_open(&b, child_fd), REGION_FAULT_NONE);
+	assert_int_equal(reader_round(&b), REGION_FAULT_NONE);
 	assert_int_equal(a.unsettled + b.unsettled, 0);
 	assert_int_equal(reader_u64(&a, "c"), 101);
 	assert_int_equal(reader_u64(&a, "g"), 5);
@@ -548,8 +548,8 @@ static void fork_at_any_moment_deadlocks_nobody(void **state)
 	int status;
 
 	(void)state;
-	/* ASan of clang 14 does not hold its own allocator's locks over a fork(): a child then waits
-	 * for them in any malloc(), that of pthread_create() included. */
+	/* ASan of clang 14 does not hold its own allocator's locks over a fork(): a child then
+	 * waits for them in any malloc(), that of pthread_create() included. */
 	if (TEST_SANITIZED) {
 		print_message(
 			"SKIP: a sanitizer's allocator does not hold its locks over fork()\n");

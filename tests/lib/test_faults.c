@@ -151,13 +151,13 @@ static void scenario(int n, bool in_child)
 	if (p) {
 		struct reader r;
 
-		assert_int_equal(reader_open(&r, sl_publisher_fd(p)), SL_FAULT_NONE);
-		assert_int_equal(reader_round(&r), SL_FAULT_NONE);
+		assert_int_equal(reader_open(&r, sl_publisher_fd(p)), REGION_FAULT_NONE);
+		assert_int_equal(reader_round(&r), REGION_FAULT_NONE);
 		assert_int_equal(r.unsettled, 0);
 		for (size_t i = 0; i < r.schema.count; i++)
 			if (r.schema.metrics[i]->kind == SL_KIND_COUNTER)
 				assert_int_equal(
-					sl_values_u64(&r.values, r.schema.metrics[i]->cell), 2);
+					region_values_u64(&r.values, r.schema.metrics[i]->cell), 2);
 		reader_close(&r);
 	} else {
 		assert_true(failed);

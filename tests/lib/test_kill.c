@@ -51,30 +51,30 @@ static void write_until_killed(void)
 /* The region of a dead writer: readable as it is, and exact after its repair. */
 static void check_dead(int fd)
 {
-	const struct sl_metric *m;
+	const struct region_metric *m;
 	struct reader r;
 	uint64_t v;
 	double f;
 
-	assert_int_equal(reader_open(&r, fd), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&r, fd), REGION_FAULT_NONE);
 	switch (reader_round(&r)) {
-	case SL_FAULT_NONE:
+	case REGION_FAULT_NONE:
 		assert_true(r.unsettled <= 2); /* one line a stripe, at the most */
 		break;
-	case SL_FAULT_UNSETTLED:
+	case REGION_FAULT_UNSETTLED:
 		break; /* died in the middle of the hot line */
 	default:
 		fail_msg("not readable before repair");
 	}
 	reader_close(&r);
-	assert_int_equal(reader_open(&r, fd), SL_FAULT_NONE);
-	assert_true(sl_region_repair(r.map, &r.info) <= 3);
-	assert_int_equal(reader_round(&r), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&r, fd), REGION_FAULT_NONE);
+	assert_true(region_repair(r.map, &r.info) <= 3);
+	assert_int_equal(reader_round(&r), REGION_FAULT_NONE);
 	assert_int_equal(r.unsettled, 0);
 	v = reader_u64(&r, "c");
 	assert_true(v == progress->updates || v + 1 == progress->updates);
 	m = reader_find(&r, "g", NULL);
-	v = sl_values_shared(&r.values, m->cell);
+	v = region_values_shared(&r.values, m->cell);
 	assert_true(v == progress->updates || v + 1 == progress->updates);
 	f = reader_f64(&r, "f") * 2;
 	assert_true(f == (double)progress->sums || f + 1 == (double)progress->sums);
@@ -94,7 +94,7 @@ static void a_writer_killed_at_any_time_leaves_a_readable_region(void **state)
 		       reset, write_until_killed, check_dead);
 }
 
-/* ---- every instruction ----------------------------------------------------------------------------- */
+/* ---- every instruction ---- */
 
 static void register_under_trace(int kind)
 {
@@ -132,8 +132,8 @@ static struct {
 static void begin(int fd)
 {
 	memset(&seen, 0, sizeof(seen));
-	assert_int_equal(reader_open(&seen.live, fd), SL_FAULT_NONE);
-	assert_int_equal(reader_round(&seen.live), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&seen.live, fd), REGION_FAULT_NONE);
+	assert_int_equal(reader_round(&seen.live), REGION_FAULT_NONE);
 	assert_int_equal(seen.live.schema.count, 446);
 	seen.copy = mmap(NULL, seen.live.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			 -1, 0);
@@ -143,7 +143,7 @@ static void begin(int fd)
 static void if_it_had_died_here(const struct reader *live)
 {
 	struct reader dead = {.map = seen.copy, .size = live->size, .info = live->info};
-	struct sl_hot hot;
+	struct region_hot hot;
 	uint64_t line[8];
 
 	memcpy(dead.map, live->map, live->info.stripes + 8192);
@@ -151,44 +151,44 @@ static void if_it_had_died_here(const struct reader *live)
 	       live->map + live->info.stripes + live->info.stripe_stride, 8192);
 	memcpy(dead.map + live->info.schema, live->map + live->info.schema,
 	       live->hot.schema_used + 1024);
-	sl_schema_init(&dead.schema);
-	sl_values_init(&dead.values);
-	sl_region_repair(dead.map, &dead.info);
+	region_schema_init(&dead.schema);
+	region_values_init(&dead.values);
+	region_repair(dead.map, &dead.info);
 	memcpy(line, dead.map + dead.info.hot, 64);
-	assert_int_equal(sl_hot_parse(line, &dead.info, &hot), SL_FAULT_NONE);
-	assert_int_equal(reader_round(&dead), SL_FAULT_NONE);
+	assert_int_equal(region_hot_parse(line, &dead.info, &hot), REGION_FAULT_NONE);
+	assert_int_equal(reader_round(&dead), REGION_FAULT_NONE);
 	assert_int_equal(dead.unsettled, 0);
 	assert_true(dead.schema.count == 446 || dead.schema.count == 447);
 	assert_int_equal(reader_u64(&dead, "c"), 5);
-	sl_schema_free(&dead.schema);
-	sl_values_free(&dead.values);
+	region_schema_free(&dead.schema);
+	region_values_free(&dead.values);
 }
 
 /* A live reader: the old layout or the new one, or a line to be read again. */
 static void look(uint64_t step)
 {
 	struct reader *live = &seen.live;
-	enum sl_fault fault;
-	struct sl_hot hot;
+	enum region_fault fault;
+	struct region_hot hot;
 	uint64_t line[8];
 
 	memcpy(line, live->map + live->info.hot, 64);
-	fault = sl_hot_parse(line, &live->info, &hot);
-	if (fault == SL_FAULT_UNSETTLED) {
+	fault = region_hot_parse(line, &live->info, &hot);
+	if (fault == REGION_FAULT_UNSETTLED) {
 		seen.unsettled++;
 	} else {
-		assert_int_equal(fault, SL_FAULT_NONE);
+		assert_int_equal(fault, REGION_FAULT_NONE);
 		assert_true(hot.generation >= seen.generation);
 		seen.generation = hot.generation;
 	}
-	assert_true(reader_round(live) == SL_FAULT_NONE || fault == SL_FAULT_UNSETTLED);
+	assert_true(reader_round(live) == REGION_FAULT_NONE || fault == REGION_FAULT_UNSETTLED);
 	assert_true(live->schema.count == 446 || live->schema.count == 447);
 	assert_int_equal(reader_u64(live, "c"), 5);
 	if (live->schema.count == 446)
 		seen.before++;
 	else
 		seen.after++;
-	if (fault == SL_FAULT_UNSETTLED || live->unsettled || step % 64 == 0)
+	if (fault == REGION_FAULT_UNSETTLED || live->unsettled || step % 64 == 0)
 		if_it_had_died_here(live);
 }
 
@@ -199,7 +199,7 @@ static void step_through(int kind)
 	print_message("%llu instructions, %llu of them with the hot line in between\n",
 		      (unsigned long long)steps, (unsigned long long)seen.unsettled);
 	assert_true(seen.before > 100 && seen.after > 10 && seen.unsettled > 0);
-	assert_int_equal(reader_round(&seen.live), SL_FAULT_NONE);
+	assert_int_equal(reader_round(&seen.live), REGION_FAULT_NONE);
 	assert_int_equal(seen.live.unsettled, 0);
 	munmap(seen.copy, seen.live.size);
 	reader_close(&seen.live);

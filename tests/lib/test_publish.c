@@ -34,8 +34,8 @@ static struct sl_publisher *open_plain(void)
 
 static void look(struct reader *r, struct sl_publisher *p)
 {
-	assert_int_equal(reader_open(r, sl_publisher_fd(p)), SL_FAULT_NONE);
-	assert_int_equal(reader_round(r), SL_FAULT_NONE);
+	assert_int_equal(reader_open(r, sl_publisher_fd(p)), REGION_FAULT_NONE);
+	assert_int_equal(reader_round(r), REGION_FAULT_NONE);
 	assert_int_equal(r->unsettled, 0);
 }
 
@@ -121,7 +121,7 @@ static void every_kind_reads_as_it_was_written(void **state)
 	static const double seen[] = {-0.6, -0.5, 0, 5e-324, 0.5,   0.50001, 1,
 				      1.5,  2,	  8, 8.1,    1e300, NAN,     3};
 	static const double classic[] = {-5, -1, -0.5, 0, 2.5, 3, INFINITY, NAN};
-	const struct sl_metric *m;
+	const struct region_metric *m;
 	struct reader r;
 
 	(void)state;
@@ -158,18 +158,18 @@ static void every_kind_reads_as_it_was_written(void **state)
 	assert_int_equal(m->label_count, 2);
 	assert_string_equal(m->labels[0].key, "code");
 	assert_string_equal(m->labels[1].value, labels[0].value);
-	assert_int_equal(sl_values_u64(&r.values, m->cell), 7);
+	assert_int_equal(region_values_u64(&r.values, m->cell), 7);
 	assert_int_equal(sl_counter_value(c), 7);
 	assert_true(reader_f64(&r, "f_total") == 10000000000.25);
 	assert_true(sl_counter_f64_value(f) == 10000000000.25);
 	m = reader_find(&r, "g", NULL);
-	assert_true((int64_t)sl_values_shared(&r.values, m->cell) == INT64_MIN + 5);
+	assert_true((int64_t)region_values_shared(&r.values, m->cell) == INT64_MIN + 5);
 	assert_true(sl_gauge_value(g) == INT64_MIN + 5);
 	m = reader_find(&r, "gf", NULL);
-	assert_true(sl_f64_of_cell(sl_values_shared(&r.values, m->cell)) == -1.5 + -1e-3);
+	assert_true(sl_f64_of_cell(region_values_shared(&r.values, m->cell)) == -1.5 + -1e-3);
 	assert_true(sl_gauge_f64_value(gf) == -1.5 + -1e-3);
 	m = reader_find(&r, "s", NULL);
-	assert_int_equal(sl_values_shared(&r.values, m->cell), 4);
+	assert_int_equal(region_values_shared(&r.values, m->cell), 4);
 	assert_int_equal(m->state_count, 3);
 	assert_string_equal(m->states[1], "amber");
 	m = reader_find(&r, "i", NULL);
@@ -182,11 +182,11 @@ static void every_kind_reads_as_it_was_written(void **state)
 	assert_int_equal(m->first_bucket, 0);
 	assert_int_equal(m->cells, 2 + 1 + 4 + 1);
 	assert_true(m->zero_threshold == 0.5);
-	assert_true(sl_values_f64(&r.values, m->cell) ==
+	assert_true(region_values_f64(&r.values, m->cell) ==
 		    -0.5 + 0 + 5e-324 + 0.5 + 0.50001 + 1 + 1.5 + 2 + 8 + 8.1 + 1e300 + 3);
 	static const uint64_t expected[] = {2, 4, 2, 2, 1, 1, 2};
 	for (uint32_t i = 0; i < 7; i++)
-		assert_int_equal(sl_values_u64(&r.values, m->cell + 1 + i), expected[i]);
+		assert_int_equal(region_values_u64(&r.values, m->cell + 1 + i), expected[i]);
 	assert_int_equal(sl_histogram_count(h), 12);
 
 	m = reader_find(&r, "k", NULL);
@@ -194,7 +194,8 @@ static void every_kind_reads_as_it_was_written(void **state)
 	assert_true(m->bounds[2] == 2.5);
 	static const uint64_t classic_expected[] = {1, 2, 2, 1, 2};
 	for (uint32_t i = 0; i < 5; i++)
-		assert_int_equal(sl_values_u64(&r.values, m->cell + 1 + i), classic_expected[i]);
+		assert_int_equal(region_values_u64(&r.values, m->cell + 1 + i),
+				 classic_expected[i]);
 	assert_true(isinf(sl_histogram_sum(k)));
 	assert_int_equal(sl_histogram_count(k), 7);
 	reader_close(&r);
@@ -378,7 +379,8 @@ static void every_cell_that_was_asked_for_can_be_used(void **state)
 		look(&r, p);
 		for (uint32_t i = 0; i < sizes[k]; i++) {
 			snprintf(name, sizeof(name), "m%u", i);
-			assert_int_equal(sl_values_u64(&r.values, r.schema.metrics[i]->cell), i);
+			assert_int_equal(region_values_u64(&r.values, r.schema.metrics[i]->cell),
+					 i);
 			assert_string_equal(r.schema.metrics[i]->name, name);
 		}
 		reader_close(&r);
@@ -431,12 +433,12 @@ static void no_cell_is_lost_between_metrics_of_different_sizes(void **state)
 		look(&r, p); /* and no two overlap: that is a fault */
 		assert_int_equal(r.schema.count, n);
 		for (uint32_t i = 0; i < n; i++) {
-			const struct sl_metric *m = r.schema.metrics[i];
+			const struct region_metric *m = r.schema.metrics[i];
 
 			if (m->cells == 1)
-				assert_int_equal(sl_values_u64(&r.values, m->cell), i + 1);
+				assert_int_equal(region_values_u64(&r.values, m->cell), i + 1);
 			for (uint32_t b = 2; b < m->cells; b++)
-				assert_int_equal(sl_values_u64(&r.values, m->cell + b), 1);
+				assert_int_equal(region_values_u64(&r.values, m->cell + b), 1);
 		}
 		reader_close(&r);
 		sl_publisher_close(p);
@@ -451,7 +453,7 @@ static void metrics_that_follow_each_other_lie_in_different_lines(void **state)
 	struct reader r;
 
 	(void)state;
-	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), REGION_FAULT_NONE);
 	for (uint32_t i = 0; i < 300; i++) {
 		struct sl_counter c;
 		char name[16];
@@ -469,7 +471,7 @@ static void metrics_that_follow_each_other_lie_in_different_lines(void **state)
 		/* In a block of 28; two blocks may meet in a line. */
 		for (uint32_t k = 1; k < 3 && k <= i % 28; k++)
 			assert_true(line[i % 4] != line[(i - k) % 4]);
-		assert_int_equal(reader_round(&r), SL_FAULT_NONE);
+		assert_int_equal(reader_round(&r), REGION_FAULT_NONE);
 		dense = (i + 1 + 4 * ((i + 45) / 90) + 6) / 7;
 		assert_in_range(r.hot.lines_used, dense, dense + 4);
 	}

@@ -55,22 +55,22 @@ static void run(int count, void *(*fn)(void *), void *arg)
 
 static void look(struct reader *r)
 {
-	assert_int_equal(reader_open(r, sl_publisher_fd(publisher)), SL_FAULT_NONE);
-	assert_int_equal(reader_round(r), SL_FAULT_NONE);
+	assert_int_equal(reader_open(r, sl_publisher_fd(publisher)), REGION_FAULT_NONE);
+	assert_int_equal(reader_round(r), REGION_FAULT_NONE);
 	assert_int_equal(r->unsettled, 0); /* every check word came right */
 }
 
 static uint64_t histogram_count(const struct reader *r)
 {
-	const struct sl_metric *m = reader_find(r, "histogram", NULL);
+	const struct region_metric *m = reader_find(r, "histogram", NULL);
 	uint64_t n = 0;
 
 	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
-		n += sl_values_u64(&r->values, m->cell + i);
+		n += region_values_u64(&r->values, m->cell + i);
 	return n;
 }
 
-/* ---- not one lost ------------------------------------------------------------------------------ */
+/* ---- not one lost ---- */
 
 static uint64_t per_thread;
 
@@ -149,7 +149,7 @@ static void threads_beyond_the_stripes_count_exactly(void **state)
 	every_kind_is_exact_for(6, 1);
 }
 
-/* ---- threads that come and go -------------------------------------------------------------------- */
+/* ---- threads that come and go ---- */
 
 static void *count_ten(void *arg)
 {
@@ -257,8 +257,8 @@ static void every_publisher_of_a_process_counts_its_own(void **state)
 	for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
 		struct reader r;
 
-		assert_int_equal(reader_open(&r, sl_publisher_fd(p[i])), SL_FAULT_NONE);
-		assert_int_equal(reader_round(&r), SL_FAULT_NONE);
+		assert_int_equal(reader_open(&r, sl_publisher_fd(p[i])), REGION_FAULT_NONE);
+		assert_int_equal(reader_round(&r), REGION_FAULT_NONE);
 		assert_int_equal(r.unsettled, 0);
 		assert_int_equal(r.hot.stripes_used, 2);
 		assert_int_equal(reader_u64(&r, "c"), 10 * (i + 1));
@@ -376,7 +376,7 @@ static void metrics_are_made_once_by_many_threads(void **state)
 	sl_publisher_close(publisher);
 }
 
-/* ---- signals ---------------------------------------------------------------------------------------- */
+/* ---- signals ---- */
 
 static _Atomic uint64_t handled;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decoding.h - what the tests of the decoder share: each fault that was reached, and allocations that
- * fail on demand.
+ * decoding.h - what the tests of the decoder share: each fault that was reached, and allocations
+ * that fail on demand.
  */
 #ifndef SL_TESTS_REGION_DECODING_H
 #define SL_TESTS_REGION_DECODING_H
@@ -18,23 +18,24 @@
 #include "make_region.h"
 #include "region/decode.h"
 
-extern bool reached[SL_FAULT_COUNT];
+extern bool reached[REGION_FAULT_COUNT];
 extern long allocations_left; /* before malloc, calloc and realloc fail; -1: no limit */
 void *__real_malloc(size_t size);
 
-#define expect_of(what, fault_, expr)                                         \
-	do {                                                                  \
-		enum sl_fault got_ = (expr);                                  \
-		reached[got_] = true;                                         \
-		if (got_ != (fault_))                                         \
-			fail_msg("%s: %s, not %s", what, sl_fault_name(got_), \
-				 sl_fault_name(fault_));                      \
+#define expect_of(what, fault_, expr)                                             \
+	do {                                                                      \
+		enum region_fault got_ = (expr);                                  \
+		reached[got_] = true;                                             \
+		if (got_ != (fault_))                                             \
+			fail_msg("%s: %s, not %s", what, region_fault_name(got_), \
+				 region_fault_name(fault_));                      \
 	} while (0)
 #define expect(fault, expr) expect_of(#expr, fault, expr)
 
-enum sl_fault parse(const struct make *m, struct sl_region_info *info);
+enum region_fault parse(const struct make *m, struct region_info *info);
 /* What the schema has beyond what was parsed, in an allocation of its own. */
-enum sl_fault append(struct sl_schema *s, const struct sl_region_info *info, const struct make *m);
+enum region_fault append(struct region_schema *s, const struct region_info *info,
+			 const struct make *m);
 
 #define KINDS 8
 extern const struct make_metric of_every_kind[KINDS];

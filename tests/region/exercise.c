@@ -33,7 +33,7 @@ static void check_text(const char *s, size_t max)
 	must(strlen(s) <= max);
 }
 
-static void check_info(const struct sl_region_info *info, size_t size)
+static void check_info(const struct region_info *info, size_t size)
 {
 	must(info->size <= size && info->hot >= SL_HEADER_SIZE && info->hot + 64 <= info->size);
 	must(info->label_count <= SL_LABELS_MAX);
@@ -51,7 +51,7 @@ static void check_info(const struct sl_region_info *info, size_t size)
 	}
 }
 
-static void check_metric(const struct sl_metric *m, const struct sl_region_info *info, bool *taken)
+static void check_metric(const struct region_metric *m, const struct region_info *info, bool *taken)
 {
 	check_text(m->name, SL_NAME_MAX);
 	check_text(m->unit, SL_NAME_MAX);
@@ -78,11 +78,11 @@ static void check_metric(const struct sl_metric *m, const struct sl_region_info 
 		must(m->bucket_count + SL_HIST_BUCKETS == m->cells);
 }
 
-static enum sl_fault read_schema(const uint8_t *data, const struct sl_region_info *info,
-				 const struct sl_hot *hot, struct sl_schema *schema)
+static enum region_fault read_schema(const uint8_t *data, const struct region_info *info,
+				     const struct region_hot *hot, struct region_schema *schema)
 {
 	size_t cells = (size_t)info->max_lines * SL_LINE_CELLS;
-	enum sl_fault fault = SL_FAULT_NONE;
+	enum region_fault fault = REGION_FAULT_NONE;
 	bool *taken = calloc(1, cells);
 
 	must(taken);
@@ -95,9 +95,9 @@ static enum sl_fault read_schema(const uint8_t *data, const struct sl_region_inf
 		if (end < schema->parsed)
 			continue;
 		copy = exact_copy(data + info->schema + schema->parsed, end - schema->parsed);
-		fault = sl_schema_append(schema, info, copy, end - schema->parsed);
+		fault = region_schema_append(schema, info, copy, end - schema->parsed);
 		free(copy);
-		if (fault && fault != SL_FAULT_CHECK)
+		if (fault && fault != REGION_FAULT_CHECK)
 			break;
 	}
 	must(schema->parsed <= hot->schema_used);
@@ -113,15 +113,15 @@ static enum sl_fault read_schema(const uint8_t *data, const struct sl_region_inf
 	return fault;
 }
 
-static void read_values(const uint8_t *data, const struct sl_region_info *info,
-			const struct sl_hot *hot, const struct sl_schema *schema)
+static void read_values(const uint8_t *data, const struct region_info *info,
+			const struct region_hot *hot, const struct region_schema *schema)
 {
 	size_t bytes = (size_t)hot->lines_used * 64;
-	struct sl_values v;
+	struct region_values v;
 	uint64_t *out, *retry;
 
-	sl_values_init(&v);
-	must(!sl_values_resize(&v, hot->lines_used, hot->stripes_used));
+	region_values_init(&v);
+	must(!region_values_resize(&v, hot->lines_used, hot->stripes_used));
 	retry = calloc(hot->lines_used / 64 + 1, 8);
 	out = calloc(schema->cells + 1, 8);
 	must(retry && out);
@@ -129,8 +129,8 @@ static void read_values(const uint8_t *data, const struct sl_region_info *info,
 	for (uint32_t s = 0; s < hot->stripes_used; s++) {
 		const uint8_t *at = data + info->stripes + (uint64_t)s * info->stripe_stride;
 		uint64_t(*copy)[8] = exact_copy(at, bytes);
-		uint32_t failed = sl_values_update(&v, s, 0, (const uint64_t(*)[8])copy,
-						   hot->lines_used, retry),
+		uint32_t failed = region_values_update(&v, s, 0, (const uint64_t(*)[8])copy,
+						       hot->lines_used, retry),
 			 bits = 0;
 
 		for (uint32_t l = 0; l < hot->lines_used; l++) {
@@ -144,47 +144,48 @@ static void read_values(const uint8_t *data, const struct sl_region_info *info,
 		must(bits == failed);
 		free(copy);
 	}
-	sl_values_flatten(&v, schema, out);
+	region_values_flatten(&v, schema, out);
 	must(out[schema->cells] == 0x5a5a);
 	for (size_t i = 0; i < schema->count; i++) {
-		const struct sl_metric *m = schema->metrics[i];
+		const struct region_metric *m = schema->metrics[i];
 
 		if (m->kind == SL_KIND_COUNTER && m->cell < (uint64_t)v.lines * 7 && v.stripes)
-			must(out[m->cell] == sl_values_u64(&v, m->cell));
+			must(out[m->cell] == region_values_u64(&v, m->cell));
 	}
 	free(out);
 	free(retry);
-	sl_values_free(&v);
+	region_values_free(&v);
 }
 
-static void repair(const uint8_t *data, size_t size, const struct sl_region_info *info)
+static void repair(const uint8_t *data, size_t size, const struct region_info *info)
 {
 	uint8_t *map = exact_copy(data, size);
-	struct sl_hot hot;
+	struct region_hot hot;
 
-	sl_region_repair(map, info);
-	must(sl_region_repair(map, info) == 0);
+	region_repair(map, info);
+	must(region_repair(map, info) == 0);
 	if (info->kind == SL_REGION_METRICS)
-		must(sl_hot_parse((uint64_t *)(map + info->hot), info, &hot) != SL_FAULT_UNSETTLED);
+		must(region_hot_parse((uint64_t *)(map + info->hot), info, &hot) !=
+		     REGION_FAULT_UNSETTLED);
 	free(map);
 }
 
-static enum sl_fault read_directory(const uint8_t *data, const struct sl_region_info *info)
+static enum region_fault read_directory(const uint8_t *data, const struct region_info *info)
 {
-	struct sl_directory_hot hot;
+	struct region_directory_hot hot;
 	uint64_t line[8];
-	enum sl_fault fault, first;
+	enum region_fault fault, first;
 
 	memcpy(line, data + info->hot, 64);
-	first = sl_directory_hot_parse(line, info, &hot);
+	first = region_directory_hot_parse(line, info, &hot);
 	if (first)
 		return first;
 	must(hot.entries_used <= info->max_entries);
 	for (uint32_t i = 0; i < hot.entries_used; i++) {
-		struct sl_entry e;
+		struct region_entry e;
 
 		memcpy(line, data + info->entries + (uint64_t)i * 64, 64);
-		fault = sl_entry_parse(line, &e);
+		fault = region_entry_parse(line, &e);
 		if (!fault && e.state != SL_STATE_FREE)
 			must(e.length >= SL_HEADER_SIZE && e.length <= SL_REGION_SIZE_MAX &&
 			     e.addr + e.length >= e.addr && e.instance && e.id);
@@ -195,16 +196,16 @@ static enum sl_fault read_directory(const uint8_t *data, const struct sl_region_
 }
 
 /* A table of connections: every slot, and every line of the journal under every number. */
-static enum sl_fault read_flows(const uint8_t *data, const struct sl_region_header *header,
-				size_t size)
+static enum region_fault read_flows(const uint8_t *data, const struct sl_region_header *header,
+				    size_t size)
 {
-	struct sl_flow_record record;
-	struct sl_flows_info info;
-	struct sl_flows_hot hot;
+	struct region_flow_record record;
+	struct region_flows_info info;
+	struct region_flows_hot hot;
 	char text[64];
-	enum sl_fault fault = sl_flows_info_parse(header, size, &info);
+	enum region_fault fault = region_flows_info_parse(header, size, &info);
 	uint64_t slot[64];
-	struct sl_flow f;
+	struct region_flow f;
 
 	if (fault)
 		return fault;
@@ -212,21 +213,21 @@ static enum sl_fault read_flows(const uint8_t *data, const struct sl_region_head
 	must(info.flows + (uint64_t)info.slots * SL_FLOW_SIZE <= info.size);
 	must(info.journal + (uint64_t)info.journal_lines * 64 <= info.size);
 	memcpy(slot, data + info.hot, 64);
-	fault = sl_flows_hot_parse(slot, &info, &hot);
+	fault = region_flows_hot_parse(slot, &info, &hot);
 	must(fault || hot.used <= info.slots);
 	for (uint32_t i = 0; i < info.slots; i++) {
 		memcpy(slot, data + info.flows + (uint64_t)i * SL_FLOW_SIZE, sizeof(slot));
-		if (sl_flow_parse(slot, &f) || f.state == SL_STATE_FREE)
+		if (region_flow_parse(slot, &f) || f.state == SL_STATE_FREE)
 			continue;
 		must(f.id && (f.family == 4 || f.family == 6) && strlen(f.comm) <= 16);
-		must(sl_flow_address(f.local, text) && sl_flow_address(f.remote, text));
-		must(*sl_tcp_state_name(f.tcp_state) && (sl_flow_duration(&f), true));
+		must(region_flow_address(f.local, text) && region_flow_address(f.remote, text));
+		must(*region_tcp_state_name(f.tcp_state) && (region_flow_duration(&f), true));
 	}
 	for (uint32_t i = 0; i < info.cgroup_slots; i++) {
-		struct sl_flow_cgroup who;
+		struct region_flow_cgroup who;
 
 		memcpy(slot, data + info.cgroups + (uint64_t)i * SL_FLOW_CGROUP_SIZE, sizeof(slot));
-		if (sl_flow_cgroup_parse(slot, &who))
+		if (region_flow_cgroup_parse(slot, &who))
 			continue;
 		for (int n = 0; n < SL_CGROUP_TEXTS; n++)
 			for (const char *c = who.name[n]; *c; c++)
@@ -234,29 +235,29 @@ static enum sl_fault read_flows(const uint8_t *data, const struct sl_region_head
 	}
 	for (uint32_t i = 0; i < info.journal_lines; i++) {
 		memcpy(slot, data + info.journal + (uint64_t)i * 64, 64);
-		sl_flow_event_parse(slot, slot[0] >> 8, &record);
+		region_flow_event_parse(slot, slot[0] >> 8, &record);
 	}
 	return fault;
 }
 
-static enum sl_fault read_layers(const uint8_t *data, const struct sl_region_header *header,
-				 size_t size)
+static enum region_fault read_layers(const uint8_t *data, const struct sl_region_header *header,
+				     size_t size)
 {
-	static struct sl_layer_view v;
+	static struct region_layer_view v;
 	uint64_t slot[SL_SLOT_WORDS], sum[SL_CAUSES] = {0};
-	struct sl_layers_info info;
-	struct sl_layers_hot hot;
-	enum sl_fault fault = sl_layers_info_parse(header, size, &info);
+	struct region_layers_info info;
+	struct region_layers_hot hot;
+	enum region_fault fault = region_layers_info_parse(header, size, &info);
 
 	if (fault)
 		return fault;
 	must(info.losses.offset + (uint64_t)info.losses.stride * info.losses.count <= info.size);
 	memcpy(slot, data + info.hot, 64);
-	fault = sl_layers_hot_parse(slot, &info, &hot);
+	fault = region_layers_hot_parse(slot, &info, &hot);
 	must(fault || (hot.flows_used <= info.flow_slots && hot.groups_used <= info.group_slots));
 	for (uint32_t i = 0; i < info.losses.count; i++) {
 		memcpy(slot, data + info.losses.offset + (uint64_t)i * info.losses.stride, 256);
-		sl_losses_add(slot, SL_CAUSES, sum);
+		region_losses_add(slot, SL_CAUSES, sum);
 	}
 	for (uint32_t i = 0; i < info.flow_slots + info.group_slots; i++) {
 		bool group = i >= info.flow_slots;
@@ -268,18 +269,18 @@ static enum sl_fault read_layers(const uint8_t *data, const struct sl_region_hea
 		    (v.state == SL_SLOT_FREE && i != info.flow_slots))
 			continue;
 		for (int l = 0; l < SL_LAYERS; l++)
-			must(!(sl_layer_quantile(v.cell[l], 0.5) < 0));
+			must(!(region_layer_quantile(v.cell[l], 0.5) < 0));
 	}
 	return fault;
 }
 
-static enum sl_fault read_tasks(const uint8_t *data, const struct sl_region_header *header,
-				size_t size)
+static enum region_fault read_tasks(const uint8_t *data, const struct sl_region_header *header,
+				    size_t size)
 {
-	struct sl_tasks_info info;
-	struct sl_tasks_hot hot;
-	struct sl_cpu_row row;
-	enum sl_fault fault = sl_tasks_info_parse(header, size, &info);
+	struct region_tasks_info info;
+	struct region_tasks_hot hot;
+	struct region_cpu_row row;
+	enum region_fault fault = region_tasks_info_parse(header, size, &info);
 	uint64_t line[8], sum[SL_TASK_LOSSES] = {0}, *slot;
 
 	if (fault)
@@ -287,15 +288,15 @@ static enum sl_fault read_tasks(const uint8_t *data, const struct sl_region_head
 	must(info.losses.offset + (uint64_t)info.losses.stride * info.losses.count <= info.size);
 	must(info.cpus && info.cpus <= SL_TASK_CPUS_MAX);
 	memcpy(line, data + info.hot, 64);
-	fault = sl_tasks_hot_parse(line, &info, &hot);
+	fault = region_tasks_hot_parse(line, &info, &hot);
 	must(fault || (hot.tasks_used <= info.task_slots && hot.cgroups_used <= info.cgroup_slots));
 	memcpy(line, data + info.losses.offset, 64);
-	sl_losses_add(line, SL_TASK_LOSSES, sum);
+	region_losses_add(line, SL_TASK_LOSSES, sum);
 	for (uint32_t i = 0; i < info.task_slots; i++) {
 		slot = exact_copy(data + info.tasks + (uint64_t)i * SL_TASK_SIZE, SL_TASK_SIZE);
 		if (!sl_task_parse(slot, &row)) {
 			must(strlen(row.comm) <= 16);
-			sl_cpu_wait_quantile(&row.n, 0.99);
+			region_cpu_wait_quantile(&row.n, 0.99);
 		}
 		free(slot);
 	}
@@ -303,15 +304,15 @@ static enum sl_fault read_tasks(const uint8_t *data, const struct sl_region_head
 		size_t bytes = (size_t)info.cpus * SL_TASK_SIZE;
 
 		slot = exact_copy(data + info.cgroups + i * bytes, bytes);
-		sl_task_cgroup_parse(slot, info.cpus, !i, &row);
+		region_task_cgroup_parse(slot, info.cpus, !i, &row);
 		free(slot);
 	}
 	return fault;
 }
 
 /* Kinds that the kernel writes: none of them is one of metrics. */
-static enum sl_fault read_kernel(const uint8_t *data, const struct sl_region_header *header,
-				 size_t size)
+static enum region_fault read_kernel(const uint8_t *data, const struct sl_region_header *header,
+				     size_t size)
 {
 	switch (header->kind) {
 	case SL_REGION_FLOWS:
@@ -323,21 +324,21 @@ static enum sl_fault read_kernel(const uint8_t *data, const struct sl_region_hea
 	}
 }
 
-enum sl_fault exercise_region(const uint8_t *data, size_t size)
+enum region_fault exercise_region(const uint8_t *data, size_t size)
 {
 	struct sl_region_header *header;
-	struct sl_region_info *info;
-	struct sl_schema schema;
-	enum sl_fault fault;
+	struct region_info *info;
+	struct region_schema schema;
+	enum region_fault fault;
 	uint64_t line[8];
-	struct sl_hot hot;
+	struct region_hot hot;
 
 	if (size < SL_HEADER_SIZE)
-		return SL_FAULT_SIZE;
+		return REGION_FAULT_SIZE;
 	header = exact_copy(data, SL_HEADER_SIZE);
 	info = malloc(sizeof(*info));
 	must(info);
-	fault = sl_region_info_parse(header, size, info);
+	fault = region_info_parse(header, size, info);
 	if (header->kind > SL_REGION_DIRECTORY) {
 		must(fault);
 		fault = read_kernel(data, header, size);
@@ -354,13 +355,13 @@ enum sl_fault exercise_region(const uint8_t *data, size_t size)
 		goto out;
 	}
 	memcpy(line, data + info->hot, 64);
-	fault = sl_hot_parse(line, info, &hot);
+	fault = region_hot_parse(line, info, &hot);
 	if (fault)
 		goto out;
-	sl_schema_init(&schema);
+	region_schema_init(&schema);
 	fault = read_schema(data, info, &hot, &schema);
 	read_values(data, info, &hot, &schema);
-	sl_schema_free(&schema);
+	region_schema_free(&schema);
 out:
 	free(info);
 	return fault;

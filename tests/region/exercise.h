@@ -12,7 +12,7 @@
 #include "region/decode.h"
 
 /* size bytes of anything. Returns the first fault that was met. */
-enum sl_fault exercise_region(const uint8_t *data, size_t size);
+enum region_fault exercise_region(const uint8_t *data, size_t size);
 
 /* Makes the checksums of header, hot line, records and entries right, so that lies get through. */
 void exercise_fix_checks(uint8_t *data, size_t size);

@@ -100,10 +100,10 @@ static void fill_flows(uint64_t *words)
 	words[FLOWS_AT / 8 + SL_FLOW_ID] = 1;
 	words[FLOWS_AT / 8 + SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_LIVE, 1, 4, 80, 40000);
 	words[JOURNAL_AT / 8 + SL_JOURNAL_TAG] = SL_FLOW_EVENT_OPEN;
-	sl_flow_cgroup_pack(words + CGROUPS_AT / 8, 0, false, 1, name);
+	region_flow_cgroup_pack(words + CGROUPS_AT / 8, 0, false, 1, name);
 	words[CGROUPS_AT / 8 + SL_FLOW_CGROUP_STATE] = 0;
 	words[CGROUPS_AT / 8 + SL_FLOW_CGROUP_USED] = 2;
-	sl_flow_cgroup_pack(words + CGROUPS_AT / 8 + 64, 77, false, 1, name);
+	region_flow_cgroup_pack(words + CGROUPS_AT / 8 + 64, 77, false, 1, name);
 }
 
 /* A table of connections: one slot, one line of the journal, one cgroup. */

@@ -24,10 +24,10 @@ void make_flows_name(struct make_flows *m, uint32_t slot, uint64_t id,
 {
 	uint32_t used = (uint32_t)m->cgroup[0][SL_FLOW_CGROUP_USED];
 
-	sl_flow_cgroup_pack(m->cgroup[slot], id, false, 1, name);
-	sl_flow_cgroup_seal(m->cgroup[slot], 1, 1);
+	region_flow_cgroup_pack(m->cgroup[slot], id, false, 1, name);
+	region_flow_cgroup_seal(m->cgroup[slot], 1, 1);
 	m->cgroup[0][SL_FLOW_CGROUP_USED] = slot >= used ? slot + 1 : used;
-	sl_flow_cgroup_seal(m->cgroup[0], 1, SL_FLOW_LOW(m->cgroup[0][0]) + 1);
+	region_flow_cgroup_seal(m->cgroup[0], 1, SL_FLOW_LOW(m->cgroup[0][0]) + 1);
 }
 
 void make_flows_named(struct make_flows *m, uint32_t slots, uint32_t lines, uint32_t cgroups,
@@ -86,12 +86,12 @@ static void seal(uint64_t slot[64], uint64_t tag)
 	}
 }
 
-static uint64_t word_of(const struct sl_flow *f)
+static uint64_t word_of(const struct region_flow *f)
 {
 	return SL_FLOW_WORD_OF(f->state, f->tcp_state, f->family, f->local_port, f->remote_port);
 }
 
-void make_flow(struct make_flows *m, uint32_t slot, const struct sl_flow *f)
+void make_flow(struct make_flows *m, uint32_t slot, const struct region_flow *f)
 {
 	uint64_t *c = m->slot[slot], number = SL_FLOW_LOW(c[0]) + 1;
 
@@ -149,7 +149,7 @@ void make_flow_free(struct make_flows *m, uint32_t slot)
 }
 
 void make_flow_event(struct make_flows *m, enum sl_flow_event event, uint32_t slot,
-		     const struct sl_flow *f)
+		     const struct region_flow *f)
 {
 	uint64_t *line = m->journal[m->next % m->lines];
 

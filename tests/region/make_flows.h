@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_flows.h - a writer of tables of connections in plain memory, for tests: as sidelight-region(5)
- * describes them, sharing no code with the eBPF programs or the decoder but struct sl_flow.
+ * make_flows.h - a writer of tables of connections in plain memory, for tests: as
+ * sidelight-region(5) describes them, sharing no code with the eBPF programs or the decoder but
+ * struct region_flow.
  */
 #ifndef TESTS_REGION_MAKE_FLOWS_H
 #define TESTS_REGION_MAKE_FLOWS_H
@@ -30,11 +31,11 @@ void make_flows_name(struct make_flows *m, uint32_t slot, uint64_t id,
 void make_flows_free(struct make_flows *m);
 void make_flows_check(struct make_flows *m); /* the header's, after a change */
 /* A snapshot, whose number grows; f->generation is the caller's. */
-void make_flow(struct make_flows *m, uint32_t slot, const struct sl_flow *f);
+void make_flow(struct make_flows *m, uint32_t slot, const struct region_flow *f);
 /* It is free: the generation grows. */
 void make_flow_free(struct make_flows *m, uint32_t slot);
 void make_flow_event(struct make_flows *m, enum sl_flow_event event, uint32_t slot,
-		     const struct sl_flow *f);
+		     const struct region_flow *f);
 /* The hot line, after all else. */
 void make_flows_publish(struct make_flows *m, uint32_t used, uint64_t changed_ns);
 

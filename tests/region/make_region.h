@@ -24,17 +24,17 @@ struct make {
 	uint64_t (*entries)[8];
 	uint32_t max_entries;
 	uint32_t next_cell, next_id; /* of the next record; next_cell may be set to any */
-	uint32_t cells;              /* one more than the highest cell in use */
+	uint32_t cells;		     /* one more than the highest cell in use */
 };
 
 struct make_metric {
 	uint16_t kind;
-	const char *name, *unit, *help;   /* NULL: none */
-	const char *labels[2 * 40];       /* key, value, ..., NULL */
+	const char *name, *unit, *help; /* NULL: none */
+	const char *labels[2 * 40];	/* key, value, ..., NULL */
 	const double *bounds;
 	uint16_t bound_count;
 	const char *states[SL_STATES_MAX + 1]; /* ..., NULL */
-	uint32_t buckets;                 /* exponential: ordinary buckets */
+	uint32_t buckets;		       /* exponential: ordinary buckets */
 	int16_t scale;
 	int32_t first_bucket;
 	double zero_threshold;
@@ -85,6 +85,9 @@ static inline uint64_t rng_next(struct rng *r)
 	r->s ^= r->s >> 27;
 	return r->s * 0x2545f4914f6cdd1dull;
 }
-static inline uint64_t rng_below(struct rng *r, uint64_t n) { return rng_next(r) % n; }
+static inline uint64_t rng_below(struct rng *r, uint64_t n)
+{
+	return rng_next(r) % n;
+}
 
 #endif

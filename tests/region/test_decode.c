@@ -5,9 +5,9 @@
 static const char labels[] =
 	"service\0shop\0pod\0shop-0\0free\0\xc3\xa4\xe2\x82\xac\xf0\x9f\x99\x82";
 
-bool reached[SL_FAULT_COUNT];
+bool reached[REGION_FAULT_COUNT];
 
-/* ---- failing allocations: malloc, calloc and realloc are wrapped by the linker ------------------ */
+/* ---- failing allocations: malloc, calloc and realloc are wrapped by the linker ---- */
 
 long allocations_left = -1;
 
@@ -37,24 +37,25 @@ void *__wrap_realloc(void *p, size_t s)
 	return may_allocate() ? __real_realloc(p, s) : NULL;
 }
 
-/* ---- what is decoded ------------------------------------------------------------------------ */
+/* ---- what is decoded ---- */
 
-enum sl_fault parse(const struct make *m, struct sl_region_info *info)
+enum region_fault parse(const struct make *m, struct region_info *info)
 {
 	struct sl_region_header copy = *m->header;
 
-	return sl_region_info_parse(&copy, m->size, info);
+	return region_info_parse(&copy, m->size, info);
 }
 
-enum sl_fault append(struct sl_schema *s, const struct sl_region_info *info, const struct make *m)
+enum region_fault append(struct region_schema *s, const struct region_info *info,
+			 const struct make *m)
 {
 	/* An allocation of its own, so that the sanitizers and valgrind see a read past the end. */
 	size_t n = m->hot[SL_HOT_SCHEMA_USED] - s->parsed;
 	void *copy = __real_malloc(n ? n : 1);
-	enum sl_fault fault;
+	enum region_fault fault;
 
 	memcpy(copy, m->schema + s->parsed, n);
-	fault = sl_schema_append(s, info, copy, n);
+	fault = region_schema_append(s, info, copy, n);
 	free(copy);
 	return fault;
 }
@@ -81,16 +82,16 @@ const struct make_metric of_every_kind[KINDS] = {
 	{.kind = SL_KIND_STATESET, .name = "phase", .states = {"starting", "up", "down"}},
 };
 
-/* ---- header --------------------------------------------------------------------------------- */
+/* ---- header ---- */
 
 static void header_says_what_was_written(void **state)
 {
-	struct sl_region_info info;
+	struct region_info info;
 	struct make m;
 
 	(void)state;
 	make_metrics(&m, 100, 5, 10000, labels, sizeof(labels));
-	expect(SL_FAULT_NONE, parse(&m, &info));
+	expect(REGION_FAULT_NONE, parse(&m, &info));
 	assert_int_equal(info.size, m.size);
 	assert_int_equal(info.kind, SL_REGION_METRICS);
 	assert_int_equal(info.pid, 4711);
@@ -112,7 +113,7 @@ static void header_says_what_was_written(void **state)
 	make_free(&m);
 
 	make_directory(&m, 100);
-	expect(SL_FAULT_NONE, parse(&m, &info));
+	expect(REGION_FAULT_NONE, parse(&m, &info));
 	assert_int_equal(info.kind, SL_REGION_DIRECTORY);
 	assert_int_equal(info.entries, 8192);
 	assert_int_equal(info.max_entries, 100);
@@ -120,81 +121,81 @@ static void header_says_what_was_written(void **state)
 	make_free(&m);
 }
 
-#define EACH_HEADER_LIE(X)                                                                     \
-	X(SL_FAULT_MAGIC, h->magic[7] ^= 1)                                                    \
-	X(SL_FAULT_MAGIC, h->instance = 0)                                                     \
-	X(SL_FAULT_VERSION, h->version = 2)                                                    \
-	X(SL_FAULT_VERSION, h->version = 0)                                                    \
-	X(SL_FAULT_VERSION, h->kind = 3)                                                       \
-	X(SL_FAULT_VERSION, h->kind = 0)                                                       \
-	X(SL_FAULT_SIZE, h->header_size = 8192)                                                \
-	X(SL_FAULT_SIZE, h->header_size = 0)                                                   \
-	X(SL_FAULT_SIZE, h->size++)                                                            \
-	X(SL_FAULT_SIZE, h->size = 0)                                                          \
-	X(SL_FAULT_SIZE, h->size = 4096)                                                       \
-	X(SL_FAULT_SIZE, h->size = UINT64_MAX)                                                 \
-	X(SL_FAULT_SECTION, h->size = 4096 + 64)                                               \
-	X(SL_FAULT_SECTION, h->section_count = 17)                                             \
-	X(SL_FAULT_SECTION, h->section_count = UINT32_MAX)                                     \
-	X(SL_FAULT_SECTION, h->section_count = 0)                                              \
-	X(SL_FAULT_SECTION, h->section_count = 1)                                              \
-	X(SL_FAULT_SECTION, h->section_count = 2)                                              \
-	X(SL_FAULT_SECTION, h->section_count = 4)                                              \
-	X(SL_FAULT_SECTION, h->section[1].type = 0)                                            \
-	X(SL_FAULT_SECTION, h->section[0].type = 99)                                           \
-	X(SL_FAULT_SECTION, h->section[0].stride = 8)                                          \
-	X(SL_FAULT_SECTION, h->section[0].length = 128)                                        \
-	X(SL_FAULT_SECTION, h->section[0].length = 0)                                          \
-	X(SL_FAULT_SECTION, h->section[0].offset = 0)                                          \
-	X(SL_FAULT_SECTION, h->section[0].offset = 4032)                                       \
-	X(SL_FAULT_SECTION, h->section[0].offset = 4096 + 8)                                   \
-	X(SL_FAULT_SECTION, h->section[0].offset = h->size)                                    \
-	X(SL_FAULT_SECTION, h->section[0].offset = UINT64_MAX - 63)                            \
-	X(SL_FAULT_SECTION, h->section[0].offset = 8192)                                       \
-	X(SL_FAULT_SECTION, h->section[0].offset = h->section[2].offset + 64)                  \
-	X(SL_FAULT_SECTION, h->section[1].stride = 0)                                          \
-	X(SL_FAULT_SECTION, h->section[1].stride = 64)                                         \
-	X(SL_FAULT_SECTION, h->section[1].stride = 0xfffff000)                                 \
-	X(SL_FAULT_SECTION, h->section[1].length = 0)                                          \
-	X(SL_FAULT_SECTION, h->section[1].length += 4096)                                      \
-	X(SL_FAULT_SECTION, h->section[1].length -= 4096)                                      \
-	X(SL_FAULT_SECTION, h->section[1].length = UINT64_MAX - 8191)                          \
-	X(SL_FAULT_SECTION, h->section[2].stride = 64)                                         \
-	X(SL_FAULT_SECTION, h->section[2].length -= 4)                                         \
-	X(SL_FAULT_SECTION, h->section[2].offset = h->section[1].offset)                       \
-	X(SL_FAULT_SECTION, h->section[2].offset -= 4096)                                      \
-	X(SL_FAULT_SECTION, h->section[2] = h->section[0])                                     \
-	X(SL_FAULT_SECTION, h->kind = SL_REGION_DIRECTORY)                                     \
-	X(SL_FAULT_SECTION,                                                                    \
-	  (h->section_count = 4, h->section[3] = (struct sl_region_section){77, 1, 0, 1}))     \
-	X(SL_FAULT_SECTION,                                                                    \
-	  (h->section_count = 4, h->section[3] = h->section[1], h->section[3].offset += 8192,  \
-	   h->section[3].length = 8192, h->section[1].length = 8192))                          \
-	X(SL_FAULT_SECTION,                                                                    \
-	  (h->section_count = 4, h->section[3] = (struct sl_region_section){4, 64, 4160, 64})) \
-	X(SL_FAULT_LABEL, h->label_bytes = UINT32_MAX)                                         \
-	X(SL_FAULT_LABEL, h->label_bytes = SL_HEADER_LABELS_MAX + 1)                           \
-	X(SL_FAULT_LABEL, h->label_bytes -= 1)                                                 \
-	X(SL_FAULT_LABEL, h->label_bytes = 8)                                                  \
-	X(SL_FAULT_LABEL, h->label_bytes += 1)                                                 \
-	X(SL_FAULT_LABEL, h->labels[0] = '1')                                                  \
-	X(SL_FAULT_LABEL, h->labels[0] = 0)                                                    \
-	X(SL_FAULT_LABEL, h->labels[1] = ':')                                                  \
-	X(SL_FAULT_LABEL, h->labels[8] = 0x80)                                                 \
-	X(SL_FAULT_LABEL, memcpy(h->labels, "__rvice", 7))                                     \
-	X(SL_FAULT_LABEL, (h->label_bytes = 8, memcpy(h->labels, "a\0b\0a\0c", 8)))            \
-	X(SL_FAULT_LABEL,                                                                      \
-	  (memset(h->labels, 'a', sizeof(h->labels)), h->label_bytes = SL_HEADER_LABELS_MAX))  \
-	X(SL_FAULT_LABEL, (memset(h->labels, 'a', 1200), h->labels[1] = h->labels[1199] = 0,   \
-			   h->label_bytes = 1200))                                             \
-	X(SL_FAULT_LABEL, (memset(h->labels, 'a', 400), h->labels[300] = h->labels[399] = 0,   \
-			   h->label_bytes = 400))                                              \
-	X(SL_FAULT_LABEL, too_many_labels(h))                                                  \
-	X(SL_FAULT_NONE, h->minor = 7)                                                         \
-	X(SL_FAULT_NONE, h->reserved[5] = 7)                                                   \
-	X(SL_FAULT_NONE, h->label_bytes = 0)                                                   \
-	X(SL_FAULT_NONE, h->size -= 64 + (h->section[2].length -= 64, 0))                      \
-	X(SL_FAULT_NONE,                                                                       \
+#define EACH_HEADER_LIE(X)                                                                       \
+	X(REGION_FAULT_MAGIC, h->magic[7] ^= 1)                                                  \
+	X(REGION_FAULT_MAGIC, h->instance = 0)                                                   \
+	X(REGION_FAULT_VERSION, h->version = 2)                                                  \
+	X(REGION_FAULT_VERSION, h->version = 0)                                                  \
+	X(REGION_FAULT_VERSION, h->kind = 3)                                                     \
+	X(REGION_FAULT_VERSION, h->kind = 0)                                                     \
+	X(REGION_FAULT_SIZE, h->header_size = 8192)                                              \
+	X(REGION_FAULT_SIZE, h->header_size = 0)                                                 \
+	X(REGION_FAULT_SIZE, h->size++)                                                          \
+	X(REGION_FAULT_SIZE, h->size = 0)                                                        \
+	X(REGION_FAULT_SIZE, h->size = 4096)                                                     \
+	X(REGION_FAULT_SIZE, h->size = UINT64_MAX)                                               \
+	X(REGION_FAULT_SECTION, h->size = 4096 + 64)                                             \
+	X(REGION_FAULT_SECTION, h->section_count = 17)                                           \
+	X(REGION_FAULT_SECTION, h->section_count = UINT32_MAX)                                   \
+	X(REGION_FAULT_SECTION, h->section_count = 0)                                            \
+	X(REGION_FAULT_SECTION, h->section_count = 1)                                            \
+	X(REGION_FAULT_SECTION, h->section_count = 2)                                            \
+	X(REGION_FAULT_SECTION, h->section_count = 4)                                            \
+	X(REGION_FAULT_SECTION, h->section[1].type = 0)                                          \
+	X(REGION_FAULT_SECTION, h->section[0].type = 99)                                         \
+	X(REGION_FAULT_SECTION, h->section[0].stride = 8)                                        \
+	X(REGION_FAULT_SECTION, h->section[0].length = 128)                                      \
+	X(REGION_FAULT_SECTION, h->section[0].length = 0)                                        \
+	X(REGION_FAULT_SECTION, h->section[0].offset = 0)                                        \
+	X(REGION_FAULT_SECTION, h->section[0].offset = 4032)                                     \
+	X(REGION_FAULT_SECTION, h->section[0].offset = 4096 + 8)                                 \
+	X(REGION_FAULT_SECTION, h->section[0].offset = h->size)                                  \
+	X(REGION_FAULT_SECTION, h->section[0].offset = UINT64_MAX - 63)                          \
+	X(REGION_FAULT_SECTION, h->section[0].offset = 8192)                                     \
+	X(REGION_FAULT_SECTION, h->section[0].offset = h->section[2].offset + 64)                \
+	X(REGION_FAULT_SECTION, h->section[1].stride = 0)                                        \
+	X(REGION_FAULT_SECTION, h->section[1].stride = 64)                                       \
+	X(REGION_FAULT_SECTION, h->section[1].stride = 0xfffff000)                               \
+	X(REGION_FAULT_SECTION, h->section[1].length = 0)                                        \
+	X(REGION_FAULT_SECTION, h->section[1].length += 4096)                                    \
+	X(REGION_FAULT_SECTION, h->section[1].length -= 4096)                                    \
+	X(REGION_FAULT_SECTION, h->section[1].length = UINT64_MAX - 8191)                        \
+	X(REGION_FAULT_SECTION, h->section[2].stride = 64)                                       \
+	X(REGION_FAULT_SECTION, h->section[2].length -= 4)                                       \
+	X(REGION_FAULT_SECTION, h->section[2].offset = h->section[1].offset)                     \
+	X(REGION_FAULT_SECTION, h->section[2].offset -= 4096)                                    \
+	X(REGION_FAULT_SECTION, h->section[2] = h->section[0])                                   \
+	X(REGION_FAULT_SECTION, h->kind = SL_REGION_DIRECTORY)                                   \
+	X(REGION_FAULT_SECTION,                                                                  \
+	  (h->section_count = 4, h->section[3] = (struct sl_region_section){77, 1, 0, 1}))       \
+	X(REGION_FAULT_SECTION,                                                                  \
+	  (h->section_count = 4, h->section[3] = h->section[1], h->section[3].offset += 8192,    \
+	   h->section[3].length = 8192, h->section[1].length = 8192))                            \
+	X(REGION_FAULT_SECTION,                                                                  \
+	  (h->section_count = 4, h->section[3] = (struct sl_region_section){4, 64, 4160, 64}))   \
+	X(REGION_FAULT_LABEL, h->label_bytes = UINT32_MAX)                                       \
+	X(REGION_FAULT_LABEL, h->label_bytes = SL_HEADER_LABELS_MAX + 1)                         \
+	X(REGION_FAULT_LABEL, h->label_bytes -= 1)                                               \
+	X(REGION_FAULT_LABEL, h->label_bytes = 8)                                                \
+	X(REGION_FAULT_LABEL, h->label_bytes += 1)                                               \
+	X(REGION_FAULT_LABEL, h->labels[0] = '1')                                                \
+	X(REGION_FAULT_LABEL, h->labels[0] = 0)                                                  \
+	X(REGION_FAULT_LABEL, h->labels[1] = ':')                                                \
+	X(REGION_FAULT_LABEL, h->labels[8] = 0x80)                                               \
+	X(REGION_FAULT_LABEL, memcpy(h->labels, "__rvice", 7))                                   \
+	X(REGION_FAULT_LABEL, (h->label_bytes = 8, memcpy(h->labels, "a\0b\0a\0c", 8)))          \
+	X(REGION_FAULT_LABEL,                                                                    \
+	  (memset(h->labels, 'a', sizeof(h->labels)), h->label_bytes = SL_HEADER_LABELS_MAX))    \
+	X(REGION_FAULT_LABEL, (memset(h->labels, 'a', 1200), h->labels[1] = h->labels[1199] = 0, \
+			       h->label_bytes = 1200))                                           \
+	X(REGION_FAULT_LABEL, (memset(h->labels, 'a', 400), h->labels[300] = h->labels[399] = 0, \
+			       h->label_bytes = 400))                                            \
+	X(REGION_FAULT_LABEL, too_many_labels(h))                                                \
+	X(REGION_FAULT_NONE, h->minor = 7)                                                       \
+	X(REGION_FAULT_NONE, h->reserved[5] = 7)                                                 \
+	X(REGION_FAULT_NONE, h->label_bytes = 0)                                                 \
+	X(REGION_FAULT_NONE, h->size -= 64 + (h->section[2].length -= 64, 0))                    \
+	X(REGION_FAULT_NONE,                                                                     \
 	  (h->section_count = 4, h->section[3] = (struct sl_region_section){77, 1, 4160, 1}))
 
 static void too_many_labels(struct sl_region_header *h)
@@ -212,7 +213,7 @@ static void too_many_labels(struct sl_region_header *h)
 
 static void header_that_lies_is_refused_with_its_cause(void **state)
 {
-	struct sl_region_info info;
+	struct region_info info;
 	struct make m;
 
 	(void)state;
@@ -230,39 +231,39 @@ static void header_that_lies_is_refused_with_its_cause(void **state)
 #undef TRY
 	make_metrics(&m, 100, 5, 10000, labels, sizeof(labels));
 	m.header->pid++;
-	expect(SL_FAULT_CHECK, parse(&m, &info));
+	expect(REGION_FAULT_CHECK, parse(&m, &info));
 	make_header_check(&m);
 	m.size -= 4096;
-	expect(SL_FAULT_SIZE, parse(&m, &info)); /* claims more than there is */
+	expect(REGION_FAULT_SIZE, parse(&m, &info)); /* claims more than there is */
 	make_free(&m);
 	make_directory(&m, 4);
 	m.header->section[1].length = 100;
 	make_header_check(&m);
-	expect(SL_FAULT_SECTION, parse(&m, &info));
+	expect(REGION_FAULT_SECTION, parse(&m, &info));
 	m.header->section[1].length = 0;
 	make_header_check(&m);
-	expect(SL_FAULT_SECTION, parse(&m, &info));
+	expect(REGION_FAULT_SECTION, parse(&m, &info));
 	make_free(&m);
 }
 
-/* ---- hot lines and entries -------------------------------------------------------------------- */
+/* ---- hot lines and entries ---- */
 
 static void hot_line_is_believed_within_the_header(void **state)
 {
-	struct sl_region_info info;
-	struct sl_hot hot, later;
+	struct region_info info;
+	struct region_hot hot, later;
 	struct make m;
 	uint64_t line[8];
 
 	(void)state;
 	make_metrics(&m, 64, 3, 4096, NULL, 0);
-	expect(SL_FAULT_NONE, parse(&m, &info));
+	expect(REGION_FAULT_NONE, parse(&m, &info));
 	make_set(m.hot, SL_HOT_GENERATION, 9);
 	make_set(m.hot, SL_HOT_SCHEMA_USED, 4096);
 	make_set(m.hot, SL_HOT_LINES_USED, 64);
 	make_set(m.hot, SL_HOT_STATE, SL_STATE_CLOSED | 77 << 8);
 	make_set(m.hot, SL_HOT_REFUSED, 5);
-	expect(SL_FAULT_NONE, sl_hot_parse(m.hot, &info, &hot));
+	expect(REGION_FAULT_NONE, region_hot_parse(m.hot, &info, &hot));
 	assert_int_equal(hot.generation, 9);
 	assert_int_equal(hot.schema_used, 4096);
 	assert_int_equal(hot.lines_used, 64);
@@ -289,25 +290,25 @@ static void hot_line_is_believed_within_the_header(void **state)
 	for (size_t i = 0; i < sizeof(lies) / sizeof(*lies); i++) {
 		memcpy(line, m.hot, 64);
 		make_set(line, lies[i].cell, lies[i].value);
-		expect(SL_FAULT_HOT, sl_hot_parse(line, &info, &hot));
+		expect(REGION_FAULT_HOT, region_hot_parse(line, &info, &hot));
 	}
 	for (unsigned int bit = 0; bit < 512; bit++) {
 		memcpy(line, m.hot, 64);
 		line[bit / 64] ^= 1ull << bit % 64;
-		expect(SL_FAULT_UNSETTLED, sl_hot_parse(line, &info, &hot));
+		expect(REGION_FAULT_UNSETTLED, region_hot_parse(line, &info, &hot));
 	}
 	memset(line, 0, 64); /* nothing yet */
-	expect(SL_FAULT_NONE, sl_hot_parse(line, &info, &hot));
+	expect(REGION_FAULT_NONE, region_hot_parse(line, &info, &hot));
 
 	later = hot;
-	expect(SL_FAULT_NONE, sl_hot_follows(&hot, &later));
+	expect(REGION_FAULT_NONE, region_hot_follows(&hot, &later));
 	later.generation = later.lines_used = later.stripes_used = 2;
 	later.schema_used = 64;
-	expect(SL_FAULT_NONE, sl_hot_follows(&hot, &later));
+	expect(REGION_FAULT_NONE, region_hot_follows(&hot, &later));
 	hot = later;
-#define BACK(field)                                         \
-	later.field--;                                      \
-	expect(SL_FAULT_HOT, sl_hot_follows(&hot, &later)); \
+#define BACK(field)                                                 \
+	later.field--;                                              \
+	expect(REGION_FAULT_HOT, region_hot_follows(&hot, &later)); \
 	later = hot
 	BACK(generation);
 	BACK(schema_used);
@@ -319,24 +320,24 @@ static void hot_line_is_believed_within_the_header(void **state)
 
 static void directory_is_believed_within_its_bounds(void **state)
 {
-	struct sl_region_info info;
-	struct sl_directory_hot hot;
-	struct sl_entry e;
+	struct region_info info;
+	struct region_directory_hot hot;
+	struct region_entry e;
 	struct make m;
 	uint64_t line[8];
 
 	(void)state;
 	make_directory(&m, 4);
-	expect(SL_FAULT_NONE, parse(&m, &info));
+	expect(REGION_FAULT_NONE, parse(&m, &info));
 	make_entry(&m, 2, 42, 0x7f0000001000, 65536, 0xdeadbeef, SL_STATE_LIVE, SL_REGION_METRICS,
 		   99);
-	expect(SL_FAULT_NONE, sl_directory_hot_parse(m.hot, &info, &hot));
+	expect(REGION_FAULT_NONE, region_directory_hot_parse(m.hot, &info, &hot));
 	assert_int_equal(hot.generation, 1);
 	assert_int_equal(hot.entries_used, 3);
 	assert_int_equal(hot.live, 1);
 	assert_int_equal(hot.state, SL_STATE_LIVE);
 	assert_int_equal(hot.lease_ns, 1000000000);
-	expect(SL_FAULT_NONE, sl_entry_parse(m.entries[2], &e));
+	expect(REGION_FAULT_NONE, region_entry_parse(m.entries[2], &e));
 	assert_int_equal(e.id, 42);
 	assert_true(e.addr == 0x7f0000001000);
 	assert_int_equal(e.length, 65536);
@@ -345,7 +346,7 @@ static void directory_is_believed_within_its_bounds(void **state)
 	assert_int_equal(e.kind, SL_REGION_METRICS);
 	assert_int_equal(e.generation, 1);
 	assert_int_equal(e.instance, 99);
-	expect(SL_FAULT_NONE, sl_entry_parse(m.entries[0], &e));
+	expect(REGION_FAULT_NONE, region_entry_parse(m.entries[0], &e));
 	assert_int_equal(e.state, SL_STATE_FREE);
 
 	static const struct {
@@ -359,36 +360,36 @@ static void directory_is_believed_within_its_bounds(void **state)
 	for (size_t i = 0; i < sizeof(hot_lies) / sizeof(*hot_lies); i++) {
 		memcpy(line, m.hot, 64);
 		make_set(line, hot_lies[i].cell, hot_lies[i].value);
-		expect(SL_FAULT_HOT, sl_directory_hot_parse(line, &info, &hot));
+		expect(REGION_FAULT_HOT, region_directory_hot_parse(line, &info, &hot));
 	}
 	static const struct {
 		unsigned int cell;
 		uint64_t value;
-		enum sl_fault fault;
+		enum region_fault fault;
 	} entry_lies[] = {
-		{SL_ENTRY_ID, 0, SL_FAULT_HOT},
-		{SL_ENTRY_INSTANCE, 0, SL_FAULT_HOT},
-		{SL_ENTRY_KEY, SL_ENTRY_KEY_OF(1, 5, 1), SL_FAULT_HOT},
-		{SL_ENTRY_KEY, SL_ENTRY_KEY_OF(1, 1, 0), SL_FAULT_HOT},
-		{SL_ENTRY_KEY, SL_ENTRY_KEY_OF(1, 1, 1) | 1ull << 48, SL_FAULT_HOT},
-		{SL_ENTRY_LENGTH, 0, SL_FAULT_SIZE},
-		{SL_ENTRY_LENGTH, 4096, SL_FAULT_SIZE},
-		{SL_ENTRY_LENGTH, SL_REGION_SIZE_MAX + 1, SL_FAULT_SIZE},
-		{SL_ENTRY_LENGTH, UINT64_MAX, SL_FAULT_SIZE},
-		{SL_ENTRY_ADDR, UINT64_MAX - 100, SL_FAULT_SIZE},
+		{SL_ENTRY_ID, 0, REGION_FAULT_HOT},
+		{SL_ENTRY_INSTANCE, 0, REGION_FAULT_HOT},
+		{SL_ENTRY_KEY, SL_ENTRY_KEY_OF(1, 5, 1), REGION_FAULT_HOT},
+		{SL_ENTRY_KEY, SL_ENTRY_KEY_OF(1, 1, 0), REGION_FAULT_HOT},
+		{SL_ENTRY_KEY, SL_ENTRY_KEY_OF(1, 1, 1) | 1ull << 48, REGION_FAULT_HOT},
+		{SL_ENTRY_LENGTH, 0, REGION_FAULT_SIZE},
+		{SL_ENTRY_LENGTH, 4096, REGION_FAULT_SIZE},
+		{SL_ENTRY_LENGTH, SL_REGION_SIZE_MAX + 1, REGION_FAULT_SIZE},
+		{SL_ENTRY_LENGTH, UINT64_MAX, REGION_FAULT_SIZE},
+		{SL_ENTRY_ADDR, UINT64_MAX - 100, REGION_FAULT_SIZE},
 	};
 	for (size_t i = 0; i < sizeof(entry_lies) / sizeof(*entry_lies); i++) {
 		memcpy(line, m.entries[2], 64);
 		make_set(line, entry_lies[i].cell, entry_lies[i].value);
-		expect(entry_lies[i].fault, sl_entry_parse(line, &e));
+		expect(entry_lies[i].fault, region_entry_parse(line, &e));
 	}
 	for (unsigned int bit = 0; bit < 512; bit++) {
 		memcpy(line, m.entries[2], 64);
 		line[bit / 64] ^= 1ull << bit % 64;
-		expect(SL_FAULT_UNSETTLED, sl_entry_parse(line, &e));
+		expect(REGION_FAULT_UNSETTLED, region_entry_parse(line, &e));
 		memcpy(line, m.hot, 64);
 		line[bit / 64] ^= 1ull << bit % 64;
-		expect(SL_FAULT_UNSETTLED, sl_directory_hot_parse(line, &info, &hot));
+		expect(REGION_FAULT_UNSETTLED, region_directory_hot_parse(line, &info, &hot));
 	}
 	make_free(&m);
 }
@@ -396,15 +397,15 @@ static void directory_is_believed_within_its_bounds(void **state)
 static void every_fault_was_reached_and_has_a_name(void **state)
 {
 	(void)state;
-	for (int i = 0; i < SL_FAULT_COUNT; i++) {
+	for (int i = 0; i < REGION_FAULT_COUNT; i++) {
 		if (!reached[i])
-			fail_msg("fault %s was never reached", sl_fault_name(i));
-		assert_non_null(sl_fault_name(i));
+			fail_msg("fault %s was never reached", region_fault_name(i));
+		assert_non_null(region_fault_name(i));
 		for (int j = 0; j < i; j++)
-			assert_string_not_equal(sl_fault_name(i), sl_fault_name(j));
+			assert_string_not_equal(region_fault_name(i), region_fault_name(j));
 	}
-	assert_string_equal(sl_fault_name(SL_FAULT_COUNT), "unknown");
-	assert_string_equal(sl_fault_name((enum sl_fault) - 1), "unknown");
+	assert_string_equal(region_fault_name(REGION_FAULT_COUNT), "unknown");
+	assert_string_equal(region_fault_name((enum region_fault) - 1), "unknown");
 }
 
 int main(void)

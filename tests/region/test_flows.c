@@ -61,60 +61,60 @@ static void make_slot(uint64_t slot[64], uint64_t tag)
 static void header_says_where_everything_is(void **state)
 {
 	struct sl_region_header h;
-	struct sl_flows_info info;
-	struct sl_region_info other;
+	struct region_flows_info info;
+	struct region_info other;
 
 	(void)state;
 	make_header(&h);
-	assert_int_equal(sl_flows_info_parse(&h, SIZE, &info), SL_FAULT_NONE);
+	assert_int_equal(region_flows_info_parse(&h, SIZE, &info), REGION_FAULT_NONE);
 	assert_int_equal(info.slots, SLOTS);
 	assert_int_equal(info.journal_lines, LINES);
 	assert_int_equal(info.flows, FLOWS_AT);
 	assert_int_equal(info.journal, JOURNAL_AT);
 	/* Who reads metrics does not take it for any. */
-	assert_int_equal(sl_region_info_parse(&h, SIZE, &other), SL_FAULT_VERSION);
-	assert_int_equal(sl_flows_info_parse(&h, SIZE - 1, &info), SL_FAULT_SIZE);
+	assert_int_equal(region_info_parse(&h, SIZE, &other), REGION_FAULT_VERSION);
+	assert_int_equal(region_flows_info_parse(&h, SIZE - 1, &info), REGION_FAULT_SIZE);
 }
 
 static void header_that_lies_is_refused(void **state)
 {
 	struct sl_region_header h;
-	struct sl_flows_info info;
+	struct region_flows_info info;
 
 	(void)state;
-#define LIE(fault, lie)                                                        \
-	do {                                                                   \
-		make_header(&h);                                               \
-		lie;                                                           \
-		header_check(&h);                                              \
-		assert_int_equal(sl_flows_info_parse(&h, SIZE, &info), fault); \
+#define LIE(fault, lie)                                                            \
+	do {                                                                       \
+		make_header(&h);                                                   \
+		lie;                                                               \
+		header_check(&h);                                                  \
+		assert_int_equal(region_flows_info_parse(&h, SIZE, &info), fault); \
 	} while (0)
-	LIE(SL_FAULT_SECTION, h.section[1].stride = 256);
-	LIE(SL_FAULT_SECTION, h.section[1].length = 0);
-	LIE(SL_FAULT_SECTION, h.section[1].length -= 64);
-	LIE(SL_FAULT_SECTION, h.section[1].length += SL_FLOW_SIZE);
-	LIE(SL_FAULT_SECTION, h.section[1].type = 99);
-	LIE(SL_FAULT_SECTION, h.section[2].stride = 512);
-	LIE(SL_FAULT_SECTION, h.section[2].length -= 64);
-	LIE(SL_FAULT_SECTION, h.section[2].length = 0);
-	LIE(SL_FAULT_SECTION, h.section[2].type = SL_SECTION_FLOWS);
-	LIE(SL_FAULT_SECTION, h.section_count = 2);
-	LIE(SL_FAULT_SECTION, h.section[2].type = SL_SECTION_ENTRIES);
-	LIE(SL_FAULT_SECTION, h.kind = SL_REGION_METRICS);
-	LIE(SL_FAULT_SECTION, h.kind = SL_REGION_DIRECTORY);
-	LIE(SL_FAULT_SECTION, h.kind = 4);
-	LIE(SL_FAULT_VERSION, h.kind = 200);
+	LIE(REGION_FAULT_SECTION, h.section[1].stride = 256);
+	LIE(REGION_FAULT_SECTION, h.section[1].length = 0);
+	LIE(REGION_FAULT_SECTION, h.section[1].length -= 64);
+	LIE(REGION_FAULT_SECTION, h.section[1].length += SL_FLOW_SIZE);
+	LIE(REGION_FAULT_SECTION, h.section[1].type = 99);
+	LIE(REGION_FAULT_SECTION, h.section[2].stride = 512);
+	LIE(REGION_FAULT_SECTION, h.section[2].length -= 64);
+	LIE(REGION_FAULT_SECTION, h.section[2].length = 0);
+	LIE(REGION_FAULT_SECTION, h.section[2].type = SL_SECTION_FLOWS);
+	LIE(REGION_FAULT_SECTION, h.section_count = 2);
+	LIE(REGION_FAULT_SECTION, h.section[2].type = SL_SECTION_ENTRIES);
+	LIE(REGION_FAULT_SECTION, h.kind = SL_REGION_METRICS);
+	LIE(REGION_FAULT_SECTION, h.kind = SL_REGION_DIRECTORY);
+	LIE(REGION_FAULT_SECTION, h.kind = 4);
+	LIE(REGION_FAULT_VERSION, h.kind = 200);
 #undef LIE
 }
 
 static void every_cell_is_read_from_its_place(void **state)
 {
 	uint64_t slot[64];
-	struct sl_flow f;
+	struct region_flow f;
 
 	(void)state;
 	make_slot(slot, 5ull << 32 | 9);
-	assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_NONE);
+	assert_int_equal(region_flow_parse(slot, &f), REGION_FAULT_NONE);
 	assert_int_equal(f.generation, 5);
 	assert_int_equal(f.number, 9);
 	assert_int_equal(f.state, SL_STATE_LIVE);
@@ -141,90 +141,90 @@ static void every_cell_is_read_from_its_place(void **state)
 static void no_byte_of_a_slot_may_be_another(void **state)
 {
 	uint64_t slot[64];
-	struct sl_flow f;
+	struct region_flow f;
 
 	(void)state;
 	make_slot(slot, 5ull << 32 | 9);
 	for (size_t i = 0; i < sizeof(slot); i++) {
 		((uint8_t *)slot)[i] ^= 0x40;
-		assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_UNSETTLED);
+		assert_int_equal(region_flow_parse(slot, &f), REGION_FAULT_UNSETTLED);
 		((uint8_t *)slot)[i] ^= 0x40;
 	}
-	assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_NONE);
+	assert_int_equal(region_flow_parse(slot, &f), REGION_FAULT_NONE);
 }
 
 static void lines_of_two_snapshots_are_none(void **state)
 {
 	uint64_t slot[64], next[64];
-	struct sl_flow f;
+	struct region_flow f;
 
 	(void)state;
 	for (int l = 0; l < 8; l++) {
 		make_slot(slot, 5ull << 32 | 9);
 		make_slot(next, 5ull << 32 | 10);
 		memcpy(slot + l * 8, next + l * 8, 64);
-		assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_UNSETTLED);
+		assert_int_equal(region_flow_parse(slot, &f), REGION_FAULT_UNSETTLED);
 	}
 }
 
 static void slot_that_says_what_cannot_be_is_refused(void **state)
 {
 	uint64_t slot[64];
-	struct sl_flow f;
+	struct region_flow f;
 
 	(void)state;
-#define LIE(fault, lie)                                           \
-	do {                                                      \
-		make_slot(slot, 1);                               \
-		lie;                                              \
-		seal(slot, 1);                                    \
-		assert_int_equal(sl_flow_parse(slot, &f), fault); \
+#define LIE(fault, lie)                                               \
+	do {                                                          \
+		make_slot(slot, 1);                                   \
+		lie;                                                  \
+		seal(slot, 1);                                        \
+		assert_int_equal(region_flow_parse(slot, &f), fault); \
 	} while (0)
-	LIE(SL_FAULT_HOT, slot[SL_FLOW_ID] = 0);
-	LIE(SL_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_LIVE, 1, 5, 1, 1));
-	LIE(SL_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_DEAD, 1, 4, 1, 1));
-	LIE(SL_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_CLOSED, 1, 4, 1, 1));
-	LIE(SL_FAULT_HOT, slot[SL_FLOW_CLOSED_NS] = 1);
+	LIE(REGION_FAULT_HOT, slot[SL_FLOW_ID] = 0);
+	LIE(REGION_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_LIVE, 1, 5, 1, 1));
+	LIE(REGION_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_DEAD, 1, 4, 1, 1));
+	LIE(REGION_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_CLOSED, 1, 4, 1, 1));
+	LIE(REGION_FAULT_HOT, slot[SL_FLOW_CLOSED_NS] = 1);
 	/* A free slot holds nothing that could lie. */
-	LIE(SL_FAULT_NONE, slot[SL_FLOW_WORD] = 0);
+	LIE(REGION_FAULT_NONE, slot[SL_FLOW_WORD] = 0);
 	assert_int_equal(f.state, SL_STATE_FREE);
 #undef LIE
 	memset(slot, 0, sizeof(slot));
-	assert_int_equal(sl_flow_parse(slot, &f), SL_FAULT_NONE);
+	assert_int_equal(region_flow_parse(slot, &f), REGION_FAULT_NONE);
 	assert_int_equal(f.state, SL_STATE_FREE);
 }
 
 static void hot_line_and_journal_are_held_against_the_header(void **state)
 {
 	uint64_t line[8] = {1, SLOTS, 3ull << 32 | 2, 4, 5, 6, 7};
-	struct sl_flows_info info = {.slots = SLOTS, .journal_lines = LINES};
-	struct sl_flow_record r;
-	struct sl_flows_hot hot;
+	struct region_flows_info info = {.slots = SLOTS, .journal_lines = LINES};
+	struct region_flow_record r;
+	struct region_flows_hot hot;
 
 	(void)state;
 	line[7] = sl_folded_check(line);
-	assert_int_equal(sl_flows_hot_parse(line, &info, &hot), SL_FAULT_NONE);
+	assert_int_equal(region_flows_hot_parse(line, &info, &hot), REGION_FAULT_NONE);
 	assert_int_equal(hot.open, 2);
 	assert_int_equal(hot.quarantined, 3);
 	line[7]++;
-	assert_int_equal(sl_flows_hot_parse(line, &info, &hot), SL_FAULT_UNSETTLED);
+	assert_int_equal(region_flows_hot_parse(line, &info, &hot), REGION_FAULT_UNSETTLED);
 	line[SL_FLOWS_USED] = SLOTS + 1;
 	line[7] = sl_folded_check(line);
-	assert_int_equal(sl_flows_hot_parse(line, &info, &hot), SL_FAULT_HOT);
+	assert_int_equal(region_flows_hot_parse(line, &info, &hot), REGION_FAULT_HOT);
 
 	memset(line, 0, sizeof(line));
 	line[SL_JOURNAL_TAG] = 70 << 8 | SL_FLOW_EVENT_CLOSE;
 	line[SL_JOURNAL_SENT] = 11;
 	line[7] = sl_folded_check(line);
-	assert_int_equal(sl_flow_event_parse(line, 70, &r), SL_FAULT_NONE);
+	assert_int_equal(region_flow_event_parse(line, 70, &r), REGION_FAULT_NONE);
 	assert_int_equal(r.event, SL_FLOW_EVENT_CLOSE);
 	assert_int_equal(r.sent, 11);
 	/* The ring went round: another line is there. */
-	assert_int_equal(sl_flow_event_parse(line, 70 - LINES, &r), SL_FAULT_CHECK);
+	assert_int_equal(region_flow_event_parse(line, 70 - LINES, &r), REGION_FAULT_CHECK);
 	line[SL_JOURNAL_TAG] = 70 << 8 | 9;
-	assert_int_equal(sl_flow_event_parse(line, 70, &r), SL_FAULT_UNSETTLED);
+	assert_int_equal(region_flow_event_parse(line, 70, &r), REGION_FAULT_UNSETTLED);
 	line[7] = sl_folded_check(line);
-	assert_int_equal(sl_flow_event_parse(line, 70, &r), SL_FAULT_HOT);
+	assert_int_equal(region_flow_event_parse(line, 70, &r), REGION_FAULT_HOT);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Why lines are as they are: tears pass where gauges are kept in plain lines, or doubles unfolded. Not a
- * matter of luck with threads, as test_lines.c is, so without them.
+ * Why lines are as they are: tears pass where gauges are kept in plain lines, or doubles unfolded.
+ * Not a matter of luck with threads, as test_lines.c is, so without them.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -130,8 +130,8 @@ static void child(struct account *a, enum what what)
 	}
 }
 
-static uint64_t unsettled(const uint8_t *map, const struct sl_region_info *info,
-			  const struct sl_hot *hot)
+static uint64_t unsettled(const uint8_t *map, const struct region_info *info,
+			  const struct region_hot *hot)
 {
 	uint64_t bad = 0, line[8];
 
@@ -146,29 +146,29 @@ static uint64_t unsettled(const uint8_t *map, const struct sl_region_info *info,
 }
 
 /* What a collector says of the one metric that there is; a histogram: its count, and its sum. */
-static void read_value(const uint8_t *map, const struct sl_region_info *info, double *value,
+static void read_value(const uint8_t *map, const struct region_info *info, double *value,
 		       double *sum)
 {
-	struct sl_schema schema;
-	struct sl_values v;
-	struct sl_hot hot;
-	const struct sl_metric *m;
+	struct region_schema schema;
+	struct region_values v;
+	struct region_hot hot;
+	const struct region_metric *m;
 	uint64_t *out;
 
-	sl_schema_init(&schema);
-	sl_values_init(&v);
-	if (sl_hot_parse((const uint64_t *)(map + info->hot), info, &hot) ||
-	    sl_schema_append(&schema, info, map + info->schema, hot.schema_used) ||
-	    sl_values_resize(&v, hot.lines_used, hot.stripes_used))
+	region_schema_init(&schema);
+	region_values_init(&v);
+	if (region_hot_parse((const uint64_t *)(map + info->hot), info, &hot) ||
+	    region_schema_append(&schema, info, map + info->schema, hot.schema_used) ||
+	    region_values_resize(&v, hot.lines_used, hot.stripes_used))
 		FAIL("the region does not decode");
 	for (uint32_t s = 0; s < hot.stripes_used; s++)
-		if (sl_values_update(&v, s, 0,
-				     (const uint64_t(*)[8])(map + info->stripes +
-							    (uint64_t)s * info->stripe_stride),
-				     hot.lines_used, NULL))
+		if (region_values_update(&v, s, 0,
+					 (const uint64_t(*)[8])(map + info->stripes +
+								(uint64_t)s * info->stripe_stride),
+					 hot.lines_used, NULL))
 			FAIL("a line does not verify after its repair");
 	out = calloc(schema.cells, sizeof(*out));
-	sl_values_flatten(&v, &schema, out);
+	region_values_flatten(&v, &schema, out);
 	m = schema.metrics[0];
 	*sum = 0;
 	switch (m->kind) {
@@ -186,8 +186,8 @@ static void read_value(const uint8_t *map, const struct sl_region_info *info, do
 		*value = (double)out[0];
 	}
 	free(out);
-	sl_values_free(&v);
-	sl_schema_free(&schema);
+	region_values_free(&v);
+	region_schema_free(&schema);
 }
 
 /* Kills the child at the nth moment at which a line does not verify. */
@@ -195,10 +195,10 @@ static void kill_at(enum what what, unsigned int nth)
 {
 	struct account *a = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 				 0);
-	static struct sl_region_info info;
+	static struct region_info info;
 	unsigned int steps = 0, moments = 0, done;
 	bool was_bad = false;
-	struct sl_hot hot;
+	struct region_hot hot;
 	struct stat st;
 	double value, sum;
 	uint8_t *map;
@@ -229,8 +229,8 @@ static void kill_at(enum what what, unsigned int nth)
 	if (map == MAP_FAILED)
 		FAIL("mmap: %s", strerror(errno));
 	close(fd);
-	if (sl_region_info_parse((struct sl_region_header *)map, (uint64_t)st.st_size, &info) ||
-	    sl_hot_parse((uint64_t *)(map + info.hot), &info, &hot))
+	if (region_info_parse((struct sl_region_header *)map, (uint64_t)st.st_size, &info) ||
+	    region_hot_parse((uint64_t *)(map + info.hot), &info, &hot))
 		FAIL("the region does not decode");
 	for (;; steps++) {
 		bool bad = unsettled(map, &info, &hot);
@@ -250,10 +250,10 @@ static void kill_at(enum what what, unsigned int nth)
 	done = atomic_load(&a->done);
 	if (unsettled(map, &info, &hot) != 1)
 		FAIL("%s: more than one line is torn", what_name[what]);
-	if (sl_region_repair(map, &info) != 1)
+	if (region_repair(map, &info) != 1)
 		FAIL("%s: not one line was repaired", what_name[what]);
-	if (unsettled(map, &info, &hot) || sl_region_repair(map, &info) ||
-	    sl_hot_parse((uint64_t *)(map + info.hot), &info, &hot))
+	if (unsettled(map, &info, &hot) || region_repair(map, &info) ||
+	    region_hot_parse((uint64_t *)(map + info.hot), &info, &hot))
 		FAIL("%s: the repair did not hold", what_name[what]);
 	read_value(map, &info, &value, &sum);
 	if ((what == COUNTER_SHARED) != (hot.threads_sharing == 1))

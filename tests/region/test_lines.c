@@ -67,7 +67,7 @@ static unsigned int failures;
 			exit(1);                             \
 	} while (0)
 
-/* ---- values from which validity can be told ----------------------------------------------------- */
+/* ---- values from which validity can be told ---- */
 
 static uint32_t mix(uint32_t x)
 {
@@ -115,7 +115,7 @@ static uint64_t progress(enum type type, uint64_t cell)
 	return type == COUNTER ? (uint32_t)cell : (uint64_t)sl_f64_of_cell(cell);
 }
 
-/* ---- writers -------------------------------------------------------------------------------------- */
+/* ---- writers ---- */
 
 /* How the lines are written and read: as the format says, or broken in one way. */
 struct scheme {
@@ -255,7 +255,7 @@ static void *write_lines(void *arg)
 	return NULL;
 }
 
-/* ---- the reader ------------------------------------------------------------------------------------- */
+/* ---- the reader ---- */
 
 struct tally {
 	uint64_t reads[TYPES], unsettled[TYPES], changed[TYPES];
@@ -317,10 +317,10 @@ static void read_lines(struct setup *s, struct line *line, unsigned int lines, u
 	static uint64_t block[LINES_MAX][8] __attribute__((aligned(64)));
 	static struct plan plan[PLANS];
 	struct rng r = {count + s->shared};
-	struct sl_values v;
+	struct region_values v;
 
-	sl_values_init(&v);
-	if (sl_values_resize(&v, STRIPE_LINES, 3))
+	region_values_init(&v);
+	if (region_values_resize(&v, STRIPE_LINES, 3))
 		abort();
 	for (uint64_t n = 0, turn = 0; n < count; n += lines, turn++) {
 		if (turn % 2000 == 0)
@@ -334,8 +334,8 @@ static void read_lines(struct setup *s, struct line *line, unsigned int lines, u
 
 			t->reads[l->type]++;
 			if (s->scheme->library) {
-				good = !sl_values_update(&v, l->stripe, l->number,
-							 (const uint64_t(*)[8])now, 1, NULL);
+				good = !region_values_update(&v, l->stripe, l->number,
+							     (const uint64_t(*)[8])now, 1, NULL);
 				now = v.line + ((size_t)l->stripe * v.lines + l->number) * 8;
 			} else {
 				good = believe(s->scheme, l->stripe, now);
@@ -350,17 +350,17 @@ static void read_lines(struct setup *s, struct line *line, unsigned int lines, u
 				t->torn_cells += !valid(l->type, block[i][c]);
 		}
 	}
-	sl_values_free(&v);
+	region_values_free(&v);
 }
 
-/* ---- one run ------------------------------------------------------------------------------------------ */
+/* ---- one run ---- */
 
 /* Finds the cells of its metrics and its stripes as any reader would. */
-static uint8_t *map_library(struct sl_publisher *p, struct sl_region_info *info,
+static uint8_t *map_library(struct sl_publisher *p, struct region_info *info,
 			    unsigned int cell_of[METRICS])
 {
-	struct sl_schema schema;
-	struct sl_hot hot;
+	struct region_schema schema;
+	struct region_hot hot;
 	struct stat st;
 	uint8_t *map;
 	int fd = sl_publisher_fd(p);
@@ -370,10 +370,10 @@ static uint8_t *map_library(struct sl_publisher *p, struct sl_region_info *info,
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		abort();
-	sl_schema_init(&schema);
-	if (sl_region_info_parse((struct sl_region_header *)map, (uint64_t)st.st_size, info) ||
-	    sl_hot_parse((uint64_t *)(map + info->hot), info, &hot) ||
-	    sl_schema_append(&schema, info, map + info->schema, hot.schema_used)) {
+	region_schema_init(&schema);
+	if (region_info_parse((struct sl_region_header *)map, (uint64_t)st.st_size, info) ||
+	    region_hot_parse((uint64_t *)(map + info->hot), info, &hot) ||
+	    region_schema_append(&schema, info, map + info->schema, hot.schema_used)) {
 		fail("the library's region does not decode");
 		exit(1);
 	}
@@ -383,14 +383,14 @@ static uint8_t *map_library(struct sl_publisher *p, struct sl_region_info *info,
 	}
 	for (size_t i = 0; i < schema.count; i++)
 		cell_of[i] = schema.metrics[i]->cell;
-	sl_schema_free(&schema);
+	region_schema_free(&schema);
 	return map;
 }
 
 /* As many counters as there will be metrics: which cells does it give them, one after the other? */
 static void learn_order(const struct sl_publisher_opts *opts, unsigned int cell_of[METRICS])
 {
-	static struct sl_region_info info;
+	static struct region_info info;
 	struct sl_publisher *p = sl_publisher_open(opts);
 	uint64_t seen = 0;
 
@@ -442,7 +442,7 @@ static void make_handles(struct setup *s, struct sl_publisher *p,
 
 static struct sl_publisher *open_library(struct setup *s)
 {
-	static struct sl_region_info info;
+	static struct region_info info;
 	const struct sl_publisher_opts opts = {
 		.sz = sizeof(opts),
 		.flags = SL_PUBLISHER_DETACHED,

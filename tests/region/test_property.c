@@ -92,7 +92,7 @@ static void random_metric(struct rng *r, struct written *w, unsigned int serial)
 	}
 }
 
-static void same_metric(const struct sl_metric *m, const struct written *w, uint32_t id)
+static void same_metric(const struct region_metric *m, const struct written *w, uint32_t id)
 {
 	uint32_t n = 0;
 
@@ -149,8 +149,8 @@ static bool random_place(struct rng *r, struct make *m, uint32_t cells)
 }
 
 /* Fills a region; count metrics of it in written[]. */
-static unsigned int random_region(struct rng *r, struct make *m, struct sl_schema *schema,
-				  const struct sl_region_info *info)
+static unsigned int random_region(struct rng *r, struct make *m, struct region_schema *schema,
+				  const struct region_info *info)
 {
 	unsigned int count = (unsigned int)rng_below(r, METRICS_MAX), n = 0;
 
@@ -170,9 +170,9 @@ static unsigned int random_region(struct rng *r, struct make *m, struct sl_schem
 		memset(taken + written[n].cell, true, written[n].cells);
 		if (schema && rng_below(r, 4) == 0)
 			assert_int_equal(
-				SL_FAULT_NONE,
-				sl_schema_append(schema, info, m->schema + schema->parsed,
-						 m->hot[SL_HOT_SCHEMA_USED] - schema->parsed));
+				REGION_FAULT_NONE,
+				region_schema_append(schema, info, m->schema + schema->parsed,
+						     m->hot[SL_HOT_SCHEMA_USED] - schema->parsed));
 	}
 	for (uint32_t s = 0; s < m->max_stripes; s++)
 		for (uint32_t c = 0; c < m->cells; c++)
@@ -181,11 +181,11 @@ static unsigned int random_region(struct rng *r, struct make *m, struct sl_schem
 	return n;
 }
 
-static void compare_values(const struct make *m, const struct sl_schema *schema,
+static void compare_values(const struct make *m, const struct region_schema *schema,
 			   const uint64_t *out)
 {
 	for (size_t i = 0; i < schema->count; i++) {
-		const struct sl_metric *metric = schema->metrics[i];
+		const struct region_metric *metric = schema->metrics[i];
 
 		for (uint32_t k = 0; k < metric->cells; k++) {
 			uint32_t cell = metric->cell + k, kind = metric->kind;
@@ -219,55 +219,55 @@ static void region_decodes_to_what_was_written(void **state)
 
 	(void)state;
 	for (unsigned int round = 0; round < rounds; round++) {
-		struct sl_region_info info;
-		struct sl_schema schema;
-		struct sl_values v;
-		struct sl_hot hot;
+		struct region_info info;
+		struct region_schema schema;
+		struct region_values v;
+		struct region_hot hot;
 		struct make m;
 		unsigned int n;
 		uint64_t *out;
 
 		make_metrics(&m, 1 + (uint32_t)rng_below(&r, 300), 1 + (uint32_t)rng_below(&r, 6),
 			     1 + rng_below(&r, 40000), "pod\0p", 6);
-		assert_int_equal(sl_region_info_parse(m.header, m.size, &info), SL_FAULT_NONE);
-		sl_schema_init(&schema);
+		assert_int_equal(region_info_parse(m.header, m.size, &info), REGION_FAULT_NONE);
+		region_schema_init(&schema);
 		n = random_region(&r, &m, &schema, &info);
-		assert_int_equal(sl_hot_parse(m.hot, &info, &hot), SL_FAULT_NONE);
-		assert_int_equal(sl_schema_append(&schema, &info, m.schema + schema.parsed,
-						  hot.schema_used - schema.parsed),
-				 SL_FAULT_NONE);
+		assert_int_equal(region_hot_parse(m.hot, &info, &hot), REGION_FAULT_NONE);
+		assert_int_equal(region_schema_append(&schema, &info, m.schema + schema.parsed,
+						      hot.schema_used - schema.parsed),
+				 REGION_FAULT_NONE);
 		assert_int_equal(schema.count, n);
 		for (unsigned int i = 0; i < n; i++)
 			same_metric(schema.metrics[i], &written[i], i);
 		metrics += n;
-		sl_values_init(&v);
+		region_values_init(&v);
 		out = calloc(schema.cells + 1, 8);
 		for (int again = 0; again < 3; again++) {
 			uint32_t first = 0, lines = hot.lines_used;
 
-			assert_int_equal(sl_values_resize(&v, lines, hot.stripes_used), 0);
+			assert_int_equal(region_values_resize(&v, lines, hot.stripes_used), 0);
 			for (uint32_t s = 0; s < hot.stripes_used; s++)
 				for (first = 0; first < lines;) {
 					uint32_t some = 1 + (uint32_t)rng_below(&r, lines - first);
 
-					assert_int_equal(
-						sl_values_update(&v, s, first,
+					assert_int_equal(region_values_update(
+								 &v, s, first,
 								 (const uint64_t(*)[8])make_line(
 									 &m, s, first),
 								 some, NULL),
-						0);
+							 0);
 					first += some;
 				}
-			sl_values_flatten(&v, &schema, out);
+			region_values_flatten(&v, &schema, out);
 			compare_values(&m, &schema, out);
 			for (uint32_t i = 0; i < 20 && m.cells; i++)
 				make_cell_add(&m, (uint32_t)rng_below(&r, m.max_stripes),
 					      (uint32_t)rng_below(&r, m.cells), rng_next(&r));
 		}
 		free(out);
-		sl_values_free(&v);
-		sl_schema_free(&schema);
-		assert_int_equal(exercise_region(m.mem, m.size), SL_FAULT_NONE);
+		region_values_free(&v);
+		region_schema_free(&schema);
+		assert_int_equal(exercise_region(m.mem, m.size), REGION_FAULT_NONE);
 		make_free(&m);
 	}
 	print_message("%u regions, %u metrics\n", rounds, metrics);
@@ -309,11 +309,11 @@ static void mutate(struct rng *r, uint8_t *data, size_t size, uint64_t schema, u
 static void spoilt_region_does_no_harm(void **state)
 {
 	struct rng r = {seed + 1};
-	unsigned int rounds = (unsigned int)(60 * scale), met[SL_FAULT_COUNT] = {0};
+	unsigned int rounds = (unsigned int)(60 * scale), met[REGION_FAULT_COUNT] = {0};
 
 	(void)state;
 	for (unsigned int round = 0; round < rounds; round++) {
-		struct sl_region_info info;
+		struct region_info info;
 		struct make m;
 		uint8_t *copy;
 
@@ -321,14 +321,14 @@ static void spoilt_region_does_no_harm(void **state)
 			make_metrics(&m, 1 + (uint32_t)rng_below(&r, 64),
 				     1 + (uint32_t)rng_below(&r, 3), 1 + rng_below(&r, 9000),
 				     "a\0b", 4);
-			assert_int_equal(sl_region_info_parse(m.header, m.size, &info), 0);
+			assert_int_equal(region_info_parse(m.header, m.size, &info), 0);
 			random_region(&r, &m, NULL, &info);
 		} else {
 			make_directory(&m, 20);
 			for (uint32_t i = 0; i < 20; i++)
 				make_entry(&m, i, i + 1, 4096 * i, 8192, i, i % 5,
 					   SL_REGION_METRICS, 9);
-			assert_int_equal(sl_region_info_parse(m.header, m.size, &info), 0);
+			assert_int_equal(region_info_parse(m.header, m.size, &info), 0);
 		}
 		copy = malloc(m.size);
 		assert_non_null(copy);
@@ -342,13 +342,13 @@ static void spoilt_region_does_no_harm(void **state)
 		free(copy);
 		make_free(&m);
 	}
-	for (int i = 0; i < SL_FAULT_COUNT; i++)
-		print_message("%s %u  ", sl_fault_name(i), met[i]);
+	for (int i = 0; i < REGION_FAULT_COUNT; i++)
+		print_message("%s %u  ", region_fault_name(i), met[i]);
 	print_message("\n");
 	/* None of the lies may have become too weak to test anything. */
 	if (scale >= 1)
-		for (int i = 0; i < SL_FAULT_COUNT; i++)
-			assert_true(met[i] || i == SL_FAULT_MEMORY);
+		for (int i = 0; i < REGION_FAULT_COUNT; i++)
+			assert_true(met[i] || i == REGION_FAULT_MEMORY);
 }
 
 int main(void)

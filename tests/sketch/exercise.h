@@ -32,56 +32,57 @@ static inline void must(bool holds)
  * static void *KIND_saved(s, *bytes), checked against a buffer that is too small, and
  * static struct sl_KIND *KIND_taken(data, size): NULL, or a sketch that saves as these bytes.
  */
-#define EXERCISE_FRAME(kind)                                                                       \
-	static inline void *kind##_saved(const struct sl_##kind *s, size_t *bytes)                 \
-	{                                                                                          \
-		void *buf;                                                                         \
-                                                                                                   \
-		*bytes = sl_##kind##_save_bytes(s);                                                \
-		buf = malloc(*bytes);                                                              \
-		must(buf && sl_##kind##_save(s, buf, *bytes - 1) == -ENOSPC);                      \
-		must(sl_##kind##_save(s, buf, *bytes) == (int64_t)*bytes);                         \
-		return buf;                                                                        \
-	}                                                                                          \
-                                                                                                   \
-	static inline struct sl_##kind *kind##_taken(const void *data, size_t size)                \
-	{                                                                                          \
-		struct sl_##kind *s = NULL;                                                        \
-		int rc = sl_##kind##_load(&s, data, size);                                         \
-		size_t bytes;                                                                      \
-		void *again;                                                                       \
-                                                                                                   \
-		must(rc == 0 || rc == -EINVAL || rc == -EPROTONOSUPPORT || rc == -ENOMEM);         \
-		must(!rc == (s != NULL));                                                          \
-		if (!s)                                                                            \
-			return NULL;                                                               \
-		again = kind##_saved(s, &bytes);                                                   \
-		must(bytes == size && !memcmp(again, data, size));                                 \
-		free(again);                                                                       \
-		return s;                                                                          \
-	}                                                                                          \
-                                                                                                   \
-	/* Saved and loaded again. */                                                              \
-	static inline struct sl_##kind *kind##_copy(const struct sl_##kind *s)                     \
-	{                                                                                          \
-		size_t bytes;                                                                      \
-		void *buf = kind##_saved(s, &bytes);                                               \
-		struct sl_##kind *copy = kind##_taken(buf, bytes);                                 \
-                                                                                                   \
-		must(copy);                                                                        \
-		free(buf);                                                                         \
-		return copy;                                                                       \
-	}                                                                                          \
-                                                                                                   \
-	static inline bool kind##_same(const struct sl_##kind *a, const struct sl_##kind *b)       \
-	{                                                                                          \
-		size_t an, bn;                                                                     \
-		void *as = kind##_saved(a, &an), *bs = kind##_saved(b, &bn);                       \
-		bool same = an == bn && !memcmp(as, bs, an);                                       \
-                                                                                                   \
-		free(as);                                                                          \
-		free(bs);                                                                          \
-		return same;                                                                       \
+#define EXERCISE_FRAME(kind)                                                               \
+	static inline void *kind##_saved(const struct sketch_##kind *s, size_t *bytes)     \
+	{                                                                                  \
+		void *buf;                                                                 \
+                                                                                           \
+		*bytes = sketch_##kind##_save_bytes(s);                                    \
+		buf = malloc(*bytes);                                                      \
+		must(buf &&sketch_##kind##_save(s, buf, *bytes - 1) == -ENOSPC);           \
+		must(sketch_##kind##_save(s, buf, *bytes) == (int64_t)*bytes);             \
+		return buf;                                                                \
+	}                                                                                  \
+                                                                                           \
+	static inline struct sketch_##kind *kind##_taken(const void *data, size_t size)    \
+	{                                                                                  \
+		struct sketch_##kind *s = NULL;                                            \
+		int rc = sketch_##kind##_load(&s, data, size);                             \
+		size_t bytes;                                                              \
+		void *again;                                                               \
+                                                                                           \
+		must(rc == 0 || rc == -EINVAL || rc == -EPROTONOSUPPORT || rc == -ENOMEM); \
+		must(!rc == (s != NULL));                                                  \
+		if (!s)                                                                    \
+			return NULL;                                                       \
+		again = kind##_saved(s, &bytes);                                           \
+		must(bytes == size && !memcmp(again, data, size));                         \
+		free(again);                                                               \
+		return s;                                                                  \
+	}                                                                                  \
+                                                                                           \
+	/* Saved and loaded again. */                                                      \
+	static inline struct sketch_##kind *kind##_copy(const struct sketch_##kind *s)     \
+	{                                                                                  \
+		size_t bytes;                                                              \
+		void *buf = kind##_saved(s, &bytes);                                       \
+		struct sketch_##kind *copy = kind##_taken(buf, bytes);                     \
+                                                                                           \
+		must(copy);                                                                \
+		free(buf);                                                                 \
+		return copy;                                                               \
+	}                                                                                  \
+                                                                                           \
+	static inline bool kind##_same(const struct sketch_##kind *a,                      \
+				       const struct sketch_##kind *b)                      \
+	{                                                                                  \
+		size_t an, bn;                                                             \
+		void *as = kind##_saved(a, &an), *bs = kind##_saved(b, &bn);               \
+		bool same = an == bn && !memcmp(as, bs, an);                               \
+                                                                                           \
+		free(as);                                                                  \
+		free(bs);                                                                  \
+		return same;                                                               \
 	}
 
 EXERCISE_FRAME(fd)
@@ -94,163 +95,163 @@ EXERCISE_FRAME(space_saving)
 
 static inline void exercise_fd(const void *data, size_t size)
 {
-	struct sl_fd *s = fd_taken(data, size), *other;
+	struct sketch_fd *s = fd_taken(data, size), *other;
 	float *row;
 	uint32_t d;
 
 	if (!s)
 		return;
 	other = fd_copy(s);
-	d = sl_fd_dims(s);
+	d = sketch_fd_dims(s);
 	row = calloc((size_t)d * 2, sizeof(*row));
-	for (uint32_t i = 0; i < 2 * sl_fd_rows(s) + 3 && i < 40; i++) {
+	for (uint32_t i = 0; i < 2 * sketch_fd_rows(s) + 3 && i < 40; i++) {
 		row[i * 7 % d] += (float)i - 3;
-		must(sl_fd_update(s, row) == 0);
+		must(sketch_fd_update(s, row) == 0);
 	}
-	must(isfinite(sl_fd_residual(s, 3, row, row + d)));
-	must(sl_fd_merge(s, other) == 0);
-	must(sl_fd_decay(s, 0.5) == 0);
-	sl_fd_compress(s);
-	must(sl_fd_rank(s) <= sl_fd_rows(s));
-	must(isfinite(sl_fd_residual(s, sl_fd_rows(s), row, row + d)));
-	must(isfinite(sl_fd_shrunk(s)) && isfinite(sl_fd_energy(s)));
-	sl_fd_free(other);
+	must(isfinite(sketch_fd_residual(s, 3, row, row + d)));
+	must(sketch_fd_merge(s, other) == 0);
+	must(sketch_fd_decay(s, 0.5) == 0);
+	sketch_fd_compress(s);
+	must(sketch_fd_rank(s) <= sketch_fd_rows(s));
+	must(isfinite(sketch_fd_residual(s, sketch_fd_rows(s), row, row + d)));
+	must(isfinite(sketch_fd_shrunk(s)) && isfinite(sketch_fd_energy(s)));
+	sketch_fd_free(other);
 	other = fd_copy(s);
-	sl_fd_free(other);
-	sl_fd_clear(s);
-	must(sl_fd_rank(s) == 0);
-	sl_fd_free(s);
+	sketch_fd_free(other);
+	sketch_fd_clear(s);
+	must(sketch_fd_rank(s) == 0);
+	sketch_fd_free(s);
 	free(row);
 }
 
 static inline void exercise_ddsketch(const void *data, size_t size)
 {
-	struct sl_ddsketch *s = ddsketch_taken(data, size), *other;
+	struct sketch_ddsketch *s = ddsketch_taken(data, size), *other;
 	int rc;
 
 	if (!s)
 		return;
 	other = ddsketch_copy(s);
 	for (int i = -320; i < 310; i += 9) {
-		rc = sl_ddsketch_add(s, (i & 1 ? 1 : -1) * pow(10, i), 1);
+		rc = sketch_ddsketch_add(s, (i & 1 ? 1 : -1) * pow(10, i), 1);
 		must(rc == 0 || rc == -EINVAL || rc == -EOVERFLOW);
 	}
-	rc = sl_ddsketch_merge(s, other);
+	rc = sketch_ddsketch_merge(s, other);
 	must(rc == 0 || rc == -EOVERFLOW);
-	if (sl_ddsketch_count(s)) {
-		double before = sl_ddsketch_quantile(s, 0);
+	if (sketch_ddsketch_count(s)) {
+		double before = sketch_ddsketch_quantile(s, 0);
 
 		for (double q = 0; q <= 1; q += 0.125) {
-			double x = sl_ddsketch_quantile(s, q);
+			double x = sketch_ddsketch_quantile(s, q);
 
 			must(x >= before);
 			before = x;
 		}
 		must(isfinite(before));
 	}
-	must(sl_ddsketch_exact_from(s) >= 0);
-	sl_ddsketch_free(other);
-	sl_ddsketch_free(ddsketch_copy(s));
-	sl_ddsketch_clear(s);
-	must(sl_ddsketch_count(s) == 0);
-	sl_ddsketch_free(s);
+	must(sketch_ddsketch_exact_from(s) >= 0);
+	sketch_ddsketch_free(other);
+	sketch_ddsketch_free(ddsketch_copy(s));
+	sketch_ddsketch_clear(s);
+	must(sketch_ddsketch_count(s) == 0);
+	sketch_ddsketch_free(s);
 }
 
 static inline void exercise_kll(const void *data, size_t size)
 {
-	struct sl_kll *s = kll_taken(data, size), *other;
+	struct sketch_kll *s = kll_taken(data, size), *other;
 	int rc;
 
 	if (!s)
 		return;
 	other = kll_copy(s);
 	for (int i = 0; i < 300; i++) {
-		rc = sl_kll_add(s, i * 0.37);
+		rc = sketch_kll_add(s, i * 0.37);
 		must(rc == 0 || rc == -EOVERFLOW);
 	}
-	rc = sl_kll_merge(s, other);
+	rc = sketch_kll_merge(s, other);
 	must(rc == 0 || rc == -EOVERFLOW);
-	if (sl_kll_count(s)) {
-		double before = sl_kll_quantile(s, 0);
+	if (sketch_kll_count(s)) {
+		double before = sketch_kll_quantile(s, 0);
 
 		for (double q = 0; q <= 1; q += 0.125) {
-			double x = sl_kll_quantile(s, q);
+			double x = sketch_kll_quantile(s, q);
 
 			must(x >= before);
 			before = x;
 		}
 	}
-	must(sl_kll_rank(s, 17) <= (double)sl_kll_count(s));
-	must(sl_kll_error(s, 0.01) >= 0);
-	sl_kll_free(other);
-	sl_kll_free(kll_copy(s));
-	sl_kll_clear(s);
-	must(isnan(sl_kll_quantile(s, 0.5)));
-	sl_kll_free(s);
+	must(sketch_kll_rank(s, 17) <= (double)sketch_kll_count(s));
+	must(sketch_kll_error(s, 0.01) >= 0);
+	sketch_kll_free(other);
+	sketch_kll_free(kll_copy(s));
+	sketch_kll_clear(s);
+	must(isnan(sketch_kll_quantile(s, 0.5)));
+	sketch_kll_free(s);
 }
 
 static inline void exercise_hll(const void *data, size_t size)
 {
-	struct sl_hll *s = hll_taken(data, size), *other;
+	struct sketch_hll *s = hll_taken(data, size), *other;
 
 	if (!s)
 		return;
 	other = hll_copy(s);
 	for (uint64_t i = 0; i < 50; i++)
-		sl_hll_add_u64(s, i);
-	must(sl_hll_estimate(s) >= 0 && isfinite(sl_hll_estimate(s)));
-	must(sl_hll_merge(other, s) == 0);
+		sketch_hll_add_u64(s, i);
+	must(sketch_hll_estimate(s) >= 0 && isfinite(sketch_hll_estimate(s)));
+	must(sketch_hll_merge(other, s) == 0);
 	must(hll_same(s, other)); /* what it has, and more, is the union */
-	sl_hll_free(other);
-	sl_hll_clear(s);
-	must(sl_hll_estimate(s) == 0);
-	sl_hll_free(s);
+	sketch_hll_free(other);
+	sketch_hll_clear(s);
+	must(sketch_hll_estimate(s) == 0);
+	sketch_hll_free(s);
 }
 
 static inline void exercise_count_min(const void *data, size_t size)
 {
-	struct sl_count_min *s = count_min_taken(data, size), *other;
+	struct sketch_count_min *s = count_min_taken(data, size), *other;
 	int rc;
 
 	if (!s)
 		return;
 	other = count_min_copy(s);
 	for (uint64_t i = 0; i < 20; i++) {
-		uint64_t was = sl_count_min_estimate_u64(s, i);
+		uint64_t was = sketch_count_min_estimate_u64(s, i);
 
-		rc = sl_count_min_add_u64(s, i, i);
+		rc = sketch_count_min_add_u64(s, i, i);
 		must(rc == 0 || rc == -EOVERFLOW);
-		must(rc || sl_count_min_estimate_u64(s, i) >= was + i);
+		must(rc || sketch_count_min_estimate_u64(s, i) >= was + i);
 	}
-	rc = sl_count_min_merge(s, other);
+	rc = sketch_count_min_merge(s, other);
 	must(rc == 0 || rc == -EOVERFLOW);
-	must(sl_count_min_estimate(s, "key", 3) <= sl_count_min_total(s));
-	sl_count_min_free(other);
-	sl_count_min_free(count_min_copy(s));
-	sl_count_min_free(s);
+	must(sketch_count_min_estimate(s, "key", 3) <= sketch_count_min_total(s));
+	sketch_count_min_free(other);
+	sketch_count_min_free(count_min_copy(s));
+	sketch_count_min_free(s);
 }
 
 static inline void exercise_count_sketch(const void *data, size_t size)
 {
-	struct sl_count_sketch *s = count_sketch_taken(data, size), *other;
+	struct sketch_count_sketch *s = count_sketch_taken(data, size), *other;
 
 	if (!s)
 		return;
 	other = count_sketch_copy(s);
-	sl_count_sketch_add(s, "key", 3, INT64_MIN);
-	sl_count_sketch_add_u64(s, 3, INT64_MAX);
-	must(sl_count_sketch_merge(s, other) == 0);
-	must(sl_count_sketch_f2(s) >= 0 && isfinite(sl_count_sketch_error(s)));
-	sl_count_sketch_estimate_u64(s, 7);
-	sl_count_sketch_free(other);
-	sl_count_sketch_free(s);
+	sketch_count_sketch_add(s, "key", 3, INT64_MIN);
+	sketch_count_sketch_add_u64(s, 3, INT64_MAX);
+	must(sketch_count_sketch_merge(s, other) == 0);
+	must(sketch_count_sketch_f2(s) >= 0 && isfinite(sketch_count_sketch_error(s)));
+	sketch_count_sketch_estimate_u64(s, 7);
+	sketch_count_sketch_free(other);
+	sketch_count_sketch_free(s);
 }
 
 static inline void exercise_space_saving(const void *data, size_t size)
 {
-	struct sl_space_saving *s = space_saving_taken(data, size), *other;
-	struct sl_space_saving_item top[8];
-	uint8_t key[SL_SPACE_SAVING_KEY_MAX] = {0};
+	struct sketch_space_saving *s = space_saving_taken(data, size), *other;
+	struct sketch_space_saving_item top[8];
+	uint8_t key[SKETCH_SPACE_SAVING_KEY_MAX] = {0};
 	uint32_t n;
 	int rc;
 
@@ -259,25 +260,25 @@ static inline void exercise_space_saving(const void *data, size_t size)
 	other = space_saving_copy(s);
 	for (int i = 0; i < 300; i++) {
 		key[0] = (uint8_t)(i * 7 % 40);
-		rc = sl_space_saving_add(s, key, (uint64_t)i % 5);
+		rc = sketch_space_saving_add(s, key, (uint64_t)i % 5);
 		must(rc == 0 || rc == -EOVERFLOW);
 	}
-	rc = sl_space_saving_merge(s, other);
+	rc = sketch_space_saving_merge(s, other);
 	must(rc == 0 || rc == -EOVERFLOW);
-	n = sl_space_saving_top(s, top, 8);
+	n = sketch_space_saving_top(s, top, 8);
 	for (uint32_t i = 0; i < n; i++) {
-		struct sl_space_saving_item found;
+		struct sketch_space_saving_item found;
 
-		must(sl_space_saving_find(s, top[i].key, &found) == 0);
+		must(sketch_space_saving_find(s, top[i].key, &found) == 0);
 		must(found.count == top[i].count && found.error < found.count);
 		must(i == 0 || top[i].count <= top[i - 1].count);
 	}
-	must(sl_space_saving_floor(s) <= sl_space_saving_total(s));
-	sl_space_saving_free(other);
-	sl_space_saving_free(space_saving_copy(s));
-	sl_space_saving_clear(s);
-	must(sl_space_saving_top(s, top, 8) == 0);
-	sl_space_saving_free(s);
+	must(sketch_space_saving_floor(s) <= sketch_space_saving_total(s));
+	sketch_space_saving_free(other);
+	sketch_space_saving_free(space_saving_copy(s));
+	sketch_space_saving_clear(s);
+	must(sketch_space_saving_top(s, top, 8) == 0);
+	sketch_space_saving_free(s);
 }
 
 static inline void exercise_sketch(const void *data, size_t size)
@@ -305,13 +306,13 @@ static inline void exercise_damage(const uint8_t *good, size_t n, void (*use)(co
 		cut = malloc(i ? i : 1);
 		memcpy(cut, good, i);
 		must(!taken(cut, i));
-		if (i >= SL_SKETCH_FRAME) {
-			sl_wire_seal(cut, i);
+		if (i >= SKETCH_FRAME) {
+			sketch_wire_seal(cut, i);
 			must(!taken(cut, i));
 			cut[8] = (uint8_t)i; /* and the length says so */
 			cut[9] = (uint8_t)(i >> 8);
 			cut[10] = (uint8_t)(i >> 16);
-			sl_wire_seal(cut, i);
+			sketch_wire_seal(cut, i);
 			must(!taken(cut, i));
 		}
 		free(cut);
@@ -321,7 +322,7 @@ static inline void exercise_damage(const uint8_t *good, size_t n, void (*use)(co
 			must(!taken(bad, n));
 			if (i >= n - 8)
 				continue;
-			sl_wire_seal(bad, n);
+			sketch_wire_seal(bad, n);
 			if (i < 16)
 				must(!taken(bad, n));
 			else
@@ -331,7 +332,7 @@ static inline void exercise_damage(const uint8_t *good, size_t n, void (*use)(co
 			for (int v = 0; v < 256; v += 51) {
 				memcpy(bad, good, n);
 				bad[i] = (uint8_t)v;
-				sl_wire_seal(bad, n);
+				sketch_wire_seal(bad, n);
 				use(bad, n);
 			}
 	}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * make_corpus.c write|check DIR - small sketches of every kind, which are fuzz/corpus/sketch: written
- * anew, or compared with what is there. They are made by arithmetic alone that IEEE 754 fixes, so
- * that every machine and compiler has to come to the same bytes, and a change of the format shows.
+ * make_corpus.c write|check DIR - small sketches of every kind, which are fuzz/corpus/sketch:
+ * written anew, or compared with what is there. They are made by arithmetic alone that IEEE 754
+ * fixes, so that every machine and compiler has to come to the same bytes, and a change of the
+ * format shows.
  */
 #include <stdio.h>
 
@@ -54,21 +55,23 @@ static double any(uint64_t *seed)
 		size_t bytes_;                         \
 		void *buf_ = kind##_saved(s, &bytes_); \
 		written(name, buf_, bytes_);           \
-		sl_##kind##_free(s);                   \
+		sketch_##kind##_free(s);               \
 	} while (0)
 
 int main(int argc, char **argv)
 {
-	struct sl_fd *fd = sl_fd_new(3, 4, SL_FD_FAST), *plain = sl_fd_new(2, 9, SL_FD_PLAIN);
-	struct sl_ddsketch *dd = sl_ddsketch_new(0.05, 64, SL_DDSKETCH_SIGNED);
-	struct sl_ddsketch *collapsed = sl_ddsketch_new(0.01, 16, SL_DDSKETCH_LOG);
-	struct sl_kll *kll = sl_kll_new(8, 1), *empty = sl_kll_new(9, 2);
-	struct sl_hll *hll = sl_hll_new(4, 1);
-	struct sl_count_min *cm = sl_count_min_new(8, 2, 0, 1);
-	struct sl_count_min *careful = sl_count_min_new(4, 3, SL_COUNT_MIN_CONSERVATIVE, 1);
-	struct sl_count_sketch *cs = sl_count_sketch_new(4, 3, 1);
-	struct sl_space_saving *full = sl_space_saving_new(4, 3, 1);
-	struct sl_space_saving *room = sl_space_saving_new(9, 8, 1);
+	struct sketch_fd *fd = sketch_fd_new(3, 4, SKETCH_FD_FAST),
+			 *plain = sketch_fd_new(2, 9, SKETCH_FD_PLAIN);
+	struct sketch_ddsketch *dd = sketch_ddsketch_new(0.05, 64, SKETCH_DDSKETCH_SIGNED);
+	struct sketch_ddsketch *collapsed = sketch_ddsketch_new(0.01, 16, SKETCH_DDSKETCH_LOG);
+	struct sketch_kll *kll = sketch_kll_new(8, 1), *empty = sketch_kll_new(9, 2);
+	struct sketch_hll *hll = sketch_hll_new(4, 1);
+	struct sketch_count_min *cm = sketch_count_min_new(8, 2, 0, 1);
+	struct sketch_count_min *careful = sketch_count_min_new(4, 3, SKETCH_COUNT_MIN_CONSERVATIVE,
+								1);
+	struct sketch_count_sketch *cs = sketch_count_sketch_new(4, 3, 1);
+	struct sketch_space_saving *full = sketch_space_saving_new(4, 3, 1);
+	struct sketch_space_saving *room = sketch_space_saving_new(9, 8, 1);
 	uint64_t seed = 1;
 
 	if (argc != 3)
@@ -82,18 +85,18 @@ int main(int argc, char **argv)
 		for (int c = 0; c < 9; c++)
 			row[c] = (float)any(&seed);
 		if (i < 11) {
-			sl_fd_update(fd, row);
-			sl_fd_update(plain, row);
+			sketch_fd_update(fd, row);
+			sketch_fd_update(plain, row);
 		}
-		sl_ddsketch_add(dd, any(&seed), 1);
-		sl_ddsketch_add(collapsed, 3 << i % 9, 1);
-		sl_kll_add(kll, any(&seed));
-		sl_hll_add_u64(hll, i);
-		sl_count_min_add_u64(cm, key, i);
-		sl_count_min_add_u64(careful, key, i);
-		sl_count_sketch_add_u64(cs, key, -(int64_t)i);
-		sl_space_saving_add(full, &key, i);
-		sl_space_saving_add(room, &key, i);
+		sketch_ddsketch_add(dd, any(&seed), 1);
+		sketch_ddsketch_add(collapsed, 3 << i % 9, 1);
+		sketch_kll_add(kll, any(&seed));
+		sketch_hll_add_u64(hll, i);
+		sketch_count_min_add_u64(cm, key, i);
+		sketch_count_min_add_u64(careful, key, i);
+		sketch_count_sketch_add_u64(cs, key, -(int64_t)i);
+		sketch_space_saving_add(full, &key, i);
+		sketch_space_saving_add(room, &key, i);
 	}
 	WRITE(fd, "fd", fd);
 	WRITE(fd, "fd-plain", plain);

@@ -33,7 +33,7 @@ static void count_min_is_never_low_and_seldom_high(void **state)
 	uint64_t stream = 1;
 
 	(void)state;
-	for (unsigned int flags = 0; flags <= SL_COUNT_MIN_CONSERVATIVE; flags++)
+	for (unsigned int flags = 0; flags <= SKETCH_COUNT_MIN_CONSERVATIVE; flags++)
 		for (int shape = 0; shape < SHAPES; shape++)
 			for (uint32_t depth = 1; depth <= 5; depth += 2) {
 				enum { SEEDS = 10, N = 4000 };
@@ -41,8 +41,8 @@ static void count_min_is_never_low_and_seldom_high(void **state)
 
 				for (uint64_t seed = 0; seed < SEEDS; seed++) {
 					static uint64_t exact[KEYS];
-					struct sl_count_min *s = sl_count_min_new(128, depth, flags,
-										  seed);
+					struct sketch_count_min *s =
+						sketch_count_min_new(128, depth, flags, seed);
 
 					memset(exact, 0, sizeof(exact));
 					for (int i = 0; i < N; i++) {
@@ -50,17 +50,18 @@ static void count_min_is_never_low_and_seldom_high(void **state)
 						uint64_t n = 1 + rnd(&stream) % 3;
 
 						exact[key] += n;
-						assert_int_equal(sl_count_min_add_u64(s, key, n),
-								 0);
+						assert_int_equal(
+							sketch_count_min_add_u64(s, key, n), 0);
 					}
 					for (uint32_t key = 0; key < KEYS; key++) {
-						uint64_t got = sl_count_min_estimate_u64(s, key);
+						uint64_t got = sketch_count_min_estimate_u64(s,
+											     key);
 
 						assert_true(got >= exact[key]);
 						high += (double)(got - exact[key]) >
-							sl_count_min_error(s);
+							sketch_count_min_error(s);
 					}
-					sl_count_min_free(s);
+					sketch_count_min_free(s);
 				}
 				/* Markov's inequality leaves room for what chance does. */
 				assert_true(high / SEEDS / KEYS <= exp(-(double)depth));
@@ -69,26 +70,27 @@ static void count_min_is_never_low_and_seldom_high(void **state)
 
 static void conservative_updates_are_never_worse(void **state)
 {
-	struct sl_count_min *plain = sl_count_min_new(64, 3, 0, 1);
-	struct sl_count_min *careful = sl_count_min_new(64, 3, SL_COUNT_MIN_CONSERVATIVE, 1);
+	struct sketch_count_min *plain = sketch_count_min_new(64, 3, 0, 1);
+	struct sketch_count_min *careful = sketch_count_min_new(64, 3,
+								SKETCH_COUNT_MIN_CONSERVATIVE, 1);
 	uint64_t stream = 2, better = 0;
 
 	(void)state;
 	for (int i = 0; i < 5000; i++) {
 		uint32_t key = draw(ZIPF, &stream);
 
-		sl_count_min_add_u64(plain, key, 1);
-		sl_count_min_add_u64(careful, key, 1);
+		sketch_count_min_add_u64(plain, key, 1);
+		sketch_count_min_add_u64(careful, key, 1);
 	}
 	for (uint32_t key = 0; key < KEYS; key++) {
-		assert_true(sl_count_min_estimate_u64(careful, key) <=
-			    sl_count_min_estimate_u64(plain, key));
-		better += sl_count_min_estimate_u64(careful, key) <
-			  sl_count_min_estimate_u64(plain, key);
+		assert_true(sketch_count_min_estimate_u64(careful, key) <=
+			    sketch_count_min_estimate_u64(plain, key));
+		better += sketch_count_min_estimate_u64(careful, key) <
+			  sketch_count_min_estimate_u64(plain, key);
 	}
 	assert_true(better > KEYS / 2);
-	sl_count_min_free(plain);
-	sl_count_min_free(careful);
+	sketch_count_min_free(plain);
+	sketch_count_min_free(careful);
 }
 
 static double binomial_tail(uint32_t d)
@@ -117,7 +119,8 @@ static void count_sketch_is_seldom_off_and_on_average_right(void **state)
 
 			for (uint64_t seed = 0; seed < SEEDS; seed++) {
 				static int64_t exact[KEYS];
-				struct sl_count_sketch *s = sl_count_sketch_new(WIDTH, depth, seed);
+				struct sketch_count_sketch *s =
+					sketch_count_sketch_new(WIDTH, depth, seed);
 
 				memset(exact, 0, sizeof(exact));
 				for (int i = 0; i < N; i++) {
@@ -125,21 +128,22 @@ static void count_sketch_is_seldom_off_and_on_average_right(void **state)
 					int64_t n = (int64_t)(rnd(&stream) % 5) - 1;
 
 					exact[key] += n;
-					sl_count_sketch_add_u64(s, key, n);
+					sketch_count_sketch_add_u64(s, key, n);
 				}
 				f2 = 0;
 				for (uint32_t key = 0; key < KEYS; key++)
 					f2 += (double)(exact[key] * exact[key]);
 				for (uint32_t key = 0; key < KEYS; key++) {
-					double e = (double)(sl_count_sketch_estimate_u64(s, key) -
-							    exact[key]);
+					double e =
+						(double)(sketch_count_sketch_estimate_u64(s, key) -
+							 exact[key]);
 
 					off += fabs(e) > sqrt(8 * f2 / WIDTH);
 					sum += e / sqrt(f2 / WIDTH);
 				}
-				ratio += sl_count_sketch_f2(s) / f2;
-				bound += pow(sl_count_sketch_error(s), 2) / (8 * f2 / WIDTH);
-				sl_count_sketch_free(s);
+				ratio += sketch_count_sketch_f2(s) / f2;
+				bound += pow(sketch_count_sketch_error(s), 2) / (8 * f2 / WIDTH);
+				sketch_count_sketch_free(s);
 			}
 			assert_true(off / SEEDS / KEYS <= binomial_tail(depth));
 			assert_true(fabs(sum / SEEDS / KEYS) < 0.1);
@@ -157,8 +161,8 @@ static void space_saving_keeps_its_bounds_and_every_big_key(void **state)
 	for (int shape = 0; shape < SHAPES + 2; shape++)
 		for (size_t z = 0; z < sizeof(sizes) / sizeof(*sizes); z++) {
 			static uint64_t exact[KEYS];
-			struct sl_space_saving *s = sl_space_saving_new(sizes[z], 4, 1);
-			struct sl_space_saving_item top[300], item;
+			struct sketch_space_saving *s = sketch_space_saving_new(sizes[z], 4, 1);
+			struct sketch_space_saving_item top[300], item;
 			uint64_t total = 0;
 			uint32_t n;
 
@@ -173,11 +177,11 @@ static void space_saving_keeps_its_bounds_and_every_big_key(void **state)
 					key = i < 16000 ? i % KEYS : i % 3;
 				exact[key] += weight;
 				total += weight;
-				assert_int_equal(sl_space_saving_add(s, &key, weight), 0);
+				assert_int_equal(sketch_space_saving_add(s, &key, weight), 0);
 			}
-			assert_int_equal(sl_space_saving_total(s), total);
-			assert_true(sl_space_saving_floor(s) <= total / sizes[z]);
-			n = sl_space_saving_top(s, top, 300);
+			assert_int_equal(sketch_space_saving_total(s), total);
+			assert_true(sketch_space_saving_floor(s) <= total / sizes[z]);
+			n = sketch_space_saving_top(s, top, 300);
 			for (uint32_t i = 0; i < n; i++) {
 				uint32_t key;
 
@@ -188,28 +192,28 @@ static void space_saving_keeps_its_bounds_and_every_big_key(void **state)
 				assert_true(i == 0 || top[i].count <= top[i - 1].count);
 			}
 			for (uint32_t key = 0; key < KEYS; key++) {
-				bool there = sl_space_saving_find(s, &key, &item) == 0;
+				bool there = sketch_space_saving_find(s, &key, &item) == 0;
 
 				if (exact[key] > total / sizes[z])
 					assert_true(there);
 				if (!there)
-					assert_true(exact[key] <= sl_space_saving_floor(s));
+					assert_true(exact[key] <= sketch_space_saving_floor(s));
 			}
 			/* The first of many are those of few. */
 			for (uint32_t k = 0; k <= n; k += 1 + n / 5) {
-				struct sl_space_saving_item few[300];
+				struct sketch_space_saving_item few[300];
 
-				assert_int_equal(sl_space_saving_top(s, few, k), k);
+				assert_int_equal(sketch_space_saving_top(s, few, k), k);
 				for (uint32_t i = 0; i < k; i++)
 					assert_true(few[i].key == top[i].key);
 			}
-			sl_space_saving_free(s);
+			sketch_space_saving_free(s);
 		}
 }
 
 static void with_room_for_all_counts_are_exact(void **state)
 {
-	struct sl_space_saving *s = sl_space_saving_new(KEYS, 8, 9);
+	struct sketch_space_saving *s = sketch_space_saving_new(KEYS, 8, 9);
 	static uint64_t exact[KEYS];
 	uint64_t stream = 5;
 
@@ -218,17 +222,18 @@ static void with_room_for_all_counts_are_exact(void **state)
 		uint64_t key = draw(ZIPF, &stream);
 
 		exact[key]++;
-		sl_space_saving_add(s, &key, 1);
+		sketch_space_saving_add(s, &key, 1);
 	}
 	for (uint64_t key = 0; key < KEYS; key++) {
-		struct sl_space_saving_item item;
+		struct sketch_space_saving_item item;
 
-		assert_int_equal(sl_space_saving_find(s, &key, &item), exact[key] ? 0 : -ENOENT);
+		assert_int_equal(sketch_space_saving_find(s, &key, &item),
+				 exact[key] ? 0 : -ENOENT);
 		if (exact[key])
 			assert_true(item.count == exact[key] && item.error == 0);
 	}
-	assert_int_equal(sl_space_saving_floor(s), 0);
-	sl_space_saving_free(s);
+	assert_int_equal(sketch_space_saving_floor(s), 0);
+	sketch_space_saving_free(s);
 }
 
 /* In any order of parts and merges. */
@@ -240,12 +245,14 @@ static void merged_tables_are_the_whole_bit_for_bit(void **state)
 	for (int round = 0; round < 20; round++) {
 		enum { PARTS = 6 };
 		const uint32_t width = 2u << round % 9, depth = 1 + 2 * (uint32_t)(round % 4);
-		struct sl_count_min *m[PARTS], *m_whole = sl_count_min_new(width, depth, 0, 5);
-		struct sl_count_sketch *c[PARTS], *c_whole = sl_count_sketch_new(width, depth, 5);
+		struct sketch_count_min *m[PARTS],
+			*m_whole = sketch_count_min_new(width, depth, 0, 5);
+		struct sketch_count_sketch *c[PARTS],
+			*c_whole = sketch_count_sketch_new(width, depth, 5);
 
 		for (int p = 0; p < PARTS; p++) {
-			m[p] = sl_count_min_new(width, depth, 0, 5);
-			c[p] = sl_count_sketch_new(width, depth, 5);
+			m[p] = sketch_count_min_new(width, depth, 0, 5);
+			c[p] = sketch_count_sketch_new(width, depth, 5);
 		}
 		for (int i = 0; i < 2000; i++) {
 			char key[16];
@@ -253,51 +260,51 @@ static void merged_tables_are_the_whole_bit_for_bit(void **state)
 			uint64_t weight = rnd(&stream) >> (8 + rnd(&stream) % 50);
 			int p = (int)(rnd(&stream) % PARTS);
 
-			sl_count_min_add(m_whole, key, n, weight >> 8);
-			sl_count_min_add(m[p], key, n, weight >> 8);
+			sketch_count_min_add(m_whole, key, n, weight >> 8);
+			sketch_count_min_add(m[p], key, n, weight >> 8);
 			/* Any numbers: sums are modulo 2^64. */
-			sl_count_sketch_add(c_whole, key, n, (int64_t)(weight << 9));
-			sl_count_sketch_add(c[p], key, n, (int64_t)(weight << 9));
+			sketch_count_sketch_add(c_whole, key, n, (int64_t)(weight << 9));
+			sketch_count_sketch_add(c[p], key, n, (int64_t)(weight << 9));
 		}
 		for (int left = PARTS; left > 1; left--) {
 			uint64_t a = rnd(&stream) % (uint64_t)(left - 1);
 
-			assert_int_equal(sl_count_min_merge(m[a], m[left - 1]), 0);
-			assert_int_equal(sl_count_sketch_merge(c[a], c[left - 1]), 0);
+			assert_int_equal(sketch_count_min_merge(m[a], m[left - 1]), 0);
+			assert_int_equal(sketch_count_sketch_merge(c[a], c[left - 1]), 0);
 		}
 		assert_true(count_min_same(m[0], m_whole));
 		assert_true(count_sketch_same(c[0], c_whole));
 		for (int p = 0; p < PARTS; p++) {
-			sl_count_min_free(m[p]);
-			sl_count_sketch_free(c[p]);
+			sketch_count_min_free(m[p]);
+			sketch_count_sketch_free(c[p]);
 		}
-		sl_count_min_free(m_whole);
-		sl_count_sketch_free(c_whole);
+		sketch_count_min_free(m_whole);
+		sketch_count_sketch_free(c_whole);
 	}
 }
 
 static void merged_conservative_counts_are_never_low(void **state)
 {
 	static uint64_t exact[KEYS];
-	struct sl_count_min *s[3];
+	struct sketch_count_min *s[3];
 	uint64_t stream = 7;
 
 	(void)state;
 	for (uint32_t p = 0; p < 3; p++)
-		s[p] = sl_count_min_new(256, 4, SL_COUNT_MIN_CONSERVATIVE, 5);
+		s[p] = sketch_count_min_new(256, 4, SKETCH_COUNT_MIN_CONSERVATIVE, 5);
 	for (int i = 0; i < 9000; i++) {
 		uint32_t key = draw(ZIPF, &stream);
 
 		exact[key]++;
-		sl_count_min_add_u64(s[rnd(&stream) % 3], key, 1);
+		sketch_count_min_add_u64(s[rnd(&stream) % 3], key, 1);
 	}
-	assert_int_equal(sl_count_min_merge(s[1], s[2]), 0);
-	assert_int_equal(sl_count_min_merge(s[0], s[1]), 0);
-	assert_int_equal(sl_count_min_total(s[0]), 9000);
+	assert_int_equal(sketch_count_min_merge(s[1], s[2]), 0);
+	assert_int_equal(sketch_count_min_merge(s[0], s[1]), 0);
+	assert_int_equal(sketch_count_min_total(s[0]), 9000);
 	for (uint32_t key = 0; key < KEYS; key++)
-		assert_true(sl_count_min_estimate_u64(s[0], key) >= exact[key]);
+		assert_true(sketch_count_min_estimate_u64(s[0], key) >= exact[key]);
 	for (uint32_t p = 0; p < 3; p++)
-		sl_count_min_free(s[p]);
+		sketch_count_min_free(s[p]);
 }
 
 static void merged_space_savings_keep_the_bounds_of_the_whole(void **state)
@@ -309,13 +316,13 @@ static void merged_space_savings_keep_the_bounds_of_the_whole(void **state)
 		enum { PARTS = 8 };
 		static uint64_t exact[KEYS];
 		const uint32_t m = 1 + (uint32_t)(round * 7 % 120);
-		struct sl_space_saving *s[PARTS];
-		struct sl_space_saving_item item;
+		struct sketch_space_saving *s[PARTS];
+		struct sketch_space_saving_item item;
 		uint64_t total = 0;
 
 		memset(exact, 0, sizeof(exact));
 		for (uint32_t p = 0; p < PARTS; p++) {
-			s[p] = sl_space_saving_new(m, 4, p);
+			s[p] = sketch_space_saving_new(m, 4, p);
 			/* Each with keys of its own besides, and one with hardly any. */
 			for (uint32_t i = 0; i < (p == 3 ? 2 : 1000); i++) {
 				uint32_t key = draw(round % SHAPES, &stream);
@@ -323,134 +330,134 @@ static void merged_space_savings_keep_the_bounds_of_the_whole(void **state)
 				key = i & 1 ? key : (key + p * 500) % KEYS;
 				exact[key] += i % 4;
 				total += i % 4;
-				sl_space_saving_add(s[p], &key, i % 4);
+				sketch_space_saving_add(s[p], &key, i % 4);
 			}
 		}
 		for (int step = 1; step < PARTS; step *= 2)
 			for (int p = 0; p + step < PARTS; p += 2 * step) {
-				assert_int_equal(sl_space_saving_merge(s[p], s[p + step]), 0);
+				assert_int_equal(sketch_space_saving_merge(s[p], s[p + step]), 0);
 				if (step == 1) /* and goes on */
 					for (uint32_t i = 0; i < 50; i++) {
 						uint32_t key = i * 80;
 
 						exact[key]++;
 						total++;
-						sl_space_saving_add(s[p], &key, 1);
+						sketch_space_saving_add(s[p], &key, 1);
 					}
 			}
-		assert_int_equal(sl_space_saving_total(s[0]), total);
-		assert_true(sl_space_saving_floor(s[0]) <= total / m);
+		assert_int_equal(sketch_space_saving_total(s[0]), total);
+		assert_true(sketch_space_saving_floor(s[0]) <= total / m);
 		for (uint32_t key = 0; key < KEYS; key++)
-			if (sl_space_saving_find(s[0], &key, &item)) {
-				assert_true(exact[key] <= sl_space_saving_floor(s[0]));
+			if (sketch_space_saving_find(s[0], &key, &item)) {
+				assert_true(exact[key] <= sketch_space_saving_floor(s[0]));
 			} else {
 				assert_true(item.count >= exact[key]);
 				assert_true(item.count - item.error <= exact[key]);
 				assert_true(item.error <= total / m);
 			}
 		for (int p = 0; p < PARTS; p++)
-			sl_space_saving_free(s[p]);
+			sketch_space_saving_free(s[p]);
 	}
 }
 
 static void what_cannot_be_is_refused(void **state)
 {
-	struct sl_count_min *a = sl_count_min_new(64, 2, 0, 1), *b;
-	struct sl_count_sketch *c = sl_count_sketch_new(64, 3, 1), *d;
-	struct sl_space_saving *e = sl_space_saving_new(3, 1, 1), *f;
+	struct sketch_count_min *a = sketch_count_min_new(64, 2, 0, 1), *b;
+	struct sketch_count_sketch *c = sketch_count_sketch_new(64, 3, 1), *d;
+	struct sketch_space_saving *e = sketch_space_saving_new(3, 1, 1), *f;
 
 	(void)state;
-	assert_int_equal(sl_count_min_add_u64(a, 1, UINT64_MAX), 0);
-	assert_int_equal(sl_count_min_add_u64(a, 1, 1), -EOVERFLOW);
-	assert_int_equal(sl_count_min_total(a), UINT64_MAX);
-	assert_int_equal(sl_count_min_estimate_u64(a, 1), UINT64_MAX);
-	assert_int_equal(sl_count_min_merge(a, a), -EOVERFLOW);
+	assert_int_equal(sketch_count_min_add_u64(a, 1, UINT64_MAX), 0);
+	assert_int_equal(sketch_count_min_add_u64(a, 1, 1), -EOVERFLOW);
+	assert_int_equal(sketch_count_min_total(a), UINT64_MAX);
+	assert_int_equal(sketch_count_min_estimate_u64(a, 1), UINT64_MAX);
+	assert_int_equal(sketch_count_min_merge(a, a), -EOVERFLOW);
 	for (int i = 0; i < 4; i++) {
-		b = sl_count_min_new(i == 0 ? 32 : 64, i == 1 ? 3 : 2, i == 2, i == 3 ? 2 : 1);
-		assert_int_equal(sl_count_min_merge(a, b), -EINVAL);
-		sl_count_min_free(b);
+		b = sketch_count_min_new(i == 0 ? 32 : 64, i == 1 ? 3 : 2, i == 2, i == 3 ? 2 : 1);
+		assert_int_equal(sketch_count_min_merge(a, b), -EINVAL);
+		sketch_count_min_free(b);
 	}
 	for (int i = 0; i < 3; i++) {
-		d = sl_count_sketch_new(i == 0 ? 32 : 64, i == 1 ? 5 : 3, i == 2 ? 2 : 1);
-		assert_int_equal(sl_count_sketch_merge(c, d), -EINVAL);
-		sl_count_sketch_free(d);
+		d = sketch_count_sketch_new(i == 0 ? 32 : 64, i == 1 ? 5 : 3, i == 2 ? 2 : 1);
+		assert_int_equal(sketch_count_sketch_merge(c, d), -EINVAL);
+		sketch_count_sketch_free(d);
 	}
-	assert_int_equal(sl_space_saving_add(e, "a", UINT64_MAX), 0);
-	assert_int_equal(sl_space_saving_add(e, "b", 1), -EOVERFLOW);
-	assert_int_equal(sl_space_saving_merge(e, e), -EINVAL);
-	f = sl_space_saving_new(4, 1, 1);
-	assert_int_equal(sl_space_saving_merge(e, f), -EINVAL);
-	sl_space_saving_free(f);
-	f = sl_space_saving_new(3, 1, 1);
-	sl_space_saving_add(f, "c", 1);
-	assert_int_equal(sl_space_saving_merge(e, f), -EOVERFLOW);
-	sl_space_saving_free(f);
-	assert_null(sl_count_min_new(63, 2, 0, 1));
-	assert_null(sl_count_min_new(1, 2, 0, 1));
-	assert_null(sl_count_min_new(64, 0, 0, 1));
-	assert_null(sl_count_min_new(64, 17, 0, 1));
-	assert_null(sl_count_min_new(64, 2, 2, 1));
-	assert_null(sl_count_min_new(1u << 23, 2, 0, 1));
-	assert_null(sl_count_sketch_new(64, 2, 1));
-	assert_null(sl_count_sketch_new(64, 17, 1));
-	assert_null(sl_count_sketch_new(0, 3, 1));
-	assert_null(sl_space_saving_new(0, 4, 1));
-	assert_null(sl_space_saving_new(4, 0, 1));
-	assert_null(sl_space_saving_new(4, SL_SPACE_SAVING_KEY_MAX + 1, 1));
-	assert_null(sl_space_saving_new(SL_SPACE_SAVING_MAX + 1, 4, 1));
+	assert_int_equal(sketch_space_saving_add(e, "a", UINT64_MAX), 0);
+	assert_int_equal(sketch_space_saving_add(e, "b", 1), -EOVERFLOW);
+	assert_int_equal(sketch_space_saving_merge(e, e), -EINVAL);
+	f = sketch_space_saving_new(4, 1, 1);
+	assert_int_equal(sketch_space_saving_merge(e, f), -EINVAL);
+	sketch_space_saving_free(f);
+	f = sketch_space_saving_new(3, 1, 1);
+	sketch_space_saving_add(f, "c", 1);
+	assert_int_equal(sketch_space_saving_merge(e, f), -EOVERFLOW);
+	sketch_space_saving_free(f);
+	assert_null(sketch_count_min_new(63, 2, 0, 1));
+	assert_null(sketch_count_min_new(1, 2, 0, 1));
+	assert_null(sketch_count_min_new(64, 0, 0, 1));
+	assert_null(sketch_count_min_new(64, 17, 0, 1));
+	assert_null(sketch_count_min_new(64, 2, 2, 1));
+	assert_null(sketch_count_min_new(1u << 23, 2, 0, 1));
+	assert_null(sketch_count_sketch_new(64, 2, 1));
+	assert_null(sketch_count_sketch_new(64, 17, 1));
+	assert_null(sketch_count_sketch_new(0, 3, 1));
+	assert_null(sketch_space_saving_new(0, 4, 1));
+	assert_null(sketch_space_saving_new(4, 0, 1));
+	assert_null(sketch_space_saving_new(4, SKETCH_SPACE_SAVING_KEY_MAX + 1, 1));
+	assert_null(sketch_space_saving_new(SKETCH_SPACE_SAVING_MAX + 1, 4, 1));
 	assert_int_equal(errno, EINVAL);
-	sl_count_min_free(a);
-	sl_count_sketch_free(c);
-	sl_space_saving_free(e);
-	sl_count_min_free(NULL);
-	sl_count_sketch_free(NULL);
-	sl_space_saving_free(NULL);
+	sketch_count_min_free(a);
+	sketch_count_sketch_free(c);
+	sketch_space_saving_free(e);
+	sketch_count_min_free(NULL);
+	sketch_count_sketch_free(NULL);
+	sketch_space_saving_free(NULL);
 }
 
 static void what_is_saved_goes_on_as_if_it_had_not_been(void **state)
 {
-	struct sl_space_saving *a = sl_space_saving_new(20, 4, 3), *b;
+	struct sketch_space_saving *a = sketch_space_saving_new(20, 4, 3), *b;
 	uint64_t stream = 9;
 
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
 		uint32_t key = draw(ZIPF, &stream);
 
-		sl_space_saving_add(a, &key, 1);
+		sketch_space_saving_add(a, &key, 1);
 	}
 	b = space_saving_copy(a);
 	for (int i = 0; i < 3000; i++) {
 		uint32_t key = draw(ZIPF, &stream);
 
-		sl_space_saving_add(a, &key, 1);
-		sl_space_saving_add(b, &key, 1);
+		sketch_space_saving_add(a, &key, 1);
+		sketch_space_saving_add(b, &key, 1);
 	}
 	assert_true(space_saving_same(a, b));
-	sl_space_saving_free(a);
-	sl_space_saving_free(b);
+	sketch_space_saving_free(a);
+	sketch_space_saving_free(b);
 }
 
 static bool min_taken(const void *data, size_t n)
 {
-	struct sl_count_min *s = count_min_taken(data, n);
+	struct sketch_count_min *s = count_min_taken(data, n);
 
-	sl_count_min_free(s);
+	sketch_count_min_free(s);
 	return s != NULL;
 }
 
 static bool sketch_taken(const void *data, size_t n)
 {
-	struct sl_count_sketch *s = count_sketch_taken(data, n);
+	struct sketch_count_sketch *s = count_sketch_taken(data, n);
 
-	sl_count_sketch_free(s);
+	sketch_count_sketch_free(s);
 	return s != NULL;
 }
 
 static bool saving_taken(const void *data, size_t n)
 {
-	struct sl_space_saving *s = space_saving_taken(data, n);
+	struct sketch_space_saving *s = space_saving_taken(data, n);
 
-	sl_space_saving_free(s);
+	sketch_space_saving_free(s);
 	return s != NULL;
 }
 
@@ -461,34 +468,34 @@ static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
 
 	(void)state;
 	for (unsigned int flags = 0; flags < 2; flags++) {
-		struct sl_count_min *a = sl_count_min_new(8, 2, flags, 1);
+		struct sketch_count_min *a = sketch_count_min_new(8, 2, flags, 1);
 
 		for (uint64_t i = 0; i < 100; i++)
-			sl_count_min_add_u64(a, i, i);
+			sketch_count_min_add_u64(a, i, i);
 		good = count_min_saved(a, &n);
 		exercise_damage(good, n, exercise_count_min, min_taken);
 		free(good);
-		sl_count_min_free(a);
+		sketch_count_min_free(a);
 	}
-	struct sl_count_sketch *b = sl_count_sketch_new(4, 3, 1);
+	struct sketch_count_sketch *b = sketch_count_sketch_new(4, 3, 1);
 	for (uint64_t i = 0; i < 100; i++)
-		sl_count_sketch_add_u64(b, i, -(int64_t)i);
+		sketch_count_sketch_add_u64(b, i, -(int64_t)i);
 	good = count_sketch_saved(b, &n);
 	exercise_damage(good, n, exercise_count_sketch, sketch_taken);
 	free(good);
-	sl_count_sketch_free(b);
+	sketch_count_sketch_free(b);
 	for (uint32_t m = 4; m <= 9; m += 5) { /* full, and with room left */
-		struct sl_space_saving *c = sl_space_saving_new(m, 3, 1);
+		struct sketch_space_saving *c = sketch_space_saving_new(m, 3, 1);
 
 		for (uint32_t i = 0; i < 100; i++) {
 			uint32_t key = i * i % 9;
 
-			sl_space_saving_add(c, &key, i);
+			sketch_space_saving_add(c, &key, i);
 		}
 		good = space_saving_saved(c, &n);
 		exercise_damage(good, n, exercise_space_saving, saving_taken);
 		free(good);
-		sl_space_saving_free(c);
+		sketch_space_saving_free(c);
 	}
 }
 

@@ -37,20 +37,20 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void quantiles_hold(const struct sl_ddsketch *s, double *v, uint32_t n, double alpha)
+static void quantiles_hold(const struct sketch_ddsketch *s, double *v, uint32_t n, double alpha)
 {
 	qsort(v, n, sizeof(*v), by_value);
 	for (int i = 0; i <= 200; i += alpha < 0.001 ? 20 : 1) {
 		double q = i / 200.0, want = v[(uint32_t)(q * (n - 1))];
-		double got = sl_ddsketch_quantile(s, q);
+		double got = sketch_ddsketch_quantile(s, q);
 
-		if (fabs(want) >= sl_ddsketch_exact_from(s))
+		if (fabs(want) >= sketch_ddsketch_exact_from(s))
 			assert_true(fabs(got - want) <= alpha * (1 + 1e-9) * fabs(want));
 		else
-			assert_true(fabs(got) <= sl_ddsketch_exact_from(s) * (1 + alpha));
+			assert_true(fabs(got) <= sketch_ddsketch_exact_from(s) * (1 + alpha));
 	}
-	assert_true(sl_ddsketch_quantile(s, 0) == v[0]);
-	assert_true(sl_ddsketch_quantile(s, 1) == v[n - 1]);
+	assert_true(sketch_ddsketch_quantile(s, 0) == v[0]);
+	assert_true(sketch_ddsketch_quantile(s, 1) == v[n - 1]);
 }
 
 static void every_quantile_is_within_alpha(void **state)
@@ -63,19 +63,20 @@ static void every_quantile_is_within_alpha(void **state)
 	for (unsigned int flags = 0; flags < 4; flags++)
 		for (int shape = 0; shape < SHAPES; shape++)
 			for (size_t a = 0; a < sizeof(alphas) / sizeof(*alphas); a++) {
-				struct sl_ddsketch *s = sl_ddsketch_new(alphas[a], 1 << 20, flags);
+				struct sketch_ddsketch *s = sketch_ddsketch_new(alphas[a], 1 << 20,
+										flags);
 
 				for (uint32_t i = 0; i < 2000; i++) {
 					v[i] = draw(shape, &seed);
-					if (flags & SL_DDSKETCH_SIGNED && rnd(&seed) % 3 == 0)
+					if (flags & SKETCH_DDSKETCH_SIGNED && rnd(&seed) % 3 == 0)
 						v[i] = rnd(&seed) % 4 ? -v[i] : 0;
-					assert_int_equal(sl_ddsketch_add(s, v[i], 1), 0);
+					assert_int_equal(sketch_ddsketch_add(s, v[i], 1), 0);
 				}
-				assert_int_equal(sl_ddsketch_count(s), 2000);
+				assert_int_equal(sketch_ddsketch_count(s), 2000);
 				if (alphas[a] > 0.001)
-					assert_true(sl_ddsketch_exact_from(s) == 0);
+					assert_true(sketch_ddsketch_exact_from(s) == 0);
 				quantiles_hold(s, v, 2000, alphas[a]);
-				sl_ddsketch_free(s);
+				sketch_ddsketch_free(s);
 			}
 }
 
@@ -86,7 +87,7 @@ static void no_value_is_further_than_alpha_from_its_bin(void **state)
 
 	(void)state;
 	for (unsigned int flags = 0; flags < 2; flags++) {
-		struct sl_ddsketch *s = sl_ddsketch_new(0.01, 16, flags);
+		struct sketch_ddsketch *s = sketch_ddsketch_new(0.01, 16, flags);
 
 		for (uint32_t i = 0; i < 15000; i++) {
 			double x = exp2(2045 * rnd_unit(&seed) - 1022), got;
@@ -96,14 +97,14 @@ static void no_value_is_further_than_alpha_from_its_bin(void **state)
 			if (x < DBL_MIN)
 				continue;
 			/* The middle one of three: no clamping to the extremes helps. */
-			sl_ddsketch_clear(s);
-			sl_ddsketch_add(s, x * 0.97, 1);
-			sl_ddsketch_add(s, x, 1);
-			sl_ddsketch_add(s, fmin(x * 1.03, DBL_MAX), 1);
-			got = sl_ddsketch_quantile(s, 0.5);
+			sketch_ddsketch_clear(s);
+			sketch_ddsketch_add(s, x * 0.97, 1);
+			sketch_ddsketch_add(s, x, 1);
+			sketch_ddsketch_add(s, fmin(x * 1.03, DBL_MAX), 1);
+			got = sketch_ddsketch_quantile(s, 0.5);
 			assert_true(fabs(got - x) <= 0.01 * (1 + 1e-9) * x);
 		}
-		sl_ddsketch_free(s);
+		sketch_ddsketch_free(s);
 	}
 }
 
@@ -114,25 +115,25 @@ static void collapsing_keeps_the_large_ones(void **state)
 
 	(void)state;
 	for (int order = 0; order < 6; order++) {
-		const unsigned int flags = order < 3 ? SL_DDSKETCH_SIGNED : 0;
-		struct sl_ddsketch *s = sl_ddsketch_new(0.01, 256, flags), *other;
+		const unsigned int flags = order < 3 ? SKETCH_DDSKETCH_SIGNED : 0;
+		struct sketch_ddsketch *s = sketch_ddsketch_new(0.01, 256, flags), *other;
 
 		for (uint32_t i = 0; i < 4000; i++)
 			v[i] = (flags && rnd(&seed) & 1 ? -1 : 1) * exp2(60 * rnd_unit(&seed) - 30);
 		if (order % 3)
 			qsort(v, 4000, sizeof(*v), by_value);
 		for (uint32_t i = 0; i < 4000; i++)
-			sl_ddsketch_add(s, v[order % 3 == 1 ? i : 3999 - i], 1);
-		assert_true(sl_ddsketch_exact_from(s) > 0);
+			sketch_ddsketch_add(s, v[order % 3 == 1 ? i : 3999 - i], 1);
+		assert_true(sketch_ddsketch_exact_from(s) > 0);
 		/* 256 bins of 2 % are 7.3 powers of two, of which the last stays whole. */
-		assert_true(sl_ddsketch_exact_from(s) < exp2(30 - 7));
+		assert_true(sketch_ddsketch_exact_from(s) < exp2(30 - 7));
 		/* That it is collapsed goes along with a merge. */
-		other = sl_ddsketch_new(0.01, 256, flags);
-		assert_int_equal(sl_ddsketch_merge(other, s), 0);
+		other = sketch_ddsketch_new(0.01, 256, flags);
+		assert_int_equal(sketch_ddsketch_merge(other, s), 0);
 		assert_true(ddsketch_same(other, s));
 		quantiles_hold(s, v, 4000, 0.01);
-		sl_ddsketch_free(s);
-		sl_ddsketch_free(other);
+		sketch_ddsketch_free(s);
+		sketch_ddsketch_free(other);
 	}
 }
 
@@ -146,114 +147,118 @@ static void merged_in_any_tree_is_the_whole_bit_for_bit(void **state)
 		enum { PARTS = 7 };
 		const unsigned int flags = (unsigned int)(round & 3);
 		const uint32_t bins = 1u << (4 + round % 9);
-		struct sl_ddsketch *part[PARTS], *whole = sl_ddsketch_new(0.02, bins, flags);
+		struct sketch_ddsketch *part[PARTS],
+			*whole = sketch_ddsketch_new(0.02, bins, flags);
 
 		for (int p = 0; p < PARTS; p++)
-			part[p] = sl_ddsketch_new(0.02, bins, flags);
+			part[p] = sketch_ddsketch_new(0.02, bins, flags);
 		for (int i = 0; i < 700; i++) {
 			double x = draw((round + i) % SHAPES, &seed);
 			uint64_t n = rnd(&seed) % 3;
 
-			if (flags & SL_DDSKETCH_SIGNED && rnd(&seed) & 1)
+			if (flags & SKETCH_DDSKETCH_SIGNED && rnd(&seed) & 1)
 				x = -x;
 			if (i % 50 == 0)
 				x = 0;
-			assert_int_equal(sl_ddsketch_add(whole, x, n), 0);
-			assert_int_equal(sl_ddsketch_add(part[rnd(&seed) % (PARTS - 1)], x, n), 0);
+			assert_int_equal(sketch_ddsketch_add(whole, x, n), 0);
+			assert_int_equal(sketch_ddsketch_add(part[rnd(&seed) % (PARTS - 1)], x, n),
+					 0);
 		}
 		for (int left = PARTS; left > 1; left--) {
 			int a = (int)(rnd(&seed) % (uint64_t)(left - 1));
 
-			assert_int_equal(sl_ddsketch_merge(part[a], part[left - 1]), 0);
+			assert_int_equal(sketch_ddsketch_merge(part[a], part[left - 1]), 0);
 		}
 		assert_true(ddsketch_same(part[0], whole));
 		for (int p = 0; p < PARTS; p++)
-			sl_ddsketch_free(part[p]);
-		sl_ddsketch_free(whole);
+			sketch_ddsketch_free(part[p]);
+		sketch_ddsketch_free(whole);
 	}
 }
 
 static void what_is_no_value_changes_nothing(void **state)
 {
-	struct sl_ddsketch *s = sl_ddsketch_new(0.01, 64, 0), *was, *other;
+	struct sketch_ddsketch *s = sketch_ddsketch_new(0.01, 64, 0), *was, *other;
 
 	(void)state;
-	assert_true(isnan(sl_ddsketch_quantile(s, 0.5)));
-	sl_ddsketch_add(s, 5, 2);
+	assert_true(isnan(sketch_ddsketch_quantile(s, 0.5)));
+	sketch_ddsketch_add(s, 5, 2);
 	was = ddsketch_copy(s);
-	assert_int_equal(sl_ddsketch_add(s, NAN, 1), -EINVAL);
-	assert_int_equal(sl_ddsketch_add(s, INFINITY, 1), -EINVAL);
-	assert_int_equal(sl_ddsketch_add(s, -INFINITY, 1), -EINVAL);
-	assert_int_equal(sl_ddsketch_add(s, -1, 1), -EINVAL); /* not SL_DDSKETCH_SIGNED */
-	assert_int_equal(sl_ddsketch_add(s, 7, 0), 0);
-	assert_int_equal(sl_ddsketch_add(s, 7, UINT64_MAX - 1), -EOVERFLOW);
-	assert_int_equal(sl_ddsketch_merge(s, s), -EINVAL);
-	other = sl_ddsketch_new(0.02, 64, 0);
-	assert_int_equal(sl_ddsketch_merge(s, other), -EINVAL);
-	sl_ddsketch_add(s, 5, UINT64_MAX - 2);
-	assert_int_equal(sl_ddsketch_merge(s, was), -EOVERFLOW);
-	assert_int_equal(sl_ddsketch_count(s), UINT64_MAX);
-	assert_true(fabs(sl_ddsketch_quantile(s, 0.5) - 5) <= 0.05);
-	sl_ddsketch_free(s);
+	assert_int_equal(sketch_ddsketch_add(s, NAN, 1), -EINVAL);
+	assert_int_equal(sketch_ddsketch_add(s, INFINITY, 1), -EINVAL);
+	assert_int_equal(sketch_ddsketch_add(s, -INFINITY, 1), -EINVAL);
+	assert_int_equal(sketch_ddsketch_add(s, -1, 1), -EINVAL); /* not SKETCH_DDSKETCH_SIGNED */
+	assert_int_equal(sketch_ddsketch_add(s, 7, 0), 0);
+	assert_int_equal(sketch_ddsketch_add(s, 7, UINT64_MAX - 1), -EOVERFLOW);
+	assert_int_equal(sketch_ddsketch_merge(s, s), -EINVAL);
+	other = sketch_ddsketch_new(0.02, 64, 0);
+	assert_int_equal(sketch_ddsketch_merge(s, other), -EINVAL);
+	sketch_ddsketch_add(s, 5, UINT64_MAX - 2);
+	assert_int_equal(sketch_ddsketch_merge(s, was), -EOVERFLOW);
+	assert_int_equal(sketch_ddsketch_count(s), UINT64_MAX);
+	assert_true(fabs(sketch_ddsketch_quantile(s, 0.5) - 5) <= 0.05);
+	sketch_ddsketch_free(s);
 	s = ddsketch_copy(was);
-	assert_int_equal(sl_ddsketch_add(s, 0, 3), 0);
-	assert_int_equal(sl_ddsketch_add(s, -0.0, 1), 0);
-	assert_int_equal(sl_ddsketch_add(s, 0x1p-1074, 1), 0);
-	assert_true(sl_ddsketch_quantile(s, 0.5) == 0);
-	assert_true(isnan(sl_ddsketch_quantile(s, -0.1)) && isnan(sl_ddsketch_quantile(s, NAN)));
-	sl_ddsketch_free(s);
-	sl_ddsketch_free(was);
-	sl_ddsketch_free(other);
-	sl_ddsketch_free(NULL);
-	assert_null(sl_ddsketch_new(0, 64, 0));
-	assert_null(sl_ddsketch_new(NAN, 64, 0));
-	assert_null(sl_ddsketch_new(0.01, 65, 0));
-	assert_null(sl_ddsketch_new(0.01, 8, 0));
-	assert_null(sl_ddsketch_new(0.01, 64, 4));
+	assert_int_equal(sketch_ddsketch_add(s, 0, 3), 0);
+	assert_int_equal(sketch_ddsketch_add(s, -0.0, 1), 0);
+	assert_int_equal(sketch_ddsketch_add(s, 0x1p-1074, 1), 0);
+	assert_true(sketch_ddsketch_quantile(s, 0.5) == 0);
+	assert_true(isnan(sketch_ddsketch_quantile(s, -0.1)) &&
+		    isnan(sketch_ddsketch_quantile(s, NAN)));
+	sketch_ddsketch_free(s);
+	sketch_ddsketch_free(was);
+	sketch_ddsketch_free(other);
+	sketch_ddsketch_free(NULL);
+	assert_null(sketch_ddsketch_new(0, 64, 0));
+	assert_null(sketch_ddsketch_new(NAN, 64, 0));
+	assert_null(sketch_ddsketch_new(0.01, 65, 0));
+	assert_null(sketch_ddsketch_new(0.01, 8, 0));
+	assert_null(sketch_ddsketch_new(0.01, 64, 4));
 	assert_int_equal(errno, EINVAL);
 }
 
 static bool taken(const void *data, size_t n)
 {
-	struct sl_ddsketch *s = ddsketch_taken(data, n);
+	struct sketch_ddsketch *s = ddsketch_taken(data, n);
 
-	sl_ddsketch_free(s);
+	sketch_ddsketch_free(s);
 	return s != NULL;
 }
 
 static void more_bins_than_there_are_are_refused(void **state)
 {
-	struct sl_ddsketch *s = sl_ddsketch_new(0.1, 32, 0);
+	struct sketch_ddsketch *s = sketch_ddsketch_new(0.1, 32, 0);
 	uint8_t *buf;
 	size_t n;
 
 	(void)state;
 	for (int i = 0; i < 20; i++)
-		sl_ddsketch_add(s, exp(i * 0.3), 1);
+		sketch_ddsketch_add(s, exp(i * 0.3), 1);
 	buf = ddsketch_saved(s, &n);
 	assert_true(buf[24] == 32 && n > 24 + 20 * 8);
 	buf[24] = 16;
-	sl_wire_seal(buf, n);
+	sketch_wire_seal(buf, n);
 	assert_false(taken(buf, n));
 	free(buf);
-	sl_ddsketch_free(s);
+	sketch_ddsketch_free(s);
 }
 
 static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
 {
 	(void)state;
 	for (unsigned int flags = 0; flags < 4; flags++) {
-		struct sl_ddsketch *s = sl_ddsketch_new(0.1, 16, flags);
+		struct sketch_ddsketch *s = sketch_ddsketch_new(0.1, 16, flags);
 		uint64_t seed = 5;
 		uint8_t *good;
 		size_t n;
 
 		for (int i = 0; i < 40; i++)
-			sl_ddsketch_add(s, (flags & 2 && i & 1 ? -1 : 1) * draw(LATENCY, &seed), 1);
+			sketch_ddsketch_add(s, (flags & 2 && i & 1 ? -1 : 1) * draw(LATENCY, &seed),
+					    1);
 		good = ddsketch_saved(s, &n);
 		exercise_damage(good, n, exercise_ddsketch, taken);
 		free(good);
-		sl_ddsketch_free(s);
+		sketch_ddsketch_free(s);
 	}
 }
 

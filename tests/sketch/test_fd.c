@@ -14,9 +14,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define SL_W	   2
-#define SL_NAME(x) x##_tested
-#define SL_TARGET
+#define SKETCH_W       2
+#define SKETCH_NAME(x) x##_tested
+#define SKETCH_TARGET
 #include "sketch/lanes.h"
 
 #include "sketch/eigen.h"
@@ -84,7 +84,7 @@ static void jacobi(real *a, uint32_t n, real *value)
 			}
 }
 
-/* ---- streams ------------------------------------------------------------------------------------ */
+/* ---- streams ---- */
 
 enum { LOW_RANK, ISOTROPIC, POWER_LAW, DRIFT, SPARSE, ADVERSARIAL, CONSTANT, SCALES, SHAPES };
 
@@ -151,9 +151,9 @@ static void whole_add(struct whole *w, const float *row, real weight)
 }
 
 /* The theorem of fd.h, for a sketch of the rows in w. */
-static void bound_holds(struct sl_fd *fd, const struct whole *w)
+static void bound_holds(struct sketch_fd *fd, const struct whole *w)
 {
-	const uint32_t d = w->d, l = sl_fd_rows(fd);
+	const uint32_t d = w->d, l = sketch_fd_rows(fd);
 	real *left = malloc(sizeof(real) * d * d), *all = malloc(sizeof(real) * d * d);
 	real *value = malloc(sizeof(real) * d), total = 0, tail = 0, slack;
 	float *v = malloc(sizeof(float) * d * l);
@@ -164,20 +164,22 @@ static void bound_holds(struct sl_fd *fd, const struct whole *w)
 	for (uint32_t i = 0; i < d; i++)
 		total += w->cov[i * d + i];
 	slack = 1e-6L * total;
-	sl_fd_compress(fd);
-	assert_true(fabsl(sl_fd_energy(fd) - total) <= slack);
-	rank = sl_fd_basis(fd, l, v);
-	assert_int_equal(rank, sl_fd_rank(fd));
+	sketch_fd_compress(fd);
+	assert_true(fabsl(sketch_fd_energy(fd) - total) <= slack);
+	rank = sketch_fd_basis(fd, l, v);
+	assert_int_equal(rank, sketch_fd_rank(fd));
 	for (uint32_t k = 0; k < rank; k++) {
-		real s2 = (real)sl_fd_sigma(fd, k) * sl_fd_sigma(fd, k);
+		real s2 = (real)sketch_fd_sigma(fd, k) * sketch_fd_sigma(fd, k);
 
-		assert_true(k == 0 || sl_fd_sigma(fd, k) <= sl_fd_sigma(fd, k - 1) * 1.000001);
+		assert_true(k == 0 ||
+			    sketch_fd_sigma(fd, k) <= sketch_fd_sigma(fd, k - 1) * 1.000001);
 		for (uint32_t i = 0; i < d; i++)
 			for (uint32_t j = 0; j < d; j++)
 				left[i * d + j] -= s2 * v[k * d + i] * v[k * d + j];
 		for (uint32_t o = 0; o <= k; o++) {
-			double tolerance = sl_fd_sigma(fd, k) > 1e-3 * sl_fd_sigma(fd, 0) ? 1e-6
-											  : 1e-4;
+			double tolerance = sketch_fd_sigma(fd, k) > 1e-3 * sketch_fd_sigma(fd, 0)
+						   ? 1e-6
+						   : 1e-4;
 			real dot = 0;
 
 			for (uint32_t i = 0; i < d; i++)
@@ -187,12 +189,12 @@ static void bound_holds(struct sl_fd *fd, const struct whole *w)
 	}
 	jacobi(left, d, value);
 	assert_true(value[d - 1] >= -slack);
-	assert_true(value[0] <= sl_fd_shrunk(fd) + slack);
+	assert_true(value[0] <= sketch_fd_shrunk(fd) + slack);
 	jacobi(all, d, value);
 	for (uint32_t k = d; k-- > 0;) {
 		tail += value[k];
 		if (k <= l)
-			assert_true(sl_fd_shrunk(fd) <= tail / (l + 1 - k) + slack);
+			assert_true(sketch_fd_shrunk(fd) <= tail / (l + 1 - k) + slack);
 	}
 	free(left);
 	free(all);
@@ -210,19 +212,19 @@ static void error_is_within_the_papers_bound(void **state)
 	(void)state;
 	for (size_t z = 0; z < sizeof(sizes) / sizeof(*sizes); z++)
 		for (int shape = 0; shape < SHAPES; shape++)
-			for (unsigned int flags = 0; flags <= SL_FD_PLAIN; flags++) {
+			for (unsigned int flags = 0; flags <= SKETCH_FD_PLAIN; flags++) {
 				struct whole w = whole_new(sizes[z].d);
-				struct sl_fd *fd = sl_fd_new(sizes[z].l, sizes[z].d, flags);
+				struct sketch_fd *fd = sketch_fd_new(sizes[z].l, sizes[z].d, flags);
 				float row[64];
 
 				for (uint32_t i = 0; i < 160; i++) {
 					make_row(shape, i, row, sizes[z].d, &seed);
-					assert_int_equal(sl_fd_update(fd, row), 0);
+					assert_int_equal(sketch_fd_update(fd, row), 0);
 					whole_add(&w, row, 1);
 				}
-				assert_int_equal(sl_fd_count(fd), 160);
+				assert_int_equal(sketch_fd_count(fd), 160);
 				bound_holds(fd, &w);
-				sl_fd_free(fd);
+				sketch_fd_free(fd);
 				free(w.cov);
 			}
 }
@@ -230,8 +232,8 @@ static void error_is_within_the_papers_bound(void **state)
 /* Too large for Jacobi: the bound along random directions, the sketch's own and the rows. */
 static void large_ones_are_within_the_bound_too(void **state)
 {
-	enum { L = SL_FD_ROWS_MAX, D = 150, N = 500 };
-	struct sl_fd *fd = sl_fd_new(L, D, SL_FD_FAST);
+	enum { L = SKETCH_FD_ROWS_MAX, D = 150, N = 500 };
+	struct sketch_fd *fd = sketch_fd_new(L, D, SKETCH_FD_FAST);
 	static float row[N][D], v[L * D], x[D];
 	uint64_t seed = 11;
 	uint32_t rank;
@@ -239,10 +241,10 @@ static void large_ones_are_within_the_bound_too(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < N; i++) {
 		make_row(i % 3 ? POWER_LAW : ISOTROPIC, i, row[i], D, &seed);
-		assert_int_equal(sl_fd_update(fd, row[i]), 0);
+		assert_int_equal(sketch_fd_update(fd, row[i]), 0);
 	}
-	sl_fd_compress(fd);
-	rank = sl_fd_basis(fd, L, v);
+	sketch_fd_compress(fd);
+	rank = sketch_fd_basis(fd, L, v);
 	assert_int_equal(rank, L);
 	for (uint32_t t = 0; t < 50; t++) {
 		double size = 0, ax = 0, bx = 0;
@@ -265,12 +267,12 @@ static void large_ones_are_within_the_bound_too(void **state)
 
 			for (uint32_t c = 0; c < D; c++)
 				dot += (double)v[k * D + c] * x[c];
-			bx += sl_fd_sigma(fd, k) * sl_fd_sigma(fd, k) * dot * dot / size;
+			bx += sketch_fd_sigma(fd, k) * sketch_fd_sigma(fd, k) * dot * dot / size;
 		}
-		assert_true(ax - bx >= -1e-6 * sl_fd_energy(fd));
-		assert_true(ax - bx <= sl_fd_shrunk(fd) + 1e-6 * sl_fd_energy(fd));
+		assert_true(ax - bx >= -1e-6 * sketch_fd_energy(fd));
+		assert_true(ax - bx <= sketch_fd_shrunk(fd) + 1e-6 * sketch_fd_energy(fd));
 	}
-	sl_fd_free(fd);
+	sketch_fd_free(fd);
 }
 
 /* In pairs, and those in pairs, as hosts, racks and sites would. */
@@ -281,29 +283,30 @@ static void merged_trees_are_within_the_bound_of_the_whole(void **state)
 	(void)state;
 	for (int shape = 0; shape < SHAPES; shape++) {
 		enum { PARTS = 8, D = 24 };
-		struct sl_fd *fd[PARTS];
+		struct sketch_fd *fd[PARTS];
 		struct whole w = whole_new(D);
 		float row[D];
 
 		for (uint32_t p = 0; p < PARTS; p++) {
-			fd[p] = sl_fd_new(4 + p % 3, D, p & 1);
+			fd[p] = sketch_fd_new(4 + p % 3, D, p & 1);
 			for (uint32_t i = 0; i < 60 + 11 * p; i++) {
 				make_row((shape + (p == 3)) % SHAPES, i, row, D, &seed);
-				assert_int_equal(sl_fd_update(fd[p], row), 0);
+				assert_int_equal(sketch_fd_update(fd[p], row), 0);
 				whole_add(&w, row, 1);
 			}
 		}
 		for (int step = 1; step < PARTS; step *= 2)
 			for (int p = 0; p + step < PARTS; p += 2 * step) {
-				uint64_t rows = sl_fd_count(fd[p]) + sl_fd_count(fd[p + step]);
+				uint64_t rows = sketch_fd_count(fd[p]) +
+						sketch_fd_count(fd[p + step]);
 
-				assert_int_equal(sl_fd_merge(fd[p], fd[p + step]), 0);
-				assert_int_equal(sl_fd_count(fd[p]), rows);
+				assert_int_equal(sketch_fd_merge(fd[p], fd[p + step]), 0);
+				assert_int_equal(sketch_fd_count(fd[p]), rows);
 			}
 		bound_holds(fd[0], &w);
-		assert_int_equal(sl_fd_merge(fd[0], fd[0]), -EINVAL);
+		assert_int_equal(sketch_fd_merge(fd[0], fd[0]), -EINVAL);
 		for (int p = 0; p < PARTS; p++)
-			sl_fd_free(fd[p]);
+			sketch_fd_free(fd[p]);
 		free(w.cov);
 	}
 }
@@ -311,7 +314,7 @@ static void merged_trees_are_within_the_bound_of_the_whole(void **state)
 static void few_directions_are_kept_exactly(void **state)
 {
 	enum { D = 40 };
-	struct sl_fd *fd = sl_fd_new(5, D, SL_FD_FAST);
+	struct sketch_fd *fd = sketch_fd_new(5, D, SKETCH_FD_FAST);
 	float row[D], left[D];
 	uint64_t seed = 3;
 
@@ -324,13 +327,13 @@ static void few_directions_are_kept_exactly(void **state)
 			row[j] = (float)(a * sin(j) + b * cos(3 * j) + c * (j % 4));
 			size += (double)row[j] * row[j];
 		}
-		assert_int_equal(sl_fd_update(fd, row), 0);
+		assert_int_equal(sketch_fd_update(fd, row), 0);
 		if (i > 20)
-			assert_true(sl_fd_residual(fd, 5, row, left) < 1e-5 * sqrt(size));
+			assert_true(sketch_fd_residual(fd, 5, row, left) < 1e-5 * sqrt(size));
 	}
-	sl_fd_compress(fd);
-	assert_true(sl_fd_shrunk(fd) < 1e-6 * sl_fd_energy(fd));
-	sl_fd_free(fd);
+	sketch_fd_compress(fd);
+	assert_true(sketch_fd_shrunk(fd) < 1e-6 * sketch_fd_energy(fd));
+	sketch_fd_free(fd);
 }
 
 static void residual_is_what_the_directions_leave(void **state)
@@ -339,16 +342,16 @@ static void residual_is_what_the_directions_leave(void **state)
 
 	(void)state;
 	for (uint32_t d = 1; d < 40; d++) {
-		struct sl_fd *fd = sl_fd_new(6, d, SL_FD_FAST);
+		struct sketch_fd *fd = sketch_fd_new(6, d, SKETCH_FD_FAST);
 		float row[40], left[40], v[6 * 40];
 
 		make_row(ISOTROPIC, 0, row, d, &seed);
 		for (uint32_t i = 0; i < 40; i++) {
 			make_row(POWER_LAW, i, row, d, &seed);
-			sl_fd_update(fd, row);
+			sketch_fd_update(fd, row);
 		}
 		for (uint32_t k = 0; k <= 7; k++) {
-			uint32_t have = sl_fd_basis(fd, k, v);
+			uint32_t have = sketch_fd_basis(fd, k, v);
 			double want[40], norm = 0, got;
 
 			make_row(ISOTROPIC, k, row, d, &seed);
@@ -364,17 +367,17 @@ static void residual_is_what_the_directions_leave(void **state)
 			}
 			for (uint32_t c = 0; c < d; c++)
 				norm += want[c] * want[c];
-			got = sl_fd_residual(fd, k, row, left);
+			got = sketch_fd_residual(fd, k, row, left);
 			assert_true(fabs(got - sqrt(norm)) < 1e-9 * (1 + sqrt(norm)));
 			for (uint32_t c = 0; c < d; c++)
 				assert_true(fabs(left[c] - want[c]) < 1e-6);
-			assert_true(sl_fd_residual(fd, k, row, NULL) == got);
-			assert_true(sl_fd_residual(fd, k, row, row) == got); /* in place */
+			assert_true(sketch_fd_residual(fd, k, row, NULL) == got);
+			assert_true(sketch_fd_residual(fd, k, row, row) == got); /* in place */
 			assert_memory_equal(row, left, d * sizeof(float));
 			row[d - 1] = NAN;
-			assert_true(isnan(sl_fd_residual(fd, k, row, NULL)));
+			assert_true(isnan(sketch_fd_residual(fd, k, row, NULL)));
 		}
-		sl_fd_free(fd);
+		sketch_fd_free(fd);
 	}
 }
 
@@ -392,24 +395,25 @@ static void all_vector_levels_give_the_same_bits(void **state)
 			size_t bytes = 0;
 			double score = 0;
 
-			for (int level = 0; level < SL_VECTOR_LEVELS; level++) {
-				struct sl_fd *fd = sl_fd_new(sizes[z].l, sizes[z].d, shape & 1);
+			for (int level = 0; level < SKETCH_VECTOR_LEVELS; level++) {
+				struct sketch_fd *fd = sketch_fd_new(sizes[z].l, sizes[z].d,
+								     shape & 1);
 				uint64_t seed = 5;
 				float row[100];
 				double sum = 0;
 				size_t n;
 				void *now;
 
-				if (sl_fd_set_level(fd, level)) {
-					assert_true((int)sl_vector_best() < level);
-					sl_fd_free(fd);
+				if (sketch_fd_set_level(fd, level)) {
+					assert_true((int)sketch_vector_best() < level);
+					sketch_fd_free(fd);
 					continue;
 				}
 				levels += level > 0;
 				for (uint32_t i = 0; i < 300; i++) {
 					make_row(shape, i, row, sizes[z].d, &seed);
-					assert_int_equal(sl_fd_update(fd, row), 0);
-					sum += sl_fd_residual(fd, 1 + i % sizes[z].l, row, row);
+					assert_int_equal(sketch_fd_update(fd, row), 0);
+					sum += sketch_fd_residual(fd, 1 + i % sizes[z].l, row, row);
 					sum += row[i % sizes[z].d];
 				}
 				now = fd_saved(fd, &n);
@@ -423,7 +427,7 @@ static void all_vector_levels_give_the_same_bits(void **state)
 					bytes = n;
 					score = sum;
 				}
-				sl_fd_free(fd);
+				sketch_fd_free(fd);
 			}
 			free(first);
 		}
@@ -434,7 +438,7 @@ static void all_vector_levels_give_the_same_bits(void **state)
 static void rows_without_numbers_change_nothing(void **state)
 {
 	const float bad[] = {NAN, -NAN, INFINITY, -INFINITY, 1.01e18f, -3e38f};
-	struct sl_fd *fd = sl_fd_new(4, 19, SL_FD_FAST);
+	struct sketch_fd *fd = sketch_fd_new(4, 19, SKETCH_FD_FAST);
 	uint64_t seed = 6;
 	float row[19];
 	size_t before, after;
@@ -445,17 +449,17 @@ static void rows_without_numbers_change_nothing(void **state)
 
 		make_row(ISOTROPIC, i, row, 19, &seed);
 		row[i % 19] = bad[i % 6];
-		assert_int_equal(sl_fd_update(fd, row), -EINVAL);
+		assert_int_equal(sketch_fd_update(fd, row), -EINVAL);
 		is = fd_saved(fd, &after);
 		assert_int_equal(before, after);
 		assert_memory_equal(was, is, after);
 		row[i % 19] = i & 1 ? 1e18f : -1e18f; /* the largest that is taken */
-		assert_int_equal(sl_fd_update(fd, row), 0);
+		assert_int_equal(sketch_fd_update(fd, row), 0);
 		free(was);
 		free(is);
 	}
-	assert_true(isfinite(sl_fd_sigma(fd, 0)) && isfinite(sl_fd_shrunk(fd)));
-	sl_fd_free(fd);
+	assert_true(isfinite(sketch_fd_sigma(fd, 0)) && isfinite(sketch_fd_shrunk(fd)));
+	sketch_fd_free(fd);
 }
 
 static void what_is_saved_goes_on_as_if_it_had_not_been(void **state)
@@ -465,25 +469,25 @@ static void what_is_saved_goes_on_as_if_it_had_not_been(void **state)
 	(void)state;
 	for (int shape = 0; shape < SHAPES; shape++)
 		for (uint32_t rows = 0; rows < 40; rows += 3) {
-			struct sl_fd *a = sl_fd_new(5, 21, shape & 1), *b = NULL;
+			struct sketch_fd *a = sketch_fd_new(5, 21, shape & 1), *b = NULL;
 			float row[21];
 			size_t na, nb;
 			void *sa, *sb;
 
 			for (uint32_t i = 0; i < rows; i++) {
 				make_row(shape, i, row, 21, &seed);
-				sl_fd_update(a, row);
+				sketch_fd_update(a, row);
 			}
-			sl_fd_decay(a, 0.7);
+			sketch_fd_decay(a, 0.7);
 			sa = fd_saved(a, &na);
-			assert_int_equal(sl_fd_load(&b, sa, na), 0);
-			assert_int_equal(sl_fd_rows(b), 5);
-			assert_int_equal(sl_fd_dims(b), 21);
+			assert_int_equal(sketch_fd_load(&b, sa, na), 0);
+			assert_int_equal(sketch_fd_rows(b), 5);
+			assert_int_equal(sketch_fd_dims(b), 21);
 			free(sa);
 			for (uint32_t i = 0; i < 17; i++) {
 				make_row(shape, i, row, 21, &seed);
-				sl_fd_update(a, row);
-				sl_fd_update(b, row);
+				sketch_fd_update(a, row);
+				sketch_fd_update(b, row);
 			}
 			sa = fd_saved(a, &na);
 			sb = fd_saved(b, &nb);
@@ -491,22 +495,22 @@ static void what_is_saved_goes_on_as_if_it_had_not_been(void **state)
 			assert_memory_equal(sa, sb, na);
 			free(sa);
 			free(sb);
-			sl_fd_free(a);
-			sl_fd_free(b);
+			sketch_fd_free(a);
+			sketch_fd_free(b);
 		}
 }
 
 static bool taken(const void *data, size_t n)
 {
-	struct sl_fd *fd = fd_taken(data, n);
+	struct sketch_fd *fd = fd_taken(data, n);
 
-	sl_fd_free(fd);
+	sketch_fd_free(fd);
 	return fd != NULL;
 }
 
 static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
 {
-	struct sl_fd *fd = sl_fd_new(3, 5, SL_FD_FAST);
+	struct sketch_fd *fd = sketch_fd_new(3, 5, SKETCH_FD_FAST);
 	uint64_t seed = 8;
 	uint8_t *good;
 	float row[5];
@@ -515,25 +519,25 @@ static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 11; i++) {
 		make_row(ISOTROPIC, i, row, 5, &seed);
-		sl_fd_update(fd, row);
+		sketch_fd_update(fd, row);
 	}
 	good = fd_saved(fd, &n);
 	exercise_damage(good, n, exercise_fd, taken);
 	free(good);
-	sl_fd_free(fd);
-	sl_fd_free(NULL);
-	assert_null(sl_fd_new(0, 5, 0));
-	assert_null(sl_fd_new(SL_FD_ROWS_MAX + 1, 5, 0));
-	assert_null(sl_fd_new(3, 0, 0));
-	assert_null(sl_fd_new(3, SL_FD_DIMS_MAX + 1, 0));
-	assert_null(sl_fd_new(3, 5, 2));
+	sketch_fd_free(fd);
+	sketch_fd_free(NULL);
+	assert_null(sketch_fd_new(0, 5, 0));
+	assert_null(sketch_fd_new(SKETCH_FD_ROWS_MAX + 1, 5, 0));
+	assert_null(sketch_fd_new(3, 0, 0));
+	assert_null(sketch_fd_new(3, SKETCH_FD_DIMS_MAX + 1, 0));
+	assert_null(sketch_fd_new(3, 5, 2));
 	assert_int_equal(errno, EINVAL);
 }
 
 /* A forged model whose directions are none would score whatever its maker wants. */
 static void directions_have_to_be_at_right_angles(void **state)
 {
-	struct sl_fd *fd = sl_fd_new(2, 4, SL_FD_FAST), *got = NULL;
+	struct sketch_fd *fd = sketch_fd_new(2, 4, SKETCH_FD_FAST), *got = NULL;
 	const float rows[4][4] = {{3, 0, 0, 0}, {0, 2, 0, 0}, {3, 0, 0, 0}, {0, 2, 0, 0}};
 	const float half = 0.5f, one = 1;
 	uint8_t *buf;
@@ -541,83 +545,85 @@ static void directions_have_to_be_at_right_angles(void **state)
 
 	(void)state;
 	for (int i = 0; i < 4; i++)
-		sl_fd_update(fd, rows[i]);
+		sketch_fd_update(fd, rows[i]);
 	buf = fd_saved(fd, &n);
-	assert_int_equal(sl_fd_rank(fd), 2);
+	assert_int_equal(sketch_fd_rank(fd), 2);
 	/* Behind the last weight: (0, +-1, 0, 0), then the checksum. */
 	memcpy(buf + n - 8 - 16 + 4, &half, 4); /* not of length 1 */
-	sl_wire_seal(buf, n);
-	assert_int_equal(sl_fd_load(&got, buf, n), -EINVAL);
+	sketch_wire_seal(buf, n);
+	assert_int_equal(sketch_fd_load(&got, buf, n), -EINVAL);
 	memcpy(buf + n - 8 - 16, &one, 4); /* the first one again */
 	memset(buf + n - 8 - 12, 0, 4);
-	sl_wire_seal(buf, n);
-	assert_int_equal(sl_fd_load(&got, buf, n), -EINVAL);
+	sketch_wire_seal(buf, n);
+	assert_int_equal(sketch_fd_load(&got, buf, n), -EINVAL);
 	memset(buf + n - 8 - 16, 0, 8);
 	memcpy(buf + n - 8 - 8, &one, 4); /* another one */
-	sl_wire_seal(buf, n);
-	assert_int_equal(sl_fd_load(&got, buf, n), 0);
-	sl_fd_free(got);
+	sketch_wire_seal(buf, n);
+	assert_int_equal(sketch_fd_load(&got, buf, n), 0);
+	sketch_fd_free(got);
 	free(buf);
-	sl_fd_free(fd);
+	sketch_fd_free(fd);
 }
 
-/* Weights at the ends of what is taken: forged ones that grow by merging, own ones that fade away. */
+/* Weights at the ends of what is taken: forged ones that grow by merging, own ones that fade away.
+ */
 static void the_heaviest_and_the_faintest_can_be_saved_too(void **state)
 {
 	/* Within the frame: 5 u32, count, shrunk, energy, then the first weight. */
 	enum { ENERGY = 16 + 5 * 4 + 8 + 8, WEIGHT = ENERGY + 8 };
-	struct sl_fd *fd = sl_fd_new(2, 4, SL_FD_FAST), *heavy = NULL;
-	const float row[4] = {SL_FD_LIMIT, 1, 2, 3};
+	struct sketch_fd *fd = sketch_fd_new(2, 4, SKETCH_FD_FAST), *heavy = NULL;
+	const float row[4] = {SKETCH_FD_LIMIT, 1, 2, 3};
 	const double weight = 1e60, energy = weight * weight;
 	uint8_t *buf;
 	size_t n;
 
 	(void)state;
-	sl_fd_update(fd, row); /* one row, not yet factorised: its weight is free */
+	sketch_fd_update(fd, row); /* one row, not yet factorised: its weight is free */
 	buf = fd_saved(fd, &n);
 	memcpy(buf + WEIGHT, &weight, 8);
 	memcpy(buf + ENERGY, &energy, 8);
-	sl_wire_seal(buf, n);
-	assert_int_equal(sl_fd_load(&heavy, buf, n), 0);
+	sketch_wire_seal(buf, n);
+	assert_int_equal(sketch_fd_load(&heavy, buf, n), 0);
 	exercise_fd(buf, n);
 	for (int i = 0; i < 3; i++) {
-		struct sl_fd *twin = fd_copy(heavy);
+		struct sketch_fd *twin = fd_copy(heavy);
 
-		assert_int_equal(sl_fd_merge(heavy, twin), 0);
-		assert_int_equal(sl_fd_rank(heavy), 1);
-		assert_true(sl_fd_sigma(heavy, 0) <= weight && sl_fd_energy(heavy) <= energy);
-		sl_fd_free(twin);
+		assert_int_equal(sketch_fd_merge(heavy, twin), 0);
+		assert_int_equal(sketch_fd_rank(heavy), 1);
+		assert_true(sketch_fd_sigma(heavy, 0) <= weight &&
+			    sketch_fd_energy(heavy) <= energy);
+		sketch_fd_free(twin);
 	}
 	free(buf);
-	sl_fd_free(heavy);
+	sketch_fd_free(heavy);
 
-	sl_fd_compress(fd);
+	sketch_fd_compress(fd);
 	for (int i = 0; i < 200; i++) {
-		sl_fd_decay(fd, 1e-3);
-		sl_fd_free(fd_copy(fd));
+		sketch_fd_decay(fd, 1e-3);
+		sketch_fd_free(fd_copy(fd));
 	}
-	assert_true(sl_fd_sigma(fd, 0) == 0);
-	sl_fd_free(fd);
+	assert_true(sketch_fd_sigma(fd, 0) == 0);
+	sketch_fd_free(fd);
 }
 
 static void what_is_dropped_for_weakness_is_in_the_bound(void **state)
 {
-	struct sl_fd *fd = sl_fd_new(4, 4, SL_FD_FAST);
+	struct sketch_fd *fd = sketch_fd_new(4, 4, SKETCH_FD_FAST);
 	const float strong[4] = {1, 0, 0, 0}, weak[4] = {0, 1e-7f, 0, 0};
 
 	(void)state;
-	sl_fd_update(fd, strong);
-	sl_fd_update(fd, weak);
-	sl_fd_compress(fd);
-	assert_int_equal(sl_fd_rank(fd), 1);
-	assert_true(sl_fd_shrunk(fd) > 0.99e-14 && sl_fd_shrunk(fd) < 1.01e-14);
-	sl_fd_free(fd);
+	sketch_fd_update(fd, strong);
+	sketch_fd_update(fd, weak);
+	sketch_fd_compress(fd);
+	assert_int_equal(sketch_fd_rank(fd), 1);
+	assert_true(sketch_fd_shrunk(fd) > 0.99e-14 && sketch_fd_shrunk(fd) < 1.01e-14);
+	sketch_fd_free(fd);
 }
 
 static void forgetting_weighs_rows_as_said(void **state)
 {
 	enum { D = 18 };
-	struct sl_fd *fd = sl_fd_new(5, D, SL_FD_FAST);
+	struct sketch_fd *fd = sketch_fd_new(5, D, SKETCH_FD_FAST);
 	struct whole w = whole_new(D);
 	uint64_t seed = 9;
 	float row[D];
@@ -626,41 +632,43 @@ static void forgetting_weighs_rows_as_said(void **state)
 	for (uint32_t i = 0; i < 400; i++) {
 		make_row(i < 200 ? LOW_RANK : DRIFT, i, row, D, &seed);
 		if (i % 3 == 0) {
-			assert_int_equal(sl_fd_decay(fd, 0.97), 0);
+			assert_int_equal(sketch_fd_decay(fd, 0.97), 0);
 			for (uint32_t c = 0; c < D * D; c++)
 				w.cov[c] *= 0.97L * 0.97L;
 		}
-		sl_fd_update(fd, row);
+		sketch_fd_update(fd, row);
 		whole_add(&w, row, 1);
 	}
 	bound_holds(fd, &w);
-	assert_int_equal(sl_fd_decay(fd, 0), -EINVAL);
-	assert_int_equal(sl_fd_decay(fd, 1.01), -EINVAL);
-	assert_int_equal(sl_fd_decay(fd, NAN), -EINVAL);
+	assert_int_equal(sketch_fd_decay(fd, 0), -EINVAL);
+	assert_int_equal(sketch_fd_decay(fd, 1.01), -EINVAL);
+	assert_int_equal(sketch_fd_decay(fd, NAN), -EINVAL);
 	/* Down to nothing and on: no NaN comes of it. */
 	for (int i = 0; i < 400; i++) {
-		sl_fd_decay(fd, 1e-3);
-		sl_fd_compress(fd);
+		sketch_fd_decay(fd, 1e-3);
+		sketch_fd_compress(fd);
 		if (i % 50 == 0)
-			sl_fd_update(fd, row);
+			sketch_fd_update(fd, row);
 	}
 	for (uint32_t i = 0; i < 20; i++)
-		sl_fd_update(fd, row);
-	sl_fd_compress(fd);
-	assert_int_equal(sl_fd_rank(fd), 1);
-	assert_true(sl_fd_residual(fd, 1, row, NULL) < 1e-5);
-	sl_fd_clear(fd);
-	assert_true(sl_fd_rank(fd) == 0 && sl_fd_energy(fd) == 0 && sl_fd_count(fd) == 0);
-	sl_fd_free(fd);
+		sketch_fd_update(fd, row);
+	sketch_fd_compress(fd);
+	assert_int_equal(sketch_fd_rank(fd), 1);
+	assert_true(sketch_fd_residual(fd, 1, row, NULL) < 1e-5);
+	sketch_fd_clear(fd);
+	assert_true(sketch_fd_rank(fd) == 0 && sketch_fd_energy(fd) == 0 &&
+		    sketch_fd_count(fd) == 0);
+	sketch_fd_free(fd);
 	free(w.cov);
 }
 
-/* ---- the eigenvalue solver ---------------------------------------------------------------------- */
+/* ---- the eigenvalue solver ---- */
 
 static void solved(const double *gram, uint32_t n)
 {
-	const size_t s = SL_EIGEN_STRIDE(n);
-	double *a = calloc(n * s, sizeof(*a)), *work = malloc(sizeof(double) * SL_EIGEN_WORK(n));
+	const size_t s = SKETCH_EIGEN_STRIDE(n);
+	double *a = calloc(n * s, sizeof(*a)),
+	       *work = malloc(sizeof(double) * SKETCH_EIGEN_WORK(n));
 	double *w = malloc(sizeof(double) * s), tolerance;
 	real *exact = malloc(sizeof(real) * n * n), *value = malloc(sizeof(real) * n);
 
@@ -669,7 +677,7 @@ static void solved(const double *gram, uint32_t n)
 			a[i * s + j] = gram[i * n + j];
 			exact[i * n + j] = gram[i * n + j];
 		}
-	sl_eigen_tested(a, w, n, work);
+	sketch_eigen_tested(a, w, n, work);
 	jacobi(exact, n, value);
 	tolerance = 8.0 * n * DBL_EPSILON * (double)value[0];
 	for (uint32_t i = 0; i < n; i++) {

@@ -24,22 +24,22 @@ static void error_is_as_stated_at_any_number_of_keys(void **state)
 		double sum[COUNTS] = {0}, square[COUNTS] = {0}, error = 0;
 
 		for (uint64_t seed = 0; seed < SEEDS; seed++) {
-			struct sl_hll *s = sl_hll_new(p, seed);
+			struct sketch_hll *s = sketch_hll_new(p, seed);
 			uint32_t n = 0;
 
-			error = sl_hll_error(s);
-			assert_true(sl_hll_estimate(s) == 0);
+			error = sketch_hll_error(s);
+			assert_true(sketch_hll_estimate(s) == 0);
 			for (int c = 0; c < COUNTS; c++) {
 				double off;
 
 				/* Dense numbers: the mixer has to spread them. */
 				for (; n < counts[c]; n++)
-					sl_hll_add_u64(s, n << 8);
-				off = sl_hll_estimate(s) / n - 1;
+					sketch_hll_add_u64(s, n << 8);
+				off = sketch_hll_estimate(s) / n - 1;
 				sum[c] += off;
 				square[c] += off * off;
 			}
-			sl_hll_free(s);
+			sketch_hll_free(s);
 		}
 		for (int c = 0; c < COUNTS; c++) {
 			assert_true(sqrt(square[c] / SEEDS) <= error * (1 + 4 / sqrt(2.0 * SEEDS)));
@@ -50,7 +50,7 @@ static void error_is_as_stated_at_any_number_of_keys(void **state)
 
 static void numbers_and_their_bytes_are_one_key(void **state)
 {
-	struct sl_hll *a = sl_hll_new(12, 7), *b = sl_hll_new(12, 7);
+	struct sketch_hll *a = sketch_hll_new(12, 7), *b = sketch_hll_new(12, 7);
 
 	(void)state;
 	for (uint64_t i = 0; i < 1000; i++) {
@@ -59,12 +59,12 @@ static void numbers_and_their_bytes_are_one_key(void **state)
 
 		for (int j = 0; j < 8; j++)
 			bytes[j] = (uint8_t)(key >> 8 * j);
-		sl_hll_add_u64(a, key);
-		sl_hll_add(b, bytes, 8);
+		sketch_hll_add_u64(a, key);
+		sketch_hll_add(b, bytes, 8);
 	}
 	assert_true(hll_same(a, b));
-	sl_hll_free(a);
-	sl_hll_free(b);
+	sketch_hll_free(a);
+	sketch_hll_free(b);
 }
 
 static void merged_in_any_tree_is_the_union_bit_for_bit(void **state)
@@ -72,78 +72,79 @@ static void merged_in_any_tree_is_the_union_bit_for_bit(void **state)
 	uint64_t seed = 1;
 
 	(void)state;
-	for (uint32_t p = SL_HLL_MIN; p <= 14; p++) {
+	for (uint32_t p = SKETCH_HLL_MIN; p <= 14; p++) {
 		enum { PARTS = 8 };
-		struct sl_hll *part[PARTS], *whole = sl_hll_new(p, 3);
+		struct sketch_hll *part[PARTS], *whole = sketch_hll_new(p, 3);
 
 		for (int i = 0; i < PARTS; i++)
-			part[i] = sl_hll_new(p, 3);
+			part[i] = sketch_hll_new(p, 3);
 		for (int i = 0; i < 3000; i++) {
 			char name[32];
 			int n = snprintf(name, sizeof(name), "pod-%u",
 					 (unsigned)(rnd(&seed) % 2000));
 
-			sl_hll_add(whole, name, (size_t)n);
+			sketch_hll_add(whole, name, (size_t)n);
 			for (int times = 0; times < 2; times++)
-				sl_hll_add(part[rnd(&seed) % PARTS], name, (size_t)n);
+				sketch_hll_add(part[rnd(&seed) % PARTS], name, (size_t)n);
 		}
 		for (int left = PARTS; left > 1; left--)
-			assert_int_equal(sl_hll_merge(part[rnd(&seed) % (uint64_t)(left - 1)],
-						      part[left - 1]),
+			assert_int_equal(sketch_hll_merge(part[rnd(&seed) % (uint64_t)(left - 1)],
+							  part[left - 1]),
 					 0);
 		assert_true(hll_same(part[0], whole));
-		assert_int_equal(sl_hll_merge(whole, whole), 0);
+		assert_int_equal(sketch_hll_merge(whole, whole), 0);
 		assert_true(hll_same(part[0], whole));
 		for (int i = 0; i < PARTS; i++)
-			sl_hll_free(part[i]);
-		sl_hll_free(whole);
+			sketch_hll_free(part[i]);
+		sketch_hll_free(whole);
 	}
 }
 
 static void others_are_not_merged(void **state)
 {
-	struct sl_hll *a = sl_hll_new(8, 1), *b = sl_hll_new(9, 1), *c = sl_hll_new(8, 2);
+	struct sketch_hll *a = sketch_hll_new(8, 1), *b = sketch_hll_new(9, 1),
+			  *c = sketch_hll_new(8, 2);
 
 	(void)state;
-	assert_int_equal(sl_hll_merge(a, b), -EINVAL);
-	assert_int_equal(sl_hll_merge(a, c), -EINVAL);
-	sl_hll_free(a);
-	sl_hll_free(b);
-	sl_hll_free(c);
-	sl_hll_free(NULL);
-	assert_null(sl_hll_new(SL_HLL_MIN - 1, 0));
-	assert_null(sl_hll_new(SL_HLL_MAX + 1, 0));
+	assert_int_equal(sketch_hll_merge(a, b), -EINVAL);
+	assert_int_equal(sketch_hll_merge(a, c), -EINVAL);
+	sketch_hll_free(a);
+	sketch_hll_free(b);
+	sketch_hll_free(c);
+	sketch_hll_free(NULL);
+	assert_null(sketch_hll_new(SKETCH_HLL_MIN - 1, 0));
+	assert_null(sketch_hll_new(SKETCH_HLL_MAX + 1, 0));
 	assert_int_equal(errno, EINVAL);
 }
 
 static bool taken(const void *data, size_t n)
 {
-	struct sl_hll *s = hll_taken(data, n);
+	struct sketch_hll *s = hll_taken(data, n);
 
-	sl_hll_free(s);
+	sketch_hll_free(s);
 	return s != NULL;
 }
 
 static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
 {
-	struct sl_hll *s = sl_hll_new(5, 1);
+	struct sketch_hll *s = sketch_hll_new(5, 1);
 	uint8_t *good, *full;
 	size_t n;
 
 	(void)state;
 	for (uint64_t i = 0; i < 100; i++)
-		sl_hll_add_u64(s, i);
+		sketch_hll_add_u64(s, i);
 	good = hll_saved(s, &n);
 	exercise_damage(good, n, exercise_hll, taken);
-	sl_hll_free(s);
+	sketch_hll_free(s);
 	/* Every register as high as it can be, and one higher. */
 	full = good + n - 8 - 32;
 	memset(full, 64 - 5 + 1, 32);
-	sl_wire_seal(good, n);
+	sketch_wire_seal(good, n);
 	assert_true(taken(good, n));
 	exercise_hll(good, n);
 	full[17]++;
-	sl_wire_seal(good, n);
+	sketch_wire_seal(good, n);
 	assert_false(taken(good, n));
 	free(good);
 }

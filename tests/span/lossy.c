@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * lossy SOCKET burst TRACES          a ring that holds 512 lines, and far more written to it at once:
- *                                    30 quick roots, and when SIGUSR1 comes, TRACES that
- *                                    take a second, with two children each, of two lines a span
+ * lossy SOCKET burst TRACES          a ring that holds 512 lines, and far more written to it at
+ *                                    once: 30 quick roots, and when SIGUSR1 comes, TRACES that take
+ *                                    a second, with two children each, of two lines a span
  * lossy SOCKET child NAME TRACEPARENT  a pod of that name, with one span of that trace
  * lossy SOCKET root                  a root that ends, and fails, when SIGUSR1 comes
  * lossy SOCKET liar                  a head that claims more spans than it has lines
@@ -73,7 +73,7 @@ static int lie(void)
 	}
 	if (fd == 64)
 		return -1;
-	head = (uint64_t *)(r.map + sl_span_head_at(&r.info, 1));
+	head = (uint64_t *)(r.map + region_span_head_at(&r.info, 1));
 	head[SL_SPAN_HEAD_LINES] = 1ull << 40;
 	head[SL_SPAN_HEAD_SPANS] = 1ull << 60;
 	head[7] = sl_line_check(head);

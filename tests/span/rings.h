@@ -52,7 +52,7 @@ static inline void make_span(const struct made *m, uint64_t x)
 }
 
 /* True if every word of it is what make_span() put there. */
-static inline bool span_is_made(const struct sl_span_data *d)
+static inline bool span_is_made(const struct region_span_data *d)
 {
 	uint64_t x, text[6] = {0};
 
@@ -77,26 +77,27 @@ typedef void (*copy_fn)(uint64_t *to, const uint64_t *from, size_t words);
 
 static inline void copy_in_order(uint64_t *to, const uint64_t *from, size_t words)
 {
-	sl_copy_words(to, from, words);
+	region_copy_words(to, from, words);
 }
 
 /* What became of the places of a ring. */
 struct ring_tally {
-	struct sl_span_head head;
+	struct region_span_head head;
 	bool head_settled;
 	uint64_t good, early, late, unsettled, lies, first_inside;
 };
 
-typedef void (*span_fn)(const struct sl_span_data *d, uint64_t number, uint32_t lines, void *arg);
+typedef void (*span_fn)(const struct region_span_data *d, uint64_t number, uint32_t lines,
+			void *arg);
 
 static inline bool ring_head(const struct reader *r, uint32_t ring, copy_fn copy,
-			     struct sl_span_head *head)
+			     struct region_span_head *head)
 {
 	uint64_t line[8];
 
 	for (int i = 0; i < 1000; i++) {
-		copy(line, (const uint64_t *)(r->map + sl_span_head_at(&r->info, ring)), 8);
-		if (!sl_span_head_parse(line, head))
+		copy(line, (const uint64_t *)(r->map + region_span_head_at(&r->info, ring)), 8);
+		if (!region_span_head_parse(line, head))
 			return true;
 	}
 	return false;
@@ -108,7 +109,7 @@ static inline struct ring_tally ring_read(const struct reader *r, uint32_t ring,
 {
 	uint32_t size = r->info.span_lines, n;
 	struct ring_tally t = {0};
-	struct sl_span_data *d = malloc(sizeof(*d));
+	struct region_span_data *d = malloc(sizeof(*d));
 	uint64_t(*lines)[8] = malloc((size_t)size * 64);
 	uint64_t first;
 
@@ -116,29 +117,29 @@ static inline struct ring_tally ring_read(const struct reader *r, uint32_t ring,
 	first = t.head.lines > size ? t.head.lines - size : 0;
 	for (uint64_t i = first; i < t.head.lines; i++)
 		copy(lines[i - first],
-		     (const uint64_t *)(r->map + sl_span_line_at(&r->info, ring, i)), 8);
+		     (const uint64_t *)(r->map + region_span_line_at(&r->info, ring, i)), 8);
 	for (uint64_t i = first; i < t.head.lines; i += n) {
-		switch (sl_span_parse((const uint64_t(*)[8])lines + (i - first),
-				      (uint32_t)(t.head.lines - i), i, d, &n)) {
-		case SL_SPAN_LINE_GOOD:
+		switch (region_span_parse((const uint64_t(*)[8])lines + (i - first),
+					  (uint32_t)(t.head.lines - i), i, d, &n)) {
+		case REGION_SPAN_LINE_GOOD:
 			t.good++;
 			if (fn)
 				fn(d, i, n, arg);
 			break;
-		case SL_SPAN_LINE_EARLY:
+		case REGION_SPAN_LINE_EARLY:
 			t.early++;
 			break;
-		case SL_SPAN_LINE_LATE:
+		case REGION_SPAN_LINE_LATE:
 			t.late++;
 			break;
-		case SL_SPAN_LINE_INSIDE:
+		case REGION_SPAN_LINE_INSIDE:
 			t.first_inside++;
 			break;
-		case SL_SPAN_LINE_UNSETTLED:
-		case SL_SPAN_LINE_SHORT:
+		case REGION_SPAN_LINE_UNSETTLED:
+		case REGION_SPAN_LINE_SHORT:
 			t.unsettled++;
 			break;
-		case SL_SPAN_LINE_LIE:
+		case REGION_SPAN_LINE_LIE:
 			t.lies++;
 			break;
 		}

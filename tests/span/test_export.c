@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A kept trace is handed to the sender pod by pod, each span once, with work that grows as it does. */
+/* A kept trace is handed to the sender pod by pod, each span once, with work that grows as it does.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,14 +21,14 @@ static struct {
 	bool again, certain;
 } got;
 
-bool sl_otlp_certain(const struct sl_otlp *o)
+bool export_otlp_certain(const struct export_otlp *o)
 {
 	(void)o;
 	return got.certain;
 }
 
-void sl_otlp_spans(struct sl_otlp *o, const struct sl_otlp_attr *resource, size_t resource_count,
-		   const struct sl_otlp_span *spans, size_t n)
+void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *resource,
+		       size_t resource_count, const struct export_otlp_span *spans, size_t n)
 {
 	(void)o;
 	got.calls++;
@@ -44,15 +45,15 @@ void sl_otlp_spans(struct sl_otlp *o, const struct sl_otlp_attr *resource, size_
 	}
 }
 
-static struct sl_trace_span *make(size_t n, uint64_t pods, struct sl_trace_attr *attr)
+static struct collect_trace_span *make(size_t n, uint64_t pods, struct collect_trace_attr *attr)
 {
-	struct sl_trace_span *s = calloc(n, sizeof(*s));
+	struct collect_trace_span *s = calloc(n, sizeof(*s));
 
 	assert_non_null(s);
 	for (size_t i = 0; i < n; i++) {
-		attr[i] = (struct sl_trace_attr){
+		attr[i] = (struct collect_trace_attr){
 			.key = "value", .type = SL_SPAN_TYPE_I64, .i64 = (int64_t)i * 10};
-		s[i] = (struct sl_trace_span){
+		s[i] = (struct collect_trace_span){
 			.next = i + 1 < n ? &s[i + 1] : NULL,
 			.instance = 1 + i % pods,
 			.span_id = 100 + i,
@@ -69,15 +70,15 @@ static struct sl_trace_span *make(size_t n, uint64_t pods, struct sl_trace_attr 
 
 static void spans_go_out_by_pod_in_their_order_and_each_once(void **state)
 {
-	struct sl_trace_attr attr[7];
-	struct sl_trace_span *s = make(7, 3, attr);
-	struct sl_trace t = {.trace_lo = 1, .first = s, .start_ns = 5};
+	struct collect_trace_attr attr[7];
+	struct collect_trace_span *s = make(7, 3, attr);
+	struct collect_trace t = {.trace_lo = 1, .first = s, .start_ns = 5};
 	static const uint64_t order[] = {100, 103, 106, 101, 102, 105};
 
 	(void)state;
 	memset(&got, 0, sizeof(got));
 	s[4].sent = true; /* 104 */
-	assert_true(trace_export(NULL, &t, 6));
+	assert_true(collect_trace_export(NULL, &t, 6));
 	assert_int_equal(got.calls, 3);
 	assert_int_equal(got.spans, 6);
 	assert_true(got.again); /* it began before us */
@@ -89,10 +90,10 @@ static void spans_go_out_by_pod_in_their_order_and_each_once(void **state)
 	for (int i = 0; i < 7; i++)
 		s[i].sent = true;
 	got.certain = true;
-	assert_true(trace_export(NULL, &t, 6));
+	assert_true(collect_trace_export(NULL, &t, 6));
 	assert_int_equal(got.calls, 3);
 	s[0].sent = false;
-	assert_true(trace_export(NULL, &t, 6));
+	assert_true(collect_trace_export(NULL, &t, 6));
 	assert_int_equal(got.spans, 7);
 	assert_false(got.again);
 	free(s);
@@ -102,13 +103,13 @@ static void spans_go_out_by_pod_in_their_order_and_each_once(void **state)
 static void a_trace_of_many_pods_is_no_more_work_than_its_spans(void **state)
 {
 	size_t n = 500000;
-	struct sl_trace_attr *attr = calloc(n, sizeof(*attr));
-	struct sl_trace_span *s = make(n, n, attr);
-	struct sl_trace t = {.trace_lo = 1, .first = s};
+	struct collect_trace_attr *attr = calloc(n, sizeof(*attr));
+	struct collect_trace_span *s = make(n, n, attr);
+	struct collect_trace t = {.trace_lo = 1, .first = s};
 
 	(void)state;
 	memset(&got, 0, sizeof(got));
-	assert_true(trace_export(NULL, &t, 0));
+	assert_true(collect_trace_export(NULL, &t, 0));
 	assert_int_equal(got.calls, n);
 	assert_int_equal(got.spans, n);
 	free(s);

@@ -20,16 +20,16 @@
 /* The spans of all rings, as they lie there. */
 struct seen {
 	struct reader r;
-	struct sl_span_data spans[1200];
+	struct region_span_data spans[1200];
 	uint64_t number[1200];
 	uint32_t lines[1200], ring[1200], count, now;
 	struct ring_tally ring_tally[4];
 };
 
-static void see_span(const struct sl_span_data *d, uint64_t number, uint32_t lines, void *arg)
+static void see_span(const struct region_span_data *d, uint64_t number, uint32_t lines, void *arg)
 {
 	struct seen *s = arg;
-	struct sl_span_data *to = &s->spans[s->count];
+	struct region_span_data *to = &s->spans[s->count];
 
 	assert_true(s->count < 1200);
 	*to = *d;
@@ -48,8 +48,8 @@ static struct seen *see(int fd)
 	static struct seen s;
 
 	memset(&s, 0, sizeof(s));
-	assert_int_equal(reader_open(&s.r, fd), SL_FAULT_NONE);
-	assert_int_equal(reader_round(&s.r), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&s.r, fd), REGION_FAULT_NONE);
+	assert_int_equal(reader_round(&s.r), REGION_FAULT_NONE);
 	for (s.now = 0; s.r.info.spans && s.now < s.r.hot.stripes_used; s.now++) {
 		s.ring_tally[s.now] = ring_read(&s.r, s.now, copy_in_order, see_span, &s);
 		assert_true(s.ring_tally[s.now].head_settled);
@@ -60,15 +60,15 @@ static struct seen *see(int fd)
 	return &s;
 }
 
-static const struct sl_span_attr *attr(const struct seen *s, uint32_t span, const char *key)
+static const struct region_span_attr *attr(const struct seen *s, uint32_t span, const char *key)
 {
 	for (uint32_t i = 0; i < s->spans[span].attr_count; i++)
-		if (!strcmp(sl_schema_string(&s->r.schema, s->spans[span].attrs[i].key), key))
+		if (!strcmp(region_schema_string(&s->r.schema, s->spans[span].attrs[i].key), key))
 			return &s->spans[span].attrs[i];
 	return NULL;
 }
 
-/* ---- trace context ------------------------------------------------------------------------------- */
+/* ---- trace context ---- */
 
 static void traceparent_is_read_and_written_as_the_specification_says(void **state)
 {
@@ -129,7 +129,7 @@ static void traceparent_is_read_and_written_as_the_specification_says(void **sta
 	assert_int_equal(sl_traceparent_format(NULL, text), 0);
 }
 
-/* ---- a span -------------------------------------------------------------------------------------- */
+/* ---- a span ---- */
 
 static void a_span_reads_as_written(void **state)
 {
@@ -170,8 +170,8 @@ static void a_span_reads_as_written(void **state)
 
 	s = see(sl_publisher_fd(p));
 	assert_int_equal(s->count, 2);
-	assert_string_equal(sl_schema_string(&s->r.schema, s->spans[0].name), "call");
-	assert_string_equal(sl_schema_string(&s->r.schema, s->spans[1].name), "GET /\xc3\xa4");
+	assert_string_equal(region_schema_string(&s->r.schema, s->spans[0].name), "call");
+	assert_string_equal(region_schema_string(&s->r.schema, s->spans[1].name), "GET /\xc3\xa4");
 	assert_int_equal(s->r.schema.count, 1);
 	assert_true(s->spans[0].trace_hi == remote.trace_hi &&
 		    s->spans[0].trace_lo == remote.trace_lo);
@@ -255,7 +255,8 @@ static void what_may_do_nothing_does_nothing(void **state)
 
 	(void)state;
 	sl_span_end(&span);
-	/* Refused: no room for spans, no publisher, ill-formed. Counted where there is a counter. */
+	/* Refused: no room for spans, no publisher, ill-formed. Counted where there is a counter.
+	 */
 	assert_false(sl_span_name_valid(sl_span_name_create(none, "n")));
 	assert_false(sl_span_key_valid(sl_span_key_create(NULL, "n")));
 	memset(name256, 'n', 256);
@@ -312,7 +313,7 @@ static void what_may_do_nothing_does_nothing(void **state)
 	sl_publisher_close(p);
 }
 
-/* ---- roots and index -------------------------------------------------------------------------------- */
+/* ---- roots and index ---- */
 
 static void roots_are_found_in_their_journal(void **state)
 {
@@ -325,7 +326,7 @@ static void roots_are_found_in_their_journal(void **state)
 		struct sl_trace_context remote = {
 			.trace_hi = 1, .trace_lo = 2, .span_id = 3, .remote = 1};
 		struct sl_span root, local, served;
-		struct sl_span_root found[2];
+		struct region_span_root found[2];
 		struct seen *s;
 
 		sl_span_start(&root, name, SL_SPAN_SERVER, NULL);
@@ -340,11 +341,11 @@ static void roots_are_found_in_their_journal(void **state)
 		assert_int_equal(s->ring_tally[1].head.roots, 1 + edge);
 		for (int i = 0; i <= edge; i++)
 			assert_int_equal(
-				sl_span_root_parse(
-					(uint64_t *)(s->r.map +
-						     sl_span_root_at(&s->r.info, 1, (uint64_t)i)),
+				region_span_root_parse(
+					(uint64_t *)(s->r.map + region_span_root_at(&s->r.info, 1,
+										    (uint64_t)i)),
 					(uint64_t)i, &found[i]),
-				SL_SPAN_LINE_GOOD);
+				REGION_SPAN_LINE_GOOD);
 		assert_true(found[edge].trace_hi == root.context.trace_hi &&
 			    found[edge].trace_lo == root.context.trace_lo &&
 			    found[edge].span_id == root.context.span_id);
@@ -353,7 +354,7 @@ static void roots_are_found_in_their_journal(void **state)
 		assert_int_equal(found[edge].status, SL_SPAN_ERROR);
 		assert_int_equal(found[edge].kind, SL_SPAN_SERVER);
 		assert_false(found[edge].remote);
-		assert_string_equal(sl_schema_string(&s->r.schema, found[edge].name), "root");
+		assert_string_equal(region_schema_string(&s->r.schema, found[edge].name), "root");
 		if (edge)
 			assert_true(found[0].remote && found[0].trace_lo == 2);
 		reader_close(&s->r);
@@ -364,7 +365,7 @@ static void roots_are_found_in_their_journal(void **state)
 /* The index of one ring, against the spans that are in it. */
 static void check_index(const struct seen *s, uint32_t ring, uint32_t *entries)
 {
-	const struct sl_span_head *head = &s->ring_tally[ring].head;
+	const struct region_span_head *head = &s->ring_tally[ring].head;
 	uint64_t entry[SL_SPAN_ENTRIES], next = 0, size = SL_SPAN_INDEX(s->r.info.span_lines);
 	uint32_t span = 0, count;
 
@@ -374,13 +375,13 @@ static void check_index(const struct seen *s, uint32_t ring, uint32_t *entries)
 		span++;
 	for (uint64_t i = 0; i < head->index; i++) {
 		assert_int_equal(
-			sl_span_index_parse(
-				(uint64_t *)(s->r.map + sl_span_index_at(&s->r.info, ring, i)), i,
-				entry, &count),
-			SL_SPAN_LINE_GOOD);
+			region_span_index_parse(
+				(uint64_t *)(s->r.map + region_span_index_at(&s->r.info, ring, i)),
+				i, entry, &count),
+			REGION_SPAN_LINE_GOOD);
 		assert_true(count > 0);
 		for (uint32_t e = 0; e < count; e++) {
-			uint64_t first = sl_span_entry_number(entry[e], head->lines), end;
+			uint64_t first = region_span_entry_number(entry[e], head->lines), end;
 			uint32_t errors = 0;
 
 			assert_true(first == next);
@@ -458,7 +459,7 @@ static void the_oldest_go_when_the_ring_has_gone_round(void **state)
 	sl_publisher_close(p);
 }
 
-/* ---- clock ---------------------------------------------------------------------------------------- */
+/* ---- clock ---- */
 
 static uint64_t real_ns(void)
 {
@@ -503,7 +504,7 @@ static void times_are_those_of_the_wall_clock(void **state)
 	sl_publisher_close(p);
 }
 
-/* ---- fork and signals -------------------------------------------------------------------------------- */
+/* ---- fork and signals ---- */
 
 static void a_span_open_across_a_fork_ends_in_the_parent(void **state)
 {
@@ -528,7 +529,7 @@ static void a_span_open_across_a_fork_ends_in_the_parent(void **state)
 		sl_span_end(&other);
 		s = see(sl_publisher_fd(p));
 		if (s->count != 1 || s->spans[0].span_id != mine ||
-		    strcmp(sl_schema_string(&s->r.schema, s->spans[0].name), "n"))
+		    strcmp(region_schema_string(&s->r.schema, s->spans[0].name), "n"))
 			_exit(1);
 		_exit(0);
 	}
@@ -573,8 +574,8 @@ static void spans_of_a_signal_handler_spoil_none(void **state)
 		make_span(&handler_names, made++);
 	setitimer(ITIMER_REAL, &off, NULL);
 	signal(SIGALRM, SIG_IGN);
-	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), SL_FAULT_NONE);
-	assert_int_equal(reader_round(&r), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), REGION_FAULT_NONE);
+	assert_int_equal(reader_round(&r), REGION_FAULT_NONE);
 	for (uint32_t i = 0; i < 2; i++) {
 		struct ring_tally t = ring_read(&r, i, copy_in_order, NULL, NULL);
 

@@ -34,7 +34,7 @@ static void write_until_killed(void)
 	}
 }
 
-static void check(const struct sl_span_data *d, uint64_t number, uint32_t lines, void *arg)
+static void check(const struct region_span_data *d, uint64_t number, uint32_t lines, void *arg)
 {
 	uint64_t *last = arg, x = (uint64_t)d->attrs[0].i64;
 
@@ -47,13 +47,13 @@ static void check(const struct sl_span_data *d, uint64_t number, uint32_t lines,
 static void check_dead(int fd)
 {
 	struct ring_tally t;
-	struct sl_span_head head;
+	struct region_span_head head;
 	struct reader r;
 	uint64_t last = 0, entries[SL_SPAN_ENTRIES];
 	uint32_t count, bad = 0;
 
-	assert_int_equal(reader_open(&r, fd), SL_FAULT_NONE);
-	assert_true(sl_region_repair(r.map, &r.info) <= 1);
+	assert_int_equal(reader_open(&r, fd), REGION_FAULT_NONE);
+	assert_true(region_repair(r.map, &r.info) <= 1);
 	t = ring_read(&r, 1, copy_in_order, check, &last);
 	assert_true(t.head_settled && !t.lies && !t.early);
 	/* The head is of the time before the last span; its lines may have gone over the oldest. */
@@ -63,8 +63,9 @@ static void check_dead(int fd)
 	assert_true(last + 1 == t.head.spans || last == t.head.spans);
 	head = t.head;
 	for (uint64_t i = head.index > 64 ? head.index - 64 : 0; i < head.index; i++)
-		bad += sl_span_index_parse((uint64_t *)(r.map + sl_span_index_at(&r.info, 1, i)), i,
-					   entries, &count) != SL_SPAN_LINE_GOOD;
+		bad += region_span_index_parse(
+			       (uint64_t *)(r.map + region_span_index_at(&r.info, 1, i)), i,
+			       entries, &count) != REGION_SPAN_LINE_GOOD;
 	assert_true(bad <= 1);
 	reader_close(&r);
 }
@@ -81,7 +82,7 @@ static void a_writer_killed_at_any_time_leaves_its_spans(void **state)
 		       reset, write_until_killed, check_dead);
 }
 
-/* ---- every instruction ----------------------------------------------------------------------------- */
+/* ---- every instruction ---- */
 
 #define BEFORE	301u /* spans: the ring of 512 lines has gone round, an index line has one entry */
 #define STEPPED 8u   /* of which one in six opens an index line */
@@ -123,25 +124,26 @@ static struct {
 static void begin(int fd)
 {
 	memset(&seen, 0, sizeof(seen));
-	assert_int_equal(reader_open(&seen.live, fd), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&seen.live, fd), REGION_FAULT_NONE);
 	seen.spans = BEFORE;
 	seen.copy = malloc(seen.live.size);
 	assert_non_null(seen.copy);
 }
 
 /* Index lines that do not hold, and those that an agent's repair may find: the last one alone. */
-static uint32_t bad_index_lines(const struct reader *r, const struct sl_span_head *head)
+static uint32_t bad_index_lines(const struct reader *r, const struct region_span_head *head)
 {
 	uint64_t entries[SL_SPAN_ENTRIES];
 	uint32_t count, bad = 0;
 
 	for (uint64_t i = head->index > 60 ? head->index - 60 : 0; i < head->index; i++)
-		bad += sl_span_index_parse((uint64_t *)(r->map + sl_span_index_at(&r->info, 1, i)),
-					   i, entries, &count) != SL_SPAN_LINE_GOOD;
+		bad += region_span_index_parse(
+			       (uint64_t *)(r->map + region_span_index_at(&r->info, 1, i)), i,
+			       entries, &count) != REGION_SPAN_LINE_GOOD;
 	return bad;
 }
 
-static void is_made(const struct sl_span_data *d, uint64_t number, uint32_t lines, void *arg)
+static void is_made(const struct region_span_data *d, uint64_t number, uint32_t lines, void *arg)
 {
 	(void)number, (void)lines;
 	/* Those of write_under_trace(1) have no attributes. */
@@ -153,7 +155,7 @@ static void is_made(const struct sl_span_data *d, uint64_t number, uint32_t line
 static void look(uint64_t step)
 {
 	struct reader dead = {.map = seen.copy, .size = seen.live.size, .info = seen.live.info};
-	struct sl_span_head head;
+	struct region_span_head head;
 	struct ring_tally t;
 	uint64_t good = 0;
 
@@ -173,7 +175,7 @@ static void look(uint64_t step)
 
 	/* And if it had died here: the head is made to hold. */
 	memcpy(dead.map, seen.live.map, seen.live.size);
-	assert_int_equal(sl_region_repair(dead.map, &dead.info), 1);
+	assert_int_equal(region_repair(dead.map, &dead.info), 1);
 	good = 0;
 	t = ring_read(&dead, 1, copy_in_order, is_made, &good);
 	head = t.head;
@@ -185,7 +187,7 @@ static void look(uint64_t step)
 
 static void a_span_is_written_safely_at_every_instruction(void **state)
 {
-	struct sl_span_head head;
+	struct region_span_head head;
 	uint64_t steps;
 
 	(void)state;

@@ -63,7 +63,7 @@ struct result {
 	uint64_t good, torn;
 };
 
-static void count(const struct sl_span_data *d, uint64_t number, uint32_t lines, void *arg)
+static void count(const struct region_span_data *d, uint64_t number, uint32_t lines, void *arg)
 {
 	struct result *r = arg;
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 	names = made_names(p);
 	if (!p || reader_open(&r, sl_publisher_fd(p)))
 		return 1;
-	rings = (const uint64_t *)(r.map + sl_span_root_at(&r.info, 0, 0));
+	rings = (const uint64_t *)(r.map + region_span_root_at(&r.info, 0, 0));
 	for (uintptr_t i = 0; i < 3; i++)
 		if (pthread_create(&t[i], NULL, work, (void *)(i + 1)))
 			return 1;

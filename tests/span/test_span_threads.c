@@ -29,7 +29,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void count_bad(const struct sl_span_data *d, uint64_t number, uint32_t lines, void *arg)
+static void count_bad(const struct region_span_data *d, uint64_t number, uint32_t lines, void *arg)
 {
 	(void)number, (void)lines;
 	*(uint64_t *)arg += !span_is_made(d);
@@ -40,7 +40,7 @@ static void no_span_is_torn_or_lost_under_threads(void **state)
 	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED,
 							     .max_threads = 2,
 							     .span_bytes = 32u << 10));
-	struct sl_span_head before[3] = {0};
+	struct region_span_head before[3] = {0};
 	uint64_t good = 0, bad = 0, spans = 0;
 	pthread_t t[THREADS];
 	struct reader r;
@@ -52,7 +52,7 @@ static void no_span_is_torn_or_lost_under_threads(void **state)
 	pthread_barrier_init(&all_there, NULL, THREADS);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, work, (void *)i), 0);
-	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), REGION_FAULT_NONE);
 	while (running) {
 		for (uint32_t ring = 0; ring < 3; ring++) {
 			struct ring_tally tally = ring_read(&r, ring, copy_in_order, count_bad,
@@ -62,7 +62,7 @@ static void no_span_is_torn_or_lost_under_threads(void **state)
 			assert_int_equal(tally.lies, 0);
 			if (!tally.head_settled)
 				continue;
-			assert_int_equal(sl_span_head_follows(&before[ring], &tally.head), 0);
+			assert_int_equal(region_span_head_follows(&before[ring], &tally.head), 0);
 			before[ring] = tally.head;
 		}
 	}
@@ -110,7 +110,7 @@ static void a_ring_is_handed_on(void **state)
 		assert_int_equal(pthread_create(&t, NULL, one, (void *)i), 0);
 		pthread_join(t, NULL);
 	}
-	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), REGION_FAULT_NONE);
 	tally = ring_read(&r, 1, copy_in_order, count_bad, &bad);
 	assert_int_equal(tally.head.spans, 50);
 	assert_int_equal(tally.good, 50);
@@ -167,7 +167,7 @@ static void a_span_may_end_in_another_thread(void **state)
 	pthread_join(t, NULL);
 	atomic_store(&stop, true);
 	pthread_join(other, NULL);
-	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), SL_FAULT_NONE);
+	assert_int_equal(reader_open(&r, sl_publisher_fd(p)), REGION_FAULT_NONE);
 	for (uint32_t ring = 0, found = 0; ring < 5; ring++) {
 		tally = ring_read(&r, ring, copy_in_order, NULL, NULL);
 		found += tally.head.spans == 64 && tally.good == 64;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How far the clocks of two guests are apart, by memory that both share: one asks, the other writes what its clock
- * shows, so that a "round trip" takes about a microsecond. The truth for tests of what is estimated over the network.
+ * How far the clocks of two guests are apart, by memory that both share: one asks, the other writes
+ * what its clock shows, so that a "round trip" takes about a microsecond. The truth for tests of
+ * what is estimated over the network.
  *
  *   clock_truth answer PPM     side 1, until SIGTERM; its clock is made to run PPM fast
- *   clock_truth ask            side 0, until SIGTERM: lines "NS THETA BOUND", each of the quickest of some round trips:
- *                              theta = clock 1 - clock 0, when clock 0 showed NS, both CLOCK_MONOTONIC
+ *   clock_truth ask            side 0, until SIGTERM: lines "NS THETA BOUND", each of the quickest
+ *                              of some round trips: theta = clock 1 - clock 0, when clock 0 showed
+ *                              NS, both CLOCK_MONOTONIC
  *   clock_truth epoch          CLOCK_REALTIME - CLOCK_MONOTONIC of this guest, ns
  *
- * Asked 20 times a second, as the rate of an emulated clock is not constant: qemu lets the TSC never go back, and
- * adds what it would have gone back to all that comes (cpu_get_ticks()); where the cores' TSCs differ by some ns, that
- * is tens of ppm while both of a guest's CPUs look at the clock.
+ * Asked 20 times a second, as the rate of an emulated clock is not constant: qemu lets the TSC
+ * never go back, and adds what it would have gone back to all that comes (cpu_get_ticks()); where
+ * the cores' TSCs differ by some ns, that is tens of ppm while both of a guest's CPUs look at the
+ * clock.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,8 +31,9 @@
 
 #define GOOD_NS 1000	/* a round trip that is good enough */
 #define MOST_NS 5000000 /* then the best there is */
-#define ANSWER_NS \
-	2000000 /* an answer that takes so long is none; who answers naps that long behind the last one */
+#define ANSWER_NS                                                                              \
+	2000000 /* an answer that takes so long is none; who answers naps that long behind the \
+		   last one */
 #define PAUSE_US 50000
 
 /* Lines of their own: who writes one is alone. */
@@ -102,10 +106,10 @@ static int answer(struct shared *s, long ppm)
 		asked = __atomic_load_n(&s->asked, __ATOMIC_ACQUIRE);
 		if (asked != seen) {
 			seen = asked;
-			heard = sl_now_ns();
+			heard = base_now_ns();
 			__atomic_store_n(&s->clock, heard, __ATOMIC_RELAXED);
 			__atomic_store_n(&s->answered, asked, __ATOMIC_RELEASE);
-		} else if (sl_now_ns() - heard > ANSWER_NS) {
+		} else if (base_now_ns() - heard > ANSWER_NS) {
 			usleep(500); /* it costs the rest of the test little */
 		}
 	}
@@ -114,17 +118,17 @@ static int answer(struct shared *s, long ppm)
 
 static void ask(struct shared *s)
 {
-	uint64_t start = sl_now_ns(), best = UINT64_MAX, number = s->asked, sent = start, now;
+	uint64_t start = base_now_ns(), best = UINT64_MAX, number = s->asked, sent = start, now;
 	int64_t at = 0, theta = 0;
 
 	while (best > GOOD_NS && sent - start < MOST_NS) {
-		sent = sl_now_ns();
+		sent = base_now_ns();
 		__atomic_store_n(&s->asked, ++number, __ATOMIC_RELEASE);
 		do
-			now = sl_now_ns();
+			now = base_now_ns();
 		while (__atomic_load_n(&s->answered, __ATOMIC_ACQUIRE) != number &&
 		       now - sent < ANSWER_NS);
-		now = sl_now_ns();
+		now = base_now_ns();
 		if (s->answered == number && now - sent < best) {
 			best = now - sent;
 			at = (int64_t)(sent + best / 2);
@@ -142,7 +146,8 @@ static int epoch(void)
 	int64_t found = 0;
 
 	for (int i = 0; i < 1000; i++) {
-		uint64_t before = sl_now_ns(), real = sl_realtime_ns(), took = sl_now_ns() - before;
+		uint64_t before = base_now_ns(), real = base_realtime_ns(),
+			 took = base_now_ns() - before;
 
 		if (took < best) {
 			best = took;

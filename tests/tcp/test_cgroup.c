@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A cgroup's path and its runtime's files tell whose it is; a hostile one tells nothing that hurts. */
+/* A cgroup's path and its runtime's files tell whose it is; a hostile one tells nothing that hurts.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,7 +63,8 @@ static const struct {
 	{"/docker/" OUTER "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
 	 "kubelet-kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID ".scope",
 	 "containerd", ID, UID, "", "", CLAIMED | CLAIMED_POD},
-	/* The same with cgroupfs, with systemd outside, and k3d; the outer runtime is not the inner's. */
+	/* The same with cgroupfs, with systemd outside, and k3d; the outer runtime is not the
+	   inner's. */
 	{"/docker/" OUTER "/kubelet/kubepods/burstable/pod" UID "/" ID, "", ID, UID, "", "",
 	 CLAIMED | CLAIMED_POD},
 	{"/system.slice/docker-" OUTER ".scope/kubelet.slice/kubelet-kubepods.slice/"
@@ -186,10 +188,10 @@ static void a_path_tells_the_runtime_and_the_ids(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		struct sl_cgroup_identity id;
+		struct tcp_cgroup_identity id;
 		unsigned int is;
 
-		sl_cgroup_parse(paths[i].path, &id);
+		tcp_cgroup_parse(paths[i].path, &id);
 		is = (id.helper ? HELPER : 0) | (id.claimed ? CLAIMED : 0) |
 		     (id.claimed_pod ? CLAIMED_POD : 0);
 		if (strcmp(id.runtime, paths[i].runtime) ||
@@ -207,26 +209,26 @@ static void a_path_tells_the_runtime_and_the_ids(void **state)
 static void a_hostile_path_is_cut_and_made_safe(void **state)
 {
 	char path[8192], evil[] = "/lxc.payload.\033[2Jx\\x1b\\x00\\xzz\\x1";
-	struct sl_cgroup_identity id;
+	struct tcp_cgroup_identity id;
 
 	(void)state;
-	sl_cgroup_parse(evil, &id);
+	tcp_cgroup_parse(evil, &id);
 	assert_string_equal(id.runtime, "lxc");
 	assert_string_equal(id.container, "?[2Jx??\\xzz\\x1");
 	assert_null(strchr(id.path, '\033'));
 	/* C1, which terminals take for ESC [; no UTF-8; UTF-8. */
-	sl_cgroup_parse("/lxc.payload.a\\xc2\\x9b2Jb", &id);
+	tcp_cgroup_parse("/lxc.payload.a\\xc2\\x9b2Jb", &id);
 	assert_string_equal(id.container, "a??2Jb");
-	sl_cgroup_parse("/lxc.payload.a\xc3\xa9\\x9b", &id);
+	tcp_cgroup_parse("/lxc.payload.a\xc3\xa9\\x9b", &id);
 	assert_string_equal(id.container, "a???");
 	assert_string_equal(id.path, "/lxc.payload.a\xc3\xa9\\x9b");
-	sl_cgroup_parse("/lxc.payload.a\\xc3\\xa9", &id);
+	tcp_cgroup_parse("/lxc.payload.a\\xc3\\xa9", &id);
 	assert_string_equal(id.container, "a\xc3\xa9");
 	/* Cut between characters, not within. */
 	strcpy(path, "/lxc.payload.");
 	for (int i = 0; i < 300; i++)
 		strcat(path, "\xc3\xa9");
-	sl_cgroup_parse(path, &id);
+	tcp_cgroup_parse(path, &id);
 	assert_int_equal(strlen(id.container), sizeof(id.container) - 2);
 	assert_null(strchr(id.container, '?'));
 	assert_int_equal(strlen(id.path), sizeof(id.path) - 2);
@@ -235,13 +237,13 @@ static void a_hostile_path_is_cut_and_made_safe(void **state)
 	path[0] = '/';
 	path[sizeof(path) - 1] = 0;
 	strcpy(path + sizeof(path) - 74, "/docker/" ID);
-	sl_cgroup_parse(path, &id);
+	tcp_cgroup_parse(path, &id);
 	assert_string_equal(id.container_id, ID);
 	assert_int_equal(strlen(id.path), sizeof(id.path) - 1);
 	memset(path, '/', sizeof(path) - 1);
-	sl_cgroup_parse(path, &id);
+	tcp_cgroup_parse(path, &id);
 	memset(path, ':', sizeof(path) - 1);
-	sl_cgroup_parse(path, &id);
+	tcp_cgroup_parse(path, &id);
 	assert_string_equal(id.container_id, "");
 }
 
@@ -263,14 +265,14 @@ static void a_pods_name_tells_its_workload(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		char out[SL_CGROUP_NAME_BYTES];
+		char out[TCP_CGROUP_NAME_BYTES];
 
-		sl_cgroup_workload(names[i][0], out, sizeof(out));
+		tcp_cgroup_workload(names[i][0], out, sizeof(out));
 		assert_string_equal(out, names[i][1]);
 	}
 }
 
-/* ---- files of runtimes ------------------------------------------------------------------------ */
+/* ---- files of runtimes ---- */
 
 static char host[] = "/tmp/sl-cgroup.XXXXXX";
 
@@ -338,22 +340,22 @@ static int remove_host(void **state)
 	return system(command);
 }
 
-/* A tree of folders stands for the hierarchy: none of it is of kernfs, so that nothing is found by id
- * and names are asked for by sl_cgroup_runtime_names() itself. */
+/* A tree of folders stands for the hierarchy: none of it is of kernfs, so that nothing is found by
+ * id and names are asked for by tcp_cgroup_runtime_names() itself. */
 #include "source/tcp/cgroup_internal.h"
 
-static struct sl_cgroup_identity named(const char *path)
+static struct tcp_cgroup_identity named(const char *path)
 {
-	struct sl_cgroup_identity id;
+	struct tcp_cgroup_identity id;
 
-	sl_cgroup_parse(path, &id);
-	sl_cgroup_runtime_names(host, &id);
+	tcp_cgroup_parse(path, &id);
+	tcp_cgroup_runtime_names(host, &id);
 	return id;
 }
 
 static void the_runtimes_files_tell_names(void **state)
 {
-	struct sl_cgroup_identity id;
+	struct tcp_cgroup_identity id;
 	char title[512];
 
 	(void)state;
@@ -379,13 +381,13 @@ static void the_runtimes_files_tell_names(void **state)
 	assert_string_equal(id.kube_namespace, "shop");
 	assert_string_equal(id.service, "cart");
 	assert_false(id.helper);
-	sl_cgroup_title(&id, title, sizeof(title));
+	tcp_cgroup_title(&id, title, sizeof(title));
 	assert_string_equal(title, "shop/cart-7d9c5b8f6-x2x7k/server");
-	assert_true(sl_cgroup_matches(&id, "cart"));
-	assert_true(sl_cgroup_matches(&id, "shop/cart-7d9c5b8f6-x2x7k"));
-	assert_true(sl_cgroup_matches(&id, "9a2c7ddf2a49"));
-	assert_false(sl_cgroup_matches(&id, "9a2c7ddf2a4"));
-	assert_false(sl_cgroup_matches(&id, ""));
+	assert_true(tcp_cgroup_matches(&id, "cart"));
+	assert_true(tcp_cgroup_matches(&id, "shop/cart-7d9c5b8f6-x2x7k"));
+	assert_true(tcp_cgroup_matches(&id, "9a2c7ddf2a49"));
+	assert_false(tcp_cgroup_matches(&id, "9a2c7ddf2a4"));
+	assert_false(tcp_cgroup_matches(&id, ""));
 
 	put("/var/lib/containers/storage/overlay-containers/" ID "/userdata/config.json",
 	    "{\"annotations\":{\"io.container.manager\":\"libpod\"}}");
@@ -450,7 +452,7 @@ static void nobody_takes_the_name_of_anothers_container(void **state)
 		"/docker/" OUTER "/kubepods/pod" UID "/" THIRD,
 		"/docker/" OUTER "/kubepods/pod" UID,
 	};
-	struct sl_cgroup_identity id;
+	struct tcp_cgroup_identity id;
 
 	(void)state;
 	put("/var/lib/docker/containers/" THIRD "/config.v2.json", "{\"Name\":\"/bank\"}");
@@ -488,7 +490,7 @@ static void hostile_files_of_runtimes_tell_nothing(void **state)
 		"{\"Config\":{\"Labels\":[1,2]}}",
 		"{\"Config\":{\"Labels\":{\"com.docker.compose.service\":{}}}}"};
 	char full[512], target[512], long_name[2048] = "{\"Name\":\"/";
-	struct sl_cgroup_identity id;
+	struct tcp_cgroup_identity id;
 
 	(void)state;
 	snprintf(full, sizeof(full), "%s%s", host, file);
@@ -542,7 +544,7 @@ static void kubelets_folders_tell_names_whatever_the_runtime(void **state)
 	static const char lone[] =
 		"1111111111111111111111111111111111111111111111111111111111111111";
 	char path[512];
-	struct sl_cgroup_identity id;
+	struct tcp_cgroup_identity id;
 
 	(void)state;
 	snprintf(path, sizeof(path), "/var/log/containers/mail-0_shop_smtp-%s.log", lone);
@@ -560,7 +562,7 @@ static void kubelets_folders_tell_names_whatever_the_runtime(void **state)
 	assert_string_equal(id.container, "");
 }
 
-/* ---- hierarchies ------------------------------------------------------------------------------- */
+/* ---- hierarchies ---- */
 
 static void the_hierarchy_that_tells_containers_apart_is_found(void **state)
 {
@@ -570,30 +572,31 @@ static void the_hierarchy_that_tells_containers_apart_is_found(void **state)
 		    "32 31 0:27 / /sys/fs/cgroup/unified rw shared:10 - cgroup2 cgroup2 rw\n"
 		    "33 31 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
 		    "34 31 0:29 / /sys/fs/cgroup/my\\040memory rw - cgroup cgroup rw,memory\n";
-	struct sl_cgroup_hierarchy h;
+	struct tcp_cgroup_hierarchy h;
 
 	(void)state;
-	assert_int_equal(sl_cgroup_hierarchy(&h, NULL, unified, "0::/a\n"), 0);
+	assert_int_equal(tcp_cgroup_hierarchy(&h, NULL, unified, "0::/a\n"), 0);
 	assert_string_equal(h.root, "/sys/fs/cgroup");
 	assert_int_equal(h.number, 0);
 	assert_int_equal(
-		sl_cgroup_hierarchy(&h, NULL, hybrid, "12:cpu,cpuacct:/x\n4:memory:/y\n0::/\n"), 0);
+		tcp_cgroup_hierarchy(&h, NULL, hybrid, "12:cpu,cpuacct:/x\n4:memory:/y\n0::/\n"),
+		0);
 	assert_string_equal(h.root, "/sys/fs/cgroup/my memory");
 	assert_string_equal(h.controller, "memory");
 	assert_int_equal(h.number, 4);
-	assert_int_equal(sl_cgroup_hierarchy(&h, "cpu", hybrid, "12:cpu,cpuacct:/x\n0::/\n"), 0);
+	assert_int_equal(tcp_cgroup_hierarchy(&h, "cpu", hybrid, "12:cpu,cpuacct:/x\n0::/\n"), 0);
 	assert_string_equal(h.root, "/sys/fs/cgroup/cpu,cpuacct");
 	assert_int_equal(h.number, 12);
-	assert_int_equal(sl_cgroup_hierarchy(&h, "unified", hybrid, "12:cpu,cpuacct:/x\n0::/\n"),
+	assert_int_equal(tcp_cgroup_hierarchy(&h, "unified", hybrid, "12:cpu,cpuacct:/x\n0::/\n"),
 			 0);
 	assert_string_equal(h.root, "/sys/fs/cgroup/unified");
-	assert_int_equal(sl_cgroup_hierarchy(&h, "pids", hybrid, "12:cpu:/x\n"), -ENOENT);
-	assert_int_equal(sl_cgroup_hierarchy(&h, "unified", "", ""), -ENOENT);
+	assert_int_equal(tcp_cgroup_hierarchy(&h, "pids", hybrid, "12:cpu:/x\n"), -ENOENT);
+	assert_int_equal(tcp_cgroup_hierarchy(&h, "unified", "", ""), -ENOENT);
 	/* Nothing is mounted: ids stay ids. */
-	assert_int_equal(sl_cgroup_hierarchy(&h, NULL, "", ""), 0);
+	assert_int_equal(tcp_cgroup_hierarchy(&h, NULL, "", ""), 0);
 	assert_string_equal(h.root, "");
 	assert_int_equal(
-		sl_cgroup_hierarchy(&h, NULL, "a - cgroup\n - \n1 2 3 4 5 - cgroup2\n", ":"), 0);
+		tcp_cgroup_hierarchy(&h, NULL, "a - cgroup\n - \n1 2 3 4 5 - cgroup2\n", ":"), 0);
 }
 
 int main(void)

@@ -43,7 +43,7 @@ static void pause_ms(int ms)
 	nanosleep(&t, NULL);
 }
 
-/* ---- a process that works when told to --------------------------------------------------------- */
+/* ---- a process that works when told to ---- */
 
 struct worker {
 	pid_t pid;
@@ -171,7 +171,7 @@ static void end_worker(struct worker *w, struct rusage *usage)
 	close(w->done);
 }
 
-/* ---- the kernel's own accounts ----------------------------------------------------------------- */
+/* ---- the kernel's own accounts ---- */
 
 struct oracle {
 	uint64_t run, wait, waits, voluntary, involuntary, migrations;
@@ -241,13 +241,13 @@ static void read_oracle(pid_t pid, pid_t tid, struct oracle *o)
 /* Of a thread that sleeps, and slept all the while that its files were read. */
 static struct oracle oracle_of(pid_t pid, pid_t tid)
 {
-	uint64_t start = sl_now_ns();
+	uint64_t start = base_now_ns();
 	struct oracle a, b;
 
 	memset(&a, 0, sizeof(a)); /* with what lies between its members */
 	memset(&b, 0, sizeof(b));
 	for (;;) {
-		assert_true(sl_now_ns() - start < PATIENCE);
+		assert_true(base_now_ns() - start < PATIENCE);
 		if (asleep(pid, tid)) {
 			read_oracle(pid, tid, &a);
 			read_oracle(pid, tid, &b);
@@ -259,10 +259,10 @@ static struct oracle oracle_of(pid_t pid, pid_t tid)
 }
 
 /* The thread's place in the table, or -1. */
-static int64_t slot_of(struct sl_cpu *c, pid_t tid, struct sl_cpu_row *row)
+static int64_t slot_of(struct tcp_cpu *c, pid_t tid, struct region_cpu_row *row)
 {
-	assert_int_equal(sl_cpu_refresh(c), 0);
-	for (uint32_t i = 0; i < sl_cpu_task_slots(c); i++)
+	assert_int_equal(tcp_cpu_refresh(c), 0);
+	for (uint32_t i = 0; i < tcp_cpu_task_slots(c); i++)
 		if (sl_cpu_task(c, i, row) == 1 && row->pid == (uint32_t)tid && !row->ended)
 			return i;
 	return -1;
@@ -285,16 +285,16 @@ static int threads_of(pid_t pid, pid_t tid[THREADS])
 
 static void wait_for_threads(pid_t pid, pid_t tid[THREADS])
 {
-	uint64_t start = sl_now_ns();
+	uint64_t start = base_now_ns();
 
 	while (threads_of(pid, tid) < THREADS) {
-		assert_true(sl_now_ns() - start < PATIENCE);
+		assert_true(base_now_ns() - start < PATIENCE);
 		pause_ms(2);
 	}
 }
 
 /* Each wait is in the bucket of its length: the sum lies between those of the buckets' ends. */
-static void assert_histogram(const struct sl_cpu_numbers *n)
+static void assert_histogram(const struct region_cpu_numbers *n)
 {
 	double low = 0, high = 0;
 	uint64_t count = 0;
@@ -310,20 +310,20 @@ static void assert_histogram(const struct sl_cpu_numbers *n)
 	assert_true((double)n->wait_ns <= high * (1 + 1e-9));
 }
 
-static struct sl_cpu *open_cpu(const struct sl_cpu_opts *given)
+static struct tcp_cpu *open_cpu(const struct tcp_cpu_opts *given)
 {
-	struct sl_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu_opts o = {.sz = sizeof(o)};
 	char why[512] = "";
-	struct sl_cpu *c = sl_cpu_open(given ? given : &o, why, sizeof(why));
+	struct tcp_cpu *c = tcp_cpu_open(given ? given : &o, why, sizeof(why));
 
 	if (!c)
 		fail_msg("%s", why);
 	return c;
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------- */
+/* ---- tasks ---- */
 
-static void assert_row(const struct sl_cpu_row *r, const struct oracle *before,
+static void assert_row(const struct region_cpu_row *r, const struct oracle *before,
 		       const struct oracle *after)
 {
 	assert_int_equal(r->n.run_ns, after->run - before->run);
@@ -341,8 +341,8 @@ static void a_task_that_sleeps_is_to_the_digit_what_schedstat_says(void **state)
 	struct worker older = start_worker(), younger;
 	struct oracle before[THREADS], none = {0};
 	pid_t old_tid[THREADS], tid[THREADS];
-	struct sl_cpu_row r, last;
-	struct sl_cpu *c;
+	struct region_cpu_row r, last;
+	struct tcp_cpu *c;
 	uint64_t waited = 0;
 
 	(void)state;
@@ -390,16 +390,16 @@ static void a_task_that_sleeps_is_to_the_digit_what_schedstat_says(void **state)
 	assert_true(waited > 1000000);
 	end_worker(&older, NULL);
 	end_worker(&younger, NULL);
-	sl_cpu_close(c);
+	tcp_cpu_close(c);
 }
 
 /* Of real-time priority, so that nobody takes its CPU away, it is not switched at all. */
 static void a_task_that_never_sleeps_is_seen_while_it_runs(void **state)
 {
 	struct sched_param one = {.sched_priority = 1};
-	struct sl_cpu *c;
+	struct tcp_cpu *c;
 	uint64_t start;
-	struct sl_cpu_row r = {0};
+	struct region_cpu_row r = {0};
 	int go[2];
 	pid_t pid;
 	char b;
@@ -410,7 +410,7 @@ static void a_task_that_never_sleeps_is_seen_while_it_runs(void **state)
 		skip();
 	}
 	c = open_cpu(NULL);
-	start = sl_now_ns();
+	start = base_now_ns();
 	assert_int_equal(pipe(go), 0);
 	pid = fork();
 	if (!pid) {
@@ -425,15 +425,16 @@ static void a_task_that_never_sleeps_is_seen_while_it_runs(void **state)
 	if (read(go[0], &b, 1) != 1) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		sl_cpu_close(c);
+		tcp_cpu_close(c);
 		puts("SKIP: no real-time priority");
 		skip();
 	}
-	/* As long as it is not throttled, which takes most of a second, or runs for the second time. */
+	/* As long as it is not throttled, which takes most of a second, or runs for the second
+	 * time. */
 	for (bool seen = false; !seen;) {
-		struct sl_cpu_row before = r;
+		struct region_cpu_row before = r;
 
-		assert_true(sl_now_ns() - start < PATIENCE);
+		assert_true(base_now_ns() - start < PATIENCE);
 		if (slot_of(c, pid, &r) >= 0)
 			seen = before.generation == r.generation && r.n.run_ns > before.n.run_ns &&
 			       before.n.run_ns &&
@@ -445,16 +446,16 @@ static void a_task_that_never_sleeps_is_seen_while_it_runs(void **state)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	close(go[0]);
-	sl_cpu_close(c);
+	tcp_cpu_close(c);
 }
 
 static void the_last_values_of_a_task_and_its_name_stay(void **state)
 {
-	struct sl_cpu *c = open_cpu(NULL);
+	struct tcp_cpu *c = open_cpu(NULL);
 	struct worker w = start_worker();
-	uint64_t start = sl_now_ns();
+	uint64_t start = base_now_ns();
 	struct rusage usage;
-	struct sl_cpu_row r = {0};
+	struct region_cpu_row r = {0};
 	pid_t tid[THREADS];
 	int found = 0;
 	uint64_t voluntary, involuntary;
@@ -465,10 +466,10 @@ static void the_last_values_of_a_task_and_its_name_stay(void **state)
 	hear(&w);
 	end_worker(&w, &usage);
 	while (found < THREADS) {
-		assert_true(sl_now_ns() - start < PATIENCE);
+		assert_true(base_now_ns() - start < PATIENCE);
 		found = 0;
 		voluntary = involuntary = 0;
-		for (uint32_t i = 0; i < sl_cpu_task_slots(c); i++) {
+		for (uint32_t i = 0; i < tcp_cpu_task_slots(c); i++) {
 			if (sl_cpu_task(c, i, &r) != 1 || r.tgid != (uint32_t)w.pid || !r.ended)
 				continue;
 			found++;
@@ -478,40 +479,40 @@ static void the_last_values_of_a_task_and_its_name_stay(void **state)
 			assert_string_equal(r.comm, "test_cpu_comm");
 		}
 	}
-	/* A thread's switches go into its process's when it is released, before its very last one; and
-	 * it may be preempted in between. */
+	/* A thread's switches go into its process's when it is released, before its very last one;
+	 * and it may be preempted in between. */
 	assert_in_range(voluntary, (uint64_t)usage.ru_nvcsw, (uint64_t)usage.ru_nvcsw + THREADS);
 	assert_true(involuntary >= (uint64_t)usage.ru_nivcsw);
-	sl_cpu_close(c);
+	tcp_cpu_close(c);
 }
 
 static void a_full_table_of_tasks_loses_no_time_of_their_cgroup(void **state)
 {
-	struct sl_cpu_opts o = {.sz = sizeof(o), .tasks = 1};
-	struct sl_cpu *c = open_cpu(&o);
-	uint64_t start = sl_now_ns(), run = 0, lost[SL_TASK_LOSSES];
+	struct tcp_cpu_opts o = {.sz = sizeof(o), .tasks = 1};
+	struct tcp_cpu *c = open_cpu(&o);
+	uint64_t start = base_now_ns(), run = 0, lost[SL_TASK_LOSSES];
 	struct worker w = start_worker();
-	struct sl_cpu_row r;
+	struct region_cpu_row r;
 
 	(void)state;
 	tell(&w, 'w');
 	hear(&w);
 	end_worker(&w, NULL);
 	while (run < 60000000) {
-		assert_true(sl_now_ns() - start < PATIENCE);
+		assert_true(base_now_ns() - start < PATIENCE);
 		run = 0;
-		for (uint32_t i = 0; i < sl_cpu_cgroup_slots(c); i++)
-			if (sl_cpu_cgroup(c, i, &r) == 1)
+		for (uint32_t i = 0; i < tcp_cpu_cgroup_slots(c); i++)
+			if (tcp_cpu_cgroup(c, i, &r) == 1)
 				run += r.n.run_ns;
 	}
-	assert_int_equal(sl_cpu_task_slots(c), 1);
-	sl_cpu_losses(c, lost);
+	assert_int_equal(tcp_cpu_task_slots(c), 1);
+	tcp_cpu_losses(c, lost);
 	assert_true(lost[SL_TASK_LOSS_TASKS] >= THREADS);
 	assert_true(sl_cpu_task(c, 1, &r) == 0);
-	sl_cpu_close(c);
+	tcp_cpu_close(c);
 }
 
-/* ---- cgroups ----------------------------------------------------------------------------------- */
+/* ---- cgroups ---- */
 
 static void put(const char *folder, const char *file, long v)
 {
@@ -525,10 +526,10 @@ static void put(const char *folder, const char *file, long v)
 	assert_int_equal(fclose(f), 0);
 }
 
-static int64_t cgroup_slot(const struct sl_cpu *c, uint64_t id, struct sl_cpu_row *r)
+static int64_t cgroup_slot(const struct tcp_cpu *c, uint64_t id, struct region_cpu_row *r)
 {
-	for (uint32_t i = 1; i < sl_cpu_cgroup_slots(c); i++)
-		if (sl_cpu_cgroup(c, i, r) == 1 && r->cgroup == id)
+	for (uint32_t i = 1; i < tcp_cpu_cgroup_slots(c); i++)
+		if (tcp_cpu_cgroup(c, i, r) == 1 && r->cgroup == id)
 			return i;
 	return -1;
 }
@@ -536,11 +537,11 @@ static int64_t cgroup_slot(const struct sl_cpu *c, uint64_t id, struct sl_cpu_ro
 static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 {
 	uint64_t lost[SL_TASK_LOSSES];
-	struct sl_cgroup_hierarchy h;
-	struct sl_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &h};
-	struct sl_cgroups *names;
-	struct sl_cpu_row r = {0};
-	struct sl_cpu *c;
+	struct tcp_cgroup_hierarchy h;
+	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &h};
+	struct tcp_cgroups *names;
+	struct region_cpu_row r = {0};
+	struct tcp_cpu *c;
 	struct worker w;
 	char folder[400], stat[512], other[512];
 	pid_t tid[THREADS];
@@ -552,12 +553,12 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 		puts("SKIP: no unified hierarchy of cgroups, and none can be mounted");
 		skip();
 	}
-	names = sl_cgroups_open(&who);
+	names = tcp_cgroups_open(&who);
 	assert_non_null(names);
 	snprintf(folder, sizeof(folder), "%s/sl-cpu-%d", h.root, getpid());
 	snprintf(stat, sizeof(stat), "%s/cpu.stat", folder);
 	assert_int_equal(mkdir(folder, 0755), 0);
-	id = sl_cgroup_id(folder);
+	id = tcp_cgroup_id(folder);
 	assert_true(id > 1);
 	c = open_cpu(NULL);
 	w = start_worker();
@@ -569,9 +570,9 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 	hear(&w);
 	end_worker(&w, NULL);
 	/* A task is its cgroup's until its last switch, a little after it was waited for. */
-	start = sl_now_ns();
+	start = base_now_ns();
 	do {
-		assert_true(sl_now_ns() - start < PATIENCE);
+		assert_true(base_now_ns() - start < PATIENCE);
 		slot = cgroup_slot(c, id, &r);
 	} while (slot < 0 || r.ended_tasks < THREADS);
 	assert_int_equal(r.ended_tasks, THREADS);
@@ -579,20 +580,21 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 	assert_in_range(r.n.run_ns, usage * 1000, usage * 1000 + 999);
 	assert_true(r.n.run_ns >= (uint64_t)THREADS * 20000000);
 	assert_histogram(&r.n);
-	assert_string_equal(sl_cgroups_find(names, id, 1)->path, folder + strlen(h.root));
+	assert_string_equal(tcp_cgroups_find(names, id, 1)->path, folder + strlen(h.root));
 	/* Removed: its numbers stay, and who it was. */
 	assert_int_equal(rmdir(folder), 0);
-	assert_int_equal(sl_cpu_cgroup(c, (uint32_t)slot, &r), 1);
+	assert_int_equal(tcp_cpu_cgroup(c, (uint32_t)slot, &r), 1);
 	assert_true(r.ended);
 	assert_int_equal(r.cgroup, id);
 	assert_in_range(r.n.run_ns, usage * 1000, usage * 1000 + 999);
-	assert_true(sl_cgroups_find(names, id, 60000000000)->dead);
-	assert_string_equal(sl_cgroups_find(names, id, 60000000000)->path, folder + strlen(h.root));
-	assert_string_equal(sl_cgroups_find(names, id, 3600000000000)->path, "");
-	assert_string_equal(sl_cgroups_find(names, 1ull << 60, 2)->path, "");
+	assert_true(tcp_cgroups_find(names, id, 60000000000)->dead);
+	assert_string_equal(tcp_cgroups_find(names, id, 60000000000)->path,
+			    folder + strlen(h.root));
+	assert_string_equal(tcp_cgroups_find(names, id, 3600000000000)->path, "");
+	assert_string_equal(tcp_cgroups_find(names, 1ull << 60, 2)->path, "");
 	/* One that has no room is counted with others in slot 0, and that is counted. */
-	sl_cpu_close(c);
-	c = open_cpu(&(struct sl_cpu_opts){.sz = sizeof(struct sl_cpu_opts), .cgroups = 1});
+	tcp_cpu_close(c);
+	c = open_cpu(&(struct tcp_cpu_opts){.sz = sizeof(struct tcp_cpu_opts), .cgroups = 1});
 	snprintf(other, sizeof(other), "%s-2", folder);
 	assert_int_equal(mkdir(other, 0755), 0);
 	w = start_worker();
@@ -600,26 +602,26 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 	tell(&w, 'w');
 	hear(&w);
 	end_worker(&w, NULL);
-	start = sl_now_ns();
+	start = base_now_ns();
 	do {
-		assert_true(sl_now_ns() - start < PATIENCE);
-		assert_int_equal(sl_cpu_cgroup(c, 0, &r), 1);
+		assert_true(base_now_ns() - start < PATIENCE);
+		assert_int_equal(tcp_cpu_cgroup(c, 0, &r), 1);
 	} while (r.n.run_ns < (uint64_t)THREADS * 20000000);
-	sl_cpu_losses(c, lost);
+	tcp_cpu_losses(c, lost);
 	assert_true(lost[SL_TASK_LOSS_CGROUPS] > 0);
 	assert_int_equal(rmdir(other), 0);
-	sl_cpu_close(c);
-	sl_cgroups_close(names);
+	tcp_cpu_close(c);
+	tcp_cgroups_close(names);
 }
 
 /* Slots of cgroups that are gone are used again, a second later and not before. */
 static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 {
-	struct sl_cpu_opts o = {.sz = sizeof(o), .cgroups = 64};
-	struct sl_cgroup_hierarchy h;
+	struct tcp_cpu_opts o = {.sz = sizeof(o), .cgroups = 64};
+	struct tcp_cgroup_hierarchy h;
 	uint64_t start, removed[64] = {0};
 	bool again = false;
-	struct sl_cpu *c;
+	struct tcp_cpu *c;
 
 	(void)state;
 	if (!unified_find(&h)) {
@@ -627,18 +629,18 @@ static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 		skip();
 	}
 	c = open_cpu(&o);
-	start = sl_now_ns();
+	start = base_now_ns();
 	for (int i = 0; !again; i++) {
-		struct sl_cpu_row r = {0};
+		struct region_cpu_row r = {0};
 		char folder[400];
 		uint64_t id;
 		int64_t slot = -1;
 		pid_t pid;
 
-		assert_true(sl_now_ns() - start < PATIENCE);
+		assert_true(base_now_ns() - start < PATIENCE);
 		snprintf(folder, sizeof(folder), "%s/sl-cpu-%d-%d", h.root, getpid(), i);
 		assert_int_equal(mkdir(folder, 0755), 0);
-		id = sl_cgroup_id(folder);
+		id = tcp_cgroup_id(folder);
 		pid = fork();
 		if (!pid) {
 			put(folder, "cgroup.procs", getpid());
@@ -648,7 +650,7 @@ static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 		waitpid(pid, NULL, 0);
 		/* While all that are free are fresh, there is none for it. */
 		slot = cgroup_slot(c, id, &r);
-		while (slot >= 0 && r.ended_tasks < 1 && sl_now_ns() - start < PATIENCE)
+		while (slot >= 0 && r.ended_tasks < 1 && base_now_ns() - start < PATIENCE)
 			slot = cgroup_slot(c, id, &r);
 		while (rmdir(folder))
 			assert_int_equal(errno, EBUSY);
@@ -657,16 +659,16 @@ static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 		assert_int_equal(r.ended_tasks, 1);
 		assert_true(r.n.run_ns >= 2000000 && r.n.run_ns < 1000000000);
 		if (removed[slot]) {
-			assert_true(sl_now_ns() - removed[slot] >= 1000000000);
+			assert_true(base_now_ns() - removed[slot] >= 1000000000);
 			assert_true(r.generation > 1);
 			again = true;
 		}
-		removed[slot] = sl_now_ns();
+		removed[slot] = base_now_ns();
 	}
-	sl_cpu_close(c);
+	tcp_cpu_close(c);
 }
 
-/* ---- leaving, and not being let in --------------------------------------------------------------- */
+/* ---- leaving, and not being let in ---- */
 
 /* Ids of the programs of that name, newer than after. */
 static int programs(uint32_t after, uint32_t *ids, int most)
@@ -691,7 +693,7 @@ static int programs(uint32_t after, uint32_t *ids, int most)
 
 static void killed_while_attached_leaves_nothing_in_the_kernel(void **state)
 {
-	uint64_t start = sl_now_ns();
+	uint64_t start = base_now_ns();
 	uint32_t newest = 0, id = 0, ids[16], theirs;
 	int ready[2];
 	pid_t pid;
@@ -714,7 +716,7 @@ static void killed_while_attached_leaves_nothing_in_the_kernel(void **state)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	while (programs(theirs - 1, ids, 16) && ids[0] == theirs) {
-		assert_true(sl_now_ns() - start < PATIENCE);
+		assert_true(base_now_ns() - start < PATIENCE);
 		pause_ms(10);
 	}
 	close(ready[0]);
@@ -728,12 +730,12 @@ static void without_permission_it_says_what_is_missing(void **state)
 
 	(void)state;
 	if (!pid) {
-		struct sl_cpu_opts o = {.sz = sizeof(o)};
+		struct tcp_cpu_opts o = {.sz = sizeof(o)};
 		char why[512] = "";
 
 		if (setuid(65534))
 			_exit(1);
-		if (sl_cpu_open(&o, why, sizeof(why)))
+		if (tcp_cpu_open(&o, why, sizeof(why)))
 			_exit(2);
 		if (errno != EPERM)
 			_exit(3);
@@ -745,19 +747,19 @@ static void without_permission_it_says_what_is_missing(void **state)
 
 static void quantiles_are_of_the_buckets(void **state)
 {
-	struct sl_cpu_numbers n = {0}, a = {.run_ns = 5, .wait[3] = 7},
-			      b = {.run_ns = 2, .wait[3] = 3};
+	struct region_cpu_numbers n = {0}, a = {.run_ns = 5, .wait[3] = 7},
+				  b = {.run_ns = 2, .wait[3] = 3};
 
 	(void)state;
-	assert_int_equal(sl_cpu_wait_quantile(&n, 0.5), 0);
+	assert_int_equal(region_cpu_wait_quantile(&n, 0.5), 0);
 	n.wait[4] = 98; /* (1024, 1448] */
 	n.wait[24] = 2; /* (2^20, 2^20.5] */
-	assert_int_equal(sl_cpu_wait_quantile(&n, 0.5), (uint64_t)exp2(10.25));
-	assert_int_equal(sl_cpu_wait_quantile(&n, 0.98), (uint64_t)exp2(10.25));
-	assert_int_equal(sl_cpu_wait_quantile(&n, 0.99), (uint64_t)exp2(20.25));
-	assert_int_equal(sl_cpu_wait_quantile(&n, 0), (uint64_t)exp2(10.25));
-	assert_int_equal(sl_cpu_wait_quantile(&n, 1), (uint64_t)exp2(20.25));
-	sl_cpu_numbers_sub(&a, &b);
+	assert_int_equal(region_cpu_wait_quantile(&n, 0.5), (uint64_t)exp2(10.25));
+	assert_int_equal(region_cpu_wait_quantile(&n, 0.98), (uint64_t)exp2(10.25));
+	assert_int_equal(region_cpu_wait_quantile(&n, 0.99), (uint64_t)exp2(20.25));
+	assert_int_equal(region_cpu_wait_quantile(&n, 0), (uint64_t)exp2(10.25));
+	assert_int_equal(region_cpu_wait_quantile(&n, 1), (uint64_t)exp2(20.25));
+	region_cpu_numbers_sub(&a, &b);
 	assert_int_equal(a.run_ns, 3);
 	assert_int_equal(a.wait[3], 4);
 }
@@ -765,12 +767,12 @@ static void quantiles_are_of_the_buckets(void **state)
 /* Cgroups of tests that failed, with whom they left in them. */
 static void remove_cgroups(void)
 {
-	struct sl_cgroup_hierarchy h;
-	uint64_t start = sl_now_ns();
+	struct tcp_cgroup_hierarchy h;
+	uint64_t start = base_now_ns();
 	char pattern[400], file[512];
 	glob_t found;
 
-	if (sl_cgroup_hierarchy(&h, "unified", NULL, NULL))
+	if (tcp_cgroup_hierarchy(&h, "unified", NULL, NULL))
 		return;
 	snprintf(pattern, sizeof(pattern), "%s/sl-cpu-%d*", h.root, getpid());
 	if (!glob(pattern, 0, NULL, &found)) {
@@ -784,7 +786,7 @@ static void remove_cgroups(void)
 				fclose(f);
 			}
 			while (rmdir(found.gl_pathv[i]) && errno == EBUSY &&
-			       sl_now_ns() - start < PATIENCE)
+			       base_now_ns() - start < PATIENCE)
 				pause_ms(10);
 		}
 		globfree(&found);
@@ -812,14 +814,14 @@ int main(void)
 		cmocka_unit_test(killed_while_attached_leaves_nothing_in_the_kernel),
 		cmocka_unit_test(without_permission_it_says_what_is_missing),
 	};
-	struct sl_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu_opts o = {.sz = sizeof(o)};
 	char why[512];
-	struct sl_cpu *c = sl_cpu_open(&o, why, sizeof(why));
+	struct tcp_cpu *c = tcp_cpu_open(&o, why, sizeof(why));
 
 	if (!c && (errno == EPERM || errno == ENOENT)) {
 		printf("SKIP: %s\n", why);
 		return 77;
 	}
-	sl_cpu_close(c);
+	tcp_cpu_close(c);
 	return cmocka_run_group_tests(tests, NULL, clean_up);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The time of each layer, and of requests: held against what the server itself saw around its calls,
- * against a capture of what was on the wire between two network namespaces, and against itself: parts
- * and sums, segments and causes.
+ * The time of each layer, and of requests: held against what the server itself saw around its
+ * calls, against a capture of what was on the wire between two network namespaces, and against
+ * itself: parts and sums, segments and causes.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -38,7 +38,7 @@
 #define PORTS	 10 /* from first_port on: one for each test, so that each has groups of its own */
 #define REQUESTS 40
 
-/* ---- the server, in a network namespace of its own ---------------------------------------------- */
+/* ---- the server, in a network namespace of its own ---- */
 
 struct exchange { /* CLOCK_MONOTONIC around the server's calls */
 	uint64_t before_read, after_read, before_send, after_send;
@@ -93,15 +93,15 @@ static void serve(int fd)
 		struct exchange *e = &job->at[i];
 
 		poll(&p, 1, -1);
-		e->before_read = sl_now_ns();
+		e->before_read = base_now_ns();
 		if (read_exactly(fd, buffer, job->length))
 			break;
-		e->after_read = sl_now_ns();
+		e->after_read = base_now_ns();
 		pause_us(job->sleep_us);
-		e->before_send = sl_now_ns();
+		e->before_send = base_now_ns();
 		if (write(fd, buffer, (size_t)job->reply) != job->reply)
 			break;
-		e->after_send = sl_now_ns();
+		e->after_send = base_now_ns();
 	}
 	for (;;) {
 		ssize_t n = read(fd, buffer, (size_t)(job->chunk ? job->chunk : 65536));
@@ -152,7 +152,7 @@ static void run_server(int commands, int ready)
 	_exit(0);
 }
 
-/* ---- both ends and the wire between ---------------------------------------------------------------- */
+/* ---- both ends and the wire between ---- */
 
 static int skip_all(const char *why)
 {
@@ -161,9 +161,9 @@ static int skip_all(const char *why)
 }
 
 /*
- * The programs see all namespaces, and so the filter by ports has to be this process' own: ports that nobody else here
- * has, below those that the kernel gives to clients (ip_local_port_range). They are bound, and held, in the namespace
- * that all tests start in.
+ * The programs see all namespaces, and so the filter by ports has to be this process' own: ports
+ * that nobody else here has, below those that the kernel gives to clients (ip_local_port_range).
+ * They are bound, and held, in the namespace that all tests start in.
  */
 static int reserve_ports(void)
 {
@@ -229,7 +229,7 @@ static int connect_to(const char *address)
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
 	struct sockaddr_in v4 = {.sin_family = AF_INET};
 	bool four = inet_pton(AF_INET, address, &v4.sin_addr) == 1;
-	uint64_t end = sl_now_ns() + PATIENCE;
+	uint64_t end = base_now_ns() + PATIENCE;
 	int one = 1;
 
 	v6.sin6_port = v4.sin_port = htons((uint16_t)port);
@@ -243,13 +243,13 @@ static int connect_to(const char *address)
 			setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 			/* What overtakes the handshake's end passes no tcp_probe. */
 			while (!__atomic_load_n(&job->accepted, __ATOMIC_ACQUIRE)) {
-				assert_true(sl_now_ns() < end);
+				assert_true(base_now_ns() < end);
 				pause_us(100);
 			}
 			return fd;
 		}
 		close(fd);
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		pause_us(10000);
 	}
 }
@@ -295,52 +295,52 @@ static void read_capture(void)
 	}
 }
 
-/* ---- records ------------------------------------------------------------------------------------ */
+/* ---- records ---- */
 
-static struct sl_layer_record records[4 * REQUESTS];
+static struct tcp_layer_record records[4 * REQUESTS];
 static int record_count;
 
-static void keep(void *context, const struct sl_layer_record *r)
+static void keep(void *context, const struct tcp_layer_record *r)
 {
 	(void)context;
 	if (record_count < (int)(sizeof(records) / sizeof(*records)))
 		records[record_count++] = *r;
 }
 
-static struct sl_layers *open_layers(uint32_t flows)
+static struct tcp_layers *open_layers(uint32_t flows)
 {
 	char all_but_first[32];
 	const char *ports = all_but_first;
-	struct sl_layers_options o = {
+	struct tcp_layers_opts o = {
 		.sz = sizeof(o),
 		.flows = flows,
 		.wanted.ports = {.v = &ports, .n = 1},
 	};
-	struct sl_layers *l;
+	struct tcp_layers *l;
 	char why[256];
 
 	snprintf(all_but_first, sizeof(all_but_first), "%d-%d", first_port + 1,
 		 first_port + PORTS - 1);
-	if (sl_layers_open(&o, &l, why, sizeof(why)))
+	if (tcp_layers_open(&o, &l, why, sizeof(why)))
 		fail_msg("%s", why);
 	return l;
 }
 
 /* Opening takes seconds in the guest: most tests share one, and look at what changed. */
-static struct sl_layers *l;
+static struct tcp_layers *l;
 static uint64_t causes_before[SL_CAUSES];
 
 static int open_shared(void **state)
 {
 	(void)state;
 	l = open_layers(0);
-	return sl_layers_trace(l, 1 << SL_RECORD_REQUEST, keep, NULL);
+	return tcp_layers_trace(l, 1 << TCP_RECORD_REQUEST, keep, NULL);
 }
 
 static int close_shared(void **state)
 {
 	(void)state;
-	sl_layers_close(l);
+	tcp_layers_close(l);
 	unified_leave();
 	return 0;
 }
@@ -351,45 +351,45 @@ static int next_port(void **state)
 	if (!port)
 		port = first_port;
 	port++;
-	sl_layers_poll(l, 0);
+	tcp_layers_poll(l, 0);
 	read_capture();
 	record_count = seen_count = 0;
-	return sl_layers_causes(l, causes_before);
+	return tcp_layers_causes(l, causes_before);
 }
 
 static void causes_since(uint64_t out[SL_CAUSES])
 {
-	assert_int_equal(sl_layers_causes(l, out), 0);
+	assert_int_equal(tcp_layers_causes(l, out), 0);
 	for (int i = 0; i < SL_CAUSES; i++)
 		out[i] -= causes_before[i];
 }
 
 static void poll_records(int n)
 {
-	uint64_t end = sl_now_ns() + PATIENCE;
+	uint64_t end = base_now_ns() + PATIENCE;
 
-	while (record_count < n && sl_now_ns() < end)
-		assert_true(sl_layers_poll(l, 50) >= 0);
+	while (record_count < n && base_now_ns() < end)
+		assert_true(tcp_layers_poll(l, 50) >= 0);
 	assert_int_equal(record_count, n);
 }
 
 /* Until all that was noted is counted. */
-static void settle(const struct sl_layers *of)
+static void settle(const struct tcp_layers *of)
 {
-	uint64_t end = sl_now_ns() + PATIENCE;
+	uint64_t end = base_now_ns() + PATIENCE;
 
-	while (!sl_layers_settled(of)) {
-		assert_true(sl_now_ns() < end);
+	while (!tcp_layers_settled(of)) {
+		assert_true(base_now_ns() < end);
 		pause_us(1000);
 	}
 }
 
 /* The group of the service, of one end of it. */
-static bool group(struct sl_layers *from, enum sl_role role, struct sl_layer_view *v)
+static bool group(struct tcp_layers *from, enum sl_role role, struct region_layer_view *v)
 {
 	settle(from);
-	for (uint32_t i = 1; i < sl_layers_slots(from, SL_LAYER_GROUPS); i++)
-		if (sl_layers_slot(from, SL_LAYER_GROUPS, i, v) == 1 && v->role == role &&
+	for (uint32_t i = 1; i < tcp_layers_slots(from, TCP_LAYER_GROUPS); i++)
+		if (tcp_layers_slot(from, TCP_LAYER_GROUPS, i, v) == 1 && v->role == role &&
 		    v->local_port == port && v->count[SL_COUNT_IN] + v->count[SL_COUNT_OUT])
 			return true;
 	return false;
@@ -404,11 +404,11 @@ static void begin_job(const struct job *what)
 
 static void end_job(int fd)
 {
-	uint64_t end = sl_now_ns() + PATIENCE;
+	uint64_t end = base_now_ns() + PATIENCE;
 
 	shutdown(fd, SHUT_WR);
 	while (!__atomic_load_n(&job->done, __ATOMIC_ACQUIRE)) {
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		pause_us(1000);
 	}
 	close(fd);
@@ -425,7 +425,7 @@ static void ask(int fd, int requests, int length, int reply)
 }
 
 /* Each boundary of a request was seen, and none before the one before it. */
-static void whole(const struct sl_layer_record *r)
+static void whole(const struct tcp_layer_record *r)
 {
 	const uint64_t at[] = {r->nic_in, r->ip_in,  r->tcp_in, r->copied,
 			       r->sent,	  r->ip_out, r->queued, r->nic_out};
@@ -439,7 +439,7 @@ static void whole(const struct sl_layer_record *r)
 			causes_since(causes);
 			for (int k = 0; k < SL_CAUSES; k++)
 				if (causes[k])
-					print_message("%s: %llu\n", sl_layer_cause_name(k),
+					print_message("%s: %llu\n", region_layer_cause_name(k),
 						      (unsigned long long)causes[k]);
 			fail_msg("boundary %d of a request was not seen, or is out of order", i);
 		}
@@ -447,7 +447,7 @@ static void whole(const struct sl_layer_record *r)
 
 static void one_by_one(const char *address)
 {
-	struct sl_layer_view v;
+	struct region_layer_view v;
 	uint64_t parts = 0;
 	int fd;
 
@@ -459,7 +459,7 @@ static void one_by_one(const char *address)
 	end_job(fd);
 	read_capture();
 	for (int i = 0; i < REQUESTS; i++) {
-		const struct sl_layer_record *r = &records[i];
+		const struct tcp_layer_record *r = &records[i];
 		const struct exchange *e = &job->at[i];
 		int request = 0, response = 0;
 
@@ -486,7 +486,7 @@ static void one_by_one(const char *address)
 	assert_int_equal(v.count[SL_COUNT_COMPLETE], REQUESTS);
 	assert_int_equal(v.count[SL_COUNT_UNATTRIBUTED], 0);
 	for (int i = 0; i < SL_LAYERS; i++) {
-		assert_int_equal(sl_layer_count(v.cell[i]), REQUESTS);
+		assert_int_equal(region_layer_count(v.cell[i]), REQUESTS);
 		if (i != SL_LAYER_TOTAL)
 			parts += v.cell[i][SL_LAYER_SUM];
 	}
@@ -494,8 +494,8 @@ static void one_by_one(const char *address)
 	/* A client's time to think is not an application's latency. */
 	assert_true(group(l, SL_ROLE_CLIENT, &v));
 	assert_int_equal(v.count[SL_COUNT_REQUESTS], 0);
-	assert_int_equal(sl_layer_count(v.cell[SL_LAYER_APP]), 0);
-	assert_int_equal(sl_layer_count(v.cell[SL_LAYER_TCP_OUT]), REQUESTS);
+	assert_int_equal(region_layer_count(v.cell[SL_LAYER_APP]), 0);
+	assert_int_equal(region_layer_count(v.cell[SL_LAYER_TCP_OUT]), REQUESTS);
 }
 
 static void test_requests_v4(void **state)
@@ -514,7 +514,7 @@ static void test_requests_v6(void **state)
 static void test_pipelining(void **state)
 {
 	char buffer[4096] = {0};
-	struct sl_layer_view v;
+	struct region_layer_view v;
 	int fd;
 
 	(void)state;
@@ -537,41 +537,42 @@ static void test_pipelining(void **state)
 	assert_int_equal(v.count[SL_COUNT_PIPELINED], 9);
 	assert_int_equal(v.count[SL_COUNT_COMPLETE], 10);
 	/* One segment came in, and its TCP layer ended once, with its last byte. */
-	assert_int_equal(sl_layer_count(v.cell[SL_LAYER_TCP_IN]), 1);
+	assert_int_equal(region_layer_count(v.cell[SL_LAYER_TCP_IN]), 1);
 }
 
 /* Every segment is in a histogram or in a cause, whatever happens to it on the way. */
 static void accounts(bool lossy, uint64_t causes[SL_CAUSES])
 {
-	struct sl_layer_view s, c;
+	struct region_layer_view s, c;
 	uint64_t in, out, unread, dropped_out;
 
 	causes_since(causes);
 	assert_true(group(l, SL_ROLE_SERVER, &s));
 	assert_true(group(l, SL_ROLE_CLIENT, &c));
-	sl_layer_add(&s, &c);
+	region_layer_add(&s, &c);
 	in = causes[SL_CAUSE_DUPLICATE] + causes[SL_CAUSE_OUT_OF_ORDER] +
 	     causes[SL_CAUSE_DISCARDED] + causes[SL_CAUSE_READ_RING];
-	unread = s.count[SL_COUNT_IN] - in - sl_layer_count(s.cell[SL_LAYER_TCP_IN]);
+	unread = s.count[SL_COUNT_IN] - in - region_layer_count(s.cell[SL_LAYER_TCP_IN]);
 	assert_int_equal(unread, 0);
 	assert_int_equal(causes[SL_CAUSE_NO_NIC] + causes[SL_CAUSE_NO_IP] +
 				 causes[SL_CAUSE_NO_TCP] + causes[SL_CAUSE_REFUSED],
 			 0);
-	assert_int_equal(sl_layer_count(s.cell[SL_LAYER_MAC_IN]),
+	assert_int_equal(region_layer_count(s.cell[SL_LAYER_MAC_IN]),
 			 s.count[SL_COUNT_IN] - in + causes[SL_CAUSE_DISCARDED]);
 	dropped_out = causes[SL_CAUSE_RETRANSMIT] + causes[SL_CAUSE_NO_SEND] +
 		      causes[SL_CAUSE_SEND_RING];
 	assert_int_equal(causes[SL_CAUSE_NO_OUT_IP], 0);
-	assert_int_equal(sl_layer_count(s.cell[SL_LAYER_TCP_OUT]),
+	assert_int_equal(region_layer_count(s.cell[SL_LAYER_TCP_OUT]),
 			 s.count[SL_COUNT_OUT] - dropped_out);
-	assert_int_equal(sl_layer_count(s.cell[SL_LAYER_IP_OUT]),
+	assert_int_equal(region_layer_count(s.cell[SL_LAYER_IP_OUT]),
 			 s.count[SL_COUNT_OUT] - causes[SL_CAUSE_RETRANSMIT]);
 	out = s.count[SL_COUNT_OUT] - causes[SL_CAUSE_RETRANSMIT];
 	if (lossy) /* what a queue dropped may still have its place */
-		assert_true(sl_layer_count(s.cell[SL_LAYER_MAC_OUT]) <= out);
+		assert_true(region_layer_count(s.cell[SL_LAYER_MAC_OUT]) <= out);
 	else
-		assert_int_equal(
-			sl_layer_count(s.cell[SL_LAYER_MAC_OUT]) + causes[SL_CAUSE_NO_DRIVER], out);
+		assert_int_equal(region_layer_count(s.cell[SL_LAYER_MAC_OUT]) +
+					 causes[SL_CAUSE_NO_DRIVER],
+				 out);
 }
 
 static void bulk(uint64_t bytes, int chunk, bool lossy, uint64_t causes[SL_CAUSES])
@@ -638,12 +639,13 @@ static void test_loss(void **state)
 	assert_true(causes[SL_CAUSE_OUT_OF_ORDER] > 0);
 }
 
-/* Without room for more flows, their group still counts them; slots that were freed are given again. */
+/* Without room for more flows, their group still counts them; slots that were freed are given
+ * again. */
 static void test_full(void **state)
 {
-	struct sl_layers *few = open_layers(3);
-	uint64_t causes[SL_CAUSES], generations, closed, end = sl_now_ns() + PATIENCE;
-	struct sl_layer_view v;
+	struct tcp_layers *few = open_layers(3);
+	uint64_t causes[SL_CAUSES], generations, closed, end = base_now_ns() + PATIENCE;
+	struct region_layer_view v;
 
 	(void)state;
 	for (int i = 0; i < 4; i++) { /* of two sockets each */
@@ -659,20 +661,20 @@ static void test_full(void **state)
 	assert_int_equal(v.count[SL_COUNT_COMPLETE], 8);
 	/* The last words of closed flows stay until their slots are needed. */
 	do {
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		generations = closed = 0;
 		for (uint32_t i = 0; i < 3; i++) {
-			if (sl_layers_slot(few, SL_LAYER_FLOWS, i, &v) != 1)
+			if (tcp_layers_slot(few, TCP_LAYER_FLOWS, i, &v) != 1)
 				continue;
 			generations += v.generation;
 			closed += v.state == SL_SLOT_CLOSED && v.end_ns >= v.start_ns &&
 				  v.count[SL_COUNT_IN] == 2;
 		}
 	} while (closed < 3);
-	assert_int_equal(sl_layers_causes(few, causes), 0);
+	assert_int_equal(tcp_layers_causes(few, causes), 0);
 	assert_int_equal(causes[SL_CAUSE_FLOWS_FULL] + generations, 8);
 	assert_true(generations > 3);
-	sl_layers_close(few);
+	tcp_layers_close(few);
 }
 
 static void move_to(const char *folder)
@@ -705,29 +707,29 @@ static void ask_from_a_cgroup(const char *root, const char *home)
 }
 
 /* Until so many slots of groups were given back. */
-static void give_back(struct sl_layers *of, uint64_t returned)
+static void give_back(struct tcp_layers *of, uint64_t returned)
 {
-	uint64_t end = sl_now_ns() + PATIENCE;
+	uint64_t end = base_now_ns() + PATIENCE;
 
-	while (sl_layers_groups(of, sl_now_ns()) < returned) {
-		assert_true(sl_now_ns() < end);
+	while (tcp_layers_groups(of, base_now_ns()) < returned) {
+		assert_true(base_now_ns() < end);
 		pause_us(5000);
 	}
 }
 
 /* Until no socket is left: a socket is its group's no more before its flow is closed. */
-static void all_closed(const struct sl_layers *of)
+static void all_closed(const struct tcp_layers *of)
 {
-	uint64_t end = sl_now_ns() + PATIENCE;
-	struct sl_layer_view v;
+	uint64_t end = base_now_ns() + PATIENCE;
+	struct region_layer_view v;
 	bool open;
 
 	do {
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		settle(of);
 		open = false;
-		for (uint32_t i = 0; i < sl_layers_slots(of, SL_LAYER_FLOWS); i++) {
-			int got = sl_layers_slot(of, SL_LAYER_FLOWS, i, &v);
+		for (uint32_t i = 0; i < tcp_layers_slots(of, TCP_LAYER_FLOWS); i++) {
+			int got = tcp_layers_slot(of, TCP_LAYER_FLOWS, i, &v);
 
 			open |= got == -EAGAIN || (got == 1 && v.state == SL_SLOT_OPEN);
 		}
@@ -738,18 +740,18 @@ static void all_closed(const struct sl_layers *of)
 static void test_groups(void **state)
 {
 	/* Of the clients' end: nobody else has flows there. */
-	struct sl_layers_options o = {.sz = sizeof(o),
-				      .flows = 64,
-				      .groups = 3,
-				      .quarantine_ns = 50000000,
-				      .wanted.netns = "/proc/self/ns/net"};
+	struct tcp_layers_opts o = {.sz = sizeof(o),
+				    .flows = 64,
+				    .groups = 3,
+				    .quarantine_ns = 50000000,
+				    .wanted.netns = "/proc/self/ns/net"};
 	char home[4500] = "", why[256];
 	uint64_t causes[SL_CAUSES], last = 0;
-	struct sl_cgroup_hierarchy h;
-	struct sl_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &h};
-	struct sl_cgroups *names;
-	struct sl_layer_view v;
-	struct sl_layers *few;
+	struct tcp_cgroup_hierarchy h;
+	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &h};
+	struct tcp_cgroups *names;
+	struct region_layer_view v;
+	struct tcp_layers *few;
 	int closed = 0;
 
 	(void)state;
@@ -757,29 +759,30 @@ static void test_groups(void **state)
 		puts("SKIP: no unified hierarchy of cgroups, and none can be mounted");
 		skip();
 	}
-	names = sl_cgroups_open(&who);
+	names = tcp_cgroups_open(&who);
 	assert_non_null(names);
 	snprintf(home, sizeof(home), "%s%s", h.root,
-		 sl_cgroups_find(names, sl_cgroup_of_process(&h, (uint32_t)getpid()), 1)->path);
-	sl_cgroups_close(names);
-	if (sl_layers_open(&o, &few, why, sizeof(why)))
+		 tcp_cgroups_find(names, tcp_cgroup_of_process(&h, (uint32_t)getpid()), 1)->path);
+	tcp_cgroups_close(names);
+	if (tcp_layers_open(&o, &few, why, sizeof(why)))
 		fail_msg("%s", why);
 	/* Three find a group, two find none. */
 	for (int i = 0; i < 5; i++)
 		ask_from_a_cgroup(h.root, home);
 	all_closed(few);
-	assert_int_equal(sl_layers_causes(few, causes), 0);
+	assert_int_equal(tcp_layers_causes(few, causes), 0);
 	assert_int_equal(causes[SL_CAUSE_GROUPS_FULL], 2);
 	/* Closed, with the last values, and then free; nobody else's slot is. */
-	assert_int_equal(sl_layers_groups(few, sl_now_ns()), 0);
-	for (uint32_t i = 1; i < sl_layers_slots(few, SL_LAYER_GROUPS); i++) {
-		if (sl_layers_slot(few, SL_LAYER_GROUPS, i, &v) != 1 || v.role != SL_ROLE_CLIENT)
+	assert_int_equal(tcp_layers_groups(few, base_now_ns()), 0);
+	for (uint32_t i = 1; i < tcp_layers_slots(few, TCP_LAYER_GROUPS); i++) {
+		if (tcp_layers_slot(few, TCP_LAYER_GROUPS, i, &v) != 1 || v.role != SL_ROLE_CLIENT)
 			continue;
 		closed += v.state == SL_SLOT_CLOSED && v.end_ns && v.count[SL_COUNT_OUT] == 1;
 	}
 	assert_int_equal(closed, 3);
 	give_back(few, 3);
-	/* As many again, and more: each has a group of its own, with nothing of who had it before. */
+	/* As many again, and more: each has a group of its own, with nothing of who had it before.
+	 */
 	for (uint64_t i = 0; i < 5; i++) {
 		ask_from_a_cgroup(h.root, home);
 		assert_true(group(few, SL_ROLE_CLIENT, &v));
@@ -788,46 +791,47 @@ static void test_groups(void **state)
 		last = v.cgroup;
 		give_back(few, 4 + i);
 	}
-	assert_int_equal(sl_layers_causes(few, causes), 0);
+	assert_int_equal(tcp_layers_causes(few, causes), 0);
 	assert_int_equal(causes[SL_CAUSE_GROUPS_FULL], 2);
-	assert_int_equal(sl_layers_groups(few, sl_now_ns()), 8);
-	sl_layers_close(few);
+	assert_int_equal(tcp_layers_groups(few, base_now_ns()), 8);
+	tcp_layers_close(few);
 }
 
 static void filter_ports(int from, int to)
 {
 	char ports[32], why[256];
 	const char *list = ports;
-	struct sl_tcp_wanted w = {.ports = {.v = &list, .n = 1}};
+	struct tcp_filter w = {.ports = {.v = &list, .n = 1}};
 
 	snprintf(ports, sizeof(ports), "%d-%d", from, to);
-	assert_int_equal(sl_layers_filter(l, &w, why, sizeof(why)), 0);
+	assert_int_equal(tcp_layers_filter(l, &w, why, sizeof(why)), 0);
 }
 
-/* What the filter leaves out shows nowhere, until it is changed: then the same connection does, and not after that. */
+/* What the filter leaves out shows nowhere, until it is changed: then the same connection does, and
+ * not after that. */
 static void test_unwanted(void **state)
 {
-	struct sl_layer_view v;
+	struct region_layer_view v;
 	uint64_t requests, end;
 	int fd;
 
 	(void)state;
 	port = first_port;
-	sl_layers_poll(l, 0);
+	tcp_layers_poll(l, 0);
 	record_count = 0; /* those of other tests */
 	begin_job(&(struct job){.requests = 8, .length = 10, .reply = 10});
 	fd = connect_to("10.9.0.2");
 	ask(fd, 2, 10, 10);
 	assert_false(group(l, SL_ROLE_SERVER, &v));
 	assert_false(group(l, SL_ROLE_CLIENT, &v));
-	for (uint32_t i = 0; i < sl_layers_slots(l, SL_LAYER_FLOWS); i++)
-		if (sl_layers_slot(l, SL_LAYER_FLOWS, i, &v) == 1)
+	for (uint32_t i = 0; i < tcp_layers_slots(l, TCP_LAYER_FLOWS); i++)
+		if (tcp_layers_slot(l, TCP_LAYER_FLOWS, i, &v) == 1)
 			assert_true(v.local_port != first_port && v.remote_port != first_port);
 	filter_ports(first_port, first_port);
 	ask(fd, 5, 10, 10);
-	end = sl_now_ns() + PATIENCE;
-	while (record_count < 3 && sl_now_ns() < end)
-		assert_true(sl_layers_poll(l, 50) >= 0);
+	end = base_now_ns() + PATIENCE;
+	while (record_count < 3 && base_now_ns() < end)
+		assert_true(tcp_layers_poll(l, 50) >= 0);
 	/* What it read before is in none of these. */
 	assert_in_range(record_count, 3, 5);
 	for (int i = 0; i < record_count; i++)
@@ -847,13 +851,14 @@ static void test_quantiles(void **state)
 	uint64_t cell[SL_LAYER_CELLS] = {0};
 
 	(void)state;
-	assert_true(sl_layer_quantile(cell, 0.5) != sl_layer_quantile(cell, 0.5)); /* NAN */
+	assert_true(region_layer_quantile(cell, 0.5) != region_layer_quantile(cell, 0.5)); /* NAN */
 	cell[SL_LAYER_BUCKETS + 20 - SL_LAYER_FIRST] = 100; /* 2^9.5 .. 2^10 ns */
-	assert_true(sl_layer_quantile(cell, 0.5) > 724 && sl_layer_quantile(cell, 0.5) < 1024);
-	assert_true(sl_layer_quantile(cell, 1) == 1024);
+	assert_true(region_layer_quantile(cell, 0.5) > 724 &&
+		    region_layer_quantile(cell, 0.5) < 1024);
+	assert_true(region_layer_quantile(cell, 1) == 1024);
 	cell[SL_LAYER_OVER] = 100;
-	assert_true(sl_layer_quantile(cell, 0.99) > 1e18);
-	assert_int_equal(sl_layer_count(cell), 200);
+	assert_true(region_layer_quantile(cell, 0.99) > 1e18);
+	assert_int_equal(region_layer_count(cell), 200);
 }
 
 int main(void)
@@ -870,14 +875,14 @@ int main(void)
 		cmocka_unit_test_setup(test_groups, next_port),
 		cmocka_unit_test(test_unwanted),
 	};
-	struct sl_hooks hooks;
+	struct tcp_hooks hooks;
 	char why[256];
 	int code;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	alarm(240); /* after one failure the server may wait for ever, and so the next test */
-	if (sl_hooks_probe(&hooks, 0, false)) {
-		sl_hooks_refusal(-EPERM, why, sizeof(why));
+	if (tcp_hooks_probe(&hooks, 0, false)) {
+		tcp_hooks_refusal(-EPERM, why, sizeof(why));
 		return skip_all(why);
 	}
 	code = wire_up();

@@ -48,7 +48,7 @@ for i in range(COUNT):
 server.join()
 listener.close()
 def all_seen():
-    """But those whose opening the kernel left out, which it counts: see sl_tcp_catch_up()."""
+    """But those whose opening the kernel left out, which it counts: see tcp_catch_up()."""
     watch.update()
     return watch.table and len(watch.seen) >= 2 * COUNT + 1 - watch.table['missed']
 

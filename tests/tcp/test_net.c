@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Network latency on made-up records whose truth is known: what is matched is what was sent, what can't be
- * is counted under its cause, and no latency is further from the truth than it is said to be. The clocks by
- * themselves: test_net_clock.c.
+ * Network latency on made-up records whose truth is known: what is matched is what was sent, what
+ * can't be is counted under its cause, and no latency is further from the truth than it is said to
+ * be. The clocks by themselves: test_net_clock.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -22,24 +22,24 @@
 #include "source/tcp/net_round.h"
 #include "source/tcp/net_stat.h"
 
-/* ---- segments ------------------------------------------------------------------------------- */
+/* ---- segments ---- */
 
 #define SAMPLES 20000
 
-static struct sl_net_sample samples[SAMPLES];
+static struct tcp_net_sample samples[SAMPLES];
 static size_t sample_count;
 
-static void took(void *context, const struct sl_net_sample *s)
+static void took(void *context, const struct tcp_net_sample *s)
 {
 	(void)context;
 	assert_true(sample_count < SAMPLES);
 	samples[sample_count++] = *s;
 }
 
-static struct sl_net_match *matcher(void)
+static struct tcp_net_match *matcher(void)
 {
-	struct sl_net_match_options o = {.sz = sizeof(o), .sample = took};
-	struct sl_net_match *m = sl_net_match_open(&o);
+	struct tcp_net_match_opts o = {.sz = sizeof(o), .sample = took};
+	struct tcp_net_match *m = tcp_net_match_open(&o);
 
 	assert_non_null(m);
 	sample_count = 0;
@@ -47,10 +47,10 @@ static struct sl_net_match *matcher(void)
 }
 
 /* From A's 10.0.0.1:1000 to B's 10.0.0.2:80, or back. */
-static struct sl_nic_record segment(int sender, bool out, uint32_t seq, uint32_t bytes,
-				    uint64_t time)
+static struct region_nic_record segment(int sender, bool out, uint32_t seq, uint32_t bytes,
+					uint64_t time)
 {
-	struct sl_nic_record r = {
+	struct region_nic_record r = {
 		.time_ns = time,
 		.source = {[10] = 0xff, [11] = 0xff, 10, 0, 0, 1},
 		.destination = {[10] = 0xff, [11] = 0xff, 10, 0, 0, 2},
@@ -71,33 +71,34 @@ static struct sl_nic_record segment(int sender, bool out, uint32_t seq, uint32_t
 	return r;
 }
 
-static void run(struct sl_net_match *m)
+static void run(struct tcp_net_match *m)
 {
-	sl_net_match_hold(m, 0);
-	sl_net_match_hold(m, 1);
-	sl_net_match_run(m);
+	tcp_net_match_hold(m, 0);
+	tcp_net_match_hold(m, 1);
+	tcp_net_match_run(m);
 }
 
-static void add(struct sl_net_match *m, int side, struct sl_nic_record r)
+static void add(struct tcp_net_match *m, int side, struct region_nic_record r)
 {
-	sl_net_match_add(m, side, &r);
+	tcp_net_match_add(m, side, &r);
 }
 
-static uint64_t caused(struct sl_net_match *m, int cause)
+static uint64_t caused(struct tcp_net_match *m, int cause)
 {
-	return sl_net_match_causes(m)[cause];
+	return tcp_net_match_causes(m)[cause];
 }
 
-static void nothing_else(struct sl_net_match *m, unsigned int but)
+static void nothing_else(struct tcp_net_match *m, unsigned int but)
 {
-	for (int i = 0; i < SL_NET_CAUSES; i++)
+	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		if (!(but >> i & 1) && caused(m, i))
-			fail_msg("%llu %s", (unsigned long long)caused(m, i), sl_net_cause_name(i));
+			fail_msg("%llu %s", (unsigned long long)caused(m, i),
+				 tcp_net_cause_name(i));
 }
 
 static void each_segment_is_matched_over_the_end_of_the_numbers(void **state)
 {
-	struct sl_net_match *m = matcher();
+	struct tcp_net_match *m = matcher();
 	uint32_t first = 0xffffff00u; /* more than are remembered of what is sent again */
 
 	(void)state;
@@ -110,15 +111,15 @@ static void each_segment_is_matched_over_the_end_of_the_numbers(void **state)
 	for (uint32_t i = 0; i < 6000; i++)
 		assert_true(samples[i].out_ns == 1000 + i && samples[i].in_ns == 500000 + i &&
 			    (uint32_t)samples[i].seq == first + 100 * i && !samples[i].reordered);
-	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	tcp_net_match_expire(m, 0, UINT64_MAX, true, 0);
 	nothing_else(m, 0);
-	sl_net_match_close(m);
+	tcp_net_match_close(m);
 }
 
 static void what_is_cut_on_the_way_is_timed_piece_by_piece_and_what_is_merged_once(void **state)
 {
-	struct sl_net_match *m = matcher();
-	struct sl_nic_record r = segment(0, true, 0, 4000, 100);
+	struct tcp_net_match *m = matcher();
+	struct region_nic_record r = segment(0, true, 0, 4000, 100);
 
 	(void)state;
 	r.gso_size = 1000;
@@ -135,11 +136,11 @@ static void what_is_cut_on_the_way_is_timed_piece_by_piece_and_what_is_merged_on
 	for (uint32_t i = 0; i < 4; i++)
 		assert_true(samples[i].out_ns == 100 && samples[i].in_ns == 300 + i);
 	assert_true(samples[4].out_ns == 200 && samples[4].in_ns == 400);
-	assert_int_equal(caused(m, SL_NET_MERGED), 2);
-	assert_int_equal(caused(m, SL_NET_DUPLICATE), 1);
-	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
-	nothing_else(m, 1 << SL_NET_MERGED | 1 << SL_NET_DUPLICATE);
-	sl_net_match_close(m);
+	assert_int_equal(caused(m, TCP_NET_MERGED), 2);
+	assert_int_equal(caused(m, TCP_NET_DUPLICATE), 1);
+	tcp_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	nothing_else(m, 1 << TCP_NET_MERGED | 1 << TCP_NET_DUPLICATE);
+	tcp_net_match_close(m);
 }
 
 /* What tells two transmissions of the same bytes apart. */
@@ -147,10 +148,10 @@ enum telling { BY_NOTHING, BY_TIMESTAMP, BY_ID };
 
 static void sent_twice(enum telling by, bool first_comes, bool second_comes)
 {
-	struct sl_net_match *m = matcher();
+	struct tcp_net_match *m = matcher();
 
 	for (int i = 0; i < 2; i++) {
-		struct sl_nic_record r = segment(0, true, 5000, 1000, 100 + 1000 * (uint64_t)i);
+		struct region_nic_record r = segment(0, true, 5000, 1000, 100 + 1000 * (uint64_t)i);
 
 		r.flags |= SL_NIC_HAS_TS;
 		r.tsval = by == BY_TIMESTAMP ? 7 + (uint32_t)i : 7;
@@ -162,20 +163,20 @@ static void sent_twice(enum telling by, bool first_comes, bool second_comes)
 			add(m, 1, r);
 	}
 	run(m);
-	sl_net_match_range(m, 1, 0, 1 << 20);
-	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	tcp_net_match_range(m, 1, 0, 1 << 20);
+	tcp_net_match_expire(m, 0, UINT64_MAX, true, 0);
 	if (by == BY_NOTHING) {
 		assert_int_equal(sample_count, 0);
-		assert_int_equal(caused(m, SL_NET_AMBIGUOUS), first_comes + second_comes);
-		nothing_else(m, 1 << SL_NET_AMBIGUOUS | 1 << SL_NET_LOST);
+		assert_int_equal(caused(m, TCP_NET_AMBIGUOUS), first_comes + second_comes);
+		nothing_else(m, 1 << TCP_NET_AMBIGUOUS | 1 << TCP_NET_LOST);
 	} else {
 		assert_int_equal(sample_count, first_comes + second_comes);
 		for (size_t i = 0; i < sample_count; i++)
 			assert_int_equal(samples[i].in_ns - samples[i].out_ns, 50);
-		assert_int_equal(caused(m, SL_NET_LOST), !first_comes + !second_comes);
-		nothing_else(m, 1 << SL_NET_LOST);
+		assert_int_equal(caused(m, TCP_NET_LOST), !first_comes + !second_comes);
+		nothing_else(m, 1 << TCP_NET_LOST);
 	}
-	sl_net_match_close(m);
+	tcp_net_match_close(m);
 }
 
 static void bytes_sent_twice_are_told_apart_or_not_at_all(void **state)
@@ -190,7 +191,7 @@ static void bytes_sent_twice_are_told_apart_or_not_at_all(void **state)
 
 static void what_overtakes_is_matched_and_counted(void **state)
 {
-	struct sl_net_match *m = matcher();
+	struct tcp_net_match *m = matcher();
 
 	(void)state;
 	for (uint32_t i = 0; i < 3; i++)
@@ -202,36 +203,36 @@ static void what_overtakes_is_matched_and_counted(void **state)
 	assert_int_equal(sample_count, 3);
 	assert_true(!samples[0].reordered && !samples[1].reordered && samples[2].reordered);
 	assert_int_equal(samples[2].out_ns, 100);
-	assert_int_equal(sl_net_match_flow(m, 0)->reordered, 1);
+	assert_int_equal(tcp_net_match_flow(m, 0)->reordered, 1);
 	nothing_else(m, 0);
-	sl_net_match_close(m);
+	tcp_net_match_close(m);
 }
 
 static void what_never_came_is_lost_only_where_somebody_looked(void **state)
 {
-	struct sl_net_match *m = matcher();
+	struct tcp_net_match *m = matcher();
 
 	(void)state;
 	/* B recorded from 1000 to 9000, and has a gap from 4000 to 5000. */
-	sl_net_match_range(m, 1, 1000, 9000);
+	tcp_net_match_range(m, 1, 1000, 9000);
 	add(m, 1, segment(1, true, 0, 10, 4000));
-	sl_net_match_gap(m, 1, 17, 5000);
+	tcp_net_match_gap(m, 1, 17, 5000);
 	for (uint32_t i = 0; i < 100; i++)
 		add(m, 0, segment(0, true, i * 10, 10, 100 * i));
 	add(m, 1, segment(0, false, 1000000, 10, 6000));
 	run(m);
-	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
-	assert_int_equal(caused(m, SL_NET_UNKNOWN), 10 + 9 + 11);
-	assert_int_equal(caused(m, SL_NET_LOST), 70);
-	assert_int_equal(caused(m, SL_NET_NOT_SENT), 1);
-	assert_int_equal(caused(m, SL_NET_MISSED), 17);
-	sl_net_match_close(m);
+	tcp_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	assert_int_equal(caused(m, TCP_NET_UNKNOWN), 10 + 9 + 11);
+	assert_int_equal(caused(m, TCP_NET_LOST), 70);
+	assert_int_equal(caused(m, TCP_NET_NOT_SENT), 1);
+	assert_int_equal(caused(m, TCP_NET_MISSED), 17);
+	tcp_net_match_close(m);
 	/* And without an offset nobody can say. */
 	m = matcher();
 	add(m, 0, segment(0, true, 0, 10, 100));
-	sl_net_match_expire(m, 0, UINT64_MAX, false, 0);
-	assert_int_equal(caused(m, SL_NET_UNKNOWN), 1);
-	sl_net_match_close(m);
+	tcp_net_match_expire(m, 0, UINT64_MAX, false, 0);
+	assert_int_equal(caused(m, TCP_NET_UNKNOWN), 1);
+	tcp_net_match_close(m);
 }
 
 /* Without timestamps a gap at the sender may hide that the bytes were sent again. */
@@ -239,31 +240,31 @@ static void behind_a_gap_of_the_sender_nothing_is_sure_without_timestamps(void *
 {
 	(void)state;
 	for (int ts = 0; ts < 2; ts++) {
-		struct sl_net_match *m = matcher();
-		struct sl_nic_record r = segment(0, true, 0, 10, 100);
+		struct tcp_net_match *m = matcher();
+		struct region_nic_record r = segment(0, true, 0, 10, 100);
 
 		r.flags |= ts ? SL_NIC_HAS_TS : 0;
 		add(m, 0, r);
-		sl_net_match_gap(m, 0, 1, 200);
+		tcp_net_match_gap(m, 0, 1, 200);
 		r.flags &= ~SL_NIC_OUT;
 		r.time_ns = 150;
 		add(m, 1, r);
 		run(m);
 		assert_int_equal(sample_count, ts);
-		assert_int_equal(caused(m, SL_NET_AMBIGUOUS), !ts);
-		sl_net_match_close(m);
+		assert_int_equal(caused(m, TCP_NET_AMBIGUOUS), !ts);
+		tcp_net_match_close(m);
 	}
 }
 
 static void ports_used_again_are_another_connection(void **state)
 {
-	struct sl_net_match *m = matcher();
+	struct tcp_net_match *m = matcher();
 
 	(void)state;
 	for (uint32_t life = 0; life < 3; life++) {
 		uint32_t isn = 1000 + 500 * life;
 		uint64_t at = 10000 * life;
-		struct sl_nic_record r = segment(0, true, isn, 0, at);
+		struct region_nic_record r = segment(0, true, isn, 0, at);
 
 		r.flags |= SL_NIC_SYN;
 		r.end++;
@@ -278,20 +279,20 @@ static void ports_used_again_are_another_connection(void **state)
 	assert_int_equal(sample_count, 6);
 	for (size_t i = 0; i < 6; i++)
 		assert_int_equal(samples[i].in_ns - samples[i].out_ns, 40);
-	assert_int_equal(sl_net_match_flows(m), 3);
-	sl_net_match_expire(m, 0, UINT64_MAX, true, 0);
+	assert_int_equal(tcp_net_match_flows(m), 3);
+	tcp_net_match_expire(m, 0, UINT64_MAX, true, 0);
 	nothing_else(m, 0);
-	assert_int_equal(sl_net_match_flows(m), 0);
-	sl_net_match_close(m);
+	assert_int_equal(tcp_net_match_flows(m), 0);
+	tcp_net_match_close(m);
 }
 
 static void acknowledgements_that_are_alike_are_not_matched(void **state)
 {
-	struct sl_net_match *m = matcher();
+	struct tcp_net_match *m = matcher();
 
 	(void)state;
 	for (uint32_t i = 0; i < 10; i++) {
-		struct sl_nic_record r = segment(1, true, 77, 0, 100 + i);
+		struct region_nic_record r = segment(1, true, 77, 0, 100 + i);
 
 		r.ack = i < 5 ? 1000 * i : 9999; /* five that differ, five that do not */
 		add(m, 1, r);
@@ -303,41 +304,40 @@ static void acknowledgements_that_are_alike_are_not_matched(void **state)
 	assert_int_equal(sample_count, 5);
 	for (size_t i = 0; i < 5; i++)
 		assert_true(samples[i].ack && samples[i].in_ns - samples[i].out_ns == 1000);
-	assert_int_equal(caused(m, SL_NET_ACK_UNMATCHED), 5);
-	nothing_else(m, 1 << SL_NET_ACK_UNMATCHED);
-	sl_net_match_close(m);
+	assert_int_equal(caused(m, TCP_NET_ACK_UNMATCHED), 5);
+	nothing_else(m, 1 << TCP_NET_ACK_UNMATCHED);
+	tcp_net_match_close(m);
 }
 
 static void memory_is_bounded_and_what_does_not_fit_is_counted(void **state)
 {
-	struct sl_net_match_options o = {
-		.sz = sizeof(o), .flows = 2, .records = 100, .sample = took};
-	struct sl_net_match *m = sl_net_match_open(&o);
+	struct tcp_net_match_opts o = {.sz = sizeof(o), .flows = 2, .records = 100, .sample = took};
+	struct tcp_net_match *m = tcp_net_match_open(&o);
 
 	(void)state;
 	sample_count = 0;
 	for (uint32_t i = 0; i < 1000; i++)
 		add(m, 0, segment(0, true, i * 10, 10, i));
-	assert_int_equal(caused(m, SL_NET_FULL), 900);
+	assert_int_equal(caused(m, TCP_NET_FULL), 900);
 	for (uint16_t port = 1; port < 11; port++) {
-		struct sl_nic_record r = segment(0, true, 0, 10, 5);
+		struct region_nic_record r = segment(0, true, 0, 10, 5);
 
 		r.destination_port = port;
 		add(m, 0, r);
 	}
-	assert_int_equal(caused(m, SL_NET_FULL), 910);
+	assert_int_equal(caused(m, TCP_NET_FULL), 910);
 	/* Room comes back with time. */
-	sl_net_match_expire(m, 0, 5000, true, 0);
+	tcp_net_match_expire(m, 0, 5000, true, 0);
 	add(m, 0, segment(0, true, 20000, 10, 6000));
-	assert_int_equal(caused(m, SL_NET_FULL), 910);
-	sl_net_match_close(m);
+	assert_int_equal(caused(m, TCP_NET_FULL), 910);
+	tcp_net_match_close(m);
 }
 
-/* ---- both together: a connection over a network that loses, delays, reorders and repeats --------- */
+/* ---- both together: a connection over a network that loses, delays, reorders and repeats ---- */
 
 struct event {
 	int side;
-	struct sl_nic_record r;
+	struct region_nic_record r;
 };
 
 static int by_time(const void *a, const void *b)
@@ -353,7 +353,7 @@ struct check {
 	int64_t *truth;	      /* by sequence number / 100, of each way */
 };
 
-static void result(void *context, const struct sl_net_result *r)
+static void result(void *context, const struct tcp_net_result *r)
 {
 	struct check *c = context;
 	int64_t truth = c->truth[2 * ((uint32_t)r->sample->seq / 100) + (uint32_t)r->way];
@@ -368,18 +368,19 @@ static void result(void *context, const struct sl_net_result *r)
 	c->wrong += truth < 0;
 }
 
-/* B's clock is an hour ahead, and changes its rate every 2 s; back takes five times as long as there. */
+/* B's clock is an hour ahead, and changes its rate every 2 s; back takes five times as long as
+ * there. */
 static void latencies_are_right_within_their_bound_over_a_bad_network(void **state)
 {
 	enum { N = 20000 };
 	struct truth t = {.offset = 3600 * S, .start = 100 * S, .pieces = 6};
 	struct event *e = calloc(8 * N, sizeof(*e));
 	struct check c = {.truth = calloc(2 * N, sizeof(int64_t))};
-	struct sl_net_stat_options o = {
-		.sz = sizeof(o), .by = SL_NET_BY_FLOW, .result = result, .context = &c};
-	struct sl_net_stat *s = sl_net_stat_open(&o);
-	struct sl_net_match *m = sl_net_stat_match(s);
-	struct sl_net_totals totals;
+	struct tcp_net_stat_opts o = {
+		.sz = sizeof(o), .by = TCP_NET_BY_FLOW, .result = result, .context = &c};
+	struct tcp_net_stat *s = tcp_net_stat_open(&o);
+	struct tcp_net_match *m = tcp_net_stat_match(s);
+	struct tcp_net_totals totals;
 	uint64_t lost = 0, twice = 0;
 	size_t n = 0;
 
@@ -392,7 +393,7 @@ static void latencies_are_right_within_their_bound_over_a_bad_network(void **sta
 		for (int way = 0; way < 2; way++) {
 			int64_t at = t.start + (int64_t)i * MS / 2;
 			int64_t delays[2] = {delay(30000, 30000), delay(150000, 30000)};
-			struct sl_nic_record out = segment(way, true, 100 * i, 100, 0);
+			struct region_nic_record out = segment(way, true, 100 * i, 100, 0);
 			int tries = 1;
 
 			out.flags |= SL_NIC_HAS_TS;
@@ -402,7 +403,7 @@ static void latencies_are_right_within_their_bound_over_a_bad_network(void **sta
 			for (int k = 0; k < tries; k++) {
 				int64_t sent = at + k * 3 * MS, came = sent + delays[way];
 				bool gone = tries == 2 && !k && random_u64() & 1;
-				struct sl_nic_record in;
+				struct region_nic_record in;
 
 				out.tsval = (uint32_t)(sent / MS);
 				out.time_ns = (uint64_t)(sent + (way ? theta(&t, sent) : 0));
@@ -424,43 +425,44 @@ static void latencies_are_right_within_their_bound_over_a_bad_network(void **sta
 	for (int side = 0; side < 2; side++)
 		for (size_t i = 0; i < n; i++)
 			if (e[i].side == side)
-				sl_net_match_add(m, side, &e[i].r);
+				tcp_net_match_add(m, side, &e[i].r);
 	run(m);
-	assert_int_equal(sl_net_stat_count(s, 0, true), 0);
-	sl_net_stat_totals(s, &totals);
-	sl_net_match_expire(m, 0, UINT64_MAX, true, totals.theta);
-	sl_net_match_expire(m, 1, UINT64_MAX, true, -totals.theta);
-	sl_net_stat_totals(s, &totals);
+	assert_int_equal(tcp_net_stat_count(s, 0, true), 0);
+	tcp_net_stat_totals(s, &totals);
+	tcp_net_match_expire(m, 0, UINT64_MAX, true, totals.theta);
+	tcp_net_match_expire(m, 1, UINT64_MAX, true, -totals.theta);
+	tcp_net_stat_totals(s, &totals);
 	print_message("%llu latencies, worst error %.1f us, bound %.1f us, lost %llu\n",
 		      (unsigned long long)c.results, (double)c.worst / 1e3,
 		      (double)totals.bound / 1e3, (unsigned long long)lost);
 	assert_int_equal(c.outside, 0);
-	assert_int_equal(totals.causes[SL_NET_LOST], lost);
+	assert_int_equal(totals.causes[TCP_NET_LOST], lost);
 	assert_int_equal(c.results, 2 * N + twice);
-	assert_int_equal(totals.causes[SL_NET_AMBIGUOUS] + totals.causes[SL_NET_NO_CLOCK] +
-				 totals.causes[SL_NET_NOT_SENT] + totals.stepped,
+	assert_int_equal(totals.causes[TCP_NET_AMBIGUOUS] + totals.causes[TCP_NET_NO_CLOCK] +
+				 totals.causes[TCP_NET_NOT_SENT] + totals.stepped,
 			 0);
 	/* Both ways at once need no clock: the quickest is the sum of the quickest. */
-	assert_in_range(sl_net_stat_row(s, 0)->round.least, 178000, 190000);
-	sl_net_stat_close(s);
+	assert_in_range(tcp_net_stat_row(s, 0)->round.least, 178000, 190000);
+	tcp_net_stat_close(s);
 	free(c.truth);
 	free(e);
 }
 
-/* As a collector reads: what belongs to a window is in part matched when that is over, and history is short. */
+/* As a collector reads: what belongs to a window is in part matched when that is over, and history
+ * is short. */
 static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 {
 	enum { N = 1000, STEP = 10 };
 	struct truth t = {.offset = -5 * S, .start = 100 * S, .pieces = 1, .piece[0].skew = 80e-6};
 	struct check c = {.truth = calloc(2 * N, sizeof(int64_t))};
-	struct sl_net_stat_options o = {.sz = sizeof(o),
-					.by = SL_NET_BY_ALL,
-					.history = 1,
-					.result = result,
-					.context = &c};
-	struct sl_net_stat *s = sl_net_stat_open(&o);
-	struct sl_net_match *m = sl_net_stat_match(s);
-	struct sl_net_totals totals;
+	struct tcp_net_stat_opts o = {.sz = sizeof(o),
+				      .by = TCP_NET_BY_ALL,
+				      .history = 1,
+				      .result = result,
+				      .context = &c};
+	struct tcp_net_stat *s = tcp_net_stat_open(&o);
+	struct tcp_net_match *m = tcp_net_stat_match(s);
+	struct tcp_net_totals totals;
 
 	(void)state;
 	for (uint32_t i = 0; i < N; i++) {
@@ -479,31 +481,32 @@ static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 		}
 		if (i % STEP != STEP - 1)
 			continue;
-		/* One window at most, and none of its latencies may be off by more than is said of it. */
+		/* One window at most, and none of its latencies may be off by more than is said of
+		 * it. */
 		c.bound = 0;
-		assert_int_equal(sl_net_stat_count(s, (uint64_t)at, false), 0);
-		sl_net_stat_totals(s, &totals);
+		assert_int_equal(tcp_net_stat_count(s, (uint64_t)at, false), 0);
+		tcp_net_stat_totals(s, &totals);
 		assert_true(totals.bound >= c.bound);
-		sl_net_match_run(m);
-		sl_net_match_hold(m, 0);
-		sl_net_match_hold(m, 1);
+		tcp_net_match_run(m);
+		tcp_net_match_hold(m, 0);
+		tcp_net_match_hold(m, 1);
 	}
 	run(m);
-	assert_int_equal(sl_net_stat_count(s, 0, true), 0);
-	sl_net_stat_totals(s, &totals);
-	assert_int_equal(totals.causes[SL_NET_NO_CLOCK], 0);
+	assert_int_equal(tcp_net_stat_count(s, 0, true), 0);
+	tcp_net_stat_totals(s, &totals);
+	assert_int_equal(totals.causes[TCP_NET_NO_CLOCK], 0);
 	assert_int_equal(c.results, 2 * N);
 	assert_int_equal(c.outside, 0);
-	sl_net_stat_close(s);
+	tcp_net_stat_close(s);
 	free(c.truth);
 }
 
 static void clocks_that_are_trusted_and_wrong_give_negative_latencies(void **state)
 {
-	struct sl_net_stat_options o = {.sz = sizeof(o), .trusted = true, .theta = 90000};
-	struct sl_net_stat *s = sl_net_stat_open(&o);
-	struct sl_net_match *m = sl_net_stat_match(s);
-	const struct sl_net_row *r;
+	struct tcp_net_stat_opts o = {.sz = sizeof(o), .trusted = true, .theta = 90000};
+	struct tcp_net_stat *s = tcp_net_stat_open(&o);
+	struct tcp_net_match *m = tcp_net_stat_match(s);
+	const struct tcp_net_row *r;
 
 	(void)state;
 	/* 50 us each way; B is said to be ahead by 90 us, and is not. */
@@ -514,43 +517,43 @@ static void clocks_that_are_trusted_and_wrong_give_negative_latencies(void **sta
 		add(m, 0, segment(1, false, 10 * i, 10, 1000000 * i + 110000));
 	}
 	run(m);
-	assert_int_equal(sl_net_stat_count(s, 0, true), 0);
-	assert_int_equal(sl_net_stat_rows(s), 1);
-	r = sl_net_stat_row(s, 0);
+	assert_int_equal(tcp_net_stat_count(s, 0, true), 0);
+	assert_int_equal(tcp_net_stat_rows(s), 1);
+	r = tcp_net_stat_row(s, 0);
 	assert_int_equal(r->way[0].negative, 10);
 	assert_int_equal(r->way[0].least, -40000);
 	assert_int_equal(r->way[1].least, 140000);
 	assert_int_equal(r->round.least, 100000); /* right all the same */
 	assert_int_equal(r->round.count, 10);
-	sl_net_stat_close(s);
+	tcp_net_stat_close(s);
 }
 
 static void quantiles_are_within_a_bucket(void **state)
 {
-	struct sl_net_hist h = {0};
+	struct tcp_net_hist h = {0};
 
 	(void)state;
-	assert_true(isnan(sl_net_hist_quantile(&h, 0.5)));
+	assert_true(isnan(tcp_net_hist_quantile(&h, 0.5)));
 	for (int i = 1; i <= 100000; i++)
-		sl_net_hist_add(&h, 100 * i);
+		tcp_net_hist_add(&h, 100 * i);
 	for (double q = 0.05; q < 1; q += 0.05)
-		assert_true(fabs(sl_net_hist_quantile(&h, q) / (1e7 * q) - 1) < 0.05);
-	assert_true(sl_net_hist_quantile(&h, 0) >= 100 && sl_net_hist_quantile(&h, 1) <= 1e7);
-	sl_net_hist_add(&h, -500);
+		assert_true(fabs(tcp_net_hist_quantile(&h, q) / (1e7 * q) - 1) < 0.05);
+	assert_true(tcp_net_hist_quantile(&h, 0) >= 100 && tcp_net_hist_quantile(&h, 1) <= 1e7);
+	tcp_net_hist_add(&h, -500);
 	assert_int_equal(h.negative, 1);
 	assert_int_equal(h.least, -500);
 }
 
-/* ---- whole round trips ---------------------------------------------------------------------- */
+/* ---- whole round trips ---- */
 
 static void a_request_is_followed_through_both_hosts(void **state)
 {
-	struct sl_net_stat_options o = {.sz = sizeof(o), .trusted = true, .theta = 1000000};
-	struct sl_net_stat *s = sl_net_stat_open(&o);
-	struct sl_layer_record a[4] = {{.kind = SL_RECORD_OUT}, {.kind = SL_RECORD_IN}}, b[3];
-	struct sl_layer_record *both[2] = {a, b};
-	struct sl_net_rounds rounds;
-	const struct sl_net_round *r;
+	struct tcp_net_stat_opts o = {.sz = sizeof(o), .trusted = true, .theta = 1000000};
+	struct tcp_net_stat *s = tcp_net_stat_open(&o);
+	struct tcp_layer_record a[4] = {{.kind = TCP_RECORD_OUT}, {.kind = TCP_RECORD_IN}}, b[3];
+	struct tcp_layer_record *both[2] = {a, b};
+	struct tcp_net_rounds rounds;
+	const struct tcp_net_round *r;
 	int64_t sum = 0;
 
 	(void)state;
@@ -571,7 +574,7 @@ static void a_request_is_followed_through_both_hosts(void **state)
 	a[0].ip_out = 1010;
 	a[0].queued = 1030;
 	a[0].nic_out = 1060;
-	b[0].kind = SL_RECORD_REQUEST;
+	b[0].kind = TCP_RECORD_REQUEST;
 	b[0].role = SL_ROLE_SERVER;
 	b[0].seq = 100;
 	b[0].length = 100;
@@ -595,23 +598,23 @@ static void a_request_is_followed_through_both_hosts(void **state)
 	b[1].seq = 5000;
 	b[2] = b[0];
 	b[2].nic_in = 0;
-	assert_int_equal(sl_net_rounds_find(both, (size_t[]){2, 3}, s, &rounds), 0);
+	assert_int_equal(tcp_net_rounds_find(both, (size_t[]){2, 3}, s, &rounds), 0);
 	assert_int_equal(rounds.n, 1);
 	assert_int_equal(rounds.no_request, 1);
 	assert_int_equal(rounds.incomplete, 1);
 	r = &rounds.v[0];
 	assert_int_equal(r->client, 0);
-	assert_int_equal(r->part[SL_PART_WIRE_THERE], 100);
-	assert_int_equal(r->part[SL_PART_WIRE_BACK], 250);
+	assert_int_equal(r->part[TCP_PART_WIRE_THERE], 100);
+	assert_int_equal(r->part[TCP_PART_WIRE_BACK], 250);
 	assert_int_equal(r->wires, 350);
-	for (int p = 0; p < SL_PARTS; p++)
+	for (int p = 0; p < TCP_PARTS; p++)
 		sum += r->part[p];
 	assert_int_equal(sum, r->total);
-	sl_net_rounds_free(&rounds);
-	sl_net_stat_close(s);
+	tcp_net_rounds_free(&rounds);
+	tcp_net_stat_close(s);
 }
 
-/* ---- what is read --------------------------------------------------------------------------- */
+/* ---- what is read ---- */
 
 static void seal(uint64_t w[SL_NIC_WORDS])
 {
@@ -633,23 +636,23 @@ static void a_place_of_the_ring(uint64_t w[SL_NIC_WORDS], uint64_t number)
 static void records_that_lie_or_are_torn_are_refused(void **state)
 {
 	uint64_t w[SL_NIC_WORDS], torn[SL_NIC_WORDS];
-	struct sl_nic_record r;
+	struct region_nic_record r;
 
 	(void)state;
 	a_place_of_the_ring(w, 5);
-	assert_int_equal(sl_nic_record_parse(w, 5, &r), SL_FAULT_NONE);
+	assert_int_equal(region_nic_record_parse(w, 5, &r), REGION_FAULT_NONE);
 	assert_true(r.seq == 100 && r.end == 200 && r.bytes == 100 && r.number == 5);
-	assert_int_equal(sl_nic_record_parse(w, 6, &r), SL_FAULT_CHECK);
+	assert_int_equal(region_nic_record_parse(w, 6, &r), REGION_FAULT_CHECK);
 	for (int i = 0; i < (int)SL_NIC_WORDS * 64; i++) { /* no bit flips unseen */
 		memcpy(torn, w, sizeof(w));
 		torn[i / 64] ^= 1ull << i % 64;
-		assert_int_equal(sl_nic_record_parse(torn, 5, &r), SL_FAULT_UNSETTLED);
+		assert_int_equal(region_nic_record_parse(torn, 5, &r), REGION_FAULT_UNSETTLED);
 	}
 	w[SL_NIC_BYTES] = 99;
 	seal(w);
-	assert_int_equal(sl_nic_record_parse(w, 5, &r), SL_FAULT_RECORD);
+	assert_int_equal(region_nic_record_parse(w, 5, &r), REGION_FAULT_RECORD);
 	memset(w, 0, sizeof(w)); /* never written */
-	assert_int_equal(sl_nic_record_parse(w, 0, &r), SL_FAULT_CHECK);
+	assert_int_equal(region_nic_record_parse(w, 0, &r), REGION_FAULT_CHECK);
 }
 
 static void a_reader_that_is_too_slow_knows_what_it_missed(void **state)
@@ -658,8 +661,8 @@ static void a_reader_that_is_too_slow_knows_what_it_missed(void **state)
 		uint64_t hot[8];
 		uint64_t ring[64][SL_NIC_WORDS];
 	} *map = calloc(1, sizeof(*map));
-	struct sl_nic_info info = {.size = sizeof(*map), .hot = 0, .ring = 64, .records = 64};
-	struct sl_nic_record out[100];
+	struct region_nic_info info = {.size = sizeof(*map), .hot = 0, .ring = 64, .records = 64};
+	struct region_nic_record out[100];
 	uint64_t next = 0, missed = 0;
 
 	(void)state;
@@ -667,30 +670,30 @@ static void a_reader_that_is_too_slow_knows_what_it_missed(void **state)
 		a_place_of_the_ring(map->ring[n % 64], n);
 	map->hot[SL_NIC_HEAD] = 200;
 	map->hot[7] = sl_line_check(map->hot);
-	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), 64);
+	assert_int_equal(region_nic_read(map, &info, &next, &missed, out, NULL, 100), 64);
 	assert_int_equal(missed, 136);
 	assert_int_equal(out[0].number, 136);
-	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), 0);
+	assert_int_equal(region_nic_read(map, &info, &next, &missed, out, NULL, 100), 0);
 	/* A number that was given out, and is not written yet, is waited for. */
 	map->hot[SL_NIC_HEAD] = 202;
 	map->hot[7] = sl_line_check(map->hot);
 	a_place_of_the_ring(map->ring[201 % 64], 201);
-	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), 0);
+	assert_int_equal(region_nic_read(map, &info, &next, &missed, out, NULL, 100), 0);
 	a_place_of_the_ring(map->ring[200 % 64], 200);
-	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), 2);
+	assert_int_equal(region_nic_read(map, &info, &next, &missed, out, NULL, 100), 2);
 	assert_int_equal(missed, 136);
 	map->hot[7] ^= 1;
-	assert_int_equal(sl_nic_read(map, &info, &next, &missed, out, NULL, 100), -EAGAIN);
+	assert_int_equal(region_nic_read(map, &info, &next, &missed, out, NULL, 100), -EAGAIN);
 	free(map);
 }
 
 static void files_come_back_and_damaged_ones_are_told(void **state)
 {
-	const struct sl_nic_hot hot = {.headless = 3, .fragments = 4};
-	struct sl_layer_record layer = {.kind = SL_RECORD_REQUEST, .nic_in = 9};
-	struct sl_net_file_head head;
+	const struct region_nic_hot hot = {.headless = 3, .fragments = 4};
+	struct tcp_layer_record layer = {.kind = TCP_RECORD_REQUEST, .nic_in = 9};
+	struct tcp_net_file_head head;
 	uint64_t w[SL_NIC_WORDS];
-	struct sl_net_frame f;
+	struct tcp_net_frame f;
 	char why[128];
 	FILE *file = tmpfile();
 	long size;
@@ -698,41 +701,41 @@ static void files_come_back_and_damaged_ones_are_told(void **state)
 	(void)state;
 	setvbuf(file, NULL, _IONBF, 0); /* it is cut below */
 	a_place_of_the_ring(w, 77);
-	assert_int_equal(sl_net_file_begin(file, (const uint8_t *)"0123456789abcdef"), 0);
-	assert_int_equal(sl_net_file_segment(file, w), 0);
-	assert_int_equal(sl_net_file_gap(file, 12, 34), 0);
-	assert_int_equal(sl_net_file_layers(file, &layer), 0);
-	assert_int_equal(sl_net_file_end(file, &hot, 78, 56), 0);
+	assert_int_equal(tcp_net_file_begin(file, (const uint8_t *)"0123456789abcdef"), 0);
+	assert_int_equal(tcp_net_file_segment(file, w), 0);
+	assert_int_equal(tcp_net_file_gap(file, 12, 34), 0);
+	assert_int_equal(tcp_net_file_layers(file, &layer), 0);
+	assert_int_equal(tcp_net_file_end(file, &hot, 78, 56), 0);
 	size = ftell(file);
 	rewind(file);
-	assert_int_equal(sl_net_file_head(file, &head, why, sizeof(why)), 0);
-	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 1);
-	assert_true(f.type == SL_NET_SEGMENT && f.segment.number == 77);
-	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 1);
-	assert_true(f.type == SL_NET_GAP && f.gap.records == 12 && f.gap.now_ns == 34);
-	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 1);
-	assert_true(f.type == SL_NET_LAYERS && f.layers.nic_in == 9);
-	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 1);
-	assert_true(f.type == SL_NET_END && f.end.headless == 3 && f.end.fragments == 4 &&
+	assert_int_equal(tcp_net_file_head(file, &head, why, sizeof(why)), 0);
+	assert_int_equal(tcp_net_file_next(file, &f, why, sizeof(why)), 1);
+	assert_true(f.type == TCP_NET_SEGMENT && f.segment.number == 77);
+	assert_int_equal(tcp_net_file_next(file, &f, why, sizeof(why)), 1);
+	assert_true(f.type == TCP_NET_GAP && f.gap.records == 12 && f.gap.now_ns == 34);
+	assert_int_equal(tcp_net_file_next(file, &f, why, sizeof(why)), 1);
+	assert_true(f.type == TCP_NET_LAYERS && f.layers.nic_in == 9);
+	assert_int_equal(tcp_net_file_next(file, &f, why, sizeof(why)), 1);
+	assert_true(f.type == TCP_NET_END && f.end.headless == 3 && f.end.fragments == 4 &&
 		    f.end.left_out == 78);
-	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 0);
+	assert_int_equal(tcp_net_file_next(file, &f, why, sizeof(why)), 0);
 	/* A byte of the head, then of the record. */
 	for (int i = 0; i < 2; i++) {
 		fseek(file, i ? 120 + 8 + 20 : 20, SEEK_SET);
 		fputc(0x5a, file);
 		rewind(file);
 		if (!i) {
-			assert_int_equal(sl_net_file_head(file, &head, why, sizeof(why)), -EINVAL);
+			assert_int_equal(tcp_net_file_head(file, &head, why, sizeof(why)), -EINVAL);
 			assert_non_null(strstr(why, "damaged"));
 		}
 	}
 	fseek(file, 120, SEEK_SET);
-	assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), -EINVAL);
+	assert_int_equal(tcp_net_file_next(file, &f, why, sizeof(why)), -EINVAL);
 	/* Cut anywhere behind the head it ends, and that is all. */
 	for (long at = size - 1; at > size - 38; at--) {
 		assert_int_equal(ftruncate(fileno(file), at), 0);
 		fseek(file, size - 40, SEEK_SET);
-		assert_int_equal(sl_net_file_next(file, &f, why, sizeof(why)), 0);
+		assert_int_equal(tcp_net_file_next(file, &f, why, sizeof(why)), 0);
 	}
 	fclose(file);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The offset of two clocks out of made-up packets whose truth is known: never further from the truth than it is said
- * to be, as long as the clocks' rates keep to what is assumed, and not known where they do not.
+ * The offset of two clocks out of made-up packets whose truth is known: never further from the
+ * truth than it is said to be, as long as the clocks' rates keep to what is assumed, and not known
+ * where they do not.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -18,28 +19,28 @@
 #define POINTS 24000
 #define WINDOW (2 * S)
 
-static struct sl_net_point point(const struct truth *t, bool backward, int64_t sent, int64_t took)
+static struct tcp_net_point point(const struct truth *t, bool backward, int64_t sent, int64_t took)
 {
 	/* sent: A's clock, of either end */
 	int64_t came = sent + took;
 
 	if (backward)
-		return (struct sl_net_point){came, sent + theta(t, sent) - came, true};
-	return (struct sl_net_point){sent, came + theta(t, came) - sent, false};
+		return (struct tcp_net_point){came, sent + theta(t, sent) - came, true};
+	return (struct tcp_net_point){sent, came + theta(t, came) - sent, false};
 }
 
 static int by_time(const void *a, const void *b)
 {
-	const struct sl_net_point *p = a, *q = b;
+	const struct tcp_net_point *p = a, *q = b;
 
 	return p->at < q->at ? -1 : p->at > q->at;
 }
 
 /* p: sorted. As net_stat.c does: window by window, with what is known of the ones around. */
-static void windows(struct sl_net_clock *c, const struct sl_net_point *p, size_t n, int64_t start,
+static void windows(struct tcp_net_clock *c, const struct tcp_net_point *p, size_t n, int64_t start,
 		    int64_t end)
 {
-	struct sl_net_point *some = calloc(n + 1, sizeof(*some));
+	struct tcp_net_point *some = calloc(n + 1, sizeof(*some));
 
 	for (int64_t from = start; from < end; from += WINDOW) {
 		size_t m = 0;
@@ -50,17 +51,17 @@ static void windows(struct sl_net_clock *c, const struct sl_net_point *p, size_t
 		/* In no order. */
 		for (size_t i = m; i > 1; i--) {
 			size_t k = random_u64() % i;
-			struct sl_net_point swap = some[k];
+			struct tcp_net_point swap = some[k];
 
 			some[k] = some[i - 1];
 			some[i - 1] = swap;
 		}
-		assert_int_equal(sl_net_clock_add(c, some, m, from, from + WINDOW - 1), 0);
+		assert_int_equal(tcp_net_clock_add(c, some, m, from, from + WINDOW - 1), 0);
 	}
 	free(some);
 }
 
-/* Clocks that keep to SL_NET_SKEW_MAX. */
+/* Clocks that keep to TCP_NET_SKEW_MAX. */
 enum rates { CONSTANT, SWITCHING, WALKING, EXTREME, RATES };
 
 static struct truth clocks(enum rates rates)
@@ -70,7 +71,7 @@ static struct truth clocks(enum rates rates)
 		.start = (int64_t)(random_u64() >> 12),
 		.pieces = rates == CONSTANT ? 1 : PIECES,
 	};
-	double skew = (uniform() - 0.5) * 400e-6, most = SL_NET_SKEW_MAX * (1 - 1e-6);
+	double skew = (uniform() - 0.5) * 400e-6, most = TCP_NET_SKEW_MAX * (1 - 1e-6);
 
 	for (int i = 0; i < t.pieces; i++) {
 		t.piece[i].for_ns = 2 * S;
@@ -89,13 +90,13 @@ static struct truth clocks(enum rates rates)
 }
 
 /* What the packets around say at x, all of them one by one. */
-static void envelopes(const struct sl_net_point *p, size_t n, int64_t from, int64_t to, int64_t x,
+static void envelopes(const struct tcp_net_point *p, size_t n, int64_t from, int64_t to, int64_t x,
 		      double *low, double *high)
 {
 	*low = -INFINITY;
 	*high = INFINITY;
 	for (size_t i = 0; i < n; i++) {
-		double wear = SL_NET_SKEW_MAX * fabs((double)(x - p[i].at));
+		double wear = TCP_NET_SKEW_MAX * fabs((double)(x - p[i].at));
 
 		if (p[i].at < from || p[i].at >= to)
 			continue;
@@ -108,12 +109,12 @@ static void envelopes(const struct sl_net_point *p, size_t n, int64_t from, int6
 
 static void the_truth_is_within_the_bound_whatever_the_rates_do(void **state)
 {
-	struct sl_net_point *p = calloc(POINTS, sizeof(*p));
+	struct tcp_net_point *p = calloc(POINTS, sizeof(*p));
 
 	(void)state;
 	for (int round = 0; round < 24; round++) {
 		struct truth t = clocks(round % RATES);
-		struct sl_net_clock c = {0};
+		struct tcp_net_clock c = {0};
 		size_t n = 20 + random_u64() % (round % 3 ? 600 : POINTS - 20), known = 0;
 		/* From equal ways to ways of which one is a hundred times the other. */
 		int64_t least[2] = {1000 + (int64_t)(random_u64() % 100000),
@@ -138,7 +139,7 @@ static void the_truth_is_within_the_bound_whatever_the_rates_do(void **state)
 			int64_t window = x - (x - t.start) % WINDOW, said, bound;
 			double low, high;
 
-			if (!sl_net_clock_at(&c, x, &said, &bound))
+			if (!tcp_net_clock_at(&c, x, &said, &bound))
 				continue;
 			known++;
 			if (llabs(said - theta(&t, x)) > bound)
@@ -146,7 +147,7 @@ static void the_truth_is_within_the_bound_whatever_the_rates_do(void **state)
 					 (long long)(said - theta(&t, x)), (long long)bound);
 			/* Less than that nobody can know who does not assume equal ways. */
 			assert_true((double)bound * 2 >=
-				    (double)(quickest[0] + quickest[1]) * (1 - SL_NET_SKEW_MAX));
+				    (double)(quickest[0] + quickest[1]) * (1 - TCP_NET_SKEW_MAX));
 			/* And no more is said than all packets together leave. */
 			if (i % 16 && n > 1000)
 				continue;
@@ -154,10 +155,11 @@ static void the_truth_is_within_the_bound_whatever_the_rates_do(void **state)
 			assert_true(fabs((double)(said - p[0].ahead) - (low + high) / 2) <= 3);
 			assert_true(fabs((double)bound - (high - low) / 2) <= 3);
 		}
-		/* Sent at the very end, it may come behind it: of a packet that is not in a window nobody asks. */
+		/* Sent at the very end, it may come behind it: of a packet that is not in a window
+		 * nobody asks. */
 		if (known < 1480)
 			fail_msg("round %d: known at %zu of 1500 places", round, known);
-		sl_net_clock_free(&c);
+		tcp_net_clock_free(&c);
 	}
 	free(p);
 }
@@ -166,23 +168,24 @@ static void many_packets_make_the_bound_half_of_the_quickest_round_trip(void **s
 {
 	const struct truth t = {
 		.offset = 5 * 1000 * S, .start = 1234567890, .pieces = 1, .piece[0].skew = 80e-6};
-	struct sl_net_point *p = calloc(20000, sizeof(*p));
-	struct sl_net_clock c = {0};
+	struct tcp_net_point *p = calloc(20000, sizeof(*p));
+	struct tcp_net_clock c = {0};
 	int64_t said, bound;
 
 	(void)state;
 	for (int i = 0; i < 20000; i++)
 		p[i] = point(&t, i & 1, t.start + 2 * S / 20000 * i,
 			     delay(i & 1 ? 100000 : 20000, 20000));
-	assert_int_equal(sl_net_clock_add(&c, p, 20000, t.start, t.start + 2 * S), 0);
+	assert_int_equal(tcp_net_clock_add(&c, p, 20000, t.start, t.start + 2 * S), 0);
 	assert_int_equal(c.n, 1);
-	assert_true(sl_net_clock_at(&c, t.start + S, &said, &bound));
+	assert_true(tcp_net_clock_at(&c, t.start + S, &said, &bound));
 	assert_in_range(bound, 60000, 66000); /* (100 + 20) / 2 us, and a little */
-	/* The estimate itself is off by half of the difference of the ways: that is what the bound is for. */
+	/* The estimate itself is off by half of the difference of the ways: that is what the bound
+	 * is for. */
 	assert_in_range(llabs(said - theta(&t, t.start + S)), 30000, 50000);
 	assert_true(c.v[0]->skew_low <= 80e-6 && c.v[0]->skew_high >= 80e-6);
 	assert_true(c.v[0]->skew_high - c.v[0]->skew_low < 150e-6);
-	sl_net_clock_free(&c);
+	tcp_net_clock_free(&c);
 	free(p);
 }
 
@@ -190,8 +193,8 @@ static void many_packets_make_the_bound_half_of_the_quickest_round_trip(void **s
 static void few_packets_are_each_bounded_by_their_own_round_trip(void **state)
 {
 	const struct truth t = clocks(EXTREME);
-	struct sl_net_point p[40];
-	struct sl_net_clock c = {0};
+	struct tcp_net_point p[40];
+	struct tcp_net_clock c = {0};
 	int64_t said, bound;
 
 	(void)state;
@@ -203,21 +206,21 @@ static void few_packets_are_each_bounded_by_their_own_round_trip(void **state)
 	}
 	windows(&c, p, 40, t.start, t.start + 20 * S);
 	for (int i = 0; i < 40; i++) {
-		assert_true(sl_net_clock_at(&c, p[i].at, &said, &bound));
+		assert_true(tcp_net_clock_at(&c, p[i].at, &said, &bound));
 		assert_true(llabs(said - theta(&t, p[i].at)) <= bound);
 		assert_in_range(bound, 60000 - 100, 60000 + 1200);
 	}
-	sl_net_clock_free(&c);
+	tcp_net_clock_free(&c);
 }
 
 /*
- * 6 s of a packet each 0.5 ms, 20 us and more there and back: at how many of them the offset is known. That of one that
- * was on its way when it changed is the one at either end: by its stamps it is that where B's clock was looked at.
- * unseen: what a clock may be off besides, ns.
+ * 6 s of a packet each 0.5 ms, 20 us and more there and back: at how many of them the offset is
+ * known. That of one that was on its way when it changed is the one at either end: by its stamps it
+ * is that where B's clock was looked at. unseen: what a clock may be off besides, ns.
  */
-static size_t looked_at(const struct truth *t, struct sl_net_clock *c, int64_t unseen)
+static size_t looked_at(const struct truth *t, struct tcp_net_clock *c, int64_t unseen)
 {
-	static struct sl_net_point p[12000], sorted[12000];
+	static struct tcp_net_point p[12000], sorted[12000];
 	static int64_t other[12000];
 	int64_t said, bound;
 	size_t known = 0;
@@ -232,7 +235,7 @@ static size_t looked_at(const struct truth *t, struct sl_net_clock *c, int64_t u
 	qsort(sorted, 12000, sizeof(*p), by_time);
 	windows(c, sorted, 12000, t->start, t->start + 6 * S);
 	for (int i = 0; i < 12000; i++) {
-		if (!sl_net_clock_at(c, p[i].at, &said, &bound))
+		if (!tcp_net_clock_at(c, p[i].at, &said, &bound))
 			continue;
 		known++;
 		if (llabs(said - theta(t, p[i].at)) > bound + unseen &&
@@ -251,7 +254,7 @@ static void a_clock_that_steps_is_seen_and_nothing_is_guessed(void **state)
 	(void)state;
 	for (size_t i = 0; i < 12; i++) {
 		struct truth t = {.offset = 3 * S, .start = 7 * S, .pieces = 2};
-		struct sl_net_clock c = {0};
+		struct tcp_net_clock c = {0};
 		size_t known;
 
 		/* The machine slept, or was set: while a packet is on its way, or not. */
@@ -262,18 +265,18 @@ static void a_clock_that_steps_is_seen_and_nothing_is_guessed(void **state)
 		known = looked_at(&t, &c, 0);
 		assert_int_equal(c.stepped, 1);
 		assert_in_range(known, 11980, 12000);
-		sl_net_clock_free(&c);
+		tcp_net_clock_free(&c);
 	}
 }
 
 /*
- * A daemon that slews by the tick, 80 ms in a second: more than is assumed, so it has to show, but for what is less than
- * a round trip takes.
+ * A daemon that slews by the tick, 80 ms in a second: more than is assumed, so it has to show, but
+ * for what is less than a round trip takes.
  */
 static void a_clock_that_is_too_fast_is_not_believed(void **state)
 {
 	struct truth t = {.offset = 3 * S, .start = 7 * S, .pieces = 3};
-	struct sl_net_clock c = {0};
+	struct tcp_net_clock c = {0};
 	size_t known;
 
 	(void)state;
@@ -283,29 +286,29 @@ static void a_clock_that_is_too_fast_is_not_believed(void **state)
 	known = looked_at(&t, &c, 500000);
 	assert_int_equal(c.stepped, 1);
 	assert_in_range(known, 9800, 10020); /* of 12000, less those of that second */
-	sl_net_clock_free(&c);
+	tcp_net_clock_free(&c);
 }
 
 static void packets_one_way_only_tell_nothing(void **state)
 {
-	struct sl_net_point p[3] = {{1, 5, false}, {2, 6, false}, {3, 7, false}};
-	struct sl_net_clock c = {0};
+	struct tcp_net_point p[3] = {{1, 5, false}, {2, 6, false}, {3, 7, false}};
+	struct tcp_net_clock c = {0};
 	int64_t said, bound;
 
 	(void)state;
-	assert_int_equal(sl_net_clock_add(&c, p, 3, 0, 10), 0);
+	assert_int_equal(tcp_net_clock_add(&c, p, 3, 0, 10), 0);
 	assert_int_equal(c.one_way, 1);
-	assert_false(sl_net_clock_at(&c, 5, &said, &bound));
-	assert_int_equal(sl_net_clock_add(&c, p, 0, 11, 20), 0);
-	assert_false(sl_net_clock_at(&c, 15, &said, &bound));
-	sl_net_clock_free(&c);
+	assert_false(tcp_net_clock_at(&c, 5, &said, &bound));
+	assert_int_equal(tcp_net_clock_add(&c, p, 0, 11, 20), 0);
+	assert_false(tcp_net_clock_at(&c, 15, &said, &bound));
+	tcp_net_clock_free(&c);
 }
 
 static void what_lies_far_back_is_forgotten_and_the_last_two_windows_are_not(void **state)
 {
 	const struct truth t = clocks(WALKING);
-	struct sl_net_clock c = {.most = 1};
-	struct sl_net_point p[400];
+	struct tcp_net_clock c = {.most = 1};
+	struct tcp_net_point p[400];
 	int64_t said, bound;
 
 	(void)state;
@@ -314,15 +317,15 @@ static void what_lies_far_back_is_forgotten_and_the_last_two_windows_are_not(voi
 
 		for (int i = 0; i < 400; i++)
 			p[i] = point(&t, i & 1, from - S + S / 200 * i, 20000);
-		assert_int_equal(sl_net_clock_add(&c, p, 400, from, from + S - 1), 0);
+		assert_int_equal(tcp_net_clock_add(&c, p, 400, from, from + S - 1), 0);
 		assert_true(c.apexes <= 3 * (200 + 10));
 		for (int k = 0; k < (w ? 2 : 1); k++) {
-			assert_true(sl_net_clock_at(&c, from - k * S, &said, &bound));
+			assert_true(tcp_net_clock_at(&c, from - k * S, &said, &bound));
 			assert_true(llabs(said - theta(&t, from - k * S)) <= bound);
 		}
 	}
-	assert_false(sl_net_clock_at(&c, t.start + 96 * S, &said, &bound));
-	sl_net_clock_free(&c);
+	assert_false(tcp_net_clock_at(&c, t.start + 96 * S, &said, &bound));
+	tcp_net_clock_free(&c);
 }
 
 int main(void)

@@ -37,10 +37,10 @@ static void the_last_line_is_the_reason(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++) {
-		sl_verifier_refusal(messages[i].said, out, sizeof(out));
+		tcp_verifier_refusal(messages[i].said, out, sizeof(out));
 		assert_string_equal(out, messages[i].reason);
 	}
-	sl_verifier_refusal(messages[0].said, small, sizeof(small));
+	tcp_verifier_refusal(messages[0].said, small, sizeof(small));
 	assert_string_equal(small, "on_packet: ");
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The table through the interface of tcp.h: filters changed while it runs, who else may map it and how, and
- * nothing left of what could not be opened.
+ * The table through the interface of tcp.h: filters changed while it runs, who else may map it and
+ * how, and nothing left of what could not be opened.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -30,15 +30,15 @@
 #define PATIENCE 20000000000ull
 #define OURS	 "/proc/self/ns/net" /* not what others do on this machine: it might fill the table */
 
-static struct sl_tcp *tcp;
+static struct tcp *tcp;
 static const void *map;
 static size_t bytes;
-static struct sl_flows_info info;
+static struct region_flows_info info;
 
-static struct sl_tcp_options defaults(void)
+static struct tcp_opts defaults(void)
 {
-	return (struct sl_tcp_options){
-		.sz = sizeof(struct sl_tcp_options),
+	return (struct tcp_opts){
+		.sz = sizeof(struct tcp_opts),
 		.flows = 256,
 		.existing = true,
 		.quarantine_ns = 60000000000, /* seen however slow this machine is */
@@ -49,25 +49,25 @@ static struct sl_tcp_options defaults(void)
 /* Opening takes seconds in the guest: all share one. */
 static int setup(void **state)
 {
-	struct sl_tcp_options options = defaults();
+	struct tcp_opts options = defaults();
 	char why[256];
 	int err;
 
 	(void)state;
-	err = sl_tcp_open(&options, &tcp, why, sizeof(why));
-	err = err ? err : sl_tcp_attach(tcp, why, sizeof(why));
+	err = tcp_open(&options, &tcp, why, sizeof(why));
+	err = err ? err : tcp_attach(tcp, why, sizeof(why));
 	if (err) {
 		fprintf(stderr, "%s\n", why);
 		return err;
 	}
-	map = sl_tcp_region(tcp, &bytes);
-	return sl_flows_info_parse(map, bytes, &info);
+	map = tcp_region(tcp, &bytes);
+	return region_flows_info_parse(map, bytes, &info);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	sl_tcp_close(tcp);
+	tcp_close(tcp);
 	return 0;
 }
 
@@ -90,35 +90,35 @@ static uint16_t connection(int fd[2])
 }
 
 /* The newest flow of that remote port, in that state or in any if it is 0, in this memory. */
-static bool find(const void *at, uint16_t port, uint32_t state, struct sl_flow *found)
+static bool find(const void *at, uint16_t port, uint32_t state, struct region_flow *found)
 {
-	struct sl_flows_hot hot;
-	struct sl_flow f;
+	struct region_flows_hot hot;
+	struct region_flow f;
 
 	found->id = 0;
-	if (sl_flows_hot_read(at, &info, &hot))
+	if (region_flows_hot_read(at, &info, &hot))
 		return false;
 	for (uint32_t i = 0; i < hot.used; i++)
-		if (!sl_flow_read(at, &info, i, &f) && f.state != SL_STATE_FREE &&
+		if (!region_flow_read(at, &info, i, &f) && f.state != SL_STATE_FREE &&
 		    f.remote_port == port && (!state || f.state == state) && f.id > found->id)
 			*found = f;
 	return found->id;
 }
 
 /* The same, once there is one whose id is no less. */
-static void await_from(uint64_t id, uint16_t port, uint32_t state, struct sl_flow *f)
+static void await_from(uint64_t id, uint16_t port, uint32_t state, struct region_flow *f)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
-	uint64_t end = sl_now_ns() + PATIENCE;
+	uint64_t end = base_now_ns() + PATIENCE;
 
 	while (!find(map, port, state, f) || f->id < id) {
-		assert_true(sl_now_ns() < end);
-		assert_int_equal(sl_tcp_catch_up(tcp, NULL), 0);
+		assert_true(base_now_ns() < end);
+		assert_int_equal(tcp_catch_up(tcp, NULL), 0);
 		nanosleep(&pause, NULL);
 	}
 }
 
-static void await(uint16_t port, uint32_t state, struct sl_flow *f)
+static void await(uint16_t port, uint32_t state, struct region_flow *f)
 {
 	await_from(0, port, state, f);
 }
@@ -126,8 +126,8 @@ static void await(uint16_t port, uint32_t state, struct sl_flow *f)
 static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 {
 	const char *other = "1";
-	struct sl_tcp_wanted none = {.ports = {&other, 1}}, all = {.netns = OURS};
-	struct sl_flow f;
+	struct tcp_filter none = {.ports = {&other, 1}}, all = {.netns = OURS};
+	struct region_flow f;
 	char why[256];
 	uint16_t port;
 	uint64_t id;
@@ -138,24 +138,24 @@ static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 	await(port, SL_STATE_LIVE, &f);
 	assert_false(f.flags & SL_FLOW_OLDER);
 	id = f.id;
-	assert_int_equal(sl_tcp_filter(tcp, &none, why, sizeof(why)), 0);
+	assert_int_equal(tcp_filter(tcp, &none, why, sizeof(why)), 0);
 	await(port, SL_STATE_CLOSED, &f);
 	assert_int_equal(f.id, id);
 	assert_true(f.flags & SL_FLOW_UNWANTED);
 	assert_int_equal(f.tcp_state, 7); /* shown as CLOSE */
 	/* Wanted again: another flow, which was there before. */
-	assert_int_equal(sl_tcp_filter(tcp, &all, why, sizeof(why)), 0);
+	assert_int_equal(tcp_filter(tcp, &all, why, sizeof(why)), 0);
 	await(port, SL_STATE_LIVE, &f);
 	assert_true(f.id > id);
 	assert_true(f.flags & SL_FLOW_OLDER);
 	/* One that is wrong changes nothing. */
 	other = "70000";
-	assert_int_equal(sl_tcp_filter(tcp, &none, why, sizeof(why)), -EINVAL);
+	assert_int_equal(tcp_filter(tcp, &none, why, sizeof(why)), -EINVAL);
 	assert_non_null(strstr(why, "70000"));
 	assert_int_equal(write(fd[0], "abc", 3), 3);
 	id = f.id;
-	for (uint64_t end = sl_now_ns() + PATIENCE; f.bytes_sent != 3 || f.id != id;) {
-		assert_true(sl_now_ns() < end);
+	for (uint64_t end = base_now_ns() + PATIENCE; f.bytes_sent != 3 || f.id != id;) {
+		assert_true(base_now_ns() < end);
 		await(port, SL_STATE_LIVE, &f);
 	}
 	close(fd[0]);
@@ -163,18 +163,18 @@ static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 }
 
 /*
- * A connection that is made now is told of: it is no older one. The kernel may leave that call out, and then the next
- * connection does.
+ * A connection that is made now is told of: it is no older one. The kernel may leave that call out,
+ * and then the next connection does.
  */
 static void a_new_one_is_taken(void)
 {
-	uint64_t end = sl_now_ns() + PATIENCE;
-	struct sl_flow f;
+	uint64_t end = base_now_ns() + PATIENCE;
+	struct region_flow f;
 	uint16_t port;
 	int fd[2];
 
 	do {
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		port = connection(fd);
 		assert_int_equal(write(fd[0], "abc", 3), 3);
 		await(port, SL_STATE_LIVE, &f);
@@ -185,15 +185,16 @@ static void a_new_one_is_taken(void)
 }
 
 /*
- * What is there already is let go and taken again: a connection of this process, which reads nothing meanwhile. One that is
- * made while the filter leaves it out is no flow before that changes, and is an older one then.
+ * What is there already is let go and taken again: a connection of this process, which reads
+ * nothing meanwhile. One that is made while the filter leaves it out is no flow before that
+ * changes, and is an older one then.
  */
 static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
 {
 	char cgroup[24], netns[24], digits[2][8], why[256];
 	const char *text[] = {"1", "126.0.0.0/8", "999999999"},
 		   *fits[] = {digits[0], digits[1], "127.0.0.0/8", cgroup};
-	struct sl_tcp_wanted none[] = {
+	struct tcp_filter none[] = {
 		{.ports = {&text[0], 1}},
 		{.cidrs = {&text[1], 1}},
 		{.cgroups = {&text[2], 1}},
@@ -201,12 +202,12 @@ static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
 		{.pid = 1},
 		{.sample = 20},
 	};
-	struct sl_tcp_wanted some[] = {
+	struct tcp_filter some[] = {
 		{.netns = OURS, .ports = {&fits[0], 2}},    {.netns = OURS, .cidrs = {&fits[2], 1}},
 		{.netns = OURS, .cgroups = {&fits[3], 1}},  {.netns = netns},
 		{.netns = OURS, .pid = (uint32_t)getpid()}, {.netns = OURS},
 	};
-	struct sl_flow f, g;
+	struct region_flow f, g;
 	uint16_t port, second;
 	int fd[2], later[2];
 	uint64_t id;
@@ -218,14 +219,14 @@ static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
 	snprintf(netns, sizeof(netns), "%u", f.netns);
 	for (unsigned int i = 0; i < sizeof(none) / sizeof(*none); i++) {
 		id = f.id;
-		assert_int_equal(sl_tcp_filter(tcp, &none[i], why, sizeof(why)), 0);
+		assert_int_equal(tcp_filter(tcp, &none[i], why, sizeof(why)), 0);
 		await_from(id, port, SL_STATE_CLOSED, &f);
 		assert_int_equal(f.id, id);
 		assert_true(f.flags & SL_FLOW_UNWANTED);
 		second = connection(later);
 		snprintf(digits[0], sizeof(digits[0]), "%u", port);
 		snprintf(digits[1], sizeof(digits[1]), "%u", second);
-		assert_int_equal(sl_tcp_filter(tcp, &some[i], why, sizeof(why)), 0);
+		assert_int_equal(tcp_filter(tcp, &some[i], why, sizeof(why)), 0);
 		await_from(id + 1, port, SL_STATE_LIVE, &f);
 		assert_int_equal(f.pid, getpid());
 		await(second, SL_STATE_LIVE, &g);
@@ -243,13 +244,13 @@ static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
 
 static void others_map_the_same_memory_read_only(void **state)
 {
-	struct sl_flow ours, theirs;
+	struct region_flow ours, theirs;
 	void *second;
 	int fd[2];
 	uint16_t port;
 
 	(void)state;
-	second = mmap(NULL, bytes, PROT_READ, MAP_SHARED, sl_tcp_region_fd(tcp), 0);
+	second = mmap(NULL, bytes, PROT_READ, MAP_SHARED, tcp_region_fd(tcp), 0);
 	assert_ptr_not_equal(second, MAP_FAILED);
 	port = connection(fd);
 	await(port, SL_STATE_LIVE, &ours);
@@ -261,7 +262,8 @@ static void others_map_the_same_memory_read_only(void **state)
 	await(port, SL_STATE_CLOSED, &ours);
 }
 
-/* Ends the tracing of that tracepoint by this process' programs; the descriptor stays somebody's. */
+/* Ends the tracing of that tracepoint by this process' programs; the descriptor stays somebody's.
+ */
 static void untrace(const char *name)
 {
 	char path[64], line[256], wanted[64];
@@ -292,7 +294,7 @@ static void untrace(const char *name)
 static void an_end_that_nobody_is_told_of_is_found(void **state)
 {
 	char byte;
-	struct sl_flow f;
+	struct region_flow f;
 	int fd[2], unread[2];
 	uint16_t port, second;
 
@@ -304,8 +306,8 @@ static void an_end_that_nobody_is_told_of_is_found(void **state)
 	assert_int_equal(write(fd[0], "abc", 3), 3);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(read(fd[1], &byte, 1), 1);
-	for (uint64_t end = sl_now_ns() + PATIENCE; f.bytes_sent != 3;) {
-		assert_true(sl_now_ns() < end);
+	for (uint64_t end = base_now_ns() + PATIENCE; f.bytes_sent != 3;) {
+		assert_true(base_now_ns() < end);
 		await(port, SL_STATE_LIVE, &f);
 	}
 	/* One is at rest, and on no list; the other waits for its reader. */
@@ -328,7 +330,7 @@ static void an_end_that_nobody_is_told_of_is_found(void **state)
 /* The same of a beginning: the last test's hooks are still cut off. */
 static void a_beginning_that_nobody_is_told_of_is_found_by_its_first_segment(void **state)
 {
-	struct sl_flow f;
+	struct region_flow f;
 	uint16_t port;
 	int fd[2];
 
@@ -357,16 +359,17 @@ static int free_slots(uint32_t slots)
 	return -1;
 }
 
-/* The kernel may refuse to put a slot back: its queue's lock may not be had at the moment. Here the queue is full. */
+/* The kernel may refuse to put a slot back: its queue's lock may not be had at the moment. Here the
+ * queue is full. */
 static void a_slot_that_cannot_be_given_back_now_is_given_back_later(void **state)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
-	struct sl_tcp_options options = defaults();
+	struct tcp_opts options = defaults();
 	const uint32_t nobodys = 77;
-	struct sl_flows_info two;
-	struct sl_flows_hot hot;
+	struct region_flows_info two;
+	struct region_flows_hot hot;
 	uint32_t slot, seen = 0;
-	struct sl_tcp *small;
+	struct tcp *small;
 	uint64_t until, end;
 	const void *at;
 	char why[256];
@@ -379,33 +382,33 @@ static void a_slot_that_cannot_be_given_back_now_is_given_back_later(void **stat
 	connection(fd);
 	options.flows = 2;
 	options.quarantine_ns = 50000000;
-	assert_int_equal(sl_tcp_open(&options, &small, why, sizeof(why)), 0);
-	assert_int_equal(sl_tcp_attach(small, why, sizeof(why)), 0);
-	at = sl_tcp_region(small, &size);
-	assert_int_equal(sl_flows_info_parse(at, size, &two), 0);
+	assert_int_equal(tcp_open(&options, &small, why, sizeof(why)), 0);
+	assert_int_equal(tcp_attach(small, why, sizeof(why)), 0);
+	at = tcp_region(small, &size);
+	assert_int_equal(region_flows_info_parse(at, size, &two), 0);
 	queue = free_slots(2);
-	end = sl_now_ns() + PATIENCE;
+	end = base_now_ns() + PATIENCE;
 	do
-		assert_true(sl_now_ns() < end && !nanosleep(&pause, NULL));
-	while (sl_flows_hot_read(at, &two, &hot) || hot.open != 2);
+		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
+	while (region_flows_hot_read(at, &two, &hot) || hot.open != 2);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(bpf_map_update_elem(queue, NULL, &nobodys, 0), 0);
 	close(fd[0]);
 	close(fd[1]);
 	do
-		assert_true(sl_now_ns() < end && !nanosleep(&pause, NULL));
-	while (sl_flows_hot_read(at, &two, &hot) || hot.open);
+		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
+	while (region_flows_hot_read(at, &two, &hot) || hot.open);
 	/* Their time is over, and the timer has been there since. */
-	until = sl_now_ns() + options.quarantine_ns;
+	until = base_now_ns() + options.quarantine_ns;
 	do
-		assert_true(sl_now_ns() < end && !nanosleep(&pause, NULL));
-	while (sl_flows_hot_read(at, &two, &hot) || hot.changed_ns < until);
+		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
+	while (region_flows_hot_read(at, &two, &hot) || hot.changed_ns < until);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(bpf_map_lookup_and_delete_elem(queue, NULL, &slot), 0);
 		assert_int_equal(slot, nobodys);
 	}
 	while (seen != 3) {
-		assert_true(sl_now_ns() < end);
+		assert_true(base_now_ns() < end);
 		if (!bpf_map_lookup_and_delete_elem(queue, NULL, &slot)) {
 			assert_in_range(slot, 0, 1);
 			assert_false(seen & 1u << slot);
@@ -413,15 +416,15 @@ static void a_slot_that_cannot_be_given_back_now_is_given_back_later(void **stat
 		}
 		nanosleep(&pause, NULL);
 	}
-	sl_tcp_close(small);
+	tcp_close(small);
 }
 
 /* What two tables say of a flow is the same: they share nothing. */
 static void two_tables_do_not_disturb_each_other(void **state)
 {
-	struct sl_tcp_options options = defaults();
-	struct sl_tcp *second;
-	struct sl_flow f, g;
+	struct tcp_opts options = defaults();
+	struct tcp *second;
+	struct region_flow f, g;
 	const void *at;
 	uint16_t port;
 	char why[256];
@@ -429,19 +432,19 @@ static void two_tables_do_not_disturb_each_other(void **state)
 	int fd[2];
 
 	(void)state;
-	assert_int_equal(sl_tcp_open(&options, &second, why, sizeof(why)), 0);
-	assert_int_equal(sl_tcp_attach(second, why, sizeof(why)), 0);
-	at = sl_tcp_region(second, &size);
+	assert_int_equal(tcp_open(&options, &second, why, sizeof(why)), 0);
+	assert_int_equal(tcp_attach(second, why, sizeof(why)), 0);
+	at = tcp_region(second, &size);
 	port = connection(fd);
 	assert_int_equal(write(fd[0], "0123456789", 10), 10);
 	await(port, SL_STATE_LIVE, &f);
-	for (uint64_t end = sl_now_ns() + PATIENCE; sl_now_ns() < end;)
+	for (uint64_t end = base_now_ns() + PATIENCE; base_now_ns() < end;)
 		if (find(at, port, SL_STATE_LIVE, &g) && find(map, port, SL_STATE_LIVE, &f) &&
 		    f.bytes_acked == 11 && g.bytes_acked == 11) /* with the SYN */
 			break;
 	assert_int_equal(f.bytes_acked, 11);
 	assert_int_equal(g.bytes_acked, 11);
-	sl_tcp_close(second);
+	tcp_close(second);
 	close(fd[0]);
 	close(fd[1]);
 	await(port, SL_STATE_CLOSED, &f);
@@ -449,21 +452,21 @@ static void two_tables_do_not_disturb_each_other(void **state)
 
 static void what_cannot_be_is_refused_with_a_line(void **state)
 {
-	struct sl_tcp_options options = defaults();
-	struct sl_tcp *none;
+	struct tcp_opts options = defaults();
+	struct tcp *none;
 	char why[256];
 
 	(void)state;
 	options.flows = SL_FLOWS_MAX + 1;
-	assert_true(sl_tcp_open(&options, &none, why, sizeof(why)) < 0);
+	assert_true(tcp_open(&options, &none, why, sizeof(why)) < 0);
 	assert_null(none);
 	assert_non_null(strstr(why, "1048577"));
 	options = defaults();
 	options.wanted.netns = "/no/such";
-	assert_int_equal(sl_tcp_open(&options, &none, why, sizeof(why)), -EINVAL);
+	assert_int_equal(tcp_open(&options, &none, why, sizeof(why)), -EINVAL);
 	assert_null(none);
 	assert_non_null(strstr(why, "/no/such"));
-	sl_tcp_close(NULL);
+	tcp_close(NULL);
 }
 
 int main(void)
@@ -480,12 +483,12 @@ int main(void)
 		cmocka_unit_test(a_beginning_that_nobody_is_told_of_is_found_by_its_first_segment),
 	};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-	struct sl_hooks hooks;
+	struct tcp_hooks hooks;
 	char why[256];
-	int err = sl_hooks_probe(&hooks, 0, false), fd;
+	int err = tcp_hooks_probe(&hooks, 0, false), fd;
 
 	if (err) {
-		sl_hooks_refusal(err, why, sizeof(why));
+		tcp_hooks_refusal(err, why, sizeof(why));
 		printf("SKIP: %s\n", why);
 		return 77;
 	}

@@ -33,12 +33,12 @@
 
 #define PATIENCE 30000000000ull
 
-/* ---- made up ------------------------------------------------------------------------------------ */
+/* ---- made up ---- */
 
 /* Ten seconds in the life of a flow at 1 ms, after a first second. */
-static struct sl_flow first(void)
+static struct region_flow first(void)
 {
-	return (struct sl_flow){
+	return (struct region_flow){
 		.id = 1,
 		.state = SL_STATE_LIVE,
 		.open_ns = 1000000000,
@@ -67,9 +67,9 @@ static struct sl_flow first(void)
 	};
 }
 
-static struct sl_flow later(void)
+static struct region_flow later(void)
 {
-	struct sl_flow f = first();
+	struct region_flow f = first();
 
 	f.changed_ns += 10000000000;
 	f.bytes_acked += 10000000;
@@ -79,144 +79,144 @@ static struct sl_flow later(void)
 	return f;
 }
 
-static void assert_why(const struct sl_flow *now, enum sl_why_limit limit, double share)
+static void assert_why(const struct region_flow *now, enum region_why_limit limit, double share)
 {
-	struct sl_flow before = first();
-	struct sl_why w;
+	struct region_flow before = first();
+	struct region_why w;
 
-	sl_why(&before, now, &w);
+	region_why(&before, now, &w);
 	if (w.limit != limit)
-		fail_msg("%s in place of %s: %s", sl_why_name(w.limit), sl_why_name(limit),
+		fail_msg("%s in place of %s: %s", region_why_name(w.limit), region_why_name(limit),
 			 w.sentence);
 	if (w.share < share - 1e-9 || w.share > share + 1e-9)
-		fail_msg("%s: %g in place of %g", sl_why_name(limit), w.share, share);
+		fail_msg("%s: %g in place of %g", region_why_name(limit), w.share, share);
 	assert_true(strlen(w.sentence) > 20 && strlen(w.sentence) < sizeof(w.sentence) - 1);
-	assert_true(w.n > 0 && w.n <= SL_WHY_NUMBERS);
+	assert_true(w.n > 0 && w.n <= REGION_WHY_NUMBERS);
 }
 
 static void each_class_is_told_from_the_others(void **state)
 {
-	struct sl_flow f = later();
+	struct region_flow f = later();
 
 	(void)state;
-	assert_why(&f, SL_WHY_PATH, 0.9);
+	assert_why(&f, REGION_WHY_PATH, 0.9);
 	f.flight = 1; /* a request that waits for its acknowledgement */
-	assert_why(&f, SL_WHY_APPLICATION, 1);
+	assert_why(&f, REGION_WHY_APPLICATION, 1);
 	f.queue = 1447; /* Nagle */
-	assert_why(&f, SL_WHY_APPLICATION, 1);
+	assert_why(&f, REGION_WHY_APPLICATION, 1);
 	f.wmem = 8192;
 	f.sndbuf = 12288;
-	assert_why(&f, SL_WHY_SEND_BUFFER, 0.9);
+	assert_why(&f, REGION_WHY_SEND_BUFFER, 0.9);
 	f.queue = 1449; /* more than is on its way: the device's queue is full, too */
-	assert_why(&f, SL_WHY_PATH, 0.9);
+	assert_why(&f, REGION_WHY_PATH, 0.9);
 	f.queue = 1447;
 	f.flight = 10;
-	assert_why(&f, SL_WHY_PATH, 0.9);
+	assert_why(&f, REGION_WHY_PATH, 0.9);
 	f.wmem = f.queue = f.sndbuf = 0;
 	f.cwnd = 4;
-	assert_why(&f, SL_WHY_SLOW_START, 0.9);
+	assert_why(&f, REGION_WHY_SLOW_START, 0.9);
 	f.cwnd = 10;
 	f.ssthresh = 0x7fffffff; /* none yet */
-	assert_why(&f, SL_WHY_SLOW_START, 0.9);
+	assert_why(&f, REGION_WHY_SLOW_START, 0.9);
 	f.rtt_sum_us += 100 * 999; /* 2.099 ms, over twice and over 1 ms more */
-	assert_why(&f, SL_WHY_BUFFERBLOAT, 0.9);
+	assert_why(&f, REGION_WHY_BUFFERBLOAT, 0.9);
 	f.rtt_min_us = 50;
 	f.rtt_sum_us = first().rtt_sum_us + 100 * 1049; /* not by 1 ms */
 	f.ssthresh = 5;
-	assert_why(&f, SL_WHY_PATH, 0.9);
+	assert_why(&f, REGION_WHY_PATH, 0.9);
 	f.delivered_ce = 1;
-	assert_why(&f, SL_WHY_ECN, 0.9);
+	assert_why(&f, REGION_WHY_ECN, 0.9);
 	f.retrans += 2;
 	f.re_tlp++;   /* a probe at the tail, */
 	f.dsack += 2; /* which was not lost, nor was the other */
-	assert_why(&f, SL_WHY_ECN, 0.9);
+	assert_why(&f, REGION_WHY_ECN, 0.9);
 	f.dsack -= 2;
-	assert_why(&f, SL_WHY_LOSS_FAST, 0.9);
+	assert_why(&f, REGION_WHY_LOSS_FAST, 0.9);
 	f.timeouts++;
-	assert_why(&f, SL_WHY_LOSS_TIMEOUT, 0.9);
+	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
 	f.sndbuf_us += 5000000;
-	assert_why(&f, SL_WHY_SEND_BUFFER, 0.5);
+	assert_why(&f, REGION_WHY_SEND_BUFFER, 0.5);
 	f.sndbuf_us = 4000000;
 	f.rwnd_us = 4500000;
-	assert_why(&f, SL_WHY_PEER_WINDOW, 0.45);
+	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
 	f.bytes_acked = first().bytes_acked + 65535; /* not even one window, in ten seconds */
-	assert_why(&f, SL_WHY_LOSS_TIMEOUT, 0.9);
+	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
 	f.bytes_acked++;
-	assert_why(&f, SL_WHY_PEER_WINDOW, 0.45);
+	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
 	f.timeouts = first().timeouts;
 	f.bytes_acked = first().bytes_acked;
-	assert_why(&f, SL_WHY_LOSS_TIMEOUT, 0.9);
+	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
 	f.rto_us = 11000000; /* it may still come */
-	assert_why(&f, SL_WHY_PEER_WINDOW, 0.45);
+	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
 	f.rto_us = 200000;
 	f.bytes_acked = later().bytes_acked;
 	f.zero_in++;
-	assert_why(&f, SL_WHY_PEER_NOT_READING, 0.45);
+	assert_why(&f, REGION_WHY_PEER_NOT_READING, 0.45);
 	f.bytes_acked = first().bytes_acked + 330000000; /* but half of it and more in each RTT */
-	assert_why(&f, SL_WHY_PEER_WINDOW, 0.45);
+	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
 	f.bytes_acked = later().bytes_acked;
 	f.zero_in--;
 	f.snd_wnd = 0;
-	assert_why(&f, SL_WHY_PEER_NOT_READING, 0.45);
+	assert_why(&f, REGION_WHY_PEER_NOT_READING, 0.45);
 	f.busy_us = first().busy_us + 1000000;
 	f.rwnd_us = f.sndbuf_us = 0;
-	assert_why(&f, SL_WHY_APPLICATION, 0.9);
+	assert_why(&f, REGION_WHY_APPLICATION, 0.9);
 	f.bytes_received += 20000000;
 	f.read_bytes += 20000000;
-	assert_why(&f, SL_WHY_PEER, 0.9);
+	assert_why(&f, REGION_WHY_PEER, 0.9);
 	f.zero_out++; /* but all is read by now */
-	assert_why(&f, SL_WHY_PEER, 0.9);
+	assert_why(&f, REGION_WHY_PEER, 0.9);
 	f.read_bytes -= 100000;
-	assert_why(&f, SL_WHY_NOT_READING, 1);
+	assert_why(&f, REGION_WHY_NOT_READING, 1);
 	f.flags = SL_FLOW_RESET_IN;
-	assert_why(&f, SL_WHY_RESET, 1);
+	assert_why(&f, REGION_WHY_RESET, 1);
 	f = first();
 	f.changed_ns += 10000000000;
-	assert_why(&f, SL_WHY_IDLE, 1);
+	assert_why(&f, REGION_WHY_IDLE, 1);
 	f.queue = 1;
 	f.snd_wnd = 1447;
-	assert_why(&f, SL_WHY_PEER_NOT_READING, 1);
+	assert_why(&f, REGION_WHY_PEER_NOT_READING, 1);
 	f.snd_wnd++;
-	assert_why(&f, SL_WHY_IDLE, 1);
+	assert_why(&f, REGION_WHY_IDLE, 1);
 	f.flags = SL_FLOW_LISTENER;
-	assert_why(&f, SL_WHY_ACCEPTING, 1);
+	assert_why(&f, REGION_WHY_ACCEPTING, 1);
 	f.drops++;
-	assert_why(&f, SL_WHY_ACCEPT_QUEUE, 1);
+	assert_why(&f, REGION_WHY_ACCEPT_QUEUE, 1);
 }
 
 static void snapshots_that_make_no_sense_do_no_harm(void **state)
 {
-	struct sl_flow f = first(), wild;
-	struct sl_why w;
+	struct region_flow f = first(), wild;
+	struct region_why w;
 
 	(void)state;
-	assert_why(&f, SL_WHY_IDLE, 1); /* no time between them */
-	sl_why(NULL, &f, &w);		/* all its life: one second, busy */
-	assert_int_equal(w.limit, SL_WHY_LOSS_TIMEOUT);
+	assert_why(&f, REGION_WHY_IDLE, 1); /* no time between them */
+	region_why(NULL, &f, &w);	    /* all its life: one second, busy */
+	assert_int_equal(w.limit, REGION_WHY_LOSS_TIMEOUT);
 	assert_true(w.share == 1 && w.interval_ns == 1000000000);
 	memset(&wild, 0xff, sizeof(wild));
-	sl_why(&f, &wild, &w);
+	region_why(&f, &wild, &w);
 	assert_true(w.share >= 0 && w.share <= 1);
 	wild.flags = 0; /* its parts are more than the whole */
-	sl_why(&f, &wild, &w);
+	region_why(&f, &wild, &w);
 	assert_true(w.n > 4);
 	for (uint32_t i = 0; i < w.n; i++)
 		assert_true(w.number[i].value >= 0);
-	sl_why(&wild, &f, &w);
-	assert_int_equal(w.limit, SL_WHY_IDLE);
+	region_why(&wild, &f, &w);
+	assert_int_equal(w.limit, REGION_WHY_IDLE);
 	memset(&wild, 0, sizeof(wild));
-	sl_why(NULL, &wild, &w);
-	assert_int_equal(w.limit, SL_WHY_IDLE);
-	for (int i = 0; i < SL_WHY_LIMITS; i++)
-		assert_non_null(sl_why_name((enum sl_why_limit)i));
-	assert_string_equal(sl_why_name(SL_WHY_LIMITS), "unknown");
+	region_why(NULL, &wild, &w);
+	assert_int_equal(w.limit, REGION_WHY_IDLE);
+	for (int i = 0; i < REGION_WHY_LIMITS; i++)
+		assert_non_null(region_why_name((enum region_why_limit)i));
+	assert_string_equal(region_why_name(REGION_WHY_LIMITS), "unknown");
 }
 
-/* ---- real ------------------------------------------------------------------------------------------ */
+/* ---- real ---- */
 
-static struct sl_tcp *tcp;
+static struct tcp *tcp;
 static const void *map;
-static struct sl_flows_info info;
+static struct region_flows_info info;
 static char why_not[256];
 
 static void pause_ms(int ms)
@@ -230,10 +230,10 @@ static void pause_ms(int ms)
 static int set_up(void **state)
 {
 	/* Not what others do on this machine: it might fill the table. */
-	struct sl_tcp_options o = {.sz = sizeof(o),
-				   .flows = 256,
-				   .interval_ns = 2000000,
-				   .wanted = {.netns = "/proc/self/ns/net"}};
+	struct tcp_opts o = {.sz = sizeof(o),
+			     .flows = 256,
+			     .interval_ns = 2000000,
+			     .wanted = {.netns = "/proc/self/ns/net"}};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	size_t bytes;
 	int s;
@@ -247,18 +247,18 @@ static int set_up(void **state)
 	if (s < 0 || ioctl(s, SIOCSIFFLAGS, &lo))
 		return -1;
 	close(s);
-	if (sl_tcp_open(&o, &tcp, why_not, sizeof(why_not)))
+	if (tcp_open(&o, &tcp, why_not, sizeof(why_not)))
 		return 0;
-	if (sl_tcp_attach(tcp, why_not, sizeof(why_not)))
+	if (tcp_attach(tcp, why_not, sizeof(why_not)))
 		return -1;
-	map = sl_tcp_region(tcp, &bytes);
-	return sl_flows_info_parse(map, bytes, &info) ? -1 : 0;
+	map = tcp_region(tcp, &bytes);
+	return region_flows_info_parse(map, bytes, &info) ? -1 : 0;
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
-	sl_tcp_close(tcp);
+	tcp_close(tcp);
 	return 0;
 }
 
@@ -270,15 +270,15 @@ static void need_kernel(void)
 	skip();
 }
 
-static bool find(uint16_t local, uint16_t remote, struct sl_flow *f)
+static bool find(uint16_t local, uint16_t remote, struct region_flow *f)
 {
-	struct sl_flows_hot hot;
+	struct region_flows_hot hot;
 
-	assert_int_equal(sl_tcp_catch_up(tcp, NULL), 0);
-	if (sl_flows_hot_read(map, &info, &hot))
+	assert_int_equal(tcp_catch_up(tcp, NULL), 0);
+	if (region_flows_hot_read(map, &info, &hot))
 		return false;
 	for (uint32_t i = 0; i < hot.used; i++)
-		if (!sl_flow_read(map, &info, i, f) && f->state != SL_STATE_FREE &&
+		if (!region_flow_read(map, &info, i, f) && f->state != SL_STATE_FREE &&
 		    f->local_port == local && f->remote_port == remote)
 			return true;
 	return false;
@@ -302,8 +302,8 @@ static uint16_t port_of(int fd)
 	return ntohs(a.sin_port);
 }
 
-/* It may go on. A call with a time limit ends with EINTR where the end of a child wakes its thread, as system() has the
- * main thread keep that signal for itself. */
+/* It may go on. A call with a time limit ends with EINTR where the end of a child wakes its thread,
+ * as system() has the main thread keep that signal for itself. */
 static bool may_go_on(ssize_t n)
 {
 	return n >= 0 || errno == EAGAIN || errno == EINTR;
@@ -382,16 +382,17 @@ static void close_pair(struct pair *p)
 	close(p->listener);
 }
 
-/* Looks at 100 ms and more at a time until that is what is said of one, for so long; else w is what was said last. */
-static bool comes_to(uint16_t local, uint16_t remote, enum sl_why_limit limit, uint64_t patience,
-		     struct sl_why *w)
+/* Looks at 100 ms and more at a time until that is what is said of one, for so long; else w is what
+ * was said last. */
+static bool comes_to(uint16_t local, uint16_t remote, enum region_why_limit limit,
+		     uint64_t patience, struct region_why *w)
 {
-	uint64_t start = sl_now_ns();
-	struct sl_flow before, now;
+	uint64_t start = base_now_ns();
+	struct region_flow before, now;
 
 	memset(w, 0, sizeof(*w));
 	while (!find(local, remote, &before) || before.state != SL_STATE_LIVE) {
-		if (sl_now_ns() - start > PATIENCE)
+		if (base_now_ns() - start > PATIENCE)
 			fail_msg("no flow %u > %u", local, remote);
 		pause_ms(5);
 	}
@@ -399,26 +400,26 @@ static bool comes_to(uint16_t local, uint16_t remote, enum sl_why_limit limit, u
 		pause_ms(100);
 		if (!find(local, remote, &now))
 			continue;
-		sl_why(&before, &now, w);
+		region_why(&before, &now, w);
 		before = now;
 		if (w->limit == limit)
 			return true;
-	} while (sl_now_ns() - start < patience);
+	} while (base_now_ns() - start < patience);
 	return false;
 }
 
-static void check_said(bool told, enum sl_why_limit limit, const struct sl_why *w)
+static void check_said(bool told, enum region_why_limit limit, const struct region_why *w)
 {
 	if (!told)
-		fail_msg("%s in place of %s: %s", sl_why_name(w->limit), sl_why_name(limit),
+		fail_msg("%s in place of %s: %s", region_why_name(w->limit), region_why_name(limit),
 			 w->sentence);
 	print_message("           %s\n", w->sentence);
 	assert_true(w->share > 0 && w->share <= 1);
 }
 
-static void wait_for(uint16_t local, uint16_t remote, enum sl_why_limit limit)
+static void wait_for(uint16_t local, uint16_t remote, enum region_why_limit limit)
 {
-	struct sl_why w;
+	struct region_why w;
 
 	check_said(comes_to(local, remote, limit, PATIENCE, &w), limit, &w);
 }
@@ -430,8 +431,8 @@ static void a_reader_that_does_not_read(void **state)
 	(void)state;
 	need_kernel();
 	connect_pair(&p, 0, 0);
-	wait_for(p.client_port, p.server_port, SL_WHY_PEER_NOT_READING);
-	wait_for(p.server_port, p.client_port, SL_WHY_NOT_READING);
+	wait_for(p.client_port, p.server_port, REGION_WHY_PEER_NOT_READING);
+	wait_for(p.server_port, p.client_port, REGION_WHY_NOT_READING);
 	close_pair(&p);
 }
 
@@ -442,29 +443,30 @@ static void a_sender_with_little_to_send(void **state)
 	(void)state;
 	need_kernel();
 	connect_pair(&p, 0, 0);
-	wait_for(p.client_port, p.server_port, SL_WHY_APPLICATION);
-	wait_for(p.server_port, p.client_port, SL_WHY_PEER);
+	wait_for(p.client_port, p.server_port, REGION_WHY_APPLICATION);
+	wait_for(p.server_port, p.client_port, REGION_WHY_PEER);
 	close_pair(&p);
 }
 
 static void nobody_who_sends(void **state)
 {
 	struct pair p = {.send_every_ms = 60000, .receive_every_ms = 0};
-	struct sl_flow before, now;
-	struct sl_why w;
+	struct region_flow before, now;
+	struct region_why w;
 
 	(void)state;
 	need_kernel();
 	p.stop = true; /* the threads end at once */
 	connect_pair(&p, 0, 0);
-	for (uint64_t end = sl_now_ns() + PATIENCE; !find(p.client_port, p.server_port, &before);) {
-		assert_true(sl_now_ns() < end);
+	for (uint64_t end = base_now_ns() + PATIENCE;
+	     !find(p.client_port, p.server_port, &before);) {
+		assert_true(base_now_ns() < end);
 		pause_ms(5);
 	}
 	pause_ms(50);
 	assert_true(find(p.client_port, p.server_port, &now));
-	sl_why(&before, &now, &w);
-	assert_int_equal(w.limit, SL_WHY_IDLE);
+	region_why(&before, &now, &w);
+	assert_int_equal(w.limit, REGION_WHY_IDLE);
 	close_pair(&p);
 }
 
@@ -502,7 +504,7 @@ static void a_small_send_buffer(void **state)
 	(void)state;
 	need_queue(slow_down("tbf rate 100mbit burst 128kb latency 500ms", "netem delay 5ms"));
 	connect_pair(&p, 8192, 0);
-	wait_for(p.client_port, p.server_port, SL_WHY_SEND_BUFFER);
+	wait_for(p.client_port, p.server_port, REGION_WHY_SEND_BUFFER);
 	close_pair(&p);
 	full_speed();
 }
@@ -514,7 +516,7 @@ static void a_small_receive_window(void **state)
 	(void)state;
 	need_queue(slow_down("tbf rate 100mbit burst 128kb latency 500ms", "netem delay 5ms"));
 	connect_pair(&p, 0, 200000);
-	wait_for(p.client_port, p.server_port, SL_WHY_PEER_WINDOW);
+	wait_for(p.client_port, p.server_port, REGION_WHY_PEER_WINDOW);
 	close_pair(&p);
 	full_speed();
 }
@@ -527,7 +529,7 @@ static void a_queue_on_the_path(void **state)
 	need_queue(slow_down("tbf rate 50mbit burst 128kb limit 50000000",
 			     "netem rate 50mbit limit 100000"));
 	connect_pair(&p, 0, 0);
-	wait_for(p.client_port, p.server_port, SL_WHY_BUFFERBLOAT);
+	wait_for(p.client_port, p.server_port, REGION_WHY_BUFFERBLOAT);
 	close_pair(&p);
 	full_speed();
 }
@@ -541,14 +543,15 @@ static bool long_way(const char *more)
 }
 
 /*
- * A long way with all the room there is: the window of a new connection grows for some RTTs, and shrinks once the
- * network marks segments; when it marks no more, that window is what there is. Segments as long as an Ethernet's.
+ * A long way with all the room there is: the window of a new connection grows for some RTTs, and
+ * shrinks once the network marks segments; when it marks no more, that window is what there is.
+ * Segments as long as an Ethernet's.
  */
 static void a_long_way_that_marks_for_a_while(void **state)
 {
-	struct sl_why w = {0};
+	struct region_why w = {0};
 	struct pair p = {0};
-	uint64_t end = sl_now_ns() + PATIENCE;
+	uint64_t end = base_now_ns() + PATIENCE;
 	bool told;
 
 	(void)state;
@@ -563,17 +566,18 @@ static void a_long_way_that_marks_for_a_while(void **state)
 	/* Who looks late finds another one that begins. */
 	for (;;) {
 		connect_pair(&p, 0, 0);
-		told = comes_to(p.client_port, p.server_port, SL_WHY_SLOW_START, PATIENCE / 10, &w);
-		if (told || sl_now_ns() > end)
+		told = comes_to(p.client_port, p.server_port, REGION_WHY_SLOW_START, PATIENCE / 10,
+				&w);
+		if (told || base_now_ns() > end)
 			break;
 		close_pair(&p);
 		p = (struct pair){0};
 	}
-	check_said(told, SL_WHY_SLOW_START, &w);
+	check_said(told, REGION_WHY_SLOW_START, &w);
 	assert_true(long_way("loss 10% ecn"));
-	wait_for(p.client_port, p.server_port, SL_WHY_ECN);
+	wait_for(p.client_port, p.server_port, REGION_WHY_ECN);
 	assert_true(long_way(""));
-	wait_for(p.client_port, p.server_port, SL_WHY_PATH);
+	wait_for(p.client_port, p.server_port, REGION_WHY_PATH);
 	close_pair(&p);
 	full_speed();
 	assert_int_equal(system("PATH=$PATH:/usr/sbin:/sbin; ip link set lo mtu 65536 && "
@@ -603,9 +607,9 @@ static void losses_that_are_repaired_fast_and_late(void **state)
 	need_kernel();
 	connect_pair(&p, 0, 0);
 	drop(p.server, 200);
-	wait_for(p.client_port, p.server_port, SL_WHY_LOSS_FAST);
+	wait_for(p.client_port, p.server_port, REGION_WHY_LOSS_FAST);
 	drop(p.server, 1);
-	wait_for(p.client_port, p.server_port, SL_WHY_LOSS_TIMEOUT);
+	wait_for(p.client_port, p.server_port, REGION_WHY_LOSS_TIMEOUT);
 	close_pair(&p);
 }
 
@@ -624,7 +628,7 @@ static void a_listener_that_does_not_accept(void **state)
 		fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 		connect(fd[i], (struct sockaddr *)&a, sizeof(a));
 	}
-	wait_for(ntohs(a.sin_port), 0, SL_WHY_ACCEPT_QUEUE);
+	wait_for(ntohs(a.sin_port), 0, REGION_WHY_ACCEPT_QUEUE);
 	for (size_t i = 0; i < 8; i++)
 		close(fd[i]);
 	close(listener);

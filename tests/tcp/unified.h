@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unified.h - the unified hierarchy of cgroups for a test: where it is, or mounted for this test, as a guest has none.
+ * unified.h - the unified hierarchy of cgroups for a test: where it is, or mounted for this test,
+ * as a guest has none.
  */
 #ifndef SL_TESTS_TCP_UNIFIED_H
 #define SL_TESTS_TCP_UNIFIED_H
@@ -15,11 +16,11 @@
 static char unified_here[64]; /* mounted by this test; empty: not */
 
 /* False: there is none, and none can be mounted. */
-static bool unified_find(struct sl_cgroup_hierarchy *h)
+static bool unified_find(struct tcp_cgroup_hierarchy *h)
 {
 	char dir[] = "/tmp/sl-tcp-cgroup.XXXXXX";
 
-	if (!sl_cgroup_hierarchy(h, "unified", NULL, NULL))
+	if (!tcp_cgroup_hierarchy(h, "unified", NULL, NULL))
 		return true;
 	if (!mkdtemp(dir))
 		return false;
@@ -28,7 +29,7 @@ static bool unified_find(struct sl_cgroup_hierarchy *h)
 		return false;
 	}
 	snprintf(unified_here, sizeof(unified_here), "%s", dir);
-	return !sl_cgroup_hierarchy(h, "unified", NULL, NULL);
+	return !tcp_cgroup_hierarchy(h, "unified", NULL, NULL);
 }
 
 /* Takes it away again; whatever else is removed of it comes before. */

@@ -12,19 +12,19 @@
 #include "api/api.h"
 #include "http/http.h"
 
-/* ---- a collector with two hosts and four pods ---------------------------------------------------- */
+/* ---- a collector with two hosts and four pods ---- */
 
 static const double bounds[] = {0.1, 0.5, 1};
-static const struct sl_text_label code200[] = {{"code", "200"}, {"method", "GET"}};
-static const struct sl_text_label code500[] = {{"code", "500"}, {"method", "GET"}};
-const struct sl_text_label odd[1] = {{"text", "a\"b\\c\n\xe2\x82\xac </script>"}};
+static const struct region_text_label code200[] = {{"code", "200"}, {"method", "GET"}};
+static const struct region_text_label code500[] = {{"code", "500"}, {"method", "GET"}};
+const struct region_text_label odd[1] = {{"text", "a\"b\\c\n\xe2\x82\xac </script>"}};
 static const char *const states[] = {"closed", "open"};
 
 static const uint64_t value_big[] = {UINT64_MAX};
 const uint64_t value_500[1] = {7};
 static uint64_t value_i64[1], value_f64[1], value_nan[1], value_state[] = {2};
 static uint64_t value_classic[2 + 4], value_exp[2 + 10];
-struct sl_point points[POINTS];
+struct collect_point points[POINTS];
 
 static struct fake_metric cart_metrics[] = {
 	{.metric = {.id = 0,
@@ -113,26 +113,26 @@ struct fake_region regions[] = {
 	REGION(5, "mail", "mail-2", .fault = "", .state = SL_STATE_CLOSED, .metrics = 1),
 };
 
-static struct sl_host_view hosts[] = {
+static struct collect_host_view hosts[] = {
 	{.target = "/run/a.sock",
 	 .fabric = "shm",
 	 .hostname = "node-1",
-	 .condition = SL_HOST_UP,
+	 .condition = COLLECT_HOST_UP,
 	 .regions = 5,
 	 .stats = {.reads = 10, .errors_timeout = 3}},
 	{.target = "node-2",
 	 .fabric = "verbs",
 	 .hostname = NULL,
-	 .condition = SL_HOST_CONNECTING,
+	 .condition = COLLECT_HOST_CONNECTING,
 	 .stats = {.last_error = "no route"}},
 };
 
-struct sl_worker_view workers[] = {
+struct collect_worker_view workers[] = {
 	{.worker = 0, .cpu = -1, .rounds = 1000, .reads = 9000, .elapsed_ns = 10000000000ull},
 	{.worker = 1, .cpu = 1, .rounds = 500, .missed_deadlines = 5, .elapsed_ns = 10000000000ull},
 };
 
-struct sl_collector collector = {
+struct collect_collector collector = {
 	.ready = true,
 	.hosts = hosts,
 	.host_count = 2,
@@ -153,7 +153,7 @@ static uint64_t bits(double v)
 
 static void fill_collector(void)
 {
-	int64_t now = (int64_t)sl_realtime_ns();
+	int64_t now = (int64_t)base_realtime_ns();
 
 	value_i64[0] = (uint64_t)-42ll;
 	value_f64[0] = bits(0.1);
@@ -167,7 +167,7 @@ static void fill_collector(void)
 	value_exp[3] = 4;  /* bucket 1: 1 < x <= 2 */
 	value_exp[11] = 1; /* above all */
 	for (int i = 0; i < POINTS; i++)
-		points[i] = (struct sl_point){now - (POINTS - 1 - i) * 1000000ll, i};
+		points[i] = (struct collect_point){now - (POINTS - 1 - i) * 1000000ll, i};
 	points[2345].value = 1e9;
 	regions[0].metrics = cart_metrics;
 	regions[0].metric_count = sizeof(cart_metrics) / sizeof(*cart_metrics);
@@ -182,12 +182,12 @@ static void fill_collector(void)
 	workers[0].latency[4] = 90;
 	workers[1].latency[8] = 10;
 	workers[1].latency_sum_ns = 40000;
-	workers[1].errors[SL_FAULT_RECORD] = 2;
+	workers[1].errors[REGION_FAULT_RECORD] = 2;
 }
 
-/* ---- a client --------------------------------------------------------------------------------------- */
+/* ---- a client ---- */
 
-struct sl_http *http;
+struct http *http;
 static uint16_t port;
 
 int setup(void **state)
@@ -197,17 +197,16 @@ int setup(void **state)
 
 	(void)state;
 	fill_collector();
-	http = sl_http_new(&(struct sl_http_opts){.listen = "127.0.0.1:0"}, error, sizeof(error));
+	http = http_new(&(struct http_opts){.listen = "127.0.0.1:0"}, error, sizeof(error));
 	fake_flows(&collector, 300);
 	/* None falls silent meanwhile, however long the tests take under a tool. */
 	for (size_t i = 0; i < collector.flow_count; i++)
 		collector.flows[i].read_ns += 600000000000;
-	if (!http || sl_api_register(http, &collector) ||
-	    sl_http_start(http, error, sizeof(error))) {
+	if (!http || api_register(http, &collector) || http_start(http, error, sizeof(error))) {
 		fprintf(stderr, "%s\n", error);
 		return -1;
 	}
-	colon = strrchr(sl_http_address(http), ':');
+	colon = strrchr(http_address(http), ':');
 	port = (uint16_t)atoi(colon + 1);
 	return 0;
 }
@@ -215,7 +214,7 @@ int setup(void **state)
 int teardown(void **state)
 {
 	(void)state;
-	sl_http_free(http);
+	http_free(http);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - what the tests of the API share: a server on a collector that is made up, with two hosts and five pods
- * (fake_flows.h has its connections), and a client.
+ * api.h - what the tests of the API share: a server on a collector that is made up, with two hosts
+ * and five pods (fake_flows.h has its connections), and a client.
  */
 #ifndef TESTS_WEB_API_H
 #define TESTS_WEB_API_H
@@ -23,13 +23,13 @@
 #define CART	0x00b1d05a7c1f9e42
 #define CART_ID "00b1d05a7c1f9e42"
 
-extern struct sl_collector collector;
+extern struct collect_collector collector;
 extern struct fake_region regions[];
-extern struct sl_worker_view workers[];
-extern struct sl_point points[POINTS];
-extern const struct sl_text_label odd[1];
+extern struct collect_worker_view workers[];
+extern struct collect_point points[POINTS];
+extern const struct region_text_label odd[1];
 extern const uint64_t value_500[1];
-extern struct sl_http *http;
+extern struct http *http;
 
 int setup(void **state);
 int teardown(void **state);

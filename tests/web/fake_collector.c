@@ -8,20 +8,20 @@
 /* Callbacks under way on this thread: the API must not ask on from inside one. */
 static __thread unsigned int depth;
 
-bool sl_collector_ready(const struct sl_collector *c)
+bool collect_collector_ready(const struct collect_collector *c)
 {
 	return c->ready;
 }
 
-void sl_collector_hosts(struct sl_collector *c, void (*fn)(const struct sl_host_view *, void *),
-			void *arg)
+void collect_collector_hosts(struct collect_collector *c,
+			     void (*fn)(const struct collect_host_view *, void *), void *arg)
 {
 	for (size_t i = 0; i < c->host_count; i++)
 		fn(&c->hosts[i], arg);
 }
 
-void sl_collector_regions(struct sl_collector *c, void (*fn)(const struct sl_region_view *, void *),
-			  void *arg)
+void collect_collector_regions(struct collect_collector *c,
+			       void (*fn)(const struct collect_region_view *, void *), void *arg)
 {
 	assert(!depth++);
 	for (size_t i = 0; i < c->region_count; i++)
@@ -29,55 +29,59 @@ void sl_collector_regions(struct sl_collector *c, void (*fn)(const struct sl_reg
 	depth--;
 }
 
-void sl_collector_flows(struct sl_collector *c, void (*fn)(const struct sl_flow_view *, void *),
-			void *arg)
+void collect_collector_flows(struct collect_collector *c,
+			     void (*fn)(const struct collect_flow_view *, void *), void *arg)
 {
 	for (size_t i = 0; i < c->flow_count; i++)
 		fn(&c->flows[i], arg);
 }
 
-void sl_collector_layers(struct sl_collector *c, void (*fn)(const struct sl_layers_view *, void *),
-			 void *arg)
+void collect_collector_layers(struct collect_collector *c,
+			      void (*fn)(const struct collect_layers_view *, void *), void *arg)
 {
 	for (size_t i = 0; i < c->layer_count; i++)
 		fn(&c->layers[i], arg);
 }
 
-void sl_collector_layer_losses(struct sl_collector *c,
-			       void (*fn)(const struct sl_layer_losses_view *, void *), void *arg)
+void collect_collector_layer_losses(struct collect_collector *c,
+				    void (*fn)(const struct collect_layer_losses_view *, void *),
+				    void *arg)
 {
 	if (c->losses)
 		fn(c->losses, arg);
 }
 
-void sl_collector_nets(struct sl_collector *c, void (*fn)(const struct sl_net_pair_view *, void *),
-		       void *arg)
+void collect_collector_pair_latency(struct collect_collector *c,
+				    void (*fn)(const struct collect_net_pair_view *, void *),
+				    void *arg)
 {
 	if (c->pair)
 		fn(c->pair, arg);
 }
 
-void sl_collector_net_hosts(struct sl_collector *c,
-			    void (*fn)(const struct sl_net_host_view *, void *), void *arg)
+void collect_collector_net_hosts(struct collect_collector *c,
+				 void (*fn)(const struct collect_net_host_view *, void *),
+				 void *arg)
 {
 	for (size_t i = 0; i < c->ring_count; i++)
 		fn(&c->rings[i], arg);
 }
 
-uint64_t sl_collector_net_refused(struct sl_collector *c)
+uint64_t collect_collector_net_refused(struct collect_collector *c)
 {
 	(void)c;
 	return 5;
 }
 
-void sl_collector_flow_tables(struct sl_collector *c,
-			      void (*fn)(const struct sl_flow_table_view *, void *), void *arg)
+void collect_collector_flow_tables(struct collect_collector *c,
+				   void (*fn)(const struct collect_flow_table_view *, void *),
+				   void *arg)
 {
 	for (size_t i = 0; i < c->table_count; i++)
 		fn(&c->tables[i], arg);
 }
 
-static struct fake_region *find(struct sl_collector *c, uint64_t instance)
+static struct fake_region *find(struct collect_collector *c, uint64_t instance)
 {
 	for (size_t i = 0; i < c->region_count; i++)
 		if (c->regions[i].info.instance == instance)
@@ -85,9 +89,10 @@ static struct fake_region *find(struct sl_collector *c, uint64_t instance)
 	return NULL;
 }
 
-int sl_collector_metrics(struct sl_collector *c, uint64_t instance,
-			 void (*fn)(const struct sl_metric *, const uint64_t *value, void *),
-			 void *arg)
+int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
+			      void (*fn)(const struct region_metric *, const uint64_t *value,
+					 void *),
+			      void *arg)
 {
 	struct fake_region *r = find(c, instance);
 
@@ -100,8 +105,8 @@ int sl_collector_metrics(struct sl_collector *c, uint64_t instance,
 	return 0;
 }
 
-ssize_t sl_collector_history(struct sl_collector *c, uint64_t instance, uint32_t metric,
-			     int64_t from_ns, struct sl_point *out, size_t max)
+ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
+				  int64_t from_ns, struct collect_point *out, size_t max)
 {
 	struct fake_region *r = find(c, instance);
 	struct fake_metric *m = NULL;
@@ -121,24 +126,24 @@ ssize_t sl_collector_history(struct sl_collector *c, uint64_t instance, uint32_t
 	return (ssize_t)n;
 }
 
-void sl_collector_workers(struct sl_collector *c, void (*fn)(const struct sl_worker_view *, void *),
-			  void *arg)
+void collect_collector_workers(struct collect_collector *c,
+			       void (*fn)(const struct collect_worker_view *, void *), void *arg)
 {
 	for (size_t i = 0; i < c->worker_count; i++)
 		fn(&c->workers[i], arg);
 }
 
-void sl_collector_totals(struct sl_collector *c, struct sl_collector_totals *out)
+void collect_collector_totals(struct collect_collector *c, struct collect_collector_totals *out)
 {
 	*out = c->totals;
 }
 
-bool sl_collector_analysis(struct sl_collector *c, struct sl_analysis_view *out)
+bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out)
 {
-	*out = (struct sl_analysis_view){.verdicts = c->verdicts,
-					 .detector = "combined",
-					 .false_alarms = 1,
-					 .warming = 2,
-					 .scale = c->scale};
+	*out = (struct collect_analysis_view){.verdicts = c->verdicts,
+					      .detector = "combined",
+					      .false_alarms = 1,
+					      .warming = 2,
+					      .scale = c->scale};
 	return c->verdicts != NULL;
 }

@@ -10,25 +10,25 @@
 
 #define SECOND 1000000000ull
 
-static struct sl_region_info cart = {
+static struct region_info cart = {
 	.instance = 0x7c,
 	.kind = SL_REGION_FLOWS,
 	.label_count = 3,
 	.labels = {{"namespace", "shop"}, {"pod", "cart-0"}, {"service", "cart"}},
 };
-static struct sl_flow before[2], now[4];
-static struct sl_layer_view all[3], late[3];
-static struct sl_layers_view layers[3];
-static struct sl_layer_losses_view losses;
+static struct region_flow before[2], now[4];
+static struct region_layer_view all[3], late[3];
+static struct collect_layers_view layers[3];
+static struct collect_layer_losses_view losses;
 
 static void address(uint8_t to[16], uint8_t last)
 {
 	memcpy(to, (uint8_t[16]){[10] = 0xff, [11] = 0xff, [12] = 10, [15] = last}, 16);
 }
 
-static struct sl_flow flow(uint64_t id, uint16_t local, uint16_t remote)
+static struct region_flow flow(uint64_t id, uint16_t local, uint16_t remote)
 {
-	struct sl_flow f = {
+	struct region_flow f = {
 		.id = id,
 		.state = SL_STATE_LIVE,
 		.tcp_state = 1,
@@ -51,7 +51,7 @@ static struct sl_flow flow(uint64_t id, uint16_t local, uint16_t remote)
 }
 
 /* n observations of each layer, in the bucket that ends at 2^(k/2) ns. */
-static void observe(struct sl_layer_view *v, uint64_t n, const int k[SL_LAYERS])
+static void observe(struct region_layer_view *v, uint64_t n, const int k[SL_LAYERS])
 {
 	v->count[SL_COUNT_REQUESTS] += n;
 	v->count[SL_COUNT_COMPLETE] += n;
@@ -61,8 +61,9 @@ static void observe(struct sl_layer_view *v, uint64_t n, const int k[SL_LAYERS])
 	}
 }
 
-/* cart-0 serves 100 requests of late, most of whose time is the application's; and asks a database. */
-static void fake_layers(struct sl_collector *c)
+/* cart-0 serves 100 requests of late, most of whose time is the application's; and asks a database.
+ */
+static void fake_layers(struct collect_collector *c)
 {
 	static const int serves[SL_LAYERS] = {18, 18, 24, 48, 22, 20, 20, 48};
 	static const int asks[SL_LAYERS] = {18, 18, 40, 20, 22, 20, 20, 42};
@@ -75,7 +76,7 @@ static void fake_layers(struct sl_collector *c)
 	observe(&late[2], 5, calls);
 	late[0].count[SL_COUNT_UNATTRIBUTED] = 3;
 	for (int i = 0; i < 3; i++)
-		layers[i] = (struct sl_layers_view){
+		layers[i] = (struct collect_layers_view){
 			.target = i == 2 ? "/run/b.sock" : "/run/a.sock",
 			.hostname = i == 2 ? "node-2" : "node-1",
 			.workload = &cart,
@@ -85,7 +86,7 @@ static void fake_layers(struct sl_collector *c)
 			.late = &late[i],
 			.late_ns = 12 * (int64_t)SECOND,
 		};
-	losses = (struct sl_layer_losses_view){
+	losses = (struct collect_layer_losses_view){
 		.target = "/run/a.sock", .hostname = "node-1", .present = true, .passes = 7};
 	losses.lost[SL_CAUSE_RETRANSMIT] = 3;
 	c->layers = layers;
@@ -94,21 +95,21 @@ static void fake_layers(struct sl_collector *c)
 }
 
 /* node-2 asks cart-0 on node-1: 20 us there, of which two came out negative, 30 us back. */
-static void fake_net(struct sl_collector *c)
+static void fake_net(struct collect_collector *c)
 {
 	static const char *const names[] = {"node-1", "node-2"}, *const targets[] = {"/run/a.sock",
 										     "/run/b.sock"};
-	static struct sl_net_hist back, there, both;
-	static struct sl_net_port_view port;
-	static struct sl_net_pair_view pair;
-	static struct sl_net_host_view rings[2];
+	static struct tcp_net_hist back, there, both;
+	static struct collect_net_port_view port;
+	static struct collect_net_pair_view pair;
+	static struct collect_net_host_view rings[2];
 
 	for (int i = 0; i < 100; i++) {
-		sl_net_hist_add(&back, i < 2 ? -500 : 20000);
-		sl_net_hist_add(&there, 30000);
-		sl_net_hist_add(&both, 50000);
+		tcp_net_hist_add(&back, i < 2 ? -500 : 20000);
+		tcp_net_hist_add(&there, 30000);
+		tcp_net_hist_add(&both, 50000);
 	}
-	port = (struct sl_net_port_view){
+	port = (struct collect_net_port_view){
 		.port = 8080,
 		.all = {&there, &back, &both},
 		.late = {there, back, both},
@@ -116,7 +117,7 @@ static void fake_net(struct sl_collector *c)
 		.bound = {4000, 4000},
 		.reordered = {1, 0},
 	};
-	pair = (struct sl_net_pair_view){
+	pair = (struct collect_net_pair_view){
 		.totals = {.sent = {103, 101},
 			   .matched = {100, 100},
 			   .known = true,
@@ -126,31 +127,31 @@ static void fake_net(struct sl_collector *c)
 		.ports = 1,
 		.port = &port,
 	};
-	pair.totals.causes[SL_NET_LOST] = 4;
+	pair.totals.causes[TCP_NET_LOST] = 4;
 	for (int i = 0; i < 2; i++) {
 		pair.target[i] = targets[i];
 		pair.hostname[i] = names[i];
-		rings[i] = (struct sl_net_host_view){.target = targets[i],
-						     .hostname = names[i],
-						     .present = true,
-						     .records = 1000,
-						     .missed = 2,
-						     .elsewhere = 3};
+		rings[i] = (struct collect_net_host_view){.target = targets[i],
+							  .hostname = names[i],
+							  .present = true,
+							  .records = 1000,
+							  .missed = 2,
+							  .elsewhere = 3};
 	}
 	c->pair = &pair;
 	c->rings = rings;
 	c->ring_count = 2;
 }
 
-void fake_flows(struct sl_collector *c, size_t idle)
+void fake_flows(struct collect_collector *c, size_t idle)
 {
-	static struct sl_flow_table_view table = {.target = "/run/a.sock",
-						  .hostname = "node-1",
-						  .fault = "",
-						  .present = true,
-						  .slots = 16384,
-						  .passes = 7};
-	static struct sl_flow *rest;
+	static struct collect_flow_table_view table = {.target = "/run/a.sock",
+						       .hostname = "node-1",
+						       .fault = "",
+						       .present = true,
+						       .slots = 16384,
+						       .passes = 7};
+	static struct region_flow *rest;
 
 	before[0] = now[0] = flow(1, 8080, 40001);
 	now[0].changed_ns += SECOND;
@@ -177,13 +178,13 @@ void fake_flows(struct sl_collector *c, size_t idle)
 	for (size_t i = 0; i < c->flow_count; i++) {
 		if (i >= 4)
 			rest[i - 4] = flow(96 + i, 9000, (uint16_t)i);
-		c->flows[i] = (struct sl_flow_view){
+		c->flows[i] = (struct collect_flow_view){
 			.target = "/run/a.sock",
 			.hostname = "node-1",
 			.slot = (uint32_t)i,
 			.now = i < 4 ? &now[i] : &rest[i - 4],
 			.before = i < 2 ? &before[i] : NULL,
-			.read_ns = (int64_t)sl_realtime_ns(),
+			.read_ns = (int64_t)base_realtime_ns(),
 			.workload = i < 4 ? &cart : NULL,
 		};
 	}

@@ -6,9 +6,9 @@
 #include "fake_collector.h"
 
 /*
- * id 1: cart-0 serves 10.0.0.2, held back by losses; 2: it asks a database, and its own application is
- * slow; 3: it listens; 4: ended; and many idle ones, ids 100 on.
+ * id 1: cart-0 serves 10.0.0.2, held back by losses; 2: it asks a database, and its own application
+ * is slow; 3: it listens; 4: ended; and many idle ones, ids 100 on.
  */
-void fake_flows(struct sl_collector *c, size_t idle);
+void fake_flows(struct collect_collector *c, size_t idle);
 
 #endif

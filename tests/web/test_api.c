@@ -97,7 +97,8 @@ void latency_is_given_by_worker_and_in_all(void **state)
 	json_t *l = ask_json("/api/v1/latency", 200), *t = json_object_get(l, "total");
 
 	(void)state;
-	assert_int_equal(json_array_size(json_object_get(l, "bounds_seconds")), SL_LATENCY_BUCKETS);
+	assert_int_equal(json_array_size(json_object_get(l, "bounds_seconds")),
+			 COLLECT_LATENCY_BUCKETS);
 	assert_int_equal(json_array_size(json_object_get(l, "workers")), 2);
 	assert_true(number(t, "count") == 100);
 	assert_true(fabs(number(t, "p90_seconds") - 2e-6) < 1e-15);
@@ -166,7 +167,7 @@ void answers_are_bounded_and_can_be_gone_on_with(void **state)
 {
 	enum { N = 10000 };
 	static char value[SL_LABEL_VALUE_MAX + 1];
-	static struct sl_text_label label = {"padding", value};
+	static struct region_text_label label = {"padding", value};
 	struct fake_metric *many = calloc(N, sizeof(*many)), *was = regions[0].metrics;
 	size_t had = regions[0].metric_count, total = 0;
 	int answers = 0;
@@ -208,7 +209,7 @@ void slow_readers_get_503_and_no_more_memory(void **state)
 {
 	enum { N = 9000, CLIENTS = 40 };
 	static char value[SL_LABEL_VALUE_MAX + 1];
-	static struct sl_text_label label = {"padding", value};
+	static struct region_text_label label = {"padding", value};
 	struct fake_metric *many = calloc(N, sizeof(*many)), *was = regions[0].metrics;
 	size_t had = regions[0].metric_count;
 	static const char request[] = "GET /api/v1/metrics?limit=10000 HTTP/1.0\r\n\r\n";

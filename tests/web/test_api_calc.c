@@ -22,29 +22,29 @@ static void near(double got, double want)
 		fail_msg("got %.17g, want %.17g", got, want);
 }
 
-/* ---- series ids ------------------------------------------------------------------------------ */
+/* ---- series ids ---- */
 
 static void series_ids_survive_the_way_to_text_and_back(void **state)
 {
-	struct sl_series_id in = {.instance = 0x00b1d05a7c1f9e42, .metric = UINT32_MAX}, out;
-	char text[SL_SERIES_ID_BYTES], bad[40];
+	struct collect_series_id in = {.instance = 0x00b1d05a7c1f9e42, .metric = UINT32_MAX}, out;
+	char text[COLLECT_SERIES_ID_BYTES], bad[40];
 
 	(void)state;
-	sl_series_id_format(in, text);
+	collect_series_id_format(in, text);
 	assert_string_equal(text, "00b1d05a7c1f9e42/4294967295");
-	assert_int_equal(sl_series_ids_parse(text, &out, 1, bad), 1);
+	assert_int_equal(collect_series_ids_parse(text, &out, 1, bad), 1);
 	assert_true(out.instance == in.instance && out.metric == in.metric);
 }
 
 static void lists_of_series_are_split_and_counted(void **state)
 {
-	struct sl_series_id out[3];
+	struct collect_series_id out[3];
 	char bad[40];
 
 	(void)state;
-	assert_int_equal(sl_series_ids_parse("a/1, B/2 ,c/3", out, 3, bad), 3);
+	assert_int_equal(collect_series_ids_parse("a/1, B/2 ,c/3", out, 3, bad), 3);
 	assert_true(out[1].instance == 0xb && out[2].metric == 3);
-	assert_int_equal(sl_series_ids_parse("a/1,b/2,c/3,d/4", out, 3, bad), -E2BIG);
+	assert_int_equal(collect_series_ids_parse("a/1,b/2,c/3,d/4", out, 3, bad), -E2BIG);
 }
 
 static void ill_formed_series_ids_are_refused_and_named(void **state)
@@ -70,70 +70,72 @@ static void ill_formed_series_ids_are_refused_and_named(void **state)
 		"11112222333344445/1",
 		"a b/1",
 	};
-	struct sl_series_id out[4];
+	struct collect_series_id out[4];
 	char bad[40];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-		if (sl_series_ids_parse(wrong[i], out, 4, bad) != -EINVAL)
+		if (collect_series_ids_parse(wrong[i], out, 4, bad) != -EINVAL)
 			fail_msg("accepted: '%s'", wrong[i]);
 	/* A long one is cut, not overrun. */
-	assert_int_equal(sl_series_ids_parse("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
-					     out, 4, bad),
-			 -EINVAL);
+	assert_int_equal(
+		collect_series_ids_parse("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
+					 out, 4, bad),
+		-EINVAL);
 	assert_int_equal(strlen(bad), 39);
 }
 
-/* ---- search terms ------------------------------------------------------------------------------ */
+/* ---- search terms ---- */
 
 static void every_search_term_has_to_be_found(void **state)
 {
-	static const struct sl_text_label labels[] = {{"status_code", "503"}, {"path", "/Cart"}};
-	struct sl_terms t;
+	static const struct region_text_label labels[] = {{"status_code", "503"},
+							  {"path", "/Cart"}};
+	struct collect_terms t;
 
 	(void)state;
-	assert_int_equal(sl_terms_parse("  HTTP code=5  cart ", &t), 0);
+	assert_int_equal(collect_terms_parse("  HTTP code=5  cart ", &t), 0);
 	assert_int_equal(t.count, 3);
-	assert_int_equal(sl_terms_in_text(&t, "http_requests_total"), 1);
-	assert_int_equal(sl_terms_in_labels(&t, labels, 2), 6);
-	assert_int_equal(sl_terms_parse("\"quoted\" a=\"b\"", &t), 0);
+	assert_int_equal(collect_terms_in_text(&t, "http_requests_total"), 1);
+	assert_int_equal(collect_terms_in_labels(&t, labels, 2), 6);
+	assert_int_equal(collect_terms_parse("\"quoted\" a=\"b\"", &t), 0);
 	assert_string_equal(t.term[0], "quoted");
 	assert_string_equal(t.term[1], "a=b");
-	assert_int_equal(sl_terms_parse("", &t), 0);
+	assert_int_equal(collect_terms_parse("", &t), 0);
 	assert_int_equal(t.count, 0);
 }
 
 static void a_term_with_equals_matches_one_label_only(void **state)
 {
 	(void)state;
-	assert_true(sl_term_in_label("code=5", "status_code", "503"));
-	assert_true(sl_term_in_label("status_code=503", "status_code", "503"));
-	assert_true(sl_term_in_label("code=", "status_code", "503"));
-	assert_true(sl_term_in_label("=503", "status_code", "503"));
-	assert_false(sl_term_in_label("code=03", "status_code", "503"));
-	assert_false(sl_term_in_label("cod=5", "status_code", "503"));
-	assert_false(sl_term_in_label("xstatus_code=5", "status_code", "503"));
+	assert_true(collect_term_in_label("code=5", "status_code", "503"));
+	assert_true(collect_term_in_label("status_code=503", "status_code", "503"));
+	assert_true(collect_term_in_label("code=", "status_code", "503"));
+	assert_true(collect_term_in_label("=503", "status_code", "503"));
+	assert_false(collect_term_in_label("code=03", "status_code", "503"));
+	assert_false(collect_term_in_label("cod=5", "status_code", "503"));
+	assert_false(collect_term_in_label("xstatus_code=5", "status_code", "503"));
 }
 
 static void too_many_or_too_long_search_terms_are_refused(void **state)
 {
-	struct sl_terms t;
+	struct collect_terms t;
 	char text[400];
 
 	(void)state;
-	assert_int_equal(sl_terms_parse("1 2 3 4 5 6 7 8", &t), 0);
-	assert_int_equal(sl_terms_parse("1 2 3 4 5 6 7 8 9", &t), -E2BIG);
+	assert_int_equal(collect_terms_parse("1 2 3 4 5 6 7 8", &t), 0);
+	assert_int_equal(collect_terms_parse("1 2 3 4 5 6 7 8 9", &t), -E2BIG);
 	for (size_t n = 250; n < 300; n++) {
 		memset(text, 'x', n);
 		text[n] = '\0';
-		assert_int_equal(sl_terms_parse(text, &t), n < sizeof(t.text) ? 0 : -E2BIG);
+		assert_int_equal(collect_terms_parse(text, &t), n < sizeof(t.text) ? 0 : -E2BIG);
 		/* The end lies behind a blank: nothing is written behind the buffer. */
 		strcpy(text + n, " ");
-		assert_int_equal(sl_terms_parse(text, &t), n < sizeof(t.text) ? 0 : -E2BIG);
+		assert_int_equal(collect_terms_parse(text, &t), n < sizeof(t.text) ? 0 : -E2BIG);
 	}
 }
 
-/* ---- quantiles ---------------------------------------------------------------------------------- */
+/* ---- quantiles ---- */
 
 static void classic_quantiles_are_those_of_prometheus(void **state)
 {
@@ -144,14 +146,14 @@ static void classic_quantiles_are_those_of_prometheus(void **state)
 
 	(void)state;
 	/* histogram_quantile: rank 20 of 40 is the 10th of 20 in (1, 2] */
-	near(sl_quantile_classic(buckets, bounds, 3, 0.5), 1.5);
-	near(sl_quantile_classic(buckets, bounds, 3, 0.125), 0.5);
-	near(sl_quantile_classic(buckets, bounds, 3, 0.25), 1);
-	near(sl_quantile_classic(buckets, bounds, 3, 1), 4);
-	near(sl_quantile_classic(above, bounds, 3, 0.5), 4);
-	near(sl_quantile_classic(first, below_zero, 2, 0.5), -1);
-	assert_true(isnan(sl_quantile_classic(none, bounds, 3, 0.5)));
-	assert_true(isnan(sl_quantile_classic(above + 3, NULL, 0, 0.5)));
+	near(collect_quantile_classic(buckets, bounds, 3, 0.5), 1.5);
+	near(collect_quantile_classic(buckets, bounds, 3, 0.125), 0.5);
+	near(collect_quantile_classic(buckets, bounds, 3, 0.25), 1);
+	near(collect_quantile_classic(buckets, bounds, 3, 1), 4);
+	near(collect_quantile_classic(above, bounds, 3, 0.5), 4);
+	near(collect_quantile_classic(first, below_zero, 2, 0.5), -1);
+	assert_true(isnan(collect_quantile_classic(none, bounds, 3, 0.5)));
+	assert_true(isnan(collect_quantile_classic(above + 3, NULL, 0, 0.5)));
 }
 
 static void exponential_quantiles_lie_within_a_bucket_of_the_truth(void **state)
@@ -171,7 +173,7 @@ static void exponential_quantiles_lie_within_a_bucket_of_the_truth(void **state)
 		buckets[index - first + 1]++;
 	}
 	for (double q = 0.01; q < 1; q += 0.01) {
-		double got = sl_quantile_exponential(buckets, 102, scale, first, 1e-9, q);
+		double got = collect_quantile_exponential(buckets, 102, scale, first, 1e-9, q);
 		double truth = values[(int)(q * 1000)];
 
 		assert_true(got > truth / width && got < truth * width);
@@ -179,15 +181,15 @@ static void exponential_quantiles_lie_within_a_bucket_of_the_truth(void **state)
 	/* The middle of one bucket, geometrically. */
 	memset(buckets, 0, sizeof(buckets));
 	buckets[1 - first + 1] = 100;
-	near(sl_quantile_exponential(buckets, 102, scale, first, 1e-9, 0.5), exp2(0.5 / 8));
-	near(sl_quantile_exponential(buckets, 102, scale, first, 1e-9, 1), exp2(1 / 8.0));
-	near(sl_quantile_exponential(zero, 102, scale, first, 0.5, 1), 0.5);
+	near(collect_quantile_exponential(buckets, 102, scale, first, 1e-9, 0.5), exp2(0.5 / 8));
+	near(collect_quantile_exponential(buckets, 102, scale, first, 1e-9, 1), exp2(1 / 8.0));
+	near(collect_quantile_exponential(zero, 102, scale, first, 0.5, 1), 0.5);
 	/* Above all: the upper bound of the last bucket, index first + 99. */
 	above[101] = 1;
-	near(sl_quantile_exponential(above, 102, scale, first, 0.5, 0.5), exp2(49 / 8.0));
-	assert_true(isnan(sl_quantile_exponential(zero + 1, 101, scale, first, 0.5, 0.5)));
+	near(collect_quantile_exponential(above, 102, scale, first, 0.5, 0.5), exp2(49 / 8.0));
+	assert_true(isnan(collect_quantile_exponential(zero + 1, 101, scale, first, 0.5, 0.5)));
 	/* Coarse scales are factors of more than 2. */
-	near(sl_exponential_bound(-2, 3), 4096);
+	near(collect_exponential_bound(-2, 3), 4096);
 }
 
 static void buckets_that_overflow_64_bits_still_have_quantiles(void **state)
@@ -197,31 +199,31 @@ static void buckets_that_overflow_64_bits_still_have_quantiles(void **state)
 	static const uint64_t rounded[] = {UINT64_MAX, 3000, 0, 0};
 
 	(void)state;
-	near(sl_quantile_classic(buckets, bounds, 3, 0.5), 1.5);
+	near(collect_quantile_classic(buckets, bounds, 3, 0.5), 1.5);
 	/* 2^64 + 3000 is rounded to 2^64 + 4096. */
-	assert_true(sl_quantile_classic(rounded, bounds, 3, 1) <= 2);
+	assert_true(collect_quantile_classic(rounded, bounds, 3, 1) <= 2);
 }
 
 static void latency_buckets_are_quarter_powers_of_two(void **state)
 {
-	uint64_t latency[SL_LATENCY_BUCKETS] = {0};
+	uint64_t latency[COLLECT_LATENCY_BUCKETS] = {0};
 
 	(void)state;
-	near(sl_latency_bound(0), 1e-6);
-	near(sl_latency_bound(4), 2e-6);
-	near(sl_latency_bound(40), 1024e-6);
-	assert_true(isnan(sl_quantile_latency(latency, 0.5)));
+	near(collect_bucket_bound(0), 1e-6);
+	near(collect_bucket_bound(4), 2e-6);
+	near(collect_bucket_bound(40), 1024e-6);
+	assert_true(isnan(collect_quantile_latency(latency, 0.5)));
 	latency[8] = 10; /* 2^(7/4) .. 2^2 us */
-	near(sl_quantile_latency(latency, 1), 4e-6);
-	near(sl_quantile_latency(latency, 0.5), exp2(7.5 / 4) * 1e-6);
+	near(collect_quantile_latency(latency, 1), 4e-6);
+	near(collect_quantile_latency(latency, 0.5), exp2(7.5 / 4) * 1e-6);
 }
 
-/* ---- decimation ---------------------------------------------------------------------------------- */
+/* ---- decimation ---- */
 
 static void decimation_keeps_every_peak_and_its_time(void **state)
 {
 	enum { N = 60000 };
-	struct sl_point *p = calloc(N, sizeof(*p));
+	struct collect_point *p = calloc(N, sizeof(*p));
 	int64_t start = 1763694391000000000;
 	size_t n, spikes = 0;
 
@@ -233,7 +235,7 @@ static void decimation_keeps_every_peak_and_its_time(void **state)
 	}
 	p[12345].value = 99;
 	p[54321].value = -77;
-	n = sl_decimate(p, N, start, start + N * 1000000ll, 1000);
+	n = collect_decimate(p, N, start, start + N * 1000000ll, 1000);
 	assert_in_range(n, 900, 1000);
 	for (size_t i = 0; i < n; i++) {
 		if (i)
@@ -252,10 +254,10 @@ static void decimation_keeps_every_peak_and_its_time(void **state)
 static void decimation_never_gives_more_than_asked(void **state)
 {
 	(void)state;
-	for (size_t max = SL_DECIMATE_MIN; max < 300; max += 7)
+	for (size_t max = COLLECT_DECIMATE_MIN; max < 300; max += 7)
 		for (size_t n = 1; n < 700; n += 13)
 			for (int64_t shift = 0; shift < 5; shift++) {
-				struct sl_point p[700];
+				struct collect_point p[700];
 				size_t got;
 
 				for (size_t i = 0; i < n; i++) {
@@ -263,7 +265,7 @@ static void decimation_never_gives_more_than_asked(void **state)
 						  (int64_t)(i * 1000 + i * i % 997);
 					p[i].value = (double)(i * 7919 % 101);
 				}
-				got = sl_decimate(p, n, p[0].ns, p[n - 1].ns, max);
+				got = collect_decimate(p, n, p[0].ns, p[n - 1].ns, max);
 				assert_true(got == n ? n <= max : got <= max);
 				assert_true(got >= 1);
 			}
@@ -271,32 +273,32 @@ static void decimation_never_gives_more_than_asked(void **state)
 
 static void decimation_leaves_few_points_alone(void **state)
 {
-	struct sl_point p[16], was[16];
+	struct collect_point p[16], was[16];
 
 	(void)state;
 	for (int i = 0; i < 16; i++)
-		p[i] = (struct sl_point){.ns = i, .value = -i};
+		p[i] = (struct collect_point){.ns = i, .value = -i};
 	memcpy(was, p, sizeof(p));
-	assert_int_equal(sl_decimate(p, 16, 0, 16, 16), 16);
+	assert_int_equal(collect_decimate(p, 16, 0, 16, 16), 16);
 	assert_memory_equal(p, was, sizeof(p));
 }
 
 static void decimation_of_a_moving_window_keeps_its_points(void **state)
 {
 	enum { N = 20000 };
-	static struct sl_point a[N], b[N];
+	static struct collect_point a[N], b[N];
 	const int64_t start = 1763694391000000000, step = 1000000, window = N * step;
 	size_t na, nb, common = 0, inside = 0;
 
 	(void)state;
 	for (int i = 0; i < N; i++) {
-		a[i] = (struct sl_point){start + i * step, (double)(i * 7919 % 10007)};
+		a[i] = (struct collect_point){start + i * step, (double)(i * 7919 % 10007)};
 		/* the same samples, seen 200 ms later */
-		b[i] = (struct sl_point){start + (i + 200) * step,
-					 (double)((i + 200) * 7919 % 10007)};
+		b[i] = (struct collect_point){start + (i + 200) * step,
+					      (double)((i + 200) * 7919 % 10007)};
 	}
-	na = sl_decimate(a, N, start, start + window, 500);
-	nb = sl_decimate(b, N, start + 200 * step, start + 200 * step + window, 500);
+	na = collect_decimate(a, N, start, start + window, 500);
+	nb = collect_decimate(b, N, start + 200 * step, start + 200 * step + window, 500);
 	for (size_t i = 0, k = 0; i < na; i++) {
 		if (a[i].ns < start + 400 * step || a[i].ns > start + window - 400 * step)
 			continue;
@@ -310,15 +312,15 @@ static void decimation_of_a_moving_window_keeps_its_points(void **state)
 
 static void decimation_lets_numbers_win_over_nan(void **state)
 {
-	struct sl_point p[1000];
+	struct collect_point p[1000];
 	size_t n;
 	bool found = false, gap = false;
 
 	(void)state;
 	for (int i = 0; i < 1000; i++)
-		p[i] = (struct sl_point){i * 1000, i < 500 ? NAN : 1};
+		p[i] = (struct collect_point){i * 1000, i < 500 ? NAN : 1};
 	p[101].value = 42;
-	n = sl_decimate(p, 1000, 0, 1000000, 50);
+	n = collect_decimate(p, 1000, 0, 1000000, 50);
 	for (size_t i = 0; i < n; i++) {
 		found |= p[i].value == 42;
 		gap |= isnan(p[i].value) && p[i].ns > 200000;
@@ -326,7 +328,7 @@ static void decimation_lets_numbers_win_over_nan(void **state)
 	assert_true(found && gap && n <= 50);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 static void numbers_read_back_as_they_were(void **state)
 {
@@ -348,86 +350,86 @@ static void numbers_read_back_as_they_were(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++) {
-		struct sl_json j;
+		struct api_json j;
 		json_t *got;
 
-		sl_json_init(&j, 4096);
-		sl_json_f64(&j, v[i]);
+		api_json_init(&j, 4096);
+		api_json_f64(&j, v[i]);
 		assert_false(j.overflow);
 		got = json_loadb(j.buf, j.len, JSON_DECODE_ANY, NULL);
 		assert_non_null(got);
 		assert_true(json_number_value(got) == v[i]);
 		json_decref(got);
-		sl_json_free(&j);
+		api_json_free(&j);
 	}
 }
 
-static void expect_text(struct sl_json *j, const char *want)
+static void expect_text(struct api_json *j, const char *want)
 {
 	assert_false(j->overflow);
 	assert_int_equal(j->len, strlen(want));
 	assert_memory_equal(j->buf, want, j->len);
-	sl_json_free(j);
-	sl_json_init(j, 4096);
+	api_json_free(j);
+	api_json_init(j, 4096);
 }
 
 static void text_is_well_formed_whatever_goes_in(void **state)
 {
-	struct sl_json j;
+	struct api_json j;
 
 	(void)state;
-	sl_json_init(&j, 4096);
-	sl_json_begin(&j, '{');
-	sl_json_kstring(&j, "a\"b", "\x01\n\\\"</script>\xc3\xa9");
-	sl_json_kbegin(&j, "n", '[');
-	sl_json_u64(&j, UINT64_MAX);
-	sl_json_i64(&j, INT64_MIN);
-	sl_json_u64(&j, 0);
-	sl_json_f64(&j, NAN);
-	sl_json_f64(&j, -INFINITY);
-	sl_json_null(&j);
-	sl_json_bool(&j, true);
-	sl_json_end(&j, ']');
-	sl_json_kbegin(&j, "e", '{');
-	sl_json_end(&j, '}');
-	sl_json_end(&j, '}');
+	api_json_init(&j, 4096);
+	api_json_begin(&j, '{');
+	api_json_kstring(&j, "a\"b", "\x01\n\\\"</script>\xc3\xa9");
+	api_json_kbegin(&j, "n", '[');
+	api_json_u64(&j, UINT64_MAX);
+	api_json_i64(&j, INT64_MIN);
+	api_json_u64(&j, 0);
+	api_json_f64(&j, NAN);
+	api_json_f64(&j, -INFINITY);
+	api_json_null(&j);
+	api_json_bool(&j, true);
+	api_json_end(&j, ']');
+	api_json_kbegin(&j, "e", '{');
+	api_json_end(&j, '}');
+	api_json_end(&j, '}');
 	expect_text(&j, "{\"a\\\"b\":\"\\u0001\\u000a\\\\\\\"</script>\xc3\xa9\",\"n\":["
 			"18446744073709551615,-9223372036854775808,0,\"NaN\",\"-Inf\",null,true],"
 			"\"e\":{}}");
-	sl_json_time(&j, 1763694391123456789);
-	sl_json_time(&j, -1500000000);
+	api_json_time(&j, 1763694391123456789);
+	api_json_time(&j, -1500000000);
 	expect_text(&j, "1763694391.123456,-1.500000");
 	/* Ill-formed UTF-8: lone continuation, overlong, surrogate, cut short, beyond U+10FFFF */
-	sl_json_string(&j, "\x80|\xc0\x80|\xed\xa0\x80|\xe2\x82|\xf4\x90\x80\x80");
+	api_json_string(&j, "\x80|\xc0\x80|\xed\xa0\x80|\xe2\x82|\xf4\x90\x80\x80");
 #define R "\xef\xbf\xbd"
 	expect_text(&j, "\"" R "|" R R "|" R R R "|" R R "|" R R R R "\"");
-	sl_json_free(&j);
+	api_json_free(&j);
 }
 
 static void what_does_not_fit_can_be_taken_back(void **state)
 {
-	struct sl_json j;
-	struct sl_json_mark mark;
+	struct api_json j;
+	struct api_json_mark mark;
 
 	(void)state;
-	sl_json_init(&j, 64);
-	sl_json_begin(&j, '[');
+	api_json_init(&j, 64);
+	api_json_begin(&j, '[');
 	for (int i = 0; i < 100; i++) {
-		mark = sl_json_mark(&j);
-		sl_json_string(&j, "seven..");
+		mark = api_json_mark(&j);
+		api_json_string(&j, "seven..");
 		if (!j.overflow && j.max - j.len >= 4)
 			continue;
-		sl_json_back(&j, mark);
+		api_json_back(&j, mark);
 		break;
 	}
-	sl_json_end(&j, ']');
+	api_json_end(&j, ']');
 	assert_false(j.overflow);
 	assert_true(j.len <= 64 && j.cap <= 64);
 	json_t *got = json_loadb(j.buf, j.len, 0, NULL);
 	assert_non_null(got);
 	assert_int_equal(json_array_size(got), 6);
 	json_decref(got);
-	sl_json_free(&j);
+	api_json_free(&j);
 }
 
 int main(void)

@@ -6,7 +6,7 @@
 #include "api.h"
 #include "base/base.h"
 
-static void nothing_kept(const struct sl_anomaly *a, void *arg)
+static void nothing_kept(const struct act_anomaly *a, void *arg)
 {
 	(void)a;
 	(void)arg;
@@ -14,11 +14,12 @@ static void nothing_kept(const struct sl_anomaly *a, void *arg)
 
 void findings_are_told_with_what_is_to_blame(void **state)
 {
-	static const struct sl_pod_name name = {"cart-0", "cart", "shop", "node-1"};
-	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.hold_ns = 1000000000});
-	struct sl_verdict_pod *p = sl_verdicts_add(v, CART, &name);
+	static const struct act_pod_name name = {"cart-0", "cart", "shop", "node-1"};
+	struct act_verdicts *v =
+		act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 1000000000});
+	struct act_verdict_pod *p = act_verdicts_add(v, CART, &name);
 	int64_t t = 1763694391000000000;
-	struct sl_finding f = {.ns = t, .score = 0.5, .threshold = INFINITY, .shadow_score = NAN};
+	struct act_finding f = {.ns = t, .score = 0.5, .threshold = INFINITY, .shadow_score = NAN};
 	json_t *whole, *list, *verdict, *blame;
 	char path[64];
 
@@ -29,21 +30,21 @@ void findings_are_told_with_what_is_to_blame(void **state)
 	snprintf(path, sizeof(path), "/api/v1/scores?instance=%llx", (unsigned long long)CART);
 	json_decref(ask_json(path, 404));
 	collector.verdicts = v;
-	sl_verdict_push(p, &f);
+	act_verdict_push(p, &f);
 	whole = ask_json(path, 200);
 	verdict = json_object_get(whole, "verdict");
 	assert_true(json_is_true(json_object_get(verdict, "learning")));
 	assert_true(json_is_null(json_array_get(json_object_get(whole, "threshold"), 0)));
 	json_decref(whole);
-	f = (struct sl_finding){.ns = t + 1000000000,
-				.score = 3.5,
-				.threshold = 1,
-				.anomalous = true,
-				.shadow_score = 2,
-				.blames = 1,
-				.blame = {{"latency_seconds_p90{path=\"/\"}", 0.75, NAN}}};
-	sl_verdict_push(p, &f);
-	sl_verdicts_keep(v, f.ns, nothing_kept, NULL);
+	f = (struct act_finding){.ns = t + 1000000000,
+				 .score = 3.5,
+				 .threshold = 1,
+				 .anomalous = true,
+				 .shadow_score = 2,
+				 .blames = 1,
+				 .blame = {{"latency_seconds_p90{path=\"/\"}", 0.75, NAN}}};
+	act_verdict_push(p, &f);
+	act_verdicts_keep(v, f.ns, nothing_kept, NULL);
 
 	list = ask_list("/api/v1/anomalies", "anomalies", &whole);
 	assert_int_equal(json_array_size(list), 1);
@@ -77,7 +78,7 @@ void findings_are_told_with_what_is_to_blame(void **state)
 	json_decref(ask_json("/api/v1/scores?instance=2", 404));
 	json_decref(ask_json("/api/v1/anomalies?limit=1001", 400));
 	collector.verdicts = NULL;
-	sl_verdicts_free(v);
+	act_verdicts_free(v);
 }
 
 void scaling_is_told_as_kubernetes_wants_it(void **state)
@@ -101,25 +102,25 @@ void scaling_is_told_as_kubernetes_wants_it(void **state)
 		{"/namespaces/shop", 404, 0},
 		{"/namespaces/shop/sidelight_scaling_pressure/more", 404, 0},
 	};
-	struct sl_verdicts *v = sl_verdicts_new(&(struct sl_verdicts_opts){.max_pods = 1});
-	struct sl_scale *s = sl_scale_new(0, 0);
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.max_pods = 1});
+	struct act_scale *s = act_scale_new(0, 0);
 	int64_t t = 1763694391000000000;
-	struct sl_pod_verdict p = {.ns = t, .recent = 1.2341};
+	struct act_pod_verdict p = {.ns = t, .recent = 1.2341};
 	json_t *j, *item;
 	char path[200];
 
 	(void)state;
-	sl_scale_begin(s, t);
+	act_scale_begin(s, t);
 	strcpy(p.name.service, "cart");
 	strcpy(p.name.kube_namespace, "shop");
-	sl_scale_pod(s, &p);
+	act_scale_pod(s, &p);
 	strcpy(p.name.service, "mail");
 	p.recent = 3;
-	sl_scale_pod(s, &p);
+	act_scale_pod(s, &p);
 	strcpy(p.name.kube_namespace, "");
 	p.anomalous = true;
-	sl_scale_pod(s, &p);
-	sl_scale_end(s);
+	act_scale_pod(s, &p);
+	act_scale_end(s);
 	snprintf(path, sizeof(path), "%s%s", base, asked[0].path);
 	j = ask_json(path, 404);
 	assert_string_equal(string(j, "kind"), "Status");
@@ -160,6 +161,6 @@ void scaling_is_told_as_kubernetes_wants_it(void **state)
 	}
 	collector.verdicts = NULL;
 	collector.scale = NULL;
-	sl_scale_free(s);
-	sl_verdicts_free(v);
+	act_scale_free(s);
+	act_verdicts_free(v);
 }

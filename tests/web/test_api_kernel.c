@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_api_kernel.c - what kernels tell: connections, layers of the stack, latency between hosts. */
+/* test_api_kernel.c - what kernels tell: connections, layers of the stack, latency between hosts.
+ */
 #include <math.h>
 
 #include "api.h"
@@ -128,7 +129,8 @@ void latency_between_hosts_has_its_bound_and_the_whole_way(void **state)
 	/* Both together bear no bound. */
 	way = json_object_get(port, "both");
 	assert_true(fabs(number(way, "mean") - 50e-6) < 1e-12 && !json_object_get(way, "bound"));
-	/* node-2 asks: its way to node-1 is "back". The parts come in the order of time, and add up. */
+	/* node-2 asks: its way to node-1 is "back". The parts come in the order of time, and add
+	 * up. */
 	assert_int_equal(json_array_size(json_object_get(port, "trips")), 1);
 	p = json_array_get(json_object_get(port, "trips"), 0);
 	assert_string_equal(string(p, "client"), "b");

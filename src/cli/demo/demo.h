@@ -16,7 +16,7 @@
 #define DEMO_ARGS_MAX	 32
 
 /* In the order in which they start; they stop in the reverse one. */
-enum demo_part_id {
+enum cli_demo_part_id {
 	DEMO_AGENT,
 	DEMO_COLLECT,
 	DEMO_REPORT,
@@ -27,7 +27,7 @@ enum demo_part_id {
 	DEMO_PARTS
 };
 
-struct demo_part {
+struct cli_demo_part {
 	const char *name;
 	const char *pod; /* by which the library calls it; NULL: publishes nothing */
 	const char *argv[DEMO_ARGS_MAX];
@@ -40,16 +40,16 @@ struct demo_part {
 	char log[PATH_MAX]; /* both of its outputs */
 };
 
-enum demo_fault_step {
+enum cli_demo_fault_step {
 	DEMO_FAULT_LEARNING,
 	DEMO_FAULT_INJECTED,
 	DEMO_FAULT_FOUND,
 	DEMO_FAULT_OVER,
 };
 
-struct demo {
-	const struct sl_command *cmd;
-	struct demo_part part[DEMO_PARTS];
+struct cli_demo {
+	const struct base_command *cmd;
+	struct cli_demo_part part[DEMO_PARTS];
 	char self[PATH_MAX], examples[PATH_MAX - 64];
 	char dir[PATH_MAX - 64]; /* "": not made */
 	int lock;		 /* held on a file in dir for as long as this process lives */
@@ -59,11 +59,11 @@ struct demo {
 	struct {
 		const char *kind; /* NULL: none */
 		unsigned int seconds;
-		enum demo_fault_step step;
+		enum cli_demo_fault_step step;
 		int64_t above; /* anomalies up to this id were there before */
 		uint64_t at_ns, next_ns;
 	} fault;
-	char no_tcp[256]; /* "": the kernel tells of connections */
+	char no_tcp[256];     /* "": the kernel tells of connections */
 	char no_reports[256]; /* "": and reports flows */
 	char stores[PATH_MAX], dta[PATH_MAX], report_to[64];
 	char warm_up[32];
@@ -72,49 +72,50 @@ struct demo {
 	int stop;
 };
 
-/* One line on stderr; returns SL_EXIT_FAILURE. */
-int demo_complain(const struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* One line on stderr; returns BASE_EXIT_FAILURE. */
+int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-/* ---- demo_folder.c: everything that is written; each returns an exit code ------------------------ */
+/* ---- demo_folder.c: everything that is written; each returns an exit code ---- */
 
 /* Makes the folder, once those of demos that were killed are gone. */
-int demo_folder_make(struct demo *d);
-void demo_folder_remove(struct demo *d);
-int demo_write_script(const struct demo *d, uint32_t rate);
+int cli_demo_folder_make(struct cli_demo *d);
+void cli_demo_folder_remove(struct cli_demo *d);
+int cli_demo_write_script(const struct cli_demo *d, uint32_t rate);
 
-/* ---- demo_net.c ------------------------------------------------------------------------------------ */
+/* ---- demo_net.c ---- */
 
 /* Splits "HOST:PORT" and looks whether it is free; if not, puts a port there that is. */
-int demo_free_address(const struct demo *d, const char *option, const char *wish, char *out,
-		      size_t bytes);
+int cli_demo_free_address(const struct cli_demo *d, const char *option, const char *wish, char *out,
+			  size_t bytes);
 /* GET of path at HOST:PORT: the body, ended by NUL and to be freed; NULL unless it is a 200. */
-char *demo_fetch(const char *address, const char *path);
+char *cli_demo_fetch(const char *address, const char *path);
 /* POST without a body; true for a 200. */
-bool demo_post(const char *address, const char *path);
+bool cli_demo_post(const char *address, const char *path);
 
-/* ---- demo_fault.c ---------------------------------------------------------------------------------- */
+/* ---- demo_fault.c ---- */
 
 /* Takes "KIND[@SECONDS]"; returns an exit code. */
-int demo_fault_parse(struct demo *d, const char *wish);
+int cli_demo_fault_parse(struct cli_demo *d, const char *wish);
 /* Injects the fault once analysis knows what is usual, and tells what comes of it. Often. */
-void demo_fault_turn(struct demo *d);
+void cli_demo_fault_poll(struct cli_demo *d);
 
-/* ---- demo_reports.c -------------------------------------------------------------------------------- */
+/* ---- demo_reports.c ---- */
 
 /* Sets the parts that report flows, or d->no_reports: why not. Returns an exit code. */
-int demo_reports_set(struct demo *d);
+int cli_demo_reports_set(struct cli_demo *d);
 
-/* ---- demo_parts.c ---------------------------------------------------------------------------------- */
+/* ---- demo_parts.c ---- */
 
 /* Says what a part is run with; the list ends with NULL and its strings stay the caller's. */
-void demo_part_set(struct demo *d, enum demo_part_id id, const char *name, ...);
+void cli_demo_part_set(struct cli_demo *d, enum cli_demo_part_id id, const char *name, ...);
 /* Those that are late come once the period is chosen, for which the collector starts anew. */
-int demo_start_all(struct demo *d, bool late);
+int cli_demo_start_all(struct cli_demo *d, bool late);
 /* Stops one part and starts it again, as its arguments are now. */
-int demo_restart(struct demo *d, enum demo_part_id id);
+int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id);
 /* One part after the other, in reverse order; each gets its time, then SIGKILL. */
-void demo_stop_all(struct demo *d);
-/* Tells which parts died and starts them again. Not SL_EXIT_OK: one keeps dying. */
-int demo_look_after(struct demo *d);
+void cli_demo_stop_all(struct cli_demo *d);
+/* Tells which parts died and starts them again. Not BASE_EXIT_OK: one keeps dying. */
+int cli_demo_look_after(struct cli_demo *d);
 
 #endif

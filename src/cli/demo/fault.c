@@ -13,7 +13,7 @@
 
 static const char *const kinds[] = {"cpu", "slow", "errors", "leak"};
 
-int demo_fault_parse(struct demo *d, const char *wish)
+int cli_demo_fault_parse(struct cli_demo *d, const char *wish)
 {
 	const char *at = strchr(wish, '@');
 	size_t length = at ? (size_t)(at - wish) : strlen(wish);
@@ -24,17 +24,18 @@ int demo_fault_parse(struct demo *d, const char *wish)
 		if (length == strlen(kinds[i]) && !strncmp(wish, kinds[i], length))
 			d->fault.kind = kinds[i];
 	if (!d->fault.kind || seconds < 1 || seconds > 3600 || (at && (end == at + 1 || *end)))
-		return sl_usage(d->cmd,
-				"--fault '%s' is not KIND[@SECONDS], KIND being one of cpu, slow, "
-				"errors, leak",
-				wish);
+		return base_usage(
+			d->cmd,
+			"--fault '%s' is not KIND[@SECONDS], KIND being one of cpu, slow, "
+			"errors, leak",
+			wish);
 	d->fault.seconds = (unsigned int)seconds;
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
 static double seconds_since(uint64_t ns)
 {
-	return (double)(sl_now_ns() - ns) * 1e-9;
+	return (double)(base_now_ns() - ns) * 1e-9;
 }
 
 /* The newest anomaly of the shop with an id above that; a borrowed reference. */
@@ -55,9 +56,9 @@ static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 }
 
 /* Does analysis know what is usual for the shop? That may take longer than the warm-up. */
-static bool learned(const struct demo *d)
+static bool learned(const struct cli_demo *d)
 {
-	char *text = demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
+	char *text = cli_demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
 	json_t *answer = text ? json_loads(text, 0, NULL) : NULL;
 	const json_t *pod = json_array_get(json_object_get(answer, "pods"), 0);
 	const json_t *verdict = json_object_get(pod, "verdict");
@@ -68,23 +69,23 @@ static bool learned(const struct demo *d)
 	return known;
 }
 
-static void inject(struct demo *d, const json_t *answer)
+static void inject(struct cli_demo *d, const json_t *answer)
 {
 	const json_t *last = anomaly_of_shop(answer, 0);
 	char path[128];
 
 	d->fault.above = json_integer_value(json_object_get(last, "id"));
 	snprintf(path, sizeof(path), "/fault?kind=%s&seconds=%u", d->fault.kind, d->fault.seconds);
-	if (!demo_post(d->shop_listen, path)) {
-		demo_complain(d, "the shop does not take the fault");
+	if (!cli_demo_post(d->shop_listen, path)) {
+		cli_demo_complain(d, "the shop does not take the fault");
 		return;
 	}
 	d->fault.step = DEMO_FAULT_INJECTED;
-	d->fault.at_ns = sl_now_ns();
+	d->fault.at_ns = base_now_ns();
 	printf("fault %s: injected into the shop for %u s\n", d->fault.kind, d->fault.seconds);
 }
 
-static void tell_found(struct demo *d, const json_t *a)
+static void tell_found(struct cli_demo *d, const json_t *a)
 {
 	const json_t *blame = json_object_get(a, "blame"), *b;
 	size_t i;
@@ -100,16 +101,16 @@ static void tell_found(struct demo *d, const json_t *a)
 	putchar('\n');
 }
 
-void demo_fault_turn(struct demo *d)
+void cli_demo_fault_poll(struct cli_demo *d)
 {
 	const json_t *a;
 	json_t *answer;
 	char *text;
 
-	if (!d->fault.kind || d->fault.step == DEMO_FAULT_OVER || sl_now_ns() < d->fault.next_ns)
+	if (!d->fault.kind || d->fault.step == DEMO_FAULT_OVER || base_now_ns() < d->fault.next_ns)
 		return;
-	d->fault.next_ns = sl_now_ns() + LOOK_NS;
-	text = demo_fetch(d->listen, "/api/v1/anomalies?limit=100");
+	d->fault.next_ns = base_now_ns() + LOOK_NS;
+	text = cli_demo_fetch(d->listen, "/api/v1/anomalies?limit=100");
 	answer = text ? json_loads(text, 0, NULL) : NULL;
 	free(text);
 	a = anomaly_of_shop(answer, d->fault.above);

@@ -72,7 +72,7 @@ static void remove_dead(const char *tmp)
 }
 
 /* It gets its name once it is locked: nobody finds it free in between. */
-static int take_lock(struct demo *d)
+static int take_lock(struct cli_demo *d)
 {
 	char draft[PATH_MAX], path[PATH_MAX];
 
@@ -80,11 +80,11 @@ static int take_lock(struct demo *d)
 	snprintf(path, sizeof(path), "%s/lock", d->dir);
 	d->lock = open(draft, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (d->lock < 0 || flock(d->lock, LOCK_EX | LOCK_NB) || rename(draft, path))
-		return demo_complain(d, "%s: %s", path, strerror(errno));
-	return SL_EXIT_OK;
+		return cli_demo_complain(d, "%s: %s", path, strerror(errno));
+	return BASE_EXIT_OK;
 }
 
-int demo_folder_make(struct demo *d)
+int cli_demo_folder_make(struct cli_demo *d)
 {
 	const char *tmp = getenv("TMPDIR");
 
@@ -94,18 +94,18 @@ int demo_folder_make(struct demo *d)
 	d->lock = -1;
 	snprintf(d->dir, sizeof(d->dir), "%s/" PREFIX "XXXXXX", tmp);
 	if (!mkdtemp(d->dir)) {
-		demo_complain(d, "%s: %s", d->dir, strerror(errno));
+		cli_demo_complain(d, "%s: %s", d->dir, strerror(errno));
 		d->dir[0] = 0;
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
 	snprintf(d->socket, sizeof(d->socket), "%s/agent.sock", d->dir);
 	snprintf(d->script, sizeof(d->script), "%s/load.lua", d->dir);
 	if (strlen(d->socket) > 107)
-		return demo_complain(d, "TMPDIR is too long a path for a unix socket");
+		return cli_demo_complain(d, "TMPDIR is too long a path for a unix socket");
 	return take_lock(d);
 }
 
-void demo_folder_remove(struct demo *d)
+void cli_demo_folder_remove(struct cli_demo *d)
 {
 	if (!d->dir[0])
 		return;
@@ -115,12 +115,12 @@ void demo_folder_remove(struct demo *d)
 }
 
 /* Requests as a shop has them; delay() keeps the rate, as wrk itself knows none. */
-int demo_write_script(const struct demo *d, uint32_t rate)
+int cli_demo_write_script(const struct cli_demo *d, uint32_t rate)
 {
 	FILE *f = fopen(d->script, "we");
 
 	if (!f)
-		return demo_complain(d, "%s: %s", d->script, strerror(errno));
+		return cli_demo_complain(d, "%s: %s", d->script, strerror(errno));
 	fprintf(f,
 		"local n = 0\n"
 		"function delay() return %u end\n"
@@ -137,6 +137,6 @@ int demo_write_script(const struct demo *d, uint32_t rate)
 		"end\n",
 		DEMO_CONNECTIONS * 1000 / rate ? DEMO_CONNECTIONS * 1000 / rate : 1);
 	if (fclose(f))
-		return demo_complain(d, "%s: %s", d->script, strerror(errno));
-	return SL_EXIT_OK;
+		return cli_demo_complain(d, "%s: %s", d->script, strerror(errno));
+	return BASE_EXIT_OK;
 }

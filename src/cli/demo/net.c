@@ -35,21 +35,21 @@ static int listen_once(const struct addrinfo *at, uint16_t port)
 	return err;
 }
 
-int demo_free_address(const struct demo *d, const char *option, const char *wish, char *out,
-		      size_t bytes)
+int cli_demo_free_address(const struct cli_demo *d, const char *option, const char *wish, char *out,
+			  size_t bytes)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *at = NULL;
 	char host[256];
 	uint16_t port;
 	int err;
 
-	if (sl_parse_address(wish, host, sizeof(host), &port))
-		return sl_usage(d->cmd, "--%s: '%s' is not ADDR:PORT", option, wish);
+	if (base_parse_address(wish, host, sizeof(host), &port))
+		return base_usage(d->cmd, "--%s: '%s' is not ADDR:PORT", option, wish);
 	if (!*host)
 		strcpy(host, "127.0.0.1");
 	err = getaddrinfo(host, NULL, &hints, &at);
 	if (err)
-		return demo_complain(d, "--%s: %s: %s", option, host, gai_strerror(err));
+		return cli_demo_complain(d, "--%s: %s: %s", option, host, gai_strerror(err));
 	err = port ? listen_once(at, port) : EADDRINUSE;
 	if (port && err == EADDRINUSE)
 		printf("%s is in use; taking a free port\n", wish);
@@ -59,15 +59,15 @@ int demo_free_address(const struct demo *d, const char *option, const char *wish
 		unsigned int r = 0;
 
 		if (getrandom(&r, sizeof(r), GRND_NONBLOCK) < 0)
-			r = (unsigned int)sl_now_ns();
+			r = (unsigned int)base_now_ns();
 		port = (uint16_t)(10000 + r % 22000);
 		err = listen_once(at, port);
 	}
 	freeaddrinfo(at);
 	if (err)
-		return demo_complain(d, "--%s: %s: %s", option, wish, strerror(err));
+		return cli_demo_complain(d, "--%s: %s: %s", option, wish, strerror(err));
 	snprintf(out, bytes, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
 static int connected(const char *address)
@@ -78,7 +78,7 @@ static int connected(const char *address)
 	uint16_t port;
 	int fd;
 
-	if (sl_parse_address(address, host, sizeof(host), &port))
+	if (base_parse_address(address, host, sizeof(host), &port))
 		return -1;
 	snprintf(service, sizeof(service), "%u", port);
 	if (getaddrinfo(host, service, &hints, &at))
@@ -94,7 +94,7 @@ static int connected(const char *address)
 	return fd;
 }
 
-bool demo_post(const char *address, const char *path)
+bool cli_demo_post(const char *address, const char *path)
 {
 	char text[600];
 	int fd = connected(address);
@@ -115,7 +115,7 @@ bool demo_post(const char *address, const char *path)
 	return taken;
 }
 
-char *demo_fetch(const char *address, const char *path)
+char *cli_demo_fetch(const char *address, const char *path)
 {
 	char request[600], *text = malloc(ANSWER_MAX), *body = NULL;
 	int fd = connected(address);

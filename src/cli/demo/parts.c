@@ -17,7 +17,7 @@
 #define RESTART_S	 5     /* so long a dead service stays to be seen as dead */
 #define QUICK_DEATHS_MAX 3     /* a part that dies so often right after its start has a fault */
 
-static void show_tail(const struct demo_part *p)
+static void show_tail(const struct cli_demo_part *p)
 {
 	char text[2048];
 	int fd = open(p->log, O_RDONLY | O_CLOEXEC);
@@ -36,7 +36,7 @@ static void show_tail(const struct demo_part *p)
 		fprintf(stderr, "  %s: %s\n", p->name, line);
 }
 
-static bool log_has_ready(const struct demo_part *p)
+static bool log_has_ready(const struct cli_demo_part *p)
 {
 	char line[1024];
 	FILE *f = fopen(p->log, "re");
@@ -49,9 +49,9 @@ static bool log_has_ready(const struct demo_part *p)
 	return found;
 }
 
-void demo_part_set(struct demo *d, enum demo_part_id id, const char *name, ...)
+void cli_demo_part_set(struct cli_demo *d, enum cli_demo_part_id id, const char *name, ...)
 {
-	struct demo_part *p = &d->part[id];
+	struct cli_demo_part *p = &d->part[id];
 	const char *s;
 	va_list ap;
 
@@ -64,7 +64,7 @@ void demo_part_set(struct demo *d, enum demo_part_id id, const char *name, ...)
 	va_end(ap);
 }
 
-static int spawn(struct demo *d, struct demo_part *p)
+static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 {
 	const pid_t self = getpid();
 	pid_t pid;
@@ -72,7 +72,7 @@ static int spawn(struct demo *d, struct demo_part *p)
 	unlink(p->log); /* so that nothing in it is of the one before */
 	pid = fork();
 	if (pid < 0)
-		return demo_complain(d, "%s: %s", p->name, strerror(errno));
+		return cli_demo_complain(d, "%s: %s", p->name, strerror(errno));
 	if (!pid) {
 		int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		int out = open(p->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -96,9 +96,9 @@ static int spawn(struct demo *d, struct demo_part *p)
 	}
 	setpgid(pid, pid); /* whoever of the two comes first */
 	p->pid = pid;
-	p->started_ns = sl_now_ns();
+	p->started_ns = base_now_ns();
 	p->restart_ns = 0;
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
 static void describe(int status, char *out, size_t bytes)
@@ -111,7 +111,7 @@ static void describe(int status, char *out, size_t bytes)
 }
 
 /* True, once, for a part that has ended since the last time. */
-static bool reap(struct demo_part *p, int *status)
+static bool reap(struct cli_demo_part *p, int *status)
 {
 	if (!p->pid || waitpid(p->pid, status, WNOHANG) != p->pid)
 		return false;
@@ -120,9 +120,9 @@ static bool reap(struct demo_part *p, int *status)
 	return true;
 }
 
-static int wait_until_ready(struct demo *d, struct demo_part *p)
+static int wait_until_ready(struct cli_demo *d, struct cli_demo_part *p)
 {
-	const uint64_t end = sl_now_ns() + READY_MS * 1000000ull;
+	const uint64_t end = base_now_ns() + READY_MS * 1000000ull;
 	int status;
 
 	while (!log_has_ready(p)) {
@@ -130,24 +130,25 @@ static int wait_until_ready(struct demo *d, struct demo_part *p)
 			char what[128];
 
 			describe(status, what, sizeof(what));
-			demo_complain(d, "%s %s before it was ready", p->name, what);
+			cli_demo_complain(d, "%s %s before it was ready", p->name, what);
 			show_tail(p);
-			return SL_EXIT_FAILURE;
+			return BASE_EXIT_FAILURE;
 		}
-		if (sl_now_ns() > end) {
-			demo_complain(d, "%s is not ready after %d s", p->name, READY_MS / 1000);
+		if (base_now_ns() > end) {
+			cli_demo_complain(d, "%s is not ready after %d s", p->name,
+					  READY_MS / 1000);
 			show_tail(p);
-			return SL_EXIT_FAILURE;
+			return BASE_EXIT_FAILURE;
 		}
-		if (sl_stop_wait(d->stop, 20))
-			return SL_EXIT_OK; /* the caller sees it again */
+		if (base_stop_wait(d->stop, 20))
+			return BASE_EXIT_OK; /* the caller sees it again */
 	}
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
-static void stop(struct demo *d, struct demo_part *p)
+static void stop(struct cli_demo *d, struct cli_demo_part *p)
 {
-	const uint64_t end = sl_now_ns() + STOP_MS * 1000000ull;
+	const uint64_t end = base_now_ns() + STOP_MS * 1000000ull;
 	int status;
 
 	if (!p->pid)
@@ -155,9 +156,9 @@ static void stop(struct demo *d, struct demo_part *p)
 	/* wrk ends at once by SIGTERM; the queue tells its workers by itself. */
 	kill(p->pid, SIGTERM);
 	while (p->pid && !reap(p, &status)) {
-		if (sl_now_ns() > end) {
-			demo_complain(d, "%s did not stop within %d s; killed", p->name,
-				      STOP_MS / 1000);
+		if (base_now_ns() > end) {
+			cli_demo_complain(d, "%s did not stop within %d s; killed", p->name,
+					  STOP_MS / 1000);
 			kill(-p->pid, SIGKILL);
 			waitpid(p->pid, &status, 0);
 			p->pid = 0;
@@ -166,22 +167,22 @@ static void stop(struct demo *d, struct demo_part *p)
 	}
 }
 
-void demo_stop_all(struct demo *d)
+void cli_demo_stop_all(struct cli_demo *d)
 {
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
 		stop(d, &d->part[i]);
 }
 
-int demo_restart(struct demo *d, enum demo_part_id id)
+int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id)
 {
-	struct demo_part *p = &d->part[id];
+	struct cli_demo_part *p = &d->part[id];
 
 	stop(d, p);
-	return spawn(d, p) ? SL_EXIT_FAILURE : wait_until_ready(d, p);
+	return spawn(d, p) ? BASE_EXIT_FAILURE : wait_until_ready(d, p);
 }
 
 /* The demo goes on without what comes late. */
-static void leave_out(struct demo *d, const char *why)
+static void leave_out(struct cli_demo *d, const char *why)
 {
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
 		if (d->part[i].late && d->part[i].wanted) {
@@ -191,25 +192,25 @@ static void leave_out(struct demo *d, const char *why)
 	snprintf(d->no_reports, sizeof(d->no_reports), "%s", why);
 }
 
-int demo_start_all(struct demo *d, bool late)
+int cli_demo_start_all(struct cli_demo *d, bool late)
 {
 	for (int i = 0; i < DEMO_PARTS; i++) {
-		struct demo_part *p = &d->part[i];
+		struct cli_demo_part *p = &d->part[i];
 
 		if (!p->wanted || p->late != late)
 			continue;
 		if (spawn(d, p))
-			return SL_EXIT_FAILURE;
+			return BASE_EXIT_FAILURE;
 		if (i != DEMO_LOAD && wait_until_ready(d, p)) {
 			if (!late)
-				return SL_EXIT_FAILURE;
+				return BASE_EXIT_FAILURE;
 			leave_out(d, "a part of it did not start");
-			return SL_EXIT_OK;
+			return BASE_EXIT_OK;
 		}
-		if (sl_stop_wait(d->stop, 0))
+		if (base_stop_wait(d->stop, 0))
 			break;
 	}
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
 /* The part without which another can't do its work, or DEMO_PARTS. */
@@ -225,37 +226,38 @@ static int needed_by(int i)
 	}
 }
 
-static bool may_start(const struct demo *d, int i)
+static bool may_start(const struct cli_demo *d, int i)
 {
 	const int needed = needed_by(i);
 
 	return needed == DEMO_PARTS || (d->part[needed].pid && log_has_ready(&d->part[needed]));
 }
 
-/* Against a dead shop wrk would connect some 10,000 times a second, and each is a connection to report. */
-static void pause_load(struct demo *d)
+/* Against a dead shop wrk would connect some 10,000 times a second, and each is a connection to
+ * report. */
+static void pause_load(struct cli_demo *d)
 {
-	struct demo_part *load = &d->part[DEMO_LOAD];
+	struct cli_demo_part *load = &d->part[DEMO_LOAD];
 
 	if (!load->pid)
 		return;
 	stop(d, load);
-	load->restart_ns = sl_now_ns(); /* once the shop is ready */
+	load->restart_ns = base_now_ns(); /* once the shop is ready */
 	printf("the load on the shop waits until it runs again\n");
 }
 
-int demo_look_after(struct demo *d)
+int cli_demo_look_after(struct cli_demo *d)
 {
 	for (int i = 0; i < DEMO_PARTS; i++) {
-		struct demo_part *p = &d->part[i];
+		struct cli_demo_part *p = &d->part[i];
 		pid_t pid = p->pid;
 		char what[128];
 		int status;
 
-		if (p->wanted && !p->pid && p->restart_ns && sl_now_ns() >= p->restart_ns &&
+		if (p->wanted && !p->pid && p->restart_ns && base_now_ns() >= p->restart_ns &&
 		    may_start(d, i)) {
 			if (spawn(d, p))
-				return SL_EXIT_FAILURE;
+				return BASE_EXIT_FAILURE;
 			if (i != DEMO_LOAD) {
 				printf("%s runs again, pid %d\n", p->name, (int)p->pid);
 				fflush(stdout);
@@ -264,27 +266,27 @@ int demo_look_after(struct demo *d)
 		if (!reap(p, &status))
 			continue;
 		if (i == DEMO_LOAD && WIFEXITED(status) && !WEXITSTATUS(status)) {
-			p->restart_ns = sl_now_ns(); /* the next slice */
+			p->restart_ns = base_now_ns(); /* the next slice */
 			p->quick_deaths = 0;
 			continue;
 		}
 		describe(status, what, sizeof(what));
-		demo_complain(d, "%s (pid %d) %s", p->name, (int)pid, what);
+		cli_demo_complain(d, "%s (pid %d) %s", p->name, (int)pid, what);
 		if (i == DEMO_SHOP)
 			pause_load(d);
 		if (!WIFSIGNALED(status))
 			show_tail(p);
-		if (sl_now_ns() - p->started_ns > 5 * DEMO_SECOND)
+		if (base_now_ns() - p->started_ns > 5 * DEMO_SECOND)
 			p->quick_deaths = 0;
 		if (++p->quick_deaths >= QUICK_DEATHS_MAX && p->late) {
-			demo_complain(d, "%s keeps dying; the demo goes on without reports",
-				      p->name);
+			cli_demo_complain(d, "%s keeps dying; the demo goes on without reports",
+					  p->name);
 			leave_out(d, "they kept dying");
 			continue;
 		}
 		if (p->quick_deaths >= QUICK_DEATHS_MAX)
-			return demo_complain(d, "%s keeps dying; giving up", p->name);
-		p->restart_ns = sl_now_ns() +
+			return cli_demo_complain(d, "%s keeps dying; giving up", p->name);
+		p->restart_ns = base_now_ns() +
 				(i == DEMO_AGENT || i == DEMO_COLLECT ? 2 : RESTART_S) *
 					DEMO_SECOND;
 		printf("%s starts again in %d s%s\n", p->name,
@@ -295,5 +297,5 @@ int demo_look_after(struct demo *d)
 			       : "");
 		fflush(stdout);
 	}
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }

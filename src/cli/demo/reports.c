@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demo_reports.c - the flows of loopback, reported by the kernel, into stores that the collector owns. */
+/* demo_reports.c - the flows of loopback, reported by the kernel, into stores that the collector
+ * owns. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,54 +20,55 @@ static const char stores[] =
 	"     keylog: flow-keys}\n"
 	"  - {name: flow-keys, number: 2, kind: append, lists: 1, items: 16384, value: 40, batch: 1, lanes: 4}\n";
 
-static int write_stores(struct demo *d)
+static int write_stores(struct cli_demo *d)
 {
 	FILE *f;
 
 	snprintf(d->stores, sizeof(d->stores), "%s/stores.yaml", d->dir);
 	f = fopen(d->stores, "we");
 	if (!f)
-		return demo_complain(d, "%s: %s", d->stores, strerror(errno));
+		return cli_demo_complain(d, "%s: %s", d->stores, strerror(errno));
 	fprintf(f, "# Written by sidelight demo.\nlisten: %s/dta.sock\n%s", d->dir, stores);
-	return fclose(f) ? demo_complain(d, "%s: %s", d->stores, strerror(errno)) : SL_EXIT_OK;
+	return fclose(f) ? cli_demo_complain(d, "%s: %s", d->stores, strerror(errno))
+			 : BASE_EXIT_OK;
 }
 
 #if HAVE_BPF
 /* True: the kernel takes the reporter; d->report_to says where it sends. */
-static bool try(struct demo *d)
+static bool try(struct cli_demo *d)
 {
-	const struct sl_kernel_reporter_opts o = {
+	const struct report_kernel_reporter_opts o = {
 		.interface = INTERFACE, .target = TARGET, .ingress = true, .store = 1};
-	struct sl_kernel_reporter *r = sl_kernel_reporter_open(&o, d->no_reports,
-							       sizeof(d->no_reports));
+	struct report_kernel_reporter *r = report_kernel_reporter_open(&o, d->no_reports,
+								       sizeof(d->no_reports));
 
 	if (!r)
 		return false;
-	snprintf(d->report_to, sizeof(d->report_to), "%s", sl_kernel_reporter_target(r));
-	sl_kernel_reporter_close(r);
+	snprintf(d->report_to, sizeof(d->report_to), "%s", report_kernel_reporter_target(r));
+	report_kernel_reporter_close(r);
 	return true;
 }
 #else
-static bool try(struct demo *d)
+static bool try(struct cli_demo *d)
 {
 	snprintf(d->no_reports, sizeof(d->no_reports), "built without eBPF");
 	return false;
 }
 #endif
 
-int demo_reports_set(struct demo *d)
+int cli_demo_reports_set(struct cli_demo *d)
 {
 	if (!try(d))
-		return SL_EXIT_OK;
+		return BASE_EXIT_OK;
 	if (write_stores(d))
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	snprintf(d->dta, sizeof(d->dta), "unix:%s/dta.sock", d->dir);
-	demo_part_set(d, DEMO_REPORT, "report", d->self, "report", "--interface", INTERFACE,
-		      "--target", TARGET, "--direction", "in", "--store", "1", "--copies", "2",
-		      NULL);
+	cli_demo_part_set(d, DEMO_REPORT, "report", d->self, "report", "--interface", INTERFACE,
+			  "--target", TARGET, "--direction", "in", "--store", "1", "--copies", "2",
+			  NULL);
 	/* Behind the reporter, who makes the address that it listens on. */
-	demo_part_set(d, DEMO_TRANSLATE, "translate", d->self, "translate", "--collector", d->dta,
-		      "--listen", d->report_to, "--name", "demo", NULL);
+	cli_demo_part_set(d, DEMO_TRANSLATE, "translate", d->self, "translate", "--collector",
+			  d->dta, "--listen", d->report_to, "--name", "demo", NULL);
 	d->part[DEMO_REPORT].late = d->part[DEMO_TRANSLATE].late = true;
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }

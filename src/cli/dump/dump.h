@@ -3,7 +3,7 @@
  * dump.h - what the parts of 'sidelight dump' share.
  *
  *   cmd_dump.c    the command line; where regions come from: files, processes, an agent
- *   dump_read.c   a snapshot of one region
+ *   cli_dump_read.c   a snapshot of one region
  *   dump_print.c  a snapshot as text and as JSON
  *   dump_spans.c  its rings of spans, read and printed
  *   dump_remote.c, dump_kernel.c  regions that the kernel writes, READ (dump_remote.h)
@@ -17,64 +17,64 @@
  * One region, read through a file descriptor by pread(2): a file that shrinks under the reader is
  * a short read and not a SIGBUS.
  */
-struct dump {
-	const char *source;          /* file name, "pid 12 fd 3", "agent id 7" */
+struct cli_dump {
+	const char *source; /* file name, "pid 12 fd 3", "agent id 7" */
 	int fd;
 	uint64_t file_size;
 	struct sl_region_header header;
-	struct sl_region_info info;
-	enum sl_fault fault;         /* why it is not believed, or not all of it */
-	const char *part;            /* which part that was: "header", "hot line", ... */
-	uint64_t fault_at;           /* offset from the start of the region */
-	int error;                   /* errno of a READ that failed */
+	struct region_info info;
+	enum region_fault fault; /* why it is not believed, or not all of it */
+	const char *part;	 /* which part that was: "header", "hot line", ... */
+	uint64_t fault_at;	 /* offset from the start of the region */
+	int error;		 /* errno of a READ that failed */
 
 	uint64_t hot_line[8];
-	struct sl_hot hot;           /* metrics */
-	struct sl_schema schema;
-	struct sl_values values;
-	uint64_t *flat;              /* schema.cells of them */
-	bool *settled;               /* [stripe][line] */
-	uint64_t (*raw)[8];          /* [stripe][line], as read last, verified or not */
-	uint64_t unsettled;          /* lines that never verified */
-	uint64_t retries;            /* that others took */
+	struct region_hot hot; /* metrics */
+	struct region_schema schema;
+	struct region_values values;
+	uint64_t *flat;	    /* schema.cells of them */
+	bool *settled;	    /* [stripe][line] */
+	uint64_t (*raw)[8]; /* [stripe][line], as read last, verified or not */
+	uint64_t unsettled; /* lines that never verified */
+	uint64_t retries;   /* that others took */
 
-	struct dump_ring *ring;      /* of stripes in use, if it has spans */
+	struct cli_dump_ring *ring; /* of stripes in use, if it has spans */
 	uint32_t rings;
 
-	struct sl_directory_hot directory;
-	struct sl_entry *entries;    /* directory.entries_used of them */
+	struct region_directory_hot directory;
+	struct region_entry *entries; /* directory.entries_used of them */
 	uint64_t (*entry_lines)[8];
-	enum sl_fault *entry_faults;
+	enum region_fault *entry_faults;
 };
 
 /* A ring of spans, as read once. */
-struct dump_ring {
-	struct sl_span_head head;
-	bool settled;                /* the head */
-	uint64_t first;              /* number of the first line that was read */
-	uint32_t lines, roots;       /* read, from the last ones back */
+struct cli_dump_ring {
+	struct region_span_head head;
+	bool settled;	       /* the head */
+	uint64_t first;	       /* number of the first line that was read */
+	uint32_t lines, roots; /* read, from the last ones back */
 	uint64_t (*line)[8], (*root)[8];
 };
 
 /* dump_spans.c */
-bool dump_spans_read(struct dump *d);
-void dump_spans_free(struct dump *d);
-void dump_spans_text(const struct dump *d);
-void dump_spans_json(const struct dump *d);
+bool cli_dump_spans_read(struct cli_dump *d);
+void cli_dump_spans_free(struct cli_dump *d);
+void cli_dump_spans_text(const struct cli_dump *d);
+void cli_dump_spans_json(const struct cli_dump *d);
 /* dump_print.c: a string, quoted and escaped; a number, shortest. */
-void dump_json_string(const char *s);
-void dump_json_f64(double value);
-/* dump_read.c: all of it, or false with d->error. */
-bool dump_read_at(struct dump *d, void *to, uint64_t bytes, uint64_t at);
+void cli_dump_json_string(const char *s);
+void cli_dump_json_f64(double value);
+/* cli_dump_read.c: all of it, or false with d->error. */
+bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at);
 
 /* Reads all of it. False if something is not as it should be: see fault, or error. */
-bool dump_read(struct dump *d, const char *source, int fd);
-void dump_free(struct dump *d);
+bool cli_dump_read(struct cli_dump *d, const char *source, int fd);
+void cli_dump_free(struct cli_dump *d);
 
-void dump_print_text(const struct dump *d, bool raw_lines);
+void cli_dump_print_text(const struct cli_dump *d, bool raw_lines);
 /* One object on one line. */
-void dump_print_json(const struct dump *d, bool raw_lines);
+void cli_dump_print_json(const struct cli_dump *d, bool raw_lines);
 /* "FILE: ok, ..." or "FILE: fault: ..." on one line. */
-void dump_print_check(const struct dump *d);
+void cli_dump_print_check(const struct cli_dump *d);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dump_kernel.c - connections, layers and scheduler time: READ as a reader has to, and printed. */
+/* cli_dump_kernel.c - connections, layers and scheduler time: READ as a reader has to, and printed.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,42 +32,43 @@ static void put(json_t *o)
 }
 
 /* The line at offset, once it verifies by whatever parse says. */
-#define SETTLE(r, offset, parse)                                                                   \
-	({                                                                                         \
-		enum sl_fault fault_ = SL_FAULT_UNSETTLED;                                         \
-		for (int i_ = 0; i_ < TRIES && fault_ == SL_FAULT_UNSETTLED; i_++) {               \
-			(r)->retries += i_ > 0;                                                    \
-			fault_ = remote_read(r, offset, SL_LINE_SIZE) ? (parse) : SL_FAULT_MEMORY; \
-		}                                                                                  \
-		fault_;                                                                            \
+#define SETTLE(r, offset, parse)                                                                 \
+	({                                                                                       \
+		enum region_fault fault_ = REGION_FAULT_UNSETTLED;                               \
+		for (int i_ = 0; i_ < TRIES && fault_ == REGION_FAULT_UNSETTLED; i_++) {         \
+			(r)->retries += i_ > 0;                                                  \
+			fault_ = cli_remote_read(r, offset, SL_LINE_SIZE) ? (parse)              \
+									  : REGION_FAULT_MEMORY; \
+		}                                                                                \
+		fault_;                                                                          \
 	})
 
-static bool no(struct remote *r, enum sl_fault fault, const char *part)
+static bool no(struct cli_remote *r, enum region_fault fault, const char *part)
 {
 	fprintf(stderr, "sidelight dump: region %" PRIu64 ": %s: %s\n", r->region.id, part,
-		sl_fault_name(fault));
+		region_fault_name(fault));
 	if (!r->error)
 		r->error = EBADMSG;
 	return false;
 }
 
-/* ---- connections ----------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
-static void flow_text(const struct sl_flow *f)
+static void flow_text(const struct region_flow *f)
 {
 	char local[64], remote[64], comm[17], a[80], b[80];
 
-	tcp_safe(comm, sizeof(comm), f->comm);
-	snprintf(a, sizeof(a), "%s:%u", sl_flow_address(f->local, local), f->local_port);
-	snprintf(b, sizeof(b), "%s:%u", sl_flow_address(f->remote, remote), f->remote_port);
+	cli_tcp_safe(comm, sizeof(comm), f->comm);
+	snprintf(a, sizeof(a), "%s:%u", region_flow_address(f->local, local), f->local_port);
+	snprintf(b, sizeof(b), "%s:%u", region_flow_address(f->remote, remote), f->remote_port);
 	printf("  %-24s %-24s %-11s sent %" PRIu64 " received %" PRIu64
 	       " retrans %u srtt %u us cgroup %" PRIu64 " %s\n",
-	       a, b, f->state == SL_STATE_CLOSED ? "closed" : sl_tcp_state_name(f->tcp_state),
+	       a, b, f->state == SL_STATE_CLOSED ? "closed" : region_tcp_state_name(f->tcp_state),
 	       f->bytes_sent, f->bytes_received, f->retrans, f->srtt_us, f->cgroup, comm);
 }
 
 /* All slots in use, many a READ; those that do not settle again by themselves. */
-static bool flows_slots(struct remote *r, const struct sl_flows_info *info, uint32_t used,
+static bool flows_slots(struct cli_remote *r, const struct region_flows_info *info, uint32_t used,
 			bool json)
 {
 	uint32_t most = (uint32_t)(r->bytes / SL_FLOW_SIZE);
@@ -80,32 +82,32 @@ static bool flows_slots(struct remote *r, const struct sl_flows_info *info, uint
 		uint32_t n = used - at < most ? used - at : most;
 		uint64_t from = info->flows + (uint64_t)at * SL_FLOW_SIZE;
 
-		if (!remote_read(r, from, n * SL_FLOW_SIZE)) {
+		if (!cli_remote_read(r, from, n * SL_FLOW_SIZE)) {
 			free(copy);
 			return false;
 		}
 		memcpy(copy, r->buffer, (size_t)n * SL_FLOW_SIZE);
 		for (uint32_t i = 0; i < n; i++) {
-			enum sl_fault fault = sl_flow_parse(copy + (size_t)i * 64,
-							    &(struct sl_flow){0});
-			struct sl_flow f;
+			enum region_fault fault = region_flow_parse(copy + (size_t)i * 64,
+								    &(struct region_flow){0});
+			struct region_flow f;
 
-			for (int t = 0; t < TRIES && fault == SL_FAULT_UNSETTLED; t++) {
+			for (int t = 0; t < TRIES && fault == REGION_FAULT_UNSETTLED; t++) {
 				r->retries++;
-				if (!remote_read(r, from + (uint64_t)i * SL_FLOW_SIZE,
-						 SL_FLOW_SIZE))
+				if (!cli_remote_read(r, from + (uint64_t)i * SL_FLOW_SIZE,
+						     SL_FLOW_SIZE))
 					break;
 				memcpy(copy + (size_t)i * 64, r->buffer, SL_FLOW_SIZE);
-				fault = sl_flow_parse(copy + (size_t)i * 64, &f);
+				fault = region_flow_parse(copy + (size_t)i * 64, &f);
 			}
-			if (fault || sl_flow_parse(copy + (size_t)i * 64, &f)) {
+			if (fault || region_flow_parse(copy + (size_t)i * 64, &f)) {
 				r->unsettled++;
 				continue;
 			}
 			if (f.state == SL_STATE_FREE)
 				continue;
 			if (json)
-				flow_print_json(stdout, &f, sl_realtime_ns());
+				cli_flow_print_json(stdout, &f, base_realtime_ns());
 			else
 				flow_text(&f);
 		}
@@ -114,32 +116,32 @@ static bool flows_slots(struct remote *r, const struct sl_flows_info *info, uint
 	return true;
 }
 
-static enum sl_fault cgroup_slot(struct remote *r, const struct sl_flows_info *info, uint32_t at,
-				 struct sl_flow_cgroup *c)
+static enum region_fault cgroup_slot(struct cli_remote *r, const struct region_flows_info *info,
+				     uint32_t at, struct region_flow_cgroup *c)
 {
-	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	enum region_fault fault = REGION_FAULT_UNSETTLED;
 
-	for (int t = 0; t < TRIES && fault == SL_FAULT_UNSETTLED; t++) {
+	for (int t = 0; t < TRIES && fault == REGION_FAULT_UNSETTLED; t++) {
 		r->retries += t > 0;
-		if (!remote_read(r, info->cgroups + (uint64_t)at * SL_FLOW_CGROUP_SIZE,
-				 SL_FLOW_CGROUP_SIZE))
-			return SL_FAULT_MEMORY;
-		fault = sl_flow_cgroup_parse(r->buffer, c);
+		if (!cli_remote_read(r, info->cgroups + (uint64_t)at * SL_FLOW_CGROUP_SIZE,
+				     SL_FLOW_CGROUP_SIZE))
+			return REGION_FAULT_MEMORY;
+		fault = region_flow_cgroup_parse(r->buffer, c);
 	}
 	return fault;
 }
 
-static bool flows_cgroups(struct remote *r, const struct sl_flows_info *info, bool json)
+static bool flows_cgroups(struct cli_remote *r, const struct region_flows_info *info, bool json)
 {
 	static const char *const names[SL_CGROUP_TEXTS] = {"namespace", "pod", "container",
 							   "service", "path"};
-	struct sl_flow_cgroup c;
+	struct region_flow_cgroup c;
 	uint32_t used;
 
 	if (!info->cgroups)
 		return true;
 	if (cgroup_slot(r, info, 0, &c))
-		return no(r, SL_FAULT_UNSETTLED, "cgroups");
+		return no(r, REGION_FAULT_UNSETTLED, "cgroups");
 	used = c.used < info->cgroup_slots ? (uint32_t)c.used : info->cgroup_slots;
 	for (uint32_t i = 1; i < used; i++) {
 		json_t *o, *text;
@@ -151,7 +153,7 @@ static bool flows_cgroups(struct remote *r, const struct sl_flows_info *info, bo
 		if (c.state == SL_STATE_FREE)
 			continue;
 		if (!json) {
-			printf("  cgroup %" PRIu64 " %s", c.id, sl_state_name(c.state));
+			printf("  cgroup %" PRIu64 " %s", c.id, region_state_name(c.state));
 			for (int n = 0; n < SL_CGROUP_TEXTS; n++)
 				if (*c.name[n])
 					printf(" %s=%s", names[n], c.name[n]);
@@ -160,9 +162,9 @@ static bool flows_cgroups(struct remote *r, const struct sl_flows_info *info, bo
 		}
 		text = json_object();
 		json_object_set_new(text, "id", number(c.id));
-		json_object_set_new(text, "state", json_string(sl_state_name(c.state)));
+		json_object_set_new(text, "state", json_string(region_state_name(c.state)));
 		for (int n = 0; n < SL_CGROUP_TEXTS; n++)
-			tcp_json_text(text, names[n], c.name[n]);
+			cli_tcp_json_text(text, names[n], c.name[n]);
 		json_object_set_new(text, "cut", json_boolean(c.cut));
 		o = json_object();
 		json_object_set_new(o, "cgroup", text);
@@ -171,15 +173,15 @@ static bool flows_cgroups(struct remote *r, const struct sl_flows_info *info, bo
 	return true;
 }
 
-static bool flows(struct remote *r, bool json)
+static bool flows(struct cli_remote *r, bool json)
 {
-	struct sl_flows_info info;
-	struct sl_flows_hot hot;
-	enum sl_fault fault = sl_flows_info_parse(r->buffer, r->region.length, &info);
+	struct region_flows_info info;
+	struct region_flows_hot hot;
+	enum region_fault fault = region_flows_info_parse(r->buffer, r->region.length, &info);
 
 	if (fault)
 		return no(r, fault, "header");
-	fault = SETTLE(r, info.hot, sl_flows_hot_parse(r->buffer, &info, &hot));
+	fault = SETTLE(r, info.hot, region_flows_hot_parse(r->buffer, &info, &hot));
 	if (fault)
 		return no(r, fault, "hot line");
 	if (json)
@@ -196,13 +198,14 @@ static bool flows(struct remote *r, bool json)
 	return flows_slots(r, &info, hot.used, json) && flows_cgroups(r, &info, json);
 }
 
-/* ---- what is given from owner to owner --------------------------------------------------------------- */
+/* ---- what is given from owner to owner ---- */
 
 /*
- * A slot of one owner alone: its first line before, all of it, and its first line after (region/layers.h). True: it is
- * in copy. False: it is free, or did not settle (counted), or could not be READ.
+ * A slot of one owner alone: its first line before, all of it, and its first line after
+ * (region/layers.h). True: it is in copy. False: it is free, or did not settle (counted), or could
+ * not be READ.
  */
-static bool slot_read(struct remote *r, uint64_t at, uint32_t bytes, uint64_t state_mask,
+static bool slot_read(struct cli_remote *r, uint64_t at, uint32_t bytes, uint64_t state_mask,
 		      uint64_t generation_mask, bool keyless, uint64_t *copy)
 {
 	for (int t = 0; t < TRIES; t++) {
@@ -210,17 +213,17 @@ static bool slot_read(struct remote *r, uint64_t at, uint32_t bytes, uint64_t st
 		uint64_t before;
 
 		r->retries += t > 0;
-		if (!remote_read(r, at, SL_LINE_SIZE))
+		if (!cli_remote_read(r, at, SL_LINE_SIZE))
 			return false;
 		if (line[7] != sl_line_check(line))
 			continue;
 		if (!(line[0] & state_mask) && !keyless)
 			return false;
 		before = line[0] & generation_mask;
-		if (!remote_read(r, at, bytes))
+		if (!cli_remote_read(r, at, bytes))
 			return false;
 		memcpy(copy, r->buffer, bytes);
-		if (!remote_read(r, at, SL_LINE_SIZE))
+		if (!cli_remote_read(r, at, SL_LINE_SIZE))
 			return false;
 		if (line[7] != sl_line_check(line) || (line[0] & generation_mask) != before ||
 		    (copy[0] & generation_mask) != before)
@@ -230,11 +233,12 @@ static bool slot_read(struct remote *r, uint64_t at, uint32_t bytes, uint64_t st
 			for (int i = 0; i < TRIES && copy[l * 8 + 7] != sl_line_check(copy + l * 8);
 			     i++) {
 				r->retries++;
-				if (!remote_read(r, at + (uint64_t)l * SL_LINE_SIZE, SL_LINE_SIZE))
+				if (!cli_remote_read(r, at + (uint64_t)l * SL_LINE_SIZE,
+						     SL_LINE_SIZE))
 					return false;
 				memcpy(copy + l * 8, r->buffer, SL_LINE_SIZE);
 			}
-		if (!remote_read(r, at, SL_LINE_SIZE))
+		if (!cli_remote_read(r, at, SL_LINE_SIZE))
 			return false;
 		if (line[7] == sl_line_check(line) && (line[0] & generation_mask) == before)
 			return true;
@@ -243,18 +247,18 @@ static bool slot_read(struct remote *r, uint64_t at, uint32_t bytes, uint64_t st
 	return false;
 }
 
-static bool losses(struct remote *r, const struct sl_section *s, uint32_t n, uint64_t *sum)
+static bool losses(struct cli_remote *r, const struct region_section *s, uint32_t n, uint64_t *sum)
 {
 	uint32_t bytes = (n + 6) / 7 * SL_LINE_SIZE;
 
 	memset(sum, 0, n * sizeof(*sum));
 	for (uint32_t i = 0; i < s->count; i++) {
-		enum sl_fault fault = SL_FAULT_UNSETTLED;
+		enum region_fault fault = REGION_FAULT_UNSETTLED;
 
-		for (int t = 0; t < TRIES && fault == SL_FAULT_UNSETTLED; t++) {
-			if (!remote_read(r, s->offset + (uint64_t)i * s->stride, bytes))
+		for (int t = 0; t < TRIES && fault == REGION_FAULT_UNSETTLED; t++) {
+			if (!cli_remote_read(r, s->offset + (uint64_t)i * s->stride, bytes))
 				return false;
-			fault = sl_losses_add(r->buffer, n, sum);
+			fault = region_losses_add(r->buffer, n, sum);
 		}
 		if (fault)
 			return no(r, fault, "losses");
@@ -262,26 +266,27 @@ static bool losses(struct remote *r, const struct sl_section *s, uint32_t n, uin
 	return true;
 }
 
-/* ---- layers ---------------------------------------------------------------------------------------- */
+/* ---- layers ---- */
 
-static void layer_print(const struct sl_layer_view *v, const char *table, uint32_t index, bool json)
+static void layer_print(const struct region_layer_view *v, const char *table, uint32_t index,
+			bool json)
 {
 	static const char *const counts[7] = {"requests", "complete",	  "pipelined", "in",
 					      "out",	  "unattributed", "incomplete"};
 	char local[64], remote[64];
 	json_t *o, *count, *layers, *all;
 
-	sl_flow_address(v->local, local);
-	sl_flow_address(v->remote, remote);
+	region_flow_address(v->local, local);
+	region_flow_address(v->remote, remote);
 	if (!json) {
 		printf("  %s %u: %s:%u %s:%u cgroup %" PRIu64 " requests %" PRIu64, table, index,
 		       local, v->local_port, remote, v->remote_port, v->cgroup,
 		       v->count[SL_COUNT_REQUESTS]);
 		for (int i = 0; i < SL_LAYERS; i++)
-			if (sl_layer_count(v->cell[i]))
-				printf(" %s %" PRIu64 "x%.0fns", sl_layer_name(i),
-				       sl_layer_count(v->cell[i]),
-				       sl_layer_quantile(v->cell[i], 0.5));
+			if (region_layer_count(v->cell[i]))
+				printf(" %s %" PRIu64 "x%.0fns", region_layer_name(i),
+				       region_layer_count(v->cell[i]),
+				       region_layer_quantile(v->cell[i], 0.5));
 		putchar('\n');
 		return;
 	}
@@ -294,9 +299,9 @@ static void layer_print(const struct sl_layer_view *v, const char *table, uint32
 
 		for (int c = SL_LAYER_ZERO; c < SL_LAYER_CELLS; c++)
 			json_array_append_new(cells, number(v->cell[i][c]));
-		json_object_set_new(layers, sl_layer_name(i),
+		json_object_set_new(layers, region_layer_name(i),
 				    json_pack("{s:I,s:I,s:o}", "count",
-					      (json_int_t)sl_layer_count(v->cell[i]), "sum_ns",
+					      (json_int_t)region_layer_count(v->cell[i]), "sum_ns",
 					      (json_int_t)v->cell[i][SL_LAYER_SUM], "buckets",
 					      cells));
 	}
@@ -312,19 +317,19 @@ static void layer_print(const struct sl_layer_view *v, const char *table, uint32
 	put(o);
 }
 
-static bool layers(struct remote *r, bool json)
+static bool layers(struct cli_remote *r, bool json)
 {
 	static uint64_t copy[SL_SLOT_WORDS];
-	static struct sl_layer_view v;
-	struct sl_layers_info info;
-	struct sl_layers_hot hot;
+	static struct region_layer_view v;
+	struct region_layers_info info;
+	struct region_layers_hot hot;
 	uint64_t lost[SL_CAUSES];
 	json_t *causes;
-	enum sl_fault fault = sl_layers_info_parse(r->buffer, r->region.length, &info);
+	enum region_fault fault = region_layers_info_parse(r->buffer, r->region.length, &info);
 
 	if (fault)
 		return no(r, fault, "header");
-	fault = SETTLE(r, info.hot, sl_layers_hot_parse(r->buffer, &info, &hot));
+	fault = SETTLE(r, info.hot, region_layers_hot_parse(r->buffer, &info, &hot));
 	if (fault)
 		return no(r, fault, "hot line");
 	if (!losses(r, &info.losses, SL_CAUSES, lost))
@@ -332,7 +337,7 @@ static bool layers(struct remote *r, bool json)
 	if (json) {
 		causes = json_object();
 		for (int i = 0; i < SL_CAUSES; i++)
-			json_object_set_new(causes, sl_layer_cause_name(i), number(lost[i]));
+			json_object_set_new(causes, region_layer_cause_name(i), number(lost[i]));
 		put(json_pack("{s:{s:I,s:s,s:i,s:i,s:I,s:I,s:o}}", "region", "id",
 			      (json_int_t)r->region.id, "kind", "layers", "flows_used",
 			      (int)hot.flows_used, "groups_used", (int)hot.groups_used, "opened",
@@ -344,7 +349,7 @@ static bool layers(struct remote *r, bool json)
 		for (int i = 0; i < SL_CAUSES; i++)
 			if (lost[i])
 				printf("  not measured: %" PRIu64 " %s\n", lost[i],
-				       sl_layer_cause_text(i));
+				       region_layer_cause_text(i));
 	}
 	for (uint32_t i = 0; i < hot.flows_used + hot.groups_used; i++) {
 		bool group = i >= hot.flows_used;
@@ -362,15 +367,16 @@ static bool layers(struct remote *r, bool json)
 	return true;
 }
 
-/* ---- scheduler time -------------------------------------------------------------------------------- */
+/* ---- scheduler time ---- */
 
-static void task_print(const struct sl_cpu_row *row, const char *table, uint32_t slot, bool json)
+static void task_print(const struct region_cpu_row *row, const char *table, uint32_t slot,
+		       bool json)
 {
-	const struct sl_cpu_numbers *n = &row->n;
+	const struct region_cpu_numbers *n = &row->n;
 	json_t *o, *one, *wait;
 	char comm[17];
 
-	tcp_safe(comm, sizeof(comm), row->comm);
+	cli_tcp_safe(comm, sizeof(comm), row->comm);
 	if (!json) {
 		printf("  %s %u: pid %u/%u %s cgroup %" PRIu64 " ran %" PRIu64 " ns waited %" PRIu64
 		       " ns in %" PRIu64 " waits%s\n",
@@ -390,23 +396,23 @@ static void task_print(const struct sl_cpu_row *row, const char *table, uint32_t
 			(json_int_t)n->waits, "voluntary", (json_int_t)n->voluntary, "involuntary",
 			(json_int_t)n->involuntary, "migrations", (json_int_t)n->migrations,
 			"wait_buckets", wait);
-	tcp_json_text(one, "comm", comm);
+	cli_tcp_json_text(one, "comm", comm);
 	o = json_object();
 	json_object_set_new(o, table, one);
 	put(o);
 }
 
-static bool tasks(struct remote *r, bool json)
+static bool tasks(struct cli_remote *r, bool json)
 {
-	struct sl_tasks_info info;
-	struct sl_tasks_hot hot;
-	struct sl_cpu_row row;
+	struct region_tasks_info info;
+	struct region_tasks_hot hot;
+	struct region_cpu_row row;
 	uint64_t lost[SL_TASK_LOSSES], *copy;
-	enum sl_fault fault = sl_tasks_info_parse(r->buffer, r->region.length, &info);
+	enum region_fault fault = region_tasks_info_parse(r->buffer, r->region.length, &info);
 
 	if (fault)
 		return no(r, fault, "header");
-	fault = SETTLE(r, info.hot, sl_tasks_hot_parse(r->buffer, &info, &hot));
+	fault = SETTLE(r, info.hot, region_tasks_hot_parse(r->buffer, &info, &hot));
 	if (fault)
 		return no(r, fault, "hot line");
 	if (!losses(r, &info.losses, SL_TASK_LOSSES, lost))
@@ -436,7 +442,7 @@ static bool tasks(struct remote *r, bool json)
 
 		r->error = 0;
 		if (slot_read(r, at, bytes, 3, ~3ull, group && !index, copy)) {
-			fault = group ? sl_task_cgroup_parse(copy, info.cpus, !index, &row)
+			fault = group ? region_task_cgroup_parse(copy, info.cpus, !index, &row)
 				      : sl_task_parse(copy, &row);
 			if (!fault)
 				task_print(&row, group ? "task_cgroup" : "task", index, json);
@@ -450,7 +456,7 @@ static bool tasks(struct remote *r, bool json)
 	return true;
 }
 
-bool dump_kernel(struct remote *r, bool json)
+bool cli_dump_kernel(struct cli_remote *r, bool json)
 {
 	const struct sl_region_header *h = r->buffer;
 	uint32_t kind = h->kind;

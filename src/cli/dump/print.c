@@ -23,7 +23,7 @@ static const char *const section_names[] = {NULL, "hot", "stripes", "schema", "e
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
-/* ---- pieces of either --------------------------------------------------------------------------- */
+/* ---- pieces of either ---- */
 
 static void put_time(uint64_t ns)
 {
@@ -89,7 +89,7 @@ static void put_f64(double value, bool json)
 	printf(json ? "\"%s\"" : "%s", isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
 }
 
-static uint64_t count_of(const struct sl_metric *m, const uint64_t *cell)
+static uint64_t count_of(const struct region_metric *m, const uint64_t *cell)
 {
 	uint64_t count = 0;
 
@@ -98,13 +98,13 @@ static uint64_t count_of(const struct sl_metric *m, const uint64_t *cell)
 	return count;
 }
 
-static bool line_settled(const struct dump *d, uint32_t stripe, uint32_t line)
+static bool line_settled(const struct cli_dump *d, uint32_t stripe, uint32_t line)
 {
 	return d->settled && d->settled[(size_t)stripe * d->values.lines + line];
 }
 
 /* Did every line verify that the value is made of? */
-static bool metric_settled(const struct dump *d, const struct sl_metric *m)
+static bool metric_settled(const struct cli_dump *d, const struct region_metric *m)
 {
 	if (!m->cells)
 		return true;
@@ -115,8 +115,8 @@ static bool metric_settled(const struct dump *d, const struct sl_metric *m)
 	return true;
 }
 
-/* Upper end of a bucket of a histogram; bucket 0 is the first of sl_metric. */
-static double upper_bound(const struct sl_metric *m, uint32_t bucket)
+/* Upper end of a bucket of a histogram; bucket 0 is the first of region_metric. */
+static double upper_bound(const struct region_metric *m, uint32_t bucket)
 {
 	if (bucket + 1 == m->bucket_count)
 		return INFINITY;
@@ -127,9 +127,9 @@ static double upper_bound(const struct sl_metric *m, uint32_t bucket)
 	return exp2(ldexp(m->first_bucket + (int64_t)bucket - 1, -m->scale));
 }
 
-/* ---- text ------------------------------------------------------------------------------------------ */
+/* ---- text ---- */
 
-static void text_labels(const struct sl_text_label *labels, uint32_t count, const char *open,
+static void text_labels(const struct region_text_label *labels, uint32_t count, const char *open,
 			const char *separator, const char *close)
 {
 	if (!count)
@@ -142,7 +142,7 @@ static void text_labels(const struct sl_text_label *labels, uint32_t count, cons
 	fputs(close, stdout);
 }
 
-static void text_histogram(const struct sl_metric *m, const uint64_t *cell)
+static void text_histogram(const struct region_metric *m, const uint64_t *cell)
 {
 	printf(" count %" PRIu64 " sum ", count_of(m, cell));
 	put_f64(f64(cell[SL_HIST_SUM]), false);
@@ -157,7 +157,7 @@ static void text_histogram(const struct sl_metric *m, const uint64_t *cell)
 	}
 }
 
-static void text_metric(const struct dump *d, const struct sl_metric *m)
+static void text_metric(const struct cli_dump *d, const struct region_metric *m)
 {
 	const uint64_t *cell = d->flat + m->cell;
 
@@ -207,16 +207,16 @@ static void text_words(const uint64_t line[8], bool good)
 	puts(good ? " ok" : " UNSETTLED");
 }
 
-static void text_fault(const struct dump *d)
+static void text_fault(const struct cli_dump *d)
 {
 	if (d->error)
 		printf("fault       %s\n", strerror(d->error));
 	else if (d->fault)
 		printf("fault       %s: %s at offset %" PRIu64 "\n", d->part,
-		       sl_fault_name(d->fault), d->fault_at);
+		       region_fault_name(d->fault), d->fault_at);
 }
 
-static void text_header(const struct dump *d)
+static void text_header(const struct cli_dump *d)
 {
 	const struct sl_region_header *h = &d->header;
 
@@ -239,45 +239,46 @@ static void text_header(const struct dump *d)
 	}
 }
 
-static void text_directory(const struct dump *d, bool raw_lines)
+static void text_directory(const struct cli_dump *d, bool raw_lines)
 {
-	const struct sl_directory_hot *h = &d->directory;
+	const struct region_directory_hot *h = &d->directory;
 
 	printf("hot         generation %" PRIu64 ", %" PRIu32 " entries used, %" PRIu32 " live, "
 	       "%" PRIu64 " refused, %s, lease %" PRIu64 " ms, changed ",
-	       h->generation, h->entries_used, h->live, h->refused, sl_state_name(h->state),
+	       h->generation, h->entries_used, h->live, h->refused, region_state_name(h->state),
 	       h->lease_ns / 1000000);
 	put_time(h->changed_ns);
 	puts("\nentries");
 	for (uint32_t i = 0; d->entries && i < h->entries_used; i++) {
-		const struct sl_entry *e = &d->entries[i];
+		const struct region_entry *e = &d->entries[i];
 
 		if (d->entry_faults[i])
-			printf("  %5" PRIu32 " fault %s\n", i, sl_fault_name(d->entry_faults[i]));
+			printf("  %5" PRIu32 " fault %s\n", i,
+			       region_fault_name(d->entry_faults[i]));
 		else if (e->state == SL_STATE_FREE)
 			printf("  %5" PRIu32 " free\n", i);
 		else
 			printf("  %5" PRIu32 " id %" PRIu64 " %s instance %016" PRIx64
 			       " length %" PRIu64 " addr %#" PRIx64 " rkey %#" PRIx32
 			       " generation %" PRIu64 "\n",
-			       i, e->id, sl_state_name(e->state), e->instance, e->length, e->addr,
-			       e->rkey, e->generation);
+			       i, e->id, region_state_name(e->state), e->instance, e->length,
+			       e->addr, e->rkey, e->generation);
 		if (raw_lines) {
 			fputs("       ", stdout);
-			text_words(d->entry_lines[i], d->entry_faults[i] != SL_FAULT_UNSETTLED);
+			text_words(d->entry_lines[i], d->entry_faults[i] != REGION_FAULT_UNSETTLED);
 		}
 	}
 }
 
-static void text_metrics(const struct dump *d, bool raw_lines)
+static void text_metrics(const struct cli_dump *d, bool raw_lines)
 {
-	const struct sl_hot *h = &d->hot;
+	const struct region_hot *h = &d->hot;
 
 	printf("hot         generation %" PRIu64 ", %" PRIu64 " bytes of schema, %" PRIu32
 	       " lines in each of %" PRIu32 " stripes, %s, %" PRIu64 " threads sharing, %" PRIu64
 	       " metrics refused, changed ",
 	       h->generation, h->schema_used, h->lines_used, h->stripes_used,
-	       sl_state_name(h->state), h->threads_sharing, h->refused);
+	       region_state_name(h->state), h->threads_sharing, h->refused);
 	put_time(h->changed_ns);
 	printf("\nlines       %" PRIu64 " unsettled, %" PRIu64 " read again\n", d->unsettled,
 	       d->retries);
@@ -287,7 +288,7 @@ static void text_metrics(const struct dump *d, bool raw_lines)
 	putchar('\n');
 	for (size_t i = 0; d->flat && i < d->schema.count; i++)
 		text_metric(d, d->schema.metrics[i]);
-	dump_spans_text(d);
+	cli_dump_spans_text(d);
 	if (!raw_lines || !d->raw)
 		return;
 	puts("raw lines: stripe, line, seven cells, check");
@@ -298,7 +299,7 @@ static void text_metrics(const struct dump *d, bool raw_lines)
 		}
 }
 
-void dump_print_text(const struct dump *d, bool raw_lines)
+void cli_dump_print_text(const struct cli_dump *d, bool raw_lines)
 {
 	bool hot = !d->error &&
 		   !(d->part && (!strcmp(d->part, "header") || !strcmp(d->part, "hot line")));
@@ -307,7 +308,7 @@ void dump_print_text(const struct dump *d, bool raw_lines)
 		text_header(d);
 		if (raw_lines) {
 			fputs("hot line   ", stdout);
-			text_words(d->hot_line, d->fault != SL_FAULT_UNSETTLED || hot);
+			text_words(d->hot_line, d->fault != REGION_FAULT_UNSETTLED || hot);
 		}
 	} else {
 		printf("region      %s\n", d->source);
@@ -321,19 +322,19 @@ void dump_print_text(const struct dump *d, bool raw_lines)
 	text_fault(d);
 }
 
-void dump_json_string(const char *s)
+void cli_dump_json_string(const char *s)
 {
 	put_string(s);
 }
 
-void dump_json_f64(double value)
+void cli_dump_json_f64(double value)
 {
 	put_f64(value, true);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------ */
+/* ---- JSON ---- */
 
-static void json_labels(const struct sl_text_label *labels, uint32_t count)
+static void json_labels(const struct region_text_label *labels, uint32_t count)
 {
 	fputs("\"labels\":{", stdout);
 	for (uint32_t i = 0; i < count; i++) {
@@ -361,7 +362,7 @@ static void json_u64s(const uint64_t *v, uint32_t count)
 	putchar(']');
 }
 
-static void json_value(const struct sl_metric *m, const uint64_t *cell)
+static void json_value(const struct region_metric *m, const uint64_t *cell)
 {
 	switch (m->kind) {
 	case SL_KIND_COUNTER:
@@ -411,7 +412,7 @@ static void json_value(const struct sl_metric *m, const uint64_t *cell)
 	}
 }
 
-static void json_metric(const struct dump *d, const struct sl_metric *m)
+static void json_metric(const struct cli_dump *d, const struct region_metric *m)
 {
 	printf("{\"id\":%" PRIu32 ",\"kind\":\"%s\",\"name\":\"%s\",", m->id, kind_names[m->kind],
 	       m->name);
@@ -426,7 +427,7 @@ static void json_metric(const struct dump *d, const struct sl_metric *m)
 	putchar('}');
 }
 
-static void json_header(const struct dump *d)
+static void json_header(const struct cli_dump *d)
 {
 	const struct sl_region_header *h = &d->header;
 
@@ -447,29 +448,29 @@ static void json_header(const struct dump *d)
 	putchar(']');
 }
 
-static void json_directory(const struct dump *d, bool raw_lines)
+static void json_directory(const struct cli_dump *d, bool raw_lines)
 {
-	const struct sl_directory_hot *h = &d->directory;
+	const struct region_directory_hot *h = &d->directory;
 	bool first = true;
 
 	printf(",\"hot\":{\"generation\":%" PRIu64 ",\"entries_used\":%" PRIu32 ",\"live\":%" PRIu32
 	       ",\"refused\":%" PRIu64 ",\"state\":\"%s\",\"changed_ns\":%" PRIu64
 	       ",\"lease_ns\":%" PRIu64 "},\"entries\":[",
-	       h->generation, h->entries_used, h->live, h->refused, sl_state_name(h->state),
+	       h->generation, h->entries_used, h->live, h->refused, region_state_name(h->state),
 	       h->changed_ns, h->lease_ns);
 	for (uint32_t i = 0; d->entries && i < h->entries_used; i++) {
-		const struct sl_entry *e = &d->entries[i];
+		const struct region_entry *e = &d->entries[i];
 
 		printf("%s{\"index\":%" PRIu32, first ? "" : ",", i);
 		first = false;
 		if (d->entry_faults[i])
-			printf(",\"fault\":\"%s\"", sl_fault_name(d->entry_faults[i]));
+			printf(",\"fault\":\"%s\"", region_fault_name(d->entry_faults[i]));
 		else
 			printf(",\"id\":%" PRIu64 ",\"state\":\"%s\",\"kind\":%" PRIu32
 			       ",\"instance\":\"%016" PRIx64 "\",\"length\":%" PRIu64
 			       ",\"addr\":%" PRIu64 ",\"rkey\":%" PRIu32 ",\"generation\":%" PRIu64
 			       ",\"changed_ns\":%" PRIu64,
-			       e->id, sl_state_name(e->state), e->kind, e->instance, e->length,
+			       e->id, region_state_name(e->state), e->kind, e->instance, e->length,
 			       e->addr, e->rkey, e->generation, e->changed_ns);
 		if (raw_lines) {
 			fputs(",\"words\":", stdout);
@@ -480,9 +481,9 @@ static void json_directory(const struct dump *d, bool raw_lines)
 	putchar(']');
 }
 
-static void json_metrics(const struct dump *d, bool raw_lines)
+static void json_metrics(const struct cli_dump *d, bool raw_lines)
 {
-	const struct sl_hot *h = &d->hot;
+	const struct region_hot *h = &d->hot;
 
 	printf(",\"hot\":{\"generation\":%" PRIu64 ",\"schema_used\":%" PRIu64
 	       ",\"lines_used\":%" PRIu32 ",\"stripes_used\":%" PRIu32
@@ -490,15 +491,15 @@ static void json_metrics(const struct dump *d, bool raw_lines)
 	       ",\"refused\":%" PRIu64 "},\"unsettled\":%" PRIu64 ",\"read_again\":%" PRIu64
 	       ",\"skipped\":%zu,\"metrics\":[",
 	       h->generation, h->schema_used, h->lines_used, h->stripes_used,
-	       sl_state_name(h->state), h->threads_sharing, h->changed_ns, h->refused, d->unsettled,
-	       d->retries, d->schema.skipped);
+	       region_state_name(h->state), h->threads_sharing, h->changed_ns, h->refused,
+	       d->unsettled, d->retries, d->schema.skipped);
 	for (size_t i = 0; d->flat && i < d->schema.count; i++) {
 		fputs(i ? "," : "", stdout);
 		json_metric(d, d->schema.metrics[i]);
 	}
 	putchar(']');
 	if (d->info.spans)
-		dump_spans_json(d);
+		cli_dump_spans_json(d);
 	if (!raw_lines || !d->raw)
 		return;
 	fputs(",\"lines\":[", stdout);
@@ -513,7 +514,7 @@ static void json_metrics(const struct dump *d, bool raw_lines)
 	putchar(']');
 }
 
-void dump_print_json(const struct dump *d, bool raw_lines)
+void cli_dump_print_json(const struct cli_dump *d, bool raw_lines)
 {
 	bool hot = !d->error &&
 		   !(d->part && (!strcmp(d->part, "header") || !strcmp(d->part, "hot line")));
@@ -525,7 +526,7 @@ void dump_print_json(const struct dump *d, bool raw_lines)
 		put_string(strerror(d->error));
 	} else if (d->fault) {
 		printf(",\"fault\":\"%s\",\"fault_in\":\"%s\",\"fault_at\":%" PRIu64,
-		       sl_fault_name(d->fault), d->part, d->fault_at);
+		       region_fault_name(d->fault), d->part, d->fault_at);
 	}
 	if (d->info.size) {
 		json_header(d);
@@ -541,13 +542,13 @@ void dump_print_json(const struct dump *d, bool raw_lines)
 	puts("}");
 }
 
-void dump_print_check(const struct dump *d)
+void cli_dump_print_check(const struct cli_dump *d)
 {
 	printf("%s: ", d->source);
 	if (d->error)
 		printf("%s\n", strerror(d->error));
 	else if (d->fault)
-		printf("%s: %s at offset %" PRIu64 "\n", d->part, sl_fault_name(d->fault),
+		printf("%s: %s at offset %" PRIu64 "\n", d->part, region_fault_name(d->fault),
 		       d->fault_at);
 	else if (d->info.kind == SL_REGION_DIRECTORY)
 		printf("ok, %" PRIu32 " entries, %" PRIu32 " live\n", d->directory.entries_used,

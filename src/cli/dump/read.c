@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dump_read.c - reads one region as any reader does, but for the hurry: see sidelight-region(5). */
+/* cli_dump_read.c - reads one region as any reader does, but for the hurry: see
+ * sidelight-region(5). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #define TRIES		   2000
 #define TRIES_OF_ALL_LINES 20000 /* so that a file of nothing but bad lines takes a second */
 
-bool dump_read_at(struct dump *d, void *to, uint64_t bytes, uint64_t at)
+bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at)
 {
 	uint8_t *p = to;
 
@@ -33,7 +34,7 @@ bool dump_read_at(struct dump *d, void *to, uint64_t bytes, uint64_t at)
 	return true;
 }
 
-static bool refuse(struct dump *d, enum sl_fault fault, const char *part, uint64_t at)
+static bool refuse(struct cli_dump *d, enum region_fault fault, const char *part, uint64_t at)
 {
 	if (!d->fault) {
 		d->fault = fault;
@@ -49,10 +50,10 @@ static void pause_briefly(unsigned int try)
 		nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
-static bool read_header(struct dump *d)
+static bool read_header(struct cli_dump *d)
 {
 	struct stat st;
-	enum sl_fault fault;
+	enum region_fault fault;
 
 	if (fstat(d->fd, &st)) {
 		d->error = errno;
@@ -60,33 +61,33 @@ static bool read_header(struct dump *d)
 	}
 	d->file_size = (uint64_t)st.st_size;
 	if (d->file_size < sizeof(d->header))
-		return refuse(d, SL_FAULT_SIZE, "header", 0);
-	if (!dump_read_at(d, &d->header, sizeof(d->header), 0))
+		return refuse(d, REGION_FAULT_SIZE, "header", 0);
+	if (!cli_dump_read_at(d, &d->header, sizeof(d->header), 0))
 		return false;
-	fault = sl_region_info_parse(&d->header, d->file_size, &d->info);
+	fault = region_info_parse(&d->header, d->file_size, &d->info);
 	return fault ? refuse(d, fault, "header", 0) : true;
 }
 
-static bool read_hot(struct dump *d)
+static bool read_hot(struct cli_dump *d)
 {
-	enum sl_fault fault = SL_FAULT_NONE;
+	enum region_fault fault = REGION_FAULT_NONE;
 
 	for (unsigned int try = 0; try < TRIES; try++) {
 		pause_briefly(try);
-		if (!dump_read_at(d, d->hot_line, 64, d->info.hot))
+		if (!cli_dump_read_at(d, d->hot_line, 64, d->info.hot))
 			return false;
 		fault = d->info.kind == SL_REGION_METRICS
-				? sl_hot_parse(d->hot_line, &d->info, &d->hot)
-				: sl_directory_hot_parse(d->hot_line, &d->info, &d->directory);
-		if (fault != SL_FAULT_UNSETTLED)
+				? region_hot_parse(d->hot_line, &d->info, &d->hot)
+				: region_directory_hot_parse(d->hot_line, &d->info, &d->directory);
+		if (fault != REGION_FAULT_UNSETTLED)
 			break;
 	}
 	return fault ? refuse(d, fault, "hot line", d->info.hot) : true;
 }
 
-static bool read_schema(struct dump *d)
+static bool read_schema(struct cli_dump *d)
 {
-	enum sl_fault fault = SL_FAULT_NONE;
+	enum region_fault fault = REGION_FAULT_NONE;
 
 	for (unsigned int try = 0; try < TRIES; try++) {
 		uint64_t at = d->schema.parsed, bytes = d->hot.schema_used - at;
@@ -94,20 +95,20 @@ static bool read_schema(struct dump *d)
 
 		pause_briefly(try);
 		if (!copy)
-			return refuse(d, SL_FAULT_MEMORY, "schema", d->info.schema + at);
-		if (!dump_read_at(d, copy, bytes, d->info.schema + at)) {
+			return refuse(d, REGION_FAULT_MEMORY, "schema", d->info.schema + at);
+		if (!cli_dump_read_at(d, copy, bytes, d->info.schema + at)) {
 			free(copy);
 			return false;
 		}
-		fault = sl_schema_append(&d->schema, &d->info, copy, bytes);
+		fault = region_schema_append(&d->schema, &d->info, copy, bytes);
 		free(copy);
-		if (fault != SL_FAULT_CHECK)
+		if (fault != REGION_FAULT_CHECK)
 			break;
 	}
 	return fault ? refuse(d, fault, "schema", d->info.schema + d->schema.parsed) : true;
 }
 
-static bool read_values(struct dump *d)
+static bool read_values(struct cli_dump *d)
 {
 	uint32_t lines = d->hot.lines_used, stripes = d->hot.stripes_used;
 	size_t all = (size_t)lines * stripes;
@@ -115,13 +116,13 @@ static bool read_values(struct dump *d)
 	d->flat = calloc(d->schema.cells + 1, sizeof(*d->flat));
 	d->settled = calloc(all + 1, sizeof(*d->settled));
 	d->raw = calloc(all + 1, sizeof(*d->raw));
-	if (!d->flat || !d->settled || !d->raw || sl_values_resize(&d->values, lines, stripes))
-		return refuse(d, SL_FAULT_MEMORY, "values", d->info.stripes);
+	if (!d->flat || !d->settled || !d->raw || region_values_resize(&d->values, lines, stripes))
+		return refuse(d, REGION_FAULT_MEMORY, "values", d->info.stripes);
 	for (uint32_t s = 0; s < stripes; s++) {
 		uint64_t base = d->info.stripes + (uint64_t)s * d->info.stripe_stride;
 		uint64_t(*raw)[8] = d->raw + (size_t)s * lines;
 
-		if (!dump_read_at(d, raw, (uint64_t)lines * SL_LINE_SIZE, base))
+		if (!cli_dump_read_at(d, raw, (uint64_t)lines * SL_LINE_SIZE, base))
 			return false;
 		for (uint32_t l = 0; l < lines; l++) {
 			bool *settled = &d->settled[(size_t)s * lines + l];
@@ -130,23 +131,24 @@ static bool read_values(struct dump *d)
 				if (try && d->retries >= TRIES_OF_ALL_LINES)
 					break;
 				pause_briefly(try);
-				if (try && !dump_read_at(d, raw[l], SL_LINE_SIZE, base + l * 64ull))
+				if (try &&
+				    !cli_dump_read_at(d, raw[l], SL_LINE_SIZE, base + l * 64ull))
 					return false;
 				d->retries += try > 0;
-				*settled = !sl_values_update(
+				*settled = !region_values_update(
 					&d->values, s, l, (const uint64_t(*)[8])raw + l, 1, NULL);
 			}
 			if (!*settled) {
 				d->unsettled++;
-				refuse(d, SL_FAULT_UNSETTLED, "values", base + l * 64ull);
+				refuse(d, REGION_FAULT_UNSETTLED, "values", base + l * 64ull);
 			}
 		}
 	}
-	sl_values_flatten(&d->values, &d->schema, d->flat);
+	region_values_flatten(&d->values, &d->schema, d->flat);
 	return !d->fault;
 }
 
-static bool read_entries(struct dump *d)
+static bool read_entries(struct cli_dump *d)
 {
 	uint32_t used = d->directory.entries_used;
 
@@ -154,54 +156,54 @@ static bool read_entries(struct dump *d)
 	d->entry_lines = calloc(used + 1u, sizeof(*d->entry_lines));
 	d->entry_faults = calloc(used + 1u, sizeof(*d->entry_faults));
 	if (!d->entries || !d->entry_lines || !d->entry_faults)
-		return refuse(d, SL_FAULT_MEMORY, "entries", d->info.entries);
+		return refuse(d, REGION_FAULT_MEMORY, "entries", d->info.entries);
 	for (uint32_t i = 0; i < used; i++) {
 		uint64_t at = d->info.entries + i * 64ull;
-		enum sl_fault fault = SL_FAULT_UNSETTLED;
+		enum region_fault fault = REGION_FAULT_UNSETTLED;
 
-		for (unsigned int try = 0; try < TRIES && fault == SL_FAULT_UNSETTLED; try++) {
+		for (unsigned int try = 0; try < TRIES && fault == REGION_FAULT_UNSETTLED; try++) {
 			if (try && d->retries >= TRIES_OF_ALL_LINES)
 				break;
 			pause_briefly(try);
-			if (!dump_read_at(d, d->entry_lines[i], SL_LINE_SIZE, at))
+			if (!cli_dump_read_at(d, d->entry_lines[i], SL_LINE_SIZE, at))
 				return false;
 			d->retries += try > 0;
-			fault = sl_entry_parse(d->entry_lines[i], &d->entries[i]);
+			fault = region_entry_parse(d->entry_lines[i], &d->entries[i]);
 		}
 		d->entry_faults[i] = fault;
 		if (fault) {
-			d->unsettled += fault == SL_FAULT_UNSETTLED;
+			d->unsettled += fault == REGION_FAULT_UNSETTLED;
 			refuse(d, fault, "entries", at);
 		}
 	}
 	return !d->fault;
 }
 
-bool dump_read(struct dump *d, const char *source, int fd)
+bool cli_dump_read(struct cli_dump *d, const char *source, int fd)
 {
 	memset(d, 0, sizeof(*d));
 	d->source = source;
 	d->fd = fd;
-	sl_schema_init(&d->schema);
-	sl_values_init(&d->values);
+	region_schema_init(&d->schema);
+	region_values_init(&d->values);
 	if (!read_header(d) || !read_hot(d))
 		return false;
 	if (d->info.kind == SL_REGION_DIRECTORY)
 		return read_entries(d);
 	/* Values also if the schema ends in a lie: what came before it is good. */
 	read_schema(d);
-	return !d->error && read_values(d) && dump_spans_read(d) && !d->fault;
+	return !d->error && read_values(d) && cli_dump_spans_read(d) && !d->fault;
 }
 
-void dump_free(struct dump *d)
+void cli_dump_free(struct cli_dump *d)
 {
-	dump_spans_free(d);
+	cli_dump_spans_free(d);
 	free(d->entry_faults);
 	free(d->entry_lines);
 	free(d->entries);
 	free(d->raw);
 	free(d->settled);
 	free(d->flat);
-	sl_values_free(&d->values);
-	sl_schema_free(&d->schema);
+	region_values_free(&d->values);
+	region_schema_free(&d->schema);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dump_remote.c - finds an agent's regions of the kernel in its directory, and READs. */
+/* cli_dump_remote.c - finds an agent's regions of the kernel in its directory, and READs. */
 #include "cli/dump/remote.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 static int failed(const char *target, const char *what)
 {
 	fprintf(stderr, "sidelight dump: %s: %s\n", target, what);
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 }
 
 static void pause_briefly(void)
@@ -30,34 +30,34 @@ static void pause_briefly(void)
 	nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-bool remote_read(struct remote *r, uint64_t offset, uint32_t length)
+bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length)
 {
-	struct sl_read read = {
+	struct fabric_read read = {
 		.remote = &r->region, .offset = offset, .length = length, .to = r->buffer};
-	uint64_t end = sl_now_ns() + 2 * READ_NS;
-	struct sl_read *done = NULL;
+	uint64_t end = base_now_ns() + 2 * READ_NS;
+	struct fabric_read *done = NULL;
 	int n;
 
 	r->reads++;
-	n = sl_fabric_post(r->fabric, &read, 1);
+	n = fabric_post(r->fabric, &read, 1);
 	if (n != 1) {
 		r->error = n < 0 ? -n : EAGAIN;
 		return false;
 	}
 	/* It completes in any case, and must have: read is ours. */
 	do
-		n = sl_fabric_poll(r->fabric, &done, 1, sl_now_ns(), READ_NS);
-	while (!n && sl_now_ns() < end);
+		n = fabric_poll(r->fabric, &done, 1, base_now_ns(), READ_NS);
+	while (!n && base_now_ns() < end);
 	r->error = n == 1 ? -read.status : ETIMEDOUT;
 	return !r->error;
 }
 
-static bool come_up(struct sl_fabric *f)
+static bool come_up(struct fabric *f)
 {
-	uint64_t end = sl_now_ns() + CONNECT_NS, epoch;
+	uint64_t end = base_now_ns() + CONNECT_NS, epoch;
 
-	while (sl_fabric_drive(f, sl_now_ns(), &epoch) != SL_FABRIC_UP) {
-		if (sl_now_ns() > end)
+	while (fabric_drive(f, base_now_ns(), &epoch) != FABRIC_UP) {
+		if (base_now_ns() > end)
 			return false;
 		pause_briefly();
 	}
@@ -65,37 +65,37 @@ static bool come_up(struct sl_fabric *f)
 }
 
 /* Entry number at of the directory. */
-static enum sl_fault entry(struct remote *r, const struct sl_region_info *info, uint32_t at,
-			   struct sl_entry *e)
+static enum region_fault entry(struct cli_remote *r, const struct region_info *info, uint32_t at,
+			       struct region_entry *e)
 {
-	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	enum region_fault fault = REGION_FAULT_UNSETTLED;
 
-	for (int i = 0; i < TRIES && fault == SL_FAULT_UNSETTLED; i++) {
-		if (!remote_read(r, info->entries + (uint64_t)at * SL_LINE_SIZE, SL_LINE_SIZE))
-			return SL_FAULT_MEMORY;
-		fault = sl_entry_parse(r->buffer, e);
+	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
+		if (!cli_remote_read(r, info->entries + (uint64_t)at * SL_LINE_SIZE, SL_LINE_SIZE))
+			return REGION_FAULT_MEMORY;
+		fault = region_entry_parse(r->buffer, e);
 	}
 	return fault;
 }
 
 /* Where the entries are, and how many. */
-static bool directory(struct remote *r, struct sl_region_info *info, uint32_t *used)
+static bool directory(struct cli_remote *r, struct region_info *info, uint32_t *used)
 {
-	struct sl_directory_hot hot;
-	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	struct region_directory_hot hot;
+	enum region_fault fault = REGION_FAULT_UNSETTLED;
 
-	r->region = *sl_fabric_directory(r->fabric);
-	if (!remote_read(r, 0, SL_HEADER_SIZE))
+	r->region = *fabric_directory(r->fabric);
+	if (!cli_remote_read(r, 0, SL_HEADER_SIZE))
 		return false;
-	if (sl_region_info_parse(r->buffer, r->region.length, info) ||
+	if (region_info_parse(r->buffer, r->region.length, info) ||
 	    info->kind != SL_REGION_DIRECTORY) {
 		r->error = EBADMSG;
 		return false;
 	}
-	for (int i = 0; i < TRIES && fault == SL_FAULT_UNSETTLED; i++) {
-		if (!remote_read(r, info->hot, SL_LINE_SIZE))
+	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
+		if (!cli_remote_read(r, info->hot, SL_LINE_SIZE))
 			return false;
-		fault = sl_directory_hot_parse(r->buffer, info, &hot);
+		fault = region_directory_hot_parse(r->buffer, info, &hot);
 	}
 	r->error = fault ? EBADMSG : 0;
 	*used = fault ? 0 : hot.entries_used;
@@ -111,35 +111,36 @@ static uint32_t kind_of(const char *name)
 }
 
 /* Maps the region of an entry, and READs its header. */
-static bool take(struct remote *r, const struct sl_entry *e)
+static bool take(struct cli_remote *r, const struct region_entry *e)
 {
 	int err;
 
-	r->region = (struct sl_remote){
+	r->region = (struct fabric_remote){
 		.id = e->id, .addr = e->addr, .length = e->length, .rkey = e->rkey};
-	err = sl_fabric_map(r->fabric, &r->region);
+	err = fabric_map(r->fabric, &r->region);
 	if (err) {
 		r->error = -err;
 		return false;
 	}
-	if (remote_read(r, 0, SL_HEADER_SIZE)) {
+	if (cli_remote_read(r, 0, SL_HEADER_SIZE)) {
 		const struct sl_region_header *h = r->buffer;
 
 		if (h->instance == e->instance)
 			return true;
 		r->error = ESTALE;
 	}
-	sl_fabric_unmap(r->fabric, &r->region);
+	fabric_unmap(r->fabric, &r->region);
 	return false;
 }
 
-/* Goes on from entry *at to the next of the kernel's that is in use and wanted, and what it says. */
-static bool next_entry(struct remote *r, const struct sl_region_info *info, uint32_t used,
-		       const struct dump_remote_opts *o, uint32_t kind, uint32_t *at,
-		       struct sl_entry *e)
+/* Goes on from entry *at to the next of the kernel's that is in use and wanted, and what it says.
+ */
+static bool next_entry(struct cli_remote *r, const struct region_info *info, uint32_t used,
+		       const struct cli_dump_remote_opts *o, uint32_t kind, uint32_t *at,
+		       struct region_entry *e)
 {
 	while (*at < used) {
-		r->region = *sl_fabric_directory(r->fabric);
+		r->region = *fabric_directory(r->fabric);
 		if (entry(r, info, (*at)++, e) || e->state == SL_STATE_FREE ||
 		    e->state == SL_STATE_RETIRED || (o->id && e->id != o->id) ||
 		    e->kind <= SL_REGION_DIRECTORY || (kind && e->kind != kind))
@@ -150,31 +151,30 @@ static bool next_entry(struct remote *r, const struct sl_region_info *info, uint
 }
 
 /* What the fabric says of its last failure says more than a number does. */
-static const char *reason(struct remote *r)
+static const char *reason(struct cli_remote *r)
 {
-	static struct sl_fabric_stats stats;
+	static struct fabric_stats stats;
 
-	sl_fabric_stats(r->fabric, &stats);
+	fabric_stats(r->fabric, &stats);
 	if (r->error && *stats.last_error)
 		return stats.last_error;
 	return r->error ? strerror(r->error) : "not believed";
 }
 
-static bool connect_to(struct remote *r, const struct dump_remote_opts *o,
-		       struct sl_region_info *info, uint32_t *used, char *why, size_t bytes)
+static bool connect_to(struct cli_remote *r, const struct cli_dump_remote_opts *o,
+		       struct region_info *info, uint32_t *used, char *why, size_t bytes)
 {
-	struct sl_fabric_opts opts = {
-		.device = o->device, .gid_index = o->gid, .ib_port = o->ib_port};
-	struct sl_fabric_stats stats;
+	struct fabric_opts opts = {.device = o->device, .gid_index = o->gid, .ib_port = o->ib_port};
+	struct fabric_stats stats;
 
-	*r = (struct remote){.fabric = sl_fabric_open(o->target, &opts)};
+	*r = (struct cli_remote){.fabric = fabric_open(o->target, &opts)};
 	if (!r->fabric) {
-		snprintf(why, bytes, "%s", sl_fabric_error());
+		snprintf(why, bytes, "%s", fabric_error());
 		return false;
 	}
-	r->buffer = sl_fabric_buffer(r->fabric, &r->bytes);
+	r->buffer = fabric_buffer(r->fabric, &r->bytes);
 	if (!come_up(r->fabric)) {
-		sl_fabric_stats(r->fabric, &stats);
+		fabric_stats(r->fabric, &stats);
 		snprintf(why, bytes, "%s", *stats.last_error ? stats.last_error : "no answer");
 		return false;
 	}
@@ -187,15 +187,15 @@ static bool connect_to(struct remote *r, const struct dump_remote_opts *o,
 
 static const char none[] = "the agent publishes none of that: see 'sidelight agent --tcp'";
 
-bool remote_find(struct remote *r, const struct dump_remote_opts *o, uint32_t kind, char *why,
-		 size_t bytes)
+bool cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_opts *o, uint32_t kind,
+		     char *why, size_t bytes)
 {
-	struct sl_region_info *info = malloc(sizeof(*info));
+	struct region_info *info = malloc(sizeof(*info));
 	uint32_t used, at = 0;
 	bool found = false;
-	struct sl_entry e;
+	struct region_entry e;
 
-	*r = (struct remote){0};
+	*r = (struct cli_remote){0};
 	snprintf(why, bytes, "out of memory");
 	if (info && connect_to(r, o, info, &used, why, bytes)) {
 		snprintf(why, bytes, "%s", none);
@@ -208,20 +208,20 @@ bool remote_find(struct remote *r, const struct dump_remote_opts *o, uint32_t ki
 	return found;
 }
 
-void remote_close(struct remote *r)
+void cli_remote_close(struct cli_remote *r)
 {
 	if (r->fabric)
-		sl_fabric_close(r->fabric);
-	*r = (struct remote){0};
+		fabric_close(r->fabric);
+	*r = (struct cli_remote){0};
 }
 
-int dump_remote(const struct dump_remote_opts *o)
+int cli_dump_remote(const struct cli_dump_remote_opts *o)
 {
-	struct sl_region_info *info = malloc(sizeof(*info));
+	struct region_info *info = malloc(sizeof(*info));
 	uint32_t wanted = o->kind ? kind_of(o->kind) : 0, used, shown = 0, at = 0;
-	int code = SL_EXIT_OK;
-	struct remote r;
-	struct sl_entry e;
+	int code = BASE_EXIT_OK;
+	struct cli_remote r;
+	struct region_entry e;
 	char why[256];
 
 	if (!info)
@@ -236,15 +236,15 @@ int dump_remote(const struct dump_remote_opts *o)
 		shown++;
 		good = take(&r, &e);
 		if (good) {
-			good = dump_kernel(&r, o->json);
-			sl_fabric_unmap(r.fabric, &r.region);
+			good = cli_dump_kernel(&r, o->json);
+			fabric_unmap(r.fabric, &r.region);
 		}
 		if (!good)
 			code = failed(o->target, reason(&r));
 	}
 	if (!code && !shown)
 		code = failed(o->target, o->id ? "no region of the kernel has that id" : none);
-	remote_close(&r);
+	cli_remote_close(&r);
 	free(info);
 	return code;
 }

@@ -11,21 +11,21 @@
 #define TRIES	  100u
 #define LINES_MAX 65536u /* of a ring, the last ones: a hostile head may say more than there is */
 
-static bool read_line(struct dump *d, uint64_t line[8], uint64_t at)
+static bool read_line(struct cli_dump *d, uint64_t line[8], uint64_t at)
 {
-	return dump_read_at(d, line, SL_LINE_SIZE, at);
+	return cli_dump_read_at(d, line, SL_LINE_SIZE, at);
 }
 
-static bool read_ring(struct dump *d, uint32_t i)
+static bool read_ring(struct cli_dump *d, uint32_t i)
 {
 	uint32_t size = d->info.span_lines, roots = SL_SPAN_ROOTS(size), most;
-	struct dump_ring *g = &d->ring[i];
+	struct cli_dump_ring *g = &d->ring[i];
 	uint64_t line[8];
 
 	for (uint32_t try = 0; try < TRIES && !g->settled; try++) {
-		if (!read_line(d, line, sl_span_head_at(&d->info, i)))
+		if (!read_line(d, line, region_span_head_at(&d->info, i)))
 			return false;
-		g->settled = !sl_span_head_parse(line, &g->head);
+		g->settled = !region_span_head_parse(line, &g->head);
 	}
 	if (!g->settled) {
 		d->unsettled++;
@@ -41,16 +41,16 @@ static bool read_ring(struct dump *d, uint32_t i)
 	if (!g->line || !g->root)
 		return false;
 	for (uint32_t k = 0; k < g->lines; k++)
-		if (!read_line(d, g->line[k], sl_span_line_at(&d->info, i, g->first + k)))
+		if (!read_line(d, g->line[k], region_span_line_at(&d->info, i, g->first + k)))
 			return false;
 	for (uint32_t k = 0; k < g->roots; k++)
 		if (!read_line(d, g->root[k],
-			       sl_span_root_at(&d->info, i, g->head.roots - g->roots + k)))
+			       region_span_root_at(&d->info, i, g->head.roots - g->roots + k)))
 			return false;
 	return true;
 }
 
-bool dump_spans_read(struct dump *d)
+bool cli_dump_spans_read(struct cli_dump *d)
 {
 	if (!d->info.spans)
 		return true;
@@ -63,7 +63,7 @@ bool dump_spans_read(struct dump *d)
 	return true;
 }
 
-void dump_spans_free(struct dump *d)
+void cli_dump_spans_free(struct cli_dump *d)
 {
 	for (uint32_t i = 0; d->ring && i <= d->rings; i++) {
 		free(d->ring[i].line);
@@ -72,29 +72,30 @@ void dump_spans_free(struct dump *d)
 	free(d->ring);
 }
 
-/* ---- printing -------------------------------------------------------------------------------------- */
+/* ---- printing ---- */
 
 static const char *const kinds[] = {"internal", "server", "client", "producer", "consumer"};
 static const char *const statuses[] = {"unset", "ok", "error"};
 
-static const char *string_of(const struct dump *d, uint32_t id)
+static const char *string_of(const struct cli_dump *d, uint32_t id)
 {
-	const char *s = sl_schema_string(&d->schema, id);
+	const char *s = region_schema_string(&d->schema, id);
 
 	return s ? s : "?";
 }
 
 /* Calls fn for each span that is to be believed; returns how many lines belong to none. */
-static uint64_t each_span(const struct dump *d, const struct dump_ring *g,
-			  void (*fn)(const struct dump *, const struct sl_span_data *, uint64_t))
+static uint64_t each_span(const struct cli_dump *d, const struct cli_dump_ring *g,
+			  void (*fn)(const struct cli_dump *, const struct region_span_data *,
+				     uint64_t))
 {
-	struct sl_span_data *data = malloc(sizeof(*data));
+	struct region_span_data *data = malloc(sizeof(*data));
 	uint64_t lost = 0;
 	uint32_t n;
 
 	for (uint32_t i = 0; data && i < g->lines; i += n) {
-		if (sl_span_parse((const uint64_t(*)[8])g->line + i, g->lines - i, g->first + i,
-				  data, &n) == SL_SPAN_LINE_GOOD)
+		if (region_span_parse((const uint64_t(*)[8])g->line + i, g->lines - i, g->first + i,
+				      data, &n) == REGION_SPAN_LINE_GOOD)
 			fn(d, data, g->first + i);
 		else
 			lost += n;
@@ -103,22 +104,22 @@ static uint64_t each_span(const struct dump *d, const struct dump_ring *g,
 	return lost;
 }
 
-static void text_span(const struct dump *d, const struct sl_span_data *s, uint64_t number)
+static void text_span(const struct cli_dump *d, const struct region_span_data *s, uint64_t number)
 {
 	printf("  %8" PRIu64 " %016" PRIx64 "%016" PRIx64 " %016" PRIx64 " %016" PRIx64
 	       " %.9f +%.9f %s %s ",
 	       number, s->trace_hi, s->trace_lo, s->span_id, s->parent_id,
 	       (double)s->start_ns * 1e-9, (double)s->duration_ns * 1e-9, kinds[s->kind],
 	       statuses[s->status]);
-	sl_print_safe(string_of(d, s->name), 0);
+	cli_print_safe(string_of(d, s->name), 0);
 	for (uint32_t i = 0; i < s->attr_count; i++) {
-		const struct sl_span_attr *a = &s->attrs[i];
+		const struct region_span_attr *a = &s->attrs[i];
 
 		putchar(' ');
-		sl_print_safe(string_of(d, a->key), 0);
+		cli_print_safe(string_of(d, a->key), 0);
 		putchar('=');
 		if (a->type == SL_SPAN_TYPE_STRING)
-			sl_print_safe(a->string, 0);
+			cli_print_safe(a->string, 0);
 		else if (a->type == SL_SPAN_TYPE_F64)
 			printf("%.17g", a->f64);
 		else if (a->type == SL_SPAN_TYPE_BOOL)
@@ -128,15 +129,15 @@ static void text_span(const struct dump *d, const struct sl_span_data *s, uint64
 	}
 	if (*s->message) {
 		fputs(" message=", stdout);
-		sl_print_safe(s->message, 0);
+		cli_print_safe(s->message, 0);
 	}
 	putchar('\n');
 }
 
-void dump_spans_text(const struct dump *d)
+void cli_dump_spans_text(const struct cli_dump *d)
 {
 	for (uint32_t i = 0; i < d->rings; i++) {
-		const struct dump_ring *g = &d->ring[i];
+		const struct cli_dump_ring *g = &d->ring[i];
 
 		if (g->settled && !g->head.lines)
 			continue;
@@ -150,7 +151,7 @@ void dump_spans_text(const struct dump *d)
 
 static bool more; /* a span was printed before in this array */
 
-static void json_span(const struct dump *d, const struct sl_span_data *s, uint64_t number)
+static void json_span(const struct cli_dump *d, const struct region_span_data *s, uint64_t number)
 {
 	printf("%s{\"number\":%" PRIu64 ",\"trace_id\":\"%016" PRIx64 "%016" PRIx64
 	       "\",\"span_id\":\"%016" PRIx64 "\",\"parent_id\":\"",
@@ -159,22 +160,22 @@ static void json_span(const struct dump *d, const struct sl_span_data *s, uint64
 		printf("%016" PRIx64, s->parent_id);
 	printf("\",\"start_ns\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"name\":", s->start_ns,
 	       s->duration_ns);
-	dump_json_string(string_of(d, s->name));
+	cli_dump_json_string(string_of(d, s->name));
 	printf(",\"kind\":\"%s\",\"status\":\"%s\",\"flags\":%" PRIu32
 	       ",\"remote\":%s,\"message\":",
 	       kinds[s->kind], statuses[s->status], s->flags, s->remote ? "true" : "false");
-	dump_json_string(s->message);
+	cli_dump_json_string(s->message);
 	fputs(",\"attributes\":{", stdout);
 	for (uint32_t i = 0; i < s->attr_count; i++) {
-		const struct sl_span_attr *a = &s->attrs[i];
+		const struct region_span_attr *a = &s->attrs[i];
 
 		fputs(i ? "," : "", stdout);
-		dump_json_string(string_of(d, a->key));
+		cli_dump_json_string(string_of(d, a->key));
 		putchar(':');
 		if (a->type == SL_SPAN_TYPE_STRING)
-			dump_json_string(a->string);
+			cli_dump_json_string(a->string);
 		else if (a->type == SL_SPAN_TYPE_F64)
-			dump_json_f64(a->f64);
+			cli_dump_json_f64(a->f64);
 		else if (a->type == SL_SPAN_TYPE_BOOL)
 			fputs(a->boolean ? "true" : "false", stdout);
 		else
@@ -184,12 +185,12 @@ static void json_span(const struct dump *d, const struct sl_span_data *s, uint64
 	more = true;
 }
 
-void dump_spans_json(const struct dump *d)
+void cli_dump_spans_json(const struct cli_dump *d)
 {
 	fputs(",\"rings\":[", stdout);
 	for (uint32_t i = 0; i < d->rings; i++) {
-		const struct dump_ring *g = &d->ring[i];
-		struct sl_span_root root;
+		const struct cli_dump_ring *g = &d->ring[i];
+		struct region_span_root root;
 		uint64_t lost;
 
 		printf("%s{\"settled\":%s,\"spans_written\":%" PRIu64 ",\"lines\":%" PRIu64
@@ -198,7 +199,7 @@ void dump_spans_json(const struct dump *d)
 		       g->head.dropped, g->head.cut);
 		more = false;
 		for (uint32_t k = 0; k < g->roots; k++) {
-			if (sl_span_root_parse(g->root[k], g->head.roots - g->roots + k, &root))
+			if (region_span_root_parse(g->root[k], g->head.roots - g->roots + k, &root))
 				continue;
 			printf("%s\"%016" PRIx64 "%016" PRIx64 "\"", more ? "," : "", root.trace_hi,
 			       root.trace_lo);

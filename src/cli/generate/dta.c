@@ -23,44 +23,48 @@ static void hex(const uint8_t *bytes, size_t n, char *out)
 	out[2 * n] = 0;
 }
 
-/* ---- what a query must find ------------------------------------------------------------------------------ */
+/* ---- what a query must find ---- */
 
 struct text_key {
 	char key[2 * SL_STORE_KEY_MAX + 1], value[2 * SL_STORE_VALUE_MAX + 1];
 };
 
-static void text_of(const struct gd_settings *s, uint64_t n, struct text_key *t)
+static void text_of(const struct cli_generate_dta_settings *s, uint64_t n, struct text_key *t)
 {
 	uint8_t bytes[SL_STORE_VALUE_MAX];
 
-	gd_key(s, n, bytes);
+	cli_generate_dta_key(s, n, bytes);
 	hex(bytes, s->key_bytes, t->key);
-	gd_value(s, n, bytes);
+	cli_generate_dta_value(s, n, bytes);
 	hex(bytes, s->value_bytes, t->value);
 }
 
-/* The n-th key that estimates are shown of; its text is "" for a HyperLogLog, which has one. False: no more. */
-static bool estimate_of(const struct gd_settings *s, const struct gd_load *l, uint64_t n,
-			struct text_key *t, struct sl_sketch_estimate *e)
+/* The n-th key that estimates are shown of; its text is "" for a HyperLogLog, which has one. False:
+ * no more. */
+static bool estimate_of(const struct cli_generate_dta_settings *s,
+			const struct cli_generate_dta_load *l, uint64_t n, struct text_key *t,
+			struct dta_sketch_estimate *e)
 {
 	uint8_t key[SL_STORE_KEY_MAX];
 
 	if (!l->cell || n >= (s->hll ? 1 : s->keys) || n >= GD_SKETCH_SHOWN)
 		return false;
 	text_of(s, n, t);
-	gd_key(s, n, key);
+	cli_generate_dta_key(s, n, key);
 	if (s->hll)
 		t->key[0] = 0;
-	return !gd_sketch_estimate(l, key, e);
+	return !cli_generate_dta_sketch_estimate(l, key, e);
 }
 
-/* One line each: KIND KEY WHAT. A list: items that arrived, all items, sum of the arrived ones' numbers. */
-static int write_expected(const struct gd_settings *s, const struct gd_load *l)
+/* One line each: KIND KEY WHAT. A list: items that arrived, all items, sum of the arrived ones'
+ * numbers. */
+static int write_expected(const struct cli_generate_dta_settings *s,
+			  const struct cli_generate_dta_load *l)
 {
 	FILE *f = fopen(s->expect, "we");
 	const uint8_t *key;
 	struct text_key t;
-	struct sl_sketch_estimate e;
+	struct dta_sketch_estimate e;
 	uint32_t key_bytes;
 	uint64_t sum;
 	int err;
@@ -78,13 +82,14 @@ static int write_expected(const struct gd_settings *s, const struct gd_load *l)
 			fprintf(f, "postcard %s", t.key);
 			for (uint32_t h = 0; h < s->hops; h++)
 				if (l->path[n] >> h & 1)
-					fprintf(f, " %u", gd_hop(s, n, h));
+					fprintf(f, " %u", cli_generate_dta_hop(s, n, h));
 				else
 					fputs(" -", f);
 			fputc('\n', f);
 		}
 	}
-	for (uint32_t i = 0; gd_flows_each(l->replay, i, &key, &key_bytes, &sum); i++) {
+	for (uint32_t i = 0; cli_generate_dta_flows_each(l->replay, i, &key, &key_bytes, &sum);
+	     i++) {
 		hex(key, key_bytes, t.key);
 		if (sum)
 			fprintf(f, "increment %s %llu\n", t.key, (unsigned long long)sum);
@@ -106,10 +111,11 @@ static int write_expected(const struct gd_settings *s, const struct gd_load *l)
 	return -err;
 }
 
-static json_t *estimates(const struct gd_settings *s, const struct gd_load *l)
+static json_t *estimates(const struct cli_generate_dta_settings *s,
+			 const struct cli_generate_dta_load *l)
 {
 	json_t *all = json_array();
-	struct sl_sketch_estimate e;
+	struct dta_sketch_estimate e;
 	struct text_key t;
 
 	for (uint64_t n = 0; n < s->show && estimate_of(s, l, n, &t, &e); n++)
@@ -118,7 +124,8 @@ static json_t *estimates(const struct gd_settings *s, const struct gd_load *l)
 	return all;
 }
 
-static json_t *some_expected(const struct gd_settings *s, const struct gd_load *l)
+static json_t *some_expected(const struct cli_generate_dta_settings *s,
+			     const struct cli_generate_dta_load *l)
 {
 	json_t *all = json_object(), *writes = json_array(), *sums = json_array();
 	json_t *paths = json_array(), *lists = json_array();
@@ -141,9 +148,10 @@ static json_t *some_expected(const struct gd_settings *s, const struct gd_load *
 			json_t *hops = json_array();
 
 			for (uint32_t h = 0; h < s->hops; h++)
-				json_array_append_new(hops, l->path[n] >> h & 1
-								    ? whole(gd_hop(s, n, h))
-								    : json_null());
+				json_array_append_new(hops,
+						      l->path[n] >> h & 1
+							      ? whole(cli_generate_dta_hop(s, n, h))
+							      : json_null());
 			json_array_append_new(paths,
 					      json_pack("{s:s, s:o}", "key", t.key, "hops", hops));
 		}
@@ -160,7 +168,8 @@ static json_t *some_expected(const struct gd_settings *s, const struct gd_load *
 	json_object_set_new(all, "increment", sums);
 	json_object_set_new(all, "postcard", paths);
 	for (uint32_t i = 0;
-	     i < s->show && gd_flows_each(l->replay, i, &key, &key_bytes, &delivered); i++) {
+	     i < s->show && cli_generate_dta_flows_each(l->replay, i, &key, &key_bytes, &delivered);
+	     i++) {
 		hex(key, key_bytes, t.key);
 		json_array_append_new(sums, json_pack("{s:s, s:I}", "key", t.key, "value",
 						      (json_int_t)delivered));
@@ -178,17 +187,17 @@ static json_t *some_expected(const struct gd_settings *s, const struct gd_load *
 	return all;
 }
 
-/* ---- the report ---------------------------------------------------------------------------------------------- */
+/* ---- the report ---- */
 
-static int report_json(const struct gd_settings *s, const struct gd_load *l,
-		       const struct gd_sent *x)
+static int report_json(const struct cli_generate_dta_settings *s,
+		       const struct cli_generate_dta_load *l, const struct cli_generate_dta_sent *x)
 {
 	json_t *kinds = json_object(), *all;
 	char *text;
 
 	for (uint32_t k = 0; k < GD_KINDS; k++)
 		if (l->of_kind[k])
-			json_object_set_new(kinds, gd_kind_name[k],
+			json_object_set_new(kinds, cli_generate_dta_kind_name[k],
 					    json_pack("{s:I, s:I}", "reports",
 						      (json_int_t)l->of_kind[k], "arriving",
 						      (json_int_t)l->delivered[k]));
@@ -212,10 +221,11 @@ static int report_json(const struct gd_settings *s, const struct gd_load *l,
 	return 0;
 }
 
-static void report_text(const struct gd_settings *s, const struct gd_load *l,
-			const struct gd_sent *x)
+static void report_text(const struct cli_generate_dta_settings *s,
+			const struct cli_generate_dta_load *l,
+			const struct cli_generate_dta_sent *x)
 {
-	struct sl_sketch_estimate e;
+	struct dta_sketch_estimate e;
 	const double seconds = (double)x->elapsed_ns / 1e9;
 	uint32_t shown = 0, key_bytes;
 	const uint8_t *key;
@@ -249,7 +259,7 @@ static void report_text(const struct gd_settings *s, const struct gd_load *l,
 			printf("  postcard %s =", t.key);
 			for (uint32_t h = 0; h < s->hops; h++)
 				if (l->path[n] >> h & 1)
-					printf(" %u", gd_hop(s, n, h));
+					printf(" %u", cli_generate_dta_hop(s, n, h));
 				else
 					fputs(" -", stdout);
 			puts("");
@@ -258,7 +268,8 @@ static void report_text(const struct gd_settings *s, const struct gd_load *l,
 			continue;
 	}
 	for (uint32_t i = 0;
-	     i < s->show && gd_flows_each(l->replay, i, &key, &key_bytes, &delivered); i++) {
+	     i < s->show && cli_generate_dta_flows_each(l->replay, i, &key, &key_bytes, &delivered);
+	     i++) {
 		hex(key, key_bytes, t.key);
 		printf("  increment %s >= %llu\n", t.key, (unsigned long long)delivered);
 	}
@@ -271,43 +282,43 @@ static void report_text(const struct gd_settings *s, const struct gd_load *l,
 		       e.error);
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------ */
+/* ---- the command ---- */
 
-static int parse_kinds(const struct sl_command *cmd, struct gd_settings *s)
+static int parse_kinds(const struct base_command *cmd, struct cli_generate_dta_settings *s)
 {
 	const char *at = s->kinds;
 
 	if (!strcmp(at, "all")) {
 		for (uint32_t k = 0; k < GD_KINDS; k++)
-			if (!s->legacy || k + 1 != SL_DTA_SKETCH)
+			if (!s->legacy || k + 1 != DTA_SKETCH)
 				s->kind[s->n_kinds++] = k + 1;
-		return SL_EXIT_OK;
+		return BASE_EXIT_OK;
 	}
 	for (;;) {
 		const size_t length = strcspn(at, ",");
 		uint32_t k;
 
 		for (k = 0; k < GD_KINDS; k++)
-			if (strlen(gd_kind_name[k]) == length &&
-			    !strncmp(gd_kind_name[k], at, length))
+			if (strlen(cli_generate_dta_kind_name[k]) == length &&
+			    !strncmp(cli_generate_dta_kind_name[k], at, length))
 				break;
 		if (k == GD_KINDS)
-			return sl_usage(
+			return base_usage(
 				cmd,
 				"--kinds: '%.*s' is none of keywrite, append, increment, postcard, "
 				"sketch, all",
 				(int)length, at);
 		if (s->n_kinds == sizeof(s->kind) / sizeof(*s->kind))
-			return sl_usage(cmd, "--kinds: at most %u, separated by commas",
-					s->n_kinds);
+			return base_usage(cmd, "--kinds: at most %u, separated by commas",
+					  s->n_kinds);
 		s->kind[s->n_kinds++] = k + 1;
 		at += length;
 		if (!*at++)
-			return SL_EXIT_OK;
+			return BASE_EXIT_OK;
 	}
 }
 
-static bool has_kind(const struct gd_settings *s, uint32_t opcode)
+static bool has_kind(const struct cli_generate_dta_settings *s, uint32_t opcode)
 {
 	for (uint32_t k = 0; k < s->n_kinds; k++)
 		if (s->kind[k] == opcode)
@@ -315,12 +326,12 @@ static bool has_kind(const struct gd_settings *s, uint32_t opcode)
 	return false;
 }
 
-static int check(const struct sl_command *cmd, struct gd_settings *s)
+static int check(const struct base_command *cmd, struct cli_generate_dta_settings *s)
 {
 	int err;
 
 	if (!s->to)
-		return sl_usage(cmd, "where to? Give --to HOST:PORT");
+		return base_usage(cmd, "where to? Give --to HOST:PORT");
 	if (!strcmp(s->distribution, "sequential"))
 		s->order = GD_SEQUENTIAL;
 	else if (!strcmp(s->distribution, "uniform"))
@@ -328,209 +339,210 @@ static int check(const struct sl_command *cmd, struct gd_settings *s)
 	else if (!strcmp(s->distribution, "zipf"))
 		s->order = GD_ZIPF;
 	else
-		return sl_usage(cmd, "--distribution: '%s' is none of sequential, uniform, zipf",
-				s->distribution);
+		return base_usage(cmd, "--distribution: '%s' is none of sequential, uniform, zipf",
+				  s->distribution);
 	if (s->legacy_name && !strcmp(s->legacy_name, "a"))
-		s->legacy = SL_DTA_LEGACY_A;
+		s->legacy = DTA_LEGACY_A;
 	else if (s->legacy_name && !strcmp(s->legacy_name, "b"))
-		s->legacy = SL_DTA_LEGACY_B;
+		s->legacy = DTA_LEGACY_B;
 	else if (s->legacy_name)
-		return sl_usage(cmd, "--legacy: '%s' is neither a nor b", s->legacy_name);
+		return base_usage(cmd, "--legacy: '%s' is neither a nor b", s->legacy_name);
 	if (s->replay)
 		s->kinds = "increment";
 	err = parse_kinds(cmd, s);
 	if (err)
 		return err;
 	if (s->replay && s->legacy)
-		return sl_usage(cmd, "--replay: keys of flows don't fit the original's packets");
+		return base_usage(cmd, "--replay: keys of flows don't fit the original's packets");
 	if (s->replay)
 		s->key_bytes = GD_FLOW_KEY; /* at most */
 	if (s->store && s->n_kinds > 1)
-		return sl_usage(cmd, "--store: of one kind only, and there are %u", s->n_kinds);
+		return base_usage(cmd, "--store: of one kind only, and there are %u", s->n_kinds);
 	if (s->key_bytes < 8 && s->keys - 1 > (1ull << (8 * s->key_bytes)) - 1)
-		return sl_usage(cmd, "--keys: so many don't fit into %u bytes", s->key_bytes);
+		return base_usage(cmd, "--keys: so many don't fit into %u bytes", s->key_bytes);
 	if (s->hll && s->rows != 1)
-		return sl_usage(cmd, "--hll: such a sketch has one row");
+		return base_usage(cmd, "--hll: such a sketch has one row");
 	if (s->hll && s->count_sketch)
-		return sl_usage(cmd, "--hll and --count-sketch: one of them");
+		return base_usage(cmd, "--hll and --count-sketch: one of them");
 	if (s->count_sketch && s->rows % 2 == 0)
-		return sl_usage(cmd, "--count-sketch: an odd number of --rows, of which the "
-				     "median is taken");
-	if (has_kind(s, SL_DTA_SKETCH)) {
-		const struct sl_store_config store = gd_sketch_store(s);
-		struct sl_sketch_maker *m = sl_sketch_maker_new(&store);
+		return base_usage(cmd, "--count-sketch: an odd number of --rows, of which the "
+				       "median is taken");
+	if (has_kind(s, DTA_SKETCH)) {
+		const struct sl_store_config store = cli_generate_dta_sketch_store(s);
+		struct dta_sketch_maker *m = dta_sketch_maker_new(&store);
 
 		if (!m)
-			return sl_usage(cmd, s->hll ? "--columns: a power of two, 16 to 1048576"
-						    : "--rows, --columns: 1 to 16 of a power of "
-						      "two, 8388608 together");
-		sl_sketch_maker_free(m);
+			return base_usage(cmd, s->hll ? "--columns: a power of two, 16 to 1048576"
+						      : "--rows, --columns: 1 to 16 of a power of "
+							"two, 8388608 together");
+		dta_sketch_maker_free(m);
 	}
-	if (s->cells * (s->hll ? 1u : 8u) > SL_DTA_SKETCH_VALUE_MAX)
-		return sl_usage(cmd, "--cells: more than %u bytes", SL_DTA_SKETCH_VALUE_MAX);
-	if (s->legacy && (s->reporters != 1 || s->pack != 1 || has_kind(s, SL_DTA_SKETCH)))
-		return sl_usage(cmd, "--legacy: one reporter, one report a packet, no sketches");
+	if (s->cells * (s->hll ? 1u : 8u) > DTA_SKETCH_VALUE_MAX)
+		return base_usage(cmd, "--cells: more than %u bytes", DTA_SKETCH_VALUE_MAX);
+	if (s->legacy && (s->reporters != 1 || s->pack != 1 || has_kind(s, DTA_SKETCH)))
+		return base_usage(cmd, "--legacy: one reporter, one report a packet, no sketches");
 	if (s->legacy && (s->key_bytes != 4 ||
 			  (s->value_bytes != 4 && s->value_bytes != 12 && s->value_bytes != 28)))
-		return sl_usage(cmd, "--legacy: keys of 4 bytes, values of 4, 12 or 28");
+		return base_usage(cmd, "--legacy: keys of 4 bytes, values of 4, 12 or 28");
 	if (s->legacy && s->hops > 5)
-		return sl_usage(cmd, "--legacy: at most 5 hops");
+		return base_usage(cmd, "--legacy: at most 5 hops");
 	if (s->legacy && s->key_file)
-		return sl_usage(cmd, "--legacy: the original knows no --key");
+		return base_usage(cmd, "--legacy: the original knows no --key");
 	if (s->xdp && s->mtu > 1472)
-		return sl_usage(cmd, "--xdp: --mtu 1472 at most");
+		return base_usage(cmd, "--xdp: --mtu 1472 at most");
 	if (s->essential && s->pack > 1024)
-		return sl_usage(cmd, "--essential: at most 1024 reports a packet");
-	return SL_EXIT_OK;
+		return base_usage(cmd, "--essential: at most 1024 reports a packet");
+	return BASE_EXIT_OK;
 }
 
-static int read_key(const struct sl_command *cmd, struct gd_settings *s)
+static int read_key(const struct base_command *cmd, struct cli_generate_dta_settings *s)
 {
-	uint8_t key[SL_DTA_KEY_BYTES];
-	int err = sl_dta_key_read(s->key_file, key);
+	uint8_t key[DTA_KEY_BYTES];
+	int err = dta_key_read(s->key_file, key);
 
 	if (!err) {
-		s->mac = sl_dta_key_new(key, sizeof(key));
+		s->mac = dta_key_new(key, sizeof(key));
 		err = s->mac ? 0 : -errno;
 	}
 	if (!err)
-		return SL_EXIT_OK;
+		return BASE_EXIT_OK;
 	fprintf(stderr, "sidelight %s: --key: %s: %s\n", cmd->name, s->key_file,
 		err == -EINVAL ? "not 32 hexadecimal digits" : strerror(-err));
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 }
 
-static int run(const struct sl_command *cmd, int argc, char **argv)
+static int run(const struct base_command *cmd, int argc, char **argv)
 {
-	struct gd_settings s = {.kinds = "keywrite",
-				.distribution = "sequential",
-				.count = 1000000,
-				.keys = 100000,
-				.zipf = 1.1,
-				.seed = 1,
-				.reporters = 1,
-				.reporter = 1,
-				.key_bytes = 8,
-				.value_bytes = 8,
-				.copies = 2,
-				.lists = 16,
-				.hops = 5,
-				.values = 1000,
-				.rows = 4,
-				.columns = 1024,
-				.cells = 8,
-				.pack = 1,
-				.mtu = 1472,
-				.show = 8,
-				.wait = 10000000000};
-	const struct sl_option table[] = {
-		{"to", 't', SL_OPT_STRING, &s.to, "HOST:PORT", "the translator", 0, 0},
-		{"kinds", 'k', SL_OPT_STRING, &s.kinds, "LIST",
+	struct cli_generate_dta_settings s = {.kinds = "keywrite",
+					      .distribution = "sequential",
+					      .count = 1000000,
+					      .keys = 100000,
+					      .zipf = 1.1,
+					      .seed = 1,
+					      .reporters = 1,
+					      .reporter = 1,
+					      .key_bytes = 8,
+					      .value_bytes = 8,
+					      .copies = 2,
+					      .lists = 16,
+					      .hops = 5,
+					      .values = 1000,
+					      .rows = 4,
+					      .columns = 1024,
+					      .cells = 8,
+					      .pack = 1,
+					      .mtu = 1472,
+					      .show = 8,
+					      .wait = 10000000000};
+	const struct base_option table[] = {
+		{"to", 't', BASE_OPT_STRING, &s.to, "HOST:PORT", "the translator", 0, 0},
+		{"kinds", 'k', BASE_OPT_STRING, &s.kinds, "LIST",
 		 "keywrite (default), append, increment, postcard, sketch; or all", 0, 0},
-		{"count", 'n', SL_OPT_U64, &s.count, "N",
+		{"count", 'n', BASE_OPT_U64, &s.count, "N",
 		 "reports of each kind; of sketches, one a reporter", 1, 1e15},
-		{"replay", 0, SL_OPT_STRING, &s.replay, "FILE",
+		{"replay", 0, BASE_OPT_STRING, &s.replay, "FILE",
 		 "instead: each packet of this pcap file adds its bytes to its flow's counter", 0,
 		 0},
-		{"rate", 'r', SL_OPT_U64, &s.rate, "N",
+		{"rate", 'r', BASE_OPT_U64, &s.rate, "N",
 		 "reports a second; 0: as fast as possible (default)", 0, 1e12},
-		{"xdp", 0, SL_OPT_STRING, &s.xdp, "INTERFACE",
+		{"xdp", 0, BASE_OPT_STRING, &s.xdp, "INTERFACE",
 		 "packets leave here past the network stack, as frames that the kernel makes", 0,
 		 0},
-		{"pack", 'p', SL_OPT_U32, &s.pack, "N", "reports a packet", 1, 8000},
-		{"mtu", 0, SL_OPT_U32, &s.mtu, "BYTES", "a packet's payload at most (default 1472)",
-		 256, SL_DTA_PACKET_MAX},
-		{"keys", 0, SL_OPT_U64, &s.keys, "N", "different keys", 1, 1u << 28},
-		{"distribution", 'd', SL_OPT_STRING, &s.distribution, "NAME",
+		{"pack", 'p', BASE_OPT_U32, &s.pack, "N", "reports a packet", 1, 8000},
+		{"mtu", 0, BASE_OPT_U32, &s.mtu, "BYTES",
+		 "a packet's payload at most (default 1472)", 256, DTA_PACKET_MAX},
+		{"keys", 0, BASE_OPT_U64, &s.keys, "N", "different keys", 1, 1u << 28},
+		{"distribution", 'd', BASE_OPT_STRING, &s.distribution, "NAME",
 		 "of keys and lists: sequential (default), uniform, zipf", 0, 0},
-		{"zipf", 0, SL_OPT_F64, &s.zipf, "S", "exponent of zipf (default 1.1)", 0.1, 5},
-		{"key-bytes", 0, SL_OPT_U32, &s.key_bytes, "N", "of a key", SL_STORE_KEY_MIN,
+		{"zipf", 0, BASE_OPT_F64, &s.zipf, "S", "exponent of zipf (default 1.1)", 0.1, 5},
+		{"key-bytes", 0, BASE_OPT_U32, &s.key_bytes, "N", "of a key", SL_STORE_KEY_MIN,
 		 SL_STORE_KEY_MAX},
-		{"value-bytes", 0, SL_OPT_U32, &s.value_bytes, "N",
+		{"value-bytes", 0, BASE_OPT_U32, &s.value_bytes, "N",
 		 "of key-write's values and append's items", SL_STORE_VALUE_MIN,
 		 SL_STORE_VALUE_MAX},
-		{"copies", 0, SL_OPT_U32, &s.copies, "N", "of each key", 1, SL_STORE_COPIES_MAX},
-		{"lists", 0, SL_OPT_U32, &s.lists, "N", "that are appended to", 1, 1u << 24},
-		{"hops", 0, SL_OPT_U32, &s.hops, "N", "of a path", 1, SL_STORE_HOPS_MAX},
-		{"values", 0, SL_OPT_U32, &s.values, "N", "hops say 1 to N", 1, 0xffffffff},
-		{"rows", 0, SL_OPT_U32, &s.rows, "N", "of a sketch", 1, 64},
-		{"columns", 0, SL_OPT_U32, &s.columns, "N", "of a sketch", 1, 1u << 24},
-		{"cells", 0, SL_OPT_U32, &s.cells, "N", "of a sketch in one report", 1, 1024},
-		{"hll", 0, SL_OPT_FLAG, &s.hll, NULL,
+		{"copies", 0, BASE_OPT_U32, &s.copies, "N", "of each key", 1, SL_STORE_COPIES_MAX},
+		{"lists", 0, BASE_OPT_U32, &s.lists, "N", "that are appended to", 1, 1u << 24},
+		{"hops", 0, BASE_OPT_U32, &s.hops, "N", "of a path", 1, SL_STORE_HOPS_MAX},
+		{"values", 0, BASE_OPT_U32, &s.values, "N", "hops say 1 to N", 1, 0xffffffff},
+		{"rows", 0, BASE_OPT_U32, &s.rows, "N", "of a sketch", 1, 64},
+		{"columns", 0, BASE_OPT_U32, &s.columns, "N", "of a sketch", 1, 1u << 24},
+		{"cells", 0, BASE_OPT_U32, &s.cells, "N", "of a sketch in one report", 1, 1024},
+		{"hll", 0, BASE_OPT_FLAG, &s.hll, NULL,
 		 "the sketch is a HyperLogLog: registers of a byte", 0, 0},
-		{"count-sketch", 0, SL_OPT_FLAG, &s.count_sketch, NULL,
+		{"count-sketch", 0, BASE_OPT_FLAG, &s.count_sketch, NULL,
 		 "the sketch is a count-sketch: an odd number of rows", 0, 0},
-		{"epoch", 0, SL_OPT_U32, &s.epoch, "N", "of the sketch", 0, 0xffffffff},
-		{"store", 0, SL_OPT_U32, &s.store, "N", "its number (default: the opcode, 1 to 5)",
-		 1, 65535},
-		{"tenant", 0, SL_OPT_U32, &s.tenant, "N", "its number", 0, 65535},
-		{"key", 0, SL_OPT_STRING, &s.key_file, "FILE",
+		{"epoch", 0, BASE_OPT_U32, &s.epoch, "N", "of the sketch", 0, 0xffffffff},
+		{"store", 0, BASE_OPT_U32, &s.store, "N",
+		 "its number (default: the opcode, 1 to 5)", 1, 65535},
+		{"tenant", 0, BASE_OPT_U32, &s.tenant, "N", "its number", 0, 65535},
+		{"key", 0, BASE_OPT_STRING, &s.key_file, "FILE",
 		 "32 hexadecimal digits: packets carry a MAC made with it", 0, 0},
-		{"reporters", 0, SL_OPT_U32, &s.reporters, "N", "that take turns", 1, 100000},
-		{"reporter", 0, SL_OPT_U32, &s.reporter, "N", "number of the first reporter", 0,
+		{"reporters", 0, BASE_OPT_U32, &s.reporters, "N", "that take turns", 1, 100000},
+		{"reporter", 0, BASE_OPT_U32, &s.reporter, "N", "number of the first reporter", 0,
 		 0xfff00000},
-		{"incarnation", 0, SL_OPT_U32, &s.incarnation, "N",
+		{"incarnation", 0, BASE_OPT_U32, &s.incarnation, "N",
 		 "of the reporters; 0: by the clock (default)", 0, 0xffffffff},
-		{"sequence", 0, SL_OPT_U32, &s.sequence, "N", "number of the first report", 0,
+		{"sequence", 0, BASE_OPT_U32, &s.sequence, "N", "number of the first report", 0,
 		 0xffffffff},
-		{"loss", 0, SL_OPT_F64, &s.loss, "P", "share of packets that are not sent", 0, 0.9},
-		{"duplicate", 0, SL_OPT_F64, &s.duplicate, "P",
+		{"loss", 0, BASE_OPT_F64, &s.loss, "P", "share of packets that are not sent", 0,
+		 0.9},
+		{"duplicate", 0, BASE_OPT_F64, &s.duplicate, "P",
 		 "share of packets that are sent twice", 0, 1},
-		{"reorder", 0, SL_OPT_F64, &s.reorder, "P", "share of packets that change places",
+		{"reorder", 0, BASE_OPT_F64, &s.reorder, "P", "share of packets that change places",
 		 0, 1},
-		{"essential", 'e', SL_OPT_FLAG, &s.essential, NULL,
+		{"essential", 'e', BASE_OPT_FLAG, &s.essential, NULL,
 		 "keep reports and send them again if asked, until all are acknowledged", 0, 0},
-		{"immediate", 0, SL_OPT_FLAG, &s.immediate, NULL, "reports wake the application", 0,
-		 0},
-		{"wait", 0, SL_OPT_DURATION, &s.wait, "DURATION",
+		{"immediate", 0, BASE_OPT_FLAG, &s.immediate, NULL, "reports wake the application",
+		 0, 0},
+		{"wait", 0, BASE_OPT_DURATION, &s.wait, "DURATION",
 		 "for acknowledgements, since the last one (default 10s)", 0, 0},
-		{"legacy", 0, SL_OPT_STRING, &s.legacy_name, "FORM",
+		{"legacy", 0, BASE_OPT_STRING, &s.legacy_name, "FORM",
 		 "the original's packets: a or b", 0, 0},
-		{"seed", 0, SL_OPT_U64, &s.seed, "N", "of everything that is drawn", 0, 0},
-		{"show", 0, SL_OPT_U32, &s.show, "N", "keys and lists that are printed (default 8)",
-		 0, 1e6},
-		{"expect", 0, SL_OPT_STRING, &s.expect, "FILE",
+		{"seed", 0, BASE_OPT_U64, &s.seed, "N", "of everything that is drawn", 0, 0},
+		{"show", 0, BASE_OPT_U32, &s.show, "N",
+		 "keys and lists that are printed (default 8)", 0, 1e6},
+		{"expect", 0, BASE_OPT_STRING, &s.expect, "FILE",
 		 "write what a query must find, a line each", 0, 0},
-		{"json", 'j', SL_OPT_FLAG, &s.json, NULL, "print it as JSON", 0, 0},
+		{"json", 'j', BASE_OPT_FLAG, &s.json, NULL, "print it as JSON", 0, 0},
 		{0},
 	};
-	struct gd_flows *flows = NULL;
-	struct gd_load load;
-	struct gd_sent sent;
+	struct cli_generate_dta_flows *flows = NULL;
+	struct cli_generate_dta_load load;
+	struct cli_generate_dta_sent sent;
 	char error[512];
 	int code, err, stop, failed;
 
-	if (!sl_options_only(cmd, table, argc, argv, &code))
+	if (!base_options_only(cmd, table, argc, argv, &code))
 		return code;
 	code = check(cmd, &s);
-	if (code != SL_EXIT_OK)
+	if (code != BASE_EXIT_OK)
 		return code;
 	if (!s.incarnation)
-		s.incarnation = (uint32_t)(sl_realtime_ns() >> 20) | 1;
+		s.incarnation = (uint32_t)(base_realtime_ns() >> 20) | 1;
 	if (s.key_file) {
 		code = read_key(cmd, &s);
-		if (code != SL_EXIT_OK)
+		if (code != BASE_EXIT_OK)
 			return code;
 	}
 	if (s.replay) {
-		flows = gd_flows_open(s.replay, &s.count, error, sizeof(error));
+		flows = cli_generate_dta_flows_open(s.replay, &s.count, error, sizeof(error));
 		if (!flows) {
 			fprintf(stderr, "sidelight %s: --replay: %s\n", cmd->name, error);
-			sl_dta_key_free(s.mac);
-			return SL_EXIT_FAILURE;
+			dta_key_free(s.mac);
+			return BASE_EXIT_FAILURE;
 		}
 	}
-	stop = sl_stop_fd();
-	if (stop < 0 || gd_load_open(&load, &s)) {
+	stop = base_stop_fd();
+	if (stop < 0 || cli_generate_dta_load_open(&load, &s)) {
 		fprintf(stderr, "sidelight %s: no memory for so many keys\n", cmd->name);
 		if (stop >= 0)
 			close(stop);
-		gd_flows_close(flows);
-		sl_dta_key_free(s.mac);
-		return SL_EXIT_FAILURE;
+		cli_generate_dta_flows_close(flows);
+		dta_key_free(s.mac);
+		return BASE_EXIT_FAILURE;
 	}
 	load.replay = flows;
-	failed = gd_send(cmd, &s, &load, &sent, stop);
+	failed = cli_generate_dta_send(cmd, &s, &load, &sent, stop);
 	err = failed == -EINVAL ? failed : 0;
 	if (!err && s.expect) {
 		err = write_expected(&s, &load);
@@ -544,15 +556,15 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 		else if (report_json(&s, &load, &sent))
 			err = -ENOMEM;
 	}
-	gd_load_close(&load);
+	cli_generate_dta_load_close(&load);
 	close(stop);
-	sl_dta_key_free(s.mac);
+	dta_key_free(s.mac);
 	if (fflush(stdout) || ferror(stdout))
 		err = -EIO;
-	return err || failed || sent.unsent ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return err || failed || sent.unsent ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-const struct sl_command sl_generate_dta = {
+const struct base_command cli_generate_dta = {
 	.name = "generate dta",
 	.synopsis = "--to HOST:PORT [OPTION]...",
 	.summary = "Send reports, some lost or doubled, whose outcome is known",

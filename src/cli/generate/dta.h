@@ -9,8 +9,8 @@
  *   generate_dta_xdp.c   packets past the network stack
  *   generate_dta_send.c  packets, what befalls them, and reports that are sent again
  *
- * What is reported of a key is a function of seed and key alone, so that loss, order and repetition never
- * change what is right: only whether it is there.
+ * What is reported of a key is a function of seed and key alone, so that loss, order and repetition
+ * never change what is right: only whether it is there.
  */
 #ifndef SL_CLI_GENERATE_DTA_H
 #define SL_CLI_GENERATE_DTA_H
@@ -25,7 +25,7 @@
 
 #define GD_KINDS 5 /* opcode - 1 */
 
-struct gd_settings {
+struct cli_generate_dta_settings {
 	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file, *replay, *xdp;
 	uint64_t count, keys, seed, rate;
 	double zipf, loss, duplicate, reorder;
@@ -37,96 +37,109 @@ struct gd_settings {
 	/* made of these */
 	uint32_t kind[16], n_kinds; /* opcodes */
 	enum { GD_SEQUENTIAL, GD_UNIFORM, GD_ZIPF } order;
-	enum sl_dta_legacy legacy;
-	struct sl_dta_key *mac; /* NULL: packets carry none */
+	enum dta_legacy legacy;
+	struct dta_key *mac; /* NULL: packets carry none */
 };
 
-/* ---- packets past the network stack -------------------------------------------------------------------- */
+/* ---- packets past the network stack ---- */
 
-struct gd_xdp;
+struct cli_generate_dta_xdp;
 
 /*
- * Out of an interface, to where a socket is connected; packets have up to longest bytes. NULL with errno and one line in
- * error.
+ * Out of an interface, to where a socket is connected; packets have up to longest bytes. NULL with
+ * errno and one line in error.
  */
-struct gd_xdp *gd_xdp_open(const char *interface, int fd, uint32_t longest, char *error, size_t error_bytes);
-/* A packet from a port; it goes out with others, with gd_xdp_flush() at the latest. 0, or -errno: some did not. */
-int gd_xdp_put(struct gd_xdp *x, uint16_t port, const void *packet, uint32_t bytes);
-int gd_xdp_flush(struct gd_xdp *x);
-void gd_xdp_close(struct gd_xdp *x);
+struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, int fd,
+						       uint32_t longest, char *error,
+						       size_t error_bytes);
+/* A packet from a port; it goes out with others, with cli_generate_dta_xdp_flush() at the latest.
+ * 0, or -errno: some did not. */
+int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, const void *packet,
+			     uint32_t bytes);
+int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x);
+void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x);
 
-/* ---- load -------------------------------------------------------------------------------------------- */
+/* ---- load ---- */
 
-struct gd_list {
+struct cli_generate_dta_list {
 	uint64_t items, delivered, sum; /* sum: of the numbers of those delivered */
 };
 
 /*
- * Reporters have one of so many sketches: of the keys whose numbers are the sketch's own or the next one, mod
- * GD_SKETCHES, so that each key is in two of them.
+ * Reporters have one of so many sketches: of the keys whose numbers are the sketch's own or the
+ * next one, mod GD_SKETCHES, so that each key is in two of them.
  */
 #define GD_SKETCHES    4u
 #define GD_SKETCH_KEYS 10000u /* at most: of the first of --keys */
-#define GD_SKETCH_SHOWN 100u  /* of which estimates are printed, at most: each takes a look at all cells */
+#define GD_SKETCH_SHOWN \
+	100u /* of which estimates are printed, at most: each takes a look at all cells */
 
-struct gd_flows;
+struct cli_generate_dta_flows;
 
-struct gd_load {
-	const struct gd_settings *s;
-	struct gd_flows *replay;    /* NULL: none. Instead of everything else */
-	uint64_t n, random;	    /* reports made */
-	uint64_t of_kind[GD_KINDS]; /* reports made of each */
+struct cli_generate_dta_load {
+	const struct cli_generate_dta_settings *s;
+	struct cli_generate_dta_flows *replay; /* NULL: none. Instead of everything else */
+	uint64_t n, random;		       /* reports made */
+	uint64_t of_kind[GD_KINDS];	       /* reports made of each */
 	uint64_t delivered[GD_KINDS];
 	uint8_t *keywrite;   /* of each key: delivered */
 	uint64_t *increment; /* of each key: sum delivered */
 	uint64_t *path;	     /* of each key: hops delivered */
-	struct gd_list *list;
-	uint64_t *cell;			/* of the sketch: merged, as delivered */
-	uint64_t *cells_of[GD_SKETCHES];/* what a reporter has: r has number r % GD_SKETCHES */
-	uint64_t sketch_items;		/* a reporter's */
-	uint64_t *sketch_next;		/* of each reporter */
-	double zipf_x1, zipf_n, zipf_s; /* Hormann and Derflinger's rejection inversion */
+	struct cli_generate_dta_list *list;
+	uint64_t *cell;			 /* of the sketch: merged, as delivered */
+	uint64_t *cells_of[GD_SKETCHES]; /* what a reporter has: r has number r % GD_SKETCHES */
+	uint64_t sketch_items;		 /* a reporter's */
+	uint64_t *sketch_next;		 /* of each reporter */
+	double zipf_x1, zipf_n, zipf_s;	 /* Hormann and Derflinger's rejection inversion */
 };
 
-struct gd_report {
-	struct sl_dta_block shape;
-	uint8_t key[SL_STORE_KEY_MAX], value[SL_DTA_SKETCH_VALUE_MAX];
+struct cli_generate_dta_report {
+	struct dta_block shape;
+	uint8_t key[SL_STORE_KEY_MAX], value[DTA_SKETCH_VALUE_MAX];
 };
 
 /* 0, -ENOMEM. */
-int gd_load_open(struct gd_load *l, const struct gd_settings *s);
-void gd_load_close(struct gd_load *l);
+int cli_generate_dta_load_open(struct cli_generate_dta_load *l,
+			       const struct cli_generate_dta_settings *s);
+void cli_generate_dta_load_close(struct cli_generate_dta_load *l);
 /* The next report of this reporter; delivered: it will arrive. False: there are no more of any. */
-bool gd_load_next(struct gd_load *l, uint32_t reporter, bool delivered, struct gd_report *r);
+bool cli_generate_dta_load_next(struct cli_generate_dta_load *l, uint32_t reporter, bool delivered,
+				struct cli_generate_dta_report *r);
 /* Of a key by its number: key and value of key-write, value of a hop. */
-void gd_key(const struct gd_settings *s, uint64_t number, uint8_t *key);
-void gd_value(const struct gd_settings *s, uint64_t number, uint8_t *value);
-uint32_t gd_hop(const struct gd_settings *s, uint64_t number, uint32_t hop);
-uint16_t gd_store(const struct gd_settings *s, uint32_t opcode);
-extern const char *const gd_kind_name[GD_KINDS];
+void cli_generate_dta_key(const struct cli_generate_dta_settings *s, uint64_t number, uint8_t *key);
+void cli_generate_dta_value(const struct cli_generate_dta_settings *s, uint64_t number,
+			    uint8_t *value);
+uint32_t cli_generate_dta_hop(const struct cli_generate_dta_settings *s, uint64_t number,
+			      uint32_t hop);
+uint16_t cli_generate_dta_store(const struct cli_generate_dta_settings *s, uint32_t opcode);
+extern const char *const cli_generate_dta_kind_name[GD_KINDS];
 
 /* generate_dta_sketch.c: makes cells_of. 0, -ENOMEM; frees nothing. */
-int gd_sketch_open(struct gd_load *l);
-/* The bits of struct sl_store_config that a sketch depends on: as the store must be for estimates. */
-struct sl_store_config gd_sketch_store(const struct gd_settings *s);
+int cli_generate_dta_sketch_open(struct cli_generate_dta_load *l);
+/* The bits of struct sl_store_config that a sketch depends on: as the store must be for estimates.
+ */
+struct sl_store_config cli_generate_dta_sketch_store(const struct cli_generate_dta_settings *s);
 /* What a query of the merged sketch must say of a key (--hll: key NULL). 0, -EINVAL, -ENOMEM. */
-int gd_sketch_estimate(const struct gd_load *l, const void *key, struct sl_sketch_estimate *out);
+int cli_generate_dta_sketch_estimate(const struct cli_generate_dta_load *l, const void *key,
+				     struct dta_sketch_estimate *out);
 
-/* ---- a capture's flows --------------------------------------------------------------------------------- */
+/* ---- a capture's flows ---- */
 
 #define GD_FLOW_KEY 37u
 /* packets: of flows, in the file. NULL with one line in error. */
-struct gd_flows *gd_flows_open(const char *path, uint64_t *packets, char *error, size_t error_bytes);
-void gd_flows_close(struct gd_flows *f);
+struct cli_generate_dta_flows *cli_generate_dta_flows_open(const char *path, uint64_t *packets,
+							   char *error, size_t error_bytes);
+void cli_generate_dta_flows_close(struct cli_generate_dta_flows *f);
 /* Key and value of the next packet's report. False: the file is through. */
-bool gd_flows_next(struct gd_flows *f, bool delivered, struct gd_report *r);
+bool cli_generate_dta_flows_next(struct cli_generate_dta_flows *f, bool delivered,
+				 struct cli_generate_dta_report *r);
 /* The i-th flow, and the bytes that arrive of it. False: there are no more. */
-bool gd_flows_each(const struct gd_flows *f, uint32_t i, const uint8_t **key, uint32_t *key_bytes,
-		   uint64_t *delivered);
+bool cli_generate_dta_flows_each(const struct cli_generate_dta_flows *f, uint32_t i,
+				 const uint8_t **key, uint32_t *key_bytes, uint64_t *delivered);
 
-/* ---- sending ----------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
-struct gd_sent {
+struct cli_generate_dta_sent {
 	uint64_t reports, packets, bytes; /* made: every sequence number once */
 	uint64_t withheld, withheld_packets, duplicated, reordered; /* on purpose */
 	uint64_t again, again_packets, answers, nacks, bad_answers; /* what translators asked for */
@@ -136,7 +149,8 @@ struct gd_sent {
 };
 
 /* Sends all of a load. 0, or -errno after one line on stderr. */
-int gd_send(const struct sl_command *cmd, const struct gd_settings *s, struct gd_load *l,
-	    struct gd_sent *sent, int stop);
+int cli_generate_dta_send(const struct base_command *cmd, const struct cli_generate_dta_settings *s,
+			  struct cli_generate_dta_load *l, struct cli_generate_dta_sent *sent,
+			  int stop);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * generate_dta_flows.c - a capture replayed as reports of flows: each packet that was captured adds its bytes to
- * the counter of its 5-tuple (source, destination, their ports, protocol; 13 or 37 bytes), as a switch would.
+ * generate_dta_flows.c - a capture replayed as reports of flows: each packet that was captured adds
+ * its bytes to the counter of its 5-tuple (source, destination, their ports, protocol; 13 or 37
+ * bytes), as a switch would.
  */
 #include "cli/generate/dta.h"
 
@@ -18,19 +19,19 @@ struct gd_flow {
 	uint64_t delivered; /* bytes */
 };
 
-struct gd_flows {
-	struct sl_capture *capture;
+struct cli_generate_dta_flows {
+	struct dta_capture *capture;
 	uint8_t *buffer;
 	struct gd_flow *flow;
 	uint32_t *slot; /* open addressing: number of the flow + 1 */
 	uint32_t flows, room;
 };
 
-void gd_flows_close(struct gd_flows *f)
+void cli_generate_dta_flows_close(struct cli_generate_dta_flows *f)
 {
 	if (!f)
 		return;
-	sl_capture_close(f->capture);
+	dta_capture_close(f->capture);
 	free(f->buffer);
 	free(f->flow);
 	free(f->slot);
@@ -38,13 +39,13 @@ void gd_flows_close(struct gd_flows *f)
 }
 
 /* The next packet of a flow: 1; 0 at the end, or where the file is cut short. */
-static int next_flow(struct gd_flows *f, uint8_t key[GD_FLOW_KEY], uint32_t *length)
+static int next_flow(struct cli_generate_dta_flows *f, uint8_t key[GD_FLOW_KEY], uint32_t *length)
 {
-	struct sl_captured_flow p;
-	struct sl_captured c;
+	struct dta_captured_flow p;
+	struct dta_captured c;
 
-	while (!sl_capture_next(f->capture, f->buffer, &c)) {
-		const uint32_t n = sl_captured_flow(&c, &p) ? p.version == 4 ? 4 : 16 : 0;
+	while (!dta_capture_next(f->capture, f->buffer, &c)) {
+		const uint32_t n = dta_captured_flow(&c, &p) ? p.version == 4 ? 4 : 16 : 0;
 		const bool ports = n && !p.fragment && p.above_bytes >= 4 &&
 				   (p.protocol == 6 || p.protocol == 17 || p.protocol == 132);
 
@@ -62,9 +63,10 @@ static int next_flow(struct gd_flows *f, uint8_t key[GD_FLOW_KEY], uint32_t *len
 	return 0;
 }
 
-struct gd_flows *gd_flows_open(const char *path, uint64_t *packets, char *error, size_t error_bytes)
+struct cli_generate_dta_flows *cli_generate_dta_flows_open(const char *path, uint64_t *packets,
+							   char *error, size_t error_bytes)
 {
-	struct gd_flows *f = calloc(1, sizeof(*f));
+	struct cli_generate_dta_flows *f = calloc(1, sizeof(*f));
 	uint8_t key[GD_FLOW_KEY];
 	uint32_t length;
 
@@ -73,31 +75,31 @@ struct gd_flows *gd_flows_open(const char *path, uint64_t *packets, char *error,
 	if (!f)
 		return NULL;
 	f->room = 1u << 20;
-	f->buffer = malloc(SL_CAPTURE_PACKET_MAX);
+	f->buffer = malloc(DTA_CAPTURE_PACKET_MAX);
 	f->flow = calloc(f->room / 2, sizeof(*f->flow));
 	f->slot = calloc(f->room, sizeof(*f->slot));
 	if (!f->buffer || !f->flow || !f->slot)
 		goto fail;
 	/* Once to count them, once to send them. */
-	f->capture = sl_capture_open(path, error, error_bytes);
+	f->capture = dta_capture_open(path, error, error_bytes);
 	if (!f->capture)
 		goto fail;
 	while (next_flow(f, key, &length))
 		++*packets;
-	sl_capture_close(f->capture);
-	f->capture = sl_capture_open(path, error, error_bytes);
+	dta_capture_close(f->capture);
+	f->capture = dta_capture_open(path, error, error_bytes);
 	if (f->capture && *packets)
 		return f;
 	if (f->capture)
 		snprintf(error, error_bytes, "%s: no IP packets", path);
 fail:
-	gd_flows_close(f);
+	cli_generate_dta_flows_close(f);
 	return NULL;
 }
 
-static struct gd_flow *flow_of(struct gd_flows *f, const uint8_t *key, uint32_t bytes)
+static struct gd_flow *flow_of(struct cli_generate_dta_flows *f, const uint8_t *key, uint32_t bytes)
 {
-	uint32_t at = (uint32_t)sl_dta_hash(key, bytes, 0).lo % f->room;
+	uint32_t at = (uint32_t)dta_hash(key, bytes, 0).lo % f->room;
 
 	while (f->slot[at]) {
 		struct gd_flow *flow = &f->flow[f->slot[at] - 1];
@@ -114,7 +116,8 @@ static struct gd_flow *flow_of(struct gd_flows *f, const uint8_t *key, uint32_t 
 	return &f->flow[f->flows - 1];
 }
 
-bool gd_flows_next(struct gd_flows *f, bool delivered, struct gd_report *r)
+bool cli_generate_dta_flows_next(struct cli_generate_dta_flows *f, bool delivered,
+				 struct cli_generate_dta_report *r)
 {
 	struct gd_flow *flow;
 	uint32_t length;
@@ -132,8 +135,8 @@ bool gd_flows_next(struct gd_flows *f, bool delivered, struct gd_report *r)
 	return true;
 }
 
-bool gd_flows_each(const struct gd_flows *f, uint32_t i, const uint8_t **key, uint32_t *key_bytes,
-		   uint64_t *delivered)
+bool cli_generate_dta_flows_each(const struct cli_generate_dta_flows *f, uint32_t i,
+				 const uint8_t **key, uint32_t *key_bytes, uint64_t *delivered)
 {
 	if (!f || i >= f->flows)
 		return false;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const gd_kind_name[GD_KINDS] = {"keywrite", "append", "increment", "postcard",
-					    "sketch"};
+const char *const cli_generate_dta_kind_name[GD_KINDS] = {"keywrite", "append", "increment",
+							  "postcard", "sketch"};
 
 /* The finalizer of SplitMix64. */
 static inline uint64_t mix(uint64_t x)
@@ -19,13 +19,14 @@ static inline uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static inline uint64_t draw(struct gd_load *l)
+static inline uint64_t draw(struct cli_generate_dta_load *l)
 {
 	return mix(l->random += 0x9e3779b97f4a7c15ull);
 }
 
-/* ---- Zipf: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from monotone discrete
- * distributions", 1996 --------------------------------------------------------------------------------- */
+/* ---- Zipf: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from monotone
+ * discrete distributions", 1996
+ * --------------------------------------------------------------------------------- */
 
 static double h_integral(double x, double s)
 {
@@ -41,7 +42,7 @@ static double h_integral_inverse(double x, double s)
 	return exp(x * (fabs(t) > 1e-8 ? log1p(t) / t : 1 - t / 2));
 }
 
-static uint64_t zipf(struct gd_load *l)
+static uint64_t zipf(struct cli_generate_dta_load *l)
 {
 	const double s = l->zipf_s, n = (double)l->s->keys;
 
@@ -55,7 +56,7 @@ static uint64_t zipf(struct gd_load *l)
 }
 
 /* The number of a key, of `bound`, for the i-th report of its kind. */
-static inline uint64_t number(struct gd_load *l, uint64_t i, uint64_t bound)
+static inline uint64_t number(struct cli_generate_dta_load *l, uint64_t i, uint64_t bound)
 {
 	switch (l->s->order) {
 	case GD_UNIFORM:
@@ -67,9 +68,9 @@ static inline uint64_t number(struct gd_load *l, uint64_t i, uint64_t bound)
 	}
 }
 
-/* ---- what is said of a key ------------------------------------------------------------------------------ */
+/* ---- what is said of a key ---- */
 
-void gd_key(const struct gd_settings *s, uint64_t n, uint8_t *key)
+void cli_generate_dta_key(const struct cli_generate_dta_settings *s, uint64_t n, uint8_t *key)
 {
 	const uint64_t be = htobe64(n);
 
@@ -81,7 +82,7 @@ void gd_key(const struct gd_settings *s, uint64_t n, uint8_t *key)
 	memcpy(key + s->key_bytes - 8, &be, 8);
 }
 
-void gd_value(const struct gd_settings *s, uint64_t n, uint8_t *value)
+void cli_generate_dta_value(const struct cli_generate_dta_settings *s, uint64_t n, uint8_t *value)
 {
 	uint64_t x = s->seed * 0x9e3779b97f4a7c15ull + n;
 
@@ -92,23 +93,24 @@ void gd_value(const struct gd_settings *s, uint64_t n, uint8_t *value)
 	}
 }
 
-uint32_t gd_hop(const struct gd_settings *s, uint64_t n, uint32_t hop)
+uint32_t cli_generate_dta_hop(const struct cli_generate_dta_settings *s, uint64_t n, uint32_t hop)
 {
 	return 1 + (uint32_t)(mix(s->seed + n * 64 + hop) % s->values);
 }
 
-uint16_t gd_store(const struct gd_settings *s, uint32_t opcode)
+uint16_t cli_generate_dta_store(const struct cli_generate_dta_settings *s, uint32_t opcode)
 {
 	if (s->store)
 		return (uint16_t)s->store;
-	return (uint16_t)(opcode == SL_DTA_SKETCH_END ? SL_DTA_SKETCH : opcode);
+	return (uint16_t)(opcode == DTA_SKETCH_END ? DTA_SKETCH : opcode);
 }
 
-/* ---- making ---------------------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
-int gd_load_open(struct gd_load *l, const struct gd_settings *s)
+int cli_generate_dta_load_open(struct cli_generate_dta_load *l,
+			       const struct cli_generate_dta_settings *s)
 {
-	*l = (struct gd_load){.s = s, .random = s->seed};
+	*l = (struct cli_generate_dta_load){.s = s, .random = s->seed};
 	if (s->order == GD_ZIPF) {
 		l->zipf_s = s->zipf;
 		l->zipf_x1 = h_integral(1.5, s->zipf) - 1;
@@ -118,30 +120,30 @@ int gd_load_open(struct gd_load *l, const struct gd_settings *s)
 	l->list = calloc(s->lists, sizeof(*l->list));
 	l->sketch_next = calloc(s->reporters, 8);
 	for (uint32_t k = 0; k < s->n_kinds; k++) {
-		if (s->kind[k] == SL_DTA_KEYWRITE && !l->keywrite)
+		if (s->kind[k] == DTA_KEYWRITE && !l->keywrite)
 			l->keywrite = calloc(s->keys, 1);
-		if (s->kind[k] == SL_DTA_INCREMENT && !l->increment)
+		if (s->kind[k] == DTA_INCREMENT && !l->increment)
 			l->increment = calloc(s->keys, 8);
-		if (s->kind[k] == SL_DTA_POSTCARD && !l->path)
+		if (s->kind[k] == DTA_POSTCARD && !l->path)
 			l->path = calloc(s->keys, 8);
-		if (s->kind[k] == SL_DTA_SKETCH && !l->cell)
+		if (s->kind[k] == DTA_SKETCH && !l->cell)
 			l->cell = calloc((size_t)s->rows * s->columns, 8);
-		if ((s->kind[k] == SL_DTA_KEYWRITE && !l->keywrite) ||
-		    (s->kind[k] == SL_DTA_INCREMENT && !l->increment) ||
-		    (s->kind[k] == SL_DTA_POSTCARD && !l->path) ||
-		    (s->kind[k] == SL_DTA_SKETCH && (!l->cell || gd_sketch_open(l))))
+		if ((s->kind[k] == DTA_KEYWRITE && !l->keywrite) ||
+		    (s->kind[k] == DTA_INCREMENT && !l->increment) ||
+		    (s->kind[k] == DTA_POSTCARD && !l->path) ||
+		    (s->kind[k] == DTA_SKETCH && (!l->cell || cli_generate_dta_sketch_open(l))))
 			goto no_memory;
 	}
 	if (l->list && l->sketch_next)
 		return 0;
 no_memory:
-	gd_load_close(l);
+	cli_generate_dta_load_close(l);
 	return -ENOMEM;
 }
 
-void gd_load_close(struct gd_load *l)
+void cli_generate_dta_load_close(struct cli_generate_dta_load *l)
 {
-	gd_flows_close(l->replay);
+	cli_generate_dta_flows_close(l->replay);
 	free(l->keywrite);
 	free(l->increment);
 	free(l->path);
@@ -152,23 +154,25 @@ void gd_load_close(struct gd_load *l)
 	free(l->sketch_next);
 }
 
-static void make_keywrite(struct gd_load *l, uint64_t i, bool delivered, struct gd_report *r)
+static void make_keywrite(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
+			  struct cli_generate_dta_report *r)
 {
 	const uint64_t n = number(l, i, l->s->keys);
 
 	r->shape.copies = (uint8_t)l->s->copies;
 	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
 	r->shape.value_bytes = (uint16_t)l->s->value_bytes;
-	gd_key(l->s, n, r->key);
-	gd_value(l->s, n, r->value);
+	cli_generate_dta_key(l->s, n, r->key);
+	cli_generate_dta_value(l->s, n, r->value);
 	l->keywrite[n] |= delivered;
 }
 
 /* An item is its number within its list, so that a reader sees what is missing or there twice. */
-static void make_append(struct gd_load *l, uint64_t i, bool delivered, struct gd_report *r)
+static void make_append(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
+			struct cli_generate_dta_report *r)
 {
 	const uint32_t list = (uint32_t)number(l, i, l->s->lists), be = htobe32(list);
-	struct gd_list *at = &l->list[list];
+	struct cli_generate_dta_list *at = &l->list[list];
 	const uint64_t item = at->items++, wide = htobe64(item);
 
 	r->shape.key_bytes = 4;
@@ -184,7 +188,8 @@ static void make_append(struct gd_load *l, uint64_t i, bool delivered, struct gd
 	at->sum += delivered ? item : 0;
 }
 
-static void make_increment(struct gd_load *l, uint64_t i, bool delivered, struct gd_report *r)
+static void make_increment(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
+			   struct cli_generate_dta_report *r)
 {
 	const uint64_t n = number(l, i, l->s->keys), addend = 1 + mix(i ^ l->s->seed) % 1000;
 	const uint64_t be = htobe64(addend);
@@ -192,22 +197,23 @@ static void make_increment(struct gd_load *l, uint64_t i, bool delivered, struct
 	r->shape.copies = (uint8_t)l->s->copies;
 	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
 	r->shape.value_bytes = 8;
-	gd_key(l->s, n, r->key);
+	cli_generate_dta_key(l->s, n, r->key);
 	memcpy(r->value, &be, 8);
 	l->increment[n] += delivered ? addend : 0;
 }
 
 /* The hops of a path come one behind the other, as a packet meets its switches. */
-static void make_postcard(struct gd_load *l, uint64_t i, bool delivered, struct gd_report *r)
+static void make_postcard(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
+			  struct cli_generate_dta_report *r)
 {
 	const uint32_t hop = (uint32_t)(i % l->s->hops);
 	const uint64_t n = i / l->s->hops % l->s->keys;
-	const uint32_t be = htobe32(gd_hop(l->s, n, hop));
+	const uint32_t be = htobe32(cli_generate_dta_hop(l->s, n, hop));
 
 	r->shape.copies = (uint8_t)l->s->copies;
 	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
 	r->shape.value_bytes = 8;
-	gd_key(l->s, n, r->key);
+	cli_generate_dta_key(l->s, n, r->key);
 	r->value[0] = (uint8_t)hop;
 	r->value[1] = (uint8_t)l->s->hops;
 	r->value[2] = r->value[3] = 0;
@@ -217,9 +223,10 @@ static void make_postcard(struct gd_load *l, uint64_t i, bool delivered, struct 
 }
 
 /* Each reporter's sketch of the epoch, cell by cell, and then its end. False: it is through. */
-static bool make_sketch(struct gd_load *l, uint32_t reporter, bool delivered, struct gd_report *r)
+static bool make_sketch(struct cli_generate_dta_load *l, uint32_t reporter, bool delivered,
+			struct cli_generate_dta_report *r)
 {
-	const struct gd_settings *s = l->s;
+	const struct cli_generate_dta_settings *s = l->s;
 	const uint64_t item = l->sketch_next[reporter], wide = s->hll ? 1 : 8;
 	const uint32_t a_row = (s->columns + s->cells - 1) / s->cells;
 	const uint32_t row = (uint32_t)(item / a_row), column = (uint32_t)(item % a_row) * s->cells;
@@ -233,7 +240,7 @@ static bool make_sketch(struct gd_load *l, uint32_t reporter, bool delivered, st
 	r->shape.copies = 0;
 	memcpy(r->key, key, sizeof(key));
 	if (item == l->sketch_items) {
-		r->shape.opcode = SL_DTA_SKETCH_END;
+		r->shape.opcode = DTA_SKETCH_END;
 		r->shape.key_bytes = r->shape.value_bytes = 4;
 		memcpy(r->value, &end, 4);
 		return true;
@@ -256,9 +263,10 @@ static bool make_sketch(struct gd_load *l, uint32_t reporter, bool delivered, st
 	return true;
 }
 
-bool gd_load_next(struct gd_load *l, uint32_t reporter, bool delivered, struct gd_report *r)
+bool cli_generate_dta_load_next(struct cli_generate_dta_load *l, uint32_t reporter, bool delivered,
+				struct cli_generate_dta_report *r)
 {
-	const struct gd_settings *s = l->s;
+	const struct cli_generate_dta_settings *s = l->s;
 	const uint32_t run = s->pack < 8 ? s->pack : 8;
 
 	/* Kinds in turn, some of one shape in a row; what is through is left out. */
@@ -266,27 +274,27 @@ bool gd_load_next(struct gd_load *l, uint32_t reporter, bool delivered, struct g
 		const uint32_t opcode = s->kind[(l->n / run + tries) % s->n_kinds], k = opcode - 1;
 		const uint64_t i = l->of_kind[k];
 
-		if (opcode != SL_DTA_SKETCH && i >= s->count)
+		if (opcode != DTA_SKETCH && i >= s->count)
 			continue;
 		r->shape.opcode = (uint8_t)opcode;
 		r->shape.copies = l->replay ? (uint8_t)s->copies : 0;
-		r->shape.flags = (uint8_t)((s->immediate ? SL_DTA_IMMEDIATE : 0) |
-					   (s->essential ? SL_DTA_ESSENTIAL : 0));
-		r->shape.store = gd_store(s, opcode);
+		r->shape.flags = (uint8_t)((s->immediate ? DTA_IMMEDIATE : 0) |
+					   (s->essential ? DTA_ESSENTIAL : 0));
+		r->shape.store = cli_generate_dta_store(s, opcode);
 		switch (opcode) {
-		case SL_DTA_KEYWRITE:
+		case DTA_KEYWRITE:
 			make_keywrite(l, i, delivered, r);
 			break;
-		case SL_DTA_APPEND:
+		case DTA_APPEND:
 			make_append(l, i, delivered, r);
 			break;
-		case SL_DTA_POSTCARD:
+		case DTA_POSTCARD:
 			make_postcard(l, i, delivered, r);
 			break;
-		case SL_DTA_INCREMENT:
+		case DTA_INCREMENT:
 			if (!l->replay)
 				make_increment(l, i, delivered, r);
-			else if (!gd_flows_next(l->replay, delivered, r))
+			else if (!cli_generate_dta_flows_next(l->replay, delivered, r))
 				return false;
 			break;
 		default:

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * generate_dta_send.c - packets of reports, what befalls them on purpose, and those that are sent again.
+ * generate_dta_send.c - packets of reports, what befalls them on purpose, and those that are sent
+ * again.
  *
- * Reporters take turns, each with a burst of packets. A burst is made, then some packets of it are left out,
- * doubled, or change places, and then it goes out: packets of one size that follow each other as one message
- * (UDP_SEGMENT), all messages by one call.
+ * Reporters take turns, each with a burst of packets. A burst is made, then some packets of it are
+ * left out, doubled, or change places, and then it goes out: packets of one size that follow each
+ * other as one message (UDP_SEGMENT), all messages by one call.
  */
 #include "cli/generate/dta.h"
 
@@ -27,36 +28,36 @@
 #define ASK_AGAIN_NS   20000000u
 #define SEGMENTS_BYTES 60000u
 
-struct kept {
+struct dta_send_kept {
 	uint32_t bytes, first, reports;
 };
 
-struct reporter {
-	struct kept *slot;
+struct dta_send_reporter {
+	struct dta_send_kept *slot;
 	uint8_t *data;
 	uint64_t made, settled; /* packets */
 	uint32_t sequence, settled_sequence, credits;
 	bool through;
 };
 
-struct sender {
-	const struct sl_command *cmd;
-	const struct gd_settings *s;
-	struct gd_load *load;
-	struct gd_sent *sent;
-	struct reporter *reporter;
+struct dta_send_sender {
+	const struct base_command *cmd;
+	const struct cli_generate_dta_settings *s;
+	struct cli_generate_dta_load *load;
+	struct cli_generate_dta_sent *sent;
+	struct dta_send_reporter *reporter;
 	uint32_t ring, room, burst, sockets;
 	int fd[SOCKETS];
 	uint64_t random, total, began;
 	bool segments;
-	struct gd_xdp *xdp; /* NULL: by the sockets */
-	int broken;	    /* -errno of it */
+	struct cli_generate_dta_xdp *xdp; /* NULL: by the sockets */
+	int broken;			  /* -errno of it */
 	/* the burst */
 	struct iovec queue[2 * BURST];
 	uint32_t queued;
 };
 
-static bool chance(struct sender *x, double p)
+static bool chance(struct dta_send_sender *x, double p)
 {
 	uint64_t r;
 
@@ -69,21 +70,22 @@ static bool chance(struct sender *x, double p)
 	return (double)(r >> 11) * 0x1p-53 < p;
 }
 
-static int complain(const struct sl_command *cmd, const char *what, int err)
+static int complain(const struct base_command *cmd, const char *what, int err)
 {
 	fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, what, strerror(err));
 	return -err;
 }
 
-/* ---- out -------------------------------------------------------------------------------------------- */
+/* ---- out ---- */
 
-static struct reporter *owner_of(struct sender *x, uint32_t r)
+static struct dta_send_reporter *owner_of(struct dta_send_sender *x, uint32_t r)
 {
 	return &x->reporter[r];
 }
 
-/* All messages of m, whatever it takes; refused says that nobody listens there, and costs nothing. */
-static void push(struct sender *x, int fd, struct mmsghdr *m, uint32_t n)
+/* All messages of m, whatever it takes; refused says that nobody listens there, and costs nothing.
+ */
+static void push(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t n)
 {
 	uint32_t refused = 0;
 
@@ -110,26 +112,27 @@ static void push(struct sender *x, int fd, struct mmsghdr *m, uint32_t n)
 	}
 }
 
-static void send_frames(struct sender *x, int fd)
+static void send_frames(struct dta_send_sender *x, int fd)
 {
 	struct sockaddr_in from = {0};
 	socklen_t bytes = sizeof(from);
 
 	getsockname(fd, (struct sockaddr *)&from, &bytes);
 	for (uint32_t i = 0; i < x->queued && !x->broken; i++)
-		x->broken = gd_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
-				       (uint32_t)x->queue[i].iov_len);
+		x->broken = cli_generate_dta_xdp_put(x->xdp, ntohs(from.sin_port),
+						     x->queue[i].iov_base,
+						     (uint32_t)x->queue[i].iov_len);
 	x->queued = 0;
 }
 
 /* Before anything waits for what was sent. */
-static void flush_frames(struct sender *x)
+static void flush_frames(struct dta_send_sender *x)
 {
 	if (x->xdp && !x->broken)
-		x->broken = gd_xdp_flush(x->xdp);
+		x->broken = cli_generate_dta_xdp_flush(x->xdp);
 }
 
-static void send_queue(struct sender *x, int fd)
+static void send_queue(struct dta_send_sender *x, int fd)
 {
 	if (x->xdp) {
 		send_frames(x, fd);
@@ -167,59 +170,60 @@ static void send_queue(struct sender *x, int fd)
 	x->queued = 0;
 }
 
-static int fd_of(const struct sender *x, uint32_t r)
+static int fd_of(const struct dta_send_sender *x, uint32_t r)
 {
 	return x->fd[r % x->sockets];
 }
 
-/* ---- making packets -------------------------------------------------------------------------------------- */
+/* ---- making packets ---- */
 
-static uint8_t *data_of(const struct sender *x, const struct reporter *rep, uint64_t packet)
+static uint8_t *data_of(const struct dta_send_sender *x, const struct dta_send_reporter *rep,
+			uint64_t packet)
 {
 	return rep->data + packet % x->ring * x->room;
 }
 
 /* One packet of a reporter. False: nothing is left to say. */
-static bool make(struct sender *x, uint32_t index, bool withheld)
+static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 {
-	struct reporter *rep = owner_of(x, index);
+	struct dta_send_reporter *rep = owner_of(x, index);
 	uint8_t *data = data_of(x, rep, rep->made);
-	struct kept *k = &rep->slot[rep->made % x->ring];
+	struct dta_send_kept *k = &rep->slot[rep->made % x->ring];
 	const bool delivered = !withheld || x->s->essential;
-	const struct sl_dta_header h = {
+	const struct dta_header h = {
 		.tenant = (uint16_t)x->s->tenant,
 		.reporter = x->s->reporter + index,
 		.sequence = rep->sequence,
-		.time_ns = sl_realtime_ns(),
+		.time_ns = base_realtime_ns(),
 		.incarnation = x->s->incarnation,
-		.flags = (uint8_t)((x->s->essential && rep->made % 16 == 15 ? SL_DTA_ACK_WANTED
-									    : 0) |
-				   (x->s->mac ? SL_DTA_AUTHENTICATED : 0)),
+		.flags = (uint8_t)((x->s->essential && rep->made % 16 == 15 ? DTA_ACK_WANTED : 0) |
+				   (x->s->mac ? DTA_AUTHENTICATED : 0)),
 	};
-	struct sl_dta_builder b;
-	struct gd_report r;
+	struct dta_builder b;
+	struct cli_generate_dta_report r;
 
 	k->first = rep->sequence;
 	k->reports = 0;
 	if (x->s->legacy) {
-		if (!gd_load_next(x->load, index, delivered, &r))
+		if (!cli_generate_dta_load_next(x->load, index, delivered, &r))
 			return false;
-		k->bytes = (uint32_t)sl_dta_build_legacy(x->s->legacy, (uint8_t)rep->sequence,
-							 &r.shape, r.key, r.value, data, x->room);
+		k->bytes = (uint32_t)dta_build_legacy(x->s->legacy, (uint8_t)rep->sequence,
+						      &r.shape, r.key, r.value, data, x->room);
 		k->reports = 1;
 	} else {
-		sl_dta_begin(&b, data, x->room, &h);
-		while (k->reports < x->s->pack && gd_load_next(x->load, index, delivered, &r)) {
+		dta_begin(&b, data, x->room, &h);
+		while (k->reports < x->s->pack &&
+		       cli_generate_dta_load_next(x->load, index, delivered, &r)) {
 			/* Room for the worst was made: it fits. */
-			if (sl_dta_put(&b, &r.shape, r.key, r.value))
+			if (dta_put(&b, &r.shape, r.key, r.value))
 				break;
 			k->reports++;
 		}
 		if (!k->reports)
 			return false;
-		k->bytes = (uint32_t)sl_dta_end(&b);
+		k->bytes = (uint32_t)dta_end(&b);
 		if (x->s->mac)
-			k->bytes = (uint32_t)sl_dta_mac_put(x->s->mac, data, k->bytes);
+			k->bytes = (uint32_t)dta_mac_put(x->s->mac, data, k->bytes);
 	}
 	rep->sequence += k->reports;
 	rep->made++;
@@ -235,15 +239,15 @@ static bool make(struct sender *x, uint32_t index, bool withheld)
 	return true;
 }
 
-static void send_again(struct sender *x, uint32_t index, uint64_t packet, uint8_t flags)
+static void send_again(struct dta_send_sender *x, uint32_t index, uint64_t packet, uint8_t flags)
 {
-	struct reporter *rep = owner_of(x, index);
-	const struct kept *k = &rep->slot[packet % x->ring];
+	struct dta_send_reporter *rep = owner_of(x, index);
+	const struct dta_send_kept *k = &rep->slot[packet % x->ring];
 	uint8_t *data = data_of(x, rep, packet);
 
 	data[2] = (uint8_t)(data[2] | flags);
 	if (x->s->mac)
-		sl_dta_mac_put(x->s->mac, data, k->bytes - SL_DTA_MAC_BYTES);
+		dta_mac_put(x->s->mac, data, k->bytes - DTA_MAC_BYTES);
 	if (x->queued == 2 * BURST)
 		send_queue(x, fd_of(x, index));
 	x->queue[x->queued++] = (struct iovec){data, k->bytes};
@@ -257,23 +261,23 @@ static bool before(uint32_t a, uint32_t b)
 }
 
 /* A packet's reports arrived, as an answer says: before its next, or in a range of an ACK. */
-static bool arrived(const struct kept *k, const struct sl_dta_answer *a)
+static bool arrived(const struct dta_send_kept *k, const struct dta_answer *a)
 {
 	const uint32_t end = k->first + k->reports;
 
 	if (!before(a->next, end))
 		return true;
-	for (uint32_t i = 0; a->type == SL_DTA_ACK && i < a->ranges; i++)
+	for (uint32_t i = 0; a->type == DTA_ACK && i < a->ranges; i++)
 		if (!before(k->first, a->range[i].first) &&
 		    !before(a->range[i].first + a->range[i].count, end))
 			return true;
 	return false;
 }
 
-static void answered(struct sender *x, const struct sl_dta_answer *a)
+static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 {
 	const uint32_t index = a->reporter - x->s->reporter;
-	struct reporter *rep;
+	struct dta_send_reporter *rep;
 
 	if (index >= x->s->reporters || a->incarnation != x->s->incarnation) {
 		x->sent->bad_answers++;
@@ -287,22 +291,22 @@ static void answered(struct sender *x, const struct sl_dta_answer *a)
 	/* More than was ever sent can't be settled: a forged or mistaken answer. */
 	while (!before(rep->sequence, a->next) && rep->settled < rep->made &&
 	       arrived(&rep->slot[rep->settled % x->ring], a)) {
-		const struct kept *k = &rep->slot[rep->settled++ % x->ring];
+		const struct dta_send_kept *k = &rep->slot[rep->settled++ % x->ring];
 
 		rep->settled_sequence = k->first + k->reports;
 	}
-	if (a->type != SL_DTA_NACK)
+	if (a->type != DTA_NACK)
 		return;
 	x->sent->nacks++;
 	for (uint64_t p = rep->settled; p < rep->made; p++) {
-		const struct kept *k = &rep->slot[p % x->ring];
+		const struct dta_send_kept *k = &rep->slot[p % x->ring];
 
 		for (uint32_t i = 0; i < a->ranges; i++) {
 			const uint32_t end = a->range[i].first + a->range[i].count;
 
 			if (before(k->first, end) &&
 			    before(a->range[i].first, k->first + k->reports)) {
-				send_again(x, index, p, SL_DTA_AGAIN);
+				send_again(x, index, p, DTA_AGAIN);
 				break;
 			}
 		}
@@ -310,8 +314,9 @@ static void answered(struct sender *x, const struct sl_dta_answer *a)
 	send_queue(x, fd_of(x, index));
 }
 
-/* What translators said meanwhile; waits up to timeout_ms for the first word. True if there was any. */
-static bool listen_to_answers(struct sender *x, int timeout_ms)
+/* What translators said meanwhile; waits up to timeout_ms for the first word. True if there was
+ * any. */
+static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 {
 	struct pollfd p[SOCKETS];
 	bool any = false;
@@ -327,12 +332,12 @@ static bool listen_to_answers(struct sender *x, int timeout_ms)
 
 		while (p[i].revents &&
 		       (n = recv(x->fd[i], packet, sizeof(packet), MSG_DONTWAIT)) >= 0) {
-			struct sl_dta_answer a;
+			struct dta_answer a;
 
 			any = true;
 			/* Forged, or not an answer. */
-			if ((x->s->mac && !sl_dta_mac_fits(x->s->mac, packet, (size_t)n)) ||
-			    sl_dta_answer_parse(packet, (size_t)n, &a) != SL_DTA_FINE)
+			if ((x->s->mac && !dta_mac_fits(x->s->mac, packet, (size_t)n)) ||
+			    dta_answer_parse(packet, (size_t)n, &a) != DTA_FINE)
 				x->sent->bad_answers++;
 			else
 				answered(x, &a);
@@ -341,47 +346,48 @@ static bool listen_to_answers(struct sender *x, int timeout_ms)
 	return any;
 }
 
-static uint32_t outstanding(const struct reporter *rep)
+static uint32_t outstanding(const struct dta_send_reporter *rep)
 {
 	return rep->sequence - rep->settled_sequence;
 }
 
 /*
- * Waits until no more than so many reports and packets of a reporter are on the way; what is silent for long
- * is asked about by sending the oldest again. False: nothing moved for --wait, or a signal came.
+ * Waits until no more than so many reports and packets of a reporter are on the way; what is silent
+ * for long is asked about by sending the oldest again. False: nothing moved for --wait, or a signal
+ * came.
  */
-static bool settle(struct sender *x, uint32_t index, uint32_t reports, uint64_t packets, int stop)
+static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, uint64_t packets,
+		   int stop)
 {
-	struct reporter *rep = owner_of(x, index);
-	uint64_t moved = sl_now_ns(), asked = moved;
+	struct dta_send_reporter *rep = owner_of(x, index);
+	uint64_t moved = base_now_ns(), asked = moved;
 
 	while (outstanding(rep) > reports || rep->made - rep->settled > packets) {
 		const uint32_t was = rep->settled_sequence;
 		uint64_t now;
 
-		if (!listen_to_answers(x, 2) && sl_stop_wait(stop, 0))
+		if (!listen_to_answers(x, 2) && base_stop_wait(stop, 0))
 			return false;
-		now = sl_now_ns();
+		now = base_now_ns();
 		if (rep->settled_sequence != was)
 			moved = now;
 		if (now - moved > x->s->wait)
 			return false;
 		if (now - moved > ASK_AGAIN_NS && now - asked > ASK_AGAIN_NS) {
 			asked = now;
-			send_again(x, index, rep->settled, SL_DTA_AGAIN | SL_DTA_ACK_WANTED);
+			send_again(x, index, rep->settled, DTA_AGAIN | DTA_ACK_WANTED);
 			if (rep->made - rep->settled > 1)
-				send_again(x, index, rep->made - 1,
-					   SL_DTA_AGAIN | SL_DTA_ACK_WANTED);
+				send_again(x, index, rep->made - 1, DTA_AGAIN | DTA_ACK_WANTED);
 			send_queue(x, fd_of(x, index));
 		}
 	}
 	return true;
 }
 
-/* ---- bursts ------------------------------------------------------------------------------------------------ */
+/* ---- bursts ---- */
 
 /* What befalls the packets of a burst that were not withheld. */
-static void befall(struct sender *x)
+static void befall(struct dta_send_sender *x)
 {
 	const uint32_t n = x->queued;
 
@@ -406,9 +412,9 @@ static void befall(struct sender *x)
 }
 
 /* False: this can't go on. */
-static bool send_burst(struct sender *x, uint32_t index, int stop)
+static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 {
-	struct reporter *rep = owner_of(x, index);
+	struct dta_send_reporter *rep = owner_of(x, index);
 	uint32_t packets = x->burst;
 
 	if (x->s->essential && !x->s->legacy) {
@@ -433,11 +439,11 @@ static bool send_burst(struct sender *x, uint32_t index, int stop)
 	return true;
 }
 
-static void pace(struct sender *x)
+static void pace(struct dta_send_sender *x)
 {
 	const uint64_t due = x->began +
 			     (uint64_t)((double)x->sent->reports * 1e9 / (double)x->s->rate);
-	const uint64_t now = sl_now_ns();
+	const uint64_t now = base_now_ns();
 	struct timespec t = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
 
 	if (due > now + 50000) {
@@ -447,7 +453,7 @@ static void pace(struct sender *x)
 	}
 }
 
-static int send_all(struct sender *x, int stop)
+static int send_all(struct dta_send_sender *x, int stop)
 {
 	uint32_t through;
 
@@ -462,13 +468,13 @@ static int send_all(struct sender *x, int stop)
 		}
 		if (x->broken)
 			return complain(x->cmd, x->s->xdp, -x->broken);
-		if (sl_stop_wait(stop, 0))
+		if (base_stop_wait(stop, 0))
 			return 0;
 	} while (through < x->s->reporters);
 	return 0;
 }
 
-static int settle_all(struct sender *x, int stop)
+static int settle_all(struct dta_send_sender *x, int stop)
 {
 	int err = 0;
 
@@ -482,21 +488,21 @@ static int settle_all(struct sender *x, int stop)
 	return err;
 }
 
-/* ---- from the start to the end ----------------------------------------------------------------------------- */
+/* ---- from the start to the end ---- */
 
-static int connect_to(struct sender *x)
+static int connect_to(struct dta_send_sender *x)
 {
 	char host[256], service[8];
 	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *found;
 	uint16_t port;
 	int err;
 
-	if (sl_parse_address(x->s->to, host, sizeof(host), &port)) {
+	if (base_parse_address(x->s->to, host, sizeof(host), &port)) {
 		fprintf(stderr, "sidelight %s: --to: '%s' is no HOST:PORT\n", x->cmd->name,
 			x->s->to);
 		return -EINVAL;
 	}
-	snprintf(service, sizeof(service), "%u", port ? port : SL_DTA_PORT);
+	snprintf(service, sizeof(service), "%u", port ? port : DTA_PORT);
 	err = getaddrinfo(*host ? host : "localhost", service, &hints, &found);
 	if (err) {
 		fprintf(stderr, "sidelight %s: --to: %s: %s\n", x->cmd->name, host,
@@ -515,45 +521,46 @@ static int connect_to(struct sender *x)
 	return err;
 }
 
-/* Bytes of the biggest packet that --pack reports may become: alternating kinds are blocks of their own. */
-static uint64_t worst_packet(const struct gd_settings *s)
+/* Bytes of the biggest packet that --pack reports may become: alternating kinds are blocks of their
+ * own. */
+static uint64_t worst_packet(const struct cli_generate_dta_settings *s)
 {
 	uint64_t item = 0;
 
 	for (uint32_t k = 0; k < s->n_kinds; k++) {
 		uint64_t bytes = s->key_bytes + (s->value_bytes > 8 ? s->value_bytes : 8);
 
-		if (s->kind[k] == SL_DTA_SKETCH)
+		if (s->kind[k] == DTA_SKETCH)
 			bytes = 12 + (uint64_t)s->cells * (s->hll ? 1 : 8);
 		item = bytes > item ? bytes : item;
 	}
-	return SL_DTA_HEADER_BYTES + SL_DTA_MAC_BYTES + s->pack * item +
-	       SL_DTA_BLOCK_BYTES *
-		       (uint64_t)(s->n_kinds > 1 || s->kind[0] == SL_DTA_SKETCH || s->replay
-					  ? s->pack
-					  : 1);
+	return DTA_HEADER_BYTES + DTA_MAC_BYTES + s->pack * item +
+	       DTA_BLOCK_BYTES * (uint64_t)(s->n_kinds > 1 || s->kind[0] == DTA_SKETCH || s->replay
+						    ? s->pack
+						    : 1);
 }
 
-int gd_send(const struct sl_command *cmd, const struct gd_settings *s, struct gd_load *l,
-	    struct gd_sent *sent, int stop)
+int cli_generate_dta_send(const struct base_command *cmd, const struct cli_generate_dta_settings *s,
+			  struct cli_generate_dta_load *l, struct cli_generate_dta_sent *sent,
+			  int stop)
 {
 	const bool keep = s->essential && !s->legacy;
-	struct sender x = {.cmd = cmd,
-			   .s = s,
-			   .load = l,
-			   .sent = sent,
-			   .ring = keep ? RING : BURST,
-			   .burst = BURST,
-			   .sockets = s->reporters < SOCKETS ? s->reporters : SOCKETS,
-			   .random = s->seed * 2 + 1,
-			   .segments = true};
+	struct dta_send_sender x = {.cmd = cmd,
+				    .s = s,
+				    .load = l,
+				    .sent = sent,
+				    .ring = keep ? RING : BURST,
+				    .burst = BURST,
+				    .sockets = s->reporters < SOCKETS ? s->reporters : SOCKETS,
+				    .random = s->seed * 2 + 1,
+				    .segments = true};
 	const uint64_t worst = worst_packet(s);
 	struct timespec cpu;
 	uint8_t *data;
-	struct kept *slot;
+	struct dta_send_kept *slot;
 	int err;
 
-	*sent = (struct gd_sent){0};
+	*sent = (struct cli_generate_dta_sent){0};
 	if (worst > s->mtu) {
 		fprintf(stderr,
 			"sidelight %s: --pack: packets of up to %llu bytes, more than --mtu %u\n",
@@ -562,8 +569,8 @@ int gd_send(const struct sl_command *cmd, const struct gd_settings *s, struct gd
 	}
 	x.room = (uint32_t)((worst + 63) & ~63ull);
 	for (uint32_t k = 0; k < s->n_kinds; k++)
-		x.total += s->kind[k] == SL_DTA_SKETCH ? (l->sketch_items + 1) * s->reporters
-						       : s->count;
+		x.total += s->kind[k] == DTA_SKETCH ? (l->sketch_items + 1) * s->reporters
+						    : s->count;
 	while (x.burst > 1 && (uint64_t)x.burst * s->pack * s->reporters * 8 > x.total)
 		x.burst /= 2;
 	while (x.burst > 1 && s->rate && (uint64_t)x.burst * s->pack * 500 > s->rate)
@@ -581,31 +588,31 @@ int gd_send(const struct sl_command *cmd, const struct gd_settings *s, struct gd
 		goto out;
 	}
 	for (uint32_t r = 0; r < s->reporters; r++)
-		x.reporter[r] =
-			(struct reporter){.slot = slot + (keep ? (size_t)r * x.ring : 0),
-					  .data = data + (keep ? (size_t)r * x.ring * x.room : 0),
-					  .sequence = s->sequence,
-					  .settled_sequence = s->sequence,
-					  .credits = UINT32_MAX};
+		x.reporter[r] = (struct dta_send_reporter){
+			.slot = slot + (keep ? (size_t)r * x.ring : 0),
+			.data = data + (keep ? (size_t)r * x.ring * x.room : 0),
+			.sequence = s->sequence,
+			.settled_sequence = s->sequence,
+			.credits = UINT32_MAX};
 	err = connect_to(&x);
 	if (err)
 		goto out;
 	if (s->xdp) {
 		char error[256];
 
-		x.xdp = gd_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
+		x.xdp = cli_generate_dta_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
 		if (!x.xdp) {
 			err = -errno;
 			fprintf(stderr, "sidelight %s: %s\n", cmd->name, error);
 			goto out;
 		}
 	}
-	x.began = sl_now_ns();
+	x.began = base_now_ns();
 	err = send_all(&x, stop);
 	flush_frames(&x);
 	if (!err && x.broken)
 		err = complain(cmd, s->xdp, -x.broken);
-	sent->elapsed_ns = sl_now_ns() - x.began;
+	sent->elapsed_ns = base_now_ns() - x.began;
 	if (settle_all(&x, stop) && !err)
 		err = -ETIMEDOUT;
 	if (err == -ETIMEDOUT)
@@ -614,7 +621,7 @@ int gd_send(const struct sl_command *cmd, const struct gd_settings *s, struct gd
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
 	sent->cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
 out:
-	gd_xdp_close(x.xdp);
+	cli_generate_dta_xdp_close(x.xdp);
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		if (x.fd[i] >= 0)
 			close(x.fd[i]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate_dta_sketch.c - sketches of reporters, and what a query of the merged one must estimate. */
+/* generate_dta_sketch.c - sketches of reporters, and what a query of the merged one must estimate.
+ */
 #include "cli/generate/dta.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 
 #include "dta/query/query.h"
 
-struct sl_store_config gd_sketch_store(const struct gd_settings *s)
+struct sl_store_config cli_generate_dta_sketch_store(const struct cli_generate_dta_settings *s)
 {
 	return (struct sl_store_config){.kind = SL_STORE_SKETCH,
 					.sketch = s->hll	    ? SL_STORE_HLL
@@ -17,16 +18,16 @@ struct sl_store_config gd_sketch_store(const struct gd_settings *s)
 					.slots = s->columns};
 }
 
-int gd_sketch_open(struct gd_load *l)
+int cli_generate_dta_sketch_open(struct cli_generate_dta_load *l)
 {
-	const struct gd_settings *s = l->s;
-	const struct sl_store_config c = gd_sketch_store(s);
+	const struct cli_generate_dta_settings *s = l->s;
+	const struct sl_store_config c = cli_generate_dta_sketch_store(s);
 	const uint64_t cells = (uint64_t)s->rows * s->columns;
 	uint64_t keys = s->keys < GD_SKETCH_KEYS ? s->keys : GD_SKETCH_KEYS;
 	uint8_t key[SL_STORE_KEY_MAX];
 
 	for (uint32_t i = 0; i < GD_SKETCHES; i++) {
-		struct sl_sketch_maker *m = sl_sketch_maker_new(&c);
+		struct dta_sketch_maker *m = dta_sketch_maker_new(&c);
 		int err = m ? 0 : -ENOMEM;
 
 		if (!l->cells_of[i])
@@ -34,33 +35,34 @@ int gd_sketch_open(struct gd_load *l)
 		for (uint64_t n = 0; m && n < keys; n++) {
 			if (n % GD_SKETCHES != i && n % GD_SKETCHES != (i + 1) % GD_SKETCHES)
 				continue;
-			gd_key(s, n, key);
-			sl_sketch_maker_add(m, key, s->key_bytes, 1 + (s->seed + n) % 100);
+			cli_generate_dta_key(s, n, key);
+			dta_sketch_maker_add(m, key, s->key_bytes, 1 + (s->seed + n) % 100);
 		}
 		if (!err)
-			err = l->cells_of[i] ? sl_sketch_maker_cells(m, l->cells_of[i]) : -ENOMEM;
-		sl_sketch_maker_free(m);
+			err = l->cells_of[i] ? dta_sketch_maker_cells(m, l->cells_of[i]) : -ENOMEM;
+		dta_sketch_maker_free(m);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-int gd_sketch_estimate(const struct gd_load *l, const void *key, struct sl_sketch_estimate *out)
+int cli_generate_dta_sketch_estimate(const struct cli_generate_dta_load *l, const void *key,
+				     struct dta_sketch_estimate *out)
 {
-	const struct gd_settings *s = l->s;
-	const struct sl_store_config c = gd_sketch_store(s);
+	const struct cli_generate_dta_settings *s = l->s;
+	const struct sl_store_config c = cli_generate_dta_sketch_store(s);
 	uint8_t *registers;
 	int err;
 
 	if (!s->hll)
-		return sl_sketch_estimate(&c, l->cell, key, s->key_bytes, out);
+		return dta_sketch_estimate(&c, l->cell, key, s->key_bytes, out);
 	registers = malloc(s->columns);
 	if (!registers)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < s->columns; i++)
 		registers[i] = (uint8_t)l->cell[i];
-	err = sl_sketch_estimate(&c, registers, NULL, 0, out);
+	err = dta_sketch_estimate(&c, registers, NULL, 0, out);
 	free(registers);
 	return err;
 }

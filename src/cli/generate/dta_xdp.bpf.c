@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * generate_dta_xdp.bpf.c - the next of the frames that the generator has made, into a frame that the kernel made for us
- * (BPF_F_TEST_XDP_LIVE_FRAMES), and out of an interface.
+ * generate_dta_xdp.bpf.c - the next of the frames that the generator has made, into a frame that
+ * the kernel made for us (BPF_F_TEST_XDP_LIVE_FRAMES), and out of an interface.
  */
 #include <stdbool.h>
 
@@ -23,14 +23,14 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* the loader says, as that of the values */
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct gd_xdp_frame) + GD_XDP_FRAME_MAX);
+	__uint(value_size, sizeof(struct cli_generate_dta_xdp_frame) + GD_XDP_FRAME_MAX);
 } frames SEC(".maps");
 
 SEC("xdp")
 int send(struct xdp_md *ctx)
 {
 	const __u32 at = next++;
-	struct gd_xdp_frame *f = bpf_map_lookup_elem(&frames, &at);
+	struct cli_generate_dta_xdp_frame *f = bpf_map_lookup_elem(&frames, &at);
 	const __u32 have = ctx->data_end - ctx->data;
 	__u32 bytes;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * generate_dta_xdp.c - packets past the network stack: as frames that the kernel makes and a program of ours fills
- * (Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame mode"; Linux 5.18). IPv4, to a neighbour.
- * Answers come to the sockets whose ports the packets have.
+ * generate_dta_xdp.c - packets past the network stack: as frames that the kernel makes and a
+ * program of ours fills (Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame
+ * mode"; Linux 5.18). IPv4, to a neighbour. Answers come to the sockets whose ports the packets
+ * have.
  */
 #include "cli/generate/dta.h"
 
@@ -32,15 +33,16 @@
 #define HEADERS	   42u /* Ethernet, IPv4, UDP */
 #define RESOLVE_MS 2000
 /*
- * Of frames that wait. The kernel takes milliseconds to begin and to end, as it waits until all cores have passed a quiet
- * state (bpf_dispatcher_change_prog()): so many at a time.
+ * Of frames that wait. The kernel takes milliseconds to begin and to end, as it waits until all
+ * cores have passed a quiet state (bpf_dispatcher_change_prog()): so many at a time.
  */
 #define ROOM_BYTES (32u << 20)
 #define DISCARD	   9 /* a port that nobody answers from: RFC 863 */
 
-struct gd_xdp {
+struct cli_generate_dta_xdp {
 	struct generate_dta_xdp_bpf *program;
-	uint8_t *frames; /* the program's, mapped: struct gd_xdp_frame, stride bytes each */
+	uint8_t *frames; /* the program's, mapped: struct cli_generate_dta_xdp_frame, stride bytes
+			    each */
 	uint32_t stride, room, count, longest;
 	uint8_t head[HEADERS]; /* of all of them, without lengths, port and sums */
 	uint64_t pseudo;       /* sum of the addresses, not folded */
@@ -48,7 +50,7 @@ struct gd_xdp {
 
 static uint16_t checksum(uint64_t sum)
 {
-	return (uint16_t)~sl_sum_fold(sum);
+	return (uint16_t)~dta_sum_fold(sum);
 }
 
 static void put16(uint8_t *at, uint16_t network)
@@ -83,7 +85,8 @@ static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t 
 	return err;
 }
 
-static int make_head(struct gd_xdp *x, const char *interface, int fd, char *error, size_t bytes)
+static int make_head(struct cli_generate_dta_xdp *x, const char *interface, int fd, char *error,
+		     size_t bytes)
 {
 	struct sockaddr_in from, to;
 	socklen_t n = sizeof(from), m = sizeof(to);
@@ -116,7 +119,7 @@ static int make_head(struct gd_xdp *x, const char *interface, int fd, char *erro
 	memcpy(ip + 12, &from.sin_addr, 4);
 	memcpy(ip + 16, &to.sin_addr, 4);
 	put16(ip + 22, to.sin_port);
-	x->pseudo = sl_sum_of(ip + 12, 8) + htons(IPPROTO_UDP);
+	x->pseudo = dta_sum_of(ip + 12, 8) + htons(IPPROTO_UDP);
 	return 0;
 }
 
@@ -128,15 +131,15 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 	return 0;
 }
 
-static struct gd_xdp_frame *frame_at(const struct gd_xdp *x, uint32_t i)
+static struct cli_generate_dta_xdp_frame *frame_at(const struct cli_generate_dta_xdp *x, uint32_t i)
 {
-	return (struct gd_xdp_frame *)(void *)(x->frames + (size_t)i * x->stride);
+	return (struct cli_generate_dta_xdp_frame *)(void *)(x->frames + (size_t)i * x->stride);
 }
 
-static int load(struct gd_xdp *x, const char *interface)
+static int load(struct cli_generate_dta_xdp *x, const char *interface)
 {
 	const uint32_t out = if_nametoindex(interface);
-	const uint32_t longest = x->stride - (uint32_t)sizeof(struct gd_xdp_frame);
+	const uint32_t longest = x->stride - (uint32_t)sizeof(struct cli_generate_dta_xdp_frame);
 	libbpf_print_fn_t before = libbpf_set_print(quiet);
 	int err = 0;
 
@@ -165,17 +168,20 @@ static int load(struct gd_xdp *x, const char *interface)
 	/* Can this kernel? A frame of no length goes nowhere. */
 	x->count = 1;
 	x->longest = HEADERS;
-	return gd_xdp_flush(x);
+	return cli_generate_dta_xdp_flush(x);
 }
 
-struct gd_xdp *gd_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
-			   size_t error_bytes)
+struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, int fd,
+						       uint32_t longest, char *error,
+						       size_t error_bytes)
 {
-	struct gd_xdp *x = calloc(1, sizeof(*x));
+	struct cli_generate_dta_xdp *x = calloc(1, sizeof(*x));
 	int err;
 
 	if (x) {
-		x->stride = (uint32_t)(sizeof(struct gd_xdp_frame) + HEADERS + longest + 63) & ~63u;
+		x->stride = (uint32_t)(sizeof(struct cli_generate_dta_xdp_frame) + HEADERS +
+				       longest + 63) &
+			    ~63u;
 		x->room = ROOM_BYTES / x->stride;
 	}
 	err = x ? make_head(x, interface, fd, error, error_bytes) : -ENOMEM;
@@ -190,16 +196,17 @@ struct gd_xdp *gd_xdp_open(const char *interface, int fd, uint32_t longest, char
 	}
 	if (!err)
 		return x;
-	gd_xdp_close(x);
+	cli_generate_dta_xdp_close(x);
 	errno = -err;
 	return NULL;
 }
 
-int gd_xdp_put(struct gd_xdp *x, uint16_t port, const void *packet, uint32_t bytes)
+int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, const void *packet,
+			     uint32_t bytes)
 {
-	struct gd_xdp_frame *f;
+	struct cli_generate_dta_xdp_frame *f;
 	uint8_t *ip, *udp;
-	int err = x->count == x->room ? gd_xdp_flush(x) : 0;
+	int err = x->count == x->room ? cli_generate_dta_xdp_flush(x) : 0;
 
 	if (bytes > x->stride - sizeof(*f) - HEADERS)
 		return -EMSGSIZE;
@@ -213,18 +220,18 @@ int gd_xdp_put(struct gd_xdp *x, uint16_t port, const void *packet, uint32_t byt
 	ip = f->data + 14;
 	udp = ip + 20;
 	put16(ip + 2, htons((uint16_t)(28 + bytes)));
-	put16(ip + 10, checksum(sl_sum_of(ip, 20)));
+	put16(ip + 10, checksum(dta_sum_of(ip, 20)));
 	put16(udp, htons(port));
 	put16(udp + 4, htons((uint16_t)(8 + bytes)));
 	memcpy(udp + 8, packet, bytes);
 	const uint16_t sum =
-		checksum(x->pseudo + htons((uint16_t)(8 + bytes)) + sl_sum_of(udp, 8 + bytes));
+		checksum(x->pseudo + htons((uint16_t)(8 + bytes)) + dta_sum_of(udp, 8 + bytes));
 
 	put16(udp + 6, sum ? sum : 0xffff);
 	return 0;
 }
 
-int gd_xdp_flush(struct gd_xdp *x)
+int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, o, .data_in = frame_at(x, 0)->data,
 		    .data_size_in = x->longest, .flags = BPF_F_TEST_XDP_LIVE_FRAMES);
@@ -241,7 +248,7 @@ int gd_xdp_flush(struct gd_xdp *x)
 	return err;
 }
 
-void gd_xdp_close(struct gd_xdp *x)
+void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x)
 {
 	if (!x)
 		return;
@@ -253,8 +260,9 @@ void gd_xdp_close(struct gd_xdp *x)
 
 #else
 
-struct gd_xdp *gd_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
-			   size_t error_bytes)
+struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, int fd,
+						       uint32_t longest, char *error,
+						       size_t error_bytes)
 {
 	(void)interface;
 	(void)fd;
@@ -264,7 +272,8 @@ struct gd_xdp *gd_xdp_open(const char *interface, int fd, uint32_t longest, char
 	return NULL;
 }
 
-int gd_xdp_put(struct gd_xdp *x, uint16_t port, const void *packet, uint32_t bytes)
+int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, const void *packet,
+			     uint32_t bytes)
 {
 	(void)x;
 	(void)port;
@@ -273,13 +282,13 @@ int gd_xdp_put(struct gd_xdp *x, uint16_t port, const void *packet, uint32_t byt
 	return -EOPNOTSUPP;
 }
 
-int gd_xdp_flush(struct gd_xdp *x)
+int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x)
 {
 	(void)x;
 	return 0;
 }
 
-void gd_xdp_close(struct gd_xdp *x)
+void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x)
 {
 	(void)x;
 }

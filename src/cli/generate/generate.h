@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-extern const struct sl_command sl_cmd_generate;
-extern const struct sl_command sl_generate_dta, sl_generate_metrics;
+extern const struct base_command cli_cmd_generate;
+extern const struct base_command cli_generate_dta, cli_generate_metrics;
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate_metrics.c - starts the pods of generate_pods.h, waits for them and reports what they did. */
+/* generate_metrics.c - starts the pods of generate_pods.h, waits for them and reports what they
+ * did. */
 #include "cli/generate/generate.h"
 
 #include <errno.h>
@@ -19,14 +20,14 @@
 
 #include "cli/generate/pods.h"
 
-static const char *const kind_names[KINDS] = {"counter", "gauge", "histogram"};
+static const char *const kind_names[CLI_KINDS] = {"counter", "gauge", "histogram"};
 
-/* ---- the parent -------------------------------------------------------------------------------- */
+/* ---- the parent ---- */
 
 struct parent {
-	const struct sl_command *cmd;
-	const struct settings *s;
-	struct shared sh;
+	const struct base_command *cmd;
+	const struct cli_generate_settings *s;
+	struct cli_generate_shared sh;
 	uint32_t started;
 	int stop, status[2], go[2], leave[2];
 };
@@ -34,20 +35,20 @@ struct parent {
 static int complain(const struct parent *p, const char *what, int err)
 {
 	fprintf(stderr, "sidelight %s: %s: %s\n", p->cmd->name, what, strerror(err));
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 }
 
 static int start(struct parent *p)
 {
 	const pid_t self = getpid();
 
-	for (uint32_t i = 0; i < generate_processes(p->s); i++) {
-		struct child c = {.s = p->s,
-				  .sh = &p->sh,
-				  .self = &p->sh.process[i],
-				  .status = p->status[1],
-				  .go = p->go[0],
-				  .leave = p->leave[0]};
+	for (uint32_t i = 0; i < cli_generate_processes(p->s); i++) {
+		struct cli_generate_child c = {.s = p->s,
+					       .sh = &p->sh,
+					       .self = &p->sh.process[i],
+					       .status = p->status[1],
+					       .go = p->go[0],
+					       .leave = p->leave[0]};
 		pid_t pid = fork();
 
 		if (pid < 0)
@@ -55,38 +56,38 @@ static int start(struct parent *p)
 		if (!pid) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			if (getppid() != self)
-				_exit(SL_EXIT_FAILURE);
+				_exit(BASE_EXIT_FAILURE);
 			close(p->go[1]);
 			close(p->leave[1]);
 			close(p->status[0]);
-			generate_child(&c, i);
+			cli_generate_child(&c, i);
 		}
 		p->sh.process[i].pid = pid;
 		p->started++;
 	}
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
 /* How many processes have come to step or beyond; -1 and one line if one failed or died. */
-static int look_at(struct parent *p, enum step step)
+static int look_at(struct parent *p, enum cli_generate_step step)
 {
 	int there = 0;
 
 	for (uint32_t i = 0; i < p->started; i++) {
-		struct process *child = &p->sh.process[i];
+		struct cli_generate_process *child = &p->sh.process[i];
 		int status;
 
 		if (!child->gone && waitpid(child->pid, &status, WNOHANG) == child->pid)
 			child->gone = true;
 		switch (atomic_load_explicit(&child->step, memory_order_acquire)) {
-		case FAILED:
+		case CLI_FAILED:
 			fprintf(stderr, "sidelight %s: %s\n", p->cmd->name, child->error);
 			return -1;
-		case DONE:
+		case CLI_DONE:
 			there++;
 			break;
-		case ATTACHED:
-			there += step == ATTACHED;
+		case CLI_ATTACHED:
+			there += step == CLI_ATTACHED;
 			break;
 		}
 		if (child->gone) {
@@ -103,7 +104,7 @@ static int look_at(struct parent *p, enum step step)
  * Waits until all have come to step; with or_stopped, not after a signal to stop (without, they
  * are told, and come to it early). 0; 1 if there was that signal; -1 after one line.
  */
-static int wait_for(struct parent *p, enum step step, bool or_stopped)
+static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopped)
 {
 	bool stopped = false;
 
@@ -143,7 +144,7 @@ static void finish(struct parent *p, bool kill_them)
 	end_of_file(&p->leave[1]);
 	end_of_file(&p->go[1]);
 	for (uint32_t i = 0; i < p->started; i++) {
-		struct process *child = &p->sh.process[i];
+		struct cli_generate_process *child = &p->sh.process[i];
 
 		if (kill_them && !child->gone)
 			kill(child->pid, SIGKILL);
@@ -153,33 +154,33 @@ static void finish(struct parent *p, bool kill_them)
 			waitpid(p->sh.process[i].pid, NULL, 0);
 }
 
-/* ---- the report -------------------------------------------------------------------------------- */
+/* ---- the report ---- */
 
-struct outcome {
-	uint64_t of_kind[KINDS], sum, all, cpu_ns, elapsed_ns;
+struct metrics_outcome {
+	uint64_t of_kind[CLI_KINDS], sum, all, cpu_ns, elapsed_ns;
 	bool complete;
 };
 
 static uint64_t pod_total(const struct parent *p, uint32_t pod)
 {
-	const struct thread_total *t = &p->sh.total[(size_t)pod * p->s->threads];
+	const struct cli_generate_thread_total *t = &p->sh.total[(size_t)pod * p->s->threads];
 	uint64_t n = 0;
 
 	for (uint32_t i = 0; i < p->s->threads; i++)
-		for (int k = 0; k < KINDS; k++)
+		for (int k = 0; k < CLI_KINDS; k++)
 			n += atomic_load(&t[i].done[k]);
 	return n;
 }
 
-static struct outcome add_up(const struct parent *p, uint64_t elapsed_ns)
+static struct metrics_outcome add_up(const struct parent *p, uint64_t elapsed_ns)
 {
-	const struct settings *s = p->s;
-	struct outcome o = {.elapsed_ns = elapsed_ns};
+	const struct cli_generate_settings *s = p->s;
+	struct metrics_outcome o = {.elapsed_ns = elapsed_ns};
 
 	for (size_t i = 0; i < (size_t)s->pods * s->threads; i++) {
-		struct thread_total *t = &p->sh.total[i];
+		struct cli_generate_thread_total *t = &p->sh.total[i];
 
-		for (int k = 0; k < KINDS; k++) {
+		for (int k = 0; k < CLI_KINDS; k++) {
 			o.of_kind[k] += atomic_load(&t->done[k]);
 			o.all += atomic_load(&t->done[k]);
 		}
@@ -195,20 +196,22 @@ static json_t *whole(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-static int report_json(const struct parent *p, const struct outcome *o)
+static int report_json(const struct parent *p, const struct metrics_outcome *o)
 {
-	const struct settings *s = p->s;
+	const struct cli_generate_settings *s = p->s;
 	json_t *expect = json_object(), *pods = json_array();
 	json_t *all;
 	char *text;
 
-	if (s->of_kind[COUNTER])
-		json_object_set_new(expect, generate_family[COUNTER], whole(o->of_kind[COUNTER]));
-	if (s->of_kind[GAUGE])
-		json_object_set_new(expect, generate_family[GAUGE], whole(o->of_kind[GAUGE]));
-	if (s->of_kind[HISTOGRAM]) {
+	if (s->of_kind[CLI_COUNTER])
+		json_object_set_new(expect, cli_generate_family[CLI_COUNTER],
+				    whole(o->of_kind[CLI_COUNTER]));
+	if (s->of_kind[CLI_GAUGE])
+		json_object_set_new(expect, cli_generate_family[CLI_GAUGE],
+				    whole(o->of_kind[CLI_GAUGE]));
+	if (s->of_kind[CLI_HISTOGRAM]) {
 		json_object_set_new(expect, "generated_size_bytes_count",
-				    whole(o->of_kind[HISTOGRAM]));
+				    whole(o->of_kind[CLI_HISTOGRAM]));
 		json_object_set_new(expect, "generated_size_bytes_sum", whole(o->sum));
 	}
 	for (uint32_t i = 0; i < s->pods; i++)
@@ -231,13 +234,13 @@ static int report_json(const struct parent *p, const struct outcome *o)
 		return complain(p, "report", ENOMEM);
 	puts(text);
 	free(text);
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
-static int report(const struct parent *p, const struct outcome *o)
+static int report(const struct parent *p, const struct metrics_outcome *o)
 {
-	const struct settings *s = p->s;
-	int err = SL_EXIT_OK;
+	const struct cli_generate_settings *s = p->s;
+	int err = BASE_EXIT_OK;
 
 	if (s->json) {
 		err = report_json(p, o);
@@ -248,11 +251,11 @@ static int report(const struct parent *p, const struct outcome *o)
 		if (o->complete)
 			printf("each metric's total     %llu\n",
 			       (unsigned long long)(s->threads * s->updates));
-		for (int k = 0; k < KINDS; k++)
+		for (int k = 0; k < CLI_KINDS; k++)
 			if (s->of_kind[k])
-				printf("%-23s %llu over all pods\n", generate_family[k],
+				printf("%-23s %llu over all pods\n", cli_generate_family[k],
 				       (unsigned long long)o->of_kind[k]);
-		if (s->of_kind[HISTOGRAM])
+		if (s->of_kind[CLI_HISTOGRAM])
 			printf("sum of the sizes        %llu\n", (unsigned long long)o->sum);
 		printf("elapsed                 %.3f s\n", (double)o->elapsed_ns / 1e9);
 		if (o->all)
@@ -264,11 +267,11 @@ static int report(const struct parent *p, const struct outcome *o)
 	return err;
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
-static int parse_kinds(const struct sl_command *cmd, struct settings *s)
+static int parse_kinds(const struct base_command *cmd, struct cli_generate_settings *s)
 {
-	enum kind list[16];
+	enum cli_generate_kind list[16];
 	uint32_t n = 0;
 	const char *at = s->kinds;
 
@@ -276,15 +279,16 @@ static int parse_kinds(const struct sl_command *cmd, struct settings *s)
 		size_t length = strcspn(at, ",");
 		int k;
 
-		for (k = 0; k < KINDS; k++)
+		for (k = 0; k < CLI_KINDS; k++)
 			if (strlen(kind_names[k]) == length && !strncmp(kind_names[k], at, length))
 				break;
-		if (k == KINDS)
-			return sl_usage(cmd, "--kinds: '%.*s' is none of counter, gauge, histogram",
-					(int)length, at);
+		if (k == CLI_KINDS)
+			return base_usage(cmd,
+					  "--kinds: '%.*s' is none of counter, gauge, histogram",
+					  (int)length, at);
 		if (n == sizeof(list) / sizeof(*list))
-			return sl_usage(cmd, "--kinds: at most %u, separated by commas", n);
-		list[n++] = (enum kind)k;
+			return base_usage(cmd, "--kinds: at most %u, separated by commas", n);
+		list[n++] = (enum cli_generate_kind)k;
 		at += length;
 		if (!*at)
 			break;
@@ -292,7 +296,7 @@ static int parse_kinds(const struct sl_command *cmd, struct settings *s)
 	}
 	for (uint32_t i = 0; i < s->metrics; i++)
 		s->of_kind[list[i % n]]++;
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
 /*
@@ -302,7 +306,7 @@ static int parse_kinds(const struct sl_command *cmd, struct settings *s)
 static int hold(struct parent *p, uint64_t began)
 {
 	sigset_t died;
-	int fd, code = SL_EXIT_OK;
+	int fd, code = BASE_EXIT_OK;
 
 	sigemptyset(&died);
 	sigaddset(&died, SIGCHLD);
@@ -310,17 +314,17 @@ static int hold(struct parent *p, uint64_t began)
 	fd = signalfd(-1, &died, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0) {
 		complain(p, "signalfd", errno);
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
 	/* Also for those who died before anybody was told. */
-	for (uint64_t held = 0; held < p->s->hold; held = sl_now_ns() - began) {
+	for (uint64_t held = 0; held < p->s->hold; held = base_now_ns() - began) {
 		uint64_t left = (p->s->hold - held) / 1000000 + 1;
 		struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
 					{.fd = p->stop, .events = POLLIN}};
 		struct signalfd_siginfo info;
 
-		if (look_at(p, DONE) < 0) {
-			code = SL_EXIT_FAILURE;
+		if (look_at(p, CLI_DONE) < 0) {
+			code = BASE_EXIT_FAILURE;
 			break;
 		}
 		poll(fds, 2, left < INT_MAX ? (int)left : INT_MAX);
@@ -335,71 +339,73 @@ static int hold(struct parent *p, uint64_t began)
 
 static int generate(struct parent *p)
 {
-	const struct settings *s = p->s;
-	struct outcome o;
+	const struct cli_generate_settings *s = p->s;
+	struct metrics_outcome o;
 	uint64_t began;
 	int waited;
 
-	if (start(p) != SL_EXIT_OK)
-		return SL_EXIT_FAILURE;
-	waited = wait_for(p, ATTACHED, true);
+	if (start(p) != BASE_EXIT_OK)
+		return BASE_EXIT_FAILURE;
+	waited = wait_for(p, CLI_ATTACHED, true);
 	if (waited < 0)
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	if (!waited) {
 		fprintf(stderr, "ready pods=%u metrics=%u threads=%u processes=%u\n", s->pods,
 			s->metrics, s->threads, p->started);
-		began = sl_now_ns();
+		began = base_now_ns();
 		end_of_file(&p->go[1]);
-		waited = wait_for(p, DONE, false);
+		waited = wait_for(p, CLI_DONE, false);
 		if (waited < 0)
-			return SL_EXIT_FAILURE;
-		o = add_up(p, sl_now_ns() - began);
+			return BASE_EXIT_FAILURE;
+		o = add_up(p, base_now_ns() - began);
 	} else {
 		o = add_up(p, 0);
 	}
-	if (report(p, &o) != SL_EXIT_OK)
-		return SL_EXIT_FAILURE;
-	return waited ? SL_EXIT_OK : hold(p, sl_now_ns());
+	if (report(p, &o) != BASE_EXIT_OK)
+		return BASE_EXIT_FAILURE;
+	return waited ? BASE_EXIT_OK : hold(p, base_now_ns());
 }
 
-static int run(const struct sl_command *cmd, int argc, char **argv)
+static int run(const struct base_command *cmd, int argc, char **argv)
 {
-	struct settings s = {.pods = 1,
-			     .metrics = 64,
-			     .threads = 1,
-			     .updates = 1000,
-			     .pods_per_process = 1,
-			     .seed = 1,
-			     .wait = 10000000000,
-			     .kinds = "counter",
-			     .service = "generate"};
-	const struct sl_option table[] = {
-		{"pods", 'n', SL_OPT_U32, &s.pods, "N", "pods, each a publisher", 1, 100000},
-		{"metrics", 'm', SL_OPT_U32, &s.metrics, "N", "metrics a pod", 1, 1000000},
-		{"threads", 't', SL_OPT_U32, &s.threads, "N", "threads a pod", 1, 1024},
-		{"updates", 'u', SL_OPT_U64, &s.updates, "N",
+	struct cli_generate_settings s = {.pods = 1,
+					  .metrics = 64,
+					  .threads = 1,
+					  .updates = 1000,
+					  .pods_per_process = 1,
+					  .seed = 1,
+					  .wait = 10000000000,
+					  .kinds = "counter",
+					  .service = "generate"};
+	const struct base_option table[] = {
+		{"pods", 'n', BASE_OPT_U32, &s.pods, "N", "pods, each a publisher", 1, 100000},
+		{"metrics", 'm', BASE_OPT_U32, &s.metrics, "N", "metrics a pod", 1, 1000000},
+		{"threads", 't', BASE_OPT_U32, &s.threads, "N", "threads a pod", 1, 1024},
+		{"updates", 'u', BASE_OPT_U64, &s.updates, "N",
 		 "updates of each metric by each thread; 0: the pods stay idle (--hold)", 0, 1e15},
-		{"rate", 'r', SL_OPT_U64, &s.rate, "N",
+		{"rate", 'r', BASE_OPT_U64, &s.rate, "N",
 		 "at most so many updates a second and thread; 0: as fast as possible (default)", 0,
 		 1e9},
-		{"socket", 's', SL_OPT_STRING, &s.socket, "PATH",
+		{"socket", 's', BASE_OPT_STRING, &s.socket, "PATH",
 		 "the agent's (default $SIDELIGHT_SOCKET or /run/sidelight/agent.sock)", 0, 0},
-		{"kinds", 'k', SL_OPT_STRING, &s.kinds, "LIST",
+		{"kinds", 'k', BASE_OPT_STRING, &s.kinds, "LIST",
 		 "of the metrics, in turn: counter, gauge, histogram", 0, 0},
-		{"service", 0, SL_OPT_STRING, &s.service, "NAME", "label service; pod N is NAME-N",
-		 0, 0},
-		{"namespace", 0, SL_OPT_STRING, &s.kube_namespace, "NAME", "label namespace", 0, 0},
-		{"pods-per-process", 0, SL_OPT_U32, &s.pods_per_process, "N",
+		{"service", 0, BASE_OPT_STRING, &s.service, "NAME",
+		 "label service; pod N is NAME-N", 0, 0},
+		{"namespace", 0, BASE_OPT_STRING, &s.kube_namespace, "NAME", "label namespace", 0,
+		 0},
+		{"pods-per-process", 0, BASE_OPT_U32, &s.pods_per_process, "N",
 		 "publishers that share a process", 1, PODS_A_PROCESS_MAX},
-		{"wait", 0, SL_OPT_DURATION, &s.wait, "DURATION",
+		{"wait", 0, BASE_OPT_DURATION, &s.wait, "DURATION",
 		 "until the agent has admitted all, else fail; 0: count at once, attached or not",
 		 0, 0},
-		{"hold", 0, SL_OPT_DURATION, &s.hold, "DURATION",
+		{"hold", 0, BASE_OPT_DURATION, &s.hold, "DURATION",
 		 "keep the pods alive so long after the last update; 0: they end (default), and the "
 		 "agent keeps their last values",
 		 0, 0},
-		{"seed", 0, SL_OPT_U64, &s.seed, "N", "of the sizes that histograms observe", 0, 0},
-		{"json", 'j', SL_OPT_FLAG, &s.json, NULL, "print the totals as JSON", 0, 0},
+		{"seed", 0, BASE_OPT_U64, &s.seed, "N", "of the sizes that histograms observe", 0,
+		 0},
+		{"json", 'j', BASE_OPT_FLAG, &s.json, NULL, "print the totals as JSON", 0, 0},
 		{0},
 	};
 	struct parent p = {
@@ -407,23 +413,23 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 	unsigned __int128 all;
 	int result, err;
 
-	if (!sl_options_only(cmd, table, argc, argv, &result))
+	if (!base_options_only(cmd, table, argc, argv, &result))
 		return result;
 	if (strlen(s.service) > 255)
-		return sl_usage(cmd, "--service: longer than 255 bytes");
+		return base_usage(cmd, "--service: longer than 255 bytes");
 	all = (unsigned __int128)s.pods * s.metrics * s.threads * s.updates;
 	if (all > INT64_MAX)
-		return sl_usage(cmd, "more than 2^63 updates in all");
+		return base_usage(cmd, "more than 2^63 updates in all");
 	if ((uint64_t)s.pods * s.threads > 1u << 20)
-		return sl_usage(cmd, "more than %u threads in all", 1u << 20);
+		return base_usage(cmd, "more than %u threads in all", 1u << 20);
 	err = parse_kinds(cmd, &s);
 	if (err)
 		return err;
 
-	err = generate_share(&s, &p.sh);
+	err = cli_generate_share(&s, &p.sh);
 	if (err)
 		return complain(&p, "memory", -err);
-	p.stop = sl_stop_fd();
+	p.stop = base_stop_fd();
 	if (p.stop < 0) {
 		result = complain(&p, "signalfd", -p.stop);
 		goto unmap;
@@ -434,7 +440,7 @@ static int run(const struct sl_command *cmd, int argc, char **argv)
 	}
 	signal(SIGPIPE, SIG_IGN); /* write() says EPIPE; children inherit it */
 	result = generate(&p);
-	finish(&p, result != SL_EXIT_OK);
+	finish(&p, result != BASE_EXIT_OK);
 close_pipes:
 	for (int i = 0; i < 2; i++) {
 		end_of_file(&p.leave[i]);
@@ -447,7 +453,7 @@ unmap:
 	return result;
 }
 
-const struct sl_command sl_generate_metrics = {
+const struct base_command cli_generate_metrics = {
 	.name = "generate metrics",
 	.synopsis = "[OPTION]...",
 	.summary = "Run pods that update their metrics exactly so often",

@@ -17,20 +17,22 @@
 
 #define HISTOGRAM_CELLS 64 /* more than 1 .. 1024 at scale 2 takes */
 
-const char *const generate_family[KINDS] = {"generated_updates_total", "generated_level",
-					    "generated_size_bytes"};
+const char *const cli_generate_family[CLI_KINDS] = {"generated_updates_total", "generated_level",
+						    "generated_size_bytes"};
 
-uint32_t generate_processes(const struct settings *s)
+uint32_t cli_generate_processes(const struct cli_generate_settings *s)
 {
 	return (s->pods + s->pods_per_process - 1) / s->pods_per_process;
 }
 
-int generate_share(const struct settings *s, struct shared *sh)
+int cli_generate_share(const struct cli_generate_settings *s, struct cli_generate_shared *sh)
 {
-	size_t list = (generate_processes(s) * sizeof(struct process) + 63) & ~(size_t)63;
+	size_t list = (cli_generate_processes(s) * sizeof(struct cli_generate_process) + 63) &
+		      ~(size_t)63;
 	const size_t line = 64; /* stop, alone in its cache line */
 
-	sh->bytes = line + list + (size_t)s->pods * s->threads * sizeof(struct thread_total);
+	sh->bytes = line + list +
+		    (size_t)s->pods * s->threads * sizeof(struct cli_generate_thread_total);
 	sh->memory = mmap(NULL, sh->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 			  0);
 	if (sh->memory == MAP_FAILED)
@@ -41,9 +43,9 @@ int generate_share(const struct settings *s, struct shared *sh)
 	return 0;
 }
 
-/* ---- a pod ------------------------------------------------------------------------------------- */
+/* ---- a pod ---- */
 
-struct pod {
+struct pods_pod {
 	char name[300];
 	struct sl_publisher *publisher;
 	struct sl_counter *counter;
@@ -51,8 +53,8 @@ struct pod {
 	struct sl_histogram *histogram;
 };
 
-static bool pod_open(const struct settings *s, struct pod *p, uint32_t index, char *error,
-		     size_t error_bytes)
+static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, uint32_t index,
+		     char *error, size_t error_bytes)
 {
 	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
 	struct sl_publisher_opts opts = {.sz = sizeof(opts)};
@@ -63,34 +65,34 @@ static bool pod_open(const struct settings *s, struct pod *p, uint32_t index, ch
 	opts.pod = p->name;
 	opts.kube_namespace = s->kube_namespace;
 	opts.socket = s->socket;
-	opts.max_cells = s->of_kind[COUNTER] + s->of_kind[GAUGE] +
-			 s->of_kind[HISTOGRAM] * HISTOGRAM_CELLS + 64;
+	opts.max_cells = s->of_kind[CLI_COUNTER] + s->of_kind[CLI_GAUGE] +
+			 s->of_kind[CLI_HISTOGRAM] * HISTOGRAM_CELLS + 64;
 	opts.max_threads = s->threads;
 	opts.schema_bytes = 4096 + s->metrics * 320;
 	p->publisher = sl_publisher_open(&opts);
-	p->counter = calloc(s->of_kind[COUNTER] + 1, sizeof(*p->counter));
-	p->gauge = calloc(s->of_kind[GAUGE] + 1, sizeof(*p->gauge));
-	p->histogram = calloc(s->of_kind[HISTOGRAM] + 1, sizeof(*p->histogram));
+	p->counter = calloc(s->of_kind[CLI_COUNTER] + 1, sizeof(*p->counter));
+	p->gauge = calloc(s->of_kind[CLI_GAUGE] + 1, sizeof(*p->gauge));
+	p->histogram = calloc(s->of_kind[CLI_HISTOGRAM] + 1, sizeof(*p->histogram));
 	if (!p->publisher || !p->counter || !p->gauge || !p->histogram) {
 		snprintf(error, error_bytes, "pod %s: %s", p->name, strerror(errno));
 		return false;
 	}
-	for (int k = 0; k < KINDS; k++) {
+	for (int k = 0; k < CLI_KINDS; k++) {
 		for (uint32_t n = 0; n < s->of_kind[k]; n++, i++) {
 			char number[16];
 			struct sl_label label = {"metric", number};
 			struct sl_metric_opts m = {.sz = sizeof(m)};
 
 			snprintf(number, sizeof(number), "%u", i);
-			m.name = generate_family[k];
+			m.name = cli_generate_family[k];
 			m.labels = &label;
 			m.label_count = 1;
 			switch (k) {
-			case COUNTER:
+			case CLI_COUNTER:
 				m.help = "Updates made.";
 				p->counter[n] = sl_counter_create(p->publisher, &m);
 				break;
-			case GAUGE:
+			case CLI_GAUGE:
 				m.help = "Raised by one at each update.";
 				p->gauge[n] = sl_gauge_create(p->publisher, &m);
 				break;
@@ -117,16 +119,16 @@ static bool pod_open(const struct settings *s, struct pod *p, uint32_t index, ch
 	return true;
 }
 
-/* ---- a thread ---------------------------------------------------------------------------------- */
+/* ---- a thread ---- */
 
 struct worker {
 	pthread_t thread;
-	const struct settings *s;
-	struct shared *sh;
-	const struct pod *pod;
-	struct thread_total *total;
+	const struct cli_generate_settings *s;
+	struct cli_generate_shared *sh;
+	const struct pods_pod *pod;
+	struct cli_generate_thread_total *total;
 	uint64_t random;
-	uint64_t done[KINDS], sum;
+	uint64_t done[CLI_KINDS], sum;
 };
 
 /* xorshift64 (Marsaglia 2003): enough to spread observations over the buckets. */
@@ -141,16 +143,17 @@ static uint64_t next_random(uint64_t *x)
 /* Makes the updates from..to of one pass over all metrics: counters, gauges, then histograms. */
 static inline void pass(struct worker *w, uint32_t from, uint32_t to)
 {
-	const uint32_t gauges = w->s->of_kind[COUNTER], histograms = gauges + w->s->of_kind[GAUGE];
+	const uint32_t gauges = w->s->of_kind[CLI_COUNTER],
+		       histograms = gauges + w->s->of_kind[CLI_GAUGE];
 	uint32_t i = from;
 
 	for (; i < to && i < gauges; i++)
 		sl_counter_inc(w->pod->counter[i]);
-	w->done[COUNTER] += i - from;
+	w->done[CLI_COUNTER] += i - from;
 	from = i;
 	for (; i < to && i < histograms; i++)
 		sl_gauge_add(w->pod->gauge[i - gauges], 1);
-	w->done[GAUGE] += i - from;
+	w->done[CLI_GAUGE] += i - from;
 	from = i;
 	for (; i < to; i++) {
 		uint64_t v = 1 + (next_random(&w->random) >> 54);
@@ -158,12 +161,12 @@ static inline void pass(struct worker *w, uint32_t from, uint32_t to)
 		sl_histogram_observe(w->pod->histogram[i - histograms], (double)v);
 		w->sum += v; /* whole numbers: the sum of doubles is exact too */
 	}
-	w->done[HISTOGRAM] += i - from;
+	w->done[CLI_HISTOGRAM] += i - from;
 }
 
 static void tell(struct worker *w)
 {
-	for (int k = 0; k < KINDS; k++)
+	for (int k = 0; k < CLI_KINDS; k++)
 		atomic_store_explicit(&w->total->done[k], w->done[k], memory_order_relaxed);
 	atomic_store_explicit(&w->total->sum, w->sum, memory_order_relaxed);
 }
@@ -187,13 +190,13 @@ static void as_fast_as_possible(struct worker *w)
 
 static void at_a_rate(struct worker *w)
 {
-	const uint64_t start = sl_now_ns(), rate = w->s->rate;
+	const uint64_t start = base_now_ns(), rate = w->s->rate;
 	const uint32_t m = w->s->metrics;
 	const unsigned __int128 all = (unsigned __int128)m * w->s->updates;
 	unsigned __int128 made = 0;
 
 	while (made < all && !atomic_load_explicit(w->sh->stop, memory_order_relaxed)) {
-		uint64_t elapsed = sl_now_ns() - start, until;
+		uint64_t elapsed = base_now_ns() - start, until;
 		unsigned __int128 due = (unsigned __int128)elapsed * rate / 1000000000u;
 		struct timespec ts;
 
@@ -212,7 +215,7 @@ static void at_a_rate(struct worker *w)
 		/* Until the next is due; 1 ms at least, so as not to spin; 50 ms at most, so
 		 * as to see a stop. */
 		until = (uint64_t)((made + 1) * 1000000000u / rate);
-		elapsed = sl_now_ns() - start;
+		elapsed = base_now_ns() - start;
 		until = until > elapsed ? until - elapsed : 0;
 		until = until < 1000000 ? 1000000 : until > 50000000 ? 50000000 : until;
 		ts = (struct timespec){.tv_nsec = (long)until};
@@ -237,9 +240,9 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* ---- a child ----------------------------------------------------------------------------------- */
+/* ---- a child ---- */
 
-static void step(const struct child *c, enum step step)
+static void step(const struct cli_generate_child *c, enum cli_generate_step step)
 {
 	/* Release: pairs with the acquire in look_at(), which then sees error and totals. */
 	atomic_store_explicit(&c->self->step, (char)step, memory_order_release);
@@ -248,15 +251,16 @@ static void step(const struct child *c, enum step step)
 	}
 }
 
-__attribute__((format(printf, 2, 3))) static void failed(struct child *c, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void failed(struct cli_generate_child *c,
+							 const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(c->self->error, sizeof(c->self->error), fmt, ap);
 	va_end(ap);
-	step(c, FAILED);
-	_exit(SL_EXIT_FAILURE);
+	step(c, CLI_FAILED);
+	_exit(BASE_EXIT_FAILURE);
 }
 
 /* Nobody ever writes: returns at the end of file. */
@@ -268,14 +272,14 @@ static void wait_for_end(int fd)
 		;
 }
 
-static bool told_to_leave(const struct child *c, int timeout_ms)
+static bool told_to_leave(const struct cli_generate_child *c, int timeout_ms)
 {
 	struct pollfd p = {.fd = c->leave};
 
 	return poll(&p, 1, timeout_ms) > 0; /* POLLHUP */
 }
 
-static bool all_attached(const struct pod *pods, uint32_t n, const struct pod **missing)
+static bool all_attached(const struct pods_pod *pods, uint32_t n, const struct pods_pod **missing)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (!sl_publisher_attached(pods[i].publisher)) {
@@ -286,7 +290,8 @@ static bool all_attached(const struct pod *pods, uint32_t n, const struct pod **
 	return true;
 }
 
-static void count(struct child *c, const struct pod *pods, uint32_t first, uint32_t n)
+static void count(struct cli_generate_child *c, const struct pods_pod *pods, uint32_t first,
+		  uint32_t n)
 {
 	const uint32_t threads = c->s->threads;
 	struct worker *workers = calloc((size_t)n * threads, sizeof(*workers));
@@ -338,15 +343,15 @@ static void hear(enum sl_log_level level, const char *line, void *arg)
 
 /* Never returns. Leaves without sl_publisher_close(): a pod that ends is to be seen as ended, and
  * its last values as the agent keeps them. */
-void generate_child(struct child *c, uint32_t index)
+void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 {
-	const struct settings *s = c->s;
+	const struct cli_generate_settings *s = c->s;
 	const uint32_t first = index * s->pods_per_process;
 	const uint32_t n = s->pods - first < s->pods_per_process ? s->pods - first
 								 : s->pods_per_process;
-	struct pod *pods = calloc(n, sizeof(*pods));
-	const uint64_t end = sl_now_ns() + s->wait;
-	const struct pod *missing = NULL;
+	struct pods_pod *pods = calloc(n, sizeof(*pods));
+	const uint64_t end = base_now_ns() + s->wait;
+	const struct pods_pod *missing = NULL;
 	char error[sizeof(c->self->error)];
 
 	if (!pods)
@@ -356,21 +361,21 @@ void generate_child(struct child *c, uint32_t index)
 		if (!pod_open(s, &pods[i], first + i, error, sizeof(error)))
 			failed(c, "%s", error);
 	while (s->wait && !all_attached(pods, n, &missing)) {
-		if (sl_now_ns() >= end) {
+		if (base_now_ns() >= end) {
 			pthread_mutex_lock(&library_lock);
 			failed(c, "pod %s was not admitted within the time of --wait%s",
 			       missing->name,
 			       *library_said ? library_said : "; is there an agent at the socket?");
 		}
 		if (told_to_leave(c, 2))
-			_exit(SL_EXIT_OK);
+			_exit(BASE_EXIT_OK);
 	}
-	step(c, ATTACHED);
+	step(c, CLI_ATTACHED);
 	wait_for_end(c->go);
 	if (!told_to_leave(c, 0)) {
 		count(c, pods, first, n);
-		step(c, DONE);
+		step(c, CLI_DONE);
 		wait_for_end(c->leave);
 	}
-	_exit(SL_EXIT_OK);
+	_exit(BASE_EXIT_OK);
 }

@@ -20,51 +20,51 @@
 
 #define PODS_A_PROCESS_MAX 15 /* publishers a process may have */
 
-enum kind { COUNTER, GAUGE, HISTOGRAM, KINDS };
-extern const char *const generate_family[KINDS]; /* names of the metrics */
+enum cli_generate_kind { CLI_COUNTER, CLI_GAUGE, CLI_HISTOGRAM, CLI_KINDS };
+extern const char *const cli_generate_family[CLI_KINDS]; /* names of the metrics */
 
-struct settings {
+struct cli_generate_settings {
 	uint32_t pods, metrics, threads, pods_per_process;
 	uint64_t updates, rate, seed, hold, wait;
 	const char *socket, *kinds, *service, *kube_namespace;
 	bool json;
-	uint32_t of_kind[KINDS]; /* metrics of each kind; they add up to metrics */
+	uint32_t of_kind[CLI_KINDS]; /* metrics of each kind; they add up to metrics */
 };
 
-enum step { ATTACHED = 'a', DONE = 'd', FAILED = 'f' };
+enum cli_generate_step { CLI_ATTACHED = 'a', CLI_DONE = 'd', CLI_FAILED = 'f' };
 
-struct thread_total {
-	_Atomic uint64_t done[KINDS]; /* updates made */
-	_Atomic uint64_t sum;	      /* of what the histograms observed */
+struct cli_generate_thread_total {
+	_Atomic uint64_t done[CLI_KINDS]; /* updates made */
+	_Atomic uint64_t sum;		  /* of what the histograms observed */
 	_Atomic uint64_t cpu_ns;
 };
 
-struct process {
+struct cli_generate_process {
 	pid_t pid;
 	bool gone;
 	_Atomic char step; /* the last one told */
 	char error[400];   /* written before FAILED */
 };
 
-struct shared {
+struct cli_generate_shared {
 	atomic_bool *stop;
-	struct process *process;    /* [processes] */
-	struct thread_total *total; /* [pods * threads] */
+	struct cli_generate_process *process;	 /* [processes] */
+	struct cli_generate_thread_total *total; /* [pods * threads] */
 	void *memory;
 	size_t bytes;
 };
 
-struct child {
-	const struct settings *s;
-	struct shared *sh;
-	struct process *self;
+struct cli_generate_child {
+	const struct cli_generate_settings *s;
+	struct cli_generate_shared *sh;
+	struct cli_generate_process *self;
 	int status, go, leave; /* write, read, read */
 };
 
 /* Shared memory for all of them: 0 or -errno. */
-int generate_share(const struct settings *s, struct shared *sh);
-uint32_t generate_processes(const struct settings *s);
+int cli_generate_share(const struct cli_generate_settings *s, struct cli_generate_shared *sh);
+uint32_t cli_generate_processes(const struct cli_generate_settings *s);
 /* What a forked process does. */
-_Noreturn void generate_child(struct child *c, uint32_t index);
+_Noreturn void cli_generate_child(struct cli_generate_child *c, uint32_t index);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* query_ask.c - see query_ask.h. */
+/* cli_query_ask.c - see cli_query_ask.h. */
 #include "cli/query/ask.h"
 
 #include <curl/curl.h>
@@ -14,22 +14,22 @@
 #define ANSWER_MAX ((size_t)64 << 20)
 #define TIMEOUT_MS 10000l
 
-int query_failed(const char *what, const char *why)
+int cli_query_failed(const char *what, const char *why)
 {
 	fprintf(stderr, "sidelight query: %s: %s\n", what, why);
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 }
 
-/* ---- over HTTP ---------------------------------------------------------------------------------------- */
+/* ---- over HTTP ---- */
 
-struct answer {
+struct ask_answer {
 	char *text;
 	size_t bytes;
 };
 
 static size_t take(char *from, size_t size, size_t n, void *arg)
 {
-	struct answer *a = arg;
+	struct ask_answer *a = arg;
 	char *more = a->bytes + size * n <= ANSWER_MAX ? realloc(a->text, a->bytes + size * n + 1)
 						       : NULL;
 
@@ -46,7 +46,7 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 {
 	char url[1024], why[CURL_ERROR_SIZE] = "";
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	struct answer a = {0};
+	struct ask_answer a = {0};
 	json_t *j = NULL;
 	long status = 0;
 	CURLcode err;
@@ -56,7 +56,7 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 	snprintf(url, sizeof(url), "http://%s%s", at, path);
 	if (!curl) {
 		free(text);
-		query_failed(url, "out of memory");
+		cli_query_failed(url, "out of memory");
 		return NULL;
 	}
 	curl_easy_setopt(curl, CURLOPT_URL, url);
@@ -75,13 +75,13 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 	if (!err)
 		j = json_loadb(a.text ? a.text : "", a.bytes, JSON_REJECT_DUPLICATES, NULL);
 	if (err)
-		query_failed(at, *why ? why : curl_easy_strerror(err));
+		cli_query_failed(at, *why ? why : curl_easy_strerror(err));
 	else if (status != 200 || !j) {
 		const char *said = json_string_value(json_object_get(j, "error"));
 
-		query_failed(at, said		 ? said
-				 : status == 404 ? "has no stores: is it run with --dta?"
-						 : "gave no answer that can be understood");
+		cli_query_failed(at, said	     ? said
+				     : status == 404 ? "has no stores: is it run with --dta?"
+						     : "gave no answer that can be understood");
 		json_decref(j);
 		j = NULL;
 	}
@@ -107,7 +107,7 @@ static void add_number(char *to, size_t room, const char *key, uint64_t value)
 }
 
 /* What was given of a query's parameters: to a path, or to an object. */
-static void parameters(const struct query_settings *set, char *path, size_t room, json_t *body)
+static void parameters(const struct cli_query_settings *set, char *path, size_t room, json_t *body)
 {
 	const struct {
 		const char *name;
@@ -139,13 +139,13 @@ static void parameters(const struct query_settings *set, char *path, size_t room
 		add(path, room, "policy", set->policy);
 }
 
-json_t *query_get(struct query_collectors *c, uint32_t member, const char *path)
+json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
 {
 	return fetch(c->member[member].at, path, NULL);
 }
 
-json_t *query_ask_one(struct query_collectors *c, uint32_t member, const char *store,
-		      char *const *keys, size_t n)
+json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
+			  char *const *keys, size_t n)
 {
 	char path[768] = "/api/v1/dta/query";
 	json_t *j, *list, *body, *answers;
@@ -157,7 +157,7 @@ json_t *query_ask_one(struct query_collectors *c, uint32_t member, const char *s
 		parameters(c->set, path, sizeof(path), NULL);
 		if (c->n > 1 && !strcmp(c->kind, "sketch"))
 			add_number(path, sizeof(path), "cells", 1);
-		j = query_get(c, member, path);
+		j = cli_query_get(c, member, path);
 		return j ? json_pack("[o]", j) : NULL;
 	}
 	list = json_array();
@@ -169,14 +169,14 @@ json_t *query_ask_one(struct query_collectors *c, uint32_t member, const char *s
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
-		query_failed(c->member[member].at, "gave no answer that can be understood");
+		cli_query_failed(c->member[member].at, "gave no answer that can be understood");
 		json_decref(answers);
 		return NULL;
 	}
 	return answers;
 }
 
-/* ---- several ---------------------------------------------------------------------------------------------- */
+/* ---- several ---- */
 
 static const char *word(const json_t *j, const char *key)
 {
@@ -191,7 +191,7 @@ static json_int_t number(const json_t *j, const char *key)
 }
 
 /* What it says of itself. False: it has no such store. */
-static bool met(struct query_collectors *c, uint32_t member, const char *store, const json_t *j)
+static bool met(struct cli_query_collectors *c, uint32_t member, const char *store, const json_t *j)
 {
 	const json_t *s;
 	size_t i;
@@ -210,7 +210,8 @@ static bool met(struct query_collectors *c, uint32_t member, const char *store, 
 	return !store;
 }
 
-bool query_meet(struct query_collectors *c, const struct query_settings *set, const char *store)
+bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
+		    const char *store)
 {
 	uint32_t up = 0;
 
@@ -224,7 +225,7 @@ bool query_meet(struct query_collectors *c, const struct query_settings *set, co
 		return true;
 	}
 	for (uint32_t i = 0; i < c->n; i++) {
-		json_t *j = query_get(c, i, "/api/v1/dta");
+		json_t *j = cli_query_get(c, i, "/api/v1/dta");
 
 		if (!j)
 			continue;
@@ -234,7 +235,7 @@ bool query_meet(struct query_collectors *c, const struct query_settings *set, co
 			char why[128];
 
 			snprintf(why, sizeof(why), "no store '%.64s'", store);
-			query_failed(c->member[i].at, why);
+			cli_query_failed(c->member[i].at, why);
 		}
 		json_decref(j);
 	}
@@ -242,18 +243,18 @@ bool query_meet(struct query_collectors *c, const struct query_settings *set, co
 }
 
 /*
- * In which order they are asked: the ring's, of those that are up. Whom no translator has called yet, or who is called
- * like another, comes last.
+ * In which order they are asked: the ring's, of those that are up. Whom no translator has called
+ * yet, or who is called like another, comes last.
  */
-static uint32_t order(const struct query_collectors *c, const struct sl_hash_ring *ring,
+static uint32_t order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
 		      const uint32_t *of_ring, uint64_t hash,
-		      uint32_t asked[SL_HASH_RING_MEMBERS_MAX])
+		      uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
 {
 	uint64_t left = ring->members < 64 ? (1ull << ring->members) - 1 : ~0ull, done = 0;
 	uint32_t n = 0;
 
 	while (left) {
-		uint32_t next = sl_hash_ring_find(ring, hash, left);
+		uint32_t next = dta_hash_ring_find(ring, hash, left);
 
 		left &= ~(1ull << next);
 		asked[n++] = of_ring[next];
@@ -266,10 +267,10 @@ static uint32_t order(const struct query_collectors *c, const struct sl_hash_rin
 }
 
 /* The ring of those whose names are known; of_ring: member of the ring to member of c. */
-static void ring_of(const struct query_collectors *c, struct sl_hash_ring *ring,
-		    uint32_t of_ring[SL_HASH_RING_MEMBERS_MAX])
+static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *ring,
+		    uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX])
 {
-	const char *names[SL_HASH_RING_MEMBERS_MAX];
+	const char *names[DTA_HASH_RING_MEMBERS_MAX];
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < c->n; i++) {
@@ -282,11 +283,12 @@ static void ring_of(const struct query_collectors *c, struct sl_hash_ring *ring,
 		of_ring[n] = i;
 		names[n++] = c->member[i].called;
 	}
-	if (sl_hash_ring_init(ring, names, n))
-		*ring = (struct sl_hash_ring){0};
+	if (dta_hash_ring_init(ring, names, n))
+		*ring = (struct dta_hash_ring){0};
 }
 
-/* How much an answer says: what was found is more than that copies disagree, than that nothing is there. */
+/* How much an answer says: what was found is more than that copies disagree, than that nothing is
+ * there. */
 static int weight(const json_t *a)
 {
 	static const char *const of[] = {"unknown", "empty", "conflict", "found"};
@@ -298,10 +300,10 @@ static int weight(const json_t *a)
 }
 
 /* Asks those of the keys whose turn it is; asked[i * n + turn]: whom for key i. */
-static void ask_turn(struct query_collectors *c, uint32_t member, const char *store,
+static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char *store,
 		     char *const *keys, const size_t *of, size_t n, json_t *answers)
 {
-	json_t *got = query_ask_one(c, member, store, keys, n), *a;
+	json_t *got = cli_query_ask_one(c, member, store, keys, n), *a;
 	size_t i;
 
 	if (!got) { /* it has gone meanwhile: the next one is asked */
@@ -320,12 +322,12 @@ static void ask_turn(struct query_collectors *c, uint32_t member, const char *st
 }
 
 /* Each key of whose it is, then of who comes next, until one has it. */
-static json_t *ask_in_turn(struct query_collectors *c, const char *store, char *const *keys,
+static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, char *const *keys,
 			   size_t n)
 {
-	static struct sl_hash_ring ring;
-	uint32_t of_ring[SL_HASH_RING_MEMBERS_MAX];
-	uint32_t(*asked)[SL_HASH_RING_MEMBERS_MAX] = calloc(n, sizeof(*asked));
+	static struct dta_hash_ring ring;
+	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX];
+	uint32_t(*asked)[DTA_HASH_RING_MEMBERS_MAX] = calloc(n, sizeof(*asked));
 	uint32_t *turns = calloc(n, sizeof(*turns));
 	char **some = calloc(n, sizeof(*some));
 	size_t *of = calloc(n, sizeof(*of));
@@ -334,12 +336,12 @@ static json_t *ask_in_turn(struct query_collectors *c, const char *store, char *
 	ring_of(c, &ring, of_ring);
 	for (size_t i = 0; asked && turns && some && of && i < n; i++) {
 		uint8_t key[SL_STORE_KEY_MAX];
-		int bytes = sl_query_key(keys[i], key);
+		int bytes = dta_query_key(keys[i], key);
 
 		json_array_append_new(answers, json_null());
 		turns[i] = order(
 			c, &ring, of_ring,
-			sl_hash_ring_hash(c->tenant, c->store, key, bytes > 0 ? (size_t)bytes : 0),
+			dta_hash_ring_hash(c->tenant, c->store, key, bytes > 0 ? (size_t)bytes : 0),
 			asked[i]);
 	}
 	for (uint32_t turn = 0; json_array_size(answers) && turn < c->n; turn++)
@@ -367,7 +369,8 @@ static json_t *ask_in_turn(struct query_collectors *c, const char *store, char *
 	return answers;
 }
 
-/* Sums of counters: each of them is never too low, and too high by its bound at most with its probability. */
+/* Sums of counters: each of them is never too low, and too high by its bound at most with its
+ * probability. */
 static void add_up(json_t *to, const json_t *a)
 {
 	static const char *const sums[] = {"value", "error"};
@@ -392,7 +395,7 @@ static void add_up(json_t *to, const json_t *a)
 				      json_number_value(json_object_get(a, "error_probability"))));
 }
 
-static void one_of_many(const struct query_collectors *c, uint32_t member, const char *key,
+static void one_of_many(const struct cli_query_collectors *c, uint32_t member, const char *key,
 			json_t *all, const json_t *a)
 {
 	json_t *ring;
@@ -409,18 +412,19 @@ static void one_of_many(const struct query_collectors *c, uint32_t member, const
 		if (weight(a) > weight(all))
 			json_object_set_new(all, "result", json_string(word(a, "result")));
 	} else {
-		query_add_sketch(all, a, key, weight(a) > weight(all));
+		cli_query_add_sketch(all, a, key, weight(a) > weight(all));
 	}
 }
 
-static json_t *ask_all(struct query_collectors *c, const char *store, char *const *keys, size_t n)
+static json_t *ask_all(struct cli_query_collectors *c, const char *store, char *const *keys,
+		       size_t n)
 {
 	json_t *answers = NULL, *got, *a;
 	json_int_t asked = 0;
 	size_t k;
 
 	for (uint32_t m = 0; m < c->n; m++) {
-		got = c->member[m].up ? query_ask_one(c, m, store, keys, n) : NULL;
+		got = c->member[m].up ? cli_query_ask_one(c, m, store, keys, n) : NULL;
 		if (!got)
 			continue;
 		asked++;
@@ -444,21 +448,22 @@ static json_t *ask_all(struct query_collectors *c, const char *store, char *cons
 	json_array_foreach(answers, k, a)
 	{
 		json_object_set_new(a, "collectors", json_integer(asked));
-		query_end_sketch(a);
+		cli_query_end_sketch(a);
 	}
 	return answers;
 }
 
-json_t *query_ask(struct query_collectors *c, const char *store, char *const *keys, size_t n)
+json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *const *keys,
+		      size_t n)
 {
 	if (c->n == 1)
-		return query_ask_one(c, 0, store, keys, n);
+		return cli_query_ask_one(c, 0, store, keys, n);
 	if (!strcmp(c->kind, "key-write") || !strcmp(c->kind, "postcard"))
 		return ask_in_turn(c, store, keys, n);
 	return ask_all(c, store, keys, n);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
 static int by_value(const void *x, const void *y)
 {
@@ -509,18 +514,19 @@ static void cut(json_t *all, size_t max, bool top)
 	json_object_set_new(all, "keys", some);
 }
 
-json_t *query_keys(struct query_collectors *c, const char *store, size_t max, bool top)
+json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top)
 {
 	char path[256] = "/api/v1/dta/keys";
 	json_t *all = NULL, *got, *index = json_object();
 
 	add(path, sizeof(path), "store", store);
-	/* The greatest of all may be none of the greatest of each: as many of each as can be had. */
+	/* The greatest of all may be none of the greatest of each: as many of each as can be had.
+	 */
 	add_number(path, sizeof(path), "max", c->n > 1 && top ? 10000 : max);
 	if (top)
 		add(path, sizeof(path), "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
-		got = c->member[m].up ? query_get(c, m, path) : NULL;
+		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
 		if (!got)
 			continue;
 		if (c->n == 1) {

@@ -25,7 +25,7 @@ static uint64_t seed_of(const json_t *j)
 {
 	uint64_t seed;
 
-	if (!sl_parse_u64(word(j, "seed"), 0, UINT64_MAX, &seed))
+	if (!base_parse_u64(word(j, "seed"), 0, UINT64_MAX, &seed))
 		return seed;
 	return (uint64_t)number(j, "seed");
 }
@@ -59,15 +59,15 @@ static bool config_of(const json_t *a, struct sl_store_config *c)
 	if (number(a, "columns") <= 0 || number(a, "rows") <= 0 || number(a, "rows") > 64)
 		return false;
 	*c = (struct sl_store_config){.kind = SL_STORE_SKETCH,
-				      .sketch = sl_store_sketch_of(word(a, "sketch")),
+				      .sketch = dta_store_sketch_of(word(a, "sketch")),
 				      .seed = seed_of(a),
 				      .slots = (uint64_t)number(a, "columns"),
 				      .rows = (uint32_t)number(a, "rows"),
 				      .lanes = 1,
 				      .banks = 1,
 				      .reporters = 1};
-	return !sl_store_config_check(c, error, sizeof(error)) &&
-	       c->slots * c->rows * sl_store_cell_bytes(c) <= SL_ASK_CELLS_MAX;
+	return !dta_store_config_check(c, error, sizeof(error)) &&
+	       c->slots * c->rows * sl_store_cell_bytes(c) <= DTA_ASK_CELLS_MAX;
 }
 
 /* Who ended in either of them. False: that can't be understood. */
@@ -85,7 +85,7 @@ static bool add_reporters(json_t *all, const json_t *a)
 	}
 	if (number(a, "expected") > expected)
 		expected = number(a, "expected");
-	json_object_set_new(all, "map", sl_query_hex(map, sizeof(map)));
+	json_object_set_new(all, "map", dta_query_hex(map, sizeof(map)));
 	json_object_set_new(all, "reporters", json_integer(ended));
 	json_object_set_new(all, "expected", json_integer(expected));
 	json_object_set_new(all, "complete", json_boolean(ended >= expected));
@@ -97,9 +97,9 @@ static bool add_reporters(json_t *all, const json_t *a)
 static bool merged(json_t *all, const json_t *a, const char *key)
 {
 	struct sl_store_config c, other;
-	struct sl_sketch_estimate e;
+	struct dta_sketch_estimate e;
 	uint8_t bytes_of_key[SL_STORE_KEY_MAX];
-	int n = key ? sl_query_key(key, bytes_of_key) : 0;
+	int n = key ? dta_query_key(key, bytes_of_key) : 0;
 	void *cells, *more;
 	uint64_t bytes;
 	bool ok;
@@ -112,10 +112,10 @@ static bool merged(json_t *all, const json_t *a, const char *key)
 	ok = cells && more && unhex(word(all, "cells"), cells, bytes) &&
 	     unhex(word(a, "cells"), more, bytes) && add_reporters(all, a);
 	if (ok) {
-		sl_sketch_merge(&c, cells, more);
-		json_object_set_new(all, "cells", sl_query_hex(cells, bytes));
-		if (!sl_sketch_estimate(&c, cells, n > 0 ? bytes_of_key : NULL,
-					n > 0 ? (size_t)n : 0, &e)) {
+		dta_sketch_merge(&c, cells, more);
+		json_object_set_new(all, "cells", dta_query_hex(cells, bytes));
+		if (!dta_sketch_estimate(&c, cells, n > 0 ? bytes_of_key : NULL,
+					 n > 0 ? (size_t)n : 0, &e)) {
 			json_object_set_new(all, "estimate", json_real(e.value));
 			json_object_set_new(all, "error", json_real(e.error));
 		}
@@ -125,7 +125,7 @@ static bool merged(json_t *all, const json_t *a, const char *key)
 	return ok;
 }
 
-void query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more)
+void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more)
 {
 	const bool both = !strcmp(word(a, "result"), "found") &&
 			  !strcmp(word(all, "result"), "found");
@@ -141,7 +141,7 @@ void query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_m
 	json_object_update(all, (json_t *)(uintptr_t)a);
 }
 
-void query_end_sketch(json_t *all)
+void cli_query_end_sketch(json_t *all)
 {
 	static const char *const of_cells[] = {"rows", "columns", "seed", "map", "cells"};
 

@@ -28,7 +28,7 @@ static int failed(const char *path, const char *what)
 	return -1;
 }
 
-char *replay_slurp(const char *path, size_t *bytes)
+char *cli_replay_slurp(const char *path, size_t *bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
 	char *text = NULL;
@@ -75,7 +75,7 @@ fail:
 	return NULL;
 }
 
-char *replay_line(char **at, const char *end)
+char *cli_replay_line(char **at, const char *end)
 {
 	char *line = *at, *stop;
 
@@ -101,7 +101,7 @@ static uint32_t count_fields(const char *line)
 }
 
 /* One field, up to its comma; *at goes behind it. NaN if it is missing or no number. */
-static double field(char **at, struct replay_losses *losses)
+static double field(char **at, struct cli_replay_losses *losses)
 {
 	char *start = *at, *stop = strchrnul(start, ','), *end;
 	double v;
@@ -135,16 +135,16 @@ static bool is_counter(const char *name)
 	return false;
 }
 
-static int parse(struct replay_pod *p, size_t bytes, struct replay_losses *losses)
+static int parse(struct cli_replay_pod *p, size_t bytes, struct cli_replay_losses *losses)
 {
-	char *at = p->text, *end = at + bytes, *line = replay_line(&at, end);
+	char *at = p->text, *end = at + bytes, *line = cli_replay_line(&at, end);
 	uint32_t fields;
 	uint64_t lines = 0;
 
 	if (!line || !*line)
 		return 0;
 	fields = count_fields(line);
-	if (fields < 2 || fields > SL_ROW_MAX)
+	if (fields < 2 || fields > ANALYSE_ROW_MAX)
 		return 0;
 	p->n_columns = fields - 1;
 	p->columns = calloc(p->n_columns, sizeof(*p->columns));
@@ -164,7 +164,7 @@ static int parse(struct replay_pod *p, size_t bytes, struct replay_losses *losse
 		*stop = 0;
 		p->columns[i].counter = is_counter(p->columns[i].name);
 	}
-	while ((line = replay_line(&at, end))) {
+	while ((line = cli_replay_line(&at, end))) {
 		double *v = p->values + p->rows * p->n_columns, t;
 
 		if (!*line)
@@ -187,7 +187,7 @@ static int parse(struct replay_pod *p, size_t bytes, struct replay_losses *losse
 
 static int by_name(const void *a, const void *b)
 {
-	const struct replay_pod *p = a, *q = b;
+	const struct cli_replay_pod *p = a, *q = b;
 
 	return strcmp(p->name, q->name);
 }
@@ -199,7 +199,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool ascends(const struct replay_pod *p)
+static bool ascends(const struct cli_replay_pod *p)
 {
 	for (uint64_t i = 1; i < p->rows; i++)
 		if (p->t[i] <= p->t[i - 1])
@@ -208,15 +208,15 @@ static bool ascends(const struct replay_pod *p)
 }
 
 /* Of two pods with good clocks and as many rows: one that most agree with to within a step. */
-static void repair_clocks(struct replay_data *d)
+static void repair_clocks(struct cli_replay_data *d)
 {
 	for (uint32_t i = 0; i < d->n_pods; i++) {
-		struct replay_pod *p = &d->pods[i], *model = NULL;
+		struct cli_replay_pod *p = &d->pods[i], *model = NULL;
 		uint32_t alike = 0;
 		bool meets = false;
 
 		for (uint32_t k = 0; k < d->n_pods; k++) {
-			struct replay_pod *q = &d->pods[k];
+			struct cli_replay_pod *q = &d->pods[k];
 
 			if (k == i || !q->rows || !ascends(q))
 				continue;
@@ -239,7 +239,7 @@ static void repair_clocks(struct replay_data *d)
 	}
 }
 
-static void drop_backwards(struct replay_pod *p, struct replay_losses *losses)
+static void drop_backwards(struct cli_replay_pod *p, struct cli_replay_losses *losses)
 {
 	uint64_t kept = 0;
 
@@ -256,7 +256,7 @@ static void drop_backwards(struct replay_pod *p, struct replay_losses *losses)
 	p->rows = kept;
 }
 
-static int find_step(struct replay_data *d)
+static int find_step(struct cli_replay_data *d)
 {
 	uint64_t n = 0, total = 0;
 	int64_t *dt;
@@ -276,7 +276,7 @@ static int find_step(struct replay_data *d)
 	return 0;
 }
 
-int replay_load(struct replay_data *d, const char *folder)
+int cli_replay_load(struct cli_replay_data *d, const char *folder)
 {
 	uint32_t room = 0;
 	char path[4096];
@@ -291,12 +291,12 @@ int replay_load(struct replay_data *d, const char *folder)
 		return failed(path, strerror(errno));
 	while ((e = readdir(dir))) {
 		size_t n = strlen(e->d_name), bytes;
-		struct replay_pod *p;
+		struct cli_replay_pod *p;
 
 		if (n <= 4 || strcmp(e->d_name + n - 4, ".csv"))
 			continue;
 		if (d->n_pods == room) {
-			struct replay_pod *more;
+			struct cli_replay_pod *more;
 
 			room = room ? 2 * room : 64;
 			more = room > REPLAY_PODS_MAX ? NULL : realloc(d->pods, room * sizeof(*p));
@@ -314,7 +314,7 @@ int replay_load(struct replay_data *d, const char *folder)
 			failed(folder, strerror(ENAMETOOLONG));
 			goto fail;
 		}
-		p->text = replay_slurp(path, &bytes);
+		p->text = cli_replay_slurp(path, &bytes);
 		if (!p->text) {
 			failed(path, strerror(errno));
 			goto fail;
@@ -345,11 +345,11 @@ no_memory:
 fail:
 	if (dir)
 		closedir(dir);
-	replay_free(d);
+	cli_replay_free(d);
 	return -1;
 }
 
-void replay_free(struct replay_data *d)
+void cli_replay_free(struct cli_replay_data *d)
 {
 	for (uint32_t i = 0; i < d->n_pods; i++) {
 		free(d->pods[i].name);

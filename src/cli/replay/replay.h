@@ -16,19 +16,19 @@
 #define REPLAY_PODS_MAX 10000u
 #define REPLAY_FILE_MAX (1u << 30)
 
-struct replay_pod {
+struct cli_replay_pod {
 	char *name;
 	char *text; /* the file; names of columns point into it */
-	struct sl_column *columns;
+	struct analyse_column *columns;
 	uint32_t n_columns;
 	uint64_t rows;
 	int64_t *t;	/* unix ns, ascending */
 	double *values; /* rows x n_columns, NaN: missing */
 };
 
-struct replay_losses {
-	uint64_t files_empty;	  /* a header without values, or nothing at all */
-	uint64_t rows_malformed;  /* another number of fields than the header, or no time */
+struct cli_replay_losses {
+	uint64_t files_empty;	   /* a header without values, or nothing at all */
+	uint64_t rows_malformed;   /* another number of fields than the header, or no time */
 	uint64_t values_malformed; /* text that is no number; counts as missing */
 	uint64_t values_missing;
 	uint64_t rows_backwards;  /* not later than the row before: left out */
@@ -36,24 +36,24 @@ struct replay_losses {
 	uint64_t columns_refused;
 };
 
-struct replay_data {
-	struct replay_pod *pods;
+struct cli_replay_data {
+	struct cli_replay_pod *pods;
 	uint32_t n_pods;
-	struct replay_losses losses;
+	struct cli_replay_losses losses;
 	int64_t step_ns; /* the median distance of rows */
 };
 
 /* 0, or -1 after one line on stderr. */
-int replay_load(struct replay_data *d, const char *folder);
-void replay_free(struct replay_data *d);
+int cli_replay_load(struct cli_replay_data *d, const char *folder);
+void cli_replay_free(struct cli_replay_data *d);
 
 /* A whole file, zero-terminated; NULL: errno. */
-char *replay_slurp(const char *path, size_t *bytes);
+char *cli_replay_slurp(const char *path, size_t *bytes);
 
 /* Cuts the line at *at off, without its end; NULL after the last. end may be written to. */
-char *replay_line(char **at, const char *end);
+char *cli_replay_line(char **at, const char *end);
 
-struct replay_verdict {
+struct cli_replay_verdict {
 	int64_t unix_ns;
 	uint32_t pod;
 	float score;
@@ -64,25 +64,25 @@ struct replay_verdict {
  * Decides for each trace of the file, and writes trace_id,kept,reason in the file's order. Verdicts
  * are ordered by time. 0, or -1 after one line on stderr.
  */
-int replay_traces(const struct replay_data *d, const char *path,
-		  const struct replay_verdict *verdicts, size_t n, double budget, bool latency,
-		  FILE *out);
+int cli_replay_traces(const struct cli_replay_data *d, const char *path,
+		      const struct cli_replay_verdict *verdicts, size_t n, double budget,
+		      bool latency, FILE *out);
 
 /* Unix seconds, with decimals if there are any. */
-void replay_print_time(FILE *out, int64_t ns);
+void cli_replay_print_time(FILE *out, int64_t ns);
 
 /* Which of the rows that are scored would be sent on: replay_sample.c. */
-struct replay_sampler;
+struct cli_replay_sampler;
 
 /* NULL: errno ENOMEM. every_ns 0: all of them. What is to be sent is written to out, as CSV. */
-struct replay_sampler *replay_sampler_new(const struct replay_data *d, uint64_t every_ns,
-					  uint64_t around_ns, FILE *out);
+struct cli_replay_sampler *cli_replay_sampler_new(const struct cli_replay_data *d,
+						  uint64_t every_ns, uint64_t around_ns, FILE *out);
 /* A row was judged. 0 or -errno. */
-int replay_sampler_row(struct replay_sampler *s, uint32_t pod, uint64_t row,
-		       const struct sl_verdict *v);
+int cli_replay_sampler_row(struct cli_replay_sampler *s, uint32_t pod, uint64_t row,
+			   const struct analyse_verdict *v);
 /* ... and so were all of this moment. */
-void replay_sampler_moment(struct replay_sampler *s);
-void replay_sampler_end(struct replay_sampler *s);
-void replay_sampler_free(struct replay_sampler *s);
+void cli_replay_sampler_moment(struct cli_replay_sampler *s);
+void cli_replay_sampler_end(struct cli_replay_sampler *s);
+void cli_replay_sampler_free(struct cli_replay_sampler *s);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * replay_sample.c - which recorded rows would have been sent to a receiver: the collector's own way
- * from findings to anomalies (act/verdict.h) and on to spans of time (act/sample.h), where a step of
- * the recording stands for the second that a step takes live.
+ * from findings to anomalies (act/verdict.h) and on to spans of time (act/sample.h), where a step
+ * of the recording stands for the second that a step takes live.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,13 +16,13 @@
 #define HOLD_STEPS   2 /* live: 2 s */
 #define UNREAD_STEPS 10
 
-struct replay_sampler {
-	const struct replay_data *d;
-	struct sl_sample_opts o;
-	struct sl_verdicts *verdicts;
+struct cli_replay_sampler {
+	const struct cli_replay_data *d;
+	struct act_sample_opts o;
+	struct act_verdicts *verdicts;
 	struct {
-		struct sl_verdict_pod *shown; /* NULL: no row yet */
-		struct sl_sample_pod plan;
+		struct act_verdict_pod *shown; /* NULL: no row yet */
+		struct act_sample_pod plan;
 		uint64_t next,
 			end; /* rows: the first that was not looked at; behind the scored ones */
 	} * pod;
@@ -31,12 +31,12 @@ struct replay_sampler {
 	FILE *out;
 };
 
-struct replay_sampler *replay_sampler_new(const struct replay_data *d, uint64_t every_ns,
-					  uint64_t around_ns, FILE *out)
+struct cli_replay_sampler *cli_replay_sampler_new(const struct cli_replay_data *d,
+						  uint64_t every_ns, uint64_t around_ns, FILE *out)
 {
-	struct replay_sampler *s = calloc(1, sizeof(*s));
+	struct cli_replay_sampler *s = calloc(1, sizeof(*s));
 	uint64_t step = (uint64_t)d->step_ns;
-	struct sl_verdicts_opts o = {
+	struct act_verdicts_opts o = {
 		.max_pods = d->n_pods,
 		.hold_ns = HOLD_STEPS * step,
 		.unread_ns = UNREAD_STEPS * step,
@@ -46,12 +46,12 @@ struct replay_sampler *replay_sampler_new(const struct replay_data *d, uint64_t 
 	if (!s)
 		return NULL;
 	s->d = d;
-	s->o = (struct sl_sample_opts){.every_ns = every_ns, .around_ns = around_ns};
+	s->o = (struct act_sample_opts){.every_ns = every_ns, .around_ns = around_ns};
 	s->out = out;
 	s->pod = calloc(d->n_pods, sizeof(*s->pod));
-	s->verdicts = sl_verdicts_new(&o);
+	s->verdicts = act_verdicts_new(&o);
 	if (!s->pod || !s->verdicts) {
-		replay_sampler_free(s);
+		cli_replay_sampler_free(s);
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -59,33 +59,33 @@ struct replay_sampler *replay_sampler_new(const struct replay_data *d, uint64_t 
 	return s;
 }
 
-void replay_sampler_free(struct replay_sampler *s)
+void cli_replay_sampler_free(struct cli_replay_sampler *s)
 {
 	if (!s)
 		return;
-	sl_verdicts_free(s->verdicts);
+	act_verdicts_free(s->verdicts);
 	free(s->pod);
 	free(s);
 }
 
-int replay_sampler_row(struct replay_sampler *s, uint32_t pod, uint64_t row,
-		       const struct sl_verdict *v)
+int cli_replay_sampler_row(struct cli_replay_sampler *s, uint32_t pod, uint64_t row,
+			   const struct analyse_verdict *v)
 {
 	int64_t t = s->d->pods[pod].t[row];
-	struct sl_pod_name name = {.pod = ""};
+	struct act_pod_name name = {.pod = ""};
 
 	if (!s->pod[pod].shown) {
-		s->pod[pod].shown = sl_verdicts_add(s->verdicts, pod, &name);
+		s->pod[pod].shown = act_verdicts_add(s->verdicts, pod, &name);
 		if (!s->pod[pod].shown)
 			return -errno;
-		sl_sample_init(&s->pod[pod].plan, &s->o, t - (int64_t)s->o.around_ns - 1,
-			       (pod + 1) * 0x9e3779b97f4a7c15ull);
+		act_sample_init(&s->pod[pod].plan, &s->o, t - (int64_t)s->o.around_ns - 1,
+				(pod + 1) * 0x9e3779b97f4a7c15ull);
 		s->pod[pod].next = row;
 	}
-	sl_verdict_push(s->pod[pod].shown, &(struct sl_finding){.ns = t,
-								.score = (double)v->score,
-								.threshold = 1,
-								.anomalous = v->anomalous});
+	act_verdict_push(s->pod[pod].shown, &(struct act_finding){.ns = t,
+								  .score = (double)v->score,
+								  .threshold = 1,
+								  .anomalous = v->anomalous});
 	s->pod[pod].end = row + 1;
 	s->rows++;
 	if (t > s->now_ns)
@@ -93,27 +93,27 @@ int replay_sampler_row(struct replay_sampler *s, uint32_t pod, uint64_t row,
 	return 0;
 }
 
-static void on_anomaly(const struct sl_anomaly *a, void *arg)
+static void on_anomaly(const struct act_anomaly *a, void *arg)
 {
-	struct replay_sampler *s = arg;
+	struct cli_replay_sampler *s = arg;
 
-	sl_sample_anomaly(&s->pod[a->instance].plan, &s->o, a->begin_ns,
-			  a->end_ns ? a->last_ns : 0);
+	act_sample_anomaly(&s->pod[a->instance].plan, &s->o, a->begin_ns,
+			   a->end_ns ? a->last_ns : 0);
 }
 
-static void send_row(struct replay_sampler *s, uint32_t pod, uint64_t row, bool baseline)
+static void send_row(struct cli_replay_sampler *s, uint32_t pod, uint64_t row, bool baseline)
 {
-	replay_print_time(s->out, s->d->pods[pod].t[row]);
+	cli_replay_print_time(s->out, s->d->pods[pod].t[row]);
 	fprintf(s->out, ",%s,%s\n", s->d->pods[pod].name, baseline ? "baseline" : "anomaly");
 	s->sent++;
 }
 
-static void send_pod(struct replay_sampler *s, uint32_t pod, int64_t now_ns)
+static void send_pod(struct cli_replay_sampler *s, uint32_t pod, int64_t now_ns)
 {
 	const int64_t *t = s->d->pods[pod].t;
-	struct sl_sample_span span;
+	struct act_sample_span span;
 
-	while (sl_sample_next(&s->pod[pod].plan, &s->o, now_ns, INT64_MAX, &span)) {
+	while (act_sample_next(&s->pod[pod].plan, &s->o, now_ns, INT64_MAX, &span)) {
 		uint64_t *row = &s->pod[pod].next, first;
 
 		while (*row < s->pod[pod].end && t[*row] <= span.from_ns)
@@ -128,24 +128,25 @@ static void send_pod(struct replay_sampler *s, uint32_t pod, int64_t now_ns)
 	}
 }
 
-static void turn(struct replay_sampler *s, int64_t now_ns)
+static void turn(struct cli_replay_sampler *s, int64_t now_ns)
 {
-	sl_verdicts_keep(s->verdicts, now_ns, on_anomaly, s);
+	act_verdicts_keep(s->verdicts, now_ns, on_anomaly, s);
 	for (uint32_t i = 0; i < s->d->n_pods; i++)
 		if (s->pod[i].shown)
 			send_pod(s, i, now_ns);
 }
 
-void replay_sampler_moment(struct replay_sampler *s)
+void cli_replay_sampler_moment(struct cli_replay_sampler *s)
 {
 	turn(s, s->now_ns);
 }
 
-void replay_sampler_end(struct replay_sampler *s)
+void cli_replay_sampler_end(struct cli_replay_sampler *s)
 {
 	uint64_t clipped = 0;
 
-	/* What goes on is over when nothing was heard for long, and what waits for it leaves then. */
+	/* What goes on is over when nothing was heard for long, and what waits for it leaves then.
+	 */
 	turn(s, s->now_ns + (UNREAD_STEPS + 1) * s->d->step_ns);
 	turn(s, s->now_ns + (UNREAD_STEPS + 1) * s->d->step_ns + (int64_t)s->o.around_ns +
 			(int64_t)s->o.every_ns);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * replay_traces.c - which recorded traces would have been kept: traces.csv, one row a trace, with
- * the columns trace_id, start_unix_ns, end_unix_ns, root_pod and pods (joined by |), in any order
- * and among others; root_operation is used if it is there. Whether and when there are traces is no
- * signal: only what each one is. It is act/trace.h that decides, as it does live.
+ * cli_replay_traces.c - which recorded traces would have been kept: traces.csv, one row a trace,
+ * with the columns trace_id, start_unix_ns, end_unix_ns, root_pod and pods (joined by |), in any
+ * order and among others; root_operation is used if it is there. Whether and when there are traces
+ * is no signal: only what each one is. It is act/trace.h that decides, as it does live.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,19 +18,19 @@
 
 #define PODS_MAX  1024u /* of a trace; of one with more the route is not known */
 
-struct trace {
+struct traces_trace {
 	const char *id, *visited; /* pods, joined by | */
 	uint64_t start, end;	  /* ns */
 	uint64_t root_key, route;
 	uint32_t root; /* pod, or UINT32_MAX */
 	size_t line;
 	float score, others;
-	enum sl_trace_reason reason;
+	enum act_trace_reason reason;
 };
 
 struct traces {
 	char *text;
-	struct trace *v;
+	struct traces_trace *v;
 	size_t n;
 	uint64_t malformed, strangers;
 };
@@ -79,12 +79,12 @@ static uint64_t route_of(uint64_t root_key, const char *pods)
 		bytes = strcspn(pods, "|");
 		if (n == PODS_MAX)
 			return 0;
-		keys[n++] = sl_trace_key(pods, bytes);
+		keys[n++] = act_trace_key(pods, bytes);
 	}
-	return sl_trace_route(root_key, keys, n);
+	return act_trace_route(root_key, keys, n);
 }
 
-static uint32_t pod_of(const struct replay_data *d, const char *name, size_t bytes)
+static uint32_t pod_of(const struct cli_replay_data *d, const char *name, size_t bytes)
 {
 	uint32_t low = 0, high = d->n_pods;
 
@@ -105,20 +105,20 @@ static uint32_t pod_of(const struct replay_data *d, const char *name, size_t byt
 	return UINT32_MAX;
 }
 
-static int load(struct traces *t, const struct replay_data *d, const char *path)
+static int load(struct traces *t, const struct cli_replay_data *d, const char *path)
 {
 	char *at, *end, *line, **fields;
 	uint32_t n = 1, where[FIELDS];
 	size_t bytes, lines = 1;
 
-	t->text = replay_slurp(path, &bytes);
+	t->text = cli_replay_slurp(path, &bytes);
 	if (!t->text)
 		return failed(path, strerror(errno));
 	at = t->text;
 	end = at + bytes;
 	for (char *c = at; c < end; c++)
 		lines += *c == '\n';
-	line = replay_line(&at, end);
+	line = cli_replay_line(&at, end);
 	for (const char *c = line; c && *c; c++)
 		n += *c == ',';
 	fields = calloc(n, sizeof(*fields));
@@ -138,8 +138,8 @@ static int load(struct traces *t, const struct replay_data *d, const char *path)
 			return -1;
 		}
 	}
-	for (size_t k = 0; (line = replay_line(&at, end)); k++) {
-		struct trace *v = &t->v[t->n];
+	for (size_t k = 0; (line = cli_replay_line(&at, end)); k++) {
+		struct traces_trace *v = &t->v[t->n];
 
 		if (!*line)
 			continue;
@@ -152,10 +152,10 @@ static int load(struct traces *t, const struct replay_data *d, const char *path)
 		v->id = fields[where[ID]];
 		v->line = k;
 		v->visited = fields[where[PODS]];
-		v->root_key = sl_trace_key(fields[where[ROOT]], strlen(fields[where[ROOT]]));
+		v->root_key = act_trace_key(fields[where[ROOT]], strlen(fields[where[ROOT]]));
 		if (where[OPERATION] < n)
-			v->root_key ^= sl_trace_key(fields[where[OPERATION]],
-						    strlen(fields[where[OPERATION]]))
+			v->root_key ^= act_trace_key(fields[where[OPERATION]],
+						     strlen(fields[where[OPERATION]]))
 				       << 1;
 		v->route = route_of(v->root_key, v->visited);
 		v->root = pod_of(d, fields[where[ROOT]], strlen(fields[where[ROOT]]));
@@ -168,7 +168,7 @@ static int load(struct traces *t, const struct replay_data *d, const char *path)
 
 static int by_start(const void *a, const void *b)
 {
-	const struct trace *x = a, *y = b;
+	const struct traces_trace *x = a, *y = b;
 
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
@@ -177,7 +177,7 @@ static int by_start(const void *a, const void *b)
 
 static int by_end(const void *a, const void *b)
 {
-	const struct trace *x = a, *y = b;
+	const struct traces_trace *x = a, *y = b;
 
 	if (x->end != y->end)
 		return x->end < y->end ? -1 : 1;
@@ -186,7 +186,7 @@ static int by_end(const void *a, const void *b)
 
 static int by_line(const void *a, const void *b)
 {
-	const struct trace *x = a, *y = b;
+	const struct traces_trace *x = a, *y = b;
 
 	return (x->line > y->line) - (x->line < y->line);
 }
@@ -209,8 +209,8 @@ static float largest(const struct recent *r, int64_t since)
 }
 
 /* The largest score of the last HELD_ROWS rows that were there when it was decided. */
-static int look_up_scores(const struct replay_data *d, struct traces *t, bool at_start,
-			  const struct replay_verdict *verdicts, size_t n)
+static int look_up_scores(const struct cli_replay_data *d, struct traces *t, bool at_start,
+			  const struct cli_replay_verdict *verdicts, size_t n)
 {
 	struct recent *recent = calloc(d->n_pods, sizeof(*recent));
 	int64_t old = d->step_ns * (HELD_ROWS + 1);
@@ -219,7 +219,7 @@ static int look_up_scores(const struct replay_data *d, struct traces *t, bool at
 	if (!recent)
 		return -1;
 	for (size_t i = 0; i < t->n; i++) {
-		struct trace *v = &t->v[i];
+		struct traces_trace *v = &t->v[i];
 		uint64_t at = at_start ? v->start : v->end;
 		int64_t now = at < INT64_MAX ? (int64_t)at : INT64_MAX;
 
@@ -245,18 +245,18 @@ static int look_up_scores(const struct replay_data *d, struct traces *t, bool at
 	return 0;
 }
 
-int replay_traces(const struct replay_data *d, const char *path,
-		  const struct replay_verdict *verdicts, size_t n, double budget, bool latency,
-		  FILE *out)
+int cli_replay_traces(const struct cli_replay_data *d, const char *path,
+		      const struct cli_replay_verdict *verdicts, size_t n, double budget,
+		      bool latency, FILE *out)
 {
 	/*
-	 * Half of what verdicts leave is kept whatever it is, at the end all of it, so that they do no harm
-	 * where they say nothing: of all ids twice the budget, to make up for the half.
+	 * Half of what verdicts leave is kept whatever it is, at the end all of it, so that they do
+	 * no harm where they say nothing: of all ids twice the budget, to make up for the half.
 	 */
-	struct sl_trace_policy_opts o = {
+	struct act_trace_policy_opts o = {
 		.budget = budget, .at_start = !latency, .head = latency ? 0 : fmin(2 * budget, 1)};
-	struct sl_trace_policy *policy = NULL;
-	struct sl_trace_policy_stats stats;
+	struct act_trace_policy *policy = NULL;
+	struct act_trace_policy_stats stats;
 	struct traces t = {0};
 	int err = -1;
 
@@ -268,42 +268,42 @@ int replay_traces(const struct replay_data *d, const char *path,
 		goto out;
 	}
 	o.total = t.n;
-	policy = sl_trace_policy_new(&o);
+	policy = act_trace_policy_new(&o);
 	if (!policy) {
 		failed(path, strerror(errno));
 		goto out;
 	}
 	for (size_t i = 0; i < t.n; i++) {
-		struct trace *v = &t.v[i];
-		struct sl_trace_facts f = {
+		struct traces_trace *v = &t.v[i];
+		struct act_trace_facts f = {
 			.root = v->root_key,
 			.route = v->route,
-			.trace_lo = sl_trace_key(v->id, strlen(v->id)),
+			.trace_lo = act_trace_key(v->id, strlen(v->id)),
 			.duration_ns = v->end - v->start,
 			.score = (double)v->score,
 			.others = (double)v->others,
 		};
 
-		v->reason = sl_trace_decide(policy, &f);
+		v->reason = act_trace_decide(policy, &f);
 	}
 	qsort(t.v, t.n, sizeof(*t.v), by_line);
 	fputs("trace_id,kept,reason\n", out);
 	for (size_t i = 0; i < t.n; i++)
-		fprintf(out, "%s,%d,%s\n", t.v[i].id, t.v[i].reason != SL_TRACE_NO,
-			sl_trace_reason_name(t.v[i].reason));
+		fprintf(out, "%s,%d,%s\n", t.v[i].id, t.v[i].reason != ACT_TRACE_NO,
+			act_trace_reason_name(t.v[i].reason));
 	if (t.malformed)
 		fprintf(stderr, "sidelight replay: %" PRIu64 " rows of traces malformed\n",
 			t.malformed);
 	if (t.strangers)
 		fprintf(stderr, "sidelight replay: %" PRIu64 " traces of pods without metrics\n",
 			t.strangers);
-	sl_trace_policy_stats(policy, &stats);
+	act_trace_policy_stats(policy, &stats);
 	if (stats.evicted || stats.lost)
 		fprintf(stderr, "sidelight replay: %" PRIu64 " routes forgotten for others\n",
 			stats.evicted + stats.lost);
 	err = 0;
 out:
-	sl_trace_policy_free(policy);
+	act_trace_policy_free(policy);
 	free(t.text);
 	free(t.v);
 	return err;

@@ -10,9 +10,9 @@
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
 
-static int cpu_main(const struct sl_command *self, int argc, char **argv);
+static int cpu_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_tcp_cpu = {
+const struct base_command cli_tcp_cpu = {
 	.name = "tcp cpu",
 	.synopsis = "[OPTION]...",
 	.summary = "Show the time that tasks or containers get a CPU, and wait for one",
@@ -21,49 +21,49 @@ const struct sl_command sl_tcp_cpu = {
 
 static struct {
 	const char *by, *hierarchy;
-	struct sl_strings of;
+	struct base_strings of;
 	uint32_t pid, tasks, cgroups;
 	bool total;
 } settings = {.by = "task"};
 
-static const struct sl_option table[] = {
+static const struct base_option table[] = {
 	TCP_OPTIONS_SHOW,
 	{.name = "by",
 	 .letter = 'b',
-	 .type = SL_OPT_STRING,
+	 .type = BASE_OPT_STRING,
 	 .to = &settings.by,
 	 .argument = "task|container",
 	 .help = "what a line is"},
 	TCP_OPTION_SORT("both, cpu, wait, preempt or moves"),
 	{.name = "of",
-	 .type = SL_OPT_LIST,
+	 .type = BASE_OPT_LIST,
 	 .to = &settings.of,
 	 .argument = "NAME",
 	 .help = "of this container, pod, service or cgroup; may be repeated"},
 	{.name = "pid",
-	 .type = SL_OPT_U32,
+	 .type = BASE_OPT_U32,
 	 .to = &settings.pid,
 	 .argument = "PID",
 	 .help = "tasks of this process"},
 	{.name = "total",
 	 .letter = 't',
-	 .type = SL_OPT_FLAG,
+	 .type = BASE_OPT_FLAG,
 	 .to = &settings.total,
 	 .help = "since the start, in place of the interval"},
 	{.name = "tasks",
-	 .type = SL_OPT_U32,
+	 .type = BASE_OPT_U32,
 	 .to = &settings.tasks,
 	 .argument = "N",
 	 .help = "room for so many tasks; 0: 8192",
 	 .max = 1 << 20},
 	{.name = "cgroups",
-	 .type = SL_OPT_U32,
+	 .type = BASE_OPT_U32,
 	 .to = &settings.cgroups,
 	 .argument = "N",
 	 .help = "room for so many cgroups; 0: 512",
 	 .max = 1 << 16},
 	{.name = "hierarchy",
-	 .type = SL_OPT_STRING,
+	 .type = BASE_OPT_STRING,
 	 .to = &settings.hierarchy,
 	 .argument = "unified|CONTROLLER",
 	 .help = "the hierarchy of cgroups whose folders are the containers"},
@@ -73,31 +73,31 @@ static const struct sl_option table[] = {
 struct before {
 	uint64_t generation;
 	bool ended;
-	struct sl_cpu_numbers n;
+	struct region_cpu_numbers n;
 };
 
-struct view {
-	const struct sl_command *cmd;
-	struct sl_cpu *cpu;
-	struct sl_cgroups *who;
+struct cpu_view {
+	const struct base_command *cmd;
+	struct tcp_cpu *cpu;
+	struct tcp_cgroups *who;
 	FILE *out;
-	struct tcp_screen screen;
+	struct cli_tcp_screen screen;
 	bool by_task, named; /* CSV: the line of names is out */
 	bool any;	     /* line was shown */
 	struct before *before;
-	struct sl_cpu_row *rows;
+	struct region_cpu_row *rows;
 	size_t n, room;
 	uint64_t last_ns, unsettled;
 	uint64_t said[SL_TASK_LOSSES];
 };
 
-static bool wanted(const struct view *v, const struct sl_cpu_row *r,
-		   const struct sl_cgroup_identity *who)
+static bool wanted(const struct cpu_view *v, const struct region_cpu_row *r,
+		   const struct tcp_cgroup_identity *who)
 {
 	if (v->by_task && settings.pid && settings.pid != r->tgid)
 		return false;
 	for (size_t i = 0; i < settings.of.n; i++)
-		if (sl_cgroup_matches(who, settings.of.v[i]))
+		if (tcp_cgroup_matches(who, settings.of.v[i]))
 			return true;
 	return !settings.of.n;
 }
@@ -105,7 +105,7 @@ static bool wanted(const struct view *v, const struct sl_cpu_row *r,
 static const char *const orders[] = {"both", "cpu", "wait", "preempt", "moves", NULL};
 static unsigned int order; /* of them: qsort() has no room for it */
 
-static uint64_t weight(const struct sl_cpu_numbers *n)
+static uint64_t weight(const struct region_cpu_numbers *n)
 {
 	const uint64_t by[] = {n->run_ns + n->wait_ns, n->run_ns, n->wait_ns, n->involuntary,
 			       n->migrations};
@@ -115,19 +115,19 @@ static uint64_t weight(const struct sl_cpu_numbers *n)
 
 static int busiest_first(const void *a, const void *b)
 {
-	const struct sl_cpu_row *x = a, *y = b;
+	const struct region_cpu_row *x = a, *y = b;
 	uint64_t of_x = weight(&x->n), of_y = weight(&y->n);
 
 	return of_x != of_y ? (of_x < of_y ? 1 : -1) : x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
 /* One slot: what it grew by since the last look goes into rows, if there is anything. */
-static int look_at(struct view *v, uint32_t slot, uint64_t now)
+static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 {
 	struct before *b = &v->before[slot];
-	struct sl_cpu_row r;
-	struct sl_cpu_numbers all;
-	int e = v->by_task ? sl_cpu_task(v->cpu, slot, &r) : sl_cpu_cgroup(v->cpu, slot, &r);
+	struct region_cpu_row r;
+	struct region_cpu_numbers all;
+	int e = v->by_task ? sl_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
 
 	if (e <= 0) {
 		v->unsettled += e < 0;
@@ -137,7 +137,7 @@ static int look_at(struct view *v, uint32_t slot, uint64_t now)
 	if (b->generation != r.generation)
 		*b = (struct before){.generation = r.generation};
 	if (!settings.total) {
-		sl_cpu_numbers_sub(&r.n, &b->n);
+		region_cpu_numbers_sub(&r.n, &b->n);
 		if (r.ended && b->ended)
 			return 0;
 	}
@@ -145,11 +145,11 @@ static int look_at(struct view *v, uint32_t slot, uint64_t now)
 	b->ended = r.ended;
 	if (!r.n.run_ns && !r.n.wait_ns && !r.n.waits)
 		return 0;
-	if (!wanted(v, &r, sl_cgroups_find(v->who, r.cgroup, now)))
+	if (!wanted(v, &r, tcp_cgroups_find(v->who, r.cgroup, now)))
 		return 0;
 	if (v->n == v->room) {
 		size_t room = v->room ? 2 * v->room : 256;
-		struct sl_cpu_row *rows = realloc(v->rows, room * sizeof(*rows));
+		struct region_cpu_row *rows = realloc(v->rows, room * sizeof(*rows));
 
 		if (!rows)
 			return -ENOMEM;
@@ -160,10 +160,11 @@ static int look_at(struct view *v, uint32_t slot, uint64_t now)
 	return 0;
 }
 
-static void print_json(struct view *v, const struct sl_cpu_row *r, uint64_t now, uint64_t ns)
+static void print_json(struct cpu_view *v, const struct region_cpu_row *r, uint64_t now,
+		       uint64_t ns)
 {
-	const struct sl_cgroup_identity *who = sl_cgroups_find(v->who, r->cgroup, now);
-	const struct sl_cpu_numbers *n = &r->n;
+	const struct tcp_cgroup_identity *who = tcp_cgroups_find(v->who, r->cgroup, now);
+	const struct region_cpu_numbers *n = &r->n;
 	const struct {
 		const char *key;
 		uint64_t value;
@@ -174,16 +175,16 @@ static void print_json(struct view *v, const struct sl_cpu_row *r, uint64_t now,
 		       {"involuntary", n->involuntary},
 		       {"migrations", n->migrations},
 		       {"unplaced", n->unplaced},
-		       {"wait_p50_ns", sl_cpu_wait_quantile(n, 0.5)},
-		       {"wait_p99_ns", sl_cpu_wait_quantile(n, 0.99)}};
-	json_t *o = json_pack("{s:I, s:I}", "time_ns", (json_int_t)sl_realtime_ns(), "interval_ns",
-			      (json_int_t)ns),
+		       {"wait_p50_ns", region_cpu_wait_quantile(n, 0.5)},
+		       {"wait_p99_ns", region_cpu_wait_quantile(n, 0.99)}};
+	json_t *o = json_pack("{s:I, s:I}", "time_ns", (json_int_t)base_realtime_ns(),
+			      "interval_ns", (json_int_t)ns),
 	       *buckets = json_array();
 
 	if (v->by_task) {
 		json_object_set_new(o, "pid", json_integer(r->tgid));
 		json_object_set_new(o, "tid", json_integer(r->pid));
-		tcp_json_text(o, "command", r->comm);
+		cli_tcp_json_text(o, "command", r->comm);
 		json_object_set_new(o, "older", json_boolean(!r->start_ns));
 	} else {
 		json_object_set_new(o, "ended_tasks", json_integer((json_int_t)r->ended_tasks));
@@ -194,48 +195,49 @@ static void print_json(struct view *v, const struct sl_cpu_row *r, uint64_t now,
 	for (int i = 0; i < SL_CPU_BUCKETS; i++)
 		json_array_append_new(buckets, json_integer((json_int_t)n->wait[i]));
 	json_object_set_new(o, "wait_buckets", buckets);
-	tcp_json_identity(o, who);
+	cli_tcp_json_identity(o, who);
 	json_dumpf(o, v->out, JSON_COMPACT);
 	fputc('\n', v->out);
 	json_decref(o);
 }
 
-static void print_csv(struct view *v, const struct sl_cpu_row *r, uint64_t now, uint64_t ns)
+static void print_csv(struct cpu_view *v, const struct region_cpu_row *r, uint64_t now, uint64_t ns)
 {
-	const struct sl_cpu_numbers *n = &r->n;
-	char title[3 * SL_CGROUP_NAME_BYTES];
+	const struct region_cpu_numbers *n = &r->n;
+	char title[3 * TCP_CGROUP_NAME_BYTES];
 
 	if (!v->named)
 		fputs("time_ns,interval_ns,pid,tid,command,container,cgroup,run_ns,wait_ns,waits,"
 		      "voluntary,involuntary,migrations,unplaced,wait_p50_ns,wait_p99_ns,ended\n",
 		      v->out);
 	v->named = true;
-	sl_cgroup_title(sl_cgroups_find(v->who, r->cgroup, now), title, sizeof(title));
-	fprintf(v->out, "%" PRIu64 ",%" PRIu64 ",%u,%u,", sl_realtime_ns(), ns, r->tgid, r->pid);
-	tcp_csv_text(v->out, r->comm);
+	tcp_cgroup_title(tcp_cgroups_find(v->who, r->cgroup, now), title, sizeof(title));
+	fprintf(v->out, "%" PRIu64 ",%" PRIu64 ",%u,%u,", base_realtime_ns(), ns, r->tgid, r->pid);
+	cli_tcp_csv_text(v->out, r->comm);
 	fputc(',', v->out);
-	tcp_csv_text(v->out, title);
+	cli_tcp_csv_text(v->out, title);
 	fprintf(v->out,
 		",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
 		",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%d\n",
 		r->cgroup, n->run_ns, n->wait_ns, n->waits, n->voluntary, n->involuntary,
-		n->migrations, n->unplaced, sl_cpu_wait_quantile(n, 0.5),
-		sl_cpu_wait_quantile(n, 0.99), r->ended);
+		n->migrations, n->unplaced, region_cpu_wait_quantile(n, 0.5),
+		region_cpu_wait_quantile(n, 0.99), r->ended);
 }
 
-static void print_line(struct view *v, const struct sl_cpu_row *r, uint64_t now, uint64_t ns)
+static void print_line(struct cpu_view *v, const struct region_cpu_row *r, uint64_t now,
+		       uint64_t ns)
 {
-	const struct sl_cpu_numbers *n = &r->n;
-	char title[3 * SL_CGROUP_NAME_BYTES], p50[16], p99[16], comm[17], number[9][16];
+	const struct region_cpu_numbers *n = &r->n;
+	char title[3 * TCP_CGROUP_NAME_BYTES], p50[16], p99[16], comm[17], number[9][16];
 	const char *cells[] = {number[0], number[1], comm,	number[2], number[3], number[4],
 			       p50,	  p99,	     number[5], number[6], number[7], title};
 
 	strcpy(title, "-");
 	if (r->cgroup)
-		sl_cgroup_title(sl_cgroups_find(v->who, r->cgroup, now), title, sizeof(title));
-	tcp_safe(comm, sizeof(comm), r->comm);
-	tcp_short_time(p50, sl_cpu_wait_quantile(n, 0.5));
-	tcp_short_time(p99, sl_cpu_wait_quantile(n, 0.99));
+		tcp_cgroup_title(tcp_cgroups_find(v->who, r->cgroup, now), title, sizeof(title));
+	cli_tcp_safe(comm, sizeof(comm), r->comm);
+	cli_tcp_short_time(p50, region_cpu_wait_quantile(n, 0.5));
+	cli_tcp_short_time(p99, region_cpu_wait_quantile(n, 0.99));
 	snprintf(number[0], 16, "%u", r->tgid);
 	snprintf(number[1], 16, "%u%s", r->pid, r->ended ? "+" : "");
 	snprintf(number[2], 16, "%.1f", 100.0 * (double)n->run_ns / (double)ns);
@@ -246,10 +248,10 @@ static void print_line(struct view *v, const struct sl_cpu_row *r, uint64_t now,
 	snprintf(number[7], 16, "%" PRIu64, n->migrations);
 	if (!v->by_task && r->ended)
 		snprintf(title + strlen(title), sizeof(title) - strlen(title), " +");
-	tcp_screen_cells(&v->screen, cells + (v->by_task ? 0 : 3));
+	cli_tcp_screen_cells(&v->screen, cells + (v->by_task ? 0 : 3));
 }
 
-static const struct tcp_column columns[] = {
+static const struct cli_tcp_column columns[] = {
 	{"PID", 7, false, 0},	   {"TID", 8, false, 0},      {"COMMAND", 15, true, 0},
 	{"CPU%", 6, false, 0},	   {"WAIT%", 6, false, 0},    {"WAITS", 7, false, 4},
 	{"WAIT-P50", 8, false, 5}, {"WAIT-P99", 8, false, 0}, {"SLEEPS", 7, false, 7},
@@ -257,113 +259,116 @@ static const struct tcp_column columns[] = {
 };
 #define COLUMNS (sizeof(columns) / sizeof(*columns))
 
-static uint32_t slots_of(const struct view *v)
+static uint32_t slots_of(const struct cpu_view *v)
 {
-	return v->by_task ? sl_cpu_task_slots(v->cpu) : sl_cpu_cgroup_slots(v->cpu);
+	return v->by_task ? tcp_cpu_task_slots(v->cpu) : tcp_cpu_cgroup_slots(v->cpu);
 }
 
-static void say_losses(struct view *v)
+static void say_losses(struct cpu_view *v)
 {
 	uint64_t l[SL_TASK_LOSSES];
 
-	sl_cpu_losses(v->cpu, l);
+	tcp_cpu_losses(v->cpu, l);
 	/* untracked: made up for, unless the task ended before the next look. */
 	if (l[SL_TASK_LOSS_TASKS] != v->said[SL_TASK_LOSS_TASKS] ||
 	    l[SL_TASK_LOSS_CGROUPS] != v->said[SL_TASK_LOSS_CGROUPS])
-		sl_logf(SL_WARN, "cpu",
-			"lost: tasks_refused=%" PRIu64 " (see --tasks) cgroups_refused=%" PRIu64
-			" (see --cgroups) untracked=%" PRIu64,
-			l[SL_TASK_LOSS_TASKS], l[SL_TASK_LOSS_CGROUPS], l[SL_TASK_LOSS_UNTRACKED]);
+		base_logf(BASE_WARN, "cpu",
+			  "lost: tasks_refused=%" PRIu64 " (see --tasks) cgroups_refused=%" PRIu64
+			  " (see --cgroups) untracked=%" PRIu64,
+			  l[SL_TASK_LOSS_TASKS], l[SL_TASK_LOSS_CGROUPS],
+			  l[SL_TASK_LOSS_UNTRACKED]);
 	memcpy(v->said, l, sizeof(l));
 }
 
 static int show(void *context, bool last)
 {
-	struct view *v = context;
+	struct cpu_view *v = context;
 	uint32_t slots = slots_of(v);
-	uint64_t now = sl_now_ns(), ns = now - v->last_ns;
-	bool text = !tcp_common.json && !tcp_common.csv;
+	uint64_t now = base_now_ns(), ns = now - v->last_ns;
+	bool text = !cli_tcp_common.json && !cli_tcp_common.csv;
 
 	(void)last;
-	if (sl_cpu_refresh(v->cpu))
-		sl_log_limited(SL_WARN, "cpu", "tasks could not be walked: %s", strerror(errno));
+	if (tcp_cpu_refresh(v->cpu))
+		base_log_limited(BASE_WARN, "cpu", "tasks could not be walked: %s",
+				 strerror(errno));
 	v->n = 0;
 	for (uint32_t i = 0; i < slots; i++)
 		if (look_at(v, i, now))
-			return tcp_failed(v->cmd, strerror(ENOMEM));
+			return cli_tcp_failed(v->cmd, strerror(ENOMEM));
 	if (!settings.total)
 		v->last_ns = now;
 	order = v->screen.order;
 	if (v->n)
 		qsort(v->rows, v->n, sizeof(*v->rows), busiest_first);
 	if (text) {
-		tcp_screen_begin(&v->screen);
-		tcp_screen_columns(&v->screen, columns + (v->by_task ? 0 : 3),
-				   COLUMNS - (v->by_task ? 0 : 3));
+		cli_tcp_screen_begin(&v->screen);
+		cli_tcp_screen_columns(&v->screen, columns + (v->by_task ? 0 : 3),
+				       COLUMNS - (v->by_task ? 0 : 3));
 	}
 	for (size_t i = 0; i < v->n; i++) {
-		if (tcp_common.json)
+		if (cli_tcp_common.json)
 			print_json(v, &v->rows[i], now, ns);
-		else if (tcp_common.csv)
+		else if (cli_tcp_common.csv)
 			print_csv(v, &v->rows[i], now, ns);
 		else
 			print_line(v, &v->rows[i], now, ns);
 	}
 	if (text)
-		tcp_screen_end(&v->screen);
+		cli_tcp_screen_end(&v->screen);
 	v->any |= v->n > 0;
 	say_losses(v);
-	return tcp_flush(v->out);
+	return cli_tcp_flush(v->out);
 }
 
 /* What was counted before the first interval is none of it. */
-static int run(struct view *v)
+static int run(struct cpu_view *v)
 {
 	uint32_t slots = v->by_task ? settings.tasks : settings.cgroups;
 	int code;
 
 	v->before = calloc(slots, sizeof(*v->before));
 	if (!v->before)
-		return tcp_failed(v->cmd, strerror(ENOMEM));
-	if (!tcp_screen_sort(&v->screen, v->cmd, tcp_common.sort, orders))
-		return SL_EXIT_USAGE;
-	v->out = tcp_output(v->cmd);
+		return cli_tcp_failed(v->cmd, strerror(ENOMEM));
+	if (!cli_tcp_screen_sort(&v->screen, v->cmd, cli_tcp_common.sort, orders))
+		return BASE_EXIT_USAGE;
+	v->out = cli_tcp_output(v->cmd);
 	if (!v->out)
-		return SL_EXIT_FAILURE;
-	tcp_screen_open(&v->screen, v->cmd, v->out);
+		return BASE_EXIT_FAILURE;
+	cli_tcp_screen_open(&v->screen, v->cmd, v->out);
 	if (!v->screen.terminal)
-		tcp_ready("slots=%u", slots);
-	v->last_ns = sl_now_ns();
-	/* What tasks that were born while the programs came to be did up to now is no part of the first interval. */
+		cli_tcp_ready("slots=%u", slots);
+	v->last_ns = base_now_ns();
+	/* What tasks that were born while the programs came to be did up to now is no part of the
+	 * first interval. */
 	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
 		if (look_at(v, i, v->last_ns))
-			return tcp_failed(v->cmd, strerror(ENOMEM));
-	code = tcp_repeat(v->cmd, &v->screen, show, v);
-	tcp_screen_close(&v->screen);
+			return cli_tcp_failed(v->cmd, strerror(ENOMEM));
+	code = cli_tcp_repeat(v->cmd, &v->screen, show, v);
+	cli_tcp_screen_close(&v->screen);
 	if (!code && !v->any)
 		fprintf(stderr, "sidelight %s: no such task ran\n", v->cmd->name);
-	return tcp_output_end(v->cmd, v->out) || code ? SL_EXIT_FAILURE : SL_EXIT_OK;
+	return cli_tcp_output_end(v->cmd, v->out) || code ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-static int cpu_main(const struct sl_command *self, int argc, char **argv)
+static int cpu_main(const struct base_command *self, int argc, char **argv)
 {
-	struct sl_cgroup_hierarchy hierarchy;
-	struct sl_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &hierarchy};
-	struct sl_cpu_opts opts = {.sz = sizeof(opts)};
-	struct view v = {.cmd = self};
+	struct tcp_cgroup_hierarchy hierarchy;
+	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &hierarchy};
+	struct tcp_cpu_opts opts = {.sz = sizeof(opts)};
+	struct cpu_view v = {.cmd = self};
 	char why[256];
 	int code;
 
-	if (!sl_options_only(self, table, argc, argv, &code))
+	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
-	if (tcp_common.json && tcp_common.csv)
-		return sl_usage(self, "--json and --csv exclude each other");
+	if (cli_tcp_common.json && cli_tcp_common.csv)
+		return base_usage(self, "--json and --csv exclude each other");
 	v.by_task = !strcmp(settings.by, "task");
 	if (!v.by_task && strcmp(settings.by, "container") != 0)
-		return sl_usage(self, "--by %s: it is task or container", settings.by);
-	if (sl_cgroup_hierarchy(&hierarchy, settings.hierarchy, NULL, NULL))
-		return sl_usage(self, "--hierarchy %s: no such hierarchy of cgroups is mounted",
-				settings.hierarchy);
+		return base_usage(self, "--by %s: it is task or container", settings.by);
+	if (tcp_cgroup_hierarchy(&hierarchy, settings.hierarchy, NULL, NULL))
+		return base_usage(self, "--hierarchy %s: no such hierarchy of cgroups is mounted",
+				  settings.hierarchy);
 	if (!settings.tasks)
 		settings.tasks = 8192;
 	if (!settings.cgroups)
@@ -372,13 +377,13 @@ static int cpu_main(const struct sl_command *self, int argc, char **argv)
 	opts.cgroups = settings.cgroups;
 	opts.hierarchy = hierarchy.number;
 	opts.controller = hierarchy.controller;
-	v.who = sl_cgroups_open(&who);
+	v.who = tcp_cgroups_open(&who);
 	if (!v.who)
-		return tcp_failed(self, strerror(errno));
-	v.cpu = sl_cpu_open(&opts, why, sizeof(why));
-	code = v.cpu ? run(&v) : tcp_failed(self, why);
-	sl_cpu_close(v.cpu);
-	sl_cgroups_close(v.who);
+		return cli_tcp_failed(self, strerror(errno));
+	v.cpu = tcp_cpu_open(&opts, why, sizeof(why));
+	code = v.cpu ? run(&v) : cli_tcp_failed(self, why);
+	tcp_cpu_close(v.cpu);
+	tcp_cgroups_close(v.who);
 	free(v.before);
 	free(v.rows);
 	return code;

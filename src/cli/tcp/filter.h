@@ -6,39 +6,37 @@
 #include "base/base.h"
 #include "source/tcp/tcp.h"
 
-/* w: a struct sl_tcp_wanted to be filled. */
-#define SL_OPTIONS_TCP_WANTED(w)                                                                    \
-	{.name = "port",                                                                           \
-	 .letter = 'p',                                                                            \
-	 .type = SL_OPT_LIST,                                                                      \
-	 .to = &(w)->ports,                                                           \
-	 .argument = "N[-M]",                                                                      \
-	 .help = "flows with this local or remote port; may be repeated"},                         \
-		{.name = "cidr",                                                                   \
-		 .type = SL_OPT_LIST,                                                              \
-		 .to = &(w)->cidrs,                                                   \
-		 .argument = "PREFIX",                                                             \
-		 .help = "flows to this address or prefix; may be repeated"},                      \
-		{.name = "cgroup",                                                                 \
-		 .type = SL_OPT_LIST,                                                              \
-		 .to = &(w)->cgroups,                                                 \
-		 .argument = "PATH|ID",                                                            \
-		 .help = "flows of sockets made in this cgroup; may be repeated"},                 \
-		{.name = "netns",                                                                  \
-		 .type = SL_OPT_STRING,                                                            \
-		 .to = &(w)->netns,                                                   \
-		 .argument = "PATH|INODE",                                                         \
-		 .help = "flows of this network namespace"},                                       \
-		{.name = "pid",                                                                    \
-		 .type = SL_OPT_U32,                                                               \
-		 .to = &(w)->pid,                                                     \
-		 .argument = "PID",                                                                \
-		 .help = "flows of this process"},                                                 \
-		{.name = "sample",                                                                 \
-		 .type = SL_OPT_U32,                                                               \
-		 .to = &(w)->sample,                                                  \
-		 .argument = "N",                                                                  \
-		 .help = "one flow in 2^N, the same at both ends",                                 \
-		 .max = 20}
+/* w: a struct tcp_filter to be filled. */
+#define CLI_OPTIONS_TCP_FILTER(w)                                                            \
+	{.name = "port",                                                                     \
+	 .letter = 'p',                                                                      \
+	 .type = BASE_OPT_LIST,                                                              \
+	 .to = &(w)->ports,                                                                  \
+	 .argument = "N[-M]",                                                                \
+	 .help = "flows with this local or remote port; may be repeated"},                   \
+		{.name = "cidr",                                                             \
+		 .type = BASE_OPT_LIST,                                                      \
+		 .to = &(w)->cidrs,                                                          \
+		 .argument = "PREFIX",                                                       \
+		 .help = "flows to this address or prefix; may be repeated"},                \
+		{.name = "cgroup",                                                           \
+		 .type = BASE_OPT_LIST,                                                      \
+		 .to = &(w)->cgroups,                                                        \
+		 .argument = "PATH|ID",                                                      \
+		 .help = "flows of sockets made in this cgroup; may be repeated"},           \
+		{.name = "netns",                                                            \
+		 .type = BASE_OPT_STRING,                                                    \
+		 .to = &(w)->netns,                                                          \
+		 .argument = "PATH|INODE",                                                   \
+		 .help = "flows of this network namespace"},                                 \
+		{.name = "pid",                                                              \
+		 .type = BASE_OPT_U32,                                                       \
+		 .to = &(w)->pid,                                                            \
+		 .argument = "PID",                                                          \
+		 .help = "flows of this process"},                                           \
+	{                                                                                    \
+		.name = "sample", .type = BASE_OPT_U32, .to = &(w)->sample, .argument = "N", \
+		.help = "one flow in 2^N, the same at both ends", .max = 20                  \
+	}
 
 #endif

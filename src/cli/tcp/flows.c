@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static int flows_main(const struct sl_command *self, int argc, char **argv);
+static int flows_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_tcp_flows = {
+const struct base_command cli_tcp_flows = {
 	.name = "tcp flows",
 	.synopsis = "[OPTION]...",
 	.summary = "Show each connection with its statistics",
@@ -25,42 +25,42 @@ static struct {
 	uint64_t publish_ns, quarantine_ns;
 } settings = {.publish_ns = 10000000, .format = "text"};
 
-static const struct sl_option table[] = {
+static const struct base_option table[] = {
 	TCP_OPTIONS_SHOW,
 	{.name = "format",
 	 .letter = 'f',
-	 .type = SL_OPT_STRING,
+	 .type = BASE_OPT_STRING,
 	 .to = &settings.format,
 	 .argument = "FORMAT",
 	 .help = "text, or microbpf: the lines of MicroBPF's tools"},
 	TCP_OPTION_SORT("activity, sent, received, rtt, queue, cwnd or retransmits"),
-	TCP_OPTIONS_WANTED,
+	TCP_OPTIONS_FILTER,
 	TCP_OPTION_AVOID,
 	{.name = "closed",
-	 .type = SL_OPT_FLAG,
+	 .type = BASE_OPT_FLAG,
 	 .to = &settings.closed,
 	 .help = "only flows that ended, each once, with its final values"},
 	{.name = "changed",
-	 .type = SL_OPT_FLAG,
+	 .type = BASE_OPT_FLAG,
 	 .to = &settings.changed,
 	 .help = "only flows that are new or did something since they were shown"},
 	{.name = "new",
-	 .type = SL_OPT_FLAG,
+	 .type = BASE_OPT_FLAG,
 	 .to = &settings.only_new,
 	 .help = "leave out connections that were there before"},
 	{.name = "calls",
-	 .type = SL_OPT_FLAG,
+	 .type = BASE_OPT_FLAG,
 	 .to = &settings.calls,
 	 .help = "count read and write calls, and whose they are"},
 	{.name = "publish",
-	 .type = SL_OPT_DURATION,
+	 .type = BASE_OPT_DURATION,
 	 .to = &settings.publish_ns,
 	 .argument = "TIME",
 	 .help = "how old statistics in the table may be",
 	 .min = 1e6,
 	 .max = 1e9},
 	{.name = "quarantine",
-	 .type = SL_OPT_DURATION,
+	 .type = BASE_OPT_DURATION,
 	 .to = &settings.quarantine_ns,
 	 .argument = "TIME",
 	 .help = "how long a closed flow keeps its slot; 0: 5 s or 3 intervals",
@@ -74,22 +74,22 @@ struct last {
 	bool shown;		  /* as closed */
 };
 
-struct view {
+struct cli_flows_view {
 	const void *map;
-	struct sl_flows_info info;
-	struct last *last;     /* a slot each */
-	struct flow_row *rows; /* likewise */
-	struct sl_listeners listeners;
+	struct region_flows_info info;
+	struct last *last;	   /* a slot each */
+	struct cli_flow_row *rows; /* likewise */
+	struct region_listeners listeners;
 	FILE *out;
-	struct tcp_screen screen;
+	struct cli_tcp_screen screen;
 	uint64_t then_ns, publish_ns, unsettled, missed, refused;
 	bool any; /* flow was seen */
-	struct sl_tcp *tcp;
-	const struct sl_command *cmd;
+	struct tcp *tcp;
+	const struct base_command *cmd;
 };
 
 /* What it did since the last look; all of it, for one that is new. */
-static void since(const struct sl_flow *f, struct last *l, struct flow_row *row)
+static void since(const struct region_flow *f, struct last *l, struct cli_flow_row *row)
 {
 	bool same = l->id == f->id, known = same || f->flags & SL_FLOW_OLDER;
 
@@ -108,22 +108,23 @@ static void since(const struct sl_flow *f, struct last *l, struct flow_row *row)
 			   f->retrans, f->number,     f->state == SL_STATE_CLOSED};
 }
 
-/* Open flows, of --changed those with another snapshot, and closed ones that were not shown as such. */
-static size_t look(struct view *v, const struct sl_flows_hot *hot)
+/* Open flows, of --changed those with another snapshot, and closed ones that were not shown as
+ * such. */
+static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 {
 	size_t count = 0;
 
-	sl_listeners_clear(&v->listeners);
+	region_listeners_clear(&v->listeners);
 	for (uint32_t i = 0; i < hot->used; i++) {
 		struct last *l = &v->last[i];
-		struct sl_flow f;
+		struct region_flow f;
 
-		if (sl_flow_read(v->map, &v->info, i, &f)) {
+		if (region_flow_read(v->map, &v->info, i, &f)) {
 			v->unsettled++;
 			continue;
 		}
 		if (f.state != SL_STATE_FREE)
-			sl_listeners_add(&v->listeners, &f); /* without memory: nameless */
+			region_listeners_add(&v->listeners, &f); /* without memory: nameless */
 		if (f.state == SL_STATE_FREE || (l->id == f.id && l->shown) ||
 		    (settings.closed && f.state != SL_STATE_CLOSED))
 			continue;
@@ -133,11 +134,11 @@ static size_t look(struct view *v, const struct sl_flows_hot *hot)
 		since(&f, l, &v->rows[count++]);
 	}
 	for (size_t i = 0; i < count; i++)
-		sl_listeners_name(&v->listeners, &v->rows[i].flow);
+		region_listeners_name(&v->listeners, &v->rows[i].flow);
 	return count;
 }
 
-static void hot_json(FILE *out, const struct view *v, const struct sl_flows_hot *hot,
+static void hot_json(FILE *out, const struct cli_flows_view *v, const struct region_flows_hot *hot,
 		     uint64_t time_ns)
 {
 	fprintf(out,
@@ -151,122 +152,122 @@ static void hot_json(FILE *out, const struct view *v, const struct sl_flows_hot 
 
 static int show(void *context, bool last)
 {
-	struct view *v = context;
-	struct sl_flows_hot hot;
+	struct cli_flows_view *v = context;
+	struct region_flows_hot hot;
 	uint64_t now, real;
 	size_t count;
-	int err = sl_tcp_catch_up(v->tcp, &v->missed);
+	int err = tcp_catch_up(v->tcp, &v->missed);
 
 	if (err)
-		return tcp_failed(v->cmd, strerror(-err));
+		return cli_tcp_failed(v->cmd, strerror(-err));
 	if (last) /* what happened up to now has yet to be published */
 		usleep((useconds_t)(2 * v->publish_ns / 1000));
-	now = sl_now_ns();
-	if (sl_flows_hot_read(v->map, &v->info, &hot))
-		return tcp_failed(v->cmd, "the table does not verify");
-	real = sl_realtime_ns();
+	now = base_now_ns();
+	if (region_flows_hot_read(v->map, &v->info, &hot))
+		return cli_tcp_failed(v->cmd, "the table does not verify");
+	real = base_realtime_ns();
 	count = look(v, &hot);
 	v->any |= count > 0;
 	v->refused = hot.refused;
-	if (tcp_common.json) {
+	if (cli_tcp_common.json) {
 		for (size_t i = 0; i < count; i++)
-			flow_print_json(v->out, &v->rows[i].flow, real);
+			cli_flow_print_json(v->out, &v->rows[i].flow, real);
 		hot_json(v->out, v, &hot, real);
 	} else if (settings.microbpf) {
 		for (size_t i = 0; i < count; i++)
-			flow_print_microbpf(v->out, &v->rows[i].flow);
-	} else if (tcp_common.csv) {
+			cli_flow_print_microbpf(v->out, &v->rows[i].flow);
+	} else if (cli_tcp_common.csv) {
 		for (size_t i = 0; i < count; i++)
-			flow_print_csv(v->out, &v->rows[i].flow, real);
+			cli_flow_print_csv(v->out, &v->rows[i].flow, real);
 	} else {
-		flow_print_screen(&v->screen, v->rows, count, &hot, now - v->then_ns);
+		cli_flow_print_screen(&v->screen, v->rows, count, &hot, now - v->then_ns);
 	}
 	v->then_ns = now;
-	return tcp_flush(v->out);
+	return cli_tcp_flush(v->out);
 }
 
-static int watch(const struct sl_command *self, struct sl_tcp *tcp, FILE *out)
+static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 {
-	struct view v = {.out = out,
-			 .then_ns = sl_now_ns(),
-			 .publish_ns = settings.publish_ns,
-			 .cmd = self,
-			 .tcp = tcp};
+	struct cli_flows_view v = {.out = out,
+				   .then_ns = base_now_ns(),
+				   .publish_ns = settings.publish_ns,
+				   .cmd = self,
+				   .tcp = tcp};
 
-	int code = SL_EXIT_FAILURE;
+	int code = BASE_EXIT_FAILURE;
 	size_t bytes;
 
-	v.map = sl_tcp_region(tcp, &bytes);
-	if (sl_flows_info_parse(v.map, bytes, &v.info))
-		return tcp_failed(self, "the table has no header that is right");
+	v.map = tcp_region(tcp, &bytes);
+	if (region_flows_info_parse(v.map, bytes, &v.info))
+		return cli_tcp_failed(self, "the table has no header that is right");
 	v.last = calloc(v.info.slots, sizeof(*v.last));
 	v.rows = calloc(v.info.slots, sizeof(*v.rows));
 	if (!v.last || !v.rows) {
-		tcp_failed(self, strerror(ENOMEM));
+		cli_tcp_failed(self, strerror(ENOMEM));
 		goto out;
 	}
-	if (!tcp_screen_sort(&v.screen, self, tcp_common.sort, flow_orders)) {
-		code = SL_EXIT_USAGE;
+	if (!cli_tcp_screen_sort(&v.screen, self, cli_tcp_common.sort, cli_flow_orders)) {
+		code = BASE_EXIT_USAGE;
 		goto out;
 	}
-	tcp_screen_open(&v.screen, self, out);
-	if (tcp_common.csv)
-		flow_print_csv_head(out);
+	cli_tcp_screen_open(&v.screen, self, out);
+	if (cli_tcp_common.csv)
+		cli_flow_print_csv_head(out);
 	if (!v.screen.terminal)
-		tcp_ready("slots=%u", v.info.slots);
-	code = tcp_repeat(self, &v.screen, show, &v);
-	tcp_screen_close(&v.screen);
+		cli_tcp_ready("slots=%u", v.info.slots);
+	code = cli_tcp_repeat(self, &v.screen, show, &v);
+	cli_tcp_screen_close(&v.screen);
 	if (!code && !v.any)
-		tcp_nothing_seen(self);
+		cli_tcp_nothing_seen(self);
 	if (v.refused)
 		fprintf(stderr,
 			"sidelight %s: %" PRIu64
 			" connections found no room among %u: see --flows\n",
 			self->name, v.refused, v.info.slots);
 out:
-	sl_listeners_free(&v.listeners);
+	region_listeners_free(&v.listeners);
 	free(v.rows);
 	free(v.last);
 	return code;
 }
 
-static int flows_main(const struct sl_command *self, int argc, char **argv)
+static int flows_main(const struct base_command *self, int argc, char **argv)
 {
-	struct sl_tcp_options options;
-	struct sl_tcp *tcp;
+	struct tcp_opts options;
+	struct tcp *tcp;
 	char why[256];
 	int code, end;
 	FILE *out;
 
-	if (!sl_options_only(self, table, argc, argv, &code))
+	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
 	settings.microbpf = !strcmp(settings.format, "microbpf");
 	if (!settings.microbpf && strcmp(settings.format, "text"))
-		return sl_usage(self, "--format text or microbpf, not '%s'", settings.format);
-	if (tcp_common.json + tcp_common.csv + settings.microbpf > 1)
-		return sl_usage(self, "--json, --csv or --format microbpf: one of them");
-	options = tcp_options();
-	if (!tcp_avoid(self, &options.avoid))
-		return SL_EXIT_USAGE;
+		return base_usage(self, "--format text or microbpf, not '%s'", settings.format);
+	if (cli_tcp_common.json + cli_tcp_common.csv + settings.microbpf > 1)
+		return base_usage(self, "--json, --csv or --format microbpf: one of them");
+	options = cli_tcp_opts();
+	if (!cli_tcp_avoid(self, &options.avoid))
+		return BASE_EXIT_USAGE;
 	options.existing = !settings.only_new;
 	options.calls = settings.calls;
 	options.interval_ns = settings.publish_ns;
 	/* A closed flow is looked at once at least before its slot is another's. */
 	options.quarantine_ns = settings.quarantine_ns;
-	if (!settings.quarantine_ns && tcp_common.interval_ns > 1000000000)
-		options.quarantine_ns = 3 * tcp_common.interval_ns;
-	out = tcp_output(self);
+	if (!settings.quarantine_ns && cli_tcp_common.interval_ns > 1000000000)
+		options.quarantine_ns = 3 * cli_tcp_common.interval_ns;
+	out = cli_tcp_output(self);
 	if (!out)
-		return SL_EXIT_FAILURE;
-	code = sl_tcp_open(&options, &tcp, why, sizeof(why));
+		return BASE_EXIT_FAILURE;
+	code = tcp_open(&options, &tcp, why, sizeof(why));
 	if (!code)
-		code = sl_tcp_attach(tcp, why, sizeof(why));
+		code = tcp_attach(tcp, why, sizeof(why));
 	if (code) {
-		code = tcp_not_opened(self, code, why);
+		code = cli_tcp_not_opened(self, code, why);
 	} else {
 		code = watch(self, tcp, out);
 	}
-	sl_tcp_close(tcp);
-	end = tcp_output_end(self, out);
+	tcp_close(tcp);
+	end = cli_tcp_output_end(self, out);
 	return code ? code : end;
 }

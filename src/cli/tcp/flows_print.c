@@ -7,15 +7,16 @@
 #include "cli/tcp/flows.h"
 
 /* Every number of a flow, once: JSON and CSV have the same names in the same order. */
-struct number {
+struct flows_print_number {
 	const char *name;
 	size_t offset, bytes;
 };
-#define NUMBER(field)                                                                         \
-	{                                                                                     \
-#field, offsetof(struct sl_flow, field), sizeof(((struct sl_flow *)0)->field) \
+#define NUMBER(field)                                            \
+	{                                                        \
+#field, offsetof(struct region_flow, field),     \
+			sizeof(((struct region_flow *)0)->field) \
 	}
-static const struct number numbers[] = {
+static const struct flows_print_number numbers[] = {
 	NUMBER(id),
 	NUMBER(netns),
 	NUMBER(pid),
@@ -90,7 +91,7 @@ static const struct {
 };
 #define FLAGS (sizeof(flags) / sizeof(*flags))
 
-static uint64_t value(const struct sl_flow *f, const struct number *n)
+static uint64_t value(const struct region_flow *f, const struct flows_print_number *n)
 {
 	const char *at = (const char *)f + n->offset;
 
@@ -98,7 +99,7 @@ static uint64_t value(const struct sl_flow *f, const struct number *n)
 }
 
 /* What a task calls itself is a stranger's text: nothing of it goes anywhere as it is. */
-static void safe_comm(const struct sl_flow *f, char out[17])
+static void safe_comm(const struct region_flow *f, char out[17])
 {
 	snprintf(out, 17, "%s", f->comm);
 	for (char *p = out; *p; p++)
@@ -106,7 +107,7 @@ static void safe_comm(const struct sl_flow *f, char out[17])
 			*p = '?';
 }
 
-void flow_print_json(FILE *out, const struct sl_flow *f, uint64_t time_ns)
+void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_ns)
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
 
@@ -116,10 +117,10 @@ void flow_print_json(FILE *out, const struct sl_flow *f, uint64_t time_ns)
 		",\"local\":\"%s\",\"local_port\":%u,\"remote\":\"%s\",\"remote_port\":%u,"
 		"\"family\":%u,\"state\":\"%s\",\"closed\":%s,\"comm\":\"%s\",\"duration_ns\":%" PRIu64
 		",\"flags\":[",
-		time_ns, sl_flow_address(f->local, local), f->local_port,
-		sl_flow_address(f->remote, remote), f->remote_port, f->family,
-		sl_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED ? "true" : "false",
-		comm, sl_flow_duration(f));
+		time_ns, region_flow_address(f->local, local), f->local_port,
+		region_flow_address(f->remote, remote), f->remote_port, f->family,
+		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED ? "true" : "false",
+		comm, region_flow_duration(f));
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s\"%s\"", n++ ? "," : "", flags[i].name);
@@ -129,7 +130,7 @@ void flow_print_json(FILE *out, const struct sl_flow *f, uint64_t time_ns)
 	fputs("}\n", out);
 }
 
-void flow_print_csv_head(FILE *out)
+void cli_flow_print_csv_head(FILE *out)
 {
 	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,flags,by_listener",
 	      out);
@@ -138,15 +139,16 @@ void flow_print_csv_head(FILE *out)
 	fputc('\n', out);
 }
 
-void flow_print_csv(FILE *out, const struct sl_flow *f, uint64_t time_ns)
+void cli_flow_print_csv(FILE *out, const struct region_flow *f, uint64_t time_ns)
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
 
 	safe_comm(f, comm);
 	fprintf(out, "%" PRIu64 ",%s,%u,%s,%u,%u,%s,%d,%s,%" PRIu64 ",", time_ns,
-		sl_flow_address(f->local, local), f->local_port, sl_flow_address(f->remote, remote),
-		f->remote_port, f->family, sl_tcp_state_name(f->tcp_state),
-		f->state == SL_STATE_CLOSED, comm, sl_flow_duration(f));
+		region_flow_address(f->local, local), f->local_port,
+		region_flow_address(f->remote, remote), f->remote_port, f->family,
+		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED, comm,
+		region_flow_duration(f));
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s%s", n++ ? " " : "", flags[i].name);
@@ -158,21 +160,22 @@ void flow_print_csv(FILE *out, const struct sl_flow *f, uint64_t time_ns)
 
 /*
  * The lines of the original's tools about flows, in its columns (the others: tcp_trace.c):
- *   3 tcpack:  SRC -> DST SEQ ACK STATE (FLAGS) RTT CWND RWND RETRANS FAST TIMEOUTS ACKED RECEIVED SUM_RTT
- *              SAMPLES PACKETS_OUT DURATION INFLIGHT, times in us, DURATION in ns; SRC is the peer
+ *   3 tcpack:  SRC -> DST SEQ ACK STATE (FLAGS) RTT CWND RWND RETRANS FAST TIMEOUTS ACKED RECEIVED
+ *              SUM_RTT SAMPLES PACKETS_OUT DURATION INFLIGHT, times in us, DURATION in ns; SRC is
+ *              the peer
  *   6 tcpsock: LOCAL PORT REMOTE PORT WRITTEN READ, in KiB; there without a number
  * That prints 3 for each acknowledgement; this is a look at the flow, and has no packet's SEQ, ACK
  * and FLAGS.
  */
-void flow_print_microbpf(FILE *out, const struct sl_flow *f)
+void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], from[64], to[64];
 	uint64_t data, acked = f->bytes_acked;
 
 	if (f->flags & SL_FLOW_LISTENER)
 		return;
-	sl_flow_address(f->local, local);
-	sl_flow_address(f->remote, remote);
+	region_flow_address(f->local, local);
+	region_flow_address(f->remote, remote);
 	snprintf(from, sizeof(from), "%s:%u", remote, f->remote_port);
 	snprintf(to, sizeof(to), "%s:%u", local, f->local_port);
 	/* bytes_acked counts a SYN of ours. */
@@ -182,19 +185,19 @@ void flow_print_microbpf(FILE *out, const struct sl_flow *f)
 		"3 %-20s -> %-20s %-10s %-10s %-12s (%s) %-8u %-8u %-10u %-10u %-10u %-10u %-10" PRIu64
 		" %-10" PRIu64 " %-10" PRIu64 " %-10" PRIu64 " %-10u %-20" PRIu64 " %-10" PRIu64
 		"\n",
-		from, to, "-", "-", sl_tcp_state_name(f->tcp_state), "-", f->srtt_us, f->cwnd,
+		from, to, "-", "-", region_tcp_state_name(f->tcp_state), "-", f->srtt_us, f->cwnd,
 		f->rcv_wnd, f->retrans, f->fast, f->timeouts, f->bytes_acked, f->bytes_received,
-		f->rtt_sum_us, f->rtt_count, f->flight, sl_flow_duration(f),
+		f->rtt_sum_us, f->rtt_count, f->flight, region_flow_duration(f),
 		f->flight && data > acked ? data - acked : 0);
 	fprintf(out, "6 %-14s %-5u %-14s %-5u %-8" PRIu64 "KB %-8" PRIu64 "KB\n", local,
 		f->local_port, remote, f->remote_port, f->write_bytes / 1024, f->read_bytes / 1024);
 }
 
-const char *const flow_orders[] = {"activity", "sent", "received",    "rtt",
-				   "queue",    "cwnd", "retransmits", NULL};
-static unsigned int order; /* of flow_orders: qsort() has no room for it */
+const char *const cli_flow_orders[] = {"activity", "sent", "received",	  "rtt",
+				       "queue",	   "cwnd", "retransmits", NULL};
+static unsigned int order; /* of cli_flow_orders: qsort() has no room for it */
 
-static uint64_t weight(const struct flow_row *r)
+static uint64_t weight(const struct cli_flow_row *r)
 {
 	const uint64_t by[] = {r->sent + r->received, r->sent,	    r->received, r->flow.srtt_us,
 			       r->flow.queue,	      r->flow.cwnd, r->retrans};
@@ -204,7 +207,7 @@ static uint64_t weight(const struct flow_row *r)
 
 static int heaviest(const void *a, const void *b)
 {
-	const struct flow_row *x = a, *y = b;
+	const struct cli_flow_row *x = a, *y = b;
 	uint64_t m = weight(x), n = weight(y);
 
 	if (m != n)
@@ -229,13 +232,14 @@ static const char *short_number(char out[16], double n)
 }
 
 /* As ss(8) shortens them, where there is no room for more. */
-static const char *state_name(const struct sl_flow *f, bool narrow)
+static const char *state_name(const struct region_flow *f, bool narrow)
 {
 	static const char *const abbreviated[][2] = {
 		{"ESTABLISHED", "ESTAB"}, {"FIN_WAIT1", "FIN-W1"}, {"FIN_WAIT2", "FIN-W2"},
 		{"CLOSE_WAIT", "CLOS-W"}, {"LAST_ACK", "L-ACK"},   {"CLOSING", "CLOSNG"},
 	};
-	const char *name = f->state == SL_STATE_CLOSED ? "closed" : sl_tcp_state_name(f->tcp_state);
+	const char *name = f->state == SL_STATE_CLOSED ? "closed"
+						       : region_tcp_state_name(f->tcp_state);
 
 	for (size_t i = 0; narrow && i < sizeof(abbreviated) / sizeof(*abbreviated); i++)
 		if (!strcmp(name, abbreviated[i][0]))
@@ -244,25 +248,26 @@ static const char *state_name(const struct sl_flow *f, bool narrow)
 }
 
 /* As wide as the longest address is, as far as there is room. */
-static uint8_t address_width(const struct tcp_screen *s, const struct flow_row *rows, size_t count)
+static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_flow_row *rows,
+			     size_t count)
 {
 	size_t most = 21, room = s->columns > 78 ? (s->columns - 36) / 2 : 21;
 	char end[64];
 
 	for (size_t i = 0; i < count; i++) {
-		tcp_endpoint(end, sizeof(end), rows[i].flow.local, rows[i].flow.local_port);
+		cli_tcp_endpoint(end, sizeof(end), rows[i].flow.local, rows[i].flow.local_port);
 		most = strlen(end) > most ? strlen(end) : most;
-		tcp_endpoint(end, sizeof(end), rows[i].flow.remote, rows[i].flow.remote_port);
+		cli_tcp_endpoint(end, sizeof(end), rows[i].flow.remote, rows[i].flow.remote_port);
 		most = strlen(end) > most ? strlen(end) : most;
 	}
 	return (uint8_t)(s->columns && most > room ? room : most);
 }
 
-void flow_print_screen(struct tcp_screen *s, struct flow_row *rows, size_t count,
-		       const struct sl_flows_hot *hot, uint64_t ns)
+void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, size_t count,
+			   const struct region_flows_hot *hot, uint64_t ns)
 {
 	char from[64], to[64], sent[16], received[16], queue[16], rtt[16], cwnd[16], retrans[16];
-	struct tcp_column columns[] = {
+	struct cli_tcp_column columns[] = {
 		{"LOCAL", 0, true, 0},	  {"REMOTE", 0, true, 0},  {"STATE", 6, true, 0},
 		{"SENT/s", 6, false, 0},  {"RECV/s", 6, false, 0}, {"RTT", 6, false, 0},
 		{"RETR", 5, false, 0},	  {"QUEUE", 6, false, 3},  {"CWND", 5, false, 4},
@@ -274,35 +279,35 @@ void flow_print_screen(struct tcp_screen *s, struct flow_row *rows, size_t count
 
 	order = s->order;
 	qsort(rows, count, sizeof(*rows), heaviest);
-	tcp_screen_begin(s);
+	cli_tcp_screen_begin(s);
 	narrow = s->columns && s->columns < 100;
 	columns[0].width = columns[1].width = address_width(s, rows, count);
 	columns[2].width = narrow ? 6 : 11;
-	tcp_screen_line(s, "%u open, %u closed of late, %" PRIu64 " refused%s; rates in bytes",
-			hot->open, hot->quarantined, hot->refused,
-			hot->refused ? " (no room: --flows)" : "");
-	tcp_screen_columns(s, columns, sizeof(columns) / sizeof(*columns));
+	cli_tcp_screen_line(s, "%u open, %u closed of late, %" PRIu64 " refused%s; rates in bytes",
+			    hot->open, hot->quarantined, hot->refused,
+			    hot->refused ? " (no room: --flows)" : "");
+	cli_tcp_screen_columns(s, columns, sizeof(columns) / sizeof(*columns));
 	for (size_t i = 0; i < count; i++) {
-		const struct sl_flow *f = &rows[i].flow;
+		const struct region_flow *f = &rows[i].flow;
 		char comm[17];
 
 		safe_comm(f, comm);
-		tcp_endpoint(from, sizeof(from), f->local, f->local_port);
-		tcp_endpoint(to, sizeof(to), f->remote, f->remote_port);
+		cli_tcp_endpoint(from, sizeof(from), f->local, f->local_port);
+		cli_tcp_endpoint(to, sizeof(to), f->remote, f->remote_port);
 		short_number(sent, (double)rows[i].sent / seconds);
 		short_number(received, (double)rows[i].received / seconds);
 		short_number(queue, f->queue);
-		tcp_short_time(rtt, f->srtt_us * 1000ull);
+		cli_tcp_short_time(rtt, f->srtt_us * 1000ull);
 		snprintf(cwnd, sizeof(cwnd), "%u", f->cwnd);
 		snprintf(retrans, sizeof(retrans), "%u", rows[i].retrans);
 		if (f->flags & SL_FLOW_LISTENER)
 			strcpy(rtt, "-");
 		cells[2] = state_name(f, narrow);
 		cells[9] = comm;
-		tcp_screen_cells(s, cells);
+		cli_tcp_screen_cells(s, cells);
 	}
 	if (!count && s->terminal)
-		tcp_screen_line(s, tcp_is_filtered() ? "no connection passes the filter"
-						     : "no connection yet");
-	tcp_screen_end(s);
+		cli_tcp_screen_line(s, cli_tcp_is_filtered() ? "no connection passes the filter"
+							     : "no connection yet");
+	cli_tcp_screen_end(s);
 }

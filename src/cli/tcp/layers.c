@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_layers.c - 'sidelight tcp layers': the time that each layer takes, by flow, remote, port, container. */
+/* tcp_layers.c - 'sidelight tcp layers': the time that each layer takes, by flow, remote, port,
+ * container. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,9 +13,9 @@
 #include "cli/tcp/layers.h"
 #include "source/tcp/cgroup.h"
 
-static int layers_main(const struct sl_command *self, int argc, char **argv);
+static int layers_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_tcp_layers = {
+const struct base_command cli_tcp_layers = {
 	.name = "tcp layers",
 	.synopsis = "[OPTION]...",
 	.summary = "Show the time that each layer of the stack takes, and applications",
@@ -26,22 +27,22 @@ static struct {
 	uint32_t groups;
 } settings = {.by = "port"};
 
-static const struct sl_option table[] = {
+static const struct base_option table[] = {
 	TCP_OPTIONS_SHOW,
 	{.name = "by",
 	 .letter = 'b',
-	 .type = SL_OPT_STRING,
+	 .type = BASE_OPT_STRING,
 	 .to = &settings.by,
 	 .argument = "WHAT",
 	 .help = "a line for each flow, remote, port, container, or role"},
 	{.name = "groups",
-	 .type = SL_OPT_U32,
+	 .type = BASE_OPT_U32,
 	 .to = &settings.groups,
 	 .argument = "N",
 	 .help = "room for so many remotes times ports times containers; 0: 1024",
 	 .max = 1 << 16},
 	TCP_OPTION_SORT("requests, segments, app, total or p99"),
-	TCP_OPTIONS_WANTED,
+	TCP_OPTIONS_FILTER,
 	TCP_OPTION_AVOID,
 	{0},
 };
@@ -50,16 +51,16 @@ static const char *const by_names[] = {"flow", "remote", "port", "container", "r
 enum by { BY_FLOW, BY_REMOTE, BY_PORT, BY_CONTAINER, BY_ROLE, BYS };
 
 struct rows {
-	struct sl_layer_view *v;
+	struct region_layer_view *v;
 	size_t n, room;
 };
 
-struct view {
-	const struct sl_command *cmd;
-	struct sl_layers *layers;
-	struct sl_cgroups *who;
+struct cli_layers_view {
+	const struct base_command *cmd;
+	struct tcp_layers *layers;
+	struct tcp_cgroups *who;
 	FILE *out;
-	struct tcp_screen screen;
+	struct cli_tcp_screen screen;
 	enum by by;
 	struct rows now, before;
 	uint64_t last_ns, unsettled;
@@ -67,12 +68,12 @@ struct view {
 	bool any;   /* line was shown */
 };
 
-const char *tcp_role_name(enum sl_role role)
+const char *cli_tcp_role_name(enum sl_role role)
 {
 	return role == SL_ROLE_SERVER ? "server" : role == SL_ROLE_CLIENT ? "client" : "unknown";
 }
 
-void tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t family, int port)
+void cli_tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t family, int port)
 {
 	char text[INET6_ADDRSTRLEN] = "?";
 
@@ -85,7 +86,7 @@ void tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t fam
 }
 
 /* Nothing is left of the key but what a line stands for. */
-static void reduce(struct sl_layer_view *v, enum by by, uint32_t index)
+static void reduce(struct region_layer_view *v, enum by by, uint32_t index)
 {
 	if (by == BY_FLOW)
 		return;
@@ -103,7 +104,7 @@ static void reduce(struct sl_layer_view *v, enum by by, uint32_t index)
 		v->cgroup = 0;
 }
 
-static bool same(const struct sl_layer_view *a, const struct sl_layer_view *b)
+static bool same(const struct region_layer_view *a, const struct region_layer_view *b)
 {
 	return a->generation == b->generation && a->role == b->role && a->start_ns == b->start_ns &&
 	       a->local_port == b->local_port && a->remote_port == b->remote_port &&
@@ -111,7 +112,7 @@ static bool same(const struct sl_layer_view *a, const struct sl_layer_view *b)
 	       !memcmp(a->remote, b->remote, 16) && !memcmp(a->local, b->local, 16);
 }
 
-static struct sl_layer_view *find(const struct rows *rows, const struct sl_layer_view *v)
+static struct region_layer_view *find(const struct rows *rows, const struct region_layer_view *v)
 {
 	for (size_t i = 0; i < rows->n; i++)
 		if (same(&rows->v[i], v))
@@ -119,18 +120,18 @@ static struct sl_layer_view *find(const struct rows *rows, const struct sl_layer
 	return NULL;
 }
 
-static int add(struct view *view, const struct sl_layer_view *v)
+static int add(struct cli_layers_view *view, const struct region_layer_view *v)
 {
 	struct rows *r = &view->now;
-	struct sl_layer_view *there = view->by == BY_FLOW ? NULL : find(r, v);
+	struct region_layer_view *there = view->by == BY_FLOW ? NULL : find(r, v);
 
 	if (there) {
-		sl_layer_add(there, v);
+		region_layer_add(there, v);
 		return 0;
 	}
 	if (r->n == r->room) {
 		size_t room = r->room ? 2 * r->room : 64;
-		struct sl_layer_view *more = realloc(r->v, room * sizeof(*more));
+		struct region_layer_view *more = realloc(r->v, room * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
@@ -141,16 +142,16 @@ static int add(struct view *view, const struct sl_layer_view *v)
 	return 0;
 }
 
-static int collect(struct view *view)
+static int collect(struct cli_layers_view *view)
 {
-	enum sl_layer_table t = view->by == BY_FLOW ? SL_LAYER_FLOWS : SL_LAYER_GROUPS;
-	uint32_t slots = sl_layers_slots(view->layers, t);
-	struct sl_layer_view *v = calloc(1, sizeof(*v));
+	enum tcp_layer_table t = view->by == BY_FLOW ? TCP_LAYER_FLOWS : TCP_LAYER_GROUPS;
+	uint32_t slots = tcp_layers_slots(view->layers, t);
+	struct region_layer_view *v = calloc(1, sizeof(*v));
 	int err = v ? 0 : -ENOMEM;
 
 	view->now.n = 0;
 	for (uint32_t i = 0; !err && i < slots; i++) {
-		int got = sl_layers_slot(view->layers, t, i, v);
+		int got = tcp_layers_slot(view->layers, t, i, v);
 
 		view->unsettled += got < 0;
 		if (got <= 0 || (!v->count[SL_COUNT_IN] && !v->count[SL_COUNT_OUT]))
@@ -163,7 +164,8 @@ static int collect(struct view *view)
 }
 
 /* What a line is about, as text. */
-static void title(struct view *view, char *out, size_t bytes, const struct sl_layer_view *v)
+static void title(struct cli_layers_view *view, char *out, size_t bytes,
+		  const struct region_layer_view *v)
 {
 	enum by by = view->by;
 	char local[64], remote[64];
@@ -174,18 +176,18 @@ static void title(struct view *view, char *out, size_t bytes, const struct sl_la
 	}
 	switch (by) {
 	case BY_FLOW:
-		tcp_address(local, sizeof(local), v->local, v->family, v->local_port);
-		tcp_address(remote, sizeof(remote), v->remote, v->family, v->remote_port);
+		cli_tcp_address(local, sizeof(local), v->local, v->family, v->local_port);
+		cli_tcp_address(remote, sizeof(remote), v->remote, v->family, v->remote_port);
 		snprintf(out, bytes, "%s %s", local, remote);
 		return;
 	case BY_REMOTE:
-		tcp_address(out, bytes, v->remote, v->family, -1);
+		cli_tcp_address(out, bytes, v->remote, v->family, -1);
 		return;
 	case BY_PORT:
 		snprintf(out, bytes, "%u", v->local_port);
 		return;
 	case BY_CONTAINER:
-		sl_cgroup_title(sl_cgroups_find(view->who, v->cgroup, sl_now_ns()), out, bytes);
+		tcp_cgroup_title(tcp_cgroups_find(view->who, v->cgroup, base_now_ns()), out, bytes);
 		return;
 	default:
 		snprintf(out, bytes, "all");
@@ -195,7 +197,7 @@ static void title(struct view *view, char *out, size_t bytes, const struct sl_la
 static json_t *histogram_json(const uint64_t *cell)
 {
 	json_t *buckets = json_object(), *o;
-	double p50 = sl_layer_quantile(cell, 0.5), p99 = sl_layer_quantile(cell, 0.99);
+	double p50 = region_layer_quantile(cell, 0.5), p99 = region_layer_quantile(cell, 0.99);
 	char key[16];
 
 	for (int c = SL_LAYER_BUCKETS; c < SL_LAYER_OVER; c++) {
@@ -204,8 +206,9 @@ static json_t *histogram_json(const uint64_t *cell)
 		snprintf(key, sizeof(key), "%d", SL_LAYER_FIRST + c - SL_LAYER_BUCKETS);
 		json_object_set_new(buckets, key, json_integer((json_int_t)cell[c]));
 	}
-	o = json_pack("{s:I, s:I, s:i, s:I, s:I, s:o}", "count", (json_int_t)sl_layer_count(cell),
-		      "sum_ns", (json_int_t)cell[SL_LAYER_SUM], "scale", SL_LAYER_SCALE, "zero",
+	o = json_pack("{s:I, s:I, s:i, s:I, s:I, s:o}", "count",
+		      (json_int_t)region_layer_count(cell), "sum_ns",
+		      (json_int_t)cell[SL_LAYER_SUM], "scale", SL_LAYER_SCALE, "zero",
 		      (json_int_t)cell[SL_LAYER_ZERO], "over", (json_int_t)cell[SL_LAYER_OVER],
 		      "buckets", buckets);
 	if (isfinite(p50))
@@ -219,20 +222,20 @@ static const char *const count_names[] = {"requests",	 "complete",	 "pipelined",
 					  "segments_in", "segments_out", "unattributed",
 					  "incomplete"};
 
-static void row_json(struct view *view, const struct sl_layer_view *v)
+static void row_json(struct cli_layers_view *view, const struct region_layer_view *v)
 {
 	json_t *o = json_pack("{s:s, s:I, s:s}", "row", by_names[view->by], "time_ns",
-			      (json_int_t)sl_realtime_ns(), "role", tcp_role_name(v->role)),
+			      (json_int_t)base_realtime_ns(), "role", cli_tcp_role_name(v->role)),
 	       *layers = json_object();
 	char text[160];
 
 	title(view, text, sizeof(text), v);
-	tcp_json_text(o, "name", text);
+	cli_tcp_json_text(o, "name", text);
 	if (view->by == BY_FLOW) {
-		tcp_address(text, sizeof(text), v->local, v->family, -1);
+		cli_tcp_address(text, sizeof(text), v->local, v->family, -1);
 		json_object_set_new(o, "local", json_string(text));
 		json_object_set_new(o, "local_port", json_integer(v->local_port));
-		tcp_address(text, sizeof(text), v->remote, v->family, -1);
+		cli_tcp_address(text, sizeof(text), v->remote, v->family, -1);
 		json_object_set_new(o, "remote", json_string(text));
 		json_object_set_new(o, "remote_port", json_integer(v->remote_port));
 		json_object_set_new(o, "netns", json_integer(v->netns));
@@ -240,19 +243,19 @@ static void row_json(struct view *view, const struct sl_layer_view *v)
 	}
 	if (view->by == BY_FLOW || view->by == BY_CONTAINER) {
 		json_object_set_new(o, "cgroup", json_integer((json_int_t)v->cgroup));
-		tcp_json_identity(o, sl_cgroups_find(view->who, v->cgroup, sl_now_ns()));
+		cli_tcp_json_identity(o, tcp_cgroups_find(view->who, v->cgroup, base_now_ns()));
 	}
 	for (int i = 0; i < 7; i++)
 		json_object_set_new(o, count_names[i], json_integer((json_int_t)v->count[i]));
 	for (int i = 0; i < SL_LAYERS; i++)
-		json_object_set_new(layers, sl_layer_name(i), histogram_json(v->cell[i]));
+		json_object_set_new(layers, region_layer_name(i), histogram_json(v->cell[i]));
 	json_object_set_new(o, "layers", layers);
 	json_dumpf(o, view->out, JSON_COMPACT);
 	fputc('\n', view->out);
 	json_decref(o);
 }
 
-static void row_csv(struct view *view, const struct sl_layer_view *v)
+static void row_csv(struct cli_layers_view *view, const struct region_layer_view *v)
 {
 	char text[160];
 
@@ -262,23 +265,23 @@ static void row_csv(struct view *view, const struct sl_layer_view *v)
 			fprintf(view->out, ",%s", count_names[i]);
 		for (int i = 0; i < SL_LAYERS; i++)
 			fprintf(view->out, ",%s_count,%s_sum_ns,%s_p50_ns,%s_p99_ns",
-				sl_layer_name(i), sl_layer_name(i), sl_layer_name(i),
-				sl_layer_name(i));
+				region_layer_name(i), region_layer_name(i), region_layer_name(i),
+				region_layer_name(i));
 		fputc('\n', view->out);
 		view->named = true;
 	}
 	title(view, text, sizeof(text), v);
-	fprintf(view->out, "%" PRIu64 ",", sl_realtime_ns());
-	tcp_csv_text(view->out, text);
-	fprintf(view->out, ",%s", tcp_role_name(v->role));
+	fprintf(view->out, "%" PRIu64 ",", base_realtime_ns());
+	cli_tcp_csv_text(view->out, text);
+	fprintf(view->out, ",%s", cli_tcp_role_name(v->role));
 	for (int i = 0; i < 7; i++)
 		fprintf(view->out, ",%" PRIu64, v->count[i]);
 	for (int i = 0; i < SL_LAYERS; i++) {
-		uint64_t n = sl_layer_count(v->cell[i]);
+		uint64_t n = region_layer_count(v->cell[i]);
 
 		fprintf(view->out, ",%" PRIu64 ",%" PRIu64, n, v->cell[i][SL_LAYER_SUM]);
 		for (int q = 0; q < 2; q++) {
-			double x = sl_layer_quantile(v->cell[i], q ? 0.99 : 0.5);
+			double x = region_layer_quantile(v->cell[i], q ? 0.99 : 0.5);
 
 			fputc(',', view->out);
 			if (isfinite(x))
@@ -288,7 +291,7 @@ static void row_csv(struct view *view, const struct sl_layer_view *v)
 	fputc('\n', view->out);
 }
 
-static void sub(struct sl_layer_view *v, const struct sl_layer_view *before)
+static void sub(struct region_layer_view *v, const struct region_layer_view *before)
 {
 	for (int i = 0; i < 7; i++)
 		v->count[i] -= before->count[i];
@@ -300,7 +303,7 @@ static void sub(struct sl_layer_view *v, const struct sl_layer_view *before)
 static const char *const orders[] = {"requests", "segments", "app", "total", "p99", NULL};
 static unsigned int order; /* of them: qsort() has no room for it */
 
-static double weight(const struct sl_layer_view *v)
+static double weight(const struct region_layer_view *v)
 {
 	uint64_t segments = v->count[SL_COUNT_IN] + v->count[SL_COUNT_OUT];
 	double x;
@@ -311,10 +314,10 @@ static double weight(const struct sl_layer_view *v)
 	case 1:
 		return (double)segments;
 	case 2:
-		x = sl_layer_quantile(v->cell[SL_LAYER_APP], 0.5);
+		x = region_layer_quantile(v->cell[SL_LAYER_APP], 0.5);
 		break;
 	default:
-		x = sl_layer_quantile(v->cell[SL_LAYER_TOTAL], order == 3 ? 0.5 : 0.99);
+		x = region_layer_quantile(v->cell[SL_LAYER_TOTAL], order == 3 ? 0.5 : 0.99);
 	}
 	return isnan(x) ? -1 : x;
 }
@@ -328,17 +331,17 @@ static int busiest_first(const void *a, const void *b)
 
 static void cell_text(char out[16], const uint64_t *cell, double q)
 {
-	double x = sl_layer_quantile(cell, q);
+	double x = region_layer_quantile(cell, q);
 
 	if (isnan(x))
 		snprintf(out, 16, "-");
 	else if (isinf(x))
 		snprintf(out, 16, ">6s");
 	else
-		tcp_short_time(out, (uint64_t)x);
+		cli_tcp_short_time(out, (uint64_t)x);
 }
 
-static void causes_text(struct view *view, const uint64_t *n)
+static void causes_text(struct cli_layers_view *view, const uint64_t *n)
 {
 	bool any = false;
 
@@ -346,12 +349,12 @@ static void causes_text(struct view *view, const uint64_t *n)
 		any |= n[i] != 0;
 	if (!any)
 		return;
-	tcp_screen_line(&view->screen, "%s", "");
-	tcp_screen_line(&view->screen, "not measured, since the start:");
+	cli_tcp_screen_line(&view->screen, "%s", "");
+	cli_tcp_screen_line(&view->screen, "not measured, since the start:");
 	for (int i = 0; i < SL_CAUSES; i++)
 		if (n[i])
-			tcp_screen_line(&view->screen, "%12" PRIu64 "  %s", n[i],
-					sl_layer_cause_text(i));
+			cli_tcp_screen_line(&view->screen, "%12" PRIu64 "  %s", n[i],
+					    region_layer_cause_text(i));
 }
 
 static uint8_t title_width(enum by by)
@@ -366,9 +369,9 @@ static uint8_t title_width(enum by by)
 }
 
 /* The interval's differences on a terminal; all since the start elsewhere. */
-static int screen(struct view *view, const uint64_t *causes, double seconds)
+static int screen(struct cli_layers_view *view, const uint64_t *causes, double seconds)
 {
-	const struct tcp_column columns[] = {
+	const struct cli_tcp_column columns[] = {
 		{by_names[view->by], title_width(view->by), true, 0},
 		{"role", 6, true, 0},
 		{"req/s", 6, false, 0},
@@ -388,8 +391,8 @@ static int screen(struct view *view, const uint64_t *causes, double seconds)
 	if (!shown.v)
 		return -ENOMEM;
 	for (size_t i = 0; i < view->now.n; i++) {
-		struct sl_layer_view *v = &shown.v[shown.n];
-		const struct sl_layer_view *b = find(&view->before, &view->now.v[i]);
+		struct region_layer_view *v = &shown.v[shown.n];
+		const struct region_layer_view *b = find(&view->before, &view->now.v[i]);
 
 		*v = view->now.v[i];
 		if (b && view->screen.terminal)
@@ -399,15 +402,15 @@ static int screen(struct view *view, const uint64_t *causes, double seconds)
 	order = view->screen.order;
 	if (shown.n)
 		qsort(shown.v, shown.n, sizeof(*shown.v), busiest_first);
-	tcp_screen_begin(&view->screen);
-	tcp_screen_line(&view->screen, "medians, %s; p99 is that of total",
-			view->screen.terminal ? "of the last interval" : "since the start");
-	tcp_screen_columns(&view->screen, columns, sizeof(columns) / sizeof(*columns));
+	cli_tcp_screen_begin(&view->screen);
+	cli_tcp_screen_line(&view->screen, "medians, %s; p99 is that of total",
+			    view->screen.terminal ? "of the last interval" : "since the start");
+	cli_tcp_screen_columns(&view->screen, columns, sizeof(columns) / sizeof(*columns));
 	for (size_t i = 0; i < shown.n; i++) {
-		const struct sl_layer_view *v = &shown.v[i];
+		const struct region_layer_view *v = &shown.v[i];
 		uint64_t done = v->count[SL_COUNT_COMPLETE] + v->count[SL_COUNT_INCOMPLETE];
 		char text[160], cell[SL_LAYERS + 1][16], complete[16] = "-", rate[16] = "-";
-		const char *cells[] = {text,	tcp_role_name(v->role),
+		const char *cells[] = {text,	cli_tcp_role_name(v->role),
 				       rate,	complete,
 				       cell[0], cell[1],
 				       cell[2], cell[3],
@@ -425,26 +428,26 @@ static int screen(struct view *view, const uint64_t *causes, double seconds)
 		if (v->role == SL_ROLE_SERVER) /* only there requests are told apart */
 			snprintf(rate, sizeof(rate), "%.0f",
 				 (double)v->count[SL_COUNT_REQUESTS] / seconds);
-		tcp_screen_cells(&view->screen, cells);
+		cli_tcp_screen_cells(&view->screen, cells);
 	}
 	if (!shown.n && view->screen.terminal)
-		tcp_screen_line(&view->screen, "no segment in this interval%s",
-				tcp_is_filtered() ? " that passes the filter" : "");
+		cli_tcp_screen_line(&view->screen, "no segment in this interval%s",
+				    cli_tcp_is_filtered() ? " that passes the filter" : "");
 	view->any |= shown.n > 0;
 	causes_text(view, causes);
-	tcp_screen_end(&view->screen);
+	cli_tcp_screen_end(&view->screen);
 	free(shown.v);
 	return 0;
 }
 
-static void causes_json(struct view *view, const uint64_t *n)
+static void causes_json(struct cli_layers_view *view, const uint64_t *n)
 {
 	json_t *o = json_object(), *all;
 
 	for (int i = 0; i < SL_CAUSES; i++)
-		json_object_set_new(o, sl_layer_cause_name(i), json_integer((json_int_t)n[i]));
+		json_object_set_new(o, region_layer_cause_name(i), json_integer((json_int_t)n[i]));
 	all = json_pack("{s:s, s:I, s:o, s:I}", "row", "causes", "time_ns",
-			(json_int_t)sl_realtime_ns(), "causes", o, "unsettled",
+			(json_int_t)base_realtime_ns(), "causes", o, "unsettled",
 			(json_int_t)view->unsettled);
 	json_dumpf(all, view->out, JSON_COMPACT);
 	fputc('\n', view->out);
@@ -453,22 +456,22 @@ static void causes_json(struct view *view, const uint64_t *n)
 
 static int show(void *context, bool last)
 {
-	struct view *view = context;
-	uint64_t causes[SL_CAUSES] = {0}, now = sl_now_ns();
+	struct cli_layers_view *view = context;
+	uint64_t causes[SL_CAUSES] = {0}, now = base_now_ns();
 	struct rows spare;
 	int err;
 
 	(void)last;
-	sl_layers_namespaces(view->layers);
-	sl_layers_groups(view->layers, sl_now_ns());
-	err = collect(view) ?: sl_layers_causes(view->layers, causes);
+	tcp_layers_namespaces(view->layers);
+	tcp_layers_groups(view->layers, base_now_ns());
+	err = collect(view) ?: tcp_layers_causes(view->layers, causes);
 	if (err)
-		return tcp_failed(view->cmd, strerror(-err));
-	if (tcp_common.json) {
+		return cli_tcp_failed(view->cmd, strerror(-err));
+	if (cli_tcp_common.json) {
 		for (size_t i = 0; i < view->now.n; i++)
 			row_json(view, &view->now.v[i]);
 		causes_json(view, causes);
-	} else if (tcp_common.csv) {
+	} else if (cli_tcp_common.csv) {
 		for (size_t i = 0; i < view->now.n; i++)
 			row_csv(view, &view->now.v[i]);
 	} else {
@@ -480,67 +483,68 @@ static int show(void *context, bool last)
 	spare = view->before;
 	view->before = view->now;
 	view->now = spare;
-	return err ? tcp_failed(view->cmd, strerror(-err)) : tcp_flush(view->out);
+	return err ? cli_tcp_failed(view->cmd, strerror(-err)) : cli_tcp_flush(view->out);
 }
 
-int tcp_layers_open(const struct sl_command *self, uint32_t groups, struct sl_layers **layers)
+int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
+			struct tcp_layers **layers)
 {
-	struct sl_layers_options options = {
+	struct tcp_layers_opts options = {
 		.sz = sizeof(options),
-		.flows = tcp_common.flows,
+		.flows = cli_tcp_common.flows,
 		.groups = groups,
-		.wanted = tcp_common.wanted,
+		.wanted = cli_tcp_common.wanted,
 	};
 	char why[256];
 	int err;
 
-	if (!tcp_avoid(self, &options.avoid))
-		return SL_EXIT_USAGE;
-	err = sl_layers_open(&options, layers, why, sizeof(why));
-	return err ? tcp_not_opened(self, err, why) : SL_EXIT_OK;
+	if (!cli_tcp_avoid(self, &options.avoid))
+		return BASE_EXIT_USAGE;
+	err = tcp_layers_open(&options, layers, why, sizeof(why));
+	return err ? cli_tcp_not_opened(self, err, why) : BASE_EXIT_OK;
 }
 
-static int layers_main(const struct sl_command *self, int argc, char **argv)
+static int layers_main(const struct base_command *self, int argc, char **argv)
 {
-	struct view view = {.cmd = self, .by = BYS};
-	struct sl_cgroup_hierarchy unified;
+	struct cli_layers_view view = {.cmd = self, .by = BYS};
+	struct tcp_cgroup_hierarchy unified;
 	int code, ended;
 
-	if (!sl_options_only(self, table, argc, argv, &code))
+	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
-	if (tcp_common.json && tcp_common.csv)
-		return sl_usage(self, "--json or --csv, not both");
+	if (cli_tcp_common.json && cli_tcp_common.csv)
+		return base_usage(self, "--json or --csv, not both");
 	for (int i = 0; i < BYS; i++)
 		if (!strcmp(settings.by, by_names[i]))
 			view.by = (enum by)i;
 	if (view.by == BYS)
-		return sl_usage(self, "--by flow, remote, port, container or role, not '%s'",
-				settings.by);
-	if (!tcp_screen_sort(&view.screen, self, tcp_common.sort, orders))
-		return SL_EXIT_USAGE;
-	view.out = tcp_output(self);
+		return base_usage(self, "--by flow, remote, port, container or role, not '%s'",
+				  settings.by);
+	if (!cli_tcp_screen_sort(&view.screen, self, cli_tcp_common.sort, orders))
+		return BASE_EXIT_USAGE;
+	view.out = cli_tcp_output(self);
 	if (!view.out)
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	/* A socket belongs to a cgroup of the unified hierarchy, whatever the others are for. */
-	code = sl_cgroup_hierarchy(&unified, "unified", NULL, NULL);
-	view.who = sl_cgroups_open(&(struct sl_cgroups_opts){.sz = sizeof(struct sl_cgroups_opts),
-							     .hierarchy = code ? NULL : &unified});
-	code = view.who ? tcp_layers_open(self, settings.groups, &view.layers)
-			: tcp_failed(self, strerror(errno));
+	code = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
+	view.who = tcp_cgroups_open(&(struct tcp_cgroups_opts){
+		.sz = sizeof(struct tcp_cgroups_opts), .hierarchy = code ? NULL : &unified});
+	code = view.who ? cli_tcp_layers_open(self, settings.groups, &view.layers)
+			: cli_tcp_failed(self, strerror(errno));
 	if (!code) {
-		tcp_screen_open(&view.screen, self, view.out);
+		cli_tcp_screen_open(&view.screen, self, view.out);
 		if (!view.screen.terminal)
-			tcp_ready("slots=%u", sl_layers_slots(view.layers, SL_LAYER_FLOWS));
-		view.last_ns = sl_now_ns();
-		code = tcp_repeat(self, &view.screen, show, &view);
-		tcp_screen_close(&view.screen);
+			cli_tcp_ready("slots=%u", tcp_layers_slots(view.layers, TCP_LAYER_FLOWS));
+		view.last_ns = base_now_ns();
+		code = cli_tcp_repeat(self, &view.screen, show, &view);
+		cli_tcp_screen_close(&view.screen);
 		if (!code && !view.any)
-			tcp_nothing_seen(self);
+			cli_tcp_nothing_seen(self);
 	}
-	sl_layers_close(view.layers);
-	sl_cgroups_close(view.who);
+	tcp_layers_close(view.layers);
+	tcp_cgroups_close(view.who);
 	free(view.now.v);
 	free(view.before.v);
-	ended = tcp_output_end(self, view.out);
+	ended = cli_tcp_output_end(self, view.out);
 	return code ? code : ended;
 }

@@ -5,10 +5,12 @@
 
 #include "source/tcp/layer.h"
 
-const char *tcp_role_name(enum sl_role role);
+const char *cli_tcp_role_name(enum sl_role role);
 /* "10.0.0.1:80", "[2001:db8::1]:80"; port below 0: the address alone. */
-void tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t family, int port);
-/* With tcp_common's filter; an exit code, after one line on stderr if it is not SL_EXIT_OK. */
-int tcp_layers_open(const struct sl_command *self, uint32_t groups, struct sl_layers **layers);
+void cli_tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t family, int port);
+/* With cli_tcp_common's filter; an exit code, after one line on stderr if it is not BASE_EXIT_OK.
+ */
+int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
+			struct tcp_layers **layers);
 
 #endif

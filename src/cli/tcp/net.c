@@ -8,89 +8,89 @@
 #include "cli/tcp/net.h"
 #include "source/tcp/net_file.h"
 
-static int net_main(const struct sl_command *self, int argc, char **argv);
+static int net_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_tcp_net = {
+const struct base_command cli_tcp_net = {
 	.name = "tcp net",
 	.synopsis = "[OPTION]... --record FILE|FILE_A FILE_B|-a A -a B",
 	.summary = "Show the latency of the network between two hosts, each way",
 	.run = net_main,
 };
 
-struct tcp_net_settings tcp_net_settings = {.by = "all", .window_ns = 2000000000};
+struct cli_tcp_net_settings cli_tcp_net_settings = {.by = "all", .window_ns = 2000000000};
 
-static const struct sl_option table[] = {
+static const struct base_option table[] = {
 	{.name = "record",
 	 .letter = 'r',
-	 .type = SL_OPT_STRING,
-	 .to = &tcp_net_settings.record,
+	 .type = BASE_OPT_STRING,
+	 .to = &cli_tcp_net_settings.record,
 	 .argument = "FILE",
 	 .help = "write this host's records to FILE; '-': standard output"},
 	{.name = "requests",
-	 .type = SL_OPT_FLAG,
-	 .to = &tcp_net_settings.requests,
+	 .type = BASE_OPT_FLAG,
+	 .to = &cli_tcp_net_settings.requests,
 	 .help = "with --record: the layers of each request, too; else show whole round trips"},
 	{.name = "dev",
-	 .type = SL_OPT_LIST,
-	 .to = &tcp_net_settings.devices,
+	 .type = BASE_OPT_LIST,
+	 .to = &cli_tcp_net_settings.devices,
 	 .argument = "NAME",
 	 .help = "record at this device; may be repeated; default: all that are hardware"},
 	{.name = "ring",
-	 .type = SL_OPT_U32,
-	 .to = &tcp_net_settings.ring,
+	 .type = BASE_OPT_U32,
+	 .to = &cli_tcp_net_settings.ring,
 	 .argument = "N",
 	 .help = "room for so many records in the kernel; 0: 65536, of 128 bytes each",
 	 .max = SL_NIC_RING_MAX},
 	{.name = "by",
 	 .letter = 'b',
-	 .type = SL_OPT_STRING,
-	 .to = &tcp_net_settings.by,
+	 .type = BASE_OPT_STRING,
+	 .to = &cli_tcp_net_settings.by,
 	 .argument = "WHAT",
 	 .help = "a line for all, or for each flow, remote, or port"},
 	{.name = "segments",
 	 .letter = 's',
-	 .type = SL_OPT_FLAG,
-	 .to = &tcp_net_settings.segments,
+	 .type = BASE_OPT_FLAG,
+	 .to = &cli_tcp_net_settings.segments,
 	 .help = "a line for each segment, too"},
 	{.name = "window",
-	 .type = SL_OPT_DURATION,
-	 .to = &tcp_net_settings.window_ns,
+	 .type = BASE_OPT_DURATION,
+	 .to = &cli_tcp_net_settings.window_ns,
 	 .argument = "TIME",
 	 .help = "so much at a time; of the clocks, what is known around it is used, too",
 	 .min = 1e8,
 	 .max = 3.6e12},
 	{.name = "trust-clocks",
-	 .type = SL_OPT_STRING,
-	 .to = &tcp_net_settings.trust,
+	 .type = BASE_OPT_STRING,
+	 .to = &cli_tcp_net_settings.trust,
 	 .argument = "TIME",
 	 .help = "estimate nothing: the hosts' wall clocks agree within TIME (PTP)"},
 	{.name = "agent",
 	 .letter = 'a',
-	 .type = SL_OPT_LIST,
-	 .to = &tcp_net_settings.agents,
+	 .type = BASE_OPT_LIST,
+	 .to = &cli_tcp_net_settings.agents,
 	 .argument = "AGENT",
 	 .help = "twice: live, out of two agents with --tcp net; a socket's path, or HOST[:PORT]"},
 	TCP_OPTIONS_SHOW,
-	TCP_OPTIONS_WANTED,
+	TCP_OPTIONS_FILTER,
 	{0},
 };
 
 /* One file, and what is kept of it. */
-struct host {
+struct cli_net_host {
 	const char *path;
 	FILE *from;
-	struct sl_net_file_head head;
-	struct sl_layer_record *layers;
+	struct tcp_net_file_head head;
+	struct tcp_layer_record *layers;
 	size_t n, room;
 	uint64_t end_ns, headless, fragments, left_out;
 	bool cut;
 };
 
-static int keep(struct host *h, const struct sl_layer_record *r)
+static int keep(struct cli_net_host *h, const struct tcp_layer_record *r)
 {
 	if (h->n == h->room) {
 		size_t room = h->room ? 2 * h->room : 1024;
-		struct sl_layer_record *more = realloc(h->layers, room * sizeof(*more));
+		struct tcp_layer_record *more = realloc(h->layers, room * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
@@ -101,45 +101,46 @@ static int keep(struct host *h, const struct sl_layer_record *r)
 	return 0;
 }
 
-static int wrong(const struct sl_command *self, const struct host *h, const char *why)
+static int wrong(const struct base_command *self, const struct cli_net_host *h, const char *why)
 {
 	fprintf(stderr, "sidelight %s: %s: %s\n", self->name, h->path, why);
-	return SL_EXIT_FAILURE;
+	return BASE_EXIT_FAILURE;
 }
 
-static int begin(const struct sl_command *self, struct host *h)
+static int begin(const struct base_command *self, struct cli_net_host *h)
 {
 	char why[128] = "it can't be read";
 
 	h->from = fopen(h->path, "re");
 	if (!h->from)
 		return wrong(self, h, strerror(errno));
-	return sl_net_file_head(h->from, &h->head, why, sizeof(why)) ? wrong(self, h, why) : 0;
+	return tcp_net_file_head(h->from, &h->head, why, sizeof(why)) ? wrong(self, h, why) : 0;
 }
 
 /* The whole file, into the matcher. */
-static int take(const struct sl_command *self, struct host *h, struct sl_net_match *m, int side)
+static int take(const struct base_command *self, struct cli_net_host *h, struct tcp_net_match *m,
+		int side)
 {
 	char why[128] = "it can't be read";
-	struct sl_net_frame f;
+	struct tcp_net_frame f;
 	int got;
 
 	h->end_ns = h->head.start_ns;
 	h->cut = true;
-	while ((got = sl_net_file_next(h->from, &f, why, sizeof(why))) > 0) {
+	while ((got = tcp_net_file_next(h->from, &f, why, sizeof(why))) > 0) {
 		switch (f.type) {
-		case SL_NET_SEGMENT:
-			sl_net_match_add(m, side, &f.segment);
+		case TCP_NET_SEGMENT:
+			tcp_net_match_add(m, side, &f.segment);
 			if (f.segment.time_ns > h->end_ns)
 				h->end_ns = f.segment.time_ns;
 			break;
-		case SL_NET_GAP:
-			sl_net_match_gap(m, side, f.gap.records, f.gap.now_ns);
+		case TCP_NET_GAP:
+			tcp_net_match_gap(m, side, f.gap.records, f.gap.now_ns);
 			break;
-		case SL_NET_LAYERS:
+		case TCP_NET_LAYERS:
 			got = keep(h, &f.layers);
 			break;
-		case SL_NET_END:
+		case TCP_NET_END:
 			h->cut = false;
 			h->end_ns = f.end.now_ns;
 			h->headless = f.end.headless;
@@ -150,35 +151,36 @@ static int take(const struct sl_command *self, struct host *h, struct sl_net_mat
 		if (got < 0)
 			break;
 	}
-	sl_net_match_range(m, side, h->head.start_ns, h->end_ns);
+	tcp_net_match_range(m, side, h->head.start_ns, h->end_ns);
 	return got < 0 ? wrong(self, h, got == -EINVAL ? why : strerror(-got)) : 0;
 }
 
 /* What was sent and never came, once the clocks are known. */
-static void expire(struct sl_net_stat *s)
+static void expire(struct tcp_net_stat *s)
 {
-	struct sl_net_totals t;
+	struct tcp_net_totals t;
 
-	sl_net_stat_totals(s, &t);
-	sl_net_match_expire(sl_net_stat_match(s), 0, UINT64_MAX, t.known, t.theta);
-	sl_net_match_expire(sl_net_stat_match(s), 1, UINT64_MAX, t.known, -t.theta);
+	tcp_net_stat_totals(s, &t);
+	tcp_net_match_expire(tcp_net_stat_match(s), 0, UINT64_MAX, t.known, t.theta);
+	tcp_net_match_expire(tcp_net_stat_match(s), 1, UINT64_MAX, t.known, -t.theta);
 }
 
-static int compare(const struct sl_command *self, struct host *h, struct tcp_net_view *view)
+static int compare(const struct base_command *self, struct cli_net_host *h,
+		   struct cli_tcp_net_view *view)
 {
-	struct sl_net_match *m = sl_net_stat_match(view->stat);
-	struct sl_net_rounds rounds = {0};
+	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
+	struct tcp_net_rounds rounds = {0};
 	int code = take(self, &h[0], m, 0), err;
 
 	code = code ? code : take(self, &h[1], m, 1);
 	if (code)
 		return code;
-	sl_net_match_hold(m, 0);
-	sl_net_match_hold(m, 1);
-	sl_net_match_run(m);
-	err = sl_net_stat_count(view->stat, 0, true);
+	tcp_net_match_hold(m, 0);
+	tcp_net_match_hold(m, 1);
+	tcp_net_match_run(m);
+	err = tcp_net_stat_count(view->stat, 0, true);
 	if (err)
-		return tcp_failed(self, strerror(-err));
+		return cli_tcp_failed(self, strerror(-err));
 	expire(view->stat);
 	for (int i = 0; i < 2; i++) {
 		view->headless += h[i].headless;
@@ -186,27 +188,27 @@ static int compare(const struct sl_command *self, struct host *h, struct tcp_net
 		view->left_out += h[i].left_out;
 		view->cut |= h[i].cut;
 	}
-	tcp_net_show(view);
-	if (!tcp_net_settings.requests && !h[0].n && !h[1].n)
-		return SL_EXIT_OK;
-	err = sl_net_rounds_find((struct sl_layer_record *[]){h[0].layers, h[1].layers},
-				 (size_t[]){h[0].n, h[1].n}, view->stat, &rounds);
+	cli_tcp_net_show(view);
+	if (!cli_tcp_net_settings.requests && !h[0].n && !h[1].n)
+		return BASE_EXIT_OK;
+	err = tcp_net_rounds_find((struct tcp_layer_record *[]){h[0].layers, h[1].layers},
+				  (size_t[]){h[0].n, h[1].n}, view->stat, &rounds);
 	if (err)
-		return tcp_failed(self, strerror(-err));
-	tcp_net_rounds(view, &rounds);
-	sl_net_rounds_free(&rounds);
-	return SL_EXIT_OK;
+		return cli_tcp_failed(self, strerror(-err));
+	cli_tcp_net_rounds(view, &rounds);
+	tcp_net_rounds_free(&rounds);
+	return BASE_EXIT_OK;
 }
 
-static int two_files(const struct sl_command *self, char **paths, struct tcp_net_view *view)
+static int two_files(const struct base_command *self, char **paths, struct cli_tcp_net_view *view)
 {
-	struct host h[2] = {{.path = paths[0]}, {.path = paths[1]}};
-	struct sl_net_stat_options o = {
+	struct cli_net_host h[2] = {{.path = paths[0]}, {.path = paths[1]}};
+	struct tcp_net_stat_opts o = {
 		.sz = sizeof(o),
-		.by = tcp_net_by(tcp_net_settings.by),
-		.window_ns = tcp_net_settings.window_ns,
+		.by = cli_tcp_net_by(cli_tcp_net_settings.by),
+		.window_ns = cli_tcp_net_settings.window_ns,
 		.records = UINT32_MAX,
-		.result = tcp_net_settings.segments ? tcp_net_segment : NULL,
+		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
 		.context = view,
 	};
 	int code = begin(self, &h[0]);
@@ -214,11 +216,11 @@ static int two_files(const struct sl_command *self, char **paths, struct tcp_net
 	code = code ? code : begin(self, &h[1]);
 	if (code)
 		goto out;
-	if (tcp_net_settings.trust) {
+	if (cli_tcp_net_settings.trust) {
 		o.trusted = true;
-		if (sl_parse_duration(tcp_net_settings.trust, &o.trust_ns)) {
-			code = sl_usage(self, "--trust-clocks TIME, not '%s'",
-					tcp_net_settings.trust);
+		if (base_parse_duration(cli_tcp_net_settings.trust, &o.trust_ns)) {
+			code = base_usage(self, "--trust-clocks TIME, not '%s'",
+					  cli_tcp_net_settings.trust);
 			goto out;
 		}
 		/* Monotonic clocks, by what the wall clocks said of both at the start. */
@@ -227,9 +229,9 @@ static int two_files(const struct sl_command *self, char **paths, struct tcp_net
 	}
 	view->name[0] = h[0].head.host;
 	view->name[1] = h[1].head.host;
-	view->stat = sl_net_stat_open(&o);
-	code = view->stat ? compare(self, h, view) : tcp_failed(self, strerror(errno));
-	sl_net_stat_close(view->stat);
+	view->stat = tcp_net_stat_open(&o);
+	code = view->stat ? compare(self, h, view) : cli_tcp_failed(self, strerror(errno));
+	tcp_net_stat_close(view->stat);
 out:
 	for (int i = 0; i < 2; i++) {
 		if (h[i].from)
@@ -239,42 +241,42 @@ out:
 	return code;
 }
 
-static int net_main(const struct sl_command *self, int argc, char **argv)
+static int net_main(const struct base_command *self, int argc, char **argv)
 {
-	int first = sl_options_parse(self, table, argc, argv), code, ended;
-	struct tcp_net_view view = {.cmd = self};
+	int first = base_options_parse(self, table, argc, argv), code, ended;
+	struct cli_tcp_net_view view = {.cmd = self};
 
-	if (first == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
+	if (first == BASE_HELP_SHOWN)
+		return BASE_EXIT_OK;
 	if (first < 0)
-		return SL_EXIT_USAGE;
-	if (tcp_common.json && tcp_common.csv)
-		return sl_usage(self, "--json or --csv, not both");
-	if (tcp_net_by(tcp_net_settings.by) == (enum sl_net_by) - 1)
-		return sl_usage(self, "--by all, flow, remote or port, not '%s'",
-				tcp_net_settings.by);
-	if (tcp_net_settings.record) {
+		return BASE_EXIT_USAGE;
+	if (cli_tcp_common.json && cli_tcp_common.csv)
+		return base_usage(self, "--json or --csv, not both");
+	if (cli_tcp_net_by(cli_tcp_net_settings.by) == (enum tcp_net_by) - 1)
+		return base_usage(self, "--by all, flow, remote or port, not '%s'",
+				  cli_tcp_net_settings.by);
+	if (cli_tcp_net_settings.record) {
 		if (argc != first)
-			return sl_usage(self, "--record FILE, or two files to compare");
-		return tcp_net_record(self);
+			return base_usage(self, "--record FILE, or two files to compare");
+		return cli_tcp_net_record(self);
 	}
-	if (tcp_net_settings.agents.n ? tcp_net_settings.agents.n != 2 || argc != first
-				      : argc - first != 2)
-		return sl_usage(self,
-				"two files, one of each host, or two agents, or --record FILE");
-	if (tcp_net_settings.agents.n && tcp_net_settings.trust)
-		return sl_usage(self, "--trust-clocks is for files");
-	view.out = tcp_output(self);
+	if (cli_tcp_net_settings.agents.n ? cli_tcp_net_settings.agents.n != 2 || argc != first
+					  : argc - first != 2)
+		return base_usage(self,
+				  "two files, one of each host, or two agents, or --record FILE");
+	if (cli_tcp_net_settings.agents.n && cli_tcp_net_settings.trust)
+		return base_usage(self, "--trust-clocks is for files");
+	view.out = cli_tcp_output(self);
 	if (!view.out)
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	view.screen.out = view.out;
-	if (tcp_net_settings.agents.n) {
-		tcp_screen_open(&view.screen, self, view.out);
-		code = tcp_net_live(self, &view);
-		tcp_screen_close(&view.screen);
+	if (cli_tcp_net_settings.agents.n) {
+		cli_tcp_screen_open(&view.screen, self, view.out);
+		code = cli_tcp_net_live(self, &view);
+		cli_tcp_screen_close(&view.screen);
 	} else {
 		code = two_files(self, argv + first, &view);
 	}
-	ended = tcp_output_end(self, view.out);
+	ended = cli_tcp_output_end(self, view.out);
 	return code ? code : ended;
 }

@@ -8,39 +8,39 @@
 #include "source/tcp/net_round.h"
 #include "source/tcp/net_stat.h"
 
-struct tcp_net_settings {
+struct cli_tcp_net_settings {
 	const char *record, *by;
-	struct sl_strings devices, agents;
+	struct base_strings devices, agents;
 	uint32_t ring;
 	bool requests, segments;
 	uint64_t window_ns;
 	const char *trust; /* NULL: the clocks are not trusted */
 };
-extern struct tcp_net_settings tcp_net_settings;
+extern struct cli_tcp_net_settings cli_tcp_net_settings;
 
 /* 'tcp net --record FILE': until the duration is over. An exit code. */
-int tcp_net_record(const struct sl_command *self);
+int cli_tcp_net_record(const struct base_command *self);
 
 /* How it is shown. */
-struct tcp_net_view {
-	const struct sl_command *cmd;
+struct cli_tcp_net_view {
+	const struct base_command *cmd;
 	FILE *out;
-	struct tcp_screen screen;
-	struct sl_net_stat *stat;
-	const char *name[2]; /* of the hosts */
+	struct cli_tcp_screen screen;
+	struct tcp_net_stat *stat;
+	const char *name[2];			/* of the hosts */
 	uint64_t headless, fragments, left_out; /* as of the files' ends */
-	bool cut; /* a file ended too early */
-	bool named; /* CSV: the line of names is out */
+	bool cut;				/* a file ended too early */
+	bool named;				/* CSV: the line of names is out */
 };
 /* 'tcp net --agent A --agent B': until the duration is over. An exit code. */
-int tcp_net_live(const struct sl_command *self, struct tcp_net_view *view);
+int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view);
 
-enum sl_net_by tcp_net_by(const char *name); /* (enum sl_net_by)-1: no such thing */
+enum tcp_net_by cli_tcp_net_by(const char *name); /* (enum tcp_net_by)-1: no such thing */
 /* All rows and what could not be matched. */
-void tcp_net_show(struct tcp_net_view *view);
-/* A segment; a callback of struct sl_net_stat_options, whose context is the view. */
-void tcp_net_segment(void *view, const struct sl_net_result *r);
+void cli_tcp_net_show(struct cli_tcp_net_view *view);
+/* A segment; a callback of struct tcp_net_stat_opts, whose context is the view. */
+void cli_tcp_net_segment(void *view, const struct tcp_net_result *r);
 /* Whole round trips, and their sum. */
-void tcp_net_rounds(struct tcp_net_view *view, const struct sl_net_rounds *rounds);
+void cli_tcp_net_rounds(struct cli_tcp_net_view *view, const struct tcp_net_rounds *rounds);
 
 #endif

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tcp_net_live.c - 'sidelight tcp net --agent A --agent B': the rings of two hosts, READ one-sided in turn.
+ * cli_tcp_net_live.c - 'sidelight tcp net --agent A --agent B': the rings of two hosts, READ
+ * one-sided in turn.
  *
- * What came to one host is matched when the other's ring has been read once more: what was sent before was
- * in there by then.
+ * What came to one host is matched when the other's ring has been read once more: what was sent
+ * before was in there by then.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,21 +21,21 @@
 #define HOT_TRIES   100
 #define MAX_RECORDS 4096u /* of one READ */
 
-struct host {
-	struct remote remote;
-	struct sl_nic_info info;
+struct net_live_host {
+	struct cli_remote remote;
+	struct region_nic_info info;
 	uint64_t next, latest; /* number of the next record; time of the latest */
 	uint64_t heard;	       /* when that was read, by this machine's clock */
 	bool begun;
 };
 
-static bool open_host(struct host *h, const char *target, char *why, size_t bytes)
+static bool open_host(struct net_live_host *h, const char *target, char *why, size_t bytes)
 {
-	const struct dump_remote_opts o = {.target = target, .gid = -1};
+	const struct cli_dump_remote_opts o = {.target = target, .gid = -1};
 
-	if (!remote_find(&h->remote, &o, SL_REGION_NIC, why, bytes))
+	if (!cli_remote_find(&h->remote, &o, SL_REGION_NIC, why, bytes))
 		return false;
-	if (sl_nic_info_parse(h->remote.buffer, h->remote.region.length, &h->info)) {
+	if (region_nic_info_parse(h->remote.buffer, h->remote.region.length, &h->info)) {
 		snprintf(why, bytes, "its ring of segments is not believed");
 		return false;
 	}
@@ -42,58 +43,58 @@ static bool open_host(struct host *h, const char *target, char *why, size_t byte
 	return true;
 }
 
-static bool hot(struct host *h, struct sl_nic_hot *line)
+static bool hot(struct net_live_host *h, struct region_nic_hot *line)
 {
-	enum sl_fault fault = SL_FAULT_UNSETTLED;
+	enum region_fault fault = REGION_FAULT_UNSETTLED;
 
-	for (int i = 0; i < HOT_TRIES && fault == SL_FAULT_UNSETTLED; i++) {
-		if (!remote_read(&h->remote, h->info.hot, SL_LINE_SIZE))
+	for (int i = 0; i < HOT_TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
+		if (!cli_remote_read(&h->remote, h->info.hot, SL_LINE_SIZE))
 			return false;
-		fault = sl_nic_hot_parse(h->remote.buffer, line);
+		fault = region_nic_hot_parse(h->remote.buffer, line);
 	}
 	h->remote.error = fault ? EBADMSG : 0;
 	return !fault;
 }
 
 /* Records [next, to), which lie in one piece. False: one comes yet, or r->error. */
-static bool piece(struct host *h, uint64_t to, uint64_t head, uint64_t *missed,
-		  struct sl_net_match *m, int side)
+static bool piece(struct net_live_host *h, uint64_t to, uint64_t head, uint64_t *missed,
+		  struct tcp_net_match *m, int side)
 {
 	uint64_t from = h->next, place = from & (h->info.records - 1);
 	const uint64_t(*w)[SL_NIC_WORDS] = h->remote.buffer;
-	struct sl_nic_record r;
+	struct region_nic_record r;
 
-	if (!remote_read(&h->remote, h->info.ring + place * SL_NIC_SIZE,
-			 (uint32_t)(to - from) * SL_NIC_SIZE))
+	if (!cli_remote_read(&h->remote, h->info.ring + place * SL_NIC_SIZE,
+			     (uint32_t)(to - from) * SL_NIC_SIZE))
 		return false;
 	for (; h->next < to; h->next++) {
-		enum sl_fault fault = sl_nic_record_parse(w[h->next - from], h->next, &r);
+		enum region_fault fault = region_nic_record_parse(w[h->next - from], h->next, &r);
 
-		if (sl_nic_comes(fault, &r, h->next, head, &h->info))
+		if (region_nic_comes(fault, &r, h->next, head, &h->info))
 			return false;
 		if (fault) {
 			++*missed;
 			continue;
 		}
 		if (!h->begun)
-			sl_net_match_range(m, side, r.time_ns, UINT64_MAX);
+			tcp_net_match_range(m, side, r.time_ns, UINT64_MAX);
 		h->begun = true;
 		if (*missed)
-			sl_net_match_gap(m, side, *missed, r.time_ns);
+			tcp_net_match_gap(m, side, *missed, r.time_ns);
 		*missed = 0;
 		if (r.time_ns > h->latest) {
 			h->latest = r.time_ns;
-			h->heard = sl_now_ns();
+			h->heard = base_now_ns();
 		}
-		sl_net_match_add(m, side, &r);
+		tcp_net_match_add(m, side, &r);
 	}
 	return true;
 }
 
 /* All that is new in a host's ring. False: remote.error. */
-static bool look(struct host *h, struct sl_net_match *m, int side)
+static bool look(struct net_live_host *h, struct tcp_net_match *m, int side)
 {
-	struct sl_nic_hot line;
+	struct region_nic_hot line;
 	uint64_t missed = 0;
 
 	if (!hot(h, &line))
@@ -115,87 +116,90 @@ static bool look(struct host *h, struct sl_net_match *m, int side)
 			break;
 	}
 	if (missed)
-		sl_net_match_gap(m, side, missed, h->latest);
+		tcp_net_match_gap(m, side, missed, h->latest);
 	return !h->remote.error;
 }
 
 /* Up to when, by its clock, a host's records have been read, at least. */
-static uint64_t read_up_to(const struct host *h)
+static uint64_t read_up_to(const struct net_live_host *h)
 {
-	uint64_t since = h->latest ? sl_now_ns() - h->heard : 0;
+	uint64_t since = h->latest ? base_now_ns() - h->heard : 0;
 
 	return h->latest + (since > MARGIN_NS ? since - MARGIN_NS : 0);
 }
 
-static void expire(struct sl_net_stat *s, const struct host *h)
+static void expire(struct tcp_net_stat *s, const struct net_live_host *h)
 {
-	uint64_t linger = 2 * tcp_net_settings.window_ns + LINGER_NS;
-	struct sl_net_totals t;
+	uint64_t linger = 2 * cli_tcp_net_settings.window_ns + LINGER_NS;
+	struct tcp_net_totals t;
 
-	sl_net_stat_totals(s, &t);
+	tcp_net_stat_totals(s, &t);
 	for (int i = 0; i < 2; i++)
 		if (read_up_to(&h[i]) > linger)
-			sl_net_match_expire(sl_net_stat_match(s), i, read_up_to(&h[i]) - linger,
-					    t.known, i ? -t.theta : t.theta);
+			tcp_net_match_expire(tcp_net_stat_match(s), i, read_up_to(&h[i]) - linger,
+					     t.known, i ? -t.theta : t.theta);
 }
 
-static int follow(const struct sl_command *self, struct host *h, struct tcp_net_view *view)
+static int follow(const struct base_command *self, struct net_live_host *h,
+		  struct cli_tcp_net_view *view)
 {
-	uint64_t end = tcp_common.duration_ns ? sl_now_ns() + tcp_common.duration_ns : UINT64_MAX;
-	uint64_t show = sl_now_ns() + tcp_common.interval_ns;
-	struct sl_net_match *m = sl_net_stat_match(view->stat);
-	int stop = sl_stop_fd(), err = 0;
+	uint64_t end = cli_tcp_common.duration_ns ? base_now_ns() + cli_tcp_common.duration_ns
+						  : UINT64_MAX;
+	uint64_t show = base_now_ns() + cli_tcp_common.interval_ns;
+	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
+	int stop = base_stop_fd(), err = 0;
 	bool last = false;
 
 	if (stop < 0)
-		return tcp_failed(self, strerror(-stop));
+		return cli_tcp_failed(self, strerror(-stop));
 	while (!err) {
 		for (int s = 0; s < 2 && !err; s++) {
 			if (!look(&h[s], m, s)) {
 				fprintf(stderr, "sidelight %s: %s: %s\n", self->name,
-					tcp_net_settings.agents.v[s], strerror(h[s].remote.error));
+					cli_tcp_net_settings.agents.v[s],
+					strerror(h[s].remote.error));
 				err = -h[s].remote.error;
 				break;
 			}
-			sl_net_match_run(m); /* what came to the other one */
-			sl_net_match_hold(m, s);
+			tcp_net_match_run(m); /* what came to the other one */
+			tcp_net_match_hold(m, s);
 		}
 		if (last || err)
 			break;
-		if (sl_now_ns() >= show) {
-			show += tcp_common.interval_ns;
-			err = sl_net_stat_count(view->stat, read_up_to(&h[0]), false);
+		if (base_now_ns() >= show) {
+			show += cli_tcp_common.interval_ns;
+			err = tcp_net_stat_count(view->stat, read_up_to(&h[0]), false);
 			expire(view->stat, h);
-			tcp_net_show(view);
+			cli_tcp_net_show(view);
 			fflush(view->out);
 		}
-		last = tcp_screen_wait(&view->screen, stop, LOOK_MS) || sl_now_ns() >= end;
+		last = cli_tcp_screen_wait(&view->screen, stop, LOOK_MS) || base_now_ns() >= end;
 	}
 	close(stop);
 	if (err)
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	/* What came to B by the last look at it was sent before, and A's was read before that. */
 	if (look(&h[0], m, 0))
-		sl_net_match_run(m);
-	if (sl_net_stat_count(view->stat, 0, true))
-		return tcp_failed(self, strerror(ENOMEM));
+		tcp_net_match_run(m);
+	if (tcp_net_stat_count(view->stat, 0, true))
+		return cli_tcp_failed(self, strerror(ENOMEM));
 	expire(view->stat, h);
-	tcp_net_show(view);
-	return SL_EXIT_OK;
+	cli_tcp_net_show(view);
+	return BASE_EXIT_OK;
 }
 
-int tcp_net_live(const struct sl_command *self, struct tcp_net_view *view)
+int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view)
 {
-	const struct sl_strings *agents = &tcp_net_settings.agents;
-	struct sl_net_stat_options o = {
+	const struct base_strings *agents = &cli_tcp_net_settings.agents;
+	struct tcp_net_stat_opts o = {
 		.sz = sizeof(o),
-		.by = tcp_net_by(tcp_net_settings.by),
-		.window_ns = tcp_net_settings.window_ns,
-		.result = tcp_net_settings.segments ? tcp_net_segment : NULL,
+		.by = cli_tcp_net_by(cli_tcp_net_settings.by),
+		.window_ns = cli_tcp_net_settings.window_ns,
+		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
 		.context = view,
 	};
-	struct host h[2] = {0};
-	int code = SL_EXIT_OK;
+	struct net_live_host h[2] = {0};
+	int code = BASE_EXIT_OK;
 	char why[256];
 
 	for (int s = 0; s < 2 && !code; s++) {
@@ -203,18 +207,18 @@ int tcp_net_live(const struct sl_command *self, struct tcp_net_view *view)
 		if (open_host(&h[s], agents->v[s], why, sizeof(why)))
 			continue;
 		fprintf(stderr, "sidelight %s: %s: %s\n", self->name, agents->v[s], why);
-		code = SL_EXIT_FAILURE;
+		code = BASE_EXIT_FAILURE;
 	}
 	if (!code) {
-		view->stat = sl_net_stat_open(&o);
-		tcp_ready("records=%u,%u", h[0].info.records, h[1].info.records);
-		code = view->stat ? follow(self, h, view) : tcp_failed(self, strerror(errno));
+		view->stat = tcp_net_stat_open(&o);
+		cli_tcp_ready("records=%u,%u", h[0].info.records, h[1].info.records);
+		code = view->stat ? follow(self, h, view) : cli_tcp_failed(self, strerror(errno));
 	}
-	sl_net_stat_close(view->stat);
+	tcp_net_stat_close(view->stat);
 	for (int s = 0; s < 2; s++) {
 		if (h[s].info.records)
-			sl_fabric_unmap(h[s].remote.fabric, &h[s].remote.region);
-		remote_close(&h[s].remote);
+			fabric_unmap(h[s].remote.fabric, &h[s].remote.region);
+		cli_remote_close(&h[s].remote);
 	}
 	return code;
 }

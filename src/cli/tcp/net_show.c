@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_net_show.c - how 'sidelight tcp net' prints latencies, and what it could not match. */
+/* cli_tcp_net_show.c - how 'sidelight tcp net' prints latencies, and what it could not match. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -12,12 +12,12 @@
 
 static const char *const by_names[] = {"all", "flow", "remote", "port"};
 
-enum sl_net_by tcp_net_by(const char *name)
+enum tcp_net_by cli_tcp_net_by(const char *name)
 {
 	for (int i = 0; i < 4; i++)
 		if (!strcmp(name, by_names[i]))
-			return (enum sl_net_by)i;
-	return (enum sl_net_by) - 1;
+			return (enum tcp_net_by)i;
+	return (enum tcp_net_by) - 1;
 }
 
 static bool is_v4(const uint8_t a[16])
@@ -29,11 +29,11 @@ static bool is_v4(const uint8_t a[16])
 
 static void address(char *out, size_t bytes, const uint8_t a[16], int port)
 {
-	tcp_address(out, bytes, a, is_v4(a) ? AF_INET : AF_INET6, port);
+	cli_tcp_address(out, bytes, a, is_v4(a) ? AF_INET : AF_INET6, port);
 }
 
 /* What a line is about. */
-static void title(char *out, size_t bytes, const struct sl_net_row *r)
+static void title(char *out, size_t bytes, const struct tcp_net_row *r)
 {
 	char a[64], b[64];
 
@@ -41,18 +41,18 @@ static void title(char *out, size_t bytes, const struct sl_net_row *r)
 		snprintf(out, bytes, "(no room)");
 		return;
 	}
-	switch (tcp_net_by(tcp_net_settings.by)) {
-	case SL_NET_BY_FLOW:
+	switch (cli_tcp_net_by(cli_tcp_net_settings.by)) {
+	case TCP_NET_BY_FLOW:
 		address(a, sizeof(a), r->address[0], r->port[0]);
 		address(b, sizeof(b), r->address[1], r->port[1]);
 		snprintf(out, bytes, "%s %s", a, b);
 		return;
-	case SL_NET_BY_REMOTE:
+	case TCP_NET_BY_REMOTE:
 		address(a, sizeof(a), r->address[0], -1);
 		address(b, sizeof(b), r->address[1], -1);
 		snprintf(out, bytes, "%s %s", a, b);
 		return;
-	case SL_NET_BY_PORT:
+	case TCP_NET_BY_PORT:
 		snprintf(out, bytes, "%u", r->port[0]);
 		return;
 	default:
@@ -60,16 +60,16 @@ static void title(char *out, size_t bytes, const struct sl_net_row *r)
 	}
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
-static void print(const struct tcp_net_view *view, json_t *o)
+static void print(const struct cli_tcp_net_view *view, json_t *o)
 {
 	json_dumpf(o, view->out, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	fputc('\n', view->out);
 	json_decref(o);
 }
 
-static json_t *hist_json(const struct sl_net_hist *h)
+static json_t *hist_json(const struct tcp_net_hist *h)
 {
 	static const struct {
 		const char *name;
@@ -77,7 +77,7 @@ static json_t *hist_json(const struct sl_net_hist *h)
 	} quantiles[] = {{"p50_ns", 0.5}, {"p90_ns", 0.9}, {"p99_ns", 0.99}, {"p999_ns", 0.999}};
 	json_t *o = json_pack("{s:I, s:I, s:I, s:i}", "count", (json_int_t)h->count, "negative",
 			      (json_int_t)h->negative, "sum_ns", (json_int_t)h->sum, "scale",
-			      SL_NET_SCALE),
+			      TCP_NET_SCALE),
 	       *buckets = json_object();
 	char key[16];
 
@@ -86,19 +86,19 @@ static json_t *hist_json(const struct sl_net_hist *h)
 		json_object_set_new(o, "max_ns", json_integer(h->most));
 		for (int i = 0; i < 4; i++)
 			json_object_set_new(o, quantiles[i].name,
-					    json_real(sl_net_hist_quantile(h, quantiles[i].q)));
+					    json_real(tcp_net_hist_quantile(h, quantiles[i].q)));
 	}
-	for (int i = 0; i < SL_NET_BUCKETS; i++) {
+	for (int i = 0; i < TCP_NET_BUCKETS; i++) {
 		if (!h->bucket[i])
 			continue;
-		snprintf(key, sizeof(key), "%d", SL_NET_FIRST + i);
+		snprintf(key, sizeof(key), "%d", TCP_NET_FIRST + i);
 		json_object_set_new(buckets, key, json_integer(h->bucket[i]));
 	}
 	json_object_set_new(o, "buckets", buckets);
 	return o;
 }
 
-static json_t *way_json(const struct sl_net_row *r, int way)
+static json_t *way_json(const struct tcp_net_row *r, int way)
 {
 	json_t *o = hist_json(&r->way[way]);
 	uint64_t n = r->way[way].count;
@@ -110,35 +110,35 @@ static json_t *way_json(const struct sl_net_row *r, int way)
 	return o;
 }
 
-static void row_json(const struct tcp_net_view *view, const struct sl_net_row *r)
+static void row_json(const struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 {
-	enum sl_net_by by = tcp_net_by(tcp_net_settings.by);
+	enum tcp_net_by by = cli_tcp_net_by(cli_tcp_net_settings.by);
 	char text[160];
 	json_t *o;
 
 	title(text, sizeof(text), r);
 	o = json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "row", by_names[by], "time_ns",
-		      (json_int_t)sl_realtime_ns(), "name", text, "there", way_json(r, 0), "back",
+		      (json_int_t)base_realtime_ns(), "name", text, "there", way_json(r, 0), "back",
 		      way_json(r, 1), "round", hist_json(&r->round));
-	if (!r->rest && (by == SL_NET_BY_FLOW || by == SL_NET_BY_REMOTE)) {
+	if (!r->rest && (by == TCP_NET_BY_FLOW || by == TCP_NET_BY_REMOTE)) {
 		address(text, sizeof(text), r->address[0], -1);
 		json_object_set_new(o, "a", json_string(text));
 		address(text, sizeof(text), r->address[1], -1);
 		json_object_set_new(o, "b", json_string(text));
 	}
-	if (!r->rest && by == SL_NET_BY_FLOW) {
+	if (!r->rest && by == TCP_NET_BY_FLOW) {
 		json_object_set_new(o, "a_port", json_integer(r->port[0]));
 		json_object_set_new(o, "b_port", json_integer(r->port[1]));
 	}
 	print(view, o);
 }
 
-static void totals_json(const struct tcp_net_view *view, const struct sl_net_totals *t)
+static void totals_json(const struct cli_tcp_net_view *view, const struct tcp_net_totals *t)
 {
 	json_t *causes = json_object(), *clock, *o;
 
-	for (int i = 0; i < SL_NET_CAUSES; i++)
-		json_object_set_new(causes, sl_net_cause_name(i),
+	for (int i = 0; i < TCP_NET_CAUSES; i++)
+		json_object_set_new(causes, tcp_net_cause_name(i),
 				    json_integer((json_int_t)t->causes[i]));
 	clock = json_pack("{s:b, s:I, s:I, s:I}", "known", t->known, "windows",
 			  (json_int_t)t->windows, "stepped", (json_int_t)t->stepped, "one_way",
@@ -150,24 +150,24 @@ static void totals_json(const struct tcp_net_view *view, const struct sl_net_tot
 		json_object_set_new(clock, "skew_high_ppm", json_real(t->skew_high * 1e6));
 	}
 	o = json_pack("{s:s, s:I, s:[I,I], s:[I,I], s:I, s:o, s:o, s:I, s:I, s:I, s:b}", "row",
-		      "totals", "time_ns", (json_int_t)sl_realtime_ns(), "sent",
+		      "totals", "time_ns", (json_int_t)base_realtime_ns(), "sent",
 		      (json_int_t)t->sent[0], (json_int_t)t->sent[1], "matched",
 		      (json_int_t)t->matched[0], (json_int_t)t->matched[1], "acks",
 		      (json_int_t)t->acks, "causes", causes, "clock", clock, "headless",
 		      (json_int_t)view->headless, "fragments", (json_int_t)view->fragments,
 		      "left_out", (json_int_t)view->left_out, "cut", view->cut);
-	tcp_json_text(o, "host_a", view->name[0]);
-	tcp_json_text(o, "host_b", view->name[1]);
+	cli_tcp_json_text(o, "host_a", view->name[0]);
+	cli_tcp_json_text(o, "host_b", view->name[1]);
 	print(view, o);
 }
 
-void tcp_net_segment(void *context, const struct sl_net_result *r)
+void cli_tcp_net_segment(void *context, const struct tcp_net_result *r)
 {
-	const struct tcp_net_view *view = context;
-	const struct sl_net_sample *s = r->sample;
+	const struct cli_tcp_net_view *view = context;
+	const struct tcp_net_sample *s = r->sample;
 	char from[64], to[64];
 
-	if (tcp_common.json) {
+	if (cli_tcp_common.json) {
 		address(from, sizeof(from), s->flow->source, -1);
 		address(to, sizeof(to), s->flow->destination, -1);
 		print(view,
@@ -183,7 +183,7 @@ void tcp_net_segment(void *context, const struct sl_net_result *r)
 	}
 	address(from, sizeof(from), s->flow->source, s->flow->source_port);
 	address(to, sizeof(to), s->flow->destination, s->flow->destination_port);
-	if (tcp_common.csv)
+	if (cli_tcp_common.csv)
 		fprintf(view->out,
 			"segment,%s,%s,%u,%u,%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRId64 "\n",
 			from, to, (uint32_t)s->seq, s->bytes, s->out_ns, s->in_ns, r->latency_ns,
@@ -194,25 +194,25 @@ void tcp_net_segment(void *context, const struct sl_net_result *r)
 			(double)r->bound_ns / 1000);
 }
 
-/* ---- CSV ------------------------------------------------------------------------------------ */
+/* ---- CSV ---- */
 
-static void hist_csv(FILE *out, const struct sl_net_hist *h)
+static void hist_csv(FILE *out, const struct tcp_net_hist *h)
 {
 	fprintf(out, ",%" PRIu64 ",%" PRIu64, h->count, h->negative);
 	if (h->count)
 		fprintf(out, ",%" PRId64 ",%.0f,%.0f,%" PRId64, h->least,
-			sl_net_hist_quantile(h, 0.5), sl_net_hist_quantile(h, 0.99), h->most);
+			tcp_net_hist_quantile(h, 0.5), tcp_net_hist_quantile(h, 0.99), h->most);
 	else
 		fputs(",,,,", out);
 }
 
-static void row_csv(struct tcp_net_view *view, const struct sl_net_row *r)
+static void row_csv(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 {
 	static const char *const parts[] = {"there", "back", "round"};
 	char text[160];
 
 	if (!view->named) {
-		fprintf(view->out, "row,%s", by_names[tcp_net_by(tcp_net_settings.by)]);
+		fprintf(view->out, "row,%s", by_names[cli_tcp_net_by(cli_tcp_net_settings.by)]);
 		for (int i = 0; i < 3; i++)
 			fprintf(view->out,
 				",%s_count,%s_negative,%s_min_ns,%s_p50_ns,%s_p99_ns,%s_max_ns",
@@ -222,14 +222,14 @@ static void row_csv(struct tcp_net_view *view, const struct sl_net_row *r)
 	}
 	title(text, sizeof(text), r);
 	fputs("row,", view->out);
-	tcp_csv_text(view->out, text);
+	cli_tcp_csv_text(view->out, text);
 	hist_csv(view->out, &r->way[0]);
 	hist_csv(view->out, &r->way[1]);
 	hist_csv(view->out, &r->round);
 	fprintf(view->out, ",%" PRIu64 ",%" PRIu64 "\n", r->bound_most[0], r->bound_most[1]);
 }
 
-/* ---- text ----------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static void signed_time(char out[20], double ns)
 {
@@ -239,24 +239,25 @@ static void signed_time(char out[20], double ns)
 		snprintf(out, 20, "-");
 		return;
 	}
-	tcp_short_time(plain, (uint64_t)llround(fabs(ns)));
+	cli_tcp_short_time(plain, (uint64_t)llround(fabs(ns)));
 	snprintf(out, 20, "%s%s", ns <= -0.5 ? "-" : "", plain);
 }
 
-static void line(struct tcp_net_view *view, const char *name, const char *what,
-		 const struct sl_net_hist *h, const char *bound)
+static void line(struct cli_tcp_net_view *view, const char *name, const char *what,
+		 const struct tcp_net_hist *h, const char *bound)
 {
 	char v[5][20];
 
 	for (int i = 0; i < 3; i++)
-		signed_time(v[i], sl_net_hist_quantile(h, (double[]){0.5, 0.9, 0.99}[i]));
+		signed_time(v[i], tcp_net_hist_quantile(h, (double[]){0.5, 0.9, 0.99}[i]));
 	signed_time(v[3], h->count ? (double)h->least : NAN);
 	signed_time(v[4], h->count ? (double)h->most : NAN);
-	tcp_screen_line(&view->screen, "%-40s %-8s %9" PRIu64 " %9s %9s %9s %9s %9s %10s %8" PRIu64,
-			name, what, h->count, v[3], v[0], v[1], v[2], v[4], bound, h->negative);
+	cli_tcp_screen_line(&view->screen,
+			    "%-40s %-8s %9" PRIu64 " %9s %9s %9s %9s %9s %10s %8" PRIu64, name,
+			    what, h->count, v[3], v[0], v[1], v[2], v[4], bound, h->negative);
 }
 
-static void row_text(struct tcp_net_view *view, const struct sl_net_row *r)
+static void row_text(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 {
 	char name[160], bound[2][20];
 
@@ -268,98 +269,101 @@ static void row_text(struct tcp_net_view *view, const struct sl_net_row *r)
 	line(view, "", "both", &r->round, "none");
 }
 
-static void totals_text(struct tcp_net_view *view, const struct sl_net_totals *t)
+static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_totals *t)
 {
-	struct tcp_screen *s = &view->screen;
+	struct cli_tcp_screen *s = &view->screen;
 	char offset[20], bound[20], name[2][64];
 	bool any = view->headless || view->fragments || view->left_out;
 
-	tcp_safe(name[0], sizeof(name[0]), view->name[0]);
-	tcp_safe(name[1], sizeof(name[1]), view->name[1]);
-	tcp_screen_line(s, "%s", "");
-	tcp_screen_line(s,
-			"there: A (%s) to B (%s). matched %" PRIu64 " of %" PRIu64
-			" sent there, %" PRIu64 " of %" PRIu64 " back",
-			name[0], name[1], t->matched[0], t->sent[0], t->matched[1], t->sent[1]);
-	if (tcp_net_settings.trust) {
-		tcp_screen_line(s, "clocks: trusted within %s", tcp_net_settings.trust);
+	cli_tcp_safe(name[0], sizeof(name[0]), view->name[0]);
+	cli_tcp_safe(name[1], sizeof(name[1]), view->name[1]);
+	cli_tcp_screen_line(s, "%s", "");
+	cli_tcp_screen_line(s,
+			    "there: A (%s) to B (%s). matched %" PRIu64 " of %" PRIu64
+			    " sent there, %" PRIu64 " of %" PRIu64 " back",
+			    name[0], name[1], t->matched[0], t->sent[0], t->matched[1], t->sent[1]);
+	if (cli_tcp_net_settings.trust) {
+		cli_tcp_screen_line(s, "clocks: trusted within %s", cli_tcp_net_settings.trust);
 	} else if (t->known) {
 		signed_time(offset, (double)t->theta);
 		signed_time(bound, (double)t->bound);
-		tcp_screen_line(s,
-				"clocks: B is ahead of A by %s, give or take %s, and gains %.2f to "
-				"%.2f ppm",
-				offset, bound, t->skew_low * 1e6, t->skew_high * 1e6);
+		cli_tcp_screen_line(
+			s,
+			"clocks: B is ahead of A by %s, give or take %s, and gains %.2f to "
+			"%.2f ppm",
+			offset, bound, t->skew_low * 1e6, t->skew_high * 1e6);
 	} else {
-		tcp_screen_line(s, "clocks: not known: %s",
-				t->windows ? "packets in one direction only, or a clock was set"
-					   : "nothing was matched");
+		cli_tcp_screen_line(s, "clocks: not known: %s",
+				    t->windows ? "packets in one direction only, or a clock was set"
+					       : "nothing was matched");
 	}
 	if (t->stepped || t->one_way)
-		tcp_screen_line(s,
-				"clocks: set, asleep or too fast %" PRIu64
-				" times; packets one way only in %" PRIu64 " of %" PRIu64
-				" windows",
-				t->stepped, t->one_way, t->windows);
-	for (int i = 0; i < SL_NET_CAUSES; i++)
+		cli_tcp_screen_line(s,
+				    "clocks: set, asleep or too fast %" PRIu64
+				    " times; packets one way only in %" PRIu64 " of %" PRIu64
+				    " windows",
+				    t->stepped, t->one_way, t->windows);
+	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		any |= t->causes[i] != 0;
 	if (any)
-		tcp_screen_line(s, "not timed:");
-	for (int i = 0; i < SL_NET_CAUSES; i++)
+		cli_tcp_screen_line(s, "not timed:");
+	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		if (t->causes[i])
-			tcp_screen_line(s, "%12" PRIu64 "  %s", t->causes[i], sl_net_cause_text(i));
+			cli_tcp_screen_line(s, "%12" PRIu64 "  %s", t->causes[i],
+					    tcp_net_cause_text(i));
 	if (view->headless)
-		tcp_screen_line(s, "%12" PRIu64 "  packets whose header could not be read",
-				view->headless);
+		cli_tcp_screen_line(s, "%12" PRIu64 "  packets whose header could not be read",
+				    view->headless);
 	if (view->fragments)
-		tcp_screen_line(s, "%12" PRIu64 "  fragments", view->fragments);
+		cli_tcp_screen_line(s, "%12" PRIu64 "  fragments", view->fragments);
 	if (view->left_out)
-		tcp_screen_line(s,
-				"%12" PRIu64
-				"  calls left out by the kernel: these segments have no record",
-				view->left_out);
+		cli_tcp_screen_line(s,
+				    "%12" PRIu64
+				    "  calls left out by the kernel: these segments have no record",
+				    view->left_out);
 	if (view->cut)
-		tcp_screen_line(s, "a file ends before its end: its recorder was killed");
+		cli_tcp_screen_line(s, "a file ends before its end: its recorder was killed");
 }
 
-void tcp_net_show(struct tcp_net_view *view)
+void cli_tcp_net_show(struct cli_tcp_net_view *view)
 {
-	struct sl_net_totals t;
+	struct tcp_net_totals t;
 
-	sl_net_stat_totals(view->stat, &t);
-	if (!tcp_common.json && !tcp_common.csv) {
-		tcp_screen_begin(&view->screen);
-		tcp_screen_line(&view->screen, "%-40s %-8s %9s %9s %9s %9s %9s %9s %10s %8s",
-				by_names[tcp_net_by(tcp_net_settings.by)], "way", "segments", "min",
-				"p50", "p90", "p99", "max", "+- at most", "negative");
+	tcp_net_stat_totals(view->stat, &t);
+	if (!cli_tcp_common.json && !cli_tcp_common.csv) {
+		cli_tcp_screen_begin(&view->screen);
+		cli_tcp_screen_line(&view->screen, "%-40s %-8s %9s %9s %9s %9s %9s %9s %10s %8s",
+				    by_names[cli_tcp_net_by(cli_tcp_net_settings.by)], "way",
+				    "segments", "min", "p50", "p90", "p99", "max", "+- at most",
+				    "negative");
 	}
-	for (uint32_t i = 0; i < sl_net_stat_rows(view->stat); i++) {
-		const struct sl_net_row *r = sl_net_stat_row(view->stat, i);
+	for (uint32_t i = 0; i < tcp_net_stat_rows(view->stat); i++) {
+		const struct tcp_net_row *r = tcp_net_stat_row(view->stat, i);
 
-		if (tcp_common.json)
+		if (cli_tcp_common.json)
 			row_json(view, r);
-		else if (tcp_common.csv)
+		else if (cli_tcp_common.csv)
 			row_csv(view, r);
 		else
 			row_text(view, r);
 	}
-	if (tcp_common.json) {
+	if (cli_tcp_common.json) {
 		totals_json(view, &t);
-	} else if (tcp_common.csv) {
-		for (int i = 0; i < SL_NET_CAUSES; i++)
-			fprintf(view->out, "cause,%s,%" PRIu64 "\n", sl_net_cause_name(i),
+	} else if (cli_tcp_common.csv) {
+		for (int i = 0; i < TCP_NET_CAUSES; i++)
+			fprintf(view->out, "cause,%s,%" PRIu64 "\n", tcp_net_cause_name(i),
 				t.causes[i]);
 	} else {
 		totals_text(view, &t);
-		tcp_screen_end(&view->screen);
+		cli_tcp_screen_end(&view->screen);
 	}
 }
 
-/* ---- whole round trips ---------------------------------------------------------------------- */
+/* ---- whole round trips ---- */
 
-static void round_json(const struct tcp_net_view *view, const struct sl_net_round *r)
+static void round_json(const struct cli_tcp_net_view *view, const struct tcp_net_round *r)
 {
-	const struct sl_layer_record *q = r->request;
+	const struct tcp_layer_record *q = r->request;
 	char client[64], server[64];
 	json_t *o;
 
@@ -373,75 +377,75 @@ static void round_json(const struct tcp_net_view *view, const struct sl_net_roun
 		      "bound_ns", (json_int_t)r->bound, "pipelined", q->pipelined);
 	if (r->total >= 0)
 		json_object_set_new(o, "total_ns", json_integer(r->total));
-	for (int i = 0; i < SL_PARTS; i++)
-		if (r->part[i] != SL_PART_NONE)
-			json_object_set_new(o, sl_net_part_name(i), json_integer(r->part[i]));
+	for (int i = 0; i < TCP_PARTS; i++)
+		if (r->part[i] != TCP_PART_NONE)
+			json_object_set_new(o, tcp_net_part_name(i), json_integer(r->part[i]));
 	print(view, o);
 }
 
-static void round_csv(const struct tcp_net_view *view, const struct sl_net_round *r)
+static void round_csv(const struct cli_tcp_net_view *view, const struct tcp_net_round *r)
 {
-	const struct sl_layer_record *q = r->request;
+	const struct tcp_layer_record *q = r->request;
 	char client[64], server[64];
 
 	address(client, sizeof(client), q->key.remote, q->key.remote_port);
 	address(server, sizeof(server), q->key.local, q->key.local_port);
 	fprintf(view->out, "request,%s,%s,%u,%u,%u", client, server, q->seq, q->length,
 		q->response_seq);
-	for (int i = 0; i < SL_PARTS; i++) {
+	for (int i = 0; i < TCP_PARTS; i++) {
 		fputc(',', view->out);
-		if (r->part[i] != SL_PART_NONE)
+		if (r->part[i] != TCP_PART_NONE)
 			fprintf(view->out, "%" PRId64, r->part[i]);
 	}
 	fprintf(view->out, ",%" PRId64 ",%" PRId64 ",%" PRId64 "\n", r->wires, r->bound, r->total);
 }
 
-static void rounds_text(struct tcp_net_view *view, const struct sl_net_rounds *rounds)
+static void rounds_text(struct cli_tcp_net_view *view, const struct tcp_net_rounds *rounds)
 {
-	struct sl_net_hist *h = calloc(SL_PARTS + 2, sizeof(*h));
+	struct tcp_net_hist *h = calloc(TCP_PARTS + 2, sizeof(*h));
 
 	if (!h)
 		return;
 	for (size_t i = 0; i < rounds->n; i++) {
-		const struct sl_net_round *r = &rounds->v[i];
+		const struct tcp_net_round *r = &rounds->v[i];
 
-		for (int p = 0; p < SL_PARTS; p++)
-			if (r->part[p] != SL_PART_NONE)
-				sl_net_hist_add(&h[p], r->part[p]);
-		sl_net_hist_add(&h[SL_PARTS], r->wires);
+		for (int p = 0; p < TCP_PARTS; p++)
+			if (r->part[p] != TCP_PART_NONE)
+				tcp_net_hist_add(&h[p], r->part[p]);
+		tcp_net_hist_add(&h[TCP_PARTS], r->wires);
 		if (r->total >= 0)
-			sl_net_hist_add(&h[SL_PARTS + 1], r->total);
+			tcp_net_hist_add(&h[TCP_PARTS + 1], r->total);
 	}
-	tcp_screen_line(&view->screen, "%s", "");
-	tcp_screen_line(&view->screen, "%-40s %-8s %9s %9s %9s %9s %9s %9s %10s %8s",
-			"requests, from call to copy", "", "requests", "min", "p50", "p90", "p99",
-			"max", "", "negative");
-	for (int p = 0; p < SL_PARTS; p++)
-		line(view, sl_net_part_name(p), "", &h[p], "");
-	line(view, "both wires", "", &h[SL_PARTS], "none");
-	line(view, "total", "", &h[SL_PARTS + 1], "none");
-	tcp_screen_line(&view->screen,
-			"not put together: %" PRIu64 " incomplete at the server, %" PRIu64
-			" without the client's request, %" PRIu64 " without its response, %" PRIu64
-			" refused",
-			rounds->incomplete, rounds->no_request, rounds->no_response,
-			rounds->refused);
-	tcp_screen_end(&view->screen);
+	cli_tcp_screen_line(&view->screen, "%s", "");
+	cli_tcp_screen_line(&view->screen, "%-40s %-8s %9s %9s %9s %9s %9s %9s %10s %8s",
+			    "requests, from call to copy", "", "requests", "min", "p50", "p90",
+			    "p99", "max", "", "negative");
+	for (int p = 0; p < TCP_PARTS; p++)
+		line(view, tcp_net_part_name(p), "", &h[p], "");
+	line(view, "both wires", "", &h[TCP_PARTS], "none");
+	line(view, "total", "", &h[TCP_PARTS + 1], "none");
+	cli_tcp_screen_line(&view->screen,
+			    "not put together: %" PRIu64 " incomplete at the server, %" PRIu64
+			    " without the client's request, %" PRIu64
+			    " without its response, %" PRIu64 " refused",
+			    rounds->incomplete, rounds->no_request, rounds->no_response,
+			    rounds->refused);
+	cli_tcp_screen_end(&view->screen);
 	free(h);
 }
 
-void tcp_net_rounds(struct tcp_net_view *view, const struct sl_net_rounds *rounds)
+void cli_tcp_net_rounds(struct cli_tcp_net_view *view, const struct tcp_net_rounds *rounds)
 {
-	if (!tcp_common.json && !tcp_common.csv) {
+	if (!cli_tcp_common.json && !cli_tcp_common.csv) {
 		rounds_text(view, rounds);
 		return;
 	}
 	for (size_t i = 0; i < rounds->n; i++)
-		if (tcp_common.json)
+		if (cli_tcp_common.json)
 			round_json(view, &rounds->v[i]);
 		else
 			round_csv(view, &rounds->v[i]);
-	if (tcp_common.json)
+	if (cli_tcp_common.json)
 		print(view,
 		      json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "row", "requests", "complete",
 				(json_int_t)rounds->n, "incomplete", (json_int_t)rounds->incomplete,

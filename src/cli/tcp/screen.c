@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_screen.c - a table on a terminal, drawn again and again in place, and its keys. */
+/* cli_tcp_screen.c - a table on a terminal, drawn again and again in place, and its keys. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -10,11 +10,12 @@
 #include "cli/tcp/tcp.h"
 
 /* Keys come one by one and are not shown; Ctrl-C and Ctrl-Z stay what they are. */
-static void keys_on(struct tcp_screen *s)
+static void keys_on(struct cli_tcp_screen *s)
 {
 	struct termios now = s->was;
 
-	/* Who is in the background would be stopped. Set again each time: a shell may have changed it meanwhile. */
+	/* Who is in the background would be stopped. Set again each time: a shell may have changed
+	 * it meanwhile. */
 	if (!s->keys || tcgetpgrp(STDIN_FILENO) != getpgrp())
 		return;
 	now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
@@ -23,7 +24,7 @@ static void keys_on(struct tcp_screen *s)
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
 }
 
-void tcp_screen_open(struct tcp_screen *s, const struct sl_command *cmd, FILE *out)
+void cli_tcp_screen_open(struct cli_tcp_screen *s, const struct base_command *cmd, FILE *out)
 {
 	s->cmd = cmd;
 	s->out = out;
@@ -33,15 +34,15 @@ void tcp_screen_open(struct tcp_screen *s, const struct sl_command *cmd, FILE *o
 		fputs("\033[H\033[2J", out);
 }
 
-void tcp_screen_close(struct tcp_screen *s)
+void cli_tcp_screen_close(struct cli_tcp_screen *s)
 {
 	if (s->keys && tcgetpgrp(STDIN_FILENO) == getpgrp())
 		tcsetattr(STDIN_FILENO, TCSADRAIN, &s->was);
 	s->keys = false;
 }
 
-bool tcp_screen_sort(struct tcp_screen *s, const struct sl_command *cmd, const char *by,
-		     const char *const *orders)
+bool cli_tcp_screen_sort(struct cli_tcp_screen *s, const struct base_command *cmd, const char *by,
+			 const char *const *orders)
 {
 	char all[256] = "";
 
@@ -52,11 +53,11 @@ bool tcp_screen_sort(struct tcp_screen *s, const struct sl_command *cmd, const c
 		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "",
 			 orders[s->order]);
 	}
-	sl_usage(cmd, "--sort %s, not '%s'", all, by);
+	base_usage(cmd, "--sort %s, not '%s'", all, by);
 	return false;
 }
 
-static bool key(struct tcp_screen *s, char c)
+static bool key(struct cli_tcp_screen *s, char c)
 {
 	unsigned int n = 0;
 
@@ -69,7 +70,7 @@ static bool key(struct tcp_screen *s, char c)
 	return c == 'q' || c == 'Q';
 }
 
-bool tcp_screen_wait(struct tcp_screen *s, int stop, int ms)
+bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 {
 	struct pollfd p[2] = {{.fd = stop, .events = POLLIN},
 			      {.fd = STDIN_FILENO, .events = POLLIN}};
@@ -78,9 +79,10 @@ bool tcp_screen_wait(struct tcp_screen *s, int stop, int ms)
 
 	s->again = false;
 	if (!s->keys)
-		return sl_stop_wait(stop, ms);
+		return base_stop_wait(stop, ms);
 	if (poll(p, 2, ms) <= 0)
-		return false; /* EINTR: after a stop, or the terminal has another size; drawn again */
+		return false; /* EINTR: after a stop, or the terminal has another size; drawn again
+			       */
 	if (p[0].revents)
 		return true;
 	n = read(STDIN_FILENO, c, sizeof(c));
@@ -92,7 +94,7 @@ bool tcp_screen_wait(struct tcp_screen *s, int stop, int ms)
 	return false;
 }
 
-void tcp_screen_begin(struct tcp_screen *s)
+void cli_tcp_screen_begin(struct cli_tcp_screen *s)
 {
 	struct winsize size;
 
@@ -107,13 +109,13 @@ void tcp_screen_begin(struct tcp_screen *s)
 	}
 	fputs("\033[H", s->out); /* home: drawn over, so that nothing flickers */
 	if (s->keys && s->orders)
-		tcp_screen_line(s, "sidelight %s, by %s; < and > sort by another, q ends",
-				s->cmd->name, s->orders[s->order]);
+		cli_tcp_screen_line(s, "sidelight %s, by %s; < and > sort by another, q ends",
+				    s->cmd->name, s->orders[s->order]);
 	else if (s->keys)
-		tcp_screen_line(s, "sidelight %s; q ends", s->cmd->name);
+		cli_tcp_screen_line(s, "sidelight %s; q ends", s->cmd->name);
 }
 
-void tcp_screen_line(struct tcp_screen *s, const char *fmt, ...)
+void cli_tcp_screen_line(struct cli_tcp_screen *s, const char *fmt, ...)
 {
 	char line[1024];
 	va_list ap;
@@ -134,16 +136,17 @@ void tcp_screen_line(struct tcp_screen *s, const char *fmt, ...)
 	fprintf(s->out, "%s%s\n", line, s->terminal ? "\033[K" : "");
 }
 
-void tcp_screen_end(struct tcp_screen *s)
+void cli_tcp_screen_end(struct cli_tcp_screen *s)
 {
 	if (s->terminal)
 		fputs("\033[J", s->out);
 	fflush(s->out);
 }
 
-/* ---- columns ------------------------------------------------------------------------------------- */
+/* ---- columns ---- */
 
-void tcp_screen_columns(struct tcp_screen *s, const struct tcp_column *columns, size_t n)
+void cli_tcp_screen_columns(struct cli_tcp_screen *s, const struct cli_tcp_column *columns,
+			    size_t n)
 {
 	const char *names[TCP_COLUMNS];
 	size_t width = 0;
@@ -167,16 +170,16 @@ void tcp_screen_columns(struct tcp_screen *s, const struct tcp_column *columns, 
 		s->shown &= ~(1u << least);
 		width -= columns[least].width + 1u;
 	}
-	tcp_screen_cells(s, names);
+	cli_tcp_screen_cells(s, names);
 }
 
-void tcp_screen_cells(struct tcp_screen *s, const char *const *cells)
+void cli_tcp_screen_cells(struct cli_tcp_screen *s, const char *const *cells)
 {
 	char line[1024] = "";
 	size_t at = 0;
 
 	for (size_t i = 0; i < s->n && at < sizeof(line); i++) {
-		const struct tcp_column *c = &s->column[i];
+		const struct cli_tcp_column *c = &s->column[i];
 		size_t length = strlen(cells[i]);
 		const char *text = cells[i];
 		char cut[128];
@@ -192,5 +195,5 @@ void tcp_screen_cells(struct tcp_screen *s, const char *const *cells)
 			line + at, sizeof(line) - at, "%s%*s", at ? " " : "",
 			c->left ? (i + 1 < s->n ? -(int)c->width : 0) : (int)c->width, text);
 	}
-	tcp_screen_line(s, "%s", line);
+	cli_tcp_screen_line(s, "%s", line);
 }

@@ -7,7 +7,7 @@
 #include "region/flows.h"
 #include "source/tcp/cgroup.h"
 
-void tcp_safe(char *out, size_t bytes, const char *text)
+void cli_tcp_safe(char *out, size_t bytes, const char *text)
 {
 	size_t n = 0;
 
@@ -16,17 +16,17 @@ void tcp_safe(char *out, size_t bytes, const char *text)
 	out[n] = 0;
 }
 
-void tcp_endpoint(char *out, size_t bytes, const uint8_t address[16], uint16_t port)
+void cli_tcp_endpoint(char *out, size_t bytes, const uint8_t address[16], uint16_t port)
 {
 	char text[INET6_ADDRSTRLEN], number[8] = "*";
 
-	sl_flow_address(address, text);
+	region_flow_address(address, text);
 	if (port)
 		snprintf(number, sizeof(number), "%u", port);
 	snprintf(out, bytes, strchr(text, ':') ? "[%s]:%s" : "%s:%s", text, number);
 }
 
-void tcp_short_time(char out[16], uint64_t ns)
+void cli_tcp_short_time(char out[16], uint64_t ns)
 {
 	static const char *const units[] = {"ns", "us", "ms", "s"};
 	double v = (double)ns;
@@ -37,7 +37,7 @@ void tcp_short_time(char out[16], uint64_t ns)
 	snprintf(out, 16, "%.*f%s", !unit || v >= 100 ? 0 : v >= 10 ? 1 : 2, v, units[unit]);
 }
 
-void tcp_csv_text(FILE *out, const char *text)
+void cli_tcp_csv_text(FILE *out, const char *text)
 {
 	fputc('"', out);
 	for (; *text; text++) {
@@ -48,14 +48,14 @@ void tcp_csv_text(FILE *out, const char *text)
 	fputc('"', out);
 }
 
-void tcp_json_text(json_t *o, const char *key, const char *text)
+void cli_tcp_json_text(json_t *o, const char *key, const char *text)
 {
 	json_t *s = json_string(text);
 
 	json_object_set_new(o, key, s ? s : json_string("?"));
 }
 
-void tcp_json_identity(json_t *o, const struct sl_cgroup_identity *who)
+void cli_tcp_json_identity(json_t *o, const struct tcp_cgroup_identity *who)
 {
 	const struct {
 		const char *key, *text;
@@ -71,7 +71,7 @@ void tcp_json_identity(json_t *o, const struct sl_cgroup_identity *who)
 	json_object_set_new(o, "cgroup", json_integer((json_int_t)who->id));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (*names[i].text)
-			tcp_json_text(o, names[i].key, names[i].text);
+			cli_tcp_json_text(o, names[i].key, names[i].text);
 	if (who->claimed)
 		json_object_set_new(o, "claimed", json_true());
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_trace.c - 'sidelight tcp trace': one line a request, or a segment, with the time of each layer. */
+/* tcp_trace.c - 'sidelight tcp trace': one line a request, or a segment, with the time of each
+ * layer. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -9,9 +10,9 @@
 #include "cli/tcp/tcp.h"
 #include "cli/tcp/layers.h"
 
-static int trace_main(const struct sl_command *self, int argc, char **argv);
+static int trace_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_tcp_trace = {
+const struct base_command cli_tcp_trace = {
 	.name = "tcp trace",
 	.synopsis = "[OPTION]...",
 	.summary = "Print the time that each layer took for each request of a server",
@@ -23,25 +24,25 @@ static struct {
 	bool segments;
 } settings = {.format = "text"};
 
-static const struct sl_option table[] = {
+static const struct base_option table[] = {
 	TCP_OPTIONS_SHOW,
 	{.name = "format",
 	 .letter = 'f',
-	 .type = SL_OPT_STRING,
+	 .type = BASE_OPT_STRING,
 	 .to = &settings.format,
 	 .argument = "FORMAT",
 	 .help = "text, or microbpf: the lines of MicroBPF's tools"},
 	{.name = "segments",
 	 .letter = 's',
-	 .type = SL_OPT_FLAG,
+	 .type = BASE_OPT_FLAG,
 	 .to = &settings.segments,
 	 .help = "each data segment, too"},
-	TCP_OPTIONS_WANTED,
+	TCP_OPTIONS_FILTER,
 	TCP_OPTION_AVOID,
 	{0},
 };
 
-struct trace {
+struct cli_trace {
 	FILE *out;
 	bool microbpf;
 	uint64_t records;
@@ -49,7 +50,7 @@ struct trace {
 };
 
 /* In the order of enum sl_layer, and the sum of what is there; -1: not measured. */
-static void parts(const struct sl_layer_record *r, int64_t ns[SL_LAYERS])
+static void parts(const struct tcp_layer_record *r, int64_t ns[SL_LAYERS])
 {
 	const uint64_t at[] = {r->nic_in, r->ip_in,  r->tcp_in, r->copied,
 			       r->sent,	  r->ip_out, r->queued, r->nic_out};
@@ -61,40 +62,42 @@ static void parts(const struct sl_layer_record *r, int64_t ns[SL_LAYERS])
 
 static const char *const kinds[] = {"request", "in", "out"};
 
-static void print_json(const struct trace *t, const struct sl_layer_record *r, const int64_t *ns)
+static void print_json(const struct cli_trace *t, const struct tcp_layer_record *r,
+		       const int64_t *ns)
 {
 	char local[64], remote[64];
 	json_t *o;
 
-	tcp_address(local, sizeof(local), r->key.local, r->key.family, -1);
-	tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, -1);
+	cli_tcp_address(local, sizeof(local), r->key.local, r->key.family, -1);
+	cli_tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, -1);
 	o = json_pack(
 		"{s:s, s:I, s:s, s:s, s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:b, s:I, s:I}", "record",
 		kinds[r->kind], "time_ns",
-		(json_int_t)((r->kind == SL_RECORD_IN ? r->copied : r->nic_out) + t->epoch_ns),
-		"role", tcp_role_name(r->role), "local", local, "local_port", r->key.local_port,
+		(json_int_t)((r->kind == TCP_RECORD_IN ? r->copied : r->nic_out) + t->epoch_ns),
+		"role", cli_tcp_role_name(r->role), "local", local, "local_port", r->key.local_port,
 		"remote", remote, "remote_port", r->key.remote_port, "seq", (json_int_t)r->seq,
 		"length", (json_int_t)r->length,
-		r->kind == SL_RECORD_REQUEST ? "response_seq" : "ack", (json_int_t)r->response_seq,
+		r->kind == TCP_RECORD_REQUEST ? "response_seq" : "ack", (json_int_t)r->response_seq,
 		"end_seq", (json_int_t)(uint32_t)(r->seq + r->length), "pipelined", r->pipelined,
 		"cgroup", (json_int_t)r->key.cgroup, "netns", (json_int_t)r->key.netns);
 	for (int i = 0; i < SL_LAYERS; i++)
 		if (ns[i] >= 0)
-			json_object_set_new(o, sl_layer_name(i), json_integer(ns[i]));
+			json_object_set_new(o, region_layer_name(i), json_integer(ns[i]));
 	json_dumpf(o, t->out, JSON_COMPACT);
 	fputc('\n', t->out);
 	json_decref(o);
 }
 
-static void print_csv(const struct trace *t, const struct sl_layer_record *r, const int64_t *ns)
+static void print_csv(const struct cli_trace *t, const struct tcp_layer_record *r,
+		      const int64_t *ns)
 {
 	char local[64], remote[64];
 
-	tcp_address(local, sizeof(local), r->key.local, r->key.family, r->key.local_port);
-	tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, r->key.remote_port);
+	cli_tcp_address(local, sizeof(local), r->key.local, r->key.family, r->key.local_port);
+	cli_tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, r->key.remote_port);
 	fprintf(t->out, "%s,%" PRIu64 ",%s,%s,%s,%u,%u,%u,%d", kinds[r->kind],
-		(uint64_t)(r->kind == SL_RECORD_IN ? r->copied : r->nic_out) + t->epoch_ns,
-		tcp_role_name(r->role), local, remote, r->seq, r->length, r->response_seq,
+		(uint64_t)(r->kind == TCP_RECORD_IN ? r->copied : r->nic_out) + t->epoch_ns,
+		cli_tcp_role_name(r->role), local, remote, r->seq, r->length, r->response_seq,
 		r->pipelined);
 	for (int i = 0; i < SL_LAYERS; i++) {
 		fputc(',', t->out);
@@ -115,24 +118,25 @@ static void us(FILE *out, int64_t ns, const char *end)
 
 /*
  * The lines of the original's tools: the number of the tool, addresses, sequence number and
- * acknowledgement, times in us. Its app and tcp both say 5; app is 4 here, so that a line tells what it is.
+ * acknowledgement, times in us. Its app and tcp both say 5; app is 4 here, so that a line tells
+ * what it is.
  *   1 tcpout: SRC -> NAT -> DST SEQ ACK ABS TOTAL QDISC IP TCP
  *   2 tcpin:  SRC -> DST SEQ ACK ABS TOTAL MAC IP TCP
  *   4 app:    SRC -> DST SEQ ACK APP
  *   5 tcp:    SRC -> DST SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT IP_OUT MAC_OUT
  * 3 (tcpack) and 6 (tcpsock) are statistics of flows: tcp_flows_print.c.
  */
-static void print_microbpf(const struct trace *t, const struct sl_layer_record *r,
+static void print_microbpf(const struct cli_trace *t, const struct tcp_layer_record *r,
 			   const int64_t *ns)
 {
 	char local[64], remote[64];
 	int64_t total;
 	FILE *out = t->out;
 
-	tcp_address(local, sizeof(local), r->key.local, r->key.family, r->key.local_port);
-	tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, r->key.remote_port);
+	cli_tcp_address(local, sizeof(local), r->key.local, r->key.family, r->key.local_port);
+	cli_tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, r->key.remote_port);
 	switch (r->kind) {
-	case SL_RECORD_OUT:
+	case TCP_RECORD_OUT:
 		total = r->sent ? (int64_t)(r->nic_out - r->sent) : -1;
 		fprintf(out, "1 %-20s -> %-20s -> %-20s %-12u %-12u %-20.6f ", local, local, remote,
 			r->seq, r->response_seq, (double)(r->nic_out + t->epoch_ns) / 1e9);
@@ -141,7 +145,7 @@ static void print_microbpf(const struct trace *t, const struct sl_layer_record *
 		us(out, ns[SL_LAYER_IP_OUT], " ");
 		us(out, ns[SL_LAYER_TCP_OUT], "\n");
 		break;
-	case SL_RECORD_IN:
+	case TCP_RECORD_IN:
 		total = r->nic_in ? (int64_t)(r->copied - r->nic_in) : -1;
 		fprintf(out, "2 %-20s -> %-20s %-12u %-12u %-20.6f ", remote, local, r->seq,
 			r->response_seq, (double)(r->nic_in + t->epoch_ns) / 1e9);
@@ -162,12 +166,13 @@ static void print_microbpf(const struct trace *t, const struct sl_layer_record *
 	}
 }
 
-static void print_text(const struct trace *t, const struct sl_layer_record *r, const int64_t *ns)
+static void print_text(const struct cli_trace *t, const struct tcp_layer_record *r,
+		       const int64_t *ns)
 {
 	char local[64], remote[64];
 
-	tcp_address(local, sizeof(local), r->key.local, r->key.family, r->key.local_port);
-	tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, r->key.remote_port);
+	cli_tcp_address(local, sizeof(local), r->key.local, r->key.family, r->key.local_port);
+	cli_tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, r->key.remote_port);
 	fprintf(t->out, "%-8s %-22s %-22s %10u %6u", kinds[r->kind], local, remote, r->seq,
 		r->length);
 	for (int i = 0; i < SL_LAYERS; i++) {
@@ -179,127 +184,129 @@ static void print_text(const struct trace *t, const struct sl_layer_record *r, c
 	fputs(r->pipelined ? " pipelined\n" : "\n", t->out);
 }
 
-static void record(void *context, const struct sl_layer_record *r)
+static void record(void *context, const struct tcp_layer_record *r)
 {
-	struct trace *t = context;
+	struct cli_trace *t = context;
 	int64_t ns[SL_LAYERS];
 
-	if (r->kind > SL_RECORD_OUT)
+	if (r->kind > TCP_RECORD_OUT)
 		return;
 	parts(r, ns);
 	t->records++;
 	if (t->microbpf)
 		print_microbpf(t, r, ns);
-	else if (tcp_common.json)
+	else if (cli_tcp_common.json)
 		print_json(t, r, ns);
-	else if (tcp_common.csv)
+	else if (cli_tcp_common.csv)
 		print_csv(t, r, ns);
 	else
 		print_text(t, r, ns);
 }
 
 /* The line by which a reader knows that records come from now on. */
-static void head(const struct trace *t)
+static void head(const struct cli_trace *t)
 {
 	if (t->microbpf) {
 		fputs("5 SADDR:SPORT -> DADDR:DPORT SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT IP_OUT "
 		      "MAC_OUT\n",
 		      t->out);
-	} else if (tcp_common.json) {
+	} else if (cli_tcp_common.json) {
 		fprintf(t->out, "{\"record\":\"start\",\"time_ns\":%" PRIu64 "}\n",
-			sl_realtime_ns());
-	} else if (tcp_common.csv) {
+			base_realtime_ns());
+	} else if (cli_tcp_common.csv) {
 		fputs("record,time_ns,role,local,remote,seq,length,response_seq,pipelined", t->out);
 		for (int i = 0; i < SL_LAYERS; i++)
-			fprintf(t->out, ",%s_ns", sl_layer_name(i));
+			fprintf(t->out, ",%s_ns", region_layer_name(i));
 		fputc('\n', t->out);
 	} else {
 		fprintf(t->out, "%-8s %-22s %-22s %10s %6s", "record", "local", "remote", "seq",
 			"length");
 		for (int i = 0; i < SL_LAYERS; i++)
-			fprintf(t->out, " %9s", sl_layer_name(i));
+			fprintf(t->out, " %9s", region_layer_name(i));
 		fputs("  (us)\n", t->out);
 	}
-	tcp_flush(t->out);
+	cli_tcp_flush(t->out);
 }
 
 /* What was lost on the way is said, whatever the format. */
-static int foot(const struct sl_command *self, struct sl_layers *layers)
+static int foot(const struct base_command *self, struct tcp_layers *layers)
 {
 	uint64_t causes[SL_CAUSES];
-	int err = sl_layers_causes(layers, causes);
+	int err = tcp_layers_causes(layers, causes);
 
 	if (err)
-		return tcp_failed(self, strerror(-err));
+		return cli_tcp_failed(self, strerror(-err));
 	if (causes[SL_CAUSE_TRACE_DROPPED])
 		fprintf(stderr,
 			"sidelight tcp trace: %" PRIu64 " records dropped: the buffer was full\n",
 			causes[SL_CAUSE_TRACE_DROPPED]);
-	return SL_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
-static int follow(const struct sl_command *self, struct sl_layers *layers, struct trace *t)
+static int follow(const struct base_command *self, struct tcp_layers *layers, struct cli_trace *t)
 {
-	uint64_t end = tcp_common.duration_ns ? sl_now_ns() + tcp_common.duration_ns : UINT64_MAX;
+	uint64_t end = cli_tcp_common.duration_ns ? base_now_ns() + cli_tcp_common.duration_ns
+						  : UINT64_MAX;
 	uint64_t walk = 0;
-	int stop = sl_stop_fd(), n = 0;
+	int stop = base_stop_fd(), n = 0;
 
 	if (stop < 0)
-		return tcp_failed(self, strerror(-stop));
-	while (!sl_stop_wait(stop, 0) && sl_now_ns() < end) {
-		if (sl_now_ns() >= walk) {
-			sl_layers_namespaces(layers);
-			walk = sl_now_ns() + 1000000000;
+		return cli_tcp_failed(self, strerror(-stop));
+	while (!base_stop_wait(stop, 0) && base_now_ns() < end) {
+		if (base_now_ns() >= walk) {
+			tcp_layers_namespaces(layers);
+			walk = base_now_ns() + 1000000000;
 		}
-		n = sl_layers_poll(layers, 50);
+		n = tcp_layers_poll(layers, 50);
 		if (n < 0)
 			break;
-		if (tcp_flush(t->out))
+		if (cli_tcp_flush(t->out))
 			break; /* who read has gone */
 	}
 	close(stop);
 	if (n < 0)
-		return tcp_failed(self, strerror(-n));
-	sl_layers_poll(layers, 0);
+		return cli_tcp_failed(self, strerror(-n));
+	tcp_layers_poll(layers, 0);
 	if (!t->records)
 		fprintf(stderr, "sidelight %s: no request%s was seen%s\n", self->name,
 			settings.segments ? " and no segment" : "",
-			tcp_is_filtered() ? " that passes the filter" : "");
+			cli_tcp_is_filtered() ? " that passes the filter" : "");
 	return foot(self, layers);
 }
 
-static int trace_main(const struct sl_command *self, int argc, char **argv)
+static int trace_main(const struct base_command *self, int argc, char **argv)
 {
-	struct trace t = {.epoch_ns = sl_realtime_ns() - sl_now_ns()};
-	struct sl_layers *layers = NULL;
-	uint32_t which = 1 << SL_RECORD_REQUEST;
+	struct cli_trace t = {.epoch_ns = base_realtime_ns() - base_now_ns()};
+	struct tcp_layers *layers = NULL;
+	uint32_t which = 1 << TCP_RECORD_REQUEST;
 	int code, ended, err;
 
-	if (!sl_options_only(self, table, argc, argv, &code))
+	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
 	t.microbpf = !strcmp(settings.format, "microbpf");
 	if (!t.microbpf && strcmp(settings.format, "text"))
-		return sl_usage(self, "--format text or microbpf, not '%s'", settings.format);
-	if (tcp_common.json + tcp_common.csv + t.microbpf > 1)
-		return sl_usage(self, "--json, --csv or --format microbpf: one of them");
+		return base_usage(self, "--format text or microbpf, not '%s'", settings.format);
+	if (cli_tcp_common.json + cli_tcp_common.csv + t.microbpf > 1)
+		return base_usage(self, "--json, --csv or --format microbpf: one of them");
 	if (settings.segments)
-		which |= 1 << SL_RECORD_IN | 1 << SL_RECORD_OUT;
-	t.out = tcp_output(self);
+		which |= 1 << TCP_RECORD_IN | 1 << TCP_RECORD_OUT;
+	t.out = cli_tcp_output(self);
 	if (!t.out)
-		return SL_EXIT_FAILURE;
-	code = tcp_layers_open(self, 0, &layers);
+		return BASE_EXIT_FAILURE;
+	code = cli_tcp_layers_open(self, 0, &layers);
 	if (!code) {
-		err = sl_layers_trace(layers, which, record, &t);
+		err = tcp_layers_trace(layers, which, record, &t);
 		if (err) {
-			code = tcp_failed(self, strerror(-err));
+			code = cli_tcp_failed(self, strerror(-err));
 		} else {
 			head(&t);
 			if (!isatty(fileno(t.out)))
-				tcp_ready("slots=%u", sl_layers_slots(layers, SL_LAYER_FLOWS));
+				cli_tcp_ready("slots=%u",
+					      tcp_layers_slots(layers, TCP_LAYER_FLOWS));
 			code = follow(self, layers, &t);
 		}
 	}
-	sl_layers_close(layers);
-	ended = tcp_output_end(self, t.out);
+	tcp_layers_close(layers);
+	ended = cli_tcp_output_end(self, t.out);
 	return code ? code : ended;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tcp_why.c - 'sidelight tcp why': looks at the connections of somebody for a while, and says in one
- * sentence each what holds them back, with the numbers that say so.
+ * tcp_why.c - 'sidelight tcp why': looks at the connections of somebody for a while, and says in
+ * one sentence each what holds them back, with the numbers that say so.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,9 +17,9 @@
 
 #define WAITING 0.2 /* of the time in the run queue: worth a word */
 
-static int why_main(const struct sl_command *self, int argc, char **argv);
+static int why_main(const struct base_command *self, int argc, char **argv);
 
-const struct sl_command sl_tcp_why = {
+const struct base_command cli_tcp_why = {
 	.name = "tcp why",
 	.synopsis = "[OPTION]... FLOW|SERVICE",
 	.summary = "Say what holds connections back",
@@ -31,32 +31,32 @@ static struct {
 	uint32_t top;
 } settings = {.duration_ns = 2000000000, .top = 5};
 
-static const struct sl_option table[] = {
+static const struct base_option table[] = {
 	{.name = "json",
 	 .letter = 'j',
-	 .type = SL_OPT_FLAG,
-	 .to = &tcp_common.json,
+	 .type = BASE_OPT_FLAG,
+	 .to = &cli_tcp_common.json,
 	 .help = "print JSON, an object a line"},
 	{.name = "duration",
 	 .letter = 'd',
-	 .type = SL_OPT_DURATION,
+	 .type = BASE_OPT_DURATION,
 	 .to = &settings.duration_ns,
 	 .argument = "TIME",
 	 .help = "look for so long",
 	 .min = 1e8,
 	 .max = 3.6e12},
 	{.name = "top",
-	 .type = SL_OPT_U32,
+	 .type = BASE_OPT_U32,
 	 .to = &settings.top,
 	 .argument = "N",
 	 .help = "show so many connections, the worst first; 0: all"},
 	{.name = "output",
 	 .letter = 'o',
-	 .type = SL_OPT_STRING,
-	 .to = &tcp_common.output,
+	 .type = BASE_OPT_STRING,
+	 .to = &cli_tcp_common.output,
 	 .argument = "FILE",
 	 .help = "write to FILE"},
-	TCP_OPTIONS_WANTED,
+	TCP_OPTIONS_FILTER,
 	{0},
 };
 
@@ -71,21 +71,21 @@ struct whom {
 };
 
 struct finding {
-	struct sl_flow flow;
-	struct sl_why why;
+	struct region_flow flow;
+	struct region_why why;
 	double cpu_wait; /* of the interval that the process waited for a CPU; < 0: not known */
 };
 
 struct look {
-	const struct sl_command *cmd;
+	const struct base_command *cmd;
 	const void *map;
-	struct sl_flows_info info;
-	struct sl_cgroups *who;
-	struct sl_cgroups *first; /* of version 1, where containers are in it; else NULL */
-	struct sl_cpu *cpu;	  /* NULL: not to be had */
-	struct sl_flow *before;	  /* a slot each */
+	struct region_flows_info info;
+	struct tcp_cgroups *who;
+	struct tcp_cgroups *first;  /* of version 1, where containers are in it; else NULL */
+	struct tcp_cpu *cpu;	    /* NULL: not to be had */
+	struct region_flow *before; /* a slot each */
 	struct finding *found;
-	struct sl_listeners listeners;
+	struct region_listeners listeners;
 	size_t n;
 	uint64_t unsettled;
 };
@@ -97,8 +97,8 @@ static void parse_whom(const char *text, struct whom *w)
 	struct in_addr v4;
 
 	*w = (struct whom){.text = text};
-	if (!sl_parse_u64(text, 1, UINT64_MAX, &w->id) || !strchr(text, ':') ||
-	    sl_parse_address(text, host, sizeof(host), &w->port))
+	if (!base_parse_u64(text, 1, UINT64_MAX, &w->id) || !strchr(text, ':') ||
+	    base_parse_address(text, host, sizeof(host), &w->port))
 		return;
 	w->any_address = !*host;
 	if (inet_pton(AF_INET, host, &v4) == 1) {
@@ -116,44 +116,45 @@ static bool at(const struct whom *w, const uint8_t address[16], uint16_t port)
 }
 
 /*
- * Sockets are of the unified hierarchy's cgroups. Where containers are in version 1 all of them are of its
- * root: there the process tells, if it is known.
+ * Sockets are of the unified hierarchy's cgroups. Where containers are in version 1 all of them are
+ * of its root: there the process tells, if it is known.
  */
-static const struct sl_cgroup_identity *identity(const struct look *l, const struct sl_flow *f)
+static const struct tcp_cgroup_identity *identity(const struct look *l, const struct region_flow *f)
 {
-	const struct sl_cgroup_identity *who = sl_cgroups_find(l->who, f->cgroup, sl_now_ns());
+	const struct tcp_cgroup_identity *who = tcp_cgroups_find(l->who, f->cgroup, base_now_ns());
 	uint64_t id;
 
 	if (!l->first || !f->pid || (who->path[0] && strcmp(who->path, "/") != 0))
 		return who;
-	id = sl_cgroup_of_process(sl_cgroups_hierarchy(l->first), f->pid);
-	return id ? sl_cgroups_find(l->first, id, sl_now_ns()) : who;
+	id = tcp_cgroup_of_process(tcp_cgroups_hierarchy(l->first), f->pid);
+	return id ? tcp_cgroups_find(l->first, id, base_now_ns()) : who;
 }
 
-static bool matches(const struct look *l, const struct whom *w, const struct sl_flow *f)
+static bool matches(const struct look *l, const struct whom *w, const struct region_flow *f)
 {
 	if (w->id)
 		return f->id == w->id;
 	if (w->endpoint)
 		return at(w, f->local, f->local_port) || at(w, f->remote, f->remote_port);
-	return !strcmp(f->comm, w->text) || sl_cgroup_matches(identity(l, f), w->text);
+	return !strcmp(f->comm, w->text) || tcp_cgroup_matches(identity(l, f), w->text);
 }
 
 /* What is as it should be comes last, then the one that moves most comes first. */
 static int worst_first(const void *a, const void *b)
 {
-	static const bool fine[SL_WHY_LIMITS] = {
-		[SL_WHY_IDLE] = true,	    [SL_WHY_APPLICATION] = true, [SL_WHY_PEER] = true,
-		[SL_WHY_SLOW_START] = true, [SL_WHY_PATH] = true,	 [SL_WHY_ACCEPTING] = true,
+	static const bool fine[REGION_WHY_LIMITS] = {
+		[REGION_WHY_IDLE] = true, [REGION_WHY_APPLICATION] = true,
+		[REGION_WHY_PEER] = true, [REGION_WHY_SLOW_START] = true,
+		[REGION_WHY_PATH] = true, [REGION_WHY_ACCEPTING] = true,
 	};
-	const struct sl_why *x = &((const struct finding *)a)->why,
-			    *y = &((const struct finding *)b)->why;
+	const struct region_why *x = &((const struct finding *)a)->why,
+				*y = &((const struct finding *)b)->why;
 	double of_x = x->bytes_per_s, of_y = y->bytes_per_s;
 
 	if (fine[x->limit] != fine[y->limit])
 		return fine[x->limit] - fine[y->limit];
-	if ((x->limit == SL_WHY_IDLE) != (y->limit == SL_WHY_IDLE))
-		return x->limit == SL_WHY_IDLE ? 1 : -1;
+	if ((x->limit == REGION_WHY_IDLE) != (y->limit == REGION_WHY_IDLE))
+		return x->limit == REGION_WHY_IDLE ? 1 : -1;
 	return of_x < of_y ? 1 : of_x > of_y ? -1 : 0;
 }
 
@@ -164,8 +165,8 @@ static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
 
 	if (!l->cpu || !pid)
 		return -1;
-	for (uint32_t i = 0; i < sl_cpu_task_slots(l->cpu); i++) {
-		struct sl_cpu_row r;
+	for (uint32_t i = 0; i < tcp_cpu_task_slots(l->cpu); i++) {
+		struct region_cpu_row r;
 
 		if (sl_cpu_task(l->cpu, i, &r) == 1 && r.tgid == pid && r.n.wait_ns > most)
 			most = r.n.wait_ns;
@@ -175,36 +176,36 @@ static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
 
 static int first_look(struct look *l)
 {
-	struct sl_flows_hot hot;
+	struct region_flows_hot hot;
 
-	if (sl_flows_hot_read(l->map, &l->info, &hot))
-		return tcp_failed(l->cmd, "the table does not verify");
+	if (region_flows_hot_read(l->map, &l->info, &hot))
+		return cli_tcp_failed(l->cmd, "the table does not verify");
 	for (uint32_t i = 0; i < hot.used; i++)
-		if (sl_flow_read(l->map, &l->info, i, &l->before[i]))
+		if (region_flow_read(l->map, &l->info, i, &l->before[i]))
 			memset(&l->before[i], 0, sizeof(l->before[i]));
 		else if (l->before[i].state != SL_STATE_FREE)
-			sl_listeners_add(&l->listeners, &l->before[i]);
+			region_listeners_add(&l->listeners, &l->before[i]);
 	return 0;
 }
 
 static int second_look(struct look *l, const struct whom *w, uint64_t ns)
 {
-	struct sl_flows_hot hot;
+	struct region_flows_hot hot;
 
-	if (sl_flows_hot_read(l->map, &l->info, &hot))
-		return tcp_failed(l->cmd, "the table does not verify");
+	if (region_flows_hot_read(l->map, &l->info, &hot))
+		return cli_tcp_failed(l->cmd, "the table does not verify");
 	for (uint32_t i = 0; i < hot.used; i++) {
 		struct finding *f = &l->found[l->n];
-		const struct sl_flow *b = &l->before[i];
+		const struct region_flow *b = &l->before[i];
 
-		if (sl_flow_read(l->map, &l->info, i, &f->flow)) {
+		if (region_flow_read(l->map, &l->info, i, &f->flow)) {
 			l->unsettled++;
 			continue;
 		}
-		sl_listeners_name(&l->listeners, &f->flow);
+		region_listeners_name(&l->listeners, &f->flow);
 		if (f->flow.state == SL_STATE_FREE || !matches(l, w, &f->flow))
 			continue;
-		sl_why(b->id == f->flow.id ? b : NULL, &f->flow, &f->why);
+		region_why(b->id == f->flow.id ? b : NULL, &f->flow, &f->why);
 		f->cpu_wait = cpu_wait(l, f->flow.pid, ns);
 		l->n++;
 	}
@@ -212,14 +213,14 @@ static int second_look(struct look *l, const struct whom *w, uint64_t ns)
 	return 0;
 }
 
-/* ---- output --------------------------------------------------------------------------------------- */
+/* ---- output ---- */
 
-static void ends(const struct sl_flow *f, char out[160])
+static void ends(const struct region_flow *f, char out[160])
 {
 	char local[64], remote[64];
 
-	tcp_endpoint(local, sizeof(local), f->local, f->local_port);
-	tcp_endpoint(remote, sizeof(remote), f->remote, f->remote_port);
+	cli_tcp_endpoint(local, sizeof(local), f->local, f->local_port);
+	cli_tcp_endpoint(remote, sizeof(remote), f->remote, f->remote_port);
 	if (f->flags & SL_FLOW_LISTENER)
 		snprintf(out, 160, "%s, listening", local);
 	else
@@ -229,8 +230,9 @@ static void ends(const struct sl_flow *f, char out[160])
 /* The sentence, and what the scheduler has to say to it. */
 static void sentence(const struct finding *f, char *out, size_t bytes)
 {
-	enum sl_why_limit l = f->why.limit;
-	bool here = l == SL_WHY_NOT_READING || l == SL_WHY_APPLICATION || l == SL_WHY_ACCEPT_QUEUE;
+	enum region_why_limit l = f->why.limit;
+	bool here = l == REGION_WHY_NOT_READING || l == REGION_WHY_APPLICATION ||
+		    l == REGION_WHY_ACCEPT_QUEUE;
 
 	snprintf(out, bytes, "%s", f->why.sentence);
 	if (here && f->cpu_wait >= WAITING)
@@ -250,30 +252,30 @@ static void print_json(const struct look *l, FILE *out, const struct finding *f)
 					      f->why.number[i].unit));
 	sentence(f, text, sizeof(text));
 	o = json_pack("{s:I, s:s, s:i, s:s, s:i, s:s, s:f, s:s, s:I, s:f, s:o}", "id",
-		      (json_int_t)f->flow.id, "local", sl_flow_address(f->flow.local, local),
+		      (json_int_t)f->flow.id, "local", region_flow_address(f->flow.local, local),
 		      "local_port", f->flow.local_port, "remote",
-		      sl_flow_address(f->flow.remote, remote), "remote_port", f->flow.remote_port,
-		      "limit", sl_why_name(f->why.limit), "share", f->why.share, "sentence", text,
-		      "interval_ns", (json_int_t)f->why.interval_ns, "bytes_per_s",
-		      f->why.bytes_per_s, "numbers", numbers);
+		      region_flow_address(f->flow.remote, remote), "remote_port",
+		      f->flow.remote_port, "limit", region_why_name(f->why.limit), "share",
+		      f->why.share, "sentence", text, "interval_ns", (json_int_t)f->why.interval_ns,
+		      "bytes_per_s", f->why.bytes_per_s, "numbers", numbers);
 	if (f->flow.pid)
 		json_object_set_new(o, "pid", json_integer(f->flow.pid));
 	if (*f->flow.comm)
-		tcp_json_text(o, "command", f->flow.comm);
+		cli_tcp_json_text(o, "command", f->flow.comm);
 	if (f->cpu_wait >= 0)
 		json_object_set_new(o, "cpu_wait", json_real(f->cpu_wait));
-	tcp_json_identity(o, identity(l, &f->flow));
+	cli_tcp_json_identity(o, identity(l, &f->flow));
 	json_dumpf(o, out, JSON_COMPACT);
 	fputc('\n', out);
 	json_decref(o);
 }
 
-static void print_number(FILE *out, const struct sl_why_number *n)
+static void print_number(FILE *out, const struct region_why_number *n)
 {
 	char time[16];
 
 	if (!strcmp(n->unit, "us")) {
-		tcp_short_time(time, (uint64_t)(n->value * 1000));
+		cli_tcp_short_time(time, (uint64_t)(n->value * 1000));
 		fprintf(out, "    %-26s %12s\n", n->name, time);
 	} else {
 		fprintf(out, "    %-26s %12.0f%s%s\n", n->name, n->value, *n->unit ? " " : "",
@@ -283,13 +285,13 @@ static void print_number(FILE *out, const struct sl_why_number *n)
 
 static void print_text(const struct look *l, FILE *out, const struct finding *f)
 {
-	const struct sl_cgroup_identity *who = identity(l, &f->flow);
-	char from_to[160], comm[17], title[3 * SL_CGROUP_NAME_BYTES] = "", text[320];
+	const struct tcp_cgroup_identity *who = identity(l, &f->flow);
+	char from_to[160], comm[17], title[3 * TCP_CGROUP_NAME_BYTES] = "", text[320];
 
 	ends(&f->flow, from_to);
-	tcp_safe(comm, sizeof(comm), f->flow.comm);
+	cli_tcp_safe(comm, sizeof(comm), f->flow.comm);
 	if (who->path[0] && strcmp(who->path, "/") != 0)
-		sl_cgroup_title(who, title, sizeof(title));
+		tcp_cgroup_title(who, title, sizeof(title));
 	sentence(f, text, sizeof(text));
 	fprintf(out, "%s%s%s%s%s\n  %s\n", from_to, *comm ? "  " : "", comm, *title ? "  " : "",
 		title, text);
@@ -302,7 +304,7 @@ static void print_text(const struct look *l, FILE *out, const struct finding *f)
 /* "12 connections, 1 listeners: 9 peer-not-reading, 3 application, 1 accepting". */
 static void print_summary(const struct look *l, FILE *out)
 {
-	uint32_t count[SL_WHY_LIMITS] = {0};
+	uint32_t count[REGION_WHY_LIMITS] = {0};
 	const char *comma = "";
 	size_t listeners = 0;
 
@@ -310,25 +312,25 @@ static void print_summary(const struct look *l, FILE *out)
 		count[l->found[i].why.limit]++;
 		listeners += l->found[i].flow.flags & SL_FLOW_LISTENER ? 1 : 0;
 	}
-	if (tcp_common.json)
+	if (cli_tcp_common.json)
 		fprintf(out, "{\"summary\":{\"connections\":%zu,\"listeners\":%zu,\"limits\":{",
 			l->n - listeners, listeners);
 	else if (listeners)
 		fprintf(out, "%zu connections, %zu listeners: ", l->n - listeners, listeners);
 	else
 		fprintf(out, "%zu connections: ", l->n);
-	for (int i = 0; i < SL_WHY_LIMITS; i++) {
+	for (int i = 0; i < REGION_WHY_LIMITS; i++) {
 		if (!count[i])
 			continue;
-		if (tcp_common.json)
-			fprintf(out, "%s\"%s\":%u", comma, sl_why_name((enum sl_why_limit)i),
-				count[i]);
+		if (cli_tcp_common.json)
+			fprintf(out, "%s\"%s\":%u", comma,
+				region_why_name((enum region_why_limit)i), count[i]);
 		else
 			fprintf(out, "%s%u %s", *comma ? ", " : "", count[i],
-				sl_why_name((enum sl_why_limit)i));
+				region_why_name((enum region_why_limit)i));
 		comma = ",";
 	}
-	fputs(tcp_common.json ? "}}}\n" : "\n", out);
+	fputs(cli_tcp_common.json ? "}}}\n" : "\n", out);
 }
 
 static int report(const struct look *l, const struct whom *w)
@@ -342,105 +344,105 @@ static int report(const struct look *l, const struct whom *w)
 			"or :PORT, a service the name of a container, pod, service, unit or "
 			"process\n",
 			w->text);
-		return SL_EXIT_FAILURE;
+		return BASE_EXIT_FAILURE;
 	}
-	out = tcp_output(l->cmd);
+	out = cli_tcp_output(l->cmd);
 	if (!out)
-		return SL_EXIT_FAILURE;
-	if (!tcp_common.json && l->n > 1)
+		return BASE_EXIT_FAILURE;
+	if (!cli_tcp_common.json && l->n > 1)
 		print_summary(l, out);
 	for (size_t i = 0; i < most; i++) {
-		if (tcp_common.json)
+		if (cli_tcp_common.json)
 			print_json(l, out, &l->found[i]);
 		else
 			print_text(l, out, &l->found[i]);
 	}
-	if (tcp_common.json)
+	if (cli_tcp_common.json)
 		print_summary(l, out);
-	return tcp_output_end(l->cmd, out);
+	return cli_tcp_output_end(l->cmd, out);
 }
 
-/* ---- looking ---------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
-static int look(struct look *l, struct sl_tcp *tcp, const struct whom *w)
+static int look(struct look *l, struct tcp *tcp, const struct whom *w)
 {
 	uint64_t start;
 	size_t bytes;
 	int code, stop;
 
-	l->map = sl_tcp_region(tcp, &bytes);
-	if (sl_flows_info_parse(l->map, bytes, &l->info))
-		return tcp_failed(l->cmd, "the table has no header that is right");
+	l->map = tcp_region(tcp, &bytes);
+	if (region_flows_info_parse(l->map, bytes, &l->info))
+		return cli_tcp_failed(l->cmd, "the table has no header that is right");
 	l->before = calloc(l->info.slots, sizeof(*l->before));
 	l->found = calloc(l->info.slots, sizeof(*l->found));
 	if (!l->before || !l->found)
-		return tcp_failed(l->cmd, strerror(ENOMEM));
-	stop = sl_stop_fd();
+		return cli_tcp_failed(l->cmd, strerror(ENOMEM));
+	stop = base_stop_fd();
 	if (stop < 0)
-		return tcp_failed(l->cmd, strerror(-stop));
-	start = sl_now_ns();
+		return cli_tcp_failed(l->cmd, strerror(-stop));
+	start = base_now_ns();
 	/* The table is a moment behind: what was there before is in it by then. */
-	sl_stop_wait(stop, 50);
-	code = sl_tcp_catch_up(tcp, NULL);
+	base_stop_wait(stop, 50);
+	code = tcp_catch_up(tcp, NULL);
 	if (code)
-		return tcp_failed(l->cmd, strerror(-code));
+		return cli_tcp_failed(l->cmd, strerror(-code));
 	code = first_look(l);
 	if (!code) {
-		sl_stop_wait(stop, (int)(settings.duration_ns / 1000000));
-		code = second_look(l, w, sl_now_ns() - start);
+		base_stop_wait(stop, (int)(settings.duration_ns / 1000000));
+		code = second_look(l, w, base_now_ns() - start);
 	}
 	return code ? code : report(l, w);
 }
 
-static int why_main(const struct sl_command *self, int argc, char **argv)
+static int why_main(const struct base_command *self, int argc, char **argv)
 {
-	struct sl_cgroup_hierarchy
+	struct tcp_cgroup_hierarchy
 		unified; /* sockets are of its cgroups, whatever else is mounted */
-	struct sl_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &unified};
-	struct sl_cpu_opts cpu = {.sz = sizeof(cpu)};
+	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &unified};
+	struct tcp_cpu_opts cpu = {.sz = sizeof(cpu)};
 	struct look l = {.cmd = self};
-	struct sl_tcp_options options;
-	struct sl_tcp *tcp = NULL;
+	struct tcp_opts options;
+	struct tcp *tcp = NULL;
 	struct whom w;
 	char why[256];
-	int first = sl_options_parse(self, table, argc, argv), code;
+	int first = base_options_parse(self, table, argc, argv), code;
 
-	if (first == SL_HELP_SHOWN)
-		return SL_EXIT_OK;
-	if (first == SL_USAGE_ERROR)
-		return SL_EXIT_USAGE;
+	if (first == BASE_HELP_SHOWN)
+		return BASE_EXIT_OK;
+	if (first == BASE_USAGE_ERROR)
+		return BASE_EXIT_USAGE;
 	if (argc - first != 1 || !*argv[first])
-		return sl_usage(self, "needs one FLOW or SERVICE");
+		return base_usage(self, "needs one FLOW or SERVICE");
 	parse_whom(argv[first], &w);
-	options = tcp_options();
+	options = cli_tcp_opts();
 	options.calls = true; /* tells whose they are */
 	options.quarantine_ns = 2 * settings.duration_ns + 5000000000;
-	sl_cgroup_hierarchy(&unified, "unified", NULL, NULL);
-	l.who = sl_cgroups_open(&who);
+	tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
+	l.who = tcp_cgroups_open(&who);
 	if (!l.who)
-		return tcp_failed(self, strerror(errno));
+		return cli_tcp_failed(self, strerror(errno));
 	who.hierarchy = NULL;
-	l.first = sl_cgroups_open(&who);
-	if (l.first && !sl_cgroups_hierarchy(l.first)->controller[0]) {
-		sl_cgroups_close(l.first);
+	l.first = tcp_cgroups_open(&who);
+	if (l.first && !tcp_cgroups_hierarchy(l.first)->controller[0]) {
+		tcp_cgroups_close(l.first);
 		l.first = NULL;
 	}
-	code = sl_tcp_open(&options, &tcp, why, sizeof(why));
+	code = tcp_open(&options, &tcp, why, sizeof(why));
 	if (!code)
-		code = sl_tcp_attach(tcp, why, sizeof(why));
+		code = tcp_attach(tcp, why, sizeof(why));
 	if (code) {
-		code = tcp_not_opened(self, code, why);
+		code = cli_tcp_not_opened(self, code, why);
 	} else {
-		l.cpu = sl_cpu_open(&cpu, why, sizeof(why));
+		l.cpu = tcp_cpu_open(&cpu, why, sizeof(why));
 		if (!l.cpu)
-			sl_logf(SL_WARN, "why", "without the scheduler's part: %s", why);
+			base_logf(BASE_WARN, "why", "without the scheduler's part: %s", why);
 		code = look(&l, tcp, &w);
 	}
-	sl_cpu_close(l.cpu);
-	sl_tcp_close(tcp);
-	sl_cgroups_close(l.first);
-	sl_cgroups_close(l.who);
-	sl_listeners_free(&l.listeners);
+	tcp_cpu_close(l.cpu);
+	tcp_close(tcp);
+	tcp_cgroups_close(l.first);
+	tcp_cgroups_close(l.who);
+	region_listeners_free(&l.listeners);
 	free(l.found);
 	free(l.before);
 	return code;

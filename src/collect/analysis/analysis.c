@@ -2,9 +2,9 @@
 /*
  * analysis.c - see analysis.h.
  *
- * A worker has a crew: its pods, their rows of the moment (every_ns), and the fleet that judges them
- * together when the next moment begins. A crew is its worker's alone; what is counted is looked at
- * by anybody.
+ * A worker has a crew: its pods, their rows of the moment (every_ns), and the fleet that judges
+ * them together when the next moment begins. A crew is its worker's alone; what is counted is
+ * looked at by anybody.
  */
 #include "collect/analysis/analysis.h"
 
@@ -31,67 +31,67 @@
 #define TCP	     " (tcp)" /* a workload's connections are known by other features than itself */
 #define SPARE_NS     500000u  /* of a round, for pods that are new or saved: the others wait */
 
-struct pod {
-	struct crew *crew;
-	struct sl_pipeline *pipeline;
-	struct sl_verdict_pod *shown;
-	struct sl_features f;
-	char service[SL_POD_LABEL_BYTES];
+struct analysis_pod {
+	struct analysis_worker *worker;
+	struct analyse_pipeline *pipeline;
+	struct act_verdict_pod *shown;
+	struct collect_features f;
+	char service[ACT_POD_LABEL_BYTES];
 	int64_t moment, begin_ns;
 	int64_t phase_ns;    /* of a moment: rows of one round would make it late */
 	bool warming, known; /* known: it has a threshold */
 	bool recorded;	     /* its columns are known to the record */
-	uint64_t asked;	     /* models_asked(), as it was answered */
+	uint64_t asked;	     /* collect_models_asked(), as it was answered */
 	uint64_t instance;
-	char name[SL_POD_LABEL_BYTES];
+	char name[ACT_POD_LABEL_BYTES];
 	uint64_t late, missing; /* of its pipeline, as they were counted */
 };
 
-struct crew {
-	struct sl_analysis *a;
-	struct sl_fleet *fleet;
+struct analysis_worker {
+	struct collect_analysis *a;
+	struct analyse_fleet *fleet;
 	int64_t moment;
 	/* What pods that were made or saved took of this round. */
 	int64_t spare_round;
 	uint64_t spare_ns;
 	/* Scored rows of the moment. */
-	struct pod **pod;
-	struct sl_pipeline **pipeline;
-	struct sl_verdict *verdict;
+	struct analysis_pod **pod;
+	struct analyse_pipeline **pipeline;
+	struct analyse_verdict *verdict;
 	uint32_t rows, room;
 	uint32_t pods;
 	/* Looked at by others. */
-	struct sl_analysis_stats s;
+	struct collect_analysis_stats s;
 };
 
-struct sl_analysis {
-	struct sl_analysis_opts o;
-	const struct sl_detector_ops *detector, *shadow;
-	struct sl_verdicts *verdicts;
-	struct models *models;
-	struct record *record; /* NULL: none */
+struct collect_analysis {
+	struct collect_analysis_opts o;
+	const struct analyse_detector_ops *detector, *shadow;
+	struct act_verdicts *verdicts;
+	struct collect_models *models;
+	struct collect_record *record; /* NULL: none */
 	char *model;
-	struct crew *crew;
+	struct analysis_worker *worker;
 };
 
 /* The region of which there is to be no pod: refused, or not of interest. */
-static struct pod nobody;
+static struct analysis_pod nobody;
 
-/* ---- findings ---------------------------------------------------------------------------------------- */
+/* ---- findings ---- */
 
-static void push(struct pod *p, const struct sl_verdict *v)
+static void push(struct analysis_pod *p, const struct analyse_verdict *v)
 {
-	struct sl_finding f = {
+	struct act_finding f = {
 		.ns = (int64_t)v->t_ns,
 		.score = v->score,
 		.threshold = v->known && !p->warming ? 1 : INFINITY,
 		.anomalous = v->anomalous && !p->warming,
 		.drift = v->drift,
 		.shadow_anomalous = v->shadow_anomalous && !p->warming,
-		.shadow_score = p->crew->a->shadow ? v->shadow_score : NAN,
+		.shadow_score = p->worker->a->shadow ? v->shadow_score : NAN,
 	};
 
-	for (uint32_t i = 0; i < v->blamed && f.blames < SL_BLAMES; i++) {
+	for (uint32_t i = 0; i < v->blamed && f.blames < ACT_BLAMES; i++) {
 		uint32_t c = v->blame[i].column;
 
 		if (c >= p->f.count)
@@ -101,22 +101,22 @@ static void push(struct pod *p, const struct sl_verdict *v)
 		f.blame[f.blames++].value = p->f.shown[c];
 	}
 	p->known = v->known;
-	sl_verdict_push(p->shown, &f);
+	act_verdict_push(p->shown, &f);
 }
 
 /* All rows of a moment are there. */
-static void judge(struct crew *w)
+static void judge(struct analysis_worker *w)
 {
 	if (w->rows)
-		sl_fleet_judge(w->fleet, w->pipeline, w->verdict, w->rows);
+		analyse_fleet_judge(w->fleet, w->pipeline, w->verdict, w->rows);
 	for (uint32_t i = 0; i < w->rows; i++)
 		push(w->pod[i], &w->verdict[i]);
 	w->rows = 0;
 	if (w->a->record)
-		record_hand_over(w->a->record, (unsigned int)(w - w->a->crew));
+		collect_record_hand_over(w->a->record, (unsigned int)(w - w->a->worker));
 }
 
-static bool room_for(struct crew *w, uint32_t n)
+static bool room_for(struct analysis_worker *w, uint32_t n)
 {
 	uint32_t room = w->room ? w->room * 2 : 64;
 	void *to;
@@ -131,14 +131,14 @@ static bool room_for(struct crew *w, uint32_t n)
 	return true;
 }
 
-/* ---- pods --------------------------------------------------------------------------------------------- */
+/* ---- pods ---- */
 
-static void copy_label(char to[SL_POD_LABEL_BYTES], const char *from)
+static void copy_label(char to[ACT_POD_LABEL_BYTES], const char *from)
 {
-	snprintf(to, SL_POD_LABEL_BYTES, "%s", from);
+	snprintf(to, ACT_POD_LABEL_BYTES, "%s", from);
 }
 
-static const char *label(const struct sl_region_info *info, const char *key)
+static const char *label(const struct region_info *info, const char *key)
 {
 	for (uint32_t i = 0; i < info->label_count; i++)
 		if (!strcmp(info->labels[i].key, key))
@@ -146,7 +146,7 @@ static const char *label(const struct sl_region_info *info, const char *key)
 	return "";
 }
 
-static void name_pod(struct pod *p, const struct sl_region_info *info)
+static void name_pod(struct analysis_pod *p, const struct region_info *info)
 {
 	const char *service = label(info, "service");
 	bool tcp = info->kind == SL_REGION_FLOWS;
@@ -157,19 +157,19 @@ static void name_pod(struct pod *p, const struct sl_region_info *info)
 		 service, tcp ? TCP : "");
 }
 
-static void pod_free(struct pod *p)
+static void pod_free(struct analysis_pod *p)
 {
-	sl_pipeline_free(p->pipeline);
-	sl_features_free(&p->f);
+	analyse_pipeline_free(p->pipeline);
+	collect_features_free(&p->f);
 	free(p);
 }
 
-static struct sl_pipeline *make_pipeline(const struct sl_analysis *a, const struct pod *p,
-					 uint64_t instance)
+static struct analyse_pipeline *make_pipeline(const struct collect_analysis *a,
+					      const struct analysis_pod *p, uint64_t instance)
 {
 	uint32_t features = p->f.count;
-	struct sl_model_info info;
-	struct sl_pipeline_opts o = {
+	struct analyse_model_info info;
+	struct analyse_pipeline_opts o = {
 		.sz = sizeof(o),
 		.step_ns = a->o.step_ns,
 		.rate_ns = a->o.step_ns,
@@ -184,71 +184,71 @@ static struct sl_pipeline *make_pipeline(const struct sl_analysis *a, const stru
 	o.columns = o.columns < FEATURES_MIN ? FEATURES_MIN : o.columns;
 	o.columns = o.columns > FEATURES_MAX ? FEATURES_MAX : o.columns;
 	/* Or as many as what is known of it has. */
-	if (!models_info(a->models, p->name, p->service, &info) && info.columns >= features &&
-	    info.columns <= FEATURES_MAX)
+	if (!collect_models_info(a->models, p->name, p->service, &info) &&
+	    info.columns >= features && info.columns <= FEATURES_MAX)
 		o.columns = info.columns;
-	return sl_pipeline_create(&o);
+	return analyse_pipeline_create(&o);
 }
 
 /* What a sibling has learned spares the pod its warm-up. */
-static bool warm(struct crew *w, struct pod *p)
+static bool warm(struct analysis_worker *w, struct analysis_pod *p)
 {
-	bool first = w->fleet && !sl_fleet_thresholds(w->fleet)->step.n;
+	bool first = w->fleet && !analyse_fleet_thresholds(w->fleet)->step.n;
 	int err;
 
 	/* A fleet that knows no threshold yet takes that of the model, any other keeps its own. */
 	if (first)
-		sl_fleet_join(w->fleet, p->pipeline);
-	err = models_load(w->a->models, p->name, p->service, p->pipeline);
+		analyse_fleet_join(w->fleet, p->pipeline);
+	err = collect_models_load(w->a->models, p->name, p->service, p->pipeline);
 	if (!first)
-		sl_fleet_join(w->fleet, p->pipeline);
+		analyse_fleet_join(w->fleet, p->pipeline);
 	if (err && err != -ENOENT && err != -EAGAIN)
-		sl_log_limited(SL_WARN, "analysis",
-			       "what was known of a pod does not fit and is learned anew pod=%s "
-			       "service=%s: %s",
-			       p->name, p->service,
-			       err == -EPROTONOSUPPORT
-				       ? "a model of another version"
-				       : "another detector, step or set of metrics");
+		base_log_limited(BASE_WARN, "analysis",
+				 "what was known of a pod does not fit and is learned anew pod=%s "
+				 "service=%s: %s",
+				 p->name, p->service,
+				 err == -EPROTONOSUPPORT
+					 ? "a model of another version"
+					 : "another detector, step or set of metrics");
 	return !err;
 }
 
-static bool make_fleet(struct crew *w, const struct sl_pipeline *p)
+static bool make_fleet(struct analysis_worker *w, const struct analyse_pipeline *p)
 {
 	if (!w->fleet)
-		w->fleet = sl_fleet_create(sl_pipeline_budget(p), 1);
+		w->fleet = analyse_fleet_create(analyse_pipeline_budget(p), 1);
 	return w->fleet != NULL;
 }
 
-static void set_columns(struct crew *w, struct pod *p)
+static void set_columns(struct analysis_worker *w, struct analysis_pod *p)
 {
-	struct sl_column *c = malloc((p->f.count + 1) * sizeof(*c));
+	struct analyse_column *c = malloc((p->f.count + 1) * sizeof(*c));
 
 	if (!c) {
 		/* Rows without columns say nothing; with the next layout it is tried again. */
-		sl_pipeline_columns(p->pipeline, NULL, 0);
-		BUMP(w->s.refused_features, p->f.count);
+		analyse_pipeline_columns(p->pipeline, NULL, 0);
+		relaxed_bump(w->s.refused_features, p->f.count);
 		return;
 	}
 	for (uint32_t i = 0; i < p->f.count; i++)
-		c[i] = (struct sl_column){p->f.name[i], p->f.counter[i]};
-	BUMP(w->s.refused_features, sl_pipeline_columns(p->pipeline, c, p->f.count));
+		c[i] = (struct analyse_column){p->f.name[i], p->f.counter[i]};
+	relaxed_bump(w->s.refused_features, analyse_pipeline_columns(p->pipeline, c, p->f.count));
 	free(c);
 }
 
 /* NULL: not now, or *nobody for never. */
-static struct pod *make_pod(struct crew *w, const struct sl_tap_row *row)
+static struct analysis_pod *make_pod(struct analysis_worker *w, const struct collect_tap_row *row)
 {
-	struct sl_analysis *a = w->a;
-	struct sl_pod_name name = {.pod = ""};
-	struct pod *p;
+	struct collect_analysis *a = w->a;
+	struct act_pod_name name = {.pod = ""};
+	struct analysis_pod *p;
 
 	if (!strcmp(label(row->info, "service"), AGENT))
 		return &nobody;
 	p = calloc(1, sizeof(*p));
-	if (!p || sl_features_make(&p->f, row))
+	if (!p || collect_features_make(&p->f, row))
 		goto refused;
-	p->crew = w;
+	p->worker = w;
 	p->begin_ns = row->ns;
 	p->phase_ns = (int64_t)((row->instance * 0x9e3779b97f4a7c15ull >> 32) %
 				(a->o.every_ns - a->o.every_ns / 4));
@@ -257,12 +257,12 @@ static struct pod *make_pod(struct crew *w, const struct sl_tap_row *row)
 	if (!p->pipeline || !make_fleet(w, p->pipeline) || !room_for(w, w->pods + 1))
 		goto refused;
 	p->instance = row->instance;
-	p->asked = models_asked(a->models);
+	p->asked = collect_models_asked(a->models);
 	copy_label(name.pod, p->name);
 	copy_label(name.service, p->service);
 	copy_label(name.kube_namespace, label(row->info, "namespace"));
 	copy_label(name.host, row->hostname);
-	p->shown = sl_verdicts_add(a->verdicts, row->instance, &name);
+	p->shown = act_verdicts_add(a->verdicts, row->instance, &name);
 	if (!p->shown && errno == EAGAIN) {
 		pod_free(p);
 		return NULL;
@@ -270,48 +270,51 @@ static struct pod *make_pod(struct crew *w, const struct sl_tap_row *row)
 	if (!p->shown)
 		goto refused;
 	p->warming = !warm(w, p);
-	sl_pipeline_learning(p->pipeline, p->warming ? SL_LEARN_ALL : SL_LEARN_GATED);
+	analyse_pipeline_learning(p->pipeline,
+				  p->warming ? ANALYSE_LEARN_ALL : ANALYSE_LEARN_GATED);
 	set_columns(w, p);
 	w->pods++;
-	BUMP(w->s.features, p->f.count);
-	BUMP(w->s.warming, p->warming);
+	relaxed_bump(w->s.features, p->f.count);
+	relaxed_bump(w->s.warming, p->warming);
 	return p;
 refused:
-	BUMP(w->s.refused_pods, 1);
+	relaxed_bump(w->s.refused_pods, 1);
 	if (p)
 		pod_free(p);
 	return &nobody;
 }
 
-static void renew_features(struct crew *w, struct pod *p, const struct sl_tap_row *row)
+static void renew_features(struct analysis_worker *w, struct analysis_pod *p,
+			   const struct collect_tap_row *row)
 {
 	p->recorded = false;
-	BUMP(w->s.features, -(uint64_t)p->f.count);
-	if (sl_features_make(&p->f, row))
-		BUMP(w->s.refused_features, row->columns);
-	BUMP(w->s.features, p->f.count);
+	relaxed_bump(w->s.features, -(uint64_t)p->f.count);
+	if (collect_features_make(&p->f, row))
+		relaxed_bump(w->s.refused_features, row->columns);
+	relaxed_bump(w->s.features, p->f.count);
 	set_columns(w, p);
 }
 
-static void keep_row(struct crew *w, struct pod *p, int64_t ns)
+static void keep_row(struct analysis_worker *w, struct analysis_pod *p, int64_t ns)
 {
-	struct record *r = w->a->record;
-	unsigned int worker = (unsigned int)(w - w->a->crew);
+	struct collect_record *r = w->a->record;
+	unsigned int worker = (unsigned int)(w - w->a->worker);
 
 	if (!p->recorded)
-		p->recorded = record_layout(r, worker, p->instance, *p->name ? p->name : p->service,
-					    &p->f);
+		p->recorded = collect_record_layout(r, worker, p->instance,
+						    *p->name ? p->name : p->service, &p->f);
 	if (p->recorded)
-		record_row(r, worker, p->instance, ns, &p->f);
+		collect_record_row(r, worker, p->instance, ns, &p->f);
 }
 
-static void score(struct crew *w, struct pod *p, const struct sl_tap_row *row)
+static void score(struct analysis_worker *w, struct analysis_pod *p,
+		  const struct collect_tap_row *row)
 {
-	struct sl_pipeline_stats s;
+	struct analyse_pipeline_stats s;
 
-	if (!sl_features_fit(&p->f, row))
+	if (!collect_features_fit(&p->f, row))
 		renew_features(w, p, row);
-	sl_features_take(&p->f, row);
+	collect_features_take(&p->f, row);
 	if (w->a->record)
 		keep_row(w, p, row->ns);
 	if (row->ns < p->begin_ns)
@@ -319,72 +322,73 @@ static void score(struct crew *w, struct pod *p, const struct sl_tap_row *row)
 	/* Who has no threshold yet is not warm, however long that takes. */
 	if (p->warming && p->known && (uint64_t)(row->ns - p->begin_ns) > w->a->o.warm_up_ns) {
 		p->warming = false;
-		sl_pipeline_learning(p->pipeline, SL_LEARN_GATED);
-		BUMP(w->s.warming, -1ull);
+		analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_GATED);
+		relaxed_bump(w->s.warming, -1ull);
 	}
-	if (!sl_pipeline_score(p->pipeline, (uint64_t)row->ns, p->f.value, &w->verdict[w->rows])) {
+	if (!analyse_pipeline_score(p->pipeline, (uint64_t)row->ns, p->f.value,
+				    &w->verdict[w->rows])) {
 		w->pod[w->rows] = p;
 		w->pipeline[w->rows++] = p->pipeline;
-		BUMP(w->s.rows, 1);
-		BUMP(w->s.values, p->f.count);
+		relaxed_bump(w->s.rows, 1);
+		relaxed_bump(w->s.values, p->f.count);
 	}
-	sl_pipeline_stats(p->pipeline, &s);
-	BUMP(w->s.late, s.backwards - p->late);
-	BUMP(w->s.missing, s.missing - p->missing);
+	analyse_pipeline_stats(p->pipeline, &s);
+	relaxed_bump(w->s.late, s.backwards - p->late);
+	relaxed_bump(w->s.missing, s.missing - p->missing);
 	p->late = s.backwards;
 	p->missing = s.missing;
 }
 
-/* ---- the tap -------------------------------------------------------------------------------------------- */
+/* ---- the tap ---- */
 
 /* Is there time in this round for what can wait? */
-static bool spare(const struct crew *w, int64_t round)
+static bool spare(const struct analysis_worker *w, int64_t round)
 {
 	return w->spare_round != round || w->spare_ns < SPARE_NS;
 }
 
-static void spend(struct crew *w, int64_t round, uint64_t since)
+static void spend(struct analysis_worker *w, int64_t round, uint64_t since)
 {
-	w->spare_ns = sl_now_ns() - since + (w->spare_round == round ? w->spare_ns : 0);
+	w->spare_ns = base_now_ns() - since + (w->spare_round == round ? w->spare_ns : 0);
 	w->spare_round = round;
 }
 
 /* What models are known by: that of its service is of use to its siblings. */
-static const char *model_name(const struct pod *p)
+static const char *model_name(const struct analysis_pod *p)
 {
 	return *p->service ? p->service : p->name;
 }
 
-static void save(struct crew *w, struct pod *p, int64_t round, uint64_t asked)
+static void save(struct analysis_worker *w, struct analysis_pod *p, int64_t round, uint64_t asked)
 {
-	uint64_t start = sl_now_ns();
+	uint64_t start = base_now_ns();
 
-	if (p->warming || models_keep(w->a->models, model_name(p), p->pipeline) != -EAGAIN)
+	if (p->warming || collect_models_keep(w->a->models, model_name(p), p->pipeline) != -EAGAIN)
 		p->asked = asked;
 	spend(w, round, start);
 }
 
-static bool wants_row(void *arg, const struct sl_tap_row *row)
+static bool wants_row(void *arg, const struct collect_tap_row *row)
 {
-	const struct sl_analysis *a = arg;
+	const struct collect_analysis *a = arg;
 	int64_t moment = row->ns / (int64_t)a->o.every_ns;
-	const struct pod *p = *row->own;
+	const struct analysis_pod *p = *row->own;
 
 	if (p == &nobody || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
 		return false;
 	if (!p)
-		return spare(&a->crew[row->worker], row->ns);
+		return spare(&a->worker[row->worker], row->ns);
 	/* Not yet, unless it was left out the last time. */
 	return p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
 }
 
-static void on_row(void *arg, const struct sl_tap_row *row)
+static void on_row(void *arg, const struct collect_tap_row *row)
 {
-	struct sl_analysis *a = arg;
-	struct crew *w = &a->crew[row->worker];
+	struct collect_analysis *a = arg;
+	struct analysis_worker *w = &a->worker[row->worker];
 	int64_t moment = row->ns / (int64_t)a->o.every_ns;
-	struct pod *p = *row->own;
-	uint64_t start = sl_now_ns(), asked;
+	struct analysis_pod *p = *row->own;
+	uint64_t start = base_now_ns(), asked;
 
 	if (moment != w->moment) {
 		judge(w);
@@ -397,18 +401,18 @@ static void on_row(void *arg, const struct sl_tap_row *row)
 	if (p && p != &nobody) {
 		p->moment = moment;
 		score(w, p, row);
-		asked = models_asked(a->models);
+		asked = collect_models_asked(a->models);
 		if (p->asked != asked && spare(w, row->ns))
 			save(w, p, row->ns, asked);
 	}
-	BUMP(w->s.busy_ns, sl_now_ns() - start);
+	relaxed_bump(w->s.busy_ns, base_now_ns() - start);
 }
 
 static void on_gone(void *arg, uint64_t instance, void *own)
 {
-	struct sl_analysis *a = arg;
-	struct pod *p = own;
-	struct crew *w = p->crew;
+	struct collect_analysis *a = arg;
+	struct analysis_pod *p = own;
+	struct analysis_worker *w = p->worker;
 	uint32_t n = 0;
 
 	(void)instance;
@@ -423,25 +427,25 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 	}
 	w->rows = n;
 	w->pods--;
-	BUMP(w->s.features, -(uint64_t)p->f.count);
-	BUMP(w->s.warming, -(uint64_t)p->warming);
-	sl_verdict_gone(p->shown);
+	relaxed_bump(w->s.features, -(uint64_t)p->f.count);
+	relaxed_bump(w->s.warming, -(uint64_t)p->warming);
+	act_verdict_gone(p->shown);
 	if (!p->warming)
-		models_keep_last(a->models, model_name(p), p->pipeline);
+		collect_models_keep_last(a->models, model_name(p), p->pipeline);
 	pod_free(p);
 }
 
-/* ---- start and end ---------------------------------------------------------------------------------------- */
+/* ---- start and end ---- */
 
-static const struct sl_detector_ops *find(const char *name, char *error, size_t bytes)
+static const struct analyse_detector_ops *find(const char *name, char *error, size_t bytes)
 {
-	const struct sl_detector_ops *d = sl_detector_find(name);
+	const struct analyse_detector_ops *d = analyse_detector_find(name);
 	size_t n;
 
 	if (d)
 		return d;
 	n = (size_t)snprintf(error, bytes, "no detector '%.40s': there are", name);
-	for (unsigned int i = 0; (d = sl_detector_at(i)) && n < bytes; i++)
+	for (unsigned int i = 0; (d = analyse_detector_at(i)) && n < bytes; i++)
 		n += (size_t)snprintf(error + n, bytes - n, "%s %s", i ? "," : "", d->name);
 	return NULL;
 }
@@ -460,9 +464,9 @@ static int look_at_folder(const char *path, char *error, size_t error_bytes)
 }
 
 /* -1 after a line in error. */
-static int read_models(struct sl_analysis *a, char *error, size_t error_bytes)
+static int read_models(struct collect_analysis *a, char *error, size_t error_bytes)
 {
-	int err = models_read(a->models, a->model, error, error_bytes);
+	int err = collect_models_read(a->models, a->model, error, error_bytes);
 	char *aside;
 
 	if (!err || err == -ENOENT)
@@ -477,25 +481,25 @@ static int read_models(struct sl_analysis *a, char *error, size_t error_bytes)
 		free(aside);
 		return -1;
 	}
-	sl_logf(SL_WARN, "analysis", "%s; what is usual is learned anew, and the file is now %s",
-		error, aside);
+	base_logf(BASE_WARN, "analysis",
+		  "%s; what is usual is learned anew, and the file is now %s", error, aside);
 	free(aside);
 	/* What was good of it goes, too: half of a fleet that knows itself is hard to explain. */
-	models_free(a->models);
-	a->models = models_new();
+	collect_models_free(a->models);
+	a->models = collect_models_new();
 	if (!a->models) {
 		snprintf(error, error_bytes, "out of memory");
 		return -1;
 	}
-	models_refused(a->models);
+	collect_models_refused(a->models);
 	return 0;
 }
 
-struct sl_analysis *sl_analysis_new(const struct sl_analysis_opts *opts, char *error,
-				    size_t error_bytes)
+struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts *opts, char *error,
+					      size_t error_bytes)
 {
-	struct sl_analysis *a = calloc(1, sizeof(*a));
-	struct sl_analysis_opts *o;
+	struct collect_analysis *a = calloc(1, sizeof(*a));
+	struct collect_analysis_opts *o;
 
 	snprintf(error, error_bytes, "out of memory");
 	if (!a)
@@ -516,13 +520,13 @@ struct sl_analysis *sl_analysis_new(const struct sl_analysis_opts *opts, char *e
 		if (!a->shadow)
 			goto fail;
 	}
-	a->verdicts = sl_verdicts_new(&o->verdicts);
-	a->crew = calloc(o->workers, sizeof(*a->crew));
-	a->models = models_new();
-	if (!a->verdicts || !a->crew || !a->models)
+	a->verdicts = act_verdicts_new(&o->verdicts);
+	a->worker = calloc(o->workers, sizeof(*a->worker));
+	a->models = collect_models_new();
+	if (!a->verdicts || !a->worker || !a->models)
 		goto fail;
 	for (unsigned int i = 0; i < o->workers; i++)
-		a->crew[i].a = a;
+		a->worker[i].a = a;
 	if (o->model) {
 		a->model = strdup(o->model);
 		if (!a->model || look_at_folder(o->model, error, error_bytes) ||
@@ -530,103 +534,106 @@ struct sl_analysis *sl_analysis_new(const struct sl_analysis_opts *opts, char *e
 			goto fail;
 	}
 	if (o->record) {
-		a->record = record_new(o->record, o->workers, error, error_bytes);
+		a->record = collect_record_new(o->record, o->workers, error, error_bytes);
 		if (!a->record)
 			goto fail;
 	}
-	if (o->model && o->model_every_ns && models_start(a->models, a->model, o->model_every_ns)) {
+	if (o->model && o->model_every_ns &&
+	    collect_models_start(a->models, a->model, o->model_every_ns)) {
 		snprintf(error, error_bytes, "no thread for --model-every");
 		goto fail;
 	}
 	return a;
 fail:
 	if (a->record)
-		record_free(a->record);
+		collect_record_free(a->record);
 	free(a->model);
-	models_free(a->models);
-	sl_verdicts_free(a->verdicts);
-	free(a->crew);
+	collect_models_free(a->models);
+	act_verdicts_free(a->verdicts);
+	free(a->worker);
 	free(a);
 	return NULL;
 }
 
-int sl_analysis_attach(struct sl_analysis *a, struct sl_collector *c)
+int collect_analysis_attach(struct collect_analysis *a, struct collect_collector *c)
 {
-	return sl_collector_tap(
-		c, &(struct sl_tap){.row = on_row, .wants = wants_row, .gone = on_gone, .arg = a});
+	return collect_collector_tap(
+		c, &(struct collect_tap){
+			   .row = on_row, .wants = wants_row, .gone = on_gone, .arg = a});
 }
 
-int sl_analysis_free(struct sl_analysis *a)
+int collect_analysis_free(struct collect_analysis *a)
 {
 	int err = 0;
 
 	if (!a)
 		return 0;
-	models_stop(a->models);
-	if (a->model && (err = models_write(a->models, a->model)))
-		sl_logf(SL_ERROR, "analysis", "%s: what was learned is lost: %s", a->model,
-			strerror(-err));
+	collect_models_stop(a->models);
+	if (a->model && (err = collect_models_write(a->models, a->model)))
+		base_logf(BASE_ERROR, "analysis", "%s: what was learned is lost: %s", a->model,
+			  strerror(-err));
 	if (a->record) {
-		uint64_t lost = record_lost(a->record);
-		int bad = record_free(a->record);
+		uint64_t lost = collect_record_lost(a->record);
+		int bad = collect_record_free(a->record);
 
 		if (bad)
-			sl_logf(SL_ERROR, "analysis", "%s: rows could not be recorded count>=%llu",
-				a->o.record, (unsigned long long)lost);
+			base_logf(BASE_ERROR, "analysis",
+				  "%s: rows could not be recorded count>=%llu", a->o.record,
+				  (unsigned long long)lost);
 		err = err ? err : bad;
 	}
 	for (unsigned int i = 0; i < a->o.workers; i++) {
-		struct crew *w = &a->crew[i];
+		struct analysis_worker *w = &a->worker[i];
 
-		sl_fleet_free(w->fleet);
+		analyse_fleet_free(w->fleet);
 		free(w->pod);
 		free(w->pipeline);
 		free(w->verdict);
 	}
-	models_free(a->models);
-	sl_verdicts_free(a->verdicts);
+	collect_models_free(a->models);
+	act_verdicts_free(a->verdicts);
 	free(a->model);
-	free(a->crew);
+	free(a->worker);
 	free(a);
 	return err;
 }
 
-struct sl_verdicts *sl_analysis_verdicts(struct sl_analysis *a)
+struct act_verdicts *collect_analysis_verdicts(struct collect_analysis *a)
 {
 	return a->verdicts;
 }
 
-void sl_analysis_turn(struct sl_analysis *a)
+void collect_analysis_poll(struct collect_analysis *a)
 {
 	if (a->record)
-		record_write(a->record);
+		collect_record_write(a->record);
 }
 
-const struct sl_analysis_opts *sl_analysis_opts(const struct sl_analysis *a)
+const struct collect_analysis_opts *collect_analysis_opts(const struct collect_analysis *a)
 {
 	return &a->o;
 }
 
-void sl_analysis_stats(const struct sl_analysis *a, struct sl_analysis_stats *out)
+void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out)
 {
-	struct models_stats m;
+	struct collect_models_stats m;
 
-	*out = (struct sl_analysis_stats){0};
+	*out = (struct collect_analysis_stats){0};
 	for (unsigned int i = 0; i < a->o.workers; i++) {
-		const struct sl_analysis_stats *s = &a->crew[i].s;
+		const struct collect_analysis_stats *s = &a->worker[i].s;
 
-		out->rows += GET(s->rows);
-		out->values += GET(s->values);
-		out->busy_ns += GET(s->busy_ns);
-		out->features += GET(s->features);
-		out->refused_features += GET(s->refused_features);
-		out->refused_pods += GET(s->refused_pods);
-		out->late += GET(s->late);
-		out->missing += GET(s->missing);
-		out->warming += GET(s->warming);
+		out->rows += relaxed_load(s->rows);
+		out->values += relaxed_load(s->values);
+		out->busy_ns += relaxed_load(s->busy_ns);
+		out->features += relaxed_load(s->features);
+		out->refused_features += relaxed_load(s->refused_features);
+		out->refused_pods += relaxed_load(s->refused_pods);
+		out->late += relaxed_load(s->late);
+		out->missing += relaxed_load(s->missing);
+		out->warming += relaxed_load(s->warming);
 	}
-	out->lost_rows = a->record ? record_lost(a->record) : 0;
-	models_stats(a->models, &m);
+	out->lost_rows = a->record ? collect_record_lost(a->record) : 0;
+	collect_models_stats(a->models, &m);
 	out->models_loaded = m.loaded;
 	out->models_refused = m.refused;
 	out->models_written = m.written;

@@ -12,31 +12,33 @@
 
 enum { COUNT, MEAN, P90, P50, P99 }; /* features of a histogram; the last two of layers only */
 
-/* Cells of a histogram at a window's start, and in its middle: places in sl_features.window. */
-struct span {
+/* Cells of a histogram at a window's start, and in its middle: places in collect_features.window.
+ */
+struct features_span {
 	size_t old, mid;
 };
 
 /* What a column gives: features from first on. */
-struct sl_feature_source {
+struct collect_feature_source {
 	uint32_t column, first, count;
-	struct span brief, longer; /* of histograms; longer: of layers */
-	int64_t old_ns, mid_ns;	   /* the longer one's */
+	struct features_span brief, longer; /* of histograms; longer: of layers */
+	int64_t old_ns, mid_ns;		    /* the longer one's */
 };
 
-static bool is_histogram(const struct sl_metric *m)
+static bool is_histogram(const struct region_metric *m)
 {
 	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
 }
 
-/* Its quantiles are looked at as well: it has a bucket every half octave, and few observations in quiet times. */
-static bool is_layer(const struct sl_metric *m)
+/* Its quantiles are looked at as well: it has a bucket every half octave, and few observations in
+ * quiet times. */
+static bool is_layer(const struct region_metric *m)
 {
 	return m->kind == SL_KIND_HISTOGRAM_EXP && (!strcmp(m->name, WORKLOAD_LAYER_METRIC) ||
 						    !strcmp(m->name, WORKLOAD_REQUEST_METRIC));
 }
 
-static uint32_t features_of(const struct sl_metric *m)
+static uint32_t features_of(const struct region_metric *m)
 {
 	if (m->kind == SL_KIND_INFO || !m->cells)
 		return 0;
@@ -47,7 +49,7 @@ static uint32_t features_of(const struct sl_metric *m)
 }
 
 /* The name with its labels; returns its length. out may be NULL. */
-static size_t put_name(char *out, size_t room, const struct sl_metric *m, uint32_t i)
+static size_t put_name(char *out, size_t room, const struct region_metric *m, uint32_t i)
 {
 	static const char *const parts[] = {"_count", "_mean", "_p90", "_p50", "_p99"};
 	size_t n = 0;
@@ -66,12 +68,12 @@ static size_t put_name(char *out, size_t room, const struct sl_metric *m, uint32
 	return n;
 }
 
-bool sl_features_fit(const struct sl_features *f, const struct sl_tap_row *row)
+bool collect_features_fit(const struct collect_features *f, const struct collect_tap_row *row)
 {
 	return f->source && f->layout == row->layout && f->columns == row->columns;
 }
 
-void sl_features_free(struct sl_features *f)
+void collect_features_free(struct collect_features *f)
 {
 	free(f->name);
 	free(f->counter);
@@ -79,16 +81,16 @@ void sl_features_free(struct sl_features *f)
 	free(f->source);
 	free(f->window);
 	free(f->text);
-	*f = (struct sl_features){0};
+	*f = (struct collect_features){0};
 }
 
 /* How much of everything: the first of two looks at the layout. */
-static void measure(struct sl_features *f, const struct sl_tap_row *row, size_t *text,
+static void measure(struct collect_features *f, const struct collect_tap_row *row, size_t *text,
 		    size_t *widest)
 {
 	*text = *widest = 0;
 	for (uint32_t i = 0; i < row->columns; i++) {
-		const struct sl_metric *m = sl_tap_metric(row, i);
+		const struct region_metric *m = collect_tap_metric(row, i);
 		uint32_t n = features_of(m);
 
 		for (uint32_t k = 0; k < n; k++)
@@ -102,14 +104,14 @@ static void measure(struct sl_features *f, const struct sl_tap_row *row, size_t 
 	}
 }
 
-int sl_features_make(struct sl_features *f, const struct sl_tap_row *row)
+int collect_features_make(struct collect_features *f, const struct collect_tap_row *row)
 {
 	size_t text, widest, window = 0;
-	struct sl_feature_source *s;
+	struct collect_feature_source *s;
 	uint32_t at = 0;
 	char *p;
 
-	sl_features_free(f);
+	collect_features_free(f);
 	measure(f, row, &text, &widest);
 	f->name = calloc(f->count + 1, sizeof(*f->name));
 	f->counter = calloc(f->count + 1, sizeof(*f->counter));
@@ -118,7 +120,7 @@ int sl_features_make(struct sl_features *f, const struct sl_tap_row *row)
 	f->window = calloc(f->window_cells + widest + 1, sizeof(*f->window));
 	f->text = p = malloc(text + 1);
 	if (!f->name || !f->counter || !f->value || !f->source || !f->window || !p) {
-		sl_features_free(f);
+		collect_features_free(f);
 		return -ENOMEM;
 	}
 	f->shown = f->value + f->count;
@@ -126,15 +128,15 @@ int sl_features_make(struct sl_features *f, const struct sl_tap_row *row)
 	f->scratch = f->window + f->window_cells;
 	s = f->source;
 	for (uint32_t i = 0; i < row->columns; i++) {
-		const struct sl_metric *m = sl_tap_metric(row, i);
+		const struct region_metric *m = collect_tap_metric(row, i);
 		uint32_t n = features_of(m);
 
 		if (!n)
 			continue;
-		*s = (struct sl_feature_source){
+		*s = (struct collect_feature_source){
 			.column = i, .first = at, .count = n, .brief = {window, window + m->cells}};
 		window += is_histogram(m) ? 2 * (size_t)m->cells : 0;
-		s->longer = (struct span){window, window + m->cells};
+		s->longer = (struct features_span){window, window + m->cells};
 		window += is_layer(m) ? 2 * (size_t)m->cells : 0;
 		s++;
 		for (uint32_t k = 0; k < n; k++) {
@@ -158,17 +160,17 @@ static double as_double(uint64_t bits)
 	return d;
 }
 
-static double quantile(const struct sl_metric *m, const uint64_t *delta, double q)
+static double quantile(const struct region_metric *m, const uint64_t *delta, double q)
 {
 	return m->kind == SL_KIND_HISTOGRAM
-		       ? sl_quantile_classic(delta, m->bounds, m->bound_count, q)
-		       : sl_quantile_exponential(delta, m->cells - SL_HIST_BUCKETS, m->scale,
-						 m->first_bucket, m->zero_threshold, q);
+		       ? collect_quantile_classic(delta, m->bounds, m->bound_count, q)
+		       : collect_quantile_exponential(delta, m->cells - SL_HIST_BUCKETS, m->scale,
+						      m->first_bucket, m->zero_threshold, q);
 }
 
 /* What came since then, by bucket, in f->scratch. How much in all; 0: nothing, or it began anew. */
-static uint64_t since(const struct sl_features *f, const struct sl_metric *m, const uint64_t *cell,
-		      const uint64_t *old)
+static uint64_t since(const struct collect_features *f, const struct region_metric *m,
+		      const uint64_t *cell, const uint64_t *old)
 {
 	uint64_t sum = 0;
 
@@ -178,8 +180,8 @@ static uint64_t since(const struct sl_features *f, const struct sl_metric *m, co
 }
 
 /* Of the last moments: mean and 90th percentile. */
-static void take_brief(struct sl_features *f, const struct sl_feature_source *s,
-		       const struct sl_metric *m, const uint64_t *cell, bool slide)
+static void take_brief(struct collect_features *f, const struct collect_feature_source *s,
+		       const struct region_metric *m, const uint64_t *cell, bool slide)
 {
 	uint64_t *old = f->window + s->brief.old, *mid = f->window + s->brief.mid, n;
 	double *v = f->value + s->first;
@@ -202,19 +204,19 @@ static bool over(int64_t since_ns, int64_t ns, int64_t window_ns)
 }
 
 /* Of as many observations as it takes: the others. */
-static void take_longer(struct sl_features *f, struct sl_feature_source *s,
-			const struct sl_metric *m, const uint64_t *cell, int64_t ns, bool slide)
+static void take_longer(struct collect_features *f, struct collect_feature_source *s,
+			const struct region_metric *m, const uint64_t *cell, int64_t ns, bool slide)
 {
 	uint64_t *old = f->window + s->longer.old, *mid = f->window + s->longer.mid, n;
 	double *v = f->value + s->first;
 
 	n = s->old_ns ? since(f, m, cell, old) : 0;
-	if (n >= 2 * SL_FEATURE_Q_BEYOND)
+	if (n >= 2 * COLLECT_FEATURE_Q_BEYOND)
 		v[P50] = quantile(m, f->scratch, 0.5);
-	if (n >= SL_FEATURE_Q_EVENTS)
+	if (n >= COLLECT_FEATURE_Q_EVENTS)
 		v[P99] = quantile(m, f->scratch, 0.99);
-	if (slide && (over(s->mid_ns, ns, SL_FEATURE_Q_NS) ||
-		      since(f, m, cell, mid) >= SL_FEATURE_Q_EVENTS)) {
+	if (slide && (over(s->mid_ns, ns, COLLECT_FEATURE_Q_NS) ||
+		      since(f, m, cell, mid) >= COLLECT_FEATURE_Q_EVENTS)) {
 		memcpy(old, mid, m->cells * sizeof(*old));
 		memcpy(mid, cell, m->cells * sizeof(*mid));
 		s->old_ns = s->mid_ns;
@@ -222,10 +224,11 @@ static void take_longer(struct sl_features *f, struct sl_feature_source *s,
 	}
 }
 
-static void take_histogram(struct sl_features *f, struct sl_feature_source *s,
-			   const struct sl_tap_row *row, const struct sl_metric *m, bool slide)
+static void take_histogram(struct collect_features *f, struct collect_feature_source *s,
+			   const struct collect_tap_row *row, const struct region_metric *m,
+			   bool slide)
 {
-	const uint64_t *cell = sl_tap_cells(row, s->column);
+	const uint64_t *cell = collect_tap_cells(row, s->column);
 	double *v = f->value + s->first;
 
 	v[COUNT] = row->value[s->column];
@@ -238,14 +241,14 @@ static void take_histogram(struct sl_features *f, struct sl_feature_source *s,
 		take_longer(f, s, m, cell, row->ns, slide);
 }
 
-void sl_features_take(struct sl_features *f, const struct sl_tap_row *row)
+void collect_features_take(struct collect_features *f, const struct collect_tap_row *row)
 {
-	bool slide = over(f->mid_ns, row->ns, SL_FEATURE_WINDOW_NS);
+	bool slide = over(f->mid_ns, row->ns, COLLECT_FEATURE_WINDOW_NS);
 	double seconds = (double)(row->ns - f->last_ns) * 1e-9;
 
 	for (uint32_t i = 0; i < f->sources; i++) {
-		struct sl_feature_source *s = &f->source[i];
-		const struct sl_metric *m = sl_tap_metric(row, s->column);
+		struct collect_feature_source *s = &f->source[i];
+		const struct region_metric *m = collect_tap_metric(row, s->column);
 		double v = row->value[s->column];
 
 		if (is_histogram(m))

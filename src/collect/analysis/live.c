@@ -15,19 +15,19 @@
 #define LATE_NS	  2000000000u /* a verdict comes within this, however busy the machine */
 #define LINGER_NS 1000000000u
 
-/* ---- anomalies that changed --------------------------------------------------------------------------- */
+/* ---- anomalies that changed ---- */
 
 /* Under the lock of the verdicts: it is only written down. */
-static void note(const struct sl_anomaly *a, void *arg)
+static void note(const struct act_anomaly *a, void *arg)
 {
-	struct sl_live *l = arg;
+	struct collect_live *l = arg;
 	size_t room = l->change_room ? l->change_room * 2 : 64;
-	struct sl_anomaly *to;
+	struct act_anomaly *to;
 
 	if (l->changes == l->change_room) {
 		to = realloc(l->change, room * sizeof(*to));
 		if (!to) {
-			BUMP(l->lost_changes, 1);
+			relaxed_bump(l->lost_changes, 1);
 			return;
 		}
 		l->change = to;
@@ -36,86 +36,87 @@ static void note(const struct sl_anomaly *a, void *arg)
 	l->change[l->changes++] = *a;
 }
 
-static void push(struct sl_push *to, const char *json, size_t bytes, size_t count)
+static void push(struct export_push *to, const char *json, size_t bytes, size_t count)
 {
 	char *body = malloc(bytes + 1);
 
 	if (body)
 		memcpy(body, json, bytes);
-	sl_push_send(to, body, body ? bytes : SIZE_MAX, count);
+	export_push_send(to, body, body ? bytes : SIZE_MAX, count);
 }
 
 static void on_webhook(void *arg, const char *json, size_t bytes)
 {
-	struct sl_live *l = arg;
+	struct collect_live *l = arg;
 
 	push(l->webhook, json, bytes, 1);
 }
 
 static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
 {
-	struct sl_live *l = arg;
+	struct collect_live *l = arg;
 
 	push(l->alert, json, bytes, count);
 }
 
 /* For who has nothing but the log; not more than a line a second of each kind. */
-static void say(struct sl_live *l, const struct sl_anomaly *a)
+static void say(struct collect_live *l, const struct act_anomaly *a)
 {
-	const struct sl_pod_name *n = &a->name;
+	const struct act_pod_name *n = &a->name;
 
 	if (a->id > l->said_id) {
 		l->said_id = a->id;
-		sl_log_limited(SL_INFO, "analysis",
-			       "not as usual: pod=%s service=%s host=%s score=%.3g blame=%s",
-			       n->pod, n->service, n->host, a->peak,
-			       a->blames ? a->blame[0].metric : "");
+		base_log_limited(BASE_INFO, "analysis",
+				 "not as usual: pod=%s service=%s host=%s score=%.3g blame=%s",
+				 n->pod, n->service, n->host, a->peak,
+				 a->blames ? a->blame[0].metric : "");
 	}
 	if (a->end_ns)
-		sl_log_limited(SL_INFO, "analysis",
-			       "%s: pod=%s service=%s host=%s seconds=%.1f peak=%.3g blame=%s",
-			       a->unread ? "not read any more" : "as usual again", n->pod,
-			       n->service, n->host, (double)(a->last_ns - a->begin_ns) * 1e-9,
-			       a->peak, a->blames ? a->blame[0].metric : "");
+		base_log_limited(BASE_INFO, "analysis",
+				 "%s: pod=%s service=%s host=%s seconds=%.1f peak=%.3g blame=%s",
+				 a->unread ? "not read any more" : "as usual again", n->pod,
+				 n->service, n->host, (double)(a->last_ns - a->begin_ns) * 1e-9,
+				 a->peak, a->blames ? a->blame[0].metric : "");
 }
 
-static void keep(struct sl_live *l)
+static void keep(struct collect_live *l)
 {
-	struct sl_alerts_out out = {.webhook = l->webhook ? on_webhook : NULL,
-				    .alertmanager = l->alert ? on_alerts : NULL,
-				    .arg = l};
+	struct act_alerts_out out = {.webhook = l->webhook ? on_webhook : NULL,
+				     .alertmanager = l->alert ? on_alerts : NULL,
+				     .arg = l};
 
 	l->changes = 0;
-	sl_verdicts_keep(sl_analysis_verdicts(l->analysis), (int64_t)sl_realtime_ns(), note, l);
+	act_verdicts_keep(collect_analysis_verdicts(l->analysis), (int64_t)base_realtime_ns(), note,
+			  l);
 	for (size_t i = 0; i < l->changes; i++) {
-		const struct sl_anomaly *a = &l->change[i];
+		const struct act_anomaly *a = &l->change[i];
 
 		say(l, a);
 		if (l->sender)
-			sender_anomaly(l->sender, a);
-		sl_alerts_take(l->alerts, a, &out);
-		if (l->tell)
-			tell_anomaly(l->tell, a);
+			collect_sender_anomaly(l->sender, a);
+		act_alerts_take(l->alerts, a, &out);
+		if (l->notify)
+			collect_notify_anomaly(l->notify, a);
 	}
-	sl_alerts_turn(l->alerts, (int64_t)sl_realtime_ns(), &out);
-	SET(l->lost_alerts, sl_alerts_lost(l->alerts));
+	act_alerts_poll(l->alerts, (int64_t)base_realtime_ns(), &out);
+	relaxed_store(l->lost_alerts, act_alerts_lost(l->alerts));
 }
 
-static void scale_pod(const struct sl_pod_verdict *v, void *arg)
+static void scale_pod(const struct act_pod_verdict *v, void *arg)
 {
-	sl_scale_pod(arg, v);
+	act_scale_pod(arg, v);
 }
 
-static void scale(struct sl_live *l)
+static void scale(struct collect_live *l)
 {
-	sl_scale_begin(l->scale, (int64_t)sl_realtime_ns());
-	sl_verdicts_pods(sl_analysis_verdicts(l->analysis), scale_pod, l->scale);
-	sl_scale_end(l->scale);
+	act_scale_begin(l->scale, (int64_t)base_realtime_ns());
+	act_verdicts_pods(collect_analysis_verdicts(l->analysis), scale_pod, l->scale);
+	act_scale_end(l->scale);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------ */
+/* ---- the thread ---- */
 
-static void wait_for(struct sl_live *l, uint64_t until_ns)
+static void wait_for(struct collect_live *l, uint64_t until_ns)
 {
 	struct timespec t = {.tv_sec = (time_t)(until_ns / 1000000000u),
 			     .tv_nsec = (long)(until_ns % 1000000000u)};
@@ -126,7 +127,7 @@ static void wait_for(struct sl_live *l, uint64_t until_ns)
 	pthread_mutex_unlock(&l->lock);
 }
 
-static bool stopped(struct sl_live *l)
+static bool stopped(struct collect_live *l)
 {
 	bool stop;
 
@@ -138,40 +139,43 @@ static bool stopped(struct sl_live *l)
 
 static void *live_main(void *arg)
 {
-	struct sl_live *l = arg;
-	uint64_t next = sl_now_ns(), second = next;
+	struct collect_live *l = arg;
+	uint64_t next = base_now_ns(), second = next;
 	bool more;
 
 	pthread_setname_np(pthread_self(), "live");
 	while (!stopped(l)) {
 		if (l->analysis)
 			keep(l);
-		if (l->tell)
-			tell_turn(l->tell, sl_now_ns());
-		more = l->sender && sender_turn(l->sender, SLICE_NS);
-		if (sl_now_ns() >= second) {
+		if (l->notify)
+			collect_notify_poll(l->notify, base_now_ns());
+		more = l->sender && collect_sender_poll(l->sender, SLICE_NS);
+		if (base_now_ns() >= second) {
 			if (l->writer)
-				sl_remote_write_flush(l->writer);
+				export_remote_write_flush(l->writer);
 			if (l->analysis) {
 				scale(l);
-				sl_analysis_turn(l->analysis);
+				collect_analysis_poll(l->analysis);
 			}
-			if (l->tell)
-				tell_pods(l->tell, sl_analysis_verdicts(l->analysis), sl_now_ns());
-			second = sl_now_ns() + SECOND_NS;
+			if (l->notify)
+				collect_notify_pods(l->notify,
+						    collect_analysis_verdicts(l->analysis),
+						    base_now_ns());
+			second = base_now_ns() + SECOND_NS;
 		}
-		next = sl_now_ns() + (more ? 0 : TURN_NS);
+		next = base_now_ns() + (more ? 0 : TURN_NS);
 		wait_for(l, next);
 	}
 	return NULL;
 }
 
-/* ---- start and end ---------------------------------------------------------------------------------------- */
+/* ---- start and end ---- */
 
 /* Nobody wants to hear of an anomaly that is long over. */
-static struct sl_push *pusher(const char *name, const char *url, char *error, size_t error_bytes)
+static struct export_push *pusher(const char *name, const char *url, char *error,
+				  size_t error_bytes)
 {
-	struct sl_push_opts o = {
+	struct export_push_opts o = {
 		.url = url,
 		.name = name,
 		.content_type = "application/json",
@@ -180,12 +184,13 @@ static struct sl_push *pusher(const char *name, const char *url, char *error, si
 		.timeout_ns = 5ull * SECOND_NS,
 	};
 
-	return sl_push_new(&o, error, error_bytes);
+	return export_push_new(&o, error, error_bytes);
 }
 
-struct sl_live *sl_live_new(const struct sl_live_opts *opts, char *error, size_t error_bytes)
+struct collect_live *collect_live_new(const struct collect_live_opts *opts, char *error,
+				      size_t error_bytes)
 {
-	struct sl_live *l = calloc(1, sizeof(*l));
+	struct collect_live *l = calloc(1, sizeof(*l));
 	pthread_condattr_t attr;
 
 	snprintf(error, error_bytes, "out of memory");
@@ -198,9 +203,9 @@ struct sl_live *sl_live_new(const struct sl_live_opts *opts, char *error, size_t
 	pthread_condattr_destroy(&attr);
 	l->o = *opts;
 	if (opts->analyse) {
-		l->analysis = sl_analysis_new(&opts->analysis, error, error_bytes);
-		l->alerts = sl_alerts_new(&(struct sl_alerts_opts){.link = opts->link});
-		l->scale = sl_scale_new(0, 0);
+		l->analysis = collect_analysis_new(&opts->analysis, error, error_bytes);
+		l->alerts = act_alerts_new(&(struct act_alerts_opts){.link = opts->link});
+		l->scale = act_scale_new(0, 0);
 		if (!l->analysis || !l->alerts || !l->scale)
 			goto fail;
 	}
@@ -209,21 +214,21 @@ struct sl_live *sl_live_new(const struct sl_live_opts *opts, char *error, size_t
 	if ((opts->alert && !l->alert) || (opts->webhook && !l->webhook))
 		goto fail;
 	if (opts->remote_write) {
-		l->writer = sl_remote_write_new(
-			&(struct sl_remote_write_opts){.url = opts->remote_write}, error,
+		l->writer = export_remote_write_new(
+			&(struct export_remote_write_opts){.url = opts->remote_write}, error,
 			error_bytes);
 		if (!l->writer)
 			goto fail;
 	}
 	return l;
 fail:
-	sl_live_free(l);
+	collect_live_free(l);
 	return NULL;
 }
 
-int sl_live_start(struct sl_live *l, struct sl_collector *c)
+int collect_live_start(struct collect_live *l, struct collect_collector *c)
 {
-	struct sl_sample_opts sample = {
+	struct act_sample_opts sample = {
 		.every_ns = l->o.sample_every_ns,
 		.around_ns = l->o.sample_around_ns,
 		.late_ns = LATE_NS,
@@ -231,15 +236,15 @@ int sl_live_start(struct sl_live *l, struct sl_collector *c)
 	int err = 0;
 
 	if (l->analysis)
-		err = sl_analysis_attach(l->analysis, c);
+		err = collect_analysis_attach(l->analysis, c);
 	if (!err && l->writer) {
-		l->sender = sender_new(c, l->writer, &sample, l->o.period_ns,
-				       l->o.native_histograms);
+		l->sender = collect_sender_new(c, l->writer, &sample, l->o.period_ns,
+					       l->o.native_histograms);
 		err = l->sender ? 0 : -ENOMEM;
 	}
 	if (!err && l->analysis && l->o.verdict_ttl_ns) {
-		l->tell = tell_new(c, l->o.verdict_ttl_ns);
-		err = l->tell ? 0 : -ENOMEM;
+		l->notify = collect_notify_new(c, l->o.verdict_ttl_ns);
+		err = l->notify ? 0 : -ENOMEM;
 	}
 	if (!err)
 		err = -pthread_create(&l->thread, NULL, live_main, l);
@@ -248,7 +253,7 @@ int sl_live_start(struct sl_live *l, struct sl_collector *c)
 	return err;
 }
 
-void sl_live_stop(struct sl_live *l)
+void collect_live_stop(struct collect_live *l)
 {
 	if (!l || !l->running)
 		return;
@@ -260,21 +265,21 @@ void sl_live_stop(struct sl_live *l)
 	l->running = false;
 }
 
-int sl_live_free(struct sl_live *l)
+int collect_live_free(struct collect_live *l)
 {
 	int err;
 
 	if (!l)
 		return 0;
-	sl_live_stop(l);
-	tell_free(l->tell);
-	sender_free(l->sender);
-	sl_remote_write_free(l->writer, LINGER_NS);
-	sl_push_free(l->webhook, LINGER_NS);
-	sl_push_free(l->alert, LINGER_NS);
-	sl_alerts_free(l->alerts);
-	sl_scale_free(l->scale);
-	err = sl_analysis_free(l->analysis);
+	collect_live_stop(l);
+	collect_notify_free(l->notify);
+	collect_sender_free(l->sender);
+	export_remote_write_free(l->writer, LINGER_NS);
+	export_push_free(l->webhook, LINGER_NS);
+	export_push_free(l->alert, LINGER_NS);
+	act_alerts_free(l->alerts);
+	act_scale_free(l->scale);
+	err = collect_analysis_free(l->analysis);
 	pthread_cond_destroy(&l->wake);
 	pthread_mutex_destroy(&l->lock);
 	free(l->change);
@@ -282,18 +287,18 @@ int sl_live_free(struct sl_live *l)
 	return err;
 }
 
-bool sl_collector_analysis(struct sl_collector *c, struct sl_analysis_view *out)
+bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out)
 {
-	struct sl_analysis *a = c->live ? c->live->analysis : NULL;
-	const struct sl_analysis_opts *o;
-	struct sl_analysis_stats s;
+	struct collect_analysis *a = c->live ? c->live->analysis : NULL;
+	const struct collect_analysis_opts *o;
+	struct collect_analysis_stats s;
 
 	if (!a)
 		return false;
-	o = sl_analysis_opts(a);
-	sl_analysis_stats(a, &s);
-	*out = (struct sl_analysis_view){
-		.verdicts = sl_analysis_verdicts(a),
+	o = collect_analysis_opts(a);
+	collect_analysis_stats(a, &s);
+	*out = (struct collect_analysis_view){
+		.verdicts = collect_analysis_verdicts(a),
 		.detector = o->detector,
 		.shadow = o->shadow,
 		.false_alarms = o->false_alarms,

@@ -4,10 +4,10 @@
  * keeps the anomalies and does what they cause. Whoever is told outside (receivers of samples and
  * alerts) is told by threads of their own: nothing out there holds up a round, nor this thread.
  *
- *	sl_live_new()
- *	sl_collector_new(), sl_live_start(), sl_collector_start()
+ *	collect_live_new()
+ *	collect_collector_new(), collect_live_start(), collect_collector_start()
  *	...
- *	sl_live_stop(), sl_collector_free(), sl_live_free()
+ *	collect_live_stop(), collect_collector_free(), collect_live_free()
  */
 #ifndef SL_COLLECT_ANALYSIS_LIVE_H
 #define SL_COLLECT_ANALYSIS_LIVE_H
@@ -15,30 +15,31 @@
 #include "collect/analysis/analysis.h"
 #include "collect/collect.h"
 
-struct sl_http;
+struct http;
 
-struct sl_live_opts {
+struct collect_live_opts {
 	bool analyse;
-	struct sl_analysis_opts analysis;
-	uint64_t period_ns;       /* of the collector's rounds */
+	struct collect_analysis_opts analysis;
+	uint64_t period_ns;	  /* of the collector's rounds */
 	const char *remote_write; /* URL, or NULL */
-	bool native_histograms;   /* it takes them */
+	bool native_histograms;	  /* it takes them */
 	uint64_t sample_every_ns; /* 0: all samples */
 	uint64_t sample_around_ns;
 	const char *alert, *webhook; /* URLs, or NULL */
 	uint64_t verdict_ttl_ns; /* pods are told what is thought of them, for so long; 0: not */
-	const char *link; /* where people find the page: goes into alerts; NULL: no link */
+	const char *link;	 /* where people find the page: goes into alerts; NULL: no link */
 };
 
-struct sl_live;
+struct collect_live;
 
 /* NULL with one line in error. */
-struct sl_live *sl_live_new(const struct sl_live_opts *opts, char *error, size_t error_bytes);
+struct collect_live *collect_live_new(const struct collect_live_opts *opts, char *error,
+				      size_t error_bytes);
 /* 0 or -errno. */
-int sl_live_start(struct sl_live *l, struct sl_collector *c);
+int collect_live_start(struct collect_live *l, struct collect_collector *c);
 /* Ends the thread; what waits for receivers gets a second to go out. */
-void sl_live_stop(struct sl_live *l);
+void collect_live_stop(struct collect_live *l);
 /* 0, or -errno of writing what is to be written, which is logged. NULL is let pass. */
-int sl_live_free(struct sl_live *l);
+int collect_live_free(struct collect_live *l);
 
 #endif

@@ -11,15 +11,15 @@
 #include "collect/analysis/sender.h"
 #include "collect/analysis/notify.h"
 
-struct sl_live {
-	struct sl_live_opts o;
-	struct sl_analysis *analysis;	/* NULL: none */
-	struct sl_remote_write *writer; /* NULL: none; sender with it */
-	struct sender *sender;
-	struct sl_alerts *alerts; /* with analysis */
-	struct sl_push *alert, *webhook; /* NULL: none */
-	struct sl_scale *scale;	  /* with analysis */
-	struct tell *tell;	  /* NULL: hosts are told nothing */
+struct collect_live {
+	struct collect_live_opts o;
+	struct collect_analysis *analysis;  /* NULL: none */
+	struct export_remote_write *writer; /* NULL: none; sender with it */
+	struct collect_sender *sender;
+	struct act_alerts *alerts;	     /* with analysis */
+	struct export_push *alert, *webhook; /* NULL: none */
+	struct act_scale *scale;	     /* with analysis */
+	struct collect_notify *notify;	     /* NULL: hosts are told nothing */
 
 	pthread_t thread;
 	bool running;
@@ -28,7 +28,7 @@ struct sl_live {
 	bool stop;
 
 	/* The thread's own. */
-	struct sl_anomaly *change;
+	struct act_anomaly *change;
 	size_t changes, change_room;
 	uint64_t said_id; /* of anomalies, up to it they were logged */
 	/* Looked at by others. */

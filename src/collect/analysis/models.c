@@ -28,11 +28,11 @@ struct model {
 	uint64_t learned; /* steps; 0: not learned here */
 };
 
-struct models {
+struct collect_models {
 	pthread_mutex_t lock;
 	struct model *model; /* sorted by name */
 	uint32_t count, room;
-	struct models_stats stats;
+	struct collect_models_stats stats;
 
 	/* The writer. */
 	pthread_t thread;
@@ -43,9 +43,9 @@ struct models {
 	uint64_t every_ns, asked;
 };
 
-struct models *models_new(void)
+struct collect_models *collect_models_new(void)
 {
-	struct models *m = calloc(1, sizeof(*m));
+	struct collect_models *m = calloc(1, sizeof(*m));
 	pthread_condattr_t attr;
 
 	if (!m)
@@ -59,7 +59,7 @@ struct models *models_new(void)
 	return m;
 }
 
-void models_stop(struct models *m)
+void collect_models_stop(struct collect_models *m)
 {
 	if (!m->running)
 		return;
@@ -71,11 +71,11 @@ void models_stop(struct models *m)
 	m->running = false;
 }
 
-void models_free(struct models *m)
+void collect_models_free(struct collect_models *m)
 {
 	if (!m)
 		return;
-	models_stop(m);
+	collect_models_stop(m);
 	for (uint32_t i = 0; i < m->count; i++) {
 		free(m->model[i].name);
 		free(m->model[i].bytes);
@@ -89,7 +89,7 @@ void models_free(struct models *m)
 }
 
 /* Where it is, or would be. */
-static uint32_t place(const struct models *m, const char *name, bool *there)
+static uint32_t place(const struct collect_models *m, const char *name, bool *there)
 {
 	uint32_t low = 0, high = m->count;
 
@@ -108,7 +108,7 @@ static uint32_t place(const struct models *m, const char *name, bool *there)
 	return low;
 }
 
-static struct model *find(struct models *m, const char *name)
+static struct model *find(struct collect_models *m, const char *name)
 {
 	bool there;
 	uint32_t i = place(m, name, &there);
@@ -116,7 +116,7 @@ static struct model *find(struct models *m, const char *name)
 	return there ? &m->model[i] : NULL;
 }
 
-static struct model *find_either(struct models *m, const char *pod, const char *service)
+static struct model *find_either(struct collect_models *m, const char *pod, const char *service)
 {
 	struct model *x = *pod ? find(m, pod) : NULL;
 
@@ -124,7 +124,7 @@ static struct model *find_either(struct models *m, const char *pod, const char *
 }
 
 /* Under the lock. */
-static struct model *insert(struct models *m, const char *name)
+static struct model *insert(struct collect_models *m, const char *name)
 {
 	uint32_t room = m->room ? 2 * m->room : 16, i;
 	struct model *x;
@@ -152,7 +152,8 @@ static struct model *insert(struct models *m, const char *name)
 }
 
 /* Under the lock. Takes bytes over. */
-static int put(struct models *m, const char *name, void *bytes, size_t length, uint64_t learned)
+static int put(struct collect_models *m, const char *name, void *bytes, size_t length,
+	       uint64_t learned)
 {
 	struct model *x = insert(m, name);
 
@@ -167,7 +168,7 @@ static int put(struct models *m, const char *name, void *bytes, size_t length, u
 	return 0;
 }
 
-int models_put(struct models *m, const char *name, const void *bytes, size_t length)
+int collect_models_put(struct collect_models *m, const char *name, const void *bytes, size_t length)
 {
 	void *copy = malloc(length + 1);
 	int err;
@@ -181,7 +182,8 @@ int models_put(struct models *m, const char *name, const void *bytes, size_t len
 	return err;
 }
 
-int models_info(struct models *m, const char *pod, const char *service, struct sl_model_info *info)
+int collect_models_info(struct collect_models *m, const char *pod, const char *service,
+			struct analyse_model_info *info)
 {
 	struct model *x;
 	int err;
@@ -189,12 +191,13 @@ int models_info(struct models *m, const char *pod, const char *service, struct s
 	if (pthread_mutex_trylock(&m->lock))
 		return -EAGAIN;
 	x = find_either(m, pod, service);
-	err = x ? sl_pipeline_model_info(x->bytes, x->length, info) : -ENOENT;
+	err = x ? analyse_pipeline_model_info(x->bytes, x->length, info) : -ENOENT;
 	pthread_mutex_unlock(&m->lock);
 	return err;
 }
 
-int models_load(struct models *m, const char *pod, const char *service, struct sl_pipeline *p)
+int collect_models_load(struct collect_models *m, const char *pod, const char *service,
+			struct analyse_pipeline *p)
 {
 	struct model *x;
 	int err;
@@ -202,17 +205,17 @@ int models_load(struct models *m, const char *pod, const char *service, struct s
 	if (pthread_mutex_trylock(&m->lock))
 		return -EAGAIN;
 	x = find_either(m, pod, service);
-	err = x ? sl_pipeline_load(p, x->bytes, x->length) : -ENOENT;
+	err = x ? analyse_pipeline_load(p, x->bytes, x->length) : -ENOENT;
 	m->stats.loaded += !err;
 	m->stats.refused += err && err != -ENOENT;
 	pthread_mutex_unlock(&m->lock);
 	return err;
 }
 
-static int keep(struct models *m, const char *name, const struct sl_pipeline *p,
+static int keep(struct collect_models *m, const char *name, const struct analyse_pipeline *p,
 		int (*lock)(pthread_mutex_t *))
 {
-	struct sl_pipeline_stats s;
+	struct analyse_pipeline_stats s;
 	const struct model *x;
 	int64_t n = -1;
 	size_t room;
@@ -220,7 +223,7 @@ static int keep(struct models *m, const char *name, const struct sl_pipeline *p,
 	bool more;
 	int err;
 
-	sl_pipeline_stats(p, &s);
+	analyse_pipeline_stats(p, &s);
 	if (!s.learned)
 		return 0;
 	if (lock(&m->lock))
@@ -231,10 +234,10 @@ static int keep(struct models *m, const char *name, const struct sl_pipeline *p,
 	if (!more)
 		return 0;
 	/* Not under the lock: it takes a tenth of a millisecond, and others are at it, too. */
-	room = sl_pipeline_save_bytes(p);
+	room = analyse_pipeline_save_bytes(p);
 	bytes = malloc(room);
 	if (bytes)
-		n = sl_pipeline_save(p, bytes, room);
+		n = analyse_pipeline_save(p, bytes, room);
 	if (n <= 0 || lock(&m->lock)) {
 		free(bytes);
 		return n <= 0 ? -ENOMEM : -EAGAIN;
@@ -244,19 +247,21 @@ static int keep(struct models *m, const char *name, const struct sl_pipeline *p,
 	return err;
 }
 
-int models_keep(struct models *m, const char *name, const struct sl_pipeline *p)
+int collect_models_keep(struct collect_models *m, const char *name,
+			const struct analyse_pipeline *p)
 {
 	return keep(m, name, p, pthread_mutex_trylock);
 }
 
-int models_keep_last(struct models *m, const char *name, const struct sl_pipeline *p)
+int collect_models_keep_last(struct collect_models *m, const char *name,
+			     const struct analyse_pipeline *p)
 {
 	return keep(m, name, p, pthread_mutex_lock);
 }
 
-void models_each(struct models *m,
-		 void (*fn)(void *arg, const char *name, const void *bytes, size_t length),
-		 void *arg)
+void collect_models_each(struct collect_models *m,
+			 void (*fn)(void *arg, const char *name, const void *bytes, size_t length),
+			 void *arg)
 {
 	pthread_mutex_lock(&m->lock);
 	for (uint32_t i = 0; i < m->count; i++)
@@ -264,28 +269,28 @@ void models_each(struct models *m,
 	pthread_mutex_unlock(&m->lock);
 }
 
-void models_stats(struct models *m, struct models_stats *out)
+void collect_models_stats(struct collect_models *m, struct collect_models_stats *out)
 {
 	pthread_mutex_lock(&m->lock);
 	*out = m->stats;
 	pthread_mutex_unlock(&m->lock);
 }
 
-void models_refused(struct models *m)
+void collect_models_refused(struct collect_models *m)
 {
 	pthread_mutex_lock(&m->lock);
 	m->stats.refused++;
 	pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------ */
+/* ---- reading ---- */
 
 static uint32_t get_u32(const uint8_t *p)
 {
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static int take(struct models *m, const uint8_t *p, size_t n)
+static int take(struct collect_models *m, const uint8_t *p, size_t n)
 {
 	uint32_t count;
 	int err;
@@ -313,7 +318,7 @@ static int take(struct models *m, const uint8_t *p, size_t n)
 			return -EINVAL;
 		memcpy(name, p, bytes);
 		name[bytes] = '\0';
-		err = models_put(m, name, p + bytes, length);
+		err = collect_models_put(m, name, p + bytes, length);
 		if (err)
 			return err;
 		p += bytes + length;
@@ -353,7 +358,7 @@ static int slurp(const char *path, uint8_t **bytes, size_t *n)
 	return err;
 }
 
-int models_read(struct models *m, const char *path, char *error, size_t error_bytes)
+int collect_models_read(struct collect_models *m, const char *path, char *error, size_t error_bytes)
 {
 	uint8_t *bytes;
 	size_t n;
@@ -372,9 +377,9 @@ int models_read(struct models *m, const char *path, char *error, size_t error_by
 	return err;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------ */
+/* ---- writing ---- */
 
-struct out {
+struct models_out {
 	FILE *f;
 	uint32_t count;
 };
@@ -387,7 +392,7 @@ static void put_u32(FILE *f, uint32_t v)
 
 static void write_one(void *arg, const char *name, const void *bytes, size_t length)
 {
-	struct out *o = arg;
+	struct models_out *o = arg;
 
 	put_u32(o->f, (uint32_t)strlen(name));
 	put_u32(o->f, (uint32_t)length);
@@ -413,9 +418,9 @@ static int sync_folder(const char *path)
 	return err;
 }
 
-int models_write(struct models *m, const char *path)
+int collect_models_write(struct collect_models *m, const char *path)
 {
-	struct out to_memory = {0};
+	struct models_out to_memory = {0};
 	char *temporary, *text = NULL;
 	size_t bytes = 0;
 	int err = 0;
@@ -427,7 +432,7 @@ int models_write(struct models *m, const char *path)
 		return -ENOMEM;
 	fwrite(MAGIC, 8, 1, to_memory.f);
 	put_u32(to_memory.f, 0);
-	models_each(m, write_one, &to_memory);
+	collect_models_each(m, write_one, &to_memory);
 	err = ferror(to_memory.f) ? -ENOMEM : 0;
 	if (fclose(to_memory.f) || err) {
 		free(text);
@@ -463,10 +468,10 @@ out:
 	return err;
 }
 
-/* ---- now and then --------------------------------------------------------------------------------------- */
+/* ---- now and then ---- */
 
 /* False: it is to end. */
-static bool wait_until(struct models *m, uint64_t ns)
+static bool wait_until(struct collect_models *m, uint64_t ns)
 {
 	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u),
 			     .tv_nsec = (long)(ns % 1000000000u)};
@@ -482,33 +487,34 @@ static bool wait_until(struct models *m, uint64_t ns)
 
 static void *writer(void *arg)
 {
-	struct models *m = arg;
-	uint64_t next = sl_now_ns() + m->every_ns;
+	struct collect_models *m = arg;
+	uint64_t next = base_now_ns() + m->every_ns;
 	uint64_t gather = m->every_ns / 2 < GATHER_NS ? m->every_ns / 2 : GATHER_NS;
 
 	pthread_setname_np(pthread_self(), "models");
 	while (wait_until(m, next - gather)) {
 		int err;
 
-		/* Pairs with models_asked(). */
+		/* Pairs with collect_models_asked(). */
 		__atomic_fetch_add(&m->asked, 1, __ATOMIC_RELAXED);
 		if (!wait_until(m, next))
 			break;
-		err = models_write(m, m->path);
+		err = collect_models_write(m, m->path);
 		if (err)
-			sl_log_limited(SL_ERROR, "analysis",
-				       "%s: what was learned is not saved, and is tried again: %s",
-				       m->path, strerror(-err));
+			base_log_limited(
+				BASE_ERROR, "analysis",
+				"%s: what was learned is not saved, and is tried again: %s",
+				m->path, strerror(-err));
 		pthread_mutex_lock(&m->lock);
 		m->stats.failed += err != 0;
 		m->stats.written += !err;
 		pthread_mutex_unlock(&m->lock);
-		next = sl_now_ns() + m->every_ns;
+		next = base_now_ns() + m->every_ns;
 	}
 	return NULL;
 }
 
-int models_start(struct models *m, const char *path, uint64_t every_ns)
+int collect_models_start(struct collect_models *m, const char *path, uint64_t every_ns)
 {
 	int err;
 
@@ -521,7 +527,7 @@ int models_start(struct models *m, const char *path, uint64_t every_ns)
 	return err;
 }
 
-uint64_t models_asked(const struct models *m)
+uint64_t collect_models_asked(const struct collect_models *m)
 {
 	return __atomic_load_n(&m->asked, __ATOMIC_RELAXED);
 }

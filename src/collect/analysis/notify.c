@@ -16,7 +16,7 @@
 #define QUEUE	     32u	 /* verdicts on the way to a host */
 #define BUFFER_BYTES 4096u
 
-struct pod {
+struct notify_pod {
 	uint64_t instance;
 	uint64_t due_ns; /* 0: never told, or to be told again */
 	uint64_t seen;	 /* pass in which it was there */
@@ -27,28 +27,28 @@ struct pod {
 };
 
 struct peer {
-	struct sl_fabric *fabric; /* NULL: nothing to say yet, or no use */
-	bool refused;		  /* could not even be opened */
-	bool anew;		  /* another connection: what was told before may be lost */
+	struct fabric *fabric; /* NULL: nothing to say yet, or no use */
+	bool refused;	       /* could not even be opened */
+	bool anew;	       /* another connection: what was told before may be lost */
 	uint64_t epoch, again_ns;
 };
 
-struct tell {
-	struct sl_collector *c;
+struct collect_notify {
+	struct collect_collector *c;
 	uint64_t ttl_ns;
 	struct peer *peer; /* by host */
 	size_t hosts;
 	/* Sorted by instance but for those that were added in this pass. */
-	struct pod *pod;
+	struct notify_pod *pod;
 	size_t pods, sorted, room;
 	uint64_t pass;
 	/* Looked at by others. */
-	struct tell_stats s;
+	struct collect_notify_stats s;
 };
 
-struct tell *tell_new(struct sl_collector *c, uint64_t ttl_ns)
+struct collect_notify *collect_notify_new(struct collect_collector *c, uint64_t ttl_ns)
 {
-	struct tell *t = calloc(1, sizeof(*t));
+	struct collect_notify *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
@@ -63,37 +63,37 @@ struct tell *tell_new(struct sl_collector *c, uint64_t ttl_ns)
 	return t;
 }
 
-void tell_free(struct tell *t)
+void collect_notify_free(struct collect_notify *t)
 {
 	if (!t)
 		return;
 	for (size_t i = 0; i < t->hosts; i++)
-		sl_fabric_close(t->peer[i].fabric);
+		fabric_close(t->peer[i].fabric);
 	free(t->peer);
 	free(t->pod);
 	free(t);
 }
 
-/* ---- pods ------------------------------------------------------------------------------------- */
+/* ---- pods ---- */
 
 static int by_instance(const void *a, const void *b)
 {
-	const struct pod *p = a, *q = b;
+	const struct notify_pod *p = a, *q = b;
 
 	return (p->instance > q->instance) - (p->instance < q->instance);
 }
 
-static struct pod *find(struct tell *t, uint64_t instance)
+static struct notify_pod *find(struct collect_notify *t, uint64_t instance)
 {
-	struct pod key = {.instance = instance};
+	struct notify_pod key = {.instance = instance};
 
 	return !t->sorted ? NULL : bsearch(&key, t->pod, t->sorted, sizeof(key), by_instance);
 }
 
-static struct pod *add(struct tell *t, uint64_t instance)
+static struct notify_pod *add(struct collect_notify *t, uint64_t instance)
 {
 	size_t room = t->room ? t->room * 2 : 64;
-	struct pod *to;
+	struct notify_pod *to;
 
 	if (t->pods == t->room) {
 		to = realloc(t->pod, room * sizeof(*to));
@@ -103,31 +103,32 @@ static struct pod *add(struct tell *t, uint64_t instance)
 		t->room = room;
 	}
 	to = &t->pod[t->pods++];
-	*to = (struct pod){.instance = instance};
+	*to = (struct notify_pod){.instance = instance};
 	return to;
 }
 
-/* ---- hosts ------------------------------------------------------------------------------------ */
+/* ---- hosts ---- */
 
-static struct sl_fabric *fabric_of(struct tell *t, size_t host)
+static struct fabric *fabric_of(struct collect_notify *t, size_t host)
 {
 	struct peer *p = &t->peer[host];
-	struct sl_fabric_opts o = t->c->opts.fabric;
+	struct fabric_opts o = t->c->opts.fabric;
 
 	if (p->fabric || p->refused)
 		return p->fabric;
 	o.notify = true;
 	o.queue_depth = QUEUE;
 	o.buffer_bytes = BUFFER_BYTES;
-	p->fabric = sl_fabric_open(t->c->host[host].target, &o);
+	p->fabric = fabric_open(t->c->host[host].target, &o);
 	p->refused = !p->fabric;
 	if (p->refused)
-		sl_logf(SL_WARN, "tell", "host=%s: its pods are not told of verdicts: %s",
-			t->c->host[host].target, sl_fabric_error());
+		base_logf(BASE_WARN, "tell", "host=%s: its pods are not told of verdicts: %s",
+			  t->c->host[host].target, fabric_error());
 	return p->fabric;
 }
 
-static void say(struct tell *t, struct index *x, struct pod *p, uint64_t now_ns)
+static void say(struct collect_notify *t, struct collect_index *x, struct notify_pod *p,
+		uint64_t now_ns)
 {
 	struct sl_msg_verdict v = {
 		.instance = p->instance,
@@ -136,30 +137,30 @@ static void say(struct tell *t, struct index *x, struct pod *p, uint64_t now_ns)
 		.time_ns = p->time_ns,
 		.score = p->score,
 	};
-	ssize_t i = index_find(x, p->instance);
-	const struct region *r = i < 0 ? NULL : x->region[i];
-	struct sl_fabric *f;
+	ssize_t i = collect_index_find(x, p->instance);
+	const struct collect_region *r = i < 0 ? NULL : x->region[i];
+	struct fabric *f;
 	int err;
 
-	if (!r || r->made || GET(r->state) != SL_STATE_LIVE)
+	if (!r || r->made || relaxed_load(r->state) != SL_STATE_LIVE)
 		return;
 	p->host = (size_t)(r->host - t->c->host);
 	f = fabric_of(t, p->host);
-	err = f ? sl_fabric_notify(f, GET(r->entry), &v) : -ENOTCONN;
+	err = f ? fabric_notify(f, relaxed_load(r->entry), &v) : -ENOTCONN;
 	if (err) {
 		p->due_ns = 0;
-		ADD(t->s.untold, 1);
+		relaxed_add(t->s.untold, 1);
 		return;
 	}
 	p->told_anomalous = p->anomalous;
 	p->due_ns = now_ns + t->ttl_ns / RENEWALS;
-	ADD(t->s.told, 1);
+	relaxed_add(t->s.notified, 1);
 }
 
-void tell_anomaly(struct tell *t, const struct sl_anomaly *a)
+void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a)
 {
-	struct pod *p = find(t, a->instance);
-	struct index *x;
+	struct notify_pod *p = find(t, a->instance);
+	struct collect_index *x;
 
 	if (!p || a->unread) /* of one that is new the next pass tells */
 		return;
@@ -169,12 +170,12 @@ void tell_anomaly(struct tell *t, const struct sl_anomaly *a)
 	p->time_ns = a->last_ns;
 	if (p->anomalous)
 		p->score = a->peak;
-	x = index_get(t->c);
-	say(t, x, p, sl_now_ns());
-	index_put(x);
+	x = collect_index_get(t->c);
+	say(t, x, p, base_now_ns());
+	collect_index_put(x);
 }
 
-void tell_turn(struct tell *t, uint64_t now_ns)
+void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 {
 	for (size_t i = 0; i < t->hosts; i++) {
 		struct peer *p = &t->peer[i];
@@ -182,7 +183,7 @@ void tell_turn(struct tell *t, uint64_t now_ns)
 
 		if (!p->fabric)
 			continue;
-		sl_fabric_drive(p->fabric, now_ns, &epoch);
+		fabric_drive(p->fabric, now_ns, &epoch);
 		p->anew |= epoch != p->epoch;
 		p->epoch = epoch;
 		if (!p->anew || now_ns < p->again_ns)
@@ -197,10 +198,10 @@ void tell_turn(struct tell *t, uint64_t now_ns)
 }
 
 /* Under the lock of the verdicts: it is only written down. */
-static void look(const struct sl_pod_verdict *v, void *arg)
+static void look(const struct act_pod_verdict *v, void *arg)
 {
-	struct tell *t = arg;
-	struct pod *p;
+	struct collect_notify *t = arg;
+	struct notify_pod *p;
 
 	/* Nothing is known while it is learned what is usual. */
 	if (!v->ns || isinf(v->threshold))
@@ -217,14 +218,14 @@ static void look(const struct sl_pod_verdict *v, void *arg)
 	p->score = v->threshold > 0 && isfinite(v->score) ? v->score / v->threshold : 0;
 }
 
-void tell_pods(struct tell *t, struct sl_verdicts *verdicts, uint64_t now_ns)
+void collect_notify_pods(struct collect_notify *t, struct act_verdicts *verdicts, uint64_t now_ns)
 {
-	int64_t old_ns = (int64_t)(sl_realtime_ns() - t->ttl_ns);
-	struct index *x;
+	int64_t old_ns = (int64_t)(base_realtime_ns() - t->ttl_ns);
+	struct collect_index *x;
 	size_t n = 0;
 
 	t->pass++;
-	sl_verdicts_pods(verdicts, look, t);
+	act_verdicts_pods(verdicts, look, t);
 	for (size_t i = 0; i < t->pods; i++)
 		if (t->pod[i].seen == t->pass)
 			t->pod[n++] = t->pod[i];
@@ -233,19 +234,20 @@ void tell_pods(struct tell *t, struct sl_verdicts *verdicts, uint64_t now_ns)
 		qsort(t->pod, n, sizeof(*t->pod), by_instance);
 	t->sorted = t->pods;
 
-	x = index_get(t->c);
+	x = collect_index_get(t->c);
 	for (size_t i = 0; i < t->pods; i++) {
-		struct pod *p = &t->pod[i];
+		struct notify_pod *p = &t->pod[i];
 
 		/* One that is not read any more is not known to be anything. */
 		if (p->time_ns > old_ns &&
 		    (!p->due_ns || now_ns >= p->due_ns || p->anomalous != p->told_anomalous))
 			say(t, x, p, now_ns);
 	}
-	index_put(x);
+	collect_index_put(x);
 }
 
-void tell_stats(const struct tell *t, struct tell_stats *out)
+void collect_notify_stats(const struct collect_notify *t, struct collect_notify_stats *out)
 {
-	*out = (struct tell_stats){.told = GET(t->s.told), .untold = GET(t->s.untold)};
+	*out = (struct collect_notify_stats){.notified = relaxed_load(t->s.notified),
+					     .untold = relaxed_load(t->s.untold)};
 }

@@ -10,23 +10,23 @@
 #include "act/verdict.h"
 #include "collect/collect.h"
 
-struct tell;
+struct collect_notify;
 
 /* ttl_ns: how long a verdict holds without news. NULL: out of memory. */
-struct tell *tell_new(struct sl_collector *c, uint64_t ttl_ns);
-void tell_free(struct tell *t);
+struct collect_notify *collect_notify_new(struct collect_collector *c, uint64_t ttl_ns);
+void collect_notify_free(struct collect_notify *t);
 
 /* An anomaly began, goes on or ended: said at once if the pod is not known to be so. */
-void tell_anomaly(struct tell *t, const struct sl_anomaly *a);
+void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a);
 /* Moves connections on. Several times a second. */
-void tell_turn(struct tell *t, uint64_t now_ns);
+void collect_notify_poll(struct collect_notify *t, uint64_t now_ns);
 /* Looks at all pods: says what was not said yet, and what is due to be said again. */
-void tell_pods(struct tell *t, struct sl_verdicts *v, uint64_t now_ns);
+void collect_notify_pods(struct collect_notify *t, struct act_verdicts *v, uint64_t now_ns);
 
 /* Any thread. */
-struct tell_stats {
-	uint64_t told, untold; /* that the fabric took; that it did not, each time */
+struct collect_notify_stats {
+	uint64_t notified, untold; /* that the fabric took; that it did not, each time */
 };
-void tell_stats(const struct tell *t, struct tell_stats *out);
+void collect_notify_stats(const struct collect_notify *t, struct collect_notify_stats *out);
 
 #endif

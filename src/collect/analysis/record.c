@@ -17,7 +17,7 @@
 #define BUFFER_MAX ((size_t)64 << 20) /* of one worker, while the disk is slow */
 
 /* In a buffer: this, then the names (each with its NUL, the pod's first) or the values. */
-struct entry {
+struct record_entry {
 	uint64_t instance;
 	int64_t ns; /* 0: a layout */
 	uint32_t columns, bytes;
@@ -28,40 +28,40 @@ struct buffer {
 	size_t used, room;
 };
 
-struct crew {
+struct record_worker {
 	struct buffer own; /* the worker's */
 	pthread_mutex_t lock;
 	struct buffer given; /* under the lock */
 };
 
-struct pod {
-	struct pod *next;
+struct record_pod {
+	struct record_pod *next;
 	uint64_t instance;
 	char *path; /* NULL: there is none to be had */
 	char *head; /* first line, without its end */
 	uint32_t columns;
 };
 
-struct record {
+struct collect_record {
 	char *dir;
 	unsigned int workers;
-	struct crew *crew;
+	struct record_worker *worker;
 	struct buffer taken; /* the writer's */
-	struct pod *bucket[BUCKETS];
+	struct record_pod *bucket[BUCKETS];
 	uint64_t lost;
 };
 
-static void lose(struct record *r, uint64_t n)
+static void lose(struct collect_record *r, uint64_t n)
 {
 	__atomic_fetch_add(&r->lost, n, __ATOMIC_RELAXED);
 }
 
-uint64_t record_lost(const struct record *r)
+uint64_t collect_record_lost(const struct collect_record *r)
 {
 	return __atomic_load_n(&r->lost, __ATOMIC_RELAXED);
 }
 
-/* ---- workers ---------------------------------------------------------------------------------------------- */
+/* ---- workers ---- */
 
 static uint8_t *reserve(struct buffer *b, size_t n)
 {
@@ -113,12 +113,12 @@ static size_t plain_name(char *out, const char *name, bool counter)
 	return n;
 }
 
-bool record_layout(struct record *r, unsigned int worker, uint64_t instance, const char *pod,
-		   const struct sl_features *f)
+bool collect_record_layout(struct collect_record *r, unsigned int worker, uint64_t instance,
+			   const char *pod, const struct collect_features *f)
 {
-	struct buffer *b = &r->crew[worker].own;
+	struct buffer *b = &r->worker[worker].own;
 	size_t bytes = strlen(pod) + 1, before = b->used;
-	struct entry e = {.instance = instance, .columns = f->count};
+	struct record_entry e = {.instance = instance, .columns = f->count};
 	uint8_t *p;
 	char *at;
 
@@ -137,14 +137,14 @@ bool record_layout(struct record *r, unsigned int worker, uint64_t instance, con
 	return true;
 }
 
-void record_row(struct record *r, unsigned int worker, uint64_t instance, int64_t ns,
-		const struct sl_features *f)
+void collect_record_row(struct collect_record *r, unsigned int worker, uint64_t instance,
+			int64_t ns, const struct collect_features *f)
 {
-	struct entry e = {.instance = instance,
-			  .ns = ns,
-			  .columns = f->count,
-			  .bytes = (uint32_t)(f->count * sizeof(double))};
-	uint8_t *p = reserve(&r->crew[worker].own, sizeof(e) + e.bytes);
+	struct record_entry e = {.instance = instance,
+				 .ns = ns,
+				 .columns = f->count,
+				 .bytes = (uint32_t)(f->count * sizeof(double))};
+	uint8_t *p = reserve(&r->worker[worker].own, sizeof(e) + e.bytes);
 
 	if (!p) {
 		lose(r, 1);
@@ -154,9 +154,9 @@ void record_row(struct record *r, unsigned int worker, uint64_t instance, int64_
 	memcpy(p + sizeof(e), f->value, e.bytes);
 }
 
-void record_hand_over(struct record *r, unsigned int worker)
+void collect_record_hand_over(struct collect_record *r, unsigned int worker)
 {
-	struct crew *w = &r->crew[worker];
+	struct record_worker *w = &r->worker[worker];
 	struct buffer swap;
 
 	if (!w->own.used || pthread_mutex_trylock(&w->lock))
@@ -169,16 +169,16 @@ void record_hand_over(struct record *r, unsigned int worker)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
-static struct pod **bucket_of(struct record *r, uint64_t instance)
+static struct record_pod **bucket_of(struct collect_record *r, uint64_t instance)
 {
 	return &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
 }
 
-static struct pod *find(struct record *r, uint64_t instance)
+static struct record_pod *find(struct collect_record *r, uint64_t instance)
 {
-	struct pod *p = *bucket_of(r, instance);
+	struct record_pod *p = *bucket_of(r, instance);
 
 	while (p && p->instance != instance)
 		p = p->next;
@@ -186,7 +186,7 @@ static struct pod *find(struct record *r, uint64_t instance)
 }
 
 /* A pod's name is a stranger's: it names a file in the folder and nothing else. */
-static char *make_path(struct record *r, const char *pod, uint64_t instance, bool again)
+static char *make_path(struct collect_record *r, const char *pod, uint64_t instance, bool again)
 {
 	char name[201], *path;
 	size_t n = 0;
@@ -202,7 +202,7 @@ static char *make_path(struct record *r, const char *pod, uint64_t instance, boo
 	return path;
 }
 
-static FILE *create(struct record *r, struct pod *p, const char *pod)
+static FILE *create(struct collect_record *r, struct record_pod *p, const char *pod)
 {
 	for (int again = 0; again < 2; again++) {
 		FILE *f;
@@ -216,13 +216,13 @@ static FILE *create(struct record *r, struct pod *p, const char *pod)
 		if (errno != EEXIST)
 			break;
 	}
-	sl_log_limited(SL_ERROR, "record", "%s/metrics: no file for pod=%s: %s", r->dir, pod,
-		       strerror(errno));
+	base_log_limited(BASE_ERROR, "record", "%s/metrics: no file for pod=%s: %s", r->dir, pod,
+			 strerror(errno));
 	return NULL;
 }
 
 /* More columns: the rows that are there get empty fields behind. */
-static bool widen(struct pod *p, const char *head, uint32_t columns)
+static bool widen(struct record_pod *p, const char *head, uint32_t columns)
 {
 	char *temporary = NULL, *line = NULL;
 	FILE *from = fopen(p->path, "re"), *to = NULL;
@@ -270,9 +270,9 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 	return head;
 }
 
-static void take_layout(struct record *r, const struct entry *e, const char *names)
+static void take_layout(struct collect_record *r, const struct record_entry *e, const char *names)
 {
-	struct pod *p = find(r, e->instance);
+	struct record_pod *p = find(r, e->instance);
 	const char *pod = names;
 	char *head = make_head(names + strlen(names) + 1, e->columns, e->bytes);
 	FILE *f;
@@ -308,10 +308,10 @@ static void take_layout(struct record *r, const struct entry *e, const char *nam
 }
 
 /* Rows of one pod that follow each other share an open file. */
-static FILE *take_row(struct record *r, const struct entry *e, const uint8_t *values, FILE *f,
-		      struct pod **of)
+static FILE *take_row(struct collect_record *r, const struct record_entry *e, const uint8_t *values,
+		      FILE *f, struct record_pod **of)
 {
-	struct pod *p = *of && (*of)->instance == e->instance ? *of : find(r, e->instance);
+	struct record_pod *p = *of && (*of)->instance == e->instance ? *of : find(r, e->instance);
 
 	if (f && p != *of) {
 		if (fclose(f))
@@ -345,13 +345,13 @@ static FILE *take_row(struct record *r, const struct entry *e, const uint8_t *va
 	return f;
 }
 
-static void write_buffer(struct record *r, struct buffer *b)
+static void write_buffer(struct collect_record *r, struct buffer *b)
 {
-	struct pod *of = NULL;
+	struct record_pod *of = NULL;
 	FILE *f = NULL;
 
 	for (size_t at = 0; at < b->used;) {
-		struct entry e;
+		struct record_entry e;
 
 		memcpy(&e, b->at + at, sizeof(e));
 		at += sizeof(e);
@@ -370,10 +370,10 @@ static void write_buffer(struct record *r, struct buffer *b)
 	b->used = 0;
 }
 
-void record_write(struct record *r)
+void collect_record_write(struct collect_record *r)
 {
 	for (unsigned int i = 0; i < r->workers; i++) {
-		struct crew *w = &r->crew[i];
+		struct record_worker *w = &r->worker[i];
 		struct buffer swap;
 
 		pthread_mutex_lock(&w->lock);
@@ -385,7 +385,7 @@ void record_write(struct record *r)
 	}
 }
 
-/* ---- start and end ------------------------------------------------------------------------------------------- */
+/* ---- start and end ---- */
 
 static int make_dirs(const char *dir)
 {
@@ -400,54 +400,55 @@ static int make_dirs(const char *dir)
 	return err;
 }
 
-struct record *record_new(const char *dir, unsigned int workers, char *error, size_t error_bytes)
+struct collect_record *collect_record_new(const char *dir, unsigned int workers, char *error,
+					  size_t error_bytes)
 {
-	struct record *r = calloc(1, sizeof(*r));
+	struct collect_record *r = calloc(1, sizeof(*r));
 	int err = r ? make_dirs(dir) : -ENOMEM;
 
 	if (!err) {
 		r->dir = strdup(dir);
-		r->crew = calloc(workers, sizeof(*r->crew));
-		err = r->dir && r->crew ? 0 : -ENOMEM;
+		r->worker = calloc(workers, sizeof(*r->worker));
+		err = r->dir && r->worker ? 0 : -ENOMEM;
 	}
 	if (err) {
 		snprintf(error, error_bytes, "%s: %s", dir, strerror(-err));
 		if (r) {
 			free(r->dir);
-			free(r->crew);
+			free(r->worker);
 		}
 		free(r);
 		return NULL;
 	}
 	r->workers = workers;
 	for (unsigned int i = 0; i < workers; i++)
-		pthread_mutex_init(&r->crew[i].lock, NULL);
+		pthread_mutex_init(&r->worker[i].lock, NULL);
 	return r;
 }
 
-int record_free(struct record *r)
+int collect_record_free(struct collect_record *r)
 {
 	int err;
 
 	if (!r)
 		return 0;
-	record_write(r);
+	collect_record_write(r);
 	for (unsigned int i = 0; i < r->workers; i++) {
-		write_buffer(r, &r->crew[i].own);
-		free(r->crew[i].own.at);
-		free(r->crew[i].given.at);
-		pthread_mutex_destroy(&r->crew[i].lock);
+		write_buffer(r, &r->worker[i].own);
+		free(r->worker[i].own.at);
+		free(r->worker[i].given.at);
+		pthread_mutex_destroy(&r->worker[i].lock);
 	}
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct pod *p = r->bucket[i], *next; p; p = next) {
+		for (struct record_pod *p = r->bucket[i], *next; p; p = next) {
 			next = p->next;
 			free(p->path);
 			free(p->head);
 			free(p);
 		}
-	err = record_lost(r) ? -EIO : 0;
+	err = collect_record_lost(r) ? -EIO : 0;
 	free(r->taken.at);
-	free(r->crew);
+	free(r->worker);
 	free(r->dir);
 	free(r);
 	return err;

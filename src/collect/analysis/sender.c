@@ -15,40 +15,42 @@
 #define SECOND_NS 1000000000ull
 #define BUCKETS	  4096u
 
-struct pod {
-	struct pod *next; /* in the bucket */
+struct sender_pod {
+	struct sender_pod *next; /* in the bucket */
 	uint64_t instance, seen;
-	struct sl_sample_pod plan;
+	struct act_sample_pod plan;
 	uint64_t layout;
 	uint32_t columns;
-	struct sl_remote_series **series; /* [columns]; NULL: not sent */
-	struct sender_hists *hists;
+	struct export_remote_series **series; /* [columns]; NULL: not sent */
+	struct collect_sender_hists *hists;
 	int64_t hists_ns, hists_sent_ns; /* they are due; of what was sent last */
 	bool anomalous;
 	/* The span under way: columns before `column` are sent. */
-	struct sl_sample_span span;
+	struct act_sample_span span;
 	uint32_t column;
 	bool busy;
 };
 
-struct sender {
-	struct sl_collector *c;
-	struct sl_remote_write *w;
-	struct sl_sample_opts o;
+struct collect_sender {
+	struct collect_collector *c;
+	struct export_remote_write *w;
+	struct act_sample_opts o;
 	bool native;
 	uint64_t most_ns; /* of time that POINTS of a series surely hold */
-	struct pod *bucket[BUCKETS];
+	struct sender_pod *bucket[BUCKETS];
 	size_t turn; /* the next bucket */
 	uint64_t look_ns, looks;
-	struct sl_point *point;
-	struct sl_remote_point *out;
-	struct sender_stats s;
+	struct collect_point *point;
+	struct export_remote_point *out;
+	struct collect_sender_stats s;
 };
 
-struct sender *sender_new(struct sl_collector *c, struct sl_remote_write *w,
-			  const struct sl_sample_opts *opts, uint64_t period_ns, bool native)
+struct collect_sender *collect_sender_new(struct collect_collector *c,
+					  struct export_remote_write *w,
+					  const struct act_sample_opts *opts, uint64_t period_ns,
+					  bool native)
 {
-	struct sender *s = calloc(1, sizeof(*s));
+	struct collect_sender *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -63,66 +65,66 @@ struct sender *sender_new(struct sl_collector *c, struct sl_remote_write *w,
 	s->point = malloc(POINTS * sizeof(*s->point));
 	s->out = malloc(POINTS * sizeof(*s->out));
 	if (!s->point || !s->out) {
-		sender_free(s);
+		collect_sender_free(s);
 		errno = ENOMEM;
 		return NULL;
 	}
 	return s;
 }
 
-/* ---- series ------------------------------------------------------------------------------------------- */
+/* ---- series ---- */
 
-static void free_series(struct sl_remote_series **series, uint32_t n)
+static void free_series(struct export_remote_series **series, uint32_t n)
 {
 	for (uint32_t i = 0; series && i < n; i++)
 		free(series[i]);
 	free(series);
 }
 
-static const char *suffix_of(const struct def *d)
+static const char *suffix_of(const struct collect_def *d)
 {
 	switch (d->type) {
-	case SL_FAMILY_COUNTER:
+	case EXPORT_FAMILY_COUNTER:
 		return "_total";
-	case SL_FAMILY_INFO:
+	case EXPORT_FAMILY_INFO:
 		return "_info";
-	case SL_FAMILY_HISTOGRAM:
+	case EXPORT_FAMILY_HISTOGRAM:
 		return "_count";
 	default:
 		return "";
 	}
 }
 
-static bool renew_series(const struct sender *s, struct pod *p, const struct region *r,
-			 const struct board *b)
+static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
+			 const struct collect_region *r, const struct collect_snapshot *b)
 {
-	const struct layout *l = b->layout;
-	struct sl_remote_series **series;
-	struct sender_hists *hists;
+	const struct collect_layout *l = b->layout;
+	struct export_remote_series **series;
+	struct collect_sender_hists *hists;
 
 	if (p->series && p->layout == l->generation && p->columns == l->columns)
 		return true;
-	series = calloc(l->columns + 1, sizeof(struct sl_remote_series *));
+	series = calloc(l->columns + 1, sizeof(struct export_remote_series *));
 	if (!series)
 		return false;
 	for (uint32_t i = 0; i < l->columns; i++) {
-		const struct def *d = l->column[i].def;
+		const struct collect_def *d = l->column[i].def;
 
-		if (d->type == SL_FAMILY_STATESET || l->column[i].twin)
+		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin)
 			continue;
-		series[i] = sender_series(r, d, suffix_of(d), NULL, NULL);
+		series[i] = collect_sender_series(r, d, suffix_of(d), NULL, NULL);
 		if (!series[i]) {
 			free_series(series, i);
 			return false;
 		}
-		sender_series_follow(series[i], i < p->columns ? p->series[i] : NULL);
+		collect_sender_series_follow(series[i], i < p->columns ? p->series[i] : NULL);
 	}
-	hists = sender_hists_new(r, l, p->hists, s->native);
+	hists = collect_sender_hists_new(r, l, p->hists, s->native);
 	if (!hists) {
 		free_series(series, l->columns);
 		return false;
 	}
-	sender_hists_free(p->hists);
+	collect_sender_hists_free(p->hists);
 	p->hists = hists;
 	free_series(p->series, p->columns);
 	p->series = series;
@@ -131,11 +133,11 @@ static bool renew_series(const struct sender *s, struct pod *p, const struct reg
 	return true;
 }
 
-/* ---- pods ----------------------------------------------------------------------------------------------- */
+/* ---- pods ---- */
 
-static struct pod **place_of(struct sender *s, uint64_t instance)
+static struct sender_pod **place_of(struct collect_sender *s, uint64_t instance)
 {
-	struct pod **at = &s->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
+	struct sender_pod **at = &s->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
 
 	while (*at && (*at)->instance != instance)
 		at = &(*at)->next;
@@ -143,124 +145,127 @@ static struct pod **place_of(struct sender *s, uint64_t instance)
 }
 
 /* Spread over every_ns, as the samples of different pods are; an anomaly's at once. */
-static void send_hists(struct sender *s, struct pod *p, const struct region *r,
-		       const struct board *b, int64_t now)
+static void send_hists(struct collect_sender *s, struct sender_pod *p,
+		       const struct collect_region *r, const struct collect_snapshot *b,
+		       int64_t now)
 {
-	int64_t ns = (int64_t)GET(r->last_read_ns), every = (int64_t)s->o.every_ns;
+	int64_t ns = (int64_t)relaxed_load(r->last_read_ns), every = (int64_t)s->o.every_ns;
 
 	/* What is dead is read no more, and its last words are due all the same. */
-	if (sl_remote_write_busy(s->w) || ns <= p->hists_sent_ns ||
+	if (export_remote_write_busy(s->w) || ns <= p->hists_sent_ns ||
 	    (now < p->hists_ns && !p->anomalous))
 		return;
 	p->hists_sent_ns = ns;
-	sender_hists_send(p->hists, s->w, b, ns);
+	collect_sender_hists_send(p->hists, s->w, b, ns);
 	if (every)
 		p->hists_ns = now - now % every + every + (int64_t)(p->instance % s->o.every_ns);
 }
 
-static void look(struct sender *s)
+static void look(struct collect_sender *s)
 {
-	struct index *x = index_get(s->c);
-	int64_t now = (int64_t)sl_realtime_ns();
-	uint64_t now_ns = sl_now_ns();
+	struct collect_index *x = collect_index_get(s->c);
+	int64_t now = (int64_t)base_realtime_ns();
+	uint64_t now_ns = base_now_ns();
 
 	s->looks++;
 	for (size_t i = 0; x && i < x->regions; i++) {
-		const struct region *r = x->region[i];
-		struct pod **at, *p;
+		const struct collect_region *r = x->region[i];
+		struct sender_pod **at, *p;
 
-		if (!x->board[i])
+		if (!x->snapshot[i])
 			continue;
 		at = place_of(s, r->instance);
 		p = *at;
 		if (!p) {
 			p = calloc(1, sizeof(*p));
 			if (!p) {
-				BUMP(s->s.refused_pods, 1);
+				relaxed_bump(s->s.refused_pods, 1);
 				continue;
 			}
 			p->instance = r->instance;
-			sl_sample_init(&p->plan, &s->o, now - (int64_t)s->o.around_ns, p->instance);
+			act_sample_init(&p->plan, &s->o, now - (int64_t)s->o.around_ns,
+					p->instance);
 			*at = p;
-			BUMP(s->s.pods, 1);
+			relaxed_bump(s->s.pods, 1);
 		}
 		p->seen = s->looks;
-		if (!renew_series(s, p, r, x->board[i]))
-			BUMP(s->s.refused_pods, 1);
-		else if (region_visible(r, now_ns))
-			send_hists(s, p, r, x->board[i], now);
+		if (!renew_series(s, p, r, x->snapshot[i]))
+			relaxed_bump(s->s.refused_pods, 1);
+		else if (collect_region_visible(r, now_ns))
+			send_hists(s, p, r, x->snapshot[i], now);
 	}
-	index_put(x);
+	collect_index_put(x);
 }
 
-static void pod_free(struct sender *s, struct pod *p)
+static void pod_free(struct collect_sender *s, struct sender_pod *p)
 {
 	free_series(p->series, p->columns);
-	sender_hists_free(p->hists);
+	collect_sender_hists_free(p->hists);
 	free(p);
-	BUMP(s->s.pods, -1ull);
+	relaxed_bump(s->s.pods, -1ull);
 }
 
 /* Expired: the receiver is told that nothing comes any more. */
-static void pod_end(struct sender *s, struct pod *p)
+static void pod_end(struct collect_sender *s, struct sender_pod *p)
 {
-	int64_t now = (int64_t)sl_realtime_ns();
+	int64_t now = (int64_t)base_realtime_ns();
 
 	for (uint32_t i = 0; i < p->columns; i++)
 		if (p->series[i])
-			sl_remote_write_end(s->w, p->series[i], now);
-	sender_hists_end(p->hists, s->w, now);
+			export_remote_write_end(s->w, p->series[i], now);
+	collect_sender_hists_end(p->hists, s->w, now);
 	pod_free(s, p);
 }
 
-void sender_anomaly(struct sender *s, const struct sl_anomaly *a)
+void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *a)
 {
-	struct pod *p = *place_of(s, a->instance);
+	struct sender_pod *p = *place_of(s, a->instance);
 	uint64_t before;
 
 	if (!p)
 		return;
 	p->anomalous = !a->end_ns;
 	before = p->plan.clipped_ns;
-	sl_sample_anomaly(&p->plan, &s->o, a->begin_ns, a->end_ns ? a->last_ns : 0);
-	BUMP(s->s.late_ns, p->plan.clipped_ns - before);
+	act_sample_anomaly(&p->plan, &s->o, a->begin_ns, a->end_ns ? a->last_ns : 0);
+	relaxed_bump(s->s.late_ns, p->plan.clipped_ns - before);
 }
 
-/* ---- sending ----------------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
-static void send_column(struct sender *s, struct pod *p, uint32_t column)
+static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t column)
 {
-	struct sl_remote_series *series = p->series[column];
+	struct export_remote_series *series = p->series[column];
 	ssize_t n;
 
 	if (!series)
 		return;
-	n = sl_collector_history_between(s->c, p->instance, column, p->span.from_ns + 1,
-					 p->span.to_ns, s->point, p->span.last ? 1 : POINTS);
+	n = collect_collector_history_between(s->c, p->instance, column, p->span.from_ns + 1,
+					      p->span.to_ns, s->point, p->span.last ? 1 : POINTS);
 	if (n == POINTS)
-		BUMP(s->s.truncated, 1);
+		relaxed_bump(s->s.truncated, 1);
 	for (ssize_t i = 0; i < n; i++)
-		s->out[i] = (struct sl_remote_point){s->point[i].ns, s->point[i].value};
+		s->out[i] = (struct export_remote_point){s->point[i].ns, s->point[i].value};
 	if (n > 0)
-		sl_remote_write_points(s->w, series, s->out, (size_t)n);
+		export_remote_write_points(s->w, series, s->out, (size_t)n);
 }
 
 /* False if the time is up, or the receiver behind. */
-static bool send_pod(struct sender *s, struct pod *p, uint64_t end_ns)
+static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t end_ns)
 {
-	int64_t now = (int64_t)sl_realtime_ns(), oldest = now - BEHIND_NS;
+	int64_t now = (int64_t)base_realtime_ns(), oldest = now - BEHIND_NS;
 
 	for (;;) {
-		if (sl_now_ns() >= end_ns || sl_remote_write_busy(s->w))
+		if (base_now_ns() >= end_ns || export_remote_write_busy(s->w))
 			return false;
 		if (!p->busy) {
 			if (p->plan.fulls || !s->o.every_ns)
-				BUMP(s->s.skipped_ns, sl_sample_skip(&p->plan, &s->o, oldest));
-			if (!sl_sample_next(&p->plan, &s->o, now, s->most_ns, &p->span))
+				relaxed_bump(s->s.skipped_ns,
+					     act_sample_skip(&p->plan, &s->o, oldest));
+			if (!act_sample_next(&p->plan, &s->o, now, s->most_ns, &p->span))
 				return true;
 			p->busy = true;
 			p->column = 0;
-			BUMP(s->s.windows, !p->span.last);
+			relaxed_bump(s->s.windows, !p->span.last);
 		}
 		/* A look at the clock for each column would cost more than some columns do. */
 		for (int i = 0; i < 16 && p->column < p->columns; i++)
@@ -269,9 +274,9 @@ static bool send_pod(struct sender *s, struct pod *p, uint64_t end_ns)
 	}
 }
 
-bool sender_turn(struct sender *s, uint64_t slice_ns)
+bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 {
-	uint64_t now = sl_now_ns(), end = now + slice_ns;
+	uint64_t now = base_now_ns(), end = now + slice_ns;
 	bool more = false;
 
 	if (now >= s->look_ns) {
@@ -279,7 +284,7 @@ bool sender_turn(struct sender *s, uint64_t slice_ns)
 		s->look_ns = now + LOOK_NS;
 	}
 	for (size_t i = 0; i < BUCKETS && !more; i++) {
-		struct pod **at = &s->bucket[s->turn], *p;
+		struct sender_pod **at = &s->bucket[s->turn], *p;
 
 		while (!more && (p = *at)) {
 			if (p->seen != s->looks) {
@@ -293,27 +298,27 @@ bool sender_turn(struct sender *s, uint64_t slice_ns)
 		if (!more)
 			s->turn = (s->turn + 1) % BUCKETS;
 	}
-	return more && !sl_remote_write_busy(s->w);
+	return more && !export_remote_write_busy(s->w);
 }
 
-void sender_stats(const struct sender *s, struct sender_stats *out)
+void collect_sender_stats(const struct collect_sender *s, struct collect_sender_stats *out)
 {
-	*out = (struct sender_stats){
-		.pods = GET(s->s.pods),
-		.windows = GET(s->s.windows),
-		.late_ns = GET(s->s.late_ns),
-		.skipped_ns = GET(s->s.skipped_ns),
-		.truncated = GET(s->s.truncated),
-		.refused_pods = GET(s->s.refused_pods),
+	*out = (struct collect_sender_stats){
+		.pods = relaxed_load(s->s.pods),
+		.windows = relaxed_load(s->s.windows),
+		.late_ns = relaxed_load(s->s.late_ns),
+		.skipped_ns = relaxed_load(s->s.skipped_ns),
+		.truncated = relaxed_load(s->s.truncated),
+		.refused_pods = relaxed_load(s->s.refused_pods),
 	};
 }
 
-void sender_free(struct sender *s)
+void collect_sender_free(struct collect_sender *s)
 {
 	if (!s)
 		return;
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct pod *p = s->bucket[i], *next; p; p = next) {
+		for (struct sender_pod *p = s->bucket[i], *next; p; p = next) {
 			next = p->next;
 			pod_free(s, p);
 		}

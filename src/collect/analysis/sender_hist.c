@@ -9,53 +9,55 @@
 
 struct hist {
 	uint32_t column;
-	struct sl_remote_series *sum, *native; /* native: or NULL, and then buckets */
-	struct sl_remote_series **bucket;
+	struct export_remote_series *sum, *native; /* native: or NULL, and then buckets */
+	struct export_remote_series **bucket;
 	uint32_t buckets; /* series: bounds and +Inf; 0: none */
 };
 
-struct sender_hists {
+struct collect_sender_hists {
 	struct hist *hist;
 	uint32_t n;
 	uint32_t layout_columns;
 	uint64_t *cell; /* of the widest */
-	struct sl_native native;
+	struct export_native native;
 };
 
-struct sl_remote_series *sender_series(const struct region *r, const struct def *d,
-				       const char *suffix, const char *key, const char *value)
+struct export_remote_series *collect_sender_series(const struct collect_region *r,
+						   const struct collect_def *d, const char *suffix,
+						   const char *key, const char *value)
 {
-	const struct sl_label_set *sets[] = {r->labels, d->labels};
-	struct sl_text_label label[2 * SL_LABELS_MAX + 8];
+	const struct collect_label_set *sets[] = {r->labels, d->labels};
+	struct region_text_label label[2 * SL_LABELS_MAX + 8];
 	size_t n = 0, most = sizeof(label) / sizeof(*label) - 1;
 
 	for (int k = 0; k < 2; k++)
 		for (uint32_t i = 0; i < sets[k]->count && n < most; i++)
 			/* Two of a name would have the whole request refused. */
 			if (!key || strcmp(sets[k]->keys[i], key))
-				label[n++] = (struct sl_text_label){sets[k]->keys[i],
-								    sets[k]->values[i]};
+				label[n++] = (struct region_text_label){sets[k]->keys[i],
+									sets[k]->values[i]};
 	if (key)
-		label[n++] = (struct sl_text_label){key, value};
-	return sl_remote_series_new(d->family->name, suffix, label, n);
+		label[n++] = (struct region_text_label){key, value};
+	return export_remote_series_new(d->family->name, suffix, label, n);
 }
 
-void sender_series_follow(struct sl_remote_series *to, const struct sl_remote_series *from)
+void collect_sender_series_follow(struct export_remote_series *to,
+				  const struct export_remote_series *from)
 {
 	if (from && from->label_bytes == to->label_bytes &&
 	    !memcmp(from->labels, to->labels, to->label_bytes))
 		to->last_ms = from->last_ms;
 }
 
-static bool is_wanted(const struct column *c)
+static bool is_wanted(const struct collect_column *c)
 {
-	return c->def->type == SL_FAMILY_HISTOGRAM && !c->twin &&
+	return c->def->type == EXPORT_FAMILY_HISTOGRAM && !c->twin &&
 	       c->def->metric.cells > SL_HIST_BUCKETS;
 }
 
-static struct sl_native_buckets buckets_of(const struct sl_metric *m, const uint64_t *cell)
+static struct export_native_buckets buckets_of(const struct region_metric *m, const uint64_t *cell)
 {
-	struct sl_native_buckets b = {
+	struct export_native_buckets b = {
 		.bucket = cell + SL_HIST_BUCKETS,
 		.count = m->cells - SL_HIST_BUCKETS,
 		.scale = m->scale,
@@ -67,57 +69,59 @@ static struct sl_native_buckets buckets_of(const struct sl_metric *m, const uint
 	return b;
 }
 
-static bool make_buckets(struct hist *h, const struct region *r, const struct def *d,
-			 const struct hist *old)
+static bool make_buckets(struct hist *h, const struct collect_region *r,
+			 const struct collect_def *d, const struct hist *old)
 {
-	const struct sl_metric *m = &d->metric;
+	const struct region_metric *m = &d->metric;
 	uint32_t n = m->bound_count + 1;
 
-	h->bucket = calloc(n, sizeof(struct sl_remote_series *));
+	h->bucket = calloc(n, sizeof(struct export_remote_series *));
 	if (!h->bucket)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
-		char le[SL_NUMBER_MAX + 1] = "+Inf";
+		char le[EXPORT_NUMBER_MAX + 1] = "+Inf";
 
 		if (i < m->bound_count)
-			*sl_print_bound(le, m->bounds[i], false) = 0;
-		h->bucket[i] = sender_series(r, d, "_bucket", "le", le);
+			*export_print_bound(le, m->bounds[i], false) = 0;
+		h->bucket[i] = collect_sender_series(r, d, "_bucket", "le", le);
 		if (!h->bucket[i])
 			return false;
 		h->buckets++;
 		if (old && i < old->buckets)
-			sender_series_follow(h->bucket[i], old->bucket[i]);
+			collect_sender_series_follow(h->bucket[i], old->bucket[i]);
 	}
 	return true;
 }
 
-static bool make(struct hist *h, const struct region *r, const struct def *d,
+static bool make(struct hist *h, const struct collect_region *r, const struct collect_def *d,
 		 const struct hist *old, bool native)
 {
-	const struct sl_metric *m = &d->metric;
-	struct sl_native_buckets b = {.count = m->cells - SL_HIST_BUCKETS,
-				      .scale = m->scale,
-				      .first_bucket = m->first_bucket};
+	const struct region_metric *m = &d->metric;
+	struct export_native_buckets b = {.count = m->cells - SL_HIST_BUCKETS,
+					  .scale = m->scale,
+					  .first_bucket = m->first_bucket};
 
-	h->sum = sender_series(r, d, "_sum", NULL, NULL);
+	h->sum = collect_sender_series(r, d, "_sum", NULL, NULL);
 	if (!h->sum)
 		return false;
 	if (old)
-		sender_series_follow(h->sum, old->sum);
+		collect_sender_series_follow(h->sum, old->sum);
 	if (m->kind == SL_KIND_HISTOGRAM)
 		return make_buckets(h, r, d, old);
-	if (!native || !sl_native_fits(&b))
+	if (!native || !export_native_fits(&b))
 		return true;
-	h->native = sender_series(r, d, "", NULL, NULL);
+	h->native = collect_sender_series(r, d, "", NULL, NULL);
 	if (h->native && old && old->native)
-		sender_series_follow(h->native, old->native);
+		collect_sender_series_follow(h->native, old->native);
 	return h->native;
 }
 
-struct sender_hists *sender_hists_new(const struct region *r, const struct layout *l,
-				      const struct sender_hists *old, bool native)
+struct collect_sender_hists *collect_sender_hists_new(const struct collect_region *r,
+						      const struct collect_layout *l,
+						      const struct collect_sender_hists *old,
+						      bool native)
 {
-	struct sender_hists *h = calloc(1, sizeof(*h));
+	struct collect_sender_hists *h = calloc(1, sizeof(*h));
 	uint32_t n = 0, widest = 0;
 
 	if (!h)
@@ -147,29 +151,30 @@ struct sender_hists *sender_hists_new(const struct region *r, const struct layou
 	}
 	return h;
 fail:
-	sender_hists_free(h);
+	collect_sender_hists_free(h);
 	return NULL;
 }
 
-static void point(struct sl_remote_write *w, struct sl_remote_series *s, int64_t ns, double v)
+static void point(struct export_remote_write *w, struct export_remote_series *s, int64_t ns,
+		  double v)
 {
-	sl_remote_write_points(w, s, &(struct sl_remote_point){ns, v}, 1);
+	export_remote_write_points(w, s, &(struct export_remote_point){ns, v}, 1);
 }
 
-void sender_hists_send(struct sender_hists *h, struct sl_remote_write *w, const struct board *b,
-		       int64_t ns)
+void collect_sender_hists_send(struct collect_sender_hists *h, struct export_remote_write *w,
+			       const struct collect_snapshot *b, int64_t ns)
 {
 	for (uint32_t i = 0; i < h->n && h->layout_columns == b->layout->columns; i++) {
 		const struct hist *x = &h->hist[i];
-		const struct column *c = &b->layout->column[x->column];
-		struct sl_native_buckets now;
+		const struct collect_column *c = &b->layout->column[x->column];
+		struct export_native_buckets now;
 		uint64_t sum = 0;
 
-		board_read(b, c->cell, c->def->metric.cells, h->cell);
+		collect_snapshot_read(b, c->cell, c->def->metric.cells, h->cell);
 		now = buckets_of(&c->def->metric, h->cell);
 		point(w, x->sum, ns, now.sum);
-		if (x->native && sl_native_make(&h->native, &now))
-			sl_remote_write_native(w, x->native, ns, &h->native);
+		if (x->native && export_native_make(&h->native, &now))
+			export_remote_write_native(w, x->native, ns, &h->native);
 		for (uint32_t k = 0; k < x->buckets; k++) {
 			sum += now.bucket[k];
 			point(w, x->bucket[k], ns, (double)sum);
@@ -177,18 +182,19 @@ void sender_hists_send(struct sender_hists *h, struct sl_remote_write *w, const 
 	}
 }
 
-void sender_hists_end(struct sender_hists *h, struct sl_remote_write *w, int64_t ns)
+void collect_sender_hists_end(struct collect_sender_hists *h, struct export_remote_write *w,
+			      int64_t ns)
 {
 	for (uint32_t i = 0; h && i < h->n; i++) {
-		sl_remote_write_end(w, h->hist[i].sum, ns);
+		export_remote_write_end(w, h->hist[i].sum, ns);
 		if (h->hist[i].native)
-			sl_remote_write_end(w, h->hist[i].native, ns);
+			export_remote_write_end(w, h->hist[i].native, ns);
 		for (uint32_t k = 0; k < h->hist[i].buckets; k++)
-			sl_remote_write_end(w, h->hist[i].bucket[k], ns);
+			export_remote_write_end(w, h->hist[i].bucket[k], ns);
 	}
 }
 
-void sender_hists_free(struct sender_hists *h)
+void collect_sender_hists_free(struct collect_sender_hists *h)
 {
 	if (!h)
 		return;
@@ -199,7 +205,7 @@ void sender_hists_free(struct sender_hists *h)
 		free(h->hist[i].native);
 		free(h->hist[i].sum);
 	}
-	sl_native_free(&h->native);
+	export_native_free(&h->native);
 	free(h->hist);
 	free(h->cell);
 	free(h);

@@ -9,21 +9,26 @@
 #include "collect/internal.h"
 #include "export/remote_write.h"
 
-struct sender_hists; /* of a pod */
+struct collect_sender_hists; /* of a pod */
 
 /* For the layout of a board; what old has sent goes on. NULL: ENOMEM, and old is as it was. */
-struct sender_hists *sender_hists_new(const struct region *r, const struct layout *l,
-				      const struct sender_hists *old, bool native);
-void sender_hists_send(struct sender_hists *h, struct sl_remote_write *w, const struct board *b,
-		       int64_t ns);
+struct collect_sender_hists *collect_sender_hists_new(const struct collect_region *r,
+						      const struct collect_layout *l,
+						      const struct collect_sender_hists *old,
+						      bool native);
+void collect_sender_hists_send(struct collect_sender_hists *h, struct export_remote_write *w,
+			       const struct collect_snapshot *b, int64_t ns);
 /* They end: the receiver is told. */
-void sender_hists_end(struct sender_hists *h, struct sl_remote_write *w, int64_t ns);
-void sender_hists_free(struct sender_hists *h); /* NULL is fine */
+void collect_sender_hists_end(struct collect_sender_hists *h, struct export_remote_write *w,
+			      int64_t ns);
+void collect_sender_hists_free(struct collect_sender_hists *h); /* NULL is fine */
 
 /* Labels of a metric's series, and one more if its key is not NULL; NULL: ENOMEM. */
-struct sl_remote_series *sender_series(const struct region *r, const struct def *d,
-				       const char *suffix, const char *key, const char *value);
+struct export_remote_series *collect_sender_series(const struct collect_region *r,
+						   const struct collect_def *d, const char *suffix,
+						   const char *key, const char *value);
 /* A series that was there before goes on where it was. from may be NULL. */
-void sender_series_follow(struct sl_remote_series *to, const struct sl_remote_series *from);
+void collect_sender_series_follow(struct export_remote_series *to,
+				  const struct export_remote_series *from);
 
 #endif

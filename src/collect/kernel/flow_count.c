@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flow_count.c - what became of each flow since the last pass, counted exactly once: by the difference
- * of two snapshots of the same id, up to the final values that a closed flow leaves in its slot. The
- * journal tells of those whose slot was used again before anybody looked.
+ * flow_count.c - what became of each flow since the last pass, counted exactly once: by the
+ * difference of two snapshots of the same id, up to the final values that a closed flow leaves in
+ * its slot. The journal tells of those whose slot was used again before anybody looked.
  *
  * What a flow did before it was first seen is nobody's: a sum that began with it would jump by it
  * whenever a collector starts.
@@ -13,31 +13,33 @@
 #include "base/base.h"
 #include "collect/kernel/flows.h"
 
-#define BEFORE_NS 1000000000u /* how far two snapshots are apart that say what holds a flow back */
+#define BEFORE_NS                                                                      \
+	1000000000u /* how far two snapshots are apart that say what holds a flow back \
+		     */
 
 static void store(uint64_t *to, const uint64_t *from)
 {
 	for (uint32_t i = 0; i < FLOW_WORDS; i++)
-		SET(to[i], from[i]);
+		relaxed_store(to[i], from[i]);
 }
 
-static struct sl_flow parsed(const uint64_t *words)
+static struct region_flow parsed(const uint64_t *words)
 {
-	struct sl_flow f;
+	struct region_flow f;
 
-	if (sl_flow_parse(words, &f))
+	if (region_flow_parse(words, &f))
 		memset(&f, 0, sizeof(f)); /* it did parse when it was stored */
 	return f;
 }
 
-/* ---- whose it is ------------------------------------------------------------------------------- */
+/* ---- whose it is ---- */
 
 /*
- * Who opened a flow that is older than the table is not known: it is the server's if somebody listens
- * on its port, and else the lower port is taken for the service's.
+ * Who opened a flow that is older than the table is not known: it is the server's if somebody
+ * listens on its port, and else the lower port is taken for the service's.
  */
-static void service_of(const struct flow_table *t, const struct sl_flow *f, uint32_t *role,
-		       uint16_t *port)
+static void service_of(const struct collect_flow_table *t, const struct region_flow *f,
+		       uint32_t *role, uint16_t *port)
 {
 	bool client = f->flags & SL_FLOW_ACTIVE;
 
@@ -48,14 +50,14 @@ static void service_of(const struct flow_table *t, const struct sl_flow *f, uint
 	*port = client ? f->remote_port : f->local_port;
 }
 
-static bool enter(struct link *l, struct flow_table *t, struct flow_seen *s,
-		  const struct sl_flow *f, const struct flow_owner *who)
+static bool enter(struct collect_link *l, struct collect_flow_table *t, struct collect_flow_seen *s,
+		  const struct region_flow *f, const struct collect_flow_owner *who)
 {
 	uint16_t port;
 	uint32_t role;
 
 	service_of(t, f, &role, &port);
-	s->workload = workload_of(l, who, WORKLOAD_FLOWS, role, port, &s->group);
+	s->workload = collect_workload_of(l, who, WORKLOAD_FLOWS, role, port, &s->group);
 	if (!s->workload)
 		return false;
 	s->since_ns = 0;
@@ -63,13 +65,13 @@ static bool enter(struct link *l, struct flow_table *t, struct flow_seen *s,
 	return true;
 }
 
-static void arrive(struct link *l, struct flow_table *t, struct flow_seen *s,
-		   const struct sl_flow *f, uint64_t now_ns)
+static void arrive(struct collect_link *l, struct collect_flow_table *t,
+		   struct collect_flow_seen *s, const struct region_flow *f, uint64_t now_ns)
 {
 	bool there = f->flags & SL_FLOW_OLDER ||
 		     (t->first && !t->follows && f->open_ns <= t->hot.changed_ns);
 
-	*s = (struct flow_seen){
+	*s = (struct collect_flow_seen){
 		.id = f->id,
 		.end = s->end,
 		.counts = !there,
@@ -79,27 +81,29 @@ static void arrive(struct link *l, struct flow_table *t, struct flow_seen *s,
 	if (s->listener)
 		t->listening[f->local_port / 8] |= (uint8_t)(1u << f->local_port % 8);
 	else if (s->counts)
-		BUMP(l->flow_stats.opened, 1);
+		relaxed_bump(l->flow_stats.opened, 1);
 }
 
 /*
  * Finds its owner, whose name may come later than the flow. *anew: what it did so far is counted
  * nowhere. False: out of memory.
  */
-static bool settle_owner(struct link *l, struct flow_table *t, struct flow_seen *s,
-			 const struct sl_flow *f, uint64_t now_ns, bool *anew)
+static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
+			 struct collect_flow_seen *s, const struct region_flow *f, uint64_t now_ns,
+			 bool *anew)
 {
-	static const struct flow_owner nobody = {.unit = "(unknown)"};
-	struct workload *old = s->workload;
+	static const struct collect_flow_owner nobody = {.unit = "(unknown)"};
+	struct collect_workload *old = s->workload;
 	uint32_t group = s->group;
-	struct flow_owner who;
+	struct collect_flow_owner who;
 
 	*anew = !old;
 	if (old && !s->unknown)
 		return true;
-	if (!flow_owner_find(t, f->cgroup, &who)) {
-		bool waits = s->counts && f->state == SL_STATE_LIVE && flow_owners_told(t) &&
-			     now_ns - s->since_ns < flow_owner_wait(l);
+	if (!collect_flow_owner_find(t, f->cgroup, &who)) {
+		bool waits = s->counts && f->state == SL_STATE_LIVE &&
+			     collect_flow_owners_told(t) &&
+			     now_ns - s->since_ns < collect_flow_owner_wait(l);
 
 		if (old || waits)
 			return true;
@@ -112,26 +116,26 @@ static bool settle_owner(struct link *l, struct flow_table *t, struct flow_seen 
 		return false;
 	if (old) {
 		if (!s->listener)
-			workload_left(old, group);
+			collect_workload_left(old, group);
 		old->flows--;
 	}
-	workload_opened(s->workload, s->group, f, !old && s->counts);
+	collect_workload_opened(s->workload, s->group, f, !old && s->counts);
 	return true;
 }
 
-/* ---- snapshots --------------------------------------------------------------------------------- */
+/* ---- snapshots ---- */
 
-static void end(struct link *l, struct flow_seen *s, const struct sl_flow *f)
+static void end(struct collect_link *l, struct collect_flow_seen *s, const struct region_flow *f)
 {
 	bool counts = !s->listener && (!f || !(f->flags & SL_FLOW_UNWANTED));
 
 	if (!s->listener)
-		workload_closed(s->workload, s->group, f, counts);
+		collect_workload_closed(s->workload, s->group, f, counts);
 	s->workload->flows--;
 	s->workload = NULL;
 	s->final = true;
 	if (counts)
-		BUMP(l->flow_stats.closed, 1);
+		relaxed_bump(l->flow_stats.closed, 1);
 }
 
 static uint64_t grown(uint64_t before, uint64_t now)
@@ -140,52 +144,52 @@ static uint64_t grown(uint64_t before, uint64_t now)
 }
 
 /* Nobody saw more of it than its end. */
-static void unseen(struct link *l, const struct sl_flow_record *e)
+static void unseen(struct collect_link *l, const struct region_flow_record *e)
 {
 	uint32_t role = e->local_port <= e->remote_port ? FLOW_SERVER : FLOW_CLIENT, group;
-	struct workload *w;
+	struct collect_workload *w;
 
 	if (!e->remote_port)
 		return; /* a listener */
-	w = workload_other(l, WORKLOAD_FLOWS, role, &group);
+	w = collect_workload_other(l, WORKLOAD_FLOWS, role, &group);
 	if (!w)
 		return;
-	workload_opened(w, group, NULL, true);
-	workload_add_bytes(w, group, e->sent, e->received);
-	workload_closed(w, group, NULL, true);
-	BUMP(l->flow_stats.opened, 1);
-	BUMP(l->flow_stats.closed, 1);
-	BUMP(l->flow_stats.unseen, 1);
+	collect_workload_opened(w, group, NULL, true);
+	collect_workload_add_bytes(w, group, e->sent, e->received);
+	collect_workload_closed(w, group, NULL, true);
+	relaxed_bump(l->flow_stats.opened, 1);
+	relaxed_bump(l->flow_stats.closed, 1);
+	relaxed_bump(l->flow_stats.unseen, 1);
 }
 
-static void end_by_journal(struct link *l, struct flow_seen *s, const struct sl_flow_record *e,
-			   uint64_t acked, uint64_t received)
+static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
+			   const struct region_flow_record *e, uint64_t acked, uint64_t received)
 {
-	workload_add_bytes(s->workload, s->group, grown(acked, e->sent),
-			   grown(received, e->received));
+	collect_workload_add_bytes(s->workload, s->group, grown(acked, e->sent),
+				   grown(received, e->received));
 	end(l, s, NULL);
-	BUMP(l->flow_stats.from_journal, 1);
+	relaxed_bump(l->flow_stats.from_journal, 1);
 }
 
 /* Its slot is another's. What is left to say of it says the journal. */
-static bool leave(struct link *l, struct flow_table *t, struct flow_seen *s, const uint64_t *words,
-		  uint64_t now_ns)
+static bool leave(struct collect_link *l, struct collect_flow_table *t, struct collect_flow_seen *s,
+		  const uint64_t *words, uint64_t now_ns)
 {
 	uint32_t room = t->orphan_room ? t->orphan_room * 2 : 64;
-	struct sl_flow f = parsed(words);
-	struct flow_orphan *to;
+	struct region_flow f = parsed(words);
+	struct collect_flow_orphan *to;
 	bool anew;
 
 	if (!s->final && !s->workload) {
-		s->since_ns = now_ns - flow_owner_wait(l); /* waits no longer */
+		s->since_ns = now_ns - collect_flow_owner_wait(l); /* waits no longer */
 		if (!settle_owner(l, t, s, &f, now_ns, &anew))
 			return false;
-		workload_add(s->workload, s->group, NULL, &f);
+		collect_workload_add(s->workload, s->group, NULL, &f);
 	}
 	if (s->end.id == s->id) {
 		if (!s->final)
 			end_by_journal(l, s, &s->end, f.bytes_acked, f.bytes_received);
-		*s = (struct flow_seen){0};
+		*s = (struct collect_flow_seen){0};
 		return true;
 	}
 	if (t->orphans == t->orphan_room) {
@@ -195,24 +199,24 @@ static bool leave(struct link *l, struct flow_table *t, struct flow_seen *s, con
 		t->orphan = to;
 		t->orphan_room = room;
 	}
-	t->orphan[t->orphans++] = (struct flow_orphan){
+	t->orphan[t->orphans++] = (struct collect_flow_orphan){
 		.id = s->id,
 		.seen = *s,
 		.acked = f.bytes_acked,
 		.received = f.bytes_received,
 	};
-	*s = (struct flow_seen){.end = s->end};
+	*s = (struct collect_flow_seen){.end = s->end};
 	return true;
 }
 
-bool flow_take(struct link *l, struct flow_table *t, uint32_t slot, const uint64_t *words,
-	       const struct sl_flow *f, uint64_t now_ns)
+bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uint32_t slot,
+		       const uint64_t *words, const struct region_flow *f, uint64_t now_ns)
 {
-	struct flow_page *p = t->page[slot / FLOW_PAGE];
+	struct collect_flow_page *p = t->page[slot / FLOW_PAGE];
 	uint32_t i = slot % FLOW_PAGE;
-	struct flow_seen *s = &p->seen[i];
+	struct collect_flow_seen *s = &p->seen[i];
 	uint64_t *was = p->now[i];
-	struct sl_flow before;
+	struct region_flow before;
 	bool anew;
 
 	p->pass[i] = t->pass;
@@ -233,9 +237,10 @@ bool flow_take(struct link *l, struct flow_table *t, uint32_t slot, const uint64
 			if (!settle_owner(l, t, s, f, now_ns, &anew))
 				return false;
 			if (s->workload && (!anew || s->counts))
-				workload_add(s->workload, s->group, anew ? NULL : &before, f);
+				collect_workload_add(s->workload, s->group, anew ? NULL : &before,
+						     f);
 			if (s->workload)
-				SET(p->workload[i], s->workload->region->instance);
+				relaxed_store(p->workload[i], s->workload->region->instance);
 			if (f->state == SL_STATE_CLOSED)
 				end(l, s, f);
 		}
@@ -247,42 +252,42 @@ bool flow_take(struct link *l, struct flow_table *t, uint32_t slot, const uint64
 		}
 	}
 	if (words[SL_FLOW_TAG] != was[SL_FLOW_TAG] || words[SL_FLOW_ID] != was[SL_FLOW_ID]) {
-		SET(p->read_ns[i], l->real_ns);
+		relaxed_store(p->read_ns[i], l->real_ns);
 		store(was, words);
 	}
 	return true;
 }
 
-/* ---- the journal ------------------------------------------------------------------------------- */
+/* ---- the journal ---- */
 
 static int by_number(const void *a, const void *b)
 {
-	const struct sl_flow_record *x = a, *y = b;
+	const struct region_flow_record *x = a, *y = b;
 
 	return (x->number > y->number) - (x->number < y->number);
 }
 
 static int by_id(const void *a, const void *b)
 {
-	const struct flow_orphan *x = a, *y = b;
+	const struct collect_flow_orphan *x = a, *y = b;
 
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-static struct flow_orphan *find_orphan(struct flow_table *t, uint64_t id)
+static struct collect_flow_orphan *find_orphan(struct collect_flow_table *t, uint64_t id)
 {
-	struct flow_orphan key = {.id = id};
+	struct collect_flow_orphan key = {.id = id};
 
 	return !t->orphans ? NULL : bsearch(&key, t->orphan, t->orphans, sizeof(key), by_id);
 }
 
-static void ended(struct link *l, struct flow_table *t, const struct sl_flow_record *e,
-		  uint64_t now_ns)
+static void ended(struct collect_link *l, struct collect_flow_table *t,
+		  const struct region_flow_record *e, uint64_t now_ns)
 {
-	struct flow_page *p = e->slot < t->slots ? t->page[e->slot / FLOW_PAGE] : NULL;
+	struct collect_flow_page *p = e->slot < t->slots ? t->page[e->slot / FLOW_PAGE] : NULL;
 	uint32_t i = e->slot % FLOW_PAGE;
-	struct flow_seen *s = p ? &p->seen[i] : NULL;
-	struct flow_orphan *o = find_orphan(t, e->id);
+	struct collect_flow_seen *s = p ? &p->seen[i] : NULL;
+	struct collect_flow_orphan *o = find_orphan(t, e->id);
 
 	if (o) {
 		if (!o->seen.final)
@@ -297,14 +302,14 @@ static void ended(struct link *l, struct flow_table *t, const struct sl_flow_rec
 		if (s->end.id && s->end.id != s->id)
 			unseen(l, &s->end);
 		else if (s->end.id && !leave(l, t, s, p->now[i], now_ns))
-			BUMP(l->flow_stats.lost, 1);
+			relaxed_bump(l->flow_stats.lost, 1);
 		s->end = *e;
 	} else if (s) {
 		unseen(l, e);
 	}
 }
 
-void flows_settle(struct link *l, struct flow_table *t, uint64_t now_ns)
+void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, uint64_t now_ns)
 {
 	uint32_t n = 0;
 
@@ -320,43 +325,44 @@ void flows_settle(struct link *l, struct flow_table *t, uint64_t now_ns)
 	t->events = 0;
 	t->stuck = t->journal_end < t->hot.journal ? t->stuck + 1 : 0;
 	t->journal = t->journal_end;
-	/* The slot may have been read later than the hot line: one more pass may tell of its end. */
+	/* The slot may have been read later than the hot line: one more pass may tell of its end.
+	 */
 	for (uint32_t i = 0; i < t->orphans; i++) {
-		struct flow_orphan *o = &t->orphan[i];
+		struct collect_flow_orphan *o = &t->orphan[i];
 
 		if (!o->late) {
 			o->late = true;
 			t->orphan[n++] = *o;
 		} else if (!o->seen.final) {
 			end(l, &o->seen, NULL);
-			BUMP(l->flow_stats.lost, 1);
+			relaxed_bump(l->flow_stats.lost, 1);
 		}
 	}
 	t->orphans = n;
 }
 
-static void abandon(struct link *l, struct flow_seen *s)
+static void abandon(struct collect_link *l, struct collect_flow_seen *s)
 {
 	s->workload->flows--;
 	if (s->listener)
 		return;
-	workload_left(s->workload, s->group);
-	BUMP(l->flow_stats.lost, 1);
+	collect_workload_left(s->workload, s->group);
+	relaxed_bump(l->flow_stats.lost, 1);
 }
 
-void flows_abandon(struct link *l, struct flow_table *t)
+void collect_flows_abandon(struct collect_link *l, struct collect_flow_table *t)
 {
 	for (uint32_t k = 0; k < t->pages; k++)
 		for (uint32_t i = 0; t->page[k] && i < FLOW_PAGE; i++) {
-			struct flow_seen *s = &t->page[k]->seen[i];
+			struct collect_flow_seen *s = &t->page[k]->seen[i];
 
 			if (s->id && s->workload)
 				abandon(l, s);
-			*s = (struct flow_seen){0};
+			*s = (struct collect_flow_seen){0};
 		}
 	for (uint32_t i = 0; i < t->orphans; i++)
 		if (t->orphan[i].seen.workload)
 			abandon(l, &t->orphan[i].seen);
 	t->orphans = 0;
-	SET(t->open, 0);
+	relaxed_store(t->open, 0);
 }

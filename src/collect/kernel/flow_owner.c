@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flow_owner.c - whose cgroup that is, as the table of connections tells: read when slot 0 of the
- * section says that there is another one, and once in a while, as names may come late.
+ * collect_flow_owner.c - whose cgroup that is, as the table of connections tells: read when slot 0
+ * of the section says that there is another one, and once in a while, as names may come late.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +13,20 @@
 #define OWNERS_MAX  8192u /* of a host */
 #define OWNER_WORDS (SL_FLOW_CGROUP_SIZE / 8)
 
-void flow_owners_free(struct flow_table *t, struct sl_collector *c)
+void collect_flow_owners_free(struct collect_flow_table *t, struct collect_collector *c)
 {
-	SUB(c->memory, t->owners * (SL_FLOW_CGROUP_SIZE + sizeof(*t->owner_hash) * 2));
+	relaxed_sub(c->memory, t->owners * (SL_FLOW_CGROUP_SIZE + sizeof(*t->owner_hash) * 2));
 	free(t->owner);
 	free(t->owner_hash);
 }
 
-bool flow_owners_told(const struct flow_table *t)
+bool collect_flow_owners_told(const struct collect_flow_table *t)
 {
 	return t->info.cgroups;
 }
 
 /* Slots to be read in this pass: slot 0, and with all the others. */
-uint32_t flow_owners_wanted(struct flow_table *t, uint64_t now_ns)
+uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_ns)
 {
 	if (!t->info.cgroups)
 		return 0;
@@ -38,7 +38,7 @@ uint32_t flow_owners_wanted(struct flow_table *t, uint64_t now_ns)
 }
 
 /* Open addressing, at most half full: there are twice as many places as slots. */
-static uint32_t *place_of(const struct flow_table *t, uint64_t id)
+static uint32_t *place_of(const struct collect_flow_table *t, uint64_t id)
 {
 	uint32_t n = 2 * t->owners, i = (uint32_t)((id * SL_LINE_K0 >> 32) % n);
 
@@ -47,19 +47,19 @@ static uint32_t *place_of(const struct flow_table *t, uint64_t id)
 	return &t->owner_hash[i];
 }
 
-static void rehash(struct flow_table *t)
+static void rehash(struct collect_flow_table *t)
 {
 	memset(t->owner_hash, 0, 2 * t->owners * sizeof(*t->owner_hash));
 	for (uint32_t i = 1; i < t->owners; i++) {
-		struct sl_flow_cgroup o;
+		struct region_flow_cgroup o;
 
-		if (t->owner[i][SL_FLOW_CGROUP_ID] && !sl_flow_cgroup_parse(t->owner[i], &o) &&
+		if (t->owner[i][SL_FLOW_CGROUP_ID] && !region_flow_cgroup_parse(t->owner[i], &o) &&
 		    o.state != SL_STATE_FREE)
 			*place_of(t, o.id) = i;
 	}
 }
 
-static bool reserve(struct flow_table *t, struct sl_collector *c, uint32_t n)
+static bool reserve(struct collect_flow_table *t, struct collect_collector *c, uint32_t n)
 {
 	uint64_t(*owner)[OWNER_WORDS];
 	uint32_t *hash;
@@ -74,7 +74,7 @@ static bool reserve(struct flow_table *t, struct sl_collector *c, uint32_t n)
 		return false;
 	}
 	memset(owner + t->owners, 0, (n - t->owners) * sizeof(*owner));
-	ADD(c->memory, (n - t->owners) * (sizeof(*owner) + sizeof(*hash) * 2));
+	relaxed_add(c->memory, (n - t->owners) * (sizeof(*owner) + sizeof(*hash) * 2));
 	free(t->owner_hash);
 	t->owner = owner;
 	t->owner_hash = hash;
@@ -83,11 +83,11 @@ static bool reserve(struct flow_table *t, struct sl_collector *c, uint32_t n)
 	return true;
 }
 
-enum sl_fault flow_owner_take(struct link *l, struct flow_table *t, uint32_t slot,
-			      const uint64_t *words)
+enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect_flow_table *t,
+					  uint32_t slot, const uint64_t *words)
 {
-	struct sl_flow_cgroup o;
-	enum sl_fault fault = sl_flow_cgroup_parse(words, &o);
+	struct region_flow_cgroup o;
+	enum region_fault fault = region_flow_cgroup_parse(words, &o);
 
 	if (fault)
 		return fault;
@@ -96,7 +96,7 @@ enum sl_fault flow_owner_take(struct link *l, struct flow_table *t, uint32_t slo
 
 		used = used < OWNERS_MAX ? used : OWNERS_MAX;
 		if (!reserve(t, l->c, (uint32_t)used))
-			return SL_FAULT_NONE; /* with the next pass */
+			return REGION_FAULT_NONE; /* with the next pass */
 		t->owners_moved |= t->owners_used != used || t->owner[0][0] != words[0];
 		t->owners_used = (uint32_t)used;
 		if (used)
@@ -108,18 +108,19 @@ enum sl_fault flow_owner_take(struct link *l, struct flow_table *t, uint32_t slo
 		if (other)
 			rehash(t);
 	}
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
 /* At the least as long as it takes to read a name that comes a moment later. */
-uint64_t flow_owner_wait(const struct link *l)
+uint64_t collect_flow_owner_wait(const struct collect_link *l)
 {
 	uint64_t passes = 3 * l->c->opts.tcp_period_ns;
 
 	return passes > OWNER_NS ? passes : OWNER_NS;
 }
 
-bool flow_owner_find(struct flow_table *t, uint64_t cgroup, struct flow_owner *out)
+bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
+			     struct collect_flow_owner *out)
 {
 	const char **name = t->found.name;
 	bool named;
@@ -128,9 +129,9 @@ bool flow_owner_find(struct flow_table *t, uint64_t cgroup, struct flow_owner *o
 	if (!t->owners || !cgroup)
 		return false;
 	i = *place_of(t, cgroup);
-	if (!i || sl_flow_cgroup_parse(t->owner[i], &t->found))
+	if (!i || region_flow_cgroup_parse(t->owner[i], &t->found))
 		return false;
-	*out = (struct flow_owner){
+	*out = (struct collect_flow_owner){
 		.kube_namespace = name[SL_CGROUP_NAMESPACE],
 		.pod = name[SL_CGROUP_POD],
 		.container = name[SL_CGROUP_CONTAINER],

@@ -4,94 +4,95 @@
 #include "collect/kernel/flows.h"
 #include "region/listeners.h"
 
-static bool is_stale(const struct region *r, uint64_t now_ns)
+static bool is_stale(const struct collect_region *r, uint64_t now_ns)
 {
 	uint64_t slow = 3 * r->c->opts.tcp_period_ns, stale = r->c->opts.stale_ns;
 
-	return GET(r->step) != STEP_BOUND ||
-	       now_ns >= GET(r->fresh_ns) + (slow > stale ? slow : stale);
+	return relaxed_load(r->step) != STEP_BOUND ||
+	       now_ns >= relaxed_load(r->fresh_ns) + (slow > stale ? slow : stale);
 }
 
-static void view_table(struct index *x, struct host *h, struct region *r,
-		       void (*fn)(const struct sl_flow_view *, void *), void *arg)
+static void view_table(struct collect_index *x, struct collect_host *h, struct collect_region *r,
+		       void (*fn)(const struct collect_flow_view *, void *), void *arg)
 {
-	const struct flow_table *t = r->flows;
-	struct sl_flow now, before;
-	struct sl_flow_view v = {
+	const struct collect_flow_table *t = r->flows;
+	struct region_flow now, before;
+	struct collect_flow_view v = {
 		.target = h->target,
-		.hostname = host_name(h),
-		.stale = is_stale(r, sl_now_ns()),
+		.hostname = collect_host_name(h),
+		.stale = is_stale(r, base_now_ns()),
 		.now = &now,
 	};
-	uint32_t slots = GET(t->slots_read);
-	struct sl_listeners listeners = {0};
+	uint32_t slots = relaxed_load(t->slots_read);
+	struct region_listeners listeners = {0};
 	uint64_t workload;
 	ssize_t i;
 
 	for (v.slot = 0; v.slot < slots; v.slot++)
-		if (flow_snapshot(t, v.slot, &now, &before, &v.read_ns, &workload))
-			sl_listeners_add(&listeners, &now); /* without memory: nameless */
+		if (collect_flow_snapshot(t, v.slot, &now, &before, &v.read_ns, &workload))
+			region_listeners_add(&listeners, &now); /* without memory: nameless */
 	for (v.slot = 0; v.slot < slots; v.slot++) {
-		if (!flow_snapshot(t, v.slot, &now, &before, &v.read_ns, &workload))
+		if (!collect_flow_snapshot(t, v.slot, &now, &before, &v.read_ns, &workload))
 			continue;
-		i = workload ? index_find(x, workload) : -1;
+		i = workload ? collect_index_find(x, workload) : -1;
 		v.workload = i < 0 ? NULL : x->region[i]->info;
 		v.before = before.id ? &before : NULL;
-		sl_listeners_name(&listeners, &now);
+		region_listeners_name(&listeners, &now);
 		fn(&v, arg);
 	}
-	sl_listeners_free(&listeners);
+	region_listeners_free(&listeners);
 }
 
-void sl_collector_flows(struct sl_collector *c, void (*fn)(const struct sl_flow_view *, void *),
-			void *arg)
+void collect_collector_flows(struct collect_collector *c,
+			     void (*fn)(const struct collect_flow_view *, void *), void *arg)
 {
-	struct index *x = index_get(c);
+	struct collect_index *x = collect_index_get(c);
 
 	for (size_t i = 0; x && i < c->hosts; i++) {
-		struct region *r = flows_of(&c->host[i]);
+		struct collect_region *r = collect_flows_of(&c->host[i]);
 
 		if (r)
 			view_table(x, &c->host[i], r, fn, arg);
-		region_put(r);
+		collect_region_put(r);
 	}
-	index_put(x);
+	collect_index_put(x);
 }
 
-void sl_collector_flow_tables(struct sl_collector *c,
-			      void (*fn)(const struct sl_flow_table_view *, void *), void *arg)
+void collect_collector_flow_tables(struct collect_collector *c,
+				   void (*fn)(const struct collect_flow_table_view *, void *),
+				   void *arg)
 {
 	for (size_t i = 0; i < c->hosts; i++) {
-		struct host *h = &c->host[i];
-		const struct flow_stats *s = &h->link[0]->flow_stats;
-		struct sl_flow_table_view v = {
+		struct collect_host *h = &c->host[i];
+		const struct collect_flow_stats *s = &h->link[0]->flow_stats;
+		struct collect_flow_table_view v = {
 			.target = h->target,
-			.hostname = host_name(h),
+			.hostname = collect_host_name(h),
 			.fault = "",
-			.passes = GET(s->passes),
-			.missed = GET(s->missed),
-			.opened = GET(s->opened),
-			.closed = GET(s->closed),
-			.unsettled = GET(s->unsettled),
-			.lost = GET(s->lost),
-			.unseen = GET(s->unseen),
-			.journal_gaps = GET(s->gaps),
+			.passes = relaxed_load(s->passes),
+			.missed = relaxed_load(s->missed),
+			.opened = relaxed_load(s->opened),
+			.closed = relaxed_load(s->closed),
+			.unsettled = relaxed_load(s->unsettled),
+			.lost = relaxed_load(s->lost),
+			.unseen = relaxed_load(s->unseen),
+			.journal_gaps = relaxed_load(s->gaps),
 		};
-		struct region *r = flows_of(h);
-		enum sl_fault fault;
+		struct collect_region *r = collect_flows_of(h);
+		enum region_fault fault;
 
 		if (r) {
-			fault = (enum sl_fault)GET(r->fault);
+			fault = (enum region_fault)relaxed_load(r->fault);
 			v.present = true;
-			v.stale = is_stale(r, sl_now_ns());
-			v.fault = fault == SL_FAULT_NONE ? "" : sl_fault_name(fault);
-			v.last_read_ns = GET(r->last_read_ns);
+			v.stale = is_stale(r, base_now_ns());
+			v.fault = fault == REGION_FAULT_NONE ? "" : region_fault_name(fault);
+			v.last_read_ns = relaxed_load(r->last_read_ns);
 			v.slots = r->flows->info.slots;
-			v.slots_read = GET(r->flows->slots_read);
-			v.open = GET(r->flows->open);
+			v.slots_read = relaxed_load(r->flows->slots_read);
+			v.open = relaxed_load(r->flows->open);
 		}
 		if (r || v.passes)
 			fn(&v, arg);
-		region_put(r);
+		collect_region_put(r);
 	}
 }

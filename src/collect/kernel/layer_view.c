@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "collect/kernel/flows.h"
 
-static const char *label_of(const struct sl_metric *m, const char *key)
+static const char *label_of(const struct region_metric *m, const char *key)
 {
 	for (uint32_t i = 0; i < m->label_count; i++)
 		if (!strcmp(m->labels[i].key, key))
@@ -14,7 +14,7 @@ static const char *label_of(const struct sl_metric *m, const char *key)
 	return "";
 }
 
-static void distribution(const uint64_t *now, const uint64_t *old, struct sl_layer_view *v,
+static void distribution(const uint64_t *now, const uint64_t *old, struct region_layer_view *v,
 			 int layer)
 {
 	const uint64_t *h = now + LAYER_HISTOGRAMS + (size_t)layer * LAYER_HIST_CELLS;
@@ -32,11 +32,11 @@ static void distribution(const uint64_t *now, const uint64_t *old, struct sl_lay
 	}
 }
 
-static void counts(const uint64_t *now, const uint64_t *old, struct sl_layer_view *v)
+static void counts(const uint64_t *now, const uint64_t *old, struct region_layer_view *v)
 {
 	static const struct {
 		enum sl_slot_count count;
-		enum layer_cell cell;
+		enum collect_layer_cell cell;
 	} of[] = {{SL_COUNT_REQUESTS, LAYER_REQUESTS},
 		  {SL_COUNT_COMPLETE, LAYER_COMPLETE},
 		  {SL_COUNT_INCOMPLETE, LAYER_INCOMPLETE},
@@ -50,35 +50,36 @@ static void counts(const uint64_t *now, const uint64_t *old, struct sl_layer_vie
 }
 
 /* Each group begins with the histogram of its first layer. */
-static bool begins_group(const struct sl_metric *m)
+static bool begins_group(const struct region_metric *m)
 {
 	return !strcmp(m->name, WORKLOAD_LAYER_METRIC) &&
-	       !strcmp(label_of(m, "layer"), sl_layer_name(0));
+	       !strcmp(label_of(m, "layer"), region_layer_name(0));
 }
 
-static void view_board(const struct region *r, const struct board *b,
-		       void (*fn)(const struct sl_layers_view *, void *), void *arg)
+static void view_board(const struct collect_region *r, const struct collect_snapshot *b,
+		       void (*fn)(const struct collect_layers_view *, void *), void *arg)
 {
-	struct sl_layer_view all = {0}, late = {0};
-	struct sl_layers_view v = {
+	struct region_layer_view all = {0}, late = {0};
+	struct collect_layers_view v = {
 		.target = r->host->target,
-		.hostname = host_name(r->host),
+		.hostname = collect_host_name(r->host),
 		.workload = r->info,
-		.stale = !region_visible(r, sl_now_ns()),
+		.stale = !collect_region_visible(r, base_now_ns()),
 		.all = &all,
 		.late = &late,
 	};
 	uint64_t cell[LAYER_CELLS];
 
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
-		const struct sl_metric *m = &b->layout->column[i].def->metric;
+		const struct region_metric *m = &b->layout->column[i].def->metric;
 
 		if (!begins_group(m))
 			continue;
-		board_read(b, b->layout->column[i].cell - LAYER_HISTOGRAMS, LAYER_CELLS, cell);
+		collect_snapshot_read(b, b->layout->column[i].cell - LAYER_HISTOGRAMS, LAYER_CELLS,
+				      cell);
 		counts(cell, NULL, &all);
 		counts(cell, cell + LAYER_OLD, &late);
-		v.late_ns = (int64_t)GET(r->last_read_ns) - (int64_t)cell[LAYER_OLD_NS];
+		v.late_ns = (int64_t)relaxed_load(r->last_read_ns) - (int64_t)cell[LAYER_OLD_NS];
 		v.late_ns = v.late_ns > 0 && cell[LAYER_OLD_NS] ? v.late_ns : 0;
 		v.role = label_of(m, "role");
 		v.port = label_of(m, "port");
@@ -86,32 +87,33 @@ static void view_board(const struct region *r, const struct board *b,
 	}
 }
 
-void sl_collector_layers(struct sl_collector *c, void (*fn)(const struct sl_layers_view *, void *),
-			 void *arg)
+void collect_collector_layers(struct collect_collector *c,
+			      void (*fn)(const struct collect_layers_view *, void *), void *arg)
 {
-	struct index *x = index_get(c);
+	struct collect_index *x = collect_index_get(c);
 
 	for (size_t i = 0; x && i < x->regions; i++)
-		if (x->region[i]->made && x->board[i])
-			view_board(x->region[i], x->board[i], fn, arg);
-	index_put(x);
+		if (x->region[i]->made && x->snapshot[i])
+			view_board(x->region[i], x->snapshot[i], fn, arg);
+	collect_index_put(x);
 }
 
-void sl_collector_layer_losses(struct sl_collector *c,
-			       void (*fn)(const struct sl_layer_losses_view *, void *), void *arg)
+void collect_collector_layer_losses(struct collect_collector *c,
+				    void (*fn)(const struct collect_layer_losses_view *, void *),
+				    void *arg)
 {
 	for (size_t i = 0; i < c->hosts; i++) {
-		struct host *h = &c->host[i];
-		const struct slot_stats *s = &h->link[0]->slot_stats[0];
-		struct sl_layer_losses_view v = {
+		struct collect_host *h = &c->host[i];
+		const struct collect_slot_stats *s = &h->link[0]->slot_stats[0];
+		struct collect_layer_losses_view v = {
 			.target = h->target,
-			.hostname = host_name(h),
-			.present = GET(s->present),
-			.passes = GET(s->passes),
+			.hostname = collect_host_name(h),
+			.present = relaxed_load(s->present),
+			.passes = relaxed_load(s->passes),
 		};
 
 		for (int k = 0; k < SL_CAUSES; k++)
-			v.lost[k] = GET(s->lost[k]);
+			v.lost[k] = relaxed_load(s->lost[k]);
 		if (v.present || v.passes)
 			fn(&v, arg);
 	}

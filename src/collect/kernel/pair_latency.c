@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * nets.c - which record belongs to which pair of hosts, and what the pairs are made to say. A thread of its own: it
- * begins with the first ring.
+ * nets.c - which record belongs to which pair of hosts, and what the pairs are made to say. A
+ * thread of its own: it begins with the first ring.
  *
- * What came to one host is matched when the other's ring has been read once more: what was sent before was
- * in there by then. So a pair goes on when it has a pass of both that began after all that it has was read.
+ * What came to one host is matched when the other's ring has been read once more: what was sent
+ * before was in there by then. So a pair goes on when it has a pass of both that began after all
+ * that it has was read.
  */
 #include "collect/kernel/pair_latency.h"
 
@@ -51,12 +52,12 @@ struct host_state {
 };
 
 struct undecided {
-	struct sl_nic_record r;
+	struct region_nic_record r;
 	uint64_t since_ns;
 };
 
 struct past { /* of a row */
-	struct sl_net_hist hist[SL_NET_WAYS];
+	struct tcp_net_hist hist[COLLECT_NET_WAYS];
 	uint64_t bound[2];
 };
 
@@ -64,9 +65,9 @@ struct port {
 	struct past old, middle;
 };
 
-struct pair {
+struct pair_latency_pair {
 	size_t host[2];
-	struct sl_net_stat *stat;
+	struct tcp_net_stat *stat;
 	bool begun[2], fresh[2];
 	uint64_t end_ns;   /* end of the latest pass of which it has records */
 	uint64_t round_ns; /* the same when it went on last */
@@ -76,10 +77,10 @@ struct pair {
 };
 
 struct nets {
-	struct sl_collector *c;
+	struct collect_collector *c;
 	pthread_mutex_t box_lock; /* what is handed over; never held for long */
 	pthread_cond_t box_filled;
-	struct net_batch *box, **box_end;
+	struct collect_net_batch *queue, **queue_end;
 	uint64_t waiting; /* records in the box */
 	pthread_t thread;
 	bool started, stop;
@@ -88,13 +89,13 @@ struct nets {
 	struct host_state *host;
 	struct address *address;
 	size_t address_mask;
-	struct pair **pair;
+	struct pair_latency_pair **pair;
 	size_t pairs;
 	uint64_t refused, count_ns;
 	bool learned; /* an address since decide() */
 };
 
-/* ---- addresses --------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 static struct address *address_at(const struct nets *n, const uint8_t a[16])
 {
@@ -110,7 +111,7 @@ static struct address *address_at(const struct nets *n, const uint8_t a[16])
 }
 
 /* The host has sent from there, or got something there. */
-static void learn(struct nets *n, size_t host, const struct sl_nic_record *r, uint64_t now_ns)
+static void learn(struct nets *n, size_t host, const struct region_nic_record *r, uint64_t now_ns)
 {
 	const uint8_t *a = r->flags & SL_NIC_OUT ? r->source : r->destination;
 	struct address *at = address_at(n, a);
@@ -136,7 +137,7 @@ static void learn(struct nets *n, size_t host, const struct sl_nic_record *r, ui
 }
 
 /* Whose the record's other end is. False: not to be told. *known: somebody's here. */
-static bool owner_of(struct nets *n, struct host_state *h, const struct sl_nic_record *r,
+static bool owner_of(struct nets *n, struct host_state *h, const struct region_nic_record *r,
 		     uint64_t now_ns, size_t *host, bool *known)
 {
 	const uint8_t *a = r->flags & SL_NIC_OUT ? r->destination : r->source;
@@ -153,11 +154,11 @@ static bool owner_of(struct nets *n, struct host_state *h, const struct sl_nic_r
 	return true;
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------- */
+/* ---- pairs ---- */
 
-static void pair_free(struct pair *p)
+static void pair_free(struct pair_latency_pair *p)
 {
-	sl_net_stat_close(p->stat);
+	tcp_net_stat_close(p->stat);
 	free(p->port);
 	free(p);
 }
@@ -168,23 +169,23 @@ static void pair_remove(struct nets *n, size_t i)
 	n->pair[i] = n->pair[--n->pairs];
 }
 
-static struct pair *pair_of(struct nets *n, size_t a, size_t b)
+static struct pair_latency_pair *pair_of(struct nets *n, size_t a, size_t b)
 {
-	const struct sl_net_stat_options o = {
+	const struct tcp_net_stat_opts o = {
 		.sz = sizeof(o),
-		.by = SL_NET_BY_PORT,
+		.by = TCP_NET_BY_PORT,
 		.window_ns = WINDOW_NS,
-		.rows = SL_NET_PORTS,
+		.rows = COLLECT_NET_PORTS,
 		.flows = PAIR_FLOWS,
 		.records = PAIR_RECORDS,
 		.history = 1, /* nobody asks later */
 	};
-	struct pair *p;
+	struct pair_latency_pair *p;
 
 	for (size_t i = 0; i < n->pairs; i++)
 		if (n->pair[i]->host[0] == a && n->pair[i]->host[1] == b)
 			return n->pair[i];
-	if (n->pairs == SL_NET_PAIRS) {
+	if (n->pairs == COLLECT_NET_PAIRS) {
 		n->refused++;
 		return NULL;
 	}
@@ -193,8 +194,8 @@ static struct pair *pair_of(struct nets *n, size_t a, size_t b)
 		return NULL;
 	p->host[0] = a;
 	p->host[1] = b;
-	p->port = calloc(SL_NET_PORTS + 1, sizeof(*p->port));
-	p->stat = sl_net_stat_open(&o);
+	p->port = calloc(COLLECT_NET_PORTS + 1, sizeof(*p->port));
+	p->stat = tcp_net_stat_open(&o);
 	if (!p->port || !p->stat) {
 		pair_free(p);
 		return NULL;
@@ -204,11 +205,11 @@ static struct pair *pair_of(struct nets *n, size_t a, size_t b)
 }
 
 /* Both rings have been read to the end after all that the pair has had come. */
-static void go_on(struct nets *n, const struct net_batch *b)
+static void go_on(struct nets *n, const struct collect_net_batch *b)
 {
 	for (size_t i = 0; i < n->pairs; i++) {
-		struct pair *p = n->pair[i];
-		struct sl_net_match *m = sl_net_stat_match(p->stat);
+		struct pair_latency_pair *p = n->pair[i];
+		struct tcp_net_match *m = tcp_net_stat_match(p->stat);
 
 		for (int s = 0; s < 2; s++) {
 			if (p->host[s] != b->host)
@@ -218,9 +219,9 @@ static void go_on(struct nets *n, const struct net_batch *b)
 		}
 		if (!p->fresh[0] || !p->fresh[1])
 			continue;
-		sl_net_match_run(m);
-		sl_net_match_hold(m, 0);
-		sl_net_match_hold(m, 1);
+		tcp_net_match_run(m);
+		tcp_net_match_hold(m, 0);
+		tcp_net_match_hold(m, 1);
 		p->fresh[0] = p->fresh[1] = false;
 		p->round_ns = p->end_ns;
 	}
@@ -232,16 +233,16 @@ static void gap(struct nets *n, size_t host, uint64_t records, uint64_t time_ns)
 	for (size_t i = 0; i < n->pairs; i++)
 		for (int s = 0; s < 2; s++)
 			if (n->pair[i]->host[s] == host && n->pair[i]->begun[s])
-				sl_net_match_gap(sl_net_stat_match(n->pair[i]->stat), s, records,
-						 time_ns);
+				tcp_net_match_gap(tcp_net_stat_match(n->pair[i]->stat), s, records,
+						  time_ns);
 }
 
 /* False: its other end is nobody's yet. */
-static bool route(struct nets *n, size_t host, const struct sl_nic_record *r, uint64_t now_ns)
+static bool route(struct nets *n, size_t host, const struct region_nic_record *r, uint64_t now_ns)
 {
 	struct host_state *h = &n->host[host];
-	struct sl_net_match *m;
-	struct pair *p;
+	struct tcp_net_match *m;
+	struct pair_latency_pair *p;
 	size_t other;
 	bool known;
 	int side;
@@ -252,16 +253,16 @@ static bool route(struct nets *n, size_t host, const struct sl_nic_record *r, ui
 	if (!p)
 		return true;
 	side = host > other;
-	m = sl_net_stat_match(p->stat);
+	m = tcp_net_stat_match(p->stat);
 	if (!p->begun[side])
-		sl_net_match_range(m, side, r->time_ns, UINT64_MAX);
+		tcp_net_match_range(m, side, r->time_ns, UINT64_MAX);
 	p->begun[side] = true;
-	sl_net_match_add(m, side, r);
+	tcp_net_match_add(m, side, r);
 	return true;
 }
 
 /* A host whose ring is read a moment later shows up a moment later, too. */
-static void wait_for_owner(struct host_state *h, const struct sl_nic_record *r, uint64_t now_ns)
+static void wait_for_owner(struct host_state *h, const struct region_nic_record *r, uint64_t now_ns)
 {
 	if (!h->undecided)
 		h->undecided = malloc(UNDECIDED_MAX * sizeof(*h->undecided));
@@ -293,7 +294,7 @@ static void decide(struct nets *n, uint64_t now_ns)
 	n->learned = false;
 }
 
-/* ---- batches ----------------------------------------------------------------------------------- */
+/* ---- batches ---- */
 
 /* Another boot: its clock has begun anew. */
 static void forget_host(struct nets *n, size_t host)
@@ -305,7 +306,7 @@ static void forget_host(struct nets *n, size_t host)
 	n->host[host].undecideds = 0;
 }
 
-static void take(struct nets *n, const struct net_batch *b)
+static void take(struct nets *n, const struct collect_net_batch *b)
 {
 	struct host_state *h = &n->host[b->host];
 
@@ -317,8 +318,8 @@ static void take(struct nets *n, const struct net_batch *b)
 			forget_host(n, b->host);
 		memcpy(h->boot_id, b->boot_id, sizeof(h->boot_id));
 		h->expected = b->n ? b->record[0].number : b->to;
-		h->anew =
-			true; /* since the last record of the one before, nobody knows how many there were */
+		h->anew = true; /* since the last record of the one before, nobody knows how many
+				   there were */
 	}
 	h->headless = b->headless;
 	h->pass_ns = b->over_ns;
@@ -327,7 +328,7 @@ static void take(struct nets *n, const struct net_batch *b)
 	if (n->learned)
 		decide(n, b->over_ns);
 	for (uint32_t i = 0; i < b->n; i++) {
-		const struct sl_nic_record *r = &b->record[i];
+		const struct region_nic_record *r = &b->record[i];
 
 		if (r->number > h->expected || h->anew)
 			gap(n, b->host, r->number - h->expected, r->time_ns);
@@ -355,50 +356,52 @@ static uint64_t read_up_to(const struct host_state *h)
 	return h->latest + (since > MARGIN_NS ? since - MARGIN_NS : 0);
 }
 
-static void remember(struct past *to, const struct sl_net_row *row)
+static void remember(struct past *to, const struct tcp_net_row *row)
 {
-	to->hist[SL_NET_THERE] = row->way[0];
-	to->hist[SL_NET_BACK] = row->way[1];
-	to->hist[SL_NET_BOTH] = row->round;
+	to->hist[COLLECT_NET_THERE] = row->way[0];
+	to->hist[COLLECT_NET_BACK] = row->way[1];
+	to->hist[COLLECT_NET_BOTH] = row->round;
 	to->bound[0] = row->bound_sum[0];
 	to->bound[1] = row->bound_sum[1];
 }
 
 /* Keeps what there was a while ago: late is what came since. */
-static void slide(struct pair *p, uint64_t now_ns)
+static void slide(struct pair_latency_pair *p, uint64_t now_ns)
 {
-	uint32_t rows = sl_net_stat_rows(p->stat);
+	uint32_t rows = tcp_net_stat_rows(p->stat);
 
-	if (now_ns - p->middle_ns < SL_NET_LATE_NS)
+	if (now_ns - p->middle_ns < COLLECT_NET_LATE_NS)
 		return;
 	p->old_ns = p->middle_ns ? p->middle_ns : now_ns;
 	p->middle_ns = now_ns;
 	for (uint32_t i = 0; i < rows; i++) {
 		p->port[i].old = p->port[i].middle;
-		remember(&p->port[i].middle, sl_net_stat_row(p->stat, i));
+		remember(&p->port[i].middle, tcp_net_stat_row(p->stat, i));
 	}
 }
 
 static void count(struct nets *n, uint64_t now_ns)
 {
 	for (size_t i = n->pairs; i--;) {
-		struct pair *p = n->pair[i];
-		struct sl_net_totals t;
+		struct pair_latency_pair *p = n->pair[i];
+		struct tcp_net_totals t;
 
-		if (sl_net_stat_count(p->stat, read_up_to(&n->host[p->host[0]]), false)) {
-			sl_log_limited(
-				SL_ERROR, "collect", "out of memory for latency between %s and %s",
-				n->c->host[p->host[0]].target, n->c->host[p->host[1]].target);
+		if (tcp_net_stat_count(p->stat, read_up_to(&n->host[p->host[0]]), false)) {
+			base_log_limited(BASE_ERROR, "collect",
+					 "out of memory for latency between %s and %s",
+					 n->c->host[p->host[0]].target,
+					 n->c->host[p->host[1]].target);
 			pair_remove(n, i);
 			continue;
 		}
-		sl_net_stat_totals(p->stat, &t);
+		tcp_net_stat_totals(p->stat, &t);
 		for (int s = 0; s < 2; s++) {
 			uint64_t upto = read_up_to(&n->host[p->host[s]]);
 
 			if (upto > LINGER_NS)
-				sl_net_match_expire(sl_net_stat_match(p->stat), s, upto - LINGER_NS,
-						    t.known, s ? -t.theta : t.theta);
+				tcp_net_match_expire(tcp_net_stat_match(p->stat), s,
+						     upto - LINGER_NS, t.known,
+						     s ? -t.theta : t.theta);
 		}
 		slide(p, now_ns);
 	}
@@ -411,14 +414,14 @@ static void *main_of(void *arg)
 	prctl(PR_SET_NAME, "nets");
 	pthread_mutex_lock(&n->box_lock);
 	while (!n->stop) {
-		struct net_batch *b = n->box, *next;
+		struct collect_net_batch *b = n->queue, *next;
 
 		if (!b) {
 			pthread_cond_wait(&n->box_filled, &n->box_lock);
 			continue;
 		}
-		n->box = NULL;
-		n->box_end = &n->box;
+		n->queue = NULL;
+		n->queue_end = &n->queue;
 		n->waiting = 0;
 		pthread_mutex_unlock(&n->box_lock);
 		pthread_mutex_lock(&n->lock);
@@ -430,7 +433,7 @@ static void *main_of(void *arg)
 				decide(n, b->over_ns); /* who waited too long */
 				count(n, b->over_ns);
 			}
-			SUB(n->c->memory, b->bytes);
+			relaxed_sub(n->c->memory, b->bytes);
 			free(b);
 		}
 		pthread_mutex_unlock(&n->lock);
@@ -440,7 +443,7 @@ static void *main_of(void *arg)
 	return NULL;
 }
 
-void nets_push(struct nets *n, struct net_batch *b)
+void collect_pair_latency_push(struct nets *n, struct collect_net_batch *b)
 {
 	pthread_mutex_lock(&n->box_lock);
 	if (!n->started && !pthread_create(&n->thread, NULL, main_of, n))
@@ -450,19 +453,19 @@ void nets_push(struct nets *n, struct net_batch *b)
 	n->waiting += b->n;
 	b->next = NULL;
 	if (n->started) {
-		*n->box_end = b;
-		n->box_end = &b->next;
+		*n->queue_end = b;
+		n->queue_end = &b->next;
 		pthread_cond_signal(&n->box_filled);
 	} else {
-		SUB(n->c->memory, b->bytes);
+		relaxed_sub(n->c->memory, b->bytes);
 		free(b);
 	}
 	pthread_mutex_unlock(&n->box_lock);
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------- */
+/* ---- beginning and end ---- */
 
-struct nets *nets_new(struct sl_collector *c)
+struct nets *collect_pair_latency_new(struct collect_collector *c)
 {
 	struct nets *n = calloc(1, sizeof(*n));
 	size_t places = 1024;
@@ -472,24 +475,24 @@ struct nets *nets_new(struct sl_collector *c)
 	while (places < 2 * c->hosts * ADDRESSES_A_HOST)
 		places *= 2;
 	n->c = c;
-	n->box_end = &n->box;
+	n->queue_end = &n->queue;
 	n->address_mask = places - 1;
 	n->address = calloc(places, sizeof(*n->address));
 	n->host = calloc(c->hosts + 1, sizeof(*n->host));
-	n->pair = calloc(SL_NET_PAIRS, sizeof(struct pair *));
+	n->pair = calloc(COLLECT_NET_PAIRS, sizeof(struct pair_latency_pair *));
 	pthread_mutex_init(&n->box_lock, NULL);
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_cond_init(&n->box_filled, NULL);
 	if (!n->address || !n->host || !n->pair) {
-		nets_free(n);
+		collect_pair_latency_free(n);
 		return NULL;
 	}
 	return n;
 }
 
-void nets_free(struct nets *n)
+void collect_pair_latency_free(struct nets *n)
 {
-	struct net_batch *next;
+	struct collect_net_batch *next;
 
 	if (!n)
 		return;
@@ -499,7 +502,7 @@ void nets_free(struct nets *n)
 	pthread_mutex_unlock(&n->box_lock);
 	if (n->started)
 		pthread_join(n->thread, NULL);
-	for (struct net_batch *b = n->box; b; b = next) {
+	for (struct collect_net_batch *b = n->queue; b; b = next) {
 		next = b->next;
 		free(b);
 	}
@@ -516,30 +519,31 @@ void nets_free(struct nets *n)
 	free(n);
 }
 
-/* ---- views ------------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
-static void since(struct sl_net_hist *to, const struct sl_net_hist *now,
-		  const struct sl_net_hist *then)
+static void since(struct tcp_net_hist *to, const struct tcp_net_hist *now,
+		  const struct tcp_net_hist *then)
 {
 	*to = *now;
 	to->count -= then->count;
 	to->negative -= then->negative;
 	to->sum -= then->sum;
-	for (int i = 0; i < SL_NET_BUCKETS; i++)
+	for (int i = 0; i < TCP_NET_BUCKETS; i++)
 		to->bucket[i] -= then->bucket[i];
 }
 
-static void view_port(const struct pair *p, uint32_t i, uint64_t now_ns, struct sl_net_port_view *v)
+static void view_port(const struct pair_latency_pair *p, uint32_t i, uint64_t now_ns,
+		      struct collect_net_port_view *v)
 {
-	const struct sl_net_row *row = sl_net_stat_row(p->stat, i);
+	const struct tcp_net_row *row = tcp_net_stat_row(p->stat, i);
 	const struct past *old = &p->port[i].old;
 
 	v->port = row->rest ? 0 : row->port[0];
-	v->all[SL_NET_THERE] = &row->way[0];
-	v->all[SL_NET_BACK] = &row->way[1];
-	v->all[SL_NET_BOTH] = &row->round;
+	v->all[COLLECT_NET_THERE] = &row->way[0];
+	v->all[COLLECT_NET_BACK] = &row->way[1];
+	v->all[COLLECT_NET_BOTH] = &row->round;
 	v->late_ns = p->old_ns ? (int64_t)(now_ns - p->old_ns) : 0;
-	for (int w = 0; w < SL_NET_WAYS; w++)
+	for (int w = 0; w < COLLECT_NET_WAYS; w++)
 		since(&v->late[w], v->all[w], &old->hist[w]);
 	for (int w = 0; w < 2; w++) {
 		v->bound[w] = (double)(row->bound_sum[w] - old->bound[w]) /
@@ -548,29 +552,31 @@ static void view_port(const struct pair *p, uint32_t i, uint64_t now_ns, struct 
 	}
 }
 
-static void view_pair(const struct nets *n, const struct pair *p, struct sl_net_port_view *port,
-		      void (*fn)(const struct sl_net_pair_view *, void *), void *arg)
+static void view_pair(const struct nets *n, const struct pair_latency_pair *p,
+		      struct collect_net_port_view *port,
+		      void (*fn)(const struct collect_net_pair_view *, void *), void *arg)
 {
-	struct sl_net_pair_view v = {.port = port, .ports = sl_net_stat_rows(p->stat)};
-	uint64_t now = sl_now_ns();
+	struct collect_net_pair_view v = {.port = port, .ports = tcp_net_stat_rows(p->stat)};
+	uint64_t now = base_now_ns();
 
 	for (int s = 0; s < 2; s++) {
 		const struct host_state *h = &n->host[p->host[s]];
 
 		v.target[s] = n->c->host[p->host[s]].target;
-		v.hostname[s] = host_name(&n->c->host[p->host[s]]);
+		v.hostname[s] = collect_host_name(&n->c->host[p->host[s]]);
 		v.stale |= !h->present || now > h->pass_ns + STALE_NS;
 	}
-	sl_net_stat_totals(p->stat, &v.totals);
+	tcp_net_stat_totals(p->stat, &v.totals);
 	for (uint32_t i = 0; i < v.ports; i++)
 		view_port(p, i, now, &port[i]);
 	fn(&v, arg);
 }
 
-void sl_collector_nets(struct sl_collector *c, void (*fn)(const struct sl_net_pair_view *, void *),
-		       void *arg)
+void collect_collector_pair_latency(struct collect_collector *c,
+				    void (*fn)(const struct collect_net_pair_view *, void *),
+				    void *arg)
 {
-	struct sl_net_port_view *port = malloc((SL_NET_PORTS + 1) * sizeof(*port));
+	struct collect_net_port_view *port = malloc((COLLECT_NET_PORTS + 1) * sizeof(*port));
 	struct nets *n = c->nets;
 
 	if (!port)
@@ -582,17 +588,18 @@ void sl_collector_nets(struct sl_collector *c, void (*fn)(const struct sl_net_pa
 	free(port);
 }
 
-void sl_collector_net_hosts(struct sl_collector *c,
-			    void (*fn)(const struct sl_net_host_view *, void *), void *arg)
+void collect_collector_net_hosts(struct collect_collector *c,
+				 void (*fn)(const struct collect_net_host_view *, void *),
+				 void *arg)
 {
 	struct nets *n = c->nets;
 
 	pthread_mutex_lock(&n->lock);
 	for (size_t i = 0; i < c->hosts; i++) {
 		const struct host_state *h = &n->host[i];
-		const struct sl_net_host_view v = {
+		const struct collect_net_host_view v = {
 			.target = c->host[i].target,
-			.hostname = host_name(&c->host[i]),
+			.hostname = collect_host_name(&c->host[i]),
 			.present = h->present,
 			.records = h->records,
 			.missed = h->missed,
@@ -607,7 +614,7 @@ void sl_collector_net_hosts(struct sl_collector *c,
 	pthread_mutex_unlock(&n->lock);
 }
 
-uint64_t sl_collector_net_refused(struct sl_collector *c)
+uint64_t collect_collector_net_refused(struct collect_collector *c)
 {
 	uint64_t refused;
 

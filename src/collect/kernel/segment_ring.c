@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * net_ring.c - reads a host's ring of TCP segments at a pace of its own beside the rounds: the hot line, then the
- * records that are new. A pass ends at a record that is being written; what was overwritten shows as a number that
- * is missing.
+ * net_ring.c - reads a host's ring of TCP segments at a pace of its own beside the rounds: the hot
+ * line, then the records that are new. A pass ends at a record that is being written; what was
+ * overwritten shows as a number that is missing.
  */
 #include "collect/kernel/segment_ring.h"
 
@@ -22,7 +22,7 @@
 #define MISSED UINT64_MAX
 
 struct net_ring {
-	struct sl_nic_info info;
+	struct region_nic_info info;
 	enum { RING_IDLE, RING_HOT, RING_BODY } phase;
 	bool first, failed, hot_asked;
 	uint64_t next; /* number of the record to be read next */
@@ -30,30 +30,31 @@ struct net_ring {
 	uint32_t ops, want, asked,
 		upto; /* of this pass: records; upto: before one that comes yet */
 	uint64_t head;
-	struct net_batch *batch;
+	struct collect_net_batch *batch;
 };
 
-static void batch_drop(struct net_ring *t, struct sl_collector *c)
+static void batch_drop(struct net_ring *t, struct collect_collector *c)
 {
 	if (t->batch)
-		SUB(c->memory, t->batch->bytes);
+		relaxed_sub(c->memory, t->batch->bytes);
 	free(t->batch);
 	t->batch = NULL;
 }
 
-void net_ring_free(struct net_ring *t, struct sl_collector *c)
+void collect_net_ring_free(struct net_ring *t, struct collect_collector *c)
 {
 	if (!t)
 		return;
 	batch_drop(t, c);
-	SUB(c->memory, sizeof(*t));
+	relaxed_sub(c->memory, sizeof(*t));
 	free(t);
 }
 
-static struct net_batch *batch_new(struct link *l, const struct net_ring *t, uint32_t room)
+static struct collect_net_batch *batch_new(struct collect_link *l, const struct net_ring *t,
+					   uint32_t room)
 {
-	size_t bytes = sizeof(struct net_batch) + room * sizeof(struct sl_nic_record);
-	struct net_batch *b = malloc(bytes);
+	size_t bytes = sizeof(struct collect_net_batch) + room * sizeof(struct region_nic_record);
+	struct collect_net_batch *b = malloc(bytes);
 
 	if (!b)
 		return NULL;
@@ -62,15 +63,15 @@ static struct net_batch *batch_new(struct link *l, const struct net_ring *t, uin
 	b->host = (size_t)(l->host - l->c->host);
 	b->begun_ns = t->begun_ns;
 	memcpy(b->boot_id, t->info.boot_id, sizeof(b->boot_id));
-	ADD(l->c->memory, bytes);
+	relaxed_add(l->c->memory, bytes);
 	return b;
 }
 
-/* ---- coming and going -------------------------------------------------------------------------- */
+/* ---- coming and going ---- */
 
-void net_gone(struct link *l, struct region *r)
+void collect_net_gone(struct collect_link *l, struct collect_region *r)
 {
-	struct net_batch *b;
+	struct collect_net_batch *b;
 
 	if (l->net != r)
 		return;
@@ -79,40 +80,40 @@ void net_gone(struct link *l, struct region *r)
 	if (!b)
 		return; /* it only looks stale, then */
 	b->gone = true;
-	nets_push(l->c->nets, b);
+	collect_pair_latency_push(l->c->nets, b);
 }
 
-void net_found(struct link *l, struct region *r, const struct sl_region_header *copy,
-	       uint64_t now_ns)
+void collect_net_found(struct collect_link *l, struct collect_region *r,
+		       const struct sl_region_header *copy, uint64_t now_ns)
 {
-	struct sl_nic_info info;
-	enum sl_fault fault;
+	struct region_nic_info info;
+	enum region_fault fault;
 
 	if (l->net == r) {
 		r->net->hot_ok_ns = now_ns;
 		return; /* after a reconnect */
 	}
 	if (l->net && l->net->step == STEP_BOUND) {
-		sl_log_limited(SL_WARN, "collect",
-			       "a second ring of segments is not read host=%s: stop one of them",
-			       l->host->target);
+		base_log_limited(BASE_WARN, "collect",
+				 "a second ring of segments is not read host=%s: stop one of them",
+				 l->host->target);
 		return;
 	}
-	fault = sl_nic_info_parse(copy, r->remote.length, &info);
+	fault = region_nic_info_parse(copy, r->remote.length, &info);
 	if (fault) {
-		life_drop(l, r, fault, now_ns);
+		collect_region_drop(l, r, fault, now_ns);
 		return;
 	}
 	/* That of an agent that is gone: it would only be waited for. */
 	if (l->net)
-		table_remove(l, l->net);
+		collect_table_remove(l, l->net);
 	if (!r->net) {
 		r->net = calloc(1, sizeof(*r->net));
 		if (!r->net) {
-			life_again_later(l, r, now_ns);
+			collect_region_retry_later(l, r, now_ns);
 			return;
 		}
-		ADD(l->c->memory, sizeof(*r->net));
+		relaxed_add(l->c->memory, sizeof(*r->net));
 		r->net->info = info;
 	}
 	r->net->first = true;
@@ -120,17 +121,17 @@ void net_found(struct link *l, struct region *r, const struct sl_region_header *
 	l->net = r;
 }
 
-/* ---- a pass ------------------------------------------------------------------------------------ */
+/* ---- a pass ---- */
 
-static bool usable(const struct link *l, const struct region *r)
+static bool usable(const struct collect_link *l, const struct collect_region *r)
 {
 	return !r->gone && r->step == STEP_BOUND && l->net == r;
 }
 
-static void pass_over(struct link *l, struct region *r, uint64_t now_ns)
+static void pass_over(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct net_ring *t = r->net;
-	struct net_batch *b = t->batch;
+	struct collect_net_batch *b = t->batch;
 
 	t->phase = RING_IDLE;
 	if (t->failed || !usable(l, r)) {
@@ -147,13 +148,13 @@ static void pass_over(struct link *l, struct region *r, uint64_t now_ns)
 	t->batch = NULL;
 	if (t->upto == t->want && t->next < t->head)
 		t->due_ns = now_ns; /* there is more */
-	BUMP(r->rounds, 1);
-	SET(r->fresh_ns, now_ns);
-	SET(r->last_read_ns, (uint64_t)l->real_ns);
-	nets_push(l->c->nets, b);
+	relaxed_bump(r->rounds, 1);
+	relaxed_store(r->fresh_ns, now_ns);
+	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
+	collect_pair_latency_push(l->c->nets, b);
 }
 
-static bool begin_body(struct link *l, struct net_ring *t, const struct sl_nic_hot *hot)
+static bool begin_body(struct collect_link *l, struct net_ring *t, const struct region_nic_hot *hot)
 {
 	uint64_t n;
 
@@ -174,37 +175,39 @@ static bool begin_body(struct link *l, struct net_ring *t, const struct sl_nic_h
 	return true;
 }
 
-static bool take_hot(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		     uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 	struct net_ring *t = r->net;
-	struct sl_nic_hot hot;
-	enum sl_fault fault;
+	struct region_nic_hot hot;
+	enum region_fault fault;
 
 	if (!usable(l, r))
 		return true;
-	fault = sl_nic_hot_parse(read->to, &hot);
-	if (fault == SL_FAULT_UNSETTLED && op->tries < LINK_TRIES - 1)
+	fault = region_nic_hot_parse(read->to, &hot);
+	if (fault == REGION_FAULT_UNSETTLED && op->tries < LINK_TRIES - 1)
 		return false;
-	if (fault == SL_FAULT_UNSETTLED && now_ns - t->hot_ok_ns <= HOT_MAX_NS) {
-		BUMP(l->worker->unsettled, 1);
+	if (fault == REGION_FAULT_UNSETTLED && now_ns - t->hot_ok_ns <= HOT_MAX_NS) {
+		relaxed_bump(l->worker->unsettled, 1);
 		t->failed = true;
 		return true;
 	}
 	if (!fault && !t->first && hot.head < t->next)
-		fault = SL_FAULT_HOT;
+		fault = REGION_FAULT_HOT;
 	if (fault) {
 		t->first = true; /* if it is looked at again, it is another one */
-		life_drop(l, r, fault, now_ns);
+		collect_region_drop(l, r, fault, now_ns);
 		return true;
 	}
-	BUMP(l->worker->lines, 1);
+	relaxed_bump(l->worker->lines, 1);
 	t->hot_ok_ns = now_ns;
 	t->failed = !begin_body(l, t, &hot);
 	return true;
 }
 
-static bool take_records(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take_records(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+			 uint64_t now_ns)
 {
 	const uint64_t(*place)[SL_NIC_WORDS] = read->to;
 	struct net_ring *t = op->region->net;
@@ -212,14 +215,14 @@ static bool take_records(struct link *l, struct op *op, struct sl_read *read, ui
 	(void)now_ns;
 	if (!usable(l, op->region) || t->failed)
 		return true;
-	BUMP(l->worker->lines, read->length / SL_LINE_SIZE);
+	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
 	for (uint32_t i = 0; i < read->length / SL_NIC_SIZE; i++) {
 		uint32_t at = op->index + i;
-		struct sl_nic_record *to = &t->batch->record[at];
+		struct region_nic_record *to = &t->batch->record[at];
 		uint64_t number = t->next + at;
-		enum sl_fault fault = sl_nic_record_parse(place[i], number, to);
+		enum region_fault fault = region_nic_record_parse(place[i], number, to);
 
-		if (sl_nic_comes(fault, to, number, t->head, &t->info)) {
+		if (region_nic_comes(fault, to, number, t->head, &t->info)) {
 			t->upto = at < t->upto ? at : t->upto;
 			break;
 		}
@@ -229,15 +232,15 @@ static bool take_records(struct link *l, struct op *op, struct sl_read *read, ui
 	return true;
 }
 
-static void failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 
 	r->net->failed = true;
 	/* The memory is not there any more, or it moved: ask for it anew. */
 	if (op->epoch == l->epoch && r->step == STEP_BOUND &&
 	    (status == -EACCES || status == -ERANGE))
-		life_again_later(l, r, now_ns);
+		collect_region_retry_later(l, r, now_ns);
 }
 
 static bool all_asked(const struct net_ring *t)
@@ -245,7 +248,8 @@ static bool all_asked(const struct net_ring *t)
 	return t->failed || (t->phase == RING_BODY && t->asked == t->want);
 }
 
-static void over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		 uint64_t now_ns)
 {
 	struct net_ring *t = op->region->net;
 
@@ -255,30 +259,31 @@ static void over(struct link *l, struct op *op, const struct sl_read *read, uint
 		pass_over(l, op->region, now_ns);
 }
 
-static const struct op_kind hot_read = {.take = take_hot, .failed = failed, .over = over};
-static const struct op_kind records_read = {.take = take_records, .failed = failed, .over = over};
+static const struct collect_op_kind hot_read = {.take = take_hot, .failed = failed, .over = over};
+static const struct collect_op_kind records_read = {
+	.take = take_records, .failed = failed, .over = over};
 
-static struct op *ask(struct link *l, struct region *r, const struct op_kind *kind, uint64_t offset,
-		      uint32_t length)
+static struct collect_op *ask(struct collect_link *l, struct collect_region *r,
+			      const struct collect_op_kind *kind, uint64_t offset, uint32_t length)
 {
 	struct net_ring *t = r->net;
-	struct op *op;
+	struct collect_op *op;
 
 	if (t->ops >= READS_OUT)
 		return NULL;
-	op = reads_new(l, kind, r, &r->remote, offset, length);
+	op = collect_reads_new(l, kind, r, &r->remote, offset, length);
 	t->ops += op != NULL;
 	return op;
 }
 
-static void ask_for_body(struct link *l, struct region *r)
+static void ask_for_body(struct collect_link *l, struct collect_region *r)
 {
 	struct net_ring *t = r->net;
 
 	while (!t->failed && t->asked < t->want) {
 		uint64_t place = (t->next + t->asked) & (t->info.records - 1);
 		uint64_t n = t->want - t->asked;
-		struct op *op;
+		struct collect_op *op;
 
 		n = n < RECORDS_A_READ ? n : RECORDS_A_READ;
 		n = n < t->info.records - place ? n : t->info.records - place;
@@ -292,7 +297,7 @@ static void ask_for_body(struct link *l, struct region *r)
 }
 
 /* True while there is something to be asked for. */
-static bool begin(struct link *l, struct net_ring *t, uint64_t now_ns)
+static bool begin(struct collect_link *l, struct net_ring *t, uint64_t now_ns)
 {
 	uint64_t period = l->c->opts.tcp_period_ns < PERIOD_NS ? l->c->opts.tcp_period_ns
 							       : PERIOD_NS;
@@ -308,14 +313,14 @@ static bool begin(struct link *l, struct net_ring *t, uint64_t now_ns)
 	return true;
 }
 
-void net_turn(struct link *l, uint64_t now_ns)
+void collect_net_poll(struct collect_link *l, uint64_t now_ns)
 {
-	struct region *r = l->net;
+	struct collect_region *r = l->net;
 	struct net_ring *t = r ? r->net : NULL;
 
 	if (!t)
 		return;
-	if (r->step != STEP_BOUND || l->state != SL_FABRIC_UP) {
+	if (r->step != STEP_BOUND || l->state != FABRIC_UP) {
 		if (!t->ops)
 			t->phase = RING_IDLE;
 		t->failed = true;
@@ -327,8 +332,8 @@ void net_turn(struct link *l, uint64_t now_ns)
 		t->phase = RING_IDLE;
 		return;
 	}
-	if (!directory_lease_holds(l, now_ns)) {
-		directory_read(l, now_ns);
+	if (!collect_directory_lease_holds(l, now_ns)) {
+		collect_directory_read(l, now_ns);
 		return;
 	}
 	if (t->phase == RING_HOT && !t->hot_asked)
@@ -339,7 +344,7 @@ void net_turn(struct link *l, uint64_t now_ns)
 		pass_over(l, r, now_ns);
 }
 
-uint64_t net_due(const struct link *l)
+uint64_t collect_net_due(const struct collect_link *l)
 {
 	const struct net_ring *t = l->net && l->net->step == STEP_BOUND ? l->net->net : NULL;
 

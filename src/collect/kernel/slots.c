@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * slots.c - reads a host's tables of layers and of tasks, each at a pace of its own beside the rounds: the hot
- * line, then the slots that it says are in use, and what was lost.
+ * slots.c - reads a host's tables of layers and of tasks, each at a pace of its own beside the
+ * rounds: the hot line, then the slots that it says are in use, and what was lost.
  *
- * A slot's lines grow one by one, and are taken one by one: a line that does not settle is made up for
- * by the next pass. What a slot holds is its owner's if its first line said so in the last pass already
- * (region/layers.h); whoever gives slots to others keeps them back for a second before, which no READ lasts.
+ * A slot's lines grow one by one, and are taken one by one: a line that does not settle is made up
+ * for by the next pass. What a slot holds is its owner's if its first line said so in the last pass
+ * already (region/layers.h); whoever gives slots to others keeps them back for a second before,
+ * which no READ lasts.
  *
  * What an owner counted before the table was first looked at is nobody's, as with connections.
  */
@@ -24,38 +25,39 @@
 #define READS_OUT  8u	       /* at once: most of the landing memory is the rounds' */
 #define HOT_MAX_NS 5000000000u /* a hot line that does not settle for so long never will */
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
-static void forget(struct slot_table *t, struct slot_seen *s, struct sl_collector *c)
+static void forget(struct collect_slot_table *t, struct collect_slot_seen *s,
+		   struct collect_collector *c)
 {
 	if (s->word)
-		SUB(c->memory, t->stride);
+		relaxed_sub(c->memory, t->stride);
 	free(s->word);
-	*s = (struct slot_seen){0};
+	*s = (struct collect_slot_seen){0};
 }
 
-void slot_table_free(struct slot_table *t, struct sl_collector *c)
+void collect_slot_table_free(struct collect_slot_table *t, struct collect_collector *c)
 {
 	if (!t)
 		return;
 	for (uint32_t i = 0; i < t->slots; i++)
 		forget(t, &t->seen[i], c);
-	SUB(c->memory, sizeof(*t) + t->slots * sizeof(*t->seen));
+	relaxed_sub(c->memory, sizeof(*t) + t->slots * sizeof(*t->seen));
 	free(t->seen);
 	free(t);
 }
 
 /* MEMORY: not now. */
-static enum sl_fault table_new(struct sl_collector *c, int kind,
-			       const struct sl_region_header *copy, uint64_t length,
-			       struct slot_table **out)
+static enum region_fault table_new(struct collect_collector *c, int kind,
+				   const struct sl_region_header *copy, uint64_t length,
+				   struct collect_slot_table **out)
 {
-	struct slot_table *t = calloc(1, sizeof(*t));
-	enum sl_fault fault = SL_FAULT_MEMORY;
+	struct collect_slot_table *t = calloc(1, sizeof(*t));
+	enum region_fault fault = REGION_FAULT_MEMORY;
 
 	if (!t)
 		return fault;
-	t->kind = &slot_kinds[kind];
+	t->kind = &collect_slot_kinds[kind];
 	fault = t->kind->find(t, copy, length);
 	if (fault)
 		goto fail;
@@ -64,32 +66,32 @@ static enum sl_fault table_new(struct sl_collector *c, int kind,
 	if (t->slots > TABLE_MAX / t->stride)
 		t->slots = TABLE_MAX / t->stride;
 	t->seen = calloc(t->slots + 1, sizeof(*t->seen));
-	fault = t->seen ? SL_FAULT_NONE : SL_FAULT_MEMORY;
+	fault = t->seen ? REGION_FAULT_NONE : REGION_FAULT_MEMORY;
 	if (fault)
 		goto fail;
-	ADD(c->memory, sizeof(*t) + t->slots * sizeof(*t->seen));
+	relaxed_add(c->memory, sizeof(*t) + t->slots * sizeof(*t->seen));
 	*out = t;
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 fail:
 	free(t);
 	return fault;
 }
 
-/* ---- coming and going -------------------------------------------------------------------------- */
+/* ---- coming and going ---- */
 
-void slots_gone(struct link *l, struct region *r)
+void collect_slots_gone(struct collect_link *l, struct collect_region *r)
 {
 	for (int k = 0; k < SLOT_TABLES; k++)
 		if (l->slots_of[k] == r) {
 			l->slots_of[k] = NULL;
-			SET(l->slot_stats[k].present, 0);
+			relaxed_store(l->slot_stats[k].present, 0);
 		}
 }
 
-void slots_forget(struct link *l, const struct workload *w)
+void collect_slots_forget(struct collect_link *l, const struct collect_workload *w)
 {
 	for (int k = 0; k < SLOT_TABLES; k++) {
-		struct slot_table *t = l->slots_of[k] ? l->slots_of[k]->slots : NULL;
+		struct collect_slot_table *t = l->slots_of[k] ? l->slots_of[k]->slots : NULL;
 
 		for (uint32_t i = 0; t && i < t->slots; i++)
 			if (t->seen[i].workload == w)
@@ -97,67 +99,68 @@ void slots_forget(struct link *l, const struct workload *w)
 	}
 }
 
-void slots_found(struct link *l, struct region *r, const struct sl_region_header *copy,
-		 uint64_t now_ns)
+void collect_slots_found(struct collect_link *l, struct collect_region *r,
+			 const struct sl_region_header *copy, uint64_t now_ns)
 {
-	int kind = slots_index(r->kind);
-	struct region **of = &l->slots_of[kind];
-	enum sl_fault fault = SL_FAULT_NONE;
+	int kind = collect_slots_index(r->kind);
+	struct collect_region **of = &l->slots_of[kind];
+	enum region_fault fault = REGION_FAULT_NONE;
 
 	if (*of == r) {
 		r->slots->hot_ok_ns = now_ns;
 		return; /* after a reconnect */
 	}
 	if (*of && (*of)->step == STEP_BOUND) {
-		BUMP(l->slot_stats[kind].tables, 1);
-		sl_log_limited(SL_WARN, "collect",
-			       "a second table of kind %u is not read host=%s: stop one of them",
-			       r->kind, l->host->target);
+		relaxed_bump(l->slot_stats[kind].tables, 1);
+		base_log_limited(BASE_WARN, "collect",
+				 "a second table of kind %u is not read host=%s: stop one of them",
+				 r->kind, l->host->target);
 		return;
 	}
 	/* That of an agent that is gone: it would only be waited for. */
 	if (*of)
-		table_remove(l, *of);
+		collect_table_remove(l, *of);
 	if (!r->slots)
 		fault = table_new(l->c, kind, copy, r->remote.length, &r->slots);
-	if (fault == SL_FAULT_MEMORY)
-		life_again_later(l, r, now_ns);
+	if (fault == REGION_FAULT_MEMORY)
+		collect_region_retry_later(l, r, now_ns);
 	else if (fault)
-		life_drop(l, r, fault, now_ns);
+		collect_region_drop(l, r, fault, now_ns);
 	if (fault)
 		return;
 	r->slots->follows = l->had_slots[kind];
 	r->slots->hot_ok_ns = r->slots->due_ns = now_ns;
 	l->had_slots[kind] = true;
 	*of = r;
-	SET(l->slot_stats[kind].present, 1);
+	relaxed_store(l->slot_stats[kind].present, 1);
 }
 
-/* ---- one slot ---------------------------------------------------------------------------------- */
+/* ---- one slot ---- */
 
 /* Finds its owner, whose name may come later. False: not yet, or no memory. */
-static bool find_owner(struct link *l, struct slot_table *t, struct slot_seen *s, uint32_t slot,
-		       const struct slot_key *key, uint64_t now_ns)
+static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
+		       struct collect_slot_seen *s, uint32_t slot,
+		       const struct collect_slot_key *key, uint64_t now_ns)
 {
-	static const struct flow_owner nobody = {.unit = "(unknown)"};
-	struct flow_table *names = l->flows ? l->flows->flows : NULL;
-	struct flow_owner who;
-	struct workload *w;
+	static const struct collect_flow_owner nobody = {.unit = "(unknown)"};
+	struct collect_flow_table *names = l->flows ? l->flows->flows : NULL;
+	struct collect_flow_owner who;
+	struct collect_workload *w;
 	uint32_t group;
 	bool found;
 
 	if (s->workload && !s->unknown)
 		return true;
 	if (!slot) { /* takes what found no other */
-		w = workload_other(l, t->kind->part, key->role, &group);
+		w = collect_workload_other(l, t->kind->part, key->role, &group);
 	} else {
-		found = names && flow_owner_find(names, key->cgroup, &who);
-		if (!found && (s->workload || now_ns - s->since_ns < flow_owner_wait(l)))
+		found = names && collect_flow_owner_find(names, key->cgroup, &who);
+		if (!found && (s->workload || now_ns - s->since_ns < collect_flow_owner_wait(l)))
 			return s->workload;
 		if (!found)
 			who = nobody;
 		s->unknown = !found;
-		w = workload_of(l, &who, t->kind->part, key->role, key->port, &group);
+		w = collect_workload_of(l, &who, t->kind->part, key->role, key->port, &group);
 	}
 	if (!w)
 		return s->workload;
@@ -172,10 +175,10 @@ static bool settled(const uint64_t *line)
 }
 
 /* Adds what its lines have grown by. The number of those that did not settle. */
-static uint32_t count(struct slot_table *t, struct slot_seen *s, const uint64_t *words,
-		      uint64_t now_ns)
+static uint32_t count(struct collect_slot_table *t, struct collect_slot_seen *s,
+		      const uint64_t *words, uint64_t now_ns)
 {
-	uint64_t *cell = workload_cells(s->workload, s->group), grown[SL_LINE_CELLS];
+	uint64_t *cell = collect_workload_cells(s->workload, s->group), grown[SL_LINE_CELLS];
 	uint32_t torn = 0;
 
 	for (uint32_t i = 0; i < t->stride / SL_LINE_SIZE; i++) {
@@ -199,7 +202,8 @@ static uint32_t count(struct slot_table *t, struct slot_seen *s, const uint64_t 
 }
 
 /* What there was before, once all of it is known. */
-static uint32_t begin_here(struct slot_table *t, struct slot_seen *s, const uint64_t *words)
+static uint32_t begin_here(struct collect_slot_table *t, struct collect_slot_seen *s,
+			   const uint64_t *words)
 {
 	for (uint32_t i = 0; i < t->stride / SL_LINE_SIZE; i++)
 		if (!settled(words + (size_t)i * 8))
@@ -210,26 +214,26 @@ static uint32_t begin_here(struct slot_table *t, struct slot_seen *s, const uint
 }
 
 /* *torn: lines that did not settle. */
-static enum sl_fault take_slot(struct link *l, struct slot_table *t, struct slot_stats *stats,
-			       uint32_t slot, const uint64_t *words, uint64_t now_ns,
-			       uint32_t *torn)
+static enum region_fault take_slot(struct collect_link *l, struct collect_slot_table *t,
+				   struct collect_slot_stats *stats, uint32_t slot,
+				   const uint64_t *words, uint64_t now_ns, uint32_t *torn)
 {
-	struct slot_seen *s = &t->seen[slot];
-	struct slot_key key;
-	enum sl_fault fault;
+	struct collect_slot_seen *s = &t->seen[slot];
+	struct collect_slot_key key;
+	enum region_fault fault;
 
 	*torn = 1;
 	if (!settled(words))
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	fault = t->kind->key(words, &key);
 	if (fault)
 		return fault;
 	*torn = 0;
 	if (s->known && !s->final && slot && (key.free || s->generation != key.generation))
-		BUMP(stats->reused, 1); /* nobody saw its last values */
+		relaxed_bump(stats->reused, 1); /* nobody saw its last values */
 	if (key.free && slot) {
 		forget(t, s, l->c);
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	}
 	if (!s->known || (slot && s->generation != key.generation)) {
 		forget(t, s, l->c);
@@ -238,36 +242,37 @@ static enum sl_fault take_slot(struct link *l, struct slot_table *t, struct slot
 		s->since_ns = now_ns;
 		s->pass = t->passes;
 		s->counts = t->passes || t->follows;
-		return SL_FAULT_NONE; /* with the next pass it is sure that the rest is its own */
+		return REGION_FAULT_NONE; /* with the next pass it is sure that the rest is its own
+					   */
 	}
 	if (s->final || s->pass == t->passes)
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	if (!s->word) {
 		s->word = calloc(1, t->stride);
 		if (!s->word)
-			return SL_FAULT_NONE;
-		ADD(l->c->memory, t->stride);
+			return REGION_FAULT_NONE;
+		relaxed_add(l->c->memory, t->stride);
 	}
 	if (!s->counts) {
 		*torn = begin_here(t, s, words);
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	}
 	if (!memcmp(s->word, words, t->stride) || !find_owner(l, t, s, slot, &key, now_ns))
-		return SL_FAULT_NONE;
+		return REGION_FAULT_NONE;
 	*torn = count(t, s, words, now_ns);
 	s->final = key.ended && slot && !*torn;
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-/* ---- a pass ------------------------------------------------------------------------------------ */
+/* ---- a pass ---- */
 
-static bool stands(const struct link *l, int kind)
+static bool stands(const struct collect_link *l, int kind)
 {
 	return l->slots_of[kind] && l->slots_of[kind]->step == STEP_BOUND;
 }
 
 /* Of the tables that a host has, one shows what all of them add up to. */
-static bool shows(const struct link *l, int kind)
+static bool shows(const struct collect_link *l, int kind)
 {
 	if (l->flows && l->flows->step == STEP_BOUND)
 		return false;
@@ -278,11 +283,11 @@ static bool shows(const struct link *l, int kind)
 }
 
 /* Keeps what there was a while ago: quantiles of late are those of what came since. */
-static void slide(const struct link *l)
+static void slide(const struct collect_link *l)
 {
-	for (struct workload *w = l->workloads; w; w = w->next)
+	for (struct collect_workload *w = l->workloads; w; w = w->next)
 		for (uint32_t i = 0; i < w->groups; i++) {
-			uint64_t *cell = workload_cells(w, i);
+			uint64_t *cell = collect_workload_cells(w, i);
 
 			if (w->group[i].part != WORKLOAD_LAYERS ||
 			    l->real_ns - (int64_t)cell[LAYER_MIDDLE_NS] < LAYER_WINDOW_NS)
@@ -296,60 +301,61 @@ static void slide(const struct link *l)
 		}
 }
 
-static void pass_over(struct link *l, struct region *r, uint64_t now_ns)
+static void pass_over(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	struct slot_table *t = r->slots;
-	int kind = (int)(t->kind - slot_kinds);
-	struct slot_stats *stats = &l->slot_stats[kind];
+	struct collect_slot_table *t = r->slots;
+	int kind = (int)(t->kind - collect_slot_kinds);
+	struct collect_slot_stats *stats = &l->slot_stats[kind];
 
 	t->phase = SLOTS_IDLE;
 	if (t->failed || r->gone || r->step != STEP_BOUND || l->slots_of[kind] != r)
 		return;
 	for (uint32_t i = 0; i < t->kind->losses && !t->losses_torn; i++)
-		SET(stats->lost[i], t->lost[i]);
+		relaxed_store(stats->lost[i], t->lost[i]);
 	t->passes += t->passes < UINT32_MAX;
-	BUMP(stats->passes, 1);
-	BUMP(r->rounds, 1);
-	SET(r->fresh_ns, now_ns);
-	SET(r->last_read_ns, (uint64_t)l->real_ns);
+	relaxed_bump(stats->passes, 1);
+	relaxed_bump(r->rounds, 1);
+	relaxed_store(r->fresh_ns, now_ns);
+	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 	if (t->kind->part == WORKLOAD_LAYERS)
 		slide(l);
 	if (shows(l, kind))
-		workloads_show(l, now_ns);
+		collect_workloads_show(l, now_ns);
 }
 
-static bool usable(const struct region *r)
+static bool usable(const struct collect_region *r)
 {
 	return !r->gone && r->step == STEP_BOUND;
 }
 
-static bool take_hot(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		     uint64_t now_ns)
 {
-	struct region *r = op->region;
-	struct slot_table *t = r->slots;
-	struct slot_stats *stats = &l->slot_stats[t->kind - slot_kinds];
-	enum sl_fault fault;
+	struct collect_region *r = op->region;
+	struct collect_slot_table *t = r->slots;
+	struct collect_slot_stats *stats = &l->slot_stats[t->kind - collect_slot_kinds];
+	enum region_fault fault;
 	uint32_t used;
 
 	if (!usable(r))
 		return true;
 	fault = t->kind->hot(t, read->to, &used);
-	if (fault == SL_FAULT_UNSETTLED && op->tries < LINK_TRIES - 1)
+	if (fault == REGION_FAULT_UNSETTLED && op->tries < LINK_TRIES - 1)
 		return false;
-	if (fault == SL_FAULT_UNSETTLED && now_ns - t->hot_ok_ns <= HOT_MAX_NS) {
-		BUMP(stats->unsettled, 1);
+	if (fault == REGION_FAULT_UNSETTLED && now_ns - t->hot_ok_ns <= HOT_MAX_NS) {
+		relaxed_bump(stats->unsettled, 1);
 		t->failed = true;
 		return true;
 	}
 	if (!fault && used < t->used)
-		fault = SL_FAULT_HOT;
+		fault = REGION_FAULT_HOT;
 	if (fault) {
-		life_drop(l, r, fault, now_ns);
+		collect_region_drop(l, r, fault, now_ns);
 		return true;
 	}
-	BUMP(l->worker->lines, 1);
+	relaxed_bump(l->worker->lines, 1);
 	t->hot_ok_ns = now_ns;
-	SET(stats->refused, used > t->slots ? used - t->slots : 0);
+	relaxed_store(stats->refused, used > t->slots ? used - t->slots : 0);
 	t->used = used < t->slots ? used : t->slots;
 	t->slot = t->loss = 0;
 	t->losses_torn = false;
@@ -358,23 +364,24 @@ static bool take_hot(struct link *l, struct op *op, struct sl_read *read, uint64
 	return true;
 }
 
-static bool take_slots(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take_slots(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		       uint64_t now_ns)
 {
-	struct region *r = op->region;
-	struct slot_table *t = r->slots;
-	struct slot_stats *stats = &l->slot_stats[t->kind - slot_kinds];
+	struct collect_region *r = op->region;
+	struct collect_slot_table *t = r->slots;
+	struct collect_slot_stats *stats = &l->slot_stats[t->kind - collect_slot_kinds];
 	uint32_t first = (uint32_t)((read->offset - t->slots_at) / t->stride);
 	uint32_t n = read->length / t->stride, low = n, high = 0, all = 0, torn;
 
 	if (!usable(r) || t->failed)
 		return true;
-	BUMP(l->worker->lines, read->length / SL_LINE_SIZE);
+	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
 	for (uint32_t i = 0; i < n; i++) {
 		const uint64_t *words = (const uint64_t *)read->to + (size_t)i * t->stride / 8;
-		enum sl_fault fault = take_slot(l, t, stats, first + i, words, now_ns, &torn);
+		enum region_fault fault = take_slot(l, t, stats, first + i, words, now_ns, &torn);
 
 		if (fault) {
-			life_drop(l, r, fault, now_ns);
+			collect_region_drop(l, r, fault, now_ns);
 			return true;
 		}
 		if (!torn)
@@ -392,21 +399,22 @@ static bool take_slots(struct link *l, struct op *op, struct sl_read *read, uint
 		read->length = (high - low) * t->stride;
 		return false;
 	}
-	BUMP(stats->unsettled, all);
-	BUMP(r->unsettled, all);
-	BUMP(l->worker->unsettled, all);
+	relaxed_bump(stats->unsettled, all);
+	relaxed_bump(r->unsettled, all);
+	relaxed_bump(l->worker->unsettled, all);
 	return true;
 }
 
-static bool take_losses(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take_losses(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+			uint64_t now_ns)
 {
-	struct slot_table *t = op->region->slots;
+	struct collect_slot_table *t = op->region->slots;
 
 	(void)now_ns;
 	if (!usable(op->region) || t->failed)
 		return true;
-	BUMP(l->worker->lines, read->length / SL_LINE_SIZE);
-	if (!sl_losses_add(read->to, t->kind->losses, t->lost))
+	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
+	if (!region_losses_add(read->to, t->kind->losses, t->lost))
 		return true;
 	if (op->tries < LINK_TRIES - 1)
 		return false;
@@ -414,28 +422,29 @@ static bool take_losses(struct link *l, struct op *op, struct sl_read *read, uin
 	return true;
 }
 
-/* ---- READs ------------------------------------------------------------------------------------- */
+/* ---- READs ---- */
 
-static void failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 
 	r->slots->failed = true;
 	/* The memory is not there any more, or it moved: ask for it anew. */
 	if (op->epoch == l->epoch && r->step == STEP_BOUND &&
 	    (status == -EACCES || status == -ERANGE))
-		life_again_later(l, r, now_ns);
+		collect_region_retry_later(l, r, now_ns);
 }
 
-static bool all_asked(const struct slot_table *t)
+static bool all_asked(const struct collect_slot_table *t)
 {
 	return t->failed ||
 	       (t->phase == SLOTS_BODY && t->slot == t->used && t->loss == t->losses.count);
 }
 
-static void over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		 uint64_t now_ns)
 {
-	struct slot_table *t = op->region->slots;
+	struct collect_slot_table *t = op->region->slots;
 
 	(void)read;
 	t->ops--;
@@ -443,24 +452,26 @@ static void over(struct link *l, struct op *op, const struct sl_read *read, uint
 		pass_over(l, op->region, now_ns);
 }
 
-static const struct op_kind hot_read = {.take = take_hot, .failed = failed, .over = over};
-static const struct op_kind slots_read = {.take = take_slots, .failed = failed, .over = over};
-static const struct op_kind losses_read = {.take = take_losses, .failed = failed, .over = over};
+static const struct collect_op_kind hot_read = {.take = take_hot, .failed = failed, .over = over};
+static const struct collect_op_kind slots_read = {
+	.take = take_slots, .failed = failed, .over = over};
+static const struct collect_op_kind losses_read = {
+	.take = take_losses, .failed = failed, .over = over};
 
-static bool ask(struct link *l, struct region *r, const struct op_kind *kind, uint64_t offset,
-		uint32_t length)
+static bool ask(struct collect_link *l, struct collect_region *r,
+		const struct collect_op_kind *kind, uint64_t offset, uint32_t length)
 {
-	struct slot_table *t = r->slots;
+	struct collect_slot_table *t = r->slots;
 
-	if (t->ops >= READS_OUT || !reads_new(l, kind, r, &r->remote, offset, length))
+	if (t->ops >= READS_OUT || !collect_reads_new(l, kind, r, &r->remote, offset, length))
 		return false;
 	t->ops++;
 	return true;
 }
 
-static void ask_for_body(struct link *l, struct region *r)
+static void ask_for_body(struct collect_link *l, struct collect_region *r)
 {
-	struct slot_table *t = r->slots;
+	struct collect_slot_table *t = r->slots;
 	uint32_t most = t->stride < READ_MAX ? READ_MAX / t->stride : 1;
 	uint32_t lines = (t->kind->losses + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 
@@ -483,7 +494,7 @@ static void ask_for_body(struct link *l, struct region *r)
 }
 
 /* True while there is something to be asked for. */
-static bool begin(struct link *l, struct slot_table *t, uint64_t now_ns)
+static bool begin(struct collect_link *l, struct collect_slot_table *t, uint64_t now_ns)
 {
 	uint64_t period = l->c->opts.tcp_period_ns, late;
 
@@ -494,7 +505,7 @@ static bool begin(struct link *l, struct slot_table *t, uint64_t now_ns)
 	if (t->phase != SLOTS_IDLE)
 		late++;
 	if (late && t->passes)
-		BUMP(l->slot_stats[t->kind - slot_kinds].missed, late);
+		relaxed_bump(l->slot_stats[t->kind - collect_slot_kinds].missed, late);
 	if (t->phase == SLOTS_IDLE) {
 		t->phase = SLOTS_HOT;
 		t->failed = t->hot_asked = false;
@@ -502,11 +513,11 @@ static bool begin(struct link *l, struct slot_table *t, uint64_t now_ns)
 	return true;
 }
 
-static void turn(struct link *l, struct region *r, uint64_t now_ns)
+static void turn(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	struct slot_table *t = r->slots;
+	struct collect_slot_table *t = r->slots;
 
-	if (r->step != STEP_BOUND || l->state != SL_FABRIC_UP) {
+	if (r->step != STEP_BOUND || l->state != FABRIC_UP) {
 		if (!t->ops)
 			t->phase = SLOTS_IDLE;
 		t->failed = true;
@@ -518,8 +529,8 @@ static void turn(struct link *l, struct region *r, uint64_t now_ns)
 		t->phase = SLOTS_IDLE;
 		return;
 	}
-	if (!directory_lease_holds(l, now_ns)) {
-		directory_read(l, now_ns);
+	if (!collect_directory_lease_holds(l, now_ns)) {
+		collect_directory_read(l, now_ns);
 		return;
 	}
 	if (t->phase == SLOTS_HOT && !t->hot_asked)
@@ -530,19 +541,19 @@ static void turn(struct link *l, struct region *r, uint64_t now_ns)
 		pass_over(l, r, now_ns);
 }
 
-void slots_turn(struct link *l, uint64_t now_ns)
+void collect_slots_poll(struct collect_link *l, uint64_t now_ns)
 {
 	for (int k = 0; k < SLOT_TABLES; k++)
 		if (l->slots_of[k])
 			turn(l, l->slots_of[k], now_ns);
 }
 
-uint64_t slots_due(const struct link *l)
+uint64_t collect_slots_due(const struct collect_link *l)
 {
 	uint64_t due = UINT64_MAX;
 
 	for (int k = 0; k < SLOT_TABLES; k++) {
-		const struct slot_table *t = stands(l, k) ? l->slots_of[k]->slots : NULL;
+		const struct collect_slot_table *t = stands(l, k) ? l->slots_of[k]->slots : NULL;
 		uint64_t own = t && t->phase == SLOTS_IDLE ? t->due_ns : 0;
 
 		if (t && own < due)

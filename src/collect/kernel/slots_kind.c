@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* slots_kind.c - layers and tasks: where their slots are, whose one is, and what its lines add to a workload. */
+/* slots_kind.c - layers and tasks: where their slots are, whose one is, and what its lines add to a
+ * workload. */
 #include "collect/kernel/slots.h"
 
 #define NS 1e-9
 
-int slots_index(uint32_t region_kind)
+int collect_slots_index(uint32_t region_kind)
 {
 	return region_kind == SL_REGION_LAYERS ? 0 : region_kind == SL_REGION_TASKS ? 1 : -1;
 }
 
-/* ---- layers -------------------------------------------------------------------------------------- */
+/* ---- layers ---- */
 
-static enum sl_fault layers_find(struct slot_table *t, const struct sl_region_header *copy,
-				 uint64_t length)
+static enum region_fault layers_find(struct collect_slot_table *t,
+				     const struct sl_region_header *copy, uint64_t length)
 {
-	struct sl_layers_info *info = &t->info.layers;
-	enum sl_fault fault = sl_layers_info_parse(copy, length, info);
+	struct region_layers_info *info = &t->info.layers;
+	enum region_fault fault = region_layers_info_parse(copy, length, info);
 
 	t->hot_at = info->hot;
 	t->slots_at = info->groups; /* every flow counts in one, too */
@@ -25,16 +26,17 @@ static enum sl_fault layers_find(struct slot_table *t, const struct sl_region_he
 	return fault;
 }
 
-static enum sl_fault layers_hot(const struct slot_table *t, const uint64_t line[8], uint32_t *used)
+static enum region_fault layers_hot(const struct collect_slot_table *t, const uint64_t line[8],
+				    uint32_t *used)
 {
-	struct sl_layers_hot hot;
-	enum sl_fault fault = sl_layers_hot_parse(line, &t->info.layers, &hot);
+	struct region_layers_hot hot;
+	enum region_fault fault = region_layers_hot_parse(line, &t->info.layers, &hot);
 
 	*used = hot.groups_used;
 	return fault;
 }
 
-static enum sl_fault layers_key(const uint64_t *words, struct slot_key *key)
+static enum region_fault layers_key(const uint64_t *words, struct collect_slot_key *key)
 {
 	static const uint32_t roles[] = {[SL_ROLE_UNKNOWN] = FLOW_UNKNOWN,
 					 [SL_ROLE_SERVER] = FLOW_SERVER,
@@ -42,8 +44,8 @@ static enum sl_fault layers_key(const uint64_t *words, struct slot_key *key)
 	uint32_t state = words[SL_SLOT_STATE] & 255, role = words[SL_SLOT_STATE] >> 8 & 255;
 
 	if (state > SL_SLOT_CLOSED || role > SL_ROLE_CLIENT)
-		return SL_FAULT_HOT;
-	*key = (struct slot_key){
+		return REGION_FAULT_HOT;
+	*key = (struct collect_slot_key){
 		.generation = words[SL_SLOT_STATE] >> 16,
 		.cgroup = words[SL_SLOT_CGROUP],
 		.free = state == SL_SLOT_FREE,
@@ -52,7 +54,7 @@ static enum sl_fault layers_key(const uint64_t *words, struct slot_key *key)
 		/* Of a connection that nobody saw begin, the port may be any. */
 		.port = role == SL_ROLE_UNKNOWN ? 0 : (uint16_t)words[SL_SLOT_PORTS],
 	};
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
 static void layers_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_CELLS])
@@ -71,19 +73,19 @@ static void layers_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_
 		return;
 	for (uint32_t k = 0; k < SL_LINE_CELLS; k++, c++) {
 		if (c == SL_LAYER_SUM)
-			workload_add_f64(&h[SL_HIST_SUM], (double)grown[k]);
+			collect_workload_add_f64(&h[SL_HIST_SUM], (double)grown[k]);
 		else
 			h[SL_HIST_BUCKETS + c - SL_LAYER_ZERO] += grown[k];
 	}
 }
 
-/* ---- tasks --------------------------------------------------------------------------------------- */
+/* ---- tasks ---- */
 
-static enum sl_fault tasks_find(struct slot_table *t, const struct sl_region_header *copy,
-				uint64_t length)
+static enum region_fault tasks_find(struct collect_slot_table *t,
+				    const struct sl_region_header *copy, uint64_t length)
 {
-	struct sl_tasks_info *info = &t->info.tasks;
-	enum sl_fault fault = sl_tasks_info_parse(copy, length, info);
+	struct region_tasks_info *info = &t->info.tasks;
+	enum region_fault fault = region_tasks_info_parse(copy, length, info);
 
 	t->hot_at = info->hot;
 	t->slots_at = info->cgroups;
@@ -93,32 +95,34 @@ static enum sl_fault tasks_find(struct slot_table *t, const struct sl_region_hea
 	return fault;
 }
 
-static enum sl_fault tasks_hot(const struct slot_table *t, const uint64_t line[8], uint32_t *used)
+static enum region_fault tasks_hot(const struct collect_slot_table *t, const uint64_t line[8],
+				   uint32_t *used)
 {
-	struct sl_tasks_hot hot;
-	enum sl_fault fault = sl_tasks_hot_parse(line, &t->info.tasks, &hot);
+	struct region_tasks_hot hot;
+	enum region_fault fault = region_tasks_hot_parse(line, &t->info.tasks, &hot);
 
 	*used = hot.cgroups_used;
 	return fault;
 }
 
-static enum sl_fault tasks_key(const uint64_t *words, struct slot_key *key)
+static enum region_fault tasks_key(const uint64_t *words, struct collect_slot_key *key)
 {
 	uint32_t state = words[SL_CPU_CGROUP_GENERATION] & 3;
 
 	if (state > SL_CPU_ENDED)
-		return SL_FAULT_HOT;
-	*key = (struct slot_key){
+		return REGION_FAULT_HOT;
+	*key = (struct collect_slot_key){
 		.generation = words[SL_CPU_CGROUP_GENERATION] >> 2,
 		.cgroup = words[SL_CPU_CGROUP_ID],
 		.free = state == SL_CPU_FREE,
 		.ended = state == SL_CPU_ENDED,
 		.role = FLOW_NEITHER,
 	};
-	return SL_FAULT_NONE;
+	return REGION_FAULT_NONE;
 }
 
-/* A CPU's part is ten lines: who, which only the first one says, numbers, and how long waits were. */
+/* A CPU's part is ten lines: who, which only the first one says, numbers, and how long waits were.
+ */
 static void tasks_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_CELLS])
 {
 	uint32_t line = i % (SL_TASK_SIZE / SL_LINE_SIZE);
@@ -127,9 +131,9 @@ static void tasks_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_C
 	if (!i) {
 		cell[TASK_ENDED] += grown[SL_CPU_CGROUP_ENDED];
 	} else if (line == 1) {
-		workload_add_f64(&cell[TASK_RUN], (double)grown[SL_CPU_RUN_NS] * NS);
-		workload_add_f64(&cell[TASK_WAIT], (double)grown[SL_CPU_WAIT_NS] * NS);
-		workload_add_f64(&h[SL_HIST_SUM], (double)grown[SL_CPU_WAIT_NS]);
+		collect_workload_add_f64(&cell[TASK_RUN], (double)grown[SL_CPU_RUN_NS] * NS);
+		collect_workload_add_f64(&cell[TASK_WAIT], (double)grown[SL_CPU_WAIT_NS] * NS);
+		collect_workload_add_f64(&h[SL_HIST_SUM], (double)grown[SL_CPU_WAIT_NS]);
 		cell[TASK_SWITCH_VOLUNTARY] += grown[SL_CPU_VOLUNTARY];
 		cell[TASK_SWITCH_INVOLUNTARY] += grown[SL_CPU_INVOLUNTARY];
 		cell[TASK_MIGRATIONS] += grown[SL_CPU_MIGRATIONS];
@@ -139,7 +143,7 @@ static void tasks_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_C
 	}
 }
 
-const struct slot_kind slot_kinds[SLOT_TABLES] = {
+const struct collect_slot_kind collect_slot_kinds[SLOT_TABLES] = {
 	{
 		.part = WORKLOAD_LAYERS,
 		.losses = SL_CAUSES,

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workload.h - what a workload's connections, layers and tasks add up to: ordinary series of a region that is
- * made here. All of it is the link's worker's.
+ * workload.h - what a workload's connections, layers and tasks add up to: ordinary series of a
+ * region that is made here. All of it is the link's worker's.
  *
  *   workload.c         which workloads there are, and showing them
  *   workload_flows.c   adds up connections, by role and port
- *   workload_layout.c  metrics, and which cells are theirs
+ *   collect_workload_layout.c  metrics, and which cells are theirs
  */
 #ifndef SL_COLLECT_KERNEL_WORKLOAD_H
 #define SL_COLLECT_KERNEL_WORKLOAD_H
 
 #include "collect/link/link.h"
 
-enum flow_role { FLOW_SERVER = 0, FLOW_CLIENT, FLOW_UNKNOWN, FLOW_NEITHER /* of tasks */ };
+enum collect_flow_role { FLOW_SERVER = 0, FLOW_CLIENT, FLOW_UNKNOWN, FLOW_NEITHER /* of tasks */ };
 
 /* Whose a flow is. Empty: not known, or not said. */
-struct flow_owner {
+struct collect_flow_owner {
 	const char *kube_namespace, *pod, *container, *service, *unit;
 };
 
 /* A region made here; its cells are what is known of a workload, by group and part. */
-struct workload {
-	struct workload *next; /* of the link */
-	struct region *region; /* a reference is held */
+struct collect_workload {
+	struct collect_workload *next; /* of the link */
+	struct collect_region *region; /* a reference is held */
 	uint64_t key;
 	uint32_t flows;	    /* and slots that may still add something */
 	uint64_t active_ns; /* when there was one last */
-	struct workload_group *group;
+	struct collect_workload_group *group;
 	bool held; /* it takes a place of --tcp-groups without a port, which is 0 */
 	uint32_t groups, group_room, cells, cell_room;
 	uint32_t asked; /* groups of the layout that was asked for last */
@@ -37,38 +37,44 @@ struct workload {
  * The workload of that owner, made if there is room for it; else that of all others. NULL: out of
  * memory. *group: of it, that of this part, role and port, or of the other ports.
  */
-struct workload *workload_of(struct link *l, const struct flow_owner *who, enum workload_part part,
-			     uint32_t role, uint16_t port, uint32_t *group);
+struct collect_workload *collect_workload_of(struct collect_link *l,
+					     const struct collect_flow_owner *who,
+					     enum collect_workload_part part, uint32_t role,
+					     uint16_t port, uint32_t *group);
 /* The one of those that there was no room for. */
-struct workload *workload_other(struct link *l, enum workload_part part, uint32_t role,
-				uint32_t *group);
-static inline uint64_t *workload_cells(const struct workload *w, uint32_t group)
+struct collect_workload *collect_workload_other(struct collect_link *l,
+						enum collect_workload_part part, uint32_t role,
+						uint32_t *group);
+static inline uint64_t *collect_workload_cells(const struct collect_workload *w, uint32_t group)
 {
 	return w->cell + w->group[group].at;
 }
 /* A pass is complete: new layouts are asked for, values shown. */
-void workloads_show(struct link *l, uint64_t now_ns);
+void collect_workloads_show(struct collect_link *l, uint64_t now_ns);
 /* Those without anything that may add to them for long go. */
-void workloads_expire(struct link *l, uint64_t now_ns);
-void workloads_free(struct link *l);
+void collect_workloads_expire(struct collect_link *l, uint64_t now_ns);
+void collect_workloads_free(struct collect_link *l);
 
 /* Adds to a cell of an f64 counter or of a histogram's sum. */
-void workload_add_f64(uint64_t *cell, double v);
+void collect_workload_add_f64(uint64_t *cell, double v);
 
-/* ---- workload_flows.c ----------------------------------------------------------------------------- */
+/* ---- workload_flows.c ---- */
 
 /* Adds what happened between two snapshots of a flow. */
-void workload_add(struct workload *w, uint32_t group, const struct sl_flow *before,
-		  const struct sl_flow *now);
+void collect_workload_add(struct collect_workload *w, uint32_t group,
+			  const struct region_flow *before, const struct region_flow *now);
 /* What only the journal knows of. */
-void workload_add_bytes(struct workload *w, uint32_t group, uint64_t acked, uint64_t received);
-void workload_opened(struct workload *w, uint32_t group, const struct sl_flow *f, bool counts);
+void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint64_t acked,
+				uint64_t received);
+void collect_workload_opened(struct collect_workload *w, uint32_t group,
+			     const struct region_flow *f, bool counts);
 /* f: its final values; NULL: nobody has seen them. */
-void workload_closed(struct workload *w, uint32_t group, const struct sl_flow *f, bool counts);
+void collect_workload_closed(struct collect_workload *w, uint32_t group,
+			     const struct region_flow *f, bool counts);
 /* It goes on, but not here. */
-void workload_left(struct workload *w, uint32_t group);
+void collect_workload_left(struct collect_workload *w, uint32_t group);
 
-/* ---- workload_layout.c: cells ---------------------------------------------------------------------- */
+/* ---- collect_workload_layout.c: cells ---- */
 
 /* Exponential buckets: 2^low to 2^high of their unit, 2^scale of them an octave. */
 #define SHAPE_CELLS(scale, low, high) (SL_HIST_BUCKETS + 2 + (((high) - (low)) << (scale)))
@@ -84,39 +90,39 @@ enum {
 	LIFE_CELLS = SHAPE_CELLS(LIFE_SCALE, LIFE_LOW, LIFE_HIGH),
 };
 
-enum flow_cell {
-	SENT,
-	ACKED,
-	RECEIVED,
-	RESENT,
+enum collect_flow_cell {
+	COLLECT_SENT,
+	COLLECT_ACKED,
+	COLLECT_RECEIVED,
+	COLLECT_RESENT,
 	SEGMENTS_OUT,
 	SEGMENTS_IN,
-	RETRANSMITS,
+	COLLECT_RETRANSMITS,
 	RE_FAST,
 	RE_TIMEOUT,
 	RE_PROBE,
 	RE_SYN,
-	SPURIOUS,
-	TIMEOUTS,
-	RECOVERIES,
+	COLLECT_SPURIOUS,
+	COLLECT_TIMEOUTS,
+	COLLECT_RECOVERIES,
 	ZERO_PEER,
 	ZERO_LOCAL,
 	OUT_OF_ORDER,
-	CE,
-	OPENED,
-	CLOSED,
-	OPEN,
+	COLLECT_CE,
+	COLLECT_OPENED,
+	COLLECT_CLOSED,
+	COLLECT_OPEN,
 	RESET_IN,
 	RESET_OUT,
-	DROPS,
+	COLLECT_DROPS,
 	BY_APPLICATION,
 	BY_RECEIVE_WINDOW,
 	BY_CONGESTION_WINDOW,
 	BY_SEND_BUFFER,
-	RTT,
-	HANDSHAKE = RTT + RTT_CELLS,
-	LIFE = HANDSHAKE + RTT_CELLS,
-	FLOW_CELLS = LIFE + LIFE_CELLS,
+	COLLECT_RTT,
+	COLLECT_HANDSHAKE = COLLECT_RTT + RTT_CELLS,
+	COLLECT_LIFE = COLLECT_HANDSHAKE + RTT_CELLS,
+	FLOW_CELLS = COLLECT_LIFE + LIFE_CELLS,
 };
 
 /* Histograms are those of the kernel, bucket by bucket: sums become f64. */
@@ -129,7 +135,7 @@ enum {
 #define WORKLOAD_LAYER_METRIC	"sidelight_tcp_layer_nanoseconds"
 #define WORKLOAD_REQUEST_METRIC "sidelight_tcp_request_nanoseconds"
 
-enum layer_cell {
+enum collect_layer_cell {
 	LAYER_REQUESTS,
 	LAYER_COMPLETE,
 	LAYER_INCOMPLETE,
@@ -137,7 +143,8 @@ enum layer_cell {
 	LAYER_UNATTRIBUTED,
 	LAYER_HISTOGRAMS,
 	LAYER_SHOWN = LAYER_HISTOGRAMS + SL_LAYERS * LAYER_HIST_CELLS,
-	/* No metric, but what the API's quantiles are of: all of them as they were LAYER_WINDOW_NS ago or longer. */
+	/* No metric, but what the API's quantiles are of: all of them as they were LAYER_WINDOW_NS
+	   ago or longer. */
 	LAYER_OLD = LAYER_SHOWN,
 	LAYER_MIDDLE = 2 * LAYER_SHOWN,
 	LAYER_OLD_NS = 3 * LAYER_SHOWN, /* CLOCK_REALTIME; 0: there are none yet */
@@ -146,7 +153,7 @@ enum layer_cell {
 };
 #define LAYER_WINDOW_NS 10000000000ll
 
-enum task_cell {
+enum collect_task_cell {
 	TASK_RUN,
 	TASK_WAIT,
 	TASK_SWITCH_VOLUNTARY,
@@ -157,6 +164,6 @@ enum task_cell {
 	TASK_CELLS = TASK_WAITS + WAIT_HIST_CELLS,
 };
 
-extern const uint32_t workload_part_cells[WORKLOAD_PARTS];
+extern const uint32_t collect_workload_part_cells[WORKLOAD_PARTS];
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * workload_layout.c - the metrics of a workload's groups, and the layout that tells which cells are theirs:
- * made by control, as those of regions that are read.
+ * collect_workload_layout.c - the metrics of a workload's groups, and the layout that tells which
+ * cells are theirs: made by control, as those of regions that are read.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "collect/kernel/workload.h"
 
-const uint32_t workload_part_cells[WORKLOAD_PARTS] = {
+const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 	[WORKLOAD_FLOWS] = FLOW_CELLS,
 	[WORKLOAD_LAYERS] = LAYER_CELLS,
 	[WORKLOAD_TASKS] = TASK_CELLS,
@@ -31,27 +31,27 @@ const uint32_t workload_part_cells[WORKLOAD_PARTS] = {
 	 WORKLOAD_LAYER_METRIC, "nanoseconds", LAYER_HELP, "layer", text}
 /* clang-format on */
 
-static const struct metric {
-	enum workload_part part;
+static const struct workload_layout_metric {
+	enum collect_workload_part part;
 	uint32_t cell;
 	enum sl_metric_kind kind;
 	const char *name, *unit, *help, *key, *value; /* key comes before "port" */
 } metrics[] = {
-	{WORKLOAD_FLOWS, SENT, SL_KIND_COUNTER, "sidelight_tcp_sent_bytes_total", "bytes",
+	{WORKLOAD_FLOWS, COLLECT_SENT, SL_KIND_COUNTER, "sidelight_tcp_sent_bytes_total", "bytes",
 	 "Bytes sent over TCP, retransmissions included.", NULL, NULL},
-	{WORKLOAD_FLOWS, ACKED, SL_KIND_COUNTER, "sidelight_tcp_acked_bytes_total", "bytes",
+	{WORKLOAD_FLOWS, COLLECT_ACKED, SL_KIND_COUNTER, "sidelight_tcp_acked_bytes_total", "bytes",
 	 "Bytes that the peer has acknowledged; the SYN counts as one, as in TCP_INFO.", NULL,
 	 NULL},
-	{WORKLOAD_FLOWS, RECEIVED, SL_KIND_COUNTER, "sidelight_tcp_received_bytes_total", "bytes",
-	 "Bytes received over TCP, in order.", NULL, NULL},
-	{WORKLOAD_FLOWS, RESENT, SL_KIND_COUNTER, "sidelight_tcp_retransmitted_bytes_total",
+	{WORKLOAD_FLOWS, COLLECT_RECEIVED, SL_KIND_COUNTER, "sidelight_tcp_received_bytes_total",
+	 "bytes", "Bytes received over TCP, in order.", NULL, NULL},
+	{WORKLOAD_FLOWS, COLLECT_RESENT, SL_KIND_COUNTER, "sidelight_tcp_retransmitted_bytes_total",
 	 "bytes", "Bytes sent again.", NULL, NULL},
 	{WORKLOAD_FLOWS, SEGMENTS_OUT, SL_KIND_COUNTER, "sidelight_tcp_sent_segments_total", "",
 	 "Segments sent, pure acknowledgements included.", NULL, NULL},
 	{WORKLOAD_FLOWS, SEGMENTS_IN, SL_KIND_COUNTER, "sidelight_tcp_received_segments_total", "",
 	 "Segments received, pure acknowledgements included.", NULL, NULL},
-	{WORKLOAD_FLOWS, RETRANSMITS, SL_KIND_COUNTER, "sidelight_tcp_retransmits_total", "",
-	 "Segments sent again.", NULL, NULL},
+	{WORKLOAD_FLOWS, COLLECT_RETRANSMITS, SL_KIND_COUNTER, "sidelight_tcp_retransmits_total",
+	 "", "Segments sent again.", NULL, NULL},
 	{WORKLOAD_FLOWS, RE_FAST, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
 	 CAUSE_HELP, "cause", "fast"},
 	{WORKLOAD_FLOWS, RE_TIMEOUT, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
@@ -60,11 +60,12 @@ static const struct metric {
 	 CAUSE_HELP, "cause", "tail_loss_probe"},
 	{WORKLOAD_FLOWS, RE_SYN, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
 	 CAUSE_HELP, "cause", "handshake"},
-	{WORKLOAD_FLOWS, SPURIOUS, SL_KIND_COUNTER, "sidelight_tcp_spurious_retransmits_total", "",
+	{WORKLOAD_FLOWS, COLLECT_SPURIOUS, SL_KIND_COUNTER,
+	 "sidelight_tcp_spurious_retransmits_total", "",
 	 "Segments that were sent again in vain, as the peer says (DSACK).", NULL, NULL},
-	{WORKLOAD_FLOWS, TIMEOUTS, SL_KIND_COUNTER, "sidelight_tcp_timeouts_total", "",
+	{WORKLOAD_FLOWS, COLLECT_TIMEOUTS, SL_KIND_COUNTER, "sidelight_tcp_timeouts_total", "",
 	 "Retransmission timeouts.", NULL, NULL},
-	{WORKLOAD_FLOWS, RECOVERIES, SL_KIND_COUNTER, "sidelight_tcp_recoveries_total", "",
+	{WORKLOAD_FLOWS, COLLECT_RECOVERIES, SL_KIND_COUNTER, "sidelight_tcp_recoveries_total", "",
 	 "Times that loss recovery was entered.", NULL, NULL},
 	{WORKLOAD_FLOWS, ZERO_PEER, SL_KIND_COUNTER, "sidelight_tcp_zero_windows_total", "",
 	 WINDOW_HELP, "end", "peer"},
@@ -72,19 +73,19 @@ static const struct metric {
 	 WINDOW_HELP, "end", "local"},
 	{WORKLOAD_FLOWS, OUT_OF_ORDER, SL_KIND_COUNTER, "sidelight_tcp_out_of_order_segments_total",
 	 "", "Segments received out of order.", NULL, NULL},
-	{WORKLOAD_FLOWS, CE, SL_KIND_COUNTER, "sidelight_tcp_ecn_marked_segments_total", "",
+	{WORKLOAD_FLOWS, COLLECT_CE, SL_KIND_COUNTER, "sidelight_tcp_ecn_marked_segments_total", "",
 	 "Segments that the network marked (CE) on their way to the peer.", NULL, NULL},
-	{WORKLOAD_FLOWS, OPENED, SL_KIND_COUNTER, "sidelight_tcp_connections_opened_total", "",
-	 "Connections established.", NULL, NULL},
-	{WORKLOAD_FLOWS, CLOSED, SL_KIND_COUNTER, "sidelight_tcp_connections_closed_total", "",
-	 "Connections that ended.", NULL, NULL},
-	{WORKLOAD_FLOWS, OPEN, SL_KIND_GAUGE, "sidelight_tcp_connections", "", "Connections now.",
-	 NULL, NULL},
+	{WORKLOAD_FLOWS, COLLECT_OPENED, SL_KIND_COUNTER, "sidelight_tcp_connections_opened_total",
+	 "", "Connections established.", NULL, NULL},
+	{WORKLOAD_FLOWS, COLLECT_CLOSED, SL_KIND_COUNTER, "sidelight_tcp_connections_closed_total",
+	 "", "Connections that ended.", NULL, NULL},
+	{WORKLOAD_FLOWS, COLLECT_OPEN, SL_KIND_GAUGE, "sidelight_tcp_connections", "",
+	 "Connections now.", NULL, NULL},
 	{WORKLOAD_FLOWS, RESET_IN, SL_KIND_COUNTER, "sidelight_tcp_resets_total", "", RESET_HELP,
 	 "direction", "in"},
 	{WORKLOAD_FLOWS, RESET_OUT, SL_KIND_COUNTER, "sidelight_tcp_resets_total", "", RESET_HELP,
 	 "direction", "out"},
-	{WORKLOAD_FLOWS, DROPS, SL_KIND_COUNTER, "sidelight_tcp_listen_drops_total", "",
+	{WORKLOAD_FLOWS, COLLECT_DROPS, SL_KIND_COUNTER, "sidelight_tcp_listen_drops_total", "",
 	 "Connections refused because the accept queue was full.", NULL, NULL},
 	{WORKLOAD_FLOWS, BY_APPLICATION, SL_KIND_COUNTER_F64, "sidelight_tcp_limited_seconds_total",
 	 "seconds", LIMIT_HELP, "limit", "application"},
@@ -95,14 +96,16 @@ static const struct metric {
 	 "congestion_window"},
 	{WORKLOAD_FLOWS, BY_SEND_BUFFER, SL_KIND_COUNTER_F64, "sidelight_tcp_limited_seconds_total",
 	 "seconds", LIMIT_HELP, "limit", "send_buffer"},
-	{WORKLOAD_FLOWS, RTT, SL_KIND_HISTOGRAM_EXP, "sidelight_tcp_rtt_seconds", "seconds",
+	{WORKLOAD_FLOWS, COLLECT_RTT, SL_KIND_HISTOGRAM_EXP, "sidelight_tcp_rtt_seconds", "seconds",
 	 "Round-trip times: of each connection and pass the mean of its samples, as often as there "
 	 "were samples.",
 	 NULL, NULL},
-	{WORKLOAD_FLOWS, HANDSHAKE, SL_KIND_HISTOGRAM_EXP, "sidelight_tcp_handshake_seconds",
-	 "seconds", "Time from the first SYN, or its arrival, to the connection.", NULL, NULL},
-	{WORKLOAD_FLOWS, LIFE, SL_KIND_HISTOGRAM_EXP, "sidelight_tcp_connection_duration_seconds",
-	 "seconds", "Duration of connections that ended.", NULL, NULL},
+	{WORKLOAD_FLOWS, COLLECT_HANDSHAKE, SL_KIND_HISTOGRAM_EXP,
+	 "sidelight_tcp_handshake_seconds", "seconds",
+	 "Time from the first SYN, or its arrival, to the connection.", NULL, NULL},
+	{WORKLOAD_FLOWS, COLLECT_LIFE, SL_KIND_HISTOGRAM_EXP,
+	 "sidelight_tcp_connection_duration_seconds", "seconds",
+	 "Duration of connections that ended.", NULL, NULL},
 	LAYER(SL_LAYER_MAC_IN, "mac_in"),
 	LAYER(SL_LAYER_IP_IN, "ip_in"),
 	LAYER(SL_LAYER_TCP_IN, "tcp_in"),
@@ -149,7 +152,7 @@ static const struct metric {
 #define LABELS_MAX 3u
 
 /* Buckets from 2^low on; low in steps of 2^-scale: first is that of the bucket above. */
-static void shape(struct sl_metric *m, int scale, int first, uint32_t cells)
+static void shape(struct region_metric *m, int scale, int first, uint32_t cells)
 {
 	m->cells = cells;
 	m->scale = scale;
@@ -160,12 +163,13 @@ static void shape(struct sl_metric *m, int scale, int first, uint32_t cells)
 
 /* Room for what a layout points to while it is made. */
 struct scheme {
-	struct sl_metric m;
-	struct sl_text_label label[LABELS_MAX];
+	struct region_metric m;
+	struct region_text_label label[LABELS_MAX];
 	char port[8];
 };
 
-static void describe(struct scheme *s, const struct metric *d, const struct workload_group *g)
+static void describe(struct scheme *s, const struct workload_layout_metric *d,
+		     const struct collect_workload_group *g)
 {
 	static const char *const roles[] = {
 		[FLOW_SERVER] = "server", [FLOW_CLIENT] = "client", [FLOW_UNKNOWN] = "unknown"};
@@ -176,12 +180,12 @@ static void describe(struct scheme *s, const struct metric *d, const struct work
 	else
 		strcpy(s->port, "other");
 	if (d->key)
-		s->label[n++] = (struct sl_text_label){d->key, d->value};
+		s->label[n++] = (struct region_text_label){d->key, d->value};
 	if (g->role != FLOW_NEITHER) {
-		s->label[n++] = (struct sl_text_label){"port", s->port};
-		s->label[n++] = (struct sl_text_label){"role", roles[g->role]};
+		s->label[n++] = (struct region_text_label){"port", s->port};
+		s->label[n++] = (struct region_text_label){"role", roles[g->role]};
 	}
-	s->m = (struct sl_metric){
+	s->m = (struct region_metric){
 		.kind = d->kind,
 		.cells = 1,
 		.name = d->name,
@@ -196,24 +200,25 @@ static void describe(struct scheme *s, const struct metric *d, const struct work
 		shape(&s->m, SL_LAYER_SCALE, SL_LAYER_FIRST, LAYER_HIST_CELLS);
 	else if (d->part == WORKLOAD_TASKS)
 		shape(&s->m, 1, SL_CPU_BUCKET_FIRST + 1, WAIT_HIST_CELLS);
-	else if (d->cell == LIFE)
+	else if (d->cell == COLLECT_LIFE)
 		shape(&s->m, LIFE_SCALE, LIFE_LOW * (1 << LIFE_SCALE) + 1, LIFE_CELLS);
 	else
 		shape(&s->m, RTT_SCALE, RTT_LOW * (1 << RTT_SCALE) + 1, RTT_CELLS);
 }
 
-struct layout *workload_layout(struct sl_collector *c, struct region *r,
-			       const struct workload_group *group, uint32_t groups,
-			       uint64_t generation)
+struct collect_layout *collect_workload_layout(struct collect_collector *c,
+					       struct collect_region *r,
+					       const struct collect_workload_group *group,
+					       uint32_t groups, uint64_t generation)
 {
 	uint32_t most = groups * (uint32_t)METRICS, n = 0, cells = 0;
 	struct scheme *s = malloc((most + (size_t)1) * sizeof(*s));
-	struct sl_metric **m = malloc((most + (size_t)1) * sizeof(*m));
-	struct layout *l = NULL;
+	struct region_metric **m = malloc((most + (size_t)1) * sizeof(*m));
+	struct collect_layout *l = NULL;
 
 	for (uint32_t i = 0; s && m && i < most; i++) {
-		const struct workload_group *g = &group[i / METRICS];
-		const struct metric *d = &metrics[i % METRICS];
+		const struct collect_workload_group *g = &group[i / METRICS];
+		const struct workload_layout_metric *d = &metrics[i % METRICS];
 
 		if (d->part != g->part)
 			continue;
@@ -221,11 +226,11 @@ struct layout *workload_layout(struct sl_collector *c, struct region *r,
 		s[n].m.id = n;
 		s[n].m.cell = g->at + d->cell;
 		m[n] = &s[n].m;
-		cells = g->at + workload_part_cells[g->part];
+		cells = g->at + collect_workload_part_cells[g->part];
 		n++;
 	}
 	if (s && m)
-		l = layout_make(c, r, m, n, cells, generation);
+		l = collect_layout_make(c, r, m, n, cells, generation);
 	free(s);
 	free(m);
 	return l;

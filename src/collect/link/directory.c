@@ -16,18 +16,19 @@
 #define ORPHAN_NS	10000000000u /* a region that did not come back after an agent's restart */
 #define ENTRIES_A_READ	256u
 
-bool directory_lease_holds(const struct link *l, uint64_t now_ns)
+bool collect_directory_lease_holds(const struct collect_link *l, uint64_t now_ns)
 {
 	return l->dir_ok_ns && now_ns - l->dir_ok_ns < l->dir_lease_ns;
 }
 
 /* False if it is to be tried again later. */
-static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e, uint64_t now_ns)
+static bool apply_entry(struct collect_link *l, uint32_t index, const struct region_entry *e,
+			uint64_t now_ns)
 {
-	struct slot *slot = &l->slot[index];
-	struct region *r = slot->region;
+	struct collect_slot *slot = &l->slot[index];
+	struct collect_region *r = slot->region;
 	/* A host has one table of each kind, and its first link reads it. */
-	bool table = is_table(e->kind) && !l->queue && e->state == SL_STATE_LIVE;
+	bool table = collect_is_table(e->kind) && !l->queue && e->state == SL_STATE_LIVE;
 	bool readable = (e->kind == SL_REGION_METRICS || table) && e->instance && e->id &&
 			(e->state == SL_STATE_LIVE || e->state == SL_STATE_DEAD ||
 			 e->state == SL_STATE_CLOSED);
@@ -38,10 +39,10 @@ static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e
 	if (r && (!readable || e->id != slot->id)) {
 		slot->region = NULL;
 		if (readable && e->instance == r->instance) {
-			life_unbind(l, r, now_ns);
+			collect_region_unbind(l, r, now_ns);
 		} else {
-			ADD(l->c->expired, 1);
-			table_remove(l, r);
+			relaxed_add(l->c->expired, 1);
+			collect_table_remove(l, r);
 		}
 		r = NULL;
 	}
@@ -52,14 +53,14 @@ static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e
 		 * key is good for two leases from then on. */
 		r->remote.addr = e->addr;
 		r->remote.rkey = e->rkey;
-		life_state(l, r, e);
+		collect_region_state(l, r, e);
 		return true;
 	}
-	claim = table ? 1 : host_claim(l->host, l, e->instance);
+	claim = table ? 1 : collect_host_claim(l->host, l, e->instance);
 	slot->foreign = !claim;
 	if (claim <= 0)
 		return !claim;
-	r = table_find(l, e->instance);
+	r = collect_table_find(l, e->instance);
 	if (r && r->step == STEP_UNBOUND && r->ops) {
 		l->again_ns = now_ns + RETRY_NS; /* READs of where it was are on the way */
 		return false;
@@ -69,21 +70,21 @@ static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e
 		 * entries claim one instance, and the first one is believed. */
 		if (r->state == SL_STATE_LIVE || e->state != SL_STATE_LIVE) {
 			if (!slot->refused)
-				BUMP(l->duplicates, 1);
+				relaxed_bump(l->duplicates, 1);
 			slot->refused = true;
 			return false;
 		}
-		life_unbind(l, r, now_ns);
+		collect_region_unbind(l, r, now_ns);
 		if (r->ops) {
 			l->again_ns = now_ns + RETRY_NS;
 			return false;
 		}
 	}
 	if (!r) {
-		r = table_add(l, e->instance);
+		r = collect_table_add(l, e->instance);
 		if (!r) {
 			if (!slot->refused)
-				ADD(l->c->refused_regions, 1);
+				relaxed_add(l->c->refused_regions, 1);
 			slot->refused = true;
 			return false;
 		}
@@ -91,14 +92,14 @@ static bool apply_entry(struct link *l, uint32_t index, const struct sl_entry *e
 	slot->region = r;
 	slot->id = e->id;
 	slot->refused = false;
-	life_bind(l, r, e, index);
-	life_state(l, r, e);
+	collect_region_bind(l, r, e, index);
+	collect_region_state(l, r, e);
 	return true;
 }
 
-static bool reserve_slots(struct link *l, uint32_t n)
+static bool reserve_slots(struct collect_link *l, uint32_t n)
 {
-	struct slot *to;
+	struct collect_slot *to;
 
 	if (n <= l->slots)
 		return true;
@@ -111,7 +112,7 @@ static bool reserve_slots(struct link *l, uint32_t n)
 	return true;
 }
 
-void directory_forget(struct link *l)
+void collect_directory_forget(struct collect_link *l)
 {
 	l->dir_known = l->dir_busy = l->dir_moved = l->entries_active = false;
 	l->dir_generation = l->dir_wanted = 0;
@@ -122,40 +123,40 @@ void directory_forget(struct link *l)
 		memset(l->slot, 0, l->slots * sizeof(*l->slot));
 }
 
-void directory_expire_orphans(struct link *l, uint64_t now_ns)
+void collect_directory_expire_orphans(struct collect_link *l, uint64_t now_ns)
 {
 	if (now_ns < l->orphans_ns)
 		return;
 	l->orphans_ns = now_ns + ORPHAN_NS / 10;
 	for (uint32_t i = 0; i < l->regions; i++) {
-		struct region *r = l->region[i];
+		struct collect_region *r = l->region[i];
 
 		if (r->gone || r->step != STEP_UNBOUND || now_ns - r->since_ns < ORPHAN_NS ||
 		    now_ns - l->up_ns < ORPHAN_NS)
 			continue;
-		ADD(l->c->expired, 1);
-		table_remove(l, r);
+		relaxed_add(l->c->expired, 1);
+		collect_table_remove(l, r);
 	}
 }
 
 /* asked_ns: when the READ was posted. The entries may have moved since. */
-static void directory_hot(struct link *l, const struct sl_directory_hot *hot, uint64_t asked_ns,
-			  uint64_t now_ns)
+static void directory_hot(struct collect_link *l, const struct region_directory_hot *hot,
+			  uint64_t asked_ns, uint64_t now_ns)
 {
 	l->dir_ok_ns = asked_ns;
 	l->dir_lease_ns = hot->lease_ns;
-	SET(l->host->fresh_ns, now_ns);
-	SET(l->host->last_read_ns, sl_realtime_ns());
+	relaxed_store(l->host->fresh_ns, now_ns);
+	relaxed_store(l->host->last_read_ns, base_realtime_ns());
 	l->dir_used = hot->entries_used < l->dir->max_entries ? hot->entries_used
 							      : l->dir->max_entries;
 	l->dir_wanted = hot->generation;
 	if (hot->generation != l->dir_generation || (l->again_ns && now_ns >= l->again_ns) ||
-	    GET(l->host->releases) != l->releases)
+	    relaxed_load(l->host->releases) != l->releases)
 		l->dir_moved = true;
 }
 
 /* All entries were looked at; those that did not settle are looked at again in the next round. */
-static void entries_done(struct link *l, uint64_t now_ns)
+static void entries_done(struct collect_link *l, uint64_t now_ns)
 {
 	l->entries_active = false;
 	if (!l->entries_unsettled)
@@ -165,76 +166,81 @@ static void entries_done(struct link *l, uint64_t now_ns)
 	l->entries_at_ns = now_ns + 4 * (now_ns - l->entries_start_ns);
 }
 
-static bool take_header(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take_header(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+			uint64_t now_ns)
 {
-	enum sl_fault fault = sl_region_info_parse(read->to, read->remote->length, l->dir);
+	enum region_fault fault = region_info_parse(read->to, read->remote->length, l->dir);
 	const char *name = "";
 
 	(void)op;
 	if (!fault && l->dir->kind != SL_REGION_DIRECTORY)
-		fault = SL_FAULT_SECTION;
+		fault = REGION_FAULT_SECTION;
 	if (fault) {
-		BUMP(l->worker->faults[fault], 1);
-		sl_log_limited(SL_WARN, "collect", "directory not believed host=%s fault=%s",
-			       l->host->target, sl_fault_name(fault));
+		relaxed_bump(l->worker->faults[fault], 1);
+		base_log_limited(BASE_WARN, "collect", "directory not believed host=%s fault=%s",
+				 l->host->target, region_fault_name(fault));
 		l->dir_retry_ns = now_ns + DISBELIEF_NS;
-		SET(l->tried, true);
+		relaxed_store(l->tried, true);
 		return true;
 	}
 	for (uint32_t i = 0; i < l->dir->label_count; i++)
 		if (!strcmp(l->dir->labels[i].key, "host"))
 			name = l->dir->labels[i].value;
-	host_set_name(l->host, name);
+	collect_host_set_name(l->host, name);
 	l->dir_known = true;
 	return true;
 }
 
-static void header_failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+static void header_failed(struct collect_link *l, struct collect_op *op, int status,
+			  uint64_t now_ns)
 {
 	(void)op, (void)status;
 	l->dir_retry_ns = now_ns + HEADER_RETRY_NS;
 }
 
-static void read_over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+static void read_over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		      uint64_t now_ns)
 {
 	(void)read, (void)now_ns;
 	if (op->epoch != l->epoch)
-		return; /* of the connection before: directory_forget() has seen to it */
+		return; /* of the connection before: collect_directory_forget() has seen to it */
 	l->dir_busy = false;
 	l->gated = false;
 }
 
-static const struct op_kind header_read = {
+static const struct collect_op_kind header_read = {
 	.take = take_header, .failed = header_failed, .over = read_over};
 
-static bool take_hot(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		     uint64_t now_ns)
 {
-	struct sl_directory_hot hot;
-	enum sl_fault fault = sl_directory_hot_parse(read->to, l->dir, &hot);
+	struct region_directory_hot hot;
+	enum region_fault fault = region_directory_hot_parse(read->to, l->dir, &hot);
 
 	if (!fault) {
 		directory_hot(l, &hot, op->posted_ns, now_ns);
 	} else if (op->tries == LINK_TRIES - 1) {
-		BUMP(l->worker->faults[fault], 1);
+		relaxed_bump(l->worker->faults[fault], 1);
 		l->dir_retry_ns = now_ns + RETRY_NS;
 	}
 	return !fault;
 }
 
-static const struct op_kind hot_read = {.take = take_hot, .over = read_over};
+static const struct collect_op_kind hot_read = {.take = take_hot, .over = read_over};
 
-static bool take_entries(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take_entries(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+			 uint64_t now_ns)
 {
 	const uint64_t(*line)[8] = read->to;
 	uint32_t n = read->length / SL_LINE_SIZE, unsettled = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct slot *slot = &l->slot[op->index + i];
-		struct sl_entry e;
+		struct collect_slot *slot = &l->slot[op->index + i];
+		struct region_entry e;
 
 		if (!memcmp(slot->line, line[i], SL_LINE_SIZE))
 			continue;
-		if (sl_entry_parse(line[i], &e)) {
+		if (region_entry_parse(line[i], &e)) {
 			unsettled++;
 			continue;
 		}
@@ -249,13 +255,15 @@ static bool take_entries(struct link *l, struct op *op, struct sl_read *read, ui
 	return true;
 }
 
-static void entries_failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+static void entries_failed(struct collect_link *l, struct collect_op *op, int status,
+			   uint64_t now_ns)
 {
 	(void)op, (void)status, (void)now_ns;
 	l->entries_unsettled++;
 }
 
-static void entries_over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+static void entries_over(struct collect_link *l, struct collect_op *op,
+			 const struct fabric_read *read, uint64_t now_ns)
 {
 	(void)op, (void)read;
 	l->entries_out--;
@@ -263,23 +271,24 @@ static void entries_over(struct link *l, struct op *op, const struct sl_read *re
 		entries_done(l, now_ns);
 }
 
-static const struct op_kind entries_read = {
+static const struct collect_op_kind entries_read = {
 	.take = take_entries, .failed = entries_failed, .over = entries_over};
 
-void directory_read(struct link *l, uint64_t now_ns)
+void collect_directory_read(struct collect_link *l, uint64_t now_ns)
 {
-	const struct sl_remote *dir = sl_fabric_directory(l->fabric);
+	const struct fabric_remote *dir = fabric_directory(l->fabric);
 
 	if (!dir || l->dir_busy || now_ns < l->dir_retry_ns)
 		return;
-	l->dir_busy = l->dir_known ? reads_new(l, &hot_read, NULL, dir, l->dir->hot, SL_LINE_SIZE)
-				   : reads_new(l, &header_read, NULL, dir, 0, SL_HEADER_SIZE);
+	l->dir_busy =
+		l->dir_known ? collect_reads_new(l, &hot_read, NULL, dir, l->dir->hot, SL_LINE_SIZE)
+			     : collect_reads_new(l, &header_read, NULL, dir, 0, SL_HEADER_SIZE);
 }
 
 /* An instance that another link gave up may have come back in an entry that was not looked at. */
-static void look_again_at_foreign(struct link *l)
+static void look_again_at_foreign(struct collect_link *l)
 {
-	uint64_t releases = GET(l->host->releases);
+	uint64_t releases = relaxed_load(l->host->releases);
 
 	for (uint32_t i = 0; releases != l->releases && i < l->slots; i++)
 		if (l->slot[i].foreign)
@@ -287,9 +296,9 @@ static void look_again_at_foreign(struct link *l)
 	l->releases = releases;
 }
 
-void directory_read_entries(struct link *l, uint64_t now_ns)
+void collect_directory_read_entries(struct collect_link *l, uint64_t now_ns)
 {
-	const struct sl_remote *dir = sl_fabric_directory(l->fabric);
+	const struct fabric_remote *dir = fabric_directory(l->fabric);
 
 	if (!dir)
 		return;
@@ -310,12 +319,12 @@ void directory_read_entries(struct link *l, uint64_t now_ns)
 	}
 	while (l->entries_active && l->entries_next < l->entries_end) {
 		uint32_t n = l->entries_end - l->entries_next;
-		struct op *op;
+		struct collect_op *op;
 
 		n = n < ENTRIES_A_READ ? n : ENTRIES_A_READ;
-		op = reads_new(l, &entries_read, NULL, dir,
-			       l->dir->entries + (uint64_t)l->entries_next * SL_LINE_SIZE,
-			       n * SL_LINE_SIZE);
+		op = collect_reads_new(l, &entries_read, NULL, dir,
+				       l->dir->entries + (uint64_t)l->entries_next * SL_LINE_SIZE,
+				       n * SL_LINE_SIZE);
 		if (!op)
 			return;
 		op->index = l->entries_next;

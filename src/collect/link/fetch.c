@@ -14,28 +14,29 @@
 
 #define FETCHES_OUT 8u /* on the way at once: most of the landing memory is the rounds' */
 
-struct fetch {
-	struct fetch *next;
-	struct region *region; /* a reference is held */
+struct collect_fetch {
+	struct collect_fetch *next;
+	struct collect_region *region; /* a reference is held */
 	uint64_t offset;
 	uint32_t length;
 	uint64_t since_ns; /* when the worker saw it first */
-	sl_fetch_fn *fn;
+	collect_fetch_fn *fn;
 	void *arg;
 };
 
-static void answer(struct fetch *f, int status, const void *bytes, int64_t ns)
+static void answer(struct collect_fetch *f, int status, const void *bytes, int64_t ns)
 {
 	f->fn(f->arg, status, bytes, f->length, ns);
-	region_put(f->region);
+	collect_region_put(f->region);
 	free(f);
 }
 
-/* ---- the READ ------------------------------------------------------------------------------------ */
+/* ---- the READ ---- */
 
-static bool take(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		 uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 	bool readable = !r->gone && (r->step == STEP_BOUND || r->step == STEP_FINAL);
 
 	(void)now_ns;
@@ -45,32 +46,34 @@ static bool take(struct link *l, struct op *op, struct sl_read *read, uint64_t n
 	return true;
 }
 
-static void failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
 	(void)now_ns;
 	answer(op->fetch, status ? status : -ENOTCONN, NULL, l->real_ns);
 	op->fetch = NULL;
 }
 
-static void over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		 uint64_t now_ns)
 {
 	(void)op, (void)read, (void)now_ns;
 	l->fetches_out--;
 }
 
-static const struct op_kind fetch_read = {.take = take, .failed = failed, .over = over};
+static const struct collect_op_kind fetch_read = {.take = take, .failed = failed, .over = over};
 
-/* ---- the queue ----------------------------------------------------------------------------------- */
+/* ---- the queue ---- */
 
 /* Behind what is queued already, in the order in which they were asked for. */
-static void open_box(struct link *l, uint64_t now_ns)
+static void open_box(struct collect_link *l, uint64_t now_ns)
 {
-	/* Pairs with the release of sl_collector_fetch(). */
-	struct fetch *f = __atomic_exchange_n(&l->fetch_box, NULL, __ATOMIC_ACQUIRE), *first = NULL;
-	struct fetch **end = &l->fetch;
+	/* Pairs with the release of collect_collector_fetch(). */
+	struct collect_fetch *f = __atomic_exchange_n(&l->fetch_queue, NULL, __ATOMIC_ACQUIRE),
+			     *first = NULL;
+	struct collect_fetch **end = &l->fetch;
 
 	while (f) {
-		struct fetch *next = f->next;
+		struct collect_fetch *next = f->next;
 
 		f->since_ns = now_ns;
 		f->next = first;
@@ -83,38 +86,38 @@ static void open_box(struct link *l, uint64_t now_ns)
 }
 
 /* 0: to be read now; -EINPROGRESS: to be asked again; otherwise what stands against it. */
-static int condition(struct link *l, const struct fetch *f, uint64_t now_ns)
+static int condition(struct collect_link *l, const struct collect_fetch *f, uint64_t now_ns)
 {
-	const struct region *r = f->region;
+	const struct collect_region *r = f->region;
 
 	if (r->gone)
 		return -ENOENT;
-	if (l->state != SL_FABRIC_UP || (r->step != STEP_BOUND && r->step != STEP_FINAL))
+	if (l->state != FABRIC_UP || (r->step != STEP_BOUND && r->step != STEP_FINAL))
 		return -EAGAIN;
 	if (f->offset > r->remote.length || f->length > r->remote.length - f->offset)
 		return -ERANGE;
-	if (directory_lease_holds(l, now_ns))
+	if (collect_directory_lease_holds(l, now_ns))
 		return l->fetches_out < FETCHES_OUT ? 0 : -EINPROGRESS;
 	if (now_ns - f->since_ns > l->c->opts.read_timeout_ns)
 		return -ETIMEDOUT;
-	directory_read(l, now_ns);
+	collect_directory_read(l, now_ns);
 	return -EINPROGRESS;
 }
 
-void fetch_turn(struct link *l, uint64_t now_ns)
+void collect_fetch_poll(struct collect_link *l, uint64_t now_ns)
 {
-	struct fetch **at = &l->fetch;
+	struct collect_fetch **at = &l->fetch;
 
-	if (__atomic_load_n(&l->fetch_box, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&l->fetch_queue, __ATOMIC_RELAXED))
 		open_box(l, now_ns);
 	while (*at) {
-		struct fetch *f = *at;
+		struct collect_fetch *f = *at;
 		int status = condition(l, f, now_ns);
-		struct op *op = NULL;
+		struct collect_op *op = NULL;
 
 		if (!status)
-			op = reads_new(l, &fetch_read, f->region, &f->region->remote, f->offset,
-				       f->length);
+			op = collect_reads_new(l, &fetch_read, f->region, &f->region->remote,
+					       f->offset, f->length);
 		if (op) {
 			op->fetch = f;
 			l->fetches_out++;
@@ -123,51 +126,51 @@ void fetch_turn(struct link *l, uint64_t now_ns)
 		}
 		*at = f->next;
 		if (!op)
-			answer(f, status, NULL, (int64_t)sl_realtime_ns());
+			answer(f, status, NULL, (int64_t)base_realtime_ns());
 	}
 }
 
-void fetch_free(struct link *l)
+void collect_fetch_free(struct collect_link *l)
 {
 	open_box(l, 0);
 	for (uint32_t i = 0; l->op && i < l->op_head; i++)
 		if (l->op[i].fetch)
 			answer(l->op[i].fetch, -ECANCELED, NULL, 0);
 	while (l->fetch) {
-		struct fetch *f = l->fetch;
+		struct collect_fetch *f = l->fetch;
 
 		l->fetch = f->next;
 		answer(f, -ECANCELED, NULL, 0);
 	}
 }
 
-int sl_collector_fetch(struct sl_collector *c, uint64_t instance, uint64_t offset, uint32_t length,
-		       sl_fetch_fn *fn, void *arg)
+int collect_collector_fetch(struct collect_collector *c, uint64_t instance, uint64_t offset,
+			    uint32_t length, collect_fetch_fn *fn, void *arg)
 {
-	struct index *x;
-	struct fetch *f;
-	struct link *l;
+	struct collect_index *x;
+	struct collect_fetch *f;
+	struct collect_link *l;
 	ssize_t at;
 
-	if (!length || length > SL_FETCH_MAX)
+	if (!length || length > COLLECT_FETCH_MAX)
 		return -ERANGE;
-	x = index_get(c);
-	at = x ? index_find(x, instance) : -1;
+	x = collect_index_get(c);
+	at = x ? collect_index_find(x, instance) : -1;
 	f = at >= 0 ? malloc(sizeof(*f)) : NULL;
 	if (f) {
-		*f = (struct fetch){.region = x->region[at],
-				    .offset = offset,
-				    .length = length,
-				    .fn = fn,
-				    .arg = arg};
-		ref_get(&f->region->refs);
+		*f = (struct collect_fetch){.region = x->region[at],
+					    .offset = offset,
+					    .length = length,
+					    .fn = fn,
+					    .arg = arg};
+		collect_ref_get(&f->region->refs);
 	}
-	index_put(x);
+	collect_index_put(x);
 	if (!f)
 		return at < 0 ? -ENOENT : -ENOMEM;
 	l = f->region->link;
-	f->next = __atomic_load_n(&l->fetch_box, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&l->fetch_box, &f->next, f, true, __ATOMIC_RELEASE,
+	f->next = __atomic_load_n(&l->fetch_queue, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&l->fetch_queue, &f->next, f, true, __ATOMIC_RELEASE,
 					    __ATOMIC_RELAXED))
 		;
 	return 0;

@@ -15,14 +15,14 @@
 #define HELD_URGENT  8u
 
 /* Lines that a plan for this layout and hot line reads. */
-static uint32_t lines_wanted(const struct region *r)
+static uint32_t lines_wanted(const struct collect_region *r)
 {
-	uint32_t lines = r->board ? r->board->layout->lines : 0;
+	uint32_t lines = r->snapshot ? r->snapshot->layout->lines : 0;
 
 	return lines < r->hot.lines_used ? lines : r->hot.lines_used;
 }
 
-static bool reserve_marks(struct region *r, uint32_t lines)
+static bool reserve_marks(struct collect_region *r, uint32_t lines)
 {
 	size_t words = lines / 64 + 1;
 	uint64_t *to;
@@ -32,7 +32,7 @@ static bool reserve_marks(struct region *r, uint32_t lines)
 	to = calloc(2 * words, sizeof(*to));
 	if (!to)
 		return false;
-	ADD(r->c->memory, 2 * (words - r->mark_words) * sizeof(*to));
+	relaxed_add(r->c->memory, 2 * (words - r->mark_words) * sizeof(*to));
 	free(r->stale);
 	r->stale = to;
 	r->unseen = to + words;
@@ -42,7 +42,7 @@ static bool reserve_marks(struct region *r, uint32_t lines)
 	return true;
 }
 
-static void start_marks(struct region *r)
+static void start_marks(struct collect_region *r)
 {
 	if (r->any_stale)
 		memset(r->stale, 0, r->mark_words * sizeof(*r->stale));
@@ -56,7 +56,7 @@ static void start_marks(struct region *r)
 		memset(r->unseen, 0xff, r->mark_words * sizeof(*r->unseen));
 }
 
-static void mark_stale(struct region *r, uint32_t line)
+static void mark_stale(struct collect_region *r, uint32_t line)
 {
 	r->stale[line / 64] |= 1ull << line % 64;
 	r->any_stale = true;
@@ -67,7 +67,7 @@ static void mark_stale(struct region *r, uint32_t line)
  * taken for one that was reset when the line does come through. So a board is first shown when all
  * of its lines were seen, or when that takes so long that one of them never will be.
  */
-static bool hold_back(struct region *r, uint64_t now_ns)
+static bool hold_back(struct collect_region *r, uint64_t now_ns)
 {
 	uint64_t any = 0;
 
@@ -80,26 +80,28 @@ static bool hold_back(struct region *r, uint64_t now_ns)
 	return r->any_unseen;
 }
 
-static bool replan(struct region *r)
+static bool replan(struct collect_region *r)
 {
 	uint32_t lines = lines_wanted(r), stripes = lines ? r->hot.stripes_used : 0;
 	size_t bytes;
 
 	if (r->plan.reads && lines == r->plan.lines && stripes == r->plan.stripes)
 		return true;
-	if (stripes && (sl_values_resize(&r->values, lines, stripes) || !reserve_marks(r, lines)))
+	if (stripes &&
+	    (region_values_resize(&r->values, lines, stripes) || !reserve_marks(r, lines)))
 		return false;
 	bytes = (size_t)r->values.lines * 64 * (r->values.stripes + (r->values.stripes > 1));
-	ADD(r->c->memory, bytes - r->values_bytes);
+	relaxed_add(r->c->memory, bytes - r->values_bytes);
 	r->values_bytes = bytes;
-	return !sl_plan_make(&r->plan, r->info, lines, stripes);
+	return !collect_plan_make(&r->plan, r->info, lines, stripes);
 }
 
-bool pass_start(struct link *l, struct region *r)
+bool collect_pass_start(struct collect_link *l, struct collect_region *r)
 {
 	if (!replan(r)) {
-		sl_log_limited(SL_ERROR, "collect", "out of memory for a region instance=%016llx",
-			       (unsigned long long)r->instance);
+		base_log_limited(BASE_ERROR, "collect",
+				 "out of memory for a region instance=%016llx",
+				 (unsigned long long)r->instance);
 		return false;
 	}
 	r->pass = true;
@@ -113,17 +115,17 @@ bool pass_start(struct link *l, struct region *r)
 	return true;
 }
 
-void pass_abort(struct link *l, struct region *r)
+void collect_pass_abort(struct collect_link *l, struct collect_region *r)
 {
 	r->failed = true;
 	if (r->pass && !r->plan_ops) {
 		r->pass = false;
 		l->passes--;
 	}
-	schema_abort(r);
+	collect_schema_abort(r);
 }
 
-void pass_cut_short(struct link *l, struct region *r)
+void collect_pass_cut_short(struct collect_link *l, struct collect_region *r)
 {
 	if (!r->pass || r->pass_read >= r->plan.reads)
 		return;
@@ -134,23 +136,24 @@ void pass_cut_short(struct link *l, struct region *r)
 	}
 }
 
-static bool take_hot(struct link *l, struct region *r, const uint64_t *line, uint64_t now_ns)
+static bool take_hot(struct collect_link *l, struct collect_region *r, const uint64_t *line,
+		     uint64_t now_ns)
 {
-	struct sl_hot hot;
-	enum sl_fault fault = sl_hot_parse(line, r->info, &hot);
+	struct region_hot hot;
+	enum region_fault fault = region_hot_parse(line, r->info, &hot);
 
-	if (fault == SL_FAULT_UNSETTLED)
+	if (fault == REGION_FAULT_UNSETTLED)
 		return false;
 	if (!fault)
-		fault = sl_hot_follows(&r->hot, &hot);
+		fault = region_hot_follows(&r->hot, &hot);
 	if (fault) {
-		life_drop(l, r, fault, now_ns);
+		collect_region_drop(l, r, fault, now_ns);
 		return true;
 	}
 	r->hot = hot;
 	r->hot_seen = true;
-	SET(r->refused, hot.refused);
-	SET(r->sharing, hot.threads_sharing);
+	relaxed_store(r->refused, hot.refused);
+	relaxed_store(r->sharing, hot.threads_sharing);
 	return true;
 }
 
@@ -158,17 +161,17 @@ static bool take_hot(struct link *l, struct region *r, const uint64_t *line, uin
  * Takes the bytes [low, high) of a READ of the plan. What has to be read again is narrowed down to
  * the bytes between the first and the last line that did not settle.
  */
-static bool take_lines(struct link *l, struct region *r, struct op *op, struct sl_read *read,
-		       uint64_t now_ns)
+static bool take_lines(struct collect_link *l, struct collect_region *r, struct collect_op *op,
+		       struct fabric_read *read, uint64_t now_ns)
 {
-	const struct sl_plan_read *pr = &r->plan.read[op->index];
-	uint64_t retry[SL_PLAN_READ_MAX / SL_LINE_SIZE / 64 + 1];
+	const struct collect_plan_read *pr = &r->plan.read[op->index];
+	uint64_t retry[COLLECT_PLAN_READ_MAX / SL_LINE_SIZE / 64 + 1];
 	uint32_t low = UINT32_MAX, high = 0, missing = 0;
 	const uint8_t *data = read->to;
 	bool last = op->tries == LINK_TRIES - 1;
 
 	for (uint32_t i = 0; i < pr->pieces; i++) {
-		const struct sl_piece *p = &r->plan.piece[pr->piece + i];
+		const struct collect_piece *p = &r->plan.piece[pr->piece + i];
 		uint32_t from = p->at > op->low ? p->at : op->low;
 		uint32_t end = p->at + p->count * SL_LINE_SIZE, failed, n, first;
 		const void *at = data + (from - op->low);
@@ -177,15 +180,15 @@ static bool take_lines(struct link *l, struct region *r, struct op *op, struct s
 		if (from >= end)
 			continue;
 		n = (end - from) / SL_LINE_SIZE;
-		BUMP(l->worker->lines, n);
-		if (p->stripe == SL_PIECE_HOT) {
+		relaxed_bump(l->worker->lines, n);
+		if (p->stripe == COLLECT_PIECE_HOT) {
 			failed = !take_hot(l, r, at, now_ns);
 			retry[0] = failed;
 			if (r->step == STEP_DROPPED)
 				return true;
 		} else {
 			first = p->first + (from - p->at) / SL_LINE_SIZE;
-			failed = sl_values_update(&r->values, p->stripe, first, at, n, retry);
+			failed = region_values_update(&r->values, p->stripe, first, at, n, retry);
 		}
 		if (!failed)
 			continue;
@@ -193,7 +196,7 @@ static bool take_lines(struct link *l, struct region *r, struct op *op, struct s
 		for (uint32_t k = 0; k < n; k++) {
 			if (!(retry[k / 64] >> k % 64 & 1))
 				continue;
-			if (last && p->stripe != SL_PIECE_HOT)
+			if (last && p->stripe != COLLECT_PIECE_HOT)
 				mark_stale(r, p->first + (from - p->at) / SL_LINE_SIZE + k);
 			low = low < from + k * SL_LINE_SIZE ? low : from + k * SL_LINE_SIZE;
 			high = from + (k + 1) * SL_LINE_SIZE;
@@ -213,49 +216,50 @@ static bool take_lines(struct link *l, struct region *r, struct op *op, struct s
 	return true;
 }
 
-static void show(struct link *l, struct region *r, const uint64_t *cell)
+static void show(struct collect_link *l, struct collect_region *r, const uint64_t *cell)
 {
-	struct board *b = r->board;
+	struct collect_snapshot *b = r->snapshot;
 
-	board_publish(b, cell, l->real_ns, l->worker, r->instance);
-	BUMP(l->worker->samples, b->layout->columns);
+	collect_snapshot_publish(b, cell, l->real_ns, l->worker, r->instance);
+	relaxed_bump(l->worker->samples, b->layout->columns);
 	if (b->seq == 2)
-		region_mail(r, MAIL_BOARD);
+		collect_region_queue(r, QUEUE_SNAPSHOT);
 }
 
-static void publish(struct link *l, struct region *r, uint64_t now_ns)
+static void publish(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	struct worker *w = l->worker;
+	struct collect_worker *w = l->worker;
 
-	if (!r->board)
+	if (!r->snapshot)
 		return;
-	region_flatten(r, r->board->layout, w->flat);
+	collect_region_flatten(r, r->snapshot->layout, w->flat);
 	if (l->c->taps)
-		tap_row(l, r, w->flat);
+		collect_tap_row(l, r, w->flat);
 	if (hold_back(r, now_ns)) {
 		/* Not only in the next round, but for a line that will never be seen. */
 		r->want_pass = r->held++ < HELD_URGENT;
 		if (r->want_pass)
-			table_urgent(l, r);
+			collect_table_urgent(l, r);
 		return;
 	}
 	show(l, r, w->flat);
 }
 
-void pass_show(struct link *l, struct region *r, const uint64_t *cell, uint64_t now_ns)
+void collect_pass_show(struct collect_link *l, struct collect_region *r, const uint64_t *cell,
+		       uint64_t now_ns)
 {
 	if (l->c->taps)
-		tap_row(l, r, cell);
+		collect_tap_row(l, r, cell);
 	show(l, r, cell);
-	BUMP(r->rounds, 1);
-	SET(r->fresh_ns, now_ns);
-	SET(r->last_read_ns, (uint64_t)l->real_ns);
+	relaxed_bump(r->rounds, 1);
+	relaxed_store(r->fresh_ns, now_ns);
+	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 }
 
 /* Everything of the pass has come, or has failed. */
-static void pass_done(struct link *l, struct region *r, uint64_t now_ns)
+static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	struct worker *w = l->worker;
+	struct collect_worker *w = l->worker;
 
 	r->pass = false;
 	l->passes--;
@@ -264,55 +268,58 @@ static void pass_done(struct link *l, struct region *r, uint64_t now_ns)
 	if (r->hot_seen) {
 		r->hot_ok_ns = now_ns;
 	} else if (now_ns - r->hot_ok_ns > HOT_MAX_NS) {
-		life_drop(l, r, SL_FAULT_UNSETTLED, now_ns);
+		collect_region_drop(l, r, REGION_FAULT_UNSETTLED, now_ns);
 		return;
 	}
 	if (r->missing) {
-		BUMP(r->unsettled, r->missing);
-		BUMP(w->unsettled, r->missing);
+		relaxed_bump(r->unsettled, r->missing);
+		relaxed_bump(w->unsettled, r->missing);
 	}
 	publish(l, r, now_ns);
-	BUMP(r->rounds, 1);
+	relaxed_bump(r->rounds, 1);
 	if (r->hot_seen)
-		SET(r->fresh_ns, now_ns);
-	SET(r->last_read_ns, (uint64_t)l->real_ns);
-	schema_want(l, r, now_ns);
-	/* Not before its schema was believed as well: who lies there is looked at ever more seldom. */
-	if (r->board && r->hot.generation == r->schema_seen)
+		relaxed_store(r->fresh_ns, now_ns);
+	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
+	collect_schema_want(l, r, now_ns);
+	/* Not before its schema was believed as well: who lies there is looked at ever more seldom.
+	 */
+	if (r->snapshot && r->hot.generation == r->schema_seen)
 		r->backoff_ns = 0;
 	/* Dead: once all of it was read it can't change any more. */
 	if (r->state == SL_STATE_LIVE)
 		return;
 	if (r->hot.generation == r->schema_seen && r->final_passes &&
 	    ((r->hot_seen && !r->missing) || r->final_passes > FINAL_PASSES)) {
-		life_condition(r, STEP_FINAL);
+		collect_region_condition(r, STEP_FINAL);
 	} else if (r->final_passes++ <= FINAL_PASSES) {
 		r->want_pass = true;
-		table_urgent(l, r);
+		collect_table_urgent(l, r);
 	}
 }
 
-static bool take(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		 uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 
 	return r->failed || r->gone || take_lines(l, r, op, read, now_ns);
 }
 
-static void failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 
 	r->failed = true;
 	/* The memory is not there any more, or it moved: ask for it anew. */
 	if (op->epoch == l->epoch && r->step == STEP_BOUND &&
 	    (status == -EACCES || status == -ERANGE))
-		life_again_later(l, r, now_ns);
+		collect_region_retry_later(l, r, now_ns);
 }
 
-static void over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		 uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 
 	(void)read;
 	r->plan_ops--;
@@ -320,15 +327,16 @@ static void over(struct link *l, struct op *op, const struct sl_read *read, uint
 		pass_done(l, r, now_ns);
 }
 
-static const struct op_kind pass_read = {.take = take, .failed = failed, .over = over};
+static const struct collect_op_kind pass_read = {.take = take, .failed = failed, .over = over};
 
-bool pass_issue(struct link *l, struct region *r)
+bool collect_pass_issue(struct collect_link *l, struct collect_region *r)
 {
-	const struct sl_plan *p = &r->plan;
+	const struct collect_plan *p = &r->plan;
 
 	for (; r->pass_read < p->reads && !r->failed; r->pass_read++) {
-		const struct sl_plan_read *read = &p->read[r->pass_read];
-		struct op *op = reads_new(l, &pass_read, r, &r->remote, read->offset, read->length);
+		const struct collect_plan_read *read = &p->read[r->pass_read];
+		struct collect_op *op = collect_reads_new(l, &pass_read, r, &r->remote,
+							  read->offset, read->length);
 
 		if (!op)
 			return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * reads.c - the READs of a link: their landing, their posting in batches, what becomes of each.
- * What a READ is for is its kind's business (struct op_kind).
+ * What a READ is for is its kind's business (struct collect_op_kind).
  *
  * Landing memory is given out from one end to the other and starts over when nothing is on the
  * way: READs of a round come and go together, so that there is no hole worth filling.
@@ -14,24 +14,25 @@
 
 #define POLL_BATCH 64u
 
-int reads_init(struct link *l)
+int collect_reads_init(struct collect_link *l)
 {
-	l->landing = sl_fabric_buffer(l->fabric, &l->landing_bytes);
+	l->landing = fabric_buffer(l->fabric, &l->landing_bytes);
 	l->read = calloc(LINK_OPS, sizeof(*l->read));
 	l->op = calloc(LINK_OPS, sizeof(*l->op));
 	return l->read && l->op ? 0 : -ENOMEM;
 }
 
-void reads_free(struct link *l)
+void collect_reads_free(struct collect_link *l)
 {
 	free(l->read);
 	free(l->op);
 }
 
-struct op *reads_new(struct link *l, const struct op_kind *kind, struct region *r,
-		     const struct sl_remote *remote, uint64_t offset, uint32_t length)
+struct collect_op *collect_reads_new(struct collect_link *l, const struct collect_op_kind *kind,
+				     struct collect_region *r, const struct fabric_remote *remote,
+				     uint64_t offset, uint32_t length)
 {
-	struct op *op;
+	struct collect_op *op;
 
 	if (!l->ops_live && l->op_posted == l->op_head) {
 		l->op_head = l->op_posted = 0;
@@ -40,8 +41,8 @@ struct op *reads_new(struct link *l, const struct op_kind *kind, struct region *
 	if (l->op_head == LINK_OPS || l->landing_used + length > l->landing_bytes)
 		return NULL;
 	op = &l->op[l->op_head];
-	*op = (struct op){.region = r, .kind = kind, .epoch = l->epoch, .high = length};
-	l->read[l->op_head] = (struct sl_read){
+	*op = (struct collect_op){.region = r, .kind = kind, .epoch = l->epoch, .high = length};
+	l->read[l->op_head] = (struct fabric_read){
 		.remote = remote,
 		.offset = offset,
 		.length = length,
@@ -56,7 +57,7 @@ struct op *reads_new(struct link *l, const struct op_kind *kind, struct region *
 	return op;
 }
 
-bool reads_post(struct link *l, uint64_t now_ns)
+bool collect_reads_post(struct collect_link *l, uint64_t now_ns)
 {
 	uint32_t before = l->op_posted + l->reposts;
 	int n;
@@ -65,14 +66,14 @@ bool reads_post(struct link *l, uint64_t now_ns)
 		uint32_t i = l->repost[l->reposts - 1];
 
 		l->op[i].posted_ns = now_ns;
-		if (sl_fabric_post(l->fabric, &l->read[i], 1) != 1)
+		if (fabric_post(l->fabric, &l->read[i], 1) != 1)
 			break;
 		l->reposts--;
 	}
 	if (l->op_posted != l->op_head) {
 		for (uint32_t i = l->op_posted; i < l->op_head; i++)
 			l->op[i].posted_ns = now_ns;
-		n = sl_fabric_post(l->fabric, &l->read[l->op_posted], l->op_head - l->op_posted);
+		n = fabric_post(l->fabric, &l->read[l->op_posted], l->op_head - l->op_posted);
 		if (n > 0)
 			l->op_posted += (uint32_t)n;
 	}
@@ -80,23 +81,23 @@ bool reads_post(struct link *l, uint64_t now_ns)
 }
 
 /* It came whole, from the connection that there still is. */
-static void count(struct worker *w, const struct op *op, const struct sl_read *read,
-		  uint64_t now_ns)
+static void count(struct collect_worker *w, const struct collect_op *op,
+		  const struct fabric_read *read, uint64_t now_ns)
 {
 	uint64_t took = now_ns > op->posted_ns ? now_ns - op->posted_ns : 0;
 
-	BUMP(w->reads, 1);
-	BUMP(w->bytes, read->length);
-	BUMP(w->latency[latency_bucket(took)], 1);
-	BUMP(w->latency_sum_ns, took);
+	relaxed_bump(w->reads, 1);
+	relaxed_bump(w->bytes, read->length);
+	relaxed_bump(w->latency[collect_latency_bucket(took)], 1);
+	relaxed_bump(w->latency_sum_ns, took);
 }
 
-static void complete(struct link *l, struct sl_read *read, uint64_t now_ns)
+static void complete(struct collect_link *l, struct fabric_read *read, uint64_t now_ns)
 {
-	struct op *op = &l->op[read->tag];
+	struct collect_op *op = &l->op[read->tag];
 
 	if (read->status || op->epoch != l->epoch) {
-		BUMP(l->worker->read_errors, 1);
+		relaxed_bump(l->worker->read_errors, 1);
 		if (op->kind->failed)
 			op->kind->failed(l, op, read->status, now_ns);
 	} else {
@@ -114,30 +115,30 @@ static void complete(struct link *l, struct sl_read *read, uint64_t now_ns)
 		op->kind->over(l, op, read, now_ns);
 }
 
-bool reads_poll(struct link *l, uint64_t now_ns)
+bool collect_reads_poll(struct collect_link *l, uint64_t now_ns)
 {
-	struct sl_read *done[POLL_BATCH];
-	int n = sl_fabric_poll(l->fabric, done, POLL_BATCH, now_ns, l->c->opts.read_timeout_ns);
+	struct fabric_read *done[POLL_BATCH];
+	int n = fabric_poll(l->fabric, done, POLL_BATCH, now_ns, l->c->opts.read_timeout_ns);
 
 	if (n <= 0)
 		return false;
-	l->real_ns = (int64_t)sl_realtime_ns();
+	l->real_ns = (int64_t)base_realtime_ns();
 	for (int i = 0; i < n; i++)
 		complete(l, done[i], now_ns);
 	return true;
 }
 
-void reads_cancel(struct link *l, uint64_t now_ns)
+void collect_reads_cancel(struct collect_link *l, uint64_t now_ns)
 {
-	l->real_ns = (int64_t)sl_realtime_ns();
+	l->real_ns = (int64_t)base_realtime_ns();
 	while (l->reposts) {
-		struct sl_read *read = &l->read[l->repost[--l->reposts]];
+		struct fabric_read *read = &l->read[l->repost[--l->reposts]];
 
 		read->status = -ENOTCONN;
 		complete(l, read, now_ns);
 	}
 	while (l->op_posted < l->op_head) {
-		struct sl_read *read = &l->read[l->op_posted++];
+		struct fabric_read *read = &l->read[l->op_posted++];
 
 		read->status = -ENOTCONN;
 		complete(l, read, now_ns);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bring_up.c - regions that are not just read in rounds: mapped, their header believed, their schema
- * fetched, their first values and last words read. All of it in small steps beside the rounds, so
- * that a long period does not delay it.
+ * collect_region_setup.c - regions that are not just read in rounds: mapped, their header believed,
+ * their schema fetched, their first values and last words read. All of it in small steps beside the
+ * rounds, so that a long period does not delay it.
  */
 #include <string.h>
 
@@ -13,102 +13,105 @@
 #define MAPS_A_TURN 4u
 #define HEADER_READ (SL_HEADER_SIZE + SL_LINE_SIZE)
 
-static bool take_header(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take_header(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+			uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 	bool first = !r->info;
-	enum sl_fault fault;
+	enum region_fault fault;
 
 	if (r->gone || r->step != STEP_HEADER)
 		return true;
-	fault = region_identify(r, read->to, host_name(l->host));
-	if (fault == SL_FAULT_COUNT || fault == SL_FAULT_MEMORY) {
+	fault = collect_region_identify(r, read->to, collect_host_name(l->host));
+	if (fault == REGION_FAULT_COUNT || fault == REGION_FAULT_MEMORY) {
 		/* The memory of another region: the directory will say so soon. */
-		if (fault == SL_FAULT_COUNT)
-			BUMP(l->worker->wrong_instance, 1);
-		life_again_later(l, r, now_ns);
+		if (fault == REGION_FAULT_COUNT)
+			relaxed_bump(l->worker->wrong_instance, 1);
+		collect_region_retry_later(l, r, now_ns);
 		return true;
 	}
 	if (fault) {
-		life_drop(l, r, fault, now_ns);
+		collect_region_drop(l, r, fault, now_ns);
 		return true;
 	}
-	SET(r->fault, SL_FAULT_NONE);
-	SET(r->step, STEP_BOUND);
+	relaxed_store(r->fault, REGION_FAULT_NONE);
+	relaxed_store(r->step, STEP_BOUND);
 	if (r->kind == SL_REGION_FLOWS) {
-		flows_found(l, r, read->to, now_ns);
+		collect_flows_found(l, r, read->to, now_ns);
 		return true; /* nobody sees it but by what it adds up to */
 	}
 	if (r->kind == SL_REGION_NIC) {
-		net_found(l, r, read->to, now_ns);
+		collect_net_found(l, r, read->to, now_ns);
 		return true;
 	}
-	if (is_table(r->kind)) {
-		slots_found(l, r, read->to, now_ns);
+	if (collect_is_table(r->kind)) {
+		collect_slots_found(l, r, read->to, now_ns);
 		return true;
 	}
 	r->hot_ok_ns = now_ns;
 	if (first)
 		memset(&r->hot, 0, sizeof(r->hot));
-	region_mail(r, first ? MAIL_NEW | MAIL_CHANGED : MAIL_CHANGED);
+	collect_region_queue(r, first ? QUEUE_NEW | QUEUE_CHANGED : QUEUE_CHANGED);
 	r->want_pass = true;
-	table_urgent(l, r);
+	collect_table_urgent(l, r);
 	return true;
 }
 
-static void header_failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+static void header_failed(struct collect_link *l, struct collect_op *op, int status,
+			  uint64_t now_ns)
 {
 	(void)status;
 	if (op->epoch == l->epoch && op->region->step == STEP_HEADER)
-		life_again_later(l, op->region, now_ns);
+		collect_region_retry_later(l, op->region, now_ns);
 }
 
-static const struct op_kind header_read = {.take = take_header, .failed = header_failed};
+static const struct collect_op_kind header_read = {.take = take_header, .failed = header_failed};
 
 /* The header was never believed: what is known of the region is not worth keeping. */
-static void renew(struct link *l, struct region *old)
+static void renew(struct collect_link *l, struct collect_region *old)
 {
-	struct slot *slot = &l->slot[old->entry];
-	struct region *r;
+	struct collect_slot *slot = &l->slot[old->entry];
+	struct collect_region *r;
 	int claim;
 
 	if (slot->region != old)
 		return;
-	table_remove(l, old);
+	collect_table_remove(l, old);
 	slot->region = NULL;
 	memset(slot->line, 0, sizeof(slot->line));
-	claim = host_claim(l->host, l, old->instance);
+	claim = collect_host_claim(l->host, l, old->instance);
 	if (!claim)
 		return; /* that link looks again at what was not its own */
-	r = claim > 0 ? table_add(l, old->instance) : NULL;
+	r = claim > 0 ? collect_table_add(l, old->instance) : NULL;
 	if (!r) {
 		l->again_ns = 1;
 		return;
 	}
 	slot->region = r;
-	SET(r->entry, old->entry);
+	relaxed_store(r->entry, old->entry);
 	r->entry_id = old->entry_id;
 	r->kind = old->kind;
 	r->remote = old->remote;
 	r->backoff_ns = old->backoff_ns;
 	r->state = old->state;
 	r->changed_ns = old->changed_ns;
-	SET(r->step, STEP_MAP);
-	table_urgent(l, r);
+	relaxed_store(r->step, STEP_MAP);
+	collect_table_urgent(l, r);
 }
 
 /*
  * One region that is not just read: mapped, its header and schema fetched, its first values. True
  * while there is something to wait for.
  */
-static bool urgent_step(struct link *l, struct region *r, uint64_t now_ns, unsigned int *maps)
+static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64_t now_ns,
+			unsigned int *maps)
 {
-	struct op *op;
+	struct collect_op *op;
 	int err;
 
 	if (r->gone)
 		return false;
-	switch ((enum step)r->step) {
+	switch ((enum collect_step)r->step) {
 	case STEP_DROPPED:
 		if (now_ns < r->retry_ns)
 			return false;
@@ -119,44 +122,44 @@ static bool urgent_step(struct link *l, struct region *r, uint64_t now_ns, unsig
 			return false;
 		}
 		if (r->schema_step == SCHEMA_BUILDING) {
-			struct built *built = __atomic_exchange_n(&r->built, NULL,
-								  __ATOMIC_ACQUIRE);
+			struct collect_built *built = __atomic_exchange_n(&r->built, NULL,
+									  __ATOMIC_ACQUIRE);
 
 			if (!built)
 				return true;
-			board_put(built->board, r->c);
+			collect_snapshot_put(built->snapshot, r->c);
 			r->schema_step = SCHEMA_IDLE;
 		}
-		r->hot = (struct sl_hot){0};
+		r->hot = (struct region_hot){0};
 		r->schema_seen = 0;
-		SET(r->step, STEP_MAP);
+		relaxed_store(r->step, STEP_MAP);
 		return true;
 	case STEP_MAP:
 		if (now_ns < r->retry_ns || r->ops || !*maps)
 			return true;
 		if (!r->mapped) {
 			(*maps)--;
-			err = sl_fabric_map(l->fabric, &r->remote);
+			err = fabric_map(l->fabric, &r->remote);
 			if (err) {
-				BUMP(l->worker->map_errors, 1);
-				life_again_later(l, r, now_ns);
+				relaxed_bump(l->worker->map_errors, 1);
+				collect_region_retry_later(l, r, now_ns);
 				return true;
 			}
 			r->mapped = true;
 		}
 		op = r->remote.length < HEADER_READ
 			     ? NULL
-			     : reads_new(l, &header_read, r, &r->remote, 0, SL_HEADER_SIZE);
+			     : collect_reads_new(l, &header_read, r, &r->remote, 0, SL_HEADER_SIZE);
 		if (r->remote.length < HEADER_READ)
-			life_drop(l, r, SL_FAULT_SIZE, now_ns);
+			collect_region_drop(l, r, REGION_FAULT_SIZE, now_ns);
 		else if (op)
-			SET(r->step, STEP_HEADER);
+			relaxed_store(r->step, STEP_HEADER);
 		return true;
 	case STEP_HEADER:
 		return true;
 	case STEP_FINAL:
 	case STEP_BOUND:
-		if (is_table(r->kind))
+		if (collect_is_table(r->kind))
 			return false;
 		break;
 	case STEP_MADE:
@@ -169,21 +172,21 @@ static bool urgent_step(struct link *l, struct region *r, uint64_t now_ns, unsig
 		if (!__atomic_load_n(&r->built, __ATOMIC_RELAXED))
 			return true;
 		if (!r->pass)
-			schema_install(l, r, now_ns);
+			collect_schema_install(l, r, now_ns);
 		if (r->step != STEP_BOUND)
 			return false;
 	}
 	if (r->schema_step == SCHEMA_WANTED || r->schema_step == SCHEMA_READING)
-		schema_read(l, r, now_ns);
+		collect_schema_read(l, r, now_ns);
 	/* Its first values, those of a new layout, last words: not only in the next round. */
 	if (r->pass)
-		pass_issue(l, r);
-	else if (r->want_pass && pass_start(l, r))
-		pass_issue(l, r);
+		collect_pass_issue(l, r);
+	else if (r->want_pass && collect_pass_start(l, r))
+		collect_pass_issue(l, r);
 	return r->want_pass || r->pass || r->schema_step != SCHEMA_IDLE;
 }
 
-void bring_up(struct link *l, uint64_t now_ns)
+void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 {
 	unsigned int maps = MAPS_A_TURN;
 	uint32_t n = 0, count = l->urgents;
@@ -192,18 +195,18 @@ void bring_up(struct link *l, uint64_t now_ns)
 	if (!count)
 		return;
 	l->urgent_ns = now_ns;
-	if (!directory_lease_holds(l, now_ns)) {
+	if (!collect_directory_lease_holds(l, now_ns)) {
 		/* The round must not wait for passes that wait for the directory. */
 		for (uint32_t i = 0; i < count; i++) {
 			l->urgent[i]->want_pass |= l->urgent[i]->pass;
-			pass_cut_short(l, l->urgent[i]);
+			collect_pass_cut_short(l, l->urgent[i]);
 		}
-		directory_read(l, now_ns);
+		collect_directory_read(l, now_ns);
 		return;
 	}
 	l->urgent_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < count; i++) {
-		struct region *r = l->urgent[i];
+		struct collect_region *r = l->urgent[i];
 
 		/* It may be set urgent again while it is looked at, which is no second place. */
 		if (!urgent_step(l, r, now_ns, &maps)) {

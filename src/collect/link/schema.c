@@ -13,20 +13,20 @@
 #define SCHEMA_TRIES  5u
 #define SCHEMA_PIECE  65536u
 
-void schema_want(struct link *l, struct region *r, uint64_t now_ns)
+void collect_schema_want(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	/* Series that max_series refused, and others have gone since. */
-	bool room = r->board && r->board->layout->refused &&
-		    GET(l->c->series_count) < l->c->opts.max_series;
+	bool room = r->snapshot && r->snapshot->layout->refused &&
+		    relaxed_load(l->c->series_count) < l->c->opts.max_series;
 
 	if (r->schema_step != SCHEMA_IDLE || now_ns < r->schema_at_ns ||
 	    (r->hot.generation == r->schema_seen && !room))
 		return;
 	r->schema_step = SCHEMA_WANTED;
-	table_urgent(l, r);
+	collect_table_urgent(l, r);
 }
 
-static void schema_done(struct link *l, struct region *r)
+static void schema_done(struct collect_link *l, struct collect_region *r)
 {
 	if (r->schema_failed) {
 		r->schema_step = SCHEMA_IDLE;
@@ -34,13 +34,14 @@ static void schema_done(struct link *l, struct region *r)
 		return;
 	}
 	r->schema_step = SCHEMA_BUILDING;
-	table_urgent(l, r);
-	region_mail(r, MAIL_SCHEMA);
+	collect_table_urgent(l, r);
+	collect_region_queue(r, QUEUE_SCHEMA);
 }
 
-static bool take(struct link *l, struct op *op, struct sl_read *read, uint64_t now_ns)
+static bool take(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		 uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 
 	(void)l, (void)now_ns;
 	if (!r->schema_failed)
@@ -48,15 +49,16 @@ static bool take(struct link *l, struct op *op, struct sl_read *read, uint64_t n
 	return true;
 }
 
-static void failed(struct link *l, struct op *op, int status, uint64_t now_ns)
+static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
 	(void)l, (void)status, (void)now_ns;
 	op->region->schema_failed = true;
 }
 
-static void over(struct link *l, struct op *op, const struct sl_read *read, uint64_t now_ns)
+static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		 uint64_t now_ns)
 {
-	struct region *r = op->region;
+	struct collect_region *r = op->region;
 
 	(void)now_ns;
 	r->schema_got += read->length;
@@ -65,9 +67,9 @@ static void over(struct link *l, struct op *op, const struct sl_read *read, uint
 		schema_done(l, r);
 }
 
-static const struct op_kind schema_piece = {.take = take, .failed = failed, .over = over};
+static const struct collect_op_kind schema_piece = {.take = take, .failed = failed, .over = over};
 
-void schema_abort(struct region *r)
+void collect_schema_abort(struct collect_region *r)
 {
 	r->schema_failed = true;
 	if (r->schema_step == SCHEMA_WANTED ||
@@ -77,7 +79,7 @@ void schema_abort(struct region *r)
 	}
 }
 
-void schema_read(struct link *l, struct region *r, uint64_t now_ns)
+void collect_schema_read(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	if (r->schema_step == SCHEMA_WANTED) {
 		uint8_t *bytes;
@@ -107,8 +109,8 @@ void schema_read(struct link *l, struct region *r, uint64_t now_ns)
 	       r->schema_posted < r->schema_length) {
 		uint32_t left = r->schema_length - r->schema_posted;
 		uint32_t n = left < SCHEMA_PIECE ? left : SCHEMA_PIECE;
-		struct op *op = reads_new(l, &schema_piece, r, &r->remote,
-					  r->info->schema + r->schema_posted, n);
+		struct collect_op *op = collect_reads_new(l, &schema_piece, r, &r->remote,
+							  r->info->schema + r->schema_posted, n);
 
 		if (!op)
 			return;
@@ -117,34 +119,34 @@ void schema_read(struct link *l, struct region *r, uint64_t now_ns)
 	}
 }
 
-void schema_install(struct link *l, struct region *r, uint64_t now_ns)
+void collect_schema_install(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	struct built *built = __atomic_exchange_n(&r->built, NULL, __ATOMIC_ACQUIRE);
-	struct worker *w = l->worker;
-	struct board *b;
+	struct collect_built *built = __atomic_exchange_n(&r->built, NULL, __ATOMIC_ACQUIRE);
+	struct collect_worker *w = l->worker;
+	struct collect_snapshot *b;
 
 	if (!built)
 		return;
-	b = built->board;
+	b = built->snapshot;
 	r->schema_step = SCHEMA_IDLE;
 	if (!b) {
-		enum sl_fault fault = built->fault;
+		enum region_fault fault = built->fault;
 
 		if (r->step != STEP_BOUND)
 			return;
-		if (fault == SL_FAULT_NONE || fault == SL_FAULT_MEMORY)
+		if (fault == REGION_FAULT_NONE || fault == REGION_FAULT_MEMORY)
 			r->schema_at_ns = now_ns + SCHEMA_MAX_NS; /* when there is memory */
-		else if (fault == SL_FAULT_CHECK && ++r->schema_tries < SCHEMA_TRIES)
+		else if (fault == REGION_FAULT_CHECK && ++r->schema_tries < SCHEMA_TRIES)
 			r->schema_at_ns = now_ns + SCHEMA_MIN_NS;
 		else
-			life_drop(l, r, fault, now_ns);
+			collect_region_drop(l, r, fault, now_ns);
 		return;
 	}
 	if (b->layout->cells > w->flat_cells) {
 		uint64_t *flat = realloc(w->flat, b->layout->cells * sizeof(*flat));
 
 		if (!flat) {
-			board_put(b, r->c);
+			collect_snapshot_put(b, r->c);
 			return;
 		}
 		w->flat = flat;
@@ -152,20 +154,20 @@ void schema_install(struct link *l, struct region *r, uint64_t now_ns)
 	}
 	/* Cells that no hot line has ever granted. */
 	if (b->layout->lines > r->hot.lines_used) {
-		board_put(b, r->c);
-		life_drop(l, r, SL_FAULT_CELLS, now_ns);
+		collect_snapshot_put(b, r->c);
+		collect_region_drop(l, r, REGION_FAULT_CELLS, now_ns);
 		return;
 	}
 	r->schema_seen = b->layout->generation;
-	if (r->board) {
-		b->chunk = board_flush(r->board, w, r->instance);
-		board_put(r->board, r->c);
+	if (r->snapshot) {
+		b->chunk = collect_snapshot_flush(r->snapshot, w, r->instance);
+		collect_snapshot_put(r->snapshot, r->c);
 	}
-	r->board = b;
+	r->snapshot = b;
 	r->board_new = true;
 	r->board_ns = now_ns;
 	r->schema_tries = 0;
 	r->want_pass = true;
 	if (r->step == STEP_FINAL)
-		SET(r->step, STEP_BOUND);
+		relaxed_store(r->step, STEP_BOUND);
 }

@@ -12,55 +12,55 @@
 
 #define BUCKETS 256u
 
-int table_init(struct link *l)
+int collect_table_init(struct collect_link *l)
 {
 	l->buckets = BUCKETS;
 	l->bucket = calloc(l->buckets, sizeof(*l->bucket));
 	return l->bucket ? 0 : -ENOMEM;
 }
 
-void table_free(struct link *l)
+void collect_table_free(struct collect_link *l)
 {
 	if (l->flows)
-		flows_gone(l, l->flows);
+		collect_flows_gone(l, l->flows);
 	for (uint32_t i = 0; i < l->regions; i++) {
-		tap_gone(l->region[i]);
-		life_unmap(l, l->region[i]);
-		region_put(l->region[i]);
+		collect_tap_gone(l->region[i]);
+		collect_region_unmap(l, l->region[i]);
+		collect_region_put(l->region[i]);
 	}
 	free(l->region);
 	free(l->bucket);
 	free(l->urgent);
 }
 
-static struct region **place_of(struct link *l, uint64_t instance)
+static struct collect_region **place_of(struct collect_link *l, uint64_t instance)
 {
 	uint64_t h = (instance ^ l->c->seed) * SL_LINE_K1;
 
 	return &l->bucket[(h ^ h >> 32) % l->buckets];
 }
 
-struct region *table_find(struct link *l, uint64_t instance)
+struct collect_region *collect_table_find(struct collect_link *l, uint64_t instance)
 {
-	for (struct region *r = *place_of(l, instance); r; r = r->hash_next)
+	for (struct collect_region *r = *place_of(l, instance); r; r = r->hash_next)
 		if (r->instance == instance)
 			return r;
 	return NULL;
 }
 
-static void unhash(struct link *l, struct region *r)
+static void unhash(struct collect_link *l, struct collect_region *r)
 {
-	struct region **at = place_of(l, r->instance);
+	struct collect_region **at = place_of(l, r->instance);
 
 	while (*at != r)
 		at = &(*at)->hash_next;
 	*at = r->hash_next;
 }
 
-static void grow_buckets(struct link *l)
+static void grow_buckets(struct collect_link *l)
 {
 	uint32_t n = l->buckets * 4;
-	struct region **to = calloc(n, sizeof(*to));
+	struct collect_region **to = calloc(n, sizeof(*to));
 
 	if (!to)
 		return;
@@ -68,7 +68,7 @@ static void grow_buckets(struct link *l)
 	l->bucket = to;
 	l->buckets = n;
 	for (uint32_t i = 0; i < l->regions; i++) {
-		struct region *r = l->region[i], **at;
+		struct collect_region *r = l->region[i], **at;
 
 		if (r->gone)
 			continue;
@@ -78,10 +78,10 @@ static void grow_buckets(struct link *l)
 	}
 }
 
-static bool reserve(struct region ***v, uint32_t used, uint32_t *capacity)
+static bool reserve(struct collect_region ***v, uint32_t used, uint32_t *capacity)
 {
 	uint32_t n = *capacity ? *capacity * 2 : 64;
-	struct region **to;
+	struct collect_region **to;
 
 	if (used < *capacity)
 		return true;
@@ -93,7 +93,7 @@ static bool reserve(struct region ***v, uint32_t used, uint32_t *capacity)
 	return true;
 }
 
-void table_urgent(struct link *l, struct region *r)
+void collect_table_urgent(struct collect_link *l, struct collect_region *r)
 {
 	if (r->urgent || !reserve(&l->urgent, l->urgents, &l->urgent_capacity))
 		return;
@@ -101,20 +101,20 @@ void table_urgent(struct link *l, struct region *r)
 	l->urgent[l->urgents++] = r;
 }
 
-struct region *table_add(struct link *l, uint64_t instance)
+struct collect_region *collect_table_add(struct collect_link *l, uint64_t instance)
 {
-	struct sl_collector *c = l->c;
-	struct region *r;
+	struct collect_collector *c = l->c;
+	struct collect_region *r;
 
-	if (ADD(c->region_count, 1) >= c->opts.max_regions) {
-		SUB(c->region_count, 1);
+	if (relaxed_add(c->region_count, 1) >= c->opts.max_regions) {
+		relaxed_sub(c->region_count, 1);
 		return NULL;
 	}
 	r = reserve(&l->region, l->regions, &l->region_capacity)
-		    ? region_new(l, instance, ADD(c->age, 1))
+		    ? collect_region_new(l, instance, relaxed_add(c->age, 1))
 		    : NULL;
 	if (!r) {
-		SUB(c->region_count, 1);
+		relaxed_sub(c->region_count, 1);
 		return NULL;
 	}
 	if (l->regions >= l->buckets)
@@ -122,41 +122,41 @@ struct region *table_add(struct link *l, uint64_t instance)
 	l->region[l->regions++] = r;
 	r->hash_next = *place_of(l, instance);
 	*place_of(l, instance) = r;
-	SET(l->region_count, l->region_count + 1);
+	relaxed_store(l->region_count, l->region_count + 1);
 	return r;
 }
 
-void table_remove(struct link *l, struct region *r)
+void collect_table_remove(struct collect_link *l, struct collect_region *r)
 {
 	if (r->gone)
 		return;
 	r->gone = true;
-	flows_gone(l, r);
-	slots_gone(l, r);
-	net_gone(l, r);
-	pass_abort(l, r);
-	SET(r->step, STEP_GONE);
+	collect_flows_gone(l, r);
+	collect_slots_gone(l, r);
+	collect_net_gone(l, r);
+	collect_pass_abort(l, r);
+	relaxed_store(r->step, STEP_GONE);
 	unhash(l, r);
-	host_release(l->host, l, r->instance);
-	SET(l->region_count, l->region_count - 1);
-	SUB(l->c->region_count, 1);
-	tap_gone(r);
-	region_mail(r, MAIL_GONE);
+	collect_host_release(l->host, l, r->instance);
+	relaxed_store(l->region_count, l->region_count - 1);
+	relaxed_sub(l->c->region_count, 1);
+	collect_tap_gone(r);
+	collect_region_queue(r, QUEUE_GONE);
 }
 
-void table_sweep(struct link *l)
+void collect_table_sweep(struct collect_link *l)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < l->regions; i++) {
-		struct region *r = l->region[i];
+		struct collect_region *r = l->region[i];
 
 		if (!r->gone || r->ops || r->urgent) {
 			l->region[n++] = r;
 			continue;
 		}
-		life_unmap(l, r);
-		region_put(r);
+		collect_region_unmap(l, r);
+		collect_region_put(r);
 	}
 	l->regions = n;
 }

@@ -10,28 +10,28 @@
 
 #include "collect/link/link.h"
 
-int sl_collector_tap(struct sl_collector *c, const struct sl_tap *tap)
+int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap)
 {
 	if (c->running)
 		return -EBUSY;
-	if (c->taps == SL_TAPS_MAX)
+	if (c->taps == COLLECT_TAPS_MAX)
 		return -ENOSPC;
 	c->tap[c->taps++] = *tap;
 	return 0;
 }
 
-const struct sl_metric *sl_tap_metric(const struct sl_tap_row *row, uint32_t column)
+const struct region_metric *collect_tap_metric(const struct collect_tap_row *row, uint32_t column)
 {
 	return &row->shape->column[column].def->metric;
 }
 
-const uint64_t *sl_tap_cells(const struct sl_tap_row *row, uint32_t column)
+const uint64_t *collect_tap_cells(const struct collect_tap_row *row, uint32_t column)
 {
 	return row->cell + row->shape->column[column].cell;
 }
 
 /* Is one of these cells in a line that did not settle, in whatever stripe? */
-static bool is_stale(const struct region *r, uint32_t cell, uint32_t cells)
+static bool is_stale(const struct collect_region *r, uint32_t cell, uint32_t cells)
 {
 	uint32_t last = (cell + (cells ? cells : 1) - 1) / SL_LINE_CELLS;
 
@@ -43,39 +43,39 @@ static bool is_stale(const struct region *r, uint32_t cell, uint32_t cells)
 }
 
 /* The values of a row: who asks for one row in ten does not pay for ten. */
-static bool make_values(const struct region *r, struct worker *w, const struct layout *shape,
-			const uint64_t *cell)
+static bool make_values(const struct collect_region *r, struct collect_worker *w,
+			const struct collect_layout *shape, const uint64_t *cell)
 {
 	if (shape->columns > w->row_columns) {
 		double *to = realloc(w->row, shape->columns * sizeof(*to));
 
 		if (!to) {
-			BUMP(w->rows_lost, 1);
+			relaxed_bump(w->rows_lost, 1);
 			return false;
 		}
 		w->row = to;
 		w->row_columns = shape->columns;
 	}
 	for (uint32_t i = 0; i < shape->columns; i++) {
-		const struct column *col = &shape->column[i];
-		const struct sl_metric *m = &col->def->metric;
+		const struct collect_column *col = &shape->column[i];
+		const struct region_metric *m = &col->def->metric;
 
 		w->row[i] = r->any_stale && is_stale(r, col->cell, m->cells)
 				    ? NAN
-				    : history_double(m, history_word(col, cell));
+				    : collect_history_double(m, collect_history_word(col, cell));
 	}
 	return true;
 }
 
-void tap_row(struct link *l, struct region *r, const uint64_t *cell)
+void collect_tap_row(struct collect_link *l, struct collect_region *r, const uint64_t *cell)
 {
-	const struct layout *shape = r->board->layout;
-	struct sl_collector *c = l->c;
-	struct worker *w = l->worker;
-	struct sl_tap_row row = {
+	const struct collect_layout *shape = r->snapshot->layout;
+	struct collect_collector *c = l->c;
+	struct collect_worker *w = l->worker;
+	struct collect_tap_row row = {
 		.instance = r->instance,
 		.info = r->info,
-		.hostname = host_name(r->host),
+		.hostname = collect_host_name(r->host),
 		.worker = w->number,
 		.state = r->state,
 		.layout = shape->generation,
@@ -85,7 +85,7 @@ void tap_row(struct link *l, struct region *r, const uint64_t *cell)
 	};
 
 	for (unsigned int i = 0; i < c->taps; i++) {
-		const struct sl_tap *tap = &c->tap[i];
+		const struct collect_tap *tap = &c->tap[i];
 
 		row.own = &r->tap_own[i];
 		if (tap->wants && !tap->wants(tap->arg, &row))
@@ -98,9 +98,9 @@ void tap_row(struct link *l, struct region *r, const uint64_t *cell)
 	}
 }
 
-void tap_gone(struct region *r)
+void collect_tap_gone(struct collect_region *r)
 {
-	struct sl_collector *c = r->c;
+	struct collect_collector *c = r->c;
 
 	for (unsigned int i = 0; i < c->taps; i++) {
 		if (r->tap_own[i] && c->tap[i].gone)

@@ -10,26 +10,26 @@
 
 #define HOUR_NS 3600000000000ll
 
-static bool analyses(const struct sl_live *l)
+static bool analyses(const struct collect_live *l)
 {
 	return l->analysis;
 }
 
-static bool samples(const struct sl_live *l)
+static bool samples(const struct collect_live *l)
 {
 	return l->writer;
 }
 
-static bool pushes(const struct sl_live *l)
+static bool pushes(const struct collect_live *l)
 {
 	return l->writer || l->alert || l->webhook;
 }
 
-bool self_live_there(const struct sl_collector *c, const char *family)
+bool collect_self_live_there(const struct collect_collector *c, const char *family)
 {
 	static const struct {
 		const char *prefix;
-		bool (*there)(const struct sl_live *l);
+		bool (*there)(const struct collect_live *l);
 	} needs[] = {{"sidelight_analysis_", analyses},
 		     {"sidelight_anomal", analyses},
 		     {"sidelight_scaling_", analyses},
@@ -42,211 +42,214 @@ bool self_live_there(const struct sl_collector *c, const char *family)
 	return true;
 }
 
-static struct sl_verdicts *verdicts(const struct self *s)
+static struct act_verdicts *verdicts(const struct collect_self *s)
 {
-	return sl_analysis_verdicts(s->c->live->analysis);
+	return collect_analysis_verdicts(s->c->live->analysis);
 }
 
-static bool cause(struct self *s, struct sl_series *out, const char *key, const char *const *names,
-		  const uint64_t *values, size_t n)
+static bool cause(struct collect_self *s, struct export_series *out, const char *key,
+		  const char *const *names, const uint64_t *values, size_t n)
 {
-	return s->at < n && self_label(s, out, key, names[s->at]) && self_u64(out, values[s->at]);
+	return s->at < n && collect_self_label(s, out, key, names[s->at]) &&
+	       collect_self_u64(out, values[s->at]);
 }
 
-/* ---- analysis ------------------------------------------------------------------------------------------ */
+/* ---- analysis ---- */
 
-bool self_analysis_busy(struct self *s, struct sl_series *out)
+bool collect_self_analysis_busy(struct collect_self *s, struct export_series *out)
 {
-	struct sl_analysis_stats a;
+	struct collect_analysis_stats a;
 
-	sl_analysis_stats(s->c->live->analysis, &a);
-	return self_single(s, out, 0) && self_f64(out, (double)a.busy_ns * 1e-9);
+	collect_analysis_stats(s->c->live->analysis, &a);
+	return collect_self_single(s, out, 0) && collect_self_f64(out, (double)a.busy_ns * 1e-9);
 }
 
-bool self_analysis_rows(struct self *s, struct sl_series *out)
+bool collect_self_analysis_rows(struct collect_self *s, struct export_series *out)
 {
-	struct sl_analysis_stats a;
+	struct collect_analysis_stats a;
 
-	sl_analysis_stats(s->c->live->analysis, &a);
-	return self_single(s, out, a.rows);
+	collect_analysis_stats(s->c->live->analysis, &a);
+	return collect_self_single(s, out, a.rows);
 }
 
-static struct tell_stats told(const struct self *s)
+static struct collect_notify_stats notified(const struct collect_self *s)
 {
-	struct tell_stats t = {0};
+	struct collect_notify_stats t = {0};
 
-	if (s->c->live->tell)
-		tell_stats(s->c->live->tell, &t);
+	if (s->c->live->notify)
+		collect_notify_stats(s->c->live->notify, &t);
 	return t;
 }
 
-bool self_analysis_told(struct self *s, struct sl_series *out)
+bool collect_self_analysis_told(struct collect_self *s, struct export_series *out)
 {
-	return self_single(s, out, told(s).told);
+	return collect_self_single(s, out, notified(s).notified);
 }
 
-bool self_analysis_lost(struct self *s, struct sl_series *out)
+bool collect_self_analysis_lost(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"pods",	      "features",    "late_rows",
 					    "missing_values", "models",	     "anomalies",
 					    "changes",	      "alerts",	     "recorded_rows",
 					    "told",	      "saved_models"};
-	struct sl_analysis_stats a;
-	struct sl_verdicts_stats v;
+	struct collect_analysis_stats a;
+	struct act_verdicts_stats v;
 
-	sl_analysis_stats(s->c->live->analysis, &a);
-	sl_verdicts_stats(verdicts(s), &v);
+	collect_analysis_stats(s->c->live->analysis, &a);
+	act_verdicts_stats(verdicts(s), &v);
 	return cause(s, out, "cause", names,
 		     (uint64_t[]){a.refused_pods, a.refused_features, a.late, a.missing,
-				  a.models_refused, v.missed, GET(s->c->live->lost_changes),
-				  GET(s->c->live->lost_alerts), a.lost_rows, told(s).untold,
-				  a.models_failed},
+				  a.models_refused, v.missed,
+				  relaxed_load(s->c->live->lost_changes),
+				  relaxed_load(s->c->live->lost_alerts), a.lost_rows,
+				  notified(s).untold, a.models_failed},
 		     sizeof(names) / sizeof(*names));
 }
 
-bool self_analysis_pods(struct self *s, struct sl_series *out)
+bool collect_self_analysis_pods(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"all", "warming_up", "anomalous", "drifting"};
-	struct sl_analysis_stats a;
-	struct sl_verdicts_stats v;
+	struct collect_analysis_stats a;
+	struct act_verdicts_stats v;
 
-	sl_analysis_stats(s->c->live->analysis, &a);
-	sl_verdicts_stats(verdicts(s), &v);
+	collect_analysis_stats(s->c->live->analysis, &a);
+	act_verdicts_stats(verdicts(s), &v);
 	return cause(s, out, "state", names,
 		     (uint64_t[]){v.pods, a.warming, v.anomalous, v.drifting},
 		     sizeof(names) / sizeof(*names));
 }
 
 /* How much of the budget of false alarms the anomalies of the last hour would use up if false. */
-bool self_budget_used(struct self *s, struct sl_series *out)
+bool collect_self_budget_used(struct collect_self *s, struct export_series *out)
 {
-	const struct sl_analysis_opts *o = sl_analysis_opts(s->c->live->analysis);
-	int64_t since = (int64_t)sl_realtime_ns() - HOUR_NS;
-	struct sl_verdicts_stats v;
+	const struct collect_analysis_opts *o = collect_analysis_opts(s->c->live->analysis);
+	int64_t since = (int64_t)base_realtime_ns() - HOUR_NS;
+	struct act_verdicts_stats v;
 	uint64_t n;
 
 	if (s->at)
 		return false;
-	sl_verdicts_stats(verdicts(s), &v);
-	n = sl_verdicts_begun(verdicts(s), since);
-	return self_single(s, out, 0) &&
-	       self_f64(out, v.pods ? (double)n / ((double)v.pods * o->false_alarms) : 0);
+	act_verdicts_stats(verdicts(s), &v);
+	n = act_verdicts_begun(verdicts(s), since);
+	return collect_self_single(s, out, 0) &&
+	       collect_self_f64(out, v.pods ? (double)n / ((double)v.pods * o->false_alarms) : 0);
 }
 
-bool self_shadow_alarms(struct self *s, struct sl_series *out)
+bool collect_self_shadow_alarms(struct collect_self *s, struct export_series *out)
 {
-	struct sl_verdicts_stats v;
+	struct act_verdicts_stats v;
 
-	sl_verdicts_stats(verdicts(s), &v);
-	return self_single(s, out, v.shadow_alarms);
+	act_verdicts_stats(verdicts(s), &v);
+	return collect_self_single(s, out, v.shadow_alarms);
 }
 
-/* ---- pods ------------------------------------------------------------------------------------------------- */
+/* ---- pods ---- */
 
 /* The next region that is analysed. */
-static bool next_pod(struct self *s, struct sl_series *out, struct sl_pod_verdict *v)
+static bool next_pod(struct collect_self *s, struct export_series *out, struct act_pod_verdict *v)
 {
 	for (; s->x && s->at < s->x->regions; s->at++)
-		if (sl_verdicts_pod(verdicts(s), s->x->region[s->at]->instance, v))
+		if (act_verdicts_pod(verdicts(s), s->x->region[s->at]->instance, v))
 			return self_region(s, out) != NULL;
 	return false;
 }
 
-#define POD_SERIES(name, expression)                         \
-	bool name(struct self *s, struct sl_series *out)     \
-	{                                                    \
-		struct sl_pod_verdict v;                     \
-		return next_pod(s, out, &v) && (expression); \
+#define POD_SERIES(name, expression)                                 \
+	bool name(struct collect_self *s, struct export_series *out) \
+	{                                                            \
+		struct act_pod_verdict v;                            \
+		return next_pod(s, out, &v) && (expression);         \
 	}
 
-static bool exemplar(struct self *s, struct sl_series *out, const struct sl_pod_verdict *v)
+static bool exemplar(struct collect_self *s, struct export_series *out,
+		     const struct act_pod_verdict *v)
 {
 	if (!v->trace_ns)
 		return true;
-	for (size_t i = 0; i < SL_TRACE_ID_BYTES; i++)
+	for (size_t i = 0; i < ACT_TRACE_ID_BYTES; i++)
 		snprintf(s->exemplar + 2 * i, 3, "%02x", v->trace[i]);
 	out->exemplar_trace = s->exemplar;
 	out->exemplar_ns = (uint64_t)v->trace_ns;
 	return true;
 }
 
-POD_SERIES(self_anomalies, self_u64(out, v.anomalies) && exemplar(s, out, &v))
-POD_SERIES(self_anomalous, self_u64(out, v.anomalous))
-POD_SERIES(self_drift, self_u64(out, v.drift))
-POD_SERIES(self_score, self_f64(out, v.score))
+POD_SERIES(self_anomalies, collect_self_u64(out, v.anomalies) && exemplar(s, out, &v))
+POD_SERIES(self_anomalous, collect_self_u64(out, v.anomalous))
+POD_SERIES(self_drift, collect_self_u64(out, v.drift))
+POD_SERIES(self_score, collect_self_f64(out, v.score))
 
-/* ---- workloads ---------------------------------------------------------------------------------------------- */
+/* ---- workloads ---- */
 
-static const struct sl_workload *workload(struct self *s, struct sl_series *out)
+static const struct act_workload *workload(struct collect_self *s, struct export_series *out)
 {
 	enum { MAX = 1024 };
-	struct sl_text_label labels[2];
+	struct region_text_label labels[2];
 
 	if (!s->workload) {
 		s->workload = malloc(MAX * sizeof(*s->workload));
 		if (!s->workload)
 			return NULL;
-		s->workloads = sl_scale_workloads(s->c->live->scale, s->workload, MAX);
+		s->workloads = act_scale_workloads(s->c->live->scale, s->workload, MAX);
 		s->workloads = s->workloads < MAX ? s->workloads : MAX;
 	}
 	if (s->at >= s->workloads)
 		return NULL;
-	labels[0] = (struct sl_text_label){"namespace", s->workload[s->at].kube_namespace};
-	labels[1] = (struct sl_text_label){"service", s->workload[s->at].service};
-	return self_labels(s, out, labels, 2) ? &s->workload[s->at] : NULL;
+	labels[0] = (struct region_text_label){"namespace", s->workload[s->at].kube_namespace};
+	labels[1] = (struct region_text_label){"service", s->workload[s->at].service};
+	return collect_self_labels(s, out, labels, 2) ? &s->workload[s->at] : NULL;
 }
 
-bool self_scaling_anomalous(struct self *s, struct sl_series *out)
+bool collect_self_scaling_anomalous(struct collect_self *s, struct export_series *out)
 {
-	const struct sl_workload *w = workload(s, out);
+	const struct act_workload *w = workload(s, out);
 
-	return w && self_f64(out, w->anomalous_ratio);
+	return w && collect_self_f64(out, w->anomalous_ratio);
 }
 
-bool self_scaling_pressure(struct self *s, struct sl_series *out)
+bool collect_self_scaling_pressure(struct collect_self *s, struct export_series *out)
 {
-	const struct sl_workload *w = workload(s, out);
+	const struct act_workload *w = workload(s, out);
 
-	return w && self_f64(out, w->pressure);
+	return w && collect_self_f64(out, w->pressure);
 }
 
-/* ---- receivers ------------------------------------------------------------------------------------------------ */
+/* ---- receivers ---- */
 
 #define RECEIVERS 3u
 
 /* The i-th of them that there is. */
-static const char *receiver(const struct sl_live *l, size_t i, struct sl_push_stats *out)
+static const char *receiver(const struct collect_live *l, size_t i, struct export_push_stats *out)
 {
-	struct sl_remote_write_stats w;
+	struct export_remote_write_stats w;
 
 	if (l->writer && !i--) {
-		sl_remote_write_stats(l->writer, &w);
+		export_remote_write_stats(l->writer, &w);
 		*out = w.push;
 		return "remote_write";
 	}
 	if (l->alert && !i--) {
-		sl_push_stats(l->alert, out);
+		export_push_stats(l->alert, out);
 		return "alert";
 	}
 	if (l->webhook && !i--) {
-		sl_push_stats(l->webhook, out);
+		export_push_stats(l->webhook, out);
 		return "webhook";
 	}
 	return NULL;
 }
 
-static bool push_cause(struct self *s, struct sl_series *out, const char *to, const char *name,
-		       uint64_t value)
+static bool push_cause(struct collect_self *s, struct export_series *out, const char *to,
+		       const char *name, uint64_t value)
 {
-	struct sl_text_label labels[] = {{"to", to}, {"cause", name}};
+	struct region_text_label labels[] = {{"to", to}, {"cause", name}};
 
-	return self_labels(s, out, labels, 2) && self_u64(out, value);
+	return collect_self_labels(s, out, labels, 2) && collect_self_u64(out, value);
 }
 
-bool self_push_dropped(struct self *s, struct sl_series *out)
+bool collect_self_push_dropped(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"full", "refused", "old", "stopping"};
-	struct sl_push_stats p;
+	struct export_push_stats p;
 	const char *to = receiver(s->c->live, s->at / 4, &p);
 
 	return to && push_cause(s, out, to, names[s->at % 4],
@@ -254,10 +257,10 @@ bool self_push_dropped(struct self *s, struct sl_series *out)
 					     p.dropped_stopping}[s->at % 4]);
 }
 
-bool self_push_errors(struct self *s, struct sl_series *out)
+bool collect_self_push_errors(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"connect", "timeout", "status"};
-	struct sl_push_stats p;
+	struct export_push_stats p;
 	const char *to = receiver(s->c->live, s->at / 3, &p);
 
 	return to && push_cause(s, out, to, names[s->at % 3],
@@ -265,52 +268,52 @@ bool self_push_errors(struct self *s, struct sl_series *out)
 					     p.errors_status}[s->at % 3]);
 }
 
-bool self_push_sent(struct self *s, struct sl_series *out)
+bool collect_self_push_sent(struct collect_self *s, struct export_series *out)
 {
-	struct sl_push_stats p;
+	struct export_push_stats p;
 	const char *to = receiver(s->c->live, s->at, &p);
 
-	return to && self_label(s, out, "to", to) && self_u64(out, p.sent_items);
+	return to && collect_self_label(s, out, "to", to) && collect_self_u64(out, p.sent_items);
 }
 
-bool self_push_waiting(struct self *s, struct sl_series *out)
+bool collect_self_push_waiting(struct collect_self *s, struct export_series *out)
 {
-	struct sl_push_stats p;
+	struct export_push_stats p;
 	const char *to = receiver(s->c->live, s->at, &p);
 
-	return to && self_label(s, out, "to", to) && self_u64(out, p.waiting_bytes);
+	return to && collect_self_label(s, out, "to", to) && collect_self_u64(out, p.waiting_bytes);
 }
 
-/* ---- sampling --------------------------------------------------------------------------------------------------- */
+/* ---- sampling ---- */
 
-bool self_sampling_samples(struct self *s, struct sl_series *out)
+bool collect_self_sampling_samples(struct collect_self *s, struct export_series *out)
 {
-	struct sl_remote_write_stats w;
+	struct export_remote_write_stats w;
 
-	sl_remote_write_stats(s->c->live->writer, &w);
-	return self_single(s, out, w.samples);
+	export_remote_write_stats(s->c->live->writer, &w);
+	return collect_self_single(s, out, w.samples);
 }
 
-bool self_sampling_left_out(struct self *s, struct sl_series *out)
+bool collect_self_sampling_left_out(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"same_millisecond", "memory"};
-	struct sl_remote_write_stats w;
+	struct export_remote_write_stats w;
 
-	sl_remote_write_stats(s->c->live->writer, &w);
+	export_remote_write_stats(s->c->live->writer, &w);
 	return cause(s, out, "cause", names, (uint64_t[]){w.same_ms, w.dropped_memory}, 2);
 }
 
-bool self_sampling_lost(struct self *s, struct sl_series *out)
+bool collect_self_sampling_lost(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"late_verdict", "receiver_behind"};
-	struct sender_stats t;
+	struct collect_sender_stats t;
 
-	sender_stats(s->c->live->sender, &t);
-	return s->at < 2 && self_label(s, out, "cause", names[s->at]) &&
-	       self_f64(out, (double)(s->at ? t.skipped_ns : t.late_ns) * 1e-9);
+	collect_sender_stats(s->c->live->sender, &t);
+	return s->at < 2 && collect_self_label(s, out, "cause", names[s->at]) &&
+	       collect_self_f64(out, (double)(s->at ? t.skipped_ns : t.late_ns) * 1e-9);
 }
 
-void self_live_end(struct self *s)
+void collect_self_live_end(struct collect_self *s)
 {
 	free(s->workload);
 }

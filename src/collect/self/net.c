@@ -10,12 +10,12 @@
 
 struct net_port {
 	uint16_t port;
-	struct sl_net_hist hist[SL_NET_WAYS];
+	struct tcp_net_hist hist[COLLECT_NET_WAYS];
 };
 
 struct net_pair {
 	const char *target[2], *hostname[2]; /* never freed before the collector */
-	struct sl_net_totals totals;
+	struct tcp_net_totals totals;
 	size_t ports;
 	struct net_port *port;
 };
@@ -23,13 +23,13 @@ struct net_pair {
 /* As it all was at the beginning of the walk. */
 struct self_net {
 	size_t pairs;
-	struct net_pair pair[SL_NET_PAIRS];
+	struct net_pair pair[COLLECT_NET_PAIRS];
 	uint64_t refused;
-	uint64_t bucket[SL_NET_BUCKETS];
+	uint64_t bucket[TCP_NET_BUCKETS];
 	bool failed;
 };
 
-static void take(const struct sl_net_pair_view *v, void *arg)
+static void take(const struct collect_net_pair_view *v, void *arg)
 {
 	struct self_net *n = arg;
 	struct net_pair *p = &n->pair[n->pairs];
@@ -47,27 +47,27 @@ static void take(const struct sl_net_pair_view *v, void *arg)
 	n->pairs++;
 	for (size_t i = 0; i < v->ports && p->port; i++) {
 		p->port[i].port = v->port[i].port;
-		for (int w = 0; w < SL_NET_WAYS; w++)
+		for (int w = 0; w < COLLECT_NET_WAYS; w++)
 			p->port[i].hist[w] = *v->port[i].all[w];
 	}
 }
 
-bool self_net_there(const struct self *s)
+bool collect_self_net_there(const struct collect_self *s)
 {
 	return s->net->pairs > 0;
 }
 
-bool self_net_begin(struct self *s)
+bool collect_self_net_begin(struct collect_self *s)
 {
 	s->net = calloc(1, sizeof(*s->net));
 	if (!s->net)
 		return false;
-	sl_collector_nets(s->c, take, s->net);
-	s->net->refused = sl_collector_net_refused(s->c);
+	collect_collector_pair_latency(s->c, take, s->net);
+	s->net->refused = collect_collector_net_refused(s->c);
 	return !s->net->failed;
 }
 
-void self_net_end(struct self *s)
+void collect_self_net_end(struct collect_self *s)
 {
 	for (size_t i = 0; s->net && i < s->net->pairs; i++)
 		free(s->net->pair[i].port);
@@ -75,29 +75,30 @@ void self_net_end(struct self *s)
 }
 
 /* Of both directions together. value: of key, which sorts before the others; NULL: neither. */
-static bool of_pair(struct self *s, struct sl_series *out, const struct net_pair *p,
+static bool of_pair(struct collect_self *s, struct export_series *out, const struct net_pair *p,
 		    const char *key, const char *value)
 {
-	const struct sl_text_label l[] = {{key, value},
-					  {"host", p->hostname[0]},
-					  {"host_target", p->target[0]},
-					  {"peer", p->hostname[1]},
-					  {"peer_target", p->target[1]}};
+	const struct region_text_label l[] = {{key, value},
+					      {"host", p->hostname[0]},
+					      {"host_target", p->target[0]},
+					      {"peer", p->hostname[1]},
+					      {"peer_target", p->target[1]}};
 
-	return self_labels(s, out, key ? l : l + 1, key ? 5 : 4);
+	return collect_self_labels(s, out, key ? l : l + 1, key ? 5 : 4);
 }
 
-static bool of_way(struct self *s, struct sl_series *out, const struct net_pair *p, int way,
-		   const char *key, const char *value)
+static bool of_way(struct collect_self *s, struct export_series *out, const struct net_pair *p,
+		   int way, const char *key, const char *value)
 {
 	/* Sorted: key lies between the two. */
-	return self_labels(s, out,
-			   (struct sl_text_label[]){{"destination", p->hostname[!way]},
-						    {"destination_target", p->target[!way]},
-						    {key, value},
-						    {"source", p->hostname[way]},
-						    {"source_target", p->target[way]}},
-			   5);
+	return collect_self_labels(
+		s, out,
+		(struct region_text_label[]){{"destination", p->hostname[!way]},
+					     {"destination_target", p->target[!way]},
+					     {key, value},
+					     {"source", p->hostname[way]},
+					     {"source_target", p->target[way]}},
+		5);
 }
 
 static const char *port_text(char text[8], const struct net_port *port)
@@ -107,7 +108,8 @@ static const char *port_text(char text[8], const struct net_port *port)
 }
 
 /* The port number at / each over all pairs. NULL: there are no more. */
-static const struct net_port *port_at(const struct self *s, size_t each, const struct net_pair **p)
+static const struct net_port *port_at(const struct collect_self *s, size_t each,
+				      const struct net_pair **p)
 {
 	size_t at = s->at / each;
 
@@ -120,27 +122,28 @@ static const struct net_port *port_at(const struct self *s, size_t each, const s
 	return NULL;
 }
 
-static bool histogram(struct self *s, struct sl_series *out, const struct sl_net_hist *h)
+static bool histogram(struct collect_self *s, struct export_series *out,
+		      const struct tcp_net_hist *h)
 {
 	uint64_t *to = s->net->bucket;
 
-	for (int i = 0; i < SL_NET_BUCKETS; i++)
+	for (int i = 0; i < TCP_NET_BUCKETS; i++)
 		to[i] = h->bucket[i];
 	to[0] += h->negative;
-	out->value_type = SL_VALUE_U64;
+	out->value_type = EXPORT_VALUE_U64;
 	out->sum = (double)h->sum;
 	out->exponential = true;
 	out->buckets = to;
-	out->bucket_count = SL_NET_BUCKETS;
+	out->bucket_count = TCP_NET_BUCKETS;
 	out->bounds = NULL;
 	out->bound_count = 0;
-	out->scale = SL_NET_SCALE;
-	out->first_bucket = SL_NET_FIRST + 1;
-	out->zero_threshold = exp2((double)SL_NET_FIRST / (1 << SL_NET_SCALE));
+	out->scale = TCP_NET_SCALE;
+	out->first_bucket = TCP_NET_FIRST + 1;
+	out->zero_threshold = exp2((double)TCP_NET_FIRST / (1 << TCP_NET_SCALE));
 	return true;
 }
 
-bool self_net_latency(struct self *s, struct sl_series *out)
+bool collect_self_net_latency(struct collect_self *s, struct export_series *out)
 {
 	const struct net_pair *p;
 	const struct net_port *port = port_at(s, 2, &p);
@@ -151,7 +154,7 @@ bool self_net_latency(struct self *s, struct sl_series *out)
 	       histogram(s, out, &port->hist[way]);
 }
 
-bool self_net_negative(struct self *s, struct sl_series *out)
+bool collect_self_net_negative(struct collect_self *s, struct export_series *out)
 {
 	const struct net_pair *p;
 	const struct net_port *port = port_at(s, 2, &p);
@@ -159,79 +162,79 @@ bool self_net_negative(struct self *s, struct sl_series *out)
 	char text[8];
 
 	return port && of_way(s, out, p, way, "port", port_text(text, port)) &&
-	       self_u64(out, port->hist[way].negative);
+	       collect_self_u64(out, port->hist[way].negative);
 }
 
 /* Both ways: the pair is named once. */
-bool self_net_round_trip(struct self *s, struct sl_series *out)
+bool collect_self_net_round_trip(struct collect_self *s, struct export_series *out)
 {
 	const struct net_pair *p;
 	const struct net_port *port = port_at(s, 1, &p);
 	char text[8];
 
 	return port &&
-	       self_labels(s, out,
-			   (struct sl_text_label[]){{"host", p->hostname[0]},
-						    {"host_target", p->target[0]},
-						    {"peer", p->hostname[1]},
-						    {"peer_target", p->target[1]},
-						    {"port", port_text(text, port)}},
-			   5) &&
-	       histogram(s, out, &port->hist[SL_NET_BOTH]);
+	       collect_self_labels(s, out,
+				   (struct region_text_label[]){{"host", p->hostname[0]},
+								{"host_target", p->target[0]},
+								{"peer", p->hostname[1]},
+								{"peer_target", p->target[1]},
+								{"port", port_text(text, port)}},
+				   5) &&
+	       histogram(s, out, &port->hist[COLLECT_NET_BOTH]);
 }
 
-bool self_net_clock_bound(struct self *s, struct sl_series *out)
+bool collect_self_net_clock_bound(struct collect_self *s, struct export_series *out)
 {
 	for (; s->at < s->net->pairs; s->at++) {
 		const struct net_pair *p = &s->net->pair[s->at];
 
 		if (p->totals.known)
 			return of_pair(s, out, p, NULL, NULL) &&
-			       self_f64(out, (double)p->totals.bound * 1e-9);
+			       collect_self_f64(out, (double)p->totals.bound * 1e-9);
 	}
 	return false;
 }
 
-bool self_net_segments(struct self *s, struct sl_series *out)
+bool collect_self_net_segments(struct collect_self *s, struct export_series *out)
 {
 	static const char *const results[] = {"sent", "measured"};
 	size_t i = s->at / 4;
 	int way = s->at / 2 % 2, what = s->at % 2;
 	const struct net_pair *p = &s->net->pair[i];
-	const struct sl_net_totals *t = &p->totals;
+	const struct tcp_net_totals *t = &p->totals;
 
 	if (i >= s->net->pairs)
 		return false;
 	return of_way(s, out, p, way, "result", results[what]) &&
-	       self_u64(out, what ? t->matched[way] : t->sent[way]);
+	       collect_self_u64(out, what ? t->matched[way] : t->sent[way]);
 }
 
 /* Those that there are: most causes never happen. */
-bool self_net_unmatched(struct self *s, struct sl_series *out)
+bool collect_self_net_unmatched(struct collect_self *s, struct export_series *out)
 {
-	for (; s->at < s->net->pairs * SL_NET_CAUSES; s->at++) {
-		const struct net_pair *p = &s->net->pair[s->at / SL_NET_CAUSES];
-		int cause = (int)(s->at % SL_NET_CAUSES);
+	for (; s->at < s->net->pairs * TCP_NET_CAUSES; s->at++) {
+		const struct net_pair *p = &s->net->pair[s->at / TCP_NET_CAUSES];
+		int cause = (int)(s->at % TCP_NET_CAUSES);
 
 		if (p->totals.causes[cause])
-			return of_pair(s, out, p, "cause", sl_net_cause_name(cause)) &&
-			       self_u64(out, p->totals.causes[cause]);
+			return of_pair(s, out, p, "cause", tcp_net_cause_name(cause)) &&
+			       collect_self_u64(out, p->totals.causes[cause]);
 	}
 	return false;
 }
 
-bool self_net_refused(struct self *s, struct sl_series *out)
+bool collect_self_net_refused(struct collect_self *s, struct export_series *out)
 {
-	return self_single(s, out, s->net->refused);
+	return collect_self_single(s, out, s->net->refused);
 }
 
 struct missed {
 	size_t at;
-	struct sl_net_host_view found;
+	struct collect_net_host_view found;
 	bool any;
 };
 
-static void find_host(const struct sl_net_host_view *v, void *arg)
+static void find_host(const struct collect_net_host_view *v, void *arg)
 {
 	struct missed *m = arg;
 
@@ -241,15 +244,15 @@ static void find_host(const struct sl_net_host_view *v, void *arg)
 	}
 }
 
-bool self_net_missed(struct self *s, struct sl_series *out)
+bool collect_self_net_missed(struct collect_self *s, struct export_series *out)
 {
 	struct missed m = {.at = s->at};
 
-	sl_collector_net_hosts(s->c, find_host, &m);
+	collect_collector_net_hosts(s->c, find_host, &m);
 	return m.any &&
-	       self_labels(s, out,
-			   (struct sl_text_label[]){{"host", m.found.hostname},
-						    {"target", m.found.target}},
-			   2) &&
-	       self_u64(out, m.found.missed);
+	       collect_self_labels(s, out,
+				   (struct region_text_label[]){{"host", m.found.hostname},
+								{"target", m.found.target}},
+				   2) &&
+	       collect_self_u64(out, m.found.missed);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace_decide.c - of the tracer: facts for act/trace.h, and what comes of its decisions. */
+/* collect_trace_decide.c - of the tracer: facts for act/trace.h, and what comes of its decisions.
+ */
 #include <string.h>
 
 #include "base/base.h"
@@ -9,20 +10,20 @@
 #define FIRST_SPANS 64u /* of a trace that is not complete, to find out who is to be told of it */
 #define PARTIES	    64u /* services of a trace; of one with more the route is not known */
 
-/* ---- verdicts ---------------------------------------------------------------------------------------- */
+/* ---- verdicts ---- */
 
 /* The largest score of a pod within the last ns, in thresholds; 0: there is no verdict. */
-static double score_within(const struct sl_tracer *t, uint64_t instance, uint64_t ns)
+static double score_within(const struct collect_tracer *t, uint64_t instance, uint64_t ns)
 {
-	struct sl_analysis_view a;
+	struct collect_analysis_view a;
 
-	if (!sl_collector_analysis(t->c, &a))
+	if (!collect_collector_analysis(t->c, &a))
 		return 0;
-	return sl_verdicts_worst(a.verdicts, instance, (int64_t)(sl_realtime_ns() - ns));
+	return act_verdicts_worst(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
 }
 
 /* Once a period and pod: who writes verdicts does not wait for those who look at them. */
-static double score_of(const struct sl_tracer *t, struct trace_pod *p)
+static double score_of(const struct collect_tracer *t, struct collect_trace_pod *p)
 {
 	if (!p)
 		return 0;
@@ -33,34 +34,35 @@ static double score_of(const struct sl_tracer *t, struct trace_pod *p)
 	return p->score;
 }
 
-bool trace_tell_verdicts(struct sl_tracer *t, const struct sl_trace *k, uint64_t since_ns,
-			 bool complete)
+bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collect_trace *k,
+				   uint64_t since_ns, bool complete)
 {
-	uint64_t within = HELD_NS + sl_now_ns() - since_ns, last = 0;
+	uint64_t within = HELD_NS + base_now_ns() - since_ns, last = 0;
 	uint32_t left = complete ? UINT32_MAX : FIRST_SPANS;
-	uint8_t id[SL_TRACE_ID_BYTES];
-	struct sl_analysis_view a;
-	bool told = false;
+	uint8_t id[ACT_TRACE_ID_BYTES];
+	struct collect_analysis_view a;
+	bool notified = false;
 
-	if (!sl_collector_analysis(t->c, &a))
+	if (!collect_collector_analysis(t->c, &a))
 		return false;
 	for (int i = 0; i < 8; i++) {
 		id[i] = (uint8_t)(k->trace_hi >> (56 - 8 * i));
 		id[8 + i] = (uint8_t)(k->trace_lo >> (56 - 8 * i));
 	}
-	for (const struct sl_trace_span *s = k->first; s && left; s = s->next, left--) {
+	for (const struct collect_trace_span *s = k->first; s && left; s = s->next, left--) {
 		if (s->instance != last &&
 		    (complete ? score_within(t, s->instance, within)
-			      : score_of(t, trace_pod_find(t, s->instance))) > 1) {
-			sl_verdicts_traced(a.verdicts, s->instance, (int64_t)sl_realtime_ns(), id);
-			told = true;
+			      : score_of(t, collect_trace_pod_find(t, s->instance))) > 1) {
+			act_verdicts_traced(a.verdicts, s->instance, (int64_t)base_realtime_ns(),
+					    id);
+			notified = true;
 		}
 		last = s->instance;
 	}
-	return told;
+	return notified;
 }
 
-/* ---- who took part ------------------------------------------------------------------------------------ */
+/* ---- who took part ---- */
 
 struct parties {
 	uint64_t key[PARTIES];
@@ -80,7 +82,7 @@ static void add_party(struct parties *all, uint64_t key)
 		all->key[all->n++] = key;
 }
 
-static bool see_run(struct sl_tracer *t, struct trace_run *r, void *arg)
+static bool see_run(struct collect_tracer *t, struct collect_trace_run *r, void *arg)
 {
 	struct parties *all = arg;
 	double score;
@@ -96,22 +98,23 @@ static bool see_run(struct sl_tracer *t, struct trace_run *r, void *arg)
 	return true;
 }
 
-/* ---- decisions ---------------------------------------------------------------------------------------- */
+/* ---- decisions ---- */
 
-void trace_decide(struct sl_tracer *t, const struct trace_pending *p)
+void collect_trace_decide(struct collect_tracer *t, const struct collect_trace_pending *p)
 {
-	const struct sl_span_root *root = &p->root;
+	const struct region_span_root *root = &p->root;
 	uint32_t hash = sl_span_hash(root->trace_hi, root->trace_lo);
 	struct parties all = {.whole = true};
-	struct sl_trace_facts facts;
-	enum sl_trace_reason reason;
-	struct trace_kept *there;
+	struct act_trace_facts facts;
+	enum act_trace_reason reason;
+	struct collect_trace_kept *there;
 
 	add_party(&all, p->pod->key);
-	trace_each_run(t, hash, root->duration_ns, see_run, &all);
-	there = trace_kept_find(t, root->trace_hi, root->trace_lo); /* for an error within it */
-	facts = (struct sl_trace_facts){
-		.root = sl_trace_key(p->name, strlen(p->name)) ^ p->pod->key << 1,
+	collect_trace_each_run(t, hash, root->duration_ns, see_run, &all);
+	there = collect_trace_kept_find(t, root->trace_hi,
+					root->trace_lo); /* for an error within it */
+	facts = (struct act_trace_facts){
+		.root = act_trace_key(p->name, strlen(p->name)) ^ p->pod->key << 1,
 		.trace_lo = root->trace_lo,
 		.duration_ns = root->duration_ns,
 		.error = root->status == SL_SPAN_ERROR,
@@ -120,17 +123,17 @@ void trace_decide(struct sl_tracer *t, const struct trace_pending *p)
 		.kept = there != NULL,
 	};
 	if (all.whole)
-		facts.route = sl_trace_route(facts.root, all.key, all.n);
-	reason = sl_trace_decide(t->policy, &facts);
+		facts.route = act_trace_route(facts.root, all.key, all.n);
+	reason = act_trace_decide(t->policy, &facts);
 	if (there)
-		trace_kept_root(t, there, p);
+		collect_trace_kept_root(t, there, p);
 	else if (reason)
-		trace_keep(t, root->trace_hi, root->trace_lo, reason, p);
+		collect_trace_keep(t, root->trace_hi, root->trace_lo, reason, p);
 }
 
-void trace_found_error(struct sl_tracer *t, const struct sl_span_data *d)
+void collect_trace_found_error(struct collect_tracer *t, const struct region_span_data *d)
 {
-	if (!trace_kept_find(t, d->trace_hi, d->trace_lo) &&
-	    sl_trace_afford(t->policy, SL_TRACE_ERROR))
-		trace_keep(t, d->trace_hi, d->trace_lo, SL_TRACE_ERROR, NULL);
+	if (!collect_trace_kept_find(t, d->trace_hi, d->trace_lo) &&
+	    act_trace_afford(t->policy, ACT_TRACE_ERROR))
+		collect_trace_keep(t, d->trace_hi, d->trace_lo, ACT_TRACE_ERROR, NULL);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace_export.c - a kept trace as OTLP: the spans of each pod are those of one resource. */
+/* collect_trace_export.c - a kept trace as OTLP: the spans of each pod are those of one resource.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,49 +8,49 @@
 
 #define RESOURCE 5u
 
-static struct sl_otlp_attr text(const char *key, const char *value)
+static struct export_otlp_attr text(const char *key, const char *value)
 {
-	return (struct sl_otlp_attr){.key = key, .type = SL_OTLP_STRING, .string = value};
+	return (struct export_otlp_attr){.key = key, .type = EXPORT_OTLP_STRING, .string = value};
 }
 
-static void take_attr(struct sl_otlp_attr *to, const struct sl_trace_attr *a)
+static void take_attr(struct export_otlp_attr *to, const struct collect_trace_attr *a)
 {
-	*to = (struct sl_otlp_attr){.key = a->key};
+	*to = (struct export_otlp_attr){.key = a->key};
 	switch (a->type) {
 	case SL_SPAN_TYPE_STRING:
-		to->type = SL_OTLP_STRING;
+		to->type = EXPORT_OTLP_STRING;
 		to->string = a->string;
 		break;
 	case SL_SPAN_TYPE_BOOL:
-		to->type = SL_OTLP_BOOL;
+		to->type = EXPORT_OTLP_BOOL;
 		to->boolean = a->boolean;
 		break;
 	case SL_SPAN_TYPE_F64:
-		to->type = SL_OTLP_F64;
+		to->type = EXPORT_OTLP_F64;
 		to->f64 = a->f64;
 		break;
 	default:
-		to->type = SL_OTLP_I64;
+		to->type = EXPORT_OTLP_I64;
 		to->i64 = a->i64;
 	}
 }
 
 /* A publisher may claim any duration; a sum that wraps would end before it begins. */
-static uint64_t end_of(const struct sl_trace_span *s)
+static uint64_t end_of(const struct collect_trace_span *s)
 {
 	return s->duration_ns < UINT64_MAX - s->start_ns ? s->start_ns + s->duration_ns
 							 : UINT64_MAX;
 }
 
 /* A span to send, and where it stands in the trace. */
-struct item {
-	const struct sl_trace_span *span;
+struct export_item {
+	const struct collect_trace_span *span;
 	uint32_t at;
 };
 
 static int by_pod(const void *a, const void *b)
 {
-	const struct item *x = a, *y = b;
+	const struct export_item *x = a, *y = b;
 
 	if (x->span->instance != y->span->instance)
 		return x->span->instance < y->span->instance ? -1 : 1;
@@ -57,19 +58,19 @@ static int by_pod(const void *a, const void *b)
 }
 
 /* n spans of one pod. */
-static void export_pod(struct sl_otlp *o, const struct sl_trace *t, const struct item *item,
-		       size_t n, struct sl_otlp_span *out, struct sl_otlp_attr *attr,
-		       bool maybe_again)
+static void export_pod(struct export_otlp *o, const struct collect_trace *t,
+		       const struct export_item *item, size_t n, struct export_otlp_span *out,
+		       struct export_otlp_attr *attr, bool maybe_again)
 {
-	const struct sl_trace_span *first = item->span;
-	struct sl_otlp_attr resource[RESOURCE];
+	const struct collect_trace_span *first = item->span;
+	struct export_otlp_attr resource[RESOURCE];
 	size_t count = 4;
 	char instance[20];
 
 	for (size_t k = 0; k < n; k++) {
-		const struct sl_trace_span *s = item[k].span;
+		const struct collect_trace_span *s = item[k].span;
 
-		out[k] = (struct sl_otlp_span){
+		out[k] = (struct export_otlp_span){
 			.trace_hi = t->trace_hi,
 			.trace_lo = t->trace_lo,
 			.span_id = s->span_id,
@@ -78,8 +79,8 @@ static void export_pod(struct sl_otlp *o, const struct sl_trace *t, const struct
 			.end_ns = end_of(s),
 			.kind = s->kind + 1, /* where 0 is "unspecified" */
 			.status = s->status,
-			.flags = s->flags | SL_OTLP_HAS_REMOTE |
-				 (s->remote ? SL_OTLP_IS_REMOTE : 0),
+			.flags = s->flags | EXPORT_OTLP_HAS_REMOTE |
+				 (s->remote ? EXPORT_OTLP_IS_REMOTE : 0),
 			.name = s->name,
 			.message = s->message,
 			.attrs = attr,
@@ -92,25 +93,25 @@ static void export_pod(struct sl_otlp *o, const struct sl_trace *t, const struct
 	resource[0] = text("service.name", first->service);
 	resource[1] = text("service.instance.id", instance);
 	resource[2] = text("k8s.pod.name", first->pod);
-	resource[3] = text("sidelight.trace.reason", sl_trace_reason_name(t->reason));
+	resource[3] = text("sidelight.trace.reason", act_trace_reason_name(t->reason));
 	if (maybe_again)
-		resource[count++] = (struct sl_otlp_attr){.key = "sidelight.trace.maybe_again",
-							  .type = SL_OTLP_BOOL,
-							  .boolean = true};
-	sl_otlp_spans(o, resource, count, out, n);
+		resource[count++] = (struct export_otlp_attr){.key = "sidelight.trace.maybe_again",
+							      .type = EXPORT_OTLP_BOOL,
+							      .boolean = true};
+	export_otlp_spans(o, resource, count, out, n);
 }
 
-bool trace_export(struct sl_otlp *o, const struct sl_trace *t, uint64_t since_ns)
+bool collect_trace_export(struct export_otlp *o, const struct collect_trace *t, uint64_t since_ns)
 {
-	bool maybe_again = t->start_ns < since_ns && !sl_otlp_certain(o);
+	bool maybe_again = t->start_ns < since_ns && !export_otlp_certain(o);
 	size_t n = 0, attr_count = 0, first = 0;
-	struct sl_otlp_attr *attrs;
-	struct sl_otlp_span *out;
-	struct item *item;
+	struct export_otlp_attr *attrs;
+	struct export_otlp_span *out;
+	struct export_item *item;
 	uint32_t at = 0;
 	bool whole;
 
-	for (const struct sl_trace_span *s = t->first; s; s = s->next) {
+	for (const struct collect_trace_span *s = t->first; s; s = s->next) {
 		n += !s->sent;
 		attr_count += s->sent ? 0 : s->attr_count;
 	}
@@ -118,10 +119,10 @@ bool trace_export(struct sl_otlp *o, const struct sl_trace *t, uint64_t since_ns
 	out = malloc((n + 1) * sizeof(*out));
 	attrs = malloc((attr_count + 1) * sizeof(*attrs));
 	whole = item && out && attrs;
-	for (const struct sl_trace_span *s = t->first; whole && s; s = s->next) {
+	for (const struct collect_trace_span *s = t->first; whole && s; s = s->next) {
 		if (s->sent)
 			continue;
-		item[at] = (struct item){s, at};
+		item[at] = (struct export_item){s, at};
 		at++;
 	}
 	if (whole && n)

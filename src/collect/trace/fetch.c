@@ -5,22 +5,22 @@
 
 #include "collect/trace/internal.h"
 
-void trace_request_free(struct trace_request *r)
+void collect_trace_request_free(struct collect_trace_request *r)
 {
 	if (r->kept)
 		r->kept->outstanding--;
 	if (r->want == TRACE_WANT_SPANS)
 		r->t->asked -= r->length;
-	trace_pod_put(r->pod);
+	collect_trace_pod_put(r->pod);
 	free(r);
 }
 
 /* Called by a worker. */
 static void answered(void *arg, int status, const void *bytes, uint32_t length, int64_t ns)
 {
-	struct trace_part *part = arg;
-	struct trace_request *r = part->request;
-	struct sl_tracer *t = r->t;
+	struct collect_trace_part *part = arg;
+	struct collect_trace_request *r = part->request;
+	struct collect_tracer *t = r->t;
 
 	(void)ns;
 	if (status)
@@ -31,22 +31,24 @@ static void answered(void *arg, int status, const void *bytes, uint32_t length, 
 	if (__atomic_sub_fetch(&r->parts_left, 1, __ATOMIC_ACQ_REL))
 		return;
 	pthread_mutex_lock(&t->box_lock);
-	r->next = t->box;
-	t->box = r;
+	r->next = t->queue;
+	t->queue = r;
 	pthread_cond_signal(&t->box_filled);
 	pthread_mutex_unlock(&t->box_lock);
 }
 
-struct trace_request *trace_request_new(struct sl_tracer *t, struct trace_pod *p,
-					enum trace_want want, uint32_t length)
+struct collect_trace_request *collect_trace_request_new(struct collect_tracer *t,
+							struct collect_trace_pod *p,
+							enum collect_trace_want want,
+							uint32_t length)
 {
-	struct trace_request *r = malloc(sizeof(*r) + length);
+	struct collect_trace_request *r = malloc(sizeof(*r) + length);
 
 	if (!r) {
 		t->stats.lost_memory++;
 		return NULL;
 	}
-	*r = (struct trace_request){.t = t, .pod = p, .want = want, .length = length};
+	*r = (struct collect_trace_request){.t = t, .pod = p, .want = want, .length = length};
 	if (want == TRACE_WANT_SPANS)
 		t->asked += length;
 	p->refs++;
@@ -54,37 +56,37 @@ struct trace_request *trace_request_new(struct sl_tracer *t, struct trace_pod *p
 }
 
 /* length bytes of the request from `at` on, from offset of the region. */
-static void ask_part(struct trace_request *r, unsigned int part, uint64_t offset, uint32_t at,
-		     uint32_t length)
+static void ask_part(struct collect_trace_request *r, unsigned int part, uint64_t offset,
+		     uint32_t at, uint32_t length)
 {
 	int error;
 
-	r->part[part] = (struct trace_part){r, at};
-	error = sl_collector_fetch(r->t->c, r->pod->instance, offset, length, answered,
-				   &r->part[part]);
+	r->part[part] = (struct collect_trace_part){r, at};
+	error = collect_collector_fetch(r->t->c, r->pod->instance, offset, length, answered,
+					&r->part[part]);
 	if (error)
 		answered(&r->part[part], error, NULL, length, 0);
 }
 
-void trace_ask(struct trace_request *r, uint64_t offset)
+void collect_trace_ask(struct collect_trace_request *r, uint64_t offset)
 {
 	r->status = 0;
 	r->parts_left = 1;
 	ask_part(r, 0, offset, 0, r->length);
 }
 
-void trace_ask_lines(struct trace_request *r)
+void collect_trace_ask_lines(struct collect_trace_request *r)
 {
-	const struct sl_region_info *info = r->pod->info;
+	const struct region_info *info = r->pod->info;
 	uint32_t first = info->span_lines - (uint32_t)(r->number % info->span_lines);
-	uint64_t second = sl_span_line_at(info, r->ring, r->number + first);
+	uint64_t second = region_span_line_at(info, r->ring, r->number + first);
 
 	if (first >= r->count) {
-		trace_ask(r, sl_span_line_at(info, r->ring, r->number));
+		collect_trace_ask(r, region_span_line_at(info, r->ring, r->number));
 		return;
 	}
 	r->status = 0;
 	r->parts_left = 2;
-	ask_part(r, 0, sl_span_line_at(info, r->ring, r->number), 0, first * SL_LINE_SIZE);
+	ask_part(r, 0, region_span_line_at(info, r->ring, r->number), 0, first * SL_LINE_SIZE);
 	ask_part(r, 1, second, first * SL_LINE_SIZE, (r->count - first) * SL_LINE_SIZE);
 }

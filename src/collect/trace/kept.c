@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * trace_kept.c - of the tracer: traces that are kept, from the decision until they fall out of
- * memory. Spans are added as they come and put in order when somebody looks: a list that is kept in order
- * costs the square of its length, which a publisher may choose.
+ * collect_trace_kept.c - of the tracer: traces that are kept, from the decision until they fall out
+ * of memory. Spans are added as they come and put in order when somebody looks: a list that is kept
+ * in order costs the square of its length, which a publisher may choose.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,31 +19,32 @@
 #define BEFORE_NS  60000000000u /* runs are looked for of a trace whose root is not known */
 #define LATE_NS	   60000000000u /* after that nobody looks for more of a trace */
 
-/* ---- the list --------------------------------------------------------------------------------------- */
+/* ---- the list ---- */
 
-static struct trace_kept *find_open(const struct sl_tracer *t, uint32_t hash,
-				    const struct trace_kept *after)
+static struct collect_trace_kept *find_open(const struct collect_tracer *t, uint32_t hash,
+					    const struct collect_trace_kept *after)
 {
-	struct trace_kept *k = after ? after->hash_next : t->open[hash % 1024];
+	struct collect_trace_kept *k = after ? after->hash_next : t->open[hash % 1024];
 
 	while (k && k->hash != hash)
 		k = k->hash_next;
 	return k;
 }
 
-struct trace_kept *trace_kept_find(const struct sl_tracer *t, uint64_t hi, uint64_t lo)
+struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
+						   uint64_t lo)
 {
-	struct trace_kept *k = t->by_id[sl_span_hash(hi, lo) % 4096];
+	struct collect_trace_kept *k = t->by_id[sl_span_hash(hi, lo) % 4096];
 
 	while (k && (k->t.trace_hi != hi || k->t.trace_lo != lo))
 		k = k->id_next;
 	return k;
 }
 
-static void kept_free(struct trace_kept *k)
+static void kept_free(struct collect_trace_kept *k)
 {
 	while (k->t.first) {
-		struct sl_trace_span *s = (struct sl_trace_span *)k->t.first;
+		struct collect_trace_span *s = (struct collect_trace_span *)k->t.first;
 
 		k->t.first = s->next;
 		free(s);
@@ -52,9 +53,9 @@ static void kept_free(struct trace_kept *k)
 	free(k);
 }
 
-static void kept_unlink(struct sl_tracer *t, struct trace_kept *k)
+static void kept_unlink(struct collect_tracer *t, struct collect_trace_kept *k)
 {
-	struct trace_kept **at = &t->by_id[k->hash % 4096];
+	struct collect_trace_kept **at = &t->by_id[k->hash % 4096];
 
 	while (*at != k)
 		at = &(*at)->id_next;
@@ -66,9 +67,9 @@ static void kept_unlink(struct sl_tracer *t, struct trace_kept *k)
 }
 
 /* The oldest go, but those that somebody is about to add to. */
-static void kept_evict(struct sl_tracer *t)
+static void kept_evict(struct collect_tracer *t)
 {
-	struct trace_kept *k = t->oldest, *newer;
+	struct collect_trace_kept *k = t->oldest, *newer;
 
 	for (; k && t->stats.held_bytes > t->o.memory; k = newer) {
 		newer = k->newer;
@@ -80,7 +81,8 @@ static void kept_evict(struct sl_tracer *t)
 	}
 }
 
-static void lost(struct sl_tracer *t, struct trace_kept *k, uint64_t *counter, uint32_t lines)
+static void lost(struct collect_tracer *t, struct collect_trace_kept *k, uint64_t *counter,
+		 uint32_t lines)
 {
 	*counter += lines;
 	if (!k)
@@ -90,11 +92,12 @@ static void lost(struct sl_tracer *t, struct trace_kept *k, uint64_t *counter, u
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
-static void spans_ask(struct sl_tracer *t, struct trace_kept *k, const struct trace_run *run)
+static void spans_ask(struct collect_tracer *t, struct collect_trace_kept *k,
+		      const struct collect_trace_run *run)
 {
-	struct trace_request *r;
+	struct collect_trace_request *r;
 
 	if (!run->pod) {
 		lost(t, k, &t->stats.lost_gone, run->lines);
@@ -104,7 +107,7 @@ static void spans_ask(struct sl_tracer *t, struct trace_kept *k, const struct tr
 		lost(t, k, &t->stats.lost_unread, run->lines);
 		return;
 	}
-	r = trace_request_new(t, run->pod, TRACE_WANT_SPANS, run->lines * SL_LINE_SIZE);
+	r = collect_trace_request_new(t, run->pod, TRACE_WANT_SPANS, run->lines * SL_LINE_SIZE);
 	if (!r) {
 		lost(t, k, &t->stats.lost_unread, run->lines);
 		return;
@@ -115,43 +118,45 @@ static void spans_ask(struct sl_tracer *t, struct trace_kept *k, const struct tr
 	r->ring = run->ring;
 	r->number = run->number;
 	r->count = run->lines;
-	trace_ask_lines(r);
+	collect_trace_ask_lines(r);
 }
 
-static bool ask_run(struct sl_tracer *t, struct trace_run *run, void *arg)
+static bool ask_run(struct collect_tracer *t, struct collect_trace_run *run, void *arg)
 {
 	spans_ask(t, arg, run);
 	return true;
 }
 
-void trace_kept_run(struct sl_tracer *t, const struct trace_run *run, bool error)
+void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace_run *run,
+			    bool error)
 {
 	uint64_t now = 0;
 	bool wanted = false;
 
-	for (struct trace_kept *k = find_open(t, run->hash, NULL); k;
+	for (struct collect_trace_kept *k = find_open(t, run->hash, NULL); k;
 	     k = find_open(t, run->hash, k)) {
 		spans_ask(t, k, run);
 		wanted = true;
 	}
 	/* Of one that was closed? Its end did not wait for these. */
-	for (struct trace_kept *k = t->by_id[run->hash % 4096]; k; k = k->id_next) {
+	for (struct collect_trace_kept *k = t->by_id[run->hash % 4096]; k; k = k->id_next) {
 		if (k->open || k->hash != run->hash)
 			continue;
-		now = now ? now : sl_now_ns();
+		now = now ? now : base_now_ns();
 		if (now - k->since_ns < LATE_NS) {
 			spans_ask(t, k, run);
 			wanted = true;
 		}
 	}
-	if (error && !wanted && sl_trace_could_afford(t->policy, SL_TRACE_ERROR))
+	if (error && !wanted && act_trace_could_afford(t->policy, ACT_TRACE_ERROR))
 		spans_ask(t, NULL, run);
 }
 
-/* ---- keeping ---------------------------------------------------------------------------------------- */
+/* ---- keeping ---- */
 
 /* Under the lock. What it is called can't be told if there is no memory. */
-static void set_root(struct sl_tracer *t, struct trace_kept *k, const struct trace_pending *root)
+static void set_root(struct collect_tracer *t, struct collect_trace_kept *k,
+		     const struct collect_trace_pending *root)
 {
 	size_t name = strlen(root->name) + 1, service = strlen(root->pod->service) + 1;
 
@@ -170,19 +175,19 @@ static void set_root(struct sl_tracer *t, struct trace_kept *k, const struct tra
 	t->stats.held_bytes += name + service;
 }
 
-static void open_trace(struct sl_tracer *t, struct trace_kept *k)
+static void open_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	k->open = true;
-	k->close_ns = sl_now_ns() + t->o.linger_ns;
+	k->close_ns = base_now_ns() + t->o.linger_ns;
 	k->hash_next = t->open[k->hash % 1024];
 	t->open[k->hash % 1024] = k;
 	t->opens++;
 }
 
-void trace_keep(struct sl_tracer *t, uint64_t hi, uint64_t lo, enum sl_trace_reason reason,
-		const struct trace_pending *root)
+void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
+			enum act_trace_reason reason, const struct collect_trace_pending *root)
 {
-	struct trace_kept *k = t->opens < OPEN_MAX ? calloc(1, sizeof(*k)) : NULL;
+	struct collect_trace_kept *k = t->opens < OPEN_MAX ? calloc(1, sizeof(*k)) : NULL;
 
 	if (!k) {
 		t->stats.lost_memory++;
@@ -190,14 +195,14 @@ void trace_keep(struct sl_tracer *t, uint64_t hi, uint64_t lo, enum sl_trace_rea
 	}
 	k->bytes = sizeof(*k);
 	k->hash = sl_span_hash(hi, lo);
-	k->since_ns = sl_now_ns();
-	k->t = (struct sl_trace){
+	k->since_ns = base_now_ns();
+	k->t = (struct collect_trace){
 		.trace_hi = hi,
 		.trace_lo = lo,
 		.reason = reason,
 		.root = "",
 		.service = "",
-		.error = reason == SL_TRACE_ERROR,
+		.error = reason == ACT_TRACE_ERROR,
 	};
 	open_trace(t, k);
 	pthread_mutex_lock(&t->lock);
@@ -212,10 +217,11 @@ void trace_keep(struct sl_tracer *t, uint64_t hi, uint64_t lo, enum sl_trace_rea
 		set_root(t, k, root);
 	kept_evict(t);
 	pthread_mutex_unlock(&t->lock);
-	trace_each_run(t, k->hash, root ? root->root.duration_ns : BEFORE_NS, ask_run, k);
+	collect_trace_each_run(t, k->hash, root ? root->root.duration_ns : BEFORE_NS, ask_run, k);
 }
 
-void trace_kept_root(struct sl_tracer *t, struct trace_kept *k, const struct trace_pending *root)
+void collect_trace_kept_root(struct collect_tracer *t, struct collect_trace_kept *k,
+			     const struct collect_trace_pending *root)
 {
 	pthread_mutex_lock(&t->lock);
 	if (!k->text)
@@ -223,7 +229,7 @@ void trace_kept_root(struct sl_tracer *t, struct trace_kept *k, const struct tra
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* ---- spans ------------------------------------------------------------------------------------------ */
+/* ---- spans ---- */
 
 static char *put(char **to, const char *s)
 {
@@ -233,20 +239,20 @@ static char *put(char **to, const char *s)
 	return start;
 }
 
-static const char *key_of(const struct trace_pod *p, uint32_t id)
+static const char *key_of(const struct collect_trace_pod *p, uint32_t id)
 {
-	const char *key = sl_schema_string(&p->schema, id);
+	const char *key = region_schema_string(&p->schema, id);
 
 	return key ? key : "?";
 }
 
 /* One allocation. NULL: no memory. */
-static struct sl_trace_span *span_new(const struct sl_span_data *d, const struct trace_pod *p,
-				      const char *name)
+static struct collect_trace_span *span_new(const struct region_span_data *d,
+					   const struct collect_trace_pod *p, const char *name)
 {
 	size_t text = strlen(name) + strlen(p->service) + strlen(p->pod) + strlen(d->message) + 4;
-	struct sl_trace_attr *a;
-	struct sl_trace_span *s;
+	struct collect_trace_attr *a;
+	struct collect_trace_span *s;
 	size_t bytes;
 	char *to;
 
@@ -259,9 +265,9 @@ static struct sl_trace_span *span_new(const struct sl_span_data *d, const struct
 	s = malloc(bytes);
 	if (!s)
 		return NULL;
-	a = (struct sl_trace_attr *)(s + 1);
+	a = (struct collect_trace_attr *)(s + 1);
 	to = (char *)(a + d->attr_count);
-	*s = (struct sl_trace_span){
+	*s = (struct collect_trace_span){
 		.instance = p->instance,
 		.span_id = d->span_id,
 		.parent_id = d->parent_id,
@@ -291,9 +297,10 @@ static struct sl_trace_span *span_new(const struct sl_span_data *d, const struct
 }
 
 /* Under the lock. */
-static void span_add(struct sl_tracer *t, struct trace_kept *k, struct sl_trace_span *s)
+static void span_add(struct collect_tracer *t, struct collect_trace_kept *k,
+		     struct collect_trace_span *s)
 {
-	s->next = (struct sl_trace_span *)k->t.first;
+	s->next = (struct collect_trace_span *)k->t.first;
 	k->t.first = s;
 	k->untidy = true;
 	k->t.spans++;
@@ -305,8 +312,8 @@ static void span_add(struct sl_tracer *t, struct trace_kept *k, struct sl_trace_
 
 static int by_start(const void *a, const void *b)
 {
-	const struct sl_trace_span *x = *(struct sl_trace_span *const *)a;
-	const struct sl_trace_span *y = *(struct sl_trace_span *const *)b;
+	const struct collect_trace_span *x = *(struct collect_trace_span *const *)a;
+	const struct collect_trace_span *y = *(struct collect_trace_span *const *)b;
 
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
@@ -323,11 +330,11 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * Of spans that were read twice, as their pod was lost from sight between, one stays: the one that was
- * sent, if any was.
+ * Of spans that were read twice, as their pod was lost from sight between, one stays: the one that
+ * was sent, if any was.
  */
-static uint32_t drop_twins(struct sl_tracer *t, struct trace_kept *k, struct sl_trace_span **span,
-			   uint32_t n)
+static uint32_t drop_twins(struct collect_tracer *t, struct collect_trace_kept *k,
+			   struct collect_trace_span **span, uint32_t n)
 {
 	uint32_t left = 0;
 
@@ -337,7 +344,7 @@ static uint32_t drop_twins(struct sl_tracer *t, struct trace_kept *k, struct sl_
 			continue;
 		}
 		if (span[i]->sent) {
-			struct sl_trace_span *twin = span[left - 1];
+			struct collect_trace_span *twin = span[left - 1];
 
 			span[left - 1] = span[i];
 			span[i] = twin;
@@ -350,24 +357,24 @@ static uint32_t drop_twins(struct sl_tracer *t, struct trace_kept *k, struct sl_
 	return left;
 }
 
-void trace_kept_tidy(struct sl_tracer *t, struct trace_kept *k)
+void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept *k)
 {
-	struct sl_trace_span **span, *s;
+	struct collect_trace_span **span, *s;
 	uint32_t n = 0, pods = 0, orphans = 0;
 	uint64_t *number;
 
 	if (!k->untidy)
 		return;
-	span = malloc(k->t.spans * sizeof(struct sl_trace_span *));
+	span = malloc(k->t.spans * sizeof(struct collect_trace_span *));
 	number = malloc(k->t.spans * sizeof(*number));
 	if (!span || !number)
 		goto out;
-	for (s = (struct sl_trace_span *)k->t.first; s; s = s->next)
+	for (s = (struct collect_trace_span *)k->t.first; s; s = s->next)
 		span[n++] = s;
 	/* They are of a span that may go now, whose twin is perhaps no root. */
 	if (!k->text)
 		k->t.root = k->t.service = "";
-	qsort(span, n, sizeof(struct sl_trace_span *), by_start);
+	qsort(span, n, sizeof(struct collect_trace_span *), by_start);
 	n = drop_twins(t, k, span, n);
 	for (uint32_t i = 0; i < n; i++) {
 		span[i]->next = i + 1 < n ? span[i + 1] : NULL;
@@ -402,16 +409,16 @@ out:
 	free(number);
 }
 
-static void take_span(struct sl_tracer *t, struct trace_request *r, const struct sl_span_data *d,
-		      uint32_t lines)
+static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
+		      const struct region_span_data *d, uint32_t lines)
 {
-	struct trace_kept *k = r->kept;
-	struct sl_trace_span *s;
+	struct collect_trace_kept *k = r->kept;
+	struct collect_trace_span *s;
 	bool room;
 
 	if (!k) {
 		if (d->status == SL_SPAN_ERROR)
-			trace_found_error(t, d);
+			collect_trace_found_error(t, d);
 		return;
 	}
 	/* Of another trace with the same hash? */
@@ -423,7 +430,7 @@ static void take_span(struct sl_tracer *t, struct trace_request *r, const struct
 	}
 	if (!k->open)
 		open_trace(t, k);
-	s = span_new(d, r->pod, trace_name(t, r->pod, d->name, TRACE_TRIES));
+	s = span_new(d, r->pod, collect_trace_name(t, r->pod, d->name, TRACE_TRIES));
 	pthread_mutex_lock(&t->lock);
 	/* Open traces can't be evicted: they may take as much again as those that are closed. */
 	room = k->t.spans < SPANS_MAX && t->stats.held_bytes < 2 * t->o.memory;
@@ -437,51 +444,52 @@ static void take_span(struct sl_tracer *t, struct trace_request *r, const struct
 }
 
 /* Every id that its attributes and its name need is known; asks for those that are not. */
-static bool names_known(struct sl_tracer *t, struct trace_pod *p, const struct sl_span_data *d,
-			uint32_t tries)
+static bool names_known(struct collect_tracer *t, struct collect_trace_pod *p,
+			const struct region_span_data *d, uint32_t tries)
 {
-	bool known = trace_name(t, p, d->name, tries) != NULL;
+	bool known = collect_trace_name(t, p, d->name, tries) != NULL;
 
 	for (uint32_t i = 0; i < d->attr_count; i++)
-		known &= trace_name(t, p, d->attrs[i].key, tries) != NULL;
+		known &= collect_trace_name(t, p, d->attrs[i].key, tries) != NULL;
 	return known;
 }
 
 /* One span, or a line of none; false: it is to be read again. */
-static bool take_lines(struct sl_tracer *t, struct trace_request *r, uint32_t i, uint32_t *n)
+static bool take_lines(struct collect_tracer *t, struct collect_trace_request *r, uint32_t i,
+		       uint32_t *n)
 {
 	const uint64_t(*lines)[8] = (const uint64_t(*)[8])r->bytes;
 	bool last = r->tries >= TRACE_TRIES;
 
-	switch (sl_span_parse(lines + i, r->count - i, r->number + i, &t->data, n)) {
-	case SL_SPAN_LINE_GOOD:
+	switch (region_span_parse(lines + i, r->count - i, r->number + i, &t->data, n)) {
+	case REGION_SPAN_LINE_GOOD:
 		if (!names_known(t, r->pod, &t->data, r->tries))
 			return false;
 		take_span(t, r, &t->data, *n);
 		return true;
-	case SL_SPAN_LINE_EARLY:
-	case SL_SPAN_LINE_UNSETTLED:
+	case REGION_SPAN_LINE_EARLY:
+	case REGION_SPAN_LINE_UNSETTLED:
 		if (last)
 			lost(t, r->kept, &t->stats.lost_unsettled, *n);
 		return last;
-	case SL_SPAN_LINE_LATE:
-	case SL_SPAN_LINE_INSIDE: /* its first line was overrun */
+	case REGION_SPAN_LINE_LATE:
+	case REGION_SPAN_LINE_INSIDE: /* its first line was overrun */
 		lost(t, r->kept, &t->stats.lost_overrun, *n);
 		return true;
-	case SL_SPAN_LINE_SHORT:
-	case SL_SPAN_LINE_LIE:
+	case REGION_SPAN_LINE_SHORT:
+	case REGION_SPAN_LINE_LIE:
 		break;
 	}
 	lost(t, r->kept, &t->stats.lost_lies, *n);
 	return true;
 }
 
-static bool is_done(const struct trace_request *r, uint32_t line)
+static bool is_done(const struct collect_trace_request *r, uint32_t line)
 {
 	return r->done[line / 64] >> line % 64 & 1;
 }
 
-bool trace_take_spans(struct sl_tracer *t, struct trace_request *r)
+bool collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_request *r)
 {
 	bool again = false;
 	uint32_t n;
@@ -512,39 +520,39 @@ bool trace_take_spans(struct sl_tracer *t, struct trace_request *r)
 	return !again;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
-void trace_kept_show(struct sl_tracer *t, struct trace_kept *k)
+void collect_trace_kept_show(struct collect_tracer *t, struct collect_trace_kept *k)
 {
-	if (!t->judged || k->told || !k->open || k->outstanding)
+	if (!t->judged || k->notified || !k->open || k->outstanding)
 		return;
 	pthread_mutex_lock(&t->lock);
-	k->told = trace_tell_verdicts(t, &k->t, k->since_ns, false);
+	k->notified = collect_trace_notify_verdicts(t, &k->t, k->since_ns, false);
 	pthread_mutex_unlock(&t->lock);
 }
 
 /* What is new of it, to whom kept traces are sent. Under the lock. */
-static void hand_over(struct sl_tracer *t, struct trace_kept *k)
+static void hand_over(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	bool anything = false;
 
-	for (const struct sl_trace_span *s = k->t.first; s && !anything; s = s->next)
+	for (const struct collect_trace_span *s = k->t.first; s && !anything; s = s->next)
 		anything = !s->sent;
 	if (t->otlp && !k->closed)
-		k->known = sl_otlp_known(t->otlp, k->t.trace_hi, k->t.trace_lo);
+		k->known = export_otlp_known(t->otlp, k->t.trace_hi, k->t.trace_lo);
 	k->closed = true;
 	if (!t->otlp || k->known || !anything)
 		return;
-	if (!trace_export(t->otlp, &k->t, t->since_ns))
+	if (!collect_trace_export(t->otlp, &k->t, t->since_ns))
 		t->stats.lost_memory++;
-	for (struct sl_trace_span *s = (struct sl_trace_span *)k->t.first; s; s = s->next)
+	for (struct collect_trace_span *s = (struct collect_trace_span *)k->t.first; s; s = s->next)
 		s->sent = true;
 }
 
 /* A root whose index was overrun: it is known, and where its span is was never. Under the lock. */
-static void miss_root(struct sl_tracer *t, struct trace_kept *k)
+static void miss_root(struct collect_tracer *t, struct collect_trace_kept *k)
 {
-	const struct sl_trace_span *s = k->t.first;
+	const struct collect_trace_span *s = k->t.first;
 
 	while (s && s->parent_id)
 		s = s->next;
@@ -554,29 +562,29 @@ static void miss_root(struct sl_tracer *t, struct trace_kept *k)
 	t->stats.lost_overrun += SPAN_LINES;
 }
 
-static void close_trace(struct sl_tracer *t, struct trace_kept *k)
+static void close_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	t->opens--;
 	pthread_mutex_lock(&t->lock);
 	k->open = false;
-	trace_kept_tidy(t, k);
+	collect_trace_kept_tidy(t, k);
 	if (!k->closed)
 		miss_root(t, k);
 	if (t->judged)
-		trace_tell_verdicts(t, &k->t, k->since_ns, true);
+		collect_trace_notify_verdicts(t, &k->t, k->since_ns, true);
 	hand_over(t, k);
 	kept_evict(t);
 	pthread_mutex_unlock(&t->lock);
 }
 
-void trace_close_some(struct sl_tracer *t, uint64_t now_ns)
+void collect_trace_close_some(struct collect_tracer *t, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < 1024; i++) {
-		struct trace_kept **at = &t->open[i], *k;
+		struct collect_trace_kept **at = &t->open[i], *k;
 
 		while ((k = *at)) {
 			if (k->outstanding || now_ns < k->close_ns) {
-				trace_kept_show(t, k);
+				collect_trace_kept_show(t, k);
 				at = &k->hash_next;
 				continue;
 			}
@@ -586,9 +594,9 @@ void trace_close_some(struct sl_tracer *t, uint64_t now_ns)
 	}
 }
 
-void trace_kept_free_all(struct sl_tracer *t)
+void collect_trace_kept_free_all(struct collect_tracer *t)
 {
-	struct trace_kept *k;
+	struct collect_trace_kept *k;
 
 	for (uint32_t i = 0; i < 1024; i++) {
 		while ((k = t->open[i])) {

@@ -3,27 +3,27 @@
 #include "base/base.h"
 #include "collect/trace/internal.h"
 
-#define LINES_MAX  (SL_FETCH_MAX / SL_LINE_SIZE)
+#define LINES_MAX  (COLLECT_FETCH_MAX / SL_LINE_SIZE)
 #define FULL_HEADS 10u /* periods after which the heads of rings not in use are read, too */
 /* More lines than memory can be written in a period, or in the time that a host is not reached. */
 #define LINES_AHEAD (1ull << 40)
 
-/* ---- heads ------------------------------------------------------------------------------------------- */
+/* ---- heads ---- */
 
 /* New lines of roots or index, in one piece of the ring. */
-static void ask_lines(struct sl_tracer *t, struct trace_pod *p, uint32_t ring, enum trace_want want,
-		      uint64_t from, uint64_t end)
+static void ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t ring,
+		      enum collect_trace_want want, uint64_t from, uint64_t end)
 {
 	uint32_t places = want == TRACE_WANT_ROOTS ? SL_SPAN_ROOTS(p->info->span_lines)
 						   : SL_SPAN_INDEX(p->info->span_lines);
 	uint64_t count = end - from;
-	struct trace_request *r;
+	struct collect_trace_request *r;
 
 	if (count > places - from % places)
 		count = places - from % places;
 	if (count > LINES_MAX)
 		count = LINES_MAX;
-	r = trace_request_new(t, p, want, (uint32_t)count * SL_LINE_SIZE);
+	r = collect_trace_request_new(t, p, want, (uint32_t)count * SL_LINE_SIZE);
 	if (!r)
 		return;
 	r->ring = ring;
@@ -31,15 +31,15 @@ static void ask_lines(struct sl_tracer *t, struct trace_pod *p, uint32_t ring, e
 	r->count = (uint32_t)count;
 	r->end = end;
 	*(want == TRACE_WANT_ROOTS ? &p->ring[ring].roots_busy : &p->ring[ring].index_busy) = true;
-	trace_ask(r, want == TRACE_WANT_ROOTS ? sl_span_root_at(p->info, ring, from)
-					      : sl_span_index_at(p->info, ring, from));
+	collect_trace_ask(r, want == TRACE_WANT_ROOTS ? region_span_root_at(p->info, ring, from)
+						      : region_span_index_at(p->info, ring, from));
 }
 
-static void ring_ask(struct sl_tracer *t, struct trace_pod *p, uint32_t i)
+static void ring_ask(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t i)
 {
 	uint32_t roots = SL_SPAN_ROOTS(p->info->span_lines);
 	uint32_t index = SL_SPAN_INDEX(p->info->span_lines);
-	struct trace_ring *g = &p->ring[i];
+	struct collect_trace_ring *g = &p->ring[i];
 
 	if (!g->roots_busy && g->head.roots > g->roots) {
 		if (g->head.roots - g->roots > roots) {
@@ -61,55 +61,56 @@ static void ring_ask(struct sl_tracer *t, struct trace_pod *p, uint32_t i)
 	}
 }
 
-void trace_ask_heads(struct sl_tracer *t, struct trace_pod *p)
+void collect_trace_ask_heads(struct collect_tracer *t, struct collect_trace_pod *p)
 {
 	uint32_t rings = p->rings_used + 4;
-	struct trace_request *r;
+	struct collect_trace_request *r;
 
 	if (p->heads_busy || p->bad)
 		return;
 	if (rings > p->rings || t->tick % FULL_HEADS == 0)
 		rings = p->rings;
-	r = trace_request_new(t, p, TRACE_WANT_HEADS, rings * SL_LINE_SIZE);
+	r = collect_trace_request_new(t, p, TRACE_WANT_HEADS, rings * SL_LINE_SIZE);
 	if (!r)
 		return;
 	r->count = rings;
 	p->heads_busy = true;
-	trace_ask(r, sl_span_head_at(p->info, 0));
+	collect_trace_ask(r, region_span_head_at(p->info, 0));
 }
 
 /* What could be so; what it counts goes into sums over all pods. */
-static bool head_is_sane(const struct trace_ring *g, const struct sl_span_head *head)
+static bool head_is_sane(const struct collect_trace_ring *g, const struct region_span_head *head)
 {
 	/* A span takes two lines at least and has one index line at most, which come first. */
 	if (head->spans > head->lines / 2 || head->roots > head->lines / 2)
 		return false;
 	if (!g->known)
 		return true;
-	return !sl_span_head_follows(&g->head, head) && head->lines - g->head.lines < LINES_AHEAD;
+	return !region_span_head_follows(&g->head, head) &&
+	       head->lines - g->head.lines < LINES_AHEAD;
 }
 
-void trace_take_heads(struct sl_tracer *t, struct trace_request *r)
+void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_request *r)
 {
-	struct trace_pod *p = r->pod;
+	struct collect_trace_pod *p = r->pod;
 
 	p->heads_busy = false;
 	if (r->status || p->gone)
 		return;
 	t->stats.bytes_heads += r->length;
 	for (uint32_t i = 0; i < r->count; i++) {
-		struct trace_ring *g = &p->ring[i];
-		struct sl_span_head head;
-		enum sl_fault fault = sl_span_head_parse(r->bytes + i * 8ull, &head);
+		struct collect_trace_ring *g = &p->ring[i];
+		struct region_span_head head;
+		enum region_fault fault = region_span_head_parse(r->bytes + i * 8ull, &head);
 
-		if (fault == SL_FAULT_UNSETTLED)
+		if (fault == REGION_FAULT_UNSETTLED)
 			continue; /* next time */
 		if (fault || !head_is_sane(g, &head)) {
 			if (!p->bad)
-				sl_log_limited(SL_WARN, "trace",
-					       "a head of its spans lies, they are not read any "
-					       "more instance=%016llx ring=%u",
-					       (unsigned long long)p->instance, i);
+				base_log_limited(BASE_WARN, "trace",
+						 "a head of its spans lies, they are not read any "
+						 "more instance=%016llx ring=%u",
+						 (unsigned long long)p->instance, i);
 			p->bad = true;
 			t->stats.lost_lies++;
 			return;
@@ -124,12 +125,12 @@ void trace_take_heads(struct sl_tracer *t, struct trace_request *r)
 	}
 }
 
-/* ---- roots ------------------------------------------------------------------------------------------- */
+/* ---- roots ---- */
 
-void trace_take_roots(struct sl_tracer *t, struct trace_request *r)
+void collect_trace_take_roots(struct collect_tracer *t, struct collect_trace_request *r)
 {
-	struct trace_ring *g = &r->pod->ring[r->ring];
-	struct sl_span_root root;
+	struct collect_trace_ring *g = &r->pod->ring[r->ring];
+	struct region_span_root root;
 	const char *name;
 
 	g->roots_busy = false;
@@ -137,9 +138,9 @@ void trace_take_roots(struct sl_tracer *t, struct trace_request *r)
 		return;
 	t->stats.bytes_roots += r->length;
 	for (uint32_t i = 0; i < r->count; i++, g->roots++) {
-		switch (sl_span_root_parse(r->bytes + i * 8ull, r->number + i, &root)) {
-		case SL_SPAN_LINE_GOOD:
-			name = trace_name(t, r->pod, root.name, g->roots_tries);
+		switch (region_span_root_parse(r->bytes + i * 8ull, r->number + i, &root)) {
+		case REGION_SPAN_LINE_GOOD:
+			name = collect_trace_name(t, r->pod, root.name, g->roots_tries);
 			if (!name)
 				goto again;
 			if (t->pendings == TRACE_PENDING) {
@@ -147,16 +148,17 @@ void trace_take_roots(struct sl_tracer *t, struct trace_request *r)
 				break;
 			}
 			t->stats.roots++;
-			t->pending[t->pendings++] = (struct trace_pending){r->pod, name, root};
+			t->pending[t->pendings++] = (struct collect_trace_pending){r->pod, name,
+										   root};
 			r->pod->refs++;
 			break;
-		case SL_SPAN_LINE_EARLY:
-		case SL_SPAN_LINE_UNSETTLED:
+		case REGION_SPAN_LINE_EARLY:
+		case REGION_SPAN_LINE_UNSETTLED:
 			if (g->roots_tries < TRACE_TRIES)
 				goto again;
 			t->stats.lost_roots++;
 			break;
-		case SL_SPAN_LINE_LATE:
+		case REGION_SPAN_LINE_LATE:
 			t->stats.lost_roots++;
 			break;
 		default:
@@ -169,10 +171,11 @@ again:
 	g->roots_tries++;
 }
 
-/* ---- runs -------------------------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
-void trace_each_run(struct sl_tracer *t, uint32_t hash, uint64_t duration_ns,
-		    bool (*fn)(struct sl_tracer *, struct trace_run *, void *), void *arg)
+void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t duration_ns,
+			    bool (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
+			    void *arg)
 {
 	/* From its end to now: some periods, and as many again for what had to be read again. */
 	uint64_t ticks = duration_ns / t->o.period_ns + t->o.linger_ns / t->o.period_ns +
@@ -180,7 +183,7 @@ void trace_each_run(struct sl_tracer *t, uint32_t hash, uint64_t duration_ns,
 	uint64_t at = t->bucket[hash % TRACE_BUCKETS];
 
 	while (at) {
-		struct trace_run *r = &t->run[at % t->o.index_entries];
+		struct collect_trace_run *r = &t->run[at % t->o.index_entries];
 
 		/* Overwritten, or too old: and so are those before it. */
 		if (r->sequence != at || t->tick - r->tick > ticks)
@@ -191,14 +194,14 @@ void trace_each_run(struct sl_tracer *t, uint32_t hash, uint64_t duration_ns,
 	}
 }
 
-static void take_run(struct sl_tracer *t, struct trace_pod *p, const struct trace_run *run,
-		     bool error)
+static void take_run(struct collect_tracer *t, struct collect_trace_pod *p,
+		     const struct collect_trace_run *run, bool error)
 {
-	struct trace_run *r = &t->run[t->sequence % t->o.index_entries];
+	struct collect_trace_run *r = &t->run[t->sequence % t->o.index_entries];
 	uint64_t *bucket = &t->bucket[run->hash % TRACE_BUCKETS];
 
 	if (r->pod)
-		trace_pod_put(r->pod);
+		collect_trace_pod_put(r->pod);
 	*r = *run;
 	r->sequence = t->sequence++;
 	r->next = *bucket;
@@ -207,27 +210,28 @@ static void take_run(struct sl_tracer *t, struct trace_pod *p, const struct trac
 	p->refs++;
 	*bucket = r->sequence;
 	t->stats.entries++;
-	trace_kept_run(t, r, error);
+	collect_trace_kept_run(t, r, error);
 }
 
 /*
  * Takes what is new of an index line: entries that were not there, and of the last one that was
  * the lines by which it grew since.
  */
-static void take_entries(struct sl_tracer *t, struct trace_request *r, const uint64_t *entries,
-			 uint32_t count)
+static void take_entries(struct collect_tracer *t, struct collect_trace_request *r,
+			 const uint64_t *entries, uint32_t count)
 {
-	struct trace_ring *g = &r->pod->ring[r->ring];
+	struct collect_trace_ring *g = &r->pod->ring[r->ring];
 
 	for (uint32_t i = g->entry ? g->entry - 1 : 0; i < count; i++) {
 		uint32_t lines = SL_SPAN_ENTRY_LINES(entries[i]), had;
 		/* The ring went on after its head was read: what is near counts, on either side. */
-		uint64_t number = sl_span_entry_number(entries[i], g->head.lines + (1ull << 31));
+		uint64_t number = region_span_entry_number(entries[i],
+							   g->head.lines + (1ull << 31));
 
 		had = i + 1 == g->entry ? g->lines : 0;
 		if (number != UINT64_MAX && lines > had && lines <= r->pod->info->span_lines)
 			take_run(t, r->pod,
-				 &(struct trace_run){
+				 &(struct collect_trace_run){
 					 .number = number + had,
 					 .ring = r->ring,
 					 .hash = SL_SPAN_ENTRY_HASH(entries[i]),
@@ -239,9 +243,9 @@ static void take_entries(struct sl_tracer *t, struct trace_request *r, const uin
 	}
 }
 
-void trace_take_index(struct sl_tracer *t, struct trace_request *r)
+void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_request *r)
 {
-	struct trace_ring *g = &r->pod->ring[r->ring];
+	struct collect_trace_ring *g = &r->pod->ring[r->ring];
 	uint64_t entries[SL_SPAN_ENTRIES];
 	uint32_t count;
 
@@ -254,20 +258,21 @@ void trace_take_index(struct sl_tracer *t, struct trace_request *r)
 	for (uint32_t i = 0; i < r->count; i++) {
 		bool good = false;
 
-		switch (sl_span_index_parse(r->bytes + i * 8ull, r->number + i, entries, &count)) {
-		case SL_SPAN_LINE_GOOD:
+		switch (region_span_index_parse(r->bytes + i * 8ull, r->number + i, entries,
+						&count)) {
+		case REGION_SPAN_LINE_GOOD:
 			take_entries(t, r, entries, count);
 			good = true;
 			break;
-		case SL_SPAN_LINE_EARLY:
-		case SL_SPAN_LINE_UNSETTLED:
+		case REGION_SPAN_LINE_EARLY:
+		case REGION_SPAN_LINE_UNSETTLED:
 			if (g->index_tries++ < TRACE_TRIES) {
 				g->lines_seen = 0; /* there is something new: ask again */
 				return;
 			}
 			t->stats.lost_index++;
 			break;
-		case SL_SPAN_LINE_LATE:
+		case REGION_SPAN_LINE_LATE:
 			t->stats.lost_index++;
 			break;
 		default:

@@ -8,13 +8,13 @@
 
 #define EXPORT_LINGER_NS 1000000000u
 
-/* ---- the thread ------------------------------------------------------------------------------------------ */
+/* ---- the thread ---- */
 
-static void show_stats(struct sl_tracer *t)
+static void show_stats(struct collect_tracer *t)
 {
-	struct sl_trace_policy_stats p;
+	struct act_trace_policy_stats p;
 
-	sl_trace_policy_stats(t->policy, &p);
+	act_trace_policy_stats(t->policy, &p);
 	memcpy(t->stats.kept, p.kept, sizeof(t->stats.kept));
 	memcpy(t->stats.over_budget, p.over_budget, sizeof(t->stats.over_budget));
 	t->stats.lost_memory += p.lost - t->policy_lost;
@@ -24,54 +24,54 @@ static void show_stats(struct sl_tracer *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static void tick(struct sl_tracer *t)
+static void tick(struct collect_tracer *t)
 {
-	struct trace_request *again = t->again;
+	struct collect_trace_request *again = t->again;
 	size_t n = t->decidable;
 
 	t->again = NULL;
 	t->tick++;
-	trace_pods_look(t);
+	collect_trace_pods_look(t);
 	for (size_t i = 0; i < n; i++) {
-		trace_decide(t, &t->pending[i]);
-		trace_pod_put(t->pending[i].pod);
+		collect_trace_decide(t, &t->pending[i]);
+		collect_trace_pod_put(t->pending[i].pod);
 	}
 	memmove(t->pending, t->pending + n, (t->pendings - n) * sizeof(*t->pending));
 	t->pendings -= n;
 	t->decidable = t->pendings;
 	while (again) {
-		struct trace_request *r = again;
+		struct collect_trace_request *r = again;
 
 		again = r->next;
-		trace_ask_lines(r);
+		collect_trace_ask_lines(r);
 	}
-	for (struct trace_pod *p = t->pods; p; p = p->next) {
+	for (struct collect_trace_pod *p = t->pods; p; p = p->next) {
 		if (p->schema_wanted)
-			trace_schema_ask(t, p);
-		trace_ask_heads(t, p);
+			collect_trace_schema_ask(t, p);
+		collect_trace_ask_heads(t, p);
 	}
-	trace_close_some(t, sl_now_ns());
+	collect_trace_close_some(t, base_now_ns());
 	if (t->otlp)
-		sl_otlp_flush(t->otlp);
+		export_otlp_flush(t->otlp);
 	show_stats(t);
 }
 
-static void take(struct sl_tracer *t, struct trace_request *r)
+static void take(struct collect_tracer *t, struct collect_trace_request *r)
 {
-	struct trace_kept *kept = r->kept;
+	struct collect_trace_kept *kept = r->kept;
 
 	switch (r->want) {
 	case TRACE_WANT_HEADS:
-		trace_take_heads(t, r);
+		collect_trace_take_heads(t, r);
 		break;
 	case TRACE_WANT_ROOTS:
-		trace_take_roots(t, r);
+		collect_trace_take_roots(t, r);
 		break;
 	case TRACE_WANT_INDEX:
-		trace_take_index(t, r);
+		collect_trace_take_index(t, r);
 		break;
 	case TRACE_WANT_SPANS:
-		if (!trace_take_spans(t, r)) {
+		if (!collect_trace_take_spans(t, r)) {
 			r->tries++;
 			r->next = t->again;
 			t->again = r;
@@ -79,45 +79,45 @@ static void take(struct sl_tracer *t, struct trace_request *r)
 		}
 		break;
 	case TRACE_WANT_HOT:
-		trace_take_hot(t, r);
+		collect_trace_take_hot(t, r);
 		break;
 	case TRACE_WANT_SCHEMA:
-		trace_take_schema(t, r);
+		collect_trace_take_schema(t, r);
 		break;
 	}
-	trace_request_free(r);
+	collect_trace_request_free(r);
 	if (kept)
-		trace_kept_show(t, kept);
+		collect_trace_kept_show(t, kept);
 }
 
 static void *tracer_main(void *arg)
 {
-	struct sl_tracer *t = arg;
-	uint64_t due = sl_now_ns();
-	struct sl_analysis_view a;
+	struct collect_tracer *t = arg;
+	uint64_t due = base_now_ns();
+	struct collect_analysis_view a;
 
-	t->judged = sl_collector_analysis(t->c, &a);
+	t->judged = collect_collector_analysis(t->c, &a);
 	pthread_setname_np(pthread_self(), "trace");
 	pthread_mutex_lock(&t->box_lock);
 	while (!t->stop) {
 		struct timespec until = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
-		struct trace_request *r = t->box;
+		struct collect_trace_request *r = t->queue;
 
-		t->box = NULL;
-		if (!r && sl_now_ns() < due) {
+		t->queue = NULL;
+		if (!r && base_now_ns() < due) {
 			pthread_cond_timedwait(&t->box_filled, &t->box_lock, &until);
 			continue;
 		}
 		pthread_mutex_unlock(&t->box_lock);
 		while (r) {
-			struct trace_request *next = r->next;
+			struct collect_trace_request *next = r->next;
 
 			take(t, r);
 			r = next;
 		}
-		if (sl_now_ns() >= due) {
+		if (base_now_ns() >= due) {
 			tick(t);
-			due = sl_now_ns() + t->o.period_ns;
+			due = base_now_ns() + t->o.period_ns;
 		}
 		pthread_mutex_lock(&t->box_lock);
 	}
@@ -125,12 +125,13 @@ static void *tracer_main(void *arg)
 	return NULL;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
-struct sl_tracer *sl_tracer_new(struct sl_collector *c, const struct sl_tracer_opts *opts,
-				char *error, size_t error_bytes)
+struct collect_tracer *collect_tracer_new(struct collect_collector *c,
+					  const struct collect_tracer_opts *opts, char *error,
+					  size_t error_bytes)
 {
-	struct sl_tracer *t = calloc(1, sizeof(*t));
+	struct collect_tracer *t = calloc(1, sizeof(*t));
 	pthread_condattr_t attr;
 
 	snprintf(error, error_bytes, "out of memory");
@@ -148,15 +149,15 @@ struct sl_tracer *sl_tracer_new(struct sl_collector *c, const struct sl_tracer_o
 		t->o.index_entries = 262144;
 	t->c = c;
 	t->sequence = 1;
-	t->policy = sl_trace_policy_new(&t->o.policy);
+	t->policy = act_trace_policy_new(&t->o.policy);
 	t->run = calloc(t->o.index_entries, sizeof(*t->run));
 	t->pending = malloc(TRACE_PENDING * sizeof(*t->pending));
 	if (!t->policy || !t->run || !t->pending)
 		goto fail;
-	t->since_ns = sl_realtime_ns();
+	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
-		t->otlp = sl_otlp_new(
-			&(struct sl_otlp_opts){.url = t->o.otlp, .sent = t->o.otlp_sent}, error,
+		t->otlp = export_otlp_new(
+			&(struct export_otlp_opts){.url = t->o.otlp, .sent = t->o.otlp_sent}, error,
 			error_bytes);
 		if (!t->otlp)
 			goto fail;
@@ -170,14 +171,14 @@ struct sl_tracer *sl_tracer_new(struct sl_collector *c, const struct sl_tracer_o
 	c->tracer = t;
 	return t;
 fail:
-	sl_trace_policy_free(t->policy);
+	act_trace_policy_free(t->policy);
 	free(t->run);
 	free(t->pending);
 	free(t);
 	return NULL;
 }
 
-int sl_tracer_start(struct sl_tracer *t)
+int collect_tracer_start(struct collect_tracer *t)
 {
 	int error = pthread_create(&t->thread, NULL, tracer_main, t);
 
@@ -185,7 +186,7 @@ int sl_tracer_start(struct sl_tracer *t)
 	return -error;
 }
 
-void sl_tracer_stop(struct sl_tracer *t)
+void collect_tracer_stop(struct collect_tracer *t)
 {
 	if (!t || !t->running)
 		return;
@@ -197,39 +198,40 @@ void sl_tracer_stop(struct sl_tracer *t)
 	t->running = false;
 }
 
-static void free_requests(struct trace_request *r)
+static void free_requests(struct collect_trace_request *r)
 {
 	while (r) {
-		struct trace_request *next = r->next;
+		struct collect_trace_request *next = r->next;
 
-		trace_request_free(r);
+		collect_trace_request_free(r);
 		r = next;
 	}
 }
 
-void sl_tracer_free(struct sl_tracer *t)
+void collect_tracer_free(struct collect_tracer *t)
 {
 	if (!t)
 		return;
-	sl_tracer_stop(t);
-	free_requests(t->box);
+	collect_tracer_stop(t);
+	free_requests(t->queue);
 	free_requests(t->again);
-	/* Those that are still waited for are as complete as they will be. The collector is gone. */
+	/* Those that are still waited for are as complete as they will be. The collector is gone.
+	 */
 	t->judged = false;
-	trace_kept_free_all(t);
-	sl_otlp_free(t->otlp, EXPORT_LINGER_NS);
+	collect_trace_kept_free_all(t);
+	export_otlp_free(t->otlp, EXPORT_LINGER_NS);
 	for (size_t i = 0; i < t->pendings; i++)
-		trace_pod_put(t->pending[i].pod);
+		collect_trace_pod_put(t->pending[i].pod);
 	for (size_t i = 0; i < t->o.index_entries; i++)
 		if (t->run[i].pod)
-			trace_pod_put(t->run[i].pod);
+			collect_trace_pod_put(t->run[i].pod);
 	while (t->pods) {
-		struct trace_pod *p = t->pods;
+		struct collect_trace_pod *p = t->pods;
 
 		t->pods = p->next;
-		trace_pod_put(p);
+		collect_trace_pod_put(p);
 	}
-	sl_trace_policy_free(t->policy);
+	act_trace_policy_free(t->policy);
 	pthread_cond_destroy(&t->box_filled);
 	pthread_mutex_destroy(&t->box_lock);
 	pthread_mutex_destroy(&t->lock);
@@ -238,15 +240,16 @@ void sl_tracer_free(struct sl_tracer *t)
 	free(t);
 }
 
-/* ---- looking at it ------------------------------------------------------------------------------------------ */
+/* ---- looking at it ---- */
 
-void sl_tracer_list(struct sl_tracer *t, bool (*fn)(const struct sl_trace *, void *), void *arg)
+void collect_tracer_list(struct collect_tracer *t, bool (*fn)(const struct collect_trace *, void *),
+			 void *arg)
 {
 	pthread_mutex_lock(&t->lock);
-	for (struct trace_kept *k = t->newest; k; k = k->older) {
-		struct sl_trace copy;
+	for (struct collect_trace_kept *k = t->newest; k; k = k->older) {
+		struct collect_trace copy;
 
-		trace_kept_tidy(t, k);
+		collect_trace_kept_tidy(t, k);
 		copy = k->t;
 		copy.first = NULL;
 		if (!fn(&copy, arg))
@@ -255,32 +258,32 @@ void sl_tracer_list(struct sl_tracer *t, bool (*fn)(const struct sl_trace *, voi
 	pthread_mutex_unlock(&t->lock);
 }
 
-bool sl_tracer_get(struct sl_tracer *t, uint64_t trace_hi, uint64_t trace_lo,
-		   void (*fn)(const struct sl_trace *, void *), void *arg)
+bool collect_tracer_get(struct collect_tracer *t, uint64_t trace_hi, uint64_t trace_lo,
+			void (*fn)(const struct collect_trace *, void *), void *arg)
 {
-	struct trace_kept *k;
+	struct collect_trace_kept *k;
 
 	pthread_mutex_lock(&t->lock);
-	k = trace_kept_find(t, trace_hi, trace_lo);
+	k = collect_trace_kept_find(t, trace_hi, trace_lo);
 	if (k) {
-		trace_kept_tidy(t, k);
+		collect_trace_kept_tidy(t, k);
 		fn(&k->t, arg);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return k != NULL;
 }
 
-void sl_tracer_stats(struct sl_tracer *t, struct sl_tracer_stats *out)
+void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats *out)
 {
 	pthread_mutex_lock(&t->lock);
 	*out = t->shown;
 	pthread_mutex_unlock(&t->lock);
 }
 
-bool sl_tracer_export_stats(struct sl_tracer *t, struct sl_otlp_stats *out)
+bool collect_tracer_export_stats(struct collect_tracer *t, struct export_otlp_stats *out)
 {
 	if (!t->otlp)
 		return false;
-	sl_otlp_stats(t->otlp, out);
+	export_otlp_stats(t->otlp, out);
 	return true;
 }

@@ -3,8 +3,8 @@
  * trace.h - traces, fetched after the fact. A thread of its own reads the roots and the index of
  * every region that has spans (sidelight-region(5)), some hundredth of all bytes, decides by
  * act/trace.h which traces to keep, and only then READs the lines of those, from every pod that
- * took part. Built on sl_collector_regions() and sl_collector_fetch() alone: the same over shm and
- * over RDMA, and a host that does not answer delays nobody else.
+ * took part. Built on collect_collector_regions() and collect_collector_fetch() alone: the same
+ * over shm and over RDMA, and a host that does not answer delays nobody else.
  */
 #ifndef SL_COLLECT_TRACE_TRACE_H
 #define SL_COLLECT_TRACE_TRACE_H
@@ -14,9 +14,9 @@
 #include "export/otlp.h"
 #include "region/spans.h"
 
-struct sl_tracer;
+struct collect_tracer;
 
-struct sl_trace_attr {
+struct collect_trace_attr {
 	const char *key;
 	enum sl_span_type type;
 	union {
@@ -27,78 +27,82 @@ struct sl_trace_attr {
 	};
 };
 
-struct sl_trace_span {
-	struct sl_trace_span *next; /* in the order of their start */
-	uint64_t instance;          /* of the region it was read from */
-	uint64_t span_id, parent_id; /* parent 0: the root */
+struct collect_trace_span {
+	struct collect_trace_span *next; /* in the order of their start */
+	uint64_t instance;		 /* of the region it was read from */
+	uint64_t span_id, parent_id;	 /* parent 0: the root */
 	uint64_t start_ns, duration_ns;
 	uint32_t kind, status, flags;
-	bool remote;                /* its parent is in another process */
-	bool sent;                  /* it was handed over to be sent, if anything is */
+	bool remote; /* its parent is in another process */
+	bool sent;   /* it was handed over to be sent, if anything is */
 	const char *name, *service, *pod, *message;
 	uint32_t attr_count;
-	const struct sl_trace_attr *attrs;
+	const struct collect_trace_attr *attrs;
 	size_t bytes;
 };
 
 /* A trace that is kept. What a callback gets is valid during the call. */
-struct sl_trace {
+struct collect_trace {
 	uint64_t trace_hi, trace_lo;
-	enum sl_trace_reason reason;
+	enum act_trace_reason reason;
 	const char *root, *service; /* "" if the root was not seen */
 	uint64_t start_ns, duration_ns;
-	bool error;                 /* of any span */
+	bool error; /* of any span */
 	uint32_t spans, pods;
-	uint32_t orphans;           /* spans whose parent is not among them, but for the root */
-	uint32_t lost_lines;        /* of spans that were known and are not among these */
-	const struct sl_trace_span *first;
+	uint32_t orphans;    /* spans whose parent is not among them, but for the root */
+	uint32_t lost_lines; /* of spans that were known and are not among these */
+	const struct collect_trace_span *first;
 };
 
-struct sl_tracer_opts {
-	uint64_t period_ns;   /* 0: 100 ms */
-	uint64_t linger_ns;   /* before a trace is sent: for spans that end after their root; 0: 1 s */
-	size_t memory;        /* of kept traces; the oldest go first; 0: 16 MiB */
+struct collect_tracer_opts {
+	uint64_t period_ns; /* 0: 100 ms */
+	uint64_t
+		linger_ns; /* before a trace is sent: for spans that end after their root; 0: 1 s */
+	size_t memory;	   /* of kept traces; the oldest go first; 0: 16 MiB */
 	size_t index_entries; /* runs of spans remembered, of all traces; 0: 262144 */
-	struct sl_trace_policy_opts policy;
-	const char *otlp;             /* URL that kept traces are sent to, or NULL */
-	const char *otlp_sent;        /* file of which traces were sent, or NULL: sent.h */
+	struct act_trace_policy_opts policy;
+	const char *otlp;      /* URL that kept traces are sent to, or NULL */
+	const char *otlp_sent; /* file of which traces were sent, or NULL: sent.h */
 };
 
-/* Before sl_collector_start(). NULL with one line in error. One a collector. */
-struct sl_tracer *sl_tracer_new(struct sl_collector *c, const struct sl_tracer_opts *opts, char *error,
-				size_t error_bytes);
-int sl_tracer_start(struct sl_tracer *t); /* 0 or -errno */
-/* Before sl_collector_free(): no fetch is asked for any more. */
-void sl_tracer_stop(struct sl_tracer *t);
-/* After sl_collector_free(), which answers the last fetches. NULL is nothing. */
-void sl_tracer_free(struct sl_tracer *t);
+/* Before collect_collector_start(). NULL with one line in error. One a collector. */
+struct collect_tracer *collect_tracer_new(struct collect_collector *c,
+					  const struct collect_tracer_opts *opts, char *error,
+					  size_t error_bytes);
+int collect_tracer_start(struct collect_tracer *t); /* 0 or -errno */
+/* Before collect_collector_free(): no fetch is asked for any more. */
+void collect_tracer_stop(struct collect_tracer *t);
+/* After collect_collector_free(), which answers the last fetches. NULL is nothing. */
+void collect_tracer_free(struct collect_tracer *t);
 
 /* Newest first; fn says whether to go on. Without their spans (first is NULL). Any thread. */
-void sl_tracer_list(struct sl_tracer *t, bool (*fn)(const struct sl_trace *, void *), void *arg);
+void collect_tracer_list(struct collect_tracer *t, bool (*fn)(const struct collect_trace *, void *),
+			 void *arg);
 /* With its spans. False: it is not kept, or not any more. Any thread. */
-bool sl_tracer_get(struct sl_tracer *t, uint64_t trace_hi, uint64_t trace_lo,
-		   void (*fn)(const struct sl_trace *, void *), void *arg);
+bool collect_tracer_get(struct collect_tracer *t, uint64_t trace_hi, uint64_t trace_lo,
+			void (*fn)(const struct collect_trace *, void *), void *arg);
 
 /* What it did, since its start. Each a counter, but for those marked. */
-struct sl_tracer_stats {
-	uint64_t pods;              /* with spans, now */
-	uint64_t roots, entries;    /* read */
-	uint64_t spans_published;   /* as the pods count them */
-	uint64_t lines_published;   /* what exporting every span would move, in lines of 64 bytes */
-	uint64_t kept[SL_TRACE_REASONS], over_budget[SL_TRACE_REASONS];
+struct collect_tracer_stats {
+	uint64_t pods;		  /* with spans, now */
+	uint64_t roots, entries;  /* read */
+	uint64_t spans_published; /* as the pods count them */
+	uint64_t lines_published; /* what exporting every span would move, in lines of 64 bytes */
+	uint64_t kept[ACT_TRACE_REASONS], over_budget[ACT_TRACE_REASONS];
 	uint64_t spans_kept;
 	uint64_t bytes_heads, bytes_roots, bytes_index, bytes_spans, bytes_schema; /* READ */
 	uint64_t lost_roots, lost_index; /* lines, overrun before they were read */
-	/* Lines of kept traces: overwritten before they were read; never whole; of pods that are gone; ... */
+	/* Lines of kept traces: overwritten before they were read; never whole; of pods that are
+	 * gone; ... */
 	uint64_t lost_overrun, lost_unsettled, lost_gone;
-	uint64_t lost_lies;         /* ... nonsense, also among roots and index; ... */
-	uint64_t lost_unread;       /* ... of too many spans, or for want of memory */
-	uint64_t lost_memory;       /* traces, roots and requests for which there was none */
-	uint64_t evicted;           /* kept traces that fell out of memory */
-	uint64_t held, held_bytes;  /* now */
+	uint64_t lost_lies;	   /* ... nonsense, also among roots and index; ... */
+	uint64_t lost_unread;	   /* ... of too many spans, or for want of memory */
+	uint64_t lost_memory;	   /* traces, roots and requests for which there was none */
+	uint64_t evicted;	   /* kept traces that fell out of memory */
+	uint64_t held, held_bytes; /* now */
 };
-void sl_tracer_stats(struct sl_tracer *t, struct sl_tracer_stats *out);
+void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats *out);
 /* Of what is sent by OTLP. False: nothing is. Any thread. */
-bool sl_tracer_export_stats(struct sl_tracer *t, struct sl_otlp_stats *out);
+bool collect_tracer_export_stats(struct collect_tracer *t, struct export_otlp_stats *out);
 
 #endif

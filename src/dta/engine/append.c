@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * engine_append.c - Append: items of a list are gathered into blocks of `batch`, and a block is one WRITE into
- * this lane's ring. A block that is not full after flush_ns is written as it is, and the next item begins
- * another one: no block is ever written twice.
+ * dta_engine_append.c - Append: items of a list are gathered into blocks of `batch`, and a block is
+ * one WRITE into this lane's ring. A block that is not full after flush_ns is written as it is, and
+ * the next item begins another one: no block is ever written twice.
  */
 #include "dta/engine/impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-struct ring {
-	struct engine_link link; /* first; queued while count > 0 */
-	uint64_t block;		 /* number of the next one */
+struct append_ring {
+	struct dta_engine_link link; /* first; queued while count > 0 */
+	uint64_t block;		     /* number of the next one */
 	uint32_t count;	 /* items that are staged for it; batch: it could not be written yet */
 	uint32_t logged; /* of those, keys that the engine itself put there */
 };
 
 struct append {
-	struct ring *ring; /* one a list */
-	uint8_t *staged;   /* one unit a list */
-	struct engine_queue waiting;
+	struct append_ring *ring; /* one a list */
+	uint8_t *staged;	  /* one unit a list */
+	struct dta_engine_queue waiting;
 };
 
-static int open_append(struct sl_engine *e, struct engine_store *s, const uint64_t *next)
+static int open_append(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next)
 {
 	struct append *a = calloc(1, sizeof(*a));
 
@@ -37,12 +37,12 @@ static int open_append(struct sl_engine *e, struct engine_store *s, const uint64
 		return -ENOMEM;
 	for (uint32_t i = 0; next && i < s->c.lists; i++)
 		a->ring[i].block = next[i];
-	a->waiting = (struct engine_queue){ENGINE_NONE, ENGINE_NONE, (uint8_t *)a->ring,
-					   sizeof(*a->ring)};
+	a->waiting = (struct dta_engine_queue){ENGINE_NONE, ENGINE_NONE, (uint8_t *)a->ring,
+					       sizeof(*a->ring)};
 	return 0;
 }
 
-static void close_append(struct engine_store *s)
+static void close_append(struct dta_engine_store *s)
 {
 	struct append *a = s->state;
 
@@ -53,18 +53,19 @@ static void close_append(struct engine_store *s)
 	free(a);
 }
 
-static void empty(struct append *a, struct ring *r)
+static void empty(struct append *a, struct append_ring *r)
 {
-	engine_queue_take(&a->waiting, (uint32_t)(r - a->ring));
+	dta_engine_queue_take(&a->waiting, (uint32_t)(r - a->ring));
 	r->count = r->logged = 0;
 }
 
 /* Writes what is staged of a list. 0; or the cause, and it waits on unless it has FAILED. */
-static inline __attribute__((always_inline)) int emit(struct sl_engine *e, struct engine_store *s,
-						      struct append *a, uint32_t list,
-						      uint32_t value_bytes, bool immediate)
+static inline __attribute__((always_inline)) int emit(struct dta_engine *e,
+						      struct dta_engine_store *s, struct append *a,
+						      uint32_t list, uint32_t value_bytes,
+						      bool immediate)
 {
-	struct ring *r = &a->ring[list];
+	struct append_ring *r = &a->ring[list];
 	uint8_t *staged = a->staged + list * s->unit;
 	const uint64_t data = s->unit - 8, used = (uint64_t)r->count * value_bytes;
 	const uint64_t at = sl_store_ring_offset(&s->c, list, s->lane) +
@@ -74,24 +75,24 @@ static inline __attribute__((always_inline)) int emit(struct sl_engine *e, struc
 
 	if (used < data)
 		memset(staged + used, 0, data - used);
-	tail = sl_dta_tail(&s->c, list, s->lane, r->block, staged, data, r->count);
+	tail = dta_tail(&s->c, list, s->lane, r->block, staged, data, r->count);
 	if (s->direct && !immediate) {
 		uint8_t *to = s->object.map + s->bank + at;
 
 		memcpy(to, staged, data);
 		__atomic_store_n((uint64_t *)(void *)(to + data), tail, __ATOMIC_RELEASE);
 		s->stats.operations++;
-		sl_output_shm_did(e->output, 1, 0, s->unit);
+		dta_output_shm_did(e->output, 1, 0, s->unit);
 	} else {
 		memcpy(staged + data, &tail, 8);
-		cause = engine_write(e, s, s->bank + at, staged, s->unit, immediate);
+		cause = dta_engine_write(e, s, s->bank + at, staged, s->unit, immediate);
 	}
 	if (!cause) {
 		s->stats.blocks++;
 		s->stats.blocks_partial += r->count < s->c.batch;
 		s->stats.stored += r->count - r->logged;
 		r->block++;
-	} else if (cause == SL_DROP_OUTPUT_FAILED) {
+	} else if (cause == DTA_DROP_OUTPUT_FAILED) {
 		s->stats.dropped[cause] += r->count - r->logged;
 	} else {
 		return cause;
@@ -102,16 +103,16 @@ static inline __attribute__((always_inline)) int emit(struct sl_engine *e, struc
 }
 
 /* emit() where nothing is gained by a copy of its own. */
-static __attribute__((noinline)) int emit_any(struct sl_engine *e, struct engine_store *s,
+static __attribute__((noinline)) int emit_any(struct dta_engine *e, struct dta_engine_store *s,
 					      uint32_t list, bool immediate)
 {
 	return emit(e, s, s->state, list, s->c.value_bytes, immediate);
 }
 
 /* Items in; those that complete a block write it. Returns how many were taken. */
-static inline __attribute__((always_inline)) uint32_t take(struct sl_engine *e,
-							   struct engine_store *s,
-							   const struct sl_dta_block *b,
+static inline __attribute__((always_inline)) uint32_t take(struct dta_engine *e,
+							   struct dta_engine_store *s,
+							   const struct dta_block *b,
 							   uint32_t value_bytes)
 {
 	struct append *a = s->state;
@@ -120,14 +121,14 @@ static inline __attribute__((always_inline)) uint32_t take(struct sl_engine *e,
 	uint32_t taken = 0;
 
 	while (item < end) {
-		const uint32_t list = engine_be32(item);
-		struct ring *r;
+		const uint32_t list = dta_engine_be32(item);
+		struct append_ring *r;
 		uint32_t count;
 		uint8_t *to;
 		int cause = 0;
 
 		if (__builtin_expect(list >= lists, 0)) {
-			s->stats.dropped[SL_DROP_LIST]++;
+			s->stats.dropped[DTA_DROP_LIST]++;
 			item += step;
 			continue;
 		}
@@ -143,7 +144,7 @@ static inline __attribute__((always_inline)) uint32_t take(struct sl_engine *e,
 			continue;
 		}
 		if (!count)
-			engine_queue_put(&a->waiting, list, e->now);
+			dta_engine_queue_put(&a->waiting, list, e->now);
 		to = a->staged + list * s->unit + (uint64_t)count * value_bytes;
 		/* A run of items of one list is the rule. */
 		do {
@@ -152,7 +153,7 @@ static inline __attribute__((always_inline)) uint32_t take(struct sl_engine *e,
 			item += step;
 			count++;
 			taken++;
-		} while (count < batch && item < end && engine_be32(item) == list);
+		} while (count < batch && item < end && dta_engine_be32(item) == list);
 		s->stats.waiting += count - r->count;
 		r->count = count;
 		if (count == batch)
@@ -161,72 +162,72 @@ static inline __attribute__((always_inline)) uint32_t take(struct sl_engine *e,
 	return taken;
 }
 
-static uint32_t block_append(struct sl_engine *e, struct engine_store *s, uint32_t reporter,
-			     const struct sl_dta_block *b)
+static uint32_t block_append(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+			     const struct dta_block *b)
 {
 	struct append *a = s->state;
 	uint32_t taken;
 
 	(void)reporter;
 	if (b->key_bytes != 4 || b->value_bytes != s->c.value_bytes)
-		return engine_refuse(s, SL_DROP_SHAPE, b->count);
+		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	if (b->value_bytes == 8)
 		taken = take(e, s, b, 8);
 	else if (b->value_bytes == 4)
 		taken = take(e, s, b, 4);
 	else
 		taken = take(e, s, b, b->value_bytes);
-	if (b->flags & SL_DTA_IMMEDIATE) {
+	if (b->flags & DTA_IMMEDIATE) {
 		const uint64_t woken = s->stats.immediates;
 
 		for (uint32_t i = 0; i < b->count; i++) {
-			uint32_t list = engine_be32(b->items + i * (4u + b->value_bytes));
+			uint32_t list = dta_engine_be32(b->items + i * (4u + b->value_bytes));
 
 			if (list < s->c.lists && a->ring[list].count)
 				emit_any(e, s, list, true);
 		}
 		if (taken && s->stats.immediates == woken)
-			engine_wake(e, s); /* the last of them made a block full */
+			dta_engine_wake(e, s); /* the last of them made a block full */
 	}
 	return taken;
 }
 
-static int flush_append(struct sl_engine *e, struct engine_store *s)
+static int flush_append(struct dta_engine *e, struct dta_engine_store *s)
 {
 	struct append *a = s->state;
 	int cause;
 
 	while (a->waiting.head != ENGINE_NONE) {
 		cause = emit_any(e, s, a->waiting.head, false);
-		if (cause && cause != SL_DROP_OUTPUT_FAILED)
+		if (cause && cause != DTA_DROP_OUTPUT_FAILED)
 			return cause;
 	}
 	return 0;
 }
 
-static void tick_append(struct sl_engine *e, struct engine_store *s)
+static void tick_append(struct dta_engine *e, struct dta_engine_store *s)
 {
 	struct append *a = s->state;
 	int cause;
 
-	while (engine_queue_due(&a->waiting, e->now, e->opts.flush_ns)) {
+	while (dta_engine_queue_due(&a->waiting, e->now, e->opts.flush_ns)) {
 		cause = emit_any(e, s, a->waiting.head, false);
-		if (cause && cause != SL_DROP_OUTPUT_FAILED)
+		if (cause && cause != DTA_DROP_OUTPUT_FAILED)
 			return;
 	}
 }
 
-static uint64_t oldest_append(const struct engine_store *s)
+static uint64_t oldest_append(const struct dta_engine_store *s)
 {
-	return engine_queue_oldest(&((const struct append *)s->state)->waiting);
+	return dta_engine_queue_oldest(&((const struct append *)s->state)->waiting);
 }
 
-static void drop_append(struct engine_store *s, int cause)
+static void drop_append(struct dta_engine_store *s, int cause)
 {
 	struct append *a = s->state;
 
 	while (a->waiting.head != ENGINE_NONE) {
-		struct ring *r = &a->ring[a->waiting.head];
+		struct append_ring *r = &a->ring[a->waiting.head];
 
 		s->stats.dropped[cause] += r->count - r->logged;
 		s->stats.waiting -= r->count - r->logged;
@@ -235,24 +236,24 @@ static void drop_append(struct engine_store *s, int cause)
 }
 
 /* Rings know no epochs: what could not be written waits on. */
-static void rotated_append(struct sl_engine *e, struct engine_store *s, int cause)
+static void rotated_append(struct dta_engine *e, struct dta_engine_store *s, int cause)
 {
 	(void)e;
 	(void)s;
 	(void)cause;
 }
 
-bool engine_append_logged(struct sl_engine *e, struct engine_store *log, uint32_t list,
-			  const void *value, uint32_t bytes)
+bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log, uint32_t list,
+			      const void *value, uint32_t bytes)
 {
 	struct append *a = log->state;
-	struct ring *r = &a->ring[list];
+	struct append_ring *r = &a->ring[list];
 	uint8_t *to;
 
 	if (r->count == log->c.batch && emit_any(e, log, list, false) && r->count)
 		return false;
 	if (!r->count)
-		engine_queue_put(&a->waiting, list, e->now);
+		dta_engine_queue_put(&a->waiting, list, e->now);
 	to = a->staged + list * log->unit + (uint64_t)r->count * log->c.value_bytes;
 	memset(to, 0, log->c.value_bytes);
 	memcpy(to, value, bytes);
@@ -262,7 +263,7 @@ bool engine_append_logged(struct sl_engine *e, struct engine_store *log, uint32_
 	return true;
 }
 
-const struct engine_kind engine_append = {
+const struct dta_engine_kind dta_engine_append = {
 	.open = open_append,
 	.close = close_append,
 	.block = block_append,

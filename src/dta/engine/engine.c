@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* engine.c - stores, tenants' rates, accounts, and operations through an output that may be full. */
+/* engine.c - stores, tenants' rates, accounts, and operations through an output that may be full.
+ */
 #include "dta/engine/impl.h"
 
 #include <errno.h>
@@ -7,10 +8,10 @@
 
 #define TENANTS 65536u
 
-SL_STATIC_ASSERT((int)SL_DTA_KEYWRITE == (int)SL_STORE_KEYWRITE &&
-			 (int)SL_DTA_SKETCH == (int)SL_STORE_SKETCH,
+SL_STATIC_ASSERT((int)DTA_KEYWRITE == (int)SL_STORE_KEYWRITE &&
+			 (int)DTA_SKETCH == (int)SL_STORE_SKETCH,
 		 "a block's opcode is its store's kind");
-SL_STATIC_ASSERT((int)SL_DROP_OUTPUT_FULL > 0, "causes of an output are never 0");
+SL_STATIC_ASSERT((int)DTA_DROP_OUTPUT_FULL > 0, "causes of an output are never 0");
 
 struct engine_limit {  /* a token bucket */
 	uint64_t rate; /* reports a second; 0: any */
@@ -19,34 +20,34 @@ struct engine_limit {  /* a token bucket */
 	double tokens;
 };
 
-const char *sl_engine_drop_name(enum sl_engine_drop d)
+const char *dta_engine_drop_name(enum dta_engine_drop d)
 {
-	static const char *const name[SL_DROPS] = {
-		[SL_DROP_NO_STORE] = "no_store",
-		[SL_DROP_SHAPE] = "shape",
-		[SL_DROP_LIST] = "list",
-		[SL_DROP_RATE] = "rate",
-		[SL_DROP_OUTPUT_FULL] = "output_full",
-		[SL_DROP_OUTPUT_DOWN] = "output_down",
-		[SL_DROP_OUTPUT_FAILED] = "output_failed",
-		[SL_DROP_LATE] = "late",
-		[SL_DROP_DUPLICATE_HOP] = "duplicate_hop",
+	static const char *const name[DTA_DROPS] = {
+		[DTA_DROP_NO_STORE] = "no_store",
+		[DTA_DROP_SHAPE] = "shape",
+		[DTA_DROP_LIST] = "list",
+		[DTA_DROP_RATE] = "rate",
+		[DTA_DROP_OUTPUT_FULL] = "output_full",
+		[DTA_DROP_OUTPUT_DOWN] = "output_down",
+		[DTA_DROP_OUTPUT_FAILED] = "output_failed",
+		[DTA_DROP_LATE] = "late",
+		[DTA_DROP_DUPLICATE_HOP] = "duplicate_hop",
 	};
 
-	return (unsigned)d < SL_DROPS ? name[d] : "unknown";
+	return (unsigned)d < DTA_DROPS ? name[d] : "unknown";
 }
 
-/* ---- operations ------------------------------------------------------------------------------------ */
+/* ---- operations ---- */
 
 /* After an operation that returned r: true, try again; else *cause says what came of it. */
-static bool again(struct sl_engine *e, int r, unsigned *tries, int *cause)
+static bool again(struct dta_engine *e, int r, unsigned *tries, int *cause)
 {
 	switch (r) {
 	case 0:
 		*cause = 0;
 		return false;
 	case -EAGAIN:
-		*cause = SL_DROP_OUTPUT_FULL;
+		*cause = DTA_DROP_OUTPUT_FULL;
 		if (e->stalled)
 			return false;
 		if (++*tries > ENGINE_TRIES) {
@@ -57,18 +58,18 @@ static bool again(struct sl_engine *e, int r, unsigned *tries, int *cause)
 		e->output->ops->drive(e->output, e->now);
 		return true;
 	case -ENOTCONN:
-		*cause = SL_DROP_OUTPUT_DOWN;
+		*cause = DTA_DROP_OUTPUT_DOWN;
 		return false;
 	default:
-		*cause = SL_DROP_OUTPUT_FAILED;
+		*cause = DTA_DROP_OUTPUT_FAILED;
 		return false;
 	}
 }
 
-int engine_write(struct sl_engine *e, struct engine_store *s, uint64_t offset, const void *data,
-		 uint64_t bytes, bool immediate)
+int dta_engine_write(struct dta_engine *e, struct dta_engine_store *s, uint64_t offset,
+		     const void *data, uint64_t bytes, bool immediate)
 {
-	const struct sl_output_ops *ops = e->output->ops;
+	const struct dta_output_ops *ops = e->output->ops;
 	unsigned tries = 0;
 	int r, cause;
 
@@ -76,7 +77,7 @@ int engine_write(struct sl_engine *e, struct engine_store *s, uint64_t offset, c
 		if (immediate)
 			r = ops->write_immediate(e->output, &s->object, offset, data,
 						 (uint32_t)bytes,
-						 sl_engine_immediate(s->c.tenant, s->c.id));
+						 dta_engine_immediate(s->c.tenant, s->c.id));
 		else
 			r = ops->write(e->output, &s->object, offset, data, (uint32_t)bytes);
 	} while (again(e, r, &tries, &cause));
@@ -85,7 +86,8 @@ int engine_write(struct sl_engine *e, struct engine_store *s, uint64_t offset, c
 	return cause;
 }
 
-int engine_add(struct sl_engine *e, struct engine_store *s, uint64_t offset, uint64_t addend)
+int dta_engine_add(struct dta_engine *e, struct dta_engine_store *s, uint64_t offset,
+		   uint64_t addend)
 {
 	unsigned tries = 0;
 	int r, cause;
@@ -97,34 +99,35 @@ int engine_add(struct sl_engine *e, struct engine_store *s, uint64_t offset, uin
 	return cause;
 }
 
-int engine_wake(struct sl_engine *e, struct engine_store *s)
+int dta_engine_wake(struct dta_engine *e, struct dta_engine_store *s)
 {
-	return engine_write(e, s, s->bank, NULL, 0, true);
+	return dta_engine_write(e, s, s->bank, NULL, 0, true);
 }
 
-/* ---- stores ---------------------------------------------------------------------------------------- */
+/* ---- stores ---- */
 
 static uint32_t place_of(uint16_t tenant, uint16_t number)
 {
-	return (uint32_t)sl_dta_mix((uint64_t)tenant << 16 | number);
+	return (uint32_t)dta_mix((uint64_t)tenant << 16 | number);
 }
 
-static struct engine_store **find(const struct sl_engine *e, uint16_t tenant, uint16_t number)
+static struct dta_engine_store **find(const struct dta_engine *e, uint16_t tenant, uint16_t number)
 {
 	for (uint32_t i = place_of(tenant, number);; i++) {
-		struct engine_store **s = &e->table[i & e->mask];
+		struct dta_engine_store **s = &e->table[i & e->mask];
 
 		if (!*s || ((*s)->c.id == number && (*s)->c.tenant == tenant))
 			return s;
 	}
 }
 
-struct engine_store *engine_find(const struct sl_engine *e, uint16_t tenant, uint16_t number)
+struct dta_engine_store *dta_engine_find(const struct dta_engine *e, uint16_t tenant,
+					 uint16_t number)
 {
 	return *find(e, tenant, number);
 }
 
-static void stats_add(struct sl_engine_stats *to, const struct sl_engine_stats *from)
+static void stats_add(struct dta_engine_stats *to, const struct dta_engine_stats *from)
 {
 	uint64_t *a = (uint64_t *)to;
 	const uint64_t *b = (const uint64_t *)from;
@@ -133,7 +136,7 @@ static void stats_add(struct sl_engine_stats *to, const struct sl_engine_stats *
 		a[i] += b[i];
 }
 
-static void free_store(struct engine_store *s)
+static void free_store(struct dta_engine_store *s)
 {
 	if (!s)
 		return;
@@ -143,7 +146,7 @@ static void free_store(struct engine_store *s)
 }
 
 /* Writes what waits, and what can't be is dropped. */
-static void settle(struct sl_engine *e, struct engine_store *s)
+static void settle(struct dta_engine *e, struct dta_engine_store *s)
 {
 	int cause = s->kind->flush ? s->kind->flush(e, s) : 0;
 
@@ -151,29 +154,29 @@ static void settle(struct sl_engine *e, struct engine_store *s)
 		s->kind->drop(s, cause);
 }
 
-static void set_epoch(struct engine_store *s, uint64_t epoch)
+static void set_epoch(struct dta_engine_store *s, uint64_t epoch)
 {
 	s->epoch = epoch;
 	s->bank = SL_STORE_BANKS_OFFSET + epoch % s->c.banks * sl_store_bank_stride(&s->c);
 }
 
 /* Everything that the code behind relies on, whoever checked the configuration before. */
-static bool fits(const struct sl_store_config *c, const struct sl_object *object, uint32_t lane)
+static bool fits(const struct sl_store_config *c, const struct dta_object *object, uint32_t lane)
 {
 	char error[256];
 
-	return !sl_store_config_check(c, error, sizeof(error)) && lane < c->lanes &&
-	       sl_store_object_bytes(c) <= object->bytes && !((uintptr_t)object->map & 63);
+	return !dta_store_config_check(c, error, sizeof(error)) && lane < c->lanes &&
+	       dta_store_object_bytes(c) <= object->bytes && !((uintptr_t)object->map & 63);
 }
 
-static int grow(struct sl_engine *e)
+static int grow(struct dta_engine *e)
 {
-	struct engine_store **old = e->table;
+	struct dta_engine_store **old = e->table;
 	uint32_t places = old ? e->mask + 1 : 0;
 
 	if (old && e->stores * 2 < places)
 		return 0;
-	e->table = calloc(places ? places * 2 : 16, sizeof(struct engine_store *));
+	e->table = calloc(places ? places * 2 : 16, sizeof(struct dta_engine_store *));
 	if (!e->table) {
 		e->table = old;
 		return -ENOMEM;
@@ -186,16 +189,18 @@ static int grow(struct sl_engine *e)
 	return 0;
 }
 
-int sl_engine_store(struct sl_engine *e, const struct sl_store_config *config,
-		    const struct sl_object *object, uint32_t lane, uint64_t epoch,
-		    const uint64_t *next)
+int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
+		     const struct dta_object *object, uint32_t lane, uint64_t epoch,
+		     const uint64_t *next)
 {
-	static const struct engine_kind *const kinds[] = {
-		[SL_STORE_KEYWRITE] = &engine_keywrite,	  [SL_STORE_APPEND] = &engine_append,
-		[SL_STORE_INCREMENT] = &engine_increment, [SL_STORE_POSTCARD] = &engine_postcard,
-		[SL_STORE_SKETCH] = &engine_sketch,
+	static const struct dta_engine_kind *const kinds[] = {
+		[SL_STORE_KEYWRITE] = &dta_engine_keywrite,
+		[SL_STORE_APPEND] = &dta_engine_append,
+		[SL_STORE_INCREMENT] = &dta_engine_increment,
+		[SL_STORE_POSTCARD] = &dta_engine_postcard,
+		[SL_STORE_SKETCH] = &dta_engine_sketch,
 	};
-	struct engine_store *s, **at;
+	struct dta_engine_store *s, **at;
 	int r;
 
 	if (!fits(config, object, lane))
@@ -209,11 +214,11 @@ int sl_engine_store(struct sl_engine *e, const struct sl_store_config *config,
 	s->object = *object;
 	s->lane = lane;
 	s->kind = kinds[config->kind];
-	s->direct = object->map && sl_output_is_shm(e->output);
+	s->direct = object->map && dta_output_is_shm(e->output);
 	set_epoch(s, epoch);
 	r = s->kind->open(e, s, next);
 	if (!r)
-		r = engine_keylog_open(s);
+		r = dta_engine_keylog_open(s);
 	if (r) {
 		free_store(s);
 		return r;
@@ -231,9 +236,9 @@ int sl_engine_store(struct sl_engine *e, const struct sl_store_config *config,
 	return 0;
 }
 
-int sl_engine_rotate(struct sl_engine *e, uint16_t tenant, uint16_t store, uint64_t epoch)
+int dta_engine_rotate(struct dta_engine *e, uint16_t tenant, uint16_t store, uint64_t epoch)
 {
-	struct engine_store *s = engine_find(e, tenant, store);
+	struct dta_engine_store *s = dta_engine_find(e, tenant, store);
 	int cause;
 
 	if (!s)
@@ -247,14 +252,14 @@ int sl_engine_rotate(struct sl_engine *e, uint16_t tenant, uint16_t store, uint6
 	set_epoch(s, epoch);
 	if (s->kind->rotated)
 		s->kind->rotated(e, s, cause);
-	engine_keylog_clear(s);
+	dta_engine_keylog_clear(s);
 	e->output->ops->flush(e->output);
 	return 0;
 }
 
-void sl_engine_remove(struct sl_engine *e, uint16_t tenant, uint16_t store)
+void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 {
-	struct engine_store **at = find(e, tenant, store), *s = *at;
+	struct dta_engine_store **at = find(e, tenant, store), *s = *at;
 
 	if (!s)
 		return;
@@ -272,9 +277,9 @@ void sl_engine_remove(struct sl_engine *e, uint16_t tenant, uint16_t store)
 	e->output->ops->flush(e->output);
 }
 
-/* ---- rates ----------------------------------------------------------------------------------------- */
+/* ---- rates ---- */
 
-int sl_engine_limit(struct sl_engine *e, uint16_t tenant, uint64_t per_second, uint64_t burst)
+int dta_engine_limit(struct dta_engine *e, uint16_t tenant, uint64_t per_second, uint64_t burst)
 {
 	if (!e->limit)
 		e->limit = calloc(TENANTS, sizeof(*e->limit));
@@ -286,7 +291,7 @@ int sl_engine_limit(struct sl_engine *e, uint16_t tenant, uint64_t per_second, u
 }
 
 /* How many of so many reports a tenant may send now. */
-static uint32_t allowed(struct sl_engine *e, uint16_t tenant, uint32_t count)
+static uint32_t allowed(struct dta_engine *e, uint16_t tenant, uint32_t count)
 {
 	struct engine_limit *l = &e->limit[tenant];
 	double taken;
@@ -304,11 +309,11 @@ static uint32_t allowed(struct sl_engine *e, uint16_t tenant, uint32_t count)
 	return (uint32_t)taken;
 }
 
-/* ---- the engine ------------------------------------------------------------------------------------ */
+/* ---- the engine ---- */
 
-struct sl_engine *sl_engine_new(const struct sl_engine_opts *opts, struct sl_output *output)
+struct dta_engine *dta_engine_new(const struct dta_engine_opts *opts, struct dta_output *output)
 {
-	struct sl_engine *e;
+	struct dta_engine *e;
 
 	if (!output) {
 		errno = EINVAL;
@@ -335,7 +340,7 @@ struct sl_engine *sl_engine_new(const struct sl_engine_opts *opts, struct sl_out
 	return e;
 }
 
-void sl_engine_free(struct sl_engine *e)
+void dta_engine_free(struct dta_engine *e)
 {
 	if (!e)
 		return;
@@ -346,19 +351,19 @@ void sl_engine_free(struct sl_engine *e)
 	free(e);
 }
 
-uint32_t sl_engine_block(struct sl_engine *e, uint16_t tenant, uint32_t reporter,
-			 const struct sl_dta_block *block, uint64_t now_ns)
+uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t reporter,
+			  const struct dta_block *block, uint64_t now_ns)
 {
-	struct engine_store *s = engine_find(e, tenant, block->store);
-	const uint32_t kind = block->opcode == SL_DTA_SKETCH_END ? SL_DTA_SKETCH : block->opcode;
-	struct sl_dta_block some;
+	struct dta_engine_store *s = dta_engine_find(e, tenant, block->store);
+	const uint32_t kind = block->opcode == DTA_SKETCH_END ? DTA_SKETCH : block->opcode;
+	struct dta_block some;
 	uint32_t taken;
 
 	e->now = now_ns;
 	e->stalled = false;
 	if (!s || s->c.kind != kind) {
 		e->gone.in += block->count;
-		e->gone.dropped[SL_DROP_NO_STORE] += block->count;
+		e->gone.dropped[DTA_DROP_NO_STORE] += block->count;
 		return 0;
 	}
 	s->stats.in += block->count;
@@ -366,7 +371,7 @@ uint32_t sl_engine_block(struct sl_engine *e, uint16_t tenant, uint32_t reporter
 		uint32_t count = allowed(e, tenant, block->count);
 
 		if (count < block->count) {
-			s->stats.dropped[SL_DROP_RATE] += block->count - count;
+			s->stats.dropped[DTA_DROP_RATE] += block->count - count;
 			some = *block;
 			some.count = (uint16_t)count;
 			block = &some;
@@ -376,11 +381,11 @@ uint32_t sl_engine_block(struct sl_engine *e, uint16_t tenant, uint32_t reporter
 		return 0;
 	taken = s->kind->block(e, s, reporter, block);
 	if (s->keylog && taken)
-		engine_keylog_block(e, s, block);
+		dta_engine_keylog_block(e, s, block);
 	return taken;
 }
 
-void sl_engine_tick(struct sl_engine *e, uint64_t now_ns)
+void dta_engine_tick(struct dta_engine *e, uint64_t now_ns)
 {
 	e->now = now_ns;
 	e->stalled = false;
@@ -391,7 +396,7 @@ void sl_engine_tick(struct sl_engine *e, uint64_t now_ns)
 	e->output->ops->drive(e->output, now_ns);
 }
 
-void sl_engine_flush(struct sl_engine *e)
+void dta_engine_flush(struct dta_engine *e)
 {
 	e->stalled = false;
 	for (uint32_t i = 0; i <= e->mask; i++)
@@ -400,12 +405,12 @@ void sl_engine_flush(struct sl_engine *e)
 	e->output->ops->flush(e->output);
 }
 
-uint64_t sl_engine_oldest(const struct sl_engine *e)
+uint64_t dta_engine_oldest(const struct dta_engine *e)
 {
 	uint64_t oldest = UINT64_MAX;
 
 	for (uint32_t i = 0; i <= e->mask; i++) {
-		const struct engine_store *s = e->table[i];
+		const struct dta_engine_store *s = e->table[i];
 		const uint64_t since = s && s->kind->oldest ? s->kind->oldest(s) : UINT64_MAX;
 
 		oldest = since < oldest ? since : oldest;
@@ -413,7 +418,7 @@ uint64_t sl_engine_oldest(const struct sl_engine *e)
 	return oldest;
 }
 
-void sl_engine_stats(const struct sl_engine *e, struct sl_engine_stats *out)
+void dta_engine_stats(const struct dta_engine *e, struct dta_engine_stats *out)
 {
 	*out = e->gone;
 	for (uint32_t i = 0; i <= e->mask; i++)
@@ -421,10 +426,10 @@ void sl_engine_stats(const struct sl_engine *e, struct sl_engine_stats *out)
 			stats_add(out, &e->table[i]->stats);
 }
 
-int sl_engine_store_stats(const struct sl_engine *e, uint16_t tenant, uint16_t store,
-			  struct sl_engine_stats *out)
+int dta_engine_store_stats(const struct dta_engine *e, uint16_t tenant, uint16_t store,
+			   struct dta_engine_stats *out)
 {
-	const struct engine_store *s = engine_find(e, tenant, store);
+	const struct dta_engine_store *s = dta_engine_find(e, tenant, store);
 
 	if (!s)
 		return -ENOENT;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * engine_increment.c - Key-Increment: an addend to N counters that the key alone names, one a row: a
- * count-min sketch in memory (count_min.h has the bound).
+ * dta_engine_increment.c - Key-Increment: an addend to N counters that the key alone names, one a
+ * row: a count-min sketch in memory (count_min.h has the bound).
  *
- * Over an adapter each addition is an operation, of which it does few: increments of one key are added up in
- * a cache first. Over a mapping an addition to a line that is at hand costs what the cache would.
+ * Over an adapter each addition is an operation, of which it does few: increments of one key are
+ * added up in a cache first. Over a mapping an addition to a line that is at hand costs what the
+ * cache would.
  */
 #include "dta/engine/impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-struct entry {
-	struct sl_dta_hash key;
+struct increment_entry {
+	struct dta_hash key;
 	uint64_t sum;
 	uint32_t reports; /* 0: free */
 	uint8_t copies;
@@ -23,10 +24,10 @@ struct cache {
 	uint32_t entries; /* a power of two; 0: there is no cache */
 	uint32_t used;
 	uint64_t since; /* of the oldest */
-	struct entry entry[];
+	struct increment_entry entry[];
 };
 
-static int open_increment(struct sl_engine *e, struct engine_store *s, const uint64_t *next)
+static int open_increment(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next)
 {
 	uint32_t entries = e->opts.increment_entries, n = 1;
 	struct cache *c;
@@ -47,13 +48,13 @@ static int open_increment(struct sl_engine *e, struct engine_store *s, const uin
 	return 0;
 }
 
-static void close_increment(struct engine_store *s)
+static void close_increment(struct dta_engine_store *s)
 {
 	free(s->state);
 }
 
-static inline __attribute__((always_inline)) void
-direct(struct engine_store *s, const struct sl_dta_block *b, uint32_t copies)
+static inline __attribute__((always_inline)) void direct(struct dta_engine_store *s,
+							 const struct dta_block *b, uint32_t copies)
 {
 	const uint64_t slots = s->c.slots, seed = s->c.seed;
 	const uint32_t key_bytes = b->key_bytes, step = key_bytes + 8;
@@ -67,18 +68,18 @@ direct(struct engine_store *s, const struct sl_dta_block *b, uint32_t copies)
 		uint64_t **to = at;
 
 		for (uint32_t i = 0; i < n; i++) {
-			struct sl_dta_hash h = sl_dta_hash(item + i * step, key_bytes, seed);
+			struct dta_hash h = dta_hash(item + i * step, key_bytes, seed);
 
 			for (uint32_t k = 0; k < copies; k++, to++) {
-				uint64_t cell = (uint64_t)k * slots + sl_dta_slot(h, k, slots);
+				uint64_t cell = (uint64_t)k * slots + dta_slot(h, k, slots);
 
 				*to = (uint64_t *)(void *)bank + cell;
-				engine_prefetch_line(*to);
+				dta_engine_prefetch_line(*to);
 			}
 		}
 		to = at;
 		for (uint32_t i = 0; i < n; i++) {
-			uint64_t addend = engine_be64(item + i * step + key_bytes);
+			uint64_t addend = dta_engine_be64(item + i * step + key_bytes);
 
 			/* Other translators add to the same counters. */
 			for (uint32_t k = 0; k < copies; k++)
@@ -89,11 +90,11 @@ direct(struct engine_store *s, const struct sl_dta_block *b, uint32_t copies)
 	}
 }
 
-static int give(struct sl_engine *e, struct engine_store *s, struct entry *n)
+static int give(struct dta_engine *e, struct dta_engine_store *s, struct increment_entry *n)
 {
 	while (n->done < n->copies) {
-		uint64_t column = sl_dta_slot(n->key, n->done, s->c.slots);
-		int cause = engine_add(
+		uint64_t column = dta_slot(n->key, n->done, s->c.slots);
+		int cause = dta_engine_add(
 			e, s, s->bank + sl_store_counter_offset(&s->c, n->done, column), n->sum);
 
 		if (cause)
@@ -104,14 +105,15 @@ static int give(struct sl_engine *e, struct engine_store *s, struct entry *n)
 }
 
 /* Gives an entry's additions. 0: it is free; or the cause, and it waits on unless it has FAILED. */
-static int emit(struct sl_engine *e, struct engine_store *s, struct cache *c, struct entry *n)
+static int emit(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
+		struct increment_entry *n)
 {
 	int cause = give(e, s, n);
 
 	if (!cause) {
 		s->stats.stored += n->reports;
 		s->stats.merged += n->reports - 1;
-	} else if (cause == SL_DROP_OUTPUT_FAILED) {
+	} else if (cause == DTA_DROP_OUTPUT_FAILED) {
 		s->stats.dropped[cause] += n->reports;
 	} else {
 		return cause;
@@ -123,9 +125,10 @@ static int emit(struct sl_engine *e, struct engine_store *s, struct cache *c, st
 }
 
 /* 0, or the cause for which the report was dropped. */
-static int add_up(struct sl_engine *e, struct engine_store *s, struct cache *c, struct entry *new)
+static int add_up(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
+		  struct increment_entry *new)
 {
-	struct entry *n = &c->entry[new->key.hi &(c->entries - 1)];
+	struct increment_entry *n = &c->entry[new->key.hi &(c->entries - 1)];
 
 	if (n->reports && !n->done && n->key.lo == new->key.lo && n->key.hi == new->key.hi &&
 	    n->copies == new->copies) {
@@ -148,17 +151,17 @@ static int add_up(struct sl_engine *e, struct engine_store *s, struct cache *c, 
 	return 0;
 }
 
-static uint32_t block_increment(struct sl_engine *e, struct engine_store *s, uint32_t reporter,
-				const struct sl_dta_block *b)
+static uint32_t block_increment(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+				const struct dta_block *b)
 {
-	const bool immediate = b->flags & SL_DTA_IMMEDIATE;
+	const bool immediate = b->flags & DTA_IMMEDIATE;
 	struct cache *c = s->state;
 	uint32_t taken = 0;
 
 	(void)reporter;
 	if (b->value_bytes != 8 || !b->copies || b->copies < s->c.copies || b->copies > s->c.rows ||
 	    b->copies > SL_STORE_COPIES_MAX)
-		return engine_refuse(s, SL_DROP_SHAPE, b->count);
+		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	if (s->direct && (!c->entries || immediate)) {
 		const uint64_t adds = (uint64_t)b->count * b->copies;
 
@@ -169,15 +172,15 @@ static uint32_t block_increment(struct sl_engine *e, struct engine_store *s, uin
 		else
 			direct(s, b, b->copies);
 		s->stats.operations += adds;
-		sl_output_shm_did(e->output, 0, adds, adds * 8);
+		dta_output_shm_did(e->output, 0, adds, adds * 8);
 		s->stats.stored += b->count;
 		taken = b->count;
 	} else {
 		for (uint32_t i = 0; i < b->count; i++) {
 			const uint8_t *key = b->items + i * (b->key_bytes + 8u);
-			struct entry n = {
-				.key = sl_dta_hash(key, b->key_bytes, s->c.seed),
-				.sum = engine_be64(key + b->key_bytes),
+			struct increment_entry n = {
+				.key = dta_hash(key, b->key_bytes, s->c.seed),
+				.sum = dta_engine_be64(key + b->key_bytes),
 				.reports = 1,
 				.copies = b->copies,
 			};
@@ -195,11 +198,11 @@ static uint32_t block_increment(struct sl_engine *e, struct engine_store *s, uin
 		}
 	}
 	if (immediate && taken)
-		engine_wake(e, s);
+		dta_engine_wake(e, s);
 	return taken;
 }
 
-static int flush_increment(struct sl_engine *e, struct engine_store *s)
+static int flush_increment(struct dta_engine *e, struct dta_engine_store *s)
 {
 	struct cache *c = s->state;
 
@@ -212,7 +215,7 @@ static int flush_increment(struct sl_engine *e, struct engine_store *s)
 	return 0;
 }
 
-static void tick_increment(struct sl_engine *e, struct engine_store *s)
+static void tick_increment(struct dta_engine *e, struct dta_engine_store *s)
 {
 	const struct cache *c = s->state;
 
@@ -220,14 +223,14 @@ static void tick_increment(struct sl_engine *e, struct engine_store *s)
 		flush_increment(e, s);
 }
 
-static uint64_t oldest_increment(const struct engine_store *s)
+static uint64_t oldest_increment(const struct dta_engine_store *s)
 {
 	const struct cache *c = s->state;
 
 	return c->used ? c->since : UINT64_MAX;
 }
 
-static void drop_increment(struct engine_store *s, int cause)
+static void drop_increment(struct dta_engine_store *s, int cause)
 {
 	struct cache *c = s->state;
 
@@ -239,7 +242,7 @@ static void drop_increment(struct engine_store *s, int cause)
 	}
 }
 
-const struct engine_kind engine_increment = {
+const struct dta_engine_kind dta_engine_increment = {
 	.open = open_increment,
 	.close = close_increment,
 	.block = block_increment,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * engine_keylog.c - a store of hashes can't say which keys it holds. Keys that were not seen lately go to an
- * append store, so that queries can list them. The filter is a table of the last hash in each place: it
- * forgets, and then logs a key again; it never leaves out a key of the epoch but by a collision of
- * 64 bits.
+ * engine_keylog.c - a store of hashes can't say which keys it holds. Keys that were not seen lately
+ * go to an append store, so that queries can list them. The filter is a table of the last hash in
+ * each place: it forgets, and then logs a key again; it never leaves out a key of the epoch but by
+ * a collision of 64 bits.
  */
 #include "dta/engine/impl.h"
 
@@ -17,7 +17,7 @@ struct engine_keylog {
 	uint64_t seen[PLACES];
 };
 
-int engine_keylog_open(struct engine_store *s)
+int dta_engine_keylog_open(struct dta_engine_store *s)
 {
 	if (!s->c.keylog)
 		return 0;
@@ -25,18 +25,19 @@ int engine_keylog_open(struct engine_store *s)
 	return s->keylog ? 0 : -ENOMEM;
 }
 
-void engine_keylog_clear(struct engine_store *s)
+void dta_engine_keylog_clear(struct dta_engine_store *s)
 {
 	if (s->keylog)
 		memset(s->keylog, 0, sizeof(*s->keylog));
 }
 
-void engine_keylog_block(struct sl_engine *e, struct engine_store *s, const struct sl_dta_block *b)
+void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
+			     const struct dta_block *b)
 {
-	struct engine_store *log = engine_find(e, s->c.tenant, (uint16_t)(s->c.keylog - 1));
+	struct dta_engine_store *log = dta_engine_find(e, s->c.tenant, (uint16_t)(s->c.keylog - 1));
 	const uint8_t *key = b->items;
 
-	if (!log || log->kind != &engine_append || b->key_bytes >= log->c.value_bytes ||
+	if (!log || log->kind != &dta_engine_append || b->key_bytes >= log->c.value_bytes ||
 	    s->c.keylog_list >= log->c.lists)
 		return;
 	if (!s->keylog->marked) {
@@ -45,13 +46,13 @@ void engine_keylog_block(struct sl_engine *e, struct engine_store *s, const stru
 			0, (uint8_t)s->epoch, (uint8_t)(s->epoch >> 8), (uint8_t)(s->epoch >> 16),
 			(uint8_t)(s->epoch >> 24)};
 
-		s->keylog->marked = engine_append_logged(e, log, s->c.keylog_list, value,
-							 sizeof(value));
+		s->keylog->marked = dta_engine_append_logged(e, log, s->c.keylog_list, value,
+							     sizeof(value));
 		if (!s->keylog->marked)
 			return; /* a key that is not logged now is so when it is reported again */
 	}
 	for (uint32_t i = 0; i < b->count; i++, key += b->key_bytes + b->value_bytes) {
-		struct sl_dta_hash h = sl_dta_hash(key, b->key_bytes, s->c.seed);
+		struct dta_hash h = dta_hash(key, b->key_bytes, s->c.seed);
 		uint64_t *seen = &s->keylog->seen[h.hi % PLACES], mark = h.lo ? h.lo : 1;
 		uint8_t value[1 + SL_STORE_KEY_MAX];
 
@@ -59,7 +60,7 @@ void engine_keylog_block(struct sl_engine *e, struct engine_store *s, const stru
 			continue;
 		value[0] = b->key_bytes;
 		memcpy(value + 1, key, b->key_bytes);
-		if (engine_append_logged(e, log, s->c.keylog_list, value, 1u + b->key_bytes))
+		if (dta_engine_append_logged(e, log, s->c.keylog_list, value, 1u + b->key_bytes))
 			*seen = mark;
 	}
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * engine_keywrite.c - Key-Write: { check word, value } into N slots that the key alone names.
+ * dta_engine_keywrite.c - Key-Write: { check word, value } into N slots that the key alone names.
  *
- * Random slots of a big store are each a miss of the cache and of the TLB. So a chunk of reports, as
- * a packet holds, is hashed, its lines are asked for, all at once, and then it is written: in order, and as it would
- * be one by one. What it costs is then the memory's rate and no longer its latency.
+ * Random slots of a big store are each a miss of the cache and of the TLB. So a chunk of reports,
+ * as a packet holds, is hashed, its lines are asked for, all at once, and then it is written: in
+ * order, and as it would be one by one. What it costs is then the memory's rate and no longer its
+ * latency.
  */
 #include "dta/engine/impl.h"
 #include "dta/store/hash_many.h"
 
-static int open_keywrite(struct sl_engine *e, struct engine_store *s, const uint64_t *next)
+static int open_keywrite(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next)
 {
 	(void)e;
 	(void)next;
@@ -17,36 +18,38 @@ static int open_keywrite(struct sl_engine *e, struct engine_store *s, const uint
 	return 0;
 }
 
-static void close_keywrite(struct engine_store *s)
+static void close_keywrite(struct dta_engine_store *s)
 {
 	(void)s;
 }
 
 typedef uint64_t pair __attribute__((vector_size(16), may_alias));
 
-/* Inlined with values of 8 bytes as a constant: then a slot is one store, which never crosses a line. */
+/* Inlined with values of 8 bytes as a constant: then a slot is one store, which never crosses a
+ * line. */
 static inline __attribute__((always_inline)) void
-direct(struct engine_store *s, const struct sl_dta_block *b, uint32_t count, uint32_t value_bytes)
+direct(struct dta_engine_store *s, const struct dta_block *b, uint32_t count, uint32_t value_bytes)
 {
 	const uint32_t key_bytes = b->key_bytes, step = key_bytes + value_bytes;
 	const uint64_t unit = 8 + sl_pad8(value_bytes), rest = value_bytes - (unit - 16);
 	uint8_t *bank = s->object.map + s->bank;
-	SL_DTA_LINES uint64_t slot[SL_STORE_COPIES_MAX][SL_DTA_MANY];
-	SL_DTA_LINES uint64_t check[SL_DTA_MANY];
+	DTA_LINES uint64_t slot[SL_STORE_COPIES_MAX][DTA_MANY];
+	DTA_LINES uint64_t check[DTA_MANY];
 	const uint8_t *item = b->items;
-	struct sl_dta_hashes h;
+	struct dta_hashes h;
 
 	for (uint32_t n; count; count -= n, item += (uint64_t)n * step) {
-		n = count < SL_DTA_MANY ? count : SL_DTA_MANY;
-		sl_dta_hash_many(item, key_bytes, step, s->c.seed, n, &h);
-		sl_dta_check_many(&h, item + key_bytes, value_bytes, step, n, check);
+		n = count < DTA_MANY ? count : DTA_MANY;
+		dta_hash_many(item, key_bytes, step, s->c.seed, n, &h);
+		dta_check_many(&h, item + key_bytes, value_bytes, step, n, check);
 		for (uint32_t k = 0; k < b->copies; k++) {
-			sl_dta_slot_many(&h, k, s->c.slots, n, slot[k]);
+			dta_slot_many(&h, k, s->c.slots, n, slot[k]);
 			for (uint32_t i = 0; i < n; i++)
-				engine_prefetch_far(bank + slot[k][i] * unit, unit);
+				dta_engine_prefetch_far(bank + slot[k][i] * unit, unit);
 		}
 		for (uint32_t i = 0; i < n; i++) {
-			/* At once and in order: a later report of the same key is the one that stays. */
+			/* At once and in order: a later report of the same key is the one that
+			 * stays. */
 			const uint8_t *value = item + i * step + key_bytes;
 			uint64_t last = 0;
 
@@ -66,17 +69,17 @@ direct(struct engine_store *s, const struct sl_dta_block *b, uint32_t count, uin
 	}
 }
 
-static void direct_any(struct engine_store *s, const struct sl_dta_block *b, uint32_t count)
+static void direct_any(struct dta_engine_store *s, const struct dta_block *b, uint32_t count)
 {
-	const struct sl_dta_shape shape = {b->key_bytes, b->value_bytes, b->copies, s->c.seed,
-					   s->c.slots};
+	const struct dta_shape shape = {b->key_bytes, b->value_bytes, b->copies, s->c.seed,
+					s->c.slots};
 	const uint32_t step = (uint32_t)b->key_bytes + b->value_bytes;
 	uint32_t i = 0, n;
 
 	for (; i < count; i += n) {
-		n = count - i < SL_DTA_MANY ? count - i : SL_DTA_MANY;
-		if (!sl_dta_put_many(s->object.map + s->bank, &shape, b->items + (uint64_t)i * step,
-				     n))
+		n = count - i < DTA_MANY ? count - i : DTA_MANY;
+		if (!dta_put_many(s->object.map + s->bank, &shape, b->items + (uint64_t)i * step,
+				  n))
 			break;
 	}
 	if (i)
@@ -88,19 +91,19 @@ static void direct_any(struct engine_store *s, const struct sl_dta_block *b, uin
 }
 
 /* One report by way of the output. 0 or the cause. */
-static int give(struct sl_engine *e, struct engine_store *s, const struct sl_dta_block *b,
+static int give(struct dta_engine *e, struct dta_engine_store *s, const struct dta_block *b,
 		const uint8_t *key, bool immediate)
 {
-	struct sl_dta_hash h = sl_dta_hash(key, b->key_bytes, s->c.seed);
+	struct dta_hash h = dta_hash(key, b->key_bytes, s->c.seed);
 	uint64_t unit[1 + SL_STORE_VALUE_MAX / 8];
 
 	unit[s->unit / 8 - 1] = 0;
 	memcpy(unit + 1, key + b->key_bytes, b->value_bytes);
-	unit[0] = sl_dta_check(h, key + b->key_bytes, b->value_bytes);
+	unit[0] = dta_check(h, key + b->key_bytes, b->value_bytes);
 	for (uint32_t k = 0; k < b->copies; k++) {
-		uint64_t slot = sl_dta_slot(h, k, s->c.slots);
-		int cause = engine_write(e, s, s->bank + slot * s->unit, unit, s->unit,
-					 immediate && k + 1u == b->copies);
+		uint64_t slot = dta_slot(h, k, s->c.slots);
+		int cause = dta_engine_write(e, s, s->bank + slot * s->unit, unit, s->unit,
+					     immediate && k + 1u == b->copies);
 
 		if (cause)
 			return cause;
@@ -109,22 +112,22 @@ static int give(struct sl_engine *e, struct engine_store *s, const struct sl_dta
 	return 0;
 }
 
-static uint32_t block_keywrite(struct sl_engine *e, struct engine_store *s, uint32_t reporter,
-			       const struct sl_dta_block *b)
+static uint32_t block_keywrite(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+			       const struct dta_block *b)
 {
-	const bool immediate = b->flags & SL_DTA_IMMEDIATE;
+	const bool immediate = b->flags & DTA_IMMEDIATE;
 	uint32_t direct_count = 0, stored;
 
 	(void)reporter;
 	if (b->value_bytes != s->c.value_bytes || !b->copies || b->copies > s->c.copies)
-		return engine_refuse(s, SL_DROP_SHAPE, b->count);
+		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	if (s->direct) {
 		direct_count = b->count - immediate;
 		direct_any(s, b, direct_count);
 		s->stats.operations += (uint64_t)direct_count * b->copies;
 		s->stats.units += (uint64_t)direct_count * b->copies;
-		sl_output_shm_did(e->output, (uint64_t)direct_count * b->copies, 0,
-				  (uint64_t)direct_count * b->copies * s->unit);
+		dta_output_shm_did(e->output, (uint64_t)direct_count * b->copies, 0,
+				   (uint64_t)direct_count * b->copies * s->unit);
 	}
 	stored = direct_count;
 	for (uint32_t i = direct_count; i < b->count; i++) {
@@ -140,7 +143,7 @@ static uint32_t block_keywrite(struct sl_engine *e, struct engine_store *s, uint
 	return stored;
 }
 
-const struct engine_kind engine_keywrite = {
+const struct dta_engine_kind dta_engine_keywrite = {
 	.open = open_keywrite,
 	.close = close_keywrite,
 	.block = block_keywrite,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * engine_postcard.c - Postcarding: the hops of a path come one by one; they wait in a cache until the path is
- * whole, too old, or in the way of another, and then go out in one WRITE a copy, to the slots of their own key.
+ * dta_engine_postcard.c - Postcarding: the hops of a path come one by one; they wait in a cache
+ * until the path is whole, too old, or in the way of another, and then go out in one WRITE a copy,
+ * to the slots of their own key.
  */
 #include "dta/engine/impl.h"
 #include "dta/store/hash_many.h"
@@ -11,24 +12,27 @@
 
 #define WAYS 4u
 
-/* Paths are looked for here, four at a time: a line of their own is touched only by their reports. */
+/* Paths are looked for here, four at a time: a line of their own is touched only by their reports.
+ */
 struct set {
 	uint32_t tag[WAYS]; /* of the hash, never 0; 0: none */
 	uint32_t at[WAYS];  /* place of the path */
 };
 
 /*
- * From present on as in the store (docs/dta-store.md), so that a whole path is checked and written from where it is:
- * of the word only the hops must be left.
+ * From present on as in the store (docs/dta-store.md), so that a whole path is checked and written
+ * from where it is: of the word only the hops must be left.
  *
- * What is read soon after it was written is read as it was written. Of a word that was put together from smaller ones the
- * processor waits until they are in the cache, behind all writes to stores that are under way.
+ * What is read soon after it was written is read as it was written. Of a word that was put together
+ * from smaller ones the processor waits until they are in the cache, behind all writes to stores
+ * that are under way.
  */
 struct path {
-	struct engine_link link; /* first; queued while used */
-	uint64_t lo, hi;	 /* the hash of the key */
+	struct dta_engine_link link; /* first; queued while used */
+	uint64_t lo, hi;	     /* the hash of the key */
 	uint64_t present;
-	/* Hops (0: the place is free), COPIES, those DONE when the output became full, its WAY in the set, IMMEDIATE. */
+	/* Hops (0: the place is free), COPIES, those DONE when the output became full, its WAY in
+	 * the set, IMMEDIATE. */
 	uint32_t word;
 	uint32_t value[]; /* and zeros, to a multiple of 8 bytes */
 };
@@ -50,7 +54,7 @@ struct paths {
 	uint64_t sets;	/* a power of two */
 	uint32_t *free; /* a stack: the place that was used last is the one that is in the cache */
 	uint32_t n_free;
-	struct engine_queue waiting;
+	struct dta_engine_queue waiting;
 };
 
 static struct path *path_at(const struct paths *p, uint32_t i)
@@ -78,7 +82,8 @@ static uint32_t done_of(const struct path *x)
 	return x->word >> DONE & 0xff;
 }
 
-/* Where the path with this tag is (two never have one); if none has, somewhere. Without branches. */
+/* Where the path with this tag is (two never have one); if none has, somewhere. Without branches.
+ */
 static uint32_t maybe_at(const struct set *set, uint32_t tag)
 {
 	typedef uint32_t four __attribute__((vector_size(16)));
@@ -90,7 +95,7 @@ static uint32_t maybe_at(const struct set *set, uint32_t tag)
 	return at[0] | at[1] | at[2] | at[3];
 }
 
-static int open_postcard(struct sl_engine *e, struct engine_store *s, const uint64_t *next)
+static int open_postcard(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next)
 {
 	struct paths *p = calloc(1, sizeof(*p));
 
@@ -113,11 +118,11 @@ static int open_postcard(struct sl_engine *e, struct engine_store *s, const uint
 	memset(p->paths, 0, p->sets * WAYS * p->stride);
 	for (p->n_free = 0; p->n_free < p->sets * WAYS; p->n_free++)
 		p->free[p->n_free] = p->n_free;
-	p->waiting = (struct engine_queue){ENGINE_NONE, ENGINE_NONE, p->paths, p->stride};
+	p->waiting = (struct dta_engine_queue){ENGINE_NONE, ENGINE_NONE, p->paths, p->stride};
 	return 0;
 }
 
-static void close_postcard(struct engine_store *s)
+static void close_postcard(struct dta_engine_store *s)
 {
 	struct paths *p = s->state;
 
@@ -145,13 +150,14 @@ static void forget(struct paths *p, struct path *x, uint32_t word)
 	const uint32_t way = word >> WAY & (WAYS - 1), i = set->at[way];
 
 	set->tag[way] = 0;
-	engine_queue_take(&p->waiting, i);
+	dta_engine_queue_take(&p->waiting, i);
 	x->word = 0;
 	p->free[p->n_free++] = i;
 }
 
-/* Makes of it, from present on, what is stored, and says its word that is to be put back. What has not come is 0. */
-static uint32_t make_body(const struct engine_store *s, struct path *x)
+/* Makes of it, from present on, what is stored, and says its word that is to be put back. What has
+ * not come is 0. */
+static uint32_t make_body(const struct dta_engine_store *s, struct path *x)
 {
 	const uint32_t word = x->word;
 	uint64_t first;
@@ -164,7 +170,7 @@ static uint32_t make_body(const struct engine_store *s, struct path *x)
 	return word;
 }
 
-static void count_written(struct engine_store *s, const struct path *x, uint32_t reports)
+static void count_written(struct dta_engine_store *s, const struct path *x, uint32_t reports)
 {
 	s->stats.paths++;
 	s->stats.paths_partial += x->present != whole(x->word & HOPS);
@@ -173,28 +179,28 @@ static void count_written(struct engine_store *s, const struct path *x, uint32_t
 }
 
 /* Writes a path. 0: it is forgotten; or the cause, and it waits on unless it has FAILED. */
-static int emit(struct sl_engine *e, struct engine_store *s, struct paths *p, struct path *x)
+static int emit(struct dta_engine *e, struct dta_engine_store *s, struct paths *p, struct path *x)
 {
 	uint64_t unit[(8 + 8 + 4 + 4 * SL_STORE_HOPS_MAX + 7) / 8];
-	const struct sl_dta_hash h = {x->lo, x->hi};
+	const struct dta_hash h = {x->lo, x->hi};
 	const uint32_t reports = (uint32_t)__builtin_popcountll(x->present);
 	const uint32_t copies = copies_of(x), word = make_body(s, x);
 	int cause = 0;
 
 	memcpy(unit + 1, &x->present, s->unit - 8);
-	unit[0] = sl_dta_check(h, unit + 1, s->unit - 8);
+	unit[0] = dta_check(h, unit + 1, s->unit - 8);
 	x->word = word;
 	while (done_of(x) < copies) {
-		uint64_t slot = sl_dta_slot(h, done_of(x), s->c.slots);
+		uint64_t slot = dta_slot(h, done_of(x), s->c.slots);
 
-		cause = engine_write(e, s, s->bank + slot * s->unit, unit, s->unit,
-				     word & IMMEDIATE && done_of(x) + 1 == copies);
+		cause = dta_engine_write(e, s, s->bank + slot * s->unit, unit, s->unit,
+					 word & IMMEDIATE && done_of(x) + 1 == copies);
 		if (cause)
 			break;
 		x->word += 1u << DONE;
 		s->stats.units++;
 	}
-	if (cause && cause != SL_DROP_OUTPUT_FAILED)
+	if (cause && cause != DTA_DROP_OUTPUT_FAILED)
 		return cause;
 	if (cause) {
 		s->stats.dropped[cause] += reports;
@@ -207,22 +213,23 @@ static int emit(struct sl_engine *e, struct engine_store *s, struct paths *p, st
 }
 
 /*
- * Of paths that became whole, with the hashes of their keys: writes those that are still there, from where they are.
- * One may have been in the way of another meanwhile, and its place may be another's.
+ * Of paths that became whole, with the hashes of their keys: writes those that are still there,
+ * from where they are. One may have been in the way of another meanwhile, and its place may be
+ * another's.
  */
-static void emit_whole(struct sl_engine *e, struct engine_store *s, struct paths *p,
-		       struct path *const *full, const struct sl_dta_hashes *h, uint32_t count,
+static void emit_whole(struct dta_engine *e, struct dta_engine_store *s, struct paths *p,
+		       struct path *const *full, const struct dta_hashes *h, uint32_t count,
 		       uint32_t copies)
 {
-	SL_DTA_LINES uint64_t slot[SL_STORE_COPIES_MAX][SL_DTA_MANY];
+	DTA_LINES uint64_t slot[SL_STORE_COPIES_MAX][DTA_MANY];
 	const uint64_t words = s->unit / 8;
 	uint32_t written = 0;
 
 	for (uint32_t n = 0; n < copies; n++) {
-		sl_dta_slot_many(h, n, s->c.slots, count, slot[n]);
+		dta_slot_many(h, n, s->c.slots, count, slot[n]);
 		for (uint32_t i = 0; i < count; i++)
-			engine_prefetch_far(s->object.map + s->bank + slot[n][i] * s->unit,
-					    s->unit);
+			dta_engine_prefetch_far(s->object.map + s->bank + slot[n][i] * s->unit,
+						s->unit);
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct path *x = full[i];
@@ -238,7 +245,7 @@ static void emit_whole(struct sl_engine *e, struct engine_store *s, struct paths
 		}
 		count_written(s, x, x->word & HOPS);
 		word = make_body(s, x);
-		check = sl_dta_check(sl_dta_hash_of(h, i), body, s->unit - 8);
+		check = dta_check(dta_hash_of(h, i), body, s->unit - 8);
 		for (uint32_t n = 0; n < copies; n++) {
 			uint64_t *to = (void *)(s->object.map + s->bank + slot[n][i] * s->unit);
 
@@ -251,13 +258,15 @@ static void emit_whole(struct sl_engine *e, struct engine_store *s, struct paths
 	}
 	s->stats.operations += written;
 	s->stats.units += written;
-	sl_output_shm_did(e->output, written, 0, written * s->unit);
+	dta_output_shm_did(e->output, written, 0, written * s->unit);
 }
 
-/* The path of a report that fits none of those that were looked up ahead. NULL: it was dropped, and counted. */
-static __attribute__((noinline)) struct path *place(struct sl_engine *e, struct engine_store *s,
-						    struct paths *p, uint64_t lo, uint64_t hi,
-						    uint32_t hop, uint32_t fit)
+/* The path of a report that fits none of those that were looked up ahead. NULL: it was dropped, and
+ * counted. */
+static __attribute__((noinline)) struct path *place(struct dta_engine *e,
+						    struct dta_engine_store *s, struct paths *p,
+						    uint64_t lo, uint64_t hi, uint32_t hop,
+						    uint32_t fit)
 {
 	const uint32_t tag = tag_of(lo), hops = fit & HOPS;
 	struct set *set = set_of(p, hi);
@@ -265,7 +274,7 @@ static __attribute__((noinline)) struct path *place(struct sl_engine *e, struct 
 	struct path *x;
 
 	if (!hops || hops > s->c.hops || hop >= hops) {
-		s->stats.dropped[SL_DROP_LIST]++;
+		s->stats.dropped[DTA_DROP_LIST]++;
 		return NULL;
 	}
 	while (way < WAYS && set->tag[way] != tag)
@@ -274,7 +283,8 @@ static __attribute__((noinline)) struct path *place(struct sl_engine *e, struct 
 		x = path_at(p, set->at[way]);
 		if (x->hi == hi && x->lo == lo && (x->word & FIT) == fit)
 			return x;
-		/* The path of this key is another one now; or, once in 2^31 paths, it is another key's. */
+		/* The path of this key is another one now; or, once in 2^31 paths, it is another
+		 * key's. */
 	} else {
 		for (way = 0; way < WAYS - 1 && set->tag[way]; way++)
 			;
@@ -302,27 +312,27 @@ static __attribute__((noinline)) struct path *place(struct sl_engine *e, struct 
 	x->hi = hi;
 	x->present = 0;
 	x->word = fit | way << WAY;
-	engine_queue_put(&p->waiting, i, e->now);
+	dta_engine_queue_put(&p->waiting, i, e->now);
 	return x;
 }
 
-static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
-			       const struct sl_dta_block *b, const uint8_t *item, uint32_t count)
+static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
+			       const struct dta_block *b, const uint8_t *item, uint32_t count)
 {
 	const uint32_t key_bytes = b->key_bytes, step = key_bytes + 8, copies = b->copies;
-	const uint32_t immediate = b->flags & SL_DTA_IMMEDIATE ? IMMEDIATE : 0;
+	const uint32_t immediate = b->flags & DTA_IMMEDIATE ? IMMEDIATE : 0;
 	struct paths *p = s->state;
-	struct path *path
-		[SL_DTA_MANY]; /* where each one's is, if it is there; then those that became whole */
+	struct path *path[DTA_MANY]; /* where each one's is, if it is there; then those that became
+					whole */
 	uint32_t done = 0, taken = 0;
-	struct sl_dta_hashes h;
+	struct dta_hashes h;
 
-	sl_dta_hash_many(item, b->key_bytes, step, s->c.seed, count, &h);
+	dta_hash_many(item, b->key_bytes, step, s->c.seed, count, &h);
 	for (uint32_t i = 0; i < count; i++)
-		engine_prefetch_line(set_of(p, h.hi[i]));
+		dta_engine_prefetch_line(set_of(p, h.hi[i]));
 	for (uint32_t i = 0; i < count; i++) {
 		path[i] = path_at(p, maybe_at(set_of(p, h.hi[i]), tag_of(h.lo[i])));
-		engine_prefetch_line(path[i]);
+		dta_engine_prefetch_line(path[i]);
 	}
 	for (uint32_t i = 0; i < count; i++, item += step) {
 		const uint32_t hop = item[key_bytes], hops = item[key_bytes + 1];
@@ -338,11 +348,11 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 				continue;
 		}
 		if (x->present >> hop & 1) {
-			s->stats.dropped[SL_DROP_DUPLICATE_HOP]++;
+			s->stats.dropped[DTA_DROP_DUPLICATE_HOP]++;
 			continue;
 		}
 		x->present |= 1ull << hop;
-		x->value[hop] = engine_be32(item + key_bytes + 4);
+		x->value[hop] = dta_engine_be32(item + key_bytes + 4);
 		if (immediate)
 			x->word |= immediate;
 		taken++;
@@ -362,17 +372,17 @@ static uint32_t chunk_postcard(struct sl_engine *e, struct engine_store *s,
 	return taken;
 }
 
-static uint32_t block_postcard(struct sl_engine *e, struct engine_store *s, uint32_t reporter,
-			       const struct sl_dta_block *b)
+static uint32_t block_postcard(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+			       const struct dta_block *b)
 {
 	const uint8_t *item = b->items;
 	uint32_t taken = 0;
 
 	(void)reporter;
 	if (b->value_bytes != 8 || !b->copies || b->copies > s->c.copies)
-		return engine_refuse(s, SL_DROP_SHAPE, b->count);
-	for (uint32_t i = 0; i < b->count; i += SL_DTA_MANY) {
-		uint32_t n = b->count - i < SL_DTA_MANY ? b->count - i : SL_DTA_MANY;
+		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
+	for (uint32_t i = 0; i < b->count; i += DTA_MANY) {
+		uint32_t n = b->count - i < DTA_MANY ? b->count - i : DTA_MANY;
 
 		taken += chunk_postcard(e, s, b, item, n);
 		item += n * (b->key_bytes + 8ull);
@@ -380,7 +390,7 @@ static uint32_t block_postcard(struct sl_engine *e, struct engine_store *s, uint
 	return taken;
 }
 
-static int flush_postcard(struct sl_engine *e, struct engine_store *s)
+static int flush_postcard(struct dta_engine *e, struct dta_engine_store *s)
 {
 	struct paths *p = s->state;
 
@@ -393,22 +403,22 @@ static int flush_postcard(struct sl_engine *e, struct engine_store *s)
 	return 0;
 }
 
-static void tick_postcard(struct sl_engine *e, struct engine_store *s)
+static void tick_postcard(struct dta_engine *e, struct dta_engine_store *s)
 {
 	struct paths *p = s->state;
 
 	/* Whole ones that the output had no room for are among the oldest, too. */
-	while (engine_queue_due(&p->waiting, e->now, e->opts.path_ns))
+	while (dta_engine_queue_due(&p->waiting, e->now, e->opts.path_ns))
 		if (emit(e, s, p, path_at(p, p->waiting.head)))
 			return;
 }
 
-static uint64_t oldest_postcard(const struct engine_store *s)
+static uint64_t oldest_postcard(const struct dta_engine_store *s)
 {
-	return engine_queue_oldest(&((const struct paths *)s->state)->waiting);
+	return dta_engine_queue_oldest(&((const struct paths *)s->state)->waiting);
 }
 
-static void drop_postcard(struct engine_store *s, int cause)
+static void drop_postcard(struct dta_engine_store *s, int cause)
 {
 	struct paths *p = s->state;
 
@@ -422,7 +432,7 @@ static void drop_postcard(struct engine_store *s, int cause)
 	}
 }
 
-const struct engine_kind engine_postcard = {
+const struct dta_engine_kind dta_engine_postcard = {
 	.open = open_postcard,
 	.close = close_postcard,
 	.block = block_postcard,

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * engine_sketch.c - Sketch-Merge: reporters send cells of their sketches of an epoch; they are merged here, by sum
- * or by maximum, and whole rows are written: when all reporters that are known have ended their epoch, and each
- * sketch_ns meanwhile. What is written is always the sum so far, completeness last.
+ * dta_engine_sketch.c - Sketch-Merge: reporters send cells of their sketches of an epoch; they are
+ * merged here, by sum or by maximum, and whole rows are written: when all reporters that are known
+ * have ended their epoch, and each sketch_ns meanwhile. What is written is always the sum so far,
+ * completeness last.
  *
- * Of each reporter a map says which cells it has sent: none is added twice, whatever the network does.
+ * Of each reporter a map says which cells it has sent: none is added twice, whatever the network
+ * does.
  *
- * Epochs are 32 bits on the wire and begin at each reporter when they do. Those of the next one wait here until
- * the store is there, too.
+ * Epochs are 32 bits on the wire and begin at each reporter when they do. Those of the next one
+ * wait here until the store is there, too.
  */
 #include "dta/engine/impl.h"
 
@@ -16,17 +18,17 @@
 
 #define WRITE_BYTES 4096u
 
-struct reporter {
+struct dta_sketch_reporter {
 	uint64_t *seen; /* a bit a cell */
 	uint32_t items; /* reports that brought something new */
 	uint32_t said;	/* how many it sent, by its own account */
 	bool ended;
 };
 
-struct part { /* an epoch */
+struct dta_sketch_part { /* an epoch */
 	uint64_t epoch;
 	uint8_t *cells; /* as in the store: u64, or registers */
-	struct reporter reporter[SL_STORE_REPORTERS_MAX];
+	struct dta_sketch_reporter reporter[SL_STORE_REPORTERS_MAX];
 	struct sl_store_complete complete;
 	uint64_t waiting; /* reports that are not yet in what was written */
 	uint64_t merged;  /* of those, reports with cells */
@@ -38,14 +40,14 @@ struct part { /* an epoch */
 };
 
 struct sketch {
-	struct part *now, *next; /* next: NULL until one sends of it */
-	uint64_t cells, bytes;	 /* of the rows */
+	struct dta_sketch_part *now, *next; /* next: NULL until one sends of it */
+	uint64_t cells, bytes;		    /* of the rows */
 	uint8_t register_max;
 };
 
-static struct part *part_new(const struct sketch *k, uint64_t epoch)
+static struct dta_sketch_part *part_new(const struct sketch *k, uint64_t epoch)
 {
-	struct part *p = calloc(1, sizeof(*p));
+	struct dta_sketch_part *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
@@ -57,7 +59,7 @@ static struct part *part_new(const struct sketch *k, uint64_t epoch)
 	return NULL;
 }
 
-static void part_free(struct part *p)
+static void part_free(struct dta_sketch_part *p)
 {
 	if (!p)
 		return;
@@ -67,7 +69,7 @@ static void part_free(struct part *p)
 	free(p);
 }
 
-static int open_sketch(struct sl_engine *e, struct engine_store *s, const uint64_t *next)
+static int open_sketch(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next)
 {
 	struct sketch *k = calloc(1, sizeof(*k));
 
@@ -86,7 +88,7 @@ static int open_sketch(struct sl_engine *e, struct engine_store *s, const uint64
 	return k->now ? 0 : -ENOMEM;
 }
 
-static void close_sketch(struct engine_store *s)
+static void close_sketch(struct dta_engine_store *s)
 {
 	struct sketch *k = s->state;
 
@@ -97,12 +99,13 @@ static void close_sketch(struct engine_store *s)
 	free(k);
 }
 
-/* Writes the sum so far. 0 or the cause; FAILED: those reports are not stored, and the sum goes on. */
-static int emit(struct sl_engine *e, struct engine_store *s)
+/* Writes the sum so far. 0 or the cause; FAILED: those reports are not stored, and the sum goes on.
+ */
+static int emit(struct dta_engine *e, struct dta_engine_store *s)
 {
 	const struct sketch *k = s->state;
 	const uint64_t lane = s->bank + s->lane * sl_store_lane_bytes(&s->c);
-	struct part *p = k->now;
+	struct dta_sketch_part *p = k->now;
 	struct sl_store_complete *c = &p->complete;
 	int cause = 0;
 
@@ -111,26 +114,26 @@ static int emit(struct sl_engine *e, struct engine_store *s)
 	if (s->direct) {
 		memcpy(s->object.map + lane + sizeof(*c), p->cells, k->bytes);
 		p->given = k->bytes;
-		sl_output_shm_did(e->output, 1, 0, k->bytes);
+		dta_output_shm_did(e->output, 1, 0, k->bytes);
 	}
 	while (!cause && p->given < k->bytes) {
 		uint64_t left = k->bytes - p->given, n = left < WRITE_BYTES ? left : WRITE_BYTES;
 
-		cause = engine_write(e, s, lane + sizeof(*c) + p->given, p->cells + p->given, n,
-				     false);
+		cause = dta_engine_write(e, s, lane + sizeof(*c) + p->given, p->cells + p->given, n,
+					 false);
 		p->given += cause ? 0 : n;
 	}
 	if (!cause) {
 		c->epoch = s->epoch;
-		c->rows_check = sl_dta_sketch_check(&s->c, s->lane, 1, p->cells, k->bytes);
-		c->check = sl_dta_sketch_check(&s->c, s->lane, 0, &c->epoch, sizeof(*c) - 8);
-		cause = engine_write(e, s, lane, c, sizeof(*c), p->immediate);
+		c->rows_check = dta_sketch_check(&s->c, s->lane, 1, p->cells, k->bytes);
+		c->check = dta_sketch_check(&s->c, s->lane, 0, &c->epoch, sizeof(*c) - 8);
+		cause = dta_engine_write(e, s, lane, c, sizeof(*c), p->immediate);
 	}
 	if (!cause) {
 		s->stats.stored += p->waiting;
 		s->stats.merged += p->merged;
 		p->immediate = false;
-	} else if (cause == SL_DROP_OUTPUT_FAILED) {
+	} else if (cause == DTA_DROP_OUTPUT_FAILED) {
 		s->stats.dropped[cause] += p->waiting;
 	} else {
 		return cause;
@@ -142,7 +145,7 @@ static int emit(struct sl_engine *e, struct engine_store *s)
 }
 
 /* The part that an epoch of the wire is of; NULL: LATE, or (errno) no memory. */
-static struct part *part_of(struct engine_store *s, uint32_t epoch)
+static struct dta_sketch_part *part_of(struct dta_engine_store *s, uint32_t epoch)
 {
 	struct sketch *k = s->state;
 	const uint32_t ahead = epoch - (uint32_t)s->epoch;
@@ -155,10 +158,10 @@ static struct part *part_of(struct engine_store *s, uint32_t epoch)
 	return ahead == 1 ? k->next : NULL;
 }
 
-static void account(struct sl_engine *e, struct engine_store *s, struct part *p, uint32_t r,
-		    bool immediate)
+static void account(struct dta_engine *e, struct dta_engine_store *s, struct dta_sketch_part *p,
+		    uint32_t r, bool immediate)
 {
-	const struct reporter *from = &p->reporter[r];
+	const struct dta_sketch_reporter *from = &p->reporter[r];
 	struct sl_store_complete *c = &p->complete;
 	uint64_t *map = &c->map[r / 64], bit = 1ull << r % 64;
 
@@ -177,8 +180,9 @@ static void account(struct sl_engine *e, struct engine_store *s, struct part *p,
 }
 
 /* Merges what is new of n cells. False: nothing is. */
-static bool merge(const struct engine_store *s, struct part *p, struct reporter *from,
-		  uint64_t first, const uint8_t *value, uint32_t n)
+static bool merge(const struct dta_engine_store *s, struct dta_sketch_part *p,
+		  struct dta_sketch_reporter *from, uint64_t first, const uint8_t *value,
+		  uint32_t n)
 {
 	const uint64_t before = p->complete.columns;
 
@@ -194,49 +198,49 @@ static bool merge(const struct engine_store *s, struct part *p, struct reporter 
 			if (value[i] > p->cells[cell])
 				p->cells[cell] = value[i];
 		} else {
-			((uint64_t *)(void *)p->cells)[cell] += engine_be64(value + i * 8);
+			((uint64_t *)(void *)p->cells)[cell] += dta_engine_be64(value + i * 8);
 		}
 	}
 	return p->complete.columns != before;
 }
 
 /* One report. 0, or why it is dropped, + 1. */
-static uint32_t take(struct sl_engine *e, struct engine_store *s, uint32_t r,
-		     const struct sl_dta_block *b, const uint8_t *item)
+static uint32_t take(struct dta_engine *e, struct dta_engine_store *s, uint32_t r,
+		     const struct dta_block *b, const uint8_t *item)
 {
 	const struct sketch *k = s->state;
-	struct part *p = part_of(s, engine_be32(item));
+	struct dta_sketch_part *p = part_of(s, dta_engine_be32(item));
 	const uint32_t cell_bytes = (uint32_t)sl_store_cell_bytes(&s->c);
-	const bool immediate = b->flags & SL_DTA_IMMEDIATE;
-	struct reporter *from;
+	const bool immediate = b->flags & DTA_IMMEDIATE;
+	struct dta_sketch_reporter *from;
 	uint64_t row, column, n;
 
 	if (!p)
-		return 1 + (errno ? SL_DROP_OUTPUT_FULL : SL_DROP_LATE);
+		return 1 + (errno ? DTA_DROP_OUTPUT_FULL : DTA_DROP_LATE);
 	from = &p->reporter[r];
-	if (b->opcode == SL_DTA_SKETCH_END) {
+	if (b->opcode == DTA_SKETCH_END) {
 		if (from->ended)
-			return 1 + SL_DROP_DUPLICATE_HOP;
+			return 1 + DTA_DROP_DUPLICATE_HOP;
 		p->begun += !from->items;
 		from->ended = true;
-		from->said = engine_be32(item + 4);
+		from->said = dta_engine_be32(item + 4);
 		account(e, s, p, r, immediate);
 		return 0;
 	}
-	row = engine_be32(item + 4);
-	column = engine_be32(item + 8);
+	row = dta_engine_be32(item + 4);
+	column = dta_engine_be32(item + 8);
 	n = b->value_bytes / cell_bytes;
 	if (row >= s->c.rows || column + n > s->c.slots)
-		return 1 + SL_DROP_LIST;
+		return 1 + DTA_DROP_LIST;
 	for (uint32_t i = 0; s->c.sketch == SL_STORE_HLL && i < n; i++)
 		if (item[12 + i] > k->register_max)
-			return 1 + SL_DROP_SHAPE;
+			return 1 + DTA_DROP_SHAPE;
 	if (!from->seen)
 		from->seen = calloc((k->cells + 63) / 64, 8);
 	if (!from->seen)
-		return 1 + SL_DROP_OUTPUT_FULL;
+		return 1 + DTA_DROP_OUTPUT_FULL;
 	if (!merge(s, p, from, row * s->c.slots + column, item + 12, (uint32_t)n))
-		return 1 + SL_DROP_DUPLICATE_HOP;
+		return 1 + DTA_DROP_DUPLICATE_HOP;
 	p->begun += !from->items && !from->ended;
 	from->items++;
 	p->merged++;
@@ -244,18 +248,18 @@ static uint32_t take(struct sl_engine *e, struct engine_store *s, uint32_t r,
 	return 0;
 }
 
-static uint32_t block_sketch(struct sl_engine *e, struct engine_store *s, uint32_t reporter,
-			     const struct sl_dta_block *b)
+static uint32_t block_sketch(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+			     const struct dta_block *b)
 {
 	const struct sketch *k = s->state;
-	const bool end = b->opcode == SL_DTA_SKETCH_END;
+	const bool end = b->opcode == DTA_SKETCH_END;
 	uint32_t taken = 0;
 
 	if (b->key_bytes != (end ? 4 : 12) || (end && b->value_bytes != 4) || !b->value_bytes ||
 	    (!end && b->value_bytes % sl_store_cell_bytes(&s->c)))
-		return engine_refuse(s, SL_DROP_SHAPE, b->count);
+		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	if (reporter >= SL_STORE_REPORTERS_MAX)
-		return engine_refuse(s, SL_DROP_LIST, b->count);
+		return dta_engine_refuse(s, DTA_DROP_LIST, b->count);
 	for (uint32_t i = 0; i < b->count; i++) {
 		uint32_t why = take(e, s, reporter, b,
 				    b->items + i * ((uint32_t)b->key_bytes + b->value_bytes));
@@ -270,22 +274,23 @@ static uint32_t block_sketch(struct sl_engine *e, struct engine_store *s, uint32
 	return taken;
 }
 
-static int flush_sketch(struct sl_engine *e, struct engine_store *s)
+static int flush_sketch(struct dta_engine *e, struct dta_engine_store *s)
 {
 	return emit(e, s);
 }
 
-static void tick_sketch(struct sl_engine *e, struct engine_store *s)
+static void tick_sketch(struct dta_engine *e, struct dta_engine_store *s)
 {
-	const struct part *p = ((const struct sketch *)s->state)->now;
+	const struct dta_sketch_part *p = ((const struct sketch *)s->state)->now;
 
-	/* All who send through this translator have ended; it can't know whether others will begin. */
+	/* All who send through this translator have ended; it can't know whether others will begin.
+	 */
 	if (p->dirty &&
 	    ((p->due && p->complete.ended >= p->begun) || e->now - p->since >= e->opts.sketch_ns))
 		emit(e, s);
 }
 
-static void lose(struct engine_store *s, struct part *p, int cause)
+static void lose(struct dta_engine_store *s, struct dta_sketch_part *p, int cause)
 {
 	s->stats.dropped[cause] += p->waiting;
 	s->stats.waiting -= p->waiting;
@@ -293,25 +298,25 @@ static void lose(struct engine_store *s, struct part *p, int cause)
 	p->dirty = false;
 }
 
-static void drop_sketch(struct engine_store *s, int cause)
+static void drop_sketch(struct dta_engine_store *s, int cause)
 {
 	const struct sketch *k = s->state;
 
 	lose(s, k->now, cause);
 	if (k->next)
-		lose(s, k->next, SL_DROP_LATE); /* its store never came */
+		lose(s, k->next, DTA_DROP_LATE); /* its store never came */
 }
 
-static void rotated_sketch(struct sl_engine *e, struct engine_store *s, int cause)
+static void rotated_sketch(struct dta_engine *e, struct dta_engine_store *s, int cause)
 {
 	struct sketch *k = s->state;
-	struct part *old = k->now, *next = k->next;
+	struct dta_sketch_part *old = k->now, *next = k->next;
 	uint8_t *cells;
 
 	(void)e;
 	lose(s, old, cause);
 	if (next && next->epoch != s->epoch)
-		lose(s, next, SL_DROP_LATE);
+		lose(s, next, DTA_DROP_LATE);
 	else if (next)
 		k->now = next;
 	k->next = NULL;
@@ -330,7 +335,7 @@ static void rotated_sketch(struct sl_engine *e, struct engine_store *s, int caus
 	old->epoch = s->epoch;
 }
 
-const struct engine_kind engine_sketch = {
+const struct dta_engine_kind dta_engine_sketch = {
 	.open = open_sketch,
 	.close = close_sketch,
 	.block = block_sketch,

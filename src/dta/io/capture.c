@@ -13,7 +13,7 @@
 #include "dta/io/input.h"
 #include "dta/wire/wire.h"
 
-struct sl_capture {
+struct dta_capture {
 	pcap_t *file;
 	int link;
 	char error[PCAP_ERRBUF_SIZE];
@@ -60,9 +60,9 @@ static bool is_known(int link)
 	       link == DLT_LINUX_SLL || link == DLT_LINUX_SLL2;
 }
 
-struct sl_capture *sl_capture_open(const char *path, char *error, size_t error_bytes)
+struct dta_capture *dta_capture_open(const char *path, char *error, size_t error_bytes)
 {
-	struct sl_capture *c = calloc(1, sizeof(*c));
+	struct dta_capture *c = calloc(1, sizeof(*c));
 	int err = -ENOMEM;
 	FILE *file;
 
@@ -88,12 +88,12 @@ struct sl_capture *sl_capture_open(const char *path, char *error, size_t error_b
 	snprintf(error, error_bytes, "%s: captured from a link of type %d: neither Ethernet nor IP",
 		 path, c->link);
 fail:
-	sl_capture_close(c);
+	dta_capture_close(c);
 	errno = -err;
 	return NULL;
 }
 
-void sl_capture_close(struct sl_capture *c)
+void dta_capture_close(struct dta_capture *c)
 {
 	if (!c)
 		return;
@@ -102,12 +102,12 @@ void sl_capture_close(struct sl_capture *c)
 	free(c);
 }
 
-const char *sl_capture_error(const struct sl_capture *c)
+const char *dta_capture_error(const struct dta_capture *c)
 {
 	return c->error;
 }
 
-int sl_capture_next(struct sl_capture *c, uint8_t *buffer, struct sl_captured *out)
+int dta_capture_next(struct dta_capture *c, uint8_t *buffer, struct dta_captured *out)
 {
 	struct pcap_pkthdr *head;
 	const u_char *data;
@@ -122,13 +122,13 @@ int sl_capture_next(struct sl_capture *c, uint8_t *buffer, struct sl_captured *o
 		snprintf(c->error, sizeof(c->error), "%s", pcap_geterr(c->file));
 		return -EINVAL;
 	}
-	if (head->caplen > SL_CAPTURE_PACKET_MAX) {
+	if (head->caplen > DTA_CAPTURE_PACKET_MAX) {
 		snprintf(c->error, sizeof(c->error), "a packet of %u bytes", head->caplen);
 		return -EINVAL;
 	}
 	memcpy(buffer, data, head->caplen);
 	at = ip_offset(c->link, buffer, head->caplen);
-	*out = (struct sl_captured){0};
+	*out = (struct dta_captured){0};
 	if (at >= head->caplen)
 		return 0;
 	out->ip = buffer + at;
@@ -136,14 +136,14 @@ int sl_capture_next(struct sl_capture *c, uint8_t *buffer, struct sl_captured *o
 	return 0;
 }
 
-bool sl_captured_flow(const struct sl_captured *p, struct sl_captured_flow *out)
+bool dta_captured_flow(const struct dta_captured *p, struct dta_captured_flow *out)
 {
 	const uint8_t *d = p->ip;
 	size_t at;
 
 	if (!d || p->bytes < 20)
 		return false;
-	*out = (struct sl_captured_flow){.version = d[0] >> 4};
+	*out = (struct dta_captured_flow){.version = d[0] >> 4};
 	if (out->version == 4) {
 		at = (size_t)(d[0] & 15) * 4;
 		out->length = be16(d + 2);
@@ -169,7 +169,8 @@ bool sl_captured_flow(const struct sl_captured *p, struct sl_captured_flow *out)
 	return true;
 }
 
-bool sl_captured_datagram(const struct sl_captured_flow *f, uint16_t port, struct sl_datagram *out)
+bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
+			   struct dta_datagram *out)
 {
 	const uint8_t *udp = f->above;
 
@@ -189,17 +190,17 @@ bool sl_captured_datagram(const struct sl_captured_flow *f, uint16_t port, struc
 	return true;
 }
 
-uint32_t sl_datagrams_cut(struct sl_datagram *rest, struct sl_datagram *out, uint32_t max)
+uint32_t dta_datagrams_cut(struct dta_datagram *rest, struct dta_datagram *out, uint32_t max)
 {
 	uint32_t n = 0;
 
 	do {
 		uint32_t whole = 0;
 
-		if (rest->bytes >= SL_DTA_HEADER_BYTES && rest->data[0] == SL_DTA_MAGIC)
+		if (rest->bytes >= DTA_HEADER_BYTES && rest->data[0] == DTA_MAGIC)
 			whole = be16(rest->data + 6) +
-				(rest->data[2] & SL_DTA_AUTHENTICATED ? SL_DTA_MAC_BYTES : 0);
-		if (whole < SL_DTA_HEADER_BYTES || whole > rest->bytes)
+				(rest->data[2] & DTA_AUTHENTICATED ? DTA_MAC_BYTES : 0);
+		if (whole < DTA_HEADER_BYTES || whole > rest->bytes)
 			whole = rest->bytes;
 		out[n] = *rest;
 		out[n++].bytes = whole;

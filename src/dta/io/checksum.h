@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checksum.h - the Internet's checksum (RFC 1071), in this machine's order of bytes, as its section 2(B) allows: who writes
- * one writes the complement of sl_sum_fold(); what is right folds to 0xffff. Pure functions.
+ * checksum.h - the Internet's checksum (RFC 1071), in this machine's order of bytes, as its section
+ * 2(B) allows: who writes one writes the complement of dta_sum_fold(); what is right folds to
+ * 0xffff. Pure functions.
  */
 #ifndef SL_DTA_IO_CHECKSUM_H
 #define SL_DTA_IO_CHECKSUM_H
@@ -11,7 +12,7 @@
 #include <string.h>
 
 /* Not folded, so that sums can be added. */
-static inline uint64_t sl_sum_of(const uint8_t *p, size_t bytes)
+static inline uint64_t dta_sum_of(const uint8_t *p, size_t bytes)
 {
 	uint64_t sum = 0;
 	uint32_t w;
@@ -25,7 +26,7 @@ static inline uint64_t sl_sum_of(const uint8_t *p, size_t bytes)
 	return sum + w;
 }
 
-static inline uint16_t sl_sum_fold(uint64_t sum)
+static inline uint16_t dta_sum_fold(uint64_t sum)
 {
 	sum = (sum & 0xffffffff) + (sum >> 32);
 	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * input_udp.c - reports through a UDP socket: many packets a call (recvmmsg), and many of them in one
- * message where the kernel has put them together (UDP_GRO).
+ * input_udp.c - reports through a UDP socket: many packets a call (recvmmsg), and many of them in
+ * one message where the kernel has put them together (UDP_GRO).
  */
 #include "dta/io/input.h"
 
@@ -21,11 +21,12 @@
 #include "dta/wire/wire.h"
 
 #define MESSAGES 32u
-/* Not a multiple of the cache's pages, or the heads of all messages would share a few sets of it. */
+/* Not a multiple of the cache's pages, or the heads of all messages would share a few sets of it.
+ */
 #define ROOM (65536u + 320u)
 
 struct udp {
-	struct sl_input in;
+	struct dta_input in;
 	int fd;
 	uint8_t *data;
 	struct mmsghdr m[MESSAGES];
@@ -53,7 +54,7 @@ static uint32_t segment_of(struct msghdr *h)
 	return 0;
 }
 
-static void sender_of(const struct sockaddr_in6 *from, struct sl_datagram *d)
+static void sender_of(const struct sockaddr_in6 *from, struct dta_datagram *d)
 {
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
 
@@ -85,7 +86,7 @@ static int fetch(struct udp *u)
 	return n < 0 && errno != EAGAIN && errno != ECONNREFUSED ? -errno : 0;
 }
 
-static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)
+static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 {
 	struct udp *u = (struct udp *)in;
 	uint32_t n = 0;
@@ -99,7 +100,7 @@ static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)
 	while (n < max && u->at < u->have) {
 		struct mmsghdr *m = &u->m[u->at];
 		const uint32_t segment = segment_of(&m->msg_hdr);
-		struct sl_datagram d = {.bytes = 0};
+		struct dta_datagram d = {.bytes = 0};
 
 		sender_of(&u->from[u->at], &d);
 		do {
@@ -118,7 +119,7 @@ static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)
 	return (int)n;
 }
 
-static void answer(struct sl_input *in, const struct in6_addr *address, uint16_t port,
+static void answer(struct dta_input *in, const struct in6_addr *address, uint16_t port,
 		   const void *packet, size_t bytes)
 {
 	struct udp *u = (struct udp *)in;
@@ -134,16 +135,16 @@ static void answer(struct sl_input *in, const struct in6_addr *address, uint16_t
 		sendto(u->fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
 }
 
-static int fd_of(const struct sl_input *in)
+static int fd_of(const struct dta_input *in)
 {
 	return ((const struct udp *)in)->fd;
 }
 
 /*
- * By a filter that takes nothing (socket(7), SO_ATTACH_FILTER): what comes from now on is among the socket's drops, and
- * what came before stays.
+ * By a filter that takes nothing (socket(7), SO_ATTACH_FILTER): what comes from now on is among the
+ * socket's drops, and what came before stays.
  */
-static void stop(struct sl_input *in)
+static void stop(struct dta_input *in)
 {
 	struct sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
 	const struct sock_fprog program = {1, nothing};
@@ -152,8 +153,9 @@ static void stop(struct sl_input *in)
 			 sizeof(program));
 }
 
-/* The counter that SO_RXQ_OVFL tells with each packet; asked for, it is known when none comes any more. */
-static uint64_t drops(struct sl_input *in)
+/* The counter that SO_RXQ_OVFL tells with each packet; asked for, it is known when none comes any
+ * more. */
+static uint64_t drops(struct dta_input *in)
 {
 	struct udp *u = (struct udp *)in;
 	uint32_t info[SK_MEMINFO_VARS] = {0};
@@ -164,13 +166,13 @@ static uint64_t drops(struct sl_input *in)
 	return u->drops;
 }
 
-static uint64_t others(const struct sl_input *in)
+static uint64_t others(const struct dta_input *in)
 {
 	(void)in;
 	return 0;
 }
 
-static void close_udp(struct sl_input *in)
+static void close_udp(struct dta_input *in)
 {
 	struct udp *u = (struct udp *)in;
 
@@ -181,16 +183,16 @@ static void close_udp(struct sl_input *in)
 	free(u);
 }
 
-static const struct sl_input_ops ops = {.name = "udp",
-					.receive = receive,
-					.answer = answer,
-					.fd = fd_of,
-					.stop = stop,
-					.drops = drops,
-					.others = others,
-					.close = close_udp};
+static const struct dta_input_ops ops = {.name = "udp",
+					 .receive = receive,
+					 .answer = answer,
+					 .fd = fd_of,
+					 .stop = stop,
+					 .drops = drops,
+					 .others = others,
+					 .close = close_udp};
 
-static int open_at(struct udp *u, const struct sl_input_udp_opts *opts, const struct sockaddr *at,
+static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const struct sockaddr *at,
 		   socklen_t bytes)
 {
 	const int size = opts->receive_bytes ? (int)opts->receive_bytes : 16 << 20;
@@ -218,7 +220,7 @@ static int resolve(const char *address, struct addrinfo **found, char *error, si
 	uint16_t port;
 	int err;
 
-	if (sl_parse_address(address, host, sizeof(host), &port)) {
+	if (base_parse_address(address, host, sizeof(host), &port)) {
 		snprintf(error, error_bytes, "'%s' is no HOST:PORT", address);
 		return -EINVAL;
 	}
@@ -247,7 +249,8 @@ static socklen_t plain(const struct sockaddr_in6 *as, struct sockaddr_storage *o
 	return sizeof(v4);
 }
 
-struct sl_input *sl_input_udp(const struct sl_input_udp_opts *opts, char *error, size_t error_bytes)
+struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *error,
+				size_t error_bytes)
 {
 	struct udp *u = calloc(1, sizeof(*u));
 	struct addrinfo *found = NULL;
@@ -301,11 +304,11 @@ fail:
 	return NULL;
 }
 
-void sl_input_udp_where(const struct sl_input *in, struct sockaddr_in6 *out)
+void dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out)
 {
 	struct sockaddr_in6 at = {0};
 	socklen_t bytes = sizeof(at);
-	struct sl_datagram d;
+	struct dta_datagram d;
 
 	getsockname(((const struct udp *)in)->fd, (struct sockaddr *)&at, &bytes);
 	sender_of(&at, &d);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * input_xdp.c - reports out of the rings of AF_XDP sockets, and beside them those that the kernel brought to the
- * UDP socket after all. What is in the rings has met no part of the kernel that checks it: that is done here.
+ * input_xdp.c - reports out of the rings of AF_XDP sockets, and beside them those that the kernel
+ * brought to the UDP socket after all. What is in the rings has met no part of the kernel that
+ * checks it: that is done here.
  */
 #include "dta/io/xdp_internal.h"
 
@@ -16,74 +17,77 @@
 #include "dta/io/checksum.h"
 #include "dta/wire/wire.h"
 
-#define BATCH	  512u
-#define UDP_EVERY 32u /* calls: a flood in the rings must not keep the UDP socket from being read */
-#define ETHERNET  14u
-#define PIECES	  128u /* that a frame may be cut into: it is not longer than SL_XSK_LONGEST */
+#define BATCH 512u
+#define UDP_EVERY                                                                       \
+	32u /* calls: a flood in the rings must not keep the UDP socket from being read \
+	     */
+#define ETHERNET 14u
+#define PIECES	 128u /* that a frame may be cut into: it is not longer than DTA_XSK_LONGEST */
 
 struct xdp {
-	struct sl_input in, *udp;
-	struct sl_xsk *xsk[SL_XDP_QUEUES];
+	struct dta_input in, *udp;
+	struct dta_xsk *xsk[DTA_XDP_QUEUES];
 	uint32_t n, next; /* next: to be looked at first, so that none starves */
 	uint32_t turn;
 	int poll_fd;
 	uint16_t port;
 	bool generic;
 	uint64_t packets, wrong;
-	struct sl_xsk_frame frame[BATCH];
+	struct dta_xsk_frame frame[BATCH];
 };
 
-/* ---- checks -------------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
-static bool sums_are_right(const struct sl_captured *p, const struct sl_captured_flow *f)
+static bool sums_are_right(const struct dta_captured *p, const struct dta_captured_flow *f)
 {
 	const uint32_t address = f->version == 4 ? 4 : 16;
 	const uint8_t *udp = f->above;
 	uint16_t have, pseudo;
 	uint64_t sum;
 
-	if (f->version == 4 && sl_sum_fold(sl_sum_of(p->ip, (size_t)(udp - p->ip))) != 0xffff)
+	if (f->version == 4 && dta_sum_fold(dta_sum_of(p->ip, (size_t)(udp - p->ip))) != 0xffff)
 		return false;
 	memcpy(&have, udp + 6, 2);
-	if (!have) /* none: of IPv6 that is nothing that the kernel would take either (RFC 8200, 8.1) */
+	if (!have) /* none: of IPv6 that is nothing that the kernel would take either (RFC
+		      8200, 8.1) */
 		return f->version == 4;
-	sum = sl_sum_of(f->from, address) + sl_sum_of(f->to, address) +
+	sum = dta_sum_of(f->from, address) + dta_sum_of(f->to, address) +
 	      (uint64_t)__builtin_bswap16(IPPROTO_UDP);
 	memcpy(&pseudo, udp + 4, 2);
 	sum += pseudo;
-	pseudo = sl_sum_fold(sum);
+	pseudo = dta_sum_fold(sum);
 	return have == pseudo ||
-	       sl_sum_fold(sum + sl_sum_of(udp, (size_t)(udp[4] << 8 | udp[5]))) == 0xffff;
+	       dta_sum_fold(sum + dta_sum_of(udp, (size_t)(udp[4] << 8 | udp[5]))) == 0xffff;
 }
 
-bool sl_xdp_datagram(const struct sl_xsk_frame *frame, uint16_t port, struct sl_datagram *out)
+bool dta_xdp_datagram(const struct dta_xsk_frame *frame, uint16_t port, struct dta_datagram *out)
 {
-	struct sl_captured p;
-	struct sl_captured_flow f;
+	struct dta_captured p;
+	struct dta_captured_flow f;
 
 	if (frame->bytes < ETHERNET)
 		return false;
-	p = (struct sl_captured){.ip = frame->data + ETHERNET, .bytes = frame->bytes - ETHERNET};
-	return sl_captured_flow(&p, &f) && f.version == (frame->data[12] == 0x08 ? 4 : 6) &&
-	       sl_captured_datagram(&f, port, out) && sums_are_right(&p, &f);
+	p = (struct dta_captured){.ip = frame->data + ETHERNET, .bytes = frame->bytes - ETHERNET};
+	return dta_captured_flow(&p, &f) && f.version == (frame->data[12] == 0x08 ? 4 : 6) &&
+	       dta_captured_datagram(&f, port, out) && sums_are_right(&p, &f);
 }
 
-/* ---- the input ----------------------------------------------------------------------------------- */
+/* ---- the input ---- */
 
-static uint32_t take(struct xdp *x, struct sl_xsk *from, struct sl_datagram *out, uint32_t max)
+static uint32_t take(struct xdp *x, struct dta_xsk *from, struct dta_datagram *out, uint32_t max)
 {
-	const uint32_t frames = sl_xsk_receive(from, x->frame, max);
+	const uint32_t frames = dta_xsk_receive(from, x->frame, max);
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < frames; i++) {
-		struct sl_datagram *to = &out[n];
+		struct dta_datagram *to = &out[n];
 
-		if (!sl_xdp_datagram(&x->frame[i], x->port, to)) {
+		if (!dta_xdp_datagram(&x->frame[i], x->port, to)) {
 			x->wrong++;
 		} else if (x->generic) {
-			struct sl_datagram rest = *to;
+			struct dta_datagram rest = *to;
 
-			n += sl_datagrams_cut(&rest, to, PIECES);
+			n += dta_datagrams_cut(&rest, to, PIECES);
 			out[n - 1].bytes += rest.bytes; /* too much: refused as one */
 		} else {
 			n++;
@@ -93,7 +97,7 @@ static uint32_t take(struct xdp *x, struct sl_xsk *from, struct sl_datagram *out
 	return n;
 }
 
-static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)
+static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 {
 	struct xdp *x = (struct xdp *)in;
 	const uint32_t a_frame = x->generic ? PIECES : 1;
@@ -109,7 +113,7 @@ static int receive(struct sl_input *in, struct sl_datagram *out, uint32_t max)
 	return n ? (int)n : x->udp->ops->receive(x->udp, out, max);
 }
 
-static void answer(struct sl_input *in, const struct in6_addr *address, uint16_t port,
+static void answer(struct dta_input *in, const struct in6_addr *address, uint16_t port,
 		   const void *packet, size_t bytes)
 {
 	struct xdp *x = (struct xdp *)in;
@@ -117,26 +121,27 @@ static void answer(struct sl_input *in, const struct in6_addr *address, uint16_t
 	x->udp->ops->answer(x->udp, address, port, packet, bytes);
 }
 
-static int fd_of(const struct sl_input *in)
+static int fd_of(const struct dta_input *in)
 {
 	return ((const struct xdp *)in)->poll_fd;
 }
 
-/* The rings go on until they are closed: of a flood that lasts, as much as they hold is never read. */
-static void stop(struct sl_input *in)
+/* The rings go on until they are closed: of a flood that lasts, as much as they hold is never read.
+ */
+static void stop(struct dta_input *in)
 {
 	struct xdp *x = (struct xdp *)in;
 
 	x->udp->ops->stop(x->udp);
 }
 
-static void total(const struct xdp *x, struct sl_xsk_stats *out)
+static void total(const struct xdp *x, struct dta_xsk_stats *out)
 {
-	*out = (struct sl_xsk_stats){0};
+	*out = (struct dta_xsk_stats){0};
 	for (uint32_t i = 0; i < x->n; i++) {
-		struct sl_xsk_stats s;
+		struct dta_xsk_stats s;
 
-		sl_xsk_stats(x->xsk[i], &s);
+		dta_xsk_stats(x->xsk[i], &s);
 		out->dropped += s.dropped;
 		out->ring_full += s.ring_full;
 		out->no_buffer += s.no_buffer;
@@ -146,28 +151,28 @@ static void total(const struct xdp *x, struct sl_xsk_stats *out)
 }
 
 /* Where the device writes itself, what found no buffer is in no other counter. */
-static uint64_t drops(struct sl_input *in)
+static uint64_t drops(struct dta_input *in)
 {
 	const struct xdp *x = (const struct xdp *)in;
-	struct sl_xsk_stats s;
+	struct dta_xsk_stats s;
 
 	total(x, &s);
 	return s.dropped + s.ring_full + (s.zero_copy ? s.no_buffer : 0) +
 	       x->udp->ops->drops(x->udp);
 }
 
-static uint64_t others(const struct sl_input *in)
+static uint64_t others(const struct dta_input *in)
 {
 	const struct xdp *x = (const struct xdp *)in;
 
 	return x->wrong + x->udp->ops->others(x->udp);
 }
 
-static void detail(const struct sl_input *in,
+static void detail(const struct dta_input *in,
 		   void (*say)(void *arg, const char *name, uint64_t value), void *arg)
 {
 	const struct xdp *x = (const struct xdp *)in;
-	struct sl_xsk_stats s;
+	struct dta_xsk_stats s;
 
 	total(x, &s);
 	say(arg, "xdp_packets", x->packets);
@@ -178,27 +183,27 @@ static void detail(const struct sl_input *in,
 	say(arg, "xdp_invalid", s.invalid);
 }
 
-static void close_xdp(struct sl_input *in)
+static void close_xdp(struct dta_input *in)
 {
 	struct xdp *x = (struct xdp *)in;
 
 	for (uint32_t i = 0; i < x->n; i++)
-		sl_xsk_close(x->xsk[i]);
+		dta_xsk_close(x->xsk[i]);
 	x->udp->ops->close(x->udp);
 	if (x->poll_fd >= 0)
 		close(x->poll_fd);
 	free(x);
 }
 
-static const struct sl_input_ops ops = {.name = "xdp",
-					.receive = receive,
-					.answer = answer,
-					.fd = fd_of,
-					.stop = stop,
-					.drops = drops,
-					.others = others,
-					.detail = detail,
-					.close = close_xdp};
+static const struct dta_input_ops ops = {.name = "xdp",
+					 .receive = receive,
+					 .answer = answer,
+					 .fd = fd_of,
+					 .stop = stop,
+					 .drops = drops,
+					 .others = others,
+					 .detail = detail,
+					 .close = close_xdp};
 
 static int watch(const struct xdp *x, int fd)
 {
@@ -207,8 +212,8 @@ static int watch(const struct xdp *x, int fd)
 	return epoll_ctl(x->poll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-struct sl_input *sl_input_xdp(struct sl_xdp *p, struct sl_input *udp, uint32_t worker,
-			      uint32_t workers, char *error, size_t error_bytes)
+struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32_t worker,
+				uint32_t workers, char *error, size_t error_bytes)
 {
 	struct xdp *x = calloc(1, sizeof(*x));
 	int err = -ENOMEM;
@@ -220,17 +225,17 @@ struct sl_input *sl_input_xdp(struct sl_xdp *p, struct sl_input *udp, uint32_t w
 	}
 	x->in.ops = &ops;
 	x->udp = udp;
-	x->generic = xdp_generic(p);
-	x->port = xdp_port(p);
+	x->generic = dta_xdp_generic(p);
+	x->port = dta_xdp_port(p);
 	x->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	err = x->poll_fd < 0 ? -errno : watch(x, udp->ops->fd(udp));
-	for (uint32_t q = worker; !err && q < sl_xdp_queues(p); q += workers) {
-		x->xsk[x->n] = xdp_socket(p, q, error, error_bytes);
+	for (uint32_t q = worker; !err && q < dta_xdp_queues(p); q += workers) {
+		x->xsk[x->n] = dta_xdp_socket(p, q, error, error_bytes);
 		if (!x->xsk[x->n]) {
 			err = -errno;
 			goto fail;
 		}
-		err = watch(x, sl_xsk_fd(x->xsk[x->n++]));
+		err = watch(x, dta_xsk_fd(x->xsk[x->n++]));
 	}
 	if (!err)
 		return &x->in;

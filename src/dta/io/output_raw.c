@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * output_raw.c - the output that makes RoCEv2 frames itself, as the switch does. Frames wait in a ring until
- * their whole operation was acknowledged: for going back by the window, and for being made anew towards
- * the next queue pair if this one breaks.
+ * output_raw.c - the output that makes RoCEv2 frames itself, as the switch does. Frames wait in a
+ * ring until their whole operation was acknowledged: for going back by the window, and for being
+ * made anew towards the next queue pair if this one breaks.
  *
- * Packets are numbered for ever, through all queue pairs; [freed, queued) are in the ring. freed lies at the
- * start of an operation, so that one of several packets can begin again from its first.
+ * Packets are numbered for ever, through all queue pairs; [freed, queued) are in the ring. freed
+ * lies at the start of an operation, so that one of several packets can begin again from its first.
  */
 #include "dta/io/output_raw.h"
 
@@ -28,8 +28,8 @@
 #define ANSWERS_A_DRIVE 4u	/* batches */
 #define ANSWER_BYTES	256u
 
-struct slot {
-	struct sl_roce_packet packet; /* payload: nothing; it is in the frame */
+struct output_raw_slot {
+	struct dta_roce_packet packet; /* payload: nothing; it is in the frame */
 	uint32_t frame_bytes;
 	bool last; /* of its operation */
 	bool add, immediate;
@@ -37,32 +37,32 @@ struct slot {
 };
 
 struct raw {
-	struct sl_output o;
-	struct sl_raw_port port;
-	struct sl_output_stats stats;
-	enum sl_output_state state;
+	struct dta_output o;
+	struct dta_raw_port port;
+	struct dta_output_stats stats;
+	enum dta_output_state state;
 	uint32_t depth, tries;
 	uint64_t timeout_ns;
 	uint64_t now_ns; /* the latest that we were told or saw */
 
-	struct sl_roce_end ours, theirs;
-	struct sl_roce_builder *builder;
-	struct sl_roce_window window;
+	struct dta_roce_end ours, theirs;
+	struct dta_roce_builder *builder;
+	struct dta_roce_window window;
 	uint64_t freed, scanned, adds;
 	uint32_t mtu;
 	uint32_t slots, frame_room; /* slots: power of two; 0: there was no queue pair yet */
-	struct slot *slot;
+	struct output_raw_slot *slot;
 	uint8_t *frames;
 	uint64_t outstanding;
-	uint8_t came[SL_RAW_BATCH][ANSWER_BYTES];
+	uint8_t came[DTA_RAW_BATCH][ANSWER_BYTES];
 };
 
-static struct raw *of(struct sl_output *o)
+static struct raw *of(struct dta_output *o)
 {
 	return (struct raw *)o;
 }
 
-static struct slot *slot_of(const struct raw *r, uint64_t n)
+static struct output_raw_slot *slot_of(const struct raw *r, uint64_t n)
 {
 	return &r->slot[n & (r->slots - 1)];
 }
@@ -82,18 +82,18 @@ static void failed(struct raw *r, const char *fmt, ...)
 	va_end(args);
 }
 
-/* ---- going down and coming up -------------------------------------------------------------------- */
+/* ---- going down and coming up ---- */
 
 /*
- * What of the ring the next queue pair gets: everything but FETCH_ADDs that were sent, which may have been
- * executed, and, if one was refused, but what is for the same memory.
+ * What of the ring the next queue pair gets: everything but FETCH_ADDs that were sent, which may
+ * have been executed, and, if one was refused, but what is for the same memory.
  */
 static void keep_rest(struct raw *r, bool refused, uint32_t rkey)
 {
 	uint64_t to = r->freed, first = r->freed, sent = r->window.highest;
 
 	for (uint64_t n = first; n < r->window.queued; n++) {
-		struct slot *s = slot_of(r, n);
+		struct output_raw_slot *s = slot_of(r, n);
 
 		if (!s->last)
 			continue;
@@ -119,19 +119,19 @@ static void keep_rest(struct raw *r, bool refused, uint32_t rkey)
 
 static void go_down(struct raw *r, bool refused)
 {
-	if (r->state == SL_OUTPUT_UP)
+	if (r->state == DTA_OUTPUT_UP)
 		r->stats.disconnects++;
-	r->state = SL_OUTPUT_DOWN;
+	r->state = DTA_OUTPUT_DOWN;
 	if (r->slots)
 		keep_rest(r, refused, refused ? slot_of(r, r->window.acked)->packet.rkey : 0);
 }
 
 static int make_ring(struct raw *r, uint32_t mtu)
 {
-	uint32_t packets = 2 * (SL_OUTPUT_WRITE_MAX / mtu);
+	uint32_t packets = 2 * (DTA_OUTPUT_WRITE_MAX / mtu);
 
 	r->mtu = mtu;
-	r->frame_room = (mtu + SL_ROCE_AROUND + 63) & ~63u;
+	r->frame_room = (mtu + DTA_ROCE_AROUND + 63) & ~63u;
 	if (packets < 2 * r->depth)
 		packets = 2 * r->depth;
 	for (r->slots = 1; r->slots < packets; r->slots *= 2)
@@ -151,23 +151,23 @@ static int make_ring(struct raw *r, uint32_t mtu)
 /* Builds packet n out of what its slot says. */
 static void build(struct raw *r, uint64_t n, const void *payload)
 {
-	struct slot *s = slot_of(r, n);
+	struct output_raw_slot *s = slot_of(r, n);
 
-	s->packet.psn = sl_roce_psn(&r->window, n);
+	s->packet.psn = dta_roce_psn(&r->window, n);
 	s->packet.payload = payload;
 	s->adds = r->adds;
 	r->adds += s->add;
-	s->frame_bytes = (uint32_t)sl_roce_build(r->builder, &s->packet, frame_of(r, n));
+	s->frame_bytes = (uint32_t)dta_roce_build(r->builder, &s->packet, frame_of(r, n));
 	s->packet.payload = NULL;
 }
 
 /* Frames for the queue pair before become frames for this one. */
 static void build_again(struct raw *r)
 {
-	uint8_t payload[SL_ROCE_MTU_MAX];
+	uint8_t payload[DTA_ROCE_MTU_MAX];
 
 	for (uint64_t n = r->freed; n < r->window.queued; n++) {
-		struct slot *s = slot_of(r, n);
+		struct output_raw_slot *s = slot_of(r, n);
 		uint32_t padded = (s->packet.bytes + 3) & ~3u;
 
 		memcpy(payload, frame_of(r, n) + s->frame_bytes - 4 - padded, s->packet.bytes);
@@ -176,42 +176,43 @@ static void build_again(struct raw *r)
 	}
 }
 
-int sl_output_raw_ours(struct sl_output *o, struct sl_roce_end *ours)
+int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours)
 {
 	struct raw *r = of(o);
 	uint32_t random[2] = {0};
 	int err;
 
 	go_down(r, false);
-	/* The kernel's own queue pairs have small numbers. A PSN at random: what is late of before is not ours. */
+	/* The kernel's own queue pairs have small numbers. A PSN at random: what is late of before
+	 * is not ours. */
 	if (getrandom(random, sizeof(random), 0) < 0)
-		random[0] = random[1] = (uint32_t)sl_now_ns();
+		random[0] = random[1] = (uint32_t)base_now_ns();
 	r->ours = r->port.end;
 	r->ours.qpn = 0x800000u | (random[0] & 0x7fffffu);
-	r->ours.psn = random[1] & SL_ROCE_24;
+	r->ours.psn = random[1] & DTA_ROCE_24;
 	r->ours.atomics = 0;
-	err = sl_raw_port_listen(&r->port, &r->ours);
+	err = dta_raw_port_listen(&r->port, &r->ours);
 	if (err)
 		failed(r, "packet socket: %s", strerror(-err));
 	else
-		r->state = SL_OUTPUT_CONNECTING;
+		r->state = DTA_OUTPUT_CONNECTING;
 	*ours = r->ours;
 	return err;
 }
 
-int sl_output_raw_connect(struct sl_output *o, const struct sl_roce_end *theirs)
+int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *theirs)
 {
 	struct raw *r = of(o);
 	uint32_t mtu = r->ours.mtu < theirs->mtu ? r->ours.mtu : theirs->mtu;
 	uint64_t queued = r->window.queued;
 	int err;
 
-	if (r->state != SL_OUTPUT_CONNECTING)
+	if (r->state != DTA_OUTPUT_CONNECTING)
 		return -EALREADY;
 	if (r->slots && mtu < r->mtu)
 		return -EMSGSIZE;
-	err = sl_roce_builder(r->builder, &r->ours, theirs,
-			      (uint16_t)(PORT_FIRST | ((r->ours.qpn ^ theirs->qpn) & 0x3fff)));
+	err = dta_roce_builder(r->builder, &r->ours, theirs,
+			       (uint16_t)(PORT_FIRST | ((r->ours.qpn ^ theirs->qpn) & 0x3fff)));
 	if (!err && !r->slots)
 		err = make_ring(r, mtu);
 	if (err)
@@ -219,32 +220,32 @@ int sl_output_raw_connect(struct sl_output *o, const struct sl_roce_end *theirs)
 	r->theirs = *theirs;
 	if (!r->theirs.atomics)
 		r->theirs.atomics = 1;
-	sl_roce_window(&r->window, r->ours.psn - (uint32_t)r->freed, r->depth, r->timeout_ns,
-		       r->tries);
+	dta_roce_window(&r->window, r->ours.psn - (uint32_t)r->freed, r->depth, r->timeout_ns,
+			r->tries);
 	r->window.acked = r->window.sent = r->window.highest = r->scanned = r->freed;
 	r->window.queued = queued;
 	r->adds = 0;
 	build_again(r);
-	r->state = SL_OUTPUT_UP;
+	r->state = DTA_OUTPUT_UP;
 	r->stats.connects++;
 	return 0;
 }
 
-/* ---- operations ------------------------------------------------------------------------------------ */
+/* ---- operations ---- */
 
-static int room_for(struct raw *r, const struct sl_object *to, uint64_t offset, uint32_t bytes,
+static int room_for(struct raw *r, const struct dta_object *to, uint64_t offset, uint32_t bytes,
 		    uint32_t packets)
 {
 	if (offset > to->bytes || bytes > to->bytes - offset)
 		return -ERANGE;
-	if (r->state != SL_OUTPUT_UP)
+	if (r->state != DTA_OUTPUT_UP)
 		return -ENOTCONN;
-	if (bytes > SL_OUTPUT_WRITE_MAX)
+	if (bytes > DTA_OUTPUT_WRITE_MAX)
 		return -EMSGSIZE;
 	return r->slots - (r->window.queued - r->freed) < packets ? -EAGAIN : 0;
 }
 
-static void queue(struct raw *r, const struct slot *what, const void *payload)
+static void queue(struct raw *r, const struct output_raw_slot *what, const void *payload)
 {
 	uint64_t n = r->window.queued++;
 
@@ -252,7 +253,7 @@ static void queue(struct raw *r, const struct slot *what, const void *payload)
 	build(r, n, payload);
 }
 
-static int write_any(struct raw *r, const struct sl_object *to, uint64_t offset, const void *data,
+static int write_any(struct raw *r, const struct dta_object *to, uint64_t offset, const void *data,
 		     uint32_t bytes, bool immediate, uint32_t number)
 {
 	uint32_t packets = bytes ? (bytes + r->mtu - 1) / (r->mtu ? r->mtu : 1) : 1;
@@ -262,13 +263,13 @@ static int write_any(struct raw *r, const struct sl_object *to, uint64_t offset,
 		return err;
 	for (uint32_t i = 0; i < packets; i++) {
 		bool first = !i, last = i + 1 == packets;
-		struct slot s = {
+		struct output_raw_slot s = {
 			.packet =
 				{
-					.opcode = first && last ? SL_ROCE_WRITE_ONLY
-						  : first	? SL_ROCE_WRITE_FIRST
-						  : last	? SL_ROCE_WRITE_LAST
-								: SL_ROCE_WRITE_MIDDLE,
+					.opcode = first && last ? DTA_ROCE_WRITE_ONLY
+						  : first	? DTA_ROCE_WRITE_FIRST
+						  : last	? DTA_ROCE_WRITE_LAST
+								: DTA_ROCE_WRITE_MIDDLE,
 					.addr = to->addr + offset,
 					.rkey = to->rkey,
 					.length = bytes,
@@ -291,26 +292,26 @@ static int write_any(struct raw *r, const struct sl_object *to, uint64_t offset,
 	return 0;
 }
 
-static int raw_write(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int raw_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		     const void *data, uint32_t bytes)
 {
 	return write_any(of(o), to, offset, data, bytes, false, 0);
 }
 
-static int raw_write_immediate(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int raw_write_immediate(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 			       const void *data, uint32_t bytes, uint32_t immediate)
 {
 	return write_any(of(o), to, offset, data, bytes, true, immediate);
 }
 
-static int raw_add(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int raw_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		   uint64_t addend)
 {
 	struct raw *r = of(o);
-	const struct slot s = {
+	const struct output_raw_slot s = {
 		.packet =
 			{
-				.opcode = SL_ROCE_FETCH_ADD,
+				.opcode = DTA_ROCE_FETCH_ADD,
 				.addr = to->addr + offset,
 				.rkey = to->rkey,
 				.add = addend,
@@ -330,8 +331,8 @@ static int raw_add(struct sl_output *o, const struct sl_object *to, uint64_t off
 }
 
 /*
- * Who drives us may have looked at the clock before flush() did. Were time to go back, a round trip would come out as
- * centuries, and a frame that is lost behind it would never be sent again.
+ * Who drives us may have looked at the clock before flush() did. Were time to go back, a round trip
+ * would come out as centuries, and a frame that is lost behind it would never be sent again.
  */
 static uint64_t forward(struct raw *r, uint64_t now_ns)
 {
@@ -340,7 +341,7 @@ static uint64_t forward(struct raw *r, uint64_t now_ns)
 	return r->now_ns;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------ */
+/* ---- sending ---- */
 
 /* Of packets up to n. */
 static uint64_t adds_before(const struct raw *r, uint64_t n)
@@ -362,37 +363,39 @@ static void complete(struct raw *r)
 
 static void send_frames(struct raw *r, uint64_t now)
 {
-	struct sl_raw_frame frame[SL_RAW_BATCH];
+	struct dta_raw_frame frame[DTA_RAW_BATCH];
 	uint64_t may;
 
-	while (r->state == SL_OUTPUT_UP && (may = sl_roce_may_send(&r->window, now))) {
+	while (r->state == DTA_OUTPUT_UP && (may = dta_roce_may_send(&r->window, now))) {
 		uint64_t answered = adds_before(r, r->window.acked), n = r->window.sent;
 		unsigned count = 0;
 		int sent;
 
-		for (; count < SL_RAW_BATCH && count < may; count++, n++) {
-			/* The responder remembers so many answers, for the case that they get lost. */
+		for (; count < DTA_RAW_BATCH && count < may; count++, n++) {
+			/* The responder remembers so many answers, for the case that they get lost.
+			 */
 			if (slot_of(r, n)->add &&
 			    slot_of(r, n)->adds - answered >= r->theirs.atomics)
 				break;
-			frame[count] = (struct sl_raw_frame){frame_of(r, n),
-							     slot_of(r, n)->frame_bytes};
+			frame[count] = (struct dta_raw_frame){frame_of(r, n),
+							      slot_of(r, n)->frame_bytes};
 		}
 		for (unsigned i = 0; i < count; i++)
-			sl_roce_seal(r->builder, frame[i].data, frame[i].bytes,
-				     i + 1 == count || i % ACK_EVERY == ACK_EVERY - 1);
+			dta_roce_seal(r->builder, frame[i].data, frame[i].bytes,
+				      i + 1 == count || i % ACK_EVERY == ACK_EVERY - 1);
 		if (!count)
 			return;
-		sent = sl_raw_port_send(&r->port, frame, count);
+		sent = dta_raw_port_send(&r->port, frame, count);
 		if (sent < 0) {
-			/* A full queue is no more than a loss; a link that is down may come back. */
+			/* A full queue is no more than a loss; a link that is down may come back.
+			 */
 			if (sent != -EAGAIN && sent != -ENOBUFS && sent != -ENETDOWN)
 				failed(r, "sending: %s", strerror(-sent));
 			return;
 		}
 		for (uint64_t i = r->window.sent; i < r->window.sent + (unsigned)sent; i++)
 			r->stats.again += i < r->window.highest;
-		sl_roce_sent(&r->window, (unsigned)sent, now);
+		dta_roce_sent(&r->window, (unsigned)sent, now);
 		if (r->port.file) { /* nobody answers */
 			r->window.acked = r->window.sent;
 			complete(r);
@@ -402,28 +405,28 @@ static void send_frames(struct raw *r, uint64_t now)
 	}
 }
 
-static void raw_flush(struct sl_output *o)
+static void raw_flush(struct dta_output *o)
 {
 	struct raw *r = of(o);
 
-	send_frames(r, forward(r, sl_now_ns()));
+	send_frames(r, forward(r, base_now_ns()));
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
-static void event(struct raw *r, enum sl_roce_event e, const struct sl_roce_answer *a)
+static void event(struct raw *r, enum dta_roce_event e, const struct dta_roce_answer *a)
 {
 	complete(r);
 	switch (e) {
-	case SL_ROCE_BACK:
+	case DTA_ROCE_BACK:
 		r->stats.resyncs++;
 		break;
-	case SL_ROCE_REFUSED:
+	case DTA_ROCE_REFUSED:
 		failed(r, "%#x:%u: the owner refused with NAK %#x", r->theirs.qpn, a->psn,
 		       a->syndrome);
 		go_down(r, true);
 		break;
-	case SL_ROCE_SILENT:
+	case DTA_ROCE_SILENT:
 		failed(r, "the owner did not answer");
 		go_down(r, false);
 		break;
@@ -434,81 +437,81 @@ static void event(struct raw *r, enum sl_roce_event e, const struct sl_roce_answ
 
 static void receive(struct raw *r, uint64_t now)
 {
-	struct sl_raw_frame frame[SL_RAW_BATCH];
-	struct sl_roce_answer a;
+	struct dta_raw_frame frame[DTA_RAW_BATCH];
+	struct dta_roce_answer a;
 
-	for (unsigned batch = 0; batch < ANSWERS_A_DRIVE && r->state == SL_OUTPUT_UP; batch++) {
+	for (unsigned batch = 0; batch < ANSWERS_A_DRIVE && r->state == DTA_OUTPUT_UP; batch++) {
 		int count;
 
-		for (unsigned i = 0; i < SL_RAW_BATCH; i++)
-			frame[i] = (struct sl_raw_frame){r->came[i], ANSWER_BYTES};
-		count = sl_raw_port_receive(&r->port, frame, SL_RAW_BATCH);
-		for (int i = 0; i < count && r->state == SL_OUTPUT_UP; i++) {
-			enum sl_roce_refusal refusal = sl_roce_parse(frame[i].data, frame[i].bytes,
-								     &r->ours, &r->theirs, &a);
+		for (unsigned i = 0; i < DTA_RAW_BATCH; i++)
+			frame[i] = (struct dta_raw_frame){r->came[i], ANSWER_BYTES};
+		count = dta_raw_port_receive(&r->port, frame, DTA_RAW_BATCH);
+		for (int i = 0; i < count && r->state == DTA_OUTPUT_UP; i++) {
+			enum dta_roce_refusal refusal = dta_roce_parse(
+				frame[i].data, frame[i].bytes, &r->ours, &r->theirs, &a);
 
 			if (refusal) {
-				if (refusal != SL_ROCE_OTHER)
+				if (refusal != DTA_ROCE_OTHER)
 					failed(r, "an answer was refused: %s",
-					       sl_roce_refusal_name(refusal));
+					       dta_roce_refusal_name(refusal));
 				continue;
 			}
-			if ((a.syndrome & SL_ROCE_SYNDROME_KIND) != SL_ROCE_SYNDROME_ACK)
+			if ((a.syndrome & DTA_ROCE_SYNDROME_KIND) != DTA_ROCE_SYNDROME_ACK)
 				r->stats.naks++;
-			event(r, sl_roce_answered(&r->window, &a, now), &a);
+			event(r, dta_roce_answered(&r->window, &a, now), &a);
 		}
-		if (count < (int)SL_RAW_BATCH)
+		if (count < (int)DTA_RAW_BATCH)
 			return;
 	}
 }
 
-static enum sl_output_state raw_drive(struct sl_output *o, uint64_t now_ns)
+static enum dta_output_state raw_drive(struct dta_output *o, uint64_t now_ns)
 {
 	struct raw *r = of(o);
 
 	now_ns = forward(r, now_ns);
-	if (r->state == SL_OUTPUT_UP) {
+	if (r->state == DTA_OUTPUT_UP) {
 		receive(r, now_ns);
-		event(r, sl_roce_timer(&r->window, now_ns), NULL);
+		event(r, dta_roce_timer(&r->window, now_ns), NULL);
 		send_frames(r, now_ns);
 	}
 	return r->state;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------------ */
+/* ---- the rest ---- */
 
-static uint64_t raw_outstanding(const struct sl_output *o)
+static uint64_t raw_outstanding(const struct dta_output *o)
 {
 	return ((const struct raw *)o)->outstanding;
 }
 
-static void raw_stats(const struct sl_output *o, struct sl_output_stats *out)
+static void raw_stats(const struct dta_output *o, struct dta_output_stats *out)
 {
 	*out = ((const struct raw *)o)->stats;
 }
 
-static void raw_close(struct sl_output *o)
+static void raw_close(struct dta_output *o)
 {
 	struct raw *r = of(o);
 
 	if (r->port.file)
-		send_frames(r, sl_now_ns());
-	sl_raw_port_close(&r->port);
+		send_frames(r, base_now_ns());
+	dta_raw_port_close(&r->port);
 	free(r->builder);
 	free(r->slot);
 	free(r->frames);
 	free(r);
 }
 
-int sl_output_raw_fd(const struct sl_output *o)
+int dta_output_raw_fd(const struct dta_output *o)
 {
 	return ((const struct raw *)o)->port.fd;
 }
 
-struct sl_output *sl_output_raw(const struct sl_output_raw_opts *opts, char *error,
-				size_t error_bytes)
+struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *error,
+				  size_t error_bytes)
 {
-	static const struct sl_output_ops ops = {
+	static const struct dta_output_ops ops = {
 		.name = "raw",
 		.write = raw_write,
 		.write_immediate = raw_write_immediate,
@@ -519,7 +522,7 @@ struct sl_output *sl_output_raw(const struct sl_output_raw_opts *opts, char *err
 		.stats = raw_stats,
 		.close = raw_close,
 	};
-	struct sl_roce_end nobody;
+	struct dta_roce_end nobody;
 	struct raw *r;
 	int err = EINVAL;
 
@@ -538,16 +541,16 @@ struct sl_output *sl_output_raw(const struct sl_output_raw_opts *opts, char *err
 	r->builder = calloc(1, sizeof(*r->builder));
 	if (!r->builder)
 		goto err_free;
-	err = -sl_raw_port_open(&r->port, opts, error, error_bytes);
+	err = -dta_raw_port_open(&r->port, opts, error, error_bytes);
 	if (err)
 		goto err_builder;
 	if (opts->file) {
-		sl_output_raw_ours(&r->o, &nobody);
+		dta_output_raw_ours(&r->o, &nobody);
 		nobody.gid[15]++;
 		nobody.mac[5]++;
 		nobody.qpn = 0x11;
 		nobody.mtu = opts->mtu ? (uint16_t)opts->mtu : 1024;
-		err = -sl_output_raw_connect(&r->o, &nobody);
+		err = -dta_output_raw_connect(&r->o, &nobody);
 		if (err) {
 			snprintf(error, error_bytes, "raw: %s", strerror(err));
 			raw_close(&r->o);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * output_raw_port.c - how frames made by hand leave and come: a packet socket of one interface (packet(7)), or
- * a file as libpcap writes it (draft-ietf-opsawg-pcap). They may leave by AF_XDP; answers, which are few, come by
- * the packet socket also then, so that no program at the interface is needed.
+ * output_raw_port.c - how frames made by hand leave and come: a packet socket of one interface
+ * (packet(7)), or a file as libpcap writes it (draft-ietf-opsawg-pcap). They may leave by AF_XDP;
+ * answers, which are few, come by the packet socket also then, so that no program at the interface
+ * is needed.
  */
 #include "dta/io/output_raw.h"
 #include "dta/io/xsk.h"
@@ -29,9 +30,9 @@
 #define ETHERNET       14
 #define XDP_BYTES      (4 << 20) /* frames on their way */
 
-/* ---- a file ------------------------------------------------------------------------------------ */
+/* ---- a file ---- */
 
-static int file_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts, char *error,
+static int file_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
 		     size_t bytes)
 {
 	const struct {
@@ -46,15 +47,15 @@ static int file_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opt
 		return -errno;
 	}
 	/* Addresses for documentation: RFC 5737; a MAC of nobody: locally administered. */
-	p->end = (struct sl_roce_end){
+	p->end = (struct dta_roce_end){
 		.gid = {[10] = 0xff, 0xff, 192, 0, 2, 1},
 		.mac = {2, 0, 0, 0, 0, 1},
-		.mtu = SL_ROCE_MTU_MAX,
+		.mtu = DTA_ROCE_MTU_MAX,
 	};
 	return 0;
 }
 
-static int file_write(FILE *file, const struct sl_raw_frame *frames, unsigned count)
+static int file_write(FILE *file, const struct dta_raw_frame *frames, unsigned count)
 {
 	struct timespec t;
 
@@ -74,7 +75,7 @@ static int file_write(FILE *file, const struct sl_raw_frame *frames, unsigned co
 	return (int)count;
 }
 
-/* ---- an interface ------------------------------------------------------------------------------ */
+/* ---- an interface ---- */
 
 /* The better an address serves to send from, the higher. */
 static int rank(const struct sockaddr *a)
@@ -97,7 +98,7 @@ static void to_gid(const struct sockaddr *a, uint8_t gid[16])
 	}
 }
 
-static int find_address(struct sl_raw_port *p, const struct sl_output_raw_opts *opts, char *error,
+static int find_address(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
 			size_t bytes)
 {
 	struct ifaddrs *all, *best = NULL;
@@ -132,8 +133,8 @@ static int find_address(struct sl_raw_port *p, const struct sl_output_raw_opts *
 	return best ? 0 : -EADDRNOTAVAIL;
 }
 
-static int find_interface(struct sl_raw_port *p, const struct sl_output_raw_opts *opts, char *error,
-			  size_t bytes)
+static int find_interface(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
+			  char *error, size_t bytes)
 {
 	/* Around the payload behind Ethernet; an immediate goes along. */
 	const int around = 40 + 8 + 12 + 16 + 4 + 4;
@@ -151,9 +152,9 @@ static int find_interface(struct sl_raw_port *p, const struct sl_output_raw_opts
 	if (ioctl(p->fd, SIOCGIFMTU, &req))
 		goto err;
 	mtu = req.ifr_mtu;
-	if (opts->xdp && mtu > (int)SL_XSK_LONGEST - ETHERNET)
-		mtu = (int)SL_XSK_LONGEST - ETHERNET;
-	for (p->end.mtu = SL_ROCE_MTU_MAX; p->end.mtu > SL_ROCE_MTU_MIN; p->end.mtu /= 2)
+	if (opts->xdp && mtu > (int)DTA_XSK_LONGEST - ETHERNET)
+		mtu = (int)DTA_XSK_LONGEST - ETHERNET;
+	for (p->end.mtu = DTA_ROCE_MTU_MAX; p->end.mtu > DTA_ROCE_MTU_MIN; p->end.mtu /= 2)
 		if (p->end.mtu + around <= mtu && (!opts->mtu || p->end.mtu <= opts->mtu))
 			break;
 	return find_address(p, opts, error, bytes);
@@ -163,14 +164,15 @@ err:
 }
 
 /*
- * Where no RDMA device listens, the kernel would answer each answer with "port unreachable". A socket that takes
- * them and throws them away keeps it silent; a filter of one instruction says that nothing is wanted.
+ * Where no RDMA device listens, the kernel would answer each answer with "port unreachable". A
+ * socket that takes them and throws them away keeps it silent; a filter of one instruction says
+ * that nothing is wanted.
  */
 static int deaf_socket(void)
 {
 	struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_fprog program = {1, &none};
-	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(SL_ROCE_PORT)};
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(DTA_ROCE_PORT)};
 	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ||
@@ -182,18 +184,18 @@ static int deaf_socket(void)
 }
 
 /* The first queue that nobody has: workers, and translators, open one each. */
-static int open_xsk(struct sl_raw_port *p, const char *interface, char *error, size_t bytes)
+static int open_xsk(struct dta_raw_port *p, const char *interface, char *error, size_t bytes)
 {
-	struct sl_xsk_opts o = {.interface = interface,
-				.send = true,
-				.longest = SL_ROCE_AROUND + p->end.mtu,
-				.bytes = XDP_BYTES};
+	struct dta_xsk_opts o = {.interface = interface,
+				 .send = true,
+				 .longest = DTA_ROCE_AROUND + p->end.mtu,
+				 .bytes = XDP_BYTES};
 
-	for (int ms = 0; !p->xsk && ms <= SL_XSK_BUSY_MS; ms += 10) {
+	for (int ms = 0; !p->xsk && ms <= DTA_XSK_BUSY_MS; ms += 10) {
 		if (ms)
 			poll(NULL, 0, 10);
-		for (o.queue = 0; !p->xsk && o.queue < sl_xsk_queues(interface); o.queue++) {
-			p->xsk = sl_xsk_open(&o, error, bytes);
+		for (o.queue = 0; !p->xsk && o.queue < dta_xsk_queues(interface); o.queue++) {
+			p->xsk = dta_xsk_open(&o, error, bytes);
 			if (!p->xsk && errno != EBUSY)
 				return -errno;
 		}
@@ -201,12 +203,12 @@ static int open_xsk(struct sl_raw_port *p, const char *interface, char *error, s
 	return p->xsk ? 0 : -EBUSY;
 }
 
-int sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opts, char *error,
-		     size_t error_bytes)
+int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
+		      size_t error_bytes)
 {
 	int err, yes = 1, room = RECEIVE_BUFFER;
 
-	*p = (struct sl_raw_port){.fd = -1, .deaf = -1};
+	*p = (struct dta_raw_port){.fd = -1, .deaf = -1};
 	if (opts->file)
 		return file_open(p, opts, error, error_bytes);
 	p->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -220,7 +222,7 @@ int sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opt
 	if (!err && opts->xdp)
 		err = open_xsk(p, opts->interface, error, error_bytes);
 	if (err) {
-		sl_raw_port_close(p);
+		dta_raw_port_close(p);
 		return err;
 	}
 	setsockopt(p->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof(yes));
@@ -231,19 +233,19 @@ int sl_raw_port_open(struct sl_raw_port *p, const struct sl_output_raw_opts *opt
 	return 0;
 }
 
-void sl_raw_port_close(struct sl_raw_port *p)
+void dta_raw_port_close(struct dta_raw_port *p)
 {
-	sl_xsk_close(p->xsk);
+	dta_xsk_close(p->xsk);
 	if (p->fd >= 0)
 		close(p->fd);
 	if (p->deaf >= 0)
 		close(p->deaf);
 	if (p->file)
 		fclose(p->file);
-	*p = (struct sl_raw_port){.fd = -1, .deaf = -1};
+	*p = (struct dta_raw_port){.fd = -1, .deaf = -1};
 }
 
-int sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours)
+int dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours)
 {
 	bool v4 = !ours->gid[0] && ours->gid[10] == 0xff;
 	unsigned ip = 14, udp = ip + (v4 ? 20 : 40), bth = udp + 8;
@@ -251,9 +253,9 @@ int sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours)
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, ip + (v4 ? 9 : 6)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 6),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, udp + 2),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SL_ROCE_PORT, 0, 4),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DTA_ROCE_PORT, 0, 4),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, bth + 4),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SL_ROCE_24),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, DTA_ROCE_24),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ours->qpn, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, 2048),
 		BPF_STMT(BPF_RET | BPF_K, 0),
@@ -273,21 +275,21 @@ int sl_raw_port_listen(struct sl_raw_port *p, const struct sl_roce_end *ours)
 	return 0;
 }
 
-static int send_xsk(struct sl_xsk *x, const struct sl_raw_frame *frames, unsigned count)
+static int send_xsk(struct dta_xsk *x, const struct dta_raw_frame *frames, unsigned count)
 {
-	struct sl_xsk_frame f[SL_RAW_BATCH];
+	struct dta_xsk_frame f[DTA_RAW_BATCH];
 	int sent;
 
 	for (unsigned i = 0; i < count; i++)
-		f[i] = (struct sl_xsk_frame){frames[i].data, (uint32_t)frames[i].bytes};
-	sent = sl_xsk_send(x, f, count);
+		f[i] = (struct dta_xsk_frame){frames[i].data, (uint32_t)frames[i].bytes};
+	sent = dta_xsk_send(x, f, count);
 	return sent ? sent : -EAGAIN;
 }
 
-int sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames, unsigned count)
+int dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames, unsigned count)
 {
-	struct mmsghdr message[SL_RAW_BATCH] = {0};
-	struct iovec part[SL_RAW_BATCH];
+	struct mmsghdr message[DTA_RAW_BATCH] = {0};
+	struct iovec part[DTA_RAW_BATCH];
 	int sent;
 
 	if (p->file)
@@ -303,16 +305,16 @@ int sl_raw_port_send(struct sl_raw_port *p, const struct sl_raw_frame *frames, u
 	return sent < 0 ? -errno : sent;
 }
 
-int sl_raw_port_receive(struct sl_raw_port *p, struct sl_raw_frame *frames, unsigned count)
+int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, unsigned count)
 {
-	struct mmsghdr message[SL_RAW_BATCH] = {0};
-	struct iovec part[SL_RAW_BATCH];
+	struct mmsghdr message[DTA_RAW_BATCH] = {0};
+	struct iovec part[DTA_RAW_BATCH];
 	int came;
 
 	if (p->file)
 		return 0;
 	if (p->xsk) /* what the interface had no room for before */
-		sl_xsk_send(p->xsk, NULL, 0);
+		dta_xsk_send(p->xsk, NULL, 0);
 	for (unsigned i = 0; i < count; i++) {
 		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
 		message[i].msg_hdr.msg_iov = &part[i];

@@ -6,24 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct shm {
-	struct sl_output o;
+struct output_shm_shm {
+	struct dta_output o;
 	void (*immediate)(void *arg, uint32_t number);
 	void *arg;
-	struct sl_output_stats stats;
+	struct dta_output_stats stats;
 };
 
-static struct shm *shm_of(struct sl_output *o)
+static struct output_shm_shm *shm_of(struct dta_output *o)
 {
-	return (struct shm *)o;
+	return (struct output_shm_shm *)o;
 }
 
-static bool within(const struct sl_object *to, uint64_t offset, uint64_t bytes)
+static bool within(const struct dta_object *to, uint64_t offset, uint64_t bytes)
 {
 	return to->map && offset <= to->bytes && bytes <= to->bytes - offset;
 }
 
-static int shm_write(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int shm_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		     const void *data, uint32_t bytes)
 {
 	uint32_t front = bytes > 8 ? bytes - 8 : 0;
@@ -36,11 +36,11 @@ static int shm_write(struct sl_output *o, const struct sl_object *to, uint64_t o
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	if (bytes)
 		memcpy(to->map + offset + front, (const uint8_t *)data + front, bytes - front);
-	sl_output_shm_did(o, 1, 0, bytes);
+	dta_output_shm_did(o, 1, 0, bytes);
 	return 0;
 }
 
-static int shm_write_immediate(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int shm_write_immediate(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 			       const void *data, uint32_t bytes, uint32_t immediate)
 {
 	int r = shm_write(o, to, offset, data, bytes);
@@ -53,46 +53,46 @@ static int shm_write_immediate(struct sl_output *o, const struct sl_object *to, 
 	return 0;
 }
 
-static int shm_add(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int shm_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		   uint64_t addend)
 {
 	if (!within(to, offset, 8) || offset & 7)
 		return -ERANGE;
 	/* Other translators add to the same counters. */
 	__atomic_fetch_add((uint64_t *)(void *)(to->map + offset), addend, __ATOMIC_RELAXED);
-	sl_output_shm_did(o, 0, 1, 8);
+	dta_output_shm_did(o, 0, 1, 8);
 	return 0;
 }
 
-static void shm_flush(struct sl_output *o)
+static void shm_flush(struct dta_output *o)
 {
 	(void)o;
 }
 
-static enum sl_output_state shm_drive(struct sl_output *o, uint64_t now_ns)
+static enum dta_output_state shm_drive(struct dta_output *o, uint64_t now_ns)
 {
 	(void)o;
 	(void)now_ns;
-	return SL_OUTPUT_UP;
+	return DTA_OUTPUT_UP;
 }
 
-static uint64_t shm_outstanding(const struct sl_output *o)
+static uint64_t shm_outstanding(const struct dta_output *o)
 {
 	(void)o;
 	return 0;
 }
 
-static void shm_stats(const struct sl_output *o, struct sl_output_stats *out)
+static void shm_stats(const struct dta_output *o, struct dta_output_stats *out)
 {
-	*out = ((const struct shm *)o)->stats;
+	*out = ((const struct output_shm_shm *)o)->stats;
 }
 
-static void shm_close(struct sl_output *o)
+static void shm_close(struct dta_output *o)
 {
 	free(o);
 }
 
-static const struct sl_output_ops shm_ops = {
+static const struct dta_output_ops shm_ops = {
 	.name = "shm",
 	.write = shm_write,
 	.write_immediate = shm_write_immediate,
@@ -104,14 +104,14 @@ static const struct sl_output_ops shm_ops = {
 	.close = shm_close,
 };
 
-bool sl_output_is_shm(const struct sl_output *o)
+bool dta_output_is_shm(const struct dta_output *o)
 {
 	return o->ops == &shm_ops;
 }
 
-void sl_output_shm_did(struct sl_output *o, uint64_t writes, uint64_t adds, uint64_t bytes)
+void dta_output_shm_did(struct dta_output *o, uint64_t writes, uint64_t adds, uint64_t bytes)
 {
-	struct sl_output_stats *s = &shm_of(o)->stats;
+	struct dta_output_stats *s = &shm_of(o)->stats;
 
 	s->writes += writes;
 	s->adds += adds;
@@ -119,9 +119,9 @@ void sl_output_shm_did(struct sl_output *o, uint64_t writes, uint64_t adds, uint
 	s->bytes += bytes;
 }
 
-struct sl_output *sl_output_shm(void (*immediate)(void *arg, uint32_t number), void *arg)
+struct dta_output *dta_output_shm(void (*immediate)(void *arg, uint32_t number), void *arg)
 {
-	struct shm *s = calloc(1, sizeof(*s));
+	struct output_shm_shm *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;

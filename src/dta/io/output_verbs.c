@@ -2,10 +2,11 @@
 /*
  * output_verbs.c - the output over an RDMA device: RC WRITE, WRITE with immediate, FETCH_ADD.
  *
- * Operations are numbered for ever; [head, tail) are in a ring, of which [head, posted) are in the send queue. A send
- * queue completes in the order of posting, and a request that is not signalled makes no completion unless it
- * fails (ibv_post_send(3)): so one signalled request a chain tells of all before it. Their data stays in registered
- * memory until then, as after a lost connection WRITEs are posted again over the next one.
+ * Operations are numbered for ever; [head, tail) are in a ring, of which [head, posted) are in the
+ * send queue. A send queue completes in the order of posting, and a request that is not signalled
+ * makes no completion unless it fails (ibv_post_send(3)): so one signalled request a chain tells of
+ * all before it. Their data stays in registered memory until then, as after a lost connection
+ * WRITEs are posted again over the next one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 #define DEPTH_DEFAULT	   1024u
 #define DEPTH_MAX	   32768u
 #define TIMEOUT_DEFAULT_MS 2000u
-#define DATA_BYTES	   (8u << 20) /* many times SL_OUTPUT_WRITE_MAX */
+#define DATA_BYTES	   (8u << 20) /* many times DTA_OUTPUT_WRITE_MAX */
 #define CHAIN		   64u	      /* requests a doorbell */
 #define COMPLETIONS	   32
 #define INLINE_WANTED	   256u
@@ -43,13 +44,13 @@ struct op {
 	bool gone;     /* was counted, and is only passed over */
 };
 
-struct out {
-	struct sl_output o;
-	struct sl_dial dial;
-	struct sl_output_stats stats;
-	enum sl_output_state state;
+struct output_verbs_out {
+	struct dta_output o;
+	struct fabric_dial dial;
+	struct dta_output_stats stats;
+	enum dta_output_state state;
 	char *device;
-	struct sl_verbs_request request;
+	struct fabric_verbs_request request;
 	uint64_t instance, retry_ns, backoff_ns, progress_ns;
 
 	struct ibv_pd *pd;
@@ -67,18 +68,19 @@ struct out {
 	uint64_t data_head, data_tail; /* positions, which run on: modulo DATA_BYTES */
 };
 
-static struct out *of(struct sl_output *o)
+static struct output_verbs_out *of(struct dta_output *o)
 {
-	return (struct out *)o;
+	return (struct output_verbs_out *)o;
 }
 
-static struct op *op_at(const struct out *v, uint64_t n)
+static struct op *op_at(const struct output_verbs_out *v, uint64_t n)
 {
 	return &v->ops[n & v->mask];
 }
 
-static void failed(struct out *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void failed(struct out *v, const char *fmt, ...)
+static void failed(struct output_verbs_out *v, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void failed(struct output_verbs_out *v, const char *fmt, ...)
 {
 	va_list args;
 
@@ -87,7 +89,7 @@ static void failed(struct out *v, const char *fmt, ...)
 	va_end(args);
 }
 
-/* ---- the ring ------------------------------------------------------------------------------------ */
+/* ---- the ring ---- */
 
 /* What an operation takes of the data; a FETCH_ADD's is where the old value lands. */
 static uint64_t room_of(uint32_t bytes)
@@ -96,7 +98,7 @@ static uint64_t room_of(uint32_t bytes)
 }
 
 /* The oldest leaves the ring. */
-static void retire(struct out *v)
+static void retire(struct output_verbs_out *v)
 {
 	struct op *op = op_at(v, v->head++);
 
@@ -107,7 +109,7 @@ static void retire(struct out *v)
 	v->outstanding--;
 }
 
-static void give_up_on(struct out *v, struct op *op, uint64_t *counter)
+static void give_up_on(struct output_verbs_out *v, struct op *op, uint64_t *counter)
 {
 	op->gone = true;
 	(*counter)++;
@@ -115,11 +117,11 @@ static void give_up_on(struct out *v, struct op *op, uint64_t *counter)
 }
 
 /*
- * What was in the send queue: WRITEs will be posted again; a FETCH_ADD may have been executed, and twice would
- * be wrong. refused: an operation that the other side did not want, or NULL; nor will it want what else is
- * for that memory.
+ * What was in the send queue: WRITEs will be posted again; a FETCH_ADD may have been executed, and
+ * twice would be wrong. refused: an operation that the other side did not want, or NULL; nor will
+ * it want what else is for that memory.
  */
-static void sort_out(struct out *v, const struct op *refused)
+static void sort_out(struct output_verbs_out *v, const struct op *refused)
 {
 	uint32_t rkey = refused ? refused->rkey : 0;
 
@@ -138,33 +140,33 @@ static void sort_out(struct out *v, const struct op *refused)
 	v->posted = v->head;
 }
 
-/* ---- coming up and going down --------------------------------------------------------------------- */
+/* ---- coming up and going down ---- */
 
-static void tear_down(struct out *v)
+static void tear_down(struct output_verbs_out *v)
 {
-	sl_dial_end(&v->dial, &v->cq, &v->mr, &v->pd);
+	fabric_dial_end(&v->dial, &v->cq, &v->mr, &v->pd);
 	v->broken = false;
 }
 
-static void go_down(struct out *v, uint64_t now_ns, const struct op *refused)
+static void go_down(struct output_verbs_out *v, uint64_t now_ns, const struct op *refused)
 {
-	if (v->state == SL_OUTPUT_UP)
+	if (v->state == DTA_OUTPUT_UP)
 		v->stats.disconnects++;
-	v->state = SL_OUTPUT_DOWN;
+	v->state = DTA_OUTPUT_DOWN;
 	tear_down(v);
 	sort_out(v, refused);
 	v->retry_ns = now_ns + v->backoff_ns;
 	v->backoff_ns = v->backoff_ns * 2 > BACKOFF_MAX_NS ? BACKOFF_MAX_NS : v->backoff_ns * 2;
 }
 
-static void cannot(struct out *v, uint64_t now_ns, const char *what)
+static void cannot(struct output_verbs_out *v, uint64_t now_ns, const char *what)
 {
 	failed(v, "%s: %s: %s", v->dial.host, what, strerror(errno));
 	go_down(v, now_ns, NULL);
 }
 
 /* The way there is known: a queue pair is made, and the other side asked. */
-static void ask(struct out *v, uint64_t now_ns)
+static void ask(struct output_verbs_out *v, uint64_t now_ns)
 {
 	struct ibv_device_attr device;
 	uint32_t reads;
@@ -212,55 +214,56 @@ static void ask(struct out *v, uint64_t now_ns)
 	v->generation++;
 	reads = (uint32_t)device.max_qp_init_rd_atom;
 	/* 255 means "any" to librdmacm. The other side lowers it to what it can. */
-	if (sl_dial_connect(&v->dial, &v->request, reads > 254 ? 254 : (uint8_t)reads)) {
+	if (fabric_dial_connect(&v->dial, &v->request, reads > 254 ? 254 : (uint8_t)reads)) {
 		failed(v, "%s: %s", v->dial.host, v->dial.error);
 		go_down(v, now_ns, NULL);
 	}
 }
 
-static void established(struct out *v, uint64_t now_ns, const struct sl_host_hello *hello)
+static void established(struct output_verbs_out *v, uint64_t now_ns,
+			const struct fabric_host_hello *hello)
 {
-	if (hello->magic != SL_VERBS_HELLO_MAGIC || hello->version != SL_VERBS_VERSION ||
+	if (hello->magic != FABRIC_VERBS_HELLO_MAGIC || hello->version != FABRIC_VERBS_VERSION ||
 	    hello->agent_instance != v->instance) {
 		failed(v, "%s: it is not the owner of these stores who answers there",
 		       v->dial.host);
 		go_down(v, now_ns, NULL);
 		return;
 	}
-	v->state = SL_OUTPUT_UP;
+	v->state = DTA_OUTPUT_UP;
 	v->stats.connects++;
 	v->backoff_ns = BACKOFF_MIN_NS;
 	v->progress_ns = now_ns;
 }
 
-static void connection(struct out *v, uint64_t now_ns)
+static void connection(struct output_verbs_out *v, uint64_t now_ns)
 {
-	enum sl_dial_event e = SL_DIAL_NOTHING;
-	struct sl_host_hello hello;
+	enum fabric_dial_event e = FABRIC_DIAL_NOTHING;
+	struct fabric_host_hello hello;
 
-	if (v->state == SL_OUTPUT_DOWN) {
+	if (v->state == DTA_OUTPUT_DOWN) {
 		if (now_ns < v->retry_ns)
 			return;
-		v->state = SL_OUTPUT_CONNECTING;
-		e = sl_dial_start(&v->dial, now_ns);
+		v->state = DTA_OUTPUT_CONNECTING;
+		e = fabric_dial_start(&v->dial, now_ns);
 	}
-	if (e == SL_DIAL_NOTHING)
-		e = sl_dial_drive(&v->dial, now_ns, &hello, sizeof(hello));
-	if (e == SL_DIAL_ROUTED) {
+	if (e == FABRIC_DIAL_NOTHING)
+		e = fabric_dial_drive(&v->dial, now_ns, &hello, sizeof(hello));
+	if (e == FABRIC_DIAL_ROUTED) {
 		ask(v, now_ns);
-	} else if (e == SL_DIAL_ESTABLISHED) {
+	} else if (e == FABRIC_DIAL_ESTABLISHED) {
 		established(v, now_ns, &hello);
-	} else if (e == SL_DIAL_FAILED) {
+	} else if (e == FABRIC_DIAL_FAILED) {
 		failed(v, "%s: %s", v->dial.host, v->dial.error);
 		go_down(v, now_ns, NULL);
 	}
 }
 
-/* ---- operations ------------------------------------------------------------------------------------ */
+/* ---- operations ---- */
 
 /* A slot for an operation, and room for its bytes; NULL with *err. */
-static struct op *take(struct out *v, const struct sl_object *to, uint64_t offset, uint32_t bytes,
-		       int *err)
+static struct op *take(struct output_verbs_out *v, const struct dta_object *to, uint64_t offset,
+		       uint32_t bytes, int *err)
 {
 	uint64_t room = room_of(bytes), at = v->data_tail, rest = DATA_BYTES - at % DATA_BYTES;
 	struct op *op;
@@ -269,10 +272,10 @@ static struct op *take(struct out *v, const struct sl_object *to, uint64_t offse
 	if (offset > to->bytes || bytes > to->bytes - offset)
 		return NULL;
 	*err = -ENOTCONN;
-	if (v->state != SL_OUTPUT_UP)
+	if (v->state != DTA_OUTPUT_UP)
 		return NULL;
 	*err = -EMSGSIZE;
-	if (bytes > SL_OUTPUT_WRITE_MAX)
+	if (bytes > DTA_OUTPUT_WRITE_MAX)
 		return NULL;
 	if (room > rest) /* it does not wrap around */
 		at += rest;
@@ -288,8 +291,8 @@ static struct op *take(struct out *v, const struct sl_object *to, uint64_t offse
 	return op;
 }
 
-static int write_any(struct out *v, const struct sl_object *to, uint64_t offset, const void *data,
-		     uint32_t bytes, bool immediate, uint32_t number)
+static int write_any(struct output_verbs_out *v, const struct dta_object *to, uint64_t offset,
+		     const void *data, uint32_t bytes, bool immediate, uint32_t number)
 {
 	int err;
 	struct op *op = take(v, to, offset, bytes, &err);
@@ -304,22 +307,22 @@ static int write_any(struct out *v, const struct sl_object *to, uint64_t offset,
 	return 0;
 }
 
-static int verbs_write(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int verbs_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		       const void *data, uint32_t bytes)
 {
 	return write_any(of(o), to, offset, data, bytes, false, 0);
 }
 
-static int verbs_write_immediate(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int verbs_write_immediate(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 				 const void *data, uint32_t bytes, uint32_t immediate)
 {
 	return write_any(of(o), to, offset, data, bytes, true, immediate);
 }
 
-static int verbs_add(struct sl_output *o, const struct sl_object *to, uint64_t offset,
+static int verbs_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		     uint64_t addend)
 {
-	struct out *v = of(o);
+	struct output_verbs_out *v = of(o);
 	int err = -ERANGE;
 	struct op *op = offset & 7 ? NULL : take(v, to, offset, 8, &err);
 
@@ -331,9 +334,10 @@ static int verbs_add(struct sl_output *o, const struct sl_object *to, uint64_t o
 	return 0;
 }
 
-/* ---- posting and completing --------------------------------------------------------------------------- */
+/* ---- posting and completing ---- */
 
-static void request_of(struct out *v, uint64_t n, struct ibv_send_wr *wr, struct ibv_sge *sge)
+static void request_of(struct output_verbs_out *v, uint64_t n, struct ibv_send_wr *wr,
+		       struct ibv_sge *sge)
 {
 	const struct op *op = op_at(v, n);
 
@@ -363,7 +367,7 @@ static void request_of(struct out *v, uint64_t n, struct ibv_send_wr *wr, struct
 }
 
 /* Chains of requests, each with one doorbell and one completion. */
-static void post(struct out *v, uint64_t now_ns)
+static void post(struct output_verbs_out *v, uint64_t now_ns)
 {
 	struct ibv_send_wr wr[CHAIN], *bad;
 	struct ibv_sge sge[CHAIN];
@@ -396,7 +400,8 @@ static void post(struct out *v, uint64_t now_ns)
 			v->progress_ns = now_ns;
 		err = ibv_post_send(v->dial.id->qp, wr, &bad);
 		if (err) {
-			/* What was taken of the chain ends with the queue pair; it counts as posted. */
+			/* What was taken of the chain ends with the queue pair; it counts as
+			 * posted. */
 			failed(v, "%s: ibv_post_send: %s", v->dial.host, strerror(err));
 			v->broken = true;
 		}
@@ -411,7 +416,7 @@ static bool is_refusal(enum ibv_wc_status s)
 }
 
 /* False: the connection has ended. */
-static bool completed(struct out *v, const struct ibv_wc *wc, uint64_t now_ns)
+static bool completed(struct output_verbs_out *v, const struct ibv_wc *wc, uint64_t now_ns)
 {
 	uint32_t ahead = (uint32_t)wc->wr_id - (uint32_t)v->head;
 
@@ -434,7 +439,7 @@ static bool completed(struct out *v, const struct ibv_wc *wc, uint64_t now_ns)
 	return true;
 }
 
-static void poll_completions(struct out *v, uint64_t now_ns)
+static void poll_completions(struct output_verbs_out *v, uint64_t now_ns)
 {
 	struct ibv_wc wc[COMPLETIONS];
 	int count;
@@ -454,42 +459,42 @@ static void poll_completions(struct out *v, uint64_t now_ns)
 	}
 }
 
-static void verbs_flush(struct sl_output *o)
+static void verbs_flush(struct dta_output *o)
 {
-	if (of(o)->state == SL_OUTPUT_UP)
-		post(of(o), sl_now_ns());
+	if (of(o)->state == DTA_OUTPUT_UP)
+		post(of(o), base_now_ns());
 }
 
-static enum sl_output_state verbs_drive(struct sl_output *o, uint64_t now_ns)
+static enum dta_output_state verbs_drive(struct dta_output *o, uint64_t now_ns)
 {
-	struct out *v = of(o);
+	struct output_verbs_out *v = of(o);
 
-	if (v->state == SL_OUTPUT_UP)
+	if (v->state == DTA_OUTPUT_UP)
 		poll_completions(v, now_ns);
 	connection(v, now_ns);
-	if (v->state == SL_OUTPUT_UP)
+	if (v->state == DTA_OUTPUT_UP)
 		post(v, now_ns);
 	return v->state;
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
-static uint64_t verbs_outstanding(const struct sl_output *o)
+static uint64_t verbs_outstanding(const struct dta_output *o)
 {
-	return ((const struct out *)o)->outstanding;
+	return ((const struct output_verbs_out *)o)->outstanding;
 }
 
-static void verbs_stats(const struct sl_output *o, struct sl_output_stats *out)
+static void verbs_stats(const struct dta_output *o, struct dta_output_stats *out)
 {
-	*out = ((const struct out *)o)->stats;
+	*out = ((const struct output_verbs_out *)o)->stats;
 }
 
-static void verbs_close(struct sl_output *o)
+static void verbs_close(struct dta_output *o)
 {
-	struct out *v = of(o);
+	struct output_verbs_out *v = of(o);
 
 	tear_down(v);
-	sl_dial_free(&v->dial);
+	fabric_dial_free(&v->dial);
 	if (v->data)
 		munmap(v->data, DATA_BYTES);
 	free(v->ops);
@@ -497,10 +502,10 @@ static void verbs_close(struct sl_output *o)
 	free(v);
 }
 
-struct sl_output *sl_output_verbs(const struct sl_output_verbs_opts *opts, char *error,
-				  size_t error_bytes)
+struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, char *error,
+				    size_t error_bytes)
 {
-	static const struct sl_output_ops ops = {
+	static const struct dta_output_ops ops = {
 		.name = "verbs",
 		.write = verbs_write,
 		.write_immediate = verbs_write_immediate,
@@ -511,18 +516,18 @@ struct sl_output *sl_output_verbs(const struct sl_output_verbs_opts *opts, char 
 		.stats = verbs_stats,
 		.close = verbs_close,
 	};
-	struct out *v;
+	struct output_verbs_out *v;
 	int err;
 
 	if (!opts->host || strlen(opts->host) >= sizeof(v->dial.host) || !opts->name ||
-	    !*opts->name || strlen(opts->name) >= SL_HOST_NAME_MAX || opts->depth > DEPTH_MAX) {
+	    !*opts->name || strlen(opts->name) >= FABRIC_HOST_NAME_MAX || opts->depth > DEPTH_MAX) {
 		snprintf(error, error_bytes,
 			 "verbs: a host, a name of at most %u characters, a depth of at most %u",
-			 SL_HOST_NAME_MAX - 1, DEPTH_MAX);
+			 FABRIC_HOST_NAME_MAX - 1, DEPTH_MAX);
 		errno = EINVAL;
 		return NULL;
 	}
-	err = -sl_rdma_find(opts->device, error, error_bytes);
+	err = -fabric_rdma_find(opts->device, error, error_bytes);
 	if (err) {
 		errno = err;
 		return NULL;
@@ -546,16 +551,16 @@ struct sl_output *sl_output_verbs(const struct sl_output_verbs_opts *opts, char 
 		goto err_memory;
 	}
 	v->instance = opts->instance;
-	v->request = (struct sl_verbs_request){
-		.magic = SL_VERBS_REQUEST_MAGIC,
-		.version = SL_VERBS_VERSION,
-		.flags = SL_VERBS_STORE,
+	v->request = (struct fabric_verbs_request){
+		.magic = FABRIC_VERBS_REQUEST_MAGIC,
+		.version = FABRIC_VERBS_VERSION,
+		.flags = FABRIC_VERBS_STORE,
 		.instance = opts->instance,
 	};
 	strcpy(v->request.name, opts->name);
 	strcpy(v->dial.host, opts->host);
 	snprintf(v->dial.service, sizeof(v->dial.service), "%u",
-		 opts->port ? opts->port : SL_DTA_VERBS_PORT);
+		 opts->port ? opts->port : DTA_VERBS_PORT);
 	v->dial.device = v->device;
 	v->dial.gid_index = opts->gid_index;
 	v->dial.ib_port = opts->ib_port ? opts->ib_port : 1;
@@ -572,8 +577,8 @@ err_memory:
 
 #else /* built without RDMA */
 
-struct sl_output *sl_output_verbs(const struct sl_output_verbs_opts *opts, char *error,
-				  size_t error_bytes)
+struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, char *error,
+				    size_t error_bytes)
 {
 	(void)opts;
 	snprintf(error, error_bytes,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * host.c - the owner's side of RDMA, over the passive side in src/fabric/. What is here is the set-up of a
- * queue pair whose other end is no device's: its numbers come by the control channel instead of by CM.
+ * host.c - the owner's side of RDMA, over the passive side in src/fabric/. What is here is the
+ * set-up of a queue pair whose other end is no device's: its numbers come by the control channel
+ * instead of by CM.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,24 +12,24 @@
 #include "dta/io/rdma_host.h"
 #include "fabric/host.h"
 
-_Static_assert(SL_DTA_NAME_MAX == SL_HOST_NAME_MAX, "of a translator");
+_Static_assert(DTA_NAME_MAX == FABRIC_HOST_NAME_MAX, "of a translator");
 
-struct sl_dta_host {
-	struct sl_host *host;
-	struct sl_dta_host_opts opts;
-	struct sl_dta_host_stats stats;
+struct dta_rdma_host {
+	struct fabric_host *host;
+	struct dta_rdma_host_opts opts;
+	struct dta_rdma_host_stats stats;
 };
 
 static bool came(void *arg, uint64_t queue, const char *name)
 {
-	struct sl_dta_host *h = arg;
+	struct dta_rdma_host *h = arg;
 
 	return !h->opts.came || h->opts.came(h->opts.arg, queue, name);
 }
 
 static void gone(void *arg, uint64_t queue, const char *name)
 {
-	struct sl_dta_host *h = arg;
+	struct dta_rdma_host *h = arg;
 
 	h->stats.ended++;
 	if (h->opts.gone)
@@ -37,26 +38,26 @@ static void gone(void *arg, uint64_t queue, const char *name)
 
 static void immediate(void *arg, uint64_t queue, uint32_t number)
 {
-	struct sl_dta_host *h = arg;
+	struct dta_rdma_host *h = arg;
 
 	h->stats.immediates++;
 	if (h->opts.immediate)
 		h->opts.immediate(h->opts.arg, queue, number);
 }
 
-struct sl_dta_host *sl_dta_host_open(const struct sl_dta_host_opts *opts, char *error,
-				     size_t error_bytes)
+struct dta_rdma_host *dta_rdma_host_open(const struct dta_rdma_host_opts *opts, char *error,
+					 size_t error_bytes)
 {
-	const struct sl_host_opts below = {
+	const struct fabric_host_opts below = {
 		.device = opts->device,
 		.address = opts->address,
-		.port = opts->port ? opts->port : SL_DTA_VERBS_PORT,
+		.port = opts->port ? opts->port : DTA_VERBS_PORT,
 		.gid_index = opts->gid_index,
 		.ib_port = opts->ib_port,
 		.max_queues = opts->max_queues,
 		.keepalive_ms = opts->keepalive_ms,
 	};
-	struct sl_dta_host *h = calloc(1, sizeof(*h));
+	struct dta_rdma_host *h = calloc(1, sizeof(*h));
 	int err;
 
 	if (!h) {
@@ -64,82 +65,82 @@ struct sl_dta_host *sl_dta_host_open(const struct sl_dta_host_opts *opts, char *
 		return NULL;
 	}
 	h->opts = *opts;
-	h->host = sl_host_open(&below, error, error_bytes);
+	h->host = fabric_host_open(&below, error, error_bytes);
 	if (!h->host) {
 		err = errno;
 		goto err_free;
 	}
-	err = -sl_host_let_write(h->host, &(struct sl_host_writers){
-						  .instance = opts->instance,
-						  .came = came,
-						  .gone = gone,
-						  .immediate = immediate,
-						  .arg = h,
-					  });
+	err = -fabric_host_let_write(h->host, &(struct fabric_host_writers){
+						      .instance = opts->instance,
+						      .came = came,
+						      .gone = gone,
+						      .immediate = immediate,
+						      .arg = h,
+					      });
 	if (!err)
 		return h;
 	snprintf(error, error_bytes, "completion queue: %s", strerror(err));
-	sl_host_close(h->host);
+	fabric_host_close(h->host);
 err_free:
 	free(h);
 	errno = err;
 	return NULL;
 }
 
-void sl_dta_host_close(struct sl_dta_host *h)
+void dta_rdma_host_close(struct dta_rdma_host *h)
 {
 	if (!h)
 		return;
-	sl_host_close(h->host);
+	fabric_host_close(h->host);
 	free(h);
 }
 
-int sl_dta_host_register(struct sl_dta_host *h, void *map, uint64_t bytes,
-			 struct sl_dta_host_key *key)
+int dta_rdma_host_register(struct dta_rdma_host *h, void *map, uint64_t bytes,
+			   struct dta_rdma_host_key *key)
 {
-	struct sl_host_key below;
-	int err = sl_host_register_writable(h->host, map, bytes, &below);
+	struct fabric_host_key below;
+	int err = fabric_host_register_writable(h->host, map, bytes, &below);
 
 	if (err)
 		return err;
-	*key = (struct sl_dta_host_key){below.addr, below.rkey, below.mr};
+	*key = (struct dta_rdma_host_key){below.addr, below.rkey, below.mr};
 	return 0;
 }
 
-void sl_dta_host_unregister(struct sl_dta_host *h, struct sl_dta_host_key *key)
+void dta_rdma_host_unregister(struct dta_rdma_host *h, struct dta_rdma_host_key *key)
 {
-	struct sl_host_key below = {key->addr, key->rkey, key->mr};
+	struct fabric_host_key below = {key->addr, key->rkey, key->mr};
 
-	sl_host_unregister(h->host, &below);
-	*key = (struct sl_dta_host_key){0};
+	fabric_host_unregister(h->host, &below);
+	*key = (struct dta_rdma_host_key){0};
 }
 
-int sl_dta_host_fd(const struct sl_dta_host *h)
+int dta_rdma_host_fd(const struct dta_rdma_host *h)
 {
-	return sl_host_fd(h->host);
+	return fabric_host_fd(h->host);
 }
 
-void sl_dta_host_dispatch(struct sl_dta_host *h)
+void dta_rdma_host_dispatch(struct dta_rdma_host *h)
 {
-	sl_host_dispatch(h->host);
+	fabric_host_dispatch(h->host);
 }
 
-int sl_dta_host_end(struct sl_dta_host *h, uint64_t queue)
+int dta_rdma_host_end(struct dta_rdma_host *h, uint64_t queue)
 {
-	return sl_host_queue_end(h->host, queue);
+	return fabric_host_queue_end(h->host, queue);
 }
 
-void sl_dta_host_stats(const struct sl_dta_host *h, struct sl_dta_host_stats *out)
+void dta_rdma_host_stats(const struct dta_rdma_host *h, struct dta_rdma_host_stats *out)
 {
-	struct sl_host_stats below;
+	struct fabric_host_stats below;
 
-	sl_host_stats(h->host, &below);
+	fabric_host_stats(h->host, &below);
 	*out = h->stats;
 	out->accepted = below.accepted;
 	out->rejected = below.rejected;
 	out->registered_objects = below.registered_regions;
 	out->registered_bytes = below.registered_bytes;
-	out->queues = (uint32_t)sl_host_queues(h->host, NULL, 0);
+	out->queues = (uint32_t)fabric_host_queues(h->host, NULL, 0);
 	out->lost = below.lost;
 	memcpy(out->device, below.device, sizeof(out->device));
 	memcpy(out->gid, below.gid, sizeof(out->gid));
@@ -147,7 +148,7 @@ void sl_dta_host_stats(const struct sl_dta_host *h, struct sl_dta_host_stats *ou
 	out->port = below.port;
 }
 
-/* ---- queue pairs towards frames made by hand ------------------------------------------------------- */
+/* ---- queue pairs towards frames made by hand ---- */
 
 #if HAVE_VERBS
 #include <net/if.h>
@@ -183,7 +184,7 @@ static int mac_of(struct ibv_context *verbs, uint32_t ib_port, uint32_t index, u
 }
 
 /* What we say of our end; its PSN, of which nothing is ever sent, is chosen at random. */
-static int our_end(struct ibv_qp *qp, const struct sl_host_stats *s, struct sl_roce_end *ours)
+static int our_end(struct ibv_qp *qp, const struct fabric_host_stats *s, struct dta_roce_end *ours)
 {
 	struct ibv_port_attr port;
 	struct ibv_device_attr device;
@@ -193,7 +194,7 @@ static int our_end(struct ibv_qp *qp, const struct sl_host_stats *s, struct sl_r
 	    ibv_query_gid(qp->context, (uint8_t)s->ib_port, s->gid_index, &gid) ||
 	    ibv_query_device(qp->context, &device))
 		return errno ? -errno : -EIO;
-	*ours = (struct sl_roce_end){
+	*ours = (struct dta_roce_end){
 		.qpn = qp->qp_num,
 		.mtu = (uint16_t)MTU_BYTES(port.active_mtu),
 		.atomics = device.max_qp_rd_atom < (int)ATOMICS_MAX
@@ -202,7 +203,7 @@ static int our_end(struct ibv_qp *qp, const struct sl_host_stats *s, struct sl_r
 	};
 	if (getrandom(&ours->psn, sizeof(ours->psn), 0) < 0)
 		return -errno;
-	ours->psn &= SL_ROCE_24;
+	ours->psn &= DTA_ROCE_24;
 	memcpy(ours->gid, gid.raw, 16);
 	return mac_of(qp->context, (uint32_t)s->ib_port, (uint32_t)s->gid_index, ours->mac);
 }
@@ -217,8 +218,8 @@ static enum ibv_mtu mtu_of(uint32_t bytes)
 }
 
 /* From INIT to RTS (IBTA 10.3.1; ibv_modify_qp(3)). */
-static int bring_up(struct ibv_qp *qp, const struct sl_host_stats *s,
-		    const struct sl_roce_end *theirs, const struct sl_roce_end *ours)
+static int bring_up(struct ibv_qp *qp, const struct fabric_host_stats *s,
+		    const struct dta_roce_end *theirs, const struct dta_roce_end *ours)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -246,8 +247,8 @@ static int bring_up(struct ibv_qp *qp, const struct sl_host_stats *s,
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
 		.sq_psn = ours->psn,
-		.timeout = SL_VERBS_ACK_TIMEOUT,
-		.retry_cnt = SL_VERBS_RETRIES,
+		.timeout = FABRIC_VERBS_ACK_TIMEOUT,
+		.retry_cnt = FABRIC_VERBS_RETRIES,
 		.rnr_retry = 7,
 		.max_rd_atomic = 1,
 	};
@@ -256,29 +257,31 @@ static int bring_up(struct ibv_qp *qp, const struct sl_host_stats *s,
 				      IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-int sl_dta_host_queue(struct sl_dta_host *h, const char *name, const struct sl_roce_end *theirs,
-		      struct sl_roce_end *ours, uint64_t *queue)
+int dta_rdma_host_queue(struct dta_rdma_host *h, const char *name,
+			const struct dta_roce_end *theirs, struct dta_roce_end *ours,
+			uint64_t *queue)
 {
-	struct sl_host_stats s;
+	struct fabric_host_stats s;
 	struct ibv_qp *qp;
-	int err = sl_roce_end_check(theirs);
+	int err = dta_roce_end_check(theirs);
 
 	if (err)
 		return err;
-	sl_host_stats(h->host, &s);
-	qp = sl_host_queue_new(h->host, name, queue);
+	fabric_host_stats(h->host, &s);
+	qp = fabric_host_queue_new(h->host, name, queue);
 	if (!qp)
 		return -errno;
 	err = our_end(qp, &s, ours);
 	if (!err)
 		err = bring_up(qp, &s, theirs, ours);
 	if (err)
-		sl_host_queue_end(h->host, *queue);
+		fabric_host_queue_end(h->host, *queue);
 	return err;
 }
 #else
-int sl_dta_host_queue(struct sl_dta_host *h, const char *name, const struct sl_roce_end *theirs,
-		      struct sl_roce_end *ours, uint64_t *queue)
+int dta_rdma_host_queue(struct dta_rdma_host *h, const char *name,
+			const struct dta_roce_end *theirs, struct dta_roce_end *ours,
+			uint64_t *queue)
 {
 	(void)h, (void)name, (void)theirs, (void)ours, (void)queue;
 	return -EOPNOTSUPP;

@@ -56,7 +56,7 @@ static uint64_t get64(const uint8_t *from)
 	return __builtin_bswap64(v);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ---- */
 
 static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
@@ -74,13 +74,13 @@ static bool gid_is_somebodys(const uint8_t gid[16])
 	return memcmp(gid, none, 16) && gid[0] != 0xff;
 }
 
-int sl_roce_end_check(const struct sl_roce_end *e)
+int dta_roce_end_check(const struct dta_roce_end *e)
 {
 	static const uint8_t none[6];
-	bool mtu = e->mtu >= SL_ROCE_MTU_MIN && e->mtu <= SL_ROCE_MTU_MAX &&
+	bool mtu = e->mtu >= DTA_ROCE_MTU_MIN && e->mtu <= DTA_ROCE_MTU_MAX &&
 		   !(e->mtu & (e->mtu - 1));
 
-	if (e->qpn < QPN_MIN || e->qpn > SL_ROCE_24 || e->psn > SL_ROCE_24 || !mtu ||
+	if (e->qpn < QPN_MIN || e->qpn > DTA_ROCE_24 || e->psn > DTA_ROCE_24 || !mtu ||
 	    e->atomics > 255 || !gid_is_somebodys(e->gid) || !memcmp(e->mac, none, 6) ||
 	    (e->mac[0] & 1))
 		return -EINVAL;
@@ -117,7 +117,7 @@ static int of_hex(const json_t *j, uint8_t *out, size_t n)
 	return 0;
 }
 
-json_t *sl_roce_end_json(const struct sl_roce_end *e)
+json_t *dta_roce_end_json(const struct dta_roce_end *e)
 {
 	char gid[33], mac[13];
 
@@ -128,19 +128,20 @@ json_t *sl_roce_end_json(const struct sl_roce_end *e)
 			 "mtu", (json_int_t)e->mtu, "atomics", (json_int_t)e->atomics);
 }
 
-int sl_roce_end_of_json(const json_t *message, struct sl_roce_end *e)
+int dta_roce_end_of_json(const json_t *message, struct dta_roce_end *e)
 {
 	const json_t *qpn = json_object_get(message, "qpn"), *psn = json_object_get(message, "psn");
 	const json_t *mtu = json_object_get(message, "mtu");
 	json_int_t atomics = json_integer_value(json_object_get(message, "atomics"));
 
 	memset(e, 0, sizeof(*e));
-	/* Each in its bounds before it is made smaller: then sl_roce_end_check() sees what was said. */
+	/* Each in its bounds before it is made smaller: then dta_roce_end_check() sees what was
+	 * said. */
 	if (!json_is_integer(qpn) || json_integer_value(qpn) < 0 ||
-	    json_integer_value(qpn) > SL_ROCE_24 || !json_is_integer(psn) ||
-	    json_integer_value(psn) < 0 || json_integer_value(psn) > SL_ROCE_24 ||
+	    json_integer_value(qpn) > DTA_ROCE_24 || !json_is_integer(psn) ||
+	    json_integer_value(psn) < 0 || json_integer_value(psn) > DTA_ROCE_24 ||
 	    !json_is_integer(mtu) || json_integer_value(mtu) < 0 ||
-	    json_integer_value(mtu) > SL_ROCE_MTU_MAX || atomics < 0 || atomics > 255)
+	    json_integer_value(mtu) > DTA_ROCE_MTU_MAX || atomics < 0 || atomics > 255)
 		return -EINVAL;
 	e->qpn = (uint32_t)json_integer_value(qpn);
 	e->psn = (uint32_t)json_integer_value(psn);
@@ -149,10 +150,10 @@ int sl_roce_end_of_json(const json_t *message, struct sl_roce_end *e)
 	if (of_hex(json_object_get(message, "gid"), e->gid, 16) ||
 	    of_hex(json_object_get(message, "mac"), e->mac, 6))
 		return -EINVAL;
-	return sl_roce_end_check(e);
+	return dta_roce_end_check(e);
 }
 
-/* ---- building --------------------------------------------------------------------------------- */
+/* ---- building ---- */
 
 /* RFC 1071, of the header without length and checksum, not folded. */
 static uint32_t sum_v4(const uint8_t *ip)
@@ -165,13 +166,13 @@ static uint32_t sum_v4(const uint8_t *ip)
 	return sum;
 }
 
-int sl_roce_builder(struct sl_roce_builder *b, const struct sl_roce_end *ours,
-		    const struct sl_roce_end *theirs, uint16_t port)
+int dta_roce_builder(struct dta_roce_builder *b, const struct dta_roce_end *ours,
+		     const struct dta_roce_end *theirs, uint16_t port)
 {
 	bool v4 = is_v4(ours->gid);
 	uint8_t *ip, *bth;
 
-	if (sl_roce_end_check(ours) || sl_roce_end_check(theirs) || is_v4(theirs->gid) != v4)
+	if (dta_roce_end_check(ours) || dta_roce_end_check(theirs) || is_v4(theirs->gid) != v4)
 		return -EINVAL;
 	memset(b, 0, sizeof(*b));
 	b->ip = ETHERNET;
@@ -197,25 +198,26 @@ int sl_roce_builder(struct sl_roce_builder *b, const struct sl_roce_end *ours,
 	}
 	/* The checksum of UDP stays 0, also with IPv6 (annex A17.4.5.1): the iCRC covers more. */
 	put16(b->head + b->bth - UDP, port);
-	put16(b->head + b->bth - UDP + 2, SL_ROCE_PORT);
+	put16(b->head + b->bth - UDP + 2, DTA_ROCE_PORT);
 	bth = b->head + b->bth;
 	put16(bth + 2, 0xffff); /* the default partition */
 	put32(bth + 4, theirs->qpn);
 	return 0;
 }
 
-static bool has_reth(enum sl_roce_opcode o)
+static bool has_reth(enum dta_roce_opcode o)
 {
-	return o == SL_ROCE_WRITE_FIRST || o == SL_ROCE_WRITE_ONLY ||
-	       o == SL_ROCE_WRITE_ONLY_IMMEDIATE;
+	return o == DTA_ROCE_WRITE_FIRST || o == DTA_ROCE_WRITE_ONLY ||
+	       o == DTA_ROCE_WRITE_ONLY_IMMEDIATE;
 }
 
-static bool has_immediate(enum sl_roce_opcode o)
+static bool has_immediate(enum dta_roce_opcode o)
 {
-	return o == SL_ROCE_WRITE_LAST_IMMEDIATE || o == SL_ROCE_WRITE_ONLY_IMMEDIATE;
+	return o == DTA_ROCE_WRITE_LAST_IMMEDIATE || o == DTA_ROCE_WRITE_ONLY_IMMEDIATE;
 }
 
-size_t sl_roce_build(const struct sl_roce_builder *b, const struct sl_roce_packet *p, void *frame)
+size_t dta_roce_build(const struct dta_roce_builder *b, const struct dta_roce_packet *p,
+		      void *frame)
 {
 	uint8_t *start = frame, *bth = start + b->bth, *at = bth + BTH;
 	uint32_t pad = -p->bytes & 3, length;
@@ -223,8 +225,8 @@ size_t sl_roce_build(const struct sl_roce_builder *b, const struct sl_roce_packe
 	memcpy(start, b->head, b->bth + BTH);
 	bth[0] = (uint8_t)p->opcode;
 	bth[1] = (uint8_t)((p->solicited ? BTH_SOLICITED : 0) | BTH_MIGRATED | pad << 4);
-	put32(bth + 8, p->psn & SL_ROCE_24);
-	if (has_reth(p->opcode) || p->opcode == SL_ROCE_FETCH_ADD) {
+	put32(bth + 8, p->psn & DTA_ROCE_24);
+	if (has_reth(p->opcode) || p->opcode == DTA_ROCE_FETCH_ADD) {
 		put64(at, p->addr);
 		put32(at + 8, p->rkey);
 		at += 12;
@@ -233,7 +235,7 @@ size_t sl_roce_build(const struct sl_roce_builder *b, const struct sl_roce_packe
 		put32(at, p->length);
 		at += 4;
 	}
-	if (p->opcode == SL_ROCE_FETCH_ADD) {
+	if (p->opcode == DTA_ROCE_FETCH_ADD) {
 		put64(at, p->add);
 		put64(at + 8, 0);
 		at += 16;
@@ -265,9 +267,9 @@ size_t sl_roce_build(const struct sl_roce_builder *b, const struct sl_roce_packe
 }
 
 /*
- * CRC over 8 bytes of ones, which stand for a header that only InfiniBand has, and then from the IP header on
- * to the reserved byte and the number of the other end in the BTH; what routers change counts as ones
- * (annex A17.3.4; IBTA 7.8.1).
+ * CRC over 8 bytes of ones, which stand for a header that only InfiniBand has, and then from the IP
+ * header on to the reserved byte and the number of the other end in the BTH; what routers change
+ * counts as ones (annex A17.3.4; IBTA 7.8.1).
  */
 static uint32_t crc_head(const uint8_t *frame, uint32_t bth)
 {
@@ -291,7 +293,7 @@ static uint32_t crc_head(const uint8_t *frame, uint32_t bth)
 	return libdeflate_crc32(0, masked, 8 + bytes + 8);
 }
 
-uint32_t sl_roce_icrc(const void *frame, size_t bytes)
+uint32_t dta_roce_icrc(const void *frame, size_t bytes)
 {
 	const uint8_t *f = frame;
 	uint32_t bth = ETHERNET + (f[12] == 0x08 ? IPV4 : IPV6) + UDP;
@@ -299,12 +301,12 @@ uint32_t sl_roce_icrc(const void *frame, size_t bytes)
 	return libdeflate_crc32(crc_head(f, bth), f + bth + 8, bytes - bth - 8 - ICRC);
 }
 
-void sl_roce_seal(struct sl_roce_builder *b, void *frame, size_t bytes, bool acknowledge)
+void dta_roce_seal(struct dta_roce_builder *b, void *frame, size_t bytes, bool acknowledge)
 {
 	uint8_t *f = frame, *bth = f + b->bth;
 	/* All that changes in front of the PSN; never 0. */
 	uint32_t shape = (uint32_t)bth[0] << 24 | (uint32_t)bth[1] << 16 | (uint32_t)bytes;
-	uint32_t at = (shape >> 2 ^ shape >> 18) % SL_ROCE_STATES, crc;
+	uint32_t at = (shape >> 2 ^ shape >> 18) % DTA_ROCE_STATES, crc;
 
 	bth[8] = acknowledge ? 0x80 : 0;
 	if (b->state[at].shape != shape) {
@@ -315,59 +317,61 @@ void sl_roce_seal(struct sl_roce_builder *b, void *frame, size_t bytes, bool ack
 	memcpy(f + bytes - ICRC, &crc, ICRC); /* little-endian, unlike all else */
 }
 
-/* ---- answers ------------------------------------------------------------------------------------ */
+/* ---- answers ---- */
 
-const char *sl_roce_refusal_name(enum sl_roce_refusal r)
+const char *dta_roce_refusal_name(enum dta_roce_refusal r)
 {
-	static const char *const names[SL_ROCE_REFUSALS] = {
+	static const char *const names[DTA_ROCE_REFUSALS] = {
 		"fine", "other", "truncated", "bad header", "bad source", "bad opcode", "bad icrc",
 	};
 
-	return r < SL_ROCE_REFUSALS ? names[r] : "?";
+	return r < DTA_ROCE_REFUSALS ? names[r] : "?";
 }
 
-/* Finds the BTH of a frame for us: offsets and lengths of Ethernet, IP and UDP agree from there on. */
-static enum sl_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
-				     const struct sl_roce_end *ours,
-				     const struct sl_roce_end *theirs, uint32_t *bth)
+/* Finds the BTH of a frame for us: offsets and lengths of Ethernet, IP and UDP agree from there on.
+ */
+static enum dta_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
+				      const struct dta_roce_end *ours,
+				      const struct dta_roce_end *theirs, uint32_t *bth)
 {
 	const uint8_t *ip = f + ETHERNET, *udp;
 	bool v4 = is_v4(ours->gid), theirs_it_is;
 	uint32_t header = v4 ? IPV4 : IPV6, length;
 
 	if (*bytes < ETHERNET + header + UDP + BTH)
-		return SL_ROCE_OTHER;
+		return DTA_ROCE_OTHER;
 	if (get16(f + 12) != (v4 ? 0x0800u : 0x86ddu) || ip[0] >> 4 != (v4 ? 4 : 6))
-		return SL_ROCE_OTHER;
+		return DTA_ROCE_OTHER;
 	/* A fragment of something else, or options: whatever it is, nobody answers us with that. */
 	if (ip[v4 ? 9 : 6] != 17 || (v4 && ip[0] != 0x45))
-		return SL_ROCE_OTHER;
+		return DTA_ROCE_OTHER;
 	if (v4 ? memcmp(ip + 16, ours->gid + 12, 4) : memcmp(ip + 24, ours->gid, 16))
-		return SL_ROCE_OTHER;
+		return DTA_ROCE_OTHER;
 	udp = ip + header;
-	if (get16(udp + 2) != SL_ROCE_PORT || get24(udp + UDP + 5) != ours->qpn)
-		return SL_ROCE_OTHER;
+	if (get16(udp + 2) != DTA_ROCE_PORT || get24(udp + UDP + 5) != ours->qpn)
+		return DTA_ROCE_OTHER;
 	if (v4 && (get16(ip + 6) & 0x3fff))
-		return SL_ROCE_TRUNCATED;
+		return DTA_ROCE_TRUNCATED;
 	length = v4 ? get16(ip + 2) : get16(ip + 4) + IPV6;
 	if (length > *bytes - ETHERNET)
-		return SL_ROCE_TRUNCATED;
+		return DTA_ROCE_TRUNCATED;
 	if (length < header + UDP + BTH + ICRC || get16(udp + 4) != length - header)
-		return SL_ROCE_BAD_HEADER;
+		return DTA_ROCE_BAD_HEADER;
 	theirs_it_is = v4 ? !memcmp(ip + 12, theirs->gid + 12, 4)
 			  : !memcmp(ip + 8, theirs->gid, 16);
 	if (!theirs_it_is)
-		return SL_ROCE_BAD_SOURCE;
+		return DTA_ROCE_BAD_SOURCE;
 	*bytes = ETHERNET + length; /* without what Ethernet pads */
 	*bth = ETHERNET + header + UDP;
-	return SL_ROCE_FINE;
+	return DTA_ROCE_FINE;
 }
 
-enum sl_roce_refusal sl_roce_parse(const void *frame, size_t bytes, const struct sl_roce_end *ours,
-				   const struct sl_roce_end *theirs, struct sl_roce_answer *out)
+enum dta_roce_refusal dta_roce_parse(const void *frame, size_t bytes,
+				     const struct dta_roce_end *ours,
+				     const struct dta_roce_end *theirs, struct dta_roce_answer *out)
 {
 	const uint8_t *f = frame, *h;
-	enum sl_roce_refusal r;
+	enum dta_roce_refusal r;
 	uint32_t at, icrc;
 	size_t payload;
 
@@ -377,32 +381,32 @@ enum sl_roce_refusal sl_roce_parse(const void *frame, size_t bytes, const struct
 	h = f + at;
 	payload = bytes - at - BTH - ICRC;
 	if ((h[1] & (BTH_PAD | BTH_VERSION)) || (get16(h + 2) & 0x7fff) != 0x7fff)
-		return SL_ROCE_BAD_HEADER;
-	if (h[0] != SL_ROCE_ACK && h[0] != SL_ROCE_ATOMIC_ACK)
-		return SL_ROCE_BAD_OPCODE;
-	if (payload != (h[0] == SL_ROCE_ACK ? 4 : 12))
-		return SL_ROCE_BAD_HEADER;
-	icrc = sl_roce_icrc(f, bytes);
+		return DTA_ROCE_BAD_HEADER;
+	if (h[0] != DTA_ROCE_ACK && h[0] != DTA_ROCE_ATOMIC_ACK)
+		return DTA_ROCE_BAD_OPCODE;
+	if (payload != (h[0] == DTA_ROCE_ACK ? 4 : 12))
+		return DTA_ROCE_BAD_HEADER;
+	icrc = dta_roce_icrc(f, bytes);
 	if (memcmp(&icrc, f + bytes - ICRC, ICRC))
-		return SL_ROCE_BAD_ICRC;
-	*out = (struct sl_roce_answer){
+		return DTA_ROCE_BAD_ICRC;
+	*out = (struct dta_roce_answer){
 		.opcode = h[0],
 		.psn = get24(h + 9),
 		.syndrome = h[BTH],
 		.msn = get24(h + BTH + 1),
-		.original = h[0] == SL_ROCE_ATOMIC_ACK ? get64(h + BTH + 4) : 0,
+		.original = h[0] == DTA_ROCE_ATOMIC_ACK ? get64(h + BTH + 4) : 0,
 	};
-	return SL_ROCE_FINE;
+	return DTA_ROCE_FINE;
 }
 
-/* ---- the window --------------------------------------------------------------------------------- */
+/* ---- the window ---- */
 
-void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, uint64_t timeout_ns,
-		    uint32_t tries)
+void dta_roce_window(struct dta_roce_window *w, uint32_t first, uint32_t limit, uint64_t timeout_ns,
+		     uint32_t tries)
 {
-	*w = (struct sl_roce_window){
+	*w = (struct dta_roce_window){
 		.first = first,
-		.limit = limit < SL_ROCE_LIMIT_FIRST ? limit : SL_ROCE_LIMIT_FIRST,
+		.limit = limit < DTA_ROCE_LIMIT_FIRST ? limit : DTA_ROCE_LIMIT_FIRST,
 		.limit_max = limit,
 		.threshold = limit,
 		.timeout_ns = timeout_ns,
@@ -410,7 +414,7 @@ void sl_roce_window(struct sl_roce_window *w, uint32_t first, uint32_t limit, ui
 	};
 }
 
-uint64_t sl_roce_may_send(const struct sl_roce_window *w, uint64_t now_ns)
+uint64_t dta_roce_may_send(const struct dta_roce_window *w, uint64_t now_ns)
 {
 	uint64_t out = w->sent - w->acked, waiting = w->queued - w->sent;
 	uint64_t room = out < w->limit ? w->limit - out : 0;
@@ -420,12 +424,12 @@ uint64_t sl_roce_may_send(const struct sl_roce_window *w, uint64_t now_ns)
 	return room < waiting ? room : waiting;
 }
 
-static uint64_t timeout_of(const struct sl_roce_window *w)
+static uint64_t timeout_of(const struct dta_roce_window *w)
 {
 	return w->timeout_ns > 4 * w->round_ns ? w->timeout_ns : 4 * w->round_ns;
 }
 
-void sl_roce_sent(struct sl_roce_window *w, uint64_t count, uint64_t now_ns)
+void dta_roce_sent(struct dta_roce_window *w, uint64_t count, uint64_t now_ns)
 {
 	w->sent += count;
 	if (w->highest < w->sent)
@@ -441,7 +445,7 @@ void sl_roce_sent(struct sl_roce_window *w, uint64_t count, uint64_t now_ns)
 	}
 }
 
-static void grow(struct sl_roce_window *w, uint64_t acknowledged)
+static void grow(struct dta_roce_window *w, uint64_t acknowledged)
 {
 	if (w->limit >= w->limit_max)
 		return;
@@ -459,9 +463,9 @@ static void grow(struct sl_roce_window *w, uint64_t acknowledged)
 }
 
 /* Something was lost, most likely in a queue that was full. */
-static void shrink(struct sl_roce_window *w)
+static void shrink(struct dta_roce_window *w)
 {
-	uint32_t least = w->limit_max < SL_ROCE_LIMIT_MIN ? w->limit_max : SL_ROCE_LIMIT_MIN;
+	uint32_t least = w->limit_max < DTA_ROCE_LIMIT_MIN ? w->limit_max : DTA_ROCE_LIMIT_MIN;
 
 	w->threshold = w->limit / 2 > least ? w->limit / 2 : least;
 	w->limit = w->threshold;
@@ -469,7 +473,7 @@ static void shrink(struct sl_roce_window *w)
 }
 
 /* All packets before n arrived. */
-static bool advance(struct sl_roce_window *w, uint64_t n, uint64_t now_ns)
+static bool advance(struct dta_roce_window *w, uint64_t n, uint64_t now_ns)
 {
 	if (n == w->acked)
 		return false;
@@ -491,7 +495,7 @@ static bool advance(struct sl_roce_window *w, uint64_t n, uint64_t now_ns)
 	return true;
 }
 
-static void go_back(struct sl_roce_window *w)
+static void go_back(struct dta_roce_window *w)
 {
 	w->sent = w->acked;
 	w->deadline_ns = 0;
@@ -499,7 +503,7 @@ static void go_back(struct sl_roce_window *w)
 	w->back = true;
 }
 
-static bool too_long(const struct sl_roce_window *w, uint64_t now_ns)
+static bool too_long(const struct dta_roce_window *w, uint64_t now_ns)
 {
 	return w->progress_ns && now_ns - w->progress_ns >= w->patience_ns;
 }
@@ -511,52 +515,53 @@ static const uint16_t rnr_timer[32] = {
 	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
 
-enum sl_roce_event sl_roce_answered(struct sl_roce_window *w, const struct sl_roce_answer *a,
-				    uint64_t now_ns)
+enum dta_roce_event dta_roce_answered(struct dta_roce_window *w, const struct dta_roce_answer *a,
+				      uint64_t now_ns)
 {
-	uint64_t ahead = (a->psn - sl_roce_psn(w, w->acked)) & SL_ROCE_24;
+	uint64_t ahead = (a->psn - dta_roce_psn(w, w->acked)) & DTA_ROCE_24;
 	uint64_t n = w->acked + ahead;
 	bool moved;
 
 	if (n >= w->highest)
-		return SL_ROCE_NOTHING; /* of before, or of what was never sent */
-	if (a->opcode == SL_ROCE_ATOMIC_ACK && (a->syndrome & SL_ROCE_SYNDROME_KIND))
-		return SL_ROCE_NOTHING;
-	switch (a->syndrome & SL_ROCE_SYNDROME_KIND) {
-	case SL_ROCE_SYNDROME_ACK:
-		/* Also of FETCH_ADDs before it whose own answer was lost: requests are executed in order. */
+		return DTA_ROCE_NOTHING; /* of before, or of what was never sent */
+	if (a->opcode == DTA_ROCE_ATOMIC_ACK && (a->syndrome & DTA_ROCE_SYNDROME_KIND))
+		return DTA_ROCE_NOTHING;
+	switch (a->syndrome & DTA_ROCE_SYNDROME_KIND) {
+	case DTA_ROCE_SYNDROME_ACK:
+		/* Also of FETCH_ADDs before it whose own answer was lost: requests are executed in
+		 * order. */
 		advance(w, n + 1, now_ns);
-		return SL_ROCE_PROGRESS;
-	case SL_ROCE_SYNDROME_RNR:
+		return DTA_ROCE_PROGRESS;
+	case DTA_ROCE_SYNDROME_RNR:
 		moved = advance(w, n, now_ns);
 		if (!moved && too_long(w, now_ns))
-			return SL_ROCE_SILENT;
+			return DTA_ROCE_SILENT;
 		w->not_before_ns = now_ns + rnr_timer[a->syndrome & 0x1f] * 10000ull;
 		go_back(w);
-		return SL_ROCE_BACK;
-	case SL_ROCE_SYNDROME_NAK:
+		return DTA_ROCE_BACK;
+	case DTA_ROCE_SYNDROME_NAK:
 		moved = advance(w, n, now_ns);
-		if (a->syndrome != SL_ROCE_NAK_SEQUENCE)
-			return SL_ROCE_REFUSED;
+		if (a->syndrome != DTA_ROCE_NAK_SEQUENCE)
+			return DTA_ROCE_REFUSED;
 		/* The same again, of packets that were on the way when we went back. */
 		if (!moved && w->back)
-			return SL_ROCE_NOTHING;
+			return DTA_ROCE_NOTHING;
 		shrink(w);
 		go_back(w);
-		return SL_ROCE_BACK;
+		return DTA_ROCE_BACK;
 	}
-	return SL_ROCE_NOTHING;
+	return DTA_ROCE_NOTHING;
 }
 
-enum sl_roce_event sl_roce_timer(struct sl_roce_window *w, uint64_t now_ns)
+enum dta_roce_event dta_roce_timer(struct dta_roce_window *w, uint64_t now_ns)
 {
 	if (!w->deadline_ns || now_ns < w->deadline_ns)
-		return SL_ROCE_NOTHING;
+		return DTA_ROCE_NOTHING;
 	if (too_long(w, now_ns))
-		return SL_ROCE_SILENT;
+		return DTA_ROCE_SILENT;
 	if (w->tries < 20)
 		w->tries++;
 	shrink(w);
 	go_back(w);
-	return SL_ROCE_BACK;
+	return DTA_ROCE_BACK;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * xdp.bpf.c - of what an interface receives: reports to our socket of the queue that they came in by, all
- * else to the kernel, which knows better: fragments, options and extension headers, VLANs (whose interface
- * may be another's), what is too long, other hosts' packets. What of that is for us comes through the UDP
- * socket, so that here doubt costs nothing but time.
+ * xdp.bpf.c - of what an interface receives: reports to our socket of the queue that they came in
+ * by, all else to the kernel, which knows better: fragments, options and extension headers, VLANs
+ * (whose interface may be another's), what is too long, other hosts' packets. What of that is for
+ * us comes through the UDP socket, so that here doubt costs nothing but time.
  */
 #include <stdbool.h>
 
@@ -22,7 +22,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-const volatile struct xdp_config config = {};
+const volatile struct dta_xdp_config config = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -56,7 +56,8 @@ static __always_inline bool our_six(const __be32 *address)
 	return false;
 }
 
-/* With fragments of a buffer (frags): else an interface with a large MTU would not take the program. */
+/* With fragments of a buffer (frags): else an interface with a large MTU would not take the
+ * program. */
 SEC("xdp.frags")
 int reports(struct xdp_md *ctx)
 {

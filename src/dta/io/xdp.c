@@ -38,17 +38,17 @@ struct queue {
 	uint32_t number;
 };
 
-struct sl_xdp {
-	struct interface interface[SL_XDP_INTERFACES];
+struct dta_xdp {
+	struct interface interface[DTA_XDP_INTERFACES];
 	uint32_t n_interfaces;
-	struct queue queue[SL_XDP_QUEUES];
+	struct queue queue[DTA_XDP_QUEUES];
 	uint32_t n_queues;
 	struct sockaddr_in6 where;
 	bool native, generic;
 	uint64_t bytes;
 };
 
-/* ---- what is for us ------------------------------------------------------------------------------ */
+/* ---- what is for us ---- */
 
 /* v4: NULL if it is none. */
 static const uint8_t *mapped(const struct in6_addr *a)
@@ -56,20 +56,21 @@ static const uint8_t *mapped(const struct in6_addr *a)
 	return IN6_IS_ADDR_V4MAPPED(a) ? &a->s6_addr[12] : NULL;
 }
 
-static void add_four(struct xdp_config *c, const void *address)
+static void add_four(struct dta_xdp_config *c, const void *address)
 {
 	if (c->n4 < XDP_ADDRESSES)
 		memcpy(&c->four[c->n4++], address, 4);
 }
 
-static void add_six(struct xdp_config *c, const void *address)
+static void add_six(struct dta_xdp_config *c, const void *address)
 {
 	if (c->n6 < XDP_ADDRESSES)
 		memcpy(&c->six[c->n6++], address, 16);
 }
 
 /* Those that there are now: what is for one that comes later goes by the kernel. */
-static int add_addresses(const struct sl_xdp *x, const struct interface *i, struct xdp_config *c)
+static int add_addresses(const struct dta_xdp *x, const struct interface *i,
+			 struct dta_xdp_config *c)
 {
 	const struct in6_addr *to = &x->where.sin6_addr;
 	const bool any4 = mapped(to) && !memcmp(mapped(to), "\0\0\0\0", 4);
@@ -97,7 +98,7 @@ static int add_addresses(const struct sl_xdp *x, const struct interface *i, stru
 	return 0;
 }
 
-static int look_at(const struct sl_xdp *x, struct interface *i, struct xdp_config *c)
+static int look_at(const struct dta_xdp *x, struct interface *i, struct dta_xdp_config *c)
 {
 	struct ifreq r = {0};
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -112,14 +113,14 @@ static int look_at(const struct sl_xdp *x, struct interface *i, struct xdp_confi
 	if (fd >= 0)
 		close(fd);
 	i->longest = (uint32_t)r.ifr_mtu + ETHERNET;
-	if (i->longest > SL_XSK_LONGEST)
-		i->longest = SL_XSK_LONGEST;
+	if (i->longest > DTA_XSK_LONGEST)
+		i->longest = DTA_XSK_LONGEST;
 	c->longest = i->longest;
 	c->port = x->where.sin6_port;
 	return err ? err : add_addresses(x, i, c);
 }
 
-/* ---- programs ------------------------------------------------------------------------------------ */
+/* ---- programs ---- */
 
 static int quiet(enum libbpf_print_level level, const char *format, va_list args)
 {
@@ -129,10 +130,10 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 	return 0;
 }
 
-static int load(struct sl_xdp *x, struct interface *i, char *error, size_t error_bytes)
+static int load(struct dta_xdp *x, struct interface *i, char *error, size_t error_bytes)
 {
 	libbpf_print_fn_t before;
-	struct xdp_config *config;
+	struct dta_xdp_config *config;
 	int err;
 
 	i->program = xdp_bpf__open();
@@ -140,7 +141,7 @@ static int load(struct sl_xdp *x, struct interface *i, char *error, size_t error
 		err = -errno;
 		goto fail;
 	}
-	config = (struct xdp_config *)&i->program->rodata->config;
+	config = (struct dta_xdp_config *)&i->program->rodata->config;
 	err = look_at(x, i, config);
 	if (!err)
 		err = bpf_map__set_max_entries(i->program->maps.sockets, i->queues);
@@ -167,7 +168,7 @@ static int link_to(struct interface *i, uint32_t mode)
 }
 
 /* In the driver, or, if it can't for whatever reason, behind it. But never beside another's. */
-static int attach(const struct sl_xdp *x, struct interface *i, char *error, size_t error_bytes)
+static int attach(const struct dta_xdp *x, struct interface *i, char *error, size_t error_bytes)
 {
 	int err = x->generic ? -EOPNOTSUPP : link_to(i, XDP_FLAGS_DRV_MODE);
 
@@ -183,9 +184,9 @@ static int attach(const struct sl_xdp *x, struct interface *i, char *error, size
 	return err;
 }
 
-/* ---- from the start to the end ------------------------------------------------------------------- */
+/* ---- from the start to the end ---- */
 
-static struct interface *interface_of(struct sl_xdp *x, const char *name, const char *what,
+static struct interface *interface_of(struct dta_xdp *x, const char *name, const char *what,
 				      char *error, size_t bytes)
 {
 	struct interface *i;
@@ -194,13 +195,13 @@ static struct interface *interface_of(struct sl_xdp *x, const char *name, const 
 	for (uint32_t k = 0; k < x->n_interfaces; k++)
 		if (!strcmp(x->interface[k].name, name))
 			return &x->interface[k];
-	if (x->n_interfaces == SL_XDP_INTERFACES) {
-		snprintf(error, bytes, "more than %u interfaces", SL_XDP_INTERFACES);
+	if (x->n_interfaces == DTA_XDP_INTERFACES) {
+		snprintf(error, bytes, "more than %u interfaces", DTA_XDP_INTERFACES);
 		errno = E2BIG;
 		return NULL;
 	}
 	i = &x->interface[x->n_interfaces];
-	i->queues = sl_xsk_queues(name);
+	i->queues = dta_xsk_queues(name);
 	i->link = -1;
 	if (!i->queues) {
 		snprintf(error, bytes, "%s: no such interface", what);
@@ -217,7 +218,7 @@ static struct interface *interface_of(struct sl_xdp *x, const char *name, const 
 }
 
 /* "NAME" or "NAME:QUEUE". */
-static int add(struct sl_xdp *x, const char *what, char *error, size_t bytes)
+static int add(struct dta_xdp *x, const char *what, char *error, size_t bytes)
 {
 	const char *colon = strchr(what, ':');
 	uint32_t from = 0, to;
@@ -244,8 +245,8 @@ static int add(struct sl_xdp *x, const char *what, char *error, size_t bytes)
 		to = from + 1;
 	}
 	for (; from < to; from++) {
-		if (x->n_queues == SL_XDP_QUEUES) {
-			snprintf(error, bytes, "more than %u queues", SL_XDP_QUEUES);
+		if (x->n_queues == DTA_XDP_QUEUES) {
+			snprintf(error, bytes, "more than %u queues", DTA_XDP_QUEUES);
 			return -E2BIG;
 		}
 		x->queue[x->n_queues++] = (struct queue){(uint8_t)(i - x->interface), from};
@@ -253,9 +254,9 @@ static int add(struct sl_xdp *x, const char *what, char *error, size_t bytes)
 	return 0;
 }
 
-struct sl_xdp *sl_xdp_open(const struct sl_xdp_opts *opts, char *error, size_t error_bytes)
+struct dta_xdp *dta_xdp_open(const struct dta_xdp_opts *opts, char *error, size_t error_bytes)
 {
-	struct sl_xdp *x = calloc(1, sizeof(*x));
+	struct dta_xdp *x = calloc(1, sizeof(*x));
 	int err = 0;
 
 	if (!x) {
@@ -270,51 +271,51 @@ struct sl_xdp *sl_xdp_open(const struct sl_xdp_opts *opts, char *error, size_t e
 		err = add(x, opts->interfaces[i], error, error_bytes);
 	if (!err)
 		return x;
-	sl_xdp_close(x);
+	dta_xdp_close(x);
 	errno = -err;
 	return NULL;
 }
 
-uint32_t sl_xdp_queues(const struct sl_xdp *x)
+uint32_t dta_xdp_queues(const struct dta_xdp *x)
 {
 	return x->n_queues;
 }
 
-struct sl_xsk *xdp_socket(struct sl_xdp *x, uint32_t queue, char *error, size_t error_bytes)
+struct dta_xsk *dta_xdp_socket(struct dta_xdp *x, uint32_t queue, char *error, size_t error_bytes)
 {
 	const struct queue *q = &x->queue[queue];
 	const struct interface *i = &x->interface[q->interface];
-	const struct sl_xsk_opts o = {.interface = i->name,
-				      .queue = q->number,
-				      .copy = i->generic,
-				      .longest = i->longest,
-				      .bytes = x->bytes};
-	struct sl_xsk *s = NULL;
+	const struct dta_xsk_opts o = {.interface = i->name,
+				       .queue = q->number,
+				       .copy = i->generic,
+				       .longest = i->longest,
+				       .bytes = x->bytes};
+	struct dta_xsk *s = NULL;
 	int fd, err;
 
 	for (int ms = 0; !s; ms += 10) {
-		s = sl_xsk_open(&o, error, error_bytes);
-		if (!s && (errno != EBUSY || ms >= SL_XSK_BUSY_MS))
+		s = dta_xsk_open(&o, error, error_bytes);
+		if (!s && (errno != EBUSY || ms >= DTA_XSK_BUSY_MS))
 			return NULL;
 		if (!s)
 			poll(NULL, 0, 10);
 	}
-	fd = sl_xsk_fd(s);
+	fd = dta_xsk_fd(s);
 	err = bpf_map_update_elem(bpf_map__fd(i->program->maps.sockets), &q->number, &fd, 0);
 	if (!err)
 		return s;
 	snprintf(error, error_bytes, "%s, queue %u: %s", i->name, q->number, strerror(-err));
-	sl_xsk_close(s);
+	dta_xsk_close(s);
 	errno = -err;
 	return NULL;
 }
 
-uint16_t xdp_port(const struct sl_xdp *x)
+uint16_t dta_xdp_port(const struct dta_xdp *x)
 {
 	return ntohs(x->where.sin6_port);
 }
 
-bool xdp_generic(const struct sl_xdp *x)
+bool dta_xdp_generic(const struct dta_xdp *x)
 {
 	for (uint32_t i = 0; i < x->n_interfaces; i++)
 		if (x->interface[i].generic)
@@ -322,12 +323,12 @@ bool xdp_generic(const struct sl_xdp *x)
 	return false;
 }
 
-const char *sl_xdp_how(const struct sl_xdp *x, uint32_t i)
+const char *dta_xdp_how(const struct dta_xdp *x, uint32_t i)
 {
 	return i < x->n_interfaces ? x->interface[i].how : NULL;
 }
 
-void sl_xdp_close(struct sl_xdp *x)
+void dta_xdp_close(struct dta_xdp *x)
 {
 	if (!x)
 		return;

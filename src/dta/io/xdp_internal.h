@@ -5,9 +5,10 @@
 
 #include "dta/io/xdp.h"
 
-/* Makes the socket of a queue, of sl_xdp_queues(), and has its packets sent there. NULL with errno and error. */
-struct sl_xsk *xdp_socket(struct sl_xdp *x, uint32_t queue, char *error, size_t error_bytes);
-uint16_t xdp_port(const struct sl_xdp *x);
-bool xdp_generic(const struct sl_xdp *x); /* of any interface */
+/* Makes the socket of a queue, of dta_xdp_queues(), and has its packets sent there. NULL with errno
+ * and error. */
+struct dta_xsk *dta_xdp_socket(struct dta_xdp *x, uint32_t queue, char *error, size_t error_bytes);
+uint16_t dta_xdp_port(const struct dta_xdp *x);
+bool dta_xdp_generic(const struct dta_xdp *x); /* of any interface */
 
 #endif

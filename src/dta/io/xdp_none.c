@@ -13,39 +13,39 @@ static void *none(char *error, size_t error_bytes)
 	return NULL;
 }
 
-struct sl_xsk *sl_xsk_open(const struct sl_xsk_opts *opts, char *error, size_t error_bytes)
+struct dta_xsk *dta_xsk_open(const struct dta_xsk_opts *opts, char *error, size_t error_bytes)
 {
 	(void)opts;
 	return none(error, error_bytes);
 }
 
-struct sl_xdp *sl_xdp_open(const struct sl_xdp_opts *opts, char *error, size_t error_bytes)
+struct dta_xdp *dta_xdp_open(const struct dta_xdp_opts *opts, char *error, size_t error_bytes)
 {
 	(void)opts;
 	return none(error, error_bytes);
 }
 
-struct sl_xsk *xdp_socket(struct sl_xdp *x, uint32_t queue, char *error, size_t error_bytes)
+struct dta_xsk *dta_xdp_socket(struct dta_xdp *x, uint32_t queue, char *error, size_t error_bytes)
 {
 	(void)x;
 	(void)queue;
 	return none(error, error_bytes);
 }
 
-/* ---- of what there is never one ------------------------------------------------------------------ */
+/* ---- of what there is never one ---- */
 
-void sl_xsk_close(struct sl_xsk *x)
+void dta_xsk_close(struct dta_xsk *x)
 {
 	(void)x;
 }
 
-int sl_xsk_fd(const struct sl_xsk *x)
+int dta_xsk_fd(const struct dta_xsk *x)
 {
 	(void)x;
 	return -1;
 }
 
-uint32_t sl_xsk_receive(struct sl_xsk *x, struct sl_xsk_frame *out, uint32_t max)
+uint32_t dta_xsk_receive(struct dta_xsk *x, struct dta_xsk_frame *out, uint32_t max)
 {
 	(void)x;
 	(void)out;
@@ -53,7 +53,7 @@ uint32_t sl_xsk_receive(struct sl_xsk *x, struct sl_xsk_frame *out, uint32_t max
 	return 0;
 }
 
-int sl_xsk_send(struct sl_xsk *x, const struct sl_xsk_frame *frames, uint32_t count)
+int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t count)
 {
 	(void)x;
 	(void)frames;
@@ -61,44 +61,44 @@ int sl_xsk_send(struct sl_xsk *x, const struct sl_xsk_frame *frames, uint32_t co
 	return -EOPNOTSUPP;
 }
 
-void sl_xsk_stats(const struct sl_xsk *x, struct sl_xsk_stats *out)
+void dta_xsk_stats(const struct dta_xsk *x, struct dta_xsk_stats *out)
 {
 	(void)x;
-	*out = (struct sl_xsk_stats){0};
+	*out = (struct dta_xsk_stats){0};
 }
 
-uint32_t sl_xsk_queues(const char *interface)
+uint32_t dta_xsk_queues(const char *interface)
 {
 	(void)interface;
 	return 0;
 }
 
-uint32_t sl_xdp_queues(const struct sl_xdp *x)
+uint32_t dta_xdp_queues(const struct dta_xdp *x)
 {
 	(void)x;
 	return 0;
 }
 
-uint16_t xdp_port(const struct sl_xdp *x)
+uint16_t dta_xdp_port(const struct dta_xdp *x)
 {
 	(void)x;
 	return 0;
 }
 
-bool xdp_generic(const struct sl_xdp *x)
+bool dta_xdp_generic(const struct dta_xdp *x)
 {
 	(void)x;
 	return false;
 }
 
-const char *sl_xdp_how(const struct sl_xdp *x, uint32_t i)
+const char *dta_xdp_how(const struct dta_xdp *x, uint32_t i)
 {
 	(void)x;
 	(void)i;
 	return NULL;
 }
 
-void sl_xdp_close(struct sl_xdp *x)
+void dta_xdp_close(struct dta_xdp *x)
 {
 	(void)x;
 }

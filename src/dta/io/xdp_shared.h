@@ -6,7 +6,7 @@
 #define XDP_ADDRESSES 16u
 
 /* What is for us. Addresses and the port are as on the wire. */
-struct xdp_config {
+struct dta_xdp_config {
 	__u8 mac[6]; /* of the interface: not what is for others, or for many */
 	__u16 port;
 	__u32 longest; /* bytes of a frame that our memory has room for */

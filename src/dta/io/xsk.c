@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xsk.c - AF_XDP sockets. Memory is cut into chunks of one frame each. Receiving, a chunk goes around: fill ring
- * (the kernel's), receive ring, us, fill ring; there are as many as the fill ring has places, so that it always
- * has room. Sending, they lie in a stack: the one that was free last is still in the cache.
+ * xsk.c - AF_XDP sockets. Memory is cut into chunks of one frame each. Receiving, a chunk goes
+ * around: fill ring (the kernel's), receive ring, us, fill ring; there are as many as the fill ring
+ * has places, so that it always has room. Sending, they lie in a stack: the one that was free last
+ * is still in the cache.
  */
 #include "dta/io/xsk.h"
 
@@ -26,7 +27,7 @@
 #define HEADROOM      256u /* XDP_PACKET_HEADROOM */
 #define KICK	      32u  /* frames that one call sends, where the driver copies (TX_BATCH_SIZE) */
 
-struct sl_xsk {
+struct dta_xsk {
 	struct xsk_socket *socket;
 	struct xsk_umem *umem;
 	struct xsk_ring_prod fill, tx;
@@ -53,7 +54,7 @@ static int ethtool(const char *interface, void *command)
 	return err;
 }
 
-uint32_t sl_xsk_queues(const char *interface)
+uint32_t dta_xsk_queues(const char *interface)
 {
 	struct ethtool_channels c = {.cmd = ETHTOOL_GCHANNELS};
 	uint32_t n;
@@ -87,7 +88,7 @@ static const char *reason(int err)
 	}
 }
 
-static int make_area(struct sl_xsk *x, const struct sl_xsk_opts *opts)
+static int make_area(struct dta_xsk *x, const struct dta_xsk_opts *opts)
 {
 	const uint64_t bytes = opts->bytes ? opts->bytes : BYTES_DEFAULT;
 
@@ -112,7 +113,7 @@ static int make_area(struct sl_xsk *x, const struct sl_xsk_opts *opts)
 	return 0;
 }
 
-static int make_socket(struct sl_xsk *x, const struct sl_xsk_opts *opts)
+static int make_socket(struct dta_xsk *x, const struct dta_xsk_opts *opts)
 {
 	const struct xsk_umem_config memory = {
 		.fill_size = x->frames, .comp_size = x->frames, .frame_size = x->chunk};
@@ -137,9 +138,9 @@ static int make_socket(struct sl_xsk *x, const struct sl_xsk_opts *opts)
 	return 0;
 }
 
-struct sl_xsk *sl_xsk_open(const struct sl_xsk_opts *opts, char *error, size_t error_bytes)
+struct dta_xsk *dta_xsk_open(const struct dta_xsk_opts *opts, char *error, size_t error_bytes)
 {
-	struct sl_xsk *x = calloc(1, sizeof(*x));
+	struct dta_xsk *x = calloc(1, sizeof(*x));
 	int err = x ? make_area(x, opts) : -ENOMEM;
 
 	if (!err)
@@ -148,12 +149,12 @@ struct sl_xsk *sl_xsk_open(const struct sl_xsk_opts *opts, char *error, size_t e
 		return x;
 	snprintf(error, error_bytes, "%s, queue %u: %s", opts->interface, opts->queue,
 		 reason(-err));
-	sl_xsk_close(x);
+	dta_xsk_close(x);
 	errno = -err;
 	return NULL;
 }
 
-void sl_xsk_close(struct sl_xsk *x)
+void dta_xsk_close(struct dta_xsk *x)
 {
 	if (!x)
 		return;
@@ -165,15 +166,15 @@ void sl_xsk_close(struct sl_xsk *x)
 	free(x);
 }
 
-int sl_xsk_fd(const struct sl_xsk *x)
+int dta_xsk_fd(const struct dta_xsk *x)
 {
 	return xsk_socket__fd(x->socket);
 }
 
-/* ---- receiving ----------------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 /* What was handed out goes back to the kernel. */
-static void give_back(struct sl_xsk *x)
+static void give_back(struct dta_xsk *x)
 {
 	uint32_t to = 0, from = x->rx.cached_cons - x->held;
 
@@ -187,27 +188,27 @@ static void give_back(struct sl_xsk *x)
 	x->held = 0;
 }
 
-uint32_t sl_xsk_receive(struct sl_xsk *x, struct sl_xsk_frame *out, uint32_t max)
+uint32_t dta_xsk_receive(struct dta_xsk *x, struct dta_xsk_frame *out, uint32_t max)
 {
 	uint32_t at = 0, n;
 
 	give_back(x);
 	/* A device that waits for buffers says so; the call is poll()'s, too. */
 	if (xsk_ring_prod__needs_wakeup(&x->fill))
-		recvfrom(sl_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, NULL);
+		recvfrom(dta_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, NULL);
 	n = xsk_ring_cons__peek(&x->rx, max, &at);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct xdp_desc *d = xsk_ring_cons__rx_desc(&x->rx, at + i);
 
-		out[i] = (struct sl_xsk_frame){xsk_umem__get_data(x->area, d->addr), d->len};
+		out[i] = (struct dta_xsk_frame){xsk_umem__get_data(x->area, d->addr), d->len};
 	}
 	x->held = n;
 	return n;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
-static void reclaim(struct sl_xsk *x)
+static void reclaim(struct dta_xsk *x)
 {
 	uint32_t at = 0, n = xsk_ring_cons__peek(&x->sent, x->frames, &at);
 
@@ -218,7 +219,7 @@ static void reclaim(struct sl_xsk *x)
 }
 
 /* Has the kernel send what is in the ring. What it can't take now is taken the next time. */
-static int kick(struct sl_xsk *x)
+static int kick(struct dta_xsk *x)
 {
 	int err = 0;
 
@@ -226,7 +227,7 @@ static int kick(struct sl_xsk *x)
 		if (*x->tx.producer == __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE) ||
 		    !xsk_ring_prod__needs_wakeup(&x->tx))
 			return 0;
-		if (sendto(sl_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0)
+		if (sendto(dta_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0)
 			continue;
 		err = errno;
 		if (err != EAGAIN) /* EAGAIN: it sent some, and there are more */
@@ -235,7 +236,7 @@ static int kick(struct sl_xsk *x)
 	return err == EAGAIN || err == EBUSY || err == ENOBUFS ? 0 : -err;
 }
 
-int sl_xsk_send(struct sl_xsk *x, const struct sl_xsk_frame *frames, uint32_t count)
+int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t count)
 {
 	uint32_t at = 0, n = count;
 	int err;
@@ -259,18 +260,18 @@ int sl_xsk_send(struct sl_xsk *x, const struct sl_xsk_frame *frames, uint32_t co
 	return err && !n ? err : (int)n;
 }
 
-void sl_xsk_stats(const struct sl_xsk *x, struct sl_xsk_stats *out)
+void dta_xsk_stats(const struct dta_xsk *x, struct dta_xsk_stats *out)
 {
 	struct xdp_statistics s = {0};
 	struct xdp_options o = {0};
 	socklen_t bytes = sizeof(s);
 
-	getsockopt(sl_xsk_fd(x), SOL_XDP, XDP_STATISTICS, &s, &bytes);
+	getsockopt(dta_xsk_fd(x), SOL_XDP, XDP_STATISTICS, &s, &bytes);
 	bytes = sizeof(o);
-	getsockopt(sl_xsk_fd(x), SOL_XDP, XDP_OPTIONS, &o, &bytes);
-	*out = (struct sl_xsk_stats){.dropped = s.rx_dropped,
-				     .ring_full = s.rx_ring_full,
-				     .no_buffer = s.rx_fill_ring_empty_descs,
-				     .invalid = s.rx_invalid_descs + s.tx_invalid_descs,
-				     .zero_copy = o.flags & XDP_OPTIONS_ZEROCOPY};
+	getsockopt(dta_xsk_fd(x), SOL_XDP, XDP_OPTIONS, &o, &bytes);
+	*out = (struct dta_xsk_stats){.dropped = s.rx_dropped,
+				      .ring_full = s.rx_ring_full,
+				      .no_buffer = s.rx_fill_ring_empty_descs,
+				      .invalid = s.rx_invalid_descs + s.tx_invalid_descs,
+				      .zero_copy = o.flags & XDP_OPTIONS_ZEROCOPY};
 }

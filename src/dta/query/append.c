@@ -11,38 +11,40 @@
 #define BLOCK_WORDS (SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX / 8 + 1)
 #define TRIES	    64 /* copies of a block that does not verify, until it is left for the next call */
 
-struct ring {
+struct append_ring {
 	const struct sl_store_config *c;
 	const uint8_t *at;
 	uint64_t unit; /* bytes of a block */
 	uint32_t list, lane;
 };
 
-static bool ring_of(const struct sl_store_view *v, uint32_t list, uint32_t lane, struct ring *r)
+static bool ring_of(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+		    struct append_ring *r)
 {
 	const struct sl_store_config *c = v->config;
 
 	if (c->kind != SL_STORE_APPEND || list >= c->lists || lane >= c->lanes)
 		return false;
-	*r = (struct ring){c, v->banks + sl_store_ring_offset(c, list, lane),
-			   sl_store_block_bytes(c), list, lane};
+	*r = (struct append_ring){c, v->banks + sl_store_ring_offset(c, list, lane),
+				  sl_store_block_bytes(c), list, lane};
 	return true;
 }
 
-static uint32_t lap_of(const struct ring *r, uint64_t block)
+static uint32_t lap_of(const struct append_ring *r, uint64_t block)
 {
 	return (uint32_t)(block / r->c->slots % LAPS) + 1;
 }
 
 /* The lap in the tail of slot s; 0: never written. */
-static uint32_t lap_at(const struct ring *r, uint64_t s)
+static uint32_t lap_at(const struct append_ring *r, uint64_t s)
 {
 	const void *tail = r->at + (s + 1) * r->unit - 8;
 
 	return (uint32_t)(__atomic_load_n((const uint64_t *)tail, __ATOMIC_ACQUIRE) >> 40);
 }
 
-/* Laps from one to another, of those that lie less than half of the way round apart; never written is older. */
+/* Laps from one to another, of those that lie less than half of the way round apart; never written
+ * is older. */
 static int64_t laps_ahead(uint32_t lap, uint32_t than)
 {
 	int64_t d = ((int64_t)lap - than + LAPS) % LAPS;
@@ -53,27 +55,27 @@ static int64_t laps_ahead(uint32_t lap, uint32_t than)
 }
 
 /* Items in the block, 0: it does not verify as this one. words: room for BLOCK_WORDS. */
-static uint32_t verify(const struct ring *r, uint64_t block, uint64_t *words)
+static uint32_t verify(const struct append_ring *r, uint64_t block, uint64_t *words)
 {
 	uint64_t data = r->unit - 8, tail;
 	uint32_t count;
 
-	sl_query_copy(words, r->at + block % r->c->slots * r->unit, r->unit);
+	dta_query_copy(words, r->at + block % r->c->slots * r->unit, r->unit);
 	tail = words[data / 8];
 	count = tail >> 32 & 0xff;
 	if (!count || count > r->c->batch ||
-	    tail != sl_dta_tail(r->c, r->list, r->lane, block, words, data, count))
+	    tail != dta_tail(r->c, r->list, r->lane, block, words, data, count))
 		return 0;
 	return count;
 }
 
 /*
- * A block that verifies has number at + k * LAPS * slots for some k that its tail does not say: small rings
- * may have gone round so often.
+ * A block that verifies has number at + k * LAPS * slots for some k that its tail does not say:
+ * small rings may have gone round so often.
  */
 #define TURNS 64
 
-static bool number_of(const struct ring *r, uint64_t slot, uint64_t *block)
+static bool number_of(const struct append_ring *r, uint64_t slot, uint64_t *block)
 {
 	uint64_t words[BLOCK_WORDS];
 	uint32_t lap = lap_at(r, slot);
@@ -92,17 +94,17 @@ static bool number_of(const struct ring *r, uint64_t slot, uint64_t *block)
 	return false;
 }
 
-uint64_t sl_append_next(const struct sl_store_view *v, uint32_t list, uint32_t lane)
+uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane)
 {
 	uint64_t next = 0, best, b;
-	struct ring r;
+	struct append_ring r;
 	bool any;
 
 	if (!ring_of(v, list, lane, &r))
 		return 0;
 	/*
-	 * Every slot, since a WRITE may have been lost anywhere. Tails alone: the newest, and if that one
-	 * does not verify the next best, until one does.
+	 * Every slot, since a WRITE may have been lost anywhere. Tails alone: the newest, and if
+	 * that one does not verify the next best, until one does.
 	 */
 	best = 0;
 	any = false;
@@ -122,21 +124,22 @@ uint64_t sl_append_next(const struct sl_store_view *v, uint32_t list, uint32_t l
 	return next;
 }
 
-uint64_t sl_append_oldest(const struct sl_store_view *v, uint32_t list, uint32_t lane)
+uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32_t lane)
 {
-	uint64_t next = sl_append_next(v, list, lane);
+	uint64_t next = dta_append_next(v, list, lane);
 
 	return next > v->config->slots ? next - v->config->slots : 0;
 }
 
 /* Does slot of block x hold x, or what came a lap or more later? */
-static bool reached(const struct ring *r, uint64_t x)
+static bool reached(const struct append_ring *r, uint64_t x)
 {
 	return laps_ahead(lap_at(r, x % r->c->slots), lap_of(r, x)) >= 0;
 }
 
-/* The writer has gone round: the oldest block there is, going by the tails from one that was seen on. */
-static uint64_t oldest(const struct ring *r, uint64_t seen)
+/* The writer has gone round: the oldest block there is, going by the tails from one that was seen
+ * on. */
+static uint64_t oldest(const struct append_ring *r, uint64_t seen)
 {
 	uint64_t low = seen, high = seen + r->c->slots;
 
@@ -151,12 +154,12 @@ static uint64_t oldest(const struct ring *r, uint64_t seen)
 	return low + 1 > r->c->slots ? low + 1 - r->c->slots : 0;
 }
 
-int sl_append_read(const struct sl_store_view *v, struct sl_append_reader *reader, void *items,
-		   uint32_t max)
+int dta_append_read(const struct dta_store_view *v, struct sl_append_reader *reader, void *items,
+		    uint32_t max)
 {
 	uint64_t words[BLOCK_WORDS], to;
 	uint32_t got = 0, count;
-	struct ring r;
+	struct append_ring r;
 
 	if (!ring_of(v, reader->list, reader->lane, &r) || max < r.c->batch || max > INT32_MAX)
 		return -EINVAL;
@@ -189,14 +192,14 @@ int sl_append_read(const struct sl_store_view *v, struct sl_append_reader *reade
 	return (int)got;
 }
 
-int sl_append_wait(const struct sl_store_view *v, struct sl_append_reader *r, void *items,
-		   uint32_t max, uint64_t timeout_ns)
+int dta_append_wait(const struct dta_store_view *v, struct sl_append_reader *r, void *items,
+		    uint32_t max, uint64_t timeout_ns)
 {
-	uint64_t start = sl_now_ns(), pause = 20000;
+	uint64_t start = base_now_ns(), pause = 20000;
 	int n;
 
 	/* One-sided writes wake nobody: look, and wait twice as long each time, 5 ms at most. */
-	while (!(n = sl_append_read(v, r, items, max)) && sl_now_ns() - start < timeout_ns) {
+	while (!(n = dta_append_read(v, r, items, max)) && base_now_ns() - start < timeout_ns) {
 		nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 		pause = pause < 2500000 ? 2 * pause : 5000000;
 	}

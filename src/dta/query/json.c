@@ -10,21 +10,21 @@
 #include "base/base.h"
 #include "dta/wire/text.h"
 
-int sl_query_key(const char *s, uint8_t key[SL_STORE_KEY_MAX])
+int dta_query_key(const char *s, uint8_t key[SL_STORE_KEY_MAX])
 {
-	int n = sl_dta_text(s, key, SL_STORE_KEY_MAX);
+	int n = dta_text(s, key, SL_STORE_KEY_MAX);
 
 	return n < (int)SL_STORE_KEY_MIN ? -EINVAL : n;
 }
 
-const char *sl_query_result_name(enum sl_query_result r)
+const char *dta_query_result_name(enum sl_query_result r)
 {
 	static const char *const names[] = {"found", "empty", "conflict", "unknown"};
 
 	return (unsigned int)r < 4 ? names[r] : "unknown";
 }
 
-bool sl_query_policy_of(const char *name, enum sl_query_policy *out)
+bool dta_query_policy_of(const char *name, enum sl_query_policy *out)
 {
 	static const char *const names[] = {"first", "plurality", "consensus"};
 
@@ -36,51 +36,51 @@ bool sl_query_policy_of(const char *name, enum sl_query_policy *out)
 	return false;
 }
 
-void sl_ask_init(struct sl_ask *a)
+void dta_ask_init(struct dta_ask *a)
 {
-	*a = (struct sl_ask){
+	*a = (struct dta_ask){
 		.epoch = ~0ull, .consensus = 2, .lane = ~0u, .from = ~0ull, .max = 100};
 }
 
-int sl_ask_set(struct sl_ask *a, const char *name, const char *value)
+int dta_ask_set(struct dta_ask *a, const char *name, const char *value)
 {
 	uint64_t v;
 	int n;
 
 	if (!strcmp(name, "key")) {
-		n = sl_query_key(value, a->key);
+		n = dta_query_key(value, a->key);
 		a->key_bytes = n > 0 ? (size_t)n : 0;
 		return n > 0 ? 0 : -EINVAL;
 	}
 	if (!strcmp(name, "policy"))
-		return sl_query_policy_of(value, &a->policy) ? 0 : -EINVAL;
+		return dta_query_policy_of(value, &a->policy) ? 0 : -EINVAL;
 	if (!strcmp(name, "epoch"))
-		return sl_parse_u64(value, 0, UINT64_MAX - 1, &a->epoch) ? -EINVAL : 0;
+		return base_parse_u64(value, 0, UINT64_MAX - 1, &a->epoch) ? -EINVAL : 0;
 	if (!strcmp(name, "within"))
-		return sl_parse_u64(value, 1, INT64_MAX, &a->within) ? -EINVAL : 0;
+		return base_parse_u64(value, 1, INT64_MAX, &a->within) ? -EINVAL : 0;
 	if (!strcmp(name, "from"))
-		return sl_parse_u64(value, 0, UINT64_MAX - 1, &a->from) ? -EINVAL : 0;
-#define NUMBER(text_, field, least, most)                         \
-	do                                                        \
-		if (!strcmp(name, text_)) {                       \
-			if (sl_parse_u64(value, least, most, &v)) \
-				return -EINVAL;                   \
-			a->field = (__typeof__(a->field))v;       \
-			return 0;                                 \
-		}                                                 \
+		return base_parse_u64(value, 0, UINT64_MAX - 1, &a->from) ? -EINVAL : 0;
+#define NUMBER(text_, field, least, most)                           \
+	do                                                          \
+		if (!strcmp(name, text_)) {                         \
+			if (base_parse_u64(value, least, most, &v)) \
+				return -EINVAL;                     \
+			a->field = (__typeof__(a->field))v;         \
+			return 0;                                   \
+		}                                                   \
 	while (0)
 	NUMBER("copies", copies, 1, SL_STORE_COPIES_MAX);
 	NUMBER("cells", cells, 0, 1);
 	NUMBER("consensus", consensus, 1, SL_STORE_COPIES_MAX);
 	NUMBER("list", list, 0, SL_STORE_LISTS_MAX - 1);
 	NUMBER("lane", lane, 0, SL_STORE_LANES_MAX - 1);
-	NUMBER("max", max, SL_STORE_BATCH_MAX, SL_ASK_ITEMS_MAX);
+	NUMBER("max", max, SL_STORE_BATCH_MAX, DTA_ASK_ITEMS_MAX);
 	return -ENOENT;
 }
 
-/* ---- pieces ---------------------------------------------------------------------------------------------- */
+/* ---- pieces ---- */
 
-json_t *sl_query_hex(const void *bytes, size_t n)
+json_t *dta_query_hex(const void *bytes, size_t n)
 {
 	static const char digits[] = "0123456789abcdef";
 	char *text = malloc(2 * n + 1);
@@ -108,61 +108,63 @@ static void set(json_t *j, const char *key, json_t *value)
 	json_object_set_new(j, key, value);
 }
 
-static struct sl_query query_of(const struct sl_ask *a)
+static struct dta_query query_of(const struct dta_ask *a)
 {
-	return (struct sl_query){.key = a->key,
-				 .key_bytes = a->key_bytes,
-				 .epoch = a->epoch,
-				 .copies = a->copies,
-				 .policy = a->policy,
-				 .consensus = a->consensus};
+	return (struct dta_query){.key = a->key,
+				  .key_bytes = a->key_bytes,
+				  .epoch = a->epoch,
+				  .copies = a->copies,
+				  .policy = a->policy,
+				  .consensus = a->consensus};
 }
 
-/* The newest object that has something to say; of those that have nothing, one that has the epoch. */
-#define OVER_OBJECTS(held, answer, ask_one)                               \
-	do {                                                              \
-		bool empty_ = false;                                      \
-		for (size_t i_ = 0; i_ < (held)->count; i_++) {           \
-			const struct sl_store_view *v = (held)->view[i_]; \
-			ask_one;                                          \
-			if ((answer).result != SL_QUERY_EMPTY &&          \
-			    (answer).result != SL_QUERY_UNKNOWN)          \
-				break;                                    \
-			empty_ |= (answer).result == SL_QUERY_EMPTY;      \
-		}                                                         \
-		if ((answer).result == SL_QUERY_UNKNOWN && empty_)        \
-			(answer).result = SL_QUERY_EMPTY;                 \
+/* The newest object that has something to say; of those that have nothing, one that has the epoch.
+ */
+#define OVER_OBJECTS(held, answer, ask_one)                                \
+	do {                                                               \
+		bool empty_ = false;                                       \
+		for (size_t i_ = 0; i_ < (held)->count; i_++) {            \
+			const struct dta_store_view *v = (held)->view[i_]; \
+			ask_one;                                           \
+			if ((answer).result != SL_QUERY_EMPTY &&           \
+			    (answer).result != SL_QUERY_UNKNOWN)           \
+				break;                                     \
+			empty_ |= (answer).result == SL_QUERY_EMPTY;       \
+		}                                                          \
+		if ((answer).result == SL_QUERY_UNKNOWN && empty_)         \
+			(answer).result = SL_QUERY_EMPTY;                  \
 	} while (0)
 
-/* ---- by kind ------------------------------------------------------------------------------------------------- */
+/* ---- by kind ---- */
 
 /*
- * What an empty answer is worth: had the key been reported, and `within` others of its epoch after it, it would have been
- * found with this probability; `within` as it was asked for, or so many that it is EMPTY_SURE.
+ * What an empty answer is worth: had the key been reported, and `within` others of its epoch after
+ * it, it would have been found with this probability; `within` as it was asked for, or so many that
+ * it is EMPTY_SURE.
  */
 #define EMPTY_SURE 0.99
 
-static void empty(json_t *j, const struct sl_held *held, const struct sl_ask *ask)
+static void empty(json_t *j, const struct dta_held *held, const struct dta_ask *ask)
 {
 	const struct sl_store_config *c = held->view[0]->config;
 	uint32_t copies = ask->copies && ask->copies < c->copies ? ask->copies : c->copies;
 	uint64_t within = ask->within;
 
 	if (!within)
-		within = (uint64_t)sl_success_reach(c, copies, EMPTY_SURE);
+		within = (uint64_t)dta_success_reach(c, copies, EMPTY_SURE);
 	set(j, "within", number(within));
-	set(j, "found_within_probability", json_real(sl_success_after(c, copies, (double)within)));
+	set(j, "found_within_probability", json_real(dta_success_after(c, copies, (double)within)));
 }
 
-static void keywrite(json_t *j, const struct sl_held *held, const struct sl_ask *ask,
-		     const struct sl_query *q)
+static void keywrite(json_t *j, const struct dta_held *held, const struct dta_ask *ask,
+		     const struct dta_query *q)
 {
-	struct sl_answer a = {.result = SL_QUERY_UNKNOWN};
+	struct dta_query_answer a = {.result = SL_QUERY_UNKNOWN};
 
-	OVER_OBJECTS(held, a, sl_view_keywrite(v, q, &a));
-	set(j, "result", json_string(sl_query_result_name(a.result)));
+	OVER_OBJECTS(held, a, dta_view_keywrite(v, q, &a));
+	set(j, "result", json_string(dta_query_result_name(a.result)));
 	if (a.result == SL_QUERY_FOUND)
-		set(j, "value", sl_query_hex(a.value, a.bytes));
+		set(j, "value", dta_query_hex(a.value, a.bytes));
 	if (a.result != SL_QUERY_UNKNOWN)
 		set(j, "epoch", number(a.epoch));
 	set(j, "agreed", number(a.agreed));
@@ -175,12 +177,12 @@ static void keywrite(json_t *j, const struct sl_held *held, const struct sl_ask 
 		empty(j, held, ask);
 }
 
-static void increment(json_t *j, const struct sl_held *held, const struct sl_query *q)
+static void increment(json_t *j, const struct dta_held *held, const struct dta_query *q)
 {
-	struct sl_increment a = {.result = SL_QUERY_UNKNOWN};
+	struct dta_increment a = {.result = SL_QUERY_UNKNOWN};
 
-	OVER_OBJECTS(held, a, sl_view_increment(v, q, &a));
-	set(j, "result", json_string(sl_query_result_name(a.result)));
+	OVER_OBJECTS(held, a, dta_view_increment(v, q, &a));
+	set(j, "result", json_string(dta_query_result_name(a.result)));
 	if (a.result == SL_QUERY_UNKNOWN)
 		return;
 	set(j, "value", number(a.value));
@@ -190,14 +192,14 @@ static void increment(json_t *j, const struct sl_held *held, const struct sl_que
 	set(j, "error_probability", json_real(a.probability));
 }
 
-static void postcard(json_t *j, const struct sl_held *held, const struct sl_ask *ask,
-		     const struct sl_query *q)
+static void postcard(json_t *j, const struct dta_held *held, const struct dta_ask *ask,
+		     const struct dta_query *q)
 {
-	struct sl_path p = {.result = SL_QUERY_UNKNOWN};
+	struct dta_path p = {.result = SL_QUERY_UNKNOWN};
 	json_t *path = json_array();
 
-	OVER_OBJECTS(held, p, sl_view_path(v, q, held->values, held->value_count, &p));
-	set(j, "result", json_string(sl_query_result_name(p.result)));
+	OVER_OBJECTS(held, p, dta_view_path(v, q, held->values, held->value_count, &p));
+	set(j, "result", json_string(dta_query_result_name(p.result)));
 	if (p.result != SL_QUERY_UNKNOWN)
 		set(j, "epoch", number(p.epoch));
 	for (uint32_t i = 0; p.result == SL_QUERY_FOUND && i < p.hops; i++)
@@ -212,7 +214,7 @@ static void postcard(json_t *j, const struct sl_held *held, const struct sl_ask 
 		empty(j, held, ask);
 }
 
-static json_t *ring(const struct sl_store_view *v, const struct sl_ask *a, uint32_t lane)
+static json_t *ring(const struct dta_store_view *v, const struct dta_ask *a, uint32_t lane)
 {
 	const struct sl_store_config *c = v->config;
 	struct sl_append_reader r = {.list = a->list, .lane = lane, .block = a->from};
@@ -221,24 +223,24 @@ static json_t *ring(const struct sl_store_view *v, const struct sl_ask *a, uint3
 	int n = 0;
 
 	if (r.block == ~0ull)
-		r.block = sl_append_oldest(v, a->list, lane);
+		r.block = dta_append_oldest(v, a->list, lane);
 	for (int i = 0; buf && i < 4; i++) { /* again behind what was overrun */
-		n = sl_append_read(v, &r, buf, a->max > c->batch ? a->max : c->batch);
+		n = dta_append_read(v, &r, buf, a->max > c->batch ? a->max : c->batch);
 		if (n != -EOVERFLOW)
 			break;
 	}
 	for (int i = 0; i < n; i++)
 		json_array_append_new(
-			items, sl_query_hex(buf + (size_t)i * c->value_bytes, c->value_bytes));
+			items, dta_query_hex(buf + (size_t)i * c->value_bytes, c->value_bytes));
 	free(buf);
 	j = json_pack("{s:o,s:o,s:o,s:o}", "lane", number(lane), "next", number(r.block), "overrun",
 		      number(r.overrun), "items", items);
 	return j;
 }
 
-static void append(json_t *j, const struct sl_held *held, const struct sl_ask *a)
+static void append(json_t *j, const struct dta_held *held, const struct dta_ask *a)
 {
-	const struct sl_store_view *v = held->view[0];
+	const struct dta_store_view *v = held->view[0];
 	json_t *rings = json_array();
 	size_t items = 0;
 
@@ -259,33 +261,33 @@ static void append(json_t *j, const struct sl_held *held, const struct sl_ask *a
 	set(j, "rings", rings);
 }
 
-static void sketch(json_t *j, const struct sl_held *held, const struct sl_ask *a)
+static void sketch(json_t *j, const struct dta_held *held, const struct dta_ask *a)
 {
-	struct sl_merged m = {.result = SL_QUERY_UNKNOWN};
-	struct sl_sketch_estimate e;
+	struct dta_merged m = {.result = SL_QUERY_UNKNOWN};
+	struct dta_sketch_estimate e;
 	const struct sl_store_config *c = held->view[0]->config;
 	uint64_t bytes = (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
-	void *cells = bytes <= SL_QUERY_CELLS_MAX ? malloc(sl_pad8(bytes)) : NULL;
+	void *cells = bytes <= DTA_QUERY_CELLS_MAX ? malloc(sl_pad8(bytes)) : NULL;
 	int err;
 
-	set(j, "sketch", json_string(sl_store_sketch_name(c->sketch)));
+	set(j, "sketch", json_string(dta_store_sketch_name(c->sketch)));
 	if (cells)
-		sl_view_sketch(held->view[0], a->epoch, cells, &m);
-	set(j, "result", json_string(sl_query_result_name(m.result)));
+		dta_view_sketch(held->view[0], a->epoch, cells, &m);
+	set(j, "result", json_string(dta_query_result_name(m.result)));
 	if (m.result == SL_QUERY_FOUND) {
 		set(j, "epoch", number(m.epoch));
 		set(j, "complete", json_boolean(m.complete));
 		set(j, "reporters", number(m.ended));
 		set(j, "expected", number(m.expected));
 		set(j, "cells_merged", number(m.columns));
-		if (a->cells && bytes <= SL_ASK_CELLS_MAX) {
+		if (a->cells && bytes <= DTA_ASK_CELLS_MAX) {
 			set(j, "rows", number(c->rows));
 			set(j, "columns", number(c->slots));
 			set(j, "seed", number(c->seed));
-			set(j, "map", sl_query_hex(m.map, sizeof(m.map)));
-			set(j, "cells", sl_query_hex(cells, bytes));
+			set(j, "map", dta_query_hex(m.map, sizeof(m.map)));
+			set(j, "cells", dta_query_hex(cells, bytes));
 		}
-		err = sl_sketch_estimate(c, cells, a->key_bytes ? a->key : NULL, a->key_bytes, &e);
+		err = dta_sketch_estimate(c, cells, a->key_bytes ? a->key : NULL, a->key_bytes, &e);
 		if (!err) {
 			set(j, "estimate", json_real(e.value));
 			set(j, "error", json_real(e.error));
@@ -298,27 +300,27 @@ static void sketch(json_t *j, const struct sl_held *held, const struct sl_ask *a
 	free(cells);
 }
 
-json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char *error,
-		      size_t error_bytes)
+json_t *dta_query_json(const struct dta_held *held, const struct dta_ask *ask, char *error,
+		       size_t error_bytes)
 {
 	const struct sl_store_config *c = held->view[0]->config;
-	struct sl_query q = query_of(ask);
+	struct dta_query q = query_of(ask);
 	json_t *j;
 
 	if (!ask->key_bytes && (c->kind == SL_STORE_KEYWRITE || c->kind == SL_STORE_INCREMENT ||
 				c->kind == SL_STORE_POSTCARD)) {
 		snprintf(error, error_bytes, "store '%s' is of kind %s: name a key",
-			 held->view[0]->name, sl_store_kind_name(c->kind));
+			 held->view[0]->name, dta_store_kind_name(c->kind));
 		return NULL;
 	}
 	j = json_pack("{s:s,s:s}", "store", held->view[0]->name, "kind",
-		      sl_store_kind_name(c->kind));
+		      dta_store_kind_name(c->kind));
 	if (!j) {
 		snprintf(error, error_bytes, "out of memory");
 		return NULL;
 	}
 	if (ask->key_bytes)
-		set(j, "key", sl_query_hex(ask->key, ask->key_bytes));
+		set(j, "key", dta_query_hex(ask->key, ask->key_bytes));
 	switch (c->kind) {
 	case SL_STORE_KEYWRITE:
 		keywrite(j, held, ask, &q);
@@ -338,9 +340,9 @@ json_t *sl_query_json(const struct sl_held *held, const struct sl_ask *ask, char
 	return j;
 }
 
-/* ---- load ------------------------------------------------------------------------------------------------------ */
+/* ---- load ---- */
 
-static json_t *success_json(const struct sl_success *s)
+static json_t *success_json(const struct dta_success *s)
 {
 	return json_pack("{s:o,s:o,s:o,s:f,s:f,s:f,s:f}", "known", number(s->known), "asked",
 			 number(s->asked), "found", number(s->found), "ratio",
@@ -348,7 +350,7 @@ static json_t *success_json(const struct sl_success *s)
 			 "predicted", s->predicted);
 }
 
-json_t *sl_query_load_json(const struct sl_held *held, const struct sl_success *measured)
+json_t *dta_query_load_json(const struct dta_held *held, const struct dta_success *measured)
 {
 	json_t *all;
 
@@ -357,17 +359,17 @@ json_t *sl_query_load_json(const struct sl_held *held, const struct sl_success *
 		return NULL;
 	all = json_array();
 	for (size_t i = 0; i < held->count; i++) {
-		const struct sl_store_view *v = held->view[i];
-		struct sl_store_epochs e;
+		const struct dta_store_view *v = held->view[i];
+		struct dta_store_epochs e;
 
-		if (!sl_store_epochs(v, &e))
+		if (!dta_store_epochs(v, &e))
 			continue;
 		for (uint64_t epoch = e.epoch + 1; epoch-- > e.oldest;) {
 			json_t *predicted = json_array();
-			struct sl_store_load l;
+			struct dta_store_load l;
 			json_t *j;
 
-			sl_view_load(v, epoch, 0, 4096, &l);
+			dta_view_load(v, epoch, 0, 4096, &l);
 			if (!l.looked) { /* it has just gone */
 				json_decref(predicted);
 				continue;
@@ -391,7 +393,7 @@ json_t *sl_query_load_json(const struct sl_held *held, const struct sl_success *
 	return all;
 }
 
-/* ---- keys --------------------------------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 struct found {
 	uint8_t bytes, key[SL_STORE_KEY_MAX];
@@ -430,15 +432,15 @@ struct of_epoch {
 };
 
 /*
- * Returns how many blocks of keys the ring has no more: overwritten before, or while it was read. of: NULL for
- * keys of all epochs.
+ * Returns how many blocks of keys the ring has no more: overwritten before, or while it was read.
+ * of: NULL for keys of all epochs.
  */
-static uint64_t add_ring(const struct sl_store_view *v, uint32_t list, uint32_t lane,
+static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t lane,
 			 struct found **keys, size_t *n, struct of_epoch *of)
 {
 	const uint32_t size = v->config->value_bytes, max = 1024;
 	struct sl_append_reader r = {
-		.list = list, .lane = lane, .block = sl_append_oldest(v, list, lane)};
+		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane)};
 	const uint64_t gone = r.block;
 	const size_t first = *n;
 	uint8_t *items = malloc((size_t)max * size);
@@ -447,10 +449,11 @@ static uint64_t add_ring(const struct sl_store_view *v, uint32_t list, uint32_t 
 	uint32_t epoch;
 	int got;
 
-	/* Of an epoch, once round: what comes meanwhile is counted as newer, and who is overtaken can't tell. */
+	/* Of an epoch, once round: what comes meanwhile is counted as newer, and who is overtaken
+	 * can't tell. */
 	while (items && *n < KEYS_READ_MAX &&
 	       (!of || (!r.overrun && r.block < gone + v->config->slots)) &&
-	       ((got = sl_append_read(v, &r, items, max)) > 0 || got == -EOVERFLOW)) {
+	       ((got = dta_append_read(v, &r, items, max)) > 0 || got == -EOVERFLOW)) {
 		if (got <= 0)
 			continue;
 		more = realloc(*keys, (*n + (size_t)got) * sizeof(**keys));
@@ -500,35 +503,35 @@ static size_t distinct(struct found *keys, size_t n)
 }
 
 /* Returns why not, or NULL. */
-static const char *look_up(const struct sl_held *store, const struct found *keys, size_t n,
-			   uint64_t newer, struct sl_success *out)
+static const char *look_up(const struct dta_held *store, const struct found *keys, size_t n,
+			   uint64_t newer, struct dta_success *out)
 {
-	const struct sl_store_view *v = store->view[0];
+	const struct dta_store_view *v = store->view[0];
 	const struct sl_store_config *c = v->config;
 	const double z = 1.959963984540054; /* of the normal distribution, 95 % are within */
 	enum sl_query_result result;
 	double p, m, half;
 
 	out->known = n;
-	out->asked = n < SL_SUCCESS_SAMPLE ? n : SL_SUCCESS_SAMPLE;
+	out->asked = n < DTA_SUCCESS_SAMPLE ? n : DTA_SUCCESS_SAMPLE;
 	for (uint64_t i = 0; i < out->asked; i++) {
 		const uint64_t at = (2 * i + 1) * n / (2 * out->asked);
-		const struct sl_query q = {
+		const struct dta_query q = {
 			.key = keys[at].key, .key_bytes = keys[at].bytes, .epoch = out->epoch};
-		struct sl_answer a;
-		struct sl_path path;
+		struct dta_query_answer a;
+		struct dta_path path;
 
 		if (c->kind == SL_STORE_KEYWRITE) {
-			sl_view_keywrite(v, &q, &a);
+			dta_view_keywrite(v, &q, &a);
 			result = a.result;
 		} else {
-			sl_view_path(v, &q, store->values, store->value_count, &path);
+			dta_view_path(v, &q, store->values, store->value_count, &path);
 			result = path.result;
 		}
 		if (result == SL_QUERY_UNKNOWN)
 			return "the epoch went while it was looked at";
 		out->found += result == SL_QUERY_FOUND;
-		out->predicted += sl_success_after(c, c->copies, (double)(n - 1 - at + newer)) /
+		out->predicted += dta_success_after(c, c->copies, (double)(n - 1 - at + newer)) /
 				  (double)out->asked;
 	}
 	p = (double)out->found / (double)out->asked;
@@ -539,18 +542,18 @@ static const char *look_up(const struct sl_held *store, const struct found *keys
 	return NULL;
 }
 
-void sl_query_success(const struct sl_held *store, const struct sl_held *log,
-		      struct sl_success *out)
+void dta_query_success(const struct dta_held *store, const struct dta_held *log,
+		       struct dta_success *out)
 {
 	const struct sl_store_config *c = store->view[0]->config;
 	struct of_epoch of = {0};
-	struct sl_store_epochs e;
+	struct dta_store_epochs e;
 	struct found *keys = NULL;
 	uint64_t ends = 0;
 	size_t n = 0;
 
-	*out = (struct sl_success){0};
-	if (!sl_store_epochs(store->view[0], &e)) {
+	*out = (struct dta_success){0};
+	if (!dta_store_epochs(store->view[0], &e)) {
 		out->why_not = "there is no telling which epoch it is";
 		return;
 	}
@@ -572,19 +575,19 @@ void sl_query_success(const struct sl_held *store, const struct sl_held *log,
 		qsort(keys, n, sizeof(*keys), by_order);
 		/* Those that came while the log was read are newer than any that was. */
 		for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
-			ends += sl_append_next(log->view[0], c->keylog_list, lane);
+			ends += dta_append_next(log->view[0], c->keylog_list, lane);
 		ends = ends > of.ends ? ends - of.ends : 0;
 		out->why_not = look_up(store, keys, n, ends * log->view[0]->config->batch, out);
 	}
 	if (out->why_not)
-		*out = (struct sl_success){.epoch = out->epoch, .why_not = out->why_not};
+		*out = (struct dta_success){.epoch = out->epoch, .why_not = out->why_not};
 	free(keys);
 }
 
-json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *store, size_t max,
-			   bool top)
+json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *store, size_t max,
+			    bool top)
 {
-	const struct sl_store_view *ring = log->view[0];
+	const struct dta_store_view *ring = log->view[0];
 	const uint32_t list = store->view[0]->config->keylog_list;
 	json_t *all = json_array(), *j;
 	struct found *keys = NULL;
@@ -597,18 +600,18 @@ json_t *sl_query_keys_json(const struct sl_held *log, const struct sl_held *stor
 	unique = distinct(keys, n);
 	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;
 	for (size_t i = 0; top && i < unique; i++) {
-		struct sl_increment a = {.result = SL_QUERY_UNKNOWN};
-		const struct sl_query q = {
+		struct dta_increment a = {.result = SL_QUERY_UNKNOWN};
+		const struct dta_query q = {
 			.key = keys[i].key, .key_bytes = keys[i].bytes, .epoch = ~0ull};
 
-		OVER_OBJECTS(store, a, sl_view_count(v, &q, &a));
+		OVER_OBJECTS(store, a, dta_view_count(v, &q, &a));
 		keys[i].value = a.result == SL_QUERY_FOUND ? a.value : 0;
 	}
 	if (unique)
 		qsort(keys, unique, sizeof(*keys), top ? by_value : by_order);
 	for (size_t i = !top && unique > max ? unique - max : 0;
 	     i < unique && json_array_size(all) < max; i++) {
-		j = json_pack("{s:o}", "key", sl_query_hex(keys[i].key, keys[i].bytes));
+		j = json_pack("{s:o}", "key", dta_query_hex(keys[i].key, keys[i].bytes));
 		if (top)
 			set(j, "value", number(keys[i].value));
 		json_array_append_new(all, j);

@@ -22,7 +22,7 @@ static bool is_value(uint32_t value, const uint32_t *values, size_t count)
 }
 
 /* What verifies was written by a translator, who may be as wrong as anybody. */
-static bool decode(const struct sl_store_config *c, const uint64_t *unit, struct sl_path *p)
+static bool decode(const struct sl_store_config *c, const uint64_t *unit, struct dta_path *p)
 {
 	p->present = unit[1];
 	memcpy(&p->hops, unit + 2, 4);
@@ -32,17 +32,17 @@ static bool decode(const struct sl_store_config *c, const uint64_t *unit, struct
 	return p->present != 0;
 }
 
-static void look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_hash h,
-		 uint32_t copies, const struct sl_query *q, const uint32_t *values, size_t count,
-		 struct sl_path *out)
+static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h, uint32_t copies,
+		 const struct dta_query *q, const uint32_t *values, size_t count,
+		 struct dta_path *out)
 {
 	const struct sl_store_config *c = v->config;
 	const uint64_t bytes = sl_store_path_bytes(c);
-	struct sl_query_said said;
+	struct dta_query_said said;
 	int best;
 
-	sl_query_look(v, epoch, h, copies, bytes, bytes - 8, &said);
-	best = sl_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
+	dta_query_look(v, epoch, h, copies, bytes, bytes - 8, &said);
+	best = dta_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
 	if (best < 0)
 		return;
 	out->agreed = said.agreed[best];
@@ -55,25 +55,25 @@ static void look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_ha
 			out->result = SL_QUERY_CONFLICT;
 }
 
-void sl_view_path(const struct sl_store_view *v, const struct sl_query *q, const uint32_t *values,
-		  size_t count, struct sl_path *out)
+void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
+		   const uint32_t *values, size_t count, struct dta_path *out)
 {
 	uint64_t newest, oldest;
-	struct sl_dta_hash h;
+	struct dta_hash h;
 	uint32_t copies;
 
 	memset(out, 0, sizeof(*out));
 	out->result = SL_QUERY_UNKNOWN;
-	if (v->config->kind != SL_STORE_POSTCARD || !sl_query_key_fits(q) ||
-	    !sl_query_epochs(v, q->epoch, &newest, &oldest))
+	if (v->config->kind != SL_STORE_POSTCARD || !dta_query_key_fits(q) ||
+	    !dta_query_epochs(v, q->epoch, &newest, &oldest))
 		return;
-	copies = sl_query_copies(v, q, v->config->copies);
-	h = sl_dta_hash(q->key, q->key_bytes, v->config->seed);
+	copies = dta_query_copies(v, q, v->config->copies);
+	h = dta_hash(q->key, q->key_bytes, v->config->seed);
 	for (uint64_t e = newest;; e--) {
 		look(v, e, h, copies, q, values, count, out);
 		out->epoch = e;
 		out->wrong = ldexp(copies, -64);
-		if (sl_query_over(v, q, e, oldest, &out->result))
+		if (dta_query_over(v, q, e, oldest, &out->result))
 			return;
 	}
 }

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-int sl_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
-		    uint32_t consensus, enum sl_query_result *result)
+int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
+		     uint32_t consensus, enum sl_query_result *result)
 {
 	uint32_t best = 0;
 	bool tie = false;
@@ -32,10 +32,10 @@ int sl_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy pol
 	return (int)best;
 }
 
-void sl_query_look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_hash h,
-		   uint32_t copies, uint64_t unit, uint64_t data, struct sl_query_said *out)
+void dta_query_look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
+		    uint32_t copies, uint64_t unit, uint64_t data, struct dta_query_said *out)
 {
-	const uint8_t *bank = sl_store_bank(v, epoch);
+	const uint8_t *bank = dta_store_bank(v, epoch);
 	uint64_t at[SL_STORE_COPIES_MAX];
 
 	out->n = out->asked = out->occupied = out->verified = 0;
@@ -43,14 +43,14 @@ void sl_query_look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_
 		uint64_t *u = out->unit[out->n];
 		uint32_t j;
 
-		at[out->asked] = sl_dta_slot(h, i, v->config->slots);
+		at[out->asked] = dta_slot(h, i, v->config->slots);
 		for (j = 0; j < out->asked && at[j] != at[out->asked]; j++)
 			;
 		if (j < out->asked) /* copies that fell into one slot are one witness */
 			continue;
-		sl_query_copy(u, bank + at[out->asked++] * unit, unit);
+		dta_query_copy(u, bank + at[out->asked++] * unit, unit);
 		out->occupied += u[0] != 0;
-		if (!u[0] || u[0] != sl_dta_check(h, u + 1, data))
+		if (!u[0] || u[0] != dta_check(h, u + 1, data))
 			continue;
 		out->verified++;
 		for (j = 0; j < out->n && memcmp(out->unit[j] + 1, u + 1, data); j++)
@@ -61,22 +61,22 @@ void sl_query_look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_
 	}
 }
 
-/* ---- key-write --------------------------------------------------------------------------------------- */
+/* ---- key-write ---- */
 
 #define SLOT_WORDS ((8 + SL_STORE_VALUE_MAX) / 8)
 
-static void look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_hash h,
-		 uint32_t copies, const struct sl_query *q, struct sl_answer *out)
+static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h, uint32_t copies,
+		 const struct dta_query *q, struct dta_query_answer *out)
 {
 	const struct sl_store_config *c = v->config;
-	struct sl_query_said said;
+	struct dta_query_said said;
 	int best;
 
-	sl_query_look(v, epoch, h, copies, sl_store_slot_bytes(c), c->value_bytes, &said);
+	dta_query_look(v, epoch, h, copies, sl_store_slot_bytes(c), c->value_bytes, &said);
 	out->asked = said.asked;
 	out->occupied = said.occupied;
 	out->verified = said.verified;
-	best = sl_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
+	best = dta_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
 	out->agreed = best < 0 ? 0 : said.agreed[best];
 	if (best < 0)
 		return;
@@ -84,46 +84,46 @@ static void look(const struct sl_store_view *v, uint64_t epoch, struct sl_dta_ha
 	memcpy(out->value, said.unit[best] + 1, c->value_bytes);
 }
 
-void sl_view_keywrite(const struct sl_store_view *v, const struct sl_query *q,
-		      struct sl_answer *out)
+void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q,
+		       struct dta_query_answer *out)
 {
 	uint64_t newest, oldest;
-	struct sl_dta_hash h;
+	struct dta_hash h;
 	uint32_t copies;
 
 	memset(out, 0, sizeof(*out));
 	out->result = SL_QUERY_UNKNOWN;
-	if (v->config->kind != SL_STORE_KEYWRITE || !sl_query_key_fits(q) ||
-	    !sl_query_epochs(v, q->epoch, &newest, &oldest))
+	if (v->config->kind != SL_STORE_KEYWRITE || !dta_query_key_fits(q) ||
+	    !dta_query_epochs(v, q->epoch, &newest, &oldest))
 		return;
-	copies = sl_query_copies(v, q, v->config->copies);
-	h = sl_dta_hash(q->key, q->key_bytes, v->config->seed);
+	copies = dta_query_copies(v, q, v->config->copies);
+	h = dta_hash(q->key, q->key_bytes, v->config->seed);
 	for (uint64_t e = newest;; e--) {
 		look(v, e, h, copies, q, out);
 		out->epoch = e;
 		out->wrong = ldexp(copies, -64);
-		if (sl_query_over(v, q, e, oldest, &out->result))
+		if (dta_query_over(v, q, e, oldest, &out->result))
 			return;
 	}
 }
 
 /*
- * Hashes a batch and asks for the slots of all its keys, then looks at them: the misses of a batch overlap. The next copy is
- * asked for only for the keys that the one before had not.
+ * Hashes a batch and asks for the slots of all its keys, then looks at them: the misses of a batch
+ * overlap. The next copy is asked for only for the keys that the one before had not.
  */
-static size_t many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies,
+static size_t many(const struct dta_store_view *v, uint64_t epoch, uint32_t copies,
 		   const uint8_t *keys, size_t key_bytes, uint32_t count, uint8_t *values,
 		   uint8_t *found)
 {
 	const struct sl_store_config *c = v->config;
-	const uint8_t *bank = sl_store_bank(v, epoch);
+	const uint8_t *bank = dta_store_bank(v, epoch);
 	const uint64_t unit = sl_store_slot_bytes(c);
-	SL_DTA_LINES uint64_t at[SL_DTA_MANY];
+	DTA_LINES uint64_t at[DTA_MANY];
 	uint64_t slot[SLOT_WORDS];
-	uint32_t left[SL_DTA_MANY], lefts = count;
-	struct sl_dta_hashes h;
+	uint32_t left[DTA_MANY], lefts = count;
+	struct dta_hashes h;
 
-	sl_dta_hash_many(keys, key_bytes, key_bytes, c->seed, count, &h);
+	dta_hash_many(keys, key_bytes, key_bytes, c->seed, count, &h);
 	for (uint32_t i = 0; i < count; i++) {
 		left[i] = i;
 		found[i] = SL_QUERY_EMPTY;
@@ -131,7 +131,7 @@ static size_t many(const struct sl_store_view *v, uint64_t epoch, uint32_t copie
 	for (uint32_t n = 0; n < copies && lefts; n++) {
 		const uint32_t asked = lefts;
 
-		sl_dta_slot_many(&h, n, c->slots, count, at);
+		dta_slot_many(&h, n, c->slots, count, at);
 		/* Into the second level of the cache, which has room for more misses at a time. */
 		for (uint32_t k = 0; k < asked; k++)
 			__builtin_prefetch(bank + at[left[k]] * unit, 0, 2);
@@ -139,9 +139,9 @@ static size_t many(const struct sl_store_view *v, uint64_t epoch, uint32_t copie
 		for (uint32_t k = 0; k < asked; k++) {
 			const uint32_t i = left[k];
 
-			sl_query_copy(slot, bank + at[i] * unit, unit);
-			if (!slot[0] || slot[0] != sl_dta_check(sl_dta_hash_of(&h, i), slot + 1,
-								c->value_bytes)) {
+			dta_query_copy(slot, bank + at[i] * unit, unit);
+			if (!slot[0] ||
+			    slot[0] != dta_check(dta_hash_of(&h, i), slot + 1, c->value_bytes)) {
 				left[lefts++] = i;
 				continue;
 			}
@@ -152,38 +152,39 @@ static size_t many(const struct sl_store_view *v, uint64_t epoch, uint32_t copie
 	return count - lefts;
 }
 
-size_t sl_view_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies,
-			     const void *keys, size_t key_bytes, size_t count, void *values,
-			     uint8_t *found)
+size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, uint32_t copies,
+			      const void *keys, size_t key_bytes, size_t count, void *values,
+			      uint8_t *found)
 {
-	const struct sl_query q = {.key = keys, .key_bytes = key_bytes, .copies = copies};
+	const struct dta_query q = {.key = keys, .key_bytes = key_bytes, .copies = copies};
 	uint64_t newest, oldest;
 	size_t hits = 0;
 
 	memset(found, SL_QUERY_UNKNOWN, count);
-	if (v->config->kind != SL_STORE_KEYWRITE || !sl_query_key_fits(&q) ||
-	    !sl_query_epochs(v, epoch, &newest, &oldest))
+	if (v->config->kind != SL_STORE_KEYWRITE || !dta_query_key_fits(&q) ||
+	    !dta_query_epochs(v, epoch, &newest, &oldest))
 		return 0;
-	copies = sl_query_copies(v, &q, v->config->copies);
-	for (size_t i = 0; i < count; i += SL_DTA_MANY)
+	copies = dta_query_copies(v, &q, v->config->copies);
+	for (size_t i = 0; i < count; i += DTA_MANY)
 		hits += many(v, newest, copies, (const uint8_t *)keys + i * key_bytes, key_bytes,
-			     count - i < SL_DTA_MANY ? (uint32_t)(count - i) : SL_DTA_MANY,
+			     count - i < DTA_MANY ? (uint32_t)(count - i) : DTA_MANY,
 			     (uint8_t *)values + i * v->config->value_bytes, found + i);
-	/* The newest that has it: what the newest has not is asked of the older ones, one by one. */
+	/* The newest that has it: what the newest has not is asked of the older ones, one by one.
+	 */
 	for (size_t i = 0; epoch == ~0ull && oldest < newest && i < count; i++) {
-		struct sl_answer a;
+		struct dta_query_answer a;
 
 		if (found[i] != SL_QUERY_EMPTY)
 			continue;
 		for (uint64_t e = newest; e-- > oldest && found[i] == SL_QUERY_EMPTY;) {
-			sl_view_keywrite(v,
-					 &(struct sl_query){
-						 .key = (const uint8_t *)keys + i * key_bytes,
-						 .key_bytes = key_bytes,
-						 .epoch = e,
-						 .copies = copies,
-					 },
-					 &a);
+			dta_view_keywrite(v,
+					  &(struct dta_query){
+						  .key = (const uint8_t *)keys + i * key_bytes,
+						  .key_bytes = key_bytes,
+						  .epoch = e,
+						  .copies = copies,
+					  },
+					  &a);
 			if (a.result != SL_QUERY_FOUND)
 				continue;
 			memcpy((uint8_t *)values + i * v->config->value_bytes, a.value, a.bytes);
@@ -191,14 +192,14 @@ size_t sl_view_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint
 			hits++;
 		}
 	}
-	if (!sl_query_still(v, epoch == ~0ull ? oldest : epoch) && epoch != ~0ull) {
+	if (!dta_query_still(v, epoch == ~0ull ? oldest : epoch) && epoch != ~0ull) {
 		memset(found, SL_QUERY_UNKNOWN, count);
 		return 0;
 	}
 	return hits;
 }
 
-/* ---- increment --------------------------------------------------------------------------------------- */
+/* ---- increment ---- */
 
 #define TOTAL_CELLS \
 	(1u << 20) /* of a row that are added up for the bound; of longer rows a sample */
@@ -214,28 +215,28 @@ static double row_total(const uint8_t *row, uint64_t columns)
 	return sum * (double)columns / (double)looked;
 }
 
-static void increment(const struct sl_store_view *v, const struct sl_query *q, bool bounded,
-		      struct sl_increment *out)
+static void increment(const struct dta_store_view *v, const struct dta_query *q, bool bounded,
+		      struct dta_increment *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest;
-	struct sl_dta_hash h;
+	struct dta_hash h;
 	uint32_t rows;
 
-	*out = (struct sl_increment){.result = SL_QUERY_UNKNOWN};
-	if (c->kind != SL_STORE_INCREMENT || !sl_query_key_fits(q) ||
-	    !sl_query_epochs(v, q->epoch, &newest, &oldest))
+	*out = (struct dta_increment){.result = SL_QUERY_UNKNOWN};
+	if (c->kind != SL_STORE_INCREMENT || !dta_query_key_fits(q) ||
+	    !dta_query_epochs(v, q->epoch, &newest, &oldest))
 		return;
 	/* Rows that every report was added to: of others the sum may be below the truth. */
 	rows = q->copies && q->copies <= c->rows ? q->copies : c->copies ? c->copies : 1;
-	h = sl_dta_hash(q->key, q->key_bytes, c->seed);
+	h = dta_hash(q->key, q->key_bytes, c->seed);
 	for (uint64_t e = newest;; e--) {
-		const uint8_t *bank = sl_store_bank(v, e);
+		const uint8_t *bank = dta_store_bank(v, e);
 
 		out->value = ~0ull;
 		for (uint32_t r = 0; r < rows; r++) {
 			const void *at = bank +
-					 sl_store_counter_offset(c, r, sl_dta_slot(h, r, c->slots));
+					 sl_store_counter_offset(c, r, dta_slot(h, r, c->slots));
 			uint64_t n = __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
 
 			out->value = n < out->value ? n : out->value;
@@ -247,40 +248,41 @@ static void increment(const struct sl_store_view *v, const struct sl_query *q, b
 			out->error = M_E / (double)c->slots * row_total(bank, c->slots);
 			out->probability = 1 - exp(-(double)rows);
 		}
-		if (sl_query_over(v, q, e, oldest, &out->result))
+		if (dta_query_over(v, q, e, oldest, &out->result))
 			return;
 	}
 }
 
-void sl_view_increment(const struct sl_store_view *v, const struct sl_query *q,
-		       struct sl_increment *out)
+void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
+			struct dta_increment *out)
 {
 	increment(v, q, true, out);
 }
 
-void sl_view_count(const struct sl_store_view *v, const struct sl_query *q,
-		   struct sl_increment *out)
+void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
+		    struct dta_increment *out)
 {
 	increment(v, q, false, out);
 }
 
-/* ---- success ------------------------------------------------------------------------------------------ */
+/* ---- success ---- */
 
-/* Each newer key overwrites N of M slots at random: one copy stands with (1 - 1/M)^(N newer), about e^-aN. */
-double sl_success_after(const struct sl_store_config *c, uint32_t copies, double newer)
+/* Each newer key overwrites N of M slots at random: one copy stands with (1 - 1/M)^(N newer), about
+ * e^-aN. */
+double dta_success_after(const struct sl_store_config *c, uint32_t copies, double newer)
 {
 	return 1 - pow(1 - exp(-newer / (double)c->slots * copies), copies);
 }
 
-double sl_success_reach(const struct sl_store_config *c, uint32_t copies, double probability)
+double dta_success_reach(const struct sl_store_config *c, uint32_t copies, double probability)
 {
 	return -log1p(-pow(1 - probability, 1.0 / copies)) / copies * (double)c->slots;
 }
 
-/* ---- load --------------------------------------------------------------------------------------------- */
+/* ---- load ---- */
 
-bool sl_store_standing(const struct sl_store_config *c, const uint8_t *bank, uint64_t sample,
-		       uint64_t *looked, uint64_t *occupied)
+bool dta_store_standing(const struct sl_store_config *c, const uint8_t *bank, uint64_t sample,
+			uint64_t *looked, uint64_t *occupied)
 {
 	const uint64_t unit = c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c)
 							   : sl_store_path_bytes(c);
@@ -298,20 +300,21 @@ bool sl_store_standing(const struct sl_store_config *c, const uint8_t *bank, uin
 	return true;
 }
 
-void sl_view_load(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
-		  struct sl_store_load *out)
+void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
+		   struct dta_store_load *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest;
 	double share;
 
 	memset(out, 0, sizeof(*out));
-	if (!sl_query_epochs(v, epoch, &newest, &oldest) ||
-	    !sl_store_standing(c, sl_store_bank(v, newest), sample, &out->looked, &out->occupied))
+	if (!dta_query_epochs(v, epoch, &newest, &oldest) ||
+	    !dta_store_standing(c, dta_store_bank(v, newest), sample, &out->looked, &out->occupied))
 		return;
 	/*
-	 * After K keys of N copies a slot is still empty with probability (1 - 1/M)^(NK), about e^-aN for
-	 * a = K/M. All full: what can be said is that it was at least as much as would leave one empty.
+	 * After K keys of N copies a slot is still empty with probability (1 - 1/M)^(NK), about
+	 * e^-aN for a = K/M. All full: what can be said is that it was at least as much as would
+	 * leave one empty.
 	 */
 	share = (double)out->occupied / (double)out->looked;
 	if (out->occupied == out->looked)
@@ -320,5 +323,5 @@ void sl_view_load(const struct sl_store_view *v, uint64_t epoch, uint32_t copies
 		copies = c->copies;
 	out->load = -log1p(-share) / copies;
 	for (uint32_t n = 1; n <= SL_STORE_COPIES_MAX; n++)
-		out->predicted[n - 1] = sl_success_after(c, n, out->load * (double)c->slots);
+		out->predicted[n - 1] = dta_success_after(c, n, out->load * (double)c->slots);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query.h - what a view of a store says of a key; <sidelight/query.h> is the same for others. Pure: looks into a view and changes nothing. Any thread; a bank that
- * is being written is read as it is, and what is torn is told apart from what is there.
+ * query.h - what a view of a store says of a key; <sidelight/query.h> is the same for others. Pure:
+ * looks into a view and changes nothing. Any thread; a bank that is being written is read as it is,
+ * and what is torn is told apart from what is there.
  */
 #ifndef SL_DTA_QUERY_QUERY_H
 #define SL_DTA_QUERY_QUERY_H
@@ -10,47 +11,53 @@
 
 #include <sidelight/query.h>
 
-struct sl_query {
+struct dta_query {
 	const void *key;
 	size_t key_bytes;
-	uint64_t epoch;	    /* ~0: the newest that has it */
-	uint32_t copies;    /* as the reporter wrote; 0: the store's most */
+	uint64_t epoch;	 /* ~0: the newest that has it */
+	uint32_t copies; /* as the reporter wrote; 0: the store's most */
 	enum sl_query_policy policy;
 	uint32_t consensus; /* T */
 };
 
-struct sl_answer {
+struct dta_query_answer {
 	enum sl_query_result result;
 	uint8_t value[SL_STORE_VALUE_MAX];
 	uint32_t bytes;
-	uint32_t agreed;     /* copies that say so */
-	uint32_t verified, occupied, asked; /* copies whose check fits; that are not empty; looked at */
+	uint32_t agreed; /* copies that say so */
+	uint32_t verified, occupied,
+		asked; /* copies whose check fits; that are not empty; looked at */
 	uint64_t epoch;
-	double wrong;	     /* probability that the value is another key's: copies asked / 2^64 */
+	double wrong; /* probability that the value is another key's: copies asked / 2^64 */
 };
 
-void sl_view_keywrite(const struct sl_store_view *v, const struct sl_query *q, struct sl_answer *out);
+void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q,
+		       struct dta_query_answer *out);
 /*
- * Many keys of one length, one behind the other, with prefetches. values: count * value_bytes, found: count
- * (enum sl_query_result). Returns how many were found. First match.
+ * Many keys of one length, one behind the other, with prefetches. values: count * value_bytes,
+ * found: count (enum sl_query_result). Returns how many were found. First match.
  */
-size_t sl_view_keywrite_many(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, const void *keys,
-			      size_t key_bytes, size_t count, void *values, uint8_t *found);
+size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, uint32_t copies,
+			      const void *keys, size_t key_bytes, size_t count, void *values,
+			      uint8_t *found);
 
 /*
- * Estimate of a counter: minimum over the rows (q->copies of them, 0: the store's copies), never below the truth. error:
- * count-min's bound e / columns * total, which holds with probability 1 - exp(-copies).
+ * Estimate of a counter: minimum over the rows (q->copies of them, 0: the store's copies), never
+ * below the truth. error: count-min's bound e / columns * total, which holds with probability 1 -
+ * exp(-copies).
  */
-struct sl_increment {
+struct dta_increment {
 	enum sl_query_result result;
 	uint64_t value, epoch;
 	double error, probability;
 };
-void sl_view_increment(const struct sl_store_view *v, const struct sl_query *q, struct sl_increment *out);
+void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
+			struct dta_increment *out);
 /* The same without error and probability, for which a row is added up: for many keys. */
-void sl_view_count(const struct sl_store_view *v, const struct sl_query *q, struct sl_increment *out);
+void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
+		    struct dta_increment *out);
 
-struct sl_path {
+struct dta_path {
 	enum sl_query_result result;
 	uint32_t hops, agreed;
 	uint64_t present, epoch; /* bit h: hop h is known */
@@ -58,24 +65,28 @@ struct sl_path {
 	double wrong;
 };
 /* values: sorted, what a hop may say; NULL: anything. A path with another value is a conflict. */
-void sl_view_path(const struct sl_store_view *v, const struct sl_query *q, const uint32_t *values, size_t count,
-		   struct sl_path *out);
+void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
+		   const uint32_t *values, size_t count, struct dta_path *out);
 
 /*
- * Up to max items, oldest first, in whole blocks: max is at least the store's batch, else -EINVAL (as if there
- * is no such list or lane). Returns the number, 0 if there are none yet, -EOVERFLOW if the writer has
- * gone round: overrun is counted in blocks, the reader stands at the oldest block there is and goes on.
+ * Up to max items, oldest first, in whole blocks: max is at least the store's batch, else -EINVAL
+ * (as if there is no such list or lane). Returns the number, 0 if there are none yet, -EOVERFLOW if
+ * the writer has gone round: overrun is counted in blocks, the reader stands at the oldest block
+ * there is and goes on.
  */
-int sl_append_read(const struct sl_store_view *v, struct sl_append_reader *r, void *items, uint32_t max);
-/* The same, waiting for the first ones up to timeout_ns (~0: for ever) by looking again and again, 5 ms apart at most. */
-int sl_append_wait(const struct sl_store_view *v, struct sl_append_reader *r, void *items, uint32_t max,
-		   uint64_t timeout_ns);
-/* The block that comes next in this ring, found by looking (a restarted translator goes on there). */
-uint64_t sl_append_next(const struct sl_store_view *v, uint32_t list, uint32_t lane);
+int dta_append_read(const struct dta_store_view *v, struct sl_append_reader *r, void *items,
+		    uint32_t max);
+/* The same, waiting for the first ones up to timeout_ns (~0: for ever) by looking again and again,
+ * 5 ms apart at most. */
+int dta_append_wait(const struct dta_store_view *v, struct sl_append_reader *r, void *items,
+		    uint32_t max, uint64_t timeout_ns);
+/* The block that comes next in this ring, found by looking (a restarted translator goes on there).
+ */
+uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane);
 /* Where a reader of all there is begins. */
-uint64_t sl_append_oldest(const struct sl_store_view *v, uint32_t list, uint32_t lane);
+uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32_t lane);
 
-struct sl_merged {
+struct dta_merged {
 	enum sl_query_result result;
 	uint64_t epoch, columns;
 	uint32_t expected, ended; /* reporters */
@@ -83,54 +94,62 @@ struct sl_merged {
 	uint64_t map[SL_STORE_REPORTERS_MAX / 64]; /* who ended */
 };
 /* Cells of another sketch of the same configuration, added to these: by sum, or by maximum. */
-void sl_sketch_merge(const struct sl_store_config *c, void *cells, const void *more);
-#define SL_QUERY_CELLS_MAX ((uint64_t)64 << 20) /* bytes of a sketch that a query takes together */
-/* Rows of a sketch's epoch, lanes merged, into cells (rows * slots of 8 bytes, or registers). 0, -ENOMEM. */
-int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells, struct sl_merged *out);
+void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *more);
+#define DTA_QUERY_CELLS_MAX                                                   \
+	((uint64_t)64 << 20) /* bytes of a sketch that a query takes together \
+			      */
+/* Rows of a sketch's epoch, lanes merged, into cells (rows * slots of 8 bytes, or registers). 0,
+ * -ENOMEM. */
+int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, void *cells,
+		    struct dta_merged *out);
 
 /*
- * What merged cells say: of a key (count-min, count-sketch), or how many keys there were (HyperLogLog, key NULL).
- * Cells are those of src/sketch with the store's seed (docs/sketches.md): columns are a power of two, and rows
- * of a count-sketch are odd. error: the bound of count_min.h, count_sketch.h; the standard error. 0, -EINVAL: no
- * such sketch, -ENOMEM.
+ * What merged cells say: of a key (count-min, count-sketch), or how many keys there were
+ * (HyperLogLog, key NULL). Cells are those of src/sketch with the store's seed (docs/sketches.md):
+ * columns are a power of two, and rows of a count-sketch are odd. error: the bound of count_min.h,
+ * count_sketch.h; the standard error. 0, -EINVAL: no such sketch, -ENOMEM.
  */
-struct sl_sketch_estimate {
+struct dta_sketch_estimate {
 	double value, error;
 };
-int sl_sketch_estimate(const struct sl_store_config *c, const void *cells, const void *key, size_t key_bytes,
-		       struct sl_sketch_estimate *out);
+int dta_sketch_estimate(const struct sl_store_config *c, const void *cells, const void *key,
+			size_t key_bytes, struct dta_sketch_estimate *out);
 
 /*
- * The other way round, for who reports sketches or tests them: a sketch of this configuration's cells. NULL with
- * errno: EINVAL, ENOMEM. cells: rows * slots, a row behind the other, each a uint64_t.
+ * The other way round, for who reports sketches or tests them: a sketch of this configuration's
+ * cells. NULL with errno: EINVAL, ENOMEM. cells: rows * slots, a row behind the other, each a
+ * uint64_t.
  */
-struct sl_sketch_maker;
-struct sl_sketch_maker *sl_sketch_maker_new(const struct sl_store_config *c);
-void sl_sketch_maker_free(struct sl_sketch_maker *m);
-int sl_sketch_maker_add(struct sl_sketch_maker *m, const void *key, size_t key_bytes, uint64_t times);
-int sl_sketch_maker_cells(const struct sl_sketch_maker *m, uint64_t *cells); /* 0, -ENOMEM */
+struct dta_sketch_maker;
+struct dta_sketch_maker *dta_sketch_maker_new(const struct sl_store_config *c);
+void dta_sketch_maker_free(struct dta_sketch_maker *m);
+int dta_sketch_maker_add(struct dta_sketch_maker *m, const void *key, size_t key_bytes,
+			 uint64_t times);
+int dta_sketch_maker_cells(const struct dta_sketch_maker *m, uint64_t *cells); /* 0, -ENOMEM */
 
 /*
- * Of key-write and postcard: with which probability a key of so many copies is found when `newer` others came after it
- * in its epoch; and how many may, for this probability (0 < p < 1).
+ * Of key-write and postcard: with which probability a key of so many copies is found when `newer`
+ * others came after it in its epoch; and how many may, for this probability (0 < p < 1).
  */
-double sl_success_after(const struct sl_store_config *c, uint32_t copies, double newer);
-double sl_success_reach(const struct sl_store_config *c, uint32_t copies, double probability);
+double dta_success_after(const struct sl_store_config *c, uint32_t copies, double newer);
+double dta_success_reach(const struct sl_store_config *c, uint32_t copies, double probability);
 
 /*
- * How many units of a bank hold something, of those looked at: about `sample`, up to twice as many, evenly spread (0:
- * all). False: of another kind than key-write and postcard.
+ * How many units of a bank hold something, of those looked at: about `sample`, up to twice as many,
+ * evenly spread (0: all). False: of another kind than key-write and postcard.
  */
-bool sl_store_standing(const struct sl_store_config *c, const uint8_t *bank, uint64_t sample, uint64_t *looked,
-		       uint64_t *occupied);
+bool dta_store_standing(const struct sl_store_config *c, const uint8_t *bank, uint64_t sample,
+			uint64_t *looked, uint64_t *occupied);
 
 /* How full a bank is, by looking at some `sample` units (0: all). Key-write and postcard. */
-struct sl_store_load {
+struct dta_store_load {
 	uint64_t looked, occupied;
-	double load;	     /* keys written / slots, estimated from the share that is occupied and copies */
-	double predicted[SL_STORE_COPIES_MAX]; /* success of a query after so many keys, by N: 1 - (1 - e^-aN)^N */
+	double load; /* keys written / slots, estimated from the share that is occupied and copies
+		      */
+	double predicted[SL_STORE_COPIES_MAX]; /* success of a query after so many keys, by N: 1 -
+						  (1 - e^-aN)^N */
 };
-void sl_view_load(const struct sl_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
-		   struct sl_store_load *out);
+void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
+		   struct dta_store_load *out);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define TRIES 200 /* a lane that is being written is copied again */
 
-void sl_sketch_merge(const struct sl_store_config *c, void *cells, const void *more)
+void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *more)
 {
 	const uint64_t n = (uint64_t)c->rows * c->slots;
 
@@ -31,8 +31,9 @@ void sl_sketch_merge(const struct sl_store_config *c, void *cells, const void *m
 	}
 }
 
-/* 1: a whole lane is in `complete` and `rows`; 0: nothing was written of this epoch; -1: it did not settle. */
-static int lane_copy(const struct sl_store_view *v, const uint8_t *at, uint32_t lane,
+/* 1: a whole lane is in `complete` and `rows`; 0: nothing was written of this epoch; -1: it did not
+ * settle. */
+static int lane_copy(const struct dta_store_view *v, const uint8_t *at, uint32_t lane,
 		     uint64_t epoch, struct sl_store_complete *complete, uint64_t *rows,
 		     uint64_t bytes)
 {
@@ -40,30 +41,30 @@ static int lane_copy(const struct sl_store_view *v, const uint8_t *at, uint32_t 
 	const uint64_t padded = (bytes + 7) & ~7ull;
 
 	for (int try = 0; try < TRIES; try++) {
-		sl_query_copy(complete, at, sizeof(*complete));
+		dta_query_copy(complete, at, sizeof(*complete));
 		if (!complete->check)
 			return 0;
 		if (complete->check !=
-		    sl_dta_sketch_check(c, lane, 0, &complete->epoch, sizeof(*complete) - 8))
+		    dta_sketch_check(c, lane, 0, &complete->epoch, sizeof(*complete) - 8))
 			continue;
 		if (complete->epoch != epoch)
 			return 0;
-		sl_query_copy(rows, at + sizeof(*complete), padded);
-		if (complete->rows_check == sl_dta_sketch_check(c, lane, 1, rows, bytes))
+		dta_query_copy(rows, at + sizeof(*complete), padded);
+		if (complete->rows_check == dta_sketch_check(c, lane, 1, rows, bytes))
 			return 1;
 	}
 	return -1;
 }
 
-int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
-		   struct sl_merged *out)
+int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, void *cells,
+		    struct dta_merged *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest, bytes, *rows;
 	bool torn = false, any = false;
 
-	*out = (struct sl_merged){.result = SL_QUERY_UNKNOWN};
-	if (c->kind != SL_STORE_SKETCH || !sl_query_epochs(v, epoch, &newest, &oldest))
+	*out = (struct dta_merged){.result = SL_QUERY_UNKNOWN};
+	if (c->kind != SL_STORE_SKETCH || !dta_query_epochs(v, epoch, &newest, &oldest))
 		return 0;
 	bytes = (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
 	memset(cells, 0, bytes);
@@ -73,7 +74,7 @@ int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
 	for (uint64_t e = newest; !any && !torn && e + 1 > oldest; e--) {
 		out->epoch = e;
 		for (uint32_t lane = 0; lane < c->lanes; lane++) {
-			const uint8_t *at = sl_store_bank(v, e) + lane * sl_store_lane_bytes(c);
+			const uint8_t *at = dta_store_bank(v, e) + lane * sl_store_lane_bytes(c);
 			struct sl_store_complete complete;
 			int got = lane_copy(v, at, lane, e, &complete, rows, bytes);
 
@@ -81,16 +82,16 @@ int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
 			if (got <= 0)
 				continue;
 			any = true;
-			sl_sketch_merge(c, cells, rows);
+			dta_sketch_merge(c, cells, rows);
 			out->columns += complete.columns;
 			if (complete.expected > out->expected)
 				out->expected = complete.expected;
 			for (size_t i = 0; i < SL_STORE_REPORTERS_MAX / 64; i++)
 				out->map[i] |= complete.map[i];
 		}
-		if (!sl_query_still(v, e)) {
+		if (!dta_query_still(v, e)) {
 			free(rows);
-			*out = (struct sl_merged){.result = SL_QUERY_UNKNOWN, .epoch = e};
+			*out = (struct dta_merged){.result = SL_QUERY_UNKNOWN, .epoch = e};
 			return 0;
 		}
 		if (!e)
@@ -106,63 +107,63 @@ int sl_view_sketch(const struct sl_store_view *v, uint64_t epoch, void *cells,
 	return 0;
 }
 
-/* ---- estimates ---------------------------------------------------------------------------------------- */
+/* ---- estimates ---- */
 
 static uint8_t *frame(const struct sl_store_config *c, const void *cells, size_t *bytes)
 {
 	const uint64_t n = (uint64_t)c->rows * c->slots, *cell = cells;
-	enum sl_sketch_kind kind = c->sketch == SL_STORE_COUNT_MIN	? SL_SKETCH_COUNT_MIN
-				   : c->sketch == SL_STORE_COUNT_SKETCH ? SL_SKETCH_COUNT_SKETCH
-									: SL_SKETCH_HLL;
+	enum sketch_kind kind = c->sketch == SL_STORE_COUNT_MIN	     ? SKETCH_COUNT_MIN
+				: c->sketch == SL_STORE_COUNT_SKETCH ? SKETCH_COUNT_SKETCH
+								     : SKETCH_HLL;
 	uint64_t total = 0;
-	struct sl_wire w;
+	struct sketch_wire w;
 	uint8_t *buf;
 
-	*bytes = SL_SKETCH_FRAME + n * sl_store_cell_bytes(c) +
+	*bytes = SKETCH_FRAME + n * sl_store_cell_bytes(c) +
 		 (c->sketch == SL_STORE_COUNT_MIN      ? 28
 		  : c->sketch == SL_STORE_COUNT_SKETCH ? 16
 						       : 12);
 	buf = malloc(*bytes);
-	if (!buf || sl_wire_begin(&w, buf, *bytes, *bytes, kind)) {
+	if (!buf || sketch_wire_begin(&w, buf, *bytes, *bytes, kind)) {
 		free(buf);
 		return NULL;
 	}
 	if (c->sketch == SL_STORE_HLL) {
-		sl_put_u32(&w, (uint32_t)__builtin_ctzll(c->slots));
-		sl_put_u64(&w, c->seed);
-		sl_put_bytes(&w, cells, n);
+		sketch_put_u32(&w, (uint32_t)__builtin_ctzll(c->slots));
+		sketch_put_u64(&w, c->seed);
+		sketch_put_bytes(&w, cells, n);
 	} else {
-		sl_put_u32(&w, (uint32_t)c->slots);
-		sl_put_u32(&w, c->rows);
+		sketch_put_u32(&w, (uint32_t)c->slots);
+		sketch_put_u32(&w, c->rows);
 		if (c->sketch == SL_STORE_COUNT_MIN)
-			sl_put_u32(&w, 0);
-		sl_put_u64(&w, c->seed);
+			sketch_put_u32(&w, 0);
+		sketch_put_u64(&w, c->seed);
 		if (c->sketch == SL_STORE_COUNT_MIN) {
 			for (uint64_t i = 0; i < c->slots; i++)
 				total += cell[i];
-			sl_put_u64(&w, total);
+			sketch_put_u64(&w, total);
 		}
 		for (uint64_t i = 0; i < n; i++)
-			sl_put_u64(&w, cell[i]);
+			sketch_put_u64(&w, cell[i]);
 	}
-	if (sl_wire_end(&w, buf) < 0) {
+	if (sketch_wire_end(&w, buf) < 0) {
 		free(buf);
 		return NULL;
 	}
 	return buf;
 }
 
-int sl_sketch_estimate(const struct sl_store_config *c, const void *cells, const void *key,
-		       size_t key_bytes, struct sl_sketch_estimate *out)
+int dta_sketch_estimate(const struct sl_store_config *c, const void *cells, const void *key,
+			size_t key_bytes, struct dta_sketch_estimate *out)
 {
-	struct sl_count_sketch *cs;
-	struct sl_count_min *cm;
-	struct sl_hll *hll;
+	struct sketch_count_sketch *cs;
+	struct sketch_count_min *cm;
+	struct sketch_hll *hll;
 	size_t bytes;
 	uint8_t *buf;
 	int err;
 
-	*out = (struct sl_sketch_estimate){0};
+	*out = (struct dta_sketch_estimate){0};
 	if (c->kind != SL_STORE_SKETCH || c->slots & (c->slots - 1) || c->slots > 1u << 23 ||
 	    (c->sketch != SL_STORE_HLL && !key))
 		return -EINVAL;
@@ -171,46 +172,46 @@ int sl_sketch_estimate(const struct sl_store_config *c, const void *cells, const
 		return -ENOMEM;
 	switch (c->sketch) {
 	case SL_STORE_COUNT_MIN:
-		err = sl_count_min_load(&cm, buf, bytes);
+		err = sketch_count_min_load(&cm, buf, bytes);
 		if (err)
 			break;
-		out->value = (double)sl_count_min_estimate(cm, key, key_bytes);
-		out->error = sl_count_min_error(cm);
-		sl_count_min_free(cm);
+		out->value = (double)sketch_count_min_estimate(cm, key, key_bytes);
+		out->error = sketch_count_min_error(cm);
+		sketch_count_min_free(cm);
 		break;
 	case SL_STORE_COUNT_SKETCH:
-		err = sl_count_sketch_load(&cs, buf, bytes);
+		err = sketch_count_sketch_load(&cs, buf, bytes);
 		if (err)
 			break;
-		out->value = (double)sl_count_sketch_estimate(cs, key, key_bytes);
-		out->error = sl_count_sketch_error(cs);
-		sl_count_sketch_free(cs);
+		out->value = (double)sketch_count_sketch_estimate(cs, key, key_bytes);
+		out->error = sketch_count_sketch_error(cs);
+		sketch_count_sketch_free(cs);
 		break;
 	default:
-		err = sl_hll_load(&hll, buf, bytes);
+		err = sketch_hll_load(&hll, buf, bytes);
 		if (err)
 			break;
-		out->value = sl_hll_estimate(hll);
-		out->error = sl_hll_error(hll) * out->value;
-		sl_hll_free(hll);
+		out->value = sketch_hll_estimate(hll);
+		out->error = sketch_hll_error(hll) * out->value;
+		sketch_hll_free(hll);
 		break;
 	}
 	free(buf);
 	return err;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
-struct sl_sketch_maker {
+struct dta_sketch_maker {
 	uint64_t cells;
-	struct sl_count_min *cm; /* one of them */
-	struct sl_count_sketch *cs;
-	struct sl_hll *hll;
+	struct sketch_count_min *cm; /* one of them */
+	struct sketch_count_sketch *cs;
+	struct sketch_hll *hll;
 };
 
-struct sl_sketch_maker *sl_sketch_maker_new(const struct sl_store_config *c)
+struct dta_sketch_maker *dta_sketch_maker_new(const struct sl_store_config *c)
 {
-	struct sl_sketch_maker *m = NULL;
+	struct dta_sketch_maker *m = NULL;
 
 	errno = EINVAL;
 	if (c->slots && !(c->slots & (c->slots - 1)) && c->slots <= 1u << 23)
@@ -219,45 +220,45 @@ struct sl_sketch_maker *sl_sketch_maker_new(const struct sl_store_config *c)
 		return NULL;
 	m->cells = c->rows * c->slots;
 	if (c->sketch == SL_STORE_COUNT_MIN)
-		m->cm = sl_count_min_new((uint32_t)c->slots, c->rows, 0, c->seed);
+		m->cm = sketch_count_min_new((uint32_t)c->slots, c->rows, 0, c->seed);
 	else if (c->sketch == SL_STORE_COUNT_SKETCH)
-		m->cs = sl_count_sketch_new((uint32_t)c->slots, c->rows, c->seed);
+		m->cs = sketch_count_sketch_new((uint32_t)c->slots, c->rows, c->seed);
 	else if (c->sketch == SL_STORE_HLL)
-		m->hll = sl_hll_new((uint32_t)__builtin_ctzll(c->slots), c->seed);
+		m->hll = sketch_hll_new((uint32_t)__builtin_ctzll(c->slots), c->seed);
 	if (m->cm || m->cs || m->hll)
 		return m;
 	free(m);
 	return NULL;
 }
 
-void sl_sketch_maker_free(struct sl_sketch_maker *m)
+void dta_sketch_maker_free(struct dta_sketch_maker *m)
 {
 	if (!m)
 		return;
-	sl_count_min_free(m->cm);
-	sl_count_sketch_free(m->cs);
-	sl_hll_free(m->hll);
+	sketch_count_min_free(m->cm);
+	sketch_count_sketch_free(m->cs);
+	sketch_hll_free(m->hll);
 	free(m);
 }
 
-int sl_sketch_maker_add(struct sl_sketch_maker *m, const void *key, size_t key_bytes,
-			uint64_t times)
+int dta_sketch_maker_add(struct dta_sketch_maker *m, const void *key, size_t key_bytes,
+			 uint64_t times)
 {
 	if (m->cm)
-		return sl_count_min_add(m->cm, key, key_bytes, times);
+		return sketch_count_min_add(m->cm, key, key_bytes, times);
 	if (m->cs)
-		sl_count_sketch_add(m->cs, key, key_bytes, (int64_t)times);
+		sketch_count_sketch_add(m->cs, key, key_bytes, (int64_t)times);
 	else
-		sl_hll_add(m->hll, key, key_bytes);
+		sketch_hll_add(m->hll, key, key_bytes);
 	return 0;
 }
 
 /* Cells end a sketch's frame, before its checksum: docs/sketches.md. */
-int sl_sketch_maker_cells(const struct sl_sketch_maker *m, uint64_t *cells)
+int dta_sketch_maker_cells(const struct dta_sketch_maker *m, uint64_t *cells)
 {
-	size_t bytes = m->cm   ? sl_count_min_save_bytes(m->cm)
-		       : m->cs ? sl_count_sketch_save_bytes(m->cs)
-			       : sl_hll_save_bytes(m->hll);
+	size_t bytes = m->cm   ? sketch_count_min_save_bytes(m->cm)
+		       : m->cs ? sketch_count_sketch_save_bytes(m->cs)
+			       : sketch_hll_save_bytes(m->hll);
 	const uint64_t wide = m->hll ? 1 : 8;
 	uint8_t *buf = malloc(bytes);
 	const uint8_t *from;
@@ -265,11 +266,11 @@ int sl_sketch_maker_cells(const struct sl_sketch_maker *m, uint64_t *cells)
 	if (!buf)
 		return -ENOMEM;
 	if (m->cm)
-		sl_count_min_save(m->cm, buf, bytes);
+		sketch_count_min_save(m->cm, buf, bytes);
 	else if (m->cs)
-		sl_count_sketch_save(m->cs, buf, bytes);
+		sketch_count_sketch_save(m->cs, buf, bytes);
 	else
-		sl_hll_save(m->hll, buf, bytes);
+		sketch_hll_save(m->hll, buf, bytes);
 	from = buf + bytes - 8 - m->cells * wide;
 	for (uint64_t i = 0; i < m->cells; i++) {
 		cells[i] = 0;

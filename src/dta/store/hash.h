@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.h - where a key lies in a store, and how a unit proves that it is whole and that key's. Engine and
- * query share it; it is the format (docs/dta-store.md), so that no constant here may ever change.
+ * hash.h - where a key lies in a store, and how a unit proves that it is whole and that key's.
+ * Engine and query share it; it is the format (docs/dta-store.md), so that no constant here may
+ * ever change.
  *
  * Why not CRC32(key, n), as the original: CRC is affine, so that two keys that collide in one copy
  * collide in all of them, and copies buy nothing.
@@ -14,20 +15,20 @@
 
 #include <sidelight/store.h>
 
-struct sl_dta_hash {
+struct dta_hash {
 	uint64_t lo, hi;
 };
 
 /* XXH3_128 of the key, with the store's seed. */
-static inline struct sl_dta_hash sl_dta_hash(const void *key, size_t bytes, uint64_t seed)
+static inline struct dta_hash dta_hash(const void *key, size_t bytes, uint64_t seed)
 {
 	XXH128_hash_t h = XXH3_128bits_withSeed(key, bytes, seed);
 
-	return (struct sl_dta_hash){h.low64, h.high64};
+	return (struct dta_hash){h.low64, h.high64};
 }
 
 /* The finalizer of SplitMix64: a bijection. */
-static inline uint64_t sl_dta_mix(uint64_t x)
+static inline uint64_t dta_mix(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
@@ -35,42 +36,44 @@ static inline uint64_t sl_dta_mix(uint64_t x)
 }
 
 /*
- * Slot of copy n = 0, 1, ... among any number of slots. Two keys that meet in one copy meet in another
- * as rarely as any two: the copies differ before the mixing by an odd multiple of a second 64-bit hash.
+ * Slot of copy n = 0, 1, ... among any number of slots. Two keys that meet in one copy meet in
+ * another as rarely as any two: the copies differ before the mixing by an odd multiple of a second
+ * 64-bit hash.
  */
-static inline uint64_t sl_dta_slot(struct sl_dta_hash h, uint32_t n, uint64_t slots)
+static inline uint64_t dta_slot(struct dta_hash h, uint32_t n, uint64_t slots)
 {
-	uint64_t x = sl_dta_mix(h.lo + n * (h.hi | 1));
+	uint64_t x = dta_mix(h.lo + n * (h.hi | 1));
 
 	return (uint64_t)((unsigned __int128)x * slots >> 64);
 }
 
 /*
- * The check word of a key's data; never 0. Key-write: the value without the zeros behind it; postcard: all
- * behind the check word, zeros included.
+ * The check word of a key's data; never 0. Key-write: the value without the zeros behind it;
+ * postcard: all behind the check word, zeros included.
  */
-static inline uint64_t sl_dta_check(struct sl_dta_hash h, const void *data, size_t bytes)
+static inline uint64_t dta_check(struct dta_hash h, const void *data, size_t bytes)
 {
-	uint64_t c = XXH3_64bits_withSeed(data, bytes, sl_dta_mix(h.hi + SL_LINE_K4) ^ h.lo);
+	uint64_t c = XXH3_64bits_withSeed(data, bytes, dta_mix(h.hi + SL_LINE_K4) ^ h.lo);
 
 	return c ? c : 1;
 }
 
 /* The tail of an append block; data: the block without it, bytes: of that, count: items in use. */
-static inline uint64_t sl_dta_tail(const struct sl_store_config *c, uint32_t list, uint32_t lane, uint64_t block,
-				   const void *data, size_t bytes, uint32_t count)
+static inline uint64_t dta_tail(const struct sl_store_config *c, uint32_t list, uint32_t lane,
+				uint64_t block, const void *data, size_t bytes, uint32_t count)
 {
 	uint64_t lap = (block / c->slots) % 0xffffff + 1;
-	uint64_t of = sl_dta_mix(c->seed ^ ((uint64_t)list << 32 | lane)) + block * 256 + count;
+	uint64_t of = dta_mix(c->seed ^ ((uint64_t)list << 32 | lane)) + block * 256 + count;
 
 	return lap << 40 | (uint64_t)count << 32 | XXH3_64bits_withSeed(data, bytes, of) >> 32;
 }
 
 /* Check words of a sketch: what is 0 for the completeness, 1 for the rows. */
-static inline uint64_t sl_dta_sketch_check(const struct sl_store_config *c, uint32_t lane, uint32_t what,
-					   const void *data, size_t bytes)
+static inline uint64_t dta_sketch_check(const struct sl_store_config *c, uint32_t lane,
+					uint32_t what, const void *data, size_t bytes)
 {
-	uint64_t h = XXH3_64bits_withSeed(data, bytes, sl_dta_mix(c->seed ^ ((uint64_t)lane << 1 | what)));
+	uint64_t h = XXH3_64bits_withSeed(data, bytes,
+					  dta_mix(c->seed ^ ((uint64_t)lane << 1 | what)));
 
 	return h ? h : 1;
 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * hash_many.c - XXH3 (its specification: doc/xxhash_spec.md of xxHash) over eight short keys at a time. Each has its
- * own seed where a check word is made, so that nothing but the lanes of a vector can be shared.
+ * hash_many.c - XXH3 (its specification: doc/xxhash_spec.md of xxHash) over eight short keys at a
+ * time. Each has its own seed where a check word is made, so that nothing but the lanes of a vector
+ * can be shared.
  */
 #include "dta/store/hash_many.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- one by one ------------------------------------------------------------------------------------ */
+/* ---- one by one ---- */
 
 static inline __attribute__((always_inline)) void hash_each(const uint8_t *key, size_t key_bytes,
 							    size_t step, uint64_t seed,
-							    uint32_t count,
-							    struct sl_dta_hashes *out)
+							    uint32_t count, struct dta_hashes *out)
 {
 	for (uint32_t i = 0; i < count; i++, key += step) {
-		struct sl_dta_hash h = sl_dta_hash(key, key_bytes, seed);
+		struct dta_hash h = dta_hash(key, key_bytes, seed);
 
 		out->lo[i] = h.lo;
 		out->hi[i] = h.hi;
@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) void hash_each(const uint8_t *key, 
 
 /* With lengths that are common as constants; 5-tuples are 13 bytes with IPv4, 37 with IPv6. */
 static void hash_some(const uint8_t *key, size_t key_bytes, size_t step, uint64_t seed,
-		      uint32_t count, struct sl_dta_hashes *out)
+		      uint32_t count, struct dta_hashes *out)
 {
 	switch (key_bytes) {
 #define CASE(n)                                            \
@@ -40,24 +40,24 @@ static void hash_some(const uint8_t *key, size_t key_bytes, size_t step, uint64_
 	hash_each(key, key_bytes, step, seed, count, out);
 }
 
-static void slot_some(const struct sl_dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
+static void slot_some(const struct dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
 		      uint64_t *slot)
 {
 	for (uint32_t i = 0; i < count; i++)
-		slot[i] = sl_dta_slot(sl_dta_hash_of(h, i), n, slots);
+		slot[i] = dta_slot(dta_hash_of(h, i), n, slots);
 }
 
-static inline __attribute__((always_inline)) void check_each(const struct sl_dta_hashes *h,
+static inline __attribute__((always_inline)) void check_each(const struct dta_hashes *h,
 							     const uint8_t *value, size_t bytes,
 							     size_t step, uint32_t count,
 							     uint64_t *check)
 {
 	for (uint32_t i = 0; i < count; i++, value += step)
-		check[i] = sl_dta_check(sl_dta_hash_of(h, i), value, bytes);
+		check[i] = dta_check(dta_hash_of(h, i), value, bytes);
 }
 
-static void check_some(const struct sl_dta_hashes *h, const uint8_t *value, size_t bytes,
-		       size_t step, uint32_t count, uint64_t *check)
+static void check_some(const struct dta_hashes *h, const uint8_t *value, size_t bytes, size_t step,
+		       uint32_t count, uint64_t *check)
 {
 	if (bytes == 8)
 		check_each(h, value, 8, step, count, check);
@@ -65,7 +65,7 @@ static void check_some(const struct sl_dta_hashes *h, const uint8_t *value, size
 		check_each(h, value, bytes, step, count, check);
 }
 
-/* ---- eight at a time ------------------------------------------------------------------------------- */
+/* ---- eight at a time ---- */
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -106,9 +106,12 @@ WIDE_PART __m512i add(__m512i a, __m512i b)
 	return _mm512_add_epi64(a, b);
 }
 
-WIDE_PART __m512i xor (__m512i a, __m512i b) { return _mm512_xor_si512(a, b); }
+WIDE_PART __m512i vxor(__m512i a, __m512i b)
+{
+	return _mm512_xor_si512(a, b);
+}
 
-	WIDE_PART __m512i mul(__m512i a, __m512i b)
+WIDE_PART __m512i mul(__m512i a, __m512i b)
 {
 	return _mm512_mullo_epi64(a, b);
 }
@@ -125,7 +128,7 @@ WIDE_PART __m512i mul_high(__m512i a, __m512i b)
 	return add(hh, add(_mm512_srli_epi64(t, 32), _mm512_srli_epi64(u, 32)));
 }
 
-#define SHIFT_XOR(x, n) xor(x, _mm512_srli_epi64(x, n))
+#define SHIFT_XOR(x, n) vxor(x, _mm512_srli_epi64(x, n))
 
 WIDE_PART __m512i avalanche(__m512i h)
 {
@@ -133,7 +136,7 @@ WIDE_PART __m512i avalanche(__m512i h)
 	return SHIFT_XOR(h, 32);
 }
 
-WIDE_PART __m512i mix(__m512i x) /* sl_dta_mix() */
+WIDE_PART __m512i mix(__m512i x) /* dta_mix() */
 {
 	x = mul(SHIFT_XOR(x, 30), all(0xbf58476d1ce4e5b9ull));
 	x = mul(SHIFT_XOR(x, 27), all(0x94d049bb133111ebull));
@@ -150,9 +153,9 @@ WIDE_PART __m512i swap(__m512i x)
 }
 
 /*
- * Words of up to eight keys, from register to register. Not by way of an array: a vector that is read where words were
- * just written waits until they are in the cache, behind all writes to slots that are under way. Nor by a gather, which
- * takes twice as long.
+ * Words of up to eight keys, from register to register. Not by way of an array: a vector that is
+ * read where words were just written waits until they are in the cache, behind all writes to slots
+ * that are under way. Nor by a gather, which takes twice as long.
  */
 static inline __attribute__((always_inline)) long long word(const uint8_t *at)
 {
@@ -205,12 +208,12 @@ WIDE_PART struct hashes hash_to_8(const uint8_t *key, size_t bytes, size_t step,
 {
 	const uint64_t flip = (secret(16) ^ secret(24)) +
 			      (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
-	__m512i keyed = xor(word_ends(key, bytes, step, count), all(flip));
+	__m512i keyed = vxor(word_ends(key, bytes, step, count), all(flip));
 	__m512i by = all(XXH_PRIME64_1 + (bytes << 2));
 	__m512i lo = mul(keyed, by), hi = mul_high(keyed, by);
 
 	hi = add(hi, _mm512_slli_epi64(lo, 1));
-	lo = xor(lo, _mm512_srli_epi64(hi, 3));
+	lo = vxor(lo, _mm512_srli_epi64(hi, 3));
 	lo = mul(SHIFT_XOR(lo, 35), all(XXH3_MX2));
 	return (struct hashes){SHIFT_XOR(lo, 28), avalanche(hi)};
 }
@@ -224,12 +227,12 @@ WIDE_PART struct hashes hash_to_16(const uint8_t *key, size_t bytes, size_t step
 	__m512i a = words(key, step, count);
 	__m512i b = words(key + bytes - 8, step, count), lo, hi, x;
 
-	x = xor(xor(a, b), flip_lo);
+	x = vxor(vxor(a, b), flip_lo);
 	lo = add(mul(x, all(XXH_PRIME64_1)), all((uint64_t)(bytes - 1) << 54));
 	hi = mul_high(x, all(XXH_PRIME64_1));
-	b = xor(b, flip_hi);
+	b = vxor(b, flip_hi);
 	hi = add(hi, add(b, _mm512_mul_epu32(b, all(XXH_PRIME32_2 - 1))));
-	lo = xor(lo, swap(hi));
+	lo = vxor(lo, swap(hi));
 	x = add(mul_high(lo, all(XXH_PRIME64_2)), mul(hi, all(XXH_PRIME64_2)));
 	return (struct hashes){avalanche(mul(lo, all(XXH_PRIME64_2))), avalanche(x)};
 }
@@ -252,16 +255,16 @@ WIDE_PART __m512i slot_eight(struct hashes h, uint32_t n, uint64_t slots)
 WIDE_PART __m512i check_eight(struct hashes h, __m512i value_ends, size_t bytes)
 {
 	const __m512i flip = all(secret(8) ^ secret(16));
-	__m512i seed = xor(mix(add(h.hi, all(SL_LINE_K4))), h.lo), x;
+	__m512i seed = vxor(mix(add(h.hi, all(SL_LINE_K4))), h.lo), x;
 
 	/* The seed's lower half, bytes swapped, onto its upper half. */
-	seed = xor(seed, _mm512_and_si512(swap(seed), all(0xffffffff00000000ull)));
+	seed = vxor(seed, _mm512_and_si512(swap(seed), all(0xffffffff00000000ull)));
 	/* The last four bytes are the lower half of the word. */
 	x = _mm512_rol_epi64(value_ends, 32);
-	x = xor(x, _mm512_sub_epi64(flip, seed));
-	x = xor(x, xor(_mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24)));
+	x = vxor(x, _mm512_sub_epi64(flip, seed));
+	x = vxor(x, vxor(_mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24)));
 	x = mul(x, all(XXH3_MX2));
-	x = xor(x, add(_mm512_srli_epi64(x, 35), all(bytes)));
+	x = vxor(x, add(_mm512_srli_epi64(x, 35), all(bytes)));
 	x = mul(x, all(XXH3_MX2));
 	x = SHIFT_XOR(x, 28);
 	/* Never 0. */
@@ -269,7 +272,7 @@ WIDE_PART __m512i check_eight(struct hashes h, __m512i value_ends, size_t bytes)
 }
 
 WIDE static void hash_wide(const uint8_t *key, size_t bytes, size_t step, uint64_t seed,
-			   uint32_t count, struct sl_dta_hashes *out)
+			   uint32_t count, struct dta_hashes *out)
 {
 	for (uint32_t i = 0; i < count; i += LANES, key += LANES * step) {
 		struct hashes h = hash_eight(key, bytes, step, seed, count - i);
@@ -279,15 +282,15 @@ WIDE static void hash_wide(const uint8_t *key, size_t bytes, size_t step, uint64
 	}
 }
 
-WIDE static void slot_wide(const struct sl_dta_hashes *h, uint32_t n, uint64_t slots,
-			   uint32_t count, uint64_t *slot)
+WIDE static void slot_wide(const struct dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
+			   uint64_t *slot)
 {
 	for (uint32_t i = 0; i < count; i += LANES)
 		save(slot + i,
 		     slot_eight((struct hashes){load(h->lo + i), load(h->hi + i)}, n, slots));
 }
 
-WIDE static void check_wide(const struct sl_dta_hashes *h, const uint8_t *value, size_t bytes,
+WIDE static void check_wide(const struct dta_hashes *h, const uint8_t *value, size_t bytes,
 			    size_t step, uint32_t count, uint64_t *check)
 {
 	for (uint32_t i = 0; i < count; i += LANES, value += LANES * step)
@@ -295,13 +298,13 @@ WIDE static void check_wide(const struct sl_dta_hashes *h, const uint8_t *value,
 					    word_ends(value, bytes, step, count - i), bytes));
 }
 
-/* ---- slots of 16 bytes, from register to memory ----------------------------------------------------- */
+/* ---- slots of 16 bytes, from register to memory ---- */
 
 #define PAIR_OF(x, i) _mm512_extracti64x2_epi64(x, (i) / 2)
 #define WORD_OF(x, i) (uint64_t) _mm_extract_epi64(PAIR_OF(x, i), (i) % 2)
 #define ALL_EIGHT(f)  f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
 
-WIDE_PART void put_wide(uint8_t *bank, const struct sl_dta_shape *s, const uint8_t *items,
+WIDE_PART void put_wide(uint8_t *bank, const struct dta_shape *s, const uint8_t *items,
 			size_t key_bytes, uint32_t copies, uint32_t count)
 {
 	const size_t value_bytes = s->value_bytes, step = key_bytes + value_bytes;
@@ -350,10 +353,10 @@ WIDE_PART void put_wide(uint8_t *bank, const struct sl_dta_shape *s, const uint8
 }
 
 /* With what is common as constants. */
-WIDE static void put_some(uint8_t *bank, const struct sl_dta_shape *s, const uint8_t *items,
+WIDE static void put_some(uint8_t *bank, const struct dta_shape *s, const uint8_t *items,
 			  uint32_t count)
 {
-	struct sl_dta_shape eight = *s;
+	struct dta_shape eight = *s;
 
 	eight.value_bytes = 8;
 	if (s->copies == 1 && s->value_bytes == 8 && s->key_bytes == 8)
@@ -376,10 +379,11 @@ WIDE static void put_some(uint8_t *bank, const struct sl_dta_shape *s, const uin
 
 #endif
 
-/* ---------------------------------------------------------------------------------------------------- */
+/* ----------------------------------------------------------------------------------------------------
+ */
 
-void sl_dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t seed,
-		      uint32_t count, struct sl_dta_hashes *out)
+void dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t seed,
+		   uint32_t count, struct dta_hashes *out)
 {
 	if (key_bytes <= 16 && wide())
 		hash_wide(keys, key_bytes, step, seed, count, out);
@@ -387,8 +391,8 @@ void sl_dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64
 		hash_some(keys, key_bytes, step, seed, count, out);
 }
 
-void sl_dta_slot_many(const struct sl_dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
-		      uint64_t slot[SL_DTA_MANY])
+void dta_slot_many(const struct dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
+		   uint64_t slot[DTA_MANY])
 {
 	if (wide())
 		slot_wide(h, n, slots, count, slot);
@@ -396,8 +400,8 @@ void sl_dta_slot_many(const struct sl_dta_hashes *h, uint32_t n, uint64_t slots,
 		slot_some(h, n, slots, count, slot);
 }
 
-void sl_dta_check_many(const struct sl_dta_hashes *h, const uint8_t *values, size_t value_bytes,
-		       size_t step, uint32_t count, uint64_t check[SL_DTA_MANY])
+void dta_check_many(const struct dta_hashes *h, const uint8_t *values, size_t value_bytes,
+		    size_t step, uint32_t count, uint64_t check[DTA_MANY])
 {
 	if (value_bytes <= 8 && wide())
 		check_wide(h, values, value_bytes, step, count, check);
@@ -405,8 +409,8 @@ void sl_dta_check_many(const struct sl_dta_hashes *h, const uint8_t *values, siz
 		check_some(h, values, value_bytes, step, count, check);
 }
 
-bool sl_dta_put_many(uint8_t *bank, const struct sl_dta_shape *shape, const uint8_t *items,
-		     uint32_t count)
+bool dta_put_many(uint8_t *bank, const struct dta_shape *shape, const uint8_t *items,
+		  uint32_t count)
 {
 	if (shape->key_bytes > 16 || shape->value_bytes > 8 || shape->copies > 2 || !wide())
 		return false;

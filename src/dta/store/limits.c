@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * limits.c - what cgroups leave for stores. Limits of both versions, of which a machine may have some controllers in one
- * and some in the other: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and cgroup-v1/hugetlb.rst.
+ * limits.c - what cgroups leave for stores. Limits of both versions, of which a machine may have
+ * some controllers in one and some in the other: Documentation/admin-guide/cgroup-v2.rst,
+ * cgroup-v1/memory.rst and cgroup-v1/hugetlb.rst.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -16,12 +17,12 @@ static const struct {
 	const char *controller;	       /* version 1: its name, and that of its folder */
 	const char *most[2], *used[2]; /* files, in version 1 and 2 */
 } files[] = {
-	[SL_LIMIT_MEMORY] = {"memory",
-			     {"memory.limit_in_bytes", "memory.max"},
-			     {"memory.usage_in_bytes", "memory.current"}},
-	[SL_LIMIT_HUGETLB] = {"hugetlb",
-			      {"hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"},
-			      {"hugetlb.2MB.usage_in_bytes", "hugetlb.2MB.current"}},
+	[DTA_LIMIT_MEMORY] = {"memory",
+			      {"memory.limit_in_bytes", "memory.max"},
+			      {"memory.usage_in_bytes", "memory.current"}},
+	[DTA_LIMIT_HUGETLB] = {"hugetlb",
+			       {"hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"},
+			       {"hugetlb.2MB.usage_in_bytes", "hugetlb.2MB.current"}},
 };
 
 /* UINT64_MAX: no such file, or no limit. */
@@ -52,7 +53,8 @@ static bool listed(const char *list, const char *name)
 	return false;
 }
 
-/* Of a cgroup and of those above it, up to the root of what is mounted here: a container may see its own as that. */
+/* Of a cgroup and of those above it, up to the root of what is mounted here: a container may see
+ * its own as that. */
 static uint64_t least_of(const char *folder, char *path, const char *most_name,
 			 const char *used_name)
 {
@@ -73,7 +75,7 @@ static uint64_t least_of(const char *folder, char *path, const char *most_name,
 	return least;
 }
 
-uint64_t sl_limits_left_in(enum sl_limit what, const char *cgroups, const char *root)
+uint64_t dta_limits_left_in(enum dta_limit what, const char *cgroups, const char *root)
 {
 	FILE *f = fopen(cgroups, "re");
 	uint64_t least = UINT64_MAX;
@@ -104,7 +106,7 @@ uint64_t sl_limits_left_in(enum sl_limit what, const char *cgroups, const char *
 	return least;
 }
 
-uint64_t sl_limits_left(enum sl_limit what)
+uint64_t dta_limits_left(enum dta_limit what)
 {
-	return sl_limits_left_in(what, "/proc/self/cgroup", "/sys/fs/cgroup");
+	return dta_limits_left_in(what, "/proc/self/cgroup", "/sys/fs/cgroup");
 }

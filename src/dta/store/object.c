@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * object.c - memory of stores: a memfd that is sealed in its size, or a file NAME.TENANT.EPOCH.store that
- * survives a restart. What is there and does not fit is refused and left as it is.
+ * object.c - memory of stores: a memfd that is sealed in its size, or a file
+ * NAME.TENANT.EPOCH.store that survives a restart. What is there and does not fit is refused and
+ * left as it is.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -41,7 +42,7 @@ __attribute__((format(printf, 3, 4))) static void say(char *error, size_t bytes,
 	va_end(ap);
 }
 
-void sl_store_object_free(struct sl_store_object *o, bool unlink_file)
+void dta_store_object_free(struct dta_store_object *o, bool unlink_file)
 {
 	if (!o)
 		return;
@@ -55,9 +56,9 @@ void sl_store_object_free(struct sl_store_object *o, bool unlink_file)
 	free(o);
 }
 
-static struct sl_store_object *object_new(char *error, size_t bytes)
+static struct dta_store_object *object_new(char *error, size_t bytes)
 {
-	struct sl_store_object *o = calloc(1, sizeof(*o));
+	struct dta_store_object *o = calloc(1, sizeof(*o));
 
 	if (!o) {
 		say(error, bytes, "out of memory");
@@ -68,7 +69,7 @@ static struct sl_store_object *object_new(char *error, size_t bytes)
 	return o;
 }
 
-void *sl_store_map(int fd, uint64_t bytes, bool writable)
+void *dta_store_map(int fd, uint64_t bytes, bool writable)
 {
 	const int may = writable ? PROT_READ | PROT_WRITE : PROT_READ;
 	const uint64_t whole = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
@@ -88,7 +89,8 @@ void *sl_store_map(int fd, uint64_t bytes, bool writable)
 		errno = err;
 		return MAP_FAILED;
 	}
-	/* What the alignment took. Of reserved huge pages the mapping is whole ones, and none is cut. */
+	/* What the alignment took. Of reserved huge pages the mapping is whole ones, and none is
+	 * cut. */
 	if (at > room)
 		munmap(room, (size_t)(at - room));
 	munmap(at + whole, (size_t)(room + HUGE_PAGE - at));
@@ -98,9 +100,9 @@ void *sl_store_map(int fd, uint64_t bytes, bool writable)
 }
 
 /* Maps o->fd, of o->map_bytes, and looks whether it is a store. */
-static bool map(struct sl_store_object *o, bool writable, void **at, char *error, size_t bytes)
+static bool map(struct dta_store_object *o, bool writable, void **at, char *error, size_t bytes)
 {
-	*at = sl_store_map(o->fd, o->map_bytes, writable);
+	*at = dta_store_map(o->fd, o->map_bytes, writable);
 	if (*at == MAP_FAILED) {
 		say(error, bytes, "can't map %llu bytes: %s", (unsigned long long)o->map_bytes,
 		    strerror(errno));
@@ -110,7 +112,7 @@ static bool map(struct sl_store_object *o, bool writable, void **at, char *error
 	return true;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static int memfd(const char *name, uint64_t bytes, bool huge)
 {
@@ -132,7 +134,7 @@ static int memfd(const char *name, uint64_t bytes, bool huge)
 static bool plenty(uint64_t bytes)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
-	const uint64_t left = sl_limits_left(SL_LIMIT_MEMORY);
+	const uint64_t left = dta_limits_left(DTA_LIMIT_MEMORY);
 	unsigned long long kib = 0;
 	char line[128];
 
@@ -145,18 +147,19 @@ static bool plenty(uint64_t bytes)
 }
 
 /*
- * Has the kernel put a memfd, or a file of a tmpfs, into huge pages: whether such pages are made by themselves is the
- * machine's setting (shmem_enabled, by default never), but this is asked for and done at once (Linux 6.1). All of it
- * is allocated by that. Elsewhere, and where memory is in too small pieces, it stays as it is.
+ * Has the kernel put a memfd, or a file of a tmpfs, into huge pages: whether such pages are made by
+ * themselves is the machine's setting (shmem_enabled, by default never), but this is asked for and
+ * done at once (Linux 6.1). All of it is allocated by that. Elsewhere, and where memory is in too
+ * small pieces, it stays as it is.
  */
-void sl_store_object_collapse(struct sl_store_object *o)
+void dta_store_object_collapse(struct dta_store_object *o)
 {
 	uint8_t *map = o->view.map;
-	const uint64_t whole = o->map_bytes & ~(HUGE_PAGE - 1), began = sl_now_ns();
+	const uint64_t whole = o->map_bytes & ~(HUGE_PAGE - 1), began = base_now_ns();
 
 	if (!whole || !plenty(whole))
 		return;
-	for (uint64_t at = 0, n; at < whole && sl_now_ns() - began < COLLAPSE_NS; at += n) {
+	for (uint64_t at = 0, n; at < whole && base_now_ns() - began < COLLAPSE_NS; at += n) {
 		n = whole - at < COLLAPSE ? whole - at : COLLAPSE;
 		/* What has no page at all is not looked at. */
 		for (uint64_t page = at; page < at + n; page += HUGE_PAGE)
@@ -170,14 +173,15 @@ void sl_store_object_collapse(struct sl_store_object *o)
 }
 
 /*
- * In o->map_bytes of reserved huge pages: NULL, or why not. A limit of the cgroup's is looked at when a page is touched, and
- * who may not have it gets a signal (SIGBUS): so where there is one, all are touched now, when it can be said.
+ * In o->map_bytes of reserved huge pages: NULL, or why not. A limit of the cgroup's is looked at
+ * when a page is touched, and who may not have it gets a signal (SIGBUS): so where there is one,
+ * all are touched now, when it can be said.
  */
-static const char *in_reserved(struct sl_store_object *o, const char *name, void **at, char *error,
+static const char *in_reserved(struct dta_store_object *o, const char *name, void **at, char *error,
 			       size_t bytes)
 {
 	static const char limited[] = "the hugetlb limit of its cgroup";
-	const uint64_t left = sl_limits_left(SL_LIMIT_HUGETLB);
+	const uint64_t left = dta_limits_left(DTA_LIMIT_HUGETLB);
 	int err;
 
 	if (left < o->map_bytes)
@@ -204,18 +208,19 @@ static const char *in_reserved(struct sl_store_object *o, const char *name, void
 	return err == EFAULT ? limited : strerror(err);
 }
 
-static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name,
-		      enum sl_stores_hugepages huge, void **at, char *error, size_t bytes)
+static bool in_memory(struct dta_store_object *o, uint64_t need, const char *name,
+		      enum dta_stores_hugepages huge, void **at, char *error, size_t bytes)
 {
-	/* Huge pages are reserved by the mapping: if there are too few, it fails, and not a write later. */
-	if (huge != SL_HUGE_NEVER && (huge == SL_HUGE_ALWAYS || need >= HUGE_PAGE)) {
+	/* Huge pages are reserved by the mapping: if there are too few, it fails, and not a write
+	 * later. */
+	if (huge != DTA_HUGE_NEVER && (huge == DTA_HUGE_ALWAYS || need >= HUGE_PAGE)) {
 		const char *why;
 
 		o->map_bytes = (need + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 		why = in_reserved(o, name, at, error, bytes);
 		if (!why)
 			return true;
-		if (huge == SL_HUGE_ALWAYS) {
+		if (huge == DTA_HUGE_ALWAYS) {
 			say(error, bytes,
 			    "no huge pages for %llu MiB (%s): raise vm.nr_hugepages or the cgroup's hugetlb limit, or hugepages: auto",
 			    (unsigned long long)(o->map_bytes >> 20), why);
@@ -230,16 +235,16 @@ static bool in_memory(struct sl_store_object *o, uint64_t need, const char *name
 	}
 	if (!map(o, true, at, error, bytes))
 		return false;
-	if (huge == SL_HUGE_AUTO)
-		sl_store_object_collapse(o);
+	if (huge == DTA_HUGE_AUTO)
+		dta_store_object_collapse(o);
 	return true;
 }
 
-/* ---- files --------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
-static bool in_file(struct sl_store_object *o, uint64_t need, const char *name,
+static bool in_file(struct dta_store_object *o, uint64_t need, const char *name,
 		    const struct sl_store_config *c, const char *directory,
-		    enum sl_stores_hugepages huge, char **temporary, void **at, char *error,
+		    enum dta_stores_hugepages huge, char **temporary, void **at, char *error,
 		    size_t bytes)
 {
 	int err;
@@ -271,17 +276,18 @@ static bool in_file(struct sl_store_object *o, uint64_t need, const char *name,
 	o->map_bytes = need;
 	if (!map(o, true, at, error, bytes))
 		return false;
-	if (huge == SL_HUGE_AUTO)
-		sl_store_object_collapse(o);
+	if (huge == DTA_HUGE_AUTO)
+		dta_store_object_collapse(o);
 	return true;
 }
 
-struct sl_store_object *sl_store_object_new(const struct sl_store_config *config, const char *name,
-					    const char *directory, enum sl_stores_hugepages huge,
-					    char *error, size_t error_bytes)
+struct dta_store_object *dta_store_object_new(const struct sl_store_config *config,
+					      const char *name, const char *directory,
+					      enum dta_stores_hugepages huge, char *error,
+					      size_t error_bytes)
 {
-	struct sl_store_object *o = object_new(error, error_bytes);
-	uint64_t need = sl_store_object_bytes(config);
+	struct dta_store_object *o = object_new(error, error_bytes);
+	uint64_t need = dta_store_object_bytes(config);
 	char *temporary = NULL;
 	char why[160];
 	void *at;
@@ -293,8 +299,8 @@ struct sl_store_object *sl_store_object_new(const struct sl_store_config *config
 				 error_bytes)
 		       : in_memory(o, need, name, huge, &at, error, error_bytes);
 	if (ok) {
-		sl_store_format(at, config, name);
-		ok = !sl_store_view(at, o->map_bytes, &o->view, why, sizeof(why));
+		dta_store_format(at, config, name);
+		ok = !dta_store_view(at, o->map_bytes, &o->view, why, sizeof(why));
 		if (!ok) {
 			o->view.map = at;
 			say(error, error_bytes, "store '%s': %s", name, why);
@@ -308,7 +314,7 @@ struct sl_store_object *sl_store_object_new(const struct sl_store_config *config
 	if (!ok) {
 		if (temporary)
 			unlink(temporary);
-		sl_store_object_free(o, false);
+		dta_store_object_free(o, false);
 		o = NULL;
 	}
 	free(temporary);
@@ -316,10 +322,10 @@ struct sl_store_object *sl_store_object_new(const struct sl_store_config *config
 }
 
 /* What is there already: of path, or (fd not -1) of a descriptor that path is but a word for. */
-static struct sl_store_object *open_file(const char *path, int fd, bool writable, char *error,
-					 size_t bytes)
+static struct dta_store_object *open_file(const char *path, int fd, bool writable, char *error,
+					  size_t bytes)
 {
-	struct sl_store_object *o = object_new(error, bytes);
+	struct dta_store_object *o = object_new(error, bytes);
 	struct stat st;
 	char why[160];
 	bool memory;
@@ -343,7 +349,8 @@ static struct sl_store_object *open_file(const char *path, int fd, bool writable
 		say(error, bytes, "%s: another collector has it", path);
 		goto fail;
 	}
-	/* A file belongs to who may write to its directory; memory without a name came from anybody. */
+	/* A file belongs to who may write to its directory; memory without a name came from
+	 * anybody. */
 	memory = !st.st_nlink;
 	if (memory && !(fcntl(o->fd, F_GET_SEALS) & F_SEAL_SHRINK)) {
 		say(error, bytes, "%s: could be cut short while it is read: not sealed", path);
@@ -356,7 +363,7 @@ static struct sl_store_object *open_file(const char *path, int fd, bool writable
 		goto fail;
 	}
 	if (!map(o, writable, &at, why, sizeof(why)) ||
-	    sl_store_view(at, o->map_bytes, &o->view, why, sizeof(why))) {
+	    dta_store_view(at, o->map_bytes, &o->view, why, sizeof(why))) {
 		say(error, bytes, "%s: %s", path, why);
 		goto fail;
 	}
@@ -368,16 +375,16 @@ static struct sl_store_object *open_file(const char *path, int fd, bool writable
 	}
 	return o;
 fail:
-	sl_store_object_free(o, false);
+	dta_store_object_free(o, false);
 	return NULL;
 }
 
-struct sl_store_object *sl_store_object_open(const char *path, char *error, size_t error_bytes)
+struct dta_store_object *dta_store_object_open(const char *path, char *error, size_t error_bytes)
 {
 	return open_file(path, -1, false, error, error_bytes);
 }
 
-struct sl_store_object *sl_store_object_open_fd(int fd, char *error, size_t error_bytes)
+struct dta_store_object *dta_store_object_open_fd(int fd, char *error, size_t error_bytes)
 {
 	char path[32];
 
@@ -385,17 +392,18 @@ struct sl_store_object *sl_store_object_open_fd(int fd, char *error, size_t erro
 	return open_file(path, fd < 0 ? INT_MAX : fd, false, error, error_bytes);
 }
 
-struct number {
+struct object_number {
 	const char *name;
 	uint64_t file, wanted;
 };
 
-/* The file's geometry must be the configuration's: a store's memory means nothing in another one. */
-static bool same_geometry(const struct sl_store_object *o, const struct sl_store_config *w,
+/* The file's geometry must be the configuration's: a store's memory means nothing in another one.
+ */
+static bool same_geometry(const struct dta_store_object *o, const struct sl_store_config *w,
 			  bool seeded, char *error, size_t bytes)
 {
 	const struct sl_store_config *f = o->view.config;
-	const struct number numbers[] = {
+	const struct object_number numbers[] = {
 		{"kind", f->kind, w->kind},
 		{"number", f->id, w->id},
 		{"slots, columns or blocks", f->slots, w->slots},
@@ -440,11 +448,11 @@ static int64_t epoch_of(const char *file, const char *name, uint32_t tenant)
 	return strcmp(end, ".store") || e > INT64_MAX ? -1 : (int64_t)e;
 }
 
-struct sl_store_object *sl_store_object_find(const struct sl_store_config *config, bool seeded,
-					     const char *name, const char *directory, char *error,
-					     size_t error_bytes)
+struct dta_store_object *dta_store_object_find(const struct sl_store_config *config, bool seeded,
+					       const char *name, const char *directory, char *error,
+					       size_t error_bytes)
 {
-	struct sl_store_object *newest = NULL, **at, *o;
+	struct dta_store_object *newest = NULL, **at, *o;
 	struct dirent *e;
 	DIR *d;
 
@@ -482,7 +490,7 @@ struct sl_store_object *sl_store_object_find(const struct sl_store_config *confi
 		same_geometry(newest, config, seeded, error, error_bytes);
 	while (*error && newest) {
 		o = newest->older;
-		sl_store_object_free(newest, false);
+		dta_store_object_free(newest, false);
 		newest = o;
 	}
 	return newest;

@@ -37,27 +37,27 @@ static uint32_t number_of(const char *const *names, size_t count, const char *na
 	return 0;
 }
 
-const char *sl_store_kind_name(uint32_t kind)
+const char *dta_store_kind_name(uint32_t kind)
 {
 	return name_of(kinds, COUNT(kinds), kind);
 }
 
-uint32_t sl_store_kind_of(const char *name)
+uint32_t dta_store_kind_of(const char *name)
 {
 	return number_of(kinds, COUNT(kinds), name);
 }
 
-const char *sl_store_sketch_name(uint32_t sketch)
+const char *dta_store_sketch_name(uint32_t sketch)
 {
 	return name_of(sketches, COUNT(sketches), sketch);
 }
 
-uint32_t sl_store_sketch_of(const char *name)
+uint32_t dta_store_sketch_of(const char *name)
 {
 	return number_of(sketches, COUNT(sketches), name);
 }
 
-/* ---- configuration --------------------------------------------------------------------------------- */
+/* ---- configuration ---- */
 
 __attribute__((format(printf, 3, 4))) static int refuse(char *error, size_t bytes, const char *fmt,
 							...)
@@ -70,19 +70,20 @@ __attribute__((format(printf, 3, 4))) static int refuse(char *error, size_t byte
 	return -EINVAL;
 }
 
-struct bound {
+struct dta_store_bound {
 	const char *name;
 	uint64_t value, min, max;
 };
 
-/* What a kind has no use for is 0 (1 for rows and lanes), so that one geometry has one configuration. */
-int sl_store_config_check(const struct sl_store_config *c, char *error, size_t error_bytes)
+/* What a kind has no use for is 0 (1 for rows and lanes), so that one geometry has one
+ * configuration. */
+int dta_store_config_check(const struct sl_store_config *c, char *error, size_t error_bytes)
 {
 	uint32_t k = c->kind;
 	bool kw = k == SL_STORE_KEYWRITE, ap = k == SL_STORE_APPEND, in = k == SL_STORE_INCREMENT;
 	bool pc = k == SL_STORE_POSTCARD, sk = k == SL_STORE_SKETCH;
 	bool hll = sk && c->sketch == SL_STORE_HLL;
-	const struct bound bounds[] = {
+	const struct dta_store_bound bounds[] = {
 		{"kind", k, SL_STORE_KEYWRITE, SL_STORE_SKETCH},
 		{in || sk ? "columns"
 		 : ap	  ? "blocks"
@@ -116,11 +117,12 @@ int sl_store_config_check(const struct sl_store_config *c, char *error, size_t e
 				      "%s is %llu, and is %llu to %llu for a store of kind %s",
 				      bounds[i].name, (unsigned long long)bounds[i].value,
 				      (unsigned long long)bounds[i].min,
-				      (unsigned long long)bounds[i].max, sl_store_kind_name(k));
+				      (unsigned long long)bounds[i].max, dta_store_kind_name(k));
 	for (size_t i = 0; i < COUNT(c->reserved); i++)
 		if (c->reserved[i])
 			return refuse(error, error_bytes, "reserved words are not 0");
-	/* Each factor is below 2^46, and each unit below 2^19: no product below wraps in 128 bits. */
+	/* Each factor is below 2^46, and each unit below 2^19: no product below wraps in 128 bits.
+	 */
 	if (kw)
 		bytes = (unsigned __int128)c->slots * sl_store_slot_bytes(c);
 	else if (ap)
@@ -138,12 +140,12 @@ int sl_store_config_check(const struct sl_store_config *c, char *error, size_t e
 	return 0;
 }
 
-uint64_t sl_store_object_bytes(const struct sl_store_config *c)
+uint64_t dta_store_object_bytes(const struct sl_store_config *c)
 {
 	return SL_STORE_BANKS_OFFSET + c->banks * sl_store_bank_stride(c);
 }
 
-/* ---- header ----------------------------------------------------------------------------------------- */
+/* ---- header ---- */
 
 static void sections(const struct sl_store_config *c, struct sl_region_section s[3])
 {
@@ -166,7 +168,8 @@ static bool name_fits(const char *name, size_t bytes)
 	return true;
 }
 
-/* "store" NUL name NUL "tenant" NUL number NUL: nothing else, as the header is immutable and ours. */
+/* "store" NUL name NUL "tenant" NUL number NUL: nothing else, as the header is immutable and ours.
+ */
 static size_t labels(uint8_t *to, size_t room, const char *name, uint32_t tenant)
 {
 	int n = snprintf((char *)to, room, "store%c%s%ctenant%c%u", 0, name, 0, 0, tenant);
@@ -174,7 +177,7 @@ static size_t labels(uint8_t *to, size_t room, const char *name, uint32_t tenant
 	return (size_t)n + 1;
 }
 
-void sl_store_epochs_set(void *map, const struct sl_store_epochs *e)
+void dta_store_epochs_set(void *map, const struct dta_store_epochs *e)
 {
 	uint64_t *line = (uint64_t *)((uint8_t *)map + SL_STORE_EPOCHS_OFFSET);
 	const uint64_t next[8] = {e->epoch, e->oldest, e->since_ns, e->state};
@@ -186,7 +189,7 @@ void sl_store_epochs_set(void *map, const struct sl_store_epochs *e)
 	__atomic_store_n(&line[7], sl_line_check(next), __ATOMIC_RELEASE);
 }
 
-void sl_store_format(void *map, const struct sl_store_config *config, const char *name)
+void dta_store_format(void *map, const struct sl_store_config *config, const char *name)
 {
 	struct sl_region_header *h = map;
 	struct sl_store_config *c = (void *)((uint8_t *)map + SL_STORE_CONFIG_OFFSET);
@@ -197,30 +200,30 @@ void sl_store_format(void *map, const struct sl_store_config *config, const char
 	memcpy(h->magic, SL_REGION_MAGIC, sizeof(h->magic));
 	h->version = SL_REGION_VERSION;
 	h->header_size = SL_HEADER_SIZE;
-	h->size = sl_store_object_bytes(c);
+	h->size = dta_store_object_bytes(c);
 	h->kind = SL_REGION_STORE;
 	h->pid = (uint32_t)getpid();
 	while (!h->instance)
 		if (getrandom(&h->instance, sizeof(h->instance), 0) != sizeof(h->instance))
-			h->instance = sl_now_ns() ^ sl_realtime_ns() << 20;
-	h->start_ns = sl_realtime_ns();
+			h->instance = base_now_ns() ^ base_realtime_ns() << 20;
+	h->start_ns = base_realtime_ns();
 	h->section_count = 3;
 	sections(c, h->section);
 	h->label_bytes = (uint32_t)labels(h->labels, sizeof(h->labels), name, c->tenant);
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
-	sl_store_epochs_set(map, &(struct sl_store_epochs){.epoch = c->first_epoch,
-							   .oldest = c->first_epoch,
-							   .since_ns = h->start_ns,
-							   .state = SL_STATE_LIVE});
+	dta_store_epochs_set(map, &(struct dta_store_epochs){.epoch = c->first_epoch,
+							     .oldest = c->first_epoch,
+							     .since_ns = h->start_ns,
+							     .state = SL_STATE_LIVE});
 }
 
-int sl_store_view(void *map, uint64_t bytes, struct sl_store_view *out, char *error,
-		  size_t error_bytes)
+int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *error,
+		   size_t error_bytes)
 {
 	struct sl_region_header h;
 	struct sl_region_section s[3];
 	struct sl_store_config c;
-	struct sl_store_view v;
+	struct dta_store_view v;
 	uint8_t text[128];
 	size_t name;
 
@@ -244,9 +247,9 @@ int sl_store_view(void *map, uint64_t bytes, struct sl_store_view *out, char *er
 		return refuse(error, error_bytes, "its header is not as it must be");
 	if (c.check != sl_fnv1a(SL_FNV_BASIS, &c, offsetof(struct sl_store_config, check)))
 		return refuse(error, error_bytes, "its configuration is damaged (checksum)");
-	if (sl_store_config_check(&c, error, error_bytes))
+	if (dta_store_config_check(&c, error, error_bytes))
 		return -EINVAL;
-	if (h.size != sl_store_object_bytes(&c))
+	if (h.size != dta_store_object_bytes(&c))
 		return refuse(error, error_bytes, "its size contradicts its configuration");
 	if (h.size > bytes)
 		return refuse(error, error_bytes, "is cut short: %llu bytes of %llu",
@@ -274,17 +277,18 @@ int sl_store_view(void *map, uint64_t bytes, struct sl_store_view *out, char *er
 	return 0;
 }
 
-bool sl_store_epochs(const struct sl_store_view *v, struct sl_store_epochs *out)
+bool dta_store_epochs(const struct dta_store_view *v, struct dta_store_epochs *out)
 {
 	uint64_t line[8];
 
-	if (!sl_copy_lines(line, v->epochs, 1) || line[SL_STORE_EPOCH] < v->config->first_epoch ||
+	if (!region_copy_lines(line, v->epochs, 1) ||
+	    line[SL_STORE_EPOCH] < v->config->first_epoch ||
 	    line[SL_STORE_EPOCH_OLDEST] < v->config->first_epoch ||
 	    line[SL_STORE_EPOCH_OLDEST] > line[SL_STORE_EPOCH] ||
 	    line[SL_STORE_EPOCH] - line[SL_STORE_EPOCH_OLDEST] >= v->config->banks ||
 	    line[SL_STORE_EPOCH_STATE] > SL_STATE_RETIRED)
 		return false;
-	*out = (struct sl_store_epochs){
+	*out = (struct dta_store_epochs){
 		.epoch = line[SL_STORE_EPOCH],
 		.oldest = line[SL_STORE_EPOCH_OLDEST],
 		.since_ns = line[SL_STORE_EPOCH_SINCE],

@@ -13,9 +13,9 @@
 
 #define VALUES_MAX (1u << 24)
 
-struct reader {
-	struct sl_yaml *y;
-	struct sl_stores_config *c;
+struct dta_yaml_reader {
+	struct base_yaml *y;
+	struct dta_stores_config *c;
 	bool files; /* may open others */
 };
 
@@ -28,77 +28,79 @@ static bool name_fits(const char *name)
 				 "0123456789_.-");
 }
 
-static void name_of(struct reader *r, sl_yaml_node mapping, const char *key, char to[64])
+static void name_of(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key, char to[64])
 {
-	sl_yaml_node node = sl_yaml_get(r->y, mapping, key);
+	base_yaml_node node = base_yaml_get(r->y, mapping, key);
 	const char *s = "";
 
 	if (!node)
 		return;
-	sl_yaml_string(r->y, node, key, &s);
+	base_yaml_string(r->y, node, key, &s);
 	if (!name_fits(s))
-		sl_yaml_wrong(r->y, node,
-			      "%s '%.64s' is not 1 to 63 of letters, digits, '_', '.', '-'", key,
-			      s);
+		base_yaml_wrong(r->y, node,
+				"%s '%.64s' is not 1 to 63 of letters, digits, '_', '.', '-'", key,
+				s);
 	else
 		memcpy(to, s, strlen(s) + 1);
 }
 
-static uint32_t number(struct reader *r, sl_yaml_node mapping, const char *key, uint64_t max,
-		       uint64_t otherwise)
+static uint32_t number(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key,
+		       uint64_t max, uint64_t otherwise)
 {
 	uint64_t v = otherwise;
 
-	sl_yaml_u64(r->y, sl_yaml_get(r->y, mapping, key), key, 0, max, &v);
+	base_yaml_u64(r->y, base_yaml_get(r->y, mapping, key), key, 0, max, &v);
 	return (uint32_t)v;
 }
 
-static char *keep(struct reader *r, const char *s)
+static char *keep(struct dta_yaml_reader *r, const char *s)
 {
 	char *copy = s ? strdup(s) : NULL;
 
 	if (s && !copy)
-		sl_yaml_wrong(r->y, sl_yaml_root(r->y), "out of memory");
+		base_yaml_wrong(r->y, base_yaml_root(r->y), "out of memory");
 	return copy;
 }
 
-/* ---- tenants ------------------------------------------------------------------------------------------- */
+/* ---- tenants ---- */
 
-static void tenant(struct reader *r, sl_yaml_node node, struct sl_tenant_spec *t)
+static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
 {
 	static const char *const keys[] = {"number", "name",	 "key", "rate",
 					   "burst",  "required", NULL};
-	sl_yaml_node key;
+	base_yaml_node key;
 	const char *path = NULL;
 	int err;
 
-	if (!sl_yaml_mapping(r->y, node, keys))
+	if (!base_yaml_mapping(r->y, node, keys))
 		return;
-	sl_yaml_need(r->y, node, "number");
+	base_yaml_need(r->y, node, "number");
 	t->number = (uint16_t)number(r, node, "number", 65535, 0);
 	name_of(r, node, "name", t->name);
-	sl_yaml_u64(r->y, sl_yaml_get(r->y, node, "rate"), "rate", 0, UINT64_MAX >> 1, &t->rate);
+	base_yaml_u64(r->y, base_yaml_get(r->y, node, "rate"), "rate", 0, UINT64_MAX >> 1,
+		      &t->rate);
 	t->burst = t->rate / 10 > 64 ? t->rate / 10 : 64;
-	sl_yaml_u64(r->y, sl_yaml_get(r->y, node, "burst"), "burst", 1, UINT64_MAX >> 1, &t->burst);
-	key = sl_yaml_get(r->y, node, "key");
-	sl_yaml_string(r->y, key, "key", &path);
-	if (path && r->files && !sl_yaml_error(r->y)) {
-		err = sl_dta_key_read(path, t->key);
+	base_yaml_u64(r->y, base_yaml_get(r->y, node, "burst"), "burst", 1, UINT64_MAX >> 1,
+		      &t->burst);
+	key = base_yaml_get(r->y, node, "key");
+	base_yaml_string(r->y, key, "key", &path);
+	if (path && r->files && !base_yaml_error(r->y)) {
+		err = dta_key_read(path, t->key);
 		if (err == -EINVAL)
-			sl_yaml_wrong(r->y, key, "key %s is not 32 hexadecimal digits", path);
+			base_yaml_wrong(r->y, key, "key %s is not 32 hexadecimal digits", path);
 		else if (err)
-			sl_yaml_wrong(r->y, key, "key %s: %s", path, strerror(-err));
+			base_yaml_wrong(r->y, key, "key %s: %s", path, strerror(-err));
 	}
 	t->has_key = t->required = path != NULL;
-	sl_yaml_bool(r->y, sl_yaml_get(r->y, node, "required"), "required", &t->required);
+	base_yaml_bool(r->y, base_yaml_get(r->y, node, "required"), "required", &t->required);
 	if (t->required && !path)
-		sl_yaml_wrong(r->y, node, "required needs a key: nothing would be taken");
+		base_yaml_wrong(r->y, node, "required needs a key: nothing would be taken");
 	for (size_t i = 0; &r->c->tenants[i] < t; i++)
 		if (r->c->tenants[i].number == t->number)
-			sl_yaml_wrong(r->y, node, "tenant %u is there twice", t->number);
+			base_yaml_wrong(r->y, node, "tenant %u is there twice", t->number);
 }
 
-/* ---- stores --------------------------------------------------------------------------------------------- */
+/* ---- stores ---- */
 
 static int compare(const void *a, const void *b)
 {
@@ -108,22 +110,22 @@ static int compare(const void *a, const void *b)
 }
 
 /* A file with a number a line, as a hop would report it; '#' begins a remark. */
-static void values(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
+static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
 	const char *path = NULL;
 	char *line = NULL;
 	size_t room = 0, at = 0, line_room = 0;
 	FILE *f;
 
-	sl_yaml_string(r->y, node, "values", &path);
+	base_yaml_string(r->y, node, "values", &path);
 	if (!path || !r->files)
 		return;
 	f = fopen(path, "re");
 	if (!f) {
-		sl_yaml_wrong(r->y, node, "values %s: %s", path, strerror(errno));
+		base_yaml_wrong(r->y, node, "values %s: %s", path, strerror(errno));
 		return;
 	}
-	while (!sl_yaml_error(r->y) && getline(&line, &line_room, f) >= 0) {
+	while (!base_yaml_error(r->y) && getline(&line, &line_room, f) >= 0) {
 		uint64_t v;
 
 		at++;
@@ -132,16 +134,16 @@ static void values(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 			line[--n] = 0;
 		if (!*line)
 			continue;
-		if (sl_parse_u64(line, 0, UINT32_MAX, &v) || s->value_count == VALUES_MAX) {
-			sl_yaml_wrong(r->y, node, "values %s: line %zu is no number below 2^32",
-				      path, at);
+		if (base_parse_u64(line, 0, UINT32_MAX, &v) || s->value_count == VALUES_MAX) {
+			base_yaml_wrong(r->y, node, "values %s: line %zu is no number below 2^32",
+					path, at);
 			break;
 		}
 		if (s->value_count == room) {
 			uint32_t *more = realloc(s->values, (room = room ? 2 * room : 256) * 4);
 
 			if (!more) {
-				sl_yaml_wrong(r->y, node, "out of memory");
+				base_yaml_wrong(r->y, node, "out of memory");
 				break;
 			}
 			s->values = more;
@@ -151,7 +153,7 @@ static void values(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 	free(line);
 	fclose(f);
 	if (!s->value_count)
-		sl_yaml_wrong(r->y, node, "values %s: has none", path);
+		base_yaml_wrong(r->y, node, "values %s: has none", path);
 	else
 		qsort(s->values, s->value_count, 4, compare);
 }
@@ -177,30 +179,30 @@ static const char *const *keys_of(uint32_t kind)
 	return of[kind];
 }
 
-static void store(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
+static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
 	struct sl_store_config *c = &s->config;
-	sl_yaml_node kind, type;
+	base_yaml_node kind, type;
 	uint64_t items = 0;
 	const char *word = "";
 	char error[160];
 
-	if (!sl_yaml_is_mapping(r->y, node)) {
-		sl_yaml_wrong(r->y, node,
-			      "a store is a mapping, as in {name: flows, number: 1, ...}");
+	if (!base_yaml_is_mapping(r->y, node)) {
+		base_yaml_wrong(r->y, node,
+				"a store is a mapping, as in {name: flows, number: 1, ...}");
 		return;
 	}
-	kind = sl_yaml_need(r->y, node, "kind");
-	sl_yaml_need(r->y, node, "name");
-	sl_yaml_need(r->y, node, "number");
-	sl_yaml_string(r->y, kind, "kind", &word);
-	c->kind = sl_store_kind_of(word);
+	kind = base_yaml_need(r->y, node, "kind");
+	base_yaml_need(r->y, node, "name");
+	base_yaml_need(r->y, node, "number");
+	base_yaml_string(r->y, kind, "kind", &word);
+	c->kind = dta_store_kind_of(word);
 	if (!c->kind)
-		sl_yaml_wrong(
+		base_yaml_wrong(
 			r->y, kind,
 			"kind '%.32s' is none of key-write, append, increment, postcard, sketch",
 			word);
-	if (!sl_yaml_mapping(r->y, node, keys_of(c->kind)) || sl_yaml_error(r->y))
+	if (!base_yaml_mapping(r->y, node, keys_of(c->kind)) || base_yaml_error(r->y))
 		return;
 	name_of(r, node, "name", s->name);
 	name_of(r, node, "keylog", s->keylog);
@@ -219,66 +221,70 @@ static void store(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 			   c->kind == SL_STORE_KEYWRITE || c->kind == SL_STORE_POSTCARD ? 2
 			   : c->kind == SL_STORE_INCREMENT ? c->rows > 1 ? 2 : 1
 							   : 0);
-	sl_yaml_u64(r->y, sl_yaml_get(r->y, node, "slots"), "slots", 1, SL_STORE_SIZE_MAX,
-		    &c->slots);
-	sl_yaml_u64(r->y, sl_yaml_get(r->y, node, "columns"), "columns", 1, SL_STORE_SIZE_MAX,
-		    &c->slots);
-	sl_yaml_u64(r->y, sl_yaml_get(r->y, node, "items"), "items", 1, SL_STORE_SIZE_MAX, &items);
+	base_yaml_u64(r->y, base_yaml_get(r->y, node, "slots"), "slots", 1, SL_STORE_SIZE_MAX,
+		      &c->slots);
+	base_yaml_u64(r->y, base_yaml_get(r->y, node, "columns"), "columns", 1, SL_STORE_SIZE_MAX,
+		      &c->slots);
+	base_yaml_u64(r->y, base_yaml_get(r->y, node, "items"), "items", 1, SL_STORE_SIZE_MAX,
+		      &items);
 	if (c->kind == SL_STORE_APPEND && c->batch)
 		c->slots = (items + c->batch - 1) / c->batch;
 	if (c->kind == SL_STORE_SKETCH) {
-		type = sl_yaml_need(r->y, node, "sketch");
-		sl_yaml_string(r->y, type, "sketch", &word);
-		c->sketch = sl_store_sketch_of(word);
+		type = base_yaml_need(r->y, node, "sketch");
+		base_yaml_string(r->y, type, "sketch", &word);
+		c->sketch = dta_store_sketch_of(word);
 		if (!c->sketch)
-			sl_yaml_wrong(
+			base_yaml_wrong(
 				r->y, type,
 				"sketch '%.32s' is none of count-min, count-sketch, hyperloglog",
 				word);
 		/* Reporters must know it to put their keys into the same columns. */
 		s->seeded = true;
 	}
-	if (sl_yaml_get(r->y, node, "seed")) {
-		sl_yaml_u64(r->y, sl_yaml_get(r->y, node, "seed"), "seed", 0, UINT64_MAX, &c->seed);
+	if (base_yaml_get(r->y, node, "seed")) {
+		base_yaml_u64(r->y, base_yaml_get(r->y, node, "seed"), "seed", 0, UINT64_MAX,
+			      &c->seed);
 		s->seeded = true;
 	}
 	if (!s->seeded && getrandom(&c->seed, sizeof(c->seed), 0) != sizeof(c->seed))
-		c->seed = sl_now_ns();
-	sl_yaml_duration(r->y, sl_yaml_get(r->y, node, "epoch"), "epoch", &s->epoch_ns);
+		c->seed = base_now_ns();
+	base_yaml_duration(r->y, base_yaml_get(r->y, node, "epoch"), "epoch", &s->epoch_ns);
 	if (s->epoch_ns && s->epoch_ns < 10000000)
-		sl_yaml_wrong(r->y, node, "epoch is 10ms at least, or 0: only when told to");
+		base_yaml_wrong(r->y, node, "epoch is 10ms at least, or 0: only when told to");
 	if (s->epoch_ns && c->banks < 2)
-		sl_yaml_wrong(r->y, node,
-			      "epoch needs epochs: 2 or more, or the last one could not be asked");
-	if (sl_yaml_error(r->y))
+		base_yaml_wrong(
+			r->y, node,
+			"epoch needs epochs: 2 or more, or the last one could not be asked");
+	if (base_yaml_error(r->y))
 		return;
-	if (sl_store_config_check(c, error, sizeof(error))) {
-		sl_yaml_wrong(r->y, node, "%s", error);
+	if (dta_store_config_check(c, error, sizeof(error))) {
+		base_yaml_wrong(r->y, node, "%s", error);
 		return;
 	}
-	values(r, sl_yaml_get(r->y, node, "values"), s);
-	for (const struct sl_store_spec *o = r->c->stores; o < s; o++) {
+	values(r, base_yaml_get(r->y, node, "values"), s);
+	for (const struct dta_store_spec *o = r->c->stores; o < s; o++) {
 		if (!strcmp(o->name, s->name))
-			sl_yaml_wrong(r->y, node, "store '%s' is there twice", s->name);
+			base_yaml_wrong(r->y, node, "store '%s' is there twice", s->name);
 		if (o->config.tenant == c->tenant && o->config.id == c->id)
-			sl_yaml_wrong(r->y, node, "number %u of tenant %u is there twice", c->id,
-				      c->tenant);
+			base_yaml_wrong(r->y, node, "number %u of tenant %u is there twice", c->id,
+					c->tenant);
 	}
 }
 
-/* The stores that log to one append store take its lists in the file's order: keys of two are never mixed. */
-static uint32_t list_of_log(const struct reader *r, const struct sl_store_spec *s)
+/* The stores that log to one append store take its lists in the file's order: keys of two are never
+ * mixed. */
+static uint32_t list_of_log(const struct dta_yaml_reader *r, const struct dta_store_spec *s)
 {
 	uint32_t before = 0;
 
-	for (const struct sl_store_spec *o = r->c->stores; o < s; o++)
+	for (const struct dta_store_spec *o = r->c->stores; o < s; o++)
 		before += !strcmp(o->keylog, s->keylog);
 	return before;
 }
 
-static void keylog(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
+static void keylog(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
-	if (!*s->keylog || sl_yaml_error(r->y))
+	if (!*s->keylog || base_yaml_error(r->y))
 		return;
 	for (size_t i = 0; i < r->c->store_count; i++) {
 		const struct sl_store_config *c = &r->c->stores[i].config;
@@ -286,150 +292,153 @@ static void keylog(struct reader *r, sl_yaml_node node, struct sl_store_spec *s)
 		if (strcmp(r->c->stores[i].name, s->keylog))
 			continue;
 		if (c->kind != SL_STORE_APPEND || c->tenant != s->config.tenant)
-			sl_yaml_wrong(r->y, node, "keylog '%s' is no append store of tenant %u",
-				      s->keylog, s->config.tenant);
+			base_yaml_wrong(r->y, node, "keylog '%s' is no append store of tenant %u",
+					s->keylog, s->config.tenant);
 		s->config.keylog = 1u + c->id;
 		s->config.keylog_list = list_of_log(r, s);
 		if (s->config.keylog_list >= c->lists)
-			sl_yaml_wrong(r->y, node,
-				      "keylog '%s' has %u list%s, and each store that logs keys to "
-				      "it needs its own: give it lists: %u at least",
-				      s->keylog, c->lists, c->lists == 1 ? "" : "s",
-				      s->config.keylog_list + 1);
+			base_yaml_wrong(
+				r->y, node,
+				"keylog '%s' has %u list%s, and each store that logs keys to "
+				"it needs its own: give it lists: %u at least",
+				s->keylog, c->lists, c->lists == 1 ? "" : "s",
+				s->config.keylog_list + 1);
 		return;
 	}
-	sl_yaml_wrong(r->y, node, "keylog '%s' is no store of this file", s->keylog);
+	base_yaml_wrong(r->y, node, "keylog '%s' is no store of this file", s->keylog);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
-static void secret(struct reader *r, sl_yaml_node node)
+static void secret(struct dta_yaml_reader *r, base_yaml_node node)
 {
 	const char *path = NULL;
 	ssize_t n;
 
-	sl_yaml_string(r->y, node, "secret", &path);
-	if (!path || !r->files || sl_yaml_error(r->y))
+	base_yaml_string(r->y, node, "secret", &path);
+	if (!path || !r->files || base_yaml_error(r->y))
 		return;
-	r->c->secret = malloc(SL_DTA_SECRET_MAX);
-	n = r->c->secret ? sl_dta_secret_read(path, r->c->secret) : -ENOMEM;
+	r->c->secret = malloc(DTA_SECRET_MAX);
+	n = r->c->secret ? dta_secret_read(path, r->c->secret) : -ENOMEM;
 	if (n < 0)
-		sl_yaml_wrong(r->y, node, "secret %s: %s", path,
-			      n == -EINVAL ? "is not 16 to 4096 bytes long" : strerror((int)-n));
+		base_yaml_wrong(r->y, node, "secret %s: %s", path,
+				n == -EINVAL ? "is not 16 to 4096 bytes long" : strerror((int)-n));
 	else
 		r->c->secret_bytes = (size_t)n;
 }
 
-static void rdma(struct reader *r, sl_yaml_node node)
+static void rdma(struct dta_yaml_reader *r, base_yaml_node node)
 {
 	static const char *const keys[] = {"device", "address", "port", "gid", "ib-port", NULL};
 	const char *s = NULL;
 
-	if (!node || !sl_yaml_mapping(r->y, node, keys))
+	if (!node || !base_yaml_mapping(r->y, node, keys))
 		return;
 	r->c->rdma.enabled = true;
-	sl_yaml_string(r->y, sl_yaml_get(r->y, node, "device"), "device", &s);
+	base_yaml_string(r->y, base_yaml_get(r->y, node, "device"), "device", &s);
 	r->c->rdma.device = keep(r, s);
 	s = NULL;
-	sl_yaml_string(r->y, sl_yaml_get(r->y, node, "address"), "address", &s);
+	base_yaml_string(r->y, base_yaml_get(r->y, node, "address"), "address", &s);
 	r->c->rdma.address = keep(r, s);
 	r->c->rdma.port = (uint16_t)number(r, node, "port", 65535, 0);
 	r->c->rdma.ib_port = (int)number(r, node, "ib-port", 255, 1);
-	r->c->rdma.gid_index = sl_yaml_get(r->y, node, "gid") ? (int)number(r, node, "gid", 255, 0)
-							      : -1;
+	r->c->rdma.gid_index = base_yaml_get(r->y, node, "gid")
+				       ? (int)number(r, node, "gid", 255, 0)
+				       : -1;
 }
 
-static void document(struct reader *r)
+static void document(struct dta_yaml_reader *r)
 {
 	static const char *const keys[] = {"listen", "directory", "hugepages", "drain", "secret",
 					   "rdma",   "tenants",	  "stores",    NULL};
 	static const char *const huge[] = {"auto", "always", "never", NULL};
-	struct sl_stores_config *c = r->c;
-	sl_yaml_node root = sl_yaml_root(r->y), node;
+	struct dta_stores_config *c = r->c;
+	base_yaml_node root = base_yaml_root(r->y), node;
 	const char *s = NULL;
 	size_t n;
 	int i = 0;
 
 	if (!root) {
-		sl_yaml_wrong(r->y, root, "is empty: it is to name stores");
+		base_yaml_wrong(r->y, root, "is empty: it is to name stores");
 		return;
 	}
-	if (!sl_yaml_mapping(r->y, root, keys))
+	if (!base_yaml_mapping(r->y, root, keys))
 		return;
-	node = sl_yaml_get(r->y, root, "listen");
-	n = sl_yaml_count(r->y, node);
+	node = base_yaml_get(r->y, root, "listen");
+	n = base_yaml_count(r->y, node);
 	c->listen.v = calloc(n + 1, sizeof(*c->listen.v));
 	for (size_t k = 0; c->listen.v && k < n; k++) {
 		s = NULL;
-		sl_yaml_string(r->y, sl_yaml_at(r->y, node, k), "listen", &s);
+		base_yaml_string(r->y, base_yaml_at(r->y, node, k), "listen", &s);
 		if (s)
 			c->listen.v[c->listen.n++] = keep(r, s);
 	}
 	s = NULL;
-	sl_yaml_string(r->y, sl_yaml_get(r->y, root, "directory"), "directory", &s);
+	base_yaml_string(r->y, base_yaml_get(r->y, root, "directory"), "directory", &s);
 	c->directory = keep(r, s);
-	sl_yaml_choice(r->y, sl_yaml_get(r->y, root, "hugepages"), "hugepages", huge, &i);
-	c->hugepages = (enum sl_stores_hugepages)i;
-	sl_yaml_duration(r->y, sl_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);
-	secret(r, sl_yaml_get(r->y, root, "secret"));
-	rdma(r, sl_yaml_get(r->y, root, "rdma"));
-	node = sl_yaml_get(r->y, root, "tenants");
-	n = sl_yaml_count(r->y, node);
-	if (n > SL_TENANTS_MAX)
-		sl_yaml_wrong(r->y, node, "more than %u tenants", SL_TENANTS_MAX);
+	base_yaml_choice(r->y, base_yaml_get(r->y, root, "hugepages"), "hugepages", huge, &i);
+	c->hugepages = (enum dta_stores_hugepages)i;
+	base_yaml_duration(r->y, base_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);
+	secret(r, base_yaml_get(r->y, root, "secret"));
+	rdma(r, base_yaml_get(r->y, root, "rdma"));
+	node = base_yaml_get(r->y, root, "tenants");
+	n = base_yaml_count(r->y, node);
+	if (n > DTA_TENANTS_MAX)
+		base_yaml_wrong(r->y, node, "more than %u tenants", DTA_TENANTS_MAX);
 	c->tenants = calloc(n + 1, sizeof(*c->tenants));
-	for (size_t k = 0; c->tenants && k < n && !sl_yaml_error(r->y); k++)
-		tenant(r, sl_yaml_at(r->y, node, k), &c->tenants[c->tenant_count++]);
-	node = sl_yaml_need(r->y, root, "stores");
-	n = sl_yaml_count(r->y, node);
-	if (n > SL_STORES_MAX)
-		sl_yaml_wrong(r->y, node, "more than %u stores", SL_STORES_MAX);
+	for (size_t k = 0; c->tenants && k < n && !base_yaml_error(r->y); k++)
+		tenant(r, base_yaml_at(r->y, node, k), &c->tenants[c->tenant_count++]);
+	node = base_yaml_need(r->y, root, "stores");
+	n = base_yaml_count(r->y, node);
+	if (n > DTA_STORES_MAX)
+		base_yaml_wrong(r->y, node, "more than %u stores", DTA_STORES_MAX);
 	c->stores = calloc(n + 1, sizeof(*c->stores));
-	for (size_t k = 0; c->stores && k < n && !sl_yaml_error(r->y); k++)
-		store(r, sl_yaml_at(r->y, node, k), &c->stores[c->store_count++]);
+	for (size_t k = 0; c->stores && k < n && !base_yaml_error(r->y); k++)
+		store(r, base_yaml_at(r->y, node, k), &c->stores[c->store_count++]);
 	if (!c->listen.v || !c->tenants || !c->stores)
-		sl_yaml_wrong(r->y, root, "out of memory");
-	for (size_t k = 0; k < c->store_count && !sl_yaml_error(r->y); k++)
-		keylog(r, sl_yaml_at(r->y, node, k), &c->stores[k]);
+		base_yaml_wrong(r->y, root, "out of memory");
+	for (size_t k = 0; k < c->store_count && !base_yaml_error(r->y); k++)
+		keylog(r, base_yaml_at(r->y, node, k), &c->stores[k]);
 }
 
-static struct sl_stores_config *read_all(struct sl_yaml *y, bool files, char *error, size_t bytes)
+static struct dta_stores_config *read_all(struct base_yaml *y, bool files, char *error,
+					  size_t bytes)
 {
-	struct reader r = {.y = y, .files = files};
+	struct dta_yaml_reader r = {.y = y, .files = files};
 
 	if (y)
 		r.c = calloc(1, sizeof(*r.c));
 	if (!r.c) {
 		snprintf(error, bytes, "out of memory");
-		sl_yaml_close(y);
+		base_yaml_close(y);
 		return NULL;
 	}
 	r.c->drain_ns = 5000000000;
 	r.c->rdma.gid_index = -1;
 	r.c->rdma.ib_port = 1;
-	if (!sl_yaml_error(y))
+	if (!base_yaml_error(y))
 		document(&r);
-	if (sl_yaml_error(y)) {
-		snprintf(error, bytes, "%s", sl_yaml_error(y));
-		sl_stores_config_free(r.c);
+	if (base_yaml_error(y)) {
+		snprintf(error, bytes, "%s", base_yaml_error(y));
+		dta_stores_config_free(r.c);
 		r.c = NULL;
 	}
-	sl_yaml_close(y);
+	base_yaml_close(y);
 	return r.c;
 }
 
-struct sl_stores_config *sl_stores_read(const char *path, char *error, size_t error_bytes)
+struct dta_stores_config *dta_stores_read(const char *path, char *error, size_t error_bytes)
 {
-	return read_all(sl_yaml_open(path), true, error, error_bytes);
+	return read_all(base_yaml_open(path), true, error, error_bytes);
 }
 
-struct sl_stores_config *sl_stores_text(const char *path, const char *text, size_t bytes,
-					char *error, size_t error_bytes)
+struct dta_stores_config *dta_stores_text(const char *path, const char *text, size_t bytes,
+					  char *error, size_t error_bytes)
 {
-	return read_all(sl_yaml_text(path, text, bytes), false, error, error_bytes);
+	return read_all(base_yaml_text(path, text, bytes), false, error, error_bytes);
 }
 
-void sl_stores_config_free(struct sl_stores_config *c)
+void dta_stores_config_free(struct dta_stores_config *c)
 {
 	if (!c)
 		return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * owner_epoch.c - epochs and sizes. A bank is zeroed when every translator that there is, or may still be, has said
- * that it writes into younger ones only; so no word is ever changed by the CPU and by a FETCH_ADD at a time.
+ * owner_epoch.c - epochs and sizes. A bank is zeroed when every translator that there is, or may
+ * still be, has said that it writes into younger ones only; so no word is ever changed by the CPU
+ * and by a FETCH_ADD at a time.
  */
 #include "dta/store_server/internal.h"
 
@@ -17,28 +18,28 @@
 #define RETRY_NS    20000000ull
 #define OBJECTS_MAX 4u /* of a store: the newest and those that were before resizes */
 
-static size_t index_of(const struct sl_owner *o, const struct store *s)
+static size_t index_of(const struct dta_store_server *o, const struct dta_server_store *s)
 {
 	return (size_t)(s - o->stores);
 }
 
-static void set_epochs(struct sl_store_object *at, uint64_t epoch, uint64_t oldest, uint64_t since,
+static void set_epochs(struct dta_store_object *at, uint64_t epoch, uint64_t oldest, uint64_t since,
 		       uint32_t state)
 {
-	sl_store_epochs_set(at->view.map, &(struct sl_store_epochs){.epoch = epoch,
-								    .oldest = oldest,
-								    .since_ns = since,
-								    .state = state});
+	dta_store_epochs_set(at->view.map, &(struct dta_store_epochs){.epoch = epoch,
+								      .oldest = oldest,
+								      .since_ns = since,
+								      .state = state});
 }
 
-static uint8_t *bank(struct sl_store_object *at, uint64_t epoch)
+static uint8_t *bank(struct dta_store_object *at, uint64_t epoch)
 {
 	return at->view.map + SL_STORE_BANKS_OFFSET +
 	       epoch % at->view.config->banks * at->view.bank_stride;
 }
 
 /* The oldest epoch that the bank of `next` may hold beside it: what is before it goes. */
-static uint64_t oldest_with(const struct store *s, uint64_t next)
+static uint64_t oldest_with(const struct dta_server_store *s, uint64_t next)
 {
 	uint64_t banks = s->spec->config.banks, floor = next + 1 >= banks ? next + 1 - banks : 0;
 
@@ -46,19 +47,20 @@ static uint64_t oldest_with(const struct store *s, uint64_t next)
 }
 
 /*
- * How many keys' copies were ever put into a bank can be told from how many of its M places are free, a share e: about
- * M ln(1/e). With load t = ln(1/e), the variance is M (e^t - t - 1) (K.-Y. Whang, B. Vander-Zanden, H. Taylor, "A
- * linear-time probabilistic counting algorithm for database applications", ACM TODS 15(2), 1990), and that of a sample
- * comes on top. What is not among the standing ones was lost to another key. A full bank is taken to have half a place
- * free, so that it says less than there was.
+ * How many keys' copies were ever put into a bank can be told from how many of its M places are
+ * free, a share e: about M ln(1/e). With load t = ln(1/e), the variance is M (e^t - t - 1) (K.-Y.
+ * Whang, B. Vander-Zanden, H. Taylor, "A linear-time probabilistic counting algorithm for database
+ * applications", ACM TODS 15(2), 1990), and that of a sample comes on top. What is not among the
+ * standing ones was lost to another key. A full bank is taken to have half a place free, so that it
+ * says less than there was.
  */
 static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, uint64_t sample,
-			  struct owner_units *u)
+			  struct dta_store_server_units *u)
 {
 	uint64_t looked, occupied;
 	double places, free_share, used, load;
 
-	if (!sl_store_standing(c, in, sample, &looked, &occupied))
+	if (!dta_store_standing(c, in, sample, &looked, &occupied))
 		return;
 	places = (double)c->slots;
 	free_share = occupied < looked ? (double)(looked - occupied) / (double)looked
@@ -74,40 +76,41 @@ static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, ui
 	u->sampled = true;
 }
 
-void owner_units(const struct sl_store_object *at, struct owner_units *u)
+void dta_store_server_units(const struct dta_store_object *at, struct dta_store_server_units *u)
 {
 	for (uint32_t i = 0; i < at->view.config->banks; i++)
 		units_of_bank(at->view.config, at->view.banks + i * at->view.bank_stride,
 			      STANDING_SAMPLE, u);
 }
 
-int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t error_bytes)
+int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_store *s, char *error,
+				size_t error_bytes)
 {
-	const struct sl_store_spec *spec = s->spec;
-	struct sl_store_object *newest = NULL;
-	struct sl_store_epochs e;
+	const struct dta_store_spec *spec = s->spec;
+	struct dta_store_object *newest = NULL;
+	struct dta_store_epochs e;
 
 	*error = 0;
 	if (o->config->directory)
-		newest = sl_store_object_find(&spec->config, spec->seeded, spec->name,
-					      o->config->directory, error, error_bytes);
+		newest = dta_store_object_find(&spec->config, spec->seeded, spec->name,
+					       o->config->directory, error, error_bytes);
 	if (*error)
 		return -EINVAL;
 	if (!newest) {
-		newest = sl_store_object_new(&spec->config, spec->name, o->config->directory,
-					     o->config->hugepages, error, error_bytes);
+		newest = dta_store_object_new(&spec->config, spec->name, o->config->directory,
+					      o->config->hugepages, error, error_bytes);
 		if (!newest)
 			return -EINVAL;
-		sl_store_epochs(&newest->view, &e);
+		dta_store_epochs(&newest->view, &e);
 		s->epoch = e.epoch;
 		s->oldest = e.oldest;
 	} else {
-		if (!sl_store_epochs(&newest->view, &e)) {
+		if (!dta_store_epochs(&newest->view, &e)) {
 			snprintf(error, error_bytes, "%s: its epochs are damaged", newest->path);
 			while (newest) {
-				struct sl_store_object *older = newest->older;
+				struct dta_store_object *older = newest->older;
 
-				sl_store_object_free(newest, false);
+				dta_store_object_free(newest, false);
 				newest = older;
 			}
 			return -EINVAL;
@@ -115,8 +118,8 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
 		s->epoch = e.epoch;
 		s->oldest = e.oldest;
 		/*
-		 * Whoever wrote for the collector before this one knew of no younger epoch: a new one is
-		 * free of them. The rings of append stores go on where they were.
+		 * Whoever wrote for the collector before this one knew of no younger epoch: a new
+		 * one is free of them. The rings of append stores go on where they were.
 		 */
 		if (spec->config.banks > 1) {
 			s->oldest = oldest_with(s, s->epoch + 1);
@@ -128,13 +131,13 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
 		}
 	}
 	s->objects = newest;
-	for (struct sl_store_object *at = newest; at; at = at->older) {
+	for (struct dta_store_object *at = newest; at; at = at->older) {
 		int err;
 
 		/* Of a file that was there; a new object has it done. */
-		if (o->config->hugepages == SL_HUGE_AUTO && !at->huge_bytes)
-			sl_store_object_collapse(at);
-		err = owner_object_register(o, at);
+		if (o->config->hugepages == DTA_HUGE_AUTO && !at->huge_bytes)
+			dta_store_object_collapse(at);
+		err = dta_store_server_object_register(o, at);
 
 		if (err) {
 			snprintf(error, error_bytes,
@@ -144,23 +147,24 @@ int owner_store_open(struct sl_owner *o, struct store *s, char *error, size_t er
 		}
 	}
 	s->spec->config.seed = newest->view.config->seed;
-	s->since_ns = sl_realtime_ns();
+	s->since_ns = base_realtime_ns();
 	set_epochs(newest, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
-	for (struct sl_store_object *at = newest; at; at = at->older) {
+	for (struct dta_store_object *at = newest; at; at = at->older) {
 		at->number = ++o->next_object;
 		if (at->path)
-			owner_units(at, &s->before);
+			dta_store_server_units(at, &s->before);
 	}
-	s->due_ns = spec->epoch_ns ? sl_now_ns() + spec->epoch_ns : 0;
+	s->due_ns = spec->epoch_ns ? base_now_ns() + spec->epoch_ns : 0;
 	return 0;
 }
 
 /* The oldest epoch that anybody may still write into. */
-static uint64_t least_acked(const struct sl_owner *o, const struct store *s, struct conn **who)
+static uint64_t least_acked(const struct dta_store_server *o, const struct dta_server_store *s,
+			    struct dta_server_conn **who)
 {
 	uint64_t least = s->epoch;
 
-	for (struct conn *c = o->conns; c; c = c->next)
+	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->state == CONN_WELCOMED && c->acked[index_of(o, s)] < least) {
 			least = c->acked[index_of(o, s)];
 			if (who)
@@ -170,9 +174,9 @@ static uint64_t least_acked(const struct sl_owner *o, const struct store *s, str
 }
 
 /* Old objects whose time is over, and whom nobody writes into. */
-static void drop_old(struct sl_owner *o, struct store *s, size_t most)
+static void drop_old(struct dta_store_server *o, struct dta_server_store *s, size_t most)
 {
-	struct sl_store_object **at = &s->objects, *younger;
+	struct dta_store_object **at = &s->objects, *younger;
 	size_t n = 0;
 
 	for (; *at && (*at)->older; n++) {
@@ -183,17 +187,17 @@ static void drop_old(struct sl_owner *o, struct store *s, size_t most)
 		       (s->spec->epoch_ns &&
 			s->epoch >= younger->view.config->first_epoch + s->spec->config.banks - 1);
 		if (over && least_acked(o, s, NULL) >= younger->view.config->first_epoch) {
-			struct sl_store_object *gone;
+			struct dta_store_object *gone;
 
 			pthread_rwlock_wrlock(&o->maps);
 			gone = younger->older;
 			younger->older = NULL;
 			pthread_rwlock_unlock(&o->maps);
 			while (gone) {
-				struct sl_store_object *next = gone->older;
+				struct dta_store_object *next = gone->older;
 
-				owner_units(gone, &s->expired);
-				owner_object_free(o, gone, true);
+				dta_store_server_units(gone, &s->expired);
+				dta_store_server_object_free(o, gone, true);
 				gone = next;
 			}
 			return;
@@ -203,11 +207,11 @@ static void drop_old(struct sl_owner *o, struct store *s, size_t most)
 }
 
 /* True: it was done. Else somebody may still write into the bank, or has to answer first. */
-static bool rotate(struct sl_owner *o, struct store *s, uint64_t now)
+static bool rotate(struct dta_store_server *o, struct dta_server_store *s, uint64_t now)
 {
-	struct sl_store_object *at = s->objects;
+	struct dta_store_object *at = s->objects;
 	uint64_t next = s->epoch + 1, oldest = oldest_with(s, next);
-	struct owner_units expired = s->expired;
+	struct dta_store_server_units expired = s->expired;
 
 	/* Those who have not said more than `oldest` - 1 may write into the bank that is needed. */
 	if (least_acked(o, s, NULL) < oldest)
@@ -222,23 +226,23 @@ static bool rotate(struct sl_owner *o, struct store *s, uint64_t now)
 	s->expired = expired;
 	s->zeroing = false;
 	s->epoch = next;
-	s->since_ns = sl_realtime_ns();
+	s->since_ns = base_realtime_ns();
 	s->rotations++;
 	s->overdue = false;
 	s->told_ns = now;
 	set_epochs(at, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
-	owner_tell_epoch(o, s);
+	dta_store_server_notify_epoch(o, s);
 	drop_old(o, s, OBJECTS_MAX);
 	return true;
 }
 
-uint64_t owner_epochs(struct sl_owner *o, uint64_t now)
+uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 {
 	uint64_t next = UINT64_MAX;
 
 	for (size_t i = 0; i < o->store_count; i++) {
-		struct store *s = &o->stores[i];
-		struct conn *who = NULL;
+		struct dta_server_store *s = &o->stores[i];
+		struct dta_server_conn *who = NULL;
 
 		if (s->due_ns && now >= s->due_ns)
 			s->wanted = true;
@@ -257,11 +261,12 @@ uint64_t owner_epochs(struct sl_owner *o, uint64_t now)
 
 			if (now >= end && who->line && strcmp(who->output, "shm")) {
 				/* Its queue pairs end with it, and it can begin anew. */
-				owner_lose(o, who, "it did not answer to the new epoch");
-				owner_bury(o);
+				dta_store_server_lose(o, who, "it did not answer to the new epoch");
+				dta_store_server_bury(o);
 			} else if (now >= end && !s->overdue) {
 				s->overdue = true;
-				sl_logf(SL_WARN, "dta",
+				base_logf(
+					BASE_WARN, "dta",
 					"translator '%s' has not left epoch %llu of store '%s': its next "
 					"epoch waits for it; end its process if it hangs",
 					who->name, (unsigned long long)who->acked[i],
@@ -276,17 +281,18 @@ uint64_t owner_epochs(struct sl_owner *o, uint64_t now)
 	return next;
 }
 
-/* ---- orders ------------------------------------------------------------------------------------------------ */
+/* ---- orders ---- */
 
-static int resize(struct sl_owner *o, struct store *s, uint64_t slots, char *error, size_t bytes)
+static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64_t slots,
+		  char *error, size_t bytes)
 {
 	struct sl_store_config c = s->spec->config;
-	struct sl_store_object *at;
+	struct dta_store_object *at;
 	size_t n = 0;
 
 	c.slots = slots;
 	c.first_epoch = s->epoch + 1;
-	if (sl_store_config_check(&c, error, bytes))
+	if (dta_store_config_check(&c, error, bytes))
 		return -EINVAL;
 	if (slots == s->spec->config.slots)
 		return 0;
@@ -299,13 +305,13 @@ static int resize(struct sl_owner *o, struct store *s, uint64_t slots, char *err
 			 s->spec->name);
 		return -EBUSY;
 	}
-	at = sl_store_object_new(&c, s->spec->name, o->config->directory, o->config->hugepages,
-				 error, bytes);
+	at = dta_store_object_new(&c, s->spec->name, o->config->directory, o->config->hugepages,
+				  error, bytes);
 	if (!at)
 		return -ENOMEM;
-	if (owner_object_register(o, at)) {
+	if (dta_store_server_object_register(o, at)) {
 		snprintf(error, bytes, "store '%s' can't be registered for RDMA", s->spec->name);
-		sl_store_object_free(at, true);
+		dta_store_object_free(at, true);
 		return -ENOMEM;
 	}
 	at->number = ++o->next_object;
@@ -316,46 +322,46 @@ static int resize(struct sl_owner *o, struct store *s, uint64_t slots, char *err
 	pthread_rwlock_unlock(&o->maps);
 	s->spec->config.slots = slots;
 	s->epoch = s->oldest = c.first_epoch;
-	s->since_ns = sl_realtime_ns();
-	s->told_ns = sl_now_ns();
+	s->since_ns = base_realtime_ns();
+	s->told_ns = base_now_ns();
 	s->overdue = false;
 	s->rotations++;
-	owner_tell_object(o, s);
-	owner_tell_epoch(o, s);
+	dta_store_server_notify_object(o, s);
+	dta_store_server_notify_epoch(o, s);
 	return 0;
 }
 
-int sl_owner_resize(struct sl_owner *o, const char *name, uint64_t slots, char *error,
-		    size_t error_bytes)
+int dta_store_server_resize(struct dta_store_server *o, const char *name, uint64_t slots,
+			    char *error, size_t error_bytes)
 {
-	struct store *s;
+	struct dta_server_store *s;
 	int err = -ENOENT;
 
 	pthread_mutex_lock(&o->lock);
-	s = owner_store(o, name);
+	s = dta_store_server_store(o, name);
 	if (s)
 		err = resize(o, s, slots, error, error_bytes);
 	else
 		snprintf(error, error_bytes, "no store '%.64s'", name);
-	owner_wake(o);
+	dta_store_server_wake(o);
 	pthread_mutex_unlock(&o->lock);
 	return err;
 }
 
-int sl_owner_rotate(struct sl_owner *o, const char *name)
+int dta_store_server_rotate(struct dta_store_server *o, const char *name)
 {
-	struct store *s;
+	struct dta_server_store *s;
 	int err = 0;
 
 	pthread_mutex_lock(&o->lock);
-	s = owner_store(o, name);
+	s = dta_store_server_store(o, name);
 	if (!s)
 		err = -ENOENT;
 	else if (s->spec->config.banks < 2)
 		err = -EINVAL;
 	else
 		s->wanted = true;
-	owner_wake(o);
+	dta_store_server_wake(o);
 	pthread_mutex_unlock(&o->lock);
 	return err;
 }
@@ -366,10 +372,10 @@ static bool same_text(const char *a, const char *b)
 }
 
 /* What the file says that only a new owner can do: its line, or nothing. */
-static int in_place(const struct sl_owner *o, const struct sl_stores_config *now, char *error,
-		    size_t bytes)
+static int in_place(const struct dta_store_server *o, const struct dta_stores_config *now,
+		    char *error, size_t bytes)
 {
-	const struct sl_stores_config *is = o->config;
+	const struct dta_stores_config *is = o->config;
 	const char *what = NULL;
 	bool same = now->listen.n == is->listen.n;
 
@@ -407,7 +413,7 @@ static int in_place(const struct sl_owner *o, const struct sl_stores_config *now
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < now->store_count; i++) {
-		const struct sl_store_spec *spec = o->stores[i].spec;
+		const struct dta_store_spec *spec = o->stores[i].spec;
 		struct sl_store_config want = now->stores[i].config;
 
 		want.slots = spec->config.slots;
@@ -432,9 +438,10 @@ static int in_place(const struct sl_owner *o, const struct sl_stores_config *now
 	} while (0)
 
 /* Of the same stores, what may change while they run. What is not taken over goes with `now`. */
-static int reload(struct sl_owner *o, struct sl_stores_config *now, char *error, size_t bytes)
+static int reload(struct dta_store_server *o, struct dta_stores_config *now, char *error,
+		  size_t bytes)
 {
-	struct sl_stores_config *is = o->config;
+	struct dta_stores_config *is = o->config;
 	int err = in_place(o, now, error, bytes);
 
 	for (size_t i = 0; !err && i < now->store_count; i++)
@@ -443,14 +450,14 @@ static int reload(struct sl_owner *o, struct sl_stores_config *now, char *error,
 		return err;
 	pthread_rwlock_wrlock(&o->maps);
 	for (size_t i = 0; i < now->store_count; i++) {
-		struct store *s = &o->stores[i];
+		struct dta_server_store *s = &o->stores[i];
 
 		SWAP(s->spec->values, now->stores[i].values);
 		SWAP(s->spec->value_count, now->stores[i].value_count);
 		if (s->spec->epoch_ns == now->stores[i].epoch_ns)
 			continue;
 		s->spec->epoch_ns = now->stores[i].epoch_ns;
-		s->due_ns = s->spec->epoch_ns ? sl_now_ns() + s->spec->epoch_ns : 0;
+		s->due_ns = s->spec->epoch_ns ? base_now_ns() + s->spec->epoch_ns : 0;
 	}
 	pthread_rwlock_unlock(&o->maps);
 	is->drain_ns = now->drain_ns;
@@ -458,13 +465,13 @@ static int reload(struct sl_owner *o, struct sl_stores_config *now, char *error,
 	SWAP(is->secret_bytes, now->secret_bytes);
 	SWAP(is->tenants, now->tenants);
 	SWAP(is->tenant_count, now->tenant_count);
-	owner_tell_tenants(o);
+	dta_store_server_notify_tenants(o);
 	return 0;
 }
 
-int sl_owner_reload(struct sl_owner *o, char *error, size_t error_bytes)
+int dta_store_server_reload(struct dta_store_server *o, char *error, size_t error_bytes)
 {
-	struct sl_stores_config *now = sl_stores_read(o->path, error, error_bytes);
+	struct dta_stores_config *now = dta_stores_read(o->path, error, error_bytes);
 	int err = -EINVAL;
 
 	pthread_mutex_lock(&o->lock);
@@ -472,13 +479,13 @@ int sl_owner_reload(struct sl_owner *o, char *error, size_t error_bytes)
 		err = reload(o, now, error, error_bytes);
 	o->reloads += !err;
 	o->reloads_refused += err != 0;
-	owner_wake(o);
+	dta_store_server_wake(o);
 	pthread_mutex_unlock(&o->lock);
 	if (now)
-		sl_stores_config_free(now);
+		dta_stores_config_free(now);
 	if (err)
-		sl_logf(SL_WARN, "dta", "not reloaded, and nothing else changed: %s", error);
+		base_logf(BASE_WARN, "dta", "not reloaded, and nothing else changed: %s", error);
 	else
-		sl_logf(SL_INFO, "dta", "reloaded file=%s", o->path);
+		base_logf(BASE_INFO, "dta", "reloaded file=%s", o->path);
 	return err;
 }

@@ -13,12 +13,12 @@ static json_t *integer(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-static json_t *object_json(const struct sl_store_object *at)
+static json_t *object_json(const struct dta_store_object *at)
 {
-	struct sl_store_epochs e = {0};
+	struct dta_store_epochs e = {0};
 	json_t *j;
 
-	sl_store_epochs(&at->view, &e);
+	dta_store_epochs(&at->view, &e);
 	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "number", integer(at->number), "first_epoch",
 		      integer(at->view.config->first_epoch), "oldest_epoch", integer(e.oldest),
 		      "bytes", integer(at->map_bytes), "slots", integer(at->view.config->slots),
@@ -28,20 +28,20 @@ static json_t *object_json(const struct sl_store_object *at)
 	return j;
 }
 
-static json_t *store_json(const struct sl_owner *o, const struct store *s)
+static json_t *store_json(const struct dta_store_server *o, const struct dta_server_store *s)
 {
 	const struct sl_store_config *c = &s->spec->config;
 	json_t *objects = json_array(), *waits = json_array(), *j;
 	size_t i = (size_t)(s - o->stores);
 
-	for (const struct sl_store_object *at = s->objects; at; at = at->older)
+	for (const struct dta_store_object *at = s->objects; at; at = at->older)
 		json_array_append_new(objects, object_json(at));
-	for (const struct conn *t = o->conns; t; t = t->next)
+	for (const struct dta_server_conn *t = o->conns; t; t = t->next)
 		if (t->state == CONN_WELCOMED && t->acked[i] < s->epoch)
 			json_array_append_new(waits, json_string(t->name));
 	j = json_pack("{s:s,s:o,s:o,s:s,s:o,s:o,s:f,s:f,s:o,s:o,s:b,s:o,s:o}", "name",
 		      s->spec->name, "tenant", integer(c->tenant), "number", integer(c->id), "kind",
-		      sl_store_kind_name(c->kind), "epoch", integer(s->epoch), "oldest_epoch",
+		      dta_store_kind_name(c->kind), "epoch", integer(s->epoch), "oldest_epoch",
 		      integer(s->objects ? s->oldest : 0), "epoch_since",
 		      (double)s->since_ns * 1e-9, "epoch_seconds", (double)s->spec->epoch_ns * 1e-9,
 		      "rotations", integer(s->rotations), "rotations_late", integer(s->late),
@@ -71,7 +71,7 @@ static json_t *store_json(const struct sl_owner *o, const struct store *s)
 	if (c->kind == SL_STORE_APPEND || c->kind == SL_STORE_SKETCH)
 		json_object_set_new(j, "lanes", integer(c->lanes));
 	if (c->kind == SL_STORE_SKETCH) {
-		json_object_set_new(j, "sketch", json_string(sl_store_sketch_name(c->sketch)));
+		json_object_set_new(j, "sketch", json_string(dta_store_sketch_name(c->sketch)));
 		json_object_set_new(j, "reporters", integer(c->reporters));
 	}
 	if (*s->spec->keylog)
@@ -81,12 +81,12 @@ static json_t *store_json(const struct sl_owner *o, const struct store *s)
 	return j;
 }
 
-static json_t *tenants_json(const struct sl_owner *o)
+static json_t *tenants_json(const struct dta_store_server *o)
 {
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < o->config->tenant_count; i++) {
-		const struct sl_tenant_spec *t = &o->config->tenants[i];
+		const struct dta_tenant_spec *t = &o->config->tenants[i];
 
 		json_array_append_new(
 			all, json_pack("{s:i,s:s,s:o,s:o,s:b,s:b}", "number", (int)t->number,
@@ -97,9 +97,9 @@ static json_t *tenants_json(const struct sl_owner *o)
 	return all;
 }
 
-static json_t *translator_json(const struct conn *c, const struct known *k)
+static json_t *translator_json(const struct dta_server_conn *c, const struct dta_server_known *k)
 {
-	uint64_t now = sl_realtime_ns(), heard = c ? c->heard_ns : k->heard_ns;
+	uint64_t now = base_realtime_ns(), heard = c ? c->heard_ns : k->heard_ns;
 	json_t *j = json_pack("{s:s,s:b,s:f}", "name", k->name, "connected", c && c->line,
 			      "silent_seconds", now > heard ? (double)(now - heard) * 1e-9 : 0);
 
@@ -115,31 +115,32 @@ static json_t *translator_json(const struct conn *c, const struct known *k)
 	return j;
 }
 
-void owner_account_add(struct sl_translate_account *to, const struct sl_translate_account *from)
+void dta_store_server_account_add(struct dta_translate_account *to,
+				  const struct dta_translate_account *from)
 {
 	uint64_t *sum = (uint64_t *)(void *)to;
 	const uint64_t *n = (const uint64_t *)(const void *)from;
 
 	/* All of it is counters, but for the text at the end. */
-	_Static_assert(offsetof(struct sl_translate_account, output) % 8 == 0, "counters before");
-	for (size_t i = 0; i < (offsetof(struct sl_translate_account, output) +
-				offsetof(struct sl_output_stats, last_error)) /
+	_Static_assert(offsetof(struct dta_translate_account, output) % 8 == 0, "counters before");
+	for (size_t i = 0; i < (offsetof(struct dta_translate_account, output) +
+				offsetof(struct dta_output_stats, last_error)) /
 				       8;
 	     i++)
 		sum[i] += n[i];
 }
 
-void owner_account_take(struct sl_translate_account *to, const json_t *account)
+void dta_store_server_account_take(struct dta_translate_account *to, const json_t *account)
 {
-	struct sl_translate_account a;
+	struct dta_translate_account a;
 
 	if (!account)
 		return;
-	sl_account_of_json(account, &a);
-	owner_account_add(to, &a);
+	dta_account_of_json(account, &a);
+	dta_store_server_account_add(to, &a);
 }
 
-static void add_units(struct owner_units *to, const struct owner_units *from)
+static void add_units(struct dta_store_server_units *to, const struct dta_store_server_units *from)
 {
 	to->standing += from->standing;
 	to->lost += from->lost;
@@ -147,24 +148,25 @@ static void add_units(struct owner_units *to, const struct owner_units *from)
 }
 
 /*
- * Units (slots of key-write, paths) written = standing + overwritten + updated + expired with their epoch. What stands
- * is found by looking, so that no report costs the collector anything. Accounts come now and then: what was written
- * since the last one stands already. overwritten: another key's unit is where this key's was, as
- * owner_epoch.c estimates; what is left over was written again by its own key.
+ * Units (slots of key-write, paths) written = standing + overwritten + updated + expired with their
+ * epoch. What stands is found by looking, so that no report costs the collector anything. Accounts
+ * come now and then: what was written since the last one stands already. overwritten: another key's
+ * unit is where this key's was, as owner_epoch.c estimates; what is left over was written again by
+ * its own key.
  */
-static json_t *units_json(const struct sl_owner *o, uint64_t written)
+static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 {
-	struct owner_units now = {0}, gone = {0}, before = {0};
+	struct dta_store_server_units now = {0}, gone = {0}, before = {0};
 	uint64_t known, left, lost;
 	double estimate, error;
 
 	for (size_t i = 0; i < o->store_count; i++) {
-		const struct store *s = &o->stores[i];
+		const struct dta_server_store *s = &o->stores[i];
 
 		add_units(&gone, &s->expired);
 		add_units(&before, &s->before);
-		for (const struct sl_store_object *at = s->objects; at; at = at->older)
-			owner_units(at, &now);
+		for (const struct dta_store_object *at = s->objects; at; at = at->older)
+			dta_store_server_units(at, &now);
 	}
 	known = now.standing + gone.standing;
 	written += before.standing;
@@ -179,22 +181,23 @@ static json_t *units_json(const struct sl_owner *o, uint64_t written)
 }
 
 /*
- * sent = taken into stores + waiting in translators + duplicates + late + dropped by cause + lost on the way + missing
- * yet. sent is known where reporters number their reports (loss.h); packets that were refused are no reports yet.
+ * sent = taken into stores + waiting in translators + duplicates + late + dropped by cause + lost
+ * on the way + missing yet. sent is known where reporters number their reports (loss.h); packets
+ * that were refused are no reports yet.
  */
-static json_t *account_json(const struct sl_owner *o)
+static json_t *account_json(const struct dta_store_server *o)
 {
-	struct sl_translate_account a = o->forgotten;
+	struct dta_translate_account a = o->forgotten;
 	json_t *j, *dropped = json_object();
 	uint64_t drops = 0, sent;
 
 	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
-		owner_account_take(&a, o->known[i].last);
-		owner_account_add(&a, &o->known[i].past);
+		dta_store_server_account_take(&a, o->known[i].last);
+		dta_store_server_account_add(&a, &o->known[i].past);
 	}
-	for (int i = 0; i < SL_DROPS; i++) {
+	for (int i = 0; i < DTA_DROPS; i++) {
 		drops += a.engine.dropped[i];
-		json_object_set_new(dropped, sl_engine_drop_name((enum sl_engine_drop)i),
+		json_object_set_new(dropped, dta_engine_drop_name((enum dta_engine_drop)i),
 				    integer(a.engine.dropped[i]));
 	}
 	sent = a.reports + a.loss.missing + a.loss.lost;
@@ -208,12 +211,12 @@ static json_t *account_json(const struct sl_owner *o)
 			    a.engine.in == a.engine.stored + a.engine.waiting + drops));
 	if (j) {
 		json_object_set_new(j, "units", units_json(o, a.engine.units));
-		json_object_set_new(j, "translators", sl_account_json(&a));
+		json_object_set_new(j, "translators", dta_account_json(&a));
 	}
 	return j;
 }
 
-json_t *sl_owner_json(struct sl_owner *o)
+json_t *dta_store_server_json(struct dta_store_server *o)
 {
 	json_t *stores = json_array(), *translators = json_array(), *listen = json_array(), *j;
 
@@ -221,11 +224,11 @@ json_t *sl_owner_json(struct sl_owner *o)
 	for (size_t i = 0; i < o->store_count; i++)
 		json_array_append_new(stores, store_json(o, &o->stores[i]));
 	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
-		const struct conn *of = NULL;
+		const struct dta_server_conn *of = NULL;
 
 		if (!o->known[i].heard_ns)
 			continue;
-		for (const struct conn *c = o->conns; c; c = c->next)
+		for (const struct dta_server_conn *c = o->conns; c; c = c->next)
 			if (c->state == CONN_WELCOMED && c->lane == i && (!of || c->line))
 				of = c;
 		json_array_append_new(translators, translator_json(of, &o->known[i]));
@@ -243,10 +246,10 @@ json_t *sl_owner_json(struct sl_owner *o)
 	return j;
 }
 
-json_t *sl_owner_load_json(struct sl_owner *o, const char *name)
+json_t *dta_store_server_load_json(struct dta_store_server *o, const char *name)
 {
-	struct store *s = owner_store(o, name);
-	struct sl_held held, log;
+	struct dta_server_store *s = dta_store_server_store(o, name);
+	struct dta_held held, log;
 	json_t *load = NULL;
 	uint64_t began, took;
 	bool logged;
@@ -255,19 +258,19 @@ json_t *sl_owner_load_json(struct sl_owner *o, const char *name)
 		   s->spec->config.kind != SL_STORE_POSTCARD))
 		return NULL;
 	pthread_mutex_lock(&o->measuring);
-	if (sl_owner_hold(o, name, &held)) {
-		began = sl_now_ns();
+	if (dta_store_server_hold(o, name, &held)) {
+		began = base_now_ns();
 		if (began >= s->measure_ns) {
-			logged = *held.keylog && sl_owner_hold(o, held.keylog, &log);
-			sl_query_success(&held, logged ? &log : NULL, &s->success);
+			logged = *held.keylog && dta_store_server_hold(o, held.keylog, &log);
+			dta_query_success(&held, logged ? &log : NULL, &s->success);
 			if (logged)
-				sl_owner_release(o);
-			took = sl_now_ns() - began;
+				dta_store_server_release(o);
+			took = base_now_ns() - began;
 			s->measure_ns = began +
 					(100 * took > 1000000000ull ? 100 * took : 1000000000ull);
 		}
-		load = sl_query_load_json(&held, &s->success);
-		sl_owner_release(o);
+		load = dta_query_load_json(&held, &s->success);
+		dta_store_server_release(o);
 	}
 	pthread_mutex_unlock(&o->measuring);
 	return load;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * owner_rdma.c - translators that write by RDMA: objects registered, queue pairs by name. A translator's queue pairs end
- * with its control connection, so that it is known when it can write no more.
+ * owner_rdma.c - translators that write by RDMA: objects registered, queue pairs by name. A
+ * translator's queue pairs end with its control connection, so that it is known when it can write
+ * no more.
  */
 #include "dta/store_server/internal.h"
 
@@ -17,18 +18,18 @@
 /* Queue pairs are let in only by the name of somebody who is in by the control channel. */
 static bool came(void *arg, uint64_t queue, const char *name)
 {
-	struct sl_owner *o = arg;
+	struct dta_store_server *o = arg;
 
-	for (const struct conn *c = o->conns; c; c = c->next)
+	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED && !strcmp(c->output, "verbs") &&
 		    !strcmp(c->name, name))
-			return owner_queue_add(o, queue, name);
+			return dta_store_server_queue_add(o, queue, name);
 	return false;
 }
 
-bool owner_queue_add(struct sl_owner *o, uint64_t queue, const char *name)
+bool dta_store_server_queue_add(struct dta_store_server *o, uint64_t queue, const char *name)
 {
-	struct queue *q = calloc(1, sizeof(*q));
+	struct dta_server_queue *q = calloc(1, sizeof(*q));
 
 	if (!q)
 		return false;
@@ -41,12 +42,12 @@ bool owner_queue_add(struct sl_owner *o, uint64_t queue, const char *name)
 
 static void gone(void *arg, uint64_t queue, const char *name)
 {
-	struct sl_owner *o = arg;
+	struct dta_store_server *o = arg;
 
 	(void)name;
-	for (struct queue **at = &o->queues; *at; at = &(*at)->next)
+	for (struct dta_server_queue **at = &o->queues; *at; at = &(*at)->next)
 		if ((*at)->queue == queue) {
-			struct queue *q = *at;
+			struct dta_server_queue *q = *at;
 
 			*at = q->next;
 			free(q);
@@ -56,40 +57,41 @@ static void gone(void *arg, uint64_t queue, const char *name)
 
 static void immediate(void *arg, uint64_t queue, uint32_t number)
 {
-	struct sl_owner *o = arg;
-	struct store *s = owner_store_number(o, number >> 16, number & 0xffff);
+	struct dta_store_server *o = arg;
+	struct dta_server_store *s = dta_store_server_store_number(o, number >> 16,
+								   number & 0xffff);
 
 	(void)queue;
 	if (s)
 		s->immediates++;
 }
 
-bool owner_has_queue(const struct sl_owner *o, const char *name)
+bool dta_store_server_has_queue(const struct dta_store_server *o, const char *name)
 {
-	for (const struct queue *q = o->queues; q; q = q->next)
+	for (const struct dta_server_queue *q = o->queues; q; q = q->next)
 		if (!strcmp(q->name, name))
 			return true;
 	return false;
 }
 
-void owner_end_queues(struct sl_owner *o, const char *name)
+void dta_store_server_end_queues(struct dta_store_server *o, const char *name)
 {
-	for (struct queue *q = o->queues, *next; q; q = next) {
+	for (struct dta_server_queue *q = o->queues, *next; q; q = next) {
 		uint64_t queue = q->queue;
 
 		next = q->next;
 		if (name && strcmp(q->name, name))
 			continue;
-		if (sl_dta_host_end(o->host, queue))
+		if (dta_rdma_host_end(o->host, queue))
 			gone(o, queue, "");
 		next = o->queues; /* the list has changed: from its beginning */
 	}
 }
 
-int owner_rdma_open(struct sl_owner *o, char *error, size_t bytes)
+int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t bytes)
 {
-	const struct sl_stores_config *c = o->config;
-	const struct sl_dta_host_opts opts = {
+	const struct dta_stores_config *c = o->config;
+	const struct dta_rdma_host_opts opts = {
 		.device = c->rdma.device,
 		.address = c->rdma.address,
 		.port = c->rdma.port,
@@ -106,7 +108,7 @@ int owner_rdma_open(struct sl_owner *o, char *error, size_t bytes)
 
 	if (!c->rdma.enabled)
 		return 0;
-	o->host = sl_dta_host_open(&opts, why, sizeof(why));
+	o->host = dta_rdma_host_open(&opts, why, sizeof(why));
 	if (!o->host) {
 		snprintf(error, bytes, "%s: rdma: %s", o->path, why);
 		return -1;
@@ -114,67 +116,68 @@ int owner_rdma_open(struct sl_owner *o, char *error, size_t bytes)
 	return 0;
 }
 
-void owner_rdma_close(struct sl_owner *o)
+void dta_store_server_rdma_close(struct dta_store_server *o)
 {
 	if (!o->host)
 		return;
-	sl_dta_host_close(o->host);
+	dta_rdma_host_close(o->host);
 	o->host = NULL;
 	while (o->queues)
 		gone(o, o->queues->queue, "");
 }
 
 /* A key is of no use any more. */
-static void unregister_all(struct sl_owner *o)
+static void unregister_all(struct dta_store_server *o)
 {
 	for (size_t i = 0; i < o->store_count; i++)
-		for (struct sl_store_object *at = o->stores[i].objects; at; at = at->older) {
+		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older) {
 			if (at->registered)
-				sl_dta_host_unregister(o->host, &at->key);
+				dta_rdma_host_unregister(o->host, &at->key);
 			at->registered = false;
 		}
 }
 
-static void device_lost(struct sl_owner *o)
+static void device_lost(struct dta_store_server *o)
 {
 	o->devices_lost++;
-	sl_logf(SL_ERROR, "dta",
-		"the RDMA device is gone: its translators are let go until it is back");
-	for (struct conn *c = o->conns; c; c = c->next)
+	base_logf(BASE_ERROR, "dta",
+		  "the RDMA device is gone: its translators are let go until it is back");
+	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
-			owner_lose(o, c, "the RDMA device is gone");
-	owner_end_queues(o, NULL);
+			dta_store_server_lose(o, c, "the RDMA device is gone");
+	dta_store_server_end_queues(o, NULL);
 	unregister_all(o);
-	owner_rdma_close(o);
+	dta_store_server_rdma_close(o);
 }
 
-static bool open_again(struct sl_owner *o)
+static bool open_again(struct dta_store_server *o)
 {
 	char error[300];
 
-	/* What was given to translators, addresses and keys, is of no use any more: nor is whom they know. */
-	owner_instance(o);
-	if (owner_rdma_open(o, error, sizeof(error)))
+	/* What was given to translators, addresses and keys, is of no use any more: nor is whom
+	 * they know. */
+	dta_store_server_instance(o);
+	if (dta_store_server_rdma_open(o, error, sizeof(error)))
 		return false;
 	for (size_t i = 0; i < o->store_count; i++)
-		for (struct sl_store_object *at = o->stores[i].objects; at; at = at->older)
-			if (owner_object_register(o, at)) {
+		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
+			if (dta_store_server_object_register(o, at)) {
 				unregister_all(o);
-				owner_rdma_close(o);
+				dta_store_server_rdma_close(o);
 				return false;
 			}
-	sl_logf(SL_INFO, "dta", "the RDMA device is back");
+	base_logf(BASE_INFO, "dta", "the RDMA device is back");
 	return true;
 }
 
-uint64_t owner_rdma_watch(struct sl_owner *o, uint64_t now)
+uint64_t dta_store_server_rdma_watch(struct dta_store_server *o, uint64_t now)
 {
-	struct sl_dta_host_stats s;
+	struct dta_rdma_host_stats s;
 
 	if (!o->config->rdma.enabled)
 		return UINT64_MAX;
 	if (o->host) {
-		sl_dta_host_stats(o->host, &s);
+		dta_rdma_host_stats(o->host, &s);
 		if (!s.lost)
 			return UINT64_MAX;
 		device_lost(o);
@@ -187,51 +190,52 @@ uint64_t owner_rdma_watch(struct sl_owner *o, uint64_t now)
 	return o->reopen_ns;
 }
 
-uint16_t owner_rdma_port(const struct sl_owner *o)
+uint16_t dta_store_server_rdma_port(const struct dta_store_server *o)
 {
-	struct sl_dta_host_stats s = {0};
+	struct dta_rdma_host_stats s = {0};
 
 	if (o->host)
-		sl_dta_host_stats(o->host, &s);
+		dta_rdma_host_stats(o->host, &s);
 	return s.port;
 }
 
-int owner_object_register(struct sl_owner *o, struct sl_store_object *at)
+int dta_store_server_object_register(struct dta_store_server *o, struct dta_store_object *at)
 {
 	int err = 0;
 
 	if (o->host && !at->registered) {
-		err = sl_dta_host_register(o->host, at->view.map, at->map_bytes, &at->key);
+		err = dta_rdma_host_register(o->host, at->view.map, at->map_bytes, &at->key);
 		at->registered = !err;
 	}
 	return err;
 }
 
-void owner_object_free(struct sl_owner *o, struct sl_store_object *at, bool unlink_file)
+void dta_store_server_object_free(struct dta_store_server *o, struct dta_store_object *at,
+				  bool unlink_file)
 {
 	if (at->registered)
-		sl_dta_host_unregister(o->host, &at->key);
-	sl_store_object_free(at, unlink_file);
+		dta_rdma_host_unregister(o->host, &at->key);
+	dta_store_object_free(at, unlink_file);
 }
 
-json_t *owner_queue(struct sl_owner *o, const struct conn *c, const json_t *message,
-		    const char **why)
+json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_server_conn *c,
+			       const json_t *message, const char **why)
 {
-	struct sl_roce_end theirs, ours;
+	struct dta_roce_end theirs, ours;
 	uint64_t queue;
 	int err;
 
-	*why = !o->host				       ? "the RDMA device is gone"
-	       : strcmp(c->output, "raw")	       ? "a queue pair, but not for output raw"
-	       : sl_roce_end_of_json(message, &theirs) ? "a queue pair that is not sound"
-						       : NULL;
+	*why = !o->host					? "the RDMA device is gone"
+	       : strcmp(c->output, "raw")		? "a queue pair, but not for output raw"
+	       : dta_roce_end_of_json(message, &theirs) ? "a queue pair that is not sound"
+							: NULL;
 	if (*why)
 		return NULL;
-	owner_end_queues(o, c->name); /* one at a time */
-	err = sl_dta_host_queue(o->host, c->name, &theirs, &ours, &queue);
-	if (err || !owner_queue_add(o, queue, c->name)) {
+	dta_store_server_end_queues(o, c->name); /* one at a time */
+	err = dta_rdma_host_queue(o->host, c->name, &theirs, &ours, &queue);
+	if (err || !dta_store_server_queue_add(o, queue, c->name)) {
 		*why = err ? strerror(-err) : "out of memory";
 		return NULL;
 	}
-	return sl_roce_end_json(&ours);
+	return dta_roce_end_json(&ours);
 }

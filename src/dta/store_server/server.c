@@ -22,7 +22,7 @@
 #include "base/base.h"
 #include "dta/io/rdma_host.h"
 
-void owner_wake(struct sl_owner *o)
+void dta_store_server_wake(struct dta_store_server *o)
 {
 	const uint64_t one = 1;
 
@@ -30,7 +30,7 @@ void owner_wake(struct sl_owner *o)
 		return; /* it is awake already */
 }
 
-struct store *owner_store(struct sl_owner *o, const char *name)
+struct dta_server_store *dta_store_server_store(struct dta_store_server *o, const char *name)
 {
 	for (size_t i = 0; i < o->store_count; i++)
 		if (!strcmp(o->stores[i].spec->name, name))
@@ -38,7 +38,8 @@ struct store *owner_store(struct sl_owner *o, const char *name)
 	return NULL;
 }
 
-struct store *owner_store_number(struct sl_owner *o, uint64_t tenant, uint64_t number)
+struct dta_server_store *dta_store_server_store_number(struct dta_store_server *o, uint64_t tenant,
+						       uint64_t number)
 {
 	for (size_t i = 0; i < o->store_count; i++)
 		if (o->stores[i].spec->config.tenant == tenant &&
@@ -47,7 +48,7 @@ struct store *owner_store_number(struct sl_owner *o, uint64_t tenant, uint64_t n
 	return NULL;
 }
 
-/* ---- listening ---------------------------------------------------------------------------------------- */
+/* ---- listening ---- */
 
 /* Makes the folder for the socket, as the agent does. Returns 0 or a negative errno. */
 static int make_folder(const char *path)
@@ -105,7 +106,7 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, char *er
 	uint16_t port;
 	int fd, on = 1, err;
 
-	if (sl_parse_address(where, host, sizeof(host), &port)) {
+	if (base_parse_address(where, host, sizeof(host), &port)) {
 		snprintf(error, bytes, "listen '%s' is neither a path nor HOST:PORT", where);
 		return -1;
 	}
@@ -135,9 +136,9 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, char *er
 	return fd;
 }
 
-static int listen_all(struct sl_owner *o, char *error, size_t bytes)
+static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 {
-	const struct sl_strings *l = &o->config->listen;
+	const struct base_strings *l = &o->config->listen;
 
 	if (l->n > LISTENERS_MAX) {
 		snprintf(error, bytes, "%s: more than %u addresses to listen at", o->path,
@@ -164,7 +165,8 @@ static int listen_all(struct sl_owner *o, char *error, size_t bytes)
 		if (o->listener[n].fd < 0)
 			return -EINVAL;
 		if (!o->listener[n].local && !o->config->secret)
-			sl_logf(SL_WARN, "dta",
+			base_logf(
+				BASE_WARN, "dta",
 				"whoever reaches %s is let in: name a secret in the file of stores",
 				o->listener[n].address);
 		o->listeners++;
@@ -172,13 +174,14 @@ static int listen_all(struct sl_owner *o, char *error, size_t bytes)
 	return 0;
 }
 
-const char *sl_owner_address(const struct sl_owner *o, size_t i)
+const char *dta_store_server_address(const struct dta_store_server *o, size_t i)
 {
 	return i < o->listeners ? o->listener[i].address : NULL;
 }
 
-/* The next connection, or -1. One that there is no descriptor for is turned away: left where it is, it would wake us for ever. */
-static int take_in(struct sl_owner *o, int listener)
+/* The next connection, or -1. One that there is no descriptor for is turned away: left where it is,
+ * it would wake us for ever. */
+static int take_in(struct dta_store_server *o, int listener)
 {
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -190,26 +193,26 @@ static int take_in(struct sl_owner *o, int listener)
 	if (fd >= 0) {
 		close(fd);
 		o->refused++;
-		sl_log_limited(
-			SL_WARN, "dta",
+		base_log_limited(
+			BASE_WARN, "dta",
 			"connection turned away: no descriptor left: raise LimitNOFILE of the collector");
 	}
 	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
 	return -1;
 }
 
-static void welcome_in(struct sl_owner *o, size_t i)
+static void welcome_in(struct dta_store_server *o, size_t i)
 {
 	struct ucred peer = {0};
 	socklen_t length = sizeof(peer);
 	int fd = take_in(o, o->listener[i].fd);
-	struct conn *c;
+	struct dta_server_conn *c;
 
 	if (fd < 0)
 		return;
 	c = o->conn_count < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	if (c)
-		c->line = sl_line_new(fd);
+		c->line = dta_control_line_new(fd);
 	if (!c || !c->line) {
 		o->refused++;
 		close(fd);
@@ -218,7 +221,7 @@ static void welcome_in(struct sl_owner *o, size_t i)
 	}
 	c->pidfd = -1;
 	c->local = o->listener[i].local;
-	c->came_ns = sl_now_ns();
+	c->came_ns = base_now_ns();
 	if (c->local && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length)) {
 		c->pid = peer.pid;
 		c->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
@@ -228,55 +231,56 @@ static void welcome_in(struct sl_owner *o, size_t i)
 	o->conn_count++;
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 #define FDS_MAX (LISTENERS_MAX + 3 + 2 * CONNS_MAX)
 
-static void hear_all(struct sl_owner *o, uint64_t now)
+static void hear_all(struct dta_store_server *o, uint64_t now)
 {
-	for (struct conn *c = o->conns; c; c = c->next) {
+	for (struct dta_server_conn *c = o->conns; c; c = c->next) {
 		if (!c->line)
 			continue;
-		if (sl_line_flush(c->line) || !owner_hear(o, c))
-			owner_lose(o, c, NULL);
+		if (dta_control_line_flush(c->line) || !dta_store_server_hear(o, c))
+			dta_store_server_lose(o, c, NULL);
 		else if (c->state != CONN_WELCOMED && now > c->came_ns + HELLO_NS)
-			owner_lose(o, c, "no hello within 5 s");
+			dta_store_server_lose(o, c, "no hello within 5 s");
 	}
-	owner_bury(o);
+	dta_store_server_bury(o);
 }
 
 /* Asked for by a signal: any number of them is one. What is wrong is logged. */
-static void reload(struct sl_owner *o)
+static void reload(struct dta_store_server *o)
 {
 	struct signalfd_siginfo asked;
 	char error[512];
 
 	while (read(o->reload_fd, &asked, sizeof(asked)) == (ssize_t)sizeof(asked))
 		;
-	sl_owner_reload(o, error, sizeof(error));
+	dta_store_server_reload(o, error, sizeof(error));
 }
 
 static void *loop(void *arg)
 {
 	static __thread struct pollfd fds[FDS_MAX];
-	struct sl_owner *o = arg;
+	struct dta_store_server *o = arg;
 	uint64_t count;
 
 	pthread_mutex_lock(&o->lock);
 	while (!o->stopping) {
-		uint64_t now = sl_now_ns(), reopen = owner_rdma_watch(o, now),
-			 next = owner_epochs(o, now);
+		uint64_t now = base_now_ns(), reopen = dta_store_server_rdma_watch(o, now),
+			 next = dta_store_server_epochs(o, now);
 		nfds_t n = 0;
 		int wait;
 
 		fds[n++] = (struct pollfd){o->wake, POLLIN, 0};
 		for (size_t i = 0; i < o->listeners; i++)
 			fds[n++] = (struct pollfd){o->listener[i].fd, POLLIN, 0};
-		for (struct conn *c = o->conns; c; c = c->next) {
+		for (struct dta_server_conn *c = o->conns; c; c = c->next) {
 			if (c->line)
 				fds[n++] = (struct pollfd){
-					sl_line_fd(c->line),
-					(short)(POLLIN | (sl_line_pending(c->line) ? POLLOUT : 0)),
+					dta_control_line_fd(c->line),
+					(short)(POLLIN |
+						(dta_control_line_pending(c->line) ? POLLOUT : 0)),
 					0};
 			else if (c->pidfd >= 0)
 				fds[n++] = (struct pollfd){c->pidfd, POLLIN, 0};
@@ -284,10 +288,10 @@ static void *loop(void *arg)
 				next = c->came_ns + HELLO_NS + 1000000;
 		}
 		if (o->host)
-			fds[n++] = (struct pollfd){sl_dta_host_fd(o->host), POLLIN, 0};
+			fds[n++] = (struct pollfd){dta_rdma_host_fd(o->host), POLLIN, 0};
 		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* the last */
 		next = reopen < next ? reopen : next;
-		now = sl_now_ns();
+		now = base_now_ns();
 		wait = next == UINT64_MAX	     ? -1
 		       : next <= now		     ? 0
 		       : next - now > 60000000000ull ? 60000
@@ -302,16 +306,16 @@ static void *loop(void *arg)
 			if (fds[1 + i].revents)
 				welcome_in(o, i);
 		if (o->host)
-			sl_dta_host_dispatch(o->host);
-		hear_all(o, sl_now_ns());
+			dta_rdma_host_dispatch(o->host);
+		hear_all(o, base_now_ns());
 	}
 	pthread_mutex_unlock(&o->lock);
 	return NULL;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
-void owner_instance(struct sl_owner *o)
+void dta_store_server_instance(struct dta_store_server *o)
 {
 	do
 		if (getrandom(&o->instance, sizeof(o->instance), 0) == sizeof(o->instance))
@@ -319,9 +323,9 @@ void owner_instance(struct sl_owner *o)
 	while (!o->instance);
 }
 
-struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
+struct dta_store_server *dta_store_server_new(const char *path, char *error, size_t error_bytes)
 {
-	struct sl_owner *o = calloc(1, sizeof(*o));
+	struct dta_store_server *o = calloc(1, sizeof(*o));
 
 	if (!o || !(o->path = strdup(path))) {
 		snprintf(error, error_bytes, "out of memory");
@@ -334,8 +338,8 @@ struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 	o->reload_fd = -1;
 	o->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
-	owner_instance(o);
-	o->config = sl_stores_read(path, error, error_bytes);
+	dta_store_server_instance(o);
+	o->config = dta_stores_read(path, error, error_bytes);
 	if (!o->config)
 		goto fail;
 	o->stores = calloc(o->config->store_count + 1, sizeof(*o->stores));
@@ -344,7 +348,7 @@ struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 		goto fail;
 	}
 	o->lanes = SL_STORE_LANES_MAX;
-	if (owner_rdma_open(o, error, error_bytes))
+	if (dta_store_server_rdma_open(o, error, error_bytes))
 		goto fail;
 	for (size_t i = 0; i < o->config->store_count; i++) {
 		const struct sl_store_config *c = &o->config->stores[i].config;
@@ -354,23 +358,23 @@ struct sl_owner *sl_owner_new(const char *path, char *error, size_t error_bytes)
 		if ((c->kind == SL_STORE_APPEND || c->kind == SL_STORE_SKETCH) &&
 		    c->lanes < o->lanes)
 			o->lanes = c->lanes;
-		if (owner_store_open(o, &o->stores[i], error, error_bytes))
+		if (dta_store_server_store_open(o, &o->stores[i], error, error_bytes))
 			goto fail;
 	}
 	if (listen_all(o, error, error_bytes))
 		goto fail;
 	return o;
 fail:
-	sl_owner_free(o);
+	dta_store_server_free(o);
 	return NULL;
 }
 
-void sl_owner_reload_on(struct sl_owner *o, int fd)
+void dta_store_server_reload_on(struct dta_store_server *o, int fd)
 {
 	o->reload_fd = fd;
 }
 
-int sl_owner_start(struct sl_owner *o)
+int dta_store_server_start(struct dta_store_server *o)
 {
 	int err = pthread_create(&o->thread, NULL, loop, o);
 
@@ -378,22 +382,22 @@ int sl_owner_start(struct sl_owner *o)
 	return -err;
 }
 
-void sl_owner_free(struct sl_owner *o)
+void dta_store_server_free(struct dta_store_server *o)
 {
 	if (!o)
 		return;
 	pthread_mutex_lock(&o->lock);
 	o->stopping = true;
-	owner_wake(o);
+	dta_store_server_wake(o);
 	pthread_mutex_unlock(&o->lock);
 	if (o->started)
 		pthread_join(o->thread, NULL);
 	while (o->conns) {
-		struct conn *c = o->conns;
+		struct dta_server_conn *c = o->conns;
 
 		o->conns = c->next;
 		if (c->line)
-			owner_lose(o, c, "the collector ends");
+			dta_store_server_lose(o, c, "the collector ends");
 		if (c->pidfd >= 0)
 			close(c->pidfd);
 		free(c);
@@ -404,24 +408,24 @@ void sl_owner_free(struct sl_owner *o)
 			unlink(o->listener[i].unlink);
 	}
 	if (o->host)
-		owner_end_queues(o, NULL);
+		dta_store_server_end_queues(o, NULL);
 	for (size_t i = 0; i < o->store_count; i++)
 		while (o->stores[i].objects) {
-			struct sl_store_object *old = o->stores[i].objects;
-			struct sl_store_epochs e;
+			struct dta_store_object *old = o->stores[i].objects;
+			struct dta_store_epochs e;
 
 			o->stores[i].objects = old->older;
-			if (sl_store_epochs(&old->view, &e)) {
+			if (dta_store_epochs(&old->view, &e)) {
 				e.state = SL_STATE_CLOSED;
-				sl_store_epochs_set(old->view.map, &e);
+				dta_store_epochs_set(old->view.map, &e);
 			}
-			owner_object_free(o, old, false);
+			dta_store_server_object_free(o, old, false);
 		}
-	owner_rdma_close(o);
+	dta_store_server_rdma_close(o);
 	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++)
 		json_decref(o->known[i].last);
 	free(o->stores);
-	sl_stores_config_free(o->config);
+	dta_stores_config_free(o->config);
 	if (o->spare >= 0)
 		close(o->spare);
 	if (o->wake >= 0)
@@ -433,17 +437,17 @@ void sl_owner_free(struct sl_owner *o)
 	free(o);
 }
 
-/* ---- queries --------------------------------------------------------------------------------------------- */
+/* ---- queries ---- */
 
-bool sl_owner_hold(struct sl_owner *o, const char *name, struct sl_held *held)
+bool dta_store_server_hold(struct dta_store_server *o, const char *name, struct dta_held *held)
 {
-	const struct store *s = owner_store(o, name);
+	const struct dta_server_store *s = dta_store_server_store(o, name);
 
-	*held = (struct sl_held){0};
+	*held = (struct dta_held){0};
 	if (!s)
 		return false;
 	pthread_rwlock_rdlock(&o->maps);
-	for (const struct sl_store_object *at = s->objects; at && held->count < SL_HELD_MAX;
+	for (const struct dta_store_object *at = s->objects; at && held->count < DTA_HELD_MAX;
 	     at = at->older)
 		held->view[held->count++] = &at->view;
 	held->values = s->spec->values;
@@ -452,7 +456,7 @@ bool sl_owner_hold(struct sl_owner *o, const char *name, struct sl_held *held)
 	return true;
 }
 
-void sl_owner_release(struct sl_owner *o)
+void dta_store_server_release(struct dta_store_server *o)
 {
 	pthread_rwlock_unlock(&o->maps);
 }

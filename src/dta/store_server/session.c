@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* owner_talk.c - what translators say, and what they are told. They are hostile until they were let in. */
+/* owner_talk.c - what translators say, and what they are told. They are hostile until they were let
+ * in. */
 #include "dta/store_server/internal.h"
 
 #include <errno.h>
@@ -52,44 +53,44 @@ static uint64_t number(const json_t *m, const char *key)
 	return v > 0 ? (uint64_t)v : 0;
 }
 
-static bool tell(struct conn *c, json_t *message, int fd)
+static bool tell(struct dta_server_conn *c, json_t *message, int fd)
 {
-	return c->line && message && !sl_line_write(c->line, message, fd);
+	return c->line && message && !dta_control_line_write(c->line, message, fd);
 }
 
-/* ---- goodbye ---------------------------------------------------------------------------------------------- */
+/* ---- goodbye ---- */
 
-void owner_lose(struct sl_owner *o, struct conn *c, const char *why)
+void dta_store_server_lose(struct dta_store_server *o, struct dta_server_conn *c, const char *why)
 {
 	if (why)
 		tell(c, json_pack("{s:s,s:s}", "type", "bye", "why", why), -1);
 	if (c->state == CONN_WELCOMED)
-		sl_logf(SL_INFO, "dta", "translator '%s' is gone%s%s", c->name, why ? ": " : "",
-			why ? why : "");
+		base_logf(BASE_INFO, "dta", "translator '%s' is gone%s%s", c->name, why ? ": " : "",
+			  why ? why : "");
 	else
 		o->refused++;
-	sl_line_free(c->line);
+	dta_control_line_free(c->line);
 	c->line = NULL;
 	if (o->host && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
-		owner_end_queues(o, c->name);
+		dta_store_server_end_queues(o, c->name);
 }
 
 /* Can it still write? A process keeps its mappings when its connection is lost. */
-static bool may_write(const struct sl_owner *o, const struct conn *c)
+static bool may_write(const struct dta_store_server *o, const struct dta_server_conn *c)
 {
 	struct pollfd p = {c->pidfd, POLLIN, 0};
 
 	if (c->state != CONN_WELCOMED)
 		return false;
 	if (strcmp(c->output, "shm"))
-		return owner_has_queue(o, c->name);
+		return dta_store_server_has_queue(o, c->name);
 	return c->pidfd >= 0 && poll(&p, 1, 0) == 0;
 }
 
-void owner_bury(struct sl_owner *o)
+void dta_store_server_bury(struct dta_store_server *o)
 {
-	for (struct conn **at = &o->conns; *at;) {
-		struct conn *c = *at;
+	for (struct dta_server_conn **at = &o->conns; *at;) {
+		struct dta_server_conn *c = *at;
 
 		if (c->line || may_write(o, c)) {
 			at = &c->next;
@@ -103,18 +104,19 @@ void owner_bury(struct sl_owner *o)
 	}
 }
 
-/* ---- stores ------------------------------------------------------------------------------------------------- */
+/* ---- stores ---- */
 
-static json_t *next_blocks(const struct sl_store_view *v, uint32_t lane)
+static json_t *next_blocks(const struct dta_store_view *v, uint32_t lane)
 {
 	json_t *all = json_array();
 
 	for (uint32_t list = 0; list < v->config->lists; list++)
-		json_array_append_new(all, json_integer((json_int_t)sl_append_next(v, list, lane)));
+		json_array_append_new(all,
+				      json_integer((json_int_t)dta_append_next(v, list, lane)));
 	return all;
 }
 
-static bool tell_object(struct conn *c, const struct sl_store_object *at)
+static bool tell_object(struct dta_server_conn *c, const struct dta_store_object *at)
 {
 	const bool shm = c->local && !strcmp(c->output, "shm");
 	int own = -1;
@@ -141,9 +143,9 @@ static bool tell_object(struct conn *c, const struct sl_store_object *at)
 	return told;
 }
 
-static bool tell_store(struct conn *c, const struct store *s)
+static bool tell_store(struct dta_server_conn *c, const struct dta_server_store *s)
 {
-	const struct sl_store_object *at = s->objects;
+	const struct dta_store_object *at = s->objects;
 	const struct sl_store_config *config = at->view.config;
 	char bytes[2 * sizeof(*config) + 1];
 	json_t *m;
@@ -158,7 +160,7 @@ static bool tell_store(struct conn *c, const struct store *s)
 	return tell(c, m, -1);
 }
 
-static bool tell_epoch(struct conn *c, const struct store *s)
+static bool tell_epoch(struct dta_server_conn *c, const struct dta_server_store *s)
 {
 	return tell(c,
 		    json_pack("{s:s,s:I,s:I,s:I}", "type", "rotate", "tenant",
@@ -167,30 +169,31 @@ static bool tell_epoch(struct conn *c, const struct store *s)
 		    -1);
 }
 
-void owner_tell_object(struct sl_owner *o, struct store *s)
+void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s)
 {
-	for (struct conn *c = o->conns; c; c = c->next)
+	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED &&
 		    (!tell_object(c, s->objects) || !tell_store(c, s)))
-			owner_lose(o, c, "it could not be told of a store's new memory");
+			dta_store_server_lose(o, c, "it could not be told of a store's new memory");
 }
 
-void owner_tell_epoch(struct sl_owner *o, struct store *s)
+void dta_store_server_notify_epoch(struct dta_store_server *o, struct dta_server_store *s)
 {
-	for (struct conn *c = o->conns; c; c = c->next)
+	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED)
 			tell_epoch(c, s);
 }
 
-static bool tell_tenants(const struct sl_owner *o, struct conn *c)
+static bool tell_tenants(const struct dta_store_server *o, struct dta_server_conn *c)
 {
 	for (size_t i = 0; i < o->config->tenant_count; i++) {
-		const struct sl_tenant_spec *t = &o->config->tenants[i];
-		char key[2 * SL_DTA_KEY_BYTES + 1];
+		const struct dta_tenant_spec *t = &o->config->tenants[i];
+		char key[2 * DTA_KEY_BYTES + 1];
 		json_t *keys = json_array();
 
-		hex(key, t->key, SL_DTA_KEY_BYTES);
-		/* A key is for those who proved who they are; null takes one back that there was. */
+		hex(key, t->key, DTA_KEY_BYTES);
+		/* A key is for those who proved who they are; null takes one back that there was.
+		 */
 		if (c->local || o->config->secret)
 			json_array_append_new(keys, json_pack("{s:i,s:s?}", "reporter", -1, "key",
 							      t->has_key ? key : NULL));
@@ -205,17 +208,18 @@ static bool tell_tenants(const struct sl_owner *o, struct conn *c)
 	return true;
 }
 
-void owner_tell_tenants(struct sl_owner *o)
+void dta_store_server_notify_tenants(struct dta_store_server *o)
 {
-	for (struct conn *c = o->conns; c; c = c->next)
+	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED)
 			tell_tenants(o, c);
 }
 
-/* ---- letting in --------------------------------------------------------------------------------------------- */
+/* ---- letting in ---- */
 
-/* The lane that the name had, or a free one, or the one of a name that is gone for longest. -1: none. */
-static int lane_for(struct sl_owner *o, const char *name)
+/* The lane that the name had, or a free one, or the one of a name that is gone for longest. -1:
+ * none. */
+static int lane_for(struct dta_store_server *o, const char *name)
 {
 	int best = -1;
 
@@ -225,7 +229,7 @@ static int lane_for(struct sl_owner *o, const char *name)
 	for (uint32_t i = 0; i < o->lanes; i++) {
 		bool held = false;
 
-		for (const struct conn *c = o->conns; c; c = c->next)
+		for (const struct dta_server_conn *c = o->conns; c; c = c->next)
 			held |= c->state == CONN_WELCOMED && c->lane == i;
 		if (!held && (best < 0 || o->known[i].heard_ns < o->known[best].heard_ns))
 			best = (int)i;
@@ -233,16 +237,17 @@ static int lane_for(struct sl_owner *o, const char *name)
 	return best;
 }
 
-/* What another run of the same name may still write, this one takes over if it is the same process. */
-static void take_over(struct sl_owner *o, struct conn *c)
+/* What another run of the same name may still write, this one takes over if it is the same process.
+ */
+static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	for (size_t i = 0; i < o->store_count; i++)
 		c->acked[i] = o->stores[i].epoch;
-	for (struct conn *old = o->conns; old; old = old->next) {
+	for (struct dta_server_conn *old = o->conns; old; old = old->next) {
 		if (old == c || old->state != CONN_WELCOMED)
 			continue;
 		if (old->line && !strcmp(old->name, c->name))
-			owner_lose(o, old, "another translator came by the same name");
+			dta_store_server_lose(o, old, "another translator came by the same name");
 		if (old->line || !c->local || !old->local || old->pid != c->pid ||
 		    !may_write(o, old) || strcmp(old->name, c->name))
 			continue;
@@ -253,10 +258,10 @@ static void take_over(struct sl_owner *o, struct conn *c)
 	}
 }
 
-static bool let_in(struct sl_owner *o, struct conn *c)
+static bool let_in(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	int lane = lane_for(o, c->name);
-	struct known *k;
+	struct dta_server_known *k;
 
 	if (lane < 0) {
 		tell(c,
@@ -268,20 +273,20 @@ static bool let_in(struct sl_owner *o, struct conn *c)
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {
-		owner_account_take(&o->forgotten, k->last);
-		owner_account_add(&o->forgotten, &k->past);
+		dta_store_server_account_take(&o->forgotten, k->last);
+		dta_store_server_account_add(&o->forgotten, &k->past);
 		json_decref(k->last);
 		memset(k, 0, sizeof(*k));
 		strcpy(k->name, c->name);
 	}
-	c->heard_ns = k->heard_ns = sl_realtime_ns();
+	c->heard_ns = k->heard_ns = base_realtime_ns();
 	c->lane = (uint32_t)lane;
 	c->state = CONN_WELCOMED;
 	strcpy(o->called, c->called);
 	if (!tell(c,
 		  json_pack("{s:s,s:i,s:I,s:I,s:I}", "type", "welcome", "version",
-			    SL_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
-			    (json_int_t)lane, "port", (json_int_t)owner_rdma_port(o)),
+			    DTA_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
+			    (json_int_t)lane, "port", (json_int_t)dta_store_server_rdma_port(o)),
 		  -1) ||
 	    !tell_tenants(o, c))
 		return false;
@@ -289,17 +294,19 @@ static bool let_in(struct sl_owner *o, struct conn *c)
 		if (!tell_object(c, o->stores[i].objects) || !tell_store(c, &o->stores[i]) ||
 		    (c->acked[i] < o->stores[i].epoch && !tell_epoch(c, &o->stores[i])))
 			return false;
-	sl_logf(SL_INFO, "dta", "translator '%s' came by %s, lane %d", c->name, c->output, lane);
+	base_logf(BASE_INFO, "dta", "translator '%s' came by %s, lane %d", c->name, c->output,
+		  lane);
 	return tell(c, json_pack("{s:s}", "type", "ready"), -1);
 }
 
-static bool refuse(struct conn *c, const char *why)
+static bool refuse(struct dta_server_conn *c, const char *why)
 {
 	tell(c, json_pack("{s:s,s:s}", "type", "error", "why", why), -1);
 	return false;
 }
 
-/* As much of it as there is room for, and not within a character of UTF-8: JSON takes no half ones. */
+/* As much of it as there is room for, and not within a character of UTF-8: JSON takes no half ones.
+ */
 static void keep_text(char *to, size_t room, const char *from)
 {
 	size_t n = strnlen(from, room - 1);
@@ -310,7 +317,7 @@ static void keep_text(char *to, size_t room, const char *from)
 	to[n] = 0;
 }
 
-static bool hello(struct sl_owner *o, struct conn *c, const json_t *m)
+static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
 	const char *name = text(m, "name"), *output = text(m, "output"), *nonce = text(m, "nonce");
 	uint8_t ours[16], theirs[64];
@@ -318,7 +325,7 @@ static bool hello(struct sl_owner *o, struct conn *c, const json_t *m)
 
 	if (c->state != CONN_NEW)
 		return refuse(c, "hello was said before");
-	if (number(m, "version") != SL_CONTROL_VERSION)
+	if (number(m, "version") != DTA_CONTROL_VERSION)
 		return refuse(c, "this collector speaks version 1 of the control channel");
 	if (!n || n >= sizeof(c->name) ||
 	    n != strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"))
@@ -348,7 +355,7 @@ static bool hello(struct sl_owner *o, struct conn *c, const json_t *m)
 }
 
 /* HMAC-SHA256 (RFC 2104) over its nonce and ours, as bytes. */
-static bool proof(struct sl_owner *o, struct conn *c, const json_t *m)
+static bool proof(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
 	uint8_t mac[SHA256_DIGEST_SIZE], said[SHA256_DIGEST_SIZE], nonce[64];
 	struct hmac_sha256_ctx h;
@@ -369,11 +376,12 @@ static bool proof(struct sl_owner *o, struct conn *c, const json_t *m)
 	return differ ? refuse(c, "the proof is wrong: is it the same secret?") : let_in(o, c);
 }
 
-/* ---- what those who are in say --------------------------------------------------------------------------- */
+/* ---- what those who are in say ---- */
 
-static void rotated(struct sl_owner *o, struct conn *c, const json_t *m)
+static void rotated(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
-	struct store *s = owner_store_number(o, number(m, "tenant"), number(m, "store"));
+	struct dta_server_store *s = dta_store_server_store_number(o, number(m, "tenant"),
+								   number(m, "store"));
 	uint64_t epoch = number(m, "epoch"), *acked;
 
 	if (!s || epoch > s->epoch)
@@ -383,27 +391,28 @@ static void rotated(struct sl_owner *o, struct conn *c, const json_t *m)
 		*acked = epoch;
 }
 
-/* shm: reports with the immediate flag, by the number that sl_engine_immediate() makes of their store. */
-static void immediate(struct sl_owner *o, const json_t *m)
+/* shm: reports with the immediate flag, by the number that dta_engine_immediate() makes of their
+ * store. */
+static void immediate(struct dta_store_server *o, const json_t *m)
 {
 	uint64_t n = number(m, "number");
-	struct store *s = owner_store_number(o, n >> 16, n & 0xffff);
+	struct dta_server_store *s = dta_store_server_store_number(o, n >> 16, n & 0xffff);
 
 	if (s)
 		s->immediates += number(m, "count");
 }
 
-static bool queue(struct sl_owner *o, struct conn *c, const json_t *m)
+static bool queue(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
 	const char *why = "out of memory";
-	json_t *ours = owner_queue(o, c, m, &why);
+	json_t *ours = dta_store_server_queue(o, c, m, &why);
 
 	return ours ? tell(c, ours, -1) : refuse(c, why);
 }
 
-static void account(struct sl_owner *o, struct conn *c, json_t *m)
+static void account(struct dta_store_server *o, struct dta_server_conn *c, json_t *m)
 {
-	struct known *k = &o->known[c->lane];
+	struct dta_server_known *k = &o->known[c->lane];
 
 	if (json_dumpb(m, NULL, 0, JSON_COMPACT) > ACCOUNT_BYTES_MAX)
 		return;
@@ -411,12 +420,12 @@ static void account(struct sl_owner *o, struct conn *c, json_t *m)
 	/* Smaller than before: it has begun anew, and what it said before stays. */
 	if (k->last && (number(m, "packets") < number(k->last, "packets") ||
 			number(m, "reports") < number(k->last, "reports")))
-		owner_account_take(&k->past, k->last);
+		dta_store_server_account_take(&k->past, k->last);
 	json_decref(k->last);
 	k->last = json_incref(m);
 }
 
-bool owner_hear(struct sl_owner *o, struct conn *c)
+bool dta_store_server_hear(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	for (int i = 0; i < 64; i++) { /* others want to be heard, too */
 		const char *type;
@@ -424,7 +433,7 @@ bool owner_hear(struct sl_owner *o, struct conn *c)
 		json_t *m;
 		int fd;
 
-		m = sl_line_read(c->line, &fd);
+		m = dta_control_line_read(c->line, &fd);
 		if (fd >= 0)
 			close(fd);
 		if (!m)
@@ -445,11 +454,11 @@ bool owner_hear(struct sl_owner *o, struct conn *c)
 		else if (!strcmp(type, "immediate"))
 			immediate(o, m);
 		if (c->state == CONN_WELCOMED)
-			o->known[c->lane].heard_ns = c->heard_ns = sl_realtime_ns();
+			o->known[c->lane].heard_ns = c->heard_ns = base_realtime_ns();
 		json_decref(m);
 		if (!fine)
 			return false;
 	}
-	owner_wake(o);
+	dta_store_server_wake(o);
 	return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* translate_account.c - a worker's account: of what it counts itself, its windows, engines and outputs. */
+/* translate_account.c - a worker's account: of what it counts itself, its windows, engines and
+ * outputs. */
 #include <stddef.h>
 #include <string.h>
 
@@ -12,29 +13,29 @@ static void add(uint64_t *to, const uint64_t *from, size_t bytes)
 		to[i] += from[i];
 }
 
-static void add_loss(struct sl_loss_stats *to, const struct sl_loss *l)
+static void add_loss(struct dta_loss_stats *to, const struct dta_loss *l)
 {
-	struct sl_loss_stats s;
+	struct dta_loss_stats s;
 
 	if (!l)
 		return;
-	sl_loss_total(l, &s);
+	dta_loss_total(l, &s);
 	add((uint64_t *)to, (const uint64_t *)&s, sizeof(s));
 }
 
-static void add_output(struct sl_output_stats *to, const struct sl_output_stats *from)
+static void add_output(struct dta_output_stats *to, const struct dta_output_stats *from)
 {
-	add((uint64_t *)to, (const uint64_t *)from, offsetof(struct sl_output_stats, last_error));
+	add((uint64_t *)to, (const uint64_t *)from, offsetof(struct dta_output_stats, last_error));
 	if (from->last_error[0])
 		memcpy(to->last_error, from->last_error, sizeof(to->last_error));
 }
 
 /* What the worker itself counts: packets and windows. */
-static void count(const struct sl_worker *w, struct sl_translate_account *a)
+static void count(const struct dta_worker *w, struct dta_translate_account *a)
 {
 	*a = w->account;
 	for (uint32_t i = 0; i < w->sources; i++) {
-		const struct source *s = &w->source[i];
+		const struct dta_source *s = &w->source[i];
 
 		a->socket_drops += s->in->ops->drops(s->in);
 		add_loss(&a->loss, s->loss);
@@ -43,41 +44,42 @@ static void count(const struct sl_worker *w, struct sl_translate_account *a)
 }
 
 /* The collector that is told of packets and windows: the first that is there. */
-static uint32_t home(const struct sl_worker *w)
+static uint32_t home(const struct dta_worker *w)
 {
 	return w->up ? (uint32_t)__builtin_ctzll(w->up) : 0;
 }
 
 /*
- * Each collector is told of the reports that were its own; and one alone of packets, and of reports that never
- * became anybody's. So what each is told closes, and nothing is in the sum over all of them twice.
+ * Each collector is told of the reports that were its own; and one alone of packets, and of reports
+ * that never became anybody's. So what each is told closes, and nothing is in the sum over all of
+ * them twice.
  */
-void worker_tell(struct sl_worker *w)
+void dta_worker_notify(struct dta_worker *w)
 {
-	struct sl_translate_account all;
+	struct dta_translate_account all;
 
 	count(w, &all);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
-		struct sl_translate_account a = {0};
+		struct dta_translate_account a = {0};
 
 		if (i == home(w))
 			a = all;
-		sl_client_account(w->client[i], &a);
+		dta_client_account(w->client[i], &a);
 		a.fresh = a.engine.in;
 		a.reports = a.fresh + a.loss.duplicates + a.loss.late;
-		sl_client_tell(w->client[i], &a);
+		dta_client_notify(w->client[i], &a);
 	}
 }
 
-void sl_worker_account(const struct sl_worker *w, struct sl_translate_account *all,
-		       uint64_t *others)
+void dta_worker_account(const struct dta_worker *w, struct dta_translate_account *all,
+			uint64_t *others)
 {
-	struct sl_translate_account a;
+	struct dta_translate_account a;
 
 	count(w, &a);
-	add(&all->packets, &a.packets, offsetof(struct sl_translate_account, engine));
+	add(&all->packets, &a.packets, offsetof(struct dta_translate_account, engine));
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
-		sl_client_account(w->client[i], &a);
+		dta_client_account(w->client[i], &a);
 		add((uint64_t *)&all->engine, (const uint64_t *)&a.engine, sizeof(a.engine));
 		add_output(&all->output, &a.output);
 	}
@@ -85,8 +87,8 @@ void sl_worker_account(const struct sl_worker *w, struct sl_translate_account *a
 		*others += w->source[i].in->ops->others(w->source[i].in);
 }
 
-void sl_worker_detail(const struct sl_worker *w,
-		      void (*say)(void *arg, const char *name, uint64_t value), void *arg)
+void dta_worker_detail(const struct dta_worker *w,
+		       void (*say)(void *arg, const char *name, uint64_t value), void *arg)
 {
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (w->source[i].in->ops->detail)

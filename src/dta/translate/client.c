@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c - the translator's side of the control channel. What the owner says is checked before it is used:
- * an owner that is mistaken costs itself its reports, and the translator nothing.
+ * client.c - the translator's side of the control channel. What the owner says is checked before it
+ * is used: an owner that is mistaken costs itself its reports, and the translator nothing.
  *
- * A connection is a session. What a session did not name by its "ready" is gone: stores and objects of the
- * one before are kept until then, so that a store that comes back goes on with what waits for it.
+ * A connection is a session. What a session did not name by its "ready" is gone: stores and objects
+ * of the one before are kept until then, so that a store that comes back goes on with what waits
+ * for it.
  */
 #include "dta/translate/client.h"
 
@@ -33,12 +34,12 @@
 #define CONGESTED \
 	1024u /* operations: as many as an output has on the way, of twice that it has room for */
 
-/* ---- connection -------------------------------------------------------------------------------------- */
+/* ---- connection ---- */
 
-static void lose(struct sl_client *c, uint64_t now, const char *why)
+static void lose(struct dta_client *c, uint64_t now, const char *why)
 {
 	if (c->line)
-		sl_line_free(c->line);
+		dta_control_line_free(c->line);
 	c->line = NULL;
 	if (c->fd >= 0)
 		close(c->fd);
@@ -47,24 +48,24 @@ static void lose(struct sl_client *c, uint64_t now, const char *why)
 	c->rotations = 0;
 	c->up = false;
 	/* Its queue pair dies with the session: the next welcome names another. */
-	if (c->opts.output == SL_CLIENT_VERBS)
-		client_output_close(c);
+	if (c->opts.output == DTA_CLIENT_VERBS)
+		dta_client_output_close(c);
 	c->retry_ns = now + c->backoff_ns;
-	sl_log_limited(SL_WARN, LOG,
-		       "no collector: %s; its reports are dropped until it is back collector=%s",
-		       why, c->opts.collector);
+	base_log_limited(BASE_WARN, LOG,
+			 "no collector: %s; its reports are dropped until it is back collector=%s",
+			 why, c->opts.collector);
 	c->backoff_ns = c->backoff_ns * 2 < BACKOFF_MAX_NS ? c->backoff_ns * 2 : BACKOFF_MAX_NS;
 }
 
-static void say(struct sl_client *c, json_t *message)
+static void say(struct dta_client *c, json_t *message)
 {
 	if (!c->line || !message)
 		json_decref(message);
 	else
-		sl_line_write(c->line, message, -1);
+		dta_control_line_write(c->line, message, -1);
 }
 
-static void hello(struct sl_client *c)
+static void hello(struct dta_client *c)
 {
 	static const char *const outputs[] = {"shm", "verbs", "raw"};
 	char hex[2 * sizeof(c->nonce) + 1];
@@ -72,13 +73,13 @@ static void hello(struct sl_client *c)
 	if (getrandom(c->nonce, sizeof(c->nonce), 0) != sizeof(c->nonce))
 		memset(c->nonce, 0,
 		       sizeof(c->nonce)); /* the owner's nonce is the one that proves */
-	client_hex(c->nonce, sizeof(c->nonce), hex);
+	dta_client_hex(c->nonce, sizeof(c->nonce), hex);
 	say(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "type", "hello", "version",
-			 SL_CONTROL_VERSION, "name", c->opts.name, "output",
+			 DTA_CONTROL_VERSION, "name", c->opts.name, "output",
 			 outputs[c->opts.output], "nonce", hex, "called", c->opts.collector));
 }
 
-static void begin(struct sl_client *c, uint64_t now)
+static void begin(struct dta_client *c, uint64_t now)
 {
 	const struct sockaddr *to = (const struct sockaddr *)&c->address;
 
@@ -89,12 +90,13 @@ static void begin(struct sl_client *c, uint64_t now)
 	}
 	c->connecting = true;
 	c->begun_ns = now;
-	/* A unix socket whose queue is full says EAGAIN, and is tried again as if nobody were there. */
+	/* A unix socket whose queue is full says EAGAIN, and is tried again as if nobody were
+	 * there. */
 	if (connect(c->fd, to, c->address_bytes) && errno != EINPROGRESS)
 		lose(c, now, strerror(errno));
 }
 
-static void established(struct sl_client *c, uint64_t now)
+static void established(struct dta_client *c, uint64_t now)
 {
 	int err = 0, fd = c->fd;
 	socklen_t bytes = sizeof(err);
@@ -112,7 +114,7 @@ static void established(struct sl_client *c, uint64_t now)
 		return;
 	}
 	c->connecting = false;
-	c->line = sl_line_new(fd);
+	c->line = dta_control_line_new(fd);
 	if (!c->line) {
 		lose(c, now, strerror(ENOMEM));
 		return;
@@ -122,9 +124,9 @@ static void established(struct sl_client *c, uint64_t now)
 	hello(c);
 }
 
-/* ---- objects and stores -------------------------------------------------------------------------------- */
+/* ---- objects and stores ---- */
 
-static struct client_object *find_object(struct sl_client *c, uint32_t number)
+static struct dta_client_object *find_object(struct dta_client *c, uint32_t number)
 {
 	for (uint32_t i = 0; i < c->objects; i++)
 		if (c->object[i]->o.number == number && c->object[i]->session == c->session)
@@ -132,9 +134,9 @@ static struct client_object *find_object(struct sl_client *c, uint32_t number)
 	return NULL;
 }
 
-static void drop_object(struct sl_client *c, uint32_t i)
+static void drop_object(struct dta_client *c, uint32_t i)
 {
-	struct client_object *o = c->object[i];
+	struct dta_client_object *o = c->object[i];
 
 	if (o->o.map)
 		munmap(o->o.map, o->o.bytes);
@@ -143,7 +145,7 @@ static void drop_object(struct sl_client *c, uint32_t i)
 }
 
 /* Objects that no store lies in any more; of this session, only those that a store did lie in. */
-static void sweep(struct sl_client *c)
+static void sweep(struct dta_client *c)
 {
 	for (uint32_t i = c->objects; i-- > 0;) {
 		bool used = false;
@@ -155,11 +157,11 @@ static void sweep(struct sl_client *c)
 	}
 }
 
-static const char *got_object(struct sl_client *c, const json_t *m, int fd)
+static const char *got_object(struct dta_client *c, const json_t *m, int fd)
 {
 	const json_int_t number = json_integer_value(json_object_get(m, "number"));
 	const json_int_t bytes = json_integer_value(json_object_get(m, "bytes"));
-	struct client_object *o;
+	struct dta_client_object *o;
 	struct stat st;
 
 	if (number < 0 || number > UINT32_MAX || bytes < 4096 ||
@@ -177,12 +179,12 @@ static const char *got_object(struct sl_client *c, const json_t *m, int fd)
 	o->o.bytes = (uint64_t)bytes;
 	o->o.addr = (uint64_t)json_integer_value(json_object_get(m, "addr"));
 	o->o.rkey = (uint32_t)json_integer_value(json_object_get(m, "rkey"));
-	if (c->opts.output == SL_CLIENT_SHM) {
+	if (c->opts.output == DTA_CLIENT_SHM) {
 		if (fd < 0 || fstat(fd, &st) || st.st_size < bytes) {
 			free(o);
 			return "an object without a descriptor, or shorter than said";
 		}
-		o->o.map = sl_store_map(fd, (uint64_t)bytes, true);
+		o->o.map = dta_store_map(fd, (uint64_t)bytes, true);
 		if (o->o.map == MAP_FAILED) {
 			free(o);
 			return "an object that can't be mapped";
@@ -218,7 +220,7 @@ static uint64_t *next_blocks(const json_t *m, uint32_t lists, const char **why)
 	return next;
 }
 
-static struct client_store *known_store(struct sl_client *c, uint16_t tenant, uint16_t id)
+static struct dta_client_store *known_store(struct dta_client *c, uint16_t tenant, uint16_t id)
 {
 	for (uint32_t i = 0; i < c->stores; i++)
 		if (c->store[i].tenant == tenant && c->store[i].id == id)
@@ -226,14 +228,14 @@ static struct client_store *known_store(struct sl_client *c, uint16_t tenant, ui
 	return NULL;
 }
 
-static const char *got_store(struct sl_client *c, const json_t *m)
+static const char *got_store(struct dta_client *c, const json_t *m)
 {
 	const json_int_t number = json_integer_value(json_object_get(m, "object"));
 	const json_int_t epoch = json_integer_value(json_object_get(m, "epoch"));
 	const char *hex = json_string_value(json_object_get(m, "config")), *why;
 	struct sl_store_config config;
-	struct client_object *o = NULL;
-	struct client_store *s;
+	struct dta_client_object *o = NULL;
+	struct dta_client_store *s;
 	uint32_t lane = 0;
 	uint64_t *next;
 	int err;
@@ -242,11 +244,11 @@ static const char *got_store(struct sl_client *c, const json_t *m)
 		o = find_object(c, (uint32_t)number);
 	if (!o)
 		return "a store in an object that was not named";
-	if (!hex || client_unhex(hex, &config, sizeof(config)) || epoch < 0)
+	if (!hex || dta_client_unhex(hex, &config, sizeof(config)) || epoch < 0)
 		return "a store without configuration";
-	if (sl_store_config_check(&config, c->said, sizeof(c->said)))
+	if (dta_store_config_check(&config, c->said, sizeof(c->said)))
 		return c->said;
-	if (sl_store_object_bytes(&config) > o->o.bytes)
+	if (dta_store_object_bytes(&config) > o->o.bytes)
 		return "a store that is larger than its object";
 	/* All write into the same units of the other kinds. */
 	if (config.kind == SL_STORE_APPEND || config.kind == SL_STORE_SKETCH)
@@ -259,7 +261,7 @@ static const char *got_store(struct sl_client *c, const json_t *m)
 	next = next_blocks(m, config.lists, &why);
 	if (why)
 		return why;
-	err = sl_engine_store(c->engine, &config, &o->o, lane, (uint64_t)epoch, next);
+	err = dta_engine_store(c->engine, &config, &o->o, lane, (uint64_t)epoch, next);
 	free(next);
 	if (err)
 		return err == -ENOMEM ? "no memory for a store"
@@ -277,43 +279,44 @@ static const char *got_store(struct sl_client *c, const json_t *m)
 	return NULL;
 }
 
-static void got_ready(struct sl_client *c)
+static void got_ready(struct dta_client *c)
 {
 	for (uint32_t i = c->stores; i-- > 0;)
 		if (c->store[i].session != c->session) {
-			sl_engine_remove(c->engine, c->store[i].tenant, c->store[i].id);
+			dta_engine_remove(c->engine, c->store[i].tenant, c->store[i].id);
 			c->store[i] = c->store[--c->stores];
 		}
 	sweep(c);
 	c->ready = true;
 	c->backoff_ns = BACKOFF_MIN_NS;
-	sl_logf(SL_INFO, LOG, "writing collector=%s stores=%u lane=%u", c->opts.collector,
-		c->stores, c->lane);
+	base_logf(BASE_INFO, LOG, "writing collector=%s stores=%u lane=%u", c->opts.collector,
+		  c->stores, c->lane);
 }
 
-/* ---- rotation: what was given before must be complete before we say so -------------------------------- */
+/* ---- rotation: what was given before must be complete before we say so ---- */
 
-static uint64_t settled(const struct sl_client *c)
+static uint64_t settled(const struct dta_client *c)
 {
-	struct sl_output_stats s = {0};
+	struct dta_output_stats s = {0};
 
 	c->out->ops->stats(c->out, &s);
 	return s.completed + s.failed + s.unconfirmed;
 }
 
-static const char *got_rotate(struct sl_client *c, const json_t *m)
+static const char *got_rotate(struct dta_client *c, const json_t *m)
 {
 	const json_int_t tenant = json_integer_value(json_object_get(m, "tenant"));
 	const json_int_t store = json_integer_value(json_object_get(m, "store"));
 	const json_int_t epoch = json_integer_value(json_object_get(m, "epoch"));
-	struct client_rotation *r;
+	struct dta_client_rotation *r;
 
 	if (tenant < 0 || tenant > UINT16_MAX || store < 0 || store > UINT16_MAX || epoch < 0)
 		return "a rotation of nothing";
 	if (c->rotations == CLIENT_STORES_MAX)
 		return "too many rotations at a time";
-	/* A store that was never given has nothing to be drained: the answer is true all the same. */
-	sl_engine_rotate(c->engine, (uint16_t)tenant, (uint16_t)store, (uint64_t)epoch);
+	/* A store that was never given has nothing to be drained: the answer is true all the same.
+	 */
+	dta_engine_rotate(c->engine, (uint16_t)tenant, (uint16_t)store, (uint64_t)epoch);
 	c->out->ops->flush(c->out);
 	r = &c->rotation[c->rotations++];
 	r->tenant = (uint16_t)tenant;
@@ -323,10 +326,10 @@ static const char *got_rotate(struct sl_client *c, const json_t *m)
 	return NULL;
 }
 
-static void answer_rotations(struct sl_client *c)
+static void answer_rotations(struct dta_client *c)
 {
 	for (uint32_t i = 0; i < c->rotations;) {
-		const struct client_rotation *r = &c->rotation[i];
+		const struct dta_client_rotation *r = &c->rotation[i];
 
 		if (c->out->ops->outstanding(c->out) && settled(c) < r->settled) {
 			i++;
@@ -339,9 +342,9 @@ static void answer_rotations(struct sl_client *c)
 	}
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------------ */
+/* ---- messages ---- */
 
-static const char *got_challenge(struct sl_client *c, const json_t *m)
+static const char *got_challenge(struct dta_client *c, const json_t *m)
 {
 	const char *hex = json_string_value(json_object_get(m, "nonce"));
 	uint8_t nonces[2 * CLIENT_NONCE_MAX], mac[32];
@@ -354,22 +357,22 @@ static const char *got_challenge(struct sl_client *c, const json_t *m)
 	if (!c->opts.secret)
 		return "the collector asks for a secret; give --secret FILE";
 	memcpy(nonces, c->nonce, sizeof(c->nonce));
-	if (client_unhex(hex, nonces + sizeof(c->nonce), bytes))
+	if (dta_client_unhex(hex, nonces + sizeof(c->nonce), bytes))
 		return "a challenge that is not hexadecimal";
 	hmac_sha256_set_key(&hmac, c->opts.secret_bytes, c->opts.secret);
 	hmac_sha256_update(&hmac, sizeof(c->nonce) + bytes, nonces);
 	hmac_sha256_digest(&hmac, sizeof(mac), mac);
-	client_hex(mac, sizeof(mac), text);
+	dta_client_hex(mac, sizeof(mac), text);
 	say(c, json_pack("{s:s, s:s}", "type", "proof", "mac", text));
 	return NULL;
 }
 
-static const char *got_welcome(struct sl_client *c, const json_t *m)
+static const char *got_welcome(struct dta_client *c, const json_t *m)
 {
 	const json_int_t lane = json_integer_value(json_object_get(m, "lane"));
 	const json_int_t port = json_integer_value(json_object_get(m, "port"));
 
-	if (json_integer_value(json_object_get(m, "version")) != SL_CONTROL_VERSION)
+	if (json_integer_value(json_object_get(m, "version")) != DTA_CONTROL_VERSION)
 		return "another version of the control channel";
 	if (lane < 0 || lane >= SL_STORE_LANES_MAX || port < 0 || port > UINT16_MAX)
 		return "a welcome with a wrong lane or port";
@@ -378,10 +381,10 @@ static const char *got_welcome(struct sl_client *c, const json_t *m)
 	c->instance = (uint64_t)json_integer_value(json_object_get(m, "instance"));
 	c->welcome = true;
 	memset(c->tenant, 0, sizeof(c->tenant));
-	return client_output_open(c);
+	return dta_client_output_open(c);
 }
 
-static const char *got_tenant(struct sl_client *c, const json_t *m)
+static const char *got_tenant(struct dta_client *c, const json_t *m)
 {
 	const json_int_t tenant = json_integer_value(json_object_get(m, "tenant"));
 	const json_int_t rate = json_integer_value(json_object_get(m, "rate"));
@@ -392,7 +395,7 @@ static const char *got_tenant(struct sl_client *c, const json_t *m)
 	if (tenant < 0 || tenant > UINT16_MAX || rate < 0 || burst < 0)
 		return "a tenant of a wrong number or rate";
 	c->tenant[tenant / 64] |= 1ull << tenant % 64;
-	if (sl_engine_limit(c->engine, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst))
+	if (dta_engine_limit(c->engine, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst))
 		return "too many tenants";
 	if (c->opts.tenant)
 		c->opts.tenant(c->opts.arg, (uint16_t)tenant,
@@ -410,7 +413,7 @@ static const char *got_tenant(struct sl_client *c, const json_t *m)
 			continue;
 		}
 		if (!hex || strlen(hex) / 2 > sizeof(bytes) ||
-		    client_unhex(hex, bytes, strlen(hex) / 2))
+		    dta_client_unhex(hex, bytes, strlen(hex) / 2))
 			return "a key that is none";
 		if (c->opts.key)
 			c->opts.key(c->opts.arg, (uint16_t)tenant,
@@ -421,7 +424,7 @@ static const char *got_tenant(struct sl_client *c, const json_t *m)
 }
 
 /* NULL, or what is wrong with it: the session ends then. */
-static const char *got(struct sl_client *c, const json_t *m, int fd, uint64_t now)
+static const char *got(struct dta_client *c, const json_t *m, int fd, uint64_t now)
 {
 	const char *type = json_string_value(json_object_get(m, "type"));
 
@@ -453,19 +456,19 @@ static const char *got(struct sl_client *c, const json_t *m, int fd, uint64_t no
 	if (!strcmp(type, "tenant"))
 		return got_tenant(c, m);
 	if (!strcmp(type, "queue"))
-		return client_output_queue(c, m);
+		return dta_client_output_queue(c, m);
 	if (!strcmp(type, "ready"))
 		got_ready(c);
 	(void)now;
 	return NULL;
 }
 
-static void read_messages(struct sl_client *c, uint64_t now)
+static void read_messages(struct dta_client *c, uint64_t now)
 {
 	for (int i = 0; i < MESSAGES_A_DRIVE && c->line; i++) {
 		const char *wrong;
 		int fd = -1;
-		json_t *m = sl_line_read(c->line, &fd);
+		json_t *m = dta_control_line_read(c->line, &fd);
 
 		if (!m) {
 			if (fd >= 0)
@@ -485,9 +488,9 @@ static void read_messages(struct sl_client *c, uint64_t now)
 	}
 }
 
-/* ---- the public part -------------------------------------------------------------------------------------- */
+/* ---- the public part ---- */
 
-static int find_collector(struct sl_client *c, char *error, size_t error_bytes)
+static int find_collector(struct dta_client *c, char *error, size_t error_bytes)
 {
 	const char *at = c->opts.collector;
 	struct sockaddr_un *un = (struct sockaddr_un *)&c->address;
@@ -506,18 +509,18 @@ static int find_collector(struct sl_client *c, char *error, size_t error_bytes)
 		un->sun_family = AF_UNIX;
 		strcpy(un->sun_path, at);
 		c->address_bytes = sizeof(*un);
-		if (c->opts.output == SL_CLIENT_VERBS && !c->opts.rdma_host) {
+		if (c->opts.output == DTA_CLIENT_VERBS && !c->opts.rdma_host) {
 			snprintf(error, error_bytes,
 				 "'%s': to which host by RDMA? Give --rdma-host", at);
 			return -EINVAL;
 		}
 		return 0;
 	}
-	if (c->opts.output == SL_CLIENT_SHM) {
+	if (c->opts.output == DTA_CLIENT_SHM) {
 		snprintf(error, error_bytes, "'%s': output shm goes to unix:PATH only", at);
 		return -EINVAL;
 	}
-	if (sl_parse_address(at, host, sizeof(host), &port) || !port) {
+	if (base_parse_address(at, host, sizeof(host), &port) || !port) {
 		snprintf(error, error_bytes, "'%s' is neither unix:PATH nor HOST:PORT", at);
 		return -EINVAL;
 	}
@@ -534,9 +537,10 @@ static int find_collector(struct sl_client *c, char *error, size_t error_bytes)
 	return 0;
 }
 
-struct sl_client *sl_client_new(const struct sl_client_opts *opts, char *error, size_t error_bytes)
+struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *error,
+				  size_t error_bytes)
 {
-	struct sl_client *c = calloc(1, sizeof(*c));
+	struct dta_client *c = calloc(1, sizeof(*c));
 	int err = -ENOMEM;
 
 	snprintf(error, error_bytes, "no memory");
@@ -548,36 +552,37 @@ struct sl_client *sl_client_new(const struct sl_client_opts *opts, char *error, 
 	err = find_collector(c, error, error_bytes);
 	if (err)
 		goto fail;
-	/* The engine stays for good, whatever output is behind it: what waits survives a new connection. */
-	c->front.output.ops = &client_front_ops;
+	/* The engine stays for good, whatever output is behind it: what waits survives a new
+	 * connection. */
+	c->front.output.ops = &dta_client_front_ops;
 	c->front.client = c;
 	snprintf(error, error_bytes, "no memory");
-	if (opts->output == SL_CLIENT_SHM) {
-		err = client_output_shm(c);
+	if (opts->output == DTA_CLIENT_SHM) {
+		err = dta_client_output_shm(c);
 		if (err)
 			goto fail;
 	}
-	c->engine = sl_engine_new(&opts->engine, c->out ? c->out : &c->front.output);
+	c->engine = dta_engine_new(&opts->engine, c->out ? c->out : &c->front.output);
 	if (!c->engine) {
 		err = -errno;
 		goto fail;
 	}
 	return c;
 fail:
-	client_output_close(c);
+	dta_client_output_close(c);
 	free(c);
 	errno = -err;
 	return NULL;
 }
 
-void sl_client_free(struct sl_client *c)
+void dta_client_free(struct dta_client *c)
 {
 	if (!c)
 		return;
-	sl_engine_free(c->engine);
-	client_output_close(c);
+	dta_engine_free(c->engine);
+	dta_client_output_close(c);
 	if (c->line)
-		sl_line_free(c->line);
+		dta_control_line_free(c->line);
 	if (c->fd >= 0)
 		close(c->fd);
 	c->stores = 0;
@@ -586,7 +591,7 @@ void sl_client_free(struct sl_client *c)
 	free(c);
 }
 
-void sl_client_drive(struct sl_client *c, uint64_t now)
+void dta_client_drive(struct dta_client *c, uint64_t now)
 {
 	if (c->fd < 0 && !c->line) {
 		if (now < c->retry_ns)
@@ -599,66 +604,66 @@ void sl_client_drive(struct sl_client *c, uint64_t now)
 		return;
 	read_messages(c, now);
 	if (c->line && c->out) {
-		client_output_drive(c, now);
+		dta_client_output_drive(c, now);
 		answer_rotations(c);
-		client_output_tell(c);
+		dta_client_output_notify(c);
 	}
 	/* What did not fit is sent on; a peer that is gone shows when it is read from. */
-	if (c->line && sl_line_pending(c->line))
-		sl_line_flush(c->line);
+	if (c->line && dta_control_line_pending(c->line))
+		dta_control_line_flush(c->line);
 }
 
-int sl_client_fd(const struct sl_client *c, bool *write)
+int dta_client_fd(const struct dta_client *c, bool *write)
 {
-	*write = c->line ? sl_line_pending(c->line) : c->connecting;
-	return c->line ? sl_line_fd(c->line) : c->fd;
+	*write = c->line ? dta_control_line_pending(c->line) : c->connecting;
+	return c->line ? dta_control_line_fd(c->line) : c->fd;
 }
 
-bool sl_client_ready(const struct sl_client *c)
+bool dta_client_ready(const struct dta_client *c)
 {
 	return c->ready && c->out && c->up;
 }
 
-bool sl_client_waiting(const struct sl_client *c)
+bool dta_client_waiting(const struct dta_client *c)
 {
-	struct sl_engine_stats s;
+	struct dta_engine_stats s;
 
-	if (!sl_client_ready(c))
+	if (!dta_client_ready(c))
 		return false;
-	sl_engine_stats(c->engine, &s);
+	dta_engine_stats(c->engine, &s);
 	return s.waiting || c->rotations || c->out->ops->outstanding(c->out);
 }
 
-bool sl_client_tenant(const struct sl_client *c, uint16_t tenant)
+bool dta_client_tenant(const struct dta_client *c, uint16_t tenant)
 {
 	return !c->ready || c->tenant[tenant / 64] >> tenant % 64 & 1;
 }
 
-uint32_t sl_client_block(struct sl_client *c, uint16_t tenant, uint32_t reporter,
-			 const struct sl_dta_block *block, uint64_t now_ns)
+uint32_t dta_client_block(struct dta_client *c, uint16_t tenant, uint32_t reporter,
+			  const struct dta_block *block, uint64_t now_ns)
 {
-	if (!sl_client_ready(c)) {
+	if (!dta_client_ready(c)) {
 		c->down += block->count;
 		return 0;
 	}
-	return sl_engine_block(c->engine, tenant, reporter, block, now_ns);
+	return dta_engine_block(c->engine, tenant, reporter, block, now_ns);
 }
 
-void sl_client_tick(struct sl_client *c, uint64_t now_ns)
+void dta_client_tick(struct dta_client *c, uint64_t now_ns)
 {
-	if (sl_client_ready(c))
-		sl_engine_tick(c->engine, now_ns);
+	if (dta_client_ready(c))
+		dta_engine_tick(c->engine, now_ns);
 }
 
-bool sl_client_settled(const struct sl_client *c, struct sl_client_mark *m)
+bool dta_client_settled(const struct dta_client *c, struct dta_client_mark *m)
 {
 	const uint64_t outstanding = c->out ? c->out->ops->outstanding(c->out) : 0;
-	struct sl_output_stats s;
+	struct dta_output_stats s;
 	uint64_t settled;
 
-	if (!m->given && sl_engine_oldest(c->engine) <= m->since_ns)
+	if (!m->given && dta_engine_oldest(c->engine) <= m->since_ns)
 		return false;
-	client_output_stats(c, &s);
+	dta_client_output_stats(c, &s);
 	settled = s.completed + s.failed + s.unconfirmed;
 	if (!m->given) {
 		m->given = true;
@@ -667,62 +672,62 @@ bool sl_client_settled(const struct sl_client *c, struct sl_client_mark *m)
 	return !outstanding || settled >= m->target;
 }
 
-uint64_t sl_client_lost(const struct sl_client *c)
+uint64_t dta_client_lost(const struct dta_client *c)
 {
-	struct sl_engine_stats e;
-	struct sl_output_stats o;
+	struct dta_engine_stats e;
+	struct dta_output_stats o;
 
-	sl_engine_stats(c->engine, &e);
-	client_output_stats(c, &o);
-	return o.unconfirmed + o.failed + e.dropped[SL_DROP_OUTPUT_DOWN] +
-	       e.dropped[SL_DROP_OUTPUT_FAILED];
+	dta_engine_stats(c->engine, &e);
+	dta_client_output_stats(c, &o);
+	return o.unconfirmed + o.failed + e.dropped[DTA_DROP_OUTPUT_DOWN] +
+	       e.dropped[DTA_DROP_OUTPUT_FAILED];
 }
 
-bool sl_client_congested(const struct sl_client *c)
+bool dta_client_congested(const struct dta_client *c)
 {
-	return sl_client_ready(c) && c->out->ops->outstanding(c->out) > CONGESTED;
+	return dta_client_ready(c) && c->out->ops->outstanding(c->out) > CONGESTED;
 }
 
-bool sl_client_finish(struct sl_client *c, uint64_t now_ns)
+bool dta_client_finish(struct dta_client *c, uint64_t now_ns)
 {
-	struct sl_engine_stats s;
+	struct dta_engine_stats s;
 
-	if (sl_client_ready(c)) {
-		sl_engine_flush(c->engine);
+	if (dta_client_ready(c)) {
+		dta_engine_flush(c->engine);
 		c->out->ops->flush(c->out);
 	}
-	sl_client_drive(c, now_ns);
-	sl_engine_stats(c->engine, &s);
+	dta_client_drive(c, now_ns);
+	dta_engine_stats(c->engine, &s);
 	/* Of a sketch's next epoch some may wait for ever. */
-	return sl_engine_oldest(c->engine) == UINT64_MAX && (sl_client_ready(c) || !s.waiting) &&
+	return dta_engine_oldest(c->engine) == UINT64_MAX && (dta_client_ready(c) || !s.waiting) &&
 	       (!c->out || !c->out->ops->outstanding(c->out));
 }
 
-void sl_client_abandon(struct sl_client *c)
+void dta_client_abandon(struct dta_client *c)
 {
-	if (c->opts.output != SL_CLIENT_SHM)
-		client_output_close(c);
+	if (c->opts.output != DTA_CLIENT_SHM)
+		dta_client_output_close(c);
 	while (c->stores) {
 		c->stores--;
-		sl_engine_remove(c->engine, c->store[c->stores].tenant, c->store[c->stores].id);
+		dta_engine_remove(c->engine, c->store[c->stores].tenant, c->store[c->stores].id);
 	}
 }
 
-void sl_client_account(const struct sl_client *c, struct sl_translate_account *a)
+void dta_client_account(const struct dta_client *c, struct dta_translate_account *a)
 {
-	sl_engine_stats(c->engine, &a->engine);
+	dta_engine_stats(c->engine, &a->engine);
 	a->engine.in += c->down;
-	a->engine.dropped[SL_DROP_OUTPUT_DOWN] += c->down;
-	client_output_stats(c, &a->output);
+	a->engine.dropped[DTA_DROP_OUTPUT_DOWN] += c->down;
+	dta_client_output_stats(c, &a->output);
 }
 
-void sl_client_tell(struct sl_client *c, const struct sl_translate_account *a)
+void dta_client_notify(struct dta_client *c, const struct dta_translate_account *a)
 {
 	json_t *j;
 
 	if (!c->line || !c->welcome)
 		return;
-	j = sl_account_json(a);
+	j = dta_account_json(a);
 	if (j && !json_object_set_new(j, "type", json_string("account")))
 		say(c, j);
 	else

@@ -8,45 +8,46 @@
 #include "dta/translate/client.h"
 
 #define CLIENT_OBJECTS_MAX 4096u
-#define CLIENT_STORES_MAX 1024u
-#define CLIENT_NONCE_MAX 64u
-#define CLIENT_IMMEDIATES 64u /* stores that are told of at a time; more: at once */
+#define CLIENT_STORES_MAX  1024u
+#define CLIENT_NONCE_MAX   64u
+#define CLIENT_IMMEDIATES  64u /* stores that are told of at a time; more: at once */
 
-struct client_object {
-	struct sl_object o; /* the engine points at it: it stays where it is */
+struct dta_client_object {
+	struct dta_object o; /* the engine points at it: it stays where it is */
 	uint32_t session;
 	bool used;
 };
 
-struct client_store {
+struct dta_client_store {
 	uint16_t tenant, id;
 	uint32_t session;
-	struct client_object *object;
+	struct dta_client_object *object;
 };
 
-struct client_rotation {
+struct dta_client_rotation {
 	uint16_t tenant, store;
 	uint64_t epoch, settled;
 };
 
 /*
- * What the engine takes for its output over RDMA: hands on to the one of the session, if there is one. shm is
- * given to the engine itself, which then writes without a call for each unit, and stays for good.
+ * What the engine takes for its output over RDMA: hands on to the one of the session, if there is
+ * one. shm is given to the engine itself, which then writes without a call for each unit, and stays
+ * for good.
  */
-struct client_front {
-	struct sl_output output;
-	struct sl_client *client;
+struct dta_client_front {
+	struct dta_output output;
+	struct dta_client *client;
 };
 
-struct sl_client {
-	struct sl_client_opts opts;
+struct dta_client {
+	struct dta_client_opts opts;
 	struct sockaddr_storage address;
 	socklen_t address_bytes;
 	char host[256];
 	/* connection */
 	int fd; /* while it connects */
 	bool connecting, welcome, ready, up;
-	struct sl_line *line;
+	struct dta_control_line *line;
 	uint64_t backoff_ns, retry_ns, begun_ns, offered_ns;
 	uint32_t session, lane;
 	uint16_t port;
@@ -54,16 +55,16 @@ struct sl_client {
 	uint8_t nonce[32];
 	char said[160];
 	/* what it writes into, and by what */
-	struct client_front front;
-	struct sl_engine *engine;
-	struct sl_output *out;
-	struct sl_output_stats before; /* of the outputs of sessions that are over */
-	struct client_object *object[CLIENT_OBJECTS_MAX];
-	struct client_store store[CLIENT_STORES_MAX];
-	struct client_rotation rotation[CLIENT_STORES_MAX];
+	struct dta_client_front front;
+	struct dta_engine *engine;
+	struct dta_output *out;
+	struct dta_output_stats before; /* of the outputs of sessions that are over */
+	struct dta_client_object *object[CLIENT_OBJECTS_MAX];
+	struct dta_client_store store[CLIENT_STORES_MAX];
+	struct dta_client_rotation rotation[CLIENT_STORES_MAX];
 	uint32_t objects, stores, rotations;
 	uint64_t tenant[UINT16_MAX / 64 + 1]; /* those that this session has named */
-	uint64_t down; /* reports that came while it was not ready */
+	uint64_t down;			      /* reports that came while it was not ready */
 	/* shm: immediates that the owner was not yet told */
 	struct {
 		uint32_t number;
@@ -72,22 +73,22 @@ struct sl_client {
 	uint32_t immediates;
 };
 
-extern const struct sl_output_ops client_front_ops;
+extern const struct dta_output_ops dta_client_front_ops;
 
 /* The output of mappings: once. 0 or -ENOMEM. */
-int client_output_shm(struct sl_client *c);
+int dta_client_output_shm(struct dta_client *c);
 /* The output of a session, as its welcome says. NULL, or what is wrong. */
-const char *client_output_open(struct sl_client *c);
-void client_output_close(struct sl_client *c);
-void client_output_drive(struct sl_client *c, uint64_t now_ns);
+const char *dta_client_output_open(struct dta_client *c);
+void dta_client_output_close(struct dta_client *c);
+void dta_client_output_drive(struct dta_client *c, uint64_t now_ns);
 /* The owner's end of a raw queue pair. */
-const char *client_output_queue(struct sl_client *c, const json_t *message);
+const char *dta_client_output_queue(struct dta_client *c, const json_t *message);
 /* Messages that the output has for the owner: immediates of shm. */
-void client_output_tell(struct sl_client *c);
-void client_output_stats(const struct sl_client *c, struct sl_output_stats *out);
+void dta_client_output_notify(struct dta_client *c);
+void dta_client_output_stats(const struct dta_client *c, struct dta_output_stats *out);
 
-void client_hex(const uint8_t *bytes, size_t n, char *out);
+void dta_client_hex(const uint8_t *bytes, size_t n, char *out);
 /* n bytes out of 2n digits, no more and no less. 0 or -EINVAL. */
-int client_unhex(const char *hex, void *out, size_t n);
+int dta_client_unhex(const char *hex, void *out, size_t n);
 
 #endif

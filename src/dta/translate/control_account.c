@@ -16,9 +16,9 @@ static uint64_t get(const json_t *j, const char *name)
 	return v > 0 ? (uint64_t)v : 0;
 }
 
-/* ---- each part: a table of names and places, so that both ways say the same ------------------------- */
+/* ---- each part: a table of names and places, so that both ways say the same ---- */
 
-struct field {
+struct control_account_field {
 	const char *name;
 	size_t at;
 };
@@ -28,63 +28,63 @@ struct field {
 #name, offsetof(struct type, name) \
 	}
 
-static const struct field top[] = {
-	FIELD(sl_translate_account, packets),
-	FIELD(sl_translate_account, packets_taken),
-	FIELD(sl_translate_account, refused_tenant),
-	FIELD(sl_translate_account, refused_reporter),
-	FIELD(sl_translate_account, socket_drops),
-	FIELD(sl_translate_account, unread),
-	FIELD(sl_translate_account, slowed),
-	FIELD(sl_translate_account, reports),
-	FIELD(sl_translate_account, fresh),
-	FIELD(sl_translate_account, maybe_twice),
+static const struct control_account_field top[] = {
+	FIELD(dta_translate_account, packets),
+	FIELD(dta_translate_account, packets_taken),
+	FIELD(dta_translate_account, refused_tenant),
+	FIELD(dta_translate_account, refused_reporter),
+	FIELD(dta_translate_account, socket_drops),
+	FIELD(dta_translate_account, unread),
+	FIELD(dta_translate_account, slowed),
+	FIELD(dta_translate_account, reports),
+	FIELD(dta_translate_account, fresh),
+	FIELD(dta_translate_account, maybe_twice),
 	{0},
 };
 
-static const struct field loss[] = {
-	FIELD(sl_loss_stats, expected),	  FIELD(sl_loss_stats, arrived),
-	FIELD(sl_loss_stats, duplicates), FIELD(sl_loss_stats, late),
-	FIELD(sl_loss_stats, reordered),  FIELD(sl_loss_stats, missing),
-	FIELD(sl_loss_stats, lost),	  FIELD(sl_loss_stats, recovered),
-	FIELD(sl_loss_stats, nacks),	  FIELD(sl_loss_stats, restarts),
-	FIELD(sl_loss_stats, refused),	  FIELD(sl_loss_stats, reporters),
-	FIELD(sl_loss_stats, forgotten),  {0},
+static const struct control_account_field loss[] = {
+	FIELD(dta_loss_stats, expected),   FIELD(dta_loss_stats, arrived),
+	FIELD(dta_loss_stats, duplicates), FIELD(dta_loss_stats, late),
+	FIELD(dta_loss_stats, reordered),  FIELD(dta_loss_stats, missing),
+	FIELD(dta_loss_stats, lost),	   FIELD(dta_loss_stats, recovered),
+	FIELD(dta_loss_stats, nacks),	   FIELD(dta_loss_stats, restarts),
+	FIELD(dta_loss_stats, refused),	   FIELD(dta_loss_stats, reporters),
+	FIELD(dta_loss_stats, forgotten),  {0},
 };
 
-static const struct field engine[] = {
-	FIELD(sl_engine_stats, in),
-	FIELD(sl_engine_stats, stored),
-	FIELD(sl_engine_stats, waiting),
-	FIELD(sl_engine_stats, merged),
-	FIELD(sl_engine_stats, units),
-	FIELD(sl_engine_stats, operations),
-	FIELD(sl_engine_stats, paths),
-	FIELD(sl_engine_stats, paths_partial),
-	FIELD(sl_engine_stats, blocks),
-	FIELD(sl_engine_stats, blocks_partial),
-	FIELD(sl_engine_stats, evicted),
-	FIELD(sl_engine_stats, immediates),
+static const struct control_account_field engine[] = {
+	FIELD(dta_engine_stats, in),
+	FIELD(dta_engine_stats, stored),
+	FIELD(dta_engine_stats, waiting),
+	FIELD(dta_engine_stats, merged),
+	FIELD(dta_engine_stats, units),
+	FIELD(dta_engine_stats, operations),
+	FIELD(dta_engine_stats, paths),
+	FIELD(dta_engine_stats, paths_partial),
+	FIELD(dta_engine_stats, blocks),
+	FIELD(dta_engine_stats, blocks_partial),
+	FIELD(dta_engine_stats, evicted),
+	FIELD(dta_engine_stats, immediates),
 	{0},
 };
 
-static const struct field output[] = {
-	FIELD(sl_output_stats, writes),
-	FIELD(sl_output_stats, adds),
-	FIELD(sl_output_stats, immediates),
-	FIELD(sl_output_stats, bytes),
-	FIELD(sl_output_stats, completed),
-	FIELD(sl_output_stats, unconfirmed),
-	FIELD(sl_output_stats, failed),
-	FIELD(sl_output_stats, again),
-	FIELD(sl_output_stats, naks),
-	FIELD(sl_output_stats, resyncs),
-	FIELD(sl_output_stats, connects),
-	FIELD(sl_output_stats, disconnects),
+static const struct control_account_field output[] = {
+	FIELD(dta_output_stats, writes),
+	FIELD(dta_output_stats, adds),
+	FIELD(dta_output_stats, immediates),
+	FIELD(dta_output_stats, bytes),
+	FIELD(dta_output_stats, completed),
+	FIELD(dta_output_stats, unconfirmed),
+	FIELD(dta_output_stats, failed),
+	FIELD(dta_output_stats, again),
+	FIELD(dta_output_stats, naks),
+	FIELD(dta_output_stats, resyncs),
+	FIELD(dta_output_stats, connects),
+	FIELD(dta_output_stats, disconnects),
 	{0},
 };
 
-static json_t *part(const struct field *f, const void *of)
+static json_t *part(const struct control_account_field *f, const void *of)
 {
 	json_t *j = json_object();
 
@@ -97,7 +97,7 @@ static json_t *part(const struct field *f, const void *of)
 	return j;
 }
 
-static void part_of(const json_t *j, const struct field *f, void *to)
+static void part_of(const json_t *j, const struct control_account_field *f, void *to)
 {
 	for (; f->name; f++) {
 		const uint64_t v = get(j, f->name);
@@ -106,15 +106,15 @@ static void part_of(const json_t *j, const struct field *f, void *to)
 	}
 }
 
-json_t *sl_account_json(const struct sl_translate_account *a)
+json_t *dta_account_json(const struct dta_translate_account *a)
 {
 	json_t *all = part(top, a), *refused = json_object(), *dropped = json_object();
 	json_t *eng = part(engine, &a->engine), *out = part(output, &a->output);
 
-	for (int r = SL_DTA_FINE + 1; r < SL_DTA_REFUSALS; r++)
-		put(refused, sl_dta_refusal_name((enum sl_dta_refusal)r), a->refused[r]);
-	for (int d = 0; d < SL_DROPS; d++)
-		put(dropped, sl_engine_drop_name((enum sl_engine_drop)d), a->engine.dropped[d]);
+	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
+		put(refused, dta_refusal_name((enum dta_refusal)r), a->refused[r]);
+	for (int d = 0; d < DTA_DROPS; d++)
+		put(dropped, dta_engine_drop_name((enum dta_engine_drop)d), a->engine.dropped[d]);
 	json_object_set_new(eng, "dropped", dropped);
 	json_object_set_new(
 		out, "last_error",
@@ -127,7 +127,7 @@ json_t *sl_account_json(const struct sl_translate_account *a)
 	return all;
 }
 
-void sl_account_of_json(const json_t *j, struct sl_translate_account *a)
+void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 {
 	const json_t *refused = json_object_get(j, "refused"), *eng = json_object_get(j, "engine");
 	const json_t *dropped = json_object_get(eng, "dropped"),
@@ -139,10 +139,10 @@ void sl_account_of_json(const json_t *j, struct sl_translate_account *a)
 	part_of(json_object_get(j, "loss"), loss, &a->loss);
 	part_of(eng, engine, &a->engine);
 	part_of(out, output, &a->output);
-	for (int r = SL_DTA_FINE + 1; r < SL_DTA_REFUSALS; r++)
-		a->refused[r] = get(refused, sl_dta_refusal_name((enum sl_dta_refusal)r));
-	for (int d = 0; d < SL_DROPS; d++)
-		a->engine.dropped[d] = get(dropped, sl_engine_drop_name((enum sl_engine_drop)d));
+	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
+		a->refused[r] = get(refused, dta_refusal_name((enum dta_refusal)r));
+	for (int d = 0; d < DTA_DROPS; d++)
+		a->engine.dropped[d] = get(dropped, dta_engine_drop_name((enum dta_engine_drop)d));
 	if (error)
 		strncpy(a->output.last_error, error, sizeof(a->output.last_error) - 1);
 }

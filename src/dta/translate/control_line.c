@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* line.c - messages of the control channel, a line each, over a stream socket; descriptors go beside them. */
+/* line.c - messages of the control channel, a line each, over a stream socket; descriptors go
+ * beside them. */
 #include "dta/translate/control.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ struct waiting {
 	char text[];
 };
 
-struct sl_line {
+struct dta_control_line {
 	int fd;
 	char *in;
 	size_t used, room, looked; /* looked: no end of line before it */
@@ -36,9 +37,9 @@ struct sl_line {
 	size_t queued;
 };
 
-struct sl_line *sl_line_new(int fd)
+struct dta_control_line *dta_control_line_new(int fd)
 {
-	struct sl_line *l = calloc(1, sizeof(*l));
+	struct dta_control_line *l = calloc(1, sizeof(*l));
 	int flags = fcntl(fd, F_GETFL);
 
 	if (!l || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK)) {
@@ -57,7 +58,7 @@ static void waiting_free(struct waiting *w)
 	free(w);
 }
 
-void sl_line_free(struct sl_line *l)
+void dta_control_line_free(struct dta_control_line *l)
 {
 	if (!l)
 		return;
@@ -74,23 +75,24 @@ void sl_line_free(struct sl_line *l)
 	free(l);
 }
 
-int sl_line_fd(const struct sl_line *l)
+int dta_control_line_fd(const struct dta_control_line *l)
 {
 	return l->fd;
 }
 
-int sl_line_pending(const struct sl_line *l)
+int dta_control_line_pending(const struct dta_control_line *l)
 {
 	return l->first != NULL;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------ */
+/* ---- reading ---- */
 
 /*
- * The kernel may join what was sent before to what carries a descriptor, but nothing behind it (unix_stream_read_generic()):
- * it belongs to the message of the last byte, as each message is sent by itself.
+ * The kernel may join what was sent before to what carries a descriptor, but nothing behind it
+ * (unix_stream_read_generic()): it belongs to the message of the last byte, as each message is sent
+ * by itself.
  */
-static void take_fds(struct sl_line *l, struct msghdr *m)
+static void take_fds(struct dta_control_line *l, struct msghdr *m)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -112,7 +114,7 @@ static void take_fds(struct sl_line *l, struct msghdr *m)
 }
 
 /* Reads what is there. False: nothing came, errno says why. */
-static bool fill(struct sl_line *l)
+static bool fill(struct dta_control_line *l)
 {
 	union {
 		struct cmsghdr align;
@@ -148,7 +150,7 @@ static bool fill(struct sl_line *l)
 }
 
 /* The line in[0, length) as an object; it and its end leave the buffer. */
-static json_t *take(struct sl_line *l, size_t length, int *passed)
+static json_t *take(struct dta_control_line *l, size_t length, int *passed)
 {
 	json_t *j = json_loadb(l->in, length, JSON_REJECT_DUPLICATES, NULL);
 
@@ -172,7 +174,7 @@ static json_t *take(struct sl_line *l, size_t length, int *passed)
 	return NULL;
 }
 
-json_t *sl_line_read(struct sl_line *l, int *passed)
+json_t *dta_control_line_read(struct dta_control_line *l, int *passed)
 {
 	*passed = -1;
 	for (;;) {
@@ -183,7 +185,7 @@ json_t *sl_line_read(struct sl_line *l, int *passed)
 		if (end)
 			return take(l, (size_t)(end - l->in), passed);
 		l->looked = l->used;
-		if (l->used >= SL_CONTROL_LINE_MAX) {
+		if (l->used >= DTA_CONTROL_LINE_MAX) {
 			errno = EPROTO;
 			return NULL;
 		}
@@ -199,9 +201,9 @@ json_t *sl_line_read(struct sl_line *l, int *passed)
 	}
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------ */
+/* ---- writing ---- */
 
-static int send_some(struct sl_line *l, struct waiting *w)
+static int send_some(struct dta_control_line *l, struct waiting *w)
 {
 	union {
 		struct cmsghdr align;
@@ -235,7 +237,7 @@ static int send_some(struct sl_line *l, struct waiting *w)
 	return 0;
 }
 
-int sl_line_flush(struct sl_line *l)
+int dta_control_line_flush(struct dta_control_line *l)
 {
 	while (l->first) {
 		struct waiting *w = l->first;
@@ -254,12 +256,12 @@ int sl_line_flush(struct sl_line *l)
 	return 0;
 }
 
-int sl_line_write(struct sl_line *l, json_t *message, int pass)
+int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass)
 {
 	size_t bytes = json_dumpb(message, NULL, 0, JSON_COMPACT);
 	struct waiting *w;
 
-	if (!bytes || bytes >= SL_CONTROL_LINE_MAX || l->queued + bytes > QUEUE_MAX ||
+	if (!bytes || bytes >= DTA_CONTROL_LINE_MAX || l->queued + bytes > QUEUE_MAX ||
 	    !(w = malloc(sizeof(*w) + bytes + 1))) {
 		json_decref(message);
 		return -ENOBUFS;
@@ -281,5 +283,5 @@ int sl_line_write(struct sl_line *l, json_t *message, int pass)
 	*l->last = w;
 	l->last = &w->next;
 	l->queued += w->bytes;
-	return sl_line_flush(l);
+	return dta_control_line_flush(l);
 }

@@ -10,16 +10,16 @@
 
 static int by_place(const void *a, const void *b)
 {
-	const struct sl_hash_ring_point *x = a, *y = b;
+	const struct dta_hash_ring_point *x = a, *y = b;
 
 	if (x->at != y->at)
 		return x->at < y->at ? -1 : 1;
 	return x->member < y->member ? -1 : x->member > y->member;
 }
 
-int sl_hash_ring_init(struct sl_hash_ring *r, const char *const *names, uint32_t n)
+int dta_hash_ring_init(struct dta_hash_ring *r, const char *const *names, uint32_t n)
 {
-	if (!n || n > SL_HASH_RING_MEMBERS_MAX)
+	if (!n || n > DTA_HASH_RING_MEMBERS_MAX)
 		return -EINVAL;
 	r->members = n;
 	r->points = 0;
@@ -29,19 +29,19 @@ int sl_hash_ring_init(struct sl_hash_ring *r, const char *const *names, uint32_t
 		for (uint32_t k = 0; k < i; k++)
 			if (!strcmp(names[k], names[i]))
 				return -EINVAL;
-		for (uint32_t p = 0; p < SL_HASH_RING_POINTS; p++)
-			r->point[r->points++] = (struct sl_hash_ring_point){sl_dta_mix(h + p), i};
+		for (uint32_t p = 0; p < DTA_HASH_RING_POINTS; p++)
+			r->point[r->points++] = (struct dta_hash_ring_point){dta_mix(h + p), i};
 	}
 	qsort(r->point, r->points, sizeof(*r->point), by_place);
 	return 0;
 }
 
-uint64_t sl_hash_ring_hash(uint16_t tenant, uint16_t store, const void *key, size_t bytes)
+uint64_t dta_hash_ring_hash(uint16_t tenant, uint16_t store, const void *key, size_t bytes)
 {
 	return XXH3_64bits_withSeed(key, bytes, (uint64_t)tenant << 16 | store);
 }
 
-uint32_t sl_hash_ring_find(const struct sl_hash_ring *r, uint64_t hash, uint64_t up)
+uint32_t dta_hash_ring_find(const struct dta_hash_ring *r, uint64_t hash, uint64_t up)
 {
 	uint32_t low = 0, high = r->points;
 
@@ -59,5 +59,5 @@ uint32_t sl_hash_ring_find(const struct sl_hash_ring *r, uint64_t hash, uint64_t
 		if (up >> member & 1)
 			return member;
 	}
-	return SL_HASH_RING_MEMBERS_MAX;
+	return DTA_HASH_RING_MEMBERS_MAX;
 }

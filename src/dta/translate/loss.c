@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * loss.c - a table of reporters. Each has the newest sequence number, a map of bits of the window behind it,
- * and a sorted list of gaps: ranges that may still come. A report of the window is in one of three states:
- * its bit is set (arrived); it is in a gap (missing); neither (lost, or never expected).
+ * loss.c - a table of reporters. Each has the newest sequence number, a map of bits of the window
+ * behind it, and a sorted list of gaps: ranges that may still come. A report of the window is in
+ * one of three states: its bit is set (arrived); it is in a gap (missing); neither (lost, or never
+ * expected).
  */
 #include "dta/translate/loss.h"
 
@@ -20,11 +21,11 @@ struct gap {
 	uint32_t named;	       /* times */
 };
 
-struct sl_loss_reporter {
-	struct sl_loss_key key;		/* address and port: of the last packet with news */
-	struct sl_loss_reporter *chain; /* of a bucket */
-	struct sl_loss_reporter *older, *younger; /* by when they were heard last */
-	struct sl_loss_reporter *next,
+struct dta_loss_reporter {
+	struct dta_loss_key key;	 /* address and port: of the last packet with news */
+	struct dta_loss_reporter *chain; /* of a bucket */
+	struct dta_loss_reporter *older, *younger; /* by when they were heard last */
+	struct dta_loss_reporter *next,
 		**link; /* in the list of those that want something; link NULL: not */
 	struct gap *gap;
 	uint64_t seen_ns, hash;
@@ -33,27 +34,28 @@ struct sl_loss_reporter {
 	uint32_t top;	/* the sequence number after the newest */
 	uint32_t reach; /* reports behind top that were expected, at most the window */
 	uint32_t incarnation, before;
-	/* We came in the middle: what lies between reach and the window was not expected, but is taken if it comes. */
+	/* We came in the middle: what lies between reach and the window was not expected, but is
+	 * taken if it comes. */
 	bool joined;
 	bool authenticated, restarted, acknowledge;
 	uint8_t bits;
-	struct sl_loss_stats s;
+	struct dta_loss_stats s;
 	uint64_t map[]; /* bit sequence % window */
 };
 
-struct sl_loss {
-	struct sl_loss_opts o;
-	struct sl_loss_reporter **bucket, *oldest, *youngest;
-	struct sl_loss_reporter *wanting, *cursor; /* where sl_loss_answer() goes on */
+struct dta_loss {
+	struct dta_loss_opts o;
+	struct dta_loss_reporter **bucket, *oldest, *youngest;
+	struct dta_loss_reporter *wanting, *cursor; /* where dta_loss_answer() goes on */
 	uint64_t seed;
 	uint32_t buckets, reporters;
-	struct sl_loss_stats gone; /* of those that were forgotten, and what is total only */
+	struct dta_loss_stats gone; /* of those that were forgotten, and what is total only */
 };
 
-struct sl_loss *sl_loss_new(const struct sl_loss_opts *opts)
+struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 {
-	struct sl_loss *l = calloc(1, sizeof(*l));
-	struct sl_loss_opts *o;
+	struct dta_loss *l = calloc(1, sizeof(*l));
+	struct dta_loss_opts *o;
 
 	if (!l)
 		return NULL;
@@ -73,7 +75,7 @@ struct sl_loss *sl_loss_new(const struct sl_loss_opts *opts)
 		errno = EINVAL;
 		goto fail;
 	}
-	l->bucket = calloc(l->buckets, sizeof(struct sl_loss_reporter *));
+	l->bucket = calloc(l->buckets, sizeof(struct dta_loss_reporter *));
 	if (!l->bucket)
 		goto fail;
 	/* A stranger who knew the seed could choose numbers that all fall into one bucket. */
@@ -85,17 +87,17 @@ fail:
 	return NULL;
 }
 
-static void reporter_free(struct sl_loss_reporter *r)
+static void reporter_free(struct dta_loss_reporter *r)
 {
 	free(r->gap);
 	free(r);
 }
 
-void sl_loss_free(struct sl_loss *l)
+void dta_loss_free(struct dta_loss *l)
 {
 	if (!l)
 		return;
-	for (struct sl_loss_reporter *r = l->oldest, *next; r; r = next) {
+	for (struct dta_loss_reporter *r = l->oldest, *next; r; r = next) {
 		next = r->younger;
 		reporter_free(r);
 	}
@@ -103,15 +105,15 @@ void sl_loss_free(struct sl_loss *l)
 	free(l);
 }
 
-/* ---- lists ------------------------------------------------------------------------------------------ */
+/* ---- lists ---- */
 
-static void unlist(struct sl_loss *l, struct sl_loss_reporter *r)
+static void unlist(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	*(r->older ? &r->older->younger : &l->oldest) = r->younger;
 	*(r->younger ? &r->younger->older : &l->youngest) = r->older;
 }
 
-static void list_youngest(struct sl_loss *l, struct sl_loss_reporter *r)
+static void list_youngest(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	r->older = l->youngest;
 	r->younger = NULL;
@@ -119,7 +121,7 @@ static void list_youngest(struct sl_loss *l, struct sl_loss_reporter *r)
 	l->youngest = r;
 }
 
-static void want(struct sl_loss *l, struct sl_loss_reporter *r)
+static void want(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	if (r->link)
 		return;
@@ -130,7 +132,7 @@ static void want(struct sl_loss *l, struct sl_loss_reporter *r)
 	l->wanting = r;
 }
 
-static void want_no_more(struct sl_loss *l, struct sl_loss_reporter *r)
+static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	if (!r->link)
 		return;
@@ -142,40 +144,40 @@ static void want_no_more(struct sl_loss *l, struct sl_loss_reporter *r)
 	r->link = NULL;
 }
 
-/* ---- gaps ------------------------------------------------------------------------------------------- */
+/* ---- gaps ---- */
 
-static uint32_t modulo(const struct sl_loss_reporter *r, uint32_t sequence)
+static uint32_t modulo(const struct dta_loss_reporter *r, uint32_t sequence)
 {
 	return r->bits == 8 ? sequence & 0xff : sequence;
 }
 
 /* How far a number lies behind top: 1 is the newest. More than half of all: before it. */
-static uint32_t behind(const struct sl_loss_reporter *r, uint32_t sequence)
+static uint32_t behind(const struct dta_loss_reporter *r, uint32_t sequence)
 {
 	return modulo(r, r->top - sequence);
 }
 
-static uint32_t window_of(const struct sl_loss *l, const struct sl_loss_reporter *r)
+static uint32_t window_of(const struct dta_loss *l, const struct dta_loss_reporter *r)
 {
 	return r->bits == 8 && l->o.window > 64 ? 64 : l->o.window;
 }
 
-static void give_up(struct sl_loss_reporter *r, uint64_t reports)
+static void give_up(struct dta_loss_reporter *r, uint64_t reports)
 {
 	r->s.missing -= reports;
 	r->s.lost += reports;
 }
 
-static void gap_remove(struct sl_loss_reporter *r, uint32_t i)
+static void gap_remove(struct dta_loss_reporter *r, uint32_t i)
 {
 	r->gaps--;
 	memmove(r->gap + i, r->gap + i + 1, (r->gaps - i) * sizeof(*r->gap));
 }
 
 /* Room for one more at i. If there is none, the oldest is given up, or this one: false. */
-static bool gap_insert(struct sl_loss_reporter *r, uint32_t i)
+static bool gap_insert(struct dta_loss_reporter *r, uint32_t i)
 {
-	if (r->gaps == r->room && r->room < SL_LOSS_GAPS_MAX) {
+	if (r->gaps == r->room && r->room < DTA_LOSS_GAPS_MAX) {
 		uint32_t room = r->room ? 2 * r->room : 4;
 		struct gap *more = reallocarray(r->gap, room, sizeof(*more));
 
@@ -196,8 +198,9 @@ static bool gap_insert(struct sl_loss_reporter *r, uint32_t i)
 	return true;
 }
 
-/* The youngest reports before first are missing from now on. They are counted as missing already. */
-static void gap_append(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t first,
+/* The youngest reports before first are missing from now on. They are counted as missing already.
+ */
+static void gap_append(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t first,
 		       uint32_t count, uint64_t now_ns)
 {
 	if (!gap_insert(r, r->gaps)) {
@@ -211,7 +214,7 @@ static void gap_append(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t f
 }
 
 /* A report that had not arrived did so. */
-static void fill(struct sl_loss_reporter *r, uint32_t sequence)
+static void fill(struct dta_loss_reporter *r, uint32_t sequence)
 {
 	uint32_t at = behind(r, sequence), low = 0, high = r->gaps, before, after;
 	struct gap *g;
@@ -257,10 +260,10 @@ static void fill(struct sl_loss_reporter *r, uint32_t sequence)
 	}
 }
 
-/* ---- the map ---------------------------------------------------------------------------------------- */
+/* ---- the map ---- */
 
 /* Sets or clears count bits from sequence on, round the window. */
-static void map_range(struct sl_loss_reporter *r, uint32_t window, uint32_t sequence,
+static void map_range(struct dta_loss_reporter *r, uint32_t window, uint32_t sequence,
 		      uint32_t count, bool value)
 {
 	if (count >= window) {
@@ -284,7 +287,7 @@ static void map_range(struct sl_loss_reporter *r, uint32_t window, uint32_t sequ
 }
 
 /* What now lies behind the window is given up. */
-static void slide(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t by)
+static void slide(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t by)
 {
 	uint32_t window = window_of(l, r), drop = 0;
 
@@ -313,7 +316,7 @@ static void slide(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t by)
 }
 
 /* So many reports were jumped over. */
-static void skip(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t ahead, uint64_t now_ns)
+static void skip(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t ahead, uint64_t now_ns)
 {
 	uint32_t window = window_of(l, r), from = r->top, keep = ahead;
 
@@ -332,14 +335,14 @@ static void skip(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t ahead, 
 	gap_append(l, r, from, keep, now_ns);
 }
 
-/* ---- reporters -------------------------------------------------------------------------------------- */
+/* ---- reporters ---- */
 
 /*
- * Its first packet that is seen. What came before that is missing if it is less than a window; if it is more, then
- * another translator was there for it: what the reporter has kept, as that one did not acknowledge it, is taken.
+ * Its first packet that is seen. What came before that is missing if it is less than a window; if
+ * it is more, then another translator was there for it: what the reporter has kept, as that one did
+ * not acknowledge it, is taken.
  */
-static void begin(const struct sl_loss *l, struct sl_loss_reporter *r,
-		  const struct sl_dta_header *h)
+static void begin(const struct dta_loss *l, struct dta_loss_reporter *r, const struct dta_header *h)
 {
 	bool whole = r->bits == 32 && h->sequence <= l->o.window;
 
@@ -352,7 +355,7 @@ static void begin(const struct sl_loss *l, struct sl_loss_reporter *r,
 	memset(r->map, 0, l->o.window / 8);
 }
 
-static void add(struct sl_loss_stats *to, const struct sl_loss_stats *s)
+static void add(struct dta_loss_stats *to, const struct dta_loss_stats *s)
 {
 	to->expected += s->expected;
 	to->arrived += s->arrived;
@@ -366,9 +369,9 @@ static void add(struct sl_loss_stats *to, const struct sl_loss_stats *s)
 	to->restarts += s->restarts;
 }
 
-static void forget(struct sl_loss *l, struct sl_loss_reporter *r)
+static void forget(struct dta_loss *l, struct dta_loss_reporter *r)
 {
-	struct sl_loss_reporter **at = &l->bucket[r->hash & (l->buckets - 1)];
+	struct dta_loss_reporter **at = &l->bucket[r->hash & (l->buckets - 1)];
 
 	while (*at != r)
 		at = &(*at)->chain;
@@ -382,14 +385,14 @@ static void forget(struct sl_loss *l, struct sl_loss_reporter *r)
 	reporter_free(r);
 }
 
-static struct sl_loss_reporter *find(struct sl_loss *l, const struct sl_loss_key *key,
-				     bool authenticated, uint64_t *hash)
+static struct dta_loss_reporter *find(struct dta_loss *l, const struct dta_loss_key *key,
+				      bool authenticated, uint64_t *hash)
 {
 	struct {
 		struct in6_addr address;
 		uint32_t tenant, reporter;
 	} id = {.tenant = key->tenant | (authenticated ? 1u << 16 : 0), .reporter = key->reporter};
-	struct sl_loss_reporter *r;
+	struct dta_loss_reporter *r;
 
 	if (!authenticated)
 		id.address = key->address;
@@ -403,11 +406,11 @@ static struct sl_loss_reporter *find(struct sl_loss *l, const struct sl_loss_key
 	return NULL;
 }
 
-static struct sl_loss_reporter *meet(struct sl_loss *l, const struct sl_loss_key *key,
-				     const struct sl_dta_header *h, uint32_t bits, uint64_t hash,
-				     uint64_t now_ns)
+static struct dta_loss_reporter *meet(struct dta_loss *l, const struct dta_loss_key *key,
+				      const struct dta_header *h, uint32_t bits, uint64_t hash,
+				      uint64_t now_ns)
 {
-	struct sl_loss_reporter *r;
+	struct dta_loss_reporter *r;
 
 	if (l->reporters >= l->o.reporters) {
 		if (now_ns - l->oldest->seen_ns < l->o.forget_ns)
@@ -421,7 +424,7 @@ static struct sl_loss_reporter *meet(struct sl_loss *l, const struct sl_loss_key
 	r->hash = hash;
 	r->bits = (uint8_t)bits;
 	r->seen_ns = now_ns;
-	r->authenticated = h->flags & SL_DTA_AUTHENTICATED;
+	r->authenticated = h->flags & DTA_AUTHENTICATED;
 	r->chain = l->bucket[hash & (l->buckets - 1)];
 	l->bucket[hash & (l->buckets - 1)] = r;
 	list_youngest(l, r);
@@ -430,11 +433,13 @@ static struct sl_loss_reporter *meet(struct sl_loss *l, const struct sl_loss_key
 	return r;
 }
 
-/* Another incarnation of a known reporter: true if it is a new one, and not a straggler of an old one. */
-static bool restart(struct sl_loss *l, struct sl_loss_reporter *r, const struct sl_dta_header *h,
+/* Another incarnation of a known reporter: true if it is a new one, and not a straggler of an old
+ * one. */
+static bool restart(struct dta_loss *l, struct dta_loss_reporter *r, const struct dta_header *h,
 		    uint64_t now_ns)
 {
-	/* How an incarnation compares with one of long ago, nobody knows; auth.h looks at the time. */
+	/* How an incarnation compares with one of long ago, nobody knows; auth.h looks at the time.
+	 */
 	bool recent = now_ns - r->seen_ns < l->o.forget_ns;
 
 	if (r->authenticated ? recent && (int32_t)(h->incarnation - r->incarnation) < 0
@@ -448,7 +453,7 @@ static bool restart(struct sl_loss *l, struct sl_loss_reporter *r, const struct 
 	return true;
 }
 
-static void begin_anew(struct sl_loss *l, struct sl_loss_reporter *r)
+static void begin_anew(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	give_up(r, r->s.missing);
 	r->gaps = 0;
@@ -458,16 +463,16 @@ static void begin_anew(struct sl_loss *l, struct sl_loss_reporter *r)
 	memset(r->map, 0, l->o.window / 8);
 }
 
-void sl_loss_anew(struct sl_loss *l)
+void dta_loss_anew(struct dta_loss *l)
 {
-	for (struct sl_loss_reporter *r = l->oldest; r; r = r->younger)
+	for (struct dta_loss_reporter *r = l->oldest; r; r = r->younger)
 		begin_anew(l, r);
 }
 
-/* ---- packets ---------------------------------------------------------------------------------------- */
+/* ---- packets ---- */
 
 /* One by one, as not all of them are new. */
-static uint32_t old_reports(struct sl_loss *l, struct sl_loss_reporter *r, uint32_t sequence,
+static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t sequence,
 			    uint32_t n, uint64_t *fresh)
 {
 	uint32_t window = window_of(l, r), taken = 0, far = r->joined ? window : r->reach;
@@ -506,17 +511,17 @@ static void mark(uint64_t *fresh, uint32_t from, uint32_t n)
 	}
 }
 
-int sl_loss_packet(struct sl_loss *l, const struct sl_loss_key *key, const struct sl_dta_header *h,
-		   uint32_t bits, uint64_t now_ns, uint64_t *fresh)
+int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
+		    uint32_t bits, uint64_t now_ns, uint64_t *fresh)
 {
 	uint32_t n = h->reports, half = bits == 8 ? 0x80 : 0x80000000u, ahead, old = 0, taken = 0;
-	struct sl_loss_reporter *r;
+	struct dta_loss_reporter *r;
 	uint64_t hash;
 
-	if ((bits != 8 && bits != 32) || !n || n > SL_DTA_REPORTS_MAX || (bits == 8 && n >= half))
+	if ((bits != 8 && bits != 32) || !n || n > DTA_REPORTS_MAX || (bits == 8 && n >= half))
 		return -EINVAL;
 	memset(fresh, 0, (n + 63) / 64 * sizeof(*fresh));
-	r = find(l, key, h->flags & SL_DTA_AUTHENTICATED, &hash);
+	r = find(l, key, h->flags & DTA_AUTHENTICATED, &hash);
 	if (r && r->bits != bits) { /* the configuration was changed */
 		forget(l, r);
 		r = NULL;
@@ -561,17 +566,17 @@ int sl_loss_packet(struct sl_loss *l, const struct sl_loss_key *key, const struc
 		r->key.address = key->address;
 		r->key.port = key->port;
 	}
-	if (h->flags & SL_DTA_ACK_WANTED) {
+	if (h->flags & DTA_ACK_WANTED) {
 		r->acknowledge = true;
 		want(l, r);
 	}
 	return (int)taken;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* How many reports from this one on, but no more than limit, are all there, or all not. */
-static uint32_t run(const struct sl_loss *l, const struct sl_loss_reporter *r, uint32_t sequence,
+static uint32_t run(const struct dta_loss *l, const struct dta_loss_reporter *r, uint32_t sequence,
 		    uint32_t limit, bool there)
 {
 	uint32_t window = window_of(l, r), n = 0;
@@ -590,7 +595,7 @@ static uint32_t run(const struct sl_loss *l, const struct sl_loss_reporter *r, u
 }
 
 /* The first report that may still be taken, whether or not it was given up. */
-static uint32_t first_absent(const struct sl_loss *l, const struct sl_loss_reporter *r)
+static uint32_t first_absent(const struct dta_loss *l, const struct dta_loss_reporter *r)
 {
 	uint32_t far = r->joined ? window_of(l, r) : r->reach, oldest = modulo(r, r->top - far);
 
@@ -599,10 +604,10 @@ static uint32_t first_absent(const struct sl_loss *l, const struct sl_loss_repor
 	return modulo(r, oldest + run(l, r, oldest, far, true));
 }
 
-static void answer(const struct sl_loss *l, const struct sl_loss_reporter *r, uint8_t type,
-		   struct sl_dta_answer *a)
+static void answer(const struct dta_loss *l, const struct dta_loss_reporter *r, uint8_t type,
+		   struct dta_answer *a)
 {
-	*a = (struct sl_dta_answer){
+	*a = (struct dta_answer){
 		.type = type,
 		.reporter = r->key.reporter,
 		.incarnation = r->incarnation,
@@ -611,8 +616,8 @@ static void answer(const struct sl_loss *l, const struct sl_loss_reporter *r, ui
 	};
 }
 
-static bool nack(struct sl_loss *l, struct sl_loss_reporter *r, uint64_t now_ns,
-		 struct sl_dta_answer *a)
+static bool nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns,
+		 struct dta_answer *a)
 {
 	uint32_t keep = 0;
 
@@ -626,11 +631,11 @@ static bool nack(struct sl_loss *l, struct sl_loss_reporter *r, uint64_t now_ns,
 	}
 	r->gaps = keep;
 	r->due_ns = UINT64_MAX;
-	answer(l, r, SL_DTA_NACK, a);
+	answer(l, r, DTA_NACK, a);
 	for (uint32_t i = 0; i < r->gaps; i++) {
 		struct gap *g = &r->gap[i];
 
-		if (g->due_ns <= now_ns && a->ranges < SL_DTA_RANGES_MAX) {
+		if (g->due_ns <= now_ns && a->ranges < DTA_RANGES_MAX) {
 			a->range[a->ranges].first = g->first;
 			a->range[a->ranges++].count = g->count;
 			g->named++;
@@ -644,12 +649,12 @@ static bool nack(struct sl_loss *l, struct sl_loss_reporter *r, uint64_t now_ns,
 }
 
 /* What arrived behind the first that did not. */
-static void ranges_behind(const struct sl_loss *l, const struct sl_loss_reporter *r,
-			  struct sl_dta_answer *a)
+static void ranges_behind(const struct dta_loss *l, const struct dta_loss_reporter *r,
+			  struct dta_answer *a)
 {
 	uint32_t at = a->next, left;
 
-	while ((left = modulo(r, r->top - at)) && a->ranges < SL_DTA_RANGES_MAX) {
+	while ((left = modulo(r, r->top - at)) && a->ranges < DTA_RANGES_MAX) {
 		uint32_t absent = run(l, r, at, left, false);
 
 		at = modulo(r, at + absent);
@@ -663,10 +668,10 @@ static void ranges_behind(const struct sl_loss *l, const struct sl_loss_reporter
 }
 
 /* One pass over those that want something, from call to call: a flood of them costs no more. */
-bool sl_loss_answer(struct sl_loss *l, uint64_t now_ns, struct sl_loss_key *to,
-		    struct sl_dta_answer *a)
+bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *to,
+		     struct dta_answer *a)
 {
-	struct sl_loss_reporter *r = l->cursor ? l->cursor : l->wanting, *next;
+	struct dta_loss_reporter *r = l->cursor ? l->cursor : l->wanting, *next;
 
 	for (; r; r = next) {
 		next = r->next;
@@ -675,7 +680,7 @@ bool sl_loss_answer(struct sl_loss *l, uint64_t now_ns, struct sl_loss_key *to,
 		if (r->gaps && r->due_ns <= now_ns && nack(l, r, now_ns, a))
 			return true;
 		if (r->acknowledge) {
-			answer(l, r, SL_DTA_ACK, a);
+			answer(l, r, DTA_ACK, a);
 			ranges_behind(l, r, a);
 			r->acknowledge = false;
 			return true;
@@ -687,19 +692,19 @@ bool sl_loss_answer(struct sl_loss *l, uint64_t now_ns, struct sl_loss_key *to,
 	return false;
 }
 
-void sl_loss_total(const struct sl_loss *l, struct sl_loss_stats *out)
+void dta_loss_total(const struct dta_loss *l, struct dta_loss_stats *out)
 {
 	*out = l->gone;
 	out->reporters = l->reporters;
-	for (const struct sl_loss_reporter *r = l->oldest; r; r = r->younger)
+	for (const struct dta_loss_reporter *r = l->oldest; r; r = r->younger)
 		add(out, &r->s);
 }
 
-void sl_loss_each(const struct sl_loss *l,
-		  void (*each)(void *arg, const struct sl_loss_key *key,
-			       const struct sl_loss_stats *s),
-		  void *arg)
+void dta_loss_each(const struct dta_loss *l,
+		   void (*each)(void *arg, const struct dta_loss_key *key,
+				const struct dta_loss_stats *s),
+		   void *arg)
 {
-	for (const struct sl_loss_reporter *r = l->oldest; r; r = r->younger)
+	for (const struct dta_loss_reporter *r = l->oldest; r; r = r->younger)
 		each(arg, &r->key, &r->s);
 }

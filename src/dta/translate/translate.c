@@ -18,39 +18,39 @@
 #define START_NS 2000000000ull
 #define HALF	 0x40000000u /* of the sequence numbers that lie behind one: RFC 1982 */
 
-/* ---- reports to the collector that has their keys ------------------------------------------------------ */
+/* ---- reports to the collector that has their keys ---- */
 
-static uint64_t collectors_up(const struct sl_worker *w)
+static uint64_t collectors_up(const struct dta_worker *w)
 {
 	uint64_t up = 0;
 
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-		up |= (uint64_t)sl_client_ready(w->client[i]) << i;
+		up |= (uint64_t)dta_client_ready(w->client[i]) << i;
 	return up;
 }
 
-static uint32_t owner(const struct sl_worker *w, const struct sl_dta_header *h,
-		      const struct sl_dta_block *b, const uint8_t *item, uint64_t up)
+static uint32_t owner(const struct dta_worker *w, const struct dta_header *h,
+		      const struct dta_block *b, const uint8_t *item, uint64_t up)
 {
-	const bool sketch = b->opcode == SL_DTA_SKETCH || b->opcode == SL_DTA_SKETCH_END;
-	const uint32_t member = sl_hash_ring_find(
-		&w->ring, sl_hash_ring_hash(h->tenant, b->store, item, sketch ? 0 : b->key_bytes),
+	const bool sketch = b->opcode == DTA_SKETCH || b->opcode == DTA_SKETCH_END;
+	const uint32_t member = dta_hash_ring_find(
+		&w->ring, dta_hash_ring_hash(h->tenant, b->store, item, sketch ? 0 : b->key_bytes),
 		up);
 
-	return member == SL_HASH_RING_MEMBERS_MAX ? 0 : member; /* who drops and counts it */
+	return member == DTA_HASH_RING_MEMBERS_MAX ? 0 : member; /* who drops and counts it */
 }
 
-static void spread(struct sl_worker *w, const struct sl_dta_header *h, const struct sl_dta_block *b,
+static void spread(struct dta_worker *w, const struct dta_header *h, const struct dta_block *b,
 		   uint64_t now)
 {
 	const uint32_t bytes = b->key_bytes + b->value_bytes;
 	const uint64_t up = w->up;
-	uint8_t to[SL_DTA_REPORTS_MAX];
+	uint8_t to[DTA_REPORTS_MAX];
 
 	for (uint32_t i = 0; i < b->count; i++)
 		to[i] = (uint8_t)owner(w, h, b, b->items + (size_t)i * bytes, up);
 	for (uint32_t c = 0; c < w->opts.n_collectors; c++) {
-		struct sl_dta_block part = *b;
+		struct dta_block part = *b;
 
 		part.items = w->gathered;
 		part.count = 0;
@@ -59,29 +59,29 @@ static void spread(struct sl_worker *w, const struct sl_dta_header *h, const str
 				memcpy(w->gathered + (size_t)part.count++ * bytes,
 				       b->items + (size_t)i * bytes, bytes);
 		if (part.count)
-			sl_client_block(w->client[c], h->tenant, h->reporter, &part, now);
+			dta_client_block(w->client[c], h->tenant, h->reporter, &part, now);
 	}
 }
 
-static void give(struct sl_worker *w, const struct sl_dta_header *h, const struct sl_dta_block *b,
+static void give(struct dta_worker *w, const struct dta_header *h, const struct dta_block *b,
 		 uint64_t now)
 {
 	w->account.fresh += b->count;
 	if (w->opts.n_collectors == 1)
-		sl_client_block(w->client[0], h->tenant, h->reporter, b, now);
+		dta_client_block(w->client[0], h->tenant, h->reporter, b, now);
 	else
 		spread(w, h, b, now);
 }
 
 /* Of a packet some reports came before: those that did not, in runs. */
-static void give_fresh(struct sl_worker *w, uint64_t now)
+static void give_fresh(struct dta_worker *w, uint64_t now)
 {
-	const struct sl_dta_header *h = &w->packet.header;
+	const struct dta_header *h = &w->packet.header;
 	uint32_t report = 0;
 
 	for (uint32_t k = 0; k < h->blocks; k++) {
-		const struct sl_dta_block *b = &w->packet.block[k];
-		struct sl_dta_block run = *b;
+		const struct dta_block *b = &w->packet.block[k];
+		struct dta_block run = *b;
 
 		for (uint32_t i = 0; i < b->count;) {
 			uint32_t end = i;
@@ -99,38 +99,38 @@ static void give_fresh(struct sl_worker *w, uint64_t now)
 	}
 }
 
-/* ---- packets ----------------------------------------------------------------------------------------------- */
+/* ---- packets ---- */
 
-static bool known_tenant(const struct sl_worker *w, uint16_t tenant)
+static bool known_tenant(const struct dta_worker *w, uint16_t tenant)
 {
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-		if (sl_client_tenant(w->client[i], tenant))
+		if (dta_client_tenant(w->client[i], tenant))
 			return true;
 	return false;
 }
 
-static enum sl_dta_refusal parse(struct sl_worker *w, const struct sl_datagram *d, bool *legacy)
+static enum dta_refusal parse(struct dta_worker *w, const struct dta_datagram *d, bool *legacy)
 {
-	*legacy = w->opts.legacy && d->bytes && d->data[0] != SL_DTA_MAGIC;
+	*legacy = w->opts.legacy && d->bytes && d->data[0] != DTA_MAGIC;
 	if (*legacy)
-		return sl_dta_parse_legacy(d->data, d->bytes, w->opts.legacy, w->opts.legacy_hops,
-					   &w->packet);
-	return sl_dta_parse(d->data, d->bytes, &w->packet);
+		return dta_parse_legacy(d->data, d->bytes, w->opts.legacy, w->opts.legacy_hops,
+					&w->packet);
+	return dta_parse(d->data, d->bytes, &w->packet);
 }
 
-static void take(struct sl_worker *w, struct source *s, const struct sl_datagram *d, uint64_t now,
-		 uint64_t real)
+static void take(struct dta_worker *w, struct dta_source *s, const struct dta_datagram *d,
+		 uint64_t now, uint64_t real)
 {
-	const struct sl_dta_header *h = &w->packet.header;
-	struct sl_translate_account *a = &w->account;
-	struct sl_loss_key key = {.address = d->address};
-	enum sl_dta_refusal refusal;
+	const struct dta_header *h = &w->packet.header;
+	struct dta_translate_account *a = &w->account;
+	struct dta_loss_key key = {.address = d->address};
+	enum dta_refusal refusal;
 	int fresh;
 	bool legacy;
 
 	a->packets++;
 	refusal = parse(w, d, &legacy);
-	if (refusal != SL_DTA_FINE) {
+	if (refusal != DTA_FINE) {
 		a->refused[refusal]++;
 		return;
 	}
@@ -138,31 +138,32 @@ static void take(struct sl_worker *w, struct source *s, const struct sl_datagram
 		a->refused_tenant++;
 		return;
 	}
-	refusal = legacy ? SL_DTA_FINE : sl_dta_auth_check(w->auth, h, d->data, d->bytes, real);
-	if (refusal != SL_DTA_FINE) {
+	refusal = legacy ? DTA_FINE : dta_auth_check(w->auth, h, d->data, d->bytes, real);
+	if (refusal != DTA_FINE) {
 		a->refused[refusal]++;
 		return;
 	}
 	key.tenant = h->tenant;
 	key.reporter = h->reporter;
-	key.port = legacy ? SL_DTA_PORT_ANSWER : d->port;
+	key.port = legacy ? DTA_PORT_ANSWER : d->port;
 	/*
-	 * The original numbers only what its reporter can send again: form A has no sequence, and of form B's others
-	 * it may be anything. And with nobody to write to, what comes is dropped as if it had never come: it is
-	 * missing then, and a reporter that keeps it is asked for it when somebody is back.
+	 * The original numbers only what its reporter can send again: form A has no sequence, and
+	 * of form B's others it may be anything. And with nobody to write to, what comes is dropped
+	 * as if it had never come: it is missing then, and a reporter that keeps it is asked for it
+	 * when somebody is back.
 	 */
-	if ((legacy && !(h->flags & SL_DTA_ACK_WANTED)) || !w->up)
+	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
 		fresh = (int)h->reports;
 	else
-		fresh = sl_loss_packet(legacy ? s->legacy : s->loss, &key, h, legacy ? 8 : 32, now,
-				       w->fresh);
+		fresh = dta_loss_packet(legacy ? s->legacy : s->loss, &key, h, legacy ? 8 : 32, now,
+					w->fresh);
 	if (fresh < 0) {
 		a->refused_reporter++;
 		return;
 	}
 	a->packets_taken++;
 	a->reports += h->reports;
-	if (h->flags & SL_DTA_AGAIN && w->up)
+	if (h->flags & DTA_AGAIN && w->up)
 		a->maybe_twice += (uint32_t)fresh;
 	if ((uint32_t)fresh == h->reports)
 		for (uint32_t k = 0; k < h->blocks; k++)
@@ -171,44 +172,44 @@ static void take(struct sl_worker *w, struct source *s, const struct sl_datagram
 		give_fresh(w, now);
 }
 
-/* ---- answers -------------------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /*
- * Both say up to where all arrived, as the original's translator does: a reporter sends what is behind it again, and
- * of that what came already is a duplicate here.
+ * Both say up to where all arrived, as the original's translator does: a reporter sends what is
+ * behind it again, and of that what came already is a duplicate here.
  */
-static void answer_legacy(struct source *s, const struct sl_loss_key *to,
-			  const struct sl_dta_answer *a)
+static void answer_legacy(struct dta_source *s, const struct dta_loss_key *to,
+			  const struct dta_answer *a)
 {
 	uint8_t packet[2];
 
-	sl_dta_legacy_answer((uint8_t)(a->next - 1), a->type == SL_DTA_NACK, packet);
+	dta_legacy_answer((uint8_t)(a->next - 1), a->type == DTA_NACK, packet);
 	s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
 }
 
-static void send_answer(struct sl_worker *w, struct source *s, const struct sl_loss_key *to,
-			const struct sl_dta_answer *a)
+static void send_answer(struct dta_worker *w, struct dta_source *s, const struct dta_loss_key *to,
+			const struct dta_answer *a)
 {
-	uint8_t packet[SL_DTA_ANSWER_BYTES + SL_DTA_RANGES_MAX * 8 + SL_DTA_MAC_BYTES];
-	const struct sl_dta_key *key = sl_dta_auth_find(w->auth, to->tenant, to->reporter);
-	struct sl_dta_answer now = *a;
+	uint8_t packet[DTA_ANSWER_BYTES + DTA_RANGES_MAX * 8 + DTA_MAC_BYTES];
+	const struct dta_key *key = dta_auth_find(w->auth, to->tenant, to->reporter);
+	struct dta_answer now = *a;
 	size_t bytes;
 
-	now.credits = sl_credits_now(&w->credits);
-	bytes = sl_dta_answer_build(&now, packet, sizeof(packet) - SL_DTA_MAC_BYTES);
+	now.credits = dta_credits_now(&w->credits);
+	bytes = dta_answer_build(&now, packet, sizeof(packet) - DTA_MAC_BYTES);
 	if (bytes && key)
-		bytes = sl_dta_mac_put(key, packet, bytes);
+		bytes = dta_mac_put(key, packet, bytes);
 	if (bytes)
 		s->in->ops->answer(s->in, &to->address, to->port, packet, bytes);
 }
 
 /* Sends what was held, if all that came before it is settled. */
-static bool let_go(struct sl_worker *w)
+static bool let_go(struct dta_worker *w)
 {
-	struct held *h = w->held[0];
+	struct dta_translate_held *h = w->held[0];
 
 	for (uint32_t i = 0; h->count && i < w->opts.n_collectors; i++)
-		if (!sl_client_settled(w->client[i], &w->mark[i]))
+		if (!dta_client_settled(w->client[i], &w->mark[i]))
 			return false;
 	for (uint32_t i = 0; i < h->count; i++)
 		send_answer(w, h->a[i].source, &h->a[i].to, &h->a[i].answer);
@@ -217,27 +218,28 @@ static bool let_go(struct sl_worker *w)
 }
 
 /*
- * Of what was taken, some did not get into stores that are there no more, and nobody knows whose: nothing is
- * acknowledged that was not before, and what reporters have kept is taken when they send it again.
+ * Of what was taken, some did not get into stores that are there no more, and nobody knows whose:
+ * nothing is acknowledged that was not before, and what reporters have kept is taken when they send
+ * it again.
  */
-static void take_again_what_was_lost(struct sl_worker *w)
+static void take_again_what_was_lost(struct dta_worker *w)
 {
 	uint64_t lost = 0;
 
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-		lost += sl_client_lost(w->client[i]);
+		lost += dta_client_lost(w->client[i]);
 	if (lost == w->lost)
 		return;
 	w->lost = lost;
 	w->held[0]->count = w->held[1]->count = 0;
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (w->source[i].loss)
-			sl_loss_anew(w->source[i].loss);
+			dta_loss_anew(w->source[i].loss);
 }
 
-static void release(struct sl_worker *w, uint64_t now)
+static void release(struct dta_worker *w, uint64_t now)
 {
-	struct held *h;
+	struct dta_translate_held *h;
 
 	take_again_what_was_lost(w);
 	h = w->held[0];
@@ -246,14 +248,14 @@ static void release(struct sl_worker *w, uint64_t now)
 	w->held[0] = w->held[1];
 	w->held[1] = h;
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-		w->mark[i] = (struct sl_client_mark){.since_ns = now};
+		w->mark[i] = (struct dta_client_mark){.since_ns = now};
 	let_go(w); /* often nothing waits */
 }
 
-static void hold(struct sl_worker *w, struct source *s, const struct sl_loss_key *to,
-		 const struct sl_dta_answer *a, uint64_t now)
+static void hold(struct dta_worker *w, struct dta_source *s, const struct dta_loss_key *to,
+		 const struct dta_answer *a, uint64_t now)
 {
-	struct held *h = w->held[1];
+	struct dta_translate_held *h = w->held[1];
 
 	if (h->count == HELD_MAX) {
 		release(w, now);
@@ -266,13 +268,13 @@ static void hold(struct sl_worker *w, struct source *s, const struct sl_loss_key
 	h->a[h->count++].answer = *a;
 }
 
-static void answer(struct sl_worker *w, struct source *s, uint64_t now)
+static void answer(struct dta_worker *w, struct dta_source *s, uint64_t now)
 {
-	struct sl_dta_answer a;
-	struct sl_loss_key to;
+	struct dta_answer a;
+	struct dta_loss_key to;
 
-	while (s->loss && sl_loss_answer(s->loss, now, &to, &a)) {
-		if (a.type == SL_DTA_ACK) {
+	while (s->loss && dta_loss_answer(s->loss, now, &to, &a)) {
+		if (a.type == DTA_ACK) {
 			hold(w, s, &to, &a, now);
 			continue;
 		}
@@ -280,13 +282,13 @@ static void answer(struct sl_worker *w, struct source *s, uint64_t now)
 			HALF; /* what is missing is named at once, and nothing acknowledged by it */
 		send_answer(w, s, &to, &a);
 	}
-	while (s->legacy && sl_loss_answer(s->legacy, now, &to, &a))
+	while (s->legacy && dta_loss_answer(s->legacy, now, &to, &a))
 		answer_legacy(s, &to, &a);
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
-static void look_round(struct sl_worker *w, uint64_t now)
+static void look_round(struct dta_worker *w, uint64_t now)
 {
 	bool ready = true;
 	uint64_t drops = 0;
@@ -294,10 +296,10 @@ static void look_round(struct sl_worker *w, uint64_t now)
 	w->looked_ns = now;
 	for (uint32_t i = 0; i < w->sources; i++)
 		drops += w->source[i].in->ops->drops(w->source[i].in);
-	w->account.slowed += sl_credits_look(&w->credits, drops, now);
+	w->account.slowed += dta_credits_look(&w->credits, drops, now);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
-		sl_client_drive(w->client[i], now);
-		ready &= sl_client_ready(w->client[i]);
+		dta_client_drive(w->client[i], now);
+		ready &= dta_client_ready(w->client[i]);
 	}
 	for (uint32_t i = 0; i < w->sources; i++)
 		answer(w, &w->source[i], now);
@@ -306,31 +308,32 @@ static void look_round(struct sl_worker *w, uint64_t now)
 	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
 	if (now - w->told_ns >= TELL_NS) {
 		w->told_ns = now;
-		worker_tell(w);
+		dta_worker_notify(w);
 	}
 }
 
 /*
- * Those that were received, as long as there is room for what becomes of them; the rest, and what is in the socket,
- * waits. Where there are several collectors, the others must not wait for one: what is too much for that is dropped.
+ * Those that were received, as long as there is room for what becomes of them; the rest, and what
+ * is in the socket, waits. Where there are several collectors, the others must not wait for one:
+ * what is too much for that is dropped.
  */
-static int take_some(struct sl_worker *w)
+static int take_some(struct dta_worker *w)
 {
-	struct source *s = &w->source[w->from];
+	struct dta_source *s = &w->source[w->from];
 	const uint32_t at = w->at;
 	uint64_t now, real;
 
 	if (at == w->came)
 		return 0;
-	now = sl_now_ns();
-	real = sl_realtime_ns();
-	while (w->at < w->came && (w->opts.n_collectors > 1 || !sl_client_congested(w->client[0])))
+	now = base_now_ns();
+	real = base_realtime_ns();
+	while (w->at < w->came && (w->opts.n_collectors > 1 || !dta_client_congested(w->client[0])))
 		take(w, s, &w->datagram[w->at++], now, real);
 	return (int)(w->at - at);
 }
 
 /* Datagrams that were taken; -1: all inputs have ended. */
-static int receive(struct sl_worker *w)
+static int receive(struct dta_worker *w)
 {
 	int taken = take_some(w);
 	bool any = false;
@@ -338,20 +341,20 @@ static int receive(struct sl_worker *w)
 	if (w->at < w->came)
 		return taken;
 	for (uint32_t i = 0; i < w->sources; i++) {
-		struct source *s = &w->source[i];
+		struct dta_source *s = &w->source[i];
 		int n;
 
 		if (s->ended)
 			continue;
 		any = true;
-		n = s->in->ops->receive(s->in, w->datagram, BATCH);
+		n = s->in->ops->receive(s->in, w->datagram, DTA_BATCH);
 		if (n == -ENODATA) {
 			s->ended = true;
 			continue;
 		}
 		if (n < 0)
-			sl_log_limited(SL_WARN, "translate", "cannot receive: %s input=%s",
-				       strerror(-n), s->in->ops->name);
+			base_log_limited(BASE_WARN, "translate", "cannot receive: %s input=%s",
+					 strerror(-n), s->in->ops->name);
 		w->from = i;
 		w->at = 0;
 		w->came = n > 0 ? (uint32_t)n : 0;
@@ -363,9 +366,9 @@ static int receive(struct sl_worker *w)
 }
 
 /* Nothing is there: until something is, or a timer may be due. True: a signal to stop came. */
-static bool sleep_a_little(struct sl_worker *w, int stop_fd, uint64_t now)
+static bool sleep_a_little(struct dta_worker *w, int stop_fd, uint64_t now)
 {
-	struct pollfd p[1 + SL_TRANSLATE_INPUTS + SL_HASH_RING_MEMBERS_MAX] = {
+	struct pollfd p[1 + DTA_TRANSLATE_INPUTS + DTA_HASH_RING_MEMBERS_MAX] = {
 		{.fd = stop_fd, .events = POLLIN}};
 	bool waiting = now - w->busy_ns < (w->opts.idle_ns ? w->opts.idle_ns : 100000000u);
 	nfds_t n = 1;
@@ -378,9 +381,9 @@ static bool sleep_a_little(struct sl_worker *w, int stop_fd, uint64_t now)
 	}
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
 		bool write;
-		const int fd = sl_client_fd(w->client[i], &write);
+		const int fd = dta_client_fd(w->client[i], &write);
 
-		waiting |= sl_client_waiting(w->client[i]);
+		waiting |= dta_client_waiting(w->client[i]);
 		if (fd >= 0)
 			p[n++] = (struct pollfd){.fd = fd,
 						 .events = (short)(POLLIN | (write ? POLLOUT : 0))};
@@ -390,77 +393,78 @@ static bool sleep_a_little(struct sl_worker *w, int stop_fd, uint64_t now)
 }
 
 /* What came before the end is in the sockets yet, and nobody else will ever count it. */
-static void drain(struct sl_worker *w)
+static void drain(struct dta_worker *w)
 {
-	const uint64_t end = sl_now_ns() + DRAIN_NS;
+	const uint64_t end = base_now_ns() + DRAIN_NS;
 	uint64_t now;
 
 	for (uint32_t i = 0; i < w->sources; i++) {
-		struct sl_input *in = w->source[i].in;
+		struct dta_input *in = w->source[i].in;
 
 		if (in->ops->stop)
 			in->ops->stop(in);
 		w->source[i].ended |= in->ops->fd(in) < 0; /* a file's can wait for the next one */
 	}
-	for (now = sl_now_ns(); now < end; now = sl_now_ns()) {
+	for (now = base_now_ns(); now < end; now = base_now_ns()) {
 		if (receive(w) <= 0 && w->at == w->came)
 			return;
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-			sl_client_tick(w->client[i], now);
+			dta_client_tick(w->client[i], now);
 		if (w->at < w->came || now - w->looked_ns >= LOOK_NS)
 			look_round(w, now);
 	}
 	w->account.unread += w->came - w->at;
 	for (uint32_t i = 0; i < w->sources; i++) {
-		struct sl_input *in = w->source[i].in;
+		struct dta_input *in = w->source[i].in;
 		int n;
 
-		while (!w->source[i].ended && sl_now_ns() < end + DRAIN_NS &&
-		       (n = in->ops->receive(in, w->datagram, BATCH)) > 0)
+		while (!w->source[i].ended && base_now_ns() < end + DRAIN_NS &&
+		       (n = in->ops->receive(in, w->datagram, DTA_BATCH)) > 0)
 			w->account.unread += (uint32_t)n;
 	}
 	w->at = w->came = 0;
 	w->account.packets += w->account.unread;
 }
 
-static void finish(struct sl_worker *w)
+static void finish(struct dta_worker *w)
 {
-	const uint64_t end = sl_now_ns() + FINISH_NS;
+	const uint64_t end = base_now_ns() + FINISH_NS;
 	bool done;
 
 	do {
-		const uint64_t now = sl_now_ns();
+		const uint64_t now = base_now_ns();
 
 		done = true;
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-			done &= sl_client_finish(w->client[i], now);
+			done &= dta_client_finish(w->client[i], now);
 		if (!done)
 			poll(NULL, 0, 1);
-	} while (!done && sl_now_ns() < end);
+	} while (!done && base_now_ns() < end);
 	/* Nothing is under way any more: what is left will never be, and is counted as that. */
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-		sl_client_abandon(w->client[i]);
+		dta_client_abandon(w->client[i]);
 	for (uint32_t i = 0; i < w->sources; i++)
-		answer(w, &w->source[i], sl_now_ns());
-	release(w, sl_now_ns());
-	release(w, sl_now_ns());
-	worker_tell(w);
+		answer(w, &w->source[i], base_now_ns());
+	release(w, base_now_ns());
+	release(w, base_now_ns());
+	dta_worker_notify(w);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-		sl_client_drive(w->client[i], sl_now_ns());
+		dta_client_drive(w->client[i], base_now_ns());
 }
 
-void sl_worker_run(struct sl_worker *w, int stop_fd)
+void dta_worker_run(struct dta_worker *w, int stop_fd)
 {
-	/* What is read from a file can wait until there is somebody to write to; a socket's packets for a while. */
+	/* What is read from a file can wait until there is somebody to write to; a socket's packets
+	 * for a while. */
 	uint64_t wait_until = UINT64_MAX;
 
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (w->source[i].in->ops->fd(w->source[i].in) >= 0)
-			wait_until = sl_now_ns() + START_NS;
+			wait_until = base_now_ns() + START_NS;
 	for (;;) {
-		const bool wait = sl_now_ns() < wait_until && !sl_worker_ready(w);
+		const bool wait = base_now_ns() < wait_until && !dta_worker_ready(w);
 		const int taken = wait ? 0 : receive(w);
-		const uint64_t now = sl_now_ns();
+		const uint64_t now = base_now_ns();
 
 		if (!wait && wait_until != UINT64_MAX)
 			wait_until = 0;
@@ -470,64 +474,64 @@ void sl_worker_run(struct sl_worker *w, int stop_fd)
 		if (taken) {
 			w->busy_ns = now;
 			for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-				sl_client_tick(w->client[i], now);
+				dta_client_tick(w->client[i], now);
 		}
 		if (!taken || now - w->looked_ns >= LOOK_NS) {
 			look_round(w, now);
 			/* A flood must not keep a signal from being seen. */
-			if (taken ? sl_stop_wait(stop_fd, 0) : sleep_a_little(w, stop_fd, now))
+			if (taken ? base_stop_wait(stop_fd, 0) : sleep_a_little(w, stop_fd, now))
 				break;
 			for (uint32_t i = 0; !taken && i < w->opts.n_collectors; i++)
-				sl_client_tick(w->client[i], sl_now_ns());
+				dta_client_tick(w->client[i], base_now_ns());
 		}
 	}
 	drain(w);
 	finish(w);
 }
 
-bool sl_worker_ready(const struct sl_worker *w)
+bool dta_worker_ready(const struct dta_worker *w)
 {
 	return atomic_load_explicit(&w->ready, memory_order_relaxed);
 }
 
-/* ---- from the start to the end ------------------------------------------------------------------------------------ */
+/* ---- from the start to the end ---- */
 
 static void tenant_came(void *arg, uint16_t tenant, bool required)
 {
-	struct sl_worker *w = arg;
+	struct dta_worker *w = arg;
 
-	sl_dta_auth_require(w->auth, tenant, required);
+	dta_auth_require(w->auth, tenant, required);
 }
 
 static void key_came(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes)
 {
-	struct sl_worker *w = arg;
-	const int err = sl_dta_auth_key(w->auth, tenant, reporter, key, bytes);
+	struct dta_worker *w = arg;
+	const int err = dta_auth_key(w->auth, tenant, reporter, key, bytes);
 
 	if (err)
-		sl_log_limited(SL_ERROR, "translate",
-			       "a key is not taken: %s tenant=%u reporter=%lld", strerror(-err),
-			       tenant, (long long)reporter);
+		base_log_limited(BASE_ERROR, "translate",
+				 "a key is not taken: %s tenant=%u reporter=%lld", strerror(-err),
+				 tenant, (long long)reporter);
 }
 
-static int open_source(struct sl_worker *w, struct source *s)
+static int open_source(struct dta_worker *w, struct dta_source *s)
 {
-	s->loss = sl_loss_new(&w->opts.loss);
+	s->loss = dta_loss_new(&w->opts.loss);
 	if (!s->loss)
 		return -ENOMEM;
-	if (w->opts.legacy == SL_DTA_LEGACY_B) {
-		s->legacy = sl_loss_new(&w->opts.loss);
+	if (w->opts.legacy == DTA_LEGACY_B) {
+		s->legacy = dta_loss_new(&w->opts.loss);
 		if (!s->legacy)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-struct sl_worker *sl_worker_new(const struct sl_translate_opts *opts, const char *name,
-				struct sl_input **inputs, uint32_t n_inputs, char *error,
-				size_t error_bytes)
+struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const char *name,
+				  struct dta_input **inputs, uint32_t n_inputs, char *error,
+				  size_t error_bytes)
 {
-	struct sl_worker *w = calloc(1, sizeof(*w));
+	struct dta_worker *w = calloc(1, sizeof(*w));
 	int err = -ENOMEM;
 
 	snprintf(error, error_bytes, "no memory");
@@ -541,10 +545,10 @@ struct sl_worker *sl_worker_new(const struct sl_translate_opts *opts, const char
 	if (!w->opts.legacy_hops)
 		w->opts.legacy_hops = 5;
 	snprintf(w->name, sizeof(w->name), "%s", name);
-	for (uint32_t i = 0; i < n_inputs && i < SL_TRANSLATE_INPUTS; i++)
+	for (uint32_t i = 0; i < n_inputs && i < DTA_TRANSLATE_INPUTS; i++)
 		w->source[w->sources++].in = inputs[i];
-	w->gathered = malloc(SL_DTA_PACKET_MAX);
-	w->auth = sl_dta_auth_new();
+	w->gathered = malloc(DTA_PACKET_MAX);
+	w->auth = dta_auth_new();
 	for (int i = 0; i < 2; i++)
 		w->held[i] = calloc(1, sizeof(*w->held[i]));
 	if (!w->gathered || !w->auth || !w->held[0] || !w->held[1])
@@ -552,21 +556,21 @@ struct sl_worker *sl_worker_new(const struct sl_translate_opts *opts, const char
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (open_source(w, &w->source[i]))
 			goto fail;
-	err = sl_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
+	err = dta_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
 	if (err) {
 		snprintf(error, error_bytes, "collectors: 1 to %u different ones",
-			 SL_HASH_RING_MEMBERS_MAX);
+			 DTA_HASH_RING_MEMBERS_MAX);
 		goto fail;
 	}
 	for (uint32_t i = 0; i < opts->n_collectors; i++) {
-		struct sl_client_opts c = opts->client;
+		struct dta_client_opts c = opts->client;
 
 		c.collector = opts->collectors[i];
 		c.name = w->name;
 		c.tenant = tenant_came;
 		c.key = key_came;
 		c.arg = w;
-		w->client[i] = sl_client_new(&c, error, error_bytes);
+		w->client[i] = dta_client_new(&c, error, error_bytes);
 		if (!w->client[i]) {
 			err = -errno;
 			goto fail;
@@ -574,23 +578,23 @@ struct sl_worker *sl_worker_new(const struct sl_translate_opts *opts, const char
 	}
 	return w;
 fail:
-	sl_worker_free(w);
+	dta_worker_free(w);
 	errno = -err;
 	return NULL;
 }
 
-void sl_worker_free(struct sl_worker *w)
+void dta_worker_free(struct dta_worker *w)
 {
 	if (!w)
 		return;
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-		sl_client_free(w->client[i]);
+		dta_client_free(w->client[i]);
 	for (uint32_t i = 0; i < w->sources; i++) {
-		sl_loss_free(w->source[i].loss);
-		sl_loss_free(w->source[i].legacy);
+		dta_loss_free(w->source[i].loss);
+		dta_loss_free(w->source[i].legacy);
 		w->source[i].in->ops->close(w->source[i].in);
 	}
-	sl_dta_auth_free(w->auth);
+	dta_auth_free(w->auth);
 	free(w->held[0]);
 	free(w->held[1]);
 	free(w->gathered);

@@ -11,15 +11,15 @@
 #include <nettle/cmac.h>
 #include <nettle/memops.h>
 
-struct sl_dta_key {
+struct dta_key {
 	struct cmac_aes128_ctx cmac;
 };
 
-struct sl_dta_key *sl_dta_key_new(const void *key, size_t bytes)
+struct dta_key *dta_key_new(const void *key, size_t bytes)
 {
-	struct sl_dta_key *k;
+	struct dta_key *k;
 
-	if (!key || bytes != SL_DTA_KEY_BYTES) {
+	if (!key || bytes != DTA_KEY_BYTES) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -29,15 +29,15 @@ struct sl_dta_key *sl_dta_key_new(const void *key, size_t bytes)
 	return k;
 }
 
-void sl_dta_key_free(struct sl_dta_key *k)
+void dta_key_free(struct dta_key *k)
 {
 	if (k)
 		explicit_bzero(k, sizeof(*k));
 	free(k);
 }
 
-static void mac(const struct sl_dta_key *k, const void *packet, size_t bytes,
-		uint8_t out[SL_DTA_MAC_BYTES])
+static void mac(const struct dta_key *k, const void *packet, size_t bytes,
+		uint8_t out[DTA_MAC_BYTES])
 {
 	struct cmac128_ctx state; /* of this packet; the key stays as it is */
 
@@ -45,24 +45,24 @@ static void mac(const struct sl_dta_key *k, const void *packet, size_t bytes,
 	cmac128_update(&state, &k->cmac.cipher, (nettle_cipher_func *)aes128_encrypt, bytes,
 		       packet);
 	cmac128_digest(&state, &k->cmac.key, &k->cmac.cipher, (nettle_cipher_func *)aes128_encrypt,
-		       SL_DTA_MAC_BYTES, out);
+		       DTA_MAC_BYTES, out);
 }
 
-size_t sl_dta_mac_put(const struct sl_dta_key *k, void *packet, size_t bytes)
+size_t dta_mac_put(const struct dta_key *k, void *packet, size_t bytes)
 {
 	mac(k, packet, bytes, (uint8_t *)packet + bytes);
-	return bytes + SL_DTA_MAC_BYTES;
+	return bytes + DTA_MAC_BYTES;
 }
 
-bool sl_dta_mac_fits(const struct sl_dta_key *k, const void *packet, size_t bytes)
+bool dta_mac_fits(const struct dta_key *k, const void *packet, size_t bytes)
 {
-	uint8_t right[SL_DTA_MAC_BYTES];
+	uint8_t right[DTA_MAC_BYTES];
 
-	if (bytes < SL_DTA_MAC_BYTES)
+	if (bytes < DTA_MAC_BYTES)
 		return false;
-	bytes -= SL_DTA_MAC_BYTES;
+	bytes -= DTA_MAC_BYTES;
 	mac(k, packet, bytes, right);
-	return memeql_sec(right, (const uint8_t *)packet + bytes, SL_DTA_MAC_BYTES);
+	return memeql_sec(right, (const uint8_t *)packet + bytes, DTA_MAC_BYTES);
 }
 
 static int digit(char c)
@@ -78,7 +78,8 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* All of a file, without white space at its end. Returns its bytes, -EINVAL if there is no room for them, -errno. */
+/* All of a file, without white space at its end. Returns its bytes, -EINVAL if there is no room for
+ * them, -errno. */
 static ssize_t read_all(const char *path, void *to, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), err = 0;
@@ -103,14 +104,14 @@ static ssize_t read_all(const char *path, void *to, size_t room)
 	return err ? err : (ssize_t)n;
 }
 
-ssize_t sl_dta_secret_read(const char *path, uint8_t secret[SL_DTA_SECRET_MAX])
+ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX])
 {
-	const ssize_t n = read_all(path, secret, SL_DTA_SECRET_MAX);
+	const ssize_t n = read_all(path, secret, DTA_SECRET_MAX);
 
-	return n >= 0 && n < (ssize_t)SL_DTA_SECRET_MIN ? -EINVAL : n;
+	return n >= 0 && n < (ssize_t)DTA_SECRET_MIN ? -EINVAL : n;
 }
 
-int sl_dta_key_read(const char *path, uint8_t key[SL_DTA_KEY_BYTES])
+int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES])
 {
 	char text[128];
 	const ssize_t n = read_all(path, text, sizeof(text));
@@ -119,9 +120,9 @@ int sl_dta_key_read(const char *path, uint8_t key[SL_DTA_KEY_BYTES])
 
 	while (from < n && is_space(text[from]))
 		from++;
-	if (!err && n - from != 2 * (ssize_t)SL_DTA_KEY_BYTES)
+	if (!err && n - from != 2 * (ssize_t)DTA_KEY_BYTES)
 		err = -EINVAL;
-	for (size_t i = 0; i < SL_DTA_KEY_BYTES && !err; i++) {
+	for (size_t i = 0; i < DTA_KEY_BYTES && !err; i++) {
 		int hi = digit(text[(size_t)from + 2 * i]);
 		int lo = digit(text[(size_t)from + 2 * i + 1]);
 
@@ -134,15 +135,15 @@ int sl_dta_key_read(const char *path, uint8_t key[SL_DTA_KEY_BYTES])
 	return err;
 }
 
-/* ---- the table of keys: sorted, as it changes rarely and is asked for each packet ----------------- */
+/* ---- the table of keys: sorted, as it changes rarely and is asked for each packet ---- */
 
-struct entry {
+struct auth_entry {
 	uint64_t id; /* tenant << 33 | own << 32 | reporter: a tenant's own key sorts first */
-	struct sl_dta_key *key;
+	struct dta_key *key;
 };
 
-struct sl_dta_auth {
-	struct entry *entry;
+struct dta_auth {
+	struct auth_entry *entry;
 	size_t n, room;
 	uint64_t required[65536 / 64];
 };
@@ -153,7 +154,7 @@ static uint64_t id_of(uint16_t tenant, int64_t reporter)
 }
 
 /* Where it is, or belongs. */
-static size_t place(const struct sl_dta_auth *a, uint64_t id)
+static size_t place(const struct dta_auth *a, uint64_t id)
 {
 	size_t low = 0, high = a->n;
 
@@ -168,38 +169,38 @@ static size_t place(const struct sl_dta_auth *a, uint64_t id)
 	return low;
 }
 
-struct sl_dta_auth *sl_dta_auth_new(void)
+struct dta_auth *dta_auth_new(void)
 {
-	return calloc(1, sizeof(struct sl_dta_auth));
+	return calloc(1, sizeof(struct dta_auth));
 }
 
-void sl_dta_auth_free(struct sl_dta_auth *a)
+void dta_auth_free(struct dta_auth *a)
 {
 	if (!a)
 		return;
 	for (size_t i = 0; i < a->n; i++)
-		sl_dta_key_free(a->entry[i].key);
+		dta_key_free(a->entry[i].key);
 	free(a->entry);
 	free(a);
 }
 
-int sl_dta_auth_key(struct sl_dta_auth *a, uint16_t tenant, int64_t reporter, const void *key,
-		    size_t bytes)
+int dta_auth_key(struct dta_auth *a, uint16_t tenant, int64_t reporter, const void *key,
+		 size_t bytes)
 {
 	uint64_t id = id_of(tenant, reporter);
-	struct sl_dta_key *k = NULL;
+	struct dta_key *k = NULL;
 	size_t at = place(a, id);
 	bool there = at < a->n && a->entry[at].id == id;
 
 	if (reporter < -1 || reporter > UINT32_MAX)
 		return -EINVAL;
 	if (key) {
-		k = sl_dta_key_new(key, bytes);
+		k = dta_key_new(key, bytes);
 		if (!k)
 			return -errno;
 	}
 	if (there) {
-		sl_dta_key_free(a->entry[at].key);
+		dta_key_free(a->entry[at].key);
 		a->entry[at].key = k;
 		if (!k) {
 			a->n--;
@@ -211,24 +212,24 @@ int sl_dta_auth_key(struct sl_dta_auth *a, uint16_t tenant, int64_t reporter, co
 		return 0;
 	if (a->n == a->room) {
 		size_t room = a->room ? 2 * a->room : 16;
-		struct entry *more = NULL;
+		struct auth_entry *more = NULL;
 
-		if (room <= SL_DTA_KEYS_MAX)
+		if (room <= DTA_KEYS_MAX)
 			more = reallocarray(a->entry, room, sizeof(*more));
 		if (!more) {
-			sl_dta_key_free(k);
-			return room > SL_DTA_KEYS_MAX ? -ENOSPC : -ENOMEM;
+			dta_key_free(k);
+			return room > DTA_KEYS_MAX ? -ENOSPC : -ENOMEM;
 		}
 		a->entry = more;
 		a->room = room;
 	}
 	memmove(a->entry + at + 1, a->entry + at, (a->n - at) * sizeof(*a->entry));
-	a->entry[at] = (struct entry){id, k};
+	a->entry[at] = (struct auth_entry){id, k};
 	a->n++;
 	return 0;
 }
 
-void sl_dta_auth_require(struct sl_dta_auth *a, uint16_t tenant, bool required)
+void dta_auth_require(struct dta_auth *a, uint16_t tenant, bool required)
 {
 	uint64_t bit = 1ull << tenant % 64;
 
@@ -238,8 +239,7 @@ void sl_dta_auth_require(struct sl_dta_auth *a, uint16_t tenant, bool required)
 		a->required[tenant / 64] &= ~bit;
 }
 
-const struct sl_dta_key *sl_dta_auth_find(const struct sl_dta_auth *a, uint16_t tenant,
-					  uint32_t reporter)
+const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, uint32_t reporter)
 {
 	uint64_t id = id_of(tenant, reporter);
 	size_t at = place(a, id);
@@ -251,18 +251,17 @@ const struct sl_dta_key *sl_dta_auth_find(const struct sl_dta_auth *a, uint16_t 
 	return at < a->n && a->entry[at].id == id ? a->entry[at].key : NULL;
 }
 
-enum sl_dta_refusal sl_dta_auth_check(const struct sl_dta_auth *a, const struct sl_dta_header *h,
-				      const void *packet, size_t bytes, uint64_t now_ns)
+enum dta_refusal dta_auth_check(const struct dta_auth *a, const struct dta_header *h,
+				const void *packet, size_t bytes, uint64_t now_ns)
 {
-	const struct sl_dta_key *k;
+	const struct dta_key *k;
 
-	if (!(h->flags & SL_DTA_AUTHENTICATED))
-		return a->required[h->tenant / 64] >> h->tenant % 64 & 1 ? SL_DTA_BAD_MAC
-									 : SL_DTA_FINE;
-	k = sl_dta_auth_find(a, h->tenant, h->reporter);
-	if (!k || !sl_dta_mac_fits(k, packet, bytes))
-		return SL_DTA_BAD_MAC;
-	if (h->time_ns + SL_DTA_SKEW_NS < now_ns || now_ns + SL_DTA_SKEW_NS < h->time_ns)
-		return SL_DTA_REPLAYED;
-	return SL_DTA_FINE;
+	if (!(h->flags & DTA_AUTHENTICATED))
+		return a->required[h->tenant / 64] >> h->tenant % 64 & 1 ? DTA_BAD_MAC : DTA_FINE;
+	k = dta_auth_find(a, h->tenant, h->reporter);
+	if (!k || !dta_mac_fits(k, packet, bytes))
+		return DTA_BAD_MAC;
+	if (h->time_ns + DTA_SKEW_NS < now_ns || now_ns + DTA_SKEW_NS < h->time_ns)
+		return DTA_REPLAYED;
+	return DTA_FINE;
 }

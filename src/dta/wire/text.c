@@ -14,7 +14,7 @@ static int number(const char *s, size_t width, uint8_t *out, size_t room)
 {
 	uint64_t v;
 
-	if (sl_parse_u64(s, 0, width == 4 ? UINT32_MAX : UINT64_MAX, &v))
+	if (base_parse_u64(s, 0, width == 4 ? UINT32_MAX : UINT64_MAX, &v))
 		return -EINVAL;
 	if (room < width)
 		return -ENOSPC;
@@ -61,7 +61,7 @@ static int end_of_flow(const char **s, uint8_t address[16], uint8_t port[2])
 	memcpy(text, *s, n);
 	text[n] = 0;
 	*s = comma + 1;
-	if (sl_parse_address(text, host, sizeof(host), &p))
+	if (base_parse_address(text, host, sizeof(host), &p))
 		return -EINVAL;
 	port[0] = (uint8_t)(p >> 8);
 	port[1] = (uint8_t)p;
@@ -86,7 +86,7 @@ static int flow(const char *s, uint8_t *out, size_t room)
 	for (size_t i = 0; i < sizeof(protocol) / sizeof(*protocol); i++)
 		if (!strcmp(s, protocol[i].name))
 			proto = protocol[i].number;
-	if (proto == 256 && sl_parse_u64(s, 0, 255, &proto))
+	if (proto == 256 && base_parse_u64(s, 0, 255, &proto))
 		return -EINVAL;
 	if (room < 2 * (size_t)n + 5)
 		return -ENOSPC;
@@ -97,7 +97,7 @@ static int flow(const char *s, uint8_t *out, size_t room)
 	return 2 * n + 5;
 }
 
-int sl_dta_text(const char *s, uint8_t *out, size_t room)
+int dta_text(const char *s, uint8_t *out, size_t room)
 {
 	size_t n;
 
@@ -117,7 +117,7 @@ int sl_dta_text(const char *s, uint8_t *out, size_t room)
 	return digits(s[0] == '0' && (s[1] == 'x' || s[1] == 'X') ? s + 2 : s, out, room);
 }
 
-bool sl_dta_flow_text(const uint8_t *key, size_t bytes, char out[SL_DTA_FLOW_TEXT])
+bool dta_flow_text(const uint8_t *key, size_t bytes, char out[DTA_FLOW_TEXT])
 {
 	const size_t n = bytes == 13 ? 4 : 16;
 	const char *open = n == 4 ? "" : "[", *end = n == 4 ? "" : "]", *name = NULL;
@@ -133,7 +133,7 @@ bool sl_dta_flow_text(const uint8_t *key, size_t bytes, char out[SL_DTA_FLOW_TEX
 		if (protocol[i].number == ports[4])
 			name = protocol[i].name;
 	snprintf(number, sizeof(number), "%u", (unsigned int)ports[4]);
-	snprintf(out, SL_DTA_FLOW_TEXT, "flow:%s%s%s:%u,%s%s%s:%u,%s", open, from, end,
+	snprintf(out, DTA_FLOW_TEXT, "flow:%s%s%s:%u,%s%s%s:%u,%s", open, from, end,
 		 (unsigned int)(ports[0] << 8 | ports[1]), open, to, end,
 		 (unsigned int)(ports[2] << 8 | ports[3]), name ? name : number);
 	return true;

@@ -40,53 +40,53 @@ static void put64(uint8_t *p, uint64_t v)
 	put32(p + 4, (uint32_t)v);
 }
 
-const char *sl_dta_refusal_name(enum sl_dta_refusal r)
+const char *dta_refusal_name(enum dta_refusal r)
 {
-	static const char *const names[SL_DTA_REFUSALS] = {
-		[SL_DTA_FINE] = "fine",		  [SL_DTA_TRUNCATED] = "truncated",
-		[SL_DTA_OVERSIZED] = "oversized", [SL_DTA_BAD_VERSION] = "version",
-		[SL_DTA_BAD_OPCODE] = "opcode",	  [SL_DTA_BAD_COPIES] = "copies",
-		[SL_DTA_BAD_KEY] = "key",	  [SL_DTA_BAD_VALUE] = "value",
-		[SL_DTA_BAD_COUNT] = "count",	  [SL_DTA_BAD_FLAGS] = "flags",
-		[SL_DTA_BAD_MAC] = "mac",	  [SL_DTA_REPLAYED] = "replayed",
+	static const char *const names[DTA_REFUSALS] = {
+		[DTA_FINE] = "fine",	       [DTA_TRUNCATED] = "truncated",
+		[DTA_OVERSIZED] = "oversized", [DTA_BAD_VERSION] = "version",
+		[DTA_BAD_OPCODE] = "opcode",   [DTA_BAD_COPIES] = "copies",
+		[DTA_BAD_KEY] = "key",	       [DTA_BAD_VALUE] = "value",
+		[DTA_BAD_COUNT] = "count",     [DTA_BAD_FLAGS] = "flags",
+		[DTA_BAD_MAC] = "mac",	       [DTA_REPLAYED] = "replayed",
 	};
 
-	return (unsigned int)r < SL_DTA_REFUSALS ? names[r] : "unknown";
+	return (unsigned int)r < DTA_REFUSALS ? names[r] : "unknown";
 }
 
-/* ---- shapes: what an opcode permits ---------------------------------------------------------------- */
+/* ---- shapes: what an opcode permits ---- */
 
 struct rule {
 	uint8_t copies_min, copies_max, key_min, key_max;
 	uint16_t value_min, value_max;
 };
 
-static const struct rule rules[SL_DTA_OPCODE_END] = {
-	[SL_DTA_KEYWRITE] = {1, SL_STORE_COPIES_MAX, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX,
-			     SL_STORE_VALUE_MIN, SL_STORE_VALUE_MAX},
-	[SL_DTA_APPEND] = {0, 0, 4, 4, SL_STORE_VALUE_MIN, SL_STORE_VALUE_MAX},
-	[SL_DTA_INCREMENT] = {1, SL_STORE_COPIES_MAX, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX, 8, 8},
-	[SL_DTA_POSTCARD] = {1, SL_STORE_COPIES_MAX, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX, 8, 8},
-	[SL_DTA_SKETCH] = {0, 0, 12, 12, 1, SL_DTA_SKETCH_VALUE_MAX},
-	[SL_DTA_SKETCH_END] = {0, 0, 4, 4, 4, 4},
+static const struct rule rules[DTA_OPCODE_END] = {
+	[DTA_KEYWRITE] = {1, SL_STORE_COPIES_MAX, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX,
+			  SL_STORE_VALUE_MIN, SL_STORE_VALUE_MAX},
+	[DTA_APPEND] = {0, 0, 4, 4, SL_STORE_VALUE_MIN, SL_STORE_VALUE_MAX},
+	[DTA_INCREMENT] = {1, SL_STORE_COPIES_MAX, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX, 8, 8},
+	[DTA_POSTCARD] = {1, SL_STORE_COPIES_MAX, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX, 8, 8},
+	[DTA_SKETCH] = {0, 0, 12, 12, 1, DTA_SKETCH_VALUE_MAX},
+	[DTA_SKETCH_END] = {0, 0, 4, 4, 4, 4},
 };
 
-static enum sl_dta_refusal check_shape(const struct sl_dta_block *b)
+static enum dta_refusal check_shape(const struct dta_block *b)
 {
 	const struct rule *r;
 
-	if (b->opcode == 0 || b->opcode >= SL_DTA_OPCODE_END)
-		return SL_DTA_BAD_OPCODE;
+	if (b->opcode == 0 || b->opcode >= DTA_OPCODE_END)
+		return DTA_BAD_OPCODE;
 	r = &rules[b->opcode];
-	if (b->flags & ~(SL_DTA_IMMEDIATE | SL_DTA_ESSENTIAL))
-		return SL_DTA_BAD_FLAGS;
+	if (b->flags & ~(DTA_IMMEDIATE | DTA_ESSENTIAL))
+		return DTA_BAD_FLAGS;
 	if (b->copies < r->copies_min || b->copies > r->copies_max)
-		return SL_DTA_BAD_COPIES;
+		return DTA_BAD_COPIES;
 	if (b->key_bytes < r->key_min || b->key_bytes > r->key_max)
-		return SL_DTA_BAD_KEY;
+		return DTA_BAD_KEY;
 	if (b->value_bytes < r->value_min || b->value_bytes > r->value_max)
-		return SL_DTA_BAD_VALUE;
-	return SL_DTA_FINE;
+		return DTA_BAD_VALUE;
+	return DTA_FINE;
 }
 
 /* What a postcard says of its hop: { u8 hop, u8 hops, u16 0 }. */
@@ -95,33 +95,33 @@ static bool hop_is_fine(const uint8_t *value)
 	return value[0] < value[1] && value[1] <= SL_STORE_HOPS_MAX && !(value[2] | value[3]);
 }
 
-static enum sl_dta_refusal check_hops(const struct sl_dta_block *b)
+static enum dta_refusal check_hops(const struct dta_block *b)
 {
 	size_t step = (size_t)b->key_bytes + b->value_bytes;
 	const uint8_t *value = b->items + b->key_bytes;
 
 	for (uint32_t i = 0; i < b->count; i++, value += step)
 		if (!hop_is_fine(value))
-			return SL_DTA_BAD_VALUE;
-	return SL_DTA_FINE;
+			return DTA_BAD_VALUE;
+	return DTA_FINE;
 }
 
-/* ---- format 1 -------------------------------------------------------------------------------------- */
+/* ---- format 1 ---- */
 
-enum sl_dta_refusal sl_dta_parse(const void *packet, size_t bytes, struct sl_dta_packet *out)
+enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *out)
 {
 	const uint8_t *p = packet, *end;
-	struct sl_dta_header *h = &out->header;
+	struct dta_header *h = &out->header;
 	uint32_t reports = 0;
 	size_t whole;
 
 	if (bytes < 2)
-		return SL_DTA_TRUNCATED;
-	if (p[0] != SL_DTA_MAGIC || p[1] != SL_DTA_VERSION)
-		return SL_DTA_BAD_VERSION;
-	if (bytes < SL_DTA_HEADER_BYTES)
-		return SL_DTA_TRUNCATED;
-	*h = (struct sl_dta_header){
+		return DTA_TRUNCATED;
+	if (p[0] != DTA_MAGIC || p[1] != DTA_VERSION)
+		return DTA_BAD_VERSION;
+	if (bytes < DTA_HEADER_BYTES)
+		return DTA_TRUNCATED;
+	*h = (struct dta_header){
 		.flags = p[2],
 		.blocks = p[3],
 		.tenant = get16(p + 4),
@@ -132,25 +132,25 @@ enum sl_dta_refusal sl_dta_parse(const void *packet, size_t bytes, struct sl_dta
 		.incarnation = get32(p + 24),
 		.reports = get32(p + 28),
 	};
-	if (h->flags & ~(SL_DTA_AUTHENTICATED | SL_DTA_AGAIN | SL_DTA_ACK_WANTED))
-		return SL_DTA_BAD_FLAGS;
-	whole = h->length + (h->flags & SL_DTA_AUTHENTICATED ? SL_DTA_MAC_BYTES : 0);
-	if (bytes < whole || h->length < SL_DTA_HEADER_BYTES)
-		return SL_DTA_TRUNCATED;
-	if (bytes > whole || bytes > SL_DTA_PACKET_MAX)
-		return SL_DTA_OVERSIZED;
+	if (h->flags & ~(DTA_AUTHENTICATED | DTA_AGAIN | DTA_ACK_WANTED))
+		return DTA_BAD_FLAGS;
+	whole = h->length + (h->flags & DTA_AUTHENTICATED ? DTA_MAC_BYTES : 0);
+	if (bytes < whole || h->length < DTA_HEADER_BYTES)
+		return DTA_TRUNCATED;
+	if (bytes > whole || bytes > DTA_PACKET_MAX)
+		return DTA_OVERSIZED;
 	if (!h->blocks)
-		return SL_DTA_BAD_COUNT;
+		return DTA_BAD_COUNT;
 	end = p + h->length;
-	p += SL_DTA_HEADER_BYTES;
+	p += DTA_HEADER_BYTES;
 	for (uint32_t i = 0; i < h->blocks; i++) {
-		struct sl_dta_block *b = &out->block[i];
-		enum sl_dta_refusal r;
+		struct dta_block *b = &out->block[i];
+		enum dta_refusal r;
 		size_t items;
 
-		if ((size_t)(end - p) < SL_DTA_BLOCK_BYTES)
-			return SL_DTA_TRUNCATED;
-		*b = (struct sl_dta_block){
+		if ((size_t)(end - p) < DTA_BLOCK_BYTES)
+			return DTA_TRUNCATED;
+		*b = (struct dta_block){
 			.opcode = p[0],
 			.flags = p[1],
 			.count = get16(p + 2),
@@ -158,93 +158,93 @@ enum sl_dta_refusal sl_dta_parse(const void *packet, size_t bytes, struct sl_dta
 			.key_bytes = p[5],
 			.value_bytes = get16(p + 6),
 			.store = get16(p + 8),
-			.items = p + SL_DTA_BLOCK_BYTES,
+			.items = p + DTA_BLOCK_BYTES,
 		};
 		r = check_shape(b);
 		if (r)
 			return r;
 		if (get16(p + 10))
-			return SL_DTA_BAD_FLAGS;
+			return DTA_BAD_FLAGS;
 		if (!b->count)
-			return SL_DTA_BAD_COUNT;
+			return DTA_BAD_COUNT;
 		items = (size_t)b->count * (b->key_bytes + b->value_bytes);
-		p += SL_DTA_BLOCK_BYTES;
+		p += DTA_BLOCK_BYTES;
 		if ((size_t)(end - p) < items)
-			return SL_DTA_TRUNCATED;
+			return DTA_TRUNCATED;
 		p += items;
 		reports += b->count;
-		if (b->opcode == SL_DTA_POSTCARD && check_hops(b))
-			return SL_DTA_BAD_VALUE;
+		if (b->opcode == DTA_POSTCARD && check_hops(b))
+			return DTA_BAD_VALUE;
 	}
 	if (p != end)
-		return SL_DTA_OVERSIZED;
-	return reports == h->reports ? SL_DTA_FINE : SL_DTA_BAD_COUNT;
+		return DTA_OVERSIZED;
+	return reports == h->reports ? DTA_FINE : DTA_BAD_COUNT;
 }
 
-/* ---- the original's -------------------------------------------------------------------------------- */
+/* ---- the original's ---- */
 
-enum sl_dta_refusal sl_dta_parse_legacy(const void *packet, size_t bytes, enum sl_dta_legacy form,
-					uint8_t hops, struct sl_dta_packet *out)
+enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_legacy form,
+				  uint8_t hops, struct dta_packet *out)
 {
 	const uint8_t *p = packet;
-	size_t base = form == SL_DTA_LEGACY_A ? 2 : 3, fixed, value;
-	struct sl_dta_block *b = &out->block[0];
+	size_t base = form == DTA_LEGACY_A ? 2 : 3, fixed, value;
+	struct dta_block *b = &out->block[0];
 	uint8_t bits;
 	bool redundancy;
 
-	if (form != SL_DTA_LEGACY_A && form != SL_DTA_LEGACY_B)
-		return SL_DTA_BAD_VERSION;
+	if (form != DTA_LEGACY_A && form != DTA_LEGACY_B)
+		return DTA_BAD_VERSION;
 	if (bytes < 1)
-		return SL_DTA_TRUNCATED;
-	if (p[0] == SL_DTA_MAGIC)
-		return SL_DTA_BAD_VERSION;
-	if (p[0] < SL_DTA_KEYWRITE || p[0] > SL_DTA_POSTCARD)
-		return SL_DTA_BAD_OPCODE;
+		return DTA_TRUNCATED;
+	if (p[0] == DTA_MAGIC)
+		return DTA_BAD_VERSION;
+	if (p[0] < DTA_KEYWRITE || p[0] > DTA_POSTCARD)
+		return DTA_BAD_OPCODE;
 	if (bytes < base)
-		return SL_DTA_TRUNCATED;
+		return DTA_TRUNCATED;
 	bits = p[base - 1];
-	out->header = (struct sl_dta_header){
+	out->header = (struct dta_header){
 		.blocks = 1,
 		.reports = 1,
 		.length = (uint16_t)bytes,
-		.sequence = form == SL_DTA_LEGACY_B ? p[1] : 0,
+		.sequence = form == DTA_LEGACY_B ? p[1] : 0,
 	};
-	*b = (struct sl_dta_block){
+	*b = (struct dta_block){
 		.opcode = p[0],
-		.flags = bits & 0x80 ? SL_DTA_IMMEDIATE : 0,
+		.flags = bits & 0x80 ? DTA_IMMEDIATE : 0,
 		.count = 1,
 		.key_bytes = 4,
 		.store = p[0],
 	};
-	if (form == SL_DTA_LEGACY_B && bits & 0x40) {
-		b->flags |= SL_DTA_ESSENTIAL;
-		out->header.flags = SL_DTA_ACK_WANTED;
+	if (form == DTA_LEGACY_B && bits & 0x40) {
+		b->flags |= DTA_ESSENTIAL;
+		out->header.flags = DTA_ACK_WANTED;
 	}
 	/* Before the data: redundancy and key, or list, or key and hop. */
-	redundancy = b->opcode == SL_DTA_KEYWRITE || b->opcode == SL_DTA_INCREMENT;
-	fixed = base + (redundancy || b->opcode == SL_DTA_POSTCARD ? 5 : 4);
+	redundancy = b->opcode == DTA_KEYWRITE || b->opcode == DTA_INCREMENT;
+	fixed = base + (redundancy || b->opcode == DTA_POSTCARD ? 5 : 4);
 	if (bytes < fixed + 4)
-		return SL_DTA_TRUNCATED;
+		return DTA_TRUNCATED;
 	value = bytes - fixed;
 	switch (b->opcode) {
-	case SL_DTA_KEYWRITE:
+	case DTA_KEYWRITE:
 		if (value > 28)
-			return SL_DTA_OVERSIZED;
+			return DTA_OVERSIZED;
 		if (value != 4 && value != 12 && value != 28)
-			return SL_DTA_BAD_VALUE;
+			return DTA_BAD_VALUE;
 		break;
-	case SL_DTA_INCREMENT:
+	case DTA_INCREMENT:
 		if (value < 8)
-			return SL_DTA_TRUNCATED;
+			return DTA_TRUNCATED;
 		if (value > 8)
-			return SL_DTA_OVERSIZED;
+			return DTA_OVERSIZED;
 		break;
 	default:
 		if (value > 4)
-			return SL_DTA_OVERSIZED;
+			return DTA_OVERSIZED;
 	}
 	p += base;
-	if (b->opcode == SL_DTA_POSTCARD) {
+	if (b->opcode == DTA_POSTCARD) {
 		uint8_t hop = p[4];
 
 		b->copies = 1;
@@ -255,7 +255,7 @@ enum sl_dta_refusal sl_dta_parse_legacy(const void *packet, size_t bytes, enum s
 		out->scratch[5] = hops;
 		out->scratch[6] = out->scratch[7] = 0;
 		memcpy(out->scratch + 8, p + 5, 4);
-		return hop_is_fine(out->scratch + 4) ? SL_DTA_FINE : SL_DTA_BAD_VALUE;
+		return hop_is_fine(out->scratch + 4) ? DTA_FINE : DTA_BAD_VALUE;
 	}
 	b->copies = redundancy ? p[0] : 0;
 	b->items = p + redundancy;
@@ -263,25 +263,24 @@ enum sl_dta_refusal sl_dta_parse_legacy(const void *packet, size_t bytes, enum s
 	return check_shape(b);
 }
 
-void sl_dta_legacy_answer(uint8_t sequence, bool nack, uint8_t out[2])
+void dta_legacy_answer(uint8_t sequence, bool nack, uint8_t out[2])
 {
 	out[0] = sequence;
 	out[1] = nack ? 0x80 : 0;
 }
 
-/* ---- building -------------------------------------------------------------------------------------- */
+/* ---- building ---- */
 
-void sl_dta_begin(struct sl_dta_builder *b, void *packet, size_t room,
-		  const struct sl_dta_header *header)
+void dta_begin(struct dta_builder *b, void *packet, size_t room, const struct dta_header *header)
 {
-	if (room > SL_DTA_PACKET_MAX)
-		room = SL_DTA_PACKET_MAX;
-	if (header->flags & SL_DTA_AUTHENTICATED)
-		room = room > SL_DTA_MAC_BYTES ? room - SL_DTA_MAC_BYTES : 0;
-	*b = (struct sl_dta_builder){
+	if (room > DTA_PACKET_MAX)
+		room = DTA_PACKET_MAX;
+	if (header->flags & DTA_AUTHENTICATED)
+		room = room > DTA_MAC_BYTES ? room - DTA_MAC_BYTES : 0;
+	*b = (struct dta_builder){
 		.packet = packet,
 		.room = room,
-		.bytes = SL_DTA_HEADER_BYTES,
+		.bytes = DTA_HEADER_BYTES,
 		.header = *header,
 	};
 	b->header.blocks = 0;
@@ -290,7 +289,7 @@ void sl_dta_begin(struct sl_dta_builder *b, void *packet, size_t room,
 }
 
 /* Bytes 0, 1 and 4 to 9 of a block's header, which is all but its count. */
-static void put_shape(uint8_t *at, const struct sl_dta_block *s)
+static void put_shape(uint8_t *at, const struct dta_block *s)
 {
 	at[0] = s->opcode;
 	at[1] = s->flags;
@@ -302,32 +301,31 @@ static void put_shape(uint8_t *at, const struct sl_dta_block *s)
 	put16(at + 10, 0);
 }
 
-static bool same_shape(const uint8_t *at, const struct sl_dta_block *s)
+static bool same_shape(const uint8_t *at, const struct dta_block *s)
 {
 	return at[0] == s->opcode && at[1] == s->flags && at[4] == s->copies &&
 	       at[5] == s->key_bytes && get16(at + 6) == s->value_bytes &&
 	       get16(at + 8) == s->store && get16(at + 2) != UINT16_MAX;
 }
 
-int sl_dta_put(struct sl_dta_builder *b, const struct sl_dta_block *shape, const void *key,
-	       const void *value)
+int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *key,
+	    const void *value)
 {
 	size_t item = (size_t)shape->key_bytes + shape->value_bytes;
 	bool open = b->block && same_shape(b->packet + b->block, shape);
 	uint8_t *at;
 
 	/* An open block of this shape was checked when it was opened. */
-	if ((!open && check_shape(shape)) ||
-	    (shape->opcode == SL_DTA_POSTCARD && !hop_is_fine(value)))
+	if ((!open && check_shape(shape)) || (shape->opcode == DTA_POSTCARD && !hop_is_fine(value)))
 		return -EINVAL;
-	if (SL_DTA_HEADER_BYTES + SL_DTA_BLOCK_BYTES + item > b->room)
+	if (DTA_HEADER_BYTES + DTA_BLOCK_BYTES + item > b->room)
 		return -EMSGSIZE;
-	if (b->bytes + item + (open ? 0 : SL_DTA_BLOCK_BYTES) > b->room ||
-	    (!open && b->header.blocks == SL_DTA_BLOCKS_MAX))
+	if (b->bytes + item + (open ? 0 : DTA_BLOCK_BYTES) > b->room ||
+	    (!open && b->header.blocks == DTA_BLOCKS_MAX))
 		return -ENOSPC;
 	if (!open) {
 		b->block = b->bytes;
-		b->bytes += SL_DTA_BLOCK_BYTES;
+		b->bytes += DTA_BLOCK_BYTES;
 		b->header.blocks++;
 		put_shape(b->packet + b->block, shape);
 	}
@@ -340,16 +338,16 @@ int sl_dta_put(struct sl_dta_builder *b, const struct sl_dta_block *shape, const
 	return 0;
 }
 
-size_t sl_dta_end(struct sl_dta_builder *b)
+size_t dta_end(struct dta_builder *b)
 {
-	struct sl_dta_header *h = &b->header;
+	struct dta_header *h = &b->header;
 	uint8_t *p = b->packet;
 
 	if (!h->reports)
 		return 0;
 	h->length = (uint16_t)b->bytes;
-	p[0] = SL_DTA_MAGIC;
-	p[1] = SL_DTA_VERSION;
+	p[0] = DTA_MAGIC;
+	p[1] = DTA_VERSION;
 	p[2] = h->flags;
 	p[3] = h->blocks;
 	put16(p + 4, h->tenant);
@@ -362,15 +360,15 @@ size_t sl_dta_end(struct sl_dta_builder *b)
 	return b->bytes;
 }
 
-void sl_dta_again(void *packet, uint64_t time_ns)
+void dta_again(void *packet, uint64_t time_ns)
 {
 	uint8_t *p = packet;
 
-	p[2] |= SL_DTA_AGAIN | SL_DTA_ACK_WANTED;
+	p[2] |= DTA_AGAIN | DTA_ACK_WANTED;
 	put64(p + 16, time_ns);
 }
 
-void sl_dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation)
+void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation)
 {
 	uint8_t *p = packet;
 
@@ -378,38 +376,37 @@ void sl_dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation)
 	put32(p + 24, incarnation);
 }
 
-size_t sl_dta_build_legacy(enum sl_dta_legacy form, uint8_t sequence,
-			   const struct sl_dta_block *shape, const void *key, const void *value,
-			   void *out, size_t room)
+size_t dta_build_legacy(enum dta_legacy form, uint8_t sequence, const struct dta_block *shape,
+			const void *key, const void *value, void *out, size_t room)
 {
 	const uint8_t *v = value;
 	uint8_t *p = out;
 	uint16_t n = shape->value_bytes;
 
 	if (room < 40 || shape->key_bytes != 4 || check_shape(shape) ||
-	    (form != SL_DTA_LEGACY_A && form != SL_DTA_LEGACY_B))
+	    (form != DTA_LEGACY_A && form != DTA_LEGACY_B))
 		return 0;
 	*p++ = shape->opcode;
-	if (form == SL_DTA_LEGACY_B)
+	if (form == DTA_LEGACY_B)
 		*p++ = sequence;
-	*p++ = (uint8_t)((shape->flags & SL_DTA_IMMEDIATE ? 0x80 : 0) |
-			 (form == SL_DTA_LEGACY_B && shape->flags & SL_DTA_ESSENTIAL ? 0x40 : 0));
-	if (shape->opcode == SL_DTA_KEYWRITE || shape->opcode == SL_DTA_INCREMENT)
+	*p++ = (uint8_t)((shape->flags & DTA_IMMEDIATE ? 0x80 : 0) |
+			 (form == DTA_LEGACY_B && shape->flags & DTA_ESSENTIAL ? 0x40 : 0));
+	if (shape->opcode == DTA_KEYWRITE || shape->opcode == DTA_INCREMENT)
 		*p++ = shape->copies;
 	memcpy(p, key, 4);
 	p += 4;
 	switch (shape->opcode) {
-	case SL_DTA_KEYWRITE:
+	case DTA_KEYWRITE:
 		if (n != 4 && n != 12 && n != 28)
 			return 0;
 		break;
-	case SL_DTA_APPEND:
+	case DTA_APPEND:
 		if (n != 4)
 			return 0;
 		break;
-	case SL_DTA_INCREMENT:
+	case DTA_INCREMENT:
 		break;
-	case SL_DTA_POSTCARD:
+	case DTA_POSTCARD:
 		if (!hop_is_fine(v) || v[1] > 5)
 			return 0;
 		*p++ = (uint8_t)(v[0] + 1);
@@ -423,17 +420,17 @@ size_t sl_dta_build_legacy(enum sl_dta_legacy form, uint8_t sequence,
 	return (size_t)(p - (uint8_t *)out) + n;
 }
 
-/* ---- answers --------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
-size_t sl_dta_answer_build(const struct sl_dta_answer *a, void *out, size_t room)
+size_t dta_answer_build(const struct dta_answer *a, void *out, size_t room)
 {
-	size_t bytes = SL_DTA_ANSWER_BYTES + 8u * a->ranges;
+	size_t bytes = DTA_ANSWER_BYTES + 8u * a->ranges;
 	uint8_t *p = out;
 
-	if (a->ranges > SL_DTA_RANGES_MAX || bytes > room)
+	if (a->ranges > DTA_RANGES_MAX || bytes > room)
 		return 0;
-	p[0] = SL_DTA_MAGIC;
-	p[1] = SL_DTA_VERSION;
+	p[0] = DTA_MAGIC;
+	p[1] = DTA_VERSION;
 	p[2] = a->type;
 	p[3] = a->ranges;
 	put32(p + 4, a->reporter);
@@ -442,35 +439,35 @@ size_t sl_dta_answer_build(const struct sl_dta_answer *a, void *out, size_t room
 	put32(p + 16, a->credits);
 	put32(p + 20, 0);
 	for (uint32_t i = 0; i < a->ranges; i++) {
-		put32(p + SL_DTA_ANSWER_BYTES + 8 * i, a->range[i].first);
-		put32(p + SL_DTA_ANSWER_BYTES + 8 * i + 4, a->range[i].count);
+		put32(p + DTA_ANSWER_BYTES + 8 * i, a->range[i].first);
+		put32(p + DTA_ANSWER_BYTES + 8 * i + 4, a->range[i].count);
 	}
 	return bytes;
 }
 
-enum sl_dta_refusal sl_dta_answer_parse(const void *packet, size_t bytes, struct sl_dta_answer *out)
+enum dta_refusal dta_answer_parse(const void *packet, size_t bytes, struct dta_answer *out)
 {
 	const uint8_t *p = packet;
 	size_t whole;
 
 	if (bytes < 2)
-		return SL_DTA_TRUNCATED;
-	if (p[0] != SL_DTA_MAGIC || p[1] != SL_DTA_VERSION)
-		return SL_DTA_BAD_VERSION;
-	if (bytes < SL_DTA_ANSWER_BYTES)
-		return SL_DTA_TRUNCATED;
-	if (p[2] != SL_DTA_ACK && p[2] != SL_DTA_NACK)
-		return SL_DTA_BAD_OPCODE;
-	if (p[3] > SL_DTA_RANGES_MAX)
-		return SL_DTA_BAD_COUNT;
+		return DTA_TRUNCATED;
+	if (p[0] != DTA_MAGIC || p[1] != DTA_VERSION)
+		return DTA_BAD_VERSION;
+	if (bytes < DTA_ANSWER_BYTES)
+		return DTA_TRUNCATED;
+	if (p[2] != DTA_ACK && p[2] != DTA_NACK)
+		return DTA_BAD_OPCODE;
+	if (p[3] > DTA_RANGES_MAX)
+		return DTA_BAD_COUNT;
 	if (get32(p + 20))
-		return SL_DTA_BAD_FLAGS;
-	whole = SL_DTA_ANSWER_BYTES + 8u * p[3];
+		return DTA_BAD_FLAGS;
+	whole = DTA_ANSWER_BYTES + 8u * p[3];
 	if (bytes < whole)
-		return SL_DTA_TRUNCATED;
-	if (bytes != whole && bytes != whole + SL_DTA_MAC_BYTES)
-		return SL_DTA_OVERSIZED;
-	*out = (struct sl_dta_answer){
+		return DTA_TRUNCATED;
+	if (bytes != whole && bytes != whole + DTA_MAC_BYTES)
+		return DTA_OVERSIZED;
+	*out = (struct dta_answer){
 		.type = p[2],
 		.ranges = p[3],
 		.reporter = get32(p + 4),
@@ -479,10 +476,10 @@ enum sl_dta_refusal sl_dta_answer_parse(const void *packet, size_t bytes, struct
 		.credits = get32(p + 16),
 	};
 	for (uint32_t i = 0; i < out->ranges; i++) {
-		out->range[i].first = get32(p + SL_DTA_ANSWER_BYTES + 8 * i);
-		out->range[i].count = get32(p + SL_DTA_ANSWER_BYTES + 8 * i + 4);
+		out->range[i].first = get32(p + DTA_ANSWER_BYTES + 8 * i);
+		out->range[i].count = get32(p + DTA_ANSWER_BYTES + 8 * i + 4);
 		if (!out->range[i].count)
-			return SL_DTA_BAD_COUNT;
+			return DTA_BAD_COUNT;
 	}
-	return SL_DTA_FINE;
+	return DTA_FINE;
 }

@@ -14,10 +14,10 @@ static bool after(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) > 0;
 }
 
-static void hear(struct sl_report_budget *b, uint32_t handed)
+static void hear(struct report_budget *b, uint32_t handed)
 {
-	uint8_t p[SL_DTA_ANSWER_BYTES + 8 * SL_DTA_RANGES_MAX + 1];
-	struct sl_dta_answer a;
+	uint8_t p[DTA_ANSWER_BYTES + 8 * DTA_RANGES_MAX + 1];
+	struct dta_answer a;
 	uint32_t newest;
 	ssize_t n;
 
@@ -25,13 +25,13 @@ static void hear(struct sl_report_budget *b, uint32_t handed)
 		n = recv(b->fd, p, sizeof(p), MSG_DONTWAIT);
 		if (n < 0) /* none is there, or the kernel says that nobody listened */
 			break;
-		if (sl_dta_answer_parse(p, (size_t)n, &a) || a.reporter != b->reporter ||
+		if (dta_answer_parse(p, (size_t)n, &a) || a.reporter != b->reporter ||
 		    a.incarnation != b->incarnation) {
 			b->refused++;
 			continue;
 		}
 		newest = a.next;
-		for (uint32_t r = 0; a.type == SL_DTA_ACK && r < a.ranges; r++)
+		for (uint32_t r = 0; a.type == DTA_ACK && r < a.ranges; r++)
 			if (after(a.range[r].first + a.range[r].count, newest))
 				newest = a.range[r].first + a.range[r].count;
 		if (after(newest, handed)) { /* more than was ever sent */
@@ -45,10 +45,9 @@ static void hear(struct sl_report_budget *b, uint32_t handed)
 	}
 }
 
-struct sl_report_allowed sl_report_budget(struct sl_report_budget *b, uint32_t handed,
-					  uint64_t now_ns)
+struct report_allowed report_budget(struct report_budget *b, uint32_t handed, uint64_t now_ns)
 {
-	struct sl_report_allowed now = {0};
+	struct report_allowed now = {0};
 
 	hear(b, handed);
 	now.limited = b->credits != ~0u;

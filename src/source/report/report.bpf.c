@@ -4,19 +4,20 @@
  *
  * A program can't make a packet out of nothing. So one that goes by lends its body:
  *
- *   interface ── see_ingress, see_egress (tc): counts the flow; if it is to be reported, puts a report into the
- *      |         packet that this CPU fills; if that is full, lets a copy of what goes by go to the carrier
- *      v
- *   goes on, untouched            carrier, one end of a veth pair ──> other end: write_report (XDP)
- *                                     ^                                 turns the copy into the next packet
- *   network or this host <── send_report (tc) <──────────────────────── of reports, and sends it back
+ *   interface ── see_ingress, see_egress (tc): counts the flow; a flow that is due puts a report
+ *      |         into this CPU's packet; once that is full, a copy of a passing frame goes to
+ *      v         the carrier
+ *   goes on, untouched       carrier, one end of a veth pair ──> other end: write_report (XDP)
+ *                                ^                               replaces the copy by the packet
+ *   network or this host <── send_report (tc) <───────────────── and sends it back
  *
- * Why not rewrite the copy where it is made: its checksum may be one that an adapter was to complete, and
- * nothing that a program can do takes that back. A frame of XDP knows no such thing.
+ * Why not rewrite the copy where it is made: its checksum may be one that an adapter was to
+ * complete, and nothing that a program can do takes that back. A frame of XDP knows no such thing.
  *
- * Which copy carries which packet does not matter: those that wait are in a queue. A frame can't grow beyond
- * the memory that it came in, so that only a copy of a packet that is long enough will do, and one that is
- * no larger than a frame costs little. While none goes by, the loader sends empty frames to the carrier.
+ * Which copy carries which packet does not matter: those that wait are in a queue. A frame can't
+ * grow beyond the memory that it came in, so that only a copy of a packet that is long enough will
+ * do, and one that is no larger than a frame costs little. While none goes by, the loader sends
+ * empty frames to the carrier.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,7 +39,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-const volatile struct rpt_config config = {};
+const volatile struct report_rpt_config config = {};
 
 __u32 sequence = 0; /* of the next report */
 __s64 debt = 0;	    /* packets that wait for a carrier, about */
@@ -60,15 +61,15 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536); /* the loader says */
-	__type(key, struct rpt_flow_key);
-	__type(value, struct rpt_flow);
+	__type(key, struct report_rpt_flow_key);
+	__type(value, struct report_rpt_flow);
 } flows SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RPT_SLOTS);
 	__type(key, __u32);
-	__type(value, struct rpt_slot);
+	__type(value, struct report_rpt_slot);
 } slots SEC(".maps");
 
 struct queue {
@@ -77,7 +78,8 @@ struct queue {
 	__type(value, __u32);
 } vacant SEC(".maps"), ready SEC(".maps");
 
-/* The packet that a CPU fills, for each of the two shapes. The lock is for the loader, who flushes. */
+/* The packet that a CPU fills, for each of the two shapes. The lock is for the loader, who flushes.
+ */
 struct pending {
 	struct bpf_spin_lock lock;
 	__u32 slot; /* RPT_NONE: none */
@@ -92,7 +94,7 @@ struct {
 	__type(value, struct pending);
 } pendings SEC(".maps");
 
-static __always_inline void count(enum rpt_count what, __u64 n)
+static __always_inline void count(enum report_rpt_count what, __u64 n)
 {
 	__u32 key = what;
 	__u64 *at = bpf_map_lookup_elem(&counts, &key);
@@ -101,12 +103,12 @@ static __always_inline void count(enum rpt_count what, __u64 n)
 		*at += n;
 }
 
-/* ---- packets of reports ---------------------------------------------------------------------------- */
+/* ---- packets of reports ---- */
 
 /* A packet is as full as it gets. */
 static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 {
-	struct rpt_slot *s = bpf_map_lookup_elem(&slots, &slot);
+	struct report_rpt_slot *s = bpf_map_lookup_elem(&slots, &slot);
 
 	if (!s)
 		return;
@@ -120,10 +122,10 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 }
 
 /*
- * Linux 6.1 forgets what it knew of a number of 32 bits that lay on the stack meanwhile, but not of a pointer: so this one
- * is made as soon as its bounds are known.
+ * Linux 6.1 forgets what it knew of a number of 32 bits that lay on the stack meanwhile, but not of
+ * a pointer: so this one is made as soon as its bounds are known.
  */
-static __always_inline void put_item(struct rpt_slot *s, __u32 n, const __u8 *item, __u32 v6)
+static __always_inline void put_item(struct report_rpt_slot *s, __u32 n, const __u8 *item, __u32 v6)
 {
 	__u64 at = (__u64)n * (v6 ? RPT_ITEM6 : RPT_ITEM4);
 	__u8 *to;
@@ -145,7 +147,7 @@ static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 	__u32 at = bpf_get_smp_processor_id() * 2 + v6, fresh = RPT_NONE, slot, done = RPT_NONE,
 	      n = 0, c;
 	struct pending *p = bpf_map_lookup_elem(&pendings, &at);
-	struct rpt_slot *s;
+	struct report_rpt_slot *s;
 	bool taken = false;
 
 	if (!p)
@@ -192,7 +194,7 @@ static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 	return taken;
 }
 
-/* ---- flows ----------------------------------------------------------------------------------------- */
+/* ---- flows ---- */
 
 static __always_inline void put64(__u8 *to, __u64 v)
 {
@@ -201,8 +203,8 @@ static __always_inline void put64(__u8 *to, __u64 v)
 }
 
 /*
- * A flow whose report is held back keeps what it counted: the next report, or the sweep, says it. So nothing is lost by
- * holding back but time.
+ * A flow whose report is held back keeps what it counted: the next report, or the sweep, says it.
+ * So nothing is lost by holding back but time.
  */
 static __always_inline bool may_report(void)
 {
@@ -213,7 +215,7 @@ static __always_inline bool may_report(void)
 }
 
 /* By key, so that of a flow that is looked at every packet is: Murmur3's mixing. */
-static __always_inline bool in_sample(const struct rpt_flow_key *k)
+static __always_inline bool in_sample(const struct report_rpt_flow_key *k)
 {
 	const __u32 *word = (const void *)k;
 	__u32 h = 0;
@@ -227,9 +229,10 @@ static __always_inline bool in_sample(const struct rpt_flow_key *k)
 	return !(h & ((1u << config.sample) - 1));
 }
 
-/* What the table drops before a report said it is known by the sums: hence what has been said is counted here alone. */
-static __always_inline void report(const struct rpt_flow_key *k, struct rpt_flow *f, __u64 packets,
-				   __u64 bytes, __u64 now)
+/* What the table drops before a report said it is known by the sums: hence what has been said is
+ * counted here alone. */
+static __always_inline void report(const struct report_rpt_flow_key *k, struct report_rpt_flow *f,
+				   __u64 packets, __u64 bytes, __u64 now)
 {
 	__u8 item[RPT_ITEM6 + 3] = {0};
 	bool taken;
@@ -258,7 +261,8 @@ static __always_inline void report(const struct rpt_flow_key *k, struct rpt_flow
 }
 
 /* Who it is of. at: where the network header is. False: no flow. */
-static __always_inline bool flow_of(struct __sk_buff *skb, struct rpt_flow_key *k, bool *last)
+static __always_inline bool flow_of(struct __sk_buff *skb, struct report_rpt_flow_key *k,
+				    bool *last)
 {
 	__u32 at = ETH_HLEN, ports;
 	__u8 flags;
@@ -273,7 +277,8 @@ static __always_inline bool flow_of(struct __sk_buff *skb, struct rpt_flow_key *
 		k->protocol = ip.protocol;
 		at += ip.ihl * 4;
 		if (ip.frag_off & bpf_htons(0x1fff))
-			return true; /* no ports in it: the fragments of two hosts are a flow of their own */
+			return true; /* no ports in it: the fragments of two hosts are a flow of
+					their own */
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr ip;
 
@@ -299,7 +304,7 @@ static __always_inline bool flow_of(struct __sk_buff *skb, struct rpt_flow_key *
 	return true;
 }
 
-static __always_inline bool is_target(const struct rpt_flow_key *k)
+static __always_inline bool is_target(const struct report_rpt_flow_key *k)
 {
 	__u32 to[4];
 
@@ -313,8 +318,8 @@ static __always_inline bool is_target(const struct rpt_flow_key *k)
 static __always_inline int see(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns(), packets, bytes, before;
-	struct rpt_flow fresh = {}, *f;
-	struct rpt_flow_key k = {};
+	struct report_rpt_flow fresh = {}, *f;
+	struct report_rpt_flow_key k = {};
 	bool last = false;
 
 	count(RPT_PACKETS, 1);
@@ -341,7 +346,8 @@ static __always_inline int see(struct __sk_buff *skb)
 			goto carry;
 		}
 	}
-	/* A segment that the adapter will cut, or has put together, is gso_segs packets on the wire. */
+	/* A segment that the adapter will cut, or has put together, is gso_segs packets on the
+	 * wire. */
 	packets = __sync_fetch_and_add(&f->packets, skb->gso_segs ?: 1) + (skb->gso_segs ?: 1);
 	bytes = __sync_fetch_and_add(&f->bytes, skb->len) + skb->len;
 	count(RPT_BYTES, skb->len);
@@ -380,7 +386,8 @@ struct sweep {
 	bool held; /* no report may go: nor may the others' */
 };
 
-static long sweep_one(void *map, const struct rpt_flow_key *k, struct rpt_flow *f, struct sweep *s)
+static long sweep_one(void *map, const struct report_rpt_flow_key *k, struct report_rpt_flow *f,
+		      struct sweep *s)
 {
 	__u64 bytes = f->bytes;
 
@@ -397,8 +404,8 @@ static long sweep_one(void *map, const struct rpt_flow_key *k, struct rpt_flow *
 }
 
 /*
- * For the loader: reports the flows that went silent before their last packets were, and counts what the table has.
- * mark: it is the last time, and those that were reported just now are, too.
+ * For the loader: reports the flows that went silent before their last packets were, and counts
+ * what the table has. mark: it is the last time, and those that were reported just now are, too.
  */
 SEC("tc")
 int sweep(struct __sk_buff *skb)
@@ -434,7 +441,7 @@ int flush(struct __sk_buff *skb)
 	return 0;
 }
 
-/* ---- the carrier ----------------------------------------------------------------------------------- */
+/* ---- the carrier ---- */
 
 struct dta { /* docs/dta-wire.md */
 	__u8 magic, version, flags, blocks;
@@ -466,7 +473,8 @@ _Static_assert(sizeof(struct headers6) == RPT_HEADERS6 + RPT_FIXED, "as on the w
 
 static __always_inline void fill_eth(struct ethhdr *eth, __u16 type)
 {
-	/* By its own type: else the compiler takes the zeros of its initialiser for what it will hold. */
+	/* By its own type: else the compiler takes the zeros of its initialiser for what it will
+	 * hold. */
 	for (int i = 0; i < 6; i++)
 		eth->h_dest[i] = eth->h_source[i] = config.mac[i];
 	eth->h_source[0] |= 2; /* as if it came from somebody else */
@@ -480,7 +488,7 @@ static __always_inline struct udphdr udp_of(__u32 payload)
 		.source = config.source_port, .dest = config.port, .len = bpf_htons(8 + payload)};
 }
 
-static __always_inline void fill_dta(struct dta *d, const struct rpt_slot *s, __u32 n,
+static __always_inline void fill_dta(struct dta *d, const struct report_rpt_slot *s, __u32 n,
 				     __u32 payload)
 {
 	d->magic = 0xd7;
@@ -514,14 +522,15 @@ static __always_inline __u16 fold(__u32 sum)
 
 /* The frame becomes one of these headers and so many bytes of items. */
 static __always_inline bool put_frame(struct xdp_md *ctx, void *headers, __u32 size,
-				      struct rpt_slot *s, __u64 bytes)
+				      struct report_rpt_slot *s, __u64 bytes)
 {
 	return !bpf_xdp_adjust_tail(ctx, (int)(size + bytes) - (int)bpf_xdp_get_buff_len(ctx)) &&
 	       !bpf_xdp_store_bytes(ctx, 0, headers, size) &&
 	       !bpf_xdp_store_bytes(ctx, size, s->items, bytes);
 }
 
-static __always_inline bool write4(struct xdp_md *ctx, struct rpt_slot *s, __u32 n, __u64 bytes)
+static __always_inline bool write4(struct xdp_md *ctx, struct report_rpt_slot *s, __u32 n,
+				   __u64 bytes)
 {
 	struct headers4 h = {};
 	__u32 payload = RPT_FIXED + (__u32)bytes;
@@ -544,7 +553,8 @@ static __always_inline bool write4(struct xdp_md *ctx, struct rpt_slot *s, __u32
 	return put_frame(ctx, &h, sizeof(h), s, bytes);
 }
 
-/* Here the checksum over all is no choice (RFC 8200, 8.1); what it covers beside the items, in words. */
+/* Here the checksum over all is no choice (RFC 8200, 8.1); what it covers beside the items, in
+ * words. */
 struct covered {
 	__u32 source[4], target[4];
 	__be32 length, next;
@@ -554,7 +564,8 @@ struct covered {
 
 #define PART 480u /* the kernel adds up 512 bytes a call */
 
-static __always_inline __u16 checksum6(const struct headers6 *h, struct rpt_slot *s, __u64 bytes)
+static __always_inline __u16 checksum6(const struct headers6 *h, struct report_rpt_slot *s,
+				       __u64 bytes)
 {
 	struct covered c = {.length = bpf_htonl(8 + RPT_FIXED + (__u32)bytes),
 			    .next = bpf_htonl(IPPROTO_UDP)};
@@ -586,7 +597,8 @@ static __always_inline __u16 checksum6(const struct headers6 *h, struct rpt_slot
 	return sum ?: 0xffff;
 }
 
-static __always_inline bool write6(struct xdp_md *ctx, struct rpt_slot *s, __u32 n, __u64 bytes)
+static __always_inline bool write6(struct xdp_md *ctx, struct report_rpt_slot *s, __u32 n,
+				   __u64 bytes)
 {
 	struct headers6 h = {};
 	__u32 payload = RPT_FIXED + (__u32)bytes;
@@ -609,7 +621,7 @@ static __always_inline bool write6(struct xdp_md *ctx, struct rpt_slot *s, __u32
 SEC("xdp")
 int write_report(struct xdp_md *ctx)
 {
-	struct rpt_slot *s;
+	struct report_rpt_slot *s;
 	__u16 proto = 0;
 	__u32 slot, n;
 	__u64 bytes;
@@ -620,7 +632,8 @@ int write_report(struct xdp_md *ctx)
 	    !bpf_xdp_load_bytes(ctx, offsetof(struct ethhdr, h_proto), &proto, sizeof(proto)) &&
 	    (proto == bpf_htons(ETH_P_ARP) || proto == bpf_htons(ETH_P_IP)))
 		return XDP_PASS;
-	/* This host itself sends on any interface: neighbour discovery, for one. Those are too short. */
+	/* This host itself sends on any interface: neighbour discovery, for one. Those are too
+	 * short. */
 	if (bpf_xdp_get_buff_len(ctx) < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
 		count(RPT_IDLE, 1);
 		return XDP_DROP;

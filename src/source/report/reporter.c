@@ -31,9 +31,9 @@
 #define LOG	    "report"
 #define TCX_INGRESS 46 /* enum bpf_attach_type of Linux 6.6 */
 #define TCX_EGRESS  47
-#define FILTER \
-	0x51d3u /* handle and priority where there are no links, of an interface's first reporter: so that a
-		 * stale one is replaced */
+#define FILTER                                                                                     \
+	0x51d3u /* handle and priority where there are no links, of an interface's first reporter: \
+		 * so that a stale one is replaced */
 #define EACH	    4u	  /* reporters of an interface */
 #define PORT	    40040 /* docs/dta-wire.md */
 #define SOURCE_PORT 40041
@@ -49,9 +49,9 @@ struct hook {
 	enum bpf_tc_attach_point point;
 };
 
-struct sl_kernel_reporter {
+struct report_kernel_reporter {
 	struct report_bpf *skel;
-	struct sl_veth *veth;
+	struct report_veth *veth;
 	struct hook hook[3];
 	struct bpf_link *pass;
 	uint32_t number; /* of those of the interface */
@@ -62,7 +62,7 @@ struct sl_kernel_reporter {
 		here; /* reports are for this host: to this address and port; 0: they are not */
 	uint16_t port;
 	bool waits; /* nobody listens there */
-	struct sl_report_budget budget;
+	struct report_budget budget;
 	uint64_t swept_ns, looked_ns;
 	uint64_t evicted, evicted_bytes;
 	bool ending;
@@ -115,7 +115,7 @@ static void detach(struct hook *h)
 	*h = (struct hook){.link = -1};
 }
 
-/* ---- where to ------------------------------------------------------------------------------------- */
+/* ---- where to ---- */
 
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
@@ -156,7 +156,8 @@ static int find_host(const char *host, const char *service, struct addrinfo **fo
 	return err;
 }
 
-static void addresses(struct rpt_config *c, const struct sockaddr *from, const struct sockaddr *to)
+static void addresses(struct report_rpt_config *c, const struct sockaddr *from,
+		      const struct sockaddr *to)
 {
 	c->v6 = to->sa_family == AF_INET6;
 	if (c->v6) {
@@ -168,8 +169,9 @@ static void addresses(struct rpt_config *c, const struct sockaddr *from, const s
 	}
 }
 
-/* Fills in where reports go and from where; out stays 0 for this host. false with a line in error. */
-static bool route(struct rpt_config *c, const char *target, char *error, size_t bytes)
+/* Fills in where reports go and from where; out stays 0 for this host. false with a line in error.
+ */
+static bool route(struct report_rpt_config *c, const char *target, char *error, size_t bytes)
 {
 	struct sockaddr_storage from = {0}, to = {0};
 	socklen_t n = sizeof(from), to_bytes;
@@ -181,7 +183,7 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 	if (!strchr(target, ':')) {
 		snprintf(host, sizeof(host), "%s", target);
 		port = PORT;
-	} else if (sl_parse_address(target, host, sizeof(host), &port) || !port) {
+	} else if (base_parse_address(target, host, sizeof(host), &port) || !port) {
 		snprintf(error, bytes, "'%s' is no HOST:PORT", target);
 		return false;
 	}
@@ -224,14 +226,14 @@ static bool route(struct rpt_config *c, const char *target, char *error, size_t 
 }
 
 /* Two addresses that no other has: of the link-local block, by the interface's number. */
-static bool address_here(struct sl_kernel_reporter *r, struct rpt_config *c, unsigned int index,
-			 char *error, size_t bytes)
+static bool address_here(struct report_kernel_reporter *r, struct report_rpt_config *c,
+			 unsigned int index, char *error, size_t bytes)
 {
 	/* 169.254.128.0/17, four each */
 	uint32_t base = 0xa9fe8000u | ((index + (r->number << 11)) & 0x1fff) << 2;
 	struct in_addr near = {htonl(base | 1)};
 	struct in_addr far = {htonl(base | 2)};
-	int fd = sl_veth_addresses(r->veth, near, far, 30, SOURCE_PORT, ntohs(c->port));
+	int fd = report_veth_addresses(r->veth, near, far, 30, SOURCE_PORT, ntohs(c->port));
 
 	if (fd < 0) {
 		snprintf(error, bytes, "no address for the carrier: %s", strerror(-fd));
@@ -246,10 +248,10 @@ static bool address_here(struct sl_kernel_reporter *r, struct rpt_config *c, uns
 }
 
 /*
- * Where answers of another host's translator come. Whoever has that port already, but for other reporters: then none are
- * heard, and credits are not kept.
+ * Where answers of another host's translator come. Whoever has that port already, but for other
+ * reporters: then none are heard, and credits are not kept.
  */
-static int answers_socket(const struct rpt_config *c)
+static int answers_socket(const struct report_rpt_config *c)
 {
 	const struct sockaddr_in from = {.sin_family = AF_INET,
 					 .sin_port = c->source_port,
@@ -269,17 +271,17 @@ static int answers_socket(const struct rpt_config *c)
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
 	    !bind(fd, local, size) && !connect(fd, peer, size))
 		return fd;
-	sl_logf(SL_WARN, LOG, "answers of the translator are not heard: %s", strerror(errno));
+	base_logf(BASE_WARN, LOG, "answers of the translator are not heard: %s", strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
 }
 
-/* ---- does anybody listen? --------------------------------------------------------------------------- */
+/* ---- does anybody listen? ---- */
 
 /*
- * Of UDP sockets, by proc(5): to bind one and see whether that works would be in the way of who is about to. words: of an
- * address, as many as a line of this file has.
+ * Of UDP sockets, by proc(5): to bind one and see whether that works would be in the way of who is
+ * about to. words: of an address, as many as a line of this file has.
  */
 static bool listed(const char *path, unsigned int words, struct in_addr here, uint16_t port)
 {
@@ -304,7 +306,7 @@ static bool listed(const char *path, unsigned int words, struct in_addr here, ui
 	return found;
 }
 
-static void look_for_listener(struct sl_kernel_reporter *r)
+static void look_for_listener(struct report_kernel_reporter *r)
 {
 	bool waits;
 
@@ -313,26 +315,27 @@ static void look_for_listener(struct sl_kernel_reporter *r)
 	waits = !listed("/proc/thread-self/net/udp", 1, r->here, r->port) &&
 		!listed("/proc/thread-self/net/udp6", 4, r->here, r->port);
 	if (waits && !r->waits)
-		sl_logf(SL_INFO, LOG, "waits for a translator to listen address=%s", r->target);
+		base_logf(BASE_INFO, LOG, "waits for a translator to listen address=%s", r->target);
 	if (r->waits && !waits)
 		r->swept_ns = 0; /* what was held back goes now */
 	r->waits = waits;
 }
 
-static void limit(struct sl_kernel_reporter *r, uint64_t now)
+static void limit(struct report_kernel_reporter *r, uint64_t now)
 {
 	uint32_t handed = __atomic_load_n(&r->skel->bss->handed, __ATOMIC_RELAXED);
-	struct sl_report_allowed a = sl_report_budget(&r->budget, handed, now);
+	struct report_allowed a = report_budget(&r->budget, handed, now);
 
 	if (r->waits)
-		a = (struct sl_report_allowed){.limited = true, .allowed = handed};
+		a = (struct report_allowed){.limited = true, .allowed = handed};
 	__atomic_store_n(&r->skel->bss->allowed, a.allowed, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->skel->bss->limited, a.limited, __ATOMIC_RELAXED);
 	if (a.ask)
 		__atomic_store_n(&r->skel->bss->ask, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- ---------------------------------------------------------------------------------------------- */
+/* ----
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool is_ethernet(const char *name, char *error, size_t bytes)
 {
@@ -366,7 +369,7 @@ static bool mac_of(unsigned int index, uint8_t mac[6])
 	return fine;
 }
 
-static bool fill_queues(struct sl_kernel_reporter *r)
+static bool fill_queues(struct report_kernel_reporter *r)
 {
 	struct {
 		struct bpf_spin_lock lock;
@@ -396,11 +399,12 @@ static int feed_socket(unsigned int carrier)
 	return fd;
 }
 
-static bool attach_all(struct sl_kernel_reporter *r, const struct sl_kernel_reporter_opts *o,
-		       unsigned int index, char *error, size_t bytes)
+static bool attach_all(struct report_kernel_reporter *r,
+		       const struct report_kernel_reporter_opts *o, unsigned int index, char *error,
+		       size_t bytes)
 {
-	unsigned int carrier = sl_veth_near(r->veth);
-	int err = sl_veth_far_xdp(r->veth, bpf_program__fd(r->skel->progs.write_report));
+	unsigned int carrier = report_veth_near(r->veth);
+	int err = report_veth_far_xdp(r->veth, bpf_program__fd(r->skel->progs.write_report));
 
 	if (!err) {
 		r->pass = bpf_program__attach_xdp(r->skel->progs.pass, (int)carrier);
@@ -425,12 +429,12 @@ static bool attach_all(struct sl_kernel_reporter *r, const struct sl_kernel_repo
 	return !err;
 }
 
-struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_reporter_opts *o,
-						   char *error, size_t bytes)
+struct report_kernel_reporter *
+report_kernel_reporter_open(const struct report_kernel_reporter_opts *o, char *error, size_t bytes)
 {
-	struct sl_kernel_reporter *r = calloc(1, sizeof(*r));
+	struct report_kernel_reporter *r = calloc(1, sizeof(*r));
 	unsigned int index = if_nametoindex(o->interface);
-	struct rpt_config c = {0};
+	struct report_rpt_config c = {0};
 	char name[IF_NAMESIZE];
 	char address[INET6_ADDRSTRLEN];
 	int err;
@@ -443,7 +447,7 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	r->budget.credits = ~0u;
 	for (int i = 0; i < 3; i++)
 		r->hook[i].link = -1;
-	sl_tcp_libbpf_log();
+	tcp_libbpf_log();
 	if (!is_ethernet(o->interface, error, bytes) || !route(&c, o->target, error, bytes))
 		goto fail;
 	r->cpus = libbpf_num_possible_cpus();
@@ -454,7 +458,7 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	/* The carrier's name is what makes a number somebody's. */
 	for (r->number = 0; !r->veth && r->number < EACH; r->number++) {
 		snprintf(name, sizeof(name), r->number ? "slr%u-%u" : "slr%u", index, r->number);
-		r->veth = sl_veth_open(name);
+		r->veth = report_veth_open(name);
 		if (r->veth || errno != EEXIST)
 			break;
 	}
@@ -469,7 +473,7 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	}
 	if (!c.out && !address_here(r, &c, index, error, bytes))
 		goto fail;
-	c.carrier = sl_veth_near(r->veth);
+	c.carrier = report_veth_near(r->veth);
 	c.reporter = o->reporter;
 	c.tenant = o->tenant;
 	c.store = o->store;
@@ -479,7 +483,7 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	c.bytes = o->bytes ? o->bytes : 1 << 20;
 	c.flush_ns = o->flush_ns ? o->flush_ns : 10000000;
 	c.source_port = htons(SOURCE_PORT);
-	c.realtime = sl_realtime_ns() - sl_now_ns();
+	c.realtime = base_realtime_ns() - base_now_ns();
 	if (getrandom(&c.incarnation, sizeof(c.incarnation), 0) != sizeof(c.incarnation) ||
 	    !mac_of(c.carrier, c.mac)) {
 		snprintf(error, bytes, "%s: %s", name, strerror(errno));
@@ -496,7 +500,7 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
 	err = report_bpf__load(r->skel);
 	if (err) {
-		sl_tcp_load_refused(err, "reporter's", error, bytes);
+		tcp_load_refused(err, "reporter's", error, bytes);
 		goto fail;
 	}
 	if (!fill_queues(r)) {
@@ -511,22 +515,22 @@ struct sl_kernel_reporter *sl_kernel_reporter_open(const struct sl_kernel_report
 	if (c.out)
 		r->budget.fd = answers_socket(&c);
 	look_for_listener(r); /* before the first packet is seen */
-	limit(r, sl_now_ns());
+	limit(r, base_now_ns());
 	if (!attach_all(r, o, index, error, bytes))
 		goto fail;
 	return r;
 fail:
-	sl_kernel_reporter_close(r);
+	report_kernel_reporter_close(r);
 	return NULL;
 }
 
-const char *sl_kernel_reporter_target(const struct sl_kernel_reporter *r)
+const char *report_kernel_reporter_target(const struct report_kernel_reporter *r)
 {
 	return r->target;
 }
 
 /* A frame of nothing, for the far end to write on. False: the carrier is full. */
-static bool feed(struct sl_kernel_reporter *r)
+static bool feed(struct report_kernel_reporter *r)
 {
 	static const uint8_t frame[RPT_LONGEST] = {
 		[12] = 0x88, [13] = 0xb5}; /* for local experiments, IEEE 802 */
@@ -544,8 +548,8 @@ static void run(const struct bpf_program *prog, uint32_t mark)
 	bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);
 }
 
-void sl_kernel_reporter_counts(const struct sl_kernel_reporter *r,
-			       struct sl_kernel_reporter_counts *out)
+void report_kernel_reporter_counts(const struct report_kernel_reporter *r,
+				   struct report_kernel_reporter_counts *out)
 {
 	uint64_t *to[RPT_COUNTS] = {[RPT_PACKETS] = &out->packets,
 				    [RPT_OTHERS] = &out->others,
@@ -583,23 +587,24 @@ static void raise_to(uint64_t *counter, uint64_t value)
 }
 
 /*
- * The kernel tells nobody what an LRU table drops; but what came into it, less what is there and what was said, is gone.
- * The sums are taken before, and after, such that what happens meanwhile makes it less.
+ * The kernel tells nobody what an LRU table drops; but what came into it, less what is there and
+ * what was said, is gone. The sums are taken before, and after, such that what happens meanwhile
+ * makes it less.
  */
-static void sweep(struct sl_kernel_reporter *r)
+static void sweep(struct report_kernel_reporter *r)
 {
-	struct sl_kernel_reporter_counts before, after;
+	struct report_kernel_reporter_counts before, after;
 
-	sl_kernel_reporter_counts(r, &before);
+	report_kernel_reporter_counts(r, &before);
 	run(r->skel->progs.sweep, r->ending);
-	sl_kernel_reporter_counts(r, &after);
+	report_kernel_reporter_counts(r, &after);
 	raise_to(&r->evicted, before.flows - r->skel->bss->known);
 	raise_to(&r->evicted_bytes, before.bytes - after.said_bytes - after.unsaid_bytes);
 }
 
-void sl_kernel_reporter_tick(struct sl_kernel_reporter *r)
+void report_kernel_reporter_tick(struct report_kernel_reporter *r)
 {
-	uint64_t now = sl_now_ns();
+	uint64_t now = base_now_ns();
 	long long owed;
 
 	if (now - r->looked_ns >= LOOK_NS) {
@@ -620,9 +625,9 @@ void sl_kernel_reporter_tick(struct sl_kernel_reporter *r)
 	feed(r);
 }
 
-void sl_kernel_reporter_drain(struct sl_kernel_reporter *r)
+void report_kernel_reporter_drain(struct report_kernel_reporter *r)
 {
-	struct sl_kernel_reporter_counts c;
+	struct report_kernel_reporter_counts c;
 
 	/* No more that is new, then what waits. */
 	detach(&r->hook[1]);
@@ -632,19 +637,19 @@ void sl_kernel_reporter_drain(struct sl_kernel_reporter *r)
 	r->swept_ns = 0;
 	r->ending = true;
 	for (int i = 0; i < 20; i++) {
-		sl_kernel_reporter_tick(r);
-		sl_kernel_reporter_counts(r, &c);
+		report_kernel_reporter_tick(r);
+		report_kernel_reporter_counts(r, &c);
 		if (c.sent_reports + c.not_written >= c.reports)
 			break;
 		usleep(5000);
 	}
 }
 
-void sl_kernel_reporter_close(struct sl_kernel_reporter *r)
+void report_kernel_reporter_close(struct report_kernel_reporter *r)
 {
 	if (!r)
 		return;
-	sl_kernel_reporter_drain(r);
+	report_kernel_reporter_drain(r);
 	if (r->feed >= 0)
 		close(r->feed);
 	detach(&r->hook[0]);
@@ -652,6 +657,6 @@ void sl_kernel_reporter_close(struct sl_kernel_reporter *r)
 	report_bpf__destroy(r->skel);
 	if (r->budget.fd >= 0)
 		close(r->budget.fd); /* it keeps the far end's namespace */
-	sl_veth_close(r->veth);
+	report_veth_close(r->veth);
 	free(r);
 }

@@ -23,7 +23,7 @@
 
 #define FAR "slr-far" /* nobody else is in its namespace */
 
-struct sl_veth {
+struct report_veth {
 	char name[IF_NAMESIZE];
 	pthread_t thread;
 	sem_t wanted, done; /* wanted: work is an order to the thread */
@@ -95,7 +95,7 @@ static int ask(struct request *r)
 }
 
 /* The pair, its far end here, its near one in the namespace of home. */
-static int make(const struct sl_veth *v)
+static int make(const struct report_veth *v)
 {
 	struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
 	struct rtattr *info, *data, *peer;
@@ -143,7 +143,7 @@ static int give(unsigned int index, struct in_addr address, uint8_t prefix)
 }
 
 /* A socket lives in the namespace in which it was made. */
-static int far_socket(const struct sl_veth *v, unsigned int index)
+static int far_socket(const struct report_veth *v, unsigned int index)
 {
 	int err = give(index, v->bound.sin_addr, v->prefix), fd;
 
@@ -163,7 +163,7 @@ static int far_socket(const struct sl_veth *v, unsigned int index)
 /* The far end's: lives as long as the namespace has it. */
 static void *far_end(void *arg)
 {
-	struct sl_veth *v = arg;
+	struct report_veth *v = arg;
 	unsigned int index = 0;
 
 	if (unshare(CLONE_NEWNET))
@@ -192,7 +192,7 @@ static void *far_end(void *arg)
 	return NULL;
 }
 
-static void command(struct sl_veth *v, int order)
+static void command(struct report_veth *v, int order)
 {
 	v->order = order;
 	sem_post(&v->wanted);
@@ -200,9 +200,9 @@ static void command(struct sl_veth *v, int order)
 		;
 }
 
-struct sl_veth *sl_veth_open(const char *near)
+struct report_veth *report_veth_open(const char *near)
 {
-	struct sl_veth *v = calloc(1, sizeof(*v));
+	struct report_veth *v = calloc(1, sizeof(*v));
 	int err;
 
 	if (!v)
@@ -228,14 +228,14 @@ struct sl_veth *sl_veth_open(const char *near)
 		err = v->near ? -set_up(v->near) : errno;
 	}
 	if (err) {
-		sl_veth_close(v);
+		report_veth_close(v);
 		errno = err;
 		return NULL;
 	}
 	return v;
 }
 
-void sl_veth_close(struct sl_veth *v)
+void report_veth_close(struct report_veth *v)
 {
 	if (!v)
 		return;
@@ -248,20 +248,20 @@ void sl_veth_close(struct sl_veth *v)
 	free(v);
 }
 
-unsigned int sl_veth_near(const struct sl_veth *v)
+unsigned int report_veth_near(const struct report_veth *v)
 {
 	return v->near;
 }
 
-int sl_veth_far_xdp(struct sl_veth *v, int prog_fd)
+int report_veth_far_xdp(struct report_veth *v, int prog_fd)
 {
 	v->prog_fd = prog_fd;
 	command(v, ORDER_XDP);
 	return v->result;
 }
 
-int sl_veth_addresses(struct sl_veth *v, struct in_addr near, struct in_addr far, uint8_t prefix,
-		      uint16_t bound, uint16_t peer)
+int report_veth_addresses(struct report_veth *v, struct in_addr near, struct in_addr far,
+			  uint8_t prefix, uint16_t bound, uint16_t peer)
 {
 	int err = give(v->near, near, prefix);
 

@@ -19,24 +19,24 @@
 #define DEPTH	      32    /* of a walk: deeper is nobody's container */
 #define WALK_MOST     65536 /* folders of a walk */
 
-struct known {
-	struct sl_cgroup_identity i;
+struct cgroup_known {
+	struct tcp_cgroup_identity i;
 	uint64_t asked_ns, looked_ns, seen_ns;
 	bool used;
 };
 
-struct sl_cgroups {
-	struct sl_cgroup_hierarchy hierarchy;
+struct tcp_cgroups {
+	struct tcp_cgroup_hierarchy hierarchy;
 	char *host;
 	int root;	 /* of the hierarchy, or -1 */
 	bool no_handles; /* open_by_handle_at() is refused */
 	uint32_t max, n;
 	uint64_t dead_ns, fresh_ns, walked_ns;
-	struct known *known;
-	struct known nobody;
+	struct cgroup_known *known;
+	struct cgroup_known nobody;
 };
 
-/* ---- the hierarchy -------------------------------------------------------------------------------- */
+/* ---- the hierarchy ---- */
 
 static char *slurp(const char *path)
 {
@@ -91,7 +91,8 @@ static bool listed(const char *list, size_t bytes, const char *word)
 	return false;
 }
 
-/* Where the unified hierarchy (controller NULL) or a controller's is mounted. proc(5), mountinfo. */
+/* Where the unified hierarchy (controller NULL) or a controller's is mounted. proc(5), mountinfo.
+ */
 static bool mounted(const char *mounts, const char *controller, char *root, size_t bytes)
 {
 	for (const char *line = mounts; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -126,7 +127,7 @@ static uint32_t number_of(const char *cgroup, const char *controller)
 	return 0;
 }
 
-static bool version_1(struct sl_cgroup_hierarchy *out, const char *controller, const char *mounts,
+static bool version_1(struct tcp_cgroup_hierarchy *out, const char *controller, const char *mounts,
 		      const char *cgroup)
 {
 	uint32_t number = number_of(cgroup, controller);
@@ -138,7 +139,7 @@ static bool version_1(struct sl_cgroup_hierarchy *out, const char *controller, c
 	return true;
 }
 
-static int choose(struct sl_cgroup_hierarchy *out, const char *forced, const char *mounts,
+static int choose(struct tcp_cgroup_hierarchy *out, const char *forced, const char *mounts,
 		  const char *cgroup)
 {
 	static const char *const controllers[] = {"memory", "cpu", "pids"};
@@ -152,8 +153,8 @@ static int choose(struct sl_cgroup_hierarchy *out, const char *forced, const cha
 	return mounted(mounts, NULL, out->root, sizeof(out->root)) || !forced ? 0 : -ENOENT;
 }
 
-int sl_cgroup_hierarchy(struct sl_cgroup_hierarchy *out, const char *controller, const char *mounts,
-			const char *cgroup)
+int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controller,
+			 const char *mounts, const char *cgroup)
 {
 	char *m = mounts ? NULL : slurp("/proc/self/mountinfo"),
 	     *g = cgroup ? NULL : slurp("/proc/self/cgroup");
@@ -166,7 +167,7 @@ int sl_cgroup_hierarchy(struct sl_cgroup_hierarchy *out, const char *controller,
 	return e;
 }
 
-/* ---- ids and paths -------------------------------------------------------------------------------- */
+/* ---- ids and paths ---- */
 
 union handle {
 	struct file_handle h;
@@ -189,13 +190,13 @@ static uint64_t id_at(int dir, const char *name, int flags)
 	return id;
 }
 
-uint64_t sl_cgroup_id(const char *folder)
+uint64_t tcp_cgroup_id(const char *folder)
 {
 	return id_at(AT_FDCWD, folder, 0);
 }
 
 /* Lines of /proc/PID/cgroup are NUMBER:CONTROLLERS:PATH, cgroups(7). */
-uint64_t sl_cgroup_of_process(const struct sl_cgroup_hierarchy *h, uint32_t pid)
+uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *h, uint32_t pid)
 {
 	char name[64], line[4096], folder[sizeof(h->root) + sizeof(line)];
 	uint64_t id = 0;
@@ -220,7 +221,7 @@ uint64_t sl_cgroup_of_process(const struct sl_cgroup_hierarchy *h, uint32_t pid)
 		if (strstr(path, "/.."))
 			break;
 		snprintf(folder, sizeof(folder), "%s%s", h->root, path);
-		id = sl_cgroup_id(folder);
+		id = tcp_cgroup_id(folder);
 		break;
 	}
 	fclose(f);
@@ -228,7 +229,7 @@ uint64_t sl_cgroup_of_process(const struct sl_cgroup_hierarchy *h, uint32_t pid)
 }
 
 /* Path below the root of the hierarchy. 0, -ENOENT: gone, -EPERM: not for us, or another error. */
-static int path_of(const struct sl_cgroups *c, uint64_t id, char *out, size_t bytes)
+static int path_of(const struct tcp_cgroups *c, uint64_t id, char *out, size_t bytes)
 {
 	union handle u = {.h.handle_bytes = sizeof(id), .h.handle_type = HANDLE_KERNFS};
 	size_t root = strlen(c->hierarchy.root);
@@ -256,9 +257,9 @@ static int path_of(const struct sl_cgroups *c, uint64_t id, char *out, size_t by
 	return 0;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
-static struct known *find(struct sl_cgroups *c, uint64_t id)
+static struct cgroup_known *find(struct tcp_cgroups *c, uint64_t id)
 {
 	for (uint32_t i = 0; i < c->n; i++)
 		if (c->known[i].i.id == id)
@@ -267,14 +268,14 @@ static struct known *find(struct sl_cgroups *c, uint64_t id)
 }
 
 /* A place for one more: a new one, one that died long ago, or the one least asked for. */
-static struct known *make_room(struct sl_cgroups *c, uint64_t now)
+static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 {
-	struct known *oldest = c->known;
+	struct cgroup_known *oldest = c->known;
 
 	if (c->n < c->max)
 		return &c->known[c->n++];
 	for (uint32_t i = 0; i < c->n; i++) {
-		struct known *k = &c->known[i];
+		struct cgroup_known *k = &c->known[i];
 
 		if (k->i.dead && now - k->seen_ns > c->dead_ns)
 			return k;
@@ -284,20 +285,20 @@ static struct known *make_room(struct sl_cgroups *c, uint64_t now)
 	return oldest;
 }
 
-static void learn(struct sl_cgroups *c, struct known *k, uint64_t id, const char *path,
+static void learn(struct tcp_cgroups *c, struct cgroup_known *k, uint64_t id, const char *path,
 		  uint64_t now)
 {
 	/* A path that is known stays, and its names are read again only where they were not there:
 	 * runtimes write some files after the container has started. */
-	sl_cgroup_parse(path, &k->i);
+	tcp_cgroup_parse(path, &k->i);
 	k->i.id = id;
-	sl_cgroup_runtime_names(c->host, &k->i);
+	tcp_cgroup_runtime_names(c->host, &k->i);
 	k->looked_ns = k->seen_ns = now;
 }
 
-static void learn_new(struct sl_cgroups *c, uint64_t id, const char *path, uint64_t now)
+static void learn_new(struct tcp_cgroups *c, uint64_t id, const char *path, uint64_t now)
 {
-	struct known *k = find(c, id);
+	struct cgroup_known *k = find(c, id);
 
 	if (!k) {
 		k = make_room(c, now);
@@ -308,7 +309,7 @@ static void learn_new(struct sl_cgroups *c, uint64_t id, const char *path, uint6
 }
 
 /* Without open_by_handle_at(): all there are. Those that are not found are dead. */
-static void walk(struct sl_cgroups *c, int dir, char *path, size_t n, int depth, int *left,
+static void walk(struct tcp_cgroups *c, int dir, char *path, size_t n, int depth, int *left,
 		 uint64_t now)
 {
 	uint64_t id = id_at(dir, "", AT_EMPTY_PATH);
@@ -326,21 +327,21 @@ static void walk(struct sl_cgroups *c, int dir, char *path, size_t n, int depth,
 		int sub;
 
 		if (e->d_type != DT_DIR || e->d_name[0] == '.' ||
-		    n + bytes + 2 > SL_CGROUP_PATH_BYTES || --*left < 0)
+		    n + bytes + 2 > TCP_CGROUP_PATH_BYTES || --*left < 0)
 			continue;
 		sub = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (sub < 0)
 			continue;
-		snprintf(path + n, SL_CGROUP_PATH_BYTES - n, "/%s", e->d_name);
+		snprintf(path + n, TCP_CGROUP_PATH_BYTES - n, "/%s", e->d_name);
 		walk(c, sub, path, n + bytes + 1, depth + 1, left, now);
 		path[n] = 0;
 	}
 	closedir(d);
 }
 
-static void walk_all(struct sl_cgroups *c, uint64_t now)
+static void walk_all(struct tcp_cgroups *c, uint64_t now)
 {
-	char path[SL_CGROUP_PATH_BYTES] = "";
+	char path[TCP_CGROUP_PATH_BYTES] = "";
 	int left = WALK_MOST, dir;
 
 	if (c->walked_ns && now - c->walked_ns < SECOND)
@@ -351,9 +352,9 @@ static void walk_all(struct sl_cgroups *c, uint64_t now)
 		walk(c, dir, path, 0, 0, &left, now);
 }
 
-static void look_up(struct sl_cgroups *c, uint64_t id, uint64_t now)
+static void look_up(struct tcp_cgroups *c, uint64_t id, uint64_t now)
 {
-	struct known *k = find(c, id);
+	struct cgroup_known *k = find(c, id);
 	char path[4096];
 	int e = -ENOENT;
 
@@ -375,9 +376,9 @@ static void look_up(struct sl_cgroups *c, uint64_t id, uint64_t now)
 	}
 }
 
-const struct sl_cgroup_identity *sl_cgroups_find(struct sl_cgroups *c, uint64_t id, uint64_t now)
+const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64_t id, uint64_t now)
 {
-	struct known *k = find(c, id);
+	struct cgroup_known *k = find(c, id);
 
 	if (k && k->i.dead && now - k->seen_ns > c->dead_ns) {
 		*k = c->known[--c->n];
@@ -395,10 +396,10 @@ const struct sl_cgroup_identity *sl_cgroups_find(struct sl_cgroups *c, uint64_t 
 	return &k->i;
 }
 
-struct sl_cgroups *sl_cgroups_open(const struct sl_cgroups_opts *opts)
+struct tcp_cgroups *tcp_cgroups_open(const struct tcp_cgroups_opts *opts)
 {
-	struct sl_cgroups_opts o = {.sz = sizeof(o)};
-	struct sl_cgroups *c = calloc(1, sizeof(*c));
+	struct tcp_cgroups_opts o = {.sz = sizeof(o)};
+	struct tcp_cgroups *c = calloc(1, sizeof(*c));
 
 	memcpy(&o, opts, opts->sz < sizeof(o) ? opts->sz : sizeof(o));
 	if (!c)
@@ -410,21 +411,21 @@ struct sl_cgroups *sl_cgroups_open(const struct sl_cgroups_opts *opts)
 	c->host = strdup(o.host ? o.host : "");
 	c->known = calloc(c->max, sizeof(*c->known));
 	if (!c->host || !c->known) {
-		sl_cgroups_close(c);
+		tcp_cgroups_close(c);
 		errno = ENOMEM;
 		return NULL;
 	}
 	if (o.hierarchy)
 		c->hierarchy = *o.hierarchy;
 	else
-		sl_cgroup_hierarchy(&c->hierarchy, NULL, NULL, NULL);
+		tcp_cgroup_hierarchy(&c->hierarchy, NULL, NULL, NULL);
 	/* Without a mounted hierarchy ids stay ids. */
 	if (c->hierarchy.root[0])
 		c->root = open(c->hierarchy.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return c;
 }
 
-void sl_cgroups_close(struct sl_cgroups *c)
+void tcp_cgroups_close(struct tcp_cgroups *c)
 {
 	if (!c)
 		return;
@@ -435,7 +436,7 @@ void sl_cgroups_close(struct sl_cgroups *c)
 	free(c);
 }
 
-const struct sl_cgroup_hierarchy *sl_cgroups_hierarchy(const struct sl_cgroups *c)
+const struct tcp_cgroup_hierarchy *tcp_cgroups_hierarchy(const struct tcp_cgroups *c)
 {
 	return &c->hierarchy;
 }

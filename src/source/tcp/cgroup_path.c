@@ -2,14 +2,14 @@
 /*
  * cgroup_path.c - what the path of a cgroup tells by itself. The forms, and where they are from:
  *
- *	cgroupsPath   of systemd is SLICE:PREFIX:NAME, of cgroupfs a path (OCI runtime-spec,
- *		      config-linux.md; runc's docs/systemd.md)
- *	Kubernetes    pkg/kubelet/cm: ToSystemd, ToCgroupfs; kind's kubelet has /kubelet for its root
- *	podman	      libpod/runtime_pod_linux.go (pods), podman-run(1) --cgroups=split (Quadlet)
- *	LXC	      lxc.container.conf(5), lxc.cgroup.dir; lxc/lxc issue 2782 (payload, monitor)
- *	libvirt	      docs/cgroups.rst
- *	ECS	      amazon-ecs-agent pull request 3127
- *	Nomad	      client/lib/cgroupslib; docs "How Nomad uses CPU"
+ * 	cgroupsPath   of systemd is SLICE:PREFIX:NAME, of cgroupfs a path (OCI runtime-spec,
+ * 		      config-linux.md; runc's docs/systemd.md)
+ * 	Kubernetes    pkg/kubelet/cm: ToSystemd, ToCgroupfs; kind's kubelet has /kubelet for its
+ * root podman	      libpod/runtime_pod_linux.go (pods), podman-run(1) --cgroups=split (Quadlet)
+ * 	LXC	      lxc.container.conf(5), lxc.cgroup.dir; lxc/lxc issue 2782 (payload, monitor)
+ * 	libvirt	      docs/cgroups.rst
+ * 	ECS	      amazon-ecs-agent pull request 3127
+ * 	Nomad	      client/lib/cgroupslib; docs "How Nomad uses CPU"
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -19,17 +19,17 @@
 #include "source/tcp/cgroup_internal.h"
 
 /* One component of a path, or what a colon divides one into. */
-struct part {
+struct cgroup_path_part {
 	const char *s;
 	size_t n;
 };
 
-static bool is(struct part p, const char *s)
+static bool is(struct cgroup_path_part p, const char *s)
 {
 	return p.n == strlen(s) && !memcmp(p.s, s, p.n);
 }
 
-static bool skip(struct part *p, const char *prefix)
+static bool skip(struct cgroup_path_part *p, const char *prefix)
 {
 	size_t n = strlen(prefix);
 
@@ -40,7 +40,7 @@ static bool skip(struct part *p, const char *prefix)
 	return true;
 }
 
-static bool cut(struct part *p, const char *suffix)
+static bool cut(struct cgroup_path_part *p, const char *suffix)
 {
 	size_t n = strlen(suffix);
 
@@ -57,13 +57,13 @@ void sl_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
 			n--;
 	memcpy(to, from, n);
 	to[n] = 0;
-	sl_text_harmless(to);
+	region_text_harmless(to);
 }
 
 /* "\x2d" of systemd is a '-' (systemd.unit(5), string escaping). */
-static void copy(char *out, size_t bytes, struct part p)
+static void copy(char *out, size_t bytes, struct cgroup_path_part p)
 {
-	char plain[SL_CGROUP_PATH_BYTES];
+	char plain[TCP_CGROUP_PATH_BYTES];
 	size_t n = 0;
 
 	for (size_t i = 0; i < p.n && n < sizeof(plain); i++) {
@@ -83,7 +83,7 @@ static void copy(char *out, size_t bytes, struct part p)
 	sl_cgroup_text(out, bytes, plain, n);
 }
 
-static bool all_hex(struct part p)
+static bool all_hex(struct cgroup_path_part p)
 {
 	for (size_t i = 0; i < p.n; i++)
 		if (!isdigit((unsigned char)p.s[i]) && (p.s[i] < 'a' || p.s[i] > 'f'))
@@ -92,9 +92,9 @@ static bool all_hex(struct part p)
 }
 
 /* What runtimes make of 32 random bytes; ECS appends "-NUMBER" to the id of its task. */
-static bool is_container_id(struct part p)
+static bool is_container_id(struct cgroup_path_part p)
 {
-	struct part head = {p.s, 32};
+	struct cgroup_path_part head = {p.s, 32};
 
 	if (p.n == 64)
 		return all_hex(p);
@@ -107,12 +107,12 @@ static bool is_container_id(struct part p)
 }
 
 /* Of what is within a container, that container has made the name. */
-static bool within_container(const struct sl_cgroup_identity *i)
+static bool within_container(const struct tcp_cgroup_identity *i)
 {
 	return i->container_id[0] || i->container[0];
 }
 
-static bool is_uuid(struct part p, char other)
+static bool is_uuid(struct cgroup_path_part p, char other)
 {
 	for (size_t i = 0; p.n == 36 && i < 36; i++) {
 		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
@@ -123,9 +123,9 @@ static bool is_uuid(struct part p, char other)
 	return p.n == 36;
 }
 
-/* A UID with dashes, with the underscores that systemd's slices have in their place, or the 32 digits of
- * a static pod. */
-static bool take_pod(struct part p, struct sl_cgroup_identity *out)
+/* A UID with dashes, with the underscores that systemd's slices have in their place, or the 32
+ * digits of a static pod. */
+static bool take_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 {
 	if (!is_uuid(p, '_') && (p.n != 32 || !all_hex(p)))
 		return false;
@@ -142,11 +142,11 @@ static bool take_pod(struct part p, struct sl_cgroup_identity *out)
 }
 
 /* "pod<UID>", "kubepods-burstable-pod<UID>.slice", "kubelet-kubepods-pod<UID>.slice" of kind. */
-static bool pod_slice(struct part p, struct sl_cgroup_identity *out)
+static bool pod_slice(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 {
 	cut(&p, ".slice");
 	for (size_t i = 0; i + 3 < p.n; i++) {
-		struct part rest = {p.s + i, p.n - i};
+		struct cgroup_path_part rest = {p.s + i, p.n - i};
 
 		if ((!i || p.s[i - 1] == '-') && skip(&rest, "pod") && take_pod(rest, out))
 			return true;
@@ -170,14 +170,14 @@ static const struct scope {
 	{"runc-", "runc", false},
 };
 
-static void set_runtime(struct sl_cgroup_identity *out, const char *name)
+static void set_runtime(struct tcp_cgroup_identity *out, const char *name)
 {
 	snprintf(out->runtime, sizeof(out->runtime), "%s", name);
 }
 
 /* runtime: NULL: the path does not tell. */
-static void take_container(struct sl_cgroup_identity *out, struct part id, const char *runtime,
-			   bool helper)
+static void take_container(struct tcp_cgroup_identity *out, struct cgroup_path_part id,
+			   const char *runtime, bool helper)
 {
 	out->claimed |= within_container(out);
 	set_runtime(out, runtime ? runtime : "");
@@ -186,13 +186,14 @@ static void take_container(struct sl_cgroup_identity *out, struct part id, const
 	out->helper = helper;
 }
 
-static bool container_scope(struct part p, struct part above, struct sl_cgroup_identity *out)
+static bool container_scope(struct cgroup_path_part p, struct cgroup_path_part above,
+			    struct tcp_cgroup_identity *out)
 {
 	char unit[sizeof(out->service)];
 
 	cut(&p, ".scope");
 	for (size_t i = 0; i < sizeof(scopes) / sizeof(*scopes); i++) {
-		struct part id = p;
+		struct cgroup_path_part id = p;
 
 		if (!skip(&id, scopes[i].prefix))
 			continue;
@@ -209,7 +210,7 @@ static bool container_scope(struct part p, struct part above, struct sl_cgroup_i
 }
 
 /* The folder above a bare id tells whose it is. containerd's are its namespaces. */
-static const char *runtime_of_folder(struct part above)
+static const char *runtime_of_folder(struct cgroup_path_part above)
 {
 	return is(above, "docker") ? "docker"
 	       : is(above, "cri-containerd") || is(above, "k8s.io") || is(above, "default")
@@ -219,15 +220,15 @@ static const char *runtime_of_folder(struct part above)
 }
 
 /* "ALLOCATION.TASK" of Nomad, in its own slice or, since 1.7, in one of two below. */
-static bool nomad_task(struct part *p, struct part above)
+static bool nomad_task(struct cgroup_path_part *p, struct cgroup_path_part above)
 {
-	struct part id = {p->s, 36};
+	struct cgroup_path_part id = {p->s, 36};
 
 	if ((!is(above, "nomad.slice") && !is(above, "share.slice") &&
 	     !is(above, "reserve.slice")) ||
 	    p->n < 38 || p->s[36] != '.' || !is_uuid(id, '-') || !cut(p, ".scope") || p->n < 38)
 		return false;
-	*p = (struct part){p->s + 37, p->n - 37};
+	*p = (struct cgroup_path_part){p->s + 37, p->n - 37};
 	return true;
 }
 
@@ -246,9 +247,10 @@ static const char *of_libvirt(char *name)
 }
 
 /* Containers that have a name for an id. */
-static bool named_container(struct part p, struct part above, struct sl_cgroup_identity *out)
+static bool named_container(struct cgroup_path_part p, struct cgroup_path_part above,
+			    struct tcp_cgroup_identity *out)
 {
-	struct part name = p;
+	struct cgroup_path_part name = p;
 	const char *runtime = NULL, *libvirt;
 	bool monitor = is(above, "lxc.monitor"), machine = false;
 
@@ -274,9 +276,10 @@ static bool named_container(struct part p, struct part above, struct sl_cgroup_i
 	return true;
 }
 
-static void take(struct part p, struct part above, struct sl_cgroup_identity *out)
+static void take(struct cgroup_path_part p, struct cgroup_path_part above,
+		 struct tcp_cgroup_identity *out)
 {
-	struct part name = p;
+	struct cgroup_path_part name = p;
 
 	if (pod_slice(p, out) || container_scope(p, above, out) || named_container(p, above, out))
 		return;
@@ -289,7 +292,7 @@ static void take(struct part p, struct part above, struct sl_cgroup_identity *ou
 		return;
 	}
 	if (cut(&name, ".service") || cut(&name, ".scope")) {
-		struct part user = p;
+		struct cgroup_path_part user = p;
 
 		/* Within a container, it is one of its own. */
 		if (within_container(out))
@@ -301,9 +304,9 @@ static void take(struct part p, struct part above, struct sl_cgroup_identity *ou
 	}
 }
 
-void sl_cgroup_parse(const char *path, struct sl_cgroup_identity *out)
+void tcp_cgroup_parse(const char *path, struct tcp_cgroup_identity *out)
 {
-	struct part above = {"", 0}, all = {path, strlen(path)};
+	struct cgroup_path_part above = {"", 0}, all = {path, strlen(path)};
 	const char *s = path;
 
 	memset(out, 0, sizeof(*out));
@@ -315,9 +318,9 @@ void sl_cgroup_parse(const char *path, struct sl_cgroup_identity *out)
 	}
 	sl_cgroup_text(out->path, sizeof(out->path), all.s, all.n);
 	while (*s) {
-		/* A colon: what containerd makes of a systemd path that it takes for a cgroupfs one,
-		 * "SLICE:cri-containerd:ID". */
-		struct part p = {s, strcspn(s, "/:")};
+		/* A colon: what containerd makes of a systemd path that it takes for a cgroupfs
+		 * one, "SLICE:cri-containerd:ID". */
+		struct cgroup_path_part p = {s, strcspn(s, "/:")};
 
 		if (p.n) {
 			take(p, above, out);
@@ -327,10 +330,10 @@ void sl_cgroup_parse(const char *path, struct sl_cgroup_identity *out)
 	}
 }
 
-/* ---- names --------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* k8s.io/apimachinery/pkg/util/rand: letters and digits that make no words. */
-static bool is_random(struct part p)
+static bool is_random(struct cgroup_path_part p)
 {
 	for (size_t i = 0; i < p.n; i++)
 		if (!strchr("bcdfghjklmnpqrstvwxz2456789", p.s[i]))
@@ -338,18 +341,18 @@ static bool is_random(struct part p)
 	return p.n > 0;
 }
 
-static struct part last_word(struct part p)
+static struct cgroup_path_part last_word(struct cgroup_path_part p)
 {
 	size_t n = 0;
 
 	while (n < p.n && p.s[p.n - n - 1] != '-')
 		n++;
-	return (struct part){p.s + p.n - n, n};
+	return (struct cgroup_path_part){p.s + p.n - n, n};
 }
 
-void sl_cgroup_workload(const char *pod, char *out, size_t bytes)
+void tcp_cgroup_workload(const char *pod, char *out, size_t bytes)
 {
-	struct part p = {pod, strlen(pod)}, last = last_word(p);
+	struct cgroup_path_part p = {pod, strlen(pod)}, last = last_word(p);
 	bool ordinal = last.n > 0 && last.n <= 5;
 
 	for (size_t i = 0; i < last.n; i++)
@@ -369,7 +372,7 @@ void sl_cgroup_workload(const char *pod, char *out, size_t bytes)
 	copy(out, bytes, p);
 }
 
-void sl_cgroup_title(const struct sl_cgroup_identity *i, char *out, size_t bytes)
+void tcp_cgroup_title(const struct tcp_cgroup_identity *i, char *out, size_t bytes)
 {
 	if (i->pod[0])
 		snprintf(out, bytes, "%s%s%s%s%s", i->kube_namespace,
@@ -388,9 +391,9 @@ void sl_cgroup_title(const struct sl_cgroup_identity *i, char *out, size_t bytes
 		snprintf(out, bytes, "cgroup %llu", (unsigned long long)i->id);
 }
 
-bool sl_cgroup_matches(const struct sl_cgroup_identity *i, const char *text)
+bool tcp_cgroup_matches(const struct tcp_cgroup_identity *i, const char *text)
 {
-	char both[2 * SL_CGROUP_NAME_BYTES];
+	char both[2 * TCP_CGROUP_NAME_BYTES];
 	size_t n = strlen(text);
 
 	if (!n)

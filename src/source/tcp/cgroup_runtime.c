@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cgroup_runtime.c - names of containers out of the files of their runtimes. Nothing here asks a daemon,
- * and nothing reads a process's environment.
+ * cgroup_runtime.c - names of containers out of the files of their runtimes. Nothing here asks a
+ * daemon, and nothing reads a process's environment.
  *
- *	Docker      /var/lib/docker/containers/ID/config.v2.json: Name, Config.Labels
- *	containerd  /run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json: annotations
- *	k3s, rke2   the same below /run/k3s/containerd
- *	podman,     /var/lib/containers/storage/overlay-containers/ID/userdata/config.json, or the same
- *	CRI-O       below /run/containers/storage: annotations; beside ID containers.json and, of
- *		    containers that end with their process (--rm, Quadlet; containers/storage
- *		    pull request 812), volatile-containers.json: names
- *	kubelet     /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log, whatever the runtime;
- *	            /var/log/pods/NAMESPACE_POD_UID/, if there is nothing but the pod's UID
+ * 	Docker      /var/lib/docker/containers/ID/config.v2.json: Name, Config.Labels
+ * 	containerd  /run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json:
+ * annotations k3s, rke2   the same below /run/k3s/containerd podman,
+ * /var/lib/containers/storage/overlay-containers/ID/userdata/config.json, or the same CRI-O below
+ * /run/containers/storage: annotations; beside ID containers.json and, of containers that end with
+ * their process (--rm, Quadlet; containers/storage pull request 812), volatile-containers.json:
+ * names kubelet     /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log, whatever the runtime;
+ * 	            /var/log/pods/NAMESPACE_POD_UID/, if there is nothing but the pod's UID
  *
- * Not read: storage of users' own containers, below their homes, which they could make into anything.
+ * Not read: storage of users' own containers, below their homes, which they could make into
+ * anything.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -56,10 +56,10 @@ static json_t *load(const char *host, const char *path)
 	return j;
 }
 
-static void name(char to[SL_CGROUP_NAME_BYTES], const char *from)
+static void name(char to[TCP_CGROUP_NAME_BYTES], const char *from)
 {
 	if (from && !*to)
-		sl_cgroup_text(to, SL_CGROUP_NAME_BYTES, from, strlen(from));
+		sl_cgroup_text(to, TCP_CGROUP_NAME_BYTES, from, strlen(from));
 }
 
 static const char *text(const json_t *object, const char *key)
@@ -68,7 +68,7 @@ static const char *text(const json_t *object, const char *key)
 }
 
 /* The first of the keys that there is; the list ends with NULL. */
-static void first(char to[SL_CGROUP_NAME_BYTES], const json_t *o, const char *const *keys)
+static void first(char to[TCP_CGROUP_NAME_BYTES], const json_t *o, const char *const *keys)
 {
 	for (; *keys; keys++)
 		name(to, text(o, *keys));
@@ -89,7 +89,7 @@ static const char *const service_keys[] = {"com.docker.compose.service",
 					   "app.kubernetes.io/name",
 					   NULL};
 
-static void labels(struct sl_cgroup_identity *i, const json_t *o)
+static void labels(struct tcp_cgroup_identity *i, const json_t *o)
 {
 	const char *type = text(o, "io.kubernetes.cri.container-type");
 
@@ -105,13 +105,13 @@ static void labels(struct sl_cgroup_identity *i, const json_t *o)
 	first(i->service, o, service_keys);
 }
 
-static void set_runtime(struct sl_cgroup_identity *i, const char *runtime)
+static void set_runtime(struct tcp_cgroup_identity *i, const char *runtime)
 {
 	if (!i->runtime[0])
 		snprintf(i->runtime, sizeof(i->runtime), "%s", runtime);
 }
 
-static bool docker(const char *host, struct sl_cgroup_identity *i)
+static bool docker(const char *host, struct tcp_cgroup_identity *i)
 {
 	char path[256];
 	const char *called;
@@ -130,7 +130,7 @@ static bool docker(const char *host, struct sl_cgroup_identity *i)
 	return true;
 }
 
-static bool oci(const char *host, struct sl_cgroup_identity *i, const char *path,
+static bool oci(const char *host, struct tcp_cgroup_identity *i, const char *path,
 		const char *runtime)
 {
 	json_t *j = load(host, path), *annotations;
@@ -146,7 +146,7 @@ static bool oci(const char *host, struct sl_cgroup_identity *i, const char *path
 	return true;
 }
 
-static bool containerd(const char *host, struct sl_cgroup_identity *i)
+static bool containerd(const char *host, struct tcp_cgroup_identity *i)
 {
 	static const char *const states[] = {"/run/containerd", "/run/k3s/containerd"};
 	static const char *const namespaces[] = {"k8s.io", "default", "moby"};
@@ -164,7 +164,7 @@ static bool containerd(const char *host, struct sl_cgroup_identity *i)
 #define STORAGE "/containers/storage/overlay-containers/"
 
 /* A list of containers with their names, of containers/storage. */
-static void listed(const char *host, const char *path, struct sl_cgroup_identity *i)
+static void listed(const char *host, const char *path, struct tcp_cgroup_identity *i)
 {
 	json_t *j = load(host, path), *one;
 	size_t n;
@@ -180,7 +180,7 @@ static void listed(const char *host, const char *path, struct sl_cgroup_identity
 	json_decref(j);
 }
 
-static void storage(const char *host, struct sl_cgroup_identity *i)
+static void storage(const char *host, struct tcp_cgroup_identity *i)
 {
 	static const char *const roots[] = {"/var/lib", "/run"};
 	char path[256];
@@ -198,7 +198,7 @@ static void storage(const char *host, struct sl_cgroup_identity *i)
 }
 
 /* A_B_C of a file's name, whose end is known. Kubernetes' names have no underscore. */
-static bool three(const char *file, size_t n, struct sl_cgroup_identity *i, bool pod_first)
+static bool three(const char *file, size_t n, struct tcp_cgroup_identity *i, bool pod_first)
 {
 	const char *a = memchr(file, '_', n);
 	char one[256], two[256], rest[256];
@@ -218,7 +218,7 @@ static bool three(const char *file, size_t n, struct sl_cgroup_identity *i, bool
 
 /* Looks through a folder of kubelet's for the name that ends with this. */
 static void kubelet(const char *host, const char *folder, const char *end, const char *after,
-		    struct sl_cgroup_identity *i, bool pod_first)
+		    struct tcp_cgroup_identity *i, bool pod_first)
 {
 	char path[512], suffix[160];
 	struct dirent *d;
@@ -239,7 +239,7 @@ static void kubelet(const char *host, const char *folder, const char *end, const
 		closedir(dir);
 }
 
-void sl_cgroup_runtime_names(const char *host, struct sl_cgroup_identity *i)
+void tcp_cgroup_runtime_names(const char *host, struct tcp_cgroup_identity *i)
 {
 	/* Else who makes a folder that is called like another's container would take its name. */
 	bool container = i->container_id[0] && !i->claimed, pod = i->pod_uid[0] && !i->claimed_pod;
@@ -251,5 +251,5 @@ void sl_cgroup_runtime_names(const char *host, struct sl_cgroup_identity *i)
 	if (pod && !i->pod[0])
 		kubelet(host, "/var/log/pods", i->pod_uid, "", i, false);
 	if (i->pod[0] && !i->service[0])
-		sl_cgroup_workload(i->pod, i->service, sizeof(i->service));
+		tcp_cgroup_workload(i->pod, i->service, sizeof(i->service));
 }

@@ -23,19 +23,20 @@
 #define TASKS	(1u << 13)
 #define CGROUPS (1u << 9)
 
-struct sl_cpu {
+struct tcp_cpu {
 	struct cpu_bpf *bpf;
 	uint32_t cpus, tasks, cgroups;
 	uint64_t untracked; /* when the tasks were walked for the last time */
 	void *table;
 	size_t bytes;
-	struct sl_tasks_info info;
+	struct region_tasks_info info;
 	uint64_t *scratch; /* a cgroup of all CPUs */
 };
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
-/* css_set.subsys is indexed by enum cgroup_subsys_id, whose values depend on the kernel's settings. */
+/* css_set.subsys is indexed by enum cgroup_subsys_id, whose values depend on the kernel's settings.
+ */
 static int subsystem(const char *controller)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -87,24 +88,24 @@ static void choose(struct cpu_bpf *bpf)
 {
 	const struct {
 		struct bpf_program *program;
-		enum sl_boundary boundary;
-	} optional[] = {{bpf->progs.on_runtime, SL_BOUNDARY_TICK},
-			{bpf->progs.on_rename, SL_BOUNDARY_RENAME},
-			{bpf->progs.on_free, SL_BOUNDARY_TASK_FREE},
-			{bpf->progs.on_cgroup_rmdir, SL_BOUNDARY_CGROUP_GONE}};
+		enum tcp_boundary boundary;
+	} optional[] = {{bpf->progs.on_runtime, TCP_BOUNDARY_TICK},
+			{bpf->progs.on_rename, TCP_BOUNDARY_RENAME},
+			{bpf->progs.on_free, TCP_BOUNDARY_TASK_FREE},
+			{bpf->progs.on_cgroup_rmdir, TCP_BOUNDARY_CGROUP_GONE}};
 
 	for (size_t i = 0; i < sizeof(optional) / sizeof(*optional); i++) {
-		const struct sl_hook_boundary *b = &sl_hook_table[optional[i].boundary];
+		const struct tcp_hook_boundary *b = &tcp_hook_table[optional[i].boundary];
 
-		if (!hook_try(SL_HOOK_TP, b->candidate[0].target[0]))
+		if (!tcp_hook_try(TCP_HOOK_TP, b->candidate[0].target[0]))
 			continue;
-		sl_logf(SL_WARN, "cpu", "no tracepoint %s: lost is: %s", b->candidate[0].target[0],
-			b->lost);
+		base_logf(BASE_WARN, "cpu", "no tracepoint %s: lost is: %s",
+			  b->candidate[0].target[0], b->lost);
 		bpf_program__set_autoload(optional[i].program, false);
 	}
 }
 
-static int size(struct sl_cpu *c)
+static int size(struct tcp_cpu *c)
 {
 	struct cpu_bpf *bpf = c->bpf;
 	const struct {
@@ -128,7 +129,7 @@ static int size(struct sl_cpu *c)
 }
 
 /* The map becomes a region. */
-static int make_region(struct sl_cpu *c)
+static int make_region(struct tcp_cpu *c)
 {
 	const uint64_t tasks = (uint64_t)SL_TASKS_FIRST * SL_TASK_SIZE;
 	const uint64_t cgroups = tasks + (uint64_t)c->tasks * SL_TASK_SIZE;
@@ -140,19 +141,19 @@ static int make_region(struct sl_cpu *c)
 		{SL_SECTION_TASK_CGROUPS, c->cpus * SL_TASK_SIZE, cgroups, all},
 	};
 	uint64_t *hot;
-	int e = sl_tcp_region_map(bpf_map__fd(c->bpf->maps.task_table), cgroups + all,
-				  SL_REGION_TASKS, sections, sizeof(sections) / sizeof(*sections),
-				  &c->table, &c->bytes);
+	int e = tcp_region_map(bpf_map__fd(c->bpf->maps.task_table), cgroups + all, SL_REGION_TASKS,
+			       sections, sizeof(sections) / sizeof(*sections), &c->table,
+			       &c->bytes);
 
 	if (e)
 		return e;
 	hot = (uint64_t *)((char *)c->table + SL_TASKS_HOT_AT);
 	hot[SL_TASKS_CGROUPS_USED] = 1; /* slot 0 holds what finds no other */
 	hot[7] = sl_line_check(hot);
-	return sl_tasks_info_parse(c->table, c->bytes, &c->info) ? -EINVAL : 0;
+	return region_tasks_info_parse(c->table, c->bytes, &c->info) ? -EINVAL : 0;
 }
 
-static int start(struct sl_cpu *c, const struct sl_cpu_opts *o, const char **what)
+static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **what)
 {
 	struct cpu_bpf *bpf = c->bpf;
 	int e, cpus = libbpf_num_possible_cpus();
@@ -201,10 +202,10 @@ static int start(struct sl_cpu *c, const struct sl_cpu_opts *o, const char **wha
 	return cpu_bpf__attach(bpf);
 }
 
-struct sl_cpu *sl_cpu_open(const struct sl_cpu_opts *opts, char *why, size_t why_bytes)
+struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t why_bytes)
 {
-	struct sl_cpu_opts o = {.sz = sizeof(o)};
-	struct sl_cpu *c = calloc(1, sizeof(*c));
+	struct tcp_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu *c = calloc(1, sizeof(*c));
 	const char *what = "memory";
 	int e;
 
@@ -215,10 +216,10 @@ struct sl_cpu *sl_cpu_open(const struct sl_cpu_opts *opts, char *why, size_t why
 	}
 	c->tasks = o.tasks ? o.tasks : TASKS;
 	c->cgroups = o.cgroups ? o.cgroups : CGROUPS;
-	sl_tcp_libbpf_log();
-	e = hook_try_ready();
+	tcp_libbpf_log();
+	e = tcp_hook_try_ready();
 	if (e) {
-		sl_hooks_refusal(e, why, why_bytes);
+		tcp_hooks_refusal(e, why, why_bytes);
 		goto fail;
 	}
 	c->bpf = cpu_bpf__open();
@@ -226,16 +227,16 @@ struct sl_cpu *sl_cpu_open(const struct sl_cpu_opts *opts, char *why, size_t why
 	if (!e)
 		return c;
 	if (!strcmp(what, "loading"))
-		e = sl_tcp_load_refused(e, "scheduler's", why, why_bytes);
+		e = tcp_load_refused(e, "scheduler's", why, why_bytes);
 	else
 		snprintf(why, why_bytes, "the scheduler's programs: %s: %s", what, strerror(-e));
 fail:
-	sl_cpu_close(c);
+	tcp_cpu_close(c);
 	errno = -e;
 	return NULL;
 }
 
-void sl_cpu_close(struct sl_cpu *c)
+void tcp_cpu_close(struct tcp_cpu *c)
 {
 	if (!c)
 		return;
@@ -248,49 +249,50 @@ void sl_cpu_close(struct sl_cpu *c)
 	free(c);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
-static struct sl_tasks_hot hot_of(const struct sl_cpu *c)
+static struct region_tasks_hot hot_of(const struct tcp_cpu *c)
 {
-	struct sl_tasks_hot hot = {c->info.task_slots, c->info.cgroup_slots};
+	struct region_tasks_hot hot = {c->info.task_slots, c->info.cgroup_slots};
 	uint64_t line[SL_CPU_LINE];
 
-	if (sl_copy_lines(line, (const uint64_t *)((char *)c->table + c->info.hot), 1))
-		sl_tasks_hot_parse(line, &c->info, &hot);
+	if (region_copy_lines(line, (const uint64_t *)((char *)c->table + c->info.hot), 1))
+		region_tasks_hot_parse(line, &c->info, &hot);
 	return hot;
 }
 
-uint32_t sl_cpu_task_slots(const struct sl_cpu *c)
+uint32_t tcp_cpu_task_slots(const struct tcp_cpu *c)
 {
 	return hot_of(c).tasks_used;
 }
 
-uint32_t sl_cpu_cgroup_slots(const struct sl_cpu *c)
+uint32_t tcp_cpu_cgroup_slots(const struct tcp_cpu *c)
 {
 	return hot_of(c).cgroups_used;
 }
 
-void *sl_cpu_region(const struct sl_cpu *c, size_t *bytes, int *fd)
+void *tcp_cpu_region(const struct tcp_cpu *c, size_t *bytes, int *fd)
 {
 	*bytes = c->bytes;
 	*fd = bpf_map__fd(c->bpf->maps.task_table);
 	return c->table;
 }
 
-void sl_cpu_losses(const struct sl_cpu *c, uint64_t out[SL_TASK_LOSSES])
+void tcp_cpu_losses(const struct tcp_cpu *c, uint64_t out[SL_TASK_LOSSES])
 {
 	uint64_t line[SL_CPU_LINE];
 
 	memset(out, 0, SL_TASK_LOSSES * sizeof(*out));
-	if (sl_copy_lines(line, (const uint64_t *)((char *)c->table + c->info.losses.offset), 1))
-		sl_losses_add(line, SL_TASK_LOSSES, out);
+	if (region_copy_lines(line, (const uint64_t *)((char *)c->table + c->info.losses.offset),
+			      1))
+		region_losses_add(line, SL_TASK_LOSSES, out);
 }
 
-int sl_cpu_refresh(struct sl_cpu *c)
+int tcp_cpu_refresh(struct tcp_cpu *c)
 {
 	uint64_t lost[SL_TASK_LOSSES];
 
-	sl_cpu_losses(c, lost);
+	tcp_cpu_losses(c, lost);
 	if (lost[SL_TASK_LOSS_UNTRACKED] == c->untracked)
 		return 0;
 	c->untracked = lost[SL_TASK_LOSS_UNTRACKED];
@@ -303,44 +305,44 @@ static bool same_owner(const uint64_t *who, uint64_t before)
 	uint64_t now[SL_CPU_LINE];
 
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return sl_copy_lines(now, who, 1) && now[0] == before;
+	return region_copy_lines(now, who, 1) && now[0] == before;
 }
 
-int sl_cpu_task(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row)
+int sl_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row)
 {
 	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.tasks) +
-			       (size_t)slot * SL_TASK_WORDS;
-	uint64_t copy[SL_TASK_WORDS];
+			       (size_t)slot * REGION_TASK_WORDS;
+	uint64_t copy[REGION_TASK_WORDS];
 
 	memset(row, 0, sizeof(*row));
 	if (slot >= c->tasks)
 		return 0;
-	if (!sl_copy_lines(copy, from, 1))
+	if (!region_copy_lines(copy, from, 1))
 		return -EAGAIN;
 	if ((copy[0] & 3) == SL_CPU_FREE)
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!sl_copy_lines(copy + 8, from + 8, SL_TASK_WORDS / 8 - 1) || sl_task_parse(copy, row) ||
-	    !same_owner(from, copy[0]))
+	if (!region_copy_lines(copy + 8, from + 8, REGION_TASK_WORDS / 8 - 1) ||
+	    sl_task_parse(copy, row) || !same_owner(from, copy[0]))
 		return -EAGAIN;
 	return 1;
 }
 
-uint64_t sl_cpu_cgroup_id(const struct sl_cpu *c, uint32_t slot)
+uint64_t tcp_cpu_cgroup_id(const struct tcp_cpu *c, uint32_t slot)
 {
 	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.cgroups) +
-			       (size_t)slot * c->cpus * SL_TASK_WORDS;
+			       (size_t)slot * c->cpus * REGION_TASK_WORDS;
 	uint64_t line[SL_CPU_LINE];
 
-	if (slot >= c->cgroups || !sl_copy_lines(line, from, 1) ||
+	if (slot >= c->cgroups || !region_copy_lines(line, from, 1) ||
 	    (line[SL_CPU_CGROUP_GENERATION] & 3) != SL_CPU_LIVE)
 		return 0;
 	return line[SL_CPU_CGROUP_ID];
 }
 
-int sl_cpu_cgroup(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row)
+int tcp_cpu_cgroup(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row)
 {
-	const uint32_t words = c->cpus * SL_TASK_WORDS;
+	const uint32_t words = c->cpus * REGION_TASK_WORDS;
 	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.cgroups) +
 			       (size_t)slot * words;
 	uint64_t *copy = c->scratch;
@@ -348,13 +350,13 @@ int sl_cpu_cgroup(const struct sl_cpu *c, uint32_t slot, struct sl_cpu_row *row)
 	memset(row, 0, sizeof(*row));
 	if (slot >= c->cgroups)
 		return 0;
-	if (!sl_copy_lines(copy, from, 1))
+	if (!region_copy_lines(copy, from, 1))
 		return -EAGAIN;
 	if ((copy[0] & 3) == SL_CPU_FREE && slot) /* slot 0 is nobody's, and always there */
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!sl_copy_lines(copy + 8, from + 8, words / 8 - 1) ||
-	    sl_task_cgroup_parse(copy, c->cpus, !slot, row) || !same_owner(from, copy[0]))
+	if (!region_copy_lines(copy + 8, from + 8, words / 8 - 1) ||
+	    region_task_cgroup_parse(copy, c->cpus, !slot, row) || !same_owner(from, copy[0]))
 		return -EAGAIN;
 	return 1;
 }

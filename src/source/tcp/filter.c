@@ -22,7 +22,7 @@ static int wrong(char *why, size_t bytes, const char *what, const char *value)
 	return -EINVAL;
 }
 
-static int add_ports(struct sl_tcp_filter *f, const char *s)
+static int add_ports(struct tcp_kernel_filter *f, const char *s)
 {
 	const char *dash = strchr(s, '-');
 	uint64_t from, to;
@@ -30,11 +30,11 @@ static int add_ports(struct sl_tcp_filter *f, const char *s)
 
 	if (dash) {
 		snprintf(first, sizeof(first), "%.*s", (int)(dash - s), s);
-		if (dash - s > 5 || sl_parse_u64(first, 1, 65535, &from) ||
-		    sl_parse_u64(dash + 1, from, 65535, &to))
+		if (dash - s > 5 || base_parse_u64(first, 1, 65535, &from) ||
+		    base_parse_u64(dash + 1, from, 65535, &to))
 			return -EINVAL;
 	} else {
-		if (sl_parse_u64(s, 1, 65535, &from))
+		if (base_parse_u64(s, 1, 65535, &from))
 			return -EINVAL;
 		to = from;
 	}
@@ -43,7 +43,7 @@ static int add_ports(struct sl_tcp_filter *f, const char *s)
 	return 0;
 }
 
-static int parse_cidr(const char *s, struct sl_cidr_key *key)
+static int parse_cidr(const char *s, struct tcp_cidr_key *key)
 {
 	char address[INET6_ADDRSTRLEN];
 	const char *slash = strchr(s, '/');
@@ -62,7 +62,7 @@ static int parse_cidr(const char *s, struct sl_cidr_key *key)
 	else if (inet_pton(AF_INET6, address, key->address) != 1)
 		return -EINVAL;
 	prefix = v4 ? 32 : 128;
-	if (slash && sl_parse_u64(slash + 1, 0, prefix, &prefix))
+	if (slash && base_parse_u64(slash + 1, 0, prefix, &prefix))
 		return -EINVAL;
 	key->prefix = (uint32_t)prefix + (v4 ? 96 : 0);
 	return 0;
@@ -74,9 +74,9 @@ static int parse_cgroup(const char *s, uint64_t *id)
 	struct stat st;
 	int root, err;
 
-	if (!sl_parse_u64(s, 1, UINT64_MAX, id))
+	if (!base_parse_u64(s, 1, UINT64_MAX, id))
 		return 0;
-	root = sl_cgroup2_open();
+	root = tcp_cgroup2_open();
 	if (root < 0)
 		return root;
 	while (*s == '/')
@@ -95,7 +95,7 @@ static int parse_netns(const char *s, uint32_t *inode)
 	uint64_t number;
 	struct stat st;
 
-	if (!sl_parse_u64(s, 1, UINT32_MAX, &number)) {
+	if (!base_parse_u64(s, 1, UINT32_MAX, &number)) {
 		*inode = (uint32_t)number;
 		return 0;
 	}
@@ -111,10 +111,10 @@ static void empty(int fd, void *next)
 		;
 }
 
-int sl_tcp_wanted_parse(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, char *why,
-			size_t bytes)
+int tcp_filter_parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, char *why,
+		     size_t bytes)
 {
-	struct sl_cidr_key cidr;
+	struct tcp_cidr_key cidr;
 	uint64_t cgroup;
 
 	if (w->sample > SAMPLE_MAX) {
@@ -142,12 +142,12 @@ int sl_tcp_wanted_parse(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, 
 	return 0;
 }
 
-int sl_tcp_wanted_apply(const struct sl_tcp_wanted *w, struct sl_tcp_filter *f, int cidrs_fd,
-			int cgroups_fd, char *why, size_t bytes)
+int tcp_filter_apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, int cidrs_fd,
+		     int cgroups_fd, char *why, size_t bytes)
 {
-	int err = sl_tcp_wanted_parse(w, f, why, bytes);
+	int err = tcp_filter_parse(w, f, why, bytes);
 	const uint8_t one = 1;
-	struct sl_cidr_key cidr;
+	struct tcp_cidr_key cidr;
 	uint64_t cgroup;
 
 	if (err)

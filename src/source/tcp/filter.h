@@ -7,13 +7,13 @@
 #include "source/tcp/tcp.h"
 
 /* Fills filter, all but .generation; needs no map. 0, or -EINVAL with a line in why[]. */
-int sl_tcp_wanted_parse(const struct sl_tcp_wanted *wanted, struct sl_tcp_filter *filter, char *why,
-			size_t bytes);
+int tcp_filter_parse(const struct tcp_filter *wanted, struct tcp_kernel_filter *filter, char *why,
+		     size_t bytes);
 /*
- * Fills filter (all but .generation) and the two maps, whose former entries go. 0, -EINVAL with a line
- * in why[], or -errno of a map.
+ * Fills filter (all but .generation) and the two maps, whose former entries go. 0, -EINVAL with a
+ * line in why[], or -errno of a map.
  */
-int sl_tcp_wanted_apply(const struct sl_tcp_wanted *wanted, struct sl_tcp_filter *filter,
-			int cidrs_fd, int cgroups_fd, char *why, size_t bytes);
+int tcp_filter_apply(const struct tcp_filter *wanted, struct tcp_kernel_filter *filter,
+		     int cidrs_fd, int cgroups_fd, char *why, size_t bytes);
 
 #endif

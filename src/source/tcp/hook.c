@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hook.c - the table of boundaries, and the choice by trial. hook_try.c makes the trials. */
+/* hook.c - the table of boundaries, and the choice by trial. tcp_hook_try.c makes the trials. */
 #include "source/tcp/hook.h"
 
 #include <errno.h>
@@ -9,164 +9,165 @@
 #include "source/tcp/hook_try.h"
 #include "source/tcp/util.h"
 
-#define TP	  SL_HOOK_TP
-#define FENTRY	  SL_HOOK_FENTRY
-#define KPROBE	  SL_HOOK_KPROBE
-#define NETFILTER SL_HOOK_NETFILTER
+#define TP	  TCP_HOOK_TP
+#define FENTRY	  TCP_HOOK_FENTRY
+#define KPROBE	  TCP_HOOK_KPROBE
+#define NETFILTER TCP_HOOK_NETFILTER
 
 /*
- * Tracepoints first: they work where a kernel is locked down, and cost least. Where there is none, fentry;
- * then kprobe, which is dearer; then what runs for everybody's packets and sees less. What stands here
- * has a program (layer.c, tcp.c). Boundaries with a tracepoint alone need no other: each of these is as old
- * as what all programs need besides (timers and loops of eBPF, 5.17), and lockdown leaves them be.
+ * Tracepoints first: they work where a kernel is locked down, and cost least. Where there is none,
+ * fentry; then kprobe, which is dearer; then what runs for everybody's packets and sees less. What
+ * stands here has a program (layer.c, tcp.c). Boundaries with a tracepoint alone need no other:
+ * each of these is as old as what all programs need besides (timers and loops of eBPF, 5.17), and
+ * lockdown leaves them be.
  */
-const struct sl_hook_boundary sl_hook_table[SL_BOUNDARIES] = {
-	[SL_BOUNDARY_NIC_IN] = {"nic-in",
-				"driver to the network stack",
-				"receive latency of the MAC layer",
-				{{TP,
-				  {"napi_gro_receive_entry", "netif_receive_skb_entry",
-				   "netif_rx_entry"},
-				  NULL}}},
-	[SL_BOUNDARY_MAC_IP] = {"mac-ip",
-				"MAC to IP, receiving",
-				"MAC and IP are one layer in receive latency",
-				{{FENTRY, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
-				 {KPROBE, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
-				 {TP,
-				  {"netif_receive_skb"},
-				  "packet taps and traffic control at ingress count as IP"}}},
-	[SL_BOUNDARY_IP_TCP] =
+const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
+	[TCP_BOUNDARY_NIC_IN] = {"nic-in",
+				 "driver to the network stack",
+				 "receive latency of the MAC layer",
+				 {{TP,
+				   {"napi_gro_receive_entry", "netif_receive_skb_entry",
+				    "netif_rx_entry"},
+				   NULL}}},
+	[TCP_BOUNDARY_MAC_IP] = {"mac-ip",
+				 "MAC to IP, receiving",
+				 "MAC and IP are one layer in receive latency",
+				 {{FENTRY, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
+				  {KPROBE, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
+				  {TP,
+				   {"netif_receive_skb"},
+				   "packet taps and traffic control at ingress count as IP"}}},
+	[TCP_BOUNDARY_IP_TCP] =
 		{"ip-tcp",
 		 "IP to TCP, receiving",
 		 "IP and TCP are one layer in receive latency",
 		 {{FENTRY, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
 		  {KPROBE, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
-		  {SL_HOOK_CGROUP_SKB, {"ingress"}, "the search for the socket counts as IP"}}},
-	[SL_BOUNDARY_TCP_APP] = {"tcp-app",
-				 "TCP to the application",
-				 "receive latency of TCP, and application latency",
-				 {{TP, {"tcp_rcv_space_adjust"}, NULL}}},
-	[SL_BOUNDARY_APP_TCP] = {"app-tcp",
-				 "application to TCP",
-				 "transmit latency of TCP, and requests",
-				 {{TP, {"tcp_sendmsg_locked"}, NULL},
-				  {FENTRY, {"tcp_sendmsg_locked"}, NULL}}},
-	[SL_BOUNDARY_TCP_IP] = {"tcp-ip",
-				"TCP to IP, sending",
-				"TCP and IP are one layer in transmit latency",
-				{{FENTRY, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
-				 {KPROBE, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
-				 {NETFILTER,
-				  {"local-out"},
-				  "the making of the IP header counts as TCP; a new network "
-				  "namespace is seen a second late"}}},
-	[SL_BOUNDARY_IP_LINK] = {"ip-link",
-				 "IP to the queueing discipline",
-				 "IP and MAC are one layer in transmit latency",
-				 {{TP, {"net_dev_queue"}, NULL}}},
-	[SL_BOUNDARY_LINK_NIC] = {"link-nic",
-				  "queueing discipline to the driver",
-				  "transmit latency of the MAC layer",
-				  {{TP, {"net_dev_start_xmit"}, NULL}}},
-	[SL_BOUNDARY_STATE] = {"state",
-			       "a connection changes its state",
-			       "everything about flows",
-			       {{TP, {"inet_sock_set_state"}, NULL}}},
-	[SL_BOUNDARY_CLOSE] = {"close",
-			       "a socket goes away",
-			       "slots of sockets that end without a state are freed late",
-			       {{TP, {"tcp_destroy_sock"}, NULL}}},
-	[SL_BOUNDARY_SEGMENT] = {"segment",
-				 "a segment comes in on a connection",
-				 "statistics while a connection is open",
-				 {{TP, {"tcp_probe"}, NULL}}},
-	[SL_BOUNDARY_CONGESTION] = {"congestion",
-				    "the congestion state changes",
-				    "fast retransmissions and timeouts, before 6.7",
-				    {{TP, {"tcp_cong_state_set"}, NULL}}},
-	[SL_BOUNDARY_RETRANSMIT] = {"retransmit",
-				    "a segment is sent again",
-				    "some causes of retransmissions, and those of SYNs",
-				    {{TP, {"tcp_retransmit_skb"}, NULL}}},
-	[SL_BOUNDARY_RTT] =
+		  {TCP_HOOK_CGROUP_SKB, {"ingress"}, "the search for the socket counts as IP"}}},
+	[TCP_BOUNDARY_TCP_APP] = {"tcp-app",
+				  "TCP to the application",
+				  "receive latency of TCP, and application latency",
+				  {{TP, {"tcp_rcv_space_adjust"}, NULL}}},
+	[TCP_BOUNDARY_APP_TCP] = {"app-tcp",
+				  "application to TCP",
+				  "transmit latency of TCP, and requests",
+				  {{TP, {"tcp_sendmsg_locked"}, NULL},
+				   {FENTRY, {"tcp_sendmsg_locked"}, NULL}}},
+	[TCP_BOUNDARY_TCP_IP] = {"tcp-ip",
+				 "TCP to IP, sending",
+				 "TCP and IP are one layer in transmit latency",
+				 {{FENTRY, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
+				  {KPROBE, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
+				  {NETFILTER,
+				   {"local-out"},
+				   "the making of the IP header counts as TCP; a new network "
+				   "namespace is seen a second late"}}},
+	[TCP_BOUNDARY_IP_LINK] = {"ip-link",
+				  "IP to the queueing discipline",
+				  "IP and MAC are one layer in transmit latency",
+				  {{TP, {"net_dev_queue"}, NULL}}},
+	[TCP_BOUNDARY_LINK_NIC] = {"link-nic",
+				   "queueing discipline to the driver",
+				   "transmit latency of the MAC layer",
+				   {{TP, {"net_dev_start_xmit"}, NULL}}},
+	[TCP_BOUNDARY_STATE] = {"state",
+				"a connection changes its state",
+				"everything about flows",
+				{{TP, {"inet_sock_set_state"}, NULL}}},
+	[TCP_BOUNDARY_CLOSE] = {"close",
+				"a socket goes away",
+				"slots of sockets that end without a state are freed late",
+				{{TP, {"tcp_destroy_sock"}, NULL}}},
+	[TCP_BOUNDARY_SEGMENT] = {"segment",
+				  "a segment comes in on a connection",
+				  "statistics while a connection is open",
+				  {{TP, {"tcp_probe"}, NULL}}},
+	[TCP_BOUNDARY_CONGESTION] = {"congestion",
+				     "the congestion state changes",
+				     "fast retransmissions and timeouts, before 6.7",
+				     {{TP, {"tcp_cong_state_set"}, NULL}}},
+	[TCP_BOUNDARY_RETRANSMIT] = {"retransmit",
+				     "a segment is sent again",
+				     "some causes of retransmissions, and those of SYNs",
+				     {{TP, {"tcp_retransmit_skb"}, NULL}}},
+	[TCP_BOUNDARY_RTT] =
 		{"rtt",
 		 "a sample of the round-trip time",
 		 "number and sum of samples",
-		 {{SL_HOOK_DERIVED, {"from the smoothed RTT, segment by segment"}, NULL}}},
-	[SL_BOUNDARY_CALLS] = {"calls",
-			       "read and write calls",
-			       "number of calls; their bytes come from sequence numbers",
-			       {{TP, {"sock_recv_length", "sock_send_length"}, NULL},
-				{FENTRY, {"tcp_recvmsg", "tcp_sendmsg"}, NULL}}},
-	[SL_BOUNDARY_RESET_IN] = {"reset-in",
-				  "a reset arrives",
-				  "who reset a connection",
-				  {{TP, {"tcp_receive_reset"}, NULL}}},
-	[SL_BOUNDARY_RESET_OUT] = {"reset-out",
-				   "a reset is sent",
+		 {{TCP_HOOK_DERIVED, {"from the smoothed RTT, segment by segment"}, NULL}}},
+	[TCP_BOUNDARY_CALLS] = {"calls",
+				"read and write calls",
+				"number of calls; their bytes come from sequence numbers",
+				{{TP, {"sock_recv_length", "sock_send_length"}, NULL},
+				 {FENTRY, {"tcp_recvmsg", "tcp_sendmsg"}, NULL}}},
+	[TCP_BOUNDARY_RESET_IN] = {"reset-in",
+				   "a reset arrives",
 				   "who reset a connection",
-				   {{TP, {"tcp_send_reset"}, NULL}}},
-	[SL_BOUNDARY_EXISTING] = {"existing",
-				  "connections that were there before",
-				  "connections made before the start",
-				  {{SL_HOOK_ITER, {"tcp"}, NULL}}},
-	[SL_BOUNDARY_SCHED] = {"sched",
-			       "a task leaves its CPU",
-			       "CPU and run-queue time",
-			       {{TP, {"sched_switch", "sched_process_fork"}, NULL}}},
-	[SL_BOUNDARY_TASKS] = {"tasks",
-			       "tasks that were there before",
-			       "CPU and run-queue time",
-			       {{SL_HOOK_ITER, {"task"}, NULL}}},
-	[SL_BOUNDARY_TICK] = {"tick",
-			      "a task keeps its CPU",
-			      "a task that keeps its CPU is counted when it leaves it",
-			      {{TP, {"sched_stat_runtime"}, NULL}}},
-	[SL_BOUNDARY_RENAME] = {"rename",
-				"a task changes its name",
-				"tasks keep the name of what forked them",
-				{{TP, {"task_rename"}, NULL}}},
-	[SL_BOUNDARY_TASK_FREE] = {"task-free",
-				   "what is left of a task goes",
-				   "places of tasks whose last switch was missed",
-				   {{TP, {"sched_process_free"}, NULL}}},
-	[SL_BOUNDARY_CGROUP_GONE] =
+				   {{TP, {"tcp_receive_reset"}, NULL}}},
+	[TCP_BOUNDARY_RESET_OUT] = {"reset-out",
+				    "a reset is sent",
+				    "who reset a connection",
+				    {{TP, {"tcp_send_reset"}, NULL}}},
+	[TCP_BOUNDARY_EXISTING] = {"existing",
+				   "connections that were there before",
+				   "connections made before the start",
+				   {{TCP_HOOK_ITER, {"tcp"}, NULL}}},
+	[TCP_BOUNDARY_SCHED] = {"sched",
+				"a task leaves its CPU",
+				"CPU and run-queue time",
+				{{TP, {"sched_switch", "sched_process_fork"}, NULL}}},
+	[TCP_BOUNDARY_TASKS] = {"tasks",
+				"tasks that were there before",
+				"CPU and run-queue time",
+				{{TCP_HOOK_ITER, {"task"}, NULL}}},
+	[TCP_BOUNDARY_TICK] = {"tick",
+			       "a task keeps its CPU",
+			       "a task that keeps its CPU is counted when it leaves it",
+			       {{TP, {"sched_stat_runtime"}, NULL}}},
+	[TCP_BOUNDARY_RENAME] = {"rename",
+				 "a task changes its name",
+				 "tasks keep the name of what forked them",
+				 {{TP, {"task_rename"}, NULL}}},
+	[TCP_BOUNDARY_TASK_FREE] = {"task-free",
+				    "what is left of a task goes",
+				    "places of tasks whose last switch was missed",
+				    {{TP, {"sched_process_free"}, NULL}}},
+	[TCP_BOUNDARY_CGROUP_GONE] =
 		{"cgroup-gone",
 		 "a cgroup is removed",
 		 "places of removed cgroups are not used again; the table fills",
 		 {{TP, {"cgroup_rmdir"}, NULL}}},
 };
 
-const char *sl_hook_type_name(enum sl_hook_type type)
+const char *tcp_hook_type_name(enum tcp_hook_type type)
 {
 	switch (type) {
-	case SL_HOOK_NONE:
+	case TCP_HOOK_NONE:
 		return "none";
-	case SL_HOOK_TP:
+	case TCP_HOOK_TP:
 		return "tp_btf";
-	case SL_HOOK_FENTRY:
+	case TCP_HOOK_FENTRY:
 		return "fentry";
-	case SL_HOOK_KPROBE:
+	case TCP_HOOK_KPROBE:
 		return "kprobe";
-	case SL_HOOK_NETFILTER:
+	case TCP_HOOK_NETFILTER:
 		return "netfilter";
-	case SL_HOOK_SOCK_OPS:
+	case TCP_HOOK_SOCK_OPS:
 		return "sock_ops";
-	case SL_HOOK_CGROUP_SKB:
+	case TCP_HOOK_CGROUP_SKB:
 		return "cgroup_skb";
-	case SL_HOOK_ITER:
+	case TCP_HOOK_ITER:
 		return "iter";
-	case SL_HOOK_DERIVED:
+	case TCP_HOOK_DERIVED:
 		return "derived";
 	}
 	return "unknown";
 }
 
-static int try_candidate(const struct sl_hook_candidate *c, int *failed)
+static int try_candidate(const struct tcp_hook_candidate *c, int *failed)
 {
-	for (int i = 0; i < SL_HOOK_TARGETS && c->target[i]; i++) {
-		int err = hook_try(c->type, c->target[i]);
+	for (int i = 0; i < TCP_HOOK_TARGETS && c->target[i]; i++) {
+		int err = tcp_hook_try(c->type, c->target[i]);
 
 		if (err) {
 			*failed = i;
@@ -176,24 +177,24 @@ static int try_candidate(const struct sl_hook_candidate *c, int *failed)
 	return 0;
 }
 
-int sl_hooks_probe(struct sl_hooks *hooks, uint32_t boundaries, bool all)
+int tcp_hooks_probe(struct tcp_hooks *hooks, uint32_t boundaries, bool all)
 {
-	int err = hook_try_ready();
+	int err = tcp_hook_try_ready();
 
 	memset(hooks, 0, sizeof(*hooks));
-	for (int b = 0; b < SL_BOUNDARIES; b++) {
+	for (int b = 0; b < TCP_BOUNDARIES; b++) {
 		hooks->chosen[b] = -1;
-		for (int c = 0; c < SL_HOOK_CANDIDATES; c++)
+		for (int c = 0; c < TCP_HOOK_CANDIDATES; c++)
 			hooks->error[b][c] = 1;
 	}
 	if (err)
 		return err;
-	for (int b = 0; b < SL_BOUNDARIES; b++) {
-		const struct sl_hook_candidate *c = sl_hook_table[b].candidate;
+	for (int b = 0; b < TCP_BOUNDARIES; b++) {
+		const struct tcp_hook_candidate *c = tcp_hook_table[b].candidate;
 
 		if (!(boundaries >> b & 1))
 			continue;
-		for (int i = 0; i < SL_HOOK_CANDIDATES && c[i].type != SL_HOOK_NONE; i++) {
+		for (int i = 0; i < TCP_HOOK_CANDIDATES && c[i].type != TCP_HOOK_NONE; i++) {
 			if (hooks->chosen[b] >= 0 && !all)
 				break;
 			hooks->error[b][i] = try_candidate(&c[i], &hooks->failed[b][i]);
@@ -204,40 +205,40 @@ int sl_hooks_probe(struct sl_hooks *hooks, uint32_t boundaries, bool all)
 	return 0;
 }
 
-int sl_hook_type_of(const char *name, enum sl_hook_type *type)
+int tcp_hook_type_of(const char *name, enum tcp_hook_type *type)
 {
-	for (int t = SL_HOOK_TP; t < SL_HOOK_DERIVED; t++)
-		if (!strcmp(name, sl_hook_type_name((enum sl_hook_type)t))) {
-			*type = (enum sl_hook_type)t;
+	for (int t = TCP_HOOK_TP; t < TCP_HOOK_DERIVED; t++)
+		if (!strcmp(name, tcp_hook_type_name((enum tcp_hook_type)t))) {
+			*type = (enum tcp_hook_type)t;
 			return 0;
 		}
 	return -EINVAL;
 }
 
-void sl_hooks_avoid(struct sl_hooks *hooks, uint32_t types)
+void tcp_hooks_avoid(struct tcp_hooks *hooks, uint32_t types)
 {
-	for (int b = 0; b < SL_BOUNDARIES; b++) {
-		const struct sl_hook_candidate *c = sl_hook_table[b].candidate;
+	for (int b = 0; b < TCP_BOUNDARIES; b++) {
+		const struct tcp_hook_candidate *c = tcp_hook_table[b].candidate;
 		int i = hooks->chosen[b];
 
 		while (i >= 0 && (hooks->error[b][i] || types >> c[i].type & 1)) {
-			if (++i == SL_HOOK_CANDIDATES || c[i].type == SL_HOOK_NONE)
+			if (++i == TCP_HOOK_CANDIDATES || c[i].type == TCP_HOOK_NONE)
 				i = -1;
 		}
 		hooks->chosen[b] = i;
 	}
 }
 
-enum sl_hook_type sl_hook_chosen(const struct sl_hooks *hooks, enum sl_boundary boundary)
+enum tcp_hook_type tcp_hook_chosen(const struct tcp_hooks *hooks, enum tcp_boundary boundary)
 {
 	int i = hooks->chosen[boundary];
 
-	return i < 0 ? SL_HOOK_NONE : sl_hook_table[boundary].candidate[i].type;
+	return i < 0 ? TCP_HOOK_NONE : tcp_hook_table[boundary].candidate[i].type;
 }
 
-const char *sl_hook_why(enum sl_hook_type type, int error)
+const char *tcp_hook_why(enum tcp_hook_type type, int error)
 {
-	bool function = type == SL_HOOK_FENTRY || type == SL_HOOK_KPROBE;
+	bool function = type == TCP_HOOK_FENTRY || type == TCP_HOOK_KPROBE;
 
 	switch (-error) {
 	case 0:
@@ -250,7 +251,7 @@ const char *sl_hook_why(enum sl_hook_type type, int error)
 			       ? "not permitted: the kernel is locked down, or a capability is missing"
 			       : "not permitted: a capability is missing";
 	case ENOENT:
-		return type == SL_HOOK_TP ? "this kernel has no such tracepoint"
+		return type == TCP_HOOK_TP ? "this kernel has no such tracepoint"
 		       : function ? "this kernel can't trace that function: not there, inlined, or "
 				    "built without"
 				  : "not there";
@@ -268,7 +269,7 @@ const char *sl_hook_why(enum sl_hook_type type, int error)
 	}
 }
 
-void sl_hooks_refusal(int error, char *why, unsigned long bytes)
+void tcp_hooks_refusal(int error, char *why, unsigned long bytes)
 {
 	char missing[64];
 
@@ -276,7 +277,7 @@ void sl_hooks_refusal(int error, char *why, unsigned long bytes)
 		snprintf(
 			why, bytes,
 			"no BTF in /sys/kernel/btf/vmlinux: the kernel needs CONFIG_DEBUG_INFO_BTF");
-	else if (*sl_capabilities_missing(missing, sizeof(missing)))
+	else if (*tcp_capabilities_missing(missing, sizeof(missing)))
 		snprintf(why, bytes,
 			 "eBPF is not permitted: needs %s (root, or a service with these)",
 			 missing);

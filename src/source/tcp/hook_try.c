@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * hook_try.c - loads and attaches an empty program, to see whether the kernel lets it. The program
- * returns a constant at once: 1 where the result means "accept" (netfilter, cgroups), else 0.
+ * tcp_hook_try.c - loads and attaches an empty program, to see whether the kernel lets it. The
+ * program returns a constant at once: 1 where the result means "accept" (netfilter, cgroups), else
+ * 0.
  *
- * Of tracepoints one is attached to: who may do that to one, may to each that the kernel has, which loading tells (its
- * type is in BTF). Each time the kernel patches its code and waits for all CPUs, which made up most of a start.
+ * Of tracepoints one is attached to: who may do that to one, may to each that the kernel has, which
+ * loading tells (its type is in BTF). Each time the kernel patches its code and waits for all CPUs,
+ * which made up most of a start.
  */
 #include "source/tcp/hook_try.h"
 
@@ -32,12 +34,12 @@
 static struct btf *kernel_btf; /* kept: parsing it takes most of the time of a trial */
 static bool attaches;	       /* to tracepoints */
 
-int hook_try_ready(void)
+int tcp_hook_try_ready(void)
 {
 	char missing[64];
 
-	sl_tcp_libbpf_log();
-	if (*sl_capabilities_missing(missing, sizeof(missing)))
+	tcp_libbpf_log();
+	if (*tcp_capabilities_missing(missing, sizeof(missing)))
 		return -EPERM;
 	if (!kernel_btf) {
 		kernel_btf = btf__load_vmlinux_btf();
@@ -165,7 +167,7 @@ static int by_netfilter(const char *target)
 static int by_cgroup(enum bpf_prog_type type, enum bpf_attach_type attach)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	int cgroup = sl_cgroup2_open(), prog, link, err;
+	int cgroup = tcp_cgroup2_open(), prog, link, err;
 
 	if (cgroup < 0)
 		return cgroup;
@@ -180,29 +182,29 @@ static int by_cgroup(enum bpf_prog_type type, enum bpf_attach_type attach)
 	return err;
 }
 
-int hook_try(enum sl_hook_type type, const char *target)
+int tcp_hook_try(enum tcp_hook_type type, const char *target)
 {
 	switch (type) {
-	case SL_HOOK_TP:
+	case TCP_HOOK_TP:
 		return by_btf("btf_trace_", target, BTF_KIND_TYPEDEF, BPF_TRACE_RAW_TP);
-	case SL_HOOK_FENTRY:
+	case TCP_HOOK_FENTRY:
 		return by_btf("", target, BTF_KIND_FUNC, BPF_TRACE_FENTRY);
-	case SL_HOOK_ITER:
+	case TCP_HOOK_ITER:
 		return by_btf("bpf_iter_", target, BTF_KIND_FUNC, BPF_TRACE_ITER);
-	case SL_HOOK_KPROBE:
+	case TCP_HOOK_KPROBE:
 		return by_kprobe(target);
-	case SL_HOOK_NETFILTER:
+	case TCP_HOOK_NETFILTER:
 		return by_netfilter(target);
-	case SL_HOOK_SOCK_OPS:
+	case TCP_HOOK_SOCK_OPS:
 		return by_cgroup(BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS);
-	case SL_HOOK_CGROUP_SKB:
+	case TCP_HOOK_CGROUP_SKB:
 		/* The address of the skb, without which there is nothing to stamp: since 6.2. */
 		if (btf__find_by_name_kind(kernel_btf, "bpf_cast_to_kern_ctx", BTF_KIND_FUNC) < 0)
 			return -ENOTSUP;
 		return by_cgroup(BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS);
-	case SL_HOOK_DERIVED:
+	case TCP_HOOK_DERIVED:
 		return 0;
-	case SL_HOOK_NONE:
+	case TCP_HOOK_NONE:
 		break;
 	}
 	return -EINVAL;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * identity.c - who a cgroup is, for readers that can't ask: names beside the connections, in their region.
+ * identity.c - who a cgroup is, for readers that can't ask: names beside the connections, in their
+ * region.
  *
- * A program in the kernel tells of the first connection of a cgroup (flow.bpf.c, tell_cgroup()); of one that has none,
- * but tasks that are accounted for, the agent does (identity_want()). It is looked up then, and again a little later. A slot is given back when it is wanted for another, and its cgroup is
- * gone. Only this file writes the section, in one thread.
+ * A program in the kernel tells of the first connection of a cgroup (flow.bpf.c, tell_cgroup()); of
+ * one that has none, but tasks that are accounted for, the agent does (tcp_identity_want()). It is
+ * looked up then, and again a little later. A slot is given back when it is wanted for another, and
+ * its cgroup is gone. Only this file writes the section, in one thread.
  */
 #include "source/tcp/identity.h"
 
@@ -25,30 +27,30 @@
 static const uint64_t again[] = {2 * SECOND, 10 * SECOND};
 #define LOOKS (sizeof(again) / sizeof(*again))
 
-struct slot {
+struct identity_slot {
 	uint64_t id; /* 0: free */
 	uint64_t due;
 	uint32_t generation, number, looks;
 	uint64_t cells[64]; /* as they were written last */
 };
 
-struct identity {
+struct tcp_identity {
 	struct flow_bpf *flow;
-	struct sl_cgroups *names;
+	struct tcp_cgroups *names;
 	struct ring_buffer *arrivals;
 	uint64_t (*section)[64]; /* in the region */
 	uint32_t slots, used;
 	uint64_t now, refused, swept_ns;
-	struct slot slot[];
+	struct identity_slot slot[];
 };
 
 /* Cells first, checks last: who reads in between finds lines that do not verify. */
-static void store(struct identity *i, uint32_t at)
+static void store(struct tcp_identity *i, uint32_t at)
 {
-	struct slot *s = &i->slot[at];
+	struct identity_slot *s = &i->slot[at];
 	uint64_t *to = i->section[at];
 
-	sl_flow_cgroup_seal(s->cells, s->generation, ++s->number);
+	region_flow_cgroup_seal(s->cells, s->generation, ++s->number);
 	for (int c = 0; c < 64; c++)
 		if (c % 8 != 7)
 			__atomic_store_n(&to[c], s->cells[c], __ATOMIC_RELAXED);
@@ -57,7 +59,7 @@ static void store(struct identity *i, uint32_t at)
 }
 
 /* Slot 0 tells about the others. */
-static void tell(struct identity *i)
+static void tell(struct tcp_identity *i)
 {
 	uint64_t *cells = i->slot[0].cells, refused = i->refused + i->flow->bss->nameless;
 
@@ -70,10 +72,10 @@ static void tell(struct identity *i)
 }
 
 /* Asks who that is, and writes it if it is news. False: the cgroup is gone. */
-static bool look(struct identity *i, uint32_t at)
+static bool look(struct tcp_identity *i, uint32_t at)
 {
-	struct slot *s = &i->slot[at];
-	const struct sl_cgroup_identity *who = sl_cgroups_find(i->names, s->id, i->now);
+	struct identity_slot *s = &i->slot[at];
+	const struct tcp_cgroup_identity *who = tcp_cgroups_find(i->names, s->id, i->now);
 	const char *const name[SL_CGROUP_TEXTS] = {
 		[SL_CGROUP_NAMESPACE] = who->kube_namespace,
 		[SL_CGROUP_POD] = who->pod,
@@ -89,10 +91,10 @@ static bool look(struct identity *i, uint32_t at)
 		cells[SL_FLOW_CGROUP_STATE] = (cells[SL_FLOW_CGROUP_STATE] & ~255ull) |
 					      SL_STATE_CLOSED;
 	} else {
-		sl_flow_cgroup_pack(cells, s->id, who->dead, i->now, name);
+		region_flow_cgroup_pack(cells, s->id, who->dead, i->now, name);
 	}
 	cells[SL_FLOW_CGROUP_CHANGED_NS] = s->cells[SL_FLOW_CGROUP_CHANGED_NS];
-	sl_flow_cgroup_seal(cells, s->generation, s->number);
+	region_flow_cgroup_seal(cells, s->generation, s->number);
 	if (memcmp(cells, s->cells, sizeof(cells))) {
 		cells[SL_FLOW_CGROUP_CHANGED_NS] = i->now;
 		memcpy(s->cells, cells, sizeof(cells));
@@ -101,8 +103,9 @@ static bool look(struct identity *i, uint32_t at)
 	return (cells[SL_FLOW_CGROUP_STATE] & 255) == SL_STATE_LIVE;
 }
 
-/* A slot whose cgroup is gone, given back; 0: there is none. Not at the rate at which cgroups come. */
-static uint32_t sweep(struct identity *i)
+/* A slot whose cgroup is gone, given back; 0: there is none. Not at the rate at which cgroups come.
+ */
+static uint32_t sweep(struct tcp_identity *i)
 {
 	uint32_t found = 0;
 
@@ -110,7 +113,7 @@ static uint32_t sweep(struct identity *i)
 		return 0;
 	i->swept_ns = i->now;
 	for (uint32_t at = 1; at < i->used; at++) {
-		struct slot *s = &i->slot[at];
+		struct identity_slot *s = &i->slot[at];
 
 		if (!s->id || look(i, at))
 			continue;
@@ -121,7 +124,7 @@ static uint32_t sweep(struct identity *i)
 	return found;
 }
 
-static uint32_t take(struct identity *i)
+static uint32_t take(struct tcp_identity *i)
 {
 	if (i->used < i->slots)
 		return i->used++;
@@ -132,10 +135,10 @@ static uint32_t take(struct identity *i)
 }
 
 /* False: there is no room. */
-static bool add(struct identity *i, uint64_t id)
+static bool add(struct tcp_identity *i, uint64_t id)
 {
 	uint32_t at = take(i);
-	struct slot *s = &i->slot[at];
+	struct identity_slot *s = &i->slot[at];
 
 	if (!at) {
 		/* Not known, so that it is told of again when there may be room. */
@@ -153,7 +156,7 @@ static bool add(struct identity *i, uint64_t id)
 
 static int arrived(void *context, void *data, size_t bytes)
 {
-	struct identity *i = context;
+	struct tcp_identity *i = context;
 	uint64_t id;
 
 	if (bytes < sizeof(id))
@@ -163,7 +166,7 @@ static int arrived(void *context, void *data, size_t bytes)
 	return 0;
 }
 
-bool identity_want(struct identity *i, uint64_t id, uint64_t now_ns)
+bool tcp_identity_want(struct tcp_identity *i, uint64_t id, uint64_t now_ns)
 {
 	uint32_t one = 1;
 
@@ -175,14 +178,14 @@ bool identity_want(struct identity *i, uint64_t id, uint64_t now_ns)
 	return add(i, id); /* if not, it is asked for again: no refusal to be counted each time */
 }
 
-uint64_t identity_serve(struct identity *i, uint64_t now_ns)
+uint64_t tcp_identity_serve(struct tcp_identity *i, uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX;
 
 	i->now = now_ns;
 	ring_buffer__consume(i->arrivals);
 	for (uint32_t at = 1; at < i->used; at++) {
-		struct slot *s = &i->slot[at];
+		struct identity_slot *s = &i->slot[at];
 
 		if (!s->id || s->looks >= LOOKS)
 			continue;
@@ -199,21 +202,21 @@ uint64_t identity_serve(struct identity *i, uint64_t now_ns)
 	return next;
 }
 
-int identity_fd(const struct identity *i)
+int tcp_identity_fd(const struct tcp_identity *i)
 {
 	return ring_buffer__epoll_fd(i->arrivals);
 }
 
-int identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct identity **out)
+int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct tcp_identity **out)
 {
-	struct sl_cgroup_hierarchy unified;
-	struct sl_cgroups_opts opts = {
+	struct tcp_cgroup_hierarchy unified;
+	struct tcp_cgroups_opts opts = {
 		.sz = sizeof(opts), .hierarchy = &unified, .fresh_ns = SECOND};
-	struct sl_flows_info info;
-	struct identity *i;
+	struct region_flows_info info;
+	struct tcp_identity *i;
 	int err;
 
-	if (sl_flows_info_parse(region, bytes, &info) || !info.cgroups)
+	if (region_flows_info_parse(region, bytes, &info) || !info.cgroups)
 		return -EINVAL;
 	i = calloc(1, sizeof(*i) + info.cgroup_slots * sizeof(*i->slot));
 	if (!i)
@@ -223,15 +226,15 @@ int identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct iden
 	i->slots = info.cgroup_slots;
 	i->used = 1;
 	/* A socket's cgroup is one of the unified hierarchy; without one, ids have no names. */
-	err = sl_cgroup_hierarchy(&unified, "unified", NULL, NULL);
+	err = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 	if (err)
 		memset(&unified, 0, sizeof(unified));
 	opts.max = i->slots > 4096 ? i->slots : 4096;
-	i->names = sl_cgroups_open(&opts);
+	i->names = tcp_cgroups_open(&opts);
 	i->arrivals = ring_buffer__new(bpf_map__fd(flow->maps.tcp_arrivals), arrived, i, NULL);
 	if (!i->names || !i->arrivals) {
 		err = errno ? -errno : -ENOMEM;
-		identity_close(i);
+		tcp_identity_close(i);
 		return err;
 	}
 	tell(i);
@@ -239,11 +242,11 @@ int identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct iden
 	return 0;
 }
 
-void identity_close(struct identity *i)
+void tcp_identity_close(struct tcp_identity *i)
 {
 	if (!i)
 		return;
 	ring_buffer__free(i->arrivals);
-	sl_cgroups_close(i->names);
+	tcp_cgroups_close(i->names);
 	free(i);
 }

@@ -8,13 +8,14 @@
 #include <stdint.h>
 
 struct flow_bpf;
-struct identity;
+struct tcp_identity;
 
 /* region: the mapping of the loaded object's table. 0 or -errno. */
-int identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct identity **out);
-int identity_fd(const struct identity *i);
-uint64_t identity_serve(struct identity *i, uint64_t now_ns); /* see sl_tcp_cgroups_serve() */
-bool identity_want(struct identity *i, uint64_t id, uint64_t now_ns); /* see sl_tcp_cgroups_want() */
-void identity_close(struct identity *i);		      /* NULL is fine */
+int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct tcp_identity **out);
+int tcp_identity_fd(const struct tcp_identity *i);
+uint64_t tcp_identity_serve(struct tcp_identity *i, uint64_t now_ns); /* see tcp_cgroups_serve() */
+bool tcp_identity_want(struct tcp_identity *i, uint64_t id,
+		       uint64_t now_ns);	 /* see tcp_cgroups_want() */
+void tcp_identity_close(struct tcp_identity *i); /* NULL is fine */
 
 #endif

@@ -21,47 +21,48 @@
 #define PROG_TYPE_NETFILTER 32
 #define ATTACH_NETFILTER    45
 
-/* Which programs make up a hook that was chosen. What they need beyond the trial is as old as BTF. */
+/* Which programs make up a hook that was chosen. What they need beyond the trial is as old as BTF.
+ */
 static const struct {
-	enum sl_boundary boundary;
-	enum sl_hook_type type;
+	enum tcp_boundary boundary;
+	enum tcp_hook_type type;
 	const char *program[5];
 } uses[] = {
-	{SL_BOUNDARY_NIC_IN,
-	 SL_HOOK_TP,
+	{TCP_BOUNDARY_NIC_IN,
+	 TCP_HOOK_TP,
 	 {"nic_gro", "nic_frags", "nic_receive", "nic_list", "nic_rx"}},
-	{SL_BOUNDARY_MAC_IP,
-	 SL_HOOK_FENTRY,
+	{TCP_BOUNDARY_MAC_IP,
+	 TCP_HOOK_FENTRY,
 	 {"ip_rcv_v4", "ip_rcv_v6", "ip_list_v4", "ip_list_v6"}},
-	{SL_BOUNDARY_MAC_IP,
-	 SL_HOOK_KPROBE,
+	{TCP_BOUNDARY_MAC_IP,
+	 TCP_HOOK_KPROBE,
 	 {"ip_rcv_v4_kp", "ip_rcv_v6_kp", "ip_list_v4_kp", "ip_list_v6_kp"}},
-	{SL_BOUNDARY_MAC_IP, SL_HOOK_TP, {"ip_tp"}},
-	{SL_BOUNDARY_IP_TCP, SL_HOOK_FENTRY, {"tcp_rcv_v4", "tcp_rcv_v6"}},
-	{SL_BOUNDARY_IP_TCP, SL_HOOK_KPROBE, {"tcp_rcv_v4_kp", "tcp_rcv_v6_kp"}},
-	{SL_BOUNDARY_IP_TCP, SL_HOOK_CGROUP_SKB, {"tcp_cgroup"}},
-	{SL_BOUNDARY_SEGMENT, SL_HOOK_TP, {"segment_in"}},
-	{SL_BOUNDARY_TCP_APP, SL_HOOK_TP, {"copied"}},
-	{SL_BOUNDARY_APP_TCP, SL_HOOK_TP, {"send_tp"}},
-	{SL_BOUNDARY_APP_TCP, SL_HOOK_FENTRY, {"send_locked", "send_pages"}},
-	{SL_BOUNDARY_TCP_IP, SL_HOOK_FENTRY, {"xmit_v4", "xmit_v6"}},
-	{SL_BOUNDARY_TCP_IP, SL_HOOK_KPROBE, {"xmit_v4_kp", "xmit_v6_kp"}},
-	{SL_BOUNDARY_TCP_IP, SL_HOOK_NETFILTER, {"xmit_nf"}},
-	{SL_BOUNDARY_IP_LINK, SL_HOOK_TP, {"queued"}},
-	{SL_BOUNDARY_LINK_NIC, SL_HOOK_TP, {"nic_out"}},
-	{SL_BOUNDARY_STATE, SL_HOOK_TP, {"state_changed"}},
-	{SL_BOUNDARY_CLOSE, SL_HOOK_TP, {"closed"}},
+	{TCP_BOUNDARY_MAC_IP, TCP_HOOK_TP, {"ip_tp"}},
+	{TCP_BOUNDARY_IP_TCP, TCP_HOOK_FENTRY, {"tcp_rcv_v4", "tcp_rcv_v6"}},
+	{TCP_BOUNDARY_IP_TCP, TCP_HOOK_KPROBE, {"tcp_rcv_v4_kp", "tcp_rcv_v6_kp"}},
+	{TCP_BOUNDARY_IP_TCP, TCP_HOOK_CGROUP_SKB, {"tcp_cgroup"}},
+	{TCP_BOUNDARY_SEGMENT, TCP_HOOK_TP, {"segment_in"}},
+	{TCP_BOUNDARY_TCP_APP, TCP_HOOK_TP, {"copied"}},
+	{TCP_BOUNDARY_APP_TCP, TCP_HOOK_TP, {"send_tp"}},
+	{TCP_BOUNDARY_APP_TCP, TCP_HOOK_FENTRY, {"send_locked", "send_pages"}},
+	{TCP_BOUNDARY_TCP_IP, TCP_HOOK_FENTRY, {"xmit_v4", "xmit_v6"}},
+	{TCP_BOUNDARY_TCP_IP, TCP_HOOK_KPROBE, {"xmit_v4_kp", "xmit_v6_kp"}},
+	{TCP_BOUNDARY_TCP_IP, TCP_HOOK_NETFILTER, {"xmit_nf"}},
+	{TCP_BOUNDARY_IP_LINK, TCP_HOOK_TP, {"queued"}},
+	{TCP_BOUNDARY_LINK_NIC, TCP_HOOK_TP, {"nic_out"}},
+	{TCP_BOUNDARY_STATE, TCP_HOOK_TP, {"state_changed"}},
+	{TCP_BOUNDARY_CLOSE, TCP_HOOK_TP, {"closed"}},
 };
 #define USES (sizeof(uses) / sizeof(*uses))
 
 /* Without these nothing is measured; each of the others costs one layer. */
-static const enum sl_boundary needed[] = {SL_BOUNDARY_SEGMENT, SL_BOUNDARY_TCP_APP,
-					  SL_BOUNDARY_STATE, SL_BOUNDARY_CLOSE};
+static const enum tcp_boundary needed[] = {TCP_BOUNDARY_SEGMENT, TCP_BOUNDARY_TCP_APP,
+					   TCP_BOUNDARY_STATE, TCP_BOUNDARY_CLOSE};
 
-static bool in_use(const struct sl_layers *l, const char *program)
+static bool in_use(const struct tcp_layers *l, const char *program)
 {
 	for (size_t i = 0; i < USES; i++) {
-		if (sl_hook_chosen(&l->hooks, uses[i].boundary) != uses[i].type)
+		if (tcp_hook_chosen(&l->hooks, uses[i].boundary) != uses[i].type)
 			continue;
 		for (int p = 0; p < 5 && uses[i].program[p]; p++)
 			if (!strcmp(uses[i].program[p], program))
@@ -70,14 +71,14 @@ static bool in_use(const struct sl_layers *l, const char *program)
 	return false;
 }
 
-static int choose(struct sl_layers *l, char *why, size_t bytes)
+static int choose(struct tcp_layers *l, char *why, size_t bytes)
 {
 	struct bpf_program *program;
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
-		const struct sl_hook_boundary *b = &sl_hook_table[needed[i]];
+		const struct tcp_hook_boundary *b = &tcp_hook_table[needed[i]];
 
-		if (sl_hook_chosen(&l->hooks, needed[i]) != SL_HOOK_TP) {
+		if (tcp_hook_chosen(&l->hooks, needed[i]) != TCP_HOOK_TP) {
 			snprintf(why, bytes, "this kernel has no hook for %s (%s)", b->name,
 				 b->between);
 			return -ENOTSUP;
@@ -105,13 +106,13 @@ static int choose(struct sl_layers *l, char *why, size_t bytes)
 	return 0;
 }
 
-static int size_maps(struct sl_layers *l, uint32_t flows, uint32_t groups)
+static int size_maps(struct tcp_layers *l, uint32_t flows, uint32_t groups)
 {
 	struct layer_bpf *skel = l->skel;
 	const struct {
 		struct bpf_map *map;
 		uint32_t entries;
-	} maps[] = {{skel->maps.layer_table, SL_LAYERS_FIRST_ELEMENT + l->cpus + flows + groups},
+	} maps[] = {{skel->maps.layer_table, TCP_LAYERS_FIRST_ELEMENT + l->cpus + flows + groups},
 		    {skel->maps.layer_notes, l->cpus},
 		    {skel->maps.layer_ended, flows},
 		    {skel->maps.layer_free_flows, flows},
@@ -131,9 +132,9 @@ static int size_maps(struct sl_layers *l, uint32_t flows, uint32_t groups)
 }
 
 /* The map becomes a region. */
-static int make_region(struct sl_layers *l)
+static int make_region(struct tcp_layers *l)
 {
-	const uint64_t size = SL_LAYER_SLOT_SIZE, losses = SL_LAYERS_FIRST_ELEMENT * size;
+	const uint64_t size = SL_LAYER_SLOT_SIZE, losses = TCP_LAYERS_FIRST_ELEMENT * size;
 	const uint64_t flows = losses + l->cpus * size;
 	const uint64_t flow_bytes = l->skel->rodata->flow_slots * size;
 	const uint64_t group_bytes = l->skel->rodata->group_slots * size;
@@ -144,29 +145,29 @@ static int make_region(struct sl_layers *l)
 		{SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE, flows + flow_bytes, group_bytes},
 	};
 	uint64_t *hot;
-	int err = sl_tcp_region_map(layer_table_fd(l), flows + flow_bytes + group_bytes,
-				    SL_REGION_LAYERS, sections,
-				    sizeof(sections) / sizeof(*sections), &l->table, &l->bytes);
+	int err = tcp_region_map(tcp_layer_table_fd(l), flows + flow_bytes + group_bytes,
+				 SL_REGION_LAYERS, sections, sizeof(sections) / sizeof(*sections),
+				 &l->table, &l->bytes);
 
 	if (err)
 		return err;
 	hot = (uint64_t *)((char *)l->table + SL_HEADER_SIZE);
 	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 takes the flows that find no other */
 	hot[7] = sl_line_check(hot);
-	return sl_layers_info_parse(l->table, l->bytes, &l->info) ? -EINVAL : 0;
+	return region_layers_info_parse(l->table, l->bytes, &l->info) ? -EINVAL : 0;
 }
 
-int sl_layers_filter(struct sl_layers *l, const struct sl_tcp_wanted *wanted, char *why,
-		     size_t bytes)
+int tcp_layers_filter(struct tcp_layers *l, const struct tcp_filter *wanted, char *why,
+		      size_t bytes)
 {
-	struct sl_tcp_filter *f = malloc(sizeof(*f));
+	struct tcp_kernel_filter *f = malloc(sizeof(*f));
 	uint32_t generation = l->filter->generation;
 	int err;
 
 	if (!f)
 		return -ENOMEM;
-	err = sl_tcp_wanted_apply(wanted, f, bpf_map__fd(l->skel->maps.tcp_cidrs),
-				  bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
+	err = tcp_filter_apply(wanted, f, bpf_map__fd(l->skel->maps.tcp_cidrs),
+			       bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
 	if (!err) {
 		f->generation = generation;
 		memcpy(l->filter, f, sizeof(*f));
@@ -177,7 +178,7 @@ int sl_layers_filter(struct sl_layers *l, const struct sl_tcp_wanted *wanted, ch
 	return err;
 }
 
-static int map_filter(struct sl_layers *l, const struct sl_tcp_wanted *wanted, char *why,
+static int map_filter(struct tcp_layers *l, const struct tcp_filter *wanted, char *why,
 		      size_t bytes)
 {
 	int fd = bpf_map__fd(l->skel->maps.tcp_filter);
@@ -187,13 +188,13 @@ static int map_filter(struct sl_layers *l, const struct sl_tcp_wanted *wanted, c
 		l->filter = NULL;
 		return -errno;
 	}
-	return sl_layers_filter(l, wanted, why, bytes);
+	return tcp_layers_filter(l, wanted, why, bytes);
 }
 
-static int attach(struct sl_layers *l)
+static int attach(struct tcp_layers *l)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	int err = sl_tcp_iterate_until(l->skel->progs.count_begin, &l->skel->bss->count_ready);
+	int err = tcp_iterate_until(l->skel->progs.count_begin, &l->skel->bss->count_ready);
 	int cgroup;
 
 	if (err)
@@ -201,8 +202,8 @@ static int attach(struct sl_layers *l)
 	err = layer_bpf__attach(l->skel);
 	if (err)
 		return err;
-	if (sl_hook_chosen(&l->hooks, SL_BOUNDARY_IP_TCP) == SL_HOOK_CGROUP_SKB) {
-		cgroup = sl_cgroup2_open();
+	if (tcp_hook_chosen(&l->hooks, TCP_BOUNDARY_IP_TCP) == TCP_HOOK_CGROUP_SKB) {
+		cgroup = tcp_cgroup2_open();
 		if (cgroup < 0)
 			return cgroup;
 		l->cgroup_link = bpf_link_create(bpf_program__fd(l->skel->progs.tcp_cgroup), cgroup,
@@ -212,13 +213,13 @@ static int attach(struct sl_layers *l)
 		if (err)
 			return err;
 	}
-	return sl_layers_namespaces(l);
+	return tcp_layers_namespaces(l);
 }
 
-int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **out, char *why,
-		   size_t bytes)
+int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **out, char *why,
+		    size_t bytes)
 {
-	struct sl_layers *l = calloc(1, sizeof(*l));
+	struct tcp_layers *l = calloc(1, sizeof(*l));
 	uint32_t boundaries = 0;
 	int err;
 
@@ -227,19 +228,19 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 	if (!l)
 		return -ENOMEM;
 	l->cgroup_link = -1;
-	sl_tcp_libbpf_log();
+	tcp_libbpf_log();
 	err = libbpf_num_possible_cpus();
 	if (err < 0)
 		goto fail;
 	l->cpus = (uint32_t)err;
 	for (size_t i = 0; i < USES; i++)
 		boundaries |= 1u << uses[i].boundary;
-	err = sl_hooks_probe(&l->hooks, boundaries, options->avoid != 0);
+	err = tcp_hooks_probe(&l->hooks, boundaries, options->avoid != 0);
 	if (err) {
-		sl_hooks_refusal(err, why, bytes);
+		tcp_hooks_refusal(err, why, bytes);
 		goto fail;
 	}
-	sl_hooks_avoid(&l->hooks, options->avoid);
+	tcp_hooks_avoid(&l->hooks, options->avoid);
 	l->skel = layer_bpf__open();
 	if (!l->skel) {
 		err = -errno;
@@ -252,13 +253,13 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 			(options->groups ? options->groups : 1024) + 1)
 		      ?: layer_bpf__load(l->skel);
 	if (err) {
-		err = sl_tcp_load_refused(err, "layer", why, bytes);
+		err = tcp_load_refused(err, "layer", why, bytes);
 		goto fail;
 	}
 	err = map_filter(l, &options->wanted, why, bytes);
 	if (err)
 		goto fail;
-	err = make_region(l) ?: layer_groups_begin(l, options->quarantine_ns) ?: attach(l);
+	err = make_region(l) ?: tcp_layer_groups_begin(l, options->quarantine_ns) ?: attach(l);
 	if (err) {
 		snprintf(why, bytes, "the layer programs can't be attached: %s", strerror(-err));
 		goto fail;
@@ -266,22 +267,22 @@ int sl_layers_open(const struct sl_layers_options *options, struct sl_layers **o
 	*out = l;
 	return 0;
 fail:
-	sl_layers_close(l);
+	tcp_layers_close(l);
 	return err;
 }
 
-const struct sl_hooks *sl_layers_hooks(const struct sl_layers *l)
+const struct tcp_hooks *tcp_layers_hooks(const struct tcp_layers *l)
 {
 	return &l->hooks;
 }
 
-void sl_layers_close(struct sl_layers *l)
+void tcp_layers_close(struct tcp_layers *l)
 {
 	if (!l)
 		return;
 	ring_buffer__free(l->ring);
-	layer_namespaces_end(l);
-	layer_groups_end(l);
+	tcp_layer_namespaces_end(l);
+	tcp_layer_groups_end(l);
 	if (l->cgroup_link >= 0)
 		close(l->cgroup_link);
 	if (l->table)
@@ -292,19 +293,19 @@ void sl_layers_close(struct sl_layers *l)
 	free(l);
 }
 
-/* ---- records -------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static int one_record(void *context, void *data, size_t bytes)
 {
-	struct sl_layers *l = context;
+	struct tcp_layers *l = context;
 
-	if (bytes >= sizeof(struct sl_layer_record))
+	if (bytes >= sizeof(struct tcp_layer_record))
 		l->record(l->record_context, data);
 	return 0;
 }
 
-int sl_layers_trace(struct sl_layers *l, uint32_t kinds,
-		    void (*record)(void *context, const struct sl_layer_record *r), void *context)
+int tcp_layers_trace(struct tcp_layers *l, uint32_t kinds,
+		     void (*record)(void *context, const struct tcp_layer_record *r), void *context)
 {
 	l->record = record;
 	l->record_context = context;
@@ -318,26 +319,26 @@ int sl_layers_trace(struct sl_layers *l, uint32_t kinds,
 	return 0;
 }
 
-int sl_layers_poll(struct sl_layers *l, int timeout_ms)
+int tcp_layers_poll(struct tcp_layers *l, int timeout_ms)
 {
 	int n = l->ring ? ring_buffer__poll(l->ring, timeout_ms) : 0;
 
 	return n == -EINTR ? 0 : n;
 }
 
-bool sl_layers_settled(const struct sl_layers *l)
+bool tcp_layers_settled(const struct tcp_layers *l)
 {
 	return !__atomic_load_n(&l->skel->bss->count_armed, __ATOMIC_ACQUIRE);
 }
 
-int layer_table_fd(const struct sl_layers *l)
+int tcp_layer_table_fd(const struct tcp_layers *l)
 {
 	return bpf_map__fd(l->skel->maps.layer_table);
 }
 
-int layer_netfilter_fd(const struct sl_layers *l)
+int tcp_layer_netfilter_fd(const struct tcp_layers *l)
 {
-	if (sl_hook_chosen(&l->hooks, SL_BOUNDARY_TCP_IP) != SL_HOOK_NETFILTER)
+	if (tcp_hook_chosen(&l->hooks, TCP_BOUNDARY_TCP_IP) != TCP_HOOK_NETFILTER)
 		return -1;
 	return bpf_program__fd(l->skel->progs.xmit_nf);
 }

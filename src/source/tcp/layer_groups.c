@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layer_groups.c - gives back the slots of groups whose cgroup is gone: containers come and go, and each brings
- * groups of its own.
+ * layer_groups.c - gives back the slots of groups whose cgroup is gone: containers come and go, and
+ * each brings groups of its own.
  *
- * The programs count the sockets of each group. One that has none, and whose cgroup is gone, is taken out of
- * the programs' index, so that nobody finds it any more, and closed: its last values stay to be read. After the
- * quarantine, if there is still no socket (a program may have been about to take it), the slot is free, and its
- * generation another. Whatever was noted of it, 10 ms late at most, is counted by then. A close that the kernel
- * left out leaves a socket too many: that slot stays as it is.
+ * The programs count the sockets of each group. One that has none, and whose cgroup is gone, is
+ * taken out of the programs' index, so that nobody finds it any more, and closed: its last values
+ * stay to be read. After the quarantine, if there is still no socket (a program may have been about
+ * to take it), the slot is free, and its generation another. Whatever was noted of it, 10 ms late
+ * at most, is counted by then. A close that the kernel left out leaves a socket too many: that slot
+ * stays as it is.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -23,7 +24,7 @@
 
 #define QUARANTINE_NS 30000000000ull
 
-static uint64_t *group_at(const struct sl_layers *l, uint32_t i)
+static uint64_t *group_at(const struct tcp_layers *l, uint32_t i)
 {
 	return (uint64_t *)((char *)l->table + l->info.groups) + (size_t)i * SL_SLOT_WORDS;
 }
@@ -36,14 +37,14 @@ static void store(uint64_t *to, const uint64_t line[8])
 	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
 }
 
-static uint64_t uses(const struct sl_layers *l, uint32_t i)
+static uint64_t uses(const struct tcp_layers *l, uint32_t i)
 {
 	return __atomic_load_n(&l->group_uses[i], __ATOMIC_ACQUIRE);
 }
 
-static void close_group(struct sl_layers *l, uint32_t i, const uint64_t copy[16], uint64_t now_ns)
+static void close_group(struct tcp_layers *l, uint32_t i, const uint64_t copy[16], uint64_t now_ns)
 {
-	struct sl_layer_group_key key = {
+	struct tcp_layer_group_key key = {
 		.cgroup = copy[SL_SLOT_CGROUP],
 		.port = (uint16_t)copy[SL_SLOT_PORTS],
 		.role = (uint8_t)(copy[SL_SLOT_STATE] >> 8),
@@ -62,7 +63,7 @@ static void close_group(struct sl_layers *l, uint32_t i, const uint64_t copy[16]
 	l->group_closed_ns[i] = now_ns;
 }
 
-static void free_group(struct sl_layers *l, uint32_t i, const uint64_t copy[16])
+static void free_group(struct tcp_layers *l, uint32_t i, const uint64_t copy[16])
 {
 	const uint64_t none[8] = {0}, next[8] = {((copy[SL_SLOT_STATE] >> 16) + 1) << 16};
 	uint64_t *to = group_at(l, i);
@@ -74,20 +75,20 @@ static void free_group(struct sl_layers *l, uint32_t i, const uint64_t copy[16])
 		l->groups_returned++;
 }
 
-static bool is_gone(struct sl_layers *l, uint64_t cgroup, uint64_t now_ns)
+static bool is_gone(struct tcp_layers *l, uint64_t cgroup, uint64_t now_ns)
 {
-	const struct sl_cgroup_identity *who = sl_cgroups_find(l->names, cgroup, now_ns);
+	const struct tcp_cgroup_identity *who = tcp_cgroups_find(l->names, cgroup, now_ns);
 
 	return who->dead || !*who->path;
 }
 
-uint64_t sl_layers_groups(struct sl_layers *l, uint64_t now_ns)
+uint64_t tcp_layers_groups(struct tcp_layers *l, uint64_t now_ns)
 {
-	uint32_t n = l->names ? sl_layers_slots(l, SL_LAYER_GROUPS) : 0;
+	uint32_t n = l->names ? tcp_layers_slots(l, TCP_LAYER_GROUPS) : 0;
 	uint64_t copy[16];
 
 	for (uint32_t i = 1; i < n; i++) {
-		if (uses(l, i) || !sl_copy_lines(copy, group_at(l, i), 2))
+		if (uses(l, i) || !region_copy_lines(copy, group_at(l, i), 2))
 			continue;
 		switch (copy[SL_SLOT_STATE] & 255) {
 		case SL_SLOT_OPEN:
@@ -103,10 +104,10 @@ uint64_t sl_layers_groups(struct sl_layers *l, uint64_t now_ns)
 	return l->groups_returned;
 }
 
-int layer_groups_begin(struct sl_layers *l, uint64_t quarantine_ns)
+int tcp_layer_groups_begin(struct tcp_layers *l, uint64_t quarantine_ns)
 {
-	struct sl_cgroup_hierarchy unified;
-	struct sl_cgroups_opts opts = {.sz = sizeof(opts), .hierarchy = &unified};
+	struct tcp_cgroup_hierarchy unified;
+	struct tcp_cgroups_opts opts = {.sz = sizeof(opts), .hierarchy = &unified};
 	uint64_t own;
 
 	l->quarantine_ns = quarantine_ns ? quarantine_ns : QUARANTINE_NS;
@@ -119,22 +120,23 @@ int layer_groups_begin(struct sl_layers *l, uint64_t quarantine_ns)
 		l->group_uses = NULL;
 		return -errno;
 	}
-	/* A socket's cgroup is one of the unified hierarchy; where that tells nothing, nothing is gone. */
-	if (sl_cgroup_hierarchy(&unified, "unified", NULL, NULL))
+	/* A socket's cgroup is one of the unified hierarchy; where that tells nothing, nothing is
+	 * gone. */
+	if (tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL))
 		return 0;
-	l->names = sl_cgroups_open(&opts);
-	own = sl_cgroup_of_process(&unified, (uint32_t)getpid());
+	l->names = tcp_cgroups_open(&opts);
+	own = tcp_cgroup_of_process(&unified, (uint32_t)getpid());
 	if (l->names && (!own || is_gone(l, own, 1))) {
-		sl_cgroups_close(l->names);
+		tcp_cgroups_close(l->names);
 		l->names = NULL;
 	}
 	return 0;
 }
 
-void layer_groups_end(struct sl_layers *l)
+void tcp_layer_groups_end(struct tcp_layers *l)
 {
 	if (l->group_uses)
 		munmap(l->group_uses, l->info.group_slots * sizeof(*l->group_uses));
-	sl_cgroups_close(l->names);
+	tcp_cgroups_close(l->names);
 	free(l->group_closed_ns);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layer_netns.c - a netfilter hook is one of a network namespace. Where the boundary between TCP and IP has
- * no other, the program is attached in each namespace in which a process is. A link holds its
- * namespace, so that of one without a process is let go.
+ * layer_netns.c - a netfilter hook is one of a network namespace. Where the boundary between TCP
+ * and IP has no other, the program is attached in each namespace in which a process is. A link
+ * holds its namespace, so that of one without a process is let go.
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -36,21 +36,22 @@ static int link_here(int prog, uint32_t family)
 	};
 	int fd;
 
-	/* Of each priority there is one program in a namespace: another of us may be there already. */
+	/* Of each priority there is one program in a namespace: another of us may be there already.
+	 */
 	do {
 		fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
 	} while (fd < 0 && errno == EBUSY && attr.priority++ < PRIORITY + 100);
 	return fd < 0 ? -1 : fd;
 }
 
-static void unlink_namespace(struct layer_namespace *n)
+static void unlink_namespace(struct tcp_layer_namespace *n)
 {
 	for (int i = 0; i < 2; i++)
 		if (n->link[i] >= 0)
 			close(n->link[i]);
 }
 
-static struct layer_namespace *find(struct sl_layers *l, uint64_t inode)
+static struct tcp_layer_namespace *find(struct tcp_layers *l, uint64_t inode)
 {
 	for (unsigned int i = 0; i < l->namespace_count; i++)
 		if (l->namespaces[i].inode == inode)
@@ -61,8 +62,8 @@ static struct layer_namespace *find(struct sl_layers *l, uint64_t inode)
 /* Those without room count as no_out_ip. */
 static bool enter(void *context, uint64_t inode)
 {
-	struct sl_layers *l = context;
-	struct layer_namespace *n = find(l, inode);
+	struct tcp_layers *l = context;
+	struct tcp_layer_namespace *n = find(l, inode);
 
 	if (n)
 		n->seen = true;
@@ -71,9 +72,9 @@ static bool enter(void *context, uint64_t inode)
 
 static void here(void *context, uint64_t inode)
 {
-	struct sl_layers *l = context;
-	struct layer_namespace *n = &l->namespaces[l->namespace_count++];
-	int prog = layer_netfilter_fd(l);
+	struct tcp_layers *l = context;
+	struct tcp_layer_namespace *n = &l->namespaces[l->namespace_count++];
+	int prog = tcp_layer_netfilter_fd(l);
 
 	n->inode = inode;
 	n->seen = true;
@@ -81,15 +82,15 @@ static void here(void *context, uint64_t inode)
 	n->link[1] = link_here(prog, 10 /* NFPROTO_IPV6 */);
 }
 
-int sl_layers_namespaces(struct sl_layers *l)
+int tcp_layers_namespaces(struct tcp_layers *l)
 {
 	int err;
 
-	if (layer_netfilter_fd(l) < 0)
+	if (tcp_layer_netfilter_fd(l) < 0)
 		return 0;
 	for (unsigned int i = 0; i < l->namespace_count; i++)
 		l->namespaces[i].seen = false;
-	err = sl_netns_each(enter, here, l);
+	err = tcp_netns_each(enter, here, l);
 	for (unsigned int i = 0; !err && i < l->namespace_count; i++) {
 		if (l->namespaces[i].seen)
 			continue;
@@ -99,7 +100,7 @@ int sl_layers_namespaces(struct sl_layers *l)
 	return err;
 }
 
-void layer_namespaces_end(struct sl_layers *l)
+void tcp_layer_namespaces_end(struct tcp_layers *l)
 {
 	for (unsigned int i = 0; i < l->namespace_count; i++)
 		unlink_namespace(&l->namespaces[i]);

@@ -4,21 +4,21 @@
 
 #include "source/tcp/layer_internal.h"
 
-uint32_t sl_layers_slots(const struct sl_layers *l, enum sl_layer_table table)
+uint32_t tcp_layers_slots(const struct tcp_layers *l, enum tcp_layer_table table)
 {
 	const uint64_t *at = (const uint64_t *)((char *)l->table + l->info.hot);
-	struct sl_layers_hot hot;
+	struct region_layers_hot hot;
 	uint64_t line[8];
 
-	if (!sl_copy_lines(line, at, 1) || sl_layers_hot_parse(line, &l->info, &hot))
-		return table == SL_LAYER_FLOWS ? l->info.flow_slots : l->info.group_slots;
-	return table == SL_LAYER_FLOWS ? hot.flows_used : hot.groups_used;
+	if (!region_copy_lines(line, at, 1) || region_layers_hot_parse(line, &l->info, &hot))
+		return table == TCP_LAYER_FLOWS ? l->info.flow_slots : l->info.group_slots;
+	return table == TCP_LAYER_FLOWS ? hot.flows_used : hot.groups_used;
 }
 
-int sl_layers_slot(const struct sl_layers *l, enum sl_layer_table table, uint32_t index,
-		   struct sl_layer_view *v)
+int tcp_layers_slot(const struct tcp_layers *l, enum tcp_layer_table table, uint32_t index,
+		    struct region_layer_view *v)
 {
-	bool flows = table == SL_LAYER_FLOWS, keyless = !flows && !index;
+	bool flows = table == TCP_LAYER_FLOWS, keyless = !flows && !index;
 	const uint64_t *from =
 		(const uint64_t *)((char *)l->table + (flows ? l->info.flows : l->info.groups)) +
 		(size_t)index * SL_SLOT_WORDS;
@@ -26,24 +26,24 @@ int sl_layers_slot(const struct sl_layers *l, enum sl_layer_table table, uint32_
 
 	if (index >= (flows ? l->info.flow_slots : l->info.group_slots))
 		return -EINVAL;
-	if (!sl_copy_lines(copy, from, 1))
+	if (!region_copy_lines(copy, from, 1))
 		return -EAGAIN;
 	if ((copy[SL_SLOT_STATE] & 255) == SL_SLOT_FREE && !keyless)
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!sl_copy_lines(copy + 8, from + 8, SL_SLOT_WORDS / 8 - 1) ||
+	if (!region_copy_lines(copy + 8, from + 8, SL_SLOT_WORDS / 8 - 1) ||
 	    sl_layer_parse(copy, keyless, v))
 		return -EAGAIN;
 	/* After all of it: was it this flow's to the end? */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!sl_copy_lines(key, from, 1) || key[SL_SLOT_STATE] >> 16 != v->generation)
+	if (!region_copy_lines(key, from, 1) || key[SL_SLOT_STATE] >> 16 != v->generation)
 		return -EAGAIN;
 	return 1;
 }
 
-int sl_layers_causes(const struct sl_layers *l, uint64_t out[SL_CAUSES])
+int tcp_layers_causes(const struct tcp_layers *l, uint64_t out[SL_CAUSES])
 {
-	const struct sl_section *s = &l->info.losses;
+	const struct region_section *s = &l->info.losses;
 	uint64_t copy[(SL_CAUSES + 6) / 7 * 8];
 
 	for (int i = 0; i < SL_CAUSES; i++)
@@ -52,16 +52,16 @@ int sl_layers_causes(const struct sl_layers *l, uint64_t out[SL_CAUSES])
 		const uint64_t *from =
 			(const uint64_t *)((char *)l->table + s->offset + (size_t)i * s->stride);
 
-		if (!sl_copy_lines(copy, from, sizeof(copy) / SL_LINE_SIZE) ||
-		    sl_losses_add(copy, SL_CAUSES, out))
+		if (!region_copy_lines(copy, from, sizeof(copy) / SL_LINE_SIZE) ||
+		    region_losses_add(copy, SL_CAUSES, out))
 			return -EAGAIN;
 	}
 	return 0;
 }
 
-void *sl_layers_region(const struct sl_layers *l, size_t *bytes, int *fd)
+void *tcp_layers_region(const struct tcp_layers *l, size_t *bytes, int *fd)
 {
 	*bytes = l->bytes;
-	*fd = layer_table_fd(l);
+	*fd = tcp_layer_table_fd(l);
 	return l->table;
 }

@@ -20,20 +20,20 @@
 
 #define RECORDS_DEFAULT 65536u
 
-struct sl_net {
+struct tcp_net {
 	struct net_bpf *skel;
-	struct sl_hooks hooks;
-	struct sl_tcp_filter *filter; /* mapped */
+	struct tcp_hooks hooks;
+	struct tcp_kernel_filter *filter; /* mapped */
 	void *region;
 	size_t bytes;
-	struct sl_nic_info info;
+	struct region_nic_info info;
 };
 
-static int settle_devices(struct sl_net_settings *s, const struct sl_net_options *o, char *why,
+static int settle_devices(struct tcp_net_settings *s, const struct tcp_net_opts *o, char *why,
 			  size_t bytes)
 {
-	if (o->devices.n > SL_NET_DEVICES) {
-		snprintf(why, bytes, "%d devices at most", SL_NET_DEVICES);
+	if (o->devices.n > TCP_NET_DEVICES) {
+		snprintf(why, bytes, "%d devices at most", TCP_NET_DEVICES);
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < o->devices.n; i++) {
@@ -49,9 +49,9 @@ static int settle_devices(struct sl_net_settings *s, const struct sl_net_options
 	return 0;
 }
 
-static int settle(struct sl_net *n, const struct sl_net_options *o, char *why, size_t bytes)
+static int settle(struct tcp_net *n, const struct tcp_net_opts *o, char *why, size_t bytes)
 {
-	struct sl_net_settings *s = (struct sl_net_settings *)&n->skel->rodata->settings;
+	struct tcp_net_settings *s = (struct tcp_net_settings *)&n->skel->rodata->settings;
 	uint32_t records = SL_NIC_RING_MIN, want = o->records ? o->records : RECORDS_DEFAULT;
 	struct bpf_program *p;
 
@@ -59,8 +59,8 @@ static int settle(struct sl_net *n, const struct sl_net_options *o, char *why, s
 		snprintf(why, bytes, "no ring holds %u records", want);
 		return -EINVAL;
 	}
-	if (sl_hook_chosen(&n->hooks, SL_BOUNDARY_NIC_IN) != SL_HOOK_TP ||
-	    sl_hook_chosen(&n->hooks, SL_BOUNDARY_LINK_NIC) != SL_HOOK_TP) {
+	if (tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_NIC_IN) != TCP_HOOK_TP ||
+	    tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_LINK_NIC) != TCP_HOOK_TP) {
 		snprintf(why, bytes,
 			 "this kernel lacks tracepoints at the network device; see "
 			 "'sidelight tcp probe'");
@@ -72,31 +72,31 @@ static int settle(struct sl_net *n, const struct sl_net_options *o, char *why, s
 	bpf_object__for_each_program(p, n->skel->obj) bpf_program__set_autoload(p, true);
 	return settle_devices(s, o, why, bytes)
 		       ?: bpf_map__set_max_entries(n->skel->maps.net_ring,
-						   SL_NET_FIRST_ELEMENT + records);
+						   TCP_NET_FIRST_ELEMENT + records);
 }
 
-static int map_region(struct sl_net *n)
+static int map_region(struct tcp_net *n)
 {
-	const struct sl_net_settings *s =
-		(const struct sl_net_settings *)&n->skel->rodata->settings;
+	const struct tcp_net_settings *s =
+		(const struct tcp_net_settings *)&n->skel->rodata->settings;
 	uint64_t ring = ((uint64_t)s->ring_mask + 1) * SL_NIC_SIZE;
 	const struct sl_region_section sections[] = {
-		{SL_SECTION_HOT, SL_LINE_SIZE, SL_NET_HOT_ELEMENT * SL_NIC_SIZE, SL_LINE_SIZE},
-		{SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NET_FIRST_ELEMENT * SL_NIC_SIZE, ring},
+		{SL_SECTION_HOT, SL_LINE_SIZE, TCP_NET_HOT_ELEMENT * SL_NIC_SIZE, SL_LINE_SIZE},
+		{SL_SECTION_NIC_RING, SL_NIC_SIZE, TCP_NET_FIRST_ELEMENT * SL_NIC_SIZE, ring},
 	};
-	uint64_t size = SL_NET_FIRST_ELEMENT * SL_NIC_SIZE + ring;
+	uint64_t size = TCP_NET_FIRST_ELEMENT * SL_NIC_SIZE + ring;
 	int err;
 
-	err = sl_tcp_region_map(bpf_map__fd(n->skel->maps.net_ring), size, SL_REGION_NIC, sections,
-				sizeof(sections) / sizeof(*sections), &n->region, &n->bytes);
+	err = tcp_region_map(bpf_map__fd(n->skel->maps.net_ring), size, SL_REGION_NIC, sections,
+			     sizeof(sections) / sizeof(*sections), &n->region, &n->bytes);
 	if (err)
 		return err;
-	return sl_nic_info_parse(n->region, n->bytes, &n->info) ? -EPROTO : 0;
+	return region_nic_info_parse(n->region, n->bytes, &n->info) ? -EPROTO : 0;
 }
 
-int sl_net_filter(struct sl_net *n, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+int tcp_net_filter(struct tcp_net *n, const struct tcp_filter *wanted, char *why, size_t bytes)
 {
-	struct sl_tcp_filter *f;
+	struct tcp_kernel_filter *f;
 	int err;
 
 	if (wanted->cgroups.n || wanted->pid) {
@@ -108,15 +108,15 @@ int sl_net_filter(struct sl_net *n, const struct sl_tcp_wanted *wanted, char *wh
 	f = malloc(sizeof(*f));
 	if (!f)
 		return -ENOMEM;
-	err = sl_tcp_wanted_apply(wanted, f, bpf_map__fd(n->skel->maps.tcp_cidrs),
-				  bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
+	err = tcp_filter_apply(wanted, f, bpf_map__fd(n->skel->maps.tcp_cidrs),
+			       bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
 	if (!err)
 		memcpy(n->filter, f, sizeof(*f));
 	free(f);
 	return err;
 }
 
-static int map_filter(struct sl_net *n, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+static int map_filter(struct tcp_net *n, const struct tcp_filter *wanted, char *why, size_t bytes)
 {
 	n->filter = mmap(NULL, sizeof(*n->filter), PROT_READ | PROT_WRITE, MAP_SHARED,
 			 bpf_map__fd(n->skel->maps.tcp_filter), 0);
@@ -124,22 +124,22 @@ static int map_filter(struct sl_net *n, const struct sl_tcp_wanted *wanted, char
 		n->filter = NULL;
 		return -errno;
 	}
-	return sl_net_filter(n, wanted, why, bytes);
+	return tcp_net_filter(n, wanted, why, bytes);
 }
 
-int sl_net_open(const struct sl_net_options *options, struct sl_net **out, char *why, size_t bytes)
+int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char *why, size_t bytes)
 {
-	struct sl_net *n = calloc(1, sizeof(*n));
+	struct tcp_net *n = calloc(1, sizeof(*n));
 	int err;
 
 	*out = NULL;
 	snprintf(why, bytes, "out of memory");
 	if (!n)
 		return -ENOMEM;
-	sl_tcp_libbpf_log();
-	err = sl_hooks_probe(&n->hooks, SL_HOOKS_OF(NIC_IN) | SL_HOOKS_OF(LINK_NIC), false);
+	tcp_libbpf_log();
+	err = tcp_hooks_probe(&n->hooks, TCP_HOOKS_OF(NIC_IN) | TCP_HOOKS_OF(LINK_NIC), false);
 	if (err) {
-		sl_hooks_refusal(err, why, bytes);
+		tcp_hooks_refusal(err, why, bytes);
 		goto fail;
 	}
 	n->skel = net_bpf__open();
@@ -152,7 +152,7 @@ int sl_net_open(const struct sl_net_options *options, struct sl_net **out, char 
 		goto fail;
 	err = net_bpf__load(n->skel);
 	if (err) {
-		err = sl_tcp_load_refused(err, "network", why, bytes);
+		err = tcp_load_refused(err, "network", why, bytes);
 		goto fail;
 	}
 	err = map_filter(n, &options->wanted, why, bytes);
@@ -166,11 +166,11 @@ int sl_net_open(const struct sl_net_options *options, struct sl_net **out, char 
 	*out = n;
 	return 0;
 fail:
-	sl_net_close(n);
+	tcp_net_close(n);
 	return err;
 }
 
-void sl_net_close(struct sl_net *n)
+void tcp_net_close(struct tcp_net *n)
 {
 	if (!n)
 		return;
@@ -182,7 +182,7 @@ void sl_net_close(struct sl_net *n)
 	free(n);
 }
 
-uint64_t sl_net_left_out(const struct sl_net *n)
+uint64_t tcp_net_left_out(const struct tcp_net *n)
 {
 	struct bpf_program *program;
 	uint64_t sum = 0;
@@ -198,18 +198,18 @@ uint64_t sl_net_left_out(const struct sl_net *n)
 	return sum;
 }
 
-const void *sl_net_region(const struct sl_net *n, size_t *bytes)
+const void *tcp_net_region(const struct tcp_net *n, size_t *bytes)
 {
 	*bytes = n->bytes;
 	return n->region;
 }
 
-int sl_net_region_fd(const struct sl_net *n)
+int tcp_net_region_fd(const struct tcp_net *n)
 {
 	return bpf_map__fd(n->skel->maps.net_ring);
 }
 
-const struct sl_nic_info *sl_net_info(const struct sl_net *n)
+const struct region_nic_info *tcp_net_info(const struct tcp_net *n)
 {
 	return &n->info;
 }

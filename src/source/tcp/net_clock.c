@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_clock.c - the offset of two clocks: between the envelopes of the cones of two kinds of points. */
+/* net_clock.c - the offset of two clocks: between the envelopes of the cones of two kinds of
+ * points. */
 #include "source/tcp/net_clock.h"
 
 #include <errno.h>
@@ -9,8 +10,8 @@
 
 #define STAMP_NS 1 /* a stamp is a whole number of ns */
 /*
- * A clock that runs faster than S shows as one contradiction after the other. What lies between two that are so close
- * is not believed either; they count as one.
+ * A clock that runs faster than S shows as one contradiction after the other. What lies between two
+ * that are so close is not believed either; they count as one.
  */
 #define CALM_NS 250000000
 
@@ -18,7 +19,7 @@ typedef __int128 wide; /* sums of what strangers wrote */
 
 static int by_time(const void *a, const void *b)
 {
-	const struct sl_net_point *p = a, *q = b;
+	const struct tcp_net_point *p = a, *q = b;
 
 	return p->at < q->at ? -1 : p->at > q->at;
 }
@@ -26,32 +27,32 @@ static int by_time(const void *a, const void *b)
 /* What theta may change by in that time: rounded up. */
 static int64_t drift(int64_t from, int64_t to)
 {
-	return (int64_t)ceil(fabs((double)(to - from)) * SL_NET_SKEW_MAX);
+	return (int64_t)ceil(fabs((double)(to - from)) * TCP_NET_SKEW_MAX);
 }
 
 /* What a point says at x: theta is no more than that, or no less. */
-static wide says(const struct sl_net_apex *a, bool backward, int64_t x)
+static wide says(const struct tcp_net_apex *a, bool backward, int64_t x)
 {
 	return backward ? (wide)a->ahead - drift(a->at, x) : (wide)a->ahead + drift(a->at, x);
 }
 
 /* Does a make b superfluous? */
-static bool covers(const struct sl_net_apex *a, const struct sl_net_apex *b, bool backward)
+static bool covers(const struct tcp_net_apex *a, const struct tcp_net_apex *b, bool backward)
 {
 	return backward ? says(a, true, b->at) >= b->ahead : says(a, false, b->at) <= b->ahead;
 }
 
 /*
- * The apexes of one direction, of points that are sorted. Who is covered by an apex further back is so by the last one,
- * too: else that one would be covered itself. chain has room for n.
+ * The apexes of one direction, of points that are sorted. Who is covered by an apex further back is
+ * so by the last one, too: else that one would be covered itself. chain has room for n.
  */
-static size_t apexes(const struct sl_net_point *p, size_t n, bool backward,
-		     struct sl_net_apex *chain)
+static size_t apexes(const struct tcp_net_point *p, size_t n, bool backward,
+		     struct tcp_net_apex *chain)
 {
 	size_t m = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct sl_net_apex a = {p[i].at, p[i].ahead};
+		struct tcp_net_apex a = {p[i].at, p[i].ahead};
 
 		if (p[i].backward != backward || (m && covers(&chain[m - 1], &a, backward)))
 			continue;
@@ -63,7 +64,7 @@ static size_t apexes(const struct sl_net_point *p, size_t n, bool backward,
 }
 
 /* The first that lies behind x, or n. */
-static size_t behind(const struct sl_net_apex *chain, size_t n, int64_t x)
+static size_t behind(const struct tcp_net_apex *chain, size_t n, int64_t x)
 {
 	size_t a = 0, b = n;
 
@@ -79,7 +80,7 @@ static size_t behind(const struct sl_net_apex *chain, size_t n, int64_t x)
 }
 
 /* high(x), or low(x) of backward ones; n is not 0. */
-static wide envelope(const struct sl_net_apex *chain, size_t n, bool backward, int64_t x)
+static wide envelope(const struct tcp_net_apex *chain, size_t n, bool backward, int64_t x)
 {
 	size_t i = behind(chain, n, x);
 	wide before, after;
@@ -95,18 +96,18 @@ static wide envelope(const struct sl_net_apex *chain, size_t n, bool backward, i
 
 static double limited(double skew)
 {
-	return fmax(-SL_NET_SKEW_MAX, fmin(skew, SL_NET_SKEW_MAX));
+	return fmax(-TCP_NET_SKEW_MAX, fmin(skew, TCP_NET_SKEW_MAX));
 }
 
-/* ---- the list of stretches -------------------------------------------------------------------- */
+/* ---- the list of stretches ---- */
 
-static size_t weight(const struct sl_net_stretch *s)
+static size_t weight(const struct tcp_net_stretch *s)
 {
 	return s->n[0] + s->n[1] + sizeof(*s) / sizeof(s->apex[0]);
 }
 
 /* Nothing that the points at hand reach into: of that time more may be asked. */
-static void forget(struct sl_net_clock *c, int64_t from)
+static void forget(struct tcp_net_clock *c, int64_t from)
 {
 	size_t k = 0;
 
@@ -118,11 +119,11 @@ static void forget(struct sl_net_clock *c, int64_t from)
 	memmove(c->v, c->v + k, c->n * sizeof(*c->v));
 }
 
-static int append(struct sl_net_clock *c, struct sl_net_stretch *s)
+static int append(struct tcp_net_clock *c, struct tcp_net_stretch *s)
 {
 	if (c->n == c->room) {
 		size_t more = c->room ? 2 * c->room : 16;
-		struct sl_net_stretch **v = realloc(c->v, more * sizeof(*v));
+		struct tcp_net_stretch **v = realloc(c->v, more * sizeof(*v));
 
 		if (!v)
 			return -ENOMEM;
@@ -134,21 +135,21 @@ static int append(struct sl_net_clock *c, struct sl_net_stretch *s)
 	return 0;
 }
 
-/* ---- from points to stretches ----------------------------------------------------------------- */
+/* ---- from points to stretches ---- */
 
-struct run { /* points that do not contradict each other */
-	const struct sl_net_point *p;
+struct net_clock_run { /* points that do not contradict each other */
+	const struct tcp_net_point *p;
 	size_t n;
 	int64_t from, to;
 };
 
 /* room: for r->n apexes. */
-static int keep(struct sl_net_clock *c, const struct run *r, struct sl_net_apex *room)
+static int keep(struct tcp_net_clock *c, const struct net_clock_run *r, struct tcp_net_apex *room)
 {
-	struct sl_net_apex *chain[2] = {room};
-	struct sl_net_stretch *s;
+	struct tcp_net_apex *chain[2] = {room};
+	struct tcp_net_stretch *s;
 	int64_t first = r->p[0].at, last = r->p[r->n - 1].at;
-	double low = -SL_NET_SKEW_MAX, high = SL_NET_SKEW_MAX;
+	double low = -TCP_NET_SKEW_MAX, high = TCP_NET_SKEW_MAX;
 	size_t n[2], begin[2], end;
 	int err;
 
@@ -178,7 +179,7 @@ static int keep(struct sl_net_clock *c, const struct run *r, struct sl_net_apex 
 	s = malloc(sizeof(*s) + (n[0] + n[1]) * sizeof(s->apex[0]));
 	if (!s)
 		return -ENOMEM;
-	*s = (struct sl_net_stretch){r->from, r->to, low, high, {n[0], n[1]}};
+	*s = (struct tcp_net_stretch){r->from, r->to, low, high, {n[0], n[1]}};
 	memcpy(s->apex, chain[0] + begin[0], n[0] * sizeof(s->apex[0]));
 	memcpy(s->apex + n[0], chain[1] + begin[1], n[1] * sizeof(s->apex[0]));
 	err = append(c, s);
@@ -187,9 +188,9 @@ static int keep(struct sl_net_clock *c, const struct run *r, struct sl_net_apex 
 	return err;
 }
 
-static bool contradict(const struct sl_net_point *early, const struct sl_net_point *late)
+static bool contradict(const struct tcp_net_point *early, const struct tcp_net_point *late)
 {
-	struct sl_net_apex a = {early->at, early->ahead};
+	struct tcp_net_apex a = {early->at, early->ahead};
 	wide there;
 
 	if (early->backward == late->backward)
@@ -200,24 +201,25 @@ static bool contradict(const struct sl_net_point *early, const struct sl_net_poi
 }
 
 /*
- * How many of the points, from the first on, do not contradict each other. It's enough to hold each against that of the
- * other direction which says the most at its time. *other: the last one that contradicts the one behind them.
+ * How many of the points, from the first on, do not contradict each other. It's enough to hold each
+ * against that of the other direction which says the most at its time. *other: the last one that
+ * contradicts the one behind them.
  */
-static size_t agreeing(const struct sl_net_point *p, size_t n, size_t *other)
+static size_t agreeing(const struct tcp_net_point *p, size_t n, size_t *other)
 {
-	const struct sl_net_point *strongest[2] = {0};
+	const struct tcp_net_point *strongest[2] = {0};
 
 	for (size_t i = 0; i < n; i++) {
-		const struct sl_net_point **mine = &strongest[p[i].backward];
-		const struct sl_net_point *against = strongest[!p[i].backward];
-		struct sl_net_apex a = {p[i].at, p[i].ahead}, b;
+		const struct tcp_net_point **mine = &strongest[p[i].backward];
+		const struct tcp_net_point *against = strongest[!p[i].backward];
+		struct tcp_net_apex a = {p[i].at, p[i].ahead}, b;
 
 		if (against && contradict(against, &p[i])) {
 			for (*other = i - 1; !contradict(&p[*other], &p[i]);)
 				(*other)--;
 			return i;
 		}
-		b = *mine ? (struct sl_net_apex){(*mine)->at, (*mine)->ahead} : a;
+		b = *mine ? (struct tcp_net_apex){(*mine)->at, (*mine)->ahead} : a;
 		if (!*mine || !covers(&b, &a, p[i].backward))
 			*mine = &p[i];
 	}
@@ -225,7 +227,7 @@ static size_t agreeing(const struct sl_net_point *p, size_t n, size_t *other)
 }
 
 /* What was on its way meanwhile contradicts what was not, too: one step. */
-static void stepped(struct sl_net_clock *c, int64_t at)
+static void stepped(struct tcp_net_clock *c, int64_t at)
 {
 	if (at <= c->latest_step)
 		return;
@@ -234,10 +236,10 @@ static void stepped(struct sl_net_clock *c, int64_t at)
 	c->latest_step = at;
 }
 
-int sl_net_clock_add(struct sl_net_clock *c, struct sl_net_point *points, size_t n, int64_t from,
-		     int64_t to)
+int tcp_net_clock_add(struct tcp_net_clock *c, struct tcp_net_point *points, size_t n, int64_t from,
+		      int64_t to)
 {
-	struct sl_net_apex *room = malloc((n + 1) * sizeof(*room));
+	struct tcp_net_apex *room = malloc((n + 1) * sizeof(*room));
 	int64_t begin = from;
 	size_t first = 0;
 	int err = 0;
@@ -251,7 +253,7 @@ int sl_net_clock_add(struct sl_net_clock *c, struct sl_net_point *points, size_t
 	while (!err && first < n) {
 		size_t other = n - 1, next = first + agreeing(points + first, n - first, &other);
 		bool cut = next < n;
-		struct run r = {points + first, n - first, begin, to};
+		struct net_clock_run r = {points + first, n - first, begin, to};
 
 		if (cut) {
 			other += first;
@@ -276,9 +278,9 @@ int sl_net_clock_add(struct sl_net_clock *c, struct sl_net_point *points, size_t
 	return err;
 }
 
-bool sl_net_clock_at(const struct sl_net_clock *c, int64_t x, int64_t *theta, int64_t *bound)
+bool tcp_net_clock_at(const struct tcp_net_clock *c, int64_t x, int64_t *theta, int64_t *bound)
 {
-	const struct sl_net_stretch *s;
+	const struct tcp_net_stretch *s;
 	size_t a = 0, b = c->n;
 	wide low, width;
 
@@ -300,7 +302,7 @@ bool sl_net_clock_at(const struct sl_net_clock *c, int64_t x, int64_t *theta, in
 	return true;
 }
 
-void sl_net_clock_free(struct sl_net_clock *c)
+void tcp_net_clock_free(struct tcp_net_clock *c)
 {
 	for (size_t i = 0; i < c->n; i++)
 		free(c->v[i]);

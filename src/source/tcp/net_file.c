@@ -8,15 +8,15 @@
 
 #include "base/base.h"
 
-_Static_assert(sizeof(struct sl_net_file_head) == 120, "head");
+_Static_assert(sizeof(struct tcp_net_file_head) == 120, "head");
 
 struct frame_head {
 	uint32_t type, bytes;
 };
 
-static uint64_t head_check(const struct sl_net_file_head *h)
+static uint64_t head_check(const struct tcp_net_file_head *h)
 {
-	return sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_net_file_head, check));
+	return sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct tcp_net_file_head, check));
 }
 
 static int put(FILE *to, const void *data, size_t bytes)
@@ -32,16 +32,16 @@ static int frame(FILE *to, uint32_t type, const void *data, uint32_t bytes)
 	return err ? err : put(to, data, bytes);
 }
 
-int sl_net_file_begin(FILE *to, const uint8_t boot_id[16])
+int tcp_net_file_begin(FILE *to, const uint8_t boot_id[16])
 {
-	struct sl_net_file_head h = {
-		.version = SL_NET_FILE_VERSION,
+	struct tcp_net_file_head h = {
+		.version = TCP_NET_FILE_VERSION,
 		.bytes = sizeof(h),
-		.start_ns = sl_now_ns(),
-		.start_real_ns = sl_realtime_ns(),
+		.start_ns = base_now_ns(),
+		.start_real_ns = base_realtime_ns(),
 	};
 
-	memcpy(h.magic, SL_NET_FILE_MAGIC, sizeof(h.magic));
+	memcpy(h.magic, TCP_NET_FILE_MAGIC, sizeof(h.magic));
 	memcpy(h.boot_id, boot_id, sizeof(h.boot_id));
 	if (gethostname(h.host, sizeof(h.host) - 1))
 		h.host[0] = 0;
@@ -49,41 +49,41 @@ int sl_net_file_begin(FILE *to, const uint8_t boot_id[16])
 	return put(to, &h, sizeof(h));
 }
 
-int sl_net_file_segment(FILE *to, const uint64_t place[SL_NIC_WORDS])
+int tcp_net_file_segment(FILE *to, const uint64_t place[SL_NIC_WORDS])
 {
-	return frame(to, SL_NET_SEGMENT, place, SL_NIC_SIZE);
+	return frame(to, TCP_NET_SEGMENT, place, SL_NIC_SIZE);
 }
 
-int sl_net_file_gap(FILE *to, uint64_t records, uint64_t now_ns)
+int tcp_net_file_gap(FILE *to, uint64_t records, uint64_t now_ns)
 {
 	const uint64_t v[2] = {records, now_ns};
 
-	return frame(to, SL_NET_GAP, v, sizeof(v));
+	return frame(to, TCP_NET_GAP, v, sizeof(v));
 }
 
-int sl_net_file_layers(FILE *to, const struct sl_layer_record *r)
+int tcp_net_file_layers(FILE *to, const struct tcp_layer_record *r)
 {
 	_Static_assert(sizeof(*r) % 8 == 0, "frames are of 8 bytes");
-	return frame(to, SL_NET_LAYERS, r, sizeof(*r));
+	return frame(to, TCP_NET_LAYERS, r, sizeof(*r));
 }
 
-int sl_net_file_end(FILE *to, const struct sl_nic_hot *hot, uint64_t left_out, uint64_t now_ns)
+int tcp_net_file_end(FILE *to, const struct region_nic_hot *hot, uint64_t left_out, uint64_t now_ns)
 {
 	const uint64_t v[4] = {now_ns, hot->headless, hot->fragments, left_out};
 
-	return frame(to, SL_NET_END, v, sizeof(v));
+	return frame(to, TCP_NET_END, v, sizeof(v));
 }
 
-int sl_net_file_head(FILE *from, struct sl_net_file_head *h, char *why, size_t bytes)
+int tcp_net_file_head(FILE *from, struct tcp_net_file_head *h, char *why, size_t bytes)
 {
 	if (fread(h, 1, sizeof(*h), from) != sizeof(*h) ||
-	    memcmp(h->magic, SL_NET_FILE_MAGIC, sizeof(h->magic))) {
+	    memcmp(h->magic, TCP_NET_FILE_MAGIC, sizeof(h->magic))) {
 		snprintf(why, bytes, "not a file of 'sidelight tcp net --record'");
 		return ferror(from) ? -EIO : -EINVAL;
 	}
-	if (h->version != SL_NET_FILE_VERSION || h->bytes != sizeof(*h)) {
+	if (h->version != TCP_NET_FILE_VERSION || h->bytes != sizeof(*h)) {
 		snprintf(why, bytes, "of version %u; this program reads %u", h->version,
-			 SL_NET_FILE_VERSION);
+			 TCP_NET_FILE_VERSION);
 		return -EINVAL;
 	}
 	if (h->check != head_check(h) || h->start_ns >> 62 || h->start_real_ns >> 62) {
@@ -94,33 +94,33 @@ int sl_net_file_head(FILE *from, struct sl_net_file_head *h, char *why, size_t b
 	return 0;
 }
 
-static int take(const struct frame_head *h, const uint64_t *w, struct sl_net_frame *f, char *why,
+static int take(const struct frame_head *h, const uint64_t *w, struct tcp_net_frame *f, char *why,
 		size_t bytes)
 {
 	f->type = h->type;
 	switch (h->type) {
-	case SL_NET_SEGMENT:
+	case TCP_NET_SEGMENT:
 		/* Its own number is what is expected: files hold no ring. */
-		if (h->bytes != SL_NIC_SIZE || sl_nic_record_parse(w, w[0] >> 8, &f->segment))
+		if (h->bytes != SL_NIC_SIZE || region_nic_record_parse(w, w[0] >> 8, &f->segment))
 			break;
 		return 1;
-	case SL_NET_GAP:
+	case TCP_NET_GAP:
 		if (h->bytes != 16 || w[1] >> 62 || w[0] >> 56)
 			break;
 		f->gap.records = w[0];
 		f->gap.now_ns = w[1];
 		return 1;
-	case SL_NET_LAYERS:
+	case TCP_NET_LAYERS:
 		if (h->bytes != sizeof(f->layers))
 			break;
 		memcpy(&f->layers, w, sizeof(f->layers));
-		if (f->layers.kind > SL_RECORD_OUT || f->layers.role > SL_ROLE_CLIENT ||
+		if (f->layers.kind > TCP_RECORD_OUT || f->layers.role > SL_ROLE_CLIENT ||
 		    (f->layers.nic_in | f->layers.ip_in | f->layers.tcp_in | f->layers.copied |
 		     f->layers.sent | f->layers.ip_out | f->layers.queued | f->layers.nic_out) >>
 			    62)
 			break;
 		return 1;
-	case SL_NET_END:
+	case TCP_NET_END:
 		if (h->bytes != 32 || w[0] >> 62)
 			break;
 		f->end.now_ns = w[0];
@@ -136,13 +136,13 @@ static int take(const struct frame_head *h, const uint64_t *w, struct sl_net_fra
 	return -EINVAL;
 }
 
-int sl_net_file_next(FILE *from, struct sl_net_frame *f, char *why, size_t bytes)
+int tcp_net_file_next(FILE *from, struct tcp_net_frame *f, char *why, size_t bytes)
 {
 	uint64_t w[32];
 	struct frame_head h;
 	size_t n = fread(&h, 1, sizeof(h), from);
 
-	_Static_assert(sizeof(struct sl_layer_record) <= sizeof(w), "the longest frame");
+	_Static_assert(sizeof(struct tcp_layer_record) <= sizeof(w), "the longest frame");
 	if (n != sizeof(h))
 		return ferror(from) ? -EIO : 0;
 	if (!h.bytes || h.bytes % 8 || h.bytes > sizeof(w)) {

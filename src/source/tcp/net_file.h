@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net_file.h - records of one host in a file, to be put together with those of the other later. What is read
- * is not believed: lengths, checks and numbers are held against each other.
+ * net_file.h - records of one host in a file, to be put together with those of the other later.
+ * What is read is not believed: lengths, checks and numbers are held against each other.
  *
- *   head    struct sl_net_file_head
+ *   head    struct tcp_net_file_head
  *   frames  { u32 type; u32 bytes; } and so many bytes, a multiple of 8:
  *     1 SEGMENT  a record as it lay in the ring (sidelight/nic.h)
  *     2 GAP      u64 records missed, u64 CLOCK_MONOTONIC ns when that was seen
- *     3 LAYERS   struct sl_layer_record of a request or of a segment
+ *     3 LAYERS   struct tcp_layer_record of a request or of a segment
  *     4 END      u64 CLOCK_MONOTONIC ns, u64 headless packets, u64 fragments, u64 calls that the
- *                kernel left out (sl_net_left_out()); last
+ *                kernel left out (tcp_net_left_out()); last
  *
  * Little-endian, as regions are.
  */
@@ -21,29 +21,34 @@
 #include "region/nic.h"
 #include "source/tcp/bpf/layer_shared.h"
 
-#define SL_NET_FILE_MAGIC "SLNICREC"
-#define SL_NET_FILE_VERSION 1u
+#define TCP_NET_FILE_MAGIC   "SLNICREC"
+#define TCP_NET_FILE_VERSION 1u
 
-struct sl_net_file_head {
+struct tcp_net_file_head {
 	uint8_t magic[8];
 	uint32_t version, bytes; /* of this head */
 	uint8_t boot_id[16];
-	uint64_t start_ns;	 /* CLOCK_MONOTONIC */
-	uint64_t start_real_ns;	 /* CLOCK_REALTIME, at the same moment */
-	char host[64];		 /* NUL-terminated; what the host calls itself */
-	uint64_t check;		 /* FNV-1a over all before */
+	uint64_t start_ns;	/* CLOCK_MONOTONIC */
+	uint64_t start_real_ns; /* CLOCK_REALTIME, at the same moment */
+	char host[64];		/* NUL-terminated; what the host calls itself */
+	uint64_t check;		/* FNV-1a over all before */
 };
 
-enum sl_net_frame_type { SL_NET_SEGMENT = 1, SL_NET_GAP = 2, SL_NET_LAYERS = 3, SL_NET_END = 4 };
+enum tcp_net_frame_type {
+	TCP_NET_SEGMENT = 1,
+	TCP_NET_GAP = 2,
+	TCP_NET_LAYERS = 3,
+	TCP_NET_END = 4
+};
 
-struct sl_net_frame {
-	enum sl_net_frame_type type;
+struct tcp_net_frame {
+	enum tcp_net_frame_type type;
 	union {
-		struct sl_nic_record segment;
+		struct region_nic_record segment;
 		struct {
 			uint64_t records, now_ns;
 		} gap;
-		struct sl_layer_record layers;
+		struct tcp_layer_record layers;
 		struct {
 			uint64_t now_ns, headless, fragments, left_out;
 		} end;
@@ -51,20 +56,21 @@ struct sl_net_frame {
 };
 
 /* Writing. 0 or -errno; errors of the stream show at its end. */
-int sl_net_file_begin(FILE *to, const uint8_t boot_id[16]);
-int sl_net_file_segment(FILE *to, const uint64_t place[SL_NIC_WORDS]);
-int sl_net_file_gap(FILE *to, uint64_t records, uint64_t now_ns);
-int sl_net_file_layers(FILE *to, const struct sl_layer_record *r);
-int sl_net_file_end(FILE *to, const struct sl_nic_hot *hot, uint64_t left_out, uint64_t now_ns);
+int tcp_net_file_begin(FILE *to, const uint8_t boot_id[16]);
+int tcp_net_file_segment(FILE *to, const uint64_t place[SL_NIC_WORDS]);
+int tcp_net_file_gap(FILE *to, uint64_t records, uint64_t now_ns);
+int tcp_net_file_layers(FILE *to, const struct tcp_layer_record *r);
+int tcp_net_file_end(FILE *to, const struct region_nic_hot *hot, uint64_t left_out,
+		     uint64_t now_ns);
 
 /*
  * Reading: 0; -EINVAL: not such a file, with a line in why[]; -errno of the stream.
  */
-int sl_net_file_head(FILE *from, struct sl_net_file_head *head, char *why, size_t bytes);
+int tcp_net_file_head(FILE *from, struct tcp_net_file_head *head, char *why, size_t bytes);
 /*
- * 1: a frame; 0: the end, also in the middle of a frame; -EINVAL: nonsense, with a line in why[]. A file
- * that ends without an END was cut; what came before is good.
+ * 1: a frame; 0: the end, also in the middle of a frame; -EINVAL: nonsense, with a line in why[]. A
+ * file that ends without an END was cut; what came before is good.
  */
-int sl_net_file_next(FILE *from, struct sl_net_frame *frame, char *why, size_t bytes);
+int tcp_net_file_next(FILE *from, struct tcp_net_frame *frame, char *why, size_t bytes);
 
 #endif

@@ -14,7 +14,7 @@
 #define AGAIN	4096 /* segments sent again that are remembered, of one direction */
 
 /* Sequence numbers are unwrapped to 64 bits, so that order is order. */
-struct out {
+struct net_match_out {
 	uint64_t seq, end, time, parts; /* parts: bit i: part i came */
 	uint32_t tsval;
 	uint32_t gap; /* gaps of the sender's records before it */
@@ -30,29 +30,30 @@ struct ack {
 	uint32_t flags;
 };
 
-struct list { /* first..n of room; grows, and moves to its beginning when it does */
+struct net_match_list { /* first..n of room; grows, and moves to its beginning when it does */
 	void *v;
 	size_t first, n, room;
 };
 
 struct dir {
 	struct dir *next; /* of the bucket */
-	struct sl_net_flow flow;
+	struct tcp_net_flow flow;
 	uint32_t isn[2]; /* of the connection that each side speaks of, by its SYN */
 	bool has_isn[2];
 	bool begun;
 	uint32_t bucket;
-	uint64_t touched[2]; /* when each side last spoke of it, by its clock */
-	uint64_t newest;     /* highest sequence number sent or received, unwrapped */
-	uint64_t sent_end;   /* highest sent */
-	uint64_t latest;     /* when the latest of those that came was sent */
-	struct list fresh;   /* struct out with bytes not sent before: sorted by seq, and by time */
-	struct list again;   /* struct out with bytes sent before */
-	struct list acks;    /* struct ack, sent: sorted by .ack, which only grows */
+	uint64_t touched[2];	     /* when each side last spoke of it, by its clock */
+	uint64_t newest;	     /* highest sequence number sent or received, unwrapped */
+	uint64_t sent_end;	     /* highest sent */
+	uint64_t latest;	     /* when the latest of those that came was sent */
+	struct net_match_list fresh; /* struct net_match_out with bytes not sent before: sorted by
+					seq, and by time */
+	struct net_match_list again; /* struct net_match_out with bytes sent before */
+	struct net_match_list acks;  /* struct ack, sent: sorted by .ack, which only grows */
 	bool acked;
 	uint64_t newest_ack;
-	struct list in; /* struct sl_nic_record, came and not yet matched */
-	size_t held;	/* of in: may be matched */
+	struct net_match_list in; /* struct region_nic_record, came and not yet matched */
+	size_t held;		  /* of in: may be matched */
 };
 
 struct side {
@@ -62,44 +63,45 @@ struct side {
 	} gap[GAPS]; /* a ring: the oldest goes */
 };
 
-struct sl_net_match {
-	struct sl_net_match_options options;
+struct tcp_net_match {
+	struct tcp_net_match_opts options;
 	struct dir *bucket[BUCKETS];
 	struct dir **dirs;
 	uint32_t n, next_index;
 	uint64_t held; /* records remembered */
 	struct side side[2];
-	uint64_t causes[SL_NET_CAUSES], sent[2];
+	uint64_t causes[TCP_NET_CAUSES], sent[2];
 };
 
 static const struct {
 	const char *name, *text;
-} causes[SL_NET_CAUSES] = {
-	[SL_NET_LOST] = {"lost", "sent, and never came"},
-	[SL_NET_UNKNOWN] = {"unknown", "sent, and the other host's records have a gap there"},
-	[SL_NET_NOT_SENT] = {"not_sent", "came, and the sending was not seen"},
-	[SL_NET_AMBIGUOUS] = {"ambiguous", "came, and was sent more than once"},
-	[SL_NET_DUPLICATE] = {"duplicate", "came again"},
-	[SL_NET_MERGED] = {"merged", "came merged behind another segment"},
-	[SL_NET_ACK_UNMATCHED] = {"ack_unmatched", "acknowledgements that could not be told apart"},
-	[SL_NET_FULL] = {"full", "no room to remember them"},
-	[SL_NET_MISSED] = {"missed", "records overwritten before they were read"},
-	[SL_NET_NO_CLOCK] = {"no_clock", "matched, and the clocks' offset is not known"},
+} causes[TCP_NET_CAUSES] = {
+	[TCP_NET_LOST] = {"lost", "sent, and never came"},
+	[TCP_NET_UNKNOWN] = {"unknown", "sent, and the other host's records have a gap there"},
+	[TCP_NET_NOT_SENT] = {"not_sent", "came, and the sending was not seen"},
+	[TCP_NET_AMBIGUOUS] = {"ambiguous", "came, and was sent more than once"},
+	[TCP_NET_DUPLICATE] = {"duplicate", "came again"},
+	[TCP_NET_MERGED] = {"merged", "came merged behind another segment"},
+	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched",
+				   "acknowledgements that could not be told apart"},
+	[TCP_NET_FULL] = {"full", "no room to remember them"},
+	[TCP_NET_MISSED] = {"missed", "records overwritten before they were read"},
+	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, and the clocks' offset is not known"},
 };
 
-const char *sl_net_cause_name(int cause)
+const char *tcp_net_cause_name(int cause)
 {
 	return causes[cause].name;
 }
 
-const char *sl_net_cause_text(int cause)
+const char *tcp_net_cause_text(int cause)
 {
 	return causes[cause].text;
 }
 
-/* ---- lists ---------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
-static void *push(struct sl_net_match *m, struct list *l, size_t size)
+static void *push(struct tcp_net_match *m, struct net_match_list *l, size_t size)
 {
 	if (m->held >= m->options.records)
 		goto full;
@@ -120,19 +122,19 @@ static void *push(struct sl_net_match *m, struct list *l, size_t size)
 	m->held++;
 	return (char *)l->v + l->n++ * size;
 full:
-	m->causes[SL_NET_FULL]++;
+	m->causes[TCP_NET_FULL]++;
 	return NULL;
 }
 
-static void drop_first(struct sl_net_match *m, struct list *l, size_t n)
+static void drop_first(struct tcp_net_match *m, struct net_match_list *l, size_t n)
 {
 	l->first += n;
 	m->held -= n;
 }
 
-/* ---- flows ---------------------------------------------------------------------------------- */
+/* ---- flows ---- */
 
-static uint32_t hash(const struct sl_nic_record *r, int sender)
+static uint32_t hash(const struct region_nic_record *r, int sender)
 {
 	uint64_t h = sl_fnv1a(SL_FNV_BASIS, r->source, 16);
 
@@ -142,14 +144,14 @@ static uint32_t hash(const struct sl_nic_record *r, int sender)
 	return (uint32_t)(h ^ h >> 32) + (uint32_t)sender;
 }
 
-static bool same_flow(const struct sl_net_flow *f, const struct sl_nic_record *r, int sender)
+static bool same_flow(const struct tcp_net_flow *f, const struct region_nic_record *r, int sender)
 {
 	return f->sender == sender && f->source_port == r->source_port &&
 	       f->destination_port == r->destination_port && !memcmp(f->source, r->source, 16) &&
 	       !memcmp(f->destination, r->destination, 16);
 }
 
-static struct dir *dir_add(struct sl_net_match *m, const struct sl_nic_record *r, int sender)
+static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_record *r, int sender)
 {
 	uint32_t bucket = hash(r, sender) % BUCKETS;
 	struct dir **b = &m->bucket[bucket], *d;
@@ -174,10 +176,11 @@ static struct dir *dir_add(struct sl_net_match *m, const struct sl_nic_record *r
 }
 
 /*
- * The direction that a record belongs to. Ports are used again: each connection begins by a SYN, whose
- * sequence number both sides see. One that a side knows no SYN of is the newest that has begun.
+ * The direction that a record belongs to. Ports are used again: each connection begins by a SYN,
+ * whose sequence number both sides see. One that a side knows no SYN of is the newest that has
+ * begun.
  */
-static struct dir *dir_of(struct sl_net_match *m, int side, const struct sl_nic_record *r)
+static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region_nic_record *r)
 {
 	int sender = r->flags & SL_NIC_OUT ? side : !side;
 	struct dir *d = m->bucket[hash(r, sender) % BUCKETS], *found = NULL, *current = NULL;
@@ -231,14 +234,14 @@ static uint64_t unwrap_seq(struct dir *d, uint32_t seq)
 	return unwrap(&d->begun, &d->newest, seq);
 }
 
-/* ---- what was sent -------------------------------------------------------------------------- */
+/* ---- what was sent ---- */
 
-static bool pure_ack(const struct sl_nic_record *r)
+static bool pure_ack(const struct region_nic_record *r)
 {
 	return r->seq == r->end && !(r->flags & SL_NIC_RST);
 }
 
-static struct ack ack_of(struct dir *d, const struct sl_nic_record *r)
+static struct ack ack_of(struct dir *d, const struct region_nic_record *r)
 {
 	return (struct ack){
 		.time = r->time_ns,
@@ -252,7 +255,7 @@ static struct ack ack_of(struct dir *d, const struct sl_nic_record *r)
 	};
 }
 
-static void sent_ack(struct sl_net_match *m, struct dir *d, const struct sl_nic_record *r)
+static void sent_ack(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
 {
 	struct ack *a = push(m, &d->acks, sizeof(*a)),
 		   *first = (struct ack *)d->acks.v + d->acks.first;
@@ -267,10 +270,11 @@ static void sent_ack(struct sl_net_match *m, struct dir *d, const struct sl_nic_
 	*a = mine;
 }
 
-static void sent(struct sl_net_match *m, int side, struct dir *d, const struct sl_nic_record *r)
+static void sent(struct tcp_net_match *m, int side, struct dir *d,
+		 const struct region_nic_record *r)
 {
 	uint64_t seq;
-	struct out *o;
+	struct net_match_out *o;
 
 	if (pure_ack(r)) {
 		sent_ack(m, d, r);
@@ -282,13 +286,13 @@ static void sent(struct sl_net_match *m, int side, struct dir *d, const struct s
 	m->sent[side]++;
 	seq = unwrap_seq(d, r->seq);
 	if (seq < d->sent_end && d->again.n - d->again.first >= AGAIN) {
-		m->causes[SL_NET_FULL]++;
+		m->causes[TCP_NET_FULL]++;
 		return;
 	}
 	o = push(m, seq < d->sent_end ? &d->again : &d->fresh, sizeof(*o));
 	if (!o)
 		return;
-	*o = (struct out){
+	*o = (struct net_match_out){
 		.seq = seq,
 		.end = seq + (r->end - r->seq),
 		.time = r->time_ns,
@@ -304,9 +308,9 @@ static void sent(struct sl_net_match *m, int side, struct dir *d, const struct s
 		d->sent_end = o->end;
 }
 
-/* ---- what came ------------------------------------------------------------------------------ */
+/* ---- what came ---- */
 
-static unsigned int part_of(const struct out *o, uint64_t seq)
+static unsigned int part_of(const struct net_match_out *o, uint64_t seq)
 {
 	uint64_t size = o->gso_size ? o->gso_size : o->end - o->seq;
 	uint64_t part = (seq - o->seq) / size;
@@ -315,15 +319,15 @@ static unsigned int part_of(const struct out *o, uint64_t seq)
 }
 
 /* Does the IP id say that this is the segment? One that was cut counts on from its own. */
-static bool same_id(const struct out *o, uint64_t seq, const struct sl_nic_record *r)
+static bool same_id(const struct net_match_out *o, uint64_t seq, const struct region_nic_record *r)
 {
 	return o->v4 && r->ip_id == (uint16_t)(o->ip_id + part_of(o, seq));
 }
 
 /* The fresh one that holds the byte, or would stand behind it. */
-static size_t fresh_at(const struct list *l, uint64_t seq)
+static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 {
-	const struct out *v = l->v;
+	const struct net_match_out *v = l->v;
 	size_t a = l->first, b = l->n;
 
 	while (a < b) {
@@ -338,12 +342,13 @@ static size_t fresh_at(const struct list *l, uint64_t seq)
 }
 
 struct choice {
-	struct out *one;
+	struct net_match_out *one;
 	unsigned int holding, fitting,
 		same_id; /* hold the byte; with that timestamp; with that id, too */
 };
 
-static void consider(struct choice *c, struct out *o, uint64_t seq, const struct sl_nic_record *r)
+static void consider(struct choice *c, struct net_match_out *o, uint64_t seq,
+		     const struct region_nic_record *r)
 {
 	if (seq < o->seq || seq >= o->end)
 		return;
@@ -360,10 +365,10 @@ static void consider(struct choice *c, struct out *o, uint64_t seq, const struct
 }
 
 /* All that the segment brought is there now; others that it swallowed are not timed. */
-static void came(struct sl_net_match *m, struct dir *d, struct out *first, uint64_t seq,
+static void came(struct tcp_net_match *m, struct dir *d, struct net_match_out *first, uint64_t seq,
 		 uint64_t end)
 {
-	struct out *v = d->fresh.v;
+	struct net_match_out *v = d->fresh.v;
 
 	for (uint64_t at = seq; at < end && at < first->end;
 	     at += first->gso_size ? first->gso_size : first->end - first->seq)
@@ -372,17 +377,17 @@ static void came(struct sl_net_match *m, struct dir *d, struct out *first, uint6
 		return;
 	for (size_t i = fresh_at(&d->fresh, first->end); i < d->fresh.n && v[i].seq < end; i++) {
 		if (!v[i].parts)
-			m->causes[SL_NET_MERGED]++;
+			m->causes[TCP_NET_MERGED]++;
 		v[i].parts |= 1;
 	}
 }
 
-static void match(struct sl_net_match *m, struct dir *d, const struct sl_nic_record *r)
+static void match(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
 {
 	uint64_t seq = unwrap_seq(d, r->seq), end = seq + (r->end - r->seq);
-	struct out *fresh = d->fresh.v, *again = d->again.v, *o;
+	struct net_match_out *fresh = d->fresh.v, *again = d->again.v, *o;
 	size_t i = fresh_at(&d->fresh, seq);
-	struct sl_net_sample s;
+	struct tcp_net_sample s;
 	struct choice c = {0};
 
 	if (i < d->fresh.n)
@@ -391,7 +396,7 @@ static void match(struct sl_net_match *m, struct dir *d, const struct sl_nic_rec
 		consider(&c, &again[i], seq, r);
 	o = c.one;
 	if (!c.fitting) {
-		m->causes[SL_NET_NOT_SENT]++;
+		m->causes[TCP_NET_NOT_SENT]++;
 		return;
 	}
 	if ((c.fitting > 1 && c.same_id != 1) ||
@@ -404,15 +409,15 @@ static void match(struct sl_net_match *m, struct dir *d, const struct sl_nic_rec
 		i = fresh_at(&d->fresh, seq);
 		if (i < d->fresh.n && seq >= fresh[i].seq)
 			fresh[i].parts |= 1;
-		m->causes[SL_NET_AMBIGUOUS]++;
+		m->causes[TCP_NET_AMBIGUOUS]++;
 		return;
 	}
 	if (o->parts >> part_of(o, seq) & 1) {
-		m->causes[SL_NET_DUPLICATE]++;
+		m->causes[TCP_NET_DUPLICATE]++;
 		return;
 	}
 	came(m, d, o, seq, end);
-	s = (struct sl_net_sample){
+	s = (struct tcp_net_sample){
 		.flow = &d->flow,
 		.out_ns = o->time,
 		.in_ns = r->time_ns,
@@ -434,7 +439,7 @@ static bool same_ack(const struct ack *a, const struct ack *b)
 	       a->flags == b->flags;
 }
 
-static void match_ack(struct sl_net_match *m, struct dir *d, const struct sl_nic_record *r)
+static void match_ack(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
 {
 	struct ack want = ack_of(d, r), *v = d->acks.v;
 	size_t a = d->acks.first, b = d->acks.n, found = 0, n = 0;
@@ -453,26 +458,27 @@ static void match_ack(struct sl_net_match *m, struct dir *d, const struct sl_nic
 			n++;
 		}
 	if (n != 1) {
-		m->causes[SL_NET_ACK_UNMATCHED]++;
+		m->causes[TCP_NET_ACK_UNMATCHED]++;
 		return;
 	}
-	m->options.sample(m->options.context, &(struct sl_net_sample){
+	m->options.sample(m->options.context, &(struct tcp_net_sample){
 						      .flow = &d->flow,
 						      .out_ns = v[found].time,
 						      .in_ns = r->time_ns,
 						      .ack = true,
 					      });
-	/* What stands before it was overtaken or lost, and may come still: it ends with its time. */
+	/* What stands before it was overtaken or lost, and may come still: it ends with its time.
+	 */
 	v[found].flags |= SL_NIC_OUT; /* nothing is like it any more */
 	while (d->acks.first < d->acks.n && v[d->acks.first].flags & SL_NIC_OUT)
 		drop_first(m, &d->acks, 1);
 }
 
-/* ---- the outside ---------------------------------------------------------------------------- */
+/* ---- the outside ---- */
 
-struct sl_net_match *sl_net_match_open(const struct sl_net_match_options *options)
+struct tcp_net_match *tcp_net_match_open(const struct tcp_net_match_opts *options)
 {
-	struct sl_net_match *m = calloc(1, sizeof(*m));
+	struct tcp_net_match *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
@@ -502,7 +508,7 @@ static void dir_free(struct dir *d)
 	free(d);
 }
 
-void sl_net_match_close(struct sl_net_match *m)
+void tcp_net_match_close(struct tcp_net_match *m)
 {
 	if (!m)
 		return;
@@ -512,10 +518,10 @@ void sl_net_match_close(struct sl_net_match *m)
 	free(m);
 }
 
-void sl_net_match_add(struct sl_net_match *m, int side, const struct sl_nic_record *r)
+void tcp_net_match_add(struct tcp_net_match *m, int side, const struct region_nic_record *r)
 {
 	struct dir *d;
-	struct sl_nic_record *in;
+	struct region_nic_record *in;
 
 	if (r->time_ns > m->side[side].last)
 		m->side[side].last = r->time_ns;
@@ -523,7 +529,7 @@ void sl_net_match_add(struct sl_net_match *m, int side, const struct sl_nic_reco
 		return;
 	d = dir_of(m, side, r);
 	if (!d) {
-		m->causes[SL_NET_FULL]++;
+		m->causes[TCP_NET_FULL]++;
 		return;
 	}
 	d->touched[side] = r->time_ns;
@@ -536,37 +542,37 @@ void sl_net_match_add(struct sl_net_match *m, int side, const struct sl_nic_reco
 		*in = *r;
 }
 
-void sl_net_match_gap(struct sl_net_match *m, int side, uint64_t n, uint64_t now_ns)
+void tcp_net_match_gap(struct tcp_net_match *m, int side, uint64_t n, uint64_t now_ns)
 {
 	struct side *s = &m->side[side];
 
-	m->causes[SL_NET_MISSED] += n;
+	m->causes[TCP_NET_MISSED] += n;
 	s->gap[s->gaps % GAPS].from = s->last;
 	s->gap[s->gaps % GAPS].to = now_ns;
 	s->gaps++;
 }
 
-void sl_net_match_range(struct sl_net_match *m, int side, uint64_t from, uint64_t to)
+void tcp_net_match_range(struct tcp_net_match *m, int side, uint64_t from, uint64_t to)
 {
 	m->side[side].from = from;
 	m->side[side].to = to;
 }
 
-void sl_net_match_hold(struct sl_net_match *m, int side)
+void tcp_net_match_hold(struct tcp_net_match *m, int side)
 {
 	for (uint32_t i = 0; i < m->n; i++)
 		if (m->dirs[i]->flow.sender != side)
 			m->dirs[i]->held = m->dirs[i]->in.n - m->dirs[i]->in.first;
 }
 
-void sl_net_match_run(struct sl_net_match *m)
+void tcp_net_match_run(struct tcp_net_match *m)
 {
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct dir *d = m->dirs[i];
 
 		for (; d->held; d->held--) {
-			const struct sl_nic_record *r = (struct sl_nic_record *)d->in.v +
-							d->in.first;
+			const struct region_nic_record *r = (struct region_nic_record *)d->in.v +
+							    d->in.first;
 
 			if (pure_ack(r))
 				match_ack(m, d, r);
@@ -588,30 +594,30 @@ static bool watched(const struct side *s, uint64_t at)
 	return true;
 }
 
-static void expire(struct sl_net_match *m, struct list *l, uint64_t before, const struct side *to,
-		   bool known, int64_t offset)
+static void expire(struct tcp_net_match *m, struct net_match_list *l, uint64_t before,
+		   const struct side *to, bool known, int64_t offset)
 {
-	const struct out *v = l->v;
+	const struct net_match_out *v = l->v;
 
 	for (; l->first < l->n && v[l->first].time < before; drop_first(m, l, 1)) {
-		const struct out *o = &v[l->first];
+		const struct net_match_out *o = &v[l->first];
 
 		if (o->parts)
 			continue;
 		if (known && watched(to, o->time + (uint64_t)offset))
-			m->causes[SL_NET_LOST]++;
+			m->causes[TCP_NET_LOST]++;
 		else
-			m->causes[SL_NET_UNKNOWN]++;
+			m->causes[TCP_NET_UNKNOWN]++;
 	}
 }
 
-static bool is_empty(const struct list *l)
+static bool is_empty(const struct net_match_list *l)
 {
 	return l->first == l->n;
 }
 
 /* Nothing of it for as long as what was sent is remembered: its place is another's. */
-static void drop_idle(struct sl_net_match *m, int side, uint64_t before_ns)
+static void drop_idle(struct tcp_net_match *m, int side, uint64_t before_ns)
 {
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct dir *d = m->dirs[i], **at = &m->bucket[d->bucket];
@@ -630,8 +636,8 @@ static void drop_idle(struct sl_net_match *m, int side, uint64_t before_ns)
 	}
 }
 
-void sl_net_match_expire(struct sl_net_match *m, int side, uint64_t before_ns, bool offset_known,
-			 int64_t offset)
+void tcp_net_match_expire(struct tcp_net_match *m, int side, uint64_t before_ns, bool offset_known,
+			  int64_t offset)
 {
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct dir *d = m->dirs[i];
@@ -647,23 +653,23 @@ void sl_net_match_expire(struct sl_net_match *m, int side, uint64_t before_ns, b
 	drop_idle(m, side, before_ns);
 }
 
-const uint64_t *sl_net_match_causes(const struct sl_net_match *m)
+const uint64_t *tcp_net_match_causes(const struct tcp_net_match *m)
 {
 	return m->causes;
 }
 
-void sl_net_match_sent(const struct sl_net_match *m, uint64_t sent[2])
+void tcp_net_match_sent(const struct tcp_net_match *m, uint64_t sent[2])
 {
 	sent[0] = m->sent[0];
 	sent[1] = m->sent[1];
 }
 
-uint32_t sl_net_match_flows(const struct sl_net_match *m)
+uint32_t tcp_net_match_flows(const struct tcp_net_match *m)
 {
 	return m->n;
 }
 
-struct sl_net_flow *sl_net_match_flow(const struct sl_net_match *m, uint32_t i)
+struct tcp_net_flow *tcp_net_match_flow(const struct tcp_net_match *m, uint32_t i)
 {
 	return &m->dirs[i]->flow;
 }

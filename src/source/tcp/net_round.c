@@ -8,18 +8,18 @@
 
 #define ONE_OFFSET_NS 100000000u /* from device to device */
 
-static const char *const names[SL_PARTS] = {
+static const char *const names[TCP_PARTS] = {
 	"client_tcp_out", "client_ip_out", "client_mac_out", "wire_there",     "server_mac_in",
 	"server_ip_in",	  "server_tcp_in", "server_app",     "server_tcp_out", "server_ip_out",
 	"server_mac_out", "wire_back",	   "client_mac_in",  "client_ip_in",   "client_tcp_in"};
 
-const char *sl_net_part_name(int part)
+const char *tcp_net_part_name(int part)
 {
 	return names[part];
 }
 
 /* By kind, connection and sequence number: what is looked for stands in one place. */
-static int compare(const struct sl_layer_record *a, const struct sl_layer_record *b)
+static int compare(const struct tcp_layer_record *a, const struct tcp_layer_record *b)
 {
 	int c = (int)a->kind - b->kind;
 
@@ -38,11 +38,11 @@ static int order(const void *a, const void *b)
 }
 
 /* The peer's segment that holds a byte; NULL if there is none, or more than one. */
-static const struct sl_layer_record *holding(const struct sl_layer_record *v, size_t n,
-					     const struct sl_layer_record *server,
-					     enum sl_record_kind kind, uint32_t byte)
+static const struct tcp_layer_record *holding(const struct tcp_layer_record *v, size_t n,
+					      const struct tcp_layer_record *server,
+					      enum tcp_record_kind kind, uint32_t byte)
 {
-	struct sl_layer_record want = {.kind = (uint8_t)kind, .seq = byte};
+	struct tcp_layer_record want = {.kind = (uint8_t)kind, .seq = byte};
 	size_t a = 0, b = n;
 
 	memcpy(want.key.local, server->key.remote, 16);
@@ -69,12 +69,12 @@ static const struct sl_layer_record *holding(const struct sl_layer_record *v, si
 
 static int64_t between(uint64_t from, uint64_t to)
 {
-	return from && to ? (int64_t)(to - from) : SL_PART_NONE;
+	return from && to ? (int64_t)(to - from) : TCP_PART_NONE;
 }
 
-static bool put_together(struct sl_net_round *r, const struct sl_layer_record *q,
-			 const struct sl_layer_record *out, const struct sl_layer_record *in,
-			 const struct sl_net_stat *stat)
+static bool put_together(struct tcp_net_round *r, const struct tcp_layer_record *q,
+			 const struct tcp_layer_record *out, const struct tcp_layer_record *in,
+			 const struct tcp_net_stat *stat)
 {
 	const uint64_t there[] = {out->sent, out->ip_out, out->queued, out->nic_out};
 	const uint64_t server[] = {q->nic_in, q->ip_in,	 q->tcp_in, q->copied,
@@ -85,42 +85,43 @@ static bool put_together(struct sl_net_round *r, const struct sl_layer_record *q
 
 	r->request = q;
 	for (int i = 0; i < 3; i++) {
-		r->part[SL_PART_CLIENT_TCP_OUT + i] = between(there[i], there[i + 1]);
-		r->part[SL_PART_CLIENT_MAC_IN + i] = between(back[i], back[i + 1]);
+		r->part[TCP_PART_CLIENT_TCP_OUT + i] = between(there[i], there[i + 1]);
+		r->part[TCP_PART_CLIENT_MAC_IN + i] = between(back[i], back[i + 1]);
 	}
 	for (int i = 0; i < 7; i++)
-		r->part[SL_PART_SERVER_MAC_IN + i] = between(server[i], server[i + 1]);
-	for (int i = 0; i < SL_PARTS; i++)
-		if (i != SL_PART_WIRE_THERE && i != SL_PART_WIRE_BACK && r->part[i] < 0 &&
-		    r->part[i] != SL_PART_NONE)
+		r->part[TCP_PART_SERVER_MAC_IN + i] = between(server[i], server[i + 1]);
+	for (int i = 0; i < TCP_PARTS; i++)
+		if (i != TCP_PART_WIRE_THERE && i != TCP_PART_WIRE_BACK && r->part[i] < 0 &&
+		    r->part[i] != TCP_PART_NONE)
 			return false;
 	if (!out->nic_out || !in->nic_in || in->nic_in < out->nic_out)
 		return false;
 	r->total = between(out->sent, in->copied);
 	r->wires = (int64_t)(in->nic_in - out->nic_out) - (int64_t)(q->nic_out - q->nic_in);
-	r->part[SL_PART_WIRE_THERE] = r->part[SL_PART_WIRE_BACK] = SL_PART_NONE;
+	r->part[TCP_PART_WIRE_THERE] = r->part[TCP_PART_WIRE_BACK] = TCP_PART_NONE;
 	/* B's clock less A's, when the request came and when the response went. */
-	if (!sl_net_stat_theta(stat, (int64_t)(a ? out->nic_out : q->nic_in), &theta[0],
-			       &bound[0]) ||
-	    !sl_net_stat_theta(stat, (int64_t)(a ? in->nic_in : q->nic_out), &theta[1], &bound[1]))
+	if (!tcp_net_stat_theta(stat, (int64_t)(a ? out->nic_out : q->nic_in), &theta[0],
+				&bound[0]) ||
+	    !tcp_net_stat_theta(stat, (int64_t)(a ? in->nic_in : q->nic_out), &theta[1], &bound[1]))
 		return true;
 	r->bound = bound[0] > bound[1] ? bound[0] : bound[1];
-	/* One offset for both: then the parts are the whole, and not off by what the clocks part meanwhile. */
+	/* One offset for both: then the parts are the whole, and not off by what the clocks part
+	 * meanwhile. */
 	if (in->nic_in - out->nic_out <= ONE_OFFSET_NS) {
 		int64_t apart = theta[1] - theta[0];
 
 		theta[0] = theta[1] = theta[0] + apart / 2;
 		r->bound += (llabs(apart) + 1) / 2;
 	}
-	r->part[SL_PART_WIRE_THERE] = (int64_t)(q->nic_in - out->nic_out) -
-				      (a ? theta[0] : -theta[0]);
-	r->part[SL_PART_WIRE_BACK] = (int64_t)(in->nic_in - q->nic_out) +
-				     (a ? theta[1] : -theta[1]);
+	r->part[TCP_PART_WIRE_THERE] = (int64_t)(q->nic_in - out->nic_out) -
+				       (a ? theta[0] : -theta[0]);
+	r->part[TCP_PART_WIRE_BACK] = (int64_t)(in->nic_in - q->nic_out) +
+				      (a ? theta[1] : -theta[1]);
 	return true;
 }
 
-int sl_net_rounds_find(struct sl_layer_record *records[2], const size_t n[2],
-		       const struct sl_net_stat *stat, struct sl_net_rounds *rounds)
+int tcp_net_rounds_find(struct tcp_layer_record *records[2], const size_t n[2],
+			const struct tcp_net_stat *stat, struct tcp_net_rounds *rounds)
 {
 	memset(rounds, 0, sizeof(*rounds));
 	rounds->v = calloc(n[0] + n[1] + 1, sizeof(*rounds->v));
@@ -131,17 +132,18 @@ int sl_net_rounds_find(struct sl_layer_record *records[2], const size_t n[2],
 			qsort(records[s], n[s], sizeof(*records[s]), order);
 	for (int s = 0; s < 2; s++) {
 		for (size_t i = 0; i < n[s]; i++) {
-			const struct sl_layer_record *q = &records[s][i], *out, *in;
-			struct sl_net_round *r = &rounds->v[rounds->n];
+			const struct tcp_layer_record *q = &records[s][i], *out, *in;
+			struct tcp_net_round *r = &rounds->v[rounds->n];
 
-			if (q->kind != SL_RECORD_REQUEST)
+			if (q->kind != TCP_RECORD_REQUEST)
 				break; /* they stand first */
 			if (!q->length || !q->nic_in || !q->nic_out || q->nic_out < q->nic_in) {
 				rounds->incomplete++;
 				continue;
 			}
-			out = holding(records[!s], n[!s], q, SL_RECORD_OUT, q->seq + q->length - 1);
-			in = holding(records[!s], n[!s], q, SL_RECORD_IN, q->response_seq);
+			out = holding(records[!s], n[!s], q, TCP_RECORD_OUT,
+				      q->seq + q->length - 1);
+			in = holding(records[!s], n[!s], q, TCP_RECORD_IN, q->response_seq);
 			r->client = !s;
 			if (!out)
 				rounds->no_request++;
@@ -156,7 +158,7 @@ int sl_net_rounds_find(struct sl_layer_record *records[2], const size_t n[2],
 	return 0;
 }
 
-void sl_net_rounds_free(struct sl_net_rounds *rounds)
+void tcp_net_rounds_free(struct tcp_net_rounds *rounds)
 {
 	free(rounds->v);
 	memset(rounds, 0, sizeof(*rounds));

@@ -15,40 +15,40 @@
 #define HISTORY	    (1u << 22) /* apexes of the clocks that are remembered: of some hours, mostly */
 #define PAIR_NS	    10000000   /* a segment and what went the other way next: no further apart */
 
-struct kept {
-	struct sl_net_point point;
-	struct sl_net_sample sample; /* .flow is in use as long as its flow is */
-	struct sl_net_row *row;
+struct net_stat_kept {
+	struct tcp_net_point point;
+	struct tcp_net_sample sample; /* .flow is in use as long as its flow is */
+	struct tcp_net_row *row;
 	uint32_t flow; /* a number for both directions */
 };
 
 /* The last segment of each direction of a connection, by its number: a table that forgets. */
 #define PAIRS 8192u
-struct pair {
+struct net_stat_pair {
 	uint32_t flow;
 	bool set[2];
-	struct sl_net_point last[2];
+	struct tcp_net_point last[2];
 };
 
-struct sl_net_stat {
-	struct sl_net_stat_options options;
-	struct sl_net_match *match;
+struct tcp_net_stat {
+	struct tcp_net_stat_opts options;
+	struct tcp_net_match *match;
 	/* The window that is open, behind the one before, which is there for the estimate only. */
-	struct kept *kept;
+	struct net_stat_kept *kept;
 	size_t n, room, before;
 	int64_t window; /* where the open window begins */
 	bool begun, no_memory;
-	struct sl_net_clock clock;
-	struct sl_net_row **rows, *bucket[ROW_BUCKETS];
+	struct tcp_net_clock clock;
+	struct tcp_net_row **rows, *bucket[ROW_BUCKETS];
 	uint32_t row_count;
-	struct sl_net_row *rest;
-	struct pair *pairs;
-	struct sl_net_totals totals;
+	struct tcp_net_row *rest;
+	struct net_stat_pair *pairs;
+	struct tcp_net_totals totals;
 };
 
-/* ---- histograms ----------------------------------------------------------------------------- */
+/* ---- histograms ---- */
 
-void sl_net_hist_add(struct sl_net_hist *h, int64_t ns)
+void tcp_net_hist_add(struct tcp_net_hist *h, int64_t ns)
 {
 	long i;
 
@@ -62,11 +62,11 @@ void sl_net_hist_add(struct sl_net_hist *h, int64_t ns)
 		h->negative++;
 		return;
 	}
-	i = ns ? (long)ceil(log2((double)ns) * 8 - 1e-9) - SL_NET_FIRST : 0;
-	h->bucket[i < 0 ? 0 : i >= SL_NET_BUCKETS ? SL_NET_BUCKETS - 1 : i]++;
+	i = ns ? (long)ceil(log2((double)ns) * 8 - 1e-9) - TCP_NET_FIRST : 0;
+	h->bucket[i < 0 ? 0 : i >= TCP_NET_BUCKETS ? TCP_NET_BUCKETS - 1 : i]++;
 }
 
-double sl_net_hist_quantile(const struct sl_net_hist *h, double q)
+double tcp_net_hist_quantile(const struct tcp_net_hist *h, double q)
 {
 	double rank = q * (double)h->count, before = (double)h->negative, v;
 
@@ -74,7 +74,7 @@ double sl_net_hist_quantile(const struct sl_net_hist *h, double q)
 		return NAN;
 	if (rank <= before && h->negative)
 		return (double)h->least * (1 - rank / before);
-	for (int i = 0; i < SL_NET_BUCKETS; i++) {
+	for (int i = 0; i < TCP_NET_BUCKETS; i++) {
 		double n = h->bucket[i], part;
 
 		if (!h->bucket[i] || before + n < rank) {
@@ -82,7 +82,7 @@ double sl_net_hist_quantile(const struct sl_net_hist *h, double q)
 			continue;
 		}
 		part = rank > before ? (rank - before) / n : 0;
-		v = exp2((SL_NET_FIRST + i - 1 + part) / 8);
+		v = exp2((TCP_NET_FIRST + i - 1 + part) / 8);
 		return v < (double)h->least  ? (double)h->least
 		       : v > (double)h->most ? (double)h->most
 					     : v;
@@ -90,24 +90,24 @@ double sl_net_hist_quantile(const struct sl_net_hist *h, double q)
 	return (double)h->most;
 }
 
-/* ---- rows ----------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
-static struct sl_net_row key_of(const struct sl_net_stat *s, const struct sl_net_flow *f)
+static struct tcp_net_row key_of(const struct tcp_net_stat *s, const struct tcp_net_flow *f)
 {
 	uint16_t a = f->sender ? f->destination_port : f->source_port;
 	uint16_t b = f->sender ? f->source_port : f->destination_port;
-	struct sl_net_row key = {.v6 = f->v6};
+	struct tcp_net_row key = {.v6 = f->v6};
 
 	switch (s->options.by) {
-	case SL_NET_BY_FLOW:
+	case TCP_NET_BY_FLOW:
 		key.port[0] = a;
 		key.port[1] = b;
 		/* fall through */
-	case SL_NET_BY_REMOTE:
+	case TCP_NET_BY_REMOTE:
 		memcpy(key.address[0], f->sender ? f->destination : f->source, 16);
 		memcpy(key.address[1], f->sender ? f->source : f->destination, 16);
 		break;
-	case SL_NET_BY_PORT: /* who connects takes a port out of the upper range */
+	case TCP_NET_BY_PORT: /* who connects takes a port out of the upper range */
 		key.port[0] = a < b ? a : b;
 		key.v6 = 0;
 		break;
@@ -117,15 +117,15 @@ static struct sl_net_row key_of(const struct sl_net_stat *s, const struct sl_net
 	return key;
 }
 
-static bool same_key(const struct sl_net_row *a, const struct sl_net_row *b)
+static bool same_key(const struct tcp_net_row *a, const struct tcp_net_row *b)
 {
 	return !memcmp(a->address, b->address, sizeof(a->address)) &&
 	       !memcmp(a->port, b->port, sizeof(a->port)) && a->v6 == b->v6;
 }
 
-static struct sl_net_row *row_new(struct sl_net_stat *s, const struct sl_net_row *key)
+static struct tcp_net_row *row_new(struct tcp_net_stat *s, const struct tcp_net_row *key)
 {
-	struct sl_net_row *row = malloc(sizeof(*row));
+	struct tcp_net_row *row = malloc(sizeof(*row));
 
 	if (!row)
 		return NULL;
@@ -134,9 +134,9 @@ static struct sl_net_row *row_new(struct sl_net_stat *s, const struct sl_net_row
 	return row;
 }
 
-static struct sl_net_row *row_of(struct sl_net_stat *s, const struct sl_net_flow *f)
+static struct tcp_net_row *row_of(struct tcp_net_stat *s, const struct tcp_net_flow *f)
 {
-	struct sl_net_row key = key_of(s, f), *row, **b;
+	struct tcp_net_row key = key_of(s, f), *row, **b;
 	uint64_t h = sl_fnv1a(SL_FNV_BASIS, key.address, sizeof(key.address));
 
 	h = sl_fnv1a(h, key.port, sizeof(key.port));
@@ -153,12 +153,12 @@ static struct sl_net_row *row_of(struct sl_net_stat *s, const struct sl_net_flow
 		return row;
 	}
 	if (!s->rest)
-		s->rest = row_new(s, &(struct sl_net_row){.rest = true});
+		s->rest = row_new(s, &(struct tcp_net_row){.rest = true});
 	return s->rest;
 }
 
 /* The same for both directions. */
-static uint32_t connection(const struct sl_net_flow *f)
+static uint32_t connection(const struct tcp_net_flow *f)
 {
 	uint64_t h[2];
 
@@ -170,19 +170,19 @@ static uint32_t connection(const struct sl_net_flow *f)
 	return (uint32_t)(h[0] ^ h[0] >> 32);
 }
 
-/* ---- samples -------------------------------------------------------------------------------- */
+/* ---- samples ---- */
 
-static void take(void *context, const struct sl_net_sample *sample)
+static void take(void *context, const struct tcp_net_sample *sample)
 {
-	struct sl_net_stat *s = context;
-	struct sl_net_flow *f = sample->flow;
+	struct tcp_net_stat *s = context;
+	struct tcp_net_flow *f = sample->flow;
 	int64_t a = (int64_t)(f->sender ? sample->in_ns : sample->out_ns);
 	int64_t b = (int64_t)(f->sender ? sample->out_ns : sample->in_ns);
-	struct kept *k;
+	struct net_stat_kept *k;
 
 	if (s->n == s->room) {
 		size_t room = s->room ? 2 * s->room : 1024;
-		struct kept *more = realloc(s->kept, room * sizeof(*more));
+		struct net_stat_kept *more = realloc(s->kept, room * sizeof(*more));
 
 		if (!more) {
 			s->no_memory = true;
@@ -194,7 +194,7 @@ static void take(void *context, const struct sl_net_sample *sample)
 	if (!f->user && !sample->ack)
 		f->user = row_of(s, f);
 	k = &s->kept[s->n++];
-	*k = (struct kept){
+	*k = (struct net_stat_kept){
 		.point = {.at = a, .ahead = b - a, .backward = f->sender},
 		.sample = *sample,
 		.row = f->user,
@@ -206,10 +206,10 @@ static void take(void *context, const struct sl_net_sample *sample)
 		s->totals.matched[f->sender]++;
 }
 
-struct sl_net_stat *sl_net_stat_open(const struct sl_net_stat_options *options)
+struct tcp_net_stat *tcp_net_stat_open(const struct tcp_net_stat_opts *options)
 {
-	struct sl_net_stat *s = calloc(1, sizeof(*s));
-	struct sl_net_match_options m = {.sz = sizeof(m), .sample = take, .context = s};
+	struct tcp_net_stat *s = calloc(1, sizeof(*s));
+	struct tcp_net_match_opts m = {.sz = sizeof(m), .sample = take, .context = s};
 
 	if (!s)
 		return NULL;
@@ -222,23 +222,23 @@ struct sl_net_stat *sl_net_stat_open(const struct sl_net_stat_options *options)
 	s->clock.most = s->options.history ? s->options.history : HISTORY;
 	m.flows = s->options.flows;
 	m.records = s->options.records;
-	s->rows = calloc(s->options.rows + 1, sizeof(struct sl_net_row *));
+	s->rows = calloc(s->options.rows + 1, sizeof(struct tcp_net_row *));
 	s->pairs = calloc(PAIRS, sizeof(*s->pairs));
-	s->match = sl_net_match_open(&m);
+	s->match = tcp_net_match_open(&m);
 	if (!s->rows || !s->pairs || !s->match) {
-		sl_net_stat_close(s);
+		tcp_net_stat_close(s);
 		errno = ENOMEM;
 		return NULL;
 	}
 	return s;
 }
 
-void sl_net_stat_close(struct sl_net_stat *s)
+void tcp_net_stat_close(struct tcp_net_stat *s)
 {
 	if (!s)
 		return;
-	sl_net_match_close(s->match);
-	sl_net_clock_free(&s->clock);
+	tcp_net_match_close(s->match);
+	tcp_net_clock_free(&s->clock);
 	for (uint32_t i = 0; i < s->row_count; i++)
 		free(s->rows[i]);
 	free(s->rows);
@@ -247,26 +247,26 @@ void sl_net_stat_close(struct sl_net_stat *s)
 	free(s);
 }
 
-struct sl_net_match *sl_net_stat_match(struct sl_net_stat *s)
+struct tcp_net_match *tcp_net_stat_match(struct tcp_net_stat *s)
 {
 	return s->match;
 }
 
-bool sl_net_stat_theta(const struct sl_net_stat *s, int64_t a_ns, int64_t *theta, int64_t *bound)
+bool tcp_net_stat_theta(const struct tcp_net_stat *s, int64_t a_ns, int64_t *theta, int64_t *bound)
 {
 	if (!s->options.trusted)
-		return sl_net_clock_at(&s->clock, a_ns, theta, bound);
+		return tcp_net_clock_at(&s->clock, a_ns, theta, bound);
 	*theta = s->options.theta;
 	*bound = (int64_t)s->options.trust_ns;
 	return true;
 }
 
-/* ---- windows -------------------------------------------------------------------------------- */
+/* ---- windows ---- */
 
-static void round_trip(struct sl_net_stat *s, const struct kept *k)
+static void round_trip(struct tcp_net_stat *s, const struct net_stat_kept *k)
 {
-	struct pair *p = &s->pairs[k->flow % PAIRS];
-	const struct sl_net_point *there, *back;
+	struct net_stat_pair *p = &s->pairs[k->flow % PAIRS];
+	const struct tcp_net_point *there, *back;
 	bool way = k->point.backward;
 
 	if (p->flow != k->flow) {
@@ -276,7 +276,7 @@ static void round_trip(struct sl_net_stat *s, const struct kept *k)
 	if (p->set[!way] && k->row && k->point.at - p->last[!way].at <= PAIR_NS) {
 		there = way ? &p->last[0] : &k->point;
 		back = way ? &k->point : &p->last[1];
-		sl_net_hist_add(&k->row->round, there->ahead - back->ahead);
+		tcp_net_hist_add(&k->row->round, there->ahead - back->ahead);
 		p->set[!way] = false; /* each counts once */
 		return;
 	}
@@ -284,14 +284,15 @@ static void round_trip(struct sl_net_stat *s, const struct kept *k)
 	p->last[way] = k->point;
 }
 
-static void latency(struct sl_net_stat *s, const struct kept *k, int64_t theta, int64_t bound)
+static void latency(struct tcp_net_stat *s, const struct net_stat_kept *k, int64_t theta,
+		    int64_t bound)
 {
 	int way = k->point.backward;
-	struct sl_net_result r = {.sample = &k->sample, .way = way, .bound_ns = bound};
+	struct tcp_net_result r = {.sample = &k->sample, .way = way, .bound_ns = bound};
 
 	r.latency_ns = way ? theta - k->point.ahead : k->point.ahead - theta;
 	if (k->row) {
-		sl_net_hist_add(&k->row->way[way], r.latency_ns);
+		tcp_net_hist_add(&k->row->way[way], r.latency_ns);
 		k->row->bound_sum[way] += (uint64_t)bound;
 		if ((uint64_t)bound > k->row->bound_most[way])
 			k->row->bound_most[way] = (uint64_t)bound;
@@ -302,12 +303,12 @@ static void latency(struct sl_net_stat *s, const struct kept *k, int64_t theta, 
 }
 
 /* The window's own points, those of the one before, and what is known of the next. */
-static int estimate(struct sl_net_stat *s, const struct kept *k, size_t n, int64_t end)
+static int estimate(struct tcp_net_stat *s, const struct net_stat_kept *k, size_t n, int64_t end)
 {
-	struct sl_net_clock *c = &s->clock;
+	struct tcp_net_clock *c = &s->clock;
 	int64_t from = k < s->kept + s->before ? s->window - (int64_t)s->options.window_ns
 					       : s->window;
-	struct sl_net_point *points = malloc(n * sizeof(*points));
+	struct tcp_net_point *points = malloc(n * sizeof(*points));
 	int err;
 
 	if (!points)
@@ -318,7 +319,7 @@ static int estimate(struct sl_net_stat *s, const struct kept *k, size_t n, int64
 	/* Some of the window before, too, may be known only now. */
 	if (c->n && c->v[c->n - 1]->to >= from)
 		from = c->v[c->n - 1]->to + 1;
-	err = sl_net_clock_add(c, points, n, from, end - 1);
+	err = tcp_net_clock_add(c, points, n, from, end - 1);
 	free(points);
 	if (c->n && c->v[c->n - 1]->to >= s->window) {
 		s->totals.skew_low = c->v[c->n - 1]->skew_low;
@@ -329,13 +330,13 @@ static int estimate(struct sl_net_stat *s, const struct kept *k, size_t n, int64
 
 static int by_time(const void *a, const void *b)
 {
-	const struct kept *p = a, *q = b;
+	const struct net_stat_kept *p = a, *q = b;
 
 	return p->point.at < q->point.at ? -1 : p->point.at > q->point.at;
 }
 
 /* The open window ends: of kept, before..upto belong to it, and first..before to the one before. */
-static int window(struct sl_net_stat *s, size_t first, size_t upto, int64_t end)
+static int window(struct tcp_net_stat *s, size_t first, size_t upto, int64_t end)
 {
 	int64_t theta, bound, least = INT64_MAX, most = 0;
 	size_t next = upto;
@@ -349,13 +350,13 @@ static int window(struct sl_net_stat *s, size_t first, size_t upto, int64_t end)
 			return err;
 	}
 	for (size_t i = s->before; i < upto; i++) {
-		const struct kept *k = &s->kept[i];
-		bool known = sl_net_stat_theta(s, k->point.at, &theta, &bound);
+		const struct net_stat_kept *k = &s->kept[i];
+		bool known = tcp_net_stat_theta(s, k->point.at, &theta, &bound);
 
 		if (!k->sample.ack && known)
 			latency(s, k, theta, bound);
 		else if (!k->sample.ack)
-			s->totals.causes[SL_NET_NO_CLOCK]++;
+			s->totals.causes[TCP_NET_NO_CLOCK]++;
 		round_trip(s, k);
 		if (!known || s->options.trusted)
 			continue;
@@ -370,7 +371,7 @@ static int window(struct sl_net_stat *s, size_t first, size_t upto, int64_t end)
 	return 0;
 }
 
-int sl_net_stat_count(struct sl_net_stat *s, uint64_t a_ns, bool last)
+int tcp_net_stat_count(struct tcp_net_stat *s, uint64_t a_ns, bool last)
 {
 	int64_t length = (int64_t)s->options.window_ns;
 	int err = s->no_memory ? -ENOMEM : 0;
@@ -405,26 +406,26 @@ int sl_net_stat_count(struct sl_net_stat *s, uint64_t a_ns, bool last)
 	return err;
 }
 
-/* ---- the outside ---------------------------------------------------------------------------- */
+/* ---- the outside ---- */
 
-const struct sl_net_row *sl_net_stat_row(const struct sl_net_stat *s, uint32_t i)
+const struct tcp_net_row *tcp_net_stat_row(const struct tcp_net_stat *s, uint32_t i)
 {
 	return s->rows[i];
 }
 
-uint32_t sl_net_stat_rows(const struct sl_net_stat *s)
+uint32_t tcp_net_stat_rows(const struct tcp_net_stat *s)
 {
 	return s->row_count;
 }
 
-void sl_net_stat_totals(const struct sl_net_stat *s, struct sl_net_totals *t)
+void tcp_net_stat_totals(const struct tcp_net_stat *s, struct tcp_net_totals *t)
 {
-	const uint64_t *causes = sl_net_match_causes(s->match);
+	const uint64_t *causes = tcp_net_match_causes(s->match);
 
 	*t = s->totals;
-	for (int i = 0; i < SL_NET_CAUSES; i++)
+	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		t->causes[i] += causes[i];
 	t->stepped += s->clock.stepped;
 	t->one_way += s->clock.one_way;
-	sl_net_match_sent(s->match, t->sent);
+	tcp_net_match_sent(s->match, t->sent);
 }

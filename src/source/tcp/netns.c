@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct walk {
+struct netns_walk {
 	bool (*enter)(void *context, uint64_t inode);
 	void (*here)(void *context, uint64_t inode);
 	void *context;
@@ -20,7 +20,7 @@ struct walk {
 };
 
 /* 1: seen now for the first time; 0: before; or -errno. */
-static int first_time(struct walk *w, uint64_t inode)
+static int first_time(struct netns_walk *w, uint64_t inode)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (w->seen[i] == inode)
@@ -38,8 +38,9 @@ static int first_time(struct walk *w, uint64_t inode)
 	return 1;
 }
 
-/* path: of a namespace, "/proc/1/ns/net". own: a descriptor of the one to come back to. 0 or -errno. */
-static int look(struct walk *w, const char *path, int own)
+/* path: of a namespace, "/proc/1/ns/net". own: a descriptor of the one to come back to. 0 or
+ * -errno. */
+static int look(struct netns_walk *w, const char *path, int own)
 {
 	struct stat st;
 	int fd, err;
@@ -63,10 +64,10 @@ static int look(struct walk *w, const char *path, int own)
 	return err;
 }
 
-int sl_netns_each(bool (*enter)(void *context, uint64_t inode),
-		  void (*here)(void *context, uint64_t inode), void *context)
+int tcp_netns_each(bool (*enter)(void *context, uint64_t inode),
+		   void (*here)(void *context, uint64_t inode), void *context)
 {
-	struct walk w = {.enter = enter, .here = here, .context = context};
+	struct netns_walk w = {.enter = enter, .here = here, .context = context};
 	int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), err = 0;
 	struct dirent *d;
 	struct stat st;

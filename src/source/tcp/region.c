@@ -32,9 +32,9 @@ static void boot_id(uint8_t out[16])
 	}
 }
 
-int sl_tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
-		      const struct sl_region_section *sections, uint32_t count, void **map,
-		      size_t *bytes)
+int tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
+		   const struct sl_region_section *sections, uint32_t count, void **map,
+		   size_t *bytes)
 {
 	struct sl_region_header *h;
 	struct timespec now;
@@ -67,7 +67,7 @@ int sl_tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
 	return 0;
 }
 
-int sl_tcp_region_read_only(int map_fd)
+int tcp_region_read_only(int map_fd)
 {
 	LIBBPF_OPTS(bpf_get_fd_by_id_opts, opts, .open_flags = BPF_F_RDONLY);
 	struct bpf_map_info info = {0};

@@ -9,17 +9,18 @@
 #include <sidelight/region.h>
 
 /*
- * Maps the array behind map_fd for reading and writing, size bytes rounded up to whole pages, and writes its
- * header. munmap() of *bytes ends it. 0 or -errno.
+ * Maps the array behind map_fd for reading and writing, size bytes rounded up to whole pages, and
+ * writes its header. munmap() of *bytes ends it. 0 or -errno.
  */
-int sl_tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
-		      const struct sl_region_section *sections, uint32_t count, void **map,
-		      size_t *bytes);
+int tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
+		   const struct sl_region_section *sections, uint32_t count, void **map,
+		   size_t *bytes);
 
 /*
- * Another descriptor of the map, by which nobody can write to it nor map it for writing: for consumers. Or
- * -errno: -EPERM without CAP_SYS_ADMIN, as the kernel gives descriptors by id to nobody else.
+ * Another descriptor of the map, by which nobody can write to it nor map it for writing: for
+ * consumers. Or -errno: -EPERM without CAP_SYS_ADMIN, as the kernel gives descriptors by id to
+ * nobody else.
  */
-int sl_tcp_region_read_only(int map_fd);
+int tcp_region_read_only(int map_fd);
 
 #endif

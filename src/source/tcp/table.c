@@ -33,9 +33,9 @@ static uint32_t tick_us(void)
 	return (uint32_t)(t.tv_nsec / 1000);
 }
 
-int table_size(struct flow_bpf *flow, const struct sl_tcp_options *o)
+int tcp_table_size(struct flow_bpf *flow, const struct tcp_opts *o)
 {
-	struct sl_flow_settings *s = (struct sl_flow_settings *)&flow->rodata->settings;
+	struct tcp_flow_settings *s = (struct tcp_flow_settings *)&flow->rodata->settings;
 	uint32_t slots = o->flows ? o->flows : FLOWS_DEFAULT, ring = power_of_two(slots);
 	uint32_t journal = ring < JOURNAL_LEAST ? JOURNAL_LEAST : ring;
 	int err;
@@ -48,7 +48,7 @@ int table_size(struct flow_bpf *flow, const struct sl_tcp_options *o)
 	s->ring_mask = ring - 1;
 	s->near_shift = 31 - (uint32_t)__builtin_ctz(ring); /* two places a flow */
 	s->journal_mask = journal - 1;
-	s->journal_first = SL_FLOWS_FIRST_ELEMENT + slots;
+	s->journal_first = TCP_FLOWS_FIRST_ELEMENT + slots;
 	s->tick_us = tick_us();
 	flow->rodata->take_existing = o->existing;
 	s->cgroups = o->cgroups ? o->cgroups + 1 : 0; /* slot 0 tells of the others */
@@ -63,21 +63,21 @@ int table_size(struct flow_bpf *flow, const struct sl_tcp_options *o)
 	return err ? err : bpf_map__set_max_entries(flow->maps.tcp_quarantine, ring);
 }
 
-int table_map(struct flow_bpf *flow, void **out, size_t *bytes)
+int tcp_table_map(struct flow_bpf *flow, void **out, size_t *bytes)
 {
-	const struct sl_flow_settings *s = (const struct sl_flow_settings *)&flow->rodata->settings;
+	const struct tcp_flow_settings *s =
+		(const struct tcp_flow_settings *)&flow->rodata->settings;
 	uint64_t journal = (uint64_t)s->journal_first * SL_FLOW_SIZE;
 	uint64_t journal_bytes = ((uint64_t)s->journal_mask + 1) * SL_LINE_SIZE;
 	uint64_t cgroups = (uint64_t)s->cgroups * SL_FLOW_CGROUP_SIZE;
 	const struct sl_region_section sections[] = {
-		{SL_SECTION_HOT, SL_LINE_SIZE, SL_FLOWS_HOT_ELEMENT * SL_FLOW_SIZE, SL_LINE_SIZE},
-		{SL_SECTION_FLOWS, SL_FLOW_SIZE, SL_FLOWS_FIRST_ELEMENT * SL_FLOW_SIZE,
+		{SL_SECTION_HOT, SL_LINE_SIZE, TCP_FLOWS_HOT_ELEMENT * SL_FLOW_SIZE, SL_LINE_SIZE},
+		{SL_SECTION_FLOWS, SL_FLOW_SIZE, TCP_FLOWS_FIRST_ELEMENT * SL_FLOW_SIZE,
 		 (uint64_t)s->slots * SL_FLOW_SIZE},
 		{SL_SECTION_JOURNAL, SL_LINE_SIZE, journal, journal_bytes},
 		{SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE, journal + journal_bytes, cgroups},
 	};
 
-	return sl_tcp_region_map(bpf_map__fd(flow->maps.tcp_flows),
-				 journal + journal_bytes + cgroups, SL_REGION_FLOWS, sections,
-				 cgroups ? 4 : 3, out, bytes);
+	return tcp_region_map(bpf_map__fd(flow->maps.tcp_flows), journal + journal_bytes + cgroups,
+			      SL_REGION_FLOWS, sections, cgroups ? 4 : 3, out, bytes);
 }

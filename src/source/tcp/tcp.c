@@ -21,15 +21,15 @@
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 
-struct sl_tcp {
+struct tcp {
 	struct flow_bpf *flow;
-	struct sl_hooks hooks;
-	struct sl_tcp_options options;
-	struct sl_tcp_filter *filter; /* the mapping that the programs look at */
+	struct tcp_hooks hooks;
+	struct tcp_opts options;
+	struct tcp_kernel_filter *filter; /* the mapping that the programs look at */
 	void *table;
 	size_t table_bytes;
 	struct bpf_link *iterator, *holders;
-	struct identity *identity; /* with options.cgroups */
+	struct tcp_identity *identity; /* with options.cgroups */
 	bool attached;
 	uint64_t netns_before; /* of the filter, when sockets were walked last; 0: all */
 	uint64_t missed;       /* calls that the kernel left out, when it was last looked at */
@@ -37,23 +37,23 @@ struct sl_tcp {
 };
 
 /*
- * The programs of flow.bpf.c hook into tracepoints, for calls else into functions. Those that this kernel lacks are left
- * out, and what they give is lost; without the first two there is nothing.
+ * The programs of flow.bpf.c hook into tracepoints, for calls else into functions. Those that this
+ * kernel lacks are left out, and what they give is lost; without the first two there is nothing.
  */
-static int choose(struct sl_tcp *t, char *why, size_t bytes)
+static int choose(struct tcp *t, char *why, size_t bytes)
 {
-	const struct sl_hooks *h = &t->hooks;
+	const struct tcp_hooks *h = &t->hooks;
 	bool owner = t->options.calls || t->options.wanted.pid, calls, exits;
 
-#define TRACEPOINT(boundary) (sl_hook_chosen(h, SL_BOUNDARY_##boundary) == SL_HOOK_TP)
-	if (!TRACEPOINT(STATE) || sl_hook_chosen(h, SL_BOUNDARY_EXISTING) != SL_HOOK_ITER) {
+#define TRACEPOINT(boundary) (tcp_hook_chosen(h, TCP_BOUNDARY_##boundary) == TCP_HOOK_TP)
+	if (!TRACEPOINT(STATE) || tcp_hook_chosen(h, TCP_BOUNDARY_EXISTING) != TCP_HOOK_ITER) {
 		snprintf(why, bytes,
 			 "this kernel lacks the tracepoint inet_sock_set_state or the "
 			 "iterator tcp; see 'sidelight tcp probe'");
 		return -ENOTSUP;
 	}
 	calls = t->options.calls && TRACEPOINT(CALLS);
-	exits = t->options.calls && sl_hook_chosen(h, SL_BOUNDARY_CALLS) == SL_HOOK_FENTRY;
+	exits = t->options.calls && tcp_hook_chosen(h, TCP_BOUNDARY_CALLS) == TCP_HOOK_FENTRY;
 	bpf_program__set_autoload(t->flow->progs.flow_destroy, TRACEPOINT(CLOSE));
 	bpf_program__set_autoload(t->flow->progs.flow_segment, TRACEPOINT(SEGMENT));
 	bpf_program__set_autoload(t->flow->progs.flow_congestion, TRACEPOINT(CONGESTION));
@@ -69,23 +69,23 @@ static int choose(struct sl_tcp *t, char *why, size_t bytes)
 	return 0;
 }
 
-static int check_wanted(const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+static int check_wanted(const struct tcp_filter *wanted, char *why, size_t bytes)
 {
-	struct sl_tcp_filter *scratch = malloc(sizeof(*scratch));
-	int err = scratch ? sl_tcp_wanted_parse(wanted, scratch, why, bytes) : -ENOMEM;
+	struct tcp_kernel_filter *scratch = malloc(sizeof(*scratch));
+	int err = scratch ? tcp_filter_parse(wanted, scratch, why, bytes) : -ENOMEM;
 
 	free(scratch);
 	return err;
 }
 
-int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char *why, size_t bytes)
+int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t bytes)
 {
 	/* Those that choose() asks for. */
-	uint32_t boundaries = SL_HOOKS_OF(TCP_APP) | SL_HOOKS_OF(STATE) | SL_HOOKS_OF(CLOSE) |
-			      SL_HOOKS_OF(SEGMENT) | SL_HOOKS_OF(CONGESTION) |
-			      SL_HOOKS_OF(RETRANSMIT) | SL_HOOKS_OF(RESET_IN) |
-			      SL_HOOKS_OF(RESET_OUT) | SL_HOOKS_OF(EXISTING);
-	struct sl_tcp *t = calloc(1, sizeof(*t));
+	uint32_t boundaries = TCP_HOOKS_OF(TCP_APP) | TCP_HOOKS_OF(STATE) | TCP_HOOKS_OF(CLOSE) |
+			      TCP_HOOKS_OF(SEGMENT) | TCP_HOOKS_OF(CONGESTION) |
+			      TCP_HOOKS_OF(RETRANSMIT) | TCP_HOOKS_OF(RESET_IN) |
+			      TCP_HOOKS_OF(RESET_OUT) | TCP_HOOKS_OF(EXISTING);
+	struct tcp *t = calloc(1, sizeof(*t));
 	int err;
 
 	*out = NULL;
@@ -94,25 +94,25 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 		return -ENOMEM;
 	memcpy(&t->options, options,
 	       options->sz < sizeof(t->options) ? options->sz : sizeof(t->options));
-	sl_tcp_libbpf_log();
+	tcp_libbpf_log();
 	/* What is asked wrongly is said first. */
 	err = check_wanted(&t->options.wanted, why, bytes);
 	if (err)
 		goto fail;
 	if (t->options.calls)
-		boundaries |= SL_HOOKS_OF(CALLS);
-	err = sl_hooks_probe(&t->hooks, boundaries, t->options.avoid != 0);
+		boundaries |= TCP_HOOKS_OF(CALLS);
+	err = tcp_hooks_probe(&t->hooks, boundaries, t->options.avoid != 0);
 	if (err) {
-		sl_hooks_refusal(err, why, bytes);
+		tcp_hooks_refusal(err, why, bytes);
 		goto fail;
 	}
-	sl_hooks_avoid(&t->hooks, t->options.avoid);
+	tcp_hooks_avoid(&t->hooks, t->options.avoid);
 	t->flow = flow_bpf__open();
 	if (!t->flow) {
 		err = -errno;
 		goto fail;
 	}
-	err = table_size(t->flow, &t->options);
+	err = tcp_table_size(t->flow, &t->options);
 	if (err == -EINVAL)
 		snprintf(why, bytes, "no table holds %u flows", t->options.flows);
 	err = err ? err : choose(t, why, bytes);
@@ -120,7 +120,7 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 		goto fail;
 	err = flow_bpf__load(t->flow);
 	if (err) {
-		err = sl_tcp_load_refused(err, "flow", why, bytes);
+		err = tcp_load_refused(err, "flow", why, bytes);
 		goto fail;
 	}
 	t->filter = mmap(NULL, sizeof(*t->filter), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -130,25 +130,25 @@ int sl_tcp_open(const struct sl_tcp_options *options, struct sl_tcp **out, char 
 		t->filter = NULL;
 		goto fail;
 	}
-	err = table_map(t->flow, &t->table, &t->table_bytes);
-	err = err ? err : sl_tcp_filter(t, &t->options.wanted, why, bytes);
+	err = tcp_table_map(t->flow, &t->table, &t->table_bytes);
+	err = err ? err : tcp_filter(t, &t->options.wanted, why, bytes);
 	if (!err && t->options.cgroups)
-		err = identity_open(t->flow, t->table, t->table_bytes, &t->identity);
+		err = tcp_identity_open(t->flow, t->table, t->table_bytes, &t->identity);
 	if (err)
 		goto fail;
 	*out = t;
 	return 0;
 fail:
-	sl_tcp_close(t);
+	tcp_close(t);
 	return err;
 }
 
-const struct sl_hooks *sl_tcp_hooks(const struct sl_tcp *t)
+const struct tcp_hooks *tcp_hooks(const struct tcp *t)
 {
 	return &t->hooks;
 }
 
-int sl_tcp_share(const struct sl_tcp *t, struct bpf_object *object)
+int tcp_share(const struct tcp *t, struct bpf_object *object)
 {
 	struct bpf_map *map;
 
@@ -171,7 +171,7 @@ int sl_tcp_share(const struct sl_tcp *t, struct bpf_object *object)
 }
 
 struct sockets {
-	const struct sl_tcp *t;
+	const struct tcp *t;
 	int err;
 };
 
@@ -179,7 +179,8 @@ static bool may_have_wanted(void *context, uint64_t inode)
 {
 	const struct sockets *s = context;
 
-	/* Of the namespace before it, when the filter is changed: what is no longer wanted is closed. */
+	/* Of the namespace before it, when the filter is changed: what is no longer wanted is
+	 * closed. */
 	return !s->err && (!s->t->filter->netns || s->t->filter->netns == inode ||
 			   s->t->netns_before == inode || !s->t->netns_before);
 }
@@ -189,31 +190,32 @@ static void iterate_here(void *context, uint64_t inode)
 	struct sockets *s = context;
 
 	(void)inode;
-	s->err = sl_tcp_iterate(s->t->iterator);
+	s->err = tcp_iterate(s->t->iterator);
 }
 
-/* The iterator walks the sockets of the namespace in which it is created: one for each. 0 or -errno. */
-static int iterate(struct sl_tcp *t)
+/* The iterator walks the sockets of the namespace in which it is created: one for each. 0 or
+ * -errno. */
+static int iterate(struct tcp *t)
 {
 	struct sockets s = {.t = t};
-	int err = sl_netns_each(may_have_wanted, iterate_here, &s);
+	int err = tcp_netns_each(may_have_wanted, iterate_here, &s);
 
 	t->netns_before = t->filter->netns;
 	return err ? err : s.err;
 }
 
 /* Whose the sockets are that are there. Before these are walked, which makes flows of them. */
-static void find_holders(struct sl_tcp *t)
+static void find_holders(struct tcp *t)
 {
-	int err = t->options.existing ? sl_tcp_iterate(t->holders) : 0;
+	int err = t->options.existing ? tcp_iterate(t->holders) : 0;
 
 	if (err)
-		sl_logf(SL_WARN, "tcp",
-			"older connections have no process: descriptors can't be walked: %s",
-			strerror(-err));
+		base_logf(BASE_WARN, "tcp",
+			  "older connections have no process: descriptors can't be walked: %s",
+			  strerror(-err));
 }
 
-int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
+int tcp_attach(struct tcp *t, char *why, size_t bytes)
 {
 	int err;
 
@@ -226,7 +228,7 @@ int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
 		find_holders(t);
 	/* After the hooks: what is made meanwhile is seen by one of the two, by both at most. */
 	err = err ? err
-		  : sl_tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
+		  : tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
 	t->netns_before = t->filter->netns;
 	err = err ? err : iterate(t);
 	if (err)
@@ -235,11 +237,11 @@ int sl_tcp_attach(struct sl_tcp *t, char *why, size_t bytes)
 	return err;
 }
 
-int sl_tcp_catch_up(struct sl_tcp *t, uint64_t *missed)
+int tcp_catch_up(struct tcp *t, uint64_t *missed)
 {
 	uint64_t sum = t->flow->bss->unopened;
 	struct bpf_program *program;
-	uint64_t now = sl_now_ns();
+	uint64_t now = base_now_ns();
 	int err = 0;
 
 	bpf_object__for_each_program(program, t->flow->obj)
@@ -256,7 +258,7 @@ int sl_tcp_catch_up(struct sl_tcp *t, uint64_t *missed)
 	}
 	if (sum != t->missed && t->attached && now >= t->next_ns) {
 		err = iterate(t);
-		t->next_ns = sl_now_ns() + 20 * (sl_now_ns() - now);
+		t->next_ns = base_now_ns() + 20 * (base_now_ns() - now);
 		/* Tried again the next time if it failed. */
 		if (!err)
 			t->missed = sum;
@@ -266,16 +268,16 @@ int sl_tcp_catch_up(struct sl_tcp *t, uint64_t *missed)
 	return err;
 }
 
-int sl_tcp_filter(struct sl_tcp *t, const struct sl_tcp_wanted *wanted, char *why, size_t bytes)
+int tcp_filter(struct tcp *t, const struct tcp_filter *wanted, char *why, size_t bytes)
 {
-	struct sl_tcp_filter *f = malloc(sizeof(*f));
+	struct tcp_kernel_filter *f = malloc(sizeof(*f));
 	uint32_t generation = t->filter->generation;
 	int err;
 
 	if (!f)
 		return -ENOMEM;
-	err = sl_tcp_wanted_apply(wanted, f, bpf_map__fd(t->flow->maps.tcp_cidrs),
-				  bpf_map__fd(t->flow->maps.tcp_cgroups), why, bytes);
+	err = tcp_filter_apply(wanted, f, bpf_map__fd(t->flow->maps.tcp_cidrs),
+			       bpf_map__fd(t->flow->maps.tcp_cgroups), why, bytes);
 	if (!err) {
 		f->generation = generation;
 		memcpy(t->filter, f, sizeof(*f));
@@ -290,37 +292,37 @@ int sl_tcp_filter(struct sl_tcp *t, const struct sl_tcp_wanted *wanted, char *wh
 	return err;
 }
 
-const void *sl_tcp_region(const struct sl_tcp *t, size_t *bytes)
+const void *tcp_region(const struct tcp *t, size_t *bytes)
 {
 	*bytes = t->table_bytes;
 	return t->table;
 }
 
-int sl_tcp_region_fd(const struct sl_tcp *t)
+int tcp_region_fd(const struct tcp *t)
 {
 	return bpf_map__fd(t->flow->maps.tcp_flows);
 }
 
-int sl_tcp_cgroups_fd(const struct sl_tcp *t)
+int tcp_cgroups_fd(const struct tcp *t)
 {
-	return t->identity ? identity_fd(t->identity) : -1;
+	return t->identity ? tcp_identity_fd(t->identity) : -1;
 }
 
-uint64_t sl_tcp_cgroups_serve(struct sl_tcp *t, uint64_t now_ns)
+uint64_t tcp_cgroups_serve(struct tcp *t, uint64_t now_ns)
 {
-	return t->identity ? identity_serve(t->identity, now_ns) : UINT64_MAX;
+	return t->identity ? tcp_identity_serve(t->identity, now_ns) : UINT64_MAX;
 }
 
-bool sl_tcp_cgroups_want(struct sl_tcp *t, uint64_t cgroup, uint64_t now_ns)
+bool tcp_cgroups_want(struct tcp *t, uint64_t cgroup, uint64_t now_ns)
 {
-	return t->identity && identity_want(t->identity, cgroup, now_ns);
+	return t->identity && tcp_identity_want(t->identity, cgroup, now_ns);
 }
 
-void sl_tcp_close(struct sl_tcp *t)
+void tcp_close(struct tcp *t)
 {
 	if (!t)
 		return;
-	identity_close(t->identity);
+	tcp_identity_close(t->identity);
 	bpf_link__destroy(t->iterator);
 	bpf_link__destroy(t->holders);
 	if (t->table)

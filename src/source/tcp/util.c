@@ -22,7 +22,7 @@
 /* What the verifier said of the program that this thread tried to load last; empty: nothing. */
 static _Thread_local char refusal[200];
 
-void sl_verifier_refusal(const char *said, char *out, size_t bytes)
+void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
 {
 	const char *begin = strstr(said, "-- BEGIN PROG LOAD LOG --\n"), *end, *line, *next;
 	int length = 0, name;
@@ -59,22 +59,23 @@ __attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_le
 	if (strstr(said, "BPF program load failed") || !strncmp(said, MAP, strlen(MAP)))
 		*refusal = 0;
 	if (strstr(said, "-- BEGIN PROG LOAD LOG --"))
-		sl_verifier_refusal(said, refusal, sizeof(refusal));
+		tcp_verifier_refusal(said, refusal, sizeof(refusal));
 	rest = said;
 	while ((line = strsep(&rest, "\n")))
 		if (*line)
-			sl_logf(SL_DEBUG, "libbpf", "%s", line);
+			base_logf(BASE_DEBUG, "libbpf", "%s", line);
 	free(said);
 	return 0;
 }
 
-void sl_tcp_libbpf_log(void)
+void tcp_libbpf_log(void)
 {
 	*refusal = 0;
 	libbpf_set_print(log_libbpf);
 }
 
-/* kernel_lockdown(7): the highest level forbids eBPF to read kernel memory, which all of this does. */
+/* kernel_lockdown(7): the highest level forbids eBPF to read kernel memory, which all of this does.
+ */
 static bool reading_is_locked_down(void)
 {
 	FILE *f = fopen("/sys/kernel/security/lockdown", "re");
@@ -88,7 +89,7 @@ static bool reading_is_locked_down(void)
 	return strstr(levels, "[confidentiality]");
 }
 
-int sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
+int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 {
 	if (reading_is_locked_down()) {
 		snprintf(why, bytes,
@@ -101,7 +102,7 @@ int sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 	return err == -EINVAL ? -ENOTSUP : err; /* nobody asked wrongly */
 }
 
-int sl_cgroup2_open(void)
+int tcp_cgroup2_open(void)
 {
 	FILE *mounts = setmntent("/proc/self/mounts", "re");
 	int fd = -ENOENT;
@@ -123,7 +124,7 @@ int sl_cgroup2_open(void)
  * CAP_SYS_ADMIN stands in for each, as before 5.8. CAP_NET_ADMIN is needed for maps that belong to
  * sockets and for netfilter.
  */
-const char *sl_capabilities_missing(char *out, size_t bytes)
+const char *tcp_capabilities_missing(char *out, size_t bytes)
 {
 	static const struct {
 		int bit;
@@ -150,7 +151,7 @@ const char *sl_capabilities_missing(char *out, size_t bytes)
 	return out;
 }
 
-int sl_tcp_iterate(const struct bpf_link *iterator)
+int tcp_iterate(const struct bpf_link *iterator)
 {
 	int fd = bpf_iter_create(bpf_link__fd(iterator));
 	char nothing[64];
@@ -166,7 +167,7 @@ int sl_tcp_iterate(const struct bpf_link *iterator)
 	return (int)n;
 }
 
-int sl_tcp_iterate_until(const struct bpf_program *program, const bool *done)
+int tcp_iterate_until(const struct bpf_program *program, const bool *done)
 {
 	struct bpf_link *iterator = bpf_program__attach_iter(program, NULL);
 	int err = iterator ? 0 : -errno;
@@ -174,7 +175,7 @@ int sl_tcp_iterate_until(const struct bpf_program *program, const bool *done)
 	for (int i = 0; i < 200 && !err; i++) {
 		if (i)
 			usleep(10000);
-		err = sl_tcp_iterate(iterator);
+		err = tcp_iterate(iterator);
 		if (__atomic_load_n(done, __ATOMIC_ACQUIRE))
 			break;
 	}

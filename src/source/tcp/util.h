@@ -7,35 +7,39 @@
 #include <stddef.h>
 
 /* Descriptor of the root of the unified cgroup hierarchy (O_RDONLY | O_CLOEXEC), or -errno. */
-int sl_cgroup2_open(void);
+int tcp_cgroup2_open(void);
 
 /*
  * Names the capabilities that loading needs and this process lacks, as "CAP_BPF, CAP_PERFMON"; an
  * empty string if it has them all.
  */
-const char *sl_capabilities_missing(char *out, size_t bytes);
+const char *tcp_capabilities_missing(char *out, size_t bytes);
 
 /*
- * Why the kernel did not load programs, although its trials went well: err is libbpf's -errno; the verifier's reason is in it
- * if this thread loaded them, after sl_tcp_libbpf_log(). Returns what to return: -EPERM, -ENOTSUP, or err.
+ * Why the kernel did not load programs, although its trials went well: err is libbpf's -errno; the
+ * verifier's reason is in it if this thread loaded them, after tcp_libbpf_log(). Returns what to
+ * return: -EPERM, -ENOTSUP, or err.
  */
-int sl_tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
+int tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
 
 struct bpf_link;
 struct bpf_program;
 
 /* Runs an iterator over all sockets. 0 or -errno. */
-int sl_tcp_iterate(const struct bpf_link *iterator);
-/* Runs the iterator of a program, once or, for two seconds, until it has set *done. 0 or -errno; -ENOMEM: it did not. */
-int sl_tcp_iterate_until(const struct bpf_program *program, const bool *done);
+int tcp_iterate(const struct bpf_link *iterator);
+/* Runs the iterator of a program, once or, for two seconds, until it has set *done. 0 or -errno;
+ * -ENOMEM: it did not. */
+int tcp_iterate_until(const struct bpf_program *program, const bool *done);
 
 /*
- * The verifier's reason out of a message of libbpf's, as "PROGRAM: its last line"; empty if it is none. The last line is the
- * one before the summary (kernel/bpf/verifier.c, print_verification_stats()).
+ * The verifier's reason out of a message of libbpf's, as "PROGRAM: its last line"; empty if it is
+ * none. The last line is the one before the summary (kernel/bpf/verifier.c,
+ * print_verification_stats()).
  */
-void sl_verifier_refusal(const char *said, char *out, size_t bytes);
+void tcp_verifier_refusal(const char *said, char *out, size_t bytes);
 
-/* libbpf speaks on stderr unless told otherwise: from here on, what it says is a line of level debug. */
-void sl_tcp_libbpf_log(void);
+/* libbpf speaks on stderr unless told otherwise: from here on, what it says is a line of level
+ * debug. */
+void tcp_libbpf_log(void);
 
 #endif

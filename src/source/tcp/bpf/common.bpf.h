@@ -2,10 +2,10 @@
 /*
  * common.bpf.h - what every object in this folder shares: the filter, the flow key, the state of a
  * socket. Each object declares these maps; user space makes those of flow.bpf.c the ones that
- * all use, by name (tcp.h, sl_tcp_share()).
+ * all use, by name (tcp.h, tcp_share()).
  *
- * Who else wants to keep something per socket makes its own SK_STORAGE map: it is then paid for only
- * where it is used. flow_of() says whether a socket is one of those that are looked at.
+ * Who else wants to keep something per socket makes its own SK_STORAGE map: it is then paid for
+ * only where it is used. flow_of() says whether a socket is one of those that are looked at.
  */
 #ifndef SL_SOURCE_TCP_BPF_COMMON_BPF_H
 #define SL_SOURCE_TCP_BPF_COMMON_BPF_H
@@ -24,14 +24,14 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct sl_tcp_filter);
+	__type(value, struct tcp_kernel_filter);
 } tcp_filter SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1024);
-	__type(key, struct sl_cidr_key);
+	__type(key, struct tcp_cidr_key);
 	__type(value, u8);
 } tcp_cidrs SEC(".maps");
 
@@ -44,15 +44,16 @@ struct {
 
 /*
  * What is kept with a socket, and goes with it. Written under the socket's lock, by the programs of
- * flow.bpf.c; other objects read it. A connection that is being made has one already, without an id.
+ * flow.bpf.c; other objects read it. A connection that is being made has one already, without an
+ * id.
  */
-struct sl_sock {
-	u64 id;     /* of the flow: never given twice; 0: this socket is not looked at */
-	u32 slot;   /* in the flow table: below settings.slots. Arrays may be indexed by it */
-	u32 pid;    /* thread group that connects; 0: unknown */
-	u64 syn_ns; /* when it began to connect; 0: it did not */
+struct tcp_bpf_sock {
+	u64 id;		  /* of the flow: never given twice; 0: this socket is not looked at */
+	u32 slot;	  /* in the flow table: below settings.slots. Arrays may be indexed by it */
+	u32 pid;	  /* thread group that connects; 0: unknown */
+	u64 syn_ns;	  /* when it began to connect; 0: it did not */
 	u32 syn_timeouts; /* until it was established */
-	u32 judged; /* whether it is to be looked at was asked when it was established */
+	u32 judged;	  /* whether it is to be looked at was asked when it was established */
 	char comm[16];
 	u64 ended; /* id of the flow that this socket was last */
 };
@@ -61,20 +62,20 @@ struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct sl_sock);
+	__type(value, struct tcp_bpf_sock);
 } tcp_socks SEC(".maps");
 
 /* NULL: not looked at. About 40 ns. sk is a trusted pointer: a tracepoint's own argument. */
-static __always_inline struct sl_sock *flow_of(void *sk)
+static __always_inline struct tcp_bpf_sock *flow_of(void *sk)
 {
-	struct sl_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
+	struct tcp_bpf_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
 
 	return s && s->id ? s : NULL;
 }
 
 /*
- * The lower half of an address, as a number to calculate with. The verifier lets nobody calculate with
- * a pointer to a kernel object, but whoever may see addresses may copy half of one.
+ * The lower half of an address, as a number to calculate with. The verifier lets nobody calculate
+ * with a pointer to a kernel object, but whoever may see addresses may copy half of one.
  */
 static __always_inline u32 low(const void *p)
 {
@@ -93,7 +94,8 @@ static __always_inline u32 address_hash(const void *p)
 /* Since 6.2; costs nothing. */
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
-/* The same socket, for reading without a call for each field. sk is one of TCP: a hook of TCP's own. */
+/* The same socket, for reading without a call for each field. sk is one of TCP: a hook of TCP's
+ * own. */
 static __always_inline const struct tcp_sock *tcp_fields(struct sock *sk)
 {
 	if (bpf_rdonly_cast)
@@ -120,7 +122,7 @@ static __always_inline bool is_mapped(const u8 a[16])
 }
 
 /* The key of a TCP socket of AF_INET or AF_INET6; false for any other. */
-static __always_inline bool flow_key(const struct sock *sk, struct sl_flow_key *key)
+static __always_inline bool flow_key(const struct sock *sk, struct tcp_flow_key *key)
 {
 	const struct sock_common *c = &sk->__sk_common;
 	u16 family = BPF_CORE_READ(c, skc_family);
@@ -150,24 +152,25 @@ static __always_inline bool flow_key(const struct sock *sk, struct sl_flow_key *
 }
 
 /* The same for both directions, so that both ends of a connection sample the same ones. */
-static __always_inline u32 flow_hash(const struct sl_flow_key *key)
+static __always_inline u32 flow_hash(const struct tcp_flow_key *key)
 {
 	const u64 *l = (const u64 *)key->local, *r = (const u64 *)key->remote;
 	u64 h = ((l[0] ^ r[0]) * 0x9e3779b97f4a7c15ull) ^ ((l[1] + r[1]) * 0xbf58476d1ce4e5b9ull);
 
 	h ^= ((u64)(key->local_port ^ key->remote_port) << 32 |
-	      (u32)(key->local_port + key->remote_port)) * 0x94d049bb133111ebull;
+	      (u32)(key->local_port + key->remote_port)) *
+	     0x94d049bb133111ebull;
 	h ^= h >> 31;
 	h *= 0xd6e8feb86659fd93ull;
 	return (u32)(h >> 32);
 }
 
-static __always_inline bool port_wanted(const struct sl_tcp_filter *f, u16 port)
+static __always_inline bool port_wanted(const struct tcp_kernel_filter *f, u16 port)
 {
-	return f->ports[port >> 6 & (SL_TCP_PORT_WORDS - 1)] >> (port & 63) & 1;
+	return f->ports[port >> 6 & (TCP_PORT_WORDS - 1)] >> (port & 63) & 1;
 }
 
-static __always_inline const struct sl_tcp_filter *filter_now(void)
+static __always_inline const struct tcp_kernel_filter *filter_now(void)
 {
 	u32 zero = 0;
 
@@ -175,7 +178,8 @@ static __always_inline const struct sl_tcp_filter *filter_now(void)
 }
 
 /* Everything but the pid, which is known in the context of a process only. */
-static __always_inline bool flow_wanted(const struct sl_tcp_filter *f, const struct sl_flow_key *key)
+static __always_inline bool flow_wanted(const struct tcp_kernel_filter *f,
+					const struct tcp_flow_key *key)
 {
 	if (f->netns && f->netns != key->netns)
 		return false;
@@ -186,7 +190,7 @@ static __always_inline bool flow_wanted(const struct sl_tcp_filter *f, const str
 	if (f->by_cgroup && !bpf_map_lookup_elem(&tcp_cgroups, &key->cgroup))
 		return false;
 	if (f->by_cidr) {
-		struct sl_cidr_key k = {.prefix = 128};
+		struct tcp_cidr_key k = {.prefix = 128};
 
 		__builtin_memcpy(k.address, key->remote, 16);
 		if (!bpf_map_lookup_elem(&tcp_cidrs, &k))

@@ -3,16 +3,17 @@
  * cpu.bpf.c - scheduler time by task and by cgroup, out of the scheduler's own accounts.
  *
  * The kernel keeps for every task what /proc/PID/schedstat prints (task_struct.se, .sched_info). So
- * nothing is timed here: at each switch, what these accounts grew by since they were last looked at is
- * added to the task's slot and to its cgroup's. An event that is missed is made up for by the next, and
- * the sums are those of the kernel to the nanosecond.
+ * nothing is timed here: at each switch, what these accounts grew by since they were last looked at
+ * is added to the task's slot and to its cgroup's. An event that is missed is made up for by the
+ * next, and the sums are those of the kernel to the nanosecond.
  *
- * At sched_switch the accounts of prev are settled but for nothing (kernel/sched/core.c, __schedule():
- * update_curr() and *switch_count come before the tracepoint, and its last sched_info_arrive() was when
- * it got the CPU). A task that never leaves its CPU is looked at on ticks, by sched_stat_runtime.
+ * At sched_switch the accounts of prev are settled but for nothing (kernel/sched/core.c,
+ * __schedule(): update_curr() and *switch_count come before the tracepoint, and its last
+ * sched_info_arrive() was when it got the CPU). A task that never leaves its CPU is looked at on
+ * ticks, by sched_stat_runtime.
  *
- * Nothing is allocated under the run queue's lock, where waking kswapd would be a deadlock: storage and
- * slots come at fork, or from the iterator for tasks that were there before.
+ * Nothing is allocated under the run queue's lock, where waking kswapd would be a deadlock: storage
+ * and slots come at fork, or from the iterator for tasks that were there before.
  */
 #include "kernel.h"
 
@@ -27,11 +28,13 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define TASK_DEAD     0x80 /* include/linux/sched.h */
-#define PF_EXITING    0x4
-#define TICK_NS	      1000000 /* a task that keeps its CPU is looked at once it ran for that long */
-#define QUARANTINE_NS 1000000000ull /* far longer than a task takes from cgroup_exit() to its end */
-#define MAX_CPUS      1024
+#define TASK_DEAD  0x80 /* include/linux/sched.h */
+#define PF_EXITING 0x4
+#define TICK_NS	   1000000 /* a task that keeps its CPU is looked at once it ran for that long */
+#define QUARANTINE_NS                                                               \
+	1000000000ull /* far longer than a task takes from cgroup_exit() to its end \
+		       */
+#define MAX_CPUS 1024
 
 /* Set before loading. The skeleton names the types, too. */
 const volatile __u32 cpus = 1, max_tasks = 1, max_cgroups = 1;
@@ -92,7 +95,7 @@ struct grown {
 	u32 bucket; /* of the one wait; SL_CPU_BUCKETS: not known */
 };
 
-/* ---- arithmetic ----------------------------------------------------------------------------------- */
+/* ---- arithmetic ---- */
 
 /* Hides from the compiler what the verifier can't know: that a quotient is small. */
 #define bound(v) asm volatile("" : "+r"(v))
@@ -186,7 +189,7 @@ __noinline int add_usage(struct sl_cpu_usage *u, const struct grown *g)
 	return 0;
 }
 
-/* ---- cgroups -------------------------------------------------------------------------------------- */
+/* ---- cgroups ---- */
 
 static __always_inline struct cgroup *cgroup_of(struct css_set *set)
 {
@@ -233,8 +236,8 @@ static __always_inline u32 take_cgroup_slot(u64 now)
 }
 
 /*
- * The slot of a cgroup; one is taken if it has none, unless the task that asks is on its way out, by
- * when the cgroup may be gone already. 0: none.
+ * The slot of a cgroup; one is taken if it has none, unless the task that asks is on its way out,
+ * by when the cgroup may be gone already. 0: none.
  */
 __noinline u32 cgroup_slot(u64 id, bool exiting)
 {
@@ -293,7 +296,7 @@ int BPF_PROG(on_cgroup_rmdir, struct cgroup *gone)
 	return 0;
 }
 
-/* ---- tasks ---------------------------------------------------------------------------------------- */
+/* ---- tasks ---- */
 
 static __always_inline struct sl_cpu_task *slot_of(const struct state *st)
 {
@@ -381,8 +384,9 @@ static __always_inline u32 take_task_slot(void)
 }
 
 /*
- * A task that is not known yet: born now, or there before, or missed at its fork (the kernel may leave out
- * calls while another process attaches to a tracepoint). Two may come at once: the iterator, and fork.
+ * A task that is not known yet: born now, or there before, or missed at its fork (the kernel may
+ * leave out calls while another process attaches to a tracepoint). Two may come at once: the
+ * iterator, and fork.
  */
 static __always_inline void admit(struct task_struct *t)
 {

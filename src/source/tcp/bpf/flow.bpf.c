@@ -3,11 +3,11 @@
  * flow.bpf.c - which sockets are looked at, and their statistics in memory.
  *
  * Most statistics are kept by the kernel in its struct tcp_sock. So the programs that run for each
- * segment do little: they account what the kernel keeps nowhere (samples of the RTT, causes,
- * zero windows) in a private array, and put the flow on a list. A timer takes the list, copies each
- * flow's statistics into the table, and lets go of a flow when nothing is in flight, unsent,
- * unread or to be acknowledged any more, its socket is unlocked, and no segment came meanwhile: then what the table
- * says is final. Nothing happens, nothing runs.
+ * segment do little: they account what the kernel keeps nowhere (samples of the RTT, causes, zero
+ * windows) in a private array, and put the flow on a list. A timer takes the list, copies each
+ * flow's statistics into the table, and lets go of a flow when nothing is in flight, unsent, unread
+ * or to be acknowledged any more, its socket is unlocked, and no segment came meanwhile: then what
+ * the table says is final. Nothing happens, nothing runs.
  *
  *   writes                          is written by
  *   tcp_states[slot], events        programs of the hooks, under the socket's lock
@@ -23,13 +23,13 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* ---- a connection changes its state ----------------------------------------------------------- */
+/* ---- a connection changes its state ---- */
 
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 {
 	struct flow_state *st;
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
@@ -75,7 +75,7 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(flow_destroy, struct sock *sk)
 {
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 	struct flow_state *st = state_of(sk, &s);
 
 	if (st)
@@ -83,14 +83,14 @@ int BPF_PROG(flow_destroy, struct sock *sk)
 	return 0;
 }
 
-/* ---- segments ---------------------------------------------------------------------------------------- */
+/* ---- segments ---- */
 
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 {
 	const struct tcp_sock *tp;
 	struct flow_state *st;
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 	u32 slot;
 
 	st = near_state(sk, &slot);
@@ -116,10 +116,12 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 }
 
 /*
- * Of what enters the state Loss, that which the kernel counts as a timeout (tcp_retransmit_timer()): not a
- * segment sent again because the peer, for want of memory, took back its window; nor segments that are too large for
- * the path (tcp_non_congestion_loss_retransmit()), for which no timer came. Who is told by ICMP that the
- * way is open again has the timer's work done before it comes (tcp_ld_RTO_revert()), and is in Loss already.
+ * Of what enters the state Loss, that which the kernel counts as a timeout
+ * (tcp_retransmit_timer()): not a segment sent again because the peer, for want of memory, took
+ * back its window; nor segments that are too large for the path
+ * (tcp_non_congestion_loss_retransmit()), for which no timer came. Who is told by ICMP that the way
+ * is open again has the timer's work done before it comes (tcp_ld_RTO_revert()), and is in Loss
+ * already.
  */
 static __always_inline bool timed_out(const struct tcp_sock *tp)
 {
@@ -136,7 +138,7 @@ static __always_inline bool timed_out(const struct tcp_sock *tp)
 SEC("tp_btf/tcp_cong_state_set")
 int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 {
-	struct sl_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
+	struct tcp_bpf_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
 	struct flow_state *st;
 
 	if (!s)
@@ -161,7 +163,7 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(flow_retransmit, struct sock *sk, struct sk_buff *skb)
 {
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 	struct flow_state *st = state_of(sk, &s);
 
 	if (!st)
@@ -174,7 +176,7 @@ int BPF_PROG(flow_retransmit, struct sock *sk, struct sk_buff *skb)
 SEC("tp_btf/tcp_receive_reset")
 int BPF_PROG(flow_reset_in, struct sock *sk)
 {
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 	struct flow_state *st = state_of(sk, &s);
 
 	if (st)
@@ -186,7 +188,7 @@ SEC("tp_btf/tcp_send_reset")
 int BPF_PROG(flow_reset_out, struct sock *sk)
 {
 	struct flow_state *st;
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 
 	if (!sk) /* a segment for nobody */
 		return 0;
@@ -202,12 +204,12 @@ int BPF_PROG(flow_reset_out, struct sock *sk)
 	return 0;
 }
 
-/* ---- calls: not under the socket's lock -------------------------------------------------------------- */
+/* ---- calls: not under the socket's lock ---- */
 
 static __always_inline int call_done(struct sock *sk, int ret, bool write)
 {
 	struct flow_state *st;
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
@@ -252,14 +254,15 @@ int BPF_PROG(flow_received, struct sock *sk)
 }
 
 /*
- * Under the socket's lock, in the context of the process that reads: whose socket it is. A connection
- * that was accepted shows that nowhere else. Attached only where somebody wants to know.
+ * Under the socket's lock, in the context of the process that reads: whose socket it is. A
+ * connection that was accepted shows that nowhere else. Attached only where somebody wants to know.
  */
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(flow_owner, struct sock *sk)
 {
-	const struct sl_tcp_filter *f = filter_now();
-	struct sl_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	const struct tcp_kernel_filter *f = filter_now();
+	struct tcp_bpf_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL,
+						    BPF_SK_STORAGE_GET_F_CREATE);
 	struct flow_state *st;
 
 	if (!s || !f)
@@ -278,21 +281,21 @@ int BPF_PROG(flow_owner, struct sock *sk)
 	return 0;
 }
 
-/* ---- what was there before ------------------------------------------------------------------------------ */
+/* ---- what was there before ---- */
 
 /*
- * Run before each flow_existing(): whose descriptors the sockets are. Without the socket's lock, so it leaves alone
- * what somebody else has found out. Of processes that share a socket, the first.
+ * Run before each flow_existing(): whose descriptors the sockets are. Without the socket's lock, so
+ * it leaves alone what somebody else has found out. Of processes that share a socket, the first.
  */
 SEC("iter/task_file")
 int flow_holders(struct bpf_iter__task_file *ctx)
 {
-	const struct sl_tcp_filter *f = filter_now();
+	const struct tcp_kernel_filter *f = filter_now();
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
-	struct sl_flow_key key;
+	struct tcp_flow_key key;
 	struct socket *socket;
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 	struct sock *sk;
 
 	if (!task || !file || !f || (f->pid && f->pid != (u32)task->tgid))
@@ -310,18 +313,18 @@ int flow_holders(struct bpf_iter__task_file *ctx)
 }
 
 /*
- * Run at the start and after each change of the filter: opens what is wanted and not looked at, closes
- * what is looked at and no longer wanted. The iterator holds the socket's lock.
+ * Run at the start and after each change of the filter: opens what is wanted and not looked at,
+ * closes what is looked at and no longer wanted. The iterator holds the socket's lock.
  */
 SEC("iter/tcp")
 int flow_existing(struct bpf_iter__tcp *ctx)
 {
-	const struct sl_tcp_filter *f = filter_now();
+	const struct tcp_kernel_filter *f = filter_now();
 	struct sock_common *common = ctx->sk_common;
-	struct sl_flow_key key;
+	struct tcp_flow_key key;
 	struct flow_state *st;
 	struct tcp_sock *tp;
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 	struct sock *sk;
 	bool wanted;
 	u8 state;
@@ -332,7 +335,8 @@ int flow_existing(struct bpf_iter__tcp *ctx)
 
 		if (!t)
 			return 0;
-		/* Its memory may not be had just now (kmalloc_nolock()): the next socket tries again. */
+		/* Its memory may not be had just now (kmalloc_nolock()): the next socket tries
+		 * again. */
 		timer_ready = !bpf_timer_init(&t->timer, &tcp_ticker, MONOTONIC) &&
 			      !bpf_timer_set_callback(&t->timer, tick);
 		WRITE(armed, 1);

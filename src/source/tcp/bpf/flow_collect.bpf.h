@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * flow_collect.bpf.h - of flow.bpf.c: the statistics of a flow: those that the kernel keeps, copied, and those
- * that it keeps nowhere, accounted at each segment under the socket's lock.
+ * flow_collect.bpf.h - of flow.bpf.c: the statistics of a flow: those that the kernel keeps,
+ * copied, and those that it keeps nowhere, accounted at each segment under the socket's lock.
  */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_COLLECT_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_COLLECT_BPF_H
@@ -9,8 +9,8 @@
 #include "flow_state.bpf.h"
 
 /*
- * Microseconds that a flow spent on a kind of its chronograph (tcp_output.c, tcp_chrono_set()); kinds
- * are 1 busy, 2 held back by the peer's window, 3 by the send buffer, each counted apart.
+ * Microseconds that a flow spent on a kind of its chronograph (tcp_output.c, tcp_chrono_set());
+ * kinds are 1 busy, 2 held back by the peer's window, 3 by the send buffer, each counted apart.
  */
 static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 kind)
 {
@@ -23,14 +23,16 @@ static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 ki
 	return (u64)ticks * settings.tick_us;
 }
 
-/* Of a flow, as one argument: functions that are not static are verified once, and not once for each way to them. */
+/* Of a flow, as one argument: functions that are not static are verified once, and not once for
+ * each way to them. */
 struct cells {
 	u64 cell[SL_FLOW_LINES * 8];
 };
 
 /*
- * All cells of a flow but tags and checks. old: the state before a change that is under way, which tells
- * whether a FIN of ours has a sequence number. to may be st->final. sockless: its socket is another's.
+ * All cells of a flow but tags and checks. old: the state before a change that is under way, which
+ * tells whether a FIN of ours has a sequence number. to may be st->final. sockless: its socket is
+ * another's.
  */
 __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old, bool sockless)
 {
@@ -147,14 +149,14 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	       !(BPF_CORE_READ(icsk, icsk_ack.pending) & ACK_SCHEDULED);
 }
 
-/* ---- what the kernel keeps nowhere ---------------------------------------------------------------- */
+/* ---- what the kernel keeps nowhere ---- */
 
 /*
- * The kernel takes a sample m into its smoothed RTT by srtt += m - srtt / 8 (srtt is 8 times the RTT;
- * tcp_input.c, tcp_rtt_estimator()), and at most one for each segment that comes in: so the sample
- * is what the difference says, exactly. One that is equal to the mean leaves srtt as it is, but
- * makes mdev smaller, by a quarter; below 4 nothing shows it but that something was
- * delivered, and by no retransmission (Karn).
+ * The kernel takes a sample m into its smoothed RTT by srtt += m - srtt / 8 (srtt is 8 times the
+ * RTT; tcp_input.c, tcp_rtt_estimator()), and at most one for each segment that comes in: so the
+ * sample is what the difference says, exactly. One that is equal to the mean leaves srtt as it is,
+ * but makes mdev smaller, by a quarter; below 4 nothing shows it but that something was delivered,
+ * and by no retransmission (Karn).
  */
 static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mdev, u32 delivered,
 					u32 retrans)
@@ -180,10 +182,10 @@ static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mde
 }
 
 /*
- * Segments that were sent again since the last look, by the state that the socket is in: a timeout has
- * set Loss before it sends, fast retransmission Recovery, and in any other a probe alone sends again
- * (tcp_output.c, tcp_schedule_loss_probe()). total_retrans is what counts: the tracepoint does not
- * show every one of them, and shows buffers, not segments.
+ * Segments that were sent again since the last look, by the state that the socket is in: a timeout
+ * has set Loss before it sends, fast retransmission Recovery, and in any other a probe alone sends
+ * again (tcp_output.c, tcp_schedule_loss_probe()). total_retrans is what counts: the tracepoint
+ * does not show every one of them, and shows buffers, not segments.
  */
 static __always_inline void account_cause(struct flow_state *st, const struct tcp_sock *tp,
 					  u32 total)

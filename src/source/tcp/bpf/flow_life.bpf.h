@@ -20,8 +20,8 @@ static __always_inline bool slot_take(u32 *slot)
 }
 
 /*
- * The first connection of a cgroup wakes user space up, which then says in the table who that is. Should the
- * ring be full, the next connection tries again.
+ * The first connection of a cgroup wakes user space up, which then says in the table who that is.
+ * Should the ring be full, the next connection tries again.
  */
 static __always_inline void tell_cgroup(u64 cgroup)
 {
@@ -36,8 +36,8 @@ static __always_inline void tell_cgroup(u64 cgroup)
 }
 
 /* sk is locked, and s without an id. flags: how it came about. */
-static __always_inline void flow_open(struct sock *sk, struct sl_sock *s,
-				      const struct sl_flow_key *key, u32 flags)
+static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
+				      const struct tcp_flow_key *key, u32 flags)
 {
 	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
 	u64 now = bpf_ktime_get_ns();
@@ -120,11 +120,11 @@ static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
 }
 
 /*
- * sk is locked. old: the state that it comes from; last: the socket goes away. If TCP is done while the
- * application has still to read, the flow ends when it has: when it closes the socket, that is.
+ * sk is locked. old: the state that it comes from; last: the socket goes away. If TCP is done while
+ * the application has still to read, the flow ends when it has: when it closes the socket, that is.
  */
-static __always_inline void flow_close(struct sock *sk, struct sl_sock *s, struct flow_state *st,
-				       u32 old, u32 flags, bool last)
+static __always_inline void flow_close(struct sock *sk, struct tcp_bpf_sock *s,
+				       struct flow_state *st, u32 old, u32 flags, bool last)
 {
 	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
 	u64 now = bpf_ktime_get_ns();
@@ -154,9 +154,9 @@ static __always_inline void flow_close(struct sock *sk, struct sl_sock *s, struc
 	touch(st, s->slot);
 }
 
-static __always_inline struct flow_state *state_of(struct sock *sk, struct sl_sock **of)
+static __always_inline struct flow_state *state_of(struct sock *sk, struct tcp_bpf_sock **of)
 {
-	struct sl_sock *s = flow_of(sk);
+	struct tcp_bpf_sock *s = flow_of(sk);
 
 	if (!s)
 		return NULL;
@@ -164,10 +164,10 @@ static __always_inline struct flow_state *state_of(struct sock *sk, struct sl_so
 	return state_at(s->slot);
 }
 
-static __always_inline void open_if_wanted(struct sock *sk, struct sl_sock *s, u32 flags)
+static __always_inline void open_if_wanted(struct sock *sk, struct tcp_bpf_sock *s, u32 flags)
 {
-	const struct sl_tcp_filter *f = filter_now();
-	struct sl_flow_key key;
+	const struct tcp_kernel_filter *f = filter_now();
+	struct tcp_flow_key key;
 
 	s->judged = 1;
 	if (f && flow_key(sk, &key) && flow_wanted(f, &key) && (!f->pid || f->pid == s->pid))
@@ -175,12 +175,13 @@ static __always_inline void open_if_wanted(struct sock *sk, struct sl_sock *s, u
 }
 
 /*
- * A connection whose establishment was left out (see sl_tcp_catch_up()) is found by the next change of
+ * A connection whose establishment was left out (see tcp_catch_up()) is found by the next change of
  * its state. One that the filter does not want comes here at each.
  */
-static __always_inline struct flow_state *open_late(struct sock *sk, int old, struct sl_sock **of)
+static __always_inline struct flow_state *open_late(struct sock *sk, int old,
+						    struct tcp_bpf_sock **of)
 {
-	struct sl_sock *s;
+	struct tcp_bpf_sock *s;
 
 	if (!take_existing || old == TCP_CLOSE || old == TCP_SYN_SENT || old == TCP_SYN_RECV ||
 	    old == TCP_NEW_SYN_RECV || old == TCP_LISTEN)
@@ -194,9 +195,9 @@ static __always_inline struct flow_state *open_late(struct sock *sk, int old, st
 }
 
 /* The same for one that stays as it is: found by its first segment after that. */
-static __always_inline struct flow_state *open_untold(struct sock *sk, struct sl_sock **of)
+static __always_inline struct flow_state *open_untold(struct sock *sk, struct tcp_bpf_sock **of)
 {
-	struct sl_sock *s = *of;
+	struct tcp_bpf_sock *s = *of;
 
 	if (!take_existing || (s && (s->ended || s->judged)))
 		return NULL;

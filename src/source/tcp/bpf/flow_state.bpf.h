@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * flow_state.bpf.h - of flow.bpf.c: the maps and what is kept of a flow, and the list of flows that the timer
- * has to look at.
+ * flow_state.bpf.h - of flow.bpf.c: the maps and what is kept of a flow, and the list of flows that
+ * the timer has to look at.
  */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_STATE_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_STATE_BPF_H
@@ -12,18 +12,21 @@
 
 #include "flow.h"
 
-#define ABORT_WAIT    500000000 /* ns for a reset after closing; the socket may be another's by then */
-#define POPS_MAX      1024 /* flows looked at in one round of the timer, */
+#define ABORT_WAIT                                                                                 \
+	500000000	      /* ns for a reset after closing; the socket may be another's by then \
+			       */
+#define POPS_MAX      1024    /* flows looked at in one round of the timer, */
 #define ROUND_MOST_NS 2000000 /* which lasts no longer than this, however slow the machine is */
 #define WAIT_MOST     64 /* intervals at which an unfinished flow that does nothing is looked at */
 #define LISTENER_WAIT 1000000000ull
 #define SWEEP_NS      100000000 /* between two looks for flows whose end nobody told of, */
 #define SWEEP_MOST    1024	/* at as many slots each */
-#define MONOTONIC     1 /* CLOCK_MONOTONIC */
+#define MONOTONIC     1		/* CLOCK_MONOTONIC */
 
-const volatile struct sl_flow_settings settings = {.slots = 64};
+const volatile struct tcp_flow_settings settings = {.slots = 64};
 
-/* How far a flow is. Once it is closed, final[] is valid, and the timer no longer looks at the socket. */
+/* How far a flow is. Once it is closed, final[] is valid, and the timer no longer looks at the
+ * socket. */
 enum closed {
 	OPEN = 0,
 	ENDED = 1,     /* nothing more will change; the timer publishes that */
@@ -140,7 +143,7 @@ struct {
 /* Written by many CPUs. */
 __u64 list_head, next_id, fresh, refused;
 __u64 nameless; /* cgroups that there was no room to know */
-__u64 unopened; /* sockets that the kernel had no memory for at the moment; see sl_tcp_catch_up() */
+__u64 unopened; /* sockets that the kernel had no memory for at the moment; see tcp_catch_up() */
 __u32 armed;	/* 0: the timer sleeps; 1: it comes within an interval; 2: later */
 __u32 kicks;	/* a flow on the list has to be looked at sooner than was planned */
 /* The timer's own. */
@@ -166,8 +169,9 @@ static __always_inline u32 *near_place(const void *sk)
 }
 
 /*
- * The flow of a socket, if it is open and the last that came to its place: a fifth of what the search for the
- * socket's storage takes. A socket may go without our knowing it, and another be where it was: its hash tells.
+ * The flow of a socket, if it is open and the last that came to its place: a fifth of what the
+ * search for the socket's storage takes. A socket may go without our knowing it, and another be
+ * where it was: its hash tells.
  */
 static __always_inline struct flow_state *near_state(struct sock *sk, u32 *slot)
 {
@@ -179,9 +183,9 @@ static __always_inline struct flow_state *near_state(struct sock *sk, u32 *slot)
 	*slot = *place;
 	st = state_at(*slot);
 	return st && st->sk == tcp_of(sk) && st->hash == sk->__sk_common.skc_hash &&
-			       READ(st->closed) == OPEN ?
-		       st :
-		       NULL;
+			       READ(st->closed) == OPEN
+		       ? st
+		       : NULL;
 }
 
 static __always_inline u64 pair(u32 low, u32 high)
@@ -192,7 +196,7 @@ static __always_inline u64 pair(u32 low, u32 high)
 /* Also connections that were there before. */
 const volatile bool take_existing = true;
 
-/* ---- the list ------------------------------------------------------------------------------------ */
+/* ---- the list ---- */
 
 static __always_inline void timer_in(u64 ns)
 {

@@ -25,7 +25,7 @@ static __always_inline void line_store(u64 *to, const u64 *from, u64 tag)
 
 __noinline int publish(u32 slot, struct flow_state *st, const struct cells *from)
 {
-	u32 at = SL_FLOWS_FIRST_ELEMENT + slot;
+	u32 at = TCP_FLOWS_FIRST_ELEMENT + slot;
 	u64 *to = bpf_map_lookup_elem(&tcp_flows, &at);
 	u64 tag;
 
@@ -71,9 +71,9 @@ static __always_inline bool locked(const struct tcp_sock *tp)
 }
 
 /*
- * The socket has ended, and no program was told: its memory is nobody's, or another's. Seen on 6.18 under load, now
- * and then, of all programs for some milliseconds; recursion_misses do not count it. .closed is to be read after it: of
- * an end that was told, that says so by now.
+ * The socket has ended, and no program was told: its memory is nobody's, or another's. Seen on 6.18
+ * under load, now and then, of all programs for some milliseconds; recursion_misses do not count
+ * it. .closed is to be read after it: of an end that was told, that says so by now.
  */
 static __always_inline bool gone(const struct flow_state *st)
 {
@@ -127,7 +127,8 @@ static __always_inline void settle_closed(struct flow_state *st, u32 slot, struc
 	}
 }
 
-/* When to look again at a flow that has not settled. changed: something came since the last look. */
+/* When to look again at a flow that has not settled. changed: something came since the last look.
+ */
 static __always_inline void look_later(struct flow_state *st, u32 slot, bool changed,
 				       struct round *r)
 {
@@ -158,10 +159,11 @@ static __noinline int look_at_reading(u32 slot, struct flow_state *st, u64 *cell
 	return 0;
 }
 
-/* Ends a flow whose socket is gone(). Its memory has the last values as long as nobody else uses it. */
+/* Ends a flow whose socket is gone(). Its memory has the last values as long as nobody else uses
+ * it. */
 static __noinline int end_unseen(u32 slot, struct flow_state *st, u64 now)
 {
-	u32 at = SL_FLOWS_FIRST_ELEMENT + slot;
+	u32 at = TCP_FLOWS_FIRST_ELEMENT + slot;
 	const u64 *last = bpf_map_lookup_elem(&tcp_flows, &at);
 	const struct sock *sk;
 
@@ -206,7 +208,8 @@ static long sweep(u32 i, struct round *r)
 	return 0;
 }
 
-/* Once around the table after the last event: before that, what came to nothing is found by its turn, too. */
+/* Once around the table after the last event: before that, what came to nothing is found by its
+ * turn, too. */
 static __always_inline void sweep_on(struct round *r, u64 happened)
 {
 	if (happened != sweep_seen) {
@@ -287,8 +290,9 @@ static long look_at(u32 i, struct round *r)
 	done = collect(st, (void *)cells, r->now, 0, false);
 	busy |= locked(tp);
 	/*
-	 * Its memory may be another's by now; whoever closed it has left the final values. Or somebody is about
-	 * to close it: closed_ns is set then, and what was copied would look final, and may not be.
+	 * Its memory may be another's by now; whoever closed it has left the final values. Or
+	 * somebody is about to close it: closed_ns is set then, and what was copied would look
+	 * final, and may not be.
 	 */
 	if (READ(st->closed) || READ(st->closed_ns) || gone(st)) {
 		list_again(st, slot, r);
@@ -321,7 +325,8 @@ static long free_one(u32 i, struct round *r)
 		return 1;
 	slot = q->slot;
 	st = state_at(slot);
-	/* The queue's lock may not be had just now (since 6.15, queue_stack_maps.c): the next round tries again. */
+	/* The queue's lock may not be had just now (since 6.15, queue_stack_maps.c): the next round
+	 * tries again. */
 	if (!st || bpf_map_push_elem(&tcp_free, &slot, 0))
 		return 1;
 	/* Whoever takes it meanwhile leaves what follows alone: that is the timer's. */
@@ -335,7 +340,7 @@ static long free_one(u32 i, struct round *r)
 
 static __always_inline void hot_store(u64 now)
 {
-	u32 at = SL_FLOWS_HOT_ELEMENT;
+	u32 at = TCP_FLOWS_HOT_ELEMENT;
 	u64 *to = bpf_map_lookup_elem(&tcp_flows, &at), line[8];
 
 	if (!to)

@@ -3,7 +3,8 @@
  * kernel.h - the few kernel types that the programs look into, with only the fields that they use.
  * CO-RE finds where each lies in the running kernel, so that no vmlinux.h is needed to build: the
  * machine that builds may have no BTF. A field that some kernel lacks is read behind
- * bpf_core_field_exists(); one whose type changed (bit field or not) by BPF_CORE_READ_BITFIELD_PROBED.
+ * bpf_core_field_exists(); one whose type changed (bit field or not) by
+ * BPF_CORE_READ_BITFIELD_PROBED.
  */
 #ifndef SL_SOURCE_TCP_BPF_KERNEL_H
 #define SL_SOURCE_TCP_BPF_KERNEL_H
@@ -22,8 +23,8 @@ typedef __u64 u64;
 typedef __s32 s32;
 typedef __s64 s64;
 
-#define AF_INET 2
-#define AF_INET6 10
+#define AF_INET	    2
+#define AF_INET6    10
 #define IPPROTO_TCP 6
 
 /* include/net/tcp_states.h */
@@ -43,12 +44,12 @@ enum {
 };
 
 /* include/uapi/linux/tcp.h and include/net/inet_connection_sock.h */
-#define CA_RECOVERY 3
-#define CA_LOSS 4
-#define ACK_SCHEDULED 1	   /* ICSK_ACK_SCHED, of icsk_ack.pending */
-#define ECN_OK 1	   /* TCP_ECN_OK, of ecn_flags */
-#define SOCK_DEAD_BIT 0	   /* enum sock_flags: no process has it any more */
-#define SOCK_DONE_BIT 1	   /* enum sock_flags: a FIN came */
+#define CA_RECOVERY   3
+#define CA_LOSS	      4
+#define ACK_SCHEDULED 1 /* ICSK_ACK_SCHED, of icsk_ack.pending */
+#define ECN_OK	      1 /* TCP_ECN_OK, of ecn_flags */
+#define SOCK_DEAD_BIT 0 /* enum sock_flags: no process has it any more */
+#define SOCK_DONE_BIT 1 /* enum sock_flags: a FIN came */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 

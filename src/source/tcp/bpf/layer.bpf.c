@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * layer.bpf.c - the time that each layer of the stack takes, per segment, and per request of a server.
+ * layer.bpf.c - the time that each layer of the stack takes, per segment, and per request of a
+ * server.
  *
  * A segment that comes in is stamped by its skb's address in a table (layer_in) until TCP knows its
  * sequence numbers; from there on a ring per socket remembers (end of the segment, times), and what
- * the application copied (copied_seq) takes entries out. So GRO, coalescing in the receive queue and
- * partial reads change nothing: an entry is one skb as the stack saw it, and is over when its last byte
- * was copied. Going out, a ring of send calls by sequence number is looked up by the first byte of
- * the segment, which is stamped by (socket, sequence number) from the queue on: TSO, and the clone
- * that TCP makes of each skb, change nothing either. Nothing is counted here; see layer_note.bpf.h.
+ * the application copied (copied_seq) takes entries out. So GRO, coalescing in the receive queue
+ * and partial reads change nothing: an entry is one skb as the stack saw it, and is over when its
+ * last byte was copied. Going out, a ring of send calls by sequence number is looked up by the
+ * first byte of the segment, which is stamped by (socket, sequence number) from the queue on: TSO,
+ * and the clone that TCP makes of each skb, change nothing either. Nothing is counted here; see
+ * layer_note.bpf.h.
  *
  * What is written under the socket's lock: the state of a socket but for requests that wait for the
  * driver. The driver's side (net_dev_start_xmit) may run anywhere, and takes a request out by
@@ -19,7 +21,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* ---- in ------------------------------------------------------------------------------------- */
+/* ---- in ---- */
 
 static __always_inline struct in_stamp *in_place(const void *skb)
 {
@@ -264,7 +266,7 @@ __noinline int read_one(struct layer_sock *st, u32 upto, u64 now)
 		note_span(&n, 0, SL_LAYER_TCP_IN, g->tcp, now);
 		note_put(&n);
 	}
-	if (trace_kinds & 1 << SL_RECORD_IN)
+	if (trace_kinds & 1 << TCP_RECORD_IN)
 		record_in(st, g, now);
 	if (g->end == upto)
 		__builtin_memcpy(&st->last, g, sizeof(*g));
@@ -297,7 +299,7 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 	return 0;
 }
 
-/* ---- out ------------------------------------------------------------------------------------ */
+/* ---- out ---- */
 
 /* The application writes: what it read since its last answer is a request, this its response. */
 static __always_inline int sending(struct sock *sk, u32 bytes)
@@ -406,8 +408,8 @@ static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
 }
 
 /*
- * Segments between queue and driver. Each socket has a stretch of the table, so that what it touches stays
- * in the cache, and in it a segment one of OUT_WAYS places, by its sequence number.
+ * Segments between queue and driver. Each socket has a stretch of the table, so that what it
+ * touches stays in the cache, and in it a segment one of OUT_WAYS places, by its sequence number.
  */
 static __always_inline u32 out_first(const void *sk, u32 seq)
 {
@@ -436,7 +438,8 @@ static __always_inline u32 out_find(const void *sk, u32 seq)
 	return OUT_NOTHING;
 }
 
-/* One for a segment that has none: of the first whose segment is gone; else of the one that waits longest. */
+/* One for a segment that has none: of the first whose segment is gone; else of the one that waits
+ * longest. */
 static __always_inline u32 out_take(const void *sk, u32 seq)
 {
 	u32 first = out_first(sk, seq), to = first;
@@ -462,7 +465,8 @@ static __always_inline struct ip_stamp *ip_place(const void *sk)
 	return bpf_map_lookup_elem(&layer_ip, &i);
 }
 
-/* TCP gives a segment to IP. All that it does until a queue gets it happens at once, under its lock. */
+/* TCP gives a segment to IP. All that it does until a queue gets it happens at once, under its
+ * lock. */
 static __always_inline int tcp_ip(const struct sk_buff *skb, const void *sk)
 {
 	struct ip_stamp *e = sk ? ip_place(sk) : NULL;
@@ -619,7 +623,8 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	return 0;
 }
 
-/* A response has left: the request is over. n: what else is to be noted; of several requests, the last one's. */
+/* A response has left: the request is over. n: what else is to be noted; of several requests, the
+ * last one's. */
 __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 {
 	struct request *q;
@@ -641,7 +646,7 @@ __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 		note_count(n, SL_COUNT_INCOMPLETE);
 		cause_only(in ? SL_CAUSE_REQ_OUT : SL_CAUSE_REQ_IN);
 	}
-	if (trace_kinds & 1 << SL_RECORD_REQUEST)
+	if (trace_kinds & 1 << TCP_RECORD_REQUEST)
 		record_request(st, q, now);
 	return 0;
 }
@@ -681,7 +686,7 @@ SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 	note_begin_of(&n, fresh ? e->flow : st->flow, fresh ? e->group : st->group);
 	note_span(&n, 0, SL_LAYER_MAC_OUT, e->queued, now);
 	if (st) {
-		if (trace_kinds & 1 << SL_RECORD_OUT)
+		if (trace_kinds & 1 << TCP_RECORD_OUT)
 			record_out(st, e, now);
 		for (u32 i = 0; i < REQUESTS && e->request; i++) {
 			struct request *r = &st->request[i];
@@ -694,7 +699,7 @@ SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 	return 0;
 }
 
-/* ---- the life of a connection --------------------------------------------------------------- */
+/* ---- the life of a connection ---- */
 
 SEC("?tp_btf/inet_sock_set_state")
 int BPF_PROG(state_changed, struct sock *sk, int old, int now)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_note.bpf.h - of layer.bpf.c: counting, later. A program that runs for a segment only notes what
- * is to be counted, in a buffer of its CPU: 32 bytes, one line. A timer takes the notes of all CPUs every
- * 10 ms and is the only one that adds to the histograms, so that their lines need no atomics, and do not
- * wander between the CPUs of those who wait for the segment: that was most of what the programs cost.
+ * layer_note.bpf.h - of layer.bpf.c: counting, later. A program that runs for a segment only notes
+ * what is to be counted, in a buffer of its CPU: 32 bytes, one line. A timer takes the notes of all
+ * CPUs every 10 ms and is the only one that adds to the histograms, so that their lines need no
+ * atomics, and do not wander between the CPUs of those who wait for the segment: that was most of
+ * what the programs cost.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_NOTE_BPF_H
 #define SL_SOURCE_TCP_BPF_LAYER_NOTE_BPF_H
@@ -19,7 +20,8 @@
 #define CLOCK_MONOTONIC 1
 
 struct note {
-	u64 what; /* bits 8 i ..: grows count i (enum sl_slot_count); 56-59, 60-63: layer + 1 of ns[] */
+	u64 what; /* bits 8 i ..: grows count i (enum sl_slot_count); 56-59, 60-63: layer + 1 of
+		     ns[] */
 	u64 ns[2];
 	u32 flow, group;
 };
@@ -72,7 +74,7 @@ bool count_ready;
 #define READ(x)	    (*(const volatile typeof(x) *)&(x))
 #define WRITE(x, v) (*(volatile typeof(x) *)&(x) = (v))
 
-/* ---- the timer ------------------------------------------------------------------------------ */
+/* ---- the timer ---- */
 
 /* Nobody else writes a slot's counts and histograms: no need to be atomic. */
 static __always_inline void word_alone(struct slot *s, u32 i, u64 n)
@@ -80,7 +82,8 @@ static __always_inline void word_alone(struct slot *s, u32 i, u64 n)
 	u32 check;
 	u64 k;
 
-	/* Verifiers forget bounds of what the compiler reads twice, and don't see that check >= i. */
+	/* Verifiers forget bounds of what the compiler reads twice, and don't see that check >= i.
+	 */
 	asm volatile("" : "+r"(i));
 	check = i | 7;
 	asm volatile("" : "+r"(check));
@@ -201,9 +204,9 @@ static long free_flow(u32 index, void *unused)
 }
 
 /*
- * How long until the next round, at least as long as this one took: whatever comes in, and however slow the
- * machine, no more than half of a CPU is spent here. A timer that starts itself again at once would
- * leave its CPU nothing, in a softirq, where nobody can stop it.
+ * How long until the next round, at least as long as this one took: whatever comes in, and however
+ * slow the machine, no more than half of a CPU is spent here. A timer that starts itself again at
+ * once would leave its CPU nothing, in a softirq, where nobody can stop it.
  */
 static __always_inline u64 pause_after(const struct round *r)
 {
@@ -243,7 +246,8 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 	return 0;
 }
 
-/* A CPU's notes are about to fill up. Asked for once a round, lest those who ask put it off for ever. */
+/* A CPU's notes are about to fill up. Asked for once a round, lest those who ask put it off for
+ * ever. */
 static __noinline int count_soon(void)
 {
 	u32 zero = 0;
@@ -267,8 +271,9 @@ static __noinline int count_wake(void)
 }
 
 /*
- * Run by user space before there is anything to count, again and again until it works: the timer's memory may not be
- * had just now, as since 6.18 the kernel neither waits for it nor reclaims any (kmalloc_nolock()).
+ * Run by user space before there is anything to count, again and again until it works: the timer's
+ * memory may not be had just now, as since 6.18 the kernel neither waits for it nor reclaims any
+ * (kmalloc_nolock()).
  */
 SEC("iter/tcp")
 int count_begin(struct bpf_iter__tcp *ctx)
@@ -282,7 +287,7 @@ int count_begin(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-/* ---- the programs --------------------------------------------------------------------------- */
+/* ---- the programs ---- */
 
 static __always_inline void note_begin_of(struct note *n, u32 flow, u32 group)
 {
@@ -360,7 +365,8 @@ static __always_inline void note_put(const struct note *n)
 	to->flow = n->flow;
 	to->group = n->group;
 	publish(&to->what, n->what);
-	/* The addition to head, a full barrier, pairs with count_round(), which looks there at last. */
+	/* The addition to head, a full barrier, pairs with count_round(), which looks there at
+	 * last. */
 	if (!READ(count_armed))
 		count_wake();
 	else if (used >= NOTES / 2 && READ(count_armed) == 1)
@@ -379,7 +385,7 @@ static __always_inline void flow_end(u32 flow, u64 now)
 		count_wake();
 }
 
-/* ---- sockets -------------------------------------------------------------------------------- */
+/* ---- sockets ---- */
 
 static __always_inline struct layer_sock *near_place(const void *sk)
 {
@@ -432,7 +438,7 @@ static __always_inline void start_anew(struct layer_sock *st, const struct tcp_s
 static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 {
 	struct layer_sock *st = near_state(sk) ?: bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
-	const struct sl_tcp_filter *f = filter_now();
+	const struct tcp_kernel_filter *f = filter_now();
 	const struct tcp_sock *tp;
 	bool near;
 

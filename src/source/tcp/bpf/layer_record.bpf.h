@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_record.bpf.h - of layer.bpf.c: segments and requests one by one, for who traces them. What the ring of records has
- * no room for is dropped and counted.
+ * layer_record.bpf.h - of layer.bpf.c: segments and requests one by one, for who traces them. What
+ * the ring of records has no room for is dropped and counted.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_RECORD_BPF_H
 #define SL_SOURCE_TCP_BPF_LAYER_RECORD_BPF_H
@@ -9,9 +9,9 @@
 #include "layer_note.bpf.h"
 
 /* Of this connection, and zero but for that. NULL: there is no room. */
-static __always_inline struct sl_layer_record *record_new(const struct layer_sock *st, u32 kind)
+static __always_inline struct tcp_layer_record *record_new(const struct layer_sock *st, u32 kind)
 {
-	struct sl_layer_record *r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
+	struct tcp_layer_record *r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);
 
 	if (!r) {
 		cause_only(SL_CAUSE_TRACE_DROPPED);
@@ -26,11 +26,11 @@ static __always_inline struct sl_layer_record *record_new(const struct layer_soc
 
 static __noinline int record_in(const struct layer_sock *st, const struct segment *g, u64 now)
 {
-	struct sl_layer_record *r;
+	struct tcp_layer_record *r;
 
 	if (!st || !g)
 		return 0;
-	r = record_new(st, SL_RECORD_IN);
+	r = record_new(st, TCP_RECORD_IN);
 	if (!r)
 		return 0;
 	r->seq = g->end - g->length;
@@ -46,11 +46,11 @@ static __noinline int record_in(const struct layer_sock *st, const struct segmen
 
 static __noinline int record_out(const struct layer_sock *st, const struct out_stamp *e, u64 now)
 {
-	struct sl_layer_record *r;
+	struct tcp_layer_record *r;
 
 	if (!st || !e)
 		return 0;
-	r = record_new(st, SL_RECORD_OUT);
+	r = record_new(st, TCP_RECORD_OUT);
 	if (!r)
 		return 0;
 	r->seq = e->seq;
@@ -66,11 +66,11 @@ static __noinline int record_out(const struct layer_sock *st, const struct out_s
 
 static __noinline int record_request(const struct layer_sock *st, const struct request *q, u64 now)
 {
-	struct sl_layer_record *r;
+	struct tcp_layer_record *r;
 
 	if (!st || !q)
 		return 0;
-	r = record_new(st, SL_RECORD_REQUEST);
+	r = record_new(st, TCP_RECORD_REQUEST);
 	if (!r)
 		return 0;
 	r->pipelined = (u8)q->pipelined;

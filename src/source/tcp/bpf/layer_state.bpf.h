@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_state.bpf.h - of layer.bpf.c: what is kept of a socket and of segments on their way, and the slots
- * in which histograms are counted.
+ * layer_state.bpf.h - of layer.bpf.c: what is kept of a socket and of segments on their way, and
+ * the slots in which histograms are counted.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_STATE_BPF_H
 #define SL_SOURCE_TCP_BPF_LAYER_STATE_BPF_H
@@ -70,8 +70,8 @@ struct request {
 };
 
 /*
- * The CPU to which the driver gives a segment is often not that of the application: each writes lines of
- * its own, and what wanders from one to the other is the segment's line alone, once.
+ * The CPU to which the driver gives a segment is often not that of the application: each writes
+ * lines of its own, and what wanders from one to the other is the segment's line alone, once.
  */
 struct layer_sock {
 	u32 flow, group; /* slots */
@@ -97,7 +97,7 @@ struct layer_sock {
 	struct segment last; /* the segment that holds the byte before copied */
 	struct send send[RING];
 	struct request request[REQUESTS];
-	struct sl_flow_key key;
+	struct tcp_flow_key key;
 	u64 pad4[2];
 };
 _Static_assert(!(sizeof(struct layer_sock) % 64), "lines of its own");
@@ -106,7 +106,8 @@ struct in_stamp {
 	u64 skb, nic, ip, tcp;
 };
 
-/* What a socket gave to IP last, and where it is in the table of outgoing segments once it was queued. */
+/* What a socket gave to IP last, and where it is in the table of outgoing segments once it was
+ * queued. */
 struct ip_stamp {
 	u64 sk, skb, ns;
 	u32 out; /* OUT_NOTHING: it was not, or has no data */
@@ -136,8 +137,9 @@ struct {
 } layer_socks SEC(".maps");
 
 /*
- * The state of sockets, by their address: a fifth of what the search for the socket's storage takes. Who finds
- * another one there has storage. Arrays that may be mapped begin with a page, and so at a line.
+ * The state of sockets, by their address: a fifth of what the search for the socket's storage
+ * takes. Who finds another one there has storage. Arrays that may be mapped begin with a page, and
+ * so at a line.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -180,7 +182,8 @@ struct {
 	__type(value, struct slot);
 } layer_table SEC(".maps");
 
-/* Free slots: the one that was freed first is reused first, so that a closed flow is seen for long. */
+/* Free slots: the one that was freed first is reused first, so that a closed flow is seen for long.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
@@ -196,7 +199,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
-	__type(key, struct sl_layer_group_key);
+	__type(key, struct tcp_layer_group_key);
 	__type(value, u32);
 } layer_group_of SEC(".maps");
 
@@ -220,10 +223,10 @@ _Static_assert(SL_CAUSES <= 4 * SL_LINE_CELLS, "cause_only() counts in four line
 const volatile __u32 cpus = 1, flow_slots, group_slots;
 __s64 waiting; /* freed slots of flows that wait for another */
 
-/* Bit i: records of enum sl_record_kind i are wanted. Changed at run time. */
+/* Bit i: records of enum tcp_record_kind i are wanted. Changed at run time. */
 __u32 trace_kinds;
 
-/* ---- slots ---------------------------------------------------------------------------------- */
+/* ---- slots ---- */
 
 /* sidelight/region.h: SL_LINE_K0 .. K6, and 0 for the check word itself. */
 static const u64 line_k[8] = {
@@ -249,12 +252,12 @@ static __always_inline struct slot *element_at(u32 at)
 
 static __always_inline struct slot *flow_at(u32 slot)
 {
-	return slot < flow_slots ? element_at(SL_LAYERS_FIRST_ELEMENT + cpus + slot) : NULL;
+	return slot < flow_slots ? element_at(TCP_LAYERS_FIRST_ELEMENT + cpus + slot) : NULL;
 }
 
 static __always_inline struct slot *group_at(u32 slot)
 {
-	return slot < group_slots ? element_at(SL_LAYERS_FIRST_ELEMENT + cpus + flow_slots + slot)
+	return slot < group_slots ? element_at(TCP_LAYERS_FIRST_ELEMENT + cpus + flow_slots + slot)
 				  : NULL;
 }
 
@@ -263,7 +266,7 @@ static __always_inline void hot_add(enum sl_layers_hot_cell cell)
 	struct slot *s = element_at(0);
 
 	if (s)
-		word_add(s, SL_LAYERS_HOT_WORD + cell, 1);
+		word_add(s, TCP_LAYERS_HOT_WORD + cell, 1);
 }
 
 /* A slot that was never used before; least or more: there is none. */
@@ -272,16 +275,16 @@ static __always_inline u32 slot_new(enum sl_layers_hot_cell used, u32 least)
 	struct slot *s = element_at(0);
 	u32 slot;
 
-	if (!s || s->word[SL_LAYERS_HOT_WORD + used] >= least)
+	if (!s || s->word[TCP_LAYERS_HOT_WORD + used] >= least)
 		return least;
-	slot = __sync_fetch_and_add(&s->word[SL_LAYERS_HOT_WORD + used], 1);
-	__sync_fetch_and_add(&s->word[SL_LAYERS_HOT_WORD + 7], line_k[used]);
+	slot = __sync_fetch_and_add(&s->word[TCP_LAYERS_HOT_WORD + used], 1);
+	__sync_fetch_and_add(&s->word[TCP_LAYERS_HOT_WORD + 7], line_k[used]);
 	return slot;
 }
 
 static __always_inline void cause_only(u32 cause)
 {
-	struct slot *own = element_at(SL_LAYERS_FIRST_ELEMENT + bpf_get_smp_processor_id());
+	struct slot *own = element_at(TCP_LAYERS_FIRST_ELEMENT + bpf_get_smp_processor_id());
 	u32 word = cause / SL_LINE_CELLS * 8 + cause % SL_LINE_CELLS;
 
 	/* The compiler knows that it is small, the verifier does not. */
@@ -310,8 +313,8 @@ static __always_inline u32 cell_word(u32 layer, u32 cell)
 }
 
 /*
- * A slot that was freed, if so many wait that the next in turn was to be seen for long; else a new one, while
- * there are any: readers look at no more slots than are needed.
+ * A slot that was freed, if so many wait that the next in turn was to be seen for long; else a new
+ * one, while there are any: readers look at no more slots than are needed.
  */
 static __always_inline bool flow_slot_take(u32 *index)
 {
@@ -373,7 +376,7 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 static __noinline u32 group_slot(const struct layer_sock *st)
 {
 	const u64 *remote = (const u64 *)st->key.remote;
-	struct sl_layer_group_key key = {};
+	struct tcp_layer_group_key key = {};
 	u32 *found, index, i;
 	u64 check, w[7];
 	struct slot *s;
@@ -423,11 +426,12 @@ static __noinline u32 group_slot(const struct layer_sock *st)
 	return index;
 }
 
-/* ---- sockets -------------------------------------------------------------------------------- */
+/* ---- sockets ---- */
 
 /*
- * Who connected, for a socket that was there before: connect() without bind() makes a bucket of ports
- * for itself alone, with fastreuse -1 (inet_hash_connect()); who was accepted is in the listener's.
+ * Who connected, for a socket that was there before: connect() without bind() makes a bucket of
+ * ports for itself alone, with fastreuse -1 (inet_hash_connect()); who was accepted is in the
+ * listener's.
  */
 static __always_inline u8 role_of(const struct sock *sk)
 {
@@ -447,7 +451,7 @@ static __always_inline void group_use(u32 group, s64 n)
 		__sync_fetch_and_add(uses, n);
 }
 
-static __noinline int decide(struct layer_sock *st, const struct sl_tcp_filter *f)
+static __noinline int decide(struct layer_sock *st, const struct tcp_kernel_filter *f)
 {
 	if (!st || !f)
 		return 0;

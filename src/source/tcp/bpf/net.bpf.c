@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * net.bpf.c - a record for each TCP segment that leaves or reaches a network device: which bytes, when.
+ * net.bpf.c - a record for each TCP segment that leaves or reaches a network device: which bytes,
+ * when.
  *
- * Out: net_dev_start_xmit, right before the driver gets it: TSO is still whole, unless the stack cut it.
- * In: where the driver hands a packet over (the same hooks as the layers', layer.bpf.c), before GRO.
- * There a packet may have its header in a page, which a program can't read: it is stamped
- * by its address and read behind GRO (netif_receive_skb), where the header is in place. What
- * was merged into another meanwhile has no header any more; the reader sees by the bytes that
+ * Out: net_dev_start_xmit, right before the driver gets it: TSO is still whole, unless the stack
+ * cut it. In: where the driver hands a packet over (the same hooks as the layers', layer.bpf.c),
+ * before GRO. There a packet may have its header in a page, which a program can't read: it is
+ * stamped by its address and read behind GRO (netif_receive_skb), where the header is in place.
+ * What was merged into another meanwhile has no header any more; the reader sees by the bytes that
  * it came with that.
  *
- * A segment crosses many devices of a host (veth, bridge, bond): it is recorded at those that have a
- * parent, which are hardware or a hypervisor's, or at those named. So addresses are those on the
+ * A segment crosses many devices of a host (veth, bridge, bond): it is recorded at those that have
+ * a parent, which are hardware or a hypervisor's, or at those named. So addresses are those on the
  * wire, and nothing is known of the socket: filters are those of addresses, ports and sampling.
  */
 #include <sidelight/nic.h>
@@ -48,7 +49,7 @@ struct skb_shared_info {
 };
 #pragma clang attribute pop
 
-volatile const struct sl_net_settings settings;
+volatile const struct tcp_net_settings settings;
 
 struct element {
 	u64 word[SL_NIC_WORDS];
@@ -111,7 +112,7 @@ struct parsed {
 
 static __always_inline void count(u32 cell)
 {
-	u32 at = SL_NET_HOT_ELEMENT;
+	u32 at = TCP_NET_HOT_ELEMENT;
 	struct element *hot = bpf_map_lookup_elem(&net_ring, &at);
 
 	if (hot)
@@ -125,7 +126,7 @@ static __always_inline bool device_wanted(const struct net_device *dev)
 	if (!settings.devices)
 		return BPF_CORE_READ(dev, dev.parent) != NULL;
 	bpf_probe_read_kernel_str(name, sizeof(name), dev->name);
-	for (u32 i = 0; i < SL_NET_DEVICES; i++) {
+	for (u32 i = 0; i < TCP_NET_DEVICES; i++) {
 		const volatile u64 *want = (const volatile u64 *)settings.device[i];
 		const u64 *have = (const u64 *)name;
 
@@ -138,8 +139,8 @@ static __always_inline bool device_wanted(const struct net_device *dev)
 enum found { OTHER, TCP, NO_HEADER };
 
 /*
- * ip: the header of IP, of which `there` bytes lie in one piece; whole: bytes from there to the end, for what
- * has no length of its own (BIG TCP).
+ * ip: the header of IP, of which `there` bytes lie in one piece; whole: bytes from there to the
+ * end, for what has no length of its own (BIG TCP).
  */
 static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8 version,
 					struct parsed *p)
@@ -171,7 +172,8 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 		if (there < sizeof(*h) || bpf_probe_read_kernel(h, sizeof(*h), ip))
 			return NO_HEADER;
 		if (h->next != IPPROTO_TCP) {
-			/* Hop by hop, routing, fragment, destination: each begins with what is next. */
+			/* Hop by hop, routing, fragment, destination: each begins with what is
+			 * next. */
 			if ((h->next == 0 || h->next == 43 || h->next == 44 || h->next == 60) &&
 			    !bpf_probe_read_kernel(&p->t, 1, (const char *)ip + sizeof(*h)) &&
 			    *(const u8 *)&p->t == IPPROTO_TCP)
@@ -207,8 +209,8 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 
 static __always_inline bool wanted(const struct parsed *p, bool out, u32 netns)
 {
-	const struct sl_tcp_filter *f = filter_now();
-	struct sl_flow_key key = {.netns = netns};
+	const struct tcp_kernel_filter *f = filter_now();
+	struct tcp_flow_key key = {.netns = netns};
 	u16 source = bpf_ntohs(p->t.source), destination = bpf_ntohs(p->t.destination);
 
 	if (!f)
@@ -223,7 +225,7 @@ static __always_inline bool wanted(const struct parsed *p, bool out, u32 netns)
 static __noinline int record(const struct sk_buff *skb, const struct net_device *dev,
 			     const struct parsed *p, u64 time, u32 more)
 {
-	u32 at = SL_NET_HOT_ELEMENT, seq, end, flags;
+	u32 at = TCP_NET_HOT_ELEMENT, seq, end, flags;
 	const struct skb_shared_info *shared;
 	u32 netns, gso_size, gso_segs;
 	struct element *hot, *e;
@@ -239,7 +241,7 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 		return 0;
 	number = __sync_fetch_and_add(&hot->word[SL_NIC_HEAD], 1);
 	__sync_fetch_and_add(&hot->word[7], line_k[SL_NIC_HEAD]);
-	at = SL_NET_FIRST_ELEMENT + (number & settings.ring_mask);
+	at = TCP_NET_FIRST_ELEMENT + (number & settings.ring_mask);
 	e = bpf_map_lookup_elem(&net_ring, &at);
 	if (!e)
 		return 0;
@@ -277,7 +279,7 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 	return 0;
 }
 
-/* ---- out ------------------------------------------------------------------------------------ */
+/* ---- out ---- */
 
 SEC("?tp_btf/net_dev_start_xmit")
 int BPF_PROG(net_out, struct sk_buff *skb, struct net_device *dev)
@@ -310,7 +312,7 @@ int BPF_PROG(net_out, struct sk_buff *skb, struct net_device *dev)
 	return 0;
 }
 
-/* ---- in ------------------------------------------------------------------------------------- */
+/* ---- in ---- */
 
 static __always_inline struct late *late_place(const void *skb)
 {

@@ -5,17 +5,19 @@
 
 #include <linux/types.h>
 
-/* Elements of the map net_ring, of SL_NIC_SIZE bytes: header page, hot line in a page of its own, ring. */
-#define SL_NET_HOT_ELEMENT 32
-#define SL_NET_FIRST_ELEMENT 64
+/* Elements of the map net_ring, of SL_NIC_SIZE bytes: header page, hot line in a page of its own,
+ * ring. */
+#define TCP_NET_HOT_ELEMENT   32
+#define TCP_NET_FIRST_ELEMENT 64
 
-#define SL_NET_DEVICES 8
+#define TCP_NET_DEVICES	      8
 
 /* Set before the program is loaded. */
-struct sl_net_settings {
+struct tcp_net_settings {
 	__u32 ring_mask; /* records, a power of two, less 1 */
-	__u32 devices;   /* 0: those that are hardware, or a hypervisor's: that have a parent device */
-	char device[SL_NET_DEVICES][16]; /* names; padded with 0 */
+	__u32 devices;	 /* 0: those that are hardware, or a hypervisor's: that have a parent device
+			  */
+	char device[TCP_NET_DEVICES][16]; /* names; padded with 0 */
 };
 
 #endif
