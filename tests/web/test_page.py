@@ -100,7 +100,7 @@ class Test:
         page = self.open()
         page.call("Network.setBlockedURLs", urls=["*/format.js"])
         page.go(self.system.url)
-        page.wait("document.querySelector('#health')?.textContent === 'loading again'")
+        page.wait("document.querySelector('#health')?.textContent === 'reloading'")
         page.call("Network.setBlockedURLs", urls=[])
         page.wait("['healthy', 'late'].includes(document.querySelector('#health')?.textContent)")
         wait_value(page, "test_requests_total", 66666)
