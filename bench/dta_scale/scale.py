@@ -68,7 +68,7 @@ def arithmetic():
             rows.append(f'| {name} | {gbit} | {si(rate / single)} | {si(limits["packets in"])} ({n}) | '
                         f'{si(limits["link out"])} | {si(limits["messages of the adapter"])} | '
                         f'**{si(limits[least])}**, {least} |')
-    return ['| primitive | Gb/s | in: one a packet | in: packed (a packet) | out: link | out: adapter | reports/s |',
+    return ['| primitive | Gb/s | in: one per packet | in: packed (per packet) | out: link | out: adapter | reports/s |',
             '|---|---|---|---|---|---|---|'] + rows
 
 
@@ -128,7 +128,7 @@ def simulate(load, buffer_bytes, gbit=100, reporters=10000, seconds=0.15, essent
 
 
 def simulation():
-    rows = ['| load of the link | buffer of the switch | lost on the way | essential, lost for good |',
+    rows = ['| load of the link | buffer of the switch | lost | essential, lost finally |',
             '|---|---|---|---|']
     for load in (0.7, 0.9, 1.1):
         for megabytes in (0.25, 1, 16):
