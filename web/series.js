@@ -217,15 +217,15 @@ export function drawPlot() {
 	const note = $("plot-empty"), any = lines.some((l) => l.t.length > 0);
 	note.hidden = any;
 	if (!any)
-		put(note, a.missing || a.series.every((s) => s.error) ? "These series are gone: their pods have expired." :
+		put(note, a.missing || a.series.every((s) => s.error) ? "These series no longer exist: their pods have expired." :
 			recorded ? "Waiting for a second point …" : whyNoHistory());
 	const to = a.to || Date.now() / 1000;
 	timePlot.draw(lines.filter((l) => l.t.length), to - state.window, to);
 	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
 	put($("plot-status"), any ? `${number(recorded)} values recorded` +
-	    (decimated ? `, ${number(drawn)} used: lowest and highest of each step` : ", all used") +
+	    (decimated ? `, ${number(drawn)} used: lowest and highest per step` : ", all used") +
 	    (steps.size ? `; rates over ${[...steps].sort((x, y) => x - y).map((x) => trimmed(seconds(x))).join(", ")}` : "") +
-	    (timePlot.zoomed ? " · zoomed: Resume goes on" : "") : "");
+	    (timePlot.zoomed ? " · zoomed: Resume continues" : "") : "");
 	drawLegend();
 }
 
@@ -235,7 +235,7 @@ function whyNoHistory() {
 	if (ended.length && ended.length === pods.length)
 		return `${app.podName(ended[0])} is ${ended[0].state}` + (ended[0].last_read ?
 			`, and was last read at ${clock(ended[0].last_read, false)}.` : ".");
-	return "No history in this window: the collector runs without, or its memory is used up.";
+	return "No history in this window: it is disabled, or its memory is full.";
 }
 
 export function drawLegend(cursor) {
@@ -266,7 +266,7 @@ export function drawLegend(cursor) {
 		title(item, meta ? `${meta.name}{${labels}}\n${meta.help}` : id);
 		put(p.pod, k?.gone ? "expired" : k?.pod ? `${app.podName(k.pod)} ${k.pod.pid}` + (k.pod.state === "live" ? "" : ` · ${k.pod.state}`) : "");
 		p.pod.dataset.state = k?.gone ? "dead" : k?.pod?.state || "";
-		p.remove.setAttribute("aria-label", `Take ${meta?.name || id} off the plot`);
+		p.remove.setAttribute("aria-label", `Remove ${meta?.name || id} from the plot`);
 		const lines = plot.lines.map((l, n) => [l, n]).filter(([l]) => l.id === id);
 		put(p.value, lines.map(([l, n]) => {
 			const v = cursor === null || cursor === undefined ? lastOf(l.v) : plot.valueAt(n, cursor);
