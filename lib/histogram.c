@@ -203,7 +203,7 @@ static __attribute__((noinline)) void observe_slow(struct sl_histogram h, double
 	uint32_t cell, index;
 	uintptr_t stripe;
 
-	if (slot == SL_SLOT_NONE)
+	if (slot == SL__SLOT_NONE)
 		return;
 	cell = h.buckets->cell;
 	index = cell_of(h.buckets, v);

@@ -35,11 +35,12 @@
 #include <sidelight/region.h>
 #include <sidelight/sidelight.h>
 
-#define SL__PAGE    4096u
-#define SL__HIDDEN  __attribute__((visibility("hidden")))
+#define SL__PAGE      4096u
+#define SL__SLOT_NONE 0u /* of a handle that does nothing */
+#define SL__HIDDEN    __attribute__((visibility("hidden")))
 
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#define likely(x)     __builtin_expect(!!(x), 1)
+#define unlikely(x)   __builtin_expect(!!(x), 0)
 
 /* Why a metric or an observation was refused; each is logged once a publisher. */
 enum sl__refusal {
@@ -155,7 +156,7 @@ struct sl__slot {
 	_Atomic(struct sl__ring *) rings;	  /* NULL: no spans */
 	_Atomic(struct sl_publisher *) publisher; /* changes under the lock */
 };
-extern SL__HIDDEN struct sl__slot sl__slots[SL_SLOTS];
+extern SL__HIDDEN struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
 struct sl__guard {
 	sigset_t signals;
@@ -189,7 +190,7 @@ SL__HIDDEN void sl__threads_forked(void);
 /* The parts of a handle. */
 static inline unsigned int sl__slot_of(uint64_t bits)
 {
-	return bits >> 32 < SL_SLOTS ? (unsigned int)(bits >> 32) : SL_SLOT_NONE;
+	return bits >> 32 < SL_PUBLISHER_SLOTS ? (unsigned int)(bits >> 32) : SL__SLOT_NONE;
 }
 
 /* Address of the stripe that this thread owns; 0: it has to ask sl__stripe_claim(). */

@@ -24,7 +24,7 @@
 #define THREADS_MAX	1024u
 #define SCHEMA_PER_CELL 96u
 
-struct sl__slot sl__slots[SL_SLOTS];
+struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -83,7 +83,7 @@ static void fork_child(void)
 	struct sl__guard guard = fork_guard;
 
 	sl__threads_forked();
-	for (unsigned int slot = 1; slot < SL_SLOTS; slot++) {
+	for (unsigned int slot = 1; slot < SL_PUBLISHER_SLOTS; slot++) {
 		struct sl_publisher *p = sl__slots[slot].publisher;
 
 		if (!p)
@@ -240,7 +240,7 @@ static uint64_t random_instance(void)
  */
 #define CLASSES 33
 static struct {
-	void *at[SL_SLOTS];
+	void *at[SL_PUBLISHER_SLOTS];
 	unsigned int count;
 } spare[CLASSES];
 
@@ -474,7 +474,7 @@ uintptr_t sl__shared_slow(unsigned int slot)
 	struct sl_publisher *p;
 	struct sl__guard guard;
 
-	if (slot == SL_SLOT_NONE || slot >= SL_SLOTS)
+	if (slot == SL__SLOT_NONE || slot >= SL_PUBLISHER_SLOTS)
 		return 0;
 	sl__lock(&guard);
 	p = sl__slots[slot].publisher;
@@ -490,7 +490,7 @@ struct sl__view sl__view(unsigned int slot)
 	struct sl_publisher *p;
 	struct sl__guard guard;
 
-	if (slot == SL_SLOT_NONE || slot >= SL_SLOTS)
+	if (slot == SL__SLOT_NONE || slot >= SL_PUBLISHER_SLOTS)
 		return view;
 	sl__lock(&guard);
 	p = sl__slots[slot].publisher;
@@ -664,9 +664,9 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 	}
 
 	sl__lock(&guard);
-	for (p->slot = 1; p->slot < SL_SLOTS && sl__slots[p->slot].publisher; p->slot++)
+	for (p->slot = 1; p->slot < SL_PUBLISHER_SLOTS && sl__slots[p->slot].publisher; p->slot++)
 		;
-	error = p->slot == SL_SLOTS ? -ENOSPC : sl__region_make(p);
+	error = p->slot == SL_PUBLISHER_SLOTS ? -ENOSPC : sl__region_make(p);
 	if (!error) {
 		sl__slots[p->slot].publisher = p;
 		region_start(p);

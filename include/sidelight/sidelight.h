@@ -231,9 +231,9 @@ SL_API struct sl_stateset sl_stateset_create(struct sl_publisher *p,
 /* An info metric is its labels: returns 0, or -errno as counted. */
 SL_API int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o);
 
-/* The slot of a handle that does nothing. */
-#define SL_SLOT_NONE 0u
-#define SL_SLOTS     16u
+/* Publishers that one process may have open, plus one: slot 0 is that of handles that do nothing.
+ */
+#define SL_PUBLISHER_SLOTS 16u
 
 static inline bool sl_counter_valid(struct sl_counter c)
 {
@@ -268,7 +268,7 @@ static inline bool sl_histogram_valid(struct sl_histogram h)
  * (yet, or ever: the slow path decides). Private to the library.
  */
 struct sl__thread {
-	uintptr_t base[SL_SLOTS];
+	uintptr_t base[SL_PUBLISHER_SLOTS];
 };
 extern SL_API __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));
 

@@ -543,7 +543,7 @@ static void options_of_another_version_are_told_apart(void **state)
 static void what_cannot_be_opened_says_why(void **state)
 {
 	struct sl_label bad = {"service", "x"};
-	struct sl_publisher *p[SL_SLOTS];
+	struct sl_publisher *p[SL_PUBLISHER_SLOTS];
 	char text[200], big[4000];
 
 	(void)state;
@@ -566,12 +566,12 @@ static void what_cannot_be_opened_says_why(void **state)
 	FAILS(EINVAL, .max_cells = UINT32_MAX);
 	FAILS(EINVAL, .schema_bytes = UINT32_MAX);
 	FAILS(EINVAL, .max_cells = 1u << 24, .max_threads = 1024);
-	for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
+	for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++) {
 		p[i] = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED));
 		assert_non_null(p[i]);
 	}
 	FAILS(ENOSPC, .flags = SL_PUBLISHER_DETACHED);
-	for (int i = 0; i < (int)SL_SLOTS - 1; i++)
+	for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++)
 		sl_publisher_close(p[i]);
 	p[0] = sl_publisher_open(NULL);
 	assert_non_null(p[0]);

@@ -233,13 +233,13 @@ static void a_base_of_zero_is_no_other_stripe(void **state)
 
 static void every_publisher_of_a_process_counts_its_own(void **state)
 {
-	struct sl_publisher *p[SL_SLOTS - 1];
-	struct sl_counter c[SL_SLOTS - 1];
-	struct sl_counter_f64 f[SL_SLOTS - 1];
-	struct sl_histogram h[SL_SLOTS - 1];
+	struct sl_publisher *p[SL_PUBLISHER_SLOTS - 1];
+	struct sl_counter c[SL_PUBLISHER_SLOTS - 1];
+	struct sl_counter_f64 f[SL_PUBLISHER_SLOTS - 1];
+	struct sl_histogram h[SL_PUBLISHER_SLOTS - 1];
 
 	(void)state;
-	for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
+	for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++) {
 		p[i] = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED));
 		assert_non_null(p[i]);
 		for (int k = 0; k < i; k++) /* other cells in each */
@@ -249,12 +249,12 @@ static void every_publisher_of_a_process_counts_its_own(void **state)
 		h[i] = sl_histogram_create(p[i], METRIC(.name = "h"));
 	}
 	for (int round = 0; round < 10; round++)
-		for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
+		for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++) {
 			sl_counter_add(c[i], (uint64_t)i + 1);
 			sl_counter_f64_add(f[i], i + .5);
 			sl_histogram_observe(h[i], i + 1);
 		}
-	for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
+	for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++) {
 		struct reader r;
 
 		assert_int_equal(reader_open(&r, sl_publisher_fd(p[i])), REGION_FAULT_NONE);

@@ -383,7 +383,8 @@ void exercise_fix_checks(uint8_t *data, size_t size)
 		if (s->offset < SL_HEADER_SIZE || s->offset > size || s->length > size - s->offset)
 			continue;
 		if (s->type == SL_SECTION_HOT || s->type == SL_SECTION_ENTRIES ||
-		    (s->type >= SL_SECTION_LAYER_FLOWS && s->type <= SL_SECTION_LOSSES))
+		    s->type == SL_SECTION_LOSSES ||
+		    (s->type >= SL_SECTION_LAYER_FLOWS && s->type <= SL_SECTION_TASK_CGROUPS))
 			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
 				memcpy(line, data + s->offset + at, 64);
 				check = sl_line_check(line);

@@ -19,9 +19,6 @@ static const char *const kind_names[] = {
 	[SL_KIND_INFO] = "info",
 	[SL_KIND_STATESET] = "stateset",
 };
-static const char *const section_names[] = {NULL, "hot", "stripes", "schema", "entries"};
-
-#define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
 /* ---- pieces of either ---- */
 
@@ -216,13 +213,18 @@ static void text_fault(const struct cli_dump *d)
 		       region_fault_name(d->fault), d->fault_at);
 }
 
+static const char *registered(const char *name)
+{
+	return name ? name : "other";
+}
+
 static void text_header(const struct cli_dump *d)
 {
 	const struct sl_region_header *h = &d->header;
 
 	printf("region      %s\n", d->source);
 	printf("format      %u.%u, %s, %" PRIu64 " bytes\n", h->version, h->minor,
-	       h->kind == SL_REGION_METRICS ? "metrics" : "directory", h->size);
+	       registered(sl_region_kind_name(h->kind)), h->size);
 	printf("instance    %016" PRIx64 ", pid %" PRIu32 ", started ", h->instance, h->pid);
 	put_time(h->start_ns);
 	printf(" (tick %" PRIu64 ")\nboot        ", h->start_ticks);
@@ -234,8 +236,7 @@ static void text_header(const struct cli_dump *d)
 
 		printf("section     %-8s offset %" PRIu64 " length %" PRIu64 " stride %" PRIu32
 		       "\n",
-		       s->type && s->type < COUNT(section_names) ? section_names[s->type] : "other",
-		       s->offset, s->length, s->stride);
+		       registered(sl_section_type_name(s->type)), s->offset, s->length, s->stride);
 	}
 }
 
@@ -434,8 +435,8 @@ static void json_header(const struct cli_dump *d)
 	printf(",\"version\":%u,\"minor\":%u,\"kind\":\"%s\",\"size\":%" PRIu64 ",\"pid\":%" PRIu32
 	       ",\"instance\":\"%016" PRIx64 "\",\"start_ns\":%" PRIu64 ",\"start_ticks\":%" PRIu64
 	       ",\"boot_id\":\"",
-	       h->version, h->minor, h->kind == SL_REGION_METRICS ? "metrics" : "directory",
-	       h->size, h->pid, h->instance, h->start_ns, h->start_ticks);
+	       h->version, h->minor, registered(sl_region_kind_name(h->kind)), h->size, h->pid,
+	       h->instance, h->start_ns, h->start_ticks);
 	put_boot_id(h->boot_id);
 	fputs("\",", stdout);
 	json_labels(d->info.labels, d->info.label_count);
