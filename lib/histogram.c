@@ -50,6 +50,17 @@ static inline uint64_t position(double x)
 	return bits + to_bucket[bits >> 43 & 511];
 }
 
+/* nextafter(x, INFINITY) for a normal x > 0, without libm. */
+static double next_above(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	bits++;
+	memcpy(&x, &bits, sizeof(bits));
+	return x;
+}
+
 /*
  * Buckets of a lower scale are whole groups of those: their number is the quotient by 2^shift,
  * rounded up.
@@ -77,8 +88,8 @@ int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shap
 	if (scale < SCALE_MIN || scale > SCALE_MAX || !isnormal(min) || !isnormal(max) || min < 0 ||
 	    max <= min)
 		return SL__REFUSED_SHAPE;
-	/* The first bucket is the one of the numbers right above min, which min itself may end. */
-	first = bucket_of(nextafter(min, INFINITY), SCALE_MAX - scale);
+	/* The first bucket is that of the next number above min, as min itself may end a bucket. */
+	first = bucket_of(next_above(min), SCALE_MAX - scale);
 	last = bucket_of(max, SCALE_MAX - scale);
 	/* A bucket up to 2^1024 would take infinity, which counts as above the last one. */
 	if (last >= 1024 * 256 >> (SCALE_MAX - scale))

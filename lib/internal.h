@@ -35,9 +35,10 @@
 #include <sidelight/region.h>
 #include <sidelight/sidelight.h>
 
+#include "common.h"
+
 #define SL__PAGE      4096u
 #define SL__SLOT_NONE 0u /* of a handle that does nothing */
-#define SL__HIDDEN    __attribute__((visibility("hidden")))
 
 #define likely(x)     __builtin_expect(!!(x), 1)
 #define unlikely(x)   __builtin_expect(!!(x), 0)
@@ -174,8 +175,6 @@ SL__HIDDEN int sl__revive(struct sl_publisher *p);
 SL__HIDDEN int sl__fd_take(struct sl__fd *to, int fd);
 SL__HIDDEN bool sl__fd_ours(const struct sl__fd *fd);
 SL__HIDDEN void sl__fd_close(struct sl__fd *fd);
-SL__HIDDEN uint64_t sl__realtime_ns(void);
-SL__HIDDEN uint64_t sl__monotonic_ns(void);
 
 /* Any thread, no lock: one hot cell grows by n. */
 SL__HIDDEN void sl__hot_add(struct sl_publisher *p, enum sl_hot_cell cell, uint64_t n);

@@ -511,12 +511,8 @@ struct sl__handle sl__metric_create(struct sl_publisher *p, enum sl_metric_kind 
 		return handle;
 	}
 	refusal = SL__REFUSED_OPTS;
-	if (!opts || opts->sz < offsetof(struct sl_metric_opts, help))
+	if (!SL__HAS(opts, name) || !sl__opts_take(&o, sizeof(o), opts))
 		goto refused;
-	for (size_t i = sizeof(o); i < opts->sz; i++)
-		if (((const uint8_t *)opts)[i])
-			goto refused;
-	memcpy(&o, opts, opts->sz < sizeof(o) ? opts->sz : sizeof(o));
 	refusal = SL__REFUSED_SPANS;
 	if (is_string(kind) && !p->span_lines)
 		goto refused;

@@ -296,7 +296,7 @@ static void keywrite(uint8_t copies)
 	feed(s.e, &r);
 	for (uint32_t i = r.count - 1000; i < r.count; i++) {
 		struct dta_query q = {r.items + (uint64_t)i * 16, 8, ~0ull, copies, 0, 0};
-		struct dta_query_answer a;
+		struct sl_keywrite_answer a;
 
 		dta_view_keywrite(&s.v, &q, &a);
 		found += a.result == SL_QUERY_FOUND && !memcmp(a.value, &i, 4);
@@ -322,7 +322,7 @@ static void append(void)
 {
 	enum { LISTS = 16, VALUE = 8 };
 	double ours[ROUNDS_MAX], copy[ROUNDS_MAX];
-	struct sl_append_reader reader = {.list = 3};
+	struct sl_query_append_reader reader = {.list = 3};
 	struct store s = {0};
 	uint8_t items[64 * VALUE];
 	struct reports r;
@@ -374,7 +374,7 @@ static void increment(uint8_t copies)
 	struct store s = {0};
 	struct slot *t;
 	struct reports r;
-	struct dta_increment a;
+	struct sl_increment_answer a;
 	struct dta_query q = {.key_bytes = 8, .epoch = ~0ull, .copies = copies};
 
 	open_store(&s, (struct sl_store_config){
@@ -440,7 +440,7 @@ static void postcard(void)
 	double ours[ROUNDS_MAX], table[ROUNDS_MAX];
 	struct store s = {0};
 	struct reports r;
-	struct dta_path p;
+	struct sl_postcard_answer p;
 	uint32_t *t;
 
 	open_store(&s,

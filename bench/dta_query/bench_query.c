@@ -92,7 +92,7 @@ int main(void)
 		many[r] = ASKED / (now_s() - start);
 		start = now_s();
 		for (uint32_t i = 0; i < ASKED; i++) {
-			struct dta_query_answer a;
+			struct sl_keywrite_answer a;
 
 			dta_view_keywrite(&v,
 					  &(struct dta_query){.key = keys + (size_t)i * KEY,

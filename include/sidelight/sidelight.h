@@ -25,17 +25,12 @@
 #ifndef SIDELIGHT_SIDELIGHT_H
 #define SIDELIGHT_SIDELIGHT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include <sidelight/common.h>
 #include <sidelight/region.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define SL_API		 __attribute__((visibility("default")))
 
 #define SL_VERSION_MAJOR 0
 #define SL_VERSION_MINOR 1

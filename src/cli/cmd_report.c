@@ -32,7 +32,7 @@ const struct base_command cli_cmd_report = {
 
 struct report_sender {
 	struct sl_reporter *r;
-	struct sl_report how; /* of reports that do not say otherwise */
+	struct sl_report_dest how; /* of reports that do not say otherwise */
 	uint64_t lines, wrong;
 	const char *error; /* of the last one that was wrong */
 };
@@ -49,7 +49,8 @@ static bool u32(const char *s, uint32_t *out)
 
 /* ---- one report ---- */
 
-typedef int primitive(struct report_sender *s, const struct sl_report *how, char **word, int n);
+typedef int primitive(struct report_sender *s, const struct sl_report_dest *how, char **word,
+		      int n);
 
 static int bytes_of(struct report_sender *s, const char *text, uint8_t *out, size_t room)
 {
@@ -61,7 +62,7 @@ static int bytes_of(struct report_sender *s, const char *text, uint8_t *out, siz
 	return n;
 }
 
-static int keywrite(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int keywrite(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint8_t key[SL_STORE_KEY_MAX], value[SL_STORE_VALUE_MAX];
 	int k = bytes_of(s, word[0], key, sizeof(key)), v;
@@ -71,10 +72,10 @@ static int keywrite(struct report_sender *s, const struct sl_report *how, char *
 	return v < 0 ? -EINVAL : sl_report_keywrite(s->r, how, key, (size_t)k, value, (size_t)v);
 }
 
-static int append(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int append(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint8_t value[SL_STORE_VALUE_MAX];
-	struct sl_report plain = *how;
+	struct sl_report_dest plain = *how;
 	uint32_t list;
 	int v;
 
@@ -88,7 +89,7 @@ static int append(struct report_sender *s, const struct sl_report *how, char **w
 	return v < 0 ? -EINVAL : sl_report_append(s->r, &plain, list, value, (size_t)v);
 }
 
-static int increment(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int increment(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint8_t key[SL_STORE_KEY_MAX];
 	uint64_t addend = 1;
@@ -102,7 +103,7 @@ static int increment(struct report_sender *s, const struct sl_report *how, char 
 	return k < 0 ? -EINVAL : sl_report_increment(s->r, how, key, (size_t)k, addend);
 }
 
-static int postcard(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int postcard(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint32_t hop, hops, data;
 	uint8_t key[SL_STORE_KEY_MAX];
@@ -117,7 +118,7 @@ static int postcard(struct report_sender *s, const struct sl_report *how, char *
 	return k < 0 ? -EINVAL : sl_report_postcard(s->r, how, key, (size_t)k, hop, hops, data);
 }
 
-static int sketch(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int sketch(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	static uint64_t cell[WORDS_MAX];
 	uint32_t epoch, row, column;
@@ -141,7 +142,7 @@ static int sketch(struct report_sender *s, const struct sl_report *how, char **w
 	return sl_report_sketch(s->r, how, epoch, row, column, cell, (uint32_t)(n - 3));
 }
 
-static int registers(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int registers(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	static uint8_t bytes[LINE_BYTES / 2];
 	uint32_t epoch, column;
@@ -156,7 +157,7 @@ static int registers(struct report_sender *s, const struct sl_report *how, char 
 	return k < 0 ? -EINVAL : sl_report_registers(s->r, how, epoch, column, bytes, (uint32_t)k);
 }
 
-static int sketch_end(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int sketch_end(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint32_t epoch;
 
@@ -185,7 +186,7 @@ static const struct {
 #define PRIMITIVES (sizeof(primitives) / sizeof(*primitives))
 
 /* "store=3", "copies=2" between the primitive and its words. 1: it was one; -EINVAL. */
-static int setting(struct report_sender *s, struct sl_report *how, const char *word)
+static int setting(struct report_sender *s, struct sl_report_dest *how, const char *word)
 {
 	uint64_t v;
 
@@ -210,7 +211,7 @@ static int setting(struct report_sender *s, struct sl_report *how, const char *w
 static int send_words(struct report_sender *s, char **word, int n)
 {
 	static char usage[128];
-	struct sl_report how = s->how;
+	struct sl_report_dest how = s->how;
 	size_t p = 0;
 	int err = 0;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* copy.c - out of memory that others write to. In libsidelight, whose queries need it, and so in
- * core, too. */
+/* copy.c - copies of memory that others write to. */
 #include "region/decode.h"
 
 void region_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words)

@@ -260,7 +260,7 @@ static inline void put(struct translator *t, size_t object, uint64_t epoch, uint
 static inline bool found(struct dta_store_server *o, uint64_t key)
 {
 	const struct dta_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
-	struct dta_query_answer a = {0};
+	struct sl_keywrite_answer a = {0};
 	struct dta_held held;
 
 	assert_true(dta_store_server_hold(o, "flows", &held));

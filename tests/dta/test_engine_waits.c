@@ -83,7 +83,7 @@ static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state
 			assert_true(s.evicted > 0 && s.paths_partial > 0);
 			for (uint64_t n = 0; n < PATHS; n++) {
 				struct dta_query q = {&n, 8, ~0ull, 2, 0, 0};
-				struct dta_path p;
+				struct sl_postcard_answer p;
 
 				dta_view_path(&f.v, &q, NULL, 0, &p);
 				assert_int_equal(p.result,
@@ -167,10 +167,10 @@ static void a_path_is_stored_bit_for_bit_however_its_reports_come(void **state)
 	shm->ops->close(shm);
 }
 
-static struct dta_path path_of(const struct fenced *f, const char *key)
+static struct sl_postcard_answer path_of(const struct fenced *f, const char *key)
 {
 	struct dta_query q = {key, 4, ~0ull, 1, 0, 0};
-	struct dta_path p;
+	struct sl_postcard_answer p;
 
 	dta_view_path(&f->v, &q, NULL, 0, &p);
 	return p;
@@ -582,8 +582,8 @@ static void what_waits_is_written_into_the_epoch_that_it_came_in(void **state)
 			assert_int_equal(closed(e).waiting, 1);
 			for (uint64_t asked = epoch > 1 ? epoch - 1 : 0; asked < epoch; asked++) {
 				struct dta_query q = {"key.", 4, asked, 2, 0, 0};
-				struct dta_increment i;
-				struct dta_path p;
+				struct sl_increment_answer i;
+				struct sl_postcard_answer p;
 
 				if (postcard) {
 					dta_view_path(&f.v, &q, NULL, 0, &p);
@@ -608,7 +608,7 @@ static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 {
 	static struct feed feed;
 	struct dta_output *shm = dta_output_shm(NULL, NULL);
-	struct sl_append_reader reader = {0};
+	struct sl_query_append_reader reader = {0};
 	uint8_t items[64 * 16], seen[100] = {0};
 	struct dta_engine_stats s;
 	struct fenced f, log;
@@ -808,7 +808,7 @@ static void every_report_is_in_one_counter_whatever_the_output_does(void **state
 static void a_list_has_no_gap_where_the_output_was_down(void **state)
 {
 	static struct feed feed;
-	struct sl_append_reader reader = {0};
+	struct sl_query_append_reader reader = {0};
 	uint64_t next = 0, got = 0, items[64], now = 1;
 	struct dta_engine *e;
 	struct fenced f;

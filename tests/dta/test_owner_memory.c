@@ -251,7 +251,7 @@ static void a_store_of_more_than_4_gib_is_asked_like_any(void **state)
 	struct dta_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
 	struct translator t = {0};
 	struct dta_store_view v;
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	char error[160];
 	uint8_t *map;
 	int fd;

@@ -41,7 +41,7 @@ static const struct sl_store_config keywrite = {.kind = SL_STORE_KEYWRITE,
 static void what_was_written_is_found_and_nothing_else(void **state)
 {
 	uint64_t key = 0x1234, other = 0x1235;
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	struct dta_query q;
 	struct made m;
 
@@ -57,7 +57,7 @@ static void what_was_written_is_found_and_nothing_else(void **state)
 	assert_int_equal(a.bytes, 12);
 	assert_memory_equal(a.value, "hello, world", 12);
 	assert_int_equal(a.verified, 4);
-	assert_true(a.wrong > 0 && a.wrong < 1e-18);
+	assert_true(a.error_probability > 0 && a.error_probability < 1e-18);
 	q.key = &other;
 	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
@@ -76,7 +76,7 @@ static void a_value_of_zeros_is_found(void **state)
 {
 	uint64_t key = 5;
 	struct dta_query q = by(&key, 0, SL_QUERY_FIRST, 0);
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	struct made m;
 
 	(void)state;
@@ -93,7 +93,7 @@ static void a_torn_value_is_never_returned(void **state)
 	uint64_t key = 77;
 	struct dta_query q = by(&key, 1, SL_QUERY_FIRST, 0);
 	uint64_t slot, at;
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	struct made m;
 	uint8_t *unit;
 
@@ -143,7 +143,7 @@ static void policies_choose_as_they_are_named(void **state)
 		uint64_t key = 42;
 		struct dta_query q = by(&key, 4, cases[i].policy, cases[i].t);
 		char value[12] = "x..........";
-		struct dta_query_answer a;
+		struct sl_keywrite_answer a;
 		struct made m;
 
 		assert_true(make_store(&m, keywrite));
@@ -166,7 +166,7 @@ static void epochs_are_asked_apart_and_newest_first(void **state)
 	uint64_t key = 9, old = 10, none = 11, keys[3] = {9, 10, 11};
 	struct dta_query q = by(&key, 0, SL_QUERY_FIRST, 0);
 	uint8_t values[36], found[3];
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	struct made m;
 
 	(void)state;
@@ -456,7 +456,7 @@ static void a_count_is_never_low_and_within_the_bound(void **state)
 	struct sl_store_config c = {
 		.kind = SL_STORE_INCREMENT, .slots = 1000, .rows = 4, .copies = 4, .banks = 2};
 	uint64_t high = 0, total = 0;
-	struct dta_increment i;
+	struct sl_increment_answer i;
 	struct made m;
 
 	(void)state;
@@ -505,7 +505,7 @@ static void put_items(struct made *m, uint64_t block, uint64_t first, uint32_t c
  * in order. */
 static void a_reader_sees_every_item_once_and_in_order_over_the_wraps(void **state)
 {
-	struct sl_append_reader r = {.list = 1, .lane = 1};
+	struct sl_query_append_reader r = {.list = 1, .lane = 1};
 	uint64_t block = 0, written = 0, read = 0, items[8], seed = 1;
 	struct made m;
 
@@ -540,7 +540,7 @@ static void an_overrun_is_always_seen_and_counted(void **state)
 {
 	(void)state;
 	for (uint64_t ahead = 8; ahead < 100; ahead++) {
-		struct sl_append_reader r = {.list = 1, .lane = 1};
+		struct sl_query_append_reader r = {.list = 1, .lane = 1};
 		uint64_t items[28];
 		struct made m;
 
@@ -560,7 +560,7 @@ static void an_overrun_is_always_seen_and_counted(void **state)
 
 static void a_block_that_is_half_written_is_waited_for(void **state)
 {
-	struct sl_append_reader r = {.list = 1, .lane = 1};
+	struct sl_query_append_reader r = {.list = 1, .lane = 1};
 	uint64_t items[4];
 	struct made m;
 	uint8_t *byte;
@@ -583,7 +583,7 @@ static void a_block_that_is_half_written_is_waited_for(void **state)
 /* Lap numbers have 24 bits: a ring that has gone round more often goes on. */
 static void lap_numbers_go_round(void **state)
 {
-	struct sl_append_reader r = {.list = 1, .lane = 1, .block = 0xffffffull * 7 - 3};
+	struct sl_query_append_reader r = {.list = 1, .lane = 1, .block = 0xffffffull * 7 - 3};
 	uint64_t items[4], first = r.block;
 	struct made m;
 
@@ -612,7 +612,7 @@ static void a_path_is_decoded_against_the_values_that_there_are(void **state)
 				    .banks = 2,
 				    .seed = 5};
 	uint32_t hop[64], set[64], wrong = 999;
-	struct dta_path p;
+	struct sl_postcard_answer p;
 	struct made m;
 
 	(void)state;

@@ -180,8 +180,8 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.tenant = 9, .reporter = 77});
-	struct sl_report how = {.store = 3, .copies = 4, .flags = SL_REPORT_IMMEDIATE};
-	struct sl_report list = {.store = 5, .flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.store = 3, .copies = 4, .flags = SL_REPORT_IMMEDIATE};
+	struct sl_report_dest list = {.store = 5, .flags = SL_REPORT_ESSENTIAL};
 	struct dta_answer a = {.type = DTA_ACK, .reporter = 77, .next = 5, .credits = ~0u};
 	uint64_t cells[200];
 	uint8_t registers[2000], key[64];
@@ -227,8 +227,8 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 	assert_int_equal(stats(r).waiting, 0);
 
 	/* 200 cells: 128 and 72; 2000 registers: 1024 and 976; then the ends of both. */
-	how = (struct sl_report){.store = 1};
-	list = (struct sl_report){.store = 2};
+	how = (struct sl_report_dest){.store = 1};
+	list = (struct sl_report_dest){.store = 2};
 	assert_int_equal(sl_report_sketch(r, &how, 6, 2, 1000, cells, 200), 0);
 	assert_int_equal(sl_report_registers(r, &list, 6, 0, registers, 2000), 0);
 	assert_int_equal(sl_report_sketch_end(r, &how, 6), 0);
@@ -303,7 +303,7 @@ static void only_what_changed_is_reported(void **state)
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(
 		t, (struct sl_reporter_opts){.change_entries = 1 << 19, .refresh_ns = ~0ull});
-	struct sl_report how = {.store = 1, .flags = SL_REPORT_CHANGES}, other = how;
+	struct sl_report_dest how = {.store = 1, .flags = SL_REPORT_CHANGES}, other = how;
 
 	(void)state;
 	other.store = 2;
@@ -341,8 +341,8 @@ static void a_sample_by_key_is_the_same_at_every_reporter(void **state)
 	struct translator *t = translator_new();
 	struct sl_reporter *a = reporter(t, (struct sl_reporter_opts){0});
 	struct sl_reporter *b = reporter(t, (struct sl_reporter_opts){0});
-	struct sl_report by_key = {.sample = 3, .flags = SL_REPORT_SAMPLE_BY_KEY};
-	struct sl_report by_chance = {.sample = 3};
+	struct sl_report_dest by_key = {.sample = 3, .flags = SL_REPORT_SAMPLE_BY_KEY};
+	struct sl_report_dest by_chance = {.sample = 3};
 	uint64_t before, out;
 
 	(void)state;
@@ -374,7 +374,7 @@ static void a_sample_by_key_is_the_same_at_every_reporter(void **state)
 static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
 {
 	struct translator *t = translator_new();
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	uint64_t end = base_now_ns() + 100000000000ull;
 	char path[256];
 	const char *folder = getenv("TMPDIR");
@@ -427,7 +427,7 @@ static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
  * again, later. */
 static void more_holes_than_an_answer_can_name_lose_nothing(void **state)
 {
-	const struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	const struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){
 						    .flags = SL_REPORTER_SINGLE,
@@ -468,7 +468,7 @@ static void more_holes_than_an_answer_can_name_lose_nothing(void **state)
 static void reports_go_on_at_the_next_translator(bool silent)
 {
 	struct translator *t[2] = {translator_new(), translator_new()};
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	uint64_t end = base_now_ns() + 100000000000ull;
 	struct sl_reporter_opts o = {.sz = sizeof(o), .flush_ns = NEVER, .packet_bytes = 256};
 	char both[80];
@@ -536,7 +536,7 @@ static void answers_of_strangers_are_refused(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.reporter = 5});
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	struct dta_answer a = {.type = DTA_ACK, .reporter = 5, .credits = ~0u};
 
 	(void)state;
@@ -573,7 +573,7 @@ static void without_answers_the_oldest_is_given_up_and_counted(void **state)
 						    .flags = SL_REPORTER_SINGLE,
 						    .backup_packets = 10,
 					    });
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	int err;
 
 	(void)state;
@@ -592,7 +592,7 @@ static void credits_hold_reports_back(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.flags = SL_REPORTER_SINGLE});
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	uint64_t end = base_now_ns() + 100000000000ull, dropped;
 	uint32_t i;
 
@@ -689,7 +689,7 @@ static void what_is_out_of_bounds_is_refused(void **state)
 		{{.target = "127.0.0.1:1", .key_file = "/dev/null"}, EINVAL},
 	};
 	struct sl_reporter_stats s = {.sz = sizeof(s)};
-	struct sl_report how = {.copies = 9};
+	struct sl_report_dest how = {.copies = 9};
 	struct sl_reporter *r;
 	uint8_t big[300] = {0};
 

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_send.c - packets out, answers in. A packet with essential reports is kept in a ring until
- * an answer says that it arrived; it is sent again when an answer says that it is missing, or when
- * none came.
+ * report_send.c - sends packets and takes answers. A packet with essential reports is kept in a
+ * ring until it is acknowledged; it is sent again when an answer reports it missing, or none comes.
  */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "report.h"
-
-uint64_t sl__report_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 void sl__report_begin(struct sl_reporter *r)
 {
@@ -35,7 +25,7 @@ void sl__report_begin(struct sl_reporter *r)
 	r->open = false;
 }
 
-/* 0, -EAGAIN, or what the socket says. */
+/* 0, -EAGAIN, or another error of the socket. */
 static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 {
 	for (int try = 0;; try++) {
@@ -46,14 +36,14 @@ static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 		}
 		if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
 			return -EAGAIN;
-		/* What is said now may be about a packet before: nobody listens there. */
+		/* The error of an earlier packet: no process listens there. */
 		r->refused |= errno == ECONNREFUSED;
 		if ((errno != EINTR && errno != ECONNREFUSED) || try == 3)
 			return -errno;
 	}
 }
 
-/* Waits for events until the time is over. False: it is. */
+/* Waits for events. False: end_ns has passed. */
 static bool wait_for(struct sl_reporter *r, short events, uint64_t end_ns)
 {
 	struct pollfd p = {.fd = r->fd, .events = events};
@@ -61,7 +51,7 @@ static bool wait_for(struct sl_reporter *r, short events, uint64_t end_ns)
 
 	if (now >= end_ns)
 		return false;
-	/* No longer than answers and timers may take. */
+	/* At most 5 ms: answers and timers are due meanwhile. */
 	poll(&p, 1, (int)((end_ns - now) / 1000000 < 5 ? (end_ns - now) / 1000000 + 1 : 5));
 	return true;
 }
@@ -86,8 +76,8 @@ struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i)
 	return &r->backup[(r->head + i) % r->backups];
 }
 
-/* The i-th of n that there were at the start of a round that lets go of some: all before head +
- * kept. */
+/* The i-th of the n packets kept when a loop began that releases some: all lie before head + kept.
+ */
 static struct sl__backup *of_round(const struct sl_reporter *r, uint32_t n, uint32_t i)
 {
 	return &r->backup[(r->head + r->kept + r->backups - n + i) % r->backups];
@@ -98,7 +88,7 @@ uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup 
 	return r->backup_packet + (size_t)(b - r->backup) * r->packet_bytes;
 }
 
-static void let_go(struct sl_reporter *r, struct sl__backup *b, uint64_t *why)
+static void release(struct sl_reporter *r, struct sl__backup *b, uint64_t *why)
 {
 	b->bytes = 0;
 	++*why;
@@ -113,7 +103,7 @@ static void keep(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
 	struct sl__backup *b;
 
 	if (r->kept == r->backups)
-		let_go(r, &r->backup[r->head], &r->s.given_up);
+		release(r, &r->backup[r->head], &r->s.given_up);
 	b = sl__report_backup(r, r->kept++);
 	*b = (struct sl__backup){
 		.first = r->sequence,
@@ -126,28 +116,27 @@ static void keep(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
 	memcpy(sl__report_packet(r, b), r->packet, bytes);
 }
 
-/* An answer was asked for. */
-static void asked(struct sl_reporter *r, uint64_t now_ns)
+static void answer_requested(struct sl_reporter *r, uint64_t now_ns)
 {
 	if (!r->asks++)
 		r->asked_ns = now_ns;
 }
 
-static void again(struct sl_reporter *r, struct sl__backup *b, uint64_t now_ns)
+static void retransmit(struct sl_reporter *r, struct sl__backup *b, uint64_t now_ns)
 {
 	uint8_t *p = sl__report_packet(r, b);
 	size_t bytes = b->bytes;
 
 	if (b->tries >= SL__REPORT_TRIES) {
-		let_go(r, b, &r->s.given_up);
+		release(r, b, &r->s.given_up);
 		return;
 	}
 	dta_again(p, sl__realtime_ns());
 	if (r->key)
 		bytes = dta_mac_put(r->key, p, bytes);
 	if (send_now(r, p, bytes))
-		return; /* at the next opportunity */
-	asked(r, now_ns);
+		return; /* the next retry sends it */
+	answer_requested(r, now_ns);
 	r->s.again++;
 	b->sent_ns = now_ns;
 	b->retry_ns = now_ns + (SL__REPORT_RETRY_NS << b->tries);
@@ -160,13 +149,13 @@ void sl__report_retry(struct sl_reporter *r, uint64_t now_ns)
 		struct sl__backup *b = of_round(r, n, i);
 
 		if (b->bytes && b->retry_ns <= now_ns)
-			again(r, b, now_ns);
+			retransmit(r, b, now_ns);
 	}
 }
 
 /* ---- sending ---- */
 
-/* With this packet no more is on the way than the translator allows? */
+/* The translator allows this packet on top of what is on the way. */
 static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
 {
 	uint32_t with = r->sequence + r->b.header.reports - r->next;
@@ -180,7 +169,7 @@ static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
 	return true;
 }
 
-/* A report must not wait for an answer that was not asked for. */
+/* Takes answers first: they may hold the credit. */
 static bool wait_for_credit(struct sl_reporter *r)
 {
 	uint64_t now = sl__report_now(), end = now + r->wait_ns;
@@ -203,7 +192,7 @@ static bool wait_for_credit(struct sl_reporter *r)
 	return false;
 }
 
-/* The ring is full of packets that are not acknowledged: their turn, if one may wait. */
+/* The ring is full of unacknowledged packets: wait for them, if the reporter may wait. */
 static void wait_for_ring(struct sl_reporter *r)
 {
 	uint64_t end = sl__report_now() + r->wait_ns;
@@ -240,7 +229,7 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	}
 	if (r->credits != ~0u && r->sequence + reports - r->next > r->credits / 2)
 		r->b.header.flags |= DTA_ACK_WANTED;
-	/* With another one to go to, it matters whether this one is there. */
+	/* With another target to move to, find out whether this one is alive. */
 	if (r->targets > 1 && sl__report_now() - r->probed_ns >= SL__REPORT_PROBE_NS) {
 		r->b.header.flags |= DTA_ACK_WANTED;
 		r->probed_ns = sl__report_now();
@@ -251,7 +240,7 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	err = sl__report_send_raw(r, r->packet, with_mac);
 	if (err == -EAGAIN)
 		goto stays;
-	if (err) { /* its sequence numbers are the next packet's: it never was */
+	if (err) { /* the next packet takes its sequence numbers */
 		r->s.dropped_error += reports;
 		r->s.packed -= reports;
 		sl__report_begin(r);
@@ -259,15 +248,14 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	}
 	now = sl__report_now();
 	if (r->b.header.flags & DTA_ACK_WANTED)
-		asked(r, now);
+		answer_requested(r, now);
 	if (r->essential)
 		keep(r, bytes, now);
 	r->s.sent += reports;
 	r->s.packed -= reports;
 	r->sequence += reports;
-	if (r->credits == ~0u && !r->kept)
-		r->next = r->sequence; /* nobody counts: what credits are given later are for what
-					  comes */
+	if (r->credits == ~0u && !r->kept) /* credits that are granted later count from here */
+		r->next = r->sequence;
 	sl__report_begin(r);
 	if (r->kept || r->asks || r->credits != ~0u || !(r->s.packets & 15)) {
 		sl__report_answers(r);
@@ -312,7 +300,7 @@ static void take(struct sl_reporter *r, const struct dta_answer *a, uint64_t now
 	for (uint32_t i = 0; a->type == DTA_ACK && i < a->ranges; i++)
 		if (sl__report_after(a->range[i].first + a->range[i].count, newest))
 			newest = a->range[i].first + a->range[i].count;
-	if (sl__report_after(newest, r->sequence)) { /* more than was ever sent */
+	if (sl__report_after(newest, r->sequence)) { /* more than was sent */
 		r->s.answers_refused++;
 		return;
 	}
@@ -331,9 +319,9 @@ static void take(struct sl_reporter *r, const struct dta_answer *a, uint64_t now
 		if (!b->bytes)
 			continue;
 		if (arrived(b, a))
-			let_go(r, b, &r->s.settled);
+			release(r, b, &r->s.settled);
 		else if (missing(b, a))
-			again(r, b, now_ns);
+			retransmit(r, b, now_ns);
 	}
 }
 
@@ -369,7 +357,7 @@ static void receive_answers(struct sl_reporter *r)
 
 void sl__report_answers(struct sl_reporter *r)
 {
-	if (!r->legacy) /* theirs go to a port of their own */
+	if (!r->legacy) /* legacy answers go to another port */
 		receive_answers(r);
 	sl__report_failover(r, sl__report_now());
 }

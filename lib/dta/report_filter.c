@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report_filter.c - what need not go out: a value that is the same, a key that is not in the
- * sample. */
+/* report_filter.c - leaves out unchanged values and what sampling does not select. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "report.h"
 
-bool sl__report_sampled(struct sl_reporter *r, const struct sl_report *how, const void *key,
+bool sl__report_sampled(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
 			size_t bytes)
 {
 	uint64_t x;
 
-	if (!how->sample)
+	if (!dest->sample)
 		return true;
-	if (how->flags & SL_REPORT_SAMPLE_BY_KEY) {
-		/* No seed: every reporter has to choose the same keys, so that a path is whole. */
+	if (dest->flags & SL_REPORT_SAMPLE_BY_KEY) {
+		/* No seed: all reporters select the same keys, so that paths are whole. */
 		x = XXH3_64bits(key, bytes);
 	} else { /* xorshift64* */
 		r->chance ^= r->chance >> 12;
@@ -22,16 +21,16 @@ bool sl__report_sampled(struct sl_reporter *r, const struct sl_report *how, cons
 		r->chance ^= r->chance >> 27;
 		x = r->chance * 0x2545f4914f6cdd1dull;
 	}
-	return !(x >> (64 - how->sample));
+	return !(x >> (64 - dest->sample));
 }
 
-/* Four entries that a key may be in, the one that was used last in front. */
-struct sl__change *sl__report_change(struct sl_reporter *r, const struct sl_report *how,
+/* A set of four entries per hash, least recently used last. */
+struct sl__change *sl__report_change(struct sl_reporter *r, const struct sl_report_dest *dest,
 				     const void *key, size_t key_bytes, const void *value,
 				     size_t value_bytes, uint64_t now_ns, struct sl__change *now,
 				     bool *same)
 {
-	uint64_t seed = r->change_seed + how->store * 0x9e3779b97f4a7c15ull;
+	uint64_t seed = r->change_seed + dest->store * 0x9e3779b97f4a7c15ull;
 	struct sl__change *set, was;
 
 	*same = false;
@@ -50,7 +49,7 @@ struct sl__change *sl__report_change(struct sl_reporter *r, const struct sl_repo
 		*same = was.value == now->value && now_ns - was.time_ns < r->refresh_ns;
 		return set;
 	}
-	/* The last one makes room, and is as if it had never been: what comes of it is reported. */
+	/* Replaces the least recently used entry by one that equals no value. */
 	set[3] = set[2];
 	set[2] = set[1];
 	set[1] = set[0];

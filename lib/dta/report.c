@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.c - the calls of sidelight/report.h: what is reported goes into the open packet. */
+/* report.c - sidelight/report.h: packs reports into the open packet. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 #include "report.h"
 
-static const struct sl_report plain;
+static const struct sl_report_dest plain;
 
 static int refused(struct sl_reporter *r, int err)
 {
@@ -25,7 +25,7 @@ static int dropped(struct sl_reporter *r, int err)
 	return -EAGAIN;
 }
 
-/* One report a packet, and nothing is kept. */
+/* One report per packet; nothing is kept. */
 static int legacy(struct sl_reporter *r, const struct dta_block *shape, const void *key,
 		  const void *value)
 {
@@ -76,13 +76,13 @@ static int pack(struct sl_reporter *r, const struct dta_block *shape, const void
 		r->opened_ns = now_ns;
 	}
 	if (r->flags & SL_REPORTER_SINGLE)
-		sl__report_send(r, false); /* if it can't, the next one finds it there */
+		sl__report_send(r, false); /* if it fails, the next report sends it */
 	else if (now_ns - r->opened_ns >= r->flush_ns)
 		sl__report_send(r, true);
 	return 0;
 }
 
-static int report(struct sl_reporter *r, const struct sl_report *how, uint8_t opcode,
+static int report(struct sl_reporter *r, const struct sl_report_dest *dest, uint8_t opcode,
 		  const void *key, size_t key_bytes, const void *value, size_t value_bytes)
 {
 	struct dta_block shape = {.opcode = opcode};
@@ -91,30 +91,30 @@ static int report(struct sl_reporter *r, const struct sl_report *how, uint8_t op
 	bool same;
 	int err;
 
-	if (!how)
-		how = &plain;
-	if (!r || key_bytes > UINT8_MAX || value_bytes > UINT16_MAX || how->sample > 63 ||
-	    how->flags & ~(SL_REPORT_IMMEDIATE | SL_REPORT_ESSENTIAL | SL_REPORT_CHANGES |
-			   SL_REPORT_SAMPLE_BY_KEY))
+	if (!dest)
+		dest = &plain;
+	if (!r || key_bytes > UINT8_MAX || value_bytes > UINT16_MAX || dest->sample > 63 ||
+	    dest->flags & ~(SL_REPORT_IMMEDIATE | SL_REPORT_ESSENTIAL | SL_REPORT_CHANGES |
+			    SL_REPORT_SAMPLE_BY_KEY))
 		return refused(r, -EINVAL);
 	if (opcode == DTA_KEYWRITE || opcode == DTA_INCREMENT || opcode == DTA_POSTCARD)
-		shape.copies = how->copies ? how->copies : 1;
-	else if (how->copies)
+		shape.copies = dest->copies ? dest->copies : 1;
+	else if (dest->copies)
 		return refused(r, -EINVAL);
-	shape.flags = (how->flags & SL_REPORT_IMMEDIATE ? DTA_IMMEDIATE : 0) |
-		      (how->flags & SL_REPORT_ESSENTIAL ? DTA_ESSENTIAL : 0);
-	shape.store = how->store;
+	shape.flags = (dest->flags & SL_REPORT_IMMEDIATE ? DTA_IMMEDIATE : 0) |
+		      (dest->flags & SL_REPORT_ESSENTIAL ? DTA_ESSENTIAL : 0);
+	shape.store = dest->store;
 	shape.key_bytes = (uint8_t)key_bytes;
 	shape.value_bytes = (uint16_t)value_bytes;
-	if (!sl__report_sampled(r, how, key, key_bytes)) {
+	if (!sl__report_sampled(r, dest, key, key_bytes)) {
 		r->s.reports++;
 		r->s.sampled_out++;
 		return 0;
 	}
 	now_ns = sl__report_now();
-	if (how->flags & SL_REPORT_CHANGES && r->change && opcode == DTA_KEYWRITE) {
-		change = sl__report_change(r, how, key, key_bytes, value, value_bytes, now_ns, &now,
-					   &same);
+	if (dest->flags & SL_REPORT_CHANGES && r->change && opcode == DTA_KEYWRITE) {
+		change = sl__report_change(r, dest, key, key_bytes, value, value_bytes, now_ns,
+					   &now, &same);
 		if (same) {
 			r->s.reports++;
 			r->s.unchanged++;
@@ -127,29 +127,29 @@ static int report(struct sl_reporter *r, const struct sl_report *how, uint8_t op
 	return err;
 }
 
-int sl_report_keywrite(struct sl_reporter *r, const struct sl_report *how, const void *key,
+int sl_report_keywrite(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
 		       size_t key_bytes, const void *value, size_t value_bytes)
 {
-	return report(r, how, DTA_KEYWRITE, key, key_bytes, value, value_bytes);
+	return report(r, dest, DTA_KEYWRITE, key, key_bytes, value, value_bytes);
 }
 
-int sl_report_append(struct sl_reporter *r, const struct sl_report *how, uint32_t list,
+int sl_report_append(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t list,
 		     const void *value, size_t value_bytes)
 {
 	uint32_t key = htobe32(list);
 
-	return report(r, how, DTA_APPEND, &key, 4, value, value_bytes);
+	return report(r, dest, DTA_APPEND, &key, 4, value, value_bytes);
 }
 
-int sl_report_increment(struct sl_reporter *r, const struct sl_report *how, const void *key,
+int sl_report_increment(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
 			size_t key_bytes, uint64_t addend)
 {
 	uint64_t value = htobe64(addend);
 
-	return report(r, how, DTA_INCREMENT, key, key_bytes, &value, 8);
+	return report(r, dest, DTA_INCREMENT, key, key_bytes, &value, 8);
 }
 
-int sl_report_postcard(struct sl_reporter *r, const struct sl_report *how, const void *key,
+int sl_report_postcard(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
 		       size_t key_bytes, uint32_t hop, uint32_t hops, uint32_t data)
 {
 	uint8_t value[8] = {(uint8_t)hop, (uint8_t)hops};
@@ -158,7 +158,7 @@ int sl_report_postcard(struct sl_reporter *r, const struct sl_report *how, const
 		return refused(r, -EINVAL);
 	data = htobe32(data);
 	memcpy(value + 4, &data, 4);
-	return report(r, how, DTA_POSTCARD, key, key_bytes, value, 8);
+	return report(r, dest, DTA_POSTCARD, key, key_bytes, value, 8);
 }
 
 /* ---- sketches ---- */
@@ -180,23 +180,24 @@ static struct sl__sketch *sketch_of(struct sl_reporter *r, uint16_t store, uint3
 	return s;
 }
 
-static int cells(struct sl_reporter *r, const struct sl_report *how, uint32_t epoch, uint32_t row,
-		 uint32_t column, const uint64_t *words, const uint8_t *registers, uint32_t count)
+static int cells(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t epoch,
+		 uint32_t row, uint32_t column, const uint64_t *words, const uint8_t *registers,
+		 uint32_t count)
 {
 	uint32_t size = words ? 8 : 1, key[3], most;
 	uint8_t value[DTA_SKETCH_VALUE_MAX];
 	struct sl__sketch *s;
 	int err;
 
-	if (!how)
-		how = &plain;
+	if (!dest)
+		dest = &plain;
 	if (!r || (!words && !registers) || !count || column + (uint64_t)count > UINT32_MAX ||
-	    how->sample || r->legacy)
+	    dest->sample || r->legacy)
 		return refused(r, -EINVAL);
-	s = sketch_of(r, how->store, epoch);
+	s = sketch_of(r, dest->store, epoch);
 	if (!s)
 		return refused(r, -ENOSPC);
-	/* What an empty packet has room for. */
+	/* The room of an empty packet. */
 	most = r->packet_bytes - DTA_HEADER_BYTES - DTA_BLOCK_BYTES - sizeof(key) -
 	       (r->key ? DTA_MAC_BYTES : 0);
 	most = (most < sizeof(value) ? most : (uint32_t)sizeof(value)) / size;
@@ -212,7 +213,7 @@ static int cells(struct sl_reporter *r, const struct sl_report *how, uint32_t ep
 		key[0] = htobe32(epoch);
 		key[1] = htobe32(row);
 		key[2] = htobe32(column + done);
-		err = report(r, how, DTA_SKETCH, key, sizeof(key), value, (size_t)n * size);
+		err = report(r, dest, DTA_SKETCH, key, sizeof(key), value, (size_t)n * size);
 		if (err)
 			return err;
 		s->items++;
@@ -220,33 +221,33 @@ static int cells(struct sl_reporter *r, const struct sl_report *how, uint32_t ep
 	return 0;
 }
 
-int sl_report_sketch(struct sl_reporter *r, const struct sl_report *how, uint32_t epoch,
+int sl_report_sketch(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t epoch,
 		     uint32_t row, uint32_t column, const uint64_t *words, uint32_t count)
 {
-	return cells(r, how, epoch, row, column, words, NULL, count);
+	return cells(r, dest, epoch, row, column, words, NULL, count);
 }
 
-int sl_report_registers(struct sl_reporter *r, const struct sl_report *how, uint32_t epoch,
+int sl_report_registers(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t epoch,
 			uint32_t column, const uint8_t *registers, uint32_t count)
 {
-	return cells(r, how, epoch, 0, column, NULL, registers, count);
+	return cells(r, dest, epoch, 0, column, NULL, registers, count);
 }
 
-int sl_report_sketch_end(struct sl_reporter *r, const struct sl_report *how, uint32_t epoch)
+int sl_report_sketch_end(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t epoch)
 {
 	uint32_t key = htobe32(epoch), value;
 	struct sl__sketch *s;
 	int err;
 
-	if (!how)
-		how = &plain;
-	if (!r || how->sample || r->legacy)
+	if (!dest)
+		dest = &plain;
+	if (!r || dest->sample || r->legacy)
 		return refused(r, -EINVAL);
-	s = sketch_of(r, how->store, epoch);
+	s = sketch_of(r, dest->store, epoch);
 	if (!s)
 		return refused(r, -ENOSPC);
 	value = htobe32(s->items);
-	err = report(r, how, DTA_SKETCH_END, &key, 4, &value, 4);
+	err = report(r, dest, DTA_SKETCH_END, &key, 4, &value, 4);
 	if (!err)
 		s->used = false;
 	return err;
@@ -277,15 +278,14 @@ int sl_reporter_stats(const struct sl_reporter *r, struct sl_reporter_stats *sta
 {
 	struct sl_reporter_stats now;
 
-	if (!r || !stats || stats->sz < offsetof(struct sl_reporter_stats, sent))
+	if (!r || !SL__HAS(stats, refused))
 		return -EINVAL;
 	now = r->s;
-	now.sz = stats->sz;
 	now.waiting = 0;
 	for (uint32_t i = 0; i < r->kept; i++)
 		now.waiting += r->backup[(r->head + i) % r->backups].bytes != 0;
 	now.reporter = r->reporter;
 	now.incarnation = r->incarnation;
-	memcpy(stats, &now, stats->sz < sizeof(now) ? stats->sz : sizeof(now));
+	sl__answer_give(stats, &now, sizeof(now));
 	return 0;
 }

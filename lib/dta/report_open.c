@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report_open.c - a reporter comes and goes. Whatever it needs is allocated here. */
+/* report_open.c - opens and closes a reporter. All memory that it ever needs is allocated here. */
 #include <errno.h>
-#include <netdb.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "report.h"
@@ -20,20 +16,16 @@ static uint64_t random_word(const void *salt)
 {
 	uint64_t w;
 
-	if (getrandom(&w, sizeof(w), GRND_NONBLOCK) != sizeof(w)) /* early in a machine's life */
+	if (getrandom(&w, sizeof(w), GRND_NONBLOCK) !=
+	    sizeof(w)) /* before the kernel has entropy */
 		w = sl__monotonic_ns() * 0x9e3779b97f4a7c15ull ^ (uintptr_t)salt;
 	return w ? w : 1;
 }
 
 static int check(const struct sl_reporter_opts *in, struct sl_reporter_opts *o)
 {
-	*o = (struct sl_reporter_opts){.sz = sizeof(*o)};
-	if (!in || in->sz < offsetof(struct sl_reporter_opts, tenant))
+	if (!SL__HAS(in, target) || !sl__opts_take(o, sizeof(*o), in))
 		return -EINVAL;
-	for (size_t i = sizeof(*o); i < in->sz; i++)
-		if (((const char *)in)[i])
-			return -EINVAL; /* of a later version, and unknown here */
-	memcpy(o, in, in->sz < sizeof(*o) ? in->sz : sizeof(*o));
 	o->packet_bytes = o->packet_bytes ? o->packet_bytes : 1400;
 	o->flush_ns = o->flush_ns ? o->flush_ns : 5000000;
 	o->wait_ns = o->wait_ns ? o->wait_ns : 1000000000;
@@ -99,7 +91,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	r->chance = random_word(r);
 	r->change_seed = random_word(&r->change_seed);
 	r->reporter = o.reporter;
-	while (!r->reporter) /* no number that one would give by hand */
+	while (!r->reporter) /* above the numbers that people assign */
 		r->reporter = (uint32_t)random_word(&r->reporter) | 1u << 31;
 	r->incarnation = sl__report_incarnation();
 	r->flush_ns = o.flush_ns;

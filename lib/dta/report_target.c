@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_target.c - where a reporter's packets go: the first of the translators that it was given,
- * and when nobody is there any more, the next. The next one knows nothing of what came before, so
- * there the reporter begins anew, with another incarnation, and what was not acknowledged is its
- * beginning.
+ * report_target.c - the translators of a reporter: it starts with the first and moves on to the
+ * next when its translator is gone. The next one has no state of it, so there the reporter starts
+ * over, with another incarnation and with the packets that were not acknowledged.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -11,12 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "report.h"
 
-/* "HOST:PORT", "HOST", "[V6]:PORT", "[V6]"; an address of IPv6 without brackets has no port. */
+/* "HOST:PORT", "HOST", "[V6]:PORT", "[V6]", "V6". */
 static int split(const char *target, char host[256], char port[8])
 {
 	const char *end, *colon;
@@ -51,7 +49,7 @@ static int split(const char *target, char host[256], char port[8])
 	return 0;
 }
 
-/* One target's socket, or -errno. */
+/* A socket connected to one target, or -errno. */
 static int connected(const char *target)
 {
 	struct addrinfo want = {.ai_socktype = SOCK_DGRAM}, *all, *a;
@@ -78,13 +76,10 @@ static int connected(const char *target)
 	return fd >= 0 ? fd : err;
 }
 
-/* 100 us: later ones are larger for two days, and nobody opens two in one step. */
+/* In 100 us: later ones compare greater (RFC 1982) for two days, and two openings differ. */
 uint32_t sl__report_incarnation(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint32_t)((uint64_t)t.tv_sec * 10000 + (uint64_t)t.tv_nsec / 100000);
+	return (uint32_t)(sl__realtime_ns() / 100000);
 }
 
 int sl__report_targets(struct sl_reporter *r, const char *targets)
@@ -135,7 +130,7 @@ static void next_target(struct sl_reporter *r, uint64_t now_ns)
 		b->retry_ns = now_ns;
 		r->sequence += b->reports;
 	}
-	r->b.header.sequence = r->sequence; /* of what is packed, if anything is */
+	r->b.header.sequence = r->sequence; /* of the open packet */
 	r->b.header.incarnation = incarnation;
 	r->next = 0;
 	r->credits = ~0u;
