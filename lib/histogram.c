@@ -116,13 +116,13 @@ int sl__shape_classic(const struct sl_metric_opts *o, struct sl__shape *shape)
 	return 0;
 }
 
-/* Under the lock. NULL: no memory. */
-const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape, uint32_t cell)
+/* Under the lock. The bounds follow the record. NULL: no memory. */
+const struct sl__buckets *sl__buckets_get(const struct sl_schema_record *r, uint32_t cell)
 {
 	struct sl__buckets **at, *b;
 	uint32_t room = 16;
 
-	while (room < shape->bound_count)
+	while (room < r->bound_count)
 		room *= 2;
 	for (at = &unused; *at && (*at)->room != room; at = &(*at)->next)
 		;
@@ -137,18 +137,18 @@ const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape, uint32_
 	}
 	b->next = NULL;
 	b->cell = cell;
-	if (shape->bound_count) {
+	if (r->bound_count) {
 		b->threshold = INFINITY;
 		b->shift = -1;
-		b->count = shape->bound_count;
-		memcpy(b->bounds, shape->bounds, shape->bound_count * sizeof(double));
+		b->count = r->bound_count;
+		memcpy(b->bounds, r + 1, r->bound_count * sizeof(double));
 	} else {
-		int32_t group = 1 << (SCALE_MAX - shape->scale);
+		int32_t group = 1 << (SCALE_MAX - r->scale);
 
-		b->threshold = shape->zero_threshold;
-		b->shift = 44 + SCALE_MAX - shape->scale;
-		b->count = shape->cells - SL_HIST_BUCKETS - 2;
-		b->bias = (uint64_t)(group - 1 - EXPONENT_BIAS - shape->first_bucket * group) << 44;
+		b->threshold = r->zero_threshold;
+		b->shift = 44 + SCALE_MAX - r->scale;
+		b->count = r->cells - SL_HIST_BUCKETS - 2;
+		b->bias = (uint64_t)(group - 1 - EXPONENT_BIAS - r->first_bucket * group) << 44;
 	}
 	return b;
 }

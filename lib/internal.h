@@ -131,6 +131,8 @@ struct sl_publisher {
 
 	struct sl__metric **metrics; /* hash table, chained */
 	struct sl__family **families;
+	struct sl__metric **models; /* of families, by their ids */
+	uint32_t model_count;
 	struct sl__metric *first, **last; /* in the order of their records */
 	uint32_t buckets;		  /* of both tables, a power of two */
 
@@ -233,9 +235,17 @@ SL__HIDDEN void sl__verdict_forget(struct sl_publisher *p);
 /* metric.c */
 SL__HIDDEN void sl__metrics_free(struct sl_publisher *p);
 SL__HIDDEN void sl__metrics_rewrite(struct sl_publisher *p);
-SL__HIDDEN int sl__labels_encode(const struct sl_label *labels, size_t count, bool histogram,
-				 uint8_t **bytes, uint32_t *length);
+
+/* text.c. Lengths are without NUL; maxima as in sidelight/region.h. */
+SL__HIDDEN bool sl__name_valid(const char *s, bool colon); /* colons are allowed */
+SL__HIDDEN bool sl__unit_valid(const char *s, size_t *length);
 SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
+/*
+ * key NUL value NUL ..., sorted by key, in *bytes, which the caller frees. reserved: a key that is
+ * refused, or NULL. 0, -EINVAL or -ENOMEM.
+ */
+SL__HIDDEN int sl__labels_encode(const struct sl_label *labels, size_t count, const char *reserved,
+				 uint8_t **bytes, uint32_t *length);
 
 struct sl__shape {
 	uint32_t cells;
@@ -245,7 +255,7 @@ struct sl__shape {
 	const double *bounds;
 	uint32_t bound_count;
 	const char *const *states;
-	uint32_t state_count;
+	uint32_t state_count, state_bytes;
 };
 /* A new handle; bits is 0 and error the reason if it was refused. */
 struct sl__handle {
@@ -253,7 +263,7 @@ struct sl__handle {
 	const struct sl__buckets *buckets;
 	int error;
 };
-SL__HIDDEN struct sl__handle sl__metric_create(struct sl_publisher *p, enum sl_metric_kind kind,
+SL__HIDDEN struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
 					       const struct sl_metric_opts *opts);
 /* A name or key of spans: slot << 32 | id of its record, 0 if refused. */
 SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
@@ -261,7 +271,8 @@ SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
 /* histogram.c */
 SL__HIDDEN int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shape);
 SL__HIDDEN int sl__shape_classic(const struct sl_metric_opts *o, struct sl__shape *shape);
-SL__HIDDEN const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape, uint32_t cell);
+SL__HIDDEN const struct sl__buckets *sl__buckets_get(const struct sl_schema_record *r,
+						     uint32_t cell);
 SL__HIDDEN void sl__buckets_put(const struct sl__buckets *b);
 
 /* log.c */

@@ -523,7 +523,7 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 								      : env("POD_NAMESPACE");
 	if (labels[count].value)
 		count++;
-	error = sl__labels_encode(labels, count, false, &p->labels, &p->label_bytes);
+	error = sl__labels_encode(labels, count, NULL, &p->labels, &p->label_bytes);
 	if (!error && p->label_bytes > SL_HEADER_LABELS_MAX)
 		error = -EINVAL;
 	return error;
