@@ -44,7 +44,7 @@ static void ask_all(const struct dta_store_view *v, const uint8_t *data, size_t 
 /* The same bytes as an application asks them. */
 static void ask_library(const uint8_t *map, const uint8_t *data, size_t size)
 {
-	struct sl_query_opts opts = {.sz = sizeof(opts), .copies = size % 9, .policy = size % 3};
+	struct sl_query_opts opts = SL_OPTS(sl_query_opts, .copies = size % 9, .policy = size % 3);
 	struct sl_keywrite_answer value = SL_OPTS(sl_keywrite_answer);
 	struct sl_increment_answer count = SL_OPTS(sl_increment_answer);
 	struct sl_postcard_answer path = SL_OPTS(sl_postcard_answer);

@@ -109,11 +109,8 @@ int main(int argc, char **argv)
 	enum { KINDS = sizeof(kinds) / sizeof(*kinds), ROUNDS_MAX = 101 };
 	int rounds = argc > 1 ? atoi(argv[1]) : 11;
 	static double ns[KINDS][ROUNDS_MAX];
-	struct sl_publisher *p = sl_publisher_open(&(struct sl_publisher_opts){
-		.sz = sizeof(struct sl_publisher_opts),
-		.flags = SL_PUBLISHER_DETACHED,
-		.span_bytes = SL_SPAN_BYTES,
-	});
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(
+		sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED, .span_bytes = SL_SPAN_BYTES));
 	struct sl_trace_context parent = {.trace_hi = 1, .trace_lo = 2, .span_id = 3};
 
 	if (!p || rounds < 1 || rounds > ROUNDS_MAX)

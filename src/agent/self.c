@@ -91,11 +91,8 @@ static struct sl_counter counter(struct agent_self *s, const char *name, const c
 
 	snprintf(full, sizeof(full), PREFIX "%s_total", name);
 	return sl_counter_create(s->publisher,
-				 &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
-							  .name = full,
-							  .help = help,
-							  .labels = &label,
-							  .label_count = cause ? 1 : 0});
+				 &SL_OPTS(sl_metric_opts, .name = full, .help = help,
+					  .labels = &label, .label_count = cause ? 1 : 0));
 }
 
 static struct sl_gauge gauge(struct agent_self *s, const char *name, const char *help,
@@ -106,12 +103,8 @@ static struct sl_gauge gauge(struct agent_self *s, const char *name, const char 
 
 	snprintf(full, sizeof(full), PREFIX "%s", name);
 	return sl_gauge_create(s->publisher,
-			       &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
-							.name = full,
-							.help = help,
-							.unit = unit,
-							.labels = &label,
-							.label_count = state ? 1 : 0});
+			       &SL_OPTS(sl_metric_opts, .name = full, .help = help, .unit = unit,
+					.labels = &label, .label_count = state ? 1 : 0));
 }
 
 static void make_metrics(struct agent_self *s)
@@ -147,15 +140,9 @@ static void make_metrics(struct agent_self *s)
 
 int agent_self_init(struct agent *a, char *error, size_t bytes)
 {
-	struct sl_publisher_opts o = {
-		.sz = sizeof(o),
-		.service = "sidelight-agent",
-		.pod = a->host,
-		.max_threads = 1,
-		.max_cells = 128,
-		.schema_bytes = 32768,
-		.flags = SL_PUBLISHER_DETACHED,
-	};
+	struct sl_publisher_opts o = SL_OPTS(sl_publisher_opts, .service = "sidelight-agent",
+					     .pod = a->host, .max_threads = 1, .max_cells = 128,
+					     .schema_bytes = 32768, .flags = SL_PUBLISHER_DETACHED);
 	struct sl_msg_publish say = {0};
 	struct sl_region_header header;
 	struct agent_refused why = {0};

@@ -424,7 +424,7 @@ static int run(const struct base_command *self, struct report_settings *set, cha
 						   (set->essential ? SL_REPORT_ESSENTIAL : 0) |
 						   (set->changes ? SL_REPORT_CHANGES : 0) |
 						   (set->by_key ? SL_REPORT_SAMPLE_BY_KEY : 0)}};
-	struct sl_reporter_stats stats = {.sz = sizeof(stats)};
+	struct sl_reporter_stats stats = SL_OPTS(sl_reporter_stats);
 	int code, err;
 
 	s.r = sl_reporter_open(&set->o);

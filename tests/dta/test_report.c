@@ -166,7 +166,7 @@ static struct sl_reporter *reporter(struct translator *t, struct sl_reporter_opt
 
 static struct sl_reporter_stats stats(const struct sl_reporter *r)
 {
-	struct sl_reporter_stats s = {.sz = sizeof(s)};
+	struct sl_reporter_stats s = SL_OPTS(sl_reporter_stats);
 
 	assert_int_equal(sl_reporter_stats(r, &s), 0);
 	assert_int_equal(s.reports, s.sent + s.packed + s.unchanged + s.sampled_out +
@@ -470,7 +470,8 @@ static void reports_go_on_at_the_next_translator(bool silent)
 	struct translator *t[2] = {translator_new(), translator_new()};
 	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	uint64_t end = base_now_ns() + 100000000000ull;
-	struct sl_reporter_opts o = {.sz = sizeof(o), .flush_ns = NEVER, .packet_bytes = 256};
+	struct sl_reporter_opts o = SL_OPTS(sl_reporter_opts, .flush_ns = NEVER,
+					    .packet_bytes = 256);
 	char both[80];
 	struct sl_reporter *r;
 	uint32_t value = 0, first = 0;
@@ -688,7 +689,7 @@ static void what_is_out_of_bounds_is_refused(void **state)
 		{{.target = "127.0.0.1:1", .key_file = "/nonexistent/key"}, ENOENT},
 		{{.target = "127.0.0.1:1", .key_file = "/dev/null"}, EINVAL},
 	};
-	struct sl_reporter_stats s = {.sz = sizeof(s)};
+	struct sl_reporter_stats s = SL_OPTS(sl_reporter_stats);
 	struct sl_report_dest how = {.copies = 9};
 	struct sl_reporter *r;
 	uint8_t big[300] = {0};
@@ -704,10 +705,8 @@ static void what_is_out_of_bounds_is_refused(void **state)
 		assert_int_equal(errno, wrong[i].why);
 	}
 	/* Nobody listens there: said by the network later, and counted. */
-	r = sl_reporter_open(&(struct sl_reporter_opts){.sz = sizeof(struct sl_reporter_opts),
-							.target = "127.0.0.1:1",
-							.packet_bytes = 128,
-							.flags = SL_REPORTER_SINGLE});
+	r = sl_reporter_open(&SL_OPTS(sl_reporter_opts, .target = "127.0.0.1:1",
+				      .packet_bytes = 128, .flags = SL_REPORTER_SINGLE));
 	assert_non_null(r);
 	assert_int_equal(sl_report_keywrite(r, &how, big, 4, big, 4), -EINVAL);
 	how.copies = 1;

@@ -24,11 +24,12 @@ static struct progress *progress;
 
 static void write_until_killed(void)
 {
-	struct sl_publisher *p = sl_publisher_open(
-		PUBLISHER(.max_threads = 2, .max_cells = 400, .flags = SL_PUBLISHER_DETACHED));
-	struct sl_counter c = sl_counter_create(p, METRIC(.name = "c"));
-	struct sl_counter_f64 f = sl_counter_f64_create(p, METRIC(.name = "f"));
-	struct sl_gauge g = sl_gauge_create(p, METRIC(.name = "g"));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .max_threads = 2,
+							    .max_cells = 400,
+							    .flags = SL_PUBLISHER_DETACHED));
+	struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
+	struct sl_counter_f64 f = sl_counter_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "f"));
+	struct sl_gauge g = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "g"));
 	char name[32];
 
 	progress->metrics = 3;
@@ -42,7 +43,8 @@ static void write_until_killed(void)
 		if (i % 64 == 0 && i < 64 * 300) {
 			snprintf(name, sizeof(name), "m%u", (unsigned int)(i / 64));
 			sl_counter_inc(sl_counter_create(
-				p, METRIC(.name = name, .help = "A help text of some length.")));
+				p, &SL_OPTS(sl_metric_opts, .name = name,
+					    .help = "A help text of some length.")));
 			progress->metrics++;
 		}
 	}
@@ -98,26 +100,28 @@ static void a_writer_killed_at_any_time_leaves_a_readable_region(void **state)
 
 static void register_under_trace(int kind)
 {
-	struct sl_publisher *p = sl_publisher_open(
-		PUBLISHER(.max_threads = 2, .max_cells = 2000, .flags = SL_PUBLISHER_DETACHED));
-	struct sl_counter c = sl_counter_create(p, METRIC(.name = "c"));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .max_threads = 2,
+							    .max_cells = 2000,
+							    .flags = SL_PUBLISHER_DETACHED));
+	struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
 	char name[16];
 
 	/* 446 of 448 cells of the first page: a histogram needs another in every stripe. */
 	for (int i = 0; i < 445; i++) {
 		snprintf(name, sizeof(name), "m%d", i);
-		sl_counter_create(p, METRIC(.name = name));
+		sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name));
 	}
 	sl_counter_add(c, 5);
 	progress->fd = sl_publisher_fd(p);
 	victim_traced();
 	if (kind == 0)
-		sl_counter_inc(sl_counter_create(p, METRIC(.name = "new_total", .help = "Help.",
-							   .labels = &(struct sl_label){"k", "v"},
-							   .label_count = 1)));
+		sl_counter_inc(sl_counter_create(
+			p, &SL_OPTS(sl_metric_opts, .name = "new_total", .help = "Help.",
+				    .labels = &(struct sl_label){"k", "v"}, .label_count = 1)));
 	else
 		sl_histogram_observe(
-			sl_histogram_create(p, METRIC(.name = "new_total", .min = 1, .max = 8)),
+			sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "new_total",
+							.min = 1, .max = 8)),
 			2.5);
 	victim_over();
 }

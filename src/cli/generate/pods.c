@@ -56,8 +56,8 @@ struct pods_pod {
 static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, uint32_t index,
 		     char *error, size_t error_bytes)
 {
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
-	struct sl_publisher_opts opts = {.sz = sizeof(opts)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
+	struct sl_publisher_opts opts = SL_OPTS(sl_publisher_opts);
 	uint32_t i = 0;
 
 	snprintf(p->name, sizeof(p->name), "%s-%u", s->service, index);
@@ -81,7 +81,7 @@ static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, 
 		for (uint32_t n = 0; n < s->of_kind[k]; n++, i++) {
 			char number[16];
 			struct sl_label label = {"metric", number};
-			struct sl_metric_opts m = {.sz = sizeof(m)};
+			struct sl_metric_opts m = SL_OPTS(sl_metric_opts);
 
 			snprintf(number, sizeof(number), "%u", i);
 			m.name = cli_generate_family[k];
