@@ -62,11 +62,8 @@ static int by_size(const void *a, const void *b)
 
 static int run(const struct analyse_detector_ops *ops, const char *name, unsigned int rounds)
 {
-	struct analyse_pipeline_opts o = {.sz = sizeof(o),
-					  .columns = METRICS,
-					  .rate_ns = 200000000,
-					  .seed = 1,
-					  .detector = ops};
+	struct analyse_pipeline_opts o = {
+		.columns = METRICS, .rate_ns = 200000000, .seed = 1, .detector = ops};
 	static struct analyse_column columns[METRICS];
 	static char names[METRICS][16];
 	static bool f64[METRICS];

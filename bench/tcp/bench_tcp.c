@@ -35,7 +35,7 @@ static struct base_strings only; /* ports whose layers are measured; none: all *
 
 static void flows_open(void)
 {
-	struct tcp_opts o = {.sz = sizeof(o), .existing = true};
+	struct tcp_opts o = {.existing = true};
 	struct tcp **t = tcp[0] ? &tcp[1] : &tcp[0];
 
 	if (tcp_open(&o, t, why, sizeof(why)) || tcp_attach(*t, why, sizeof(why)))
@@ -52,7 +52,7 @@ static void flows_close(void)
 
 static void layers_open(void)
 {
-	struct tcp_layers_opts o = {.sz = sizeof(o), .flows = 16384};
+	struct tcp_layers_opts o = {.flows = 16384};
 
 	o.wanted.ports = only;
 	if (tcp_layers_open(&o, layers[0] ? &layers[1] : &layers[0], why, sizeof(why)))

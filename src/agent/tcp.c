@@ -103,7 +103,6 @@ static int admit(struct agent *a, enum agent_tcp_part part, int fd, size_t size,
 static int open_flows(struct agent *a, char *error, size_t bytes)
 {
 	struct tcp_opts o = {
-		.sz = sizeof(o),
 		.flows = a->o.tcp_flows,
 		.quarantine_ns = a->o.tcp_quarantine_ns,
 		.existing = true,
@@ -130,7 +129,7 @@ static int open_flows(struct agent *a, char *error, size_t bytes)
 
 static int open_layers(struct agent *a, char *error, size_t bytes)
 {
-	struct tcp_layers_opts o = {.sz = sizeof(o)};
+	struct tcp_layers_opts o = {0};
 	size_t size;
 	int fd, err;
 
@@ -145,7 +144,7 @@ static int open_layers(struct agent *a, char *error, size_t bytes)
 
 static int open_tasks(struct agent *a, char *error, size_t bytes)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu_opts o = {0};
 	size_t size;
 	int fd;
 
@@ -168,8 +167,7 @@ static struct tcp_filter of_a_device(const struct tcp_filter *wanted)
 
 static int open_net(struct agent *a, char *error, size_t bytes)
 {
-	struct tcp_net_opts o = {.sz = sizeof(o),
-				 .devices = {a->o.tcp_devices, a->o.tcp_device_count}};
+	struct tcp_net_opts o = {.devices = {a->o.tcp_devices, a->o.tcp_device_count}};
 	size_t size;
 	int err;
 

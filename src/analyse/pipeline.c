@@ -86,7 +86,7 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 		return NULL;
 	o = &p->opts;
 	if (opts)
-		memcpy(o, opts, opts->sz < sizeof(*o) ? opts->sz : sizeof(*o));
+		*o = *opts;
 	if (!o->columns)
 		o->columns = 64;
 	if (!o->step_ns)

@@ -34,7 +34,6 @@
 #define ANALYSE_NOBODY UINT32_MAX
 
 struct analyse_pipeline_opts {
-	size_t sz;	     /* sizeof(struct analyse_pipeline_opts) */
 	uint32_t columns;    /* at most; rounded up to ANALYSE_ROW_LANES; default 64 */
 	uint64_t step_ns;    /* default 1 s */
 	uint64_t rate_ns;    /* rates of counters are smoothed over this; default 0: not */

@@ -148,7 +148,6 @@ static struct analyse_pipeline *load(const void *bytes, size_t length,
 				     const struct analyse_model_info *info)
 {
 	struct analyse_pipeline_opts o = {
-		.sz = sizeof(o),
 		.columns = info->columns,
 		.step_ns = info->step_ns,
 		.detector = analyse_detector_find(info->detector),

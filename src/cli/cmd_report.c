@@ -501,11 +501,8 @@ static int from_interface(const struct base_command *self, const struct report_s
 static int report_main(const struct base_command *self, int argc, char **argv)
 {
 	struct report_settings s = {
-		.o = {.sz = sizeof(s.o),
-		      .target = "127.0.0.1",
-		      .packet_bytes = 1400,
-		      .flush_ns = 5000000,
-		      .refresh_ns = 10000000000ull},
+		.o = SL_OPTS(sl_reporter_opts, .target = "127.0.0.1", .packet_bytes = 1400,
+			     .flush_ns = 5000000, .refresh_ns = 10000000000ull),
 		.copies = 1,
 		.direction = "both",
 		.every = 100000000,

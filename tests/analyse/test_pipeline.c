@@ -480,11 +480,8 @@ static void series_come_and_go_and_are_known_again(void **state)
 
 static void a_shadow_scores_and_does_not_act(void **state)
 {
-	struct analyse_pipeline_opts o = {.sz = sizeof(o),
-					  .columns = 16,
-					  .false_alarms = 3.6,
-					  .seed = 1,
-					  .shadow = &analyse_detector_mad};
+	struct analyse_pipeline_opts o = {
+		.columns = 16, .false_alarms = 3.6, .seed = 1, .shadow = &analyse_detector_mad};
 	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1}, s = {.t = STEP, .seed = 1};
 	bool seen = false;
 

@@ -117,8 +117,7 @@ static void judge(void)
 
 static void begin(struct pod *p, uint64_t ms)
 {
-	struct analyse_pipeline_opts o = {.sz = sizeof(o),
-					  .columns = p->columns + p->columns / 2,
+	struct analyse_pipeline_opts o = {.columns = p->columns + p->columns / 2,
 					  .step_ns = STEP * MS,
 					  .rate_ns = STEP * MS,
 					  .false_alarms = BUDGET,

@@ -312,7 +312,7 @@ static void assert_histogram(const struct region_cpu_numbers *n)
 
 static struct tcp_cpu *open_cpu(const struct tcp_cpu_opts *given)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu_opts o = {0};
 	char why[512] = "";
 	struct tcp_cpu *c = tcp_cpu_open(given ? given : &o, why, sizeof(why));
 
@@ -488,7 +488,7 @@ static void the_last_values_of_a_task_and_its_name_stay(void **state)
 
 static void a_full_table_of_tasks_loses_no_time_of_their_cgroup(void **state)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o), .tasks = 1};
+	struct tcp_cpu_opts o = {.tasks = 1};
 	struct tcp_cpu *c = open_cpu(&o);
 	uint64_t start = base_now_ns(), run = 0, lost[SL_TASK_LOSSES];
 	struct worker w = start_worker();
@@ -538,7 +538,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 {
 	uint64_t lost[SL_TASK_LOSSES];
 	struct tcp_cgroup_hierarchy h;
-	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &h};
+	struct tcp_cgroups_opts who = {.hierarchy = &h};
 	struct tcp_cgroups *names;
 	struct region_cpu_row r = {0};
 	struct tcp_cpu *c;
@@ -594,7 +594,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 	assert_string_equal(tcp_cgroups_find(names, 1ull << 60, 2)->path, "");
 	/* One that has no room is counted with others in slot 0, and that is counted. */
 	tcp_cpu_close(c);
-	c = open_cpu(&(struct tcp_cpu_opts){.sz = sizeof(struct tcp_cpu_opts), .cgroups = 1});
+	c = open_cpu(&(struct tcp_cpu_opts){.cgroups = 1});
 	snprintf(other, sizeof(other), "%s-2", folder);
 	assert_int_equal(mkdir(other, 0755), 0);
 	w = start_worker();
@@ -617,7 +617,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 /* Slots of cgroups that are gone are used again, a second later and not before. */
 static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o), .cgroups = 64};
+	struct tcp_cpu_opts o = {.cgroups = 64};
 	struct tcp_cgroup_hierarchy h;
 	uint64_t start, removed[64] = {0};
 	bool again = false;
@@ -730,7 +730,7 @@ static void without_permission_it_says_what_is_missing(void **state)
 
 	(void)state;
 	if (!pid) {
-		struct tcp_cpu_opts o = {.sz = sizeof(o)};
+		struct tcp_cpu_opts o = {0};
 		char why[512] = "";
 
 		if (setuid(65534))
@@ -814,7 +814,7 @@ int main(void)
 		cmocka_unit_test(killed_while_attached_leaves_nothing_in_the_kernel),
 		cmocka_unit_test(without_permission_it_says_what_is_missing),
 	};
-	struct tcp_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu_opts o = {0};
 	char why[512];
 	struct tcp_cpu *c = tcp_cpu_open(&o, why, sizeof(why));
 

@@ -38,7 +38,7 @@ static void took(void *context, const struct tcp_net_sample *s)
 
 static struct tcp_net_match *matcher(void)
 {
-	struct tcp_net_match_opts o = {.sz = sizeof(o), .sample = took};
+	struct tcp_net_match_opts o = {.sample = took};
 	struct tcp_net_match *m = tcp_net_match_open(&o);
 
 	assert_non_null(m);
@@ -311,7 +311,7 @@ static void acknowledgements_that_are_alike_are_not_matched(void **state)
 
 static void memory_is_bounded_and_what_does_not_fit_is_counted(void **state)
 {
-	struct tcp_net_match_opts o = {.sz = sizeof(o), .flows = 2, .records = 100, .sample = took};
+	struct tcp_net_match_opts o = {.flows = 2, .records = 100, .sample = took};
 	struct tcp_net_match *m = tcp_net_match_open(&o);
 
 	(void)state;
@@ -376,8 +376,7 @@ static void latencies_are_right_within_their_bound_over_a_bad_network(void **sta
 	struct truth t = {.offset = 3600 * S, .start = 100 * S, .pieces = 6};
 	struct event *e = calloc(8 * N, sizeof(*e));
 	struct check c = {.truth = calloc(2 * N, sizeof(int64_t))};
-	struct tcp_net_stat_opts o = {
-		.sz = sizeof(o), .by = TCP_NET_BY_FLOW, .result = result, .context = &c};
+	struct tcp_net_stat_opts o = {.by = TCP_NET_BY_FLOW, .result = result, .context = &c};
 	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 	struct tcp_net_match *m = tcp_net_stat_match(s);
 	struct tcp_net_totals totals;
@@ -455,11 +454,8 @@ static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 	enum { N = 1000, STEP = 10 };
 	struct truth t = {.offset = -5 * S, .start = 100 * S, .pieces = 1, .piece[0].skew = 80e-6};
 	struct check c = {.truth = calloc(2 * N, sizeof(int64_t))};
-	struct tcp_net_stat_opts o = {.sz = sizeof(o),
-				      .by = TCP_NET_BY_ALL,
-				      .history = 1,
-				      .result = result,
-				      .context = &c};
+	struct tcp_net_stat_opts o = {
+		.by = TCP_NET_BY_ALL, .history = 1, .result = result, .context = &c};
 	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 	struct tcp_net_match *m = tcp_net_stat_match(s);
 	struct tcp_net_totals totals;
@@ -503,7 +499,7 @@ static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 
 static void clocks_that_are_trusted_and_wrong_give_negative_latencies(void **state)
 {
-	struct tcp_net_stat_opts o = {.sz = sizeof(o), .trusted = true, .theta = 90000};
+	struct tcp_net_stat_opts o = {.trusted = true, .theta = 90000};
 	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 	struct tcp_net_match *m = tcp_net_stat_match(s);
 	const struct tcp_net_row *r;
@@ -548,7 +544,7 @@ static void quantiles_are_within_a_bucket(void **state)
 
 static void a_request_is_followed_through_both_hosts(void **state)
 {
-	struct tcp_net_stat_opts o = {.sz = sizeof(o), .trusted = true, .theta = 1000000};
+	struct tcp_net_stat_opts o = {.trusted = true, .theta = 1000000};
 	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 	struct tcp_layer_record a[4] = {{.kind = TCP_RECORD_OUT}, {.kind = TCP_RECORD_IN}}, b[3];
 	struct tcp_layer_record *both[2] = {a, b};

@@ -38,7 +38,6 @@ static struct region_flows_info info;
 static struct tcp_opts defaults(void)
 {
 	return (struct tcp_opts){
-		.sz = sizeof(struct tcp_opts),
 		.flows = 256,
 		.existing = true,
 		.quarantine_ns = 60000000000, /* seen however slow this machine is */

@@ -230,10 +230,8 @@ static void pause_ms(int ms)
 static int set_up(void **state)
 {
 	/* Not what others do on this machine: it might fill the table. */
-	struct tcp_opts o = {.sz = sizeof(o),
-			     .flows = 256,
-			     .interval_ns = 2000000,
-			     .wanted = {.netns = "/proc/self/ns/net"}};
+	struct tcp_opts o = {
+		.flows = 256, .interval_ns = 2000000, .wanted = {.netns = "/proc/self/ns/net"}};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	size_t bytes;
 	int s;

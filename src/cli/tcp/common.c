@@ -12,7 +12,6 @@ struct cli_tcp_common cli_tcp_common = {.interval_ns = 1000000000};
 struct tcp_opts cli_tcp_opts(void)
 {
 	return (struct tcp_opts){
-		.sz = sizeof(struct tcp_opts),
 		.flows = cli_tcp_common.flows,
 		.existing = true,
 		.wanted = cli_tcp_common.wanted,

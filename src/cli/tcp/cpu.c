@@ -353,8 +353,8 @@ static int run(struct cpu_view *v)
 static int cpu_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_cgroup_hierarchy hierarchy;
-	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &hierarchy};
-	struct tcp_cpu_opts opts = {.sz = sizeof(opts)};
+	struct tcp_cgroups_opts who = {.hierarchy = &hierarchy};
+	struct tcp_cpu_opts opts = {0};
 	struct cpu_view v = {.cmd = self};
 	char why[256];
 	int code;

@@ -490,7 +490,6 @@ int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
 			struct tcp_layers **layers)
 {
 	struct tcp_layers_opts options = {
-		.sz = sizeof(options),
 		.flows = cli_tcp_common.flows,
 		.groups = groups,
 		.wanted = cli_tcp_common.wanted,
@@ -527,8 +526,8 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 		return BASE_EXIT_FAILURE;
 	/* A socket belongs to a cgroup of the unified hierarchy, whatever the others are for. */
 	code = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
-	view.who = tcp_cgroups_open(&(struct tcp_cgroups_opts){
-		.sz = sizeof(struct tcp_cgroups_opts), .hierarchy = code ? NULL : &unified});
+	view.who =
+		tcp_cgroups_open(&(struct tcp_cgroups_opts){.hierarchy = code ? NULL : &unified});
 	code = view.who ? cli_tcp_layers_open(self, settings.groups, &view.layers)
 			: cli_tcp_failed(self, strerror(errno));
 	if (!code) {

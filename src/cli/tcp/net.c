@@ -204,7 +204,6 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 {
 	struct cli_net_host h[2] = {{.path = paths[0]}, {.path = paths[1]}};
 	struct tcp_net_stat_opts o = {
-		.sz = sizeof(o),
 		.by = cli_tcp_net_by(cli_tcp_net_settings.by),
 		.window_ns = cli_tcp_net_settings.window_ns,
 		.records = UINT32_MAX,

@@ -84,7 +84,6 @@ static int follow(const struct base_command *self, struct recorder *w)
 static int run(const struct base_command *self, struct recorder *w)
 {
 	const struct tcp_net_opts options = {
-		.sz = sizeof(options),
 		.records = cli_tcp_net_settings.ring,
 		.devices = cli_tcp_net_settings.devices,
 		.wanted = cli_tcp_common.wanted,

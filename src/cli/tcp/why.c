@@ -398,8 +398,8 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_cgroup_hierarchy
 		unified; /* sockets are of its cgroups, whatever else is mounted */
-	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &unified};
-	struct tcp_cpu_opts cpu = {.sz = sizeof(cpu)};
+	struct tcp_cgroups_opts who = {.hierarchy = &unified};
+	struct tcp_cpu_opts cpu = {0};
 	struct look l = {.cmd = self};
 	struct tcp_opts options;
 	struct tcp *tcp = NULL;

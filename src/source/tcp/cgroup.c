@@ -398,25 +398,23 @@ const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64
 
 struct tcp_cgroups *tcp_cgroups_open(const struct tcp_cgroups_opts *opts)
 {
-	struct tcp_cgroups_opts o = {.sz = sizeof(o)};
 	struct tcp_cgroups *c = calloc(1, sizeof(*c));
 
-	memcpy(&o, opts, opts->sz < sizeof(o) ? opts->sz : sizeof(o));
 	if (!c)
 		return NULL;
 	c->root = -1;
-	c->max = o.max ? o.max : MAX;
-	c->dead_ns = o.dead_ns ? o.dead_ns : 600 * SECOND;
-	c->fresh_ns = o.fresh_ns ? o.fresh_ns : 10 * SECOND;
-	c->host = strdup(o.host ? o.host : "");
+	c->max = opts->max ? opts->max : MAX;
+	c->dead_ns = opts->dead_ns ? opts->dead_ns : 600 * SECOND;
+	c->fresh_ns = opts->fresh_ns ? opts->fresh_ns : 10 * SECOND;
+	c->host = strdup(opts->host ? opts->host : "");
 	c->known = calloc(c->max, sizeof(*c->known));
 	if (!c->host || !c->known) {
 		tcp_cgroups_close(c);
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (o.hierarchy)
-		c->hierarchy = *o.hierarchy;
+	if (opts->hierarchy)
+		c->hierarchy = *opts->hierarchy;
 	else
 		tcp_cgroup_hierarchy(&c->hierarchy, NULL, NULL, NULL);
 	/* Without a mounted hierarchy ids stay ids. */

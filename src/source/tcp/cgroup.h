@@ -66,7 +66,6 @@ int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controlle
 			 const char *mounts, const char *cgroup);
 
 struct tcp_cgroups_opts {
-	size_t sz;				      /* sizeof(struct tcp_cgroups_opts) */
 	const struct tcp_cgroup_hierarchy *hierarchy; /* NULL: found out */
 	const char *host; /* prefix of the runtimes' folders: "" or "/host"; NULL: "" */
 	uint32_t max; /* identities kept; 0: 4096. The one that was asked for longest ago goes */

@@ -204,18 +204,16 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 
 struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t why_bytes)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o)};
 	struct tcp_cpu *c = calloc(1, sizeof(*c));
 	const char *what = "memory";
 	int e;
 
-	memcpy(&o, opts, opts->sz < sizeof(o) ? opts->sz : sizeof(o));
 	if (!c) {
 		snprintf(why, why_bytes, "%s", strerror(errno));
 		return NULL;
 	}
-	c->tasks = o.tasks ? o.tasks : TASKS;
-	c->cgroups = o.cgroups ? o.cgroups : CGROUPS;
+	c->tasks = opts->tasks ? opts->tasks : TASKS;
+	c->cgroups = opts->cgroups ? opts->cgroups : CGROUPS;
 	tcp_libbpf_log();
 	e = tcp_hook_try_ready();
 	if (e) {
@@ -223,7 +221,7 @@ struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t 
 		goto fail;
 	}
 	c->bpf = cpu_bpf__open();
-	e = c->bpf ? start(c, &o, &what) : -errno;
+	e = c->bpf ? start(c, opts, &what) : -errno;
 	if (!e)
 		return c;
 	if (!strcmp(what, "loading"))

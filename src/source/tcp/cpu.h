@@ -20,7 +20,6 @@
 #include "region/tasks.h"
 
 struct tcp_cpu_opts {
-	size_t sz;	    /* sizeof(struct tcp_cpu_opts) */
 	uint32_t tasks;	    /* slots; 0: 8192. More tasks are counted in their cgroup alone */
 	uint32_t cgroups;   /* slots; 0: 512. More cgroups are counted together, in slot 0 */
 	uint32_t hierarchy; /* of cgroups: see struct tcp_cgroup_hierarchy; 0: the unified one */

@@ -210,8 +210,7 @@ int tcp_identity_fd(const struct tcp_identity *i)
 int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct tcp_identity **out)
 {
 	struct tcp_cgroup_hierarchy unified;
-	struct tcp_cgroups_opts opts = {
-		.sz = sizeof(opts), .hierarchy = &unified, .fresh_ns = SECOND};
+	struct tcp_cgroups_opts opts = {.hierarchy = &unified, .fresh_ns = SECOND};
 	struct region_flows_info info;
 	struct tcp_identity *i;
 	int err;

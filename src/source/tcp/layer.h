@@ -21,7 +21,6 @@
 struct tcp_layers;
 
 struct tcp_layers_opts {
-	size_t sz;
 	uint32_t flows; /* flows with histograms of their own at a time; 0: 4096, of 4.2 KiB each */
 	uint32_t groups;	/* 0: 1024 */
 	uint64_t quarantine_ns; /* of a group whose cgroup is gone, before its slot is another's; 0:

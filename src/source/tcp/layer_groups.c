@@ -107,7 +107,7 @@ uint64_t tcp_layers_groups(struct tcp_layers *l, uint64_t now_ns)
 int tcp_layer_groups_begin(struct tcp_layers *l, uint64_t quarantine_ns)
 {
 	struct tcp_cgroup_hierarchy unified;
-	struct tcp_cgroups_opts opts = {.sz = sizeof(opts), .hierarchy = &unified};
+	struct tcp_cgroups_opts opts = {.hierarchy = &unified};
 	uint64_t own;
 
 	l->quarantine_ns = quarantine_ns ? quarantine_ns : QUARANTINE_NS;

@@ -15,7 +15,6 @@
 struct tcp_net;
 
 struct tcp_net_opts {
-	size_t sz;
 	uint32_t records; /* of the ring, made a power of two; 0: 65536, of 128 bytes each */
 	/*
 	 * Names of devices, 8 at most; none: those that are hardware, or a hypervisor's. A segment

@@ -482,8 +482,7 @@ struct tcp_net_match *tcp_net_match_open(const struct tcp_net_match_opts *option
 
 	if (!m)
 		return NULL;
-	memcpy(&m->options, options,
-	       options->sz < sizeof(m->options) ? options->sz : sizeof(m->options));
+	m->options = *options;
 	if (!m->options.flows)
 		m->options.flows = 65536;
 	if (!m->options.records)

@@ -58,7 +58,6 @@ struct tcp_net_sample {
 struct tcp_net_match;
 
 struct tcp_net_match_opts {
-	size_t sz;
 	uint32_t flows;	  /* directions of connections at a time; 0: 65536 */
 	uint32_t records; /* remembered at a time; 0: 2^20 of about 64 bytes */
 	void (*sample)(void *context, const struct tcp_net_sample *sample);

@@ -209,12 +209,11 @@ static void take(void *context, const struct tcp_net_sample *sample)
 struct tcp_net_stat *tcp_net_stat_open(const struct tcp_net_stat_opts *options)
 {
 	struct tcp_net_stat *s = calloc(1, sizeof(*s));
-	struct tcp_net_match_opts m = {.sz = sizeof(m), .sample = take, .context = s};
+	struct tcp_net_match_opts m = {.sample = take, .context = s};
 
 	if (!s)
 		return NULL;
-	memcpy(&s->options, options,
-	       options->sz < sizeof(s->options) ? options->sz : sizeof(s->options));
+	s->options = *options;
 	if (!s->options.window_ns)
 		s->options.window_ns = WINDOW_NS;
 	if (!s->options.rows)

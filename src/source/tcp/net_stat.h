@@ -57,7 +57,6 @@ struct tcp_net_result {
 struct tcp_net_stat;
 
 struct tcp_net_stat_opts {
-	size_t sz;
 	enum tcp_net_by by;
 	uint64_t window_ns;	 /* of the clocks' estimate, on A's clock; 0: 2 s */
 	uint32_t rows;		 /* 0: 4096 */

@@ -92,8 +92,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	snprintf(why, bytes, "out of memory");
 	if (!t)
 		return -ENOMEM;
-	memcpy(&t->options, options,
-	       options->sz < sizeof(t->options) ? options->sz : sizeof(t->options));
+	t->options = *options;
 	tcp_libbpf_log();
 	/* What is asked wrongly is said first. */
 	err = check_wanted(&t->options.wanted, why, bytes);

@@ -33,7 +33,6 @@ struct tcp_filter {
 };
 
 struct tcp_opts {
-	size_t sz;		/* sizeof(struct tcp_opts) */
 	uint32_t flows;		/* connections at a time; 0: 16384 */
 	uint64_t interval_ns;	/* how old published statistics may be; 0: 10 ms */
 	uint64_t quarantine_ns; /* how long the final values of a closed flow stay; 0: 5 s */
