@@ -257,6 +257,35 @@ class Link(unittest.TestCase):
                                      {f'lib{p}.so.0' for p in packages})
                     run(exe, env=self.env)
 
+    def test_the_cxx_interface_compiles_strictly_and_runs(self):
+        found = [c for c in (CXX, 'g++', 'clang++') if shutil.which(c)]
+        if not found:
+            print('SKIP: no C++ compiler')
+        for compiler in dict.fromkeys(found):
+            for standard in ('-std=c++17', '-std=c++20'):
+                exe = self.file('cxx')
+                run(compiler, standard, *STRICT, '-fno-exceptions', '-fno-rtti',
+                    os.path.join(SOURCE, 'tests/lib/cxx.cc'), '-o', exe, *self.flags(), '-pthread')
+                self.assertEqual(run(exe, env=self.env), 'ok\n')
+
+    def test_the_snippets_of_the_readme_compile(self):
+        with open(os.path.join(SOURCE, 'README.md')) as f:
+            fences = re.findall(r'^```(c|cpp|c\+\+)\n(.*?)^```', f.read(), re.M | re.S)
+        snippets = [(lang, code) for lang, code in fences if '<sidelight/' in code]
+        self.assertTrue(snippets)
+        for lang, code in snippets:
+            lines = [line for line in code.splitlines() if line.strip() != '...']
+            head = [line for line in lines if line.startswith('#include')]
+            body = [line for line in lines if line not in head]
+            text = '\n'.join(head + ['int main(void)', '{'] + body + ['}', ''])
+            compiler, standard, name = (CC, '-std=c11', 'readme.c') if lang == 'c' else \
+                (CXX, '-std=c++17', 'readme.cc')
+            if not shutil.which(compiler):
+                print(f'SKIP: no {compiler}')
+                continue
+            run(compiler, standard, *STRICT, self.file(name, text), '-o', self.file('readme'),
+                *self.flags('sidelight', 'sidelight-dta'))
+
     def test_examples_build_by_the_line_in_their_head(self):
         for name in ('shop', 'queue', 'ask'):
             path = os.path.join(SOURCE, 'examples', name + '.c')
