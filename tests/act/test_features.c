@@ -183,7 +183,7 @@ static void layer_row(struct collect_features *f, int64_t ns, uint64_t n, uint64
 	collect_features_take(f, &r);
 }
 
-static void quantiles_of_layers_are_of_enough_observations_or_not_known(void **state)
+static void layer_quantiles_need_enough_observations(void **state)
 {
 	struct collect_features f = {0};
 	int64_t at = 10;
@@ -226,7 +226,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(features_are_of_the_last_moments),
-		cmocka_unit_test(quantiles_of_layers_are_of_enough_observations_or_not_known),
+		cmocka_unit_test(layer_quantiles_need_enough_observations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

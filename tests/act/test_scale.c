@@ -81,7 +81,7 @@ static void a_clock_that_is_set_back_makes_no_signal(void **state)
 	act_scale_free(s);
 }
 
-static void workloads_are_bounded_and_what_is_left_out_is_counted(void **state)
+static void workloads_are_bounded_and_omissions_counted(void **state)
 {
 	struct act_scale *s = act_scale_new(0, 2);
 	struct act_pod_verdict v[] = {pod("a", 1, false, T), pod("b", 1, false, T),
@@ -101,7 +101,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signals_are_by_workload_smoothed_and_of_fresh_pods),
 		cmocka_unit_test(a_clock_that_is_set_back_makes_no_signal),
-		cmocka_unit_test(workloads_are_bounded_and_what_is_left_out_is_counted),
+		cmocka_unit_test(workloads_are_bounded_and_omissions_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

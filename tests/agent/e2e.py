@@ -34,7 +34,7 @@ def the_entry(consumer, state=None):
                                   if state is None or e['state'] == state), None))
 
 
-def death_is_seen_at_once():
+def sees_publisher_death_at_once():
     with Agent() as agent:
         c = Consumer(agent.socket)
         took = []
@@ -61,7 +61,7 @@ def death_is_seen_at_once():
         assert n['dead'] == 20 and n['closed'] == 0, n
 
 
-def a_goodbye_is_no_death():
+def tells_close_from_death():
     with Agent() as agent:
         c = Consumer(agent.socket)
         p = counter(agent, 2)
@@ -77,7 +77,7 @@ def a_goodbye_is_no_death():
         view.close()
 
 
-def last_words_expire_exactly():
+def expires_the_dead_exactly_after_grace():
     grace, lease = 2, 0.2  # it is opened and read in that time
     with Agent('--grace', '2s', '--lease', '200ms') as agent:
         c, p, r = Consumer(agent.socket), Client(agent.socket), Region()
@@ -104,7 +104,7 @@ def last_words_expire_exactly():
         assert agent.status()['use']['memory']['used'] == 0
 
 
-def no_increment_is_lost_across_kills_of_the_agent():
+def kills_lose_no_increment():
     """MicroView's defects 5 and 8: a restart on one side needed one on the other; counts lost."""
     agent = Agent()
     folder, own = agent.folder, agent.own_folder
@@ -144,7 +144,7 @@ def no_increment_is_lost_across_kills_of_the_agent():
         shutil.rmtree(folder)
 
 
-def a_lost_connection_is_no_death_of_memory():
+def lost_connection_leaves_memory_readable():
     """The process lives and writes on: its lines must not be 'repaired' under it."""
     with Agent('--grace', '20s') as agent:
         c = Consumer(agent.socket)
@@ -161,7 +161,7 @@ def a_lost_connection_is_no_death_of_memory():
         assert agent.status()['counters']['lines_repaired'] == 0
 
 
-def a_child_that_holds_the_socket_does_not_hide_the_death():
+def sees_death_despite_inherited_socket():
     with Agent() as agent:
         c = Consumer(agent.socket)
         tells, told = os.pipe()
@@ -185,7 +185,7 @@ def a_child_that_holds_the_socket_does_not_hide_the_death():
             os.close(told)
 
 
-def hostile_clients_stop_nobody():
+def survives_hostile_clients():
     rnd = random.Random(1)
     with Agent('--max-regions', '64') as agent:
         before = agent.fds()
@@ -248,7 +248,7 @@ def hostile_clients_stop_nobody():
         assert len(agent.logged()) < 20000, 'a flood of packets is a flood of lines'
 
 
-def a_client_that_takes_no_answers_is_dropped():
+def drops_a_client_that_reads_no_answers():
     with Agent() as agent:
         c = Consumer(agent.socket)
         client, r = Client(agent.socket), Region()
@@ -267,7 +267,7 @@ def a_client_that_takes_no_answers_is_dropped():
         wait_for(slow, 10, 0.2)
 
 
-def defect_5_a_collector_restart_needs_no_agent_restart():
+def survives_collector_restarts():
     with Agent() as agent:
         client, r = Client(agent.socket), Region()
         id, _ = client.publish(r)
@@ -288,7 +288,7 @@ def defect_5_a_collector_restart_needs_no_agent_restart():
         assert agent.status()['use']['consumers'] == 0
 
 
-def a_descriptor_that_takes_for_ever_to_close_delays_nobody():
+def slow_close_of_a_descriptor_delays_no_client():
     """Any descriptor may come; those that are no memory are closed by a thread of their own."""
     with Agent() as agent:
         before = agent.fds()
@@ -312,7 +312,7 @@ def a_descriptor_that_takes_for_ever_to_close_delays_nobody():
         wait_for(lambda: agent.fds() <= before)
 
 
-def bounds_are_kept_and_said():
+def keeps_and_reports_its_bounds():
     with Agent('--max-regions', '2', '--max-region-size', '16K', '--max-memory', '1M') as agent:
         keep = []
         for i in range(2):
@@ -329,7 +329,7 @@ def bounds_are_kept_and_said():
         assert agent.status()['counters']['refused']['regions'] == 1
 
 
-def the_socket_of_a_live_agent_is_left_alone():
+def leaves_the_socket_of_a_live_agent_alone():
     with Agent() as agent:
         second = subprocess.run([Agent.exe, 'agent', '--socket', agent.socket, '--no-rest'],
                                 capture_output=True, text=True, timeout=60)
@@ -348,7 +348,7 @@ def the_socket_of_a_live_agent_is_left_alone():
             assert f.read() == 'precious'
 
 
-def a_stale_socket_is_replaced_and_a_clean_stop_leaves_nothing():
+def replaces_a_stale_socket_and_cleans_up():
     agent = Agent()
     agent.own_folder = False
     agent.kill()
@@ -366,7 +366,7 @@ def a_stale_socket_is_replaced_and_a_clean_stop_leaves_nothing():
     shutil.rmtree(agent.folder)
 
 
-def wrong_options_are_usage_errors():
+def refuses_wrong_options_as_usage_errors():
     def fails(code, *args):
         p = subprocess.run([Agent.exe, 'agent', *args], capture_output=True, text=True, timeout=60,
                            errors='replace')
@@ -403,7 +403,7 @@ def wrong_options_are_usage_errors():
         assert not os.path.exists(d + '/s')
 
 
-def a_default_that_is_taken_is_a_warning():
+def warns_when_a_default_is_unavailable():
     with socket.socket() as s:
         try:
             s.bind(('127.0.0.1', 5000))
@@ -425,7 +425,7 @@ def a_default_that_is_taken_is_a_warning():
         shutil.rmtree(folder)
 
 
-def settings_come_from_a_file():
+def reads_settings_from_a_file():
     with tempfile.TemporaryDirectory() as d:
         with open(d + '/agent.yaml', 'w') as f:
             f.write('grace: 5s\nmax-regions: 7\nhost: filehost\nsocket-mode: "0600"\n')
@@ -436,7 +436,7 @@ def settings_come_from_a_file():
             assert os.stat(agent.socket).st_mode & 0o777 == 0o600
 
 
-def the_status_is_shown():
+def shows_its_status():
     with Agent() as agent:
         client = Client(agent.socket)
         r = Region(labels=(('pod', 'evil\x1b[2J'), ('service', 'shop')))
@@ -449,7 +449,7 @@ def the_status_is_shown():
         assert any(x['labels'].get('service') == 'shop' for x in s['regions'])
 
 
-def another_user_reads_nothing():
+def lets_another_user_read_nothing():
     if os.geteuid():
         print('SKIP: needs root to become another user')
         sys.exit(77)
@@ -478,7 +478,7 @@ def another_user_reads_nothing():
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def a_socket_for_pods_takes_publishers_only():
+def pod_socket_accepts_publishers_only():
     with tempfile.TemporaryDirectory() as d:
         with Agent('--publish-socket', d + '/pub') as agent:
             c = Consumer(agent.socket)
@@ -493,7 +493,7 @@ def a_socket_for_pods_takes_publishers_only():
                     assert e.error == 1, e
 
 
-def the_agent_publishes_itself():
+def publishes_itself():
     with Agent() as agent:
         c = Consumer(agent.socket)
         own = next(e for e in c.entries(True) if e['slot'] == 0)
@@ -509,7 +509,7 @@ def the_agent_publishes_itself():
         view.close()
 
 
-def descriptors_survive_in_systemds_store():
+def descriptors_survive_in_systemd_store():
     """A stand-in for systemd: takes FDSTORE, and gives the descriptors to the next agent."""
     if 'HAVE_SYSTEMD=1' not in os.environ.get('SL_FEATURES', 'HAVE_SYSTEMD=1'):
         print('SKIP: built without libsystemd')
@@ -598,7 +598,7 @@ def ask(agent, method, path, body=None, headers=None, host=None):
             return e.code, json.load(e)
 
 
-def rest_publishes_for_those_who_cannot_link():
+def rest_publishes_without_the_library():
     with Agent(rest=True) as agent:
         code, got = ask(agent, 'POST', '/metrics', {
             'microservice_id': 'cart', 'name': 'jobs_total', 'type': 'counter', 'value': 3,
@@ -637,7 +637,7 @@ def rest_publishes_for_those_who_cannot_link():
         assert ask(agent, 'POST', '/rdma/mrs/create', {'microservice_id': 'big'})[0] == 200
 
 
-def rest_says_what_is_wrong():
+def rest_reports_errors():
     good = {'microservice_id': 'm', 'name': 'x', 'type': 'gauge', 'value': 1}
     with Agent(rest=True) as agent:
         def wrong(code, say, body=None, method='POST', path='/metrics', headers=None, **change):
@@ -707,7 +707,7 @@ def rest_says_what_is_wrong():
         assert s['rest_errors'] > 30 and s['rest_updates'] == 449, s
 
 
-def rest_outside_of_loopback_needs_a_token():
+def rest_outside_loopback_needs_a_token():
     with tempfile.TemporaryDirectory() as d:
         token = d + '/token'
         with open(token, 'w') as f:
@@ -727,7 +727,7 @@ def rest_outside_of_loopback_needs_a_token():
             assert ask(agent, 'GET', '/metrics', headers=right)[0] == 200
 
 
-def an_idle_microservice_expires_and_may_come_back():
+def rest_pod_expires_when_idle_and_may_return():
     post = {'microservice_id': 'm', 'name': 'x', 'type': 'counter', 'add': 1}
     with Agent('--rest-idle', '1500ms', '--grace', '2s', '--lease', '50ms', rest=True) as agent:
         c = Consumer(agent.socket)
@@ -741,7 +741,7 @@ def an_idle_microservice_expires_and_may_come_back():
         assert agent.status()['counters']['rest_expired'] == 2
 
 
-def many_post_at_once_and_no_increment_is_lost():
+def rest_concurrent_posts_lose_no_increment():
     with Agent(rest=True) as agent:
         def work(i):
             for n in range(100):
@@ -762,7 +762,7 @@ def many_post_at_once_and_no_increment_is_lost():
 # MicroView's defects, each by its number in the list.
 
 
-def defect_1_a_second_page_and_a_second_pod_have_memory_of_their_own():
+def pages_and_pods_share_no_memory():
     with Agent(rest=True) as agent:
         seen = {}
         for pod in ('a', 'b'):
@@ -785,7 +785,7 @@ def defect_1_a_second_page_and_a_second_pod_have_memory_of_their_own():
             view.close()
 
 
-def defect_6_metrics_and_pods_that_come_later_are_seen_and_go_again():
+def shows_late_metrics_and_pods_until_they_go():
     with Agent('--grace', '50ms', '--lease', '20ms') as agent:
         c = Consumer(agent.socket)
         before = c.directory.line(4096)[0]
@@ -802,7 +802,7 @@ def defect_6_metrics_and_pods_that_come_later_are_seen_and_go_again():
             wait_for(lambda: not c.entries())
 
 
-def defect_7_more_pods_than_a_send_queue_holds():
+def serves_more_pods_than_a_send_queue_holds():
     with Agent() as agent:
         c = Consumer(agent.socket)
         keep = []
@@ -818,7 +818,7 @@ def defect_7_more_pods_than_a_send_queue_holds():
             os.close(fd)
 
 
-def defect_9_memory_is_private_and_read_only_and_rest_is_local():
+def memory_is_read_only_and_rest_is_local():
     with Agent(rest=True) as agent:
         assert agent.rest.startswith('127.0.0.1:')
         client, r = Client(agent.socket), Region()
@@ -836,7 +836,7 @@ def defect_9_memory_is_private_and_read_only_and_rest_is_local():
         assert agent.rest.startswith('127.0.0.1:')
 
 
-def defect_10_long_names_are_refused_and_labels_units_help_kept():
+def refuses_long_names_and_keeps_metadata():
     with Agent(rest=True) as agent:
         name = 'n' * 255
         post = {'microservice_id': 'm', 'name': name, 'type': 'gauge', 'value': 1, 'unit': 'bytes',

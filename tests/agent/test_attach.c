@@ -429,7 +429,7 @@ static void last_words_verify_after_a_death_in_mid_update(void **state)
 	fake_free(&f);
 }
 
-static void a_goodbye_is_no_death(void **state)
+static void tells_close_from_death(void **state)
 {
 	struct fake f = fake_make(81, 1, SEALED);
 	struct agent a;
@@ -449,7 +449,7 @@ static void a_goodbye_is_no_death(void **state)
 }
 
 /* Defect 6 of MicroView: ten pages, none ever reused. And stale readers must notice. */
-static void a_slot_is_reused_only_after_quarantine_and_by_a_new_generation(void **state)
+static void a_slot_is_reused_after_quarantine_as_a_generation(void **state)
 {
 	struct fake f = fake_make(90, 1, SEALED), g = fake_make(91, 1, SEALED),
 		    h = fake_make(92, 1, SEALED);
@@ -739,8 +739,8 @@ int main(void)
 		cmocka_unit_test(publishers_cannot_see_each_other),
 		cmocka_unit_test(a_uid_that_is_named_may_consume),
 		cmocka_unit_test(last_words_verify_after_a_death_in_mid_update),
-		cmocka_unit_test(a_goodbye_is_no_death),
-		cmocka_unit_test(a_slot_is_reused_only_after_quarantine_and_by_a_new_generation),
+		cmocka_unit_test(tells_close_from_death),
+		cmocka_unit_test(a_slot_is_reused_after_quarantine_as_a_generation),
 		cmocka_unit_test(a_publisher_that_comes_back_is_the_same_region),
 		cmocka_unit_test(a_full_agent_says_so_and_makes_room_of_last_words),
 		cmocka_unit_test(one_user_cannot_take_it_all),

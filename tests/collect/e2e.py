@@ -113,7 +113,7 @@ def run(*args, timeout=60):
 # ---- tests --------------------------------------------------------------------------------------
 
 
-def no_increment_is_lost_across_kills_of_collector_and_agent():
+def kills_lose_no_increment():
     first = Agent()
     p = counter(first, 4)
     c = Collector([first])
@@ -160,7 +160,7 @@ def exact_while_four_threads_count():
             g.wait()
 
 
-def new_pods_and_metrics_appear_without_restart():
+def new_pods_and_metrics_need_no_restart():
     with Agent() as agent, Collector([agent]) as c:
         assert not c.find('ticks_total')
         p = [counter(agent, 1) for _ in range(5)]
@@ -174,7 +174,7 @@ def new_pods_and_metrics_appear_without_restart():
         g.wait()
 
 
-def a_dead_pod_is_marked_at_once_and_expires_exactly():
+def marks_a_dead_pod_and_expires_it_exactly():
     # Its last words are asked for within the grace.
     with Agent('--grace', '3s', '--lease', '200ms') as agent, Collector([agent]) as c:
         p = counter(agent, 1)
@@ -193,7 +193,7 @@ def a_dead_pod_is_marked_at_once_and_expires_exactly():
         wait_for(lambda: c.total('sidelight_collector_expired_regions_total') == 1)
 
 
-def hostile_regions_are_dropped_while_others_go_on():
+def drops_hostile_regions_only():
     with Agent() as agent, Collector([agent]) as c:
         good = counter(agent, 1)
         wait_for(lambda: c.find('ticks_total'))
@@ -221,7 +221,7 @@ def hostile_regions_are_dropped_while_others_go_on():
             r.close()
 
 
-def a_stopped_agent_delays_no_other_host():
+def stopped_agent_delays_no_other_host():
     agents = [Agent() for _ in range(4)]
     pods = [generate(a, '--updates', '1000000', '--rate', '1000', '--metrics', '1') for a in agents]
     name = 'generated_updates_total'
@@ -256,7 +256,7 @@ def a_stopped_agent_delays_no_other_host():
             a.stop()
 
 
-def pods_come_and_go_and_nothing_stays():
+def pod_churn_leaks_nothing():
     """1,000 pods, many times; the soak test raises the scale."""
     turns = max(int(10 * SCALE), 3)
     with Agent('--grace', '200ms', '--lease', '100ms', '--max-memory', '4G') as agent, \
@@ -295,7 +295,7 @@ def pods_come_and_go_and_nothing_stays():
             assert after[0] < base[0] + (4 << 20), (base, after)
 
 
-def defect_4_a_pod_of_many_pages_is_read_like_any_other():
+def reads_a_pod_of_many_pages():
     with Agent() as agent, Collector([agent]) as c:
         g = generate(agent, '--pods', '2', '--metrics', '700', '--threads', '2', '--updates', '50',
                      '--hold', '30s')
@@ -305,7 +305,7 @@ def defect_4_a_pod_of_many_pages_is_read_like_any_other():
         g.wait()
 
 
-def defect_5_a_collector_restart_needs_nothing_else():
+def restarts_alone():
     with Agent() as agent:
         p = counter(agent, 1)
         for i in range(10):
@@ -319,7 +319,7 @@ def defect_5_a_collector_restart_needs_nothing_else():
         p.wait()
 
 
-def history_goes_on_after_an_agents_restart():
+def history_continues_after_an_agent_restart():
     first = Agent()
     p = counter(first, 1)
     with Collector([first], '--history', '4M') as c:
@@ -343,7 +343,7 @@ def history_goes_on_after_an_agents_restart():
     first.stop()
 
 
-def being_read_wakes_nobody():
+def reading_wakes_no_process():
     """A reader costs those who are read nothing: they sleep through it."""
     def woken(pids):
         n = 0
@@ -373,7 +373,7 @@ def being_read_wakes_nobody():
         assert g.returncode == 0
 
 
-def modes_print_what_they_should():
+def modes_print_what_they_promise():
     with Agent() as agent:
         p = counter(agent, 1)
         r = run('--agent', agent.socket, '--mode', 'setup')
@@ -401,7 +401,7 @@ def modes_print_what_they_should():
         p.wait()
 
 
-def what_is_wrong_is_said_in_one_line():
+def reports_errors_in_one_line():
     def wrong(code, what, *args):
         r = run(*args)
         assert r.returncode == code and what in r.stderr and r.stderr.count('\n') == 1, (args, r)
@@ -430,7 +430,7 @@ def what_is_wrong_is_said_in_one_line():
         assert r.returncode == 1 and 'No such file' in r.stdout, r
 
 
-def an_absent_agent_is_waited_for():
+def waits_for_an_absent_agent():
     with tempfile.TemporaryDirectory(prefix='sl-collect-') as folder:
         with Collector([folder + '/agent.sock']) as c:
             assert c.total('sidelight_host_up') == 0

@@ -164,5 +164,5 @@ int main(void)
 		cmocka_unit_test(garbage),
 	};
 
-	return cmocka_run_group_tests_name("history-comes-out-bit-for-bit", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("collect-history-codec-is-lossless", tests, NULL, NULL);
 }

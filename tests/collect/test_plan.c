@@ -79,5 +79,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(any_plan)};
 
-	return cmocka_run_group_tests_name("every-line-in-use-is-read-once", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("collect-plan-reads-every-used-line-once", tests, NULL,
+					   NULL);
 }

@@ -180,7 +180,7 @@ static void clash(bool sums)
 		make_free(&pod[k].m);
 }
 
-static void names_that_clash_leave_the_exposition_well_formed(void **state)
+static void clashing_names_keep_exposition_valid(void **state)
 {
 	(void)state;
 	clash(false);
@@ -188,7 +188,7 @@ static void names_that_clash_leave_the_exposition_well_formed(void **state)
 	clash(true);
 }
 
-static void conflicts_are_left_out_and_counted(void **state)
+static void omits_and_counts_conflicts(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	static const double bounds[] = {1, 2};
@@ -222,7 +222,7 @@ static void conflicts_are_left_out_and_counted(void **state)
 	make_free(&q.m);
 }
 
-static void processes_add_up_and_the_expired_stay_in_the_sum(void **state)
+static void sums_processes_with_the_expired(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	static const double bounds[] = {1, 2};
@@ -277,7 +277,7 @@ static void processes_add_up_and_the_expired_stay_in_the_sum(void **state)
 		make_free(&p[i].m);
 }
 
-static void bounds_are_kept_and_counted(void **state)
+static void keeps_and_counts_its_bounds(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -307,7 +307,7 @@ static void bounds_are_kept_and_counted(void **state)
 		make_free(&p[i].m);
 }
 
-static void series_that_were_refused_come_when_there_is_room(void **state)
+static void refused_series_return_when_room_appears(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -383,7 +383,7 @@ void __wrap_collect_schema_install(struct collect_link *l, struct collect_region
 }
 
 /* Each metric that comes has its region laid out anew; what was seen before is seen meanwhile. */
-static void no_counter_goes_back_while_metrics_come(void **state)
+static void counters_never_decrease_while_metrics_come(void **state)
 {
 	enum { PODS = 20, METRICS = 40 };
 	struct mock_host *h = mock_host("one", PODS);
@@ -482,7 +482,7 @@ static void lose_row(void *arg, uint64_t instance, void *own)
 	__atomic_store_n(&mine->gone, mine->gone + 1, __ATOMIC_RELEASE);
 }
 
-static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
+static void tap_gets_each_pass_and_nan_if_unsettled(void **state)
 {
 	static const char *const one[] = {"one"};
 	static const double bounds[] = {1, 2};
@@ -608,7 +608,7 @@ static int fetch_one(struct collect_collector *c, uint64_t instance, struct fetc
 	return f->status;
 }
 
-static void what_is_fetched_comes_from_the_right_region_exactly_once(void **state)
+static void fetches_the_right_region_exactly_once(void **state)
 {
 	enum { PODS = 8, EACH = 200 };
 	struct mock_host *h = mock_host("one", 16);
@@ -695,13 +695,13 @@ static void what_is_fetched_comes_from_the_right_region_exactly_once(void **stat
 
 const struct CMUnitTest values_tests[] = {
 	TEST(sums_are_exact),
-	TEST(names_that_clash_leave_the_exposition_well_formed),
-	TEST(conflicts_are_left_out_and_counted),
-	TEST(processes_add_up_and_the_expired_stay_in_the_sum),
-	TEST(bounds_are_kept_and_counted),
-	TEST(series_that_were_refused_come_when_there_is_room),
-	TEST(no_counter_goes_back_while_metrics_come),
-	TEST(what_is_fetched_comes_from_the_right_region_exactly_once),
-	TEST(a_tap_gets_each_pass_and_nan_for_what_did_not_settle),
+	TEST(clashing_names_keep_exposition_valid),
+	TEST(omits_and_counts_conflicts),
+	TEST(sums_processes_with_the_expired),
+	TEST(keeps_and_counts_its_bounds),
+	TEST(refused_series_return_when_room_appears),
+	TEST(counters_never_decrease_while_metrics_come),
+	TEST(fetches_the_right_region_exactly_once),
+	TEST(tap_gets_each_pass_and_nan_if_unsettled),
 	{0},
 };

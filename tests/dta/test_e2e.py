@@ -112,7 +112,7 @@ def found_as_written(c, want, least=.99):
     check(exact >= .9 * len(keys), f'{exact} of {len(keys)} sums exact', c)
 
 
-def whatever_was_reported_is_found_and_the_account_closes():
+def finds_every_report_and_closes_the_account():
     c = Collector('c')
     t = translator(c, options=('--workers', '2'))
     g, want = generate(t, '--kinds', 'all', '--count', '10000', '--keys', '10000', '--pack', '7', '--reporters',
@@ -131,7 +131,7 @@ def whatever_was_reported_is_found_and_the_account_closes():
     check(told == g['reports'], f'the collector knows of {told} of {g["reports"]}', c)
 
 
-def killed_translators_and_collectors_lose_nothing_that_was_stored():
+def kills_lose_nothing_stored():
     c = Collector('c', more=f'directory: {D}')
     t = translator(c)
     _, first = generate(t, '--kinds', 'keywrite,append,increment,postcard', '--count', '5000', '--keys', '5000',
@@ -158,7 +158,7 @@ def killed_translators_and_collectors_lose_nothing_that_was_stored():
             check(sorted(ring[1750:]) == list(range(500)), f'list {i}: {len(ring)} items', c)
 
 
-def what_a_killed_translator_held_is_sent_again_to_the_next():
+def next_translator_gets_unacknowledged_reports():
     """For a reporter that has just begun, and one of which the next translator has not seen the beginning."""
     c = Collector('c')
     for sequence, before in ((0, 0), (100000, 30)):
@@ -203,7 +203,7 @@ def replayed_captures_are_found_as_flows():
     found_as_written(c, want)
 
 
-def keys_are_spread_over_collectors_and_go_to_another_when_one_dies():
+def keys_move_from_a_dead_collector():
     two = [Collector('c1'), Collector('c2')]
     t = translator(*two)
     _, want = generate(t, '--count', '4000', '--keys', '4000', '--rate', '300000', '--essential', '--loss', '.02',
@@ -232,7 +232,7 @@ def keys_are_spread_over_collectors_and_go_to_another_when_one_dies():
     check(there >= .99 * len(keys), f'{there} of {len(keys)} keys went to the other')
 
 
-def reporters_go_on_at_another_translator_when_theirs_is_killed():
+def reporters_fail_over_to_another_translator():
     c = Collector('c')
     two = [translator(c, name=n) for n in ('t1', 't2')]
     keys = [f'{n:08x}' for n in range(2000)]

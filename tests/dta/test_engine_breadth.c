@@ -92,7 +92,7 @@ static void keys_and_values_of_any_length_are_found_with_any_n(void **state)
 	assert_true(found * 1000ull > asked * 995ull);
 }
 
-static void paths_of_1_to_64_hops_are_whole_or_say_which_are_missing(void **state)
+static void paths_of_1_to_64_hops_name_the_missing_ones(void **state)
 {
 	static struct world w;
 
@@ -153,7 +153,7 @@ static void paths_of_1_to_64_hops_are_whole_or_say_which_are_missing(void **stat
 	}
 }
 
-static void batches_of_1_to_64_are_written_when_full_or_when_their_time_is_over(void **state)
+static void batches_of_1_to_64_leave_when_full_or_due(void **state)
 {
 	static struct world w;
 
@@ -274,9 +274,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_and_values_of_any_length_are_found_with_any_n),
-		cmocka_unit_test(paths_of_1_to_64_hops_are_whole_or_say_which_are_missing),
-		cmocka_unit_test(
-			batches_of_1_to_64_are_written_when_full_or_when_their_time_is_over),
+		cmocka_unit_test(paths_of_1_to_64_hops_name_the_missing_ones),
+		cmocka_unit_test(batches_of_1_to_64_leave_when_full_or_due),
 		cmocka_unit_test(stores_beyond_4_gib_have_all_their_places),
 	};
 

@@ -66,7 +66,7 @@ static uint64_t left(enum dta_limit what)
 	return dta_limits_left_in(what, cgroups, dir);
 }
 
-static void the_narrowest_limit_on_the_way_up_counts_in_version_2(void **state)
+static void the_narrowest_limit_of_all_parents_counts_in_v2(void **state)
 {
 	(void)state;
 	put("cgroup", "0::/a/b\n");
@@ -200,9 +200,8 @@ static void a_store_takes_no_more_than_they_leave(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			the_narrowest_limit_on_the_way_up_counts_in_version_2, make_dir,
-			remove_dir),
+		cmocka_unit_test_setup_teardown(the_narrowest_limit_of_all_parents_counts_in_v2,
+						make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(each_controller_has_its_own_tree_in_version_1,
 						make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(what_can_not_be_read_is_no_limit, make_dir,

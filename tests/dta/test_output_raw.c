@@ -288,7 +288,7 @@ static void go_on(struct dta_output *o)
 		connect_them(o);
 }
 
-static void whatever_happens_memory_is_as_written_in_order_and_the_account_closes(void **state)
+static void memory_is_written_in_order_and_the_account_closes(void **state)
 {
 	static uint8_t want[MEMORY];
 	uint64_t broken = 0, unconfirmed = 0, refused = 0;
@@ -384,7 +384,7 @@ static void whatever_happens_memory_is_as_written_in_order_and_the_account_close
  * before its question says nothing about the round trip, and what is lost later is sent again in
  * time.
  */
-static void a_look_at_the_clock_of_before_keeps_nothing_from_being_sent_again(void **state)
+static void an_old_clock_reading_prevents_no_resend(void **state)
 {
 	struct dta_output *o = open_it(1, 0);
 	struct dta_output_stats s;
@@ -488,9 +488,8 @@ static void a_file_holds_what_would_be_sent(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			whatever_happens_memory_is_as_written_in_order_and_the_account_closes),
-		cmocka_unit_test(a_look_at_the_clock_of_before_keeps_nothing_from_being_sent_again),
+		cmocka_unit_test(memory_is_written_in_order_and_the_account_closes),
+		cmocka_unit_test(an_old_clock_reading_prevents_no_resend),
 		cmocka_unit_test(what_lies_outside_or_is_too_long_is_not_taken),
 		cmocka_unit_test(a_file_holds_what_would_be_sent),
 	};

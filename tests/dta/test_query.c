@@ -503,7 +503,7 @@ static void put_items(struct made *m, uint64_t block, uint64_t first, uint32_t c
 
 /* Thousands of wraps, full and partial blocks, readers near and far: nothing lost, nothing twice,
  * in order. */
-static void a_reader_sees_every_item_once_and_in_order_over_the_wraps(void **state)
+static void a_reader_sees_every_item_once_in_order_over_wraps(void **state)
 {
 	struct sl_query_append_reader r = {.list = 1, .lane = 1};
 	uint64_t block = 0, written = 0, read = 0, items[8], seed = 1;
@@ -603,7 +603,7 @@ static void lap_numbers_go_round(void **state)
 
 /* ---- postcards ---- */
 
-static void a_path_is_decoded_against_the_values_that_there_are(void **state)
+static void a_path_is_decoded_against_the_known_values(void **state)
 {
 	struct sl_store_config c = {.kind = SL_STORE_POSTCARD,
 				    .slots = 512,
@@ -776,11 +776,11 @@ int main(void)
 		cmocka_unit_test(load_and_prediction_are_what_was_written),
 		cmocka_unit_test(success_measured_is_what_was_predicted),
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
-		cmocka_unit_test(a_reader_sees_every_item_once_and_in_order_over_the_wraps),
+		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),
 		cmocka_unit_test(a_block_that_is_half_written_is_waited_for),
 		cmocka_unit_test(lap_numbers_go_round),
-		cmocka_unit_test(a_path_is_decoded_against_the_values_that_there_are),
+		cmocka_unit_test(a_path_is_decoded_against_the_known_values),
 		cmocka_unit_test(merged_lanes_are_the_sketch_of_the_union),
 	};
 

@@ -254,7 +254,7 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 	translator_free(t);
 }
 
-static void a_packet_goes_out_when_it_is_full_or_its_time_is_over(void **state)
+static void a_packet_leaves_when_full_or_due(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.packet_bytes = 512});
@@ -371,7 +371,7 @@ static void a_sample_by_key_is_the_same_at_every_reporter(void **state)
 }
 
 /* A third of all packets is lost, answers as well. */
-static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
+static void essential_reports_arrive_once_over_a_lossy_network(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
@@ -521,13 +521,13 @@ static void reports_go_on_at_the_next_translator(bool silent)
 	translator_free(t[1]);
 }
 
-static void where_nobody_listens_reports_go_on_at_the_next_translator(void **state)
+static void reports_leave_an_unreachable_translator(void **state)
 {
 	(void)state;
 	reports_go_on_at_the_next_translator(false);
 }
 
-static void where_nobody_answers_reports_go_on_at_the_next_translator(void **state)
+static void reports_leave_a_silent_translator(void **state)
 {
 	(void)state;
 	reports_go_on_at_the_next_translator(true);
@@ -751,13 +751,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_primitive_arrives_as_it_was_reported),
-		cmocka_unit_test(a_packet_goes_out_when_it_is_full_or_its_time_is_over),
+		cmocka_unit_test(a_packet_leaves_when_full_or_due),
 		cmocka_unit_test(only_what_changed_is_reported),
 		cmocka_unit_test(a_sample_by_key_is_the_same_at_every_reporter),
-		cmocka_unit_test(what_is_essential_arrives_once_over_a_lossy_network),
+		cmocka_unit_test(essential_reports_arrive_once_over_a_lossy_network),
 		cmocka_unit_test(more_holes_than_an_answer_can_name_lose_nothing),
-		cmocka_unit_test(where_nobody_listens_reports_go_on_at_the_next_translator),
-		cmocka_unit_test(where_nobody_answers_reports_go_on_at_the_next_translator),
+		cmocka_unit_test(reports_leave_an_unreachable_translator),
+		cmocka_unit_test(reports_leave_a_silent_translator),
 		cmocka_unit_test(answers_of_strangers_are_refused),
 		cmocka_unit_test(without_answers_the_oldest_is_given_up_and_counted),
 		cmocka_unit_test(credits_hold_reports_back),

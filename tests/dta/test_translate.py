@@ -68,7 +68,7 @@ ALL = ('--kinds', 'all', '--count', '12000', '--keys', '12000', '--pack', '7', '
        '--rows', '2', '--columns', '256', '--rate', '400000')
 
 
-def essential_reports_arrive_once_whatever_the_network_does():
+def essential_reports_arrive_exactly_once():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator()
@@ -88,7 +88,7 @@ def essential_reports_arrive_once_whatever_the_network_does():
     owner.close()
 
 
-def what_is_lost_is_counted_and_nothing_is_taken_twice():
+def losses_are_counted_and_nothing_is_taken_twice():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator()
@@ -112,7 +112,7 @@ def newest(stores):
     return max((int.from_bytes(i, 'big') for b in stores[1].blocks(3).values() for i in b), default=0)
 
 
-def a_packet_of_which_some_reports_came_before_gives_the_others():
+def a_packet_seen_in_part_gives_its_other_reports():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator()
@@ -136,7 +136,7 @@ def a_packet_of_which_some_reports_came_before_gives_the_others():
     check(a['maybe_twice'] == 3, f'{a}', t)
 
 
-def a_translator_that_was_killed_goes_on_without_gap_or_double():
+def killed_translator_leaves_no_gap_or_double():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator()
@@ -155,7 +155,7 @@ def a_translator_that_was_killed_goes_on_without_gap_or_double():
     owner.close()
 
 
-def an_owner_that_goes_away_costs_only_what_came_meanwhile():
+def lost_store_server_costs_only_the_gap():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator()
@@ -176,7 +176,7 @@ def an_owner_that_goes_away_costs_only_what_came_meanwhile():
     owner.close()
 
 
-def an_epoch_is_drained_before_it_is_said_to_be():
+def an_epoch_is_drained_before_it_is_reported():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator()
@@ -202,7 +202,7 @@ def keywrite(n):
     return struct.pack('>BBHBBHHH', 1, 0, 1, 1, 8, 8, 1, 0) + struct.pack('>QQ', n, n)
 
 
-def strangers_and_hostile_packets_are_refused_by_cause():
+def refuses_strangers_and_hostile_packets():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator('--reporters', '100')
@@ -287,7 +287,7 @@ class OriginalReporter:
         self.answers.close()
 
 
-def an_original_reporter_sends_again_what_a_nack_says_and_nothing_is_stored_twice():
+def original_reporters_resend_on_nack():
     # The original's append: list, 4 bytes; its number of a store is its opcode.
     events = Store('append', 2, slots=1024, value=4, batch=16, lists=4, lanes=2)
     owner = Owner(f'{D}/s', [events])
@@ -319,7 +319,7 @@ def stopped(pid):
         return f.read().rsplit(')', 1)[1].split()[0] == 'T'
 
 
-def an_overflow_lowers_the_credits_until_it_is_over():
+def an_overflow_lowers_the_credits_while_it_lasts():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator('--receive-buffer', '64k')
@@ -359,7 +359,7 @@ def an_overflow_lowers_the_credits_until_it_is_over():
     owner.close()
 
 
-def what_the_socket_holds_at_the_end_is_taken_and_counted():
+def queued_packets_are_taken_at_the_end():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator()
@@ -387,7 +387,7 @@ def block(opcode, items, store=1, copies=1, key=8, value=8, count=None, flags=0)
         b''.join(items)
 
 
-def each_wrong_packet_is_refused_and_each_wrong_report_dropped_by_its_own_cause():
+def refuses_wrong_packets_by_cause():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     t = Translator()
@@ -439,7 +439,7 @@ def each_wrong_packet_is_refused_and_each_wrong_report_dropped_by_its_own_cause(
     owner.close()
 
 
-def whoever_has_no_key_gets_nothing_stored_and_a_change_of_keys_costs_no_report():
+def only_keyed_reporters_store_and_rotation_loses_nothing():
     store = Store('key-write', 1, tenant=7, slots=1 << 10, value=8, copies=1)
     events = Store('append', 2, tenant=7, slots=1024, value=8, batch=16, lists=4, lanes=2)
     owner = Owner(f'{D}/s', [store, events])
@@ -505,7 +505,7 @@ def whoever_has_no_key_gets_nothing_stored_and_a_change_of_keys_costs_no_report(
     owner.close()
 
 
-def an_owner_that_lies_is_left_and_a_right_one_is_believed():
+def a_lying_store_server_is_left_for_an_honest_one():
     right = usual()
     small = Store('key-write', 1, slots=64, value=8, copies=1)
 
@@ -562,7 +562,7 @@ def an_owner_that_lies_is_left_and_a_right_one_is_believed():
         owner.close()
 
 
-def a_capture_is_translated_and_then_it_ends():
+def a_capture_is_translated_to_its_end():
     stores = usual()
     owner = Owner(f'{D}/s', stores)
     with open(f'{D}/capture', 'wb') as f:

@@ -700,7 +700,7 @@ static void key_files_are_32_digits(void **state)
 }
 
 /* Of one file, whatever wrote it: both ends of a channel read it by this. */
-static void a_secret_is_a_file_without_the_white_space_at_its_end(void **state)
+static void a_secret_is_a_file_without_trailing_white_space(void **state)
 {
 	static const struct {
 		size_t bytes;
@@ -753,7 +753,7 @@ int main(void)
 		cmocka_unit_test(macs_are_those_of_rfc_4493),
 		cmocka_unit_test(keys_are_found_by_reporter_then_tenant),
 		cmocka_unit_test(key_files_are_32_digits),
-		cmocka_unit_test(a_secret_is_a_file_without_the_white_space_at_its_end),
+		cmocka_unit_test(a_secret_is_a_file_without_trailing_white_space),
 	};
 
 	seed = 5;

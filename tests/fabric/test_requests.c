@@ -344,7 +344,7 @@ static void one_signal_is_enough_for_a_batch(void **state)
 }
 
 /* What a completion that nobody waits for must never do is pass for data. */
-static void a_wrong_completion_ends_the_connection_and_delivers_nothing(void **state)
+static void a_wrong_completion_ends_the_link_without_data(void **state)
 {
 	(void)state;
 	for (int lie = 0; lie < 5; lie++) {
@@ -572,7 +572,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_schedule_completes_every_read_once_and_right),
 		cmocka_unit_test(one_signal_is_enough_for_a_batch),
-		cmocka_unit_test(a_wrong_completion_ends_the_connection_and_delivers_nothing),
+		cmocka_unit_test(a_wrong_completion_ends_the_link_without_data),
 		cmocka_unit_test(a_failure_names_the_read_that_failed_and_no_other),
 		cmocka_unit_test(only_what_is_late_has_timed_out),
 		cmocka_unit_test(what_could_not_be_posted_was_not_taken),

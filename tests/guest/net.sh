@@ -133,7 +133,7 @@ first() {
 		check a-namespace-behind behind
 		check a-way-that-is-slow-in-one-direction tc qdisc add dev eth0 root netem delay 5ms
 	fi
-	check an-agent-with-a-ring agent
+	check agent-has-a-ring agent
 	check capturing captures live.0 $device "${within[@]}"
 	hear serving > /dev/null
 	clock_truth ask > /tmp/clock &
@@ -160,7 +160,7 @@ first() {
 		wait $collector
 	fi
 	wait $asking
-	check and-it-ends end_live
+	check live-capture-ends end_live
 	stop_capture live.0
 	kill $agent
 	cp /tmp/live.json "$OUT/"
@@ -205,7 +205,7 @@ second() {
 	wait_for 30 grep -q ready /tmp/truth.out || { cat /tmp/truth.out; failed=1; }
 	clock_truth epoch > "$OUT/epoch.1"
 	ip route add 10.78.0.0/24 via "$PEER"
-	check an-agent-with-a-ring agent
+	check agent-has-a-ring agent
 	check capturing captures live.1 eth0
 	/usr/bin/python3 -c "$server" $port > /tmp/server.out &
 	server=$!

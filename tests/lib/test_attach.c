@@ -376,7 +376,7 @@ static void while_attached_the_thread_sleeps(void **state)
 }
 
 /* An application that closes all that it does not know, and opens files of its own. */
-static void descriptors_that_the_application_took_are_left_alone(void **state)
+static void descriptors_of_the_application_are_left_alone(void **state)
 {
 	pid_t pid = fork();
 	int status;
@@ -655,7 +655,7 @@ int main(void)
 		cmocka_unit_test(a_refusal_is_logged_once_and_not_hammered),
 		cmocka_unit_test(a_hostile_agent_does_no_harm),
 		cmocka_unit_test(while_attached_the_thread_sleeps),
-		cmocka_unit_test(descriptors_that_the_application_took_are_left_alone),
+		cmocka_unit_test(descriptors_of_the_application_are_left_alone),
 		cmocka_unit_test(a_child_counts_from_zero_in_a_region_of_its_own),
 		cmocka_unit_test(a_child_does_not_keep_the_parents_connection),
 		cmocka_unit_test(fork_at_any_moment_deadlocks_nobody),

@@ -89,7 +89,7 @@ static void reset(void)
 	*progress = (struct progress){0};
 }
 
-static void a_writer_killed_at_any_time_leaves_a_readable_region(void **state)
+static void a_killed_writer_leaves_a_readable_region(void **state)
 {
 	(void)state;
 	victims_killed(&progress->fd, (int)(4000 * (TEST_SANITIZED ? 0.02 : 1) * test_scale()),
@@ -224,7 +224,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_metric_is_registered_safely_at_every_instruction),
-		cmocka_unit_test(a_writer_killed_at_any_time_leaves_a_readable_region),
+		cmocka_unit_test(a_killed_writer_leaves_a_readable_region),
 	};
 
 	progress = victim_memory();

@@ -457,7 +457,7 @@ static void no_cell_is_lost_between_metrics_of_different_sizes(void **state)
 }
 
 /* What makes updates in turn fast, and what it may cost the reader: four lines. */
-static void metrics_that_follow_each_other_lie_in_different_lines(void **state)
+static void consecutive_metrics_lie_in_different_lines(void **state)
 {
 	struct sl_publisher *p = open_plain();
 	uint64_t line[4] = {0};
@@ -681,7 +681,7 @@ int main(void)
 		cmocka_unit_test(a_refused_observation_is_counted),
 		cmocka_unit_test(every_cell_that_was_asked_for_can_be_used),
 		cmocka_unit_test(no_cell_is_lost_between_metrics_of_different_sizes),
-		cmocka_unit_test(metrics_that_follow_each_other_lie_in_different_lines),
+		cmocka_unit_test(consecutive_metrics_lie_in_different_lines),
 		cmocka_unit_test(batches_are_the_sum_of_their_parts),
 		cmocka_unit_test(options_of_another_version_are_told_apart),
 		cmocka_unit_test(what_cannot_be_opened_says_why),

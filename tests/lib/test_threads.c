@@ -186,7 +186,7 @@ static void *hold_a_stripe(void *arg)
 	return NULL;
 }
 
-static void a_thread_that_shares_takes_a_stripe_that_became_free(void **state)
+static void a_sharing_thread_takes_a_freed_stripe(void **state)
 {
 	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	pthread_t a;
@@ -498,7 +498,7 @@ int main(void)
 		cmocka_unit_test(every_kind_is_exact_in_own_stripes),
 		cmocka_unit_test(threads_beyond_the_stripes_count_exactly),
 		cmocka_unit_test(a_stripe_is_inherited_with_what_it_holds),
-		cmocka_unit_test(a_thread_that_shares_takes_a_stripe_that_became_free),
+		cmocka_unit_test(a_sharing_thread_takes_a_freed_stripe),
 		cmocka_unit_test(a_base_of_zero_is_no_other_stripe),
 		cmocka_unit_test(every_publisher_of_a_process_counts_its_own),
 		cmocka_unit_test(what_destructors_count_is_not_lost),

@@ -461,7 +461,7 @@ static bool saving_taken(const void *data, size_t n)
 	return s != NULL;
 }
 
-static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
+static void damaged_bytes_are_refused_and_forged_harmless(void **state)
 {
 	uint8_t *good;
 	size_t n;
@@ -512,7 +512,7 @@ int main(void)
 		cmocka_unit_test(merged_space_savings_keep_the_bounds_of_the_whole),
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(what_is_saved_goes_on_as_if_it_had_not_been),
-		cmocka_unit_test(damaged_bytes_are_refused_and_forged_ones_do_no_harm),
+		cmocka_unit_test(damaged_bytes_are_refused_and_forged_harmless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,7 +125,7 @@ static bool taken(const void *data, size_t n)
 	return s != NULL;
 }
 
-static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
+static void damaged_bytes_are_refused_and_forged_harmless(void **state)
 {
 	struct sketch_hll *s = sketch_hll_new(5, 1);
 	uint8_t *good, *full;
@@ -156,7 +156,7 @@ int main(void)
 		cmocka_unit_test(numbers_and_their_bytes_are_one_key),
 		cmocka_unit_test(merged_in_any_tree_is_the_union_bit_for_bit),
 		cmocka_unit_test(others_are_not_merged),
-		cmocka_unit_test(damaged_bytes_are_refused_and_forged_ones_do_no_harm),
+		cmocka_unit_test(damaged_bytes_are_refused_and_forged_harmless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,7 +88,7 @@ static uint32_t count_off(struct sketch_kll *s, const double *v, uint32_t n, uin
 	return off;
 }
 
-static void rank_errors_pass_the_bound_no_more_often_than_stated(void **state)
+static void rank_errors_exceed_the_bound_as_rarely_as_stated(void **state)
 {
 	enum { N = 20000, POINTS = 20, SEEDS = 12 };
 	static double v[N];
@@ -284,7 +284,7 @@ static bool taken(const void *data, size_t n)
 	return s != NULL;
 }
 
-static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
+static void damaged_bytes_are_refused_and_forged_harmless(void **state)
 {
 	struct sketch_kll *s = sketch_kll_new(8, 1);
 	uint8_t *good;
@@ -305,14 +305,14 @@ static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rank_errors_pass_the_bound_no_more_often_than_stated),
+		cmocka_unit_test(rank_errors_exceed_the_bound_as_rarely_as_stated),
 		cmocka_unit_test(ranks_are_right_on_average),
 		cmocka_unit_test(few_values_are_kept_exactly),
 		cmocka_unit_test(merged_trees_are_within_the_bound_of_the_whole),
 		cmocka_unit_test(merges_of_doubled_copies_reach_sixty_levels),
 		cmocka_unit_test(what_is_saved_goes_on_as_if_it_had_not_been),
 		cmocka_unit_test(others_are_not_merged),
-		cmocka_unit_test(damaged_bytes_are_refused_and_forged_ones_do_no_harm),
+		cmocka_unit_test(damaged_bytes_are_refused_and_forged_harmless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

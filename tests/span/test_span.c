@@ -70,7 +70,7 @@ static const struct region_span_attr *attr(const struct seen *s, uint32_t span, 
 
 /* ---- trace context ---- */
 
-static void traceparent_is_read_and_written_as_the_specification_says(void **state)
+static void traceparent_follows_its_specification(void **state)
 {
 	static const char good[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 	static const struct {
@@ -595,7 +595,7 @@ static void spans_of_a_signal_handler_spoil_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(traceparent_is_read_and_written_as_the_specification_says),
+		cmocka_unit_test(traceparent_follows_its_specification),
 		cmocka_unit_test(a_span_reads_as_written),
 		cmocka_unit_test(what_does_not_fit_is_cut_or_dropped_and_counted),
 		cmocka_unit_test(what_may_do_nothing_does_nothing),

@@ -336,7 +336,7 @@ static void assert_row(const struct region_cpu_row *r, const struct oracle *befo
 	assert_histogram(&r->n);
 }
 
-static void a_task_that_sleeps_is_to_the_digit_what_schedstat_says(void **state)
+static void a_sleeping_task_matches_schedstat_exactly(void **state)
 {
 	struct worker older = start_worker(), younger;
 	struct oracle before[THREADS], none = {0};
@@ -486,7 +486,7 @@ static void the_last_values_of_a_task_and_its_name_stay(void **state)
 	tcp_cpu_close(c);
 }
 
-static void a_full_table_of_tasks_loses_no_time_of_their_cgroup(void **state)
+static void a_full_task_table_loses_no_cgroup_time(void **state)
 {
 	struct tcp_cpu_opts o = {.tasks = 1};
 	struct tcp_cpu *c = open_cpu(&o);
@@ -805,10 +805,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quantiles_are_of_the_buckets),
-		cmocka_unit_test(a_task_that_sleeps_is_to_the_digit_what_schedstat_says),
+		cmocka_unit_test(a_sleeping_task_matches_schedstat_exactly),
 		cmocka_unit_test(a_task_that_never_sleeps_is_seen_while_it_runs),
 		cmocka_unit_test(the_last_values_of_a_task_and_its_name_stay),
-		cmocka_unit_test(a_full_table_of_tasks_loses_no_time_of_their_cgroup),
+		cmocka_unit_test(a_full_task_table_loses_no_cgroup_time),
 		cmocka_unit_test(a_cgroup_is_what_cpu_stat_says_to_its_end),
 		cmocka_unit_test(slots_of_cgroups_are_used_again_after_quarantine),
 		cmocka_unit_test(killed_while_attached_leaves_nothing_in_the_kernel),

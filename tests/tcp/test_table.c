@@ -327,7 +327,7 @@ static void an_end_that_nobody_is_told_of_is_found(void **state)
 }
 
 /* The same of a beginning: the last test's hooks are still cut off. */
-static void a_beginning_that_nobody_is_told_of_is_found_by_its_first_segment(void **state)
+static void a_missed_beginning_is_found_by_its_first_segment(void **state)
 {
 	struct region_flow f;
 	uint16_t port;
@@ -360,7 +360,7 @@ static int free_slots(uint32_t slots)
 
 /* The kernel may refuse to put a slot back: its queue's lock may not be had at the moment. Here the
  * queue is full. */
-static void a_slot_that_cannot_be_given_back_now_is_given_back_later(void **state)
+static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
 	struct tcp_opts options = defaults();
@@ -476,10 +476,10 @@ int main(void)
 		cmocka_unit_test(others_map_the_same_memory_read_only),
 		cmocka_unit_test(two_tables_do_not_disturb_each_other),
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
-		cmocka_unit_test(a_slot_that_cannot_be_given_back_now_is_given_back_later),
+		cmocka_unit_test(a_slot_that_cannot_be_freed_now_is_freed_later),
 		/* The last: the table is not told of ends and beginnings any more. */
 		cmocka_unit_test(an_end_that_nobody_is_told_of_is_found),
-		cmocka_unit_test(a_beginning_that_nobody_is_told_of_is_found_by_its_first_segment),
+		cmocka_unit_test(a_missed_beginning_is_found_by_its_first_segment),
 	};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	struct tcp_hooks hooks;
