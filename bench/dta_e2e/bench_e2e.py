@@ -18,8 +18,8 @@ import struct
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tests', 'e2e'))
-from harness import Part, check, until, workdir  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tests'))
+from support.process import Part, check, wait_until, workdir  # noqa: E402
 
 BUILD = sys.argv[1]
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -84,7 +84,7 @@ class Veth:
             raise OSError('no network namespace of its own')
         self.child = Part('unshare', '-n', 'sleep', '3600')
         self.ns = f'/proc/{self.child.pid}/ns/net'
-        check(until(lambda: os.readlink(self.ns) != os.readlink('/proc/self/ns/net')), 'no namespace', self.child)
+        wait_until(lambda: os.readlink(self.ns) != os.readlink('/proc/self/ns/net'), 'no namespace', self.child)
         self.inside = ('nsenter', f'--net={self.ns}')
         for at, args in (((), 'link set lo up'), ((), f'link add sl-near type veth peer name sl-far netns {self.child.pid}'),
                          ((), 'addr add 10.77.0.1/24 dev sl-near'), ((), 'link set sl-near up'),

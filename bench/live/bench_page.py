@@ -12,10 +12,9 @@ import time
 
 FAULTS = int(sys.argv.pop(3)) if len(sys.argv) > 3 else 12
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
-for d in ('act', 'web'):
-    sys.path.insert(0, os.path.join(ROOT, 'tests', d))
-from browser import Browser, NoBrowser  # noqa: E402
-from live import System  # noqa: E402
+sys.path.insert(0, os.path.join(ROOT, 'tests'))
+from support.analysis import System  # noqa: E402
+from support.browser import Browser, NoBrowser  # noqa: E402
 
 # When the first row of the list of anomalies is a new one that goes on and says what is to blame, and
 # when it names a trace. Looked at with each frame, in the page: nothing here waits for this script.
@@ -70,7 +69,7 @@ def quantile(values, q):
 
 def main():
     all_ = []
-    with Browser() as browser, System() as s:
+    with Browser() as browser, System(sys.argv[2]) as s:
         model = os.path.join(s.folder, 'model')
         s.collect('--model', model)
         s.learned()
@@ -78,12 +77,11 @@ def main():
         # Each fault is the first one that its collector sees: ten of a kind are usual after a while.
         for i in range(FAULTS):
             if not i:
-                assert s.collector.stop() == 0
-                s.collector = None
+                s.stop_collector()
             shutil.copy(model, model + '.used')
             s.collect('--model', model + '.used')
             s.learned()
-            page = browser.page(f"http://{s.collector.ready['listen']}/#tab=anomalies")
+            page = browser.page(f"http://{s.collector.address}/#tab=anomalies")
             page.wait("!document.querySelector('#view-anomalies').hidden", 20)
             instance = [x['instance'] for x in s.api('pods?q=shop-0')['pods']][0]
             page.pump(9)  # recent levels are known after 40 steps

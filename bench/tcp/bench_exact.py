@@ -7,10 +7,9 @@ import socket
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tests', 'tcp'))
-import flows  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tests'))
+from support import flows  # noqa: E402
 
-flows.EXE = sys.argv[1]
 flows.needs_bpf()
 flows.own_network()
 watch = flows.Flows('--new')

@@ -13,13 +13,11 @@ import sys
 import threading
 import time
 
-HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path += [os.path.join(HERE, 'tcp'), os.path.join(HERE, 'e2e')]
-import flows  # noqa: E402
-from flows import Part, fail, held, needs_bpf, settle, still_there  # noqa: E402
-from harness import workdir  # noqa: E402
+from support import flows
+from support.flows import held, needs_bpf, still_there
+from support.process import Part, fail, wait_until, workdir
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 
 
 class Listener:
@@ -118,19 +116,19 @@ def to_this_host():
     while n < 100000:
         n += len(s.recv(65536))
     tcp = key_of(c, listener.getsockname(), 6)
-    settle(lambda: all(got.last.get(k) == v for k, v in wanted.items()), 20,
-           lambda: str({k.hex(): (got.last.get(k), v) for k, v in wanted.items()}), p)
-    settle(lambda: got.last.get(tcp, (0, 0))[1] >= 100000, 20, lambda: str(got.last.get(tcp)), p)
+    wait_until(lambda: all(got.last.get(k) == v for k, v in wanted.items()),
+               lambda: str({k.hex(): (got.last.get(k), v) for k, v in wanted.items()}), p, seconds=20)
+    wait_until(lambda: got.last.get(tcp, (0, 0))[1] >= 100000, lambda: str(got.last.get(tcp)), p, seconds=20)
     # More flows than a packet has room for, from every CPU.
     many = [datagrams(socket.AF_INET, '127.0.0.1', 3, 10) for _ in range(500)]
-    settle(lambda: all(got.last.get(k) == (3, 3 * 52) for k in many), 20,
-           lambda: str(sum(got.last.get(k) == (3, 3 * 52) for k in many)), p)
+    wait_until(lambda: all(got.last.get(k) == (3, 3 * 52) for k in many),
+               lambda: str(sum(got.last.get(k) == (3, 3 * 52) for k in many)), p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
     if counts['no_room'] or counts['not_written'] or counts['no_flow'] or counts['reports'] != counts['sent_reports']:
         fail(f'{counts}')
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts["reports"]}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts["reports"]}', seconds=20)
     # Every sequence number once.
     at = 0
     for sequence, n in sorted(got.sequences):
@@ -139,8 +137,8 @@ def to_this_host():
         at += n
     got.stop()
     # The kernel takes it away with the namespace of its other end, by a worker.
-    settle(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout, 20,
-           'its interface is gone')
+    wait_until(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout,
+               'its interface is gone', seconds=20)
 
 
 def several_at_one_interface():
@@ -158,18 +156,19 @@ def several_at_one_interface():
     if q.returncode != 1 or 'has 4 reporters already' not in q.stderr or q.stderr.count('\n') != 1:
         fail(f'a fifth: exit {q.returncode} {q.stderr}')
     key = datagrams(socket.AF_INET, '127.0.0.1', 50, 100)
-    settle(lambda: all(g.last.get(key) == (50, 50 * 142) for g in got), 20, lambda: str([g.last.get(key) for g in got]))
+    wait_until(lambda: all(g.last.get(key) == (50, 50 * 142) for g in got),
+               lambda: str([g.last.get(key) for g in got]), seconds=20)
     parts[1][0].p.kill()
     parts[1][0].p.wait()
     got[1].stop()
     key = datagrams(socket.AF_INET, '127.0.0.1', 60, 100)
-    settle(lambda: all(g.last.get(key) == (60, 60 * 142) for g in got[:1] + got[2:]), 20,
-           lambda: str([g.last.get(key) for g in got]))
+    wait_until(lambda: all(g.last.get(key) == (60, 60 * 142) for g in got[:1] + got[2:]),
+               lambda: str([g.last.get(key) for g in got]), seconds=20)
     for i in (0, 2, 3):
         parts[i][0].stop()
         got[i].stop()
-    settle(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout, 20,
-           'their interfaces are gone')
+    wait_until(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout,
+               'their interfaces are gone', seconds=20)
 
 
 def held_back_until_somebody_listens():
@@ -179,16 +178,16 @@ def held_back_until_somebody_listens():
         port = s.getsockname()[1]
     p, _ = reporter('lo', f':{port}', '--direction', 'in')
     wanted = {datagrams(socket.AF_INET, '127.0.0.1', n, 100): (n, n * 142) for n in 15 * [1, 77]}
-    settle(lambda: any('waits for a translator' in line for line in p.err), 20, 'a word of it', p)
+    wait_until(lambda: any('waits for a translator' in line for line in p.err), 'a word of it', p, seconds=20)
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', port))
     got = Listener(sock)
-    settle(lambda: all(got.last.get(k) == v for k, v in wanted.items()), 20,
-           lambda: str(sum(got.last.get(k) == v for k, v in wanted.items())), p)
+    wait_until(lambda: all(got.last.get(k) == v for k, v in wanted.items()),
+               lambda: str(sum(got.last.get(k) == v for k, v in wanted.items())), p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts}', seconds=20)
     if not counts['held_back'] or min(got.sequences)[0]:
         fail(f'{counts}, from {min(got.sequences)}')
     got.stop()
@@ -206,15 +205,15 @@ def as_many_as_the_translator_gives_credit_for():
         """More flows than it has credit for: what it hears of that, and when, is its own affair."""
         keys.extend(datagrams(socket.AF_INET, '127.0.0.1', 3, 10) for _ in range(100))
         return sum(k not in got.last for k in keys) >= 500
-    settle(behind, 60, 'no report was held back', p)
+    wait_until(behind, 'no report was held back', p)
     got.credits = 0xffffffff
     # A port may have been had twice: then there are more packets of that flow.
-    settle(lambda: all(got.last.get(k, (0, 0))[0] >= 3 for k in keys), 20,
-           lambda: str(sum(got.last.get(k, (0, 0))[0] >= 3 for k in keys)), p)
+    wait_until(lambda: all(got.last.get(k, (0, 0))[0] >= 3 for k in keys),
+               lambda: str(sum(got.last.get(k, (0, 0))[0] >= 3 for k in keys)), p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts}', seconds=20)
     if not counts['held_back'] or not counts['answers'] or counts['answers_refused']:
         fail(f'{counts}')
     got.stop()
@@ -239,11 +238,11 @@ def what_the_table_drops_unsaid_is_counted():
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', port))
     got = Listener(sock)
-    settle(lambda: len(got.last) >= 100, 20, lambda: f'{len(got.last)} flows', p)
+    wait_until(lambda: len(got.last) >= 100, lambda: f'{len(got.last)} flows', p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts}', seconds=20)
     lost = sum(3 * 52 - got.last.get(k, (0, 0))[1] for k in keys)
     if not 900 - 512 <= counts['evicted'] < 900 or not lost or counts['evicted_bytes'] != lost or \
             counts['bytes'] != counts['said_bytes'] + counts['unsaid_bytes'] + counts['evicted_bytes']:
@@ -268,11 +267,11 @@ def a_sample_of_flows():
     def whole():
         return sum(v == (3, 3 * 43) for k, v in list(got.last.items()) if k[10:12] == struct.pack('>H', 9))
     # Of 400 binomial with 1/4, the standard deviation is 8.7.
-    settle(lambda: 60 <= whole() <= 140, 20, lambda: f'{whole()} flows', p)
+    wait_until(lambda: 60 <= whole() <= 140, lambda: f'{whole()} flows', p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts}', seconds=20)
     if counts['left_out'] < 3 * (400 - whole()) or whole() > 140:
         fail(f'{counts}, {whole()} flows')
     got.stop()
@@ -285,10 +284,10 @@ def killed():
         fail(f'it holds {objects}', p)
     p.p.kill()
     p.p.wait()
-    settle(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout, 20,
-           'its interface is gone')
+    wait_until(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout,
+               'its interface is gone', seconds=20)
     if [int(n) for n in os.uname().release.split('.')[:2]] >= [6, 6]:
-        settle(lambda: not still_there(objects), 20, lambda: str(still_there(objects)))
+        wait_until(lambda: not still_there(objects), lambda: str(still_there(objects)), seconds=20)
     p, _ = reporter('lo', ':40040')  # whatever was left is no hindrance
     p.stop()
 
@@ -308,7 +307,8 @@ class Far:
 
     def make(self):
         pid = self.process.pid
-        settle(lambda: os.readlink(f'/proc/{pid}/ns/net') != os.readlink('/proc/self/ns/net'), 20, 'a namespace')
+        wait_until(lambda: os.readlink(f'/proc/{pid}/ns/net') != os.readlink('/proc/self/ns/net'), 'a namespace',
+                   seconds=20)
         inside = ['nsenter', '-t', str(pid), '-n']
         for command in (['ip', 'link', 'add', 'sl-near', 'type', 'veth', 'peer', 'name', 'sl-far', 'netns', str(pid)],
                         ['ip', 'addr', 'add', '10.77.0.1/24', 'dev', 'sl-near'],
@@ -351,7 +351,7 @@ class Far:
                     return True
                 except TimeoutError:
                     return False
-            settle(through, 20, f'nothing comes through to {sock.getsockname()}')
+            wait_until(through, lambda: f'nothing comes through to {sock.getsockname()}', seconds=20)
 
     def __exit__(self, *_):
         # Its other end goes along; with the namespace alone both would, but some time later.
@@ -387,8 +387,8 @@ def to_another_host():
                     open_ones.append(s)
             for s in open_ones:
                 s.close()
-            settle(lambda: all(got.last.get(k) == v for k, v in keys.items()), 20,
-                   lambda: f'{sum(got.last.get(k) == v for k, v in keys.items())} of {len(keys)} flows', p)
+            wait_until(lambda: all(got.last.get(k) == v for k, v in keys.items()),
+                       lambda: f'{sum(got.last.get(k) == v for k, v in keys.items())} of {len(keys)} flows', p, seconds=20)
             # Its own packets are in no flow.
             if any(k[-5:-3] == struct.pack('>H', 40041) for k in list(got.last)):
                 fail('it reports its own reports', p)
@@ -406,7 +406,8 @@ def so_many_flows_that_packets_are_written_again():
         for base in range(1024, 1024 + 495 * 57, 495):
             for port in range(base, base + 495):
                 s.sendto(b'z' * 1400, ('fd77::2', port))
-            settle(lambda: len(got.last) >= base + 495 - 1024, 20, lambda: f'{len(got.last)} of {base + 495 - 1024} flows', p)
+            wait_until(lambda: len(got.last) >= base + 495 - 1024,
+                       lambda: f'{len(got.last)} of {base + 495 - 1024} flows', p, seconds=20)
         s.close()
         p.stop()
         got.stop()
@@ -432,7 +433,7 @@ stores:
             q = subprocess.run([EXE, 'query', 'keywrite', '--collector', address, '--json', 'flows', key.hex()],
                                capture_output=True, text=True, timeout=60)
             return json.loads(q.stdout).get('value') if q.returncode == 0 else q.stderr or q.stdout
-        settle(lambda: asked() == struct.pack('>QQ', count, count * size).hex(), 20, asked, translator)
+        wait_until(lambda: asked() == struct.pack('>QQ', count, count * size).hex(), asked, translator, seconds=20)
     for part in (p, translator, collector):
         part.stop()
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import check, workdir
+from support.process import check, workdir
 
 build = sys.argv[1]
 d = workdir()

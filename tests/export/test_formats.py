@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-import exposition as e
+from support import exposition as e
 
 RENDER = sys.argv.pop(1)
 

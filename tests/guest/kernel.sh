@@ -3,7 +3,7 @@
 # out of the kernel's own memory, while the first one's processes do nothing for it.
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight"
-cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/e2e" /tmp/
+cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 # Under emulation a look at some thousand connections takes seconds: hence the long quarantine.
 connections=${SL_CONNECTIONS:-500}
 remote="/usr/bin/python3 /tmp/tcp/remote.py /tmp/hot/sidelight"

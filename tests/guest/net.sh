@@ -9,7 +9,7 @@
 # clocks are apart: small bounds are for bench/tcp_clock.
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/clock_truth"
-cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/e2e" /tmp/
+cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 port=7310 requests=${REQUESTS:-60}
 long=$([ "$requests" -lt 1000 ] || echo yes)
 device=eth0 within=() what=(net)

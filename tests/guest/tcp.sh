@@ -13,7 +13,7 @@
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_layer" \
 	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_why"
-cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/e2e" /tmp/
+cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 uname -r
 
 # Each start takes seconds under emulation: what was tried once is known to the rest.

@@ -13,10 +13,11 @@ import sys
 import threading
 import time
 
-import flows
-from flows import Part, fail, held, needs_bpf, pair, settle, still_there, without_capabilities
+from support import flows
+from support.flows import held, needs_bpf, pair, still_there, without_capabilities
+from support.process import Part, fail, wait_until
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 CASES = []
 OURS = '--netns', f'/proc/{os.getpid()}/ns/net'
 
@@ -61,8 +62,8 @@ class Worker:
                     return None
             with open(f'/proc/{self.p.pid}/schedstat') as f:
                 return f.read().split()
-        return [int(v) for v in settle(lambda: asleep() if asleep() == asleep() else None, 20,
-                                       'the worker sleeps')]
+        return [int(v) for v in wait_until(lambda: asleep() if asleep() == asleep() else None, 'the worker sleeps',
+                                           seconds=20)]
 
     def end(self):
         self.p.stdin.close()
@@ -84,18 +85,18 @@ def a_task_is_shown_with_its_schedstat_and_a_safe_name():
             r = json.loads(line)
             found = r if r['tid'] == w.p.pid else found
         return found and [found['run_ns'], found['wait_ns'], found['waits']] == want and found
-    r = settle(row, 20, f'a row that says {want}', watch)
+    r = wait_until(row, lambda: f'a row that says {want}', watch, seconds=20)
     if r['pid'] != w.p.pid or r['older'] or r['ended'] or not r['command'] or \
             sum(r['wait_buckets']) + r['unplaced'] != r['waits']:
         fail(f'{r}')
     w.end()
-    settle(lambda: any(json.loads(line)['tid'] == w.p.pid and json.loads(line)['ended']
-                       for line in list(watch.out)), 20, 'the end is seen', watch)
+    wait_until(lambda: any(json.loads(line)['tid'] == w.p.pid and json.loads(line)['ended']
+                       for line in list(watch.out)), 'the end is seen', watch, seconds=20)
     objects = held(watch.pid)
     if len(objects) < 10 or not still_there(objects):
         fail(f'it holds {objects}', watch)
     watch.stop(signal.SIGKILL)
-    settle(lambda: not still_there(objects), 20, 'all that it had loaded is gone')
+    wait_until(lambda: not still_there(objects), 'all that it had loaded is gone', seconds=20)
 
 
 @case
@@ -157,8 +158,8 @@ def containers_are_shown_and_a_full_table_is_said():
         fail('somebody is called that')
     watch = Part(EXE, 'tcp', 'cpu', '--tasks', '1', '-i', '50ms')
     watch.ready()
-    settle(lambda: subprocess.run(['true']) and
-           any('tasks_refused=' in line for line in watch.err), 20, 'that it is full', watch)
+    wait_until(lambda: subprocess.run(['true']) and
+           any('tasks_refused=' in line for line in watch.err), 'that it is full', watch, seconds=20)
     if watch.stop():
         fail('it failed', watch)
 

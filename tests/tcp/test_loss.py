@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 
-import flows
-from flows import Part, fail, needs_bpf, settle, skip
+from support import flows
+from support.flows import needs_bpf
+from support.process import Part, fail, skip, wait_until
 
-flows.EXE = sys.argv[1]
 AMOUNT = sys.argv[2] if len(sys.argv) > 2 else '30M'
 NAMES = [f'sl-tcp-{os.getpid()}-{n}' for n in 'arb']
 CLEAN = 'a clean link'
@@ -69,9 +69,9 @@ def flap():
     def passed():
         return json.loads(inside(NAMES[1], 'ip', '-s', '-j', 'link', 'show', 'to2'))[0]['stats64']['tx']['bytes']
     before, timeouts = passed(), nstat(NAMES[0])['TcpExtTCPTimeouts']
-    settle(lambda: passed() > before + 30000, 60, 'data is on its way')
+    wait_until(lambda: passed() > before + 30000, 'data is on its way')
     inside(NAMES[1], 'ip', 'link', 'set', 'to2', 'down')
-    settle(lambda: nstat(NAMES[0])['TcpExtTCPTimeouts'] > timeouts, 60, 'a timeout')
+    wait_until(lambda: nstat(NAMES[0])['TcpExtTCPTimeouts'] > timeouts, 'a timeout')
     limit('100mbit')
     inside(NAMES[1], 'ip', 'link', 'set', 'to2', 'up')
 
@@ -80,7 +80,7 @@ def transfer(label, meanwhile=None):
     """One iperf3 through the link; what it, nstat and we say of it has to be the same."""
     begin, before, old = time.monotonic(), nstat(NAMES[0]), set(WATCH.seen)
     server = Part(*within(NAMES[2]), 'iperf3', '-s', '-1', '-p', PORT)
-    settle(lambda: 'LISTEN' in inside(NAMES[2], 'ss', '-ltn'), 20, 'iperf3 listens', server)
+    wait_until(lambda: 'LISTEN' in inside(NAMES[2], 'ss', '-ltn'), 'iperf3 listens', server, seconds=20)
     client = Part(*within(NAMES[0]), 'iperf3', '-c', '10.99.2.2', '-p', PORT, '-n', AMOUNT, '-J')
     if meanwhile:
         meanwhile()
@@ -93,7 +93,7 @@ def transfer(label, meanwhile=None):
         WATCH.update()
         ends = [f for i, f in WATCH.seen.items() if i not in old and f['closed'] and f['remote_port']]
         return ends if len(ends) == 4 else None
-    seen = settle(closed, 60, 'all are closed', WATCH.part)
+    seen = wait_until(closed, 'all are closed', WATCH.part)
     after = nstat(NAMES[0])
     ours = [f for f in seen if f['local'] == '10.99.1.2']
     data = max(ours, key=lambda f: f['bytes_sent'])

@@ -13,17 +13,16 @@ import signal
 import struct
 import subprocess
 import sys
-import threading
 
-import flows
-from flows import Part, fail, held, needs_bpf, settle, skip, still_there, without_capabilities
+from support.flows import held, needs_bpf, still_there, without_capabilities
+from support.process import Part, fail, wait_until, workdir
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 NAMES = [f'sl-net-{os.getpid()}-{n}' for n in 'abr']  # r: the network between a and b
 ADDRESSES = ['10.97.1.2', '10.97.2.2'], ['fd97:1::2', 'fd97:2::2']
 PORT, SINK = 7300, 7301
 REQUESTS, LENGTH, REPLY, BULK = 300, 100, 3000, 4_000_000
-DIR = flows.sys.modules['harness'].workdir()
+DIR = workdir()
 MASK = 2**64 - 1
 K = (0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xd6e8feb86659fd93,
      0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3)
@@ -129,7 +128,7 @@ class Recording:
                           '-Z', 'root', '--time-stamp-precision=nano', '-w', self.pcaps[end], 'tcp')
                      for end in (0, 1)]
             for d in dumps:
-                settle(lambda d=d: any('listening' in line for line in list(d.err)), 30, 'tcpdump', d)
+                wait_until(lambda d=d: any('listening' in line for line in list(d.err)), 'tcpdump', d, seconds=30)
         parts = [Part(EXE, 'tcp', 'net', '--record', f, '--dev', 'sl0', '--netns',
                       f'/run/netns/{name}', '-p', f'{PORT}-{SINK}', *options)
                  for f, name in zip(self.files, NAMES)]
@@ -151,7 +150,7 @@ class Recording:
             sizes.append([os.path.getsize(p) for p in self.pcaps])
             return len(sizes) > 10 and sizes[-1] == sizes[-10]
         if dumps:
-            settle(calm, 60, 'tcpdump writes no more')
+            wait_until(calm, 'tcpdump writes no more')
         for d in dumps:
             d.stop(signal.SIGINT)
 
@@ -436,7 +435,7 @@ def case_killed():
     if not objects:
         fail('it holds nothing', p)
     p.stop(signal.SIGKILL)
-    settle(lambda: not still_there(objects), 20, lambda: f'left: {still_there(objects)}')
+    wait_until(lambda: not still_there(objects), lambda: f'left: {still_there(objects)}', seconds=20)
 
 
 def case_overrun():
@@ -467,7 +466,7 @@ def case_live():
 
     def seen():
         return sum('"row":"segment"' in line for line in list(live.out)) > 300
-    settle(seen, 30, 'segments', live)
+    wait_until(seen, 'segments', live, seconds=30)
     if live.stop(signal.SIGINT):
         fail('it failed', live)
     for a in agents:

@@ -14,10 +14,11 @@ import sys
 import termios
 import time
 
-import flows
-from flows import fail, needs_bpf, pair, settle
+from support import flows
+from support.flows import needs_bpf, pair
+from support.process import fail, wait_until
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 
 
 class Screen:
@@ -55,7 +56,7 @@ class Screen:
         """A frame of which that is true, and which fits."""
         def there():
             return next((f for f in reversed(self.frames()) if condition(f)), None)
-        frame = settle(there, 30, lambda: f'{what}: {self.raw[-3000:]}')
+        frame = wait_until(there, lambda: f'{what}: {self.raw[-3000:]}', seconds=30)
         rows, columns = self.size
         if len(frame) >= rows or max(len(line) for line in frame) > columns:
             fail(f'does not fit {rows} x {columns}: {frame}')

@@ -4,7 +4,6 @@ load generators counted themselves.
 
 nginx with wrk (its access log: bytes of each request and response), redis with redis-benchmark (INFO:
 commands, bytes in and out), PostgreSQL with pgbench (its log: statements and sessions)."""
-import json
 import os
 import re
 import resource
@@ -14,11 +13,10 @@ import subprocess
 import sys
 import time
 
-import flows
-from flows import Flows, Layers, Part, fail, needs_bpf, settle
-from harness import SCALE, workdir
+from support import flows
+from support.flows import Flows, Layers, needs_bpf
+from support.process import SCALE, Part, fail, wait_until, workdir
 
-flows.EXE = sys.argv[1]
 CASES = {}
 # 6.18 leaves out some calls of tracepoints under load (docs/tcp.md); 6.1 does not.
 EXACT = 'GUEST' in os.environ
@@ -73,7 +71,7 @@ class Watched:
             self.flows.update()
             t = self.flows.table
             return t and t['open'] == 0
-        settle(quiet, 60, lambda: f'all flows are closed: {self.flows.table}', self.flows.part)
+        wait_until(quiet, lambda: f'all flows are closed: {self.flows.table}', self.flows.part)
         seen, self.table = self.flows.end()
         self.ends = [f for f in seen.values() if 'listener' not in f['flags']]
         self.server = [f for f in self.ends if f['local_port'] == self.port]
@@ -153,7 +151,7 @@ def nginx(connections, seconds):
         f.write(WRK)
     watched = Watched(port)
     server = Part(find('nginx'), '-c', f'{d}/conf', '-p', d, '-e', f'{d}/error')
-    settle(lambda: listens(port), 60, 'nginx listens', server)
+    wait_until(lambda: listens(port), 'nginx listens', server)
     for runs in range(1, 4):
         told = run('wrk', '-t1', f'-c{connections}', f'-d{seconds}s', '--timeout', '60s', '-s', f'{d}/exact.lua',
                    f'http://127.0.0.1:{port}/page').splitlines()[-1]
@@ -207,7 +205,7 @@ def start_redis(d, port):
     os.symlink(find('redis-check-rdb'), f'{d}/redis-server')
     server = Part(f'{d}/redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', d,
                   '--maxclients', '12000', '--tcp-backlog', '8192')
-    settle(lambda: any('Ready to accept' in line for line in list(server.out)), 60, 'redis is ready', server)
+    wait_until(lambda: any('Ready to accept' in line for line in list(server.out)), 'redis is ready', server)
     return server
 
 

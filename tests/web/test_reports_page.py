@@ -9,9 +9,8 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
-from browser import Browser, NoBrowser  # noqa: E402
-from harness import Part, skip, workdir  # noqa: E402
+from support.browser import Browser, NoBrowser
+from support.process import Part, skip, workdir
 
 EXE = os.path.abspath(sys.argv[1])
 STORES = '''listen: {0}/dta.sock

@@ -3,60 +3,23 @@
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 import urllib.error
 import urllib.parse
-import urllib.request
+
+from support import http
+from support.process import Part, check, wait_until, workdir
 
 
 def available():
     return shutil.which('prometheus')
 
 
-def skip(reason):
-    print('SKIP:', reason)
-    sys.exit(77)
-
-
-class Daemon:
-    """A program that prints "ready key=value ..." and stops by SIGTERM."""
-
-    def __init__(self, *cmd, env=None):
-        self.process = subprocess.Popen(cmd, stdout=subprocess.PIPE, text=True,
-                                        env=dict(os.environ, **(env or {})))
-        line = self.process.stdout.readline()
-        if not line.startswith('ready'):
-            self.stop()
-            raise RuntimeError(f'{cmd[0]} printed {line!r} in place of "ready"')
-        self.ready = dict(p.split('=', 1) for p in line.split()[1:] if '=' in p)
-
-    def __enter__(self):
-        return self
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-        return self.process.returncode
-
-    def __exit__(self, *_):
-        self.stop()
-
-
 class Prometheus:
     """jobs: {name: (address, path)}, each scraped once a second."""
 
     def __init__(self, jobs, native=False):
-        self.folder = tempfile.mkdtemp(prefix='sl-prometheus-')
+        self.folder = workdir()
         self.at = None  # of queries; None: now
         self.base = None
         config = os.path.join(self.folder, 'prometheus.yml')
@@ -70,8 +33,7 @@ class Prometheus:
         cmd = self.command()
         if native:
             cmd.append('--enable-feature=native-histograms')
-        self.log = open(os.path.join(self.folder, 'log'), 'w+')
-        self.process = subprocess.Popen(cmd, stdout=self.log, stderr=self.log, cwd=self.folder)
+        self.part = Part(*cmd)
 
     def command(self):
         return ['prometheus', '--config.file=' + os.path.join(self.folder, 'prometheus.yml'),
@@ -82,12 +44,12 @@ class Prometheus:
         """The port that the kernel chose, of which Prometheus says nothing: a socket of its own that
         listens, proc(5). A free one looked for beforehand may be another's by then."""
         own = set()
-        for fd in os.listdir(f'/proc/{self.process.pid}/fd'):
+        for fd in os.listdir(f'/proc/{self.part.pid}/fd'):
             try:
-                own.add(os.readlink(f'/proc/{self.process.pid}/fd/{fd}'))
+                own.add(os.readlink(f'/proc/{self.part.pid}/fd/{fd}'))
             except OSError:
                 pass  # closed meanwhile
-        with open(f'/proc/{self.process.pid}/net/tcp') as f:
+        with open(f'/proc/{self.part.pid}/net/tcp') as f:
             for _, local, _, state, *_, inode in (line.split()[:10] for line in list(f)[1:]):
                 if state == '0A' and f'socket:[{inode}]' in own:
                     return int(local.split(':')[1], 16)
@@ -103,32 +65,21 @@ class Prometheus:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.log.close()
-        shutil.rmtree(self.folder)
+        self.part.kill()
 
-    def eventually(self, condition, what, seconds=60):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.process.poll() is not None:
-                self.log.seek(0)
-                raise RuntimeError('Prometheus ended: ' + self.log.read()[-2000:])
+    def eventually(self, condition, what):
+        def answered():
             try:
-                result = condition()
-                if result:
-                    return result
+                return self.part.p.poll() is not None or condition()
             except (urllib.error.URLError, ConnectionError, TimeoutError):
-                pass
-            time.sleep(0.1)
-        self.log.seek(0)
-        raise TimeoutError(f'{what}: not within {seconds} s; log: {self.log.read()[-2000:]}; '
-                           f'targets: {self.targets() if self.base else None}')
+                return False
+        value = wait_until(answered, lambda: f'{what}; targets: {self.base and self.targets()}', self.part, every=0.1)
+        check(self.part.p.poll() is None, f'{what}: Prometheus ended', self.part)
+        return value
 
     def get(self, path, **params):
         query = '?' + urllib.parse.urlencode(params) if params else ''
-        with urllib.request.urlopen(self.base + path + query, timeout=60) as r:
-            return r.read()
+        return http.get(self.base + path + query)
 
     def api(self, path, **params):
         return json.loads(self.get('/api/v1' + path, **params))['data']

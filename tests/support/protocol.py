@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's socket and region format 1 in Python, from the man pages alone; and running agents."""
-import ctypes
+"""The agent's socket and region format 1 in Python, written from the manual pages alone."""
 import fcntl
-import json
 import mmap
 import os
 import resource
-import shutil
-import signal
 import socket
 import struct
-import subprocess
-import sys
-import tempfile
 import time
 
+from support.process import wait_until
+
 # An ordinary user has 1,024 descriptors, and may have more.
-_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+_, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
 
 MAGIC = 0x314d4c53
@@ -37,7 +32,7 @@ def fnv1a(data):
     return h
 
 
-def check(cells, mixed=False):
+def line_check(cells, mixed=False):
     """Of a plain line, or of a mixed one, as those of stripe 0 are."""
     products = [c * k for c, k in zip(cells, K)]
     return sum(p & M ^ p >> 64 if mixed else p for p in products) & M
@@ -73,7 +68,7 @@ class Region:
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
 
     def line(self, at, cells, mixed=False):
-        self.map[at:at + 64] = struct.pack('<8Q', *cells, check(cells, mixed))
+        self.map[at:at + 64] = struct.pack('<8Q', *cells, line_check(cells, mixed))
 
     def close(self):
         self.map.close()
@@ -123,7 +118,7 @@ class Client:
 
 
 class View:
-    """Somebody's memory, read-only."""
+    """A region of another process, read-only."""
 
     def __init__(self, fd, size):
         self.map = mmap.mmap(fd, size, prot=mmap.PROT_READ)
@@ -132,7 +127,7 @@ class View:
     def line(self, at, mixed=False):
         for _ in range(100000):
             words = struct.unpack('<8Q', self.map[at:at + 64])
-            if check(words[:7], mixed) == words[7]:
+            if line_check(words[:7], mixed) == words[7]:
                 return words[:7]
         raise AssertionError(f'the line at {at} never verified')
 
@@ -202,88 +197,7 @@ def total(view):
     return out
 
 
-class Agent:
-    """A process `sidelight agent` in a folder of its own."""
-    exe = None
-
-    def __init__(self, *args, folder=None, rest=False, env=None, publish=False):
-        self.folder = folder or tempfile.mkdtemp(prefix='sl-agent-')
-        self.own_folder = folder is None
-        self.socket = self.folder + '/agent.sock'
-        command = [Agent.exe, 'agent', '--socket', self.socket, *args]
-        command += ['--rest', '127.0.0.1:0'] if rest else [] if '--rest' in args else ['--no-rest']
-        self.log = open(self.folder + '/log', 'a+b')
-        self.p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log,
-                                  env={**os.environ, **(env or {})})
-        self.ready = self.p.stdout.readline().decode()
-        if not self.ready.startswith('ready '):
-            raise AssertionError(f'not ready: {self.ready!r} {self.logged()}')
-        facts = dict(f.split('=', 1) for f in self.ready.split()[1:])
-        self.rest = facts.get('rest')
-
-    def logged(self):
-        self.log.seek(0)
-        return self.log.read().decode()
-
-    def kill(self):
-        self.p.kill()
-        self.p.wait()
-
-    def stop(self):
-        """Ends it by SIGTERM; its exit code."""
-        if self.p.poll() is None:
-            self.p.terminate()
-        try:
-            code = self.p.wait(60)
-        except subprocess.TimeoutExpired:
-            self.p.kill()
-            raise
-        self.p.stdout.close()
-        self.log.close()
-        if self.own_folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        return code
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, error, *_):
-        died = self.p.poll()
-        log = self.logged()
-        code = self.stop()
-        # A sanitizer's complaint, or a leak that it finds at the end, is an exit code.
-        assert error or (died is None and code == 0), (died, code, log)
-
-    def fds(self):
-        return len(os.listdir(f'/proc/{self.p.pid}/fd'))
-
-    def rss(self):
-        with open(f'/proc/{self.p.pid}/statm') as f:
-            return int(f.read().split()[1]) * 4096
-
-    def status(self):
-        out = subprocess.run([Agent.exe, 'agent', '--status', '--json', '--socket', self.socket],
-                             capture_output=True, check=True)
-        return json.loads(out.stdout)
-
-
-PATIENCE = 6  # how much longer a slow machine that is busy with other things may take
-
-
-def wait_for(what, seconds=10, every=0.001):
-    end = time.monotonic() + seconds * PATIENCE
-    while True:
-        value = what()
-        if value:
-            return value
-        assert time.monotonic() < end, 'waited in vain'
-        time.sleep(every)
-
-
-def run(tests):
-    """argv: EXECUTABLE [HELPER] TEST"""
-    Agent.exe = sys.argv[1]
-    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(AssertionError('took too long')))
-    name = sys.argv[-1]
-    tests[name]()
-    print('ok', name)
+def the_entry(consumer, state=None):
+    """The directory's only entry in this state, once it is there."""
+    return wait_until(lambda: next((e for e in consumer.entries()
+                                    if state is None or e['state'] == state), None), every=0.001)

@@ -315,3 +315,17 @@ def protobuf(body):
                 value = float(metric[kind.lower()][0]['value'][0])
             add(samples, name, labels, value, name)
     return samples
+
+
+SERIES = re.compile(rf'^({NAME})(?:\{{(.*)\}})? (\S+)(?: \S+)?$', re.M)
+
+
+def series(text):
+    """[(name, labels, value)] of an exposition in text that is known to be valid."""
+    return [(m[1], dict(ONE_LABEL.findall(m[2] or '')), float(m[3])) for m in SERIES.finditer(text)]
+
+
+def total(text, name, **labels):
+    """The sum over all series of this name that carry these labels."""
+    return sum(v for n, have, v in series(text)
+               if n == name and all(have.get(k) == w for k, w in labels.items()))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of 'sidelight tcp' share: the flows as they are printed, and TCP_INFO to hold them
-against. Standard library only; runs on this machine and in a guest with another kernel."""
+"""The flows that 'sidelight tcp' prints, and TCP_INFO to compare them with; on this machine and in guests."""
 import ctypes
 import errno
 import json
@@ -10,13 +9,11 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
-from harness import Part, fail, skip  # noqa: E402,F401
+from support.process import Part, fail, skip, wait_until
 
-EXE = None  # set by the test
-# All flows are printed each time. Under emulation nobody keeps up with twenty times a second.
+EXE = sys.argv[1] if len(sys.argv) > 1 else None
+# All flows are printed each time; under emulation no reader keeps up with 20 per second.
 INTERVAL = '250ms' if 'GUEST' in os.environ else '50ms'
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -69,20 +66,6 @@ def sent_again():
     with open('/proc/self/net/snmp') as f:
         names, values = (line.split() for line in f if line.startswith('Tcp:'))
     return int(values[names.index('RetransSegs')])
-
-
-def settle(condition, seconds, what, part=None):
-    """Waits until condition() returns something true, and returns that."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        got = condition()
-        if got:
-            return got
-        if part and part.p.poll() is not None:
-            break
-        time.sleep(0.05)
-    what = what() if callable(what) else what
-    fail(f'{what}: not within {seconds} s', *([part] if part else []))
 
 
 class Flows:
@@ -175,13 +158,7 @@ def same_as_tcp_info(flows, sock, seconds=20, **known):
         f = flows.of(*ends)
         bad = differences(f, sock, **known) if f else ['there is no such flow']
         return f if not bad else None
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        f = agrees()
-        if f:
-            return f
-        time.sleep(0.05)
-    fail(f'{ends}: ' + '; '.join(bad), flows.part)
+    return wait_until(agrees, lambda: f'{ends}: ' + '; '.join(bad), flows.part, seconds=seconds)
 
 
 def pair(family=socket.AF_INET, address='127.0.0.1', client_family=None, sndbuf=None, rcvbuf=None):
@@ -212,8 +189,7 @@ def receive(sock, n):
 
 
 def transfer(sender, receiver, n):
-    """n bytes, sent and read at the same time: what is sent before anybody reads may find no room for all of it,
-    and wait for ever."""
+    """n bytes, sent and read at the same time: without a reader sendall() may block for ever."""
     thread = threading.Thread(target=sender.sendall, args=(b'x' * n,))
     thread.start()
     receive(receiver, n)
@@ -255,14 +231,14 @@ def still_there(objects):
 
 
 def own_network():
-    """A network namespace of this test's own, whose flows are nobody else's."""
+    """Enters a new network namespace, which holds the flows of this test only."""
     if libc.unshare(0x40000000):  # CLONE_NEWNET
         skip(f'no network namespace of its own: {os.strerror(ctypes.get_errno())}')
     subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
 
 
 def needs_bpf():
-    """Skips, loudly, where eBPF can't be tried. What 'tcp probe' says may be known: it takes seconds under emulation."""
+    """What 'tcp probe' says; skips where eBPF is not available. A guest knows it: probing takes seconds under emulation."""
     if 'SL_TCP_PROBED' in os.environ:
         with open(os.environ['SL_TCP_PROBED']) as f:
             return json.load(f)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for the owner of stores that a test has in its hands: it may lie, go away and come back, and its
-memory can be looked at without a query. Only what control.h and store.h say; no hash is needed for that."""
+"""A stand-in for the store server, written from control.h and store.h: it may lie, end and return, and a test reads its
+memory without a query. No hash is needed for that."""
 import json
 import mmap
 import os
@@ -85,8 +85,8 @@ def usual():
             Store('sketch', 5, slots=256, rows=2, sketch=1, reporters=3, lanes=2)]
 
 
-class Owner:
-    """Serves at path until close(). before(say): instead of what an owner has to say."""
+class StoreServer:
+    """Serves at path until close(). before(say): replaces what a store server says."""
 
     def __init__(self, path, stores, before=None, lane=0):
         self.stores, self.before, self.lane = stores, before, lane

@@ -1,148 +1,54 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sidelight collect as a process, beside real agents and publishers: e2e.py SIDELIGHT COUNTER TEST"""
+"""'sidelight collect' as a process, beside agents and publishers: test_collect.py SIDELIGHT COUNTER CASE"""
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
-import sys
-import tempfile
 import time
-import urllib.error
-import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'agent'))
-from sl import Agent, Client, Region, wait_for  # noqa: E402
-
-SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
-EXE, COUNTER = sys.argv[1], sys.argv[2]
-Agent.exe = EXE
+from support.process import SCALE, run_case, wait_until, workdir
+from support.protocol import Client, Region
+from support.sidelight import EXE, Agent, Collector, counter, generate, report
 
 
-class Collector:
-    def __init__(self, agents, *args, period='2ms'):
-        self.log = tempfile.TemporaryFile('w+')
-        command = [EXE, 'collect', '--listen', '127.0.0.1:0', '--period', period]
-        for a in agents:
-            command += ['--agent', a.socket if isinstance(a, Agent) else a]
-        self.p = subprocess.Popen(command + list(args), stdout=subprocess.PIPE, stderr=self.log,
-                                  text=True)
-        self.ready = self.p.stdout.readline()
-        assert self.ready.startswith('ready listen='), (self.ready, self.logged())
-        self.address = re.search('listen=([^ ]+)', self.ready)[1]
-
-    def logged(self):
-        # Opened anew: to seek would move where the collector writes.
-        with open(f'/proc/self/fd/{self.log.fileno()}') as f:
-            return f.read()
-
-    def get(self, path):
-        with urllib.request.urlopen(f'http://{self.address}{path}', timeout=60) as r:
-            return r.read().decode()
-
-    def series(self):
-        """{'name{labels}': value} of what is exposed."""
-        out = {}
-        for line in self.get('/metrics').splitlines():
-            if line and line[0] != '#':
-                name, value = line.rsplit(' ', 1)
-                assert name not in out, name
-                out[name] = float(value)
-        return out
-
-    def find(self, name, *parts):
-        return {k: v for k, v in self.series().items()
-                if re.split('[{ ]', k)[0] == name and all(p in k for p in parts)}
-
-    def total(self, name, *parts):
-        return sum(self.find(name, *parts).values())
-
-    def kill(self):
-        self.p.kill()
-        self.p.wait()
-
-    def stop(self):
-        if self.p.poll() is None:
-            self.p.terminate()
-        code = self.p.wait(60)
-        self.p.stdout.close()
-        return code
-
-    def fds(self):
-        return len(os.listdir(f'/proc/{self.p.pid}/fd'))
-
-    def maps(self):
-        with open(f'/proc/{self.p.pid}/maps') as f:
-            return sum('memfd:' in line for line in f)
-
-    def rss(self):
-        with open(f'/proc/{self.p.pid}/statm') as f:
-            return int(f.read().split()[1]) * os.sysconf('SC_PAGESIZE')
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, error, *_):
-        died = self.p.poll()
-        code = self.stop()
-        log = self.logged()
-        if error:
-            print(log, file=sys.stderr)
-        assert error or (died is None and code == 0), (died, code, log)
-
-
-def counter(agent, threads):
-    p = subprocess.Popen([COUNTER, agent.socket, str(threads)], stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, text=True, bufsize=1)
-    assert p.stdout.readline() == 'counting\n'
-    return p
-
-
-def generate(agent, *args):
-    return subprocess.Popen([EXE, 'generate', 'metrics', '--socket', agent.socket, '--json', *args],
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+def collector(agents, *options, period='2ms'):
+    return Collector(agents, '--period', period, *options)
 
 
 def run(*args, timeout=60):
     return subprocess.run([EXE, 'collect', *args], capture_output=True, text=True, timeout=timeout)
 
 
-# ---- tests --------------------------------------------------------------------------------------
-
-
 def kills_lose_no_increment():
     first = Agent()
     p = counter(first, 4)
-    c = Collector([first])
-    wait_for(lambda: c.total('ticks_total') > 0)
+    c = collector([first])
+    wait_until(lambda: c.total('ticks_total') > 0)
     for _ in range(3):
         seen = c.total('ticks_total')
         c.kill()
-        c = Collector([first])
-        wait_for(lambda: c.total('ticks_total') > seen)
+        c = collector([first])
+        wait_until(lambda: c.total('ticks_total') > seen)
     first.kill()
     time.sleep(0.3)
     with Agent(folder=first.folder), c:
         # Nothing else is restarted: the publisher attaches again, and the collector finds it.
-        seen = wait_for(lambda: c.total('ticks_total'))
-        wait_for(lambda: c.total('ticks_total') > seen)
-        p.stdin.write('\n')
-        want = int(p.stdout.readline())
-        wait_for(lambda: c.total('ticks_total') == want)
+        seen = wait_until(lambda: c.total('ticks_total'))
+        wait_until(lambda: c.total('ticks_total') > seen)
+        want = int(p.tell())
+        wait_until(lambda: c.total('ticks_total') == want)
         print(f'{want} increments')
-        p.stdin.write('\n')
-        p.wait()
-        wait_for(lambda: c.total('sidelight_region_state', 'state="closed"', 'service="counter"'))
+        p.say_goodbye()
+        wait_until(lambda: c.total('sidelight_region_state', 'state="closed"', 'service="counter"'))
         assert c.total('ticks_total') == want
     first.stop()
 
 
 def exact_while_four_threads_count():
-    with Agent() as agent, Collector([agent], period='1ms') as c:
-        g = generate(agent, '--pods', '3', '--metrics', '20', '--threads', '4', '--updates',
+    with Agent() as agent, collector([agent], period='1ms') as c:
+        g = generate(agent.socket, '--pods', '3', '--metrics', '20', '--threads', '4', '--updates',
                      '200000', '--hold', '20s')
         last = {}
         try:
@@ -153,77 +59,72 @@ def exact_while_four_threads_count():
                 last.update(now)
                 if len(now) == 60 and all(v == 800000 for v in now.values()):
                     break
-                assert g.poll() is None
+                assert g.p.poll() is None
                 time.sleep(0.01)
         finally:
-            g.terminate()
-            g.wait()
+            g.stop()
 
 
 def new_pods_and_metrics_need_no_restart():
-    with Agent() as agent, Collector([agent]) as c:
+    with Agent() as agent, collector([agent]) as c:
         assert not c.find('ticks_total')
         p = [counter(agent, 1) for _ in range(5)]
-        wait_for(lambda: len(c.find('ticks_total')) == 5)
-        g = generate(agent, '--pods', '2', '--metrics', '10', '--updates', '10', '--hold', '30s')
-        wait_for(lambda: c.total('sidelight_collector_regions', 'live') == 8)
+        wait_until(lambda: len(c.find('ticks_total')) == 5)
+        g = generate(agent.socket, '--pods', '2', '--metrics', '10', '--updates', '10', '--hold', '30s')
+        wait_until(lambda: c.total('sidelight_collector_regions', 'live') == 8)
         for q in p:
             q.kill()
-            q.wait()
-        g.terminate()
-        g.wait()
+        g.stop()
 
 
 def marks_a_dead_pod_and_expires_it_exactly():
     # Its last words are asked for within the grace.
-    with Agent('--grace', '3s', '--lease', '200ms') as agent, Collector([agent]) as c:
+    with Agent('--grace', '3s', '--lease', '200ms') as agent, collector([agent]) as c:
         p = counter(agent, 1)
-        wait_for(lambda: c.find('ticks_total'))
+        wait_until(lambda: c.find('ticks_total'))
         start = time.monotonic()
         p.kill()
-        p.wait()
-        wait_for(lambda: c.find('sidelight_region_up', 'service="counter"', 'host=') and
+        wait_until(lambda: c.find('sidelight_region_up', 'service="counter"', 'host=') and
                  c.total('sidelight_region_up', 'service="counter"') == 0, every=0.002)
         marked = time.monotonic() - start
         assert c.find('ticks_total'), 'last words'
-        wait_for(lambda: not c.find('ticks_total'), every=0.002)
+        wait_until(lambda: not c.find('ticks_total'), every=0.002)
         gone = time.monotonic() - start
         print(f'marked after {marked * 1000:.1f} ms, gone after {gone:.3f} s')
         assert marked < gone and 2.99 < gone, (marked, gone)  # never early
-        wait_for(lambda: c.total('sidelight_collector_expired_regions_total') == 1)
+        wait_until(lambda: c.total('sidelight_collector_expired_regions_total') == 1)
 
 
 def drops_hostile_regions_only():
-    with Agent() as agent, Collector([agent]) as c:
+    with Agent() as agent, collector([agent]) as c:
         good = counter(agent, 1)
-        wait_for(lambda: c.find('ticks_total'))
+        wait_until(lambda: c.find('ticks_total'))
         client, evil = Client(agent.socket), []
         for i in range(4):
             r = Region(labels=(('service', 'evil'), ('n', str(i))))
             client.publish(r)
             evil.append(r)
-        wait_for(lambda: len(c.find('sidelight_region_up', 'service="evil"')) == 4)
+        wait_until(lambda: len(c.find('sidelight_region_up', 'service="evil"')) == 4)
         evil[0].line(4096, (2, 1 << 40, 1, 1, 1, 0, 0))        # schema beyond the region
         evil[1].line(4096, (2, 0, 1 << 40, 1, 1, 0, 0))        # lines beyond the stripe
         evil[2].map[12288:12288 + 512] = os.urandom(512)       # a schema of garbage
         evil[2].line(4096, (2, 512, 1, 1, 1, 0, 0))
         evil[3].map[4096:8192] = os.urandom(4096)              # a hot line that never settles
-        wait_for(lambda: c.total('sidelight_collector_regions', 'dropped') == 4, seconds=20)
+        wait_until(lambda: c.total('sidelight_collector_regions', 'dropped') == 4, seconds=120)
         rounds = c.total('sidelight_collector_rounds_total')
         before = c.total('ticks_total')
-        wait_for(lambda: c.total('ticks_total') > before)
-        wait_for(lambda: c.total('sidelight_collector_rounds_total') > rounds + 20)
+        wait_until(lambda: c.total('ticks_total') > before)
+        wait_until(lambda: c.total('sidelight_collector_rounds_total') > rounds + 20)
         faults = c.total('sidelight_collector_region_faults_total')
         assert faults >= 4, faults
         good.kill()
-        good.wait()
         for r in evil:
             r.close()
 
 
 def stopped_agent_delays_no_other_host():
     agents = [Agent() for _ in range(4)]
-    pods = [generate(a, '--updates', '1000000', '--rate', '1000', '--metrics', '1') for a in agents]
+    pods = [generate(a.socket, '--updates', '1000000', '--rate', '1000', '--metrics', '1') for a in agents]
     name = 'generated_updates_total'
 
     def rate(c, seconds):
@@ -232,8 +133,8 @@ def stopped_agent_delays_no_other_host():
         return (c.total('sidelight_collector_rounds_total') - r) / (time.monotonic() - t)
     agents[0].p.send_signal(signal.SIGSTOP)  # before it was ever reached: never says welcome
     try:
-        with Collector(agents, period='5ms') as c:
-            wait_for(lambda: len(c.find(name)) == 3)
+        with collector(agents, period='5ms') as c:
+            wait_until(lambda: len(c.find(name)) == 3)
             usual = rate(c, 1)
             agents[1].p.send_signal(signal.SIGSTOP)
             before = c.find(name)
@@ -241,17 +142,16 @@ def stopped_agent_delays_no_other_host():
             print(f'{usual:.0f} rounds/s of 200, {stopped:.0f} with a stopped agent')
             # One that waited for it would make a round a time-out, not a hundred a second.
             assert stopped > usual * 0.1, (usual, stopped)
-            wait_for(lambda: all(v > before[k] for k, v in c.find(name).items() if k in before))
+            wait_until(lambda: all(v > before[k] for k, v in c.find(name).items() if k in before))
             assert c.total('sidelight_host_up') == 3
             agents[0].p.send_signal(signal.SIGCONT)
-            wait_for(lambda: c.total('sidelight_host_up') == 4)
-            wait_for(lambda: len(c.find(name)) == 4)
+            wait_until(lambda: c.total('sidelight_host_up') == 4)
+            wait_until(lambda: len(c.find(name)) == 4)
     finally:
         for a in agents:
             a.p.send_signal(signal.SIGCONT)
         for p in pods:
-            p.terminate()
-            p.wait()
+            p.stop()
         for a in agents:
             a.stop()
 
@@ -260,33 +160,33 @@ def pod_churn_leaks_nothing():
     """1,000 pods, many times; the soak test raises the scale."""
     turns = max(int(10 * SCALE), 3)
     with Agent('--grace', '200ms', '--lease', '100ms', '--max-memory', '4G') as agent, \
-            Collector([agent], '--history', '8M', '--sum-processes', period='5ms') as c:
+            collector([agent], '--history', '8M', '--sum-processes', period='5ms') as c:
         def idle():
-            return c.total('sidelight_collector_regions') == 1 and c.maps() == 2
+            return c.total('sidelight_collector_regions') == 1 and c.mappings() == 2
         base = None
         for turn in range(turns + 2):
-            g = generate(agent, '--pods', '100', '--metrics', '8', '--updates', '10',
+            g = generate(agent.socket, '--pods', '100', '--metrics', '8', '--updates', '10',
                          '--pods-per-process', '15', *(['--hold', '1h'] if turn == 1 else []))
             if turn == 1:
                 # Sums outlive their pods, so each has to have been seen once: not so if it ended first.
-                g.stdout.readline()  # its report: it is past its start
-                wait_for(lambda: len(c.find('generated_updates_total')) == 800)
-                g.terminate()
+                report(g)  # it is past its start
+                wait_until(lambda: len(c.find('generated_updates_total')) == 800)
+                g.p.terminate()
             assert g.wait(60) == 0
             if turn == 1:
-                wait_for(idle, seconds=30)
-                base = c.rss(), c.fds(), c.maps(), c.total('sidelight_collector_memory_bytes',
+                wait_until(idle, seconds=180)
+                base = c.resident_bytes(), c.descriptors(), c.mappings(), c.total('sidelight_collector_memory_bytes',
                                                            'state')
-        wait_for(idle, seconds=30)
+        wait_until(idle, seconds=180)
         after = ()
 
         def settled():
             """A connection may be about to close, the last index that knew the pods to be replaced."""
             nonlocal after
-            after = c.rss(), c.fds(), c.maps(), c.total('sidelight_collector_memory_bytes', 'state')
+            after = c.resident_bytes(), c.descriptors(), c.mappings(), c.total('sidelight_collector_memory_bytes', 'state')
             return after[1] <= base[1] + 1 and after[2] == base[2] and after[3] < base[3] + 20000
         try:
-            wait_for(settled, seconds=30)
+            wait_until(settled, seconds=180)
         except AssertionError:
             assert False, (base, after)
         print(f'{turns * 100} pods: rss {base[0] >> 10} -> {after[0] >> 10} KiB, descriptors '
@@ -296,50 +196,47 @@ def pod_churn_leaks_nothing():
 
 
 def reads_a_pod_of_many_pages():
-    with Agent() as agent, Collector([agent]) as c:
-        g = generate(agent, '--pods', '2', '--metrics', '700', '--threads', '2', '--updates', '50',
+    with Agent() as agent, collector([agent]) as c:
+        g = generate(agent.socket, '--pods', '2', '--metrics', '700', '--threads', '2', '--updates', '50',
                      '--hold', '30s')
-        wait_for(lambda: sum(v == 100 for k, v in c.series().items()
-                             if k.startswith('generate')) == 1400, seconds=30)
-        g.terminate()
-        g.wait()
+        wait_until(lambda: sum(v == 100 for k, v in c.series().items()
+                             if k.startswith('generate')) == 1400, seconds=180)
+        g.stop()
 
 
 def restarts_alone():
     with Agent() as agent:
         p = counter(agent, 1)
         for i in range(10):
-            c = Collector([agent])
-            wait_for(lambda: c.total('ticks_total') > 0)
+            c = collector([agent])
+            wait_until(lambda: c.total('ticks_total') > 0)
             c.kill() if i % 2 else c.stop()
         # Two at a time neither disturb each other.
-        with Collector([agent]) as a, Collector([agent]) as b:
-            wait_for(lambda: a.total('ticks_total') > 0 and b.total('ticks_total') > 0)
+        with collector([agent]) as a, collector([agent]) as b:
+            wait_until(lambda: a.total('ticks_total') > 0 and b.total('ticks_total') > 0)
         p.kill()
-        p.wait()
 
 
 def history_continues_after_an_agent_restart():
     first = Agent()
     p = counter(first, 1)
-    with Collector([first], '--history', '4M') as c:
-        wait_for(lambda: c.find('ticks_total'))
-        wait_for(lambda: c.total('sidelight_collector_history_points') > 0)
+    with collector([first], '--history', '4M') as c:
+        wait_until(lambda: c.find('ticks_total'))
+        wait_until(lambda: c.total('sidelight_collector_history_points') > 0)
         seen = c.total('sidelight_collector_history_points')
         first.kill()
-        wait_for(lambda: 'host is not reached' in c.logged())
+        wait_until(lambda: 'host is not reached' in c.logged())
         with Agent(folder=first.folder):
-            wait_for(lambda: 'host is reached again' in c.logged())
-            wait_for(lambda: c.total('sidelight_host_up') == 1 and
+            wait_until(lambda: 'host is reached again' in c.logged())
+            wait_until(lambda: c.total('sidelight_host_up') == 1 and
                      c.total('sidelight_host_connects_total') >= 2)
-            wait_for(lambda: c.total('sidelight_collector_history_points') > seen)
+            wait_until(lambda: c.total('sidelight_collector_history_points') > seen)
             v = c.total('ticks_total')
-            wait_for(lambda: c.total('ticks_total') > v)
+            wait_until(lambda: c.total('ticks_total') > v)
             # The agent's own region is another one; the counter's is the same.
             assert c.total('sidelight_collector_expired_regions_total') == 0
             assert len(c.find('ticks_total')) == 1
     p.kill()
-    p.wait()
     first.stop()
 
 
@@ -354,11 +251,11 @@ def reading_wakes_no_process():
         return n
 
     with Agent('--rest', '127.0.0.1:0') as agent:
-        g = generate(agent, '--pods', '4', '--updates', '0', '--hold', '1h')
-        with Collector([agent], period='1ms') as c:
-            wait_for(lambda: len(c.find('sidelight_region_up')) == 5)
+        g = generate(agent.socket, '--pods', '4', '--updates', '0', '--hold', '1h')
+        with collector([agent], period='1ms') as c:
+            wait_until(lambda: len(c.find('sidelight_region_up')) == 5)
             with open(f'/proc/{g.pid}/task/{g.pid}/children') as f:
-                pids = [agent.p.pid, g.pid] + [int(x) for x in f.read().split()]
+                pids = [agent.pid, g.pid] + [int(x) for x in f.read().split()]
             assert len(pids) == 6
             for _ in range(10):  # what they did before may have an end of its own
                 rounds, before = c.total('sidelight_collector_rounds_total'), woken(pids)
@@ -368,9 +265,7 @@ def reading_wakes_no_process():
             else:
                 assert False, 'still woken'
             assert c.total('sidelight_collector_rounds_total') > rounds
-        g.terminate()
-        g.communicate()
-        assert g.returncode == 0
+        assert g.stop() == 0
 
 
 def modes_print_what_they_promise():
@@ -398,14 +293,13 @@ def modes_print_what_they_promise():
             f.write(f'agent: [{agent.socket}]\nmode: setup\njson: true\n')
         assert json.loads(run('--config', config).stdout)['hosts'][0]['condition'] == 'up'
         p.kill()
-        p.wait()
 
 
 def reports_errors_in_one_line():
     def wrong(code, what, *args):
         r = run(*args)
         assert r.returncode == code and what in r.stderr and r.stderr.count('\n') == 1, (args, r)
-    with Agent() as agent, Collector([agent]) as c:
+    with Agent() as agent, collector([agent]) as c:
         here = ['--agent', agent.socket]
         wrong(1, 'in use', *here, '--listen', c.address)
         wrong(2, 'period', *here, '--period', '1 parsec')
@@ -431,17 +325,16 @@ def reports_errors_in_one_line():
 
 
 def waits_for_an_absent_agent():
-    with tempfile.TemporaryDirectory(prefix='sl-collect-') as folder:
-        with Collector([folder + '/agent.sock']) as c:
-            assert c.total('sidelight_host_up') == 0
-            assert c.get('/-/healthy') == 'ok\n' and c.get('/-/ready') == 'ready\n'
-            with Agent(folder=folder) as agent:
-                p = counter(agent, 1)
-                wait_for(lambda: c.find('ticks_total'))
-                p.kill()
-                p.wait()
-            # Gone for good: its series leave when they are stale, and the host is down.
-            wait_for(lambda: c.total('sidelight_host_up') == 0 and not c.find('ticks_total'))
+    folder = workdir()
+    with collector([folder + '/agent.sock']) as c:
+        assert c.total('sidelight_host_up') == 0
+        assert c.get('/-/healthy') == 'ok\n' and c.get('/-/ready') == 'ready\n'
+        with Agent(folder=folder) as agent:
+            p = counter(agent, 1)
+            wait_until(lambda: c.find('ticks_total'))
+            p.kill()
+        # Gone for good: its series leave when they are stale, and the host is down.
+        wait_until(lambda: c.total('sidelight_host_up') == 0 and not c.find('ticks_total'))
 
 
-globals()[sys.argv[3]]()
+run_case(globals())
