@@ -30,7 +30,7 @@ static struct sl_publisher_stats stats_of(const struct sl_publisher *p)
 	return stats;
 }
 
-static void a_series_per_set_of_labels_shares_name_help_and_unit(void **state)
+static void series_of_a_family_share_name_help_and_unit(void **state)
 {
 	struct sl_publisher *p = open_plain();
 	struct sl_counter_family f =
@@ -253,7 +253,7 @@ static void a_forked_child_goes_on_with_the_family(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_series_per_set_of_labels_shares_name_help_and_unit),
+		cmocka_unit_test(series_of_a_family_share_name_help_and_unit),
 		cmocka_unit_test(every_kind_has_families),
 		cmocka_unit_test(a_refused_family_or_label_is_counted_and_harmless),
 		cmocka_unit_test(threads_that_ask_for_one_series_get_one),
