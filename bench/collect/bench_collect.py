@@ -146,7 +146,7 @@ def memory():
         p, address = s.collect('--period', '10ms', *args)
         time.sleep(seconds)
         used = own_memory(p.pid)
-        each = updates(address, PODS * METRICS // 2)
+        each = s.pods and updates(address, PODS * METRICS // 2)
         p.stop()
         return used, each
 

@@ -308,15 +308,20 @@ size_t scrape(uint16_t port, const char *headers)
 size_t copy(size_t bytes)
 {
 	static char buf[32768];
-	size_t left = bytes;
+	size_t family = 0, at = 0;
 
-	for (size_t i = 0; left; i++) {
-		const std::string &from = families[i % families.size()].text;
-		size_t n = std::min({left, sizeof(buf), from.size()});
+	for (size_t left = bytes; left;) {
+		const std::string &from = families[family].text;
+		size_t n = std::min({left, sizeof(buf), from.size() - at});
 
-		memcpy(buf, from.data() + from.size() - n, n);
+		memcpy(buf, from.data() + at, n);
 		__asm__ volatile("" ::"r"(buf) : "memory");
 		left -= n;
+		at += n;
+		if (at == from.size()) {
+			at = 0;
+			family = (family + 1) % families.size();
+		}
 	}
 	return bytes;
 }

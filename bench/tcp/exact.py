@@ -1,14 +1,15 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tcp.exact: of the statistics that TCP_INFO knows, how many are what it says, for IPv4, IPv6 and mapped
-addresses, both ends. The same comparison as tests/tcp makes, as a number."""
-import json
+"""exact.py SIDELIGHT - tcp.exact: the share of the statistics known to TCP_INFO that equal it, for IPv4, IPv6 and mapped
+addresses, both ends. tests/tcp makes the same comparison."""
 import os
 import socket
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tests'))
-from support import flows  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'common'))
+import bench  # noqa: E402
+import flows  # noqa: E402
 
 flows.needs_bpf()
 flows.own_network()
@@ -31,8 +32,5 @@ for kind in ({}, {'family': socket.AF_INET6, 'address': '::1'},
             time.sleep(0.05)
         bad += wrong
 watch.end()
-print(json.dumps({
-    'name': 'tcp.exact', 'value': 100 * (known - len(bad)) / known, 'unit': '%', 'peer': 'TCP_INFO',
-    'peer_value': None, 'ratio': None,
-    'conditions': {'what': 'statistics equal to TCP_INFO, of those that it knows; 3 families, both ends',
-                   'compared': known, 'different': bad, 'kernel': os.uname().release}}))
+bench.say('tcp.exact', 100 * (known - len(bad)) / known, '%',
+          f'{known} statistics compared with TCP_INFO, 3 families, both ends; different: {", ".join(bad) or "none"}')
