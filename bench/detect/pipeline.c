@@ -20,7 +20,7 @@
 #define ROUND_NS 1000000ull /* the rows are a millisecond apart */
 #define SHAPES	 1024u	    /* of noise, made beforehand */
 #define REPEATS	 9
-#define FLOOR	 "256 rows of products with 8 vectors of 64 and their subtraction, nothing learned"
+#define FLOOR	 "256 rows of products with 8 vectors of 64, subtracted; nothing learned"
 
 struct pod {
 	double values[METRICS];

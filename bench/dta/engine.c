@@ -364,7 +364,7 @@ static void append(void)
 	print(&(struct bench_row){.name = "dta.engine.append",
 				  .floor = "the values copied one behind the other"},
 	      &v, &s,
-	      "batch 16, 16 lists, values of 8 bytes, a ring of 34 MiB per list, 119 reports per block");
+	      "batch 16, 16 lists, values of 8 bytes, rings of 34 MiB, 119 reports per block");
 	close_store(&s);
 	bench_memory_free(ring, (uint64_t)r.count * VALUE);
 	bench_memory_free(r.items, (uint64_t)r.count * r.step);

@@ -99,7 +99,7 @@ int main(int argc, char **argv)
 	o.data_size_in = (uint32_t)make_frame(f, argv);
 	if (!o.data_size_in || !out) {
 		fprintf(stderr,
-			"xdp_load: no such interface or address, or more than fits into a packet\n");
+			"xdp_load: no such interface or address, or too many reports per packet\n");
 		return 2;
 	}
 	if (xdp_load_bpf__load(b)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// expose.cc [-n SERIES] [-r ROUNDS] [-c PORT] - nanoseconds per series of a scrape of 100,000 series,
-// beside prometheus-cpp with the same series. PORT is that of a collector with as many series.
+// expose.cc [-n SERIES] [-r ROUNDS] [-c PORT] - nanoseconds per series of a scrape of 100,000
+// series, beside prometheus-cpp with the same series. PORT is that of a collector with as many
+// series.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -38,7 +39,7 @@ constexpr size_t kFamilies = 100; // half of them counters, half gauges
 size_t series_each = 1000;
 unsigned int rounds = 7;
 
-// ---- the series -----------------------------------------------------------------------------------
+// ---- the series ----
 
 // As in the collector, the text of all labels is written once and lies in the order of the walk.
 struct Series {
@@ -191,7 +192,7 @@ std::shared_ptr<prometheus::Registry> make_registry()
 	return registry;
 }
 
-// ---- measuring ------------------------------------------------------------------------------------
+// ---- measuring ----
 
 struct Result {
 	std::vector<double> warm, cold; // nanoseconds per series; cold: after the other side's turn
@@ -240,7 +241,8 @@ void figure(const char *name, double (*clock)(), const std::function<size_t()> &
 		if (peer)
 			turn(clock, peer, &b);
 		if (floor)
-			turn(clock, [&] { return floor(a.bytes); }, &c);
+			turn(
+				clock, [&] { return floor(a.bytes); }, &c);
 	}
 	row.name = name;
 	row.unit = "ns/series";
@@ -251,8 +253,8 @@ void figure(const char *name, double (*clock)(), const std::function<size_t()> &
 	row.floor = floor_what;
 	row.floor_value = median(c.warm);
 	const char *fifo = sched_getscheduler(0) == SCHED_FIFO ? " (SCHED_FIFO)" : "";
-	bench_print(&row, "%.0f series, 6 labels, %zu bytes%s, median of %u turns%s", total(), a.bytes,
-		    conditions, rounds, fifo);
+	bench_print(&row, "%.0f series, 6 labels, %zu bytes%s, median of %u turns%s", total(),
+		    a.bytes, conditions, rounds, fifo);
 	if (clock == bench_cpu_ns && peer) {
 		std::string cold = std::string(name) + ".cold";
 
@@ -264,7 +266,7 @@ void figure(const char *name, double (*clock)(), const std::function<size_t()> &
 	}
 }
 
-// ---- what is measured -------------------------------------------------------------------------------
+// ---- what is measured ----
 
 size_t render(enum export_format format)
 {
@@ -364,7 +366,8 @@ class Sender
 			ssize_t n = recv(fd, request, sizeof(request), 0);
 
 			for (size_t left = wanted; n > 0 && left; left -= static_cast<size_t>(n))
-				n = send(fd, text.data(), std::min(left, text.size()), MSG_NOSIGNAL);
+				n = send(fd, text.data(), std::min(left, text.size()),
+					 MSG_NOSIGNAL);
 			close(fd);
 		}
 	}
@@ -384,11 +387,12 @@ void renderers(const std::shared_ptr<prometheus::Registry> &registry)
 	figure(
 		"expose.text.100k", bench_cpu_ns, [] { return render(EXPORT_FORMAT_TEXT); },
 		"prometheus-cpp TextSerializer",
-		[&] { return serializer.Serialize(registry->Collect()).size(); }, bytes_copied, copy,
-		", walk of the source and Collect() included");
+		[&] { return serializer.Serialize(registry->Collect()).size(); }, bytes_copied,
+		copy, ", walk of the source and Collect() included");
 	figure(
 		"expose.openmetrics.100k", bench_cpu_ns,
-		[] { return render(EXPORT_FORMAT_OPENMETRICS); }, nullptr, nullptr, bytes_copied, copy, "");
+		[] { return render(EXPORT_FORMAT_OPENMETRICS); }, nullptr, nullptr, bytes_copied, copy,
+		"");
 	figure(
 		"expose.protobuf.100k", bench_cpu_ns, [] { return render(EXPORT_FORMAT_PROTOBUF); },
 		nullptr, nullptr, bytes_copied, copy, "");
@@ -415,16 +419,16 @@ void scrapes(const std::shared_ptr<prometheus::Registry> &registry, uint16_t col
 	const char *gzip = "Accept-Encoding: gzip\r\n";
 
 	figure(
-		"expose.http.100k", bench_wall_ns, [&] { return scrape(port, ""); }, peer_name, peer,
-		bytes_sent, floor, ", whole scrape over loopback");
+		"expose.http.100k", bench_wall_ns, [&] { return scrape(port, ""); }, peer_name,
+		peer, bytes_sent, floor, ", whole scrape over loopback");
 	figure(
-		"expose.http.gzip.100k", bench_wall_ns, [&] { return scrape(port, gzip); }, peer_name,
-		[&] { return scrape(peer_port, gzip); }, nullptr, nullptr,
+		"expose.http.gzip.100k", bench_wall_ns, [&] { return scrape(port, gzip); },
+		peer_name, [&] { return scrape(peer_port, gzip); }, nullptr, nullptr,
 		", whole scrape over loopback");
 	if (collector)
 		figure(
-			"expose.collector.100k", bench_wall_ns, [&] { return scrape(collector, ""); },
-			peer_name, peer, bytes_sent, floor,
+			"expose.collector.100k", bench_wall_ns,
+			[&] { return scrape(collector, ""); }, peer_name, peer, bytes_sent, floor,
 			", whole scrape of sidelight collect, 100 pods of 1000 metrics");
 	http_free(h);
 }

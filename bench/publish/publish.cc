@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// publish.cc [ROUNDS] - nanoseconds per update, beside prometheus-cpp and PCP MMV in the same process.
+// publish.cc [ROUNDS] - nanoseconds per update, beside prometheus-cpp and PCP MMV in the same
+// process.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -86,8 +87,8 @@ double Time(uint64_t n, const std::function<void()> &fn)
 }
 
 struct Contended {
-	// CPU time per operation and thread; the least share of the interval in which both threads ran;
-	// operations of both.
+	// CPU time per operation and thread; the least share of the interval in which both threads
+	// ran; operations of both.
 	double ns, overlap;
 	uint64_t n;
 };
@@ -159,8 +160,8 @@ struct sl_metric_opts Metric(const char *name)
 }
 
 #if HAVE_PCP
-// A counter of PCP MMV under two threads, and the share of its increments that were lost. Its values
-// are in a mapped file below $PCP_TMP_DIR/mmv; no daemon is needed.
+// A counter of PCP MMV under two threads, and the share of its increments that were lost. Its
+// values are in a mapped file below $PCP_TMP_DIR/mmv; no daemon is needed.
 bool Mmv(const std::vector<int> &cpus, Contended *result, double *lost)
 {
 	static int round;
@@ -222,12 +223,12 @@ Metrics::Metrics() : values(kValues)
 		counters[i] = sl_counter_create(publisher, &o);
 		peers[i] = &family.Add({{"i", number}});
 	}
-	peer_histogram = &prometheus::BuildHistogram()
-				  .Name("bench_seconds")
-				  .Register(registry)
-				  .Add({}, prometheus::Histogram::BucketBoundaries{
-						   .001, .0025, .005, .01, .025, .05, .1, .25, .5,
-						   1, 2.5});
+	peer_histogram =
+		&prometheus::BuildHistogram()
+			 .Name("bench_seconds")
+			 .Register(registry)
+			 .Add({}, prometheus::Histogram::BucketBoundaries{
+					  .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5});
 	if (!sl_histogram_valid(histogram) || !sl_counter_valid(counters[kCounters - 1]))
 		bench_die("the metrics cannot be created");
 	for (double &x : values)
@@ -361,8 +362,8 @@ void TwoThreads(Metrics &m, int rounds, const std::vector<int> &cpus)
 		bench_die("%llu increments, %llu counted", (unsigned long long)m.increments,
 			  (unsigned long long)sl_counter_value(m.counters[kShared]));
 	snprintf(text, sizeof(text),
-		 "both on one counter, none lost; both running at least %.0f %% of the time, the best "
-		 "of %zu attempts",
+		 "both on one counter, none lost; both running at least %.0f %% of the time, the "
+		 "best of %zu attempts",
 		 100 * attempts.back().overlap, tried);
 	std::string what = text;
 	if (have_pcp) {
@@ -372,8 +373,7 @@ void TwoThreads(Metrics &m, int rounds, const std::vector<int> &cpus)
 		what += text;
 	}
 	Print("publish.counter.2threads", Median(ours), Median(peer),
-	      "each thread adds to a line of its own", Median(floor),
-	      Conditions(what, ours, peer));
+	      "each thread adds to a line of its own", Median(floor), Conditions(what, ours, peer));
 }
 
 } // namespace
@@ -384,8 +384,8 @@ int main(int argc, char **argv)
 	const std::vector<int> cpus = Cpus();
 	Metrics m;
 
-	// glibc's locks cost next to nothing in a program that never had a second thread; an exposer is
-	// one.
+	// glibc's locks cost next to nothing in a program that never had a second thread; an
+	// exposer is one.
 	std::promise<void> done;
 	std::thread second([&] { done.get_future().wait(); });
 	Pin(cpus.back(), 2); // above the threads of Contend(), which it stops

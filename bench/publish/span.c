@@ -126,8 +126,8 @@ int main(int argc, char **argv)
 			.floor = FLOOR,
 			.floor_value = median[FLOOR_KIND],
 		},
-		"start with a parent, a number, a short string, end: 2 lines and an index entry; without "
-		"attributes %.1f, root of a trace %.1f; two readings of the TSC %.1f, of "
+		"start with a parent, a number, a short string, end: 2 lines and an index entry; "
+		"without attributes %.1f, root of a trace %.1f; two readings of the TSC %.1f, of "
 		"clock_gettime() %.1f; %u bytes for spans; CPU time, median of %d rounds",
 		median[1], median[2], median[3], median[4], SL_SPAN_BYTES, rounds);
 	sl_publisher_close(p);

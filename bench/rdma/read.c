@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * read.c - READs through fabric_post(), for comparison with perftest. Prints bare numbers; guest.sh
- * makes results of them. Environment: RDMA_DEVICE; ADDRESS of the host.
+ * read.c - READs through fabric_post(), for comparison with perftest. Prints bare numbers;
+ * guest.sh makes results of them. Environment: RDMA_DEVICE; ADDRESS of the host.
  *
  * - `bench_read host` serves 16 MiB until it is killed.
  * - `bench_read rate SECONDS DEPTH`: 4 KiB READs per second, none of which can be merged.
  * - `bench_read pages SECONDS DEPTH`: 4 KiB READs per second of neighbouring pages.
  * - `bench_read latency COUNT BYTES`: median and 99th percentile, in microseconds, of one READ and
- *   of all that a worker does around it.
+ * all that a worker does around it.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -97,8 +97,7 @@ static void post(struct window *w, uint32_t n, uint32_t stride, uint32_t ring)
 	w->next = (w->next + (uint32_t)taken) % ring;
 }
 
-/* Neighbours: batches of 1 MiB as a worker's round posts them, one landing while the other is used.
- */
+/* Neighbours: batches of 1 MiB, as of a worker's round; one lands while the other is used. */
 static void fill(struct window *w, uint32_t depth, bool neighbours)
 {
 	if (neighbours) {

@@ -19,7 +19,7 @@
 
 enum { VALUES = 1 << 16, ROWS = 4096, DIMS = 64, DIRECTIONS = 8, PODS = 256 };
 
-#define FD_FLOOR "products with 8 vectors of 64 and their subtraction, nothing learned"
+#define FD_FLOOR "products with 8 vectors of 64, subtracted; nothing learned"
 
 static int rounds;
 

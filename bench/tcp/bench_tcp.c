@@ -154,15 +154,14 @@ static void bench_coverage(int connections, int rounds)
 	layers_close();
 	free(fd);
 	close(epoll);
-	bench_print(
-		&(struct bench_row){.name = "tcp.coverage",
-				    .unit = "%",
-				    .value = 100.0 * (double)complete /
-					     ((double)connections * rounds)},
-		"requests with all seven layers, of those made: %d connections, %d made, %llu seen, "
-		"%llu complete%s",
-		connections, connections * rounds, (unsigned long long)requests,
-		(unsigned long long)complete, list);
+	bench_print(&(struct bench_row){.name = "tcp.coverage",
+					.unit = "%",
+					.value = 100.0 * (double)complete /
+						 ((double)connections * rounds)},
+		    "requests with all seven layers, of those made: %d connections, %d made, "
+		    "%llu seen, %llu complete%s",
+		    connections, connections * rounds, (unsigned long long)requests,
+		    (unsigned long long)complete, list);
 }
 
 int main(int argc, char **argv)

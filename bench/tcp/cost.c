@@ -219,8 +219,8 @@ static void bench_printing(double ours, int windows)
 				    .peer = "perf buffer, printed",
 				    .peer_value = peer},
 		"CPU time per event; the peer's program (%.1f ns) sends 64 bytes for each segment "
-		"through a perf buffer, and a reader in C (%.1f ns) prints a line: what a BCC script "
-		"does, without its Python; %llu printed, %llu lost",
+		"through a perf buffer, and a reader in C (%.1f ns) prints a line: what a BCC "
+		"script does, without its Python; %llu printed, %llu lost",
 		kernel - floor, user, (unsigned long long)printer.printed,
 		(unsigned long long)printer.lost);
 }

@@ -3,7 +3,7 @@
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/bench/tcp/bench_tcp_read"
 
-seconds=6 rounds=3 watched=20 connections=1000
+seconds=5 rounds=3 watched=20 connections=1000
 mkdir -p "$OUT/results"
 
 # A line per process of this machine: number, ticks of user time, nanoseconds on a CPU, voluntary and involuntary
@@ -69,6 +69,7 @@ host() {
 	tell on
 	hear go > /dev/null
 	tell spent "$(spent_in) $idle"
+	hear done > /dev/null # a guest ends with its script
 	kill $traffic
 }
 
@@ -86,6 +87,7 @@ reader() {
 	wait_for 60 grep -q reading /tmp/read
 	tell go
 	wait $reader || exit 1
+	tell done
 	spent=$(hear spent)
 	grep '^[0-9]' /tmp/read > /tmp/rounds || exit 1
 	floor=$(cut -d' ' -f4 /tmp/rounds | sort -g | sed -n 2p)

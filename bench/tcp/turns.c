@@ -111,8 +111,8 @@ static void print_rr(const char *name, struct added t[2][3], int k, const char *
 {
 	bench_print(
 		&(struct bench_row){.name = name, .unit = "%", .value = t[1][k].percent},
-		"%s: 95 %% interval %.2f to %.2f, of %.0f ns; both ends on one CPU: %.2f %% (%.2f to "
-		"%.2f) of %.0f ns; %zu blocks",
+		"%s: 95 %% interval %.2f to %.2f, of %.0f ns; both ends on one CPU: %.2f %% (%.2f "
+		"to %.2f) of %.0f ns; %zu blocks",
 		what, t[1][k].low, t[1][k].high, t[1][0].alone, t[0][k].percent, t[0][k].low,
 		t[0][k].high, t[0][0].alone, blocks);
 }
@@ -204,8 +204,9 @@ void bench_hooks(const struct programs *p, size_t blocks)
 	bench_print(
 		&(struct bench_row){
 			.name = "tcp.rr.hooks", .unit = "hooks", .value = (double)hooks},
-		"nanoseconds added to a round trip of %.0f ns, both ends on one CPU, by a program that "
-		"returns at once at this hook alone, and 95 %% interval; %s programs, %zu blocks%s",
+		"nanoseconds added to a round trip of %.0f ns, both ends on one CPU, by a program "
+		"that returns at once at this hook alone, and its 95 %% interval; %s programs, "
+		"%zu blocks%s",
 		t[0].alone, p->name, blocks, list);
 	real.n = empty.n = 0;
 }

@@ -15,8 +15,7 @@
 #define PORT_MANY 7101 /* any number, epoll */
 #define SERVER	  "10.97.0.2"
 
-/* Moves this process to a new namespace. NULL, or why that is impossible. The server ends with it.
- */
+/* Moves this process to a new namespace. NULL, or the reason why not. The server ends with it. */
 const char *wire_up(void);
 pid_t wire_server(void);
 
