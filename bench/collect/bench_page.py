@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'common'))
 import bench  # noqa: E402
 from bench import Part, check, poll, quantile, workdir  # noqa: E402
-from browser import Browser, NoBrowser  # noqa: E402
+from support.browser import Browser, NoBrowser  # noqa: E402
 
 BUILD = sys.argv[1]
 FAULTS = int(sys.argv[2]) if len(sys.argv) > 2 else 12

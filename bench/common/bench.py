@@ -9,11 +9,8 @@ import sys
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, 'tests', d) for d in ('', 'e2e', 'web', 'tcp')]
-try:
-    from support.process import Part, check, poll, workdir
-except ImportError:
-    from harness import Part, check, until as poll, workdir  # noqa: F401
+sys.path.insert(0, os.path.join(ROOT, 'tests'))
+from support.process import Part, check, poll, workdir  # noqa: E402,F401
 
 CPUS = sorted(os.sched_getaffinity(0))
 # The collector under test has the first CPU, all else the others.

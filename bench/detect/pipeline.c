@@ -51,11 +51,8 @@ struct bench {
 
 static void start(struct bench *b)
 {
-	struct analyse_pipeline_opts o = {.sz = sizeof(o),
-					  .columns = METRICS,
-					  .rate_ns = 200000000,
-					  .seed = 1,
-					  .detector = b->ops};
+	struct analyse_pipeline_opts o = {
+		.columns = METRICS, .rate_ns = 200000000, .seed = 1, .detector = b->ops};
 	static struct analyse_column columns[METRICS];
 	static char names[METRICS][16];
 

@@ -308,7 +308,7 @@ static void keywrite(uint8_t copies)
 	feed(s.e, &r);
 	for (uint32_t i = r.count - 1000; i < r.count; i++) {
 		struct dta_query q = {r.items + (uint64_t)i * 16, 8, ~0ull, copies, 0, 0};
-		struct dta_query_answer a;
+		struct sl_keywrite_answer a;
 
 		dta_view_keywrite(&s.v, &q, &a);
 		found += a.result == SL_QUERY_FOUND && !memcmp(a.value, &i, 4);
@@ -331,7 +331,7 @@ static void keywrite(uint8_t copies)
 static void append(void)
 {
 	enum { LISTS = 16, VALUE = 8 };
-	struct sl_append_reader reader = {.list = 3};
+	struct sl_query_append_reader reader = {.list = 3};
 	static struct series v;
 	struct store s = {0};
 	uint8_t items[64 * VALUE];
@@ -378,7 +378,7 @@ static void increment(uint8_t copies)
 	struct entry *table = bench_memory(TABLE);
 	uint64_t *cells = bench_memory(COLUMNS * ROWS * 8);
 	struct reports r;
-	struct dta_increment a;
+	struct sl_increment_answer a;
 	struct dta_query q = {.key_bytes = 8, .epoch = ~0ull, .copies = copies};
 
 	open_store(&s, (struct sl_store_config){
@@ -420,7 +420,7 @@ static void postcard(void)
 	struct store s = {0};
 	struct dta_query q = {.key_bytes = 8, .epoch = ~0ull, .copies = 1};
 	struct reports r;
-	struct dta_path p;
+	struct sl_postcard_answer p;
 	uint32_t *table;
 
 	open_store(&s,

@@ -46,7 +46,7 @@ static size_t one_by_one(const struct dta_store_view *v, const uint8_t *keys)
 	for (uint32_t i = 0; i < ASKED; i++) {
 		const struct dta_query q = {
 			.key = keys + (size_t)i * KEY, .key_bytes = KEY, .copies = 2};
-		struct dta_query_answer a;
+		struct sl_keywrite_answer a;
 
 		dta_view_keywrite(v, &q, &a);
 		hits += a.result == SL_QUERY_FOUND;

@@ -9,7 +9,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'common'))
 import bench  # noqa: E402
-import flows  # noqa: E402
+from support import flows  # noqa: E402
 
 flows.needs_bpf()
 flows.own_network()

@@ -3,10 +3,10 @@
 # segment against captures on both ends, and the offset of the clocks by shared memory.
 #   live: out of the rings of two agents, READ by RDMA. In make check 5 ms are added in one direction only, which no
 #   estimate can tell from an offset, so that the bound has to hold to the last; and a collector, which READs both agents,
-#   shows the whole way of a request. In bench/tcp_clock, where REQUESTS are many, nothing is added.
-#   plain, slow (bench/tcp_clock): from files, at eth0, and in a namespace behind a queue that is slow in one direction.
+#   shows the whole way of a request. In bench/run tcp.clock, where REQUESTS are many, nothing is added.
+#   plain, slow (bench/run tcp.clock): from files, at eth0, and in a namespace behind a queue that is slow in one direction.
 # Where both guests' CPUs do not run at the same time, as on a busy machine, nobody knows to the microsecond how far their
-# clocks are apart: small bounds are for bench/tcp_clock.
+# clocks are apart: small bounds are for bench/run tcp.clock.
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/clock_truth"
 cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
