@@ -42,7 +42,7 @@ PRIMITIVES = [
 
 
 def packed(size):
-    """Reports of so many bytes in one packet of the MTU, and its bytes on the wire."""
+    """Reports of that size per packet of the MTU, and the bytes of the packet on the wire."""
     n = (MTU - IPV4 - UDP - HEADER - BLOCK) // size
     return n, FRAME + IPV4 + UDP + HEADER + BLOCK + n * size
 
